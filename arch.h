@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arch.h: what an ISA supplies to the dispatcher, and the three functions of
+ * the dispatcher that it calls. Private to usched.
+ *
+ * One file of arch/ is linked: x86_64.S or aarch64.S, or setjmp.c anywhere. A
+ * port adds one. None of these functions returns twice, so compilers need
+ * no warning about any of them.
+ */
+#ifndef USCHED_ARCH_H
+#define USCHED_ARCH_H
+
+#include <stdint.h>
+
+#define ARCH_PRIVATE __attribute__((visibility("hidden")))
+
+/*
+ * Where to go on. Two words, so that it is returned in two registers.
+ *
+ *   j_op            what is at j_sp                          then
+ *   <= 0            a frame saved by usched__switch()        its call returns j_op
+ *   ARCH_LOAD       the place of such a frame                usched__load() is called
+ *                                                            below it, its call returns 0
+ *   a frame's       the bottom of a stack                    usched__start() is called there
+ *   address
+ *
+ * That last address is of the frame saved by usched_run(): a new thread
+ * inherits from it what a C function expects to find set, such as floating
+ * point control words.
+ */
+struct arch_jump {
+	char    *j_sp;
+	intptr_t j_op;
+};
+
+#define ARCH_LOAD ((intptr_t)1)
+
+typedef struct arch_jump arch_next_fn(char *top, void *arg);
+
+/*
+ * Saves on the stack whatever the ABI has a function preserve, and calls
+ * next(top, arg) below: everything that is live of the caller is at `top' or
+ * above. Then moves SP to the j_sp that `next' returned, first of all (R5),
+ * and goes on as j_op says. Returns when somebody jumps to the saved frame.
+ */
+ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
+
+/* Calls usched__finish() and goes where it says. Nothing is saved. */
+ARCH_PRIVATE _Noreturn void usched__exit(void);
+
+/*
+ * What this machine can do: 1 if SP may be moved to any stack, 0 if threads
+ * must be on the native one; -ENOTSUP if stacks cannot be copied here.
+ */
+ARCH_PRIVATE int usched__probe(void);
+
+/* Supplied by usched.c. */
+ARCH_PRIVATE void usched__load(void);   /* loads the thread that is to run */
+ARCH_PRIVATE void usched__start(void);  /* runs it; returns when it has ended */
+ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
+
+#endif /* USCHED_ARCH_H */

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aarch64.S: the switch for AArch64, AAPCS64. The contract is in arch.h.
+ *
+ * A saved frame, from top up; what the ABI has a function preserve, and no
+ * more:
+ *
+ *      0  x29 x30
+ *     16  x19 ... x28
+ *     96  d8 ... d15
+ *    160  FPCR, unused (8 bytes)
+ *    176  the caller's
+ *
+ * In between, x19 holds the FPCR of whoever gave up the processor, for to
+ * compare costs less than to write it.
+ *
+ * x30 is saved signed. The signature depends on SP and a key of the process;
+ * a frame comes back to its address, so it stays valid.
+ */
+
+#define OP_LOAD 1                       /* ARCH_LOAD */
+#define FRAME   176
+
+/* Writes the FPCR saved in the frame at `frame' where it differs from x19. */
+.macro	load_control frame
+	ldr	x9, [\frame, #160]
+	cmp	x9, x19
+	b.eq	9f
+	msr	fpcr, x9
+9:
+.endm
+
+.macro	function name
+	.globl	\name
+	.hidden	\name
+	.type	\name, %function
+	.balign	16
+\name:
+	.cfi_startproc
+.endm
+
+.macro	end name
+	.cfi_endproc
+	.size	\name, . - \name
+.endm
+
+	.text
+
+/*
+ * int usched__switch(arch_next_fn *next, void *arg);
+ * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 j_sp, x1 j_op.
+ */
+function usched__switch
+	hint	#25                             /* paciasp, and a landing pad */
+	.cfi_negate_ra_state
+	stp	x29, x30, [sp, #-FRAME]!
+	.cfi_def_cfa_offset FRAME
+	.cfi_offset x29, -FRAME
+	.cfi_offset x30, -FRAME + 8
+	mov	x29, sp
+	stp	x19, x20, [sp, #16]
+	.cfi_offset x19, -FRAME + 16
+	.cfi_offset x20, -FRAME + 24
+	stp	x21, x22, [sp, #32]
+	.cfi_offset x21, -FRAME + 32
+	.cfi_offset x22, -FRAME + 40
+	stp	x23, x24, [sp, #48]
+	.cfi_offset x23, -FRAME + 48
+	.cfi_offset x24, -FRAME + 56
+	stp	x25, x26, [sp, #64]
+	.cfi_offset x25, -FRAME + 64
+	.cfi_offset x26, -FRAME + 72
+	stp	x27, x28, [sp, #80]
+	.cfi_offset x27, -FRAME + 80
+	.cfi_offset x28, -FRAME + 88
+	stp	d8, d9, [sp, #96]
+	.cfi_offset d8, -FRAME + 96
+	.cfi_offset d9, -FRAME + 104
+	stp	d10, d11, [sp, #112]
+	.cfi_offset d10, -FRAME + 112
+	.cfi_offset d11, -FRAME + 120
+	stp	d12, d13, [sp, #128]
+	.cfi_offset d12, -FRAME + 128
+	.cfi_offset d13, -FRAME + 136
+	stp	d14, d15, [sp, #144]
+	.cfi_offset d14, -FRAME + 144
+	.cfi_offset d15, -FRAME + 152
+	mrs	x19, fpcr
+	str	x19, [sp, #160]
+	mov	x9, x0
+	mov	x0, sp
+	blr	x9
+
+.Ljump:
+	mov	sp, x0                          /* R5 */
+	cmp	x1, #0
+	b.gt	.Lfar
+.Lresume:
+	load_control sp
+	mov	w0, w1
+	ldp	d14, d15, [sp, #144]
+	ldp	d12, d13, [sp, #128]
+	ldp	d10, d11, [sp, #112]
+	ldp	d8, d9, [sp, #96]
+	ldp	x27, x28, [sp, #80]
+	ldp	x25, x26, [sp, #64]
+	ldp	x23, x24, [sp, #48]
+	ldp	x21, x22, [sp, #32]
+	ldp	x19, x20, [sp, #16]
+	.cfi_remember_state
+	ldp	x29, x30, [sp], #FRAME
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	hint	#29                             /* autiasp */
+	.cfi_negate_ra_state
+	ret
+	.cfi_restore_state
+
+.Lfar:
+	cmp	x1, #OP_LOAD
+	b.ne	usched__launch
+	bl	usched__load
+	mov	w1, wzr
+	b	.Lresume
+end usched__switch
+
+/*
+ * sp the bottom of a stack, x1 the frame saved by usched_run().
+ * The outermost frame of a thread: no return address, x29 0, and unwinders
+ * are told so.
+ */
+function usched__launch
+	.cfi_undefined x30
+	load_control x1
+	mov	x29, xzr
+	mov	x30, xzr
+	bl	usched__start
+	b	usched__exit
+end usched__launch
+
+/*
+ * _Noreturn void usched__exit(void);
+ */
+function usched__exit
+	hint	#34                             /* bti c */
+	.cfi_undefined x30
+	mrs	x19, fpcr
+	bl	usched__finish
+	b	.Ljump
+end usched__exit
+
+/*
+ * int usched__probe(void);
+ * chkfeat (a hint) clears bit 0 of x16 where a guarded control stack is on.
+ */
+function usched__probe
+	hint	#34                             /* bti c */
+	mov	x16, #1
+	hint	#40                             /* chkfeat x16 */
+	mov	w0, #1
+	mov	w1, #-95                        /* -ENOTSUP */
+	cmp	x16, #0
+	csel	w0, w1, w0, eq
+	ret
+end usched__probe
+
+	.section .note.GNU-stack, "", %progbits
+
+	/* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI and PAC */
+	.section .note.gnu.property, "a"
+	.balign	8
+	.word	4, 16, 5
+	.asciz	"GNU"
+	.word	0xc0000000, 4, 3, 0

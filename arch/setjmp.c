@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * setjmp.c: the switch in portable C, for the native stack. The contract is in
+ * arch.h. It asks for a stack that grows down and for what C says of longjmp:
+ * that it jumps outward, to a function that is still active.
+ *
+ * To block is to call setjmp and then somebody below. To load a thread, SP
+ * must first be below its top, and C has one way to get there, which is to
+ * call: sink() calls itself until its frame is deep enough. The frames are
+ * copied back above it, among them that of the usched__switch() which the
+ * thread called, and the jump to that goes outward. To launch a thread
+ * is to jump outward to the usched__switch() which usched_run() called, and
+ * call it from there.
+ *
+ *        | usched_run | usched__switch | descend |
+ *                       home:            ^ bottom
+ *        | thread A ...        | usched__switch | descend |
+ *                                                 ^ top of A
+ *        | thread B ... | sink | sink | sink | memcpy
+ *                                       ^ below A's top: A's frames are
+ *                                         written over those of B
+ *
+ * Calls that must really grow the stack are made through volatile pointers,
+ * which no compiler sees through, whatever it inlines or turns into loops.
+ *
+ * Of the floating point environment C lets one keep the rounding direction.
+ */
+#include "../arch.h"
+
+#include <fenv.h>
+#include <setjmp.h>
+
+/* In the frame of usched__switch(); a pointer to it is at every top. */
+struct frame {
+	jmp_buf           f_env;
+	int               f_rounding;
+	struct arch_jump  f_launch;     /* home only: what to do when jumped to */
+};
+
+enum { SAVED, RESUME, LAUNCH };         /* what setjmp returns */
+
+typedef int descend_fn(struct frame *f, arch_next_fn *next, void *arg);
+typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
+
+static descend_fn descend;
+static _Noreturn void jump(struct arch_jump j);
+static sink_fn sink;
+static void load(void *top);
+static void start(void *home);
+static _Noreturn void resume(char *top);
+static void set_rounding(int rounding);
+
+static descend_fn *const volatile call_descend = descend;
+static sink_fn *const volatile call_sink = sink;
+
+int usched__switch(arch_next_fn *next, void *arg)
+{
+	struct frame f;
+
+	f.f_rounding = fegetround();
+	switch (_setjmp(f.f_env)) {
+	case SAVED:
+		return call_descend(&f, next, arg);
+	case LAUNCH:
+		call_sink(f.f_launch.j_sp, start, &f);
+	}
+	return 0;
+}
+
+void usched__exit(void)
+{
+	jump(usched__finish());
+}
+
+int usched__probe(void)
+{
+	return 0;
+}
+
+/* All of usched__switch()'s frame is above `mark', wherever its parts are. */
+static int descend(struct frame *f, arch_next_fn *next, void *arg)
+{
+	struct frame *mark = f;
+	struct arch_jump j = next((char *)&mark, arg);
+
+	if (j.j_sp == (char *)&mark && j.j_op <= 0)
+		return (int)j.j_op;
+	jump(j);
+}
+
+static struct frame **mark_at(char *top)
+{
+	return (void *)top;
+}
+
+static void jump(struct arch_jump j)
+{
+	struct frame *home;
+
+	if (j.j_op <= 0)
+		resume(j.j_sp);
+	if (j.j_op == ARCH_LOAD)
+		call_sink(j.j_sp, load, j.j_sp);
+	home = *mark_at((char *)j.j_op);
+	home->f_launch = j;
+	set_rounding(home->f_rounding);
+	_longjmp(home->f_env, LAUNCH);
+}
+
+/* Calls then(arg) with all its frame below sp, and does not return. */ /* R5 */
+static void sink(char *sp, void (*then)(void *), void *arg)
+{
+	volatile char step[256];
+
+	step[0] = 0;
+	if ((uintptr_t)step < (uintptr_t)sp)    /* so callees' frames are, too */
+		then(arg);
+	else
+		call_sink(sp, then, arg);
+	step[0] = 1;                            /* no tail call */
+}
+
+static void load(void *top)
+{
+	usched__load();
+	resume(top);
+}
+
+/* Sinking from home overwrote the mark; it is above us again. */
+static void start(void *home)
+{
+	struct frame *f = home;
+
+	*mark_at((char *)f->f_launch.j_op) = f;
+	usched__start();
+	usched__exit();
+}
+
+static void resume(char *top)
+{
+	struct frame *f = *mark_at(top);
+
+	set_rounding(f->f_rounding);
+	_longjmp(f->f_env, RESUME);
+}
+
+static void set_rounding(int rounding)
+{
+	if (rounding != fegetround())
+		fesetround(rounding);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * x86_64.S: the switch for x86-64, System V ABI. The contract is in arch.h.
+ *
+ * A saved frame, from top up; what the ABI has a function preserve, and no
+ * more:
+ *
+ *      0  MXCSR (4 bytes), x87 control word (2), unused (2)
+ *      8  r15 r14 r13 r12 rbx rbp
+ *     56  return address
+ *
+ * In between, r12d and r13d hold the control words of whoever gave up the
+ * processor: to compare costs less than to load what is there already, by far
+ * so when a sticky exception flag differs (those are not preserved).
+ *
+ * Functions that are entered by a call start with endbr64, and the object is
+ * marked for indirect branch tracking only: a shadow stack could not follow.
+ */
+
+#define OP_LOAD         1               /* ARCH_LOAD */
+#define MXCSR_CONTROL   0xffc0          /* the bits that are not sticky flags */
+
+/* Loads the control words of the frame at `top' if they differ from r12d, r13d. */
+.macro	load_control top
+	movl	(\top), %eax
+	movzwl	4(\top), %ecx
+	xorl	%r12d, %eax
+	xorl	%r13d, %ecx
+	andl	$MXCSR_CONTROL, %eax
+	orl	%ecx, %eax
+	jnz	8f
+9:
+	.pushsection .text.unlikely, "ax", @progbits
+8:	ldmxcsr	(\top)
+	fldcw	4(\top)
+	jmp	9b
+	.popsection
+.endm
+
+.macro	function name
+	.globl	\name
+	.hidden	\name
+	.type	\name, @function
+	.balign	16
+\name:
+	.cfi_startproc
+	endbr64
+.endm
+
+.macro	end name
+	.cfi_endproc
+	.size	\name, . - \name
+.endm
+
+	.text
+
+/*
+ * int usched__switch(arch_next_fn *next, void *arg);
+ * rdi next, rsi arg; next(rdi top, rsi arg) returns rax j_sp, rdx j_op.
+ */
+function usched__switch
+	pushq	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset rbp, 0
+	pushq	%rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset rbx, 0
+	pushq	%r12
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset r12, 0
+	pushq	%r13
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset r13, 0
+	pushq	%r14
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset r14, 0
+	pushq	%r15
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset r15, 0
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	stmxcsr	(%rsp)
+	fnstcw	4(%rsp)
+	movl	(%rsp), %r12d
+	movzwl	4(%rsp), %r13d
+	movq	%rdi, %rax
+	movq	%rsp, %rdi
+	call	*%rax
+
+.Ljump:
+	movq	%rax, %rsp                      /* R5 */
+	testq	%rdx, %rdx
+	jg	.Lfar
+.Lresume:
+	load_control %rsp
+	movl	%edx, %eax
+	addq	$8, %rsp
+	.cfi_remember_state
+	.cfi_adjust_cfa_offset -8
+	popq	%r15
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore r15
+	popq	%r14
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore r14
+	popq	%r13
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore r13
+	popq	%r12
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore r12
+	popq	%rbx
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore rbx
+	popq	%rbp
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore rbp
+	ret
+	.cfi_restore_state
+
+.Lfar:
+	cmpq	$OP_LOAD, %rdx
+	jne	usched__launch
+	call	usched__load
+	xorl	%edx, %edx
+	jmp	.Lresume
+end usched__switch
+
+/*
+ * rsp the bottom of a stack, rdx the frame saved by usched_run().
+ * The outermost frame of a thread: no return address, rbp 0, and unwinders
+ * are told so.
+ */
+function usched__launch
+	.cfi_undefined rip
+	load_control %rdx
+	xorl	%ebp, %ebp
+	call	usched__start
+	jmp	usched__exit
+end usched__launch
+
+/*
+ * _Noreturn void usched__exit(void);
+ * The frame below is dropped with the rest of the stack.
+ */
+function usched__exit
+	.cfi_undefined rip
+	andq	$-16, %rsp
+	subq	$16, %rsp
+	stmxcsr	(%rsp)
+	fnstcw	4(%rsp)
+	movl	(%rsp), %r12d
+	movzwl	4(%rsp), %r13d
+	call	usched__finish
+	jmp	.Ljump
+end usched__exit
+
+/*
+ * int usched__probe(void);
+ * rdssp reads the shadow stack pointer, and is a nop where there is none.
+ */
+function usched__probe
+	xorl	%eax, %eax
+	rdsspq	%rax
+	testq	%rax, %rax
+	movl	$1, %eax
+	movl	$-95, %ecx                      /* -ENOTSUP */
+	cmovnzl	%ecx, %eax
+	ret
+end usched__probe
+
+	.section .note.GNU-stack, "", @progbits
+
+	/* GNU_PROPERTY_X86_FEATURE_1_AND: IBT, and not SHSTK */
+	.section .note.gnu.property, "a"
+	.balign	8
+	.long	4, 16, 5
+	.asciz	"GNU"
+	.long	0xc0000002, 4, 1, 0

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * image.c: slabs, batches and stacks. image.h has the picture.
+ *
+ * A cache keeps, for each class, a list it takes from and gives to, and one
+ * spare batch, so that a sequence which goes up and down by one block at the
+ * edge of a batch does not go to the pool each time (magazines: J. Bonwick and
+ * J. Adams, USENIX 2001). Whole batches go back to the pool, where processors
+ * that allocate find what processors that free have put.
+ *
+ * Arenas double in size from one to the next of a class, so that a program
+ * with ten threads maps little and one with ten million maps seldom. From some
+ * size on they are aligned for huge pages and ask for them: a million threads
+ * touched in turn miss the TLB each time otherwise.
+ */
+#define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise */
+#include "image.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lock.h"
+
+#if defined(__has_include)
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#endif
+#endif
+#ifndef VALGRIND_STACK_REGISTER
+#define VALGRIND_STACK_REGISTER(start, end) ((void)(start), (void)(end), 0)
+#define RUNNING_ON_VALGRIND                 0
+#endif
+
+enum {
+	RECORD     = 0,                 /* the class of records */
+	FINE_STEP  = 64,                /* bytes between the small classes, */
+	FINE_MAX   = 512,               /* up to here; log2 of it is 9 */
+	FINE_LOG   = 9,
+	CLASS_MAX  = 1 << 20,           /* bytes of the largest class */
+	BATCH_MAX  = 64,                /* blocks, */
+	BATCH_SIZE = 16 << 10,          /* and bytes, in a batch */
+	ARENA_MIN  = 64 << 10,          /* bytes of a class's first arena */
+	ARENA_MAX  = 32 << 20,          /* bytes: doubling ends */
+	HUGE_PAGE  = 2 << 20,           /* bytes; arenas of two and more ask for them */
+};
+
+struct image_block {
+	struct image_block *b_next;
+	struct image_block *b_batch;    /* first of a batch in the pool: the next batch */
+};
+
+struct image_arena {
+	struct image_arena *a_next;     /* the one before it */
+	size_t              a_size;
+	char               *a_carved;   /* blocks below have been handed out */
+	char               *a_end;
+	char                a_pad[32];  /* blocks start on a cache line */
+};
+
+_Static_assert(sizeof(struct image_arena) % 64 == 0, "blocks are aligned");
+
+static size_t class_of(size_t size);
+static size_t class_size(size_t class);
+static void  *get(struct image_cache *cache, size_t class);
+static void   put(struct image_cache *cache, size_t class, void *block);
+static bool   refill(struct image_shelf *shelf, struct image_pool *pool,
+		     size_t class);
+static void   give_batch(struct image_pool *pool, size_t class,
+			 struct image_block *batch);
+static size_t carve(struct image_class *c, struct image_block **list);
+static bool   grow(struct image_pool *pool, struct image_class *c);
+static void  *map(size_t size, size_t align);
+static size_t round_up(size_t size, size_t unit);
+static size_t page_size(void);
+
+int image_pool_init(struct image_pool *pool, size_t record)
+{
+	if (record > CLASS_MAX)
+		return -EINVAL;
+	*pool = (struct image_pool){
+		.i_lock         = PTHREAD_MUTEX_INITIALIZER,
+		.i_outside_lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+	image_cache_init(&pool->i_outside, pool);
+	for (size_t i = 0; i < IMAGE_CLASSES; i++) {
+		struct image_class *c = &pool->i_class[i];
+
+		c->c_size = i == RECORD ? round_up(record + !record, 16)
+					: class_size(i);
+		c->c_batch = BATCH_SIZE / c->c_size;
+		if (c->c_batch > BATCH_MAX)
+			c->c_batch = BATCH_MAX;
+		if (c->c_batch == 0)
+			c->c_batch = 1;
+	}
+	return 0;
+}
+
+void image_pool_fini(struct image_pool *pool)
+{
+	for (size_t i = 0; i < IMAGE_CLASSES; i++) {
+		struct image_arena *a = pool->i_class[i].c_arenas, *next;
+
+		for (; a; a = next) {
+			next = a->a_next;
+			munmap(a, a->a_size);
+		}
+	}
+	pthread_mutex_destroy(&pool->i_lock);
+	pthread_mutex_destroy(&pool->i_outside_lock);
+}
+
+size_t image_pool_bytes(struct image_pool *pool)
+{
+	size_t bytes;
+
+	lock(&pool->i_lock);
+	bytes = pool->i_bytes;
+	unlock(&pool->i_lock);
+	return bytes;
+}
+
+void image_pool_walk(struct image_pool *pool, void (*f)(void *record, void *arg),
+		     void *arg)
+{
+	const struct image_class *c = &pool->i_class[RECORD];
+
+	for (struct image_arena *a = c->c_arenas; a; a = a->a_next)
+		for (char *r = (char *)(a + 1); r < a->a_carved; r += c->c_size)
+			f(r, arg);
+}
+
+void image_cache_init(struct image_cache *cache, struct image_pool *pool)
+{
+	*cache = (struct image_cache){ .i_pool = pool };
+}
+
+void *image_record(struct image_pool *pool, struct image_cache *cache)
+{
+	void *record;
+
+	if (cache)
+		return get(cache, RECORD);
+	lock(&pool->i_outside_lock);
+	record = get(&pool->i_outside, RECORD);
+	unlock(&pool->i_outside_lock);
+	return record;
+}
+
+void image_record_free(struct image_pool *pool, struct image_cache *cache,
+		       void *record)
+{
+	if (cache) {
+		put(cache, RECORD, record);
+		return;
+	}
+	lock(&pool->i_outside_lock);
+	put(&pool->i_outside, RECORD, record);
+	unlock(&pool->i_outside_lock);
+}
+
+void *image_alloc(struct image_cache *cache, size_t *size)
+{
+	size_t class;
+
+	if (*size > CLASS_MAX) {
+		*size = round_up(*size, page_size());
+		return map(*size, 1);
+	}
+	class = class_of(*size);
+	*size = cache->i_pool->i_class[class].c_size;
+	return get(cache, class);
+}
+
+void image_free(struct image_cache *cache, void *image, size_t size)
+{
+	if (size > CLASS_MAX)
+		munmap(image, size);
+	else
+		put(cache, class_of(size), image);
+}
+
+int image_stacks_map(struct image_stacks *stacks, size_t count, size_t size)
+{
+	size_t guard = page_size();
+
+	*stacks = (struct image_stacks){ .k_size = round_up(size, guard) };
+	stacks->k_stride = stacks->k_size + guard;
+	if (count > SIZE_MAX / 2 / stacks->k_stride)
+		return -ENOMEM;
+	stacks->k_map = mmap(NULL, count * stacks->k_stride, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (stacks->k_map == MAP_FAILED)
+		return -ENOMEM;
+	for (; stacks->k_count < count; stacks->k_count++) {
+		char *base = image_stacks_base(stacks, stacks->k_count);
+
+		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
+			munmap(stacks->k_map, count * stacks->k_stride);
+			return -ENOMEM;
+		}
+		/* Memcheck must know where one stack ends and another begins. */
+		if (RUNNING_ON_VALGRIND)
+			VALGRIND_STACK_REGISTER(base, base + stacks->k_size);
+	}
+	return 0;
+}
+
+void *image_stacks_base(const struct image_stacks *stacks, size_t i)
+{
+	return stacks->k_map + (i + 1) * stacks->k_stride - stacks->k_size;
+}
+
+void image_stacks_unmap(struct image_stacks *stacks)
+{
+	munmap(stacks->k_map, stacks->k_count * stacks->k_stride);
+}
+
+static size_t class_of(size_t size)
+{
+	size_t log;
+
+	if (size <= FINE_MAX)
+		return size ? (size + FINE_STEP - 1) / FINE_STEP : 1;
+	log = (size_t)(63 - __builtin_clzll(size - 1));         /* 2^log < size */
+	return 1 + FINE_MAX / FINE_STEP + 4 * (log - FINE_LOG)
+		 + ((size - 1) >> (log - 2)) % 4;
+}
+
+static size_t class_size(size_t class)
+{
+	size_t coarse = class - 1 - FINE_MAX / FINE_STEP;
+
+	if (class <= FINE_MAX / FINE_STEP)
+		return class * FINE_STEP;
+	return (5 + coarse % 4) << (coarse / 4 + FINE_LOG - 2);
+}
+
+static void *get(struct image_cache *cache, size_t class)
+{
+	struct image_shelf *shelf = &cache->i_shelf[class];
+	struct image_block *block = shelf->h_free;
+
+	if (!block) {
+		if (!refill(shelf, cache->i_pool, class))
+			return NULL;
+		block = shelf->h_free;
+	}
+	shelf->h_free = block->b_next;
+	shelf->h_count--;
+	return block;
+}
+
+static void put(struct image_cache *cache, size_t class, void *block)
+{
+	struct image_shelf *shelf = &cache->i_shelf[class];
+	struct image_block *b = block;
+
+	if (shelf->h_count == cache->i_pool->i_class[class].c_batch) {
+		if (shelf->h_spare)
+			give_batch(cache->i_pool, class, shelf->h_spare);
+		shelf->h_spare = shelf->h_free;
+		shelf->h_free = NULL;
+		shelf->h_count = 0;
+	}
+	b->b_next = shelf->h_free;
+	shelf->h_free = b;
+	shelf->h_count++;
+}
+
+/* Fills an empty shelf from its spare, the pool's batches, or a new carving. */
+static bool refill(struct image_shelf *shelf, struct image_pool *pool,
+		   size_t class)
+{
+	struct image_class *c = &pool->i_class[class];
+
+	shelf->h_count = c->c_batch;
+	shelf->h_free = shelf->h_spare;
+	shelf->h_spare = NULL;
+	if (shelf->h_free)
+		return true;
+	lock(&pool->i_lock);
+	shelf->h_free = c->c_batches;
+	if (shelf->h_free)
+		c->c_batches = shelf->h_free->b_batch;
+	else if (grow(pool, c))
+		shelf->h_count = carve(c, &shelf->h_free);
+	else
+		shelf->h_count = 0;
+	unlock(&pool->i_lock);
+	return shelf->h_free;
+}
+
+static void give_batch(struct image_pool *pool, size_t class,
+		       struct image_block *batch)
+{
+	struct image_class *c = &pool->i_class[class];
+
+	lock(&pool->i_lock);
+	batch->b_batch = c->c_batches;
+	c->c_batches = batch;
+	unlock(&pool->i_lock);
+}
+
+/* Up to a batch of new blocks from the newest arena, in order of address. */
+static size_t carve(struct image_class *c, struct image_block **list)
+{
+	struct image_arena *a = c->c_arenas;
+	size_t n = 0;
+
+	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
+		struct image_block *b = (void *)a->a_carved;
+
+		*list = b;
+		list = &b->b_next;
+		a->a_carved += c->c_size;
+	}
+	*list = NULL;
+	return n;
+}
+
+/* Sees to it that the newest arena of the class has a block to carve. */
+static bool grow(struct image_pool *pool, struct image_class *c)
+{
+	struct image_arena *a = c->c_arenas;
+	size_t size, align = 1;
+
+	if (a && a->a_carved < a->a_end)
+		return true;
+	size = a ? a->a_size * 2 : ARENA_MIN;
+	if (size > ARENA_MAX)
+		size = ARENA_MAX;
+	if (size < c->c_size + sizeof *a)
+		size = round_up(c->c_size * 2, HUGE_PAGE);
+	if (size >= 2 * HUGE_PAGE)
+		align = HUGE_PAGE;
+	a = map(size, align);
+	if (!a)
+		return false;
+	a->a_size = size;
+	a->a_carved = (char *)(a + 1);
+	a->a_end = a->a_carved + (size - sizeof *a) / c->c_size * c->c_size;
+	a->a_next = c->c_arenas;
+	c->c_arenas = a;
+	pool->i_bytes += size;
+	return true;
+}
+
+/* Zeroed memory; `align' is 1 for pages, or HUGE_PAGE and more. */
+static void *map(size_t size, size_t align)
+{
+	size_t slack = align > 1 ? align : 0, before, after;
+	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (slack == 0)
+		return p;
+	before = -(uintptr_t)p & (align - 1);
+	after = slack - before;
+	if (before)
+		munmap(p, before);
+	if (after)
+		munmap(p + before + size, after);
+#ifdef MADV_HUGEPAGE
+	madvise(p + before, size, MADV_HUGEPAGE);       /* a wish */
+#endif
+	return p + before;
+}
+
+static size_t round_up(size_t size, size_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
+
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}

@@ -1,0 +1,881 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proc.c: processors: start and end of threads, mail, parking, deadlock.
+ * proc.h has the picture and the part that is hot.
+ *
+ * Invariants
+ *  - A thread is in an inbox when, and only when, its t_mail has bits besides
+ *    ENDED. Who makes it so pushes it; the processor clears t_mail after it has
+ *    read t_next. So a record is in at most one inbox, once.
+ *  - A thread that ends while it is in the inbox is settled when it is taken
+ *    out: nobody frees a record that is in a list.
+ *  - t_joiner goes from NULL to who joins (a thread, NATIVE or DETACHED) and
+ *    from anything to ENDED, in one exchange; who finds ENDED, or of the two
+ *    was last, frees the record.
+ *  - A ring has room for all threads of its processor, so that to make one
+ *    runnable cannot fail; the room is made when a thread is started.
+ *  - r_joining counts the native threads that wait for something which has not
+ *    happened: who makes it happen takes them off, not they themselves. While
+ *    it is not zero and all processors are parked, somebody is stuck, unless
+ *    a native thread has announced that it will wake someone: proc_hold().
+ *  - Locks: r_lock before p_lock.
+ */
+#define _GNU_SOURCE             /* CPU_COUNT */
+#include "proc.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock.h"
+
+enum {
+	DEFAULT_STACKS       = 64,
+	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
+	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
+	DEFAULT_IMAGE        = 176,             /* bytes: a record is 256 */
+	RING_MIN             = 64,              /* threads */
+	CACHE_LINES          = 128,             /* bytes fetched together */
+	REPORT_MAX           = 20,              /* threads listed one by one */
+	LINE                 = 160,             /* characters in a report's line */
+};
+
+/* Marks in t_joiner and, the last, in p_inbox. They point nowhere. */
+static struct proc_thread marks[4];
+#define ENDED    (&marks[0])
+#define DETACHED (&marks[1])
+#define NATIVE   (&marks[2])
+#define PARKED   (&marks[3])
+
+/* What a walk over the records finds when all processors are parked. */
+struct report {
+	struct procs *r_procs;
+	unsigned      r_waiting;        /* threads */
+	unsigned      r_joining;        /* of these, in proc_join() */
+};
+
+static int  complete(struct proc_conf *conf, const struct proc_conf *given);
+static int  proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
+		      usched_wake_fn *wake);
+static void proc_fini(struct proc *p);
+static int  lend_stacks(struct proc *p, const struct proc_conf *conf);
+static unsigned processors_on_line(void);
+static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
+static void free_image(struct usched *s, struct ustack *u, void *image,
+		       size_t size);
+static int  make_room(struct proc *p);
+static void adopt_room(struct proc *p);
+static void push_inbox(struct proc *p, struct proc_thread *t);
+static void deliver(struct proc *p, struct proc_thread *t, uint32_t mail);
+static void settle(struct proc *p, struct proc_thread *t);
+static int  join_by_thread(struct proc_thread *me, struct proc_thread *t);
+static void free_record(struct proc_thread *t);
+static void abort_left(void *record, void *unused);
+static bool report_stuck(struct procs *r);
+static void count_stuck(void *record, void *report);
+static void list_stuck(void *record, void *report);
+static void wake_joiner(void *record, void *unused);
+static const struct proc_thread *joined_by(struct procs *r,
+					   const struct proc_thread *t);
+static void print(const struct procs *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* What SINGLE_THREAD does in another way: at the end of the file. */
+static int  start_natives(struct procs *r);
+static void stop_natives(struct procs *r);
+static int  await(struct procs *r, struct proc_thread *t);
+static void tell_native(struct procs *r);
+static void unpark(struct proc *p);
+
+int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
+	       usched_next_fn *next, usched_wake_fn *wake)
+{
+	size_t n = 0;
+	int rc;
+
+	*r = (struct procs){
+		.r_stride  = (size + CACHE_LINES - 1) / CACHE_LINES * CACHE_LINES,
+		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
+		.r_changed = PTHREAD_COND_INITIALIZER,
+	};
+	rc = complete(&r->r_conf, conf);
+	if (rc)
+		return rc;
+	rc = image_pool_init(&r->r_images,
+			     sizeof(struct proc_thread) + r->r_conf.c_image);
+	if (rc)
+		return rc;
+	rc = -ENOMEM;
+	r->r_proc = aligned_alloc(CACHE_LINES, r->r_conf.c_processors * r->r_stride);
+	if (!r->r_proc)
+		goto no_procs;
+	memset(r->r_proc, 0, r->r_conf.c_processors * r->r_stride);
+	for (; n < r->r_conf.c_processors; n++) {
+		rc = proc_init(proc_at(r, n), r, next, wake);
+		if (rc)
+			goto no_proc;
+	}
+	rc = start_natives(r);
+	if (rc == 0)
+		return 0;
+no_proc:
+	while (n-- > 0)
+		proc_fini(proc_at(r, n));
+	free(r->r_proc);
+no_procs:
+	image_pool_fini(&r->r_images);
+	return rc;
+}
+
+int procs_fini(struct procs *r)
+{
+	size_t n = r->r_conf.c_processors;
+	int rc;
+
+	if (proc_self())
+		return -EPERM;
+	rc = await(r, NULL);
+	if (rc && rc != -EDEADLK)
+		return rc;
+	stop_natives(r);
+	if (rc)
+		image_pool_walk(&r->r_images, abort_left, NULL);
+	while (n-- > 0)
+		proc_fini(proc_at(r, n));
+	free(r->r_proc);
+	image_pool_fini(&r->r_images);
+	pthread_cond_destroy(&r->r_changed);
+	pthread_mutex_destroy(&r->r_lock);
+	return rc;
+}
+
+int proc_start(struct proc *p, void (*func)(void *), void *arg,
+	       struct ustack **thread)
+{
+	struct procs *r = p->p_procs;
+	struct proc *self = proc_self();
+	struct image_cache *cache =
+		self && self->p_procs == r ? &self->p_images : NULL;
+	struct proc_thread *t;
+	int rc;
+
+	if (!func)
+		return -EINVAL;
+	t = image_record(&r->r_images, cache);
+	if (!t)
+		return -ENOMEM;
+	rc = make_room(p);
+	if (rc) {
+		image_record_free(&r->r_images, cache, t);
+		return rc;
+	}
+	*t = (struct proc_thread){ .t_joiner = thread ? NULL : DETACHED };
+	ustack_init(&p->p_sched, &t->t_stack, func, arg,
+		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
+	if (thread)
+		*thread = &t->t_stack;
+	if (p == self)
+		deliver(p, t, PROC_MAIL_START);
+	else
+		proc_post(t, PROC_MAIL_START);
+	return 0;
+}
+
+int proc_join(struct ustack *u)
+{
+	struct proc *self = proc_self(), *p = (struct proc *)(void *)u->u_sched;
+	struct proc_thread *t = proc_thread(u);
+	int rc = self ? join_by_thread(proc_thread(self->p_sched.s_current), t)
+		      : await(p->p_procs, t);
+
+	if (rc == 0)
+		free_record(t);
+	return rc;
+}
+
+int proc_detach(struct ustack *u)
+{
+	struct proc_thread *t = proc_thread(u), *joiner = NULL;
+
+	if (CAS(&t->t_joiner, &joiner, DETACHED))
+		return 0;
+	if (joiner != ENDED)
+		return -EINVAL;
+	free_record(t);
+	return 0;
+}
+
+int proc_yield(void)
+{
+	struct proc *p = proc_self();
+	int rc;
+
+	if (!p)
+		return -EPERM;
+	p->p_intent = PROC_YIELD;
+	rc = ustack_block();
+	if (rc)
+		p->p_intent = PROC_TOKEN;
+	return rc;
+}
+
+void procs_stats(struct procs *r, struct usched_stats *out)
+{
+	*out = (struct usched_stats){ 0 };
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		struct usched_stats one;
+
+		usched_stats(&proc_at(r, i)->p_sched, &one);
+		out->s_switches += one.s_switches;
+		out->s_launches += one.s_launches;
+		out->s_evictions += one.s_evictions;
+		out->s_loads += one.s_loads;
+		out->s_bytes += one.s_bytes;
+		if (one.s_deepest > out->s_deepest)
+			out->s_deepest = one.s_deepest;
+		out->s_images += one.s_images;
+		out->s_image_bytes += one.s_image_bytes;
+	}
+}
+
+struct proc *procs_next(struct procs *r)
+{
+	return proc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+}
+
+int proc_post(struct proc_thread *t, uint32_t mail)
+{
+	uint32_t old = LOAD(t->t_mail);
+
+	do {
+		if (old & PROC_MAIL_ENDED)
+			return -ESRCH;
+	} while (!CAS(&t->t_mail, &old, old + mail));
+	if (old == 0)
+		push_inbox((struct proc *)(void *)t->t_stack.u_sched, t);
+	return 0;
+}
+
+/* Delivers what is in the inbox, the oldest first. */
+void proc_drain(struct proc *p)
+{
+	struct proc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
+
+	for (; t; t = next) {
+		next = t->t_next;
+		t->t_next = oldest;
+		oldest = t;
+	}
+	for (t = oldest; t; t = next) {
+		uint32_t mail;
+
+		next = t->t_next;
+		mail = FETCH_AND(&t->t_mail, PROC_MAIL_ENDED);
+		if (mail & PROC_MAIL_ENDED)
+			settle(p, t);
+		else
+			deliver(p, t, mail);
+	}
+}
+
+void proc_done(struct usched *s, struct ustack *u)
+{
+	struct proc *p = (struct proc *)(void *)s;
+	struct proc_thread *t = proc_thread(u);
+
+	FETCH_ADD(&p->p_count, (uint32_t)-1);
+	if (FETCH_OR(&t->t_mail, PROC_MAIL_ENDED) == 0)
+		settle(p, t);
+}
+
+/* Mail for `t', whose processor this is. */
+static void deliver(struct proc *p, struct proc_thread *t, uint32_t mail)
+{
+	if (mail & PROC_MAIL_START) {
+		if (p->p_mask + 1 < LOAD(p->p_room))
+			adopt_room(p);
+		proc_push(p, t);
+	}
+	t->t_tokens += mail / PROC_MAIL_TOKEN;
+	t->t_news |= mail & (PROC_MAIL_JOINED | PROC_MAIL_DEADLOCK);
+	if (proc_satisfied(t))
+		proc_push(p, t);
+}
+
+/* `t' has ended and is in no list: tells who joins it, or frees it. */
+static void settle(struct proc *p, struct proc_thread *t)
+{
+	struct proc_thread *joiner = SWAP(&t->t_joiner, ENDED);
+	struct procs *r = p->p_procs;
+
+	if (!joiner)
+		return;
+	if (joiner == DETACHED) {
+		image_record_free(&r->r_images, &p->p_images, t);
+	} else if (joiner == NATIVE) {
+		tell_native(r);
+	} else if (joiner->t_stack.u_sched == &p->p_sched) {
+		deliver(p, joiner, PROC_MAIL_JOINED);
+	} else {
+		proc_post(joiner, PROC_MAIL_JOINED);
+	}
+}
+
+static int join_by_thread(struct proc_thread *me, struct proc_thread *t)
+{
+	struct proc *p = (struct proc *)(void *)me->t_stack.u_sched;
+	struct proc_thread *joiner = NULL;
+	int rc = ustack_reserve(0);
+	uint8_t news;
+
+	if (t == me)
+		rc = -EDEADLK;
+	if (rc)
+		return rc;
+	if (!CAS(&t->t_joiner, &joiner, me))
+		return joiner == ENDED ? 0 : -EINVAL;
+	do {
+		p->p_intent = PROC_JOIN;
+		ustack_block();                 /* cannot fail: reserved */ /* R4 */
+		news = me->t_news;
+		me->t_news = 0;
+		joiner = me;
+		if (!(news & PROC_MAIL_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
+			return -EDEADLK;
+	} while (!(news & PROC_MAIL_JOINED));   /* it is on its way */
+	return 0;
+}
+
+
+/* Of a thread that has ended, by who joined or detached it last. */
+static void free_record(struct proc_thread *t)
+{
+	struct proc *self = proc_self(), *p = (struct proc *)(void *)t->t_stack.u_sched;
+	struct procs *r = p->p_procs;
+
+	image_record_free(&r->r_images,
+			  self && self->p_procs == r ? &self->p_images : NULL, t);
+}
+
+static int complete(struct proc_conf *conf, const struct proc_conf *given)
+{
+	*conf = given ? *given : (struct proc_conf){ 0 };
+	if (conf->c_processors == 0)
+		conf->c_processors = processors_on_line();
+	if (conf->c_stacks == 0)
+		conf->c_stacks = DEFAULT_STACKS;
+	if (conf->c_stack_size == 0)
+		conf->c_stack_size = conf->c_stacks == PROC_NATIVE ?
+			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
+	if (conf->c_image == 0)
+		conf->c_image = DEFAULT_IMAGE;
+	if (conf->c_processors > INT_MAX || conf->c_image > UINT16_MAX)
+		return -EINVAL;
+#ifdef SINGLE_THREAD
+	conf->c_processors = 1;
+#endif
+	return 0;
+}
+
+static unsigned processors_on_line(void)
+{
+	long n;
+#ifdef CPU_COUNT
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		return (unsigned)CPU_COUNT(&set);
+#endif
+	n = sysconf(_SC_NPROCESSORS_ONLN);
+	return n > 0 ? (unsigned)n : 1;
+}
+
+static int proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
+		     usched_wake_fn *wake)
+{
+	int rc;
+
+	p->p_procs = r;
+	p->p_sched.s_next = next;
+	p->p_sched.s_alloc = alloc_image;
+	p->p_sched.s_free = free_image;
+	p->p_sched.s_done = proc_done;
+	p->p_sched.s_wake = wake;
+	p->p_sched.s_keep = r->r_conf.c_keep != 0;
+	p->p_intent = PROC_TOKEN;
+	p->p_room = RING_MIN;
+	p->p_mask = RING_MIN - 1;
+	image_cache_init(&p->p_images, &r->r_images);
+	pthread_mutex_init(&p->p_lock, NULL);
+	pthread_cond_init(&p->p_unparked, NULL);
+	rc = usched_init(&p->p_sched);
+	if (rc)
+		return rc;
+	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
+	if (!p->p_queue)
+		return -ENOMEM;
+	rc = lend_stacks(p, &r->r_conf);
+	if (rc)
+		free(p->p_queue);
+	return rc;
+}
+
+static void proc_fini(struct proc *p)
+{
+	if (p->p_stacks.k_count > 0)
+		image_stacks_unmap(&p->p_stacks);
+	free(p->p_queue);
+	free(p->p_larger);
+	pthread_cond_destroy(&p->p_unparked);
+	pthread_mutex_destroy(&p->p_lock);
+}
+
+static int lend_stacks(struct proc *p, const struct proc_conf *conf)
+{
+	struct image_stacks *stacks = &p->p_stacks;
+	int rc;
+
+	if (conf->c_stacks == PROC_NATIVE)
+		return 0;
+	rc = image_stacks_map(stacks, conf->c_stacks, conf->c_stack_size);
+	for (size_t i = 0; rc == 0 && i < conf->c_stacks; i++) {
+		rc = usched_lend(&p->p_sched, image_stacks_base(stacks, i),
+				 stacks->k_size);
+		if (rc) {
+			image_stacks_unmap(stacks);
+			stacks->k_count = 0;
+		}
+	}
+	return rc == -ENOTSUP ? 0 : rc;         /* then the native stack it is */
+}
+
+/* The image in the record, whenever it is large enough. */
+static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
+{
+	struct proc *p = (struct proc *)(void *)s;
+
+	if (*size <= p->p_procs->r_conf.c_image) {
+		*size = p->p_procs->r_conf.c_image;
+		return proc_thread(u) + 1;
+	}
+	return image_alloc(&p->p_images, size);
+}
+
+static void free_image(struct usched *s, struct ustack *u, void *image,
+		       size_t size)
+{
+	struct proc *p = (struct proc *)(void *)s;
+
+	if (image != proc_thread(u) + 1)
+		image_free(&p->p_images, image, size);
+}
+
+/* Counts one thread more, and sees to it that the ring has a place for it. */
+static int make_room(struct proc *p)
+{
+	uint32_t count = FETCH_ADD(&p->p_count, 1) + 1, room;
+	struct proc_thread **ring;
+	int rc = 0;
+
+	if (count <= LOAD(p->p_room))
+		return 0;
+	lock(&p->p_lock);
+	room = p->p_room;
+	while (room < count)
+		room *= 2;
+	if (room > p->p_room) {
+		ring = calloc(room, sizeof *ring);
+		if (ring) {
+			free(p->p_larger);
+			p->p_larger = ring;
+			__atomic_store_n(&p->p_room, room, __ATOMIC_SEQ_CST);
+		} else {
+			FETCH_ADD(&p->p_count, (uint32_t)-1);
+			rc = -ENOMEM;
+		}
+	}
+	unlock(&p->p_lock);
+	return rc;
+}
+
+static void adopt_room(struct proc *p)
+{
+	struct proc_thread **old = p->p_queue;
+	size_t mask;
+
+	lock(&p->p_lock);
+	p->p_queue = p->p_larger;
+	p->p_larger = NULL;
+	mask = p->p_room - 1;
+	unlock(&p->p_lock);
+	for (size_t i = p->p_head; i != p->p_tail; i++)
+		p->p_queue[i & mask] = old[i & p->p_mask];
+	p->p_mask = mask;
+	free(old);
+}
+
+static void push_inbox(struct proc *p, struct proc_thread *t)
+{
+	struct proc_thread *first = LOAD(p->p_inbox);
+
+	do {
+		t->t_next = first == PARKED ? NULL : first;
+	} while (!CAS(&p->p_inbox, &first, t));
+	if (first == PARKED)
+		unpark(p);
+}
+
+static void abort_left(void *record, void *unused)
+{
+	struct proc_thread *t = record;
+
+	(void)unused;
+	if (t->t_stack.u_func)
+		ustack_abort(&t->t_stack);
+}
+
+/*
+ * All processors are parked and threads are left. Reports them, and tells the
+ * threads that join others; false if there are none of these. To be told first
+ * is theirs: they can go on and perhaps end what native threads wait for.
+ */
+static bool report_stuck(struct procs *r)
+{
+	struct report report = { .r_procs = r };
+
+	image_pool_walk(&r->r_images, count_stuck, &report);
+	print(r, "usched: deadlock: threads that wait and that nothing can wake: %u",
+	      report.r_waiting);
+	report.r_waiting = 0;
+	image_pool_walk(&r->r_images, list_stuck, &report);
+	if (report.r_waiting > REPORT_MAX)
+		print(r, "usched:   and %u more", report.r_waiting - REPORT_MAX);
+	if (report.r_joining > 0)
+		image_pool_walk(&r->r_images, wake_joiner, NULL);
+	return report.r_joining > 0;
+}
+
+static bool waits(const struct proc_thread *t)
+{
+	return t->t_stack.u_func && t->t_wait != PROC_RUNNABLE;
+}
+
+static void count_stuck(void *record, void *arg)
+{
+	const struct proc_thread *t = record;
+	struct report *report = arg;
+
+	if (waits(t)) {
+		report->r_waiting++;
+		report->r_joining += t->t_wait == PROC_JOIN;
+	}
+}
+
+static void list_stuck(void *record, void *arg)
+{
+	const struct proc_thread *t = record;
+	struct report *report = arg;
+	struct procs *r = report->r_procs;
+
+	if (!waits(t) || ++report->r_waiting > REPORT_MAX)
+		return;
+	/* ISO C lets a function's address go through an integer only. */
+	if (t->t_wait == PROC_JOIN)
+		print(r, "usched:   thread %p, function %p, joins thread %p",
+		      record, (void *)(uintptr_t)t->t_stack.u_func,
+		      (const void *)joined_by(r, t));
+	else
+		print(r, "usched:   thread %p, function %p, waits for a wake",
+		      record, (void *)(uintptr_t)t->t_stack.u_func);
+}
+
+static void wake_joiner(void *record, void *unused)
+{
+	struct proc_thread *t = record;
+
+	(void)unused;
+	if (waits(t) && t->t_wait == PROC_JOIN)
+		proc_post(t, PROC_MAIL_DEADLOCK);
+}
+
+/* Finds the thread whose t_joiner is `t'. */
+struct search {
+	const struct proc_thread *s_joiner;
+	const struct proc_thread *s_found;
+};
+
+static void match_joiner(void *record, void *arg)
+{
+	struct proc_thread *t = record;
+	struct search *search = arg;
+
+	if (t->t_stack.u_func && LOAD(t->t_joiner) == search->s_joiner)
+		search->s_found = t;
+}
+
+static const struct proc_thread *joined_by(struct procs *r,
+					   const struct proc_thread *t)
+{
+	struct search search = { .s_joiner = t };
+
+	image_pool_walk(&r->r_images, match_joiner, &search);
+	return search.s_found;
+}
+
+static void print(const struct procs *r, const char *format, ...)
+{
+	char line[LINE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	if (r->r_conf.c_log)
+		r->r_conf.c_log(line);
+	else
+		fprintf(stderr, "%s\n", line);
+}
+
+#ifdef SINGLE_THREAD
+
+static int start_natives(struct procs *r)
+{
+	(void)r;
+	return 0;
+}
+
+static void stop_natives(struct procs *r)
+{
+	(void)r;
+}
+
+static void unpark(struct proc *p)
+{
+	(void)p;
+}
+
+/* Has usched_run() return, into await(). */
+static void tell_native(struct procs *r)
+{
+	r->r_stop = 1;
+}
+
+struct ustack *proc_park(struct proc *p)
+{
+	(void)p;
+	return NULL;
+}
+
+void proc_hold(struct procs *r)
+{
+	(void)r;
+}
+
+void proc_release(struct procs *r)
+{
+	(void)r;
+}
+
+/* Runs the threads until `t' has ended, or with NULL all. */
+static int await(struct procs *r, struct proc_thread *t)
+{
+	struct proc *p = proc_at(r, 0);
+	struct proc_thread *joiner = NULL;
+	int rc;
+
+	if (t && !CAS(&t->t_joiner, &joiner, NATIVE))
+		return joiner == ENDED ? 0 : -EINVAL;
+	for (;;) {
+		rc = usched_run(&p->p_sched);
+		r->r_stop = 0;
+		if (rc || (t ? t->t_joiner == ENDED : p->p_count == 0))
+			break;
+		if (!report_stuck(r)) {
+			rc = -EDEADLK;
+			break;
+		}
+	}
+	if (rc && t)
+		t->t_joiner = NULL;
+	return rc;
+}
+
+#else
+
+static void *run(void *arg)
+{
+	struct proc *p = arg;
+
+	usched_run(&p->p_sched);
+	return NULL;
+}
+
+static int start_natives(struct procs *r)
+{
+	pthread_attr_t attr;
+	size_t n;
+	int rc;
+
+	rc = pthread_attr_init(&attr);
+	if (rc)
+		return -rc;
+	if (proc_at(r, 0)->p_stacks.k_count == 0) {     /* threads run on it */
+		size_t size = r->r_conf.c_stack_size;
+
+		rc = pthread_attr_setstacksize(&attr, size < DEFAULT_NATIVE_STACK ?
+					       DEFAULT_NATIVE_STACK : size);
+	}
+	for (n = 0; rc == 0 && n < r->r_conf.c_processors; n += rc == 0) {
+		struct proc *p = proc_at(r, n);
+
+		rc = pthread_create(&p->p_native, &attr, run, p);
+	}
+	pthread_attr_destroy(&attr);
+	if (rc) {
+		r->r_conf.c_processors = (unsigned)n;
+		stop_natives(r);
+	}
+	return -rc;
+}
+
+/* The processors find nothing to run from now on. */
+static void stop_natives(struct procs *r)
+{
+	FETCH_OR(&r->r_stop, 1);
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		struct proc *p = proc_at(r, i);
+		struct proc_thread *parked = PARKED;
+
+		if (CAS(&p->p_inbox, &parked, NULL))
+			unpark(p);
+		pthread_join(p->p_native, NULL);
+	}
+}
+
+/*
+ * Under r_lock: if nobody can wake anybody, says so to who waits for the end.
+ * That is so if all processors were parked at one time. Inboxes can only be
+ * looked at one after the other, and a processor that had mail when we began may
+ * since have woken, sent mail to one we saw parked before, and parked again: then
+ * it has counted an unpark.
+ */
+static void detect_end(struct procs *r)
+{
+	uint32_t unparks = LOAD(r->r_unparks), count = 0;
+
+	if (r->r_joining == 0 || LOAD(r->r_held) > 0
+	    || LOAD(r->r_parks) - unparks != r->r_conf.c_processors)
+		return;
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		struct proc *p = proc_at(r, i);
+
+		if (LOAD(p->p_inbox) != PARKED)
+			return;
+		count += LOAD(p->p_count);
+	}
+	if (LOAD(r->r_unparks) != unparks)
+		return;
+	if (count == 0)
+		r->r_quiet = true;
+	else if (!report_stuck(r))
+		r->r_deadlocks++;
+	pthread_cond_broadcast(&r->r_changed);
+}
+
+static void detect_end_locked(struct procs *r)
+{
+	lock(&r->r_lock);
+	detect_end(r);
+	unlock(&r->r_lock);
+}
+
+static void unpark(struct proc *p)
+{
+	lock(&p->p_lock);
+	pthread_cond_signal(&p->p_unparked);
+	unlock(&p->p_lock);
+}
+
+struct ustack *proc_park(struct proc *p)
+{
+	struct procs *r = p->p_procs;
+	struct proc_thread *t = NULL;
+
+	while (!t && !LOAD(r->r_stop)) {
+		if (CAS(&p->p_inbox, &t, PARKED)) {
+			if (FETCH_ADD(&r->r_parks, 1) + 1 - LOAD(r->r_unparks)
+			    == r->r_conf.c_processors)
+				detect_end_locked(r);
+			lock(&p->p_lock);
+			while (LOAD(p->p_inbox) == PARKED)
+				pthread_cond_wait(&p->p_unparked, &p->p_lock);
+			unlock(&p->p_lock);
+			FETCH_ADD(&r->r_unparks, 1);
+		}
+		proc_drain(p);
+		t = proc_pop(p);
+	}
+	return t ? &t->t_stack : NULL;
+}
+
+void proc_hold(struct procs *r)
+{
+	FETCH_ADD(&r->r_held, 1);
+}
+
+void proc_release(struct procs *r)
+{
+	if (FETCH_ADD(&r->r_held, (uint32_t)-1) == 1)
+		detect_end_locked(r);
+}
+
+/* The thread that a native thread joins has ended. */
+static void tell_native(struct procs *r)
+{
+	lock(&r->r_lock);
+	r->r_joining--;
+	pthread_cond_broadcast(&r->r_changed);
+	unlock(&r->r_lock);
+}
+
+/* Waits until `t' has ended, or with NULL all threads have. */
+static int await(struct procs *r, struct proc_thread *t)
+{
+	struct proc_thread *joiner = NULL;
+	unsigned seen;
+	int rc = 0;
+
+	lock(&r->r_lock);
+	if (t && !CAS(&t->t_joiner, &joiner, NATIVE)) {
+		rc = joiner == ENDED ? 0 : -EINVAL;
+		goto out;
+	}
+	if (!t && r->r_joining > 0) {
+		rc = -EPERM;
+		goto out;
+	}
+	r->r_joining++;
+	seen = r->r_deadlocks;
+	detect_end(r);
+	while (t ? LOAD(t->t_joiner) != ENDED : !r->r_quiet) {
+		if (r->r_deadlocks != seen) {
+			rc = -EDEADLK;
+			break;
+		}
+		pthread_cond_wait(&r->r_changed, &r->r_lock);
+	}
+	joiner = NATIVE;
+	if (t && rc && !CAS(&t->t_joiner, &joiner, NULL))
+		rc = 0;                         /* it has ended after all */
+	else if (!t || rc)
+		r->r_joining--;
+out:
+	unlock(&r->r_lock);
+	return rc;
+}
+
+#endif

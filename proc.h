@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proc.h: processors. What every scheduler over native threads needs: rr.c and
+ * ll.c are policies on top of it, and others can be.
+ *
+ * A processor is a native thread that runs one dispatcher. Each thread belongs
+ * to one processor from its start to its end, and only that processor touches
+ * its state: whether it waits, its tokens, its place in the run queue. So
+ * what threads of one processor do to each other takes no lock and no atomic
+ * instruction. Everybody else sends mail: adds to the thread's t_mail and,
+ * if that was empty, pushes the thread to the processor's inbox, which the
+ * processor empties at each dispatch.
+ *
+ *     other processors,          processor
+ *     native threads          +--------------------------------------+
+ *        |                    |                     the scheduler's  |
+ *        +-> t_mail += ... -->| inbox -> deliver -> run queue -> next|
+ *            push to inbox    |                        ^       |     |
+ *                             |   wakes, starts, yields|  block|     |
+ *                             +--------------------------------------+
+ *
+ * A processor with nothing to run parks: it replaces its empty inbox by a mark,
+ * and whoever pushes and finds the mark has to unpark it. When all are parked
+ * nobody can wake anybody any more, unless a native thread does: that is how a
+ * deadlock is found.
+ *
+ * With -DSINGLE_THREAD all of it is compiled without locks and atomic
+ * instructions, for one processor, which runs on the native thread that
+ * calls proc_join() or procs_destroy(), inside that call.
+ */
+#ifndef USCHED_PROC_H
+#define USCHED_PROC_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "image.h"
+#include "usched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How to make a scheduler. Zero means the default everywhere. */
+struct proc_conf {
+	unsigned c_processors;  /* 0: as many as the machine has on line */
+	unsigned c_stacks;      /* for each processor; 0: 64; PROC_NATIVE: none but
+				   the native stack, as always with the portable switch */
+	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With PROC_NATIVE, of the native
+				   stack, and 0: 8 MiB */
+	size_t   c_image;       /* bytes of image next to each thread's record, which
+				   deeper threads waste; 0: 176 */
+	unsigned c_keep;        /* 0: an image that has become much larger than its
+				   thread's frames is exchanged; 1: it is kept */
+	void   (*c_log)(const char *line);      /* reports; NULL: standard error */
+};
+
+#define PROC_NATIVE ((unsigned)-1)
+
+/* ---- For schedulers. Nothing below is for their users. ---- */
+
+/* What a thread does while it does not run. */
+enum proc_wait {
+	PROC_RUNNABLE,
+	PROC_TOKEN,             /* waits for a wake */
+	PROC_JOIN,              /* waits for the end of a thread */
+	PROC_YIELD,             /* as an intention only: goes on when it is its turn */
+};
+
+/* t_mail: these bits, and tokens in units of PROC_MAIL_TOKEN. */
+enum {
+	PROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
+	PROC_MAIL_START    = 2,
+	PROC_MAIL_JOINED   = 4, /* the thread that it joins has ended */
+	PROC_MAIL_DEADLOCK = 8, /* the join cannot succeed */
+	PROC_MAIL_TOKEN    = 16,
+};
+
+/* A record: a thread, with a first image behind it. */
+struct proc_thread {
+	struct ustack       t_stack;
+
+	/* Its processor's. */
+	uint32_t            t_tokens;   /* wakes that no wait has used */
+
+	/* Anybody's, atomic. */
+	uint32_t            t_mail;
+	struct proc_thread *t_joiner;   /* or one of the marks in proc.c */
+
+	/* Whose push made it part of an inbox; then the processor's. */
+	struct proc_thread *t_next;
+
+	/* Its processor's. */
+	uint8_t             t_wait;     /* enum proc_wait */
+	uint8_t             t_news;     /* PROC_MAIL_JOINED, PROC_MAIL_DEADLOCK */
+};
+
+struct proc {
+	struct usched        p_sched;   /* first */
+
+	/* Its own native thread's. */
+	struct proc_thread **p_queue;   /* ring of runnable threads */
+	size_t               p_mask;    /* its size - 1 */
+	size_t               p_head;    /* counts dispatches; & p_mask: the oldest */
+	size_t               p_tail;
+	uint8_t              p_intent;  /* enum proc_wait: why the thread blocks */
+	struct image_cache   p_images;
+	struct image_stacks  p_stacks;
+	struct procs        *p_procs;
+
+	/* Anybody's, atomic; on a line that others' writes may take away. */
+	struct proc_thread  *p_inbox    /* last in first; or the mark of the parked */
+		__attribute__((aligned(128)));
+	uint32_t             p_count;   /* threads started here and not ended */
+	uint32_t             p_room;    /* threads for which a ring is allocated */
+
+	/* p_lock. */
+	pthread_mutex_t      p_lock;
+	struct proc_thread **p_larger;  /* a larger ring for the processor to adopt */
+	pthread_cond_t       p_unparked;
+	pthread_t            p_native;
+};
+
+/* A scheduler's processors: the first part of its object. */
+struct procs {
+	struct proc_conf  r_conf;       /* without zeros */
+	struct image_pool r_images;
+	char             *r_proc;       /* an array with elements of r_stride bytes, */
+	size_t            r_stride;     /* which begin with a struct proc */
+	uint32_t          r_next;       /* atomic: where the next start goes */
+	uint32_t          r_stop;       /* atomic: 1 when processors shall end */
+	uint32_t          r_parks;      /* atomic: times that a processor parked */
+	uint32_t          r_unparks;    /* atomic: and was unparked */
+	uint32_t          r_held;       /* atomic: proc_hold() less proc_release() */
+
+	/* r_lock. */
+	pthread_mutex_t   r_lock;
+	pthread_cond_t    r_changed;
+	unsigned          r_joining;    /* native threads in join or fini */
+	unsigned          r_deadlocks;  /* times that those were told of one */
+	bool              r_quiet;      /* all threads have ended */
+};
+
+/*
+ * Starts the processors. `size' is that of an element, a struct proc at its
+ * beginning and the scheduler's part after it, zeroed; `next' and `wake' are
+ * its call-backs.
+ * 0; -EINVAL: no such configuration; -ENOMEM; -EAGAIN: no more native threads;
+ * -ENOTSUP as usched_init(). Then nothing is left behind.
+ */
+int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
+	       usched_next_fn *next, usched_wake_fn *wake);
+
+/*
+ * Waits until all threads have ended, stops the processors, frees everything.
+ * 0; -EDEADLK: the threads that are left wait, and nobody can wake them: they
+ * were reported and aborted, and all is freed nevertheless; -EPERM: called by a
+ * thread, or while another native thread is in proc_join(): nothing was done.
+ */
+int procs_fini(struct procs *r);
+
+/* As in rr.h, where the contracts are. */
+int  proc_start(struct proc *p, void (*func)(void *), void *arg,
+		struct ustack **thread);
+int  proc_join(struct ustack *u);
+int  proc_detach(struct ustack *u);
+int  proc_yield(void);
+void proc_hold(struct procs *r);
+void proc_release(struct procs *r);
+void procs_stats(struct procs *r, struct usched_stats *out);
+
+/*
+ * Sends mail to a thread, from any native thread.
+ * 0; -ESRCH: it has ended.
+ */
+int proc_post(struct proc_thread *t, uint32_t mail);
+
+/* The slow parts of proc_next(). */
+void proc_drain(struct proc *p);
+struct ustack *proc_park(struct proc *p);
+
+/* The processor on which a scheduler that spreads threads starts the next. */
+struct proc *procs_next(struct procs *r);
+
+void proc_done(struct usched *s, struct ustack *u);     /* every s_done */
+
+static inline struct proc *proc_at(const struct procs *r, size_t i)
+{
+	return (struct proc *)(void *)(r->r_proc + i * r->r_stride);
+}
+
+/* The processor that the calling thread is on, or NULL. */
+static inline struct proc *proc_self(void)
+{
+	struct usched *s = usched__current;
+
+	return s && s->s_done == proc_done && s->s_current ?
+		(struct proc *)(void *)s : NULL;
+}
+
+static inline struct proc_thread *proc_thread(struct ustack *u)
+{
+	return (struct proc_thread *)(void *)u;
+}
+
+/* Makes `t' run after all that are in the queue. */
+static inline void proc_push(struct proc *p, struct proc_thread *t)
+{
+	p->p_queue[p->p_tail++ & p->p_mask] = t;
+}
+
+enum { PROC_AHEAD = 4 };        /* dispatches by which a prefetch comes early */
+
+/*
+ * The oldest in the queue, or NULL. Looks ahead: of a million threads, the next
+ * one's record is in no cache. What the ring holds behind its tail is old, but
+ * it was a record once, and to prefetch is no access.
+ */
+static inline struct proc_thread *proc_pop(struct proc *p)
+{
+	const char *ahead;
+
+	if (p->p_head == p->p_tail)
+		return NULL;
+	ahead = (const char *)p->p_queue[(p->p_head + PROC_AHEAD) & p->p_mask];
+	__builtin_prefetch(ahead);
+	__builtin_prefetch(ahead + 64);
+	__builtin_prefetch(ahead + 128);
+	__builtin_prefetch(ahead + 192);
+	return p->p_queue[p->p_head++ & p->p_mask];
+}
+
+/* If `t' waits for something that is there: uses it up. */
+static inline bool proc_satisfied(struct proc_thread *t)
+{
+	switch (t->t_wait) {
+	case PROC_TOKEN:
+		if (t->t_tokens == 0)
+			return false;
+		t->t_tokens--;
+		break;
+	case PROC_JOIN:
+		if (t->t_news == 0)
+			return false;
+		break;
+	default:
+		return false;
+	}
+	t->t_wait = PROC_RUNNABLE;
+	return true;
+}
+
+/*
+ * One token for `t', which is of the caller's processor. True: it waited for
+ * it, and is runnable now; the scheduler says when.
+ */
+static inline bool proc_token(struct proc_thread *t)
+{
+	t->t_tokens++;
+	return proc_satisfied(t);
+}
+
+/*
+ * The skeleton of s_next; pick(p) is the policy: a runnable thread or NULL. Mail
+ * comes first, so that who was woken before a thread yields runs before it.
+ */
+static inline struct ustack *
+proc_next(struct proc *p, struct proc_thread *(*pick)(struct proc *))
+{
+	struct ustack *self = p->p_sched.s_current;
+	struct proc_thread *t;
+
+	if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+		proc_drain(p);
+	if (self) {
+		t = proc_thread(self);
+		if (p->p_intent == PROC_YIELD) {
+			proc_push(p, t);
+		} else {
+			t->t_wait = p->p_intent;
+			if (proc_satisfied(t))
+				return self;
+		}
+		p->p_intent = PROC_TOKEN;
+	} else if (__atomic_load_n(&p->p_procs->r_stop, __ATOMIC_RELAXED)) {
+		return NULL;
+	}
+	t = pick(p);
+	return t ? &t->t_stack : proc_park(p);
+}
+
+/* Uses up a token of the calling thread or waits for one. */
+static inline int proc_wait(void)
+{
+	struct proc *p = proc_self();
+
+	if (p) {
+		struct proc_thread *t = proc_thread(p->p_sched.s_current);
+
+		if (t->t_tokens > 0) {
+			t->t_tokens--;
+			return 0;
+		}
+	}
+	return ustack_block();
+}
+
+/* Wakes `t': of the same processor through local(p, t), of others by mail. */
+static inline int
+proc_wake(struct ustack *u, void (*local)(struct proc *p, struct proc_thread *t))
+{
+	struct proc_thread *t = proc_thread(u);
+
+	if (u->u_sched != usched__current)
+		return proc_post(t, PROC_MAIL_TOKEN);
+	if (!u->u_func)
+		return -ESRCH;
+	if (proc_token(t))
+		local((struct proc *)(void *)u->u_sched, t);
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_PROC_H */

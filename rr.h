@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rr.h: a round-robin scheduler. Threads are spread over processors, each with
+ * a queue of its own, and every queue is first in, first out: a thread that is
+ * woken, started, or yields runs after all that were ready on its processor
+ * before it. Nothing starves.
+ *
+ *	struct rr *rr;
+ *	struct ustack *thread;
+ *
+ *	rr_create(&rr, NULL);
+ *	rr_start(rr, work, arg, &thread);
+ *	rr_join(thread);
+ *	rr_destroy(rr);
+ *
+ * A thread ends when its function returns, and is then freed by the scheduler:
+ * at once when it is detached, else when it is joined or the scheduler is
+ * destroyed. Waits and wakes go by tokens: a wake gives a thread one token, a
+ * wait takes one and blocks as long as there is none. So a wake that comes
+ * before the wait is not lost, and several wakes count as several.
+ *
+ * A handle (struct ustack *) is good until the thread was joined or, once it is
+ * detached, has ended. To use one later is a mistake that finds -ESRCH or, if
+ * the record has a new thread, that thread; it is no access to freed memory
+ * before rr_destroy().
+ *
+ * Functions that block take threads of rr, or native threads where it says so,
+ * and return 0 or a negative errno value. See usched.h for what a thread may
+ * not do: to hand out pointers into its stack.
+ */
+#ifndef USCHED_RR_H
+#define USCHED_RR_H
+
+#include "proc.h"
+#include "usched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rr;
+
+/*
+ * Makes a scheduler, with its processors started and idle; conf is copied, NULL
+ * stands for zeros.
+ * 0; -EINVAL: a stack below 8 KiB or above 2 GiB, or an image above 64 KiB;
+ * -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see usched_init().
+ * From any native thread. The caller owns *rr until rr_destroy().
+ */
+int rr_create(struct rr **rr, const struct proc_conf *conf);
+
+/*
+ * Waits until all threads have ended, and frees `rr' and everything in it.
+ * 0; -EDEADLK: the threads that are left wait and nobody can wake them; they
+ * were reported and aborted, everything is freed nevertheless; -EPERM: called
+ * by a thread, or while another native thread is in rr_join(): nothing was done.
+ * From any native thread. Others must not use `rr' or its threads any more,
+ * unless they hold it.
+ */
+int rr_destroy(struct rr *rr);
+
+/*
+ * Starts a thread that runs func(arg), on the next processor in turn. With a
+ * non-NULL `thread', *thread is its handle, set before it runs, and the thread
+ * is to be joined or detached; with NULL it is detached.
+ * 0; -ENOMEM: there is no such thread then; -EINVAL: func is NULL.
+ * From any native thread, in a thread or not. Does not switch.
+ */
+int rr_start(struct rr *rr, void (*func)(void *), void *arg,
+	     struct ustack **thread);
+
+/*
+ * Waits until `thread' has ended, and frees it. Tokens that arrive meanwhile
+ * stay. One may join a thread, once.
+ * 0; -EINVAL: it is detached, or somebody joins it already; -EDEADLK: it is the
+ * caller, or all threads wait, every native thread that could wake one is in
+ * rr_join() or rr_destroy() itself, and none holds `rr'. The threads were
+ * reported. Of those who join then, threads of rr are told, and if there are
+ * none, native threads; `thread' is still there; -ENOMEM: no image for the
+ * caller.
+ * From a thread: switches. From any other native thread: blocks that.
+ */
+static inline int rr_join(struct ustack *thread)
+{
+	return proc_join(thread);
+}
+
+/*
+ * Has `thread' freed when it ends.
+ * 0; -EINVAL: it is detached, or somebody joins it.
+ * From any native thread. Does not switch.
+ */
+static inline int rr_detach(struct ustack *thread)
+{
+	return proc_detach(thread);
+}
+
+/*
+ * Takes a token of the calling thread; blocks until there is one.
+ * 0; -ENOMEM: no image for the caller; -EPERM: not called by a thread; -EFAULT:
+ * see ustack_block(), which is the same but for that it goes through the
+ * scheduler even when there is a token. Switches.
+ */
+int rr_wait(void);
+
+/*
+ * Gives `thread' a token: wakes it, if it waits for one.
+ * 0; -ESRCH: it has ended.
+ * From any native thread, in a thread or not, but for signal handlers. Does not
+ * switch.
+ */
+int rr_wake(struct ustack *thread);
+
+/*
+ * Lets all that are ready on this processor run first.
+ * 0; -ENOMEM, -EPERM, -EFAULT as rr_wait(). Switches.
+ */
+static inline int rr_yield(void)
+{
+	return proc_yield();
+}
+
+/*
+ * Between the two, a native thread may wake threads or start some while
+ * others are in rr_join() or rr_destroy(): what waits is not taken for
+ * deadlocked, and `rr' is not destroyed. They nest and add up.
+ * From any native thread. Do not switch.
+ */
+void rr_hold(struct rr *rr);
+void rr_release(struct rr *rr);
+
+/*
+ * The counters of all processors added up (s_deepest: the largest).
+ * From any native thread. Does not switch.
+ */
+void rr_stats(struct rr *rr, struct usched_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_RR_H */

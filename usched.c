@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usched.c: the dispatcher.
+ *
+ * THE IDEA. A blocked thread is its frames, and frames are bytes. Threads run
+ * on one stack, or a few, all from the same bottom; when one blocks, its
+ * frames can be left where they are for as long as nobody else needs the
+ * place, and can be copied away to the heap, to the byte, when somebody does.
+ * They come back to the addresses they had, so that everything in them that
+ * points to something else in them is right again. So a thread costs what it
+ * uses, and as long as the running set fits the stacks nothing is copied.
+ *
+ * A stack, through the life of threads A and B that share it (high addresses
+ * at the top, SP marked <):
+ *
+ *          launch A      A blocks      B launched    B blocks      A resumed
+ *         (A is new)                  (evicts A)                  (evicts B)
+ *
+ *  bottom +--------+    +--------+    +--------+    +--------+    +--------+
+ *         |        |<   | A A A  |    | B B    |    | B B    |    | A A A  |
+ *         |        |    | A A A  |    |        |<   | B  top |    | A A A  |
+ *         |        |    | A  top |    |        |    | s_next |    | A      |<
+ *         |        |    | s_next |<   |        |    |        |<   |        |
+ *         :        :    :        :    :        :    :        :    :        :
+ *
+ * s_next runs below the top of the thread that blocks, and so does everything
+ * here that decides and copies. When B ends, its frames are not kept, and when
+ * s_next has nobody to run, the dispatcher goes back to usched_run(), whose
+ * frame ("home") is above every bottom on the native stack:
+ *
+ *   native stack:  | caller | usched_run | home | bottom: threads ... |
+ *
+ * or, with stacks lent by the scheduler, threads run on these alone, and each
+ * has its book-keeping at its head, above the bottom.
+ *
+ * To load the frames of A where B runs is the delicate moment: the code that
+ * copies needs a stack, too, and so does a signal handler at any instruction.
+ * Therefore SP is first moved to A's top, below everything that will be
+ * written, and only then does the copying start. The functions that move SP
+ * are in arch/, see arch.h; all they want from here is where to go.
+ *
+ * RULES, cited in the code:
+ *
+ *  R1  A thread runs at the same addresses all its life: on the stack where it
+ *      was launched.
+ *  R2  Nothing is copied when a thread blocks. It stays resident. It is evicted
+ *      when, and only when, another thread must run on the same stack; or, on
+ *      the native stack, when usched_run() returns and the place is lost.
+ *  R3  s_next runs on the blocking thread's stack, below its top. If it
+ *      returns the same thread, nothing moved and ustack_block() returns.
+ *  R4  Eviction cannot fail: a thread has an image as large as its frames
+ *      before s_next hears of its block. Reserving the image may fail, and
+ *      then nothing changed.
+ *  R5  A stack is never written while SP is above what is written, nor above
+ *      what is still needed.
+ *  R6  A thread that has ended is never evicted. Its image goes back through
+ *      s_free, and s_done is the one place where its owner frees it.
+ *  R7  One stack is the native one. Those that are lent replace it. A new
+ *      thread takes a vacant stack if there is one, before all one on which no
+ *      thread lives: so threads that fit never copy. Beyond that each switch
+ *      costs at most one eviction and one load.
+ *
+ * REJECTED: copying at each block (most copies are never needed); loading
+ * only the upper frames and the rest on return (callees hold pointers into
+ * their callers' frames); moving a stack to other addresses (the same); gaps
+ * between the dispatcher's frames and the threads' made with arrays or alloca
+ * (compilers rearrange them, and signals overwrite them); using the native
+ * stack beside lent ones (then usched_run() could never be called at another
+ * depth, for the sake of one stack more).
+ *
+ * LIMITS. A block deeper than 4 GiB has no image. Threads are tied to
+ * addresses, and on the native stack so to the native thread. Shadow stacks
+ * (CET, GCS) are refused. Destructors do not run in ustack_abort().
+ *
+ * No malloc, no pthread, no stdio: what is linked in besides is memcpy().
+ */
+#include "usched.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "arch.h"
+
+enum {
+	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
+	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
+	COLOURS      = 16,              /* steps that fill a page: the sets of an L1 */
+	STACK_MIN    = 8192,            /* bytes, of which the colour may take 4096 */
+	FLOOR_MIN    = 1024,            /* bytes; images up to this are never too large */
+	FLOOR_RATIO  = 4,               /* an image is exchanged below this part of it */
+};
+
+#define STACK_MAX ((size_t)INT32_MAX)   /* so that a depth and a room add up */
+
+#ifdef USCHED_CHECK
+#define CHECK(condition) assert(condition)
+#else
+#define CHECK(condition) ((void)0)
+#endif
+
+/* Written by one native thread, read by any. */
+#define ADD(counter, n) \
+	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
+#define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
+
+static arch_next_fn enter, block, hand_off, reserve;
+static struct arch_jump run(struct usched *s, struct ustack *u);
+static struct arch_jump launch(struct usched *s, struct ustack *u);
+static struct arch_jump leave(struct usched *s);
+static bool on_native(const struct usched *s);
+static int  bind_native(struct usched *s, const char *top);
+static int  set_top(struct ustack *u, char *top, size_t room);
+static int  exchange_image(struct usched *s, struct ustack *u, size_t depth);
+static void drop_image(struct usched *s, struct ustack *u);
+static void release(struct usched *s, struct ustack *u);
+static void evict(struct usched *s, struct usched_stack *k);
+static void count_copy(struct usched *s, size_t size);
+static size_t depth(const struct ustack *u);
+static void vacate(struct usched *s, struct usched_stack *k);
+static void occupy(struct usched_stack *k, struct ustack *u);
+static void unlink_vacant(struct usched_stack *k);
+static void validate(const struct usched *s);
+
+__thread struct usched *usched__current;
+
+int usched_init(struct usched *s)
+{
+	int rc = usched__probe();
+
+	if (rc < 0)
+		return rc;
+	if (!s->s_next || !s->s_alloc || !s->s_free)
+		return -EINVAL;
+	s->s_current = NULL;
+	s->s_home = NULL;
+	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
+	s->s_native = (struct usched_stack){ .k_size = STACK_MAX };
+	s->s_native.k_ring = s->s_victim = &s->s_native;
+	vacate(s, &s->s_native);
+	s->s_lent = 0;
+	s->s_owner = NULL;
+	s->s_stats = (struct usched_stats){ 0 };
+	return 0;
+}
+
+/*
+ *  base                                                        base + size
+ *   | frames grow down to here ...      bottom | usched_stack | colour |
+ */
+int usched_lend(struct usched *s, void *base, size_t size)
+{
+	uintptr_t end = (uintptr_t)base + size;
+	struct usched_stack *k;
+
+	if (usched__probe() == 0)
+		return -ENOTSUP;
+	if (size < STACK_MIN || size > STACK_MAX)
+		return -EINVAL;
+	if (s->s_native.k_threads > 0)
+		return -EBUSY;
+	end -= s->s_lent++ % COLOURS * COLOUR_STEP + sizeof *k;
+	k = (void *)(end & -(uintptr_t)BOTTOM_ALIGN);
+	*k = (struct usched_stack){ .k_bottom = (char *)k };
+	k->k_size = (size_t)(k->k_bottom - (char *)base);
+	if (on_native(s)) {
+		unlink_vacant(&s->s_native);
+		k->k_ring = s->s_victim = k;
+	} else {
+		k->k_ring = s->s_victim->k_ring;
+		s->s_victim->k_ring = k;
+	}
+	vacate(s, k);
+	return 0;
+}
+
+int usched_run(struct usched *s)
+{
+	struct usched *outer = usched__current;
+	int rc;
+
+	if (s->s_home)
+		return -EBUSY;
+	usched__current = s;
+	rc = usched__switch(enter, s);
+	usched__current = outer;
+	s->s_home = NULL;
+	return rc;
+}
+
+int usched_fini(struct usched *s)
+{
+	struct usched_stack *k = s->s_victim;
+
+	if (s->s_home)
+		return -EBUSY;
+	do {
+		if (k->k_threads > 0)
+			return -EBUSY;
+		k = k->k_ring;
+	} while (k != s->s_victim);
+	return 0;
+}
+
+void usched_stats(const struct usched *s, struct usched_stats *out)
+{
+	out->s_switches    = GET(s->s_stats.s_switches);
+	out->s_launches    = GET(s->s_stats.s_launches);
+	out->s_evictions   = GET(s->s_stats.s_evictions);
+	out->s_loads       = GET(s->s_stats.s_loads);
+	out->s_bytes       = GET(s->s_stats.s_bytes);
+	out->s_deepest     = GET(s->s_stats.s_deepest);
+	out->s_images      = GET(s->s_stats.s_images);
+	out->s_image_bytes = GET(s->s_stats.s_image_bytes);
+}
+
+int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
+		void *arg, void *image, size_t size)
+{
+	if (!func || size > UINT32_MAX)
+		return -EINVAL;
+	*u = (struct ustack){
+		.u_top   = arg,
+		.u_image = image,
+		.u_size  = image ? (uint32_t)size : 0,
+		.u_sched = s,
+		.u_func  = func,
+	};
+	return 0;
+}
+
+int ustack_block(void)
+{
+	return ustack_self() ? usched__switch(block, usched__current) : -EPERM;
+}
+
+int ustack_switch(struct ustack *u)
+{
+	const struct ustack *self = ustack_self();
+
+	if (!self)
+		return -EPERM;
+	if (u == self)
+		return 0;
+	if (!u || !u->u_func || u->u_sched != self->u_sched)
+		return -EINVAL;
+	return usched__switch(hand_off, u);
+}
+
+int ustack_reserve(size_t room)
+{
+	return ustack_self() ? usched__switch(reserve, &room) : -EPERM;
+}
+
+int ustack_abort(struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+
+	if (!u->u_func)
+		return -EINVAL;
+	if (u == ustack_self())
+		usched__exit();
+	if (u == s->s_current)
+		return -EBUSY;
+	release(s, u);
+	return 0;
+}
+
+int ustack_wake(struct ustack *u)
+{
+	struct usched *s = u->u_sched;
+
+	return s->s_wake ? s->s_wake(s, u) : -ENOTSUP;
+}
+
+/* What usched__switch() calls: below the frame whose top is `top'. */
+
+static struct arch_jump enter(char *top, void *arg)
+{
+	struct usched *s = arg;
+	int rc = on_native(s) ? bind_native(s, top) : 0;
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	s->s_home = top;
+	return run(s, s->s_next(s));
+}
+
+static struct arch_jump block(char *top, void *arg)
+{
+	struct usched *s = arg;
+	struct ustack *self = s->s_current, *u;
+	int rc = set_top(self, top, 0);
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	u = s->s_next(s);                                       /* R3 */
+	if (u == self)
+		return (struct arch_jump){ top, 0 };
+	return run(s, u);                                       /* R2 */
+}
+
+static struct arch_jump hand_off(char *top, void *arg)
+{
+	struct ustack *u = arg;
+	struct usched *s = u->u_sched;
+	int rc = set_top(s->s_current, top, 0);
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	return run(s, u);
+}
+
+static struct arch_jump reserve(char *top, void *arg)
+{
+	const size_t *room = arg;
+
+	return (struct arch_jump){ top, set_top(ustack_self(), top, *room) };
+}
+
+/* What the code in arch/ calls. */
+
+void usched__start(void)
+{
+	struct ustack *u = usched__current->s_current;
+
+	u->u_func(u->u_top);
+}
+
+struct arch_jump usched__finish(void)
+{
+	struct usched *s = usched__current;
+
+	release(s, s->s_current);
+	s->s_current = NULL;
+	return run(s, s->s_next(s));
+}
+
+/* SP is at u_top or below: arch/ has seen to it. */             /* R5 */
+void usched__load(void)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current;
+
+	memcpy(u->u_top, u->u_image, depth(u));                 /* R1 */
+	ADD(s->s_stats.s_loads, 1);
+	count_copy(s, depth(u));
+}
+
+/*
+ * Makes `u' the one that runs, and returns the way there. What is evicted for
+ * it is above SP, or on another stack: this runs below whoever blocked.
+ */
+static struct arch_jump run(struct usched *s, struct ustack *u)
+{
+	struct usched_stack *k;
+
+	validate(s);
+	s->s_current = u;
+	if (!u)
+		return leave(s);
+	CHECK(u->u_func && u->u_sched == s);
+	ADD(s->s_stats.s_switches, 1);
+	k = u->u_stack;
+	if (!k)
+		return launch(s, u);
+	if (k->k_resident == u)
+		return (struct arch_jump){ u->u_top, 0 };
+	if (k->k_resident)
+		evict(s, k);
+	occupy(k, u);
+	return (struct arch_jump){ u->u_top, ARCH_LOAD };
+}
+
+static struct arch_jump launch(struct usched *s, struct ustack *u)
+{
+	struct usched_stack *k = s->s_vacant.k_next;
+
+	if (k == &s->s_vacant) {                                /* R7 */
+		k = s->s_victim;
+		s->s_victim = k->k_ring;
+		evict(s, k);
+	}
+	occupy(k, u);
+	k->k_threads++;
+	u->u_stack = k;
+	ADD(s->s_stats.s_launches, 1);
+	if (u->u_image) {
+		ADD(s->s_stats.s_images, 1);
+		ADD(s->s_stats.s_image_bytes, u->u_size);
+	}
+	return (struct arch_jump){ k->k_bottom, (intptr_t)s->s_home };
+}
+
+static struct arch_jump leave(struct usched *s)
+{
+	struct usched_stack *k = &s->s_native;
+
+	if (k->k_resident) {                                    /* R2 */
+		evict(s, k);
+		vacate(s, k);
+	}
+	return (struct arch_jump){ s->s_home, 0 };
+}
+
+static bool on_native(const struct usched *s)
+{
+	return s->s_victim == &s->s_native;
+}
+
+/* The native stack as the caller of usched_run() left it: R1 must still hold. */
+static int bind_native(struct usched *s, const char *top)
+{
+	struct usched_stack *k = &s->s_native;
+	char *bottom = (char *)((uintptr_t)top & -(uintptr_t)BOTTOM_ALIGN);
+	const void *owner = &usched__current;   /* one of these per native thread */
+
+	if (k->k_threads > 0 && (k->k_bottom != bottom || s->s_owner != owner))
+		return -EINVAL;
+	k->k_bottom = bottom;
+	s->s_owner = owner;
+	return 0;
+}
+
+/* Sets where `u' is about to block, and sees that it can be evicted (R4). */
+static int set_top(struct ustack *u, char *top, size_t room)
+{
+	struct usched *s = u->u_sched;
+	size_t need;
+
+	u->u_top = top;
+	need = depth(u);
+	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
+		return -EFAULT;
+	if (need > s->s_stats.s_deepest)
+		ADD(s->s_stats.s_deepest, need - s->s_stats.s_deepest);
+	if (room > UINT32_MAX - need)
+		return -ENOMEM;
+	need += room;
+	if (need > u->u_size || need < u->u_floor)
+		return exchange_image(s, u, need);
+	return 0;
+}
+
+static int exchange_image(struct usched *s, struct ustack *u, size_t need)
+{
+	size_t size = need;
+	void *image = s->s_alloc(s, u, &size);
+
+	if (!image)                             /* too large is no failure */
+		return need > u->u_size ? -ENOMEM : 0;
+	CHECK(size >= need && size <= UINT32_MAX);
+	drop_image(s, u);
+	u->u_image = image;
+	u->u_size = (uint32_t)size;
+	u->u_floor = size > FLOOR_MIN && !s->s_keep ? u->u_size / FLOOR_RATIO : 0;
+	ADD(s->s_stats.s_images, 1);
+	ADD(s->s_stats.s_image_bytes, size);
+	return 0;
+}
+
+static void drop_image(struct usched *s, struct ustack *u)
+{
+	void *image = u->u_image;
+
+	if (!image)
+		return;
+	u->u_image = NULL;
+	if (u->u_stack) {                       /* counted when it was launched */
+		ADD(s->s_stats.s_images, -(uint64_t)1);
+		ADD(s->s_stats.s_image_bytes, -(uint64_t)u->u_size);
+	}
+	s->s_free(s, u, image, u->u_size);
+}
+
+/* The end of `u', in whatever state it is (R6). */
+static void release(struct usched *s, struct ustack *u)
+{
+	struct usched_stack *k = u->u_stack;
+
+	drop_image(s, u);
+	u->u_func = NULL;
+	if (k) {
+		k->k_threads--;
+		if (!k->k_resident)
+			unlink_vacant(k);
+		if (!k->k_resident || k->k_resident == u)
+			vacate(s, k);           /* to where it belongs by now */
+	}
+	if (s->s_done)
+		s->s_done(s, u);
+}
+
+static void evict(struct usched *s, struct usched_stack *k)
+{
+	struct ustack *u = k->k_resident;
+
+	CHECK(u && u->u_func && depth(u) <= u->u_size);         /* R4, R6 */
+	memcpy(u->u_image, u->u_top, depth(u));
+	ADD(s->s_stats.s_evictions, 1);
+	count_copy(s, depth(u));
+}
+
+static void count_copy(struct usched *s, size_t size)
+{
+	ADD(s->s_stats.s_bytes, size);
+}
+
+static size_t depth(const struct ustack *u)
+{
+	return (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)u->u_top);
+}
+
+/* Without a resident: into the list, before or behind those with threads. */
+static void vacate(struct usched *s, struct usched_stack *k)
+{
+	struct usched_stack *prev = &s->s_vacant;
+
+	if (k->k_threads > 0)
+		prev = s->s_vacant.k_prev;
+	k->k_resident = NULL;
+	k->k_prev = prev;
+	k->k_next = prev->k_next;
+	k->k_prev->k_next = k->k_next->k_prev = k;
+}
+
+static void occupy(struct usched_stack *k, struct ustack *u)
+{
+	if (!k->k_resident)
+		unlink_vacant(k);
+	k->k_resident = u;
+}
+
+static void unlink_vacant(struct usched_stack *k)
+{
+	k->k_prev->k_next = k->k_next;
+	k->k_next->k_prev = k->k_prev;
+}
+
+/* In USCHED_CHECK builds: every stack and the list of the vacant ones. */
+static void validate(const struct usched *s)
+{
+#ifdef USCHED_CHECK
+	const struct usched_stack *k = s->s_victim, *v;
+	size_t vacant = 0, listed = 0;
+	bool behind = false;            /* the part of those with threads */
+
+	do {
+		const struct ustack *u = k->k_resident;
+
+		vacant += !u;
+		CHECK(!u || (u->u_stack == k && u->u_func && k->k_threads > 0));
+		CHECK(!u || u == s->s_current || u->u_top <= k->k_bottom);
+		k = k->k_ring;
+	} while (k != s->s_victim);
+	for (v = s->s_vacant.k_next; v != &s->s_vacant; v = v->k_next) {
+		CHECK(!v->k_resident && v->k_next->k_prev == v);
+		CHECK(!behind || v->k_threads > 0);
+		behind = v->k_threads > 0;
+		listed++;
+	}
+	CHECK(vacant == listed);
+#else
+	(void)s;
+#endif
+}

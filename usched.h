@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usched.h: cooperative threads that share stacks.
+ *
+ * Words, used in this sense and no other throughout the code:
+ *
+ *   thread      struct ustack: a cooperative user-space thread.
+ *   dispatcher  struct usched: blocks and resumes threads. It owns no policy
+ *               and no memory, and runs inside usched_run() on one native
+ *               thread.
+ *   scheduler   who supplies the dispatcher's call-backs: s_next, s_alloc and
+ *               s_free, and perhaps s_done and s_wake. rr.h and ll.h are two.
+ *   stack       struct usched_stack: an address range on which threads run,
+ *               growing down from its bottom. The part of the native stack
+ *               below the frame of usched_run() is one; a scheduler may lend
+ *               the dispatcher others, and then those are used instead.
+ *   top         the lowest live address of a blocked thread. Its frames are
+ *               exactly the bytes [top, bottom).
+ *   image       the heap buffer that holds a blocked thread's frames while
+ *               another thread uses its stack.
+ *   resident    the thread whose frames are in place on a stack: at most one
+ *               for each stack.
+ *   evict       copy [top, bottom) to the image.
+ *   load        copy the image back, always to the same addresses.
+ *   processor   one native thread that runs one dispatcher (proc.h).
+ *
+ * The one thing to know when writing code for threads that move: while a
+ * thread is blocked, the addresses of its locals may hold the locals of
+ * another thread. Pointers into a thread's own stack are always good for that
+ * thread; nobody else, no other thread and not the kernel, may follow one
+ * while the thread is blocked. What threads share belongs on the heap.
+ *
+ * Each function says below whether it may switch threads and from where it
+ * may be called. "Its native thread" is the one inside usched_run() or, when
+ * none is, the one that will call it next: a dispatcher has no locks. Errors
+ * are negative errno values; errno itself is left alone.
+ */
+#ifndef USCHED_H
+#define USCHED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define USCHED_VERSION "0.1.0"
+
+struct usched;
+struct ustack;
+
+/*
+ * Call-backs. They run on the stack of the thread that blocks or ends, below
+ * its frames, or on the native stack when none does; they may not block the
+ * thread (call ustack_block() or what calls it). `s' is their dispatcher.
+ */
+
+/*
+ * The next thread to run, one that is blocked or was never run. May return the
+ * thread that is blocking, ustack_self(): then nothing moves and
+ * ustack_block() returns. May sleep until there is something to run. NULL ends
+ * usched_run(). Whatever the scheduler records about a blocking thread it
+ * may record here, for the thread's image is reserved by now.
+ */
+typedef struct ustack *usched_next_fn(struct usched *s);
+
+/*
+ * An image of at least *size bytes for `u', and its real size in *size (at
+ * most UINT32_MAX); NULL when there is no memory. The thread owns it until
+ * s_free. Called on the way into a block, so it may be slow only rarely.
+ */
+typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
+
+/* Takes back an image from s_alloc or from ustack_init(), with its size. */
+typedef void usched_free_fn(struct usched *s, struct ustack *u,
+			    void *image, size_t size);
+
+/*
+ * `u' has ended or was aborted. Its image is already back. The dispatcher will
+ * not touch `u' again: this is the one place where its owner may free it (R6).
+ */
+typedef void usched_done_fn(struct usched *s, struct ustack *u);
+
+/*
+ * Make `u' runnable, or remember that it should not block the next time. This
+ * is what ustack_wake() calls; unlike the others it may be called from
+ * wherever the scheduler allows.
+ */
+typedef int usched_wake_fn(struct usched *s, struct ustack *u);
+
+/* Counters since usched_init(), but for s_images and s_image_bytes: now. */
+struct usched_stats {
+	uint64_t s_switches;    /* times a thread began or went on to run, */
+	uint64_t s_launches;    /* of these, began; self-resumes do not count */
+	uint64_t s_evictions;
+	uint64_t s_loads;
+	uint64_t s_bytes;       /* bytes copied by evictions and loads */
+	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block */
+	uint64_t s_images;      /* images held by threads */
+	uint64_t s_image_bytes; /* their sizes added up */
+};
+
+struct usched_stack {
+	char                *k_bottom;
+	struct ustack       *k_resident;
+	size_t               k_size;    /* bytes below k_bottom */
+	size_t               k_threads; /* launched here and not ended */
+	struct usched_stack *k_ring;    /* all stacks of the dispatcher */
+	struct usched_stack *k_prev;    /* vacant stacks: without a resident */
+	struct usched_stack *k_next;
+};
+
+struct usched {
+	/* Set by the scheduler before usched_init(). */
+	usched_next_fn  *s_next;
+	usched_alloc_fn *s_alloc;
+	usched_free_fn  *s_free;
+	usched_done_fn  *s_done;        /* or NULL */
+	usched_wake_fn  *s_wake;        /* or NULL */
+	int              s_keep;        /* 1: images that prove too large are kept */
+
+	/* Private to usched.c. */
+	struct ustack       *s_current; /* the thread that runs, or NULL */
+	char                *s_home;    /* frame of usched_run(), or NULL */
+	struct usched_stack *s_victim;  /* where the next launch may evict */
+	struct usched_stack  s_vacant;  /* list head: those without threads first */
+	struct usched_stack  s_native;
+	unsigned             s_lent;    /* stacks */
+	const void          *s_owner;   /* the native thread s_native belongs to */
+	struct usched_stats  s_stats;   /* read with usched_stats() */
+};
+
+/*
+ * Private to usched.c from ustack_init() to s_done. The states of a thread, as
+ * the fields tell them:
+ *   new      u_stack == NULL, u_func != NULL
+ *   running  u_sched->s_current == this
+ *   blocked  otherwise; resident if u_stack->k_resident == this
+ *   ended    u_func == NULL
+ */
+struct ustack {
+	char                *u_top;     /* blocked: its top; new: the argument */
+	struct usched_stack *u_stack;   /* where it was launched; NULL: new (R1) */
+	void                *u_image;
+	uint32_t             u_size;    /* bytes in u_image */
+	uint32_t             u_floor;   /* a block less deep exchanges u_image */
+	struct usched       *u_sched;
+	void               (*u_func)(void *);
+};
+
+/*
+ * Makes `s' ready for use with the native stack as its one stack. The
+ * call-backs must be set.
+ * 0; -EINVAL: a required call-back is missing; -ENOTSUP: this machine keeps a
+ * shadow stack, which cannot be copied.
+ */
+int usched_init(struct usched *s);
+
+/*
+ * Lends `s' the range [base, base + size) as a stack, which stays the
+ * caller's to free after usched_fini(). From the first call on, threads are
+ * launched on lent stacks only. The head of the range is used for book-keeping
+ * and an offset that spreads the stacks over the sets of a cache; some
+ * 4.5 KiB are lost to them. There should be a guard page below.
+ * 0; -EINVAL: smaller than 8 KiB, or 2 GiB and more; -ENOTSUP: the portable
+ * switch has the native stack only; -EBUSY: threads live on the native stack.
+ * From the dispatcher's native thread. Does not switch.
+ */
+int usched_lend(struct usched *s, void *base, size_t size);
+
+/*
+ * Runs threads until s_next returns NULL. Those that are blocked then stay
+ * blocked: usched_run() may be called again. With lent stacks that may be at
+ * any depth and on any native thread, one at a time; on the native stack, while
+ * threads live there, it must be from the same depth of the same native
+ * thread. A thread may itself run another dispatcher.
+ * 0; -EBUSY: `s' is running already; -EINVAL: threads live on the native stack,
+ * and this is not the depth or not the native thread where they were launched;
+ * nothing was run.
+ */
+int usched_run(struct usched *s);
+
+/*
+ * Ends the use of `s'.
+ * 0; -EBUSY: it is running, or has threads that were launched and have not
+ * ended (ustack_abort() them); nothing was done.
+ */
+int usched_fini(struct usched *s);
+
+/*
+ * A snapshot of the counters. From any native thread; a dispatcher that
+ * is running goes on counting meanwhile, and the parts may be of different age.
+ */
+void usched_stats(const struct usched *s, struct usched_stats *out);
+
+/*
+ * Makes `u' a new thread of `s' which will run func(arg) when s_next first
+ * returns it, and ends when `func' returns. `image', of `size' bytes, is a
+ * first image for it, or NULL: it goes to s_free when it proves too small, and
+ * otherwise when the thread ends. A thread that never blocks needs none.
+ * The caller owns *u until s_done.
+ * 0; -EINVAL: func is NULL, or size over UINT32_MAX.
+ * From any native thread: only *u is written. Does not switch.
+ */
+int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
+		void *arg, void *image, size_t size);
+
+/*
+ * Blocks the calling thread: asks s_next for a thread and runs that. Returns
+ * when s_next has chosen this one again.
+ * 0; or, with nothing changed and s_next not asked: -ENOMEM: no image for the
+ * thread's frames; -EPERM: not called by a thread; -EFAULT: the stack
+ * pointer is not in the thread's stack (a handler on an alternate signal stack).
+ * Switches.
+ */
+int ustack_block(void);
+
+/*
+ * Blocks the calling thread and runs `u' without asking s_next: a direct
+ * hand-off. `u' must be new or blocked, and no longer in the scheduler's
+ * queues; the caller must be known to someone who will have it run again.
+ * 0 (at once, if `u' is the caller); as ustack_block(); -EINVAL: `u' has ended
+ * or is not of this dispatcher.
+ * Switches.
+ */
+int ustack_switch(struct ustack *u);
+
+/*
+ * Reserves an image deep enough for the calling function to call
+ * ustack_block() or ustack_switch(), or to have functions do so whose frames
+ * take up to `room' bytes: that block then cannot fail with -ENOMEM (R4). For
+ * those who must tell others that they wait before they block.
+ * 0; -ENOMEM, -EPERM, -EFAULT as ustack_block().
+ * Does not switch.
+ */
+int ustack_reserve(size_t room);
+
+/*
+ * Ends `u' where it is: its frames are dropped, no destructor, clean-up
+ * handler or longjmp sees them, its image goes to s_free and then s_done is
+ * called. If `u' is the caller, does not return. The scheduler must have
+ * forgotten `u'.
+ * 0; -EINVAL: `u' has ended; -EBUSY: it is running, but in it runs another
+ * dispatcher, whose thread the caller is.
+ * From the dispatcher's native thread, in or out of usched_run(). Switches
+ * if `u' is the caller.
+ */
+int ustack_abort(struct ustack *u);
+
+/*
+ * Calls s_wake for `u'.
+ * What s_wake returns; -ENOTSUP: the scheduler has none.
+ */
+int ustack_wake(struct ustack *u);
+
+/* The dispatcher that runs on this native thread; private, see ustack_self(). */
+extern __thread struct usched *usched__current
+	__attribute__((tls_model("initial-exec")));
+
+/*
+ * The calling thread; in s_next, the one that is blocking; NULL outside of
+ * threads. Does not switch.
+ */
+static inline struct ustack *ustack_self(void)
+{
+	return usched__current ? usched__current->s_current : NULL;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_H */
