@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cycle.h: the cycle benchmark, as it was published with the first usched: R
+ * cycles of N threads, M rounds. In round m, thread m mod N of each cycle sends
+ * a message to its right neighbour and waits until it has come round; the others
+ * wait for it and pass it on. A message is a token: N * R * M are sent in all.
+ *
+ * rmain.c and lmain.c include this file, so the work is the same to the letter.
+ * They define
+ *
+ *   CYCLE_PROGRAM      the program's name
+ *   CYCLE_SCHED        struct rr or struct ll
+ *   CYCLE_(name)       rr_name or ll_name
+ *   cycle_start(cycle, func, arg, thread)      starts a thread for that cycle;
+ *                                              called for one cycle after the other
+ *   cycle_processors(p, r)                     how many processors to ask for
+ *
+ * Threads are created before the clock starts, and each has blocked once by then:
+ * the one that arrives last wakes the conductor, who reads the clock. It starts
+ * the first cycles, as many as there are processors, and each cycle starts
+ * the next but so many, that none has to start them all. The last message to
+ * come round wakes the conductor again.
+ *
+ * Only the seconds go to standard output. In the environment, USCHED_STACKS sets
+ * the number of stacks of a processor ("native" for none but the native stack),
+ * and USCHED_STATS has the dispatchers' counters printed on standard error.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	THREAD_BYTES = 320,             /* of a thread with D = 0, all included */
+	IMAGE_SLACK  = 512,             /* bytes of frames besides D, at most */
+	STACK_SLACK  = 128 << 10,       /* bytes of stack besides D */
+	HOLD_STEP    = 64,              /* bytes from one that is touched to the next */
+};
+
+static struct {
+	size_t   n, r, m, d;
+	unsigned p;
+} arg;
+
+static CYCLE_SCHED *sched;
+static struct ustack **thread;          /* of cycle c, the i-th at [c * n + i] */
+static struct ustack *conductor;
+static size_t arrived, finished;        /* threads; cycles. Atomic */
+static double seconds;
+
+static void fail(const char *what, int rc)
+{
+	fprintf(stderr, "%s: %s: %s\n", CYCLE_PROGRAM,
+		rc == -ENOMEM ? "not enough memory" : what, strerror(-rc));
+	_Exit(1);
+}
+
+static void wait_message(void)
+{
+	int rc = CYCLE_(wait)();
+
+	if (rc)
+		fail("wait", rc);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static size_t count(size_t *counter)
+{
+#ifdef SINGLE_THREAD
+	return ++*counter;
+#else
+	return __atomic_add_fetch(counter, 1, __ATOMIC_SEQ_CST);
+#endif
+}
+
+/* One of a cycle. What it needs in a round it keeps in registers. */
+static void relay(size_t index)
+{
+	const size_t n = arg.n, i = index % n;
+	struct ustack *right;
+	size_t turn = 1 % n, left = arg.m - 1;
+
+	thread[index] = ustack_self();
+	if (count(&arrived) == n * arg.r)
+		CYCLE_(wake)(conductor);
+	wait_message();                         /* i == 0: to start */
+	right = thread[index - i + (i + 1) % n];
+	if (i == 0 && index / n + arg.p < arg.r)
+		CYCLE_(wake)(thread[index + arg.p * n]);
+	CYCLE_(wake)(right);
+	if (i == 0)
+		wait_message();
+	for (; left > 0; left--) {
+		if (turn == i) {
+			CYCLE_(wake)(right);
+			wait_message();
+		} else {
+			wait_message();
+			CYCLE_(wake)(right);
+		}
+		if (++turn == n)
+			turn = 0;
+	}
+	if (i == (arg.m - 1) % n && count(&finished) == arg.r)
+		CYCLE_(wake)(conductor);
+}
+
+/* Has arg.d bytes of its frame hold something while it relays. */
+static void relay_deep(size_t index)
+{
+	volatile char hold[arg.d];
+
+	for (size_t k = 0; k < arg.d; k += HOLD_STEP)
+		hold[k] = (char)index;
+	relay(index);
+	for (size_t k = 0; k < arg.d; k += HOLD_STEP)
+		if (hold[k] != (char)index)
+			fail("a frame has changed", -EFAULT);
+}
+
+static void member(void *index)
+{
+	if (arg.d > 0)
+		relay_deep((uintptr_t)index);
+	else
+		relay((uintptr_t)index);
+}
+
+static void conduct(void *unused)
+{
+	(void)unused;
+	wait_message();
+	seconds = now();
+	for (size_t c = 0; c < arg.r && c < arg.p; c++)
+		CYCLE_(wake)(thread[c * arg.n]);
+	wait_message();
+	seconds = now() - seconds;
+}
+
+static void usage(void)
+{
+	fprintf(stderr,
+		"usage: %s N R M D P\n"
+		"  N  threads in a cycle, 2 or more\n"
+		"  R  cycles\n"
+		"  M  rounds\n"
+		"  D  bytes that each thread holds on its stack\n"
+		"  P  processors\n"
+		"Prints the seconds it takes to send N * R * M messages.\n",
+		CYCLE_PROGRAM);
+	exit(2);
+}
+
+static size_t number(const char *text, size_t least, size_t most)
+{
+	char *end;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
+		usage();
+	return (size_t)value;
+}
+
+/* Bytes of memory that can be had without swapping, or SIZE_MAX if unknown. */
+static size_t available(void)
+{
+	FILE *file = fopen("/proc/meminfo", "r");
+	size_t bytes = SIZE_MAX;
+	char line[128];
+	uintmax_t kib;
+
+	while (file && fgets(line, sizeof line, file))
+		if (sscanf(line, "MemAvailable: %" SCNuMAX " kB", &kib) == 1)
+			bytes = (size_t)kib * 1024;
+	if (file)
+		fclose(file);
+	return bytes;
+}
+
+static void check_memory(void)
+{
+	size_t image = arg.d > 0 ? arg.d + arg.d / 4 + IMAGE_SLACK : 0;
+	size_t all, have = available();
+
+	if (__builtin_mul_overflow(arg.n, arg.r, &all)
+	    || __builtin_mul_overflow(all, THREAD_BYTES + image, &all)
+	    || all > have) {
+		fprintf(stderr, "%s: not enough memory for %zu times %zu threads\n",
+			CYCLE_PROGRAM, arg.n, arg.r);
+		exit(1);
+	}
+}
+
+static unsigned stacks(void)
+{
+	const char *text = getenv("USCHED_STACKS");
+
+	if (text && strcmp(text, "native") == 0)
+		return PROC_NATIVE;
+	return text ? (unsigned)number(text, 1, INT_MAX) : 0;
+}
+
+static void print_stats(void)
+{
+	struct usched_stats s;
+
+	CYCLE_(stats)(sched, &s);
+	fprintf(stderr, "switches %" PRIu64 ", launches %" PRIu64 ", evictions %" PRIu64
+		", loads %" PRIu64 ", bytes copied %" PRIu64 ", deepest %" PRIu64
+		", images %" PRIu64 ", image bytes %" PRIu64 "\n",
+		s.s_switches, s.s_launches, s.s_evictions, s.s_loads, s.s_bytes,
+		s.s_deepest, s.s_images, s.s_image_bytes);
+}
+
+int main(int argc, char **argv)
+{
+	struct proc_conf conf = { 0 };
+	int rc;
+
+	if (argc != 6)
+		usage();
+	arg.n = number(argv[1], 2, SIZE_MAX);
+	arg.r = number(argv[2], 1, SIZE_MAX);
+	arg.m = number(argv[3], 1, SIZE_MAX);
+	arg.d = number(argv[4], 0, INT_MAX - STACK_SLACK);
+	arg.p = (unsigned)number(argv[5], 1, INT_MAX);
+	check_memory();
+	arg.p = cycle_processors(arg.p, arg.r);
+	conf.c_processors = arg.p;
+	conf.c_stacks = stacks();
+	conf.c_stack_size = arg.d + STACK_SLACK;
+	if (conf.c_stacks != PROC_NATIVE && conf.c_stack_size < 256 << 10)
+		conf.c_stack_size = 0;
+	rc = CYCLE_(create)(&sched, &conf);
+	if (rc)
+		fail("no scheduler", rc);
+	thread = calloc(arg.n * arg.r, sizeof *thread);
+	if (!thread)
+		fail("threads", -ENOMEM);
+	rc = cycle_start(0, conduct, NULL, &conductor);
+	for (size_t i = 0; rc == 0 && i < arg.n * arg.r; i++)
+		rc = cycle_start(i / arg.n, member, (void *)(uintptr_t)i, NULL);
+	if (rc)
+		fail("start", rc);
+	rc = CYCLE_(join)(conductor);
+	if (getenv("USCHED_STATS"))
+		print_stats();
+	if (rc == 0)
+		rc = CYCLE_(destroy)(sched);
+	if (rc)
+		fail("join", rc);
+	free(thread);
+	printf("%f\n", seconds);
+	return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "test.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../usched.h"
+
+static size_t scale(void)
+{
+	const char *s = getenv("USCHED_TEST_SCALE");
+	unsigned long n = s ? strtoul(s, NULL, 10) : 1;
+
+	return n ? n : 1;
+}
+
+static void timed_out(int signo)
+{
+	static const char message[] = "test: timed out\n";
+
+	(void)signo;
+	if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+void test_timeout(unsigned seconds)
+{
+	signal(SIGALRM, timed_out);
+	alarm(scale() > 1 ? 10 * seconds : seconds);
+}
+
+size_t test_scale(size_t n, size_t least)
+{
+	n /= scale();
+	return n > least ? n : least;
+}
+
+static struct ustack *no_next(struct usched *s)
+{
+	(void)s;
+	return NULL;
+}
+
+static void *no_alloc(struct usched *s, struct ustack *u, size_t *size)
+{
+	(void)s;
+	(void)u;
+	(void)size;
+	return NULL;
+}
+
+static void no_free(struct usched *s, struct ustack *u, void *image, size_t size)
+{
+	(void)s;
+	(void)u;
+	(void)image;
+	(void)size;
+}
+
+int test_has_stacks(void)
+{
+	static char memory[16384];
+	struct usched s = {
+		.s_next = no_next, .s_alloc = no_alloc, .s_free = no_free,
+	};
+
+	return usched_init(&s) == 0
+		&& usched_lend(&s, memory, sizeof memory) != -ENOTSUP;
+}
+
+uint32_t test_random(uint32_t *seed)
+{
+	uint32_t x = *seed ? *seed : 1;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	return *seed = x;
+}
+
+void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,
+		int line)
+{
+	if (a == b)
+		return;
+	fprintf(stderr, "%s:%d: %s: %" PRIdMAX " is not %" PRIdMAX "\n",
+		file, line, what, a, b);
+	_exit(1);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* test.h: what all test programs include. */
+#ifndef USCHED_TEST_H
+#define USCHED_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/*
+ * Ends the program with a message and status 1 if it runs longer than `seconds'
+ * (ten times that under valgrind or an emulator: see test_scale()). A test that
+ * hangs is a test that fails. Call it first in each test.
+ */
+void test_timeout(unsigned seconds);
+
+/*
+ * n divided by USCHED_TEST_SCALE, a number in the environment, but at least
+ * `least': for the large counts of tests that also run under slow machines.
+ */
+size_t test_scale(size_t n, size_t least);
+
+/* Whether threads can have stacks other than the native one here. */
+int test_has_stacks(void);
+
+/*
+ * A number of the sequence that starts at `seed'; the same everywhere. (Marsaglia's
+ * xorshift, Journal of Statistical Software 8(14), 2003.)
+ */
+uint32_t test_random(uint32_t *seed);
+
+/* Like assert_int_equal(), for use in threads and from any native thread. */
+#define TEST_EQUAL(a, b) test_equal((intmax_t)(a), (intmax_t)(b), #a " == " #b, \
+				    __FILE__, __LINE__)
+/* Likewise for conditions. */
+#define TEST_TRUE(a) test_equal(!!(a), 1, #a, __FILE__, __LINE__)
+
+/*
+ * cmocka's own assertions jump out of the test, which a thread that is not
+ * cmocka's must not do: this ends the program with a message and status 1.
+ */
+void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,
+		int line);
+
+#endif /* USCHED_TEST_H */
