@@ -24,16 +24,6 @@
 
 #include "lock.h"
 
-#if defined(__has_include)
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#endif
-#endif
-#ifndef VALGRIND_STACK_REGISTER
-#define VALGRIND_STACK_REGISTER(start, end) ((void)(start), (void)(end), 0)
-#define RUNNING_ON_VALGRIND                 0
-#endif
-
 enum {
 	RECORD     = 0,                 /* the class of records */
 	FINE_STEP  = 64,                /* bytes between the small classes, */
@@ -202,9 +192,6 @@ int image_stacks_map(struct image_stacks *stacks, size_t count, size_t size)
 			munmap(stacks->k_map, count * stacks->k_stride);
 			return -ENOMEM;
 		}
-		/* Memcheck must know where one stack ends and another begins. */
-		if (RUNNING_ON_VALGRIND)
-			VALGRIND_STACK_REGISTER(base, base + stacks->k_size);
 	}
 	return 0;
 }

@@ -83,6 +83,10 @@
 
 #include "arch.h"
 
+#ifdef USCHED_VALGRIND
+#include <valgrind/memcheck.h>
+#endif
+
 enum {
 	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
@@ -90,6 +94,7 @@ enum {
 	STACK_MIN    = 8192,            /* bytes, of which the colour may take 4096 */
 	FLOOR_MIN    = 1024,            /* bytes; images up to this are never too large */
 	FLOOR_RATIO  = 4,               /* an image is exchanged below this part of it */
+	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
 
 #define STACK_MAX ((size_t)INT32_MAX)   /* so that a depth and a room add up */
@@ -121,6 +126,8 @@ static size_t depth(const struct ustack *u);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
 static void unlink_vacant(struct usched_stack *k);
+static void announce_stack(const char *low, const char *high);
+static void announce(const struct usched_stack *k, const char *top);
 static void validate(const struct usched *s);
 
 __thread struct usched *usched__current;
@@ -140,7 +147,6 @@ int usched_init(struct usched *s)
 	s->s_native.k_ring = s->s_victim = &s->s_native;
 	vacate(s, &s->s_native);
 	s->s_lent = 0;
-	s->s_owner = NULL;
 	s->s_stats = (struct usched_stats){ 0 };
 	return 0;
 }
@@ -172,6 +178,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 		s->s_victim->k_ring = k;
 	}
 	vacate(s, k);
+	announce_stack(base, k->k_bottom);
 	return 0;
 }
 
@@ -370,6 +377,7 @@ static struct arch_jump run(struct usched *s, struct ustack *u)
 	if (k->k_resident)
 		evict(s, k);
 	occupy(k, u);
+	announce(k, u->u_top);
 	return (struct arch_jump){ u->u_top, ARCH_LOAD };
 }
 
@@ -383,6 +391,7 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 		evict(s, k);
 	}
 	occupy(k, u);
+	announce(k, k->k_bottom);
 	k->k_threads++;
 	u->u_stack = k;
 	ADD(s->s_stats.s_launches, 1);
@@ -409,17 +418,18 @@ static bool on_native(const struct usched *s)
 	return s->s_victim == &s->s_native;
 }
 
-/* The native stack as the caller of usched_run() left it: R1 must still hold. */
+/*
+ * The native stack below the caller of usched_run(): R1 must still hold. No two
+ * native threads have the same addresses, so this finds another one, too.
+ */
 static int bind_native(struct usched *s, const char *top)
 {
 	struct usched_stack *k = &s->s_native;
 	char *bottom = (char *)((uintptr_t)top & -(uintptr_t)BOTTOM_ALIGN);
-	const void *owner = &usched__current;   /* one of these per native thread */
 
-	if (k->k_threads > 0 && (k->k_bottom != bottom || s->s_owner != owner))
+	if (k->k_threads > 0 && k->k_bottom != bottom)
 		return -EINVAL;
 	k->k_bottom = bottom;
-	s->s_owner = owner;
 	return 0;
 }
 
@@ -536,6 +546,36 @@ static void unlink_vacant(struct usched_stack *k)
 {
 	k->k_prev->k_next = k->k_next;
 	k->k_next->k_prev = k->k_prev;
+}
+
+/*
+ * For memcheck, in USCHED_VALGRIND builds. It follows SP, and takes a change of
+ * it for a frame that comes or goes unless it leads from one stack it knows to
+ * another; and then it does not know that what SP passes there is in use now,
+ * but has no content yet.
+ */
+static void announce_stack(const char *low, const char *high)
+{
+#ifdef USCHED_VALGRIND
+	VALGRIND_STACK_REGISTER(low, high);
+#else
+	(void)low;
+	(void)high;
+#endif
+}
+
+static void announce(const struct usched_stack *k, const char *top)
+{
+#ifdef USCHED_VALGRIND
+	const char *low = top - ANNOUNCED;
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	if ((uintptr_t)k->k_bottom - here > k->k_size)
+		VALGRIND_MAKE_MEM_UNDEFINED(low, k->k_bottom - low);
+#else
+	(void)k;
+	(void)top;
+#endif
 }
 
 /* In USCHED_CHECK builds: every stack and the list of the vacant ones. */

@@ -127,7 +127,6 @@ struct usched {
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
 	struct usched_stack  s_native;
 	unsigned             s_lent;    /* stacks */
-	const void          *s_owner;   /* the native thread s_native belongs to */
 	struct usched_stats  s_stats;   /* read with usched_stats() */
 };
 

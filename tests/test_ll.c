@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/* test_ll.c: what ll promises beyond schedulers.h: groups, order, the bound. */
+#define _GNU_SOURCE             /* for schedulers.h */
+#include "../ll.h"
+#include "../rr.h"
+
+#define SCHED ll
+#define START(s, func, arg, thread) ll_start(s, ll_group(s), func, arg, thread)
+#include "schedulers.h"
+
+enum { QUEUED = 20 };
+
+/* One group, so one processor: its threads may share it without locks. */
+struct pair {
+	struct ll     *p_ll;
+	struct ustack *p_threads[2];
+	size_t         p_dispatches;
+	int            p_stop;
+	size_t         p_queued;        /* of the queued threads: how many ran, */
+	size_t         p_when[QUEUED];  /* and after how many dispatches */
+};
+
+/* Wakes the other and waits, for ever: both always run next. */
+static void hog(struct pair *p, struct ustack *other)
+{
+	while (!p->p_stop) {
+		TEST_EQUAL(ll_wake(other), 0);
+		TEST_EQUAL(ll_wait(), 0);
+		p->p_dispatches++;
+	}
+	ll_wake(other);
+}
+
+static void hog_first(void *arg)
+{
+	struct pair *p = arg;
+
+	hog(p, p->p_threads[1]);
+}
+
+static void hog_second(void *arg)
+{
+	struct pair *p = arg;
+
+	TEST_EQUAL(ll_wait(), 0);
+	hog(p, p->p_threads[0]);
+}
+
+static void note_dispatch(void *arg)
+{
+	struct pair *p = arg;
+
+	p->p_when[p->p_queued++] = p->p_dispatches++;
+	if (p->p_queued == QUEUED)
+		p->p_stop = 1;
+}
+
+static void start_pair(void *arg)
+{
+	struct pair *p = arg;
+
+	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_second, p, &p->p_threads[1]), 0);
+	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_first, p, &p->p_threads[0]), 0);
+	for (int i = 0; i < QUEUED; i++)
+		TEST_EQUAL(ll_start(p->p_ll, NULL, note_dispatch, p, NULL), 0);
+}
+
+static void bound(const struct proc_conf *conf)
+{
+	struct pair p = { .p_ll = make(conf) };
+
+	assert_int_equal(ll_start(p.p_ll, NULL, start_pair, &p, NULL), 0);
+	assert_int_equal(ll_destroy(p.p_ll), 0);
+	assert_int_equal(p.p_queued, QUEUED);
+	assert_in_range(p.p_when[0], LL_BOUND - 2, LL_BOUND + 1);
+	for (size_t n = 2; n <= QUEUED; n++)
+		assert_in_range(p.p_when[n - 1], p.p_when[n - 2] + 1,
+				n * (LL_BOUND + 1));
+}
+
+static void test_bound(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(bound);
+}
+
+/* Native threads' mail is not starved either: here it is what ends it all. */
+static void stop_pair(void *arg)
+{
+	struct pair *p = arg;
+
+	p->p_stop = 1;
+}
+
+static void start_hogs(void *arg)
+{
+	struct pair *p = arg;
+
+	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_second, p, &p->p_threads[1]), 0);
+	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_first, p, &p->p_threads[0]), 0);
+}
+
+static void test_mail_is_not_starved(void **state)
+{
+	struct proc_conf conf = { .c_processors = 1 };
+	struct pair p = { 0 };
+
+	(void)state;
+	test_timeout(20);
+	p.p_ll = make(&conf);
+	assert_int_equal(ll_start(p.p_ll, NULL, start_hogs, &p, NULL), 0);
+	sleep_ms(10);
+	assert_int_equal(ll_start(p.p_ll, NULL, stop_pair, &p, NULL), 0);
+	assert_int_equal(ll_destroy(p.p_ll), 0);
+}
+
+/* A log of letters: who ran when. */
+struct script {
+	struct ll     *s_ll;
+	struct ustack *s_sleepers[3];
+	char           s_log[32];
+	size_t         s_length;
+};
+
+static struct script script;
+
+static void say(char c)
+{
+	script.s_log[script.s_length++] = c;
+}
+
+static void sleep_and_say(void *arg)
+{
+	TEST_EQUAL(ll_wait(), 0);
+	say(*(const char *)arg);
+}
+
+static void just_say(void *arg)
+{
+	say(*(const char *)arg);
+	TEST_EQUAL(ll_yield(), 0);
+	say((char)(*(const char *)arg + 'a' - 'A'));
+}
+
+/*
+ * Q is queued; of those woken the last runs next, the others queue up behind Q
+ * in their order; who wakes and yields queues up behind them.
+ */
+static void wake_three(void *arg)
+{
+	(void)arg;
+	TEST_EQUAL(ll_start(script.s_ll, NULL, just_say, "Q", NULL), 0);
+	for (int i = 0; i < 3; i++)
+		TEST_EQUAL(ll_wake(script.s_sleepers[i]), 0);
+	say('0');
+	TEST_EQUAL(ll_yield(), 0);
+	say('1');
+}
+
+static void run_next(const struct proc_conf *conf)
+{
+	static char letters[3][2] = { "A", "B", "C" };
+	struct ll_group *g;
+
+	script = (struct script){ .s_ll = make(conf) };
+	g = ll_group(script.s_ll);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(ll_start(script.s_ll, g, sleep_and_say, letters[i],
+					  &script.s_sleepers[i]), 0);
+	assert_int_equal(ll_join(script.s_sleepers[0]), -EDEADLK);
+	assert_int_equal(ll_start(script.s_ll, g, wake_three, NULL, NULL), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(ll_join(script.s_sleepers[i]), 0);
+	assert_int_equal(ll_destroy(script.s_ll), 0);
+	assert_string_equal(script.s_log, "0CQAB1q");
+}
+
+static void test_run_next(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(run_next);
+}
+
+/* Which native threads a group's threads see. */
+struct where {
+	struct ll       *w_ll;
+	struct ll_group *w_group;       /* NULL inside: that of who starts */
+	pthread_t        w_native;
+	atomic_size_t    w_count;
+	struct ustack   *w_last;
+};
+
+static void stay(void *arg)
+{
+	struct where *w = arg;
+
+	if (w->w_count++ == 0)
+		w->w_native = pthread_self();
+	for (int i = 0; i < 5; i++) {
+		TEST_TRUE(pthread_equal(pthread_self(), w->w_native));
+		TEST_EQUAL(ll_yield(), 0);
+	}
+}
+
+static void start_inside(void *arg)
+{
+	struct where *w = arg;
+
+	stay(w);
+	for (int i = 0; i < 10; i++)
+		TEST_EQUAL(ll_start(w->w_ll, NULL, stay, w, NULL), 0);
+}
+
+static void groups(const struct proc_conf *conf)
+{
+	enum { GROUPS = 8 };
+	struct ll *ll = make(conf);
+	struct where where[GROUPS], outside[GROUPS];
+
+	for (size_t i = 0; i < GROUPS; i++) {
+		where[i] = (struct where){ .w_ll = ll, .w_group = ll_group(ll) };
+		assert_int_equal(ll_start(ll, where[i].w_group, start_inside,
+					  &where[i], NULL), 0);
+		for (int k = 0; k < 10; k++)
+			assert_int_equal(ll_start(ll, where[i].w_group, stay,
+						  &where[i], NULL), 0);
+		await_count(&where[i].w_count, 1);
+	}
+	/* From outside without a group: a new one each time. */
+	for (size_t i = 0; i < GROUPS; i++) {
+		outside[i] = (struct where){ .w_ll = ll };
+		assert_int_equal(ll_start(ll, NULL, start_inside, &outside[i], NULL), 0);
+	}
+	assert_int_equal(ll_destroy(ll), 0);
+	for (size_t i = 0; i < GROUPS; i++) {
+		size_t same = 0;
+
+		assert_int_equal(where[i].w_count, 21);
+		assert_int_equal(outside[i].w_count, 11);
+		for (size_t k = 0; k < GROUPS; k++) {
+			same += pthread_equal(outside[i].w_native,
+					      outside[k].w_native) != 0;
+			if ((i + k) % conf->c_processors == i % conf->c_processors
+			    && i + k < GROUPS)
+				assert_true(pthread_equal(where[i].w_native,
+							  where[i + k].w_native));
+		}
+		assert_int_equal(same, GROUPS / conf->c_processors);
+	}
+}
+
+static void test_groups(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(groups);
+}
+
+/*
+ * Wakes, waits, and switches inside a group, looked at instruction by
+ * instruction: on x86-64 an instruction is atomic if it has the prefix f0, or is an
+ * exchange with memory.
+ */
+static size_t atomic_instructions;
+static bool   step_on;
+
+static bool count_atomics(const unsigned char *pc)
+{
+	bool lock = false;
+
+	while (*pc == 0xf0 || *pc == 0xf2 || *pc == 0xf3 || *pc == 0x66
+	       || (*pc & 0xf0) == 0x40) {
+		lock = lock || *pc == 0xf0;
+		pc++;
+	}
+	if (lock || ((*pc & 0xfe) == 0x86 && (pc[1] & 0xc0) != 0xc0))
+		atomic_instructions++;
+	return step_on;
+}
+
+enum { ROUNDS = 50 };
+
+static struct ustack *steppers[2];
+
+static void ping(void *arg)
+{
+	atomic_size_t *control = arg;
+
+	step_on = true;
+	step(count_atomics);
+	atomic_instructions = 0;                        /* those of step() itself */
+	for (int i = 0; i < ROUNDS; i++) {
+		ll_wake(steppers[1]);
+		ll_wait();
+	}
+	step_on = false;
+	TEST_EQUAL(atomic_instructions, 0);
+	step_on = true;
+	step(count_atomics);
+	atomic_instructions = 0;
+	++*control;
+	step_on = false;
+}
+
+static void pong(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		ll_wait();
+		ll_wake(steppers[0]);
+	}
+}
+
+static void no_atomics(const struct proc_conf *conf)
+{
+	struct ll *ll = make(conf);
+	struct ll_group *g = ll_group(ll);
+	atomic_size_t control = 0;
+
+	assert_int_equal(ll_start(ll, g, pong, NULL, &steppers[1]), 0);
+	assert_int_equal(ll_start(ll, g, ping, &control, &steppers[0]), 0);
+	assert_int_equal(ll_join(steppers[0]), 0);
+	assert_int_equal(ll_join(steppers[1]), 0);
+	assert_int_equal(ll_destroy(ll), 0);
+	if (stepper.s_steps > 0)                        /* of the control */
+		assert_int_equal(atomic_instructions, 1);
+}
+
+static void test_no_atomics(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	stepper.s_steps = 0;
+	each_conf(no_atomics);
+	if (stepper.s_steps == 0) {
+		print_message("no single steps here\n");
+		skip();
+	}
+}
+
+/* ---- Several schedulers, of both kinds, whose threads wake and join each other ---- */
+
+enum { SCHEDULERS = 3 };
+
+struct mixed {
+	struct rr     *m_rr[SCHEDULERS];
+	struct ll     *m_ll[SCHEDULERS];
+	struct ustack *m_nodes[2 * SCHEDULERS];
+	size_t         m_rounds;
+	atomic_size_t  m_joined;
+};
+
+struct mixed_node {
+	struct mixed *n_mixed;
+	size_t        n_index;
+};
+
+/* A ring through all of them: wakes go by the other kind's function, too. */
+static void relay_mixed(void *arg)
+{
+	struct mixed_node *n = arg;
+	struct mixed *m = n->n_mixed;
+	size_t right = (n->n_index + 1) % (2 * SCHEDULERS);
+
+	for (size_t i = 0; i < m->m_rounds; i++) {
+		TEST_EQUAL(n->n_index % 2 ? ll_wait() : rr_wait(), 0);
+		if (right != 0 || i + 1 < m->m_rounds)
+			TEST_EQUAL(n->n_index % 2 ? ll_wake(m->m_nodes[right])
+				   : ustack_wake(m->m_nodes[right]), 0);
+	}
+	if (right != 0) {
+		TEST_EQUAL(n->n_index % 2 ? ll_join(m->m_nodes[right])
+			   : rr_join(m->m_nodes[right]), 0);
+		m->m_joined++;
+	}
+}
+
+static void mixed(const struct proc_conf *conf)
+{
+	struct mixed m = { .m_rounds = test_scale(200, 20) };
+	struct mixed_node nodes[2 * SCHEDULERS];
+	struct proc_conf c = *conf;
+
+	c.c_log = log_line;
+	for (size_t i = 0; i < SCHEDULERS; i++) {
+		m.m_ll[i] = make(conf);
+		assert_int_equal(rr_create(&m.m_rr[i], &c), 0);
+		ll_hold(m.m_ll[i]);
+		rr_hold(m.m_rr[i]);
+	}
+	for (size_t i = 2 * SCHEDULERS; i-- > 0; ) {
+		nodes[i] = (struct mixed_node){ &m, i };
+		assert_int_equal(i % 2 ? ll_start(m.m_ll[i / 2], NULL, relay_mixed,
+						  &nodes[i], &m.m_nodes[i])
+				 : rr_start(m.m_rr[i / 2], relay_mixed,
+					    &nodes[i], &m.m_nodes[i]), 0);
+	}
+	assert_int_equal(rr_wake(m.m_nodes[0]), 0);
+	assert_int_equal(ll_join(m.m_nodes[0]), 0);
+	assert_int_equal(m.m_joined, 2 * SCHEDULERS - 1);
+	for (size_t i = 0; i < SCHEDULERS; i++) {
+		ll_release(m.m_ll[i]);
+		rr_release(m.m_rr[i]);
+		assert_int_equal(ll_destroy(m.m_ll[i]), 0);
+		assert_int_equal(rr_destroy(m.m_rr[i]), 0);
+	}
+	assert_int_equal(line_count, 0);
+}
+
+static void test_mixed(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(mixed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_mail_is_not_starved),
+		cmocka_unit_test(test_run_next),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_no_atomics),
+		cmocka_unit_test(test_mixed),
+		COMMON_TESTS,
+	};
+
+	return cmocka_run_group_tests_name("ll", tests, NULL, NULL);
+}
