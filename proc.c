@@ -70,7 +70,7 @@ static void free_image(struct usched *s, struct ustack *u, void *image,
 static int  make_room(struct proc *p);
 static void adopt_room(struct proc *p);
 static void push_inbox(struct proc *p, struct proc_thread *t);
-static void deliver(struct proc *p, struct proc_thread *t, uint32_t mail);
+static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail);
 static void settle(struct proc *p, struct proc_thread *t);
 static int  join_by_thread(struct proc_thread *me, struct proc_thread *t);
 static void free_record(struct proc_thread *t);
@@ -247,9 +247,9 @@ struct proc *procs_next(struct procs *r)
 	return proc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
 }
 
-int proc_post(struct proc_thread *t, uint32_t mail)
+int proc_post(struct proc_thread *t, unsigned mail)
 {
-	uint32_t old = LOAD(t->t_mail);
+	uint64_t old = LOAD(t->t_mail);
 
 	do {
 		if (old & PROC_MAIL_ENDED)
@@ -271,10 +271,10 @@ void proc_drain(struct proc *p)
 		oldest = t;
 	}
 	for (t = oldest; t; t = next) {
-		uint32_t mail;
+		uint64_t mail;
 
 		next = t->t_next;
-		mail = FETCH_AND(&t->t_mail, PROC_MAIL_ENDED);
+		mail = FETCH_AND(&t->t_mail, (uint64_t)PROC_MAIL_ENDED);
 		if (mail & PROC_MAIL_ENDED)
 			settle(p, t);
 		else
@@ -293,15 +293,15 @@ void proc_done(struct usched *s, struct ustack *u)
 }
 
 /* Mail for `t', whose processor this is. */
-static void deliver(struct proc *p, struct proc_thread *t, uint32_t mail)
+static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail)
 {
 	if (mail & PROC_MAIL_START) {
 		if (p->p_mask + 1 < LOAD(p->p_room))
 			adopt_room(p);
 		proc_push(p, t);
 	}
-	t->t_tokens += mail / PROC_MAIL_TOKEN;
-	t->t_news |= mail & (PROC_MAIL_JOINED | PROC_MAIL_DEADLOCK);
+	t->t_tokens += (uint32_t)(mail / PROC_MAIL_TOKEN);
+	t->t_news |= (uint8_t)(mail & (PROC_MAIL_JOINED | PROC_MAIL_DEADLOCK));
 	if (proc_satisfied(t))
 		proc_push(p, t);
 }

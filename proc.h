@@ -50,7 +50,7 @@ struct proc_conf {
 	unsigned c_stacks;      /* for each processor; 0: 64; PROC_NATIVE: none but
 				   the native stack, as always with the portable switch */
 	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With PROC_NATIVE, of the native
-				   stack, and 0: 8 MiB */
+				   stack, and never less than 8 MiB */
 	size_t   c_image;       /* bytes of image next to each thread's record, which
 				   deeper threads waste; 0: 176 */
 	unsigned c_keep;        /* 0: an image that has become much larger than its
@@ -83,17 +83,15 @@ enum {
 struct proc_thread {
 	struct ustack       t_stack;
 
-	/* Its processor's. */
-	uint32_t            t_tokens;   /* wakes that no wait has used */
-
 	/* Anybody's, atomic. */
-	uint32_t            t_mail;
+	uint64_t            t_mail;
 	struct proc_thread *t_joiner;   /* or one of the marks in proc.c */
 
 	/* Whose push made it part of an inbox; then the processor's. */
 	struct proc_thread *t_next;
 
 	/* Its processor's. */
+	uint32_t            t_tokens;   /* wakes that no wait has used */
 	uint8_t             t_wait;     /* enum proc_wait */
 	uint8_t             t_news;     /* PROC_MAIL_JOINED, PROC_MAIL_DEADLOCK */
 };
@@ -176,7 +174,7 @@ void procs_stats(struct procs *r, struct usched_stats *out);
  * Sends mail to a thread, from any native thread.
  * 0; -ESRCH: it has ended.
  */
-int proc_post(struct proc_thread *t, uint32_t mail);
+int proc_post(struct proc_thread *t, unsigned mail);
 
 /* The slow parts of proc_next(). */
 void proc_drain(struct proc *p);

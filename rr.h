@@ -17,7 +17,7 @@
  * at once when it is detached, else when it is joined or the scheduler is
  * destroyed. Waits and wakes go by tokens: a wake gives a thread one token, a
  * wait takes one and blocks as long as there is none. So a wake that comes
- * before the wait is not lost, and several wakes count as several.
+ * before the wait is not lost, and several wakes count as several, up to 2^32 - 1.
  *
  * A handle (struct ustack *) is good until the thread was joined or, once it is
  * detached, has ended. To use one later is a mistake that finds -ESRCH or, if
@@ -123,7 +123,8 @@ static inline int rr_yield(void)
 /*
  * Between the two, a native thread may wake threads or start some while
  * others are in rr_join() or rr_destroy(): what waits is not taken for
- * deadlocked, and `rr' is not destroyed. They nest and add up.
+ * deadlocked, and `rr' is not destroyed. They nest and add up. The threads of
+ * another scheduler count as such native threads.
  * From any native thread. Do not switch.
  */
 void rr_hold(struct rr *rr);

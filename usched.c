@@ -68,7 +68,7 @@
  * stack beside lent ones (then usched_run() could never be called at another
  * depth, for the sake of one stack more).
  *
- * LIMITS. A block deeper than 4 GiB has no image. Threads are tied to
+ * LIMITS. Nobody blocks deeper than 2 GiB. Threads are tied to
  * addresses, and on the native stack so to the native thread. Shadow stacks
  * (CET, GCS) are refused. Destructors do not run in ustack_abort().
  *
@@ -94,6 +94,7 @@ enum {
 	STACK_MIN    = 8192,            /* bytes, of which the colour may take 4096 */
 	FLOOR_MIN    = 1024,            /* bytes; images up to this are never too large */
 	FLOOR_RATIO  = 4,               /* an image is exchanged below this part of it */
+	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
 	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
 
@@ -321,9 +322,10 @@ static struct arch_jump hand_off(char *top, void *arg)
 
 static struct arch_jump reserve(char *top, void *arg)
 {
-	const size_t *room = arg;
+	size_t room = *(const size_t *)arg;
 
-	return (struct arch_jump){ top, set_top(ustack_self(), top, *room) };
+	room = room < STACK_MAX ? room + RESERVE_MORE : SIZE_MAX;
+	return (struct arch_jump){ top, set_top(ustack_self(), top, room) };
 }
 
 /* What the code in arch/ calls. */

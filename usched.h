@@ -33,7 +33,7 @@
  * Each function says below whether it may switch threads and from where it
  * may be called. "Its native thread" is the one inside usched_run() or, when
  * none is, the one that will call it next: a dispatcher has no locks. Errors
- * are negative errno values; errno itself is left alone.
+ * are negative errno values; errno itself says nothing.
  */
 #ifndef USCHED_H
 #define USCHED_H

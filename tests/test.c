@@ -10,6 +10,17 @@
 
 #include "../usched.h"
 
+uint32_t test_seed;
+
+static void print_seed(void)
+{
+	char line[64];
+	int n = snprintf(line, sizeof line, "USCHED_TEST_SEED=%" PRIu32 "\n", test_seed);
+
+	if (test_seed && write(STDERR_FILENO, line, (size_t)n) < 0)
+		_exit(2);
+}
+
 static size_t scale(void)
 {
 	const char *s = getenv("USCHED_TEST_SCALE");
@@ -25,6 +36,7 @@ static void timed_out(int signo)
 	(void)signo;
 	if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
 		_exit(2);
+	print_seed();
 	_exit(1);
 }
 
@@ -90,5 +102,6 @@ void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,
 		return;
 	fprintf(stderr, "%s:%d: %s: %" PRIdMAX " is not %" PRIdMAX "\n",
 		file, line, what, a, b);
+	print_seed();
 	_exit(1);
 }

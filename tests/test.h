@@ -32,6 +32,9 @@ int test_has_stacks(void);
  */
 uint32_t test_random(uint32_t *seed);
 
+/* A random test's seed: printed when something fails or times out, if not 0. */
+extern uint32_t test_seed;
+
 /* Like assert_int_equal(), for use in threads and from any native thread. */
 #define TEST_EQUAL(a, b) test_equal((intmax_t)(a), (intmax_t)(b), #a " == " #b, \
 				    __FILE__, __LINE__)

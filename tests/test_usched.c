@@ -286,6 +286,12 @@ static void reserve_then_block(void *unused)
 		plain.p_no_memory = true;
 		TEST_EQUAL(ustack_block(), 0);
 		plain.p_no_memory = false;
+		TEST_EQUAL(ustack_reserve(0), 0);
+		plain.p_no_memory = true;
+		plain_push(&plain, ustack_self());
+		plain.p_head++;                 /* the other thread's place */
+		TEST_EQUAL(ustack_switch(&thread[1]), 0);
+		plain.p_no_memory = false;
 		TEST_EQUAL(ustack_reserve(room + 256), 0);
 		plain.p_no_memory = true;
 		TEST_EQUAL(block_deep(room), 0);
@@ -296,7 +302,7 @@ static void reserve_then_block(void *unused)
 static void r4_reserved_block_cannot_fail(void **state)
 {
 	(void)state;
-	rounds = 20;
+	rounds = 200;
 	setup(0, 1, reserve_then_block);
 	plain_start(&plain, &thread[1], blocker, NULL);
 	thread[1].u_image = malloc(4096 + PLAIN_CANARIES);      /* needs no more */

@@ -1,0 +1,136 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Do the documents and the code say the same? Checks that
+#
+#  - every public function is in the NAME or SYNOPSIS of a manual page, in that of its
+#    own module where there is one, and has a heading or an item there;
+#  - every function that a document names is in a header;
+#  - the example in the README is examples/01-hello.c;
+#  - the files that Markdown documents link to exist;
+#  - mandoc has nothing to say about the manual pages (if it is installed).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+public='usched.h image.h proc.h rr.h ll.h'
+pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3'
+texts='README.md CHANGES.md CONTRIBUTING.md doc/*.md tests/*.md bench/*.md'
+name='(usched|ustack|rr|ll|proc|procs|image)_[a-z_]*[a-z]'
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+
+fail() {
+	echo "docs: $*" >&2
+	failed=$((failed + 1))
+}
+
+# A header without its comments and what is in braces, but for those of extern "C".
+outline() {
+	awk '
+	{ text = text $0 "\n" }
+	END {
+		sub(/extern "C" \{/, "", text)
+		while (i = index(text, "/*")) {
+			rest = substr(text, i + 2)
+			text = substr(text, 1, i - 1) " " \
+				substr(rest, index(rest, "*/") + 2)
+		}
+		for (i = 1; i <= length(text); i++) {
+			c = substr(text, i, 1)
+			if (c == "{")
+				depth++
+			if (depth == 0)
+				printf "%s", c
+			if (c == "}" && depth > 0)
+				depth--
+		}
+	}' "$1"
+}
+
+# The names of functions, and of types of functions, that a header declares.
+declared() {
+	outline "$1" | grep -v '^#' | grep -oE "(^|[^a-zA-Z0-9_])$name\(" |
+		grep -oE "$name" | sort -u
+}
+
+# mdoc lines, a word to a line, of the NAME and SYNOPSIS of a manual page.
+synopsis() {
+	awk '/^\.Sh/ { on = $2 == "NAME" || $2 == "SYNOPSIS" }
+	     on && /^\.(Nm|Fn|Fo) / { print $2 }' "$1" | sort -u
+}
+
+# What a manual page explains: it is in the head of an item or of a section there.
+explained() {
+	awk '/^\.Sh/ { on = $2 != "NAME" && $2 != "SYNOPSIS" }
+	     on && /^\.(It|Ss) / {
+		for (i = 2; i < NF; i++)
+			if ($i == "Fn")
+				print $(i + 1)
+	     }' "$1" | sort -u
+}
+
+for header in $public; do
+	case $header in
+	rr.h | ll.h)    page=doc/${header%.h}.3 ;;
+	*)              page=doc/usched.3 ;;
+	esac
+	declared "$header" | grep -v '^usched__' >"$dir/$header"
+	synopsis "$page" >"$dir/synopsis"
+	explained "$page" >"$dir/explained"
+	[ -s "$dir/$header" ] || fail "$header: no functions found"
+	while read -r function; do
+		grep -qx "$function" "$dir/synopsis" ||
+			fail "$function() of $header is not in the SYNOPSIS of $page"
+		grep -qx "$function" "$dir/explained" ||
+			fail "$function() of $header has no item in $page"
+	done <"$dir/$header"
+done
+
+cat "$dir"/*.h >"$dir/functions"
+for header in *.h; do
+	declared "$header"
+done >"$dir/known"
+for document in $pages $texts; do
+	case $document in *\**) continue ;; esac        # there is none like that
+	if [ ! -f "$document" ]; then
+		fail "$document is missing"
+		continue
+	fi
+	{
+		grep -oE "(^|[^a-zA-Z0-9_])$name\(" "$document"
+		grep '^\.' "$document" | grep -oE "(Nm|Fn|Fo) $name"
+	} | grep -oE "$name" | sort -u >"$dir/named"
+	while read -r function; do
+		grep -qx "$function" "$dir/known" ||
+			fail "$document names $function(), which no header declares"
+	done <"$dir/named"
+done
+
+awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/example"
+diff examples/01-hello.c "$dir/example" >&2 ||
+	fail "README.md: the example (>) is not examples/01-hello.c (<)"
+
+for document in $texts; do
+	[ -f "$document" ] || continue
+	grep -oE '\]\([^)#[:space:]]+' "$document" | sed 's/^](//' | sort -u |
+		grep -vE '^[a-z]+:' >"$dir/links"
+	while read -r link; do
+		[ -e "$(dirname "$document")/$link" ] ||
+			fail "$document links to $link, which is not there"
+	done <"$dir/links"
+done
+
+if command -v mandoc >/dev/null; then
+	# shellcheck disable=SC2086
+	mandoc -Tlint -Wwarning $pages >&2 || fail "mandoc complains"
+else
+	echo "docs: mandoc is not installed: manual pages not checked" >&2
+fi
+
+if [ "$failed" -gt 0 ]; then
+	exit 1
+fi
+echo "docs: $(wc -l <"$dir/functions") functions, $(echo "$pages" | wc -w) manual pages"

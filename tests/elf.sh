@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# What is in the shared library and in the object of the switch, as it was built in $B:
+# marks that the system goes by, and names that programs could come to depend on.
+#
+#   B          the build directory; default build
+#   READELF    default readelf
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+B=${B:-build}
+READELF=${READELF:-readelf}
+failed=0
+
+fail() {
+	echo "elf: $*" >&2
+	failed=$((failed + 1))
+}
+
+if ! command -v "$READELF" >/dev/null; then
+	echo "elf: skipped: no $READELF"
+	exit 77
+fi
+if [ ! -f "$B/flags" ]; then
+	echo "elf: nothing in $B: run make first" >&2
+	exit 1
+fi
+version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+switch=$(sed -n 's/^SWITCH=//p' "$B/flags")
+shared=$B/libusched.so.$version
+object=$B/arch/$switch.o
+
+# Stacks must not be executable: one object without the mark would make all so.
+for file in "$shared" "$B/rmain" "$B/rmain.1t" "$B/lmain"; do
+	flags=$("$READELF" -lW "$file" | awk '$1 == "GNU_STACK" { print $7 }')
+	[ "$flags" = RW ] || fail "$file: GNU_STACK is '$flags', not RW"
+done
+
+if "$READELF" -dW "$shared" | grep TEXTREL; then
+	fail "$shared has text relocations"
+fi
+"$READELF" -dW "$shared" | grep -q "SONAME.*\[libusched\.so\.${version%%.*}\]" ||
+	fail "$shared: wrong soname"
+
+# Shadow stacks cannot be copied, so nothing of ours may claim to work with them.
+for file in "$object" "$shared"; do
+	if "$READELF" -nW "$file" | grep -E 'SHSTK|GCS'; then
+		fail "$file is marked for shadow stacks"
+	fi
+done
+
+case $switch in
+x86_64)  marks='IBT' ;;
+aarch64) marks='BTI PAC' ;;
+*)       marks= ;;
+esac
+for mark in $marks; do
+	"$READELF" -nW "$object" | grep -q "$mark" || fail "$object is not marked $mark"
+done
+
+# Unwinders and debuggers find their way through every function.
+if [ -n "$marks" ]; then
+	functions=$("$READELF" -sW "$object" | awk '$4 == "FUNC"' | wc -l)
+	described=$("$READELF" -wf "$object" 2>/dev/null | grep -c ' FDE ')
+	if [ "$functions" -eq 0 ] || [ "$described" -ne "$functions" ]; then
+		fail "$object: $functions functions, and CFI for $described"
+	fi
+fi
+
+exported=$("$READELF" --dyn-syms -W "$shared" | awk '
+	$5 != "LOCAL" && $6 == "DEFAULT" && $7 != "UND" && NF >= 8 {
+		sub(/@.*/, "", $8)
+		print $8
+	}')
+for symbol in $exported; do
+	case $symbol in
+	usched__current | usched_[a-z]* | ustack_[a-z]*) ;;
+	image_[a-z]* | proc_[a-z]* | procs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
+	*) fail "$shared exports $symbol" ;;
+	esac
+done
+if ! echo "$exported" | grep -q '^ustack_block$'; then
+	fail "$shared does not export ustack_block"
+fi
+
+if [ "$failed" -gt 0 ]; then
+	exit 1
+fi
+echo "elf: $shared and $object, $(echo "$exported" | wc -l) names exported"

@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Each public header compiles alone, and twice, as C11 and as C++, with the warnings
+# that the project is built with and with every compiler that is here.
+#
+#   CC    the compiler, with options if it needs some; gcc and clang are tried besides
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+count=0
+
+# compile COMPILER LANGUAGE OPTION...
+compile() {
+	compiler=$1 language=$2
+	shift 2
+	for header in usched.h image.h proc.h rr.h ll.h; do
+		printf '#include "%s"\n#include "%s"\n' $header $header >"$dir/alone"
+		count=$((count + 1))
+		# shellcheck disable=SC2086
+		if ! $compiler -x "$language" "$@" $warnings -I. -fsyntax-only "$dir/alone"
+		then
+			echo "$header does not compile alone: $compiler $*" >&2
+			failed=$((failed + 1))
+		fi
+	done
+}
+
+# Whether a compiler is here, with what it needs for that language.
+has() {
+	echo 'int i;' >"$dir/probe"
+	# shellcheck disable=SC2086
+	command -v ${1%% *} >/dev/null &&
+		$1 -x "$2" -fsyntax-only "$dir/probe" >/dev/null 2>&1
+}
+
+compilers=
+for compiler in "${CC:-cc}" gcc clang; do
+	case $compilers in *"|$compiler|"*) continue ;; esac
+	if ! has "$compiler" c; then
+		continue
+	fi
+	compilers="$compilers|$compiler|"
+	# In C++ a struct and a function of one name, as stat(2), are a case of -Wshadow.
+	compile "$compiler" c -std=c11 -Wshadow -Wmissing-prototypes
+	compile "$compiler" c -std=gnu17 -Wshadow -Wmissing-prototypes
+	if has "$compiler" c++; then
+		compile "$compiler" c++ -std=c++11
+		compile "$compiler" c++ -std=c++20
+	else
+		echo "headers: $compiler has no C++" >&2
+	fi
+done
+if [ "$failed" -gt 0 ] || [ "$count" -eq 0 ]; then
+	exit 1
+fi
+echo "headers: $count compilations, by $(echo "$compilers" | tr -s '|' ' ')"

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# What users do to build with the library:
+#
+#  - make install, and then pkg-config, for the static and for the shared library;
+#  - make uninstall, which leaves nothing;
+#  - compile the sources in, which needs no option but -pthread.
+#
+#   MAKE, CC, SWITCH    as for make
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+MAKE=${MAKE:-make}
+CC=${CC:-cc}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+
+fail() {
+	echo "install: $*" >&2
+	failed=$((failed + 1))
+}
+
+# The library that the caller built stays as it is.
+run_make() {
+	$MAKE -s --no-print-directory "$@" "B=$dir/build" "CC=$CC" CFLAGS=-O2 \
+		"DESTDIR=$dir/root" prefix=/opt/usched libdir=/opt/usched/lib \
+		includedir=/opt/usched/include mandir=/opt/usched/man
+}
+
+# A program for each scheduler: it ends with 0 if its threads ran.
+for scheduler in rr ll; do
+	group=
+	if [ $scheduler = ll ]; then
+		group='NULL, '
+	fi
+	cat >"$dir/$scheduler.c" <<-END
+	#include <$scheduler.h>
+
+	static int count;
+
+	static void work(void *thread)
+	{
+		if (${scheduler}_wait() == 0 && ustack_self() == *(struct ustack **)thread)
+			count++;
+	}
+
+	int main(void)
+	{
+		static struct ustack *thread[10];
+		struct proc_conf conf = { .c_processors = 1 };
+		struct $scheduler *s;
+
+		if (${scheduler}_create(&s, &conf))
+			return 1;
+		for (int i = 0; i < 10; i++)
+			if (${scheduler}_start(s, ${group}work, &thread[i], &thread[i]))
+				return 1;
+		for (int i = 0; i < 10; i++)
+			if (${scheduler}_wake(thread[i]))
+				return 1;
+		for (int i = 0; i < 10; i++)
+			if (${scheduler}_join(thread[i]))
+				return 1;
+		return ${scheduler}_destroy(s) != 0 || count != 10;
+	}
+	END
+done
+
+# build_and_run WHAT COMPILER-ARGUMENT...
+build_and_run() {
+	what=$1
+	shift
+	# shellcheck disable=SC2086
+	if ! $CC "$@" -o "$dir/program"; then
+		fail "$what: does not build"
+	elif ! LD_LIBRARY_PATH=$lib timeout 20 "$dir/program"; then
+		fail "$what: fails"
+	fi
+}
+
+lib=$dir/root/opt/usched/lib
+run_make install || exit 1
+if command -v pkg-config >/dev/null; then
+	export PKG_CONFIG_LIBDIR="$lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$dir/root"
+	cflags=$(pkg-config --cflags usched) || exit 1
+	shared=$(pkg-config --libs usched)
+	static=$(pkg-config --libs --static usched | sed 's/-lusched/-l:libusched.a/')
+	for scheduler in rr ll; do
+		# Words of these are options.
+		# shellcheck disable=SC2086
+		build_and_run "$scheduler, shared" $cflags "$dir/$scheduler.c" $shared
+		LD_LIBRARY_PATH=$lib ldd "$dir/program" | grep -q "libusched.so.* => $lib/" ||
+			fail "$scheduler, shared: does not use the shared library"
+		# shellcheck disable=SC2086
+		build_and_run "$scheduler, static" $cflags "$dir/$scheduler.c" $static
+		if LD_LIBRARY_PATH=$lib ldd "$dir/program" | grep libusched; then
+			fail "$scheduler, static: uses the shared library"
+		fi
+	done
+	version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+	[ "$(pkg-config --modversion usched)" = "$version" ] ||
+		fail "pkg-config does not say that it is version $version"
+	how='static, shared and compiled in'
+else
+	how='compiled in only, for there is no pkg-config'
+fi
+
+for page in doc/*.[37]; do
+	installed=$dir/root/opt/usched/man/man${page##*.}/$(basename "$page")
+	cmp "$page" "$installed" || fail "$page is not installed"
+done
+
+run_make uninstall || fail "make uninstall"
+left=$(find "$dir/root" ! -type d; find "$dir/root" -name usched ! -path '*/opt/usched')
+[ -z "$left" ] || fail "make uninstall leaves $left"
+
+switch=$(sed -n 's/^SWITCH=//p' "$dir/build/flags")
+libs=
+if [ "$switch" = setjmp ]; then
+	libs=-lm
+fi
+for scheduler in rr ll; do
+	build_and_run "$scheduler, compiled in" -I. "$dir/$scheduler.c" usched.c \
+		arch/"$switch".[cS] image.c proc.c $scheduler.c -pthread $libs
+done
+
+if [ "$failed" -gt 0 ]; then
+	exit 1
+fi
+echo "install: $how"

@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The layers. A file of the library includes, of the project's files, only those named
+# behind it below, and every file is in the list. Besides:
+#
+#  - the dispatcher has its few headers and memcpy(), and nothing else of libc;
+#  - what can be written to is one thread-local pointer, and no other global;
+#  - no C file asks for which machine it is compiled: that is what arch/ is for.
+#
+#   CC    the compiler, with options if it needs some
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+layers='
+usched.h:
+usched.c:       usched.h arch.h
+arch.h:
+arch/setjmp.c:  ../arch.h
+image.h:
+image.c:        image.h lock.h
+lock.h:
+proc.h:         usched.h image.h
+proc.c:         proc.h lock.h
+rr.h:           usched.h proc.h
+rr.c:           rr.h
+ll.h:           usched.h proc.h
+ll.c:           ll.h
+bench/cycle.h:
+rmain.c:        rr.h bench/cycle.h
+lmain.c:        ll.h bench/cycle.h'
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+count=0
+
+fail() {
+	echo "layers: $*" >&2
+	failed=$((failed + 1))
+}
+
+# includes QUOTE FILE: what it includes between such quotes.
+includes() {
+	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
+}
+
+for file in *.[ch] arch/* bench/*.h; do
+	count=$((count + 1))
+	if [ "${file%.S}" != "$file" ]; then
+		allowed=
+	elif ! allowed=$(echo "$layers" | grep "^$file:"); then
+		fail "$file is in no layer"
+		continue
+	fi
+	for header in $(includes '"' "$file"); do
+		case " $(echo "${allowed#*:}" | tr -s ' ') " in
+		*" $header "*) ;;
+		*) fail "$file includes $header" ;;
+		esac
+	done
+done
+for file in $(echo "$layers" | sed 's/:.*//'); do
+	[ -f "$file" ] || fail "$file is in the list and not in the tree"
+done
+
+for header in $(includes '<' usched.h) $(includes '<' usched.c) $(includes '<' arch.h); do
+	case $header in
+	assert.h | errno.h | stdbool.h | stddef.h | stdint.h | string.h) ;;
+	valgrind/*) ;;                  # macros only, and only if it is there
+	*) fail "the dispatcher includes <$header>" ;;
+	esac
+done
+
+# compile FILE OPTION...: to $dir/object.
+compile() {
+	file=$1
+	shift
+	# shellcheck disable=SC2086
+	${CC:-cc} -std=c11 -D_DEFAULT_SOURCE -fno-pie "$@" -c "$file" -o "$dir/object" ||
+		fail "$file does not compile"
+}
+
+for options in -O0 -O2; do
+	compile usched.c $options
+	for symbol in $(nm -u "$dir/object" | awk '{ print $2 }'); do
+		case $symbol in
+		memcpy | usched__switch | usched__exit | usched__probe) ;;
+		# What compilers make of assignments, of the thread-local pointer, and
+		# of functions with arrays, where that is their default.
+		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;
+		*) fail "the dispatcher needs $symbol ($options)" ;;
+		esac
+	done
+done
+
+# The marks of proc.c are addresses, nothing is ever at them; the pointers of setjmp.c are
+# volatile constants.
+for file in usched.c image.c proc.c rr.c ll.c arch/setjmp.c; do
+	compile "$file" -O2
+	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
+		case $file:$symbol in
+		usched.c:usched__current | proc.c:marks | arch/setjmp.c:call_*) ;;
+		*) fail "$file has a global that can be written to: $symbol" ;;
+		esac
+	done
+done
+
+machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|LP64'
+if grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" ./*.[ch] arch/*.c bench/*.h
+then
+	fail "these lines ask which machine it is"
+fi
+
+if [ "$failed" -gt 0 ]; then
+	exit 1
+fi
+echo "layers: $count files keep to them"
