@@ -9,9 +9,10 @@
  *    read t_next. So a record is in at most one inbox, once.
  *  - A thread that ends while it is in the inbox is settled when it is taken
  *    out: nobody frees a record that is in a list.
- *  - t_joiner goes from NULL to who joins (a thread, NATIVE or DETACHED) and
- *    from anything to ENDED, in one exchange; who finds ENDED, or of the two
- *    was last, frees the record.
+ *  - t_joiner goes from NULL to who joins (a thread or NATIVE) or to DETACHED, and
+ *    at the end from NULL to ENDED and from who joins to TAKEN. Who joined, or
+ *    who finds ENDED and makes it TAKEN, frees the record; a detached one is
+ *    freed at its end.
  *  - A ring has room for all threads of its processor, so that to make one
  *    runnable cannot fail; the room is made when a thread is started.
  *  - r_joining counts the native threads that wait for something which has not
@@ -39,18 +40,20 @@ enum {
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
 	DEFAULT_IMAGE        = 176,             /* bytes: a record is 256 */
 	RING_MIN             = 64,              /* threads */
+	SPINS                = 4000,            /* looks: some microseconds */
 	CACHE_LINES          = 128,             /* bytes fetched together */
 	REPORT_MAX           = 20,              /* threads listed one by one */
 	LINE                 = 160,             /* characters in a report's line */
 };
 
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
-static struct proc_thread marks[5];
+static struct proc_thread marks[6];
 #define ENDED    (&marks[0])
-#define DETACHED (&marks[1])
-#define NATIVE   (&marks[2])
-#define PARKED   (&marks[3])
-#define STOPPED  (&marks[4])            /* not to park: it would not be woken */
+#define TAKEN    (&marks[1])            /* ended, and somebody will free it */
+#define DETACHED (&marks[2])
+#define NATIVE   (&marks[3])
+#define PARKED   (&marks[4])
+#define STOPPED  (&marks[5])            /* not to park: it would not be woken */
 
 /* What a walk over the records finds when all processors are parked. */
 struct report {
@@ -73,6 +76,7 @@ static void adopt_room(struct proc *p);
 static void push_inbox(struct proc *p, struct proc_thread *t);
 static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail);
 static void settle(struct proc *p, struct proc_thread *t);
+static int  claim(struct proc_thread *t, struct proc_thread *joiner);
 static int  join_by_thread(struct proc_thread *me, struct proc_thread *t);
 static void free_record(struct proc_thread *t);
 static void abort_left(void *record, void *unused);
@@ -89,7 +93,7 @@ static void print(const struct procs *r, const char *format, ...)
 static int  start_natives(struct procs *r);
 static void stop_natives(struct procs *r);
 static int  await(struct procs *r, struct proc_thread *t);
-static void tell_native(struct procs *r);
+static bool tell_native(struct procs *r, struct proc_thread *t);
 static void unpark(struct proc *p);
 
 int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
@@ -145,8 +149,10 @@ int procs_fini(struct procs *r)
 	stop_natives(r);
 	if (rc)
 		image_pool_walk(&r->r_images, abort_left, NULL);
-	while (n-- > 0)
+	while (n-- > 0) {
+		usched_fini(&proc_at(r, n)->p_sched);
 		proc_fini(proc_at(r, n));
+	}
 	free(r->r_proc);
 	image_pool_fini(&r->r_images);
 	pthread_cond_destroy(&r->r_changed);
@@ -190,9 +196,11 @@ int proc_join(struct ustack *u)
 {
 	struct proc *self = proc_self(), *p = (struct proc *)(void *)u->u_sched;
 	struct proc_thread *t = proc_thread(u);
-	int rc = self ? join_by_thread(proc_thread(self->p_sched.s_current), t)
-		      : await(p->p_procs, t);
+	int rc;
 
+	if (!self)
+		return await(p->p_procs, t);
+	rc = join_by_thread(proc_thread(self->p_sched.s_current), t);
 	if (rc == 0)
 		free_record(t);
 	return rc;
@@ -200,14 +208,11 @@ int proc_join(struct ustack *u)
 
 int proc_detach(struct ustack *u)
 {
-	struct proc_thread *t = proc_thread(u), *joiner = NULL;
+	int rc = claim(proc_thread(u), DETACHED);
 
-	if (CAS(&t->t_joiner, &joiner, DETACHED))
-		return 0;
-	if (joiner != ENDED)
-		return -EINVAL;
-	free_record(t);
-	return 0;
+	if (rc > 0)
+		free_record(proc_thread(u));
+	return rc < 0 ? rc : 0;
 }
 
 int proc_yield(void)
@@ -310,26 +315,43 @@ static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail)
 /* `t' has ended and is in no list: tells who joins it, or frees it. */
 static void settle(struct proc *p, struct proc_thread *t)
 {
-	struct proc_thread *joiner = SWAP(&t->t_joiner, ENDED);
-	struct procs *r = p->p_procs;
+	struct proc_thread *joiner = NULL;
 
-	if (!joiner)
+	if (CAS(&t->t_joiner, &joiner, ENDED))
 		return;
-	if (joiner == DETACHED) {
-		image_record_free(&r->r_images, &p->p_images, t);
-	} else if (joiner == NATIVE) {
-		tell_native(r);
-	} else if (joiner->t_stack.u_sched == &p->p_sched) {
+	if (joiner == DETACHED)
+		image_record_free(&p->p_procs->r_images, &p->p_images, t);
+	else if (joiner == NATIVE ? !tell_native(p->p_procs, t)
+				  : !CAS(&t->t_joiner, &joiner, TAKEN))
+		settle(p, t);                   /* it has given up: deadlock */
+	else if (joiner == NATIVE)
+		return;
+	else if (joiner->t_stack.u_sched == &p->p_sched)
 		deliver(p, joiner, PROC_MAIL_JOINED);
-	} else {
+	else
 		proc_post(joiner, PROC_MAIL_JOINED);
-	}
+}
+
+/*
+ * Makes `joiner' the one who joins `t', or the mark DETACHED.
+ * 0; 1: `t' has ended, and it is the caller's to free; -EINVAL: somebody else
+ * joins or has joined it, or it is detached.
+ */
+static int claim(struct proc_thread *t, struct proc_thread *joiner)
+{
+	struct proc_thread *now = NULL;
+
+	if (CAS(&t->t_joiner, &now, joiner))
+		return 0;
+	if (now == ENDED && CAS(&t->t_joiner, &now, TAKEN))
+		return 1;
+	return -EINVAL;
 }
 
 static int join_by_thread(struct proc_thread *me, struct proc_thread *t)
 {
 	struct proc *p = (struct proc *)(void *)me->t_stack.u_sched;
-	struct proc_thread *joiner = NULL;
+	struct proc_thread *joiner = me;
 	int rc = ustack_reserve(0);
 	uint8_t news;
 
@@ -337,20 +359,19 @@ static int join_by_thread(struct proc_thread *me, struct proc_thread *t)
 		rc = -EDEADLK;
 	if (rc)
 		return rc;
-	if (!CAS(&t->t_joiner, &joiner, me))
-		return joiner == ENDED ? 0 : -EINVAL;
+	rc = claim(t, me);
+	if (rc)
+		return rc < 0 ? rc : 0;
 	do {
 		p->p_intent = PROC_JOIN;
 		ustack_block();                 /* cannot fail: reserved */ /* R4 */
 		news = me->t_news;
 		me->t_news = 0;
-		joiner = me;
 		if (!(news & PROC_MAIL_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
 			return -EDEADLK;
 	} while (!(news & PROC_MAIL_JOINED));   /* it is on its way */
 	return 0;
 }
-
 
 /* Of a thread that has ended, by who joined or detached it last. */
 static void free_record(struct proc_thread *t)

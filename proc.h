@@ -133,11 +133,13 @@ struct procs {
 	uint32_t          r_parks;      /* atomic: times that a processor parked */
 	uint32_t          r_unparks;    /* atomic: and was unparked */
 	uint32_t          r_held;       /* atomic: proc_hold() less proc_release() */
+	unsigned          r_spins;      /* looks at the inbox before parking */
 
 	/* r_lock. */
 	pthread_mutex_t   r_lock;
 	pthread_cond_t    r_changed;
-	unsigned          r_joining;    /* native threads in join or fini */
+	unsigned          r_inside;     /* native threads in join or fini */
+	unsigned          r_joining;    /* of these, for whom it has not come true */
 	unsigned          r_deadlocks;  /* times that those were told of one */
 	bool              r_quiet;      /* all threads have ended */
 };
@@ -279,10 +281,10 @@ proc_next(struct proc *p, struct proc_thread *(*pick)(struct proc *))
 			proc_push(p, t);
 		} else {
 			t->t_wait = p->p_intent;
-			if (proc_satisfied(t))
-				return self;
 		}
 		p->p_intent = PROC_TOKEN;
+		if (proc_satisfied(t))
+			return self;
 	} else if (__atomic_load_n(&p->p_procs->r_stop, __ATOMIC_RELAXED)) {
 		return NULL;
 	}

@@ -15,9 +15,14 @@ static void *run(void *arg)
 
 static int start_natives(struct procs *r)
 {
+	unsigned processors = r->r_conf.c_processors;
 	pthread_attr_t attr;
 	size_t n;
 	int rc;
+
+	/* Mail within a few microseconds costs less than to sleep and be woken. */
+	if (processors > 1 && processors <= processors_on_line())
+		r->r_spins = SPINS;
 
 	rc = pthread_attr_init(&attr);
 	if (rc)
@@ -28,7 +33,7 @@ static int start_natives(struct procs *r)
 		rc = pthread_attr_setstacksize(&attr, size < DEFAULT_NATIVE_STACK ?
 					       DEFAULT_NATIVE_STACK : size);
 	}
-	for (n = 0; rc == 0 && n < r->r_conf.c_processors; n += rc == 0) {
+	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
 		struct proc *p = proc_at(r, n);
 
 		rc = pthread_create(&p->p_native, &attr, run, p);
@@ -81,13 +86,21 @@ static void detect_end(struct procs *r)
 		r->r_quiet = true;
 	else if (!report_stuck(r))
 		r->r_deadlocks++;
+	else
+		return;
 	pthread_cond_broadcast(&r->r_changed);
 }
 
-static void detect_end_locked(struct procs *r)
+/*
+ * Has the native threads that wait call detect_end(). A processor does not do it
+ * itself: it would be on the stack of a thread, which need not have the space
+ * that a report takes.
+ */
+static void suggest_end(struct procs *r)
 {
 	lock(&r->r_lock);
-	detect_end(r);
+	if (r->r_joining > 0)
+		pthread_cond_broadcast(&r->r_changed);
 	unlock(&r->r_lock);
 }
 
@@ -104,10 +117,13 @@ struct ustack *proc_park(struct proc *p)
 	struct proc_thread *t = NULL;
 
 	while (!t && !LOAD(r->r_stop)) {
+		for (unsigned i = r->r_spins; i > 0; i--)
+			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+				break;
 		if (CAS(&p->p_inbox, &t, PARKED)) {
 			if (FETCH_ADD(&r->r_parks, 1) + 1 - LOAD(r->r_unparks)
 			    == r->r_conf.c_processors)
-				detect_end_locked(r);
+				suggest_end(r);
 			lock(&p->p_lock);
 			while (LOAD(p->p_inbox) == PARKED)
 				pthread_cond_wait(&p->p_unparked, &p->p_lock);
@@ -128,50 +144,67 @@ void proc_hold(struct procs *r)
 void proc_release(struct procs *r)
 {
 	if (FETCH_ADD(&r->r_held, (uint32_t)-1) == 1)
-		detect_end_locked(r);
+		suggest_end(r);
 }
 
-/* The thread that a native thread joins has ended. */
-static void tell_native(struct procs *r)
+/* `t', which a native thread joins, has ended. False: it does not any more. */
+static bool tell_native(struct procs *r, struct proc_thread *t)
 {
+	struct proc_thread *joiner = NATIVE;
+	bool told;
+
 	lock(&r->r_lock);
-	r->r_joining--;
-	pthread_cond_broadcast(&r->r_changed);
+	told = CAS(&t->t_joiner, &joiner, TAKEN);
+	if (told) {
+		r->r_joining--;
+		pthread_cond_broadcast(&r->r_changed);
+	}
 	unlock(&r->r_lock);
+	return told;
 }
 
-/* Waits until `t' has ended, or with NULL all threads have. */
-static int await(struct procs *r, struct proc_thread *t)
+/* 1: `t' has ended; 0: with NULL, all threads have; -EDEADLK. Under r_lock. */
+static int wait_locked(struct procs *r, struct proc_thread *t)
 {
-	struct proc_thread *joiner = NULL;
-	unsigned seen;
-	int rc = 0;
+	unsigned seen = r->r_deadlocks;
 
-	lock(&r->r_lock);
-	if (t && !CAS(&t->t_joiner, &joiner, NATIVE)) {
-		rc = joiner == ENDED ? 0 : -EINVAL;
-		goto out;
-	}
-	if (!t && r->r_joining > 0) {
-		rc = -EPERM;
-		goto out;
-	}
 	r->r_joining++;
-	seen = r->r_deadlocks;
-	detect_end(r);
-	while (t ? LOAD(t->t_joiner) != ENDED : !r->r_quiet) {
-		if (r->r_deadlocks != seen) {
-			rc = -EDEADLK;
+	for (;;) {
+		if (t && LOAD(t->t_joiner) == TAKEN)
+			return 1;
+		if (r->r_deadlocks == seen)
+			detect_end(r);
+		if (r->r_deadlocks != seen || (!t && r->r_quiet))
 			break;
-		}
 		pthread_cond_wait(&r->r_changed, &r->r_lock);
 	}
-	joiner = NATIVE;
-	if (t && rc && !CAS(&t->t_joiner, &joiner, NULL))
-		rc = 0;                         /* it has ended after all */
-	else if (!t || rc)
-		r->r_joining--;
-out:
+	r->r_joining--;
+	if (t)
+		__atomic_store_n(&t->t_joiner, NULL, __ATOMIC_SEQ_CST);
+	return !t && r->r_quiet ? 0 : -EDEADLK;
+}
+
+/*
+ * Waits, as a native thread, until `t' has ended, and frees it; or with NULL until
+ * all threads have ended and no other native thread is here.
+ */
+static int await(struct procs *r, struct proc_thread *t)
+{
+	int rc;
+
+	lock(&r->r_lock);
+	if (t)
+		rc = claim(t, NATIVE);
+	else
+		rc = r->r_inside > 0 ? -EPERM : 0;
+	r->r_inside++;
+	if (rc == 0)
+		rc = wait_locked(r, t);
+	if (rc > 0) {
+		free_record(t);
+		rc = 0;
+	}
+	r->r_inside--;
 	unlock(&r->r_lock);
 	return rc;
 }

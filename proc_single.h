@@ -22,9 +22,11 @@ static void unpark(struct proc *p)
 }
 
 /* Has usched_run() return, into await(). */
-static void tell_native(struct procs *r)
+static bool tell_native(struct procs *r, struct proc_thread *t)
 {
+	t->t_joiner = TAKEN;
 	r->r_stop = 1;
+	return true;
 }
 
 struct ustack *proc_park(struct proc *p)
@@ -43,26 +45,25 @@ void proc_release(struct procs *r)
 	(void)r;
 }
 
-/* Runs the threads until `t' has ended, or with NULL all. */
+/* Runs the threads until `t' has ended, and frees it; or with NULL all. */
 static int await(struct procs *r, struct proc_thread *t)
 {
 	struct proc *p = proc_at(r, 0);
-	struct proc_thread *joiner = NULL;
-	int rc;
+	int rc = t ? claim(t, NATIVE) : 0;
 
-	if (t && !CAS(&t->t_joiner, &joiner, NATIVE))
-		return joiner == ENDED ? 0 : -EINVAL;
-	for (;;) {
+	while (rc == 0) {
 		rc = usched_run(&p->p_sched);
 		r->r_stop = 0;
-		if (rc || (t ? t->t_joiner == ENDED : p->p_count == 0))
+		if (rc)
 			break;
-		if (!report_stuck(r)) {
+		if (t ? t->t_joiner == TAKEN : p->p_count == 0)
+			rc = 1;
+		else if (!report_stuck(r))
 			rc = -EDEADLK;
-			break;
-		}
 	}
-	if (rc && t)
+	if (rc > 0 && t)
+		free_record(t);
+	else if (rc < 0 && t && t->t_joiner == NATIVE)
 		t->t_joiner = NULL;
-	return rc;
+	return rc < 0 ? rc : 0;
 }

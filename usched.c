@@ -127,7 +127,8 @@ static size_t depth(const struct ustack *u);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
 static void unlink_vacant(struct usched_stack *k);
-static void announce_stack(const char *low, const char *high);
+static void announce_stack(struct usched_stack *k);
+static void announce_end(const struct usched_stack *k);
 static void announce(const struct usched_stack *k, const char *top);
 static void validate(const struct usched *s);
 
@@ -179,7 +180,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 		s->s_victim->k_ring = k;
 	}
 	vacate(s, k);
-	announce_stack(base, k->k_bottom);
+	announce_stack(k);
 	return 0;
 }
 
@@ -206,6 +207,10 @@ int usched_fini(struct usched *s)
 	do {
 		if (k->k_threads > 0)
 			return -EBUSY;
+		k = k->k_ring;
+	} while (k != s->s_victim);
+	do {
+		announce_end(k);
 		k = k->k_ring;
 	} while (k != s->s_victim);
 	return 0;
@@ -556,13 +561,21 @@ static void unlink_vacant(struct usched_stack *k)
  * another; and then it does not know that what SP passes there is in use now,
  * but has no content yet.
  */
-static void announce_stack(const char *low, const char *high)
+static void announce_stack(struct usched_stack *k)
 {
 #ifdef USCHED_VALGRIND
-	VALGRIND_STACK_REGISTER(low, high);
+	k->k_memcheck = VALGRIND_STACK_REGISTER(k->k_bottom - k->k_size, k->k_bottom);
 #else
-	(void)low;
-	(void)high;
+	(void)k;
+#endif
+}
+
+static void announce_end(const struct usched_stack *k)
+{
+#ifdef USCHED_VALGRIND
+	VALGRIND_STACK_DEREGISTER(k->k_memcheck);
+#else
+	(void)k;
 #endif
 }
 

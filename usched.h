@@ -109,6 +109,7 @@ struct usched_stack {
 	struct usched_stack *k_ring;    /* all stacks of the dispatcher */
 	struct usched_stack *k_prev;    /* vacant stacks: without a resident */
 	struct usched_stack *k_next;
+	size_t               k_memcheck;        /* its name there */
 };
 
 struct usched {

@@ -118,24 +118,31 @@ test_machine() {
 # Where results go by default, and what is said of the version.
 test_tree() {
 	programs
-	mkdir "$tmp/tree"
-	cp "$here/bench.sh" "$here/usched.h" "$tmp/tree"
-	"$tmp/tree/bench.sh" --quick --only UL >"$tmp/plain" 2>/dev/null
-	"$tmp/tree/bench.sh" --quick --only UL >/dev/null 2>&1
+	tree=$tmp/outer/tree
+	mkdir -p "$tree"
+	cp "$here/bench.sh" "$here/usched.h" "$tree"
+	git="git -c user.name=x -c user.email=x@example.org -C"
+	if command -v git >/dev/null; then	# a history that is not ours
+		$git "$tmp/outer" init -q
+		$git "$tmp/outer" commit -q --allow-empty -m x
+	fi
+	"$tree/bench.sh" --quick --only UL >/dev/null 2>&1
+	"$tree/bench.sh" --quick --only UL >/dev/null 2>&1
 	host=$(uname -n | tr -c 'A-Za-z0-9.\n' -)
-	same 'directories of two sweeps' 2 "$(find "$tmp/tree/results" -type f \
+	same 'directories of two sweeps' 2 "$(find "$tree/results" -type f \
 		-path "*/results/20*-$host*/cycle.csv" | wc -l)"
-	cat "$tmp/tree/results"/*/machine.txt >"$tmp/tree.txt"
-	has 'commit: unknown' "$tmp/tree.txt"
-	has 'compiler: unknown' "$tmp/tree.txt"
+	cat "$tree/results"/*/machine.txt >"$tmp/tree.txt"
+	same 'unknown commits' 2 "$(grep -c '^commit: unknown$' "$tmp/tree.txt")"
+	same 'unknown compilers' 2 "$(grep -c '^compiler: unknown$' "$tmp/tree.txt")"
 	command -v git >/dev/null || return 0
-	git="git -C $tmp/tree -c user.name=x -c user.email=x@example.org"
-	$git init -q && $git add bench.sh && $git commit -q -m x
-	commit=$($git rev-parse HEAD)
-	"$tmp/tree/bench.sh" --quick --only UL -o "$tmp/clean" >/dev/null 2>&1
+	$git "$tree" init -q
+	$git "$tree" add bench.sh
+	$git "$tree" commit -q -m x
+	commit=$($git "$tree" rev-parse HEAD)
+	"$tree/bench.sh" --quick --only UL -o "$tmp/clean" >/dev/null 2>&1
 	has "^commit: $commit\$" "$tmp/clean/machine.txt"
-	echo '# changed' >>"$tmp/tree/bench.sh"
-	"$tmp/tree/bench.sh" --quick --only UL -o "$tmp/dirty" >/dev/null 2>&1
+	echo '# changed' >>"$tree/bench.sh"
+	"$tree/bench.sh" --quick --only UL -o "$tmp/dirty" >/dev/null 2>&1
 	has "^commit: $commit-dirty\$" "$tmp/dirty/machine.txt"
 }
 
@@ -173,6 +180,7 @@ test_usage() {
 	wrong --only ''
 	wrong --only ,
 	wrong --only '*'
+	has "no column '[*]'" "$err"
 	wrong --only u
 	wrong --only
 	wrong -n
@@ -211,7 +219,7 @@ test_failures() {
 	END
 	program lmain <<-'END'
 	case "$*" in
-	"2 4 "*) echo -1.0 ;;
+	"2 4 "*) echo 1.2.3 ;;
 	"8 4 "*) echo 1.5; kill -SEGV $$ ;;
 	*) echo 0.5 ;;
 	esac
@@ -242,7 +250,7 @@ test_timeout() {
 	programs
 	program rmain <<-END
 	[ "\$1 \$2" = "2 4" ] || { echo 0.5; exit; }
-	sleep 100 &
+	sleep 50 &
 	echo \$! >"$tmp/hung"
 	wait
 	END
@@ -250,12 +258,14 @@ test_timeout() {
 	[ "\$1 \$2" = "2 4" ] || { echo 0.5; exit; }
 	trap '' TERM
 	echo \$\$ >"$tmp/deaf"
-	while :; do sleep 1; done
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 1; done
 	END
 	program rmain.1t <<-'END'
 	exit 124
 	END
+	began=$(date +%s)
 	bench --quick --only U,U1TS,UL --limit 1
+	[ $(($(date +%s) - began)) -lt 15 ] || fail 'the limit was not kept'
 	same 'status with time-outs' 0 $status
 	same 'a program that hangs' fail:timeout "$(cell 2 4 1)"
 	same 'a program that fails like one that hangs' fail:exit-124 "$(cell 2 4 2)"
@@ -272,7 +282,7 @@ interrupt() {		# SIGNAL PROGRAM
 	program "$2" <<-END
 	[ "\$1 \$2" = "2 100" ] || { echo 0.5; exit; }
 	echo \$\$ >"$tmp/pid"
-	exec sleep 100
+	exec sleep 20
 	END
 	runs=$((runs + 1))
 	out=$tmp/out.$runs results=$tmp/results.$runs
@@ -281,9 +291,11 @@ interrupt() {		# SIGNAL PROGRAM
 		"$here/bench.sh" --quick -o "$results" >"$out" 2>/dev/null </dev/null &
 	bench=$!
 	wait_for "$tmp/pid"
+	began=$(date +%s)
 	kill -s "$1" $bench
 	wait $bench 2>/dev/null
 	status=$?
+	[ $(($(date +%s) - began)) -lt 15 ] || fail "$1: not at once"
 	gone "$tmp/pid"
 	cmp -s "$out" "$results/cycle.csv" || fail "$1: cycle.csv is not what was printed"
 	has "^end: .*, $1\$" "$results/machine.txt"
@@ -336,11 +348,19 @@ test_progress() {
 	has '^ *2, *4, *250010, *0.250000$' "$tmp/csv"
 }
 
+# After all the others.
+test_no_rest() {
+	same 'temporary files' '' "$(ls "$TMPDIR")"
+}
+
 command -v timeout >/dev/null || {
 	echo 'bench: skipped, there is no command timeout'
 	exit 77
 }
 unset PROCS
+TMPDIR=$tmp/tmp
+export TMPDIR
+mkdir "$TMPDIR"
 test_shape
 test_machine
 test_tree
@@ -351,4 +371,5 @@ test_timeout
 test_interrupt
 test_no_reader
 test_progress
+test_no_rest
 exit $failed

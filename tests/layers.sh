@@ -21,7 +21,9 @@ image.h:
 image.c:        image.h lock.h
 lock.h:
 proc.h:         usched.h image.h
-proc.c:         proc.h lock.h
+proc.c:         proc.h lock.h proc_native.h proc_single.h
+proc_native.h:
+proc_single.h:
 rr.h:           usched.h proc.h
 rr.c:           rr.h
 ll.h:           usched.h proc.h

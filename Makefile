@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+#
+# make            the library, static and shared, and the benchmark programs
+# make check      builds and runs the tests; installs what they need and is missing
+# make bench      runs the quick benchmark, draws it and prints the tables; likewise
+# make matrix     the tests under many compilers and options; see scripts/matrix.sh
+# make install, uninstall, clean
+#
+# What is set below with ?= can be set on the command line, in config.mak, or in the
+# environment. Of these the first counts that sets it. What is built depends on
+# $(B)/flags, so after a change of compiler or options all of it is built again.
+
+-include config.mak
+
+B         ?= build
+CFLAGS    ?= -O2 -g
+CPPFLAGS  ?=
+LDFLAGS   ?=
+WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
+# How threads are switched: x86_64, aarch64 or setjmp.
+SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
+
+prefix     ?= /usr/local
+libdir     ?= $(prefix)/lib
+includedir ?= $(prefix)/include
+mandir     ?= $(prefix)/share/man
+DESTDIR    ?=
+
+machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
+version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+soname  := libusched.so.$(firstword $(subst ., ,$(version)))
+
+headers := usched.h image.h proc.h rr.h ll.h
+modules := usched image proc rr ll
+pages   := $(wildcard doc/*.[37])
+tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
+
+switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
+
+library  := $(modules:%=$(B)/%.o) $(switch:%=$(B)/%.o)
+static   := $(B)/libusched.a
+shared   := $(B)/libusched.so.$(version)
+programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain
+
+ifeq ($(switch),)
+$(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
+endif
+
+libs := -pthread
+ifeq ($(SWITCH),setjmp)
+libs += -lm
+endif
+
+compile = $(CC) -MMD -MP -MF $@.d $(CPPFLAGS) $(CFLAGS) -pthread
+c_flags = -std=c11 -D_DEFAULT_SOURCE $(WARNINGS)
+link    = $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.lo,$^)
+quote   = '$(subst ','\'',$1)'
+
+settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS)) \
+	$(call quote,CPPFLAGS=$(CPPFLAGS)) $(call quote,LDFLAGS=$(LDFLAGS)) \
+	$(call quote,WARNINGS=$(WARNINGS)) $(call quote,SWITCH=$(SWITCH)); \
+	$(CC) --version 2>&1 | sed 's/^/VERSION=/; q'; }
+changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
+
+all: $(static) $(shared) $(programs)
+
+programs: $(programs)
+
+tests: $(tests)
+
+$(static): $(library)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(shared): $(library:.o=.lo)
+	$(link) -shared -Wl,-soname,$(soname) $(libs)
+
+$(B)/rmain: $(B)/rmain.o $(library)
+	$(link) $(libs)
+
+$(B)/lmain: $(B)/lmain.o $(library)
+	$(link) $(libs)
+
+$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain usched image proc rr) $(switch:%=$(B)/%.o)
+	$(link) $(libs)
+
+# Calls that test_fault.c makes fail.
+$(B)/tests/test_fault: wrapped := malloc calloc aligned_alloc mmap mprotect pthread_create
+
+$(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(library)
+	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -c -o $@ $<
+
+$(B)/%.lo: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -fPIC -c -o $@ $<
+
+$(B)/1t/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -DSINGLE_THREAD -c -o $@ $<
+
+$(B)/%.o: %.S $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) -c -o $@ $<
+
+$(B)/%.lo: %.S $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) -c -o $@ $<
+
+$(B)/flags: $(changed)
+	@mkdir -p $(@D)
+	@$(settings) >$@
+
+-include $(wildcard $(B)/*.d $(B)/*/*.d)
+
+check:
+	@CC=$(call quote,$(CC)) scripts/install.sh check
+	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) scripts/check.sh
+
+bench:
+	@CC=$(call quote,$(CC)) scripts/install.sh bench
+	+@$(MAKE) -s --no-print-directory all
+	@B=$(call quote,$(B)) scripts/cycle.sh
+
+matrix:
+	@CC=$(call quote,$(CC)) scripts/install.sh matrix
+	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
+		scripts/matrix.sh
+
+install: $(static) $(shared)
+	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/usched \
+		$(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7
+	install -m 644 $(static) $(DESTDIR)$(libdir)
+	install -m 755 $(shared) $(DESTDIR)$(libdir)
+	ln -sf $(notdir $(shared)) $(DESTDIR)$(libdir)/$(soname)
+	ln -sf $(soname) $(DESTDIR)$(libdir)/libusched.so
+	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
+		-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
+		-e 's|@libs@|$(libs)|' usched.pc.in >$(DESTDIR)$(libdir)/pkgconfig/usched.pc
+	for page in $(pages); do \
+		install -m 644 $$page $(DESTDIR)$(mandir)/man$${page##*.} || exit 1; done
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(static) $(shared)) $(soname) \
+		libusched.so pkgconfig/usched.pc)
+	rm -f $(headers:%=$(DESTDIR)$(includedir)/usched/%)
+	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man3/$(page) \
+		$(DESTDIR)$(mandir)/man7/$(page))
+	if [ -d $(DESTDIR)$(includedir)/usched ]; then \
+		rmdir $(DESTDIR)$(includedir)/usched; fi
+
+clean:
+	rm -rf $(B)
+
+.PHONY: all programs tests check bench matrix install uninstall clean force
+.DELETE_ON_ERROR:

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads that greet in turn: each waits until the one before wakes it. Build it with
+ *
+ *   cc examples/01-hello.c usched.c arch/x86_64.S image.c proc.c rr.c -I. -pthread -o hello
+ *
+ * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ *
+ *   hello from thread 0
+ *   hello from thread 1
+ *   hello from thread 2
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rr.h"
+
+enum { THREADS = 3 };
+
+static struct ustack *thread[THREADS + 1];      /* behind the last: NULL */
+
+static void check(int rc)
+{
+	if (rc < 0) {
+		fprintf(stderr, "hello: %s\n", strerror(-rc));
+		exit(1);
+	}
+}
+
+static void hello(void *arg)
+{
+	struct ustack **self = arg;
+
+	check(rr_wait());                       /* blocks this thread only */
+	printf("hello from thread %d\n", (int)(self - thread));
+	if (self[1])
+		check(rr_wake(self[1]));
+}
+
+int main(void)
+{
+	struct rr *rr;
+
+	check(rr_create(&rr, NULL));
+	for (int i = 0; i < THREADS; i++)
+		check(rr_start(rr, hello, &thread[i], &thread[i]));
+	check(rr_wake(thread[0]));              /* from outside: also allowed */
+	for (int i = 0; i < THREADS; i++)
+		check(rr_join(thread[i]));
+	check(rr_destroy(rr));
+	return 0;
+}

@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# check.sh: make check. Builds and runs every test: with the settings given, with the
+# portable switch, with the invariants checked, and under valgrind; then the scripts.
+# Ends with the number of test cases that passed, failed and were skipped, on a line.
+#
+#   MAKE, B          as in the Makefile, which sets them
+#   CHECK_TIMEOUT    seconds for one program; default 120. Under valgrind twice that
+#
+# The large counts of the tests belong to the first of these builds; in the others they
+# are divided, see USCHED_TEST_SCALE in tests/README.md.
+set -u
+MAKE=${MAKE:-make}
+B=${B:-build}
+timeout=${CHECK_TIMEOUT:-120}
+logs=$B/check/logs
+mkdir -p "$logs" || exit 1
+. scripts/lib.sh
+
+# build_tests LABEL VARIABLE=VALUE...: nothing can be tested that does not build.
+build_tests() {
+	label=$1
+	shift
+	if ! build "$@" programs tests; then
+		began=$(date +%s) p=0 f=1 s=0 status=2
+		line "$label" build "does not build"
+		return 1
+	fi
+}
+
+run_tests() {
+	label=$1 seconds=$2 dir=$3
+	for test in tests/test_*.c; do
+		run "$label" "$seconds" "$dir/tests/$(basename "$test" .c)"
+	done
+}
+
+top=$B
+build "B=$top" all || exit 1
+switch=$(setting SWITCH)
+cflags=$(setting CFLAGS)
+CC=$(setting CC)
+echo "$CC, $(setting VERSION)"
+echo "CFLAGS=$cflags SWITCH=$switch"
+
+if build_tests "$switch" "B=$top"; then
+	run_tests "$switch" "$timeout" "$top"
+	cycles "$switch"
+fi
+
+export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
+if [ "$switch" != setjmp ]; then
+	B=$top/setjmp
+	if build_tests setjmp "B=$B" SWITCH=setjmp; then
+		run_tests setjmp "$timeout" "$B"
+		cycles setjmp
+	fi
+fi
+
+B=$top/checked
+if build_tests checked "B=$B" "CFLAGS=$cflags -DUSCHED_CHECK"; then
+	run_tests checked "$timeout" "$B"
+fi
+
+B=$top/valgrind
+export USCHED_TEST_SCALE=100
+if ! command -v valgrind >/dev/null; then
+	echo "valgrind is not installed: nothing is run under it"
+elif build_tests valgrind "B=$B" "CFLAGS=$cflags -DUSCHED_VALGRIND"; then
+	EMULATOR=$valgrind
+	run_tests valgrind $((2 * timeout)) "$B"
+	unset EMULATOR
+fi
+unset USCHED_TEST_SCALE
+B=$top
+
+export B CC MAKE SWITCH="$switch"
+for script in tests/*.sh; do
+	run_script script "$timeout" "$script"
+done
+summary

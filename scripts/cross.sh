@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# cross.sh DIRECTORY: cmocka for aarch64, for programs that gcc of aarch64-linux-gnu
+# builds on another machine. Prints a directory that has it in include/ and lib/.
+#
+# It is the package of that architecture of the distribution, unpacked in DIRECTORY and
+# installed nowhere: apt reads its lists for that architecture into DIRECTORY, too. So
+# it takes no privilege and leaves the system as it is. Fails, saying why, where there
+# is no apt or it does not offer that architecture.
+set -eu
+dir=$1
+lock=$dir.lock
+
+if [ ! -e "$dir/lib/libcmocka.so" ]; then
+	mkdir -p "$(dirname "$dir")"
+	exec 9>"$lock"
+	flock 9                                 # rows run at the same time
+fi
+if [ ! -e "$dir/lib/libcmocka.so" ]; then
+	if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+		echo "cross.sh: no apt: cannot fetch cmocka for aarch64" >&2
+		exit 1
+	fi
+	rm -rf "$dir"
+	mkdir -p "$dir/lists/partial" "$dir/cache" "$dir/deb" "$dir/include" "$dir/lib"
+	full=$(cd "$dir" && pwd)
+	apt() {
+		apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
+			-o APT::Sandbox::User= -o Dir::State::status=/dev/null \
+			-o Dir::State::lists="$full/lists" -o Dir::Cache="$full/cache" "$@" >&2
+	}
+	apt update
+	(cd "$dir/deb" && apt download libcmocka-dev libcmocka0)
+	for package in "$dir"/deb/*.deb; do
+		dpkg-deb -x "$package" "$dir/root"
+	done
+	cp "$dir"/root/usr/include/cmocka*.h "$dir/include"
+	rm -rf "$dir/lists" "$dir/cache"
+	# Last, for it says that all is there.
+	cp -P "$dir"/root/usr/lib/aarch64-linux-gnu/libcmocka.so* "$dir/lib"
+fi
+cd "$dir" && pwd

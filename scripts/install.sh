@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# install.sh check|bench|matrix: sees to it that what `make' of that name needs is there.
+# What is missing is named and then installed through apt where there is apt, and
+# Python packages in .venv. Elsewhere, it says what to install. If nothing is
+# missing, nothing is done.
+#
+#   CC    the compiler
+set -u
+CC=${CC:-cc}
+target=$1
+missing=                # what there must be, in words,
+packages=               # and all packages to install: for that, and what is of use
+
+exists() {
+	command -v "$1" >/dev/null 2>&1
+}
+
+# compiles HEADER [OPTION]: does a program with that header build?
+compiles() {
+	object=$(mktemp) || exit 1
+	# $CC may have options.
+	# shellcheck disable=SC2086
+	printf '%s\n' '#include <setjmp.h>' '#include <stdarg.h>' '#include <stddef.h>' \
+		'#include <stdint.h>' "#include <$1>" 'int main(void) { return 0; }' |
+		$CC -x c - -o "$object" ${2+"$2"} >/dev/null 2>&1
+	result=$?
+	rm -f "$object"
+	return $result
+}
+
+# The Debian packages that a compiler of that name is in.
+compiler_packages() {
+	case ${CC%% *} in
+	cc | gcc)               echo gcc libc6-dev ;;
+	musl-gcc)               echo musl-tools ;;
+	aarch64-linux-gnu-gcc)  echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+	*)                      echo "${CC%% *}" libc6-dev ;;
+	esac
+}
+
+# must WORDS PACKAGE...: it is missing, and nothing goes on without it.
+must() {
+	missing="$missing
+	$1"
+	shift
+	packages="$packages $*"
+}
+
+# useful PACKAGE...: it is missing, and something is skipped without it.
+useful() {
+	packages="$packages $*"
+}
+
+look() {
+	missing=
+	packages=
+	compiles stdio.h || must "a C compiler that works, as '$CC', and libc's headers" \
+		"$(compiler_packages)"
+	case $target in
+	check | matrix)
+		compiles cmocka.h -lcmocka ||
+			must "cmocka 1.1 or later: cmocka.h and libcmocka" libcmocka-dev
+		exists valgrind || useful valgrind
+		;;
+	esac
+	case $target in
+	check)
+		exists pkg-config || useful pkg-config
+		exists mandoc || useful mandoc
+		exists python3 || useful python3
+		;;
+	matrix)
+		exists gcc || useful gcc
+		exists clang || useful clang llvm
+		exists musl-gcc || useful musl-tools
+		exists aarch64-linux-gnu-gcc ||
+			useful gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+		exists qemu-aarch64-static || exists qemu-aarch64 || useful qemu-user-static
+		;;
+	bench)
+		exists python3 || must "Python 3, as 'python3'" python3
+		has_matplotlib || python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ||
+			must "Python's modules venv and ensurepip" python3-venv
+		;;
+	esac
+}
+
+has_matplotlib() {
+	.venv/bin/python3 -c 'import matplotlib' >/dev/null 2>&1 ||
+		python3 -c 'import matplotlib' >/dev/null 2>&1
+}
+
+stop() {
+	echo "make $target: $1" >&2
+	exit 1
+}
+
+install_packages() {
+	command="apt-get install -y --no-install-recommends$packages"
+	if [ "$(id -u)" -eq 0 ]; then
+		as_root=
+	elif exists sudo; then
+		as_root='sudo '
+	else
+		stop "packages are missing and there is no sudo. As root, run
+	$command"
+	fi
+	echo "make $target: missing packages; running
+	${as_root}apt-get update
+	$as_root$command"
+	# shellcheck disable=SC2086
+	if ! ${as_root}apt-get update ||
+	   ! ${as_root}env DEBIAN_FRONTEND=noninteractive $command
+	then
+		stop "could not install:$packages"
+	fi
+}
+
+look
+if [ -n "$packages" ] && exists apt-get; then
+	install_packages
+	look
+fi
+if [ -n "$missing" ]; then
+	stop "install these, they are missing here:$missing"
+fi
+
+if [ "$target" = bench ] && ! has_matplotlib; then
+	echo "make bench: matplotlib is missing; installing it in .venv"
+	if ! python3 -m venv --clear .venv ||
+	   ! .venv/bin/python3 -m pip install --quiet --disable-pip-version-check matplotlib
+	then
+		rm -rf .venv
+		stop "could not install Python's matplotlib in .venv; what pip says is above.
+	Its package in the system would do as well; in Debian: python3-matplotlib"
+	fi
+fi

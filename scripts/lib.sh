@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+#
+# lib.sh: running and counting tests; for check.sh and matrix.sh, which set $logs, the
+# directory for what the programs print.
+#
+#   EMULATOR   a command that runs the programs; $valgrind is one
+: "${logs:?}"
+
+passed=0
+failed=0
+skipped=0
+valgrind='valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=all'
+valgrind="$valgrind --errors-for-leak-kinds=all --fair-sched=yes"
+cores=$(nproc 2>/dev/null || echo 1)
+
+# setting NAME: what a build in $B was made with.
+setting() {
+	sed -n "s/^$1=//p" "$B/flags"
+}
+
+# Make, quiet, with as many jobs as there are processors unless the user said how many.
+build() {
+	case ${MAKEFLAGS-} in
+	*-j*)	$MAKE -s --no-print-directory "$@" ;;
+	*)	$MAKE -s --no-print-directory "-j$cores" "$@" ;;
+	esac
+}
+
+# count LOG STATUS: sets p, f and s to the numbers of test cases in what a cmocka program
+# printed. One that crashed, that ran nothing, or whose closing lines do not explain
+# its exit status has one failure more.
+count() {
+	# shellcheck disable=SC2046
+	set -- "$2" $(awk '
+		/^\[ +OK +\]/                  { ok++ }
+		/^\[  FAILED  \] [^0-9]/       { bad[$NF] = 1 }
+		/^\[  PASSED  \] [0-9]+ test/  { passed += $4; closed = 1 }
+		/^\[  FAILED  \] [0-9]+ test/  { failed += $4 }
+		/^\[  SKIPPED \] [0-9]+ test/  { skipped += $4 }
+		END {
+			if (!closed) {
+				passed = ok
+				failed = length(bad) + 1
+			}
+			print passed + 0, failed + 0, skipped + 0
+		}' "$1")
+	p=$2 f=$3 s=$4
+	if [ "$f" -eq 0 ] && [ "$1" -ne 0 ]; then
+		f=1
+	fi
+	if [ $((p + f + s)) -eq 0 ]; then
+		f=1
+	fi
+}
+
+# show LOG: what a program that failed has printed; of very much, how it began and ended.
+show() {
+	if [ "$(wc -l <"$1")" -le 400 ]; then
+		cat "$1"
+	else
+		head -n 200 "$1"
+		echo "[...: all of it is in $1]"
+		tail -n 200 "$1"
+	fi
+}
+
+# run LABEL SECONDS PROGRAM: one test program of cmocka.
+run() {
+	name=$(basename "$3")
+	log=$logs/$1-$name.log
+	began=$(date +%s)
+	# shellcheck disable=SC2086
+	CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 5 "$2" ${EMULATOR-} "$3" >"$log" 2>&1
+	status=$?
+	count "$log" "$status"
+	if [ "$f" -gt 0 ]; then
+		show "$log"
+	fi
+	line "$1" "$name" "$(grep -E '^\[ +[A-Z]+ +\] [0-9]+ test' "$log" | tr -s '\n' ' ')"
+}
+
+# run_script LABEL SECONDS COMMAND...: 0 is a pass, 77 a skip, anything else a failure.
+run_script() {
+	label=$1 seconds=$2
+	shift 2
+	name=$(basename "$1")
+	log=$logs/$label-$name.log
+	began=$(date +%s)
+	timeout -k 5 "$seconds" "$@" >"$log" 2>&1
+	status=$?
+	p=0 f=0 s=0
+	case $status in
+	0)	p=1 ;;
+	77)	s=1 ;;
+	*)	f=1
+		show "$log" ;;
+	esac
+	line "$label" "$name" "$(tail -n 1 "$log")"
+}
+
+# line LABEL NAME TEXT: what became of it.
+line() {
+	if [ "$f" -gt 0 ]; then
+		verdict=FAIL
+	elif [ "$p" -eq 0 ]; then
+		verdict=skip
+	else
+		verdict=ok
+	fi
+	text=$3
+	if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
+		text="timed out; $text"
+	elif [ "$verdict" = FAIL ]; then
+		text="exit status $status; $text"
+	fi
+	printf '%-4s  %-9s %-14s %4ds  %s\n' \
+		"$verdict" "$1" "$2" $(($(date +%s) - began)) "$text"
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# cycles LABEL: both benchmark programs and the one without locks, on something small.
+cycles() {
+	for program in rmain lmain rmain.1t; do
+		began=$(date +%s)
+		log=$logs/$1-$program.log
+		# shellcheck disable=SC2086
+		timeout -k 5 60 ${EMULATOR-} "$B/$program" 8 50 100 1000 2 >"$log" 2>&1
+		status=$?
+		p=0 f=0 s=0
+		if [ "$status" -eq 0 ] && grep -qx '[0-9]*\.[0-9]*' "$log"; then
+			p=1
+		else
+			f=1
+			show "$log"
+		fi
+		line "$1" "$program" "$(tail -n 1 "$log") seconds"
+	done
+}
+
+# Ends the program.
+summary() {
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+	exit
+}

@@ -1,0 +1,259 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# matrix.sh: make matrix. The tests under many compilers and options, a row for each:
+#
+#   compiler   gcc, clang, musl-gcc, or aarch64: gcc for that, run by qemu
+#   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
+#   kind       plain; hard: with all that distributions harden with; checked: with
+#              -DUSCHED_CHECK; branch: with pointer authentication and landing pads;
+#              valgrind
+#   switch     asm: this machine's file in arch/, or setjmp
+#
+# A row's name is these four in this order. What it did is one line, and is kept in
+# $B/matrix/<name>.log, which is shown if it failed. The last lines are the number of
+# rows, and of test cases, that passed, failed, and were skipped.
+#
+#   MAKE, B             as in the Makefile, which sets them
+#   ROWS                patterns of names, with | between them: make matrix
+#                       ROWS='gcc -O2*|clang * setjmp'; or short: the few of CI
+#   ROWS_AT_ONCE        default: the processors there are
+#   USCHED_TEST_SCALE   default 10, and 100 where the machine is simulated
+#   CHECK_TIMEOUT       seconds for one program; default 300
+set -u
+MAKE=${MAKE:-make}
+B=${B:-build}
+top=$B/matrix
+timeout=${CHECK_TIMEOUT:-300}
+export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
+
+short='clang -O2 plain asm|gcc -O0 plain setjmp|gcc -O3 hard asm|clang -O2 -flto plain asm'
+short="$short|gcc -O2 -flto hard setjmp|aarch64 -O2 plain asm"
+
+rows() {
+	for cc in gcc clang; do
+		for options in -O0 -O1 -O2 -O3 -Os '-O2 -flto'; do
+			for kind in plain hard; do
+				for switch in asm setjmp; do
+					echo "$cc $options $kind $switch"
+				done
+			done
+		done
+	done
+	cat <<-END
+	gcc -O2 checked asm
+	gcc -O2 checked setjmp
+	clang -O0 checked asm
+	gcc -O2 valgrind asm
+	gcc -O2 valgrind setjmp
+	musl-gcc -O2 plain asm
+	musl-gcc -O2 plain setjmp
+	aarch64 -O0 plain asm
+	aarch64 -O2 plain asm
+	aarch64 -O2 plain setjmp
+	aarch64 -O2 branch asm
+	aarch64 -O2 hard asm
+	END
+}
+
+# The rows that a pattern in $ROWS matches.
+chosen() {
+	if [ -z "${ROWS-}" ]; then
+		rows
+		return
+	fi
+	if [ "$ROWS" = short ]; then
+		ROWS=$short
+	fi
+	rows | (
+		IFS='|'
+		set -f
+		while IFS= read -r name; do
+			for pattern in $ROWS; do
+				# It is meant to be a pattern.
+				# shellcheck disable=SC2254
+				case $name in
+				$pattern) echo "$name" && break ;;
+				esac
+			done
+		done
+	)
+}
+
+# report VERDICT TEXT: the line of a row.
+report() {
+	printf '%-4s  %-28s %4ds  %s\n' "$1" "$row" $(($(date +%s) - start)) "$2"
+}
+
+skip() {
+	echo skip >"$base.verdict"
+	report skip "$1"
+	exit 0
+}
+
+# The part of a row's name that is its compiler.
+set_compiler() {
+	case $1 in
+	aarch64)
+		CC=aarch64-linux-gnu-gcc
+		machine=aarch64
+		EMULATOR=$(command -v qemu-aarch64-static || command -v qemu-aarch64) ||
+			skip "no qemu-aarch64"
+		USCHED_TEST_SCALE=100
+		;;
+	*)
+		CC=$1
+		machine=$(uname -m)
+		EMULATOR=
+		;;
+	esac
+	command -v "$CC" >/dev/null || skip "no $CC"
+}
+
+set_options() {
+	cflags="$options -g"
+	case $kind in
+	hard)
+		cflags="$cflags -fstack-protector-all -fstack-clash-protection"
+		if [ "$options" != -O0 ]; then      # it does nothing there but warn
+			cflags="$cflags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"
+		fi
+		if [ "$machine" = x86_64 ]; then
+			cflags="$cflags -fcf-protection=full"
+		fi
+		;;
+	checked)
+		cflags="$cflags -DUSCHED_CHECK"
+		;;
+	branch)
+		cflags="$cflags -mbranch-protection=standard"
+		;;
+	valgrind)
+		command -v valgrind >/dev/null || skip "no valgrind"
+		cflags="$cflags -DUSCHED_VALGRIND"
+		EMULATOR=$valgrind
+		USCHED_TEST_SCALE=100
+		;;
+	esac
+}
+
+# What else to pass to make, and to EMULATOR, for cmocka to be found.
+set_cmocka() {
+	cppflags=
+	ldflags=
+	case $CC in
+	aarch64-*)
+		cmocka=$(scripts/cross.sh "$B/cross" 2>>"$row_log") || return 1
+		cppflags=-I$cmocka/include
+		ldflags=-L$cmocka/lib
+		EMULATOR="$EMULATOR -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$cmocka/lib"
+		;;
+	musl-gcc)
+		return 1
+		;;
+	esac
+}
+
+run_row() {
+	row=$1
+	start=$(date +%s)
+	base=$top/$(echo "$row" | tr ' ' _)
+	row_log=$base.log
+	logs=$base.logs
+	mkdir -p "$logs"
+	: >"$row_log"
+	. scripts/lib.sh
+
+	rest=${row#* }
+	switch=${rest##* }
+	rest=${rest% *}
+	kind=${rest##* }
+	options=${rest% *}
+	set_compiler "${row%% *}"
+	set_options
+	if [ "$switch" = asm ]; then
+		switch=$machine
+		[ -f "arch/$switch.S" ] || skip "no arch/$switch.S"
+	fi
+	targets='programs tests'
+	note=
+	if ! set_cmocka; then
+		targets=programs
+		note='; no cmocka for it: benchmark programs and examples only'
+		if [ "$machine" = aarch64 ]; then
+			EMULATOR="$EMULATOR -L /usr/aarch64-linux-gnu"
+		fi
+	fi
+	build_and_run >>"$row_log" 2>&1
+	echo "$passed $failed $skipped" >"$base.counts"
+	if [ "$failed" -eq 0 ]; then
+		verdict=pass
+	else
+		verdict=FAIL
+	fi
+	echo "$verdict" >"$base.verdict"
+	report "$verdict" "$passed passed, $failed failed, $skipped skipped$note"
+}
+
+build_and_run() {
+	B=$base
+	# shellcheck disable=SC2086
+	if ! build "B=$B" "CC=$CC" "CFLAGS=$cflags" "CPPFLAGS=$cppflags ${CPPFLAGS-}" \
+		"LDFLAGS=$ldflags ${LDFLAGS-}" "SWITCH=$switch" $targets
+	then
+		failed=1
+		return
+	fi
+	cat "$B/flags"
+	cycles "$kind"
+	case $targets in
+	*tests)
+		for test in tests/test_*.c; do
+			run "$kind" "$timeout" "$B/tests/$(basename "$test" .c)"
+		done
+		;;
+	esac
+	case $kind in
+	valgrind) ;;            # the examples are not run by it
+	*)
+		# With -flto the linker warns of what cannot be.
+		CC=$CC CFLAGS="$cflags -Wno-error" EMULATOR=$EMULATOR SWITCH=$switch \
+			run_script "$kind" "$timeout" tests/examples.sh
+		;;
+	esac
+}
+
+if [ $# -eq 1 ]; then
+	run_row "$1"
+	exit 0
+fi
+
+rm -f "$top"/*.verdict "$top"/*.counts
+mkdir -p "$top"
+export MAKE B
+chosen >"$top/rows"
+if [ ! -s "$top/rows" ]; then
+	echo "matrix.sh: no row is called ${ROWS-}" >&2
+	exit 1
+fi
+tr '\n' '\0' <"$top/rows" |
+	xargs -0 -r -n 1 -P "${ROWS_AT_ONCE:-$(nproc 2>/dev/null || echo 1)}" "$0"
+
+for verdict in "$top"/*.verdict; do
+	if [ "$(cat "$verdict" 2>/dev/null)" = FAIL ]; then
+		log=${verdict%.verdict}.log
+		printf '\n==== %s\n' "$log"
+		cat "$log"
+	fi
+done
+echo
+awk -v rows="$(wc -l <"$top/rows")" '{ n[$1]++ } END {
+	printf "rows: %d passed, %d failed, %d skipped\n", n["pass"], n["FAIL"], n["skip"]
+	exit n["pass"] + n["skip"] < rows
+}' "$top"/*.verdict /dev/null
+status=$?
+awk '{ p += $1; f += $2; s += $3 } END {
+	printf "%d passed, %d failed, %d skipped\n", p, f, s
+	exit !(p > 0 && f == 0)
+}' "$top"/*.counts /dev/null || status=1
+exit $status
