@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +325,7 @@ static void test_wake_after_end(void **state)
  * nothing breaks.
  */
 struct stale {
+	sched                 *s_sched;
 	struct ustack *_Atomic s_thread;
 	atomic_int             s_stop;
 };
@@ -335,6 +337,7 @@ static void *wake_stale(void *arg)
 	while (!stale->s_stop)
 		if (stale->s_thread)
 			S(wake)(stale->s_thread);
+	S(release)(stale->s_sched);
 	return NULL;
 }
 
@@ -342,14 +345,15 @@ static void test_wake_stale(void **state)
 {
 	struct proc_conf conf = { .c_processors = 2 };
 	size_t rounds = test_scale(100000, 1000);
-	struct stale stale = { NULL, 0 };
+	struct stale stale = { NULL, NULL, 0 };
 	atomic_size_t count = 0;
 	pthread_t native;
 	sched *s;
 
 	(void)state;
 	test_timeout(60);
-	s = make(&conf);
+	s = stale.s_sched = make(&conf);
+	S(hold)(s);
 	assert_int_equal(pthread_create(&native, NULL, wake_stale, &stale), 0);
 	for (size_t i = 0; i < rounds; i++) {
 		struct ustack *t;
@@ -867,6 +871,36 @@ static void test_join_then_destroy(void **state)
 	}
 }
 
+/* Until the native thread in a join has left it, the scheduler stays. */
+static void test_destroy_while_joined(void **state)
+{
+	struct proc_conf conf = { .c_processors = 1, .c_stacks = 1 };
+	size_t rounds = test_scale(2000, 50);
+
+	(void)state;
+	test_timeout(60);
+	for (size_t i = 0; i < rounds; i++) {
+		struct taker t = { .t_need = 1 };
+		struct joins j = { 0 };
+		sched *s = make(&conf);
+		pthread_t native;
+		int rc;
+
+		assert_int_equal(START(s, take, &t, &t.t_thread), 0);
+		j.j_thread = t.t_thread;
+		S(hold)(s);
+		assert_int_equal(pthread_create(&native, NULL, join_native, &j), 0);
+		await_joiner(t.t_thread);
+		wake_times(t.t_thread, 1);
+		S(release)(s);
+		while ((rc = S(destroy)(s)) == -EPERM)
+			sched_yield();
+		assert_int_equal(rc, 0);
+		pthread_join(native, NULL);
+		assert_int_equal(j.j_rc, 0);
+	}
+}
+
 static void join_then_take(void *arg)
 {
 	struct joins *j = arg;
@@ -941,31 +975,55 @@ static size_t pool_bytes(sched *s)
 }
 
 /* Every way in which a record may come back; it must. */
+struct returns {
+	sched        *r_sched;
+	size_t        r_rounds;
+	atomic_size_t r_started;
+	atomic_size_t r_count;
+	size_t        r_early;          /* bytes of the pool after some rounds */
+};
+
+static void start_and_return(struct returns *r, bool native)
+{
+	for (size_t i = 0; i < r->r_rounds; i++) {
+		struct ustack *t = NULL;
+
+		TEST_EQUAL(START(r->r_sched, count_up, &r->r_count, i % 3 ? &t : NULL), 0);
+		r->r_started++;
+		if (i % 3 == 1)
+			TEST_EQUAL(S(detach)(t), 0);
+		else if (i % 3 == 2)
+			TEST_EQUAL(S(join)(t), 0);
+		while (r->r_count + 100 < r->r_started)
+			if (native)
+				sched_yield();
+			else
+				TEST_EQUAL(S(yield)(), 0);
+		if (i == r->r_rounds / 10)
+			r->r_early = pool_bytes(r->r_sched);
+	}
+}
+
+static void return_inside(void *arg)
+{
+	start_and_return(arg, false);
+}
+
 static void test_records_return(void **state)
 {
 	struct proc_conf conf = { .c_processors = 2 };
-	size_t rounds = test_scale(200000, 2000), early = 0;
-	atomic_size_t count = 0;
-	sched *s;
+	struct returns r = { .r_rounds = test_scale(100000, 10000) };
+	struct ustack *t;
 
 	(void)state;
 	test_timeout(60);
-	s = make(&conf);
-	for (size_t i = 0; i < rounds; i++) {
-		struct ustack *t = NULL;
-
-		assert_int_equal(START(s, count_up, &count, i % 3 ? &t : NULL), 0);
-		if (i % 3 == 1)
-			assert_int_equal(S(detach)(t), 0);
-		else if (i % 3 == 2)
-			assert_int_equal(S(join)(t), 0);
-		if (i % 100 == 99)
-			await_count(&count, i + 1);
-		if (i == rounds / 10)
-			early = pool_bytes(s);
-	}
-	assert_in_range(pool_bytes(s), early, early + (1 << 20));
-	assert_int_equal(S(destroy)(s), 0);
+	r.r_sched = make(&conf);
+	start_and_return(&r, true);
+	assert_in_range(pool_bytes(r.r_sched), r.r_early, r.r_early + (256 << 10));
+	assert_int_equal(START(r.r_sched, return_inside, &r, &t), 0);
+	assert_int_equal(S(join)(t), 0);
+	assert_in_range(pool_bytes(r.r_sched), r.r_early, r.r_early + (256 << 10));
+	assert_int_equal(S(destroy)(r.r_sched), 0);
 }
 
 /* ---- Threads that start threads ---- */
@@ -1548,6 +1606,7 @@ static void test_exchange(void **state)
 	cmocka_unit_test(test_join_in_flight),                  \
 	cmocka_unit_test(test_join_overtaken),                  \
 	cmocka_unit_test(test_join_then_destroy),               \
+	cmocka_unit_test(test_destroy_while_joined),            \
 	cmocka_unit_test(test_tokens_survive_join),             \
 	cmocka_unit_test(test_detach),                          \
 	cmocka_unit_test(test_records_return),                  \

@@ -288,10 +288,12 @@ static void ping(void *arg)
 {
 	atomic_size_t *control = arg;
 
-	step_on = true;
-	step(count_atomics);
-	atomic_instructions = 0;                        /* those of step() itself */
 	for (int i = 0; i < ROUNDS; i++) {
+		if (i == ROUNDS / 2) {          /* by now the linker is done */
+			step_on = true;
+			step(count_atomics);
+			atomic_instructions = 0;        /* those of step() itself */
+		}
 		ll_wake(steppers[1]);
 		ll_wait();
 	}
@@ -302,6 +304,7 @@ static void ping(void *arg)
 	atomic_instructions = 0;
 	++*control;
 	step_on = false;
+	ll_wake(steppers[1]);
 }
 
 static void pong(void *arg)
@@ -311,6 +314,7 @@ static void pong(void *arg)
 		ll_wait();
 		ll_wake(steppers[0]);
 	}
+	ll_wait();                              /* to end takes atomic instructions */
 }
 
 static void no_atomics(const struct proc_conf *conf)

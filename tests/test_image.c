@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT */
+/* test_image.c: size classes, caches, records, stacks. */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../image.h"
+
+static struct image_pool *make_pool(size_t record)
+{
+	struct image_pool *pool = malloc(sizeof *pool);
+
+	assert_non_null(pool);
+	assert_int_equal(image_pool_init(pool, record), 0);
+	return pool;
+}
+
+static void free_pool(struct image_pool *pool)
+{
+	image_pool_fini(pool);
+	free(pool);
+}
+
+/* Bytes of address space that this process uses. */
+static size_t address_space(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Within what libc may map; valgrind and emulators map as they like. */
+static void check_unmapped(size_t before)
+{
+	if (test_scale(2, 1) == 2)
+		assert_in_range(address_space(), 0, before + (512 << 10));
+}
+
+/* ---- Size classes ---- */
+
+enum { LARGEST = 2 << 20 };
+
+static void test_sizes(void **state)
+{
+	struct image_pool *pool;
+	struct image_cache cache;
+	size_t step = 1000 / test_scale(1000, 10);
+
+	(void)state;
+	test_timeout(120);
+	pool = make_pool(256);
+	image_cache_init(&cache, pool);
+	for (size_t n = 1; n <= LARGEST; n += n < 2000 || n > 1040000 ? step : 13) {
+		size_t size = n;
+		char *p = image_alloc(&cache, &size);
+
+		assert_non_null(p);
+		assert_int_equal((uintptr_t)p % 64, 0);
+		assert_true(size >= n);
+		if (n <= 512)
+			assert_true(size - n < 64);
+		else if (n <= 1 << 20)
+			assert_true((size - n) * 4 < n);
+		else
+			assert_true(size - n < 65536);
+		p[0] = p[size - 1] = 1;
+		image_free(&cache, p, size);
+		if (n > 1050000)
+			n += 4093;
+	}
+	free_pool(pool);
+}
+
+/* What cannot be had is no error but NULL. */
+static void test_too_large(void **state)
+{
+	struct image_pool *pool;
+	struct image_cache cache;
+	size_t sizes[] = { SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX / 2, (size_t)1 << 60 };
+
+	(void)state;
+	test_timeout(20);
+	pool = make_pool(256);
+	image_cache_init(&cache, pool);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		assert_null(image_alloc(&cache, &sizes[i]));
+	free_pool(pool);
+	pool = malloc(sizeof *pool);
+	assert_int_equal(image_pool_init(pool, (1 << 20) + 1), -EINVAL);
+	free(pool);
+}
+
+/* ---- Blocks ---- */
+
+struct held {
+	unsigned char *h_memory;
+	size_t         h_size;
+	unsigned char  h_mark;
+};
+
+static void fill(const struct held *h)
+{
+	memset(h->h_memory, h->h_mark, h->h_size);
+}
+
+/* Every byte in small ones, and some in large ones. */
+static void check(const struct held *h)
+{
+	size_t step = h->h_size > 8192 ? 61 : 1;
+
+	for (size_t i = 0; i < h->h_size; i += step)
+		TEST_EQUAL(h->h_memory[i], h->h_mark);
+	TEST_EQUAL(h->h_memory[h->h_size - 1], h->h_mark);
+}
+
+static size_t random_size(uint32_t *seed)
+{
+	uint32_t r = test_random(seed);
+
+	return 1 + test_random(seed) % ((size_t)1 << (4 + r % 18));     /* to 2 MiB */
+}
+
+static void test_no_overlap(void **state)
+{
+	enum { HELD = 200 };
+	static struct held held[HELD];
+	size_t rounds = test_scale(20000, 500);
+	struct image_pool *pool;
+	struct image_cache cache;
+	uint32_t seed = 1;
+
+	(void)state;
+	test_timeout(120);
+	pool = make_pool(256);
+	image_cache_init(&cache, pool);
+	for (size_t i = 0; i < rounds + HELD; i++) {
+		struct held *h = &held[i < rounds ? test_random(&seed) % HELD : i - rounds];
+
+		if (h->h_memory) {
+			check(h);
+			image_free(&cache, h->h_memory, h->h_size);
+			h->h_memory = NULL;
+		} else if (i < rounds) {
+			h->h_size = random_size(&seed);
+			h->h_memory = image_alloc(&cache, &h->h_size);
+			h->h_mark = (unsigned char)i;
+			assert_non_null(h->h_memory);
+			fill(h);
+		}
+	}
+	free_pool(pool);
+}
+
+/* The block that was freed last is in the processor's cache: it comes first. */
+static void test_last_in_first_out(void **state)
+{
+	enum { BLOCKS = 300 };
+	static const size_t sizes[] = { 64, 512, 640, 4096, 20000, 1 << 20 };
+	struct image_pool *pool;
+	struct image_cache cache;
+	void *blocks[BLOCKS];
+
+	(void)state;
+	test_timeout(20);
+	pool = make_pool(256);
+	image_cache_init(&cache, pool);
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+		size_t size = sizes[k], n = size < 20000 ? BLOCKS : 10;
+
+		for (size_t i = 0; i < n; i++)
+			assert_non_null(blocks[i] = image_alloc(&cache, &size));
+		for (size_t i = 0; i < n; i++) {
+			void *again;
+
+			image_free(&cache, blocks[i], size);
+			again = image_alloc(&cache, &size);
+			assert_ptr_equal(again, blocks[i]);
+			image_free(&cache, again, size);
+		}
+		for (size_t i = n; i-- > 0; )
+			assert_ptr_equal(image_alloc(&cache, &size), blocks[i]);
+	}
+	for (size_t i = 0; i < BLOCKS; i++)
+		blocks[i] = image_record(pool, i % 2 ? &cache : NULL);
+	for (size_t i = BLOCKS; i-- > 0; )
+		image_record_free(pool, i % 2 ? &cache : NULL, blocks[i]);
+	for (size_t i = 0; i < BLOCKS; i++)
+		assert_ptr_equal(image_record(pool, i % 2 ? &cache : NULL), blocks[i]);
+	free_pool(pool);
+}
+
+/* ---- Who allocates is not who frees ---- */
+
+enum { PIPE = 1000 };
+
+struct pipe_end {
+	struct image_pool    *p_pool;
+	struct image_cache    p_cache;
+	struct held           p_ring[PIPE];
+	atomic_size_t         p_put;
+	atomic_size_t         p_got;
+	size_t                p_count;
+};
+
+static void *consume(void *arg)
+{
+	struct pipe_end *p = arg;
+
+	image_cache_init(&p->p_cache, p->p_pool);
+	for (size_t i = 0; i < p->p_count; i++) {
+		struct held *h = &p->p_ring[i % PIPE];
+
+		while (p->p_put <= i)
+			sched_yield();
+		check(h);
+		image_free(&p->p_cache, h->h_memory, h->h_size);
+		p->p_got = i + 1;
+	}
+	return NULL;
+}
+
+static void pass(size_t size)
+{
+	struct pipe_end *p = calloc(1, sizeof *p);
+	size_t count = test_scale(200000, 5000) / (1 + size / 2048);
+	struct image_cache cache;
+	pthread_t native;
+
+	assert_non_null(p);
+	p->p_pool = make_pool(size);
+	p->p_count = count;
+	image_cache_init(&cache, p->p_pool);
+	assert_int_equal(pthread_create(&native, NULL, consume, p), 0);
+	for (size_t i = 0; i < count; i++) {
+		struct held *h = &p->p_ring[i % PIPE];
+
+		while (i - p->p_got >= PIPE)
+			sched_yield();
+		h->h_size = size;
+		h->h_memory = image_alloc(&cache, &h->h_size);
+		h->h_mark = (unsigned char)i;
+		assert_non_null(h->h_memory);
+		fill(h);
+		p->p_put = i + 1;
+	}
+	pthread_join(native, NULL);
+	/* What is on the way, in both caches, and in arenas, which double. */
+	assert_in_range(image_pool_bytes(p->p_pool), 0,
+			3 * (PIPE + 4 * 64) * size + (4 << 20));
+	free_pool(p->p_pool);
+	free(p);
+}
+
+static void test_producer_consumer(void **state)
+{
+	(void)state;
+	test_timeout(120);
+	pass(64);
+	pass(256);
+	pass(3000);
+	pass(40000);
+}
+
+/* ---- Records ---- */
+
+enum { RECORDS = 5000, WALKED = 2 * RECORDS };
+
+struct walked {
+	size_t w_count;
+	void  *w_records[WALKED];
+};
+
+static void note(void *record, void *arg)
+{
+	struct walked *w = arg;
+
+	TEST_TRUE(w->w_count < WALKED);
+	w->w_records[w->w_count++] = record;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void walk_records(size_t record)
+{
+	static struct walked w;
+	static void *records[RECORDS];
+	struct image_pool *pool = make_pool(record);
+	struct image_cache caches[2];
+	size_t found = 0;
+
+	for (int i = 0; i < 2; i++)
+		image_cache_init(&caches[i], pool);
+	w.w_count = 0;
+	image_pool_walk(pool, note, &w);
+	assert_int_equal(w.w_count, 0);
+	for (size_t i = 0; i < RECORDS; i++) {
+		unsigned char *r = image_record(pool, i % 3 ? &caches[i % 3 - 1] : NULL);
+		size_t k;
+
+		assert_non_null(r);
+		assert_int_equal((uintptr_t)r % (record % 64 ? 16 : 64), 0);
+		for (k = 16; k < record && r[k] == 0; k++)
+			;
+		assert_true(k >= record);               /* zero at first */
+		memset(r, (int)(i % 255 + 1), record);
+		records[i] = r;
+	}
+	/* All that were taken, each once; and a batch per cache at most besides. */
+	image_pool_walk(pool, note, &w);
+	assert_in_range(w.w_count, RECORDS, RECORDS + 3 * 64);
+	qsort(w.w_records, w.w_count, sizeof *w.w_records, by_address);
+	for (size_t i = 1; i < w.w_count; i++)
+		assert_true((char *)w.w_records[i] - (char *)w.w_records[i - 1]
+			    >= (ptrdiff_t)record);
+	for (size_t i = 0; i < RECORDS; i++)
+		found += bsearch(&records[i], w.w_records, w.w_count,
+				 sizeof *w.w_records, by_address) != NULL;
+	assert_int_equal(found, RECORDS);
+	/* Freed, they keep all but their first 16 bytes. */
+	for (size_t i = 0; i < RECORDS; i++)
+		image_record_free(pool, i % 3 ? &caches[i % 3 - 1] : NULL, records[i]);
+	for (size_t i = 0; i < RECORDS; i++)
+		for (size_t k = 16; k < record; k++)
+			assert_int_equal(((unsigned char *)records[i])[k], i % 255 + 1);
+	w.w_count = 0;
+	image_pool_walk(pool, note, &w);
+	assert_in_range(w.w_count, RECORDS, RECORDS + 3 * 64);
+	free_pool(pool);
+}
+
+static void test_records(void **state)
+{
+	static const size_t sizes[] = { 16, 24, 64, 81, 256, 1000, 4096 };
+
+	(void)state;
+	test_timeout(60);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		walk_records(sizes[i]);
+}
+
+/* ---- Memory of the system ---- */
+
+static void test_large_are_mapped(void **state)
+{
+	struct image_pool *pool;
+	struct image_cache cache;
+	size_t before, bytes;
+
+	(void)state;
+	test_timeout(20);
+	pool = make_pool(256);
+	image_cache_init(&cache, pool);
+	before = address_space();
+	bytes = image_pool_bytes(pool);
+	for (size_t i = 0; i < 100; i++) {
+		size_t size = ((size_t)1 << 20) + 1 + i * 100000;
+		char *p = image_alloc(&cache, &size);
+
+		assert_non_null(p);
+		assert_int_equal(image_pool_bytes(pool), bytes);
+		p[0] = p[size - 1] = 1;
+		image_free(&cache, p, size);
+		check_unmapped(before);
+	}
+	free_pool(pool);
+}
+
+static void test_pool_bytes(void **state)
+{
+	struct image_pool *pool;
+	size_t before, used = 0, bytes = 0;
+
+	(void)state;
+	test_timeout(60);
+	before = address_space();
+	for (int round = 0; round < 3; round++) {
+		struct image_cache cache;
+
+		pool = make_pool(256);
+		image_cache_init(&cache, pool);
+		assert_int_equal(image_pool_bytes(pool), 0);
+		used = 0;
+		for (size_t i = 0; i < 100000; i++) {
+			assert_non_null(image_record(pool, &cache));
+			used += 256;
+		}
+		bytes = image_pool_bytes(pool);
+		/* Arenas double, so little more than twice what is used. */
+		assert_in_range(bytes, used, 2 * used + (1 << 20));
+		free_pool(pool);
+		check_unmapped(before);
+	}
+}
+
+/* ---- Stacks ---- */
+
+/* By a signal, for an exit status valgrind would change. */
+static void die(int signo)
+{
+	(void)signo;
+	kill(getpid(), SIGKILL);
+}
+
+/* Whether a child that writes at p dies of it. */
+static int faults(volatile char *p)
+{
+	int status;
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		signal(SIGSEGV, die);
+		*p = 1;
+		kill(getpid(), SIGTERM);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	return WTERMSIG(status) == SIGKILL;
+}
+
+static void test_stacks(void **state)
+{
+	static const size_t sizes[] = { 1, 4096, 8192, 10000, 262144 };
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), before;
+
+	(void)state;
+	test_timeout(60);
+	before = address_space();
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+		enum { COUNT = 8 };
+		struct image_stacks stacks;
+
+		assert_int_equal(image_stacks_map(&stacks, COUNT, sizes[k]), 0);
+		assert_int_equal(stacks.k_count, COUNT);
+		assert_true(stacks.k_size >= sizes[k]);
+		assert_true(stacks.k_size - sizes[k] < page);
+		assert_int_equal(stacks.k_size % page, 0);
+		for (size_t i = 0; i < COUNT; i++) {
+			char *base = image_stacks_base(&stacks, i);
+
+			assert_int_equal((uintptr_t)base % page, 0);
+			memset(base, (int)i + 1, stacks.k_size);
+			assert_true(faults(base - 1));
+			assert_true(faults(base - page));
+			assert_false(faults(base));
+			assert_false(faults(base + stacks.k_size - 1));
+		}
+		for (size_t i = 0; i < COUNT; i++) {
+			char *base = image_stacks_base(&stacks, i);
+
+			for (size_t n = 0; n < stacks.k_size; n++)
+				assert_int_equal(base[n], i + 1);
+		}
+		image_stacks_unmap(&stacks);
+		check_unmapped(before);
+	}
+}
+
+static void test_too_many_stacks(void **state)
+{
+	struct image_stacks stacks;
+	size_t before;
+
+	(void)state;
+	test_timeout(60);
+	before = address_space();
+	assert_int_equal(image_stacks_map(&stacks, SIZE_MAX / 4096, 65536), -ENOMEM);
+	assert_int_equal(image_stacks_map(&stacks, (size_t)1 << 40, 65536), -ENOMEM);
+	assert_int_equal(image_stacks_map(&stacks, 1, (size_t)1 << 60), -ENOMEM);
+	for (size_t n = 1000; n <= 10000000; n *= 10) {
+		int rc = image_stacks_map(&stacks, n, 4096);
+
+		if (rc == 0)
+			image_stacks_unmap(&stacks);
+		else
+			assert_int_equal(rc, -ENOMEM);
+		check_unmapped(before);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_no_overlap),
+		cmocka_unit_test(test_last_in_first_out),
+		cmocka_unit_test(test_producer_consumer),
+		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_large_are_mapped),
+		cmocka_unit_test(test_pool_bytes),
+		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_too_many_stacks),
+	};
+
+	return cmocka_run_group_tests_name("image", tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* test_million.c: a million blocked threads at once, and what each of them costs. */
+#include "test.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../ll.h"
+#include "../rr.h"
+
+enum { PER_THREAD = 600 };      /* bytes of memory, with a switch in assembly */
+
+static atomic_size_t woken;
+static struct rr    *rr;
+static struct ll    *ll;
+
+static void wait_once(void *arg)
+{
+	TEST_EQUAL(*(const int *)arg ? ll_wait() : rr_wait(), 0);
+	woken++;
+}
+
+static void no_log(const char *line)
+{
+	(void)line;
+}
+
+/* Bytes of this process that are in memory. */
+static size_t resident(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long all, pages = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu %lu", &all, &pages), 2);
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int start(const int *local, struct ustack **thread)
+{
+	return *local ? ll_start(ll, NULL, wait_once, (void *)(uintptr_t)local, thread)
+		      : rr_start(rr, wait_once, (void *)(uintptr_t)local, thread);
+}
+
+static int join(int local, struct ustack *thread)
+{
+	return local ? ll_join(thread) : rr_join(thread);
+}
+
+static void million(int is_local, const struct proc_conf *conf)
+{
+	static int local;
+	size_t n = test_scale(1000000, 1000), before, after;
+	struct ustack **threads = calloc(n, sizeof *threads);
+	struct usched_stats stats;
+
+	assert_non_null(threads);
+	local = is_local;
+	woken = 0;
+	assert_int_equal(local ? ll_create(&ll, conf) : rr_create(&rr, conf), 0);
+	for (size_t i = 0; i < n; i++)          /* so that the array is resident */
+		threads[i] = (struct ustack *)threads;
+	before = resident();
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(start(&local, &threads[i]), 0);
+	assert_int_equal(join(local, threads[0]), -EDEADLK);    /* all wait */
+	after = resident();
+	assert_int_equal(woken, 0);
+	if (local)
+		ll_stats(ll, &stats);
+	else
+		rr_stats(rr, &stats);
+	assert_int_equal(stats.s_launches, n);
+	print_message("%s, %u processors: %zu threads, %zu bytes each\n",
+		      local ? "ll" : "rr", conf->c_processors, n, (after - before) / n);
+	if (test_has_stacks() && n >= 100000)
+		assert_in_range((after - before) / n, 0, PER_THREAD);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(local ? ll_wake(threads[i]) : rr_wake(threads[i]), 0);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(join(local, threads[i]), 0);
+	assert_int_equal(woken, n);
+	assert_int_equal(local ? ll_destroy(ll) : rr_destroy(rr), 0);
+	free(threads);
+}
+
+static void test_rr(void **state)
+{
+	(void)state;
+	test_timeout(300);
+	million(0, &(struct proc_conf){ .c_processors = 1, .c_log = no_log });
+	million(0, &(struct proc_conf){ .c_processors = 2, .c_log = no_log });
+}
+
+static void test_ll(void **state)
+{
+	(void)state;
+	test_timeout(300);
+	million(1, &(struct proc_conf){ .c_processors = 2, .c_log = no_log });
+	million(1, &(struct proc_conf){ .c_processors = 1, .c_stacks = PROC_NATIVE,
+					.c_log = no_log });
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rr),
+		cmocka_unit_test(test_ll),
+	};
+
+	return cmocka_run_group_tests_name("million", tests, NULL, NULL);
+}
