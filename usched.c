@@ -68,7 +68,7 @@
  * stack beside lent ones (then usched_run() could never be called at another
  * depth, for the sake of one stack more).
  *
- * LIMITS. Nobody blocks deeper than 2 GiB. Threads are tied to
+ * LIMITS. Nobody blocks deeper than 2 GiB, or 64 MiB on the native stack. Threads are tied to
  * addresses, and on the native stack so to the native thread. Shadow stacks
  * (CET, GCS) are refused. Destructors do not run in ustack_abort().
  *
@@ -98,13 +98,17 @@ enum {
 	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
 
-#define STACK_MAX ((size_t)INT32_MAX)   /* so that a depth and a room add up */
+#define STACK_MAX  ((size_t)INT32_MAX)  /* so that a depth and a room add up */
+#define NATIVE_MAX ((size_t)64 << 20)   /* bytes: what is farther is another stack */
 
 #ifdef USCHED_CHECK
 #define CHECK(condition) assert(condition)
 #else
 #define CHECK(condition) ((void)0)
 #endif
+
+/* What a thread calls: see usched__current for why nothing of it is inlined. */
+#define BY_THREADS __attribute__((noinline))
 
 /* Written by one native thread, read by any. */
 #define ADD(counter, n) \
@@ -145,7 +149,7 @@ int usched_init(struct usched *s)
 	s->s_current = NULL;
 	s->s_home = NULL;
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
-	s->s_native = (struct usched_stack){ .k_size = STACK_MAX };
+	s->s_native = (struct usched_stack){ .k_size = NATIVE_MAX };
 	s->s_native.k_ring = s->s_victim = &s->s_native;
 	vacate(s, &s->s_native);
 	s->s_lent = 0;
@@ -243,12 +247,14 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
 	return 0;
 }
 
-int ustack_block(void)
+BY_THREADS int ustack_block(void)
 {
-	return ustack_self() ? usched__switch(block, usched__current) : -EPERM;
+	struct usched *s = usched__current;
+
+	return s && s->s_current ? usched__switch(block, s) : -EPERM;
 }
 
-int ustack_switch(struct ustack *u)
+BY_THREADS int ustack_switch(struct ustack *u)
 {
 	const struct ustack *self = ustack_self();
 
@@ -261,12 +267,12 @@ int ustack_switch(struct ustack *u)
 	return usched__switch(hand_off, u);
 }
 
-int ustack_reserve(size_t room)
+BY_THREADS int ustack_reserve(size_t room)
 {
 	return ustack_self() ? usched__switch(reserve, &room) : -EPERM;
 }
 
-int ustack_abort(struct ustack *u)
+BY_THREADS int ustack_abort(struct ustack *u)
 {
 	struct usched *s = u->u_sched;
 
@@ -278,6 +284,11 @@ int ustack_abort(struct ustack *u)
 		return -EBUSY;
 	release(s, u);
 	return 0;
+}
+
+BY_THREADS struct ustack *ustack_self(void)
+{
+	return usched__current ? usched__current->s_current : NULL;
 }
 
 int ustack_wake(struct ustack *u)

@@ -211,7 +211,8 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
  * when s_next has chosen this one again.
  * 0; or, with nothing changed and s_next not asked: -ENOMEM: no image for the
  * thread's frames; -EPERM: not called by a thread; -EFAULT: the stack
- * pointer is not in the thread's stack (a handler on an alternate signal stack).
+ * pointer is not in the thread's stack (a handler on an alternate signal stack), of
+ * which on the native stack 64 MiB are taken into account.
  * Switches.
  */
 int ustack_block(void);
@@ -254,18 +255,19 @@ int ustack_abort(struct ustack *u);
  */
 int ustack_wake(struct ustack *u);
 
-/* The dispatcher that runs on this native thread; private, see ustack_self(). */
-extern __thread struct usched *usched__current
-	__attribute__((tls_model("initial-exec")));
-
 /*
  * The calling thread; in s_next, the one that is blocking; NULL outside of
  * threads. Does not switch.
  */
-static inline struct ustack *ustack_self(void)
-{
-	return usched__current ? usched__current->s_current : NULL;
-}
+struct ustack *ustack_self(void);
+
+/*
+ * The dispatcher that runs on this native thread. Private, and only for code that
+ * stays on it: compilers keep the address of a thread-local object across calls,
+ * and a thread of a dispatcher that is run elsewhere would look in the wrong place.
+ */
+extern __thread struct usched *usched__current
+	__attribute__((tls_model("initial-exec")));
 
 #ifdef __cplusplus
 }
