@@ -180,15 +180,22 @@ int proc_start(struct proc *p, void (*func)(void *), void *arg,
 		image_record_free(&r->r_images, cache, t);
 		return rc;
 	}
-	*t = (struct proc_thread){ .t_joiner = thread ? NULL : DETACHED };
+	t->t_joiner = thread ? NULL : DETACHED;
+	t->t_tokens = 0;
+	t->t_wait = PROC_RUNNABLE;
+	t->t_news = 0;
 	ustack_init(&p->p_sched, &t->t_stack, func, arg,
 		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
 	if (thread)
 		*thread = &t->t_stack;
-	if (p == self)
+	/* Until now t_mail was ENDED and kept away who has a stale handle. */
+	if (p == self) {
+		__atomic_store_n(&t->t_mail, 0, __ATOMIC_SEQ_CST);
 		deliver(p, t, PROC_MAIL_START);
-	else
-		proc_post(t, PROC_MAIL_START);
+	} else {
+		__atomic_store_n(&t->t_mail, PROC_MAIL_START, __ATOMIC_SEQ_CST);
+		push_inbox(p, t);
+	}
 	return 0;
 }
 

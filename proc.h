@@ -314,7 +314,7 @@ proc_wake(struct ustack *u, void (*local)(struct proc *p, struct proc_thread *t)
 {
 	struct proc_thread *t = proc_thread(u);
 
-	if (u->u_sched != usched__current)
+	if (!usched__current || u->u_sched != usched__current)
 		return proc_post(t, PROC_MAIL_TOKEN);
 	if (!u->u_func)
 		return -ESRCH;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "../usched.h"
@@ -50,6 +51,13 @@ size_t test_scale(size_t n, size_t least)
 {
 	n /= scale();
 	return n > least ? n : least;
+}
+
+int test_on_valgrind(void)
+{
+	const char *preloaded = getenv("LD_PRELOAD");
+
+	return preloaded && strstr(preloaded, "vgpreload");
 }
 
 static struct ustack *no_next(struct usched *s)

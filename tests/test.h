@@ -23,6 +23,9 @@ void test_timeout(unsigned seconds);
  */
 size_t test_scale(size_t n, size_t least);
 
+/* Whether valgrind runs this. */
+int test_on_valgrind(void);
+
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 
