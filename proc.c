@@ -39,6 +39,7 @@ enum {
 	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
 	DEFAULT_IMAGE        = 176,             /* bytes: a record is 256 */
+	IMAGE_MAX            = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
 	SPINS                = 4000,            /* looks: some microseconds */
 	CACHE_LINES          = 128,             /* bytes fetched together */
@@ -186,16 +187,14 @@ int proc_start(struct proc *p, void (*func)(void *), void *arg,
 	t->t_news = 0;
 	ustack_init(&p->p_sched, &t->t_stack, func, arg,
 		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
+	/* Until now t_mail was ENDED and kept away who has a stale handle. */
+	__atomic_store_n(&t->t_mail, p == self ? 0 : PROC_MAIL_START, __ATOMIC_SEQ_CST);
 	if (thread)
 		*thread = &t->t_stack;
-	/* Until now t_mail was ENDED and kept away who has a stale handle. */
-	if (p == self) {
-		__atomic_store_n(&t->t_mail, 0, __ATOMIC_SEQ_CST);
+	if (p == self)
 		deliver(p, t, PROC_MAIL_START);
-	} else {
-		__atomic_store_n(&t->t_mail, PROC_MAIL_START, __ATOMIC_SEQ_CST);
+	else
 		push_inbox(p, t);
-	}
 	return 0;
 }
 
@@ -402,7 +401,9 @@ static int complete(struct proc_conf *conf, const struct proc_conf *given)
 			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
 	if (conf->c_image == 0)
 		conf->c_image = DEFAULT_IMAGE;
-	if (conf->c_processors > INT_MAX || conf->c_image > UINT16_MAX)
+	if (conf->c_processors > INT_MAX || conf->c_image > IMAGE_MAX
+	    || conf->c_stack_size < USCHED_STACK_MIN
+	    || conf->c_stack_size > USCHED_STACK_MAX)
 		return -EINVAL;
 #ifdef SINGLE_THREAD
 	conf->c_processors = 1;

@@ -55,7 +55,8 @@ struct proc_conf {
 				   deeper threads waste; 0: 176 */
 	unsigned c_keep;        /* 0: an image that has become much larger than its
 				   thread's frames is exchanged; 1: it is kept */
-	void   (*c_log)(const char *line);      /* reports; NULL: standard error */
+	void   (*c_log)(const char *line);      /* reports; NULL: standard error. May
+				   not call the scheduler: it is locked */
 };
 
 #define PROC_NATIVE ((unsigned)-1)
@@ -132,16 +133,15 @@ struct procs {
 	uint32_t          r_stop;       /* atomic: 1 when processors shall end */
 	uint32_t          r_parks;      /* atomic: times that a processor parked */
 	uint32_t          r_unparks;    /* atomic: and was unparked */
-	uint32_t          r_held;       /* atomic: proc_hold() less proc_release() */
 	unsigned          r_spins;      /* looks at the inbox before parking */
 
 	/* r_lock. */
 	pthread_mutex_t   r_lock;
 	pthread_cond_t    r_changed;
+	unsigned          r_held;       /* proc_hold() less proc_release() */
 	unsigned          r_inside;     /* native threads in join or fini */
 	unsigned          r_joining;    /* of these, for whom it has not come true */
 	unsigned          r_deadlocks;  /* times that those were told of one */
-	bool              r_quiet;      /* all threads have ended */
 };
 
 /*
@@ -221,15 +221,15 @@ enum { PROC_AHEAD = 4 };        /* dispatches by which a prefetch comes early */
  */
 static inline struct proc_thread *proc_pop(struct proc *p)
 {
-	const char *ahead;
+	uintptr_t ahead;
 
 	if (p->p_head == p->p_tail)
 		return NULL;
-	ahead = (const char *)p->p_queue[(p->p_head + PROC_AHEAD) & p->p_mask];
-	__builtin_prefetch(ahead);
-	__builtin_prefetch(ahead + 64);
-	__builtin_prefetch(ahead + 128);
-	__builtin_prefetch(ahead + 192);
+	ahead = (uintptr_t)p->p_queue[(p->p_head + PROC_AHEAD) & p->p_mask];
+	__builtin_prefetch((const void *)ahead);
+	__builtin_prefetch((const void *)(ahead + 64));
+	__builtin_prefetch((const void *)(ahead + 128));
+	__builtin_prefetch((const void *)(ahead + 192));
 	return p->p_queue[p->p_head++ & p->p_mask];
 }
 

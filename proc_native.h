@@ -60,35 +60,34 @@ static void stop_natives(struct procs *r)
 }
 
 /*
- * Under r_lock: if nobody can wake anybody, says so to who waits for the end.
- * That is so if all processors were parked at one time. Inboxes can only be
+ * Under r_lock, by a native thread that waits for the end of one thread or of all:
+ * looks whether nobody can wake anybody. True: all threads have ended; if some
+ * wait, r_deadlocks tells the native threads, or mail the threads that join.
+ * Nobody can if all processors were parked at one time. Inboxes can only be
  * looked at one after the other, and a processor that had mail when we began may
  * since have woken, sent mail to one we saw parked before, and parked again: then
  * it has counted an unpark.
  */
-static void detect_end(struct procs *r)
+static bool detect_end(struct procs *r)
 {
 	uint32_t unparks = LOAD(r->r_unparks), count = 0;
 
-	if (r->r_joining == 0 || LOAD(r->r_held) > 0
-	    || LOAD(r->r_parks) - unparks != r->r_conf.c_processors)
-		return;
+	if (r->r_held > 0 || LOAD(r->r_parks) - unparks != r->r_conf.c_processors)
+		return false;
 	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
 		struct proc *p = proc_at(r, i);
 
 		if (LOAD(p->p_inbox) != PARKED)
-			return;
+			return false;
 		count += LOAD(p->p_count);
 	}
 	if (LOAD(r->r_unparks) != unparks)
-		return;
-	if (count == 0)
-		r->r_quiet = true;
-	else if (!report_stuck(r))
+		return false;
+	if (count > 0 && !report_stuck(r)) {
 		r->r_deadlocks++;
-	else
-		return;
-	pthread_cond_broadcast(&r->r_changed);
+		pthread_cond_broadcast(&r->r_changed);
+	}
+	return count == 0;
 }
 
 /*
@@ -138,13 +137,18 @@ struct ustack *proc_park(struct proc *p)
 
 void proc_hold(struct procs *r)
 {
-	FETCH_ADD(&r->r_held, 1);
+	lock(&r->r_lock);
+	r->r_held++;
+	unlock(&r->r_lock);
 }
 
+/* All under the lock: once it is not held `r' may be destroyed. */
 void proc_release(struct procs *r)
 {
-	if (FETCH_ADD(&r->r_held, (uint32_t)-1) == 1)
-		suggest_end(r);
+	lock(&r->r_lock);
+	if (--r->r_held == 0 && r->r_joining > 0)
+		pthread_cond_broadcast(&r->r_changed);
+	unlock(&r->r_lock);
 }
 
 /* `t', which a native thread joins, has ended. False: it does not any more. */
@@ -163,25 +167,27 @@ static bool tell_native(struct procs *r, struct proc_thread *t)
 	return told;
 }
 
-/* 1: `t' has ended; 0: with NULL, all threads have; -EDEADLK. Under r_lock. */
+/* 1: `t' has ended, or with NULL all threads have; -EDEADLK. Under r_lock. */
 static int wait_locked(struct procs *r, struct proc_thread *t)
 {
 	unsigned seen = r->r_deadlocks;
 
-	r->r_joining++;
-	for (;;) {
+	for (r->r_joining++; ; pthread_cond_wait(&r->r_changed, &r->r_lock)) {
+		bool quiet = false;
+
 		if (t && LOAD(t->t_joiner) == TAKEN)
-			return 1;
+			return 1;               /* and is not counted any more */
 		if (r->r_deadlocks == seen)
-			detect_end(r);
-		if (r->r_deadlocks != seen || (!t && r->r_quiet))
+			quiet = detect_end(r);
+		if (r->r_deadlocks != seen || (!t && quiet))
 			break;
-		pthread_cond_wait(&r->r_changed, &r->r_lock);
 	}
 	r->r_joining--;
+	if (r->r_deadlocks == seen)
+		return 1;
 	if (t)
 		__atomic_store_n(&t->t_joiner, NULL, __ATOMIC_SEQ_CST);
-	return !t && r->r_quiet ? 0 : -EDEADLK;
+	return -EDEADLK;
 }
 
 /*
@@ -200,11 +206,9 @@ static int await(struct procs *r, struct proc_thread *t)
 	r->r_inside++;
 	if (rc == 0)
 		rc = wait_locked(r, t);
-	if (rc > 0) {
+	if (rc > 0 && t)
 		free_record(t);
-		rc = 0;
-	}
 	r->r_inside--;
 	unlock(&r->r_lock);
-	return rc;
+	return rc < 0 ? rc : 0;
 }

@@ -91,14 +91,12 @@ enum {
 	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	COLOURS      = 16,              /* steps that fill a page: the sets of an L1 */
-	STACK_MIN    = 8192,            /* bytes, of which the colour may take 4096 */
 	FLOOR_MIN    = 1024,            /* bytes; images up to this are never too large */
 	FLOOR_RATIO  = 4,               /* an image is exchanged below this part of it */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
 	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
 
-#define STACK_MAX  ((size_t)INT32_MAX)  /* so that a depth and a room add up */
 #define NATIVE_MAX ((size_t)64 << 20)   /* bytes: what is farther is another stack */
 
 #ifdef USCHED_CHECK
@@ -168,7 +166,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 
 	if (usched__probe() == 0)
 		return -ENOTSUP;
-	if (size < STACK_MIN || size > STACK_MAX)
+	if (size < USCHED_STACK_MIN || size > USCHED_STACK_MAX)
 		return -EINVAL;
 	if (s->s_native.k_threads > 0)
 		return -EBUSY;
@@ -340,7 +338,7 @@ static struct arch_jump reserve(char *top, void *arg)
 {
 	size_t room = *(const size_t *)arg;
 
-	room = room < STACK_MAX ? room + RESERVE_MORE : SIZE_MAX;
+	room = room < USCHED_STACK_MAX ? room + RESERVE_MORE : SIZE_MAX;
 	return (struct arch_jump){ top, set_top(ustack_self(), top, room) };
 }
 

@@ -163,11 +163,14 @@ int usched_init(struct usched *s);
  * launched on lent stacks only. The head of the range is used for book-keeping
  * and an offset that spreads the stacks over the sets of a cache; some
  * 4.5 KiB are lost to them. There should be a guard page below.
- * 0; -EINVAL: smaller than 8 KiB, or 2 GiB and more; -ENOTSUP: the portable
+ * 0; -EINVAL: smaller or larger than these two; -ENOTSUP: the portable
  * switch has the native stack only; -EBUSY: threads live on the native stack.
  * From the dispatcher's native thread. Does not switch.
  */
 int usched_lend(struct usched *s, void *base, size_t size);
+
+#define USCHED_STACK_MIN ((size_t)8192)         /* bytes */
+#define USCHED_STACK_MAX ((size_t)INT32_MAX)    /* so that depths and rooms add up */
 
 /*
  * Runs threads until s_next returns NULL. Those that are blocked then stay

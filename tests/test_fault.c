@@ -195,11 +195,16 @@ static void in_native_thread(void *(*func)(void *), int *round)
 	pthread_join(native, NULL);
 }
 
-/* libc keeps some stacks of native threads; what leaks, leaks in each round. */
+/*
+ * libc keeps some stacks of native threads; what leaks, leaks in each round. Under
+ * valgrind the numbers say nothing, but it finds leaks itself.
+ */
 static void compare(struct used before)
 {
 	struct used now = used();
 
+	if (test_scale(2, 1) == 1)
+		return;
 	assert_in_range(now.u_heap, 0, before.u_heap + 2048);
 	assert_in_range(now.u_mappings, 0, before.u_mappings + 4);
 }
