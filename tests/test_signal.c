@@ -261,9 +261,22 @@ static void flood(int local, unsigned stacks)
 	assert_true(stats.s_evictions > 0);
 }
 
+/*
+ * Memcheck has one idea of which stack is current for all native threads; after it
+ * has gone from one to another it misses that a handler's large frame begins.
+ */
+static void skip_on_valgrind(void)
+{
+	if (test_on_valgrind()) {
+		print_message("memcheck takes large frames of handlers for wrong\n");
+		skip();
+	}
+}
+
 static void test_rr(void **state)
 {
 	(void)state;
+	skip_on_valgrind();
 	test_timeout(120);
 	if (test_has_stacks())
 		flood(0, 1);
@@ -273,6 +286,7 @@ static void test_rr(void **state)
 static void test_ll(void **state)
 {
 	(void)state;
+	skip_on_valgrind();
 	test_timeout(120);
 	if (test_has_stacks())
 		flood(1, 1);
