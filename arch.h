@@ -17,14 +17,13 @@
 /*
  * Where to go on. Two words, so that it is returned in two registers.
  *
- *   j_op            what is at j_sp                          then
- *   <= 0            a frame saved by usched__switch()        its call returns j_op
- *   ARCH_LOAD       the place of such a frame                usched__load() is called
- *                                                            below it, its call returns 0
- *   a frame's       the bottom of a stack                    usched__start() is called there
- *   address
+ *   j_op          what is at j_sp                      then
+ *   <= 0          a frame of usched__switch()          its call returns j_op
+ *   ARCH_LOAD     the place of such a frame            usched__load() is called
+ *                                                      below, its call returns 0
+ *   an address    the bottom of a stack                usched__start() is called
  *
- * That last address is of the frame saved by usched_run(): a new thread
+ * That address is of the frame saved by usched_run(): a new thread
  * inherits from it what a C function expects to find set, such as floating
  * point control words.
  */

@@ -73,6 +73,7 @@ static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
 static int  make_room(struct proc *p);
+static int  enlarge_ring(struct proc *p, uint32_t count);
 static void adopt_room(struct proc *p);
 static void push_inbox(struct proc *p, struct proc_thread *t);
 static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail);
@@ -507,29 +508,38 @@ static void free_image(struct usched *s, struct ustack *u, void *image,
 /* Counts one thread more, and sees to it that the ring has a place for it. */
 static int make_room(struct proc *p)
 {
-	uint32_t count = FETCH_ADD(&p->p_count, 1) + 1, room;
-	struct proc_thread **ring;
-	int rc = 0;
+	uint32_t count = FETCH_ADD(&p->p_count, 1) + 1;
+	int rc;
 
 	if (count <= LOAD(p->p_room))
 		return 0;
 	lock(&p->p_lock);
-	room = p->p_room;
+	rc = enlarge_ring(p, count);
+	unlock(&p->p_lock);
+	if (rc)
+		FETCH_ADD(&p->p_count, (uint32_t)-1);
+	return rc;
+}
+
+/* Under p_lock: allocates a ring for at least `count', for the owner to adopt. */
+static int enlarge_ring(struct proc *p, uint32_t count)
+{
+	uint32_t room = p->p_room;
+	struct proc_thread **ring;
+
+	if (count > UINT32_MAX / 2)
+		return -ENOMEM;                 /* there is no such power of two */
 	while (room < count)
 		room *= 2;
-	if (room > p->p_room) {
-		ring = calloc(room, sizeof *ring);
-		if (ring) {
-			free(p->p_larger);
-			p->p_larger = ring;
-			__atomic_store_n(&p->p_room, room, __ATOMIC_SEQ_CST);
-		} else {
-			FETCH_ADD(&p->p_count, (uint32_t)-1);
-			rc = -ENOMEM;
-		}
-	}
-	unlock(&p->p_lock);
-	return rc;
+	if (room == p->p_room)
+		return 0;                       /* somebody else did it */
+	ring = calloc(room, sizeof *ring);
+	if (!ring)
+		return -ENOMEM;
+	free(p->p_larger);
+	p->p_larger = ring;
+	__atomic_store_n(&p->p_room, room, __ATOMIC_SEQ_CST);
+	return 0;
 }
 
 static void adopt_room(struct proc *p)

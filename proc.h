@@ -157,8 +157,8 @@ int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
 /*
  * Waits until all threads have ended, stops the processors, frees everything.
  * 0; -EDEADLK: the threads that are left wait, and nobody can wake them: they
- * were reported and aborted, and all is freed nevertheless; -EPERM: called by a
- * thread, or while another native thread is in proc_join(): nothing was done.
+ * were reported and aborted, and all is freed nevertheless; or, with nothing done,
+ * -EPERM and -EINVAL as rr_destroy().
  */
 int procs_fini(struct procs *r);
 

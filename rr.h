@@ -43,8 +43,8 @@ struct rr;
 /*
  * Makes a scheduler, with its processors started and idle; conf is copied, NULL
  * stands for zeros.
- * 0; -EINVAL: a stack below 8 KiB or above 2 GiB, or an image above 64 KiB;
- * -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see usched_init().
+ * 0; -EINVAL: a stack below 8 KiB or from 2 GiB on, an image above 64 KiB, or
+ * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see usched_init().
  * From any native thread. The caller owns *rr until rr_destroy().
  */
 int rr_create(struct rr **rr, const struct proc_conf *conf);
@@ -52,8 +52,9 @@ int rr_create(struct rr **rr, const struct proc_conf *conf);
 /*
  * Waits until all threads have ended, and frees `rr' and everything in it.
  * 0; -EDEADLK: the threads that are left wait and nobody can wake them; they
- * were reported and aborted, everything is freed nevertheless; -EPERM: called
- * by a thread, or while another native thread is in rr_join(): nothing was done.
+ * were reported and aborted, everything is freed nevertheless; or, with nothing
+ * done: -EPERM: called by a thread, or while another native thread is in
+ * rr_join() or rr_destroy(); with SINGLE_THREAD, -EINVAL as rr_join().
  * From any native thread. Others must not use `rr' or its threads any more,
  * unless they hold it.
  */
@@ -76,8 +77,9 @@ int rr_start(struct rr *rr, void (*func)(void *), void *arg,
  * caller, or all threads wait, every native thread that could wake one is in
  * rr_join() or rr_destroy() itself, and none holds `rr'. The threads were
  * reported. Of those who join then, threads of rr are told, and if there are
- * none, native threads; `thread' is still there; -ENOMEM: no image for the
- * caller.
+ * none, native threads; `thread' is still there; -ENOMEM, -EFAULT as rr_wait().
+ * With SINGLE_THREAD on the native stack, where threads live: -EINVAL, see
+ * usched_run().
  * From a thread: switches. From any other native thread: blocks that.
  */
 static inline int rr_join(struct ustack *thread)

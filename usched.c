@@ -68,9 +68,9 @@
  * stack beside lent ones (then usched_run() could never be called at another
  * depth, for the sake of one stack more).
  *
- * LIMITS. Nobody blocks deeper than 2 GiB, or 64 MiB on the native stack. Threads are tied to
- * addresses, and on the native stack so to the native thread. Shadow stacks
- * (CET, GCS) are refused. Destructors do not run in ustack_abort().
+ * LIMITS. Nobody blocks deeper than 2 GiB, or 64 MiB on the native stack. Threads
+ * are tied to addresses, and on the native stack so to the native thread. Shadow
+ * stacks (CET, GCS) are refused. Destructors do not run in ustack_abort().
  *
  * No malloc, no pthread, no stdio: what is linked in besides is memcpy().
  */
@@ -211,10 +211,8 @@ int usched_fini(struct usched *s)
 			return -EBUSY;
 		k = k->k_ring;
 	} while (k != s->s_victim);
-	do {
+	for (unsigned i = s->s_lent; i > 0; i--, k = k->k_ring)
 		announce_end(k);
-		k = k->k_ring;
-	} while (k != s->s_victim);
 	return 0;
 }
 

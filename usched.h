@@ -161,9 +161,9 @@ int usched_init(struct usched *s);
  * Lends `s' the range [base, base + size) as a stack, which stays the
  * caller's to free after usched_fini(). From the first call on, threads are
  * launched on lent stacks only. The head of the range is used for book-keeping
- * and an offset that spreads the stacks over the sets of a cache; some
- * 4.5 KiB are lost to them. There should be a guard page below.
- * 0; -EINVAL: smaller or larger than these two; -ENOTSUP: the portable
+ * and an offset that spreads the stacks over the sets of a cache: up to 4 KiB.
+ * There should be a guard page below.
+ * 0; -EINVAL: less than USCHED_STACK_MIN, or more than _MAX; -ENOTSUP: the portable
  * switch has the native stack only; -EBUSY: threads live on the native stack.
  * From the dispatcher's native thread. Does not switch.
  */
@@ -235,7 +235,8 @@ int ustack_switch(struct ustack *u);
  * ustack_block() or ustack_switch(), or to have functions do so whose frames
  * take up to `room' bytes: that block then cannot fail with -ENOMEM (R4). For
  * those who must tell others that they wait before they block.
- * 0; -ENOMEM, -EPERM, -EFAULT as ustack_block().
+ * 0; -ENOMEM (also for a room beyond USCHED_STACK_MAX), -EPERM, -EFAULT as
+ * ustack_block().
  * Does not switch.
  */
 int ustack_reserve(size_t room);

@@ -11,7 +11,12 @@
 #include "../ll.h"
 #include "../rr.h"
 
-enum { PER_THREAD = 600 };      /* bytes of memory, with a switch in assembly */
+/* Bytes of memory, with a switch in assembly. Frames are larger at -O0. */
+#ifdef __OPTIMIZE__
+enum { PER_THREAD = 400 };
+#else
+enum { PER_THREAD = 1000 };
+#endif
 
 static atomic_size_t woken;
 static struct rr    *rr;
