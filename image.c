@@ -13,7 +13,9 @@
  * size on they are aligned for huge pages and ask for them: a million threads
  * touched in turn miss the TLB each time otherwise.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise */
+#endif
 #include "image.h"
 
 #include <errno.h>
@@ -51,6 +53,9 @@ struct image_arena {
 };
 
 _Static_assert(sizeof(struct image_arena) % 64 == 0, "blocks are aligned");
+_Static_assert(IMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
+	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
+	       "eleven doublings lead from the fine classes to the largest");
 
 static size_t class_of(size_t size);
 static size_t class_size(size_t class);
@@ -190,6 +195,7 @@ int image_stacks_map(struct image_stacks *stacks, size_t count, size_t size)
 
 		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
 			munmap(stacks->k_map, count * stacks->k_stride);
+			stacks->k_count = 0;
 			return -ENOMEM;
 		}
 	}
@@ -321,7 +327,7 @@ static bool grow(struct image_pool *pool, struct image_class *c)
 	if (size > ARENA_MAX)
 		size = ARENA_MAX;
 	if (size < c->c_size + sizeof *a)
-		size = round_up(c->c_size * 2, HUGE_PAGE);
+		size = round_up(sizeof *a + 2 * c->c_size, HUGE_PAGE);
 	if (size >= 2 * HUGE_PAGE)
 		align = HUGE_PAGE;
 	a = map(size, align);

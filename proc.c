@@ -21,7 +21,9 @@
  *    a native thread has announced that it will wake someone: proc_hold().
  *  - Locks: r_lock before p_lock.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CPU_COUNT */
+#endif
 #include "proc.h"
 
 #include <limits.h>
@@ -61,6 +63,7 @@ struct report {
 	struct procs *r_procs;
 	unsigned      r_waiting;        /* threads */
 	unsigned      r_joining;        /* of these, in proc_join() */
+	struct proc_thread *r_told;     /* those of them that are to be told */
 };
 
 static int  complete(struct proc_conf *conf, const struct proc_conf *given);
@@ -85,7 +88,7 @@ static void abort_left(void *record, void *unused);
 static bool report_stuck(struct procs *r);
 static void count_stuck(void *record, void *report);
 static void list_stuck(void *record, void *report);
-static void wake_joiner(void *record, void *unused);
+static void mail_joiner(void *record, void *report);
 static const struct proc_thread *joined_by(struct procs *r,
 					   const struct proc_thread *t);
 static void print(const struct procs *r, const char *format, ...)
@@ -110,12 +113,11 @@ int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
 		.r_changed = PTHREAD_COND_INITIALIZER,
 	};
 	rc = complete(&r->r_conf, conf);
+	if (rc == 0)
+		rc = image_pool_init(&r->r_images,
+				     sizeof(struct proc_thread) + r->r_conf.c_image);
 	if (rc)
-		return rc;
-	rc = image_pool_init(&r->r_images,
-			     sizeof(struct proc_thread) + r->r_conf.c_image);
-	if (rc)
-		return rc;
+		goto no_images;
 	rc = -ENOMEM;
 	r->r_proc = aligned_alloc(CACHE_LINES, r->r_conf.c_processors * r->r_stride);
 	if (!r->r_proc)
@@ -130,11 +132,16 @@ int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
 	if (rc == 0)
 		return 0;
 no_proc:
-	while (n-- > 0)
+	while (n-- > 0) {
+		usched_fini(&proc_at(r, n)->p_sched);
 		proc_fini(proc_at(r, n));
+	}
 	free(r->r_proc);
 no_procs:
 	image_pool_fini(&r->r_images);
+no_images:
+	pthread_cond_destroy(&r->r_changed);
+	pthread_mutex_destroy(&r->r_lock);
 	return rc;
 }
 
@@ -358,7 +365,7 @@ static int claim(struct proc_thread *t, struct proc_thread *joiner)
 static int join_by_thread(struct proc_thread *me, struct proc_thread *t)
 {
 	struct proc *p = (struct proc *)(void *)me->t_stack.u_sched;
-	struct proc_thread *joiner = me;
+	struct proc_thread *joiner;
 	int rc = ustack_reserve(0);
 	uint8_t news;
 
@@ -374,13 +381,14 @@ static int join_by_thread(struct proc_thread *me, struct proc_thread *t)
 		ustack_block();                 /* cannot fail: reserved */ /* R4 */
 		news = me->t_news;
 		me->t_news = 0;
+		joiner = me;
 		if (!(news & PROC_MAIL_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
 			return -EDEADLK;
 	} while (!(news & PROC_MAIL_JOINED));   /* it is on its way */
 	return 0;
 }
 
-/* Of a thread that has ended, by who joined or detached it last. */
+/* The record of a thread that has ended: by who joined it, or detached it then. */
 static void free_record(struct proc_thread *t)
 {
 	struct proc *self = proc_self(), *p = (struct proc *)(void *)t->t_stack.u_sched;
@@ -444,14 +452,12 @@ static int proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
 	pthread_mutex_init(&p->p_lock, NULL);
 	pthread_cond_init(&p->p_unparked, NULL);
 	rc = usched_init(&p->p_sched);
+	if (rc == 0) {
+		p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
+		rc = p->p_queue ? lend_stacks(p, &r->r_conf) : -ENOMEM;
+	}
 	if (rc)
-		return rc;
-	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
-	if (!p->p_queue)
-		return -ENOMEM;
-	rc = lend_stacks(p, &r->r_conf);
-	if (rc)
-		free(p->p_queue);
+		proc_fini(p);
 	return rc;
 }
 
@@ -586,6 +592,7 @@ static void abort_left(void *record, void *unused)
 static bool report_stuck(struct procs *r)
 {
 	struct report report = { .r_procs = r };
+	struct proc_thread *t, *next;
 
 	image_pool_walk(&r->r_images, count_stuck, &report);
 	print(r, "usched: deadlock: threads that wait and that nothing can wake: %u",
@@ -594,8 +601,11 @@ static bool report_stuck(struct procs *r)
 	image_pool_walk(&r->r_images, list_stuck, &report);
 	if (report.r_waiting > REPORT_MAX)
 		print(r, "usched:   and %u more", report.r_waiting - REPORT_MAX);
-	if (report.r_joining > 0)
-		image_pool_walk(&r->r_images, wake_joiner, NULL);
+	image_pool_walk(&r->r_images, mail_joiner, &report);
+	for (t = report.r_told; t; t = next) {
+		next = t->t_next;
+		push_inbox((struct proc *)(void *)t->t_stack.u_sched, t);
+	}
 	return report.r_joining > 0;
 }
 
@@ -633,13 +643,20 @@ static void list_stuck(void *record, void *arg)
 		      record, (void *)(uintptr_t)t->t_stack.u_func);
 }
 
-static void wake_joiner(void *record, void *unused)
+/*
+ * Mail for a thread that joins, whose t_mail is empty. It is pushed when all have
+ * theirs: the first that is pushed runs, and the records stand still no longer.
+ */
+static void mail_joiner(void *record, void *arg)
 {
 	struct proc_thread *t = record;
+	struct report *report = arg;
 
-	(void)unused;
-	if (waits(t) && t->t_wait == PROC_JOIN)
-		proc_post(t, PROC_MAIL_DEADLOCK);
+	if (waits(t) && t->t_wait == PROC_JOIN
+	    && FETCH_OR(&t->t_mail, PROC_MAIL_DEADLOCK) == 0) {
+		t->t_next = report->r_told;
+		report->r_told = t;
+	}
 }
 
 /* Finds the thread whose t_joiner is `t'. */

@@ -47,8 +47,9 @@ extern "C" {
 /* How to make a scheduler. Zero means the default everywhere. */
 struct proc_conf {
 	unsigned c_processors;  /* 0: as many as the machine has on line */
-	unsigned c_stacks;      /* for each processor; 0: 64; PROC_NATIVE: none but
-				   the native stack, as always with the portable switch */
+	unsigned c_stacks;      /* for each processor, two mappings each; 0: 64;
+				   PROC_NATIVE: none but the native stack, as always
+				   with the portable switch */
 	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With PROC_NATIVE, of the native
 				   stack, and never less than 8 MiB */
 	size_t   c_image;       /* bytes of image next to each thread's record, which
@@ -140,7 +141,7 @@ struct procs {
 	pthread_cond_t    r_changed;
 	unsigned          r_held;       /* proc_hold() less proc_release() */
 	unsigned          r_inside;     /* native threads in join or fini */
-	unsigned          r_joining;    /* of these, for whom it has not come true */
+	unsigned          r_joining;    /* of these, who still wait for it to happen */
 	unsigned          r_deadlocks;  /* times that those were told of one */
 };
 
@@ -296,16 +297,15 @@ proc_next(struct proc *p, struct proc_thread *(*pick)(struct proc *))
 static inline int proc_wait(void)
 {
 	struct proc *p = proc_self();
+	struct proc_thread *t;
 
-	if (p) {
-		struct proc_thread *t = proc_thread(p->p_sched.s_current);
-
-		if (t->t_tokens > 0) {
-			t->t_tokens--;
-			return 0;
-		}
-	}
-	return ustack_block();
+	if (!p)
+		return -EPERM;
+	t = proc_thread(p->p_sched.s_current);
+	if (t->t_tokens == 0)
+		return ustack_block();
+	t->t_tokens--;
+	return 0;
 }
 
 /* Wakes `t': of the same processor through local(p, t), of others by mail. */

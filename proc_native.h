@@ -192,7 +192,7 @@ static int wait_locked(struct procs *r, struct proc_thread *t)
 
 /*
  * Waits, as a native thread, until `t' has ended, and frees it; or with NULL until
- * all threads have ended and no other native thread is here.
+ * all threads have ended, if no other native thread waits here.
  */
 static int await(struct procs *r, struct proc_thread *t)
 {

@@ -68,7 +68,7 @@
  * stack beside lent ones (then usched_run() could never be called at another
  * depth, for the sake of one stack more).
  *
- * LIMITS. Nobody blocks deeper than 2 GiB, or 64 MiB on the native stack. Threads
+ * LIMITS. Nobody blocks deeper than 1 GiB, or 64 MiB on the native stack. Threads
  * are tied to addresses, and on the native stack so to the native thread. Shadow
  * stacks (CET, GCS) are refused. Destructors do not run in ustack_abort().
  *
@@ -76,6 +76,9 @@
  */
 #include "usched.h"
 
+#ifdef USCHED_CHECK
+#undef NDEBUG
+#endif
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -96,6 +99,9 @@ enum {
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
 	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
+
+_Static_assert(ARCH_LOAD == 1, "OP_LOAD in arch/");
+_Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 
 #define NATIVE_MAX ((size_t)64 << 20)   /* bytes: what is farther is another stack */
 
@@ -352,9 +358,10 @@ void usched__start(void)
 struct arch_jump usched__finish(void)
 {
 	struct usched *s = usched__current;
+	struct ustack *u = s->s_current;
 
-	release(s, s->s_current);
 	s->s_current = NULL;
+	release(s, u);
 	return run(s, s->s_next(s));
 }
 
@@ -434,7 +441,7 @@ static bool on_native(const struct usched *s)
 
 /*
  * The native stack below the caller of usched_run(): R1 must still hold. No two
- * native threads have the same addresses, so this finds another one, too.
+ * native threads that live have the same addresses, so this finds another one, too.
  */
 static int bind_native(struct usched *s, const char *top)
 {
@@ -451,19 +458,23 @@ static int bind_native(struct usched *s, const char *top)
 static int set_top(struct ustack *u, char *top, size_t room)
 {
 	struct usched *s = u->u_sched;
-	size_t need;
+	const struct usched_stack *k = u->u_stack;
+	size_t need = (size_t)((uintptr_t)k->k_bottom - (uintptr_t)top);
+	size_t deep = need;
+	int rc = 0;
 
-	u->u_top = top;
-	need = depth(u);
-	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
+	if (need > k->k_size)                   /* or above the bottom: wraps */
 		return -EFAULT;
-	if (need > s->s_stats.s_deepest)
-		ADD(s->s_stats.s_deepest, need - s->s_stats.s_deepest);
 	if (room > UINT32_MAX - need)
 		return -ENOMEM;
 	need += room;
 	if (need > u->u_size || need < u->u_floor)
-		return exchange_image(s, u, need);
+		rc = exchange_image(s, u, need);
+	if (rc)
+		return rc;
+	u->u_top = top;
+	if (deep > s->s_stats.s_deepest)
+		ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
 	return 0;
 }
 
@@ -474,7 +485,10 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t need)
 
 	if (!image)                             /* too large is no failure */
 		return need > u->u_size ? -ENOMEM : 0;
-	CHECK(size >= need && size <= UINT32_MAX);
+	if (size < need || size > UINT32_MAX) { /* it would be written past its end */
+		s->s_free(s, u, image, size);
+		return -ENOMEM;
+	}
 	drop_image(s, u);
 	u->u_image = image;
 	u->u_size = (uint32_t)size;
@@ -503,8 +517,8 @@ static void release(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = u->u_stack;
 
+	u->u_func = NULL;                       /* first: call-backs may abort, too */
 	drop_image(s, u);
-	u->u_func = NULL;
 	if (k) {
 		k->k_threads--;
 		if (!k->k_resident)

@@ -170,7 +170,7 @@ int usched_init(struct usched *s);
 int usched_lend(struct usched *s, void *base, size_t size);
 
 #define USCHED_STACK_MIN ((size_t)8192)         /* bytes */
-#define USCHED_STACK_MAX ((size_t)INT32_MAX)    /* so that depths and rooms add up */
+#define USCHED_STACK_MAX ((size_t)1 << 30)      /* depths and rooms add up in 32 bits */
 
 /*
  * Runs threads until s_next returns NULL. Those that are blocked then stay
@@ -260,8 +260,8 @@ int ustack_abort(struct ustack *u);
 int ustack_wake(struct ustack *u);
 
 /*
- * The calling thread; in s_next, the one that is blocking; NULL outside of
- * threads. Does not switch.
+ * The calling thread; in s_next, s_alloc and s_free, the one that is blocking;
+ * NULL outside of threads and after the end of one. Does not switch.
  */
 struct ustack *ustack_self(void);
 

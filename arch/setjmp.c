@@ -25,6 +25,9 @@
  *
  * Of the floating point environment C lets one keep the rounding direction.
  */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
+#endif
 #include "../arch.h"
 
 #include <fenv.h>
@@ -32,9 +35,9 @@
 
 /* In the frame of usched__switch(); a pointer to it is at every top. */
 struct frame {
-	jmp_buf           f_env;
-	int               f_rounding;
-	struct arch_jump  f_launch;     /* home only: what to do when jumped to */
+	jmp_buf                   f_env;
+	int                       f_rounding;
+	volatile struct arch_jump f_launch;     /* home only: why it is jumped to */
 };
 
 enum { SAVED, RESUME, LAUNCH };         /* what setjmp returns */

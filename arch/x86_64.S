@@ -28,13 +28,10 @@
 	xorl	%r13d, %ecx
 	andl	$MXCSR_CONTROL, %eax
 	orl	%ecx, %eax
-	jnz	8f
-9:
-	.pushsection .text.unlikely, "ax", @progbits
-8:	ldmxcsr	(\top)
+	jz	9f
+	ldmxcsr	(\top)
 	fldcw	4(\top)
-	jmp	9b
-	.popsection
+9:
 .endm
 
 .macro	function name
