@@ -3,7 +3,8 @@
  * rr.h: a round-robin scheduler. Threads are spread over processors, each with
  * a queue of its own, and every queue is first in, first out: a thread that is
  * woken, started, or yields runs after all that were ready on its processor
- * before it. Nothing starves.
+ * before it. Nothing starves, unless a thread never gives up its processor: one
+ * that finds a token whenever it waits does not block.
  *
  *	struct rr *rr;
  *	struct ustack *thread;
@@ -20,9 +21,9 @@
  * before the wait is not lost, and several wakes count as several, up to 2^32 - 1.
  *
  * A handle (struct ustack *) is good until the thread was joined or, once it is
- * detached, has ended. To use one later is a mistake that finds -ESRCH or, if
- * the record has a new thread, that thread; it is no access to freed memory
- * before rr_destroy().
+ * detached, has ended. To use one later is a mistake that finds an error (-ESRCH,
+ * or -EINVAL from join and detach) or, if the record has a new thread, that
+ * thread; it is no access to freed memory before rr_destroy().
  *
  * Functions that block take threads of rr, or native threads where it says so,
  * and return 0 or a negative errno value. See usched.h for what a thread may
@@ -43,7 +44,7 @@ struct rr;
 /*
  * Makes a scheduler, with its processors started and idle; conf is copied, NULL
  * stands for zeros.
- * 0; -EINVAL: a stack below 8 KiB or from 2 GiB on, an image above 64 KiB, or
+ * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or
  * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see usched_init().
  * From any native thread. The caller owns *rr until rr_destroy().
  */

@@ -1241,6 +1241,87 @@ static void deadlock_destroy(const struct proc_conf *conf)
 		assert_int_equal(takers[i].t_got, 0);
 }
 
+/*
+ * A and D join threads that wait. A is told, and sees to it that D goes on at once,
+ * to join a thread that runs: that is no deadlock. Between the records of D and A
+ * are many, so that there is time if the records are walked meanwhile.
+ */
+static struct together {
+	sched          *t_sched;
+	struct ustack  *t_first, *t_stuck, *t_late;
+	struct ustack **t_between;
+	size_t          t_count;
+	int             t_rc;
+} together;
+
+/* As long as such a walk could take. */
+static void run_a_while(void *unused)
+{
+	struct timespec begun, now;
+
+	(void)unused;
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	do {
+		S(yield)();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - begun.tv_sec) * 1000
+		 + (now.tv_nsec - begun.tv_nsec) / 1000000 < 100);
+}
+
+static void join_late(void *arg)
+{
+	struct together *t = arg;
+	struct ustack *runs;
+
+	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(START(t->t_sched, run_a_while, NULL, &runs), 0);
+	t->t_rc = S(join)(runs);
+}
+
+static void wait_once(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(S(wait)(), 0);
+}
+
+static void join_first(void *arg)
+{
+	struct together *t = arg;
+
+	TEST_EQUAL(S(join)(t->t_stuck), -EDEADLK);
+	TEST_EQUAL(S(wake)(t->t_late), 0);
+	TEST_EQUAL(S(wake)(t->t_stuck), 0);
+	TEST_EQUAL(S(join)(t->t_stuck), 0);
+	for (size_t i = 0; i < t->t_count; i++)
+		TEST_EQUAL(S(wake)(t->t_between[i]), 0);
+}
+
+static void test_deadlock_told_together(void **state)
+{
+	struct proc_conf conf = { .c_processors = 2 };
+	struct together *t = &together;
+
+	(void)state;
+	test_timeout(60);
+	*t = (struct together){ .t_sched = make(&conf) };
+	t->t_count = test_scale(200000, 100);
+	t->t_between = calloc(t->t_count, sizeof *t->t_between);
+	assert_non_null(t->t_between);
+	S(hold)(t->t_sched);
+	assert_int_equal(START(t->t_sched, join_late, t, &t->t_late), 0);
+	assert_int_equal(START(t->t_sched, wait_once, NULL, &t->t_stuck), 0);
+	for (size_t i = 0; i < t->t_count; i++)
+		assert_int_equal(START(t->t_sched, wait_once, NULL,
+				       &t->t_between[i]), 0);
+	assert_int_equal(START(t->t_sched, join_first, t, &t->t_first), 0);
+	S(release)(t->t_sched);
+	assert_int_equal(S(join)(t->t_late), 0);
+	assert_int_equal(t->t_rc, 0);
+	assert_int_equal(S(join)(t->t_first), 0);
+	assert_int_equal(S(destroy)(t->t_sched), 0);
+	free(t->t_between);
+}
+
 static void test_deadlock_destroy(void **state)
 {
 	(void)state;
@@ -1488,7 +1569,8 @@ static void test_create_errors(void **state)
 			if (S(create)(&s, &some) == 0)
 				assert_int_equal(S(destroy)(s), 0);
 		}
-		assert_int_equal(S(create)(&s, &many), -ENOMEM);
+		if (!scaled_down())
+			assert_int_equal(S(create)(&s, &many), -ENOMEM);
 	}
 	if (!scaled_down())
 		assert_in_range(count_mappings(), 0, mappings + 12);
@@ -1625,6 +1707,7 @@ static void test_exchange(void **state)
 	cmocka_unit_test(test_deadlock_native),                 \
 	cmocka_unit_test(test_deadlock_thread),                 \
 	cmocka_unit_test(test_deadlock_cycle),                  \
+	cmocka_unit_test(test_deadlock_told_together),          \
 	cmocka_unit_test(test_deadlock_destroy),                \
 	cmocka_unit_test(test_deadlock_small_stacks),           \
 	cmocka_unit_test(test_hold),                            \

@@ -751,6 +751,55 @@ static void abort_in_every_state(void **state)
 	}
 }
 
+/* A call-back of an end aborts the thread again. */
+static void free_and_abort(struct usched *s, struct ustack *u, void *image, size_t size)
+{
+	TEST_EQUAL(ustack_abort(u), -EINVAL);
+	plain_free(s, u, image, size);
+}
+
+static void abort_while_ending(void **state)
+{
+	(void)state;
+	rounds = 3;
+	setup(0, 1, blocker);
+	plain_start(&plain, &thread[1], stopper, NULL);
+	plain.p_sched.s_free = free_and_abort;
+	run();
+	assert_int_equal(ustack_abort(&thread[0]), 0);
+	assert_int_equal(ustack_abort(&thread[1]), 0);
+	assert_int_equal(plain.p_dones, 2);
+	plain_fini(&plain);
+}
+
+/* An image smaller than asked for is none. */
+static void *alloc_too_small(struct usched *s, struct ustack *u, size_t *size)
+{
+	void *image = plain_alloc(s, u, size);
+
+	plain.p_bytes--;
+	(*size)--;
+	((char *)image)[*size] = PLAIN_CANARY;
+	return image;
+}
+
+static void block_without_image(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_block(), -ENOMEM);
+	TEST_EQUAL(plain_stats(&plain).s_images, 0);
+}
+
+static void small_images_are_refused(void **state)
+{
+	(void)state;
+	setup(0, 1, block_without_image);
+	plain.p_sched.s_alloc = alloc_too_small;
+	run();
+	assert_int_equal(plain.p_frees, 1);
+	plain_fini(&plain);
+}
+
 /* Images: given ones are used, large ones are exchanged unless kept. */
 
 static void given_image_is_used(void **state)
@@ -863,6 +912,8 @@ int main(void)
 		cmocka_unit_test(switch_asks_nobody),
 		cmocka_unit_test(switch_wants_a_thread),
 		cmocka_unit_test(abort_in_every_state),
+		cmocka_unit_test(abort_while_ending),
+		cmocka_unit_test(small_images_are_refused),
 		cmocka_unit_test(given_image_is_used),
 		cmocka_unit_test(large_images_are_exchanged),
 		cmocka_unit_test(deepest_is_counted),
