@@ -67,6 +67,8 @@ struct report {
 };
 
 static int  complete(struct proc_conf *conf, const struct proc_conf *given);
+static int  make_procs(struct procs *r, usched_next_fn *next, usched_wake_fn *wake);
+static void free_procs(struct procs *r, size_t n);
 static int  proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
 		      usched_wake_fn *wake);
 static void proc_fini(struct proc *p);
@@ -96,7 +98,7 @@ static void print(const struct procs *r, const char *format, ...)
 
 /* In proc_native.h or, with SINGLE_THREAD, in proc_single.h. */
 static int  start_natives(struct procs *r);
-static void stop_natives(struct procs *r);
+static void stop_natives(struct procs *r, size_t n);
 static int  await(struct procs *r, struct proc_thread *t);
 static bool tell_native(struct procs *r, struct proc_thread *t);
 static void unpark(struct proc *p);
@@ -104,7 +106,6 @@ static void unpark(struct proc *p);
 int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
 	       usched_next_fn *next, usched_wake_fn *wake)
 {
-	size_t n = 0;
 	int rc;
 
 	*r = (struct procs){
@@ -118,25 +119,13 @@ int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
 				     sizeof(struct proc_thread) + r->r_conf.c_image);
 	if (rc)
 		goto no_images;
-	rc = -ENOMEM;
-	r->r_proc = aligned_alloc(CACHE_LINES, r->r_conf.c_processors * r->r_stride);
-	if (!r->r_proc)
+	rc = make_procs(r, next, wake);
+	if (rc)
 		goto no_procs;
-	memset(r->r_proc, 0, r->r_conf.c_processors * r->r_stride);
-	for (; n < r->r_conf.c_processors; n++) {
-		rc = proc_init(proc_at(r, n), r, next, wake);
-		if (rc)
-			goto no_proc;
-	}
 	rc = start_natives(r);
 	if (rc == 0)
 		return 0;
-no_proc:
-	while (n-- > 0) {
-		usched_fini(&proc_at(r, n)->p_sched);
-		proc_fini(proc_at(r, n));
-	}
-	free(r->r_proc);
+	free_procs(r, r->r_conf.c_processors);
 no_procs:
 	image_pool_fini(&r->r_images);
 no_images:
@@ -147,7 +136,6 @@ no_images:
 
 int procs_fini(struct procs *r)
 {
-	size_t n = r->r_conf.c_processors;
 	int rc;
 
 	if (proc_self())
@@ -155,14 +143,10 @@ int procs_fini(struct procs *r)
 	rc = await(r, NULL);
 	if (rc && rc != -EDEADLK)
 		return rc;
-	stop_natives(r);
+	stop_natives(r, r->r_conf.c_processors);
 	if (rc)
 		image_pool_walk(&r->r_images, abort_left, NULL);
-	while (n-- > 0) {
-		usched_fini(&proc_at(r, n)->p_sched);
-		proc_fini(proc_at(r, n));
-	}
-	free(r->r_proc);
+	free_procs(r, r->r_conf.c_processors);
 	image_pool_fini(&r->r_images);
 	pthread_cond_destroy(&r->r_changed);
 	pthread_mutex_destroy(&r->r_lock);
@@ -431,6 +415,35 @@ static unsigned processors_on_line(void)
 #endif
 	n = sysconf(_SC_NPROCESSORS_ONLN);
 	return n > 0 ? (unsigned)n : 1;
+}
+
+static int make_procs(struct procs *r, usched_next_fn *next, usched_wake_fn *wake)
+{
+	size_t size = r->r_conf.c_processors * r->r_stride;
+
+	r->r_proc = aligned_alloc(CACHE_LINES, size);
+	if (!r->r_proc)
+		return -ENOMEM;
+	memset(r->r_proc, 0, size);
+	for (size_t n = 0; n < r->r_conf.c_processors; n++) {
+		int rc = proc_init(proc_at(r, n), r, next, wake);
+
+		if (rc) {
+			free_procs(r, n);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+/* The first n, whose native threads have ended or never began. */
+static void free_procs(struct procs *r, size_t n)
+{
+	while (n-- > 0) {
+		usched_fini(&proc_at(r, n)->p_sched);
+		proc_fini(proc_at(r, n));
+	}
+	free(r->r_proc);
 }
 
 static int proc_init(struct proc *p, struct procs *r, usched_next_fn *next,

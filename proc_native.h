@@ -39,18 +39,16 @@ static int start_natives(struct procs *r)
 		rc = pthread_create(&p->p_native, &attr, run, p);
 	}
 	pthread_attr_destroy(&attr);
-	if (rc) {
-		r->r_conf.c_processors = (unsigned)n;
-		stop_natives(r);
-	}
+	if (rc)
+		stop_natives(r, n);
 	return -rc;
 }
 
-/* Ends the processors. None has anything to run, but one may be about to park. */
-static void stop_natives(struct procs *r)
+/* Ends the first n. None has anything to run, but one may be about to park. */
+static void stop_natives(struct procs *r, size_t n)
 {
 	FETCH_OR(&r->r_stop, 1);
-	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct proc *p = proc_at(r, i);
 
 		if (SWAP(&p->p_inbox, STOPPED) == PARKED)

@@ -11,9 +11,10 @@ static int start_natives(struct procs *r)
 	return 0;
 }
 
-static void stop_natives(struct procs *r)
+static void stop_natives(struct procs *r, size_t n)
 {
 	(void)r;
+	(void)n;
 }
 
 static void unpark(struct proc *p)

@@ -33,11 +33,11 @@ if [ ! -e "$dir/lib/libcmocka.so" ]; then
 	apt update
 	(cd "$dir/deb" && apt download libcmocka-dev libcmocka0)
 	for package in "$dir"/deb/*.deb; do
-		dpkg-deb -x "$package" "$dir/root"
+		dpkg-deb -x "$package" "$dir/unpacked"
 	done
-	cp "$dir"/root/usr/include/cmocka*.h "$dir/include"
+	cp "$dir"/unpacked/usr/include/cmocka*.h "$dir/include"
 	rm -rf "$dir/lists" "$dir/cache"
 	# Last, for it says that all is there.
-	cp -P "$dir"/root/usr/lib/aarch64-linux-gnu/libcmocka.so* "$dir/lib"
+	cp -P "$dir"/unpacked/usr/lib/aarch64-linux-gnu/libcmocka.so* "$dir/lib"
 fi
 cd "$dir" && pwd

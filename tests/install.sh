@@ -26,7 +26,7 @@ fail() {
 # The library that the caller built stays as it is.
 run_make() {
 	$MAKE -s --no-print-directory "$@" "B=$dir/build" "CC=$CC" CFLAGS=-O2 \
-		"DESTDIR=$dir/root" prefix=/opt/usched libdir=/opt/usched/lib \
+		"DESTDIR=$dir/dest" prefix=/opt/usched libdir=/opt/usched/lib \
 		includedir=/opt/usched/include mandir=/opt/usched/man
 }
 
@@ -81,10 +81,10 @@ build_and_run() {
 	fi
 }
 
-lib=$dir/root/opt/usched/lib
+lib=$dir/dest/opt/usched/lib
 run_make install || exit 1
 if command -v pkg-config >/dev/null; then
-	export PKG_CONFIG_LIBDIR="$lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$dir/root"
+	export PKG_CONFIG_LIBDIR="$lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$dir/dest"
 	cflags=$(pkg-config --cflags usched) || exit 1
 	shared=$(pkg-config --libs usched)
 	static=$(pkg-config --libs --static usched | sed 's/-lusched/-l:libusched.a/')
@@ -109,12 +109,12 @@ else
 fi
 
 for page in doc/*.[37]; do
-	installed=$dir/root/opt/usched/man/man${page##*.}/$(basename "$page")
+	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"
 done
 
 run_make uninstall || fail "make uninstall"
-left=$(find "$dir/root" ! -type d; find "$dir/root" -name usched ! -path '*/opt/usched')
+left=$(find "$dir/dest" ! -type d; find "$dir/dest" -name usched ! -path '*/opt/usched')
 [ -z "$left" ] || fail "make uninstall leaves $left"
 
 switch=$(sed -n 's/^SWITCH=//p' "$dir/build/flags")
