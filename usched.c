@@ -606,7 +606,8 @@ static void announce(const struct usched_stack *k, const char *top)
 	const char *low = top - ANNOUNCED;
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
-	if ((uintptr_t)k->k_bottom - here > k->k_size)
+	/* The native stack, which has no name here, needs none of this. */
+	if (k->k_memcheck && (uintptr_t)k->k_bottom - here > k->k_size)
 		VALGRIND_MAKE_MEM_UNDEFINED(low, k->k_bottom - low);
 #else
 	(void)k;

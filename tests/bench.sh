@@ -52,13 +52,15 @@ cell() {		# N R NUMBER-OF-COLUMN: what is in it
 	sed -n "s/^ *$1, *$2, //p" "$out" | cut -d , -f $(($3 + 1)) | tr -d ' '
 }
 
-# The process that wrote its number to FILE must be gone, or be just going.
+# The process that wrote its number to FILE must be gone, or be just going: who does
+# not listen is killed two seconds later.
 gone() {		# FILE
-	for i in 1 2 3 4 5 6 7 8 9 10; do
+	i=0
+	while [ $((i += 1)) -le 50 ]; do
 		kill -0 "$(cat "$1")" 2>/dev/null || return 0
 		sleep 0.2
 	done
-	fail "process $i of ${1##*/} is left behind"
+	fail "process $(cat "$1") of ${1##*/} is left behind"
 }
 
 wait_for() {		# FILE
