@@ -314,19 +314,23 @@ static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail)
 static void settle(struct proc *p, struct proc_thread *t)
 {
 	struct proc_thread *joiner = NULL;
+	bool told;
 
 	if (CAS(&t->t_joiner, &joiner, ENDED))
 		return;
-	if (joiner == DETACHED)
+	if (joiner == DETACHED) {
 		image_record_free(&p->p_procs->r_images, &p->p_images, t);
-	else if (joiner == NATIVE ? !tell_native(p->p_procs, t)
-				  : !CAS(&t->t_joiner, &joiner, TAKEN))
-		settle(p, t);                   /* it has given up: deadlock */
-	else if (joiner == NATIVE)
 		return;
-	else if (joiner->t_stack.u_sched == &p->p_sched)
-		deliver(p, joiner, PROC_MAIL_JOINED);
+	}
+	if (joiner == NATIVE)
+		told = tell_native(p->p_procs, t);
 	else
+		told = CAS(&t->t_joiner, &joiner, TAKEN);
+	if (!told)
+		settle(p, t);                   /* it has given up: deadlock */
+	else if (joiner != NATIVE && joiner->t_stack.u_sched == &p->p_sched)
+		deliver(p, joiner, PROC_MAIL_JOINED);
+	else if (joiner != NATIVE)
 		proc_post(joiner, PROC_MAIL_JOINED);
 }
 

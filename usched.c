@@ -130,7 +130,6 @@ static int  exchange_image(struct usched *s, struct ustack *u, size_t depth);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
 static void evict(struct usched *s, struct usched_stack *k);
-static void count_copy(struct usched *s, size_t size);
 static size_t depth(const struct ustack *u);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
@@ -373,7 +372,7 @@ void usched__load(void)
 
 	memcpy(u->u_top, u->u_image, depth(u));                 /* R1 */
 	ADD(s->s_stats.s_loads, 1);
-	count_copy(s, depth(u));
+	ADD(s->s_stats.s_bytes, depth(u));
 }
 
 /*
@@ -537,12 +536,7 @@ static void evict(struct usched *s, struct usched_stack *k)
 	CHECK(u && u->u_func && depth(u) <= u->u_size);         /* R4, R6 */
 	memcpy(u->u_image, u->u_top, depth(u));
 	ADD(s->s_stats.s_evictions, 1);
-	count_copy(s, depth(u));
-}
-
-static void count_copy(struct usched *s, size_t size)
-{
-	ADD(s->s_stats.s_bytes, size);
+	ADD(s->s_stats.s_bytes, depth(u));
 }
 
 static size_t depth(const struct ustack *u)
