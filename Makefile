@@ -2,7 +2,9 @@
 #
 # make            the library, static and shared, and the benchmark programs
 # make check      builds and runs the tests; installs what they need and is missing
-# make bench      runs the quick benchmark, draws it and prints the tables; likewise
+# make bench      runs the quick benchmark, draws it and prints the tables; likewise.
+#                 WORKLOAD=all for all of them; see scripts/report.sh
+# make peers      builds the benchmark programs of other systems, those that can be
 # make matrix     the tests under many compilers and options; see scripts/matrix.sh
 # make install, uninstall, clean
 #
@@ -40,7 +42,9 @@ switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
 library  := $(modules:%=$(B)/%.o) $(switch:%=$(B)/%.o)
 static   := $(B)/libusched.a
 shared   := $(B)/libusched.so.$(version)
-programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain
+programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
+workloads := ring counters pingpong create alternate memory
+programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 
 ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
@@ -81,8 +85,22 @@ $(B)/rmain: $(B)/rmain.o $(library)
 $(B)/lmain: $(B)/lmain.o $(library)
 	$(link) $(libs)
 
+# The same over the portable switch, whatever SWITCH is.
+$(B)/lmain.setjmp: $(patsubst %,$(B)/%.o,lmain $(modules) arch/setjmp)
+	$(link) $(libs) -lm
+
 $(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain usched image proc rr) $(switch:%=$(B)/%.o)
 	$(link) $(libs)
+
+# Each workload over rr, ll and the dispatcher alone; see bench/thread.h.
+define over
+$(B)/bench/%-$(1): bench/%.c $(library) $(B)/flags
+	@mkdir -p $$(@D)
+	$$(compile) $$(c_flags) -D$(2) $$(LDFLAGS) -o $$@ $$< $$(filter %.o,$$^) $$(libs)
+endef
+$(eval $(call over,rr,BENCH_RR))
+$(eval $(call over,ll,BENCH_LL))
+$(eval $(call over,direct,BENCH_DIRECT))
 
 # Calls that test_fault.c makes fail.
 $(B)/tests/test_fault: wrapped := malloc calloc aligned_alloc mmap mprotect pthread_create
@@ -120,10 +138,16 @@ check:
 	@CC=$(call quote,$(CC)) scripts/install.sh check
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) scripts/check.sh
 
+bench: export WORKLOAD := $(WORKLOAD)
+bench: export FULL := $(FULL)
+bench: export DIR := $(DIR)
 bench:
 	@CC=$(call quote,$(CC)) scripts/install.sh bench
 	+@$(MAKE) -s --no-print-directory all
-	@B=$(call quote,$(B)) scripts/cycle.sh
+	@B=$(call quote,$(B)) scripts/report.sh
+
+peers:
+	+@$(MAKE) --no-print-directory -C bench/peers B=$(call quote,$(abspath $(B)))
 
 matrix:
 	@CC=$(call quote,$(CC)) scripts/install.sh matrix
@@ -156,5 +180,5 @@ uninstall:
 clean:
 	rm -rf $(B)
 
-.PHONY: all programs tests check bench matrix install uninstall clean force
+.PHONY: all programs tests check bench peers matrix install uninstall clean force
 .DELETE_ON_ERROR:

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# bench.sh: runs the benchmark programs over a sweep of sizes. The seconds they
-# measure go to standard output as comma-separated values, a row for each size
-# and a column for each implementation, and to a directory of results, beside a
-# description of the machine. graph.py makes pictures and tables of them. See
-# usage() for the options.
+# bench.sh: runs the benchmark programs. What they measure goes to standard output as
+# comma-separated values, a row for each size and run and a column for each
+# implementation, and to a directory of results, beside a description of the
+# machine. graph.py makes pictures and tables of them. See usage() for the options,
+# and bench/workloads.sh for what is run.
 #
 # Nothing that was measured is lost: a program that fails leaves `fail:reason' in
 # its cell and the sweep goes on; a row is written as soon as it is complete; and
@@ -19,64 +19,39 @@ me=${0##*/}
 root=$(cd "$(dirname "$0")" && pwd) || exit 1
 BUILD=${BUILD:-$root/build}
 PROCS=${PROCS:-$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)}
-workload=cycle
-
-# The implementations. This is the place, and the only one, to add a column: its
-# name in `columns', which is also their order, and in command_for() its program,
-# a path within $BUILD, with arguments. The programs of other systems (POSIX, GO,
-# GO1T, RUST, C++, C++1T) go here. A program prints the seconds and nothing else.
-columns='U U1K U10K U1T U1TS UL'
-
-command_for() {		# COLUMN N R M
-	case $1 in
-	U)	echo "rmain $2 $3 $4 0 $PROCS" ;;
-	U1K)	echo "rmain $2 $3 $4 1000 $PROCS" ;;
-	U10K)	echo "rmain $2 $3 $4 10000 $PROCS" ;;
-	U1T)	echo "rmain $2 $3 $4 0 1" ;;
-	U1TS)	echo "rmain.1t $2 $3 $4 0 1" ;;
-	UL)	echo "lmain $2 $3 $4 0 $PROCS" ;;
-	esac
-}
-
-# The sweep: R cycles of N threads that send `messages' in all, but each cycle
-# makes at least `least' rounds. The quick one takes every third R from the second
-# on, so that its largest, 800,000 threads, is no burden for a small machine.
-lengths='2 8'
-sizes='2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000'
-messages=8000000
-least=100
-limit=			# seconds a program may take
-quick_sizes='4 100 5000 100000'
-quick_messages=2000000
-quick_least=10
-
-rounds() {		# N R
-	echo $((messages / $1 / $2 + least))
-}
+# shellcheck source=bench/workloads.sh
+. "$root/bench/workloads.sh" || exit 1
 
 usage() {
 	cat <<-END
-	usage: $me [--quick] [--only COLUMNS] [-n RUNS] [--limit SECONDS] [-o DIR]
+	usage: $me [--workload NAMES] [--quick] [--only COLUMNS] [-n RUNS]
+	                [--limit SECONDS] [-o DIR]
 
-	Runs the $workload benchmark and prints the seconds that it took.
+	Runs benchmarks and prints the seconds that they took.
 
-	  --quick          a third of the sizes and less work: under two minutes
-	  --only COLUMNS   only these, separated by commas, of
-	                   $(echo "$columns" | tr ' ' ,)
-	  -n RUNS          repeat the whole sweep RUNS times (1)
+	  --workload NAMES one or several (cycle), separated by commas, of
+	                   $(echo "$workloads" | tr ' ' ,)
+	                   or all
+	  --quick          fewer sizes and less work: cycle in under two minutes
+	  --only COLUMNS   only these implementations, separated by commas
+	  -n RUNS          repeat each workload RUNS times (cycle, blocks: 1; the others
+	                   5, quick: 3)
 	  --limit SECONDS  stop a program that takes longer (300; quick: 30)
 	  -o DIR           keep the results in DIR (results/<date>-<host>)
+	  --columns        print the columns of each workload, and end
 	  -h, --help       print this
 
-	Results: DIR/$workload.csv, what is printed; DIR/machine.txt, where and how it
+	Results: DIR/WORKLOAD.csv, what is printed; DIR/machine.txt, where and how it
 	was measured; DIR/failures.txt, what programs that failed had to say.
 
-	A cell is the seconds, or fail:missing (there is no such program),
-	fail:exit-STATUS, fail:killed-SIGNAL, fail:memory, fail:timeout,
-	fail:output (not a number of seconds) or fail:interrupted.
+	A cell is the seconds (memory: bytes per thread; blocks: how often threads have
+	blocked), followed by @SIZE if the last parameter was smaller than that of the row;
+	or fail:missing (no such program; other systems are skipped), fail:exit-STATUS, fail:killed-SIGNAL,
+	fail:memory, fail:timeout, fail:output (not a number), fail:answer (a wrong one)
+	or fail:interrupted.
 
 	Environment: BUILD, the directory of the programs (build);
-	PROCS, the processors for U, U1K, U10K and UL (those there are).
+	PROCS, the processors for U, U1K, U10K, UL, GO, RUST and C++ (those there are).
 	END
 }
 
@@ -98,61 +73,106 @@ need_number() {		# WHAT VALUE
 	esac
 }
 
-# The names of the list $only, in the order of the table, to `chosen'.
-choose() {
-	chosen=
-	for column in $columns; do
-		case ",$only," in
-		*",$column,"*) chosen="$chosen $column" ;;
-		esac
+# member WORD LIST: is it one of these?
+member() {
+	case " $2 " in
+	*" $1 "*) ;;
+	*) false ;;
+	esac
+}
+
+choose_workloads() {
+	[ "$loads" != all ] || loads=$workloads
+	loads=$(echo "$loads" | tr , ' ')
+	for load in $loads; do
+		member "$load" "$workloads" ||
+			usage_error "no workload '$load'; there are: $workloads"
 	done
-	for column in $(echo "$only" | tr , ' '); do
-		case " $columns " in
-		*" $column "*) ;;
-		*) usage_error "no column '$column'; there are: $columns" ;;
-		esac
+	[ -n "$loads" ] || usage_error "--workload wants at least one of: $workloads"
+}
+
+check_columns() {
+	all=
+	for load in $loads; do
+		all="$all $(columns_of "$load")"
 	done
-	[ -n "$chosen" ] || usage_error "--only wants at least one of: $columns"
+	for column in $only; do
+		member "$column" "$all" ||
+			usage_error "no column '$column'; there are:$all"
+	done
+}
+
+# The columns of a workload that are run, in the order of the table, to `chosen'; other
+# systems of which there is no program are left out, and go to `absent'.
+choose() {		# WORKLOAD
+	chosen='' absent=''
+	for column in $(columns_of "$1"); do
+		[ -z "$only" ] || member "$column" "$only" || continue
+		program=$(command_for "$1" "$column" 2 2 1)
+		program=${program%% *}
+		case $program in
+		peers/*)
+			[ -x "$BUILD/$program" ] || {
+				absent="$absent $column"
+				continue
+			}
+			;;
+		esac
+		chosen="$chosen $column"
+	done
 }
 
 options() {		# ARGUMENTS
-	quick=no only=$(echo "$columns" | tr ' ' ,) runs=1 dir=
+	quick=no loads=cycle only='' runs='' limit='' dir=''
 	while [ $# -gt 0 ]; do
 		case $1 in
-		--only=* | --limit=*)
+		--workload=* | --only=* | --limit=*)
 			option=${1%%=*} value=${1#*=}
 			shift
 			set -- "$option" "$value" "$@"
 			;;
-		--only | --limit | -n | -o)
+		--workload | --only | --limit | -n | -o)
 			[ $# -gt 1 ] || usage_error "$1 wants a value"
 			;;
 		esac
 		case $1 in
+		--workload) loads=$2; shift ;;
 		--quick) quick=yes ;;
-		--only) only=$2; shift ;;
+		--only)
+			only=$(echo "$2" | tr , ' ')
+			[ -n "${only# }" ] || usage_error "--only wants at least one column"
+			shift
+			;;
 		--limit) limit=$2; need_number "$1" "$2"; shift ;;
 		-n) runs=$2; need_number "$1" "$2"; shift ;;
 		-o) dir=$2; [ -n "$dir" ] || usage_error "-o wants a name"; shift ;;
+		--columns) print_columns; exit 0 ;;
 		-h | --help) usage; exit 0 ;;
 		*) usage_error "what is '$1'?" ;;
 		esac
 		shift
 	done
-	choose
+	choose_workloads
+	check_columns
 	need_number PROCS "$PROCS"
-	if [ $quick = yes ]; then
-		sizes=$quick_sizes messages=$quick_messages least=$quick_least
-		limit=${limit:-30}
-	fi
+	[ $quick = no ] || limit=${limit:-30}
 	limit=${limit:-300}
+}
+
+print_columns() {
+	for load in $workloads; do
+		echo "$load: $(columns_of "$load")"
+	done
 }
 
 # A sweep of nothing but fail:missing helps nobody: it is a build that was forgotten.
 check_programs() {
-	for column in $chosen; do
-		program=$(command_for "$column" 2 2 1)
-		[ ! -x "$BUILD/${program%% *}" ] || return 0
+	for load in $loads; do
+		choose "$load"
+		for column in $chosen; do
+			program=$(command_for "$load" "$column" 2 2 1)
+			[ ! -x "$BUILD/${program%% *}" ] || return 0
+		done
 	done
 	fatal "no program to run in '$BUILD': run 'make' first, or set BUILD"
 }
@@ -161,7 +181,9 @@ check_programs() {
 make_directories() {
 	if [ -n "$dir" ]; then
 		mkdir -p -- "$dir" || exit 1
-		[ ! -e "$dir/$workload.csv" ] || fatal "'$dir/$workload.csv' exists"
+		for load in $loads; do
+			[ ! -e "$dir/$load.csv" ] || fatal "'$dir/$load.csv' exists"
+		done
 	else
 		mkdir -p -- "$root/results" || exit 1
 		host=$(uname -n | tr -c 'A-Za-z0-9.\n' -)
@@ -232,41 +254,40 @@ machine() {
 	$(built_with)
 	usched: $(version)
 	commit: $(commit)
-	workload: $workload
-	columns:$chosen
-	runs: $runs
+	workloads: $loads
 	quick: $quick
 	limit: $limit s
 	PROCS: $PROCS
 	load at start: $(load_average)
 	END
+	sed 's/^/peer: /' "$BUILD/peers/versions" 2>/dev/null
+	sed 's/^/skipped: /' "$BUILD/peers/skipped" 2>/dev/null
 }
 
-count_work() {
-	all=0 sent=0
-	for n in $lengths; do
-		for r in $sizes; do
-			all=$((all + n * r * $(rounds "$n" "$r")))
-		done
+count_cells() {
+	cells=0 done=0
+	for load in $loads; do
+		choose "$load"
+		# shellcheck disable=SC2086 # one word for each column
+		set -- $chosen
+		points=$(points_of "$load" | wc -l)
+		cells=$((cells + $# * points * ${runs:-$(runs_of "$load")}))
 	done
-	# shellcheck disable=SC2086 # one word for each column
-	set -- $chosen
-	all=$((all * $# * runs))
 }
 
-# The time left supposes that a message takes as long as those sent so far.
+# The time left supposes that a cell takes as long as those so far.
 progress() {
 	[ -t 2 ] || return 0
-	if [ $sent -gt 0 ]; then
+	if [ $done -gt 0 ]; then
 		left=$(($(date +%s) - started))
-		left=$((left * (all - sent) / sent))
+		left=$((left * (cells - done) / done))
 		left="about $((left / 60)) min $((left % 60)) s left"
 	else
 		left='time left unknown yet'
 	fi
 	clear_progress
-	printf '%s' "run $run of $runs, N $n, R $r, $column: " \
-		"$((sent * 100 / all))% done, $left" >&2
+	printf '%s' "$workload, run $run of $repeat, $size, $column: " \
+		"$((done * 100 / cells))% done, $left" >&2
 }
 
 clear_progress() {
@@ -288,13 +309,17 @@ stop_child() {
 	kill "$child"
 } 2>/dev/null
 
-# Runs a column's program; seconds or fail:reason to `cell'. The command timeout
-# kills also a program that has stopped listening, and what it has started. And if we
-# are killed, without a chance to stop it, the program ends at its limit.
-measure() {		# COLUMN N R M
-	size="N=$2 R=$3 M=$4"
-	# shellcheck disable=SC2046 # the words of the command
-	set -- $(command_for "$@")
+# Runs a column's program; what it measured or fail:reason to `cell'. The command
+# timeout kills also a program that has stopped listening, and what it has started. And
+# if we are killed, without a chance to stop it, the program ends at its limit.
+measure() {		# COLUMN ARGUMENT...
+	column=$1
+	shift
+	shrink "$@"
+	# shellcheck disable=SC2086 # the words of the arguments
+	answer=$(answer_of "$workload" $arguments)
+	# shellcheck disable=SC2046,SC2086 # the words of the command
+	set -- $(command_for "$workload" "$column" $arguments)
 	program=$BUILD/$1
 	shift
 	: >"$tmp/err"
@@ -315,14 +340,24 @@ measure() {		# COLUMN N R M
 	case $cell in
 	fail:interrupted) ;;
 	fail:*) explain ;;
+	*) cell=$cell$shrunk ;;
 	esac
+}
+
+# The arguments, of which the last is no more than what the system can be asked for.
+shrink() {		# ARGUMENT...
+	arguments=$* shrunk=
+	most=$(most_of "$workload" "$column")
+	last=${arguments##* }
+	[ -n "$most" ] && [ "$most" -lt "$last" ] || return 0
+	arguments="${arguments%"$last"}$most" shrunk=@$most
 }
 
 judge() {		# STATUS ELAPSED
 	if [ -n "$stopped" ]; then
 		cell=fail:interrupted
 	elif [ "$1" -eq 0 ]; then
-		check_seconds
+		check_output
 	elif [ "$2" -ge "$limit" ] && { [ "$1" -eq 124 ] || [ "$1" -gt 128 ]; }; then
 		cell=fail:timeout
 	elif [ "$1" -gt 128 ]; then
@@ -334,67 +369,113 @@ judge() {		# STATUS ELAPSED
 	fi
 }
 
-check_seconds() {
+# A positive number on the first line, and the answer, if there is one, on another.
+check_output() {
 	cell=$(head -c 100 "$tmp/out" | tr '\0' '?')
+	newline='
+'
+	case $cell in
+	*"$newline"*) found=${cell#*"$newline"} cell=${cell%%"$newline"*} ;;
+	*) found= ;;
+	esac
 	case $cell in
 	*[!0-9.]* | *.*.* | .* | *.) cell=fail:output ;;
-	*[1-9]*) ;;
+	*[1-9]*) [ "$found" = "$answer" ] || cell=fail:answer ;;
 	*) cell=fail:output ;;
 	esac
+	[ "$cell" != fail:answer ] || [ -n "$answer" ] || cell=fail:output
 }
 
 explain() {
-	line="$column $size: $cell"
-	if [ "$cell" = fail:missing ]; then
-		line="$line: $program"
-	elif [ "$cell" = fail:output ]; then
-		line="$line: $(head -c 100 "$tmp/out" | head -n 1 | tr -cd ' -~')"
-	elif [ -s "$tmp/err" ]; then
-		line="$line: $(head -c 1000 "$tmp/err" | head -n 1)"
-	fi
+	line="$workload: $column $size: $cell"
+	case $cell in
+	fail:missing) line="$line: $program" ;;
+	fail:output | fail:answer)
+		line="$line: $(head -c 100 "$tmp/out" | tr '\n' ' ' | tr -cd ' -~')" ;;
+	*)	[ ! -s "$tmp/err" ] ||
+			line="$line: $(head -c 1000 "$tmp/err" | head -n 1)" ;;
+	esac
 	printf '%s\n' "$line" >>"$dir/failures.txt"
 	clear_progress
 	printf '%s: %s\n' "$me" "$line" >&2
 }
 
+tell_absent() {
+	echo "skipped of $workload:$absent" >>"$dir/machine.txt"
+	clear_progress
+	echo "$me: $workload: skipped$absent: 'make peers' builds those that it can," \
+		"and says what to install" >&2
+}
+
 # A line of the results; to the file first, for who reads standard output may be gone.
-csv() {			# N R M CELL...
-	line=$(printf '%7s, %7s, %7s' "$1" "$2" "$3")
-	shift 3
-	line=$line$(printf ', %12s' "$@")
+# But for cycle, whose form is as old as the benchmark, it begins with the workload.
+csv() {			# CELLS-OF-PARAMETERS CELL...
+	line=$([ "$workload" = cycle ] || printf '%9s, ' "$workload"
+		# shellcheck disable=SC2086 # one word for each parameter
+		printf '%7s, ' $1)
+	shift
+	line=$line$(printf '%12s, ' "$@")
+	line=${line%, }
 	clear_progress
 	printf '%s\n' "$line" >>"$dir/$workload.csv" &&
 		printf '%s\n' "$line" || stopped=${stopped:-cannot write}
 }
 
+# What a size is called: N=2 R=4 M=100.
+describe() {		# ARGUMENT...
+	size=
+	for name in $(parameters_of "$workload"); do
+		size="$size${size:+ }$name=$1"
+		shift
+	done
+}
+
 # One row. Nothing is written if not a single cell could be measured.
-row() {
-	m=$(rounds "$n" "$r")
-	cells='' some=no
+row() {			# ARGUMENT...
+	row='' some=no
+	describe "$@"
 	for column in $chosen; do
 		if [ -n "$stopped" ]; then
 			cell=fail:interrupted
 		else
 			progress
-			measure "$column" "$n" "$r" "$m"
-			sent=$((sent + n * r * m))
+			measure "$column" "$@"
+			done=$((done + 1))
 		fi
 		[ "$cell" = fail:interrupted ] || some=yes
-		cells="$cells $cell"
+		row="$row $cell"
 	done
 	# shellcheck disable=SC2086 # one word for each cell
-	[ $some = no ] || csv "$n" "$r" "$m" $cells
+	[ $some = no ] || csv "$*" $row
 }
 
+# All sizes once, with a header before the first, and in cycle before each new N.
 sweep() {
-	for n in $lengths; do
+	before=
+	for point in $(points_of "$workload" | tr ' ' .); do
 		[ -z "$stopped" ] || return 0
+		# shellcheck disable=SC2046 # one word for each parameter
+		set -- $(echo "$point" | tr . ' ')
+		heading=$([ "$workload" != cycle ] || echo "$1")
 		# shellcheck disable=SC2086 # one word for each column
-		csv N R M $chosen
-		for r in $sizes; do
-			[ -z "$stopped" ] || return 0
-			row
-		done
+		[ "$heading" = "$before" ] || csv "$(parameters_of "$workload")" $chosen
+		before=$heading
+		[ -z "$stopped" ] || return 0
+		row "$@"
+	done
+}
+
+run_workload() {	# NAME
+	workload=$1
+	choose "$workload"
+	[ -z "$absent" ] || tell_absent
+	[ -n "$chosen" ] || return 0
+	unset BLOCKS
+	[ "$workload" != blocks ] || export BLOCKS=1
+	repeat=${runs:-$(runs_of "$workload")} run=1
+	while [ $run -le "$repeat" ] && [ -z "$stopped" ]; do
+		sweep
+		run=$((run + 1))
 	done
 }
 
@@ -425,11 +506,9 @@ for signal in HUP INT PIPE TERM; do
 done
 make_directories
 machine >"$dir/machine.txt"
-count_work
+count_cells
 started=$(date +%s)
-run=1
-while [ $run -le "$runs" ] && [ -z "$stopped" ]; do
-	sweep
-	run=$((run + 1))
+for load in $loads; do
+	run_workload "$load"
 done
 finish

@@ -23,15 +23,16 @@
  *
  * Only the seconds go to standard output. In the environment, USCHED_STACKS sets
  * the number of stacks of a processor ("native" for none but the native stack),
- * and USCHED_STATS has the dispatchers' counters printed on standard error.
+ * USCHED_STATS has the dispatchers' counters printed on standard error, and BLOCKS
+ * has the program print, instead of the seconds, how often threads have blocked
+ * and let others run.
  */
-#include <errno.h>
+#define BENCH_PROGRAM CYCLE_PROGRAM
+
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "bench.h"
 
 enum {
 	THREAD_BYTES = 320,             /* of a thread with D = 0, all included */
@@ -50,13 +51,7 @@ static struct ustack **thread;          /* of cycle c, the i-th at [c * n + i] *
 static struct ustack *conductor;
 static size_t arrived, finished;        /* threads; cycles. Atomic */
 static double seconds;
-
-static void fail(const char *what, int rc)
-{
-	fprintf(stderr, "%s: %s: %s\n", CYCLE_PROGRAM,
-		rc == -ENOMEM ? "not enough memory" : what, strerror(-rc));
-	_Exit(1);
-}
+static uint64_t blocks;
 
 static void wait_message(void)
 {
@@ -64,14 +59,6 @@ static void wait_message(void)
 
 	if (rc)
 		fail("wait", rc);
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static size_t count(size_t *counter)
@@ -136,15 +123,25 @@ static void member(void *index)
 		relay((uintptr_t)index);
 }
 
+static uint64_t count_blocks(void)
+{
+	struct usched_stats s;
+
+	CYCLE_(stats)(sched, &s);
+	return s.s_switches - s.s_launches;
+}
+
 static void conduct(void *unused)
 {
 	(void)unused;
 	wait_message();
+	blocks = count_blocks();
 	seconds = now();
 	for (size_t c = 0; c < arg.r && c < arg.p; c++)
 		CYCLE_(wake)(thread[c * arg.n]);
 	wait_message();
 	seconds = now() - seconds;
+	blocks = count_blocks() - blocks;
 }
 
 static void usage(void)
@@ -159,18 +156,6 @@ static void usage(void)
 		"Prints the seconds it takes to send N * R * M messages.\n",
 		CYCLE_PROGRAM);
 	exit(2);
-}
-
-static size_t number(const char *text, size_t least, size_t most)
-{
-	char *end;
-	unsigned long long value;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
-		usage();
-	return (size_t)value;
 }
 
 /* Bytes of memory that can be had without swapping, or SIZE_MAX if unknown. */
@@ -224,11 +209,8 @@ static void print_stats(void)
 		s.s_deepest, s.s_images, s.s_image_bytes);
 }
 
-int main(int argc, char **argv)
+static void read_arguments(int argc, char **argv)
 {
-	struct proc_conf conf = { 0 };
-	int rc;
-
 	if (argc != 6)
 		usage();
 	arg.n = number(argv[1], 2, SIZE_MAX);
@@ -238,14 +220,28 @@ int main(int argc, char **argv)
 	arg.p = (unsigned)number(argv[5], 1, INT_MAX);
 	check_memory();
 	arg.p = cycle_processors(arg.p, arg.r);
-	conf.c_processors = arg.p;
-	conf.c_stacks = stacks();
-	conf.c_stack_size = arg.d + STACK_SLACK;
+}
+
+static void create(void)
+{
+	struct proc_conf conf = {
+		.c_processors = arg.p,
+		.c_stacks     = stacks(),
+		.c_stack_size = arg.d + STACK_SLACK,
+	};
+	int rc;
+
 	if (conf.c_stacks != PROC_NATIVE && conf.c_stack_size < 256 << 10)
 		conf.c_stack_size = 0;
 	rc = CYCLE_(create)(&sched, &conf);
 	if (rc)
 		fail("no scheduler", rc);
+}
+
+static void start(void)
+{
+	int rc;
+
 	thread = calloc(arg.n * arg.r, sizeof *thread);
 	if (!thread)
 		fail("threads", -ENOMEM);
@@ -254,6 +250,15 @@ int main(int argc, char **argv)
 		rc = cycle_start(i / arg.n, member, (void *)(uintptr_t)i, NULL);
 	if (rc)
 		fail("start", rc);
+}
+
+int main(int argc, char **argv)
+{
+	int rc;
+
+	read_arguments(argc, argv);
+	create();
+	start();
 	rc = CYCLE_(join)(conductor);
 	if (getenv("USCHED_STATS"))
 		print_stats();
@@ -262,6 +267,9 @@ int main(int argc, char **argv)
 	if (rc)
 		fail("join", rc);
 	free(thread);
-	printf("%f\n", seconds);
+	if (getenv("BLOCKS"))
+		printf("%" PRIu64 "\n", blocks);
+	else
+		printf("%f\n", seconds);
 	return 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# install.sh check|bench|matrix: sees to it that what `make' of that name needs is there.
+# install.sh check|bench|matrix|peers: sees to it that what `make' of that name needs is there.
 # What is missing is named and then installed through apt where there is apt, and
 # Python packages in .venv. Elsewhere, it says what to install. If nothing is
 # missing, nothing is done.
@@ -15,6 +15,11 @@ packages=               # and all packages to install: for that, and what is of 
 
 exists() {
 	command -v "$1" >/dev/null 2>&1
+}
+
+# installed PACKAGE: says dpkg so?
+installed() {
+	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q ' installed$'
 }
 
 # compiles HEADER [OPTION]: does a program with that header build?
@@ -83,6 +88,12 @@ look() {
 		exists python3 || must "Python 3, as 'python3'" python3
 		has_matplotlib || python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ||
 			must "Python's modules venv and ensurepip" python3-venv
+		;;
+	peers)
+		# Each is of use; what is missing in the end is skipped.
+		while read -r package; do
+			installed "$package" || useful "$package"
+		done <bench/peers/packages
 		;;
 	esac
 }

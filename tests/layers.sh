@@ -28,7 +28,15 @@ rr.h:           usched.h proc.h
 rr.c:           rr.h
 ll.h:           usched.h proc.h
 ll.c:           ll.h
-bench/cycle.h:
+bench/bench.h:
+bench/cycle.h:  bench.h
+bench/thread.h: bench.h ../usched.h ../rr.h ../ll.h
+bench/ring.c:   thread.h
+bench/counters.c:       thread.h
+bench/pingpong.c:       thread.h
+bench/create.c: thread.h
+bench/alternate.c:      thread.h
+bench/memory.c: thread.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'
 
@@ -48,7 +56,7 @@ includes() {
 	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
 }
 
-for file in *.[ch] arch/* bench/*.h; do
+for file in *.[ch] arch/* bench/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
 		allowed=

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench.h: what the benchmark programs share: errors, arguments, the clock. Who
+ * includes it defines BENCH_PROGRAM, the program's name, and usage().
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Says on standard error what the arguments are, and exits with status 2. */
+static void usage(void);
+
+/* Ends the program, from within a thread or not; rc is a negative errno value. */
+static inline void fail(const char *what, int rc)
+{
+	fprintf(stderr, "%s: %s: %s\n", BENCH_PROGRAM,
+		rc == -ENOMEM ? "not enough memory" : what, strerror(-rc));
+	_Exit(1);
+}
+
+/* Seconds since some time ago. */
+static inline double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static inline size_t number(const char *text, size_t least, size_t most)
+{
+	char *end;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
+		usage();
+	return (size_t)value;
+}
+
+#endif /* BENCH_BENCH_H */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory.c: so many threads block at a shallow depth, all at a time. Prints the bytes
+ * by which the resident memory of the process has grown for each, and how many there
+ * were: each is resumed and ends.
+ */
+#define BENCH_PROGRAM "memory"
+
+#include <unistd.h>
+
+#include "thread.h"
+
+static size_t threads;
+static size_t ended;
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: %s THREADS\n", BENCH_PROGRAM);
+	exit(2);
+}
+
+static void block(void *unused)
+{
+	(void)unused;
+	bench_hand(bench_main);
+	ended++;
+	bench_last(bench_main);
+}
+
+/* Bytes. */
+static double resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long pages;
+
+	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
+		fail("/proc/self/statm", -ENOTSUP);
+	fclose(file);
+	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void workload(void)
+{
+	double bytes = resident();
+	struct ustack **thread = malloc(threads * sizeof *thread);
+
+	if (!thread)
+		fail("threads", -ENOMEM);
+	for (size_t i = 0; i < threads; i++) {
+		thread[i] = bench_start(block, NULL);
+		bench_begin(thread[i]);
+	}
+	bytes = resident() - bytes;
+	for (size_t i = 0; i < threads; i++) {
+		bench_hand(thread[i]);
+		bench_done(thread[i]);
+	}
+	free(thread);
+	printf("%f\n%zu\n", bytes / (double)threads, ended);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		usage();
+	threads = number(argv[1], 1, SIZE_MAX / sizeof(struct ustack *));
+	bench_run();
+	return 0;
+}

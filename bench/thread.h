@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * thread.h: what ring.c, counters.c, pingpong.c, create.c, alternate.c and memory.c are
+ * written with, so that each is the same work over
+ *
+ *   BENCH_RR       rr with one processor; to hand over is to wake and wait
+ *   BENCH_LL       ll with one processor, all threads in one group
+ *   BENCH_DIRECT   the dispatcher alone, which hands over without asking a scheduler:
+ *                  the three call-backs below are all there is
+ *
+ * one of which is defined. The workload, workload(), runs as a thread itself.
+ */
+#ifndef BENCH_THREAD_H
+#define BENCH_THREAD_H
+
+#include "bench.h"
+
+struct ustack;
+
+/* What the program does. It prints the result. */
+static void workload(void);
+
+/* The thread that runs workload(). */
+static struct ustack *bench_main;
+
+static inline void bench_check(const char *what, int rc)
+{
+	if (rc)
+		fail(what, rc);
+}
+
+/*
+ * What there is for a thread, in each of the three forms:
+ *
+ *   bench_run()             runs workload() and frees everything.
+ *   bench_start(func, arg)  a new thread.
+ *   bench_begin(u)          lets a new thread run, and blocks the caller until
+ *                           somebody hands over to it.
+ *   bench_hand(u)           the same for a thread that has blocked in bench_hand().
+ *   bench_yield(u)          lets others run before the caller goes on; u is the only
+ *                           other there is.
+ *   bench_last(u)           the caller ends now, and u, which is blocked, goes on.
+ *   bench_drop(u)           ends a thread that is blocked in bench_hand(); where that
+ *                           takes its help it returns from there, and has to end.
+ *   bench_done(u)           u has called bench_last(): frees it.
+ */
+#ifdef BENCH_DIRECT
+
+#include "../usched.h"
+
+enum {
+	BENCH_STACKS     = 64,          /* as many as rr and ll have */
+	BENCH_STACK_SIZE = 64 << 10,
+	BENCH_IMAGE      = 208,         /* bytes; with struct ustack, 256 */
+};
+
+struct bench_thread {
+	struct ustack stack;            /* first */
+	char          image[BENCH_IMAGE];
+};
+
+static struct usched bench_sched;
+static struct ustack *bench_next;       /* who goes on when a thread ends */
+
+static struct ustack *bench_choose(struct usched *s)
+{
+	(void)s;
+	return bench_next;
+}
+
+static void *bench_alloc(struct usched *s, struct ustack *u, size_t *size)
+{
+	(void)s;
+	(void)u;
+	return malloc(*size);
+}
+
+static void bench_free(struct usched *s, struct ustack *u, void *image, size_t size)
+{
+	(void)s;
+	(void)size;
+	if (image != ((struct bench_thread *)(void *)u)->image)
+		free(image);
+}
+
+static void bench_ended(struct usched *s, struct ustack *u)
+{
+	(void)s;
+	free(u);
+}
+
+static inline struct ustack *bench_start(void (*func)(void *), void *arg)
+{
+	struct bench_thread *t = malloc(sizeof *t);
+
+	if (!t)
+		fail("threads", -ENOMEM);
+	bench_check("start", ustack_init(&bench_sched, &t->stack, func, arg,
+					 t->image, sizeof t->image));
+	return &t->stack;
+}
+
+static inline void bench_hand(struct ustack *u)
+{
+	bench_check("switch", ustack_switch(u));
+}
+
+static inline void bench_begin(struct ustack *u)
+{
+	bench_hand(u);
+}
+
+static inline void bench_yield(struct ustack *u)
+{
+	bench_hand(u);
+}
+
+static inline void bench_last(struct ustack *u)
+{
+	bench_next = u;
+}
+
+static inline void bench_drop(struct ustack *u)
+{
+	bench_check("abort", ustack_abort(u));
+}
+
+static inline void bench_done(struct ustack *u)
+{
+	(void)u;
+}
+
+static void bench_entry(void *unused)
+{
+	(void)unused;
+	workload();
+	bench_last(NULL);
+}
+
+/* The portable switch has no use for stacks, and says so. */
+static void bench_lend(char *stacks)
+{
+	for (size_t i = 0; i < BENCH_STACKS; i++) {
+		int rc = usched_lend(&bench_sched, stacks + i * BENCH_STACK_SIZE,
+				     BENCH_STACK_SIZE);
+
+		if (rc && rc != -ENOTSUP)
+			fail("stacks", rc);
+	}
+}
+
+static void bench_run(void)
+{
+	char *stacks = aligned_alloc(64, (size_t)BENCH_STACKS * BENCH_STACK_SIZE);
+
+	if (!stacks)
+		fail("stacks", -ENOMEM);
+	bench_sched.s_next = bench_choose;
+	bench_sched.s_alloc = bench_alloc;
+	bench_sched.s_free = bench_free;
+	bench_sched.s_done = bench_ended;
+	bench_check("no dispatcher", usched_init(&bench_sched));
+	bench_lend(stacks);
+	bench_main = bench_start(bench_entry, NULL);
+	bench_next = bench_main;
+	bench_check("run", usched_run(&bench_sched));
+	bench_check("end", usched_fini(&bench_sched));
+	free(stacks);
+}
+
+#else
+
+#ifdef BENCH_RR
+#include "../rr.h"
+#define BENCH_(name)       rr_##name
+#define BENCH_START(...)   rr_start(bench_sched, __VA_ARGS__)
+static struct rr *bench_sched;
+#else
+#include "../ll.h"
+#define BENCH_(name)       ll_##name
+#define BENCH_START(...)   ll_start(bench_sched, bench_group, __VA_ARGS__)
+static struct ll *bench_sched;
+static struct ll_group *bench_group;
+#endif
+
+static inline struct ustack *bench_start(void (*func)(void *), void *arg)
+{
+	struct ustack *u;
+
+	bench_check("start", BENCH_START(func, arg, &u));
+	return u;
+}
+
+static inline void bench_begin(struct ustack *u)
+{
+	(void)u;
+	bench_check("wait", BENCH_(wait)());
+}
+
+static inline void bench_hand(struct ustack *u)
+{
+	bench_check("wake", BENCH_(wake)(u));
+	bench_check("wait", BENCH_(wait)());
+}
+
+static inline void bench_yield(struct ustack *u)
+{
+	(void)u;
+	bench_check("yield", BENCH_(yield)());
+}
+
+static inline void bench_last(struct ustack *u)
+{
+	bench_check("wake", BENCH_(wake)(u));
+}
+
+static inline void bench_done(struct ustack *u)
+{
+	bench_check("join", BENCH_(join)(u));
+}
+
+static inline void bench_drop(struct ustack *u)
+{
+	bench_last(u);
+	bench_done(u);
+}
+
+static void bench_entry(void *unused)
+{
+	(void)unused;
+	bench_main = ustack_self();
+	workload();
+}
+
+static void bench_run(void)
+{
+	struct proc_conf conf = { .c_processors = 1 };
+	struct ustack *u;
+
+	bench_check("no scheduler", BENCH_(create)(&bench_sched, &conf));
+#ifdef BENCH_LL
+	bench_group = ll_group(bench_sched);
+#endif
+	u = bench_start(bench_entry, NULL);
+	bench_check("join", BENCH_(join)(u));
+	bench_check("destroy", BENCH_(destroy)(bench_sched));
+}
+
+#endif /* BENCH_DIRECT */
+
+#endif /* BENCH_THREAD_H */

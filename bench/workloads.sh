@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh disable=SC2034,SC2154 # it shares variables with bench.sh
+#
+# workloads.sh: what bench.sh runs; it reads this file. These are tables: the
+# workloads, the columns of each, which are the implementations, how large they are run,
+# what programs to call, and what these must answer. This is the place, and the
+# only one, to add a column: its name in columns_of(), which is also their order, and
+# its program, a path within $BUILD, with arguments, in command_for().
+#
+# What each workload is, and what programs print: peers/README.md.
+
+workloads='cycle ring counters pingpong create alternate memory blocks'
+
+parameters_of() {	# WORKLOAD
+	case $1 in
+	cycle | blocks)	echo N R M ;;
+	ring)		echo passes ;;
+	counters)	echo counters calls ;;
+	pingpong)	echo pairs ;;
+	create)		echo threads ;;
+	alternate)	echo repetitions yields ;;
+	memory)		echo threads ;;
+	esac
+}
+
+# Ours begin with U; doc/benchmarks.md says what the names stand for.
+columns_of() {		# WORKLOAD
+	case $1 in
+	cycle)		echo U U1K U10K U1T U1TS UL UJ \
+				POSIX GO GO1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
+	ring)		echo U1T UL UD MACROS MACROS-WORST \
+				POSIX GO HASKELL LWT ERLANG LUA LUAJIT PYTHON ;;
+	counters)	echo U1T UL UD CALLS MACROS C++20 COROSENSEI GENERATOR-RS \
+				COROUTINE2 LUA LUAJIT PYTHON GREENLET ;;
+	pingpong)	echo U1T UL UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST BOOST-FP \
+				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
+	create)		echo U1T UL UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST \
+				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
+	alternate)	echo U1T UL UD LISP POSIX ;;
+	memory)		echo U1T UL UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
+				BOOST BOOST-FIBER UCONTEXT POSIX GO HASKELL LWT ERLANG \
+				LISP LUA LUAJIT PYTHON GREENLET ;;
+	blocks)		echo U1T U1TS UL POSIX RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
+	esac
+}
+
+# The sizes of a sweep, a line each. In cycle, R cycles of N threads send so many
+# messages in all, but each cycle makes at least a number of rounds; the quick one takes
+# every third R from the second on, so that its largest, 800,000 threads, is no burden
+# for a small machine.
+points_of() {		# WORKLOAD
+	case $1.$quick in
+	cycle.no)	cycle_points 8000000 100 2 4 8 50 100 500 1000 5000 10000 \
+				50000 100000 500000 1000000 ;;
+	cycle.yes)	cycle_points 2000000 10 4 100 5000 100000 ;;
+	ring.no)	echo 5000000 ;;
+	ring.yes)	echo 500000 ;;
+	counters.no)	echo 20000 300 ;;
+	counters.yes)	echo 20000 30 ;;
+	pingpong.no)	echo 10000000 ;;
+	pingpong.yes)	echo 1000000 ;;
+	create.no)	echo 1000000 ;;
+	create.yes)	echo 100000 ;;
+	alternate.no)	printf '%s\n' '10000 3' '1 1000000' ;;
+	alternate.yes)	printf '%s\n' '1000 3' '1 100000' ;;
+	memory.no)	echo 1000000 ;;
+	memory.yes)	echo 100000 ;;
+	blocks.no)	printf '%s\n' '2 1000 1000' '8 1000 1000' ;;
+	blocks.yes)	printf '%s\n' '2 1000 100' '8 1000 100' ;;
+	esac
+}
+
+cycle_points() {	# MESSAGES ROUNDS R...
+	all=$1 least=$2
+	shift 2
+	for n in 2 8; do
+		for r; do
+			echo "$n $r $((all / n / r + least))"
+		done
+	done
+}
+
+# How often a sweep is repeated.
+runs_of() {		# WORKLOAD
+	case $1.$quick in
+	cycle.* | blocks.*) echo 1 ;;
+	*.yes)	echo 3 ;;
+	*.no)	echo 5 ;;
+	esac
+}
+
+# The most that a system can be asked to do, as the last parameter: because it takes
+# very long, or because it cannot have as many threads.
+most_of() {		# WORKLOAD COLUMN
+	case $1.$2 in
+	ring.POSIX)		echo 50000 ;;
+	ring.MACROS-WORST)	echo 500000 ;;
+	alternate.POSIX)	echo 100000 ;;
+	memory.POSIX)		echo 10000 ;;
+	memory.UCONTEXT | memory.BOOST | memory.BOOST-FIBER | memory.COROSENSEI | \
+	memory.GENERATOR-RS)	echo 10000 ;;
+	esac
+}
+
+command_for() {		# WORKLOAD COLUMN ARGUMENT...
+	load=$1 column=$2
+	shift 2
+	case $load in
+	cycle | blocks) cycle_command "$@" ;;
+	*)		ours_or_peer "$@" ;;
+	esac
+}
+
+cycle_command() {	# N R M
+	case $column in
+	U)	echo "rmain $* 0 $PROCS" ;;
+	U1K)	echo "rmain $* 1000 $PROCS" ;;
+	U10K)	echo "rmain $* 10000 $PROCS" ;;
+	U1T)	echo "rmain $* 0 1" ;;
+	U1TS)	echo "rmain.1t $* 0 1" ;;
+	UL)	echo "lmain $* 0 $PROCS" ;;
+	UJ)	echo "lmain.setjmp $* 0 1" ;;
+	POSIX)	echo "peers/pthreads-cycle $*" ;;
+	GO)	echo "peers/go-cycle $* $PROCS" ;;
+	GO1T)	echo "peers/go-cycle $* 1" ;;
+	RUST)	echo "peers/rust-cycle-async-std $* $PROCS" ;;
+	TOKIO)	echo "peers/rust-cycle-tokio $*" ;;
+	RUSTMIN) echo "peers/rust-cycle-min $*" ;;
+	C++)	echo "peers/cxx20-cycle-pool $* $PROCS" ;;
+	C++1T)	echo "peers/cxx20-cycle-fifo $*" ;;
+	C++1TL)	echo "peers/cxx20-cycle-lifo $*" ;;
+	BOOST)	echo "peers/boost-cycle $*" ;;
+	esac
+}
+
+ours_or_peer() {	# ARGUMENT...
+	case $column in
+	U1T)	echo "bench/$load-rr $*" ;;
+	UL)	echo "bench/$load-ll $*" ;;
+	UD)	echo "bench/$load-direct $*" ;;
+	*)	echo "peers/$(peer_of "$load" "$column") $*" ;;
+	esac
+}
+
+peer_of() {		# WORKLOAD COLUMN
+	case $1.$2 in
+	ring.MACROS)		echo c-ring-best ;;
+	ring.MACROS-WORST)	echo c-ring-worst ;;
+	counters.COROUTINE2)	echo boost-counters ;;
+	pingpong.BOOST)		echo boost-pingpong-same ;;
+	pingpong.BOOST-FP)	echo boost-pingpong-differ ;;
+	memory.BOOST)		echo boost-memory-context ;;
+	memory.BOOST-FIBER)	echo boost-memory ;;
+	memory.RUST)		echo rust-memory-async-std ;;
+	memory.TOKIO)		echo rust-memory-tokio ;;
+	memory.RUSTMIN)		echo rust-memory-min ;;
+	*.CALLS | *.MACROS)	echo "c-$1-$(echo "$2" | tr '[:upper:]' '[:lower:]')" ;;
+	*.COROSENSEI)		echo "rust-$1-corosensei" ;;
+	*.GENERATOR-RS)		echo "rust-$1-generator" ;;
+	*.POSIX)		echo "pthreads-$1" ;;
+	*.C++20)		echo "cxx20-$1" ;;
+	*.LWT)			echo "ocaml-$1" ;;
+	*)			echo "$(echo "$2" | tr '[:upper:]' '[:lower:]')-$1" ;;
+	esac
+}
+
+# What a program prints behind the seconds; nothing where there is no answer.
+answer_of() {		# WORKLOAD ARGUMENT...
+	case $1 in
+	ring)		echo $(($2 % 503 + 1)) ;;
+	counters)	echo $(($2 * $3 * ($2 + $3 - 2) / 2)) ;;
+	pingpong | create) echo $(($2 * ($2 - 1) / 2)) ;;
+	alternate)	echo $((2 * $2 * $3)) ;;
+	memory)		echo "$2" ;;
+	esac
+}
