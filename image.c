@@ -39,49 +39,49 @@ enum {
 	HUGE_PAGE  = 2 << 20,           /* bytes; arenas of two and more ask for them */
 };
 
-struct image_block {
-	struct image_block *b_next;
-	struct image_block *b_batch;    /* first of a batch in the pool: the next batch */
+struct uimage_block {
+	struct uimage_block *b_next;
+	struct uimage_block *b_batch;    /* first of a batch in the pool: the next batch */
 };
 
-struct image_arena {
-	struct image_arena *a_next;     /* the one before it */
-	size_t              a_size;
-	char               *a_carved;   /* blocks below have been handed out */
-	char               *a_end;
-	char                a_pad[32];  /* blocks start on a cache line */
+struct uimage_arena {
+	struct uimage_arena *a_next;     /* the one before it */
+	size_t               a_size;
+	char                *a_carved;   /* blocks below have been handed out */
+	char                *a_end;
+	char                 a_pad[32];  /* blocks start on a cache line */
 };
 
-_Static_assert(sizeof(struct image_arena) % 64 == 0, "blocks are aligned");
-_Static_assert(IMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
+_Static_assert(sizeof(struct uimage_arena) % 64 == 0, "blocks are aligned");
+_Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");
 
 static size_t class_of(size_t size);
 static size_t class_size(size_t class);
-static void  *get(struct image_cache *cache, size_t class);
-static void   put(struct image_cache *cache, size_t class, void *block);
-static bool   refill(struct image_shelf *shelf, struct image_pool *pool,
+static void  *get(struct uimage_cache *cache, size_t class);
+static void   put(struct uimage_cache *cache, size_t class, void *block);
+static bool   refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		     size_t class);
-static void   give_batch(struct image_pool *pool, size_t class,
-			 struct image_block *batch);
-static size_t carve(struct image_class *c, struct image_block **list);
-static bool   grow(struct image_pool *pool, struct image_class *c);
+static void   give_batch(struct uimage_pool *pool, size_t class,
+			 struct uimage_block *batch);
+static size_t carve(struct uimage_class *c, struct uimage_block **list);
+static bool   grow(struct uimage_pool *pool, struct uimage_class *c);
 static void  *map(size_t size, size_t align);
 static size_t round_up(size_t size, size_t unit);
 static size_t page_size(void);
 
-int image_pool_init(struct image_pool *pool, size_t record)
+int uimage_pool_init(struct uimage_pool *pool, size_t record)
 {
 	if (record > CLASS_MAX)
 		return -EINVAL;
-	*pool = (struct image_pool){
+	*pool = (struct uimage_pool){
 		.i_lock         = PTHREAD_MUTEX_INITIALIZER,
 		.i_outside_lock = PTHREAD_MUTEX_INITIALIZER,
 	};
-	image_cache_init(&pool->i_outside, pool);
-	for (size_t i = 0; i < IMAGE_CLASSES; i++) {
-		struct image_class *c = &pool->i_class[i];
+	uimage_cache_init(&pool->i_outside, pool);
+	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
+		struct uimage_class *c = &pool->i_class[i];
 
 		c->c_size = i == RECORD ? round_up(record + !record, 16)
 					: class_size(i);
@@ -94,10 +94,10 @@ int image_pool_init(struct image_pool *pool, size_t record)
 	return 0;
 }
 
-void image_pool_fini(struct image_pool *pool)
+void uimage_pool_fini(struct uimage_pool *pool)
 {
-	for (size_t i = 0; i < IMAGE_CLASSES; i++) {
-		struct image_arena *a = pool->i_class[i].c_arenas, *next;
+	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
+		struct uimage_arena *a = pool->i_class[i].c_arenas, *next;
 
 		for (; a; a = next) {
 			next = a->a_next;
@@ -108,7 +108,7 @@ void image_pool_fini(struct image_pool *pool)
 	pthread_mutex_destroy(&pool->i_outside_lock);
 }
 
-size_t image_pool_bytes(struct image_pool *pool)
+size_t uimage_pool_bytes(struct uimage_pool *pool)
 {
 	size_t bytes;
 
@@ -118,22 +118,22 @@ size_t image_pool_bytes(struct image_pool *pool)
 	return bytes;
 }
 
-void image_pool_walk(struct image_pool *pool, void (*f)(void *record, void *arg),
-		     void *arg)
+void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
+		      void *arg)
 {
-	const struct image_class *c = &pool->i_class[RECORD];
+	const struct uimage_class *c = &pool->i_class[RECORD];
 
-	for (struct image_arena *a = c->c_arenas; a; a = a->a_next)
+	for (struct uimage_arena *a = c->c_arenas; a; a = a->a_next)
 		for (char *r = (char *)(a + 1); r < a->a_carved; r += c->c_size)
 			f(r, arg);
 }
 
-void image_cache_init(struct image_cache *cache, struct image_pool *pool)
+void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool)
 {
-	*cache = (struct image_cache){ .i_pool = pool };
+	*cache = (struct uimage_cache){ .i_pool = pool };
 }
 
-void *image_record(struct image_pool *pool, struct image_cache *cache)
+void *uimage_record(struct uimage_pool *pool, struct uimage_cache *cache)
 {
 	void *record;
 
@@ -145,8 +145,8 @@ void *image_record(struct image_pool *pool, struct image_cache *cache)
 	return record;
 }
 
-void image_record_free(struct image_pool *pool, struct image_cache *cache,
-		       void *record)
+void uimage_record_free(struct uimage_pool *pool, struct uimage_cache *cache,
+			void *record)
 {
 	if (cache) {
 		put(cache, RECORD, record);
@@ -157,7 +157,7 @@ void image_record_free(struct image_pool *pool, struct image_cache *cache,
 	unlock(&pool->i_outside_lock);
 }
 
-void *image_alloc(struct image_cache *cache, size_t *size)
+void *uimage_alloc(struct uimage_cache *cache, size_t *size)
 {
 	size_t class;
 
@@ -170,7 +170,7 @@ void *image_alloc(struct image_cache *cache, size_t *size)
 	return get(cache, class);
 }
 
-void image_free(struct image_cache *cache, void *image, size_t size)
+void uimage_free(struct uimage_cache *cache, void *image, size_t size)
 {
 	if (size > CLASS_MAX)
 		munmap(image, size);
@@ -178,11 +178,11 @@ void image_free(struct image_cache *cache, void *image, size_t size)
 		put(cache, class_of(size), image);
 }
 
-int image_stacks_map(struct image_stacks *stacks, size_t count, size_t size)
+int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 {
 	size_t guard = page_size();
 
-	*stacks = (struct image_stacks){ .k_size = round_up(size, guard) };
+	*stacks = (struct uimage_stacks){ .k_size = round_up(size, guard) };
 	stacks->k_stride = stacks->k_size + guard;
 	if (count > SIZE_MAX / 2 / stacks->k_stride)
 		return -ENOMEM;
@@ -191,7 +191,7 @@ int image_stacks_map(struct image_stacks *stacks, size_t count, size_t size)
 	if (stacks->k_map == MAP_FAILED)
 		return -ENOMEM;
 	for (; stacks->k_count < count; stacks->k_count++) {
-		char *base = image_stacks_base(stacks, stacks->k_count);
+		char *base = uimage_stacks_base(stacks, stacks->k_count);
 
 		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
 			munmap(stacks->k_map, count * stacks->k_stride);
@@ -202,12 +202,12 @@ int image_stacks_map(struct image_stacks *stacks, size_t count, size_t size)
 	return 0;
 }
 
-void *image_stacks_base(const struct image_stacks *stacks, size_t i)
+void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
 {
 	return stacks->k_map + (i + 1) * stacks->k_stride - stacks->k_size;
 }
 
-void image_stacks_unmap(struct image_stacks *stacks)
+void uimage_stacks_unmap(struct uimage_stacks *stacks)
 {
 	munmap(stacks->k_map, stacks->k_count * stacks->k_stride);
 }
@@ -232,10 +232,10 @@ static size_t class_size(size_t class)
 	return (5 + coarse % 4) << (coarse / 4 + FINE_LOG - 2);
 }
 
-static void *get(struct image_cache *cache, size_t class)
+static void *get(struct uimage_cache *cache, size_t class)
 {
-	struct image_shelf *shelf = &cache->i_shelf[class];
-	struct image_block *block = shelf->h_free;
+	struct uimage_shelf *shelf = &cache->i_shelf[class];
+	struct uimage_block *block = shelf->h_free;
 
 	if (!block) {
 		if (!refill(shelf, cache->i_pool, class))
@@ -247,10 +247,10 @@ static void *get(struct image_cache *cache, size_t class)
 	return block;
 }
 
-static void put(struct image_cache *cache, size_t class, void *block)
+static void put(struct uimage_cache *cache, size_t class, void *block)
 {
-	struct image_shelf *shelf = &cache->i_shelf[class];
-	struct image_block *b = block;
+	struct uimage_shelf *shelf = &cache->i_shelf[class];
+	struct uimage_block *b = block;
 
 	if (shelf->h_count == cache->i_pool->i_class[class].c_batch) {
 		if (shelf->h_spare)
@@ -265,10 +265,10 @@ static void put(struct image_cache *cache, size_t class, void *block)
 }
 
 /* Fills an empty shelf from its spare, the pool's batches, or a new carving. */
-static bool refill(struct image_shelf *shelf, struct image_pool *pool,
+static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		   size_t class)
 {
-	struct image_class *c = &pool->i_class[class];
+	struct uimage_class *c = &pool->i_class[class];
 
 	shelf->h_count = c->c_batch;
 	shelf->h_free = shelf->h_spare;
@@ -287,10 +287,10 @@ static bool refill(struct image_shelf *shelf, struct image_pool *pool,
 	return shelf->h_free;
 }
 
-static void give_batch(struct image_pool *pool, size_t class,
-		       struct image_block *batch)
+static void give_batch(struct uimage_pool *pool, size_t class,
+		       struct uimage_block *batch)
 {
-	struct image_class *c = &pool->i_class[class];
+	struct uimage_class *c = &pool->i_class[class];
 
 	lock(&pool->i_lock);
 	batch->b_batch = c->c_batches;
@@ -299,13 +299,13 @@ static void give_batch(struct image_pool *pool, size_t class,
 }
 
 /* Up to a batch of new blocks from the newest arena, in order of address. */
-static size_t carve(struct image_class *c, struct image_block **list)
+static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
-	struct image_arena *a = c->c_arenas;
+	struct uimage_arena *a = c->c_arenas;
 	size_t n = 0;
 
 	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
-		struct image_block *b = (void *)a->a_carved;
+		struct uimage_block *b = (void *)a->a_carved;
 
 		*list = b;
 		list = &b->b_next;
@@ -316,9 +316,9 @@ static size_t carve(struct image_class *c, struct image_block **list)
 }
 
 /* Sees to it that the newest arena of the class has a block to carve. */
-static bool grow(struct image_pool *pool, struct image_class *c)
+static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 {
-	struct image_arena *a = c->c_arenas;
+	struct uimage_arena *a = c->c_arenas;
 	size_t size, align = 1;
 
 	if (a && a->a_carved < a->a_end)

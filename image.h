@@ -4,8 +4,8 @@
  *
  * Images in size classes, and records: blocks of one size, of the scheduler's
  * choosing, in which it keeps a thread together with a small image. An
- * image_pool belongs to a scheduler and may be used by any native thread; each
- * of its processors takes blocks through an image_cache of its own, which has
+ * uimage_pool belongs to a scheduler and may be used by any native thread; each
+ * of its processors takes blocks through an uimage_cache of its own, which has
  * no lock and meets the pool only once for some dozens of blocks.
  *
  *        cache (processor)              pool (lock)
@@ -14,7 +14,7 @@
  *                                       arenas of class c  -> [blocks....|    ]
  *                                                                 carved ^
  *
- * Blocks return to their class and stay there until image_pool_fini(): memory
+ * Blocks return to their class and stay there until uimage_pool_fini(): memory
  * is not given back to the system before. So a record remains a record, and to
  * look into one that has been freed is no memory error; proc.c depends on that.
  *
@@ -36,55 +36,55 @@ extern "C" {
  * and then by a quarter of a power of two up to 1 MiB; what is larger is
  * mapped and unmapped each time.
  */
-enum { IMAGE_CLASSES = 1 + 8 + 4 * 11 };
+enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
 
-struct image_block;             /* a free block: see image.c */
-struct image_arena;
+struct uimage_block;             /* a free block: see image.c */
+struct uimage_arena;
 
-struct image_cache {
-	struct image_pool *i_pool;
-	struct image_shelf {
-		struct image_block *h_free;
-		struct image_block *h_spare;    /* a whole batch, or NULL */
-		size_t              h_count;    /* blocks on h_free */
-	} i_shelf[IMAGE_CLASSES];
+struct uimage_cache {
+	struct uimage_pool *i_pool;
+	struct uimage_shelf {
+		struct uimage_block *h_free;
+		struct uimage_block *h_spare;    /* a whole batch, or NULL */
+		size_t               h_count;    /* blocks on h_free */
+	} i_shelf[UIMAGE_CLASSES];
 };
 
-struct image_pool {
-	pthread_mutex_t i_lock;
-	struct image_class {    /* i_lock, but for c_size and c_batch: constant */
-		size_t              c_size;
-		size_t              c_batch;    /* blocks that move at a time */
-		struct image_block *c_batches;
-		struct image_arena *c_arenas;   /* the newest first */
-	} i_class[IMAGE_CLASSES];
-	size_t i_bytes;         /* i_lock; mapped for classes */
+struct uimage_pool {
+	pthread_mutex_t     i_lock;
+	struct uimage_class {    /* i_lock, but for c_size and c_batch: constant */
+		size_t               c_size;
+		size_t               c_batch;    /* blocks that move at a time */
+		struct uimage_block *c_batches;
+		struct uimage_arena *c_arenas;   /* the newest first */
+	} i_class[UIMAGE_CLASSES];
+	size_t              i_bytes;         /* i_lock; mapped for classes */
 
-	pthread_mutex_t    i_outside_lock;      /* taken before i_lock */
-	struct image_cache i_outside;   /* of native threads that have no cache */
+	pthread_mutex_t     i_outside_lock;      /* taken before i_lock */
+	struct uimage_cache i_outside;   /* of native threads that have no cache */
 };
 
 /*
  * A pool without memory, with records of `record' bytes, rounded up to 16.
  * 0; -EINVAL: more than 1 MiB.
  */
-int image_pool_init(struct image_pool *pool, size_t record);
+int uimage_pool_init(struct uimage_pool *pool, size_t record);
 
 /* Frees every block of the pool, those that are in use included. */
-void image_pool_fini(struct image_pool *pool);
+void uimage_pool_fini(struct uimage_pool *pool);
 
 /* Bytes of address space that the pool's classes have mapped. */
-size_t image_pool_bytes(struct image_pool *pool);
+size_t uimage_pool_bytes(struct uimage_pool *pool);
 
 /*
  * Calls f(record, arg) for each record that was ever taken from the pool or
  * moved to a cache. The caller keeps others from taking records meanwhile.
  */
-void image_pool_walk(struct image_pool *pool, void (*f)(void *record, void *arg),
-		     void *arg);
+void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
+		      void *arg);
 
 /* A cache without blocks. It needs no end: the pool's end is its end. */
-void image_cache_init(struct image_cache *cache, struct image_pool *pool);
+void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
 
 /*
  * A record, aligned to 16 bytes and, if its size is a multiple of 64, to 64; NULL
@@ -92,20 +92,20 @@ void image_cache_init(struct image_cache *cache, struct image_pool *pool);
  * left, zero at first.
  * From the cache's native thread, or with a NULL cache from any.
  */
-void *image_record(struct image_pool *pool, struct image_cache *cache);
-void image_record_free(struct image_pool *pool, struct image_cache *cache,
-		       void *record);
+void *uimage_record(struct uimage_pool *pool, struct uimage_cache *cache);
+void uimage_record_free(struct uimage_pool *pool, struct uimage_cache *cache,
+			void *record);
 
 /*
  * An image of at least *size bytes, aligned to 64, with its real size in
  * *size; NULL if there is no memory. From the cache's native thread.
  */
-void *image_alloc(struct image_cache *cache, size_t *size);
+void *uimage_alloc(struct uimage_cache *cache, size_t *size);
 
-/* Takes back an image, with the size that image_alloc() gave. */
-void image_free(struct image_cache *cache, void *image, size_t size);
+/* Takes back an image, with the size that uimage_alloc() gave. */
+void uimage_free(struct uimage_cache *cache, void *image, size_t size);
 
-struct image_stacks {
+struct uimage_stacks {
 	char  *k_map;
 	size_t k_count;
 	size_t k_size;          /* bytes of a stack, whole pages */
@@ -116,12 +116,12 @@ struct image_stacks {
  * Maps `count' stacks of at least `size' bytes.
  * 0; -ENOMEM: no memory, address space or mappings left; nothing was mapped.
  */
-int image_stacks_map(struct image_stacks *stacks, size_t count, size_t size);
+int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size);
 
 /* The lowest address of stack i; it is k_size bytes long. */
-void *image_stacks_base(const struct image_stacks *stacks, size_t i);
+void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i);
 
-void image_stacks_unmap(struct image_stacks *stacks);
+void uimage_stacks_unmap(struct uimage_stacks *stacks);
 
 #ifdef __cplusplus
 }

@@ -11,20 +11,22 @@
 
 #include <stdlib.h>
 
+#include "proc.h"
+
 struct ll {
-	struct procs ll_procs;
+	struct uprocs ll_procs;
 };
 
 struct ll_group {
-	struct proc         g_proc;     /* first */
-	struct proc_thread *g_next;     /* runs next, or NULL */
-	unsigned            g_streak;   /* dispatches in a row that were g_next */
+	struct uproc         g_proc;     /* first */
+	struct uproc_thread *g_next;     /* runs next, or NULL */
+	unsigned             g_streak;   /* dispatches in a row that were g_next */
 };
 
-static struct proc_thread *pick(struct proc *p)
+static struct uproc_thread *pick(struct uproc *p)
 {
 	struct ll_group *g = (struct ll_group *)(void *)p;
-	struct proc_thread *t = g->g_next;
+	struct uproc_thread *t = g->g_next;
 
 	if (t && g->g_streak < LL_BOUND) {
 		g->g_next = NULL;
@@ -34,23 +36,23 @@ static struct proc_thread *pick(struct proc *p)
 	g->g_streak = 0;
 	if (t) {
 		g->g_next = NULL;
-		proc_push(p, t);
+		uproc_push(p, t);
 	}
-	return proc_pop(p);
+	return uproc_pop(p);
 }
 
-static void run_next(struct proc *p, struct proc_thread *t)
+static void run_next(struct uproc *p, struct uproc_thread *t)
 {
 	struct ll_group *g = (struct ll_group *)(void *)p;
 
 	if (g->g_next)
-		proc_push(p, g->g_next);
+		uproc_push(p, g->g_next);
 	g->g_next = t;
 }
 
 static struct ustack *next(struct usched *s)
 {
-	return proc_next((struct proc *)(void *)s, pick);
+	return uproc_next((struct uproc *)(void *)s, pick);
 }
 
 static int wake(struct usched *s, struct ustack *u)
@@ -59,14 +61,14 @@ static int wake(struct usched *s, struct ustack *u)
 	return ll_wake(u);
 }
 
-int ll_create(struct ll **ll, const struct proc_conf *conf)
+int ll_create(struct ll **ll, const struct usched_conf *conf)
 {
 	struct ll *new = malloc(sizeof *new);
 	int rc;
 
 	if (!new)
 		return -ENOMEM;
-	rc = procs_init(&new->ll_procs, conf, sizeof(struct ll_group), next, wake);
+	rc = uprocs_init(&new->ll_procs, conf, sizeof(struct ll_group), next, wake);
 	if (rc)
 		free(new);
 	else
@@ -76,7 +78,7 @@ int ll_create(struct ll **ll, const struct proc_conf *conf)
 
 int ll_destroy(struct ll *ll)
 {
-	int rc = procs_fini(&ll->ll_procs);
+	int rc = uprocs_fini(&ll->ll_procs);
 
 	if (rc == 0 || rc == -EDEADLK)
 		free(ll);
@@ -85,42 +87,57 @@ int ll_destroy(struct ll *ll)
 
 struct ll_group *ll_group(struct ll *ll)
 {
-	return (struct ll_group *)(void *)procs_next(&ll->ll_procs);
+	return (struct ll_group *)(void *)uprocs_next(&ll->ll_procs);
 }
 
 int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
 	     void *arg, struct ustack **thread)
 {
-	struct proc *p = proc_self();
+	struct uproc *p = uproc_self();
 
 	if (group)
 		p = &group->g_proc;
 	else if (!p || p->p_procs != &ll->ll_procs)
-		p = procs_next(&ll->ll_procs);
-	return proc_start(p, func, arg, thread);
+		p = uprocs_next(&ll->ll_procs);
+	return uproc_start(p, func, arg, thread);
+}
+
+int ll_join(struct ustack *thread)
+{
+	return uproc_join(thread);
+}
+
+int ll_detach(struct ustack *thread)
+{
+	return uproc_detach(thread);
 }
 
 int ll_wait(void)
 {
-	return proc_wait();
+	return uproc_wait();
 }
 
 int ll_wake(struct ustack *thread)
 {
-	return proc_wake(thread, run_next);
+	return uproc_wake(thread, run_next);
+}
+
+int ll_yield(void)
+{
+	return uproc_yield();
 }
 
 void ll_hold(struct ll *ll)
 {
-	proc_hold(&ll->ll_procs);
+	uproc_hold(&ll->ll_procs);
 }
 
 void ll_release(struct ll *ll)
 {
-	proc_release(&ll->ll_procs);
+	uproc_release(&ll->ll_procs);
 }
 
 void ll_stats(struct ll *ll, struct usched_stats *out)
 {
-	procs_stats(&ll->ll_procs, out);
+	uprocs_stats(&ll->ll_procs, out);
 }

@@ -25,7 +25,7 @@
 #ifndef USCHED_LL_H
 #define USCHED_LL_H
 
-#include "proc.h"
+#include "conf.h"
 #include "usched.h"
 
 #ifdef __cplusplus
@@ -38,7 +38,7 @@ struct ll_group;
 enum { LL_BOUND = 128 };
 
 /* As rr_create(). */
-int ll_create(struct ll **ll, const struct proc_conf *conf);
+int ll_create(struct ll **ll, const struct usched_conf *conf);
 
 /* As rr_destroy(). */
 int ll_destroy(struct ll *ll);
@@ -61,16 +61,10 @@ int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
 	     void *arg, struct ustack **thread);
 
 /* As rr_join(). From a thread: switches. */
-static inline int ll_join(struct ustack *thread)
-{
-	return proc_join(thread);
-}
+int ll_join(struct ustack *thread);
 
 /* As rr_detach(). Does not switch. */
-static inline int ll_detach(struct ustack *thread)
-{
-	return proc_detach(thread);
-}
+int ll_detach(struct ustack *thread);
 
 /* As rr_wait(). Switches. */
 int ll_wait(void);
@@ -86,10 +80,7 @@ int ll_wait(void);
 int ll_wake(struct ustack *thread);
 
 /* As rr_yield(). Switches. */
-static inline int ll_yield(void)
-{
-	return proc_yield();
-}
+int ll_yield(void);
 
 /* As rr_hold() and rr_release(). Do not switch. */
 void ll_hold(struct ll *ll);

@@ -18,7 +18,7 @@
  *  - r_joining counts the native threads that wait for something which has not
  *    happened: who makes it happen takes them off, not they themselves. While
  *    it is not zero and all processors are parked, somebody is stuck, unless
- *    a native thread has announced that it will wake someone: proc_hold().
+ *    a native thread has announced that it will wake someone: uproc_hold().
  *  - Locks: r_lock before p_lock.
  */
 #ifndef _GNU_SOURCE
@@ -41,7 +41,7 @@ enum {
 	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
 	DEFAULT_IMAGE        = 176,             /* bytes: a record is 256 */
-	IMAGE_MAX            = 64 << 10,        /* bytes in a record */
+	UIMAGE_MAX            = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
 	SPINS                = 4000,            /* looks: some microseconds */
 	CACHE_LINES          = 128,             /* bytes fetched together */
@@ -50,7 +50,7 @@ enum {
 };
 
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
-static struct proc_thread marks[6];
+static struct uproc_thread marks[6];
 #define ENDED    (&marks[0])
 #define TAKEN    (&marks[1])            /* ended, and somebody will free it */
 #define DETACHED (&marks[2])
@@ -60,63 +60,63 @@ static struct proc_thread marks[6];
 
 /* What a walk over the records finds when all processors are parked. */
 struct report {
-	struct procs *r_procs;
-	unsigned      r_waiting;        /* threads */
-	unsigned      r_joining;        /* of these, in proc_join() */
-	struct proc_thread *r_told;     /* those of them that are to be told */
+	struct uprocs       *r_procs;
+	unsigned             r_waiting;        /* threads */
+	unsigned             r_joining;        /* of these, in uproc_join() */
+	struct uproc_thread *r_told;     /* those of them that are to be told */
 };
 
-static int  complete(struct proc_conf *conf, const struct proc_conf *given);
-static int  make_procs(struct procs *r, usched_next_fn *next, usched_wake_fn *wake);
-static void free_procs(struct procs *r, size_t n);
-static int  proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
-		      usched_wake_fn *wake);
-static void proc_fini(struct proc *p);
-static int  lend_stacks(struct proc *p, const struct proc_conf *conf);
+static int  complete(struct usched_conf *conf, const struct usched_conf *given);
+static int  make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wake);
+static void free_procs(struct uprocs *r, size_t n);
+static int  uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
+		       usched_wake_fn *wake);
+static void uproc_fini(struct uproc *p);
+static int  lend_stacks(struct uproc *p, const struct usched_conf *conf);
 static unsigned processors_on_line(void);
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
-static int  make_room(struct proc *p);
-static int  enlarge_ring(struct proc *p, uint32_t count);
-static void adopt_room(struct proc *p);
-static void push_inbox(struct proc *p, struct proc_thread *t);
-static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail);
-static void settle(struct proc *p, struct proc_thread *t);
-static int  claim(struct proc_thread *t, struct proc_thread *joiner);
-static int  join_by_thread(struct proc_thread *me, struct proc_thread *t);
-static void free_record(struct proc_thread *t);
+static int  make_room(struct uproc *p);
+static int  enlarge_ring(struct uproc *p, uint32_t count);
+static void adopt_room(struct uproc *p);
+static void push_inbox(struct uproc *p, struct uproc_thread *t);
+static void deliver(struct uproc *p, struct uproc_thread *t, uint64_t mail);
+static void settle(struct uproc *p, struct uproc_thread *t);
+static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
+static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t);
+static void free_record(struct uproc_thread *t);
 static void abort_left(void *record, void *unused);
-static bool report_stuck(struct procs *r);
+static bool report_stuck(struct uprocs *r);
 static void count_stuck(void *record, void *report);
 static void list_stuck(void *record, void *report);
 static void mail_joiner(void *record, void *report);
-static const struct proc_thread *joined_by(struct procs *r,
-					   const struct proc_thread *t);
-static void print(const struct procs *r, const char *format, ...)
+static const struct uproc_thread *joined_by(struct uprocs *r,
+					    const struct uproc_thread *t);
+static void print(const struct uprocs *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* In proc_native.h or, with SINGLE_THREAD, in proc_single.h. */
-static int  start_natives(struct procs *r);
-static void stop_natives(struct procs *r, size_t n);
-static int  await(struct procs *r, struct proc_thread *t);
-static bool tell_native(struct procs *r, struct proc_thread *t);
-static void unpark(struct proc *p);
+static int  start_natives(struct uprocs *r);
+static void stop_natives(struct uprocs *r, size_t n);
+static int  await(struct uprocs *r, struct uproc_thread *t);
+static bool tell_native(struct uprocs *r, struct uproc_thread *t);
+static void unpark(struct uproc *p);
 
-int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
-	       usched_next_fn *next, usched_wake_fn *wake)
+int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
+		usched_next_fn *next, usched_wake_fn *wake)
 {
 	int rc;
 
-	*r = (struct procs){
+	*r = (struct uprocs){
 		.r_stride  = (size + CACHE_LINES - 1) / CACHE_LINES * CACHE_LINES,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
 		.r_changed = PTHREAD_COND_INITIALIZER,
 	};
 	rc = complete(&r->r_conf, conf);
 	if (rc == 0)
-		rc = image_pool_init(&r->r_images,
-				     sizeof(struct proc_thread) + r->r_conf.c_image);
+		rc = uimage_pool_init(&r->r_images,
+				      sizeof(struct uproc_thread) + r->r_conf.c_image);
 	if (rc)
 		goto no_images;
 	rc = make_procs(r, next, wake);
@@ -127,113 +127,113 @@ int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
 		return 0;
 	free_procs(r, r->r_conf.c_processors);
 no_procs:
-	image_pool_fini(&r->r_images);
+	uimage_pool_fini(&r->r_images);
 no_images:
 	pthread_cond_destroy(&r->r_changed);
 	pthread_mutex_destroy(&r->r_lock);
 	return rc;
 }
 
-int procs_fini(struct procs *r)
+int uprocs_fini(struct uprocs *r)
 {
 	int rc;
 
-	if (proc_self())
+	if (uproc_self())
 		return -EPERM;
 	rc = await(r, NULL);
 	if (rc && rc != -EDEADLK)
 		return rc;
 	stop_natives(r, r->r_conf.c_processors);
 	if (rc)
-		image_pool_walk(&r->r_images, abort_left, NULL);
+		uimage_pool_walk(&r->r_images, abort_left, NULL);
 	free_procs(r, r->r_conf.c_processors);
-	image_pool_fini(&r->r_images);
+	uimage_pool_fini(&r->r_images);
 	pthread_cond_destroy(&r->r_changed);
 	pthread_mutex_destroy(&r->r_lock);
 	return rc;
 }
 
-int proc_start(struct proc *p, void (*func)(void *), void *arg,
-	       struct ustack **thread)
+int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
+		struct ustack **thread)
 {
-	struct procs *r = p->p_procs;
-	struct proc *self = proc_self();
-	struct image_cache *cache =
+	struct uprocs *r = p->p_procs;
+	struct uproc *self = uproc_self();
+	struct uimage_cache *cache =
 		self && self->p_procs == r ? &self->p_images : NULL;
-	struct proc_thread *t;
+	struct uproc_thread *t;
 	int rc;
 
 	if (!func)
 		return -EINVAL;
-	t = image_record(&r->r_images, cache);
+	t = uimage_record(&r->r_images, cache);
 	if (!t)
 		return -ENOMEM;
 	rc = make_room(p);
 	if (rc) {
-		image_record_free(&r->r_images, cache, t);
+		uimage_record_free(&r->r_images, cache, t);
 		return rc;
 	}
 	t->t_joiner = thread ? NULL : DETACHED;
 	t->t_tokens = 0;
-	t->t_wait = PROC_RUNNABLE;
+	t->t_wait = UPROC_RUNNABLE;
 	t->t_news = 0;
 	ustack_init(&p->p_sched, &t->t_stack, func, arg,
 		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
 	/* Until now t_mail was ENDED and kept away who has a stale handle. */
-	__atomic_store_n(&t->t_mail, p == self ? 0 : PROC_MAIL_START, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->t_mail, p == self ? 0 : UPROC_MAIL_START, __ATOMIC_SEQ_CST);
 	if (thread)
 		*thread = &t->t_stack;
 	if (p == self)
-		deliver(p, t, PROC_MAIL_START);
+		deliver(p, t, UPROC_MAIL_START);
 	else
 		push_inbox(p, t);
 	return 0;
 }
 
-int proc_join(struct ustack *u)
+int uproc_join(struct ustack *u)
 {
-	struct proc *self = proc_self(), *p = (struct proc *)(void *)u->u_sched;
-	struct proc_thread *t = proc_thread(u);
+	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)u->u_sched;
+	struct uproc_thread *t = uproc_thread(u);
 	int rc;
 
 	if (!self)
 		return await(p->p_procs, t);
-	rc = join_by_thread(proc_thread(self->p_sched.s_current), t);
+	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t);
 	if (rc == 0)
 		free_record(t);
 	return rc;
 }
 
-int proc_detach(struct ustack *u)
+int uproc_detach(struct ustack *u)
 {
-	int rc = claim(proc_thread(u), DETACHED);
+	int rc = claim(uproc_thread(u), DETACHED);
 
 	if (rc > 0)
-		free_record(proc_thread(u));
+		free_record(uproc_thread(u));
 	return rc < 0 ? rc : 0;
 }
 
-int proc_yield(void)
+int uproc_yield(void)
 {
-	struct proc *p = proc_self();
+	struct uproc *p = uproc_self();
 	int rc;
 
 	if (!p)
 		return -EPERM;
-	p->p_intent = PROC_YIELD;
+	p->p_intent = UPROC_YIELD;
 	rc = ustack_block();
 	if (rc)
-		p->p_intent = PROC_TOKEN;
+		p->p_intent = UPROC_TOKEN;
 	return rc;
 }
 
-void procs_stats(struct procs *r, struct usched_stats *out)
+void uprocs_stats(struct uprocs *r, struct usched_stats *out)
 {
 	*out = (struct usched_stats){ 0 };
 	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
 		struct usched_stats one;
 
-		usched_stats(&proc_at(r, i)->p_sched, &one);
+		usched_stats(&uproc_at(r, i)->p_sched, &one);
 		out->s_switches += one.s_switches;
 		out->s_launches += one.s_launches;
 		out->s_evictions += one.s_evictions;
@@ -246,28 +246,28 @@ void procs_stats(struct procs *r, struct usched_stats *out)
 	}
 }
 
-struct proc *procs_next(struct procs *r)
+struct uproc *uprocs_next(struct uprocs *r)
 {
-	return proc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
 }
 
-int proc_post(struct proc_thread *t, unsigned mail)
+int uproc_post(struct uproc_thread *t, unsigned mail)
 {
 	uint64_t old = LOAD(t->t_mail);
 
 	do {
-		if (old & PROC_MAIL_ENDED)
+		if (old & UPROC_MAIL_ENDED)
 			return -ESRCH;
 	} while (!CAS(&t->t_mail, &old, old + mail));
 	if (old == 0)
-		push_inbox((struct proc *)(void *)t->t_stack.u_sched, t);
+		push_inbox((struct uproc *)(void *)t->t_stack.u_sched, t);
 	return 0;
 }
 
 /* Delivers what is in the inbox, the oldest first. */
-void proc_drain(struct proc *p)
+void uproc_drain(struct uproc *p)
 {
-	struct proc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
+	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
 
 	for (; t && t != STOPPED; t = next) {
 		next = t->t_next;
@@ -278,48 +278,48 @@ void proc_drain(struct proc *p)
 		uint64_t mail;
 
 		next = t->t_next;
-		mail = FETCH_AND(&t->t_mail, (uint64_t)PROC_MAIL_ENDED);
-		if (mail & PROC_MAIL_ENDED)
+		mail = FETCH_AND(&t->t_mail, (uint64_t)UPROC_MAIL_ENDED);
+		if (mail & UPROC_MAIL_ENDED)
 			settle(p, t);
 		else
 			deliver(p, t, mail);
 	}
 }
 
-void proc_done(struct usched *s, struct ustack *u)
+void uproc_done(struct usched *s, struct ustack *u)
 {
-	struct proc *p = (struct proc *)(void *)s;
-	struct proc_thread *t = proc_thread(u);
+	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc_thread *t = uproc_thread(u);
 
 	FETCH_ADD(&p->p_count, (uint32_t)-1);
-	if (FETCH_OR(&t->t_mail, PROC_MAIL_ENDED) == 0)
+	if (FETCH_OR(&t->t_mail, UPROC_MAIL_ENDED) == 0)
 		settle(p, t);
 }
 
 /* Mail for `t', whose processor this is. */
-static void deliver(struct proc *p, struct proc_thread *t, uint64_t mail)
+static void deliver(struct uproc *p, struct uproc_thread *t, uint64_t mail)
 {
-	if (mail & PROC_MAIL_START) {
+	if (mail & UPROC_MAIL_START) {
 		if (p->p_mask + 1 < LOAD(p->p_room))
 			adopt_room(p);
-		proc_push(p, t);
+		uproc_push(p, t);
 	}
-	t->t_tokens += (uint32_t)(mail / PROC_MAIL_TOKEN);
-	t->t_news |= (uint8_t)(mail & (PROC_MAIL_JOINED | PROC_MAIL_DEADLOCK));
-	if (proc_satisfied(t))
-		proc_push(p, t);
+	t->t_tokens += (uint32_t)(mail / UPROC_MAIL_TOKEN);
+	t->t_news |= (uint8_t)(mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK));
+	if (uproc_satisfied(t))
+		uproc_push(p, t);
 }
 
 /* `t' has ended and is in no list: tells who joins it, or frees it. */
-static void settle(struct proc *p, struct proc_thread *t)
+static void settle(struct uproc *p, struct uproc_thread *t)
 {
-	struct proc_thread *joiner = NULL;
+	struct uproc_thread *joiner = NULL;
 	bool told;
 
 	if (CAS(&t->t_joiner, &joiner, ENDED))
 		return;
 	if (joiner == DETACHED) {
-		image_record_free(&p->p_procs->r_images, &p->p_images, t);
+		uimage_record_free(&p->p_procs->r_images, &p->p_images, t);
 		return;
 	}
 	if (joiner == NATIVE)
@@ -329,9 +329,9 @@ static void settle(struct proc *p, struct proc_thread *t)
 	if (!told)
 		settle(p, t);                   /* it has given up: deadlock */
 	else if (joiner != NATIVE && joiner->t_stack.u_sched == &p->p_sched)
-		deliver(p, joiner, PROC_MAIL_JOINED);
+		deliver(p, joiner, UPROC_MAIL_JOINED);
 	else if (joiner != NATIVE)
-		proc_post(joiner, PROC_MAIL_JOINED);
+		uproc_post(joiner, UPROC_MAIL_JOINED);
 }
 
 /*
@@ -339,9 +339,9 @@ static void settle(struct proc *p, struct proc_thread *t)
  * 0; 1: `t' has ended, and it is the caller's to free; -EINVAL: somebody else
  * joins or has joined it, or it is detached.
  */
-static int claim(struct proc_thread *t, struct proc_thread *joiner)
+static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 {
-	struct proc_thread *now = NULL;
+	struct uproc_thread *now = NULL;
 
 	if (CAS(&t->t_joiner, &now, joiner))
 		return 0;
@@ -350,10 +350,10 @@ static int claim(struct proc_thread *t, struct proc_thread *joiner)
 	return -EINVAL;
 }
 
-static int join_by_thread(struct proc_thread *me, struct proc_thread *t)
+static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 {
-	struct proc *p = (struct proc *)(void *)me->t_stack.u_sched;
-	struct proc_thread *joiner;
+	struct uproc *p = (struct uproc *)(void *)me->t_stack.u_sched;
+	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
 	uint8_t news;
 
@@ -365,40 +365,40 @@ static int join_by_thread(struct proc_thread *me, struct proc_thread *t)
 	if (rc)
 		return rc < 0 ? rc : 0;
 	do {
-		p->p_intent = PROC_JOIN;
+		p->p_intent = UPROC_JOIN;
 		ustack_block();                 /* cannot fail: reserved */ /* R4 */
 		news = me->t_news;
 		me->t_news = 0;
 		joiner = me;
-		if (!(news & PROC_MAIL_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
+		if (!(news & UPROC_MAIL_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
 			return -EDEADLK;
-	} while (!(news & PROC_MAIL_JOINED));   /* it is on its way */
+	} while (!(news & UPROC_MAIL_JOINED));   /* it is on its way */
 	return 0;
 }
 
 /* The record of a thread that has ended: by who joined it, or detached it then. */
-static void free_record(struct proc_thread *t)
+static void free_record(struct uproc_thread *t)
 {
-	struct proc *self = proc_self(), *p = (struct proc *)(void *)t->t_stack.u_sched;
-	struct procs *r = p->p_procs;
+	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)t->t_stack.u_sched;
+	struct uprocs *r = p->p_procs;
 
-	image_record_free(&r->r_images,
-			  self && self->p_procs == r ? &self->p_images : NULL, t);
+	uimage_record_free(&r->r_images,
+			   self && self->p_procs == r ? &self->p_images : NULL, t);
 }
 
-static int complete(struct proc_conf *conf, const struct proc_conf *given)
+static int complete(struct usched_conf *conf, const struct usched_conf *given)
 {
-	*conf = given ? *given : (struct proc_conf){ 0 };
+	*conf = given ? *given : (struct usched_conf){ 0 };
 	if (conf->c_processors == 0)
 		conf->c_processors = processors_on_line();
 	if (conf->c_stacks == 0)
 		conf->c_stacks = DEFAULT_STACKS;
 	if (conf->c_stack_size == 0)
-		conf->c_stack_size = conf->c_stacks == PROC_NATIVE ?
+		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
 			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
 	if (conf->c_image == 0)
 		conf->c_image = DEFAULT_IMAGE;
-	if (conf->c_processors > INT_MAX || conf->c_image > IMAGE_MAX
+	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
 	    || conf->c_stack_size < USCHED_STACK_MIN
 	    || conf->c_stack_size > USCHED_STACK_MAX)
 		return -EINVAL;
@@ -421,7 +421,7 @@ static unsigned processors_on_line(void)
 	return n > 0 ? (unsigned)n : 1;
 }
 
-static int make_procs(struct procs *r, usched_next_fn *next, usched_wake_fn *wake)
+static int make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wake)
 {
 	size_t size = r->r_conf.c_processors * r->r_stride;
 
@@ -430,7 +430,7 @@ static int make_procs(struct procs *r, usched_next_fn *next, usched_wake_fn *wak
 		return -ENOMEM;
 	memset(r->r_proc, 0, size);
 	for (size_t n = 0; n < r->r_conf.c_processors; n++) {
-		int rc = proc_init(proc_at(r, n), r, next, wake);
+		int rc = uproc_init(uproc_at(r, n), r, next, wake);
 
 		if (rc) {
 			free_procs(r, n);
@@ -441,17 +441,17 @@ static int make_procs(struct procs *r, usched_next_fn *next, usched_wake_fn *wak
 }
 
 /* The first n, whose native threads have ended or never began. */
-static void free_procs(struct procs *r, size_t n)
+static void free_procs(struct uprocs *r, size_t n)
 {
 	while (n-- > 0) {
-		usched_fini(&proc_at(r, n)->p_sched);
-		proc_fini(proc_at(r, n));
+		usched_fini(&uproc_at(r, n)->p_sched);
+		uproc_fini(uproc_at(r, n));
 	}
 	free(r->r_proc);
 }
 
-static int proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
-		     usched_wake_fn *wake)
+static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
+		      usched_wake_fn *wake)
 {
 	int rc;
 
@@ -459,13 +459,13 @@ static int proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
 	p->p_sched.s_next = next;
 	p->p_sched.s_alloc = alloc_image;
 	p->p_sched.s_free = free_image;
-	p->p_sched.s_done = proc_done;
+	p->p_sched.s_done = uproc_done;
 	p->p_sched.s_wake = wake;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
-	p->p_intent = PROC_TOKEN;
+	p->p_intent = UPROC_TOKEN;
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
-	image_cache_init(&p->p_images, &r->r_images);
+	uimage_cache_init(&p->p_images, &r->r_images);
 	pthread_mutex_init(&p->p_lock, NULL);
 	pthread_cond_init(&p->p_unparked, NULL);
 	rc = usched_init(&p->p_sched);
@@ -474,33 +474,33 @@ static int proc_init(struct proc *p, struct procs *r, usched_next_fn *next,
 		rc = p->p_queue ? lend_stacks(p, &r->r_conf) : -ENOMEM;
 	}
 	if (rc)
-		proc_fini(p);
+		uproc_fini(p);
 	return rc;
 }
 
-static void proc_fini(struct proc *p)
+static void uproc_fini(struct uproc *p)
 {
 	if (p->p_stacks.k_count > 0)
-		image_stacks_unmap(&p->p_stacks);
+		uimage_stacks_unmap(&p->p_stacks);
 	free(p->p_queue);
 	free(p->p_larger);
 	pthread_cond_destroy(&p->p_unparked);
 	pthread_mutex_destroy(&p->p_lock);
 }
 
-static int lend_stacks(struct proc *p, const struct proc_conf *conf)
+static int lend_stacks(struct uproc *p, const struct usched_conf *conf)
 {
-	struct image_stacks *stacks = &p->p_stacks;
+	struct uimage_stacks *stacks = &p->p_stacks;
 	int rc;
 
-	if (conf->c_stacks == PROC_NATIVE)
+	if (conf->c_stacks == USCHED_NATIVE)
 		return 0;
-	rc = image_stacks_map(stacks, conf->c_stacks, conf->c_stack_size);
+	rc = uimage_stacks_map(stacks, conf->c_stacks, conf->c_stack_size);
 	for (size_t i = 0; rc == 0 && i < conf->c_stacks; i++) {
-		rc = usched_lend(&p->p_sched, image_stacks_base(stacks, i),
+		rc = usched_lend(&p->p_sched, uimage_stacks_base(stacks, i),
 				 stacks->k_size);
 		if (rc) {
-			image_stacks_unmap(stacks);
+			uimage_stacks_unmap(stacks);
 			stacks->k_count = 0;
 		}
 	}
@@ -510,26 +510,26 @@ static int lend_stacks(struct proc *p, const struct proc_conf *conf)
 /* The image in the record, whenever it is large enough. */
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
 {
-	struct proc *p = (struct proc *)(void *)s;
+	struct uproc *p = (struct uproc *)(void *)s;
 
 	if (*size <= p->p_procs->r_conf.c_image) {
 		*size = p->p_procs->r_conf.c_image;
-		return proc_thread(u) + 1;
+		return uproc_thread(u) + 1;
 	}
-	return image_alloc(&p->p_images, size);
+	return uimage_alloc(&p->p_images, size);
 }
 
 static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size)
 {
-	struct proc *p = (struct proc *)(void *)s;
+	struct uproc *p = (struct uproc *)(void *)s;
 
-	if (image != proc_thread(u) + 1)
-		image_free(&p->p_images, image, size);
+	if (image != uproc_thread(u) + 1)
+		uimage_free(&p->p_images, image, size);
 }
 
 /* Counts one thread more, and sees to it that the ring has a place for it. */
-static int make_room(struct proc *p)
+static int make_room(struct uproc *p)
 {
 	uint32_t count = FETCH_ADD(&p->p_count, 1) + 1;
 	int rc;
@@ -545,10 +545,10 @@ static int make_room(struct proc *p)
 }
 
 /* Under p_lock: allocates a ring for at least `count', for the owner to adopt. */
-static int enlarge_ring(struct proc *p, uint32_t count)
+static int enlarge_ring(struct uproc *p, uint32_t count)
 {
 	uint32_t room = p->p_room;
-	struct proc_thread **ring;
+	struct uproc_thread **ring;
 
 	if (count > UINT32_MAX / 2)
 		return -ENOMEM;                 /* there is no such power of two */
@@ -565,9 +565,9 @@ static int enlarge_ring(struct proc *p, uint32_t count)
 	return 0;
 }
 
-static void adopt_room(struct proc *p)
+static void adopt_room(struct uproc *p)
 {
-	struct proc_thread **old = p->p_queue;
+	struct uproc_thread **old = p->p_queue;
 	size_t mask;
 
 	lock(&p->p_lock);
@@ -581,9 +581,9 @@ static void adopt_room(struct proc *p)
 	free(old);
 }
 
-static void push_inbox(struct proc *p, struct proc_thread *t)
+static void push_inbox(struct uproc *p, struct uproc_thread *t)
 {
-	struct proc_thread *first = LOAD(p->p_inbox);
+	struct uproc_thread *first = LOAD(p->p_inbox);
 
 	do {
 		t->t_next = first == PARKED ? NULL : first;
@@ -594,7 +594,7 @@ static void push_inbox(struct proc *p, struct proc_thread *t)
 
 static void abort_left(void *record, void *unused)
 {
-	struct proc_thread *t = record;
+	struct uproc_thread *t = record;
 
 	(void)unused;
 	if (t->t_stack.u_func)
@@ -606,52 +606,52 @@ static void abort_left(void *record, void *unused)
  * threads that join others; false if there are none of these. To be told first
  * is theirs: they can go on and perhaps end what native threads wait for.
  */
-static bool report_stuck(struct procs *r)
+static bool report_stuck(struct uprocs *r)
 {
 	struct report report = { .r_procs = r };
-	struct proc_thread *t, *next;
+	struct uproc_thread *t, *next;
 
-	image_pool_walk(&r->r_images, count_stuck, &report);
+	uimage_pool_walk(&r->r_images, count_stuck, &report);
 	print(r, "usched: deadlock: threads that wait and that nothing can wake: %u",
 	      report.r_waiting);
 	report.r_waiting = 0;
-	image_pool_walk(&r->r_images, list_stuck, &report);
+	uimage_pool_walk(&r->r_images, list_stuck, &report);
 	if (report.r_waiting > REPORT_MAX)
 		print(r, "usched:   and %u more", report.r_waiting - REPORT_MAX);
-	image_pool_walk(&r->r_images, mail_joiner, &report);
+	uimage_pool_walk(&r->r_images, mail_joiner, &report);
 	for (t = report.r_told; t; t = next) {
 		next = t->t_next;
-		push_inbox((struct proc *)(void *)t->t_stack.u_sched, t);
+		push_inbox((struct uproc *)(void *)t->t_stack.u_sched, t);
 	}
 	return report.r_joining > 0;
 }
 
-static bool waits(const struct proc_thread *t)
+static bool waits(const struct uproc_thread *t)
 {
-	return t->t_stack.u_func && t->t_wait != PROC_RUNNABLE;
+	return t->t_stack.u_func && t->t_wait != UPROC_RUNNABLE;
 }
 
 static void count_stuck(void *record, void *arg)
 {
-	const struct proc_thread *t = record;
+	const struct uproc_thread *t = record;
 	struct report *report = arg;
 
 	if (waits(t)) {
 		report->r_waiting++;
-		report->r_joining += t->t_wait == PROC_JOIN;
+		report->r_joining += t->t_wait == UPROC_JOIN;
 	}
 }
 
 static void list_stuck(void *record, void *arg)
 {
-	const struct proc_thread *t = record;
+	const struct uproc_thread *t = record;
 	struct report *report = arg;
-	struct procs *r = report->r_procs;
+	struct uprocs *r = report->r_procs;
 
 	if (!waits(t) || ++report->r_waiting > REPORT_MAX)
 		return;
 	/* ISO C lets a function's address go through an integer only. */
-	if (t->t_wait == PROC_JOIN)
+	if (t->t_wait == UPROC_JOIN)
 		print(r, "usched:   thread %p, function %p, joins thread %p",
 		      record, (void *)(uintptr_t)t->t_stack.u_func,
 		      (const void *)joined_by(r, t));
@@ -666,11 +666,11 @@ static void list_stuck(void *record, void *arg)
  */
 static void mail_joiner(void *record, void *arg)
 {
-	struct proc_thread *t = record;
+	struct uproc_thread *t = record;
 	struct report *report = arg;
 
-	if (waits(t) && t->t_wait == PROC_JOIN
-	    && FETCH_OR(&t->t_mail, PROC_MAIL_DEADLOCK) == 0) {
+	if (waits(t) && t->t_wait == UPROC_JOIN
+	    && FETCH_OR(&t->t_mail, UPROC_MAIL_DEADLOCK) == 0) {
 		t->t_next = report->r_told;
 		report->r_told = t;
 	}
@@ -678,29 +678,29 @@ static void mail_joiner(void *record, void *arg)
 
 /* Finds the thread whose t_joiner is `t'. */
 struct search {
-	const struct proc_thread *s_joiner;
-	const struct proc_thread *s_found;
+	const struct uproc_thread *s_joiner;
+	const struct uproc_thread *s_found;
 };
 
 static void match_joiner(void *record, void *arg)
 {
-	struct proc_thread *t = record;
+	struct uproc_thread *t = record;
 	struct search *search = arg;
 
 	if (t->t_stack.u_func && LOAD(t->t_joiner) == search->s_joiner)
 		search->s_found = t;
 }
 
-static const struct proc_thread *joined_by(struct procs *r,
-					   const struct proc_thread *t)
+static const struct uproc_thread *joined_by(struct uprocs *r,
+					    const struct uproc_thread *t)
 {
 	struct search search = { .s_joiner = t };
 
-	image_pool_walk(&r->r_images, match_joiner, &search);
+	uimage_pool_walk(&r->r_images, match_joiner, &search);
 	return search.s_found;
 }
 
-static void print(const struct procs *r, const char *format, ...)
+static void print(const struct uprocs *r, const char *format, ...)
 {
 	char line[LINE];
 	va_list args;

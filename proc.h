@@ -26,7 +26,7 @@
  *
  * With -DSINGLE_THREAD all of it is compiled without locks and atomic
  * instructions, for one processor, which runs on the native thread that
- * calls proc_join() or procs_destroy(), inside that call.
+ * calls uproc_join() or uprocs_destroy(), inside that call.
  */
 #ifndef USCHED_PROC_H
 #define USCHED_PROC_H
@@ -37,6 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "conf.h"
 #include "image.h"
 #include "usched.h"
 
@@ -44,116 +45,96 @@
 extern "C" {
 #endif
 
-/* How to make a scheduler. Zero means the default everywhere. */
-struct proc_conf {
-	unsigned c_processors;  /* 0: as many as the machine has on line */
-	unsigned c_stacks;      /* for each processor, two mappings each; 0: 64;
-				   PROC_NATIVE: none but the native stack, as always
-				   with the portable switch */
-	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With PROC_NATIVE, of the native
-				   stack, and never less than 8 MiB */
-	size_t   c_image;       /* bytes of image next to each thread's record, which
-				   deeper threads waste; 0: 176 */
-	unsigned c_keep;        /* 0: an image that has become much larger than its
-				   thread's frames is exchanged; 1: it is kept */
-	void   (*c_log)(const char *line);      /* reports; NULL: standard error. May
-				   not call the scheduler: it is locked */
-};
-
-#define PROC_NATIVE ((unsigned)-1)
-
-/* ---- For schedulers. Nothing below is for their users. ---- */
-
 /* What a thread does while it does not run. */
-enum proc_wait {
-	PROC_RUNNABLE,
-	PROC_TOKEN,             /* waits for a wake */
-	PROC_JOIN,              /* waits for the end of a thread */
-	PROC_YIELD,             /* as an intention only: goes on when it is its turn */
+enum uproc_wait {
+	UPROC_RUNNABLE,
+	UPROC_TOKEN,             /* waits for a wake */
+	UPROC_JOIN,              /* waits for the end of a thread */
+	UPROC_YIELD,             /* as an intention only: goes on when it is its turn */
 };
 
-/* t_mail: these bits, and tokens in units of PROC_MAIL_TOKEN. */
+/* t_mail: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
-	PROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
-	PROC_MAIL_START    = 2,
-	PROC_MAIL_JOINED   = 4, /* the thread that it joins has ended */
-	PROC_MAIL_DEADLOCK = 8, /* the join cannot succeed */
-	PROC_MAIL_TOKEN    = 16,
+	UPROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
+	UPROC_MAIL_START    = 2,
+	UPROC_MAIL_JOINED   = 4, /* the thread that it joins has ended */
+	UPROC_MAIL_DEADLOCK = 8, /* the join cannot succeed */
+	UPROC_MAIL_TOKEN    = 16,
 };
 
 /* A record: a thread, with a first image behind it. */
-struct proc_thread {
-	struct ustack       t_stack;
+struct uproc_thread {
+	struct ustack        t_stack;
 
 	/* Anybody's, atomic. */
-	uint64_t            t_mail;
-	struct proc_thread *t_joiner;   /* or one of the marks in proc.c */
+	uint64_t             t_mail;
+	struct uproc_thread *t_joiner;   /* or one of the marks in proc.c */
 
 	/* Whose push made it part of an inbox; then the processor's. */
-	struct proc_thread *t_next;
+	struct uproc_thread *t_next;
 
 	/* Its processor's. */
-	uint32_t            t_tokens;   /* wakes that no wait has used */
-	uint8_t             t_wait;     /* enum proc_wait */
-	uint8_t             t_news;     /* PROC_MAIL_JOINED, PROC_MAIL_DEADLOCK */
+	uint32_t             t_tokens;   /* wakes that no wait has used */
+	uint8_t              t_wait;     /* enum uproc_wait */
+	uint8_t              t_news;     /* UPROC_MAIL_JOINED, UPROC_MAIL_DEADLOCK */
 };
 
-struct proc {
-	struct usched        p_sched;   /* first */
+struct uproc {
+	struct usched         p_sched;   /* first */
 
 	/* Its own native thread's. */
-	struct proc_thread **p_queue;   /* ring of runnable threads */
-	size_t               p_mask;    /* its size - 1 */
-	size_t               p_head;    /* counts dispatches; & p_mask: the oldest */
-	size_t               p_tail;
-	uint8_t              p_intent;  /* enum proc_wait: why the thread blocks */
-	struct image_cache   p_images;
-	struct image_stacks  p_stacks;
-	struct procs        *p_procs;
+	struct uproc_thread **p_queue;   /* ring of runnable threads */
+	size_t                p_mask;    /* its size - 1 */
+	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
+	size_t                p_tail;
+	uint8_t               p_intent;  /* enum uproc_wait: why the thread blocks */
+	struct uimage_cache   p_images;
+	struct uimage_stacks  p_stacks;
+	struct uprocs        *p_procs;
 
 	/* Anybody's, atomic; on a line that others' writes may take away. */
-	struct proc_thread  *p_inbox    /* last in first; or the mark of the parked */
+	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
 		__attribute__((aligned(128)));
-	uint32_t             p_count;   /* threads started here and not ended */
-	uint32_t             p_room;    /* threads for which a ring is allocated */
+	uint32_t              p_count;   /* threads started here and not ended */
+	uint32_t              p_room;    /* threads for which a ring is allocated */
 
 	/* p_lock. */
-	pthread_mutex_t      p_lock;
-	struct proc_thread **p_larger;  /* a larger ring for the processor to adopt */
-	pthread_cond_t       p_unparked;
-	pthread_t            p_native;
+	pthread_mutex_t       p_lock;
+	struct uproc_thread **p_larger;  /* a larger ring for the processor to adopt */
+	pthread_cond_t        p_unparked;
+	pthread_t             p_native;
 };
 
 /* A scheduler's processors: the first part of its object. */
-struct procs {
-	struct proc_conf  r_conf;       /* without zeros */
-	struct image_pool r_images;
-	char             *r_proc;       /* an array with elements of r_stride bytes, */
-	size_t            r_stride;     /* which begin with a struct proc */
-	uint32_t          r_next;       /* atomic: where the next start goes */
-	uint32_t          r_stop;       /* atomic: 1 when processors shall end */
-	uint32_t          r_parks;      /* atomic: times that a processor parked */
-	uint32_t          r_unparks;    /* atomic: and was unparked */
-	unsigned          r_spins;      /* looks at the inbox before parking */
+struct uprocs {
+	struct usched_conf r_conf;       /* without zeros */
+	struct uimage_pool r_images;
+	char              *r_proc;       /* an array with elements of r_stride bytes, */
+	size_t             r_stride;     /* which begin with a struct uproc */
+	uint32_t           r_next;       /* atomic: where the next start goes */
+	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
+	uint32_t           r_parks;      /* atomic: times that a processor parked */
+	uint32_t           r_unparks;    /* atomic: and was unparked */
+	unsigned           r_spins;      /* looks at the inbox before parking */
 
 	/* r_lock. */
-	pthread_mutex_t   r_lock;
-	pthread_cond_t    r_changed;
-	unsigned          r_held;       /* proc_hold() less proc_release() */
-	unsigned          r_inside;     /* native threads in join or fini */
-	unsigned          r_joining;    /* of these, who still wait for it to happen */
-	unsigned          r_deadlocks;  /* times that those were told of one */
+	pthread_mutex_t    r_lock;
+	pthread_cond_t     r_changed;
+	unsigned           r_held;       /* uproc_hold() less uproc_release() */
+	unsigned           r_inside;     /* native threads in join or fini */
+	unsigned           r_joining;    /* of these, who still wait for it to happen */
+	unsigned           r_deadlocks;  /* times that those were told of one */
 };
 
 /*
- * Starts the processors. `size' is that of an element, a struct proc at its
+ * Starts the processors. `size' is that of an element, a struct uproc at its
  * beginning and the scheduler's part after it, zeroed; `next' and `wake' are
  * its call-backs.
  * 0; -EINVAL: no such configuration; -ENOMEM; -EAGAIN: no more native threads;
  * -ENOTSUP as usched_init(). Then nothing is left behind.
  */
-int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
-	       usched_next_fn *next, usched_wake_fn *wake);
+int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
+		usched_next_fn *next, usched_wake_fn *wake);
 
 /*
  * Waits until all threads have ended, stops the processors, frees everything.
@@ -161,72 +142,72 @@ int procs_init(struct procs *r, const struct proc_conf *conf, size_t size,
  * were reported and aborted, and all is freed nevertheless; or, with nothing done,
  * -EPERM and -EINVAL as rr_destroy().
  */
-int procs_fini(struct procs *r);
+int uprocs_fini(struct uprocs *r);
 
 /* As in rr.h, where the contracts are. */
-int  proc_start(struct proc *p, void (*func)(void *), void *arg,
-		struct ustack **thread);
-int  proc_join(struct ustack *u);
-int  proc_detach(struct ustack *u);
-int  proc_yield(void);
-void proc_hold(struct procs *r);
-void proc_release(struct procs *r);
-void procs_stats(struct procs *r, struct usched_stats *out);
+int  uproc_start(struct uproc *p, void (*func)(void *), void *arg,
+		 struct ustack **thread);
+int  uproc_join(struct ustack *u);
+int  uproc_detach(struct ustack *u);
+int  uproc_yield(void);
+void uproc_hold(struct uprocs *r);
+void uproc_release(struct uprocs *r);
+void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
 /*
  * Sends mail to a thread, from any native thread.
  * 0; -ESRCH: it has ended.
  */
-int proc_post(struct proc_thread *t, unsigned mail);
+int uproc_post(struct uproc_thread *t, unsigned mail);
 
-/* The slow parts of proc_next(). */
-void proc_drain(struct proc *p);
-struct ustack *proc_park(struct proc *p);
+/* The slow parts of uproc_next(). */
+void uproc_drain(struct uproc *p);
+struct ustack *uproc_park(struct uproc *p);
 
 /* The processor on which a scheduler that spreads threads starts the next. */
-struct proc *procs_next(struct procs *r);
+struct uproc *uprocs_next(struct uprocs *r);
 
-void proc_done(struct usched *s, struct ustack *u);     /* every s_done */
+void uproc_done(struct usched *s, struct ustack *u);     /* every s_done */
 
-static inline struct proc *proc_at(const struct procs *r, size_t i)
+static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
-	return (struct proc *)(void *)(r->r_proc + i * r->r_stride);
+	return (struct uproc *)(void *)(r->r_proc + i * r->r_stride);
 }
 
 /* The processor that the calling thread is on, or NULL. */
-static inline struct proc *proc_self(void)
+static inline struct uproc *uproc_self(void)
 {
 	struct usched *s = usched__current;
 
-	return s && s->s_done == proc_done && s->s_current ?
-		(struct proc *)(void *)s : NULL;
+	return s && s->s_done == uproc_done && s->s_current ?
+		(struct uproc *)(void *)s : NULL;
 }
 
-static inline struct proc_thread *proc_thread(struct ustack *u)
+static inline struct uproc_thread *uproc_thread(struct ustack *u)
 {
-	return (struct proc_thread *)(void *)u;
+	return (struct uproc_thread *)(void *)u;
 }
 
 /* Makes `t' run after all that are in the queue. */
-static inline void proc_push(struct proc *p, struct proc_thread *t)
+static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 {
 	p->p_queue[p->p_tail++ & p->p_mask] = t;
 }
 
-enum { PROC_AHEAD = 4 };        /* dispatches by which a prefetch comes early */
+enum { UPROC_AHEAD = 4 };        /* dispatches by which a prefetch comes early */
 
 /*
  * The oldest in the queue, or NULL. Looks ahead: of a million threads, the next
  * one's record is in no cache. What the ring holds behind its tail is old, but
  * it was a record once, and to prefetch is no access.
  */
-static inline struct proc_thread *proc_pop(struct proc *p)
+static inline struct uproc_thread *uproc_pop(struct uproc *p)
 {
 	uintptr_t ahead;
 
 	if (p->p_head == p->p_tail)
 		return NULL;
-	ahead = (uintptr_t)p->p_queue[(p->p_head + PROC_AHEAD) & p->p_mask];
+	ahead = (uintptr_t)p->p_queue[(p->p_head + UPROC_AHEAD) & p->p_mask];
 	__builtin_prefetch((const void *)ahead);
 	__builtin_prefetch((const void *)(ahead + 64));
 	__builtin_prefetch((const void *)(ahead + 128));
@@ -235,22 +216,22 @@ static inline struct proc_thread *proc_pop(struct proc *p)
 }
 
 /* If `t' waits for something that is there: uses it up. */
-static inline bool proc_satisfied(struct proc_thread *t)
+static inline bool uproc_satisfied(struct uproc_thread *t)
 {
 	switch (t->t_wait) {
-	case PROC_TOKEN:
+	case UPROC_TOKEN:
 		if (t->t_tokens == 0)
 			return false;
 		t->t_tokens--;
 		break;
-	case PROC_JOIN:
+	case UPROC_JOIN:
 		if (t->t_news == 0)
 			return false;
 		break;
 	default:
 		return false;
 	}
-	t->t_wait = PROC_RUNNABLE;
+	t->t_wait = UPROC_RUNNABLE;
 	return true;
 }
 
@@ -258,10 +239,10 @@ static inline bool proc_satisfied(struct proc_thread *t)
  * One token for `t', which is of the caller's processor. True: it waited for
  * it, and is runnable now; the scheduler says when.
  */
-static inline bool proc_token(struct proc_thread *t)
+static inline bool uproc_token(struct uproc_thread *t)
 {
 	t->t_tokens++;
-	return proc_satisfied(t);
+	return uproc_satisfied(t);
 }
 
 /*
@@ -269,39 +250,39 @@ static inline bool proc_token(struct proc_thread *t)
  * comes first, so that who was woken before a thread yields runs before it.
  */
 static inline struct ustack *
-proc_next(struct proc *p, struct proc_thread *(*pick)(struct proc *))
+uproc_next(struct uproc *p, struct uproc_thread *(*pick)(struct uproc *))
 {
 	struct ustack *self = p->p_sched.s_current;
-	struct proc_thread *t;
+	struct uproc_thread *t;
 
 	if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
-		proc_drain(p);
+		uproc_drain(p);
 	if (self) {
-		t = proc_thread(self);
-		if (p->p_intent == PROC_YIELD) {
-			proc_push(p, t);
+		t = uproc_thread(self);
+		if (p->p_intent == UPROC_YIELD) {
+			uproc_push(p, t);
 		} else {
 			t->t_wait = p->p_intent;
 		}
-		p->p_intent = PROC_TOKEN;
-		if (proc_satisfied(t))
+		p->p_intent = UPROC_TOKEN;
+		if (uproc_satisfied(t))
 			return self;
 	} else if (__atomic_load_n(&p->p_procs->r_stop, __ATOMIC_RELAXED)) {
 		return NULL;
 	}
 	t = pick(p);
-	return t ? &t->t_stack : proc_park(p);
+	return t ? &t->t_stack : uproc_park(p);
 }
 
 /* Uses up a token of the calling thread or waits for one. */
-static inline int proc_wait(void)
+static inline int uproc_wait(void)
 {
-	struct proc *p = proc_self();
-	struct proc_thread *t;
+	struct uproc *p = uproc_self();
+	struct uproc_thread *t;
 
 	if (!p)
 		return -EPERM;
-	t = proc_thread(p->p_sched.s_current);
+	t = uproc_thread(p->p_sched.s_current);
 	if (t->t_tokens == 0)
 		return ustack_block();
 	t->t_tokens--;
@@ -310,16 +291,16 @@ static inline int proc_wait(void)
 
 /* Wakes `t': of the same processor through local(p, t), of others by mail. */
 static inline int
-proc_wake(struct ustack *u, void (*local)(struct proc *p, struct proc_thread *t))
+uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread *t))
 {
-	struct proc_thread *t = proc_thread(u);
+	struct uproc_thread *t = uproc_thread(u);
 
 	if (!usched__current || u->u_sched != usched__current)
-		return proc_post(t, PROC_MAIL_TOKEN);
+		return uproc_post(t, UPROC_MAIL_TOKEN);
 	if (!u->u_func)
 		return -ESRCH;
-	if (proc_token(t))
-		local((struct proc *)(void *)u->u_sched, t);
+	if (uproc_token(t))
+		local((struct uproc *)(void *)u->u_sched, t);
 	return 0;
 }
 

@@ -7,13 +7,13 @@
 
 static void *run(void *arg)
 {
-	struct proc *p = arg;
+	struct uproc *p = arg;
 
 	usched_run(&p->p_sched);
 	return NULL;
 }
 
-static int start_natives(struct procs *r)
+static int start_natives(struct uprocs *r)
 {
 	unsigned processors = r->r_conf.c_processors;
 	pthread_attr_t attr;
@@ -27,14 +27,14 @@ static int start_natives(struct procs *r)
 	rc = pthread_attr_init(&attr);
 	if (rc)
 		return -rc;
-	if (proc_at(r, 0)->p_stacks.k_count == 0) {     /* threads run on it */
+	if (uproc_at(r, 0)->p_stacks.k_count == 0) {     /* threads run on it */
 		size_t size = r->r_conf.c_stack_size;
 
 		rc = pthread_attr_setstacksize(&attr, size < DEFAULT_NATIVE_STACK ?
 					       DEFAULT_NATIVE_STACK : size);
 	}
 	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
-		struct proc *p = proc_at(r, n);
+		struct uproc *p = uproc_at(r, n);
 
 		rc = pthread_create(&p->p_native, &attr, run, p);
 	}
@@ -45,11 +45,11 @@ static int start_natives(struct procs *r)
 }
 
 /* Ends the first n. None has anything to run, but one may be about to park. */
-static void stop_natives(struct procs *r, size_t n)
+static void stop_natives(struct uprocs *r, size_t n)
 {
 	FETCH_OR(&r->r_stop, 1);
 	for (size_t i = 0; i < n; i++) {
-		struct proc *p = proc_at(r, i);
+		struct uproc *p = uproc_at(r, i);
 
 		if (SWAP(&p->p_inbox, STOPPED) == PARKED)
 			unpark(p);
@@ -66,14 +66,14 @@ static void stop_natives(struct procs *r, size_t n)
  * since have woken, sent mail to one we saw parked before, and parked again: then
  * it has counted an unpark.
  */
-static bool detect_end(struct procs *r)
+static bool detect_end(struct uprocs *r)
 {
 	uint32_t unparks = LOAD(r->r_unparks), count = 0;
 
 	if (r->r_held > 0 || LOAD(r->r_parks) - unparks != r->r_conf.c_processors)
 		return false;
 	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
-		struct proc *p = proc_at(r, i);
+		struct uproc *p = uproc_at(r, i);
 
 		if (LOAD(p->p_inbox) != PARKED)
 			return false;
@@ -93,7 +93,7 @@ static bool detect_end(struct procs *r)
  * itself: it would be on the stack of a thread, which need not have the space
  * that a report takes.
  */
-static void suggest_end(struct procs *r)
+static void suggest_end(struct uprocs *r)
 {
 	lock(&r->r_lock);
 	if (r->r_joining > 0)
@@ -101,17 +101,17 @@ static void suggest_end(struct procs *r)
 	unlock(&r->r_lock);
 }
 
-static void unpark(struct proc *p)
+static void unpark(struct uproc *p)
 {
 	lock(&p->p_lock);
 	pthread_cond_signal(&p->p_unparked);
 	unlock(&p->p_lock);
 }
 
-struct ustack *proc_park(struct proc *p)
+struct ustack *uproc_park(struct uproc *p)
 {
-	struct procs *r = p->p_procs;
-	struct proc_thread *t = NULL;
+	struct uprocs *r = p->p_procs;
+	struct uproc_thread *t = NULL;
 
 	while (!t && !LOAD(r->r_stop)) {
 		for (unsigned i = r->r_spins; i > 0; i--)
@@ -127,13 +127,13 @@ struct ustack *proc_park(struct proc *p)
 			unlock(&p->p_lock);
 			FETCH_ADD(&r->r_unparks, 1);
 		}
-		proc_drain(p);
-		t = proc_pop(p);
+		uproc_drain(p);
+		t = uproc_pop(p);
 	}
 	return t ? &t->t_stack : NULL;
 }
 
-void proc_hold(struct procs *r)
+void uproc_hold(struct uprocs *r)
 {
 	lock(&r->r_lock);
 	r->r_held++;
@@ -141,7 +141,7 @@ void proc_hold(struct procs *r)
 }
 
 /* All under the lock: once it is not held `r' may be destroyed. */
-void proc_release(struct procs *r)
+void uproc_release(struct uprocs *r)
 {
 	lock(&r->r_lock);
 	if (--r->r_held == 0 && r->r_joining > 0)
@@ -150,9 +150,9 @@ void proc_release(struct procs *r)
 }
 
 /* `t', which a native thread joins, has ended. False: it does not any more. */
-static bool tell_native(struct procs *r, struct proc_thread *t)
+static bool tell_native(struct uprocs *r, struct uproc_thread *t)
 {
-	struct proc_thread *joiner = NATIVE;
+	struct uproc_thread *joiner = NATIVE;
 	bool told;
 
 	lock(&r->r_lock);
@@ -166,7 +166,7 @@ static bool tell_native(struct procs *r, struct proc_thread *t)
 }
 
 /* 1: `t' has ended, or with NULL all threads have; -EDEADLK. Under r_lock. */
-static int wait_locked(struct procs *r, struct proc_thread *t)
+static int wait_locked(struct uprocs *r, struct uproc_thread *t)
 {
 	unsigned seen = r->r_deadlocks;
 
@@ -192,7 +192,7 @@ static int wait_locked(struct procs *r, struct proc_thread *t)
  * Waits, as a native thread, until `t' has ended, and frees it; or with NULL until
  * all threads have ended, if no other native thread waits here.
  */
-static int await(struct procs *r, struct proc_thread *t)
+static int await(struct uprocs *r, struct uproc_thread *t)
 {
 	int rc;
 

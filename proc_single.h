@@ -5,51 +5,51 @@
  * when nothing is runnable usched_run() returns.
  */
 
-static int start_natives(struct procs *r)
+static int start_natives(struct uprocs *r)
 {
 	(void)r;
 	return 0;
 }
 
-static void stop_natives(struct procs *r, size_t n)
+static void stop_natives(struct uprocs *r, size_t n)
 {
 	(void)r;
 	(void)n;
 }
 
-static void unpark(struct proc *p)
+static void unpark(struct uproc *p)
 {
 	(void)p;
 }
 
 /* Has usched_run() return, into await(). */
-static bool tell_native(struct procs *r, struct proc_thread *t)
+static bool tell_native(struct uprocs *r, struct uproc_thread *t)
 {
 	t->t_joiner = TAKEN;
 	r->r_stop = 1;
 	return true;
 }
 
-struct ustack *proc_park(struct proc *p)
+struct ustack *uproc_park(struct uproc *p)
 {
 	(void)p;
 	return NULL;
 }
 
-void proc_hold(struct procs *r)
+void uproc_hold(struct uprocs *r)
 {
 	(void)r;
 }
 
-void proc_release(struct procs *r)
+void uproc_release(struct uprocs *r)
 {
 	(void)r;
 }
 
 /* Runs the threads until `t' has ended, and frees it; or with NULL all. */
-static int await(struct procs *r, struct proc_thread *t)
+static int await(struct uprocs *r, struct uproc_thread *t)
 {
-	struct proc *p = proc_at(r, 0);
+	struct uproc *p = uproc_at(r, 0);
 	int rc = t ? claim(t, NATIVE) : 0;
 
 	while (rc == 0) {

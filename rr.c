@@ -7,13 +7,15 @@
 
 #include <stdlib.h>
 
+#include "proc.h"
+
 struct rr {
-	struct procs rr_procs;
+	struct uprocs rr_procs;
 };
 
 static struct ustack *next(struct usched *s)
 {
-	return proc_next((struct proc *)(void *)s, proc_pop);
+	return uproc_next((struct uproc *)(void *)s, uproc_pop);
 }
 
 static int wake(struct usched *s, struct ustack *u)
@@ -22,14 +24,14 @@ static int wake(struct usched *s, struct ustack *u)
 	return rr_wake(u);
 }
 
-int rr_create(struct rr **rr, const struct proc_conf *conf)
+int rr_create(struct rr **rr, const struct usched_conf *conf)
 {
 	struct rr *new = malloc(sizeof *new);
 	int rc;
 
 	if (!new)
 		return -ENOMEM;
-	rc = procs_init(&new->rr_procs, conf, sizeof(struct proc), next, wake);
+	rc = uprocs_init(&new->rr_procs, conf, sizeof(struct uproc), next, wake);
 	if (rc)
 		free(new);
 	else
@@ -39,7 +41,7 @@ int rr_create(struct rr **rr, const struct proc_conf *conf)
 
 int rr_destroy(struct rr *rr)
 {
-	int rc = procs_fini(&rr->rr_procs);
+	int rc = uprocs_fini(&rr->rr_procs);
 
 	if (rc == 0 || rc == -EDEADLK)
 		free(rr);
@@ -49,30 +51,45 @@ int rr_destroy(struct rr *rr)
 int rr_start(struct rr *rr, void (*func)(void *), void *arg,
 	     struct ustack **thread)
 {
-	return proc_start(procs_next(&rr->rr_procs), func, arg, thread);
+	return uproc_start(uprocs_next(&rr->rr_procs), func, arg, thread);
+}
+
+int rr_join(struct ustack *thread)
+{
+	return uproc_join(thread);
+}
+
+int rr_detach(struct ustack *thread)
+{
+	return uproc_detach(thread);
 }
 
 int rr_wait(void)
 {
-	return proc_wait();
+	return uproc_wait();
 }
 
 int rr_wake(struct ustack *thread)
 {
-	return proc_wake(thread, proc_push);
+	return uproc_wake(thread, uproc_push);
+}
+
+int rr_yield(void)
+{
+	return uproc_yield();
 }
 
 void rr_hold(struct rr *rr)
 {
-	proc_hold(&rr->rr_procs);
+	uproc_hold(&rr->rr_procs);
 }
 
 void rr_release(struct rr *rr)
 {
-	proc_release(&rr->rr_procs);
+	uproc_release(&rr->rr_procs);
 }
 
 void rr_stats(struct rr *rr, struct usched_stats *out)
 {
-	procs_stats(&rr->rr_procs, out);
+	uprocs_stats(&rr->rr_procs, out);
 }

@@ -32,7 +32,7 @@
 #ifndef USCHED_RR_H
 #define USCHED_RR_H
 
-#include "proc.h"
+#include "conf.h"
 #include "usched.h"
 
 #ifdef __cplusplus
@@ -48,7 +48,7 @@ struct rr;
  * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see usched_init().
  * From any native thread. The caller owns *rr until rr_destroy().
  */
-int rr_create(struct rr **rr, const struct proc_conf *conf);
+int rr_create(struct rr **rr, const struct usched_conf *conf);
 
 /*
  * Waits until all threads have ended, and frees `rr' and everything in it.
@@ -83,20 +83,14 @@ int rr_start(struct rr *rr, void (*func)(void *), void *arg,
  * usched_run().
  * From a thread: switches. From any other native thread: blocks that.
  */
-static inline int rr_join(struct ustack *thread)
-{
-	return proc_join(thread);
-}
+int rr_join(struct ustack *thread);
 
 /*
  * Has `thread' freed when it ends.
  * 0; -EINVAL: it is detached, or somebody joins it.
  * From any native thread. Does not switch.
  */
-static inline int rr_detach(struct ustack *thread)
-{
-	return proc_detach(thread);
-}
+int rr_detach(struct ustack *thread);
 
 /*
  * Takes a token of the calling thread; blocks until there is one.
@@ -118,10 +112,7 @@ int rr_wake(struct ustack *thread);
  * Lets all that are ready on this processor run first.
  * 0; -ENOMEM, -EPERM, -EFAULT as rr_wait(). Switches.
  */
-static inline int rr_yield(void)
-{
-	return proc_yield();
-}
+int rr_yield(void);
 
 /*
  * Between the two, a native thread may wake threads or start some while

@@ -193,7 +193,7 @@ static unsigned stacks(void)
 	const char *text = getenv("USCHED_STACKS");
 
 	if (text && strcmp(text, "native") == 0)
-		return PROC_NATIVE;
+		return USCHED_NATIVE;
 	return text ? (unsigned)number(text, 1, INT_MAX) : 0;
 }
 
@@ -224,14 +224,14 @@ static void read_arguments(int argc, char **argv)
 
 static void create(void)
 {
-	struct proc_conf conf = {
+	struct usched_conf conf = {
 		.c_processors = arg.p,
 		.c_stacks     = stacks(),
 		.c_stack_size = arg.d + STACK_SLACK,
 	};
 	int rc;
 
-	if (conf.c_stacks != PROC_NATIVE && conf.c_stack_size < 256 << 10)
+	if (conf.c_stacks != USCHED_NATIVE && conf.c_stack_size < 256 << 10)
 		conf.c_stack_size = 0;
 	rc = CYCLE_(create)(&sched, &conf);
 	if (rc)

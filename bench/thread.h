@@ -234,7 +234,7 @@ static void bench_entry(void *unused)
 
 static void bench_run(void)
 {
-	struct proc_conf conf = { .c_processors = 1 };
+	struct usched_conf conf = { .c_processors = 1 };
 	struct ustack *u;
 
 	bench_check("no scheduler", BENCH_(create)(&bench_sched, &conf));

@@ -76,7 +76,7 @@ exported=$("$READELF" --dyn-syms -W "$shared" | awk '
 for symbol in $exported; do
 	case $symbol in
 	usched__current | usched_[a-z]* | ustack_[a-z]*) ;;
-	image_[a-z]* | proc_[a-z]* | procs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
+	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
 	*) fail "$shared exports $symbol" ;;
 	esac
 done

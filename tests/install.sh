@@ -50,7 +50,7 @@ for scheduler in rr ll; do
 	int main(void)
 	{
 		static struct ustack *thread[10];
-		struct proc_conf conf = { .c_processors = 1 };
+		struct usched_conf conf = { .c_processors = 1 };
 		struct $scheduler *s;
 
 		if (${scheduler}_create(&s, &conf))

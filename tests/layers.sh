@@ -20,14 +20,15 @@ arch/setjmp.c:  ../arch.h
 image.h:
 image.c:        image.h lock.h
 lock.h:
-proc.h:         usched.h image.h
+conf.h:
+proc.h:         usched.h conf.h image.h
 proc.c:         proc.h lock.h proc_native.h proc_single.h
 proc_native.h:
 proc_single.h:
-rr.h:           usched.h proc.h
-rr.c:           rr.h
-ll.h:           usched.h proc.h
-ll.c:           ll.h
+rr.h:           usched.h conf.h
+rr.c:           rr.h proc.h
+ll.h:           usched.h conf.h
+ll.c:           ll.h proc.h
 bench/bench.h:
 bench/cycle.h:  bench.h
 bench/thread.h: bench.h ../usched.h ../rr.h ../ll.h

@@ -62,9 +62,9 @@ static unsigned lines_with(const char *text)
 	return n;
 }
 
-static sched *make(const struct proc_conf *conf)
+static sched *make(const struct usched_conf *conf)
 {
-	struct proc_conf c = conf ? *conf : (struct proc_conf){ 0 };
+	struct usched_conf c = conf ? *conf : (struct usched_conf){ 0 };
 	sched *s = NULL;
 
 	if (!c.c_log)
@@ -75,17 +75,17 @@ static sched *make(const struct proc_conf *conf)
 }
 
 /* Runs `test' with few and many processors, stacks, and bytes in the record. */
-static void each_conf(void (*test)(const struct proc_conf *conf))
+static void each_conf(void (*test)(const struct usched_conf *conf))
 {
 	static const unsigned processors[] = { 1, 2, 4 };
-	static const unsigned stacks[] = { PROC_NATIVE, 1, 0 };
+	static const unsigned stacks[] = { USCHED_NATIVE, 1, 0 };
 	static const size_t images[] = { 1, 0, 4096 };
 	size_t kinds = test_has_stacks() ? 3 : 1;
 
 	for (size_t p = 0; p < 3; p++)
 		for (size_t k = 0; k < kinds; k++)
 			for (size_t i = 0; i < 3; i++) {
-				struct proc_conf conf = {
+				struct usched_conf conf = {
 					.c_processors = processors[p],
 					.c_stacks     = stacks[k],
 					.c_image      = images[i],
@@ -95,7 +95,7 @@ static void each_conf(void (*test)(const struct proc_conf *conf))
 			}
 }
 
-static size_t processors_of(const struct proc_conf *conf)
+static size_t processors_of(const struct usched_conf *conf)
 {
 	return conf->c_processors;
 }
@@ -116,7 +116,7 @@ static void await_count(atomic_size_t *count, size_t value)
 /* Until somebody is in the join of `u', and not only about to be. */
 static void await_joiner(struct ustack *u)
 {
-	struct proc_thread *t = proc_thread(u);
+	struct uproc_thread *t = uproc_thread(u);
 
 	while (!__atomic_load_n(&t->t_joiner, __ATOMIC_SEQ_CST))
 		sched_yield();
@@ -199,7 +199,7 @@ static void wake_other(void *arg)
 	wake_times(t->t_thread, 100);
 }
 
-static void tokens(const struct proc_conf *conf)
+static void tokens(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker t = { .t_need = 1000 };
@@ -246,7 +246,7 @@ static void pass_gate(void *arg)
 	g->g_passed++;
 }
 
-static void wake_first(const struct proc_conf *conf)
+static void wake_first(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct gate g = { 0 };
@@ -288,7 +288,7 @@ static void wake_ended(void *arg)
 	g->g_passed++;
 }
 
-static void wake_after_end(const struct proc_conf *conf)
+static void wake_after_end(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct gate g = { 0 };
@@ -343,7 +343,7 @@ static void *wake_stale(void *arg)
 
 static void test_wake_stale(void **state)
 {
-	struct proc_conf conf = { .c_processors = 2 };
+	struct usched_conf conf = { .c_processors = 2 };
 	size_t rounds = test_scale(100000, 1000);
 	struct stale stale = { NULL, NULL, 0 };
 	atomic_size_t count = 0;
@@ -392,7 +392,7 @@ static void *flood(void *arg)
 	return NULL;
 }
 
-static void foreign_wakes(const struct proc_conf *conf, size_t wakes)
+static void foreign_wakes(const struct usched_conf *conf, size_t wakes)
 {
 	sched *s = make(conf);
 	struct taker takers[TARGETS] = { 0 };
@@ -421,12 +421,12 @@ static void foreign_wakes(const struct proc_conf *conf, size_t wakes)
 
 static void test_foreign_wakes(void **state)
 {
-	static const struct proc_conf confs[] = {
+	static const struct usched_conf confs[] = {
 		{ .c_processors = 1 },
 		{ .c_processors = 2 },
 		{ .c_processors = 4, .c_image = 4096 },
 		{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
-		{ .c_processors = 2, .c_stacks = PROC_NATIVE },
+		{ .c_processors = 2, .c_stacks = USCHED_NATIVE },
 	};
 	size_t wakes = test_scale(10000000, 10000);
 
@@ -490,7 +490,7 @@ static void start_nodes(sched *s, struct node *nodes, void (*func)(void *),
 	}
 }
 
-static void between(const struct proc_conf *conf)
+static void between(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	size_t rounds = test_scale(400, 20);
@@ -566,7 +566,7 @@ static void join_all_ways(void *arg)
 	j->j_done++;
 }
 
-static void join(const struct proc_conf *conf)
+static void join(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct joins j = { .j_sched = s }, k = { .j_sched = s };
@@ -631,7 +631,7 @@ static void end_and_try(void *arg)
 
 static void join_in_flight(void (*func)(void *))
 {
-	struct proc_conf conf = { .c_processors = 1 };
+	struct usched_conf conf = { .c_processors = 1 };
 	sched *s = make(&conf);
 	struct taker t = { .t_need = 1 };
 	struct joins first = { .j_sched = s };
@@ -670,7 +670,7 @@ static void *join_native(void *arg)
 
 enum { JOINERS = 8 };
 
-static void join_by_natives(const struct proc_conf *conf)
+static void join_by_natives(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker takers[JOINERS] = { 0 };
@@ -791,8 +791,8 @@ static void wake_self(void *arg)
 /* The first instruction after which the joiner is known: wait for the mail. */
 static bool overtake(const unsigned char *pc)
 {
-	struct proc *p = (struct proc *)(void *)overtaken.o_self->u_sched;
-	struct proc_thread *t = proc_thread(overtaken.o_thread);
+	struct uproc *p = (struct uproc *)(void *)overtaken.o_self->u_sched;
+	struct uproc_thread *t = uproc_thread(overtaken.o_thread);
 
 	(void)pc;
 	if (!__atomic_load_n(&t->t_joiner, __ATOMIC_SEQ_CST))
@@ -819,7 +819,7 @@ static void join_then_wait(void *arg)
 
 static void test_join_overtaken(void **state)
 {
-	struct proc_conf conf = { .c_processors = 2 };
+	struct usched_conf conf = { .c_processors = 2 };
 
 	(void)state;
 	test_timeout(20);
@@ -851,7 +851,7 @@ static void be_brief(void *arg)
 
 static void test_join_then_destroy(void **state)
 {
-	struct proc_conf conf = { .c_processors = 1, .c_stacks = 1 };
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(10000, 100);
 	uint32_t seed = 1;
 
@@ -874,7 +874,7 @@ static void test_join_then_destroy(void **state)
 /* Until the native thread in a join has left it, the scheduler stays. */
 static void test_destroy_while_joined(void **state)
 {
-	struct proc_conf conf = { .c_processors = 1, .c_stacks = 1 };
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(2000, 50);
 
 	(void)state;
@@ -911,7 +911,7 @@ static void join_then_take(void *arg)
 	TEST_EQUAL(S(wait)(), 0);
 }
 
-static void tokens_and_join(const struct proc_conf *conf)
+static void tokens_and_join(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker t = { .t_need = 1 };
@@ -938,7 +938,7 @@ static void test_tokens_survive_join(void **state)
 	each_conf(tokens_and_join);
 }
 
-static void detach(const struct proc_conf *conf)
+static void detach(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker t = { .t_need = 1 };
@@ -971,7 +971,7 @@ static void test_detach(void **state)
 
 static size_t pool_bytes(sched *s)
 {
-	return image_pool_bytes(&((struct procs *)(void *)s)->r_images);
+	return uimage_pool_bytes(&((struct uprocs *)(void *)s)->r_images);
 }
 
 /* Every way in which a record may come back; it must. */
@@ -1011,7 +1011,7 @@ static void return_inside(void *arg)
 
 static void test_records_return(void **state)
 {
-	struct proc_conf conf = { .c_processors = 2 };
+	struct usched_conf conf = { .c_processors = 2 };
 	struct returns r = { .r_rounds = test_scale(100000, 10000) };
 	struct ustack *t;
 
@@ -1062,7 +1062,7 @@ static void sprout(void *arg)
 	free(b);
 }
 
-static void tree(const struct proc_conf *conf)
+static void tree(const struct usched_conf *conf)
 {
 	struct tree t = { .t_sched = make(conf) };
 	struct branch *b = malloc(sizeof *b);
@@ -1091,7 +1091,7 @@ static void test_tree(void **state)
 
 /* ---- Deadlock ---- */
 
-static void deadlock_native(const struct proc_conf *conf)
+static void deadlock_native(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker t = { .t_need = 1 }, u = { .t_need = 1 };
@@ -1139,7 +1139,7 @@ static void join_in_vain(void *arg)
 	j->j_done++;
 }
 
-static void deadlock_thread(const struct proc_conf *conf)
+static void deadlock_thread(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker t = { .t_need = 1 };
@@ -1179,7 +1179,7 @@ static void join_mate(void *arg)
  * Two that join each other are told both. If one then ends before the other has
  * run, the other's join has succeeded after all.
  */
-static void deadlock_cycle(const struct proc_conf *conf)
+static void deadlock_cycle(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct joins a = { .j_sched = s }, b = { .j_sched = s };
@@ -1217,7 +1217,7 @@ static void join_then_stay(void *arg)
 }
 
 /* Frees threads that wait at all depths, joinable, detached, or told before. */
-static void deadlock_destroy(const struct proc_conf *conf)
+static void deadlock_destroy(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker takers[30] = { 0 };
@@ -1298,7 +1298,7 @@ static void join_first(void *arg)
 
 static void test_deadlock_told_together(void **state)
 {
-	struct proc_conf conf = { .c_processors = 2 };
+	struct usched_conf conf = { .c_processors = 2 };
 	struct together *t = &together;
 
 	(void)state;
@@ -1332,7 +1332,7 @@ static void test_deadlock_destroy(void **state)
 /* The report must get by with the smallest stacks there are. */
 static void test_deadlock_small_stacks(void **state)
 {
-	struct proc_conf conf = {
+	struct usched_conf conf = {
 		.c_processors = 1, .c_stacks = 16, .c_stack_size = 8192,
 	};
 	struct taker takers[40] = { 0 };
@@ -1355,7 +1355,7 @@ static void test_deadlock_small_stacks(void **state)
 }
 
 /* What waits while somebody holds is not deadlocked. */
-static void hold(const struct proc_conf *conf)
+static void hold(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker t = { .t_need = 2 };
@@ -1411,7 +1411,7 @@ static void *hold_and_start(void *arg)
 /* The release is the holder's last use; the scheduler may end in that moment. */
 static void test_hold_and_destroy(void **state)
 {
-	struct proc_conf conf = { .c_processors = 1, .c_stacks = 1 };
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(5000, 100);
 	uint32_t seed = 1;
 
@@ -1444,7 +1444,7 @@ static double seconds(clockid_t clock)
 
 static void test_idle(void **state)
 {
-	struct proc_conf conf = { .c_processors = 4 };
+	struct usched_conf conf = { .c_processors = 4 };
 	struct taker takers[100] = { 0 };
 	double cpu, wall;
 	sched *s;
@@ -1507,9 +1507,9 @@ static size_t count_descriptors(void)
 
 static void come_and_go(size_t i)
 {
-	struct proc_conf conf = {
+	struct usched_conf conf = {
 		.c_processors = 1 + (unsigned)i % 4,
-		.c_stacks = i % 3 ? (unsigned)(i % 3) * 8 : PROC_NATIVE,
+		.c_stacks = i % 3 ? (unsigned)(i % 3) * 8 : USCHED_NATIVE,
 	};
 	struct taker takers[20] = { 0 };
 	sched *s = make(&conf);
@@ -1545,12 +1545,12 @@ static void test_create_destroy(void **state)
 
 static void test_create_errors(void **state)
 {
-	struct proc_conf tiny  = { .c_processors = 1, .c_stack_size = 4096 };
-	struct proc_conf huge  = { .c_processors = 1, .c_stacks = 1,
+	struct usched_conf tiny  = { .c_processors = 1, .c_stack_size = 4096 };
+	struct usched_conf huge  = { .c_processors = 1, .c_stacks = 1,
 				   .c_stack_size = (size_t)3 << 30 };
-	struct proc_conf image = { .c_processors = 1, .c_image = 65537 };
-	struct proc_conf many  = { .c_processors = 2, .c_stacks = 200000000 };
-	struct proc_conf most  = { .c_processors = 2, .c_image = 65535 };
+	struct usched_conf image = { .c_processors = 1, .c_image = 65537 };
+	struct usched_conf many  = { .c_processors = 2, .c_stacks = 200000000 };
+	struct usched_conf most  = { .c_processors = 2, .c_image = 65535 };
 	size_t mappings;
 	sched *s = NULL;
 
@@ -1562,7 +1562,7 @@ static void test_create_errors(void **state)
 		assert_int_equal(S(create)(&s, &tiny), -EINVAL);
 		assert_int_equal(S(create)(&s, &huge), -EINVAL);
 		for (size_t n = 100; n <= (scaled_down() ? 1000 : 1000000); n *= 10) {
-			struct proc_conf some = {
+			struct usched_conf some = {
 				.c_processors = 2, .c_stacks = (unsigned)n,
 			};
 
@@ -1600,7 +1600,7 @@ static void test_outside(void **state)
 	assert_int_equal(S(destroy)(s), 0);
 }
 
-static void stats(const struct proc_conf *conf)
+static void stats(const struct usched_conf *conf)
 {
 	sched *s = make(conf);
 	struct taker takers[50] = { 0 };
@@ -1655,10 +1655,10 @@ static void deep_then_shallow(void *arg)
 }
 
 /* The image follows the depth, up and down, unless it shall not. */
-static void exchange(const struct proc_conf *conf)
+static void exchange(const struct usched_conf *conf)
 {
 	for (unsigned keep = 0; keep < 2; keep++) {
-		struct proc_conf c = *conf;
+		struct usched_conf c = *conf;
 		struct taker t = { 0 };
 		struct usched_stats st;
 		sched *s;

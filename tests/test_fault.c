@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "../ll.h"
+#include "../proc.h"
 #include "../rr.h"
 
 /* ---- What fails ---- */
@@ -102,14 +103,14 @@ int __wrap_pthread_create(pthread_t *native, const pthread_attr_t *attr,
 /* ---- The schedulers, as one ---- */
 
 struct scheduler {
-	int (*s_create)(void **s, const struct proc_conf *conf);
+	int (*s_create)(void **s, const struct usched_conf *conf);
 	int (*s_destroy)(void *s);
 	int (*s_start)(void *s, void (*func)(void *), void *arg, struct ustack **t);
 	int (*s_wait)(void);
 	int (*s_wake)(struct ustack *t);
 };
 
-static int create_rr(void **s, const struct proc_conf *conf)
+static int create_rr(void **s, const struct usched_conf *conf)
 {
 	struct rr *rr = NULL;
 	int rc = rr_create(&rr, conf);
@@ -128,7 +129,7 @@ static int start_rr(void *s, void (*func)(void *), void *arg, struct ustack **t)
 	return rr_start(s, func, arg, t);
 }
 
-static int create_ll(void **s, const struct proc_conf *conf)
+static int create_ll(void **s, const struct usched_conf *conf)
 {
 	struct ll *ll = NULL;
 	int rc = ll_create(&ll, conf);
@@ -152,8 +153,8 @@ static const struct scheduler schedulers[] = {
 	{ create_ll, destroy_ll, start_ll, ll_wait, ll_wake },
 };
 
-static const struct proc_conf confs[] = {
-	{ .c_processors = 1, .c_stacks = PROC_NATIVE },
+static const struct usched_conf confs[] = {
+	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 	{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
 	{ .c_processors = 3, .c_stacks = 5 },
 };
@@ -216,7 +217,7 @@ static bool failed(int rc)
 	return rc == -ENOMEM || rc == -EAGAIN;
 }
 
-static long sweep_create(const struct scheduler *k, const struct proc_conf *conf)
+static long sweep_create(const struct scheduler *k, const struct usched_conf *conf)
 {
 	void *s;
 	long n;
@@ -260,7 +261,7 @@ static void test_create(void **state)
 /* Native threads are the last to be made: those that are there must end. */
 static void test_native_threads(void **state)
 {
-	struct proc_conf conf = { .c_processors = 4, .c_stacks = PROC_NATIVE };
+	struct usched_conf conf = { .c_processors = 4, .c_stacks = USCHED_NATIVE };
 	size_t rounds = test_scale(10000, 50);
 	long n;
 	void *s;
@@ -380,11 +381,11 @@ static void no_log(const char *line)
 }
 
 /* False: not even a scheduler. */
-static bool run_crew(const struct scheduler *k, const struct proc_conf *conf,
+static bool run_crew(const struct scheduler *k, const struct usched_conf *conf,
 		     size_t stay)
 {
 	static struct crew c;
-	struct proc_conf quiet = *conf;
+	struct usched_conf quiet = *conf;
 	int rc;
 
 	quiet.c_log = no_log;
@@ -418,7 +419,7 @@ static bool run_crew(const struct scheduler *k, const struct proc_conf *conf,
  * processors; so go on until it was beyond all calls a few times. A failure may also
  * last for some calls.
  */
-static void sweep_crew(const struct scheduler *k, const struct proc_conf *conf,
+static void sweep_crew(const struct scheduler *k, const struct usched_conf *conf,
 		       long last, size_t stay)
 {
 	long step = 100 / (long)test_scale(100, 10), beyond = 0;
@@ -481,7 +482,7 @@ static void wait_once(void *arg)
 static void test_failed_starts(void **state)
 {
 	enum { ROOM = 64 };                     /* of the first ring */
-	struct proc_conf conf = { .c_processors = 1 };
+	struct usched_conf conf = { .c_processors = 1 };
 	struct ustack *threads[ROOM + 1];
 	size_t bytes;
 	void *s;
@@ -495,13 +496,13 @@ static void test_failed_starts(void **state)
 		for (size_t i = 0; i < ROOM; i++)
 			assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
 						    &threads[i]), 0);
-		bytes = image_pool_bytes(&((struct procs *)s)->r_images);
+		bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
 		rings_fail = true;
 		for (size_t i = 0; i < 10000; i++)
 			assert_int_equal(q->s_start(s, wait_once, NULL, &threads[ROOM]),
 					 -ENOMEM);
 		rings_fail = false;
-		assert_in_range(image_pool_bytes(&((struct procs *)s)->r_images),
+		assert_in_range(uimage_pool_bytes(&((struct uprocs *)s)->r_images),
 				bytes, bytes + (64 << 10));
 		assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
 					    &threads[ROOM]), 0);
@@ -550,7 +551,7 @@ static void test_failed_blocks(void **state)
 	for (size_t k = 0; k < 2; k++)
 		for (size_t c = 0; c < 3; c++) {
 			const struct scheduler *q = &schedulers[k];
-			struct proc_conf conf = confs[c];
+			struct usched_conf conf = confs[c];
 			struct failing f = { .f_scheduler = q };
 			struct ustack *t;
 			void *s;

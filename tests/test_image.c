@@ -15,18 +15,18 @@
 
 #include "../image.h"
 
-static struct image_pool *make_pool(size_t record)
+static struct uimage_pool *make_pool(size_t record)
 {
-	struct image_pool *pool = malloc(sizeof *pool);
+	struct uimage_pool *pool = malloc(sizeof *pool);
 
 	assert_non_null(pool);
-	assert_int_equal(image_pool_init(pool, record), 0);
+	assert_int_equal(uimage_pool_init(pool, record), 0);
 	return pool;
 }
 
-static void free_pool(struct image_pool *pool)
+static void free_pool(struct uimage_pool *pool)
 {
-	image_pool_fini(pool);
+	uimage_pool_fini(pool);
 	free(pool);
 }
 
@@ -61,17 +61,17 @@ enum { LARGEST = 2 << 20 };
 
 static void test_sizes(void **state)
 {
-	struct image_pool *pool;
-	struct image_cache cache;
+	struct uimage_pool *pool;
+	struct uimage_cache cache;
 	size_t step = 1000 / test_scale(1000, 10);
 
 	(void)state;
 	test_timeout(120);
 	pool = make_pool(256);
-	image_cache_init(&cache, pool);
+	uimage_cache_init(&cache, pool);
 	for (size_t n = 1; n <= LARGEST; n += n < 2000 || n > 1040000 ? step : 13) {
 		size_t size = n;
-		char *p = image_alloc(&cache, &size);
+		char *p = uimage_alloc(&cache, &size);
 
 		assert_non_null(p);
 		assert_int_equal((uintptr_t)p % 64, 0);
@@ -83,7 +83,7 @@ static void test_sizes(void **state)
 		else
 			assert_true(size - n < 65536);
 		p[0] = p[size - 1] = 1;
-		image_free(&cache, p, size);
+		uimage_free(&cache, p, size);
 		if (n > 1050000)
 			n += 4093;
 	}
@@ -93,19 +93,19 @@ static void test_sizes(void **state)
 /* What cannot be had is no error but NULL. */
 static void test_too_large(void **state)
 {
-	struct image_pool *pool;
-	struct image_cache cache;
+	struct uimage_pool *pool;
+	struct uimage_cache cache;
 	size_t sizes[] = { SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX / 2, (size_t)1 << 60 };
 
 	(void)state;
 	test_timeout(20);
 	pool = make_pool(256);
-	image_cache_init(&cache, pool);
+	uimage_cache_init(&cache, pool);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		assert_null(image_alloc(&cache, &sizes[i]));
+		assert_null(uimage_alloc(&cache, &sizes[i]));
 	free_pool(pool);
 	pool = malloc(sizeof *pool);
-	assert_int_equal(image_pool_init(pool, (1 << 20) + 1), -EINVAL);
+	assert_int_equal(uimage_pool_init(pool, (1 << 20) + 1), -EINVAL);
 	free(pool);
 }
 
@@ -144,24 +144,24 @@ static void test_no_overlap(void **state)
 	enum { HELD = 200 };
 	static struct held held[HELD];
 	size_t rounds = test_scale(20000, 500);
-	struct image_pool *pool;
-	struct image_cache cache;
+	struct uimage_pool *pool;
+	struct uimage_cache cache;
 	uint32_t seed = 1;
 
 	(void)state;
 	test_timeout(120);
 	pool = make_pool(256);
-	image_cache_init(&cache, pool);
+	uimage_cache_init(&cache, pool);
 	for (size_t i = 0; i < rounds + HELD; i++) {
 		struct held *h = &held[i < rounds ? test_random(&seed) % HELD : i - rounds];
 
 		if (h->h_memory) {
 			check(h);
-			image_free(&cache, h->h_memory, h->h_size);
+			uimage_free(&cache, h->h_memory, h->h_size);
 			h->h_memory = NULL;
 		} else if (i < rounds) {
 			h->h_size = random_size(&seed);
-			h->h_memory = image_alloc(&cache, &h->h_size);
+			h->h_memory = uimage_alloc(&cache, &h->h_size);
 			h->h_mark = (unsigned char)i;
 			assert_non_null(h->h_memory);
 			fill(h);
@@ -175,36 +175,36 @@ static void test_last_in_first_out(void **state)
 {
 	enum { BLOCKS = 300 };
 	static const size_t sizes[] = { 64, 512, 640, 4096, 20000, 1 << 20 };
-	struct image_pool *pool;
-	struct image_cache cache;
+	struct uimage_pool *pool;
+	struct uimage_cache cache;
 	void *blocks[BLOCKS];
 
 	(void)state;
 	test_timeout(20);
 	pool = make_pool(256);
-	image_cache_init(&cache, pool);
+	uimage_cache_init(&cache, pool);
 	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
 		size_t size = sizes[k], n = size < 20000 ? BLOCKS : 10;
 
 		for (size_t i = 0; i < n; i++)
-			assert_non_null(blocks[i] = image_alloc(&cache, &size));
+			assert_non_null(blocks[i] = uimage_alloc(&cache, &size));
 		for (size_t i = 0; i < n; i++) {
 			void *again;
 
-			image_free(&cache, blocks[i], size);
-			again = image_alloc(&cache, &size);
+			uimage_free(&cache, blocks[i], size);
+			again = uimage_alloc(&cache, &size);
 			assert_ptr_equal(again, blocks[i]);
-			image_free(&cache, again, size);
+			uimage_free(&cache, again, size);
 		}
 		for (size_t i = n; i-- > 0; )
-			assert_ptr_equal(image_alloc(&cache, &size), blocks[i]);
+			assert_ptr_equal(uimage_alloc(&cache, &size), blocks[i]);
 	}
 	for (size_t i = 0; i < BLOCKS; i++)
-		blocks[i] = image_record(pool, i % 2 ? &cache : NULL);
+		blocks[i] = uimage_record(pool, i % 2 ? &cache : NULL);
 	for (size_t i = BLOCKS; i-- > 0; )
-		image_record_free(pool, i % 2 ? &cache : NULL, blocks[i]);
+		uimage_record_free(pool, i % 2 ? &cache : NULL, blocks[i]);
 	for (size_t i = 0; i < BLOCKS; i++)
-		assert_ptr_equal(image_record(pool, i % 2 ? &cache : NULL), blocks[i]);
+		assert_ptr_equal(uimage_record(pool, i % 2 ? &cache : NULL), blocks[i]);
 	free_pool(pool);
 }
 
@@ -213,8 +213,8 @@ static void test_last_in_first_out(void **state)
 enum { PIPE = 1000 };
 
 struct pipe_end {
-	struct image_pool    *p_pool;
-	struct image_cache    p_cache;
+	struct uimage_pool    *p_pool;
+	struct uimage_cache    p_cache;
 	struct held           p_ring[PIPE];
 	atomic_size_t         p_put;
 	atomic_size_t         p_got;
@@ -225,14 +225,14 @@ static void *consume(void *arg)
 {
 	struct pipe_end *p = arg;
 
-	image_cache_init(&p->p_cache, p->p_pool);
+	uimage_cache_init(&p->p_cache, p->p_pool);
 	for (size_t i = 0; i < p->p_count; i++) {
 		struct held *h = &p->p_ring[i % PIPE];
 
 		while (p->p_put <= i)
 			sched_yield();
 		check(h);
-		image_free(&p->p_cache, h->h_memory, h->h_size);
+		uimage_free(&p->p_cache, h->h_memory, h->h_size);
 		p->p_got = i + 1;
 	}
 	return NULL;
@@ -242,13 +242,13 @@ static void pass(size_t size)
 {
 	struct pipe_end *p = calloc(1, sizeof *p);
 	size_t count = test_scale(200000, 5000) / (1 + size / 2048);
-	struct image_cache cache;
+	struct uimage_cache cache;
 	pthread_t native;
 
 	assert_non_null(p);
 	p->p_pool = make_pool(size);
 	p->p_count = count;
-	image_cache_init(&cache, p->p_pool);
+	uimage_cache_init(&cache, p->p_pool);
 	assert_int_equal(pthread_create(&native, NULL, consume, p), 0);
 	for (size_t i = 0; i < count; i++) {
 		struct held *h = &p->p_ring[i % PIPE];
@@ -256,7 +256,7 @@ static void pass(size_t size)
 		while (i - p->p_got >= PIPE)
 			sched_yield();
 		h->h_size = size;
-		h->h_memory = image_alloc(&cache, &h->h_size);
+		h->h_memory = uimage_alloc(&cache, &h->h_size);
 		h->h_mark = (unsigned char)i;
 		assert_non_null(h->h_memory);
 		fill(h);
@@ -264,7 +264,7 @@ static void pass(size_t size)
 	}
 	pthread_join(native, NULL);
 	/* What is on the way, in both caches, and in arenas, which double. */
-	assert_in_range(image_pool_bytes(p->p_pool), 0,
+	assert_in_range(uimage_pool_bytes(p->p_pool), 0,
 			3 * (PIPE + 4 * 64) * size + (4 << 20));
 	free_pool(p->p_pool);
 	free(p);
@@ -308,17 +308,17 @@ static void walk_records(size_t record)
 {
 	static struct walked w;
 	static void *records[RECORDS];
-	struct image_pool *pool = make_pool(record);
-	struct image_cache caches[2];
+	struct uimage_pool *pool = make_pool(record);
+	struct uimage_cache caches[2];
 	size_t found = 0;
 
 	for (int i = 0; i < 2; i++)
-		image_cache_init(&caches[i], pool);
+		uimage_cache_init(&caches[i], pool);
 	w.w_count = 0;
-	image_pool_walk(pool, note, &w);
+	uimage_pool_walk(pool, note, &w);
 	assert_int_equal(w.w_count, 0);
 	for (size_t i = 0; i < RECORDS; i++) {
-		unsigned char *r = image_record(pool, i % 3 ? &caches[i % 3 - 1] : NULL);
+		unsigned char *r = uimage_record(pool, i % 3 ? &caches[i % 3 - 1] : NULL);
 		size_t k;
 
 		assert_non_null(r);
@@ -330,7 +330,7 @@ static void walk_records(size_t record)
 		records[i] = r;
 	}
 	/* All that were taken, each once; and a batch per cache at most besides. */
-	image_pool_walk(pool, note, &w);
+	uimage_pool_walk(pool, note, &w);
 	assert_in_range(w.w_count, RECORDS, RECORDS + 3 * 64);
 	qsort(w.w_records, w.w_count, sizeof *w.w_records, by_address);
 	for (size_t i = 1; i < w.w_count; i++)
@@ -342,12 +342,12 @@ static void walk_records(size_t record)
 	assert_int_equal(found, RECORDS);
 	/* Freed, they keep all but their first 16 bytes. */
 	for (size_t i = 0; i < RECORDS; i++)
-		image_record_free(pool, i % 3 ? &caches[i % 3 - 1] : NULL, records[i]);
+		uimage_record_free(pool, i % 3 ? &caches[i % 3 - 1] : NULL, records[i]);
 	for (size_t i = 0; i < RECORDS; i++)
 		for (size_t k = 16; k < record; k++)
 			assert_int_equal(((unsigned char *)records[i])[k], i % 255 + 1);
 	w.w_count = 0;
-	image_pool_walk(pool, note, &w);
+	uimage_pool_walk(pool, note, &w);
 	assert_in_range(w.w_count, RECORDS, RECORDS + 3 * 64);
 	free_pool(pool);
 }
@@ -366,24 +366,24 @@ static void test_records(void **state)
 
 static void test_large_are_mapped(void **state)
 {
-	struct image_pool *pool;
-	struct image_cache cache;
+	struct uimage_pool *pool;
+	struct uimage_cache cache;
 	size_t before, bytes;
 
 	(void)state;
 	test_timeout(20);
 	pool = make_pool(256);
-	image_cache_init(&cache, pool);
+	uimage_cache_init(&cache, pool);
 	before = address_space();
-	bytes = image_pool_bytes(pool);
+	bytes = uimage_pool_bytes(pool);
 	for (size_t i = 0; i < 100; i++) {
 		size_t size = ((size_t)1 << 20) + 1 + i * 100000;
-		char *p = image_alloc(&cache, &size);
+		char *p = uimage_alloc(&cache, &size);
 
 		assert_non_null(p);
-		assert_int_equal(image_pool_bytes(pool), bytes);
+		assert_int_equal(uimage_pool_bytes(pool), bytes);
 		p[0] = p[size - 1] = 1;
-		image_free(&cache, p, size);
+		uimage_free(&cache, p, size);
 		check_unmapped(before);
 	}
 	free_pool(pool);
@@ -391,24 +391,24 @@ static void test_large_are_mapped(void **state)
 
 static void test_pool_bytes(void **state)
 {
-	struct image_pool *pool;
+	struct uimage_pool *pool;
 	size_t before, used = 0, bytes = 0;
 
 	(void)state;
 	test_timeout(60);
 	before = address_space();
 	for (int round = 0; round < 3; round++) {
-		struct image_cache cache;
+		struct uimage_cache cache;
 
 		pool = make_pool(256);
-		image_cache_init(&cache, pool);
-		assert_int_equal(image_pool_bytes(pool), 0);
+		uimage_cache_init(&cache, pool);
+		assert_int_equal(uimage_pool_bytes(pool), 0);
 		used = 0;
 		for (size_t i = 0; i < 100000; i++) {
-			assert_non_null(image_record(pool, &cache));
+			assert_non_null(uimage_record(pool, &cache));
 			used += 256;
 		}
-		bytes = image_pool_bytes(pool);
+		bytes = uimage_pool_bytes(pool);
 		/* Arenas double, so little more than twice what is used. */
 		assert_in_range(bytes, used, 2 * used + (1 << 20));
 		free_pool(pool);
@@ -452,15 +452,15 @@ static void test_stacks(void **state)
 	before = address_space();
 	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
 		enum { COUNT = 8 };
-		struct image_stacks stacks;
+		struct uimage_stacks stacks;
 
-		assert_int_equal(image_stacks_map(&stacks, COUNT, sizes[k]), 0);
+		assert_int_equal(uimage_stacks_map(&stacks, COUNT, sizes[k]), 0);
 		assert_int_equal(stacks.k_count, COUNT);
 		assert_true(stacks.k_size >= sizes[k]);
 		assert_true(stacks.k_size - sizes[k] < page);
 		assert_int_equal(stacks.k_size % page, 0);
 		for (size_t i = 0; i < COUNT; i++) {
-			char *base = image_stacks_base(&stacks, i);
+			char *base = uimage_stacks_base(&stacks, i);
 
 			assert_int_equal((uintptr_t)base % page, 0);
 			memset(base, (int)i + 1, stacks.k_size);
@@ -470,32 +470,32 @@ static void test_stacks(void **state)
 			assert_false(faults(base + stacks.k_size - 1));
 		}
 		for (size_t i = 0; i < COUNT; i++) {
-			char *base = image_stacks_base(&stacks, i);
+			char *base = uimage_stacks_base(&stacks, i);
 
 			for (size_t n = 0; n < stacks.k_size; n++)
 				assert_int_equal(base[n], i + 1);
 		}
-		image_stacks_unmap(&stacks);
+		uimage_stacks_unmap(&stacks);
 		check_unmapped(before);
 	}
 }
 
 static void test_too_many_stacks(void **state)
 {
-	struct image_stacks stacks;
+	struct uimage_stacks stacks;
 	size_t before;
 
 	(void)state;
 	test_timeout(60);
 	before = address_space();
-	assert_int_equal(image_stacks_map(&stacks, SIZE_MAX / 4096, 65536), -ENOMEM);
-	assert_int_equal(image_stacks_map(&stacks, (size_t)1 << 40, 65536), -ENOMEM);
-	assert_int_equal(image_stacks_map(&stacks, 1, (size_t)1 << 60), -ENOMEM);
+	assert_int_equal(uimage_stacks_map(&stacks, SIZE_MAX / 4096, 65536), -ENOMEM);
+	assert_int_equal(uimage_stacks_map(&stacks, (size_t)1 << 40, 65536), -ENOMEM);
+	assert_int_equal(uimage_stacks_map(&stacks, 1, (size_t)1 << 60), -ENOMEM);
 	for (size_t n = 100; n <= (scaled_down() ? 1000 : 10000000); n *= 10) {
-		int rc = image_stacks_map(&stacks, n, 4096);
+		int rc = uimage_stacks_map(&stacks, n, 4096);
 
 		if (rc == 0)
-			image_stacks_unmap(&stacks);
+			uimage_stacks_unmap(&stacks);
 		else
 			assert_int_equal(rc, -ENOMEM);
 		check_unmapped(before);

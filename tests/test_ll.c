@@ -65,7 +65,7 @@ static void start_pair(void *arg)
 		TEST_EQUAL(ll_start(p->p_ll, NULL, note_dispatch, p, NULL), 0);
 }
 
-static void bound(const struct proc_conf *conf)
+static void bound(const struct usched_conf *conf)
 {
 	struct pair p = { .p_ll = make(conf) };
 
@@ -103,7 +103,7 @@ static void start_hogs(void *arg)
 
 static void test_mail_is_not_starved(void **state)
 {
-	struct proc_conf conf = { .c_processors = 1 };
+	struct usched_conf conf = { .c_processors = 1 };
 	struct pair p = { 0 };
 
 	(void)state;
@@ -158,7 +158,7 @@ static void wake_three(void *arg)
 	say('1');
 }
 
-static void run_next(const struct proc_conf *conf)
+static void run_next(const struct usched_conf *conf)
 {
 	static char letters[3][2] = { "A", "B", "C" };
 	struct ll_group *g;
@@ -213,7 +213,7 @@ static void start_inside(void *arg)
 		TEST_EQUAL(ll_start(w->w_ll, NULL, stay, w, NULL), 0);
 }
 
-static void groups(const struct proc_conf *conf)
+static void groups(const struct usched_conf *conf)
 {
 	enum { GROUPS = 8 };
 	struct ll *ll = make(conf);
@@ -317,7 +317,7 @@ static void pong(void *arg)
 	ll_wait();                              /* to end takes atomic instructions */
 }
 
-static void no_atomics(const struct proc_conf *conf)
+static void no_atomics(const struct usched_conf *conf)
 {
 	struct ll *ll = make(conf);
 	struct ll_group *g = ll_group(ll);
@@ -381,11 +381,11 @@ static void relay_mixed(void *arg)
 	}
 }
 
-static void mixed(const struct proc_conf *conf)
+static void mixed(const struct usched_conf *conf)
 {
 	struct mixed m = { .m_rounds = test_scale(200, 20) };
 	struct mixed_node nodes[2 * SCHEDULERS];
-	struct proc_conf c = *conf;
+	struct usched_conf c = *conf;
 
 	c.c_log = log_line;
 	for (size_t i = 0; i < SCHEDULERS; i++) {

@@ -56,7 +56,7 @@ static int join(int local, struct ustack *thread)
 	return local ? ll_join(thread) : rr_join(thread);
 }
 
-static void million(int is_local, const struct proc_conf *conf)
+static void million(int is_local, const struct usched_conf *conf)
 {
 	static int local;
 	size_t n = test_scale(1000000, 1000), before, after;
@@ -97,16 +97,16 @@ static void test_rr(void **state)
 {
 	(void)state;
 	test_timeout(300);
-	million(0, &(struct proc_conf){ .c_processors = 1, .c_log = no_log });
-	million(0, &(struct proc_conf){ .c_processors = 2, .c_log = no_log });
+	million(0, &(struct usched_conf){ .c_processors = 1, .c_log = no_log });
+	million(0, &(struct usched_conf){ .c_processors = 2, .c_log = no_log });
 }
 
 static void test_ll(void **state)
 {
 	(void)state;
 	test_timeout(300);
-	million(1, &(struct proc_conf){ .c_processors = 2, .c_log = no_log });
-	million(1, &(struct proc_conf){ .c_processors = 1, .c_stacks = PROC_NATIVE,
+	million(1, &(struct usched_conf){ .c_processors = 2, .c_log = no_log });
+	million(1, &(struct usched_conf){ .c_processors = 1, .c_stacks = USCHED_NATIVE,
 					.c_log = no_log });
 }
 

@@ -49,7 +49,7 @@ static void wake_in_order(void *arg)
 				   i * opener->o_stride % THREADS]), 0);
 }
 
-static void fifo(const struct proc_conf *conf)
+static void fifo(const struct usched_conf *conf)
 {
 	static struct order o;
 	static struct ordered threads[THREADS];
@@ -131,7 +131,7 @@ static void wake_between(void *arg)
 }
 
 /* Woken, started, yielding: all queue up at the end. */
-static void queue_up(const struct proc_conf *conf)
+static void queue_up(const struct usched_conf *conf)
 {
 	struct script s = { 0 };
 	struct ustack *u;
@@ -168,7 +168,7 @@ static void yield_after_mail(void *arg)
 	say(s, '1');
 }
 
-static void mail_before_yield(const struct proc_conf *conf)
+static void mail_before_yield(const struct usched_conf *conf)
 {
 	struct script s = { 0 };
 	struct ustack *u;
@@ -209,7 +209,7 @@ static void note_native(void *arg)
 	w->w_native[w->w_count++] = pthread_self();
 }
 
-static void spread(const struct proc_conf *conf)
+static void spread(const struct usched_conf *conf)
 {
 	struct where w = { 0 };
 	struct rr *rr = make(conf);

@@ -189,7 +189,7 @@ static void start(int local, void *s, struct ll_group *group, void (*func)(void 
 
 static void flood(int local, unsigned stacks)
 {
-	struct proc_conf conf = {
+	struct usched_conf conf = {
 		.c_processors = PROCESSORS, .c_stacks = stacks, .c_image = 1,
 	};
 	struct itimerval each_ms = { { 0, 1000 }, { 0, 1000 } };
@@ -280,7 +280,7 @@ static void test_rr(void **state)
 	test_timeout(120);
 	if (test_has_stacks())
 		flood(0, 1);
-	flood(0, PROC_NATIVE);
+	flood(0, USCHED_NATIVE);
 }
 
 static void test_ll(void **state)
@@ -290,7 +290,7 @@ static void test_ll(void **state)
 	test_timeout(120);
 	if (test_has_stacks())
 		flood(1, 1);
-	flood(1, PROC_NATIVE);
+	flood(1, USCHED_NATIVE);
 }
 
 int main(void)
