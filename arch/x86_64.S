@@ -11,7 +11,11 @@
  *
  * In between, r12d and r13d hold the control words of whoever gave up the
  * processor: to compare costs less than to load what is there already, by far
- * so when a sticky exception flag differs (those are not preserved).
+ * so when a sticky exception flag differs (those are not preserved). And r14 holds
+ * its return address. CPUs predict that `ret' goes there: so it is right for a
+ * thread that was called from the same place, as threads that block in one function
+ * are, and their callers are predicted as well. For any other it is wrong
+ * each time; it gets a jump, which is predicted from where jumps went before.
  *
  * Functions that are entered by a call start with endbr64, and the object is
  * marked for indirect branch tracking only: a shadow stack could not follow.
@@ -32,6 +36,16 @@
 	ldmxcsr	(\top)
 	fldcw	4(\top)
 9:
+.endm
+
+.macro	pop_registers
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	.irp	reg, r15, r14, r13, r12, rbx, rbp
+	popq	%\reg
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore \reg
+	.endr
 .endm
 
 .macro	function name
@@ -56,30 +70,18 @@
  * rdi next, rsi arg; next(rdi top, rsi arg) returns rax j_sp, rdx j_op.
  */
 function usched__switch
-	pushq	%rbp
+	.irp	reg, rbp, rbx, r12, r13, r14, r15
+	pushq	%\reg
 	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset rbp, 0
-	pushq	%rbx
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset rbx, 0
-	pushq	%r12
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r12, 0
-	pushq	%r13
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r13, 0
-	pushq	%r14
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r14, 0
-	pushq	%r15
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r15, 0
+	.cfi_rel_offset \reg, 0
+	.endr
 	subq	$8, %rsp
 	.cfi_adjust_cfa_offset 8
 	stmxcsr	(%rsp)
 	fnstcw	4(%rsp)
 	movl	(%rsp), %r12d
 	movzwl	4(%rsp), %r13d
+	movq	56(%rsp), %r14
 	movq	%rdi, %rax
 	movq	%rsp, %rdi
 	call	*%rax
@@ -91,28 +93,19 @@ function usched__switch
 .Lresume:
 	load_control %rsp
 	movl	%edx, %eax
-	addq	$8, %rsp
+	cmpq	%r14, 56(%rsp)
+	jne	.Lelsewhere
 	.cfi_remember_state
-	.cfi_adjust_cfa_offset -8
-	popq	%r15
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r15
-	popq	%r14
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r14
-	popq	%r13
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r13
-	popq	%r12
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r12
-	popq	%rbx
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore rbx
-	popq	%rbp
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore rbp
+	pop_registers
 	ret
+	.cfi_restore_state
+.Lelsewhere:
+	.cfi_remember_state
+	pop_registers
+	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	.cfi_register rip, rcx
+	notrack jmp *%rcx
 	.cfi_restore_state
 
 .Lfar:
@@ -148,6 +141,7 @@ function usched__exit
 	fnstcw	4(%rsp)
 	movl	(%rsp), %r12d
 	movzwl	4(%rsp), %r13d
+	xorl	%r14d, %r14d                    /* nobody was called from there */
 	call	usched__finish
 	jmp	.Ljump
 end usched__exit
