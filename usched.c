@@ -120,12 +120,13 @@ _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 static arch_next_fn enter, block, hand_off, reserve;
-static struct arch_jump run(struct usched *s, struct ustack *u);
+static inline struct arch_jump run(struct usched *s, struct ustack *u);
+static struct arch_jump load(struct usched *s, struct ustack *u);
 static struct arch_jump launch(struct usched *s, struct ustack *u);
 static struct arch_jump leave(struct usched *s);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
-static int  set_top(struct ustack *u, char *top, size_t room);
+static inline int set_top(struct ustack *u, char *top, size_t room);
 static int  exchange_image(struct usched *s, struct ustack *u, size_t depth);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
@@ -340,9 +341,11 @@ static struct arch_jump hand_off(char *top, void *arg)
 static struct arch_jump reserve(char *top, void *arg)
 {
 	size_t room = *(const size_t *)arg;
+	int rc = -ENOMEM;
 
-	room = room < USCHED_STACK_MAX ? room + RESERVE_MORE : SIZE_MAX;
-	return (struct arch_jump){ top, set_top(ustack_self(), top, room) };
+	if (room <= USCHED_STACK_MAX)
+		rc = set_top(ustack_self(), top, room + RESERVE_MORE);
+	return (struct arch_jump){ top, rc };
 }
 
 /* What the code in arch/ calls. */
@@ -379,7 +382,7 @@ void usched__load(void)
  * Makes `u' the one that runs, and returns the way there. What is evicted for
  * it is above SP, or on another stack: this runs below whoever blocked.
  */
-static struct arch_jump run(struct usched *s, struct ustack *u)
+static inline struct arch_jump run(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k;
 
@@ -392,8 +395,15 @@ static struct arch_jump run(struct usched *s, struct ustack *u)
 	k = u->u_stack;
 	if (!k)
 		return launch(s, u);
-	if (k->k_resident == u)
-		return (struct arch_jump){ u->u_top, 0 };
+	if (k->k_resident != u)
+		return load(s, u);
+	return (struct arch_jump){ u->u_top, 0 };
+}
+
+static struct arch_jump load(struct usched *s, struct ustack *u)
+{
+	struct usched_stack *k = u->u_stack;
+
 	if (k->k_resident)
 		evict(s, k);
 	occupy(k, u);
@@ -454,19 +464,16 @@ static int bind_native(struct usched *s, const char *top)
 }
 
 /* Sets where `u' is about to block, and sees that it can be evicted (R4). */
-static int set_top(struct ustack *u, char *top, size_t room)
+static inline int set_top(struct ustack *u, char *top, size_t room)
 {
 	struct usched *s = u->u_sched;
 	const struct usched_stack *k = u->u_stack;
-	size_t need = (size_t)((uintptr_t)k->k_bottom - (uintptr_t)top);
-	size_t deep = need;
+	size_t deep = (size_t)((uintptr_t)k->k_bottom - (uintptr_t)top);
+	size_t need = deep + room;
 	int rc = 0;
 
-	if (need > k->k_size)                   /* or above the bottom: wraps */
+	if (deep > k->k_size)                   /* or above the bottom: wraps */
 		return -EFAULT;
-	if (room > UINT32_MAX - need)
-		return -ENOMEM;
-	need += room;
 	if (need > u->u_size || need < u->u_floor)
 		rc = exchange_image(s, u, need);
 	if (rc)

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+
+module peers
+
+go 1.19

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+
+//go:build go1.23
+
+// go-pingpong: a coroutine of iter.Pull, the only switch of the Go runtime that
+// goes straight from one goroutine to another and not through the scheduler.
+package main
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"peers/internal/peer"
+)
+
+func count(yield func(int) bool) {
+	for i := 0; yield(i); i++ {
+	}
+}
+
+func main() {
+	pairs := peer.Args("PAIRS", 1)[0]
+	next, stop := iter.Pull(count)
+	defer stop()
+
+	sum := 0
+	began := time.Now()
+	for i := 0; i < pairs; i++ {
+		value, _ := next()
+		sum += value
+	}
+	took := time.Since(began)
+
+	peer.PrintSeconds(took)
+	fmt.Println(sum)
+}

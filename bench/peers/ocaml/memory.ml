@@ -1,0 +1,28 @@
+(* SPDX-License-Identifier: MIT *)
+
+(* ocaml-memory: Lwt threads, each of which waits for a promise of its own. A
+   thread is the promise and the closure of what it does next. *)
+
+open Lwt.Infix
+
+let () =
+  let threads = Peer.argument "THREADS" in
+  Peer.need_memory threads 200;
+  let ended = ref 0 in
+  let start () =
+    let resumed, resume = Lwt.wait () in
+    Lwt.async (fun () ->
+        resumed >|= fun () ->
+        incr ended);
+    resume
+  in
+
+  Gc.compact ();
+  let before = Peer.resident () in
+  let resume = Array.init threads (fun _ -> start ()) in
+  Gc.compact ();
+  let bytes = Peer.resident () - before in
+
+  Array.iter (fun r -> Lwt.wakeup r ()) resume;
+  if !ended <> threads then Peer.fail "not all have ended";
+  Printf.printf "%d\n%d\n" (bytes / threads) !ended
