@@ -81,9 +81,13 @@ member() {
 	esac
 }
 
+words() {		# WORD,WORD...
+	echo "$1" | tr -s , ' ' | sed 's/^ //; s/ $//'
+}
+
 choose_workloads() {
 	[ "$loads" != all ] || loads=$workloads
-	loads=$(echo "$loads" | tr , ' ')
+	loads=$(words "$loads")
 	for load in $loads; do
 		member "$load" "$workloads" ||
 			usage_error "no workload '$load'; there are: $workloads"
@@ -139,8 +143,8 @@ options() {		# ARGUMENTS
 		--workload) loads=$2; shift ;;
 		--quick) quick=yes ;;
 		--only)
-			only=$(echo "$2" | tr , ' ')
-			[ -n "${only# }" ] || usage_error "--only wants at least one column"
+			only=$(words "$2")
+			[ -n "$only" ] || usage_error "--only wants at least one column"
 			shift
 			;;
 		--limit) limit=$2; need_number "$1" "$2"; shift ;;
@@ -451,7 +455,7 @@ row() {			# ARGUMENT...
 
 # All sizes once, with a header before the first, and in cycle before each new N.
 sweep() {
-	before=
+	before=none
 	for point in $(points_of "$workload" | tr ' ' .); do
 		[ -z "$stopped" ] || return 0
 		# shellcheck disable=SC2046 # one word for each parameter

@@ -1,21 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""graph.py: pictures and a table of what bench.sh measured.
+"""graph.py: pictures and tables of what bench.sh measured.
 
     grep -h '^ *[2N],' results/*/cycle.csv | python3 graph.py c2.svg > c2.md
+    cat results/*/ring.csv results/*/memory.csv | python3 graph.py others.png
 
 usage: graph.py [PICTURE.svg | PICTURE.png | PICTURE.pdf]...
 
-Reads the rows of bench.sh, of one run or of many one after the other, whatever
-their columns, from standard input. Prints a table in Markdown: for each
-implementation and each number of threads N*R the mean, over the runs, of the
-rate N*R*M / seconds, in millions of operations per second, or `-' if there is
-none. Draws the same into each picture named, with bars from the lowest rate to
-the highest. With several N there is a table, and a part of each picture, for each.
+Reads the rows of bench.sh, of one run or of many one after the other, of one
+workload or of several, whatever their columns, from standard input. Prints tables
+in Markdown and draws the same into each picture named.
+
+Cycle: for each implementation and each number of threads N*R the mean, over the
+runs, of the rate N*R*M / seconds, in millions of operations per second, or `-' if
+there is none; drawn as lines, with bars from the lowest rate to the highest. With
+several N there is a table, and a part of each picture, for each.
+
+The other workloads: a table and a part of each picture for each set of parameters,
+with the median over the runs of what one operation takes, the lowest first; drawn
+as bars, with whiskers from the least to the most. A cell NUMBER@SIZE was measured
+with SIZE in place of the last parameter; the table and the picture say so.
 
 A cell that failed is no measurement and has no point: one that says fail:reason,
 a number that is not positive, or one from 100000 (seconds) on, which is how
-results were published whose programs had crashed.
+results were published whose programs had crashed. What is only fail:missing
+is named below the table instead.
 
 Exit status: 0; 1 if the input is empty or wrong (then nothing is written), or a
 picture cannot be written; 2 if the arguments are wrong.
@@ -25,38 +34,123 @@ import io
 import math
 import os
 import re
+import statistics
 import sys
+from collections import namedtuple
 
 FORMATS = ("svg", "png", "pdf")
 FAILED_SECONDS = 100000  # more than a day: no run takes that, see above
+FAILED_NUMBER = 1e18  # for what is no time: more than there can be of anything
+LEAST = 1e-9  # programs print six digits: what is smaller is zero
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+OURS = re.compile(r"U([A-Z]|[0-9][0-9A-Z]*)?")  # U, U10K, U1TS, UL; not UCONTEXT
 
 
 class Bad(Exception):
     """What is wrong with the input, or the outside; the message says it all."""
 
 
+# What bench.sh runs. `value' makes what is shown of a cell and the parameters.
+Workload = namedtuple("Workload", "parameters title unit limit value")
+WORKLOADS = {
+    "cycle": Workload(
+        ("N", "R", "M"), "Cycle benchmark", "million operations per second",
+        FAILED_SECONDS, lambda s, n, r, m: n * r * m / s / 1e6),
+    "ring": Workload(
+        ("passes",), "Ring: a token is passed round 503 threads", "ns per pass",
+        FAILED_SECONDS, lambda s, passes: s * 1e9 / passes),
+    "counters": Workload(
+        ("counters", "calls"), "Counters: many threads are called in turn",
+        "ns per call", FAILED_SECONDS, lambda s, n, calls: s * 1e9 / (n * calls)),
+    "pingpong": Workload(
+        ("pairs",), "Ping-pong: one thread is resumed and suspends itself",
+        "ns per pair", FAILED_SECONDS, lambda s, pairs: s * 1e9 / pairs),
+    "create": Workload(
+        ("threads",), "Create: threads are made, run and dropped", "ns per thread",
+        FAILED_SECONDS, lambda s, threads: s * 1e9 / threads),
+    "alternate": Workload(
+        ("repetitions", "yields"), "Alternate: two threads yield in turn",
+        "ns per switch", FAILED_SECONDS, lambda s, n, y: s * 1e9 / (2 * n * y)),
+    "memory": Workload(
+        ("threads",), "Memory: what a blocked thread needs", "bytes per thread",
+        FAILED_NUMBER, lambda size, _: size),
+    "blocks": Workload(
+        ("N", "R", "M"), "Blocks: how often threads block in the cycle benchmark",
+        "blocks per message", FAILED_NUMBER, lambda b, n, r, m: b / (n * r * m)),
+}
+# Of one run: the value, None if there is none; why not; the last parameter.
+Cell = namedtuple("Cell", "value reason size")
+
+
+class Part:
+    """What becomes a table and a part of the picture: cycle's of one N, or
+    another workload's of one set of parameters."""
+
+    def __init__(self, workload, parameters, names):
+        self.workload, self.parameters = workload, parameters
+        self.kind = WORKLOADS[workload]
+        self.names = names  # those of all parts of the workload
+        self.cells = {}  # name -> threads N*R, or 0 if not cycle -> [Cell]
+
+    def add(self, name, threads, cell):
+        self.cells.setdefault(name, {}).setdefault(threads, []).append(cell)
+
+    def runs(self, name):
+        return [cell for cells in self.cells.get(name, {}).values() for cell in cells]
+
+    def is_missing(self, name):
+        return all(cell.reason == "missing" for cell in self.runs(name))
+
+    def missing(self):
+        return [n for n in self.names if n in self.cells and self.is_missing(n)]
+
+    def measured(self):
+        """[(name, {threads: values})], cells without a value left out."""
+        for name in self.names:
+            values = {threads: [cell.value for cell in cells if cell.value is not None]
+                      for threads, cells in sorted(self.cells.get(name, {}).items())}
+            yield name, {threads: runs for threads, runs in values.items() if runs}
+
+    def threads(self):
+        return sorted({t for cells in self.cells.values() for t in cells})
+
+    def sorted(self):
+        """[Bar], the lowest first."""
+        bars = [Bar(name, statistics.median(values), min(values), max(values),
+                    len(values), len(self.runs(name)),
+                    sorted({c.size for c in self.runs(name) if c.value is not None}))
+                for name, cells in self.measured() for values in cells.values()]
+        return sorted(bars, key=lambda bar: bar.median)
+
+    def heading(self):
+        pairs = zip(self.kind.parameters, self.parameters)
+        return ", ".join(f"{what} = {value}" for what, value in pairs)
+
+
+# Of an implementation: `sizes' are the last parameters with which it was measured.
+Bar = namedtuple("Bar", "name median least most runs of sizes")
+
+
 class Results:
-    """Rates by N, implementation and number of threads, in order of appearance."""
+    """Workloads and their parts, in order of appearance."""
 
     def __init__(self):
-        self.names = []
-        self.rates = {}  # N -> name -> threads -> list, empty if all runs failed
+        self.names = {}  # workload -> columns of all its headers
+        self.columns = {}  # workload -> columns of its last header
+        self.found = {}  # workload -> parameters -> Part
 
-    def add(self, n, r, m, name, seconds):
-        threads = self.rates.setdefault(n, {}).setdefault(name, {})
-        runs = threads.setdefault(n * r, [])
-        if seconds is not None:
-            runs.append(n * r * m / seconds / 1e6)
+    def part(self, workload, parameters):
+        key = parameters[:1] if workload == "cycle" else parameters
+        parts = self.found.setdefault(workload, {})
+        if key not in parts:
+            parts[key] = Part(workload, key, self.names[workload])
+        return parts[key]
 
-    def measured(self, n):
-        """[(name, {threads: rates})] of N, cells without a rate left out."""
-        for name in self.names:
-            cells = self.rates[n].get(name, {})
-            yield name, {t: runs for t, runs in sorted(cells.items()) if runs}
-
-    def threads(self, n):
-        return sorted({t for cells in self.rates[n].values() for t in cells})
+    def parts(self):
+        """Cycle's by N."""
+        for workload, parts in self.found.items():
+            order = sorted(parts) if workload == "cycle" else parts
+            yield from (parts[key] for key in order)
 
 
 def mean(values):
@@ -67,48 +161,68 @@ def mean(values):
 
 
 def read(lines):
-    results, columns = Results(), None
+    results = Results()
     for number, line in enumerate(lines, 1):
         cells = [cell.strip() for cell in line.split(",")]
         if cells == [""]:
             continue
+        # Cycle's lines do not say so: they begin with N.
+        workload = "cycle"
+        if cells[0] in WORKLOADS:
+            workload = cells.pop(0)
         try:
-            if cells[0] == "N":
-                columns = header(cells)
-                results.names += [c for c in columns if c not in results.names]
+            if cells and cells[0][:1].isalpha() and (
+                    workload != "cycle" or cells[0] == "N"):
+                header(results, workload, cells)
             else:
-                row(results, columns, cells)
+                row(results, workload, cells)
         except Bad as bad:
             raise Bad(f"line {number}: {bad}") from None
-    if not results.rates:
+    if not results.found:
         raise Bad("no results on standard input: " + (
-            "only headers" if columns else "it is empty"))
-    if not any(cells for n in results.rates for _, cells in results.measured(n)):
+            "only headers" if results.columns else "it is empty"))
+    if not any(cells for part in results.parts() for _, cells in part.measured()):
         raise Bad("no results on standard input: every cell has failed")
     return results
 
 
-def header(cells):
-    columns = cells[3:]
-    if cells[:3] != ["N", "R", "M"] or not columns:
-        raise Bad("a header is N, R, M and the names of columns")
+def first_cells(workload):
+    """How lines of it begin, for messages."""
+    name = () if workload == "cycle" else (workload,)
+    return ", ".join(name + WORKLOADS[workload].parameters)
+
+
+def header(results, workload, cells):
+    parameters = WORKLOADS[workload].parameters
+    columns = cells[len(parameters):]
+    if tuple(cells[:len(parameters)]) != parameters or not columns:
+        raise Bad(f"a header is {first_cells(workload)} and the names of columns")
     for i, name in enumerate(columns):
         if not name:
-            raise Bad(f"column {i + 4} has no name")
+            raise Bad(f"column {i + 1} after {parameters[-1]} has no name")
         if name in columns[:i]:
             raise Bad(f"two columns are named {name}")
-    return columns
+    results.columns[workload] = columns
+    names = results.names.setdefault(workload, [])
+    names += [name for name in columns if name not in names]
 
 
-def row(results, columns, cells):
+def row(results, workload, cells):
+    columns = results.columns.get(workload)
+    parameters = WORKLOADS[workload].parameters
     if columns is None:
-        raise Bad("it comes before any header (N, R, M, ...)")
-    if len(cells) != len(columns) + 3:
-        raise Bad(f"the header has {len(columns) + 3} cells, this line {len(cells)}")
-    n, r, m = (count(what, cell) for what, cell in zip("NRM", cells))
-    times = [seconds(name, cell) for name, cell in zip(columns, cells[3:])]
-    for name, time in zip(columns, times):
-        results.add(n, r, m, name, time)
+        raise Bad(f"it comes before any header ({first_cells(workload)}, ...)")
+    named = workload != "cycle"
+    expected = named + len(parameters) + len(columns)
+    if named + len(cells) != expected:
+        raise Bad(f"the header has {expected} cells, this line {named + len(cells)}")
+    sizes = tuple(count(what, cell) for what, cell in zip(parameters, cells))
+    values = [measurement(name, cell, workload, sizes)
+              for name, cell in zip(columns, cells[len(parameters):])]
+    part = results.part(workload, sizes)
+    threads = 0 if named else sizes[0] * sizes[1]
+    for name, value in zip(columns, values):
+        part.add(name, threads, value)
 
 
 def count(what, cell):
@@ -118,53 +232,105 @@ def count(what, cell):
     return int(cell)
 
 
-def seconds(name, cell):
-    """None for a failure."""
+def measurement(name, cell, workload, sizes):
+    kind = WORKLOADS[workload]
     if cell.startswith("fail:"):
-        return None
-    if not NUMBER.fullmatch(cell):
-        raise Bad(f"column {name}: '{cell}' is neither seconds nor fail:reason")
-    return float(cell) if 0 < float(cell) < FAILED_SECONDS else None
+        return Cell(None, cell[len("fail:"):], sizes[-1])
+    number, at, size = cell.partition("@")
+    if not NUMBER.fullmatch(number) or at and workload == "cycle":
+        raise Bad(f"column {name}: '{cell}' is neither a number nor fail:reason")
+    if at:
+        sizes = sizes[:-1] + (count(f"column {name}: the size", size),)
+    if not LEAST <= float(number) < kind.limit:
+        return Cell(None, "number", sizes[-1])
+    return Cell(kind.value(float(number), *sizes), None, sizes[-1])
 
 
-# The table
+# The tables
 
 
-def table(results, n):
-    threads = results.threads(n)
-    rows = [["threads"] + [str(t) for t in threads]]
-    for name, cells in results.measured(n):
-        if name in results.rates[n]:
-            rows.append([name] + [
-                f"{mean(cells[t]):.2f}" if t in cells else "-" for t in threads])
+def cycle_rows(part):
+    threads = part.threads()
+    yield ["threads"] + [str(t) for t in threads]
+    for name, cells in part.measured():
+        if name in part.cells and not part.is_missing(name):
+            yield [name] + [
+                f"{mean(cells[t]):.2f}" if t in cells else "-" for t in threads]
+
+
+def other_rows(part):
+    """A column of sizes only if there are some that differ from the heading."""
+    bars, size = part.sorted(), part.parameters[-1]
+    sizes = any(bar.sizes != [size] for bar in bars)
+    yield ["implementation", "median", "min", "max", "times the best", "runs"] + (
+        [part.kind.parameters[-1]] if sizes else [])
+    for bar in bars:
+        runs = f"{bar.runs}" if bar.runs == bar.of else f"{bar.runs} of {bar.of}"
+        yield [bar.name, digits(bar.median), digits(bar.least), digits(bar.most),
+               f"{bar.median / bars[0].median:.2f}", runs] + (
+            [", ".join(map(str, bar.sizes))] if sizes else [])
+    known = {bar.name for bar in bars}
+    for name in part.names:
+        if name in part.cells and name not in known and not part.is_missing(name):
+            yield [name] + ["-"] * 4 + [f"0 of {len(part.runs(name))}"] + (
+                ["-"] if sizes else [])
+
+
+def digits(value):
+    """At least three of them that count."""
+    decimals = max(0, 2 - math.floor(math.log10(value)))
+    return f"{value:.{decimals}f}" if decimals < 7 else f"{value:.2e}"
+
+
+def table(part):
+    rows = list(cycle_rows(part) if part.workload == "cycle" else other_rows(part))
     widths = [max(4, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
     rows.insert(1, [":" + "-" * (widths[0] - 1)] + [
         "-" * (width - 1) + ":" for width in widths[1:]])
-    return "".join("| " + " | ".join(
+    text = "".join("| " + " | ".join(
         [row[0].ljust(widths[0])] + [
             cell.rjust(width) for cell, width in zip(row[1:], widths[1:])
         ]) + " |\n" for row in rows)
+    missing = ", ".join(f"{name} (missing)" for name in part.missing())
+    return text + (f"\nNot measured: {missing}.\n" if missing else "")
 
 
 def tables(results):
-    if len(results.rates) == 1:
-        return table(results, *results.rates)
-    return "\n".join(f"N = {n}\n\n{table(results, n)}" for n in sorted(results.rates))
+    """With headings, but for a single table of cycle's."""
+    parts = list(results.parts())
+    if len(parts) == 1 and parts[0].workload == "cycle":
+        return table(parts[0])
+    return "\n".join(f"{heading(part, results)}\n\n{table(part)}" for part in parts)
 
 
-# The picture
+def heading(part, results):
+    if part.workload != "cycle":
+        return f"{part.workload}, {part.heading()}: {part.kind.unit}"
+    if len(results.found) == 1:
+        return part.heading()
+    return f"cycle, {part.heading()}: {part.kind.unit}"
 
 
-# The i-th implementation has the i-th of each, again from the first after the last:
-# neighbours differ in all three, and 12 and 13 have no common divisor, so that no
-# two of 156 look the same. The first seven colours are Okabe and Ito's, made to be
-# told apart also by the colour-blind.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
-           "#000000", "#882255", "#999933", "#332288", "#888888", "#8C510A")
+# The pictures
+
+
+# The i-th of ours, or of the others, has the i-th of each, again from the first after
+# the last: neighbours differ in all, and the numbers of colours and of markers have no
+# common divisor, so that no two of 91 of ours or 143 others look the same. Ours
+# are solid, in colours of Okabe and Ito's, made to be told apart also by the
+# colour-blind; the others are thin, dashed and hollow.
 MARKERS = (  # with the sizes at which they look equally large
     ("o", 7), ("s", 6.5), ("^", 8), ("D", 6.5), ("v", 8), ("P", 8.5), ("X", 8.5),
     ("<", 8), (">", 8), ("p", 8.5), ("*", 11), ("h", 8), ("d", 8.5))
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+OTHER_COLOURS = ("#777777", "#882255", "#999933", "#332288", "#8C510A", "#44AA99",
+                 "#AA4466", "#117733", "#6699CC", "#555555", "#AA8800")
+OTHER_DASHES = ((0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+OUR_BAR, OTHER_BAR = "#0072B2", "#B8B8B8"
+
+
+def is_ours(name):
+    return OURS.fullmatch(name) is not None
 
 
 def draw(results):
@@ -180,32 +346,65 @@ def draw(results):
     matplotlib.rcParams.update({
         "svg.hashsalt": "usched", "font.size": 10, "axes.titlesize": 13,
         "axes.spines.top": False, "axes.spines.right": False})
-    figure = Figure(figsize=(9, 5.2 * len(results.rates)), layout="constrained")
-    parts = figure.subplots(len(results.rates), 1, squeeze=False)[:, 0]
-    for axes, n in zip(parts, sorted(results.rates)):
-        plot(axes, results, n)
+    parts = list(results.parts())
+    heights = [5.2 if part.workload == "cycle" else 1.5 + 0.27 * len(part.sorted())
+               for part in parts]
+    figure = Figure(figsize=(9, sum(heights)), layout="constrained")
+    grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
+    for axes, part in zip(grid[:, 0], parts):
+        (plot if part.workload == "cycle" else bars)(axes, part)
     return figure
 
 
-def plot(axes, results, n):
-    runs, lines = set(), []
-    for i, (name, cells) in enumerate(results.measured(n)):
+def titles(axes, title, text):
+    axes.set_title(title, loc="left", pad=22)
+    axes.annotate(text, (0, 1), xytext=(0, 8), xycoords="axes fraction",
+                  textcoords="offset points", color="0.35")
+
+
+def is_wide(low, high, factor):
+    return high / low > factor
+
+
+def plot(axes, part):
+    runs, lines, styles = set(), [], {True: 0, False: 0}
+    for name, cells in part.measured():
         if cells:
             runs.update(len(rates) for rates in cells.values())
-            lines.append(line(axes, i, name, cells))
+            lines.append(line(axes, styles[is_ours(name)], name, cells))
+        styles[is_ours(name)] += 1
     axes.set_xscale("log")
-    axes.set_xlim(*span(results.threads(n)))
+    axes.set_xlim(*span(part.threads()))
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
-    axes.set_ylim(bottom=0)
+    rates(axes, [rate for _, cells in part.measured()
+                 for values in cells.values() for rate in values])
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.set_xlabel("threads, N·R")
-    axes.set_ylabel("million operations per second")
-    axes.set_title(f"Cycle benchmark, cycles of N = {n} threads", loc="left", pad=22)
-    axes.text(0, 1.02, f"higher is better; {explain(runs)}", color="0.35",
-              transform=axes.transAxes)
+    axes.set_ylabel(part.kind.unit)
+    titles(axes, f"{part.kind.title}, cycles of N = {part.parameters[0]} threads",
+           f"higher is better; {explain(runs, 'mean')}")
     legend(axes, lines)
+
+
+def rates(axes, values):
+    """The y axis: from zero, but logarithmic where that would leave some in a heap."""
+    if values and is_wide(min(values), max(values), 50):
+        axes.set_yscale("log")
+        axes.set_ylim(min(values) / 1.4, max(values) * 1.4)
+        ticks(axes.yaxis, min(values), max(values))
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def ticks(axis, low, high):
+    """Of a logarithmic axis: 1, 2, 5, 10, ..., or powers of ten if it is long."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+    axis.set_major_locator(LogLocator(
+        subs=(1,) if is_wide(low, high, 2000) else (1, 2, 5), numticks=20))
+    axis.set_major_formatter(lambda value, _: short(value))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def line(axes, i, name, cells):
@@ -213,14 +412,19 @@ def line(axes, i, name, cells):
     means = [mean(rates) for rates in cells.values()]
     below = [m - min(rates) for m, rates in zip(means, cells.values())]
     above = [max(rates) - m for m, rates in zip(means, cells.values())]
-    colour = COLOURS[i % len(COLOURS)]
+    ours = is_ours(name)
+    palette = COLOURS if ours else OTHER_COLOURS
+    colour = palette[i % len(palette)]
     marker, size = MARKERS[i % len(MARKERS)]
     axes.errorbar(threads, means, yerr=(below, above), fmt="none", ecolor=colour,
                   elinewidth=1, capsize=3)
-    return axes.plot(
-        threads, means, label=name, color=colour, linestyle=DASHES[i % len(DASHES)],
-        linewidth=1.5, marker=marker, markersize=size, markeredgecolor="white",
-        markeredgewidth=0.7, clip_on=False, zorder=3)[0]
+    style = dict(
+        linestyle="-", linewidth=2.4, markersize=size, markeredgecolor="white",
+        markeredgewidth=0.7, zorder=4) if ours else dict(
+        linestyle=OTHER_DASHES[i % len(OTHER_DASHES)], linewidth=1.1,
+        markersize=0.75 * size, markerfacecolor="white", markeredgewidth=1, zorder=3)
+    return axes.plot(threads, means, label=name, color=colour, marker=marker,
+                     clip_on=False, **style)[0]
 
 
 def legend(axes, lines):
@@ -228,6 +432,58 @@ def legend(axes, lines):
     lines.sort(key=lambda line: line.get_ydata()[-1], reverse=True)
     axes.legend(handles=lines, loc="upper left", bbox_to_anchor=(1.01, 1),
                 frameon=False, handlelength=4)
+
+
+def bars(axes, part):
+    sorted_bars = part.sorted()
+    titles(axes, part.kind.title, f"{part.heading()}; lower is better; " + explain(
+        {bar.runs for bar in sorted_bars}, "median"))
+    axes.set_xlabel(part.kind.unit)
+    axes.set_yticks(range(len(sorted_bars)), [bar.name for bar in sorted_bars])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.set_ylim(len(sorted_bars) - 0.4, -0.6)  # the first on top
+    if not sorted_bars:
+        axes.set_xticks([])
+        return
+    left = extent(axes, sorted_bars)
+    for y, bar in enumerate(sorted_bars):
+        draw_bar(axes, y, bar, left, part)
+
+
+def extent(axes, sorted_bars):
+    """The x axis, with room for the values; returns where bars start."""
+    low = min(bar.least for bar in sorted_bars)
+    high = max(bar.most for bar in sorted_bars)
+    if not is_wide(low, high, 20):
+        axes.set_xlim(0, high * 1.2)
+        return 0
+    # The shortest bar is to be seen, and to start at 1, 2 or 5.
+    power = 10 ** math.floor(math.log10(low / 1.5))
+    left = max(step * power for step in (1, 2, 5) if step * power <= low / 1.5)
+    axes.set_xscale("log")
+    axes.set_xlim(left, high * (high / left) ** 0.2)
+    ticks(axes.xaxis, left, high)
+    return left
+
+
+def draw_bar(axes, y, bar, left, part):
+    ours = is_ours(bar.name)
+    axes.barh(y, bar.median - left, left=left, height=0.7,
+              color=OUR_BAR if ours else OTHER_BAR)
+    if bar.runs > 1:
+        axes.errorbar(bar.median, y, fmt="none", ecolor="black", elinewidth=1,
+                      capsize=2.5, xerr=([bar.median - bar.least],
+                                         [bar.most - bar.median]))
+    text = digits(bar.median)
+    if bar.sizes != [part.parameters[-1]]:
+        sizes = ", ".join(map(short, bar.sizes))
+        text += f" (with {sizes} {part.kind.parameters[-1]})"
+    axes.annotate(text, (bar.most, y), xytext=(5, 0), textcoords="offset points",
+                  va="center", fontsize=9, fontweight="bold" if ours else "normal")
+    if ours:
+        axes.get_yticklabels()[y].set(color=OUR_BAR, fontweight="bold")
 
 
 def span(threads):
@@ -246,14 +502,14 @@ def short(value):
     return f"{value:g}"
 
 
-def explain(runs):
+def explain(runs, average):
     if not runs:
         return "every cell has failed"
     least, most = min(runs), max(runs)
     if most == 1:
         return "one run"
     many = most if least == most else f"{least} to {most}"
-    return f"mean of {many} runs, bars from min to max"
+    return f"{average} of {many} runs, bars from min to max"
 
 
 def render(figure, kind):

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# bench.sh, with programs that take no time, fail, hang, or print nonsense.
+# bench.sh, with programs that take no time, fail, hang, or print nonsense. What a row
+# calls is spelled out in expected(), once more, to compare bench/workloads.sh with.
 
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -9,6 +10,7 @@ tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 runs=0
+all='cycle ring counters pingpong create alternate memory blocks'
 
 fail() {
 	echo "bench: $*" >&2
@@ -23,21 +25,194 @@ has() {			# PATTERN FILE
 	grep -q -e "$1" "$2" || fail "no '$1' in ${2##*/}: $(head -n 20 "$2")"
 }
 
+# WORKLOAD COLUMN COMMAND, with @ for the arguments of the row, and @MOST if the last is
+# no more than that. With three processors.
+expected() {
+	cat <<-'END'
+	cycle U rmain @ 0 3
+	cycle U1K rmain @ 1000 3
+	cycle U10K rmain @ 10000 3
+	cycle U1T rmain @ 0 1
+	cycle U1TS rmain.1t @ 0 1
+	cycle UL lmain @ 0 3
+	cycle UJ lmain.setjmp @ 0 1
+	cycle POSIX peers/pthreads-cycle @
+	cycle GO peers/go-cycle @ 3
+	cycle GO1T peers/go-cycle @ 1
+	cycle RUST peers/rust-cycle-async-std @ 3
+	cycle TOKIO peers/rust-cycle-tokio @
+	cycle RUSTMIN peers/rust-cycle-min @
+	cycle C++ peers/cxx20-cycle-pool @ 3
+	cycle C++1T peers/cxx20-cycle-fifo @
+	cycle C++1TL peers/cxx20-cycle-lifo @
+	cycle BOOST peers/boost-cycle @
+	ring U1T bench/ring-rr @
+	ring UL bench/ring-ll @
+	ring UD bench/ring-direct @
+	ring MACROS peers/c-ring-best @
+	ring MACROS-WORST peers/c-ring-worst @500000
+	ring POSIX peers/pthreads-ring @50000
+	ring GO peers/go-ring @
+	ring HASKELL peers/haskell-ring @
+	ring LWT peers/ocaml-ring @
+	ring ERLANG peers/erlang-ring @
+	ring LUA peers/lua-ring @
+	ring LUAJIT peers/luajit-ring @
+	ring PYTHON peers/python-ring @
+	counters U1T bench/counters-rr @
+	counters UL bench/counters-ll @
+	counters UD bench/counters-direct @
+	counters CALLS peers/c-counters-calls @
+	counters MACROS peers/c-counters-macros @
+	counters C++20 peers/cxx20-counters @
+	counters COROSENSEI peers/rust-counters-corosensei @
+	counters GENERATOR-RS peers/rust-counters-generator @
+	counters COROUTINE2 peers/boost-counters @
+	counters LUA peers/lua-counters @
+	counters LUAJIT peers/luajit-counters @
+	counters PYTHON peers/python-counters @
+	counters GREENLET peers/greenlet-counters @
+	pingpong U1T bench/pingpong-rr @
+	pingpong UL bench/pingpong-ll @
+	pingpong UD bench/pingpong-direct @
+	pingpong MACROS peers/c-pingpong-macros @
+	pingpong C++20 peers/cxx20-pingpong @
+	pingpong COROSENSEI peers/rust-pingpong-corosensei @
+	pingpong GENERATOR-RS peers/rust-pingpong-generator @
+	pingpong BOOST peers/boost-pingpong-same @
+	pingpong BOOST-FP peers/boost-pingpong-differ @
+	pingpong UCONTEXT peers/ucontext-pingpong @
+	pingpong GO peers/go-pingpong @
+	pingpong LUA peers/lua-pingpong @
+	pingpong LUAJIT peers/luajit-pingpong @
+	pingpong PYTHON peers/python-pingpong @
+	pingpong GREENLET peers/greenlet-pingpong @
+	create U1T bench/create-rr @
+	create UL bench/create-ll @
+	create UD bench/create-direct @
+	create MACROS peers/c-create-macros @
+	create C++20 peers/cxx20-create @
+	create COROSENSEI peers/rust-create-corosensei @
+	create GENERATOR-RS peers/rust-create-generator @
+	create BOOST peers/boost-create @
+	create UCONTEXT peers/ucontext-create @
+	create GO peers/go-create @
+	create LUA peers/lua-create @
+	create LUAJIT peers/luajit-create @
+	create PYTHON peers/python-create @
+	create GREENLET peers/greenlet-create @
+	alternate U1T bench/alternate-rr @
+	alternate UL bench/alternate-ll @
+	alternate UD bench/alternate-direct @
+	alternate LISP peers/lisp-alternate @
+	alternate POSIX peers/pthreads-alternate @100000
+	memory U1T bench/memory-rr @
+	memory UL bench/memory-ll @
+	memory UD bench/memory-direct @
+	memory MACROS peers/c-memory-macros @
+	memory C++20 peers/cxx20-memory @
+	memory RUSTMIN peers/rust-memory-min @
+	memory TOKIO peers/rust-memory-tokio @
+	memory RUST peers/rust-memory-async-std @
+	memory COROSENSEI peers/rust-memory-corosensei @10000
+	memory GENERATOR-RS peers/rust-memory-generator @10000
+	memory BOOST peers/boost-memory-context @10000
+	memory BOOST-FIBER peers/boost-memory @10000
+	memory UCONTEXT peers/ucontext-memory @10000
+	memory POSIX peers/pthreads-memory @10000
+	memory GO peers/go-memory @
+	memory HASKELL peers/haskell-memory @
+	memory LWT peers/ocaml-memory @
+	memory ERLANG peers/erlang-memory @
+	memory LISP peers/lisp-memory @
+	memory LUA peers/lua-memory @
+	memory LUAJIT peers/luajit-memory @
+	memory PYTHON peers/python-memory @
+	memory GREENLET peers/greenlet-memory @
+	blocks U1T rmain @ 0 1 BLOCKS=1
+	blocks U1TS rmain.1t @ 0 1 BLOCKS=1
+	blocks UL lmain @ 0 3 BLOCKS=1
+	blocks POSIX peers/pthreads-cycle @ BLOCKS=1
+	blocks RUST peers/rust-cycle-async-std @ 3 BLOCKS=1
+	blocks TOKIO peers/rust-cycle-tokio @ BLOCKS=1
+	blocks RUSTMIN peers/rust-cycle-min @ BLOCKS=1
+	blocks C++ peers/cxx20-cycle-pool @ 3 BLOCKS=1
+	blocks C++1T peers/cxx20-cycle-fifo @ BLOCKS=1
+	blocks C++1TL peers/cxx20-cycle-lifo @ BLOCKS=1
+	blocks BOOST peers/boost-cycle @ BLOCKS=1
+	END
+}
+
+# COLUMN @SIZE COMMAND for each column of a row, or @ if it is run at full size.
+row_of() {		# WORKLOAD ARGUMENT...
+	expected | awk -v row="$*" '
+	BEGIN {
+		n = split(row, word, " ")
+		for (i = 2; i < n; i++)
+			others = others word[i] " "
+	}
+	$1 == word[1] {
+		size = "@"
+		last = word[n]
+		most = substr($4, 2)
+		if (most != "" && most + 0 < last + 0) {
+			size = $4
+			last = most
+		}
+		column = $2
+		$4 = others last
+		sub(/^[^ ]* [^ ]* /, "")
+		print column, size, $0
+	}'
+}
+
+columns_of() {		# WORKLOAD
+	expected | sed -n "s/^$1 \([^ ]*\) .*/\1/p" | tr '\n' ' '
+}
+
 program() {		# NAME, its text on standard input
 	{ echo '#!/bin/sh'; cat; } >"$BUILD/$1"
 	chmod +x "$BUILD/$1"
 }
 
-# A new directory of programs, each of which notes its arguments and succeeds.
+# A new directory of programs, our own of cycle, which note their arguments, and succeed.
 programs() {
 	BUILD=$(mktemp -d "$tmp/build.XXXXXX")
 	export BUILD
-	for name in rmain rmain.1t lmain; do
+	mkdir "$BUILD/bench" "$BUILD/peers"
+	for name in rmain rmain.1t lmain lmain.setjmp; do
 		program "$name" <<-END
-		echo "$name \$*" >>"$BUILD/calls"
+		echo "$name \$*\${BLOCKS+ BLOCKS=\$BLOCKS}" >>"$BUILD/calls"
 		echo 0.250000
 		END
 	done
+}
+
+# Besides, all programs of some workloads, which answer rightly.
+programs_of() {		# WORKLOAD...
+	programs
+	for load; do
+		answer=$(answer_of "$load")
+		for name in $(expected | sed -n "s/^$load [^ ]* \([^ ]*\) .*/\1/p"); do
+			program "$name" <<-END
+			echo "$name \$*\${BLOCKS+ BLOCKS=\$BLOCKS}" >>"$BUILD/calls"
+			echo 0.250000
+			$answer
+			END
+		done
+	done
+}
+
+# What a program does to answer.
+# shellcheck disable=SC2016 # for the program to expand
+answer_of() {		# WORKLOAD
+	case $1 in
+	ring)	echo 'echo $(($1 % 503 + 1))' ;;
+	counters) echo 'echo $(($1 * $2 * ($1 + $2 - 2) / 2))' ;;
+	pingpong | create) echo 'echo $(($1 * ($1 - 1) / 2))' ;;
+	alternate) echo 'echo $(($1 * $2 * 2))' ;;
+	memory)	echo 'echo $1' ;;
+	esac
 }
 
 # Runs bench.sh; leaves $status, $out, $err and $results.
@@ -50,6 +225,18 @@ bench() {		# ARGUMENTS
 
 cell() {		# N R NUMBER-OF-COLUMN: what is in it
 	sed -n "s/^ *$1, *$2, //p" "$out" | cut -d , -f $(($3 + 1)) | tr -d ' '
+}
+
+# A line of standard output, or of another file, without spaces.
+line() {		# NUMBER [FILE]
+	sed -n "${1}p" "${2-$out}" | tr -d ' '
+}
+
+# A cell of DIR/WORKLOAD.csv.
+found() {		# WORKLOAD COLUMN [ROW]
+	tr -d ' ' <"$results/$1.csv" | awk -F , -v column="$2" -v row="${3-1}" '
+	NR == 1 { for (i = 1; i <= NF; i++) if ($i == column) c = i }
+	NR == row + 1 { print $c }'
 }
 
 # The process that wrote its number to FILE must be gone, or be just going: who does
@@ -81,48 +268,103 @@ test_shape() {
 	same 'rows of N = 8' 13 "$(grep -c '^ *8,' "$out")"
 	same 'lines for the plot of N = 2' 15 "$(grep -h -c '^ *[2N],' "$out")"
 	same 'lines for the plot of N = 8' 15 "$(grep -h -c '^ *[8N],' "$out")"
-	same header N,R,M,U,U1K,U10K,U1T,U1TS,UL "$(head -n 1 "$out" | tr -d ' ')"
-	same 'a row' "8,1000,1100$(printf ',0.250000%.0s' 1 2 3 4 5 6)" \
+	same header N,R,M,U,U1K,U10K,U1T,U1TS,UL,UJ "$(line 1)"
+	same 'a row' "8,1000,1100$(printf ',0.250000%.0s' 1 2 3 4 5 6 7)" \
 		"$(grep '^ *8, *1000,' "$out" | tr -d ' ')"
 	same 'M of the last row' 101 "$(tail -n 1 "$out" | cut -d , -f 3 | tr -d ' ')"
 	same R '2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000 ' \
 		"$(grep '^ *8,' "$out" | cut -d , -f 2 | tr -d ' ' | tr '\n' ' ')"
 	same 'lengths of lines' 1 "$(awk '{ print length }' "$out" | sort -u | wc -l)"
-	same 'the commands of a row' \
-"rmain 2 2 2000100 0 3
-rmain 2 2 2000100 1000 3
-rmain 2 2 2000100 10000 3
-rmain 2 2 2000100 0 1
-rmain.1t 2 2 2000100 0 1
-lmain 2 2 2000100 0 3" "$(head -n 6 "$BUILD/calls")"
-	same 'all commands' 156 "$(wc -l <"$BUILD/calls")"
-	same 'standard error' "bench.sh: results in $results" "$(cat "$err")"
+	row_of cycle 2 2 2000100 | sed -n 's/^U[^ ]* @ //p' >"$tmp/want"
+	same 'the commands of a row' "$(cat "$tmp/want")" "$(head -n 7 "$BUILD/calls")"
+	same 'all commands' 182 "$(wc -l <"$BUILD/calls")"
+	same 'results noted' "bench.sh: results in $results" "$(sed -n '$p' "$err")"
+	same 'lines on standard error' 2 "$(wc -l <"$err")"
 	unset PROCS
+}
+
+# All columns of all workloads: commands, environment, sizes and cells.
+test_rows() {
+	export PROCS=3 BLOCKS=1
+	rows cycle N,R,M 2.4.250010 --quick
+	rows ring passes 500000 --quick
+	rows ring passes 5000000
+	rows counters counters,calls 20000.30 --quick
+	rows counters counters,calls 20000.300
+	rows pingpong pairs 1000000 --quick
+	rows pingpong pairs 10000000
+	rows create threads 100000 --quick
+	rows create threads 1000000
+	rows alternate repetitions,yields 1000.3/1.100000 --quick
+	rows alternate repetitions,yields 10000.3/1.1000000
+	rows memory threads 100000 --quick
+	rows memory threads 1000000
+	rows blocks N,R,M 2.1000.100/8.1000.100 --quick
+	rows blocks N,R,M 2.1000.1000/8.1000.1000
+	unset PROCS BLOCKS
+}
+
+rows() {		# WORKLOAD PARAMETERS SIZE[/SIZE] OPTION
+	load=$1
+	programs_of "$load"
+	prefix=$load,
+	[ "$load" != cycle ] || prefix=
+	echo "$prefix$2,$(columns_of "$load" | tr ' ' ,)" | sed 's/,$//' >"$tmp/csv"
+	: >"$tmp/calls"
+	for size in $(echo "$3" | tr / ' '); do
+		# shellcheck disable=SC2046 # a word for each parameter
+		row_of "$load" $(echo "$size" | tr . ' ') >"$tmp/row"
+		sed 's/^[^ ]* [^ ]* //' "$tmp/row" >>"$tmp/calls"
+		cells=$(sed 's/^[^ ]* \(@[0-9]*\) .*/,0.250000\1/; s/@$//' "$tmp/row" |
+			tr -d '\n')
+		echo "$prefix$(echo "$size" | tr . ,)$cells" >>"$tmp/csv"
+	done
+	shift 3
+	bench --workload "$load" -n 1 "$@"
+	same "status of $load $*" 0 $status
+	same "standard error of $load $*" "bench.sh: results in $results" "$(cat "$err")"
+	cmp -s "$out" "$results/$load.csv" || fail "$load.csv is not what was printed"
+	if [ "$load" = cycle ]; then	# here all but the first row are for test_shape()
+		sed -i 2q "$out"
+		sed -i "$(wc -l <"$tmp/calls")q" "$BUILD/calls"
+	fi
+	same "commands of $load $*" "$(cat "$tmp/calls")" "$(cat "$BUILD/calls")"
+	same "results of $load $*" "$(cat "$tmp/csv")" "$(tr -d ' ' <"$out")"
 }
 
 test_machine() {
 	programs
 	printf '%s\n' CC=cc 'CFLAGS=-O2 -DX=1' CPPFLAGS= SWITCH=setjmp \
 		'VERSION=Compiler 1.2 (a=b)' >"$BUILD/flags"
+	printf '%s\n' 'go: go 1.2' 'lua: Lua 5' >"$BUILD/peers/versions"
+	echo 'haskell (ring): install ghc' >"$BUILD/peers/skipped"
 	export PROCS=5
-	bench --quick --only U,UL
+	bench --quick --only U,UL,GO1T
 	unset PROCS
 	for line in 'CC: cc' 'CFLAGS: -O2 -DX=1' 'SWITCH: setjmp' 'PROCS: 5' \
-		'compiler: Compiler 1.2 (a=b)' 'CPPFLAGS: $' 'columns: U UL' 'runs: 1' 'quick: yes' \
+		'compiler: Compiler 1.2 (a=b)' 'CPPFLAGS: $' \
+		'workloads: cycle$' 'quick: yes' 'limit: 30 s' 'peer: go: go 1.2' \
+		'peer: lua: Lua 5' 'skipped: haskell (ring): install ghc' \
+		'skipped of cycle: GO1T$' \
 		"kernel: $(uname -sr)" "machine: $(uname -m)" 'usched: [0-9.]\{5\}' \
 		'cpu: .' 'cores: [1-9][0-9]*' 'memory: .' 'commit: .' 'load at start: .' \
 		'date: 2[0-9]*-[0-9]*-[0-9]* ' 'end: .*, complete'; do
 		has "^$line" "$results/machine.txt"
 	done
 	[ ! -e "$results/failures.txt" ] || fail "failures.txt, but nothing failed"
+	rm "$BUILD/peers"/*
+	bench --quick --only UL --workload=ring,cycle
+	has '^workloads: ring cycle$' "$results/machine.txt"
+	same 'peers in machine.txt' 0 "$(grep -c '^peer' "$results/machine.txt")"
 }
 
 # Where results go by default, and what is said of the version.
 test_tree() {
 	programs
 	tree=$tmp/outer/tree
-	mkdir -p "$tree"
+	mkdir -p "$tree/bench"
 	cp "$here/bench.sh" "$here/usched.h" "$tree"
+	cp "$here/bench/workloads.sh" "$tree/bench"
 	git="git -c user.name=x -c user.email=x@example.org -C"
 	if command -v git >/dev/null; then	# a history that is not ours
 		$git "$tmp/outer" init -q
@@ -151,7 +393,7 @@ test_tree() {
 test_options() {
 	programs
 	bench --quick --only=UL,U -n 2
-	same 'header of --only' N,R,M,U,UL "$(head -n 1 "$out" | tr -d ' ')"
+	same 'header of --only' N,R,M,U,UL "$(line 1)"
 	same 'rows of -n 2 --quick' 16 "$(grep -c '^ *[28],' "$out")"
 	same 'headers of -n 2 --quick' 4 "$(grep -c '^ *N,' "$out")"
 	same 'R of --quick' '4 100 5000 100000 ' \
@@ -162,9 +404,92 @@ test_options() {
 	"$here/bench.sh" --quick -o "$results" >"$tmp/again" 2>&1
 	same 'status when results exist' 1 $?
 	same 'results that exist' "$before" "$(cat "$results/cycle.csv")"
+	has "^bench.sh: '.*/cycle.csv' exists" "$tmp/again"
 	"$here/bench.sh" --help >"$tmp/help" 2>&1
 	same 'status of --help' 0 $?
 	has '^usage: ' "$tmp/help"
+	has " $(echo "$all" | tr ' ' ,)\$" "$tmp/help"
+	"$here/bench.sh" --columns >"$tmp/columns" 2>&1
+	same 'status of --columns' 0 $?
+	for load in $all; do
+		echo "$load: $(columns_of "$load")"
+	done | sed 's/ $//' >"$tmp/want"
+	same --columns "$(cat "$tmp/want")" "$(cat "$tmp/columns")"
+}
+
+# How often each workload is run if -n does not say it.
+test_runs() {
+	# shellcheck disable=SC2086 # a word for each workload
+	programs_of $all
+	bench --workload all --quick --only U1T
+	for load in $all; do
+		echo "$load $(grep -c 0.250000 "$results/$load.csv")"
+	done >"$tmp/rows"
+	same 'rows of --quick' 'cycle 8,ring 3,counters 3,pingpong 3,create 3,alternate 6,memory 3,blocks 2,' \
+		"$(tr '\n' , <"$tmp/rows")"
+	same 'headers of ring' 3 "$(grep -c passes "$results/ring.csv")"
+	bench --workload memory,blocks --only UL
+	same 'rows of memory' 5 "$(grep -c 0.250000 "$results/memory.csv")"
+	same 'rows of blocks' 2 "$(grep -c 0.250000 "$results/blocks.csv")"
+	bench --workload memory,blocks --only UL -n 2
+	same 'rows of memory, -n 2' 2 "$(grep -c 0.250000 "$results/memory.csv")"
+	same 'rows of blocks, -n 2' 4 "$(grep -c 0.250000 "$results/blocks.csv")"
+}
+
+# Several workloads go to a file each, in the order in which they are named. BLOCKS is
+# for that workload only, even if it is in the environment.
+test_several() {
+	programs_of ring alternate counters
+	export BLOCKS=7 PROCS=3
+	bench --workload blocks,ring,alternate,cycle -n 1 --quick --only U1T,LISP,GO
+	unset BLOCKS PROCS
+	same 'status of several' 0 $status
+	same 'results of several' "alternate.csv blocks.csv cycle.csv machine.txt ring.csv" \
+		"$(cd "$results" && echo *)"
+	for load in blocks ring alternate cycle; do
+		cat "$results/$load.csv"
+	done >"$tmp/want"
+	cmp -s "$tmp/want" "$out" || fail 'several: the files are not what was printed'
+	same 'columns of blocks' blocks,N,R,M,U1T "$(line 1 "$results/blocks.csv")"
+	same 'columns of ring' ring,passes,U1T,GO "$(line 1 "$results/ring.csv")"
+	same 'columns of cycle' N,R,M,U1T "$(line 1 "$results/cycle.csv")"
+	same 'columns of alternate' alternate,repetitions,yields,U1T,LISP \
+		"$(line 1 "$results/alternate.csv")"
+	same 'the commands of several' \
+"rmain 2 1000 100 0 1 BLOCKS=1
+rmain 8 1000 100 0 1 BLOCKS=1
+bench/ring-rr 500000
+peers/go-ring 500000
+bench/alternate-rr 1000 3
+peers/lisp-alternate 1000 3
+bench/alternate-rr 1 100000
+peers/lisp-alternate 1 100000
+rmain 2 4 250010 0 1" "$(head -n 9 "$BUILD/calls")"
+	bench --workload ring,alternate -n 1 --quick --only LISP
+	same 'results of no column' "alternate.csv machine.txt" "$(cd "$results" && echo *)"
+	same 'rows of one column' 2 "$(grep -c 0.250000 "$out")"
+}
+
+# No file is written over, and none is begun if there is one that would be.
+test_exists() {
+	programs_of ring counters
+	for load in ring counters; do
+		rm -f "$BUILD/calls"
+		mkdir "$tmp/exists.$load"
+		echo mine >"$tmp/exists.$load/$load.csv"
+		"$here/bench.sh" --workload ring,counters --quick -o "$tmp/exists.$load" \
+			>"$tmp/again" 2>"$tmp/said"
+		same "status when $load.csv exists" 1 $?
+		has "^bench.sh: '.*/$load.csv' exists" "$tmp/said"
+		same "a $load.csv that exists" mine "$(cat "$tmp/exists.$load/$load.csv")"
+		same "beside a $load.csv that exists" $load.csv "$(ls "$tmp/exists.$load")"
+		[ ! -s "$tmp/again" ] || fail "$load.csv exists: output"
+		[ ! -e "$BUILD/calls" ] || fail "$load.csv exists: something was run"
+	done
+	"$here/bench.sh" --workload counters --quick -n 1 -o "$tmp/exists.ring" \
+		>/dev/null 2>&1
+	same 'status when another.csv exists' 0 $?
+	same 'results of another workload' mine "$(cat "$tmp/exists.ring/ring.csv")"
 }
 
 wrong() {		# ARGUMENTS
@@ -181,6 +506,7 @@ test_usage() {
 	has "NONE.*U10K" "$err"
 	wrong --only ''
 	wrong --only ,
+	wrong --only ,,
 	wrong --only '*'
 	has "no column '[*]'" "$err"
 	wrong --only u
@@ -191,16 +517,35 @@ test_usage() {
 	wrong -n -1
 	wrong --limit 0
 	wrong --limit=1.5
+	wrong --workload
+	wrong --workload ''
+	wrong --workload ,
+	wrong --workload none
+	has 'none.*ring' "$err"
+	wrong --workload ring,none
+	wrong --workload all,none
+	wrong --workload '*'
+	wrong --workload ring --only BOOST-FP
+	has "no column 'BOOST-FP'.* MACROS-WORST " "$err"
+	wrong --workload ring,counters --only HASKELL,CALLS,LISP
+	has "no column 'LISP'" "$err"
+	wrong --only U1T,HASKELL
 	wrong --slow
 	wrong more
 	export PROCS=none
 	wrong --quick
 	unset PROCS
-	rm "$BUILD"/*
+	rm "$BUILD"/[rl]*
 	bench --quick
 	same 'status without programs' 1 $status
 	has 'make' "$err"
 	[ ! -e "$results" ] || fail 'without programs: made a directory'
+	programs
+	bench --quick --only GO,BOOST
+	same 'status without peers' 1 $status
+	[ ! -e "$results" ] || fail 'without peers: made a directory'
+	bench --quick --workload ring
+	same 'status without programs of ring' 1 $status
 }
 
 # Each way to fail at R = 4, where N = 2, or 8; all is well in the other rows.
@@ -226,25 +571,138 @@ test_failures() {
 	*) echo 0.5 ;;
 	esac
 	END
-	rm "$BUILD/rmain.1t"
+	rm "$BUILD/rmain.1t" "$BUILD/lmain.setjmp"
 	export PROCS=2
 	bench --quick
 	unset PROCS
 	same 'status with failures' 0 $status
 	i=0
-	for expected in exit-3 killed-9 memory output missing output; do
+	for reason in exit-3 killed-9 memory output missing output missing; do
 		i=$((i + 1))
-		same "N = 2, column $i" fail:$expected "$(cell 2 4 $i)"
+		same "N = 2, column $i" fail:$reason "$(cell 2 4 $i)"
 	done
 	i=0
-	for expected in output output output output missing killed-11; do
+	for reason in output output output output missing killed-11 missing; do
 		i=$((i + 1))
-		same "N = 8, column $i" fail:$expected "$(cell 8 4 $i)"
+		same "N = 8, column $i" fail:$reason "$(cell 8 4 $i)"
 	done
-	same 'other rows' 6 "$(grep -c ' 0.5, .* fail:missing, * 0.5$' "$out")"
-	has '^U N=2 R=4 M=250010: fail:exit-3: out of luck' "$results/failures.txt"
-	has '^bench.sh: U N=2 R=4 M=250010: fail:exit-3: out of luck' "$err"
-	same 'failures noted' 18 "$(wc -l <"$results/failures.txt")"
+	same 'other rows' 6 "$(grep -c \
+		' 0.5, .* fail:missing, * 0.5, * fail:missing$' "$out")"
+	has '^cycle: U N=2 R=4 M=250010: fail:exit-3: out of luck$' "$results/failures.txt"
+	has '^bench.sh: cycle: U N=2 R=4 M=250010: fail:exit-3: out of luck' "$err"
+	has "^cycle: UJ N=8 R=4 M=62510: fail:missing: $BUILD/lmain.setjmp\$" \
+		"$results/failures.txt"
+	same 'failures noted' 26 "$(wc -l <"$results/failures.txt")"
+}
+
+# Wrong answers, and right ones that are not where they should be. The 500000th pass
+# ends at thread 19, the 50000th at 204.
+test_answers() {
+	programs_of ring
+	program bench/ring-rr <<-'END'
+	echo 0.5; echo 7
+	END
+	program bench/ring-ll <<-'END'
+	echo 0.5
+	END
+	program bench/ring-direct <<-'END'
+	echo 0.5; echo 19; echo 19
+	END
+	program peers/c-ring-best <<-'END'
+	echo 19; echo 0.5
+	END
+	program peers/c-ring-worst <<-'END'
+	echo 0.5 19
+	END
+	program peers/pthreads-ring <<-'END'
+	echo 0.5; echo 19
+	END
+	program peers/go-ring <<-'END'
+	echo nan; echo 19
+	END
+	program peers/haskell-ring <<-'END'
+	printf '0.5\n19'
+	END
+	program peers/ocaml-ring <<-'END'
+	echo 0.5; echo 19; echo not enough memory >&2; exit 1
+	END
+	program peers/erlang-ring <<-'END'
+	echo 0.5; echo; echo 19
+	END
+	program peers/lua-ring <<-'END'
+	[ -e "$0.run" ] || { echo >"$0.run"; exec sleep 20; }
+	echo 0.5; echo 19
+	END
+	program peers/luajit-ring <<-'END'
+	echo 0.5; echo 19; kill -9 $$
+	END
+	bench --workload ring --quick -n 2 --limit 1
+	same 'status with wrong answers' 0 $status
+	same 'rows with wrong answers' "ring,500000$(printf ',fail:%s' answer answer answer \
+		answer output answer output),0.5,$(printf 'fail:%s,' memory answer timeout \
+		killed-9)0.250000" "$(line 2)"
+	same 'the next run' 0.5 "$(found ring LUA 3)"
+	same 'wrong answers noted' 21 "$(wc -l <"$results/failures.txt")"
+	for line in 'U1T passes=500000: fail:answer: 0.5 7 $' \
+		'UL passes=500000: fail:answer: 0.5 $' \
+		'POSIX passes=500000: fail:answer: 0.5 19 $' \
+		'LWT passes=500000: fail:memory: not enough memory$' \
+		'LUA passes=500000: fail:timeout$' 'LUAJIT passes=500000: fail:killed-9$'; do
+		has "^ring: $line" "$results/failures.txt"
+		has "^bench.sh: ring: $line" "$err"
+	done
+}
+
+# A system that can do less is judged by what it was asked to do.
+test_shrunk() {
+	programs_of ring alternate
+	program peers/pthreads-alternate <<-'END'
+	case $* in
+	'1 100000') echo 0.5; echo 2000000 ;;
+	*) echo 0.5; echo $(($1 * $2 * 2)) ;;
+	esac
+	END
+	bench --workload ring,alternate -n 1
+	same 'a smaller size' 0.250000@50000 "$(found ring POSIX)"
+	same 'another smaller size' 0.250000@500000 "$(found ring MACROS-WORST)"
+	same 'the full size' 0.250000 "$(found ring GO)"
+	same 'a first row at full size' 0.5 "$(found alternate POSIX)"
+	same 'the answer of the full size' fail:answer "$(found alternate POSIX 2)"
+	bench --workload ring,alternate -n 1 --quick
+	same 'a quick size, smaller' 0.250000@50000 "$(found ring POSIX)"
+	same 'a quick size, as large' 0.250000 "$(found ring MACROS-WORST)"
+	bench --workload ring -n 1 --only POSIX
+	same 'a smaller size alone' 0.250000@50000 "$(found ring POSIX)"
+}
+
+# Other systems of which there is no program are no failures, but our own are.
+test_absent() {
+	programs_of ring pingpong
+	rm "$BUILD/peers/haskell-ring" "$BUILD/bench/pingpong-ll"
+	chmod -x "$BUILD/peers/lua-ring"
+	bench --workload ring,pingpong --quick -n 2
+	same 'status with absent ones' 0 $status
+	same 'columns of those present' \
+		ring,passes,U1T,UL,UD,MACROS,MACROS-WORST,POSIX,GO,LWT,ERLANG,LUAJIT,PYTHON \
+		"$(line 1)"
+	same 'absent ones noted' 'skipped of ring: HASKELL LUA' \
+		"$(grep '^skipped' "$results/machine.txt")"
+	same 'absent ones told' 1 "$(grep -c '^bench.sh: ring: skipped HASKELL LUA: ' "$err")"
+	has "'make peers'" "$err"
+	same 'one of ours' fail:missing "$(found pingpong UL)"
+	same 'failures noted' 2 "$(wc -l <"$results/failures.txt")"
+	has "^pingpong: UL pairs=1000000: fail:missing: $BUILD/bench/pingpong-ll\$" \
+		"$results/failures.txt"
+	same 'lines told' 4 "$(wc -l <"$err")"
+	bench --workload ring,pingpong --quick -n 1 --only UL,HASKELL
+	same 'only an absent one' 'skipped of ring: HASKELL' \
+		"$(grep '^skipped' "$results/machine.txt")"
+	same 'columns beside it' ring,passes,UL "$(line 1)"
+	bench --workload ring,pingpong --quick -n 1 --only BOOST,LUA
+	same 'a workload with nothing but absent ones' 'machine.txt pingpong.csv' \
+		"$(cd "$results" && echo *)"
+	same 'noted all the same' 'skipped of ring: LUA' \
+		"$(grep '^skipped' "$results/machine.txt")"
 }
 
 # A program that hangs, one that will not listen either, and what they started.
@@ -277,31 +735,34 @@ test_timeout() {
 	gone "$tmp/deaf"
 }
 
-# Runs bench.sh until PROGRAM, made to hang, runs at N = 2, R = 100; then signals it.
-interrupt() {		# SIGNAL PROGRAM
-	programs
+# Runs bench.sh until PROGRAM, made to hang, gets arguments that begin so; then signals it.
+interrupt() {		# SIGNAL PROGRAM ARGUMENTS OPTION...
+	signal=$1
 	rm -f "$tmp/pid"
 	program "$2" <<-END
-	[ "\$1 \$2" = "2 100" ] || { echo 0.5; exit; }
+	case "\$* " in
+	"$3 "*) ;;
+	*) echo 0.5; $answer; exit ;;
+	esac
 	echo \$\$ >"$tmp/pid"
 	exec sleep 20
 	END
+	shift 3
 	runs=$((runs + 1))
 	out=$tmp/out.$runs results=$tmp/results.$runs
 	# A shell has what it starts with & ignore SIGINT, and so would bench.sh.
 	env --default-signal=INT \
-		"$here/bench.sh" --quick -o "$results" >"$out" 2>/dev/null </dev/null &
+		"$here/bench.sh" --quick -o "$results" "$@" >"$out" 2>/dev/null </dev/null &
 	bench=$!
 	wait_for "$tmp/pid"
 	began=$(date +%s)
-	kill -s "$1" $bench
+	kill -s "$signal" $bench
 	wait $bench 2>/dev/null
 	status=$?
-	[ $(($(date +%s) - began)) -lt 15 ] || fail "$1: not at once"
+	[ $(($(date +%s) - began)) -lt 15 ] || fail "$signal: not at once"
 	gone "$tmp/pid"
-	cmp -s "$out" "$results/cycle.csv" || fail "$1: cycle.csv is not what was printed"
-	has "^end: .*, $1\$" "$results/machine.txt"
-	[ ! -e "$results/failures.txt" ] || fail "$1: an interruption is no failure"
+	has "^end: .*, $signal\$" "$results/machine.txt"
+	[ ! -e "$results/failures.txt" ] || fail "$signal: an interruption is no failure"
 }
 
 test_interrupt() {
@@ -309,20 +770,45 @@ test_interrupt() {
 		echo 'bench: no interruptions tried, env cannot reset signals'
 		return
 	}
-	interrupt INT lmain
+	answer=:
+	programs
+	interrupt INT lmain '2 100'
+	cmp -s "$out" "$results/cycle.csv" || fail "INT: cycle.csv is not what was printed"
 	same 'status of SIGINT' 130 $status
 	same 'rows kept' 2 "$(grep -c '^ *2,' "$out")"
 	same 'first row, column 6' 0.5 "$(cell 2 4 6)"
 	same 'last row, column 5' 0.250000 "$(cell 2 100 5)"
 	same 'last row, column 6' fail:interrupted "$(cell 2 100 6)"
-	interrupt TERM rmain.1t
+	same 'last row, column 7' fail:interrupted "$(cell 2 100 7)"
+	programs
+	interrupt TERM rmain.1t '2 100'
 	same 'status of SIGTERM' 143 $status
 	same 'last row, column 4' 0.250000 "$(cell 2 100 4)"
 	same 'last row, column 5' fail:interrupted "$(cell 2 100 5)"
 	same 'last row, column 6' fail:interrupted "$(cell 2 100 6)"
-	interrupt HUP rmain
+	programs
+	interrupt HUP rmain '2 100'
 	same 'a row of which nothing was measured' '' "$(grep '^ *2, *100,' "$out")"
 	same 'rows kept' 1 "$(grep -c '^ *2,' "$out")"
+	interrupt_second
+}
+
+# In the second row of the second of three workloads.
+interrupt_second() {
+	programs_of ring alternate counters
+	answer=$(answer_of alternate)
+	interrupt TERM bench/alternate-ll '1 100000' --workload ring,alternate,counters
+	same 'status in the second workload' 143 $status
+	cat "$results/ring.csv" "$results/alternate.csv" >"$tmp/want"
+	cmp -s "$tmp/want" "$out" || fail 'interrupted: the files are not what was printed'
+	same 'rows of the first workload' 3 "$(grep -c '^ *ring, *500000, .* 0.250000$' "$out")"
+	same 'rows of the second' alternate,1000,3,0.250000,0.5,0.250000,0.250000,0.250000 \
+		"$(line 2 "$results/alternate.csv")"
+	same 'the row of the signal' "alternate,1,100000,0.250000$(
+		printf ',fail:interrupted%.0s' 1 2 3 4)" "$(line 3 "$results/alternate.csv")"
+	same 'lines of the second' 3 "$(wc -l <"$results/alternate.csv")"
+	[ ! -e "$results/counters.csv" ] || fail 'interrupted: the third was begun'
+	! grep -q counters "$BUILD/calls" || fail 'interrupted: the third was run'
 }
 
 # Standard output that closes, or is full, ends the sweep; what it got is kept.
@@ -337,6 +823,10 @@ test_no_reader() {
 	"$here/bench.sh" -o "$results.full" >/dev/full 2>/dev/null
 	same 'status when the disk is full' 1 $?
 	same 'lines when the disk is full' 1 "$(wc -l <"$results.full/cycle.csv")"
+	programs_of ring create
+	"$here/bench.sh" --workload ring,create -o "$results.two" >/dev/full 2>/dev/null
+	same 'status when the disk is full at once' 1 $?
+	[ ! -e "$results.two/create.csv" ] || fail 'the next workload was begun without space'
 }
 
 # The progress is for terminals (test_shape() sees that others get none).
@@ -345,9 +835,15 @@ test_progress() {
 	script -qec true /dev/null >/dev/null 2>&1 || return 0
 	script -qec "'$here/bench.sh' --quick --only UL -o '$tmp/results.tty' >'$tmp/csv'" \
 		/dev/null >"$tmp/tty" </dev/null
-	has 'run 1 of 1, N 2, R 4, UL: 0% done' "$tmp/tty"
-	has 'N 8, R 100000, UL: [1-9][0-9]% done, about 0 min' "$tmp/tty"
+	has 'cycle, run 1 of 1, N=2 R=4 M=250010, UL: 0% done, time left unknown yet' "$tmp/tty"
+	has 'N=8 R=100000 M=12, UL: 87% done, about 0 min' "$tmp/tty"
 	has '^ *2, *4, *250010, *0.250000$' "$tmp/csv"
+	programs_of ring memory
+	script -qec "'$here/bench.sh' --workload ring,memory --quick --only UL,GO \
+		-o '$tmp/results.tty2' >'$tmp/csv'" /dev/null >"$tmp/tty" </dev/null
+	has 'ring, run 1 of 3, passes=500000, GO: 8% done, about' "$tmp/tty"
+	has 'ring, run 2 of 3, passes=500000, UL: 16% done, about' "$tmp/tty"
+	has 'memory, run 3 of 3, threads=100000, GO: 91% done, about' "$tmp/tty"
 }
 
 # After all the others.
@@ -359,16 +855,23 @@ command -v timeout >/dev/null || {
 	echo 'bench: skipped, there is no command timeout'
 	exit 77
 }
-unset PROCS
+unset PROCS BLOCKS
 TMPDIR=$tmp/tmp
 export TMPDIR
 mkdir "$TMPDIR"
 test_shape
+test_rows
 test_machine
 test_tree
 test_options
+test_runs
+test_several
+test_exists
 test_usage
 test_failures
+test_answers
+test_shrunk
+test_absent
 test_timeout
 test_interrupt
 test_no_reader
