@@ -22,6 +22,15 @@ installed() {
 	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q ' installed$'
 }
 
+tool_of() {
+	case $1 in
+	golang-go)      echo go ;;
+	rustc-web)      echo rustc ;;
+	cargo-web)      echo cargo ;;
+	*)              echo "$1" ;;
+	esac
+}
+
 # compiles HEADER [OPTION]: does a program with that header build?
 compiles() {
 	object=$(mktemp) || exit 1
@@ -90,9 +99,10 @@ look() {
 			must "Python's modules venv and ensurepip" python3-venv
 		;;
 	peers)
-		# Each is of use; what is missing in the end is skipped.
+		# A newer tool from elsewhere does as well; what is missing is skipped.
 		while read -r package; do
-			installed "$package" || useful "$package"
+			exists "$(tool_of "$package")" || installed "$package" ||
+				useful "$package"
 		done <bench/peers/packages
 		;;
 	esac

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: MIT
+
+PYTHON ?= python3
+
+$(eval $(call offer,python,ring counters pingpong create memory,$(shell $(PYTHON) \
+	--version 2>/dev/null),python3))
+
+# -B: nothing is written next to the sources.
+$(P)/python-%: python/%.py python/peer.py python/peer.mk
+	$(call script,exec $(PYTHON) -B '$(abspath $<)' "$$@")
