@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+#
+# Boost.Fiber, and Boost.Context and Boost.Coroutine2 below it. Linked statically, and the
+# rest bound when the program starts: to bind a function at its first call takes kilobytes
+# of the stack of whichever fiber calls it.
+
+boost_flags   := -O3 -std=c++17 -Wall -Wextra -pthread -Wl,-z,now
+boost_libs    := -Wl,-Bstatic -lboost_fiber -lboost_context -Wl,-Bdynamic
+boost_hash    := \#
+boost_version := $(shell printf '%s\n' '$(boost_hash)include <boost/fiber/all.hpp>' \
+	'$(boost_hash)include <boost/coroutine2/coroutine.hpp>' \
+	'$(boost_hash)include <boost/version.hpp>' 'version BOOST_LIB_VERSION' | \
+	$(CXX) -std=c++17 -E -P -x c++ - 2>/dev/null | sed -n 's/_/./g; s/^version "\(.*\)"/Boost \1/p')
+boost_version += $(if $(boost_version),($(shell $(CXX) --version | sed 1q)))
+
+$(eval $(call offer,boost,cycle counters counters-context create memory memory-context ring pingpong-same \
+	pingpong-differ,$(boost_version),g++ libboost-fiber-dev libboost-context-dev))
+
+define boost
+@mkdir -p $(@D)
+$(CXX) $(boost_flags) -o $@ $< $(boost_libs)
+endef
+
+$(P)/boost-pingpong-same:   boost_flags += -DDIFFER=false
+$(P)/boost-pingpong-differ: boost_flags += -DDIFFER=true
+$(P)/boost-pingpong-same $(P)/boost-pingpong-differ: boost/pingpong.cc boost/peer.h
+	$(boost)
+
+$(P)/boost-%: boost/%.cc boost/peer.h
+	$(boost)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+#
+# Rust: tokio and async-std, futures on a minimal executor (min), and the coroutines of
+# corosensei and of generator-rs. cargo fetches the crates, in the versions of Cargo.lock.
+
+CARGO ?= cargo
+RUSTC ?= rustc
+
+rust_programs := $(sort $(patsubst rust/src/bin/%.rs,%,$(wildcard rust/src/bin/*.rs)))
+rust_sources  := $(wildcard rust/src/*.rs rust/src/bin/*.rs) rust/Cargo.toml rust/Cargo.lock
+
+# The oldest that will do is the rust-version of Cargo.toml. Debian's packages rustc and
+# cargo are older than that.
+rust_version := $(shell { $(CARGO) --version; $(RUSTC) --version; } 2>/dev/null | awk ' \
+	{ split($$2, v, "."); good += v[1] > 1 || v[2] >= 85 } END { if (good == 2) print }')
+rust_crates  := $(shell sed -n '/^libc/d; s/^\([a-z-]*\) = .*"=\([0-9.]*\)".*/\1 \2/p' \
+	rust/Cargo.toml | paste -sd, | sed 's/,/, /g')
+rust_version += $(if $(rust_version),($(rust_crates)))
+
+$(eval $(call offer,rust,$(rust_programs),$(rust_version),cargo-web and rustc-web (1.85 or newer)))
+
+# One run of cargo builds them all.
+$(P)/rust-target/built: $(rust_sources)
+	@mkdir -p $(@D)
+	RUSTC='$(RUSTC)' $(CARGO) build --release --locked --manifest-path rust/Cargo.toml \
+		--target-dir '$(P)/rust-target'
+	touch $@
+
+$(rust_programs:%=$(P)/rust-%): $(P)/rust-%: $(P)/rust-target/built
+	cp -f $(P)/rust-target/release/$* $@
