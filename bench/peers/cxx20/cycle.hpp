@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+//
+// A thread of the cycle workload as a C++20 coroutine.
+//
+// Its messages are a number in its promise, which lies in the frame beside what resumes
+// it. To send is to count one more or, if the thread waits for it, to put the thread
+// in the queue of those that are ready. All is local to a native thread: no atomics, no
+// virtual calls, no allocation. A thread that has to wait goes straight on to the next
+// that is ready (symmetric transfer), the oldest with FIFO, otherwise the newest.
+#ifndef CYCLE_HPP
+#define CYCLE_HPP
+
+#include "../c/peer.h"
+
+#include <coroutine>
+#include <exception>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#ifdef POOL
+#define LOCAL thread_local
+#else
+#define LOCAL
+#endif
+
+static struct {
+	size_t n, r, m;
+} arg;
+
+static constexpr size_t thread_bytes = 224;     // of one, at most, all included
+static LOCAL size_t finished, blocks;
+
+// Has room for so many threads, as each is in it at most once.
+class ready_queue {
+	using handle = std::coroutine_handle<>;
+	static constexpr size_t ahead = 6;      // how many to prefetch
+
+	handle *slot = nullptr;
+	size_t first = 0, last = 0, mask = 0;
+public:
+	static auto room(size_t threads)
+	{
+		size_t size = ahead;
+
+		while (size & (size - 1) || size <= threads)
+			size = (size | (size - 1)) + 1;
+		return std::vector<handle>(size);
+	}
+	void use(std::vector<handle> &slots)
+	{
+		slot = slots.data();
+		mask = slots.size() - 1;
+	}
+#ifdef FIFO
+	void push(handle thread) { slot[last++ & mask] = thread; }
+	handle pop()
+	{
+		if (first == last)
+			return std::noop_coroutine();
+		__builtin_prefetch(slot[(first + ahead) & mask].address());
+		return slot[first++ & mask];
+	}
+#else
+	void push(handle thread) { slot[last++] = thread; }
+	handle pop() { return last > 0 ? slot[--last] : std::noop_coroutine(); }
+#endif
+};
+
+static constinit LOCAL ready_queue ready;
+
+struct message {};
+
+template <bool count_blocks> struct relay {
+	struct promise_type;
+	using handle = std::coroutine_handle<promise_type>;
+
+	struct receive {                // co_await message()
+		promise_type &me;
+
+		bool await_ready() noexcept
+		{
+			if (me.messages == 0)
+				return false;
+			me.messages--;
+			return true;
+		}
+		std::coroutine_handle<> await_suspend(handle) noexcept
+		{
+			blocks += count_blocks;
+			me.waits = true;
+			return ready.pop();
+		}
+		void await_resume() noexcept {}
+	};
+	struct go_on {                  // at the end
+		bool await_ready() noexcept { return false; }
+		std::coroutine_handle<> await_suspend(handle) noexcept { return ready.pop(); }
+		void await_resume() noexcept {}
+	};
+	struct promise_type {
+		uint32_t messages;
+		bool waits;
+
+		// Without a constructor, gcc 12 does not initialise the members.
+		promise_type() noexcept : messages(0), waits(false) {}
+		void send()
+		{
+			if (waits) {
+				waits = false;
+				ready.push(handle::from_promise(*this));
+			} else {
+				messages++;
+			}
+		}
+		relay get_return_object() { return relay(handle::from_promise(*this)); }
+		std::suspend_never initial_suspend() noexcept { return {}; }
+		go_on final_suspend() noexcept { return {}; }
+		receive await_transform(message) noexcept { return {*this}; }
+		void return_void() {}
+		void unhandled_exception() { std::terminate(); }
+	};
+
+	explicit relay(handle h) : frame(h) {}
+	relay(relay &&other) noexcept : frame(std::exchange(other.frame, nullptr)) {}
+	~relay() { if (frame) frame.destroy(); }
+	promise_type &mailbox() const { return frame.promise(); }
+private:
+	handle frame;
+};
+
+template <bool count_blocks> static std::vector<relay<count_blocks>> thread;
+
+template <bool count_blocks> static relay<count_blocks> member(size_t index)
+{
+	co_await message();                     // the first of a cycle: to start
+	size_t other = index % arg.n;           // rounds of others before its own
+	auto &right = thread<count_blocks>[index - other + (other + 1) % arg.n].mailbox();
+	size_t left = arg.m;
+	if (other > 0) {
+		right.send();
+		other--;
+		left--;
+	}
+	for (; left > 0; left--) {
+		if (other == 0) {
+			other = arg.n;
+			right.send();
+			co_await message();
+		} else {
+			co_await message();
+			right.send();
+		}
+		other--;
+	}
+	finished++;
+}
+
+// Starts all threads, each to its first co_await.
+template <bool count_blocks> static void start()
+{
+	const size_t threads = arg.n * arg.r;
+	std::vector<std::unique_ptr<char[]>> gap;
+
+	thread<count_blocks>.reserve(threads);
+	for (size_t i = 0; i < threads; i++) {
+#ifdef POOL
+		// Cycles run at once: a pair of cache lines must not belong to two.
+		if (i % arg.n == 0)
+			gap.push_back(std::make_unique<char[]>(128));
+#endif
+		thread<count_blocks>.push_back(member<count_blocks>(i));
+	}
+	blocks = 0;
+}
+
+static void print(double seconds)
+{
+	if (finished != arg.n * arg.r)
+		fail("a thread has not finished");
+	if (counts_blocks())
+		printf("%zu\n", blocks);
+	else
+		printf("%.6f\n", seconds);
+}
+
+#endif
