@@ -414,11 +414,16 @@ tell_absent() {
 # A line of the results; to the file first, for who reads standard output may be gone.
 # But for cycle, whose form is as old as the benchmark, it begins with the workload.
 csv() {			# CELLS-OF-PARAMETERS CELL...
-	line=$([ "$workload" = cycle ] || printf '%9s, ' "$workload"
-		# shellcheck disable=SC2086 # one word for each parameter
-		printf '%7s, ' $1)
+	# shellcheck disable=SC2086 # one word for each parameter
+	if [ "$workload" = cycle ]; then
+		line=$(printf '%7s, ' $1)
+		width=12
+	else
+		line=$(printf '%9s, ' "$workload"; printf '%11s, ' $1)
+		width=16
+	fi
 	shift
-	line=$line$(printf '%12s, ' "$@")
+	line=$line$(printf "%${width}s, " "$@")
 	line=${line%, }
 	clear_progress
 	printf '%s\n' "$line" >>"$dir/$workload.csv" &&
@@ -509,7 +514,7 @@ for signal in HUP INT PIPE TERM; do
 	trap "stop $signal" $signal
 done
 make_directories
-machine >"$dir/machine.txt"
+machine >>"$dir/machine.txt"
 count_cells
 started=$(date +%s)
 for load in $loads; do

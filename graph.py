@@ -101,9 +101,6 @@ class Part:
     def is_missing(self, name):
         return all(cell.reason == "missing" for cell in self.runs(name))
 
-    def missing(self):
-        return [n for n in self.names if n in self.cells and self.is_missing(n)]
-
     def measured(self):
         """[(name, {threads: values})], cells without a value left out."""
         for name in self.names:
@@ -114,7 +111,7 @@ class Part:
     def threads(self):
         return sorted({t for cells in self.cells.values() for t in cells})
 
-    def sorted(self):
+    def bars(self):
         """[Bar], the lowest first."""
         bars = [Bar(name, statistics.median(values), min(values), max(values),
                     len(values), len(self.runs(name)),
@@ -122,9 +119,11 @@ class Part:
                 for name, cells in self.measured() for values in cells.values()]
         return sorted(bars, key=lambda bar: bar.median)
 
+    def is_smaller(self, bar):
+        return bar.sizes != [self.parameters[-1]]
+
     def heading(self):
-        pairs = zip(self.kind.parameters, self.parameters)
-        return ", ".join(f"{what} = {value}" for what, value in pairs)
+        return ", ".join(map("{} = {}".format, self.kind.parameters, self.parameters))
 
 
 # Of an implementation: `sizes' are the last parameters with which it was measured.
@@ -149,8 +148,7 @@ class Results:
     def parts(self):
         """Cycle's by N."""
         for workload, parts in self.found.items():
-            order = sorted(parts) if workload == "cycle" else parts
-            yield from (parts[key] for key in order)
+            yield from map(parts.get, sorted(parts) if workload == "cycle" else parts)
 
 
 def mean(values):
@@ -166,13 +164,11 @@ def read(lines):
         cells = [cell.strip() for cell in line.split(",")]
         if cells == [""]:
             continue
-        # Cycle's lines do not say so: they begin with N.
-        workload = "cycle"
-        if cells[0] in WORKLOADS:
-            workload = cells.pop(0)
+        # Cycle's lines do not say that they are: they begin with N.
+        workload = cells[0] if cells[0] in WORKLOADS else "cycle"
+        begins = cells[0] if workload == "cycle" else "".join(cells[1:2])
         try:
-            if cells and cells[0][:1].isalpha() and (
-                    workload != "cycle" or cells[0] == "N"):
+            if begins == "N" or workload != "cycle" and begins[:1].isalpha():
                 header(results, workload, cells)
             else:
                 row(results, workload, cells)
@@ -186,20 +182,20 @@ def read(lines):
     return results
 
 
-def first_cells(workload):
-    """How lines of it begin, for messages."""
-    name = () if workload == "cycle" else (workload,)
-    return ", ".join(name + WORKLOADS[workload].parameters)
+def lead(workload):
+    """The cells of its headers before the columns."""
+    name = [] if workload == "cycle" else [workload]
+    return name + list(WORKLOADS[workload].parameters)
 
 
 def header(results, workload, cells):
-    parameters = WORKLOADS[workload].parameters
-    columns = cells[len(parameters):]
-    if tuple(cells[:len(parameters)]) != parameters or not columns:
-        raise Bad(f"a header is {first_cells(workload)} and the names of columns")
+    first = lead(workload)
+    columns = cells[len(first):]
+    if cells[:len(first)] != first or not columns:
+        raise Bad(f"a header is {', '.join(first)} and the names of columns")
     for i, name in enumerate(columns):
         if not name:
-            raise Bad(f"column {i + 1} after {parameters[-1]} has no name")
+            raise Bad(f"column {len(first) + i + 1} has no name")
         if name in columns[:i]:
             raise Bad(f"two columns are named {name}")
     results.columns[workload] = columns
@@ -208,21 +204,19 @@ def header(results, workload, cells):
 
 
 def row(results, workload, cells):
-    columns = results.columns.get(workload)
-    parameters = WORKLOADS[workload].parameters
+    first, columns = lead(workload), results.columns.get(workload)
     if columns is None:
-        raise Bad(f"it comes before any header ({first_cells(workload)}, ...)")
-    named = workload != "cycle"
-    expected = named + len(parameters) + len(columns)
-    if named + len(cells) != expected:
-        raise Bad(f"the header has {expected} cells, this line {named + len(cells)}")
-    sizes = tuple(count(what, cell) for what, cell in zip(parameters, cells))
-    values = [measurement(name, cell, workload, sizes)
-              for name, cell in zip(columns, cells[len(parameters):])]
+        raise Bad(f"it comes before any header ({', '.join(first)}, ...)")
+    if len(cells) != (expected := len(first) + len(columns)):
+        raise Bad(f"the header has {expected} cells, this line {len(cells)}")
+    parameters = WORKLOADS[workload].parameters
+    sizes = tuple(map(count, parameters, cells[len(first) - len(parameters):]))
+    measured = [measurement(name, cell, workload, sizes)
+                for name, cell in zip(columns, cells[len(first):])]
     part = results.part(workload, sizes)
-    threads = 0 if named else sizes[0] * sizes[1]
-    for name, value in zip(columns, values):
-        part.add(name, threads, value)
+    threads = sizes[0] * sizes[1] if workload == "cycle" else 0
+    for name, cell in zip(columns, measured):
+        part.add(name, threads, cell)
 
 
 def count(what, cell):
@@ -259,21 +253,21 @@ def cycle_rows(part):
 
 
 def other_rows(part):
-    """A column of sizes only if there are some that differ from the heading."""
-    bars, size = part.sorted(), part.parameters[-1]
-    sizes = any(bar.sizes != [size] for bar in bars)
-    yield ["implementation", "median", "min", "max", "times the best", "runs"] + (
-        [part.kind.parameters[-1]] if sizes else [])
+    bars, parameter = part.bars(), part.kind.parameters[-1]
+    rows = [["implementation", "median", "min", "max", "times the best", "runs",
+             parameter]]
     for bar in bars:
-        runs = f"{bar.runs}" if bar.runs == bar.of else f"{bar.runs} of {bar.of}"
-        yield [bar.name, digits(bar.median), digits(bar.least), digits(bar.most),
-               f"{bar.median / bars[0].median:.2f}", runs] + (
-            [", ".join(map(str, bar.sizes))] if sizes else [])
-    known = {bar.name for bar in bars}
-    for name in part.names:
-        if name in part.cells and name not in known and not part.is_missing(name):
-            yield [name] + ["-"] * 4 + [f"0 of {len(part.runs(name))}"] + (
-                ["-"] if sizes else [])
+        rows.append([
+            bar.name, digits(bar.median), digits(bar.least), digits(bar.most),
+            f"{bar.median / bars[0].median:.2f}",
+            f"{bar.runs} of {bar.of}" if bar.runs < bar.of else f"{bar.runs}",
+            ", ".join(map(str, bar.sizes))])
+    for name, cells in part.measured():
+        if name in part.cells and not cells and not part.is_missing(name):
+            rows.append([name, *"----", f"0 of {len(part.runs(name))}", "-"])
+    if any(part.is_smaller(bar) for bar in bars):
+        return rows
+    return [row[:-1] for row in rows]  # the size is in the heading
 
 
 def digits(value):
@@ -291,24 +285,23 @@ def table(part):
         [row[0].ljust(widths[0])] + [
             cell.rjust(width) for cell, width in zip(row[1:], widths[1:])
         ]) + " |\n" for row in rows)
-    missing = ", ".join(f"{name} (missing)" for name in part.missing())
+    missing = ", ".join(f"{name} (missing)" for name in part.names
+                        if name in part.cells and part.is_missing(name))
     return text + (f"\nNot measured: {missing}.\n" if missing else "")
 
 
 def tables(results):
     """With headings, but for a single table of cycle's."""
     parts = list(results.parts())
-    if len(parts) == 1 and parts[0].workload == "cycle":
+    if [part.workload for part in parts] == ["cycle"]:
         return table(parts[0])
     return "\n".join(f"{heading(part, results)}\n\n{table(part)}" for part in parts)
 
 
 def heading(part, results):
-    if part.workload != "cycle":
-        return f"{part.workload}, {part.heading()}: {part.kind.unit}"
-    if len(results.found) == 1:
+    if list(results.found) == ["cycle"]:
         return part.heading()
-    return f"cycle, {part.heading()}: {part.kind.unit}"
+    return f"{part.workload}, {part.heading()}: {part.kind.unit}"
 
 
 # The pictures
@@ -347,12 +340,12 @@ def draw(results):
         "svg.hashsalt": "usched", "font.size": 10, "axes.titlesize": 13,
         "axes.spines.top": False, "axes.spines.right": False})
     parts = list(results.parts())
-    heights = [5.2 if part.workload == "cycle" else 1.5 + 0.27 * len(part.sorted())
+    heights = [4.2 if part.workload == "cycle" else 0.27 * max(1, len(part.bars()))
                for part in parts]
-    figure = Figure(figsize=(9, sum(heights)), layout="constrained")
+    figure = Figure(figsize=(9, sum(heights) + len(parts)), layout="constrained")
     grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
     for axes, part in zip(grid[:, 0], parts):
-        (plot if part.workload == "cycle" else bars)(axes, part)
+        (plot_lines if part.workload == "cycle" else plot_bars)(axes, part)
     return figure
 
 
@@ -362,35 +355,30 @@ def titles(axes, title, text):
                   textcoords="offset points", color="0.35")
 
 
-def is_wide(low, high, factor):
-    return high / low > factor
-
-
-def plot(axes, part):
-    runs, lines, styles = set(), [], {True: 0, False: 0}
+def plot_lines(axes, part):
+    lines, styles = [], {True: 0, False: 0}
     for name, cells in part.measured():
         if cells:
-            runs.update(len(rates) for rates in cells.values())
             lines.append(line(axes, styles[is_ours(name)], name, cells))
-        styles[is_ours(name)] += 1
+        styles[is_ours(name)] += 1  # the same in every part
+    points = [rates for _, cells in part.measured() for rates in cells.values()]
     axes.set_xscale("log")
     axes.set_xlim(*span(part.threads()))
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
-    rates(axes, [rate for _, cells in part.measured()
-                 for values in cells.values() for rate in values])
+    rate_axis(axes, [rate for rates in points for rate in rates])
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.set_xlabel("threads, N·R")
     axes.set_ylabel(part.kind.unit)
     titles(axes, f"{part.kind.title}, cycles of N = {part.parameters[0]} threads",
-           f"higher is better; {explain(runs, 'mean')}")
+           f"higher is better; {explain(set(map(len, points)), 'mean')}")
     legend(axes, lines)
 
 
-def rates(axes, values):
+def rate_axis(axes, values):
     """The y axis: from zero, but logarithmic where that would leave some in a heap."""
-    if values and is_wide(min(values), max(values), 50):
+    if values and max(values) > 50 * min(values):
         axes.set_yscale("log")
         axes.set_ylim(min(values) / 1.4, max(values) * 1.4)
         ticks(axes.yaxis, min(values), max(values))
@@ -401,28 +389,29 @@ def rates(axes, values):
 def ticks(axis, low, high):
     """Of a logarithmic axis: 1, 2, 5, 10, ..., or powers of ten if it is long."""
     from matplotlib.ticker import LogLocator, NullFormatter
-    axis.set_major_locator(LogLocator(
-        subs=(1,) if is_wide(low, high, 2000) else (1, 2, 5), numticks=20))
+    steps = (1,) if high > 20000 * low else (1, 2, 5)
+    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
     axis.set_major_formatter(lambda value, _: short(value))
     axis.set_minor_formatter(NullFormatter())
 
 
 def line(axes, i, name, cells):
-    threads = list(cells)
-    means = [mean(rates) for rates in cells.values()]
-    below = [m - min(rates) for m, rates in zip(means, cells.values())]
-    above = [max(rates) - m for m, rates in zip(means, cells.values())]
-    ours = is_ours(name)
+    threads, runs = list(cells), cells.values()
+    means = [mean(rates) for rates in runs]
+    # The mean of equal numbers may be rounded to one that is less or more.
+    below = [max(0, m - min(rates)) for m, rates in zip(means, runs)]
+    above = [max(0, max(rates) - m) for m, rates in zip(means, runs)]
+    ours, (marker, size) = is_ours(name), MARKERS[i % len(MARKERS)]
     palette = COLOURS if ours else OTHER_COLOURS
     colour = palette[i % len(palette)]
-    marker, size = MARKERS[i % len(MARKERS)]
     axes.errorbar(threads, means, yerr=(below, above), fmt="none", ecolor=colour,
                   elinewidth=1, capsize=3)
-    style = dict(
-        linestyle="-", linewidth=2.4, markersize=size, markeredgecolor="white",
-        markeredgewidth=0.7, zorder=4) if ours else dict(
-        linestyle=OTHER_DASHES[i % len(OTHER_DASHES)], linewidth=1.1,
-        markersize=0.75 * size, markerfacecolor="white", markeredgewidth=1, zorder=3)
+    if ours:
+        style = dict(linestyle="-", linewidth=2.4, markersize=size, zorder=4,
+                     markeredgecolor="white", markeredgewidth=0.7)
+    else:
+        style = dict(linestyle=OTHER_DASHES[i % len(OTHER_DASHES)], linewidth=1.1,
+                     markersize=0.75 * size, markerfacecolor="white", zorder=3)
     return axes.plot(threads, means, label=name, color=colour, marker=marker,
                      clip_on=False, **style)[0]
 
@@ -434,50 +423,49 @@ def legend(axes, lines):
                 frameon=False, handlelength=4)
 
 
-def bars(axes, part):
-    sorted_bars = part.sorted()
-    titles(axes, part.kind.title, f"{part.heading()}; lower is better; " + explain(
-        {bar.runs for bar in sorted_bars}, "median"))
+def plot_bars(axes, part):
+    entries = part.bars()
+    better = "" if part.workload == "blocks" else "lower is better; "
+    titles(axes, part.kind.title, f"{part.heading()}; {better}" + explain(
+        {bar.runs for bar in entries}, "median"))
     axes.set_xlabel(part.kind.unit)
-    axes.set_yticks(range(len(sorted_bars)), [bar.name for bar in sorted_bars])
+    axes.set_yticks(range(len(entries)), [bar.name for bar in entries])
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_ylim(len(sorted_bars) - 0.4, -0.6)  # the first on top
-    if not sorted_bars:
-        axes.set_xticks([])
-        return
-    left = extent(axes, sorted_bars)
-    for y, bar in enumerate(sorted_bars):
+    axes.set_ylim(len(entries) - 0.4, -0.6)  # the first on top
+    left = extent(axes, entries) if entries else 0
+    for y, bar in enumerate(entries):
         draw_bar(axes, y, bar, left, part)
 
 
-def extent(axes, sorted_bars):
+def extent(axes, entries):
     """The x axis, with room for the values; returns where bars start."""
-    low = min(bar.least for bar in sorted_bars)
-    high = max(bar.most for bar in sorted_bars)
-    if not is_wide(low, high, 20):
+    low = min(bar.least for bar in entries)
+    high = max(bar.most for bar in entries)
+    if high <= 20 * low:
         axes.set_xlim(0, high * 1.2)
         return 0
     # The shortest bar is to be seen, and to start at 1, 2 or 5.
-    power = 10 ** math.floor(math.log10(low / 1.5))
-    left = max(step * power for step in (1, 2, 5) if step * power <= low / 1.5)
+    power = 10.0 ** math.floor(math.log10(low / 1.5))
+    left = max([power] + [step * power for step in (2, 5) if step * power < low / 1.5])
     axes.set_xscale("log")
     axes.set_xlim(left, high * (high / left) ** 0.2)
+    axes.set_xlabel(f"{axes.get_xlabel()}, logarithmic")
     ticks(axes.xaxis, left, high)
     return left
 
 
 def draw_bar(axes, y, bar, left, part):
     ours = is_ours(bar.name)
-    axes.barh(y, bar.median - left, left=left, height=0.7,
-              color=OUR_BAR if ours else OTHER_BAR)
+    colour = OUR_BAR if ours else OTHER_BAR
+    axes.barh(y, bar.median - left, left=left, height=0.7, color=colour)
     if bar.runs > 1:
-        axes.errorbar(bar.median, y, fmt="none", ecolor="black", elinewidth=1,
-                      capsize=2.5, xerr=([bar.median - bar.least],
-                                         [bar.most - bar.median]))
+        axes.errorbar(bar.median, y, fmt="none", ecolor="black", capsize=2.5,
+                      xerr=([bar.median - bar.least], [bar.most - bar.median]),
+                      elinewidth=1)
     text = digits(bar.median)
-    if bar.sizes != [part.parameters[-1]]:
+    if part.is_smaller(bar):
         sizes = ", ".join(map(short, bar.sizes))
         text += f" (with {sizes} {part.kind.parameters[-1]})"
     axes.annotate(text, (bar.most, y), xytext=(5, 0), textcoords="offset points",

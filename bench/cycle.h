@@ -123,7 +123,8 @@ static void member(void *index)
 		relay((uintptr_t)index);
 }
 
-static uint64_t count_blocks(void)
+/* How often threads went on after a block. */
+static uint64_t count_resumes(void)
 {
 	struct usched_stats s;
 
@@ -135,13 +136,14 @@ static void conduct(void *unused)
 {
 	(void)unused;
 	wait_message();
-	blocks = count_blocks();
+	blocks = count_resumes();
 	seconds = now();
 	for (size_t c = 0; c < arg.r && c < arg.p; c++)
 		CYCLE_(wake)(thread[c * arg.n]);
 	wait_message();
 	seconds = now() - seconds;
-	blocks = count_blocks() - blocks;
+	blocks = count_resumes() - blocks;
+	blocks -= arg.n * arg.r + 1;            /* who had blocked before, and this one */
 }
 
 static void usage(void)

@@ -29,9 +29,10 @@ columns_of() {		# WORKLOAD
 	cycle)		echo U U1K U10K U1T U1TS UL UJ \
 				POSIX GO GO1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
 	ring)		echo U1T UL UD MACROS MACROS-WORST \
-				POSIX GO HASKELL LWT ERLANG LUA LUAJIT PYTHON ;;
+				POSIX POSIX-SEM GO TOKIO BOOST-FIBER HASKELL LWT ERLANG \
+				LUA LUAJIT PYTHON GREENLET ;;
 	counters)	echo U1T UL UD CALLS MACROS C++20 COROSENSEI GENERATOR-RS \
-				COROUTINE2 LUA LUAJIT PYTHON GREENLET ;;
+				BOOST COROUTINE2 LUA LUAJIT PYTHON GREENLET ;;
 	pingpong)	echo U1T UL UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST BOOST-FP \
 				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
 	create)		echo U1T UL UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST \
@@ -39,7 +40,7 @@ columns_of() {		# WORKLOAD
 	alternate)	echo U1T UL UD LISP POSIX ;;
 	memory)		echo U1T UL UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
 				BOOST BOOST-FIBER UCONTEXT POSIX GO HASKELL LWT ERLANG \
-				LISP LUA LUAJIT PYTHON GREENLET ;;
+				ERLANG-HIBERNATE LISP LUA LUAJIT PYTHON GREENLET ;;
 	blocks)		echo U1T U1TS UL POSIX RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
 	esac
 }
@@ -93,12 +94,11 @@ runs_of() {		# WORKLOAD
 # very long, or because it cannot have as many threads.
 most_of() {		# WORKLOAD COLUMN
 	case $1.$2 in
-	ring.POSIX)		echo 50000 ;;
+	ring.POSIX | ring.POSIX-SEM) echo 50000 ;;
 	ring.MACROS-WORST)	echo 500000 ;;
 	alternate.POSIX)	echo 100000 ;;
-	memory.POSIX)		echo 10000 ;;
-	memory.UCONTEXT | memory.BOOST | memory.BOOST-FIBER | memory.COROSENSEI | \
-	memory.GENERATOR-RS)	echo 10000 ;;
+	memory.POSIX | memory.COROSENSEI | memory.GENERATOR-RS) echo 30000 ;;
+	memory.GREENLET)	echo 100000 ;;
 	esac
 }
 
@@ -146,11 +146,16 @@ peer_of() {		# WORKLOAD COLUMN
 	case $1.$2 in
 	ring.MACROS)		echo c-ring-best ;;
 	ring.MACROS-WORST)	echo c-ring-worst ;;
+	ring.POSIX-SEM)		echo pthreads-ring-semaphores ;;
+	ring.TOKIO)		echo rust-ring-tokio ;;
+	ring.BOOST-FIBER)	echo boost-ring ;;
+	counters.BOOST)		echo boost-counters-context ;;
 	counters.COROUTINE2)	echo boost-counters ;;
 	pingpong.BOOST)		echo boost-pingpong-same ;;
 	pingpong.BOOST-FP)	echo boost-pingpong-differ ;;
 	memory.BOOST)		echo boost-memory-context ;;
 	memory.BOOST-FIBER)	echo boost-memory ;;
+	memory.ERLANG-HIBERNATE) echo erlang-memory-hibernate ;;
 	memory.RUST)		echo rust-memory-async-std ;;
 	memory.TOKIO)		echo rust-memory-tokio ;;
 	memory.RUSTMIN)		echo rust-memory-min ;;

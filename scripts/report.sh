@@ -25,22 +25,33 @@ if [ "${FULL:-0}" != 0 ]; then
 fi
 dir=${DIR:-results/$(date +%Y-%m-%d-%H%M%S)-$(uname -n | tr -c 'A-Za-z0-9.\n' -)}
 
+status=0
+
 # draw NAME: a picture and a table of what is on standard input.
 draw() {
-	"$PYTHON" graph.py "$dir/$1.svg" "$dir/$1.png" >"$dir/$1.md"
-	printf '\n%s:\n\n' "$1"
-	cat "$dir/$1.md"
+	if "$PYTHON" graph.py "$dir/$1.svg" "$dir/$1.png" >"$dir/$1.md"; then
+		printf '\n%s:\n\n' "$1"
+		cat "$dir/$1.md"
+	else
+		echo "there is no picture of $1" >&2
+		rm -f "$dir/$1.md"
+		status=1
+	fi
 }
 
 # shellcheck disable=SC2086 # nothing or --quick
 BUILD=$B ./bench.sh $quick --workload "${WORKLOAD:-cycle}" -o "$dir" >/dev/null
 for csv in "$dir"/*.csv; do
 	name=$(basename "$csv" .csv)
-	case $name in
-	cycle)	for n in 2 8; do
-			grep -h "^ *[${n}N]," "$csv" | draw c$n
-		done ;;
-	*)	draw "$name" <"$csv" ;;
-	esac
+	if [ "$name" = cycle ]; then
+		for n in 2 8; do
+			grep -h "^ *[${n}N]," "$csv" >"$dir/part"
+			draw c$n <"$dir/part"
+		done
+		rm "$dir/part"
+	else
+		draw "$name" <"$csv"
+	fi
 done
 printf '\nNumbers, tables and pictures: %s\n' "$dir"
+exit $status

@@ -183,6 +183,126 @@ test_malformed() {
 	same 'status of an empty input' 1 $status
 }
 
+# Others than cycle: the median, sorted; a smaller size counts instead of the row's, and
+# has a column then; what failed sometimes, always, or was missing always.
+test_workloads() {
+	gives 'ring' <<-END 3<<-TABLE
+	   ring,  passes,  U1T,   POSIX,   GO,       LUA, X, Y
+	   ring,     100,  4e-7,  3e-7@10, 1e-7,     fail:missing, fail:timeout, fail:missing
+	   ring,     100,  2e-7,  5e-7@10, fail:memory, fail:missing, fail:missing, 0
+	   ring,     100,  9e-7,  4e-7@20, 3e-7,     fail:missing, 100000, fail:missing
+	END
+	ring, passes = 100: ns per pass
+
+	| implementation | median |  min |  max | times the best |   runs | passes |
+	| :------------- | -----: | ---: | ---: | -------------: | -----: | -----: |
+	| GO             |   2.00 | 1.00 | 3.00 |           1.00 | 2 of 3 |    100 |
+	| U1T            |   4.00 | 2.00 | 9.00 |           2.00 |      3 |    100 |
+	| POSIX          |   30.0 | 20.0 | 50.0 |          15.00 |      3 | 10, 20 |
+	| X              |      - |    - |    - |              - | 0 of 3 |      - |
+	| Y              |      - |    - |    - |              - | 0 of 3 |      - |
+
+	Not measured: LUA (missing).
+	TABLE
+}
+
+# Each has its own arithmetic, and its own place for the size.
+test_units() {
+	while IFS='|' read -r parameters values cell unit result; do
+		load=${parameters%%,*}
+		printf '%s\n' "$parameters, U" "$load, $values, $cell" >in
+		graph <in
+		grep -q "^$load, .*: $unit\$" out || fail "$load: no '$unit' in '$(cat out)'"
+		same "$load of $cell" "$result" \
+			"$(sed -n 's/^| U  *|  *\([0-9.]*\) .*/\1/p' out)"
+	done <<-END
+	ring, passes|1000|0.001|ns per pass|1000
+	counters, counters, calls|20, 50|0.002|ns per call|2000
+	counters, counters, calls|20, 50|0.002@5|ns per call|20000
+	pingpong, pairs|1000|0.0005|ns per pair|500
+	create, threads|1000|0.00025|ns per thread|250
+	alternate, repetitions, yields|10, 50|0.001|ns per switch|1000
+	alternate, repetitions, yields|10, 50|0.001@5|ns per switch|10000
+	memory, threads|1000|264|bytes per thread|264
+	memory, threads|1000|250000@10|bytes per thread|250000
+	blocks, N, R, M|2, 10, 100|500|blocks per message|0.250
+	blocks, N, R, M|2, 10, 100|500000@1000|blocks per message|25.0
+	END
+}
+
+# In order of appearance, cycle's by N, whatever lies between; other parameters are
+# another table; the headers of one say nothing about another.
+test_mixed() {
+	cat >in <<-END
+	memory, threads, U
+	N, R, M, U, GO
+	alternate, repetitions, yields, U, GO
+	alternate, 10, 5, 1e-6, 2e-6
+	8, 2, 1000000, 2, fail:missing
+	alternate, 1, 50, 1e-6, 4e-6
+	memory, 10, 8
+	alternate, 10, 5, 3e-6, 2e-6
+	2, 2, 1000000, 2, 1
+	END
+	gives 'mixed' <in 3<<-TABLE
+	alternate, repetitions = 10, yields = 5: ns per switch
+
+	| implementation | median |  min |  max | times the best | runs |
+	| :------------- | -----: | ---: | ---: | -------------: | ---: |
+	| U              |   20.0 | 10.0 | 30.0 |           1.00 |    2 |
+	| GO             |   20.0 | 20.0 | 20.0 |           1.00 |    2 |
+
+	alternate, repetitions = 1, yields = 50: ns per switch
+
+	| implementation | median |  min |  max | times the best | runs |
+	| :------------- | -----: | ---: | ---: | -------------: | ---: |
+	| U              |   10.0 | 10.0 | 10.0 |           1.00 |    1 |
+	| GO             |   40.0 | 40.0 | 40.0 |           4.00 |    1 |
+
+	cycle, N = 2: million operations per second
+
+	| threads |    4 |
+	| :------ | ---: |
+	| U       | 2.00 |
+	| GO      | 4.00 |
+
+	cycle, N = 8: million operations per second
+
+	| threads |   16 |
+	| :------ | ---: |
+	| U       | 8.00 |
+
+	Not measured: GO (missing).
+
+	memory, threads = 10: bytes per thread
+
+	| implementation | median |  min |  max | times the best | runs |
+	| :------------- | -----: | ---: | ---: | -------------: | ---: |
+	| U              |   8.00 | 8.00 | 8.00 |           1.00 |    1 |
+	TABLE
+}
+
+test_malformed_workloads() {
+	refused 'line 1: .*before any header (ring, passes' 'ring, 5, 1.0'
+	refused 'line 2: .*before any header' 'ring, passes, U' 'create, 5, 1.0'
+	refused 'line 1: .*before any header' 'ring'
+	refused 'line 1: a header is ring, passes' 'ring, U'
+	refused 'line 1: a header is ring, passes' 'ring, passes'
+	refused 'line 1: a header is counters, counters, calls' 'counters, calls, counters, U'
+	refused 'line 1: column 4 has no name' 'ring, passes, U, , X'
+	refused 'line 1: two columns are named U' 'ring, passes, U, U'
+	head='ring, passes, U, GO'
+	refused 'no results.*headers' "$head"
+	refused 'no results.*every cell' "$head" 'ring, 5, fail:missing, 100000'
+	refused 'line 2: the header has 4 cells, this line 3' "$head" 'ring, 5, 1'
+	refused 'line 2: passes is ' "$head" 'ring, 0, 1, 1'
+	refused 'line 2: calls is ' 'counters, counters, calls, U' 'counters, 1, -1, 1'
+	for word in 1@ 1@0 1@-5 1@1e3 1@2.5 1@x 1@2@3 @5 x@5 1@11111111111111111; do
+		refused "line 3: column GO: " "$head" 'ring, 5, 1, 1' "ring, 5, 1, $word"
+	done
+	refused 'line 2: column U: ' 'N, R, M, U' '2, 2, 2, 1@1'
+}
+
 test_arguments() {
 	graph --wide <results
 	same 'status of an unknown option' 2 $status
@@ -254,6 +374,75 @@ test_many() {
 	same 'N that are drawn' 2 "$(grep -c '<!-- .*N = [28] ' many.svg)"
 }
 
+# The implementations in a picture, from its top.
+names_in() {		# FILE.svg
+	sed -n 's/.*<!-- \([A-Z][A-Z0-9+]*\) -->.*/\1/p' "$1" | tr '\n' ' '
+}
+
+says() {		# FILE.svg WORD...
+	file=$1
+	shift
+	for word; do
+		grep -q -e "<!-- .*$word.* -->" "$file" || fail "$file does not say '$word'"
+	done
+}
+
+# Bars: the lowest first; ours in another colour; none for what has no value.
+test_bars() {
+	cat >in <<-END
+	ring, passes, UCONTEXT, U10K, GO, LUA, X
+	ring, 1000, 3e-6, 2e-6, 40e-6@20000, fail:missing, fail:memory
+	ring, 1000, 5e-6, 2e-6, 60e-6@20000, fail:missing, fail:memory
+	END
+	graph bars.svg bars.png bars.pdf <in
+	same 'status of bars' 0 $status
+	same 'complaints about bars' '' "$(cat err)"
+	same 'names at bars' 'U10K GO UCONTEXT ' "$(names_in bars.svg)"
+	says bars.svg 'ns per pass' 'passes = 1000; lower is better; median of 2 runs' \
+		'2\.50 (with 20k passes)' '4\.00' '2\.00'
+	same 'bars in our colour' 1 "$(grep -c 'style="fill: #0072b2"/>' bars.svg)"
+	same 'bars of others' 2 "$(grep -c 'style="fill: #b8b8b8"/>' bars.svg)"
+	! grep -q -e logarithmic bars.svg || fail 'a narrow axis is logarithmic'
+	cp bars.svg again
+	graph bars.svg <in
+	cmp bars.svg again || fail 'bars of the same are not the same'
+	{
+		cat in
+		echo 'ring, passes, PYTHON'
+		echo 'ring, 1000, 1e-3'
+	} >wide
+	graph wide.svg <wide
+	says wide.svg 'ns per pass, logarithmic' '1 to 2 runs' 1000
+	same 'names at wide bars' 'U10K GO UCONTEXT PYTHON ' "$(names_in wide.svg)"
+}
+
+# A part of the picture for each table, also for one without any value.
+test_mixed_picture() {
+	{
+		cat results
+		printf '%s\n' 'memory, threads, U, GO' 'memory, 5, 100, 200' \
+			'create, threads, U, GO' 'create, 5, fail:missing, fail:timeout'
+	} >in
+	graph mixed.svg <in
+	same 'status of a mixed picture' 0 $status
+	same 'complaints about a mixed picture' '' "$(cat err)"
+	same 'parts of a mixed picture' 3 "$(grep -c '<g id="axes_' mixed.svg)"
+	says mixed.svg Cycle Memory Create 'bytes per thread' 'every cell has failed'
+}
+
+# Lines of ours are heavy, of the others dashed; logarithmic from a factor of 50 on.
+test_lines() {
+	printf '%s\n' 'N, R, M, UL, UCONTEXT, GO' '2, 2, 1000000, 1, 49, 2' \
+		'2, 200, 10000, 1, 49, 2' >in
+	graph lines.svg <in
+	same 'lines of ours, with that in the legend' 2 "$(grep -c 'stroke-width: 2.4' lines.svg)"
+	same 'lines of others' 4 "$(grep -c 'stroke-dasharray.*stroke-width: 1.1' lines.svg)"
+	sed 's/49/51/' in >wide
+	graph lines.svg <wide
+	! grep -q -e '<!-- 0 -->' lines.svg || fail 'a wide axis has a zero'
+	says lines.svg '0\.1'
+}
+
 # What must not matter: the user's settings, and a screen.
 test_surroundings() {
 	graph plain.svg <results
@@ -289,6 +478,10 @@ test_published
 test_failures
 test_lengths
 test_malformed
+test_workloads
+test_units
+test_mixed
+test_malformed_workloads
 test_arguments
 test_without_matplotlib
 # Once before the tests, for it may tell at its first start that it looks for fonts.
@@ -300,5 +493,8 @@ fi
 test_pictures
 test_all_or_none
 test_many
+test_bars
+test_mixed_picture
+test_lines
 test_surroundings
 exit $failed

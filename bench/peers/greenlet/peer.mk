@@ -3,11 +3,11 @@
 # The first Python that has greenlet, which need not be the first in PATH.
 
 greenlet_tell := import greenlet, platform; print("greenlet", greenlet.__version__, "on Python", platform.python_version())
-greenlet_python := $(firstword $(foreach p,$(or $(PYTHON),python3) /usr/bin/python3,\
+GREENLET_PYTHON ?= $(firstword $(foreach p,python3 /usr/bin/python3,\
 	$(if $(shell $p -c '$(greenlet_tell)' 2>/dev/null),$p)))
-greenlet_version := $(if $(greenlet_python),$(shell $(greenlet_python) -c '$(greenlet_tell)'))
+greenlet_version := $(if $(GREENLET_PYTHON),$(shell $(GREENLET_PYTHON) -c '$(greenlet_tell)' 2>/dev/null))
 
 $(eval $(call offer,greenlet,ring counters pingpong create memory,$(greenlet_version),python3-greenlet))
 
 $(P)/greenlet-%: greenlet/%.py python/peer.py greenlet/peer.mk
-	$(call script,PYTHONPATH='$(abspath python)' exec $(greenlet_python) -B '$(abspath $<)' "$$@")
+	$(call script,PYTHONPATH='$(abspath python)' exec $(GREENLET_PYTHON) -B '$(abspath $<)' "$$@")

@@ -1,0 +1,266 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The benchmark programs of other systems that are built, and ours over rr, ll and the
+# dispatcher alone, at tiny sizes: what they print, how they end, what they say to wrong
+# arguments, and how often their threads block. And that what a peer.mk offers is
+# skipped where there is no toolchain, and says what to install. Nothing is built here:
+# see `make peers'. What is run is in the tables of bench/workloads.sh, and the contract
+# in bench/peers/README.md.
+#
+#   B   where the programs are
+set -u
+cd "$(dirname "$0")/.." || exit 1
+B=${B:-build}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+programs=0
+runs=0
+PROCS=2
+# shellcheck source=bench/workloads.sh
+. bench/workloads.sh || exit 1
+unset BLOCKS
+
+fail() {
+	echo "peers: $*"
+	failed=1
+}
+
+complain() {		# of the program; only the first is printed
+	complaints=$((complaints + 1))
+	[ $complaints -gt 1 ] || first=$(echo "$*" | tr '\n' ' ')
+}
+
+# The sizes at which programs are run, the least of them first.
+tiny_points_of() {	# WORKLOAD
+	case $1 in
+	cycle)		printf '%s\n' '2 1 1' '2 3 10' '3 5 7' '8 50 20' ;;
+	ring)		printf '%s\n' 1 503 10007 ;;
+	counters)	printf '%s\n' '1 1' '7 500' '100 11' ;;
+	pingpong)	printf '%s\n' 1 10007 ;;
+	create)		printf '%s\n' 1 2003 ;;
+	alternate)	printf '%s\n' '1 1' '300 2' '1 1000' ;;
+	memory)		printf '%s\n' 1 1000 ;;
+	blocks)		echo 8 10 100 ;;
+	esac
+}
+
+# PROGRAM WORKLOAD ARGUMENT... for all columns. The cycle programs of ours are for
+# cycle.sh, but when they count.
+runs_of_columns() {
+	for load in $workloads; do
+		for PROCS in 1 2; do
+			runs_of_workload "$load"
+		done
+	done | grep -e '^peers/' -e '^bench/' -e ' blocks ' | sort -u
+}
+
+runs_of_workload() {	# WORKLOAD
+	for column in $(columns_of "$1"); do
+		tiny_points_of "$1" | while read -r point; do
+			# shellcheck disable=SC2086 # one word for each parameter
+			command=$(command_for "$1" "$column" $point)
+			echo "${command%% *} $1 ${command#* }"
+		done
+	done
+}
+
+# The same for the programs that no column uses, by their names.
+runs_of_others() {
+	for file in "$B"/peers/*-*; do
+		name=peers/${file##*/}
+		load=${name#*-}
+		load=${load%%-*}
+		[ -f "$file" ] || continue
+		! grep -q "^$name " "$tmp/columns" || continue
+		case " $workloads " in
+		*" $load "*) tiny_points_of "$load" | sed "s|^|$name $load |" ;;
+		*) fail "$name: there is no workload $load" >&2 ;;
+		esac
+	done
+}
+
+# Sets `status', and `hung' when there is no use in trying again.
+run() {			# ARGUMENT...
+	runs=$((runs + 1))
+	timeout 20 "$B/$program" "$@" </dev/null >"$tmp/out" 2>"$tmp/err"
+	status=$?
+	[ $status -ne 124 ] || hung=yes
+}
+
+# A good run: the number, and the answer. At the least size the number can be so small
+# that it is printed as zero.
+check_run() {		# WORKLOAD ARGUMENT...
+	load=$1
+	shift
+	if [ "$load" = blocks ]; then
+		check_blocks "$@"
+		return
+	fi
+	run "$@"
+	[ $status -eq 0 ] ||
+		complain "$*: status $status, $(head -c 200 "$tmp/err" | head -n 1)"
+	[ $status -eq 0 ] || return 0
+	want=$(answer_of "$load" "$@")
+	found=$(cat "$tmp/out")
+	number=$(sed -n 1p "$tmp/out")
+	case $number in
+	'' | .* | *. | *[!0-9.]* | *.*.*) complain "$*: not a number but '$number'" ;;
+	*.??????) ;;
+	*)	[ "$load" = memory ] ||
+			complain "$*: not six digits behind the point: '$number'" ;;
+	esac
+	[ "$found" = "$number${want:+
+}$want" ] || complain "$*: not the answer '$want' but '$(sed 1d "$tmp/out")'"
+	case $number.$* in
+	*[1-9]*.* | *.1 | *.1\ 1 | *.2\ 1\ 1*) ;;
+	*)	complain "$*: the number is zero" ;;
+	esac
+}
+
+# Each round, a message goes out and its sender has to wait for it, so N threads on fewer
+# processors block once in each round of a cycle; half of it is for those that are
+# preempted while it comes round. And for each message that a thread gets it
+# blocks no more than once, and once to begin with.
+check_blocks() {	# N R M ARGUMENT...
+	export BLOCKS=1
+	run "$@"
+	unset BLOCKS
+	number=$(cat "$tmp/out")
+	case $status.$number in
+	0. | *[!0-9.]* | [!0]* | *.*.*)
+		complain "BLOCKS=1, $*: status $status, not a whole number but '$number'" ;;
+	*)	[ "$number" -lt $(($2 * $3 / 2)) ] || [ "$number" -gt $(($1 * $2 * ($3 + 1))) ] ||
+			return 0
+		complain "BLOCKS=1, $*: cannot have blocked $number times" ;;
+	esac
+}
+
+check_usage() {		# ARGUMENT...
+	run "$@"
+	if [ $status -ne 2 ]; then
+		complain "'$*': not status 2 but $status"
+	elif [ -s "$tmp/out" ]; then
+		complain "'$*': prints $(head -n 1 "$tmp/out")"
+	elif [ ! -s "$tmp/err" ]; then
+		complain "'$*': no usage on standard error"
+	fi
+}
+
+# The arguments are those of the least size. Each wrong one is tried as the first and, if
+# there are several, as the last.
+check_usages() {	# WORKLOAD ARGUMENT...
+	check_usage
+	[ "$1" != cycle ] || check_usage 1 "$3" "$4" ${5+"$5"}
+	shift
+	check_usage "$@" 1
+	good=$*		# each has one digit
+	[ $# -eq 1 ] || check_usage "$1"
+	for wrong in 0 -1 x 99999999999999999999; do
+		[ "$hung" = no ] || return 0
+		# shellcheck disable=SC2086 # one word for each
+		check_usage $wrong ${good#?}
+		# shellcheck disable=SC2086 # one word for each
+		[ $# -eq 1 ] || check_usage ${good%?} $wrong
+	done
+}
+
+check_program() {	# reads its runs
+	complaints=0
+	usage_of=
+	hung=no
+	while [ $hung = no ] && read -r _ load arguments; do
+		# shellcheck disable=SC2086 # one word for each
+		check_run "$load" $arguments
+		[ "$load" = blocks ] || usage_of=${usage_of:-$load $arguments}
+	done <"$tmp/runs"
+	# shellcheck disable=SC2086 # one word for each
+	[ -z "$usage_of" ] || [ $hung = yes ] || check_usages $usage_of
+	case $complaints in
+	0) ;;
+	1) fail "$program: $first" ;;
+	*) fail "$program: $first; and $((complaints - 1)) more" ;;
+	esac
+}
+
+check_programs() {
+	absent=
+	for program in $(cut -d ' ' -f 1 "$tmp/all" | uniq); do
+		if [ -x "$B/$program" ]; then
+			programs=$((programs + 1))
+			grep "^$program " "$tmp/all" >"$tmp/runs"
+			check_program
+			continue
+		fi
+		case $program in
+		peers/*) absent="$absent ${program#peers/}" ;;
+		*) fail "$program: there is no such program" ;;
+		esac
+	done
+	[ -z "$absent" ] || echo "peers: not built:$absent"
+}
+
+# What the peer.mk files offer where there is no toolchain: the variables that
+# they use for one, and the compilers, name a program that does not exist.
+check_offers() {
+	none=$(sed -n 's/^\([A-Z0-9_]*\) *?=.*/\1=no-such-program/p' bench/peers/*/peer.mk)
+	# shellcheck disable=SC2086 # one word for each
+	${MAKE:-make} -s -C bench/peers "B=$tmp/none" CC=no-such-program \
+		CXX=no-such-program $none report >"$tmp/report" 2>&1
+	status=$?
+	skipped=$tmp/none/peers/skipped
+	if [ -s "$tmp/none/peers/versions" ]; then
+		fail "offered without a toolchain: $(cut -d : -f 1 \
+			"$tmp/none/peers/versions" | tr '\n' ' ')"
+		return
+	fi
+	[ $status -eq 0 ] || fail "make report: $(grep -v ': skipped ' "$tmp/report" | sed 1q)"
+	for file in bench/peers/*/peer.mk; do
+		system=${file%/peer.mk}
+		system=${system##*/}
+		grep -q "^$system (" "$skipped" || fail "$file: not named where it is skipped"
+	done
+	sed 's/ (/ /; s/).*//' "$skipped" | while read -r system offered; do
+		for program in $offered; do
+			echo "peers/$system-$program"
+		done
+	done | sort >"$tmp/offered"
+	cut -d ' ' -f 1 "$tmp/columns" | grep '^peers/' | sort -u >"$tmp/wanted"
+	nobody=$(comm -13 "$tmp/offered" "$tmp/wanted" | tr '\n' ' ')
+	[ -z "$nobody" ] || fail "no peer.mk offers $nobody"
+	unused=$(comm -23 "$tmp/offered" "$tmp/wanted" | tr '\n' ' ')
+	[ -z "$unused" ] || echo "peers: no column uses $unused"
+	check_packages
+}
+
+# What is to be installed: packages, or `System 1.2 or newer'; with remarks in
+# parentheses.
+check_packages() {
+	while IFS= read -r line; do
+		packages=${line#*: install }
+		case $packages in
+		"$line" | '') fail "skipped without a package: $line" ;;
+		*' or newer') continue ;;
+		esac
+		for package in $(echo "$packages" | sed 's/(.*)//; s/ and / /g'); do
+			grep -qx -e "$package" bench/peers/packages ||
+				fail "bench/peers/packages lacks $package: $line"
+		done
+	done <"$skipped"
+}
+
+command -v timeout >/dev/null || {
+	echo 'peers: skipped, there is no command timeout'
+	exit 77
+}
+runs_of_columns >"$tmp/columns"
+{ cat "$tmp/columns"; runs_of_others; } >"$tmp/all"
+check_programs
+[ $programs -gt 0 ] || {
+	echo "peers: skipped, there are no programs in $B"
+	exit 77
+}
+check_offers
+echo "peers: $programs programs, $runs runs"
+exit $failed
