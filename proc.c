@@ -27,11 +27,12 @@
 #include "proc.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdarg.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lock.h"
@@ -41,9 +42,11 @@ enum {
 	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
 	DEFAULT_IMAGE        = 176,             /* bytes: a record is 256 */
-	UIMAGE_MAX            = 64 << 10,        /* bytes in a record */
+	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
-	SPINS                = 4000,            /* looks: some microseconds */
+	RUN_SHARE            = 4,               /* of a processor's threads: this part is a run */
+	LOOKS                = 100,             /* at an inbox, then others may run */
+	PATIENCE             = 50000,           /* ns: what it costs to sleep and be woken */
 	CACHE_LINES          = 128,             /* bytes fetched together */
 	REPORT_MAX           = 20,              /* threads listed one by one */
 	LINE                 = 160,             /* characters in a report's line */
@@ -77,6 +80,7 @@ static unsigned processors_on_line(void);
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
+static uint64_t begin_run(const struct uprocs *r, uint64_t last);
 static int  make_room(struct uproc *p);
 static int  enlarge_ring(struct uproc *p, uint32_t count);
 static void adopt_room(struct uproc *p);
@@ -249,6 +253,33 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out)
 struct uproc *uprocs_next(struct uprocs *r)
 {
 	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+}
+
+/* r_place: where the run is, and how many starts are left of it, in units of: */
+#define RUN_LEFT ((uint64_t)1 << 32)
+
+struct uproc *uprocs_place(struct uprocs *r)
+{
+	uint64_t old = LOAD(r->r_place), place;
+
+	do
+		place = old >= RUN_LEFT ? old - RUN_LEFT : begin_run(r, old);
+	while (!CAS(&r->r_place, &old, place));
+	return uproc_at(r, (uint32_t)place);
+}
+
+/* On that of the next two in turn which has fewer threads: part of what the other has. */
+static uint64_t begin_run(const struct uprocs *r, uint64_t last)
+{
+	uint64_t next = (last + 1) % r->r_conf.c_processors;
+	uint64_t second = (last + 2) % r->r_conf.c_processors;
+	uint32_t count = LOAD(uproc_at(r, next)->p_count);
+	uint32_t other = LOAD(uproc_at(r, second)->p_count);
+	uint32_t run = (count > other ? count : other) / RUN_SHARE;
+
+	if (other < count)
+		next = second;
+	return next + (run > 1 ? run - 1 : 0) * RUN_LEFT;
 }
 
 int uproc_post(struct uproc_thread *t, unsigned mail)

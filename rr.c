@@ -51,7 +51,7 @@ int rr_destroy(struct rr *rr)
 int rr_start(struct rr *rr, void (*func)(void *), void *arg,
 	     struct ustack **thread)
 {
-	return uproc_start(uprocs_next(&rr->rr_procs), func, arg, thread);
+	return uproc_start(uprocs_place(&rr->rr_procs), func, arg, thread);
 }
 
 int rr_join(struct ustack *thread)

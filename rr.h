@@ -62,7 +62,9 @@ int rr_create(struct rr **rr, const struct usched_conf *conf);
 int rr_destroy(struct rr *rr);
 
 /*
- * Starts a thread that runs func(arg), on the next processor in turn. With a
+ * Starts a thread that runs func(arg). The first few are spread over the processors in
+ * turn; the more there are, the more that are started one after the other are put on
+ * one processor, for those who have to do with each other are often among them. With a
  * non-NULL `thread', *thread is its handle, set before it runs, and the thread
  * is to be joined or detached; with NULL it is detached.
  * 0; -ENOMEM: there is no such thread then; -EINVAL: func is NULL.

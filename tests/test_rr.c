@@ -197,35 +197,85 @@ static void test_mail_before_yield(void **state)
 	each_conf(mail_before_yield);
 }
 
-struct where {
-	pthread_t     w_native[64];
-	atomic_size_t w_count;
-};
-
-static void note_native(void *arg)
+static void stay(void *unused)
 {
-	struct where *w = arg;
-
-	w->w_native[w->w_count++] = pthread_self();
+	(void)unused;
+	TEST_EQUAL(rr_wait(), 0);
 }
 
+static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(rr_start(rr, stay, NULL, &threads[i]), 0);
+}
+
+static void end_waiting(struct ustack *u)
+{
+	assert_int_equal(rr_wake(u), 0);
+	assert_int_equal(rr_join(u), 0);
+}
+
+/* How many of them are where `u' is. */
+static size_t companions(struct ustack *const *threads, size_t n, const struct ustack *u)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += threads[i]->u_sched == u->u_sched;
+	return count;
+}
+
+/* The first in turn, then in longer and longer runs; nowhere far from its share. */
 static void spread(const struct usched_conf *conf)
 {
-	struct where w = { 0 };
+	static struct ustack *threads[THREADS];
 	struct rr *rr = make(conf);
-	size_t n = conf->c_processors;
+	size_t n = conf->c_processors, adjacent = 0;
 
-	for (size_t i = 0; i < 64; i++)
-		assert_int_equal(rr_start(rr, note_native, &w, NULL), 0);
-	assert_int_equal(rr_destroy(rr), 0);
-	assert_int_equal(w.w_count, 64);
-	for (size_t i = 0; i < 64; i++) {
-		size_t same = 0;
+	start_waiting(rr, threads, THREADS);
+	for (size_t i = 0; i < 4 * n; i++)
+		for (size_t k = 0; k < 4 * n; k++)
+			assert_int_equal(threads[i]->u_sched == threads[k]->u_sched,
+					 i % n == k % n);
+	for (size_t i = 1; i < THREADS; i++)
+		adjacent += threads[i]->u_sched == threads[i - 1]->u_sched;
+	assert_true(adjacent >= THREADS * 8 / 10);
+	for (size_t i = 0; i < n; i++) {
+		size_t share = companions(threads, THREADS, threads[i]);
 
-		for (size_t k = 0; k < 64; k++)
-			same += pthread_equal(w.w_native[i], w.w_native[k]) != 0;
-		assert_int_equal(same, 64 / n);
+		assert_true(share >= THREADS * 7 / 10 / n);
+		assert_true(share <= THREADS * 13 / 10 / n);
 	}
+	for (size_t i = 0; i < THREADS; i++)
+		end_waiting(threads[i]);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
+/* Where threads have ended, others are started, until all have their share again. */
+static void refill(const struct usched_conf *conf)
+{
+	static struct ustack *threads[THREADS], *more[THREADS / 4];
+	struct rr *rr = make(conf);
+	struct ustack *first;
+	size_t n = conf->c_processors, left = 0;
+
+	start_waiting(rr, threads, THREADS);
+	first = threads[0];
+	for (size_t i = 1; i < THREADS; i++)
+		if (threads[i]->u_sched == first->u_sched)
+			end_waiting(threads[i]);
+		else
+			threads[left++] = threads[i];
+	start_waiting(rr, more, THREADS / 4);
+	if (n == 2)
+		assert_int_equal(companions(more, THREADS / 4, first), THREADS / 4);
+	assert_true(companions(more, THREADS / 4, first) >= THREADS / 4 / n);
+	for (size_t i = 0; i < left; i++)
+		end_waiting(threads[i]);
+	for (size_t i = 0; i < THREADS / 4; i++)
+		end_waiting(more[i]);
+	end_waiting(first);
+	assert_int_equal(rr_destroy(rr), 0);
 }
 
 static void test_spread(void **state)
@@ -233,6 +283,7 @@ static void test_spread(void **state)
 	(void)state;
 	test_timeout(60);
 	each_conf(spread);
+	each_conf(refill);
 }
 
 int main(void)
