@@ -337,8 +337,11 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint64_t mail)
 	}
 	t->t_tokens += (uint32_t)(mail / UPROC_MAIL_TOKEN);
 	t->t_news |= (uint8_t)(mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK));
-	if (uproc_satisfied(t))
+	if (t->t_wait == UPROC_TOKEN ? uproc_take_token(t) :
+	    t->t_wait == UPROC_JOIN && t->t_news != 0) {
+		t->t_wait = UPROC_RUNNABLE;
 		uproc_push(p, t);
+	}
 }
 
 /* `t' has ended and is in no list: tells who joins it, or frees it. */

@@ -225,34 +225,35 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 	return p->p_queue[p->p_head++ & p->p_mask];
 }
 
-/* If `t' waits for something that is there: uses it up. */
-static inline bool uproc_satisfied(struct uproc_thread *t)
+/* Uses up a token, if `t' has one. */
+static inline bool uproc_take_token(struct uproc_thread *t)
 {
-	switch (t->t_wait) {
-	case UPROC_TOKEN:
-		if (t->t_tokens == 0)
-			return false;
-		t->t_tokens--;
-		break;
-	case UPROC_JOIN:
-		if (t->t_news == 0)
-			return false;
-		break;
-	default:
+	if (t->t_tokens == 0)
 		return false;
-	}
-	t->t_wait = UPROC_RUNNABLE;
+	t->t_tokens--;
 	return true;
 }
 
-/*
- * One token for `t', which is of the caller's processor. True: it waited for
- * it, and is runnable now; the scheduler says when.
- */
-static inline bool uproc_token(struct uproc_thread *t)
+/* `t', which blocks, is told what for. True: it is there, and `t' goes on. */
+static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
-	t->t_tokens++;
-	return uproc_satisfied(t);
+	unsigned intent = p->p_intent;
+
+	if (__builtin_expect(intent == UPROC_TOKEN, 1)) {
+		if (uproc_take_token(t))
+			return true;
+		t->t_wait = UPROC_TOKEN;
+		return false;
+	}
+	p->p_intent = UPROC_TOKEN;
+	if (intent == UPROC_YIELD) {
+		uproc_push(p, t);
+		return false;
+	}
+	if (t->t_news != 0)
+		return true;
+	t->t_wait = UPROC_JOIN;
+	return false;
 }
 
 /*
@@ -268,14 +269,7 @@ uproc_next(struct uproc *p, struct uproc_thread *(*pick)(struct uproc *))
 	if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
 		uproc_drain(p);
 	if (self) {
-		t = uproc_thread(self);
-		if (p->p_intent == UPROC_YIELD) {
-			uproc_push(p, t);
-		} else {
-			t->t_wait = p->p_intent;
-		}
-		p->p_intent = UPROC_TOKEN;
-		if (uproc_satisfied(t))
+		if (uproc_goes_on(p, uproc_thread(self)))
 			return self;
 	} else if (__atomic_load_n(&p->p_procs->r_stop, __ATOMIC_RELAXED)) {
 		return NULL;
@@ -293,10 +287,7 @@ static inline int uproc_wait(void)
 	if (!p)
 		return -EPERM;
 	t = uproc_thread(p->p_sched.s_current);
-	if (t->t_tokens == 0)
-		return ustack_block();
-	t->t_tokens--;
-	return 0;
+	return uproc_take_token(t) ? 0 : ustack_block();
 }
 
 /* Wakes `t': of the same processor through local(p, t), of others by mail. */
@@ -307,10 +298,14 @@ uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread 
 
 	if (!usched__current || u->u_sched != usched__current)
 		return uproc_post(t, UPROC_MAIL_TOKEN);
+	if (t->t_wait == UPROC_TOKEN) {
+		t->t_wait = UPROC_RUNNABLE;
+		local((struct uproc *)(void *)u->u_sched, t);
+		return 0;
+	}
 	if (!u->u_func)
 		return -ESRCH;
-	if (uproc_token(t))
-		local((struct uproc *)(void *)u->u_sched, t);
+	t->t_tokens++;
 	return 0;
 }
 

@@ -126,7 +126,7 @@ static struct arch_jump launch(struct usched *s, struct ustack *u);
 static struct arch_jump leave(struct usched *s);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
-static inline int set_top(struct ustack *u, char *top, size_t room);
+static inline int set_top(struct usched *s, char *top, size_t room);
 static int  exchange_image(struct usched *s, struct ustack *u, size_t depth);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
@@ -316,14 +316,14 @@ static struct arch_jump enter(char *top, void *arg)
 static struct arch_jump block(char *top, void *arg)
 {
 	struct usched *s = arg;
-	struct ustack *self = s->s_current, *u;
-	int rc = set_top(self, top, 0);
+	struct ustack *u;
+	int rc = set_top(s, top, 0);
 
 	if (rc)
 		return (struct arch_jump){ top, rc };
 	u = s->s_next(s);                                       /* R3 */
-	if (u == self)
-		return (struct arch_jump){ top, 0 };
+	if (u == s->s_current)
+		return (struct arch_jump){ u->u_top, 0 };
 	return run(s, u);                                       /* R2 */
 }
 
@@ -331,7 +331,7 @@ static struct arch_jump hand_off(char *top, void *arg)
 {
 	struct ustack *u = arg;
 	struct usched *s = u->u_sched;
-	int rc = set_top(s->s_current, top, 0);
+	int rc = set_top(s, top, 0);
 
 	if (rc)
 		return (struct arch_jump){ top, rc };
@@ -344,7 +344,7 @@ static struct arch_jump reserve(char *top, void *arg)
 	int rc = -ENOMEM;
 
 	if (room <= USCHED_STACK_MAX)
-		rc = set_top(ustack_self(), top, room + RESERVE_MORE);
+		rc = set_top(usched__current, top, room + RESERVE_MORE);
 	return (struct arch_jump){ top, rc };
 }
 
@@ -463,10 +463,10 @@ static int bind_native(struct usched *s, const char *top)
 	return 0;
 }
 
-/* Sets where `u' is about to block, and sees that it can be evicted (R4). */
-static inline int set_top(struct ustack *u, char *top, size_t room)
+/* Sets where the thread is about to block, and sees that it can be evicted (R4). */
+static inline int set_top(struct usched *s, char *top, size_t room)
 {
-	struct usched *s = u->u_sched;
+	struct ustack *u = s->s_current;
 	const struct usched_stack *k = u->u_stack;
 	size_t deep = (size_t)((uintptr_t)k->k_bottom - (uintptr_t)top);
 	size_t need = deep + room;
