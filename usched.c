@@ -92,6 +92,7 @@
 
 enum {
 	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
+	COPY_SHORT   = 512,             /* bytes; more is left to memcpy() */
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	COLOURS      = 16,              /* steps that fill a page: the sets of an L1 */
 	FLOOR_MIN    = 1024,            /* bytes; images up to this are never too large */
@@ -131,6 +132,7 @@ static int  exchange_image(struct usched *s, struct ustack *u, size_t depth);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
 static void evict(struct usched *s, struct usched_stack *k);
+static inline void copy(char *to, const char *from, size_t n);
 static size_t depth(const struct ustack *u);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
@@ -373,7 +375,7 @@ void usched__load(void)
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
-	memcpy(u->u_top, u->u_image, depth(u));                 /* R1 */
+	copy(u->u_top, u->u_image, depth(u));                   /* R1 */
 	ADD(s->s_stats.s_loads, 1);
 	ADD(s->s_stats.s_bytes, depth(u));
 }
@@ -541,9 +543,25 @@ static void evict(struct usched *s, struct usched_stack *k)
 	struct ustack *u = k->k_resident;
 
 	CHECK(u && u->u_func && depth(u) <= u->u_size);         /* R4, R6 */
-	memcpy(u->u_image, u->u_top, depth(u));
+	copy(u->u_image, u->u_top, depth(u));
 	ADD(s->s_stats.s_evictions, 1);
 	ADD(s->s_stats.s_bytes, depth(u));
+}
+
+/*
+ * memcpy(), which for the few cache lines of a shallow thread takes longer to find out how
+ * to copy than to copy: so these go in pieces of a fixed size.
+ */
+static inline void copy(char *to, const char *from, size_t n)
+{
+	if (n <= COPY_SHORT) {
+		for (; n >= 64; n -= 64, to += 64, from += 64)
+			memcpy(to, from, 64);
+		for (; n >= 16; n -= 16, to += 16, from += 16)
+			memcpy(to, from, 16);
+	}
+	if (n > 0)
+		memcpy(to, from, n);
 }
 
 static size_t depth(const struct ustack *u)
