@@ -115,6 +115,9 @@ _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 /* What a thread calls: see usched__current for why nothing of it is inlined. */
 #define BY_THREADS __attribute__((noinline))
 
+/* Kept out of the functions that call it last, which then save no registers for it. */
+#define APART __attribute__((noinline))
+
 /* Written by one native thread, read by any. */
 #define ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
@@ -122,12 +125,14 @@ _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 
 static arch_next_fn enter, block, hand_off, reserve;
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
-static struct arch_jump load(struct usched *s, struct ustack *u);
-static struct arch_jump launch(struct usched *s, struct ustack *u);
-static struct arch_jump leave(struct usched *s);
+APART static struct arch_jump load(struct usched *s, struct ustack *u);
+APART static struct arch_jump launch(struct usched *s, struct ustack *u);
+APART static struct arch_jump leave(struct usched *s);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
-static inline int set_top(struct usched *s, char *top, size_t room);
+static inline bool set_top(struct usched *s, char *top);
+APART static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg);
+APART static int make_room(struct usched *s, const char *top, size_t room);
 static int  exchange_image(struct usched *s, struct ustack *u, size_t depth);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
@@ -260,13 +265,13 @@ BY_THREADS int ustack_block(void)
 
 BY_THREADS int ustack_switch(struct ustack *u)
 {
-	const struct ustack *self = ustack_self();
+	const struct usched *s = usched__current;
 
-	if (!self)
+	if (!s || !s->s_current)
 		return -EPERM;
-	if (u == self)
+	if (u == s->s_current)
 		return 0;
-	if (!u || !u->u_func || u->u_sched != self->u_sched)
+	if (!u || !u->u_func || u->u_sched != s)
 		return -EINVAL;
 	return usched__switch(hand_off, u);
 }
@@ -319,10 +324,9 @@ static struct arch_jump block(char *top, void *arg)
 {
 	struct usched *s = arg;
 	struct ustack *u;
-	int rc = set_top(s, top, 0);
 
-	if (rc)
-		return (struct arch_jump){ top, rc };
+	if (!set_top(s, top))
+		return fit_image(block, top, arg);
 	u = s->s_next(s);                                       /* R3 */
 	if (u == s->s_current)
 		return (struct arch_jump){ u->u_top, 0 };
@@ -333,10 +337,9 @@ static struct arch_jump hand_off(char *top, void *arg)
 {
 	struct ustack *u = arg;
 	struct usched *s = u->u_sched;
-	int rc = set_top(s, top, 0);
 
-	if (rc)
-		return (struct arch_jump){ top, rc };
+	if (!set_top(s, top))
+		return fit_image(hand_off, top, arg);
 	return run(s, u);
 }
 
@@ -346,7 +349,7 @@ static struct arch_jump reserve(char *top, void *arg)
 	int rc = -ENOMEM;
 
 	if (room <= USCHED_STACK_MAX)
-		rc = set_top(usched__current, top, room + RESERVE_MORE);
+		rc = make_room(usched__current, top, room + RESERVE_MORE);
 	return (struct arch_jump){ top, rc };
 }
 
@@ -465,24 +468,41 @@ static int bind_native(struct usched *s, const char *top)
 	return 0;
 }
 
-/* Sets where the thread is about to block, and sees that it can be evicted (R4). */
-static inline int set_top(struct usched *s, char *top, size_t room)
+/* Sets where the thread is about to block. False: it cannot be evicted as it is (R4). */
+static inline bool set_top(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
-	const struct usched_stack *k = u->u_stack;
-	size_t deep = (size_t)((uintptr_t)k->k_bottom - (uintptr_t)top);
-	size_t need = deep + room;
-	int rc = 0;
+	size_t deep = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
 
-	if (deep > k->k_size)                   /* or above the bottom: wraps */
-		return -EFAULT;
-	if (need > u->u_size || need < u->u_floor)
-		rc = exchange_image(s, u, need);
-	if (rc)
-		return rc;
+	if (deep > u->u_size || deep > u->u_stack->k_size)
+		return false;
 	u->u_top = top;
+	if (deep < u->u_floor)
+		make_room(s, top, 0);           /* if it can be had: it need not */
 	if (deep > s->s_stats.s_deepest)
 		ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
+	return true;
+}
+
+/* A larger image for the thread that is about to block, and then what it was about. */
+static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg)
+{
+	int rc = make_room(usched__current, top, 0);
+
+	return rc ? (struct arch_jump){ top, rc } : next(top, arg);
+}
+
+/* An image for the frames from `top' on, and `room' bytes more. */
+static int make_room(struct usched *s, const char *top, size_t room)
+{
+	struct ustack *u = s->s_current;
+	size_t need = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
+
+	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
+		return -EFAULT;
+	need += room;
+	if (need > u->u_size || need < u->u_floor)
+		return exchange_image(s, u, need);
 	return 0;
 }
 
