@@ -43,7 +43,7 @@ FAILED_SECONDS = 100000  # more than a day: no run takes that, see above
 FAILED_NUMBER = 1e18  # for what is no time: more than there can be of anything
 LEAST = 1e-9  # programs print six digits: what is smaller is zero
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-OURS = re.compile(r"U([A-Z]|[0-9][0-9A-Z]*)?")  # U, U10K, U1TS, UL; not UCONTEXT
+OURS = re.compile(r"U[A-Z]?([0-9][0-9A-Z]*)?")  # U, U10K, U1TS, UL1T; not UCONTEXT
 
 
 class Bad(Exception):
@@ -69,8 +69,8 @@ WORKLOADS = {
         ("threads",), "Create: threads are made, run and dropped", "ns per thread",
         FAILED_SECONDS, lambda s, threads: s * 1e9 / threads),
     "alternate": Workload(
-        ("repetitions", "yields"), "Alternate: two threads yield in turn",
-        "ns per switch", FAILED_SECONDS, lambda s, n, y: s * 1e9 / (2 * n * y)),
+        ("repetitions", "yields"), "Alternate: two threads are made, yield in turn, end",
+        "ns per turn", FAILED_SECONDS, lambda s, n, y: s * 1e9 / (2 * n * y)),
     "memory": Workload(
         ("threads",), "Memory: what a blocked thread needs", "bytes per thread",
         FAILED_NUMBER, lambda size, _: size),
@@ -265,9 +265,11 @@ def other_rows(part):
     for name, cells in part.measured():
         if name in part.cells and not cells and not part.is_missing(name):
             rows.append([name, *"----", f"0 of {len(part.runs(name))}", "-"])
-    if any(part.is_smaller(bar) for bar in bars):
-        return rows
-    return [row[:-1] for row in rows]  # the size is in the heading
+    if not any(part.is_smaller(bar) for bar in bars):
+        rows = [row[:-1] for row in rows]  # the size is in the heading
+    if part.workload == "blocks":
+        rows = [row[:4] + row[5:] for row in rows]  # fewer are not better
+    return rows
 
 
 def digits(value):

@@ -10,9 +10,11 @@
 
 enum { THREADS = 503 };
 
-static size_t passes;           /* the token: how many are left */
+static size_t passes;
 static struct ustack *ring[THREADS];
+static size_t token[THREADS];           /* what each gets */
 static size_t last;
+static int over;
 
 static void usage(void)
 {
@@ -22,17 +24,18 @@ static void usage(void)
 
 static void member(void *index)
 {
-	const size_t i = (uintptr_t)index;
-	struct ustack *const next = ring[(i + 1) % THREADS];
+	const size_t i = (uintptr_t)index, right = (i + 1) % THREADS;
+	struct ustack *const next = ring[right];
 
 	bench_hand(bench_main);
-	while (passes > 0) {
-		passes--;
-		bench_hand(next);
-	}
-	if (last == 0) {
-		last = i + 1;
-		bench_hand(bench_main);
+	while (!over) {
+		if (token[i] > 0) {
+			token[right] = token[i] - 1;
+			bench_hand(next);
+		} else {
+			last = i + 1;
+			bench_hand(bench_main);
+		}
 	}
 }
 
@@ -45,8 +48,10 @@ static void workload(void)
 	for (size_t i = 0; i < THREADS; i++)
 		bench_begin(ring[i]);
 	seconds = now();
+	token[0] = passes;
 	bench_hand(ring[0]);
 	seconds = now() - seconds;
+	over = 1;
 	for (size_t i = 0; i < THREADS; i++)
 		bench_drop(ring[i]);
 	printf("%f\n%zu\n", seconds, last);

@@ -26,22 +26,22 @@ parameters_of() {	# WORKLOAD
 # Ours begin with U; doc/benchmarks.md says what the names stand for.
 columns_of() {		# WORKLOAD
 	case $1 in
-	cycle)		echo U U1K U10K U1T U1TS UL UJ \
-				POSIX GO GO1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
-	ring)		echo U1T UL UD MACROS MACROS-WORST \
+	cycle)		echo U U1K U10K U1T U1TS UL UL1T UJ \
+				POSIX POSIX1T GO GO1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
+	ring)		echo U1T UL1T UD MACROS MACROS-WORST \
 				POSIX POSIX-SEM GO TOKIO BOOST-FIBER HASKELL LWT ERLANG \
 				LUA LUAJIT PYTHON GREENLET ;;
-	counters)	echo U1T UL UD CALLS MACROS C++20 COROSENSEI GENERATOR-RS \
+	counters)	echo U1T UL1T UD CALLS MACROS C++20 COROSENSEI GENERATOR-RS \
 				BOOST COROUTINE2 LUA LUAJIT PYTHON GREENLET ;;
-	pingpong)	echo U1T UL UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST BOOST-FP \
+	pingpong)	echo U1T UL1T UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST BOOST-FP \
 				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
-	create)		echo U1T UL UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST \
+	create)		echo U1T UL1T UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST \
 				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
-	alternate)	echo U1T UL UD LISP POSIX ;;
-	memory)		echo U1T UL UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
+	alternate)	echo U1T UL1T UD LISP POSIX ;;
+	memory)		echo U1T UL1T UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
 				BOOST BOOST-FIBER UCONTEXT POSIX GO HASKELL LWT ERLANG \
 				ERLANG-HIBERNATE LISP LUA LUAJIT PYTHON GREENLET ;;
-	blocks)		echo U1T U1TS UL POSIX RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
+	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
 	esac
 }
 
@@ -94,9 +94,8 @@ runs_of() {		# WORKLOAD
 # very long, or because it cannot have as many threads.
 most_of() {		# WORKLOAD COLUMN
 	case $1.$2 in
-	ring.POSIX | ring.POSIX-SEM) echo 50000 ;;
+	ring.POSIX | ring.POSIX-SEM) echo 500000 ;;
 	ring.MACROS-WORST)	echo 500000 ;;
-	alternate.POSIX)	echo 100000 ;;
 	memory.POSIX | memory.COROSENSEI | memory.GENERATOR-RS) echo 30000 ;;
 	memory.GREENLET)	echo 100000 ;;
 	esac
@@ -119,8 +118,10 @@ cycle_command() {	# N R M
 	U1T)	echo "rmain $* 0 1" ;;
 	U1TS)	echo "rmain.1t $* 0 1" ;;
 	UL)	echo "lmain $* 0 $PROCS" ;;
+	UL1T)	echo "lmain $* 0 1" ;;
 	UJ)	echo "lmain.setjmp $* 0 1" ;;
-	POSIX)	echo "peers/pthreads-cycle $*" ;;
+	POSIX)	echo "peers/pthreads-cycle $* $PROCS" ;;
+	POSIX1T) echo "peers/pthreads-cycle $* 1" ;;
 	GO)	echo "peers/go-cycle $* $PROCS" ;;
 	GO1T)	echo "peers/go-cycle $* 1" ;;
 	RUST)	echo "peers/rust-cycle-async-std $* $PROCS" ;;
@@ -136,7 +137,7 @@ cycle_command() {	# N R M
 ours_or_peer() {	# ARGUMENT...
 	case $column in
 	U1T)	echo "bench/$load-rr $*" ;;
-	UL)	echo "bench/$load-ll $*" ;;
+	UL1T)	echo "bench/$load-ll $*" ;;
 	UD)	echo "bench/$load-direct $*" ;;
 	*)	echo "peers/$(peer_of "$load" "$column") $*" ;;
 	esac

@@ -221,8 +221,8 @@ test_units() {
 	counters, counters, calls|20, 50|0.002@5|ns per call|20000
 	pingpong, pairs|1000|0.0005|ns per pair|500
 	create, threads|1000|0.00025|ns per thread|250
-	alternate, repetitions, yields|10, 50|0.001|ns per switch|1000
-	alternate, repetitions, yields|10, 50|0.001@5|ns per switch|10000
+	alternate, repetitions, yields|10, 50|0.001|ns per turn|1000
+	alternate, repetitions, yields|10, 50|0.001@5|ns per turn|10000
 	memory, threads|1000|264|bytes per thread|264
 	memory, threads|1000|250000@10|bytes per thread|250000
 	blocks, N, R, M|2, 10, 100|500|blocks per message|0.250
@@ -245,14 +245,14 @@ test_mixed() {
 	2, 2, 1000000, 2, 1
 	END
 	gives 'mixed' <in 3<<-TABLE
-	alternate, repetitions = 10, yields = 5: ns per switch
+	alternate, repetitions = 10, yields = 5: ns per turn
 
 	| implementation | median |  min |  max | times the best | runs |
 	| :------------- | -----: | ---: | ---: | -------------: | ---: |
 	| U              |   20.0 | 10.0 | 30.0 |           1.00 |    2 |
 	| GO             |   20.0 | 20.0 | 20.0 |           1.00 |    2 |
 
-	alternate, repetitions = 1, yields = 50: ns per switch
+	alternate, repetitions = 1, yields = 50: ns per turn
 
 	| implementation | median |  min |  max | times the best | runs |
 	| :------------- | -----: | ---: | ---: | -------------: | ---: |

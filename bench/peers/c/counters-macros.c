@@ -11,6 +11,7 @@ struct counter {
 __attribute__((noinline)) static int count(struct counter *c)
 {
 	TASK_BEGIN(&c->task);
+	TASK_YIELD(&c->task);
 	for (;; c->number++) {
 		c->given = c->number;
 		TASK_YIELD(&c->task);
@@ -31,8 +32,10 @@ int main(int argc, char **argv)
 	all = calloc(counters, sizeof *all);
 	if (!all)
 		fail("not enough memory");
-	for (size_t i = 0; i < counters; i++)
+	for (size_t i = 0; i < counters; i++) {
 		all[i].number = i;
+		count(&all[i]);
+	}
 	start = now();
 	for (size_t call = 0; call < calls; call++)
 		for (size_t i = 0; i < counters; i++) {

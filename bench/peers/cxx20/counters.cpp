@@ -7,6 +7,7 @@
 
 [[gnu::noinline]] static generator counter(size_t number)
 {
+	co_yield 0;
 	for (;;)
 		co_yield number++;
 }
@@ -20,8 +21,10 @@ try {
 	need_memory(counters, 128);
 	std::vector<generator> all;
 	all.reserve(counters);
-	for (size_t i = 0; i < counters; i++)
+	for (size_t i = 0; i < counters; i++) {
 		all.push_back(counter(i));
+		all.back().next();              // to its first block
+	}
 	const double start = now();
 	for (size_t call = 0; call < calls; call++)
 		for (auto &one : all)

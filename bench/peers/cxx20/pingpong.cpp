@@ -5,6 +5,7 @@
 
 [[gnu::noinline]] static generator count()
 {
+	co_yield 0;
 	for (size_t number = 0;; number++)
 		co_yield number;
 }
@@ -15,6 +16,7 @@ try {
 
 	arguments(argc, argv, "PAIRS", &pairs);
 	const generator thread = count();
+	thread.next();                          // to its first block
 	const double start = now();
 	for (size_t i = 0; i < pairs; i++)
 		sum += thread.next();

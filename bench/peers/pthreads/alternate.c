@@ -60,6 +60,7 @@ int main(int argc, char **argv)
 
 	arguments(argc, argv, "REPETITIONS YIELDS", value);
 	yields = value[1];
+	use_processors(1);
 	small_stacks(&attr);
 	start = now();
 	for (size_t i = 0; i < value[0]; i++)

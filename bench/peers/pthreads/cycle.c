@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The cycle workload with native threads. Each waits for messages at a semaphore of its
- * own, which counts them; nothing else in POSIX does so in a single call.
+ * own, which counts them; nothing else in POSIX does so in a single call. P is the
+ * number of processors they are kept on.
  *
  * The number of times a thread has blocked is that of voluntary context switches, which
  * the kernel counts anyway, between the start and the end of the clock.
@@ -82,13 +83,14 @@ static void start(size_t threads)
 
 int main(int argc, char **argv)
 {
-	static const char names[] = "N R M";
-	size_t value[3], threads, blocks;
+	static const char names[] = "N R M P";
+	size_t value[4], threads, blocks;
 	double seconds;
 
 	arguments(argc, argv, names, value);
 	if (value[0] < 2)
 		usage(argv[0], names);
+	use_processors(value[3]);
 	arg.n = value[0], arg.r = value[1], arg.m = value[2];
 	threads = cycle_threads(arg.n, arg.r, THREAD_BYTES);
 	start(threads);

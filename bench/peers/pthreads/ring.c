@@ -61,6 +61,7 @@ int main(int argc, char **argv)
 	double start;
 
 	arguments(argc, argv, "PASSES", &passes);
+	use_processors(1);
 	small_stacks(&attr);
 	gate_init(&ready);
 	gate_init(&end);

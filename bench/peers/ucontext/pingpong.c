@@ -4,6 +4,7 @@
 
 static void count(void)
 {
+	yield(0);
 	for (size_t number = 0;; number++)
 		yield(number);
 }
@@ -16,6 +17,7 @@ int main(int argc, char **argv)
 
 	arguments(argc, argv, "PAIRS", &pairs);
 	thread = create(count, 0);
+	resume(thread);
 	start = now();
 	for (size_t i = 0; i < pairs; i++)
 		sum += resume(thread);

@@ -15,7 +15,7 @@ import (
 )
 
 func count(yield func(int) bool) {
-	for i := 0; yield(i); i++ {
+	for i := -1; yield(i); i++ {
 	}
 }
 
@@ -24,6 +24,7 @@ func main() {
 	next, stop := iter.Pull(count)
 	defer stop()
 
+	next() // to its first block, with -1
 	sum := 0
 	began := time.Now()
 	for i := 0; i < pairs; i++ {
