@@ -311,13 +311,14 @@ def heading(part, results):
 
 # The i-th of ours, or of the others, has the i-th of each, again from the first after
 # the last: neighbours differ in all, and the numbers of colours and of markers have no
-# common divisor, so that no two of 91 of ours or 143 others look the same. Ours
-# are solid, in colours of Okabe and Ito's, made to be told apart also by the
-# colour-blind; the others are thin, dashed and hollow.
+# common divisor, so that no two of 104 of ours or 143 others look the same. Ours
+# are solid, the first seven in colours of Okabe and Ito's, made to be told apart also
+# by the colour-blind; the others are thin, dashed and hollow.
 MARKERS = (  # with the sizes at which they look equally large
     ("o", 7), ("s", 6.5), ("^", 8), ("D", 6.5), ("v", 8), ("P", 8.5), ("X", 8.5),
     ("<", 8), (">", 8), ("p", 8.5), ("*", 11), ("h", 8), ("d", 8.5))
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+           "#6A3D9A")
 OTHER_COLOURS = ("#777777", "#882255", "#999933", "#332288", "#8C510A", "#44AA99",
                  "#AA4466", "#117733", "#6699CC", "#555555", "#AA8800")
 OTHER_DASHES = ((0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
