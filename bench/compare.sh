@@ -14,6 +14,7 @@
 #   PART   of: cycle depth processors pingpong create counters ring memory; all by default
 #
 #   BUILD  the directory of the programs (build), where `make' and `make peers' were run
+# shellcheck disable=SC2317 # parts are called by their names
 set -u
 LC_ALL=C
 export LC_ALL
@@ -93,8 +94,11 @@ ratio() {		# A B...
 	a=$1
 	shift
 	for b; do
-		[ -e "$tmp/value.$b" ] && paste "$tmp/value.$a" "$tmp/value.$b" ||
+		if [ -e "$tmp/value.$b" ]; then
+			paste "$tmp/value.$a" "$tmp/value.$b"
+		else
 			sed "s/\$/ $b/" "$tmp/value.$a"
+		fi
 		echo
 	done | awk '
 	function median(x, n,   i, j, t) {
@@ -131,7 +135,7 @@ aim() {
 row() {			# WHAT AT-MOST "RATIO LEAST MOST"
 	verdict=$(echo "$3" "$2" | awk '{
 		print $1 ~ /nan/ || NF < 4 ? "?" : ($1 <= $4 ? "reached" : "missed") }')
-	[ "$verdict" = reached ] || [ $status -eq 2 ] || status=1
+	[ "$verdict" = reached ] || [ "$status" -eq 2 ] || status=1
 	echo "$3" | awk -v what="$1" -v most="$2" -v verdict="$verdict" '{
 		printf "| %s | %.4g | %.3g | %.3g to %.3g | %s |\n",
 			what, most, $1, $2, $3, verdict }'
