@@ -14,10 +14,10 @@
 #include <time.h>
 
 /* Says on standard error what the arguments are, and exits with status 2. */
-static void usage(void);
+static _Noreturn void usage(void);
 
 /* Ends the program, from within a thread or not; rc is a negative errno value. */
-static inline void fail(const char *what, int rc)
+static inline _Noreturn void fail(const char *what, int rc)
 {
 	fprintf(stderr, "%s: %s: %s\n", BENCH_PROGRAM,
 		rc == -ENOMEM ? "not enough memory" : what, strerror(-rc));
