@@ -178,14 +178,14 @@ part_cycle() {
 }
 
 at_points() {		# WHAT AT-MOST MEAN-AT-MOST A B...
-	what=$1 each=$2 mean=$3
+	title=$1 each=$2 mean=$3
 	shift 3
 	begin_means
 	for point in $points; do
 		cp "$tmp/$point"/value.* "$tmp"
-		aim "$what at $(echo "$point" | tr . ' ')" "$each" "$@"
+		aim "$title at $(echo "$point" | tr . ' ')" "$each" "$@"
 	done
-	[ -z "$mean" ] || means "$what, geometric mean" "$mean"
+	[ -z "$mean" ] || means "$title, geometric mean" "$mean"
 	rm -f "$tmp"/value.*
 }
 
