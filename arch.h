@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arch.h: what an ISA supplies to the dispatcher, and the three functions of
+ * arch.h: what an ISA supplies to the dispatcher, and the functions of
  * the dispatcher that it calls. Private to usched.
  *
  * One file of arch/ is linked: x86_64.S or aarch64.S, or setjmp.c anywhere. A
@@ -22,6 +22,7 @@
  *   ARCH_LOAD     the place of such a frame            usched__load() is called
  *                                                      below, its call returns 0
  *   an address    the bottom of a stack                usched__start() is called
+ *                                                      below, then what it returns
  *
  * That address is of the frame saved by usched_run(): a new thread
  * inherits from it what a C function expects to find set, such as floating
@@ -44,6 +45,13 @@ typedef struct arch_jump arch_next_fn(char *top, void *arg);
  */
 ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
 
+/*
+ * usched__hop(), declared in usched.h, is usched__switch(usched__hand_off, u) and may do
+ * the same in a shorter way where nothing has to be copied or allocated: that is, if
+ * `self' has blocked as deep before (u_deep) and `u' is resident on a stack of `s'. Then
+ * it sets u_top of `self' and s_current, counts a switch, and goes on at u_top of `u'.
+ */
+
 /* Calls usched__finish() and goes where it says. Nothing is saved. */
 ARCH_PRIVATE _Noreturn void usched__exit(void);
 
@@ -53,9 +61,16 @@ ARCH_PRIVATE _Noreturn void usched__exit(void);
  */
 ARCH_PRIVATE int usched__probe(void);
 
+/* What a thread begins with. Two words, as above. */
+struct arch_start {
+	void (*t_func)(void *arg);
+	void  *t_arg;
+};
+
 /* Supplied by usched.c. */
 ARCH_PRIVATE void usched__load(void);   /* loads the thread that is to run */
-ARCH_PRIVATE void usched__start(void);  /* runs it; returns when it has ended */
+ARCH_PRIVATE struct arch_start usched__start(void);     /* of the thread that is to run */
 ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
+ARCH_PRIVATE arch_next_fn usched__hand_off;
 
 #endif /* USCHED_ARCH_H */

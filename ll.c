@@ -20,25 +20,22 @@ struct ll {
 struct ll_group {
 	struct uproc         g_proc;     /* first */
 	struct uproc_thread *g_next;     /* runs next, or NULL */
-	unsigned             g_streak;   /* dispatches in a row that were g_next */
 };
 
-static struct uproc_thread *pick(struct uproc *p)
+/* Every so many dispatches the queue has its turn. */
+static inline struct uproc_thread *pick(struct uproc *p)
 {
 	struct ll_group *g = (struct ll_group *)(void *)p;
 	struct uproc_thread *t = g->g_next;
 
-	if (t && g->g_streak < LL_BOUND) {
-		g->g_next = NULL;
-		g->g_streak++;
-		return t;
-	}
-	g->g_streak = 0;
-	if (t) {
-		g->g_next = NULL;
+	if (!t)
+		return uproc_pop(p);
+	g->g_next = NULL;
+	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0)) {
 		uproc_push(p, t);
+		t = uproc_pop(p);
 	}
-	return uproc_pop(p);
+	return t;
 }
 
 static void run_next(struct uproc *p, struct uproc_thread *t)
@@ -112,12 +109,15 @@ int ll_detach(struct ustack *thread)
 	return uproc_detach(thread);
 }
 
-int ll_wait(void)
+extern inline int ll_wait(void);
+extern inline int ll_wake(struct ustack *thread);
+
+int ll__wait(struct ustack *self)
 {
-	return uproc_wait();
+	return uproc_wait(self, pick);
 }
 
-int ll_wake(struct ustack *thread)
+int ll__wake(struct ustack *thread)
 {
 	return uproc_wake(thread, run_next);
 }

@@ -26,6 +26,7 @@
 #define USCHED_LL_H
 
 #include "conf.h"
+#include "token.h"
 #include "usched.h"
 
 #ifdef __cplusplus
@@ -34,6 +35,10 @@ extern "C" {
 
 struct ll;
 struct ll_group;
+
+/* Private: the rest of ll_wait() and ll_wake(). */
+int ll__wait(struct ustack *self);
+int ll__wake(struct ustack *thread);
 
 enum { LL_BOUND = 128 };
 
@@ -67,7 +72,13 @@ int ll_join(struct ustack *thread);
 int ll_detach(struct ustack *thread);
 
 /* As rr_wait(). Switches. */
-int ll_wait(void);
+inline int ll_wait(void)
+{
+	struct ustack *self = usched__here()->s_current;
+	int rc = utoken_take(self) ? 0 : ll__wait(self);
+
+	return rc ? utoken_stay(rc) : 0;
+}
 
 /*
  * Gives `thread' a token: wakes it, if it waits for one. A thread of the same
@@ -77,7 +88,12 @@ int ll_wait(void);
  * From any native thread, in a thread or not, but for signal handlers. Does not
  * switch.
  */
-int ll_wake(struct ustack *thread);
+inline int ll_wake(struct ustack *thread)
+{
+	if (ustack_sched(thread) != usched__here())
+		return utoken_send(thread);
+	return utoken_give(thread) ? 0 : ll__wake(thread);
+}
 
 /* As rr_yield(). Switches. */
 int ll_yield(void);

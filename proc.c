@@ -4,8 +4,8 @@
  * proc.h has the picture and the part that is hot.
  *
  * Invariants
- *  - A thread is in an inbox when, and only when, its t_mail has bits besides
- *    ENDED. Who makes it so pushes it; the processor clears t_mail after it has
+ *  - A thread is in an inbox when, and only when, its u_mail has bits besides
+ *    ENDED. Who makes it so pushes it; the processor clears u_mail after it has
  *    read t_next. So a record is in at most one inbox, once.
  *  - A thread that ends while it is in the inbox is settled when it is taken
  *    out: nobody frees a record that is in a list.
@@ -38,10 +38,10 @@
 #include "lock.h"
 
 enum {
-	DEFAULT_STACKS       = 64,
+	DEFAULT_STACKS       = 1024,
 	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
-	DEFAULT_IMAGE        = 176,             /* bytes: a record is 256 */
+	DEFAULT_IMAGE        = 128,             /* bytes: a record is 192, three lines */
 	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
 	RUN_SHARE            = 4,               /* of a processor's threads: this part is a run */
@@ -51,6 +51,11 @@ enum {
 	REPORT_MAX           = 20,              /* threads listed one by one */
 	LINE                 = 160,             /* characters in a report's line */
 };
+
+extern inline int utoken_take(struct ustack *self);
+extern inline int utoken_give(struct ustack *u);
+
+_Static_assert(sizeof(struct uproc_thread) == 64, "a record begins with a cache line");
 
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
 static struct uproc_thread marks[6];
@@ -85,7 +90,8 @@ static int  make_room(struct uproc *p);
 static int  enlarge_ring(struct uproc *p, uint32_t count);
 static void adopt_room(struct uproc *p);
 static void push_inbox(struct uproc *p, struct uproc_thread *t);
-static void deliver(struct uproc *p, struct uproc_thread *t, uint64_t mail);
+static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail);
+static void add_tokens(int32_t *tokens, uint32_t more);
 static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
 static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t);
@@ -178,13 +184,11 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 		return rc;
 	}
 	t->t_joiner = thread ? NULL : DETACHED;
-	t->t_tokens = 0;
-	t->t_wait = UPROC_RUNNABLE;
-	t->t_news = 0;
 	ustack_init(&p->p_sched, &t->t_stack, func, arg,
 		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
-	/* Until now t_mail was ENDED and kept away who has a stale handle. */
-	__atomic_store_n(&t->t_mail, p == self ? 0 : UPROC_MAIL_START, __ATOMIC_SEQ_CST);
+	/* Until now u_mail was ENDED and kept away who has a stale handle. */
+	__atomic_store_n(&t->t_stack.u_mail, p == self ? 0 : UPROC_MAIL_START,
+			 __ATOMIC_SEQ_CST);
 	if (thread)
 		*thread = &t->t_stack;
 	if (p == self)
@@ -196,7 +200,7 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 
 int uproc_join(struct ustack *u)
 {
-	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)u->u_sched;
+	struct uproc *self = uproc_self(), *p = uproc_of(u);
 	struct uproc_thread *t = uproc_thread(u);
 	int rc;
 
@@ -227,7 +231,25 @@ int uproc_yield(void)
 	p->p_intent = UPROC_YIELD;
 	rc = ustack_block();
 	if (rc)
-		p->p_intent = UPROC_TOKEN;
+		p->p_intent = UPROC_BLOCK;
+	return rc;
+}
+
+int utoken_send(struct ustack *u)
+{
+	return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
+}
+
+int utoken_stay(int rc)
+{
+	struct uproc *p = uproc_self();
+
+	if (p && p->p_sched.s_current->u_tokens == UPROC_WAITING) {
+		p->p_sched.s_current->u_tokens = 0;
+		p->p_intent = UPROC_BLOCK;
+		if (p->p_chosen)
+			p->p_queue[--p->p_head & p->p_mask] = p->p_chosen;
+	}
 	return rc;
 }
 
@@ -284,14 +306,16 @@ static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 
 int uproc_post(struct uproc_thread *t, unsigned mail)
 {
-	uint64_t old = LOAD(t->t_mail);
+	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box);
 
 	do {
 		if (old & UPROC_MAIL_ENDED)
 			return -ESRCH;
-	} while (!CAS(&t->t_mail, &old, old + mail));
+		if (old > UINT32_MAX - mail)
+			return -EOVERFLOW;
+	} while (!CAS(box, &old, old + mail));
 	if (old == 0)
-		push_inbox((struct uproc *)(void *)t->t_stack.u_sched, t);
+		push_inbox(uproc_of(&t->t_stack), t);
 	return 0;
 }
 
@@ -306,10 +330,10 @@ void uproc_drain(struct uproc *p)
 		oldest = t;
 	}
 	for (t = oldest; t; t = next) {
-		uint64_t mail;
+		uint32_t mail;
 
 		next = t->t_next;
-		mail = FETCH_AND(&t->t_mail, (uint64_t)UPROC_MAIL_ENDED);
+		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_ENDED);
 		if (mail & UPROC_MAIL_ENDED)
 			settle(p, t);
 		else
@@ -322,26 +346,45 @@ void uproc_done(struct usched *s, struct ustack *u)
 	struct uproc *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
 
+	u->u_tokens = UPROC_ENDED;
 	FETCH_ADD(&p->p_count, (uint32_t)-1);
-	if (FETCH_OR(&t->t_mail, UPROC_MAIL_ENDED) == 0)
+	if (FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED) == 0)
 		settle(p, t);
 }
 
 /* Mail for `t', whose processor this is. */
-static void deliver(struct uproc *p, struct uproc_thread *t, uint64_t mail)
+static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 {
+	int32_t *tokens = &t->t_stack.u_tokens;
+	uint32_t more = mail / UPROC_MAIL_TOKEN;
+
 	if (mail & UPROC_MAIL_START) {
 		if (p->p_mask + 1 < LOAD(p->p_room))
 			adopt_room(p);
 		uproc_push(p, t);
 	}
-	t->t_tokens += (uint32_t)(mail / UPROC_MAIL_TOKEN);
-	t->t_news |= (uint8_t)(mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK));
-	if (t->t_wait == UPROC_TOKEN ? uproc_take_token(t) :
-	    t->t_wait == UPROC_JOIN && t->t_news != 0) {
-		t->t_wait = UPROC_RUNNABLE;
+	if (*tokens == UPROC_WAITING && more > 0) {
+		*tokens = 0;
+		more--;
 		uproc_push(p, t);
 	}
+	add_tokens(tokens, more);
+	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK)) {
+		if (!(*tokens & UPROC_NEWS))
+			uproc_push(p, t);
+		*tokens |= mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0;
+		*tokens |= mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0;
+	}
+}
+
+/* As many as can be counted. */
+static void add_tokens(int32_t *tokens, uint32_t more)
+{
+	uint32_t most = *tokens < 0 ? UPROC_TOKENS : INT32_MAX;
+	uint32_t room = most - ((uint32_t)*tokens & most);
+
+	if (*tokens != UPROC_WAITING)
+		*tokens += (int32_t)(more < room ? more : room);
 }
 
 /* `t' has ended and is in no list: tells who joins it, or frees it. */
@@ -362,7 +405,7 @@ static void settle(struct uproc *p, struct uproc_thread *t)
 		told = CAS(&t->t_joiner, &joiner, TAKEN);
 	if (!told)
 		settle(p, t);                   /* it has given up: deadlock */
-	else if (joiner != NATIVE && joiner->t_stack.u_sched == &p->p_sched)
+	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
 		deliver(p, joiner, UPROC_MAIL_JOINED);
 	else if (joiner != NATIVE)
 		uproc_post(joiner, UPROC_MAIL_JOINED);
@@ -386,34 +429,36 @@ static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 
 static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 {
-	struct uproc *p = (struct uproc *)(void *)me->t_stack.u_sched;
+	int32_t *tokens = &me->t_stack.u_tokens, had = *tokens, news;
+	struct uproc *p = uproc_of(&me->t_stack);
 	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
-	uint8_t news;
 
 	if (t == me)
 		rc = -EDEADLK;
-	if (rc)
-		return rc;
-	rc = claim(t, me);
+	if (rc == 0)
+		rc = claim(t, me);
 	if (rc)
 		return rc < 0 ? rc : 0;
 	do {
-		p->p_intent = UPROC_JOIN;
+		*tokens = UPROC_JOINING;
+		p->p_intent = UPROC_WAIT;
 		ustack_block();                 /* cannot fail: reserved */ /* R4 */
-		news = me->t_news;
-		me->t_news = 0;
+		news = *tokens;
+		*tokens = had;
+		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
+		had = *tokens;
 		joiner = me;
-		if (!(news & UPROC_MAIL_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
+		if (!(news & UPROC_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
 			return -EDEADLK;
-	} while (!(news & UPROC_MAIL_JOINED));   /* it is on its way */
+	} while (!(news & UPROC_JOINED));       /* it is on its way */
 	return 0;
 }
 
 /* The record of a thread that has ended: by who joined it, or detached it then. */
 static void free_record(struct uproc_thread *t)
 {
-	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)t->t_stack.u_sched;
+	struct uproc *self = uproc_self(), *p = uproc_of(&t->t_stack);
 	struct uprocs *r = p->p_procs;
 
 	uimage_record_free(&r->r_images,
@@ -496,7 +541,6 @@ static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 	p->p_sched.s_done = uproc_done;
 	p->p_sched.s_wake = wake;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
-	p->p_intent = UPROC_TOKEN;
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
 	uimage_cache_init(&p->p_images, &r->r_images);
@@ -655,14 +699,22 @@ static bool report_stuck(struct uprocs *r)
 	uimage_pool_walk(&r->r_images, mail_joiner, &report);
 	for (t = report.r_told; t; t = next) {
 		next = t->t_next;
-		push_inbox((struct uproc *)(void *)t->t_stack.u_sched, t);
+		push_inbox(uproc_of(&t->t_stack), t);
 	}
 	return report.r_joining > 0;
 }
 
+static bool joins(const struct uproc_thread *t)
+{
+	int32_t tokens = t->t_stack.u_tokens;
+
+	return t->t_stack.u_func && tokens >= UPROC_JOINING && tokens < UPROC_WAITING
+		&& !(tokens & UPROC_NEWS);
+}
+
 static bool waits(const struct uproc_thread *t)
 {
-	return t->t_stack.u_func && t->t_wait != UPROC_RUNNABLE;
+	return joins(t) || (t->t_stack.u_func && t->t_stack.u_tokens == UPROC_WAITING);
 }
 
 static void count_stuck(void *record, void *arg)
@@ -672,7 +724,7 @@ static void count_stuck(void *record, void *arg)
 
 	if (waits(t)) {
 		report->r_waiting++;
-		report->r_joining += t->t_wait == UPROC_JOIN;
+		report->r_joining += joins(t);
 	}
 }
 
@@ -685,7 +737,7 @@ static void list_stuck(void *record, void *arg)
 	if (!waits(t) || ++report->r_waiting > REPORT_MAX)
 		return;
 	/* ISO C lets a function's address go through an integer only. */
-	if (t->t_wait == UPROC_JOIN)
+	if (joins(t))
 		print(r, "usched:   thread %p, function %p, joins thread %p",
 		      record, (void *)(uintptr_t)t->t_stack.u_func,
 		      (const void *)joined_by(r, t));
@@ -695,7 +747,7 @@ static void list_stuck(void *record, void *arg)
 }
 
 /*
- * Mail for a thread that joins, whose t_mail is empty. It is pushed when all have
+ * Mail for a thread that joins, whose u_mail is empty. It is pushed when all have
  * theirs: the first that is pushed runs, and the records stand still no longer.
  */
 static void mail_joiner(void *record, void *arg)
@@ -703,8 +755,7 @@ static void mail_joiner(void *record, void *arg)
 	struct uproc_thread *t = record;
 	struct report *report = arg;
 
-	if (waits(t) && t->t_wait == UPROC_JOIN
-	    && FETCH_OR(&t->t_mail, UPROC_MAIL_DEADLOCK) == 0) {
+	if (joins(t) && FETCH_OR(&t->t_stack.u_mail, UPROC_MAIL_DEADLOCK) == 0) {
 		t->t_next = report->r_told;
 		report->r_told = t;
 	}

@@ -7,14 +7,14 @@
  * to one processor from its start to its end, and only that processor touches
  * its state: whether it waits, its tokens, its place in the run queue. So
  * what threads of one processor do to each other takes no lock and no atomic
- * instruction. Everybody else sends mail: adds to the thread's t_mail and,
+ * instruction. Everybody else sends mail: adds to the thread's u_mail and,
  * if that was empty, pushes the thread to the processor's inbox, which the
  * processor empties at each dispatch.
  *
  *     other processors,          processor
  *     native threads          +--------------------------------------+
  *        |                    |                     the scheduler's  |
- *        +-> t_mail += ... -->| inbox -> deliver -> run queue -> next|
+ *        +-> u_mail += ... -->| inbox -> deliver -> run queue -> next|
  *            push to inbox    |                        ^       |     |
  *                             |   wakes, starts, yields|  block|     |
  *                             +--------------------------------------+
@@ -39,44 +39,52 @@
 
 #include "conf.h"
 #include "image.h"
+#include "token.h"
 #include "usched.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* What a thread does while it does not run. */
-enum uproc_wait {
-	UPROC_RUNNABLE,
-	UPROC_TOKEN,             /* waits for a wake */
-	UPROC_JOIN,              /* waits for the end of a thread */
-	UPROC_YIELD,             /* as an intention only: goes on when it is its turn */
+/* What a thread that blocks has in mind. */
+enum uproc_intent {
+	UPROC_BLOCK,             /* to use up a token or wait for one */
+	UPROC_WAIT,              /* to wait for what u_tokens says */
+	UPROC_YIELD,             /* to go on when it is its turn */
 };
 
-/* t_mail: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
+/*
+ * u_tokens, its processor's: the wakes that no wait has used, or below zero
+ *   UPROC_WAITING   it waits for a token
+ *   UPROC_JOINING   it waits for the end of a thread, and what it should know then.
+ *                   The low bits are the tokens that have come meanwhile
+ *   UPROC_ENDED
+ */
+enum {
+	UPROC_WAITING  = -1,
+	UPROC_ENDED    = INT32_MIN | 1 << 29,
+	UPROC_JOINING  = INT32_MIN | 1 << 30,
+	UPROC_JOINED   = 1 << 28,        /* the thread has ended */
+	UPROC_DEADLOCK = 1 << 27,        /* the join cannot succeed */
+	UPROC_NEWS     = UPROC_JOINED | UPROC_DEADLOCK,
+	UPROC_TOKENS   = (1 << 27) - 1,
+};
+
+/* u_mail, anybody's, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
 	UPROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
 	UPROC_MAIL_START    = 2,
-	UPROC_MAIL_JOINED   = 4, /* the thread that it joins has ended */
-	UPROC_MAIL_DEADLOCK = 8, /* the join cannot succeed */
+	UPROC_MAIL_JOINED   = 4,
+	UPROC_MAIL_DEADLOCK = 8,
 	UPROC_MAIL_TOKEN    = 16,
 };
 
 /* A record: a thread, with a first image behind it. */
 struct uproc_thread {
 	struct ustack        t_stack;
-
-	/* Anybody's, atomic. */
-	uint64_t             t_mail;
-	struct uproc_thread *t_joiner;   /* or one of the marks in proc.c */
-
-	/* Whose push made it part of an inbox; then the processor's. */
-	struct uproc_thread *t_next;
-
-	/* Its processor's. */
-	uint32_t             t_tokens;   /* wakes that no wait has used */
-	uint8_t              t_wait;     /* enum uproc_wait */
-	uint8_t              t_news;     /* UPROC_MAIL_JOINED, UPROC_MAIL_DEADLOCK */
+	struct uproc_thread *t_joiner;   /* atomic; or one of the marks in proc.c */
+	struct uproc_thread *t_next;     /* whose push made it part of an inbox; then the
+					    processor's */
 };
 
 struct uproc {
@@ -87,7 +95,8 @@ struct uproc {
 	size_t                p_mask;    /* its size - 1 */
 	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
 	size_t                p_tail;
-	uint8_t               p_intent;  /* enum uproc_wait: why the thread blocks */
+	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
+	struct uproc_thread  *p_chosen;  /* by the last wait; NULL: it asked s_next */
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks;
 	struct uprocs        *p_procs;
@@ -157,7 +166,7 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
 /*
  * Sends mail to a thread, from any native thread.
- * 0; -ESRCH: it has ended.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: it has more tokens than there can be.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
@@ -187,7 +196,7 @@ static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 /* The processor that the calling thread is on, or NULL. */
 static inline struct uproc *uproc_self(void)
 {
-	struct usched *s = usched__current;
+	struct usched *s = usched__here();
 
 	return s && s->s_done == uproc_done && s->s_current ?
 		(struct uproc *)(void *)s : NULL;
@@ -198,62 +207,51 @@ static inline struct uproc_thread *uproc_thread(struct ustack *u)
 	return (struct uproc_thread *)(void *)u;
 }
 
+static inline struct uproc *uproc_of(const struct ustack *u)
+{
+	return (struct uproc *)(void *)ustack_sched(u);
+}
+
 /* Makes `t' run after all that are in the queue. */
 static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 {
 	p->p_queue[p->p_tail++ & p->p_mask] = t;
 }
 
-enum { UPROC_AHEAD = 4 };        /* dispatches by which a prefetch comes early */
+enum {
+	UPROC_AHEAD  = 4,               /* dispatches by which a prefetch comes early */
+	UPROC_CACHED = 256,             /* threads that are in a cache all the time */
+};
 
 /*
  * The oldest in the queue, or NULL. Looks ahead: of a million threads, the next
- * one's record is in no cache. What the ring holds behind its tail is old, but
- * it was a record once, and to prefetch is no access.
+ * one's record is in no cache.
  */
 static inline struct uproc_thread *uproc_pop(struct uproc *p)
 {
+	size_t ready = p->p_tail - p->p_head;
 	uintptr_t ahead;
 
-	if (p->p_head == p->p_tail)
+	if (ready == 0)
 		return NULL;
-	ahead = (uintptr_t)p->p_queue[(p->p_head + UPROC_AHEAD) & p->p_mask];
-	__builtin_prefetch((const void *)ahead);
-	__builtin_prefetch((const void *)(ahead + 64));
-	__builtin_prefetch((const void *)(ahead + 128));
-	__builtin_prefetch((const void *)(ahead + 192));
+	if (ready > UPROC_CACHED) {
+		ahead = (uintptr_t)p->p_queue[(p->p_head + UPROC_AHEAD) & p->p_mask];
+		__builtin_prefetch((const void *)ahead);
+		__builtin_prefetch((const void *)(ahead + 64));
+		__builtin_prefetch((const void *)(ahead + 128));
+	}
 	return p->p_queue[p->p_head++ & p->p_mask];
 }
 
-/* Uses up a token, if `t' has one. */
-static inline bool uproc_take_token(struct uproc_thread *t)
-{
-	if (t->t_tokens == 0)
-		return false;
-	t->t_tokens--;
-	return true;
-}
-
-/* `t', which blocks, is told what for. True: it is there, and `t' goes on. */
+/* Sees to it that `t', which blocks, will run again. True: it goes on at once. */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
 	unsigned intent = p->p_intent;
 
-	if (__builtin_expect(intent == UPROC_TOKEN, 1)) {
-		if (uproc_take_token(t))
-			return true;
-		t->t_wait = UPROC_TOKEN;
-		return false;
-	}
-	p->p_intent = UPROC_TOKEN;
-	if (intent == UPROC_YIELD) {
+	p->p_intent = UPROC_BLOCK;
+	if (intent == UPROC_YIELD)
 		uproc_push(p, t);
-		return false;
-	}
-	if (t->t_news != 0)
-		return true;
-	t->t_wait = UPROC_JOIN;
-	return false;
+	return intent == UPROC_BLOCK && t->t_stack.u_tokens-- > 0;
 }
 
 /*
@@ -278,35 +276,41 @@ uproc_next(struct uproc *p, struct uproc_thread *(*pick)(struct uproc *))
 	return t ? &t->t_stack : uproc_park(p);
 }
 
-/* Uses up a token of the calling thread or waits for one. */
-static inline int uproc_wait(void)
+/*
+ * The rest of wait: `self', the calling thread, has no token. Where there is no mail
+ * and somebody is runnable, it hands over at once; otherwise it asks, as anybody does.
+ */
+static inline int
+uproc_wait(struct ustack *self, struct uproc_thread *(*pick)(struct uproc *))
 {
-	struct uproc *p = uproc_self();
-	struct uproc_thread *t;
+	struct usched *s = self ? ustack_sched(self) : NULL;
+	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc_thread *t = NULL;
 
-	if (!p)
+	if (!s || s->s_done != uproc_done)
 		return -EPERM;
-	t = uproc_thread(p->p_sched.s_current);
-	return uproc_take_token(t) ? 0 : ustack_block();
+	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+		t = pick(p);
+	self->u_tokens = UPROC_WAITING;
+	p->p_chosen = t;
+	if (t)
+		return usched__hop(&t->t_stack, self, s);
+	p->p_intent = UPROC_WAIT;
+	return ustack_block();
 }
 
-/* Wakes `t': of the same processor through local(p, t), of others by mail. */
+/* The rest of wake: u_tokens was below zero. local(p, t) makes a thread runnable. */
 static inline int
 uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread *t))
 {
-	struct uproc_thread *t = uproc_thread(u);
-
-	if (!usched__current || u->u_sched != usched__current)
-		return uproc_post(t, UPROC_MAIL_TOKEN);
-	if (t->t_wait == UPROC_TOKEN) {
-		t->t_wait = UPROC_RUNNABLE;
-		local((struct uproc *)(void *)u->u_sched, t);
+	if (u->u_tokens == UPROC_WAITING + 1) {
+		local(uproc_of(u), uproc_thread(u));
 		return 0;
 	}
-	if (!u->u_func)
-		return -ESRCH;
-	t->t_tokens++;
-	return 0;
+	if (u->u_tokens != UPROC_ENDED + 1 && (u->u_tokens & UPROC_TOKENS) != 0)
+		return 0;                       /* it joins somebody */
+	u->u_tokens = (int32_t)((uint32_t)u->u_tokens - 1);
+	return u->u_tokens == UPROC_ENDED ? -ESRCH : -EOVERFLOW;
 }
 
 #ifdef __cplusplus

@@ -64,12 +64,15 @@ int rr_detach(struct ustack *thread)
 	return uproc_detach(thread);
 }
 
-int rr_wait(void)
+extern inline int rr_wait(void);
+extern inline int rr_wake(struct ustack *thread);
+
+int rr__wait(struct ustack *self)
 {
-	return uproc_wait();
+	return uproc_wait(self, uproc_pop);
 }
 
-int rr_wake(struct ustack *thread)
+int rr__wake(struct ustack *thread)
 {
 	return uproc_wake(thread, uproc_push);
 }

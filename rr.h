@@ -33,6 +33,7 @@
 #define USCHED_RR_H
 
 #include "conf.h"
+#include "token.h"
 #include "usched.h"
 
 #ifdef __cplusplus
@@ -40,6 +41,10 @@ extern "C" {
 #endif
 
 struct rr;
+
+/* Private: the rest of rr_wait() and rr_wake(). */
+int rr__wait(struct ustack *self);
+int rr__wake(struct ustack *thread);
 
 /*
  * Makes a scheduler, with its processors started and idle; conf is copied, NULL
@@ -100,7 +105,13 @@ int rr_detach(struct ustack *thread);
  * see ustack_block(), which is the same but for that it goes through the
  * scheduler even when there is a token. Switches.
  */
-int rr_wait(void);
+inline int rr_wait(void)
+{
+	struct ustack *self = usched__here()->s_current;
+	int rc = utoken_take(self) ? 0 : rr__wait(self);
+
+	return rc ? utoken_stay(rc) : 0;
+}
 
 /*
  * Gives `thread' a token: wakes it, if it waits for one.
@@ -108,7 +119,12 @@ int rr_wait(void);
  * From any native thread, in a thread or not, but for signal handlers. Does not
  * switch.
  */
-int rr_wake(struct ustack *thread);
+inline int rr_wake(struct ustack *thread)
+{
+	if (ustack_sched(thread) != usched__here())
+		return utoken_send(thread);
+	return utoken_give(thread) ? 0 : rr__wake(thread);
+}
 
 /*
  * Lets all that are ready on this processor run first.

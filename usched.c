@@ -85,6 +85,7 @@
 #include <string.h>
 
 #include "arch.h"
+#include "arch/offsets.h"
 
 #ifdef USCHED_VALGRIND
 #include <valgrind/memcheck.h>
@@ -95,14 +96,22 @@ enum {
 	COPY_SHORT   = 512,             /* bytes; more is left to memcpy() */
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	COLOURS      = 16,              /* steps that fill a page: the sets of an L1 */
-	FLOOR_MIN    = 1024,            /* bytes; images up to this are never too large */
-	FLOOR_RATIO  = 4,               /* an image is exchanged below this part of it */
+	DEEP_MIN     = 1024,            /* bytes; who was no deeper keeps its image; others do, */
+	DEEP_RATIO   = 4,               /* if they are as deep as this part of what they were */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
 	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
 
 _Static_assert(ARCH_LOAD == 1, "OP_LOAD in arch/");
 _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
+_Static_assert(offsetof(struct usched, s_current) == S_CURRENT
+	       && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
+	       && offsetof(struct usched_stack, k_bottom) == K_BOTTOM
+	       && offsetof(struct usched_stack, k_resident) == K_RESIDENT
+	       && offsetof(struct usched_stack, k_sched) == K_SCHED
+	       && offsetof(struct ustack, u_top) == U_TOP
+	       && offsetof(struct ustack, u_stack) == U_STACK
+	       && offsetof(struct ustack, u_deep) == U_DEEP, "arch/offsets.h");
 
 #define NATIVE_MAX ((size_t)64 << 20)   /* bytes: what is farther is another stack */
 
@@ -112,7 +121,7 @@ _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 #define CHECK(condition) ((void)0)
 #endif
 
-/* What a thread calls: see usched__current for why nothing of it is inlined. */
+/* What a thread calls: nothing of it is inlined, for the reason at usched__current. */
 #define BY_THREADS __attribute__((noinline))
 
 /* Kept out of the functions that call it last, which then save no registers for it. */
@@ -123,7 +132,7 @@ _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
-static arch_next_fn enter, block, hand_off, reserve;
+static arch_next_fn enter, block, reserve;
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
@@ -133,7 +142,7 @@ static int  bind_native(struct usched *s, const char *top);
 static inline bool set_top(struct usched *s, char *top);
 APART static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg);
 APART static int make_room(struct usched *s, const char *top, size_t room);
-static int  exchange_image(struct usched *s, struct ustack *u, size_t depth);
+static int  exchange_image(struct usched *s, struct ustack *u, size_t need);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
 static void evict(struct usched *s, struct usched_stack *k);
@@ -147,7 +156,21 @@ static void announce_end(const struct usched_stack *k);
 static void announce(const struct usched_stack *k, const char *top);
 static void validate(const struct usched *s);
 
-__thread struct usched *usched__current;
+/* On a native thread where none runs. */
+static struct usched nobody;
+
+__thread struct usched *usched__current = &nobody;
+
+extern inline struct usched *ustack_sched(const struct ustack *u);
+extern inline int ustack_switch(struct ustack *u);
+#if defined(__x86_64__) || defined(__aarch64__)
+extern inline struct usched *usched__here(void);
+#else
+BY_THREADS struct usched *usched__here(void)
+{
+	return usched__current;
+}
+#endif
 
 int usched_init(struct usched *s)
 {
@@ -160,7 +183,8 @@ int usched_init(struct usched *s)
 	s->s_current = NULL;
 	s->s_home = NULL;
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
-	s->s_native = (struct usched_stack){ .k_size = NATIVE_MAX };
+	s->s_new = (struct usched_stack){ .k_sched = s };
+	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX };
 	s->s_native.k_ring = s->s_victim = &s->s_native;
 	vacate(s, &s->s_native);
 	s->s_lent = 0;
@@ -185,7 +209,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 		return -EBUSY;
 	end -= s->s_lent++ % COLOURS * COLOUR_STEP + sizeof *k;
 	k = (void *)(end & -(uintptr_t)BOTTOM_ALIGN);
-	*k = (struct usched_stack){ .k_bottom = (char *)k };
+	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s };
 	k->k_size = (size_t)(k->k_bottom - (char *)base);
 	if (on_native(s)) {
 		unlink_vacant(&s->s_native);
@@ -246,13 +270,13 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
 {
 	if (!func || size > UINT32_MAX)
 		return -EINVAL;
-	*u = (struct ustack){
-		.u_top   = arg,
-		.u_image = image,
-		.u_size  = image ? (uint32_t)size : 0,
-		.u_sched = s,
-		.u_func  = func,
-	};
+	u->u_top = arg;
+	u->u_image = image;
+	__atomic_store_n(&u->u_stack, &s->s_new, __ATOMIC_RELAXED);
+	u->u_func = func;
+	u->u_size = image ? (uint32_t)size : 0;
+	u->u_deep = 0;
+	u->u_tokens = 0;
 	return 0;
 }
 
@@ -260,20 +284,7 @@ BY_THREADS int ustack_block(void)
 {
 	struct usched *s = usched__current;
 
-	return s && s->s_current ? usched__switch(block, s) : -EPERM;
-}
-
-BY_THREADS int ustack_switch(struct ustack *u)
-{
-	const struct usched *s = usched__current;
-
-	if (!s || !s->s_current)
-		return -EPERM;
-	if (u == s->s_current)
-		return 0;
-	if (!u || !u->u_func || u->u_sched != s)
-		return -EINVAL;
-	return usched__switch(hand_off, u);
+	return s->s_current ? usched__switch(block, s) : -EPERM;
 }
 
 BY_THREADS int ustack_reserve(size_t room)
@@ -283,7 +294,7 @@ BY_THREADS int ustack_reserve(size_t room)
 
 BY_THREADS int ustack_abort(struct ustack *u)
 {
-	struct usched *s = u->u_sched;
+	struct usched *s = ustack_sched(u);
 
 	if (!u->u_func)
 		return -EINVAL;
@@ -297,12 +308,12 @@ BY_THREADS int ustack_abort(struct ustack *u)
 
 BY_THREADS struct ustack *ustack_self(void)
 {
-	return usched__current ? usched__current->s_current : NULL;
+	return usched__current->s_current;
 }
 
 int ustack_wake(struct ustack *u)
 {
-	struct usched *s = u->u_sched;
+	struct usched *s = ustack_sched(u);
 
 	return s->s_wake ? s->s_wake(s, u) : -ENOTSUP;
 }
@@ -333,13 +344,15 @@ static struct arch_jump block(char *top, void *arg)
 	return run(s, u);                                       /* R2 */
 }
 
-static struct arch_jump hand_off(char *top, void *arg)
+struct arch_jump usched__hand_off(char *top, void *arg)
 {
 	struct ustack *u = arg;
-	struct usched *s = u->u_sched;
+	struct usched *s = usched__current;
 
+	if (!u->u_func || ustack_sched(u) != s)
+		return (struct arch_jump){ top, -EINVAL };
 	if (!set_top(s, top))
-		return fit_image(hand_off, top, arg);
+		return fit_image(usched__hand_off, top, arg);
 	return run(s, u);
 }
 
@@ -355,11 +368,11 @@ static struct arch_jump reserve(char *top, void *arg)
 
 /* What the code in arch/ calls. */
 
-void usched__start(void)
+struct arch_start usched__start(void)
 {
-	struct ustack *u = usched__current->s_current;
+	const struct ustack *u = usched__current->s_current;
 
-	u->u_func(u->u_top);
+	return (struct arch_start){ u->u_func, u->u_top };
 }
 
 struct arch_jump usched__finish(void)
@@ -395,14 +408,12 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 	s->s_current = u;
 	if (!u)
 		return leave(s);
-	CHECK(u->u_func && u->u_sched == s);
+	CHECK(u->u_func && ustack_sched(u) == s);
 	ADD(s->s_stats.s_switches, 1);
 	k = u->u_stack;
-	if (!k)
-		return launch(s, u);
-	if (k->k_resident != u)
-		return load(s, u);
-	return (struct arch_jump){ u->u_top, 0 };
+	if (k->k_resident == u)
+		return (struct arch_jump){ u->u_top, 0 };
+	return k == &s->s_new ? launch(s, u) : load(s, u);
 }
 
 static struct arch_jump load(struct usched *s, struct ustack *u)
@@ -428,7 +439,7 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	occupy(k, u);
 	announce(k, k->k_bottom);
 	k->k_threads++;
-	u->u_stack = k;
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELAXED);
 	ADD(s->s_stats.s_launches, 1);
 	if (u->u_image) {
 		ADD(s->s_stats.s_images, 1);
@@ -468,28 +479,30 @@ static int bind_native(struct usched *s, const char *top)
 	return 0;
 }
 
-/* Sets where the thread is about to block. False: it cannot be evicted as it is (R4). */
+/* Sets where the thread is about to block. False: it may be that it cannot be evicted (R4). */
 static inline bool set_top(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
-	size_t deep = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
 
-	if (deep > u->u_size || deep > u->u_stack->k_size)
+	if ((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top > u->u_deep)
 		return false;
 	u->u_top = top;
-	if (deep < u->u_floor)
-		make_room(s, top, 0);           /* if it can be had: it need not */
-	if (deep > s->s_stats.s_deepest)
-		ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
 	return true;
 }
 
-/* A larger image for the thread that is about to block, and then what it was about. */
+/* Deeper than before: an image for that, and then what the thread was about. */
 static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg)
 {
-	int rc = make_room(usched__current, top, 0);
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current;
+	int rc = make_room(s, top, 0);
 
-	return rc ? (struct arch_jump){ top, rc } : next(top, arg);
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	u->u_deep = (uint32_t)(u->u_stack->k_bottom - top);
+	if (u->u_deep > s->s_stats.s_deepest)
+		ADD(s->s_stats.s_deepest, u->u_deep - s->s_stats.s_deepest);
+	return next(top, arg);
 }
 
 /* An image for the frames from `top' on, and `room' bytes more. */
@@ -501,9 +514,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
 		return -EFAULT;
 	need += room;
-	if (need > u->u_size || need < u->u_floor)
-		return exchange_image(s, u, need);
-	return 0;
+	return need > u->u_size ? exchange_image(s, u, need) : 0;
 }
 
 static int exchange_image(struct usched *s, struct ustack *u, size_t need)
@@ -511,8 +522,8 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t need)
 	size_t size = need;
 	void *image = s->s_alloc(s, u, &size);
 
-	if (!image)                             /* too large is no failure */
-		return need > u->u_size ? -ENOMEM : 0;
+	if (!image)
+		return -ENOMEM;
 	if (size < need || size > UINT32_MAX) { /* it would be written past its end */
 		s->s_free(s, u, image, size);
 		return -ENOMEM;
@@ -520,7 +531,6 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t need)
 	drop_image(s, u);
 	u->u_image = image;
 	u->u_size = (uint32_t)size;
-	u->u_floor = size > FLOOR_MIN && !s->s_keep ? u->u_size / FLOOR_RATIO : 0;
 	ADD(s->s_stats.s_images, 1);
 	ADD(s->s_stats.s_image_bytes, size);
 	return 0;
@@ -533,7 +543,7 @@ static void drop_image(struct usched *s, struct ustack *u)
 	if (!image)
 		return;
 	u->u_image = NULL;
-	if (u->u_stack) {                       /* counted when it was launched */
+	if (u->u_stack != &s->s_new) {          /* counted when it was launched */
 		ADD(s->s_stats.s_images, -(uint64_t)1);
 		ADD(s->s_stats.s_image_bytes, -(uint64_t)u->u_size);
 	}
@@ -547,7 +557,7 @@ static void release(struct usched *s, struct ustack *u)
 
 	u->u_func = NULL;                       /* first: call-backs may abort, too */
 	drop_image(s, u);
-	if (k) {
+	if (k != &s->s_new) {
 		k->k_threads--;
 		if (!k->k_resident)
 			unlink_vacant(k);
@@ -561,11 +571,15 @@ static void release(struct usched *s, struct ustack *u)
 static void evict(struct usched *s, struct usched_stack *k)
 {
 	struct ustack *u = k->k_resident;
+	size_t deep = depth(u);
 
-	CHECK(u && u->u_func && depth(u) <= u->u_size);         /* R4, R6 */
-	copy(u->u_image, u->u_top, depth(u));
+	CHECK(u && u->u_func && deep <= u->u_size);             /* R4, R6 */
+	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
+	    && exchange_image(s, u, deep) == 0)
+		u->u_deep = (uint32_t)deep;
+	copy(u->u_image, u->u_top, deep);
 	ADD(s->s_stats.s_evictions, 1);
-	ADD(s->s_stats.s_bytes, depth(u));
+	ADD(s->s_stats.s_bytes, deep);
 }
 
 /*

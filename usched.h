@@ -38,6 +38,7 @@
 #ifndef USCHED_H
 #define USCHED_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,7 +69,8 @@ typedef struct ustack *usched_next_fn(struct usched *s);
 /*
  * An image of at least *size bytes for `u', and its real size in *size (at
  * most UINT32_MAX); NULL when there is no memory. The thread owns it until
- * s_free. Called on the way into a block, so it may be slow only rarely.
+ * s_free. Called on the way into a block, so it may be slow only rarely; and when `u'
+ * is evicted, is much less deep than it was, and could do with a smaller one.
  */
 typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
 
@@ -104,6 +106,7 @@ struct usched_stats {
 struct usched_stack {
 	char                *k_bottom;
 	struct ustack       *k_resident;
+	struct usched       *k_sched;   /* whose it is: constant */
 	size_t               k_size;    /* bytes below k_bottom */
 	size_t               k_threads; /* launched here and not ended */
 	struct usched_stack *k_ring;    /* all stacks of the dispatcher */
@@ -119,35 +122,77 @@ struct usched {
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL */
 	usched_wake_fn  *s_wake;        /* or NULL */
-	int              s_keep;        /* 1: images that prove too large are kept */
+	int              s_keep;        /* 1: images that have become too large are kept */
 
 	/* Private to usched.c. */
 	struct ustack       *s_current; /* the thread that runs, or NULL */
+	struct usched_stats  s_stats;   /* read with usched_stats() */
 	char                *s_home;    /* frame of usched_run(), or NULL */
 	struct usched_stack *s_victim;  /* where the next launch may evict */
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
 	struct usched_stack  s_native;
+	struct usched_stack  s_new;     /* where threads are before they are launched */
 	unsigned             s_lent;    /* stacks */
-	struct usched_stats  s_stats;   /* read with usched_stats() */
 };
 
 /*
- * Private to usched.c from ustack_init() to s_done. The states of a thread, as
- * the fields tell them:
- *   new      u_stack == NULL, u_func != NULL
- *   running  u_sched->s_current == this
+ * Private to usched.c from ustack_init() to s_done, but for the last two. The
+ * states of a thread, as the fields tell them:
+ *   new      u_stack == &s_new of its dispatcher, u_func != NULL
+ *   running  s_current == this
  *   blocked  otherwise; resident if u_stack->k_resident == this
  *   ended    u_func == NULL
  */
 struct ustack {
 	char                *u_top;     /* blocked: its top; new: the argument */
-	struct usched_stack *u_stack;   /* where it was launched; NULL: new (R1) */
 	void                *u_image;
-	uint32_t             u_size;    /* bytes in u_image */
-	uint32_t             u_floor;   /* a block less deep exchanges u_image */
-	struct usched       *u_sched;
+	struct usched_stack *u_stack;   /* where it was launched (R1) */
 	void               (*u_func)(void *);
+	uint32_t             u_size;    /* bytes in u_image */
+	uint32_t             u_deep;    /* bytes: it has blocked so deep, and u_image has them */
+
+	/* The scheduler's. */
+	int32_t              u_tokens;  /* 0 after ustack_init() */
+	uint32_t             u_mail;    /* left alone by ustack_init() */
 };
+
+/*
+ * Private, for what is inlined below. The dispatcher that runs on this native thread, or
+ * one that has no threads; and ustack_switch() from `self', which runs on `s', to `u'.
+ *
+ * Compilers may keep the address of a thread-local object in a register across calls, and
+ * a thread whose dispatcher goes on on another native thread would then look in the wrong
+ * place. So that address is not for them to know.
+ */
+extern __thread struct usched *usched__current
+	__attribute__((tls_model("initial-exec")));
+
+int usched__hop(struct ustack *u, struct ustack *self, struct usched *s);
+
+#if defined(__x86_64__) && defined(__LP64__)
+inline struct usched *usched__here(void)
+{
+	struct usched *s;
+
+	__asm__ volatile("movq	usched__current@gottpoff(%%rip), %0\n\t"
+			 "movq	%%fs:(%0), %0" : "=r"(s));
+	return s;
+}
+#elif defined(__aarch64__) && defined(__LP64__)
+inline struct usched *usched__here(void)
+{
+	struct usched *s;
+	uintptr_t offset;
+
+	__asm__ volatile("mrs	%0, tpidr_el0\n\t"
+			 "adrp	%1, :gottprel:usched__current\n\t"
+			 "ldr	%1, [%1, #:gottprel_lo12:usched__current]\n\t"
+			 "ldr	%0, [%0, %1]" : "=&r"(s), "=&r"(offset));
+	return s;
+}
+#else
+struct usched *usched__here(void);
+#endif
 
 /*
  * Makes `s' ready for use with the native stack as its one stack. The
@@ -200,8 +245,8 @@ void usched_stats(const struct usched *s, struct usched_stats *out);
 /*
  * Makes `u' a new thread of `s' which will run func(arg) when s_next first
  * returns it, and ends when `func' returns. `image', of `size' bytes, is a
- * first image for it, or NULL: it goes to s_free when it proves too small, and
- * otherwise when the thread ends. A thread that never blocks needs none.
+ * first image for it, or NULL: it goes to s_free as those from s_alloc, when it
+ * proves too small or much too large, and otherwise when the thread ends. A thread that never blocks needs none.
  * The caller owns *u until s_done.
  * 0; -EINVAL: func is NULL, or size over UINT32_MAX.
  * From any native thread: only *u is written. Does not switch.
@@ -220,6 +265,12 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
  */
 int ustack_block(void);
 
+/* The dispatcher of a thread, for as long as the thread's owner keeps it. From anywhere. */
+inline struct usched *ustack_sched(const struct ustack *u)
+{
+	return __atomic_load_n(&u->u_stack, __ATOMIC_RELAXED)->k_sched;
+}
+
 /*
  * Blocks the calling thread and runs `u' without asking s_next: a direct
  * hand-off. `u' must be new or blocked, and no longer in the scheduler's
@@ -228,7 +279,17 @@ int ustack_block(void);
  * or is not of this dispatcher.
  * Switches.
  */
-int ustack_switch(struct ustack *u);
+inline int ustack_switch(struct ustack *u)
+{
+	struct usched *s = usched__here();
+	struct ustack *self = s->s_current;
+
+	if (!self)
+		return -EPERM;
+	if (u == self)
+		return 0;
+	return u ? usched__hop(u, self, s) : -EINVAL;
+}
 
 /*
  * Reserves an image deep enough for the calling function to call
@@ -260,18 +321,10 @@ int ustack_abort(struct ustack *u);
 int ustack_wake(struct ustack *u);
 
 /*
- * The calling thread; in s_next, s_alloc and s_free, the one that is blocking;
- * NULL outside of threads and after the end of one. Does not switch.
+ * The calling thread; in s_next the one that is blocking; NULL outside of threads and
+ * after the end of one. Does not switch.
  */
 struct ustack *ustack_self(void);
-
-/*
- * The dispatcher that runs on this native thread. Private, and only for code that
- * stays on it: compilers keep the address of a thread-local object across calls,
- * and a thread of a dispatcher that is run elsewhere would look in the wrong place.
- */
-extern __thread struct usched *usched__current
-	__attribute__((tls_model("initial-exec")));
 
 #ifdef __cplusplus
 }

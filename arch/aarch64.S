@@ -18,6 +18,8 @@
  * a frame comes back to its address, so it stays valid.
  */
 
+#include "offsets.h"
+
 #define OP_LOAD 1                       /* ARCH_LOAD */
 #define FRAME   176
 
@@ -30,27 +32,8 @@
 9:
 .endm
 
-.macro	function name
-	.globl	\name
-	.hidden	\name
-	.type	\name, %function
-	.balign	16
-\name:
-	.cfi_startproc
-.endm
-
-.macro	end name
-	.cfi_endproc
-	.size	\name, . - \name
-.endm
-
-	.text
-
-/*
- * int usched__switch(arch_next_fn *next, void *arg);
- * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 j_sp, x1 j_op.
- */
-function usched__switch
+/* Leaves its FPCR in x19. */
+.macro	push_frame
 	hint	#25                             /* paciasp, and a landing pad */
 	.cfi_negate_ra_state
 	stp	x29, x30, [sp, #-FRAME]!
@@ -87,6 +70,30 @@ function usched__switch
 	.cfi_offset d15, -FRAME + 152
 	mrs	x19, fpcr
 	str	x19, [sp, #160]
+.endm
+
+.macro	function name visibility=hidden
+	.globl	\name
+	.\visibility \name
+	.type	\name, %function
+	.balign	16
+\name:
+	.cfi_startproc
+.endm
+
+.macro	end name
+	.cfi_endproc
+	.size	\name, . - \name
+.endm
+
+	.text
+
+/*
+ * int usched__switch(arch_next_fn *next, void *arg);
+ * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 j_sp, x1 j_op.
+ */
+function usched__switch
+	push_frame
 	mov	x9, x0
 	mov	x0, sp
 	blr	x9
@@ -126,6 +133,42 @@ function usched__switch
 end usched__switch
 
 /*
+ * int usched__hop(struct ustack *u, struct ustack *self, struct usched *s);
+ * x0, x1, x2.
+ */
+function usched__hop visibility=protected
+	push_frame
+#ifndef USCHED_CHECK                            /* there it is for C to look */
+	ldr	x9, [x1, #U_STACK]
+	ldr	w10, [x1, #U_DEEP]
+	ldr	x11, [x0, #U_STACK]
+	mov	x12, sp
+	ldr	x9, [x9, #K_BOTTOM]
+	sub	x9, x9, x12
+	cmp	x9, x10
+	b.hi	.Lhand_off
+	ldp	x9, x10, [x11, #K_RESIDENT]     /* and K_SCHED */
+	cmp	x9, x0
+	ccmp	x10, x2, #0, eq
+	b.ne	.Lhand_off
+	str	x12, [x1, #U_TOP]               /* R4: u_image is large enough */
+	str	x0, [x2, #S_CURRENT]
+	ldr	x9, [x2, #S_SWITCHES]
+	add	x9, x9, #1
+	str	x9, [x2, #S_SWITCHES]
+	ldr	x9, [x0, #U_TOP]
+	mov	sp, x9                          /* R5 */
+	mov	w1, wzr
+	b	.Lresume
+#endif
+.Lhand_off:
+	mov	x1, x0
+	mov	x0, sp
+	bl	usched__hand_off
+	b	.Ljump
+end usched__hop
+
+/*
  * sp the bottom of a stack, x1 the frame saved by usched_run().
  * The outermost frame of a thread: no return address, x29 0, and unwinders
  * are told so.
@@ -136,6 +179,9 @@ function usched__launch
 	mov	x29, xzr
 	mov	x30, xzr
 	bl	usched__start
+	mov	x9, x0
+	mov	x0, x1
+	blr	x9
 	b	usched__exit
 end usched__launch
 

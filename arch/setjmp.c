@@ -29,6 +29,7 @@
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
 #endif
 #include "../arch.h"
+#include "../usched.h"
 
 #include <fenv.h>
 #include <setjmp.h>
@@ -68,6 +69,13 @@ int usched__switch(arch_next_fn *next, void *arg)
 		call_sink(f.f_launch.j_sp, start, &f);
 	}
 	return 0;
+}
+
+int usched__hop(struct ustack *u, struct ustack *self, struct usched *s)
+{
+	(void)self;
+	(void)s;
+	return usched__switch(usched__hand_off, u);
 }
 
 void usched__exit(void)
@@ -133,9 +141,11 @@ static void load(void *top)
 static void start(void *home)
 {
 	struct frame *f = home;
+	struct arch_start thread;
 
 	*mark_at((char *)f->f_launch.j_op) = f;
-	usched__start();
+	thread = usched__start();
+	thread.t_func(thread.t_arg);
 	usched__exit();
 }
 

@@ -21,6 +21,8 @@
  * marked for indirect branch tracking only: a shadow stack could not follow.
  */
 
+#include "offsets.h"
+
 #define OP_LOAD         1               /* ARCH_LOAD */
 #define MXCSR_CONTROL   0xffc0          /* the bits that are not sticky flags */
 
@@ -38,6 +40,25 @@
 9:
 .endm
 
+.macro	push_frame
+	.irp	reg, rbp, rbx, r12, r13, r14, r15
+	pushq	%\reg
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset \reg, 0
+	.endr
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	stmxcsr	(%rsp)
+	fnstcw	4(%rsp)
+.endm
+
+/* What .Ljump wants to know of the frame that was pushed. */
+.macro	note_frame
+	movl	(%rsp), %r12d
+	movzwl	4(%rsp), %r13d
+	movq	56(%rsp), %r14
+.endm
+
 .macro	pop_registers
 	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
@@ -48,9 +69,9 @@
 	.endr
 .endm
 
-.macro	function name
+.macro	function name visibility=hidden
 	.globl	\name
-	.hidden	\name
+	.\visibility \name
 	.type	\name, @function
 	.balign	16
 \name:
@@ -70,18 +91,8 @@
  * rdi next, rsi arg; next(rdi top, rsi arg) returns rax j_sp, rdx j_op.
  */
 function usched__switch
-	.irp	reg, rbp, rbx, r12, r13, r14, r15
-	pushq	%\reg
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset \reg, 0
-	.endr
-	subq	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	stmxcsr	(%rsp)
-	fnstcw	4(%rsp)
-	movl	(%rsp), %r12d
-	movzwl	4(%rsp), %r13d
-	movq	56(%rsp), %r14
+	push_frame
+	note_frame
 	movq	%rdi, %rax
 	movq	%rsp, %rdi
 	call	*%rax
@@ -117,6 +128,58 @@ function usched__switch
 end usched__switch
 
 /*
+ * int usched__hop(struct ustack *u, struct ustack *self, struct usched *s);
+ * rdi, rsi, rdx.
+ */
+function usched__hop visibility=protected
+	push_frame
+#ifndef USCHED_CHECK                            /* there it is for C to look */
+	movq	U_STACK(%rsi), %rax
+	movl	U_DEEP(%rsi), %ecx
+	movq	K_BOTTOM(%rax), %rax
+	subq	%rsp, %rax
+	cmpq	%rcx, %rax
+	ja	.Lhand_off
+	movq	U_STACK(%rdi), %rax
+	cmpq	%rdi, K_RESIDENT(%rax)
+	jne	.Lhand_off
+	cmpq	%rdx, K_SCHED(%rax)
+	jne	.Lhand_off
+	movq	%rsp, U_TOP(%rsi)               /* R4: u_image is large enough */
+	movq	%rsp, %r8
+	movq	%rdi, S_CURRENT(%rdx)
+	incq	S_SWITCHES(%rdx)
+	movq	U_TOP(%rdi), %rsp               /* R5; both frames stay where they are */
+	movl	(%rsp), %eax
+	movzwl	4(%rsp), %ecx
+	xorl	(%r8), %eax
+	xorw	4(%r8), %cx
+	andl	$MXCSR_CONTROL, %eax
+	orl	%ecx, %eax
+	jnz	.Lcontrol
+.Lsame_control:
+	xorl	%eax, %eax
+	movq	56(%rsp), %rcx
+	cmpq	56(%r8), %rcx
+	jne	.Lelsewhere
+	.cfi_remember_state
+	pop_registers
+	ret
+	.cfi_restore_state
+.Lcontrol:
+	ldmxcsr	(%rsp)
+	fldcw	4(%rsp)
+	jmp	.Lsame_control
+#endif
+.Lhand_off:
+	note_frame
+	movq	%rdi, %rsi
+	movq	%rsp, %rdi
+	call	usched__hand_off
+	jmp	.Ljump
+end usched__hop
+
+/*
  * rsp the bottom of a stack, rdx the frame saved by usched_run().
  * The outermost frame of a thread: no return address, rbp 0, and unwinders
  * are told so.
@@ -126,6 +189,8 @@ function usched__launch
 	load_control %rdx
 	xorl	%ebp, %ebp
 	call	usched__start
+	movq	%rdx, %rdi
+	call	*%rax
 	jmp	usched__exit
 end usched__launch
 

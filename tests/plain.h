@@ -145,7 +145,7 @@ static inline struct usched_stats plain_stats(const struct plain *p)
 /* The dispatcher of the calling thread. */
 static inline struct plain *plain_self(void)
 {
-	return (struct plain *)(void *)ustack_self()->u_sched;
+	return (struct plain *)(void *)ustack_sched(ustack_self());
 }
 
 /* Blocks without being put in the ring. */

@@ -74,6 +74,8 @@ static sched *make(const struct usched_conf *conf)
 	return s;
 }
 
+enum { DEFAULT_STACKS = 1024 };         /* of a processor, or fewer */
+
 /* Runs `test' with few and many processors, stacks, and bytes in the record. */
 static void each_conf(void (*test)(const struct usched_conf *conf))
 {
@@ -791,7 +793,7 @@ static void wake_self(void *arg)
 /* The first instruction after which the joiner is known: wait for the mail. */
 static bool overtake(const unsigned char *pc)
 {
-	struct uproc *p = (struct uproc *)(void *)overtaken.o_self->u_sched;
+	struct uproc *p = (struct uproc *)(void *)ustack_sched(overtaken.o_self);
 	struct uproc_thread *t = uproc_thread(overtaken.o_thread);
 
 	(void)pc;
@@ -1654,7 +1656,32 @@ static void deep_then_shallow(void *arg)
 	take_one(t);
 }
 
-/* The image follows the depth, up and down, unless it shall not. */
+static void take_when_told(void *arg)
+{
+	(void)arg;
+	TEST_EQUAL(S(wait)(), 0);
+}
+
+/* Has so many threads run that nobody is resident any more who was. */
+static void evict_all(sched *s, const struct usched_conf *conf)
+{
+	size_t stacks = conf->c_stacks == USCHED_NATIVE || !test_has_stacks() ? 1 :
+		conf->c_stacks ? conf->c_stacks : DEFAULT_STACKS;
+	size_t n = 4 * processors_of(conf) * stacks;
+	struct ustack **filler = calloc(n, sizeof(struct ustack *));
+
+	TEST_TRUE(filler);
+	for (size_t i = 0; i < n; i++)
+		TEST_EQUAL(START(s, take_when_told, NULL, &filler[i]), 0);
+	TEST_EQUAL(S(join)(filler[0]), -EDEADLK);
+	for (size_t i = 0; i < n; i++)
+		wake_times(filler[i], 1);
+	for (size_t i = 0; i < n; i++)
+		TEST_EQUAL(S(join)(filler[i]), 0);
+	free(filler);
+}
+
+/* The image follows the depth, up at once and down when it is needed, unless it shall not. */
 static void exchange(const struct usched_conf *conf)
 {
 	for (unsigned keep = 0; keep < 2; keep++) {
@@ -1669,6 +1696,7 @@ static void exchange(const struct usched_conf *conf)
 		for (size_t i = 0; i < 4; i++) {
 			assert_int_equal(S(join)(t.t_thread), -EDEADLK);
 			assert_int_equal(t.t_got, i);
+			evict_all(s, conf);
 			S(stats)(s, &st);
 			assert_int_equal(st.s_images, 1);
 			if (i % 2 == 0 || keep)

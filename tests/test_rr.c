@@ -221,7 +221,7 @@ static size_t companions(struct ustack *const *threads, size_t n, const struct u
 	size_t count = 0;
 
 	for (size_t i = 0; i < n; i++)
-		count += threads[i]->u_sched == u->u_sched;
+		count += ustack_sched(threads[i]) == ustack_sched(u);
 	return count;
 }
 
@@ -235,10 +235,10 @@ static void spread(const struct usched_conf *conf)
 	start_waiting(rr, threads, THREADS);
 	for (size_t i = 0; i < 4 * n; i++)
 		for (size_t k = 0; k < 4 * n; k++)
-			assert_int_equal(threads[i]->u_sched == threads[k]->u_sched,
+			assert_int_equal(ustack_sched(threads[i]) == ustack_sched(threads[k]),
 					 i % n == k % n);
 	for (size_t i = 1; i < THREADS; i++)
-		adjacent += threads[i]->u_sched == threads[i - 1]->u_sched;
+		adjacent += ustack_sched(threads[i]) == ustack_sched(threads[i - 1]);
 	assert_true(adjacent >= THREADS * 8 / 10);
 	for (size_t i = 0; i < n; i++) {
 		size_t share = companions(threads, THREADS, threads[i]);
@@ -262,7 +262,7 @@ static void refill(const struct usched_conf *conf)
 	start_waiting(rr, threads, THREADS);
 	first = threads[0];
 	for (size_t i = 1; i < THREADS; i++)
-		if (threads[i]->u_sched == first->u_sched)
+		if (ustack_sched(threads[i]) == ustack_sched(first))
 			end_waiting(threads[i]);
 		else
 			threads[left++] = threads[i];

@@ -599,7 +599,7 @@ static void inner_blocker(void *unused)
 {
 	(void)unused;
 	for (unsigned i = 0; i < rounds; i++) {
-		TEST_TRUE(ustack_self()->u_sched == &inner.p_sched);
+		TEST_TRUE(ustack_sched(ustack_self()) == &inner.p_sched);
 		TEST_EQUAL(ustack_abort(outer_thread), -EBUSY);
 		TEST_EQUAL(ustack_switch(outer_thread), -EINVAL);
 		TEST_EQUAL(ustack_block(), 0);
@@ -835,12 +835,14 @@ static void deep_then_shallow(void *unused)
 	size_shallow = ustack_self()->u_size;
 }
 
+/* When they are needed, which is when another thread evicts. */
 static void large_images_are_exchanged(void **state)
 {
 	(void)state;
-	rounds = 3;
+	rounds = 10;
 	for (int keep = 0; keep < 2; keep++) {
-		setup(0, 1, deep_then_shallow);
+		setup(1, 1, deep_then_shallow);
+		plain_start(&plain, &thread[1], blocker, NULL);
 		plain.p_sched.s_keep = keep;
 		run();
 		assert_true(size_deep >= 16384);
@@ -869,7 +871,7 @@ static void deepest_is_counted(void **state)
 
 static int count_wake(struct usched *s, struct ustack *u)
 {
-	assert_ptr_equal(s, u->u_sched);
+	assert_ptr_equal(s, ustack_sched(u));
 	return (int)++steps;
 }
 
