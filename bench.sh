@@ -322,6 +322,8 @@ measure() {		# COLUMN ARGUMENT...
 	shrink "$@"
 	# shellcheck disable=SC2086 # the words of the arguments
 	answer=$(answer_of "$workload" $arguments)
+	# shellcheck disable=SC2086
+	environment=$(environment_of "$workload" $arguments)
 	# shellcheck disable=SC2046,SC2086 # the words of the command
 	set -- $(command_for "$workload" "$column" $arguments)
 	program=$BUILD/$1
@@ -331,7 +333,8 @@ measure() {		# COLUMN ARGUMENT...
 		cell=fail:missing
 	else
 		begun=$(date +%s)
-		timeout -k 2 "$limit" "$program" "$@" \
+		# shellcheck disable=SC2086 # a word for each variable
+		timeout -k 2 "$limit" env $environment "$program" "$@" \
 			</dev/null >"$tmp/out" 2>"$tmp/err" &
 		child=$!
 		[ -z "$stopped" ] || stop_child
@@ -479,8 +482,6 @@ run_workload() {	# NAME
 	choose "$workload"
 	[ -z "$absent" ] || tell_absent
 	[ -n "$chosen" ] || return 0
-	unset BLOCKS
-	[ "$workload" != blocks ] || export BLOCKS=1
 	repeat=${runs:-$(runs_of "$workload")} run=1
 	while [ $run -le "$repeat" ] && [ -z "$stopped" ]; do
 		sweep
@@ -509,6 +510,7 @@ options "$@"
 command -v timeout >/dev/null || fatal "needs the command timeout, of GNU coreutils"
 check_programs
 child='' stopped=''
+unset BLOCKS		# what programs find is for the tables to say
 for signal in HUP INT PIPE TERM; do
 	# shellcheck disable=SC2064 # the signal of now
 	trap "stop $signal" $signal

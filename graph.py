@@ -16,6 +16,11 @@ runs, of the rate N*R*M / seconds, in millions of operations per second, or `-' 
 there is none; drawn as lines, with bars from the lowest rate to the highest. With
 several N there is a table, and a part of each picture, for each.
 
+Threads, depth and stacks: likewise, but with the median over the runs of what a
+message takes, in nanoseconds, against the number of threads N*R, the bytes D that
+each holds on its stack, or the number of stacks; with a table and a part of each
+picture for each N, or N and R. A row of these tables is a point of the lines.
+
 The other workloads: a table and a part of each picture for each set of parameters,
 with the median over the runs of what one operation takes, the lowest first; drawn
 as bars, with whiskers from the least to the most. A cell NUMBER@SIZE was measured
@@ -50,12 +55,27 @@ class Bad(Exception):
     """What is wrong with the input, or the outside; the message says it all."""
 
 
-# What bench.sh runs. `value' makes what is shown of a cell and the parameters.
-Workload = namedtuple("Workload", "parameters title unit limit value")
+# What is drawn as lines: the place on the x axis, of the parameters; the axis's name in
+# tables, and its label; how many of the parameters, the first, make a part.
+Curve = namedtuple("Curve", "place name label lead")
+THREADS = Curve(lambda n, r, m: n * r, "threads", "threads, N·R", 1)
+DEPTH = Curve(
+    lambda n, r, m, d: d, "D", "D, bytes that each thread holds on its stack", 2)
+STACKS = Curve(lambda n, r, m, stacks: stacks, "stacks", "stacks of the processor", 2)
+
+
+def per_message(seconds, n, r, m, *_):
+    return seconds * 1e9 / (n * r * m)
+
+
+# What bench.sh runs. `value' makes what is shown of a cell and the parameters; `curve' is
+# None for bars.
+Workload = namedtuple("Workload", "parameters title unit limit value curve",
+                      defaults=(None,))
 WORKLOADS = {
     "cycle": Workload(
         ("N", "R", "M"), "Cycle benchmark", "million operations per second",
-        FAILED_SECONDS, lambda s, n, r, m: n * r * m / s / 1e6),
+        FAILED_SECONDS, lambda s, n, r, m: n * r * m / s / 1e6, THREADS),
     "ring": Workload(
         ("passes",), "Ring: a token is passed round 503 threads", "ns per pass",
         FAILED_SECONDS, lambda s, passes: s * 1e9 / passes),
@@ -77,23 +97,32 @@ WORKLOADS = {
     "blocks": Workload(
         ("N", "R", "M"), "Blocks: how often threads block in the cycle benchmark",
         "blocks per message", FAILED_NUMBER, lambda b, n, r, m: b / (n * r * m)),
+    "threads": Workload(
+        ("N", "R", "M"), "Threads: what more of them cost", "ns per message",
+        FAILED_SECONDS, per_message, THREADS),
+    "depth": Workload(
+        ("N", "R", "M", "D"), "Depth: what bytes on the stacks cost",
+        "ns per message", FAILED_SECONDS, per_message, DEPTH),
+    "stacks": Workload(
+        ("N", "R", "M", "stacks"), "Stacks: what more of them save",
+        "ns per message", FAILED_SECONDS, per_message, STACKS),
 }
 # Of one run: the value, None if there is none; why not; the last parameter.
 Cell = namedtuple("Cell", "value reason size")
 
 
 class Part:
-    """What becomes a table and a part of the picture: cycle's of one N, or
-    another workload's of one set of parameters."""
+    """What becomes a table and a part of the picture: cycle's of one N, a curve's of
+    those parameters that lead, or another workload's of one set of parameters."""
 
     def __init__(self, workload, parameters, names):
         self.workload, self.parameters = workload, parameters
         self.kind = WORKLOADS[workload]
         self.names = names  # those of all parts of the workload
-        self.cells = {}  # name -> threads N*R, or 0 if not cycle -> [Cell]
+        self.cells = {}  # name -> place on the x axis, 0 for bars -> [Cell]
 
-    def add(self, name, threads, cell):
-        self.cells.setdefault(name, {}).setdefault(threads, []).append(cell)
+    def add(self, name, place, cell):
+        self.cells.setdefault(name, {}).setdefault(place, []).append(cell)
 
     def runs(self, name):
         return [cell for cells in self.cells.get(name, {}).values() for cell in cells]
@@ -102,14 +131,18 @@ class Part:
         return all(cell.reason == "missing" for cell in self.runs(name))
 
     def measured(self):
-        """[(name, {threads: values})], cells without a value left out."""
+        """[(name, {place: values})], cells without a value left out."""
         for name in self.names:
-            values = {threads: [cell.value for cell in cells if cell.value is not None]
-                      for threads, cells in sorted(self.cells.get(name, {}).items())}
-            yield name, {threads: runs for threads, runs in values.items() if runs}
+            values = {place: [cell.value for cell in cells if cell.value is not None]
+                      for place, cells in sorted(self.cells.get(name, {}).items())}
+            yield name, {place: runs for place, runs in values.items() if runs}
 
-    def threads(self):
-        return sorted({t for cells in self.cells.values() for t in cells})
+    def places(self):
+        return sorted({place for cells in self.cells.values() for place in cells})
+
+    def average(self, values):
+        """Of rates, the mean."""
+        return mean(values) if self.workload == "cycle" else statistics.median(values)
 
     def bars(self):
         """[Bar], the lowest first."""
@@ -139,16 +172,18 @@ class Results:
         self.found = {}  # workload -> parameters -> Part
 
     def part(self, workload, parameters):
-        key = parameters[:1] if workload == "cycle" else parameters
+        curve = WORKLOADS[workload].curve
+        key = parameters[:curve.lead] if curve else parameters
         parts = self.found.setdefault(workload, {})
         if key not in parts:
             parts[key] = Part(workload, key, self.names[workload])
         return parts[key]
 
     def parts(self):
-        """Cycle's by N."""
+        """Those of lines sorted."""
         for workload, parts in self.found.items():
-            yield from map(parts.get, sorted(parts) if workload == "cycle" else parts)
+            curve = WORKLOADS[workload].curve
+            yield from map(parts.get, sorted(parts) if curve else parts)
 
 
 def mean(values):
@@ -209,19 +244,20 @@ def row(results, workload, cells):
         raise Bad(f"it comes before any header ({', '.join(first)}, ...)")
     if len(cells) != (expected := len(first) + len(columns)):
         raise Bad(f"the header has {expected} cells, this line {len(cells)}")
-    parameters = WORKLOADS[workload].parameters
-    sizes = tuple(map(count, parameters, cells[len(first) - len(parameters):]))
+    kind = WORKLOADS[workload]
+    sizes = tuple(map(count, kind.parameters, cells[len(first) - len(kind.parameters):]))
     measured = [measurement(name, cell, workload, sizes)
                 for name, cell in zip(columns, cells[len(first):])]
     part = results.part(workload, sizes)
-    threads = sizes[0] * sizes[1] if workload == "cycle" else 0
+    place = kind.curve.place(*sizes) if kind.curve else 0
     for name, cell in zip(columns, measured):
-        part.add(name, threads, cell)
+        part.add(name, place, cell)
 
 
 def count(what, cell):
-    # No more digits than that: what comes of them has to fit a float.
-    if not (cell.isascii() and cell.isdigit() and len(cell) < 16 and int(cell) > 0):
+    # No more digits than that: what comes of them has to fit a float. Only D can be 0.
+    if not (cell.isascii() and cell.isdigit() and len(cell) < 16
+            and (int(cell) > 0 or what == "D")):
         raise Bad(f"{what} is '{cell}', not a positive whole number")
     return int(cell)
 
@@ -231,7 +267,7 @@ def measurement(name, cell, workload, sizes):
     if cell.startswith("fail:"):
         return Cell(None, cell[len("fail:"):], sizes[-1])
     number, at, size = cell.partition("@")
-    if not NUMBER.fullmatch(number) or at and workload == "cycle":
+    if not NUMBER.fullmatch(number) or at and kind.curve:
         raise Bad(f"column {name}: '{cell}' is neither a number nor fail:reason")
     if at:
         sizes = sizes[:-1] + (count(f"column {name}: the size", size),)
@@ -243,13 +279,18 @@ def measurement(name, cell, workload, sizes):
 # The tables
 
 
-def cycle_rows(part):
-    threads = part.threads()
-    yield ["threads"] + [str(t) for t in threads]
+def line_rows(part):
+    """A row for each implementation; but for cycle, a column."""
+    places, rows = part.places(), []
     for name, cells in part.measured():
         if name in part.cells and not part.is_missing(name):
-            yield [name] + [
-                f"{mean(cells[t]):.2f}" if t in cells else "-" for t in threads]
+            averages = {place: part.average(values) for place, values in cells.items()}
+            rows.append([name] + [
+                "-" if place not in averages
+                else f"{averages[place]:.2f}" if part.workload == "cycle"
+                else digits(averages[place]) for place in places])
+    rows.insert(0, [part.kind.curve.name] + [str(place) for place in places])
+    return rows if part.workload == "cycle" else list(zip(*rows))
 
 
 def other_rows(part):
@@ -279,7 +320,7 @@ def digits(value):
 
 
 def table(part):
-    rows = list(cycle_rows(part) if part.workload == "cycle" else other_rows(part))
+    rows = line_rows(part) if part.kind.curve else other_rows(part)
     widths = [max(4, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
     rows.insert(1, [":" + "-" * (widths[0] - 1)] + [
         "-" * (width - 1) + ":" for width in widths[1:]])
@@ -343,12 +384,12 @@ def draw(results):
         "svg.hashsalt": "usched", "font.size": 10, "axes.titlesize": 13,
         "axes.spines.top": False, "axes.spines.right": False})
     parts = list(results.parts())
-    heights = [4.2 if part.workload == "cycle" else 0.27 * max(1, len(part.bars()))
+    heights = [4.2 if part.kind.curve else 0.27 * max(1, len(part.bars()))
                for part in parts]
     figure = Figure(figsize=(9, sum(heights) + len(parts)), layout="constrained")
     grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
     for axes, part in zip(grid[:, 0], parts):
-        (plot_lines if part.workload == "cycle" else plot_bars)(axes, part)
+        (plot_lines if part.kind.curve else plot_bars)(axes, part)
     return figure
 
 
@@ -362,24 +403,45 @@ def plot_lines(axes, part):
     lines, styles = [], {True: 0, False: 0}
     for name, cells in part.measured():
         if cells:
-            lines.append(line(axes, styles[is_ours(name)], name, cells))
+            lines.append(line(axes, styles[is_ours(name)], name, cells, part))
         styles[is_ours(name)] += 1  # the same in every part
-    points = [rates for _, cells in part.measured() for rates in cells.values()]
-    axes.set_xscale("log")
-    axes.set_xlim(*span(part.threads()))
-    axes.xaxis.set_major_formatter(lambda value, _: short(value))
-    axes.xaxis.set_minor_formatter(lambda value, _: "")
-    rate_axis(axes, [rate for rates in points for rate in rates])
+    points = [values for _, cells in part.measured() for values in cells.values()]
+    place_axis(axes, part)
+    value_axis(axes, [value for values in points for value in values])
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_xlabel("threads, N·R")
+    axes.set_xlabel(part.kind.curve.label)
     axes.set_ylabel(part.kind.unit)
-    titles(axes, f"{part.kind.title}, cycles of N = {part.parameters[0]} threads",
-           f"higher is better; {explain(set(map(len, points)), 'mean')}")
+    numbers = set(map(len, points))
+    if part.workload == "cycle":
+        titles(axes, f"{part.kind.title}, cycles of N = {part.parameters[0]} threads",
+               f"higher is better; {explain(numbers, 'mean')}")
+    else:
+        threads = math.prod(part.parameters)  # where R makes the part, too
+        lead = f"{threads} threads, " if part.kind.curve.lead > 1 else ""
+        titles(axes, part.kind.title, f"{lead}{part.heading()}; lower is better; "
+               + explain(numbers, "median"))
     legend(axes, lines)
 
 
-def rate_axis(axes, values):
+def place_axis(axes, part):
+    """The x axis: logarithmic, with zero where half of the next would be."""
+    axes.set_xscale("log")
+    places = part.places()
+    drawn = [position(place, part) for place in places]
+    axes.set_xlim(*span(drawn))
+    axes.xaxis.set_major_formatter(lambda value, _: short(value))
+    axes.xaxis.set_minor_formatter(lambda value, _: "")
+    if part.kind.curve is not THREADS and len(places) < 15:  # they are chosen: name them
+        axes.set_xticks(drawn, [str(p) if p % 1000 else short(p) for p in places])
+        axes.minorticks_off()
+
+
+def position(place, part):
+    return place or min(filter(None, part.places()), default=2) / 2
+
+
+def value_axis(axes, values):
     """The y axis: from zero, but logarithmic where that would leave some in a heap."""
     if values and max(values) > 50 * min(values):
         axes.set_yscale("log")
@@ -398,16 +460,17 @@ def ticks(axis, low, high):
     axis.set_minor_formatter(NullFormatter())
 
 
-def line(axes, i, name, cells):
-    threads, runs = list(cells), cells.values()
-    means = [mean(rates) for rates in runs]
+def line(axes, i, name, cells, part):
+    places = [position(place, part) for place in cells]
+    runs = cells.values()
+    averages = [part.average(values) for values in runs]
     # The mean of equal numbers may be rounded to one that is less or more.
-    below = [max(0, m - min(rates)) for m, rates in zip(means, runs)]
-    above = [max(0, max(rates) - m) for m, rates in zip(means, runs)]
+    below = [max(0, a - min(values)) for a, values in zip(averages, runs)]
+    above = [max(0, max(values) - a) for a, values in zip(averages, runs)]
     ours, (marker, size) = is_ours(name), MARKERS[i % len(MARKERS)]
     palette = COLOURS if ours else OTHER_COLOURS
     colour = palette[i % len(palette)]
-    axes.errorbar(threads, means, yerr=(below, above), fmt="none", ecolor=colour,
+    axes.errorbar(places, averages, yerr=(below, above), fmt="none", ecolor=colour,
                   elinewidth=1, capsize=3)
     if ours:
         style = dict(linestyle="-", linewidth=2.4, markersize=size, zorder=4,
@@ -415,7 +478,7 @@ def line(axes, i, name, cells):
     else:
         style = dict(linestyle=OTHER_DASHES[i % len(OTHER_DASHES)], linewidth=1.1,
                      markersize=0.75 * size, markerfacecolor="white", zorder=3)
-    return axes.plot(threads, means, label=name, color=colour, marker=marker,
+    return axes.plot(places, averages, label=name, color=colour, marker=marker,
                      clip_on=False, **style)[0]
 
 
@@ -477,9 +540,9 @@ def draw_bar(axes, y, bar, left, part):
         axes.get_yticklabels()[y].set(color=OUR_BAR, fontweight="bold")
 
 
-def span(threads):
+def span(places):
     """The axis: some room at the sides, and a power of ten on it, with its label."""
-    first, last = threads[0], threads[-1]
+    first, last = places[0], places[-1]
     if last / first < 10:
         low = 10 ** math.floor(math.log10(first))
         return low, 100 * low if last > 10 * low else 10 * low

@@ -75,11 +75,7 @@ int uimage_pool_init(struct uimage_pool *pool, size_t record)
 {
 	if (record > CLASS_MAX)
 		return -EINVAL;
-	*pool = (struct uimage_pool){
-		.i_lock         = PTHREAD_MUTEX_INITIALIZER,
-		.i_outside_lock = PTHREAD_MUTEX_INITIALIZER,
-	};
-	uimage_cache_init(&pool->i_outside, pool);
+	*pool = (struct uimage_pool){ .i_lock = PTHREAD_MUTEX_INITIALIZER };
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
 		struct uimage_class *c = &pool->i_class[i];
 
@@ -105,7 +101,6 @@ void uimage_pool_fini(struct uimage_pool *pool)
 		}
 	}
 	pthread_mutex_destroy(&pool->i_lock);
-	pthread_mutex_destroy(&pool->i_outside_lock);
 }
 
 size_t uimage_pool_bytes(struct uimage_pool *pool)
@@ -133,28 +128,14 @@ void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool)
 	*cache = (struct uimage_cache){ .i_pool = pool };
 }
 
-void *uimage_record(struct uimage_pool *pool, struct uimage_cache *cache)
+void *uimage_record(struct uimage_cache *cache)
 {
-	void *record;
-
-	if (cache)
-		return get(cache, RECORD);
-	lock(&pool->i_outside_lock);
-	record = get(&pool->i_outside, RECORD);
-	unlock(&pool->i_outside_lock);
-	return record;
+	return get(cache, RECORD);
 }
 
-void uimage_record_free(struct uimage_pool *pool, struct uimage_cache *cache,
-			void *record)
+void uimage_record_free(struct uimage_cache *cache, void *record)
 {
-	if (cache) {
-		put(cache, RECORD, record);
-		return;
-	}
-	lock(&pool->i_outside_lock);
-	put(&pool->i_outside, RECORD, record);
-	unlock(&pool->i_outside_lock);
+	put(cache, RECORD, record);
 }
 
 void *uimage_alloc(struct uimage_cache *cache, size_t *size)

@@ -59,9 +59,6 @@ struct uimage_pool {
 		struct uimage_arena *c_arenas;   /* the newest first */
 	} i_class[UIMAGE_CLASSES];
 	size_t              i_bytes;         /* i_lock; mapped for classes */
-
-	pthread_mutex_t     i_outside_lock;      /* taken before i_lock */
-	struct uimage_cache i_outside;   /* of native threads that have no cache */
 };
 
 /*
@@ -90,11 +87,10 @@ void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
  * A record, aligned to 16 bytes and, if its size is a multiple of 64, to 64; NULL
  * if there is no memory. From byte 16 on, its content is what its last user
  * left, zero at first.
- * From the cache's native thread, or with a NULL cache from any.
+ * From the cache's native thread.
  */
-void *uimage_record(struct uimage_pool *pool, struct uimage_cache *cache);
-void uimage_record_free(struct uimage_pool *pool, struct uimage_cache *cache,
-			void *record);
+void *uimage_record(struct uimage_cache *cache);
+void uimage_record_free(struct uimage_cache *cache, void *record);
 
 /*
  * An image of at least *size bytes, aligned to 64, with its real size in

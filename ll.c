@@ -18,19 +18,17 @@ struct ll {
 };
 
 struct ll_group {
-	struct uproc         g_proc;     /* first */
-	struct uproc_thread *g_next;     /* runs next, or NULL */
+	struct uproc         g_proc;     /* p_next runs next, unless it is NULL */
 };
 
 /* Every so many dispatches the queue has its turn. */
 static inline struct uproc_thread *pick(struct uproc *p)
 {
-	struct ll_group *g = (struct ll_group *)(void *)p;
-	struct uproc_thread *t = g->g_next;
+	struct uproc_thread *t = p->p_next;
 
 	if (!t)
 		return uproc_pop(p);
-	g->g_next = NULL;
+	p->p_next = NULL;
 	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0)) {
 		uproc_push(p, t);
 		t = uproc_pop(p);
@@ -40,11 +38,9 @@ static inline struct uproc_thread *pick(struct uproc *p)
 
 static void run_next(struct uproc *p, struct uproc_thread *t)
 {
-	struct ll_group *g = (struct ll_group *)(void *)p;
-
-	if (g->g_next)
-		uproc_push(p, g->g_next);
-	g->g_next = t;
+	if (p->p_next)
+		uproc_push(p, p->p_next);
+	p->p_next = t;
 }
 
 static struct ustack *next(struct usched *s)

@@ -40,7 +40,7 @@ struct ll_group;
 int ll__wait(struct ustack *self);
 int ll__wake(struct ustack *thread);
 
-enum { LL_BOUND = 128 };
+enum { LL_BOUND = 1024 };
 
 /* As rr_create(). */
 int ll_create(struct ll **ll, const struct usched_conf *conf);

@@ -38,7 +38,9 @@
 #include "lock.h"
 
 enum {
-	DEFAULT_STACKS       = 1024,
+	FIRST_STACKS         = 64,
+	DEFAULT_STACKS       = 1024,            /* of a processor; fewer if there are many, */
+	DEFAULT_ALL_STACKS   = 16 << 10,        /* for the system limits mappings */
 	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
 	DEFAULT_IMAGE        = 128,             /* bytes: a record is 192, three lines */
@@ -80,7 +82,8 @@ static void free_procs(struct uprocs *r, size_t n);
 static int  uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 		       usched_wake_fn *wake);
 static void uproc_fini(struct uproc *p);
-static int  lend_stacks(struct uproc *p, const struct usched_conf *conf);
+static int  lend_stacks(struct uproc *p);
+static unsigned default_stacks(unsigned processors);
 static unsigned processors_on_line(void);
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
@@ -95,7 +98,8 @@ static void add_tokens(int32_t *tokens, uint32_t more);
 static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
 static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t);
-static void free_record(struct uproc_thread *t);
+static struct uproc_thread *get_record(struct uproc *p);
+static void put_record(struct uproc *p, struct uproc_thread *t);
 static void abort_left(void *record, void *unused);
 static bool report_stuck(struct uprocs *r);
 static void count_stuck(void *record, void *report);
@@ -123,6 +127,7 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
 		.r_changed = PTHREAD_COND_INITIALIZER,
 	};
+	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks : FIRST_STACKS;
 	rc = complete(&r->r_conf, conf);
 	if (rc == 0)
 		rc = uimage_pool_init(&r->r_images,
@@ -168,19 +173,17 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 {
 	struct uprocs *r = p->p_procs;
 	struct uproc *self = uproc_self();
-	struct uimage_cache *cache =
-		self && self->p_procs == r ? &self->p_images : NULL;
 	struct uproc_thread *t;
 	int rc;
 
 	if (!func)
 		return -EINVAL;
-	t = uimage_record(&r->r_images, cache);
+	t = get_record(p);
 	if (!t)
 		return -ENOMEM;
 	rc = make_room(p);
 	if (rc) {
-		uimage_record_free(&r->r_images, cache, t);
+		put_record(p, t);
 		return rc;
 	}
 	t->t_joiner = thread ? NULL : DETACHED;
@@ -188,7 +191,7 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
 	/* Until now u_mail was ENDED and kept away who has a stale handle. */
 	__atomic_store_n(&t->t_stack.u_mail, p == self ? 0 : UPROC_MAIL_START,
-			 __ATOMIC_SEQ_CST);
+			 __ATOMIC_RELEASE);
 	if (thread)
 		*thread = &t->t_stack;
 	if (p == self)
@@ -208,7 +211,7 @@ int uproc_join(struct ustack *u)
 		return await(p->p_procs, t);
 	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t);
 	if (rc == 0)
-		free_record(t);
+		put_record(p, t);
 	return rc;
 }
 
@@ -217,7 +220,7 @@ int uproc_detach(struct ustack *u)
 	int rc = claim(uproc_thread(u), DETACHED);
 
 	if (rc > 0)
-		free_record(uproc_thread(u));
+		put_record(uproc_of(u), uproc_thread(u));
 	return rc < 0 ? rc : 0;
 }
 
@@ -295,8 +298,8 @@ static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
 	uint64_t next = (last + 1) % r->r_conf.c_processors;
 	uint64_t second = (last + 2) % r->r_conf.c_processors;
-	uint32_t count = LOAD(uproc_at(r, next)->p_count);
-	uint32_t other = LOAD(uproc_at(r, second)->p_count);
+	uint32_t count = uproc_count(uproc_at(r, next));
+	uint32_t other = uproc_count(uproc_at(r, second));
 	uint32_t run = (count > other ? count : other) / RUN_SHARE;
 
 	if (other < count)
@@ -347,7 +350,7 @@ void uproc_done(struct usched *s, struct ustack *u)
 	struct uproc_thread *t = uproc_thread(u);
 
 	u->u_tokens = UPROC_ENDED;
-	FETCH_ADD(&p->p_count, (uint32_t)-1);
+	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	if (FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED) == 0)
 		settle(p, t);
 }
@@ -390,13 +393,13 @@ static void add_tokens(int32_t *tokens, uint32_t more)
 /* `t' has ended and is in no list: tells who joins it, or frees it. */
 static void settle(struct uproc *p, struct uproc_thread *t)
 {
-	struct uproc_thread *joiner = NULL;
+	struct uproc_thread *joiner = LOAD(t->t_joiner);
 	bool told;
 
-	if (CAS(&t->t_joiner, &joiner, ENDED))
+	if (!joiner && CAS(&t->t_joiner, &joiner, ENDED))
 		return;
 	if (joiner == DETACHED) {
-		uimage_record_free(&p->p_procs->r_images, &p->p_images, t);
+		uimage_record_free(&p->p_images, t);
 		return;
 	}
 	if (joiner == NATIVE)
@@ -455,14 +458,34 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 	return 0;
 }
 
-/* The record of a thread that has ended: by who joined it, or detached it then. */
-static void free_record(struct uproc_thread *t)
+/*
+ * A record for a thread of `p', from where the caller may take it: so that threads of one
+ * processor lie together. NULL if there is no memory.
+ */
+static struct uproc_thread *get_record(struct uproc *p)
 {
-	struct uproc *self = uproc_self(), *p = uproc_of(&t->t_stack);
-	struct uprocs *r = p->p_procs;
+	struct uproc *self = uproc_self();
+	struct uproc_thread *t;
 
-	uimage_record_free(&r->r_images,
-			   self && self->p_procs == r ? &self->p_images : NULL, t);
+	if (self && self->p_procs == p->p_procs)
+		return uimage_record(&self->p_images);
+	lock(&p->p_lock);
+	t = uimage_record(&p->p_outside);
+	unlock(&p->p_lock);
+	return t;
+}
+
+static void put_record(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc *self = uproc_self();
+
+	if (self && self->p_procs == p->p_procs) {
+		uimage_record_free(&self->p_images, t);
+		return;
+	}
+	lock(&p->p_lock);
+	uimage_record_free(&p->p_outside, t);
+	unlock(&p->p_lock);
 }
 
 static int complete(struct usched_conf *conf, const struct usched_conf *given)
@@ -471,7 +494,7 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 	if (conf->c_processors == 0)
 		conf->c_processors = processors_on_line();
 	if (conf->c_stacks == 0)
-		conf->c_stacks = DEFAULT_STACKS;
+		conf->c_stacks = default_stacks(conf->c_processors);
 	if (conf->c_stack_size == 0)
 		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
 			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
@@ -485,6 +508,15 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 	conf->c_processors = 1;
 #endif
 	return 0;
+}
+
+static unsigned default_stacks(unsigned processors)
+{
+	unsigned share = DEFAULT_ALL_STACKS / processors;
+
+	if (share < FIRST_STACKS)
+		return FIRST_STACKS;
+	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
 }
 
 static unsigned processors_on_line(void)
@@ -544,12 +576,13 @@ static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
 	uimage_cache_init(&p->p_images, &r->r_images);
+	uimage_cache_init(&p->p_outside, &r->r_images);
 	pthread_mutex_init(&p->p_lock, NULL);
 	pthread_cond_init(&p->p_unparked, NULL);
 	rc = usched_init(&p->p_sched);
 	if (rc == 0) {
 		p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
-		rc = p->p_queue ? lend_stacks(p, &r->r_conf) : -ENOMEM;
+		rc = p->p_queue ? lend_stacks(p) : -ENOMEM;
 	}
 	if (rc)
 		uproc_fini(p);
@@ -558,30 +591,34 @@ static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 
 static void uproc_fini(struct uproc *p)
 {
-	if (p->p_stacks.k_count > 0)
-		uimage_stacks_unmap(&p->p_stacks);
+	while (p->p_steps > 0)
+		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
 	free(p->p_queue);
 	free(p->p_larger);
 	pthread_cond_destroy(&p->p_unparked);
 	pthread_mutex_destroy(&p->p_lock);
 }
 
-static int lend_stacks(struct uproc *p, const struct usched_conf *conf)
+/* Lends as many stacks again as the processor has, but not more than it may have. */
+static int lend_stacks(struct uproc *p)
 {
-	struct uimage_stacks *stacks = &p->p_stacks;
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+	unsigned have = p->p_sched.s_lent, more = have ? have : p->p_procs->r_stacks;
+	struct uimage_stacks *stacks = &p->p_stacks[p->p_steps];
 	int rc;
 
 	if (conf->c_stacks == USCHED_NATIVE)
 		return 0;
-	rc = uimage_stacks_map(stacks, conf->c_stacks, conf->c_stack_size);
-	for (size_t i = 0; rc == 0 && i < conf->c_stacks; i++) {
+	if (more > conf->c_stacks - have || p->p_steps == UPROC_STEPS - 1)
+		more = conf->c_stacks - have;
+	rc = uimage_stacks_map(stacks, more, conf->c_stack_size);
+	for (size_t i = 0; rc == 0 && i < more; i++) {
 		rc = usched_lend(&p->p_sched, uimage_stacks_base(stacks, i),
 				 stacks->k_size);
-		if (rc) {
+		if (rc)                         /* the first already */
 			uimage_stacks_unmap(stacks);
-			stacks->k_count = 0;
-		}
 	}
+	p->p_steps += rc == 0;
 	return rc == -ENOTSUP ? 0 : rc;         /* then the native stack it is */
 }
 
@@ -609,7 +646,8 @@ static void free_image(struct usched *s, struct ustack *u, void *image,
 /* Counts one thread more, and sees to it that the ring has a place for it. */
 static int make_room(struct uproc *p)
 {
-	uint32_t count = FETCH_ADD(&p->p_count, 1) + 1;
+	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+	uint32_t count = FETCH_ADD(&p->p_started, 1) + 1 - ended;
 	int rc;
 
 	if (count <= LOAD(p->p_room))
@@ -618,7 +656,7 @@ static int make_room(struct uproc *p)
 	rc = enlarge_ring(p, count);
 	unlock(&p->p_lock);
 	if (rc)
-		FETCH_ADD(&p->p_count, (uint32_t)-1);
+		FETCH_ADD(&p->p_started, (uint32_t)-1);
 	return rc;
 }
 
@@ -657,6 +695,9 @@ static void adopt_room(struct uproc *p)
 		p->p_queue[i & mask] = old[i & p->p_mask];
 	p->p_mask = mask;
 	free(old);
+	while (p->p_steps > 0 && p->p_sched.s_lent < p->p_procs->r_conf.c_stacks
+	       && p->p_sched.s_lent <= mask && lend_stacks(p) == 0)
+		;                               /* without them it goes as well */
 }
 
 static void push_inbox(struct uproc *p, struct uproc_thread *t)

@@ -87,28 +87,34 @@ struct uproc_thread {
 					    processor's */
 };
 
+enum { UPROC_STEPS = 8 };
+
 struct uproc {
 	struct usched         p_sched;   /* first */
 
 	/* Its own native thread's. */
+	struct uproc_thread  *p_next;    /* for the policy */
 	struct uproc_thread **p_queue;   /* ring of runnable threads */
 	size_t                p_mask;    /* its size - 1 */
 	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
 	size_t                p_tail;
-	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
 	struct uproc_thread  *p_chosen;  /* by the last wait; NULL: it asked s_next */
-	struct uimage_cache   p_images;
-	struct uimage_stacks  p_stacks;
+	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
+	uint32_t              p_ended;   /* threads; read by anybody */
 	struct uprocs        *p_procs;
+	struct uimage_cache   p_images;
+	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
+	unsigned              p_steps;
 
 	/* Anybody's, atomic; on a line that others' writes may take away. */
 	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
 		__attribute__((aligned(128)));
-	uint32_t              p_count;   /* threads started here and not ended */
+	uint32_t              p_started; /* threads */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
+	struct uimage_cache   p_outside; /* for those who are on none of these processors */
 	struct uproc_thread **p_larger;  /* a larger ring for the processor to adopt */
 	pthread_cond_t        p_unparked;
 	pthread_t             p_native;
@@ -117,6 +123,7 @@ struct uproc {
 /* A scheduler's processors: the first part of its object. */
 struct uprocs {
 	struct usched_conf r_conf;       /* without zeros */
+	unsigned           r_stacks;     /* for each processor, to begin with */
 	struct uimage_pool r_images;
 	char              *r_proc;       /* an array with elements of r_stride bytes, */
 	size_t             r_stride;     /* which begin with a struct uproc */
@@ -200,6 +207,14 @@ static inline struct uproc *uproc_self(void)
 
 	return s && s->s_done == uproc_done && s->s_current ?
 		(struct uproc *)(void *)s : NULL;
+}
+
+/* Threads of `p' that were started and have not ended. */
+static inline uint32_t uproc_count(const struct uproc *p)
+{
+	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - ended;
 }
 
 static inline struct uproc_thread *uproc_thread(struct ustack *u)
@@ -304,6 +319,8 @@ static inline int
 uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread *t))
 {
 	if (u->u_tokens == UPROC_WAITING + 1) {
+		__builtin_prefetch(uproc_thread(u) + 1);
+		__builtin_prefetch(uproc_thread(u) + 2);
 		local(uproc_of(u), uproc_thread(u));
 		return 0;
 	}

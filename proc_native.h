@@ -26,7 +26,7 @@ static int start_natives(struct uprocs *r)
 	rc = pthread_attr_init(&attr);
 	if (rc)
 		return -rc;
-	if (uproc_at(r, 0)->p_stacks.k_count == 0) {     /* threads run on it */
+	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on it */
 		size_t size = r->r_conf.c_stack_size;
 
 		rc = pthread_attr_setstacksize(&attr, size < DEFAULT_NATIVE_STACK ?
@@ -76,7 +76,7 @@ static bool detect_end(struct uprocs *r)
 
 		if (LOAD(p->p_inbox) != PARKED)
 			return false;
-		count += LOAD(p->p_count);
+		count += uproc_count(p);
 	}
 	if (LOAD(r->r_unparks) != unparks)
 		return false;
@@ -228,7 +228,7 @@ static int await(struct uprocs *r, struct uproc_thread *t)
 	if (rc == 0)
 		rc = wait_locked(r, t);
 	if (rc > 0 && t)
-		free_record(t);
+		put_record(uproc_of(&t->t_stack), t);
 	r->r_inside--;
 	unlock(&r->r_lock);
 	return rc < 0 ? rc : 0;

@@ -57,13 +57,13 @@ static int await(struct uprocs *r, struct uproc_thread *t)
 		r->r_stop = 0;
 		if (rc)
 			break;
-		if (t ? t->t_joiner == TAKEN : p->p_count == 0)
+		if (t ? t->t_joiner == TAKEN : uproc_count(p) == 0)
 			rc = 1;
 		else if (!report_stuck(r))
 			rc = -EDEADLK;
 	}
 	if (rc > 0 && t)
-		free_record(t);
+		put_record(uproc_of(&t->t_stack), t);
 	else if (rc < 0 && t && t->t_joiner == NATIVE)
 		t->t_joiner = NULL;
 	return rc < 0 ? rc : 0;

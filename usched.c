@@ -57,8 +57,10 @@
  *      s_free, and s_done is the one place where its owner frees it.
  *  R7  One stack is the native one. Those that are lent replace it. A new
  *      thread takes a vacant stack if there is one, before all one on which no
- *      thread lives: so threads that fit never copy. Beyond that each switch
- *      costs at most one eviction and one load.
+ *      thread lives: so threads that fit never copy. The others share the first
+ *      64, which are few so that what is copied stays in the cache, and each switch
+ *      costs at most one eviction and one load. Threads on the rest are alone there,
+ *      never evicted, and need no image.
  *
  * REJECTED: copying at each block (most copies are never needed); loading
  * only the upper frames and the rest on return (callees hold pointers into
@@ -95,7 +97,14 @@ enum {
 	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
 	COPY_SHORT   = 512,             /* bytes; more is left to memcpy() */
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
-	COLOURS      = 16,              /* steps that fill a page: the sets of an L1 */
+	PAGE         = 4096,            /* bytes: the sets of an L1 */
+	COLOURS      = PAGE / COLOUR_STEP,
+	HOT_ABOVE    = 64,              /* bytes from s_current on that are hot, */
+	HOT_BELOW    = 56,              /* and before it */
+	HOT_FRAMES   = 256,             /* the same of a stack, from its bottom down, */
+	HOT_HEAD     = 24,              /* and up */
+	HOT          = HOT_ABOVE + HOT_BELOW + HOT_FRAMES + HOT_HEAD,
+	SHARED       = 64,              /* stacks, the first that are lent */
 	DEEP_MIN     = 1024,            /* bytes; who was no deeper keeps its image; others do, */
 	DEEP_RATIO   = 4,               /* if they are as deep as this part of what they were */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
@@ -113,7 +122,7 @@ _Static_assert(offsetof(struct usched, s_current) == S_CURRENT
 	       && offsetof(struct ustack, u_stack) == U_STACK
 	       && offsetof(struct ustack, u_deep) == U_DEEP, "arch/offsets.h");
 
-#define NATIVE_MAX ((size_t)64 << 20)   /* bytes: what is farther is another stack */
+#define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: what is farther is another stack */
 
 #ifdef USCHED_CHECK
 #define CHECK(condition) assert(condition)
@@ -137,6 +146,9 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
 APART static struct arch_jump leave(struct usched *s);
+static struct usched_stack *next_stack(const struct usched *s,
+				       const struct usched_stack *k);
+static struct usched_stack *place_bottom(struct usched *s, uintptr_t end);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
 static inline bool set_top(struct usched *s, char *top);
@@ -184,10 +196,12 @@ int usched_init(struct usched *s)
 	s->s_home = NULL;
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
 	s->s_new = (struct usched_stack){ .k_sched = s };
-	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX };
+	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX,
+					    .k_shared = 1 };
 	s->s_native.k_ring = s->s_victim = &s->s_native;
+	s->s_own = NULL;
 	vacate(s, &s->s_native);
-	s->s_lent = 0;
+	s->s_lent = s->s_colour = 0;
 	s->s_stats = (struct usched_stats){ 0 };
 	return 0;
 }
@@ -207,20 +221,48 @@ int usched_lend(struct usched *s, void *base, size_t size)
 		return -EINVAL;
 	if (s->s_native.k_threads > 0)
 		return -EBUSY;
-	end -= s->s_lent++ % COLOURS * COLOUR_STEP + sizeof *k;
-	k = (void *)(end & -(uintptr_t)BOTTOM_ALIGN);
+	k = place_bottom(s, end);
 	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s };
-	k->k_size = (size_t)(k->k_bottom - (char *)base);
+	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
+	k->k_shared = s->s_lent <= SHARED;
 	if (on_native(s)) {
 		unlink_vacant(&s->s_native);
 		k->k_ring = s->s_victim = k;
-	} else {
+	} else if (k->k_shared) {
 		k->k_ring = s->s_victim->k_ring;
 		s->s_victim->k_ring = k;
+	} else {
+		k->k_ring = s->s_own;
+		s->s_own = k;
 	}
 	vacate(s, k);
 	announce_stack(k);
 	return 0;
+}
+
+/* After s_victim all others, then NULL. */
+static struct usched_stack *next_stack(const struct usched *s, const struct usched_stack *k)
+{
+	return k->k_ring == s->s_victim ? s->s_own : k->k_ring;
+}
+
+/*
+ * Neighbours' bottoms differ, so that stacks do not fight for the same sets of a cache. And
+ * where the frames of a thread have the low 12 bits of an address in common with what every
+ * switch writes, a CPU takes one for the other for a while: that doubles the time of a
+ * switch, so those places are left out.
+ */
+static struct usched_stack *place_bottom(struct usched *s, uintptr_t end)
+{
+	uintptr_t hot = (uintptr_t)&s->s_current + HOT_ABOVE, bottom;
+
+	do {
+		bottom = end - sizeof(struct usched_stack);
+		bottom -= s->s_colour++ % COLOURS * COLOUR_STEP;
+		bottom &= -(uintptr_t)BOTTOM_ALIGN;
+	} while ((hot - bottom + HOT_FRAMES) % PAGE < HOT);
+	s->s_lent++;
+	return (void *)bottom;
 }
 
 int usched_run(struct usched *s)
@@ -239,16 +281,14 @@ int usched_run(struct usched *s)
 
 int usched_fini(struct usched *s)
 {
-	struct usched_stack *k = s->s_victim;
+	struct usched_stack *k;
 
 	if (s->s_home)
 		return -EBUSY;
-	do {
+	for (k = s->s_victim; k; k = next_stack(s, k))
 		if (k->k_threads > 0)
 			return -EBUSY;
-		k = k->k_ring;
-	} while (k != s->s_victim);
-	for (unsigned i = s->s_lent; i > 0; i--, k = k->k_ring)
+	for (k = s->s_victim; k; k = next_stack(s, k))
 		announce_end(k);
 	return 0;
 }
@@ -514,7 +554,9 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
 		return -EFAULT;
 	need += room;
-	return need > u->u_size ? exchange_image(s, u, need) : 0;
+	if (need <= u->u_size || !u->u_stack->k_shared)         /* R7 */
+		return 0;
+	return exchange_image(s, u, need);
 }
 
 static int exchange_image(struct usched *s, struct ustack *u, size_t need)
@@ -573,7 +615,7 @@ static void evict(struct usched *s, struct usched_stack *k)
 	struct ustack *u = k->k_resident;
 	size_t deep = depth(u);
 
-	CHECK(u && u->u_func && deep <= u->u_size);             /* R4, R6 */
+	CHECK(u && u->u_func && k->k_shared && deep <= u->u_size);      /* R4, R6 */
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
 	    && exchange_image(s, u, deep) == 0)
 		u->u_deep = (uint32_t)deep;
@@ -676,14 +718,14 @@ static void validate(const struct usched *s)
 	size_t vacant = 0, listed = 0;
 	bool behind = false;            /* the part of those with threads */
 
-	do {
+	for (; k; k = next_stack(s, k)) {
 		const struct ustack *u = k->k_resident;
 
 		vacant += !u;
 		CHECK(!u || (u->u_stack == k && u->u_func && k->k_threads > 0));
 		CHECK(!u || u == s->s_current || u->u_top <= k->k_bottom);
-		k = k->k_ring;
-	} while (k != s->s_victim);
+		CHECK(k->k_shared || k->k_threads <= 1);
+	}
 	for (v = s->s_vacant.k_next; v != &s->s_vacant; v = v->k_next) {
 		CHECK(!v->k_resident && v->k_next->k_prev == v);
 		CHECK(!behind || v->k_threads > 0);

@@ -93,46 +93,52 @@ typedef int usched_wake_fn(struct usched *s, struct ustack *u);
 
 /* Counters since usched_init(), but for s_images and s_image_bytes: now. */
 struct usched_stats {
-	uint64_t s_switches;    /* times a thread began or went on to run, */
-	uint64_t s_launches;    /* of these, began; self-resumes do not count */
-	uint64_t s_evictions;
-	uint64_t s_loads;
-	uint64_t s_bytes;       /* bytes copied by evictions and loads */
-	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block */
+	uint64_t s_launches;    /* threads that began to run */
 	uint64_t s_images;      /* images held by threads */
 	uint64_t s_image_bytes; /* their sizes added up */
+	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block */
+	uint64_t s_bytes;       /* bytes copied by evictions and loads */
+	uint64_t s_evictions;
+	uint64_t s_loads;
+	uint64_t s_switches;    /* launches, and times a thread went on; but for self-resumes */
 };
 
 struct usched_stack {
 	char                *k_bottom;
 	struct ustack       *k_resident;
 	struct usched       *k_sched;   /* whose it is: constant */
-	size_t               k_size;    /* bytes below k_bottom */
-	size_t               k_threads; /* launched here and not ended */
-	struct usched_stack *k_ring;    /* all stacks of the dispatcher */
+	uint32_t             k_size;    /* bytes below k_bottom */
+	uint32_t             k_threads; /* launched here and not ended */
+	struct usched_stack *k_ring;    /* the next that is shared, or else the next of s_own */
 	struct usched_stack *k_prev;    /* vacant stacks: without a resident */
 	struct usched_stack *k_next;
-	size_t               k_memcheck;        /* its name there */
+	uint32_t             k_shared;  /* 1: several threads may live here */
+	uint32_t             k_memcheck;        /* its name there */
 };
 
 struct usched {
-	/* Set by the scheduler before usched_init(). */
-	usched_next_fn  *s_next;
-	usched_alloc_fn *s_alloc;
-	usched_free_fn  *s_free;
-	usched_done_fn  *s_done;        /* or NULL */
-	usched_wake_fn  *s_wake;        /* or NULL */
-	int              s_keep;        /* 1: images that have become too large are kept */
-
 	/* Private to usched.c. */
-	struct ustack       *s_current; /* the thread that runs, or NULL */
-	struct usched_stats  s_stats;   /* read with usched_stats() */
 	char                *s_home;    /* frame of usched_run(), or NULL */
-	struct usched_stack *s_victim;  /* where the next launch may evict */
+	struct usched_stack *s_victim;  /* shared: where the next launch may evict */
+	struct usched_stack *s_own;     /* the others */
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
 	struct usched_stack  s_native;
 	struct usched_stack  s_new;     /* where threads are before they are launched */
 	unsigned             s_lent;    /* stacks */
+	unsigned             s_colour;  /* of the next to be lent */
+
+	struct usched_stats  s_stats;   /* read with usched_stats() */
+
+	/* Set by the scheduler before usched_init(). */
+	int              s_keep;        /* 1: images that have become too large are kept */
+	usched_alloc_fn *s_alloc;
+	usched_free_fn  *s_free;
+	usched_wake_fn  *s_wake;        /* or NULL */
+	usched_next_fn  *s_next;
+	usched_done_fn  *s_done;        /* or NULL */
+
+	/* Private again, and last: next to what is hot of a scheduler's own. */
+	struct ustack       *s_current; /* the thread that runs, or NULL */
 };
 
 /*

@@ -3,8 +3,8 @@
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
 
-#define S_CURRENT       48
-#define S_SWITCHES      56
+#define S_CURRENT       336
+#define S_SWITCHES      280
 #define K_BOTTOM        0
 #define K_RESIDENT      8
 #define K_SCHED         16

@@ -5,8 +5,9 @@
 # What is compared runs in turns, each so often, so that it meets the same machine; the
 # ratio is that of the medians, and the spread goes from the least to the most of what
 # the turns give one by one. Prints a table in Markdown, a row for each aim; what was
-# measured goes to DIR/compare.csv. Takes some minutes. Exit status: 0 if every aim was
-# reached, 1 if not, 2 if something could not be measured.
+# measured goes to DIR/compare.csv, and what failed is told on standard error. Takes some
+# five minutes. Exit status: 0 if every aim was reached, 1 if not, 2 if something could
+# not be measured. What the columns are, workloads.sh knows.
 #
 # usage: bench/compare.sh [-n TURNS] [-o DIR] [PART...]
 #
@@ -14,16 +15,25 @@
 #   PART   of: cycle depth processors pingpong create counters ring memory; all by default
 #
 #   BUILD  the directory of the programs (build), where `make' and `make peers' were run
+#   CPU    the processor for what is to use one (1; some machines do much else on 0)
 # shellcheck disable=SC2317 # parts are called by their names
 set -u
 LC_ALL=C
 export LC_ALL
-cd "$(dirname "$0")/.." || exit 2
-BUILD=${BUILD:-build}
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 2
+BUILD=${BUILD:-$root/build}
+CPU=${CPU:-1}
+# shellcheck disable=SC2034 # for workloads.sh
+PROCS=2			# of the columns that use several
+# shellcheck source=bench/workloads.sh
+. "$root/bench/workloads.sh" || exit 2
 turns=5
 dir=
 parts='cycle depth processors pingpong create counters ring memory'
-tmp=$(mktemp -d) || exit 2
+# These take twenty times as long as the others, and are as far from their aims: every
+# other turn is enough.
+slow='GO1T TOKIO'
+tmp=$(mktemp -d) && mkdir "$tmp/values" || exit 2
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 2' HUP INT TERM
 status=0
@@ -51,53 +61,72 @@ arguments() {		# ARGUMENT...
 		*) usage ;;
 		esac
 	done
-	[ $# -eq 0 ] || parts=$*
+	[ $# -eq 0 ] || parts=$(printf '%s\n' "$@" | awk '!seen[$0]++')
 }
 
-# The first line of what a program prints, to the end of the file of LABEL. One that uses
-# one processor always gets the same.
+# The first line of what a program prints, to the end of the file of LABEL, or `fail'. One
+# that uses one processor always gets the same.
 measure() {		# LABEL COMMAND...
-	label=$1
-	shift
-	program=$BUILD/$1
-	shift
-	[ -x "$program" ] || program="missing:$program"
+	label=$1 program=$BUILD/$2
+	shift 2
 	# shellcheck disable=SC2086 # nothing or a command
-	value=$(timeout 120 $pinned "$program" "$@" 2>"$tmp/error" | head -n 1)
-	case $value in
-	'' | *[!0-9.]*)
-		echo "compare.sh: $program $*: $(head -n 1 "$tmp/error")" >&2
-		status=2
-		value=nan
-		;;
-	esac
-	echo "$value" >>"$tmp/$label"
-	[ -z "$dir" ] || echo "$label, $program $*, $value" >>"$dir/compare.csv"
+	timeout -k 2 120 $pinned "$program" "$@" </dev/null >"$tmp/out" 2>"$tmp/error"
+	ended=$?
+	value=$(head -n 1 "$tmp/out" | tr '\0' '?' |
+		grep -xE '[0-9]+(\.[0-9]+)?' | grep '[1-9]')
+	if [ "$ended" -ne 0 ] || [ -z "$value" ]; then
+		echo "compare.sh: $program $*: status $ended:" \
+			"$(cat "$tmp/error" "$tmp/out" | head -n 1)" >&2
+		value=fail status=2
+	fi
+	echo "$value" >>"$values/$label"
+	[ -z "$dir" ] ||
+		echo "$label, ${program#"$BUILD"/} $*, $value" >>"$dir/compare.csv"
 }
 
-# Runs the commands of standard input, lines of LABEL COMMAND, in turns.
-series() {
-	rm -f "$tmp"/value.*
+# COLUMN COMMAND of some columns of a workload.
+commands() {		# WORKLOAD ARGUMENTS COLUMN...
+	of=$1 arguments=$2
+	shift 2
+	for name; do
+		# shellcheck disable=SC2086 # one word for each parameter
+		echo "$name $(command_for "$of" "$name" $arguments)"
+	done
+}
+
+# Runs the commands of standard input, lines of LABEL COMMAND, in turns. What they print
+# goes to $values, a file for each: a line for a turn, `-' if it was left out.
+series() {		# NAME
+	values=$tmp/values/$1
+	mkdir "$values" || exit 2
 	cat >"$tmp/commands"
 	turn=0
-	while [ $((turn += 1)) -le "$turns" ]; do
+	while [ $((turn += 1)) -le "$repeat" ]; do
 		while read -r label command; do
-			# shellcheck disable=SC2086 # the words of the command
-			measure "value.$label" $command </dev/null
+			case "$((turn % 2)): $slow " in
+			0:*" $label "*)
+				echo - >>"$values/$label"
+				;;
+			*)
+				# shellcheck disable=SC2086 # the words of the command
+				measure "$label" $command
+				;;
+			esac
 		done <"$tmp/commands"
 	done
 }
 
 # Prints median, least and most of the ratios of A to B, where B may be several, of which
-# the fastest counts, or a number; and appends the median to the file of ratios.
+# the fastest counts, or a number; or `fail' if one of them has failed. Appends what it
+# prints to the file of ratios.
 ratio() {		# A B...
 	a=$1
 	shift
 	for b; do
-		if [ -e "$tmp/value.$b" ]; then
-			paste "$tmp/value.$a" "$tmp/value.$b"
+		if [ -e "$values/$b" ]; then
+			paste "$values/$a" "$values/$b"
 		else
-			sed "s/\$/ $b/" "$tmp/value.$a"
+			sed "s/\$/ $b/" "$values/$a"
 		fi
 		echo
 	done | awk '
@@ -117,12 +146,18 @@ ratio() {		# A B...
 		n = 0
 		next
 	}
-	{
-		a[++n] = $1; b[n] = $2
+	/fail/ { failed = 1; $1 = $2 = 1 }
+	$1 != "-" && $2 != "-" {
+		a[++n] = $1 + 0; b[n] = $2 + 0
 		if (n == 1 || $1 / $2 < low) low = $1 / $2
 		if (n == 1 || $1 / $2 > high) high = $1 / $2
 	}
-	END { print ratio, least, most }' | tee -a "$tmp/ratios"
+	END {
+		if (failed)
+			print "fail"
+		else
+			print ratio, least, most
+	}' | tee -a "$tmp/ratios"
 }
 
 # aim WHAT AT-MOST A B...: a row of the table.
@@ -133,12 +168,15 @@ aim() {
 }
 
 row() {			# WHAT AT-MOST "RATIO LEAST MOST"
-	verdict=$(echo "$3" "$2" | awk '{
-		print $1 ~ /nan/ || NF < 4 ? "?" : ($1 <= $4 ? "reached" : "missed") }')
-	[ "$verdict" = reached ] || [ "$status" -eq 2 ] || status=1
+	verdict=$(echo "$2 $3" | awk '{
+		print $2 == "fail" ? "not measured" : $2 <= $1 ? "reached" : "missed" }')
+	[ "$verdict" != missed ] || [ "$status" -eq 2 ] || status=1
 	echo "$3" | awk -v what="$1" -v most="$2" -v verdict="$verdict" '{
-		printf "| %s | %.4g | %.3g | %.3g to %.3g | %s |\n",
-			what, most, $1, $2, $3, verdict }'
+		if ($1 == "fail")
+			printf "| %s | %.4g | - | - | %s |\n", what, most, verdict
+		else
+			printf "| %s | %.4g | %.3g | %.3g to %.3g | %s |\n",
+				what, most, $1, $2, $3, verdict }'
 }
 
 # means WHAT AT-MOST: the geometric mean of the ratios since begin_means.
@@ -148,33 +186,35 @@ begin_means() {
 
 means() {
 	row "$1" "$2" "$(awk '
-		{ sum += log($1); if (!NR || $1 < low || NR == 1) low = $1; if ($1 > high) high = $1 }
-		END { print exp(sum / NR), low, high }' "$tmp/ratios")"
+		/fail/ { failed = 1; next }
+		{
+			sum += log($1)
+			if (NR == 1 || $1 < low) low = $1
+			if (NR == 1 || $1 > high) high = $1
+		}
+		END {
+			if (failed)
+				print "fail"
+			else
+				print exp(sum / NR), low, high
+		}' "$tmp/ratios")"
 }
 
-# Seconds of the cycle workload at one point, to files that are kept for all rows.
+# Seconds of the cycle workload at one point, which are kept for all rows.
 part_cycle() {
 	points='2.4.1000000 2.100000.40 2.1000000.10 8.2.500000 8.1000.1000 8.100000.10'
 	for point in $points; do
-		nrm=$(echo "$point" | tr . ' ')
-		series <<-END
-		UL lmain $nrm 0 1
-		C++1T peers/cxx20-cycle-fifo $nrm
-		C++1TL peers/cxx20-cycle-lifo $nrm
-		U1TS rmain.1t $nrm 0 1
-		U1T rmain $nrm 0 1
-		UJ lmain.setjmp $nrm 0 1
-		GO peers/go-cycle $nrm 1
-		TOKIO peers/rust-cycle-tokio $nrm
+		series "$point" <<-END
+		$(commands cycle "$(echo "$point" | tr . ' ')" \
+			UL1T C++1T C++1TL U1TS U1T UJ GO1T TOKIO)
 		END
-		mkdir "$tmp/$point" && mv "$tmp"/value.* "$tmp/$point"
 	done
-	at_points 'UL / C++1T or C++1TL' 1.15 1.0 UL C++1T C++1TL
+	at_points 'UL1T / C++1T or C++1TL' 1.15 1.0 UL1T C++1T C++1TL
 	at_points 'U1TS / C++1T' 2.0 1.3 U1TS C++1T
 	at_points 'U1T / U1TS' 1.3 '' U1T U1TS
-	at_points 'UL / GO1T' 0.05 '' UL GO
-	at_points 'UL / TOKIO' 0.2 '' UL TOKIO
-	at_points 'UJ / UL' 6 '' UJ UL
+	at_points 'UL1T / GO1T' 0.05 '' UL1T GO1T
+	at_points 'UL1T / TOKIO' 0.2 '' UL1T TOKIO
+	at_points 'UJ / UL1T' 6 '' UJ UL1T
 }
 
 at_points() {		# WHAT AT-MOST MEAN-AT-MOST A B...
@@ -182,86 +222,77 @@ at_points() {		# WHAT AT-MOST MEAN-AT-MOST A B...
 	shift 3
 	begin_means
 	for point in $points; do
-		cp "$tmp/$point"/value.* "$tmp"
+		values=$tmp/values/$point
 		aim "$title at $(echo "$point" | tr . ' ')" "$each" "$@"
 	done
 	[ -z "$mean" ] || means "$title, geometric mean" "$mean"
-	rm -f "$tmp"/value.*
 }
 
 part_depth() {
 	for point in '2 4 1000000' '8 2 500000'; do
-		series <<-END
+		series "depth $point" <<-END
 		deep rmain.1t $point 10000 1
-		flat rmain.1t $point 0 1
+		$(commands cycle "$point" U1TS)
 		END
-		aim "U1TS with 10,000 bytes of stack / without, at $point" 1.2 deep flat
+		aim "U1TS with 10,000 bytes of stack / without, at $point" 1.2 deep U1TS
 	done
 }
 
 part_processors() {
 	pinned=
 	for point in '2 100000 40' '2 1000000 10' '8 1000 1000' '8 100000 10'; do
-		series <<-END
-		l2 lmain $point 0 2
-		l1 lmain $point 0 1
-		r2 rmain $point 0 2
-		r1 rmain $point 0 1
+		series "processors $point" <<-END
+		$(commands cycle "$point" UL UL1T U U1T)
 		END
-		aim "UL on two processors / on one, at $point" 0.55 l2 l1
-		aim "U on two processors / on one, at $point" 0.65 r2 r1
+		aim "UL on two processors / on one, at $point" 0.55 UL UL1T
+		aim "U on two processors / on one, at $point" 0.65 U U1T
 	done
 }
 
 part_pingpong() {
-	series <<-END
-	UD bench/pingpong-direct 10000000
-	BOOST peers/boost-pingpong-same 10000000
-	COROSENSEI peers/rust-pingpong-corosensei 10000000
+	series pingpong <<-END
+	$(commands pingpong 10000000 UD BOOST COROSENSEI)
 	END
 	aim 'pingpong: UD / Boost.Context' 0.5 UD BOOST
 	aim 'pingpong: UD / corosensei' 2.5 UD COROSENSEI
 }
 
 part_create() {
-	series <<-END
-	UD bench/create-direct 3000000
-	C++20 peers/cxx20-create 3000000
+	series create <<-END
+	$(commands create 3000000 UD C++20)
 	END
 	aim 'create: UD / C++20' 1.5 UD C++20
 }
 
 part_counters() {
-	series <<-END
-	UD bench/counters-direct 20000 300
-	COROSENSEI peers/rust-counters-corosensei 20000 300
-	C++20 peers/cxx20-counters 20000 300
+	series counters <<-END
+	$(commands counters '20000 300' UD COROSENSEI C++20)
 	END
 	aim 'counters: UD / corosensei' 0.5 UD COROSENSEI
 	aim 'counters: UD / C++20' 5 UD C++20
 }
 
 part_ring() {
-	series <<-END
-	UD bench/ring-direct 5000000
-	best peers/c-ring-best 5000000
+	series ring <<-END
+	$(commands ring 5000000 UD MACROS)
 	END
-	aim 'ring: UD / MACROS' 3 UD best
-	series <<-END
-	UD bench/ring-direct 500000
-	worst peers/c-ring-worst 500000
+	aim 'ring: UD / MACROS' 3 UD MACROS
+	series 'ring worst' <<-END
+	$(commands ring 500000 UD MACROS-WORST)
 	END
-	aim 'ring: UD / MACROS-WORST' 0.02 UD worst
+	aim 'ring: UD / MACROS-WORST' 0.02 UD MACROS-WORST
 }
 
 part_memory() {
-	turns=1
-	series <<-END
-	million bench/memory-ll 1000000
-	many bench/memory-ll 10000000
+	repeat=1
+	series memory <<-END
+	$(commands memory 1000000 UL1T)
 	END
-	aim 'bytes per blocked thread of a million' 224 million 1
-	aim 'GB of ten million blocked threads' 3 many 100
+	aim 'bytes per blocked thread of a million' 224 UL1T 1
+	series 'memory many' <<-END
+	$(commands memory 10000000 UL1T)
+	END
+	aim 'GB of ten million blocked threads' 3 UL1T 100
 }
 
 arguments "$@"
@@ -271,7 +302,7 @@ fi
 echo '| measure | at most | reached | spread | |'
 echo '|---|---|---|---|---|'
 for part in $parts; do
-	pinned='taskset -c 1'
+	pinned="taskset -c $CPU" repeat=$turns
 	"part_$part"
 done
 exit $status

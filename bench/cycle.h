@@ -17,9 +17,9 @@
  *
  * Threads are created before the clock starts, and each has blocked once by then:
  * the one that arrives last wakes the conductor, who reads the clock. It starts
- * the first cycles, as many as there are processors, and each cycle starts
- * the next but so many, that none has to start them all. The last message to
- * come round wakes the conductor again.
+ * the first cycles, as many as there are processors, and each cycle starts two more of
+ * its processor, so that soon all run at a time. The last message to come round wakes
+ * the conductor again.
  *
  * Only the seconds go to standard output. In the environment, USCHED_STACKS sets
  * the number of stacks of a processor ("native" for none but the native stack),
@@ -46,6 +46,7 @@ enum {
 
 static struct {
 	size_t   n, r, m, d;
+	size_t   last;                          /* who sends the last message of a cycle */
 	unsigned p;
 } arg;
 
@@ -73,11 +74,11 @@ static size_t count(size_t *counter)
 #endif
 }
 
-/* All rounds but the first of one of a cycle. What it needs is in registers. */
-static APART void pass_on(size_t index, struct ustack *right)
+/* All rounds but the first, for thread i of a cycle. What it needs is in registers. */
+static APART void pass_on(size_t i, struct ustack *right)
 {
 	size_t n = arg.n, left = arg.m - 1;
-	size_t others = (index + n - 1) % n;    /* rounds of others before its own */
+	size_t others = i > 0 ? i - 1 : n - 1;  /* rounds of others before its own */
 
 	for (; left > 0; left--) {
 		if (others == 0) {
@@ -90,26 +91,35 @@ static APART void pass_on(size_t index, struct ustack *right)
 		}
 		others--;
 	}
-	if (index % n == (arg.m - 1) % n && count(&finished) == arg.r)
+	if (i == arg.last && count(&finished) == arg.r)
 		CYCLE_(wake)(conductor);
+}
+
+/* Two more, if there are, each so many behind this one that the first P have them all. */
+static void start_others(size_t cycle)
+{
+	size_t other = cycle + (cycle / arg.p + 1) * arg.p;
+
+	for (int i = 0; i < 2 && other < arg.r; i++, other += arg.p)
+		CYCLE_(wake)(thread[other * arg.n]);
 }
 
 static APART void relay(size_t index)
 {
-	const size_t n = arg.n, i = index % n;
+	const size_t i = index % arg.n;
 	struct ustack *right;
 
 	thread[index] = ustack_self();
-	if (count(&arrived) == n * arg.r)
+	if (count(&arrived) == arg.n * arg.r)
 		CYCLE_(wake)(conductor);
 	wait_message();                         /* i == 0: to start */
-	right = thread[index - i + (i + 1) % n];
-	if (i == 0 && index / n + arg.p < arg.r)
-		CYCLE_(wake)(thread[index + arg.p * n]);
+	right = thread[i + 1 < arg.n ? index + 1 : index - i];
+	if (i == 0)
+		start_others(index / arg.n);
 	CYCLE_(wake)(right);
 	if (i == 0)
 		wait_message();
-	pass_on(index, right);
+	pass_on(i, right);
 }
 
 /* Has arg.d bytes of its frame hold something while it relays. */
@@ -230,6 +240,7 @@ static void read_arguments(int argc, char **argv)
 	arg.m = number(argv[3], 1, SIZE_MAX);
 	arg.d = number(argv[4], 0, INT_MAX - STACK_SLACK);
 	arg.p = (unsigned)number(argv[5], 1, INT_MAX);
+	arg.last = (arg.m - 1) % arg.n;
 	check_memory();
 	arg.p = cycle_processors(arg.p, arg.r);
 }

@@ -5,15 +5,19 @@
 # workloads, the columns of each, which are the implementations, how large they are run,
 # what programs to call, and what these must answer. This is the place, and the
 # only one, to add a column: its name in columns_of(), which is also their order, and
-# its program, a path within $BUILD, with arguments, in command_for().
+# its program, a path within $BUILD, with arguments, in command_for(). compare.sh calls
+# the same programs.
 #
 # What each workload is, and what programs print: peers/README.md.
 
 workloads='cycle ring counters pingpong create alternate memory blocks'
+workloads="$workloads threads depth stacks"
 
 parameters_of() {	# WORKLOAD
 	case $1 in
-	cycle | blocks)	echo N R M ;;
+	cycle | blocks | threads) echo N R M ;;
+	depth)		echo N R M D ;;
+	stacks)		echo N R M stacks ;;
 	ring)		echo passes ;;
 	counters)	echo counters calls ;;
 	pingpong)	echo pairs ;;
@@ -41,6 +45,8 @@ columns_of() {		# WORKLOAD
 	memory)		echo U1T UL1T UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
 				BOOST BOOST-FIBER UCONTEXT POSIX GO HASKELL LWT ERLANG \
 				ERLANG-HIBERNATE LISP LUA LUAJIT PYTHON GREENLET ;;
+	threads)	echo U1T UL1T C++1T C++1TL ;;
+	depth | stacks)	echo U1T UL1T ;;
 	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
 	esac
 }
@@ -48,12 +54,14 @@ columns_of() {		# WORKLOAD
 # The sizes of a sweep, a line each. In cycle, R cycles of N threads send so many
 # messages in all, but each cycle makes at least a number of rounds; the quick one takes
 # every third R from the second on, so that its largest, 800,000 threads, is no burden
-# for a small machine.
+# for a small machine. threads, depth and stacks are cycle's work, too, but one thing
+# grows. In depth 8 threads have a stack each, and 1000 do not; in stacks 100 and 1000
+# have, once there are as many.
 points_of() {		# WORKLOAD
 	case $1.$quick in
-	cycle.no)	cycle_points 8000000 100 2 4 8 50 100 500 1000 5000 10000 \
+	cycle.no)	cycle_points '2 8' 8000000 10 2 4 8 50 100 500 1000 5000 10000 \
 				50000 100000 500000 1000000 ;;
-	cycle.yes)	cycle_points 2000000 10 4 100 5000 100000 ;;
+	cycle.yes)	cycle_points '2 8' 2000000 10 4 100 5000 100000 ;;
 	ring.no)	echo 5000000 ;;
 	ring.yes)	echo 500000 ;;
 	counters.no)	echo 20000 300 ;;
@@ -68,17 +76,38 @@ points_of() {		# WORKLOAD
 	memory.yes)	echo 100000 ;;
 	blocks.no)	printf '%s\n' '2 1000 1000' '8 1000 1000' ;;
 	blocks.yes)	printf '%s\n' '2 1000 100' '8 1000 100' ;;
+	threads.no)	cycle_points 2 8000000 40 5 10 20 50 100 200 500 1000 2000 5000 \
+				10000 20000 50000 100000 200000 500000 1000000 \
+				2000000 4000000 ;;
+	threads.yes)	cycle_points 2 2000000 10 5 50 500 5000 50000 200000 ;;
+	depth.no)	growing_points '2.4.1000000 2.500.1000' \
+				0 50 100 200 500 1000 2000 5000 10000 20000 50000 \
+				102400 ;;
+	depth.yes)	growing_points '2.4.100000 2.500.100' 0 200 2000 20000 102400 ;;
+	stacks.no)	growing_points '2.50.80000 2.500.8000' \
+				1 2 4 8 16 32 64 128 256 512 1024 2048 4096 ;;
+	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
 	esac
 }
 
-cycle_points() {	# MESSAGES ROUNDS R...
-	all=$1 least=$2
-	shift 2
-	for n in 2 8; do
+cycle_points() {	# NS MESSAGES ROUNDS R...
+	ns=$1 all=$2 least=$3
+	shift 3
+	for n in $ns; do
 		for r; do
 			echo "$n $r $((all / n / r + least))"
 		done
 	done
+}
+
+growing_points() {	# 'N.R.M ...' LAST...
+	firsts=$1
+	shift
+	for first in $firsts; do
+		for last; do
+			echo "$first.$last"
+		done
+	done | tr . ' '
 }
 
 # How often a sweep is repeated.
@@ -105,7 +134,9 @@ command_for() {		# WORKLOAD COLUMN ARGUMENT...
 	load=$1 column=$2
 	shift 2
 	case $load in
-	cycle | blocks) cycle_command "$@" ;;
+	cycle | blocks | threads) cycle_command "$@" ;;
+	stacks)		cycle_command "$1" "$2" "$3" ;;	# environment_of() has the last
+	depth)		depth_command "$@" ;;
 	*)		ours_or_peer "$@" ;;
 	esac
 }
@@ -131,6 +162,13 @@ cycle_command() {	# N R M
 	C++1T)	echo "peers/cxx20-cycle-fifo $*" ;;
 	C++1TL)	echo "peers/cxx20-cycle-lifo $*" ;;
 	BOOST)	echo "peers/boost-cycle $*" ;;
+	esac
+}
+
+depth_command() {	# N R M D
+	case $column in
+	U1T)	echo "rmain $* 1" ;;
+	UL1T)	echo "lmain $* 1" ;;
 	esac
 }
 
@@ -167,6 +205,14 @@ peer_of() {		# WORKLOAD COLUMN
 	*.C++20)		echo "cxx20-$1" ;;
 	*.LWT)			echo "ocaml-$1" ;;
 	*)			echo "$(echo "$2" | tr '[:upper:]' '[:lower:]')-$1" ;;
+	esac
+}
+
+# What a program finds in its environment, besides what is there: NAME=VALUE, or nothing.
+environment_of() {	# WORKLOAD ARGUMENT...
+	case $1 in
+	blocks)	echo BLOCKS=1 ;;
+	stacks)	echo "USCHED_STACKS=$5" ;;
 	esac
 }
 

@@ -10,7 +10,7 @@ tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 runs=0
-all='cycle ring counters pingpong create alternate memory blocks'
+all='cycle ring counters pingpong create alternate memory blocks threads depth stacks'
 
 fail() {
 	echo "bench: $*" >&2
@@ -26,7 +26,8 @@ has() {			# PATTERN FILE
 }
 
 # WORKLOAD COLUMN COMMAND, with @ for the arguments of the row, and @MOST if the last is
-# no more than that. With three processors.
+# no more than that; % for all but the last of them, and $ for the last. With three
+# processors.
 expected() {
 	cat <<-'END'
 	cycle U rmain @ 0 3
@@ -149,6 +150,14 @@ expected() {
 	blocks C++1T peers/cxx20-cycle-fifo @ BLOCKS=1
 	blocks C++1TL peers/cxx20-cycle-lifo @ BLOCKS=1
 	blocks BOOST peers/boost-cycle @ BLOCKS=1
+	threads U1T rmain @ 0 1
+	threads UL1T lmain @ 0 1
+	threads C++1T peers/cxx20-cycle-fifo @
+	threads C++1TL peers/cxx20-cycle-lifo @
+	depth U1T rmain @ 1
+	depth UL1T lmain @ 1
+	stacks U1T rmain % 0 1 USCHED_STACKS=$
+	stacks UL1T lmain % 0 1 USCHED_STACKS=$
 	END
 }
 
@@ -169,7 +178,11 @@ row_of() {		# WORKLOAD ARGUMENT...
 			last = most
 		}
 		column = $2
-		$4 = others last
+		if ($4 == "%")
+			$4 = substr(others, 1, length(others) - 1)
+		else
+			$4 = others last
+		sub(/\$$/, last)
 		sub(/^[^ ]* [^ ]* /, "")
 		print column, size, $0
 	}'
@@ -184,6 +197,11 @@ program() {		# NAME, its text on standard input
 	chmod +x "$BUILD/$1"
 }
 
+# What a program does to note what bench.sh may have put in its environment.
+# shellcheck disable=SC2016 # for the program to expand
+note_environment='environment=${BLOCKS+ BLOCKS=$BLOCKS}
+environment=$environment${USCHED_STACKS+ USCHED_STACKS=$USCHED_STACKS}'
+
 # A new directory of programs, our own of cycle, which note their arguments, and succeed.
 programs() {
 	BUILD=$(mktemp -d "$tmp/build.XXXXXX")
@@ -191,7 +209,8 @@ programs() {
 	mkdir "$BUILD/bench" "$BUILD/peers"
 	for name in rmain rmain.1t lmain lmain.setjmp; do
 		program "$name" <<-END
-		echo "$name \$*\${BLOCKS+ BLOCKS=\$BLOCKS}" >>"$BUILD/calls"
+		$note_environment
+		echo "$name \$*\$environment" >>"$BUILD/calls"
 		echo 0.250000
 		END
 	done
@@ -204,7 +223,8 @@ programs_of() {		# WORKLOAD...
 		answer=$(answer_of "$load")
 		for name in $(expected | sed -n "s/^$load [^ ]* \([^ ]*\) .*/\1/p"); do
 			program "$name" <<-END
-			echo "$name \$*\${BLOCKS+ BLOCKS=\$BLOCKS}" >>"$BUILD/calls"
+			$note_environment
+			echo "$name \$*\$environment" >>"$BUILD/calls"
 			echo 0.250000
 			$answer
 			END
@@ -278,13 +298,13 @@ test_shape() {
 	same 'lines for the plot of N = 2' 15 "$(grep -h -c '^ *[2N],' "$out")"
 	same 'lines for the plot of N = 8' 15 "$(grep -h -c '^ *[8N],' "$out")"
 	same header N,R,M,U,U1K,U10K,U1T,U1TS,UL,UL1T,UJ "$(line 1)"
-	same 'a row' "8,1000,1100$(printf ',0.250000%.0s' 1 2 3 4 5 6 7 8)" \
+	same 'a row' "8,1000,1010$(printf ',0.250000%.0s' 1 2 3 4 5 6 7 8)" \
 		"$(grep '^ *8, *1000,' "$out" | tr -d ' ')"
-	same 'M of the last row' 101 "$(tail -n 1 "$out" | cut -d , -f 3 | tr -d ' ')"
+	same 'M of the last row' 11 "$(tail -n 1 "$out" | cut -d , -f 3 | tr -d ' ')"
 	same R '2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000 ' \
 		"$(grep '^ *8,' "$out" | cut -d , -f 2 | tr -d ' ' | tr '\n' ' ')"
 	same 'lengths of lines' 1 "$(awk '{ print length }' "$out" | sort -u | wc -l)"
-	row_of cycle 2 2 2000100 | sed -n 's/^U[^ ]* @ //p' >"$tmp/want"
+	row_of cycle 2 2 2000010 | sed -n 's/^U[^ ]* @ //p' >"$tmp/want"
 	same 'the commands of a row' "$(cat "$tmp/want")" "$(head -n 8 "$BUILD/calls")"
 	same 'all commands' 208 "$(wc -l <"$BUILD/calls")"
 	same 'results noted' "bench.sh: results in $results" "$(sed -n '$p' "$err")"
@@ -310,7 +330,26 @@ test_rows() {
 	rows memory threads 1000000
 	rows blocks N,R,M 2.1000.100/8.1000.100 --quick
 	rows blocks N,R,M 2.1000.1000/8.1000.1000
+	rows threads N,R,M "$(sizes 2 5.200010 50.20010 500.2010 5000.210 50000.30 \
+		200000.15)" --quick
+	rows threads N,R,M "$(sizes 2 5.800040 10.400040 20.200040 50.80040 100.40040 \
+		200.20040 500.8040 1000.4040 2000.2040 5000.840 10000.440 20000.240 \
+		50000.120 100000.80 200000.60 500000.48 1000000.44 2000000.42 4000000.41)"
+	rows depth N,R,M,D "$(sizes 2.4.100000 0 200 2000 20000 102400)$(
+		sizes 2.500.100 0 200 2000 20000 102400)" --quick
+	set -- 0 50 100 200 500 1000 2000 5000 10000 20000 50000 102400
+	rows depth N,R,M,D "$(sizes 2.4.1000000 "$@")$(sizes 2.500.1000 "$@")"
+	rows stacks N,R,M,stacks "$(sizes 2.50.10000 1 8 64 512 4096)$(
+		sizes 2.500.1000 1 8 64 512 4096)" --quick
+	set -- 1 2 4 8 16 32 64 128 256 512 1024 2048 4096
+	rows stacks N,R,M,stacks "$(sizes 2.50.80000 "$@")$(sizes 2.500.8000 "$@")"
 	unset PROCS BLOCKS
+}
+
+sizes() {		# FIRST LAST...: /FIRST.LAST for each
+	first=$1
+	shift
+	printf "/$first.%s" "$@"
 }
 
 rows() {		# WORKLOAD PARAMETERS SIZE[/SIZE] OPTION
@@ -434,12 +473,16 @@ test_runs() {
 	for load in $all; do
 		echo "$load $(grep -c 0.250000 "$results/$load.csv")"
 	done >"$tmp/rows"
-	same 'rows of --quick' 'cycle 8,ring 3,counters 3,pingpong 3,create 3,alternate 6,memory 3,blocks 2,' \
+	same 'rows of --quick' "cycle 8,ring 3,counters 3,pingpong 3,create 3,alternate 6,$(
+		)memory 3,blocks 2,threads 18,depth 30,stacks 30," \
 		"$(tr '\n' , <"$tmp/rows")"
 	same 'headers of ring' 3 "$(grep -c passes "$results/ring.csv")"
-	bench --workload memory,blocks --only UL1T
+	bench --workload memory,blocks,threads,depth,stacks --only UL1T
 	same 'rows of memory' 5 "$(grep -c 0.250000 "$results/memory.csv")"
 	same 'rows of blocks' 2 "$(grep -c 0.250000 "$results/blocks.csv")"
+	same 'rows of threads' 95 "$(grep -c 0.250000 "$results/threads.csv")"
+	same 'rows of depth' 120 "$(grep -c 0.250000 "$results/depth.csv")"
+	same 'rows of stacks' 130 "$(grep -c 0.250000 "$results/stacks.csv")"
 	bench --workload memory,blocks --only UL1T -n 2
 	same 'rows of memory, -n 2' 2 "$(grep -c 0.250000 "$results/memory.csv")"
 	same 'rows of blocks, -n 2' 4 "$(grep -c 0.250000 "$results/blocks.csv")"
@@ -863,7 +906,7 @@ command -v timeout >/dev/null || {
 	echo 'bench: skipped, there is no command timeout'
 	exit 77
 }
-unset PROCS BLOCKS
+unset PROCS BLOCKS USCHED_STACKS
 TMPDIR=$tmp/tmp
 export TMPDIR
 mkdir "$TMPDIR"

@@ -282,6 +282,63 @@ test_mixed() {
 	TABLE
 }
 
+# Lines of others than cycle: the median of nanoseconds for a message, a row for each
+# point, in its order; a table for each N, or N and R, whatever M is.
+test_growth() {
+	gives 'threads' <<-END 3<<-TABLE
+	threads, N, R, M, U1T, UL1T, C++1T, X, Y
+	threads, 2, 500, 1000, 2e-3, fail:memory, 1e-3, fail:missing, fail:timeout
+	threads, 2, 5, 100000, 5e-3, 0.25, 100000, fail:missing, fail:exit-1
+	threads, 2, 500, 1000, 9e-3, 3e-3, 1e-3, fail:missing, fail:exit-1
+	threads, 2, 500, 2000, 6e-3, 5e-3, 1e-3, fail:missing, fail:exit-1
+	END
+	threads, N = 2: ns per message
+
+	| threads |  U1T | UL1T | C++1T |    Y |
+	| :------ | ---: | ---: | ----: | ---: |
+	| 10      | 5.00 |  250 |     - |    - |
+	| 1000    | 3.00 | 2.75 |  1.00 |    - |
+
+	Not measured: X (missing).
+	TABLE
+	cat >depth <<-END
+	depth, N, R, M, D, U1T, UL1T
+	depth, 2, 500, 1000, 102400, 1e-1, 2e-3
+	depth, 2, 4, 10000, 0, 8e-5, 4e-5
+	depth, 2, 500, 1000, 0, 3e-3, 1e-3
+	depth, 2, 500, 1000, 50, 5e-3, 1e-3
+	END
+	gives 'depth' <depth 3<<-TABLE
+	depth, N = 2, R = 4: ns per message
+
+	| D    |  U1T |  UL1T |
+	| :--- | ---: | ----: |
+	| 0    | 1.00 | 0.500 |
+
+	depth, N = 2, R = 500: ns per message
+
+	| D      |  U1T | UL1T |
+	| :----- | ---: | ---: |
+	| 0      | 3.00 | 1.00 |
+	| 50     | 5.00 | 1.00 |
+	| 102400 |  100 | 2.00 |
+	TABLE
+	cat >stacks <<-END
+	stacks, N, R, M, stacks, U1T
+	stacks, 2, 500, 1000, 4096, 5e-3
+	stacks, 2, 500, 1000, 1, 1e-2
+	stacks, 2, 500, 1000, 1, 2e-2
+	END
+	gives 'stacks' <stacks 3<<-TABLE
+	stacks, N = 2, R = 500: ns per message
+
+	| stacks |  U1T |
+	| :----- | ---: |
+	| 1      | 15.0 |
+	| 4096   | 5.00 |
+	TABLE
+}
+
 test_malformed_workloads() {
 	refused 'line 1: .*before any header (ring, passes' 'ring, 5, 1.0'
 	refused 'line 2: .*before any header' 'ring, passes, U' 'create, 5, 1.0'
@@ -301,6 +358,11 @@ test_malformed_workloads() {
 		refused "line 3: column GO: " "$head" 'ring, 5, 1, 1' "ring, 5, 1, $word"
 	done
 	refused 'line 2: column U: ' 'N, R, M, U' '2, 2, 2, 1@1'
+	refused 'line 2: column U: ' 'threads, N, R, M, U' 'threads, 2, 2, 2, 1@1'
+	refused 'line 2: D is ' 'depth, N, R, M, D, U' 'depth, 2, 2, 2, -1, 1'
+	refused 'line 2: D is ' 'depth, N, R, M, D, U' 'depth, 2, 2, 2, , 1'
+	refused 'line 2: M is ' 'depth, N, R, M, D, U' 'depth, 2, 2, 0, 1, 1'
+	refused 'line 2: stacks is ' 'stacks, N, R, M, stacks, U' 'stacks, 2, 2, 2, 0, 1'
 }
 
 test_arguments() {
@@ -443,6 +505,23 @@ test_lines() {
 	says lines.svg '0\.1'
 }
 
+# With zero on a logarithmic axis, and with nothing but zero. What is chosen is named.
+test_growth_pictures() {
+	graph depth.svg <depth
+	same 'status of depth' 0 $status
+	same 'complaints about depth' '' "$(cat err)"
+	same 'parts of depth' 2 "$(grep -c '<g id="axes_' depth.svg)"
+	says depth.svg 'ns per message' '8 threads, N = 2, R = 4; lower is better; one run' \
+		'1000 threads, N = 2, R = 500; lower is better' 'D, bytes' 0 50 102400
+	graph stacks.svg <stacks
+	says stacks.svg stacks 1 4096 'median of 1 to 2 runs'
+	same 'lines of ours, with that in the legend' 2 "$(grep -c 'stroke-width: 2.4' stacks.svg)"
+	printf '%s\n' 'threads, N, R, M, U, C++1T' 'threads, 2, 5, 100000, 5e-3, 2e-3' \
+		'threads, 2, 500000, 10, 5e-3, 2e-3' >in
+	graph threads.svg <in
+	says threads.svg 'threads, N·R' 'ns per message' 'N = 2; lower is better' 100k
+}
+
 # What must not matter: the user's settings, and a screen.
 test_surroundings() {
 	graph plain.svg <results
@@ -481,6 +560,7 @@ test_malformed
 test_workloads
 test_units
 test_mixed
+test_growth
 test_malformed_workloads
 test_arguments
 test_without_matplotlib
@@ -496,5 +576,6 @@ test_many
 test_bars
 test_mixed_picture
 test_lines
+test_growth_pictures
 test_surroundings
 exit $failed

@@ -176,13 +176,14 @@ static void test_last_in_first_out(void **state)
 	enum { BLOCKS = 300 };
 	static const size_t sizes[] = { 64, 512, 640, 4096, 20000, 1 << 20 };
 	struct uimage_pool *pool;
-	struct uimage_cache cache;
+	struct uimage_cache cache, other;
 	void *blocks[BLOCKS];
 
 	(void)state;
 	test_timeout(20);
 	pool = make_pool(256);
 	uimage_cache_init(&cache, pool);
+	uimage_cache_init(&other, pool);
 	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
 		size_t size = sizes[k], n = size < 20000 ? BLOCKS : 10;
 
@@ -200,11 +201,11 @@ static void test_last_in_first_out(void **state)
 			assert_ptr_equal(uimage_alloc(&cache, &size), blocks[i]);
 	}
 	for (size_t i = 0; i < BLOCKS; i++)
-		blocks[i] = uimage_record(pool, i % 2 ? &cache : NULL);
+		blocks[i] = uimage_record(i % 2 ? &cache : &other);
 	for (size_t i = BLOCKS; i-- > 0; )
-		uimage_record_free(pool, i % 2 ? &cache : NULL, blocks[i]);
+		uimage_record_free(i % 2 ? &cache : &other, blocks[i]);
 	for (size_t i = 0; i < BLOCKS; i++)
-		assert_ptr_equal(uimage_record(pool, i % 2 ? &cache : NULL), blocks[i]);
+		assert_ptr_equal(uimage_record(i % 2 ? &cache : &other), blocks[i]);
 	free_pool(pool);
 }
 
@@ -309,16 +310,16 @@ static void walk_records(size_t record)
 	static struct walked w;
 	static void *records[RECORDS];
 	struct uimage_pool *pool = make_pool(record);
-	struct uimage_cache caches[2];
+	struct uimage_cache caches[3];
 	size_t found = 0;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		uimage_cache_init(&caches[i], pool);
 	w.w_count = 0;
 	uimage_pool_walk(pool, note, &w);
 	assert_int_equal(w.w_count, 0);
 	for (size_t i = 0; i < RECORDS; i++) {
-		unsigned char *r = uimage_record(pool, i % 3 ? &caches[i % 3 - 1] : NULL);
+		unsigned char *r = uimage_record(&caches[i % 3]);
 		size_t k;
 
 		assert_non_null(r);
@@ -342,7 +343,7 @@ static void walk_records(size_t record)
 	assert_int_equal(found, RECORDS);
 	/* Freed, they keep all but their first 16 bytes. */
 	for (size_t i = 0; i < RECORDS; i++)
-		uimage_record_free(pool, i % 3 ? &caches[i % 3 - 1] : NULL, records[i]);
+		uimage_record_free(&caches[i % 3], records[i]);
 	for (size_t i = 0; i < RECORDS; i++)
 		for (size_t k = 16; k < record; k++)
 			assert_int_equal(((unsigned char *)records[i])[k], i % 255 + 1);
@@ -405,7 +406,7 @@ static void test_pool_bytes(void **state)
 		assert_int_equal(uimage_pool_bytes(pool), 0);
 		used = 0;
 		for (size_t i = 0; i < 100000; i++) {
-			assert_non_null(uimage_record(pool, &cache));
+			assert_non_null(uimage_record(&cache));
 			used += 256;
 		}
 		bytes = uimage_pool_bytes(pool);

@@ -1,0 +1,463 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# bench/compare.sh, with programs that print what a test has them say. What is called for
+# each part, and what comes of it, is spelled out here once more.
+
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+runs=0
+points='2.4.1000000 2.100000.40 2.1000000.10 8.2.500000 8.1000.1000 8.100000.10'
+programs='rmain rmain.1t lmain lmain.setjmp bench/pingpong-direct bench/create-direct
+bench/counters-direct bench/ring-direct bench/memory-ll peers/cxx20-cycle-fifo
+peers/cxx20-cycle-lifo peers/go-cycle peers/rust-cycle-tokio peers/boost-pingpong-same
+peers/rust-pingpong-corosensei peers/cxx20-create peers/rust-counters-corosensei
+peers/cxx20-counters peers/c-ring-best peers/c-ring-worst'
+
+fail() {
+	echo "compare: $*" >&2
+	failed=1
+}
+
+same() {		# WHAT EXPECTED FOUND
+	[ "$2" = "$3" ] || fail "$1: expected '$2', found '$3'"
+}
+
+has() {			# PATTERN FILE
+	grep -q -e "$1" "$2" || fail "no '$1' in ${2##*/}: $(head -n 20 "$2")"
+}
+
+executable() {		# FILE, its text on standard input
+	{ echo '#!/bin/sh'; cat; } >"$1"
+	chmod +x "$1"
+}
+
+# A new directory of programs, which note their arguments and where they are kept. What
+# they print is a function of these, $command, and of how often it was called, $turn: on
+# standard input.
+# shellcheck disable=SC2120 # nothing, where standard input says all
+says() {
+	BUILD=$(mktemp -d "$tmp/build.XXXXXX")
+	export BUILD
+	mkdir "$BUILD/bench" "$BUILD/peers"
+	{
+		cat <<-END
+		command="\${0#"$BUILD"/} \$*"
+		echo "\$command\${PINNED:+ on \$PINNED}" >>"$BUILD/calls"
+		turn=\$(grep -c "^\$command\\( on\\|\$\\)" "$BUILD/calls")
+		case \$command in
+		END
+		cat
+		cat <<-'END'
+		*) echo 1.000000 ;;
+		esac
+		echo 4711
+		END
+	} | executable "$BUILD/rmain"
+	for name in $programs; do
+		[ "$name" = rmain ] || ln "$BUILD/rmain" "$BUILD/$name"
+	done
+}
+
+# Runs compare.sh; leaves $status, $out, $err, and the rows of the table in $rows.
+compare() {		# ARGUMENTS
+	runs=$((runs + 1))
+	out=$tmp/out.$runs err=$tmp/err.$runs rows=$tmp/rows.$runs
+	"$here/bench/compare.sh" "$@" >"$out" 2>"$err" </dev/null
+	status=$?
+	sed 1,2d "$out" >"$rows"
+}
+
+# The row that begins so must be the only one, and go on so.
+row() {			# WHAT REST
+	same "the row '$1'" "| $1 | $2 |" "$(grep -F "| $1 |" "$rows")"
+}
+
+# What every program says in test_all(): no two rows that are about different programs
+# have the same ratio.
+all_say() {
+	says <<-'END'
+	lmain\ *\ 0\ 1) echo 2.2 ;;
+	lmain\ *\ 0\ 2) echo 1.1 ;;
+	rmain\ *\ 0\ 1) echo 3.0 ;;
+	rmain\ *\ 0\ 2) echo 2.7 ;;
+	rmain.1t\ *\ 0\ 1) echo 2.5 ;;
+	rmain.1t\ *\ 10000\ 1) echo 2.6 ;;
+	lmain.setjmp\ *) echo 13.3 ;;
+	peers/cxx20-cycle-fifo*) echo 1.25 ;;
+	peers/cxx20-cycle-lifo*) echo 2 ;;
+	peers/go-cycle*) echo 40 ;;
+	peers/rust-cycle-tokio*) echo 20 ;;
+	bench/pingpong*) echo 3 ;;
+	peers/boost-pingpong*) echo 10 ;;
+	peers/rust-pingpong*) echo 1 ;;
+	bench/create*) echo 7 ;;
+	peers/cxx20-create*) echo 5 ;;
+	bench/counters*) echo 6 ;;
+	peers/rust-counters*) echo 15 ;;
+	peers/cxx20-counters*) echo 1 ;;
+	bench/ring*) echo 8 ;;
+	peers/c-ring-best*) echo 5 ;;
+	peers/c-ring-worst*) echo 200 ;;
+	bench/memory-ll\ 1000000) echo 225 ;;
+	bench/memory-ll\ 10000000) echo 250 ;;
+	END
+}
+
+# The table of that.
+table() {
+	for row in 'UL1T / C++1T or C++1TL|1.15|1.76|missed|1' \
+		'U1TS / C++1T|2|2|reached|1.3' \
+		'U1T / U1TS|1.3|1.2|reached' 'UL1T / GO1T|0.05|0.055|missed' \
+		'UL1T / TOKIO|0.2|0.11|reached' 'UJ / UL1T|6|6.05|missed'; do
+		for point in $points; do
+			echo "$row" | awk -F '|' -v point="$(echo "$point" | tr . ' ')" '{
+				printf "| %s at %s | %s | %s | %s to %s | %s |\n",
+					$1, point, $2, $3, $3, $3, $4 }'
+		done
+		echo "$row" | awk -F '|' 'NF == 5 {
+			printf "| %s, geometric mean | %s | %s | %s to %s | missed |\n",
+				$1, $5, $3, $3, $3 }'
+	done
+	for point in '2 4 1000000' '8 2 500000'; do
+		echo "| U1TS with 10,000 bytes of stack / without, at $point" \
+			'| 1.2 | 1.04 | 1.04 to 1.04 | reached |'
+	done
+	for point in '2 100000 40' '2 1000000 10' '8 1000 1000' '8 100000 10'; do
+		echo "| UL on two processors / on one, at $point" \
+			'| 0.55 | 0.5 | 0.5 to 0.5 | reached |'
+		echo "| U on two processors / on one, at $point" \
+			'| 0.65 | 0.9 | 0.9 to 0.9 | missed |'
+	done
+	cat <<-'END'
+	| pingpong: UD / Boost.Context | 0.5 | 0.3 | 0.3 to 0.3 | reached |
+	| pingpong: UD / corosensei | 2.5 | 3 | 3 to 3 | missed |
+	| create: UD / C++20 | 1.5 | 1.4 | 1.4 to 1.4 | reached |
+	| counters: UD / corosensei | 0.5 | 0.4 | 0.4 to 0.4 | reached |
+	| counters: UD / C++20 | 5 | 6 | 6 to 6 | missed |
+	| ring: UD / MACROS | 3 | 1.6 | 1.6 to 1.6 | reached |
+	| ring: UD / MACROS-WORST | 0.02 | 0.04 | 0.04 to 0.04 | missed |
+	| bytes per blocked thread of a million | 224 | 225 | 225 to 225 | missed |
+	| GB of ten million blocked threads | 3 | 2.5 | 2.5 to 2.5 | reached |
+	END
+}
+
+# Lines of LABEL COMMAND for -n TURNS, in the order of the calls.
+calls() {		# TURNS
+	for point in $points; do
+		turns "$1" "$(echo "$point" | tr . ' ')" <<-'END'
+		UL1T lmain @ 0 1
+		C++1T peers/cxx20-cycle-fifo @
+		C++1TL peers/cxx20-cycle-lifo @
+		U1TS rmain.1t @ 0 1
+		U1T rmain @ 0 1
+		UJ lmain.setjmp @ 0 1
+		GO1T peers/go-cycle @ 1
+		TOKIO peers/rust-cycle-tokio @
+		END
+	done
+	for point in '2 4 1000000' '8 2 500000'; do
+		turns "$1" "$point" <<-'END'
+		deep rmain.1t @ 10000 1
+		U1TS rmain.1t @ 0 1
+		END
+	done
+	for point in '2 100000 40' '2 1000000 10' '8 1000 1000' '8 100000 10'; do
+		turns "$1" "$point" <<-'END'
+		UL lmain @ 0 2
+		UL1T lmain @ 0 1
+		U rmain @ 0 2
+		U1T rmain @ 0 1
+		END
+	done | sed 's/$/ free/'
+	turns "$1" 10000000 <<-'END'
+	UD bench/pingpong-direct @
+	BOOST peers/boost-pingpong-same @
+	COROSENSEI peers/rust-pingpong-corosensei @
+	END
+	turns "$1" 3000000 <<-'END'
+	UD bench/create-direct @
+	C++20 peers/cxx20-create @
+	END
+	turns "$1" '20000 300' <<-'END'
+	UD bench/counters-direct @
+	COROSENSEI peers/rust-counters-corosensei @
+	C++20 peers/cxx20-counters @
+	END
+	turns "$1" 5000000 <<-'END'
+	UD bench/ring-direct @
+	MACROS peers/c-ring-best @
+	END
+	turns "$1" 500000 <<-'END'
+	UD bench/ring-direct @
+	MACROS-WORST peers/c-ring-worst @
+	END
+	echo UL1T bench/memory-ll 1000000
+	echo UL1T bench/memory-ll 10000000
+}
+
+# Standard input so often, with the arguments for @; the slow ones in every other turn.
+turns() {		# TURNS ARGUMENTS
+	sed "s/@/$2/" >"$tmp/turn"
+	for turn in $(seq "$1"); do
+		if [ $((turn % 2)) = 1 ]; then
+			cat "$tmp/turn"
+		else
+			grep -v -e ^GO -e ^TOKIO "$tmp/turn"
+		fi
+	done
+}
+
+# All of it: the table, the calls and what is kept.
+test_all() {
+	all_say
+	mkdir -p "$tmp/new/kept"
+	echo old >"$tmp/new/kept/compare.csv"
+	PROCS=7 compare -o "$tmp/new/kept"
+	same 'status of all' 1 $status
+	same 'standard error of all' '' "$(cat "$err")"
+	same 'heading' '| measure | at most | reached | spread | |
+|---|---|---|---|---|' "$(head -n 2 "$out")"
+	table >"$tmp/want"
+	diff "$tmp/want" "$rows" >&2 || fail 'the table (>) is not what was expected (<)'
+	calls 5 | sed 's/ free$//; t; s/$/ on 1/' | cut -d ' ' -f 2- >"$tmp/want"
+	diff "$tmp/want" "$BUILD/calls" >&2 || fail 'calls (>) are not those expected (<)'
+	calls 5 | sed 's/ free$//; s/ /, /' >"$tmp/want"
+	sed 's/, [0-9.]*$//' "$tmp/new/kept/compare.csv" | diff "$tmp/want" - >&2 ||
+		fail 'compare.csv (>) is not what was expected (<)'
+	has '^deep, rmain.1t 8 2 500000 10000 1, 2.6$' "$tmp/new/kept/compare.csv"
+	has '^C++20, peers/cxx20-counters 20000 300, 1$' "$tmp/new/kept/compare.csv"
+}
+
+# One part or some, in the order given, once each. One turn for memory is for memory only.
+test_parts() {
+	all_say
+	for part in cycle depth processors pingpong create counters ring memory; do
+		compare -n 1 "$part"
+		cat "$rows"
+	done >"$tmp/parts"
+	table | diff - "$tmp/parts" >&2 || fail 'the parts are not the whole'
+	rm "$BUILD/calls"
+	(cd "$tmp" && CPU=0 "$here/bench/compare.sh" -n 2 -o kept memory create memory) \
+		>"$tmp/out"
+	same 'status of two parts' 1 $?
+	same 'rows of two parts' 5 "$(wc -l <"$tmp/out")"
+	same 'calls of two parts' "bench/memory-ll 1000000 on 0
+bench/memory-ll 10000000 on 0
+bench/create-direct 3000000 on 0
+peers/cxx20-create 3000000 on 0
+bench/create-direct 3000000 on 0
+peers/cxx20-create 3000000 on 0" "$(cat "$BUILD/calls")"
+	same 'what two parts keep' 6 "$(wc -l <"$tmp/kept/compare.csv")"
+	PINNED='' compare -n 1 processors create
+	same 'those that are kept on a processor' 2 \
+		"$(tail -n 18 "$BUILD/calls" | grep -c ' on 1$')"
+}
+
+# The ratio of the medians, 5 / 4, and not the median of the ratios, 2; and neither of
+# the means, 24 / 11.6. Numbers, not words: 30 is more than 5.
+test_median() {
+	says <<-'END'
+	bench/create*) set -- 30 5 8 3 4; shift $((turn - 1)); echo $1 ;;
+	peers/cxx20-create*) set -- 40 2.5 4 10 2; shift $((turn - 1)); echo $1 ;;
+	END
+	compare create
+	row 'create: UD / C++20' '1.5 | 1.25 | 0.3 to 2 | reached'
+	same 'status of a median' 0 $status
+	rm "$BUILD/calls"
+	compare -n 4 create	# 6.5 / 7
+	row 'create: UD / C++20' '1.5 | 0.929 | 0.3 to 2 | reached'
+	rm "$BUILD/calls"
+	compare -n 2 create	# 17.5 / 21.25
+	row 'create: UD / C++20' '1.5 | 0.824 | 0.75 to 2 | reached'
+}
+
+# What is at the limit has reached it; a median counts, not the spread.
+test_limits() {
+	says <<-'END'
+	bench/create*) set -- 1.5 1.6 1.4; shift $((turn - 1)); echo $1 ;;
+	bench/ring*) echo 3.01 ;;
+	peers/c-ring-worst*) echo 1000 ;;
+	END
+	compare -n 3 create
+	row 'create: UD / C++20' '1.5 | 1.5 | 1.4 to 1.6 | reached'
+	same 'status of a limit that is kept' 0 $status
+	compare -n 1 ring
+	row 'ring: UD / MACROS' '3 | 3.01 | 3.01 to 3.01 | missed'
+	row 'ring: UD / MACROS-WORST' '0.02 | 0.00301 | 0.00301 to 0.00301 | reached'
+	same 'status of a limit that is not' 1 $status
+	rm "$BUILD/calls"
+	compare -n 3 ring create
+	same 'status of a limit that is kept after one that is not' 1 $status
+}
+
+# At one point another is the fastest, by its median; at another in one turn only.
+test_fastest() {
+	says <<-'END'
+	lmain\ *) echo 4 ;;
+	*-lifo\ 2\ 4\ *) set -- 2 8 3; shift $((turn - 1)); echo $1 ;;
+	*-fifo\ 2\ 4\ *) set -- 4 5 6; shift $((turn - 1)); echo $1 ;;
+	*-lifo\ 8\ 2\ *) set -- 1 8 8; shift $((turn - 1)); echo $1 ;;
+	*-fifo\ 8\ 2\ *) echo 4 ;;
+	*-fifo*) echo 2 ;;
+	*-lifo*) echo 4 ;;
+	END
+	compare -n 3 cycle
+	what='UL1T / C++1T or C++1TL'
+	row "$what at 2 4 1000000" '1.15 | 1.33 | 0.5 to 2 | missed'
+	row "$what at 8 2 500000" '1.15 | 1 | 1 to 1 | reached'
+	row "$what at 8 1000 1000" '1.15 | 2 | 2 to 2 | missed'
+	row "$what, geometric mean" '1 | 1.67 | 1 to 2 | missed'	# (4/3 * 16)^(1/6)
+}
+
+# What has half of the turns is compared in these.
+test_slow() {
+	says <<-'END'
+	lmain\ *) set -- 1 100 1 100 7; shift $((turn - 1)); echo $1 ;;
+	*go-cycle*) set -- 20 30 25; shift $((turn - 1)); echo $1 ;;
+	END
+	compare cycle
+	row 'UL1T / GO1T at 2 4 1000000' '0.05 | 0.04 | 0.0333 to 0.28 | reached'
+	row 'UL1T / C++1T or C++1TL at 2 4 1000000' '1.15 | 7 | 1 to 100 | missed'
+}
+
+# Each way to fail, in one turn of three: the rows concerned say so, the others do not.
+test_failures() {
+	while IFS='|' read -r action message; do
+		says <<-END
+		*-corosensei*) [ \$turn != 2 ] || { $action; exit; }; echo 0.5 ;;
+		END
+		rm -rf "$tmp/kept"
+		compare -n 3 -o "$tmp/kept/new" counters
+		same "status of '$action'" 2 $status
+		row 'counters: UD / corosensei' '0.5 | - | - | not measured'
+		row 'counters: UD / C++20' '5 | 1 | 1 to 1 | reached'
+		same "what '$action' keeps" '0.5 fail 0.5 ' \
+			"$(sed -n 's/^COROS.*, //p' "$tmp/kept/new/compare.csv" | tr '\n' ' ')"
+		same "lines about '$action'" 1 "$(wc -l <"$err")"
+		program=$BUILD/peers/rust-counters-corosensei
+		has "^compare.sh: $program 20000 300: $message" "$err"
+	done <<-'END'
+	echo 0.5; echo out of luck >&2; exit 3|status 3: out of luck$
+	echo 0.5; kill -9 $$|status 137: 
+	exit 0|status 0: $
+	echo|status 0: $
+	echo; echo 0.5|status 0: 
+	echo nan|status 0: nan$
+	echo inf|status 0: inf$
+	echo -1.5|status 0: -1.5$
+	echo 1.2.3|status 0: 1.2.3$
+	echo 1.|status 0: 1.$
+	echo .|status 0: .$
+	echo 0.000000|status 0: 0.000000$
+	echo 0|status 0: 0$
+	echo fail|status 0: fail$
+	echo 1.5 seconds|status 0: 1.5 seconds$
+	printf '1\0002\n'|status 0: 1
+	END
+}
+
+# What is missing, in both places of a ratio, and in a mean; a program that several rows
+# are about, and one that is the only one without a peer.
+test_missing() {
+	says </dev/null
+	rm "$BUILD/peers/cxx20-cycle-lifo" "$BUILD/lmain.setjmp"
+	compare -n 2 cycle
+	same 'status of what is missing' 2 $status
+	same 'rows' 38 "$(wc -l <"$rows")"
+	same 'rows not measured' 13 "$(grep -c ' | - | - | not measured |$' "$rows")"
+	row 'UL1T / C++1T or C++1TL, geometric mean' '1 | - | - | not measured'
+	row 'UJ / UL1T at 8 100000 10' '6 | - | - | not measured'
+	row 'U1TS / C++1T, geometric mean' '1.3 | 1 | 1 to 1 | reached'
+	row 'UL1T / TOKIO at 8 100000 10' '0.2 | 1 | 1 to 1 | missed'
+	same 'lines about what is missing' 24 "$(wc -l <"$err")"
+	has "^compare.sh: $BUILD/lmain.setjmp 2 4 1000000 0 1: status 127: " "$err"
+	rm "$BUILD/bench/memory-ll"
+	compare memory
+	row 'GB of ten million blocked threads' '3 | - | - | not measured'
+	same 'status of memory without its program' 2 $status
+	chmod -x "$BUILD/bench/ring-direct"	# all are one file
+	compare -n 1 ring create
+	same 'rows without any program' 3 "$(grep -c 'not measured |$' "$rows")"
+	rm -r "$BUILD"
+	compare -n 1 ring create
+	same 'status without any program' 2 $status
+}
+
+# A failure counts more than what was missed, before it or after.
+test_status() {
+	says <<-'END'
+	bench/create*) echo 100 ;;
+	peers/boost*) echo none ;;
+	END
+	compare -n 1 create pingpong
+	same 'status of a failure after a miss' 2 $status
+	compare -n 1 pingpong create
+	same 'status of a failure before a miss' 2 $status
+	compare -n 1 create
+	same 'status of a miss' 1 $status
+	compare -n 1 counters
+	same 'status of an aim that was missed' 1 $status
+	row 'counters: UD / corosensei' '0.5 | 1 | 1 to 1 | missed'
+}
+
+wrong() {		# ARGUMENTS
+	compare "$@"
+	same "status of '$*'" 2 $status
+	has '^usage: ' "$err"
+	[ ! -s "$out" ] || fail "'$*': output"
+	[ ! -e "$BUILD/calls" ] || fail "'$*': something was run"
+}
+
+test_usage() {
+	says </dev/null
+	wrong -n 0
+	wrong -n 05
+	wrong -n 1x
+	wrong -n -1
+	wrong -n ''
+	wrong -n
+	wrong -o
+	wrong -x
+	wrong --help
+	wrong none
+	wrong create none
+	wrong ''
+	wrong '*'
+	wrong 'create ring'
+	wrong Cycle
+	compare -n 1 -o /dev/null/kept create
+	same 'status of a directory that cannot be' 2 $status
+	[ ! -e "$BUILD/calls" ] || fail 'nothing can be kept, but something was run'
+}
+
+# Where programs are kept is not for the machine to say here.
+mkdir "$tmp/bin" "$tmp/tmp"
+executable "$tmp/bin/taskset" <<'END'
+[ "$1" = -c ] || exit 2
+export PINNED="$2"
+shift 2
+exec "$@"
+END
+PATH=$tmp/bin:$PATH TMPDIR=$tmp/tmp
+export PATH TMPDIR
+unset CPU PROCS PINNED
+command -v timeout >/dev/null || {
+	echo 'compare: skipped, there is no command timeout'
+	exit 77
+}
+test_all
+test_parts
+test_median
+test_limits
+test_fastest
+test_slow
+test_failures
+test_missing
+test_status
+test_usage
+same 'temporary files' '' "$(ls "$TMPDIR")"
+exit $failed
