@@ -234,7 +234,7 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 }
 
 enum {
-	UPROC_AHEAD  = 4,               /* dispatches by which a prefetch comes early */
+	UPROC_AHEAD  = 8,               /* dispatches by which a prefetch comes early */
 	UPROC_CACHED = 256,             /* threads that are in a cache all the time */
 };
 

@@ -105,8 +105,8 @@ enum {
 	HOT_HEAD     = 24,              /* and up */
 	HOT          = HOT_ABOVE + HOT_BELOW + HOT_FRAMES + HOT_HEAD,
 	SHARED       = 64,              /* stacks, the first that are lent */
-	DEEP_MIN     = 1024,            /* bytes; who was no deeper keeps its image; others do, */
-	DEEP_RATIO   = 4,               /* if they are as deep as this part of what they were */
+	DEEP_MIN     = 1024,            /* bytes: who was deeper, and is now less deep than this */
+	DEEP_RATIO   = 4,               /* part of it, gets a smaller image */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
 	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
@@ -154,6 +154,7 @@ static int  bind_native(struct usched *s, const char *top);
 static inline bool set_top(struct usched *s, char *top);
 APART static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg);
 APART static int make_room(struct usched *s, const char *top, size_t room);
+static void count_depth(struct usched *s, size_t deep);
 static int  exchange_image(struct usched *s, struct ustack *u, size_t need);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
@@ -431,9 +432,11 @@ void usched__load(void)
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
-	copy(u->u_top, u->u_image, depth(u));                   /* R1 */
+	size_t deep = depth(u);
+
 	ADD(s->s_stats.s_loads, 1);
-	ADD(s->s_stats.s_bytes, depth(u));
+	ADD(s->s_stats.s_bytes, deep);
+	copy(u->u_top, u->u_image, deep);                       /* R1 */
 }
 
 /*
@@ -480,6 +483,7 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	announce(k, k->k_bottom);
 	k->k_threads++;
 	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELAXED);
+	u->u_deep = k->k_shared && u->u_size < DEEP_MIN ? u->u_size : DEEP_MIN;
 	ADD(s->s_stats.s_launches, 1);
 	if (u->u_image) {
 		ADD(s->s_stats.s_images, 1);
@@ -540,9 +544,14 @@ static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg)
 	if (rc)
 		return (struct arch_jump){ top, rc };
 	u->u_deep = (uint32_t)(u->u_stack->k_bottom - top);
-	if (u->u_deep > s->s_stats.s_deepest)
-		ADD(s->s_stats.s_deepest, u->u_deep - s->s_stats.s_deepest);
+	count_depth(s, u->u_deep);
 	return next(top, arg);
+}
+
+static void count_depth(struct usched *s, size_t deep)
+{
+	if (deep > s->s_stats.s_deepest)
+		ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
 }
 
 /* An image for the frames from `top' on, and `room' bytes more. */
@@ -619,9 +628,10 @@ static void evict(struct usched *s, struct usched_stack *k)
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
 	    && exchange_image(s, u, deep) == 0)
 		u->u_deep = (uint32_t)deep;
-	copy(u->u_image, u->u_top, deep);
+	count_depth(s, deep);
 	ADD(s->s_stats.s_evictions, 1);
 	ADD(s->s_stats.s_bytes, deep);
+	copy(u->u_image, u->u_top, deep);
 }
 
 /*
@@ -631,10 +641,11 @@ static void evict(struct usched *s, struct usched_stack *k)
 static inline void copy(char *to, const char *from, size_t n)
 {
 	if (n <= COPY_SHORT) {
-		for (; n >= 64; n -= 64, to += 64, from += 64)
-			memcpy(to, from, 64);
-		for (; n >= 16; n -= 16, to += 16, from += 16)
-			memcpy(to, from, 16);
+		for (; n >= 32; n -= 32, to += 32, from += 32)
+			memcpy(to, from, 32);
+		if (n & 16)
+			memcpy(to, from, 16), to += 16, from += 16;
+		n &= 15;
 	}
 	if (n > 0)
 		memcpy(to, from, n);

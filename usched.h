@@ -96,7 +96,8 @@ struct usched_stats {
 	uint64_t s_launches;    /* threads that began to run */
 	uint64_t s_images;      /* images held by threads */
 	uint64_t s_image_bytes; /* their sizes added up */
-	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block */
+	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block; up to 1 KiB,
+				   only those count that were evicted or had no image */
 	uint64_t s_bytes;       /* bytes copied by evictions and loads */
 	uint64_t s_evictions;
 	uint64_t s_loads;
@@ -155,7 +156,7 @@ struct ustack {
 	struct usched_stack *u_stack;   /* where it was launched (R1) */
 	void               (*u_func)(void *);
 	uint32_t             u_size;    /* bytes in u_image */
-	uint32_t             u_deep;    /* bytes: it has blocked so deep, and u_image has them */
+	uint32_t             u_deep;    /* bytes: if it blocks no deeper, nothing has to be done */
 
 	/* The scheduler's. */
 	int32_t              u_tokens;  /* 0 after ustack_init() */

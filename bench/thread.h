@@ -49,9 +49,9 @@ static inline void bench_check(const char *what, int rc)
 #include "../usched.h"
 
 enum {
-	BENCH_STACKS     = 64,          /* as many as rr and ll have */
+	BENCH_STACKS     = 1024,          /* as many as rr and ll have */
 	BENCH_STACK_SIZE = 64 << 10,
-	BENCH_IMAGE      = 208,         /* bytes; with struct ustack, 256 */
+	BENCH_IMAGE      = 144,         /* bytes; with struct ustack, 192 */
 };
 
 struct bench_thread {
