@@ -53,7 +53,11 @@ static struct {
 static CYCLE_SCHED *sched;
 static struct ustack **thread;          /* of cycle c, the i-th at [c * n + i] */
 static struct ustack *conductor;
-static size_t arrived, finished;        /* threads; cycles. Atomic */
+static size_t arrived;                  /* threads. Atomic, as the next two */
+static size_t finished;                 /* shares: the c-th cycle is of share c mod P */
+static struct share {
+	size_t cycles;                  /* of it that have finished */
+} __attribute__((aligned(128))) *share; /* on lines of its own */
 static double seconds;
 static uint64_t blocks;
 
@@ -74,8 +78,18 @@ static size_t count(size_t *counter)
 #endif
 }
 
+/* The last message of a cycle has come round. */
+static void finish(size_t cycle)
+{
+	size_t shares = arg.p < arg.r ? arg.p : arg.r, its = cycle % shares;
+
+	if (count(&share[its].cycles) == (arg.r - its + shares - 1) / shares
+	    && count(&finished) == shares)
+		CYCLE_(wake)(conductor);
+}
+
 /* All rounds but the first, for thread i of a cycle. What it needs is in registers. */
-static APART void pass_on(size_t i, struct ustack *right)
+static APART void pass_on(size_t cycle, size_t i, struct ustack *right)
 {
 	size_t n = arg.n, left = arg.m - 1;
 	size_t others = i > 0 ? i - 1 : n - 1;  /* rounds of others before its own */
@@ -91,8 +105,8 @@ static APART void pass_on(size_t i, struct ustack *right)
 		}
 		others--;
 	}
-	if (i == arg.last && count(&finished) == arg.r)
-		CYCLE_(wake)(conductor);
+	if (i == arg.last)
+		finish(cycle);
 }
 
 /* Two more, if there are, each so many behind this one that the first P have them all. */
@@ -119,7 +133,7 @@ static APART void relay(size_t index)
 	CYCLE_(wake)(right);
 	if (i == 0)
 		wait_message();
-	pass_on(i, right);
+	pass_on(index / arg.n, i, right);
 }
 
 /* Has arg.d bytes of its frame hold something while it relays. */
@@ -266,8 +280,10 @@ static void start(void)
 	int rc;
 
 	thread = calloc(arg.n * arg.r, sizeof *thread);
-	if (!thread)
+	share = aligned_alloc(sizeof *share, arg.p * sizeof *share);
+	if (!thread || !share)
 		fail("threads", -ENOMEM);
+	memset(share, 0, arg.p * sizeof *share);
 	rc = cycle_start(0, conduct, NULL, &conductor);
 	for (size_t i = 0; rc == 0 && i < arg.n * arg.r; i++)
 		rc = cycle_start(i / arg.n, member, (void *)(uintptr_t)i, NULL);
@@ -290,6 +306,7 @@ int main(int argc, char **argv)
 	if (rc)
 		fail("join", rc);
 	free(thread);
+	free(share);
 	if (getenv("BLOCKS"))
 		printf("%" PRIu64 "\n", blocks);
 	else
