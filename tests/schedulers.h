@@ -74,8 +74,6 @@ static sched *make(const struct usched_conf *conf)
 	return s;
 }
 
-enum { DEFAULT_STACKS = 1024 };         /* of a processor, or fewer */
-
 /* Runs `test' with few and many processors, stacks, and bytes in the record. */
 static void each_conf(void (*test)(const struct usched_conf *conf))
 {
@@ -1665,8 +1663,7 @@ static void take_when_told(void *arg)
 /* Has so many threads run that nobody is resident any more who was. */
 static void evict_all(sched *s, const struct usched_conf *conf)
 {
-	size_t stacks = conf->c_stacks == USCHED_NATIVE || !test_has_stacks() ? 1 :
-		conf->c_stacks ? conf->c_stacks : DEFAULT_STACKS;
+	size_t stacks = conf->c_stacks == USCHED_NATIVE ? 1 : conf->c_stacks;
 	size_t n = 4 * processors_of(conf) * stacks;
 	struct ustack **filler = calloc(n, sizeof(struct ustack *));
 
@@ -1691,12 +1688,14 @@ static void exchange(const struct usched_conf *conf)
 		sched *s;
 
 		c.c_keep = keep;
+		if (c.c_stacks == 0)
+			c.c_stacks = 4;
 		s = make(&c);
 		assert_int_equal(START(s, deep_then_shallow, &t, &t.t_thread), 0);
 		for (size_t i = 0; i < 4; i++) {
 			assert_int_equal(S(join)(t.t_thread), -EDEADLK);
 			assert_int_equal(t.t_got, i);
-			evict_all(s, conf);
+			evict_all(s, &c);
 			S(stats)(s, &st);
 			assert_int_equal(st.s_images, 1);
 			if (i % 2 == 0 || keep)
