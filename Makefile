@@ -32,7 +32,7 @@ machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 soname  := libusched.so.$(firstword $(subst ., ,$(version)))
 
-headers := usched.h conf.h token.h image.h proc.h rr.h ll.h
+headers := here.h usched.h conf.h token.h image.h proc.h rr.h ll.h
 modules := usched image proc rr ll
 pages   := $(wildcard doc/*.[37])
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))

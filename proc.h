@@ -298,18 +298,18 @@ uproc_next(struct uproc *p, struct uproc_thread *(*pick)(struct uproc *))
 static inline int
 uproc_wait(struct ustack *self, struct uproc_thread *(*pick)(struct uproc *))
 {
-	struct usched *s = self ? ustack_sched(self) : NULL;
-	struct uproc *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = NULL;
+	struct uproc *p;
 
-	if (!s || s->s_done != uproc_done)
+	if (!self || ustack_sched(self)->s_done != uproc_done)
 		return -EPERM;
+	p = uproc_of(self);
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
 		t = pick(p);
 	self->u_tokens = UPROC_WAITING;
 	p->p_chosen = t;
 	if (t)
-		return usched__hop(&t->t_stack, self, s);
+		return usched__hop(&t->t_stack, self, &p->p_sched);
 	p->p_intent = UPROC_WAIT;
 	return ustack_block();
 }

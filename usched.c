@@ -130,7 +130,7 @@ _Static_assert(offsetof(struct usched, s_current) == S_CURRENT
 #define CHECK(condition) ((void)0)
 #endif
 
-/* What a thread calls: nothing of it is inlined, for the reason at usched__current. */
+/* What a thread calls: nothing of it is inlined, for the reason in here.h. */
 #define BY_THREADS __attribute__((noinline))
 
 /* Kept out of the functions that call it last, which then save no registers for it. */
@@ -176,7 +176,7 @@ __thread struct usched *usched__current = &nobody;
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
-#if defined(__x86_64__) || defined(__aarch64__)
+#ifdef USCHED_HERE_INLINE
 extern inline struct usched *usched__here(void);
 #else
 BY_THREADS struct usched *usched__here(void)

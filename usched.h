@@ -42,6 +42,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "here.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -163,43 +165,8 @@ struct ustack {
 	uint32_t             u_mail;    /* left alone by ustack_init() */
 };
 
-/*
- * Private, for what is inlined below. The dispatcher that runs on this native thread, or
- * one that has no threads; and ustack_switch() from `self', which runs on `s', to `u'.
- *
- * Compilers may keep the address of a thread-local object in a register across calls, and
- * a thread whose dispatcher goes on on another native thread would then look in the wrong
- * place. So that address is not for them to know.
- */
-extern __thread struct usched *usched__current
-	__attribute__((tls_model("initial-exec")));
-
+/* Private: ustack_switch() from `self', which runs on `s', to another thread of `s'. */
 int usched__hop(struct ustack *u, struct ustack *self, struct usched *s);
-
-#if defined(__x86_64__) && defined(__LP64__)
-inline struct usched *usched__here(void)
-{
-	struct usched *s;
-
-	__asm__ volatile("movq	usched__current@gottpoff(%%rip), %0\n\t"
-			 "movq	%%fs:(%0), %0" : "=r"(s));
-	return s;
-}
-#elif defined(__aarch64__) && defined(__LP64__)
-inline struct usched *usched__here(void)
-{
-	struct usched *s;
-	uintptr_t offset;
-
-	__asm__ volatile("mrs	%0, tpidr_el0\n\t"
-			 "adrp	%1, :gottprel:usched__current\n\t"
-			 "ldr	%1, [%1, #:gottprel_lo12:usched__current]\n\t"
-			 "ldr	%0, [%0, %1]" : "=&r"(s), "=&r"(offset));
-	return s;
-}
-#else
-struct usched *usched__here(void);
-#endif
 
 /*
  * Makes `s' ready for use with the native stack as its one stack. The

@@ -421,7 +421,7 @@ static void r7_bottoms_are_spread(void **state)
 		.s_next = plain_next, .s_alloc = plain_alloc, .s_free = plain_free,
 	};
 	const struct usched_stack *k;
-	bool seen[4096 / 64] = { false };
+	int seen[4096 / 64] = { 0 };
 
 	(void)state;
 	if (!test_has_stacks())
@@ -432,10 +432,11 @@ static void r7_bottoms_are_spread(void **state)
 	k = s.s_victim;
 	for (int i = 0; i < 16; i++, k = k->k_ring) {
 		size_t part = (uintptr_t)k->k_bottom % 4096 / 64;
+		uintptr_t hot = ((uintptr_t)&s.s_current - (uintptr_t)k->k_bottom) % 4096;
 
 		assert_int_equal((uintptr_t)k->k_bottom % 64, 0);
-		assert_false(seen[part]);
-		seen[part] = true;
+		assert_in_range(seen[part]++, 0, 1);    /* a few places are left out */
+		assert_in_range(hot, 64, 4096 - 192);
 	}
 	assert_int_equal(usched_fini(&s), 0);
 }
