@@ -55,7 +55,7 @@ columns_of() {		# WORKLOAD
 # messages in all, but each cycle makes at least a number of rounds; the quick one takes
 # every third R from the second on, so that its largest, 800,000 threads, is no burden
 # for a small machine. threads, depth and stacks are cycle's work, too, but one thing
-# grows. In depth 8 threads have a stack each, and 1000 do not; in stacks 100 and 1000
+# grows. In depth 8 threads have a stack each, and most of 4000 do not; in stacks 100 and 1000
 # have, once there are as many.
 points_of() {		# WORKLOAD
 	case $1.$quick in
@@ -80,10 +80,10 @@ points_of() {		# WORKLOAD
 				10000 20000 50000 100000 200000 500000 1000000 \
 				2000000 4000000 ;;
 	threads.yes)	cycle_points 2 2000000 10 5 50 500 5000 50000 200000 ;;
-	depth.no)	growing_points '2.4.1000000 2.500.1000' \
+	depth.no)	growing_points '2.4.1000000 2.2000.100' \
 				0 50 100 200 500 1000 2000 5000 10000 20000 50000 \
 				102400 ;;
-	depth.yes)	growing_points '2.4.100000 2.500.100' 0 200 2000 20000 102400 ;;
+	depth.yes)	growing_points '2.4.100000 2.2000.20' 0 200 2000 20000 102400 ;;
 	stacks.no)	growing_points '2.50.80000 2.500.8000' \
 				1 2 4 8 16 32 64 128 256 512 1024 2048 4096 ;;
 	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
