@@ -8,15 +8,16 @@
 /* Zero means the default everywhere. */
 struct usched_conf {
 	unsigned c_processors;  /* 0: as many as the machine has on line */
-	unsigned c_stacks;      /* for each processor, two mappings each; 0: 64;
-				   USCHED_NATIVE: none but the native stack, as always
-				   with the portable switch */
+	unsigned c_stacks;      /* for each processor, two mappings each, mapped at once;
+				   0: 1024, with more than 16 processors fewer, mapped
+				   as they are needed; USCHED_NATIVE: none but the native
+				   stack, as always with the portable switch */
 	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With USCHED_NATIVE, of the native
 				   stack, and never less than 8 MiB */
 	size_t   c_image;       /* bytes of image next to each thread's record, which
-				   deeper threads waste; 0: 176 */
-	unsigned c_keep;        /* 0: an image that has become much larger than its
-				   thread's frames is exchanged; 1: it is kept */
+				   deeper threads waste; 0: 128 */
+	unsigned c_keep;        /* 0: a thread that is evicted and much less deep than it
+				   was exchanges its image; 1: it keeps it */
 	void   (*c_log)(const char *line);      /* reports; NULL: standard error. May
 				   not call the scheduler: it is locked */
 };

@@ -15,10 +15,11 @@
  *	ll_join(thread);
  *	ll_destroy(ll);
  *
- * After LL_BOUND threads in a row that ran next in this way, the one that waits
- * longest in the processor's queue runs, so nothing starves: the n-th in the
- * queue runs after n * (LL_BOUND + 1) dispatches at most. Threads that are
- * started, yield, or are woken from another native thread queue up at the end.
+ * Every LL_BOUND-th dispatch of a processor is all the same that of the thread
+ * which waits longest in its queue, so nothing starves: the n-th in the queue
+ * runs after n * LL_BOUND dispatches at most. Threads that are started, yield,
+ * or are woken from another native thread queue up at the end; so does the one
+ * that would have run next.
  *
  * Threads, tokens, handles, errors and deadlocks are as in rr.h.
  */
@@ -40,6 +41,11 @@ struct ll_group;
 int ll__wait(struct ustack *self);
 int ll__wake(struct ustack *thread);
 
+/*
+ * A switch to a thread that is out of the cache costs as much as many to one that
+ * is in it. If a dispatch is a microsecond's work, the bound is a millisecond: a
+ * tenth of the time slice that threads which run next share in Go.
+ */
 enum { LL_BOUND = 1024 };
 
 /* As rr_create(). */
@@ -84,7 +90,7 @@ inline int ll_wait(void)
  * Gives `thread' a token: wakes it, if it waits for one. A thread of the same
  * processor then runs next, when the caller blocks, but for the bound; of
  * several woken, the last.
- * 0; -ESRCH: it has ended.
+ * 0; -ESRCH, -EOVERFLOW as rr_wake().
  * From any native thread, in a thread or not, but for signal handlers. Does not
  * switch.
  */

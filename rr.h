@@ -18,7 +18,7 @@
  * at once when it is detached, else when it is joined or the scheduler is
  * destroyed. Waits and wakes go by tokens: a wake gives a thread one token, a
  * wait takes one and blocks as long as there is none. So a wake that comes
- * before the wait is not lost, and several wakes count as several, up to 2^32 - 1.
+ * before the wait is not lost, and several wakes count as several, up to 2^31 - 1.
  *
  * A handle (struct ustack *) is good until the thread was joined or, once it is
  * detached, has ended. To use one later is a mistake that finds an error (-ESRCH,
@@ -50,7 +50,8 @@ int rr__wake(struct ustack *thread);
  * Makes a scheduler, with its processors started and idle; conf is copied, NULL
  * stands for zeros.
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or
- * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see usched_init().
+ * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads;
+ * -ENOTSUP: see usched_init().
  * From any native thread. The caller owns *rr until rr_destroy().
  */
 int rr_create(struct rr **rr, const struct usched_conf *conf);
@@ -115,7 +116,10 @@ inline int rr_wait(void)
 
 /*
  * Gives `thread' a token: wakes it, if it waits for one.
- * 0; -ESRCH: it has ended.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens; while it is in
+ * rr_join(), 2^27 - 1 new ones; or of those from other native threads, 2^28 - 1
+ * that its processor has not taken in yet. What finds no place when these are
+ * added up is lost.
  * From any native thread, in a thread or not, but for signal handlers. Does not
  * switch.
  */

@@ -2,7 +2,7 @@
 /*
  * token.h: the short ways of wait and wake, which rr.h and ll.h inline into the programs
  * that use them: most of what threads tell each other is said with them alone. Private
- * to these.
+ * to these, and to other schedulers over proc.h.
  *
  * Only a thread's own processor touches u_tokens, so a token costs an addition. Below
  * zero there is more to do: proc.h says what.
@@ -27,7 +27,10 @@ inline int utoken_take(struct ustack *self)
 	return 1;
 }
 
-/* Gives a token to `u', which is of this processor. 0: not one more to count. */
+/*
+ * Gives a token to `u', which is of this processor. 0: uproc_wake() has to do the rest,
+ * as u_tokens was below zero, or would be too large.
+ */
 inline int utoken_give(struct ustack *u)
 {
 	u->u_tokens = (int32_t)((uint32_t)u->u_tokens + 1);
@@ -37,7 +40,7 @@ inline int utoken_give(struct ustack *u)
 /* Gives a token to a thread of another processor, or from elsewhere. As rr_wake(). */
 int utoken_send(struct ustack *u);
 
-/* After a long way of wait has failed: the calling thread does not wait. Returns rc. */
+/* After the long way of wait has failed: the calling thread does not wait. Returns rc. */
 int utoken_stay(int rc);
 
 #ifdef __cplusplus

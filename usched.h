@@ -71,8 +71,9 @@ typedef struct ustack *usched_next_fn(struct usched *s);
 /*
  * An image of at least *size bytes for `u', and its real size in *size (at
  * most UINT32_MAX); NULL when there is no memory. The thread owns it until
- * s_free. Called on the way into a block, so it may be slow only rarely; and when `u'
- * is evicted, is much less deep than it was, and could do with a smaller one.
+ * s_free. Called on the way into a block, so it may be slow only rarely: for the
+ * thread that blocks, or for one that is evicted, is much less deep than it was and
+ * could do with a smaller image; then NULL is no failure.
  */
 typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
 
@@ -99,7 +100,7 @@ struct usched_stats {
 	uint64_t s_images;      /* images held by threads */
 	uint64_t s_image_bytes; /* their sizes added up */
 	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block; up to 1 KiB,
-				   only those count that were evicted or had no image */
+				   it may not count if it was not evicted and had room */
 	uint64_t s_bytes;       /* bytes copied by evictions and loads */
 	uint64_t s_evictions;
 	uint64_t s_loads;
@@ -158,7 +159,7 @@ struct ustack {
 	struct usched_stack *u_stack;   /* where it was launched (R1) */
 	void               (*u_func)(void *);
 	uint32_t             u_size;    /* bytes in u_image */
-	uint32_t             u_deep;    /* bytes: if it blocks no deeper, nothing has to be done */
+	uint32_t             u_deep;    /* bytes: a block that is no deeper needs no look */
 
 	/* The scheduler's. */
 	int32_t              u_tokens;  /* 0 after ustack_init() */
@@ -179,9 +180,11 @@ int usched_init(struct usched *s);
 /*
  * Lends `s' the range [base, base + size) as a stack, which stays the
  * caller's to free after usched_fini(). From the first call on, threads are
- * launched on lent stacks only. The head of the range is used for book-keeping
- * and an offset that spreads the stacks over the sets of a cache: up to 4 KiB.
- * There should be a guard page below.
+ * launched on lent stacks only. The first 64 are shared by threads; each of the
+ * others has one thread at a time, which is never evicted (R7). The head of the
+ * range is used for book-keeping and an offset that spreads the stacks over the
+ * sets of a cache, away from what each switch writes: up to 4 KiB. There should
+ * be a guard page below.
  * 0; -EINVAL: less than USCHED_STACK_MIN, or more than _MAX; -ENOTSUP: the portable
  * switch has the native stack only; -EBUSY: threads live on the native stack.
  * From the dispatcher's native thread. Does not switch.
@@ -219,9 +222,9 @@ void usched_stats(const struct usched *s, struct usched_stats *out);
 /*
  * Makes `u' a new thread of `s' which will run func(arg) when s_next first
  * returns it, and ends when `func' returns. `image', of `size' bytes, is a
- * first image for it, or NULL: it goes to s_free as those from s_alloc, when it
- * proves too small or much too large, and otherwise when the thread ends. A thread that never blocks needs none.
- * The caller owns *u until s_done.
+ * first image for it, or NULL: like one from s_alloc it goes to s_free when it is
+ * exchanged, or else when the thread ends. A thread that never blocks, or shares
+ * its stack with none, needs none. The caller owns *u until s_done.
  * 0; -EINVAL: func is NULL, or size over UINT32_MAX.
  * From any native thread: only *u is written. Does not switch.
  */
@@ -239,7 +242,11 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
  */
 int ustack_block(void);
 
-/* The dispatcher of a thread, for as long as the thread's owner keeps it. From anywhere. */
+/*
+ * The dispatcher of a thread, also of one that has ended, as long as *u and the
+ * dispatcher's stacks are there.
+ * From any native thread. Does not switch.
+ */
 inline struct usched *ustack_sched(const struct ustack *u)
 {
 	return __atomic_load_n(&u->u_stack, __ATOMIC_RELAXED)->k_sched;

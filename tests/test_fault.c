@@ -482,7 +482,7 @@ static void wait_once(void *arg)
 static void test_failed_starts(void **state)
 {
 	enum { ROOM = 64 };                     /* of the first ring */
-	struct usched_conf conf = { .c_processors = 1 };
+	struct usched_conf conf = { .c_processors = 1, .c_log = no_log };
 	struct ustack *threads[ROOM + 1];
 	size_t bytes;
 	void *s;
@@ -496,6 +496,7 @@ static void test_failed_starts(void **state)
 		for (size_t i = 0; i < ROOM; i++)
 			assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
 						    &threads[i]), 0);
+		assert_int_equal(rr_join(threads[0]), -EDEADLK);        /* all wait */
 		bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
 		rings_fail = true;
 		for (size_t i = 0; i < 10000; i++)

@@ -11,12 +11,12 @@
 #include "../ll.h"
 #include "../rr.h"
 
-/* Bytes of memory, with a switch in assembly. Frames are larger at -O0. */
-#ifdef __OPTIMIZE__
-enum { PER_THREAD = 400 };
-#else
-enum { PER_THREAD = 1000 };
-#endif
+enum {
+	RECORD = 192,           /* bytes, of which */
+	IMAGE  = 128,           /* are the image that is not used if it is too small */
+	RING   = 24,            /* place in the run queue, and in the one before */
+	STACKS = 1024,          /* of a processor, with two pages each */
+};
 
 static atomic_size_t woken;
 static struct rr    *rr;
@@ -56,6 +56,16 @@ static int join(int local, struct ustack *thread)
 	return local ? ll_join(thread) : rr_join(thread);
 }
 
+/* What a thread may take: what is documented, and no more. */
+static size_t most(const struct usched_conf *conf, const struct usched_stats *stats, size_t n)
+{
+	size_t pages = conf->c_stacks == USCHED_NATIVE ? 0 : 2 * STACKS * conf->c_processors;
+	size_t image = stats->s_image_bytes / n;
+
+	return RECORD + RING + (image > IMAGE ? image : 0)
+		+ pages * (size_t)sysconf(_SC_PAGESIZE) / n;
+}
+
 static void million(int is_local, const struct usched_conf *conf)
 {
 	static int local;
@@ -83,7 +93,7 @@ static void million(int is_local, const struct usched_conf *conf)
 	print_message("%s, %u processors: %zu threads, %zu bytes each\n",
 		      local ? "ll" : "rr", conf->c_processors, n, (after - before) / n);
 	if (test_has_stacks() && n >= 100000)
-		assert_in_range((after - before) / n, 0, PER_THREAD);
+		assert_in_range((after - before) / n, 0, most(conf, &stats, n));
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(local ? ll_wake(threads[i]) : rr_wake(threads[i]), 0);
 	for (size_t i = 0; i < n; i++)
