@@ -99,8 +99,8 @@ struct usched_stats {
 	uint64_t s_launches;    /* threads that began to run */
 	uint64_t s_images;      /* images held by threads */
 	uint64_t s_image_bytes; /* their sizes added up */
-	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block; up to 1 KiB,
-				   it may not count if it was not evicted and had room */
+	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block; one of up to
+				   1 KiB may not count unless it was evicted */
 	uint64_t s_bytes;       /* bytes copied by evictions and loads */
 	uint64_t s_evictions;
 	uint64_t s_loads;

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.." || exit 1
 public='usched.h image.h proc.h rr.h ll.h'
 pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3'
 texts='README.md CHANGES.md CONTRIBUTING.md doc/*.md tests/*.md bench/*.md'
-name='(usched|ustack|rr|ll|uproc|uprocs|uimage)_[a-z_]*[a-z]'
+name='(usched|ustack|utoken|rr|ll|uproc|uprocs|uimage)_[a-z_]*[a-z]'
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -77,7 +77,7 @@ for header in $public; do
 	rr.h | ll.h)    page=doc/${header%.h}.3 ;;
 	*)              page=doc/usched.3 ;;
 	esac
-	declared "$header" | grep -v '^usched__' >"$dir/$header"
+	declared "$header" | grep -v '__' >"$dir/$header"        # those are private
 	synopsis "$page" >"$dir/synopsis"
 	explained "$page" >"$dir/explained"
 	[ -s "$dir/$header" ] || fail "$header: no functions found"
