@@ -173,7 +173,7 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
 /*
  * Sends mail to a thread, from any native thread.
- * 0; -ESRCH: it has ended; -EOVERFLOW: it has more tokens than there can be.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^28 - 1 that were not taken in yet.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 

@@ -431,7 +431,6 @@ void usched__load(void)
 {
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
-
 	size_t deep = depth(u);
 
 	ADD(s->s_stats.s_loads, 1);

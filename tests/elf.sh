@@ -76,7 +76,8 @@ exported=$("$READELF" --dyn-syms -W "$shared" | awk '
 for symbol in $exported; do
 	case $symbol in
 	usched__* | usched_[a-z]* | ustack_[a-z]*) ;;
-	rr__* | ll__* | utoken_[a-z]* | uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
+	rr__* | ll__* | utoken_[a-z]*) ;;
+	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
 	*) fail "$shared exports $symbol" ;;
 	esac
 done
