@@ -1644,6 +1644,62 @@ static void test_stats(void **state)
 	each_conf(stats);
 }
 
+static void take_when_told(void *arg)
+{
+	(void)arg;
+	TEST_EQUAL(S(wait)(), 0);
+}
+
+/*
+ * R7: stacks come with the threads, until each of 1024 has its own, and where others must
+ * share some, it is the first 64, and those who have one keep it.
+ */
+static void grow_stacks(size_t n)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	struct ustack **threads = calloc(n, sizeof(struct ustack *));
+	sched *s = make(&conf);
+	size_t shared = 0;
+	struct usched_stats st;
+
+	TEST_TRUE(threads);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(START(s, take_when_told, NULL, &threads[i]), 0);
+	assert_int_equal(S(join)(threads[0]), -EDEADLK);        /* all wait */
+	for (size_t i = 0; i < n; i++) {
+		const struct usched_stack *k = threads[i]->u_stack;
+
+		assert_true(k->k_threads == 1 || k->k_shared);
+		shared += k->k_threads > 1;
+	}
+	S(stats)(s, &st);
+	if (n <= 1024) {
+		assert_int_equal(shared, 0);
+		assert_int_equal(st.s_evictions, 0);
+	} else {
+		assert_int_equal(shared, n - (1024 - 64));
+		assert_true(st.s_evictions >= n - 1024);
+	}
+	for (size_t i = 0; i < n; i++)
+		wake_times(threads[i], 1);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(S(join)(threads[i]), 0);
+	assert_int_equal(S(destroy)(s), 0);
+	free(threads);
+}
+
+static void test_stacks_grow(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	if (!test_has_stacks())
+		skip();
+	grow_stacks(65);
+	grow_stacks(1024);
+	if (!scaled_down())
+		grow_stacks(3000);
+}
+
 static void deep_then_shallow(void *arg)
 {
 	struct taker *t = arg;
@@ -1652,12 +1708,6 @@ static void deep_then_shallow(void *arg)
 	take_one(t);
 	below(30000, take_one, t);
 	take_one(t);
-}
-
-static void take_when_told(void *arg)
-{
-	(void)arg;
-	TEST_EQUAL(S(wait)(), 0);
 }
 
 /* Has so many threads run that nobody is resident any more who was. */
@@ -1745,5 +1795,6 @@ static void test_exchange(void **state)
 	cmocka_unit_test(test_outside),                         \
 	cmocka_unit_test(test_stats),                           \
 	cmocka_unit_test(test_exchange),                        \
+	cmocka_unit_test(test_stacks_grow),                     \
 	cmocka_unit_test(test_wake_stale),                      \
 	cmocka_unit_test(test_foreign_wakes)
