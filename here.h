@@ -19,22 +19,31 @@ extern "C" {
 
 struct usched;
 
+/* Until C99 it was `extern inline' that left the definition to another file. */
+#if defined(__GNUC_GNU_INLINE__) && !defined(__cplusplus)
+#define USCHED_INLINE extern __inline
+#else
+#define USCHED_INLINE inline
+#endif
+
 extern __thread struct usched *usched__current
 	__attribute__((tls_model("initial-exec")));
 
-#if defined(__x86_64__) && defined(__LP64__)
+#if defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
 #define USCHED_HERE_INLINE
-inline struct usched *usched__here(void)
+USCHED_INLINE struct usched *usched__here(void)
 {
 	struct usched *s;
 
-	__asm__ volatile("movq	usched__current@gottpoff(%%rip), %0\n\t"
-			 "movq	%%fs:(%0), %0" : "=r"(s));
+	/* For -masm=att and for -masm=intel. */
+	__asm__ volatile("mov{q	usched__current@gottpoff(%%rip), %0|"
+			 "	%0, usched__current@gottpoff[rip]}\n\t"
+			 "mov{q	%%fs:(%0), %0|	%0, fs:[%0]}" : "=r"(s));
 	return s;
 }
-#elif defined(__aarch64__) && defined(__LP64__)
+#elif defined(__aarch64__) && defined(__LP64__) && defined(__ELF__)
 #define USCHED_HERE_INLINE
-inline struct usched *usched__here(void)
+USCHED_INLINE struct usched *usched__here(void)
 {
 	struct usched *s;
 	uintptr_t offset;

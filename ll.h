@@ -78,7 +78,7 @@ int ll_join(struct ustack *thread);
 int ll_detach(struct ustack *thread);
 
 /* As rr_wait(). Switches. */
-inline int ll_wait(void)
+USCHED_INLINE int ll_wait(void)
 {
 	struct ustack *self = usched__here()->s_current;
 	int rc = utoken_take(self) ? 0 : ll__wait(self);
@@ -94,7 +94,7 @@ inline int ll_wait(void)
  * From any native thread, in a thread or not, but for signal handlers. Does not
  * switch.
  */
-inline int ll_wake(struct ustack *thread)
+USCHED_INLINE int ll_wake(struct ustack *thread)
 {
 	if (ustack_sched(thread) != usched__here())
 		return utoken_send(thread);

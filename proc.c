@@ -57,6 +57,7 @@ enum {
 extern inline int utoken_take(struct ustack *self);
 extern inline int utoken_give(struct ustack *u);
 
+_Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
 _Static_assert(sizeof(struct uproc_thread) == 64, "a record begins with a cache line");
 
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
@@ -372,7 +373,8 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 		uproc_push(p, t);
 	}
 	add_tokens(tokens, more);
-	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK)) {
+	/* It may be late: a thread that was to be told of a deadlock has gone on by itself. */
+	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
 		if (!(*tokens & UPROC_NEWS))
 			uproc_push(p, t);
 		*tokens |= mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0;
@@ -384,10 +386,9 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 static void add_tokens(int32_t *tokens, uint32_t more)
 {
 	uint32_t most = *tokens < 0 ? UPROC_TOKENS : INT32_MAX;
-	uint32_t room = most - ((uint32_t)*tokens & most);
+	uint32_t room = most - ((uint32_t)*tokens & most);      /* none if it is WAITING */
 
-	if (*tokens != UPROC_WAITING)
-		*tokens += (int32_t)(more < room ? more : room);
+	*tokens += (int32_t)(more < room ? more : room);
 }
 
 /* `t' has ended and is in no list: tells who joins it, or frees it. */
@@ -609,7 +610,7 @@ static int lend_stacks(struct uproc *p)
 
 	if (conf->c_stacks == USCHED_NATIVE)
 		return 0;
-	if (more > conf->c_stacks - have || p->p_steps == UPROC_STEPS - 1)
+	if (more > conf->c_stacks - have)
 		more = conf->c_stacks - have;
 	rc = uimage_stacks_map(stacks, more, conf->c_stack_size);
 	for (size_t i = 0; rc == 0 && i < more; i++) {

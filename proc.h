@@ -87,7 +87,7 @@ struct uproc_thread {
 					    processor's */
 };
 
-enum { UPROC_STEPS = 8 };
+enum { UPROC_STEPS = 5 };
 
 struct uproc {
 	struct usched         p_sched;   /* first */
@@ -205,7 +205,7 @@ static inline struct uproc *uproc_self(void)
 {
 	struct usched *s = usched__here();
 
-	return s && s->s_done == uproc_done && s->s_current ?
+	return s->s_done == uproc_done && s->s_current ?
 		(struct uproc *)(void *)s : NULL;
 }
 
@@ -318,16 +318,19 @@ uproc_wait(struct ustack *self, struct uproc_thread *(*pick)(struct uproc *))
 static inline int
 uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread *t))
 {
-	if (u->u_tokens == UPROC_WAITING + 1) {
+	if (u->u_tokens == UPROC_WAITING) {
+		u->u_tokens = 0;
 		__builtin_prefetch(uproc_thread(u) + 1);
 		__builtin_prefetch(uproc_thread(u) + 2);
 		local(uproc_of(u), uproc_thread(u));
 		return 0;
 	}
-	if (u->u_tokens != UPROC_ENDED + 1 && (u->u_tokens & UPROC_TOKENS) != 0)
-		return 0;                       /* it joins somebody */
-	u->u_tokens = (int32_t)((uint32_t)u->u_tokens - 1);
-	return u->u_tokens == UPROC_ENDED ? -ESRCH : -EOVERFLOW;
+	if (u->u_tokens == UPROC_ENDED)
+		return -ESRCH;
+	if ((u->u_tokens & UPROC_TOKENS) == UPROC_TOKENS)
+		return -EOVERFLOW;
+	u->u_tokens++;                          /* it joins somebody */
+	return 0;
 }
 
 #ifdef __cplusplus

@@ -106,7 +106,7 @@ int rr_detach(struct ustack *thread);
  * see ustack_block(), which is the same but for that it goes through the
  * scheduler even when there is a token. Switches.
  */
-inline int rr_wait(void)
+USCHED_INLINE int rr_wait(void)
 {
 	struct ustack *self = usched__here()->s_current;
 	int rc = utoken_take(self) ? 0 : rr__wait(self);
@@ -123,7 +123,7 @@ inline int rr_wait(void)
  * From any native thread, in a thread or not, but for signal handlers. Does not
  * switch.
  */
-inline int rr_wake(struct ustack *thread)
+USCHED_INLINE int rr_wake(struct ustack *thread)
 {
 	if (ustack_sched(thread) != usched__here())
 		return utoken_send(thread);

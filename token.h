@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Takes a token of `self'. 0: there was none, or self is NULL. */
-inline int utoken_take(struct ustack *self)
+USCHED_INLINE int utoken_take(struct ustack *self)
 {
 	if (!self || self->u_tokens <= 0)
 		return 0;
@@ -31,10 +31,12 @@ inline int utoken_take(struct ustack *self)
  * Gives a token to `u', which is of this processor. 0: uproc_wake() has to do the rest,
  * as u_tokens was below zero, or would be too large.
  */
-inline int utoken_give(struct ustack *u)
+USCHED_INLINE int utoken_give(struct ustack *u)
 {
-	u->u_tokens = (int32_t)((uint32_t)u->u_tokens + 1);
-	return u->u_tokens > 0;
+	if (u->u_tokens < 0 || u->u_tokens == INT32_MAX)
+		return 0;
+	u->u_tokens++;
+	return 1;
 }
 
 /* Gives a token to a thread of another processor, or from elsewhere. As rr_wake(). */

@@ -266,7 +266,7 @@ static struct usched_stack *place_bottom(struct usched *s, uintptr_t end)
 	return (void *)bottom;
 }
 
-int usched_run(struct usched *s)
+BY_THREADS int usched_run(struct usched *s)
 {
 	struct usched *outer = usched__current;
 	int rc;

@@ -56,7 +56,8 @@ struct ustack;
 /*
  * Call-backs. They run on the stack of the thread that blocks or ends, below
  * its frames, or on the native stack when none does; they may not block the
- * thread (call ustack_block() or what calls it). `s' is their dispatcher.
+ * thread (call ustack_block() or what calls it), and s_alloc and s_free abort neither
+ * `u' nor the thread that runs. `s' is their dispatcher.
  */
 
 /*
@@ -247,7 +248,7 @@ int ustack_block(void);
  * dispatcher's stacks are there.
  * From any native thread. Does not switch.
  */
-inline struct usched *ustack_sched(const struct ustack *u)
+USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
 {
 	return __atomic_load_n(&u->u_stack, __ATOMIC_RELAXED)->k_sched;
 }
@@ -260,7 +261,7 @@ inline struct usched *ustack_sched(const struct ustack *u)
  * or is not of this dispatcher.
  * Switches.
  */
-inline int ustack_switch(struct ustack *u)
+USCHED_INLINE int ustack_switch(struct ustack *u)
 {
 	struct usched *s = usched__here();
 	struct ustack *self = s->s_current;

@@ -1766,6 +1766,242 @@ static void test_exchange(void **state)
 	each_conf(exchange);
 }
 
+/* A thread of another dispatcher is none of ours, whatever it has in u_tokens. */
+static struct ustack foreign;
+
+static struct ustack *foreign_next(struct usched *s)
+{
+	(void)s;
+	return foreign.u_func ? &foreign : NULL;
+}
+
+static void *foreign_alloc(struct usched *s, struct ustack *u, size_t *size)
+{
+	(void)s;
+	(void)u;
+	return malloc(*size);
+}
+
+static void foreign_free(struct usched *s, struct ustack *u, void *image, size_t size)
+{
+	(void)s;
+	(void)u;
+	(void)size;
+	free(image);
+}
+
+static void try_all(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(S(wait)(), -EPERM);
+	TEST_EQUAL(foreign.u_tokens, 0);
+	TEST_EQUAL(S(yield)(), -EPERM);
+}
+
+static void test_foreign_thread(void **state)
+{
+	struct usched s = {
+		.s_next = foreign_next, .s_alloc = foreign_alloc, .s_free = foreign_free,
+	};
+
+	(void)state;
+	test_timeout(10);
+	assert_int_equal(usched_init(&s), 0);
+	assert_int_equal(ustack_init(&s, &foreign, try_all, NULL, NULL, 0), 0);
+	assert_int_equal(usched_run(&s), 0);
+	assert_int_equal(usched_fini(&s), 0);
+}
+
+/*
+ * News of a deadlock that come when the join they were for has succeeded: who was told
+ * first has ended before the mail of the others was pushed.
+ */
+struct late {
+	sched *l_sched;
+	size_t l_runs;
+};
+
+static void get_late_news(void *arg)
+{
+	struct late *l = arg;
+	struct ustack *self = ustack_self();
+
+	for (int i = 0; i < 3; i++) {
+		TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_DEADLOCK), 0);
+		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(self->u_tokens, 0);
+		l->l_runs++;
+	}
+	TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_DEADLOCK), 0);
+	TEST_EQUAL(S(wait)(), 0);               /* until it is woken, and once */
+	l->l_runs++;
+}
+
+static void late_news(const struct usched_conf *conf)
+{
+	struct late l = { .l_sched = make(conf) };
+	struct ustack *u;
+
+	assert_int_equal(START(l.l_sched, get_late_news, &l, &u), 0);
+	assert_int_equal(S(join)(u), -EDEADLK);
+	assert_int_equal(l.l_runs, 3);
+	assert_int_equal(S(wake)(u), 0);
+	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(l.l_runs, 4);
+	assert_int_equal(S(destroy)(l.l_sched), 0);
+}
+
+static void test_late_news(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(late_news);
+}
+
+/* A wait or yield that failed has changed nothing: no intent, no token, nobody lost. */
+struct refused {
+	sched       *r_sched;
+	int          r_yield;
+	volatile int r_rc;              /* raise() is a leaf to the compiler */
+	size_t       r_others;
+};
+
+static struct refused refused;
+
+static void block_elsewhere(int signal)
+{
+	(void)signal;
+	refused.r_rc = refused.r_yield ? S(yield)() : S(wait)();
+}
+
+static void block_on_alternate_stack(int yield)
+{
+	refused.r_yield = yield;
+	refused.r_rc = 0;
+	raise(SIGUSR1);
+	TEST_EQUAL(refused.r_rc, -EFAULT);
+	TEST_EQUAL(ustack_self()->u_tokens, 0);
+}
+
+static void count_other(void *unused)
+{
+	(void)unused;
+	refused.r_others++;
+}
+
+static void be_refused(void *unused)
+{
+	static char memory[1 << 16];
+	stack_t alternate = { .ss_sp = memory, .ss_size = sizeof memory }, old;
+	struct ustack *self = ustack_self();
+
+	(void)unused;
+	TEST_EQUAL(sigaltstack(&alternate, &old), 0);
+	for (int n = 0; n < 6; n++) {
+		int others = n / 2;
+
+		refused.r_others = 0;
+		for (int i = 0; i < others; i++)
+			TEST_EQUAL(START(refused.r_sched, count_other, NULL, NULL), 0);
+		block_on_alternate_stack(n % 2);
+		TEST_EQUAL(refused.r_others, 0);
+		TEST_EQUAL(S(wake)(self), 0);
+		TEST_EQUAL(ustack_block(), 0);  /* uses up the token, as ever */
+		TEST_EQUAL(self->u_tokens, 0);
+		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(refused.r_others, others);
+	}
+	TEST_EQUAL(sigaltstack(&old, NULL), 0);
+	wait_once(NULL);
+}
+
+static void refuse(const struct usched_conf *conf)
+{
+	struct ustack *u;
+
+	if (conf->c_processors > 1)
+		return;
+	refused.r_sched = make(conf);
+	assert_int_equal(START(refused.r_sched, be_refused, NULL, &u), 0);
+	assert_int_equal(S(join)(u), -EDEADLK);
+	assert_int_equal(S(wake)(u), 0);
+	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(S(destroy)(refused.r_sched), 0);
+}
+
+static void test_refused_wait(void **state)
+{
+	struct sigaction act = {
+		.sa_handler = block_elsewhere, .sa_flags = SA_ONSTACK,
+	}, old;
+
+	(void)state;
+	test_timeout(60);
+	sigaction(SIGUSR1, &act, &old);
+	each_conf(refuse);
+	sigaction(SIGUSR1, &old, NULL);
+}
+
+/* Tokens to their limits: of one that joins, of one that does not, and of mail. */
+static void fill_up(void *arg)
+{
+	struct ustack *joiner = arg;
+
+	await_joiner(ustack_self());
+	joiner->u_tokens |= UPROC_TOKENS - 1;
+	TEST_EQUAL(S(wake)(joiner), 0);
+	for (int i = 0; i < 2; i++)
+		TEST_EQUAL(S(wake)(joiner), -EOVERFLOW);
+	for (int i = 0; i < 5; i++)             /* by mail: dropped */
+		TEST_EQUAL(uproc_post(uproc_thread(joiner), UPROC_MAIL_TOKEN), 0);
+	TEST_EQUAL(S(yield)(), 0);
+	TEST_EQUAL(joiner->u_tokens, UPROC_JOINING | UPROC_TOKENS);
+}
+
+static void join_full(void *arg)
+{
+	sched *s = arg;
+	struct ustack *self = ustack_self(), *filler;
+
+	self->u_tokens = 7;                     /* before the join */
+	TEST_EQUAL(START(s, fill_up, self, &filler), 0);
+	TEST_EQUAL(S(join)(filler), 0);
+	TEST_EQUAL(self->u_tokens, UPROC_TOKENS + 7);
+	self->u_tokens = INT32_MAX - 1;
+	TEST_EQUAL(S(wake)(self), 0);
+	for (int i = 0; i < 2; i++)
+		TEST_EQUAL(S(wake)(self), -EOVERFLOW);
+	TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_TOKEN), 0);
+	TEST_EQUAL(S(yield)(), 0);
+	TEST_EQUAL(self->u_tokens, INT32_MAX);
+	self->u_tokens = 0;
+	TEST_EQUAL(uproc_post(uproc_thread(self), UINT32_MAX / 16 * UPROC_MAIL_TOKEN), 0);
+	TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_TOKEN), -EOVERFLOW);
+	TEST_EQUAL(S(yield)(), 0);
+	TEST_EQUAL(self->u_tokens, UINT32_MAX / 16);
+	self->u_tokens = 0;
+}
+
+static void tokens_up_to_the_limit(const struct usched_conf *conf)
+{
+	struct ustack *u;
+	sched *s;
+
+	if (conf->c_processors > 1)
+		return;
+	s = make(conf);
+	assert_int_equal(START(s, join_full, s, &u), 0);
+	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(S(destroy)(s), 0);
+}
+
+static void test_token_limits(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tokens_up_to_the_limit);
+}
+
 #define COMMON_TESTS                                            \
 	cmocka_unit_test(test_tokens),                          \
 	cmocka_unit_test(test_wake_before_wait),                \
@@ -1796,5 +2032,9 @@ static void test_exchange(void **state)
 	cmocka_unit_test(test_stats),                           \
 	cmocka_unit_test(test_exchange),                        \
 	cmocka_unit_test(test_stacks_grow),                     \
+	cmocka_unit_test(test_foreign_thread),                  \
+	cmocka_unit_test(test_late_news),                       \
+	cmocka_unit_test(test_refused_wait),                    \
+	cmocka_unit_test(test_token_limits),                    \
 	cmocka_unit_test(test_wake_stale),                      \
 	cmocka_unit_test(test_foreign_wakes)

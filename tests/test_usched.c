@@ -836,6 +836,48 @@ static void deep_then_shallow(void *unused)
 	size_shallow = ustack_self()->u_size;
 }
 
+/* More stacks than are shared: who has one of its own needs no image and is never evicted. */
+
+static int alone;
+
+static void block_deep_alone(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(block_deep(4096), 0);
+	if (!ustack_self()->u_stack->k_shared) {
+		alone++;
+		TEST_TRUE(!ustack_self()->u_image);
+	}
+	TEST_EQUAL(block_deep(4096), 0);
+}
+
+static void r7_few_stacks_are_shared(void **state)
+{
+	enum { SHARED = 64, OWN = 16, ALL = 2 * (SHARED + OWN) };
+	static struct ustack many[ALL];
+
+	(void)state;
+	if (!test_has_stacks())
+		skip();
+	alone = 0;
+	setup(SHARED + OWN, 0, NULL);
+	for (size_t i = 0; i < ALL; i++)
+		plain_start(&plain, &many[i], block_deep_alone, NULL);
+	run();
+	assert_int_equal(plain.p_dones, ALL);
+	assert_in_range(alone, OWN, ALL - SHARED);
+	assert_in_range(plain_stats(&plain).s_evictions, ALL - SHARED - OWN, 3 * ALL);
+	plain_fini(&plain);
+	rounds = 1;
+	setup(SHARED + 1, 0, NULL);             /* the last that was lent is the first used */
+	plain_start(&plain, &many[0], stopper, NULL);
+	run();
+	assert_false(many[0].u_stack->k_shared);
+	assert_int_equal(usched_fini(&plain.p_sched), -EBUSY);
+	assert_int_equal(ustack_abort(&many[0]), 0);
+	plain_fini(&plain);
+}
+
 /* When they are needed, which is when another thread evicts. */
 static void large_images_are_exchanged(void **state)
 {
@@ -919,6 +961,7 @@ int main(void)
 		cmocka_unit_test(small_images_are_refused),
 		cmocka_unit_test(given_image_is_used),
 		cmocka_unit_test(large_images_are_exchanged),
+		cmocka_unit_test(r7_few_stacks_are_shared),
 		cmocka_unit_test(deepest_is_counted),
 		cmocka_unit_test(wake_is_the_scheduler_s),
 	};
