@@ -48,9 +48,9 @@
  *      the native stack, when usched_run() returns and the place is lost.
  *  R3  s_next runs on the blocking thread's stack, below its top. If it
  *      returns the same thread, nothing moved and ustack_block() returns.
- *  R4  Eviction cannot fail: a thread has an image as large as its frames
- *      before s_next hears of its block. Reserving the image may fail, and
- *      then nothing changed.
+ *  R4  Eviction cannot fail: a thread that may be evicted has an image as large
+ *      as its frames before s_next hears of its block. Reserving the image may
+ *      fail, and then nothing changed.
  *  R5  A stack is never written while SP is above what is written, nor above
  *      what is still needed.
  *  R6  A thread that has ended is never evicted. Its image goes back through
@@ -99,11 +99,10 @@ enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes: the sets of an L1 */
 	COLOURS      = PAGE / COLOUR_STEP,
-	HOT_ABOVE    = 64,              /* bytes from s_current on that are hot, */
-	HOT_BELOW    = 56,              /* and before it */
-	HOT_FRAMES   = 256,             /* the same of a stack, from its bottom down, */
-	HOT_HEAD     = 24,              /* and up */
-	HOT          = HOT_ABOVE + HOT_BELOW + HOT_FRAMES + HOT_HEAD,
+	HOT_SCHED    = 120,             /* bytes of what each switch uses: of the dispatcher, */
+	HOT_AFTER    = 64,              /* that end so far behind the beginning of s_current, */
+	HOT_FRAMES   = 256,             /* of a stack's frames, from its bottom down, */
+	HOT_HEAD     = 24,              /* and of its head, from its bottom up */
 	SHARED       = 64,              /* stacks, the first that are lent */
 	DEEP_MIN     = 1024,            /* bytes: who was deeper, and is now less deep than this */
 	DEEP_RATIO   = 4,               /* part of it, gets a smaller image */
@@ -249,19 +248,21 @@ static struct usched_stack *next_stack(const struct usched *s, const struct usch
 
 /*
  * Neighbours' bottoms differ, so that stacks do not fight for the same sets of a cache. And
- * where the frames of a thread have the low 12 bits of an address in common with what every
- * switch writes, a CPU takes one for the other for a while: that doubles the time of a
- * switch, so those places are left out.
+ * where a stack has the low 12 bits of its addresses in common with what every switch
+ * writes, a CPU takes one for the other for a while, which doubles the time of a switch: so
+ * these places are left out. Modulo a page:
+ *
+ *        | HOT_FRAMES  bottom  HOT_HEAD |     | HOT_SCHED  hot |
  */
 static struct usched_stack *place_bottom(struct usched *s, uintptr_t end)
 {
-	uintptr_t hot = (uintptr_t)&s->s_current + HOT_ABOVE, bottom;
+	uintptr_t hot = (uintptr_t)&s->s_current + HOT_AFTER, bottom;
 
 	do {
 		bottom = end - sizeof(struct usched_stack);
 		bottom -= s->s_colour++ % COLOURS * COLOUR_STEP;
 		bottom &= -(uintptr_t)BOTTOM_ALIGN;
-	} while ((hot - bottom + HOT_FRAMES) % PAGE < HOT);
+	} while ((hot - (bottom - HOT_FRAMES)) % PAGE < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
 	s->s_lent++;
 	return (void *)bottom;
 }
