@@ -16,6 +16,7 @@ enum {
 	IMAGE  = 128,           /* are the image that is not used if it is too small */
 	RING   = 24,            /* place in the run queue, and in the one before */
 	STACKS = 1024,          /* of a processor, with two pages each */
+	HUGE   = 4 << 20,       /* the huge pages that the last records and images begin */
 };
 
 static atomic_size_t woken;
@@ -63,7 +64,7 @@ static size_t most(const struct usched_conf *conf, const struct usched_stats *st
 	size_t image = stats->s_image_bytes / n;
 
 	return RECORD + RING + (image > IMAGE ? image : 0)
-		+ pages * (size_t)sysconf(_SC_PAGESIZE) / n;
+		+ (pages * (size_t)sysconf(_SC_PAGESIZE) + HUGE) / n;
 }
 
 static void million(int is_local, const struct usched_conf *conf)
