@@ -18,6 +18,8 @@ struct usched_conf {
 				   deeper threads waste; 0: 128 */
 	unsigned c_keep;        /* 0: a thread that is evicted and much less deep than it
 				   was exchanges its image; 1: it keeps it */
+	unsigned c_embed;       /* 1: no native thread is made; the one processor runs in
+				   rr_run() or ll_run(), inside a loop of the caller's */
 	void   (*c_log)(const char *line);      /* reports; NULL: standard error. May
 				   not call the scheduler: it is locked */
 };

@@ -133,6 +133,11 @@ void ll_release(struct ll *ll)
 	uproc_release(&ll->ll_procs);
 }
 
+int ll_run(struct ll *ll)
+{
+	return uprocs_run(&ll->ll_procs);
+}
+
 void ll_stats(struct ll *ll, struct usched_stats *out)
 {
 	uprocs_stats(&ll->ll_procs, out);

@@ -108,6 +108,9 @@ int ll_yield(void);
 void ll_hold(struct ll *ll);
 void ll_release(struct ll *ll);
 
+/* As rr_run(). */
+int ll_run(struct ll *ll);
+
 /* As rr_stats(). Does not switch. */
 void ll_stats(struct ll *ll, struct usched_stats *out);
 

@@ -54,6 +54,9 @@ enum {
 	LINE                 = 160,             /* characters in a report's line */
 };
 
+/* For c_embed; everything else works without event.c. */
+extern __typeof__(uevents_of) uevents_of __attribute__((weak));
+
 extern inline int utoken_take(struct ustack *self);
 extern inline int utoken_give(struct ustack *u);
 
@@ -86,6 +89,9 @@ static void uproc_fini(struct uproc *p);
 static int  lend_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
 static unsigned processors_on_line(void);
+static int  cancel(struct usched *s, struct ustack *u);
+static int  join(struct usched *s, struct ustack *u, int64_t deadline);
+static void interrupt(struct usched *s, struct ustack *u);
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
@@ -102,6 +108,9 @@ static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t);
 static struct uproc_thread *get_record(struct uproc *p);
 static void put_record(struct uproc *p, struct uproc_thread *t);
 static void abort_left(void *record, void *unused);
+static int  drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
+static void unmark(struct uproc *p);
+static int64_t now(void);
 static bool report_stuck(struct uprocs *r);
 static void count_stuck(void *record, void *report);
 static void list_stuck(void *record, void *report);
@@ -114,20 +123,24 @@ static void print(const struct uprocs *r, const char *format, ...)
 /* In proc_native.h or, with SINGLE_THREAD, in proc_single.h. */
 static int  start_natives(struct uprocs *r);
 static void stop_natives(struct uprocs *r, size_t n);
-static int  await(struct uprocs *r, struct uproc_thread *t);
+static int  await(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
 static bool tell_native(struct uprocs *r, struct uproc_thread *t);
 static void unpark(struct uproc *p);
 
 int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 		usched_next_fn *next, usched_wake_fn *wake)
 {
+	pthread_condattr_t attr;
 	int rc;
 
 	*r = (struct uprocs){
 		.r_stride  = (size + CACHE_LINES - 1) / CACHE_LINES * CACHE_LINES,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
-		.r_changed = PTHREAD_COND_INITIALIZER,
 	};
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->r_changed, &attr);
+	pthread_condattr_destroy(&attr);
 	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks : FIRST_STACKS;
 	rc = complete(&r->r_conf, conf);
 	if (rc == 0)
@@ -156,10 +169,10 @@ int uprocs_fini(struct uprocs *r)
 
 	if (uproc_self())
 		return -EPERM;
-	rc = await(r, NULL);
+	rc = await(r, NULL, INT64_MAX);
 	if (rc && rc != -EDEADLK)
 		return rc;
-	stop_natives(r, r->r_conf.c_processors);
+	stop_natives(r, r->r_conf.c_embed ? 0 : r->r_conf.c_processors);
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
 	free_procs(r, r->r_conf.c_processors);
@@ -204,16 +217,36 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 
 int uproc_join(struct ustack *u)
 {
-	struct uproc *self = uproc_self(), *p = uproc_of(u);
+	return join(ustack_sched(u), u, INT64_MAX);
+}
+
+static int join(struct usched *s, struct ustack *u, int64_t deadline)
+{
+	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
 	int rc;
 
 	if (!self)
-		return await(p->p_procs, t);
+		return await(p->p_procs, t, deadline);
 	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t);
 	if (rc == 0)
 		put_record(p, t);
 	return rc;
+}
+
+static void interrupt(struct usched *s, struct ustack *u)
+{
+	deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK);
+}
+
+static int cancel(struct usched *s, struct ustack *u)
+{
+	if (s != usched__here())
+		return uproc_post(uproc_thread(u), UPROC_MAIL_CANCEL);
+	if (u->u_tokens == UPROC_ENDED)
+		return -ESRCH;
+	ustack_cancel_here(u);
+	return 0;
 }
 
 int uproc_detach(struct ustack *u)
@@ -310,14 +343,15 @@ static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 
 int uproc_post(struct uproc_thread *t, unsigned mail)
 {
-	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box);
+	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
 
 	do {
 		if (old & UPROC_MAIL_ENDED)
 			return -ESRCH;
-		if (old > UINT32_MAX - mail)
+		all = mail < UPROC_MAIL_TOKEN ? old | mail : old + mail;
+		if (all < old)
 			return -EOVERFLOW;
-	} while (!CAS(box, &old, old + mail));
+	} while (!CAS(box, &old, all));
 	if (old == 0)
 		push_inbox(uproc_of(&t->t_stack), t);
 	return 0;
@@ -373,6 +407,8 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 		uproc_push(p, t);
 	}
 	add_tokens(tokens, more);
+	if (mail & UPROC_MAIL_CANCEL)
+		ustack_cancel_here(&t->t_stack);
 	/* It may be late: a thread that was to be told of a deadlock has gone on by itself. */
 	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
 		if (!(*tokens & UPROC_NEWS))
@@ -508,6 +544,8 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 #ifdef SINGLE_THREAD
 	conf->c_processors = 1;
 #endif
+	if (conf->c_embed)
+		conf->c_processors = 1;
 	return 0;
 }
 
@@ -573,6 +611,10 @@ static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 	p->p_sched.s_free = free_image;
 	p->p_sched.s_done = uproc_done;
 	p->p_sched.s_wake = wake;
+	p->p_sched.s_cancel = cancel;
+	p->p_sched.s_join = join;
+	p->p_sched.s_interrupt = interrupt;
+	p->p_sched.s_polls = 1;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
@@ -585,6 +627,10 @@ static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 		p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
 		rc = p->p_queue ? lend_stacks(p) : -ENOMEM;
 	}
+	if (rc == 0 && r->r_conf.c_embed && !uevents_of)
+		rc = -ENOTSUP;
+	else if (rc == 0 && r->r_conf.c_embed)
+		uevents_of(&p->p_sched, &rc);
 	if (rc)
 		uproc_fini(p);
 	return rc;
@@ -592,6 +638,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 
 static void uproc_fini(struct uproc *p)
 {
+	uevents_close(&p->p_sched);
 	while (p->p_steps > 0)
 		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
 	free(p->p_queue);
@@ -781,11 +828,11 @@ static void list_stuck(void *record, void *arg)
 	/* ISO C lets a function's address go through an integer only. */
 	if (joins(t))
 		print(r, "usched:   thread %p, function %p, joins thread %p",
-		      record, (void *)(uintptr_t)t->t_stack.u_func,
+		      record, (void *)(uintptr_t)ustack_func(&t->t_stack),
 		      (const void *)joined_by(r, t));
 	else
 		print(r, "usched:   thread %p, function %p, waits for a wake",
-		      record, (void *)(uintptr_t)t->t_stack.u_func);
+		      record, (void *)(uintptr_t)ustack_func(&t->t_stack));
 }
 
 /*
@@ -825,6 +872,68 @@ static const struct uproc_thread *joined_by(struct uprocs *r,
 
 	uimage_pool_walk(&r->r_images, match_joiner, &search);
 	return search.s_found;
+}
+
+/*
+ * The native thread that calls it runs the one processor until `t' has ended, and frees that;
+ * or with NULL until all have.
+ */
+static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
+{
+	struct uproc *p = uproc_at(r, 0);
+	int rc = t ? claim(t, NATIVE) : 0;
+
+	r->r_deadline = deadline;
+	while (rc == 0) {
+		unmark(p);
+		rc = usched_run(&p->p_sched);
+		r->r_stop = 0;
+		if (rc)
+			break;
+		if (t ? t->t_joiner == TAKEN : uproc_count(p) == 0)
+			rc = 1;
+		else if (deadline != INT64_MAX && now() >= deadline)
+			rc = -ETIMEDOUT;
+		else if (!report_stuck(r))
+			rc = -EDEADLK;
+	}
+	if (rc > 0 && t)
+		put_record(uproc_of(&t->t_stack), t);
+	else if (rc < 0 && t && t->t_joiner == NATIVE)
+		t->t_joiner = NULL;
+	return rc < 0 ? rc : 0;
+}
+
+/* Not parked any more. */
+static void unmark(struct uproc *p)
+{
+	struct uproc_thread *mark = PARKED;
+
+	CAS(&p->p_inbox, &mark, NULL);
+}
+
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int uprocs_run(struct uprocs *r)
+{
+	struct uproc *p = uproc_at(r, 0);
+	int rc;
+
+	if (!r->r_conf.c_embed)
+		return -EINVAL;
+	if (p->p_sched.s_home)
+		return -EBUSY;
+	r->r_leave = 1;
+	unmark(p);
+	rc = usched_run(&p->p_sched);
+	r->r_leave = 0;
+	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }
 
 static void print(const struct uprocs *r, const char *format, ...)

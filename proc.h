@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "conf.h"
+#include "event.h"
 #include "image.h"
 #include "token.h"
 #include "usched.h"
@@ -76,7 +77,8 @@ enum {
 	UPROC_MAIL_START    = 2,
 	UPROC_MAIL_JOINED   = 4,
 	UPROC_MAIL_DEADLOCK = 8,
-	UPROC_MAIL_TOKEN    = 16,
+	UPROC_MAIL_CANCEL   = 16,
+	UPROC_MAIL_TOKEN    = 32,
 };
 
 /* A record: a thread, with a first image behind it. */
@@ -100,6 +102,7 @@ struct uproc {
 	size_t                p_tail;
 	struct uproc_thread  *p_chosen;  /* by the last wait; NULL: it asked s_next */
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
+	uint8_t               p_turns;   /* times that the next thread was asked for, mod 256 */
 	uint32_t              p_ended;   /* threads; read by anybody */
 	struct uprocs        *p_procs;
 	struct uimage_cache   p_images;
@@ -134,6 +137,10 @@ struct uprocs {
 	uint32_t           r_unparks;    /* atomic: and was unparked */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 
+	/* Who drives the processor: with c_embed, or SINGLE_THREAD. */
+	int64_t            r_deadline;   /* ns; until then */
+	unsigned           r_leave;      /* 1: and only as long as something is ready */
+
 	/* r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
@@ -165,6 +172,7 @@ int uprocs_fini(struct uprocs *r);
 int  uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 		 struct ustack **thread);
 int  uproc_join(struct ustack *u);
+int  uprocs_run(struct uprocs *r);
 int  uproc_detach(struct ustack *u);
 int  uproc_yield(void);
 void uproc_hold(struct uprocs *r);
@@ -173,13 +181,15 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
 /*
  * Sends mail to a thread, from any native thread.
- * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^28 - 1 that were not taken in yet.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^27 - 1 tokens that were not taken in yet.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
 /* The slow parts of uproc_next(). */
+typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
+
 void uproc_drain(struct uproc *p);
-struct ustack *uproc_park(struct uproc *p);
+struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 
 /* The processors in turn. */
 struct uproc *uprocs_next(struct uprocs *r);
@@ -236,6 +246,7 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches by which a prefetch comes early */
 	UPROC_CACHED = 256,             /* threads that are in a cache all the time */
+	UPROC_LOOK   = 64,              /* dispatches from a look for events to the next */
 };
 
 /*
@@ -269,18 +280,27 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 	return intent == UPROC_BLOCK && t->t_stack.u_tokens-- > 0;
 }
 
+/* Whether to look for events. A thread that yields to nobody is not dispatched, but it asks. */
+static inline bool uproc_looks(struct uproc *p)
+{
+	return p->p_sched.s_stats.s_switches % UPROC_LOOK == 0
+		|| ++p->p_turns % UPROC_LOOK == 0;
+}
+
 /*
  * The skeleton of s_next; pick(p) is the policy: a runnable thread or NULL. Mail
  * comes first, so that who was woken before a thread yields runs before it.
  */
 static inline struct ustack *
-uproc_next(struct uproc *p, struct uproc_thread *(*pick)(struct uproc *))
+uproc_next(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct ustack *self = p->p_sched.s_current;
 	struct uproc_thread *t;
 
 	if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
 		uproc_drain(p);
+	if (uproc_looks(p))
+		uevents_look(&p->p_sched);
 	if (self) {
 		if (uproc_goes_on(p, uproc_thread(self)))
 			return self;
@@ -288,7 +308,7 @@ uproc_next(struct uproc *p, struct uproc_thread *(*pick)(struct uproc *))
 		return NULL;
 	}
 	t = pick(p);
-	return t ? &t->t_stack : uproc_park(p);
+	return t ? &t->t_stack : uproc_park(p, pick);
 }
 
 /*
@@ -296,7 +316,7 @@ uproc_next(struct uproc *p, struct uproc_thread *(*pick)(struct uproc *))
  * and somebody is runnable, it hands over at once; otherwise it asks, as anybody does.
  */
 static inline int
-uproc_wait(struct ustack *self, struct uproc_thread *(*pick)(struct uproc *))
+uproc_wait(struct ustack *self, uproc_pick_fn *pick)
 {
 	struct uproc_thread *t = NULL;
 	struct uproc *p;
@@ -304,7 +324,8 @@ uproc_wait(struct ustack *self, struct uproc_thread *(*pick)(struct uproc *))
 	if (!self || ustack_sched(self)->s_done != uproc_done)
 		return -EPERM;
 	p = uproc_of(self);
-	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)
+	    && p->p_sched.s_stats.s_switches % UPROC_LOOK != 0)
 		t = pick(p);
 	self->u_tokens = UPROC_WAITING;
 	p->p_chosen = t;

@@ -20,6 +20,8 @@ static int start_natives(struct uprocs *r)
 	size_t n;
 	int rc;
 
+	if (r->r_conf.c_embed)
+		return 0;
 	if (processors > 1 && processors <= processors_on_line())
 		r->r_patience = PATIENCE;
 
@@ -74,7 +76,7 @@ static bool detect_end(struct uprocs *r)
 	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
 		struct uproc *p = uproc_at(r, i);
 
-		if (LOAD(p->p_inbox) != PARKED)
+		if (LOAD(p->p_inbox) != PARKED || uevents_waited(&p->p_sched))
 			return false;
 		count += uproc_count(p);
 	}
@@ -102,17 +104,11 @@ static void suggest_end(struct uprocs *r)
 
 static void unpark(struct uproc *p)
 {
+	if (uevents_interrupt(&p->p_sched))
+		return;
 	lock(&p->p_lock);
 	pthread_cond_signal(&p->p_unparked);
 	unlock(&p->p_lock);
-}
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /*
@@ -120,38 +116,96 @@ static uint64_t now(void)
  * be woken: so it never takes more than twice the best that could be done, and two that
  * send to each other stay awake. Others who want the CPU get it.
  */
-static void watch_inbox(struct uproc *p)
+static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 {
-	uint64_t end = now() + p->p_procs->r_patience;
+	int64_t end = now() + p->p_procs->r_patience;
+	struct uproc_thread *t = NULL;
 
 	do {
 		for (int i = 0; i < LOOKS; i++)
 			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
-				return;
-		sched_yield();
-	} while (now() < end);
+				return NULL;
+		if (uevents_sleep(&p->p_sched, UEVENTS_RUN))
+			t = pick(p);
+		else
+			sched_yield();
+	} while (!t && now() < end);
+	return t;
 }
 
-struct ustack *uproc_park(struct uproc *p)
+/* The inbox is marked: until somebody unparks it, or something happens. */
+static void sleep_parked(struct uproc *p, int64_t until)
+{
+	struct uprocs *r = p->p_procs;
+
+	if (FETCH_ADD(&r->r_parks, 1) + 1 - LOAD(r->r_unparks) == r->r_conf.c_processors
+	    && !uevents_waited(&p->p_sched))
+		suggest_end(r);
+	if (!uevents_sleep(&p->p_sched, until)) {
+		lock(&p->p_lock);
+		while (LOAD(p->p_inbox) == PARKED)
+			pthread_cond_wait(&p->p_unparked, &p->p_lock);
+		unlock(&p->p_lock);
+	}
+	unmark(p);
+	FETCH_ADD(&r->r_unparks, 1);
+}
+
+/* Under nobody's lock: whether no event can come any more, and nobody who holds the scheduler. */
+static bool is_stuck(struct uproc *p)
+{
+	struct uprocs *r = p->p_procs;
+	bool held;
+
+	if (uevents_waited(&p->p_sched))
+		return false;
+	lock(&r->r_lock);
+	held = r->r_held > 0;
+	unlock(&r->r_lock);
+	return !held;
+}
+
+/* On the native thread of somebody who has more to do, or joins: it may leave the mark. */
+static struct uproc_thread *park_embedded(struct uproc *p, uproc_pick_fn *pick)
+{
+	struct uprocs *r = p->p_procs;
+
+	while (!LOAD(r->r_stop)) {
+		struct uproc_thread *t = NULL;
+
+		if (r->r_leave)
+			uevents_sleep(&p->p_sched, UEVENTS_RUN);
+		uproc_drain(p);
+		t = pick(p);
+		if (t)
+			return t;
+		if (!r->r_leave && r->r_deadline != INT64_MAX && now() >= r->r_deadline)
+			break;
+		if (!CAS(&p->p_inbox, &t, PARKED))
+			continue;
+		if (r->r_leave || is_stuck(p))
+			break;
+		sleep_parked(p, r->r_deadline);
+	}
+	return NULL;
+}
+
+struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uprocs *r = p->p_procs;
 	struct uproc_thread *t = NULL;
 
-	while (!t && !LOAD(r->r_stop)) {
+	if (r->r_conf.c_embed)
+		t = park_embedded(p, pick);
+	while (!t && !r->r_conf.c_embed && !LOAD(r->r_stop)) {
 		if (r->r_patience > 0)
-			watch_inbox(p);
-		if (CAS(&p->p_inbox, &t, PARKED)) {
-			if (FETCH_ADD(&r->r_parks, 1) + 1 - LOAD(r->r_unparks)
-			    == r->r_conf.c_processors)
-				suggest_end(r);
-			lock(&p->p_lock);
-			while (LOAD(p->p_inbox) == PARKED)
-				pthread_cond_wait(&p->p_unparked, &p->p_lock);
-			unlock(&p->p_lock);
-			FETCH_ADD(&r->r_unparks, 1);
-		}
+			t = watch_inbox(p, pick);
+		if (t)
+			break;
+		if (CAS(&p->p_inbox, &t, PARKED))
+			sleep_parked(p, UEVENTS_NEVER);
 		uproc_drain(p);
-		t = uproc_pop(p);
+		t = pick(p);
 	}
 	return t ? &t->t_stack : NULL;
 }
@@ -169,6 +223,8 @@ void uproc_release(struct uprocs *r)
 	lock(&r->r_lock);
 	if (--r->r_held == 0 && r->r_joining > 0)
 		pthread_cond_broadcast(&r->r_changed);
+	if (r->r_conf.c_embed)
+		unpark(uproc_at(r, 0));
 	unlock(&r->r_lock);
 }
 
@@ -178,6 +234,11 @@ static bool tell_native(struct uprocs *r, struct uproc_thread *t)
 	struct uproc_thread *joiner = NATIVE;
 	bool told;
 
+	if (r->r_conf.c_embed) {                /* has usched_run() return, into drive() */
+		t->t_joiner = TAKEN;
+		r->r_stop = 1;
+		return true;
+	}
 	lock(&r->r_lock);
 	told = CAS(&t->t_joiner, &joiner, TAKEN);
 	if (told) {
@@ -188,37 +249,50 @@ static bool tell_native(struct uprocs *r, struct uproc_thread *t)
 	return told;
 }
 
-/* 1: `t' has ended, or with NULL all threads have; -EDEADLK. Under r_lock. */
-static int wait_locked(struct uprocs *r, struct uproc_thread *t)
+/* Until something has changed; false: the deadline has come. */
+static bool wait_change(struct uprocs *r, int64_t deadline)
+{
+	struct timespec t = { deadline / 1000000000, deadline % 1000000000 };
+
+	if (deadline == INT64_MAX)
+		return pthread_cond_wait(&r->r_changed, &r->r_lock) == 0;
+	return pthread_cond_timedwait(&r->r_changed, &r->r_lock, &t) != ETIMEDOUT;
+}
+
+/* 1: `t' has ended, or with NULL all threads have; -EDEADLK; -ETIMEDOUT. Under r_lock. */
+static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {
 	unsigned seen = r->r_deadlocks;
+	bool timely = true, quiet = false;
 
-	for (r->r_joining++; ; pthread_cond_wait(&r->r_changed, &r->r_lock)) {
-		bool quiet = false;
-
+	r->r_joining++;
+	for (;;) {
 		if (t && LOAD(t->t_joiner) == TAKEN)
 			return 1;               /* and is not counted any more */
-		if (r->r_deadlocks == seen)
+		if (r->r_deadlocks == seen && timely)
 			quiet = detect_end(r);
-		if (r->r_deadlocks != seen || (!t && quiet))
+		if (r->r_deadlocks != seen || (!t && quiet) || !timely)
 			break;
+		timely = wait_change(r, deadline);
 	}
 	r->r_joining--;
-	if (r->r_deadlocks == seen)
+	if (!t && quiet)
 		return 1;
 	if (t)
 		__atomic_store_n(&t->t_joiner, NULL, __ATOMIC_SEQ_CST);
-	return -EDEADLK;
+	return r->r_deadlocks != seen ? -EDEADLK : -ETIMEDOUT;
 }
 
 /*
  * Waits, as a native thread, until `t' has ended, and frees it; or with NULL until
  * all threads have ended, if no other native thread waits here.
  */
-static int await(struct uprocs *r, struct uproc_thread *t)
+static int await(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {
 	int rc;
 
+	if (r->r_conf.c_embed)
+		return drive(r, t, deadline);
 	lock(&r->r_lock);
 	if (t)
 		rc = claim(t, NATIVE);
@@ -226,7 +300,7 @@ static int await(struct uprocs *r, struct uproc_thread *t)
 		rc = r->r_inside > 0 ? -EPERM : 0;
 	r->r_inside++;
 	if (rc == 0)
-		rc = wait_locked(r, t);
+		rc = wait_locked(r, t, deadline);
 	if (rc > 0 && t)
 		put_record(uproc_of(&t->t_stack), t);
 	r->r_inside--;

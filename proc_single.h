@@ -30,10 +30,21 @@ static bool tell_native(struct uprocs *r, struct uproc_thread *t)
 	return true;
 }
 
-struct ustack *uproc_park(struct uproc *p)
+struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 {
-	(void)p;
-	return NULL;
+	struct uprocs *r = p->p_procs;
+	int64_t until = r->r_leave ? UEVENTS_RUN : r->r_deadline;
+	struct uproc_thread *t = NULL;
+
+	while (!t && !r->r_stop && (r->r_leave ? until == UEVENTS_RUN
+				    : uevents_waited(&p->p_sched))) {
+		uevents_sleep(&p->p_sched, until);
+		uproc_drain(p);
+		t = pick(p);
+		if (!t && (r->r_leave || (until != INT64_MAX && now() >= until)))
+			break;
+	}
+	return t ? &t->t_stack : NULL;
 }
 
 void uproc_hold(struct uprocs *r)
@@ -46,25 +57,7 @@ void uproc_release(struct uprocs *r)
 	(void)r;
 }
 
-/* Runs the threads until `t' has ended, and frees it; or with NULL all. */
-static int await(struct uprocs *r, struct uproc_thread *t)
+static int await(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {
-	struct uproc *p = uproc_at(r, 0);
-	int rc = t ? claim(t, NATIVE) : 0;
-
-	while (rc == 0) {
-		rc = usched_run(&p->p_sched);
-		r->r_stop = 0;
-		if (rc)
-			break;
-		if (t ? t->t_joiner == TAKEN : uproc_count(p) == 0)
-			rc = 1;
-		else if (!report_stuck(r))
-			rc = -EDEADLK;
-	}
-	if (rc > 0 && t)
-		put_record(uproc_of(&t->t_stack), t);
-	else if (rc < 0 && t && t->t_joiner == NATIVE)
-		t->t_joiner = NULL;
-	return rc < 0 ? rc : 0;
+	return drive(r, t, deadline);
 }

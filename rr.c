@@ -92,6 +92,11 @@ void rr_release(struct rr *rr)
 	uproc_release(&rr->rr_procs);
 }
 
+int rr_run(struct rr *rr)
+{
+	return uprocs_run(&rr->rr_procs);
+}
+
 void rr_stats(struct rr *rr, struct usched_stats *out)
 {
 	uprocs_stats(&rr->rr_procs, out);

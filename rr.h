@@ -51,7 +51,8 @@ int rr__wake(struct ustack *thread);
  * stands for zeros.
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or
  * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads;
- * -ENOTSUP: see usched_init().
+ * -ENOTSUP: see usched_init(); with c_embed also -EMFILE, -ENFILE, and -ENOTSUP if the program has
+ * no event.c.
  * From any native thread. The caller owns *rr until rr_destroy().
  */
 int rr_create(struct rr **rr, const struct usched_conf *conf);
@@ -117,7 +118,7 @@ USCHED_INLINE int rr_wait(void)
 /*
  * Gives `thread' a token: wakes it, if it waits for one.
  * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens; while it is in
- * rr_join(), 2^27 - 1 new ones; or of those from other native threads, 2^28 - 1
+ * rr_join(), 2^27 - 1 new ones; or of those from other native threads, 2^27 - 1
  * that its processor has not taken in yet. What finds no place when these are
  * added up is lost.
  * From any native thread, in a thread or not, but for signal handlers. Does not
@@ -145,6 +146,19 @@ int rr_yield(void);
  */
 void rr_hold(struct rr *rr);
 void rr_release(struct rr *rr);
+
+/*
+ * With c_embed, for somebody else's event loop: runs what is ready, and does not sleep. Returns a
+ * descriptor; when poll(2) finds it readable, call rr_run() again. Threads that were started or
+ * woken from other native threads, timers and descriptors make it readable; not so what
+ * the loop's own native thread does, which should call rr_run() thereafter. rr_join() and
+ * rr_destroy(), from that native thread, run and sleep themselves.
+ * The descriptor, the same each time; -EINVAL: not c_embed, or on the native stack at another depth
+ * than before, see usched_run(); -EBUSY: it is running; -EMFILE,
+ * -ENFILE, -ENOMEM: no descriptor could be made; what was ready was run.
+ * From one native thread at a time, not from a thread of `rr'. Switches.
+ */
+int rr_run(struct rr *rr);
 
 /*
  * The counters of all processors added up (s_deepest: the largest).

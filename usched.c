@@ -107,6 +107,7 @@ enum {
 	DEEP_MIN     = 1024,            /* bytes: who was deeper, and is now less deep than this */
 	DEEP_RATIO   = 4,               /* part of it, gets a smaller image */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
+	FRAME_MAX    = 256,             /* bytes: at most, of what usched__switch() saves */
 	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
 };
 
@@ -175,6 +176,7 @@ __thread struct usched *usched__current = &nobody;
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
+extern inline void (*ustack_func(const struct ustack *u))(void *);
 #ifdef USCHED_HERE_INLINE
 extern inline struct usched *usched__here(void);
 #else
@@ -203,6 +205,7 @@ int usched_init(struct usched *s)
 	vacate(s, &s->s_native);
 	s->s_lent = s->s_colour = 0;
 	s->s_stats = (struct usched_stats){ 0 };
+	s->s_events = NULL;
 	return 0;
 }
 
@@ -310,13 +313,14 @@ void usched_stats(const struct usched *s, struct usched_stats *out)
 int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
 		void *arg, void *image, size_t size)
 {
-	if (!func || size > UINT32_MAX)
+	if (!func || size > USCHED_IMAGE_MAX)
 		return -EINVAL;
 	u->u_top = arg;
 	u->u_image = image;
 	__atomic_store_n(&u->u_stack, &s->s_new, __ATOMIC_RELAXED);
 	u->u_func = func;
-	u->u_size = image ? (uint32_t)size : 0;
+	u->u_size = image ? (uint32_t)size & USCHED_IMAGE_MAX : 0;
+	u->u_cancelled = u->u_attached = 0;
 	u->u_deep = 0;
 	u->u_tokens = 0;
 	return 0;
@@ -331,7 +335,15 @@ BY_THREADS int ustack_block(void)
 
 BY_THREADS int ustack_reserve(size_t room)
 {
-	return ustack_self() ? usched__switch(reserve, &room) : -EPERM;
+	const struct ustack *u = ustack_self();
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	if (!u)
+		return -EPERM;
+	if (room < USCHED_STACK_MAX     /* was as deep before: the frames of a switch included */
+	    && (uintptr_t)u->u_stack->k_bottom - here + room + RESERVE_MORE + FRAME_MAX <= u->u_deep)
+		return 0;
+	return usched__switch(reserve, &room);
 }
 
 BY_THREADS int ustack_abort(struct ustack *u)
@@ -358,6 +370,41 @@ int ustack_wake(struct ustack *u)
 	struct usched *s = ustack_sched(u);
 
 	return s->s_wake ? s->s_wake(s, u) : -ENOTSUP;
+}
+
+int ustack_cancel(struct ustack *u)
+{
+	struct usched *s = ustack_sched(u);
+
+	return s->s_cancel ? s->s_cancel(s, u) : -ENOTSUP;
+}
+
+void ustack_cancel_here(struct ustack *u)
+{
+	u->u_cancelled = 1;
+	if (u->u_attached)
+		u->u_local->l_cancel(u->u_local);
+}
+
+BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
+{
+	struct usched *s = ustack_sched(u);
+
+	return s->s_join ? s->s_join(s, u, deadline) : -ENOTSUP;
+}
+
+int ustack_attach(struct ustack_local *l)
+{
+	struct ustack *u = ustack_self();
+
+	if (!u)
+		return -EPERM;
+	if (u->u_attached)
+		return -EBUSY;
+	l->l_func = u->u_func;
+	u->u_local = l;
+	u->u_attached = 1;
+	return 0;
 }
 
 /* What usched__switch() calls: below the frame whose top is `top'. */
@@ -422,6 +469,8 @@ struct arch_jump usched__finish(void)
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
+	if (u->u_attached)
+		u->u_local->l_end(u->u_local);
 	s->s_current = NULL;
 	release(s, u);
 	return run(s, s->s_next(s));
@@ -575,13 +624,13 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t need)
 
 	if (!image)
 		return -ENOMEM;
-	if (size < need || size > UINT32_MAX) { /* it would be written past its end */
+	if (size < need || size > USCHED_IMAGE_MAX) { /* it would be written past its end */
 		s->s_free(s, u, image, size);
 		return -ENOMEM;
 	}
 	drop_image(s, u);
 	u->u_image = image;
-	u->u_size = (uint32_t)size;
+	u->u_size = (uint32_t)size & USCHED_IMAGE_MAX;
 	ADD(s->s_stats.s_images, 1);
 	ADD(s->s_stats.s_image_bytes, size);
 	return 0;
@@ -605,8 +654,12 @@ static void drop_image(struct usched *s, struct ustack *u)
 static void release(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = u->u_stack;
+	struct ustack_local *local = u->u_attached ? u->u_local : NULL;
 
 	u->u_func = NULL;                       /* first: call-backs may abort, too */
+	u->u_attached = 0;
+	if (local)
+		local->l_free(local);
 	drop_image(s, u);
 	if (k != &s->s_new) {
 		k->k_threads--;

@@ -52,11 +52,12 @@ extern "C" {
 
 struct usched;
 struct ustack;
+struct uevents;                 /* event.h */
 
 /*
  * Call-backs. They run on the stack of the thread that blocks or ends, below
  * its frames, or on the native stack when none does; they may not block the
- * thread (call ustack_block() or what calls it), and s_alloc and s_free abort neither
+ * thread (call ustack_block() or what calls it), but for s_join, and s_alloc and s_free abort neither
  * `u' nor the thread that runs. `s' is their dispatcher.
  */
 
@@ -71,7 +72,7 @@ typedef struct ustack *usched_next_fn(struct usched *s);
 
 /*
  * An image of at least *size bytes for `u', and its real size in *size (at
- * most UINT32_MAX); NULL when there is no memory. The thread owns it until
+ * most USCHED_IMAGE_MAX); NULL when there is no memory. The thread owns it until
  * s_free. Called on the way into a block, so it may be slow only rarely: for the
  * thread that blocks, or for one that is evicted, is much less deep than it was and
  * could do with a smaller image; then NULL is no failure.
@@ -94,6 +95,23 @@ typedef void usched_done_fn(struct usched *s, struct ustack *u);
  * wherever the scheduler allows.
  */
 typedef int usched_wake_fn(struct usched *s, struct ustack *u);
+
+/*
+ * Have ustack_cancel_here(u) called on the dispatcher's native thread, soon. This is
+ * what ustack_cancel() calls, from wherever the scheduler allows.
+ * 0; -ESRCH: it has ended.
+ */
+typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
+
+/*
+ * Wait until `u' has ended, and free it. A native thread waits no longer than until `deadline': ns
+ * of CLOCK_MONOTONIC, INT64_MAX for ever. A thread waits until s_interrupt is called for it,
+ * and its join returns -EDEADLK then. This is what ustack_join() calls.
+ */
+typedef int usched_join_fn(struct usched *s, struct ustack *u, int64_t deadline);
+
+/* Ends the s_join that `u' is in, if it is in one. On the dispatcher's native thread. */
+typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
 
 /* Counters since usched_init(), but for s_images and s_image_bytes: now. */
 struct usched_stats {
@@ -136,14 +154,34 @@ struct usched {
 
 	/* Set by the scheduler before usched_init(). */
 	int              s_keep;        /* 1: images that have become too large are kept */
+	int              s_polls;       /* 1: s_next sees to s_events, see event.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_wake_fn  *s_wake;        /* or NULL */
+	usched_cancel_fn *s_cancel;     /* or NULL */
+	usched_join_fn  *s_join;        /* or NULL, and then so is */
+	usched_interrupt_fn *s_interrupt;
 	usched_next_fn  *s_next;
 	usched_done_fn  *s_done;        /* or NULL */
 
+	/* Timers and descriptors that its threads wait for, once one does; event.h. */
+	struct uevents  *s_events;
+
 	/* Private again, and last: next to what is hot of a scheduler's own. */
 	struct ustack       *s_current; /* the thread that runs, or NULL */
+};
+
+/*
+ * What a thread has besides its frames, for layers above: wait.c has one for each thread
+ * that waits there. Only the dispatcher's native thread may touch it.
+ */
+struct ustack_local {
+	void (*l_func)(void *);                         /* ustack_attach() sets it */
+	void (*l_end)(struct ustack_local *l);          /* by the thread, whose function
+							   has returned; may block */
+	void (*l_cancel)(struct ustack_local *l);       /* the thread was cancelled */
+	void (*l_free)(struct ustack_local *l);         /* the thread has ended or was
+							   aborted; may not block */
 };
 
 /*
@@ -158,8 +196,13 @@ struct ustack {
 	char                *u_top;     /* blocked: its top; new: the argument */
 	void                *u_image;
 	struct usched_stack *u_stack;   /* where it was launched (R1) */
-	void               (*u_func)(void *);
-	uint32_t             u_size;    /* bytes in u_image */
+	__extension__ union {
+		void               (*u_func)(void *);
+		struct ustack_local *u_local;   /* u_attached: it has u_func */
+	};
+	uint32_t             u_size      : 30;  /* bytes in u_image */
+	uint32_t             u_cancelled : 1;
+	uint32_t             u_attached  : 1;
 	uint32_t             u_deep;    /* bytes: a block that is no deeper needs no look */
 
 	/* The scheduler's. */
@@ -194,6 +237,7 @@ int usched_lend(struct usched *s, void *base, size_t size);
 
 #define USCHED_STACK_MIN ((size_t)8192)         /* bytes */
 #define USCHED_STACK_MAX ((size_t)1 << 30)      /* depths and rooms add up in 32 bits */
+#define USCHED_IMAGE_MAX (USCHED_STACK_MAX - 1) /* bytes: no thread is as deep */
 
 /*
  * Runs threads until s_next returns NULL. Those that are blocked then stay
@@ -226,7 +270,7 @@ void usched_stats(const struct usched *s, struct usched_stats *out);
  * first image for it, or NULL: like one from s_alloc it goes to s_free when it is
  * exchanged, or else when the thread ends. A thread that never blocks, or shares
  * its stack with none, needs none. The caller owns *u until s_done.
- * 0; -EINVAL: func is NULL, or size over UINT32_MAX.
+ * 0; -EINVAL: func is NULL, or size over USCHED_IMAGE_MAX.
  * From any native thread: only *u is written. Does not switch.
  */
 int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
@@ -301,6 +345,38 @@ int ustack_abort(struct ustack *u);
  * What s_wake returns; -ENOTSUP: the scheduler has none.
  */
 int ustack_wake(struct ustack *u);
+
+/*
+ * Cancels `u': what it does to wait in sync.h and net.h, now or later, returns -ECANCELED,
+ * until it shields itself. Calls s_cancel.
+ * What s_cancel returns; -ENOTSUP: the scheduler has none.
+ */
+int ustack_cancel(struct ustack *u);
+
+/*
+ * What s_cancel has to bring about: notes it in `u' and tells its local.
+ * From the dispatcher's native thread. Does not switch.
+ */
+void ustack_cancel_here(struct ustack *u);
+
+/*
+ * Calls s_join for `u'.
+ * What s_join returns, -ETIMEDOUT when it is the deadline; -ENOTSUP: the scheduler has none.
+ */
+int ustack_join(struct ustack *u, int64_t deadline);
+
+/*
+ * Gives the calling thread a local, which stays the caller's until its l_free is called.
+ * 0; -EPERM: not called by a thread; -EBUSY: it has one.
+ * Does not switch.
+ */
+int ustack_attach(struct ustack_local *l);
+
+/* What `u' runs; NULL: it has ended. From the dispatcher's native thread. */
+USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)
+{
+	return u->u_attached ? u->u_local->l_func : u->u_func;
+}
 
 /*
  * The calling thread; in s_next the one that is blocking; NULL outside of threads and

@@ -3,7 +3,7 @@
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
 
-#define S_CURRENT       336
+#define S_CURRENT       368
 #define S_SWITCHES      280
 #define K_BOTTOM        0
 #define K_RESIDENT      8

@@ -1975,10 +1975,11 @@ static void join_full(void *arg)
 	TEST_EQUAL(S(yield)(), 0);
 	TEST_EQUAL(self->u_tokens, INT32_MAX);
 	self->u_tokens = 0;
-	TEST_EQUAL(uproc_post(uproc_thread(self), UINT32_MAX / 16 * UPROC_MAIL_TOKEN), 0);
+	TEST_EQUAL(uproc_post(uproc_thread(self), UINT32_MAX / UPROC_MAIL_TOKEN
+			      * UPROC_MAIL_TOKEN), 0);
 	TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_TOKEN), -EOVERFLOW);
 	TEST_EQUAL(S(yield)(), 0);
-	TEST_EQUAL(self->u_tokens, UINT32_MAX / 16);
+	TEST_EQUAL(self->u_tokens, UINT32_MAX / UPROC_MAIL_TOKEN);
 	self->u_tokens = 0;
 }
 

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan.c: channels, and select.
+ *
+ * To send and to receive is to select from one case. What is waited with is a node for each case,
+ * with room for a value behind it, for nobody may write to the stack of a thread that is blocked:
+ *
+ *	w_room:  | node | value ... | node | value ... |
+ *
+ * A sender puts its value into the node before it waits; a receiver finds it there. Whoever
+ * claims a waiter through one of its nodes does what that case is about, sets n_tag to
+ * the outcome, and finishes it with the index of the case.
+ *
+ *	c_senders  wait only if the buffer is full
+ *	c_receivers  wait only if it is empty
+ */
+#include "sync.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	CASES_MAX   = 65536,
+	PLACE_ALIGN = 16,               /* bytes */
+};
+
+#define CHAN_MAX ((size_t)1 << 30)      /* bytes */
+
+struct usync_chan {
+	size_t             c_size;      /* bytes of a value: constant */
+	size_t             c_capacity;  /* values: constant */
+	struct uwait_lock  c_lock;      /* for all that follows */
+	bool               c_closed;
+	size_t             c_count;     /* values in c_buffer, */
+	size_t             c_first;     /* from this one on, round the end */
+	struct uwait_queue c_senders;
+	struct uwait_queue c_receivers;
+	char               c_buffer[];
+};
+
+struct place {
+	struct uwait_node p_node;       /* first */
+	size_t            p_case;
+	_Alignas(PLACE_ALIGN) char p_value[];
+};
+
+static int  select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline);
+static bool try_all(struct usync_case *cases, size_t n, int *done);
+static bool try_send(struct usync_case *k, struct uwait_node **peer);
+static bool try_recv(struct usync_case *k, struct uwait_node **peer);
+static int  wait_all(struct uwaiter *w, struct usync_case *cases, size_t n);
+static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_t n);
+static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n);
+static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int except);
+static bool could(const struct usync_case *k, const struct uwaiter *w);
+static struct place *place_of(const struct uwaiter *w, const struct usync_case *cases, size_t i);
+static size_t place_size(const struct usync_case *k);
+static struct uwait_queue *queue_of(const struct usync_case *k);
+static void finish(struct uwait_node *n);
+static char *slot(struct usync_chan *c, size_t i);
+static void copy(void *to, const void *from, size_t size);
+
+/* n_tag: what became of the case. */
+enum { DONE, CLOSED };
+
+int usync_chan_create(struct usync_chan **c, size_t size, size_t capacity)
+{
+	struct usync_chan *new;
+
+	if (size > CHAN_MAX || capacity > CHAN_MAX || (size && capacity > CHAN_MAX / size))
+		return -EINVAL;
+	new = calloc(1, sizeof *new + size * capacity);
+	if (!new)
+		return -ENOMEM;
+	new->c_size = size;
+	new->c_capacity = capacity;
+	*c = new;
+	return 0;
+}
+
+void usync_chan_destroy(struct usync_chan *c)
+{
+	free(c);
+}
+
+int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
+{
+	/* It is only read. */
+	return select_one(c, USYNC_SEND, (void *)(uintptr_t)value, deadline);
+}
+
+int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline)
+{
+	return select_one(c, USYNC_RECV, value, deadline);
+}
+
+static int select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline)
+{
+	struct usync_case one = { .s_chan = c, .s_op = op, .s_value = value };
+	int rc = usync_select(&one, 1, deadline);
+
+	return rc < 0 ? rc : one.s_rc;
+}
+
+int usync_chan_close(struct usync_chan *c)
+{
+	struct uwait_queue *queues[] = { &c->c_senders, &c->c_receivers };
+	struct uwait_node *list = NULL, **end = &list, *n;
+	int rc = 0;
+
+	uwait_lock(&c->c_lock);
+	if (c->c_closed)
+		rc = -EPIPE;
+	c->c_closed = true;
+	for (int i = 0; i < 2; i++)
+		while ((n = uwait_pop(queues[i]))) {
+			n->n_tag = CLOSED;
+			n->n_next = NULL;
+			*end = n;
+			end = &n->n_next;
+		}
+	uwait_unlock(&c->c_lock);
+	while ((n = list)) {
+		list = n->n_next;
+		finish(n);
+	}
+	return rc;
+}
+
+size_t usync_chan_count(struct usync_chan *c)
+{
+	size_t count;
+
+	uwait_lock(&c->c_lock);
+	count = c->c_count;
+	uwait_unlock(&c->c_lock);
+	return count;
+}
+
+int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
+{
+	struct uwaiter *w;
+	size_t size = 0;
+	int rc;
+
+	if (n > CASES_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++)
+		size += place_size(&cases[i]);
+	while (!try_all(cases, n, &rc)) {
+		rc = uwait_prepare(&w, deadline);
+		if (rc)
+			return rc;
+		if (size > 0 && !uwait_room(w, size))
+			return -ENOMEM;
+		rc = wait_all(w, cases, n);
+		if (rc != -EAGAIN)
+			break;
+	}
+	return rc;
+}
+
+/* Does what can be done at once. Which is tried first is left to the clock's last digits. */
+static bool try_all(struct usync_case *cases, size_t n, int *done)
+{
+	size_t first = n > 1 ? (size_t)uevents_now() % n : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct usync_case *k = &cases[(first + i) % n];
+		struct uwait_node *peer = NULL;
+		bool tried;
+
+		if (!k->s_chan)
+			continue;
+		uwait_lock(&k->s_chan->c_lock);
+		tried = k->s_op == USYNC_SEND ? try_send(k, &peer) : try_recv(k, &peer);
+		uwait_unlock(&k->s_chan->c_lock);
+		if (peer)
+			finish(peer);
+		if (tried) {
+			*done = (int)(k - cases);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Under c_lock; *peer is to be finished when it is open. */
+static bool try_send(struct usync_case *k, struct uwait_node **peer)
+{
+	struct usync_chan *c = k->s_chan;
+
+	k->s_rc = c->c_closed ? -EPIPE : 0;
+	if (c->c_closed)
+		return true;
+	*peer = uwait_pop(&c->c_receivers);
+	if (*peer) {
+		(*peer)->n_tag = DONE;
+		copy(((struct place *)(void *)*peer)->p_value, k->s_value, c->c_size);
+		return true;
+	}
+	if (c->c_count == c->c_capacity)
+		return false;
+	copy(slot(c, c->c_count++), k->s_value, c->c_size);
+	return true;
+}
+
+static bool try_recv(struct usync_case *k, struct uwait_node **peer)
+{
+	struct usync_chan *c = k->s_chan;
+	bool kept = c->c_count > 0;
+
+	k->s_rc = 0;
+	if (kept) {
+		copy(k->s_value, slot(c, 0), c->c_size);
+		c->c_first = (c->c_first + 1) % c->c_capacity;
+		c->c_count--;
+	}
+	*peer = uwait_pop(&c->c_senders);
+	if (*peer) {
+		(*peer)->n_tag = DONE;
+		copy(kept ? slot(c, c->c_count++) : k->s_value,
+		     ((struct place *)(void *)*peer)->p_value, c->c_size);
+		return true;
+	}
+	if (!kept && c->c_closed)
+		k->s_rc = -EPIPE;
+	return kept || c->c_closed;
+}
+
+/* The index of the case that somebody did; -EAGAIN: one can be done now; an error. */
+static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
+{
+	struct usync_case *k;
+	const struct place *p;
+	int rc;
+
+	fill_places(w, cases, n);
+	rc = push_all(w, cases, n) || !uwait_withdraw(w) ? uwait_block(w) : -EAGAIN;
+	remove_all(w, cases, n, rc);
+	if (rc < 0)
+		return rc;
+	k = &cases[rc];
+	p = place_of(w, cases, (size_t)rc);
+	k->s_rc = p->p_node.n_tag == DONE ? 0 : -EPIPE;
+	if (k->s_op == USYNC_RECV && p->p_node.n_tag == DONE)
+		copy(k->s_value, p->p_value, k->s_chan->c_size);
+	return rc;
+}
+
+static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_t n)
+{
+	char *room = w->w_room;
+
+	for (size_t i = 0; i < n; room += place_size(&cases[i++])) {
+		struct place *p = (struct place *)(void *)room;
+
+		if (!cases[i].s_chan)
+			continue;
+		p->p_node.n_waiter = w;
+		p->p_node.n_prev = NULL;
+		p->p_case = i;
+		if (cases[i].s_op == USYNC_SEND)
+			copy(p->p_value, cases[i].s_value, cases[i].s_chan->c_size);
+	}
+}
+
+/*
+ * From the first push on, others may claim the waiter. False: not all are pushed, for one case
+ * can be done at once.
+ */
+static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
+{
+	char *room = w->w_room;
+	bool pushed = true;
+
+	uwait_begin(w);
+	for (size_t i = 0; i < n && pushed; room += place_size(&cases[i++])) {
+		if (!cases[i].s_chan)
+			continue;
+		uwait_lock(&cases[i].s_chan->c_lock);
+		pushed = !could(&cases[i], w);
+		if (pushed)
+			uwait_push(queue_of(&cases[i]), (struct uwait_node *)(void *)room);
+		uwait_unlock(&cases[i].s_chan->c_lock);
+	}
+	return pushed;
+}
+
+/* Out of every queue; whoever claimed the waiter has taken the node of that case out. */
+static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int claimed)
+{
+	char *room = w->w_room;
+
+	for (size_t i = 0; i < n; room += place_size(&cases[i++])) {
+		if (!cases[i].s_chan || (int)i == claimed)
+			continue;
+		uwait_lock(&cases[i].s_chan->c_lock);
+		uwait_remove(queue_of(&cases[i]), (struct uwait_node *)(void *)room);
+		uwait_unlock(&cases[i].s_chan->c_lock);
+	}
+}
+
+/* Whether somebody else than `w', or the buffer, has what the case waits for. Under c_lock. */
+static bool could(const struct usync_case *k, const struct uwaiter *w)
+{
+	const struct usync_chan *c = k->s_chan;
+	const struct uwait_node *n;
+
+	if (c->c_closed || c->c_count != (k->s_op == USYNC_SEND ? c->c_capacity : 0))
+		return true;
+	n = k->s_op == USYNC_SEND ? c->c_receivers.q_first : c->c_senders.q_first;
+	while (n && n->n_waiter == w)
+		n = n->n_next;
+	return n != NULL;
+}
+
+static struct place *place_of(const struct uwaiter *w, const struct usync_case *cases, size_t i)
+{
+	char *room = w->w_room;
+
+	while (i-- > 0)
+		room += place_size(cases++);
+	return (struct place *)(void *)room;
+}
+
+static size_t place_size(const struct usync_case *k)
+{
+	size_t size = k->s_chan ? sizeof(struct place) + k->s_chan->c_size : 0;
+
+	return (size + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+}
+
+static struct uwait_queue *queue_of(const struct usync_case *k)
+{
+	return k->s_op == USYNC_SEND ? &k->s_chan->c_senders : &k->s_chan->c_receivers;
+}
+
+static void finish(struct uwait_node *n)
+{
+	uwait_finish(n->n_waiter, (int)((struct place *)(void *)n)->p_case);
+}
+
+/* The i-th value that is kept. */
+static char *slot(struct usync_chan *c, size_t i)
+{
+	return c->c_buffer + (c->c_first + i) % c->c_capacity * c->c_size;
+}
+
+static void copy(void *to, const void *from, size_t size)
+{
+	if (size > 0)                           /* else they may be NULL */
+		memcpy(to, from, size);
+}
