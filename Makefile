@@ -6,6 +6,7 @@
 #                 WORKLOAD=all for all of them; see scripts/report.sh
 # make peers      builds the benchmark programs of other systems, those that can be
 # make matrix     the tests under many compilers and options; see scripts/matrix.sh
+# make examples   examples/, those whose libraries are installed
 # make install, uninstall, clean
 #
 # What is set below with ?= can be set on the command line, in config.mak, or in the
@@ -32,8 +33,8 @@ machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 soname  := libusched.so.$(firstword $(subst ., ,$(version)))
 
-headers := here.h usched.h conf.h token.h image.h proc.h rr.h ll.h
-modules := usched image proc rr ll
+headers := here.h usched.h conf.h token.h image.h event.h wait.h proc.h rr.h ll.h sync.h net.h offload.h
+modules := usched image proc rr ll event wait sync chan net offload
 pages   := $(wildcard doc/*.[37])
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 
@@ -45,6 +46,13 @@ shared   := $(B)/libusched.so.$(version)
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
+programs += $(B)/bench/slow $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
+
+# Those whose libraries are there: others are skipped, and tests/examples.sh says so.
+has       = $(shell echo '\#include <$1>' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo yes)
+examples := $(filter-out %/05-httpd %/06-kv,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
+examples += $(if $(wildcard examples/05-httpd.c),$(if $(call has,http_parser.h),$(B)/examples/05-httpd))
+examples += $(if $(wildcard examples/06-kv.c),$(if $(call has,hiredis/hiredis.h),$(B)/examples/06-kv))
 
 ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
@@ -69,6 +77,8 @@ changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 all: $(static) $(shared) $(programs)
 
 programs: $(programs)
+
+examples: $(examples)
 
 tests: $(tests)
 
@@ -101,6 +111,18 @@ endef
 $(eval $(call over,rr,BENCH_RR))
 $(eval $(call over,ll,BENCH_LL))
 $(eval $(call over,direct,BENCH_DIRECT))
+
+$(B)/examples/%.o: c_flags += -I.
+
+$(B)/examples/05-httpd: libs += -lhttp_parser
+$(B)/examples/06-kv: libs += -lhiredis
+
+$(B)/examples/%: $(B)/examples/%.o $(static)
+	$(link) $(static) $(libs)
+
+$(filter $(B)/bench/slow %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 
 # Calls that test_fault.c makes fail.
 $(B)/tests/test_fault: wrapped := malloc calloc aligned_alloc mmap mprotect pthread_create
@@ -180,5 +202,5 @@ uninstall:
 clean:
 	rm -rf $(B)
 
-.PHONY: all programs tests check bench peers matrix install uninstall clean force
+.PHONY: all programs examples tests check bench peers matrix install uninstall clean force
 .DELETE_ON_ERROR:

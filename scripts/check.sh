@@ -37,7 +37,7 @@ run_tests() {
 }
 
 top=$B
-build "B=$top" all || exit 1
+build "B=$top" all examples || exit 1
 switch=$(setting SWITCH)
 cflags=$(setting CFLAGS)
 CC=$(setting CC)

@@ -84,6 +84,16 @@ look() {
 		exists pkg-config || useful pkg-config
 		exists mandoc || useful mandoc
 		exists python3 || useful python3
+		# What the example servers are made of, and who talks to them.
+		compiles http_parser.h || useful libhttp-parser-dev
+		compiles hiredis/hiredis.h || useful libhiredis-dev
+		compiles uthash.h || useful uthash-dev
+		exists curl || useful curl
+		exists socat || useful socat
+		exists ncat || useful ncat
+		exists wrk || useful wrk
+		exists h2load || useful nghttp2-client
+		exists redis-cli || useful redis-tools
 		;;
 	matrix)
 		exists gcc || useful gcc

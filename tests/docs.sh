@@ -6,16 +6,18 @@
 #  - every public function is in the NAME or SYNOPSIS of a manual page, in that of its
 #    own module where there is one, and has a heading or an item there;
 #  - every function that a document names is in a header;
-#  - the example in the README is examples/01-hello.c;
+#  - the first example in the README is examples/01-hello.c, and the second compiles;
 #  - the files that Markdown documents link to exist;
 #  - mandoc has nothing to say about the manual pages (if it is installed).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-public='usched.h image.h proc.h rr.h ll.h'
-pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3'
+public='usched.h image.h proc.h rr.h ll.h event.h wait.h sync.h net.h offload.h'
+pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3 doc/event.3 doc/wait.3 doc/sync.3'
+pages="$pages doc/net.3 doc/offload.3"
 texts='README.md CHANGES.md CONTRIBUTING.md doc/*.md tests/*.md bench/*.md'
-name='(usched|ustack|utoken|rr|ll|uproc|uprocs|uimage)_[a-z_]*[a-z]'
+name='((usched|ustack|utoken|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet|ufile|uoffload)'
+name="${name}_[a-z_]*[a-z]|uoffload)"
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -74,8 +76,8 @@ explained() {
 
 for header in $public; do
 	case $header in
-	rr.h | ll.h)    page=doc/${header%.h}.3 ;;
-	*)              page=doc/usched.3 ;;
+	usched.h | image.h | proc.h)    page=doc/usched.3 ;;
+	*)                              page=doc/${header%.h}.3 ;;
 	esac
 	declared "$header" | grep -v '__' >"$dir/$header"        # those are private
 	synopsis "$page" >"$dir/synopsis"
@@ -112,6 +114,15 @@ done
 awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/example"
 diff examples/01-hello.c "$dir/example" >&2 ||
 	fail "README.md: the example (>) is not examples/01-hello.c (<)"
+
+awk '/^```/ { if (on) exit; if ($0 == "```c" && ++n == 2) { on = 1; next } } on' \
+	README.md >"$dir/server.c"
+# shellcheck disable=SC2086
+if ! grep -q main "$dir/server.c" ||
+	! ${CC:-cc} -Wall -Wextra -Werror -I. -c -o "$dir/server.o" -x c - <"$dir/server.c"
+then
+	fail "README.md: the second example does not compile"
+fi
 
 for document in $texts; do
 	[ -f "$document" ] || continue
