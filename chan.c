@@ -2,14 +2,15 @@
 /*
  * chan.c: channels, and select.
  *
- * To send and to receive is to select from one case. What is waited with is a node for each case,
- * with room for a value behind it, for nobody may write to the stack of a thread that is blocked:
+ * To send and to receive is to select from one case. What is waited with is a node for
+ * each case, with room for a value behind it, for nobody may write to the stack of a
+ * thread that is blocked:
  *
  *	w_room:  | node | value ... | node | value ... |
  *
- * A sender puts its value into the node before it waits; a receiver finds it there. Whoever
- * claims a waiter through one of its nodes does what that case is about, sets n_tag to
- * the outcome, and finishes it with the index of the case.
+ * A sender puts its value into the node before it waits; a receiver finds it there.
+ * Whoever claims a waiter through one of its nodes does what that case is about, sets
+ * n_tag to the outcome, and finishes it with the index of the case.
  *
  *	c_senders  wait only if the buffer is full
  *	c_receivers  wait only if it is empty
@@ -161,7 +162,10 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 	return rc;
 }
 
-/* Does what can be done at once. Which is tried first is left to the clock's last digits. */
+/*
+ * Does what can be done at once. Which is tried first is left to the clock's last
+ * digits.
+ */
 static bool try_all(struct usync_case *cases, size_t n, int *done)
 {
 	size_t first = n > 1 ? (size_t)uevents_now() % n : 0;
@@ -267,8 +271,8 @@ static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_
 }
 
 /*
- * From the first push on, others may claim the waiter. False: not all are pushed, for one case
- * can be done at once.
+ * From the first push on, others may claim the waiter. False: not all are pushed, for
+ * one case can be done at once.
  */
 static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 {
@@ -302,7 +306,10 @@ static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, in
 	}
 }
 
-/* Whether somebody else than `w', or the buffer, has what the case waits for. Under c_lock. */
+/*
+ * Whether somebody else than `w', or the buffer, has what the case waits for. Under
+ * c_lock.
+ */
 static bool could(const struct usync_case *k, const struct uwaiter *w)
 {
 	const struct usync_chan *c = k->s_chan;

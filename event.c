@@ -2,8 +2,8 @@
 /*
  * event.c: timers and epoll, for one dispatcher.
  *
- * Timers are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap, 1986):
- * its links are in the timers, so that to arm one cannot fail.
+ * Timers are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
+ * 1986): its links are in the timers, so that to arm one cannot fail.
  *
  *	first --child--> a --next--> b --next--> c        none of them before its parent
  *	                 |           |
@@ -12,8 +12,9 @@
  * t_prev is the one before in a list of children, and of the first child the parent. The
  * first of all has `heap' itself there, which marks it as armed.
  *
- * Descriptors are watched for edges, once and for all: a wait costs no epoll_ctl(2). So is the
- * eventfd by which the sleep is interrupted: it is never read, for each write is an edge.
+ * Descriptors are watched for edges, once and for all: a wait costs no epoll_ctl(2). So
+ * is the eventfd by which the sleep is interrupted: it is never read, for each write is
+ * an edge.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
@@ -172,8 +173,8 @@ static void close_events(struct uevents *e)
 }
 
 /*
- * For a loop that is not ours: the descriptor, which can be polled as all others are. The timer
- * that is due first gets into it as a timerfd.
+ * For a loop that is not ours: the descriptor, which can be polled as all others are.
+ * The timer that is due first gets into it as a timerfd.
  */
 static int expose(struct uevents *e)
 {
@@ -294,7 +295,10 @@ static struct utimer *merge(struct utimer *a, struct utimer *b)
 	return a;
 }
 
-/* A list of children to one heap: in pairs from the first on, and these from the last back. */
+/*
+ * A list of children to one heap: in pairs from the first on, and these from the last
+ * back.
+ */
 static struct utimer *merge_all(struct utimer *first)
 {
 	struct utimer *pairs = NULL, *all = NULL, *next;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * event.h: what the threads of a dispatcher wait for besides each other: time, and
- * descriptors that become ready. One struct uevents for each dispatcher, made when the first
- * thread waits for such a thing: then s_events is set.
+ * descriptors that become ready. One struct uevents for each dispatcher, made when the
+ * first thread waits for such a thing: then s_events is set.
  *
  * A scheduler that sets s_polls promises, in s_next:
  *
@@ -80,12 +80,15 @@ int uevents_watch(struct uevents *e, int fd, struct uwatch *w);
 /* Now, in ns of CLOCK_MONOTONIC. */
 int64_t uevents_now(void);
 
-/* The next tick of the system's coarse clock: later than now by up to one, and quickly known. */
+/*
+ * The next tick of the system's coarse clock: later than now by up to one, and quickly
+ * known.
+ */
 int64_t uevents_next_tick(void);
 
 /*
- * Has t->t_expired(t) called when t->t_when has come, or moves it there. Or takes that back; one
- * that is not armed is left alone. From the dispatcher's native thread.
+ * Has t->t_expired(t) called when t->t_when has come, or moves it there. Or takes that
+ * back; one that is not armed is left alone. From the dispatcher's native thread.
  */
 static inline void uevents_arm(struct uevents *e, struct utimer *t)
 {

@@ -2,19 +2,21 @@
 /*
  * net.c: descriptors that threads wait for.
  *
- * Each descriptor of the process has a struct descriptor, in a table by its number, which is
- * never freed, so that an event that is late finds at worst the next user of the number,
- * who tries once in vain.
+ * Each descriptor of the process has a struct descriptor, in a table by its number,
+ * which is never freed, so that an event that is late finds at worst the next user of
+ * the number, who tries once in vain.
  *
  * Invariants
- *  - d_ready[direction] is 0 only if the system has been found not ready since, and an edge will
- *    tell when it is. It is set to 0 before the system call that finds out.
- *  - After a short read from a TCP socket nothing is left to be read, so it is not ready: the
- *    call that would return EAGAIN is not made. But for the end, errors and urgent data, which do
- *    not come with an edge of their own if they were there before: then d_lasting is set.
- *  - A descriptor is watched by the events of every dispatcher from which a thread has waited
- *    for it: d_serial has those of the last one of either direction.
- *  - d_generation changes when the descriptor is closed, and when the number is used again.
+ *  - d_ready[direction] is 0 only if the system has been found not ready since, and an
+ *    edge will tell when it is. It is set to 0 before the system call that finds out.
+ *  - After a short read from a TCP socket nothing is left to be read, so it is not
+ *    ready: the call that would return EAGAIN is not made. But for the end, errors and
+ *    urgent data, which do not come with an edge of their own if they were there before:
+ *    then d_lasting is set.
+ *  - A descriptor is watched by the events of every dispatcher from which a thread has
+ *    waited for it: d_serial has those of the last one of either direction.
+ *  - d_generation changes when the descriptor is closed, and when the number is used
+ *    again.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* accept4(), POLLRDHUP */
@@ -63,7 +65,10 @@ enum {
 
 
 
-/* Under d_lock, but for what is atomic: d_generation, d_kind, d_lasting, d_ready, d_serial. */
+/*
+ * Under d_lock, but for what is atomic: d_generation, d_kind, d_lasting, d_ready,
+ * d_serial.
+ */
 struct descriptor {
 	struct uwatch     d_watch;      /* first */
 	struct uwait_lock d_lock;
@@ -271,7 +276,10 @@ static bool is_ready(const struct descriptor *d, int direction)
 	return __atomic_load_n(&d->d_ready[direction], __ATOMIC_ACQUIRE);
 }
 
-/* False must be seen before the system call looks: which takes a lock, so a release will do. */
+/*
+ * False must be seen before the system call looks: which takes a lock, so a release will
+ * do.
+ */
 static void set_ready(struct descriptor *d, int direction, bool yes)
 {
 	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
@@ -657,8 +665,8 @@ static ssize_t try_write(int fd, const struct op *o, enum kind kind)
 }
 
 /*
- * There is no flag that keeps SIGPIPE away, so it is blocked, and taken out if it came. On its own,
- * for the frame is large, and threads block in its caller.
+ * There is no flag that keeps SIGPIPE away, so it is blocked, and taken out if it came.
+ * On its own, for the frame is large, and threads block in its caller.
  */
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 {
@@ -965,8 +973,8 @@ static bool wants(const struct pollfd *one, int direction)
 }
 
 /*
- * Which generation each is of; and it is made ready for use, if it is open: of one that is
- * not, poll(2) says so.
+ * Which generation each is of; and it is made ready for use, if it is open: of one that
+ * is not, poll(2) says so.
  */
 static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		      int64_t deadline)

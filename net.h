@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net.h: sockets, pipes, terminals, and whatever else can be polled, for code that blocks. A
- * call that has to wait blocks the thread, and its processor runs others meanwhile. A native
- * thread outside of all schedulers may call everything as well, and blocks natively.
+ * net.h: sockets, pipes, terminals, and whatever else can be polled, for code that
+ * blocks. A call that has to wait blocks the thread, and its processor runs others
+ * meanwhile. A native thread outside of all schedulers may call everything as well, and
+ * blocks natively.
  *
  * Descriptors are plain numbers. unet_listen(), unet_accept(), unet_connect(),
  * unet_bind() and unet_signals() make them, close-on-exec and non-blocking; any other
- * (pipe, terminal, eventfd, socketpair) is made so by the first call here that gets it, or by
- * unet_adopt(). Close them with unet_close(), and by nothing else: it tells those who wait,
- * and the number may be somebody else's the next moment.
+ * (pipe, terminal, eventfd, socketpair) is made so by the first call here that gets it,
+ * or by unet_adopt(). Close them with unet_close(), and by nothing else: it tells those
+ * who wait, and the number may be somebody else's the next moment.
  *
  * Buffers may be on the stack: the system call is made by the thread itself, while it
- * runs. There may be one thread that reads, accepts or connects and one that writes on each
- * descriptor at a time; a second one that would have to wait gets -EBUSY. unet_poll() counts as
- * what it polls for.
+ * runs. There may be one thread that reads, accepts or connects and one that writes on
+ * each descriptor at a time; a second one that would have to wait gets -EBUSY.
+ * unet_poll() counts as what it polls for.
  *
- * As in sync.h, whatever may wait takes a deadline last, switches threads if it waits, may be
- * called by threads and native threads, and returns a number not below 0 or, nothing
- * having been transferred,
+ * As in sync.h, whatever may wait takes a deadline last, switches threads if it waits,
+ * may be called by threads and native threads, and returns a number not below 0 or,
+ * nothing having been transferred,
  *
  *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EMFILE, -ENFILE, -EFAULT   as in sync.h
  *   -EBADF      it is no descriptor, or was closed by unet_close() meanwhile
@@ -25,10 +26,11 @@
  *   any other   of the system call; -EPIPE comes without SIGPIPE on sockets; and on pipes
  *               while the thread calls unet, too
  *
- * A connection that the peer has reset fails with -ECONNRESET, once, and then reads return
- * 0 and writes -EPIPE, as the system has it. One that the peer has half closed reads 0, and can
- * be written to. Who uses a descriptor that is always ready gives way to others after
- * each UNET_BUDGET calls for it, and that is a wait, in which a thread may be cancelled.
+ * A connection that the peer has reset fails with -ECONNRESET, once, and then reads
+ * return 0 and writes -EPIPE, as the system has it. One that the peer has half closed
+ * reads 0, and can be written to. Who uses a descriptor that is always ready gives way
+ * to others after each UNET_BUDGET calls for it, and that is a wait, in which a thread
+ * may be cancelled.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H
@@ -57,8 +59,8 @@ struct unet_addr {
 };
 
 /*
- * From text: "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (any, IPv6 and IPv4), "/path" of a UNIX
- * socket, "@name" of an abstract one. No names of hosts: see unet_resolve().
+ * From text: "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (any, IPv6 and IPv4), "/path"
+ * of a UNIX socket, "@name" of an abstract one. No names of hosts: see unet_resolve().
  * 0; -EINVAL: it is none of these; -ENAMETOOLONG.
  */
 int unet_addr(struct unet_addr *a, const char *text);
@@ -69,9 +71,10 @@ enum { UNET_TEXT_MAX = 128 };
 char *unet_text(const struct unet_addr *a, char *text);
 
 /*
- * Looks up a host by name, or numeric, and a service or port, in a native thread of the pool
- * (offload.h). `type' is SOCK_STREAM or SOCK_DGRAM. Of several addresses at most `max'.
- * How many were found; besides, -ENOENT: no such host or service; -EAGAIN: try again later;
+ * Looks up a host by name, or numeric, and a service or port, in a native thread of the
+ * pool (offload.h). `type' is SOCK_STREAM or SOCK_DGRAM. Of several addresses at most
+ * `max'. How many were found; besides, -ENOENT: no such host or service; -EAGAIN: try
+ * again later;
  * -EIO: the lookup failed.
  */
 int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
@@ -85,15 +88,15 @@ enum {
 };
 
 /*
- * A socket that listens, with TCP_NODELAY for all that it accepts. A UNIX socket's path must
- * not exist. backlog 0: SOMAXCONN. Does not wait.
+ * A socket that listens, with TCP_NODELAY for all that it accepts. A UNIX socket's path
+ * must not exist. backlog 0: SOMAXCONN. Does not wait.
  */
 int unet_listen(const struct unet_addr *a, int backlog, unsigned flags);
 
 /*
- * The next connection; with non-NULL `peer', from where. Connections that were gone before they
- * were accepted are passed over. Where there are no descriptors or memory left (EMFILE,
- * ENFILE, ENOBUFS, ENOMEM), it waits until there are.
+ * The next connection; with non-NULL `peer', from where. Connections that were gone
+ * before they were accepted are passed over. Where there are no descriptors or memory
+ * left (EMFILE, ENFILE, ENOBUFS, ENOMEM), it waits until there are.
  */
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline);
 
@@ -104,8 +107,8 @@ int unet_connect(const struct unet_addr *a, int64_t deadline);
 int unet_bind(const struct unet_addr *a, unsigned flags);
 
 /*
- * One from which unet_signal() reads these signals, which must be blocked in all native threads:
- * so block them before the scheduler is made. Does not wait.
+ * One from which unet_signal() reads these signals, which must be blocked in all native
+ * threads: so block them before the scheduler is made. Does not wait.
  */
 int unet_signals(const sigset_t *set);
 
@@ -136,8 +139,8 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 		    const struct unet_addr *to, int64_t deadline);
 
 /*
- * Exactly so many bytes. When it fails, part of them may have been transferred: how many is in
- * *done, unless that is NULL.
+ * Exactly so many bytes. When it fails, part of them may have been transferred: how many
+ * is in *done, unless that is NULL.
  * 0; besides, -EPIPE from reading: the end came before.
  */
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline);
@@ -150,7 +153,10 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done, int64_
  */
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);
 
-/* Waits until `fd' can be read, without reading: then nothing has to be kept for a buffer. */
+/*
+ * Waits until `fd' can be read, without reading: then nothing has to be kept for a
+ * buffer.
+ */
 int unet_wait_readable(int fd, int64_t deadline);
 
 #ifdef __cplusplus

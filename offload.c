@@ -3,8 +3,9 @@
  * offload.c: a pool of native threads; files and name lookups by it.
  *
  * A job is on the heap, with what goes in and comes out of it behind, for the native
- * thread must not follow pointers to the stack of a thread that is blocked. Under the lock of the
- * pool it belongs to whoever waits for it, until that gives up; then to the pool.
+ * thread must not follow pointers to the stack of a thread that is blocked. Under the
+ * lock of the pool it belongs to whoever waits for it, until that gives up; then to the
+ * pool.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */

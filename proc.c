@@ -875,8 +875,8 @@ static const struct uproc_thread *joined_by(struct uprocs *r,
 }
 
 /*
- * The native thread that calls it runs the one processor until `t' has ended, and frees that;
- * or with NULL until all have.
+ * The native thread that calls it runs the one processor until `t' has ended, and frees
+ * that; or with NULL until all have.
  */
 static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {

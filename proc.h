@@ -280,7 +280,10 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 	return intent == UPROC_BLOCK && t->t_stack.u_tokens-- > 0;
 }
 
-/* Whether to look for events. A thread that yields to nobody is not dispatched, but it asks. */
+/*
+ * Whether to look for events. A thread that yields to nobody is not dispatched, but it
+ * asks.
+ */
 static inline bool uproc_looks(struct uproc *p)
 {
 	return p->p_sched.s_stats.s_switches % UPROC_LOOK == 0

@@ -151,7 +151,10 @@ static void sleep_parked(struct uproc *p, int64_t until)
 	FETCH_ADD(&r->r_unparks, 1);
 }
 
-/* Under nobody's lock: whether no event can come any more, and nobody who holds the scheduler. */
+/*
+ * Under nobody's lock: whether no event can come any more, and nobody who holds the
+ * scheduler.
+ */
 static bool is_stuck(struct uproc *p)
 {
 	struct uprocs *r = p->p_procs;
@@ -165,7 +168,9 @@ static bool is_stuck(struct uproc *p)
 	return !held;
 }
 
-/* On the native thread of somebody who has more to do, or joins: it may leave the mark. */
+/*
+ * On the native thread of somebody who has more to do, or joins: it may leave the mark.
+ */
 static struct uproc_thread *park_embedded(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uprocs *r = p->p_procs;

@@ -148,13 +148,14 @@ void rr_hold(struct rr *rr);
 void rr_release(struct rr *rr);
 
 /*
- * With c_embed, for somebody else's event loop: runs what is ready, and does not sleep. Returns a
- * descriptor; when poll(2) finds it readable, call rr_run() again. Threads that were started or
- * woken from other native threads, timers and descriptors make it readable; not so what
- * the loop's own native thread does, which should call rr_run() thereafter. rr_join() and
- * rr_destroy(), from that native thread, run and sleep themselves.
- * The descriptor, the same each time; -EINVAL: not c_embed, or on the native stack at another depth
- * than before, see usched_run(); -EBUSY: it is running; -EMFILE,
+ * With c_embed, for somebody else's event loop: runs what is ready, and does not sleep.
+ * Returns a descriptor; when poll(2) finds it readable, call rr_run() again. Threads
+ * that were started or woken from other native threads, timers and descriptors make it
+ * readable; not so what the loop's own native thread does, which should call rr_run()
+ * thereafter. rr_join() and rr_destroy(), from that native thread, run and sleep
+ * themselves.
+ * The descriptor, the same each time; -EINVAL: not c_embed, or on the native stack at
+ * another depth than before, see usched_run(); -EBUSY: it is running; -EMFILE,
  * -ENFILE, -ENOMEM: no descriptor could be made; what was ready was run.
  * From one native thread at a time, not from a thread of `rr'. Switches.
  */

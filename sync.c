@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. chan.c has the rest.
+ * sync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. chan.c has
+ * the rest.
  *
- * All of them have the same shape: a lock for some instructions, a few words of state, and a
- * queue of those who wait for the state to change. Who changes it does so on behalf of
- * the first in the queue: a mutex is unlocked into the hands of the next owner, a value is put
- * where the receiver will find it. So a thread that wakes up has what it waited for, and
- * does not have to try again. The order is always
+ * All of them have the same shape: a lock for some instructions, a few words of state,
+ * and a queue of those who wait for the state to change. Who changes it does so on
+ * behalf of the first in the queue: a mutex is unlocked into the hands of the next
+ * owner, a value is put where the receiver will find it. So a thread that wakes up has
+ * what it waited for, and does not have to try again. The order is always
  *
  *	lock; take the first who can still be claimed out of the queue; give; unlock; finish
  *
@@ -121,8 +122,8 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t
 }
 
 /*
- * WAITED may be left by one who gave up. Then it is taken away, and the mutex unlocked as if
- * nobody had waited: that is one access, after which others may free it.
+ * WAITED may be left by one who gave up. Then it is taken away, and the mutex unlocked
+ * as if nobody had waited: that is one access, after which others may free it.
  */
 int usync_mutex_unlock(struct usync_mutex *m)
 {

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sync.h: what threads do with each other: mutexes, reader-writer locks, conditions,
- * semaphores, groups, channels; and what they do alone: sleep, and keep values of their own.
+ * semaphores, groups, channels; and what they do alone: sleep, and keep values of their
+ * own.
  *
- * All of it is for threads of any scheduler, of one processor or of several, and for native
- * threads outside of all schedulers, which block natively; the two may use the same object.
- * Objects are the caller's, on the heap or static, never on a thread's stack, for others
- * follow pointers to them; zeros are a new object, which needs no end, but for channels. One on
- * which threads waited that were aborted must not be used any more.
+ * All of it is for threads of any scheduler, of one processor or of several, and for
+ * native threads outside of all schedulers, which block natively; the two may use the
+ * same object. Objects are the caller's, on the heap or static, never on a thread's
+ * stack, for others follow pointers to them; zeros are a new object, which needs no end,
+ * but for channels. One on which threads waited that were aborted must not be used any
+ * more.
  * All queues are first in, first out, and what is released is handed to the first who
  * waits: nobody gets in before, so nothing starves.
  *
  * Whatever may wait takes a deadline last: in nanoseconds of CLOCK_MONOTONIC, as from
- * usync_after(); USYNC_NEVER: there is none; 0: do not wait at all. Then it switches threads
- * if it has to wait, may be called by threads and by native threads, not in call-backs or signal
- * handlers, and returns 0 or
+ * usync_after(); USYNC_NEVER: there is none; 0: do not wait at all. Then it switches
+ * threads if it has to wait, may be called by threads and by native threads, not in
+ * call-backs or signal handlers, and returns 0 or
  *
  *   -ETIMEDOUT  the deadline has come, or is 0 and it had to wait
  *   -ECANCELED  the calling thread was cancelled (ustack_cancel()) and had to wait; to sleep,
@@ -27,8 +29,8 @@
  * and has changed nothing when it returns an error. All else neither waits nor
  * switches, and may be called from any native thread.
  *
- * Schedulers find deadlocks among threads; a native thread that will release what threads wait
- * for has to say so before: rr_hold().
+ * Schedulers find deadlocks among threads; a native thread that will release what
+ * threads wait for has to say so before: rr_hold().
  */
 #ifndef USCHED_SYNC_H
 #define USCHED_SYNC_H
@@ -50,9 +52,9 @@ extern "C" {
 #define USYNC_SECOND ((int64_t)1000000000)      /* ns */
 
 /*
- * The deadline `ns' from now; a negative one is now. For a second and more a clock is asked that
- * is not as fine and a lot faster, and the deadline is later by up to one of its ticks: at
- * most 10 ms.
+ * The deadline `ns' from now; a negative one is now. For a second and more a clock is
+ * asked that is not as fine and a lot faster, and the deadline is later by up to one of
+ * its ticks: at most 10 ms.
  */
 int64_t usync_after(int64_t ns);
 
@@ -151,8 +153,8 @@ int usync_group_wait(struct usync_group *g, int64_t deadline);
 struct usync_chan;
 
 /*
- * Of values of `size' bytes, of which `capacity' are kept for those who will receive; 0: who
- * sends waits until the value is received.
+ * Of values of `size' bytes, of which `capacity' are kept for those who will receive; 0:
+ * who sends waits until the value is received.
  * 0; -ENOMEM; -EINVAL: size or capacity over 1 GiB, or both together.
  */
 int usync_chan_create(struct usync_chan **c, size_t size, size_t capacity);
@@ -185,8 +187,8 @@ struct usync_case {
 };
 
 /*
- * Does one of several, the first that can be done; of those that can be done at once, each
- * has its turn to be preferred. The same channel may be there several times.
+ * Does one of several, the first that can be done; of those that can be done at once,
+ * each has its turn to be preferred. The same channel may be there several times.
  * The index of the case; errors as above; -EINVAL: n over 65536.
  */
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
@@ -194,10 +196,10 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 /* Threads. */
 
 /*
- * Waits until `thread' has ended, and frees it: the scheduler's own join, with a deadline, and
- * can be cancelled.
- * Besides, what that returns; -ENOTSUP: the scheduler has no s_join, or the calling thread is of
- * one with another.
+ * Waits until `thread' has ended, and frees it: the scheduler's own join, with a
+ * deadline, and can be cancelled.
+ * Besides, what that returns; -ENOTSUP: the scheduler has no s_join, or the calling
+ * thread is of one with another.
  */
 int usync_join(struct ustack *thread, int64_t deadline);
 
@@ -212,11 +214,12 @@ int usync_cancelled(void);
 int usync_shield(int on);
 
 /*
- * A key: each thread, and each native thread, has a value of its own for it, NULL at first. When a
- * thread ends by itself, k_destroy, unless it is NULL, is called by the thread with each value
- * that is not NULL; it may wait, and set values, which are destroyed in turn, up to four
- * times. A thread that is aborted just loses its values. A key is static, or outlives all threads
- * that have values for it. Looking one up takes longer the more keys a thread has values for.
+ * A key: each thread, and each native thread, has a value of its own for it, NULL at
+ * first. When a thread ends by itself, k_destroy, unless it is NULL, is called by the
+ * thread with each value that is not NULL; it may wait, and set values, which are
+ * destroyed in turn, up to four times. A thread that is aborted just loses its values. A
+ * key is static, or outlives all threads that have values for it. Looking one up takes
+ * longer the more keys a thread has values for.
  */
 struct usync_key {
 	void (*k_destroy)(void *value);

@@ -55,9 +55,9 @@ struct ustack;
 struct uevents;                 /* event.h */
 
 /*
- * Call-backs. They run on the stack of the thread that blocks or ends, below
- * its frames, or on the native stack when none does; they may not block the
- * thread (call ustack_block() or what calls it), but for s_join, and s_alloc and s_free abort neither
+ * Call-backs. They run on the stack of the thread that blocks or ends, below its frames,
+ * or on the native stack when none does; they may not block the thread (call
+ * ustack_block() or what calls it), but for s_join, and s_alloc and s_free abort neither
  * `u' nor the thread that runs. `s' is their dispatcher.
  */
 
@@ -104,9 +104,10 @@ typedef int usched_wake_fn(struct usched *s, struct ustack *u);
 typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
 
 /*
- * Wait until `u' has ended, and free it. A native thread waits no longer than until `deadline': ns
- * of CLOCK_MONOTONIC, INT64_MAX for ever. A thread waits until s_interrupt is called for it,
- * and its join returns -EDEADLK then. This is what ustack_join() calls.
+ * Wait until `u' has ended, and free it. A native thread waits no longer than until
+ * `deadline': ns of CLOCK_MONOTONIC, INT64_MAX for ever. A thread waits until
+ * s_interrupt is called for it, and its join returns -EDEADLK then. This is what
+ * ustack_join() calls.
  */
 typedef int usched_join_fn(struct usched *s, struct ustack *u, int64_t deadline);
 
@@ -347,8 +348,8 @@ int ustack_abort(struct ustack *u);
 int ustack_wake(struct ustack *u);
 
 /*
- * Cancels `u': what it does to wait in sync.h and net.h, now or later, returns -ECANCELED,
- * until it shields itself. Calls s_cancel.
+ * Cancels `u': what it does to wait in sync.h and net.h, now or later, returns
+ * -ECANCELED, until it shields itself. Calls s_cancel.
  * What s_cancel returns; -ENOTSUP: the scheduler has none.
  */
 int ustack_cancel(struct ustack *u);
@@ -361,7 +362,8 @@ void ustack_cancel_here(struct ustack *u);
 
 /*
  * Calls s_join for `u'.
- * What s_join returns, -ETIMEDOUT when it is the deadline; -ENOTSUP: the scheduler has none.
+ * What s_join returns, -ETIMEDOUT when it is the deadline; -ENOTSUP: the scheduler has
+ * none.
  */
 int ustack_join(struct ustack *u, int64_t deadline);
 

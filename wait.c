@@ -10,10 +10,11 @@
  * Invariants
  *  - A waiter is granted under the lock of a queue it is in, or on its own native
  *    thread (deadline, cancel): so it cannot be granted for a wait that is long over.
- *  - Wakes are counted: a block that was ended by a wake which was not of the grant is gone
- *    through again, and what it took is given back. So other uses of wake work beside.
- *  - The timer stays armed when a wait ends, for the next is likely to end later: then there
- *    is nothing to do. When it expires too early it is armed again.
+ *  - Wakes are counted: a block that was ended by a wake which was not of the grant is
+ *    gone through again, and what it took is given back. So other uses of wake work
+ *    beside.
+ *  - The timer stays armed when a wait ends, for the next is likely to end later: then
+ *    there is nothing to do. When it expires too early it is armed again.
  */
 #include "wait.h"
 
@@ -361,7 +362,10 @@ static void expired(struct utimer *t)
 		uwait_finish(w, -ETIMEDOUT);
 }
 
-/* For the deadline. If it is armed for an earlier time, that will come, and then it is our turn. */
+/*
+ * For the deadline. If it is armed for an earlier time, that will come, and then it is
+ * our turn.
+ */
 static void arm_timer(struct uwaiter *w)
 {
 	struct uevents *e = ustack_sched(w->w_thread)->s_events;

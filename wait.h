@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.h: how to wait for somebody who may be anywhere: what sync.c and net.c are made of, and
- * other things can be. Over any scheduler, and for native threads as well.
+ * wait.h: how to wait for somebody who may be anywhere: what sync.c and net.c are made
+ * of, and other things can be. Over any scheduler, and for native threads as well.
  *
- * Who waits is a waiter: there is one for each thread that ever waited here, and for each
- * native thread. It puts nodes into queues, under their locks, blocks, and is granted once:
- * by who takes a node of it out of a queue, by its deadline, or because it was
- * cancelled.
+ * Who waits is a waiter: there is one for each thread that ever waited here, and for
+ * each native thread. It puts nodes into queues, under their locks, blocks, and is
+ * granted once: by who takes a node of it out of a queue, by its deadline, or because it
+ * was cancelled.
  *
  *	rc = uwait_prepare(&w, deadline);       nobody knows yet; this may fail
  *	if (rc)
@@ -111,10 +111,10 @@ uintptr_t uwait_name(void);
 
 /*
  * Sees to it that uwait_block() cannot fail: *w is the caller's waiter.
- * 0; -ENOMEM: for a waiter, or for the thread's image; -ECANCELED; -ETIMEDOUT: the deadline is
- * 0, that is, the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE: there is a deadline
- * and the scheduler has no events, or cannot make them; -EFAULT as ustack_block().
- * Does not switch.
+ * 0; -ENOMEM: for a waiter, or for the thread's image; -ECANCELED; -ETIMEDOUT: the
+ * deadline is 0, that is, the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE:
+ * there is a deadline and the scheduler has no events, or cannot make them; -EFAULT as
+ * ustack_block(). Does not switch.
  */
 int uwait_prepare(struct uwaiter **w, int64_t deadline);
 
@@ -122,48 +122,51 @@ int uwait_prepare(struct uwaiter **w, int64_t deadline);
 int uwait_prepare_outside(struct uwaiter **w, int64_t deadline);
 
 /*
- * Memory for nodes and what belongs to them, at least `size' bytes, aligned to 16; `w' keeps it.
- * NULL: no memory. Not while it waits.
+ * Memory for nodes and what belongs to them, at least `size' bytes, aligned to 16; `w'
+ * keeps it. NULL: no memory. Not while it waits.
  */
 void *uwait_room(struct uwaiter *w, size_t size);
 
 /*
- * The wait of `w' begins: from now on it can be granted. Under the lock of the first queue that
- * it is pushed to, before that.
+ * The wait of `w' begins: from now on it can be granted. Under the lock of the first
+ * queue that it is pushed to, before that.
  */
 void uwait_begin(struct uwaiter *w);
 
 /*
- * Blocks until the wait has been granted; nodes that nobody popped are still in their queues then.
- * The result of the grant; -ETIMEDOUT; -ECANCELED; -ENOMEM: its frames are much deeper than those of
- * uwait_prepare() were, and there is no image for them.
+ * Blocks until the wait has been granted; nodes that nobody popped are still in their
+ * queues then. The result of the grant; -ETIMEDOUT; -ECANCELED; -ENOMEM: its frames are
+ * much deeper than those of uwait_prepare() were, and there is no image for them.
  * Switches.
  */
 int uwait_block(struct uwaiter *w);
 
 /*
- * Ends the wait, which the waiter itself has begun and not blocked in; false: somebody has
- * claimed it, uwait_block() will return at once.
+ * Ends the wait, which the waiter itself has begun and not blocked in; false: somebody
+ * has claimed it, uwait_block() will return at once.
  */
 bool uwait_withdraw(struct uwaiter *w);
 
 /*
- * Waits in s_join until `u' has ended, and frees it; interrupted by the deadline, or when `w' is
- * cancelled. After uwait_prepare().
+ * Waits in s_join until `u' has ended, and frees it; interrupted by the deadline, or
+ * when `w' is cancelled. After uwait_prepare().
  * What s_join returns; -ETIMEDOUT; -ECANCELED.
  * Switches.
  */
 int uwait_join(struct uwaiter *w, struct ustack *u);
 
 /*
- * Takes it on to end the wait of `w'; false: it does not wait, or somebody else does. Until
- * uwait_finish() the waiter stays where it is, so its nodes can be written to.
+ * Takes it on to end the wait of `w'; false: it does not wait, or somebody else does.
+ * Until uwait_finish() the waiter stays where it is, so its nodes can be written to.
  * Under the lock of a queue in which `w' has a node; or from its own native thread.
  * Does not switch.
  */
 bool uwait_claim(struct uwaiter *w);
 
-/* Has uwait_block() return `result', at least 0. From any native thread. Does not switch. */
+/*
+ * Has uwait_block() return `result', at least 0. From any native thread. Does not
+ * switch.
+ */
 void uwait_finish(struct uwaiter *w, int result);
 
 /* All under the queue's lock. */

@@ -4,10 +4,11 @@
  *
  *	slow COMPUTATION THREADS SECONDS [PROCESSORS]
  *
- * So many threads sleep a millisecond at a time and note how much later they run; meanwhile
- * one thread computes for COMPUTATION milliseconds and sleeps as long, again and again (0:
- * there is none). Prints the median, the 99th percentile, and the largest delay in microseconds:
- * with threads that are not interrupted it is one computation, and not more.
+ * So many threads sleep a millisecond at a time and note how much later they run;
+ * meanwhile one thread computes for COMPUTATION milliseconds and sleeps as long, again
+ * and again (0: there is none). Prints the median, the 99th percentile, and the largest
+ * delay in microseconds: with threads that are not interrupted it is one computation,
+ * and not more.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

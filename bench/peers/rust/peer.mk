@@ -6,7 +6,10 @@
 CARGO ?= cargo
 RUSTC ?= rustc
 
-rust_programs := $(sort $(patsubst rust/src/bin/%.rs,%,$(wildcard rust/src/bin/*.rs)))
+# A server is named as those of other systems are, tokio-echo.
+rust_servers  := echo-tokio
+rust_programs := $(filter-out $(rust_servers),\
+	$(sort $(patsubst rust/src/bin/%.rs,%,$(wildcard rust/src/bin/*.rs))))
 rust_sources  := $(wildcard rust/src/*.rs rust/src/bin/*.rs) rust/Cargo.toml rust/Cargo.lock
 
 # The oldest that will do is the rust-version of Cargo.toml. Debian's packages rustc and
@@ -18,6 +21,8 @@ rust_crates  := $(shell sed -n '/^libc/d; s/^\([a-z-]*\) = .*"=\([0-9.]*\)".*/\1
 rust_version += $(if $(rust_version),($(rust_crates)))
 
 $(eval $(call offer,rust,$(rust_programs),$(rust_version),cargo-web and rustc-web (1.85 or newer)))
+$(eval $(call offer,tokio,echo,$(rust_version),cargo-web and rustc-web \
+	(1.85 or newer)))
 
 # One run of cargo builds them all.
 $(P)/rust-target/built: $(rust_sources)
@@ -28,3 +33,6 @@ $(P)/rust-target/built: $(rust_sources)
 
 $(rust_programs:%=$(P)/rust-%): $(P)/rust-%: $(P)/rust-target/built
 	cp -f $(P)/rust-target/release/$* $@
+
+$(P)/tokio-echo: $(P)/rust-target/built
+	cp -f $(P)/rust-target/release/echo-tokio $@
