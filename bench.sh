@@ -32,10 +32,11 @@ usage() {
 	  --workload NAMES one or several (cycle), separated by commas, of
 	                   $(echo "$workloads" | tr ' ' ,)
 	                   or all
-	  --quick          fewer sizes and less work: cycle in under two minutes
+	  --quick          fewer sizes and less work: cycle in under two minutes, of a
+	                   server some seconds
 	  --only COLUMNS   only these implementations, separated by commas
 	  -n RUNS          repeat each workload RUNS times (cycle, blocks: 1; the others
-	                   5, quick: 3)
+	                   5, quick: 3, of servers 1)
 	  --limit SECONDS  stop a program that takes longer (300; quick: 30)
 	  -o DIR           keep the results in DIR (results/<date>-<host>)
 	  --columns        print the columns of each workload, and end
@@ -45,13 +46,17 @@ usage() {
 	was measured; DIR/failures.txt, what programs that failed had to say.
 
 	A cell is the seconds (memory: bytes per thread; blocks: how often threads have
-	blocked), followed by @SIZE if the last parameter was smaller than that of the row;
-	or fail:missing (no such program; other systems are skipped), fail:exit-STATUS, fail:killed-SIGNAL,
-	fail:memory, fail:timeout, fail:output (not a number), fail:answer (a wrong one)
-	or fail:interrupted.
+	blocked; http, h2load, echo, redis: requests per second; latency: us; idle: bytes
+	per connection), followed by @SIZE if the last parameter was smaller than that of
+	the row; or fail:missing (no such program; other systems are skipped),
+	fail:exit-STATUS, fail:killed-SIGNAL, fail:memory, fail:timeout, fail:output (not
+	a number), fail:answer (a wrong one) or fail:interrupted. Of servers also
+	fail:ready, fail:end, fail:content, fail:errors, fail:client, fail:rate, for which
+	see bench/serve.sh, and fail:reference (no peak that latency could refer to).
 
 	Environment: BUILD, the directory of the programs (build);
-	PROCS, the processors for U, U1K, U10K, UL, GO, RUST and C++ (those there are).
+	PROCS, the processors for U, U1K, U10K, UL, GO, RUST and C++ (those there are);
+	PORTS, FIRST-LAST, where servers are to listen (21000-21999).
 	END
 }
 
@@ -163,6 +168,10 @@ options() {		# ARGUMENTS
 	limit=${limit:-300}
 }
 
+is_server() {		# WORKLOAD
+	member "$1" "$servers"
+}
+
 print_columns() {
 	for load in $workloads; do
 		echo "$load: $(columns_of "$load")"
@@ -266,6 +275,12 @@ machine() {
 	END
 	sed 's/^/peer: /' "$BUILD/peers/versions" 2>/dev/null
 	sed 's/^/skipped: /' "$BUILD/peers/skipped" 2>/dev/null
+	for load in $loads; do
+		! is_server "$load" || {
+			"$root/bench/serve.sh" --about
+			break
+		}
+	done
 }
 
 count_cells() {
@@ -328,13 +343,15 @@ measure() {		# COLUMN ARGUMENT...
 	set -- $(command_for "$workload" "$column" $arguments)
 	program=$BUILD/$1
 	shift
+	set -- "$program" "$@"
+	! is_server "$workload" || set -- "$root/bench/serve.sh" "$workload" "$@"
 	: >"$tmp/err"
 	if [ ! -f "$program" ] || [ ! -x "$program" ]; then
 		cell=fail:missing
 	else
 		begun=$(date +%s)
 		# shellcheck disable=SC2086 # a word for each variable
-		timeout -k 2 "$limit" env $environment "$program" "$@" \
+		timeout -k 5 "$limit" env $environment "$@" \
 			</dev/null >"$tmp/out" 2>"$tmp/err" &
 		child=$!
 		[ -z "$stopped" ] || stop_child
@@ -369,6 +386,8 @@ judge() {		# STATUS ELAPSED
 		cell=fail:timeout
 	elif [ "$1" -gt 128 ]; then
 		cell=fail:killed-$(($1 - 128))
+	elif is_server "$workload" && grep -qx 'fail:[a-z0-9-]*' "$tmp/out"; then
+		cell=$(cat "$tmp/out")
 	elif grep -q 'not enough memory' "$tmp/err"; then
 		cell=fail:memory
 	else
@@ -442,13 +461,33 @@ describe() {		# ARGUMENT...
 	done
 }
 
+# Measures what a row refers to, if it does, to `peak'; empty if that has failed.
+refer() {
+	# shellcheck disable=SC2046 # WORKLOAD COLUMN ARGUMENT...
+	set -- $(reference_of "$workload")
+	[ $# -gt 0 ] || return 0
+	of=$workload workload=$1 column=$2
+	shift 2
+	describe "$@"
+	measure "$column" "$@"
+	case $cell in
+	fail:*) peak= ;;
+	*) peak=$cell ;;
+	esac
+	echo "reference of $of, run $run: $workload $column $size: $cell" >>"$dir/machine.txt"
+	workload=$of
+}
+
 # One row. Nothing is written if not a single cell could be measured.
 row() {			# ARGUMENT...
-	row='' some=no
+	row='' some=no peak=none
+	refer
 	describe "$@"
 	for column in $chosen; do
 		if [ -n "$stopped" ]; then
 			cell=fail:interrupted
+		elif [ -z "$peak" ]; then
+			cell=fail:reference
 		else
 			progress
 			measure "$column" "$@"
@@ -477,11 +516,35 @@ sweep() {
 	done
 }
 
+# What a workload needs and is not there.
+lacks() {		# WORKLOAD
+	for need in $(needs_of "$1"); do
+		command -v "$need" >/dev/null || echo "$need"
+	done
+}
+
+tell_lack() {
+	line="$workload: skipped, there is no $(echo "$lack" | tr '\n' ' ')"
+	echo "skipped: ${line% }" >>"$dir/machine.txt"
+	clear_progress
+	echo "$me: ${line% }" >&2
+}
+
+tell_unpinned() {
+	line=$(sed -n 's/^pinned: no: //p' "$dir/machine.txt")
+	[ -z "$line" ] || echo "$me: servers and clients run wherever they like: $line" >&2
+}
+
 run_workload() {	# NAME
 	workload=$1
 	choose "$workload"
 	[ -z "$absent" ] || tell_absent
 	[ -n "$chosen" ] || return 0
+	lack=$(lacks "$workload")
+	[ -z "$lack" ] || {
+		tell_lack
+		return 0
+	}
 	repeat=${runs:-$(runs_of "$workload")} run=1
 	while [ $run -le "$repeat" ] && [ -z "$stopped" ]; do
 		sweep
@@ -509,14 +572,16 @@ finish() {
 options "$@"
 command -v timeout >/dev/null || fatal "needs the command timeout, of GNU coreutils"
 check_programs
-child='' stopped=''
+child='' stopped='' peak=''
 unset BLOCKS		# what programs find is for the tables to say
+export BUILD
 for signal in HUP INT PIPE TERM; do
 	# shellcheck disable=SC2064 # the signal of now
 	trap "stop $signal" $signal
 done
 make_directories
 machine >>"$dir/machine.txt"
+tell_unpinned
 count_cells
 started=$(date +%s)
 for load in $loads; do

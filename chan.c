@@ -148,7 +148,8 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 	if (n > CASES_MAX)
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++)
-		size += place_size(&cases[i]);
+		if (__builtin_add_overflow(size, place_size(&cases[i]), &size))
+			return -ENOMEM;
 	while (!try_all(cases, n, &rc)) {
 		rc = uwait_prepare(&w, deadline);
 		if (rc)

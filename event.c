@@ -32,7 +32,7 @@
 
 enum {
 	BATCH    = 256,                 /* events taken at a time */
-	LOOK_GAP = 50000,               /* ns: a hundred times what a look costs */
+	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
 	SECOND   = 1000000000,          /* ns */
 	MILLI    = 1000000,             /* ns */
 	TICK     = 10000000,            /* ns: of the slowest kernels; CLOCK_MONOTONIC_COARSE's */
@@ -54,6 +54,7 @@ struct events {
 /* What makes e_serial. */
 static uint64_t serials;
 
+static int  add(struct events *v, int fd, uint32_t edges, struct uwatch *w);
 static void poll_events(struct uevents *e, int64_t until);
 static void interrupt(struct uevents *e);
 static void close_events(struct uevents *e);
@@ -89,7 +90,7 @@ struct uevents *uevents_of(struct usched *s, int *rc)
 	v->v_epoll = epoll_create1(EPOLL_CLOEXEC);
 	v->v_interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	*rc = v->v_epoll < 0 || v->v_interrupt < 0 ? -errno
-		: uevents_watch(&v->v_events, v->v_interrupt, &v->v_nothing);
+		: add(v, v->v_interrupt, EPOLLIN, &v->v_nothing);
 	if (*rc) {
 		close_events(&v->v_events);
 		return NULL;
@@ -100,11 +101,12 @@ struct uevents *uevents_of(struct usched *s, int *rc)
 
 int uevents_watch(struct uevents *e, int fd, struct uwatch *w)
 {
-	struct events *v = (struct events *)(void *)e;
-	struct epoll_event event = {
-		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET,
-		.data.ptr = w,
-	};
+	return add((struct events *)(void *)e, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, w);
+}
+
+static int add(struct events *v, int fd, uint32_t edges, struct uwatch *w)
+{
+	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = w };
 
 	return epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
@@ -181,6 +183,7 @@ static int expose(struct uevents *e)
 	struct events *v = (struct events *)(void *)e;
 	int64_t when = v->v_heap.t_child ? v->v_heap.t_child->t_when : 0;
 	struct itimerspec spec = { .it_value = { when / SECOND, when % SECOND } };
+	int rc;
 
 	if (when == v->v_exposed)
 		return v->v_epoll;
@@ -188,7 +191,12 @@ static int expose(struct uevents *e)
 		v->v_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 		if (v->v_timer < 0)
 			return -errno;
-		uevents_watch(e, v->v_timer, &v->v_nothing);
+		rc = add(v, v->v_timer, EPOLLIN, &v->v_nothing);
+		if (rc) {
+			close(v->v_timer);
+			v->v_timer = -1;
+			return rc;
+		}
 	}
 	timerfd_settime(v->v_timer, TFD_TIMER_ABSTIME, &spec, NULL);
 	v->v_exposed = when;

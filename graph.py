@@ -21,9 +21,13 @@ message takes, in nanoseconds, against the number of threads N*R, the bytes D th
 each holds on its stack, or the number of stacks; with a table and a part of each
 picture for each N, or N and R. A row of these tables is a point of the lines.
 
+Http, h2load and echo: likewise, of thousands of requests or round trips per second,
+against the number of connections.
+
 The other workloads: a table and a part of each picture for each set of parameters,
-with the median over the runs of what one operation takes, the lowest first; drawn
-as bars, with whiskers from the least to the most. A cell NUMBER@SIZE was measured
+with the median over the runs of what one operation takes, the lowest first, or for
+redis of thousands of requests per second, the highest first; drawn as bars, with
+whiskers from the least to the most. A cell NUMBER@SIZE was measured
 with SIZE in place of the last parameter; the table and the picture say so.
 
 A cell that failed is no measurement and has no point: one that says fail:reason,
@@ -48,7 +52,8 @@ FAILED_SECONDS = 100000  # more than a day: no run takes that, see above
 FAILED_NUMBER = 1e18  # for what is no time: more than there can be of anything
 LEAST = 1e-9  # programs print six digits: what is smaller is zero
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-OURS = re.compile(r"U[A-Z]?([0-9][0-9A-Z]*)?")  # U, U10K, U1TS, UL1T; not UCONTEXT
+OURS = re.compile(r"U[DJL]?([0-9][0-9A-Z]*)?")  # U, U10K, U1TS, UL1T; not UV, UCONTEXT
+COMMANDS = ("GET", "SET")  # of redis
 
 
 class Bad(Exception):
@@ -62,20 +67,29 @@ THREADS = Curve(lambda n, r, m: n * r, "threads", "threads, N·R", 1)
 DEPTH = Curve(
     lambda n, r, m, d: d, "D", "D, bytes that each thread holds on its stack", 2)
 STACKS = Curve(lambda n, r, m, stacks: stacks, "stacks", "stacks of the processor", 2)
+CONNECTIONS = Curve(lambda connections: connections, "connections", "connections", 0)
 
 
 def per_message(seconds, n, r, m, *_):
     return seconds * 1e9 / (n * r * m)
 
 
+def thousands(rate, *_):
+    return rate / 1000
+
+
+def as_it_is(number, *_):
+    return number
+
+
 # What bench.sh runs. `value' makes what is shown of a cell and the parameters; `curve' is
-# None for bars.
-Workload = namedtuple("Workload", "parameters title unit limit value curve",
-                      defaults=(None,))
+# None for bars; `better' is whether more is, or less, or neither.
+Workload = namedtuple("Workload", "parameters title unit limit value curve better",
+                      defaults=(None, "lower"))
 WORKLOADS = {
     "cycle": Workload(
         ("N", "R", "M"), "Cycle benchmark", "million operations per second",
-        FAILED_SECONDS, lambda s, n, r, m: n * r * m / s / 1e6, THREADS),
+        FAILED_SECONDS, lambda s, n, r, m: n * r * m / s / 1e6, THREADS, "higher"),
     "ring": Workload(
         ("passes",), "Ring: a token is passed round 503 threads", "ns per pass",
         FAILED_SECONDS, lambda s, passes: s * 1e9 / passes),
@@ -93,10 +107,11 @@ WORKLOADS = {
         "ns per turn", FAILED_SECONDS, lambda s, n, y: s * 1e9 / (2 * n * y)),
     "memory": Workload(
         ("threads",), "Memory: what a blocked thread needs", "bytes per thread",
-        FAILED_NUMBER, lambda size, _: size),
+        FAILED_NUMBER, as_it_is),
     "blocks": Workload(
         ("N", "R", "M"), "Blocks: how often threads block in the cycle benchmark",
-        "blocks per message", FAILED_NUMBER, lambda b, n, r, m: b / (n * r * m)),
+        "blocks per message", FAILED_NUMBER, lambda b, n, r, m: b / (n * r * m),
+        better=None),
     "threads": Workload(
         ("N", "R", "M"), "Threads: what more of them cost", "ns per message",
         FAILED_SECONDS, per_message, THREADS),
@@ -106,6 +121,25 @@ WORKLOADS = {
     "stacks": Workload(
         ("N", "R", "M", "stacks"), "Stacks: what more of them save",
         "ns per message", FAILED_SECONDS, per_message, STACKS),
+    "http": Workload(
+        ("connections",), "HTTP: a file of 1 KB, asked for by wrk",
+        "thousand requests per second", FAILED_NUMBER, thousands, CONNECTIONS, "higher"),
+    "h2load": Workload(
+        ("connections",), "HTTP: a file of 1 KB, asked for by h2load",
+        "thousand requests per second", FAILED_NUMBER, thousands, CONNECTIONS, "higher"),
+    "latency": Workload(
+        ("connections", "percent"),
+        "HTTP at percents of EPOLL's peak rate: 99th percentile", "us per request", FAILED_NUMBER, as_it_is),
+    "echo": Workload(
+        ("connections",), "Echo: 64 bytes go to the server and come back",
+        "thousand round trips per second", FAILED_NUMBER, thousands, CONNECTIONS,
+        "higher"),
+    "redis": Workload(
+        ("clients", "command", "pipeline"), "Redis protocol: values of 3 bytes",
+        "thousand requests per second", FAILED_NUMBER, thousands, None, "higher"),
+    "idle": Workload(
+        ("connections",), "Idle: memory for an HTTP connection that is kept",
+        "bytes per connection", FAILED_NUMBER, as_it_is),
 }
 # Of one run: the value, None if there is none; why not; the last parameter.
 Cell = namedtuple("Cell", "value reason size")
@@ -145,12 +179,13 @@ class Part:
         return mean(values) if self.workload == "cycle" else statistics.median(values)
 
     def bars(self):
-        """[Bar], the lowest first."""
+        """[Bar], the best first."""
         bars = [Bar(name, statistics.median(values), min(values), max(values),
                     len(values), len(self.runs(name)),
                     sorted({c.size for c in self.runs(name) if c.value is not None}))
                 for name, cells in self.measured() for values in cells.values()]
-        return sorted(bars, key=lambda bar: bar.median)
+        return sorted(bars, key=lambda bar: bar.median,
+                      reverse=self.kind.better == "higher")
 
     def is_smaller(self, bar):
         return bar.sizes != [self.parameters[-1]]
@@ -256,6 +291,10 @@ def row(results, workload, cells):
 
 def count(what, cell):
     # No more digits than that: what comes of them has to fit a float. Only D can be 0.
+    if what == "command":
+        if cell not in COMMANDS:
+            raise Bad(f"{what} is '{cell}', none of {', '.join(COMMANDS)}")
+        return cell
     if not (cell.isascii() and cell.isdigit() and len(cell) < 16
             and (int(cell) > 0 or what == "D")):
         raise Bad(f"{what} is '{cell}', not a positive whole number")
@@ -308,8 +347,8 @@ def other_rows(part):
             rows.append([name, *"----", f"0 of {len(part.runs(name))}", "-"])
     if not any(part.is_smaller(bar) for bar in bars):
         rows = [row[:-1] for row in rows]  # the size is in the heading
-    if part.workload == "blocks":
-        rows = [row[:4] + row[5:] for row in rows]  # fewer are not better
+    if not part.kind.better:
+        rows = [row[:4] + row[5:] for row in rows]
     return rows
 
 
@@ -344,7 +383,7 @@ def tables(results):
 def heading(part, results):
     if list(results.found) == ["cycle"]:
         return part.heading()
-    return f"{part.workload}, {part.heading()}: {part.kind.unit}"
+    return f"{', '.join(filter(None, (part.workload, part.heading())))}: {part.kind.unit}"
 
 
 # The pictures
@@ -419,9 +458,13 @@ def plot_lines(axes, part):
     else:
         threads = math.prod(part.parameters)  # where R makes the part, too
         lead = f"{threads} threads, " if part.kind.curve.lead > 1 else ""
-        titles(axes, part.kind.title, f"{lead}{part.heading()}; lower is better; "
-               + explain(numbers, "median"))
+        titles(axes, part.kind.title, subtitle(lead + part.heading(), part, numbers))
     legend(axes, lines)
+
+
+def subtitle(first, part, numbers):
+    better = part.kind.better and f"{part.kind.better} is better"
+    return "; ".join(filter(None, (first, better, explain(numbers, "median"))))
 
 
 def place_axis(axes, part):
@@ -491,9 +534,8 @@ def legend(axes, lines):
 
 def plot_bars(axes, part):
     entries = part.bars()
-    better = "" if part.workload == "blocks" else "lower is better; "
-    titles(axes, part.kind.title, f"{part.heading()}; {better}" + explain(
-        {bar.runs for bar in entries}, "median"))
+    titles(axes, part.kind.title,
+           subtitle(part.heading(), part, {bar.runs for bar in entries}))
     axes.set_xlabel(part.kind.unit)
     axes.set_yticks(range(len(entries)), [bar.name for bar in entries])
     axes.tick_params(axis="y", length=0)

@@ -950,21 +950,19 @@ int unet_wait_readable(int fd, int64_t deadline)
 		return rc;
 	generation = generation_of(d);
 	rc = is_new(d) ? adopt(d, fd) : 0;
-	if (rc == 0 && (deadline <= 0 || !ustack_self() || is_ready(d, IN))) {
+	if (rc)
+		return rc;
+	if (deadline <= 0 || !ustack_self() || is_ready(d, IN)) {
 		set_ready(d, IN, false);
-		rc = poll(&one, 1, 0);
+		do
+			rc = poll(&one, 1, 0);
+		while (rc < 0 && errno == EINTR);
 		if (rc)
 			set_ready(d, IN, true);
-		if (rc > 0)
-			rc = give_way(d, IN, deadline);
-		else if (rc == 0)
-			rc = wait_ready(d, fd, IN, generation, deadline);
-		else
-			rc = -errno;
-	} else if (rc == 0) {
-		rc = wait_ready(d, fd, IN, generation, deadline);
+		if (rc)
+			return rc > 0 ? give_way(d, IN, deadline) : -errno;
 	}
-	return rc;
+	return wait_ready(d, fd, IN, generation, deadline);
 }
 
 static bool wants(const struct pollfd *one, int direction)

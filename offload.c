@@ -51,6 +51,8 @@ static struct {
 	unsigned        o_threads;
 	unsigned        o_idle;
 	unsigned        o_draining;     /* uoffload_drain() */
+	bool            o_one_ended;    /* o_ended, and nobody has joined it */
+	pthread_t       o_ended;
 } pool = {
 	.o_lock  = PTHREAD_MUTEX_INITIALIZER,
 	.o_work  = PTHREAD_COND_INITIALIZER,
@@ -63,6 +65,7 @@ static int  run_job(struct job *job, int64_t deadline);
 static int  enqueue(struct job *job);
 static bool dequeue(struct job **job);
 static void *work(void *unused);
+static void join_ended(bool ends);
 static void perform(struct job *job);
 
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
@@ -103,7 +106,7 @@ void uoffload_drain(void)
 	while (pool.o_threads > 0)
 		pthread_cond_wait(&pool.o_quiet, &pool.o_lock);
 	pool.o_draining--;
-	pthread_mutex_unlock(&pool.o_lock);
+	join_ended(false);
 }
 
 static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), size_t size)
@@ -153,10 +156,8 @@ static int enqueue(struct job *job)
 		pthread_sigmask(SIG_SETMASK, &all, &old);
 		rc = pthread_create(&native, NULL, work, NULL);
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
-		if (rc == 0) {
-			pthread_detach(native);
+		if (rc == 0)
 			pool.o_threads++;
-		}
 	}
 	if (pool.o_threads > 0) {
 		uwait_begin(job->j_waiter);
@@ -180,8 +181,24 @@ static void *work(void *unused)
 		perform(job);
 	pool.o_threads--;
 	pthread_cond_broadcast(&pool.o_quiet);
-	pthread_mutex_unlock(&pool.o_lock);
+	join_ended(true);
 	return NULL;
+}
+
+/*
+ * Under o_lock, which is open when this returns. Who ends joins the one that ended before, and is
+ * left to the next, or to uoffload_drain(): so all are joined but the last.
+ */
+static void join_ended(bool ends)
+{
+	bool one = pool.o_one_ended;
+	pthread_t ended = pool.o_ended;
+
+	pool.o_one_ended = ends;
+	pool.o_ended = pthread_self();
+	pthread_mutex_unlock(&pool.o_lock);
+	if (one)
+		pthread_join(ended, NULL);
 }
 
 /* False: this native thread is to end. */

@@ -160,7 +160,7 @@ static bool is_stuck(struct uproc *p)
 	struct uprocs *r = p->p_procs;
 	bool held;
 
-	if (uevents_waited(&p->p_sched))
+	if (uevents_waited(&p->p_sched) || r->r_deadline != INT64_MAX)
 		return false;
 	lock(&r->r_lock);
 	held = r->r_held > 0;
@@ -294,6 +294,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
  */
 static int await(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {
+	bool returns = deadline != INT64_MAX;   /* and may wake somebody then: as uproc_hold() */
 	int rc;
 
 	if (r->r_conf.c_embed)
@@ -304,10 +305,14 @@ static int await(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 	else
 		rc = r->r_inside > 0 ? -EPERM : 0;
 	r->r_inside++;
+	r->r_held += returns;
 	if (rc == 0)
 		rc = wait_locked(r, t, deadline);
 	if (rc > 0 && t)
 		put_record(uproc_of(&t->t_stack), t);
+	r->r_held -= returns;
+	if (returns && r->r_held == 0 && r->r_joining > 0)
+		pthread_cond_broadcast(&r->r_changed);
 	r->r_inside--;
 	unlock(&r->r_lock);
 	return rc < 0 ? rc : 0;

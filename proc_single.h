@@ -36,8 +36,7 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	int64_t until = r->r_leave ? UEVENTS_RUN : r->r_deadline;
 	struct uproc_thread *t = NULL;
 
-	while (!t && !r->r_stop && (r->r_leave ? until == UEVENTS_RUN
-				    : uevents_waited(&p->p_sched))) {
+	while (!t && !r->r_stop && (r->r_leave || uevents_waited(&p->p_sched))) {
 		uevents_sleep(&p->p_sched, until);
 		uproc_drain(p);
 		t = pick(p);

@@ -6,30 +6,35 @@
 # ratio is that of the medians, and the spread goes from the least to the most of what
 # the turns give one by one. Prints a table in Markdown, a row for each aim; what was
 # measured goes to DIR/compare.csv, and what failed is told on standard error. Takes some
-# five minutes. Exit status: 0 if every aim was reached, 1 if not, 2 if something could
+# five minutes, and ten more for servers. Exit status: 0 if every aim was reached, 1 if not, 2 if something could
 # not be measured. What the columns are, workloads.sh knows.
 #
 # usage: bench/compare.sh [-n TURNS] [-o DIR] [PART...]
 #
 #   TURNS  5 by default
-#   PART   of: cycle depth processors pingpong create counters ring memory; all by default
+#   PART   of: cycle depth processors pingpong create counters ring memory servers; all
+#          by default
 #
 #   BUILD  the directory of the programs (build), where `make' and `make peers' were run
-#   CPU    the processor for what is to use one (1; some machines do much else on 0)
+#   CPU    the processor for what is to use one (1; some machines do much else on 0), but
+#          for servers, see serve.sh
 # shellcheck disable=SC2317 # parts are called by their names
 set -u
 LC_ALL=C
 export LC_ALL
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 BUILD=${BUILD:-$root/build}
+export BUILD
 CPU=${CPU:-1}
 # shellcheck disable=SC2034 # for workloads.sh
 PROCS=2			# of the columns that use several
+quick=no
 # shellcheck source=bench/workloads.sh
 . "$root/bench/workloads.sh" || exit 2
 turns=5
 dir=
-parts='cycle depth processors pingpong create counters ring memory'
+served=			# the workload of serve.sh, if it is one
+parts='cycle depth processors pingpong create counters ring memory servers'
 # These take twenty times as long as the others, and are as far from their aims: every
 # other turn is enough.
 slow='GO1T TOKIO'
@@ -70,7 +75,8 @@ measure() {		# LABEL COMMAND...
 	label=$1 program=$BUILD/$2
 	shift 2
 	# shellcheck disable=SC2086 # nothing or a command
-	timeout -k 2 120 $pinned "$program" "$@" </dev/null >"$tmp/out" 2>"$tmp/error"
+	timeout -k 5 120 $pinned ${served:+"$root/bench/serve.sh" "$served"} "$program" "$@" \
+		</dev/null >"$tmp/out" 2>"$tmp/error"
 	ended=$?
 	value=$(head -n 1 "$tmp/out" | tr '\0' '?' |
 		grep -xE '[0-9]+(\.[0-9]+)?' | grep '[1-9]')
@@ -81,7 +87,8 @@ measure() {		# LABEL COMMAND...
 	fi
 	echo "$value" >>"$values/$label"
 	[ -z "$dir" ] ||
-		echo "$label, ${program#"$BUILD"/} $*, $value" >>"$dir/compare.csv"
+		echo "$label, ${served:+$served }${program#"$BUILD"/} $*, $value" \
+			>>"$dir/compare.csv"
 }
 
 # COLUMN COMMAND of some columns of a workload.
@@ -103,7 +110,7 @@ series() {		# NAME
 	turn=0
 	while [ $((turn += 1)) -le "$repeat" ]; do
 		while read -r label command; do
-			case "$((turn % 2)): $slow " in
+			case "$served$((turn % 2)): $slow " in
 			0:*" $label "*)
 				echo - >>"$values/$label"
 				;;
@@ -164,19 +171,27 @@ ratio() {		# A B...
 aim() {
 	what=$1 most=$2
 	shift 2
-	row "$what" "$most" "$(ratio "$@")"
+	row "$what" "<= $most" "$(ratio "$@")"
 }
 
-row() {			# WHAT AT-MOST "RATIO LEAST MOST"
+aim_least() {		# WHAT AT-LEAST A B
+	row "$1" ">= $2" "$(ratio "$3" "$4")"
+}
+
+row() {			# WHAT "<=|>= LIMIT" "RATIO LEAST MOST"
 	verdict=$(echo "$2 $3" | awk '{
-		print $2 == "fail" ? "not measured" : $2 <= $1 ? "reached" : "missed" }')
+		good = $1 == "<=" ? $3 <= $2 : $3 >= $2
+		print $3 == "fail" ? "not measured" : good ? "reached" : "missed" }')
 	[ "$verdict" != missed ] || [ "$status" -eq 2 ] || status=1
-	echo "$3" | awk -v what="$1" -v most="$2" -v verdict="$verdict" '{
-		if ($1 == "fail")
-			printf "| %s | %.4g | - | - | %s |\n", what, most, verdict
+	echo "$2 $3" | awk -v what="$1" -v verdict="$verdict" '
+	function digits(x) { return sprintf(x < 1000 ? "%.3g" : "%.0f", x) }
+	{
+		printf "| %s | %s %.4g | ", what, $1, $2
+		if ($3 == "fail")
+			printf "- | -"
 		else
-			printf "| %s | %.4g | %.3g | %.3g to %.3g | %s |\n",
-				what, most, $1, $2, $3, verdict }'
+			printf "%s | %s to %s", digits($3), digits($4), digits($5)
+		print " | " verdict " |" }'
 }
 
 # means WHAT AT-MOST: the geometric mean of the ratios since begin_means.
@@ -185,7 +200,7 @@ begin_means() {
 }
 
 means() {
-	row "$1" "$2" "$(awk '
+	row "$1" "<= $2" "$(awk '
 		/fail/ { failed = 1; next }
 		{
 			sum += log($1)
@@ -295,11 +310,52 @@ part_memory() {
 	aim 'GB of ten million blocked threads' 3 UL1T 100
 }
 
+# What serve.sh measures of some columns.
+serve() {		# WORKLOAD ARGUMENTS COLUMN...
+	served=$1 arguments=$2
+	shift 2
+	series "$served $arguments" <<-END
+	$(commands "$served" "$arguments" "$@")
+	END
+}
+
+part_servers() {
+	pinned=
+	serve http 64 U EPOLL GO NGINX
+	aim_least 'httpd / epoll, requests per second' 0.95 U EPOLL
+	aim_least 'httpd / Go' 2 U GO
+	aim_least 'httpd / nginx' 0.9 U NGINX
+	serve echo 64 U ST TOKIO
+	aim_least 'echo / State Threads, round trips per second' 1.1 U ST
+	aim_least 'echo / tokio' 1.1 U TOKIO
+	for point in 'GET 1' 'SET 1' 'GET 16' 'SET 16'; do
+		serve redis "50 $point" U REDIS
+		aim_least "kv / redis-server, ${point% *}, ${point#* } at a time" 1 U REDIS
+	done
+	serve idle 9000 U ST GO
+	aim 'httpd: bytes per idle connection' 1536 U 1
+	aim 'idle: httpd / State Threads' 0.25 U ST
+	aim 'idle: httpd / Go' 0.25 U GO
+	part_latency
+	served=
+}
+
+# Of those at one rate, which is a part of what one of them has just reached.
+part_latency() {
+	repeat=1
+	serve h2load 64 EPOLL
+	PEAK=$(cat "$values/EPOLL")
+	export PEAK
+	repeat=$turns
+	serve latency '64 80' U EPOLL
+	aim '99th percentile at 80 % of the peak: httpd / epoll' 1.2 U EPOLL
+}
+
 arguments "$@"
 if [ -n "$dir" ]; then
 	mkdir -p "$dir" && : >"$dir/compare.csv" || exit 2
 fi
-echo '| measure | at most | reached | spread | |'
+echo '| measure | aim | reached | spread | |'
 echo '|---|---|---|---|---|'
 for part in $parts; do
 	pinned="taskset -c $CPU" repeat=$turns

@@ -8,10 +8,12 @@
 # its program, a path within $BUILD, with arguments, in command_for(). compare.sh calls
 # the same programs.
 #
-# What each workload is, and what programs print: peers/README.md.
+# What each workload is, and what programs print: peers/README.md; of those of servers,
+# serve.sh, which runs their programs together with a client.
 
+servers='http h2load latency echo redis idle'
 workloads='cycle ring counters pingpong create alternate memory blocks'
-workloads="$workloads threads depth stacks"
+workloads="$workloads threads depth stacks $servers"
 
 parameters_of() {	# WORKLOAD
 	case $1 in
@@ -24,6 +26,9 @@ parameters_of() {	# WORKLOAD
 	create)		echo threads ;;
 	alternate)	echo repetitions yields ;;
 	memory)		echo threads ;;
+	http | h2load | echo | idle) echo connections ;;
+	latency)	echo connections percent ;;
+	redis)		echo clients command pipeline ;;
 	esac
 }
 
@@ -48,6 +53,11 @@ columns_of() {		# WORKLOAD
 	threads)	echo U1T UL1T C++1T C++1TL ;;
 	depth | stacks)	echo U1T UL1T ;;
 	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
+	http | h2load)	echo U EPOLL ST UV GO NGINX ;;
+	latency)	echo U EPOLL GO NGINX ;;
+	echo)		echo U EPOLL ST UV GO TOKIO ;;
+	redis)		echo U REDIS ;;
+	idle)		echo U EPOLL ST GO NGINX ;;
 	esac
 }
 
@@ -87,6 +97,14 @@ points_of() {		# WORKLOAD
 	stacks.no)	growing_points '2.50.80000 2.500.8000' \
 				1 2 4 8 16 32 64 128 256 512 1024 2048 4096 ;;
 	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
+	http.no | echo.no) printf '%s\n' 1 16 64 256 1000 ;;
+	http.yes | echo.yes) printf '%s\n' 1 64 1000 ;;
+	h2load.no)	printf '%s\n' 16 64 256 ;;
+	h2load.yes)	echo 64 ;;
+	latency.*)	echo 64 80 ;;
+	redis.*)	printf '%s\n' '50 GET 1' '50 SET 1' '50 GET 16' '50 SET 16' ;;
+	idle.no)	printf '%s\n' 1000 9000 ;;
+	idle.yes)	echo 1000 ;;
 	esac
 }
 
@@ -114,6 +132,7 @@ growing_points() {	# 'N.R.M ...' LAST...
 runs_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.* | blocks.*) echo 1 ;;
+	http.yes | h2load.yes | latency.yes | echo.yes | redis.yes | idle.yes) echo 1 ;;
 	*.yes)	echo 3 ;;
 	*.no)	echo 5 ;;
 	esac
@@ -137,6 +156,8 @@ command_for() {		# WORKLOAD COLUMN ARGUMENT...
 	cycle | blocks | threads) cycle_command "$@" ;;
 	stacks)		cycle_command "$1" "$2" "$3" ;;	# environment_of() has the last
 	depth)		depth_command "$@" ;;
+	http | h2load | latency | echo | redis | idle)
+		echo "$(server_of "$load" "$column") $*" ;;
 	*)		ours_or_peer "$@" ;;
 	esac
 }
@@ -208,11 +229,56 @@ peer_of() {		# WORKLOAD COLUMN
 	esac
 }
 
+# What a workload's servers speak; nothing where there are none.
+kind_of() {		# WORKLOAD
+	case $1 in
+	http | h2load | latency | idle) echo http ;;
+	echo | redis)	echo "$1" ;;
+	esac
+}
+
+# A server is told its port, and serve.sh what is measured.
+server_of() {		# WORKLOAD COLUMN
+	kind=$(kind_of "$1")
+	case $kind.$2 in
+	http.U)		echo examples/05-httpd ;;
+	echo.U)		echo examples/04-echo ;;
+	redis.U)	echo examples/06-kv ;;
+	*.EPOLL)	echo "peers/c-epoll-$kind" ;;
+	*)		echo "peers/$(echo "$2" | tr '[:upper:]' '[:lower:]')-$kind" ;;
+	esac
+}
+
+# The commands of other packages without which servers cannot be measured.
+needs_of() {		# WORKLOAD
+	case $1 in
+	http)		echo curl wrk ;;
+	h2load | latency) echo curl h2load ;;
+	redis)		echo redis-cli redis-benchmark ;;
+	esac
+}
+
+# WORKLOAD COLUMN ARGUMENT...: what is measured before each row, for the row to refer to.
+reference_of() {	# WORKLOAD
+	case $1 in
+	latency)	echo h2load EPOLL 64 ;;
+	esac
+}
+
 # What a program finds in its environment, besides what is there: NAME=VALUE, or nothing.
 environment_of() {	# WORKLOAD ARGUMENT...
 	case $1 in
 	blocks)	echo BLOCKS=1 ;;
 	stacks)	echo "USCHED_STACKS=$5" ;;
+	latency) echo "PEAK=$peak" "DURATION=$(duration)" ;;
+	http | h2load | echo | redis) echo "DURATION=$(duration)" ;;
+	esac
+}
+
+duration() {		# seconds that a server is measured
+	case $quick in
+	yes)	echo 1 ;;
+	no)	echo 5 ;;
 	esac
 }
 

@@ -10,8 +10,8 @@
 passed=0
 failed=0
 skipped=0
-valgrind='valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=all'
-valgrind="$valgrind --errors-for-leak-kinds=all --fair-sched=yes"
+valgrind='valgrind -q --error-exitcode=99 --leak-check=full --fair-sched=yes'
+valgrind="$valgrind --errors-for-leak-kinds=definite,indirect,possible"
 cores=$(nproc 2>/dev/null || echo 1)
 
 # setting NAME: what a build in $B was made with.

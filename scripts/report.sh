@@ -6,7 +6,7 @@
 # WORKLOAD.svg, .png and .md beside them, and for cycle c2 and c8, of cycles of two and
 # of eight threads. Prints the tables.
 #
-#   WORKLOAD  as for bench.sh --workload; default: cycle
+#   WORKLOAD  as for bench.sh --workload, such as http,echo; default: cycle
 #   FULL      1: the full form, which takes long
 #   DIR       where to keep all of it instead
 #   B         where the programs are
@@ -42,6 +42,7 @@ draw() {
 # shellcheck disable=SC2086 # nothing or --quick
 BUILD=$B ./bench.sh $quick --workload "${WORKLOAD:-cycle}" -o "$dir" >/dev/null
 for csv in "$dir"/*.csv; do
+	[ -e "$csv" ] || continue               # all was skipped
 	name=$(basename "$csv" .csv)
 	if [ "$name" = cycle ]; then
 		for n in 2 8; do

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Builds each example with the command line in its head comment and compares what it
-# prints with what the comment says it prints.
+# Builds each example with the command line in its head comment. What such a program
+# prints is compared with what the comment says it prints; a server is started, and ended
+# by SIGTERM. What real clients make of the servers is for servers.sh.
 #
 #   CC        the compiler in place of cc, with options if it needs some
 #   CFLAGS    options besides -Wall -Wextra -Werror
@@ -10,9 +11,11 @@
 #   SWITCH    x86_64, aarch64 or setjmp, in place of the file in arch/; by default what
 #             fits this machine
 #   EMULATOR  a command that runs the programs
+#   PORT      servers get the first free port after this one
 #
-# In an example's head, " *   cc ..." is the command line, and the lines of the same
-# indent behind "It prints:" are the output.
+# In an example's head, " *   cc ..." is the command line, which goes on in the next line
+# if it ends with a backslash, and the lines of the same indent behind "It prints:" are
+# the output. One that prints nothing, or "ready", is a server.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -23,7 +26,9 @@ else
 	arch=arch/setjmp.c
 fi
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/server.lib
+. tests/server.lib
+trap 'kill_servers; rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 failed=0
 count=0
@@ -33,32 +38,37 @@ fail() {
 	failed=$((failed + 1))
 }
 
-for example in examples/*.c; do
-	[ -f "$example" ] || continue
-	count=$((count + 1))
-	program=$dir/$(basename "$example" .c)
-	command=$(sed -n '/^ \*\//q; s/^ \*   cc //p' "$example")
-	sed -n '1,/^ \*.*It prints:$/d; /^ \*\//q; s/^ \*   //p' "$example" >"$dir/expected"
-	case $command in
-	"$example "*" arch/x86_64.S "*" -o "*) ;;
-	*)	fail "$example" "no command line in its head, or not of this file"
-		continue ;;
+# head_of FILE: its first comment, with long lines put together.
+head_of() {
+	sed -n '/^ \*\//q; :more; /\\$/ { N; s/ *\\\n \* */ /; b more; }; p' "$1"
+}
+
+# The libraries of a command line that this compiler does not have.
+missing() {
+	for word in $1; do
+		case $word in
+		-lhttp_parser) header=http_parser.h ;;
+		-lhiredis) header=hiredis/hiredis.h ;;
+		*)	continue ;;
+		esac
+		# shellcheck disable=SC2086
+		printf '%s\n' '#include <stdlib.h>' "#include <$header>" \
+			'int main(void) { return 0; }' |
+			${CC:-cc} ${CFLAGS-} -x c - ${LDFLAGS-} $word -o "$dir/library" \
+				2>"$dir/errors" || echo "${word#-l}"
+	done
+}
+
+# What a server has for arguments besides the port.
+arguments_of() {
+	case $1 in
+	*-httpd.c) echo "$dir" ;;
+	*-proxy.c) echo 127.0.0.1:1 ;;
 	esac
-	if [ ! -s "$dir/expected" ]; then
-		fail "$example" "its head does not say what it prints"
-		continue
-	fi
-	command=$(echo "$command" | sed "s|arch/x86_64\.S|$arch|; s| -o .*||")
-	if [ "$arch" = arch/setjmp.c ]; then
-		command="$command -lm"
-	fi
+}
+
+compare_output() {
 	# The words of these are words of the command line.
-	# shellcheck disable=SC2086
-	if ! ${CC:-cc} -Wall -Wextra -Werror ${CFLAGS-} $command ${LDFLAGS-} -o "$program"
-	then
-		fail "$example" "does not compile"
-		continue
-	fi
 	# shellcheck disable=SC2086
 	if ! ${EMULATOR-} "$program" >"$dir/output" 2>"$dir/errors"; then
 		fail "$example" "exits with an error"
@@ -69,6 +79,52 @@ for example in examples/*.c; do
 	fi
 	diff "$dir/expected" "$dir/output" >&2 ||
 		fail "$example" "prints (>) other than it says (<)"
+}
+
+start_and_end() {
+	# shellcheck disable=SC2046
+	if ! start "$program" $(arguments_of "$example"); then
+		fail "$example" "does not get ready"
+		return
+	fi
+	stop "$server" || fail "$example" "status $stop_status after SIGTERM"
+	if [ -s "$dir/errors.$server" ]; then
+		fail "$example" "writes to standard error"
+		cat "$dir/errors.$server" >&2
+	fi
+}
+
+for example in examples/*.c; do
+	[ -f "$example" ] || continue
+	program=$dir/$(basename "$example" .c)
+	head_of "$example" >"$dir/head"
+	command=$(sed -n 's/^ \*   cc //p' "$dir/head")
+	sed '1,/^ \*.*It prints:$/d; s/^ \*   \([^ ]\)/\1/; t; d' "$dir/head" \
+		>"$dir/expected"
+	case $command in
+	"$example "*" arch/x86_64.S "*" -o "*) ;;
+	*)	fail "$example" "no command line in its head, or not of this file"
+		continue ;;
+	esac
+	command=$(echo "$command" | sed "s|arch/x86_64\.S|$arch|; s| -o .*||")
+	if [ "$arch" = arch/setjmp.c ]; then
+		command="$command -lm"
+	fi
+	libraries=$(missing "$command")
+	if [ -n "$libraries" ]; then
+		echo "$example: skipped, ${CC:-cc} has no library $libraries"
+		continue
+	fi
+	count=$((count + 1))
+	# shellcheck disable=SC2086
+	if ! ${CC:-cc} -Wall -Wextra -Werror ${CFLAGS-} $command ${LDFLAGS-} -o "$program"
+	then
+		fail "$example" "does not compile"
+	elif [ -s "$dir/expected" ] && [ "$(cat "$dir/expected")" != ready ]; then
+		compare_output
+	else
+		start_and_end
+	fi
 done
 if [ "$count" -eq 0 ]; then
 	fail examples "there are none"

@@ -227,6 +227,9 @@ test_units() {
 	memory, threads|1000|250000@10|bytes per thread|250000
 	blocks, N, R, M|2, 10, 100|500|blocks per message|0.250
 	blocks, N, R, M|2, 10, 100|500000@1000|blocks per message|25.0
+	latency, connections, percent|64, 80|636|us per request|636
+	redis, clients, command, pipeline|50, GET, 16|1618123|thousand requests per second|1618
+	idle, connections|9000|1024.4|bytes per connection|1024
 	END
 }
 
@@ -339,6 +342,89 @@ test_growth() {
 	TABLE
 }
 
+# Rates of servers: lines over connections, of medians; the highest bar first, with words
+# among the parameters.
+test_servers() {
+	cat >http <<-END
+	http, connections, U, EPOLL, UV, ST
+	http, 64, 184000, 200000, fail:exit-3, fail:missing
+	http, 1, 11000.5, 12000, 9000, fail:missing
+	http, connections, U, EPOLL, UV
+	http, 64, 190000, 150000, fail:errors
+	http, 1, 11000.5, 12000, 8000
+	END
+	for load in http h2load echo; do
+		unit='requests'
+		[ $load != echo ] || unit='round trips'
+		sed "s/^http/$load/" http >in
+		gives $load <in 3<<-TABLE
+		$load: thousand $unit per second
+
+		| connections |    U | EPOLL |   UV |
+		| :---------- | ---: | ----: | ---: |
+		| 1           | 11.0 |  12.0 | 8.50 |
+		| 64          |  187 |   175 |    - |
+
+		Not measured: ST (missing).
+		TABLE
+	done
+	cat >redis <<-END
+	redis, clients, command, pipeline, U, REDIS, X
+	redis, 50, GET, 16, 1000000, 1250000, fail:end
+	redis, 50, SET, 1, 100000, 90000, fail:client
+	END
+	gives 'pipelines' <redis 3<<-TABLE
+	redis, clients = 50, command = GET, pipeline = 16: thousand requests per second
+
+	| implementation | median |  min |  max | times the best |   runs |
+	| :------------- | -----: | ---: | ---: | -------------: | -----: |
+	| REDIS          |   1250 | 1250 | 1250 |           1.00 |      1 |
+	| U              |   1000 | 1000 | 1000 |           0.80 |      1 |
+	| X              |      - |    - |    - |              - | 0 of 1 |
+
+	redis, clients = 50, command = SET, pipeline = 1: thousand requests per second
+
+	| implementation | median |  min |  max | times the best |   runs |
+	| :------------- | -----: | ---: | ---: | -------------: | -----: |
+	| U              |    100 |  100 |  100 |           1.00 |      1 |
+	| REDIS          |   90.0 | 90.0 | 90.0 |           0.90 |      1 |
+	| X              |      - |    - |    - |              - | 0 of 1 |
+	TABLE
+	cat >latency <<-END
+	latency, connections, percent, U, EPOLL, GO
+	latency, 64, 80, 600, 500, fail:rate
+	END
+	gives 'percentiles' <latency 3<<-TABLE
+	latency, connections = 64, percent = 80: us per request
+
+	| implementation | median |  min |  max | times the best |   runs |
+	| :------------- | -----: | ---: | ---: | -------------: | -----: |
+	| EPOLL          |    500 |  500 |  500 |           1.00 |      1 |
+	| U              |    600 |  600 |  600 |           1.20 |      1 |
+	| GO             |      - |    - |    - |              - | 0 of 1 |
+	TABLE
+	cat >idle <<-END
+	idle, connections, U, GO
+	idle, 1000, 1500, 20000
+	idle, 9000, 1200, 18000
+	END
+	gives 'connections' <idle 3<<-TABLE
+	idle, connections = 1000: bytes per connection
+
+	| implementation | median |   min |   max | times the best | runs |
+	| :------------- | -----: | ----: | ----: | -------------: | ---: |
+	| U              |   1500 |  1500 |  1500 |           1.00 |    1 |
+	| GO             |  20000 | 20000 | 20000 |          13.33 |    1 |
+
+	idle, connections = 9000: bytes per connection
+
+	| implementation | median |   min |   max | times the best | runs |
+	| :------------- | -----: | ----: | ----: | -------------: | ---: |
+	| U              |   1200 |  1200 |  1200 |           1.00 |    1 |
+	| GO             |  18000 | 18000 | 18000 |          15.00 |    1 |
+	TABLE
+}
+
 test_malformed_workloads() {
 	refused 'line 1: .*before any header (ring, passes' 'ring, 5, 1.0'
 	refused 'line 2: .*before any header' 'ring, passes, U' 'create, 5, 1.0'
@@ -362,6 +448,12 @@ test_malformed_workloads() {
 	refused 'line 2: D is ' 'depth, N, R, M, D, U' 'depth, 2, 2, 2, -1, 1'
 	refused 'line 2: D is ' 'depth, N, R, M, D, U' 'depth, 2, 2, 2, , 1'
 	refused 'line 2: M is ' 'depth, N, R, M, D, U' 'depth, 2, 2, 0, 1, 1'
+	head='redis, clients, command, pipeline, U'
+	refused "line 2: command is 'get'" "$head" 'redis, 50, get, 1, 5'
+	refused "line 2: command is '7'" "$head" 'redis, 50, 7, 1, 5'
+	refused 'line 2: clients is ' "$head" 'redis, 0, GET, 1, 5'
+	refused 'line 2: connections is ' 'http, connections, U' 'http, 0, 5'
+	refused 'line 2: column U: ' 'http, connections, U' 'http, 1, 5@1'
 	refused 'line 2: stacks is ' 'stacks, N, R, M, stacks, U' 'stacks, 2, 2, 2, 0, 1'
 }
 
@@ -522,6 +614,26 @@ test_growth_pictures() {
 	says threads.svg 'threads, N·R' 'ns per message' 'N = 2; lower is better' 100k
 }
 
+# Ours are lines and bars of ours, but UV is not; what is better is said.
+test_server_pictures() {
+	graph http.svg <http
+	same 'status of http' 0 $status
+	same 'complaints about http' '' "$(cat err)"
+	says http.svg connections 'thousand requests per second' 64
+	grep -q '<!-- higher is better; median of 2 runs, ' http.svg ||
+		fail 'http.svg does not say what is better, and nothing before it'
+	same 'lines of ours, with that in the legend' 2 "$(grep -c 'stroke-width: 2.4' http.svg)"
+	same 'lines of others' 4 "$(grep -c 'stroke-dasharray.*stroke-width: 1.1' http.svg)"
+	graph redis.svg <redis
+	says redis.svg 'command = GET, pipeline = 16; higher is better' 1250
+	same 'names at bars of redis' 'REDIS U U REDIS ' "$(names_in redis.svg)"
+	graph idle.svg <idle
+	says idle.svg 'connections = 9000; lower is better' 'bytes per connection'
+	graph latency.svg <latency
+	says latency.svg '99th percentile' 'us per request' 'percent = 80; lower is better'
+	same 'bars of ours' 1 "$(grep -c 'style="fill: #0072b2"/>' latency.svg)"
+}
+
 # What must not matter: the user's settings, and a screen.
 test_surroundings() {
 	graph plain.svg <results
@@ -561,6 +673,7 @@ test_workloads
 test_units
 test_mixed
 test_growth
+test_servers
 test_malformed_workloads
 test_arguments
 test_without_matplotlib
@@ -577,5 +690,6 @@ test_bars
 test_mixed_picture
 test_lines
 test_growth_pictures
+test_server_pictures
 test_surroundings
 exit $failed

@@ -3,12 +3,13 @@
 #
 # The benchmark programs of other systems that are built, and ours over rr, ll and the
 # dispatcher alone, at tiny sizes: what they print, how they end, what they say to wrong
-# arguments, and how often their threads block. And that what a peer.mk offers is
-# skipped where there is no toolchain, and says what to install. Nothing is built here:
-# see `make peers'. What is run is in the tables of bench/workloads.sh, and the contract
-# in bench/peers/README.md.
+# arguments, and how often their threads block. Servers are to answer right once and
+# to end when told so. And that what a peer.mk offers is skipped where there is no
+# toolchain, and says what to install. Nothing is built here: see `make peers'. What is
+# run is in the tables of bench/workloads.sh, and the contract in bench/peers/README.md.
 #
-#   B   where the programs are
+#   B       where the programs are
+#   PORTS   as for bench/serve.sh
 set -u
 cd "$(dirname "$0")/.." || exit 1
 B=${B:-build}
@@ -32,7 +33,7 @@ complain() {		# of the program; only the first is printed
 	[ $complaints -gt 1 ] || first=$(echo "$*" | tr '\n' ' ')
 }
 
-# The sizes at which programs are run, the least of them first.
+# The sizes at which programs are run, the least of them first. Servers have none.
 tiny_points_of() {	# WORKLOAD
 	case $1 in
 	cycle)		printf '%s\n' '2 1 1' '2 3 10' '3 5 7' '8 50 20' ;;
@@ -76,6 +77,7 @@ runs_of_others() {
 		! grep -q "^$name " "$tmp/columns" || continue
 		case " $workloads " in
 		*" $load "*) tiny_points_of "$load" | sed "s|^|$name $load |" ;;
+		*" ${name##*-} "*) ;;		# of a server
 		*) fail "$name: there is no workload $load" >&2 ;;
 		esac
 	done
@@ -177,6 +179,10 @@ check_program() {	# reads its runs
 	done <"$tmp/runs"
 	# shellcheck disable=SC2086 # one word for each
 	[ -z "$usage_of" ] || [ $hung = yes ] || check_usages $usage_of
+	tell_complaints
+}
+
+tell_complaints() {
 	case $complaints in
 	0) ;;
 	1) fail "$program: $first" ;;
@@ -198,7 +204,78 @@ check_programs() {
 		*) fail "$program: there is no such program" ;;
 		esac
 	done
-	[ -z "$absent" ] || echo "peers: not built:$absent"
+}
+
+# PROGRAM KIND of all servers: of columns, and others that are there.
+servers_there() {
+	for load in $servers; do
+		for column in $(columns_of "$load"); do
+			echo "$(server_of "$load" "$column") $(kind_of "$load")"
+		done
+	done
+	for kind in http echo redis; do
+		for file in "$B"/peers/*-"$kind"; do
+			[ ! -f "$file" ] || echo "peers/${file##*/} $kind"
+		done
+	done
+}
+
+# What is needed to look whether a server answers right.
+answers_need() {	# KIND
+	case $1 in
+	http)	echo curl ;;
+	echo)	echo "$B/bench/echo-load" ;;
+	redis)	echo redis-cli ;;
+	esac
+}
+
+# It answers, and ends with 0 within two seconds of SIGTERM: serve.sh looks for that.
+check_answer() {	# KIND
+	need=$(answers_need "$1")
+	command -v "$need" >/dev/null || {
+		echo "peers: $program: whether it answers right was not tried, no ${need##*/}"
+		return
+	}
+	runs=$((runs + 1))
+	BUILD=$B timeout -k 5 60 bench/serve.sh answer "$program" "$1" \
+		</dev/null >"$tmp/out" 2>"$tmp/err"
+	[ "$(cat "$tmp/out")" = 1 ] ||
+		complain "answers: $(cat "$tmp/out"), $(head -n 1 "$tmp/err")"
+}
+
+# A good port behind, or in front of, what is wrong; HTTP wants a directory besides.
+check_server_usages() {	# KIND
+	directory=
+	[ "$1" != http ] || directory=$tmp/files
+	check_usage
+	# shellcheck disable=SC2086 # nothing or one word
+	for wrong in 0 -1 x 65536 80x ''; do
+		[ "$hung" = no ] || return 0
+		check_usage "$wrong" $directory
+	done
+	# shellcheck disable=SC2086 # nothing or one word
+	check_usage 7199 $directory more
+	[ "$1" != http ] || check_usage 7199
+}
+
+check_servers() {
+	mkdir "$tmp/files" && printf %1024s '' >"$tmp/files/1k"
+	servers_there | sort -u >"$tmp/servers"
+	while read -r program kind; do
+		if [ ! -x "$B/$program" ]; then
+			case $program in
+			peers/*) absent="$absent ${program#peers/}" ;;
+			*) fail "$program: there is no such program" ;;
+			esac
+			continue
+		fi
+		programs=$((programs + 1)) complaints=0 hung=no
+		program=$B/$program
+		check_answer "$kind"
+		program=${program#"$B"/}
+		check_server_usages "$kind"
+		tell_complaints
+	done <"$tmp/servers"
 }
 
 # What the peer.mk files offer where there is no toolchain: the variables that
@@ -226,7 +303,7 @@ check_offers() {
 			echo "peers/$system-$program"
 		done
 	done | sort >"$tmp/offered"
-	cut -d ' ' -f 1 "$tmp/columns" | grep '^peers/' | sort -u >"$tmp/wanted"
+	cut -d ' ' -f 1 "$tmp/columns" "$tmp/servers" | grep '^peers/' | sort -u >"$tmp/wanted"
 	nobody=$(comm -13 "$tmp/offered" "$tmp/wanted" | tr '\n' ' ')
 	[ -z "$nobody" ] || fail "no peer.mk offers $nobody"
 	unused=$(comm -23 "$tmp/offered" "$tmp/wanted" | tr '\n' ' ')
@@ -257,6 +334,8 @@ command -v timeout >/dev/null || {
 runs_of_columns >"$tmp/columns"
 { cat "$tmp/columns"; runs_of_others; } >"$tmp/all"
 check_programs
+check_servers
+[ -z "$absent" ] || echo "peers: not built:$absent"
 [ $programs -gt 0 ] || {
 	echo "peers: skipped, there are no programs in $B"
 	exit 77

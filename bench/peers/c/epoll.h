@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * epoll.h: the loop of the servers that are state machines over epoll, as fast as the
+ * system calls are: in the steady state one recv() and one send() for each message,
+ * which take a little less than read() and write(), and one epoll_wait() for all
+ * connections that are ready. Who includes it defines struct protocol, what a
+ * connection knows, open_protocol(), and answer().
+ *
+ * Connections are edge triggered, for both directions from the start, so nothing has to
+ * be asked for again. A short read has emptied the socket, and the next byte is a new
+ * event. In two cases there may be no event and one is asked for: when the buffer was
+ * filled, or the peer's end was seen with data before it; and when nothing was read
+ * because something was left to write.
+ */
+#ifndef EPOLL_H
+#define EPOLL_H
+
+#include <stdbool.h>
+#include <sys/epoll.h>
+
+#include "server.h"
+
+struct connection {                     /* has the number of its descriptor */
+	char *rest;                     /* to be written before more is read; or NULL */
+	size_t length, sent;            /* of it */
+	bool ends;                      /* is closed when it is written */
+	struct protocol protocol;
+};
+
+static struct connection *connections;
+static char buffer[BUFFER_SIZE];
+static int epoll, listener;
+static bool full;                       /* no descriptor for another connection */
+
+static void open_protocol(struct connection *connection);
+
+/* Sends what there is to say to length bytes of buffer; false if that was all. */
+static bool answer(int fd, struct connection *connection, size_t length);
+
+static void watch(int operation, int fd, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.fd = fd };
+
+	if (epoll_ctl(epoll, operation, fd, &event))
+		fail_errno("epoll_ctl");
+}
+
+static void watch_connection(int operation, int fd)
+{
+	watch(operation, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+}
+
+static void close_connection(int fd)
+{
+	free(connections[fd].rest);
+	connections[fd].rest = NULL;
+	close(fd);
+	if (full)
+		watch(EPOLL_CTL_MOD, listener, EPOLLIN);
+	full = false;
+}
+
+static void accept_connections(void)
+{
+	int fd;
+
+	while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		connections[fd].ends = false;
+		open_protocol(&connections[fd]);
+		watch_connection(EPOLL_CTL_ADD, fd);
+	}
+	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+		full = true;
+		watch(EPOLL_CTL_MOD, listener, 0);
+	}
+}
+
+/* Writes at once, and keeps what is left; false if the connection is lost. */
+static inline bool send_all(int fd, struct connection *connection, struct iovec *iov,
+                            int count)
+{
+	size_t all = 0;
+	ssize_t sent = count == 1 ? send(fd, iov->iov_base, iov->iov_len, 0)
+	                          : writev(fd, iov, count);
+
+	if (sent < 0 && errno != EAGAIN)
+		return false;
+	for (int i = 0; i < count; i++)
+		all += iov[i].iov_len;
+	if (sent == (ssize_t)all)
+		return true;
+	connection->rest = rest_of(iov, count, sent < 0 ? 0 : (size_t)sent,
+	                           &connection->length);
+	connection->sent = 0;
+	return connection->rest;
+}
+
+/* False if the connection is lost. When all is written, asks for what has come since. */
+static bool send_rest(int fd, struct connection *connection)
+{
+	ssize_t sent = send(fd, connection->rest + connection->sent,
+	                    connection->length - connection->sent, 0);
+
+	if (sent < 0)
+		return errno == EAGAIN;
+	connection->sent += (size_t)sent;
+	if (connection->sent == connection->length) {
+		free(connection->rest);
+		connection->rest = NULL;
+		watch_connection(EPOLL_CTL_MOD, fd);
+		return !connection->ends;
+	}
+	return true;
+}
+
+/* False to close. */
+static inline bool receive(int fd, struct connection *connection, uint32_t events)
+{
+	ssize_t length = recv(fd, buffer, sizeof buffer, 0);
+
+	if (length < 0)
+		return errno == EAGAIN;
+	if (length == 0)
+		return false;
+	if (!answer(fd, connection, (size_t)length)) {
+		connection->ends = true;
+		return connection->rest;
+	}
+	if ((length == sizeof buffer || events & EPOLLRDHUP) && !connection->rest)
+		watch_connection(EPOLL_CTL_MOD, fd);
+	return true;
+}
+
+static inline void handle(int fd, uint32_t events)
+{
+	struct connection *connection = &connections[fd];
+	bool good = true;
+
+	if (events & EPOLLERR)
+		good = false;
+	else if (connection->rest)
+		good = !(events & EPOLLOUT) || send_rest(fd, connection);
+	else if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP))
+		good = receive(fd, connection, events);
+	if (!good)
+		close_connection(fd);
+}
+
+__attribute__((noreturn)) static void serve(uint16_t port)
+{
+	static struct epoll_event events[1024];
+
+	prepare_process();
+	connections = calloc((size_t)sysconf(_SC_OPEN_MAX), sizeof *connections);
+	epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (!connections || epoll < 0)
+		fail("not enough memory");
+	listener = listen_at(port, SOCK_NONBLOCK);
+	watch(EPOLL_CTL_ADD, listener, EPOLLIN);
+	print_ready();
+	for (;;) {
+		int count = epoll_wait(epoll, events, 1024, -1);
+
+		for (int i = 0; i < count; i++)
+			if (events[i].data.fd == listener)
+				accept_connections();
+			else
+				handle(events[i].data.fd, events[i].events);
+	}
+}
+
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+
+// Package server is what the Go servers share: arguments, the listener, the end. The
+// runtime raises the limit of descriptors by itself, listens with the longest backlog
+// that the system allows, and sets SO_REUSEADDR and TCP_NODELAY.
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"peers/internal/peer"
+)
+
+// Args returns the arguments, the port first; as many as names has.
+func Args(names ...string) []string {
+	args := os.Args[1:]
+	if len(args) == len(names) {
+		port, err := strconv.ParseUint(args[0], 10, 16)
+		if err == nil && port > 0 {
+			return args
+		}
+	}
+	fmt.Fprint(os.Stderr, "usage: ", filepath.Base(os.Args[0]))
+	for _, name := range names {
+		fmt.Fprint(os.Stderr, " ", name)
+	}
+	fmt.Fprintln(os.Stderr)
+	os.Exit(2)
+	return nil
+}
+
+// Listen has the process use one processor and end at SIGTERM, and says that it is
+// ready.
+func Listen(port string) net.Listener {
+	runtime.GOMAXPROCS(1)
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
+	go func() {
+		<-end
+		os.Exit(0)
+	}()
+	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		peer.Fail(err.Error())
+	}
+	fmt.Println("ready")
+	return listener
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+#
+# Debian keeps nginx where the PATH of users does not look.
+
+NGINX ?= nginx
+nginx         := $(shell PATH="$$PATH:/usr/sbin"; command -v '$(NGINX)')
+nginx_version := $(if $(nginx),$(shell '$(nginx)' -v 2>&1 | \
+	sed -n 's/^nginx version: //p'))
+
+$(eval $(call offer,nginx,http,$(nginx_version),nginx-light))
+
+$(P)/nginx-http: nginx/http.sh server.sh nginx/peer.mk
+	$(call script,NGINX_PROGRAM='$(nginx)' exec sh '$(abspath $<)' "$$@")

@@ -1,0 +1,322 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# serve.sh: measures a server. Starts it on one processor, drives it by a client on
+# another, ends it, and prints a number; or `fail:reason', with a line on standard error
+# and status 1. Whatever happens, nothing is left running.
+#
+# usage: bench/serve.sh WORKLOAD PROGRAM ARGUMENT...
+#        bench/serve.sh --about
+#
+#   http CONNECTIONS     GET of a file of 1024 bytes, requests per second: by wrk
+#   h2load CONNECTIONS   the same by h2load
+#   latency CONNECTIONS PERCENT   the same file, so many percent of $PEAK requests per
+#                        second: the 99th percentile of what they take, in us
+#   echo CONNECTIONS     round trips of 64 bytes per second, by $BUILD/bench/echo-load
+#   redis CLIENTS COMMAND PIPELINE   GET or SET, PIPELINE requests sent at a time:
+#                        requests per second, by redis-benchmark
+#   idle CONNECTIONS     bytes of memory for each, by $BUILD/bench/idle-load
+#   answer KIND          of http, echo, redis: 1, if it answers right
+#   --about              processors and versions of clients, a line each
+#
+#   BUILD     the directory of echo-load and idle-load (build)
+#   DURATION  the seconds to measure (5); latency and h2load have one more before
+#   PORTS     FIRST-LAST: where to look for a free one (21000-21999)
+#
+# A server is run as PROGRAM PORT [DIR], and prints `ready' when it listens on
+# 127.0.0.1:PORT; DIR, for HTTP, has the file 1k. It ends, with status 0, within two
+# seconds of SIGTERM.
+#
+# Reasons: ready (not within ten seconds), exit-STATUS and killed-SIGNAL (of a server),
+# end (the SIGTERM did not do it), content (a wrong answer), errors (the client had
+# some), client (it failed), timeout (it hung), rate (98 % of it were not reached).
+#
+# wrk, echo-load and redis-benchmark are closed loops: who has its answer sends the next
+# request, so what they measure is a rate and no latency. In latency, each connection has
+# a rate; but h2load has a clock of 10 ms for it, and sends what is due then, one after
+# the other: short closed loops of all connections at a time, with pauses.
+set -fu
+LC_ALL=C
+export LC_ALL
+BUILD=${BUILD:-build}
+DURATION=${DURATION:-5}
+PORTS=${PORTS:-21000-21999}
+PEAK=${PEAK:-}
+tmp='' server='' client='' on_server='' on_client='' starting='' stopped=''
+
+say() {			# the first line of standard input, or `unknown'
+	sed -n 1p | cut -c 1-200 | grep . || echo unknown
+}
+
+fail() {		# REASON MESSAGE
+	echo "fail:$1"
+	echo "$2" >&2
+	exit 1
+}
+
+# Sets the commands that keep a program on a processor: the first two that we may use.
+pin() {
+	# shellcheck disable=SC2046 # a word for each
+	set -- $(sed -n 's/^Cpus_allowed_list://p' /proc/self/status 2>/dev/null | tr ',' '\n' |
+		awk -F - '{ for (i = $1 + 0; i <= $NF; i++) print i }')
+	if [ $# -lt 2 ]; then
+		pinned='no: there is one processor'
+	elif ! taskset -c "$1" taskset -c "$2" true 2>/dev/null; then
+		pinned='no: taskset does not do it'
+	else
+		on_server="taskset -c $1" on_client="taskset -c $2"
+		pinned="server on processor $1, client on $2"
+	fi
+}
+
+about() {
+	echo "pinned: $pinned"
+	{
+		wrk -v 2>&1 | sed -n '1s/ *Copyright.*//p'
+		h2load --version
+		redis-benchmark --version
+	} 2>/dev/null | sed 's/^/client: /'
+}
+
+# Both have a session of their own, and with it a process group. The server's ends within
+# a second, for what it has begun may have to be put away, or is killed.
+clean() {
+	trap '' HUP INT TERM			# once is enough
+	[ -z "$client" ] || kill -s KILL -- "-$client"
+	if [ -n "$server" ]; then
+		kill "$server"
+		tried=0
+		while kill -s 0 -- "-$server" && [ $((tried += 1)) -le 50 ]; do
+			sleep 0.02
+		done
+		kill -s KILL -- "-$server"
+	fi
+	wait
+	[ -z "$tmp" ] || rm -rf "$tmp"
+} 2>/dev/null
+
+# At a signal. A server that is just being started has no number yet.
+stop() {		# STATUS
+	stopped=$1
+	[ -n "$starting" ] || exit "$stopped"
+}
+
+# A server may have given up its rights: everybody can read the file.
+prepare() {
+	tmp=$(mktemp -d) && chmod 755 "$tmp" && mkdir "$tmp/files" || exit 1
+	printf %1024s '' | tr ' ' u >"$tmp/files/1k" || exit 1
+	# shellcheck disable=SC3045 # the shells of Linux have it
+	ulimit -S -n "$(ulimit -H -n)"
+	find_port
+	url=http://127.0.0.1:$port/1k
+}
+
+# Sets `port' to one that no socket has. Begins where others do not, who look just now.
+find_port() {
+	first=${PORTS%-*} last=${PORTS#*-} tried=0
+	count=$((last - first + 1))
+	while [ $((tried += 1)) -le $count ]; do
+		port=$((first + ($$ + tried) % count))
+		grep -q "^ *[0-9]*: [0-9A-F]*:$(printf %04X $port) " /proc/net/tcp \
+			2>/dev/null || return 0
+	done
+	fail port "no port of $PORTS is free"
+}
+
+# Runs the server, which is a child of this function's process: that has its status, and
+# is not to end before it.
+run_server() {
+	trap : HUP INT TERM
+	directory=
+	case $workload in
+	echo | redis | 'answer echo' | 'answer redis') ;;
+	*) directory=$tmp/files ;;
+	esac
+	# shellcheck disable=SC2086 # the words of a command
+	setsid $on_server "$program" "$port" ${directory:+"$directory"} \
+		</dev/null >"$tmp/out" 2>"$tmp/err" &
+	echo $! >"$tmp/pid"
+	while wait $!; status=$?; kill -0 $!; do
+		:	# a signal has ended the wait, not the server
+	done
+	echo $status >"$tmp/status.new"
+	mv "$tmp/status.new" "$tmp/status"
+}
+
+start_server() {
+	: >"$tmp/out"
+	starting=yes
+	run_server 2>/dev/null &
+	until [ -s "$tmp/pid" ]; do
+		sleep 0.01
+	done
+	server=$(cat "$tmp/pid") starting='' tried=0
+	[ -z "$stopped" ] || exit "$stopped"
+	until grep -qx ready "$tmp/out"; do
+		check_server
+		[ $((tried += 1)) -le 500 ] || fail ready 'the server is not ready'
+		sleep 0.02
+	done
+}
+
+# It must not have ended.
+check_server() {
+	[ -e "$tmp/status" ] || return 0
+	status=$(cat "$tmp/status")
+	if [ "$status" -gt 128 ]; then
+		fail "killed-$((status - 128))" "the server has ended: $(say <"$tmp/err")"
+	fi
+	fail "exit-$status" "the server has ended: $(say <"$tmp/err")"
+}
+
+end_server() {
+	check_server
+	kill "$server"
+	tried=0
+	until [ -e "$tmp/status" ]; do
+		[ $((tried += 1)) -le 100 ] || fail end 'the server is still there after SIGTERM'
+		sleep 0.02
+	done
+	status=$(cat "$tmp/status")
+	[ "$status" = 0 ] || fail end "status $status after SIGTERM: $(say <"$tmp/err")"
+}
+
+# Runs a client; what it prints to $tmp/said.
+run_client() {		# SECONDS-AT-MOST COMMAND...
+	most=$1 begun=$(date +%s)
+	shift
+	# shellcheck disable=SC2086 # the words of a command
+	setsid timeout -k 1 "$most" $on_client "$@" \
+		</dev/null >"$tmp/said" 2>"$tmp/client" &
+	client=$!
+	wait $client 2>/dev/null
+	status=$?
+	client=
+	check_server
+	[ $status -ne 0 ] || return 0
+	[ $(($(date +%s) - begun)) -lt "$most" ] || fail timeout "$1 took $most seconds"
+	fail client "$1: status $status: $(cat "$tmp/client" "$tmp/said" | say)"
+}
+
+# Sets `value' to what sed finds in what the client said.
+take() {		# SED-EXPRESSION
+	value=$(sed -nE "$1" "$tmp/said")
+	[ -n "$value" ] || fail client "what is this: $(say <"$tmp/said")"
+}
+
+check_http() {
+	run_client 10 curl -sS -f -o "$tmp/got" "$url"
+	cmp -s "$tmp/got" "$tmp/files/1k" || fail content "/1k: $(say <"$tmp/got")"
+}
+
+# It compares what it gets with what it has sent.
+check_echo() {
+	run_client 15 "$BUILD/bench/echo-load" "$port" 1 1
+}
+
+check_redis() {
+	for asked in 'PING PONG' 'SET usched 1k OK' 'GET usched 1k' 'DEL usched 1'; do
+		# shellcheck disable=SC2086 # the words of a command
+		run_client 10 redis-cli -p "$port" ${asked% *}
+		[ "$(cat "$tmp/said")" = "${asked##* }" ] ||
+			fail content "${asked% *}: $(say <"$tmp/said")"
+	done
+}
+
+measure_answer() {	# KIND
+	"check_$1"
+	value=1
+}
+
+measure_http() {	# CONNECTIONS
+	check_http
+	run_client $((DURATION + 15)) wrk -t1 -c"$1" -d"${DURATION}s" "$url"
+	if grep -e 'Socket errors' -e 'Non-2xx' "$tmp/said" >"$tmp/errors"; then
+		fail errors "wrk: $(say <"$tmp/errors")"
+	fi
+	take 's/^Requests\/sec: *([0-9.]+)$/\1/p'
+}
+
+measure_h2load() {	# CONNECTIONS OPTION...
+	check_http
+	clients=$1
+	shift
+	run_client $((DURATION + 15)) h2load --h1 -c"$clients" -D "$DURATION" \
+		--warm-up-time=1 "$@" "$url"
+	for line in 'requests:.* 0 failed, 0 errored, 0 timeout' \
+		'status codes: [0-9]* 2xx, 0 3xx, 0 4xx, 0 5xx'; do
+		grep -qx "$line" "$tmp/said" ||
+			fail errors "h2load: $(grep "^${line%%:*}" "$tmp/said" | say)"
+	done
+	take 's/^finished in [^,]*, ([0-9.]+) req\/s.*/\1/p'
+}
+
+# The third word of a line is the time that a request took.
+measure_latency() {	# CONNECTIONS PERCENT
+	[ -n "$PEAK" ] || fail reference 'PEAK is not set'
+	rate=$(echo "$PEAK $2" | awk '{ print $1 * $2 / 100 }')
+	each=$(echo "$rate $1" | awk '{ print $1 / $2 }')
+	measure_h2load "$1" --log-file="$tmp/log" --rps="$each"
+	echo "$value $rate" | awk '{ exit $1 < 0.98 * $2 }' ||
+		fail rate "$value requests per second instead of $rate"
+	value=$(cut -f 3 "$tmp/log" | sort -n | awk '
+		{ us[NR] = $1 }
+		END { print us[int((99 * NR + 99) / 100)] }')
+}
+
+measure_echo() {	# CONNECTIONS
+	run_client $((DURATION + 15)) "$BUILD/bench/echo-load" "$port" "$1" "$DURATION"
+	take 's/^round_trips_per_s=([0-9.]+) p50_us=.* errors=0$/\1/p'
+}
+
+# What is not measured must not fail either. It sends so many requests as a good server
+# answers in the time; those of GET find something.
+measure_redis() {	# CLIENTS COMMAND PIPELINE
+	check_redis
+	redis_benchmark 1000 "$1" 1 ping,set,get,incr,lpush,lpop
+	for command in PING_INLINE PING_MBULK SET GET INCR LPUSH LPOP; do
+		grep -q "^\"$command\"," "$tmp/said" || fail client "redis-benchmark: no $command"
+	done
+	requests=$((DURATION * ($3 > 1 ? 1000000 : 100000)))
+	redis_benchmark $requests "$1" "$3" "$(echo "$2" | tr '[:upper:]' '[:lower:]')"
+	take "s/^\"$2\",\"([0-9.]+)\".*/\1/p"
+}
+
+redis_benchmark() {	# REQUESTS CLIENTS PIPELINE COMMANDS
+	run_client $((DURATION * 10 + 15)) redis-benchmark -h 127.0.0.1 -p "$port" \
+		-n "$1" -c "$2" -P "$3" -t "$4" -q --csv
+}
+
+# The process that serves may be a child of the one that was started, as in nginx; other
+# children may be a shell's.
+measure_idle() {	# CONNECTIONS
+	serving=$server
+	for each in $(pgrep -P "$server"); do
+		[ "$(readlink "/proc/$each/exe")" != "$(readlink "/proc/$server/exe")" ] ||
+			serving=$each
+	done
+	run_client 120 "$BUILD/bench/idle-load" "$port" "$1" "$serving" /1k
+	take "s/^bytes_per_connection=([0-9.]+) connections=$1\$/\1/p"
+}
+
+pin
+if [ "$*" = --about ]; then
+	about
+	exit 0
+fi
+[ $# -ge 3 ] || {
+	sed -n 's/^# usage: /usage: /p' "$0" >&2
+	exit 2
+}
+trap clean EXIT
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+workload=$1 program=$2
+shift 2
+[ "$workload" != answer ] || workload="answer $1"
+prepare
+start_server
+"measure_${workload% *}" "$@"
+end_server
+echo "$value"

@@ -1,0 +1,305 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# bench/serve.sh, with servers and clients that are made up: see fakes. What it calls for
+# each workload, how servers and clients fail, and that nothing is left.
+
+set -u
+here=$(cd "$(dirname "$0")/.." && pwd)
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+me=serve
+runs=0
+# shellcheck source=tests/fakes
+. "$here/tests/fakes"
+
+begin() {
+	fake
+	fake_server peers/c-server
+}
+
+# Runs serve.sh; leaves $status, and what it printed, in $out and $err.
+serve() {		# WORKLOAD ARGUMENT...
+	load=$1
+	shift
+	runs=$((runs + 1))
+	out=$FAKES/out err=$FAKES/err
+	"$here/bench/serve.sh" "$load" "$BUILD/peers/c-server" "$@" >"$out" 2>"$err" </dev/null
+	status=$?
+}
+
+nothing_left() {	# WHAT
+	for file in "$FAKES/server" "$FAKES/client"; do
+		[ ! -e "$file" ] || gone "$file"
+	done
+	same "temporary files of $1" '' "$(ls "$TMPDIR")"
+}
+
+# WORKLOAD ARGUMENTS|SAYS|what the client is called with behind what looks whether the
+# server answers right
+values() {
+	cat <<-'END'
+	http 64|1234.56|curl;wrk -t1 -c64 -d2s URL
+	http 1|0.5|curl;wrk -t1 -c1 -d2s URL
+	h2load 16|123456|curl;h2load --h1 -c16 -D 2 --warm-up-time=1 URL
+	latency 64 80|4001|curl;h2load --h1 -c64 -D 2 --warm-up-time=1 --log-file=LOG --rps=62.5 URL
+	latency 10 50|2500|curl;h2load --h1 -c10 -D 2 --warm-up-time=1 --log-file=LOG --rps=250 URL
+	echo 1000|77|echo-load PORT 1000 2
+	redis 50 GET 1|99.99|redis;redis-benchmark -h 127.0.0.1 -p PORT -n 200000 -c 50 -P 1 -t get -q --csv
+	redis 7 SET 16|5|redis;redis-benchmark -h 127.0.0.1 -p PORT -n 2000000 -c 7 -P 16 -t set -q --csv
+	idle 9000|1024.5|idle-load PORT 9000 PID /1k
+	answer http|1|curl
+	answer redis|1|redis-cli
+	answer echo|1|echo-load PORT 1 1
+	END
+}
+
+# The calls that FIRST;CALL of values() stands for.
+calls() {		# CALLS CLIENTS
+	echo "$1" | tr ';' '\n' | sed 's|URL|http://127.0.0.1:PORT/1k|' | while read -r call; do
+		case $call in
+		curl)	echo 'curl -sS -f -o GOT http://127.0.0.1:PORT/1k' ;;
+		redis*[!kdi]*\ *) echo "$call" ;;
+		redis | redis-cli)
+			echo 'redis-cli -p PORT PING'
+			echo 'redis-cli -p PORT SET usched 1k'
+			echo 'redis-cli -p PORT GET usched'
+			echo 'redis-cli -p PORT DEL usched'
+			[ "$call" = redis-cli ] || echo 'redis-benchmark -h 127.0.0.1 -p PORT' \
+				"-n 1000 -c $2 -P 1 -t ping,set,get,incr,lpush,lpop -q --csv"
+			;;
+		*)	echo "$call" ;;
+		esac
+	done
+}
+
+# Numbers, commands and processors; and the server ends.
+test_values() {
+	pinned=$("$here/bench/serve.sh" --about | sed -n 's/^pinned: //p')
+	on_server=$(echo "$pinned" | sed -n 's/server on processor \([0-9]*\),.*/ on \1/p')
+	on_client=$(echo "$pinned" | sed -n 's/.*, client on \([0-9]*\)$/ on \1/p')
+	[ -z "$on_server" ] || [ "$on_server" != "$on_client" ] || fail 'one processor for both'
+	export DURATION=2 PEAK=5000
+	values >"$tmp/values"
+	while IFS='|' read -r command value calls; do
+		begin
+		echo "echo $value" >"$FAKES/value"
+		# shellcheck disable=SC2086 # the words of the command
+		serve $command
+		same "status of $command" 0 $status
+		same "$command" "$value" "$(cat "$out")"
+		same "complaints about $command" '' "$(cat "$err")"
+		directory=' DIR'
+		case $command in
+		echo* | redis* | answer\ [er]*) directory='' ;;
+		esac
+		{
+			echo "peers/c-server PORT$directory$on_server"
+			calls "$calls" "$(echo "$command" | cut -d ' ' -f 2)" |
+				sed "s/\$/$on_client/"
+			echo 'peers/c-server ends'
+		} >"$tmp/want"
+		diff "$tmp/want" "$FAKES/calls" >&2 || fail "calls of $command"
+		nothing_left "$command"
+	done <"$tmp/values"
+	unset DURATION PEAK
+}
+
+# WORKLOAD|FILE|its text|the line printed|PATTERN of the complaint. `_' is no file.
+failures() {
+	cat <<-'END'
+	http 1|serve|echo out of luck >&2; exit 3|fail:exit-3|the server has ended: out of luck$
+	http 1|serve|exit 0|fail:exit-0|the server has ended
+	http 1|serve|kill -SEGV $$|fail:killed-11|the server has ended
+	http 1|serve|trap "" TERM|fail:end|still there after SIGTERM
+	http 1|serve|trap "kill \$!; echo ouch >&2; exit 5" TERM|fail:end|status 5 after SIGTERM: ouch$
+	http 1|wrk|kill -9 $(cat "$FAKES/server"); sleep 0.5; echo Requests/sec: 5|fail:killed-9|ended
+	http 1|wrk|kill $(cat "$FAKES/server"); sleep 0.5; echo Requests/sec: 5|fail:exit-0|ended
+	http 1|wrk|echo Requests/sec: 5; exit 1|fail:client|wrk: status 1: Requests/sec: 5$
+	http 1|wrk|kill -9 $$|fail:client|wrk: status 137
+	http 1|wrk|echo Requests/sec: nan|fail:client|what is this: Requests/sec: nan$
+	http 1|wrk|exit 0|fail:client|what is this: unknown$
+	http 1|wrk|echo " Socket errors: read 1"; echo Requests/sec: 5|fail:errors|Socket errors: read 1$
+	http 1|wrk|echo " Non-2xx or 3xx responses: 7"; echo Requests/sec: 5|fail:errors|responses: 7$
+	http 1|curl|echo x >"$4"|fail:content|/1k: x$
+	http 1|curl|echo 404 >&2; exit 22|fail:client|curl: status 22: 404$
+	idle 1|idle-load|echo bytes_per_connection=5 connections=2|fail:client|what is this: bytes
+	idle 1|idle-load|echo bytes_per_connection=-5 connections=1|fail:client|what is this: bytes
+	idle 1|idle-load|echo idle-load: lost >&2; exit 1|fail:client|status 1: idle-load: lost$
+	echo 1|echo-load|echo round_trips_per_s=5 p50_us=1 errors=1|fail:client|what is this: round
+	echo 1|echo-load|echo round_trips_per_s= p50_us=1 errors=0|fail:client|what is this: round
+	redis 1 GET 1|redis-cli|echo nonsense|fail:content|PING: nonsense$
+	redis 1 GET 1|redis-benchmark|echo Error from server >&2; exit 1|fail:client|Error from server$
+	redis 1 GET 1|redis-benchmark|echo '"PING_INLINE","5"'|fail:client|no PING_MBULK$
+	h2load 1|h2load|echo 'requests: 9 total, 1 failed, 0 errored, 0 timeout'|fail:errors|1 failed
+	h2load 1|h2load|echo 'finished in 1.00s, 5 req/s'|fail:errors|h2load: unknown$
+	latency 1 50|value|echo 489|fail:rate|^489 requests per second instead of 500$
+	latency 1 50|value|echo 490|490|
+	END
+}
+
+# How servers and clients fail. A server's failure counts more than its client's.
+test_failures() {
+	export DURATION=1 PEAK=1000
+	failures >"$tmp/failures"
+	while IFS='|' read -r command file text said pattern; do
+		begin
+		echo "$text" >"$FAKES/$file"
+		# shellcheck disable=SC2086 # the words of the command
+		serve $command
+		case $said in
+		fail:*) same "status where $file does '$text'" 1 $status ;;
+		esac
+		same "where $file does '$text'" "$said" "$(cat "$out")"
+		grep -q -e "$pattern" "$err" || [ -z "$pattern" ] ||
+			fail "where $file does '$text': no '$pattern' in '$(cat "$err")'"
+		nothing_left "$text"
+	done <"$tmp/failures"
+	begin
+	PEAK='' serve latency 1 50
+	same 'without a peak' fail:reference "$(cat "$out")"
+	unset DURATION PEAK
+}
+
+# A server that does not get ready, and a client that hangs and will not listen: slow, so
+# both at a time.
+test_patience() {
+	begin
+	echo 'sleep 50' >"$FAKES/serve"
+	(
+		serve http 1
+		same 'a server that does not get ready' fail:ready "$(cat "$out")"
+		gone "$FAKES/server"
+		exit $failed
+	) &
+	begin
+	echo 'trap "" TERM; sleep 50' >"$FAKES/curl"
+	serve http 1
+	same 'a client that hangs' fail:timeout "$(cat "$out")"
+	gone "$FAKES/server"
+	gone "$FAKES/client"
+	wait $! || failed=1
+	nothing_left 'what hangs'
+}
+
+# What a server has started goes with it where it has to be killed.
+test_children() {
+	begin
+	cat >"$FAKES/serve" <<-'END'
+	trap '' TERM
+	sleep 50 &
+	echo $! >"$FAKES/child"
+	END
+	serve http 1
+	same 'a server with a child' fail:end "$(cat "$out")"
+	gone "$FAKES/child"
+	nothing_left 'a child'
+}
+
+# Whose memory is it? That of a child which runs the same program.
+test_worker() {
+	cat >"$tmp/idle-load" <<-'END'
+	echo "$3" >"$FAKES/measured"
+	echo bytes_per_connection=5 connections=1
+	END
+	begin
+	cp "$tmp/idle-load" "$FAKES/idle-load"
+	serve idle 1
+	same 'the process of a server' "$(cat "$FAKES/server")" "$(cat "$FAKES/measured")"
+	begin
+	cp "$tmp/idle-load" "$FAKES/idle-load"
+	cat >"$FAKES/serve" <<-'END'
+	sh -c 'echo $$ >"$FAKES/worker"; trap "exit 0" TERM; while :; do sleep 0.1; done' &
+	worker=$!
+	trap 'kill $! $worker; exit 0' TERM
+	until [ -s "$FAKES/worker" ]; do
+		sleep 0.02
+	done
+	END
+	serve idle 1
+	same 'the process of a worker' "$(cat "$FAKES/worker")" "$(cat "$FAKES/measured")"
+	gone "$FAKES/worker"
+}
+
+wait_for() {		# FILE
+	i=0
+	until [ -s "$1" ]; do
+		[ $((i += 1)) -le 100 ] || { fail "${1##*/} did not appear"; return; }
+		sleep 0.1
+	done
+}
+
+# A signal while the client runs, or before the server is ready: only to serve.sh.
+test_signals() {
+	env --default-signal=INT true 2>/dev/null || {
+		echo 'serve: no signals tried, env cannot reset them'
+		return
+	}
+	for signal in HUP INT TERM; do
+		for file in wrk serve; do
+			begin
+			echo "trap '' TERM; echo x >'$FAKES/there'; sleep 50" >"$FAKES/$file"
+			env --default-signal=INT "$here/bench/serve.sh" http \
+				"$BUILD/peers/c-server" 1 >"$FAKES/out" 2>/dev/null </dev/null &
+			pid=$!
+			wait_for "$FAKES/there"
+			kill -s $signal $pid
+			sleep 0.2			# bench.sh sends it twice
+			kill -s $signal $pid 2>/dev/null
+			wait $pid
+			same "status of $signal" "$(kill -l $? 2>/dev/null)" $signal
+			same "what it says to $signal" '' "$(cat "$FAKES/out")"
+			nothing_left $signal
+		done
+	done
+}
+
+# Nothing of somebody else's port; the commands as they are where processors cannot be had.
+test_surroundings() {
+	begin
+	executable "$FAKES/bin/taskset" <<-'END'
+	exit 1
+	END
+	serve http 1
+	same 'without processors' 1000 "$(cat "$out")"
+	same 'calls without processors' 'peers/c-server PORT DIR' "$(head -n 1 "$FAKES/calls")"
+	"$here/bench/serve.sh" --about >"$FAKES/about"
+	grep -q '^pinned: no: ' "$FAKES/about" || fail 'about: processors where there are none'
+	for client in wrk h2load redis-benchmark; do
+		grep -qx "client: $client 1.2.*" "$FAKES/about" ||
+			fail "about: no $client in '$(cat "$FAKES/about")'"
+	done
+	for wrong in '' http 'http x'; do
+		# shellcheck disable=SC2086 # words
+		"$here/bench/serve.sh" $wrong >"$FAKES/out" 2>"$FAKES/err"
+		same "status of '$wrong'" 2 $?
+		grep -q '^usage: ' "$FAKES/err" || fail "'$wrong': no usage"
+	done
+	port=$(awk '$4 == "0A" { print $2; exit }' /proc/net/tcp | sed 's/.*://')
+	[ -n "$port" ] || return 0
+	port=$(printf %d "0x$port")
+	begin
+	PORTS=$port-$port serve http 1
+	same 'a port of somebody else' fail:port "$(cat "$out")"
+	[ ! -e "$FAKES/calls" ] || fail 'it was run with the port of somebody else'
+}
+
+for command in timeout setsid pgrep; do
+	command -v $command >/dev/null || {
+		echo "serve: skipped, there is no command $command"
+		exit 77
+	}
+done
+unset DURATION PEAK PINNED
+TMPDIR=$tmp/tmp
+export TMPDIR
+mkdir "$TMPDIR"
+test_values
+test_failures
+test_patience
+test_children
+test_worker
+test_signals
+test_surroundings
+echo "serve: $runs runs"
+exit $failed

@@ -1,0 +1,264 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The four servers of examples/ under everything at once: wrk, redis-benchmark, curl,
+# socat, and clients that dribble, reset, and never read, directly and through the proxy.
+# In the end no client may have seen an error, memory must not have grown after a warm-up,
+# and each server must have as many descriptors as in the beginning and end in good order.
+#
+#   B              the build directory: the servers are B/examples/NN-name
+#   SOAK_SECONDS   how long; default 20, and 3600 is what is meant
+#   PORT           servers get the first free ports after this one
+#
+# Memory is what is resident, each second. The first third is the warm-up. In the last
+# third the mean may be an eighth higher than the most in the second: a leak goes on, and
+# gets beyond that bound if this runs for long enough.
+# shellcheck disable=SC2016	# what is in single quotes is Redis protocol
+set -u
+cd "$(dirname "$0")/.." || exit 1
+B=${B:-build}
+seconds=${SOAK_SECONDS:-20}
+
+skip() {
+	echo "soak: skipped, $*"
+	exit 77
+}
+
+for client in wrk redis-benchmark redis-cli curl socat timeout; do
+	command -v $client >/dev/null || skip "there is no $client"
+done
+for server in 04-echo 05-httpd 06-kv 07-proxy; do
+	[ -x "$B/examples/$server" ] || skip "there is no $B/examples/$server"
+done
+
+dir=$(mktemp -d) || exit 1
+# shellcheck source=tests/server.lib
+. tests/server.lib
+clients=
+sampler=
+trap 'kill_servers; kill_clients; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+: >"$dir/failures"
+
+fail() {
+	echo "$*" >>"$dir/failures"
+}
+
+kill_clients() {
+	# shellcheck disable=SC2086
+	[ -z "$clients$sampler" ] || kill $clients $sampler 2>/dev/null
+}
+
+# launch NAME PROGRAM [ARGUMENT...]: sets server_NAME and port_NAME.
+launch() {
+	launched=$1
+	shift
+	start "$@" || {
+		echo "soak: $launched does not get ready" >&2
+		exit 1
+	}
+	names="$names $launched"
+	eval "server_$launched=$server port_$launched=$port"
+	eval "opened_$launched=$(descriptors "$server")"
+}
+
+value_of() {		# PREFIX NAME
+	eval "echo \$$1_$2"
+}
+
+# Clients. Each is called again and again, and fails when it saw an error; then what it
+# printed is shown.
+
+uses_wrk() {		# PORT
+	timeout 120 wrk -t1 -c16 -d2s --timeout 60s "http://127.0.0.1:$1/1000" || return 1
+}
+
+# wrk ends with 0 whatever happens.
+said_errors() {
+	grep -iE 'error|non-2xx|unable|could not|timeout' "$1"
+}
+
+uses_redis_benchmark() {	# PORT
+	timeout 120 redis-benchmark -p "$1" -t ping,set,get,incr,lpush,lpop -c 16 \
+		-n 2000 -q &&
+		timeout 120 redis-benchmark -p "$1" -t set,get -P 16 -c 16 -n 20000 -q
+}
+
+uses_curl() {		# PORT
+	timeout 120 curl -s -S "http://127.0.0.1:$1/1000000" >"$out" &&
+		cmp "$dir/1000000" "$out"
+}
+
+uses_socat() {		# PORT
+	timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" <"$dir/1000000" >"$out" &&
+		cmp "$dir/1000000" "$out"
+}
+
+dribbles_http() {	# PORT
+	printf 'GET /1000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' |
+		dribble 0.01 |
+		timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" >"$out"
+	tail -c 1000 "$out" | cmp - "$dir/1000"
+}
+
+dribbles_redis() {	# PORT
+	printf '*1\r\n$4\r\nPING\r\n' | dribble 0.01 |
+		timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" >"$out"
+	printf '+PONG\r\n' | cmp - "$out"
+}
+
+dribbles_echo() {	# PORT
+	printf 'byte by byte' | dribble 0.01 |
+		timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" >"$out"
+	printf 'byte by byte' | cmp - "$out"
+}
+
+# Whatever becomes of these is right for themselves: they are there to disturb the others.
+resets() {		# PORT
+	printf 'GET /1000000 HTTP/1.1\r\nHost: x\r\n\r\n' |
+		timeout 120 socat -u - "TCP:127.0.0.1:$1,linger=0,shut-close" 2>/dev/null
+	sleep 0.05
+}
+
+never_reads() {		# PORT
+	yes 'GET /1000000 HTTP/1.1' |
+		timeout 3 socat -u - "TCP:127.0.0.1:$1,linger=0,shut-close" 2>/dev/null
+	sleep 0.5
+}
+
+# again NAME COMMAND...: until the time is over, or it has reported a few errors.
+again() {
+	out=$dir/out.$1
+	log=$dir/log.$1
+	name=$1
+	shift
+	errors=0 rounds=0
+	while [ "$(date +%s)" -lt "$end" ] && [ $errors -lt 3 ]; do
+		rounds=$((rounds + 1))
+		"$@" >"$log" 2>&1
+		status=$?
+		if [ $status -ne 0 ] || said_errors "$log" >/dev/null; then
+			errors=$((errors + 1))
+			fail "$name, round $rounds: status $status, $(tail -n 3 "$log")"
+		fi
+	done
+	echo $rounds >"$dir/rounds.$name"
+}
+
+load() {		# NAME COMMAND...
+	again "$@" &
+	clients="$clients $!"
+}
+
+sample() {
+	while :; do
+		for name in $names; do
+			sampled=$(value_of server "$name")
+			awk '/^VmRSS:/ { print $2 }' "/proc/$sampled/status" \
+				>>"$dir/memory.$name" 2>/dev/null
+		done
+		sleep 1
+	done
+}
+
+# In KiB.
+check_memory() {	# NAME
+	awk -v name="$1" '
+		{ sample[NR] = $1 }
+		END {
+			third = int(NR / 3)
+			for (i = third + 1; i <= 2 * third; i++) {
+				second += sample[i]
+				if (sample[i] > most)
+					most = sample[i]
+			}
+			for (i = NR - third + 1; i <= NR; i++)
+				last += sample[i]
+			if (third == 0)
+				print name ": too short a time to say anything of memory"
+			if (third == 0)
+				exit 1
+			second /= third
+			last /= third
+			bound = most + most / 8
+			printf "%s: %d KiB resident, then %d; bound %d\n", name, second,
+				last, bound
+			exit last > bound
+		}' "$dir/memory.$1" >"$dir/grown"
+	grown=$?
+	cat "$dir/grown"
+	[ $grown -eq 0 ] || fail "memory: $(cat "$dir/grown")"
+}
+
+check_end() {		# NAME
+	server=$(value_of server "$1")
+	opened=$(value_of opened "$1")
+	until_true 60 has_descriptors "$server" "$opened" ||
+		fail "$1: $(descriptors "$server") descriptors, not $opened"
+}
+
+names=
+mkdir "$dir/files"
+for size in 1000 1000000; do
+	head -c $size /dev/urandom >"$dir/$size"
+	ln "$dir/$size" "$dir/files/$size"
+done
+launch echo "$B/examples/04-echo" 1
+launch httpd "$B/examples/05-httpd" "$dir/files"
+launch kv "$B/examples/06-kv"
+for name in echo httpd kv; do
+	launch "proxy_of_$name" "$B/examples/07-proxy" "localhost:$(value_of port $name)"
+done
+
+end=$(($(date +%s) + seconds))
+for name in httpd proxy_of_httpd; do
+	to=$(value_of port $name)
+	load "wrk.$name" uses_wrk "$to"
+	load "curl.$name" uses_curl "$to"
+	load "dribble.$name" dribbles_http "$to"
+done
+for name in kv proxy_of_kv; do
+	to=$(value_of port $name)
+	load "redis.$name" uses_redis_benchmark "$to"
+	load "dribble.$name" dribbles_redis "$to"
+done
+for name in echo proxy_of_echo; do
+	to=$(value_of port $name)
+	load "socat.$name" uses_socat "$to"
+	load "dribble.$name" dribbles_echo "$to"
+done
+# shellcheck disable=SC2086
+for name in $names; do
+	to=$(value_of port "$name")
+	load "reset.$name" resets "$to"
+	load "never.$name" never_reads "$to"
+done
+sample &
+sampler=$!
+# shellcheck disable=SC2086
+wait $clients
+clients=
+kill $sampler
+sampler=
+
+rounds=0
+for file in "$dir"/rounds.*; do
+	read -r n <"$file"
+	rounds=$((rounds + n))
+	[ "$n" -gt 0 ] || fail "${file##*/rounds.} was never run"
+done
+for name in $names; do
+	check_memory "$name"
+	check_end "$name"
+done
+[ "$(redis-cli -p "$(value_of port kv)" ping)" = PONG ] || fail "kv: no answer in the end"
+for name in proxy_of_echo proxy_of_httpd proxy_of_kv echo httpd kv; do
+	server=$(value_of server $name)
+	stop "$server" || fail "$name: status $stop_status after SIGTERM"
+done
+if [ -s "$dir/failures" ]; then
+	cat "$dir/failures" >&2
+	exit 1
+fi
+n=$(find "$dir" -name 'rounds.*' | wc -l)
+echo "soak: $seconds s, $rounds rounds of $n clients, no error"

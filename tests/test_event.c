@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_event.c: timers against a plain list, and the sleep that they, descriptors and
+ * other native threads end. The dispatcher is never run: event.c asks it for nothing.
+ */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../event.h"
+
+enum { TIMERS = 300, MILLISECOND = 1000000 };   /* ns */
+
+struct timer {
+	struct utimer t_timer;                  /* first */
+	bool          t_armed;                  /* as it should be, */
+	int64_t       t_due;                    /* and for then */
+};
+
+static struct timer timers[TIMERS];
+static struct timer *expired[2 * TIMERS];
+static size_t expired_count;
+static uint32_t seed;
+
+static uint32_t any(uint32_t n)
+{
+	return test_random(&seed) % n;
+}
+
+static void note(struct utimer *t)
+{
+	struct timer *timer = (struct timer *)(void *)t;
+
+	assert_null(t->t_prev);
+	assert_true(timer->t_armed);
+	timer->t_armed = false;
+	expired[expired_count++] = timer;
+}
+
+static struct uevents *open_events(struct usched *s)
+{
+	int rc = 1;
+
+	*s = (struct usched){ .s_polls = 1 };
+	assert_non_null(uevents_of(s, &rc));
+	assert_ptr_equal(uevents_of(s, &rc), s->s_events);
+	expired_count = 0;
+	memset(timers, 0, sizeof timers);
+	for (size_t i = 0; i < TIMERS; i++)
+		timers[i].t_timer.t_expired = note;
+	return s->s_events;
+}
+
+static void arm(struct uevents *e, struct timer *t, int64_t when)
+{
+	if (t->t_armed)                         /* t_when is the heap's meanwhile */
+		uevents_disarm(e, &t->t_timer);
+	t->t_timer.t_when = t->t_due = when;
+	t->t_armed = true;
+	uevents_arm(e, &t->t_timer);
+	assert_non_null(t->t_timer.t_prev);
+}
+
+static void disarm(struct uevents *e, struct timer *t)
+{
+	uevents_disarm(e, &t->t_timer);
+	t->t_armed = false;
+	assert_null(t->t_timer.t_prev);
+}
+
+static size_t count_armed(int64_t until)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < TIMERS; i++) {
+		assert_int_equal(timers[i].t_armed, timers[i].t_timer.t_prev != NULL);
+		n += timers[i].t_armed && timers[i].t_due <= until;
+	}
+	return n;
+}
+
+/* All that are due expire, in order, and no others. 1000 is long ago, 1e18 far away. */
+static void expire(struct usched *s)
+{
+	size_t due = count_armed(1000), all = count_armed(INT64_MAX);
+
+	expired_count = 0;
+	assert_int_equal(uevents_sleep(s, UEVENTS_RUN), 1);
+	assert_int_equal(expired_count, due);
+	for (size_t i = 0; i < due; i++) {
+		assert_true(expired[i]->t_due <= 1000);
+		assert_true(i == 0 || expired[i - 1]->t_due <= expired[i]->t_due);
+	}
+	assert_int_equal(count_armed(1000), 0);
+	assert_int_equal(count_armed(INT64_MAX), all - due);
+}
+
+static int64_t any_time(void)
+{
+	return any(3) ? 1 + any(1000) : 1000000000000000000 + any(1000);
+}
+
+static void random_timers(uint32_t first)
+{
+	struct usched s;
+	struct uevents *e = open_events(&s);
+
+	test_seed = seed = first;
+	for (size_t step = 0; step < 3000; step++) {
+		struct timer *t = &timers[any(step % 7 ? TIMERS : 10)];
+
+		switch (any(step % 2 ? 3 : 40)) {
+		case 0:
+			disarm(e, t);
+			break;
+		case 1:
+			if (any(TIMERS) == 0)
+				expire(&s);
+			break;
+		default:
+			arm(e, t, any_time());
+			break;
+		}
+	}
+	expire(&s);
+	for (size_t i = 0; i < TIMERS; i++)
+		if (timers[i].t_armed)
+			arm(e, &timers[i], 1 + any(20));        /* many together */
+	expire(&s);
+	uevents_close(&s);
+	assert_null(s.s_events);
+}
+
+static void test_timers(void **state)
+{
+	const char *given = getenv("USCHED_TEST_SEED");
+	uint32_t first = given ? (uint32_t)strtoul(given, NULL, 10) : 1;
+
+	(void)state;
+	test_timeout(60);
+	for (uint32_t i = 0; i < test_scale(300, 3); i++)
+		random_timers(first + i);
+	test_seed = 0;
+}
+
+/* To arm one that is armed moves it. */
+static void test_move(void **state)
+{
+	struct usched s;
+	struct uevents *e = open_events(&s);
+
+	(void)state;
+	test_timeout(10);
+	for (size_t i = 0; i < 10; i++)
+		arm(e, &timers[i], 1000000000000000000 + (int64_t)i);
+	for (size_t i = 0; i < 10; i++) {
+		struct timer *t = &timers[i * 3 % 10];
+
+		t->t_timer.t_when = t->t_due = (int64_t)i + 1;
+		uevents_arm(e, &t->t_timer);
+	}
+	assert_int_equal(count_armed(1000), 10);
+	expire(&s);
+	for (size_t i = 0; i < 10; i++)
+		assert_ptr_equal(expired[i], &timers[i * 3 % 10]);
+	uevents_close(&s);
+}
+
+/* Those that expire arm and disarm others, also themselves. */
+static struct uevents *events;
+static size_t again;
+
+static void meddle(struct utimer *t)
+{
+	struct timer *timer = (struct timer *)(void *)t;
+
+	note(t);
+	if (timer == &timers[0] && again++ < 5)
+		arm(events, timer, 3);
+	if (timer == &timers[1])
+		disarm(events, &timers[2]);
+	if (timer == &timers[3])
+		arm(events, &timers[4], 1);
+}
+
+static void test_meddling(void **state)
+{
+	struct usched s;
+
+	(void)state;
+	test_timeout(10);
+	events = open_events(&s);
+	for (size_t i = 0; i < 5; i++)
+		timers[i].t_timer.t_expired = meddle;
+	arm(events, &timers[0], 1);
+	arm(events, &timers[1], 2);
+	arm(events, &timers[2], 3);
+	arm(events, &timers[3], 4);
+	assert_int_equal(uevents_sleep(&s, UEVENTS_RUN), 1);
+	assert_int_equal(again, 6);
+	assert_int_equal(expired_count, 6 + 1 + 1 + 1);
+	assert_ptr_equal(expired[8], &timers[4]);
+	assert_int_equal(count_armed(INT64_MAX), 0);
+	uevents_close(&s);
+}
+
+/* ---- Sleep ---- */
+
+static void test_none(void **state)
+{
+	struct usched s = { 0 };
+	int rc = 1;
+
+	(void)state;
+	test_timeout(10);
+	assert_null(uevents_of(&s, &rc));
+	assert_int_equal(rc, -ENOTSUP);
+	uevents_look(&s);
+	assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 0);
+	assert_int_equal(uevents_interrupt(&s), 0);
+	assert_int_equal(uevents_waited(&s), 0);
+	uevents_close(&s);
+}
+
+static void test_sleep(void **state)
+{
+	struct usched s;
+	struct uevents *e = open_events(&s);
+	int64_t when = uevents_now() + 3 * MILLISECOND;
+
+	(void)state;
+	test_timeout(10);
+	arm(e, &timers[0], when);
+	arm(e, &timers[1], when + 1000000 * (int64_t)MILLISECOND);
+	while (expired_count == 0)
+		assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+	assert_true(uevents_now() >= when);
+	assert_ptr_equal(expired[0], &timers[0]);
+	when = uevents_now() + MILLISECOND;
+	do
+		assert_int_equal(uevents_sleep(&s, when), 1);
+	while (uevents_now() < when);
+	assert_int_equal(uevents_sleep(&s, 1), 1);      /* long ago */
+	assert_int_equal(expired_count, 1);
+	assert_int_equal(count_armed(INT64_MAX), 1);
+	uevents_close(&s);
+}
+
+static void *interrupt_it(void *arg)
+{
+	for (int i = 0; i < 50; i++)
+		TEST_EQUAL(uevents_interrupt(arg), 1);
+	return NULL;
+}
+
+/* An interrupt ends a sleep, the one that goes on or the next; several may end one. */
+static void test_interrupt(void **state)
+{
+	struct usched s;
+	pthread_t native;
+
+	(void)state;
+	test_timeout(10);
+	open_events(&s);
+	assert_int_equal(uevents_interrupt(&s), 1);
+	assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(pthread_create(&native, NULL, interrupt_it, &s), 0);
+		assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+		pthread_join(native, NULL);
+		uevents_sleep(&s, UEVENTS_RUN);
+	}
+	uevents_close(&s);
+}
+
+/* A look does something at last, however often it is asked to. */
+static void test_look(void **state)
+{
+	struct usched s;
+	struct uevents *e = open_events(&s);
+
+	(void)state;
+	test_timeout(10);
+	for (size_t i = 0; i < 3; i++) {
+		arm(e, &timers[i], 1);
+		while (expired_count <= i)
+			uevents_look(&s);
+	}
+	uevents_close(&s);
+}
+
+static void test_count(void **state)
+{
+	struct usched s;
+	struct uevents *e = open_events(&s);
+
+	(void)state;
+	test_timeout(10);
+	assert_int_equal(uevents_waited(&s), 0);
+	uevents_count(e, 1);
+	uevents_count(e, 1);
+	uevents_count(e, -1);
+	assert_int_equal(uevents_waited(&s), 1);
+	uevents_count(e, -1);
+	assert_int_equal(uevents_waited(&s), 0);
+	uevents_close(&s);
+}
+
+/* ---- Descriptors ---- */
+
+struct watched {
+	struct uwatch w_watch;                  /* first */
+	uint32_t      w_events;
+	size_t        w_count;
+};
+
+static void see(struct uwatch *w, uint32_t epoll_events)
+{
+	struct watched *watched = (struct watched *)(void *)w;
+
+	watched->w_events = epoll_events;
+	watched->w_count++;
+}
+
+static void test_watch(void **state)
+{
+	struct watched w = { { see }, 0, 0 };
+	struct usched s;
+	struct uevents *e = open_events(&s);
+	int ends[2], file;
+
+	(void)state;
+	test_timeout(10);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(uevents_watch(e, ends[0], &w.w_watch), 0);
+	assert_int_equal(uevents_watch(e, ends[0], &w.w_watch), -EEXIST);
+	assert_int_equal(uevents_watch(e, -1, &w.w_watch), -EBADF);
+	file = open("/proc/self/exe", O_RDONLY);
+	assert_int_equal(uevents_watch(e, file, &w.w_watch), -EPERM);
+	close(file);
+	uevents_sleep(&s, UEVENTS_RUN);
+	assert_int_equal(w.w_count, 0);
+	for (size_t i = 1; i < 4; i++) {                /* edges: each write is one */
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+		assert_int_equal(w.w_count, i);
+		assert_int_equal(w.w_events, EPOLLIN);
+		uevents_sleep(&s, UEVENTS_RUN);
+		assert_int_equal(w.w_count, i);
+	}
+	close(ends[1]);
+	assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+	assert_int_equal(w.w_count, 4);
+	assert_true(w.w_events & EPOLLHUP);
+	close(ends[0]);
+	uevents_close(&s);
+}
+
+static bool readable(int fd, int timeout)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, timeout) == 1;
+}
+
+/* In somebody else's loop: it becomes readable whenever there is something to do. */
+static void test_expose(void **state)
+{
+	struct watched w = { { see }, 0, 0 };
+	struct usched s;
+	struct uevents *e = open_events(&s);
+	int fd = e->e_expose(e), ends[2];
+
+	(void)state;
+	test_timeout(10);
+	assert_true(fd >= 0);
+	uevents_sleep(&s, UEVENTS_RUN);
+	assert_false(readable(fd, 0));
+	uevents_interrupt(&s);
+	assert_true(readable(fd, -1));
+	uevents_sleep(&s, UEVENTS_RUN);
+	assert_int_equal(e->e_expose(e), fd);
+	assert_false(readable(fd, 0));
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(uevents_watch(e, ends[0], &w.w_watch), 0);
+	assert_false(readable(fd, 0));
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_true(readable(fd, -1));
+	uevents_sleep(&s, UEVENTS_RUN);
+	assert_int_equal(w.w_count, 1);
+	assert_false(readable(fd, 0));
+	close(ends[0]);
+	close(ends[1]);
+	uevents_close(&s);
+}
+
+static void test_expose_timers(void **state)
+{
+	struct usched s;
+	struct uevents *e = open_events(&s);
+	int fd = e->e_expose(e);
+	int64_t when = 0;
+
+	(void)state;
+	test_timeout(10);
+	uevents_sleep(&s, UEVENTS_RUN);
+	arm(e, &timers[4], 1000000000000000000);
+	assert_int_equal(e->e_expose(e), fd);
+	for (size_t i = 0; i < 4; i++) {                /* nearer each time */
+		when = uevents_now() + (int64_t)(20 >> i) * MILLISECOND;
+		arm(e, &timers[i], when);
+		assert_int_equal(e->e_expose(e), fd);
+	}
+	assert_true(readable(fd, -1));
+	assert_true(uevents_now() >= when);
+	while (expired_count < 4) {
+		uevents_sleep(&s, UEVENTS_RUN);
+		assert_int_equal(e->e_expose(e), fd);
+		assert_true(expired_count == 4 || readable(fd, -1));
+	}
+	arm(e, &timers[0], uevents_now() + MILLISECOND);
+	assert_int_equal(e->e_expose(e), fd);
+	disarm(e, &timers[0]);
+	assert_int_equal(e->e_expose(e), fd);
+	uevents_sleep(&s, UEVENTS_RUN);
+	assert_int_equal(e->e_expose(e), fd);
+	assert_false(readable(fd, 5));
+	uevents_close(&s);
+}
+
+/* With a few descriptors left, then with more: none is lost, and at last it works. */
+static void test_no_descriptors(void **state)
+{
+	struct rlimit old, few;
+	struct usched s = { .s_polls = 1 };
+	int rc = 0, first = dup(0);
+
+	(void)state;
+	test_timeout(10);
+	assert_true(first >= 0);
+	close(first);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	for (int left = 0; left < 2; left++) {
+		few.rlim_cur = (rlim_t)(first + left);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		assert_null(uevents_of(&s, &rc));
+		assert_int_equal(rc, -EMFILE);
+		assert_null(s.s_events);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+		rc = dup(0);
+		assert_int_equal(rc, first);
+		close(rc);
+	}
+	assert_non_null(uevents_of(&s, &rc));
+	few.rlim_cur = (rlim_t)(first + 2);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	timers[0] = (struct timer){ .t_timer = { .t_expired = note } };
+	arm(s.s_events, &timers[0], 1000000000000000000);
+	assert_int_equal(s.s_events->e_expose(s.s_events), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_true(s.s_events->e_expose(s.s_events) >= 0);
+	uevents_close(&s);
+	rc = dup(0);
+	assert_int_equal(rc, first);
+	close(rc);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_timers),
+		cmocka_unit_test(test_move),
+		cmocka_unit_test(test_meddling),
+		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_sleep),
+		cmocka_unit_test(test_interrupt),
+		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_count),
+		cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_expose),
+		cmocka_unit_test(test_expose_timers),
+		cmocka_unit_test(test_no_descriptors),
+	};
+
+	return cmocka_run_group_tests_name("event", tests, NULL, NULL);
+}
