@@ -127,6 +127,8 @@ $(filter $(B)/bench/slow %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) 
 # Calls that test_fault.c makes fail.
 $(B)/tests/test_fault: wrapped := malloc calloc aligned_alloc mmap mprotect pthread_create
 
+$(B)/tests/test_offload: wrapped := pthread_create
+
 $(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(library)
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
 

@@ -6,7 +6,9 @@
  *
  * A scheduler that sets s_polls promises, in s_next:
  *
- *  - to call uevents_look() every so often while it has something to run;
+ *  - to call uevents_look() every so often while it has something to run, after it has
+ *    seen that the thread that blocks does not go on at once: for if an event wakes that, it
+ *    has its turn after the others;
  *  - to call uevents_sleep() instead of going to sleep in its own way, and
  *    uevents_interrupt() where it would wake that up;
  *  - to call uevents_close() when the dispatcher has been used for the last time.

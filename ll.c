@@ -36,8 +36,13 @@ static inline struct uproc_thread *pick(struct uproc *p)
 	return t;
 }
 
+/* Who was woken by an event queues up, as with mail: no thread is about to wait for it. */
 static void run_next(struct uproc *p, struct uproc_thread *t)
 {
+	if (p->p_polls) {
+		uproc_push(p, t);
+		return;
+	}
 	if (p->p_next)
 		uproc_push(p, p->p_next);
 	p->p_next = t;

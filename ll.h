@@ -17,9 +17,9 @@
  *
  * Every LL_BOUND-th dispatch of a processor is all the same that of the thread
  * which waits longest in its queue, so nothing starves: the n-th in the queue
- * runs after n * LL_BOUND dispatches at most. Threads that are started, yield,
- * or are woken from another native thread queue up at the end; so does the one
- * that would have run next.
+ * runs after n * LL_BOUND dispatches at most. Threads that are started, yield, or are woken
+ * from another native thread or by time or a descriptor queue up at the end; so does the
+ * one that would have run next.
  *
  * Threads, tokens, handles, errors and deadlocks are as in rr.h.
  */

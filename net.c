@@ -463,6 +463,8 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 		if (deadline <= 0 || is_ready(d, direction)) {
 			set_ready(d, direction, false);
 			n = try(fd, o, get_kind(d));
+			if (n < 0 && generation_of(d) != generation)
+				return -EBADF;
 			if (n >= 0 ? (size_t)n >= o->o_short || get_kind(d) != TCP || n == 0
 			    || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
 			    : n != -EAGAIN)
@@ -576,7 +578,7 @@ static inline ssize_t read_into(int fd, const struct iovec *iov, int n, int64_t 
 {
 	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
 
-	return perform(try_read, fd, IN, &o, deadline);
+	return perform(try_read, fd, IN, &o, o.o_short > 0 ? deadline : 0);
 }
 
 static inline ssize_t write_from(int fd, const struct iovec *iov, int n, int64_t deadline)
@@ -640,7 +642,7 @@ static ssize_t try_read(int fd, const struct op *o, enum kind kind)
 {
 	if (o->o_n != 1)
 		return result(readv(fd, o->o_iov, o->o_n));
-	if (kind == TCP || kind == SOCKET)
+	if ((kind == TCP || kind == SOCKET) && o->o_short > 0)  /* of nothing, only read() is 0 */
 		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len, 0));
 	return result(read(fd, o->o_iov->iov_base, o->o_iov->iov_len));
 }
@@ -710,14 +712,34 @@ static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
 			     o->o_to ? o->o_to->a_size : 0));
 }
 
+/* Whether `fd' is still the same as before, where there may have been a wait in between. */
+static bool is_same(int fd, uint32_t generation)
+{
+	int rc;
+	const struct descriptor *d = find(fd, &rc);
+
+	return d && generation_of(d) == generation;
+}
+
+static uint32_t generation_now(int fd)
+{
+	int rc;
+	const struct descriptor *d = find(fd, &rc);
+
+	return d ? generation_of(d) : 0;        /* then the call fails */
+}
+
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline)
 {
+	uint32_t generation = generation_now(fd);
 	size_t got = 0;
 	ssize_t n = 1;
 
 	while (got < size && n > 0) {
 		n = unet_read(fd, (char *)buffer + got, size - got, deadline);
 		got += n > 0 ? (size_t)n : 0;
+		if (got < size && n > 0 && !is_same(fd, generation))
+			n = -EBADF;
 	}
 	if (done)
 		*done = got;
@@ -726,12 +748,15 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 
 int unet_write_all(int fd, const void *buffer, size_t size, size_t *done, int64_t deadline)
 {
+	uint32_t generation = generation_now(fd);
 	size_t put = 0;
 	ssize_t n = 0;
 
 	while (put < size && n >= 0) {
 		n = unet_write(fd, (const char *)buffer + put, size - put, deadline);
 		put += n > 0 ? (size_t)n : 0;
+		if (put < size && n >= 0 && !is_same(fd, generation))
+			n = -EBADF;
 	}
 	if (done)
 		*done = put;

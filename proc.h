@@ -103,6 +103,7 @@ struct uproc {
 	struct uproc_thread  *p_chosen;  /* by the last wait; NULL: it asked s_next */
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
 	uint8_t               p_turns;   /* times that the next thread was asked for, mod 256 */
+	uint8_t               p_polls;   /* 1: wakes are by events */
 	uint32_t              p_ended;   /* threads; read by anybody */
 	struct uprocs        *p_procs;
 	struct uimage_cache   p_images;
@@ -290,6 +291,17 @@ static inline bool uproc_looks(struct uproc *p)
 		|| ++p->p_turns % UPROC_LOOK == 0;
 }
 
+/* Runs events, or sleeps until there are some; 0: it has none, so it did not. */
+static inline int uproc_poll(struct uproc *p, int64_t until)
+{
+	int rc;
+
+	p->p_polls = 1;
+	rc = uevents_sleep(&p->p_sched, until);
+	p->p_polls = 0;
+	return rc;
+}
+
 /*
  * The skeleton of s_next; pick(p) is the policy: a runnable thread or NULL. Mail
  * comes first, so that who was woken before a thread yields runs before it.
@@ -302,14 +314,14 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 
 	if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
 		uproc_drain(p);
-	if (uproc_looks(p))
-		uevents_look(&p->p_sched);
 	if (self) {
 		if (uproc_goes_on(p, uproc_thread(self)))
 			return self;
 	} else if (__atomic_load_n(&p->p_procs->r_stop, __ATOMIC_RELAXED)) {
 		return NULL;
 	}
+	if (uproc_looks(p))
+		uproc_poll(p, UEVENTS_LOOK);
 	t = pick(p);
 	return t ? &t->t_stack : uproc_park(p, pick);
 }

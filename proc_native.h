@@ -125,7 +125,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 		for (int i = 0; i < LOOKS; i++)
 			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
 				return NULL;
-		if (uevents_sleep(&p->p_sched, UEVENTS_RUN))
+		if (uproc_poll(p, UEVENTS_RUN))
 			t = pick(p);
 		else
 			sched_yield();
@@ -141,7 +141,7 @@ static void sleep_parked(struct uproc *p, int64_t until)
 	if (FETCH_ADD(&r->r_parks, 1) + 1 - LOAD(r->r_unparks) == r->r_conf.c_processors
 	    && !uevents_waited(&p->p_sched))
 		suggest_end(r);
-	if (!uevents_sleep(&p->p_sched, until)) {
+	if (!uproc_poll(p, until)) {
 		lock(&p->p_lock);
 		while (LOAD(p->p_inbox) == PARKED)
 			pthread_cond_wait(&p->p_unparked, &p->p_lock);
@@ -179,7 +179,7 @@ static struct uproc_thread *park_embedded(struct uproc *p, uproc_pick_fn *pick)
 		struct uproc_thread *t = NULL;
 
 		if (r->r_leave)
-			uevents_sleep(&p->p_sched, UEVENTS_RUN);
+			uproc_poll(p, UEVENTS_RUN);
 		uproc_drain(p);
 		t = pick(p);
 		if (t)

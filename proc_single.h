@@ -37,7 +37,7 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	struct uproc_thread *t = NULL;
 
 	while (!t && !r->r_stop && (r->r_leave || uevents_waited(&p->p_sched))) {
-		uevents_sleep(&p->p_sched, until);
+		uproc_poll(p, until);
 		uproc_drain(p);
 		t = pick(p);
 		if (!t && (r->r_leave || (until != INT64_MAX && now() >= until)))

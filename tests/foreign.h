@@ -202,21 +202,25 @@ static inline void foreign_sleep(struct foreign *f)
 static inline struct ustack *foreign_next(struct usched *s)
 {
 	struct foreign *f = (struct foreign *)(void *)s;
-	struct ustack *self = ustack_self(), *next = self;
+	struct ustack *self = ustack_self();
 	struct foreign_thread *t;
 
-	uevents_look(s);
 	pthread_mutex_lock(&f->f_lock);
 	foreign_tell_cancelled(f);
-	if (!self || !foreign_goes_on(f, foreign_thread(self))) {
-		while (!(t = foreign_pop(f)) && !f->f_stop) {
-			foreign_sleep(f);
-			foreign_tell_cancelled(f);
-		}
-		next = t ? &t->t_ustack : NULL;
+	if (self && foreign_goes_on(f, foreign_thread(self))) {
+		pthread_mutex_unlock(&f->f_lock);
+		return self;
 	}
 	pthread_mutex_unlock(&f->f_lock);
-	return next;
+	uevents_look(s);                        /* it wakes threads: with the lock open */
+	pthread_mutex_lock(&f->f_lock);
+	foreign_tell_cancelled(f);
+	while (!(t = foreign_pop(f)) && !f->f_stop) {
+		foreign_sleep(f);
+		foreign_tell_cancelled(f);
+	}
+	pthread_mutex_unlock(&f->f_lock);
+	return t ? &t->t_ustack : NULL;
 }
 
 static inline void *foreign_alloc(struct usched *s, struct ustack *u, size_t *size)
