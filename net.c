@@ -110,8 +110,14 @@ static int  wait_ready(struct descriptor *d, int fd, int direction, uint32_t gen
 static int  wait_native(struct descriptor *d, int fd, int direction, uint32_t generation,
 			int64_t deadline);
 static int  watch(struct descriptor *d, int fd, int direction, struct uevents *e);
+static inline ssize_t read_into(int fd, const struct iovec *iov, int n, int64_t deadline)
+	__attribute__((always_inline));
+static inline ssize_t write_from(int fd, const struct iovec *iov, int n, int64_t deadline)
+	__attribute__((always_inline));
 static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept, try_connect;
-static ssize_t write_pipe(int fd, const struct iovec *iov, int n) __attribute__((noinline));
+static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
+	__attribute__((noinline));
+static ssize_t write_pipe(int fd, const struct iovec *iov, int n);
 static int  open_socket(const struct unet_addr *a, int type, unsigned flags);
 static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		       int64_t deadline);
@@ -649,27 +655,29 @@ static ssize_t try_read(int fd, const struct op *o, enum kind kind)
 
 static ssize_t try_write(int fd, const struct op *o, enum kind kind)
 {
-	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)o->o_iov,
-				  .msg_iovlen = (size_t)o->o_n };
+	if (o->o_n == 1 && (kind == TCP || kind == SOCKET))
+		return result(send(fd, o->o_iov->iov_base, o->o_iov->iov_len, MSG_NOSIGNAL));
+	return write_other(fd, o->o_iov, o->o_n, kind);
+}
+
+/* On its own, with what it calls: the frames are large, and threads block in its caller. */
+static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
+{
+	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)iov,
+				  .msg_iovlen = (size_t)n };
 
 	switch (kind) {
 	case TCP:
 	case SOCKET:
-		if (o->o_n == 1)
-			return result(send(fd, o->o_iov->iov_base, o->o_iov->iov_len,
-					   MSG_NOSIGNAL));
 		return result(sendmsg(fd, &message, MSG_NOSIGNAL));
 	case PIPE:
-		return write_pipe(fd, o->o_iov, o->o_n);
+		return write_pipe(fd, iov, n);
 	default:
-		return result(writev(fd, o->o_iov, o->o_n));
+		return result(writev(fd, iov, n));
 	}
 }
 
-/*
- * There is no flag that keeps SIGPIPE away, so it is blocked, and taken out if it came.
- * On its own, for the frame is large, and threads block in its caller.
- */
+/* There is no flag that keeps SIGPIPE away, so it is blocked, and taken out if it came. */
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 {
 	static const struct timespec now = { 0, 0 };

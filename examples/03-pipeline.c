@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pipeline: how many words of each length has a text? Build it with
+ *
+ *   cc examples/03-pipeline.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
+ *      sync.c chan.c -I. -pthread -o pipeline
+ *
+ * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ *
+ *   1 letter: 7
+ *   2 letters: 21
+ *   3 letters: 16
+ *   4 letters: 17
+ *   5 letters: 9
+ *   6 letters: 5
+ *   7 letters: 3
+ *   8 letters: 1
+ *   12 letters: 1
+ *
+ * Each stage is a thread, and what goes from one to the next goes through channels:
+ *
+ *                       +--> worker --lengths[0]--+
+ *     reader --lines----+--> worker --lengths[1]--+--> counter
+ *                       +--> worker --lengths[2]--+
+ *
+ * The workers share one channel: a line goes to whoever is free. The counter has one from
+ * each, and selects among them. Who has no more to send closes the channel, and so the
+ * end goes down the pipeline behind the last value. No stage can run far ahead of the
+ * next: `lines' holds four, and the others none.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rr.h"
+#include "sync.h"
+
+enum {
+	WORKERS = 3,
+	LINES   = 4,                    /* that may wait for a worker */
+	LONGEST = 32,
+};
+
+#define PATIENCE (60 * USYNC_SECOND)    /* then something is wrong */
+
+static const char *const text[] = {
+	"A thread that waits is no more than the frames on its stack. When",
+	"another one needs the place they are copied to the heap, and when",
+	"it is to go on they are copied back. As long as there is room for",
+	"all of them nothing is copied, and a wait is a few instructions.",
+	"A channel is a queue with two ends; a stage of a pipeline waits at",
+	"both, and has no idea of who is there.",
+};
+
+static struct usync_chan *lines;                /* of const char * */
+static struct usync_chan *lengths[WORKERS];     /* of size_t, one from each worker */
+static unsigned           count[LONGEST + 1];   /* words of each length */
+
+static int check(int rc)
+{
+	if (rc < 0) {
+		fprintf(stderr, "pipeline: %s\n", strerror(-rc));
+		exit(1);
+	}
+	return rc;
+}
+
+static void read_lines(void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+		check(usync_chan_send(lines, &text[i], USYNC_NEVER));
+	check(usync_chan_close(lines));
+}
+
+static void work(void *arg)
+{
+	struct usync_chan *out = *(struct usync_chan **)arg;
+	const char *line;
+	int rc;
+
+	while ((rc = usync_chan_recv(lines, &line, USYNC_NEVER)) == 0) {
+		for (line += strspn(line, " .,;"); *line; line += strspn(line, " .,;")) {
+			size_t length = strcspn(line, " .,;");
+
+			check(usync_chan_send(out, &length, USYNC_NEVER));
+			line += length;
+		}
+	}
+	if (rc != -EPIPE)
+		check(rc);
+	check(usync_chan_close(out));
+}
+
+/* Lengths from all workers, whichever has one, until all have closed. */
+static void count_lengths(void *arg)
+{
+	struct usync_case worker[WORKERS];
+	size_t length[WORKERS];
+	int open = WORKERS;
+
+	(void)arg;
+	for (int i = 0; i < WORKERS; i++)
+		worker[i] = (struct usync_case){ .s_chan = lengths[i], .s_op = USYNC_RECV,
+						 .s_value = &length[i] };
+	while (open > 0) {
+		int i = check(usync_select(worker, WORKERS, usync_after(PATIENCE)));
+
+		if (worker[i].s_rc == 0) {
+			count[length[i] < LONGEST ? length[i] : LONGEST]++;
+		} else {
+			worker[i].s_chan = NULL;        /* closed: never again */
+			open--;
+		}
+	}
+}
+
+int main(void)
+{
+	struct ustack *thread[WORKERS + 2];
+	struct rr *rr;
+
+	check(rr_create(&rr, NULL));
+	check(usync_chan_create(&lines, sizeof(const char *), LINES));
+	for (int i = 0; i < WORKERS; i++) {
+		check(usync_chan_create(&lengths[i], sizeof(size_t), 0));
+		check(rr_start(rr, work, &lengths[i], &thread[i]));
+	}
+	check(rr_start(rr, read_lines, NULL, &thread[WORKERS]));
+	check(rr_start(rr, count_lengths, NULL, &thread[WORKERS + 1]));
+	for (int i = 0; i < WORKERS + 2; i++)
+		check(rr_join(thread[i]));
+	check(rr_destroy(rr));
+	usync_chan_destroy(lines);
+	for (int i = 0; i < WORKERS; i++)
+		usync_chan_destroy(lengths[i]);
+	for (int i = 1; i <= LONGEST; i++)
+		if (count[i])
+			printf("%d letter%s: %u\n", i, i > 1 ? "s" : "", count[i]);
+	return 0;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An echo server that can be left alone: with limits, deadlines, and a graceful end.
+ * Build it with
+ *
+ *   cc examples/04-echo.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
+ *      sync.c net.c offload.c -I. -pthread -o echo
+ *
+ * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
+ * a port, and if you like a number of processors, and talk to it:
+ *
+ *   ./echo 7000 &
+ *   socat - TCP:127.0.0.1:7000
+ *
+ * Each connection is a thread: wait, read, write, and again. While it waits it has no
+ * buffer, so a connection that is idle costs a few hundred bytes.
+ *
+ * SIGTERM and SIGINT end it: nothing is accepted any more, and the threads of all
+ * connections are cancelled. They are shielded from that but for one place, where they
+ * wait for more and owe nothing. What was received is echoed, and then closed.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net.h"
+#include "rr.h"
+#include "sync.h"
+
+#define IDLE  (300 * USYNC_SECOND)      /* a client that says nothing for so long, */
+#define STALL (30 * USYNC_SECOND)       /* or takes nothing, is given up */
+#define GRACE (5 * USYNC_SECOND)        /* for all to end after a signal */
+#define PAUSE (USYNC_SECOND / 10)       /* when no connection could be accepted */
+
+enum {
+	CONNECTIONS = 16384,            /* more have to wait until one has ended */
+	SIZE        = 16384,            /* of a buffer, bytes */
+};
+
+/* On the heap: other threads follow pointers to it. */
+struct connection {
+	struct connection *next, *prev;
+	struct ustack     *thread;
+	int                fd;
+};
+
+/*
+ * What all threads share. The list is under a native mutex: nobody switches threads while
+ * holding it, and unlike those of sync.h, to lock it cannot fail.
+ */
+static struct rr         *rr;
+static struct usync_sem   room = { .s_count = CONNECTIONS };
+static struct usync_group open_connections;
+static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
+static struct connection *connections;
+static int                listener;
+static int                signals;
+
+static int check(int rc, const char *what)
+{
+	if (rc < 0) {
+		fprintf(stderr, "echo: %s: %s\n", what, strerror(-rc));
+		exit(1);
+	}
+	return rc;
+}
+
+/* Both under the lock. */
+static void enlist(struct connection *c)
+{
+	c->prev = NULL;
+	c->next = connections;
+	if (c->next)
+		c->next->prev = c;
+	connections = c;
+}
+
+static void unlist(struct connection *c)
+{
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		connections = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+}
+
+/*
+ * Reads once, and echoes that; or drops it, if `echo' is 0. How many bytes, 0 at the end,
+ * or an error. The buffer is on the stack, and as it is only in here, a thread that waits
+ * for its client outside has none to be kept for it.
+ */
+static __attribute__((noinline)) ssize_t copy(int fd, int echo, int64_t read_by, int64_t write_by)
+{
+	char buffer[SIZE];
+	ssize_t n = unet_read(fd, buffer, sizeof buffer, read_by);
+	int rc = 0;
+
+	if (n > 0 && echo)
+		rc = unet_write_all(fd, buffer, (size_t)n, NULL, write_by);
+	return rc ? rc : n;
+}
+
+/* The one place where a connection can be cancelled. */
+static int wait_for_more(int fd)
+{
+	int rc;
+
+	usync_shield(0);
+	rc = unet_wait_readable(fd, usync_after(IDLE));
+	usync_shield(1);
+	return rc;
+}
+
+/*
+ * Echoes what is there, says that this is all, and waits until the client has closed,
+ * too. To close at once could do harm: whatever arrived then would be answered by a
+ * reset, and what the client has not received by then would be lost.
+ */
+static void finish(int fd)
+{
+	int64_t end = usync_after(GRACE);
+
+	while (usync_after(0) < end && copy(fd, 1, 0, end) > 0)
+		;
+	unet_shutdown(fd, SHUT_WR);
+	while (usync_after(0) < end && copy(fd, 0, end, end) > 0)
+		;
+}
+
+static void talk(void *arg)
+{
+	struct connection *c = arg;
+	ssize_t rc = usync_shield(1) < 0 ? -ENOMEM : 1;
+
+	rr_detach(c->thread);
+	while (rc > 0 && !usync_cancelled()) {
+		rc = wait_for_more(c->fd);
+		if (rc == 0) {
+			int64_t by = usync_after(STALL);
+
+			rc = copy(c->fd, 1, by, by);
+		}
+	}
+	if (usync_cancelled())
+		finish(c->fd);
+	pthread_mutex_lock(&lock);
+	unlist(c);                              /* from now on nobody cancels it */
+	pthread_mutex_unlock(&lock);
+	unet_close(c->fd);
+	free(c);
+	usync_group_done(&open_connections);
+	usync_sem_post(&room);
+}
+
+/* A thread for the new connection; where there is no memory for one, it is closed. */
+static void start(int fd)
+{
+	struct connection *c = malloc(sizeof *c);
+	int rc = -ENOMEM;
+
+	usync_group_add(&open_connections, 1);
+	if (c) {
+		c->fd = fd;
+		pthread_mutex_lock(&lock);
+		enlist(c);
+		rc = rr_start(rr, talk, c, &c->thread);
+		if (rc)
+			unlist(c);
+		pthread_mutex_unlock(&lock);
+	}
+	if (rc) {
+		free(c);
+		unet_close(fd);
+		usync_group_done(&open_connections);
+		usync_sem_post(&room);
+	}
+}
+
+/* A thread of its own, until it is cancelled. */
+static void accept_all(void *arg)
+{
+	(void)arg;
+	while (!usync_cancelled() && usync_sem_wait(&room, USYNC_NEVER) == 0) {
+		int fd = unet_accept(listener, NULL, USYNC_NEVER);
+
+		if (fd >= 0) {
+			start(fd);
+			continue;
+		}
+		usync_sem_post(&room);
+		usync_sleep_until(usync_after(PAUSE));
+	}
+}
+
+static void serve(void *arg)
+{
+	struct ustack *acceptor;
+
+	(void)arg;
+	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
+	check(unet_signal(signals, USYNC_NEVER), "signal");
+	ustack_cancel(acceptor);
+	rr_join(acceptor);
+	unet_close(listener);
+	unet_close(signals);
+	pthread_mutex_lock(&lock);
+	for (struct connection *c = connections; c; c = c->next)
+		ustack_cancel(c->thread);
+	pthread_mutex_unlock(&lock);
+	usync_group_wait(&open_connections, USYNC_NEVER);
+}
+
+/* 0: it is none from 1 to max. */
+static unsigned number(const char *text, unsigned max)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	return *end || n < 1 || n > (long)max ? 0 : (unsigned)n;
+}
+
+/* For unet_signal(). Native threads inherit it, so it comes before there are any. */
+static void block_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned port = argc > 1 ? number(argv[1], 65535) : 0;
+	unsigned processors = argc > 2 ? number(argv[2], 1024) : 0;
+	/* One processor runs in main(): one native thread is faster than two. */
+	struct usched_conf conf = { .c_processors = processors,
+				    .c_embed = processors == 1 };
+	struct unet_addr address;
+	struct ustack *server;
+	char text[32];
+	sigset_t set;
+
+	if (argc > 3 || !port || (argc > 2 && !processors)) {
+		fprintf(stderr, "usage: echo PORT [PROCESSORS]\n");
+		return 2;
+	}
+	block_signals(&set);
+	snprintf(text, sizeof text, "127.0.0.1:%u", port);
+	check(unet_addr(&address, text), text);
+	listener = check(unet_listen(&address, 0, 0), text);
+	signals = check(unet_signals(&set), "signals");
+	check(rr_create(&rr, &conf), "scheduler");
+	check(rr_start(rr, serve, NULL, &server), "start");
+	puts("ready");
+	fflush(stdout);
+	check(rr_join(server), "join");
+	check(rr_destroy(rr), "end");
+	return 0;
+}

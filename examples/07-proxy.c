@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A TCP proxy: what comes in on a port is passed on to another server, and back. Build it
+ * with
+ *
+ *   cc examples/07-proxy.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
+ *      sync.c net.c offload.c -I. -pthread -o proxy
+ *
+ * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
+ * a port, the server's host and port, and if you like a number of processors:
+ *
+ *   ./proxy 7001 localhost:7000
+ *
+ * A connection has two threads, one for each way, and each is a plain loop: wait, read,
+ * write. So no way can hold up the other. When one side says that it has no more to send,
+ * the other is told so, and the other way goes on. When anything fails, both sides get
+ * a reset and not the end of a stream: they must not take what they have for all.
+ *
+ * SIGTERM and SIGINT end it: nothing is accepted any more, and connections get some time
+ * to come to an end by themselves; then they are cancelled.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "net.h"
+#include "offload.h"
+#include "rr.h"
+#include "sync.h"
+
+#define CONNECT (10 * USYNC_SECOND)     /* for the server to answer */
+#define IDLE    (300 * USYNC_SECOND)    /* nothing goes either way for so long: give up */
+#define GRACE   (10 * USYNC_SECOND)     /* for connections to end after a signal */
+#define PAUSE   (USYNC_SECOND / 10)     /* when no connection could be accepted */
+
+enum {
+	CONNECTIONS = 8192,             /* more have to wait until one has ended */
+	SIZE        = 16384,            /* of a buffer, bytes */
+	ADDRESSES   = 8,                /* of the server, tried in turn */
+};
+
+enum { UP, DOWN };                      /* ways: from the client, and to it */
+
+/* On the heap: other threads follow pointers to it. */
+struct connection {
+	struct connection *next, *prev;
+	struct ustack     *thread[2];   /* NULL: it has not begun, or has ended */
+	int                fd[2];       /* where each way comes from; -1: not connected */
+	int                broken;
+	_Atomic int64_t    idle_until;  /* moved by both ways */
+};
+
+/*
+ * What all threads share. The list, and what is in its connections but for idle_until, is
+ * under a native mutex: nobody switches threads while holding it, and unlike those of
+ * sync.h, to lock it cannot fail.
+ */
+static struct rr         *rr;
+static struct usync_sem   room = { .s_count = CONNECTIONS };
+static struct usync_group open_connections;
+static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
+static struct connection *connections;
+static struct unet_addr   server[ADDRESSES];
+static int                servers;
+static int                listener;
+static int                signals;
+
+static void down(void *arg);
+
+static int check(int rc, const char *what)
+{
+	if (rc < 0) {
+		fprintf(stderr, "proxy: %s: %s\n", what, strerror(-rc));
+		exit(1);
+	}
+	return rc;
+}
+
+/* Both under the lock. */
+static void enlist(struct connection *c)
+{
+	c->prev = NULL;
+	c->next = connections;
+	if (c->next)
+		c->next->prev = c;
+	connections = c;
+}
+
+static void unlist(struct connection *c)
+{
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		connections = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+}
+
+/* What is unread is dropped, and with what was not sent, if the connection is broken. */
+static void close_one(int fd, int broken)
+{
+	struct linger reset = { .l_onoff = 1 };
+
+	if (fd < 0)
+		return;
+	if (broken)
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+	unet_close(fd);
+}
+
+/* The threads have ended. */
+static void free_connection(struct connection *c)
+{
+	close_one(c->fd[UP], c->broken);
+	close_one(c->fd[DOWN], c->broken);
+	free(c);
+	usync_group_done(&open_connections);
+	usync_sem_post(&room);
+}
+
+/*
+ * The thread of one way ends, with 0 or an error; then the other way is to end, too. The
+ * last one closes: while a thread is there, no descriptor may become somebody else's.
+ */
+static void leave(struct connection *c, int way, int rc)
+{
+	struct ustack *other;
+
+	pthread_mutex_lock(&lock);
+	other = c->thread[!way];
+	c->thread[way] = NULL;
+	c->broken |= rc < 0;
+	if (other && rc < 0)
+		ustack_cancel(other);
+	if (!other)
+		unlist(c);
+	pthread_mutex_unlock(&lock);
+	if (!other)
+		free_connection(c);
+}
+
+/* Reads and writes once. How many bytes, 0 at the end, or an error. */
+static ssize_t copy(struct connection *c, int way)
+{
+	int64_t by = usync_after(IDLE);
+	char *buffer = malloc(SIZE);
+	ssize_t n = buffer ? unet_read(c->fd[way], buffer, SIZE, by) : -ENOMEM;
+	int rc = 0;
+
+	if (n > 0)
+		rc = unet_write_all(c->fd[!way], buffer, (size_t)n, NULL, by);
+	free(buffer);
+	atomic_store_explicit(&c->idle_until, by, memory_order_relaxed);
+	return rc ? rc : n;
+}
+
+/* Without a buffer. A way that is quiet is not idle as long as the other one is not. */
+static int wait_for_more(struct connection *c, int way)
+{
+	int64_t until;
+	int rc;
+
+	do {
+		until = atomic_load_explicit(&c->idle_until, memory_order_relaxed);
+		rc = unet_wait_readable(c->fd[way], until);
+	} while (rc == -ETIMEDOUT && until != c->idle_until);
+	return rc;
+}
+
+/* All that one side sends, and its end. */
+static int pump(struct connection *c, int way)
+{
+	ssize_t n;
+
+	do {
+		n = wait_for_more(c, way);
+		if (n == 0)
+			n = copy(c, way);
+	} while (n > 0);
+	return n < 0 ? (int)n : unet_shutdown(c->fd[!way], SHUT_WR);
+}
+
+static int connect_one(void)
+{
+	int64_t by = usync_after(CONNECT);
+	int rc = -EINVAL;
+
+	for (int i = 0; i < servers && rc < 0 && rc != -ECANCELED; i++)
+		rc = unet_connect(&server[i], by);
+	if (rc < 0)
+		fprintf(stderr, "proxy: no server to connect to: %s\n", strerror(-rc));
+	return rc;
+}
+
+/* The first thread of a connection, which starts the second. */
+static void up(void *arg)
+{
+	struct connection *c = arg;
+	int rc = connect_one();
+
+	rr_detach(ustack_self());
+	if (rc >= 0) {
+		c->fd[DOWN] = rc;
+		c->idle_until = usync_after(IDLE);
+		pthread_mutex_lock(&lock);
+		rc = rr_start(rr, down, c, &c->thread[DOWN]);
+		pthread_mutex_unlock(&lock);
+	}
+	if (rc == 0)
+		rc = pump(c, UP);
+	leave(c, UP, rc);
+}
+
+static void down(void *arg)
+{
+	struct connection *c = arg;
+
+	rr_detach(ustack_self());
+	leave(c, DOWN, pump(c, DOWN));
+}
+
+/* Threads for a new connection; where there is no memory for one, it is closed. */
+static void start(int fd)
+{
+	struct connection *c = calloc(1, sizeof *c);
+	int rc;
+
+	if (!c) {
+		close_one(fd, 1);
+		usync_sem_post(&room);
+		return;
+	}
+	c->fd[UP] = fd;
+	c->fd[DOWN] = -1;
+	usync_group_add(&open_connections, 1);
+	pthread_mutex_lock(&lock);
+	enlist(c);
+	rc = rr_start(rr, up, c, &c->thread[UP]);
+	pthread_mutex_unlock(&lock);
+	if (rc)
+		leave(c, UP, rc);
+}
+
+/* A thread of its own, until it is cancelled. */
+static void accept_all(void *arg)
+{
+	(void)arg;
+	while (!usync_cancelled() && usync_sem_wait(&room, USYNC_NEVER) == 0) {
+		int fd = unet_accept(listener, NULL, USYNC_NEVER);
+
+		if (fd >= 0) {
+			start(fd);
+			continue;
+		}
+		usync_sem_post(&room);
+		usync_sleep_until(usync_after(PAUSE));
+	}
+}
+
+static void cancel_all(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct connection *c = connections; c; c = c->next)
+		for (int way = UP; way <= DOWN; way++)
+			if (c->thread[way])
+				ustack_cancel(c->thread[way]);
+	pthread_mutex_unlock(&lock);
+}
+
+static void serve(void *arg)
+{
+	struct ustack *acceptor;
+
+	(void)arg;
+	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
+	check(unet_signal(signals, USYNC_NEVER), "signal");
+	ustack_cancel(acceptor);
+	rr_join(acceptor);
+	unet_close(listener);
+	unet_close(signals);
+	if (usync_group_wait(&open_connections, usync_after(GRACE)))
+		cancel_all();
+	usync_group_wait(&open_connections, USYNC_NEVER);
+}
+
+/* Of "HOST:PORT": numbers, or a name, which is looked up now. */
+static int find_server(char *text)
+{
+	char *colon = strrchr(text, ':');
+	int n;
+
+	if (unet_addr(server, text) == 0)
+		return 1;
+	if (!colon || colon == text)
+		return -EINVAL;
+	*colon = 0;
+	n = unet_resolve(text, colon + 1, SOCK_STREAM, server, ADDRESSES,
+			 usync_after(CONNECT));
+	*colon = ':';
+	return n;
+}
+
+/* 0: it is none from 1 to max. */
+static unsigned number(const char *text, unsigned max)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	return *end || n < 1 || n > (long)max ? 0 : (unsigned)n;
+}
+
+/* For unet_signal(). Native threads inherit it, so it comes before there are any. */
+static void block_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned port = argc > 2 ? number(argv[1], 65535) : 0;
+	unsigned processors = argc > 3 ? number(argv[3], 1024) : 0;
+	/* One processor runs in main(): one native thread is faster than two. */
+	struct usched_conf conf = { .c_processors = processors,
+				    .c_embed = processors == 1 };
+	struct unet_addr address;
+	struct ustack *thread;
+	char text[32];
+	sigset_t set;
+
+	if (argc > 4 || !port || !strchr(argv[2], ':') || (argc > 3 && !processors)) {
+		fprintf(stderr, "usage: proxy PORT HOST:PORT [PROCESSORS]\n");
+		return 2;
+	}
+	block_signals(&set);
+	servers = check(find_server(argv[2]), argv[2]);
+	snprintf(text, sizeof text, "127.0.0.1:%u", port);
+	check(unet_addr(&address, text), text);
+	listener = check(unet_listen(&address, 0, 0), text);
+	signals = check(unet_signals(&set), "signals");
+	check(rr_create(&rr, &conf), "scheduler");
+	check(rr_start(rr, serve, NULL, &thread), "start");
+	puts("ready");
+	fflush(stdout);
+	check(rr_join(thread), "join");
+	check(rr_destroy(rr), "end");
+	uoffload_drain();
+	return 0;
+}
