@@ -70,14 +70,18 @@ static void become_first(struct events *v, struct utimer *t);
 
 struct uevents *uevents_of(struct usched *s, int *rc)
 {
-	struct events *v;
-
 	if (s->s_events)
 		return s->s_events;
 	*rc = -ENOTSUP;
-	if (!s->s_polls)
-		return NULL;
-	v = calloc(1, sizeof *v);
+	if (s->s_polls)
+		__atomic_store_n(&s->s_events, uevents_create(rc), __ATOMIC_RELEASE);
+	return s->s_events;
+}
+
+struct uevents *uevents_create(int *rc)
+{
+	struct events *v = calloc(1, sizeof *v);
+
 	*rc = -ENOMEM;
 	if (!v)
 		return NULL;
@@ -95,8 +99,7 @@ struct uevents *uevents_of(struct usched *s, int *rc)
 		close_events(&v->v_events);
 		return NULL;
 	}
-	__atomic_store_n(&s->s_events, &v->v_events, __ATOMIC_RELEASE);
-	return s->s_events;
+	return &v->v_events;
 }
 
 int uevents_watch(struct uevents *e, int fd, struct uwatch *w)

@@ -73,6 +73,13 @@ struct uevents {
 struct uevents *uevents_of(struct usched *s, int *rc);
 
 /*
+ * Events of nobody yet, for a native thread outside of all dispatchers. To be closed with their
+ * e_close.
+ * NULL and *rc as above.
+ */
+struct uevents *uevents_create(int *rc);
+
+/*
  * Has `w' told when `fd' becomes ready for anything: edges, as of EPOLLET. Ends with fd.
  * 0 or the error of epoll_ctl(2): -EPERM for files, which are always ready; -EEXIST.
  * From any native thread.

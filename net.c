@@ -55,9 +55,6 @@ enum {
 	CHUNKS     = 4096,              /* 4 million descriptors, four times Linux's limit */
 	POLL_MAX   = 65536,
 	RETRY      = 10000000,          /* ns: until there may be a descriptor, or a backlog's place */
-	SLICE      = 50,                /* ms: a native thread looks whether it was closed */
-	SECOND     = 1000000000,        /* ns */
-	MILLI      = 1000000,           /* ns */
 	READY      = 0,                 /* what a wait was granted for */
 	CLOSED     = 1,
 	LINE       = 64,                /* bytes */
@@ -107,9 +104,7 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 			      int64_t deadline) __attribute__((always_inline));
 static int  wait_ready(struct descriptor *d, int fd, int direction, uint32_t generation,
 		       int64_t deadline);
-static int  wait_native(struct descriptor *d, int fd, int direction, uint32_t generation,
-			int64_t deadline);
-static int  watch(struct descriptor *d, int fd, int direction, struct uevents *e);
+static int  watch(struct descriptor *d, int fd, int direction, struct uwaiter *w);
 static inline ssize_t read_into(int fd, const struct iovec *iov, int n, int64_t deadline)
 	__attribute__((always_inline));
 static inline ssize_t write_from(int fd, const struct iovec *iov, int n, int64_t deadline)
@@ -122,9 +117,8 @@ static int  open_socket(const struct unet_addr *a, int type, unsigned flags);
 static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		       int64_t deadline);
 static int  poll_once(struct pollfd *fds, size_t n, const uint32_t *generations);
-static int  poll_thread(struct pollfd *fds, size_t n, const uint32_t *generations,
+static int  poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 			int64_t deadline);
-static int  poll_native(struct pollfd *fds, size_t n, int64_t deadline);
 static int  poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		       const uint32_t *generations);
 static int  poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
@@ -491,11 +485,9 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 	struct uwaiter *w;
 	int rc;
 
-	if (!ustack_self())
-		return wait_native(d, fd, direction, generation, deadline);
 	rc = uwait_prepare_outside(&w, deadline);
 	if (rc == 0)
-		rc = watch(d, fd, direction, ustack_sched(w->w_thread)->s_events);
+		rc = watch(d, fd, direction, w);
 	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
@@ -521,12 +513,16 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 	return rc == CLOSED ? -EBADF : rc;
 }
 
-/* Once for each dispatcher, for it is edges that are watched. */
-static int watch(struct descriptor *d, int fd, int direction, struct uevents *e)
+/* Once for each dispatcher, or native thread, for it is edges that are watched. */
+static int watch(struct descriptor *d, int fd, int direction, struct uwaiter *w)
 {
-	uint64_t serial = e->e_serial;
 	int rc = 0;
+	struct uevents *e = uwait_events(w, &rc);
+	uint64_t serial;
 
+	if (!e)
+		return rc;
+	serial = e->e_serial;
 	if (__atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == serial)
 		return 0;
 	uwait_lock(&d->d_lock);
@@ -538,35 +534,6 @@ static int watch(struct descriptor *d, int fd, int direction, struct uevents *e)
 		__atomic_store_n(&d->d_serial[direction], serial, __ATOMIC_RELEASE);
 	uwait_unlock(&d->d_lock);
 	return rc;
-}
-
-/* Milliseconds from now to a deadline, rounded up, but at most a slice. */
-static int slice(int64_t deadline)
-{
-	int64_t left = deadline == USYNC_NEVER ? SLICE : (deadline - uevents_now() + MILLI - 1) / MILLI;
-
-	return left < 0 ? 0 : left > SLICE ? SLICE : (int)left;
-}
-
-static int wait_native(struct descriptor *d, int fd, int direction, uint32_t generation,
-		       int64_t deadline)
-{
-	struct pollfd one = { fd, direction == IN ? POLLIN : POLLOUT, 0 };
-	int rc;
-
-	do {
-		if (deadline <= 0)
-			return -ETIMEDOUT;
-		rc = poll(&one, 1, slice(deadline));
-		if (generation_of(d) != generation)
-			return -EBADF;
-		if (rc < 0 && errno != EINTR)
-			return -errno;
-		if (rc <= 0 && deadline != USYNC_NEVER && uevents_now() >= deadline)
-			return -ETIMEDOUT;
-	} while (rc <= 0);
-	set_ready(d, direction, true);
-	return 0;
 }
 
 /* Transfer. */
@@ -649,14 +616,15 @@ static ssize_t try_read(int fd, const struct op *o, enum kind kind)
 	if (o->o_n != 1)
 		return result(readv(fd, o->o_iov, o->o_n));
 	if ((kind == TCP || kind == SOCKET) && o->o_short > 0)  /* of nothing, only read() is 0 */
-		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len, 0));
+		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len, MSG_DONTWAIT));
 	return result(read(fd, o->o_iov->iov_base, o->o_iov->iov_len));
 }
 
 static ssize_t try_write(int fd, const struct op *o, enum kind kind)
 {
 	if (o->o_n == 1 && (kind == TCP || kind == SOCKET))
-		return result(send(fd, o->o_iov->iov_base, o->o_iov->iov_len, MSG_NOSIGNAL));
+		return result(send(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+				   MSG_NOSIGNAL | MSG_DONTWAIT));
 	return write_other(fd, o->o_iov, o->o_n, kind);
 }
 
@@ -669,7 +637,7 @@ static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kin
 	switch (kind) {
 	case TCP:
 	case SOCKET:
-		return result(sendmsg(fd, &message, MSG_NOSIGNAL));
+		return result(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
 	case PIPE:
 		return write_pipe(fd, iov, n);
 	default:
@@ -985,7 +953,7 @@ int unet_wait_readable(int fd, int64_t deadline)
 	rc = is_new(d) ? adopt(d, fd) : 0;
 	if (rc)
 		return rc;
-	if (deadline <= 0 || !ustack_self() || is_ready(d, IN)) {
+	if (deadline <= 0 || is_ready(d, IN)) {
 		set_ready(d, IN, false);
 		do
 			rc = poll(&one, 1, 0);
@@ -1080,10 +1048,8 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	rc = poll_begin(fds, n, generations, deadline);
 	while (rc == 0) {
 		rc = poll_once(fds, n, generations);
-		if (rc == 0 && w->w_thread)
-			rc = poll_thread(fds, n, generations, deadline);
-		else if (rc == 0)
-			rc = poll_native(fds, n, deadline);
+		if (rc == 0)
+			rc = poll_wait(fds, n, generations, deadline);
 		else if (rc == -EINTR)
 			rc = 0;
 	}
@@ -1091,15 +1057,8 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	return rc;
 }
 
-static int poll_native(struct pollfd *fds, size_t n, int64_t deadline)
-{
-	if (deadline <= 0 || (deadline != USYNC_NEVER && uevents_now() >= deadline))
-		return -ETIMEDOUT;
-	return poll(fds, n, slice(deadline)) < 0 && errno != EINTR ? -errno : 0;
-}
-
 /* As in wait_ready(), for each. 0: something may be ready. */
-static int poll_thread(struct pollfd *fds, size_t n, const uint32_t *generations,
+static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
 	struct uwaiter *w;
@@ -1134,7 +1093,7 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
 		    uint32_t generation)
 {
-	int rc = watch(d, fd, way, ustack_sched(w->w_thread)->s_events);
+	int rc = watch(d, fd, way, w);
 
 	if (rc)
 		return rc == -EPERM ? 1 : rc;

@@ -3,7 +3,7 @@
  * net.h: sockets, pipes, terminals, and whatever else can be polled, for code that
  * blocks. A call that has to wait blocks the thread, and its processor runs others
  * meanwhile. A native thread outside of all schedulers may call everything as well, and
- * blocks natively; that a descriptor was closed it notices within 50 ms.
+ * blocks natively.
  *
  * Descriptors are plain numbers. unet_listen(), unet_accept(), unet_connect(),
  * unet_bind() and unet_signals() make them, close-on-exec and non-blocking; any other
@@ -22,7 +22,7 @@
  *
  *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EMFILE, -ENFILE, -EFAULT   as in sync.h
  *   -EBADF      it is no descriptor, or was closed by unet_close() meanwhile
- *   -EBUSY      another thread waits for the same; native threads do not count
+ *   -EBUSY      somebody else waits for the same
  *   any other   of the system call; -EPIPE comes without SIGPIPE on sockets; and on pipes
  *               while the thread calls unet, too
  *

@@ -35,6 +35,8 @@ enum {
 /* How a native thread waits. */
 struct uwait_native {
 	struct uwaiter  n_waiter;
+	struct uevents *n_events;       /* or NULL */
+	bool            n_polls;        /* waits in these, and not for n_granted */
 	pthread_mutex_t n_lock;
 	pthread_cond_t  n_granted;
 };
@@ -58,6 +60,7 @@ static void arm_timer(struct uwaiter *w);
 static void count(struct uwaiter *w, int n);
 static void block_thread(struct uwaiter *w);
 static void block_native(struct uwaiter *w);
+static bool sleep_native(struct uwait_native *n, int64_t deadline);
 static void relax(unsigned *spins);
 
 static struct uwaiter *waiter_of(struct ustack_local *l)
@@ -89,6 +92,18 @@ int uwait_prepare(struct uwaiter **w, int64_t deadline)
 int uwait_prepare_outside(struct uwaiter **w, int64_t deadline)
 {
 	return prepare(w, deadline, true);
+}
+
+struct uevents *uwait_events(struct uwaiter *w, int *rc)
+{
+	struct uwait_native *n = w->w_native;
+
+	if (!n)
+		return ustack_sched(w->w_thread)->s_events;
+	if (!n->n_events)
+		n->n_events = uevents_create(rc);
+	n->n_polls = n->n_events;
+	return n->n_events;
 }
 
 void uwait_begin(struct uwaiter *w)
@@ -170,7 +185,10 @@ void uwait_finish(struct uwaiter *w, int result)
 	}
 	pthread_mutex_lock(&n->n_lock);
 	__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
-	pthread_cond_signal(&n->n_granted);
+	if (n->n_polls)
+		n->n_events->e_interrupt(n->n_events);
+	else
+		pthread_cond_signal(&n->n_granted);
 	pthread_mutex_unlock(&n->n_lock);
 }
 
@@ -281,6 +299,8 @@ static void free_native(void *native)
 	pthread_setspecific(key, n);            /* for the destructors of its keys */
 	n->n_waiter.w_local.l_end(&n->n_waiter.w_local);
 	pthread_setspecific(key, NULL);
+	if (n->n_events)
+		n->n_events->e_close(n->n_events);
 	pthread_cond_destroy(&n->n_granted);
 	pthread_mutex_destroy(&n->n_lock);
 	free(n->n_waiter.w_values);
@@ -300,6 +320,8 @@ static int prepare(struct uwaiter **self, int64_t deadline, bool outside)
 		return -ENOMEM;
 	*self = w;
 	w->w_deadline = deadline;
+	if (w->w_native)
+		w->w_native->n_polls = false;
 	if (!w->w_thread)
 		return 0;
 	if (w->w_thread->u_cancelled && !w->w_shield)
@@ -405,22 +427,32 @@ static void block_thread(struct uwaiter *w)
 		ustack_wake(w->w_thread);
 }
 
+/* Until it is IDLE, which whoever makes it so does under n_lock. */
 static void block_native(struct uwaiter *w)
 {
 	struct uwait_native *n = w->w_native;
-	struct timespec t = { w->w_deadline / SECOND, w->w_deadline % SECOND };
 
 	pthread_mutex_lock(&n->n_lock);
-	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE) {
-		if (w->w_deadline == UEVENTS_NEVER) {
-			pthread_cond_wait(&n->n_granted, &n->n_lock);
-		} else if (pthread_cond_timedwait(&n->n_granted, &n->n_lock, &t) == ETIMEDOUT
-			   && uwait_claim(w)) {
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))
 			w->w_result = -ETIMEDOUT;
-			__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELAXED);
-		}
-	}
 	pthread_mutex_unlock(&n->n_lock);
+}
+
+/* Under n_lock, but not while it sleeps. False: the deadline has come. */
+static bool sleep_native(struct uwait_native *n, int64_t deadline)
+{
+	struct timespec t = { deadline / SECOND, deadline % SECOND };
+
+	if (n->n_polls) {
+		pthread_mutex_unlock(&n->n_lock);
+		n->n_events->e_poll(n->n_events, deadline);
+		pthread_mutex_lock(&n->n_lock);
+		return deadline == UEVENTS_NEVER || uevents_now() < deadline;
+	}
+	if (deadline == UEVENTS_NEVER)
+		return pthread_cond_wait(&n->n_granted, &n->n_lock) == 0;
+	return pthread_cond_timedwait(&n->n_granted, &n->n_lock, &t) != ETIMEDOUT;
 }
 
 static void relax(unsigned *spins)

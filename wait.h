@@ -122,6 +122,14 @@ int uwait_prepare(struct uwaiter **w, int64_t deadline);
 int uwait_prepare_outside(struct uwaiter **w, int64_t deadline);
 
 /*
+ * The events that will end the wait which is prepared: those of the thread's dispatcher; a native
+ * thread has some of its own, which are made if there are none, and waits in there.
+ * NULL: no memory, no descriptor left: *rc is -ENOMEM, -EMFILE or -ENFILE.
+ * After uwait_prepare_outside(). Does not switch.
+ */
+struct uevents *uwait_events(struct uwaiter *w, int *rc);
+
+/*
  * Memory for nodes and what belongs to them, at least `size' bytes, aligned to 16; `w'
  * keeps it. NULL: no memory. Not while it waits.
  */

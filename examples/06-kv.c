@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A key-value server that speaks the Redis protocol. Build it with
+ *
+ *   cc examples/06-kv.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
+ *      sync.c net.c offload.c -I. -pthread -lhiredis -o kv
+ *
+ * (hiredis 0.14, uthash.) `kv PORT' serves 127.0.0.1:PORT until SIGTERM. It prints:
+ *
+ *   ready
+ *
+ * A thread for each connection reads what has come, executes the commands in it, and
+ * writes their replies at once. main() runs all threads, and others run only while one
+ * waits, so commands are atomic without locks. In the end threads are cancelled: they
+ * answer what has come, and wait for no more. Without memory it ends, as Redis does. The
+ * commands are in 06-kv.h.
+ */
+#include "06-kv.h"
+
+static const char *execute(struct conn *c)
+{
+	int id = 0, n = (int)c->n, arity;
+	struct entry *e = NULL;
+
+	while (id < IDS && strcasecmp(c->a[0], commands[id].name) != 0)
+		id++;
+	if (id == IDS)
+		return "-ERR unknown command\r\n";
+	arity = commands[id].arity;
+	if (arity < 0 ? n < -arity : n != arity)
+		return SAY(c, "-ERR wrong number of arguments for '%s' command\r\n",
+			   commands[id].name);
+	if (commands[id].type)
+		e = find(c->a[1], false);
+	if (e && commands[id].type == (e->string ? 'l' : 's'))
+		return WRONGTYPE;
+	if (id >= BLPOP && c->bell < 0 && (c->bell = eventfd(0, EFD_CLOEXEC)) < 0)
+		return "-ERR no descriptor is left\r\n";
+	return id <= MSET ? do_strings(c, id, e) : do_others(c, id, e);
+}
+
+/* What arrives: an array of strings. Also, to run(), a line of words. */
+static void *on_array(const redisReadTask *t, int n)
+{
+	struct conn *c = t->privdata;
+
+	if (t->parent || n > ARGS_MAX)
+		return NULL;
+	c->n = c->missing = (size_t)n;
+	c->bytes = 0;
+	return c->a = calloc(c->n + 1, sizeof *c->a);
+}
+
+static void *on_string(const redisReadTask *t, char *text, size_t size)
+{
+	struct conn *c = t->privdata;
+
+	c->bytes += size;
+	c->missing--;
+	return c->bytes > COMMAND_MAX ? NULL : (c->a[t->idx] = sdsnewlen(text, size));
+}
+
+static bool split_line(struct conn *c, redisReader *r)
+{
+	char *line = r->buf + r->pos, *nl = memchr(line, '\n', r->len - r->pos);
+	int n = 0;
+
+	if (!nl)
+		return false;
+	*nl = '\0';
+	c->a = sdssplitargs(line, &n);
+	c->quit = !c->a;                        /* unbalanced quotes */
+	c->n = (size_t)n;
+	r->pos += (size_t)(nl + 1 - line);
+	return true;
+}
+
+/* Executes what is complete, and leaves the rest. */
+static void run(struct conn *c, redisReader *r)
+{
+	while (!c->quit && r->pos < r->len) {
+		bool line = r->ridx < 0 && r->buf[r->pos] != '*';
+		const char *reply = NULL;
+		void *all = NULL;
+
+		if (r->len - r->pos > (size_t)(line ? 0 : COMMAND_MAX) + 2 * BATCH
+		    || (!line && redisReaderGetReply(r, &all) != REDIS_OK)
+		    || (all && c->missing > 0)) {
+			reply = "-ERR Protocol error\r\n";
+			c->quit = true;
+		} else if (!(line ? split_line(c, r) : all != NULL)) {
+			break;
+		} else if (c->n > 0) {
+			reply = execute(c);
+		}
+		if (reply)
+			SAY(c, "%s", reply);
+		sdsfreesplitres(c->a, (int)c->n);
+		c->a = NULL;
+		c->n = 0;
+		if (c->out && sdslen(c->out) > FLUSH)
+			flush(c);
+	}
+	if (r->pos > 0)
+		sdsrange(r->buf, (int)r->pos, -1);
+	r->len -= r->pos;
+	r->pos = 0;
+}
+
+/* Reads what has come, and does it. */
+static void receive(struct conn *c)
+{
+	static redisReplyObjectFunctions functions = {
+		.createArray = on_array, .createString = on_string };
+	ssize_t n = unet_read(c->fd, batch, BATCH, 0);
+
+	if (n > 0) {
+		redisReader *r = c->reader ? c->reader : spare ? spare :
+			redisReaderCreateWithFunctions(&functions);
+
+		spare = r == spare ? NULL : spare;
+		c->reader = r;
+		r->privdata = c;
+		redisReaderFeed(r, batch, (size_t)n);
+		run(c, r);
+		if (!c->quit && !spare && r->len == 0 && r->ridx < 0) {
+			spare = r;
+			c->reader = NULL;
+		}
+	}
+	flush(c);
+	if (n <= 0 ? n != -ETIMEDOUT || end != USYNC_NEVER
+		   : end != USYNC_NEVER && uevents_now() > end)
+		c->quit = true;
+}
+
+static void serve(void *fd)
+{
+	struct conn *c = calloc(1, sizeof *c);
+	int64_t until;
+
+	*c = (struct conn){ .fd = (int)(intptr_t)fd, .bell = -1 };
+	c->thread = ustack_self();
+	TAILQ_INSERT_TAIL(&conns, c, next);
+	usync_group_add(&clients, 1);
+	while (!c->quit && (end != USYNC_NEVER || await(c, POLLIN, USYNC_NEVER) >= 0
+			    || end != USYNC_NEVER))
+		receive(c);
+	usync_shield(1);
+	unet_shutdown(c->fd, SHUT_WR);
+	until = usync_after(USYNC_SECOND / 5);
+	while (unet_read(c->fd, batch, BATCH, until) > 0)
+		;                       /* left there, it would reset the connection */
+	TAILQ_REMOVE(&conns, c, next);
+	unet_close(c->fd);
+	if (c->bell >= 0)
+		unet_close(c->bell);
+	if (c->reader)
+		redisReaderFree(c->reader);
+	sdsfreesplitres(c->a, (int)c->n);
+	while (c->joined > 0)
+		sdsfree(c->channels[--c->joined]);
+	free(c->channels);
+	sdsfree(c->out);
+	free(c);
+	usync_group_done(&clients);
+}
+
+static void accept_clients(void *unused)
+{
+	int fd;
+
+	(void)unused;
+	while ((fd = unet_accept(listener, NULL, USYNC_NEVER)) >= 0)
+		if (rr_start(rr, serve, (void *)(intptr_t)fd, NULL))
+			unet_close(fd);
+}
+
+/* Until a signal ends it all, looks for keys that have expired. */
+static void watch(void *unused)
+{
+	struct conn *c;
+
+	(void)unused;
+	while (unet_signal(signals, usync_after(USYNC_SECOND / 10)) == -ETIMEDOUT)
+		for (int i = 0; i < SWEEP && table; i++) {
+			struct entry *e = next_to_sweep ? next_to_sweep : table;
+
+			next_to_sweep = e->hh.next;
+			find(e->key, false);
+		}
+	end = usync_after(USYNC_SECOND / 2);
+	unet_close(signals);
+	unet_close(listener);
+	TAILQ_FOREACH(c, &conns, next)
+		ustack_cancel(c->thread);
+	usync_group_wait(&clients, usync_after(USYNC_SECOND));
+	TAILQ_FOREACH(c, &conns, next)
+		unet_shutdown(c->fd, SHUT_RDWR);        /* they do not read */
+}
+
+int main(int argc, char **argv)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 256, .c_embed = 1 };
+	struct unet_addr address;
+	char text[32];
+	sigset_t set;
+
+	snprintf(text, sizeof text, "127.0.0.1:%s", argc == 2 ? argv[1] : "");
+	if (unet_addr(&address, text) || argv[1][0] == '0') {
+		fputs("usage: kv PORT\n", stderr);
+		return 2;
+	}
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	listener = unet_listen(&address, 0, 0);
+	signals = unet_signals(&set);
+	if (listener < 0 || signals < 0 || rr_create(&rr, &conf) ||
+	    rr_start(rr, watch, NULL, NULL) || rr_start(rr, accept_clients, NULL, NULL)) {
+		fprintf(stderr, "kv: cannot listen on %s\n", text);
+		return 1;
+	}
+	puts("ready");
+	fflush(stdout);
+	rr_destroy(rr);
+	while (table)
+		drop(table);
+	if (spare)
+		redisReaderFree(spare);
+	return 0;
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * 06-kv.h: what 06-kv.c knows, and what its clients can ask for: keys, those who wait
+ * for them, and the commands. One of these runs until it waits, so none needs a lock.
+ */
+#ifndef KV_H
+#define KV_H
+
+#define _GNU_SOURCE             /* POLLRDHUP */
+#include <hiredis/hiredis.h>
+#include <hiredis/sds.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/queue.h>
+#include <uthash.h>
+
+#include "net.h"
+#include "rr.h"
+
+enum {
+	BATCH       = 16 << 10,         /* bytes read at a time; and of a line of words */
+	FLUSH       = 64 << 10,         /* bytes of replies that do not wait for more */
+	COMMAND_MAX = 64 << 20,         /* bytes of arguments */
+	UNREAD_MAX  = 8 << 20,          /* bytes that a subscriber has not taken */
+	ARGS_MAX    = 1 << 20,
+	SWEEP       = 4096,             /* keys looked at in a row, ten times a second */
+};
+
+struct entry {
+	UT_hash_handle hh;
+	int64_t        expires;         /* ns of CLOCK_MONOTONIC */
+	sds            key, string;     /* no string: it is a list */
+	sds           *list;            /* its head is behind */
+	size_t         length;
+};
+
+struct conn {
+	int               fd, bell;     /* bell: eventfd by which others wake it, or -1 */
+	bool              quit;
+	struct ustack    *thread;
+	redisReader      *reader;       /* NULL: it is idle */
+	sds               out;          /* replies; if it waits, it was rung for */
+	sds              *a;            /* the command with its arguments: n, */
+	size_t            n, missing, bytes;    /* of which some have still to come */
+	sds              *channels;     /* it is subscribed to: joined */
+	size_t            joined;
+	TAILQ_ENTRY(conn) next, turn;
+};
+
+static TAILQ_HEAD(, conn) conns = TAILQ_HEAD_INITIALIZER(conns);        /* by next */
+static TAILQ_HEAD(, conn) waiting = TAILQ_HEAD_INITIALIZER(waiting);    /* by turn */
+static struct usync_group clients, blocked;
+static struct entry *table, *next_to_sweep;
+static struct rr *rr;
+static int listener, signals;
+static int64_t end = USYNC_NEVER;       /* ns: when threads stop to read */
+static redisReader *spare;              /* what one leaves the next takes */
+static char batch[BATCH];               /* of all: nobody waits with something in it */
+
+static const char OK[] = "+OK\r\n", SYNTAX[] = "-ERR syntax error\r\n";
+static const char RANGE[] = "-ERR value is not an integer or out of range\r\n";
+static const char WRONGTYPE[] =
+	"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+
+/* Adds to the replies: %S an sds, %s a string, %U an uint64_t, %I an int64_t. NULL. */
+#define SAY(c, ...) said(c, sdscatfmt((c)->out ? (c)->out : sdsempty(), __VA_ARGS__))
+
+static const char *said(struct conn *c, sds out)
+{
+	c->out = out;
+	return NULL;
+}
+
+static const char *say(struct conn *c, sds s)
+{
+	return s ? SAY(c, "$%U\r\n%S\r\n", (uint64_t)sdslen(s), s) : SAY(c, "$-1\r\n");
+}
+
+/* Others may add to c->out meanwhile. What has been done is said, cancelled or not. */
+static void flush(struct conn *c)
+{
+	sds out = c->out;
+
+	c->out = NULL;
+	usync_shield(1);
+	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, USYNC_NEVER) < 0)
+		c->quit = true;
+	usync_shield(0);
+	sdsfree(out);
+}
+
+/* Until the client does one of `events', or others have said something to it. */
+static int await(struct conn *c, short events, int64_t deadline)
+{
+	struct pollfd p[] = { { c->fd, events, 0 }, { c->bell, POLLIN, 0 } };
+	eventfd_t rings;
+	int rc = c->bell < 0 ? unet_wait_readable(c->fd, deadline)
+			     : unet_poll(p, 2, deadline);
+
+	if (p[1].revents)
+		eventfd_read(c->bell, &rings);
+	return rc;
+}
+
+/* Says `head' and a string to another, who waits, or writes. */
+static void tell(struct conn *c, const char *head, sds s)
+{
+	if (!c->out)
+		eventfd_write(c->bell, 1);
+	SAY(c, "%s$%U\r\n%S\r\n", head, (uint64_t)sdslen(s), s);
+}
+
+static void drop(struct entry *e)
+{
+	next_to_sweep = e == next_to_sweep ? e->hh.next : next_to_sweep;
+	HASH_DEL(table, e);
+	while (e->length > 0)
+		sdsfree(e->list[--e->length]);
+	free(e->list);
+	sdsfree(e->string);
+	sdsfree(e->key);
+	free(e);
+}
+
+static struct entry *find(sds key, bool make)
+{
+	struct entry *e;
+
+	HASH_FIND(hh, table, key, sdslen(key), e);
+	if (e && e->expires != USYNC_NEVER && e->expires <= uevents_now()) {
+		drop(e);
+		e = NULL;
+	}
+	if (!e && make) {
+		e = calloc(1, sizeof *e);
+		*e = (struct entry){ .expires = USYNC_NEVER, .key = sdsdup(key) };
+		HASH_ADD_KEYPTR(hh, table, e->key, sdslen(key), e);
+	}
+	return e;
+}
+
+/* Takes the string from where it is. */
+static void put(sds key, sds *string, int64_t expires)
+{
+	struct entry *e = find(key, true);
+
+	if (e->list) {
+		drop(e);
+		e = find(key, true);
+	}
+	sdsfree(e->string);
+	e->string = *string;
+	e->expires = expires;
+	*string = NULL;
+}
+
+static size_t place(sds *names, size_t n, sds name)
+{
+	size_t i = 0;
+
+	while (i < n && sdscmp(names[i], name) != 0)
+		i++;
+	return i;
+}
+
+/* As it is written back, and not otherwise. */
+static bool integer(sds s, int64_t min, int64_t max, int64_t *n)
+{
+	char again[24];
+
+	snprintf(again, sizeof again, "%lld", (long long)(*n = strtoll(s, NULL, 10)));
+	return sdslen(s) == strlen(again) && !strcmp(s, again) && *n >= min && *n <= max;
+}
+
+/* The commands. They return a reply, or NULL when they have said it. */
+enum { GET, SET, INCR, DEL, EXISTS, EXPIRE, TTL, MGET, MSET, LPUSH, LPOP, PUBLISH,
+       PING, ECHO, INFO, COMMAND, QUIT, BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
+
+static const struct {
+	const char *name;
+	int         arity;              /* with the name; negative: or more */
+	char        type;               /* of the key a[1]: string, list, any */
+} commands[IDS] = {
+	{ "get", 2, 's' }, { "set", -3, 0 }, { "incr", 2, 's' }, { "del", -2, 0 },
+	{ "exists", -2, 0 }, { "expire", 3, 'a' }, { "ttl", 2, 'a' }, { "mget", -2, 0 },
+	{ "mset", -3, 0 }, { "lpush", -3, 'l' }, { "lpop", 2, 'l' }, { "publish", 3, 0 },
+	{ "ping", -1, 0 }, { "echo", 2, 0 }, { "info", -1, 0 }, { "command", 1, 0 },
+	{ "quit", -1, 0 }, { "blpop", -3, 0 }, { "subscribe", -2, 0 },
+	{ "unsubscribe", -1, 0 },
+};
+
+static const char *set(struct conn *c)
+{
+	bool px = c->n == 5 && strcasecmp(c->a[3], "px") == 0;
+	int64_t unit = px ? USYNC_SECOND / 1000 : USYNC_SECOND, n = 0;
+
+	if (c->n != 3 && !px && (c->n != 5 || strcasecmp(c->a[3], "ex") != 0))
+		return SYNTAX;
+	if (c->n == 5 && !integer(c->a[4], 1, INT64_MAX / 4 / unit, &n))
+		return RANGE;
+	put(c->a[1], &c->a[2], n ? usync_after(n * unit) : USYNC_NEVER);
+	return OK;
+}
+
+static const char *do_strings(struct conn *c, int id, struct entry *e)
+{
+	int64_t n = 0;
+	sds text;
+
+	switch (id) {
+	case GET: return say(c, e ? e->string : NULL);
+	case SET: return set(c);
+	case MGET:
+		SAY(c, "*%U\r\n", (uint64_t)c->n - 1);
+		for (size_t i = 1; i < c->n; i++)
+			say(c, (e = find(c->a[i], false)) ? e->string : NULL);
+		return NULL;
+	case MSET:
+		for (size_t i = 1; c->n % 2 && i < c->n; i += 2)
+			put(c->a[i], &c->a[i + 1], USYNC_NEVER);
+		return c->n % 2 ? OK : SYNTAX;
+	case INCR:
+		if (e && !integer(e->string, INT64_MIN, INT64_MAX - 1, &n))
+			return RANGE;
+		text = sdsfromlonglong(n + 1);
+		put(c->a[1], &text, e ? e->expires : USYNC_NEVER);
+		return SAY(c, ":%I\r\n", n + 1);
+	case EXPIRE:
+		if (!integer(c->a[2], INT64_MIN, INT64_MAX / 4 / USYNC_SECOND, &n))
+			return RANGE;
+		if (e)
+			e->expires = n > 0 ? usync_after(n * USYNC_SECOND) : 0;
+		return SAY(c, ":%i\r\n", e != NULL);
+	case TTL:
+		n = e ? e->expires - uevents_now() + USYNC_SECOND / 2 : 0;
+		return !e ? ":-2\r\n" : e->expires == USYNC_NEVER ? ":-1\r\n" :
+			SAY(c, ":%I\r\n", n / USYNC_SECOND);
+	default:                        /* DEL, EXISTS */
+		for (size_t i = 1; i < c->n; i++)
+			if ((e = find(c->a[i], false)) && ++n && id == DEL)
+				drop(e);
+		return SAY(c, ":%I\r\n", n);
+	}
+}
+
+static const char *pop(struct conn *c, struct entry *e)
+{
+	say(c, e->list[--e->length]);
+	sdsfree(e->list[e->length]);
+	if (e->length == 0)
+		drop(e);
+	return NULL;
+}
+
+/* For those who wait: first come, first served. Who is gone will find out itself. */
+static const char *push(struct conn *c, struct entry *e)
+{
+	struct conn *to = TAILQ_FIRST(&waiting), *next;
+	size_t left;
+
+	for (size_t i = 2; i < c->n; i++) {
+		if ((e->length & (e->length - 1)) == 0)         /* as good as full */
+			e->list = realloc(e->list, (2 * e->length + 1) * sizeof *e->list);
+		e->list[e->length++] = c->a[i];
+		c->a[i] = NULL;
+	}
+	left = e->length;
+	SAY(c, ":%U\r\n", (uint64_t)left);
+	for (; to && left > 0; to = next) {
+		struct pollfd p = { to->fd, POLLRDHUP, 0 };
+
+		next = TAILQ_NEXT(to, turn);
+		if (place(to->a + 1, to->n - 2, c->a[1]) == to->n - 2 || poll(&p, 1, 0))
+			continue;
+		TAILQ_REMOVE(&waiting, to, turn);
+		tell(to, "*2\r\n", c->a[1]);
+		pop(to, e);
+		left--;
+	}
+	return NULL;
+}
+
+static const char *blpop(struct conn *c)
+{
+	char *tail, *text = c->a[c->n - 1];
+	double s = strtod(text, &tail);
+	struct entry *e;
+	int rc;
+
+	if (*tail || tail == text || !(s >= 0 && s < 1e9))
+		return "-ERR timeout is not a float or out of range\r\n";
+	for (size_t i = 1; i < c->n - 1; i++) {
+		e = find(c->a[i], false);
+		if (e && e->string)
+			return WRONGTYPE;
+		if (e) {
+			SAY(c, "*2\r\n$%U\r\n%S\r\n", (uint64_t)sdslen(c->a[i]), c->a[i]);
+			return pop(c, e);
+		}
+	}
+	TAILQ_INSERT_TAIL(&waiting, c, turn);
+	usync_group_add(&blocked, 1);
+	flush(c);
+	rc = await(c, POLLRDHUP, s > 0 ? usync_after((int64_t)(s * 1e9)) : USYNC_NEVER);
+	usync_group_done(&blocked);
+	if (c->out)
+		return NULL;                    /* it was served */
+	TAILQ_REMOVE(&waiting, c, turn);
+	c->quit |= rc >= 0;                     /* the client is gone */
+	return rc == -ETIMEDOUT ? "*-1\r\n" : "-ERR the server ends\r\n";
+}
+
+/* UNSUBSCRIBE alone is from all. */
+static const char *subscribe(struct conn *c, bool on)
+{
+	size_t i = 1, k;
+
+	do {
+		k = c->n > 1 ? place(c->channels, c->joined, c->a[i]) : 0;
+		SAY(c, "*3\r\n$%s\r\n", on ? "9\r\nsubscribe" : "11\r\nunsubscribe");
+		say(c, c->n > 1 ? c->a[i] : c->joined ? c->channels[0] : NULL);
+		if (on && k == c->joined) {
+			c->channels = realloc(c->channels, (k + 1) * sizeof *c->channels);
+			c->channels[c->joined++] = sdsdup(c->a[i]);
+		} else if (!on && k < c->joined) {
+			sdsfree(c->channels[k]);
+			c->channels[k] = c->channels[--c->joined];
+		}
+		SAY(c, ":%U\r\n", (uint64_t)c->joined);
+	} while (++i < c->n || (c->n == 1 && c->joined > 0));
+	return NULL;
+}
+
+static const char *publish(struct conn *c)
+{
+	struct conn *to;
+	int64_t count = 0;
+
+	TAILQ_FOREACH(to, &conns, next)
+		if (!to->quit && place(to->channels, to->joined, c->a[1]) < to->joined) {
+			count++;
+			tell(to, "*3\r\n$7\r\nmessage\r\n", c->a[1]);
+			say(to, c->a[2]);
+			to->quit = sdslen(to->out) > UNREAD_MAX;
+			if (to->quit)                   /* it does not read */
+				unet_shutdown(to->fd, SHUT_RDWR);
+		}
+	return SAY(c, ":%I\r\n", count);
+}
+
+static const char *do_others(struct conn *c, int id, struct entry *e)
+{
+	sds text;
+
+	switch (id) {
+	case LPUSH: return push(c, e ? e : find(c->a[1], true));
+	case LPOP: return e ? pop(c, e) : say(c, NULL);
+	case BLPOP: return c->joined ? SYNTAX : blpop(c);
+	case SUBSCRIBE: case UNSUBSCRIBE: return subscribe(c, id == SUBSCRIBE);
+	case PUBLISH: return publish(c);
+	case PING:
+		if (c->joined)
+			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
+		return c->n > 1 ? say(c, c->a[1]) : "+PONG\r\n";
+	case ECHO: return say(c, c->a[1]);
+	case INFO:
+		text = sdscatfmt(sdsempty(), "redis_version:7.0.0\r\nkeys:%u\r\n"
+				 "connected_clients:%u\r\nblocked_clients:%u\r\n",
+				 HASH_COUNT(table), clients.g_count, blocked.g_count);
+		say(c, text);
+		sdsfree(text);
+		return NULL;
+	case COMMAND:
+		SAY(c, "*%i\r\n", IDS);
+		for (int i = 0; i < IDS; i++)
+			SAY(c, "*6\r\n$%u\r\n%s\r\n:%i\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
+			    (unsigned)strlen(commands[i].name), commands[i].name,
+			    commands[i].arity);
+		return NULL;
+	default:                        /* QUIT */
+		c->quit = true;
+		return OK;
+	}
+}
+
+#endif /* KV_H */
