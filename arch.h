@@ -70,6 +70,7 @@ struct arch_start {
 /* Supplied by usched.c. */
 ARCH_PRIVATE void usched__load(void);   /* loads the thread that is to run */
 ARCH_PRIVATE struct arch_start usched__start(void);     /* of the thread that is to run */
+ARCH_PRIVATE void usched__end(void);            /* its function has returned; may switch */
 ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
 ARCH_PRIVATE arch_next_fn usched__hand_off;
 

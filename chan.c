@@ -40,9 +40,11 @@ struct usync_chan {
 	char               c_buffer[];
 };
 
+/* Once it was granted, the channel may be gone: so what it takes to go on is here. */
 struct place {
 	struct uwait_node p_node;       /* first */
 	size_t            p_case;
+	size_t            p_size;       /* bytes of the value */
 	_Alignas(PLACE_ALIGN) char p_value[];
 };
 
@@ -55,8 +57,8 @@ static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_
 static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n);
 static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int except);
 static bool could(const struct usync_case *k, const struct uwaiter *w);
-static struct place *place_of(const struct uwaiter *w, const struct usync_case *cases, size_t i);
-static size_t place_size(const struct usync_case *k);
+static struct place *next_place(struct place *p);
+static size_t place_size(size_t size);
 static struct uwait_queue *queue_of(const struct usync_case *k);
 static void finish(struct uwait_node *n);
 static char *slot(struct usync_chan *c, size_t i);
@@ -148,7 +150,8 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 	if (n > CASES_MAX)
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++)
-		if (__builtin_add_overflow(size, place_size(&cases[i]), &size))
+		if (cases[i].s_chan && __builtin_add_overflow(
+				size, place_size(cases[i].s_chan->c_size), &size))
 			return -ENOMEM;
 	while (!try_all(cases, n, &rc)) {
 		rc = uwait_prepare(&w, deadline);
@@ -237,8 +240,8 @@ static bool try_recv(struct usync_case *k, struct uwait_node **peer)
 /* The index of the case that somebody did; -EAGAIN: one can be done now; an error. */
 static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 {
+	struct place *p = w->w_room;
 	struct usync_case *k;
-	const struct place *p;
 	int rc;
 
 	fill_places(w, cases, n);
@@ -247,27 +250,28 @@ static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 	if (rc < 0)
 		return rc;
 	k = &cases[rc];
-	p = place_of(w, cases, (size_t)rc);
+	while (p->p_case != (size_t)rc)
+		p = next_place(p);
 	k->s_rc = p->p_node.n_tag == DONE ? 0 : -EPIPE;
 	if (k->s_op == USYNC_RECV && p->p_node.n_tag == DONE)
-		copy(k->s_value, p->p_value, k->s_chan->c_size);
+		copy(k->s_value, p->p_value, p->p_size);
 	return rc;
 }
 
 static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_t n)
 {
-	char *room = w->w_room;
+	struct place *p = w->w_room;
 
-	for (size_t i = 0; i < n; room += place_size(&cases[i++])) {
-		struct place *p = (struct place *)(void *)room;
-
+	for (size_t i = 0; i < n; i++) {
 		if (!cases[i].s_chan)
 			continue;
 		p->p_node.n_waiter = w;
 		p->p_node.n_prev = NULL;
 		p->p_case = i;
+		p->p_size = cases[i].s_chan->c_size;
 		if (cases[i].s_op == USYNC_SEND)
-			copy(p->p_value, cases[i].s_value, cases[i].s_chan->c_size);
+			copy(p->p_value, cases[i].s_value, p->p_size);
+		p = next_place(p);
 	}
 }
 
@@ -277,33 +281,37 @@ static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_
  */
 static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 {
-	char *room = w->w_room;
+	struct place *p = w->w_room;
 	bool pushed = true;
 
 	uwait_begin(w);
-	for (size_t i = 0; i < n && pushed; room += place_size(&cases[i++])) {
+	for (size_t i = 0; i < n && pushed; i++) {
 		if (!cases[i].s_chan)
 			continue;
 		uwait_lock(&cases[i].s_chan->c_lock);
 		pushed = !could(&cases[i], w);
 		if (pushed)
-			uwait_push(queue_of(&cases[i]), (struct uwait_node *)(void *)room);
+			uwait_push(queue_of(&cases[i]), &p->p_node);
 		uwait_unlock(&cases[i].s_chan->c_lock);
+		p = next_place(p);
 	}
 	return pushed;
 }
 
-/* Out of every queue; whoever claimed the waiter has taken the node of that case out. */
+/* Out of every queue; who claimed the waiter has taken out the node of that case. */
 static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int claimed)
 {
-	char *room = w->w_room;
+	struct place *p = w->w_room;
 
-	for (size_t i = 0; i < n; room += place_size(&cases[i++])) {
-		if (!cases[i].s_chan || (int)i == claimed)
+	for (size_t i = 0; i < n; i++) {
+		if (!cases[i].s_chan)
 			continue;
-		uwait_lock(&cases[i].s_chan->c_lock);
-		uwait_remove(queue_of(&cases[i]), (struct uwait_node *)(void *)room);
-		uwait_unlock(&cases[i].s_chan->c_lock);
+		if ((int)i != claimed) {
+			uwait_lock(&cases[i].s_chan->c_lock);
+			uwait_remove(queue_of(&cases[i]), &p->p_node);
+			uwait_unlock(&cases[i].s_chan->c_lock);
+		}
+		p = next_place(p);
 	}
 }
 
@@ -324,20 +332,15 @@ static bool could(const struct usync_case *k, const struct uwaiter *w)
 	return n != NULL;
 }
 
-static struct place *place_of(const struct uwaiter *w, const struct usync_case *cases, size_t i)
+static struct place *next_place(struct place *p)
 {
-	char *room = w->w_room;
-
-	while (i-- > 0)
-		room += place_size(cases++);
-	return (struct place *)(void *)room;
+	return (struct place *)(void *)((char *)p + place_size(p->p_size));
 }
 
-static size_t place_size(const struct usync_case *k)
+/* Of a place for a value of `size' bytes. */
+static size_t place_size(size_t size)
 {
-	size_t size = k->s_chan ? sizeof(struct place) + k->s_chan->c_size : 0;
-
-	return (size + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+	return (sizeof(struct place) + size + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
 }
 
 static struct uwait_queue *queue_of(const struct usync_case *k)

@@ -17,8 +17,9 @@
  *    runnable cannot fail; the room is made when a thread is started.
  *  - r_joining counts the native threads that wait for something which has not
  *    happened: who makes it happen takes them off, not they themselves. While
- *    it is not zero and all processors are parked, somebody is stuck, unless
- *    a native thread has announced that it will wake someone: uproc_hold().
+ *    it is not zero and all processors are parked, somebody is stuck, unless a
+ *    thread waits for an event, or a native thread has announced that it will wake
+ *    someone: uproc_hold(), or a join with a deadline.
  *  - Locks: r_lock before p_lock.
  */
 #ifndef _GNU_SOURCE
@@ -49,6 +50,7 @@ enum {
 	RUN_SHARE            = 4,               /* of a processor's threads: this part is a run */
 	LOOKS                = 100,             /* at an inbox, then others may run */
 	PATIENCE             = 50000,           /* ns: what it costs to sleep and be woken */
+	TURN                 = 1000000,         /* ns: then a loop that we are in has its turn */
 	CACHE_LINES          = 128,             /* bytes fetched together */
 	REPORT_MAX           = 20,              /* threads listed one by one */
 	LINE                 = 160,             /* characters in a report's line */
@@ -135,6 +137,7 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 
 	*r = (struct uprocs){
 		.r_stride  = (size + CACHE_LINES - 1) / CACHE_LINES * CACHE_LINES,
+		.r_deadline = INT64_MAX,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
 	};
 	pthread_condattr_init(&attr);
@@ -227,7 +230,7 @@ static int join(struct usched *s, struct ustack *u, int64_t deadline)
 	int rc;
 
 	if (!self)
-		return await(p->p_procs, t, deadline);
+		return await(p->p_procs, t, deadline > 0 ? deadline : 0);
 	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t);
 	if (rc == 0)
 		put_record(p, t);
@@ -379,6 +382,18 @@ void uproc_drain(struct uproc *p)
 	}
 }
 
+/*
+ * While there is something to run: looks for events. True: who drives the processor is to
+ * go on.
+ */
+bool uproc_look(struct uproc *p)
+{
+	const struct uprocs *r = p->p_procs;
+
+	uproc_poll(p, UEVENTS_LOOK);
+	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
+}
+
 void uproc_done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
@@ -407,8 +422,11 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 		uproc_push(p, t);
 	}
 	add_tokens(tokens, more);
-	if (mail & UPROC_MAIL_CANCEL)
+	if (mail & UPROC_MAIL_CANCEL) {
+		p->p_polls = 1;
 		ustack_cancel_here(&t->t_stack);
+		p->p_polls = 0;
+	}
 	/* It may be late: a thread that was to be told of a deadlock has gone on by itself. */
 	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
 		if (!(*tokens & UPROC_NEWS))
@@ -881,8 +899,10 @@ static const struct uproc_thread *joined_by(struct uprocs *r,
 static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {
 	struct uproc *p = uproc_at(r, 0);
-	int rc = t ? claim(t, NATIVE) : 0;
+	int rc = p->p_sched.s_home ? -EBUSY : t ? claim(t, NATIVE) : 0;
 
+	if (rc < 0)
+		return rc;
 	r->r_deadline = deadline;
 	while (rc == 0) {
 		unmark(p);
@@ -897,6 +917,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 		else if (!report_stuck(r))
 			rc = -EDEADLK;
 	}
+	r->r_deadline = INT64_MAX;
 	if (rc > 0 && t)
 		put_record(uproc_of(&t->t_stack), t);
 	else if (rc < 0 && t && t->t_joiner == NATIVE)
@@ -930,9 +951,13 @@ int uprocs_run(struct uprocs *r)
 	if (p->p_sched.s_home)
 		return -EBUSY;
 	r->r_leave = 1;
+	r->r_deadline = now() + TURN;
 	unmark(p);
 	rc = usched_run(&p->p_sched);
+	if (now() >= r->r_deadline)
+		uevents_interrupt(&p->p_sched);         /* there may be more to run */
 	r->r_leave = 0;
+	r->r_deadline = INT64_MAX;
 	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }
 

@@ -20,13 +20,13 @@
  *                             +--------------------------------------+
  *
  * A processor with nothing to run parks: it replaces its empty inbox by a mark,
- * and whoever pushes and finds the mark has to unpark it. When all are parked
- * nobody can wake anybody any more, unless a native thread does: that is how a
- * deadlock is found.
+ * and whoever pushes and finds the mark has to unpark it. When all are parked and no
+ * thread waits for an event (event.h), nobody can wake anybody any more, unless a
+ * native thread does: that is how a deadlock is found.
  *
  * With -DSINGLE_THREAD all of it is compiled without locks and atomic
  * instructions, for one processor, which runs on the native thread that
- * calls uproc_join() or uprocs_destroy(), inside that call.
+ * calls uproc_join(), uprocs_run() or uprocs_fini(), inside that call.
  */
 #ifndef USCHED_PROC_H
 #define USCHED_PROC_H
@@ -103,7 +103,7 @@ struct uproc {
 	struct uproc_thread  *p_chosen;  /* by the last wait; NULL: it asked s_next */
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
 	uint8_t               p_turns;   /* times that the next thread was asked for, mod 256 */
-	uint8_t               p_polls;   /* 1: wakes are by events */
+	uint8_t               p_polls;   /* 1: wakes are by events, or by mail that cancels */
 	uint32_t              p_ended;   /* threads; read by anybody */
 	struct uprocs        *p_procs;
 	struct uimage_cache   p_images;
@@ -139,7 +139,7 @@ struct uprocs {
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 
 	/* Who drives the processor: with c_embed, or SINGLE_THREAD. */
-	int64_t            r_deadline;   /* ns; until then */
+	int64_t            r_deadline;   /* ns; until then; INT64_MAX: for ever, or nobody */
 	unsigned           r_leave;      /* 1: and only as long as something is ready */
 
 	/* r_lock. */
@@ -190,6 +190,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail);
 typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
 
 void uproc_drain(struct uproc *p);
+bool uproc_look(struct uproc *p);
 struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 
 /* The processors in turn. */
@@ -320,8 +321,8 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 	} else if (__atomic_load_n(&p->p_procs->r_stop, __ATOMIC_RELAXED)) {
 		return NULL;
 	}
-	if (uproc_looks(p))
-		uproc_poll(p, UEVENTS_LOOK);
+	if (uproc_looks(p) && uproc_look(p))
+		return NULL;
 	t = pick(p);
 	return t ? &t->t_stack : uproc_park(p, pick);
 }

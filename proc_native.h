@@ -62,7 +62,8 @@ static void stop_natives(struct uprocs *r, size_t n)
  * Under r_lock, by a native thread that waits for the end of one thread or of all:
  * looks whether nobody can wake anybody. True: all threads have ended; if some
  * wait, r_deadlocks tells the native threads, or mail the threads that join.
- * Nobody can if all processors were parked at one time. Inboxes can only be
+ * Nobody can if all processors were parked at one time, with no thread that waits for
+ * an event: one that did counts as such until it runs. Inboxes can only be
  * looked at one after the other, and a processor that had mail when we began may
  * since have woken, sent mail to one we saw parked before, and parked again: then
  * it has counted an unpark.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * proc_single.h: the end of proc.c with SINGLE_THREAD. The one processor runs on
- * the native thread that joins, for as long as it joins, so nobody ever parks:
- * when nothing is runnable usched_run() returns.
+ * the native thread that joins, for as long as it joins, so nobody ever parks: when
+ * nothing is runnable it sleeps until an event, and if none can come usched_run() returns.
  */
 
 static int start_natives(struct uprocs *r)

@@ -51,8 +51,8 @@ int rr__wake(struct ustack *thread);
  * stands for zeros.
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or
  * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads;
- * -ENOTSUP: see usched_init(); with c_embed also -EMFILE, -ENFILE, and -ENOTSUP if the program has
- * no event.c.
+ * -ENOTSUP: see usched_init(); with c_embed also -EMFILE, -ENFILE, and -ENOTSUP if the
+ * program has no event.c.
  * From any native thread. The caller owns *rr until rr_destroy().
  */
 int rr_create(struct rr **rr, const struct usched_conf *conf);
@@ -62,7 +62,7 @@ int rr_create(struct rr **rr, const struct usched_conf *conf);
  * 0; -EDEADLK: the threads that are left wait and nobody can wake them; they
  * were reported and aborted, everything is freed nevertheless; or, with nothing
  * done: -EPERM: called by a thread, or while another native thread is in
- * rr_join() or rr_destroy(); with SINGLE_THREAD, -EINVAL as rr_join().
+ * rr_join() or rr_destroy(); -EINVAL, -EBUSY as rr_join().
  * From any native thread. Others must not use `rr' or its threads any more,
  * unless they hold it.
  */
@@ -88,9 +88,10 @@ int rr_start(struct rr *rr, void (*func)(void *), void *arg,
  * rr_join() or rr_destroy() itself, and none holds `rr'. The threads were
  * reported. Of those who join then, threads of rr are told, and if there are
  * none, native threads; `thread' is still there; -ENOMEM, -EFAULT as rr_wait().
- * With SINGLE_THREAD on the native stack, where threads live: -EINVAL, see
- * usched_run().
- * From a thread: switches. From any other native thread: blocks that.
+ * With SINGLE_THREAD or c_embed: -EINVAL on the native stack, where threads live, see
+ * usched_run(); -EBUSY: it is running.
+ * From a thread: switches. From any other native thread, with c_embed only the one that
+ * has the loop: blocks that.
  */
 int rr_join(struct ustack *thread);
 
@@ -148,7 +149,8 @@ void rr_hold(struct rr *rr);
 void rr_release(struct rr *rr);
 
 /*
- * With c_embed, for somebody else's event loop: runs what is ready, and does not sleep.
+ * With c_embed, for somebody else's event loop: runs what is ready, for about a
+ * millisecond at most if threads give way, and does not sleep.
  * Returns a descriptor; when poll(2) finds it readable, call rr_run() again. Threads
  * that were started or woken from other native threads, timers and descriptors make it
  * readable; not so what the loop's own native thread does, which should call rr_run()

@@ -61,11 +61,11 @@ int usync_sleep_until(int64_t deadline)
 	return rc == -ETIMEDOUT ? 0 : rc;
 }
 
-/* A timer that is due: when the processor looks for events it has run the others. */
+/* A timer that is due, after all that were before: by then the others have run. */
 int usync_yield(void)
 {
 	if (ustack_self())
-		return usync_sleep_until(1);
+		return usync_sleep_until(uevents_now());
 	sched_yield();
 	return 0;
 }
@@ -289,14 +289,14 @@ int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadlin
 	rc = queue_up(w, &c->c_lock, &c->c_queue);
 	if (!__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED)) {
-		unsigned shield = w->w_shield;
+		uint8_t shield = w->w_shield;
 
 		w->w_shield = 1;
 		w->w_deadline = USYNC_NEVER;
 		w->w_counted = 0;
 		while (mutex_wait(w, m, self))
 			;
-		w->w_shield = shield & 1;
+		w->w_shield = shield;
 	}
 	return rc;
 }

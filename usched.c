@@ -464,13 +464,20 @@ struct arch_start usched__start(void)
 	return (struct arch_start){ u->u_func, u->u_top };
 }
 
+/* Not where ustack_abort() goes. */
+void usched__end(void)
+{
+	const struct ustack *u = usched__current->s_current;
+
+	if (u->u_attached)
+		u->u_local->l_end(u->u_local);
+}
+
 struct arch_jump usched__finish(void)
 {
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
-	if (u->u_attached)
-		u->u_local->l_end(u->u_local);
 	s->s_current = NULL;
 	release(s, u);
 	return run(s, s->s_next(s));

@@ -9,7 +9,7 @@
  *               and no memory, and runs inside usched_run() on one native
  *               thread.
  *   scheduler   who supplies the dispatcher's call-backs: s_next, s_alloc and
- *               s_free, and perhaps s_done and s_wake. rr.h and ll.h are two.
+ *               s_free, and perhaps others. rr.h and ll.h are two.
  *   stack       struct usched_stack: an address range on which threads run,
  *               growing down from its bottom. The part of the native stack
  *               below the frame of usched_run() is one; a scheduler may lend
@@ -173,8 +173,9 @@ struct usched {
 };
 
 /*
- * What a thread has besides its frames, for layers above: wait.c has one for each thread
- * that waits there. Only the dispatcher's native thread may touch it.
+ * What a thread has besides its frames, for a layer above: wait.c has one for each thread
+ * that waits there, so threads with another's cannot wait there. Only the dispatcher's
+ * native thread may touch it.
  */
 struct ustack_local {
 	void (*l_func)(void *);                         /* ustack_attach() sets it */

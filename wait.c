@@ -362,6 +362,8 @@ static void free_waiter(struct ustack_local *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
+	if (w->w_joins || w->w_state != IDLE)   /* aborted while it waited */
+		count(w, -1);
 	if (w->w_timer.t_prev)
 		uevents_disarm(ustack_sched(w->w_thread)->s_events, &w->w_timer);
 	free(w->w_values);

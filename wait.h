@@ -67,7 +67,7 @@ struct uwaiter {
 	struct utimer       w_timer;    /* may be armed for an earlier time than the deadline */
 	int64_t             w_deadline; /* of the wait that is going on */
 	uint8_t             w_shield;   /* 1: cancelling it has no effect for now */
-	uint8_t             w_joins;    /* 1: in s_join, and is to be interrupted */
+	uint8_t             w_joins;    /* 1: in s_join; 2: and was interrupted */
 	uint8_t             w_counted;  /* by uevents_count() */
 	void               *w_room;     /* for nodes, see uwait_room() */
 	size_t              w_size;     /* of w_room, bytes */
@@ -112,7 +112,7 @@ uintptr_t uwait_name(void);
 /*
  * Sees to it that uwait_block() cannot fail: *w is the caller's waiter.
  * 0; -ENOMEM: for a waiter, or for the thread's image; -ECANCELED; -ETIMEDOUT: the
- * deadline is 0, that is, the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE:
+ * deadline is 0 or less, that is, the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE:
  * there is a deadline and the scheduler has no events, or cannot make them; -EFAULT as
  * ustack_block(). Does not switch.
  */

@@ -182,6 +182,7 @@ function usched__launch
 	mov	x9, x0
 	mov	x0, x1
 	blr	x9
+	bl	usched__end                     /* before usched__exit looks at FPCR */
 	b	usched__exit
 end usched__launch
 

@@ -146,6 +146,7 @@ static void start(void *home)
 	*mark_at((char *)f->f_launch.j_op) = f;
 	thread = usched__start();
 	thread.t_func(thread.t_arg);
+	usched__end();
 	usched__exit();
 }
 

@@ -191,6 +191,7 @@ function usched__launch
 	call	usched__start
 	movq	%rdx, %rdi
 	call	*%rax
+	call	usched__end                     /* before usched__exit looks at MXCSR */
 	jmp	usched__exit
 end usched__launch
 
