@@ -111,7 +111,12 @@ static int add(struct events *v, int fd, uint32_t edges, struct uwatch *w)
 {
 	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = w };
 
-	return epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	if (epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return -errno;
+	epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &event);      /* tells again what is ready */
+	return -EEXIST;
 }
 
 static int64_t read_clock(clockid_t clock)
@@ -226,13 +231,17 @@ static int sleep_until(struct events *v, int64_t until)
 		if (left < 0)
 			left = 0;
 	}
+#ifdef SYS_epoll_pwait2
 	if (!v->v_coarse) {
-		struct timespec t = { left / SECOND, left % SECOND };
+		int64_t t[] = { left / SECOND, left % SECOND };         /* whatever time_t is */
 
 		n = (int)syscall(SYS_epoll_pwait2, v->v_epoll, v->v_batch, BATCH,
-				 until == UEVENTS_NEVER ? NULL : &t, NULL, (size_t)0);
-		v->v_coarse = n < 0 && errno == ENOSYS;
+				 until == UEVENTS_NEVER ? NULL : t, NULL, (size_t)0);
+		v->v_coarse = n < 0 && errno != EINTR;  /* ENOSYS; a sandbox says EPERM */
 	}
+#else
+	v->v_coarse = true;
+#endif
 	if (v->v_coarse) {
 		left = (left + MILLI - 1) / MILLI;
 		n = epoll_wait(v->v_epoll, v->v_batch, BATCH, until == UEVENTS_NEVER ? -1 :

@@ -81,7 +81,8 @@ struct uevents *uevents_create(int *rc);
 
 /*
  * Has `w' told when `fd' becomes ready for anything: edges, as of EPOLLET. Ends with fd.
- * 0 or the error of epoll_ctl(2): -EPERM for files, which are always ready; -EEXIST.
+ * 0 or the error of epoll_ctl(2): -EPERM for files, which are always ready; -EEXIST: it
+ * has been before, and w is told once more, if it is ready.
  * From any native thread.
  */
 int uevents_watch(struct uevents *e, int fd, struct uwatch *w);

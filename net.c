@@ -104,15 +104,20 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 			      int64_t deadline) __attribute__((always_inline));
 static int  wait_ready(struct descriptor *d, int fd, int direction, uint32_t generation,
 		       int64_t deadline);
-static int  watch(struct descriptor *d, int fd, int direction, struct uwaiter *w);
+static int  watch(struct descriptor *d, int fd, int direction, uint32_t generation,
+		  struct uwaiter *w);
 static inline ssize_t read_into(int fd, const struct iovec *iov, int n, int64_t deadline)
 	__attribute__((always_inline));
 static inline ssize_t write_from(int fd, const struct iovec *iov, int n, int64_t deadline)
 	__attribute__((always_inline));
-static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept, try_connect;
+static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept;
+static attempt try_connect __attribute__((noinline));  /* its frame is large */
 static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
 	__attribute__((noinline));
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n);
+static int  pause_until(int64_t deadline);
+static bool is_same(int fd, uint32_t generation);
+static uint32_t generation_now(int fd);
 static int  open_socket(const struct unet_addr *a, int type, unsigned flags);
 static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		       int64_t deadline);
@@ -321,6 +326,8 @@ static int fresh(int fd, enum kind kind)
 		close(fd);
 		return rc;
 	}
+	if (kind <= CLOSING)                    /* of a listener that is being closed */
+		kind = kind_of(fd);
 	uwait_lock(&d->d_lock);
 	reset(d, kind, waiters);
 	uwait_unlock(&d->d_lock);
@@ -438,7 +445,8 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	if (++d->d_calls[direction] < UNET_BUDGET || deadline <= 0)
 		return 0;
 	d->d_calls[direction] = 0;
-	return ustack_self() ? usync_yield() : 0;
+	/* If it fails, there is no need to: what is wanted may be there. */
+	return ustack_self() && usync_yield() == -ECANCELED ? -ECANCELED : 0;
 }
 
 /* Inlined with each system call. */
@@ -487,7 +495,7 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 
 	rc = uwait_prepare_outside(&w, deadline);
 	if (rc == 0)
-		rc = watch(d, fd, direction, w);
+		rc = watch(d, fd, direction, generation, w);
 	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
@@ -513,8 +521,12 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 	return rc == CLOSED ? -EBADF : rc;
 }
 
-/* Once for each dispatcher, or native thread, for it is edges that are watched. */
-static int watch(struct descriptor *d, int fd, int direction, struct uwaiter *w)
+/*
+ * Once for each dispatcher, or native thread, for it is edges that are watched. But not
+ * what was closed: d_serial would be taken to be of who gets the number next.
+ */
+static int watch(struct descriptor *d, int fd, int direction, uint32_t generation,
+		 struct uwaiter *w)
 {
 	int rc = 0;
 	struct uevents *e = uwait_events(w, &rc);
@@ -526,7 +538,9 @@ static int watch(struct descriptor *d, int fd, int direction, struct uwaiter *w)
 	if (__atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == serial)
 		return 0;
 	uwait_lock(&d->d_lock);
-	if (d->d_serial[!direction] != serial)
+	if (generation_of(d) != generation)
+		rc = -EBADF;
+	else if (d->d_serial[!direction] != serial)
 		rc = uevents_watch(e, fd, &d->d_watch);
 	if (rc == -EEXIST)
 		rc = 0;
@@ -602,8 +616,20 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	/* It is only read. */
 	const struct iovec iov = { (void *)(uintptr_t)buffer, size };
 	const struct op o = { .o_iov = &iov, .o_flags = flags, .o_to = to };
+	uint32_t generation = generation_now(fd);
+	ssize_t n;
+	int rc;
 
-	return perform(try_sendto, fd, OUT, &o, deadline);
+	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
+		return perform(try_sendto, fd, OUT, &o, deadline);
+	/* The receiver's queue is full: no event tells when it is not. */
+	do {
+		n = perform(try_sendto, fd, OUT, &o, 0);
+		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
+		if (rc == 0 && !is_same(fd, generation))
+			rc = -EBADF;
+	} while (rc == 0);
+	return rc < 0 ? rc : n;
 }
 
 static ssize_t result(ssize_t n)
@@ -638,6 +664,8 @@ static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kin
 	case TCP:
 	case SOCKET:
 		return result(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+	case NEW:
+	case CLOSING:                           /* it was a socket or a pipe, perhaps */
 	case PIPE:
 		return write_pipe(fd, iov, n);
 	default:
@@ -782,7 +810,7 @@ static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
 	int fd = open_socket(a, type, flags), on = 1, rc;
 	struct unet_addr any;
 
-	if (fd == -EAFNOSUPPORT && any_addr(a, &any)) {
+	if (fd == -EAFNOSUPPORT && !(flags & UNET_V6ONLY) && any_addr(a, &any)) {
 		a = &any;
 		fd = open_socket(a, type, flags);
 	}
@@ -847,12 +875,15 @@ static int pause_until(int64_t deadline)
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 {
 	const struct op o = { .o_from = peer };
+	uint32_t generation = generation_now(fd);
 	int new, rc = 0;
 
 	do {
 		new = (int)perform(try_accept, fd, IN, &o, deadline);
 		if (is_exhausted(new))
 			rc = pause_until(deadline);
+		if (rc == 0 && new < 0 && !is_same(fd, generation))
+			rc = -EBADF;
 	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
 	if (rc)
 		return rc;
@@ -891,7 +922,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 	int fd = open_socket(a, SOCK_STREAM, 0), rc;
 
 	if (fd >= 0)
-		fd = fresh(fd, a->a_sockaddr.ss_family == AF_UNIX ? SOCKET : TCP);
+		fd = fresh(fd, kind_of(fd));
 	if (fd < 0)
 		return fd;
 	rc = connect_socket(fd, a, deadline);
@@ -960,15 +991,22 @@ int unet_wait_readable(int fd, int64_t deadline)
 		while (rc < 0 && errno == EINTR);
 		if (rc)
 			set_ready(d, IN, true);
+		if (rc > 0 && one.revents & POLLNVAL)
+			return -EBADF;
 		if (rc)
 			return rc > 0 ? give_way(d, IN, deadline) : -errno;
 	}
 	return wait_ready(d, fd, IN, generation, deadline);
 }
 
+/* Errors and the end are told to both: IN is for who wants nothing else, too. */
 static bool wants(const struct pollfd *one, int direction)
 {
-	return direction == OUT ? one->events & POLLOUT : one->events != POLLOUT;
+	const int out = POLLOUT | POLLWRNORM | POLLWRBAND, both = POLLERR | POLLHUP | POLLNVAL;
+
+	if (direction == OUT)
+		return one->events & out;
+	return one->events & ~(out | both) || !(one->events & out);
 }
 
 /*
@@ -983,6 +1021,8 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &none);
 
+		if (!d && fds[i].fd >= 0 && none == -ENOMEM)
+			return none;
 		if (!d)
 			continue;
 		generations[i] = generation_of(d);
@@ -1093,10 +1133,13 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
 		    uint32_t generation)
 {
-	int rc = watch(d, fd, way, w);
+	int rc = watch(d, fd, way, generation, w);
 
-	if (rc)
-		return rc == -EPERM ? 1 : rc;
+	if (rc == -EBADF)
+		return 1;
+	if (rc && rc != -EPERM)                 /* a file is ready now or never */
+		return rc;
+	rc = 0;
 	uwait_lock(&d->d_lock);
 	if (is_ready(d, way) || generation_of(d) != generation)
 		rc = 1;

@@ -14,7 +14,9 @@
  * Buffers may be on the stack: the system call is made by the thread itself, while it
  * runs. There may be one thread that reads, accepts or connects and one that writes on
  * each descriptor at a time; a second one that would have to wait gets -EBUSY.
- * unet_poll() counts as what it polls for.
+ * unet_poll() counts as what it polls for. Nothing here is for signal handlers, nor for
+ * call-backs of schedulers and events. A thread that waits here must not be aborted: its
+ * descriptor would tell it.
  *
  * As in sync.h, whatever may wait takes a deadline last, switches threads if it waits,
  * may be called by threads and native threads, and returns a number not below 0 or,

@@ -37,6 +37,7 @@ struct job {
 	void          (*j_drop)(void *data);
 	struct uwaiter *j_waiter;       /* o_lock; NULL: nobody waits any more */
 	bool            j_done;         /* o_lock */
+	bool            j_skip;         /* if nobody waits when it is its turn: constant */
 	_Alignas(16) char j_data[];
 };
 
@@ -62,7 +63,7 @@ static struct {
 
 static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), size_t size);
 static int  run_job(struct job *job, int64_t deadline);
-static int  enqueue(struct job *job);
+static int  enqueue(struct job *job) __attribute__((noinline));      /* large frame */
 static bool dequeue(struct job **job);
 static void *work(void *unused);
 static void join_ended(bool ends);
@@ -74,6 +75,8 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 	struct job *job = new_job(func, drop, size);
 	int rc;
 
+	if (!job && drop)
+		drop(argument);
 	if (!job)
 		return -ENOMEM;
 	if (size > 0)
@@ -118,6 +121,13 @@ static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), s
 	return job;
 }
 
+static void drop_job(struct job *job)
+{
+	if (job->j_drop)
+		job->j_drop(job->j_data);
+	free(job);
+}
+
 /* 0: it is done and the caller's again. An error: it is gone, or will be. */
 static int run_job(struct job *job, int64_t deadline)
 {
@@ -129,7 +139,7 @@ static int run_job(struct job *job, int64_t deadline)
 		rc = enqueue(job);
 	}
 	if (rc) {
-		free(job);
+		drop_job(job);
 		return rc;
 	}
 	rc = uwait_block(w);
@@ -226,10 +236,11 @@ static bool dequeue(struct job **job)
 static void perform(struct job *job)
 {
 	struct uwaiter *w;
-	bool claimed, dropped;
+	bool claimed, dropped, skip = job->j_skip && !job->j_waiter;
 
 	pthread_mutex_unlock(&pool.o_lock);
-	job->j_func(job->j_data);
+	if (!skip)
+		job->j_func(job->j_data);
 	pthread_mutex_lock(&pool.o_lock);
 	w = job->j_waiter;
 	dropped = !w;
@@ -239,9 +250,7 @@ static void perform(struct job *job)
 		uwait_finish(w, 0);
 	} else if (dropped) {
 		pthread_mutex_unlock(&pool.o_lock);
-		if (job->j_drop)
-			job->j_drop(job->j_data);
-		free(job);
+		drop_job(job);
 		pthread_mutex_lock(&pool.o_lock);
 	}
 }
@@ -268,8 +277,9 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 		job = new_job(func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
+	job->j_skip = true;                     /* f_fd may be somebody else's by then */
 	*call = (struct file_call *)(void *)job->j_data;
-	**call = (struct file_call){ .f_size = size };
+	**call = (struct file_call){ .f_size = size, .f_rc = -ECANCELED };
 	if (data && size > 0)
 		memcpy((*call)->f_data, data, size);
 	return job;

@@ -32,8 +32,9 @@ enum { UOFFLOAD_THREADS = 64 };         /* the bound, unless it is set */
  * Has a native thread call func(argument) and waits for it. What `argument' points to is
  * a copy of the `size' bytes at `argument', which may be on the stack: func gets the
  * copy, and the caller's is overwritten by it in the end. Neither may have pointers to a
- * thread's stack. When the caller does not wait to the end (deadline, cancel),
- * drop(copy), unless NULL, is called after func instead, and `argument' is left alone.
+ * thread's stack. When it fails, drop(copy), unless NULL, is called, once, and `argument'
+ * is left alone: after func, if the caller does not wait to the end (deadline, cancel), or
+ * at once, by the caller, if func will not be called.
  * 0; besides, -EAGAIN: no native thread could be started, and there is none.
  */
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
@@ -50,8 +51,10 @@ void uoffload_drain(void);
 
 /*
  * Files, as the system calls of these names; what they return, or the negative error.
- * Buffers may be on the stack. What the system has in memory is read without a native
- * thread; then less than asked for may be read though the file does not end there.
+ * Buffers may be on the stack. What was given up before its turn is not done; but `fd' may
+ * be in use for a moment more, so do not close it at once. What the system has in memory is
+ * read without a native thread; then less than asked for may be read though the file does
+ * not end there.
  */
 int     ufile_open(const char *path, int flags, mode_t mode, int64_t deadline);
 ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline);

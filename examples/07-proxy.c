@@ -33,7 +33,7 @@
 #include "rr.h"
 #include "sync.h"
 
-#define CONNECT (10 * USYNC_SECOND)     /* for the server to answer */
+#define CONNECT (10 * USYNC_SECOND)     /* for the server to answer, at each address */
 #define IDLE    (300 * USYNC_SECOND)    /* nothing goes either way for so long: give up */
 #define GRACE   (10 * USYNC_SECOND)     /* for connections to end after a signal */
 #define PAUSE   (USYNC_SECOND / 10)     /* when no connection could be accepted */
@@ -187,11 +187,10 @@ static int pump(struct connection *c, int way)
 
 static int connect_one(void)
 {
-	int64_t by = usync_after(CONNECT);
 	int rc = -EINVAL;
 
 	for (int i = 0; i < servers && rc < 0 && rc != -ECANCELED; i++)
-		rc = unet_connect(&server[i], by);
+		rc = unet_connect(&server[i], usync_after(CONNECT));
 	if (rc < 0)
 		fprintf(stderr, "proxy: no server to connect to: %s\n", strerror(-rc));
 	return rc;

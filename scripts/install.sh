@@ -142,11 +142,16 @@ install_packages() {
 	${as_root}apt-get update
 	$as_root$command"
 	# shellcheck disable=SC2086
-	if ! ${as_root}apt-get update ||
-	   ! ${as_root}env DEBIAN_FRONTEND=noninteractive $command
-	then
-		stop "could not install:$packages"
-	fi
+	${as_root}apt-get update || stop "could not install:$packages"
+	# Not every system has all that is of use; what must be there is looked for again.
+	known=
+	for package in $packages; do
+		! apt-cache show "$package" >/dev/null 2>&1 || known="$known $package"
+	done
+	command="apt-get install -y --no-install-recommends$known"
+	# shellcheck disable=SC2086
+	[ -z "$known" ] || ${as_root}env DEBIAN_FRONTEND=noninteractive $command ||
+		stop "could not install:$known"
 }
 
 look

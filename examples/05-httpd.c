@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A web server for the files below a directory: HTTP/1.1, a thread for each connection.
+ * Build it, on Linux 5.6 with libhttp-parser-dev, and run it with a port and a directory:
+ *
+ *   cc examples/05-httpd.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
+ *      sync.c net.c offload.c -I. -pthread -lhttp_parser -o httpd
+ *   ./httpd 8080 /usr/share/doc
+ *
+ * An idle connection is a few frames; one that reads and answers has a struct work, too.
+ * Requests that come together are answered together. Threads are switched only where they
+ * wait, on one native thread: nothing is locked. SIGTERM ends it when all are answered.
+ */
+#define _GNU_SOURCE             /* strptime(), timegm(), syscall() */
+#include <fcntl.h>
+#include <http_parser.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net.h"
+#include "offload.h"
+#include "rr.h"
+
+enum {                                  /* bytes, but for KEPT */
+	IN_MAX   = 65536,               /* of a request, 8192 of its head */
+	TEXT_MAX = 2048,                /* of its path, and of a field */
+	KEPT     = 256,                 /* answers are kept for a second, */
+	KEPT_MAX = 65536,               /* with files of so many bytes */
+	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
+};
+
+#define IDLE  (60 * USYNC_SECOND)       /* between requests */
+#define STALL (10 * USYNC_SECOND)       /* for a request to come, or answers to go */
+#define GRACE (1 * USYNC_SECOND)        /* in the end, for what may be on its way */
+#define DATE  "%a, %d %b %Y %H:%M:%S GMT"
+
+struct answer {
+	time_t second;                  /* in which it is right */
+	size_t asked, size;             /* bytes in data: the request, the answer */
+	char   data[];
+};
+
+struct work {
+	int         fd;
+	bool        close;              /* when the answers are written */
+	int64_t     deadline;           /* of the request that is half here, or 0 */
+	size_t      have, size;         /* bytes: of it, in in; in out */
+	http_parser parser;
+	char        in[IN_MAX], out[OUT_MAX];
+};
+
+static struct rr *rr;
+static int listener, signals;
+static struct usync_sem slots;          /* for connections */
+static struct usync_group busy;         /* connections that have work */
+static struct work *spare;
+static bool stopping;
+static struct answer *kept[KEPT];       /* by a hash of the request */
+static time_t now;
+
+static int check(int rc, const char *what)
+{
+	if (rc >= 0)
+		return rc;
+	fprintf(stderr, "httpd: %s: %s\n", what, strerror(-rc));
+	exit(1);
+}
+
+/* There is room: parse() sees to it. */
+#define PUT(w, ...) ((w)->size += (size_t)sprintf((w)->out + (w)->size, __VA_ARGS__))
+
+static bool flush(struct work *w)
+{
+	int rc = unet_write_all(w->fd, w->out, w->size, NULL, usync_after(STALL));
+
+	w->size = 0;
+	w->close |= rc < 0;
+	return rc == 0;
+}
+
+static void end_head(struct work *w)
+{
+	char date[48];
+
+	strftime(date, sizeof date, "Date: " DATE "\r\n\r\n", gmtime(&now));
+	PUT(w, "Connection: %s\r\n%s", w->close ? "close" : "keep-alive", date);
+}
+
+static void put_empty(struct work *w, enum http_status status, bool close)
+{
+	w->close |= close;
+	PUT(w, "HTTP/1.1 %d %s\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\n", status,
+	    http_status_str(status));
+	end_head(w);
+}
+
+/* Up to one of `ends'; what is too long is as if it were not there. */
+static void copy(char *to, const char *from, const char *ends)
+{
+	size_t size = strcspn(from, ends);
+
+	if (size >= TEXT_MAX)
+		size = 0;
+	memcpy(to, from, size);
+	to[size] = '\0';
+}
+
+/* Into `value' what follows `name' in the first line that begins so, or nothing. */
+static char *field(const char *request, const char *name, char *value)
+{
+	size_t size = strlen(name);
+
+	do
+		request = strchr(request, '\n') + 1;
+	while (*request > '\r' && strncasecmp(request, name, size) != 0);
+	if (*request > '\r')
+		request += size + strspn(request + size, " \t");
+	copy(value, request, "\r\n");
+	return value;
+}
+
+/* The status, and which part of the file; of several ranges, the first. */
+static int choose(const struct work *w, const char *request, const struct stat *st,
+		  const char *etag, long long *from, long long *to)
+{
+	char value[TEXT_MAX];
+	struct tm tm;
+
+	if (*field(request, "If-None-Match:", value)
+	    ? strcmp(value, "*") == 0 || strstr(value, etag)
+	    : *field(request, "If-Modified-Since:", value)
+	      && strptime(value, DATE, &tm) && timegm(&tm) >= st->st_mtim.tv_sec)
+		return 304;
+	if (w->parser.method == HTTP_HEAD
+	    || (*field(request, "If-Range:", value) && strcmp(value, etag) != 0)
+	    || sscanf(field(request, "Range:", value), "bytes=%lld-%lld", from, to) <= 0)
+		return 200;
+	if (value[6] == '-')                    /* bytes=-COUNT */
+		*from = *from < -st->st_size ? 0 : st->st_size + *from;
+	if (*to >= st->st_size)
+		*to = st->st_size - 1;
+	return *from <= *to ? 206 : 416;
+}
+
+/* False: the URL asks for no path. */
+static bool decode(const char *url, char *path)
+{
+	for (int n; *url; url += n) {
+		unsigned c = (unsigned char)*url;
+
+		n = 1;
+		if ((c == '%' && sscanf(url, "%%%2x%n", &c, &n) != 1) || c == 0)
+			return false;
+		*path++ = (char)c;
+	}
+	strcpy(path, path[-1] == '/' ? "index.html" : "");
+	return true;
+}
+
+/* If less is there than the head says, only closing can tell. */
+static void put_body(struct work *w, int fd, long long from, long long to)
+{
+	for (ssize_t n = 1; from <= to && n > 0; from += n) {
+		size_t room = OUT_MAX - w->size, left = (size_t)(to - from + 1);
+
+		n = ufile_pread(fd, w->out + w->size, room < left ? room : left, from,
+				USYNC_NEVER);
+		w->size += n > 0 ? (size_t)n : 0;
+		if (n <= 0 || (w->size == OUT_MAX && !flush(w)))
+			w->close = true;
+	}
+}
+
+static void put_file(struct work *w, const char *request, const char *path, int fd,
+		     const struct stat *st)
+{
+	const char *dot = strrchr(path, '.'), *type = dot ? dot : "";
+	long long size = st->st_size, from = 0, to = size - 1;
+	char etag[64], date[32];
+	int status;
+
+	type = strcasecmp(type, ".html") == 0 ? "text/html"
+	       : strcasecmp(type, ".css") == 0 ? "text/css"
+	       : strcasecmp(type, ".js") == 0 ? "text/javascript"
+	       : "application/octet-stream";
+	sprintf(etag, "\"%llx-%llx.%lx\"", size, (long long)st->st_mtim.tv_sec,
+		st->st_mtim.tv_nsec);
+	strftime(date, sizeof date, DATE, gmtime(&st->st_mtim.tv_sec));
+	status = choose(w, request, st, etag, &from, &to);
+	PUT(w, "HTTP/1.1 %d %s\r\n", status, http_status_str((enum http_status)status));
+	if (status == 206)
+		PUT(w, "Content-Range: bytes %lld-%lld/%lld\r\n", from, to, size);
+	if (status == 416)
+		PUT(w, "Content-Range: bytes */%lld\r\n", size);
+	if (status != 304)
+		PUT(w, "Content-Length: %lld\r\n", status == 416 ? 0 : to - from + 1);
+	PUT(w, "Content-Type: %s\r\nLast-Modified: %s\r\nETag: %s\r\n", type, date, etag);
+	end_head(w);
+	if (w->parser.method == HTTP_GET && status <= 206)
+		put_body(w, fd, from, to);
+}
+
+/* Opens nothing outside of the directory. Whether the answer is all in w->out. */
+static bool put_answer(struct work *w, const char *request)
+{
+	struct open_how how = { .flags = O_NONBLOCK, .resolve = RESOLVE_IN_ROOT };
+	bool get = w->parser.method == HTTP_GET || w->parser.method == HTTP_HEAD;
+	char text[TEXT_MAX], path[TEXT_MAX + 16];
+	struct stat st = { 0 };
+	int fd = -1;
+
+	request += strspn(request, "\r\n");
+	if (w->parser.http_minor > 0 && !*field(request, "Host:", text)) {
+		put_empty(w, 400, true);
+		return false;
+	}
+	copy(text, strchr(request, '/'), " ?#\r\n");
+	if (get && *text && decode(text, path))
+		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		put_file(w, request, path, fd, &st);
+	else
+		put_empty(w, get ? 404 : 405, false);
+	if (fd >= 0)
+		close(fd);
+	return st.st_size <= KEPT_MAX && !w->close;
+}
+
+/* The same request has the same answer for the rest of the second. */
+static void answer(struct work *w, const char *request, size_t asked)
+{
+	size_t start = w->size, hash = asked;
+	struct answer **slot, *a;
+
+	for (size_t i = 0; i < asked; i += 3)
+		hash = hash * 31 + (unsigned char)request[i];
+	slot = &kept[hash % KEPT];
+	a = *slot;
+	if (!w->close && a && a->second == now && a->asked == asked
+	    && memcmp(a->data, request, asked) == 0) {
+		memcpy(w->out + start, a->data + asked, a->size);
+		w->size += a->size;
+	} else if (put_answer(w, request)
+		   && (a = malloc(sizeof *a + asked + w->size - start)) != NULL) {
+		*a = (struct answer){ now, asked, w->size - start };
+		memcpy(a->data, request, asked);
+		memcpy(a->data + asked, w->out + start, a->size);
+		free(*slot);
+		*slot = a;
+	}
+}
+
+static int on_complete(http_parser *p)
+{
+	http_parser_pause(p, 1);
+	return 0;
+}
+
+/* Answers what is complete now, and keeps the rest. */
+static void parse(struct work *w, size_t more)
+{
+	const http_parser_settings settings = { .on_message_complete = on_complete };
+	size_t start = 0, done = w->have, have = done + more;
+	http_parser *p = &w->parser;
+
+	while (done < have && !w->close) {
+		enum http_errno e;
+
+		if (w->size > KEPT_MAX)         /* there is room for two such */
+			flush(w);
+		done += http_parser_execute(p, &settings, w->in + done, have - done);
+		e = HTTP_PARSER_ERRNO(p);
+		if (e == HPE_PAUSED) {
+			http_parser_pause(p, 0);
+			if (!http_should_keep_alive(p) || (stopping && done == have))
+				w->close = true;
+			w->deadline = 0;
+			answer(w, w->in + start, done - start);
+			start = done;
+		} else if (e != HPE_OK) {
+			put_empty(w, e == HPE_HEADER_OVERFLOW ? 431 : 400, true);
+		}
+	}
+	w->have = have - start;
+	memmove(w->in, w->in + start, w->have);
+	if (w->have == IN_MAX && !w->close)
+		put_empty(w, 413, true);
+}
+
+/* Until no request is half here; false: it was the last. Idle ones have no such frame. */
+__attribute__((noinline))
+static bool talk(int fd)
+{
+	struct work *w = spare ? spare : malloc(sizeof *w);
+
+	spare = NULL;
+	if (!w)
+		return false;
+	usync_group_add(&busy, 1);
+	memset(w, 0, offsetof(struct work, in));
+	w->fd = fd;
+	http_parser_init(&w->parser, HTTP_REQUEST);
+	do {
+		ssize_t n = unet_read(fd, w->in + w->have, IN_MAX - w->have, w->deadline);
+
+		now = time(NULL);
+		if (n > 0)
+			parse(w, (size_t)n);
+		else if (n != -ETIMEDOUT)
+			w->close = true;
+		else if (w->have > 0)
+			put_empty(w, 408, true);
+		flush(w);
+		if (w->have > 0 && w->deadline == 0)
+			w->deadline = usync_after(STALL);
+	} while (w->have > 0 && !w->close);
+	if (w->close) {                 /* what comes now must not cause a reset */
+		unet_shutdown(fd, SHUT_WR);
+		w->deadline = usync_after(GRACE);
+		for (int i = 0; i < 64; i++)
+			if (unet_read(fd, w->in, IN_MAX, w->deadline) <= 0)
+				break;
+	}
+	usync_group_done(&busy);
+	free(spare);
+	spare = w;
+	return !w->close;
+}
+
+static void connection(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+
+	while (unet_wait_readable(fd, usync_after(IDLE)) == 0 && talk(fd))
+		;
+	unet_close(fd);
+	usync_sem_post(&slots);
+}
+
+/* Until it is cancelled and has taken what the system has accepted. */
+static void accept_all(void *arg)
+{
+	int fd = 0;
+
+	(void)arg;
+	while (fd != -ETIMEDOUT && usync_sem_wait(&slots, USYNC_NEVER) == 0) {
+		fd = unet_accept(listener, NULL, stopping ? 0 : USYNC_NEVER);
+		if (fd < 0 || rr_start(rr, connection, (void *)(intptr_t)fd, NULL)) {
+			unet_close(fd);
+			usync_sem_post(&slots);
+		}
+	}
+	unet_close(listener);
+}
+
+/* Who is idle in the end is owed nothing. */
+static void end(void *acceptor)
+{
+	check(unet_signal(signals, USYNC_NEVER), "signal");
+	stopping = true;
+	ustack_cancel(acceptor);
+	check(rr_join(acceptor), "end");
+	usync_sleep_until(usync_after(GRACE));
+	check(usync_group_wait(&busy, usync_after(STALL)), "end");
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 64, .c_embed = 1 };
+	struct unet_addr address;
+	struct ustack *acceptor;
+	char text[64];
+	sigset_t set;
+
+	snprintf(text, sizeof text, "127.0.0.1:%s", argc == 3 ? argv[1] : "");
+	if (unet_addr(&address, text) || argv[1][0] == '0')
+		return dprintf(2, "usage: httpd PORT DIRECTORY\n"), 2;
+	check(chdir(argv[2]) ? -errno : 0, argv[2]);
+	slots.s_count = (uint32_t)sysconf(_SC_OPEN_MAX) / 2 - 16;      /* two for each */
+	http_parser_set_max_header_size(8192);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signals = check(unet_signals(&set), "signals");
+	listener = check(unet_listen(&address, 0, 0), text);
+	check(rr_create(&rr, &conf), "scheduler");
+	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
+	check(rr_start(rr, end, acceptor, NULL), "start");
+	dprintf(1, "ready\n");
+	return check(rr_destroy(rr), "scheduler");
+}
