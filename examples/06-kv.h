@@ -175,7 +175,7 @@ static bool integer(sds s, int64_t min, int64_t max, int64_t *n)
 
 /* The commands. They return a reply, or NULL when they have said it. */
 enum { GET, SET, INCR, DEL, EXISTS, EXPIRE, TTL, MGET, MSET, LPUSH, LPOP, PUBLISH,
-       PING, ECHO, INFO, COMMAND, QUIT, BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
+       PING, ECHO, INFO, COMMAND, CONFIG, QUIT, BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
 
 static const struct {
 	const char *name;
@@ -186,7 +186,7 @@ static const struct {
 	{ "exists", -2, 0 }, { "expire", 3, 'a' }, { "ttl", 2, 'a' }, { "mget", -2, 0 },
 	{ "mset", -3, 0 }, { "lpush", -3, 'l' }, { "lpop", 2, 'l' }, { "publish", 3, 0 },
 	{ "ping", -1, 0 }, { "echo", 2, 0 }, { "info", -1, 0 }, { "command", 1, 0 },
-	{ "quit", -1, 0 }, { "blpop", -3, 0 }, { "subscribe", -2, 0 },
+	{ "config", 3, 0 }, { "quit", -1, 0 }, { "blpop", -3, 0 }, { "subscribe", -2, 0 },
 	{ "unsubscribe", -1, 0 },
 };
 
@@ -364,6 +364,9 @@ static const char *do_others(struct conn *c, int id, struct entry *e)
 			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
 		return c->n > 1 ? say(c, c->a[1]) : "+PONG\r\n";
 	case ECHO: return say(c, c->a[1]);
+	case CONFIG:                    /* GET, that is: redis-benchmark asks */
+		SAY(c, "*2\r\n$%u\r\n%S\r\n$0\r\n\r\n", (unsigned)sdslen(c->a[2]), c->a[2]);
+		return NULL;
 	case INFO:
 		text = sdscatfmt(sdsempty(), "redis_version:7.0.0\r\nkeys:%u\r\n"
 				 "connected_clients:%u\r\nblocked_clients:%u\r\n",

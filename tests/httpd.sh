@@ -444,7 +444,12 @@ test_cut() {
 		ncat 127.0.0.1 "$port" 2>/dev/null | (exec sleep 30) &
 	helpers="$helpers $!"
 	get 200 /1.txt
-	sleep 0.5
+	turns=0                         # until it is connected, and some more
+	until [ "$(descriptors)" -gt "$open" ] || [ $turns -ge 100 ]; do
+		turns=$((turns + 1))
+		sleep 0.1
+	done
+	sleep 1
 	kill -INT $pid
 	wait $pid
 	same 'cut off' 1 $?
