@@ -27,8 +27,7 @@ top=$B/matrix
 timeout=${CHECK_TIMEOUT:-300}
 export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
 
-short='clang -O2 plain asm|gcc -O0 plain setjmp|gcc -O3 hard asm|clang -O2 -flto plain asm'
-short="$short|gcc -O2 -flto hard setjmp|aarch64 -O2 plain asm"
+short='clang -O2 -flto plain asm|gcc -O0 plain setjmp|gcc -O3 hard asm|aarch64 -O2 plain asm'
 
 rows() {
 	for cc in gcc clang; do
