@@ -406,13 +406,13 @@ static void gives_up(bool cancel, bool queued)
 	end(u);
 	TEST_EQUAL(c.c_rc, cancel ? -ECANCELED : -ETIMEDOUT);
 	TEST_EQUAL(c.c_call.c_out, -1);         /* left alone */
-	TEST_EQUAL(dropped, 0);
+	TEST_EQUAL(dropped, 0);                 /* not before it has been called */
 	open_gate = true;
 	if (v)
 		end(v);
 	uoffload_drain();
-	TEST_EQUAL(dropped, 1);
-	TEST_EQUAL(finished, 1 + queued);
+	TEST_EQUAL(dropped + spared, 1);        /* on a slow machine it is cancelled at once */
+	TEST_EQUAL(finished, dropped + queued);
 	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
 }
 
