@@ -323,6 +323,28 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 	return rc;
 }
 
+/* With what is at `from', or with room for what will be copied to `to'. */
+static ssize_t run_on_file(void (*func)(void *data), int fd, const void *from, void *to,
+			   size_t size, off_t offset, int64_t deadline)
+{
+	struct file_call *call;
+	struct job *job = file_job(func, NULL, from, size, &call);
+	ssize_t rc;
+
+	if (!job)
+		return -ENOMEM;
+	call->f_fd = fd;
+	call->f_offset = offset;
+	rc = run_job(job, deadline);
+	if (rc)
+		return rc;
+	rc = call->f_rc;
+	if (to && rc > 0)
+		memcpy(to, call->f_data, (size_t)rc);
+	free(job);
+	return rc;
+}
+
 static void read_file(void *data)
 {
 	struct file_call *call = data;
@@ -332,30 +354,15 @@ static void read_file(void *data)
 
 ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline)
 {
-	struct iovec iov = { buffer, size };
-	struct file_call *call;
-	struct job *job;
-	ssize_t rc;
-
 #ifdef RWF_NOWAIT
-	rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
+	struct iovec iov = { buffer, size };
+	ssize_t rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
+
 	if (rc >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS
 			&& errno != EINVAL))
 		return rc < 0 ? -errno : rc;
 #endif
-	job = file_job(read_file, NULL, NULL, iov.iov_len, &call);
-	if (!job)
-		return -ENOMEM;
-	call->f_fd = fd;
-	call->f_offset = offset;
-	rc = run_job(job, deadline);
-	if (rc)
-		return rc;
-	rc = call->f_rc;
-	if (rc > 0)
-		memcpy(buffer, call->f_data, (size_t)rc);
-	free(job);
-	return rc;
+	return run_on_file(read_file, fd, NULL, buffer, size, offset, deadline);
 }
 
 static void write_file(void *data)
@@ -372,33 +379,14 @@ static void sync_file(void *data)
 	set_rc(call, fsync(call->f_fd));
 }
 
-static ssize_t run_on_file(void (*func)(void *data), int fd, const void *buffer, size_t size,
-			   off_t offset, int64_t deadline)
-{
-	struct file_call *call;
-	struct job *job = file_job(func, NULL, buffer, size, &call);
-	ssize_t rc;
-
-	if (!job)
-		return -ENOMEM;
-	call->f_fd = fd;
-	call->f_offset = offset;
-	rc = run_job(job, deadline);
-	if (rc)
-		return rc;
-	rc = call->f_rc;
-	free(job);
-	return rc;
-}
-
 ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset, int64_t deadline)
 {
-	return run_on_file(write_file, fd, buffer, size, offset, deadline);
+	return run_on_file(write_file, fd, buffer, NULL, size, offset, deadline);
 }
 
 int ufile_sync(int fd, int64_t deadline)
 {
-	return (int)run_on_file(sync_file, fd, NULL, 0, 0, deadline);
+	return (int)run_on_file(sync_file, fd, NULL, NULL, 0, 0, deadline);
 }
 
 static void stat_file(void *data)

@@ -201,9 +201,11 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	struct uprocs *r = p->p_procs;
 	struct uproc_thread *t = NULL;
 
-	if (r->r_conf.c_embed)
+	if (r->r_conf.c_embed) {
 		t = park_embedded(p, pick);
-	while (!t && !r->r_conf.c_embed && !LOAD(r->r_stop)) {
+		return t ? &t->t_stack : NULL;
+	}
+	while (!t && !LOAD(r->r_stop)) {
 		if (r->r_patience > 0)
 			t = watch_inbox(p, pick);
 		if (t)

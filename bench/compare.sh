@@ -6,8 +6,8 @@
 # ratio is that of the medians, and the spread goes from the least to the most of what
 # the turns give one by one. Prints a table in Markdown, a row for each aim; what was
 # measured goes to DIR/compare.csv, and what failed is told on standard error. Takes some
-# five minutes, and ten more for servers. Exit status: 0 if every aim was reached, 1 if not, 2 if something could
-# not be measured. What the columns are, workloads.sh knows.
+# five minutes, and ten more for servers. Exit status: 0 if every aim was reached, 1 if
+# not, 2 if something could not be measured. What the columns are, workloads.sh knows.
 #
 # usage: bench/compare.sh [-n TURNS] [-o DIR] [PART...]
 #
