@@ -12,6 +12,9 @@
 
 #include <stdint.h>
 
+struct usched;
+struct ustack;
+
 #define ARCH_PRIVATE __attribute__((visibility("hidden")))
 
 /*
@@ -41,25 +44,33 @@ typedef struct arch_jump arch_next_fn(char *top, void *arg);
  * Saves on the stack whatever the ABI has a function preserve, and calls
  * next(top, arg) below: everything that is live of the caller is at `top' or
  * above. Then moves SP to the j_sp that `next' returned, first of all (R5),
- * and goes on as j_op says. Returns when somebody jumps to the saved frame.
+ * and goes on as j_op says. Returns when somebody jumps to the saved frame. The value
+ * of errno, at s_errno, is part of that frame.
  */
-ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
+ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg, struct usched *s);
 
 /*
- * usched__hop(), declared in usched.h, is usched__switch(usched__hand_off, u) and may do
- * the same in a shorter way where nothing has to be copied or allocated: that is, if
- * `self' has blocked as deep before (u_deep) and `u' is resident on a stack of `s'. Then
- * it sets u_top of `self' and s_current, counts a switch, and goes on at u_top of `u'.
+ * usched__hop(), declared in usched.h, is usched__hop_aside(u, self, s) unless s_caught
+ * is all zeros; otherwise usched__switch(usched__hand_off, u, s), and may do the same in
+ * a shorter way where nothing has to be copied or allocated: that is, if `self' has
+ * blocked as deep before (u_deep) and `u' is resident on a stack of `s'. Then it sets
+ * u_top of `self' and s_current, counts a switch, and goes on at u_top of `u'.
  */
 
-/* Calls usched__finish() and goes where it says. Nothing is saved. */
-ARCH_PRIVATE _Noreturn void usched__exit(void);
+/* From a thread of `s': calls usched__finish() and goes where it says. Nothing is saved. */
+ARCH_PRIVATE _Noreturn void usched__exit(struct usched *s);
 
 /*
  * What this machine can do: 1 if SP may be moved to any stack, 0 if threads
  * must be on the native one; -ENOTSUP if stacks cannot be copied here.
  */
 ARCH_PRIVATE int usched__probe(void);
+
+/* Asks Valgrind, see watch.h. 0: it is not there. */
+ARCH_PRIVATE uintptr_t usched__valgrind(const uintptr_t request[6]);
+
+/* Bytes from a top to the return address of the call of usched__switch(); -1: unknown. */
+ARCH_PRIVATE extern const int usched__return_at;
 
 /* What a thread begins with. Two words, as above. */
 struct arch_start {
@@ -73,5 +84,6 @@ ARCH_PRIVATE struct arch_start usched__start(void);     /* of the thread that is
 ARCH_PRIVATE void usched__end(void);            /* its function has returned; may switch */
 ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
 ARCH_PRIVATE arch_next_fn usched__hand_off;
+ARCH_PRIVATE int usched__hop_aside(struct ustack *u, struct ustack *self, struct usched *s);
 
 #endif /* USCHED_ARCH_H */

@@ -57,6 +57,10 @@ _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");
 
+/* LeakSanitizer's, if it is there: frames and images may have the only pointer to a block. */
+void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
+void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
+
 static size_t class_of(size_t size);
 static size_t class_size(size_t class);
 static void  *get(struct uimage_cache *cache, size_t class);
@@ -68,6 +72,8 @@ static void   give_batch(struct uimage_pool *pool, size_t class,
 static size_t carve(struct uimage_class *c, struct uimage_block **list);
 static bool   grow(struct uimage_pool *pool, struct uimage_class *c);
 static void  *map(size_t size, size_t align);
+static void   show(void *p, size_t size);
+static void   unmap(void *p, size_t size);
 static size_t round_up(size_t size, size_t unit);
 static size_t page_size(void);
 
@@ -97,7 +103,7 @@ void uimage_pool_fini(struct uimage_pool *pool)
 
 		for (; a; a = next) {
 			next = a->a_next;
-			munmap(a, a->a_size);
+			unmap(a, a->a_size);
 		}
 	}
 	pthread_mutex_destroy(&pool->i_lock);
@@ -154,7 +160,7 @@ void *uimage_alloc(struct uimage_cache *cache, size_t *size)
 void uimage_free(struct uimage_cache *cache, void *image, size_t size)
 {
 	if (size > CLASS_MAX)
-		munmap(image, size);
+		unmap(image, size);
 	else
 		put(cache, class_of(size), image);
 }
@@ -171,11 +177,12 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (stacks->k_map == MAP_FAILED)
 		return -ENOMEM;
+	show(stacks->k_map, count * stacks->k_stride);
 	for (; stacks->k_count < count; stacks->k_count++) {
 		char *base = uimage_stacks_base(stacks, stacks->k_count);
 
 		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
-			munmap(stacks->k_map, count * stacks->k_stride);
+			unmap(stacks->k_map, count * stacks->k_stride);
 			stacks->k_count = 0;
 			return -ENOMEM;
 		}
@@ -190,7 +197,7 @@ void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
 
 void uimage_stacks_unmap(struct uimage_stacks *stacks)
 {
-	munmap(stacks->k_map, stacks->k_count * stacks->k_stride);
+	unmap(stacks->k_map, stacks->k_count * stacks->k_stride);
 }
 
 static size_t class_of(size_t size)
@@ -332,6 +339,7 @@ static void *map(size_t size, size_t align)
 
 	if (p == MAP_FAILED)
 		return NULL;
+	show(p + (-(uintptr_t)p & (align - 1)), size);
 	if (slack == 0)
 		return p;
 	before = -(uintptr_t)p & (align - 1);
@@ -344,6 +352,19 @@ static void *map(size_t size, size_t align)
 	madvise(p + before, size, MADV_HUGEPAGE);       /* a wish */
 #endif
 	return p + before;
+}
+
+static void show(void *p, size_t size)
+{
+	if (__lsan_register_root_region)
+		__lsan_register_root_region(p, size);
+}
+
+static void unmap(void *p, size_t size)
+{
+	if (__lsan_unregister_root_region)
+		__lsan_unregister_root_region(p, size);
+	munmap(p, size);
 }
 
 static size_t round_up(size_t size, size_t unit)

@@ -29,7 +29,7 @@ static inline struct uproc_thread *pick(struct uproc *p)
 	if (!t)
 		return uproc_pop(p);
 	p->p_next = NULL;
-	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0)) {
+	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0) || UPROC_HARSH) {
 		uproc_push(p, t);
 		t = uproc_pop(p);
 	}

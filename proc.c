@@ -63,7 +63,8 @@ extern inline int utoken_take(struct ustack *self);
 extern inline int utoken_give(struct ustack *u);
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
-_Static_assert(sizeof(struct uproc_thread) == 64, "a record begins with a cache line");
+_Static_assert(sizeof(struct uproc_thread) == 64 + sizeof(struct ustack) - 48,
+	       "a record begins with a cache line; sanitizers add to it");
 
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
 static struct uproc_thread marks[6];
@@ -764,6 +765,50 @@ static void adopt_room(struct uproc *p)
 	while (p->p_steps > 0 && p->p_sched.s_lent < p->p_procs->r_conf.c_stacks
 	       && p->p_sched.s_lent <= mask && lend_stacks(p) == 0)
 		;                               /* without them it goes as well */
+}
+
+#ifdef USCHED_HARSH
+static uint32_t seed_value;
+
+static void choose_seed(void)
+{
+	const char *given = getenv("USCHED_SEED");
+
+	seed_value = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)now();
+	seed_value += seed_value == 0;
+	fprintf(stderr, "usched: USCHED_SEED=%u\n", (unsigned)seed_value);
+}
+
+static uint32_t seed(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, choose_seed);
+	return seed_value;
+}
+#endif
+
+/* Exchanges the oldest in the queue with any. (Marsaglia's xorshift.) */
+void uproc_shuffle(struct uproc *p)
+{
+#ifdef USCHED_HARSH
+	static __thread uint32_t state;
+	size_t other;
+	struct uproc_thread **a = &p->p_queue[p->p_head & p->p_mask], **b, *t = *a;
+
+	if (state == 0)                 /* each processor has its own sequence */
+		state = seed() + (uint32_t)(((char *)p - p->p_procs->r_proc)
+					    / (ptrdiff_t)p->p_procs->r_stride);
+	state ^= state << 13;
+	state ^= state >> 17;
+	state ^= state << 5;
+	other = p->p_head + state % (p->p_tail - p->p_head);
+	b = &p->p_queue[other & p->p_mask];
+	*a = *b;
+	*b = t;
+#else
+	(void)p;
+#endif
 }
 
 static void push_inbox(struct uproc *p, struct uproc_thread *t)

@@ -245,6 +245,18 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 	p->p_queue[p->p_tail++ & p->p_mask] = t;
 }
 
+/*
+ * In builds to test programs with any runnable thread may be next: USCHED_SEED, a number in
+ * the environment, says which, and is printed.
+ */
+#ifdef USCHED_HARSH
+enum { UPROC_HARSH = 1 };
+#else
+enum { UPROC_HARSH = 0 };
+#endif
+
+void uproc_shuffle(struct uproc *p);
+
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches by which a prefetch comes early */
 	UPROC_CACHED = 256,             /* threads that are in a cache all the time */
@@ -262,6 +274,8 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 
 	if (ready == 0)
 		return NULL;
+	if (UPROC_HARSH)
+		uproc_shuffle(p);
 	if (ready > UPROC_CACHED) {
 		ahead = (uintptr_t)p->p_queue[(p->p_head + UPROC_AHEAD) & p->p_mask];
 		__builtin_prefetch((const void *)ahead);

@@ -88,10 +88,7 @@
 
 #include "arch.h"
 #include "arch/offsets.h"
-
-#ifdef USCHED_VALGRIND
-#include <valgrind/memcheck.h>
-#endif
+#include "watch.h"
 
 enum {
 	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
@@ -107,14 +104,18 @@ enum {
 	DEEP_MIN     = 1024,            /* bytes: who was deeper, and is now less deep than this */
 	DEEP_RATIO   = 4,               /* part of it, gets a smaller image */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
+	ASIDE        = 128,             /* bytes: the frame of switch_aside() */
 	FRAME_MAX    = 256,             /* bytes: at most, of what usched__switch() saves */
-	ANNOUNCED    = 256,             /* bytes below a top: what a call touches first */
+	VACATED      = 0xdb,            /* USCHED_HARSH: each byte of what was evicted */
 };
 
 _Static_assert(ARCH_LOAD == 1, "OP_LOAD in arch/");
 _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 _Static_assert(offsetof(struct usched, s_current) == S_CURRENT
 	       && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
+	       && offsetof(struct usched, s_errno) == S_ERRNO
+	       && offsetof(struct usched, s_caught) == S_CAUGHT
+	       && offsetof(struct usched_caught, c_uncaught) == CAUGHT_UNCAUGHT
 	       && offsetof(struct usched_stack, k_bottom) == K_BOTTOM
 	       && offsetof(struct usched_stack, k_resident) == K_RESIDENT
 	       && offsetof(struct usched_stack, k_sched) == K_SCHED
@@ -126,8 +127,20 @@ _Static_assert(offsetof(struct usched, s_current) == S_CURRENT
 
 #ifdef USCHED_CHECK
 #define CHECK(condition) assert(condition)
+enum { CHECKED = 1 };
 #else
 #define CHECK(condition) ((void)0)
+enum { CHECKED = 0 };
+#endif
+
+/*
+ * A build to test programs with: who blocks is evicted when another one runs, and so
+ * gets an image again and again, and its stack is filled with rubbish.
+ */
+#ifdef USCHED_HARSH
+enum { HARSH = 1 };
+#else
+enum { HARSH = 0 };
 #endif
 
 /* What a thread calls: nothing of it is inlined, for the reason in here.h. */
@@ -136,12 +149,18 @@ _Static_assert(offsetof(struct usched, s_current) == S_CURRENT
 /* Kept out of the functions that call it last, which then save no registers for it. */
 #define APART __attribute__((noinline))
 
+/* What there is to do at the top of a resident thread, and of usched_run(). */
+#define RESIDENT (WATCHED ? ARCH_LOAD : 0)
+
 /* Written by one native thread, read by any. */
 #define ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 static arch_next_fn enter, block, reserve;
+APART static int switch_aside(arch_next_fn *next, void *arg, struct usched *s);
+static struct usched_caught *caught(void);
+static bool has_caught(const struct usched *s);
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
@@ -161,16 +180,21 @@ static void release(struct usched *s, struct ustack *u);
 static void evict(struct usched *s, struct usched_stack *k);
 static inline void copy(char *to, const char *from, size_t n);
 static size_t depth(const struct ustack *u);
+static void load_frames(struct usched *s, struct ustack *u);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
 static void unlink_vacant(struct usched_stack *k);
-static void announce_stack(struct usched_stack *k);
-static void announce_end(const struct usched_stack *k);
-static void announce(const struct usched_stack *k, const char *top);
+static void be_harsh(struct usched *s, const struct ustack *next);
 static void validate(const struct usched *s);
 
 /* On a native thread where none runs. */
 static struct usched nobody;
+
+/* For s_caught, without C++; and to have nothing go the short way. */
+static const struct usched_caught none, all = { .c_uncaught = 1 };
+
+/* C++'s, where there is C++. */
+struct usched_caught *__cxa_get_globals(void) __attribute__((weak));
 
 __thread struct usched *usched__current = &nobody;
 
@@ -206,6 +230,8 @@ int usched_init(struct usched *s)
 	s->s_lent = s->s_colour = 0;
 	s->s_stats = (struct usched_stats){ 0 };
 	s->s_events = NULL;
+	s->s_errno = NULL;
+	s->s_caught = &none;
 	return 0;
 }
 
@@ -227,7 +253,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 	k = place_bottom(s, end);
 	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s };
 	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
-	k->k_shared = s->s_lent <= SHARED;
+	k->k_shared = s->s_lent <= SHARED || HARSH;
 	if (on_native(s)) {
 		unlink_vacant(&s->s_native);
 		k->k_ring = s->s_victim = k;
@@ -239,7 +265,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 		s->s_own = k;
 	}
 	vacate(s, k);
-	announce_stack(k);
+	watch_stack(k);
 	return 0;
 }
 
@@ -278,7 +304,12 @@ BY_THREADS int usched_run(struct usched *s)
 	if (s->s_home)
 		return -EBUSY;
 	usched__current = s;
-	rc = usched__switch(enter, s);
+	s->s_errno = &errno;
+	s->s_caught = WATCHED || CHECKED || HARSH ? &all : caught();
+	if (!s->s_caught)
+		s->s_caught = &none;
+	watch_run(s);
+	rc = switch_aside(enter, s, s);         /* who calls may handle one */
 	usched__current = outer;
 	s->s_home = NULL;
 	return rc;
@@ -294,7 +325,7 @@ int usched_fini(struct usched *s)
 		if (k->k_threads > 0)
 			return -EBUSY;
 	for (k = s->s_victim; k; k = next_stack(s, k))
-		announce_end(k);
+		watch_stack_end(k);
 	return 0;
 }
 
@@ -330,20 +361,55 @@ BY_THREADS int ustack_block(void)
 {
 	struct usched *s = usched__current;
 
-	return s->s_current ? usched__switch(block, s) : -EPERM;
+	if (!s->s_current)
+		return -EPERM;
+	return has_caught(s) ? switch_aside(block, s, s) : usched__switch(block, s, s);
+}
+
+int usched__hop_aside(struct ustack *u, struct ustack *self, struct usched *s)
+{
+	(void)self;
+	return switch_aside(usched__hand_off, u, s);
+}
+
+/* What C++ keeps for the native thread is the calling thread's. */
+static int switch_aside(arch_next_fn *next, void *arg, struct usched *s)
+{
+	struct usched_caught *all_caught = caught(), mine;
+	int rc;
+
+	if (!all_caught)
+		return usched__switch(next, arg, s);
+	mine = *all_caught;
+	*all_caught = none;
+	rc = usched__switch(next, arg, s);
+	*caught() = mine;                       /* it may be another native thread */
+	return rc;
+}
+
+static struct usched_caught *caught(void)
+{
+	return __cxa_get_globals ? __cxa_get_globals() : NULL;
+}
+
+static bool has_caught(const struct usched *s)
+{
+	return s->s_caught->c_caught || s->s_caught->c_uncaught;
 }
 
 BY_THREADS int ustack_reserve(size_t room)
 {
-	const struct ustack *u = ustack_self();
+	struct usched *s = usched__current;
+	const struct ustack *u = s->s_current;
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
 	if (!u)
 		return -EPERM;
 	if (room < USCHED_STACK_MAX     /* was as deep before: the frames of a switch included */
-	    && (uintptr_t)u->u_stack->k_bottom - here + room + RESERVE_MORE + FRAME_MAX <= u->u_deep)
+	    && (uintptr_t)u->u_stack->k_bottom - here + room + RESERVE_MORE + FRAME_MAX <= u->u_deep
+	    && !has_caught(s))
 		return 0;
-	return usched__switch(reserve, &room);
+	return usched__switch(reserve, &room, s);
 }
 
 BY_THREADS int ustack_abort(struct ustack *u)
@@ -352,8 +418,11 @@ BY_THREADS int ustack_abort(struct ustack *u)
 
 	if (!u->u_func)
 		return -EINVAL;
-	if (u == ustack_self())
-		usched__exit();
+	if (u == ustack_self()) {
+		if (caught())
+			*caught() = none;       /* no handler will be entered, nor left */
+		usched__exit(s);
+	}
 	if (u == s->s_current)
 		return -EBUSY;
 	release(s, u);
@@ -448,19 +517,23 @@ struct arch_jump usched__hand_off(char *top, void *arg)
 static struct arch_jump reserve(char *top, void *arg)
 {
 	size_t room = *(const size_t *)arg;
+	struct usched *s = usched__current;
 	int rc = -ENOMEM;
 
 	if (room <= USCHED_STACK_MAX)
-		rc = make_room(usched__current, top, room + RESERVE_MORE);
+		rc = make_room(s, top, room + RESERVE_MORE + (has_caught(s) ? ASIDE : 0));
 	return (struct arch_jump){ top, rc };
 }
 
 /* What the code in arch/ calls. */
 
-struct arch_start usched__start(void)
+UNWATCHED struct arch_start usched__start(void)
 {
-	const struct ustack *u = usched__current->s_current;
+	struct usched *s = usched__current;
+	const struct ustack *u = s->s_current;
 
+	watch_arrive(s);
+	*s->s_errno = 0;
 	return (struct arch_start){ u->u_func, u->u_top };
 }
 
@@ -483,16 +556,26 @@ struct arch_jump usched__finish(void)
 	return run(s, s->s_next(s));
 }
 
-/* SP is at u_top or below: arch/ has seen to it. */             /* R5 */
-void usched__load(void)
+/* SP is at the top of s_current, or below: arch/ has seen to it. */    /* R5 */
+UNWATCHED void usched__load(void)
 {
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
+
+	if (u && u->u_stack->k_resident != u)
+		load_frames(s, u);
+	watch_arrive(s);
+}
+
+static void load_frames(struct usched *s, struct ustack *u)
+{
 	size_t deep = depth(u);
 
+	occupy(u->u_stack, u);
 	ADD(s->s_stats.s_loads, 1);
 	ADD(s->s_stats.s_bytes, deep);
 	copy(u->u_top, u->u_image, deep);                       /* R1 */
+	watch_loaded(u);
 }
 
 /*
@@ -504,6 +587,8 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 	struct usched_stack *k;
 
 	validate(s);
+	if (HARSH)
+		be_harsh(s, u);
 	s->s_current = u;
 	if (!u)
 		return leave(s);
@@ -511,7 +596,7 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 	ADD(s->s_stats.s_switches, 1);
 	k = u->u_stack;
 	if (k->k_resident == u)
-		return (struct arch_jump){ u->u_top, 0 };
+		return (struct arch_jump){ u->u_top, RESIDENT };
 	return k == &s->s_new ? launch(s, u) : load(s, u);
 }
 
@@ -521,8 +606,7 @@ static struct arch_jump load(struct usched *s, struct ustack *u)
 
 	if (k->k_resident)
 		evict(s, k);
-	occupy(k, u);
-	announce(k, u->u_top);
+	watch_place(k, u->u_top);
 	return (struct arch_jump){ u->u_top, ARCH_LOAD };
 }
 
@@ -536,10 +620,14 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 		evict(s, k);
 	}
 	occupy(k, u);
-	announce(k, k->k_bottom);
+	watch_place(k, k->k_bottom);
 	k->k_threads++;
-	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELAXED);
-	u->u_deep = k->k_shared && u->u_size < DEEP_MIN ? u->u_size : DEEP_MIN;
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
+	if (WATCHED)
+		u->u_deep = 0;
+	else
+		u->u_deep = k->k_shared && u->u_size < DEEP_MIN ? u->u_size : DEEP_MIN;
+	watch_launch(s, u);
 	ADD(s->s_stats.s_launches, 1);
 	if (u->u_image) {
 		ADD(s->s_stats.s_images, 1);
@@ -556,7 +644,7 @@ static struct arch_jump leave(struct usched *s)
 		evict(s, k);
 		vacate(s, k);
 	}
-	return (struct arch_jump){ s->s_home, 0 };
+	return (struct arch_jump){ s->s_home, RESIDENT };
 }
 
 static bool on_native(const struct usched *s)
@@ -615,18 +703,25 @@ static int make_room(struct usched *s, const char *top, size_t room)
 {
 	struct ustack *u = s->s_current;
 	size_t need = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
+	bool fits;
+	int rc;
 
 	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
 		return -EFAULT;
 	need += room;
-	if (need <= u->u_size || !u->u_stack->k_shared)         /* R7 */
+	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
-	return exchange_image(s, u, need);
+	fits = watch_image(need) <= u->u_size;
+	if (fits && !HARSH)
+		return 0;
+	rc = exchange_image(s, u, need);
+	return fits ? 0 : rc;
 }
 
-static int exchange_image(struct usched *s, struct ustack *u, size_t need)
+/* For `deep' bytes of frames, which are not in an image now. */
+static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
 {
-	size_t size = need;
+	size_t need = watch_image(deep), size = need;
 	void *image = s->s_alloc(s, u, &size);
 
 	if (!image)
@@ -669,6 +764,7 @@ static void release(struct usched *s, struct ustack *u)
 		local->l_free(local);
 	drop_image(s, u);
 	if (k != &s->s_new) {
+		watch_release(s, u);
 		k->k_threads--;
 		if (!k->k_resident)
 			unlink_vacant(k);
@@ -684,13 +780,14 @@ static void evict(struct usched *s, struct usched_stack *k)
 	struct ustack *u = k->k_resident;
 	size_t deep = depth(u);
 
-	CHECK(u && u->u_func && k->k_shared && deep <= u->u_size);      /* R4, R6 */
+	CHECK(u && u->u_func && k->k_shared && watch_image(deep) <= u->u_size); /* R4, R6 */
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
 	    && exchange_image(s, u, deep) == 0)
 		u->u_deep = (uint32_t)deep;
 	count_depth(s, deep);
 	ADD(s->s_stats.s_evictions, 1);
 	ADD(s->s_stats.s_bytes, deep);
+	watch_evict(u);
 	copy(u->u_image, u->u_top, deep);
 }
 
@@ -742,43 +839,17 @@ static void unlink_vacant(struct usched_stack *k)
 	k->k_next->k_prev = k->k_prev;
 }
 
-/*
- * For memcheck, in USCHED_VALGRIND builds. It follows SP, and takes a change of
- * it for a frame that comes or goes unless it leads from one stack it knows to
- * another; and then it does not know that what SP passes there is in use now,
- * but has no content yet.
- */
-static void announce_stack(struct usched_stack *k)
+/* In USCHED_HARSH builds: whoever blocked is evicted at once. This is below its top. */
+static void be_harsh(struct usched *s, const struct ustack *next)
 {
-#ifdef USCHED_VALGRIND
-	k->k_memcheck = VALGRIND_STACK_REGISTER(k->k_bottom - k->k_size, k->k_bottom);
-#else
-	(void)k;
-#endif
-}
+	struct ustack *u = s->s_current;
+	struct usched_stack *k = u ? u->u_stack : NULL;
 
-static void announce_end(const struct usched_stack *k)
-{
-#ifdef USCHED_VALGRIND
-	VALGRIND_STACK_DEREGISTER(k->k_memcheck);
-#else
-	(void)k;
-#endif
-}
-
-static void announce(const struct usched_stack *k, const char *top)
-{
-#ifdef USCHED_VALGRIND
-	const char *low = top - ANNOUNCED;
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-
-	/* The native stack, which has no name here, needs none of this. */
-	if (k->k_memcheck && (uintptr_t)k->k_bottom - here > k->k_size)
-		VALGRIND_MAKE_MEM_UNDEFINED(low, k->k_bottom - low);
-#else
-	(void)k;
-	(void)top;
-#endif
+	if (!u || u == next)
+		return;
+	evict(s, k);
+	vacate(s, k);
+	memset(u->u_top, VACATED, depth(u));
 }
 
 /* In USCHED_CHECK builds: every stack and the list of the vacant ones. */

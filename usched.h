@@ -55,6 +55,40 @@ struct ustack;
 struct uevents;                 /* event.h */
 
 /*
+ * Sanitizers follow threads from stack to stack, and for that there is more to be kept:
+ * see watch.h. All of a program is built with one, or nothing.
+ */
+#ifdef __has_feature
+#define USCHED_HAS(sanitizer) __has_feature(sanitizer)
+#else
+#define USCHED_HAS(sanitizer) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || USCHED_HAS(address_sanitizer)
+#define USCHED_ASAN
+#define usched_init usched_init_asan
+#elif defined(__SANITIZE_THREAD__) || USCHED_HAS(thread_sanitizer)
+#define USCHED_TSAN
+#define usched_init usched_init_tsan
+#endif
+
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN)
+struct usched_fiber {
+	void       *f_handle;   /* what the sanitizer knows it by */
+	const void *f_base;     /* of its stack: the lower end, */
+	size_t      f_size;     /* and bytes */
+};
+#define USCHED_WATCHED(member) member;
+#else
+#define USCHED_WATCHED(member)
+#endif
+
+/* What C++ keeps for each native thread: the first words of its __cxa_eh_globals. */
+struct usched_caught {
+	void    *c_caught;      /* exceptions that were caught, and are being handled */
+	unsigned c_uncaught;    /* how many were thrown and not caught */
+};
+
+/*
  * Call-backs. They run on the stack of the thread that blocks or ends, below its frames,
  * or on the native stack when none does; they may not block the thread (call
  * ustack_block() or what calls it), but for s_join, and s_alloc and s_free abort neither
@@ -151,8 +185,6 @@ struct usched {
 	unsigned             s_lent;    /* stacks */
 	unsigned             s_colour;  /* of the next to be lent */
 
-	struct usched_stats  s_stats;   /* read with usched_stats() */
-
 	/* Set by the scheduler before usched_init(). */
 	int              s_keep;        /* 1: images that have become too large are kept */
 	int              s_polls;       /* 1: s_next sees to s_events, see event.h */
@@ -169,7 +201,13 @@ struct usched {
 	struct uevents  *s_events;
 
 	/* Private again, and last: next to what is hot of a scheduler's own. */
+	struct usched_stats  s_stats;   /* read with usched_stats() */
+	int                 *s_errno;   /* errno of the native thread that runs it */
+	const struct usched_caught *s_caught;   /* likewise; zeros if there is no C++ */
 	struct ustack       *s_current; /* the thread that runs, or NULL */
+	USCHED_WATCHED(struct usched_fiber s_fiber)           /* the native thread that runs it */
+	USCHED_WATCHED(struct usched_fiber *s_followed)        /* who runs: that, a thread, or NULL: */
+	USCHED_WATCHED(void *s_ended)                   /* who has ended */
 };
 
 /*
@@ -210,6 +248,8 @@ struct ustack {
 	/* The scheduler's. */
 	int32_t              u_tokens;  /* 0 after ustack_init() */
 	uint32_t             u_mail;    /* left alone by ustack_init() */
+
+	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 };
 
 /* Private: ustack_switch() from `self', which runs on `s', to another thread of `s'. */
@@ -296,7 +336,7 @@ int ustack_block(void);
  */
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
 {
-	return __atomic_load_n(&u->u_stack, __ATOMIC_RELAXED)->k_sched;
+	return __atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE)->k_sched;
 }
 
 /*

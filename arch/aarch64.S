@@ -8,11 +8,11 @@
  *      0  x29 x30
  *     16  x19 ... x28
  *     96  d8 ... d15
- *    160  FPCR, unused (8 bytes)
+ *    160  FPCR (8 bytes), errno (4), unused (4)
  *    176  the caller's
  *
  * In between, x19 holds the FPCR of whoever gave up the processor, for to
- * compare costs less than to write it.
+ * compare costs less than to write it, and x20 is the dispatcher.
  *
  * x30 is saved signed. The signature depends on SP and a key of the process;
  * a frame comes back to its address, so it stays valid.
@@ -32,8 +32,8 @@
 9:
 .endm
 
-/* Leaves its FPCR in x19. */
-.macro	push_frame
+/* Leaves its FPCR in x19 and `sched' in x20. */
+.macro	push_frame sched
 	hint	#25                             /* paciasp, and a landing pad */
 	.cfi_negate_ra_state
 	stp	x29, x30, [sp, #-FRAME]!
@@ -70,6 +70,10 @@
 	.cfi_offset d15, -FRAME + 152
 	mrs	x19, fpcr
 	str	x19, [sp, #160]
+	mov	x20, \sched
+	ldr	x9, [x20, #S_ERRNO]
+	ldr	w9, [x9]
+	str	w9, [sp, #168]
 .endm
 
 .macro	function name visibility=hidden
@@ -89,11 +93,11 @@
 	.text
 
 /*
- * int usched__switch(arch_next_fn *next, void *arg);
- * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 j_sp, x1 j_op.
+ * int usched__switch(arch_next_fn *next, void *arg, struct usched *s);
+ * x0 next, x1 arg, x2 s; next(x0 top, x1 arg) returns x0 j_sp, x1 j_op.
  */
 function usched__switch
-	push_frame
+	push_frame x2
 	mov	x9, x0
 	mov	x0, sp
 	blr	x9
@@ -104,6 +108,9 @@ function usched__switch
 	b.gt	.Lfar
 .Lresume:
 	load_control sp
+	ldr	x9, [x20, #S_ERRNO]
+	ldr	w10, [sp, #168]
+	str	w10, [x9]
 	mov	w0, w1
 	ldp	d14, d15, [sp, #144]
 	ldp	d12, d13, [sp, #128]
@@ -137,8 +144,15 @@ end usched__switch
  * x0, x1, x2.
  */
 function usched__hop visibility=protected
-	push_frame
-#ifndef USCHED_CHECK                            /* there it is for C to look */
+	hint	#34                             /* bti c */
+	ldr	x9, [x2, #S_CAUGHT]
+	ldr	w10, [x9, #CAUGHT_UNCAUGHT]
+	ldr	x9, [x9]
+	orr	x9, x9, x10
+	cbz	x9, 1f
+	b	usched__hop_aside
+1:
+	push_frame x2
 	ldr	x9, [x1, #U_STACK]
 	ldr	w10, [x1, #U_DEEP]
 	ldr	x11, [x0, #U_STACK]
@@ -160,7 +174,6 @@ function usched__hop visibility=protected
 	mov	sp, x9                          /* R5 */
 	mov	w1, wzr
 	b	.Lresume
-#endif
 .Lhand_off:
 	mov	x1, x0
 	mov	x0, sp
@@ -169,7 +182,7 @@ function usched__hop visibility=protected
 end usched__hop
 
 /*
- * sp the bottom of a stack, x1 the frame saved by usched_run().
+ * sp the bottom of a stack, x1 the frame saved by usched_run(), x20 the dispatcher.
  * The outermost frame of a thread: no return address, x29 0, and unwinders
  * are told so.
  */
@@ -183,16 +196,16 @@ function usched__launch
 	mov	x0, x1
 	blr	x9
 	bl	usched__end                     /* before usched__exit looks at FPCR */
+	mov	x0, x20
 	b	usched__exit
 end usched__launch
 
-/*
- * _Noreturn void usched__exit(void);
- */
+/* _Noreturn void usched__exit(struct usched *s); */
 function usched__exit
 	hint	#34                             /* bti c */
 	.cfi_undefined x30
 	mrs	x19, fpcr
+	mov	x20, x0
 	bl	usched__finish
 	b	.Ljump
 end usched__exit
@@ -211,6 +224,33 @@ function usched__probe
 	csel	w0, w1, w0, eq
 	ret
 end usched__probe
+
+/*
+ * uintptr_t usched__valgrind(const uintptr_t request[6]);
+ * The rotations, which cancel out, and the orr are how Valgrind knows it; without it they
+ * do nothing, and x3 is what it was.
+ */
+function usched__valgrind
+	hint	#34                             /* bti c */
+	mov	x4, x0
+	mov	x3, xzr
+	ror	x12, x12, #3
+	ror	x12, x12, #13
+	ror	x12, x12, #51
+	ror	x12, x12, #61
+	orr	x10, x10, x10
+	mov	x0, x3
+	ret
+end usched__valgrind
+
+	.section .rodata
+	.globl	usched__return_at
+	.hidden	usched__return_at
+	.type	usched__return_at, %object
+	.balign	4
+usched__return_at:
+	.word	8
+	.size	usched__return_at, 4
 
 	.section .note.GNU-stack, "", %progbits
 

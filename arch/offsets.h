@@ -3,13 +3,16 @@
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
 
-#define S_CURRENT       368
-#define S_SWITCHES      280
+#define S_CURRENT       384
+#define S_CAUGHT        376
+#define S_ERRNO         368
+#define S_SWITCHES      360
 #define K_BOTTOM        0
 #define K_RESIDENT      8
 #define K_SCHED         16
 #define U_TOP           0
 #define U_STACK         16
 #define U_DEEP          36
+#define CAUGHT_UNCAUGHT 8
 
 #endif /* USCHED_OFFSETS_H */

@@ -24,6 +24,9 @@
  * which no compiler sees through, whatever it inlines or turns into loops.
  *
  * Of the floating point environment C lets one keep the rounding direction.
+ *
+ * Sanitizers take longjmp for the end of all frames that are jumped over: watch_jump()
+ * and watch_landed() tell them otherwise.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
@@ -34,12 +37,18 @@
 #include <fenv.h>
 #include <setjmp.h>
 
+#include "../watch.h"
+
 /* In the frame of usched__switch(); a pointer to it is at every top. */
 struct frame {
 	jmp_buf                   f_env;
 	int                       f_rounding;
+	int                       f_errno;
+	struct usched            *f_sched;
 	volatile struct arch_jump f_launch;     /* home only: why it is jumped to */
 };
+
+const int usched__return_at = -1;
 
 enum { SAVED, RESUME, LAUNCH };         /* what setjmp returns */
 
@@ -57,10 +66,12 @@ static void set_rounding(int rounding);
 static descend_fn *const volatile call_descend = descend;
 static sink_fn *const volatile call_sink = sink;
 
-int usched__switch(arch_next_fn *next, void *arg)
+UNWATCHED int usched__switch(arch_next_fn *next, void *arg, struct usched *s)
 {
 	struct frame f;
 
+	f.f_sched = s;
+	f.f_errno = *s->s_errno;
 	f.f_rounding = fegetround();
 	switch (_setjmp(f.f_env)) {
 	case SAVED:
@@ -68,18 +79,21 @@ int usched__switch(arch_next_fn *next, void *arg)
 	case LAUNCH:
 		call_sink(f.f_launch.j_sp, start, &f);
 	}
+	watch_landed(f.f_sched);
+	*f.f_sched->s_errno = f.f_errno;
 	return 0;
 }
 
-int usched__hop(struct ustack *u, struct ustack *self, struct usched *s)
+UNWATCHED int usched__hop(struct ustack *u, struct ustack *self, struct usched *s)
 {
-	(void)self;
-	(void)s;
-	return usched__switch(usched__hand_off, u);
+	if (s->s_caught->c_caught || s->s_caught->c_uncaught)
+		return usched__hop_aside(u, self, s);
+	return usched__switch(usched__hand_off, u, s);
 }
 
-void usched__exit(void)
+UNWATCHED void usched__exit(struct usched *s)
 {
+	(void)s;
 	jump(usched__finish());
 }
 
@@ -88,8 +102,14 @@ int usched__probe(void)
 	return 0;
 }
 
+uintptr_t usched__valgrind(const uintptr_t request[6])
+{
+	(void)request;                  /* about stacks that are lent: there are none */
+	return 0;
+}
+
 /* All of usched__switch()'s frame is above `mark', wherever its parts are. */
-static int descend(struct frame *f, arch_next_fn *next, void *arg)
+UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 {
 	struct frame *mark = f;
 	struct arch_jump j = next((char *)&mark, arg);
@@ -99,12 +119,12 @@ static int descend(struct frame *f, arch_next_fn *next, void *arg)
 	jump(j);
 }
 
-static struct frame **mark_at(char *top)
+UNWATCHED static struct frame **mark_at(char *top)
 {
 	return (void *)top;
 }
 
-static void jump(struct arch_jump j)
+UNWATCHED static void jump(struct arch_jump j)
 {
 	struct frame *home;
 
@@ -115,11 +135,12 @@ static void jump(struct arch_jump j)
 	home = *mark_at((char *)j.j_op);
 	home->f_launch = j;
 	set_rounding(home->f_rounding);
+	watch_jump(home->f_sched);
 	_longjmp(home->f_env, LAUNCH);
 }
 
 /* Calls then(arg) with all its frame below sp, and does not return. */ /* R5 */
-static void sink(char *sp, void (*then)(void *), void *arg)
+UNWATCHED static void sink(char *sp, void (*then)(void *), void *arg)
 {
 	volatile char step[256];
 
@@ -131,14 +152,14 @@ static void sink(char *sp, void (*then)(void *), void *arg)
 	step[0] = 1;                            /* no tail call */
 }
 
-static void load(void *top)
+UNWATCHED static void load(void *top)
 {
 	usched__load();
 	resume(top);
 }
 
 /* Sinking from home overwrote the mark; it is above us again. */
-static void start(void *home)
+UNWATCHED static void start(void *home)
 {
 	struct frame *f = home;
 	struct arch_start thread;
@@ -147,10 +168,10 @@ static void start(void *home)
 	thread = usched__start();
 	thread.t_func(thread.t_arg);
 	usched__end();
-	usched__exit();
+	usched__exit(f->f_sched);
 }
 
-static void resume(char *top)
+UNWATCHED static void resume(char *top)
 {
 	struct frame *f = *mark_at(top);
 
@@ -158,7 +179,7 @@ static void resume(char *top)
 	_longjmp(f->f_env, RESUME);
 }
 
-static void set_rounding(int rounding)
+UNWATCHED static void set_rounding(int rounding)
 {
 	if (rounding != fegetround())
 		fesetround(rounding);

@@ -5,14 +5,14 @@
  * A saved frame, from top up; what the ABI has a function preserve, and no
  * more:
  *
- *      0  MXCSR (4 bytes), x87 control word (2), unused (2)
+ *      0  MXCSR (2 bytes, the others are 0), x87 control word (2), errno (4)
  *      8  r15 r14 r13 r12 rbx rbp
  *     56  return address
  *
- * In between, r12d and r13d hold the control words of whoever gave up the
- * processor: to compare costs less than to load what is there already, by far
- * so when a sticky exception flag differs (those are not preserved). And r14 holds
- * its return address. CPUs predict that `ret' goes there: so it is right for a
+ * In between, r15 is the dispatcher, and r12d and r13d hold the control words of
+ * whoever gave up the processor: to compare costs less than to load what is there
+ * already, by far so when a sticky exception flag differs (those are not preserved).
+ * And r14 holds its return address. CPUs predict that `ret' goes there: so it is right for a
  * thread that was called from the same place, as threads that block in one function
  * are, and their callers are predicted as well. For any other it is wrong
  * each time; it gets a jump, which is predicted from where jumps went before.
@@ -26,21 +26,29 @@
 #define OP_LOAD         1               /* ARCH_LOAD */
 #define MXCSR_CONTROL   0xffc0          /* the bits that are not sticky flags */
 
+/* Loads those of the frame at `top'. The red zone lends four bytes that begin with two. */
+.macro	set_control top
+	movzwl	(\top), %ecx
+	movl	%ecx, -8(%rsp)
+	ldmxcsr	-8(%rsp)
+	fldcw	2(\top)
+.endm
+
 /* Loads the control words of the frame at `top' if they differ from r12d, r13d. */
 .macro	load_control top
-	movl	(\top), %eax
-	movzwl	4(\top), %ecx
+	movzwl	(\top), %eax
+	movzwl	2(\top), %ecx
 	xorl	%r12d, %eax
 	xorl	%r13d, %ecx
 	andl	$MXCSR_CONTROL, %eax
 	orl	%ecx, %eax
 	jz	9f
-	ldmxcsr	(\top)
-	fldcw	4(\top)
+	set_control \top
 9:
 .endm
 
-.macro	push_frame
+/* `errno' is a register for where errno is. */
+.macro	push_frame sched errno
 	.irp	reg, rbp, rbx, r12, r13, r14, r15
 	pushq	%\reg
 	.cfi_adjust_cfa_offset 8
@@ -49,14 +57,18 @@
 	subq	$8, %rsp
 	.cfi_adjust_cfa_offset 8
 	stmxcsr	(%rsp)
-	fnstcw	4(%rsp)
+	fnstcw	2(%rsp)
+	movq	S_ERRNO(\sched), \errno
+	movl	(\errno), %eax
+	movl	%eax, 4(%rsp)
 .endm
 
 /* What .Ljump wants to know of the frame that was pushed. */
-.macro	note_frame
-	movl	(%rsp), %r12d
-	movzwl	4(%rsp), %r13d
+.macro	note_frame sched
+	movzwl	(%rsp), %r12d
+	movzwl	2(%rsp), %r13d
 	movq	56(%rsp), %r14
+	movq	\sched, %r15
 .endm
 
 .macro	pop_registers
@@ -87,12 +99,12 @@
 	.text
 
 /*
- * int usched__switch(arch_next_fn *next, void *arg);
- * rdi next, rsi arg; next(rdi top, rsi arg) returns rax j_sp, rdx j_op.
+ * int usched__switch(arch_next_fn *next, void *arg, struct usched *s);
+ * rdi next, rsi arg, rdx s; next(rdi top, rsi arg) returns rax j_sp, rdx j_op.
  */
 function usched__switch
-	push_frame
-	note_frame
+	push_frame %rdx, %rcx
+	note_frame %rdx
 	movq	%rdi, %rax
 	movq	%rsp, %rdi
 	call	*%rax
@@ -103,6 +115,9 @@ function usched__switch
 	jg	.Lfar
 .Lresume:
 	load_control %rsp
+	movq	S_ERRNO(%r15), %rcx
+	movl	4(%rsp), %eax
+	movl	%eax, (%rcx)
 	movl	%edx, %eax
 	cmpq	%r14, 56(%rsp)
 	jne	.Lelsewhere
@@ -132,8 +147,11 @@ end usched__switch
  * rdi, rsi, rdx.
  */
 function usched__hop visibility=protected
-	push_frame
-#ifndef USCHED_CHECK                            /* there it is for C to look */
+	movq	S_CAUGHT(%rdx), %rax
+	movl	CAUGHT_UNCAUGHT(%rax), %ecx
+	orq	(%rax), %rcx
+	jnz	usched__hop_aside
+	push_frame %rdx, %r9
 	movq	U_STACK(%rsi), %rax
 	movl	U_DEEP(%rsi), %ecx
 	movq	K_BOTTOM(%rax), %rax
@@ -150,14 +168,16 @@ function usched__hop visibility=protected
 	movq	%rdi, S_CURRENT(%rdx)
 	incq	S_SWITCHES(%rdx)
 	movq	U_TOP(%rdi), %rsp               /* R5; both frames stay where they are */
-	movl	(%rsp), %eax
-	movzwl	4(%rsp), %ecx
-	xorl	(%r8), %eax
-	xorw	4(%r8), %cx
+	movzwl	(%rsp), %eax                    /* not both at once: two stores are to be met */
+	movzwl	2(%rsp), %ecx
+	xorw	(%r8), %ax
+	xorw	2(%r8), %cx
 	andl	$MXCSR_CONTROL, %eax
 	orl	%ecx, %eax
 	jnz	.Lcontrol
 .Lsame_control:
+	movl	4(%rsp), %eax
+	movl	%eax, (%r9)
 	xorl	%eax, %eax
 	movq	56(%rsp), %rcx
 	cmpq	56(%r8), %rcx
@@ -167,12 +187,10 @@ function usched__hop visibility=protected
 	ret
 	.cfi_restore_state
 .Lcontrol:
-	ldmxcsr	(%rsp)
-	fldcw	4(%rsp)
+	set_control %rsp
 	jmp	.Lsame_control
-#endif
 .Lhand_off:
-	note_frame
+	note_frame %rdx
 	movq	%rdi, %rsi
 	movq	%rsp, %rdi
 	call	usched__hand_off
@@ -180,7 +198,7 @@ function usched__hop visibility=protected
 end usched__hop
 
 /*
- * rsp the bottom of a stack, rdx the frame saved by usched_run().
+ * rsp the bottom of a stack, rdx the frame saved by usched_run(), r15 the dispatcher.
  * The outermost frame of a thread: no return address, rbp 0, and unwinders
  * are told so.
  */
@@ -192,11 +210,12 @@ function usched__launch
 	movq	%rdx, %rdi
 	call	*%rax
 	call	usched__end                     /* before usched__exit looks at MXCSR */
+	movq	%r15, %rdi
 	jmp	usched__exit
 end usched__launch
 
 /*
- * _Noreturn void usched__exit(void);
+ * _Noreturn void usched__exit(struct usched *s);
  * The frame below is dropped with the rest of the stack.
  */
 function usched__exit
@@ -204,10 +223,11 @@ function usched__exit
 	andq	$-16, %rsp
 	subq	$16, %rsp
 	stmxcsr	(%rsp)
-	fnstcw	4(%rsp)
-	movl	(%rsp), %r12d
-	movzwl	4(%rsp), %r13d
+	fnstcw	2(%rsp)
+	movzwl	(%rsp), %r12d
+	movzwl	2(%rsp), %r13d
 	xorl	%r14d, %r14d                    /* nobody was called from there */
+	movq	%rdi, %r15
 	call	usched__finish
 	jmp	.Ljump
 end usched__exit
@@ -225,6 +245,32 @@ function usched__probe
 	cmovnzl	%ecx, %eax
 	ret
 end usched__probe
+
+/*
+ * uintptr_t usched__valgrind(const uintptr_t request[6]);
+ * The rotations, which cancel out, and the exchange are how Valgrind knows it; without
+ * it they do nothing, and rdx is what it was.
+ */
+function usched__valgrind
+	movq	%rdi, %rax
+	xorl	%edx, %edx
+	rolq	$3, %rdi
+	rolq	$13, %rdi
+	rolq	$61, %rdi
+	rolq	$51, %rdi
+	xchgq	%rbx, %rbx
+	movq	%rdx, %rax
+	ret
+end usched__valgrind
+
+	.section .rodata
+	.globl	usched__return_at
+	.hidden	usched__return_at
+	.type	usched__return_at, @object
+	.balign	4
+usched__return_at:
+	.long	56
+	.size	usched__return_at, 4
 
 	.section .note.GNU-stack, "", @progbits
 

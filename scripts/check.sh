@@ -69,7 +69,7 @@ under_valgrind() {
 	if ! command -v valgrind >/dev/null; then
 		echo "valgrind is not installed: nothing is run under it"
 	# -gdwarf-4: valgrind 3.19 gives up on what clang 14 writes as version 5.
-	elif build_tests valgrind "B=$B" "CFLAGS=$cflags -gdwarf-4 -DUSCHED_VALGRIND"; then
+	elif build_tests valgrind "B=$B" "CFLAGS=$cflags -gdwarf-4"; then
 		EMULATOR=$valgrind
 		run_tests valgrind $((2 * timeout)) "$B"
 	fi

@@ -129,7 +129,6 @@ set_options() {
 		;;
 	valgrind)
 		command -v valgrind >/dev/null || skip "no valgrind"
-		cflags="$cflags -DUSCHED_VALGRIND"
 		EMULATOR=$valgrind
 		USCHED_TEST_SCALE=100
 		;;

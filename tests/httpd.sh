@@ -469,7 +469,7 @@ test_valgrind() {
 	sources=$(sed -n '/^ \*\//q; s/ -o httpd$//; s/ \\$//; s/^ \*   cc [^ ]* //p;
 		s/^ \*      \([a-z].* -lhttp_parser\)/\1/p' examples/05-httpd.c)
 	# shellcheck disable=SC2086 # words
-	if ! ${CC:-cc} -g -DUSCHED_VALGRIND "$tmp/httpd.c" $sources -o "$tmp/httpd"; then
+	if ! ${CC:-cc} -g "$tmp/httpd.c" $sources -o "$tmp/httpd"; then
 		fail 'does not compile for valgrind'
 		return
 	fi

@@ -474,7 +474,7 @@ test_valgrind() {
 	[ -f "arch/$(uname -m).S" ] || return 1
 	command=$(echo "$command" | sed "s/x86_64/$(uname -m)/")
 	# shellcheck disable=SC2086 # they are words
-	${CC:-cc} -g -O1 -DUSCHED_VALGRIND $command -o "$tmp/kv" || return 1
+	${CC:-cc} -g -O1 $command -o "$tmp/kv" || return 1
 	# shellcheck disable=SC2086 # they are words
 	start $VALGRIND "$tmp/kv"
 	reply OK set a 1

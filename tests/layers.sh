@@ -4,7 +4,7 @@
 # The layers. A file of the library includes, of the project's files, only those named
 # behind it below, and every file is in the list. Besides:
 #
-#  - the dispatcher has its few headers and memcpy(), and nothing else of libc;
+#  - the dispatcher has its few headers, memcpy() and errno, and nothing else of libc;
 #  - what can be written to is one thread-local pointer; and what a process has only one of:
 #    its descriptors, its pool of native threads, the key of its native threads' waiters;
 #  - no C file asks for which machine it is compiled, that is what arch/ is for; but for
@@ -17,10 +17,14 @@ cd "$(dirname "$0")/.." || exit 1
 layers='
 here.h:
 usched.h:       here.h
-usched.c:       usched.h arch.h arch/offsets.h
+usched.c:       usched.h arch.h arch/offsets.h watch.h
 arch.h:
 arch/offsets.h:
-arch/setjmp.c:  ../arch.h ../usched.h
+arch/setjmp.c:  ../arch.h ../usched.h ../watch.h
+watch.h:        arch.h usched.h watch_asan.h watch_tsan.h watch_none.h
+watch_asan.h:
+watch_tsan.h:
+watch_none.h:
 image.h:
 image.c:        image.h lock.h
 lock.h:
@@ -101,7 +105,6 @@ done >"$dir/standard"
 while read -r header; do
 	case $header in
 	assert.h | errno.h | stdbool.h | stddef.h | stdint.h | string.h) ;;
-	valgrind/*) ;;                  # macros only, and only if it is there
 	*) fail "the dispatcher includes <$header>" ;;
 	esac
 done <"$dir/standard"
@@ -120,6 +123,8 @@ for options in -O0 -O2; do
 	for symbol in $(nm -u "$dir/object" | awk '{ print $2 }'); do
 		case $symbol in
 		memcpy | usched__switch | usched__hop | usched__exit | usched__probe) ;;
+		usched__valgrind | __errno_location | ___errno_location) ;;
+		__cxa_get_globals) ;;   # weak
 		# What compilers make of assignments, of the thread-local pointer, and
 		# of functions with arrays, where that is their default.
 		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;

@@ -426,7 +426,7 @@ test_memory() {
 		return
 	}
 	grep -q . /usr/include/valgrind/memcheck.h 2>/dev/null || return
-	library for_valgrind -DUSCHED_VALGRIND -gdwarf-4
+	library for_valgrind -gdwarf-4
 	short echo.valgrind examples/04-echo.c for_valgrind
 	short proxy.valgrind examples/07-proxy.c for_valgrind
 	# What is still reachable are tables that are never freed.

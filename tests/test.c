@@ -60,6 +60,15 @@ int test_on_valgrind(void)
 	return preloaded && strstr(preloaded, "vgpreload");
 }
 
+int test_is_sanitized(void)
+{
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN) || USCHED_HAS(memory_sanitizer)
+	return 1;
+#else
+	return 0;
+#endif
+}
+
 static struct ustack *no_next(struct usched *s)
 {
 	(void)s;

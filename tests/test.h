@@ -26,6 +26,9 @@ size_t test_scale(size_t n, size_t least);
 /* Whether valgrind runs this. */
 int test_on_valgrind(void);
 
+/* Whether a sanitizer is in here, which adds instructions, memory and time. */
+int test_is_sanitized(void);
+
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 

@@ -58,8 +58,8 @@ static __attribute__((noinline)) void run(void)
 /* R1 */
 
 struct place {
-	const volatile void *p_local;
-	const void          *p_stack;
+	const void *p_frame;
+	const void *p_stack;
 };
 
 static void same_place(void *arg)
@@ -67,11 +67,11 @@ static void same_place(void *arg)
 	struct place *place = arg;
 	volatile char local = 0;
 
-	place->p_local = &local;
+	place->p_frame = __builtin_frame_address(0);
 	place->p_stack = ustack_self()->u_stack;
 	for (int i = 0; i < 100; i++) {
 		TEST_EQUAL(ustack_block(), 0);
-		TEST_TRUE(place->p_local == &local);
+		TEST_TRUE(place->p_frame == __builtin_frame_address(0));
 		TEST_TRUE(place->p_stack == ustack_self()->u_stack);
 		TEST_EQUAL(local++, i);
 	}
@@ -90,7 +90,7 @@ static void r1_same_addresses(void **state)
 		run();
 		assert_int_equal(plain.p_dones, 7);
 		for (int k = 0; k < 7 && plain.p_stacks < 2; k++)
-			assert_true(place[k].p_local == place[0].p_local);
+			assert_true(place[k].p_frame == place[0].p_frame);
 		plain_fini(&plain);
 	}
 }
