@@ -714,7 +714,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	fits = watch_image(need) <= u->u_size;
 	if (fits && !HARSH)
 		return 0;
-	rc = exchange_image(s, u, need);
+	rc = exchange_image(s, u, need < u->u_deep ? u->u_deep : need);
 	return fits ? 0 : rc;
 }
 

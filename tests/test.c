@@ -69,6 +69,15 @@ int test_is_sanitized(void)
 #endif
 }
 
+int test_is_harsh(void)
+{
+#ifdef USCHED_HARSH
+	return 1;
+#else
+	return 0;
+#endif
+}
+
 static struct ustack *no_next(struct usched *s)
 {
 	(void)s;

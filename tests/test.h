@@ -29,6 +29,9 @@ int test_on_valgrind(void);
 /* Whether a sanitizer is in here, which adds instructions, memory and time. */
 int test_is_sanitized(void);
 
+/* Whether threads are evicted at each block and run in any order: USCHED_HARSH. */
+int test_is_harsh(void);
+
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 

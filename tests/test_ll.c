@@ -85,6 +85,8 @@ static void bound(const struct usched_conf *conf)
 static void test_bound(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	test_timeout(60);
 	each_conf(bound);
 }
@@ -183,6 +185,8 @@ static void run_next(const struct usched_conf *conf)
 static void test_run_next(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	test_timeout(60);
 	each_conf(run_next);
 }

@@ -80,6 +80,8 @@ static void fifo(const struct usched_conf *conf)
 static void test_fifo(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	test_timeout(60);
 	each_conf(fifo);
 }
@@ -151,6 +153,8 @@ static void queue_up(const struct usched_conf *conf)
 static void test_queue_up(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	test_timeout(60);
 	each_conf(queue_up);
 }
@@ -193,6 +197,8 @@ static void mail_before_yield(const struct usched_conf *conf)
 static void test_mail_before_yield(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	test_timeout(60);
 	each_conf(mail_before_yield);
 }

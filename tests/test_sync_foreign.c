@@ -39,6 +39,8 @@ static void reserves(const struct usched_conf *conf)
 static void test_reserve(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	test_timeout(20);
 	each_conf(reserves);
 }

@@ -135,6 +135,8 @@ static void r2_two_on_one_stack_one_each_a_switch(void **state)
 static void r2_images_of_residents_are_untouched(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	if (!test_has_stacks())
 		skip();
 	rounds = 10;
@@ -362,6 +364,8 @@ static void r7_threads_that_fit_do_not_copy(void **state)
 	enum { STACKS = 5 };
 
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	if (!test_has_stacks())
 		skip();
 	rounds = 100;
@@ -389,6 +393,8 @@ static void r7_prefers_a_stack_without_threads(void **state)
 	int stays;
 
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	if (!test_has_stacks())
 		skip();
 	rounds = 1000;
@@ -857,6 +863,8 @@ static void r7_few_stacks_are_shared(void **state)
 	static struct ustack many[ALL];
 
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	if (!test_has_stacks())
 		skip();
 	alone = 0;
