@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_torture.c: the random programs of torture.h, each run by a plain call, and then
+ * many as threads: over the dispatcher alone, over rr and over ll; on the native stack,
+ * on one, on some, on enough for all. Each time each must compute what it computed by
+ * itself. USCHED_TEST_SEED is the first seed and USCHED_TEST_COUNT the number of them.
+ */
+#define _GNU_SOURCE             /* for torture.h */
+#include "../ll.h"
+#include "../rr.h"
+
+#include "torture.h"
+
+enum { LIVES = KINDS, PROGRAMS = 6, STACK = 1 << 20 };
+
+static struct life life[LIVES];
+static uint64_t alone_sum[LIVES];
+static struct rr *rr;
+static struct ll *ll;
+
+/* A thread's function. It begins with the rounding direction of whoever runs it. */
+static void whole_life(void *arg)
+{
+	struct life *l = arg;
+	int before = fegetround();
+
+	set_round(l, FE_TONEAREST);
+	live(l);
+	TEST_EQUAL(fesetround(before), 0);
+}
+
+/* ---- Without threads ---- */
+
+static void alone_pause(struct life *l)
+{
+	(void)l;
+}
+
+static void alone_start(struct life *l)
+{
+	whole_life(l);
+}
+
+static void alone_join(struct life *l)
+{
+	(void)l;
+}
+
+static const struct way alone = { alone_pause, alone_start, alone_join };
+
+/* ---- Over the dispatcher alone ---- */
+
+static void hand_over(struct plain *p)
+{
+	plain_push(p, ustack_self());
+	TEST_EQUAL(ustack_switch(p->p_ring[p->p_head++ % PLAIN_RING]), 0);
+}
+
+static void plain_pause(struct life *l)
+{
+	switch (luck(l, 6)) {
+	case 0:
+		return;
+	case 1:
+		plain_self()->p_stop = luck(l, 8) == 0;
+		break;
+	case 2:
+		TEST_EQUAL(ustack_reserve(luck(l, 2048)), 0);
+		break;
+	case 3:
+		hand_over(plain_self());
+		return;
+	}
+	TEST_EQUAL(ustack_block(), 0);
+}
+
+static void plain_begin(struct life *l)
+{
+	plain_start(plain_self(), &l->l_thread, whole_life, l);
+}
+
+static void plain_join(struct life *l)
+{
+	while (!l->l_ended)
+		TEST_EQUAL(ustack_block(), 0);
+}
+
+static const struct way over_plain = { plain_pause, plain_begin, plain_join };
+
+static void ended(struct usched *s, struct ustack *u)
+{
+	plain_done(s, u);
+	((struct life *)(void *)u)->l_ended = true;
+}
+
+/* Runs `n' lives to their ends, from `l', which pauses when s_next has said NULL. */
+static __attribute__((noinline)) void run_plain(unsigned stacks, struct life **lives,
+						unsigned n, struct life *l)
+{
+	struct plain *p = malloc(sizeof *p);
+
+	TEST_TRUE(p);
+	plain_init(p, stacks, STACK);
+	p->p_sched.s_done = ended;
+	for (unsigned i = 0; i < n; i++) {
+		lives[i]->l_way = &over_plain;
+		plain_start(p, &lives[i]->l_thread, whole_life, lives[i]);
+	}
+	for (unsigned i = 0; i < n; i++)
+		while (!lives[i]->l_ended) {
+			TEST_EQUAL(usched_run(&p->p_sched), 0);
+			if (l)
+				pause_here(l);
+		}
+	TEST_TRUE(l || plain_stats(p).s_switches > n * ACTS);
+	plain_fini(p);
+	free(p);
+}
+
+static void nested_lives(struct life *l, struct life **child, unsigned n)
+{
+	if (l->l_way != &alone)
+		run_plain(luck(l, 3), child, n, l);
+	else
+		for (unsigned i = 0; i < n; i++)
+			whole_life(child[i]);
+}
+
+/* ---- Over rr and ll ---- */
+
+static void rr_pause(struct life *l)
+{
+	if (luck(l, 6))
+		TEST_EQUAL(rr_yield(), 0);
+}
+
+static void rr_begin(struct life *l)
+{
+	TEST_EQUAL(rr_start(rr, whole_life, l, &l->l_handle), 0);
+}
+
+static void rr_end(struct life *l)
+{
+	TEST_EQUAL(rr_join(l->l_handle), 0);
+}
+
+static const struct way over_rr = { rr_pause, rr_begin, rr_end };
+
+static void ll_pause(struct life *l)
+{
+	if (luck(l, 6))
+		TEST_EQUAL(ll_yield(), 0);
+}
+
+static void ll_begin(struct life *l)
+{
+	struct ll_group *group = luck(l, 2) ? ll_group(ll) : NULL;
+
+	TEST_EQUAL(ll_start(ll, group, whole_life, l, &l->l_handle), 0);
+}
+
+static void ll_end(struct life *l)
+{
+	TEST_EQUAL(ll_join(l->l_handle), 0);
+}
+
+static const struct way over_ll = { ll_pause, ll_begin, ll_end };
+
+static void run_over(const struct way *way)
+{
+	for (unsigned i = 0; i < LIVES; i++) {
+		life[i].l_way = way;
+		way->w_start(&life[i]);
+	}
+	for (unsigned i = 0; i < LIVES; i++)
+		way->w_join(&life[i]);
+}
+
+/* ---- Comparing them ---- */
+
+/* The same programs each time, but not the same pauses. */
+static void new_lives(unsigned time)
+{
+	for (unsigned i = 0; i < LIVES; i++)
+		life[i] = (struct life){
+			.l_seed = test_seed * LIVES + i + 1, .l_first = i, .l_acts = ACTS,
+			.l_luck = (test_seed + time) * LIVES + i + 1,
+		};
+}
+
+static void compare(void)
+{
+	for (unsigned i = 0; i < LIVES; i++) {
+		TEST_EQUAL(life[i].l_acts, 0);
+		TEST_EQUAL(life[i].l_sum, alone_sum[i]);
+	}
+}
+
+static void each_program(void (*run)(void))
+{
+	const char *first = getenv("USCHED_TEST_SEED");
+	const char *count = getenv("USCHED_TEST_COUNT");
+	uint32_t seed = first ? (uint32_t)strtoul(first, NULL, 10) : 1;
+	size_t n = count ? strtoul(count, NULL, 10) : test_scale(PROGRAMS, 1);
+
+	TEST_TRUE(n > 0);
+	for (; n > 0; n--, seed++) {
+		test_timeout(60);
+		test_seed = seed;
+		new_lives(0);
+		run_over(&alone);
+		for (unsigned i = 0; i < LIVES; i++)
+			alone_sum[i] = life[i].l_sum;
+		run();
+	}
+}
+
+static void dispatcher(void)
+{
+	static const unsigned stacks[] = { 0, 1, 3, PLAIN_STACKS };
+
+	for (unsigned k = 0; k < sizeof stacks / sizeof *stacks; k++) {
+		struct life *lives[LIVES];
+
+		new_lives(k);
+		for (unsigned i = 0; i < LIVES; i++)
+			lives[i] = &life[i];
+		run_plain(stacks[k], lives, LIVES, NULL);
+		compare();
+	}
+}
+
+static const struct usched_conf confs[] = {
+	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
+	{ .c_processors = 1, .c_stacks = 1, .c_stack_size = STACK },
+	{ .c_processors = 2, .c_stacks = 2, .c_stack_size = STACK },
+	{ .c_processors = 2, .c_stack_size = STACK },
+};
+
+enum { CONFS = sizeof confs / sizeof *confs };
+
+static void round_robin(void)
+{
+	for (unsigned k = 0; k < CONFS; k++) {
+		new_lives(k);
+		TEST_EQUAL(rr_create(&rr, &confs[k]), 0);
+		run_over(&over_rr);
+		TEST_EQUAL(rr_destroy(rr), 0);
+		compare();
+	}
+}
+
+static void local(void)
+{
+	for (unsigned k = 0; k < CONFS; k++) {
+		new_lives(k);
+		TEST_EQUAL(ll_create(&ll, &confs[k]), 0);
+		run_over(&over_ll);
+		TEST_EQUAL(ll_destroy(ll), 0);
+		compare();
+	}
+}
+
+static void over_the_dispatcher(void **state)
+{
+	(void)state;
+	each_program(dispatcher);
+}
+
+static void over_round_robin(void **state)
+{
+	(void)state;
+	each_program(round_robin);
+}
+
+static void over_the_local_scheduler(void **state)
+{
+	(void)state;
+	each_program(local);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(over_the_dispatcher),
+		cmocka_unit_test(over_round_robin),
+		cmocka_unit_test(over_the_local_scheduler),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
