@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Programs that csmith makes up, as threads that block when their functions begin and end:
+# the checksums that they print must be those of plain runs. A program is compiled at two
+# optimisation levels, and of each there are two copies, for the programs have globals;
+# those of the program before run at the same time.
+#
+#   MAKE, B, CC, SWITCH    as for make
+#   CSMITH_SEED            of the first program; default 2, for what csmith 2.3
+#                          makes of 1 does not end
+#   LONG=1                 a hundred programs: minutes
+#
+# One that takes too long to compile or, by itself, to run is left out.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+MAKE=${MAKE:-make}
+B=${B:-build}/csmith
+CC=${CC:-cc}
+programs=2
+if [ "${LONG-}" ]; then
+	programs=100
+fi
+include=/usr/include/csmith
+seed=${CSMITH_SEED:-2}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+run=$dir/csmith
+count=0 threads=0 left_out=0
+
+if ! command -v csmith >/dev/null || [ ! -f $include/csmith.h ]; then
+	echo "csmith: skipped: no csmith, or no $include/csmith.h"
+	exit 77
+fi
+
+# Neither the library nor what runs the programs is instrumented.
+# shellcheck disable=SC2086
+$MAKE -s --no-print-directory "B=$B" "CC=$CC" ${SWITCH+"SWITCH=$SWITCH"} \
+	CFLAGS='-O2 -g' "$B/libusched.a" "$B/tests/csmith.o" "$B/tests/test.o" &&
+	$CC -rdynamic -o "$run" "$B/tests/csmith.o" "$B/tests/test.o" "$B/libusched.a" \
+		-ldl -lm -pthread || exit 1
+
+levels_of() {		# NUMBER
+	case $(($1 % 5)) in
+	0) echo -O0 -O2 ;;
+	1) echo -O1 -O3 ;;
+	2) echo -O2 -Os ;;
+	3) echo -O3 -O0 ;;
+	4) echo -Os -O1 ;;
+	esac
+}
+
+# make_objects: of the program $seed, into $objects; fails if it will not do.
+make_objects() {
+	objects=
+	# It leaves a file where it is run.
+	(cd "$dir" && csmith --float --seed "$seed" --output "$seed.c") || return 1
+	for level in $(levels_of "$count"); do
+		object=$dir/$seed$level.1.so
+		# shellcheck disable=SC2086
+		timeout 60 $CC -w "$level" -fPIC -shared -finstrument-functions \
+			-Dprintf=csmith_print -Dmain=csmith_main -I$include \
+			"$dir/$seed.c" -o "$object" || return 1
+		cp "$object" "$dir/$seed$level.2.so"
+		objects="$objects $object $dir/$seed$level.2.so"
+	done
+	# shellcheck disable=SC2086
+	timeout 3 "$run" alone $objects >"$dir/alone"
+}
+
+# compare STACKS: all that is loaded, with what it printed alone.
+compare() {
+	# shellcheck disable=SC2086
+	if ! timeout 120 "$run" "$1" $before $objects >"$dir/threads"; then
+		echo "csmith: seed $seed: crash or failure with $1 stacks lent" >&2
+		return 1
+	fi
+	if ! cmp -s "$dir/expected" "$dir/threads"; then
+		diff "$dir/expected" "$dir/threads"
+		echo "csmith: seed $seed: other results with $1 stacks lent" >&2
+		return 1
+	fi
+	threads=$((threads + $(wc -l <"$dir/threads")))
+}
+
+before=
+: >"$dir/alone.before"
+while [ $count -lt $programs ]; do
+	if make_objects; then
+		cat "$dir/alone.before" "$dir/alone" >"$dir/expected"
+		for stacks in 0 1 3 8; do
+			compare $stacks || exit 1
+		done
+		# shellcheck disable=SC2086
+		rm -f $before
+		mv "$dir/alone" "$dir/alone.before"
+		before=$objects
+		count=$((count + 1))
+	elif [ $((left_out += 1)) -gt $((programs + 5)) ]; then
+		echo "csmith: $left_out programs do not compile or end" >&2
+		exit 1
+	fi
+	rm -f "$dir/$seed.c"
+	seed=$((seed + 1))
+done
+echo "csmith: $count programs, $threads threads of them; $left_out others left out"
