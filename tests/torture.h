@@ -13,6 +13,7 @@
 
 #include <complex.h>
 #include <fenv.h>
+#include <limits.h>
 #include <math.h>
 #include <search.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ enum {
 	DEPTH    = 8,           /* lives within lives, on one stack */
 	DEEP     = 4 << 10,     /* bytes of one frame's canaries, at most, */
 	SHALLOW  = 128,         /* and mostly */
-	KINDS    = 19,          /* of acts */
+	KINDS    = 20,          /* of acts */
 	ACTS     = 80,          /* of a program, its children's included */
 	CHILDREN = 3,
 	NESTED   = 2,           /* dispatchers within dispatchers */
@@ -563,6 +564,21 @@ static void text(struct life *l)
 	set_round(l, before);
 }
 
+static void error_number(struct life *l)
+{
+	for (unsigned n = 2 + any(l, 6); n > 0; n--) {
+		int own = 1 + (int)any(l, 100);
+
+		errno = own;
+		pause_here(l);
+		TEST_EQUAL(errno, own);
+		inner(l);                       /* may set it, by what it does itself */
+		TEST_EQUAL(strtol("0x10000000000000000", NULL, 0), LONG_MAX);
+		pause_here(l);
+		TEST_EQUAL(errno, ERANGE);
+	}
+}
+
 static void heap(struct life *l)
 {
 	uint32_t mark = any(l, UINT32_MAX);
@@ -655,7 +671,8 @@ static void deeper(struct life *l)
 static void (*const act[])(struct life *l) = {
 	deeper, floating_point, long_double, matrix, vectors,
 	small_by_value, pair_by_value, reals_by_value, large_by_value, complex_by_value,
-	variable_arguments, jumps, sorting, tree, streams, text, heap, children, nested,
+	variable_arguments, jumps, sorting, tree, streams, text, error_number,
+	heap, children, nested,
 };
 
 _Static_assert(sizeof act / sizeof *act == KINDS, "KINDS");
