@@ -3332,6 +3332,8 @@ static void fair(void *conf)
 static void test_fairness(void **state)
 {
 	(void)state;
+	if (test_is_harsh())
+		skip();
 	test_timeout(60);
 	in_thread(&few, fair);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,15 +101,25 @@ static void no_free(struct usched *s, struct ustack *u, void *image, size_t size
 	(void)size;
 }
 
-int test_has_stacks(void)
+static int has_stacks;
+
+static void look_for_stacks(void)
 {
 	static char memory[16384];
 	struct usched s = {
 		.s_next = no_next, .s_alloc = no_alloc, .s_free = no_free,
 	};
 
-	return usched_init(&s) == 0
+	has_stacks = usched_init(&s) == 0
 		&& usched_lend(&s, memory, sizeof memory) != -ENOTSUP;
+}
+
+int test_has_stacks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, look_for_stacks);
+	return has_stacks;
 }
 
 uint32_t test_random(uint32_t *seed)
