@@ -2,121 +2,129 @@
 # SPDX-License-Identifier: MIT
 #
 # check.sh: make check. Builds and runs every test: with the settings given, with the
-# portable switch, with the invariants checked, and under valgrind; then the scripts.
-# Ends with the number of test cases that passed, failed and were skipped, on a line.
+# portable switch, with invariants checked and threads evicted at each block (harsh), a
+# choice of them under valgrind, and the scripts. Ends with the number of test cases that
+# passed, failed and were skipped, on a line.
 #
-#   MAKE, B          as in the Makefile, which sets them
-#   CHECK_TIMEOUT    seconds for one program; default 240. Under valgrind twice that
+#   MAKE, B            as in the Makefile, which sets them
+#   CHECK_TIMEOUT      seconds for one program; default 240. Under valgrind twice that
+#   CHECK_AT_ONCE      programs; default: one more than there are processors, as scripts
+#                      wait for others much of the time
+#   USCHED_TEST_SCALE  the tests' large counts are divided by it, see tests/README.md;
+#                      default 4, 10 after the first build, 100 under valgrind
 #
-# The large counts of the tests belong to the first of these builds; in the others they
-# are divided, see USCHED_TEST_SCALE in tests/README.md.
+# What one program printed is in $B/check/logs. "check.sh LABEL PROGRAM" runs just one.
 set -u
 MAKE=${MAKE:-make}
 B=${B:-build}
 timeout=${CHECK_TIMEOUT:-240}
-logs=$B/check/logs
-mkdir -p "$logs" || exit 1
+top=$B
+counts=$top/check/counts
+logs=$top/check/logs
+mkdir -p "$logs" "$counts" || exit 1
 . scripts/lib.sh
+
+# Under valgrind a program takes 50 times as long: these are short, and see most of the code.
+memchecked='test_usched test_switch test_random test_image test_event test_embed test_state
+	test_frames test_net_foreign test_sync_foreign'
+
+# run_one LABEL PROGRAM: with the counts to a file of its own.
+run_one() {
+	name=$(basename "$2")
+	case $1 in
+	script)
+		export B CC MAKE SWITCH
+		run_script script "$timeout" "$2"
+		;;
+	cycles)
+		cycles cycles
+		;;
+	setjmp | harsh)
+		export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
+		run "$1" "$timeout" "$top/$1/tests/$name"
+		;;
+	valgrind)
+		export USCHED_TEST_SCALE=100
+		EMULATOR=$valgrind
+		run valgrind $((2 * timeout)) "$memcheck_dir/tests/$name"
+		;;
+	*)
+		export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-4}"
+		run "$1" "$timeout" "$top/tests/$name"
+		;;
+	esac
+	echo "$passed $failed $skipped" >"$counts/$1-$name"
+}
+
+if [ $# -eq 2 ]; then
+	run_one "$1" "$2"
+	exit 0
+fi
+
+rm -rf "$counts"
+mkdir -p "$counts"
+build "B=$top" all examples tests || exit 1
+SWITCH=$(setting SWITCH)
+cflags=$(setting CFLAGS)
+CC=$(setting CC)
+memcheck_dir=$top
+export MAKE B CC SWITCH memcheck_dir
+echo "$CC, $(setting VERSION)"
+echo "CFLAGS=$cflags SWITCH=$SWITCH"
 
 # build_tests LABEL VARIABLE=VALUE...: nothing can be tested that does not build.
 build_tests() {
 	label=$1
 	shift
-	if ! build "$@" programs tests; then
-		began=$(date +%s) p=0 f=1 s=0 status=2
-		line "$label" build "does not build"
-		return 1
-	fi
+	build "$@" tests && return
+	began=$(date +%s) p=0 f=1 s=0 status=2
+	line "$label" build "does not build"
+	return 1
 }
 
-run_tests() {
-	label=$1 seconds=$2 dir=$3
+# programs LABEL: a job each.
+programs() {
 	for test in tests/test_*.c; do
-		run "$label" "$seconds" "$dir/tests/$(basename "$test" .c)"
+		echo "$1 $(basename "$test" .c)"
 	done
 }
 
-top=$B
-build "B=$top" all examples || exit 1
-switch=$(setting SWITCH)
-cflags=$(setting CFLAGS)
-CC=$(setting CC)
-echo "$CC, $(setting VERSION)"
-echo "CFLAGS=$cflags SWITCH=$switch"
-
-# What takes the time goes in two lanes, which have their settings and counts each in a shell
-# of its own.
-plain_and_others() {
-	if build_tests "$switch" "B=$top"; then
-		run_tests "$switch" "$timeout" "$top"
-		cycles "$switch"
-	fi
-	export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
-	B=$top/setjmp
-	if [ "$switch" != setjmp ] && build_tests setjmp "B=$B" SWITCH=setjmp; then
-		run_tests setjmp "$timeout" "$B"
-		cycles setjmp
-	fi
-	B=$top/checked
-	if build_tests checked "B=$B" "CFLAGS=$cflags -DUSCHED_CHECK"; then
-		run_tests checked "$timeout" "$B"
-	fi
-}
-
-under_valgrind() {
-	B=$top/valgrind
-	export USCHED_TEST_SCALE=100
-	if ! command -v valgrind >/dev/null; then
-		echo "valgrind is not installed: nothing is run under it"
-	# -gdwarf-4: valgrind 3.19 gives up on what clang 14 writes as version 5.
-	elif build_tests valgrind "B=$B" "CFLAGS=$cflags -gdwarf-4"; then
-		EMULATOR=$valgrind
-		run_tests valgrind $((2 * timeout)) "$B"
-	fi
-}
-
-# Every other one, from the first or the second on.
-scripts() {
-	export B CC MAKE SWITCH="$switch"
-	other=$1
+# Scripts first, as the longest of all are among them.
+list_jobs() {
 	for script in tests/*.sh; do
-		if [ $((other += 1)) -gt 1 ]; then
-			run_script script "$timeout" "$script"
-			other=0
-		fi
+		echo "script $script"
 	done
-}
-
-# lane NUMBER COMMAND...
-lane() {
-	counts=$logs/lane$1
-	rm -f "$counts"
-	shift
-	(
-		"$@"
-		echo "$passed $failed $skipped" >"$counts"
-	)
-}
-
-# Both at a time where there are two processors.
-lanes() {		# COMMAND COMMAND, of several words
-	# shellcheck disable=SC2086
-	if [ "$cores" -gt 1 ]; then
-		lane 1 $1 &
-		lane 2 $2
-		wait
-	else
-		lane 1 $1
-		lane 2 $2
+	echo 'cycles cycles'
+	programs "$SWITCH"
+	if [ "$SWITCH" != setjmp ] && build_tests setjmp "B=$top/setjmp" SWITCH=setjmp >&2; then
+		programs setjmp
 	fi
-	for number in 1 2; do
-		p=0 f=1 s=0             # it has not come to its end
-		[ -f "$logs/lane$number" ] && read -r p f s <"$logs/lane$number"
-		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	if build_tests harsh "B=$top/harsh" "CFLAGS=$cflags -DUSCHED_CHECK -DUSCHED_HARSH" >&2; then
+		programs harsh
+	fi
+	for test in $memchecked; do
+		echo "valgrind $test"
 	done
 }
 
-lanes plain_and_others under_valgrind
-unset USCHED_TEST_SCALE
-lanes 'scripts 0' 'scripts 1'
+case $CC in
+*clang*)        # valgrind 3.19 gives up on what clang 14 writes as version 5
+	memcheck_dir=$top/valgrind
+	build_tests valgrind "B=$memcheck_dir" "CFLAGS=$cflags -gdwarf-4"
+	;;
+esac
+list_jobs >"$top/check/jobs"
+if ! command -v valgrind >/dev/null; then
+	echo "valgrind is not installed: nothing is run under it"
+	sed -i '/^valgrind /d' "$top/check/jobs"
+fi
+xargs -L 1 -P "${CHECK_AT_ONCE:-$((cores + 1))}" "$0" <"$top/check/jobs"
+
+expected=$(wc -l <"$top/check/jobs")
+cat "$counts"/* >"$top/check/sums"
+while read -r p f s; do
+	expected=$((expected - 1))
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done <"$top/check/sums"
+failed=$((failed + expected))           # those that have not come to their end
 summary

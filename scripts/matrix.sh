@@ -6,11 +6,13 @@
 #   compiler   gcc, clang, musl-gcc, or aarch64: gcc for that, run by qemu
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       plain; hard: with all that distributions harden with; checked: with
-#              -DUSCHED_CHECK; branch: with pointer authentication and landing pads;
-#              valgrind
+#              -DUSCHED_CHECK; harsh: with -DUSCHED_HARSH besides; branch: with pointer
+#              authentication and landing pads; valgrind
 #   switch     asm: this machine's file in arch/, or setjmp
 #
-# A row's name is these four in this order. What it did is one line, and is kept in
+# A row's name is these four in this order. Other rows are "proof" and the name of a script of
+# tests/ that has a long form: sanitizers, failing calls, models, random programs, and more.
+# What a row did is one line, and is kept in
 # $B/matrix/<name>.log, which is shown if it failed. The last lines are the number of
 # rows, and of test cases, that passed, failed, and were skipped.
 #
@@ -20,6 +22,7 @@
 #   ROWS_AT_ONCE        default: the processors there are
 #   USCHED_TEST_SCALE   default 10, and 100 where the machine is simulated
 #   CHECK_TIMEOUT       seconds for one program; default 300
+#   PROOF_TIMEOUT       seconds for a script in its long form; default 7200
 set -u
 MAKE=${MAKE:-make}
 B=${B:-build}
@@ -42,6 +45,9 @@ rows() {
 	cat <<-END
 	gcc -O2 checked asm
 	gcc -O2 checked setjmp
+	gcc -O2 harsh asm
+	gcc -O2 harsh setjmp
+	clang -O1 harsh asm
 	clang -O0 checked asm
 	gcc -O2 valgrind asm
 	gcc -O2 valgrind setjmp
@@ -52,6 +58,15 @@ rows() {
 	aarch64 -O2 plain setjmp
 	aarch64 -O2 branch asm
 	aarch64 -O2 hard asm
+	proof sanitize
+	proof cpp
+	proof faults
+	proof model
+	proof torture
+	proof csmith
+	proof fuzz
+	proof profile
+	proof coverage
 	END
 }
 
@@ -124,6 +139,9 @@ set_options() {
 	checked)
 		cflags="$cflags -DUSCHED_CHECK"
 		;;
+	harsh)
+		cflags="$cflags -DUSCHED_CHECK -DUSCHED_HARSH"
+		;;
 	branch)
 		cflags="$cflags -mbranch-protection=standard"
 		;;
@@ -162,6 +180,13 @@ run_row() {
 	: >"$row_log"
 	. scripts/lib.sh
 
+	case $row in
+	proof*)
+		prove "${row#* }" >>"$row_log" 2>&1
+		conclude
+		return
+		;;
+	esac
 	rest=${row#* }
 	switch=${rest##* }
 	rest=${rest% *}
@@ -183,6 +208,10 @@ run_row() {
 		fi
 	fi
 	build_and_run >>"$row_log" 2>&1
+	conclude
+}
+
+conclude() {
 	echo "$passed $failed $skipped" >"$base.counts"
 	if [ "$failed" -eq 0 ]; then
 		verdict=pass
@@ -191,6 +220,18 @@ run_row() {
 	fi
 	echo "$verdict" >"$base.verdict"
 	report "$verdict" "$passed passed, $failed failed, $skipped skipped$note"
+}
+
+# prove NAME: the long form of tests/NAME.sh.
+prove() {
+	B=$base
+	SWITCH=$(uname -m)
+	[ -f "arch/$SWITCH.S" ] || SWITCH=setjmp
+	export B SWITCH CC="${CC:-cc}" MAKE
+	note=
+	build "B=$B" all examples tests || failed=1
+	LONG=1 run_script proof "${PROOF_TIMEOUT:-7200}" "tests/$1.sh"
+	note="; $(tail -n 1 "$logs/proof-$1.sh.log")"
 }
 
 build_and_run() {
