@@ -789,7 +789,7 @@ static uint32_t seed(void)
 #endif
 
 /* Exchanges the oldest in the queue with any. (Marsaglia's xorshift.) */
-void uproc_shuffle(struct uproc *p)
+void uproc__shuffle(struct uproc *p)
 {
 #ifdef USCHED_HARSH
 	static __thread uint32_t state;

@@ -255,7 +255,7 @@ enum { UPROC_HARSH = 1 };
 enum { UPROC_HARSH = 0 };
 #endif
 
-void uproc_shuffle(struct uproc *p);
+void uproc__shuffle(struct uproc *p);
 
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches by which a prefetch comes early */
@@ -275,7 +275,7 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 	if (ready == 0)
 		return NULL;
 	if (UPROC_HARSH)
-		uproc_shuffle(p);
+		uproc__shuffle(p);
 	if (ready > UPROC_CACHED) {
 		ahead = (uintptr_t)p->p_queue[(p->p_head + UPROC_AHEAD) & p->p_mask];
 		__builtin_prefetch((const void *)ahead);
