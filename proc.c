@@ -492,6 +492,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 	struct uproc *p = uproc_of(&me->t_stack);
 	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
+	bool gave_up;
 
 	if (t == me)
 		rc = -EDEADLK;
@@ -508,10 +509,14 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
 		had = *tokens;
 		joiner = me;
-		if (!(news & UPROC_JOINED) && CAS(&t->t_joiner, &joiner, NULL))
-			return -EDEADLK;
-	} while (!(news & UPROC_JOINED));       /* it is on its way */
-	return 0;
+		gave_up = !(news & UPROC_JOINED) && CAS(&t->t_joiner, &joiner, NULL);
+	} while (!gave_up && !(news & UPROC_JOINED));   /* it is on its way */
+	/* So is news of a deadlock, perhaps, which is not for the next join. */
+	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
+		p->p_intent = UPROC_YIELD;
+		ustack_block();                 /* R4 */
+	}
+	return gave_up ? -EDEADLK : 0;
 }
 
 /*

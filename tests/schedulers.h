@@ -1324,6 +1324,73 @@ static void test_deadlock_told_together(void **state)
 	free(t->t_between);
 }
 
+/*
+ * B joins a thread that waits, and A joins B. Both are told of the deadlock, B long before
+ * A, for there are many others. B ends, so A goes on, and joins a thread that runs: then
+ * the news come which were for the join before.
+ */
+static struct told_late {
+	sched          *t_sched;
+	struct ustack  *t_stuck, *t_b, *t_a;
+	struct ustack **t_others;
+	size_t          t_count;
+	int             t_rc;
+} told_late;
+
+static void join_stuck(void *arg)
+{
+	struct told_late *t = arg;
+
+	TEST_EQUAL(S(join)(t->t_stuck), -EDEADLK);
+}
+
+static void join_other(void *thread)
+{
+	struct ustack **other = thread;
+
+	TEST_EQUAL(S(join)(*other), -EDEADLK);
+	TEST_EQUAL(S(wake)(*other), 0);
+	TEST_EQUAL(S(detach)(*other), 0);
+}
+
+static void join_twice(void *arg)
+{
+	struct told_late *t = arg;
+	struct ustack *runs;
+
+	TEST_EQUAL(S(join)(t->t_b), 0);
+	TEST_EQUAL(START(t->t_sched, run_a_while, NULL, &runs), 0);
+	t->t_rc = S(join)(runs);
+	TEST_EQUAL(S(wake)(t->t_stuck), 0);
+	TEST_EQUAL(S(join)(t->t_stuck), 0);
+}
+
+static void test_deadlock_told_late(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	struct told_late *t = &told_late;
+
+	(void)state;
+	test_timeout(60);
+	*t = (struct told_late){ .t_sched = make(&conf) };
+	t->t_count = test_scale(100000, 100);
+	t->t_others = calloc(t->t_count, sizeof *t->t_others);
+	assert_non_null(t->t_others);
+	S(hold)(t->t_sched);
+	assert_int_equal(START(t->t_sched, wait_once, NULL, &t->t_stuck), 0);
+	assert_int_equal(START(t->t_sched, join_stuck, t, &t->t_b), 0);
+	for (size_t i = 0; i < t->t_count; i++)
+		assert_int_equal(START(t->t_sched, wait_once, NULL, &t->t_others[i]), 0);
+	for (size_t i = 0; i < t->t_count; i++)
+		assert_int_equal(START(t->t_sched, join_other, &t->t_others[i], NULL), 0);
+	assert_int_equal(START(t->t_sched, join_twice, t, &t->t_a), 0);
+	S(release)(t->t_sched);
+	assert_int_equal(S(join)(t->t_a), 0);
+	assert_int_equal(t->t_rc, 0);
+	assert_int_equal(S(destroy)(t->t_sched), 0);
+	free(t->t_others);
+}
+
 static void test_deadlock_destroy(void **state)
 {
 	(void)state;
@@ -2027,6 +2094,7 @@ static void test_token_limits(void **state)
 	cmocka_unit_test(test_deadlock_native),                 \
 	cmocka_unit_test(test_deadlock_thread),                 \
 	cmocka_unit_test(test_deadlock_cycle),                  \
+	cmocka_unit_test(test_deadlock_told_late),              \
 	cmocka_unit_test(test_deadlock_told_together),          \
 	cmocka_unit_test(test_deadlock_destroy),                \
 	cmocka_unit_test(test_deadlock_small_stacks),           \
