@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mail.pml: mail, inboxes, tokens, joins, and the end of threads: proc.h, proc.c.
+ *
+ * Processors run threads that do anything in any order, and native threads do the same
+ * from outside, as often as ACTIONS and NATIVE_ACTIONS say. What is left when nobody can
+ * do anything any more is checked at the end of `init'. How a processor sleeps is left to
+ * park.pml: here it just waits for its inbox.
+ *
+ * Records are 1, 2, ...; 0 is NULL. A freed one can be used again.
+ *
+ * What tests/model.sh looks at:
+ *   short: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   long: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DSTARTS=1
+ *   long: -DACTIONS=1 -DNATIVE_ACTIONS=2
+ *   BREAK_CLEAR_BEFORE_NEXT: -DACTIONS=0 -DNATIVE_ACTIONS=1 -DRECORDS=3
+ *   BREAK_ENDED_WITHOUT_CAS: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_GIVE_UP_WITHOUT_CAS: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_NATIVE_LEAVES_NAME: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_NEWS_TWICE: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_POST_TO_ENDED: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_PUSH_ALWAYS: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_PUSH_WITHOUT_CAS: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DRECORDS=3
+ *   BREAK_SETTLE_AT_ONCE: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_WAKE_KEEPS_TOKEN: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ */
+#ifndef PROCESSORS
+#define PROCESSORS     2
+#endif
+#ifndef RECORDS
+#define RECORDS        2
+#endif
+#ifndef NATIVES
+#define NATIVES        1
+#endif
+#ifndef ACTIONS
+#define ACTIONS        2        /* of each thread, before it ends */
+#endif
+#ifndef NATIVE_ACTIONS
+#define NATIVE_ACTIONS 3        /* of each native thread */
+#endif
+#ifndef STARTS
+#define STARTS         0        /* of threads besides those that there are at first */
+#endif
+#ifndef INTERRUPTS
+#define INTERRUPTS     1
+#endif
+
+/* t_joiner */
+#define ENDED    (RECORDS + 1)
+#define TAKEN    (RECORDS + 2)
+#define DETACHED (RECORDS + 3)
+#define NATIVE   (RECORDS + 4)
+
+/* u_mail */
+#define MAIL_ENDED    1
+#define MAIL_START    2
+#define MAIL_JOINED   4
+#define MAIL_DEADLOCK 8
+#define MAIL_CANCEL   16
+#define MAIL_TOKEN    32
+
+/* u_tokens: as in C, of fewer bits */
+#define UPROC_WAITING  (-1)
+#define UPROC_ENDED    (-768)
+#define UPROC_JOINING  (-512)
+#define UPROC_JOINED   64       /* 16 times the mail */
+#define UPROC_DEADLOCK 128
+#define UPROC_NEWS     192
+#define UPROC_TOKENS   63
+
+/* p_intent */
+#define UPROC_BLOCK 0
+#define UPROC_WAIT  1
+#define UPROC_YIELD 2
+
+#define joins(t) (u_tokens[t] >= UPROC_JOINING && u_tokens[t] < UPROC_WAITING \
+		  && !(u_tokens[t] & UPROC_NEWS))
+
+/* The records. */
+short u_mail[RECORDS + 1];
+short u_tokens[RECORDS + 1];
+byte  t_joiner[RECORDS + 1];
+byte  t_next[RECORDS + 1];
+byte  uproc_of[RECORDS + 1];
+byte  joined[RECORDS + 1];      /* on its stack: whom it joins, what it had, and */
+byte  had[RECORDS + 1];
+byte  left[RECORDS + 1];        /* how many actions it has left */
+
+/* The processors, and who joins from outside. */
+byte  p_inbox[PROCESSORS];
+chan  p_queue[PROCESSORS] = [RECORDS] of { byte };
+bool  r_lock;
+byte  r_joining;
+bool  r_changed[NATIVES];
+byte  awaited[NATIVES];
+
+/* What the C code does not have: to check by. */
+bool  freed[RECORDS + 1];
+bool  in_inbox[RECORDS + 1];
+bool  in_queue[RECORDS + 1];
+byte  posted[RECORDS + 1];
+byte  taken[RECORDS + 1];
+bool  cancelled[RECORDS + 1];
+bool  to_cancel[RECORDS + 1];
+byte  interrupts = INTERRUPTS;
+byte  starts = STARTS;
+
+inline lock(m)
+{
+	atomic { !m -> m = true }
+}
+
+/* On p. */
+inline uproc_push(p, t)
+{
+	assert(!in_queue[t] && !freed[t] && uproc_of[t] == p);
+	in_queue[t] = true;
+	p_queue[p] ! t
+}
+
+/* Who may not touch it any more has freed it. */
+inline put_record(t)
+{
+	assert(!freed[t] && !in_inbox[t] && !in_queue[t] && u_mail[t] == MAIL_ENDED);
+	freed[t] = true
+}
+
+inline push_inbox(t)
+{
+#ifdef BREAK_PUSH_WITHOUT_CAS
+	t_next[t] = p_inbox[uproc_of[t]];
+#endif
+	atomic {
+		assert(!freed[t] && !in_inbox[t]);
+#ifndef BREAK_PUSH_WITHOUT_CAS
+		t_next[t] = p_inbox[uproc_of[t]];
+#endif
+		p_inbox[uproc_of[t]] = t;
+		in_inbox[t] = true
+	}
+}
+
+inline uproc_post(t, mail)
+{
+	atomic {
+		old = u_mail[t];
+#ifdef BREAK_POST_TO_ENDED
+		if
+		:: true ->
+#else
+		if
+		:: old & MAIL_ENDED                     /* -ESRCH */
+		:: else ->
+#endif
+			assert(!freed[t]);
+			u_mail[t] = (mail < MAIL_TOKEN -> old | mail : old + mail);
+			posted[t] = posted[t] + (mail == MAIL_TOKEN);
+			to_cancel[t] = to_cancel[t] || mail == MAIL_CANCEL
+		fi
+	}
+	if
+#ifdef BREAK_PUSH_ALWAYS
+	:: !(old & MAIL_ENDED) -> push_inbox(t)
+#else
+	:: old == 0 -> push_inbox(t)
+#endif
+	:: else
+	fi;
+	old = 0
+}
+
+/* rc: 0, 1, or 2 for -EINVAL. The handle must not be used after the record was freed. */
+inline claim(t, by)
+{
+	atomic {
+		if
+		:: !freed[t] && t_joiner[t] == 0 -> t_joiner[t] = by; rc = 0
+		:: !freed[t] && t_joiner[t] == ENDED -> rc = 1
+		:: else -> rc = 2
+		fi
+	}
+	if
+	:: rc == 1 ->
+		atomic {
+			if
+			:: t_joiner[t] == ENDED -> t_joiner[t] = TAKEN
+			:: else -> rc = 2
+			fi
+		}
+	:: else
+	fi
+}
+
+/* On the processor of `t', so all of it is its own. */
+inline deliver(p, t, mail)
+{
+	assert(!freed[t] && u_tokens[t] != UPROC_ENDED);
+	more = mail / MAIL_TOKEN;
+	if
+	:: mail & MAIL_START -> uproc_push(p, t)
+	:: else
+	fi;
+	if
+	:: u_tokens[t] == UPROC_WAITING && more > 0 ->
+		u_tokens[t] = 0;
+#ifndef BREAK_WAKE_KEEPS_TOKEN
+		more--;
+#endif
+		taken[t]++;
+		uproc_push(p, t)
+	:: else
+	fi;
+	u_tokens[t] = u_tokens[t] + more;
+	more = 0;
+	cancelled[t] = cancelled[t] || mail & MAIL_CANCEL;
+	if
+	:: mail & (MAIL_JOINED | MAIL_DEADLOCK) && u_tokens[t] < UPROC_WAITING ->
+		if
+#ifdef BREAK_NEWS_TWICE
+		:: true -> uproc_push(p, t)
+#else
+		:: !(u_tokens[t] & UPROC_NEWS) -> uproc_push(p, t)
+		:: else
+#endif
+		fi;
+		u_tokens[t] = u_tokens[t] | (mail & (MAIL_JOINED | MAIL_DEADLOCK)) * 16
+	:: else
+	fi
+}
+
+/* From lock to unlock at once: who holds r_lock looks at nothing of ours twice. */
+inline tell_native(t)
+{
+	atomic {
+		!r_lock ->
+		told = t_joiner[t] == NATIVE;
+		if
+		:: told ->
+			t_joiner[t] = TAKEN;
+			r_joining--;
+			for (i : 0 .. NATIVES - 1) { r_changed[i] = true }
+			i = 0
+		:: else
+		fi
+	}
+}
+
+/* A loop for the recursion. */
+inline settle(p, t)
+{
+	do
+	:: atomic {
+		assert(!freed[t]);
+		joiner = t_joiner[t];
+		told = joiner == DETACHED
+	   }
+	   if
+	   :: joiner == 0 ->
+		atomic {
+			if
+#ifdef BREAK_ENDED_WITHOUT_CAS
+			:: true -> t_joiner[t] = ENDED; break
+#else
+			:: t_joiner[t] == 0 -> t_joiner[t] = ENDED; break
+			:: else -> joiner = t_joiner[t]
+#endif
+			fi
+		}
+	   :: else
+	   fi;
+	   if
+	   :: atomic { joiner == DETACHED -> put_record(t) } break
+	   :: joiner == NATIVE -> tell_native(t)
+	   :: else ->
+		atomic {
+			told = t_joiner[t] == joiner;
+			if
+			:: told -> t_joiner[t] = TAKEN
+			:: else
+			fi
+		}
+	   fi;
+	   if
+	   :: told && joiner == NATIVE -> break
+	   :: told && joiner != NATIVE && uproc_of[joiner] == p ->
+		atomic { deliver(p, joiner, MAIL_JOINED) };
+		break
+	   :: told && joiner != NATIVE && uproc_of[joiner] != p ->
+		uproc_post(joiner, MAIL_JOINED);
+		break
+	   :: !told
+	   fi
+	od;
+	atomic { joiner = 0; told = false }
+}
+
+inline uproc_drain(p)
+{
+	d_step {
+		t = p_inbox[p];
+		p_inbox[p] = 0;
+		do
+		:: t != 0 ->
+			next = t_next[t];
+			t_next[t] = oldest;
+			oldest = t;
+			t = next
+		:: else -> break
+		od;
+		t = oldest;
+		oldest = 0;
+		next = 0
+	}
+	do
+	:: t != 0 ->
+#ifdef BREAK_CLEAR_BEFORE_NEXT
+		atomic { mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED; in_inbox[t] = false };
+		atomic { next = t_next[t];
+#else
+		atomic { assert(!freed[t]); next = t_next[t]; in_inbox[t] = false };
+		atomic { mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED;
+#endif
+			if
+			:: mail & MAIL_ENDED
+			:: else -> deliver(p, t, mail); mail = 0
+			fi
+		}
+		if
+		:: mail & MAIL_ENDED -> settle(p, t)
+		:: else
+		fi;
+		atomic { t = next; next = 0; mail = 0 }
+	:: else -> break
+	od
+}
+
+inline uproc_done(p, t)
+{
+	atomic {
+		mail = u_mail[t];
+		assert(posted[t] == taken[t] + u_tokens[t] + mail / MAIL_TOKEN);
+		u_tokens[t] = UPROC_ENDED;
+		u_mail[t] = mail | MAIL_ENDED
+	}
+	if
+#ifdef BREAK_SETTLE_AT_ONCE
+	:: true -> settle(p, t)
+#else
+	:: mail == 0 -> settle(p, t)
+	:: else
+#endif
+	fi;
+	mail = 0
+}
+
+/* A record that was freed becomes a thread for processor `on', by one of `by'. */
+inline uproc_start(t, on, by)
+{
+	atomic {
+		freed[t] && starts > 0 ->
+		starts--;
+		freed[t] = false;
+		posted[t] = 0;
+		taken[t] = 0;
+		cancelled[t] = false;
+		to_cancel[t] = false;
+		left[t] = ACTIONS;
+		uproc_of[t] = on;
+		u_tokens[t] = 0;
+		if
+		:: t_joiner[t] = 0
+		:: t_joiner[t] = DETACHED
+		fi
+	}
+	if
+	:: on == by -> atomic { u_mail[t] = 0; deliver(on, t, MAIL_START) }
+	:: else -> u_mail[t] = MAIL_START; push_inbox(t)
+	fi
+}
+
+/* The first part of the wait for u's end, and what comes when it goes on. */
+inline join_begin(t, u)
+{
+	claim(u, t);
+	atomic {
+		if
+		:: rc == 0 ->
+			had[t] = u_tokens[t];
+			u_tokens[t] = UPROC_JOINING;
+			joined[t] = u;
+			p_intent = UPROC_WAIT;
+			blocks = true
+		:: rc == 1 -> put_record(u)
+		:: else
+		fi
+	}
+}
+
+inline join_goes_on(t)
+{
+	atomic {
+		mail = u_tokens[t];
+		assert(mail & UPROC_NEWS);
+		u_tokens[t] = had[t] + (mail & UPROC_TOKENS);
+		had[t] = 0;
+		if
+		:: mail & UPROC_JOINED ->
+			assert(t_joiner[joined[t]] == TAKEN);
+			put_record(joined[t]);
+			joined[t] = 0
+#ifdef BREAK_GIVE_UP_WITHOUT_CAS
+		:: else -> t_joiner[joined[t]] = 0; joined[t] = 0
+#else
+		:: !(mail & UPROC_JOINED) && t_joiner[joined[t]] == t ->
+			t_joiner[joined[t]] = 0;
+			joined[t] = 0
+		:: else ->                      /* it is on its way */
+			had[t] = u_tokens[t];
+			u_tokens[t] = UPROC_JOINING;
+			p_intent = UPROC_WAIT;
+			blocks = true
+#endif
+		fi;
+		mail = 0
+	}
+}
+
+/* By a thread: with mail only for those of others. */
+inline rr_wake(p, u)
+{
+	if
+	:: uproc_of[u] != p -> uproc_post(u, MAIL_TOKEN)
+	:: atomic { uproc_of[u] == p ->
+		if
+		:: u_tokens[u] == UPROC_ENDED
+		:: u_tokens[u] == UPROC_WAITING ->
+			u_tokens[u] = 0;
+			posted[u]++;
+			taken[u]++;
+			uproc_push(p, u)
+		:: else -> u_tokens[u]++; posted[u]++
+		fi
+	   }
+	fi
+}
+
+/* A thread does something of all that it can do. Not atomic as a whole. */
+inline act(p, t)
+{
+	atomic { left[t]--; select(u : 1 .. RECORDS) }
+	if
+	:: atomic { u == t && u_tokens[t] > 0 -> u_tokens[t]--; taken[t]++ }    /* rr_wait() */
+	:: atomic { u == t && u_tokens[t] == 0 ->
+		u_tokens[t] = UPROC_WAITING; p_intent = UPROC_WAIT; blocks = true }
+	:: atomic { u == t -> blocks = true }                           /* ustack_block() */
+	:: atomic { u == t -> p_intent = UPROC_YIELD; blocks = true }
+	:: !freed[u] -> rr_wake(p, u)
+	:: u != t && !freed[u] -> join_begin(t, u)
+	:: !freed[u] && t_joiner[u] != DETACHED ->
+		claim(u, DETACHED);
+		if
+		:: atomic { rc == 1 -> put_record(u) }
+		:: else
+		fi
+	:: uproc_start(u, p, p)
+	:: uproc_start(u, other, p)
+	:: freed[u]
+	fi;
+	atomic { u = 0; rc = 0 }
+}
+
+/* A join's deadline on the thread's own processor: uwait_join() in wait.c. */
+inline interrupt(p, t)
+{
+	atomic {
+		uproc_of[t] == p && joins(t) && interrupts > 0 ->
+		interrupts--;
+		deliver(p, t, MAIL_DEADLOCK)
+	}
+}
+
+/* uproc_next(), and the thread that it returns, until that blocks or ends. */
+proctype processor(byte p)
+{
+	byte self, t, u, next, oldest, joiner, i, more, p_intent, rc;
+	byte other = PROCESSORS - 1 - p;
+	short mail, old;
+	bool told, blocks;
+
+next_thread:
+	if
+	:: p_inbox[p] != 0 -> uproc_drain(p)
+	:: p_inbox[p] == 0
+	fi;
+	atomic {
+		if
+		:: self && p_intent == UPROC_YIELD -> uproc_push(p, self)
+		:: self && p_intent == UPROC_BLOCK ->
+			u_tokens[self]--;
+			blocks = u_tokens[self] < 0;
+			taken[self] = taken[self] + !blocks
+		:: else
+		fi;
+		p_intent = UPROC_BLOCK;
+		if
+		:: self && !blocks -> goto running
+		:: else -> self = 0; blocks = false
+		fi
+	}
+end_idle:
+	if
+	:: atomic { nempty(p_queue[p]) -> p_queue[p] ? self; in_queue[self] = false }
+	:: empty(p_queue[p]) && p_inbox[p] != 0 -> goto next_thread
+	:: interrupt(p, 1); goto next_thread
+	:: interrupt(p, RECORDS); goto next_thread
+	fi;
+	if
+	:: joined[self] -> join_goes_on(self)
+	:: else
+	fi;
+running:
+	do
+	:: blocks -> goto next_thread
+	:: !blocks && left[self] > 0 -> act(p, self)
+	:: !blocks && left[self] == 0 -> break
+	od;
+	uproc_done(p, self);
+	self = 0;
+	goto next_thread
+}
+
+/* rr_join() from outside: proc_native.h. With `deadline' it may give up. */
+inline native_join(n, t)
+{
+	lock(r_lock);
+	claim(t, NATIVE);
+	if
+	:: rc == 0 ->
+		atomic { r_joining++; awaited[n] = t; timely = true };
+		do
+		:: atomic { t_joiner[t] == TAKEN -> rc = 1 } break
+		:: atomic { t_joiner[t] != TAKEN && !timely ->
+#ifdef BREAK_NATIVE_LEAVES_NAME
+			r_joining--
+#else
+			r_joining--; t_joiner[t] = 0
+#endif
+		   } break
+		:: atomic { t_joiner[t] != TAKEN && timely -> r_changed[n] = false; r_lock = false }
+end_join:
+			if
+			:: r_changed[n]
+			:: deadline -> timely = false
+			fi;
+			lock(r_lock)
+		od
+	:: else
+	fi;
+	atomic {
+		if
+		:: rc == 1 -> put_record(t)
+		:: else
+		fi;
+		awaited[n] = 0;
+		timely = false;
+		deadline = false;
+		r_lock = false
+	}
+}
+
+proctype native(byte n)
+{
+	byte t, rc;
+	byte more = NATIVE_ACTIONS;
+	short old;
+	bool timely, deadline;
+
+	do
+	:: more > 0 ->
+		atomic { more--; select(t : 1 .. RECORDS) }
+		if
+		:: uproc_post(t, MAIL_TOKEN)
+		:: uproc_post(t, MAIL_CANCEL)
+		:: uproc_start(t, 0, PROCESSORS)
+		:: deadline = true; native_join(n, t)
+		:: native_join(n, t)
+		fi;
+		atomic { t = 0; rc = 0 }
+	:: more == 0 -> break
+	od
+}
+
+init
+{
+	byte i;
+
+	atomic {
+		for (i : 1 .. RECORDS) {        /* with mail that starts it */
+			uproc_of[i] = i % PROCESSORS;
+			u_mail[i] = MAIL_START;
+			t_next[i] = p_inbox[uproc_of[i]];
+			p_inbox[uproc_of[i]] = i;
+			in_inbox[i] = true;
+			left[i] = ACTIONS
+		}
+		for (i : 0 .. PROCESSORS - 1) { run processor(i) }
+		for (i : 0 .. NATIVES - 1) { run native(i) }
+	}
+	timeout ->                              /* nobody can do anything any more */
+	d_step {
+		assert(!r_lock);
+		for (i : 0 .. PROCESSORS - 1) {
+			assert(p_inbox[i] == 0 && empty(p_queue[i]))
+		}
+		for (i : 1 .. RECORDS) {
+			if
+			:: freed[i] -> assert(u_mail[i] == MAIL_ENDED)
+			:: !freed[i] && u_tokens[i] == UPROC_ENDED ->
+				assert(u_mail[i] == MAIL_ENDED && t_joiner[i] == ENDED)
+			:: !freed[i] && u_tokens[i] == UPROC_WAITING ->
+				assert(u_mail[i] == 0 && posted[i] == taken[i])
+			:: else ->
+				assert(u_mail[i] == 0 && joins(i));
+				assert(posted[i] == taken[i] + had[i] + (u_tokens[i] & UPROC_TOKENS));
+				assert(t_joiner[joined[i]] == i);
+				assert(u_tokens[joined[i]] != UPROC_ENDED)
+			fi;
+			assert(freed[i] || to_cancel[i] == cancelled[i]
+				|| u_tokens[i] == UPROC_ENDED)
+		}
+		for (i : 0 .. NATIVES - 1) {
+			assert(awaited[i] == 0 || u_tokens[awaited[i]] != UPROC_ENDED);
+			r_joining = r_joining - (awaited[i] != 0)
+		}
+		assert(r_joining == 0)
+	}
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.pml: waiters, wait.c, and what the mutex of sync.c makes of them.
+ *
+ * THREADS threads, each alone on a processor, and NATIVES native threads lock a mutex and
+ * unlock it, with a deadline or without, ROUNDS times, then end, with their waiters. The
+ * last who has the mutex, if nobody will ask for it any more, may free it. Meanwhile one
+ * thread may be cancelled, and somebody gives tokens that have nothing to do with it: at
+ * the end all of them must be there.
+ *
+ * How tokens get to another processor is in mail.pml. Here each is a step.
+ *
+ * What tests/model.sh looks at:
+ *   short: -DNATIVES=0
+ *   short: -DCANCELS=0 -DTHREADS=1
+ *   long: -DTOKENS=1
+ *   BREAK_CLAIM_WITHOUT_CAS: -DTOKENS=1
+ *   BREAK_FINISH_WITHOUT_LOCK: -DTOKENS=1
+ *   BREAK_FREE_UNDER_LOCK: -DTOKENS=1
+ *   BREAK_IDLE_BEFORE_WAKE: -DTOKENS=1
+ *   BREAK_NODE_LEFT: -DTOKENS=1
+ *   BREAK_NOT_GIVEN_BACK: -DTOKENS=1
+ *   BREAK_NOT_UNTIL_IDLE: -DTOKENS=1
+ *   BREAK_NO_WAITED: -DTOKENS=1
+ *   BREAK_WAITED_LOST: -DTOKENS=1
+ *   BREAK_WITHDRAW_WITHOUT_CAS: -DTOKENS=1
+ */
+#ifndef THREADS
+#define THREADS 2
+#endif
+#ifndef NATIVES
+#define NATIVES 1
+#endif
+#ifndef ROUNDS
+#define ROUNDS  1
+#endif
+#ifndef TOKENS
+#define TOKENS  1               /* that have nothing to do with it */
+#endif
+#ifndef CANCELS
+#define CANCELS 1
+#endif
+#define USERS   (THREADS + NATIVES)
+
+#define is_native(w) ((w) >= THREADS)
+
+/* w_state */
+#define IDLE    0
+#define WAITING 1
+#define WAKING  2
+
+/* w_result */
+#define ETIMEDOUT 1
+#define ECANCELED 2
+
+/* m_owner: twice the name, and this; names are 1, 2, ... */
+#define WAITED  1
+#define name(w) (2 * ((w) + 1))
+
+/* Waiters; of native ones n_lock, and whether it is asleep or was interrupted. */
+byte w_state[USERS];
+byte w_result[USERS];
+bool n_lock[USERS];
+bool n_polls[USERS];
+bool n_asleep[USERS];
+bool v_interrupt[USERS];
+
+byte tokens[USERS];
+bool u_cancelled[USERS];
+byte cancels = CANCELS;
+
+/* The mutex. */
+byte m_owner;
+bool m_lock;
+byte m_queue[USERS];
+byte m_count;
+
+/* To check by. */
+bool freed[USERS];              /* the waiter, and its thread */
+bool m_freed;
+byte holders;
+byte others[USERS];             /* tokens that have nothing to do with it */
+byte asking = USERS;            /* who will lock the mutex, or is about to */
+
+inline uwait_lock()
+{
+	atomic { !m_lock -> assert(!m_freed); m_lock = true }
+}
+
+inline uwait_unlock()
+{
+	atomic { assert(m_lock && !m_freed); m_lock = false }
+}
+
+inline uwait_begin(w)
+{
+	assert(w_state[w] == IDLE);
+	w_state[w] = WAITING
+}
+
+inline uwait_claim(w)
+{
+#ifdef BREAK_CLAIM_WITHOUT_CAS
+	claimed = w_state[w] == WAITING;
+	if
+	:: claimed -> w_state[w] = WAKING
+	:: else
+	fi
+#else
+	atomic {
+		assert(!freed[w]);
+		claimed = w_state[w] == WAITING;
+		if
+		:: claimed -> w_state[w] = WAKING
+		:: else
+		fi
+	}
+#endif
+}
+
+inline uwait_finish(w, result)
+{
+	atomic { assert(!freed[w]); w_result[w] = result };
+	if
+	:: !is_native(w) ->
+#ifdef BREAK_IDLE_BEFORE_WAKE
+		atomic { assert(!freed[w]); w_state[w] = IDLE };
+		atomic { assert(!freed[w]); tokens[w]++ }
+#else
+		atomic { assert(!freed[w]); tokens[w]++ };
+		atomic { assert(!freed[w]); w_state[w] = IDLE }
+#endif
+	:: else ->
+#ifdef BREAK_FINISH_WITHOUT_LOCK
+		atomic { assert(!freed[w]); w_state[w] = IDLE };
+#else
+		atomic { !n_lock[w] -> assert(!freed[w]); n_lock[w] = true };
+		w_state[w] = IDLE;
+#endif
+		atomic {
+			assert(!freed[w]);
+			if
+			:: n_polls[w] -> v_interrupt[w] = true
+			:: else -> n_asleep[w] = false
+			fi
+		};
+#ifndef BREAK_FINISH_WITHOUT_LOCK
+		atomic { assert(!freed[w]); n_lock[w] = false }
+#endif
+	fi
+}
+
+/* On its own native thread: its deadline has come, or it was cancelled. */
+inline end_wait(w, result)
+{
+	uwait_claim(w);
+	if
+	:: claimed -> uwait_finish(w, result)
+	:: else
+	fi
+}
+
+inline block_thread(w)
+{
+	blocks = 0;
+	do
+	:: if                                           /* ustack_block() */
+	   :: atomic { tokens[w] > 0 -> tokens[w]--; blocks++ }
+		if
+		:: deadline -> end_wait(w, ETIMEDOUT)
+		:: true
+		fi;
+#ifdef BREAK_NOT_UNTIL_IDLE
+		if
+		:: w_state[w] != WAITING -> break
+		:: else
+		fi
+#else
+		if
+		:: w_state[w] != WAITING -> (w_state[w] == IDLE); break
+		:: else
+		fi
+#endif
+	   :: atomic { w_state[w] == WAITING && deadline -> deadline = false }
+		end_wait(w, ETIMEDOUT)
+	   :: atomic { w_state[w] == WAITING && cancels > 0 -> cancels--; u_cancelled[w] = true }
+		end_wait(w, ECANCELED)
+	   fi
+	od;
+#ifndef BREAK_NOT_GIVEN_BACK
+	atomic { tokens[w] = tokens[w] + blocks - 1 };
+#endif
+	blocks = 0
+}
+
+inline block_native(w)
+{
+	atomic { !n_lock[w] -> n_lock[w] = true };
+	do
+	:: w_state[w] == IDLE -> break
+	:: w_state[w] != IDLE ->
+		if
+		:: n_polls[w] ->
+			n_lock[w] = false;
+			if
+			:: atomic { v_interrupt[w] -> v_interrupt[w] = false }
+			:: deadline -> late = true
+			fi
+		:: !n_polls[w] ->
+			atomic { n_asleep[w] = true; n_lock[w] = false };
+			if
+			:: !n_asleep[w]
+			:: deadline -> late = true
+			fi
+		fi;
+		atomic { !n_lock[w] -> n_lock[w] = true };
+		if
+		:: late ->
+			atomic {                        /* uwait_withdraw() */
+				if
+#ifdef BREAK_WITHDRAW_WITHOUT_CAS
+				:: true -> w_state[w] = IDLE; w_result[w] = ETIMEDOUT
+#else
+				:: w_state[w] == WAITING ->
+					w_state[w] = IDLE;
+					w_result[w] = ETIMEDOUT
+				:: else
+#endif
+				fi
+			}
+		:: else
+		fi
+	od;
+	atomic { n_lock[w] = false; n_asleep[w] = false; late = false }
+}
+
+inline uwait_push(w)
+{
+	d_step { m_queue[m_count] = w; m_count++ }
+}
+
+inline uwait_remove(w)
+{
+	d_step {
+		i = 0;
+		do
+		:: i < m_count && m_queue[i] != w -> i++
+		:: else -> break
+		od;
+		if
+		:: i < m_count ->
+			m_count--;
+			do
+			:: i < m_count -> m_queue[i] = m_queue[i + 1]; i++
+			:: else -> break
+			od;
+			m_queue[m_count] = 0
+		:: else
+		fi;
+		i = 0
+	}
+}
+
+/* n: the waiter that was claimed, or USERS. */
+inline uwait_pop()
+{
+	n = USERS;
+	do
+	:: m_count == 0 -> break
+	:: m_count > 0 ->
+		n = m_queue[0];
+		uwait_remove(n);
+		uwait_claim(n);
+		if
+		:: claimed -> break
+		:: else -> n = USERS
+		fi
+	od;
+	claimed = false
+}
+
+/* w_result says whether it is had. */
+inline usync_mutex_lock(w)
+{
+	atomic {
+		assert(!m_freed);
+		owner = m_owner;
+		w_result[w] = 0;
+		if
+		:: owner == 0 -> m_owner = name(w)
+		:: else
+		fi
+	}
+	if
+	:: owner == 0
+	:: owner != 0 && u_cancelled[w] -> w_result[w] = ECANCELED
+	:: owner != 0 && !u_cancelled[w] ->
+		uwait_lock();
+		atomic {
+			assert(!m_freed);
+			owner = m_owner;
+#ifdef BREAK_NO_WAITED
+			m_owner = (owner -> owner : name(w))
+#else
+			m_owner = (owner -> owner | WAITED : name(w))
+#endif
+		}
+		if
+		:: owner ->                             /* queue_up() */
+			uwait_begin(w);
+			uwait_push(w);
+			uwait_unlock();
+			if
+			:: is_native(w) -> block_native(w)
+			:: else -> block_thread(w)
+			fi;
+#ifndef BREAK_NODE_LEFT
+			if
+			:: w_result[w] -> uwait_lock(); uwait_remove(w); uwait_unlock()
+			:: else
+			fi
+#endif
+		:: else -> uwait_unlock()
+		fi
+	fi;
+	owner = 0
+}
+
+inline usync_mutex_unlock(w)
+{
+	n = USERS;
+	do
+	:: n != USERS -> break
+	:: else ->
+		atomic {
+			assert(!m_freed);
+			owner = m_owner;
+			if
+			:: owner == name(w) -> m_owner = 0; break
+			:: else -> assert((owner | WAITED) == (name(w) | WAITED))
+			fi
+		}
+		uwait_lock();
+		uwait_pop();
+		atomic {
+			owner = (n < USERS -> name(n) : name(w));
+#ifdef BREAK_WAITED_LOST
+			m_owner = owner;
+#elif defined(BREAK_FREE_UNDER_LOCK)
+			m_owner = (n < USERS -> owner | (m_count > 0) : 0);
+#else
+			m_owner = owner | (m_count > 0);
+#endif
+		}
+		uwait_unlock()
+#ifdef BREAK_FREE_UNDER_LOCK
+		if
+		:: n == USERS -> break
+		:: else
+		fi
+#endif
+	od;
+	if
+	:: n < USERS -> uwait_finish(n, 0)
+	:: else
+	fi;
+	atomic { n = 0; owner = 0 }
+}
+
+proctype user(byte w)
+{
+	byte owner, blocks, i, n;
+	byte more = ROUNDS;
+	bool deadline, claimed, late;
+
+	do
+	:: more == 0 -> break
+	:: more > 0 ->
+		atomic {
+			more--;
+			if
+			:: deadline = true
+			:: deadline = false
+			fi;
+			if
+			:: is_native(w) -> n_polls[w] = true
+			:: n_polls[w] = false
+			fi
+		}
+		usync_mutex_lock(w);
+		atomic {
+			asking = asking - (more == 0);
+			deadline = false;
+			holders = holders + !w_result[w];
+			assert(holders <= 1 && w_state[w] == IDLE)
+		}
+		if
+		:: w_result[w] == 0 ->
+			if
+			:: atomic { asking == 0 && m_count == 0 -> m_freed = true; holders-- }
+			:: atomic { true -> holders-- } usync_mutex_unlock(w)
+			fi
+		:: else
+		fi
+	od;
+	atomic {                                        /* its waiter is freed */
+		assert(tokens[w] == others[w] && w_state[w] == IDLE && !n_lock[w]);
+		freed[w] = true
+	}
+}
+
+init
+{
+	byte w, more;
+
+	atomic {
+		for (w : 0 .. USERS - 1) { run user(w) }
+		more = TOKENS
+	}
+	do
+	:: more > 0 ->
+		atomic {
+			more--;
+			select(w : 0 .. THREADS - 1);
+			if
+			:: freed[w]
+			:: !freed[w] -> tokens[w]++; others[w]++
+			fi
+		}
+	:: more == 0 -> break
+	od
+}

@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Has spin look at all that the models in model/ can do within some bounds. Then it checks
+# that it would have found a mistake: with each BREAK_something that a model has, there
+# must be an error. The bounds, and those within which a mistake is found, are in the
+# models' heads.
+#
+#   CC      the compiler in place of cc
+#   LONG    1: larger bounds, some minutes
+#   MODELS  a pattern; default *
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+# look FILE OPTIONS...: 0: all that can happen is right; 1: it is not; 2: nobody knows.
+look() {
+	model=$PWD/$1
+	shift
+	(
+		cd "$dir" && spin -a "$@" "$model" &&
+			${CC:-cc} "$optimize" -w -DSAFETY "$memory" -DMEMLIM=2000 -o pan pan.c &&
+			./pan -m100000 -w22
+	) >"$dir/log" 2>&1 || return 2
+	if grep -q 'errors: [1-9]' "$dir/log"; then
+		return 1
+	fi
+	if grep -Eq 'Search not completed|search depth too small' "$dir/log"; then
+		return 2
+	fi
+	grep -q 'errors: 0$' "$dir/log" || return 2
+}
+
+# A line of the list, in a process of its own: FORM FILE OPTIONS....
+if [ $# -eq 1 ]; then
+	# The words of a line are words.
+	# shellcheck disable=SC2086
+	set -- $1
+	form=$1 file=$2
+	shift 2
+	dir=$(mktemp -d "$MODEL_DIR/XXXXXX") || exit 1
+	optimize=-O1 memory=-DPLAIN
+	case $form in
+	long) memory=-DCOLLAPSE ;;
+	BREAK_*) optimize=-O0 ;;
+	esac
+	case $form in
+	BREAK_*)
+		look "$file" "-D$form" "$@"
+		if [ $? -eq 1 ]; then
+			echo "$file: $form is found"
+		else
+			echo "$file: FAIL: $form $* is not found"
+			cat "$dir/log"
+		fi
+		;;
+	*)
+		if look "$file" "$@"; then
+			states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' "$dir/log")
+			echo "$file: $states states with $*"
+		else
+			echo "$file: FAIL: $*"
+			cat "$dir/log"
+		fi
+		;;
+	esac
+	rm -rf "$dir"
+	exit 0
+fi
+
+if ! command -v spin >/dev/null; then
+	echo "model: skipped: no spin"
+	exit 77
+fi
+MODEL_DIR=$(mktemp -d) || exit 1
+export MODEL_DIR
+trap 'rm -rf "$MODEL_DIR"' EXIT
+trap 'exit 1' HUP INT TERM
+list=$MODEL_DIR/list
+output=$MODEL_DIR/output
+form=short
+if [ "${LONG-}" = 1 ]; then
+	form=long
+fi
+for file in model/${MODELS:-*}.pml; do
+	sed -n "s#^ \*   \($form\|BREAK_[A-Z_]*\): *#\1 $file #p" "$file" >>"$list"
+	sed -n 's/^#.*\(BREAK_[A-Z_]*\).*/\1/p' "$file" | sort -u >"$MODEL_DIR/variants"
+	while read -r variant; do
+		grep -q "^$variant $file " "$list" || echo "$file: FAIL: where is $variant found?"
+	done <"$MODEL_DIR/variants" >>"$output"
+	if ! grep -q "^$form $file" "$list" ||
+		[ "$(wc -l <"$MODEL_DIR/variants")" -lt 4 ]
+	then
+		echo "$file: FAIL: no bounds, or few mistakes to find" >>"$output"
+	fi
+done
+tr '\n' '\0' <"$list" |
+	xargs -0 -r -n 1 -P "$(nproc 2>/dev/null || echo 1)" "$0" >>"$output" 2>&1
+cat "$output"
+right=$(grep -c ' states with ' "$output")
+found=$(grep -c ' is found$' "$output")
+if grep -q FAIL "$output" || [ $((right + found)) -ne "$(wc -l <"$list")" ]; then
+	exit 1
+fi
+echo "model: $right searches found nothing wrong, and $found mistakes were found"
