@@ -1357,8 +1357,11 @@ static void join_twice(void *arg)
 {
 	struct told_late *t = arg;
 	struct ustack *runs;
+	int rc = S(join)(t->t_b);
 
-	TEST_EQUAL(S(join)(t->t_b), 0);
+	if (rc == -EDEADLK)                     /* told in time, in another order of threads */
+		rc = S(join)(t->t_b);
+	TEST_EQUAL(rc, 0);
 	TEST_EQUAL(START(t->t_sched, run_a_while, NULL, &runs), 0);
 	t->t_rc = S(join)(runs);
 	TEST_EQUAL(S(wake)(t->t_stuck), 0);
