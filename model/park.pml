@@ -11,7 +11,7 @@
  *
  * What tests/model.sh looks at:
  *   short: -DEVENTS=0 -DHOLDERS=0 -DJOINERS=0
- *   short: -DEVENTS=0 -DHOLDERS=0
+ *   long: -DEVENTS=0 -DHOLDERS=0
  *   short: -DHOLDERS=0 -DJOINERS=0
  *   long: -DEVENTS=0 -DHOLDERS=0 -DJOINERS=0 -DPROCESSORS=1 -DTHREADS=3 -DACTIONS=2
  *   long: -DEVENTS=0 -DJOINERS=0
