@@ -86,4 +86,10 @@ ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
 ARCH_PRIVATE arch_next_fn usched__hand_off;
 ARCH_PRIVATE int usched__hop_aside(struct ustack *u, struct ustack *self, struct usched *s);
 
+/* Not for arch/ but for frames.c: of all stacks, from s_victim on, the next, or NULL. */
+struct usched;
+struct usched_stack;
+ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
+						     const struct usched_stack *k);
+
 #endif /* USCHED_ARCH_H */

@@ -690,8 +690,39 @@ static int lend_stacks(struct uproc *p)
 		if (rc)                         /* the first already */
 			uimage_stacks_unmap(stacks);
 	}
-	p->p_steps += rc == 0;
+	__atomic_store_n(&p->p_steps, p->p_steps + (rc == 0), __ATOMIC_RELEASE);
 	return rc == -ENOTSUP ? 0 : rc;         /* then the native stack it is */
+}
+
+/* Those that it maps now may be missing. */
+static bool has_stack(const struct uproc *p, const void *address)
+{
+	unsigned steps = __atomic_load_n(&p->p_steps, __ATOMIC_ACQUIRE);
+
+	for (unsigned i = 0; i < steps; i++) {
+		const struct uimage_stacks *k = &p->p_stacks[i];
+		uintptr_t offset = (uintptr_t)address - (uintptr_t)k->k_map;
+
+		if (offset < k->k_count * k->k_stride
+		    && offset % k->k_stride >= k->k_stride - k->k_size)
+			return true;
+	}
+	return false;
+}
+
+int uproc__has_stack(const struct usched *s, const void *address)
+{
+	const struct uproc *self = (const struct uproc *)(const void *)s;
+
+	if (s->s_done != uproc_done)
+		return 0;
+	for (size_t i = 0; i < self->p_procs->r_conf.c_processors; i++) {
+		const struct uproc *p = uproc_at(self->p_procs, i);
+
+		if (p != self && has_stack(p, address))
+			return 1;
+	}
+	return 0;
 }
 
 /* The image in the record, whenever it is large enough. */

@@ -207,6 +207,10 @@ struct uproc *uprocs_place(struct uprocs *r);
 
 void uproc_done(struct usched *s, struct ustack *u);     /* every s_done */
 
+/* Private, for check.h: whether another processor of the scheduler has such a stack. */
+int uproc__has_stack(const struct usched *s, const void *address)
+	__attribute__((visibility("hidden")));
+
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
 	return (struct uproc *)(void *)(r->r_proc + i * r->r_stride);

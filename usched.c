@@ -165,8 +165,6 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
 APART static struct arch_jump leave(struct usched *s);
-static struct usched_stack *next_stack(const struct usched *s,
-				       const struct usched_stack *k);
 static struct usched_stack *place_bottom(struct usched *s, uintptr_t end);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
@@ -270,7 +268,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 }
 
 /* After s_victim all others, then NULL. */
-static struct usched_stack *next_stack(const struct usched *s, const struct usched_stack *k)
+struct usched_stack *usched__next_stack(const struct usched *s, const struct usched_stack *k)
 {
 	return k->k_ring == s->s_victim ? s->s_own : k->k_ring;
 }
@@ -321,10 +319,10 @@ int usched_fini(struct usched *s)
 
 	if (s->s_home)
 		return -EBUSY;
-	for (k = s->s_victim; k; k = next_stack(s, k))
+	for (k = s->s_victim; k; k = usched__next_stack(s, k))
 		if (k->k_threads > 0)
 			return -EBUSY;
-	for (k = s->s_victim; k; k = next_stack(s, k))
+	for (k = s->s_victim; k; k = usched__next_stack(s, k))
 		watch_stack_end(k);
 	return 0;
 }
@@ -860,7 +858,7 @@ static void validate(const struct usched *s)
 	size_t vacant = 0, listed = 0;
 	bool behind = false;            /* the part of those with threads */
 
-	for (; k; k = next_stack(s, k)) {
+	for (; k; k = usched__next_stack(s, k)) {
 		const struct ustack *u = k->k_resident;
 
 		vacant += !u;

@@ -12,9 +12,9 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-public='usched.h image.h proc.h rr.h ll.h event.h wait.h sync.h net.h offload.h'
+public='usched.h image.h proc.h frames.h rr.h ll.h event.h wait.h sync.h net.h offload.h'
 pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3 doc/event.3 doc/wait.3 doc/sync.3'
-pages="$pages doc/net.3 doc/offload.3"
+pages="$pages doc/net.3 doc/offload.3 doc/frames.3"
 texts='README.md CHANGES.md CONTRIBUTING.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|utoken|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet|ufile|uoffload)'
 name="${name}_[a-z_]*[a-z]|uoffload)"

@@ -35,16 +35,20 @@ event.c:        event.h
 wait.h:         event.h usched.h
 wait.c:         wait.h
 sync.h:         event.h usched.h wait.h
-sync.c:         sync.h
-chan.c:         sync.h
+sync.c:         sync.h check.h
+chan.c:         sync.h check.h
 net.h:          sync.h
-net.c:          net.h
+net.c:          net.h check.h
 offload.h:      sync.h
-offload.c:      offload.h net.h
+offload.c:      offload.h net.h check.h
 proc.h:         usched.h conf.h event.h token.h image.h
 proc.c:         proc.h lock.h proc_native.h proc_single.h
 proc_native.h:
 proc_single.h:
+where.h:        arch.h usched.h
+check.h:        arch.h frames.h usched.h
+frames.h:       usched.h
+frames.c:       frames.h check.h where.h
 rr.h:           usched.h conf.h token.h
 rr.c:           rr.h proc.h
 ll.h:           usched.h conf.h token.h
@@ -135,7 +139,7 @@ done
 
 # The dispatcher of nobody is only read; the marks of proc.c are addresses, nothing is
 # ever at them; the pointers of setjmp.c are volatile constants.
-for file in usched.c image.c proc.c rr.c ll.c event.c wait.c sync.c chan.c net.c offload.c \
+for file in usched.c image.c proc.c rr.c ll.c frames.c event.c wait.c sync.c chan.c net.c offload.c \
 	arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_frames.c: whose an address is, over one stack, several, and the native one; reading
+ * and writing blocked threads' frames; where they are blocked.
+ *
+ * What is looked at is from alloca(): sanitizers may put locals elsewhere.
+ */
+#include <alloca.h>
+
+#include "plain.h"
+#include "where.h"
+
+#include "../frames.h"
+#include "../rr.h"
+
+enum { STACK = 64 << 10, SIZE = 256, DEEP = 8192 };
+
+static struct plain plain;
+static struct ustack thread[4];
+
+static void setup(unsigned stacks)
+{
+	test_timeout(20);
+	plain_init(&plain, stacks, STACK);
+}
+
+static void run(void)
+{
+	TEST_EQUAL(usched_run(&plain.p_sched), 0);
+}
+
+/* With so many stacks, or the one that there is. */
+static void each_count(void (*test)(unsigned stacks))
+{
+	static const unsigned counts[] = { 0, 1, 3 };
+
+	for (size_t i = 0; i < 3 && (i == 0 || test_has_stacks()); i++) {
+		setup(counts[i]);
+		test(counts[i]);
+		plain_fini(&plain);
+	}
+}
+
+/* ---- Whose ---- */
+
+static char *deep, *shallow;
+
+static void expect(const void *address, enum usched_place place, const struct ustack *owner)
+{
+	struct ustack *whose = &thread[3];
+
+	TEST_EQUAL(usched_onstack(address, &whose), place);
+	TEST_TRUE(whose == owner);
+	TEST_EQUAL(usched_onstack(address, NULL), place);
+}
+
+static __attribute__((noinline)) void block_deep(void)
+{
+	deep = alloca(DEEP);
+	memset(deep, 1, DEEP);
+	expect(deep, USCHED_MINE, &thread[0]);
+	expect(deep + DEEP - 1, USCHED_MINE, &thread[0]);
+	TEST_EQUAL(ustack_block(), 0);
+	expect(deep, USCHED_MINE, &thread[0]);
+}
+
+static void be_deep_then_shallow(void *unused)
+{
+	const struct usched_stack *k = ustack_self()->u_stack;
+
+	(void)unused;
+	shallow = alloca(SIZE);
+	memset(shallow, 1, SIZE);
+	expect(shallow, USCHED_MINE, &thread[0]);
+	expect(k->k_bottom - 1, USCHED_MINE, &thread[0]);
+	expect(k->k_bottom, USCHED_ELSEWHERE, NULL);
+	block_deep();
+	expect(deep, USCHED_NOBODYS, NULL);
+	TEST_EQUAL(ustack_block(), 0);
+}
+
+static void look_at_other(void *stacks)
+{
+	bool both = *(const unsigned *)stacks > 1;
+	char *middle = alloca(DEEP / 2);        /* to be deeper than `shallow' */
+	void *data = malloc(SIZE);
+
+	memset(middle, 1, DEEP / 2);
+	expect(middle, USCHED_MINE, &thread[1]);
+	expect(deep, both ? USCHED_THEIRS : USCHED_NOBODYS, both ? &thread[0] : NULL);
+	expect(shallow, both ? USCHED_THEIRS : USCHED_MINE, &thread[both ? 0 : 1]);
+	TEST_EQUAL(ustack_block(), 0);
+	expect(deep, USCHED_NOBODYS, NULL);             /* it has returned from there */
+	TEST_EQUAL(ustack_block(), 0);
+	TEST_TRUE(!ustack_func(&thread[0]));
+	expect(deep, USCHED_NOBODYS, NULL);
+	expect(shallow, both ? USCHED_NOBODYS : USCHED_MINE, both ? NULL : &thread[1]);
+	expect(&plain, USCHED_ELSEWHERE, NULL);
+	expect(data, USCHED_ELSEWHERE, NULL);
+	expect(NULL, USCHED_ELSEWHERE, NULL);
+	expect((void *)UINTPTR_MAX, USCHED_ELSEWHERE, NULL);
+	expect(stacks, USCHED_ELSEWHERE, NULL);         /* above usched_run() */
+	free(data);
+}
+
+static void whose(unsigned stacks)
+{
+	plain_start(&plain, &thread[0], be_deep_then_shallow, NULL);
+	plain_start(&plain, &thread[1], look_at_other, &stacks);
+	run();
+	assert_int_equal(plain.p_dones, 2);
+	expect(deep, USCHED_ELSEWHERE, NULL);           /* nothing runs here */
+}
+
+static void test_whose(void **state)
+{
+	(void)state;
+	each_count(whose);
+}
+
+/* Of the other of two processors it is known that the stack is its. */
+static char *_Atomic remote;
+
+static void show(void *thread_of_other)
+{
+	char *local = alloca(SIZE);
+
+	remote = local;
+	TEST_EQUAL(rr_wait(), 0);
+	(void)thread_of_other;
+}
+
+static void see(void *unused)
+{
+	struct ustack *owner = &thread[0];
+
+	(void)unused;
+	while (!remote)
+		;
+	TEST_EQUAL(usched_onstack(remote, &owner), USCHED_REMOTE);
+	TEST_TRUE(!owner);
+	TEST_EQUAL(usched_onstack(&plain, NULL), USCHED_ELSEWHERE);
+}
+
+static void test_remote(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2 };
+	struct ustack *shows, *sees;
+	struct rr *rr = NULL;
+
+	(void)state;
+	test_timeout(20);
+	if (!test_has_stacks())
+		skip();                         /* native stacks have no known end */
+	assert_int_equal(rr_create(&rr, &conf), 0);
+	assert_int_equal(rr_start(rr, show, NULL, &shows), 0);
+	assert_int_equal(rr_start(rr, see, NULL, &sees), 0);
+	assert_int_equal(rr_join(sees), 0);
+	assert_int_equal(rr_wake(shows), 0);
+	assert_int_equal(rr_join(shows), 0);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
+/* ---- Peek and poke ---- */
+
+static void be_looked_at(void *unused)
+{
+	char *local = alloca(SIZE);
+
+	(void)unused;
+	memset(local, 'a', SIZE);
+	shallow = local;
+	TEST_EQUAL(ustack_block(), 0);
+	TEST_EQUAL(local[0], 'a');
+	for (int i = 1; i < SIZE; i++)
+		TEST_EQUAL(local[i], 'b');
+	plain.p_stop = true;
+	TEST_EQUAL(ustack_block(), 0);
+	TEST_EQUAL(local[SIZE - 1], 'c');
+}
+
+static void be_refused(struct ustack *u)
+{
+	const struct usched_stack *k = u->u_stack;
+	char byte = 0;
+
+	TEST_EQUAL(ustack_peek(u, u->u_top - 1, &byte, 1), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom, &byte, 1), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, 2), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, SIZE_MAX), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, &plain, &byte, 1), -EFAULT);
+	TEST_EQUAL(ustack_poke(u, u->u_top - 1, &byte, 1), -EFAULT);
+	TEST_EQUAL(ustack_poke(u, k->k_bottom - 1, &byte, 2), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom, &byte, 0), 0);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, 1), 0);
+}
+
+static void look_into(void *unused)
+{
+	char *buffer = alloca(SIZE);
+
+	(void)unused;
+	TEST_EQUAL(ustack_peek(&thread[0], shallow, buffer, SIZE), 0);
+	for (int i = 0; i < SIZE; i++)
+		TEST_EQUAL(buffer[i], 'a');
+	memset(buffer, 'b', SIZE);
+	TEST_EQUAL(ustack_poke(&thread[0], shallow + 1, buffer, SIZE - 1), 0);
+	be_refused(&thread[0]);
+	TEST_EQUAL(ustack_peek(ustack_self(), buffer, buffer, 1), -EBUSY);
+	TEST_EQUAL(ustack_poke(ustack_self(), buffer, buffer, 1), -EBUSY);
+	TEST_EQUAL(ustack_peek(&thread[2], buffer, buffer, 1), -EINVAL);        /* new */
+	TEST_TRUE(!ustack_where(&thread[2]));
+	TEST_TRUE(!ustack_where(ustack_self()));
+}
+
+static void peek(unsigned stacks)
+{
+	char c = 'c', got = 0;
+
+	(void)stacks;
+	plain_start(&plain, &thread[0], be_looked_at, NULL);
+	plain_start(&plain, &thread[1], look_into, NULL);
+	TEST_EQUAL(ustack_init(&plain.p_sched, &thread[2], look_into, NULL, NULL, 0), 0);
+	run();
+	assert_true(ustack_func(&thread[0]));           /* it stopped there */
+	assert_int_equal(ustack_peek(&thread[0], shallow, &got, 1), 0);
+	assert_int_equal(got, 'a');
+	assert_int_equal(ustack_poke(&thread[0], shallow + SIZE - 1, &c, 1), 0);
+	run();
+	assert_int_equal(plain.p_dones, 2);
+	assert_int_equal(ustack_peek(&thread[0], shallow, &got, 1), -EINVAL);
+	assert_int_equal(ustack_poke(&thread[0], shallow, &c, 1), -EINVAL);
+	assert_null(ustack_where(&thread[0]));
+}
+
+static void test_peek(void **state)
+{
+	(void)state;
+	each_count(peek);
+}
+
+/* ---- Where ---- */
+
+IN(block_here) static void block_here(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_block(), 0);
+	TEST_EQUAL(ustack_switch(&thread[1]), 0);
+	TEST_TRUE(ustack_self());
+}
+EXTENT(block_here)
+
+static void check_where(void)
+{
+	const void *where = ustack_where(&thread[0]);
+
+	if (test_has_stacks()) {
+		TEST_TRUE(where);
+		TEST_TRUE(IS_IN(block_here, where) || !test_tail_calls());
+	} else {
+		TEST_TRUE(!where);
+	}
+}
+
+static void look_where(void *unused)
+{
+	(void)unused;
+	check_where();
+	TEST_EQUAL(ustack_block(), 0);
+	check_where();                                  /* it is in ustack_switch() now */
+	TEST_EQUAL(ustack_switch(&thread[0]), 0);
+}
+
+static void where(unsigned stacks)
+{
+	(void)stacks;
+	plain_start(&plain, &thread[0], block_here, NULL);
+	plain_start(&plain, &thread[1], look_where, NULL);
+	run();
+	assert_int_equal(plain.p_dones, 2);
+}
+
+static void test_where(void **state)
+{
+	(void)state;
+	each_count(where);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_whose),
+		cmocka_unit_test(test_remote),
+		cmocka_unit_test(test_peek),
+		cmocka_unit_test(test_where),
+	};
+
+	return cmocka_run_group_tests_name("frames", tests, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * where.h: functions in sections of their own, for the linker knows where these begin and
+ * end: so a test can tell whether an address is in one of its functions.
+ *
+ *	IN(send_it) static void send_it(void *arg) { ... }
+ *	EXTENT(send_it)
+ *	... IS_IN(send_it, address)
+ */
+#ifndef USCHED_TEST_WHERE_H
+#define USCHED_TEST_WHERE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define IN(name) __attribute__((noinline, section("in_" #name)))
+#define EXTENT(name) extern const char __start_in_##name[], __stop_in_##name[];
+#define IS_IN(name, address) ((uintptr_t)(address) >= (uintptr_t)__start_in_##name \
+			      && (uintptr_t)(address) <= (uintptr_t)__stop_in_##name)
+
+IN(test_callee) static const void *test_callee(void)
+{
+	return __builtin_return_address(0);
+}
+
+IN(test_tail) static const void *test_tail(void)
+{
+	return test_callee();
+}
+EXTENT(test_tail)
+
+/*
+ * Whether the compiler makes jumps of calls that come last: then what blocks a thread
+ * returns to who called the library, and else into the library.
+ */
+static inline bool test_tail_calls(void)
+{
+	return !IS_IN(test_tail, test_tail());
+}
+
+#endif /* USCHED_TEST_WHERE_H */
