@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
+
 enum {
 	CASES_MAX   = 65536,
 	PLACE_ALIGN = 16,               /* bytes */
@@ -89,12 +91,14 @@ void usync_chan_destroy(struct usync_chan *c)
 
 int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
 {
+	check(c->c_size ? value : NULL, CALLERS, __func__);
 	/* It is only read. */
 	return select_one(c, USYNC_SEND, (void *)(uintptr_t)value, deadline);
 }
 
 int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline)
 {
+	check(c->c_size ? value : NULL, CALLERS, __func__);
 	return select_one(c, USYNC_RECV, value, deadline);
 }
 
@@ -141,6 +145,14 @@ size_t usync_chan_count(struct usync_chan *c)
 	return count;
 }
 
+static void check_cases(const struct usync_case *cases, size_t n)
+{
+	check(n ? cases : NULL, CALLERS, "usync_select");
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].s_chan && cases[i].s_chan->c_size)
+			check(cases[i].s_value, CALLERS, "usync_select");
+}
+
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 {
 	struct uwaiter *w;
@@ -149,6 +161,7 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 
 	if (n > CASES_MAX)
 		return -EINVAL;
+	check_cases(cases, n);
 	for (size_t i = 0; i < n; i++)
 		if (cases[i].s_chan && __builtin_add_overflow(
 				size, place_size(cases[i].s_chan->c_size), &size))

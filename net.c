@@ -39,6 +39,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+
 enum { IN, OUT };
 
 enum kind {
@@ -175,6 +177,7 @@ int unet_addr(struct unet_addr *a, const char *text)
 	in_port_t port;
 	size_t size;
 
+	check(a, CALLERS, __func__);
 	memset(a, 0, sizeof *a);
 	if (text[0] == '/' || (text[0] == '@' && text[1]))
 		return unix_addr(a, text);
@@ -209,6 +212,8 @@ char *unet_text(const struct unet_addr *a, char *text)
 	char host[INET6_ADDRSTRLEN];
 	int size;
 
+	check(a, CALLERS, __func__);
+	check(text, CALLERS, __func__);
 	switch (a->a_sockaddr.ss_family) {
 	case AF_INET:
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
@@ -575,10 +580,18 @@ static inline ssize_t write_from(int fd, const struct iovec *iov, int n, int64_t
 	return perform(try_write, fd, OUT, &o, deadline);
 }
 
+static inline void check_iov(const struct iovec *iov, int n, const char *call)
+{
+	check(n > 0 ? iov : NULL, CALLERS, call);
+	for (int i = 0; i < n; i++)
+		check(iov[i].iov_len ? iov[i].iov_base : NULL, CALLERS, call);
+}
+
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
 {
 	struct iovec iov = { buffer, size };
 
+	check(size ? buffer : NULL, CALLERS, __func__);
 	return read_into(fd, &iov, 1, deadline);
 }
 
@@ -587,16 +600,19 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 	/* It is only read. */
 	struct iovec iov = { (void *)(uintptr_t)buffer, size };
 
+	check(size ? buffer : NULL, CALLERS, __func__);
 	return write_from(fd, &iov, 1, deadline);
 }
 
 ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
 {
+	check_iov(iov, n, __func__);
 	return read_into(fd, iov, n, deadline);
 }
 
 ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 {
+	check_iov(iov, n, __func__);
 	return write_from(fd, iov, n, deadline);
 }
 
@@ -607,6 +623,8 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags, struct unet_
 	const struct op o = { .o_iov = &iov, .o_flags = flags,
 			      .o_from = from };
 
+	check(size ? buffer : NULL, CALLERS, __func__);
+	check(from, CALLERS, __func__);
 	return perform(try_recvfrom, fd, IN, &o, deadline);
 }
 
@@ -620,6 +638,8 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	ssize_t n;
 	int rc;
 
+	check(size ? buffer : NULL, CALLERS, __func__);
+	check(to, CALLERS, __func__);
 	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
 		return perform(try_sendto, fd, OUT, &o, deadline);
 	/* The receiver's queue is full: no event tells when it is not. */
@@ -739,6 +759,8 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 	size_t got = 0;
 	ssize_t n = 1;
 
+	check(size ? buffer : NULL, CALLERS, __func__);
+	check(done, CALLERS, __func__);
 	while (got < size && n > 0) {
 		n = unet_read(fd, (char *)buffer + got, size - got, deadline);
 		got += n > 0 ? (size_t)n : 0;
@@ -756,6 +778,8 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done, int64_
 	size_t put = 0;
 	ssize_t n = 0;
 
+	check(size ? buffer : NULL, CALLERS, __func__);
+	check(done, CALLERS, __func__);
 	while (put < size && n >= 0) {
 		n = unet_write(fd, (const char *)buffer + put, size - put, deadline);
 		put += n > 0 ? (size_t)n : 0;
@@ -829,6 +853,7 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 {
 	int fd = bound_socket(a, SOCK_STREAM, flags), rc;
 
+	check(a, CALLERS, __func__);
 	if (fd < 0)
 		return fd;
 	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
@@ -842,6 +867,7 @@ int unet_bind(const struct unet_addr *a, unsigned flags)
 {
 	int fd = bound_socket(a, SOCK_DGRAM, flags);
 
+	check(a, CALLERS, __func__);
 	return fd < 0 ? fd : fresh(fd, SOCKET);
 }
 
@@ -878,6 +904,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	uint32_t generation = generation_now(fd);
 	int new, rc = 0;
 
+	check(peer, CALLERS, __func__);
 	do {
 		new = (int)perform(try_accept, fd, IN, &o, deadline);
 		if (is_exhausted(new))
@@ -921,6 +948,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 	const struct op o = { 0 };
 	int fd = open_socket(a, SOCK_STREAM, 0), rc;
 
+	check(a, CALLERS, __func__);
 	if (fd >= 0)
 		fd = fresh(fd, kind_of(fd));
 	if (fd < 0)
@@ -956,6 +984,7 @@ int unet_signals(const sigset_t *set)
 {
 	int fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
 
+	check(set, CALLERS, __func__);
 	return fd < 0 ? -errno : fresh(fd, OTHER);
 }
 
@@ -1079,6 +1108,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	uint32_t *generations;
 	int rc;
 
+	check(n ? fds : NULL, CALLERS, __func__);
 	if (n > POLL_MAX)
 		return -EINVAL;
 	w = uwait_self();

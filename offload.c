@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "net.h"
 
 enum {
@@ -75,6 +76,7 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 	struct job *job = new_job(func, drop, size);
 	int rc;
 
+	check(size ? argument : NULL, CALLERS, __func__);
 	if (!job && drop)
 		drop(argument);
 	if (!job)
@@ -311,6 +313,7 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 	struct job *job = file_job(open_file, close_file, path, strlen(path) + 1, &call);
 	int rc;
 
+	check(path, CALLERS, __func__);
 	if (!job)
 		return -ENOMEM;
 	call->f_flags = flags | O_CLOEXEC;
@@ -354,6 +357,7 @@ static void read_file(void *data)
 
 ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline)
 {
+	check(size ? buffer : NULL, CALLERS, __func__);
 #ifdef RWF_NOWAIT
 	struct iovec iov = { buffer, size };
 	ssize_t rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
@@ -381,6 +385,7 @@ static void sync_file(void *data)
 
 ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset, int64_t deadline)
 {
+	check(size ? buffer : NULL, CALLERS, __func__);
 	return run_on_file(write_file, fd, buffer, NULL, size, offset, deadline);
 }
 
@@ -402,6 +407,8 @@ int ufile_stat(const char *path, struct stat *status, int64_t deadline)
 	struct job *job = file_job(stat_file, NULL, path, strlen(path) + 1, &call);
 	int rc;
 
+	check(path, CALLERS, __func__);
+	check(status, CALLERS, __func__);
 	if (!job)
 		return -ENOMEM;
 	rc = run_job(job, deadline);
@@ -473,6 +480,9 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 	struct lookup *l;
 	int rc;
 
+	check(host, CALLERS, __func__);
+	check(service, CALLERS, __func__);
+	check(max ? found : NULL, CALLERS, __func__);
 	if (!job)
 		return -ENOMEM;
 	l = (struct lookup *)(void *)job->j_data;

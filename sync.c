@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 enum {
 	ROUNDS   = 4,                   /* of destructors, as POSIX has it at least */
 	KEYS_MIN = 4,
@@ -95,6 +97,7 @@ int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	struct uwaiter *w;
 	int rc;
 
+	check(m, SHARED, __func__);
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED))
 		return 0;
@@ -130,6 +133,7 @@ int usync_mutex_unlock(struct usync_mutex *m)
 	uintptr_t self = uwait_name(), owner = self;
 	struct uwait_node *n = NULL;
 
+	check(m, SHARED, __func__);
 	while (!n && !__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
 						  __ATOMIC_RELAXED)) {
 		if ((owner & ~WAITED) != self)
@@ -150,11 +154,13 @@ int usync_mutex_unlock(struct usync_mutex *m)
 
 int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
+	check(l, SHARED, __func__);
 	return rwlock_lock(l, 0, deadline);
 }
 
 int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
 {
+	check(l, SHARED, __func__);
 	return rwlock_lock(l, uwait_name(), deadline);
 }
 
@@ -209,6 +215,7 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 {
 	struct uwait_node *admitted;
 
+	check(l, SHARED, __func__);
 	uwait_lock(&l->r_lock);
 	if (l->r_owner ? l->r_owner != uwait_name() : l->r_readers == 0) {
 		uwait_unlock(&l->r_lock);
@@ -279,6 +286,8 @@ int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadlin
 	struct uwaiter *w;
 	int rc;
 
+	check(c, SHARED, __func__);
+	check(m, SHARED, __func__);
 	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED) != self)
 		return -EPERM;
 	rc = uwait_prepare(&w, deadline);
@@ -305,6 +314,7 @@ void usync_cond_signal(struct usync_cond *c)
 {
 	struct uwait_node *n;
 
+	check(c, SHARED, __func__);
 	uwait_lock(&c->c_lock);
 	n = uwait_pop(&c->c_queue);
 	uwait_unlock(&c->c_lock);
@@ -316,6 +326,7 @@ void usync_cond_broadcast(struct usync_cond *c)
 {
 	struct uwait_node *list;
 
+	check(c, SHARED, __func__);
 	uwait_lock(&c->c_lock);
 	list = pop_all(&c->c_queue);
 	uwait_unlock(&c->c_lock);
@@ -338,6 +349,7 @@ int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 	bool taken;
 	int rc;
 
+	check(s, SHARED, __func__);
 	uwait_lock(&s->s_lock);
 	taken = sem_take(s);
 	uwait_unlock(&s->s_lock);
@@ -358,6 +370,7 @@ int usync_sem_post(struct usync_sem *s)
 	struct uwait_node *n;
 	int rc = 0;
 
+	check(s, SHARED, __func__);
 	uwait_lock(&s->s_lock);
 	n = uwait_pop(&s->s_queue);
 	if (!n && s->s_count == UINT32_MAX)
@@ -376,6 +389,7 @@ int usync_group_add(struct usync_group *g, uint32_t n)
 {
 	int rc = 0;
 
+	check(g, SHARED, __func__);
 	uwait_lock(&g->g_lock);
 	if (n > UINT32_MAX - g->g_count)
 		rc = -EOVERFLOW;
@@ -390,6 +404,7 @@ int usync_group_done(struct usync_group *g)
 	struct uwait_node *list = NULL;
 	int rc = 0;
 
+	check(g, SHARED, __func__);
 	uwait_lock(&g->g_lock);
 	if (g->g_count == 0)
 		rc = -EINVAL;
@@ -406,6 +421,7 @@ int usync_group_wait(struct usync_group *g, int64_t deadline)
 	bool none;
 	int rc;
 
+	check(g, SHARED, __func__);
 	uwait_lock(&g->g_lock);
 	none = g->g_count == 0;
 	uwait_unlock(&g->g_lock);
@@ -516,6 +532,7 @@ int usync_key_set(const struct usync_key *key, void *value)
 	struct uwaiter *w = uwait_self();
 	struct value *v;
 
+	check(key, SHARED, __func__);
 	if (!w)
 		return -ENOMEM;
 	v = find_value(w, key);
@@ -534,5 +551,6 @@ void *usync_key_get(const struct usync_key *key)
 	const struct uwaiter *w = uwait_self();
 	const struct value *v = w ? find_value(w, key) : NULL;
 
+	check(key, SHARED, __func__);
 	return v ? v->v_value : NULL;
 }

@@ -1049,9 +1049,10 @@ static void try_errors(struct worker *w)
 
 static void try_limits(struct worker *w)
 {
+	static struct usync_rwlock lock;
 	struct place *p = w->w_shared;
-	struct usync_rwlock lock = { 0 };
 
+	lock = (struct usync_rwlock){ 0 };
 	TEST_EQUAL(usync_rwlock_unlock(&lock), -EPERM);
 	TEST_EQUAL(usync_rwlock_write(&lock, 0), 0);
 	TEST_EQUAL(usync_rwlock_write(&lock, USYNC_NEVER), -EDEADLK);
