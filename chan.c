@@ -18,6 +18,7 @@
 #include "sync.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +46,18 @@ struct usync_chan {
 /* Once it was granted, the channel may be gone: so what it takes to go on is here. */
 struct place {
 	struct uwait_node p_node;       /* first */
-	size_t            p_case;
-	size_t            p_size;       /* bytes of the value */
+	const void       *p_chan;       /* for reports */
+	uint32_t          p_size;       /* bytes of the value */
+	uint16_t          p_case;
+	uint8_t           p_sends;
+	uint8_t           p_last;
 	_Alignas(PLACE_ALIGN) char p_value[];
 };
 
-static int  select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline);
+static int  select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline,
+		       const void *where);
+static int  wait_any(struct usync_case *cases, size_t n, int64_t deadline, const void *where);
+static void tell_channels(const struct uwaiter *w, struct ustack_why *why);
 static bool try_all(struct usync_case *cases, size_t n, int *done);
 static bool try_send(struct usync_case *k, struct uwait_node **peer);
 static bool try_recv(struct usync_case *k, struct uwait_node **peer);
@@ -68,6 +75,8 @@ static void copy(void *to, const void *from, size_t size);
 
 /* n_tag: what became of the case. */
 enum { DONE, CLOSED };
+
+static const struct uwait_kind channels = { "no channel", tell_channels };
 
 int usync_chan_create(struct usync_chan **c, size_t size, size_t capacity)
 {
@@ -89,24 +98,28 @@ void usync_chan_destroy(struct usync_chan *c)
 	free(c);
 }
 
-int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
+UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
 {
 	check(c->c_size ? value : NULL, CALLERS, __func__);
 	/* It is only read. */
-	return select_one(c, USYNC_SEND, (void *)(uintptr_t)value, deadline);
+	return select_one(c, USYNC_SEND, (void *)(uintptr_t)value, deadline,
+			  __builtin_return_address(0));
 }
 
-int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline)
+UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline)
 {
 	check(c->c_size ? value : NULL, CALLERS, __func__);
-	return select_one(c, USYNC_RECV, value, deadline);
+	return select_one(c, USYNC_RECV, value, deadline, __builtin_return_address(0));
 }
 
-static int select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline)
+static int select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline,
+		      const void *where)
 {
 	struct usync_case one = { .s_chan = c, .s_op = op, .s_value = value };
-	int rc = usync_select(&one, 1, deadline);
+	int rc;
 
+	if (!try_all(&one, 1, &rc))
+		rc = wait_any(&one, 1, deadline, where);
 	return rc < 0 ? rc : one.s_rc;
 }
 
@@ -153,29 +166,36 @@ static void check_cases(const struct usync_case *cases, size_t n)
 			check(cases[i].s_value, CALLERS, "usync_select");
 }
 
-int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
+UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 {
-	struct uwaiter *w;
-	size_t size = 0;
 	int rc;
 
 	if (n > CASES_MAX)
 		return -EINVAL;
 	check_cases(cases, n);
+	return try_all(cases, n, &rc) ? rc
+		: wait_any(cases, n, deadline, __builtin_return_address(0));
+}
+
+static int wait_any(struct usync_case *cases, size_t n, int64_t deadline, const void *where)
+{
+	struct uwaiter *w;
+	size_t size = 0;
+	int rc;
+
 	for (size_t i = 0; i < n; i++)
 		if (cases[i].s_chan && __builtin_add_overflow(
 				size, place_size(cases[i].s_chan->c_size), &size))
 			return -ENOMEM;
-	while (!try_all(cases, n, &rc)) {
+	do {
 		rc = uwait_prepare(&w, deadline);
 		if (rc)
 			return rc;
 		if (size > 0 && !uwait_room(w, size))
 			return -ENOMEM;
+		uwait_note(w, &channels, size > 0 ? w->w_room : NULL, where);
 		rc = wait_all(w, cases, n);
-		if (rc != -EAGAIN)
-			break;
-	}
+	} while (rc == -EAGAIN && !try_all(cases, n, &rc));
 	return rc;
 }
 
@@ -273,19 +293,37 @@ static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 
 static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_t n)
 {
-	struct place *p = w->w_room;
+	struct place *p = w->w_room, *last = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!cases[i].s_chan)
 			continue;
+		last = p;
 		p->p_node.n_waiter = w;
 		p->p_node.n_prev = NULL;
-		p->p_case = i;
-		p->p_size = cases[i].s_chan->c_size;
+		p->p_chan = cases[i].s_chan;
+		p->p_case = (uint16_t)i;
+		p->p_size = (uint32_t)cases[i].s_chan->c_size;
+		p->p_sends = cases[i].s_op == USYNC_SEND;
+		p->p_last = 0;
 		if (cases[i].s_op == USYNC_SEND)
 			copy(p->p_value, cases[i].s_value, p->p_size);
 		p = next_place(p);
 	}
+	if (last)
+		last->p_last = 1;
+}
+
+/* As many as there is room for. */
+static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
+{
+	struct place *p = w->w_room;
+	size_t n = 0, room = sizeof why->y_what;
+
+	for (; w->w_object && p && n < room; p = p->p_last ? NULL : next_place(p))
+		n += (size_t)snprintf(why->y_what + n, room - n, "%schannel %p to %s",
+				      n ? " or " : "", p->p_chan,
+				      p->p_sends ? "send" : "receive");
 }
 
 /*

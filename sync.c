@@ -23,6 +23,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "check.h"
@@ -40,7 +41,20 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t
 static void finish_all(struct uwait_node *list);
 static struct uwait_node *pop_all(struct uwait_queue *q);
 static struct uwait_node *admit(struct usync_rwlock *l);
-static int  rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline);
+static int  rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
+			const void *where);
+static void tell_mutex(const struct uwaiter *w, struct ustack_why *why);
+static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why);
+static void tell_group(const struct uwaiter *w, struct ustack_why *why);
+
+static const struct uwait_kind
+	mutex      = { "mutex", tell_mutex },
+	rwlock     = { "reader-writer lock", tell_rwlock },
+	cond       = { "condition", NULL },
+	sem        = { "semaphore", NULL },
+	group      = { "group", tell_group },
+	never      = { "a time that never comes", NULL },
+	thread_end = { "end of thread", NULL };
 
 int64_t usync_after(int64_t ns)
 {
@@ -51,13 +65,14 @@ int64_t usync_after(int64_t ns)
 	return ns < USYNC_NEVER - now ? now + ns : USYNC_NEVER;
 }
 
-int usync_sleep_until(int64_t deadline)
+UWAIT_CALL int usync_sleep_until(int64_t deadline)
 {
 	struct uwaiter *w;
 	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
 
 	if (rc)
 		return rc;
+	uwait_note(w, &never, NULL, __builtin_return_address(0));
 	uwait_begin(w);
 	rc = uwait_block(w);
 	return rc == -ETIMEDOUT ? 0 : rc;
@@ -91,7 +106,7 @@ static int queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_que
 
 /* Mutex. m_owner changes without the lock as long as it has no WAITED. */
 
-int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
+UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 {
 	uintptr_t self = uwait_name(), owner = 0;
 	struct uwaiter *w;
@@ -104,7 +119,10 @@ int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	if ((owner & ~WAITED) == self)
 		return -EDEADLK;
 	rc = uwait_prepare(&w, deadline);
-	return rc ? rc : mutex_wait(w, m, self);
+	if (rc)
+		return rc;
+	uwait_note(w, &mutex, m, __builtin_return_address(0));
+	return mutex_wait(w, m, self);
 }
 
 /* In a frame with its caller, for usync_cond_wait(). */
@@ -152,16 +170,16 @@ int usync_mutex_unlock(struct usync_mutex *m)
 
 /* Reader-writer lock: all under r_lock. n_tag: 1 for a writer. */
 
-int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
+UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, SHARED, __func__);
-	return rwlock_lock(l, 0, deadline);
+	return rwlock_lock(l, 0, deadline, __builtin_return_address(0));
 }
 
-int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
+UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, SHARED, __func__);
-	return rwlock_lock(l, uwait_name(), deadline);
+	return rwlock_lock(l, uwait_name(), deadline, __builtin_return_address(0));
 }
 
 /* Whether it can be had now; then it is. self: a writer's name; 0: to read. */
@@ -180,7 +198,8 @@ static int rwlock_try(struct usync_rwlock *l, uintptr_t self)
 	return 1;
 }
 
-static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline)
+static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
+		       const void *where)
 {
 	struct uwait_node *admitted;
 	struct uwaiter *w;
@@ -201,6 +220,7 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline)
 		return rc < 0 ? rc : 0;
 	}
 	w->w_node.n_tag = self;
+	uwait_note(w, &rwlock, l, where);
 	rc = queue_up(w, &l->r_lock, &l->r_queue);
 	if (rc < 0) {                           /* readers behind a writer who gave up */
 		uwait_lock(&l->r_lock);
@@ -280,7 +300,7 @@ static void finish_all(struct uwait_node *list)
  * To take the mutex again needs no more of the stack than to wait did, so it cannot
  * fail for lack of an image: R4.
  */
-int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadline)
+UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadline)
 {
 	uintptr_t self = uwait_name(), owner = 0;
 	struct uwaiter *w;
@@ -293,6 +313,7 @@ int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadlin
 	rc = uwait_prepare(&w, deadline);
 	if (rc)
 		return rc;
+	uwait_note(w, &cond, c, __builtin_return_address(0));
 	uwait_lock(&c->c_lock);
 	usync_mutex_unlock(m);
 	rc = queue_up(w, &c->c_lock, &c->c_queue);
@@ -303,6 +324,7 @@ int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadlin
 		w->w_shield = 1;
 		w->w_deadline = USYNC_NEVER;
 		w->w_counted = 0;
+		uwait_note(w, &mutex, m, w->w_where);
 		while (mutex_wait(w, m, self))
 			;
 		w->w_shield = shield;
@@ -343,7 +365,7 @@ static bool sem_take(struct usync_sem *s)
 	return true;
 }
 
-int usync_sem_wait(struct usync_sem *s, int64_t deadline)
+UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 {
 	struct uwaiter *w;
 	bool taken;
@@ -358,6 +380,7 @@ int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 	rc = uwait_prepare(&w, deadline);
 	if (rc)
 		return rc;
+	uwait_note(w, &sem, s, __builtin_return_address(0));
 	uwait_lock(&s->s_lock);
 	if (!sem_take(s))
 		return queue_up(w, &s->s_lock, &s->s_queue);
@@ -415,7 +438,7 @@ int usync_group_done(struct usync_group *g)
 	return rc;
 }
 
-int usync_group_wait(struct usync_group *g, int64_t deadline)
+UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 {
 	struct uwaiter *w;
 	bool none;
@@ -430,6 +453,7 @@ int usync_group_wait(struct usync_group *g, int64_t deadline)
 	rc = uwait_prepare(&w, deadline);
 	if (rc)
 		return rc;
+	uwait_note(w, &group, g, __builtin_return_address(0));
 	uwait_lock(&g->g_lock);
 	if (g->g_count > 0)
 		return queue_up(w, &g->g_lock, &g->g_queue);
@@ -439,12 +463,15 @@ int usync_group_wait(struct usync_group *g, int64_t deadline)
 
 /* Threads. */
 
-int usync_join(struct ustack *thread, int64_t deadline)
+UWAIT_CALL int usync_join(struct ustack *thread, int64_t deadline)
 {
 	struct uwaiter *w;
 	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
 
-	return rc ? rc : uwait_join(w, thread);
+	if (rc)
+		return rc;
+	uwait_note(w, &thread_end, thread, __builtin_return_address(0));
+	return uwait_join(w, thread);
 }
 
 int usync_cancelled(void)
@@ -464,6 +491,36 @@ int usync_shield(int on)
 	before = w->w_shield;
 	w->w_shield = on != 0;
 	return before;
+}
+
+/* For reports: others may change them. */
+
+static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_mutex *m = w->w_object;
+
+	why->y_holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED;
+}
+
+static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_rwlock *l = w->w_object;
+	uint32_t readers = __atomic_load_n(&l->r_readers, __ATOMIC_RELAXED);
+	char more[32] = "";
+
+	if (readers > 0)
+		snprintf(more, sizeof more, ", readers: %lu", (unsigned long)readers);
+	snprintf(why->y_what, sizeof why->y_what, "%s %p to %s%s", rwlock.k_name, w->w_object,
+		 w->w_node.n_tag ? "write" : "read", more);
+	why->y_holder = __atomic_load_n(&l->r_owner, __ATOMIC_RELAXED);
+}
+
+static void tell_group(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_group *g = w->w_object;
+
+	snprintf(why->y_what, sizeof why->y_what, "%s %p, not done: %lu", group.k_name,
+		 w->w_object, (unsigned long)__atomic_load_n(&g->g_count, __ATOMIC_RELAXED));
 }
 
 /* Keys: a few pairs, in no order. */

@@ -210,6 +210,14 @@ struct usched {
 	USCHED_WATCHED(void *s_ended)                   /* who has ended */
 };
 
+/* What a thread waits for, for who reports it. */
+struct ustack_why {
+	char        y_what[128];        /* in words */
+	uintptr_t   y_holder;           /* the address of the thread that has it; or another
+					   number, of a native thread; 0: not known, nobody */
+	const void *y_where;            /* code: where its call will return to; or NULL */
+};
+
 /*
  * What a thread has besides its frames, for a layer above: wait.c has one for each thread
  * that waits there, so threads with another's cannot wait there. Only the dispatcher's
@@ -222,6 +230,11 @@ struct ustack_local {
 	void (*l_cancel)(struct ustack_local *l);       /* the thread was cancelled */
 	void (*l_free)(struct ustack_local *l);         /* the thread has ended or was
 							   aborted; may not block */
+	void (*l_describe)(struct ustack_local *l, struct ustack_why *why);     /* or NULL:
+							   fills in what the thread waits
+							   for, if by means of `l'; from any
+							   native thread, while it and what
+							   it waits for stand still */
 };
 
 /*

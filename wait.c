@@ -20,6 +20,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -54,6 +55,7 @@ static int  prepare(struct uwaiter **w, int64_t deadline, bool outside);
 static void end(struct ustack_local *l);
 static void cancel(struct ustack_local *l);
 static void free_waiter(struct ustack_local *l);
+static void describe(struct ustack_local *l, struct ustack_why *why);
 static void expired(struct utimer *t);
 static void interrupt(struct uwaiter *w);
 static void arm_timer(struct uwaiter *w);
@@ -129,8 +131,10 @@ void *uwait_room(struct uwaiter *w, size_t size)
 	return room;
 }
 
-int uwait_block(struct uwaiter *w)
+UWAIT_CALL int uwait_block(struct uwaiter *w)
 {
+	if (!w->w_kind)
+		w->w_where = __builtin_return_address(0);
 	if (w->w_thread)
 		block_thread(w);
 	else
@@ -249,7 +253,8 @@ static struct uwaiter *new_waiter(void)
 	if (!w)
 		return NULL;
 	w->w_local = (struct ustack_local){ .l_end = end, .l_cancel = cancel,
-					    .l_free = free_waiter };
+					    .l_free = free_waiter,
+					    .l_describe = describe };
 	w->w_thread = ustack_self();
 	w->w_name = uwait_name();
 	w->w_timer.t_expired = expired;
@@ -320,6 +325,7 @@ static int prepare(struct uwaiter **self, int64_t deadline, bool outside)
 		return -ENOMEM;
 	*self = w;
 	w->w_deadline = deadline;
+	w->w_kind = NULL;
 	if (w->w_native)
 		w->w_native->n_polls = false;
 	if (!w->w_thread)
@@ -369,6 +375,23 @@ static void free_waiter(struct ustack_local *l)
 	free(w->w_values);
 	free(w->w_room);
 	free(w);
+}
+
+/* What it joins its scheduler knows. */
+static void describe(struct ustack_local *l, struct ustack_why *why)
+{
+	const struct uwaiter *w = waiter_of(l);
+	const struct uwait_kind *kind = w->w_kind;
+
+	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
+		return;
+	why->y_where = w->w_where;
+	if (kind && w->w_object)
+		snprintf(why->y_what, sizeof why->y_what, "%s %p", kind->k_name, w->w_object);
+	else
+		snprintf(why->y_what, sizeof why->y_what, "%s", kind ? kind->k_name : "a grant");
+	if (kind && kind->k_tell)
+		kind->k_tell(w, why);
 }
 
 static void expired(struct utimer *t)

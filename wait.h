@@ -45,6 +45,13 @@ extern "C" {
 
 struct uwaiter;
 
+/* What is waited for. */
+struct uwait_kind {
+	const char *k_name;             /* such as "mutex" */
+	void (*k_tell)(const struct uwaiter *w, struct ustack_why *why);        /* what there
+					   is to say beyond name and address; or NULL */
+};
+
 struct uwait_node {
 	struct uwait_node *n_next;
 	struct uwait_node *n_prev;      /* of the first, itself; NULL: it is in no queue */
@@ -72,6 +79,11 @@ struct uwaiter {
 	void               *w_room;     /* for nodes, see uwait_room() */
 	size_t              w_size;     /* of w_room, bytes */
 	void               *w_values;   /* of keys, sync.c's; freed with it */
+
+	/* For reports: uwait_note(). */
+	const struct uwait_kind *w_kind;
+	const void         *w_object;
+	const void         *w_where;
 
 	/* Who grants writes it. */
 	uint32_t            w_state;    /* atomic: enum in wait.c */
@@ -120,6 +132,21 @@ int uwait_prepare(struct uwaiter **w, int64_t deadline);
 
 /* As uwait_prepare() for a wait that somebody outside of all threads will end. */
 int uwait_prepare_outside(struct uwaiter **w, int64_t deadline);
+
+/*
+ * Notes what the wait that was prepared is for, an object of that kind or NULL, and the
+ * return address of the call in question: __builtin_return_address(0) in a function that is
+ * UWAIT_CALL, lest it be inlined. For reports; who does not is said to wait for a grant.
+ */
+static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
+			      const void *object, const void *where)
+{
+	w->w_kind = kind;
+	w->w_object = object;
+	w->w_where = where;
+}
+
+#define UWAIT_CALL __attribute__((noinline))
 
 /*
  * The events that will end the wait which is prepared: those of the thread's dispatcher; a native
