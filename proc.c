@@ -23,12 +23,11 @@
  *  - Locks: r_lock before p_lock.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* CPU_COUNT */
+#define _GNU_SOURCE             /* CPU_COUNT, and Dl_info in proc_report.h */
 #endif
 #include "proc.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +36,7 @@
 #include <unistd.h>
 
 #include "lock.h"
+#include "where.h"
 
 enum {
 	FIRST_STACKS         = 64,
@@ -52,8 +52,6 @@ enum {
 	PATIENCE             = 50000,           /* ns: what it costs to sleep and be woken */
 	TURN                 = 1000000,         /* ns: then a loop that we are in has its turn */
 	CACHE_LINES          = 128,             /* bytes fetched together */
-	REPORT_MAX           = 20,              /* threads listed one by one */
-	LINE                 = 160,             /* characters in a report's line */
 };
 
 /* For c_embed; everything else works without event.c. */
@@ -75,14 +73,6 @@ static struct uproc_thread marks[6];
 #define PARKED   (&marks[4])
 #define STOPPED  (&marks[5])            /* not to park: it would not be woken */
 
-/* What a walk over the records finds when all processors are parked. */
-struct report {
-	struct uprocs       *r_procs;
-	unsigned             r_waiting;        /* threads */
-	unsigned             r_joining;        /* of these, in uproc_join() */
-	struct uproc_thread *r_told;     /* those of them that are to be told */
-};
-
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
 static int  make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wake);
 static void free_procs(struct uprocs *r, size_t n);
@@ -94,6 +84,8 @@ static unsigned default_stacks(unsigned processors);
 static unsigned processors_on_line(void);
 static int  cancel(struct usched *s, struct ustack *u);
 static int  join(struct usched *s, struct ustack *u, int64_t deadline);
+static int  join_from(struct usched *s, struct ustack *u, int64_t deadline,
+		      const void *where);
 static void interrupt(struct usched *s, struct ustack *u);
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
@@ -107,21 +99,17 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail);
 static void add_tokens(int32_t *tokens, uint32_t more);
 static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
-static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t);
+static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
+			   const void *where);
 static struct uproc_thread *get_record(struct uproc *p);
 static void put_record(struct uproc *p, struct uproc_thread *t);
 static void abort_left(void *record, void *unused);
 static int  drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
 static void unmark(struct uproc *p);
 static int64_t now(void);
+
+/* In proc_report.h. */
 static bool report_stuck(struct uprocs *r);
-static void count_stuck(void *record, void *report);
-static void list_stuck(void *record, void *report);
-static void mail_joiner(void *record, void *report);
-static const struct uproc_thread *joined_by(struct uprocs *r,
-					    const struct uproc_thread *t);
-static void print(const struct uprocs *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
 
 /* In proc_native.h or, with SINGLE_THREAD, in proc_single.h. */
 static int  start_natives(struct uprocs *r);
@@ -219,12 +207,18 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 	return 0;
 }
 
-int uproc_join(struct ustack *u)
+__attribute__((noinline)) int uproc_join(struct ustack *u)
 {
-	return join(ustack_sched(u), u, INT64_MAX);
+	return join_from(ustack_sched(u), u, INT64_MAX, __builtin_return_address(0));
 }
 
 static int join(struct usched *s, struct ustack *u, int64_t deadline)
+{
+	return join_from(s, u, deadline, __builtin_return_address(0));
+}
+
+/* `where': in whoever called, or at least on the way there, see ustack_where(). */
+static int join_from(struct usched *s, struct ustack *u, int64_t deadline, const void *where)
 {
 	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
@@ -232,7 +226,7 @@ static int join(struct usched *s, struct ustack *u, int64_t deadline)
 
 	if (!self)
 		return await(p->p_procs, t, deadline > 0 ? deadline : 0);
-	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t);
+	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t, where);
 	if (rc == 0)
 		put_record(p, t);
 	return rc;
@@ -486,7 +480,14 @@ static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 	return -EINVAL;
 }
 
-static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
+/* Where `me' notes its join. It may be another's by the time it is read. */
+static struct uproc_join *join_note(struct uproc *p, const struct uproc_thread *me)
+{
+	return &p->p_joins[(uintptr_t)me / sizeof *me % UPROC_JOINS];
+}
+
+static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
+			  const void *where)
 {
 	int32_t *tokens = &me->t_stack.u_tokens, had = *tokens, news;
 	struct uproc *p = uproc_of(&me->t_stack);
@@ -500,6 +501,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 		rc = claim(t, me);
 	if (rc)
 		return rc < 0 ? rc : 0;
+	*join_note(p, me) = (struct uproc_join){ me, where };
 	do {
 		*tokens = UPROC_JOINING;
 		p->p_intent = UPROC_WAIT;
@@ -868,112 +870,6 @@ static void abort_left(void *record, void *unused)
 }
 
 /*
- * All processors are parked and threads are left. Reports them, and tells the
- * threads that join others; false if there are none of these. To be told first
- * is theirs: they can go on and perhaps end what native threads wait for.
- */
-static bool report_stuck(struct uprocs *r)
-{
-	struct report report = { .r_procs = r };
-	struct uproc_thread *t, *next;
-
-	uimage_pool_walk(&r->r_images, count_stuck, &report);
-	print(r, "usched: deadlock: threads that wait and that nothing can wake: %u",
-	      report.r_waiting);
-	report.r_waiting = 0;
-	uimage_pool_walk(&r->r_images, list_stuck, &report);
-	if (report.r_waiting > REPORT_MAX)
-		print(r, "usched:   and %u more", report.r_waiting - REPORT_MAX);
-	uimage_pool_walk(&r->r_images, mail_joiner, &report);
-	for (t = report.r_told; t; t = next) {
-		next = t->t_next;
-		push_inbox(uproc_of(&t->t_stack), t);
-	}
-	return report.r_joining > 0;
-}
-
-static bool joins(const struct uproc_thread *t)
-{
-	int32_t tokens = t->t_stack.u_tokens;
-
-	return t->t_stack.u_func && tokens >= UPROC_JOINING && tokens < UPROC_WAITING
-		&& !(tokens & UPROC_NEWS);
-}
-
-static bool waits(const struct uproc_thread *t)
-{
-	return joins(t) || (t->t_stack.u_func && t->t_stack.u_tokens == UPROC_WAITING);
-}
-
-static void count_stuck(void *record, void *arg)
-{
-	const struct uproc_thread *t = record;
-	struct report *report = arg;
-
-	if (waits(t)) {
-		report->r_waiting++;
-		report->r_joining += joins(t);
-	}
-}
-
-static void list_stuck(void *record, void *arg)
-{
-	const struct uproc_thread *t = record;
-	struct report *report = arg;
-	struct uprocs *r = report->r_procs;
-
-	if (!waits(t) || ++report->r_waiting > REPORT_MAX)
-		return;
-	/* ISO C lets a function's address go through an integer only. */
-	if (joins(t))
-		print(r, "usched:   thread %p, function %p, joins thread %p",
-		      record, (void *)(uintptr_t)ustack_func(&t->t_stack),
-		      (const void *)joined_by(r, t));
-	else
-		print(r, "usched:   thread %p, function %p, waits for a wake",
-		      record, (void *)(uintptr_t)ustack_func(&t->t_stack));
-}
-
-/*
- * Mail for a thread that joins, whose u_mail is empty. It is pushed when all have
- * theirs: the first that is pushed runs, and the records stand still no longer.
- */
-static void mail_joiner(void *record, void *arg)
-{
-	struct uproc_thread *t = record;
-	struct report *report = arg;
-
-	if (joins(t) && FETCH_OR(&t->t_stack.u_mail, UPROC_MAIL_DEADLOCK) == 0) {
-		t->t_next = report->r_told;
-		report->r_told = t;
-	}
-}
-
-/* Finds the thread whose t_joiner is `t'. */
-struct search {
-	const struct uproc_thread *s_joiner;
-	const struct uproc_thread *s_found;
-};
-
-static void match_joiner(void *record, void *arg)
-{
-	struct uproc_thread *t = record;
-	struct search *search = arg;
-
-	if (t->t_stack.u_func && LOAD(t->t_joiner) == search->s_joiner)
-		search->s_found = t;
-}
-
-static const struct uproc_thread *joined_by(struct uprocs *r,
-					    const struct uproc_thread *t)
-{
-	struct search search = { .s_joiner = t };
-
-	uimage_pool_walk(&r->r_images, match_joiner, &search);
-	return search.s_found;
-}
-
-/*
  * The native thread that calls it runs the one processor until `t' has ended, and frees
  * that; or with NULL until all have.
  */
@@ -1042,20 +938,7 @@ int uprocs_run(struct uprocs *r)
 	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }
 
-static void print(const struct uprocs *r, const char *format, ...)
-{
-	char line[LINE];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof line, format, args);
-	va_end(args);
-	if (r->r_conf.c_log)
-		r->r_conf.c_log(line);
-	else
-		fprintf(stderr, "%s\n", line);
-}
-
+#include "proc_report.h"
 #ifdef SINGLE_THREAD
 #include "proc_single.h"
 #else

@@ -89,7 +89,16 @@ struct uproc_thread {
 					    processor's */
 };
 
-enum { UPROC_STEPS = 5 };
+enum {
+	UPROC_STEPS = 5,
+	UPROC_JOINS = 32,               /* that are noted, at the least: a report lists fewer */
+};
+
+/* Who joins, and where in the program; for reports. */
+struct uproc_join {
+	const struct uproc_thread *j_thread;
+	const void                *j_where;
+};
 
 struct uproc {
 	struct usched         p_sched;   /* first */
@@ -109,6 +118,7 @@ struct uproc {
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
+	struct uproc_join     p_joins[UPROC_JOINS];
 
 	/* Anybody's, atomic; on a line that others' writes may take away. */
 	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
@@ -136,6 +146,7 @@ struct uprocs {
 	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
 	uint32_t           r_unparks;    /* atomic: and was unparked */
+	uint32_t           r_looking;    /* atomic: 1 while somebody looks for a deadlock */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 
 	/* Who drives the processor: with c_embed, or SINGLE_THREAD. */

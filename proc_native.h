@@ -68,7 +68,7 @@ static void stop_natives(struct uprocs *r, size_t n)
  * since have woken, sent mail to one we saw parked before, and parked again: then
  * it has counted an unpark.
  */
-static bool detect_end(struct uprocs *r)
+static bool look_for_end(struct uprocs *r)
 {
 	uint32_t unparks = LOAD(r->r_unparks), count = 0;
 
@@ -88,6 +88,20 @@ static bool detect_end(struct uprocs *r)
 		pthread_cond_broadcast(&r->r_changed);
 	}
 	return count == 0;
+}
+
+/*
+ * What is found must not change while it is reported, whatever native threads do that had
+ * better called uproc_hold(): a processor that is unparked meanwhile waits.
+ */
+static bool detect_end(struct uprocs *r)
+{
+	bool quiet;
+
+	SWAP(&r->r_looking, 1);
+	quiet = look_for_end(r);
+	SWAP(&r->r_looking, 0);
+	return quiet;
 }
 
 /*
@@ -150,6 +164,10 @@ static void sleep_parked(struct uproc *p, int64_t until)
 	}
 	unmark(p);
 	FETCH_ADD(&r->r_unparks, 1);
+	if (LOAD(r->r_looking)) {
+		lock(&r->r_lock);
+		unlock(&r->r_lock);
+	}
 }
 
 /*

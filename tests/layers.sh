@@ -42,7 +42,8 @@ net.c:          net.h check.h
 offload.h:      sync.h
 offload.c:      offload.h net.h check.h
 proc.h:         usched.h conf.h event.h token.h image.h
-proc.c:         proc.h lock.h proc_native.h proc_single.h
+proc.c:         proc.h lock.h where.h proc_report.h proc_native.h proc_single.h
+proc_report.h:
 proc_native.h:
 proc_single.h:
 where.h:        arch.h usched.h

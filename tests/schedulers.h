@@ -37,7 +37,7 @@
 
 typedef struct SCHED sched;
 
-enum { LINES = 64, LINE_SIZE = 200 };
+enum { LINES = 64, LINE_SIZE = 1024 };
 
 /* What was reported: c_log is called by one native thread at a time. */
 static char lines[LINES][LINE_SIZE];
@@ -1108,7 +1108,7 @@ static void deadlock_native(const struct usched_conf *conf)
 	assert_int_equal(lines_with(text), 1);
 	snprintf(text, sizeof text, "thread %p,", (void *)u.t_thread);
 	assert_int_equal(lines_with(text), 1);
-	snprintf(text, sizeof text, "function %p,", (void *)(uintptr_t)take);
+	snprintf(text, sizeof text, "function %p ", (void *)(uintptr_t)take);
 	assert_int_equal(lines_with(text), 2);
 	assert_int_equal(lines_with("waits for a wake"), 2);
 
@@ -1155,8 +1155,10 @@ static void deadlock_thread(const struct usched_conf *conf)
 	assert_int_equal(S(join)(joiner), 0);
 	assert_int_equal(j.j_done, 1);
 	assert_int_equal(line_count, 3);
-	snprintf(text, sizeof text, "thread %p, function %p, joins thread %p",
-		 (void *)joiner, (void *)(uintptr_t)join_in_vain, (void *)t.t_thread);
+	snprintf(text, sizeof text, "thread %p, function %p ", (void *)joiner,
+		 (void *)(uintptr_t)join_in_vain);
+	assert_int_equal(lines_with(text), 1);
+	snprintf(text, sizeof text, "), joins thread %p", (void *)t.t_thread);
 	assert_int_equal(lines_with(text), 1);
 	assert_int_equal(S(destroy)(s), 0);
 }
@@ -1194,7 +1196,8 @@ static void deadlock_cycle(const struct usched_conf *conf)
 	await_joiner(b.j_thread);
 	assert_int_equal(line_count, 0);                /* nobody asks */
 	assert_int_equal(S(destroy)(s), 0);
-	assert_int_equal(line_count, 3);
+	assert_int_equal(line_count, 4);
+	assert_int_equal(lines_with("cycle of 2 threads: "), 1);
 	assert_int_equal(a.j_done + b.j_done, 2);
 	assert_true(a.j_rc == -EDEADLK || b.j_rc == -EDEADLK);
 	assert_true(a.j_rc == 0 || a.j_rc == -EDEADLK);

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report.h: the tests of what is told of a deadlock, by the schedulers that do. To be
+ * included behind sync.h. Each way to wait is a function of its own, in a section of its
+ * own, so that where a thread is said to wait can be compared with where it does.
+ */
+#include <inttypes.h>
+
+#include "where.h"
+
+enum { LINES = 64, LINE_SIZE = 1024 };
+
+static char lines[LINES][LINE_SIZE];
+static unsigned line_count;
+
+static void keep_line(const char *line)
+{
+	TEST_TRUE(line_count < LINES);
+	snprintf(lines[line_count++], LINE_SIZE, "%s", line);
+}
+
+static sched *make_told(const struct usched_conf *conf, void (*log)(const char *line))
+{
+	struct usched_conf c = *conf;
+	sched *s = NULL;
+
+	c.c_log = log;
+	line_count = 0;
+	assert_int_equal(S(create)(&s, &c), 0);
+	return s;
+}
+
+/* The only line with such a text; NULL: there is none. */
+static const char *line_with(const char *text)
+{
+	const char *found = NULL;
+
+	for (unsigned i = 0; i < line_count; i++) {
+		if (!strstr(lines[i], text))
+			continue;
+		TEST_TRUE(!found);
+		found = lines[i];
+	}
+	return found;
+}
+
+/* ---- Ways to wait ---- */
+
+/* All that they wait for, kept by the tester. */
+static struct {
+	struct usync_mutex   mutex;
+	struct usync_rwlock  written;
+	struct usync_rwlock  read;
+	struct usync_mutex   with;
+	struct usync_cond    cond;
+	struct usync_sem     sem;
+	struct usync_group   group;
+	struct usync_chan   *chan[3];           /* to send, to receive, and for both */
+	int                  value;
+	struct ustack       *thread;
+} to;
+
+static int on_cond(void)
+	__attribute__((always_inline));
+
+static inline int on_cond(void)
+{
+	TEST_EQUAL(usync_mutex_lock(&to.with, 0), 0);
+	return usync_cond_wait(&to.cond, &to.with, USYNC_NEVER);
+}
+
+static inline int on_channels(int value, struct usync_chan *second)
+	__attribute__((always_inline));
+
+static inline int on_channels(int value, struct usync_chan *second)
+{
+	struct usync_case cases[] = {
+		{ NULL, USYNC_RECV, NULL, 0 },
+		{ second, USYNC_SEND, &value, 0 },
+		{ NULL, USYNC_RECV, NULL, 0 },
+		{ second, USYNC_RECV, &value, 0 },
+	};
+
+	return usync_select(cases, 4, USYNC_NEVER);
+}
+
+/* X(its name, what it does, what that returns when it is helped out) */
+#define FOR_WAITS(X) \
+	X(at_mutex, usync_mutex_lock(&to.mutex, USYNC_NEVER), -ECANCELED) \
+	X(at_read, usync_rwlock_read(&to.written, USYNC_NEVER), -ECANCELED) \
+	X(at_write, usync_rwlock_write(&to.read, USYNC_NEVER), -ECANCELED) \
+	X(at_cond, on_cond(), -ECANCELED) \
+	X(at_sem, usync_sem_wait(&to.sem, USYNC_NEVER), -ECANCELED) \
+	X(at_group, usync_group_wait(&to.group, USYNC_NEVER), -ECANCELED) \
+	X(at_send, usync_chan_send(to.chan[0], &to.value, USYNC_NEVER), -ECANCELED) \
+	X(at_recv, usync_chan_recv(to.chan[1], &to.value, USYNC_NEVER), -ECANCELED) \
+	X(at_select, on_channels(0, to.chan[2]), -ECANCELED) \
+	X(at_nothing, on_channels(0, NULL), -ECANCELED) \
+	X(at_time, usync_sleep_until(USYNC_NEVER), -ECANCELED) \
+	X(at_grant, of_ones_own(), -ECANCELED) \
+	X(at_wake, S(wait)(), 0) \
+	X(at_join, S(join)(to.thread), -EDEADLK) \
+	X(at_sync_join, usync_join(to.thread, USYNC_NEVER), -EDEADLK)
+
+static int of_ones_own(void)
+	__attribute__((always_inline));
+
+static inline int of_ones_own(void)
+{
+	struct uwaiter *w;
+
+	TEST_EQUAL(uwait_prepare(&w, USYNC_NEVER), 0);
+	uwait_begin(w);
+	return uwait_block(w);
+}
+
+#define DEFINE(name, call, error)                       \
+	IN(name) static void name(void *arg)            \
+	{                                               \
+		int rc;                                 \
+							\
+		(void)arg;                              \
+		rc = call;                              \
+		TEST_EQUAL(rc, error);                  \
+	}                                               \
+	EXTENT(name)
+FOR_WAITS(DEFINE)
+
+#define ORDINAL(name, call, error) WAIT_##name,
+enum { FOR_WAITS(ORDINAL) WAITS };
+
+#define ROW(name, call, error) { #name, name, __start_in_##name, __stop_in_##name },
+static const struct way {
+	const char *w_name;
+	void      (*w_func)(void *);
+	const char *w_start;
+	const char *w_stop;
+} ways[] = { FOR_WAITS(ROW) };
+
+static void prepare_waits(void)
+{
+	memset(&to, 0, sizeof to);
+	TEST_EQUAL(usync_mutex_lock(&to.mutex, 0), 0);
+	TEST_EQUAL(usync_rwlock_write(&to.written, 0), 0);
+	TEST_EQUAL(usync_rwlock_read(&to.read, 0), 0);
+	TEST_EQUAL(usync_group_add(&to.group, 3), 0);
+	for (int i = 0; i < 3; i++)
+		TEST_EQUAL(usync_chan_create(&to.chan[i], sizeof to.value, 0), 0);
+}
+
+static void end_waits(void)
+{
+	for (int i = 0; i < 3; i++)
+		usync_chan_destroy(to.chan[i]);
+}
+
+/* What is to be told of it, behind its function. */
+static void describe(int way, char text[LINE_SIZE])
+{
+	uintptr_t native = uwait_name();
+
+	switch (way) {
+	case WAIT_at_mutex:
+		snprintf(text, LINE_SIZE, "waits for mutex %p, held by an outsider, 0x%" PRIxPTR,
+			 (void *)&to.mutex, native);
+		break;
+	case WAIT_at_read:
+		snprintf(text, LINE_SIZE, "waits for reader-writer lock %p to read, held by an "
+			 "outsider, 0x%" PRIxPTR, (void *)&to.written, native);
+		break;
+	case WAIT_at_write:
+		snprintf(text, LINE_SIZE, "waits for reader-writer lock %p to write, readers: 1",
+			 (void *)&to.read);
+		break;
+	case WAIT_at_cond:
+		snprintf(text, LINE_SIZE, "waits for condition %p", (void *)&to.cond);
+		break;
+	case WAIT_at_sem:
+		snprintf(text, LINE_SIZE, "waits for semaphore %p", (void *)&to.sem);
+		break;
+	case WAIT_at_group:
+		snprintf(text, LINE_SIZE, "waits for group %p, not done: 3", (void *)&to.group);
+		break;
+	case WAIT_at_send:
+		snprintf(text, LINE_SIZE, "waits for channel %p to send", (void *)to.chan[0]);
+		break;
+	case WAIT_at_recv:
+		snprintf(text, LINE_SIZE, "waits for channel %p to receive", (void *)to.chan[1]);
+		break;
+	case WAIT_at_select:
+		snprintf(text, LINE_SIZE, "waits for channel %p to send or channel %p to receive",
+			 (void *)to.chan[2], (void *)to.chan[2]);
+		break;
+	case WAIT_at_nothing:
+		snprintf(text, LINE_SIZE, "waits for no channel");
+		break;
+	case WAIT_at_time:
+		snprintf(text, LINE_SIZE, "waits for a time that never comes");
+		break;
+	case WAIT_at_grant:
+		snprintf(text, LINE_SIZE, "waits for a grant");
+		break;
+	case WAIT_at_wake:
+		snprintf(text, LINE_SIZE, "waits for a wake");
+		break;
+	default:
+		snprintf(text, LINE_SIZE, "joins thread %p", (void *)to.thread);
+	}
+}
+
+/* ---- Each of them ---- */
+
+/* An address and, behind it in parentheses, the file and where in the file that is. */
+static uintptr_t parse_address(const char *at)
+{
+	uintptr_t address = 0, offset = 0;
+	char file[64];
+
+	TEST_EQUAL(sscanf(at, "0x%" SCNxPTR " (%63[^+]+0x%" SCNxPTR, &address, file, &offset), 3);
+	TEST_TRUE(strncmp(file, "test_sync_", 10) == 0);
+	TEST_EQUAL((address - offset) % 4096, 0);       /* where the file begins */
+	return address;
+}
+
+/* Whether where a thread waits is known, but to its scheduler only by the switch. */
+static bool is_exact(int way)
+{
+	return way != WAIT_at_wake && way != WAIT_at_join;
+}
+
+static void check_line(const struct ustack *u, int way)
+{
+	char thread[64], text[LINE_SIZE];
+	const char *line, *rest, *function;
+
+	snprintf(thread, sizeof thread, "thread %p, function 0x", (const void *)u);
+	line = line_with(thread);
+	TEST_TRUE(line);
+	function = strstr(line, "function ") + strlen("function ");
+	TEST_EQUAL(parse_address(function), (uintptr_t)ways[way].w_func);
+	describe(way, text);
+	rest = strstr(line, text);
+	if (!rest)
+		fail_msg("%s: \"%s\" is not in \"%s\"", ways[way].w_name, text, line);
+	rest += strlen(text);
+	if (way == WAIT_at_wake && !test_has_stacks()) {
+		TEST_EQUAL(*rest, '\0');
+		return;
+	}
+	TEST_TRUE(strncmp(rest, ", at ", 5) == 0);
+	rest += 5;
+	if (is_exact(way) || test_tail_calls()) {
+		uintptr_t address = parse_address(rest);
+
+		if (address < (uintptr_t)ways[way].w_start
+		    || address >= (uintptr_t)ways[way].w_stop)
+			fail_msg("%s: it is not where \"%s\" says", ways[way].w_name, line);
+	}
+}
+
+static void help_out(struct ustack *u, int way)
+{
+	if (way == WAIT_at_wake)
+		TEST_EQUAL(S(wake)(u), 0);
+	else
+		TEST_EQUAL(ustack_cancel(u), 0);
+}
+
+static void tell_each(const struct usched_conf *conf)
+{
+	sched *s = make_told(conf, keep_line);
+	struct ustack *u[WAITS];
+
+	prepare_waits();
+	for (int i = 0; i < WAITS - 2; i++)
+		assert_int_equal(START(s, ways[i].w_func, NULL, &u[i]), 0);
+	assert_int_equal(S(join)(u[0]), -EDEADLK);
+	assert_int_equal(line_count, WAITS - 2 + 1);
+	assert_null(line_with("cycle"));
+	for (int i = 0; i < WAITS - 2; i++)
+		check_line(u[i], i);
+	for (int i = 0; i < WAITS - 2; i++)
+		help_out(u[i], i);
+	for (int i = 0; i < WAITS - 2; i++)
+		assert_int_equal(S(join)(u[i]), 0);
+	assert_int_equal(S(destroy)(s), 0);
+	end_waits();
+}
+
+static void test_told_each(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tell_each);
+}
+
+/* Those who join are helped out by their scheduler. */
+static void tell_joins(const struct usched_conf *conf)
+{
+	for (int i = WAIT_at_join; i <= WAIT_at_sync_join; i++) {
+		sched *s = make_told(conf, keep_line);
+		struct ustack *u;
+
+		prepare_waits();
+		assert_int_equal(START(s, at_wake, NULL, &to.thread), 0);
+		assert_int_equal(START(s, ways[i].w_func, NULL, &u), 0);
+		assert_int_equal(S(join)(u), 0);
+		assert_int_equal(line_count, 3);
+		check_line(u, i);
+		check_line(to.thread, WAIT_at_wake);
+		assert_int_equal(S(wake)(to.thread), 0);
+		assert_int_equal(S(join)(to.thread), 0);
+		assert_int_equal(S(destroy)(s), 0);
+		end_waits();
+	}
+}
+
+static void test_told_joins(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tell_joins);
+}
+
+/* ---- Who holds it, and cycles ---- */
+
+static struct usync_mutex chain[3];
+static atomic_uint locked;
+
+/* Has one, waits until all have theirs, and wants the next. */
+static void lock_two(void *first)
+{
+	struct usync_mutex *m = first, *next = &chain[(m - chain + 1) % 3];
+
+	TEST_EQUAL(usync_mutex_lock(m, USYNC_NEVER), 0);
+	locked++;
+	while (locked < 3)
+		TEST_EQUAL(S(yield)(), 0);
+	if (usync_mutex_lock(next, USYNC_NEVER) == 0)
+		TEST_EQUAL(usync_mutex_unlock(next), 0);        /* it was given up first */
+	TEST_EQUAL(usync_mutex_unlock(m), 0);
+}
+
+static void lock_first(void *first)
+{
+	while (locked < 3)
+		TEST_EQUAL(S(yield)(), 0);
+	TEST_EQUAL(usync_mutex_lock(first, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_unlock(first), 0);
+}
+
+static void check_holder(const struct ustack *u, const struct usync_mutex *m,
+			 const void *owner, const char *state)
+{
+	char text[LINE_SIZE];
+	const char *line;
+
+	snprintf(text, sizeof text, "thread %p, function", (const void *)u);
+	line = line_with(text);
+	TEST_TRUE(line);
+	snprintf(text, sizeof text, "waits for mutex %p, held by thread %p%s, at ",
+		 (const void *)m, owner, state);
+	if (!strstr(line, text))
+		fail_msg("\"%s\" is not in \"%s\"", text, line);
+}
+
+static void check_cycle(struct ustack *const *u, size_t n)
+{
+	size_t first = 0, size;
+	char text[LINE_SIZE];
+
+	for (size_t i = 1; i < n; i++)
+		if ((uintptr_t)u[i] < (uintptr_t)u[first])
+			first = i;
+	size = (size_t)snprintf(text, sizeof text, "cycle of %zu threads: ", n);
+	for (size_t i = 0; i < n; i++)
+		size += (size_t)snprintf(text + size, sizeof text - size, "%s%p", i ? ", " : "",
+					 (void *)u[(first + i) % n]);
+	if (!line_with(text))
+		fail_msg("\"%s\" is in no line", text);
+}
+
+static void tell_cycle(const struct usched_conf *conf)
+{
+	sched *s = make_told(conf, keep_line);
+	struct ustack *u[5];
+
+	locked = 0;
+	assert_int_equal(START(s, lock_first, &chain[1], &u[3]), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(START(s, lock_two, &chain[i], &u[i]), 0);
+	assert_int_equal(START(s, lock_first, &chain[2], &u[4]), 0);
+	assert_int_equal(S(join)(u[3]), -EDEADLK);
+	assert_int_equal(line_count, 1 + 5 + 1);
+	for (int i = 0; i < 3; i++)
+		check_holder(u[i], &chain[(i + 1) % 3], u[(i + 1) % 3], "");
+	check_holder(u[3], &chain[1], u[1], "");
+	check_holder(u[4], &chain[2], u[2], "");
+	check_cycle(u, 3);
+	assert_int_equal(ustack_cancel(u[0]), 0);       /* and the others go on */
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(S(join)(u[i]), 0);
+	assert_int_equal(S(destroy)(s), 0);
+}
+
+static void test_told_cycle(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tell_cycle);
+}
+
+/* Of one who has a mutex and joins another, who wants it. */
+static void lock_and_join(void *other)
+{
+	TEST_EQUAL(usync_mutex_lock(&chain[0], USYNC_NEVER), 0);
+	locked = 3;
+	TEST_EQUAL(S(join)(other), -EDEADLK);
+	TEST_EQUAL(usync_mutex_unlock(&chain[0]), 0);
+}
+
+static void tell_mixed_cycle(const struct usched_conf *conf)
+{
+	sched *s = make_told(conf, keep_line);
+	struct ustack *u[2];
+
+	locked = 0;
+	assert_int_equal(START(s, lock_first, &chain[0], &u[0]), 0);
+	assert_int_equal(START(s, lock_and_join, u[0], &u[1]), 0);
+	assert_int_equal(S(join)(u[1]), 0);
+	assert_int_equal(line_count, 1 + 2 + 1);
+	check_holder(u[0], &chain[0], u[1], "");
+	check_cycle(u, 2);
+	assert_int_equal(S(join)(u[0]), 0);
+	assert_int_equal(S(destroy)(s), 0);
+}
+
+static void test_told_mixed_cycle(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tell_mixed_cycle);
+}
+
+/* Held by one who has ended, before he was joined. */
+static void lock_and_end(void *mutex)
+{
+	TEST_EQUAL(usync_mutex_lock(mutex, USYNC_NEVER), 0);
+	locked = 3;
+}
+
+static void test_told_ended(void **state)
+{
+	static struct usync_mutex lost;
+	struct usched_conf conf = { .c_processors = 1 };
+	sched *s = make_told(&conf, keep_line);
+	struct ustack *ends, *waits_for_it;
+
+	(void)state;
+	test_timeout(20);
+	locked = 0;
+	assert_int_equal(START(s, lock_and_end, &lost, &ends), 0);
+	assert_int_equal(START(s, lock_first, &lost, &waits_for_it), 0);
+	assert_int_equal(S(join)(waits_for_it), -EDEADLK);
+	assert_int_equal(line_count, 2);
+	check_holder(waits_for_it, &lost, ends, ", which has ended");
+	assert_int_equal(S(join)(ends), 0);
+	assert_int_equal(S(destroy)(s), -EDEADLK);
+}
+
+/* ---- Standstill ---- */
+
+/*
+ * A native thread that has not announced itself wakes a thread in the middle of a report:
+ * it does not run until all has been told.
+ */
+static struct {
+	struct ustack *_Atomic thread;
+	atomic_bool             told;
+	atomic_bool             woken;
+	atomic_bool             ran;
+	bool                    ran_early;
+} meddled;
+
+static void hear_first_line(const char *line)
+{
+	keep_line(line);
+	if (line_count > 1)
+		return;
+	meddled.told = true;
+	while (!meddled.woken)
+		sched_yield();
+	nanosleep(&(struct timespec){ 0, 20 * MILLISECOND }, NULL);
+	meddled.ran_early = meddled.ran;
+}
+
+static void *meddle(void *unused)
+{
+	while (!meddled.told)
+		sched_yield();
+	TEST_EQUAL(S(wake)(meddled.thread), 0);
+	meddled.woken = true;
+	return unused;
+}
+
+static void wait_then_run(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(S(wait)(), 0);
+	meddled.ran = true;
+}
+
+static void meddle_with(const struct usched_conf *conf)
+{
+	sched *s = make_told(conf, hear_first_line);
+	struct ustack *u;
+	pthread_t native;
+
+	memset(&meddled, 0, sizeof meddled);
+	assert_int_equal(START(s, wait_then_run, NULL, &u), 0);
+	meddled.thread = u;
+	assert_int_equal(pthread_create(&native, NULL, meddle, NULL), 0);
+	assert_int_equal(S(join)(u), -EDEADLK);
+	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(pthread_join(native, NULL), 0);
+	assert_true(meddled.ran);
+	assert_false(meddled.ran_early);
+	assert_int_equal(S(destroy)(s), 0);
+}
+
+static void test_told_standstill(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(meddle_with);
+}
+
+#define REPORT_TESTS                                            \
+	cmocka_unit_test(test_told_each),                       \
+	cmocka_unit_test(test_told_joins),                      \
+	cmocka_unit_test(test_told_cycle),                      \
+	cmocka_unit_test(test_told_mixed_cycle),                \
+	cmocka_unit_test(test_told_ended),                      \
+	cmocka_unit_test(test_told_standstill)
