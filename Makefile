@@ -33,8 +33,9 @@ machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 soname  := libusched.so.$(firstword $(subst ., ,$(version)))
 
-headers := here.h usched.h conf.h token.h image.h event.h wait.h proc.h frames.h rr.h ll.h sync.h net.h offload.h
-modules := usched image proc frames rr ll event wait sync chan net offload
+headers := here.h usched.h conf.h token.h image.h event.h wait.h proc.h frames.h rr.h ll.h \
+	sync.h net.h offload.h overflow.h
+modules := usched image proc frames rr ll event wait sync chan net offload overflow
 pages   := $(wildcard doc/*.[37])
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 

@@ -13,11 +13,12 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 public='usched.h image.h proc.h frames.h rr.h ll.h event.h wait.h sync.h net.h offload.h'
+public="$public overflow.h"
 pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3 doc/event.3 doc/wait.3 doc/sync.3'
-pages="$pages doc/net.3 doc/offload.3 doc/frames.3"
+pages="$pages doc/net.3 doc/offload.3 doc/frames.3 doc/overflow.3"
 texts='README.md CHANGES.md CONTRIBUTING.md doc/*.md tests/*.md bench/*.md'
-name='((usched|ustack|utoken|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet|ufile|uoffload)'
-name="${name}_[a-z_]*[a-z]|uoffload)"
+name='((usched|ustack|utoken|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
+name="$name|ufile|uoffload|uoverflow)_[a-z_]*[a-z]|uoffload)"
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

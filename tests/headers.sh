@@ -19,7 +19,7 @@ count=0
 compile() {
 	compiler=$1 language=$2
 	shift 2
-	for header in here.h usched.h image.h conf.h token.h proc.h frames.h rr.h ll.h; do
+	for header in here.h usched.h image.h conf.h token.h proc.h frames.h rr.h ll.h overflow.h; do
 		printf '#include "%s"\n#include "%s"\n' $header $header >"$dir/alone"
 		count=$((count + 1))
 		# shellcheck disable=SC2086

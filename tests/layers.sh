@@ -6,7 +6,8 @@
 #
 #  - the dispatcher has its few headers, memcpy() and errno, and nothing else of libc;
 #  - what can be written to is one thread-local pointer; and what a process has only one of:
-#    its descriptors, its pool of native threads, the key of its native threads' waiters;
+#    its descriptors, its pool of native threads, the keys of its native threads, what
+#    handled its faults before;
 #  - no C file asks for which machine it is compiled, that is what arch/ is for; but for
 #    here.h, of which one statement has to be inlined.
 #
@@ -41,6 +42,8 @@ net.h:          sync.h
 net.c:          net.h check.h
 offload.h:      sync.h
 offload.c:      offload.h net.h check.h
+overflow.h:
+overflow.c:     overflow.h usched.h
 proc.h:         usched.h conf.h event.h token.h image.h
 proc.c:         proc.h lock.h where.h proc_report.h proc_native.h proc_single.h
 proc_report.h:
@@ -141,13 +144,15 @@ done
 # The dispatcher of nobody is only read; the marks of proc.c are addresses, nothing is
 # ever at them; the pointers of setjmp.c are volatile constants.
 for file in usched.c image.c proc.c rr.c ll.c frames.c event.c wait.c sync.c chan.c net.c offload.c \
-	arch/setjmp.c; do
+	overflow.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
 		usched.c:usched__current | usched.c:nobody | proc.c:marks | arch/setjmp.c:call_*) ;;
 		net.c:table | offload.c:pool | event.c:serials) ;;
 		wait.c:once | wait.c:key | wait.c:key_rc) ;;
+		overflow.c:made_key | overflow.c:key | overflow.c:key_rc) ;;
+		overflow.c:installed | overflow.c:previous) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done
