@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "lock.h"
+#include "overflow.h"
 #include "where.h"
 
 enum {
@@ -56,6 +57,11 @@ enum {
 
 /* For c_embed; everything else works without event.c. */
 extern __typeof__(uevents_of) uevents_of __attribute__((weak));
+
+/* For its messages, if it is linked. */
+extern __typeof__(uoverflow__map) uoverflow__map __attribute__((weak));
+extern __typeof__(uoverflow__adopt) uoverflow__adopt __attribute__((weak));
+extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
 
 extern inline int utoken_take(struct ustack *self);
 extern inline int utoken_give(struct ustack *u);
@@ -667,6 +673,8 @@ static void uproc_fini(struct uproc *p)
 	uevents_close(&p->p_sched);
 	while (p->p_steps > 0)
 		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
+	if (p->p_alternate)
+		uoverflow__unmap(p->p_alternate);
 	free(p->p_queue);
 	free(p->p_larger);
 	pthread_cond_destroy(&p->p_unparked);

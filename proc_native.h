@@ -9,8 +9,23 @@ static void *run(void *arg)
 {
 	struct uproc *p = arg;
 
+	if (p->p_alternate)
+		uoverflow__adopt(p->p_alternate);       /* without it, too, threads run */
+	p->p_alternate = NULL;
 	usched_run(&p->p_sched);
 	return NULL;
+}
+
+static int map_alternates(struct uprocs *r)
+{
+	for (size_t i = 0; uoverflow__map && i < r->r_conf.c_processors; i++) {
+		struct uproc *p = uproc_at(r, i);
+
+		p->p_alternate = uoverflow__map();
+		if (!p->p_alternate)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int start_natives(struct uprocs *r)
@@ -24,7 +39,9 @@ static int start_natives(struct uprocs *r)
 		return 0;
 	if (processors > 1 && processors <= processors_on_line())
 		r->r_patience = PATIENCE;
-
+	rc = map_alternates(r);
+	if (rc)
+		return rc;
 	rc = pthread_attr_init(&attr);
 	if (rc)
 		return -rc;

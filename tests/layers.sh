@@ -45,7 +45,7 @@ offload.c:      offload.h net.h check.h
 overflow.h:
 overflow.c:     overflow.h usched.h
 proc.h:         usched.h conf.h event.h token.h image.h
-proc.c:         proc.h lock.h where.h proc_report.h proc_native.h proc_single.h
+proc.c:         proc.h lock.h overflow.h where.h proc_report.h proc_native.h proc_single.h
 proc_report.h:
 proc_native.h:
 proc_single.h:
