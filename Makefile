@@ -130,6 +130,9 @@ $(B)/tests/test_fault: wrapped := malloc calloc aligned_alloc mmap mprotect pthr
 
 $(B)/tests/test_offload: wrapped := pthread_create
 
+$(B)/tests/test_overflow: wrapped := dladdr
+$(B)/tests/test_overflow: libs += -rdynamic
+
 $(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(library)
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
 
