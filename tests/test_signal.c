@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_signal.c: a flood of signals at processors whose threads are evicted and
- * loaded all the time. A handler runs wherever SP is, and overwrites 8 KB below.
+ * test_signal.c: a flood of signals at processors whose threads are evicted and loaded all
+ * the time, sleep, and send bytes to each other. A handler runs wherever SP is, goes
+ * kilobytes deep, uses floating point, and interrupts system calls.
  */
 #define _GNU_SOURCE
 #include "test.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,99 +16,158 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../ll.h"
+#include "../net.h"
+#include "../offload.h"
 #include "../rr.h"
+#include "../sync.h"
 
 enum {
 	PROCESSORS = 2,
 	CYCLES     = 4,
 	MEMBERS    = 10,                /* threads of a cycle */
 	DEEPEST    = 12000,             /* bytes of frame while one blocks */
-	HANDLER    = 8192,              /* bytes of frame in a handler */
-	ALTERNATE  = 65536,             /* bytes of an alternate signal stack */
+	LEVELS     = 4,                 /* of calls in a handler, */
+	ROOM       = 2048,              /* each with so many bytes of frame */
+	ALTERNATE  = 512 << 10,         /* bytes of an alternate stack: handlers nest there */
+	TERMS      = 20,
+	KINDS      = 6,
+	SENT       = 4,                 /* the first: by timers of one native thread, and sent */
+	TALKERS    = 2,                 /* pairs */
+	TALK       = 4000,              /* bytes at a time */
+	SLEEPERS   = 4,
+	FILE_SIZE  = 50000,             /* bytes */
+	OTHERS     = 2 * TALKERS + SLEEPERS + 2,
 };
 
-static atomic_size_t handled[3];        /* by kind of signal */
+/* On the stack where it meets us or on another; and with system calls that fail or not. */
+static const struct kind {
+	int k_signo;
+	int k_flags;
+} kinds[KINDS] = {
+	{ SIGUSR1, SA_RESTART }, { SIGUSR2, SA_RESTART | SA_ONSTACK },
+	{ SIGHUP, 0 }, { SIGWINCH, SA_ONSTACK },
+	{ SIGPROF, SA_RESTART }, { SIGVTALRM, SA_ONSTACK },
+};
+
+static atomic_size_t handled[KINDS];
 static atomic_size_t ready;
-static atomic_bool   stop;
-static pthread_t     natives[PROCESSORS];
+static atomic_bool   stop, calm;
+static pthread_t     natives[PROCESSORS + 1];   /* the last is no processor */
 static char          alternate[PROCESSORS][ALTERNATE];
+static double        expected;                  /* what each handler works out */
 
-static timer_t       timers[PROCESSORS][2];
+/* ---- Handlers ---- */
 
-static const int signals[3] = { SIGUSR1, SIGUSR2, SIGPROF };
+/* Depends on the rounding direction. */
+static __attribute__((noinline)) double series(double x)
+{
+	volatile double sum = 0.1;
+	volatile long double more = 0.3L;
+
+	for (int i = 1; i < TERMS; i++) {
+		sum = sum * x + 1.0 / i;
+		more = more / x + 1.0L / (i + sum);
+	}
+	return sum + (double)more;
+}
+
+static double series_upward(void)
+{
+	fesetround(FE_UPWARD);
+	return series(1.7);
+}
 
 /* Quickly, or there is no time left for the threads. */
-static void (*volatile use)(const unsigned char *room, int signo);
-
-static void check(const unsigned char *room, int signo)
+static __attribute__((noinline)) void scribble(int signo, int level)
 {
-	for (size_t i = 0; i < HANDLER; i += 61)
-		TEST_EQUAL(room[i], (unsigned char)signo);
+	volatile unsigned char room[ROOM];
+
+	for (size_t i = 0; i < ROOM; i += 61)
+		room[i] = (unsigned char)(signo + level);
+	if (level > 0)
+		scribble(signo, level - 1);
+	for (size_t i = 0; i < ROOM; i += 61)
+		TEST_EQUAL(room[i], (unsigned char)(signo + level));
 }
 
-static __attribute__((noinline)) void scribble(int signo)
-{
-	unsigned char room[HANDLER];
-
-	memset(room, signo, sizeof room);
-	use(room, signo);
-}
-
+/* What it does it undoes. */
 static void handler(int signo)
 {
-	int saved = errno;
+	int saved = errno, rounding = fegetround();
+	double sum = series_upward();
 
-	scribble(signo);
-	for (size_t i = 0; i < 3; i++)
-		handled[i] += signals[i] == signo;
+	TEST_TRUE(memcmp(&sum, &expected, sizeof sum) == 0);
+	errno = ENOTRECOVERABLE;
+	scribble(signo, LEVELS - 1);
+	TEST_EQUAL(errno, ENOTRECOVERABLE);
+	for (size_t i = 0; i < KINDS; i++)
+		handled[i] += kinds[i].k_signo == signo;
+	fesetround(rounding);
 	errno = saved;
 }
 
-/* SIGUSR1 and SIGPROF on the stack where they meet us, SIGUSR2 on another. */
 static void set_handlers(void)
 {
-	use = check;
-	for (size_t i = 0; i < 3; i++) {
+	int rounding = fegetround();
+
+	expected = series_upward();
+	fesetround(rounding);
+	for (size_t i = 0; i < KINDS; i++) {
 		struct sigaction action = { .sa_handler = handler };
 
+		handled[i] = 0;
 		sigemptyset(&action.sa_mask);
-		action.sa_flags = SA_RESTART | (signals[i] == SIGUSR2 ? SA_ONSTACK : 0);
-		assert_int_equal(sigaction(signals[i], &action, NULL), 0);
+		action.sa_flags = kinds[i].k_flags;
+		assert_int_equal(sigaction(kinds[i].k_signo, &action, NULL), 0);
 	}
 }
 
-/* The two timers of the calling native thread, so that they meet it anywhere. */
+/* ---- Where signals come from ---- */
+
+/* Rarely where machines are slow: handlers must leave them some time. */
+static long often(long us)
+{
+	return us * 100 / (long)test_scale(100, 1);
+}
+
+/* The timers of the calling native thread, so that they meet it anywhere. */
 static void set_timers(timer_t *timer)
 {
-	for (size_t k = 0; k < 2; k++) {
-		long ns = 60000 + 17000 * (long)k;
-		struct itimerspec often = { { 0, ns }, { 0, ns } };
+	for (size_t k = 0; k < SENT; k++) {
+		long ns = 1000 * often(90 + 17 * (long)k);
+		struct itimerspec each = { { 0, ns }, { 0, ns } };
 		struct sigevent event = {
-			.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signals[k],
+			.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = kinds[k].k_signo,
 			._sigev_un._tid = gettid(),
 		};
 
 		TEST_EQUAL(timer_create(CLOCK_MONOTONIC, &event, &timer[k]), 0);
-		TEST_EQUAL(timer_settime(timer[k], 0, &often, NULL), 0);
+		TEST_EQUAL(timer_settime(timer[k], 0, &each, NULL), 0);
 	}
 }
 
-/* On each processor. */
-static void set_up(void *arg)
+/* On each processor, until there are no signals but from its timers. */
+static void be_signalled(void *arg)
 {
-	size_t i = ready;
-	stack_t stack = { .ss_sp = alternate[i], .ss_size = ALTERNATE };
+	size_t i = (size_t)(uintptr_t)arg;
+	stack_t stack = { .ss_sp = alternate[i], .ss_size = ALTERNATE }, before;
+	timer_t timer[SENT];
 
-	(void)arg;
-	TEST_EQUAL(sigaltstack(&stack, NULL), 0);
-	set_timers(timers[i]);
+	TEST_EQUAL(sigaltstack(&stack, &before), 0);
+	set_timers(timer);
 	natives[i] = pthread_self();
 	ready++;
+	while (!calm)
+		TEST_EQUAL(usync_sleep_until(usync_after(USYNC_SECOND / 1000)), 0);
+	for (size_t k = 0; k < SENT; k++)
+		timer_delete(timer[k]);
+	TEST_EQUAL(sigaltstack(&before, NULL), 0);
 }
 
 static void pause_us(long us)
@@ -114,6 +175,7 @@ static void pause_us(long us)
 	nanosleep(&(struct timespec){ 0, us * 1000 }, NULL);
 }
 
+/* Its own signals are blocked, and so are those of the native threads that it makes. */
 static void *send_signals(void *unused)
 {
 	sigset_t all;
@@ -122,13 +184,23 @@ static void *send_signals(void *unused)
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
 	while (!stop) {
-		for (size_t i = 0; i < PROCESSORS; i++)
-			for (size_t k = 0; k < 2; k++)
-				pthread_kill(natives[i], signals[k]);
-		pause_us(100);
+		for (size_t i = 0; i <= PROCESSORS; i++)
+			for (size_t k = 0; k < SENT; k++)
+				pthread_kill(natives[i], kinds[k].k_signo);
+		pause_us(often(200));
 	}
 	return NULL;
 }
+
+static void set_intervals(long us)
+{
+	struct itimerval each = { { 0, us }, { 0, us } };
+
+	assert_int_equal(setitimer(ITIMER_PROF, &each, NULL), 0);
+	assert_int_equal(setitimer(ITIMER_VIRTUAL, &each, NULL), 0);
+}
+
+/* ---- Threads that wait for each other ---- */
 
 struct member {
 	struct ustack  *m_thread;
@@ -142,16 +214,17 @@ struct member {
 static __attribute__((noinline)) void wait_deep(struct member *m, size_t size)
 {
 	volatile unsigned char room[size];
-	double sum = m->m_seed, again = sum;    /* in registers, one hopes */
+	int rounding = fegetround();
+	double sum;
 
 	for (size_t i = 0; i < size; i++)
 		room[i] = (unsigned char)(m->m_seed + i);
-	for (size_t i = 0; i < 10; i++)
-		sum = sum * 1.5 + (double)i;
+	errno = (int)(m->m_seed % 1000);
+	sum = series(m->m_seed);
+	TEST_EQUAL(errno, m->m_seed % 1000);
 	TEST_EQUAL(m->m_wait(), 0);
-	for (size_t i = 0; i < 10; i++)
-		again = again * 1.5 + (double)i;
-	TEST_TRUE(sum == again);
+	TEST_EQUAL(fegetround(), rounding);
+	TEST_TRUE(sum == series(m->m_seed));
 	for (size_t i = 0; i < size; i++)
 		TEST_EQUAL(room[i], (unsigned char)(m->m_seed + i));
 }
@@ -159,8 +232,10 @@ static __attribute__((noinline)) void wait_deep(struct member *m, size_t size)
 /* Relays what comes round until the end, which comes round, too. */
 static void relay(void *arg)
 {
+	static const int directions[] = { FE_TONEAREST, FE_DOWNWARD, FE_TOWARDZERO };
 	struct member *m = arg;
 
+	fesetround(directions[m->m_seed % 3]);
 	while (!stop) {
 		uint32_t r = test_random(&m->m_seed);
 
@@ -171,93 +246,266 @@ static void relay(void *arg)
 	m->m_wake(m->m_right->m_thread);
 }
 
-static bool all_ran(struct member (*members)[MEMBERS])
+/* ---- Threads that wait for descriptors and for time, and native threads for files ---- */
+
+struct other {
+	struct ustack *o_thread;
+	int            o_fd;
+	uint32_t       o_seed;
+	atomic_size_t  o_rounds;
+};
+
+static int64_t long_enough(void)
 {
-	for (size_t c = 0; c < CYCLES; c++)
-		for (size_t i = 0; i < MEMBERS; i++)
-			if (members[c][i].m_rounds == 0)
-				return false;
-	return true;
+	return usync_after(1000 * USYNC_SECOND);
 }
 
-static void start(int local, void *s, struct ll_group *group, void (*func)(void *),
+static void fill(unsigned char *buffer, size_t size, uint32_t from)
+{
+	for (size_t i = 0; i < size; i++)
+		buffer[i] = (unsigned char)((from + i) % 251);
+}
+
+static void talk(void *arg)
+{
+	struct other *o = arg;
+	unsigned char out[TALK], in[TALK];
+
+	while (!stop) {
+		size_t size = 1 + test_random(&o->o_seed) % TALK;
+
+		fill(out, size, o->o_seed);
+		TEST_EQUAL(unet_write_all(o->o_fd, out, size, NULL, long_enough()), 0);
+		TEST_EQUAL(unet_read_all(o->o_fd, in, size, NULL, long_enough()), 0);
+		TEST_EQUAL(memcmp(in, out, size), 0);
+		o->o_rounds++;
+	}
+	TEST_EQUAL(unet_close(o->o_fd), 0);
+}
+
+static void echo(void *arg)
+{
+	struct other *o = arg;
+	char buffer[TALK / 3];
+	ssize_t n;
+
+	while ((n = unet_read(o->o_fd, buffer, sizeof buffer, long_enough())) > 0) {
+		TEST_EQUAL(unet_write_all(o->o_fd, buffer, (size_t)n, NULL, long_enough()), 0);
+		o->o_rounds++;
+	}
+	TEST_EQUAL(n, 0);
+	TEST_EQUAL(unet_close(o->o_fd), 0);
+}
+
+static void *talk_natively(void *arg)
+{
+	talk(arg);
+	return NULL;
+}
+
+static void sleep_often(void *arg)
+{
+	struct other *o = arg;
+
+	while (!stop) {
+		int64_t until = usync_after(50000 + test_random(&o->o_seed) % 1000000);
+
+		TEST_EQUAL(usync_sleep_until(until), 0);
+		TEST_TRUE(usync_after(0) >= until);
+		o->o_rounds++;
+	}
+}
+
+static void read_file(void *arg)
+{
+	struct other *o = arg;
+	unsigned char in[TALK] = "", should[TALK];
+
+	while (!stop) {
+		uint32_t from = test_random(&o->o_seed) % (FILE_SIZE - TALK);
+		ssize_t n = ufile_pread(o->o_fd, in, TALK, from, long_enough());
+
+		TEST_TRUE(n > 0);
+		fill(should, (size_t)n, from);
+		TEST_EQUAL(memcmp(in, should, (size_t)n), 0);
+		TEST_EQUAL(ufile_sync(o->o_fd, long_enough()), 0);
+		o->o_rounds++;
+	}
+	close(o->o_fd);
+}
+
+static int make_file(void)
+{
+	static unsigned char content[FILE_SIZE];
+	char name[] = "test_signal.XXXXXX";
+	int fd = mkstemp(name);
+
+	assert_true(fd >= 0);
+	unlink(name);
+	fill(content, FILE_SIZE, 0);
+	assert_int_equal(write(fd, content, FILE_SIZE), FILE_SIZE);
+	return fd;
+}
+
+/* ---- The flood ---- */
+
+struct scheduler {
+	struct rr *s_rr;
+	struct ll *s_ll;                        /* one of the two */
+	struct member s_members[CYCLES][MEMBERS];
+	struct ustack *s_signalled[PROCESSORS];
+	struct other  s_others[OTHERS + 1];     /* the last is a native thread */
+	pthread_t     s_native;
+};
+
+static void start(struct scheduler *s, struct ll_group *group, void (*func)(void *),
 		  void *arg, struct ustack **thread)
 {
-	assert_int_equal(local ? ll_start(s, group, func, arg, thread)
-			 : rr_start(s, func, arg, thread), 0);
+	assert_int_equal(s->s_ll ? ll_start(s->s_ll, group, func, arg, thread)
+			 : rr_start(s->s_rr, func, arg, thread), 0);
 }
 
-static void flood(int local, unsigned stacks)
+static void join(struct scheduler *s, struct ustack *thread)
+{
+	assert_int_equal(s->s_ll ? ll_join(thread) : rr_join(thread), 0);
+}
+
+static void create(struct scheduler *s, bool local, unsigned stacks)
 {
 	struct usched_conf conf = {
 		.c_processors = PROCESSORS, .c_stacks = stacks, .c_image = 1,
 	};
-	struct itimerval each_ms = { { 0, 1000 }, { 0, 1000 } };
-	struct itimerval never = { { 0, 0 }, { 0, 0 } };
-	size_t enough = test_scale(100000, 500);
-	static struct member members[CYCLES][MEMBERS];
-	struct usched_stats stats;
-	struct rr *rr = NULL;
-	struct ll *ll = NULL;
-	pthread_t sender;
-	void *s;
 
-	assert_int_equal(local ? ll_create(&ll, &conf) : rr_create(&rr, &conf), 0);
-	s = local ? (void *)ll : (void *)rr;
-	stop = false;
+	*s = (struct scheduler){ 0 };
+	assert_int_equal(local ? ll_create(&s->s_ll, &conf) : rr_create(&s->s_rr, &conf), 0);
+	stop = calm = false;
 	ready = 0;
-	for (size_t i = 0; i < 3; i++)
-		handled[i] = 0;
-	set_handlers();
 	for (size_t i = 0; i < PROCESSORS; i++) {
-		struct ustack *t;
-
-		start(local, s, local ? ll_group(ll) : NULL, set_up, NULL, &t);
-		assert_int_equal(local ? ll_join(t) : rr_join(t), 0);
+		start(s, local ? ll_group(s->s_ll) : NULL, be_signalled, (void *)(uintptr_t)i,
+		      &s->s_signalled[i]);
+		while (ready <= i)
+			pause_us(100);
 	}
 	assert_false(pthread_equal(natives[0], natives[1]));
-	for (size_t c = 0; c < CYCLES; c++) {
-		struct ll_group *group = local ? ll_group(ll) : NULL;
+}
 
-		for (size_t i = 0; i < MEMBERS; i++) {
-			struct member *m = &members[c][i];
+static void start_cycle(struct scheduler *s, struct member *members, uint32_t seed)
+{
+	struct ll_group *group = s->s_ll ? ll_group(s->s_ll) : NULL;
 
-			*m = (struct member){
-				.m_right = &members[c][(i + 1) % MEMBERS],
-				.m_wait  = local ? ll_wait : rr_wait,
-				.m_wake  = local ? ll_wake : rr_wake,
-				.m_seed  = (uint32_t)(c * MEMBERS + i + 1),
-			};
-			start(local, s, group, relay, m, &m->m_thread);
-		}
+	for (size_t i = 0; i < MEMBERS; i++) {
+		members[i].m_right = &members[(i + 1) % MEMBERS];
+		members[i].m_wait = s->s_ll ? ll_wait : rr_wait;
+		members[i].m_wake = s->s_ll ? ll_wake : rr_wake;
+		members[i].m_seed = seed + (uint32_t)i;
+		start(s, group, relay, &members[i], &members[i].m_thread);
 	}
-	setitimer(ITIMER_PROF, &each_ms, NULL);
+}
+
+static void make_pair(struct other *one, struct other *two)
+{
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	one->o_fd = ends[0];
+	two->o_fd = ends[1];
+}
+
+static void start_other(struct scheduler *s, void (*func)(void *), struct other *o)
+{
+	start(s, NULL, func, o, &o->o_thread);
+}
+
+static void start_others(struct scheduler *s)
+{
+	struct other *o = s->s_others;
+
+	for (uint32_t i = 0; i <= OTHERS; i++)
+		o[i].o_seed = i + 1;
+	for (size_t i = 0; i < TALKERS; i++) {
+		make_pair(o, o + 1);
+		start_other(s, echo, o++);
+		start_other(s, talk, o++);
+	}
+	for (size_t i = 0; i < SLEEPERS; i++)
+		start_other(s, sleep_often, o++);
+	o->o_fd = make_file();
+	start_other(s, read_file, o++);
+	make_pair(o, o + 1);
+	start_other(s, echo, o++);
+	assert_int_equal(pthread_create(&s->s_native, NULL, talk_natively, o), 0);
+	natives[PROCESSORS] = s->s_native;
+}
+
+static bool all_ran(const struct scheduler *s)
+{
+	bool ran = true;
+
+	for (size_t c = 0; c < CYCLES; c++)
+		for (size_t i = 0; i < MEMBERS; i++)
+			ran = ran && s->s_members[c][i].m_rounds > 0;
+	for (size_t i = 0; i <= OTHERS; i++)
+		ran = ran && s->s_others[i].o_rounds > 0;
+	return ran;
+}
+
+/* Enough of each kind; those of the last two need a native thread that computes. */
+static bool all_came(size_t enough)
+{
+	for (size_t k = 0; k < KINDS; k++)
+		if (handled[k] < (k < SENT ? enough : 1))
+			return false;
+	return true;
+}
+
+static void join_all(struct scheduler *s)
+{
+	for (size_t c = 0; c < CYCLES; c++)
+		for (size_t i = 0; i < MEMBERS; i++)
+			join(s, s->s_members[c][i].m_thread);
+	for (size_t i = 0; i < OTHERS; i++)
+		join(s, s->s_others[i].o_thread);
+	for (size_t i = 0; i < PROCESSORS; i++)
+		join(s, s->s_signalled[i]);
+	pthread_join(s->s_native, NULL);
+}
+
+static void flood(bool local, unsigned stacks)
+{
+	static struct scheduler s;
+	size_t enough = test_scale(3000, 100), count = 0;
+	struct usched_stats stats;
+	pthread_t sender;
+
+	set_handlers();
+	create(&s, local, stacks);
+	for (uint32_t c = 0; c < CYCLES; c++)
+		start_cycle(&s, s.s_members[c], c * MEMBERS + 1);
+	start_others(&s);
+	set_intervals(often(1000));
 	assert_int_equal(pthread_create(&sender, NULL, send_signals, NULL), 0);
 	for (size_t c = 0; c < CYCLES; c++)
 		for (size_t i = 0; i < 3; i++)
-			assert_int_equal(members[c][i].m_wake(members[c][i].m_thread), 0);
-	while (handled[0] + handled[1] < enough || handled[0] < enough / 100
-	       || handled[1] < enough / 100 || !all_ran(members))
+			s.s_members[c][i].m_wake(s.s_members[c][i].m_thread);
+	while (!all_came(enough) || !all_ran(&s))
 		pause_us(1000);
 	stop = true;
-	for (size_t c = 0; c < CYCLES; c++)
-		for (size_t i = 0; i < MEMBERS; i++)
-			assert_int_equal(local ? ll_join(members[c][i].m_thread)
-					 : rr_join(members[c][i].m_thread), 0);
-	pthread_join(sender, NULL);
-	setitimer(ITIMER_PROF, &never, NULL);
-	for (size_t i = 0; i < PROCESSORS; i++)
-		for (size_t k = 0; k < 2; k++)
-			timer_delete(timers[i][k]);
+	pthread_join(sender, NULL);             /* before the native threads end */
+	set_intervals(0);
+	calm = true;
+	join_all(&s);
 	if (local)
-		ll_stats(ll, &stats);
+		ll_stats(s.s_ll, &stats);
 	else
-		rr_stats(rr, &stats);
-	assert_int_equal(stats.s_evictions, stats.s_loads);
-	assert_int_equal(local ? ll_destroy(ll) : rr_destroy(rr), 0);
+		rr_stats(s.s_rr, &stats);
+	assert_int_equal(local ? ll_destroy(s.s_ll) : rr_destroy(s.s_rr), 0);
+	uoffload_drain();
+	for (size_t k = 0; k < KINDS; k++)
+		count += handled[k];
 	print_message("%s, %s: %zu signals, %zu evictions\n", local ? "ll" : "rr",
-		      stacks == 1 ? "one stack" : "native stack",
-		      handled[0] + handled[1] + handled[2], (size_t)stats.s_evictions);
+		      stacks == 1 ? "one stack" : "native stack", count,
+		      (size_t)stats.s_evictions);
+	assert_int_equal(stats.s_evictions, stats.s_loads);
 	assert_true(stats.s_evictions > 0);
 }
 
@@ -279,8 +527,8 @@ static void test_rr(void **state)
 	skip_on_valgrind();
 	test_timeout(120);
 	if (test_has_stacks())
-		flood(0, 1);
-	flood(0, USCHED_NATIVE);
+		flood(false, 1);
+	flood(false, USCHED_NATIVE);
 }
 
 static void test_ll(void **state)
@@ -289,8 +537,8 @@ static void test_ll(void **state)
 	skip_on_valgrind();
 	test_timeout(120);
 	if (test_has_stacks())
-		flood(1, 1);
-	flood(1, USCHED_NATIVE);
+		flood(true, 1);
+	flood(true, USCHED_NATIVE);
 }
 
 int main(void)
