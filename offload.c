@@ -363,7 +363,7 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 	ssize_t rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
 
 	if (rc >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS
-			&& errno != EINVAL))
+			&& errno != EINVAL && errno != EINTR))
 		return rc < 0 ? -errno : rc;
 #endif
 	return run_on_file(read_file, fd, NULL, buffer, size, offset, deadline);
