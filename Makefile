@@ -130,6 +130,9 @@ $(B)/tests/test_fault: wrapped := malloc calloc aligned_alloc mmap mprotect pthr
 
 $(B)/tests/test_offload: wrapped := pthread_create
 
+$(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto sendmsg \
+	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
+
 $(B)/tests/test_overflow: wrapped := dladdr
 $(B)/tests/test_overflow: libs += -rdynamic
 
