@@ -125,8 +125,11 @@ $(filter $(B)/bench/slow %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) 
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 
-# Calls that test_fault.c makes fail.
-$(B)/tests/test_fault: wrapped := malloc calloc aligned_alloc mmap mprotect pthread_create
+# Calls that these make fail.
+faults := $(filter $(B)/tests/test_fault%,$(tests))
+$(faults): $(B)/tests/fault.o
+$(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
+	tests/fault.c)
 
 $(B)/tests/test_offload: wrapped := pthread_create
 

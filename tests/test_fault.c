@@ -1,157 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_fault.c: the n-th allocation, mapping, or native thread fails, for n = 1, 2,
- * 3 ... until a scenario runs without meeting it. To be linked with
- *
- *   -Wl,--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc
- *   -Wl,--wrap=mmap,--wrap=mprotect,--wrap=pthread_create
- *
- * and with the library's objects, not with a shared library.
+ * test_fault.c: schedulers, of which the n-th allocation, mapping, or native thread
+ * fails, for n = 1, 2, 3 ... until a scenario runs without meeting it. See fault.h.
  */
-#define _GNU_SOURCE
 #include "test.h"
 
 #include <errno.h>
-#include <malloc.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/types.h>
-#include <unistd.h>
 
-#include "../ll.h"
 #include "../proc.h"
-#include "../rr.h"
-
-/* ---- What fails ---- */
-
-static atomic_long calls;               /* since fail_calls() */
-static atomic_long first_bad, last_bad; /* calls that fail; 0: none */
-
-static void fail_calls(long first, long n)
-{
-	first_bad = last_bad = 0;
-	calls = 0;
-	last_bad = first + n - 1;
-	first_bad = first;
-}
-
-static atomic_bool rings_fail;          /* every calloc() does */
-
-static bool fails(void)
-{
-	long n = ++calls;
-
-	return first_bad > 0 && n >= first_bad && n <= last_bad;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_aligned_alloc(size_t align, size_t size);
-void *__real_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset);
-int   __real_mprotect(void *p, size_t size, int prot);
-int   __real_pthread_create(pthread_t *native, const pthread_attr_t *attr,
-			    void *(*func)(void *), void *arg);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_aligned_alloc(size_t align, size_t size);
-void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset);
-int   __wrap_mprotect(void *p, size_t size, int prot);
-int   __wrap_pthread_create(pthread_t *native, const pthread_attr_t *attr,
-			    void *(*func)(void *), void *arg);
-
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails() || rings_fail ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_aligned_alloc(size_t align, size_t size)
-{
-	return fails() ? NULL : __real_aligned_alloc(align, size);
-}
-
-void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset)
-{
-	if (!fails())
-		return __real_mmap(p, size, prot, flags, fd, offset);
-	errno = ENOMEM;
-	return MAP_FAILED;
-}
-
-int __wrap_mprotect(void *p, size_t size, int prot)
-{
-	if (!fails())
-		return __real_mprotect(p, size, prot);
-	errno = ENOMEM;
-	return -1;
-}
-
-int __wrap_pthread_create(pthread_t *native, const pthread_attr_t *attr,
-			  void *(*func)(void *), void *arg)
-{
-	return fails() ? EAGAIN : __real_pthread_create(native, attr, func, arg);
-}
-
-/* ---- The schedulers, as one ---- */
-
-struct scheduler {
-	int (*s_create)(void **s, const struct usched_conf *conf);
-	int (*s_destroy)(void *s);
-	int (*s_start)(void *s, void (*func)(void *), void *arg, struct ustack **t);
-	int (*s_wait)(void);
-	int (*s_wake)(struct ustack *t);
-};
-
-static int create_rr(void **s, const struct usched_conf *conf)
-{
-	struct rr *rr = NULL;
-	int rc = rr_create(&rr, conf);
-
-	*s = rr;
-	return rc;
-}
-
-static int destroy_rr(void *s)
-{
-	return rr_destroy(s);
-}
-
-static int start_rr(void *s, void (*func)(void *), void *arg, struct ustack **t)
-{
-	return rr_start(s, func, arg, t);
-}
-
-static int create_ll(void **s, const struct usched_conf *conf)
-{
-	struct ll *ll = NULL;
-	int rc = ll_create(&ll, conf);
-
-	*s = ll;
-	return rc;
-}
-
-static int destroy_ll(void *s)
-{
-	return ll_destroy(s);
-}
-
-static int start_ll(void *s, void (*func)(void *), void *arg, struct ustack **t)
-{
-	return ll_start(s, ll_group(s), func, arg, t);
-}
-
-static const struct scheduler schedulers[] = {
-	{ create_rr, destroy_rr, start_rr, rr_wait, rr_wake },
-	{ create_ll, destroy_ll, start_ll, ll_wait, ll_wake },
-};
+#include "either.h"
+#include "fault.h"
 
 static const struct usched_conf confs[] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
@@ -159,55 +19,9 @@ static const struct usched_conf confs[] = {
 	{ .c_processors = 3, .c_stacks = 5 },
 };
 
-/* ---- What must not grow ---- */
-
-static size_t count_mappings(void)
+static void fail_calls(long first, long n)
 {
-	FILE *f = fopen("/proc/self/maps", "r");
-	size_t n = 0;
-	int c;
-
-	assert_non_null(f);
-	while ((c = getc(f)) != EOF)
-		n += c == '\n';
-	fclose(f);
-	return n;
-}
-
-struct used {
-	size_t u_heap;                          /* bytes */
-	size_t u_mappings;
-};
-
-static struct used used(void)
-{
-	return (struct used){ mallinfo2().uordblks, count_mappings() };
-}
-
-/*
- * A round of a test in a native thread of its own, at whose end libc gives back
- * what it caches for that.
- */
-static void in_native_thread(void *(*func)(void *), int *round)
-{
-	pthread_t native;
-
-	assert_int_equal(__real_pthread_create(&native, NULL, func, round), 0);
-	pthread_join(native, NULL);
-}
-
-/*
- * libc keeps some stacks of native threads; what leaks, leaks in each round. Under
- * valgrind the numbers say nothing, but it finds leaks itself.
- */
-static void compare(struct used before)
-{
-	struct used now = used();
-
-	if (test_scale(2, 1) == 1)
-		return;
-	assert_in_range(now.u_heap, 0, before.u_heap + 2048);
-	assert_in_range(now.u_mappings, 0, before.u_mappings + 4);
+	fault_begin(FAULT_USED_UP, first, first + n - 1);
 }
 
 /* ---- Create and destroy ---- */
@@ -217,6 +31,7 @@ static bool failed(int rc)
 	return rc == -ENOMEM || rc == -EAGAIN;
 }
 
+/* How many calls creating a scheduler takes, and one more. */
 static long sweep_create(const struct scheduler *k, const struct usched_conf *conf)
 {
 	void *s;
@@ -224,38 +39,27 @@ static long sweep_create(const struct scheduler *k, const struct usched_conf *co
 	int rc;
 
 	for (n = 1; ; n++) {
+		long held = fault_held();
+
 		fail_calls(n, 1);
 		rc = k->s_create(&s, conf);
-		fail_calls(0, 1);
+		fault_end();
 		if (rc == 0)
-			break;
+			TEST_EQUAL(k->s_destroy(s), 0);
+		TEST_EQUAL(fault_held(), held);
+		if (rc == 0)
+			return n;
 		TEST_TRUE(failed(rc));
 	}
-	TEST_EQUAL(k->s_destroy(s), 0);
-	return n;
-}
-
-static void *sweep_creates(void *unused)
-{
-	(void)unused;
-	for (size_t k = 0; k < 2; k++)
-		for (size_t c = 0; c < 3; c++)
-			TEST_TRUE(sweep_create(&schedulers[k], &confs[c]) > 3);
-	return NULL;
 }
 
 static void test_create(void **state)
 {
-	struct used before = { 0, 0 };
-
 	(void)state;
 	test_timeout(60);
-	for (int round = 0; round < 20; round++) {
-		in_native_thread(sweep_creates, &round);
-		if (round == 4)
-			before = used();
-	}
-	compare(before);
+	for (size_t k = 0; k < 2; k++)
+		for (size_t c = 0; c < 3; c++)
+			TEST_TRUE(sweep_create(&schedulers[k], &confs[c]) > 3);
 }
 
 /* Native threads are the last to be made: those that are there must end. */
@@ -273,7 +77,7 @@ static void test_native_threads(void **state)
 		for (size_t i = 0; i < rounds; i++) {
 			fail_calls(n - (long)(i % 4), 1);
 			assert_int_equal(schedulers[k].s_create(&s, &conf), -EAGAIN);
-			fail_calls(0, 1);
+			fault_end();
 		}
 	}
 }
@@ -425,36 +229,23 @@ static void sweep_crew(const struct scheduler *k, const struct usched_conf *conf
 	long step = 100 / (long)test_scale(100, 10), beyond = 0;
 
 	for (long n = 1; beyond < 5; n += step) {
+		long held = fault_held();
+
 		fail_calls(n, last);
 		run_crew(k, conf, stay);
-		beyond += calls < n;
-		fail_calls(0, 1);
+		beyond += fault_end() == 0;
+		TEST_EQUAL(fault_held(), held);
 	}
-}
-
-static void *sweep_crews(void *arg)
-{
-	const int *round = arg;
-
-	for (size_t k = 0; k < 2; k++)
-		for (size_t c = 0; c < 3; c++)
-			sweep_crew(&schedulers[k], &confs[c], 1 + *round * 3,
-				   c == 1 ? 20 : 0);
-	return NULL;
 }
 
 static void test_threads(void **state)
 {
-	struct used before = { 0, 0 };
-
 	(void)state;
 	test_timeout(300);
-	for (int round = 0; round < 3; round++) {
-		in_native_thread(sweep_crews, &round);
-		if (round == 0)
-			before = used();
-	}
-	compare(before);
+	for (long last = 1; last <= 7; last += 3)
+		for (size_t k = 0; k < 2; k++)
+			for (size_t c = 0; c < 3; c++)
+				sweep_crew(&schedulers[k], &confs[c], last, c == 1 ? 20 : 0);
 }
 
 /* With no memory at all for a while: what was started goes on all the same. */
@@ -467,7 +258,7 @@ static void test_famine(void **state)
 			for (long n = 40; n < 200; n += 20) {
 				fail_calls(n, 200);
 				run_crew(&schedulers[k], &confs[c], 0);
-				fail_calls(0, 1);
+				fault_end();
 			}
 }
 
@@ -498,11 +289,11 @@ static void test_failed_starts(void **state)
 						    &threads[i]), 0);
 		assert_int_equal(rr_join(threads[0]), -EDEADLK);        /* all wait */
 		bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
-		rings_fail = true;
+		fault_no_calloc = true;
 		for (size_t i = 0; i < 10000; i++)
 			assert_int_equal(q->s_start(s, wait_once, NULL, &threads[ROOM]),
 					 -ENOMEM);
-		rings_fail = false;
+		fault_no_calloc = false;
 		assert_in_range(uimage_pool_bytes(&((struct uprocs *)s)->r_images),
 				bytes, bytes + (64 << 10));
 		assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
@@ -532,7 +323,7 @@ static __attribute__((noinline)) void fail_deep(struct failing *f, size_t size)
 	TEST_EQUAL(rr_yield(), -ENOMEM);
 	TEST_EQUAL(rr_join(f->f_other), -ENOMEM);
 	TEST_EQUAL(f->f_scheduler->s_wait(), -ENOMEM);
-	fail_calls(0, 1);
+	fault_end();
 	for (int i = 0; i < 2; i++, f->f_woken++)
 		TEST_EQUAL(f->f_scheduler->s_wait(), 0);
 	TEST_EQUAL(rr_join(f->f_other), 0);

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fault.c: see fault.h. With -DFAULT_PRELOAD it is a shared object to be loaded before
+ * libc by programs that know nothing of it, and then whatever they call can fail, by
+ * whichever library. The environment:
+ *
+ *   FAULT=KIND:FIRST:LAST   as fault_begin(), KIND being a number
+ *   FAULT_LOG=FILE          gets a line for each call that failed, and one at exit:
+ *                           "held N", see fault_held()
+ *
+ * Functions are defined by WRAP(), CALL() and TRANSFER() at the beginning of a line: there
+ * the Makefile finds their names.
+ */
+#define _GNU_SOURCE
+#include "fault.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifdef FAULT_PRELOAD
+/* The names of libc's headers may be those of macros, or have types that are no ISO C. */
+#define WRAP(type, name, params)                        \
+	static type (*real_##name) params;              \
+	type preload_##name params __asm__(#name);        \
+	type preload_##name params
+#define REAL(name) (find(__extension__ (void **)&real_##name, #name), real_##name)
+#else
+#define WRAP(type, name, params)                        \
+	type __real_##name params;                      \
+	type __wrap_##name params;                      \
+	type __wrap_##name params
+#define REAL(name) __real_##name
+#endif
+
+enum { ERRORS = 256 };
+
+atomic_bool fault_no_calloc;
+
+static atomic_int  fault_kind;
+static atomic_long first_bad, last_bad; /* calls that fail; 0: none */
+static atomic_long calls, failures;     /* since fault_begin() */
+static atomic_long held;
+static atomic_bool made[ERRORS];        /* since then */
+
+static void note(const char *name, long n);
+static bool number_fails(long number, const long *a);
+
+#ifdef FAULT_PRELOAD
+static void find(void **real, const char *name)
+{
+	if (!*real)
+		*real = dlsym(RTLD_NEXT, name);
+}
+#endif
+
+void fault_begin(enum fault_kind kind, long first, long last)
+{
+	first_bad = last_bad = 0;
+	calls = failures = 0;
+	for (int i = 0; i < ERRORS; i++)
+		made[i] = false;
+	fault_kind = (int)kind;
+	last_bad = last;
+	first_bad = first;
+}
+
+long fault_end(void)
+{
+	first_bad = last_bad = 0;
+	return failures;
+}
+
+long fault_held(void)
+{
+	return held;
+}
+
+bool fault_made(int rc)
+{
+	return rc < 0 && rc > -ERRORS && made[-rc];
+}
+
+/* The errors are those of each kind, or 0. True: the call is to fail, and errno is set. */
+static bool fails(const char *name, int used_up, int broken, int interrupted, int is_short)
+{
+	const int errors[FAULT_KINDS] = { used_up, broken, interrupted, is_short };
+	int error = errors[fault_kind];
+	long n;
+
+	if (!error || !first_bad)
+		return false;
+	n = ++calls;
+	if (n < first_bad || n > last_bad)
+		return false;
+	failures++;
+	made[error] = true;
+	note(name, n);
+	errno = error;
+	return true;
+}
+
+/* ---- Memory and native threads ---- */
+
+static void *hold(void *p)
+{
+	held += p != NULL;
+	return p;
+}
+
+WRAP(void *, malloc, (size_t size))
+{
+	return fails("malloc", ENOMEM, 0, 0, 0) ? NULL : hold(REAL(malloc)(size));
+}
+
+WRAP(void *, calloc, (size_t n, size_t size))
+{
+	if (fails("calloc", ENOMEM, 0, 0, 0) || fault_no_calloc)
+		return NULL;
+	return hold(REAL(calloc)(n, size));
+}
+
+WRAP(void *, realloc, (void *p, size_t size))
+{
+	void *now;
+
+	if (fails("realloc", ENOMEM, 0, 0, 0))
+		return NULL;
+	now = REAL(realloc)(p, size);
+	held += !p && now;
+	return now;
+}
+
+WRAP(void *, aligned_alloc, (size_t align, size_t size))
+{
+	return fails("aligned_alloc", ENOMEM, 0, 0, 0) ? NULL
+		: hold(REAL(aligned_alloc)(align, size));
+}
+
+WRAP(void, free, (void *p))
+{
+	held -= p != NULL;
+	REAL(free)(p);
+}
+
+WRAP(void *, mmap, (void *at, size_t size, int prot, int flags, int fd, off_t offset))
+{
+	void *p;
+
+	if (fails("mmap", ENOMEM, 0, 0, 0))
+		return MAP_FAILED;
+	p = REAL(mmap)(at, size, prot, flags, fd, offset);
+	if (p != MAP_FAILED)
+		held += (long)size;
+	return p;
+}
+
+WRAP(int, munmap, (void *p, size_t size))
+{
+	held -= (long)size;
+	return REAL(munmap)(p, size);
+}
+
+WRAP(int, pthread_create, (pthread_t *native, const pthread_attr_t *attr,
+			   void *(*func)(void *), void *arg))
+{
+	int rc = fails("pthread_create", EAGAIN, 0, 0, 0) ? EAGAIN
+		: REAL(pthread_create)(native, attr, func, arg);
+
+	held += rc == 0;
+	return rc;
+}
+
+WRAP(int, pthread_join, (pthread_t native, void **result))
+{
+	held--;
+	return REAL(pthread_join)(native, result);
+}
+
+WRAP(int, pthread_key_create, (pthread_key_t *key, void (*destroy)(void *)))
+{
+	return fails("pthread_key_create", EAGAIN, 0, 0, 0) ? EAGAIN
+		: REAL(pthread_key_create)(key, destroy);
+}
+
+WRAP(int, pthread_setspecific, (pthread_key_t key, const void *value))
+{
+	return value && fails("pthread_setspecific", ENOMEM, 0, 0, 0) ? ENOMEM
+		: REAL(pthread_setspecific)(key, value);
+}
+
+/* ---- Calls that return -1: used up, broken, interrupted ---- */
+
+#define CALL(name, params, args, used_up, broken, interrupted)          \
+	WRAP(int, name, params)                                         \
+	{                                                               \
+		if (fails(#name, used_up, broken, interrupted, 0))      \
+			return -1;                                      \
+		return REAL(name) args;                                 \
+	}
+
+CALL(mprotect, (void *p, size_t size, int prot), (p, size, prot), ENOMEM, 0, 0)
+CALL(epoll_create1, (int flags), (flags), EMFILE, ENFILE, 0)
+CALL(epoll_wait, (int fd, struct epoll_event *events, int n, int ms), (fd, events, n, ms),
+     0, 0, ms ? EINTR : 0)
+CALL(eventfd, (unsigned value, int flags), (value, flags), EMFILE, ENFILE, 0)
+CALL(timerfd_create, (int clock, int flags), (clock, flags), EMFILE, ENFILE, 0)
+CALL(signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), EMFILE, ENFILE, 0)
+CALL(socket, (int family, int type, int protocol), (family, type, protocol), EMFILE,
+     ENOBUFS, 0)
+CALL(setsockopt, (int fd, int level, int name, const void *value, socklen_t size),
+     (fd, level, name, value, size), ENOMEM, 0, 0)
+CALL(bind, (int fd, const struct sockaddr *a, socklen_t size), (fd, a, size), ENOMEM,
+     EADDRINUSE, 0)
+CALL(listen, (int fd, int backlog), (fd, backlog), ENOMEM, EADDRINUSE, 0)
+CALL(accept4, (int fd, struct sockaddr *a, socklen_t *size, int flags), (fd, a, size, flags),
+     EMFILE, ECONNABORTED, EINTR)
+CALL(shutdown, (int fd, int how), (fd, how), 0, ENOTCONN, 0)
+CALL(poll, (struct pollfd *fds, nfds_t n, int ms), (fds, n, ms), ENOMEM, 0, EINTR)
+CALL(nanosleep, (const struct timespec *t, struct timespec *left), (t, left), 0, 0, EINTR)
+CALL(stat, (const char *path, struct stat *status), (path, status), ENOMEM, EACCES, 0)
+CALL(fsync, (int fd), (fd), 0, EIO, 0)
+
+/* What has been begun goes on. */
+WRAP(int, connect, (int fd, const struct sockaddr *a, socklen_t size))
+{
+	int rc;
+
+	if (fails("connect", ENOBUFS, ECONNREFUSED, 0, 0))
+		return -1;
+	rc = REAL(connect)(fd, a, size);
+	return fails("connect", 0, 0, EINTR, 0) ? -1 : rc;
+}
+
+/* It is closed all the same. */
+WRAP(int, close, (int fd))
+{
+	int rc = REAL(close)(fd);
+
+	return fails("close", 0, EIO, EINTR, 0) ? -1 : rc;
+}
+
+/* The others cannot fail where nothing is wrong. */
+WRAP(int, epoll_ctl, (int fd, int op, int other, struct epoll_event *event))
+{
+	if (op == EPOLL_CTL_ADD && fails("epoll_ctl", ENOMEM, ENOSPC, 0, 0))
+		return -1;
+	return REAL(epoll_ctl)(fd, op, other, event);
+}
+
+WRAP(int, fcntl, (int fd, int command, ...))
+{
+	va_list args;
+	long arg;
+
+	va_start(args, command);
+	arg = va_arg(args, long);               /* or whatever is there */
+	va_end(args);
+	if (fails("fcntl", 0, EPERM, 0, 0))
+		return -1;
+	return REAL(fcntl)(fd, command, arg);
+}
+
+WRAP(int, open, (const char *path, int flags, ...))
+{
+	va_list args;
+	unsigned mode;
+
+	va_start(args, flags);
+	mode = va_arg(args, unsigned);
+	va_end(args);
+	if (fails("open", EMFILE, EACCES, 0, 0))
+		return -1;
+	return REAL(open)(path, flags, mode);
+}
+
+WRAP(long, syscall, (long number, ...))
+{
+	long a[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (number_fails(number, a))
+		return -1;
+	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* An old kernel does not know them. Who only looks is not interrupted. */
+static bool number_fails(long number, const long *a)
+{
+	const int64_t *t = (const void *)a[3];
+
+	switch (number) {
+#ifdef SYS_epoll_pwait2
+	case SYS_epoll_pwait2:
+		return (!t || t[0] || t[1]) && fails("epoll_pwait2", 0, ENOSYS, EINTR, 0);
+#endif
+#ifdef SYS_openat2
+	case SYS_openat2:
+		return fails("openat2", EMFILE, ENOSYS, 0, 0);
+#endif
+	default:
+		return false;
+	}
+}
+
+WRAP(int, getaddrinfo, (const char *host, const char *service, const struct addrinfo *hints,
+			struct addrinfo **list))
+{
+	if (fails("getaddrinfo", ENOMEM, 0, 0, 0))
+		return EAI_MEMORY;
+	if (fails("getaddrinfo", 0, EAGAIN, 0, 0))
+		return EAI_AGAIN;
+	return REAL(getaddrinfo)(host, service, hints, list);
+}
+
+/* ---- Transfers, of which `n' is how much ---- */
+
+/* Those of the kernel's own objects, whose mode has no type, cannot break. */
+static bool may_break(int fd)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && status.st_mode & S_IFMT;
+}
+
+/* Not of messages: the rest of one would be lost. */
+static bool may_be_short(int fd)
+{
+	int type = SOCK_STREAM;
+	socklen_t size = sizeof type;
+
+	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
+	return type == SOCK_STREAM && may_break(fd);
+}
+
+static bool transfer_fails(const char *name, int fd, int used_up, int broken, int interrupted)
+{
+	if (may_break(fd))
+		return fails(name, used_up, broken, interrupted, 0);
+	return fails(name, 0, 0, interrupted, 0);
+}
+
+static bool is_short(const char *name, int fd, size_t n)
+{
+	return n > 1 && may_be_short(fd) && fails(name, 0, 0, 0, EAGAIN);
+}
+
+#define TRANSFER(name, params, args, used_up, broken, interrupted)              \
+	WRAP(ssize_t, name, params)                                             \
+	{                                                                       \
+		if (transfer_fails(#name, fd, used_up, broken, interrupted))    \
+			return -1;                                              \
+		if (is_short(#name, fd, (size_t)n))                             \
+			n = 1;                                                  \
+		return REAL(name) args;                                         \
+	}
+
+TRANSFER(read, (int fd, void *to, size_t n), (fd, to, n), EIO, ECONNRESET, EINTR)
+TRANSFER(recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), ENOMEM,
+	 ECONNRESET, EINTR)
+TRANSFER(recvfrom, (int fd, void *to, size_t n, int flags, struct sockaddr *a, socklen_t *size),
+	 (fd, to, n, flags, a, size), ENOMEM, ECONNREFUSED, EINTR)
+TRANSFER(write, (int fd, const void *from, size_t n), (fd, from, n), ENOSPC, EPIPE, EINTR)
+TRANSFER(send, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags),
+	 ENOBUFS, EPIPE, EINTR)
+TRANSFER(sendto, (int fd, const void *from, size_t n, int flags, const struct sockaddr *a,
+		  socklen_t size), (fd, from, n, flags, a, size), ENOBUFS, ECONNREFUSED, EINTR)
+TRANSFER(readv, (int fd, const struct iovec *iov, int n), (fd, iov, n), EIO, ECONNRESET, EINTR)
+TRANSFER(writev, (int fd, const struct iovec *iov, int n), (fd, iov, n), ENOSPC, EPIPE, EINTR)
+TRANSFER(pread, (int fd, void *to, size_t n, off_t from), (fd, to, n, from), ENOMEM, EIO, 0)
+TRANSFER(pwrite, (int fd, const void *from, size_t n, off_t to), (fd, from, n, to), ENOSPC,
+	 EIO, 0)
+/* What is not in memory, and a system that cannot tell. */
+TRANSFER(preadv2, (int fd, const struct iovec *iov, int n, off_t from, int flags),
+	 (fd, iov, n, from, flags), EAGAIN, EOPNOTSUPP, 0)
+
+WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
+{
+	struct msghdr first = *message;
+
+	if (transfer_fails("sendmsg", fd, ENOBUFS, EPIPE, EINTR))
+		return -1;
+	if (is_short("sendmsg", fd, message->msg_iovlen))
+		first.msg_iovlen = 1;
+	return REAL(sendmsg)(fd, &first, flags);
+}
+
+/* ---- The environment ---- */
+
+/* A line for the log. */
+static void note(const char *name, long n)
+{
+	const char *log = getenv("FAULT_LOG");
+	char line[64];
+	int fd, size;
+
+	if (!log)
+		return;
+	size = snprintf(line, sizeof line, "%s %ld\n", name, n);
+	fd = REAL(open)(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (REAL(write)(fd, line, (size_t)size) != size)
+		abort();
+	REAL(close)(fd);
+}
+
+#ifdef FAULT_PRELOAD
+__attribute__((constructor)) static void begin(void)
+{
+	const char *text = getenv("FAULT");
+	long first, last;
+	int kind;
+
+	if (text && sscanf(text, "%d:%ld:%ld", &kind, &first, &last) == 3)
+		fault_begin((enum fault_kind)kind, first, last);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	fault_end();
+	note("held", held);
+}
+#endif
