@@ -43,13 +43,13 @@ struct uwait_native {
 };
 
 /* Where each native thread has its own. */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t  key;
-static int            key_rc;
+static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t   key;
+static int             key_made;        /* atomic; key_lock */
 
 static struct uwaiter *new_waiter(void);
 static struct uwaiter *native_waiter(void);
-static void make_key(void);
+static bool make_key(void);
 static void free_native(void *native);
 static int  prepare(struct uwaiter **w, int64_t deadline, bool outside);
 static void end(struct ustack_local *l);
@@ -268,8 +268,7 @@ static struct uwaiter *native_waiter(void)
 	struct uwait_native *n;
 	pthread_condattr_t attr;
 
-	pthread_once(&once, make_key);
-	if (key_rc)
+	if (!__atomic_load_n(&key_made, __ATOMIC_ACQUIRE) && !make_key())
 		return NULL;
 	n = pthread_getspecific(key);
 	if (n)
@@ -291,9 +290,16 @@ static struct uwaiter *native_waiter(void)
 	return &n->n_waiter;
 }
 
-static void make_key(void)
+/* False: there is none left. Who comes next tries again. */
+static bool make_key(void)
 {
-	key_rc = pthread_key_create(&key, free_native);
+	bool made;
+
+	pthread_mutex_lock(&key_lock);
+	made = key_made || pthread_key_create(&key, free_native) == 0;
+	__atomic_store_n(&key_made, made, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&key_lock);
+	return made;
 }
 
 /* A native thread ends. */
