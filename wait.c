@@ -12,7 +12,8 @@
  *    thread (deadline, cancel): so it cannot be granted for a wait that is long over.
  *  - Wakes are counted: a block that was ended by a wake which was not of the grant is
  *    gone through again, and what it took is given back. So other uses of wake work
- *    beside.
+ *    beside. And a grant whose wake no block has taken, since there was no memory to
+ *    block, leaves w_owed to the next wait.
  *  - The timer stays armed when a wait ends, for the next is likely to end later: then
  *    there is nothing to do. When it expires too early it is armed again.
  */
@@ -439,23 +440,27 @@ static void count(struct uwaiter *w, int n)
 
 static void block_thread(struct uwaiter *w)
 {
-	unsigned blocks = 0, spins = 0;
+	int blocks = -w->w_owed;
+	unsigned spins = 0;
 
 	arm_timer(w);
 	count(w, 1);
 	do {
 		int rc = ustack_block();
 
-		/* Not where frames are as deep as uwait_prepare() expects: R4. */
-		if (rc && uwait_withdraw(w))
-			w->w_result = rc;
 		blocks += !rc;
+		/* Not where frames are as deep as uwait_prepare() expects: R4. */
+		if (rc && uwait_withdraw(w)) {
+			w->w_result = rc;
+			blocks++;               /* as if: there will be no wake */
+		}
 	} while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) == WAITING);
 	count(w, -1);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		relax(&spins);
 	for (; blocks > 1; blocks--)
 		ustack_wake(w->w_thread);
+	w->w_owed = 1 - blocks;
 }
 
 /* Until it is IDLE, which whoever makes it so does under n_lock. */

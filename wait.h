@@ -76,6 +76,7 @@ struct uwaiter {
 	uint8_t             w_shield;   /* 1: cancelling it has no effect for now */
 	uint8_t             w_joins;    /* 1: in s_join; 2: and was interrupted */
 	uint8_t             w_counted;  /* by uevents_count() */
+	int                 w_owed;     /* wakes by grants that no block has taken */
 	void               *w_room;     /* for nodes, see uwait_room() */
 	size_t              w_size;     /* of w_room, bytes */
 	void               *w_values;   /* of keys, sync.c's; freed with it */

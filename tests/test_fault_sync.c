@@ -222,6 +222,59 @@ static void test_key(void **state)
 	assert_int_equal(pthread_join(native, NULL), 0);
 }
 
+/* Granted, and then there is no memory to block: the wake must not be left behind. */
+static __attribute__((noinline)) void block_deep(struct uwaiter *w, size_t size)
+{
+	volatile unsigned char room[size];
+
+	room[size / 2] = 1;
+	fault_begin(FAULT_USED_UP, 1, 1000);
+	TEST_EQUAL(uwait_block(w), 7);
+	TEST_TRUE(fault_end() > 0);
+	TEST_EQUAL(room[size / 2], 1);
+}
+
+static void block_in_vain(void *unused)
+{
+	struct uwaiter *w;
+
+	(void)unused;
+	for (int i = 0; i < 3; i++) {
+		TEST_EQUAL(uwait_prepare(&w, USYNC_NEVER), 0);
+		uwait_begin(w);
+		TEST_TRUE(uwait_claim(w));
+		uwait_finish(w, 7);
+		block_deep(w, 50000u << i);
+	}
+	TEST_EQUAL(usync_sleep_until(usync_after(SOON)), 0);
+	TEST_EQUAL(over->s_wait(), 0);
+}
+
+static void no_log(const char *line)
+{
+	(void)line;
+}
+
+static void test_failed_block(void **state)
+{
+	(void)state;
+	test_timeout(20);
+	for (size_t k = 0; k < 2; k++)
+		for (size_t c = 0; c < sizeof confs / sizeof *confs; c++) {
+			struct usched_conf conf = confs[c];
+			struct ustack *u;
+
+			over = &schedulers[k];
+			conf.c_log = no_log;
+			assert_int_equal(over->s_create(&the, &conf), 0);
+			u = go(block_in_vain, NULL);
+			assert_int_equal(rr_join(u), -EDEADLK);
+			assert_int_equal(over->s_wake(u), 0);
+			assert_int_equal(rr_join(u), 0);
+			assert_int_equal(over->s_destroy(the), 0);
+		}
+}
+
 static void test_used_up(void **state)
 {
 	(void)state;
@@ -250,6 +303,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_failed_block),
 		cmocka_unit_test(test_used_up),
 		cmocka_unit_test(test_famine),
 		cmocka_unit_test(test_broken),
