@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -51,7 +52,7 @@
 
 enum { ERRORS = 256 };
 
-atomic_bool fault_no_calloc;
+const char *fault_only;
 
 static atomic_int  fault_kind;
 static atomic_long first_bad, last_bad; /* calls that fail; 0: none */
@@ -94,7 +95,7 @@ long fault_held(void)
 
 bool fault_made(int rc)
 {
-	return rc < 0 && rc > -ERRORS && made[-rc];
+	return rc < 0 && rc > -ERRORS && rc != -EINTR && made[-rc];
 }
 
 /* The errors are those of each kind, or 0. True: the call is to fail, and errno is set. */
@@ -104,7 +105,7 @@ static bool fails(const char *name, int used_up, int broken, int interrupted, in
 	int error = errors[fault_kind];
 	long n;
 
-	if (!error || !first_bad)
+	if (!error || !first_bad || (fault_only && strcmp(name, fault_only) != 0))
 		return false;
 	n = ++calls;
 	if (n < first_bad || n > last_bad)
@@ -131,9 +132,7 @@ WRAP(void *, malloc, (size_t size))
 
 WRAP(void *, calloc, (size_t n, size_t size))
 {
-	if (fails("calloc", ENOMEM, 0, 0, 0) || fault_no_calloc)
-		return NULL;
-	return hold(REAL(calloc)(n, size));
+	return fails("calloc", ENOMEM, 0, 0, 0) ? NULL : hold(REAL(calloc)(n, size));
 }
 
 WRAP(void *, realloc, (void *p, size_t size))
@@ -333,7 +332,7 @@ WRAP(int, getaddrinfo, (const char *host, const char *service, const struct addr
 	return REAL(getaddrinfo)(host, service, hints, list);
 }
 
-/* ---- Transfers, of which `n' is how much ---- */
+/* ---- Transfers, of which `n' is how much; true: in ---- */
 
 /* Those of the kernel's own objects, whose mode has no type, cannot break. */
 static bool may_break(int fd)
@@ -343,14 +342,18 @@ static bool may_break(int fd)
 	return fstat(fd, &status) == 0 && status.st_mode & S_IFMT;
 }
 
-/* Not of messages: the rest of one would be lost. */
-static bool may_be_short(int fd)
+/*
+ * Not of messages: the rest of one would be lost. Nor what comes from TCP: epoll(7) has it
+ * that nothing is left then.
+ */
+static bool may_be_short(int fd, bool in)
 {
-	int type = SOCK_STREAM;
+	int type = SOCK_STREAM, protocol = 0;
 	socklen_t size = sizeof type;
 
 	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
-	return type == SOCK_STREAM && may_break(fd);
+	getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size);
+	return type == SOCK_STREAM && !(in && protocol == IPPROTO_TCP) && may_break(fd);
 }
 
 static bool transfer_fails(const char *name, int fd, int used_up, int broken, int interrupted)
@@ -360,38 +363,38 @@ static bool transfer_fails(const char *name, int fd, int used_up, int broken, in
 	return fails(name, 0, 0, interrupted, 0);
 }
 
-static bool is_short(const char *name, int fd, size_t n)
+static bool is_short(const char *name, int fd, bool in, size_t n)
 {
-	return n > 1 && may_be_short(fd) && fails(name, 0, 0, 0, EAGAIN);
+	return n > 1 && may_be_short(fd, in) && fails(name, 0, 0, 0, EAGAIN);
 }
 
-#define TRANSFER(name, params, args, used_up, broken, interrupted)              \
+#define TRANSFER(name, in, params, args, used_up, broken, interrupted)              \
 	WRAP(ssize_t, name, params)                                             \
 	{                                                                       \
 		if (transfer_fails(#name, fd, used_up, broken, interrupted))    \
 			return -1;                                              \
-		if (is_short(#name, fd, (size_t)n))                             \
+		if (is_short(#name, fd, in, (size_t)n))                         \
 			n = 1;                                                  \
 		return REAL(name) args;                                         \
 	}
 
-TRANSFER(read, (int fd, void *to, size_t n), (fd, to, n), EIO, ECONNRESET, EINTR)
-TRANSFER(recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), ENOMEM,
+TRANSFER(read, true, (int fd, void *to, size_t n), (fd, to, n), EIO, ECONNRESET, EINTR)
+TRANSFER(recv, true, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), ENOMEM,
 	 ECONNRESET, EINTR)
-TRANSFER(recvfrom, (int fd, void *to, size_t n, int flags, struct sockaddr *a, socklen_t *size),
+TRANSFER(recvfrom, true, (int fd, void *to, size_t n, int flags, struct sockaddr *a, socklen_t *size),
 	 (fd, to, n, flags, a, size), ENOMEM, ECONNREFUSED, EINTR)
-TRANSFER(write, (int fd, const void *from, size_t n), (fd, from, n), ENOSPC, EPIPE, EINTR)
-TRANSFER(send, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags),
+TRANSFER(write, false, (int fd, const void *from, size_t n), (fd, from, n), ENOSPC, EPIPE, EINTR)
+TRANSFER(send, false, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags),
 	 ENOBUFS, EPIPE, EINTR)
-TRANSFER(sendto, (int fd, const void *from, size_t n, int flags, const struct sockaddr *a,
+TRANSFER(sendto, false, (int fd, const void *from, size_t n, int flags, const struct sockaddr *a,
 		  socklen_t size), (fd, from, n, flags, a, size), ENOBUFS, ECONNREFUSED, EINTR)
-TRANSFER(readv, (int fd, const struct iovec *iov, int n), (fd, iov, n), EIO, ECONNRESET, EINTR)
-TRANSFER(writev, (int fd, const struct iovec *iov, int n), (fd, iov, n), ENOSPC, EPIPE, EINTR)
-TRANSFER(pread, (int fd, void *to, size_t n, off_t from), (fd, to, n, from), ENOMEM, EIO, 0)
-TRANSFER(pwrite, (int fd, const void *from, size_t n, off_t to), (fd, from, n, to), ENOSPC,
+TRANSFER(readv, true, (int fd, const struct iovec *iov, int n), (fd, iov, n), EIO, ECONNRESET, EINTR)
+TRANSFER(writev, false, (int fd, const struct iovec *iov, int n), (fd, iov, n), ENOSPC, EPIPE, EINTR)
+TRANSFER(pread, true, (int fd, void *to, size_t n, off_t from), (fd, to, n, from), ENOMEM, EIO, 0)
+TRANSFER(pwrite, false, (int fd, const void *from, size_t n, off_t to), (fd, from, n, to), ENOSPC,
 	 EIO, 0)
 /* What is not in memory, and a system that cannot tell. */
-TRANSFER(preadv2, (int fd, const struct iovec *iov, int n, off_t from, int flags),
+TRANSFER(preadv2, true, (int fd, const struct iovec *iov, int n, off_t from, int flags),
 	 (fd, iov, n, from, flags), EAGAIN, EOPNOTSUPP, 0)
 
 WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
@@ -400,7 +403,7 @@ WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 
 	if (transfer_fails("sendmsg", fd, ENOBUFS, EPIPE, EINTR))
 		return -1;
-	if (is_short("sendmsg", fd, message->msg_iovlen))
+	if (is_short("sendmsg", fd, false, message->msg_iovlen))
 		first.msg_iovlen = 1;
 	return REAL(sendmsg)(fd, &first, flags);
 }

@@ -26,13 +26,16 @@ void fault_begin(enum fault_kind kind, long first, long last);
 /* How many have failed since then. From now on all succeed. */
 long fault_end(void);
 
-/* Has every calloc() fail. */
-extern atomic_bool fault_no_calloc;
+/* Those of this name alone can fail; NULL: all, as at first. Set while none does. */
+extern const char *fault_only;
 
 /* What these calls have given and not got back: blocks, bytes mapped, native threads. */
 long fault_held(void);
 
-/* Whether `rc' is the negative errno of a call that was made to fail. */
+/*
+ * Whether `rc' is the negative errno of a call that was made to fail. Not of one that was
+ * interrupted: nobody shall see that.
+ */
 bool fault_made(int rc);
 
 #endif /* USCHED_TEST_FAULT_H */

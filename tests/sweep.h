@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "../sync.h"
 #include "either.h"
@@ -63,7 +64,13 @@ static long descriptors(void)
 	return n;
 }
 
-static void run_scene(const struct usched_conf *conf, void (*scene)(void *))
+struct scene {
+	void (*s_main)(void *unused);   /* a thread's function */
+	void (*s_after)(void);          /* gives back what is kept; or NULL */
+	long   s_step;                  /* from n to the next */
+};
+
+static void run_scene(const struct scene *scene, const struct usched_conf *conf)
 {
 	struct ustack *u;
 	int rc = over->s_create(&the, conf);
@@ -72,41 +79,51 @@ static void run_scene(const struct usched_conf *conf, void (*scene)(void *))
 		TEST_TRUE(fault_made(rc));
 		return;
 	}
-	u = go(scene, NULL);
+	u = go(scene->s_main, NULL);
 	TEST_EQUAL(rr_join(u), 0);              /* the same in ll */
 	TEST_EQUAL(over->s_destroy(the), 0);
+	if (scene->s_after)
+		scene->s_after();
 }
 
 /*
- * `width' calls in a row fail. With several processors it is not the same calls each
- * time, so a few runs must be without. `after' may be needed to give back what is kept.
+ * With several processors it is not the same calls each time, so a few runs must be
+ * without failures.
  */
-static void sweep_one(const struct usched_conf *conf, enum fault_kind kind, long width,
-		      void (*scene)(void *), void (*after)(void))
+static void sweep_one(const struct scene *scene, const struct usched_conf *conf,
+		      enum fault_kind kind, long width, long first, long step)
 {
-	long step = 30 / (long)test_scale(30, 1), held = fault_held(), open = descriptors();
+	long held = fault_held(), open = descriptors();
 	int beyond = 0;
 
-	for (long n = 1; beyond < 3; n += step) {
+	for (long n = first; beyond < 3; n += step) {
 		test_seed = (uint32_t)n;        /* says which it was */
 		fault_begin(kind, n, n + width - 1);
-		run_scene(conf, scene);
+		run_scene(scene, conf);
 		beyond += fault_end() == 0;
-		after();
 		TEST_EQUAL(fault_held(), held);
 		TEST_EQUAL(descriptors(), open);
 	}
 }
 
-static void sweep(enum fault_kind kind, long width, void (*scene)(void *), void (*after)(void))
+/*
+ * `width' calls in a row fail. With a step, all together take every n, unless LONG is in
+ * the environment: then each does.
+ */
+static void sweep(const struct scene *scene, enum fault_kind kind, long width)
 {
-	test_timeout(120);
+	long step = getenv("LONG") ? 1 : scene->s_step * (30 / (long)test_scale(30, 1));
+	long first = 0;
+
+	test_timeout(getenv("LONG") ? 600 : 60);
 	for (size_t k = 0; k < 2; k++)
 		for (size_t c = 0; c < sizeof confs / sizeof *confs; c++) {
+			/* Without stacks, rr_join() and rr_destroy() would have to be as deep. */
+			if (confs[c].c_embed && !test_has_stacks())
+				continue;
 			over = &schedulers[k];
 			fault_end();
-			run_scene(&confs[c], scene);    /* what is made once is there then */
-			after();
-			sweep_one(&confs[c], kind, width, scene, after);
+			run_scene(scene, &confs[c]);    /* what is made once is there then */
+			sweep_one(scene, &confs[c], kind, width, 1 + first++ % step, step);
 		}
 }

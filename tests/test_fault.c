@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -289,11 +290,13 @@ static void test_failed_starts(void **state)
 						    &threads[i]), 0);
 		assert_int_equal(rr_join(threads[0]), -EDEADLK);        /* all wait */
 		bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
-		fault_no_calloc = true;
+		fault_only = "calloc";
+		fault_begin(FAULT_USED_UP, 1, LONG_MAX);
 		for (size_t i = 0; i < 10000; i++)
 			assert_int_equal(q->s_start(s, wait_once, NULL, &threads[ROOM]),
 					 -ENOMEM);
-		fault_no_calloc = false;
+		fault_end();
+		fault_only = NULL;
 		assert_in_range(uimage_pool_bytes(&((struct uprocs *)s)->r_images),
 				bytes, bytes + (64 << 10));
 		assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,

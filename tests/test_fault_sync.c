@@ -169,7 +169,7 @@ static void receive_all(void)
 		TEST_EQUAL(got[i], 2 * ROUNDS);
 }
 
-static void scene(void *unused)
+static void wait_for_all(void *unused)
 {
 	struct ustack *workers[WORKERS];
 	pthread_t native;
@@ -198,9 +198,7 @@ static void scene(void *unused)
 	usync_chan_destroy(all.kept);
 }
 
-static void nothing(void)
-{
-}
+static const struct scene all_waits = { .s_main = wait_for_all, .s_step = 1 };
 
 static void *use_native_key(void *unused)
 {
@@ -278,25 +276,25 @@ static void test_failed_block(void **state)
 static void test_used_up(void **state)
 {
 	(void)state;
-	sweep(FAULT_USED_UP, 1, scene, nothing);
+	sweep(&all_waits, FAULT_USED_UP, 1);
 }
 
 static void test_famine(void **state)
 {
 	(void)state;
-	sweep(FAULT_USED_UP, 40, scene, nothing);
+	sweep(&all_waits, FAULT_USED_UP, 40);
 }
 
 static void test_broken(void **state)
 {
 	(void)state;
-	sweep(FAULT_BROKEN, 1, scene, nothing);
+	sweep(&all_waits, FAULT_BROKEN, 1);
 }
 
 static void test_interrupted(void **state)
 {
 	(void)state;
-	sweep(FAULT_INTERRUPTED, 1, scene, nothing);
+	sweep(&all_waits, FAULT_INTERRUPTED, 1);
 }
 
 int main(void)
