@@ -245,19 +245,30 @@ static void start(int fd)
 		leave(c, UP, rc);
 }
 
-/* A thread of its own, until it is cancelled. */
+/* The next connection, for which there is room; or an error. */
+static int accept_one(void)
+{
+	int rc = usync_sem_wait(&room, USYNC_NEVER);
+
+	if (rc == 0) {
+		rc = unet_accept(listener, NULL, USYNC_NEVER);
+		if (rc < 0)
+			usync_sem_post(&room);
+	}
+	return rc;
+}
+
+/* A thread of its own, until it is cancelled. Without memory it cannot even sleep. */
 static void accept_all(void *arg)
 {
 	(void)arg;
-	while (!usync_cancelled() && usync_sem_wait(&room, USYNC_NEVER) == 0) {
-		int fd = unet_accept(listener, NULL, USYNC_NEVER);
+	while (!usync_cancelled()) {
+		int fd = accept_one();
 
-		if (fd >= 0) {
+		if (fd >= 0)
 			start(fd);
-			continue;
-		}
-		usync_sem_post(&room);
-		usync_sleep_until(usync_after(PAUSE));
+		else if (usync_sleep_until(usync_after(PAUSE)))
+			rr_yield();
 	}
 }
 
