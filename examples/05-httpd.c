@@ -221,10 +221,13 @@ static bool put_answer(struct work *w, const char *request)
 		return false;
 	}
 	copy(text, strchr(request, '/'), " ?#\r\n");
+	errno = 0;
 	if (get && *text && decode(text, path))
 		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		put_file(w, request, path, fd, &st);
+	else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOSYS)
+		put_empty(w, 503, true);
 	else
 		put_empty(w, get ? 404 : 405, false);
 	if (fd >= 0)
@@ -346,14 +349,16 @@ static void connection(void *arg)
 /* Until it is cancelled and has taken what the system has accepted. */
 static void accept_all(void *arg)
 {
-	int fd = 0;
+	int fd = 0, rc;
 
 	(void)arg;
-	while (fd != -ETIMEDOUT && usync_sem_wait(&slots, USYNC_NEVER) == 0) {
-		fd = unet_accept(listener, NULL, stopping ? 0 : USYNC_NEVER);
+	while (fd != -ETIMEDOUT && (rc = usync_sem_wait(&slots, USYNC_NEVER)) != -ECANCELED) {
+		fd = rc ? rc : unet_accept(listener, NULL, stopping ? 0 : USYNC_NEVER);
 		if (fd < 0 || rr_start(rr, connection, (void *)(intptr_t)fd, NULL)) {
 			unet_close(fd);
-			usync_sem_post(&slots);
+			rr_yield();     /* without memory there is no other way to wait */
+			if (rc == 0)
+				usync_sem_post(&slots);
 		}
 	}
 	unet_close(listener);
@@ -362,12 +367,22 @@ static void accept_all(void *arg)
 /* Who is idle in the end is owed nothing. */
 static void end(void *acceptor)
 {
+	int64_t by;
+	int rc;
+
 	check(unet_signal(signals, USYNC_NEVER), "signal");
 	stopping = true;
 	ustack_cancel(acceptor);
-	check(rr_join(acceptor), "end");
-	usync_sleep_until(usync_after(GRACE));
-	check(usync_group_wait(&busy, usync_after(STALL)), "end");
+	while (rr_join(acceptor) == -ENOMEM)
+		rr_yield();
+	by = usync_after(GRACE);
+	while (usync_sleep_until(by) == -ENOMEM)
+		rr_yield();
+	by = usync_after(STALL);
+	while ((rc = usync_group_wait(&busy, by)) == -ENOMEM)
+		rr_yield();
+	check(rc, "end");
+	uoffload_drain();
 	exit(0);
 }
 
