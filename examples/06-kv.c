@@ -12,7 +12,8 @@
  * A thread for each connection reads what has come, executes the commands in it, and
  * writes their replies at once. main() runs all threads, and others run only while one
  * waits, so commands are atomic without locks. In the end threads are cancelled: they
- * answer what has come, and wait for no more. Without memory it ends, as Redis does. The
+ * answer what has come, and wait for no more. A command for which there is no memory is
+ * answered so; but to split a line of words is left to hiredis, which ends then. The
  * commands are in 06-kv.h.
  */
 #include "06-kv.h"
@@ -31,7 +32,7 @@ static const char *execute(struct conn *c)
 		return SAY(c, "-ERR wrong number of arguments for '%s' command\r\n",
 			   commands[id].name);
 	if (commands[id].type)
-		e = find(c->a[1], false);
+		e = find(c->a[1]);
 	if (e && commands[id].type == (e->string ? 'l' : 's'))
 		return WRONGTYPE;
 	if (id >= BLPOP && c->bell < 0 && (c->bell = eventfd(0, EFD_CLOEXEC)) < 0)
@@ -44,6 +45,7 @@ static void *on_array(const redisReadTask *t, int n)
 {
 	struct conn *c = t->privdata;
 
+	c->bytes = SIZE_MAX;                    /* too many, and not without memory */
 	if (t->parent || n > ARGS_MAX)
 		return NULL;
 	c->n = c->missing = (size_t)n;
@@ -58,6 +60,12 @@ static void *on_string(const redisReadTask *t, char *text, size_t size)
 	c->bytes += size;
 	c->missing--;
 	return c->bytes > COMMAND_MAX ? NULL : (c->a[t->idx] = sdsnewlen(text, size));
+}
+
+/* An array that could not be read, or has no place here. */
+static const char *refuse(const struct conn *c, const redisReader *r)
+{
+	return r->err == REDIS_ERR_OOM && c->bytes <= COMMAND_MAX ? OOM : "-ERR Protocol error\r\n";
 }
 
 static bool split_line(struct conn *c, redisReader *r)
@@ -86,7 +94,7 @@ static void run(struct conn *c, redisReader *r)
 		if (r->len - r->pos > (size_t)(line ? 0 : COMMAND_MAX) + 2 * BATCH
 		    || (!line && redisReaderGetReply(r, &all) != REDIS_OK)
 		    || (all && c->missing > 0)) {
-			reply = "-ERR Protocol error\r\n";
+			reply = refuse(c, r);
 			c->quit = true;
 		} else if (!(line ? split_line(c, r) : all != NULL)) {
 			break;
@@ -120,9 +128,13 @@ static void receive(struct conn *c)
 
 		spare = r == spare ? NULL : spare;
 		c->reader = r;
-		r->privdata = c;
-		redisReaderFeed(r, batch, (size_t)n);
-		run(c, r);
+		if (!r || redisReaderFeed(r, batch, (size_t)n) != REDIS_OK) {
+			SAY(c, "%s", OOM);
+			c->quit = true;
+		} else {
+			r->privdata = c;
+			run(c, r);
+		}
 		if (!c->quit && !spare && r->len == 0 && r->ridx < 0) {
 			spare = r;
 			c->reader = NULL;
@@ -139,6 +151,10 @@ static void serve(void *fd)
 	struct conn *c = calloc(1, sizeof *c);
 	int64_t until;
 
+	if (!c) {
+		unet_close((int)(intptr_t)fd);
+		return;
+	}
 	*c = (struct conn){ .fd = (int)(intptr_t)fd, .bell = -1 };
 	c->thread = ustack_self();
 	TAILQ_INSERT_TAIL(&conns, c, next);
@@ -166,13 +182,16 @@ static void serve(void *fd)
 	usync_group_done(&clients);
 }
 
+/* Until the listener is closed. Without memory to wait with it lets others run. */
 static void accept_clients(void *unused)
 {
 	int fd;
 
 	(void)unused;
-	while ((fd = unet_accept(listener, NULL, USYNC_NEVER)) >= 0)
-		if (rr_start(rr, serve, (void *)(intptr_t)fd, NULL))
+	while ((fd = unet_accept(listener, NULL, USYNC_NEVER)) != -EBADF)
+		if (fd < 0)
+			rr_yield();
+		else if (rr_start(rr, serve, (void *)(intptr_t)fd, NULL))
 			unet_close(fd);
 }
 
@@ -180,21 +199,26 @@ static void accept_clients(void *unused)
 static void watch(void *unused)
 {
 	struct conn *c;
+	int rc;
 
 	(void)unused;
-	while (unet_signal(signals, usync_after(USYNC_SECOND / 10)) == -ETIMEDOUT)
+	while ((rc = unet_signal(signals, usync_after(USYNC_SECOND / 10))) < 0) {
+		if (rc != -ETIMEDOUT)
+			rr_yield();
 		for (int i = 0; i < SWEEP && table; i++) {
 			struct entry *e = next_to_sweep ? next_to_sweep : table;
 
 			next_to_sweep = e->hh.next;
-			find(e->key, false);
+			find(e->key);
 		}
+	}
 	end = usync_after(USYNC_SECOND / 2);
 	unet_close(signals);
 	unet_close(listener);
 	TAILQ_FOREACH(c, &conns, next)
 		ustack_cancel(c->thread);
-	usync_group_wait(&clients, usync_after(USYNC_SECOND));
+	while (usync_group_wait(&clients, end + USYNC_SECOND / 2) == -ENOMEM)
+		rr_yield();
 	TAILQ_FOREACH(c, &conns, next)
 		unet_shutdown(c->fd, SHUT_RDWR);        /* they do not read */
 }

@@ -7,6 +7,7 @@
 #define KV_H
 
 #define _GNU_SOURCE             /* POLLRDHUP */
+#define HASH_NONFATAL_OOM 1
 #include <hiredis/hiredis.h>
 #include <hiredis/sds.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@ enum {
 	UNREAD_MAX  = 8 << 20,          /* bytes that a subscriber has not taken */
 	ARGS_MAX    = 1 << 20,
 	SWEEP       = 4096,             /* keys looked at in a row, ten times a second */
+	SHORT       = 256,              /* bytes of a reply, at most, but for strings in it */
 };
 
 struct entry {
@@ -37,7 +39,7 @@ struct entry {
 
 struct conn {
 	int               fd, bell;     /* bell: eventfd by which others wake it, or -1 */
-	bool              quit;
+	bool              quit, lost;   /* lost: a reply, since there was no memory */
 	struct ustack    *thread;
 	redisReader      *reader;       /* NULL: it is idle */
 	sds               out;          /* replies; if it waits, it was rung for */
@@ -59,12 +61,32 @@ static redisReader *spare;              /* what one leaves the next takes */
 static char batch[BATCH];               /* of all: nobody waits with something in it */
 
 static const char OK[] = "+OK\r\n", SYNTAX[] = "-ERR syntax error\r\n";
+static const char OOM[] = "-OOM out of memory\r\n";
 static const char RANGE[] = "-ERR value is not an integer or out of range\r\n";
 static const char WRONGTYPE[] =
 	"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
-/* Adds to the replies: %S an sds, %s a string, %U an uint64_t, %I an int64_t. NULL. */
-#define SAY(c, ...) said(c, sdscatfmt((c)->out ? (c)->out : sdsempty(), __VA_ARGS__))
+/*
+ * Sees to it that the replies have room for so much more: sdscatfmt() does not look what
+ * it gets. False: there is no memory, and the client to whom nothing can be said is given up.
+ */
+static bool room(struct conn *c, size_t size)
+{
+	sds old = c->out ? c->out : sdsempty(), new = NULL;
+
+	if (old && !c->lost)
+		new = sdsMakeRoomFor(old, size);
+	if (new)
+		c->out = new;
+	else if (!c->out)
+		sdsfree(old);
+	c->lost |= !new;                        /* what came behind would be taken for it */
+	c->quit |= c->lost;
+	return new;
+}
+
+/* Adds to the replies, at most SHORT: %s a string, %U an uint64_t, %I an int64_t. NULL. */
+#define SAY(c, ...) said(c, room(c, SHORT) ? sdscatfmt((c)->out, __VA_ARGS__) : (c)->out)
 
 static const char *said(struct conn *c, sds out)
 {
@@ -74,7 +96,9 @@ static const char *said(struct conn *c, sds out)
 
 static const char *say(struct conn *c, sds s)
 {
-	return s ? SAY(c, "$%U\r\n%S\r\n", (uint64_t)sdslen(s), s) : SAY(c, "$-1\r\n");
+	if (!s)
+		return SAY(c, "$-1\r\n");
+	return room(c, sdslen(s) + SHORT) ? SAY(c, "$%U\r\n%S\r\n", (uint64_t)sdslen(s), s) : NULL;
 }
 
 /* Others may add to c->out meanwhile. What has been done is said, cancelled or not. */
@@ -103,27 +127,56 @@ static int await(struct conn *c, short events, int64_t deadline)
 	return rc;
 }
 
-/* Says `head' and a string to another, who waits, or writes. */
-static void tell(struct conn *c, const char *head, sds s)
+/* Before so much is said to another, who waits, or writes. As room(). */
+static bool ring(struct conn *c, size_t size)
 {
-	if (!c->out)
+	bool rung = c->out;
+
+	if (!room(c, size))
+		unet_shutdown(c->fd, SHUT_RDWR);
+	else if (!rung)
 		eventfd_write(c->bell, 1);
-	SAY(c, "%s$%U\r\n%S\r\n", head, (uint64_t)sdslen(s), s);
+	return !c->lost;
+}
+
+static void clear(struct entry *e)
+{
+	while (e->length > 0)
+		sdsfree(e->list[--e->length]);
+	free(e->list);
+	sdsfree(e->string);
+	e->list = NULL;
+	e->string = NULL;
 }
 
 static void drop(struct entry *e)
 {
 	next_to_sweep = e == next_to_sweep ? e->hh.next : next_to_sweep;
 	HASH_DEL(table, e);
-	while (e->length > 0)
-		sdsfree(e->list[--e->length]);
-	free(e->list);
-	sdsfree(e->string);
+	clear(e);
 	sdsfree(e->key);
 	free(e);
 }
 
-static struct entry *find(sds key, bool make)
+/* Into the table. NULL: there is no memory. */
+static struct entry *make(sds key)
+{
+	struct entry *e = calloc(1, sizeof *e);
+
+	if (!e)
+		return NULL;
+	e->expires = USYNC_NEVER;
+	e->key = sdsdup(key);
+	if (e->key)
+		HASH_ADD_KEYPTR(hh, table, e->key, sdslen(key), e);
+	if (e->hh.tbl)
+		return e;
+	sdsfree(e->key);
+	free(e);
+	return NULL;
+}
+
+static struct entry *find(sds key)
 {
 	struct entry *e;
 
@@ -132,27 +185,24 @@ static struct entry *find(sds key, bool make)
 		drop(e);
 		e = NULL;
 	}
-	if (!e && make) {
-		e = calloc(1, sizeof *e);
-		*e = (struct entry){ .expires = USYNC_NEVER, .key = sdsdup(key) };
-		HASH_ADD_KEYPTR(hh, table, e->key, sdslen(key), e);
-	}
 	return e;
 }
 
-/* Takes the string from where it is. */
-static void put(sds key, sds *string, int64_t expires)
+/* Takes the string from where it is. False: there is no memory. */
+static bool put(sds key, sds *string, int64_t expires)
 {
-	struct entry *e = find(key, true);
+	struct entry *e = find(key);
 
-	if (e->list) {
-		drop(e);
-		e = find(key, true);
-	}
-	sdsfree(e->string);
+	if (e)
+		clear(e);
+	else
+		e = make(key);
+	if (!e)
+		return false;
 	e->string = *string;
 	e->expires = expires;
 	*string = NULL;
+	return true;
 }
 
 static size_t place(sds *names, size_t n, sds name)
@@ -199,8 +249,7 @@ static const char *set(struct conn *c)
 		return SYNTAX;
 	if (c->n == 5 && !integer(c->a[4], 1, INT64_MAX / 4 / unit, &n))
 		return RANGE;
-	put(c->a[1], &c->a[2], n ? usync_after(n * unit) : USYNC_NEVER);
-	return OK;
+	return put(c->a[1], &c->a[2], n ? usync_after(n * unit) : USYNC_NEVER) ? OK : OOM;
 }
 
 static const char *do_strings(struct conn *c, int id, struct entry *e)
@@ -214,18 +263,21 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 	case MGET:
 		SAY(c, "*%U\r\n", (uint64_t)c->n - 1);
 		for (size_t i = 1; i < c->n; i++)
-			say(c, (e = find(c->a[i], false)) ? e->string : NULL);
+			say(c, (e = find(c->a[i])) ? e->string : NULL);
 		return NULL;
 	case MSET:
 		for (size_t i = 1; c->n % 2 && i < c->n; i += 2)
-			put(c->a[i], &c->a[i + 1], USYNC_NEVER);
+			if (!put(c->a[i], &c->a[i + 1], USYNC_NEVER))
+				return OOM;     /* those before it are there */
 		return c->n % 2 ? OK : SYNTAX;
 	case INCR:
 		if (e && !integer(e->string, INT64_MIN, INT64_MAX - 1, &n))
 			return RANGE;
 		text = sdsfromlonglong(n + 1);
-		put(c->a[1], &text, e ? e->expires : USYNC_NEVER);
-		return SAY(c, ":%I\r\n", n + 1);
+		if (text && put(c->a[1], &text, e ? e->expires : USYNC_NEVER))
+			return SAY(c, ":%I\r\n", n + 1);
+		sdsfree(text);
+		return OOM;
 	case EXPIRE:
 		if (!integer(c->a[2], INT64_MIN, INT64_MAX / 4 / USYNC_SECOND, &n))
 			return RANGE;
@@ -238,19 +290,42 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 			SAY(c, ":%I\r\n", n / USYNC_SECOND);
 	default:                        /* DEL, EXISTS */
 		for (size_t i = 1; i < c->n; i++)
-			if ((e = find(c->a[i], false)) && ++n && id == DEL)
+			if ((e = find(c->a[i])) && ++n && id == DEL)
 				drop(e);
 		return SAY(c, ":%I\r\n", n);
 	}
 }
 
-static const char *pop(struct conn *c, struct entry *e)
+/* Says the name of the list, unless it is NULL, and its head; without room that stays. */
+static const char *pop(struct conn *c, struct entry *e, sds name)
 {
-	say(c, e->list[--e->length]);
-	sdsfree(e->list[e->length]);
-	if (e->length == 0)
+	sds s = e->list[e->length - 1];
+
+	if (!room(c, sdslen(s) + (name ? sdslen(name) : 0) + SHORT))
+		return NULL;
+	if (name) {
+		SAY(c, "*2\r\n");
+		say(c, name);
+	}
+	say(c, s);
+	sdsfree(s);
+	if (--e->length == 0)
 		drop(e);
 	return NULL;
+}
+
+/* False: there is no memory for so many more. */
+static bool grow(struct entry *e, size_t more)
+{
+	for (size_t n = e->length; n < e->length + more; n++)
+		if ((n & (n - 1)) == 0) {                       /* as good as full */
+			sds *list = realloc(e->list, (2 * n + 1) * sizeof *e->list);
+
+			if (!list)
+				return false;
+			e->list = list;
+		}
+	return true;
 }
 
 /* For those who wait: first come, first served. Who is gone will find out itself. */
@@ -259,9 +334,14 @@ static const char *push(struct conn *c, struct entry *e)
 	struct conn *to = TAILQ_FIRST(&waiting), *next;
 	size_t left;
 
+	if (!e)
+		return OOM;
+	if (!grow(e, c->n - 2)) {
+		if (e->length == 0)
+			drop(e);
+		return OOM;
+	}
 	for (size_t i = 2; i < c->n; i++) {
-		if ((e->length & (e->length - 1)) == 0)         /* as good as full */
-			e->list = realloc(e->list, (2 * e->length + 1) * sizeof *e->list);
 		e->list[e->length++] = c->a[i];
 		c->a[i] = NULL;
 	}
@@ -269,13 +349,14 @@ static const char *push(struct conn *c, struct entry *e)
 	SAY(c, ":%U\r\n", (uint64_t)left);
 	for (; to && left > 0; to = next) {
 		struct pollfd p = { to->fd, POLLRDHUP, 0 };
+		sds name = c->a[1];
 
 		next = TAILQ_NEXT(to, turn);
-		if (place(to->a + 1, to->n - 2, c->a[1]) == to->n - 2 || poll(&p, 1, 0))
+		if (place(to->a + 1, to->n - 2, name) == to->n - 2 || poll(&p, 1, 0) > 0
+		    || !ring(to, sdslen(name) + sdslen(e->list[left - 1]) + SHORT))
 			continue;
 		TAILQ_REMOVE(&waiting, to, turn);
-		tell(to, "*2\r\n", c->a[1]);
-		pop(to, e);
+		pop(to, e, name);
 		left--;
 	}
 	return NULL;
@@ -291,13 +372,11 @@ static const char *blpop(struct conn *c)
 	if (*tail || tail == text || !(s >= 0 && s < 1e9))
 		return "-ERR timeout is not a float or out of range\r\n";
 	for (size_t i = 1; i < c->n - 1; i++) {
-		e = find(c->a[i], false);
+		e = find(c->a[i]);
 		if (e && e->string)
 			return WRONGTYPE;
-		if (e) {
-			SAY(c, "*2\r\n$%U\r\n%S\r\n", (uint64_t)sdslen(c->a[i]), c->a[i]);
-			return pop(c, e);
-		}
+		if (e)
+			return pop(c, e, c->a[i]);
 	}
 	TAILQ_INSERT_TAIL(&waiting, c, turn);
 	usync_group_add(&blocked, 1);
@@ -311,6 +390,21 @@ static const char *blpop(struct conn *c)
 	return rc == -ETIMEDOUT ? "*-1\r\n" : "-ERR the server ends\r\n";
 }
 
+/* False: there is no memory. */
+static bool join(struct conn *c, sds name)
+{
+	sds *all = realloc(c->channels, (c->joined + 1) * sizeof *all);
+
+	if (!all)
+		return false;
+	c->channels = all;
+	all[c->joined] = sdsdup(name);
+	if (!all[c->joined])
+		return false;
+	c->joined++;
+	return true;
+}
+
 /* UNSUBSCRIBE alone is from all. */
 static const char *subscribe(struct conn *c, bool on)
 {
@@ -318,12 +412,11 @@ static const char *subscribe(struct conn *c, bool on)
 
 	do {
 		k = c->n > 1 ? place(c->channels, c->joined, c->a[i]) : 0;
+		if (on && k == c->joined && !join(c, c->a[i]))
+			return OOM;
 		SAY(c, "*3\r\n$%s\r\n", on ? "9\r\nsubscribe" : "11\r\nunsubscribe");
 		say(c, c->n > 1 ? c->a[i] : c->joined ? c->channels[0] : NULL);
-		if (on && k == c->joined) {
-			c->channels = realloc(c->channels, (k + 1) * sizeof *c->channels);
-			c->channels[c->joined++] = sdsdup(c->a[i]);
-		} else if (!on && k < c->joined) {
+		if (!on && k < c->joined) {
 			sdsfree(c->channels[k]);
 			c->channels[k] = c->channels[--c->joined];
 		}
@@ -334,13 +427,16 @@ static const char *subscribe(struct conn *c, bool on)
 
 static const char *publish(struct conn *c)
 {
+	size_t size = sdslen(c->a[1]) + sdslen(c->a[2]) + 2 * SHORT;
 	struct conn *to;
 	int64_t count = 0;
 
 	TAILQ_FOREACH(to, &conns, next)
-		if (!to->quit && place(to->channels, to->joined, c->a[1]) < to->joined) {
+		if (!to->quit && place(to->channels, to->joined, c->a[1]) < to->joined
+		    && ring(to, size)) {
 			count++;
-			tell(to, "*3\r\n$7\r\nmessage\r\n", c->a[1]);
+			SAY(to, "*3\r\n$7\r\nmessage\r\n");
+			say(to, c->a[1]);
 			say(to, c->a[2]);
 			to->quit = sdslen(to->out) > UNREAD_MAX;
 			if (to->quit)                   /* it does not read */
@@ -351,11 +447,11 @@ static const char *publish(struct conn *c)
 
 static const char *do_others(struct conn *c, int id, struct entry *e)
 {
-	sds text;
+	char text[SHORT / 2];
 
 	switch (id) {
-	case LPUSH: return push(c, e ? e : find(c->a[1], true));
-	case LPOP: return e ? pop(c, e) : say(c, NULL);
+	case LPUSH: return push(c, e ? e : make(c->a[1]));
+	case LPOP: return e ? pop(c, e, NULL) : say(c, NULL);
 	case BLPOP: return c->joined ? SYNTAX : blpop(c);
 	case SUBSCRIBE: case UNSUBSCRIBE: return subscribe(c, id == SUBSCRIBE);
 	case PUBLISH: return publish(c);
@@ -365,15 +461,14 @@ static const char *do_others(struct conn *c, int id, struct entry *e)
 		return c->n > 1 ? say(c, c->a[1]) : "+PONG\r\n";
 	case ECHO: return say(c, c->a[1]);
 	case CONFIG:                    /* GET, that is: redis-benchmark asks */
-		SAY(c, "*2\r\n$%u\r\n%S\r\n$0\r\n\r\n", (unsigned)sdslen(c->a[2]), c->a[2]);
-		return NULL;
+		SAY(c, "*2\r\n");
+		say(c, c->a[2]);
+		return SAY(c, "$0\r\n\r\n");
 	case INFO:
-		text = sdscatfmt(sdsempty(), "redis_version:7.0.0\r\nkeys:%u\r\n"
-				 "connected_clients:%u\r\nblocked_clients:%u\r\n",
-				 HASH_COUNT(table), clients.g_count, blocked.g_count);
-		say(c, text);
-		sdsfree(text);
-		return NULL;
+		snprintf(text, sizeof text, "redis_version:7.0.0\r\nkeys:%u\r\n"
+			 "connected_clients:%u\r\nblocked_clients:%u\r\n",
+			 HASH_COUNT(table), clients.g_count, blocked.g_count);
+		return SAY(c, "$%u\r\n%s\r\n", (unsigned)strlen(text), text);
 	case COMMAND:
 		SAY(c, "*%i\r\n", IDS);
 		for (int i = 0; i < IDS; i++)
