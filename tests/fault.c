@@ -5,8 +5,9 @@
  * whichever library. The environment:
  *
  *   FAULT=KIND:FIRST:LAST   as fault_begin(), KIND being a number
- *   FAULT_LOG=FILE          gets a line for each call that failed, and one at exit:
- *                           "held N", see fault_held()
+ *   FAULT_LOG=FILE          gets a line for each call that failed, "NAME N ERRNO", and one at
+ *                           exit, "held HELD CALLS": blocks and native threads that were not
+ *                           given back, and how many calls could have failed
  *
  * Functions are defined by WRAP(), CALL() and TRANSFER() at the beginning of a line: there
  * the Makefile finds their names.
@@ -57,10 +58,10 @@ const char *fault_only;
 static atomic_int  fault_kind;
 static atomic_long first_bad, last_bad; /* calls that fail; 0: none */
 static atomic_long calls, failures;     /* since fault_begin() */
-static atomic_long held;
+static atomic_long held, mapped;
 static atomic_bool made[ERRORS];        /* since then */
 
-static void note(const char *name, long n);
+static void note(const char *name, long n, long more);
 static bool number_fails(long number, const long *a);
 
 #ifdef FAULT_PRELOAD
@@ -90,7 +91,7 @@ long fault_end(void)
 
 long fault_held(void)
 {
-	return held;
+	return held + mapped;
 }
 
 bool fault_made(int rc)
@@ -112,7 +113,7 @@ static bool fails(const char *name, int used_up, int broken, int interrupted, in
 		return false;
 	failures++;
 	made[error] = true;
-	note(name, n);
+	note(name, n, error);
 	errno = error;
 	return true;
 }
@@ -166,13 +167,13 @@ WRAP(void *, mmap, (void *at, size_t size, int prot, int flags, int fd, off_t of
 		return MAP_FAILED;
 	p = REAL(mmap)(at, size, prot, flags, fd, offset);
 	if (p != MAP_FAILED)
-		held += (long)size;
+		mapped += (long)size;
 	return p;
 }
 
 WRAP(int, munmap, (void *p, size_t size))
 {
-	held -= (long)size;
+	mapped -= (long)size;
 	return REAL(munmap)(p, size);
 }
 
@@ -411,7 +412,7 @@ WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 /* ---- The environment ---- */
 
 /* A line for the log. */
-static void note(const char *name, long n)
+static void note(const char *name, long n, long more)
 {
 	const char *log = getenv("FAULT_LOG");
 	char line[64];
@@ -419,7 +420,7 @@ static void note(const char *name, long n)
 
 	if (!log)
 		return;
-	size = snprintf(line, sizeof line, "%s %ld\n", name, n);
+	size = snprintf(line, sizeof line, "%s %ld %ld\n", name, n, more);
 	fd = REAL(open)(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (REAL(write)(fd, line, (size_t)size) != size)
 		abort();
@@ -440,6 +441,6 @@ __attribute__((constructor)) static void begin(void)
 __attribute__((destructor)) static void end(void)
 {
 	fault_end();
-	note("held", held);
+	note("held", held, calls);
 }
 #endif
