@@ -1,0 +1,165 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# C++: exceptions in flight while threads block, and what becomes of one that nobody
+# catches; and that a program in C has no part in all that. Programs of tests/cpp/, by
+# each C++ compiler that is here, over this machine's switch and the portable one.
+#
+#   CC       the compiler of the library, with options if it needs some; default cc
+#   CFLAGS   its options; default -O2
+#   LONG     1: with and without optimisation, and under valgrind
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+CC=${CC:-cc}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+count=0
+# As tests/headers.sh, without -Wshadow.
+warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
+
+fail() {
+	echo "cpp: $*" >&2
+	failed=$((failed + 1))
+}
+
+# run WHAT COMMAND...: it says "good", and nothing else.
+run() {
+	what=$1
+	shift
+	count=$((count + 1))
+	timeout 120 "$@" >"$dir/output" 2>&1
+	[ "$(cat "$dir/output")" = good ] || fail "$what: $(tail -n 5 "$dir/output")"
+}
+
+# One object for each file of the library, and one for each switch.
+build_library() {
+	for file in usched.c image.c proc.c rr.c $switches; do
+		# shellcheck disable=SC2086
+		$CC -std=c11 -D_DEFAULT_SOURCE ${CFLAGS--O2} -g -pthread -c -I. "$file" \
+			-o "$dir/$(basename "${file%.*}").o" || exit 1
+	done
+	library="$dir/usched.o $dir/image.o $dir/proc.o $dir/rr.o"
+}
+
+# check_trace ARGUMENT...: the frames of a thread end where it began: gdb says so, too.
+check_trace() {
+	command -v gdb >/dev/null || return
+	gdb -q -batch -nx -ex run -ex bt --args "$dir/escape" "$@" >"$dir/trace" 2>&1
+	if ! grep -q '^#.* throw_below ' "$dir/trace" ||
+	   ! tail -n 1 "$dir/trace" | grep -q '^#.* usched__launch ' ||
+	   grep -q 'Backtrace stopped' "$dir/trace"; then
+		fail "$name: the trace does not end at the thread's base"
+		tail -n 8 "$dir/trace" >&2
+	fi
+}
+
+# check_escape ARGUMENT...: the end is std::terminate(), with the exception's text.
+check_escape() {
+	count=$((count + 1))
+	timeout 60 "$dir/escape" "$@" >"$dir/output" 2>&1
+	status=$?
+	if [ $status -ne 134 ] || grep -q -e 'went on' -e 'caught' "$dir/output" ||
+	   ! grep -q 'nobody catches this' "$dir/output"; then
+		fail "$name: an exception escapes: status $status, $(cat "$dir/output")"
+	fi
+}
+
+# check COMPILER OPTIONS
+check() {
+	for program in exceptions escape; do
+		# shellcheck disable=SC2086
+		if ! $1 -std=c++17 $2 -g $warnings -pthread -c -I. "tests/cpp/$program.cc" \
+			-o "$dir/$program.o"; then
+			fail "$1 $2: $program.cc does not compile"
+			return
+		fi
+	done
+	for file in $switches; do
+		switch=$(basename "${file%.*}")
+		name="$1 $2 $switch"
+		for program in exceptions escape; do
+			# shellcheck disable=SC2086
+			$1 "$dir/$program.o" $library "$dir/$switch.o" -pthread -lm \
+				-o "$dir/$program" || fail "$name: does not link"
+		done
+		run "$name" "$dir/exceptions"
+		if [ "$switch" = setjmp ]; then
+			check_escape native
+		else
+			check_escape native catch
+			check_escape lent catch
+			check_trace lent catch
+		fi
+		if [ -n "${LONG-}" ] && command -v valgrind >/dev/null; then
+			run "$name, valgrind" valgrind -q --error-exitcode=99 \
+				--fair-sched=yes "$dir/exceptions"
+		fi
+	done
+}
+
+# A program in C neither needs nor gets the runtime library of C++.
+check_c() {
+	count=$((count + 1))
+	for file in $switches; do
+		switch=$(basename "${file%.*}")
+		# shellcheck disable=SC2086
+		if ! $CC -I. examples/01-hello.c $library "$dir/$switch.o" -pthread -lm \
+			-o "$dir/hello"; then
+			fail "C, $switch: does not link"
+		elif [ "$("$dir/hello" | wc -l)" -ne 3 ]; then
+			fail "C, $switch: does not greet three times"
+		elif readelf -d "$dir/hello" | grep -e 'NEEDED.*c++' -e 'NEEDED.*gcc_s'; then
+			fail "C, $switch: needs libraries of C++"
+		fi
+	done
+}
+
+# Code in C++ that a program in C loads later.
+check_plugin() {
+	# shellcheck disable=SC2086
+	if ! $1 -std=c++17 -O2 -g $warnings -shared -fPIC tests/cpp/plugin.cc \
+		-o "$dir/plugin.so" ||
+	   ! $CC -O2 -g $warnings -I. tests/cpp/late.c $library "$dir/$switch.o" -pthread \
+		-lm -ldl -Wl,--no-as-needed -lstdc++ -o "$dir/late"; then
+		fail "$1: plugin.cc or late.c does not compile"
+		return
+	fi
+	run "plugin by $1" "$dir/late" "$dir/plugin.so"
+}
+
+machine=$($CC -dumpmachine)
+switches=arch/setjmp.c
+if [ -f "arch/${machine%%-*}.S" ]; then
+	switches="arch/${machine%%-*}.S $switches"
+fi
+compilers=
+for compiler in g++ clang++; do
+	if ! echo '#include <exception>' | $compiler -x c++ -fsyntax-only - 2>/dev/null; then
+		echo "cpp: no $compiler here"
+		continue
+	fi
+	compilers="$compilers $compiler"
+done
+if [ -z "$compilers" ]; then
+	echo "cpp: skipped: no C++ compiler"
+	exit 77
+fi
+build_library
+options=-O0
+for compiler in $compilers; do
+	check "$compiler" $options
+	options=-O2
+	check_plugin "$compiler"
+	if [ -n "${LONG-}" ]; then
+		check "$compiler" -O2
+		check "$compiler" -O0
+	fi
+done
+check_c
+if [ "$failed" -gt 0 ]; then
+	exit 1
+fi
+echo "cpp: $count programs, by$compilers, over $switches"

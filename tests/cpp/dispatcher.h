@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dispatcher.h: the least scheduler in C++, for the programs of cpp.sh: a ring in which
+ * who blocks is put again. And checks, which end the program.
+ */
+#ifndef USCHED_TEST_DISPATCHER_H
+#define USCHED_TEST_DISPATCHER_H
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <unistd.h>
+#include <vector>
+
+#include "../../usched.h"
+
+#define CHECK(condition) \
+	((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__))
+
+static inline void check_failed(const char *what, const char *file, int line)
+{
+	std::fprintf(stderr, "%s:%d: %s\n", file, line, what);
+	_exit(1);
+}
+
+class dispatcher {
+public:
+	dispatcher(unsigned stacks) : sched()
+	{
+		sched.s_next = next;
+		sched.s_alloc = alloc;
+		sched.s_free = free_image;
+		CHECK(usched_init(&sched) == 0);
+		for (; stacks > 0 && lend(); stacks--)
+			;
+	}
+
+	~dispatcher()
+	{
+		CHECK(usched_fini(&sched) == 0);
+	}
+
+	struct ustack *start(void (*func)(void *), void *arg)
+	{
+		threads.push_back(std::make_unique<struct ustack>());
+		CHECK(ustack_init(&sched, threads.back().get(), func, arg, nullptr, 0) == 0);
+		ring.push_back(threads.back().get());
+		return ring.back();
+	}
+
+	void run()
+	{
+		CHECK(usched_run(&sched) == 0);
+	}
+
+	/* Called by a thread. */
+	static void hand_off()
+	{
+		dispatcher *d = of(ustack_sched(ustack_self()));
+
+		d->ring.push_back(ustack_self());
+		struct ustack *u = d->ring.front();
+		d->ring.pop_front();
+		CHECK(ustack_switch(u) == 0);
+	}
+
+private:
+	enum { STACK = 256 << 10 };
+
+	static dispatcher *of(struct usched *s)
+	{
+		return reinterpret_cast<dispatcher *>(s);
+	}
+
+	static struct ustack *next(struct usched *s)
+	{
+		dispatcher *d = of(s);
+
+		if (ustack_self())
+			d->ring.push_back(ustack_self());
+		if (d->ring.empty())
+			return nullptr;
+		struct ustack *u = d->ring.front();
+		d->ring.pop_front();
+		return u;
+	}
+
+	static void *alloc(struct usched *, struct ustack *, size_t *size)
+	{
+		return std::malloc(*size);
+	}
+
+	static void free_image(struct usched *, struct ustack *, void *image, size_t)
+	{
+		std::free(image);
+	}
+
+	/* The portable switch has the native stack only. */
+	bool lend()
+	{
+		stack.push_back(std::make_unique<char[]>(STACK));
+		return usched_lend(&sched, stack.back().get(), STACK) == 0;
+	}
+
+	struct usched sched;                    /* first */
+	std::deque<struct ustack *> ring;
+	std::vector<std::unique_ptr<struct ustack>> threads;
+	std::vector<std::unique_ptr<char[]>> stack;
+};
+
+#endif /* USCHED_TEST_DISPATCHER_H */
