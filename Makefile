@@ -50,9 +50,11 @@ programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 programs += $(B)/bench/slow $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
 # Those whose libraries are there: others are skipped, and tests/examples.sh says so.
-has       = $(shell echo '\#include <$1>' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo yes)
+speaks    = $(shell echo '\#include <$2>' | $(CC) $(CPPFLAGS) -E -x $1 - >/dev/null 2>&1 && echo yes)
+has       = $(call speaks,c,$1)
 examples := $(filter-out %/05-httpd %/06-kv,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
 examples += $(if $(wildcard examples/05-httpd.c),$(if $(call has,http_parser.h),$(B)/examples/05-httpd))
+examples += $(if $(call speaks,c++,exception),$(patsubst %.cc,$(B)/%,$(wildcard examples/*.cc)))
 examples += $(if $(wildcard examples/06-kv.c),$(if $(call has,hiredis/hiredis.h),$(B)/examples/06-kv))
 
 ifeq ($(switch),)
@@ -66,6 +68,8 @@ endif
 
 compile = $(CC) -MMD -MP -MF $@.d $(CPPFLAGS) $(CFLAGS) -pthread
 c_flags = -std=c11 -D_DEFAULT_SOURCE $(WARNINGS)
+# In C++ a struct and a function of one name are a case of -Wshadow.
+cc_flags = -std=c++14 $(filter-out -Wshadow -Wmissing-prototypes,$(WARNINGS))
 link    = $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.lo,$^)
 quote   = '$(subst ','\'',$1)'
 
@@ -115,6 +119,7 @@ $(eval $(call over,direct,BENCH_DIRECT))
 
 $(B)/examples/%.o: c_flags += -I.
 
+$(B)/examples/08-cpp: libs += -lstdc++
 $(B)/examples/05-httpd: libs += -lhttp_parser
 $(B)/examples/06-kv: libs += -lhiredis
 
@@ -145,6 +150,10 @@ $(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(library)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) -c -o $@ $<
+
+$(B)/%.o: %.cc $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(cc_flags) -I. -c -o $@ $<
 
 $(B)/%.lo: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -46,15 +46,17 @@ head_of() {
 # The libraries of a command line that this compiler does not have.
 missing() {
 	for word in $1; do
+		language=c
 		case $word in
 		-lhttp_parser) header=http_parser.h ;;
 		-lhiredis) header=hiredis/hiredis.h ;;
+		-lstdc++) header=exception language=c++ ;;
 		*)	continue ;;
 		esac
 		# shellcheck disable=SC2086
 		printf '%s\n' '#include <stdlib.h>' "#include <$header>" \
 			'int main(void) { return 0; }' |
-			${CC:-cc} ${CFLAGS-} -x c - ${LDFLAGS-} $word -o "$dir/library" \
+			${CC:-cc} ${CFLAGS-} -x $language - ${LDFLAGS-} $word -o "$dir/library" \
 				2>"$dir/errors" || echo "${word#-l}"
 	done
 }
@@ -94,9 +96,9 @@ start_and_end() {
 	fi
 }
 
-for example in examples/*.c; do
+for example in examples/*.c examples/*.cc; do
 	[ -f "$example" ] || continue
-	program=$dir/$(basename "$example" .c)
+	program=$dir/$(basename "${example%.*}")
 	head_of "$example" >"$dir/head"
 	command=$(sed -n 's/^ \*   cc //p' "$dir/head")
 	sed '1,/^ \*.*It prints:$/d; s/^ \*   \([^ ]\)/\1/; t; d' "$dir/head" \

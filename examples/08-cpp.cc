@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads in C++: transfers between accounts, some of which fail. Build it with
+ *
+ *   cc examples/08-cpp.cc usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
+ *      sync.c -I. -pthread -lstdc++ -o cpp
+ *
+ * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ *
+ *   30 from anna to bert: done
+ *   900 from bert to carl: bert has not so much
+ *   20 from carl to anna: done
+ *   5 from anna to dora: nobody is called dora
+ *   10 from bert to anna: done
+ *   anna 100, bert 120, carl 80
+ *
+ * Exceptions are the thread's own: one that is being thrown or handled while others run
+ * is not seen by them, and std::uncaught_exceptions() counts for each thread. So a
+ * destructor may wait, and so may a handler. One that leaves the thread's function would
+ * be the end of the program; class thread catches it and hands it to who joins.
+ */
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "rr.h"
+#include "sync.h"
+
+static void check(int rc)
+{
+	if (rc < 0)
+		throw std::system_error(-rc, std::generic_category());
+}
+
+class scheduler {
+public:
+	scheduler()                             { check(rr_create(&rr, nullptr)); }
+	~scheduler()                            { rr_destroy(rr); }
+	scheduler(const scheduler &) = delete;
+	scheduler &operator=(const scheduler &) = delete;
+
+	void start(void (*func)(void *), void *arg, struct ustack **handle)
+	{
+		check(rr_start(rr, func, arg, handle));
+	}
+
+private:
+	struct rr *rr;
+};
+
+/* As std::thread, but that join() throws what the function has thrown. */
+class thread {
+public:
+	thread(scheduler &on, std::function<void()> func) : work(new job{func, nullptr})
+	{
+		on.start(run, work.get(), &handle);
+	}
+
+	thread(thread &&other) noexcept : work(std::move(other.work)), handle(other.handle)
+	{
+		other.handle = nullptr;
+	}
+
+	~thread()
+	{
+		if (handle)
+			std::terminate();       /* neither joined nor moved from */
+	}
+
+	void join()
+	{
+		check(rr_join(handle));
+		handle = nullptr;
+		if (work->error)
+			std::rethrow_exception(work->error);
+	}
+
+private:
+	/* On the heap: the thread must not follow a pointer into the frames of another. */
+	struct job {
+		std::function<void()> func;
+		std::exception_ptr    error;
+	};
+
+	static void run(void *arg)
+	{
+		job *j = static_cast<job *>(arg);
+
+		try {
+			j->func();
+		} catch (...) {
+			j->error = std::current_exception();
+		}
+	}
+
+	std::unique_ptr<job> work;
+	struct ustack       *handle;
+};
+
+/* For std::lock_guard and std::unique_lock. */
+class mutex {
+public:
+	void lock()                             { check(usync_mutex_lock(&m, USYNC_NEVER)); }
+	void unlock()                           { check(usync_mutex_unlock(&m)); }
+
+private:
+	struct usync_mutex m = {};
+};
+
+class bank {
+public:
+	/* The guard unlocks in the end, also when an exception passes: to whom waits. */
+	void transfer(int amount, const std::string &from, const std::string &to)
+	{
+		std::lock_guard<mutex> guard(lock);
+		int &source = find(from);
+
+		source -= amount;
+		try {
+			check(usync_yield());           /* a slow network, say */
+			if (source < 0)
+				throw std::runtime_error(from + " has not so much");
+			find(to) += amount;
+		} catch (...) {
+			check(usync_yield());           /* and a slow way back */
+			source += amount;
+			throw;
+		}
+	}
+
+	/* When nobody transfers any more. */
+	std::string balances() const
+	{
+		std::string text;
+
+		for (const auto &account : accounts)
+			text += (text.empty() ? "" : ", ") + account.first + " "
+				+ std::to_string(account.second);
+		return text;
+	}
+
+private:
+	int &find(const std::string &name)
+	{
+		auto account = accounts.find(name);
+
+		if (account == accounts.end())
+			throw std::out_of_range("nobody is called " + name);
+		return account->second;
+	}
+
+	mutex lock;
+	std::map<std::string, int> accounts = {
+		{ "anna", 100 }, { "bert", 100 }, { "carl", 100 },
+	};
+};
+
+struct order {
+	int         amount;
+	std::string from, to;
+};
+
+static const order orders[] = {
+	{ 30, "anna", "bert" }, { 900, "bert", "carl" }, { 20, "carl", "anna" },
+	{ 5, "anna", "dora" }, { 10, "bert", "anna" },
+};
+
+int main()
+{
+	scheduler threads;
+	bank b;                 /* main() is no thread: what is in its frames stays there */
+	std::vector<thread> running;
+
+	for (const order &o : orders)
+		running.emplace_back(threads, [&b, &o] { b.transfer(o.amount, o.from, o.to); });
+	for (size_t i = 0; i < running.size(); i++) {
+		const order &o = orders[i];
+
+		std::cout << o.amount << " from " << o.from << " to " << o.to << ": ";
+		try {
+			running[i].join();
+			std::cout << "done\n";
+		} catch (const std::exception &e) {
+			std::cout << e.what() << "\n";
+		}
+	}
+	std::cout << b.balances() << "\n";
+	return 0;
+}
