@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The program exits while threads are blocked that have pointers to what they allocated
+ * in their frames, and nobody else has: which is no leak. One that was overwritten is.
+ *
+ * leak: Direct leak of 1234 byte in allocate
+ * memcheck: 1,234 bytes in 1 blocks are definitely lost in allocate
+ */
+#include "plant.h"
+
+enum { SIZE = 1234, SHALLOW = 10, DEEP = 5000 };        /* bytes */
+
+static struct ustack *holder[2];
+
+static __attribute__((noinline)) void *allocate(void)
+{
+	return malloc(SIZE);                    /* HERE */
+}
+
+/* So that no copy is left in what were frames. */
+static __attribute__((noinline)) void wipe(void)
+{
+	volatile char frame[4 * DEEP];
+
+	for (size_t i = 0; i < sizeof frame; i++)
+		frame[i] = 0;
+	EXPECT(frame[DEEP] == 0);
+}
+
+static __attribute__((noinline)) void hold(size_t below, void *volatile allocated)
+{
+	volatile char frame[below];
+
+	frame[0] = 0;
+	check(rr_wait());
+	free(frame[0] == 0 ? allocated : NULL);
+}
+
+/* The shallow one's frames fit its record, the deep one's do not. */
+static void thread(void *arg)
+{
+	size_t below = *(const size_t *)arg;
+	void *volatile allocated = allocate();
+
+	if (wrong && below == SHALLOW)
+		allocated = NULL;
+	wipe();
+	hold(below, allocated);
+}
+
+/* Until the frames of both are somewhere else, and its own are where they were. */
+static void leave(void *arg)
+{
+	bystander(arg);
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	static const size_t depths[] = { SHALLOW, DEEP };
+	struct usched_conf conf = configure(argc, argv);
+	struct ustack *last;
+	struct rr *rr;
+
+	check(rr_create(&rr, &conf));
+	for (int i = 0; i < 2; i++)
+		check(rr_start(rr, thread, (void *)(uintptr_t)&depths[i], &holder[i]));
+	check(rr_start(rr, leave, NULL, &last));
+	check(rr_join(last));
+	return 2;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads, one after the other, of which half are aborted while they are blocked. Each is
+ * a fiber with kilobytes of its own to a sanitizer, which must not be left behind. There
+ * is no bug in this one.
+ */
+#include <sys/resource.h>
+
+#include "plant.h"
+
+enum { THREADS = 10000, ALIVE = 10, LEFT_BEHIND = 48 << 10 };   /* KiB */
+
+static void thread(void *arg)
+{
+	volatile char frame[100];
+
+	(void)arg;
+	frame[0] = 1;
+	block();
+	EXPECT(frame[0] == 1);
+}
+
+static void wait_for_ever(void *arg)
+{
+	(void)arg;
+	check(rr_wait());
+}
+
+static void ignore(const char *line)
+{
+	(void)line;
+}
+
+static long resident_set(void)
+{
+	struct rusage usage;
+
+	EXPECT(getrusage(RUSAGE_SELF, &usage) == 0);
+	return usage.ru_maxrss;
+}
+
+int main(int argc, char **argv)
+{
+	struct usched_conf conf = configure(argc, argv);
+	struct rr *rr;
+	long before = 0;
+
+	conf.c_log = ignore;
+	for (int n = 0; n < THREADS; n += 2 * ALIVE) {
+		struct ustack *u[ALIVE];
+
+		if (n == THREADS / 10)
+			before = resident_set();
+		check(rr_create(&rr, &conf));
+		for (int i = 0; i < ALIVE; i++) {
+			check(rr_start(rr, thread, NULL, &u[i]));
+			check(rr_start(rr, wait_for_ever, NULL, NULL));
+		}
+		for (int i = 0; i < ALIVE; i++)
+			check(rr_join(u[i]));
+		EXPECT(rr_destroy(rr) == -EDEADLK);
+	}
+	EXPECT(resident_set() - before < LEFT_BEHIND);
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads a number from an odd address.
+ *
+ * undefined: load of misaligned address
+ */
+#include "plant.h"
+
+static void thread(void *arg)
+{
+	volatile int array[4] = { 0 };
+	volatile int *p = (void *)((volatile char *)array + wrong);
+
+	(void)arg;
+	for (int n = 0; n < ROUNDS; n++)
+		block();
+	if (*p)                                 /* HERE */
+		puts("not zero");
+}
+
+int main(int argc, char **argv)
+{
+	return plant(argc, argv, thread);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two threads write to the same numbers, in an order that what they do besides makes: a
+ * wake, a mutex, a semaphore, a channel, a join. Nobody reports these, on one processor
+ * or two: there is no bug in this one.
+ */
+#include "../../sync.h"
+
+#include "plant.h"
+
+enum { NUMBERS = 5 };
+
+static int number[NUMBERS];
+static struct ustack *partner[2];
+static struct usync_mutex mutex;
+static struct usync_sem sem[2], begun;
+static struct usync_chan *chan;
+static struct rr *rr;
+
+static __attribute__((noinline)) void touch(int n)
+{
+	number[n]++;
+}
+
+static void receive(void)
+{
+	char value;
+
+	check(usync_chan_recv(chan, &value, USYNC_NEVER));
+}
+
+static void send(void)
+{
+	char value = 0;
+
+	check(usync_chan_send(chan, &value, USYNC_NEVER));
+}
+
+/* Each has its turn, and gives it to the other. */
+static void take_turns(int self)
+{
+	if (self == 0)
+		check(rr_wait());
+	touch(0);
+	check(rr_wake(partner[!self]));
+	if (self == 1)
+		check(rr_wait());
+
+	check(usync_mutex_lock(&mutex, USYNC_NEVER));
+	touch(1);
+	block();
+	touch(1);
+	check(usync_mutex_unlock(&mutex));
+
+	if (self == 0)
+		check(usync_sem_wait(&sem[0], USYNC_NEVER));
+	touch(2);
+	check(usync_sem_post(&sem[!self]));
+	if (self == 1)
+		check(usync_sem_wait(&sem[1], USYNC_NEVER));
+
+	if (self == 0)
+		receive();
+	touch(3);
+	if (self == 1) {
+		send();
+		receive();
+	} else {
+		send();
+	}
+}
+
+static void child(void *arg)
+{
+	(void)arg;
+	block();
+	touch(4);
+	block();
+}
+
+static void touch_and_join(void)
+{
+	struct ustack *u;
+
+	touch(4);
+	check(rr_start(rr, child, NULL, &u));
+	check(rr_join(u));
+	touch(4);
+}
+
+static void thread(void *arg)
+{
+	int self = *(const int *)arg;
+
+	check(usync_sem_wait(&begun, USYNC_NEVER));
+	for (int n = 0; n < ROUNDS; n++) {
+		take_turns(self);
+		if (self == 0)
+			touch_and_join();
+	}
+}
+
+static void run(const struct usched_conf *conf)
+{
+	static const int self[] = { 0, 1 };
+
+	check(rr_create(&rr, conf));
+	check(usync_chan_create(&chan, 1, 0));
+	for (int i = 0; i < 2; i++)
+		check(rr_start(rr, thread, (void *)(uintptr_t)&self[i], &partner[i]));
+	for (int i = 0; i < 2; i++)
+		check(usync_sem_post(&begun));
+	for (int i = 0; i < 2; i++)
+		check(rr_join(partner[i]));
+	check(rr_destroy(rr));
+	usync_chan_destroy(chan);
+}
+
+int main(int argc, char **argv)
+{
+	struct usched_conf conf = configure(argc, argv);
+
+	for (conf.c_processors = 1; conf.c_processors <= 2; conf.c_processors++)
+		run(&conf);
+	EXPECT(number[0] == 4 * ROUNDS && number[1] == 8 * ROUNDS);
+	EXPECT(number[3] == 4 * ROUNDS && number[4] == 6 * ROUNDS);
+	return 0;
+}

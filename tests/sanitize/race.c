@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two threads write to the same number, and nothing says who is first: on two processors
+ * that is a race. On one they take turns. Others are blocked meanwhile, deeper than
+ * these.
+ *
+ * thread: data race in touch
+ */
+#include <sched.h>
+
+#include "plant.h"
+
+static int number;
+
+/*
+ * Two threads go on when both have come. Relaxed, it says nothing of who did what first.
+ * Those that go wrong, on two processors, do not block here: dispatchers would say so.
+ */
+static void meet(void)
+{
+	static unsigned come;
+	unsigned both = (__atomic_fetch_add(&come, 1, __ATOMIC_RELAXED) | 1) + 1;
+
+	while (__atomic_load_n(&come, __ATOMIC_RELAXED) < both)
+		if (wrong)
+			sched_yield();
+		else
+			block();
+}
+
+static __attribute__((noinline)) void touch(int by)
+{
+	number += by;                           /* HERE */
+}
+
+static void thread(void *arg)
+{
+	for (int n = 0; n < ROUNDS; n++) {
+		if (n % 4 == 0)
+			block();
+		meet();
+		touch(*(const int *)arg);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const int by[] = { 1, 100 };
+	struct usched_conf conf = configure(argc, argv);
+	struct ustack *writer[2], *beside[2];
+	struct rr *rr;
+
+	conf.c_processors = wrong ? 2 : 1;
+	check(rr_create(&rr, &conf));
+	for (int i = 0; i < 2; i++)
+		check(rr_start(rr, thread, (void *)(uintptr_t)&by[i], &writer[i]));
+	for (int i = 0; i < 2; i++)
+		check(rr_start(rr, bystander, NULL, &beside[i]));
+	for (int i = 0; i < 2; i++) {
+		check(rr_join(writer[i]));
+		check(rr_join(beside[i]));
+	}
+	check(rr_destroy(rr));
+	EXPECT(wrong || number == ROUNDS * 101);
+	return 0;
+}
