@@ -100,8 +100,3 @@ static inline void watch_landed(const struct usched *s)
 		watch_loaded(s->s_current);
 }
 
-static inline void watch_jump(struct usched *s)
-{
-	(void)s;
-}
-

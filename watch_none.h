@@ -24,11 +24,6 @@ static inline void watch_release(struct usched *s, struct ustack *u)
 	(void)u;
 }
 
-static inline void watch_jump(struct usched *s)
-{
-	(void)s;
-}
-
 static inline void watch_landed(const struct usched *s)
 {
 	(void)s;

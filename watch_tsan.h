@@ -43,12 +43,6 @@ UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 	}
 }
 
-/* longjmp() to where usched_run() was called: who called setjmp() has to jump. */
-UNWATCHED static inline void watch_jump(struct usched *s)
-{
-	watch__change(s, &s->s_fiber);
-}
-
 static inline void watch_landed(const struct usched *s)
 {
 	(void)s;

@@ -25,8 +25,8 @@
  *
  * Of the floating point environment C lets one keep the rounding direction.
  *
- * Sanitizers take longjmp for the end of all frames that are jumped over: watch_jump()
- * and watch_landed() tell them otherwise.
+ * AddressSanitizer takes longjmp for the end of all frames that are jumped over, which
+ * watch_landed() mends.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
@@ -135,7 +135,6 @@ UNWATCHED static void jump(struct arch_jump j)
 	home = *mark_at((char *)j.j_op);
 	home->f_launch = j;
 	set_rounding(home->f_rounding);
-	watch_jump(home->f_sched);
 	_longjmp(home->f_env, LAUNCH);
 }
 
