@@ -95,7 +95,7 @@ static void registers_are_kept(void **state)
 static void all_callee_saved(void *arg)
 {
 	for (unsigned n = 0; n < ROUNDS; n++) {
-		uint64_t in[6], out[6];
+		uint64_t in[6], out[6] = { 0 };
 		void *si = in, *di = out;
 		int rc;
 
