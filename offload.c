@@ -62,6 +62,9 @@ static struct {
 	.o_limit = UOFFLOAD_THREADS,
 };
 
+/* MemorySanitizer's, if it is there: it does not know preadv2(). */
+void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
+
 static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), size_t size);
 static int  run_job(struct job *job, int64_t deadline);
 static int  enqueue(struct job *job) __attribute__((noinline));      /* large frame */
@@ -362,6 +365,8 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 	struct iovec iov = { buffer, size };
 	ssize_t rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
 
+	if (rc > 0 && __msan_unpoison)
+		__msan_unpoison(buffer, (size_t)rc);
 	if (rc >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS
 			&& errno != EINVAL && errno != EINTR))
 		return rc < 0 ? -errno : rc;
