@@ -52,7 +52,7 @@ struct work {
 	int64_t     deadline;           /* of the request that is half here, or 0 */
 	size_t      have, size;         /* bytes: of it, in in; in out */
 	http_parser parser;
-	char        in[IN_MAX], out[OUT_MAX];
+	char        in[IN_MAX + 1], out[OUT_MAX];
 };
 
 static struct rr *rr;
@@ -116,9 +116,10 @@ static char *field(const char *request, const char *name, char *value)
 {
 	size_t size = strlen(name);
 
-	do
-		request = strchr(request, '\n') + 1;
-	while (*request > '\r' && strncasecmp(request, name, size) != 0);
+	do {
+		request = strchr(request, '\n');
+		request = request ? request + 1 : "";   /* http_parser takes more for an end */
+	} while (*request > '\r' && strncasecmp(request, name, size) != 0);
 	if (*request > '\r')
 		request += size + strspn(request + size, " \t");
 	copy(value, request, "\r\n");
@@ -220,7 +221,7 @@ static bool put_answer(struct work *w, const char *request)
 		put_empty(w, 400, true);
 		return false;
 	}
-	copy(text, strchr(request, '/'), " ?#\r\n");
+	copy(text, request + strcspn(request, "/"), " ?#\r\n");
 	errno = 0;
 	if (get && *text && decode(text, path))
 		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
@@ -274,6 +275,7 @@ static void parse(struct work *w, size_t more)
 
 	while (done < have && !w->close) {
 		enum http_errno e;
+		char next;
 
 		if (w->size > KEPT_MAX)         /* there is room for two such */
 			flush(w);
@@ -284,7 +286,10 @@ static void parse(struct work *w, size_t more)
 			if (!http_should_keep_alive(p) || (stopping && done == have))
 				w->close = true;
 			w->deadline = 0;
+			next = w->in[done];
+			w->in[done] = '\0';     /* for strchr() and the like */
 			answer(w, w->in + start, done - start);
+			w->in[done] = next;
 			start = done;
 		} else if (e != HPE_OK) {
 			put_empty(w, e == HPE_HEADER_OVERFLOW ? 431 : 400, true);

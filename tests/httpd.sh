@@ -286,6 +286,7 @@ test_requests() {
 	raw_is 'half a request' '' 'GET /1.txt HTT'
 	raw_is nothing '' ''
 	raw_is 'bare line feeds' 200 "GET /1.txt HTTP/1.1\nHost: x\n\n"
+	raw_is 'a line that ends in a lone CR' 400 'GET /1.txt\r\nH:\rm\r\nx'
 	raw_is 'long URL' 404 "GET /$(repeat 3000 a) HTTP/1.1\r\n$host\r\n"
 	raw_is 'long field' 200 "GET / HTTP/1.1\r\n${host}Range: $(repeat 3000 a)\r\n\r\n"
 	raw_is 'long field of no use' 200 "GET / HTTP/1.1\r\n${host}Cookie: $(repeat 6000 a)\r\n\r\n"
