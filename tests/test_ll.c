@@ -288,7 +288,7 @@ static bool count_atomics(const unsigned char *pc)
 	return step_on;
 }
 
-enum { ROUNDS = 50 };
+enum { ROUNDS = 50, IMAGE = 2048 };
 
 static struct ustack *steppers[2];
 
@@ -296,6 +296,7 @@ static void ping(void *arg)
 {
 	atomic_size_t *control = arg;
 
+	TEST_EQUAL(ustack_reserve(IMAGE), 0);   /* to get one takes a lock */
 	for (int i = 0; i < ROUNDS; i++) {
 		if (i == ROUNDS / 2) {          /* by now the linker is done */
 			step_on = true;
@@ -318,6 +319,7 @@ static void ping(void *arg)
 static void pong(void *arg)
 {
 	(void)arg;
+	TEST_EQUAL(ustack_reserve(IMAGE), 0);
 	for (int i = 0; i < ROUNDS; i++) {
 		ll_wait();
 		ll_wake(steppers[0]);
