@@ -1,0 +1,136 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Fuzzing, guided by coverage: the targets in fuzz/, each first over its inputs in
+# fuzz/corpus/, and then for some seconds over what libFuzzer makes of them. All is built
+# with the invariants checked and with the sanitizers.
+#
+#   api        sequences of calls over rr and ll, beside a model of what must hold
+#   harsh      the same with USCHED_HARSH; with LONG=1 only
+#   dispatch   random programs over the dispatcher alone
+#   httpd, kv  what the example servers get from clients
+#   addr       unet_addr()
+#
+#   CLANG      a clang that has libFuzzer; default clang
+#   LONG       1: two minutes each
+#   TARGETS    these only
+#   SWITCH, MAKE   as for make
+#
+# A run depends on its input alone: with the file that it failed on, whose content is
+# printed as Base64, the same target fails again (not always `harsh', which chooses at
+# random across runs). Such a file goes to fuzz/corpus/.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+MAKE=${MAKE:-make}
+CLANG=${CLANG:-clang}
+root=$PWD
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+runs=0
+tested=
+
+links() {		# OPTION...
+	echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
+		"$CLANG" -x c - -o "$dir/program" "$@" >/dev/null 2>&1
+}
+
+has() {			# HEADER
+	echo "#include <$1>" | "$CLANG" -E -x c - >/dev/null 2>&1
+}
+
+if ! links -fsanitize=fuzzer; then
+	echo "fuzz: skipped: there is no clang with libFuzzer as '$CLANG'"
+	exit 77
+fi
+sanitizers=undefined
+[ ! -f watch.h ] || sanitizers=address,undefined
+options="-O1 -g -fsanitize=$sanitizers -fno-sanitize-recover=all -DUSCHED_CHECK"
+guided="$options -fsanitize=fuzzer-no-link"
+replaced='-Dclock_gettime=fuzz_clock_gettime -Dsyscall=fuzz_syscall -D_exit=fuzz_exit'
+warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Werror'
+
+# library NAME OPTIONS
+library() {
+	$MAKE -s --no-print-directory -j2 "B=$dir/lib.$1" "CC=$CLANG" "CFLAGS=$2" \
+		"CPPFLAGS=$replaced" LDFLAGS= ${SWITCH:+"SWITCH=$SWITCH"} "$dir/lib.$1/libusched.a"
+}
+
+# compile OPTIONS FILE
+compile() {
+	# shellcheck disable=SC2086
+	"$CLANG" -std=c11 -D_DEFAULT_SOURCE -I. $warnings $1 -c -o "$dir/$(basename "$2" .c).o" "$2"
+}
+
+# What is fuzzed of a server is the example: so the library is not watched there.
+build() {		# TARGET
+	source=$1 with=$dir/fuzz.o library=api libs=
+	case $1 in
+	harsh)	source=api library=harsh ;;
+	dispatch)
+		with="$with $dir/test.o" libs=-lcmocka
+		compile "$options $replaced" tests/test.c || return ;;
+	httpd)	library=servers libs=-lhttp_parser ;;
+	kv)	library=servers libs=-lhiredis ;;
+	esac
+	if [ "$source" = api ]; then
+		with="$with $dir/model.o"
+		compile "$guided $replaced" tests/fuzz/model.c || return
+	fi
+	compile "$guided $replaced -Dtime=fuzz_time" "tests/fuzz/$source.c" || return
+	# shellcheck disable=SC2086
+	"$CLANG" $options -fsanitize=fuzzer -o "$dir/$1" "$dir/$source.o" $with \
+		"$dir/lib.$library/libusched.a" $libs -pthread -lm
+}
+
+# fuzz TARGET BYTES SECONDS: inputs of at most so many bytes, for so long.
+fuzz() {
+	case " ${TARGETS-$1} " in *" $1 "*) ;; *) return ;; esac
+	if ! build "$1"; then
+		echo "fuzz: $1 does not build" >&2
+		failed=$((failed + 1))
+		return
+	fi
+	seconds=$3
+	[ "${LONG-}" != 1 ] || seconds=120
+	dictionary=$root/tests/fuzz/$1.dict
+	[ -f "$dictionary" ] || dictionary=
+	mkdir -p "$dir/new/$1"
+	if (cd "$dir/www" && "$dir/$1" -seed=1 "-max_total_time=$seconds" "-max_len=$2" \
+		-timeout=20 "-artifact_prefix=$dir/" ${dictionary:+"-dict=$dictionary"} \
+		-print_final_stats=1 "$dir/new/$1" "$root/tests/fuzz/corpus/$source") >"$dir/log" 2>&1
+	then
+		runs=$((runs + $(sed -n 's/^stat::number_of_executed_units: //p' "$dir/log")))
+		tested="$tested $1"
+	else
+		echo "fuzz: $1:" >&2
+		grep -vE '^#[0-9]+|NEW_FUNC' "$dir/log" >&2
+		failed=$((failed + 1))
+	fi
+}
+
+library api "$guided" && library servers "$options" &&
+	compile "$options" tests/fuzz/fuzz.c || exit 1
+mkdir "$dir/www" "$dir/www/sub"
+echo '<p>hello' >"$dir/www/index.html"
+echo 'p {}' >"$dir/www/a.css"
+echo 'f()' >"$dir/www/sub/b.js"
+dd if=/dev/zero of="$dir/www/large" bs=70000 count=1 2>/dev/null
+
+fuzz api 512 3
+if [ "${LONG-}" = 1 ]; then
+	export USCHED_SEED=1
+	library harsh "$guided -DUSCHED_HARSH" || exit 1
+	fuzz harsh 512 3
+fi
+fuzz dispatch 4096 2
+! has http_parser.h || fuzz httpd 1024 2
+! has hiredis/hiredis.h || ! has uthash.h || fuzz kv 1024 2
+fuzz addr 64 1
+
+if [ "$failed" -gt 0 ]; then
+	exit 1
+fi
+echo "fuzz: $runs runs of$tested, with -fsanitize=$sanitizers"

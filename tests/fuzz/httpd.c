@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * httpd.c: a fuzz target for examples/05-httpd.c, to be run in a directory with some files:
+ * it answers what the input asks for. Each answer has a status and as many bytes as it
+ * says, and nothing is between them.
+ */
+int httpd_main(int argc, char **argv);
+
+#define main httpd_main
+#include "../../examples/05-httpd.c"
+#undef main
+
+#include "peers.h"
+
+static const char VERSION[] = "HTTP/1.1 ";
+static bool       heads;                /* the input has a HEAD */
+
+static bool begins(const char *text, const char *end)
+{
+	size_t size = sizeof VERSION - 1;
+
+	return (size_t)(end - text) > size && memcmp(text, VERSION, size) == 0;
+}
+
+/* Behind the answer at `text'. To HEAD, the body is only announced. */
+static const char *skip_answer(const char *text, const char *end)
+{
+	const char *body = memmem(text, (size_t)(end - text), "\r\n\r\n", 4);
+	const char *length = memmem(text, (size_t)(end - text), "Content-Length: ", 16);
+	long size = 0;
+
+	CHECK(begins(text, end) && body);
+	CHECK(text[9] >= '2' && text[9] <= '5' && text[12] == ' ');
+	body += 4;
+	if (length && length < body)
+		size = strtol(length + 16, NULL, 10);
+	CHECK(size >= 0);
+	if (heads && (body == end || begins(body, end)))
+		return body;
+	CHECK(end - body >= size);
+	return body + size;
+}
+
+static void check_answers(struct peer *p)
+{
+	const char *text = p->got, *end = text + p->size;
+
+	while (text < end)
+		text = skip_answer(text, end);
+}
+
+static void reset(void)
+{
+	for (size_t i = 0; i < KEPT; i++) {
+		free(kept[i]);
+		kept[i] = NULL;
+	}
+	CHECK(busy.g_count == 0);
+	slots.s_count = 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	http_parser_set_max_header_size(8192);
+	heads = memmem(data, size, "HEAD", 4);
+	return feed(connection, reset, check_answers, data, size);
+}
