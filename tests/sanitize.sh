@@ -196,8 +196,7 @@ check_row() {
 		return 1
 	fi
 	for source in tests/sanitize/*.c; do
-		# Besides, make check runs all tests under valgrind.
-		if [ "$kind" != memcheck ] || [ -n "$(said memcheck)" ]; then
+		if [ "$kind" != memcheck ] || [ -n "$LONG$(said memcheck)" ]; then
 			check_program
 		fi
 	done
@@ -296,11 +295,13 @@ refuse_shadow_stack() {
 	"$dir/shadow" || fail 'a shadow stack is not refused with -ENOTSUP'
 }
 
-# hooks_of FILE: the functions in there that do something and return nothing.
+# hooks_of FILE: the functions in there that do something and return nothing; but for what
+# ends a stack's name, without which valgrind only searches longer.
 hooks_of() {
 	awk '/^(UNWATCHED )?static inline void watch_[a-z]/ {
 			sub(/\(.*/, "", $0); name = $NF; next }
 		/^}/ { name = "" }
+		name == "watch_stack_end" { name = "" }
 		name && !/^{|\(void\)|^$/ { print name; name = "" }' "$1"
 }
 
@@ -311,7 +312,7 @@ notices() {
 	failed=0 src=$dir/src
 	check_row "$@" >"$dir/ablation" 2>&1
 	src=.
-	if grep -q -e 'does not' "$dir/ablation"; then
+	if grep -q -e 'does not' -e 'status 124' "$dir/ablation"; then      # or too slow
 		fail "$*: without $hook: $(cat "$dir/ablation")"
 		return 2
 	fi

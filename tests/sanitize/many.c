@@ -8,7 +8,7 @@
 
 #include "plant.h"
 
-enum { THREADS = 10000, ALIVE = 10, LEFT_BEHIND = 48 << 10 };   /* KiB */
+enum { SCHEDULERS = 50, BATCHES = 10, BATCH = 10, LEFT_BEHIND = 48 << 10 };    /* KiB */
 
 static void thread(void *arg)
 {
@@ -39,6 +39,19 @@ static long resident_set(void)
 	return usage.ru_maxrss;
 }
 
+/* What those leave that end is taken by the next. */
+static void run_batch(struct rr *rr)
+{
+	struct ustack *u[BATCH];
+
+	for (int i = 0; i < BATCH; i++) {
+		check(rr_start(rr, thread, NULL, &u[i]));
+		check(rr_start(rr, wait_for_ever, NULL, NULL));
+	}
+	for (int i = 0; i < BATCH; i++)
+		check(rr_join(u[i]));
+}
+
 int main(int argc, char **argv)
 {
 	struct usched_conf conf = configure(argc, argv);
@@ -46,18 +59,14 @@ int main(int argc, char **argv)
 	long before = 0;
 
 	conf.c_log = ignore;
-	for (int n = 0; n < THREADS; n += 2 * ALIVE) {
-		struct ustack *u[ALIVE];
-
-		if (n == THREADS / 10)
+	if (conf.c_stacks == 1)
+		conf.c_stacks = 3;      /* frames are moved on another stack than SP's */
+	for (int n = 0; n < SCHEDULERS; n++) {
+		if (n == SCHEDULERS / 10)
 			before = resident_set();
 		check(rr_create(&rr, &conf));
-		for (int i = 0; i < ALIVE; i++) {
-			check(rr_start(rr, thread, NULL, &u[i]));
-			check(rr_start(rr, wait_for_ever, NULL, NULL));
-		}
-		for (int i = 0; i < ALIVE; i++)
-			check(rr_join(u[i]));
+		for (int k = 0; k < BATCHES; k++)
+			run_batch(rr);
 		EXPECT(rr_destroy(rr) == -EDEADLK);
 	}
 	EXPECT(resident_set() - before < LEFT_BEHIND);
