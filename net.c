@@ -16,7 +16,9 @@
  *  - A descriptor is watched by the events of every dispatcher from which a thread has
  *    waited for it: d_serial has those of the last one of either direction.
  *  - d_generation changes when the descriptor is closed, and when the number is used
- *    again.
+ *    again. That is not while somebody is in a system call with it, on another native
+ *    thread: close(2) waits for these, d_inside, for they do not block. So nobody reads
+ *    what belongs to who gets the number next.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* accept4(), POLLRDHUP */
@@ -65,13 +67,14 @@ enum {
 
 
 /*
- * Under d_lock, but for what is atomic: d_generation, d_kind, d_lasting, d_ready,
- * d_serial.
+ * Under d_lock, but for what is atomic: d_generation, d_inside, d_kind, d_lasting,
+ * d_ready, d_serial.
  */
 struct descriptor {
 	struct uwatch     d_watch;      /* first */
 	struct uwait_lock d_lock;
 	uint32_t          d_generation;
+	uint32_t          d_inside;     /* system calls that are being made */
 	uint8_t           d_kind;
 	uint8_t           d_lasting;
 	uint8_t           d_ready[2];
@@ -404,6 +407,8 @@ int unet_close(int fd)
 	reset(d, CLOSING, waiters);
 	generation = d->d_generation;
 	uwait_unlock(&d->d_lock);
+	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) > 0)
+		sched_yield();
 	rc = close(fd) && errno == EBADF ? -EBADF : 0;
 	uwait_lock(&d->d_lock);
 	if (d->d_generation == generation)
@@ -454,6 +459,19 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	return ustack_self() && usync_yield() == -ECANCELED ? -ECANCELED : 0;
 }
 
+/*
+ * Before a system call. False: the descriptor was closed. Who closes changes d_generation
+ * and then d_inside, so one of the two sees the other.
+ */
+static inline bool enter(struct descriptor *d, uint32_t generation)
+{
+	__atomic_fetch_add(&d->d_inside, 1, __ATOMIC_ACQ_REL);
+	if (generation_of(d) == generation)
+		return true;
+	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
+	return false;
+}
+
 /* Inlined with each system call. */
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
 			      int64_t deadline)
@@ -471,11 +489,12 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 	if (rc == 0)
 		rc = give_way(d, direction, deadline);
 	while (rc == 0) {
-		if (generation_of(d) != generation)
-			return -EBADF;
 		if (deadline <= 0 || is_ready(d, direction)) {
+			if (!enter(d, generation))
+				return -EBADF;
 			set_ready(d, direction, false);
 			n = try(fd, o, get_kind(d));
+			__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
 			if (n < 0 && generation_of(d) != generation)
 				return -EBADF;
 			if (n >= 0 ? (size_t)n >= o->o_short || get_kind(d) != TCP || n == 0
