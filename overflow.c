@@ -2,7 +2,7 @@
 /*
  * overflow.c: the handler that tells an overflow from other faults.
  *
- * What a native thread needs lies in one mapping, which its key frees at its end:
+ * What a native thread needs lies in one mapping, which is freed at its end:
  *
  *   | guard page | alternate stack ........................ | struct native |
  *
@@ -52,8 +52,9 @@ struct line {
 };
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
-static pthread_key_t key;               /* of a struct native */
+static pthread_key_t key;               /* frees what uoverflow_stack() maps */
 static int key_rc;
+static __thread struct native *mine __attribute__((tls_model("initial-exec")));
 static struct sigaction previous[2];    /* constant once it is installed */
 
 static void make_key(void);
@@ -89,10 +90,17 @@ int uoverflow_stack(void)
 	pthread_once(&made_key, make_key);
 	if (key_rc)
 		return -key_rc;
-	if (pthread_getspecific(key))
+	if (mine)
 		return 0;
 	native = uoverflow__map();
-	return native ? uoverflow__adopt(native) : -ENOMEM;
+	if (!native)
+		return -ENOMEM;
+	if (pthread_setspecific(key, native)) {
+		uoverflow__unmap(native);
+		return -ENOMEM;
+	}
+	uoverflow__adopt(native);
+	return 0;
 }
 
 static void make_key(void)
@@ -130,16 +138,12 @@ void uoverflow__unmap(void *native)
 	munmap(n->n_map, n->n_size);
 }
 
-int uoverflow__adopt(void *native)
+void uoverflow__adopt(void *native)
 {
 	struct native *n = native;
 	stack_t stack;
 
-	pthread_once(&made_key, make_key);
-	if (key_rc || pthread_setspecific(key, n)) {
-		uoverflow__unmap(n);
-		return key_rc ? -key_rc : -ENOMEM;
-	}
+	mine = n;
 	find_end(n);
 	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
 		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
@@ -148,7 +152,6 @@ int uoverflow__adopt(void *native)
 		stack.ss_size = (size_t)((char *)n - (char *)stack.ss_sp);
 		sigaltstack(&stack, NULL);
 	}
-	return 0;
 }
 
 /*
@@ -172,18 +175,23 @@ static void find_end(struct native *n)
 		n->n_below = n->n_above = GROWTH;
 }
 
-/* At the end of a native thread. */
-static void leave(void *native)
+void uoverflow__leave(void)
 {
-	struct native *n = native;
 	stack_t stack;
 
 	if (sigaltstack(NULL, &stack) == 0
-	    && (uintptr_t)stack.ss_sp - (uintptr_t)n->n_map < n->n_size) {
+	    && (uintptr_t)stack.ss_sp - (uintptr_t)mine->n_map < mine->n_size) {
 		stack = (stack_t){ .ss_flags = SS_DISABLE };
 		sigaltstack(&stack, NULL);
 	}
-	uoverflow__unmap(n);
+	mine = NULL;
+}
+
+/* At the end of a native thread. */
+static void leave(void *native)
+{
+	uoverflow__leave();
+	uoverflow__unmap(native);
 }
 
 static void install(void)
@@ -232,7 +240,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 static bool is_overflow(const struct ustack *u, uintptr_t address)
 {
 	const struct usched_stack *k = u->u_stack;
-	const struct native *n = pthread_getspecific(key);
+	const struct native *n = mine;
 
 	if (k == &k->k_sched->s_new)            /* it is about to be launched */
 		return false;
@@ -265,7 +273,7 @@ static void report(const struct ustack *u)
 {
 	const struct usched_stack *k = u->u_stack;
 	bool native = k == &k->k_sched->s_native;
-	const struct native *n = pthread_getspecific(key);
+	const struct native *n = mine;
 	uintptr_t low = native ? (uintptr_t)n->n_low : (uintptr_t)k->k_bottom - k->k_size;
 	struct line line = { 0 };
 

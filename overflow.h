@@ -41,12 +41,13 @@ int uoverflow_install(void);
 int uoverflow_stack(void);
 
 /*
- * Private: uoverflow_stack() in two, for processors. Who makes one maps a stack for it
- * (NULL: no memory), and its native thread adopts that, or frees it and returns an error.
+ * Private, for processors: who makes one maps a stack (NULL: no memory) and unmaps it, and
+ * its native thread adopts that, which cannot fail, and leaves it at its end.
  */
 void *uoverflow__map(void);
-int   uoverflow__adopt(void *stack);
-void  uoverflow__unmap(void *stack);    /* one that was not adopted */
+void  uoverflow__adopt(void *stack);
+void  uoverflow__leave(void);
+void  uoverflow__unmap(void *stack);
 
 #ifdef __cplusplus
 }

@@ -61,6 +61,7 @@ extern __typeof__(uevents_of) uevents_of __attribute__((weak));
 /* For its messages, if it is linked. */
 extern __typeof__(uoverflow__map) uoverflow__map __attribute__((weak));
 extern __typeof__(uoverflow__adopt) uoverflow__adopt __attribute__((weak));
+extern __typeof__(uoverflow__leave) uoverflow__leave __attribute__((weak));
 extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
 
 extern inline int utoken_take(struct ustack *self);

@@ -132,7 +132,7 @@ struct uproc {
 	struct uproc_thread **p_larger;  /* a larger ring for the processor to adopt */
 	pthread_cond_t        p_unparked;
 	pthread_t             p_native;
-	void                 *p_alternate;      /* stack, until its native thread runs */
+	void                 *p_alternate;      /* stack of its native thread, or NULL */
 };
 
 /* A scheduler's processors: the first part of its object. */

@@ -10,9 +10,10 @@ static void *run(void *arg)
 	struct uproc *p = arg;
 
 	if (p->p_alternate)
-		uoverflow__adopt(p->p_alternate);       /* without it, too, threads run */
-	p->p_alternate = NULL;
+		uoverflow__adopt(p->p_alternate);
 	usched_run(&p->p_sched);
+	if (p->p_alternate)
+		uoverflow__leave();
 	return NULL;
 }
 
