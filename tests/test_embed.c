@@ -37,6 +37,8 @@ struct kind {
 	int (*k_destroy)(void);
 	int (*k_start)(void (*func)(void *), void *arg, struct ustack **thread);
 	int (*k_run)(void);
+	void (*k_hold)(void);
+	void (*k_release)(void);
 };
 
 static struct rr *rr;
@@ -62,6 +64,16 @@ static int run_rr(void)
 	return rr_run(rr);
 }
 
+static void hold_rr(void)
+{
+	rr_hold(rr);
+}
+
+static void release_rr(void)
+{
+	rr_release(rr);
+}
+
 static int create_ll(const struct usched_conf *conf)
 {
 	return ll_create(&ll, conf);
@@ -82,9 +94,19 @@ static int run_ll(void)
 	return ll_run(ll);
 }
 
+static void hold_ll(void)
+{
+	ll_hold(ll);
+}
+
+static void release_ll(void)
+{
+	ll_release(ll);
+}
+
 static const struct kind kinds[] = {
-	{ create_rr, destroy_rr, start_rr, run_rr },
-	{ create_ll, destroy_ll, start_ll, run_ll },
+	{ create_rr, destroy_rr, start_rr, run_rr, hold_rr, release_rr },
+	{ create_ll, destroy_ll, start_ll, run_ll, hold_ll, release_ll },
 };
 
 static const struct kind *sched;        /* of the test that runs */
@@ -535,12 +557,56 @@ static void deadlocks(void)
 	assert_int_equal(done, 1);
 }
 
+static void *release_later(void *unused)
+{
+	sleep_native(1);
+	sched->k_release();
+	return unused;
+}
+
+/* As long as another native thread might wake somebody, none is found; then at once. */
+static void held(void)
+{
+	pthread_t native;
+	struct ustack *u;
+
+	done = 0;
+	u = go(wait_often, NULL);
+	sched->k_hold();
+	assert_int_equal(pthread_create(&native, NULL, release_later, NULL), 0);
+	assert_int_equal(rr_join(u), -EDEADLK);
+	pthread_join(native, NULL);
+	assert_true(lines > 0);
+	for (int i = 0; i < WAKES; i++)
+		assert_int_equal(rr_wake(u), 0);
+	assert_int_equal(rr_join(u), 0);
+	assert_int_equal(sched->k_destroy(), 0);
+}
+
+static void cancel_ended(void *unused)
+{
+	struct ustack *u = go(once, NULL);
+
+	(void)unused;
+	TEST_EQUAL(rr_yield(), 0);              /* it runs */
+	TEST_EQUAL(ustack_cancel(u), -ESRCH);
+	TEST_EQUAL(rr_join(u), 0);
+}
+
+static void cancels(void)
+{
+	assert_int_equal(rr_join(go(cancel_ended, NULL)), 0);
+	finish();
+}
+
 static void test_ends(void **state)
 {
 	(void)state;
 	test_timeout(60);
 	each(joins);
 	each(deadlocks);
+	each(held);
+	each(cancels);
 }
 
 /* ---- Errors ---- */
