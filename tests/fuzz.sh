@@ -33,7 +33,8 @@ runs=0
 tested=
 
 links() {		# OPTION...
-	echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
+	printf '%s\n' 'int LLVMFuzzerTestOneInput(void);' \
+		'int LLVMFuzzerTestOneInput(void) { return 0; }' |
 		"$CLANG" -x c - -o "$dir/program" "$@" >/dev/null 2>&1
 }
 
@@ -55,13 +56,15 @@ warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -W
 # library NAME OPTIONS
 library() {
 	$MAKE -s --no-print-directory -j2 "B=$dir/lib.$1" "CC=$CLANG" "CFLAGS=$2" \
-		"CPPFLAGS=$replaced" LDFLAGS= ${SWITCH:+"SWITCH=$SWITCH"} "$dir/lib.$1/libusched.a"
+		"CPPFLAGS=$replaced" LDFLAGS= ${SWITCH:+"SWITCH=$SWITCH"} \
+		"$dir/lib.$1/libusched.a"
 }
 
 # compile OPTIONS FILE
 compile() {
 	# shellcheck disable=SC2086
-	"$CLANG" -std=c11 -D_DEFAULT_SOURCE -I. $warnings $1 -c -o "$dir/$(basename "$2" .c).o" "$2"
+	"$CLANG" -std=c11 -D_DEFAULT_SOURCE -I. $warnings $1 \
+		-c -o "$dir/$(basename "$2" .c).o" "$2"
 }
 
 # What is fuzzed of a server is the example: so the library is not watched there.
@@ -100,9 +103,11 @@ fuzz() {
 	mkdir -p "$dir/new/$1"
 	if (cd "$dir/www" && "$dir/$1" -seed=1 "-max_total_time=$seconds" "-max_len=$2" \
 		-timeout=20 "-artifact_prefix=$dir/" ${dictionary:+"-dict=$dictionary"} \
-		-print_final_stats=1 "$dir/new/$1" "$root/tests/fuzz/corpus/$source") >"$dir/log" 2>&1
+		-print_final_stats=1 "$dir/new/$1" "$root/tests/fuzz/corpus/$source") \
+		>"$dir/log" 2>&1
 	then
-		runs=$((runs + $(sed -n 's/^stat::number_of_executed_units: //p' "$dir/log")))
+		more=$(sed -n 's/^stat::number_of_executed_units: //p' "$dir/log")
+		runs=$((runs + more))
 		tested="$tested $1"
 	else
 		echo "fuzz: $1:" >&2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * addr.c: a fuzz target for unet_addr(): an address that was understood is written so that
- * it is understood again, as the same.
+ * addr.c: a fuzz target for unet_addr(): an address that was understood is written so
+ * that it is understood again, as the same.
  */
 #include <stdlib.h>
 #include <string.h>

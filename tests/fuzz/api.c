@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * api.c: a fuzz target that takes its input for a program of calls. A byte is a call, those
- * behind it are its arguments; which thread makes it is up to the scheduler, rr or ll,
- * whose threads all read from the same input; so does the native thread that has the
+ * api.c: a fuzz target that takes its input for a program of calls. A byte is a call,
+ * those behind it are its arguments; which thread makes it is up to the scheduler, rr or
+ * ll, whose threads all read from the same input; so does the native thread that has the
  * loop.
  *
  * Beside it goes a model, model.h, of what each call may return, and of who may still
- * wait when nothing is ready to run: only those whose time has not come, and for whom what
- * they wait for is not there. In the end everybody is freed who can be. Then all threads
+ * wait when nothing is ready to run: only those whose time has not come, and for whom
+ * what they wait for is not there. In the end everybody is freed who can be. Then all threads
  * have ended, and all images are back; or those that are left wait for each other, and to
  * destroy the scheduler says so.
  */
@@ -113,15 +113,17 @@ static void join(struct thread *me)
 {
 	struct thread *t = anybody();
 	bool plain = fuzz_take(2), taken;
+	int rc;
 
 	if (!t)
 		return;
 	taken = t->detached || t->joiner;
 	if (!taken && t != me)
 		t->joiner = me;
-	model_want(me, plain ? JOIN_PLAIN : JOIN, t, plain ? USYNC_NEVER : model_deadline(me));
-	joined(me, t, plain ? sched->k_join(t->handle) : usync_join(t->handle, me->deadline),
-	       taken);
+	model_want(me, plain ? JOIN_PLAIN : JOIN, t,
+		   plain ? USYNC_NEVER : model_deadline(me));
+	rc = plain ? sched->k_join(t->handle) : usync_join(t->handle, me->deadline);
+	joined(me, t, rc, taken);
 }
 
 static void wait(struct thread *me)
@@ -279,7 +281,8 @@ static void loop(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const unsigned stacks[] = { 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 8, 66, USCHED_NATIVE };
+	static const unsigned stacks[] = { 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 8, 66,
+					   USCHED_NATIVE };
 	struct usched_conf conf = { .c_embed = 1, .c_stack_size = 128 << 10,
 				    .c_log = model_log };
 

@@ -2,8 +2,8 @@
 /*
  * fuzz.c: the input, and time. Library and targets are compiled with these in the place
  * of the functions of libc: clock_gettime, time, syscall and _exit. Whoever sleeps until
- * a time finds it come; and who sleeps for ever, with nobody there to end it, hangs, which is
- * reported at once.
+ * a time finds it come; and who sleeps for ever, with nobody there to end it, hangs, which
+ * is reported at once.
  */
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@
 
 enum {
 	SECOND = 1000000000,            /* ns */
-	OTHERS = 20000,                 /* ms: for a native thread of the pool to get on */
+	OTHERS = 20000,                 /* ms: for a native thread to get on */
 };
 
 const uint8_t *fuzz_input;
@@ -66,15 +66,17 @@ time_t fuzz_time(time_t *t)
 	return fuzz_now / SECOND;
 }
 
-/* until[] as in event.c: seconds and ns from now; NULL: for ever. */
+/* left[] as in event.c: seconds and ns from now; NULL: for ever. */
 static long sleep_in(int epoll, struct epoll_event *events, int max, const int64_t *left)
 {
 	int n = epoll_wait(epoll, events, max, 0);
 
 	if (n == 0 && left)
 		fuzz_now += left[0] * SECOND + left[1];
-	else if (n == 0 && (!fuzz_endless || !fuzz_endless()))
-		CHECK((n = epoll_wait(epoll, events, max, OTHERS)) > 0 && "somebody wakes us");
+	if (n > 0 || left || (fuzz_endless && fuzz_endless()))
+		return n;
+	n = epoll_wait(epoll, events, max, OTHERS);
+	CHECK(n > 0 && "somebody wakes us");
 	return n;
 }
 
@@ -89,8 +91,8 @@ long fuzz_syscall(long number, ...)
 	va_end(args);
 #ifdef SYS_epoll_pwait2
 	if (number == SYS_epoll_pwait2)
-		return sleep_in((int)a[0], (struct epoll_event *)(intptr_t)a[1], (int)a[2],
-				(const int64_t *)(intptr_t)a[3]);
+		return sleep_in((int)a[0], (struct epoll_event *)(intptr_t)a[1],
+				(int)a[2], (const int64_t *)(intptr_t)a[3]);
 #endif
 	return syscall(number, a[0], a[1], a[2], a[3]);
 }

@@ -16,7 +16,7 @@
 
 _Noreturn void fuzz_fail(const char *what, const char *file, int line);
 
-/* What is left of the input; fuzz_take() takes a byte of it modulo n, 0 if there is none. */
+/* What is left of the input; fuzz_take() takes a byte of it modulo n, or 0. */
 extern const uint8_t *fuzz_input;
 extern size_t         fuzz_left;
 

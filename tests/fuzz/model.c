@@ -140,7 +140,8 @@ static struct thread *first(enum wait wait, const void *object)
 	struct thread *found = NULL;
 
 	for (struct thread *t = threads; t < native; t++)
-		if (t->state == LIVE && t->wait == wait && t->object == object && !t->granted
+		if (t->state == LIVE && t->wait == wait && t->object == object
+		    && !t->granted
 		    && (wait == COND ? is_in(object, t) : t->waiter->w_state == WAITING)
 		    && (!found || t->since < found->since))
 			found = t;
@@ -308,7 +309,8 @@ void model_rwunlock(struct thread *me)
 static void waited(struct thread *me, bool there, int rc)
 {
 	me->wait = NOTHING;
-	CHECK(rc == 0 ? there != me->granted : !there && !me->granted && model_error(me, rc));
+	CHECK(rc == 0 ? there != me->granted
+		      : !there && !me->granted && model_error(me, rc));
 }
 
 void model_sem_wait(struct thread *me)
@@ -504,7 +506,7 @@ static bool select_ready(const struct thread *me)
 	return false;
 }
 
-/* Has had its signal, or its time is up: it waits for the mutex, for as long as it takes. */
+/* Has had its signal, or its time is up: it waits for the mutex, however long. */
 static bool has_returned(const struct thread *t)
 {
 	return t->wait == COND && (t->granted || !is_in(t->object, t));
@@ -654,7 +656,8 @@ static void empty(struct channel *c)
 	while (usync_chan_recv(c->usync, &v, 0) == 0)
 		receive(c, &v, &last);
 	for (unsigned i = 1; i <= c->tickets; i++)
-		CHECK(c->ticket[i] == OFFERED || c->ticket[i] == (OFFERED | SENT | RECEIVED));
+		CHECK(c->ticket[i] == OFFERED
+		      || c->ticket[i] == (OFFERED | SENT | RECEIVED));
 }
 
 void model_end(void)

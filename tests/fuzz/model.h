@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * model.h: what threads and the objects of sync.h are, as far as api.c can tell from what it
- * has called: see model.c. The calls are made there that concern these objects; each takes
- * its arguments from the input.
+ * model.h: what threads and the objects of sync.h are, as far as api.c can tell from what
+ * it has called: see model.c. The calls are made there that concern these objects; each
+ * takes its arguments from the input.
  */
 #ifndef USCHED_FUZZ_MODEL_H
 #define USCHED_FUZZ_MODEL_H
@@ -39,7 +39,7 @@ struct thread {
 	/* Of the call in which it may wait. */
 	enum wait       wait;
 	void           *object;
-	struct mutex   *mutex;          /* of a condition: which has it again in the end */
+	struct mutex   *mutex;          /* of a condition: who waits has it again */
 	int64_t         deadline;
 	uint64_t        since;          /* counts waits */
 	bool            granted;

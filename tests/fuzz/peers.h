@@ -24,9 +24,11 @@ enum { PAUSE = 0xff, SLEEP = 0xfe, REPEAT = 0xfd, PEER = 0xfc };
 enum {
 	PEERS      = 2,
 	PIECE_MAX  = 7,                 /* bytes */
-	PIECES_MAX = 128,               /* so that they fit what the system keeps of a stream */
+	PIECES_MAX = 128,               /* fit what the system keeps of a stream */
 	REPEAT_MAX = 200000,            /* bytes in all */
 };
+
+#define NAP (30 * USYNC_SECOND)
 
 static struct peer {
 	int    fd;
@@ -34,7 +36,7 @@ static struct peer {
 	size_t size;
 } peers[PEERS];
 
-static size_t pieces;                   /* bytes sent at a time; 0: as many as there are */
+static size_t pieces;                   /* bytes sent at a time; 0: all */
 static size_t repeated;                 /* bytes */
 
 static void read_answers(void *arg)
@@ -81,7 +83,8 @@ static void write_requests(void *unused)
 		unsigned byte = *fuzz_input;
 
 		if (byte < PEER) {
-			for (last = fuzz_input, size = 0; fuzz_left > 0 && *fuzz_input < PEER; size++)
+			last = fuzz_input;
+			for (size = 0; fuzz_left > 0 && *fuzz_input < PEER; size++)
 				fuzz_take(256);
 			send_piece(p, last, size);
 			continue;
@@ -92,7 +95,7 @@ static void write_requests(void *unused)
 		else if (byte == REPEAT)
 			repeat(p, last, size, fuzz_take(256));
 		else
-			usync_sleep_until(usync_after(byte == SLEEP ? 30 * USYNC_SECOND : 1));
+			usync_sleep_until(usync_after(byte == SLEEP ? NAP : 1));
 	}
 	for (p = peers; p < peers + PEERS; p++)
 		unet_shutdown(p->fd, SHUT_WR);
@@ -140,8 +143,8 @@ static void run_once(void (*serve)(void *fd), void (*reset)(void),
 }
 
 /* The first byte is the size of the pieces, if it is sent once more. */
-static int feed(void (*serve)(void *fd), void (*reset)(void), void (*check)(struct peer *p),
-		const uint8_t *data, size_t size)
+static int feed(void (*serve)(void *fd), void (*reset)(void),
+		void (*check)(struct peer *p), const uint8_t *data, size_t size)
 {
 	struct peer first[PEERS];
 
