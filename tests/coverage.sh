@@ -27,6 +27,7 @@ then
 	exit 77
 fi
 least=95                                        # per cent
+dying=overflow.c                # run by processes that die, and so write no counts
 list=doc/coverage.md
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -111,7 +112,7 @@ while read -r file function _ _ lines; do
 		failed=1
 	fi
 done <"$dir/missed"
-text=$(awk -v least=$least '{ lines += $3; runs += $4 } END {
+text=$(awk -v least=$least -v dying=$dying '$1 != dying { lines += $3; runs += $4 } END {
 	printf "%d of %d lines run, %.1f %%", runs, lines, 100 * runs / lines
 	exit runs * 100 < lines * least || lines == 0
 }' "$dir/functions") || failed=1
