@@ -68,6 +68,7 @@ static sink_fn *const volatile call_sink = sink;
 
 UNWATCHED int usched__switch(arch_next_fn *next, void *arg, struct usched *s)
 {
+	volatile int rc = 0;
 	struct frame f;
 
 	f.f_sched = s;
@@ -75,13 +76,16 @@ UNWATCHED int usched__switch(arch_next_fn *next, void *arg, struct usched *s)
 	f.f_rounding = fegetround();
 	switch (_setjmp(f.f_env)) {
 	case SAVED:
-		return call_descend(&f, next, arg);
+		rc = call_descend(&f, next, arg);
+		break;
 	case LAUNCH:
 		call_sink(f.f_launch.j_sp, start, &f);
+		break;
+	default:
+		watch_landed(f.f_sched);
 	}
-	watch_landed(f.f_sched);
 	*f.f_sched->s_errno = f.f_errno;
-	return 0;
+	return rc;
 }
 
 UNWATCHED int usched__hop(struct ustack *u, struct ustack *self, struct usched *s)
