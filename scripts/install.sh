@@ -94,8 +94,10 @@ look() {
 		exists wrk || useful wrk
 		exists h2load || useful nghttp2-client
 		exists redis-cli || useful redis-tools
+		proofs
 		;;
 	matrix)
+		proofs
 		exists gcc || useful gcc
 		exists clang || useful clang llvm
 		exists musl-gcc || useful musl-tools
@@ -116,6 +118,20 @@ look() {
 		done <bench/peers/packages
 		;;
 	esac
+}
+
+# What proves more than the tests do: model checker, sanitizers, fuzzer, random programs,
+# profilers. clang brings its own libraries along where packages are recommended.
+proofs() {
+	exists spin || useful spin
+	exists csmith || useful csmith libcsmith-dev
+	exists g++ || useful g++
+	exists clang || useful clang
+	exists llvm-symbolizer || useful llvm
+	installed libclang-rt-14-dev || ! exists apt-get || useful libclang-rt-14-dev
+	exists gdb || useful gdb
+	compiles gperftools/profiler.h || useful libgoogle-perftools-dev google-perftools
+	exists perf || useful linux-perf
 }
 
 has_matplotlib() {
