@@ -103,7 +103,7 @@ bool fault_made(int rc)
 static bool fails(const char *name, int used_up, int broken, int interrupted, int is_short)
 {
 	const int errors[FAULT_KINDS] = { used_up, broken, interrupted, is_short };
-	int error = errors[fault_kind];
+	int error = errors[atomic_load(&fault_kind)];
 	long n;
 
 	if (!error || !first_bad || (fault_only && strcmp(name, fault_only) != 0))
