@@ -66,8 +66,8 @@ struct uevents {
 
 /*
  * The events of `s', which are made if there are none.
- * NULL: no memory, no descriptor left, or `s' does not see to them (s_polls): *rc is
- * -ENOMEM, -EMFILE, -ENFILE or -ENOTSUP.
+ * NULL: no memory, no descriptor or watch left, or `s' does not see to them (s_polls): *rc
+ * is -ENOMEM, -EMFILE, -ENFILE, -ENOSPC or -ENOTSUP.
  * From the dispatcher's native thread. Does not switch.
  */
 struct uevents *uevents_of(struct usched *s, int *rc);

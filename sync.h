@@ -24,6 +24,7 @@
  *   -ENOMEM     no memory to wait with
  *   -ENOTSUP    there is a deadline, and the scheduler has no timers (s_polls)
  *   -EMFILE, -ENFILE  no descriptor left for its timers: for the first deadline of a processor
+ *   -ENOSPC     nor a watch, of which the system bounds the number, too
  *   -EFAULT     see ustack_block()
  *
  * and has changed nothing when it returns an error. All else neither waits nor

@@ -125,8 +125,8 @@ uintptr_t uwait_name(void);
 /*
  * Sees to it that uwait_block() cannot fail: *w is the caller's waiter.
  * 0; -ENOMEM: for a waiter, or for the thread's image; -ECANCELED; -ETIMEDOUT: the
- * deadline is 0 or less, that is, the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE:
- * there is a deadline and the scheduler has no events, or cannot make them; -EFAULT as
+ * deadline is 0 or less, that is, the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE,
+ * -ENOSPC: there is a deadline and the scheduler has no events, or cannot make them; -EFAULT as
  * ustack_block(). Does not switch.
  */
 int uwait_prepare(struct uwaiter **w, int64_t deadline);
@@ -152,7 +152,7 @@ static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 /*
  * The events that will end the wait which is prepared: those of the thread's dispatcher; a native
  * thread has some of its own, which are made if there are none, and waits in there.
- * NULL: no memory, no descriptor left: *rc is -ENOMEM, -EMFILE or -ENFILE.
+ * NULL: no memory, no descriptor or watch left: *rc is -ENOMEM, -EMFILE, -ENFILE or -ENOSPC.
  * After uwait_prepare_outside(). Does not switch.
  */
 struct uevents *uwait_events(struct uwaiter *w, int *rc);
