@@ -833,12 +833,10 @@ static uint32_t seed(void)
 	pthread_once(&once, choose_seed);
 	return seed_value;
 }
-#endif
 
 /* Exchanges the oldest in the queue with any. (Marsaglia's xorshift.) */
 void uproc__shuffle(struct uproc *p)
 {
-#ifdef USCHED_HARSH
 	static __thread uint32_t state;
 	size_t other;
 	struct uproc_thread **a = &p->p_queue[p->p_head & p->p_mask], **b, *t = *a;
@@ -853,10 +851,8 @@ void uproc__shuffle(struct uproc *p)
 	b = &p->p_queue[other & p->p_mask];
 	*a = *b;
 	*b = t;
-#else
-	(void)p;
-#endif
 }
+#endif
 
 static void push_inbox(struct uproc *p, struct uproc_thread *t)
 {

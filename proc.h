@@ -267,11 +267,14 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
  */
 #ifdef USCHED_HARSH
 enum { UPROC_HARSH = 1 };
+void uproc__shuffle(struct uproc *p);
 #else
 enum { UPROC_HARSH = 0 };
+static inline void uproc__shuffle(struct uproc *p)
+{
+	(void)p;
+}
 #endif
-
-void uproc__shuffle(struct uproc *p);
 
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches by which a prefetch comes early */

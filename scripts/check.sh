@@ -8,10 +8,10 @@
 #
 #   MAKE, B            as in the Makefile, which sets them
 #   CHECK_TIMEOUT      seconds for one program; default 240. Under valgrind twice that
-#   CHECK_AT_ONCE      programs; default: one more than there are processors, as scripts
+#   CHECK_AT_ONCE      programs; default: two more than there are processors, as scripts
 #                      wait for others much of the time
 #   USCHED_TEST_SCALE  the tests' large counts are divided by it, see tests/README.md;
-#                      default 4, 10 after the first build, 100 under valgrind
+#                      default 4, 40 after the first build, 100 under valgrind
 #
 # What one program printed is in $B/check/logs. "check.sh LABEL PROGRAM" runs just one.
 set -u
@@ -25,7 +25,7 @@ mkdir -p "$logs" "$counts" || exit 1
 . scripts/lib.sh
 
 # Under valgrind a program takes 50 times as long: these are short, and see most of the code.
-memchecked='test_usched test_switch test_random test_image test_event test_embed test_state
+memchecked='test_usched test_switch test_random test_torture test_image test_event test_embed
 	test_frames test_net_foreign test_sync_foreign'
 
 # run_one LABEL PROGRAM: with the counts to a file of its own.
@@ -40,7 +40,7 @@ run_one() {
 		cycles cycles
 		;;
 	setjmp | harsh)
-		export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
+		export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
 		run "$1" "$timeout" "$top/$1/tests/$name"
 		;;
 	valgrind)
@@ -118,7 +118,7 @@ if ! command -v valgrind >/dev/null; then
 	echo "valgrind is not installed: nothing is run under it"
 	sed -i '/^valgrind /d' "$top/check/jobs"
 fi
-xargs -L 1 -P "${CHECK_AT_ONCE:-$((cores + 1))}" "$0" <"$top/check/jobs"
+xargs -L 1 -P "${CHECK_AT_ONCE:-$((cores + 2))}" "$0" <"$top/check/jobs"
 
 expected=$(wc -l <"$top/check/jobs")
 cat "$counts"/* >"$top/check/sums"
