@@ -298,12 +298,14 @@ test_dead() {
 	behind alive blpop queue 0
 	await 2 number_of blocked_clients
 	kill -9 "$first"
+	wait "$first" 2>/dev/null               # until its socket is closed
 	reply '(integer) 1' lpush queue one
 	await 'queue one' content alive
 	await 0 number_of blocked_clients
 	behind dead blpop queue 0
 	await 1 number_of blocked_clients
 	kill -9 "$client"
+	wait "$client" 2>/dev/null
 	reply '(integer) 1' lpush queue two
 	reply '"two"' lpop queue
 	await 0 number_of blocked_clients
