@@ -74,7 +74,8 @@
  * are tied to addresses, and on the native stack so to the native thread. Shadow
  * stacks (CET, GCS) are refused. Destructors do not run in ustack_abort().
  *
- * No malloc, no pthread, no stdio: what is linked in besides is memcpy().
+ * No malloc, no pthread, no stdio: what is linked in besides is memcpy(), errno, and C++'s
+ * exceptions where there are some.
  */
 #include "usched.h"
 
