@@ -345,8 +345,8 @@ static void no_atomics(const struct usched_conf *conf)
 static void test_no_atomics(void **state)
 {
 	(void)state;
-	if (test_is_sanitized())
-		skip();                 /* its instructions are in between */
+	if (test_is_sanitized() || test_is_harsh())
+		skip();                 /* their instructions are in between */
 	test_timeout(60);
 	stepper.s_steps = 0;
 	each_conf(no_atomics);
