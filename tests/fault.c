@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -193,15 +194,28 @@ WRAP(int, pthread_join, (pthread_t native, void **result))
 	return REAL(pthread_join)(native, result);
 }
 
+/* A sanitizer that is linked in makes its key before main(); it takes no error there. */
+static atomic_bool in_main;
+static atomic_uint its_key = UINT_MAX;
+
+__attribute__((constructor)) static void enter_main(void)
+{
+	in_main = true;
+}
+
 WRAP(int, pthread_key_create, (pthread_key_t *key, void (*destroy)(void *)))
 {
-	return fails("pthread_key_create", EAGAIN, 0, 0, 0) ? EAGAIN
+	int rc = fails("pthread_key_create", EAGAIN, 0, 0, 0) ? EAGAIN
 		: REAL(pthread_key_create)(key, destroy);
+
+	if (!in_main && rc == 0)
+		its_key = *key;
+	return rc;
 }
 
 WRAP(int, pthread_setspecific, (pthread_key_t key, const void *value))
 {
-	return value && fails("pthread_setspecific", ENOMEM, 0, 0, 0) ? ENOMEM
+	return value && key != its_key && fails("pthread_setspecific", ENOMEM, 0, 0, 0) ? ENOMEM
 		: REAL(pthread_setspecific)(key, value);
 }
 
