@@ -335,17 +335,20 @@ static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 	struct place *p = w->w_room;
 	bool pushed = true;
 
-	uwait_begin(w);
 	for (size_t i = 0; i < n && pushed; i++) {
 		if (!cases[i].s_chan)
 			continue;
 		uwait_lock(&cases[i].s_chan->c_lock);
+		if (p == w->w_room)
+			uwait_begin(w);
 		pushed = !could(&cases[i], w);
 		if (pushed)
 			uwait_push(queue_of(&cases[i]), &p->p_node);
 		uwait_unlock(&cases[i].s_chan->c_lock);
 		p = next_place(p);
 	}
+	if (p == w->w_room)                     /* no channel: only time will end it */
+		uwait_begin(w);
 	return pushed;
 }
 
