@@ -57,6 +57,18 @@ struct life {
 
 static void live(struct life *l);
 
+void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
+
+/*
+ * To MemorySanitizer, which knows nothing of what libc, not being built so, passes to
+ * call-backs and writes; and clang 14's of a struct behind a long double in a va_list.
+ */
+static void known(const volatile void *p, size_t size)
+{
+	if (__msan_unpoison)
+		__msan_unpoison(p, size);
+}
+
 static uint32_t any(struct life *l, uint32_t n)
 {
 	return test_random(&l->l_seed) % n;
@@ -309,6 +321,7 @@ static __attribute__((noinline)) void take(struct life *l, const char *kind, va_
 			break;
 		case 'l':
 			large = va_arg(ap, struct large);
+			known(&large, sizeof large);
 			add_bytes(l, &large, sizeof large);
 		}
 	}
@@ -413,8 +426,12 @@ struct item {
 
 static int by_key(const void *a, const void *b)
 {
-	const struct item *x = a, *y = b;
+	const struct item *x, *y;
 
+	known(&a, sizeof a);
+	known(&b, sizeof b);
+	x = a;
+	y = b;
 	if (any(x->i_life, 4) == 0)
 		inner(x->i_life);
 	return (x->i_key > y->i_key) - (x->i_key < y->i_key);
@@ -449,8 +466,13 @@ static void sorting(struct life *l)
 
 static void visit(const void *node, VISIT order, int level)
 {
-	const struct item *item = *(const struct item *const *)node;
+	const struct item *item;
 
+	known(&node, sizeof node);
+	known(&order, sizeof order);
+	known(&level, sizeof level);
+	known(node, sizeof item);
+	item = *(const struct item *const *)node;
 	inner(item->i_life);
 	if (order == postorder || order == leaf)
 		add(item->i_life, item->i_key + (unsigned)level);
@@ -473,9 +495,14 @@ static void tree(struct life *l)
 
 static ssize_t stream_read(void *cookie, char *buffer, size_t size)
 {
-	struct life *l = cookie;
-	size_t n = 1 + any(l, (uint32_t)(size < TEXT ? size : TEXT));
+	struct life *l;
+	size_t n;
 
+	known(&cookie, sizeof cookie);
+	known(&buffer, sizeof buffer);
+	known(&size, sizeof size);
+	l = cookie;
+	n = 1 + any(l, (uint32_t)(size < TEXT ? size : TEXT));
 	for (size_t i = 0; i < n; i++)
 		buffer[i] = any(l, 10) ? (char)('a' + any(l, 26)) : '\n';
 	inner(l);
@@ -484,8 +511,13 @@ static ssize_t stream_read(void *cookie, char *buffer, size_t size)
 
 static ssize_t stream_write(void *cookie, const char *buffer, size_t size)
 {
-	struct life *l = cookie;
+	struct life *l;
 
+	known(&cookie, sizeof cookie);
+	known(&buffer, sizeof buffer);
+	known(&size, sizeof size);
+	known(buffer, size);
+	l = cookie;
 	inner(l);
 	add_bytes(l, buffer, size);
 	return (ssize_t)size;
@@ -493,6 +525,7 @@ static ssize_t stream_write(void *cookie, const char *buffer, size_t size)
 
 static int stream_close(void *cookie)
 {
+	known(&cookie, sizeof cookie);
 	inner(cookie);
 	return 0;
 }
