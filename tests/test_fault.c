@@ -83,7 +83,12 @@ static void test_native_threads(void **state)
 
 /* ---- Threads ---- */
 
-enum { THREADS = 300, DEEPEST = 100 << 10 };
+#ifdef USCHED_TSAN                              /* fills most of a megabyte for each */
+enum { THREADS = 60 };
+#else
+enum { THREADS = 300 };
+#endif
+enum { DEEPEST = 100 << 10 };
 
 struct work {
 	const struct scheduler *w_scheduler;
