@@ -5,7 +5,8 @@
  * pointers, that each wrong use is told and ends the program. That no right one does is
  * shown by all other tests, in these builds.
  *
- * What is looked at is from alloca(): sanitizers may put locals elsewhere.
+ * What is looked at is from alloca(), of a size that is not known: sanitizers may put locals
+ * elsewhere.
  */
 #include <alloca.h>
 #include <signal.h>
@@ -25,6 +26,13 @@ enum { STACK = 64 << 10, SIZE = 256, DEEP = 8192 };
 
 static struct plain plain;
 static struct ustack thread[4];
+
+static size_t unknown(size_t size)
+{
+	volatile size_t n = size;
+
+	return n;
+}
 
 static void setup(unsigned stacks)
 {
@@ -64,7 +72,7 @@ static void expect(const void *address, enum usched_place place, const struct us
 
 static __attribute__((noinline)) void block_deep(void)
 {
-	deep = alloca(DEEP);
+	deep = alloca(unknown(DEEP));
 	memset(deep, 1, DEEP);
 	expect(deep, USCHED_MINE, &thread[0]);
 	expect(deep + DEEP - 1, USCHED_MINE, &thread[0]);
@@ -77,7 +85,7 @@ static void be_deep_then_shallow(void *unused)
 	const struct usched_stack *k = ustack_self()->u_stack;
 
 	(void)unused;
-	shallow = alloca(SIZE);
+	shallow = alloca(unknown(SIZE));
 	memset(shallow, 1, SIZE);
 	expect(shallow, USCHED_MINE, &thread[0]);
 	expect(k->k_bottom - 1, USCHED_MINE, &thread[0]);
@@ -101,7 +109,7 @@ static void expect_shallow(bool two, enum usched_place place, const struct ustac
 static void look_at_other(void *stacks)
 {
 	bool both = *(const unsigned *)stacks > 1 && !test_is_harsh();
-	char *middle = alloca(DEEP / 2);        /* to be deeper than `shallow' */
+	char *middle = alloca(unknown(DEEP / 2));       /* to be deeper than `shallow' */
 	void *data = malloc(SIZE);
 
 	memset(middle, 1, DEEP / 2);
@@ -142,7 +150,7 @@ static char *_Atomic remote;
 
 static void show(void *thread_of_other)
 {
-	char *local = alloca(SIZE);
+	char *local = alloca(unknown(SIZE));
 
 	remote = local;
 	TEST_EQUAL(rr_wait(), 0);
@@ -184,7 +192,7 @@ static void test_remote(void **state)
 
 static void be_looked_at(void *unused)
 {
-	char *local = alloca(SIZE);
+	char *local = alloca(unknown(SIZE));
 
 	(void)unused;
 	memset(local, 'a', SIZE);
@@ -216,7 +224,7 @@ static void be_refused(struct ustack *u)
 
 static void look_into(void *unused)
 {
-	char *buffer = alloca(SIZE);
+	char *buffer = alloca(unknown(SIZE));
 
 	(void)unused;
 	TEST_EQUAL(ustack_peek(&thread[0], shallow, buffer, SIZE), 0);
@@ -403,7 +411,7 @@ static struct ustack *giver;
 /* What would be right but for where it is. */
 static void use_own(void *unused)
 {
-	char *local = alloca(SIZE);
+	char *local = alloca(unknown(SIZE));
 
 	(void)unused;
 	memset(local, 0, SIZE);
@@ -412,7 +420,7 @@ static void use_own(void *unused)
 
 static __attribute__((noinline)) void give(void *unused)
 {
-	char *local = alloca(SIZE);
+	char *local = alloca(unknown(SIZE));
 
 	(void)unused;
 	memset(local, 0, SIZE);
@@ -423,7 +431,7 @@ static __attribute__((noinline)) void give(void *unused)
 
 static void give_deep(void *unused)
 {
-	volatile char *local = alloca(DEEP);
+	volatile char *local = alloca(unknown(DEEP));
 
 	local[0] = 1;
 	give(unused);
