@@ -315,7 +315,10 @@ inline uproc_drain(p)
 	do
 	:: t != 0 ->
 #ifdef BREAK_CLEAR_BEFORE_NEXT
-		atomic { mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED; in_inbox[t] = false };
+		atomic {
+			mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED;
+			in_inbox[t] = false
+		};
 		atomic { next = t_next[t];
 #else
 		atomic { assert(!freed[t]); next = t_next[t]; in_inbox[t] = false };
@@ -450,10 +453,11 @@ inline act(p, t)
 {
 	atomic { left[t]--; select(u : 1 .. RECORDS) }
 	if
-	:: atomic { u == t && u_tokens[t] > 0 -> u_tokens[t]--; taken[t]++ }    /* rr_wait() */
+	:: atomic { u == t && u_tokens[t] > 0 ->                        /* rr_wait() */
+		u_tokens[t]--; taken[t]++ }
 	:: atomic { u == t && u_tokens[t] == 0 ->
 		u_tokens[t] = UPROC_WAITING; p_intent = UPROC_WAIT; blocks = true }
-	:: atomic { u == t -> blocks = true }                           /* ustack_block() */
+	:: atomic { u == t -> blocks = true }                   /* ustack_block() */
 	:: atomic { u == t -> p_intent = UPROC_YIELD; blocks = true }
 	:: !freed[u] -> rr_wake(p, u)
 	:: u != t && !freed[u] -> join_begin(t, u)
@@ -547,7 +551,8 @@ inline native_join(n, t)
 			r_joining--; t_joiner[t] = 0
 #endif
 		   } break
-		:: atomic { t_joiner[t] != TAKEN && timely -> r_changed[n] = false; r_lock = false }
+		:: atomic { t_joiner[t] != TAKEN && timely ->
+			r_changed[n] = false; r_lock = false }
 end_join:
 			if
 			:: r_changed[n]
@@ -622,7 +627,8 @@ init
 				assert(u_mail[i] == 0 && posted[i] == taken[i])
 			:: else ->
 				assert(u_mail[i] == 0 && joins(i));
-				assert(posted[i] == taken[i] + had[i] + (u_tokens[i] & UPROC_TOKENS));
+				assert(posted[i] == taken[i] + had[i]
+					+ (u_tokens[i] & UPROC_TOKENS));
 				assert(t_joiner[joined[i]] == i);
 				assert(u_tokens[joined[i]] != UPROC_ENDED)
 			fi;

@@ -10,24 +10,24 @@
  * is one step. Not here: c_embed.
  *
  * What tests/model.sh looks at:
- *   short: -DEVENTS=0 -DHOLDERS=0 -DJOINERS=0
- *   long: -DEVENTS=0 -DHOLDERS=0
- *   short: -DHOLDERS=0 -DJOINERS=0
- *   long: -DEVENTS=0 -DHOLDERS=0 -DJOINERS=0 -DPROCESSORS=1 -DTHREADS=3 -DACTIONS=2
- *   long: -DEVENTS=0 -DJOINERS=0
- *   long: -DHAS_EVENTS=1 -DHOLDERS=0 -DJOINERS=0
- *   BREAK_DEADLINE_TELLS_NOBODY: -DPROCESSORS=1 -DEVENTS=0 -DHOLDERS=0 -DJOINERS=2
- *   BREAK_LATE_NEWS: -DEVENTS=0 -DHOLDERS=0 -DJOINERS=0 -DPROCESSORS=1 -DTHREADS=3 -DACTIONS=2
- *   BREAK_MARK_WITHOUT_CAS: -DEVENTS=0 -DHOLDERS=0
- *   BREAK_NO_LOOK_AT_EVENTS: -DHOLDERS=0 -DJOINERS=0
- *   BREAK_NO_SECOND_LOOK: -DEVENTS=0 -DHOLDERS=0
- *   BREAK_NO_SUGGESTION: -DEVENTS=0 -DHOLDERS=0
- *   BREAK_NO_UNPARK: -DHOLDERS=0 -DJOINERS=0
- *   BREAK_ON_BEFORE_IDLE: -DHAS_EVENTS=1 -DHOLDERS=0 -DJOINERS=0
- *   BREAK_RELEASE_TELLS_NOBODY: -DACTIONS=0 -DEVENTS=0 -DJOINERS=0
- *   BREAK_SIGNAL_WITHOUT_LOCK: -DACTIONS=0 -DEVENTS=0 -DJOINERS=0
- *   BREAK_STOP_AFTER_SWAP: -DEVENTS=0 -DHOLDERS=0
- *   BREAK_UNPARK_NOT_COUNTED: -DEVENTS=0 -DHOLDERS=0
+ *   short: -DACTIONS=1
+ *   long: -DJOINERS=1
+ *   short: -DEVENTS=1
+ *   long: -DPROCESSORS=1 -DTHREADS=3 -DACTIONS=2
+ *   long: -DHOLDERS=1
+ *   long: -DEVENTS=1 -DHAS_EVENTS=1
+ *   BREAK_DEADLINE_TELLS_NOBODY: -DPROCESSORS=1 -DJOINERS=2
+ *   BREAK_LATE_NEWS: -DPROCESSORS=1 -DTHREADS=3 -DACTIONS=2
+ *   BREAK_MARK_WITHOUT_CAS: -DJOINERS=1
+ *   BREAK_NO_LOOK_AT_EVENTS: -DEVENTS=1
+ *   BREAK_NO_SECOND_LOOK: -DJOINERS=1
+ *   BREAK_NO_SUGGESTION: -DJOINERS=1
+ *   BREAK_NO_UNPARK: -DEVENTS=1
+ *   BREAK_ON_BEFORE_IDLE: -DEVENTS=1 -DHAS_EVENTS=1
+ *   BREAK_RELEASE_TELLS_NOBODY: -DACTIONS=0 -DHOLDERS=1
+ *   BREAK_SIGNAL_WITHOUT_LOCK: -DACTIONS=0 -DHOLDERS=1
+ *   BREAK_STOP_AFTER_SWAP: -DJOINERS=1
+ *   BREAK_UNPARK_NOT_COUNTED: -DJOINERS=1
  */
 #ifndef PROCESSORS
 #define PROCESSORS 2
@@ -39,16 +39,16 @@
 #define ACTIONS    1            /* of each thread, before it ends */
 #endif
 #ifndef JOINERS
-#define JOINERS    1            /* native threads that join thread 0, 1, ... */
+#define JOINERS    0            /* native threads that join thread 0, 1, ... */
 #endif
 #ifndef HOLDERS
-#define HOLDERS    1            /* native threads that hold all of it and wake a thread */
+#define HOLDERS    0            /* native threads that hold all of it and wake a thread */
 #endif
 #ifndef LOOKS
 #define LOOKS      0            /* for events, while there is something to run */
 #endif
 #ifndef EVENTS
-#define EVENTS     1            /* that threads wait for */
+#define EVENTS     0            /* that threads wait for */
 #endif
 #ifndef HAS_EVENTS
 #define HAS_EVENTS 0            /* 1: every processor has been waited on before */
@@ -222,7 +222,9 @@ inline settle(p, t)
 			make_runnable(joiner)
 		}
 		break
-	   :: joiner < THREADS && of(joiner) != p -> uproc_post(joiner, MAIL_JOINED); break
+	   :: joiner < THREADS && of(joiner) != p ->
+		uproc_post(joiner, MAIL_JOINED);
+		break
 	   :: joiner == NONE -> break
 	   fi
 	od;
@@ -242,7 +244,7 @@ inline uproc_drain(p)
 				if
 				:: state[i] == JOINING || news[i] ->
 					news[i] = news[i] | (u_mail[i] & MAIL_NEWS)
-				:: else                 /* late: it has gone on by itself */
+				:: else         /* late: it has gone on by itself */
 				fi;
 				tokens[i] = tokens[i] + u_mail[i] / MAIL_TOKEN;
 				u_mail[i] = 0;
@@ -422,7 +424,10 @@ inline act(p, t)
 		fired[t] = false;
 		state[t] = WAITING
 	   }
-	:: d_step { u != t && of(u) == p && state[u] != OVER -> tokens[u]++; make_runnable(u) }
+	:: d_step { u != t && of(u) == p && state[u] != OVER ->
+		tokens[u]++;
+		make_runnable(u)
+	   }
 	:: u != t && of(u) != p -> uproc_post(u, MAIL_TOKEN)
 	:: d_step { u != t && t_joiner[u] == NONE ->
 		t_joiner[u] = t;
@@ -490,7 +495,10 @@ next_thread:
 	od;
 	go_on(p, t);
 	do
-	:: atomic { state[t] == RUNNING && left[t] > 0 -> left[t]--; select(u : 0 .. THREADS - 1) }
+	:: atomic { state[t] == RUNNING && left[t] > 0 ->
+		left[t]--;
+		select(u : 0 .. THREADS - 1)
+	   }
 		act(p, t)
 	:: atomic { state[t] == RUNNING && left[t] == 0 ->      /* uproc_done() */
 		state[t] = OVER; p_ended[p]++; old = u_mail[t] }
@@ -591,7 +599,7 @@ inline detect_end()
 	fi
 }
 
-/* rc: 0, 1 for a deadlock, 2: the deadline has come. all: until all threads have ended. */
+/* rc: 0, 1 for a deadlock, 2: the deadline has come. all: until all threads have ended */
 inline await(n, t, all, deadline)
 {
 	lock(r_lock);
@@ -698,7 +706,8 @@ inline happen(t)
 		fired[t] = true;
 		v_ready[of(t)] = v_ready[of(t)] | (1 << t);
 		if
-		:: s_events[of(t + 1)] -> v_ready[of(t + 1)] = v_ready[of(t + 1)] | (1 << t)
+		:: s_events[of(t + 1)] ->
+			v_ready[of(t + 1)] = v_ready[of(t + 1)] | (1 << t)
 		:: true
 		fi
 	}

@@ -15,7 +15,7 @@
  *   short: -DCANCELS=0 -DTHREADS=1
  *   long: -DTOKENS=1
  *   BREAK_CLAIM_WITHOUT_CAS: -DTOKENS=1
- *   BREAK_FINISH_WITHOUT_LOCK: -DTOKENS=1
+ *   BREAK_FINISH_WITHOUT_LOCK: -DTHREADS=1
  *   BREAK_FREE_UNDER_LOCK: -DTOKENS=1
  *   BREAK_IDLE_BEFORE_WAKE: -DTOKENS=1
  *   BREAK_NODE_LEFT: -DTOKENS=1
@@ -23,7 +23,7 @@
  *   BREAK_NOT_UNTIL_IDLE: -DTOKENS=1
  *   BREAK_NO_WAITED: -DTOKENS=1
  *   BREAK_WAITED_LOST: -DTOKENS=1
- *   BREAK_WITHDRAW_WITHOUT_CAS: -DTOKENS=1
+ *   BREAK_WITHDRAW_WITHOUT_CAS: -DTHREADS=1
  */
 #ifndef THREADS
 #define THREADS 2
@@ -183,7 +183,10 @@ inline block_thread(w)
 #endif
 	   :: atomic { w_state[w] == WAITING && deadline -> deadline = false }
 		end_wait(w, ETIMEDOUT)
-	   :: atomic { w_state[w] == WAITING && cancels > 0 -> cancels--; u_cancelled[w] = true }
+	   :: atomic { w_state[w] == WAITING && cancels > 0 ->
+		cancels--;
+		u_cancelled[w] = true
+	   }
 		end_wait(w, ECANCELED)
 	   fi
 	od;
@@ -397,7 +400,10 @@ proctype user(byte w)
 		if
 		:: w_result[w] == 0 ->
 			if
-			:: atomic { asking == 0 && m_count == 0 -> m_freed = true; holders-- }
+			:: atomic { asking == 0 && m_count == 0 ->
+				m_freed = true;
+				holders--
+			   }
 			:: atomic { true -> holders-- } usync_mutex_unlock(w)
 			fi
 		:: else
