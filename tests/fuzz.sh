@@ -12,7 +12,7 @@
 #   addr       unet_addr()
 #
 #   CLANG      a clang that has libFuzzer; default clang
-#   LONG       1: two minutes each
+#   LONG       1: FUZZ_SECONDS for each, 120 if unset
 #   TARGETS    these only
 #   SWITCH, MAKE   as for make
 #
@@ -48,7 +48,9 @@ if ! links -fsanitize=fuzzer; then
 fi
 sanitizers=undefined
 [ ! -f watch.h ] || sanitizers=address,undefined
-options="-O1 -g -fsanitize=$sanitizers -fno-sanitize-recover=all -DUSCHED_CHECK"
+optimize=-O0                            # soon built
+[ "${LONG-}" != 1 ] || optimize=-O1     # faster
+options="$optimize -g -fsanitize=$sanitizers -fno-sanitize-recover=all -DUSCHED_CHECK"
 guided="$options -fsanitize=fuzzer-no-link"
 replaced='-Dclock_gettime=fuzz_clock_gettime -Dsyscall=fuzz_syscall -D_exit=fuzz_exit'
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Werror'
@@ -97,7 +99,7 @@ fuzz() {
 		return
 	fi
 	seconds=$3
-	[ "${LONG-}" != 1 ] || seconds=120
+	[ "${LONG-}" != 1 ] || seconds=${FUZZ_SECONDS-120}
 	dictionary=$root/tests/fuzz/$1.dict
 	[ -f "$dictionary" ] || dictionary=
 	mkdir -p "$dir/new/$1"
@@ -124,15 +126,15 @@ echo 'p {}' >"$dir/www/a.css"
 echo 'f()' >"$dir/www/sub/b.js"
 dd if=/dev/zero of="$dir/www/large" bs=70000 count=1 2>/dev/null
 
-fuzz api 512 3
+fuzz api 512 2
 if [ "${LONG-}" = 1 ]; then
 	export USCHED_SEED=1
 	library harsh "$guided -DUSCHED_HARSH" || exit 1
 	fuzz harsh 512 3
 fi
-fuzz dispatch 4096 2
-! has http_parser.h || fuzz httpd 1024 2
-! has hiredis/hiredis.h || ! has uthash.h || fuzz kv 1024 2
+fuzz dispatch 4096 1
+! has http_parser.h || fuzz httpd 1024 1
+! has hiredis/hiredis.h || ! has uthash.h || fuzz kv 1024 1
 fuzz addr 64 1
 
 if [ "$failed" -gt 0 ]; then
