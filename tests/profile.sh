@@ -145,7 +145,7 @@ if ! command -v gprof >/dev/null; then
 elif ! echo 'int main(void) { return 0; }' |
 	${CC} -pg -x c - -o "$dir/probe" 2>/dev/null || ! with_gprof ./probe; then
 	left_out "-pg with $CC"
-elif ! $MAKE -s --no-print-directory "B=$programs" "CC=$CC" CFLAGS='-O2 -pg' \
+elif ! $MAKE -s --no-print-directory "B=$programs" "CC=$CC" CFLAGS='-O1 -pg' \
 	${SWITCH:+"SWITCH=$SWITCH"} "$programs/rmain" "$programs/lmain"; then
 	fail "does not build with -pg"
 else
