@@ -190,10 +190,10 @@ static void set_x87(uint16_t word)
 	__asm__ volatile("fldcw %0" : : "m"(word));
 }
 
-/* Flush to zero, denormals are zero; precision. A sticky flag may differ. */
 /*
- * Neighbours differ in one bit or two, of one word or the other. While a thread blocks, its
- * own registers hold what its successor has: who compares with them sees no difference.
+ * Neighbours differ in one bit or two, of one word or the other: flush to zero, denormals
+ * are zero; precision. A sticky flag may differ. While a thread blocks, its own registers
+ * hold what its successor has: who compares with them sees no difference.
  */
 static void control_words(void *arg)
 {
@@ -230,8 +230,8 @@ static void control_words_are_kept_and_inherited(void **state)
 
 	if (!test_has_stacks())
 		skip();                 /* portable C keeps the rounding only */
-	if (getenv("USCHED_TEST_SCALE"))
-		skip();                 /* emulators do not know all the bits */
+	if (test_on_valgrind())
+		skip();                 /* it does not know all the bits */
 	set_mxcsr(0x9fc0);
 	set_x87(0x27f);
 	run_all(control_words);
@@ -416,6 +416,7 @@ static void no_block_on_an_alternate_stack(void **state)
 #if defined(__x86_64__)
 
 static volatile unsigned traps;
+static size_t steps;
 
 static void trap(int signo)
 {
@@ -431,7 +432,7 @@ static void step_through(void *arg)
 {
 	volatile uintptr_t own[64];
 
-	for (unsigned n = 0; n < 6; n++) {
+	for (size_t n = 0; n < steps; n++) {
 		for (unsigned i = 0; i < 64; i++)
 			own[i] = (uintptr_t)arg + i;
 		TEST_EQUAL(block(), 0);
@@ -459,9 +460,10 @@ static void signals_at_every_instruction(void **state)
 #if defined(__x86_64__)
 	struct sigaction action = { .sa_handler = trap };
 
-	if (getenv("USCHED_TEST_SCALE"))
-		skip();                 /* emulators do not trap like this */
+	if (test_on_valgrind() || test_is_sanitized())
+		skip();                 /* it does not trap like this, they take too long */
 	test_timeout(60);
+	steps = test_scale(6, 2);
 	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
 	for (size_t i = 0; i < 2 * (sizeof lent / sizeof *lent); i++) {
 		block = i % 2 ? hand_off : ustack_block;
@@ -474,7 +476,7 @@ static void signals_at_every_instruction(void **state)
 		usched_run(&plain.p_sched);
 		set_trap_flag(0);
 		assert_int_equal(ended, THREADS);
-		assert_true(traps > 10000);
+		assert_true(traps > 1000 * steps);
 		plain_fini(&plain);
 	}
 	signal(SIGTRAP, SIG_DFL);
