@@ -26,11 +26,16 @@
 #define OP_LOAD         1               /* ARCH_LOAD */
 #define MXCSR_CONTROL   0xffc0          /* the bits that are not sticky flags */
 
-/* Loads those of the frame at `top'. The red zone lends four bytes that begin with two. */
+/*
+ * Loads those of the frame at `top'. The red zone lends four bytes that begin with two. A
+ * control word that unmasks an exception has the x87 trap at once if its sticky flag is set,
+ * by whomever: so none is.
+ */
 .macro	set_control top
 	movzwl	(\top), %ecx
 	movl	%ecx, -8(%rsp)
 	ldmxcsr	-8(%rsp)
+	fnclex
 	fldcw	2(\top)
 .endm
 

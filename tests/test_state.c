@@ -8,6 +8,7 @@
 #define _GNU_SOURCE             /* feenableexcept() */
 #include <errno.h>
 #include <fenv.h>
+#include <math.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -550,6 +551,7 @@ static void divisions_round_in_each_threads_way(void **state)
 
 static const uintmax_t environments[] = { FE_DIVBYZERO, FE_INVALID, FE_OVERFLOW,
 					  FE_UNDERFLOW, 0 };
+static const uintmax_t trap_division = FE_DIVBYZERO;
 
 static uintmax_t environment(void)
 {
@@ -558,6 +560,7 @@ static uintmax_t environment(void)
 
 static void set_environment(uintmax_t traps)
 {
+	TEST_EQUAL(feclearexcept(FE_ALL_EXCEPT), 0);    /* sticky flags are anybody's */
 	TEST_TRUE(fedisableexcept(FE_ALL_EXCEPT) >= 0);
 	TEST_TRUE(feenableexcept((int)traps) >= 0);
 }
@@ -566,6 +569,7 @@ static void set_environment(uintmax_t traps)
 #define HAS_ENVIRONMENT 1
 
 static const uintmax_t environments[] = { 1 << 24, 1 << 25, 3 << 24, 1 << 26, 0 };
+static const uintmax_t trap_division = 1 << 9;
 
 static uintmax_t environment(void)
 {
@@ -583,7 +587,7 @@ static void set_environment(uintmax_t fpcr)
 #else
 #define HAS_ENVIRONMENT 0
 
-static const uintmax_t environments[] = { 0, 0, 0, 0, 0 };
+static const uintmax_t environments[] = { 0, 0, 0, 0, 0 }, trap_division = 0;
 
 static uintmax_t environment(void)
 {
@@ -623,6 +627,33 @@ static void environments_are_each_threads_own(void **state)
 	assert_int_equal(environment(), 0);
 }
 
+/* Half of them divide by zero and go on; the others would be trapped, but do not do it. */
+static void divide_by_zero(void *arg)
+{
+	bool traps = (uintptr_t)arg % 2;
+	volatile double      d = 1, by = traps;
+	volatile long double l = 1, by_l = traps;
+
+	if (traps)
+		set_environment(trap_division);
+	for (unsigned n = 0; n < ROUNDS; n++)
+		for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+			d = d / by;
+			l = l / by_l;
+			TEST_EQUAL(ways[way](), 0);
+		}
+	TEST_TRUE(isinf(d) == !traps && isinf(l) == !traps);
+	ended++;
+}
+
+static void traps_are_for_a_threads_own_exceptions(void **state)
+{
+	(void)state;
+	if (!HAS_ENVIRONMENT || !test_has_stacks() || test_on_valgrind())
+		skip();                 /* as above */
+	run_all(divide_by_zero);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -634,6 +665,7 @@ int main(void)
 		cmocka_unit_test(errno_is_kept_by_all_waits_of_ll),
 		cmocka_unit_test(divisions_round_in_each_threads_way),
 		cmocka_unit_test(environments_are_each_threads_own),
+		cmocka_unit_test(traps_are_for_a_threads_own_exceptions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
