@@ -49,9 +49,21 @@ public:
 		return ring.back();
 	}
 
-	void run()
+	/* Until all have ended, or so many have blocked. */
+	void run(long blocks = -1)
 	{
+		left = blocks;
 		CHECK(usched_run(&sched) == 0);
+	}
+
+	bool has_stacks() const
+	{
+		return sched.s_lent > 0;
+	}
+
+	bool has_threads() const
+	{
+		return !ring.empty();
 	}
 
 	/* Called by a thread. */
@@ -79,7 +91,7 @@ private:
 
 		if (ustack_self())
 			d->ring.push_back(ustack_self());
-		if (d->ring.empty())
+		if (d->ring.empty() || d->left-- == 0)
 			return nullptr;
 		struct ustack *u = d->ring.front();
 		d->ring.pop_front();
@@ -104,6 +116,7 @@ private:
 	}
 
 	struct usched sched;                    /* first */
+	long left = -1;
 	std::deque<struct ustack *> ring;
 	std::vector<std::unique_ptr<struct ustack>> threads;
 	std::vector<std::unique_ptr<char[]>> stack;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <exception>
 #include <stdexcept>
+#include <thread>
 
 #include "../../rr.h"
 #include "dispatcher.h"
@@ -327,6 +328,27 @@ static void over_processors()
 			}
 }
 
+/* The dispatcher goes on on another native thread, all the time. */
+static void over_native_threads()
+{
+	dispatcher d(2);
+
+	if (!d.has_stacks())
+		return;
+	block = by_block;
+	for (intptr_t own = 0; own < 5; own++)
+		d.start(all_ways, reinterpret_cast<void *>(own));
+	auto go_on = [&d] {
+		d.run(17);
+		handles_nothing();
+	};
+	while (d.has_threads()) {
+		go_on();
+		std::thread(go_on).join();
+	}
+	CHECK(alive == 0);
+}
+
 /* usched_run() by who handles an exception, or is throwing one; also by a thread. */
 struct runner {
 	unsigned lent;
@@ -403,6 +425,7 @@ int main()
 {
 	over_the_dispatcher();
 	over_processors();
+	over_native_threads();
 	inside_each_other();
 	aborted();
 	handles_nothing();
