@@ -183,7 +183,7 @@ static void load_frames(struct usched *s, struct ustack *u);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
 static void unlink_vacant(struct usched_stack *k);
-static void be_harsh(struct usched *s, const struct ustack *next);
+static void be_harsh(struct usched *s);
 static void validate(const struct usched *s);
 
 /* On a native thread where none runs. */
@@ -587,7 +587,7 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 
 	validate(s);
 	if (HARSH)
-		be_harsh(s, u);
+		be_harsh(s);
 	s->s_current = u;
 	if (!u)
 		return leave(s);
@@ -839,15 +839,14 @@ static void unlink_vacant(struct usched_stack *k)
 }
 
 /* In USCHED_HARSH builds: whoever blocked is evicted at once. This is below its top. */
-static void be_harsh(struct usched *s, const struct ustack *next)
+static void be_harsh(struct usched *s)
 {
 	struct ustack *u = s->s_current;
-	struct usched_stack *k = u ? u->u_stack : NULL;
 
-	if (!u || u == next)
+	if (!u)
 		return;
-	evict(s, k);
-	vacate(s, k);
+	evict(s, u->u_stack);
+	vacate(s, u->u_stack);
 	memset(u->u_top, VACATED, depth(u));
 }
 
