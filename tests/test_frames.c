@@ -22,7 +22,12 @@
 #include "../offload.h"
 #include "../rr.h"
 
-enum { STACK = 64 << 10, SIZE = 256, DEEP = 8192 };
+enum {
+	STACK   = 64 << 10,
+	SIZE    = 256,
+	DEEP    = 8192,
+	RUBBISH = 0xdb,         /* with USCHED_HARSH in stacks that were left */
+};
 
 static struct plain plain;
 static struct ustack thread[4];
@@ -116,6 +121,8 @@ static void look_at_other(void *stacks)
 	expect(middle, USCHED_MINE, &thread[1]);
 	expect(deep, both ? USCHED_THEIRS : USCHED_NOBODYS, both ? &thread[0] : NULL);
 	expect_shallow(*(const unsigned *)stacks > 1, USCHED_THEIRS, &thread[0]);
+	if (*(const unsigned *)stacks > 1 && test_is_harsh())
+		TEST_EQUAL((unsigned char)deep[0], RUBBISH);
 	TEST_EQUAL(ustack_block(), 0);
 	expect(deep, USCHED_NOBODYS, NULL);             /* it has returned from there */
 	TEST_EQUAL(ustack_block(), 0);
@@ -126,6 +133,8 @@ static void look_at_other(void *stacks)
 	expect(data, USCHED_ELSEWHERE, NULL);
 	expect(NULL, USCHED_ELSEWHERE, NULL);
 	expect((void *)UINTPTR_MAX, USCHED_ELSEWHERE, NULL);
+	if (*(const unsigned *)stacks == 0)             /* deeper than anybody was */
+		expect(middle - (1 << 20), USCHED_ELSEWHERE, NULL);
 	expect(stacks, USCHED_ELSEWHERE, NULL);         /* above usched_run() */
 	free(data);
 }
@@ -167,6 +176,7 @@ static void see(void *unused)
 	TEST_EQUAL(usched_onstack(remote, &owner), USCHED_REMOTE);
 	TEST_TRUE(!owner);
 	TEST_EQUAL(usched_onstack(&plain, NULL), USCHED_ELSEWHERE);
+	TEST_EQUAL(usched_onstack(ustack_self()->u_stack, NULL), USCHED_ELSEWHERE);
 }
 
 static void test_remote(void **state)

@@ -316,6 +316,25 @@ static void r4_reserved_block_cannot_fail(void **state)
 	plain_fini(&plain);
 }
 
+static void reserve_again(void *unused)
+{
+	const void *image;
+
+	(void)unused;
+	TEST_EQUAL(ustack_reserve(0), 0);
+	image = ustack_self()->u_image;
+	TEST_EQUAL(ustack_reserve(0), 0);
+	TEST_EQUAL(ustack_self()->u_image != image, test_is_harsh());
+}
+
+static void r4_an_image_that_is_reserved_stays(void **state)
+{
+	(void)state;
+	setup(0, 1, reserve_again);
+	run();
+	plain_fini(&plain);
+}
+
 /* R6 */
 
 static void r6_ended_threads_are_not_evicted(void **state)
@@ -950,6 +969,7 @@ int main(void)
 		cmocka_unit_test(r3_self_resume_moves_nothing),
 		cmocka_unit_test(r4_failure_changes_nothing),
 		cmocka_unit_test(r4_reserved_block_cannot_fail),
+		cmocka_unit_test(r4_an_image_that_is_reserved_stays),
 		cmocka_unit_test(r6_ended_threads_are_not_evicted),
 		cmocka_unit_test(r6_done_may_free_the_thread),
 		cmocka_unit_test(r7_threads_that_fit_do_not_copy),
