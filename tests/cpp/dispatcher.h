@@ -77,6 +77,9 @@ public:
 		CHECK(ustack_switch(u) == 0);
 	}
 
+	/* Images cannot be had. */
+	static inline bool no_memory;
+
 private:
 	enum { STACK = 256 << 10 };
 
@@ -100,7 +103,7 @@ private:
 
 	static void *alloc(struct usched *, struct ustack *, size_t *size)
 	{
-		return std::malloc(*size);
+		return no_memory ? nullptr : std::malloc(*size);
 	}
 
 	static void free_image(struct usched *, struct ustack *, void *image, size_t)

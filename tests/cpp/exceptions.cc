@@ -421,6 +421,27 @@ static void aborted()
 	}
 }
 
+/* What is reserved before there is an exception is enough in its handler, too. */
+static void reserve(void *)
+{
+	CHECK(ustack_reserve(0) == 0);
+	dispatcher::no_memory = true;
+	try {
+		throw 1;
+	} catch (int) {
+		CHECK(ustack_block() == 0);
+	}
+	dispatcher::no_memory = false;
+}
+
+static void reserved()
+{
+	dispatcher d(0);
+
+	d.start(reserve, nullptr);
+	d.run();
+}
+
 int main()
 {
 	over_the_dispatcher();
@@ -428,6 +449,7 @@ int main()
 	over_native_threads();
 	inside_each_other();
 	aborted();
+	reserved();
 	handles_nothing();
 	std::puts("good");
 	return 0;
