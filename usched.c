@@ -193,7 +193,8 @@ static struct usched nobody;
 static const struct usched_caught none, all = { .c_uncaught = 1 };
 
 /* C++'s, where there is C++. */
-struct usched_caught *__cxa_get_globals(void) __attribute__((weak));
+typedef struct usched_caught *globals_fn(void);
+globals_fn __cxa_get_globals __attribute__((weak));
 
 __thread struct usched *usched__current = &nobody;
 
@@ -386,9 +387,17 @@ static int switch_aside(arch_next_fn *next, void *arg, struct usched *s)
 	return rc;
 }
 
+/*
+ * C++'s headers declare that it returns the same each time, and with -flto compilers go by
+ * that here, too: but a thread may be on another native thread by then. So which function it
+ * is is not for them to know.
+ */
 static struct usched_caught *caught(void)
 {
-	return __cxa_get_globals ? __cxa_get_globals() : NULL;
+	globals_fn *get = __cxa_get_globals;
+
+	__asm__ volatile("" : "+r"(get));
+	return get ? get() : NULL;
 }
 
 static bool has_caught(const struct usched *s)

@@ -130,6 +130,21 @@ check_plugin() {
 	run "plugin by $1" "$dir/late" "$dir/plugin.so"
 }
 
+# With -flto what C++'s headers declare holds for the library, too.
+check_lto() {
+	objects="$dir/exceptions.lto.o $dir/usched.lto.o"
+	options='-O2 -flto -pthread -I.'
+	# shellcheck disable=SC2086
+	if ! g++ -std=c++17 $options -c tests/cpp/exceptions.cc -o "$dir/exceptions.lto.o" ||
+	   ! gcc -std=c11 -D_DEFAULT_SOURCE $options -c usched.c -o "$dir/usched.lto.o" ||
+	   ! g++ $options $objects "$dir/image.o" "$dir/proc.o" "$dir/rr.o" "$dir/$switch.o" \
+		-lm -o "$dir/exceptions"; then
+		fail "-flto: does not compile"
+		return
+	fi
+	run "-flto" "$dir/exceptions"
+}
+
 machine=$($CC -dumpmachine)
 switches=arch/setjmp.c
 if [ -f "arch/${machine%%-*}.S" ]; then
@@ -159,6 +174,10 @@ for compiler in $compilers; do
 	fi
 done
 check_c
+switch=$(basename "${switches%%.*}")
+case $compilers in
+*" g++"*) command -v gcc >/dev/null && check_lto ;;
+esac
 if [ "$failed" -gt 0 ]; then
 	exit 1
 fi

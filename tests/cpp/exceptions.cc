@@ -6,6 +6,7 @@
  * own is another's.
  */
 #include <atomic>
+#include <cxxabi.h>
 #include <exception>
 #include <stdexcept>
 #include <thread>
@@ -451,6 +452,7 @@ int main()
 	aborted();
 	reserved();
 	handles_nothing();
+	CHECK(abi::__cxa_get_globals());        /* so it is declared as there */
 	std::puts("good");
 	return 0;
 }
