@@ -385,9 +385,9 @@ int ustack_reserve(size_t room);
 
 /*
  * Ends `u' where it is: its frames are dropped, no destructor, clean-up
- * handler or longjmp sees them, its image goes to s_free and then s_done is
- * called. If `u' is the caller, does not return. The scheduler must have
- * forgotten `u'.
+ * handler or longjmp sees them, exceptions of C++ that it handles are not freed;
+ * its image goes to s_free and then s_done is called. If `u' is the caller, does not
+ * return. The scheduler must have forgotten `u'.
  * 0; -EINVAL: `u' has ended; -EBUSY: it is running, but in it runs another
  * dispatcher, whose thread the caller is.
  * From the dispatcher's native thread, in or out of usched_run(). Switches
