@@ -75,6 +75,7 @@ watch() {
 
 # Use after return is looked for, or not. Tests have alternate signal stacks of their own.
 look_for_returns() {
+	returns=$1
 	export ASAN_OPTIONS="detect_stack_use_after_return=$1:use_sigaltstack=0"
 }
 
@@ -132,14 +133,15 @@ check_report() {
 	esac
 }
 
-# Over which stacks. Portable C has but one.
+# Over which stacks. Portable C has but one; and the short form has no time for all.
 ways() {
 	if [ "$switch" = setjmp ]; then
 		echo native
-	elif [ "$kind" = memcheck ] && [ -z "$LONG" ]; then
-		echo one                # it takes its time
 	else
-		echo one native many
+		case "${LONG:-short} $kind $returns" in
+		'short mem'*|short*0) echo one ;;
+		*)                    echo one native many ;;
+		esac
 	fi
 }
 
@@ -285,7 +287,7 @@ refuse_shadow_stack() {
 			return usched_init(&s) != -ENOTSUP || rr_create(&rr, NULL) != -ENOTSUP;
 		}
 	END
-	cc=${CC:-cc} kind=plain switch=$machine options=-O1
+	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched image proc rr'
 	count=$((count + 1))
 	build_library
 	compile "$dir/shadow.c" "$dir"/lib/*.o -lm -Wl,--wrap=usched__probe \
