@@ -157,6 +157,12 @@ static void end_waits(void)
 /* What is to be told of it, behind its function. */
 static void describe(int way, char text[LINE_SIZE])
 {
+	static const char *const fixed[] = {
+		[WAIT_at_nothing] = "waits for no channel",
+		[WAIT_at_time]    = "waits for a time that never comes",
+		[WAIT_at_grant]   = "waits for a grant",
+		[WAIT_at_wake]    = "waits for a wake",
+	};
 	uintptr_t native = uwait_name();
 
 	switch (way) {
@@ -192,16 +198,10 @@ static void describe(int way, char text[LINE_SIZE])
 			 (void *)to.chan[2], (void *)to.chan[2]);
 		break;
 	case WAIT_at_nothing:
-		snprintf(text, LINE_SIZE, "waits for no channel");
-		break;
 	case WAIT_at_time:
-		snprintf(text, LINE_SIZE, "waits for a time that never comes");
-		break;
 	case WAIT_at_grant:
-		snprintf(text, LINE_SIZE, "waits for a grant");
-		break;
 	case WAIT_at_wake:
-		snprintf(text, LINE_SIZE, "waits for a wake");
+		snprintf(text, LINE_SIZE, "%s", fixed[way]);
 		break;
 	default:
 		snprintf(text, LINE_SIZE, "joins thread %p", (void *)to.thread);
