@@ -2,8 +2,8 @@
 /*
  * watch.h: what those have to be told who watch memory while a program runs: sanitizers
  * and Valgrind. They follow SP and the frames on a stack, and know nothing of stacks that
- * are copied. Private to usched.c and arch/; image.c tells
- * LeakSanitizer where to look for pointers.
+ * are copied. Private to usched.c and arch/; image.c tells LeakSanitizer where to look for
+ * pointers.
  *
  * AddressSanitizer keeps a byte of shadow for eight of memory, in which it poisons what
  * is around locals. So the shadow of frames is part of their image, behind them, and what
