@@ -80,6 +80,24 @@ static inline size_t watch_image(size_t deep)
 #include "watch_none.h"
 #endif
 
+/* Only AddressSanitizer has a shadow to be kept. */
+#ifndef USCHED_ASAN
+static inline void watch_landed(const struct usched *s)
+{
+	(void)s;
+}
+
+static inline void watch_loaded(const struct ustack *u)
+{
+	(void)u;
+}
+
+static inline void watch_evict(const struct ustack *u)
+{
+	(void)u;
+}
+#endif
+
 /* Requests to Valgrind and its memcheck: from their manuals. */
 enum {
 	VALGRIND_STACK       = 0x1501,

@@ -23,18 +23,3 @@ static inline void watch_release(struct usched *s, struct ustack *u)
 	(void)s;
 	(void)u;
 }
-
-static inline void watch_landed(const struct usched *s)
-{
-	(void)s;
-}
-
-static inline void watch_loaded(const struct ustack *u)
-{
-	(void)u;
-}
-
-static inline void watch_evict(const struct ustack *u)
-{
-	(void)u;
-}

@@ -42,19 +42,3 @@ UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 		__tsan_destroy_fiber(u->u_fiber.f_handle);
 	}
 }
-
-static inline void watch_landed(const struct usched *s)
-{
-	(void)s;
-}
-
-static inline void watch_loaded(const struct ustack *u)
-{
-	(void)u;
-}
-
-static inline void watch_evict(const struct ustack *u)
-{
-	(void)u;
-}
-
