@@ -349,9 +349,8 @@ measure() {		# COLUMN ARGUMENT...
 	if [ ! -f "$program" ] || [ ! -x "$program" ]; then
 		cell=fail:missing
 	else
-		begun=$(date +%s)
 		# shellcheck disable=SC2086 # a word for each variable
-		timeout -k 5 "$limit" env $environment "$@" \
+		timeout -v -k 5 "$limit" env $environment "$@" \
 			</dev/null >"$tmp/out" 2>"$tmp/err" &
 		child=$!
 		[ -z "$stopped" ] || stop_child
@@ -359,7 +358,7 @@ measure() {		# COLUMN ARGUMENT...
 			:	# a signal has ended the wait, not the program
 		done
 		child=
-		judge $status $(($(date +%s) - begun))
+		judge $status
 	fi
 	case $cell in
 	fail:interrupted) ;;
@@ -377,12 +376,14 @@ shrink() {		# ARGUMENT...
 	arguments="${arguments%"$last"}$most" shrunk=@$most
 }
 
-judge() {		# STATUS ELAPSED
+# The status does not tell the limit from a program that exits with 124 or is killed:
+# timeout says on standard error when it has sent a signal.
+judge() {		# STATUS
 	if [ -n "$stopped" ]; then
 		cell=fail:interrupted
 	elif [ "$1" -eq 0 ]; then
 		check_output
-	elif [ "$2" -ge "$limit" ] && { [ "$1" -eq 124 ] || [ "$1" -gt 128 ]; }; then
+	elif grep -aq '^timeout: .*TERM' "$tmp/err"; then
 		cell=fail:timeout
 	elif [ "$1" -gt 128 ]; then
 		cell=fail:killed-$(($1 - 128))
@@ -418,8 +419,8 @@ explain() {
 	fail:missing) line="$line: $program" ;;
 	fail:output | fail:answer)
 		line="$line: $(head -c 100 "$tmp/out" | tr '\n' ' ' | tr -cd ' -~')" ;;
-	*)	[ ! -s "$tmp/err" ] ||
-			line="$line: $(head -c 1000 "$tmp/err" | head -n 1)" ;;
+	*)	said=$(head -c 1000 "$tmp/err" | grep -av '^timeout: .*\(TERM\|KILL\)' | head -n 1)
+		line=$line${said:+: $said} ;;
 	esac
 	printf '%s\n' "$line" >>"$dir/failures.txt"
 	clear_progress

@@ -779,9 +779,7 @@ test_timeout() {
 	program rmain.1t <<-'END'
 	exit 124
 	END
-	began=$(date +%s)
-	bench --quick --only U,U1TS,UL --limit 1
-	[ $(($(date +%s) - began)) -lt 20 ] || fail 'the limit was not kept'
+	bench --quick --only U,U1TS,UL --limit 3
 	same 'status with time-outs' 0 $status
 	same 'a program that hangs' fail:timeout "$(cell 2 4 1)"
 	same 'a program that fails like one that hangs' fail:exit-124 "$(cell 2 4 2)"
@@ -801,7 +799,8 @@ interrupt() {		# SIGNAL PROGRAM ARGUMENTS OPTION...
 	*) echo 0.5; $answer; exit ;;
 	esac
 	echo \$\$ >"$tmp/pid"
-	exec sleep 20
+	sleep 60
+	: >"$tmp/slept"
 	END
 	shift 3
 	runs=$((runs + 1))
@@ -811,11 +810,10 @@ interrupt() {		# SIGNAL PROGRAM ARGUMENTS OPTION...
 		"$here/bench.sh" --quick -o "$results" "$@" >"$out" 2>/dev/null </dev/null &
 	bench=$!
 	wait_for "$tmp/pid"
-	began=$(date +%s)
 	kill -s "$signal" $bench
 	wait $bench 2>/dev/null
 	status=$?
-	[ $(($(date +%s) - began)) -lt 15 ] || fail "$signal: not at once"
+	[ ! -e "$tmp/slept" ] || fail "$signal: not at once"
 	gone "$tmp/pid"
 	has "^end: .*, $signal\$" "$results/machine.txt"
 	[ ! -e "$results/failures.txt" ] || fail "$signal: an interruption is no failure"
