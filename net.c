@@ -64,8 +64,6 @@ enum {
 	LINE       = 64,                /* bytes */
 };
 
-
-
 /*
  * Under d_lock, but for what is atomic: d_generation, d_inside, d_kind, d_lasting,
  * d_ready, d_serial.
@@ -870,9 +868,10 @@ static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
 
 int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 {
-	int fd = bound_socket(a, SOCK_STREAM, flags), rc;
+	int fd, rc;
 
 	check(a, CALLERS, __func__);
+	fd = bound_socket(a, SOCK_STREAM, flags);
 	if (fd < 0)
 		return fd;
 	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
@@ -884,9 +883,10 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 
 int unet_bind(const struct unet_addr *a, unsigned flags)
 {
-	int fd = bound_socket(a, SOCK_DGRAM, flags);
+	int fd;
 
 	check(a, CALLERS, __func__);
+	fd = bound_socket(a, SOCK_DGRAM, flags);
 	return fd < 0 ? fd : fresh(fd, SOCKET);
 }
 
@@ -965,9 +965,10 @@ static int connect_socket(int fd, const struct unet_addr *a, int64_t deadline)
 int unet_connect(const struct unet_addr *a, int64_t deadline)
 {
 	const struct op o = { 0 };
-	int fd = open_socket(a, SOCK_STREAM, 0), rc;
+	int fd, rc;
 
 	check(a, CALLERS, __func__);
+	fd = open_socket(a, SOCK_STREAM, 0);
 	if (fd >= 0)
 		fd = fresh(fd, kind_of(fd));
 	if (fd < 0)
@@ -1001,9 +1002,10 @@ static ssize_t try_connect(int fd, const struct op *o, enum kind kind)
 
 int unet_signals(const sigset_t *set)
 {
-	int fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
+	int fd;
 
 	check(set, CALLERS, __func__);
+	fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
 	return fd < 0 ? -errno : fresh(fd, OTHER);
 }
 
