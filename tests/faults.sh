@@ -6,7 +6,8 @@
 # interrupted; short; and forty in a row. A server either cannot start, and then says so and
 # exits with 1; or at most one client suffers, which is told so or disconnected, all others
 # are served rightly, as many descriptors are open afterwards as without the failure and as
-# much memory is left over at the end, and SIGTERM ends it with 0. Nobody hangs.
+# much memory is left over at the end, and SIGTERM ends it with 0. Nobody hangs. Those
+# that can have several processors are tried with one and with two.
 #
 #   B      the build directory: the servers are B/examples/NN-name
 #   CC     the compiler
@@ -312,7 +313,7 @@ sweep() {
 	server=''
 	trap '[ -z "$server" ] || kill -KILL $server 2>/dev/null' EXIT
 	trap 'exit 1' HUP INT TERM
-	tmp=$dir/$name.$what
+	tmp=$dir/$name.$what.$port
 	mkdir "$tmp"
 	for ((kind = 0; kind < ${#kinds[@]}; kind++)); do
 		[ "${kinds[kind]}" != "$what" ] || break
@@ -329,7 +330,7 @@ sweep() {
 		made=$((made + 1))
 		attempt $kind $n $((n + width - 1)) || {
 			bad=$((bad + 1))
-			echo "faults: $name, $what, call $n ($(head -n 1 "$tmp/log")): $said" >&2
+			echo "faults: $name ${arguments[*]}, $what, call $n ($(head -n 1 "$tmp/log")): $said" >&2
 		}
 		total=$((total + failed))
 	done
@@ -367,9 +368,11 @@ all() {
 
 servers=0 next=$PORT sweeps=''
 all 04-echo 1
+all 04-echo 2
 all 05-httpd "$dir/www"
 all 06-kv
 all 07-proxy "127.0.0.1:$port" 1
+all 07-proxy "127.0.0.1:$port" 2
 # shellcheck disable=SC2086
 wait $sweeps
 cat "$dir"/count.* | awk -v servers=$servers -v kinds=${#kinds[@]} '
