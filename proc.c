@@ -48,6 +48,7 @@ enum {
 	DEFAULT_IMAGE        = 128,             /* bytes: a record is 192, three lines */
 	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
+	JOINS_MIN            = 32,              /* threads that join, to begin with */
 	RUN_SHARE            = 4,               /* of a processor's threads: this part is a run */
 	LOOKS                = 100,             /* at an inbox, then others may run */
 	PATIENCE             = 50000,           /* ns: what it costs to sleep and be woken */
@@ -108,6 +109,9 @@ static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
 static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			   const void *where);
+static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where);
+static size_t more_notes(struct uproc *p);
+static void drop_note(struct uproc *p, size_t i);
 static struct uproc_thread *get_record(struct uproc *p);
 static void put_record(struct uproc *p, struct uproc_thread *t);
 static void abort_left(void *record, void *unused);
@@ -487,10 +491,45 @@ static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 	return -EINVAL;
 }
 
-/* Where `me' notes its join. It may be another's by the time it is read. */
-static struct uproc_join *join_note(struct uproc *p, const struct uproc_thread *me)
+/*
+ * Notes where `me' joins. The number of the note; 0: there is no memory for one, and a
+ * report has what the frame says.
+ */
+static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
 {
-	return &p->p_joins[(uintptr_t)me / sizeof *me % UPROC_JOINS];
+	size_t i = p->p_join_free;
+
+	if (i == 0)
+		i = more_notes(p);
+	if (i == 0)
+		return 0;
+	p->p_join_free = p->p_joins[i].j_next;
+	p->p_joins[i] = (struct uproc_join){ me, { where } };
+	return i;
+}
+
+/* As many again. The first of them, or 0. */
+static size_t more_notes(struct uproc *p)
+{
+	size_t first = p->p_join_room ? p->p_join_room : 1;
+	size_t room = p->p_join_room ? 2 * p->p_join_room : JOINS_MIN;
+	struct uproc_join *joins = realloc(p->p_joins, room * sizeof *joins);
+
+	if (!joins)
+		return 0;
+	for (size_t i = first; i < room; i++)
+		joins[i] = (struct uproc_join){ .j_next = (i + 1) % room };
+	p->p_joins = joins;
+	p->p_join_room = room;
+	return first;
+}
+
+static void drop_note(struct uproc *p, size_t i)
+{
+	if (i == 0)
+		return;
+	p->p_joins[i] = (struct uproc_join){ .j_next = p->p_join_free };
+	p->p_join_free = i;
 }
 
 static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
@@ -500,6 +539,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 	struct uproc *p = uproc_of(&me->t_stack);
 	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
+	size_t note;
 	bool gave_up;
 
 	if (t == me)
@@ -508,7 +548,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		rc = claim(t, me);
 	if (rc)
 		return rc < 0 ? rc : 0;
-	*join_note(p, me) = (struct uproc_join){ me, where };
+	note = note_join(p, me, where);
 	do {
 		*tokens = UPROC_JOINING;
 		p->p_intent = UPROC_WAIT;
@@ -525,6 +565,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		p->p_intent = UPROC_YIELD;
 		ustack_block();                 /* R4 */
 	}
+	drop_note(p, note);
 	return gave_up ? -EDEADLK : 0;
 }
 
@@ -678,6 +719,7 @@ static void uproc_fini(struct uproc *p)
 		uoverflow__unmap(p->p_alternate);
 	free(p->p_queue);
 	free(p->p_larger);
+	free(p->p_joins);
 	pthread_cond_destroy(&p->p_unparked);
 	pthread_mutex_destroy(&p->p_lock);
 }

@@ -89,15 +89,15 @@ struct uproc_thread {
 					    processor's */
 };
 
-enum {
-	UPROC_STEPS = 5,
-	UPROC_JOINS = 32,               /* that are noted, at the least: a report lists fewer */
-};
+enum { UPROC_STEPS = 5 };
 
 /* Who joins, and where in the program; for reports. */
 struct uproc_join {
-	const struct uproc_thread *j_thread;
-	const void                *j_where;
+	const struct uproc_thread *j_thread;     /* NULL: the note is free, and has the next */
+	__extension__ union {
+		const void        *j_where;
+		size_t             j_next;       /* its number; 0: there is none */
+	};
 };
 
 struct uproc {
@@ -118,7 +118,9 @@ struct uproc {
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
-	struct uproc_join     p_joins[UPROC_JOINS];
+	struct uproc_join    *p_joins;   /* all that go on; the first is not used */
+	size_t                p_join_room;
+	size_t                p_join_free;      /* the first of the free ones */
 
 	/* Anybody's, atomic; on a line that others' writes may take away. */
 	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */

@@ -56,6 +56,7 @@ static int  compare_edges(const void *a, const void *b);
 static struct edge *find_edge(const struct report *report, uintptr_t from);
 static void list_stuck(void *record, void *report);
 static void explain(const struct uproc_thread *t, struct ustack_why *why);
+static const void *find_join(const struct uproc_thread *t);
 static const char *holder(struct report *report, uintptr_t who, char text[CODE]);
 static void match_thread(void *record, void *report);
 static char *code(char text[CODE], const void *address);
@@ -184,16 +185,25 @@ static void list_stuck(void *record, void *arg)
 /* What its scheduler does not know, whoever made it wait does. */
 static void explain(const struct uproc_thread *t, struct ustack_why *why)
 {
-	const struct uproc_join *join = join_note(uproc_of(&t->t_stack), t);
 	struct ustack_local *l = t->t_stack.u_attached ? t->t_stack.u_local : NULL;
 
 	*why = (struct ustack_why){ .y_what = "a wake" };
 	if (l && l->l_describe)
 		l->l_describe(l, why);
-	if (!why->y_where && joins(t) && join->j_thread == t)
-		why->y_where = join->j_where;
+	if (!why->y_where && joins(t))
+		why->y_where = find_join(t);
 	if (!why->y_where)
 		why->y_where = usched__where(&t->t_stack);
+}
+
+static const void *find_join(const struct uproc_thread *t)
+{
+	const struct uproc *p = uproc_of(&t->t_stack);
+
+	for (size_t i = 1; i < p->p_join_room; i++)
+		if (p->p_joins[i].j_thread == t)
+			return p->p_joins[i].j_where;
+	return NULL;
 }
 
 static const char *holder(struct report *report, uintptr_t who, char text[CODE])

@@ -5,7 +5,10 @@
  * own, so that where a thread is said to wait can be compared with where it does.
  */
 #include <inttypes.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "../net.h"
 #include "where.h"
 
 enum { LINES = 64, LINE_SIZE = 1024 };
@@ -65,8 +68,12 @@ static int on_cond(void)
 
 static inline int on_cond(void)
 {
-	TEST_EQUAL(usync_mutex_lock(&to.with, 0), 0);
-	return usync_cond_wait(&to.cond, &to.with, USYNC_NEVER);
+	int rc;
+
+	TEST_EQUAL(usync_mutex_lock(&to.with, USYNC_NEVER), 0);
+	rc = usync_cond_wait(&to.cond, &to.with, USYNC_NEVER);
+	TEST_EQUAL(usync_mutex_unlock(&to.with), 0);
+	return rc;
 }
 
 static inline int on_channels(int value, struct usync_chan *second)
@@ -228,34 +235,38 @@ static bool is_exact(int way)
 	return way != WAIT_at_wake && way != WAIT_at_join;
 }
 
-static void check_line(const struct ustack *u, int way)
+/* The line has the text, and behind it where in the function of `w' the thread waits. */
+static void check_text(const char *line, const struct way *w, const char *text, bool exact)
 {
-	char thread[64], text[LINE_SIZE];
-	const char *line, *rest, *function;
+	const char *function = strstr(line, "function ") + strlen("function ");
+	const char *rest = strstr(line, text);
+	uintptr_t address;
 
-	snprintf(thread, sizeof thread, "thread %p, function 0x", (const void *)u);
-	line = line_with(thread);
-	TEST_TRUE(line);
-	function = strstr(line, "function ") + strlen("function ");
-	TEST_EQUAL(parse_address(function), (uintptr_t)ways[way].w_func);
-	describe(way, text);
-	rest = strstr(line, text);
+	TEST_EQUAL(parse_address(function), (uintptr_t)w->w_func);
 	if (!rest)
-		fail_msg("%s: \"%s\" is not in \"%s\"", ways[way].w_name, text, line);
+		fail_msg("%s: \"%s\" is not in \"%s\"", w->w_name, text, line);
 	rest += strlen(text);
-	if (way == WAIT_at_wake && !test_has_stacks()) {
+	if (w->w_func == at_wake && !test_has_stacks()) {
 		TEST_EQUAL(*rest, '\0');
 		return;
 	}
 	TEST_TRUE(strncmp(rest, ", at ", 5) == 0);
-	rest += 5;
-	if (is_exact(way) || test_tail_calls()) {
-		uintptr_t address = parse_address(rest);
+	address = parse_address(rest + 5);
+	if ((exact || test_tail_calls())
+	    && (address < (uintptr_t)w->w_start || address >= (uintptr_t)w->w_stop))
+		fail_msg("%s: it is not where \"%s\" says", w->w_name, line);
+}
 
-		if (address < (uintptr_t)ways[way].w_start
-		    || address >= (uintptr_t)ways[way].w_stop)
-			fail_msg("%s: it is not where \"%s\" says", ways[way].w_name, line);
-	}
+static void check_line(const struct ustack *u, int way)
+{
+	char thread[64], text[LINE_SIZE];
+	const char *line;
+
+	snprintf(thread, sizeof thread, "thread %p, function 0x", (const void *)u);
+	line = line_with(thread);
+	TEST_TRUE(line);
+	describe(way, text);
+	check_text(line, &ways[way], text, is_exact(way));
 }
 
 static void help_out(struct ustack *u, int way)
@@ -364,6 +375,8 @@ static void check_holder(const struct ustack *u, const struct usync_mutex *m,
 		fail_msg("\"%s\" is not in \"%s\"", text, line);
 }
 
+enum { NAMED = 8 };                     /* threads of a cycle */
+
 static void check_cycle(struct ustack *const *u, size_t n)
 {
 	size_t first = 0, size;
@@ -373,9 +386,10 @@ static void check_cycle(struct ustack *const *u, size_t n)
 		if ((uintptr_t)u[i] < (uintptr_t)u[first])
 			first = i;
 	size = (size_t)snprintf(text, sizeof text, "cycle of %zu threads: ", n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && i < NAMED; i++)
 		size += (size_t)snprintf(text + size, sizeof text - size, "%s%p", i ? ", " : "",
 					 (void *)u[(first + i) % n]);
+	snprintf(text + size, sizeof text - size, "%s", n > NAMED ? ", ..." : "");
 	if (!line_with(text))
 		fail_msg("\"%s\" is in no line", text);
 }
@@ -468,6 +482,247 @@ static void test_told_ended(void **state)
 	assert_int_equal(S(destroy)(s), -EDEADLK);
 }
 
+/* ---- Many ---- */
+
+enum { LISTED = 20 };                   /* threads, and cycles */
+
+/* Who the i-th of n threads joins; n: nobody. The last joins nobody. */
+typedef size_t next_fn(size_t i, size_t n);
+
+static struct {
+	struct ustack **threads;        /* NULL: it was joined */
+	size_t          count;
+	next_fn        *next;
+	atomic_bool     started;
+	unsigned        reports;
+} many;
+
+static size_t in_a_chain(size_t i, size_t n)
+{
+	return i < n - 2 ? i + 1 : n;
+}
+
+static size_t in_a_ring(size_t i, size_t n)
+{
+	return i < n - 1 ? (i + 1) % (n - 1) : n;
+}
+
+static size_t in_pairs(size_t i, size_t n)
+{
+	switch (i % WAITS) {
+	case WAIT_at_join:
+		return i + 1;
+	case WAIT_at_sync_join:
+		return i - 1;
+	default:
+		return n;
+	}
+}
+
+/* How the others wait. Two who select would serve each other. */
+static int way_of(size_t i)
+{
+	return i % WAITS == WAIT_at_select ? WAIT_at_sem : (int)(i % WAITS);
+}
+
+IN(join_next) static void join_next(void *arg)
+{
+	struct ustack **next = arg;
+	int rc;
+
+	while (!many.started)
+		TEST_EQUAL(S(yield)(), 0);
+	rc = S(join)(*next);
+	if (rc == 0)                            /* it was told of the deadlock first */
+		*next = NULL;
+	else
+		TEST_EQUAL(rc, -EDEADLK);
+}
+EXTENT(join_next)
+
+static void start_many(sched *s)
+{
+	many.started = false;
+	many.reports = 0;
+	prepare_waits();
+	for (size_t i = 0; i < many.count; i++) {
+		size_t next = many.next(i, many.count);
+		bool joins = next < many.count;
+
+		assert_int_equal(START(s, joins ? join_next : ways[way_of(i)].w_func,
+				       joins ? &many.threads[next] : NULL, &many.threads[i]), 0);
+	}
+	many.started = true;
+}
+
+/* Those who joined have ended by now. */
+static void end_many(sched *s)
+{
+	for (size_t i = 0; i < many.count; i++)
+		if (many.next(i, many.count) == many.count)
+			help_out(many.threads[i], way_of(i));
+	for (size_t i = 0; i < many.count; i++)
+		if (many.threads[i])
+			assert_int_equal(S(join)(many.threads[i]), 0);
+	assert_int_equal(S(destroy)(s), 0);
+	end_waits();
+}
+
+static void keep_first_report(const char *line)
+{
+	many.reports += strncmp(line, "usched: deadlock: ", 18) == 0;
+	if (many.reports == 1)
+		keep_line(line);
+}
+
+/* The number of the thread whose line it is. */
+static size_t told_of(struct ustack *const *u, const char *line)
+{
+	uintptr_t thread = 0;
+	size_t i = 0;
+
+	TEST_EQUAL(sscanf(line, "usched:   thread 0x%" SCNxPTR ", function ", &thread), 1);
+	while (i < many.count && (uintptr_t)u[i] != thread)
+		i++;
+	TEST_TRUE(i < many.count);
+	return i;
+}
+
+/* Each of the listed threads once, with what it waits for and where. */
+static void check_listed(struct ustack *const *u)
+{
+	static const struct way joining = { "join_next", join_next, __start_in_join_next,
+					    __stop_in_join_next };
+	char text[LINE_SIZE];
+
+	snprintf(text, sizeof text, "usched: deadlock: threads that wait and that nothing can "
+		 "wake: %zu", many.count);
+	assert_string_equal(lines[0], text);
+	for (size_t n = 1; n <= LISTED; n++) {
+		size_t i = told_of(u, lines[n]), next = many.next(i, many.count);
+
+		if (next == many.count) {
+			check_line(u[i], way_of(i));
+			continue;
+		}
+		snprintf(text, sizeof text, "thread %p, function", (void *)u[i]);
+		TEST_TRUE(line_with(text) == lines[n]);
+		snprintf(text, sizeof text, "joins thread %p", (void *)u[next]);
+		check_text(lines[n], &joining, text, false);
+	}
+	snprintf(text, sizeof text, "usched:   and %zu more", many.count - LISTED);
+	assert_string_equal(lines[LISTED + 1], text);
+}
+
+/* Has `count' threads wait, and gives the handles that they had, to be freed. */
+static struct ustack **tell_many(const struct usched_conf *conf, size_t count, next_fn *next)
+{
+	size_t size = count * sizeof(struct ustack *);
+	struct ustack **u = malloc(size);
+	sched *s = make_told(conf, keep_first_report);
+
+	many.threads = malloc(size);
+	many.count = count;
+	many.next = next;
+	assert_true(u && many.threads);
+	start_many(s);
+	memcpy(u, many.threads, size);
+	assert_int_equal(S(join)(u[count - 1]), -EDEADLK);
+	check_listed(u);
+	end_many(s);
+	free(many.threads);
+	return u;
+}
+
+static void tell_chain(const struct usched_conf *conf)
+{
+	free(tell_many(conf, 100, in_a_chain));
+	assert_int_equal(line_count, 1 + LISTED + 1);
+}
+
+static void test_told_chain(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tell_chain);
+}
+
+static void tell_ring(const struct usched_conf *conf)
+{
+	struct ustack **u = tell_many(conf, 100, in_a_ring);
+
+	assert_int_equal(line_count, 1 + LISTED + 2);
+	check_cycle(u, 99);
+	free(u);
+}
+
+static void test_told_ring(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tell_ring);
+}
+
+/* Of all kinds, by so many that nothing may take the square of their number. */
+static void test_told_thousands(void **state)
+{
+	size_t n = test_scale(2000, 50) * WAITS + 1;
+	struct usched_conf conf = { .c_processors = 2 };
+	struct ustack **u;
+
+	(void)state;
+	test_timeout(60);
+	u = tell_many(&conf, n, in_pairs);
+	assert_int_equal(line_count, 1 + LISTED + 1 + LISTED);
+	for (size_t i = 1; i <= LISTED; i++)
+		TEST_TRUE(strstr(lines[LISTED + 1 + i], "cycle of 2 threads: "));
+	free(u);
+}
+
+/* One who waits for a descriptor can be woken: so nothing is told as long as it does. */
+static void read_one(void *fd)
+{
+	uint64_t value;
+
+	TEST_EQUAL(unet_read(*(int *)fd, &value, sizeof value, USYNC_NEVER), sizeof value);
+	TEST_EQUAL(line_count, 0);
+}
+
+static void *write_late(void *fd)
+{
+	nanosleep(&(struct timespec){ 0, 20 * MILLISECOND }, NULL);
+	TEST_EQUAL(eventfd_write(*(int *)fd, 1), 0);
+	return NULL;
+}
+
+static void tell_after_read(const struct usched_conf *conf)
+{
+	sched *s = make_told(conf, keep_line);
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct ustack *waits_for_wake, *reads;
+	pthread_t native;
+
+	assert_int_equal(START(s, at_wake, NULL, &waits_for_wake), 0);
+	assert_int_equal(START(s, read_one, &fd, &reads), 0);
+	assert_int_equal(pthread_create(&native, NULL, write_late, &fd), 0);
+	assert_int_equal(S(join)(reads), 0);
+	assert_int_equal(S(join)(waits_for_wake), -EDEADLK);
+	assert_int_equal(line_count, 2);
+	check_line(waits_for_wake, WAIT_at_wake);
+	assert_int_equal(S(wake)(waits_for_wake), 0);
+	assert_int_equal(S(join)(waits_for_wake), 0);
+	assert_int_equal(S(destroy)(s), 0);
+	assert_int_equal(pthread_join(native, NULL), 0);
+	close(fd);
+}
+
+static void test_told_after_read(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_conf(tell_after_read);
+}
+
 /* ---- Standstill ---- */
 
 /*
@@ -541,4 +796,8 @@ static void test_told_standstill(void **state)
 	cmocka_unit_test(test_told_cycle),                      \
 	cmocka_unit_test(test_told_mixed_cycle),                \
 	cmocka_unit_test(test_told_ended),                      \
+	cmocka_unit_test(test_told_chain),                      \
+	cmocka_unit_test(test_told_ring),                       \
+	cmocka_unit_test(test_told_thousands),                  \
+	cmocka_unit_test(test_told_after_read),                 \
 	cmocka_unit_test(test_told_standstill)
