@@ -26,10 +26,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "../proc.h"
+#include "step.h"
 
 #define JOIN_NAMES(a, b) a##b
 #define NAME(a, b)       JOIN_NAMES(a, b)
@@ -713,57 +713,6 @@ static void test_join_by_natives(void **state)
 	test_timeout(60);
 	each_conf(join_by_natives);
 }
-
-/*
- * Single steps: look(pc) is called before each instruction of this native thread
- * until it returns false. Where a machine or an emulator has no such thing,
- * nothing happens, and stepper.s_steps stays 0.
- */
-static struct stepper {
-	bool  (*s_look)(const unsigned char *pc);
-	size_t  s_steps;
-} stepper;
-
-#if defined(__x86_64__) && defined(REG_EFL)
-enum { TRAP_FLAG = 0x100 };
-
-static void start_stepping(int signo, siginfo_t *info, void *context)
-{
-	ucontext_t *u = context;
-
-	(void)signo;
-	(void)info;
-	u->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
-}
-
-static void step_once(int signo, siginfo_t *info, void *context)
-{
-	ucontext_t *u = context;
-
-	(void)signo;
-	(void)info;
-	stepper.s_steps++;
-	if (!stepper.s_look((const unsigned char *)u->uc_mcontext.gregs[REG_RIP]))
-		u->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
-}
-
-static void step(bool (*look)(const unsigned char *pc))
-{
-	struct sigaction start = { .sa_flags = SA_SIGINFO }, once = start;
-
-	start.sa_sigaction = start_stepping;
-	once.sa_sigaction = step_once;
-	stepper = (struct stepper){ look, 0 };
-	sigaction(SIGTRAP, &once, NULL);
-	sigaction(SIGUSR2, &start, NULL);
-	raise(SIGUSR2);
-}
-#else
-static void step(bool (*look)(const unsigned char *pc))
-{
-	stepper = (struct stepper){ look, 0 };
-}
-#endif
 
 /*
  * A thread on another processor ends after somebody has decided to join it, and
