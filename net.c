@@ -17,8 +17,9 @@
  *    waited for it: d_serial has those of the last one of either direction.
  *  - d_generation changes when the descriptor is closed, and when the number is used
  *    again. That is not while somebody is in a system call with it, on another native
- *    thread: close(2) waits for these, d_inside, for they do not block. So nobody reads
- *    what belongs to who gets the number next.
+ *    thread: close(2) waits for these, d_inside, for they do not block. And a call that
+ *    makes several keeps to the generation that it began with. So nobody reads what
+ *    belongs to who gets the number next, nor changes what is known of it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* accept4(), POLLRDHUP */
@@ -89,6 +90,7 @@ struct op {
 	size_t              o_short;    /* less than so much was all there was */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
+	const uint32_t     *o_generation;       /* that it is for; NULL: which it finds */
 };
 
 /* A system call, for this kind of descriptor: a number, or a negative error. */
@@ -98,7 +100,8 @@ static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
 
 static inline struct descriptor *find(int fd, int *rc);
 static struct descriptor *find_chunk(int fd, int *rc);
-static int  adopt(struct descriptor *d, int fd);
+static int  adopt(struct descriptor *d, int fd, uint32_t generation);
+static int  set_nonblocking(int fd);
 static enum kind kind_of(int fd);
 static int  fresh(int fd, enum kind kind);
 static void ready(struct uwatch *watch, uint32_t events);
@@ -109,22 +112,24 @@ static int  wait_ready(struct descriptor *d, int fd, int direction, uint32_t gen
 		       int64_t deadline);
 static int  watch(struct descriptor *d, int fd, int direction, uint32_t generation,
 		  struct uwaiter *w);
-static inline ssize_t read_into(int fd, const struct iovec *iov, int n, int64_t deadline)
+static inline ssize_t read_into(int fd, const uint32_t *generation,
+				const struct iovec *iov, int n, int64_t deadline)
 	__attribute__((always_inline));
-static inline ssize_t write_from(int fd, const struct iovec *iov, int n, int64_t deadline)
+static inline ssize_t write_from(int fd, const uint32_t *generation,
+				 const struct iovec *iov, int n, int64_t deadline)
 	__attribute__((always_inline));
-static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept;
+static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept, try_poll;
 static attempt try_connect __attribute__((noinline));  /* its frame is large */
 static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
 	__attribute__((noinline));
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n);
 static int  pause_until(int64_t deadline);
-static bool is_same(int fd, uint32_t generation);
 static uint32_t generation_now(int fd);
 static int  open_socket(const struct unet_addr *a, int type, unsigned flags);
 static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		       int64_t deadline);
 static int  poll_once(struct pollfd *fds, size_t n, const uint32_t *generations);
+static struct descriptor *polled(const struct pollfd *one);
 static int  poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 			int64_t deadline);
 static int  poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
@@ -296,6 +301,24 @@ static void set_ready(struct descriptor *d, int direction, bool yes)
 	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
 }
 
+static inline void leave(struct descriptor *d)
+{
+	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * Before a system call. False: the descriptor was closed. Who closes changes d_generation
+ * and then d_inside, so one of the two sees the other.
+ */
+static inline bool enter(struct descriptor *d, uint32_t generation)
+{
+	__atomic_fetch_add(&d->d_inside, 1, __ATOMIC_ACQ_REL);
+	if (generation_of(d) == generation)
+		return true;
+	leave(d);
+	return false;
+}
+
 /* Under d_lock: nothing is known of it, and who waits is to be told: into waiters. */
 static void reset(struct descriptor *d, enum kind kind, struct uwaiter **waiters)
 {
@@ -346,22 +369,33 @@ static bool is_new(const struct descriptor *d)
 	return get_kind(d) <= CLOSING;
 }
 
-static int adopt(struct descriptor *d, int fd)
+/* Inside: else it might be the number's next owner's flags that are changed. */
+static int adopt(struct descriptor *d, int fd, uint32_t generation)
 {
-	int flags;
+	int rc;
 
 	while (get_kind(d) == CLOSING)
 		sched_yield();                  /* by another native thread */
-	flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
-		return -errno;
+	if (!enter(d, generation))
+		return -EBADF;
+	rc = set_nonblocking(fd);
 	uwait_lock(&d->d_lock);
-	if (get_kind(d) == NEW) {
+	if (rc == 0 && get_kind(d) == NEW) {
 		set_ready(d, IN, true);
 		set_ready(d, OUT, true);
 		__atomic_store_n(&d->d_kind, (uint8_t)kind_of(fd), __ATOMIC_RELEASE);
 	}
 	uwait_unlock(&d->d_lock);
+	leave(d);
+	return rc;
+}
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
+		return -errno;
 	return 0;
 }
 
@@ -388,7 +422,7 @@ int unet_adopt(int fd)
 	int rc;
 	struct descriptor *d = find(fd, &rc);
 
-	return d ? adopt(d, fd) : rc;
+	return d ? adopt(d, fd, generation_of(d)) : rc;
 }
 
 /* Between the two locked parts the number may be somebody else's already. */
@@ -457,19 +491,6 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	return ustack_self() && usync_yield() == -ECANCELED ? -ECANCELED : 0;
 }
 
-/*
- * Before a system call. False: the descriptor was closed. Who closes changes d_generation
- * and then d_inside, so one of the two sees the other.
- */
-static inline bool enter(struct descriptor *d, uint32_t generation)
-{
-	__atomic_fetch_add(&d->d_inside, 1, __ATOMIC_ACQ_REL);
-	if (generation_of(d) == generation)
-		return true;
-	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
-	return false;
-}
-
 /* Inlined with each system call. */
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
 			      int64_t deadline)
@@ -481,9 +502,9 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 
 	if (!d)
 		return rc;
-	generation = generation_of(d);
+	generation = o->o_generation ? *o->o_generation : generation_of(d);
 	if (is_new(d))
-		rc = adopt(d, fd);
+		rc = adopt(d, fd, generation);
 	if (rc == 0)
 		rc = give_way(d, direction, deadline);
 	while (rc == 0) {
@@ -492,7 +513,7 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 				return -EBADF;
 			set_ready(d, direction, false);
 			n = try(fd, o, get_kind(d));
-			__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
+			leave(d);
 			if (n < 0 && generation_of(d) != generation)
 				return -EBADF;
 			if (n >= 0 ? (size_t)n >= o->o_short || get_kind(d) != TCP || n == 0
@@ -583,16 +604,19 @@ static inline size_t size_of(const struct iovec *iov, int n)
 	return size;
 }
 
-static inline ssize_t read_into(int fd, const struct iovec *iov, int n, int64_t deadline)
+static inline ssize_t read_into(int fd, const uint32_t *generation,
+				const struct iovec *iov, int n, int64_t deadline)
 {
-	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
+	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n),
+			      .o_generation = generation };
 
 	return perform(try_read, fd, IN, &o, o.o_short > 0 ? deadline : 0);
 }
 
-static inline ssize_t write_from(int fd, const struct iovec *iov, int n, int64_t deadline)
+static inline ssize_t write_from(int fd, const uint32_t *generation,
+				 const struct iovec *iov, int n, int64_t deadline)
 {
-	const struct op o = { .o_iov = iov, .o_n = n };
+	const struct op o = { .o_iov = iov, .o_n = n, .o_generation = generation };
 
 	return perform(try_write, fd, OUT, &o, deadline);
 }
@@ -609,7 +633,7 @@ ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
 	struct iovec iov = { buffer, size };
 
 	check(size ? buffer : NULL, CALLERS, __func__);
-	return read_into(fd, &iov, 1, deadline);
+	return read_into(fd, NULL, &iov, 1, deadline);
 }
 
 ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
@@ -618,19 +642,19 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 	struct iovec iov = { (void *)(uintptr_t)buffer, size };
 
 	check(size ? buffer : NULL, CALLERS, __func__);
-	return write_from(fd, &iov, 1, deadline);
+	return write_from(fd, NULL, &iov, 1, deadline);
 }
 
 ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
 {
 	check_iov(iov, n, __func__);
-	return read_into(fd, iov, n, deadline);
+	return read_into(fd, NULL, iov, n, deadline);
 }
 
 ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 {
 	check_iov(iov, n, __func__);
-	return write_from(fd, iov, n, deadline);
+	return write_from(fd, NULL, iov, n, deadline);
 }
 
 ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags, struct unet_addr *from,
@@ -650,8 +674,9 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 {
 	/* It is only read. */
 	const struct iovec iov = { (void *)(uintptr_t)buffer, size };
-	const struct op o = { .o_iov = &iov, .o_flags = flags, .o_to = to };
 	uint32_t generation = generation_now(fd);
+	const struct op o = { .o_iov = &iov, .o_flags = flags, .o_to = to,
+			      .o_generation = &generation };
 	ssize_t n;
 	int rc;
 
@@ -663,8 +688,6 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	do {
 		n = perform(try_sendto, fd, OUT, &o, 0);
 		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
-		if (rc == 0 && !is_same(fd, generation))
-			rc = -EBADF;
 	} while (rc == 0);
 	return rc < 0 ? rc : n;
 }
@@ -753,15 +776,7 @@ static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
 			     o->o_to ? o->o_to->a_size : 0));
 }
 
-/* Whether `fd' is still the same as before, where there may have been a wait in between. */
-static bool is_same(int fd, uint32_t generation)
-{
-	int rc;
-	const struct descriptor *d = find(fd, &rc);
-
-	return d && generation_of(d) == generation;
-}
-
+/* For who makes several calls for it: all are for the one that there was at first. */
 static uint32_t generation_now(int fd)
 {
 	int rc;
@@ -779,10 +794,10 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 	check(size ? buffer : NULL, CALLERS, __func__);
 	check(done, CALLERS, __func__);
 	while (got < size && n > 0) {
-		n = unet_read(fd, (char *)buffer + got, size - got, deadline);
+		struct iovec rest = { (char *)buffer + got, size - got };
+
+		n = read_into(fd, &generation, &rest, 1, deadline);
 		got += n > 0 ? (size_t)n : 0;
-		if (got < size && n > 0 && !is_same(fd, generation))
-			n = -EBADF;
 	}
 	if (done)
 		*done = got;
@@ -798,10 +813,11 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done, int64_
 	check(size ? buffer : NULL, CALLERS, __func__);
 	check(done, CALLERS, __func__);
 	while (put < size && n >= 0) {
-		n = unet_write(fd, (const char *)buffer + put, size - put, deadline);
+		/* It is only read. */
+		struct iovec rest = { (char *)(uintptr_t)buffer + put, size - put };
+
+		n = write_from(fd, &generation, &rest, 1, deadline);
 		put += n > 0 ? (size_t)n : 0;
-		if (put < size && n >= 0 && !is_same(fd, generation))
-			n = -EBADF;
 	}
 	if (done)
 		*done = put;
@@ -919,21 +935,24 @@ static int pause_until(int64_t deadline)
 
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 {
-	const struct op o = { .o_from = peer };
-	uint32_t generation = generation_now(fd);
-	int new, rc = 0;
+	uint32_t generation;
+	const struct op o = { .o_from = peer, .o_generation = &generation };
+	int new, rc;
+	const struct descriptor *d = find(fd, &rc);
+	enum kind kind;
 
 	check(peer, CALLERS, __func__);
+	if (!d)
+		return rc;
+	generation = generation_of(d);
+	kind = get_kind(d);                     /* after the call it may be another's */
 	do {
 		new = (int)perform(try_accept, fd, IN, &o, deadline);
-		if (is_exhausted(new))
-			rc = pause_until(deadline);
-		if (rc == 0 && new < 0 && !is_same(fd, generation))
-			rc = -EBADF;
+		rc = is_exhausted(new) ? pause_until(deadline) : 0;
 	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
 	if (rc)
 		return rc;
-	return new < 0 ? new : fresh(new, get_kind(find(fd, &rc)));
+	return new < 0 ? new : fresh(new, kind);
 }
 
 static ssize_t try_accept(int fd, const struct op *o, enum kind kind)
@@ -1023,30 +1042,21 @@ int unet_signal(int fd, int64_t deadline)
 
 int unet_wait_readable(int fd, int64_t deadline)
 {
-	int rc;
-	struct descriptor *d = find(fd, &rc);
-	struct pollfd one = { fd, POLLIN, 0 };
-	uint32_t generation;
+	const struct op o = { 0 };
 
-	if (!d)
-		return rc;
-	generation = generation_of(d);
-	rc = is_new(d) ? adopt(d, fd) : 0;
-	if (rc)
-		return rc;
-	if (deadline <= 0 || is_ready(d, IN)) {
-		set_ready(d, IN, false);
-		do
-			rc = poll(&one, 1, 0);
-		while (rc < 0 && errno == EINTR);
-		if (rc)
-			set_ready(d, IN, true);
-		if (rc > 0 && one.revents & POLLNVAL)
-			return -EBADF;
-		if (rc)
-			return rc > 0 ? give_way(d, IN, deadline) : -errno;
-	}
-	return wait_ready(d, fd, IN, generation, deadline);
+	return (int)perform(try_poll, fd, IN, &o, deadline);
+}
+
+static ssize_t try_poll(int fd, const struct op *o, enum kind kind)
+{
+	struct pollfd one = { fd, POLLIN, 0 };
+	ssize_t n = result(poll(&one, 1, 0));
+
+	(void)o;
+	(void)kind;
+	if (n <= 0)
+		return n < 0 ? n : -EAGAIN;
+	return one.revents & POLLNVAL ? -EBADF : 0;
 }
 
 /* Errors and the end are told to both: IN is for who wants nothing else, too. */
@@ -1057,6 +1067,14 @@ static bool wants(const struct pollfd *one, int direction)
 	if (direction == OUT)
 		return one->events & out;
 	return one->events & ~(out | both) || !(one->events & out);
+}
+
+/* NULL: it is none to be polled, or poll(2) says so. */
+static struct descriptor *polled(const struct pollfd *one)
+{
+	int rc;
+
+	return one->fd < 0 ? NULL : find(one->fd, &rc);
 }
 
 /*
@@ -1077,7 +1095,7 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 			continue;
 		generations[i] = generation_of(d);
 		if (is_new(d))
-			adopt(d, fds[i].fd);
+			adopt(d, fds[i].fd, generations[i]);
 		if (rc == 0)
 			rc = give_way(d, IN, deadline);
 	}
@@ -1113,10 +1131,8 @@ static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 /* What poll(2) found ready may be so all the time, for all that others know. */
 static void forget(struct pollfd *fds, size_t n)
 {
-	int rc;
-
 	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &rc);
+		struct descriptor *d = polled(&fds[i]);
 
 		for (int way = IN; d && way <= OUT; way++)
 			set_ready(d, way, true);
@@ -1169,10 +1185,10 @@ static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		      const uint32_t *generations)
 {
-	int rc = 0, found;
+	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &found);
+		struct descriptor *d = polled(&fds[i]);
 
 		for (int way = IN; d && way <= OUT && rc == 0; way++)
 			if (wants(&fds[i], way))
@@ -1204,10 +1220,8 @@ static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
 
 static void poll_leave(const struct uwaiter *w, struct pollfd *fds, size_t n)
 {
-	int rc;
-
 	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &rc);
+		struct descriptor *d = polled(&fds[i]);
 
 		for (int way = IN; d && way <= OUT; way++) {
 			uwait_lock(&d->d_lock);

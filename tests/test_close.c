@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_close.c: while a native thread is in a system call with a descriptor, another one
- * closes it: the number is not free before that call is over. To be linked with --wrap for
- * read and close.
+ * test_close.c: while a native thread is in a call with a descriptor, another one closes
+ * it, and the number is used again at once. It is not free while there is a system call
+ * with it, and thereafter the call leaves it alone, wherever it was. To be linked with
+ * --wrap for read, close and sched_yield.
  */
 #define _GNU_SOURCE
 #include "test.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../net.h"
 #include "../sync.h"
+#include "step.h"
 
 enum { ROUNDS = 5, PATIENCE = 20000000 };       /* ns that a call takes at least */
 
@@ -94,10 +103,291 @@ static void close_waits_for_who_is_inside(void **state)
 	}
 }
 
+/* ---- Stopped anywhere ---- */
+
+enum { STOPS = 60 };                    /* at most, in each call */
+
+/* got: what was read. */
+struct call {
+	void (*c_open)(int fds[2], const char *what);
+	int  (*c_call)(int fd, char *got);
+};
+
+static struct stop {
+	const struct call *s_call;
+	int         s_fd;
+	size_t      s_left;             /* instructions until it stops */
+	bool        s_steps;            /* it is in the call */
+	int         s_rc;
+	char        s_got[4];
+	sem_t       s_ready;            /* it has stopped, or is over */
+	atomic_bool s_stopped, s_over, s_swapped;
+	atomic_bool s_awaited;          /* who closes waits for it */
+} stop;
+
+static _Thread_local bool closes;
+
+/* The linker's: this program. */
+extern const unsigned char __executable_start, etext;
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+	if (closes)
+		stop.s_awaited = true;
+	return __real_sched_yield();
+}
+
+/* Until the number is somebody else's, or cannot be. Not in libc. */
+static bool stop_there(const unsigned char *pc)
+{
+	if (stop.s_over)
+		return false;
+	if (!stop.s_steps || pc < &__executable_start || pc >= &etext || stop.s_left-- > 0)
+		return true;
+	stop.s_stopped = true;
+	sem_post(&stop.s_ready);
+	while (!stop.s_swapped && !stop.s_awaited)
+		__real_sched_yield();
+	return false;
+}
+
+static void *call_stopped(void *unused)
+{
+	step(stop_there);
+	stop.s_steps = true;
+	stop.s_rc = stop.s_call->c_call(stop.s_fd, stop.s_got);
+	stop.s_steps = false;
+	stop.s_over = true;
+	if (!stop.s_stopped)
+		sem_post(&stop.s_ready);
+	return unused;
+}
+
+/* The first of the pair is the descriptor `number', which is free. */
+static void open_at(void (*open_pair)(int fds[2], const char *what), int fds[2],
+		    int number)
+{
+	open_pair(fds, "nn");
+	if (fds[1] == number) {
+		fds[1] = dup(number);
+		assert_int_equal(close(number), 0);
+	}
+	if (fds[0] != number) {
+		assert_int_equal(dup2(fds[0], number), number);
+		assert_int_equal(close(fds[0]), 0);
+		fds[0] = number;
+	}
+}
+
+/* Or when the call is over. new: what has the number now. */
+static void close_after(size_t steps, const struct call *call, int new[2])
+{
+	pthread_t native;
+	int old[2];
+
+	call->c_open(old, "oo");
+	stop = (struct stop){ .s_call = call, .s_fd = old[0], .s_left = steps };
+	assert_int_equal(sem_init(&stop.s_ready, 0, 0), 0);
+	assert_int_equal(pthread_create(&native, NULL, call_stopped, NULL), 0);
+	while (sem_wait(&stop.s_ready))
+		;
+	closes = true;
+	assert_int_equal(unet_close(old[0]), 0);
+	closes = false;
+	open_at(call->c_open, new, old[0]);
+	stop.s_swapped = true;
+	assert_int_equal(pthread_join(native, NULL), 0);
+	assert_int_equal(close(old[1]), 0);
+}
+
+static bool blocks_natively(int fd)
+{
+	return !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+/* What is left in the new one, which nobody but the call can have touched. */
+static size_t read_rest(int fd)
+{
+	char rest;
+	size_t n = 0;
+
+	assert_int_equal(unet_adopt(fd), 0);
+	assert_false(blocks_natively(fd));
+	while (unet_read(fd, &rest, 1, 0) == 1) {
+		assert_int_equal(rest, 'n');
+		n++;
+	}
+	return n;
+}
+
+static void close_pair(int fds[2])
+{
+	assert_int_equal(unet_close(fds[0]), 0);
+	assert_int_equal(close(fds[1]), 0);
+}
+
+static size_t instructions_of(const struct call *call)
+{
+	int fds[2];
+
+	close_after(SIZE_MAX, call, fds);
+	close_pair(fds);
+	return SIZE_MAX - stop.s_left;          /* it was not stopped */
+}
+
+/*
+ * A call that is stopped before it knows which file it is for may be for the new one, and
+ * never thereafter.
+ */
+static void close_anywhere(const struct call *call)
+{
+	size_t all = instructions_of(call);
+	bool knows = false;
+
+	for (size_t n = 0; n < all; n += all / STOPS + 1) {
+		bool touched;
+		int new[2];
+
+		close_after(n, call, new);
+		touched = !blocks_natively(new[0]);
+		if (touched)
+			assert_true(!knows && stop.s_rc != -EBADF);
+		else
+			assert_null(strchr(stop.s_got, 'n'));
+		assert_null(touched ? strchr(stop.s_got, 'o') : NULL);
+		knows = !touched;
+		assert_int_equal(read_rest(new[0]),
+				 2 - (strchr(stop.s_got, 'n') ? strlen(stop.s_got) : 0));
+		close_pair(new);
+	}
+	assert_true(knows);
+}
+
+static void open_pipe(int fds[2], const char *what)
+{
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write(fds[1], what, strlen(what)), strlen(what));
+}
+
+static void open_packets(int fds[2], const char *what)
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+	for (; *what; what++)
+		assert_int_equal(write(fds[1], what, 1), 1);
+}
+
+static int read_one(int fd, char *got)
+{
+	return (int)unet_read(fd, got, 1, USYNC_NEVER);
+}
+
+static int read_both(int fd, char *got)
+{
+	return unet_read_all(fd, got, 2, NULL, USYNC_NEVER);
+}
+
+static int wait_for_it(int fd, char *got)
+{
+	(void)got;
+	return unet_wait_readable(fd, USYNC_NEVER);
+}
+
+static int poll_it(int fd, char *got)
+{
+	struct pollfd one = { fd, POLLIN, 0 };
+	int rc = unet_poll(&one, 1, USYNC_NEVER);
+
+	(void)got;
+	return rc == 1 && one.revents & POLLNVAL ? -EBADF : rc;
+}
+
+static void has_no_steps(void)
+{
+	if (test_is_sanitized())
+		skip();                 /* what they add would be stepped through as well */
+	stop = (struct stop){ .s_over = true };
+	step(stop_there);
+	if (stepper.s_steps > 0)
+		return;
+	print_message("no single steps here\n");
+	skip();
+}
+
+/* What is accepted, and what has the listener's number next: it is no socket. */
+static void open_listener(int fds[2], const char *what)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	socklen_t size = sizeof name.sun_family;
+
+	if (what[0] == 'n') {
+		fds[0] = eventfd(0, 0);
+		fds[1] = dup(fds[0]);
+		assert_int_equal(unet_adopt(fds[0]), 0);
+		return;
+	}
+	fds[0] = socket(AF_UNIX, SOCK_STREAM, 0);
+	fds[1] = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(fds[0], (const void *)&name, size), 0);
+	assert_int_equal(listen(fds[0], 1), 0);
+	size = sizeof name;
+	assert_int_equal(getsockname(fds[0], (void *)&name, &size), 0);
+	assert_int_equal(connect(fds[1], (const void *)&name, size), 0);
+	assert_int_equal(unet_adopt(fds[0]), 0);
+}
+
+static int accept_it(int fd, char *got)
+{
+	(void)got;
+	return unet_accept(fd, NULL, USYNC_NEVER);
+}
+
+/* SIGPIPE would tell if it was not taken for one. */
+static void what_is_accepted_is_a_socket(void **state)
+{
+	static const struct call call = { open_listener, accept_it };
+	size_t all;
+
+	(void)state;
+	test_timeout(60);
+	has_no_steps();
+	all = instructions_of(&call);
+	assert_int_equal(unet_close(stop.s_rc), 0);
+	for (size_t n = 0; n < all; n += all / STOPS + 1) {
+		int new[2];
+
+		close_after(n, &call, new);
+		close_pair(new);
+		if (stop.s_rc < 0)
+			continue;
+		assert_int_equal(unet_write(stop.s_rc, "x", 1, USYNC_NEVER), -EPIPE);
+		assert_int_equal(unet_close(stop.s_rc), 0);
+	}
+}
+
+static void a_call_stays_with_its_file(void **state)
+{
+	static const struct call calls[] = {
+		{ open_pipe, read_one },
+		{ open_packets, read_both },
+		{ open_pipe, wait_for_it },
+		{ open_pipe, poll_it },
+	};
+
+	(void)state;
+	test_timeout(60);
+	has_no_steps();
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+		close_anywhere(&calls[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(close_waits_for_who_is_inside),
+		cmocka_unit_test(a_call_stays_with_its_file),
+		cmocka_unit_test(what_is_accepted_is_a_socket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
