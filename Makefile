@@ -140,7 +140,7 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 
 $(B)/tests/test_offload: wrapped := pthread_create
 
-$(B)/tests/test_close: wrapped := read close sched_yield
+$(B)/tests/test_close: wrapped := read close poll epoll_wait syscall sched_yield
 
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto sendmsg \
 	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2

@@ -130,6 +130,8 @@ static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations
 		       int64_t deadline);
 static int  poll_once(struct pollfd *fds, size_t n, const uint32_t *generations);
 static struct descriptor *polled(const struct pollfd *one);
+static bool poll_inside(const struct pollfd *one, uint32_t generation);
+static int  poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations);
 static int  poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 			int64_t deadline);
 static int  poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
@@ -1102,28 +1104,50 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 	return rc;
 }
 
-/* How many have revents. What is known of them is forgotten before the system call. */
+/*
+ * How many have revents. What is known of them is forgotten before the system call, which
+ * is made inside of all of them; not if one was closed, for the number may be another's.
+ */
 static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
-	int rc, found;
+	size_t i = 0;
+	int found;
 
-	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &rc);
+	while (i < n && poll_inside(&fds[i], generations[i]))
+		i++;
+	found = i < n ? poll_closed(fds, n, generations) : (int)result(poll(fds, n, 0));
+	while (i > 0) {
+		struct descriptor *d = polled(&fds[--i]);
 
-		for (int way = IN; d && way <= OUT; way++)
-			if (wants(&fds[i], way))
-				set_ready(d, way, false);
+		if (d)
+			leave(d);
 	}
-	found = poll(fds, n, 0);
-	if (found < 0)
-		return -errno;
-	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &rc);
+	return found;
+}
 
-		if (!d || generation_of(d) == generations[i])
-			continue;
-		found += !fds[i].revents;       /* it was closed */
-		fds[i].revents = POLLNVAL;
+/* False: it was closed. */
+static bool poll_inside(const struct pollfd *one, uint32_t generation)
+{
+	struct descriptor *d = polled(one);
+
+	if (d && !enter(d, generation))
+		return false;
+	for (int way = IN; d && way <= OUT; way++)
+		if (wants(one, way))
+			set_ready(d, way, false);
+	return true;
+}
+
+/* Of these alone it tells: the next call will of others. */
+static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct descriptor *d = polled(&fds[i]);
+
+		fds[i].revents = d && generation_of(d) != generations[i] ? POLLNVAL : 0;
+		found += fds[i].revents != 0;
 	}
 	return found;
 }

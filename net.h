@@ -150,7 +150,7 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done, int64_
 
 /*
  * As poll(2), also of the set of descriptors; POLLNVAL tells of one that is not open, or
- * was closed meanwhile. How many have revents; 0 never.
+ * was closed meanwhile, and then perhaps of nothing else. How many have revents; 0 never.
  * Besides, -EINVAL: n over 65536, or over what poll(2) allows.
  */
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);

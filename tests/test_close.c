@@ -3,7 +3,7 @@
  * test_close.c: while a native thread is in a call with a descriptor, another one closes
  * it, and the number is used again at once. It is not free while there is a system call
  * with it, and thereafter the call leaves it alone, wherever it was. To be linked with
- * --wrap for read, close and sched_yield.
+ * --wrap for read, close, poll, epoll_wait, syscall and sched_yield.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -382,12 +383,117 @@ static void a_call_stays_with_its_file(void **state)
 		close_anywhere(&calls[i]);
 }
 
+/* ---- Told of the close, and late ---- */
+
+static _Thread_local bool polls;
+static atomic_bool asleep, go, looks, told;
+
+static void come_late(void)
+{
+	while (polls && !go)
+		__real_sched_yield();
+}
+
+int __real_epoll_wait(int fd, struct epoll_event *events, int max, int timeout);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
+{
+	int n;
+
+	asleep = asleep || polls;
+	n = __real_epoll_wait(fd, events, max, timeout);
+	come_late();
+	return n;
+}
+
+/* epoll_pwait2(), which has no function in old C libraries. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+	va_list args;
+	long a[6], n;
+
+	va_start(args, number);
+	for (size_t i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	asleep = asleep || polls;
+	n = __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	come_late();
+	return n;
+}
+
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	const struct timespec patience = { .tv_nsec = PATIENCE };
+
+	if (polls && go) {
+		looks = true;
+		nanosleep(&patience, NULL);
+	}
+	return __real_poll(fds, n, timeout);
+}
+
+static void *poll_until_closed(void *fd)
+{
+	struct pollfd one = { *(int *)fd, POLLIN, 0 };
+
+	polls = true;
+	TEST_EQUAL(unet_poll(&one, 1, USYNC_NEVER), 1);
+	TEST_EQUAL(one.revents, POLLNVAL);
+	told = true;
+	return NULL;
+}
+
+static void read_nothing(int fd)
+{
+	char byte;
+
+	assert_int_equal(unet_read(fd, &byte, 1, usync_after(PATIENCE)), -ETIMEDOUT);
+}
+
+/*
+ * Who has the number next has waited for it before; then something comes, and its events
+ * tell. The other one, who finds out only now, must not make it wait again.
+ */
+static void nobody_forgets_for_the_next_owner(void **state)
+{
+	pthread_t native;
+	int fds[2], silent[2];
+	char bytes[2];
+
+	(void)state;
+	test_timeout(20);
+	open_pipe(fds, "");
+	open_pipe(silent, "");
+	assert_int_equal(pthread_create(&native, NULL, poll_until_closed, fds), 0);
+	while (!asleep)
+		__real_sched_yield();
+	close_pair(fds);
+	open_at(open_pipe, fds, fds[0]);
+	assert_int_equal(unet_read(fds[0], bytes, 2, USYNC_NEVER), 2);
+	read_nothing(fds[0]);
+	assert_int_equal(write(fds[1], "x", 1), 1);
+	read_nothing(silent[0]);
+	go = true;
+	while (!looks && !told)
+		__real_sched_yield();
+	assert_int_equal(unet_read(fds[0], bytes, 1, USYNC_NEVER), 1);
+	assert_int_equal(pthread_join(native, NULL), 0);
+	close_pair(fds);
+	close_pair(silent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(close_waits_for_who_is_inside),
 		cmocka_unit_test(a_call_stays_with_its_file),
 		cmocka_unit_test(what_is_accepted_is_a_socket),
+		cmocka_unit_test(nobody_forgets_for_the_next_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
