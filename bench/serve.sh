@@ -22,12 +22,13 @@
 #   BUILD     the directory of echo-load and idle-load (build)
 #   DURATION  the seconds to measure (5); latency and h2load have one more before
 #   PORTS     FIRST-LAST: where to look for a free one (21000-21999)
+#   PATIENCE  the seconds in which a server is to begin, to answer and to end, and a client
+#             that measures is to be through after DURATION (20)
 #
 # A server is run as PROGRAM PORT [DIR], and prints `ready' when it listens on
-# 127.0.0.1:PORT; DIR, for HTTP, has the file 1k. It ends, with status 0, within two
-# seconds of SIGTERM.
+# 127.0.0.1:PORT; DIR, for HTTP, has the file 1k. It ends, with status 0, upon SIGTERM.
 #
-# Reasons: ready (not within ten seconds), exit-STATUS and killed-SIGNAL (of a server),
+# Reasons: ready (it did not get so in time), exit-STATUS and killed-SIGNAL (of a server),
 # end (the SIGTERM did not do it), content (a wrong answer), errors (the client had
 # some), client (it failed), timeout (it hung), rate (98 % of it were not reached).
 #
@@ -41,6 +42,7 @@ export LC_ALL
 BUILD=${BUILD:-build}
 DURATION=${DURATION:-5}
 PORTS=${PORTS:-21000-21999}
+PATIENCE=${PATIENCE:-20}
 PEAK=${PEAK:-}
 tmp='' server='' client='' on_server='' on_client='' starting='' stopped=''
 
@@ -154,7 +156,7 @@ start_server() {
 	[ -z "$stopped" ] || exit "$stopped"
 	until grep -qx ready "$tmp/out"; do
 		check_server
-		[ $((tried += 1)) -le 500 ] || fail ready 'the server is not ready'
+		[ $((tried += 1)) -le $((PATIENCE * 50)) ] || fail ready 'the server is not ready'
 		sleep 0.02
 	done
 }
@@ -174,7 +176,8 @@ end_server() {
 	kill "$server"
 	tried=0
 	until [ -e "$tmp/status" ]; do
-		[ $((tried += 1)) -le 100 ] || fail end 'the server is still there after SIGTERM'
+		[ $((tried += 1)) -le $((PATIENCE * 50)) ] ||
+			fail end 'the server is still there after SIGTERM'
 		sleep 0.02
 	done
 	status=$(cat "$tmp/status")
@@ -205,19 +208,19 @@ take() {		# SED-EXPRESSION
 }
 
 check_http() {
-	run_client 10 curl -sS -f -o "$tmp/got" "$url"
+	run_client "$PATIENCE" curl -sS -f -o "$tmp/got" "$url"
 	cmp -s "$tmp/got" "$tmp/files/1k" || fail content "/1k: $(say <"$tmp/got")"
 }
 
 # It compares what it gets with what it has sent.
 check_echo() {
-	run_client 15 "$BUILD/bench/echo-load" "$port" 1 1
+	run_client "$PATIENCE" "$BUILD/bench/echo-load" "$port" 1 1
 }
 
 check_redis() {
 	for asked in 'PING PONG' 'SET usched 1k OK' 'GET usched 1k' 'DEL usched 1'; do
 		# shellcheck disable=SC2086 # the words of a command
-		run_client 10 redis-cli -p "$port" ${asked% *}
+		run_client "$PATIENCE" redis-cli -p "$port" ${asked% *}
 		[ "$(cat "$tmp/said")" = "${asked##* }" ] ||
 			fail content "${asked% *}: $(say <"$tmp/said")"
 	done
@@ -230,7 +233,7 @@ measure_answer() {	# KIND
 
 measure_http() {	# CONNECTIONS
 	check_http
-	run_client $((DURATION + 15)) wrk -t1 -c"$1" -d"${DURATION}s" "$url"
+	run_client $((DURATION + PATIENCE)) wrk -t1 -c"$1" -d"${DURATION}s" "$url"
 	if grep -e 'Socket errors' -e 'Non-2xx' "$tmp/said" >"$tmp/errors"; then
 		fail errors "wrk: $(say <"$tmp/errors")"
 	fi
@@ -241,7 +244,7 @@ measure_h2load() {	# CONNECTIONS OPTION...
 	check_http
 	clients=$1
 	shift
-	run_client $((DURATION + 15)) h2load --h1 -c"$clients" -D "$DURATION" \
+	run_client $((DURATION + PATIENCE)) h2load --h1 -c"$clients" -D "$DURATION" \
 		--warm-up-time=1 "$@" "$url"
 	for line in 'requests:.* 0 failed, 0 errored, 0 timeout' \
 		'status codes: [0-9]* 2xx, 0 3xx, 0 4xx, 0 5xx'; do
@@ -265,7 +268,7 @@ measure_latency() {	# CONNECTIONS PERCENT
 }
 
 measure_echo() {	# CONNECTIONS
-	run_client $((DURATION + 15)) "$BUILD/bench/echo-load" "$port" "$1" "$DURATION"
+	run_client $((DURATION + PATIENCE)) "$BUILD/bench/echo-load" "$port" "$1" "$DURATION"
 	take 's/^round_trips_per_s=([0-9.]+) p50_us=.* errors=0$/\1/p'
 }
 
@@ -283,7 +286,7 @@ measure_redis() {	# CLIENTS COMMAND PIPELINE
 }
 
 redis_benchmark() {	# REQUESTS CLIENTS PIPELINE COMMANDS
-	run_client $((DURATION * 10 + 15)) redis-benchmark -h 127.0.0.1 -p "$port" \
+	run_client $((DURATION * 10 + PATIENCE)) redis-benchmark -h 127.0.0.1 -p "$port" \
 		-n "$1" -c "$2" -P "$3" -t "$4" -q --csv
 }
 

@@ -26,6 +26,7 @@ else
 	arch=arch/setjmp.c
 fi
 dir=$(mktemp -d) || exit 1
+PORT=${PORT:-$((22000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
 trap 'kill_servers; rm -rf "$dir"' EXIT

@@ -27,7 +27,7 @@ if grep -q '^CFLAGS=.*-fsanitize=' "$B/flags"; then
 	echo "faults: skipped, a sanitizer has calls of its own"
 	exit 77
 fi
-PORT=${PORT:-$((20000 + $$ % 10000))}
+PORT=${PORT:-$((26000 + $$ % 3000))}
 dir=$(mktemp -d) || exit 1
 backend=''
 trap 'kill $backend $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT

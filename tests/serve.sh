@@ -3,11 +3,18 @@
 #
 # bench/serve.sh, with servers and clients that are made up: see fakes. What it calls for
 # each workload, how servers and clients fail, and that nothing is left.
-
+#
+#   B      where examples/04-echo is, whose port is somebody else's
+#   PORT   the first port for that one
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
+B=${B:-$here/build}
 tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
+dir=$tmp
+PORT=${PORT:-$((25000 + $$ % 900))}
+# shellcheck source=tests/server.lib
+. "$here/tests/server.lib"
+trap 'kill_servers; rm -rf "$tmp"' EXIT
 me=serve
 runs=0
 # shellcheck source=tests/fakes
@@ -111,10 +118,9 @@ failures() {
 	http 1|serve|echo out of luck >&2; exit 3|fail:exit-3|the server has ended: out of luck$
 	http 1|serve|exit 0|fail:exit-0|the server has ended
 	http 1|serve|kill -SEGV $$|fail:killed-11|the server has ended
-	http 1|serve|trap "" TERM|fail:end|still there after SIGTERM
 	http 1|serve|trap "kill \$!; echo ouch >&2; exit 5" TERM|fail:end|status 5 after SIGTERM: ouch$
-	http 1|wrk|kill -9 $(cat "$FAKES/server"); sleep 0.5; echo Requests/sec: 5|fail:killed-9|ended
-	http 1|wrk|kill $(cat "$FAKES/server"); sleep 0.5; echo Requests/sec: 5|fail:exit-0|ended
+	http 1|wrk|kill -9 $(cat "$FAKES/server"); ended; echo Requests/sec: 5|fail:killed-9|ended
+	http 1|wrk|kill $(cat "$FAKES/server"); ended; echo Requests/sec: 5|fail:exit-0|ended
 	http 1|wrk|echo Requests/sec: 5; exit 1|fail:client|wrk: status 1: Requests/sec: 5$
 	http 1|wrk|kill -9 $$|fail:client|wrk: status 137
 	http 1|wrk|echo Requests/sec: nan|fail:client|what is this: Requests/sec: nan$
@@ -138,10 +144,13 @@ failures() {
 	END
 }
 
-# How servers and clients fail. A server's failure counts more than its client's.
+# How servers and clients fail. A server's failure counts more than its client's. Clients
+# say `ended' to wait until serve.sh can know that the server has.
 test_failures() {
 	export DURATION=1 PEAK=1000
-	failures >"$tmp/failures"
+	# shellcheck disable=SC2016 # for the client to expand
+	ended='until [ -e "$TMPDIR"/*/status ]; do sleep 0.1; done'
+	failures | sed "s|; ended;|; $ended;|" >"$tmp/failures"
 	while IFS='|' read -r command file text said pattern; do
 		begin
 		echo "$text" >"$FAKES/$file"
@@ -161,29 +170,38 @@ test_failures() {
 	unset DURATION PEAK
 }
 
-# A server that does not get ready, and a client that hangs and will not listen: slow, so
-# both at a time.
+# A server that does not get ready, one that does not end, and a client that hangs and will
+# not listen: slow, so all at a time. The time is enough for what does not hang.
 test_patience() {
-	begin
-	echo 'sleep 50' >"$FAKES/serve"
-	(
-		serve http 1
-		same 'a server that does not get ready' fail:ready "$(cat "$out")"
-		gone "$FAKES/server"
-		exit $failed
-	) &
+	export PATIENCE=6
+	never_ready &
+	waiting=$!
+	never_ends &
+	waiting="$waiting $!"
 	begin
 	echo 'trap "" TERM; sleep 50' >"$FAKES/curl"
 	serve http 1
 	same 'a client that hangs' fail:timeout "$(cat "$out")"
 	gone "$FAKES/server"
 	gone "$FAKES/client"
-	wait $! || failed=1
+	for waited in $waiting; do
+		wait "$waited" || failed=1
+	done
 	nothing_left 'what hangs'
+	unset PATIENCE
 }
 
-# What a server has started goes with it where it has to be killed.
-test_children() {
+never_ready() {
+	begin
+	echo 'sleep 50' >"$FAKES/serve"
+	PATIENCE=2 serve http 1
+	same 'a server that does not get ready' fail:ready "$(cat "$out")"
+	gone "$FAKES/server"
+	exit $failed
+}
+
+# What it has started goes with it where it has to be killed.
+never_ends() {
 	begin
 	cat >"$FAKES/serve" <<-'END'
 	trap '' TERM
@@ -192,8 +210,10 @@ test_children() {
 	END
 	serve http 1
 	same 'a server with a child' fail:end "$(cat "$out")"
+	grep -q 'still there after SIGTERM' "$err" || fail "a server with a child: $(cat "$err")"
+	gone "$FAKES/server"
 	gone "$FAKES/child"
-	nothing_left 'a child'
+	exit $failed
 }
 
 # Whose memory is it? That of a child which runs the same program.
@@ -224,7 +244,7 @@ test_worker() {
 wait_for() {		# FILE
 	i=0
 	until [ -s "$1" ]; do
-		[ $((i += 1)) -le 100 ] || { fail "${1##*/} did not appear"; return; }
+		[ $((i += 1)) -le 600 ] || { fail "${1##*/} did not appear"; return; }
 		sleep 0.1
 	done
 }
@@ -275,13 +295,16 @@ test_surroundings() {
 		same "status of '$wrong'" 2 $?
 		grep -q '^usage: ' "$FAKES/err" || fail "'$wrong': no usage"
 	done
-	port=$(awk '$4 == "0A" { print $2; exit }' /proc/net/tcp | sed 's/.*://')
-	[ -n "$port" ] || return 0
-	port=$(printf %d "0x$port")
+	[ -x "$B/examples/04-echo" ] || {
+		echo "serve: no port of somebody else tried, there is no $B/examples/04-echo"
+		return
+	}
+	start "$B/examples/04-echo" 1 || fail 'nobody else gets a port'
 	begin
 	PORTS=$port-$port serve http 1
 	same 'a port of somebody else' fail:port "$(cat "$out")"
 	[ ! -e "$FAKES/calls" ] || fail 'it was run with the port of somebody else'
+	stop "$server"
 }
 
 for command in timeout setsid pgrep; do
@@ -290,14 +313,13 @@ for command in timeout setsid pgrep; do
 		exit 77
 	}
 done
-unset DURATION PEAK PINNED
+unset DURATION PEAK PINNED PATIENCE
 TMPDIR=$tmp/tmp
 export TMPDIR
 mkdir "$TMPDIR"
 test_values
 test_failures
 test_patience
-test_children
 test_worker
 test_signals
 test_surroundings

@@ -27,6 +27,7 @@ for server in 04-echo 07-proxy; do
 done
 
 dir=$(mktemp -d) || exit 1
+PORT=${PORT:-$((24000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
 jobs=			# process ids of clients that were not waited for

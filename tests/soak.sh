@@ -32,6 +32,7 @@ for server in 04-echo 05-httpd 06-kv 07-proxy; do
 done
 
 dir=$(mktemp -d) || exit 1
+PORT=${PORT:-$((23000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
 clients=
