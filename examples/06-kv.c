@@ -18,6 +18,8 @@
  */
 #include "06-kv.h"
 
+#define LINGER (5 * USYNC_SECOND)        /* for a client to take its last replies, and close */
+
 static const char *execute(struct conn *c)
 {
 	int id = 0, n = (int)c->n, arity;
@@ -164,7 +166,7 @@ static void serve(void *fd)
 		receive(c);
 	usync_shield(1);
 	unet_shutdown(c->fd, SHUT_WR);
-	until = usync_after(USYNC_SECOND / 5);
+	until = usync_after(LINGER);
 	while (unet_read(c->fd, batch, BATCH, until) > 0)
 		;                       /* left there, it would reset the connection */
 	TAILQ_REMOVE(&conns, c, next);
@@ -217,7 +219,7 @@ static void watch(void *unused)
 	unet_close(listener);
 	TAILQ_FOREACH(c, &conns, next)
 		ustack_cancel(c->thread);
-	while (usync_group_wait(&clients, end + USYNC_SECOND / 2) == -ENOMEM)
+	while (usync_group_wait(&clients, end + LINGER) == -ENOMEM)
 		rr_yield();
 	TAILQ_FOREACH(c, &conns, next)
 		unet_shutdown(c->fd, SHUT_RDWR);        /* they do not read */
