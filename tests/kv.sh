@@ -284,11 +284,21 @@ test_blocked() {
 	reply '"52"' lpop queue
 	reply '(integer) 0' exists queue
 	same 'clients that are blocked' 0 "$(number_of blocked_clients)"
-	# What is before and behind it in a pipeline; and deadlines.
-	same 'BLPOP in a pipeline' '+PONG *-1 :1 *2 $1 q $1 x +PONG' \
-		"$({	printf 'PING\r\nBLPOP q 0.1\r\nLPUSH q x\r\nBLPOP q 0\r\nPING\r\n'
-			sleep 1
-		} | talk | words)"
+	# What is before and behind it in a pipeline; and deadlines. Who ends while it is
+	# blocked is gone.
+	: >"$tmp/pipeline"
+	{
+		printf 'PING\r\nBLPOP q 0.1\r\nLPUSH q x\r\nBLPOP q 0\r\nPING\r\n'
+		await 2 grep -c PONG "$tmp/pipeline"
+	} | talk >"$tmp/pipeline"
+	same 'BLPOP in a pipeline' '+PONG *-1 :1 *2 $1 q $1 x +PONG' "$(content pipeline)"
+}
+
+# Connections to the server that neither end has closed.
+established() {
+	awk -v port="$(printf ':%04X' "$port")" '
+		$2 ~ port "$" && $4 == "01" { n++ }
+		END { print n + 0 }' /proc/net/tcp
 }
 
 test_dead() {
@@ -298,7 +308,8 @@ test_dead() {
 	behind alive blpop queue 0
 	await 2 number_of blocked_clients
 	kill -9 "$first"
-	wait "$first" 2>/dev/null               # until its socket is closed
+	wait "$first" 2>/dev/null
+	await 1 established
 	reply '(integer) 1' lpush queue one
 	await 'queue one' content alive
 	await 0 number_of blocked_clients
@@ -306,6 +317,7 @@ test_dead() {
 	await 1 number_of blocked_clients
 	kill -9 "$client"
 	wait "$client" 2>/dev/null
+	await 0 established
 	reply '(integer) 1' lpush queue two
 	reply '"two"' lpop queue
 	await 0 number_of blocked_clients
