@@ -35,10 +35,11 @@ enum {                                  /* bytes, but for KEPT */
 	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
 };
 
-#define IDLE  (60 * USYNC_SECOND)       /* between requests */
-#define STALL (10 * USYNC_SECOND)       /* for a request to come, or answers to go */
-#define GRACE (1 * USYNC_SECOND)        /* in the end, for what may be on its way */
-#define DATE  "%a, %d %b %Y %H:%M:%S GMT"
+#define IDLE   (60 * USYNC_SECOND)      /* between requests */
+#define STALL  (10 * USYNC_SECOND)      /* for a request to come, or answers to go */
+#define GRACE  (1 * USYNC_SECOND)       /* in the end, for what may be on its way */
+#define LINGER (5 * USYNC_SECOND)       /* for a client to take its last answer, and close */
+#define DATE   "%a, %d %b %Y %H:%M:%S GMT"
 
 struct answer {
 	time_t second;                  /* in which it is right */
@@ -330,7 +331,7 @@ static bool talk(int fd)
 	} while (w->have > 0 && !w->close);
 	if (w->close) {                 /* what comes now must not cause a reset */
 		unet_shutdown(fd, SHUT_WR);
-		w->deadline = usync_after(GRACE);
+		w->deadline = usync_after(LINGER);
 		for (int i = 0; i < 64; i++)
 			if (unet_read(fd, w->in, IN_MAX, w->deadline) <= 0)
 				break;
