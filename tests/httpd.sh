@@ -22,6 +22,9 @@ for program in curl wrk h2load socat ncat "$httpd"; do
 	fi
 done
 tmp=$(mktemp -d) || exit 1
+dir=$tmp
+# shellcheck source=tests/server.lib
+. tests/server.lib
 trap 'kill $pid $helpers 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 ulimit -n "$(ulimit -Hn)"
@@ -58,7 +61,7 @@ hasnt() {		# WHAT PATTERN FILE
 }
 
 # The server, on the first port that is free.
-start() {
+begin() {
 	port=$PORT
 	while :; do
 		: >"$tmp/out"
@@ -67,7 +70,7 @@ start() {
 		until grep -q ready "$tmp/out" || ! kill -0 $pid 2>/dev/null; do
 			sleep 0.05
 		done
-		grep -q ready "$tmp/out" && break
+		grep -q ready "$tmp/out" && until_true 60 asleep $pid && break
 		port=$((port + 1))
 		if [ $port -ge $((PORT + 10)) ] || ! grep -q 'in use' "$tmp/err"; then
 			fail "does not start: $(cat "$tmp/err")"
@@ -102,6 +105,14 @@ raw() {			# TEXT, as of printf
 	tr -d '\r\0' <"$tmp/raw" >"$tmp/text"
 }
 
+# A connection that gets what is written to descriptor 8, until that is closed. What comes
+# back goes to the file NAME; its process is $!.
+hold_open() {		# NAME [OPTIONS of socat]
+	mkfifo "$tmp/in.$1"
+	socat -t60 - "TCP:127.0.0.1:$port${2-}" <"$tmp/in.$1" >"$tmp/$1" 2>/dev/null &
+	exec 8>"$tmp/in.$1"
+}
+
 statuses() {		# of the answers in $tmp/text
 	sed -n 's/^.*HTTP\/1\.1 \([0-9][0-9]*\) .*/\1/p' "$tmp/text" | paste -sd ' ' -
 }
@@ -111,17 +122,9 @@ raw_is() {		# WHAT STATUSES TEXT
 	same "$1" "$2" "$(statuses)"
 }
 
-descriptors() {
-	find "/proc/$pid/fd" -mindepth 1 | wc -l
-}
-
 settled() {		# WHAT COUNT: waits until so many descriptors are open
-	turns=0
-	until [ "$(descriptors)" -le "$2" ] || [ $turns -ge 100 ]; do
-		sleep 0.1
-		turns=$((turns + 1))
-	done
-	same "$1: descriptors" "$2" "$(descriptors)"
+	until_true 60 has_descriptors $pid "$2"
+	same "$1: descriptors" "$2" "$(descriptors $pid)"
 }
 
 anonymous() {		# KiB of memory in use
@@ -334,7 +337,7 @@ test_bad_clients() {
 }
 
 test_load() {
-	wrk -t1 -c64 -d2s "$url/1k" >"$tmp/text"
+	wrk -t1 -c64 -d2s --timeout 60s "$url/1k" >"$tmp/text"
 	hasnt wrk 'Socket errors\|Non-2xx' "$tmp/text"
 	has wrk 'requests in' "$tmp/text"
 	for file in 1k 65k; do
@@ -366,6 +369,10 @@ test_calls() {
 	tracer=$!
 	until grep -q "^TracerPid:.$tracer" /proc/$pid/status; do
 		sleep 0.05
+		kill -0 $tracer 2>/dev/null || {        # only who began it may look at it
+			echo 'httpd: strace may not attach: system calls are not counted'
+			return
+		}
 	done
 	h2load --h1 -n 10000 -c 10 "$url/1k" >"$tmp/text" 2>&1
 	kill -INT $tracer
@@ -388,7 +395,7 @@ test_calls() {
 # Its slots are used up, then its descriptors: those who come later wait, and are served.
 test_limits() {
 	before=few
-	start
+	begin
 	before=
 	h2load --h1 -n 300 -c 300 "$url/1k" >"$tmp/text" 2>&1
 	has 'few descriptors' '300 succeeded, 0 failed, 0 errored' "$tmp/text"
@@ -406,10 +413,20 @@ curls() {		# NAME
 	done >"$tmp/curl.$1"
 }
 
+listens() {
+	awk -v port="$(printf ':%04X' "$port")" '
+		$2 ~ port "$" && $4 == "0A" { found = 1 }
+		END { exit !found }' /proc/net/tcp
+}
+
+has_ended() {		# COMMAND...
+	! "$@"
+}
+
 # What was received, even in part, is answered; then it ends.
 test_end() {
-	start
-	wrk -t1 -c64 -d4s "$url/1k" >"$tmp/wrk" 2>&1 &
+	begin
+	wrk -t1 -c64 -d4s --timeout 60s "$url/1k" >"$tmp/wrk" 2>&1 &
 	waiting=$!
 	for name in 1 2 3 4; do
 		curls $name &
@@ -417,43 +434,55 @@ test_end() {
 	done
 	curl -s --limit-rate 10M -o "$tmp/large" "$url/big" &
 	waiting="$waiting $!"
-	(printf 'GET /1.txt HTT'; sleep 2; printf 'P/1.1\r\nHost: x\r\n\r\n') |
-		socat -t60 - "TCP:127.0.0.1:$port" >"$tmp/half" &
+	for file in curl.1 curl.2 curl.3 curl.4 large; do
+		until_true 60 test -s "$tmp/$file"
+	done
+	hold_open half
 	waiting="$waiting $!"
-	sleep 1
+	printf 'GET /empty HTTP/1.1\r\nHost: x\r\n\r\nGET /1.txt HTT' >&8
+	until_true 60 test -s "$tmp/half"       # so it has the other half as well
+	kill -TERM $pid
+	until_true 60 has_ended listens
+	printf 'P/1.1\r\nHost: x\r\n\r\n' >&8
 	stop 'under load'
+	exec 8>&-
 	for waited in $waiting; do
 		wait "$waited"
 	done
-	has 'half a request' '^HTTP/1.1 200' "$tmp/half"
+	tr -d '\r' <"$tmp/half" >"$tmp/text"
+	same 'half a request' '200 200' "$(statuses)"
 	has 'half a request' '^Connection: close' "$tmp/half"
 	cmp -s "$www/big" "$tmp/large" || fail 'what was on its way was cut off'
 	has wrk 'requests in' "$tmp/wrk"
 	hasnt wrk 'timeout [1-9]\|Non-2xx' "$tmp/wrk"        # others: nobody listens
+	resets=0
 	for name in 1 2 3 4; do
-		# The last finds nobody who listens.
-		same "curl $name" '000 7' "$(tail -n 1 "$tmp/curl.$name")"
+		# The last finds nobody who listens, unless it came in the moment in which
+		# the server had taken all others and closed: then it is reset.
+		last=$(tail -n 1 "$tmp/curl.$name")
+		case $last in
+		'000 5'[56]) last='000 7' resets=$((resets + 1)) ;;
+		esac
+		same "curl $name" '000 7' "$last"
 		same "curl $name" 0 "$(sed '$d' "$tmp/curl.$name" | grep -cv '^200 0$')"
 		has "curl $name" '^200 0$' "$tmp/curl.$name"
 	done
+	[ $resets -le 1 ] || fail "$resets connections were reset in the end"
 }
 
 # Who does not take his answer is cut off in the end.
 test_cut() {
-	start
-	(printf 'GET /big HTTP/1.1\r\nHost: x\r\n\r\n'; exec sleep 30) |
-		ncat 127.0.0.1 "$port" 2>/dev/null | (exec sleep 30) &
+	begin
+	mkfifo "$tmp/deaf"
+	hold_open deaf ,rcvbuf=65536
 	helpers="$helpers $!"
-	get 200 /1.txt
-	turns=0                         # until it is connected, and some more
-	until [ "$(descriptors)" -gt "$open" ] || [ $turns -ge 100 ]; do
-		turns=$((turns + 1))
-		sleep 0.1
-	done
-	sleep 1
+	exec 9<"$tmp/deaf"
+	printf 'GET /big HTTP/1.1\r\nHost: x\r\n\r\n' >&8
+	head -c 1 <&9 >"$tmp/text"              # it has begun
 	kill -INT $pid
 	wait $pid
 	same 'cut off' 1 $?
+	exec 8>&- 9<&-
 }
 
 test_valgrind() {
@@ -478,7 +507,7 @@ test_valgrind() {
 	many=30
 	before='valgrind -q --leak-check=full --errors-for-leak-kinds=definite
 		--show-leak-kinds=definite --error-exitcode=99'
-	start
+	begin
 	before=
 	test_conditions
 	test_connections
@@ -490,11 +519,11 @@ test_valgrind() {
 }
 
 make_files
-start
-open=$(descriptors)
-(printf 'GET /1.txt HTTP/1.1\r\nHos'; sleep 12) |
-	socat -t60 - "TCP:127.0.0.1:$port" >"$tmp/slow" &
+begin
+open=$(descriptors $pid)
+hold_open slow
 slow=$!
+printf 'GET /1.txt HTTP/1.1\r\nHos' >&8
 test_arguments
 test_files
 test_conditions
@@ -502,6 +531,8 @@ test_if_range
 test_requests
 test_connections
 test_bad_clients
+until_true 60 test -s "$tmp/slow"
+exec 8>&-
 wait $slow
 has 'slow head' '^HTTP/1.1 408' "$tmp/slow"
 # shellcheck disable=SC2086 # words
