@@ -61,7 +61,7 @@ check() {
 
 # As many descriptors as when it was started.
 all_closed() {
-	until_true 30 has_descriptors "$server" "$opened" ||
+	until_true 60 has_descriptors "$server" "$opened" ||
 		fail "$name, after $1: $(descriptors "$server") descriptors, not $opened"
 }
 
@@ -187,7 +187,7 @@ ends_in_the_middle() {
 		kill $! 2>/dev/null' bash "$port" "$dir" &
 	client=$!
 	last_received=0
-	until_true 30 all_received
+	until_true 60 all_received
 	kill -TERM "$server"
 	echo go >"$dir/go"
 	wait $client
@@ -205,7 +205,7 @@ ends_under_a_flood() {
 	rm -f "$dir/out"
 	long socat -t 60 - "TCP:127.0.0.1:$port" <"$dir/flood" >"$dir/out" 2>/dev/null &
 	client=$!
-	until_true 30 test -s "$dir/out"
+	until_true 60 test -s "$dir/out"
 	kill -TERM "$server"
 	wait $client
 	size=$(wc -c <"$dir/out")
@@ -267,11 +267,10 @@ library() {
 		fail "$objects: does not compile"
 }
 
-# short NAME FILE LIBRARY: $dir/NAME is that server, with deadlines of two seconds.
-short() {
-	sed 's/^\(#define [A-Z]* *\)([0-9]* \* USYNC_SECOND)/\1(2 * USYNC_SECOND)/
-		s/^\(	CONNECTIONS *= \)[0-9]*/\14/' "$2" >"$dir/$1.c"
-	cmp -s "$2" "$dir/$1.c" && fail "$2: has no deadlines"
+# edited NAME FILE LIBRARY [EXPRESSION]: $dir/NAME is that server, edited by sed.
+edited() {
+	sed "${4-}" "$2" >"$dir/$1.c"
+	[ $# -lt 4 ] || ! cmp -s "$2" "$dir/$1.c" || fail "$2: nothing to edit by $4"
 	# shellcheck disable=SC2086
 	$CC -I. ${CFLAGS--O2 -g} "$dir/$1.c" "$dir/$3"/*.o -pthread -lm -o "$dir/$1" ||
 		fail "$1: does not compile"
@@ -284,7 +283,15 @@ deadlines() {
 	long socat -u /dev/zero "TCP:127.0.0.1:$port" 2>/dev/null
 	[ $? -ne 124 ] || fail "$name: a client that never reads is never given up"
 	all_closed "deadlines"
-	check "a client that is slow, but not idle" dribbles 8 0.4
+	check "a client that is slow, but not idle" sometimes dribbles 8 0.4
+}
+
+# Where nothing comes about for two seconds, who is slow is idle.
+sometimes() {		# COMMAND...
+	for _ in 1 2 3 4 5 6; do
+		! "$@" || return 0
+	done
+	return 1
 }
 
 # Of five, the fifth has to wait until the first has gone.
@@ -324,7 +331,7 @@ other_way_first() {
 	long socat -t 60 "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr" \
 		"$dir/done!!CREATE:$dir/got" &
 	listener=$!
-	until_true 30 listens
+	until_true 60 listens
 	long bash -c '
 		exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1
 		[ "$(cat <&3)" = done ] || exit 1
@@ -344,7 +351,7 @@ server_resets() {
 	long socat -U "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr,linger=0,shut-close" \
 		SYSTEM:'echo abc; sleep 0.1' &
 	listener=$!
-	until_true 30 listens
+	until_true 60 listens
 	long bash -c '
 		exec 3<>"/dev/tcp/127.0.0.1/$1" && echo hello >&3 &&
 			cat <&3 >/dev/null' bash "$port" 2>"$dir/err"
@@ -357,7 +364,7 @@ client_resets() {
 	long socat -d -u "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr" "CREATE:$dir/got" \
 		2>"$dir/err" &
 	listener=$!
-	until_true 30 listens
+	until_true 60 listens
 	echo hello | long socat -u - "TCP:127.0.0.1:$port,linger=0,shut-close"
 	wait $listener
 	grep -qi 'reset' "$dir/err"
@@ -369,10 +376,11 @@ dead_target() {
 		curl -s -m 30 "http://127.0.0.1:$port/" >"$dir/out"
 		status=$?
 		# It could not connect, or was reset later: how fast is the reset?
-		[ $status -eq 7 ] || [ $status -eq 56 ] || {
-			echo "curl: status $status" >&2
-			return 1
-		}
+		case $status in
+		7 | 55 | 56) ;;
+		*)	echo "curl: status $status" >&2
+			return 1 ;;
+		esac
 	done
 }
 
@@ -428,8 +436,8 @@ test_memory() {
 	}
 	grep -q . /usr/include/valgrind/memcheck.h 2>/dev/null || return
 	library for_valgrind -gdwarf-4
-	short echo.valgrind examples/04-echo.c for_valgrind
-	short proxy.valgrind examples/07-proxy.c for_valgrind
+	edited echo.valgrind examples/04-echo.c for_valgrind
+	edited proxy.valgrind examples/07-proxy.c for_valgrind
 	# What is still reachable are tables that are never freed.
 	EMULATOR='valgrind -q --error-exitcode=99 --leak-check=full --fair-sched=yes'
 	begin "echo under valgrind" "$dir/echo.valgrind" 2 || return
@@ -475,17 +483,27 @@ for processors in 1 2; do
 done
 
 library plain
-short echo.short examples/04-echo.c plain
-short proxy.short examples/07-proxy.c plain
+short='s/^\(#define [A-Z]* *\)([0-9]* \* USYNC_SECOND)/\1(2 * USYNC_SECOND)/'
+few='s/^\(	CONNECTIONS *= \)[0-9]*/\14/'
+edited echo.short examples/04-echo.c plain "$short"
+edited proxy.short examples/07-proxy.c plain "$short"
+edited echo.few examples/04-echo.c plain "$few"
+edited proxy.few examples/07-proxy.c plain "$few"
 begin "echo, short deadlines" "$dir/echo.short" 1 && {
 	deadlines
+	end
+}
+begin "echo, few connections" "$dir/echo.few" 1 && {
 	check "the limit of connections" limit
 	end
 }
 begin "echo" "$B/examples/04-echo" 1 && {
-	echo=$server
+	echo=$server echo_port=$port
 	begin "proxy, short deadlines" "$dir/proxy.short" "127.0.0.1:$port" 1 && {
 		deadlines
+		end
+	}
+	begin "proxy, few connections" "$dir/proxy.few" "127.0.0.1:$echo_port" 1 && {
 		check "the limit of connections" limit
 		end
 	}
@@ -507,7 +525,7 @@ unset EMULATOR
 begin "echo, short deadlines" "$dir/echo.short" 1 && {
 	timeout 60 socat -u /dev/zero "TCP:127.0.0.1:$port" 2>/dev/null &
 	jobs="$jobs $!"
-	until_true 30 has_descriptors "$server" $((opened + 1))
+	until_true 60 has_descriptors "$server" $((opened + 1))
 	end
 }
 
