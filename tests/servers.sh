@@ -134,7 +134,7 @@ resets() {
 
 # A byte at a time.
 dribbles() {		# BYTES PAUSE
-	head -c "$1" "$dir/1048576" | dribble "$2" |
+	head -c "$1" "$dir/1048576" | dribble "$2" 1 |
 		long socat -t 60 - "TCP:127.0.0.1:$port" >"$dir/out"
 	head -c "$1" "$dir/1048576" | cmp - "$dir/out"
 }
