@@ -13,6 +13,9 @@ if [ -z "${PYTHON-}" ]; then
 	PYTHON=python3
 	[ ! -x "$here/.venv/bin/python3" ] || PYTHON=$here/.venv/bin/python3
 fi
+# The user's directory may not be there, or not be writable, which is told then.
+MPLCONFIGDIR=$tmp/matplotlib
+export MPLCONFIGDIR
 failed=0
 setting=''
 cat >results <<END
