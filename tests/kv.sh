@@ -19,6 +19,9 @@ VALGRIND=${VALGRIND-valgrind -q --leak-check=full --errors-for-leak-kinds=defini
 	--error-exitcode=9}
 kv=$B/examples/06-kv
 tmp=$(mktemp -d) || exit 1
+dir=$tmp
+# shellcheck source=tests/server.lib
+. tests/server.lib
 server=
 trap 'kill -9 $server $clients 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -100,10 +103,6 @@ number_of() {		# FIELD: of INFO
 	timeout 20 redis-cli -p "$port" info | tr -d '\r' | sed -n "s/^$1://p"
 }
 
-descriptors() {
-	find /proc/$server/fd -type l 2>/dev/null | wc -l
-}
-
 # On the first port that is free.
 start() {		# COMMAND...
 	for port in $(seq "$PORT" $((PORT + 19))); do
@@ -112,7 +111,7 @@ start() {		# COMMAND...
 		server=$!
 		tries=0
 		while [ ! -s "$tmp/ready" ] && kill -0 $server 2>/dev/null &&
-			[ $tries -lt 300 ]; do
+			[ $tries -lt 600 ]; do
 			sleep 0.1
 			tries=$((tries + 1))
 		done
@@ -287,6 +286,7 @@ test_blocked() {
 	# What is before and behind it in a pipeline; and deadlines. Who ends while it is
 	# blocked is gone.
 	: >"$tmp/pipeline"
+	# shellcheck disable=SC2094 # it waits for the other end
 	{
 		printf 'PING\r\nBLPOP q 0.1\r\nLPUSH q x\r\nBLPOP q 0\r\nPING\r\n'
 		await 2 grep -c PONG "$tmp/pipeline"
@@ -294,12 +294,6 @@ test_blocked() {
 	same 'BLPOP in a pipeline' '+PONG *-1 :1 *2 $1 q $1 x +PONG' "$(content pipeline)"
 }
 
-# Connections to the server that neither end has closed.
-established() {
-	awk -v port="$(printf ':%04X' "$port")" '
-		$2 ~ port "$" && $4 == "01" { n++ }
-		END { print n + 0 }' /proc/net/tcp
-}
 
 test_dead() {
 	behind dead blpop queue 0
@@ -309,7 +303,7 @@ test_dead() {
 	await 2 number_of blocked_clients
 	kill -9 "$first"
 	wait "$first" 2>/dev/null
-	await 1 established
+	await 1 established "$port"
 	reply '(integer) 1' lpush queue one
 	await 'queue one' content alive
 	await 0 number_of blocked_clients
@@ -317,7 +311,7 @@ test_dead() {
 	await 1 number_of blocked_clients
 	kill -9 "$client"
 	wait "$client" 2>/dev/null
-	await 0 established
+	await 0 established "$port"
 	reply '(integer) 1' lpush queue two
 	reply '"two"' lpop queue
 	await 0 number_of blocked_clients
@@ -518,7 +512,7 @@ test_valgrind() {
 start "$kv"
 reply PONG ping
 await 1 number_of connected_clients
-before=$(descriptors)
+before=$(descriptors "$server")
 test_arguments
 test_strings
 test_binary
@@ -535,7 +529,7 @@ test_benchmark
 kill $clients 2>/dev/null
 clients=
 await 1 number_of connected_clients
-await "$before" descriptors
+await "$before" descriptors "$server"
 stop INT
 start "$kv"
 test_end_under_load

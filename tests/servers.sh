@@ -331,7 +331,7 @@ other_way_first() {
 	long socat -t 60 "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr" \
 		"$dir/done!!CREATE:$dir/got" &
 	listener=$!
-	until_true 60 listens
+	until_true 60 listens "$target"
 	long bash -c '
 		exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1
 		[ "$(cat <&3)" = done ] || exit 1
@@ -340,18 +340,12 @@ other_way_first() {
 	cmp "$dir/1048576" "$dir/got"
 }
 
-listens() {
-	awk -v port="$(printf ':%04X' "$target")" '
-		$2 ~ port "$" && $4 == "0A" { found = 1 }
-		END { exit !found }' /proc/net/tcp
-}
-
 # A reset is passed on as one. From the server:
 server_resets() {
 	long socat -U "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr,linger=0,shut-close" \
 		SYSTEM:'echo abc; sleep 0.1' &
 	listener=$!
-	until_true 60 listens
+	until_true 60 listens "$target"
 	long bash -c '
 		exec 3<>"/dev/tcp/127.0.0.1/$1" && echo hello >&3 &&
 			cat <&3 >/dev/null' bash "$port" 2>"$dir/err"
@@ -364,7 +358,7 @@ client_resets() {
 	long socat -d -u "TCP-LISTEN:$target,bind=127.0.0.1,reuseaddr" "CREATE:$dir/got" \
 		2>"$dir/err" &
 	listener=$!
-	until_true 60 listens
+	until_true 60 listens "$target"
 	echo hello | long socat -u - "TCP:127.0.0.1:$port,linger=0,shut-close"
 	wait $listener
 	grep -qi 'reset' "$dir/err"
