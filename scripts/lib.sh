@@ -125,7 +125,7 @@ cycles() {
 		began=$(date +%s)
 		log=$logs/$1-$program.log
 		# shellcheck disable=SC2086
-		timeout -k 5 60 ${EMULATOR-} "$B/$program" 8 50 100 1000 2 >"$log" 2>&1
+		timeout -k 5 300 ${EMULATOR-} "$B/$program" 8 50 100 1000 2 >"$log" 2>&1
 		status=$?
 		p=0 f=0 s=0
 		if [ "$status" -eq 0 ] && grep -qx '[0-9]*\.[0-9]*' "$log"; then

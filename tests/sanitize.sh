@@ -70,7 +70,7 @@ watch() {
 			--show-leak-kinds=definite --errors-for-leak-kinds=definite "$@" ;;
 	thread)	set -- setarch -R "$@" ;;       # clang's of 14 knows few places for a heap
 	esac
-	timeout -k 5 "${seconds:-60}" "$@" >"$dir/log" 2>&1
+	timeout -k 5 "${seconds:-200}" "$@" >"$dir/log" 2>&1
 }
 
 # Use after return is looked for, or not. Tests have alternate signal stacks of their own.
