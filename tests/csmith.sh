@@ -67,7 +67,7 @@ make_objects() {
 		objects="$objects $object $dir/$seed$level.2.so"
 	done
 	# shellcheck disable=SC2086
-	timeout 3 "$run" alone $objects >"$dir/alone"
+	timeout 10 "$run" alone $objects >"$dir/alone"
 }
 
 # compare STACKS: all that is loaded, with what it printed alone.

@@ -48,6 +48,12 @@ if ! links -fsanitize=fuzzer; then
 fi
 sanitizers=undefined
 [ ! -f watch.h ] || sanitizers=address,undefined
+# To look for leaks is to trace, which may not be allowed.
+if links "-fsanitize=fuzzer,$sanitizers" &&
+	! (cd "$dir" && ./program -runs=1) >/dev/null 2>&1
+then
+	export ASAN_OPTIONS=detect_leaks=0
+fi
 optimize=-O0                            # soon built
 [ "${LONG-}" != 1 ] || optimize=-O1     # faster
 options="$optimize -g -fsanitize=$sanitizers -fno-sanitize-recover=all -DUSCHED_CHECK"
