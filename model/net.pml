@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * net.pml: a descriptor that is waited for, used and closed, and who has its number next:
+ * net.c, and of event.c how epoll is used.
+ *
+ * Users, each with an epoll set of its own, on a processor or a native thread of its own,
+ * do anything in any order, as often as ACTIONS says: read, poll, close, or get the number
+ * from the system when it is free, for a file that net.c has made, or one that the first
+ * call makes ready for use. A call is for the file that was open when it began. Bytes come,
+ * and so may deadlines, at any time.
+ *
+ * Files are 1, 2, ...; 0 is none. What wait.pml shows is taken for granted: to finish a
+ * wait is one step here.
+ *
+ * What tests/model.sh looks at:
+ *   short: -DACTIONS=3
+ *   long: -DACTIONS=4
+ *   long: -DACTIONS=4 -DTHREADS=2 -DNATIVES=0
+ *   long: -DACTIONS=3 -DTHREADS=2
+ *   long: -DACTIONS=3 -DTHREADS=3 -DNATIVES=0
+ *   BREAK_ADOPT_OUTSIDE: -DACTIONS=3
+ *   BREAK_CLOSE_AT_ONCE: -DACTIONS=3
+ *   BREAK_CLOSING_NOT_AWAITED: -DACTIONS=3
+ *   BREAK_ENTER_LATE: -DACTIONS=3
+ *   BREAK_FORGET_OUTSIDE: -DACTIONS=4
+ *   BREAK_GENERATION_AGAIN: -DACTIONS=3
+ *   BREAK_NEW_ALWAYS: -DACTIONS=3
+ *   BREAK_NO_INTERRUPT: -DACTIONS=3
+ *   BREAK_POLL_OUTSIDE: -DACTIONS=3
+ *   BREAK_READY_AFTER_CALL: -DACTIONS=3
+ *   BREAK_SAME_GENERATION: -DACTIONS=3
+ *   BREAK_SERIAL_KEPT: -DACTIONS=4
+ *   BREAK_WAITER_LEFT: -DACTIONS=3
+ *   BREAK_WATCH_CLOSED: -DACTIONS=3
+ */
+#ifndef THREADS
+#define THREADS 1               /* each alone on a processor */
+#endif
+#ifndef NATIVES
+#define NATIVES 1
+#endif
+#ifndef ACTIONS
+#define ACTIONS 4               /* of all users */
+#endif
+#ifndef FILES
+#define FILES   2               /* that have the number, one after the other */
+#endif
+#ifndef BYTES
+#define BYTES   1               /* that come for whoever has it */
+#endif
+#define USERS   (THREADS + NATIVES)
+#define NOBODY  USERS
+
+/* d_kind; that of a file is its number */
+#define NEW     0
+#define CLOSING (FILES + 1)
+
+/* w_state */
+#define IDLE    0
+#define WAITING 1
+#define WAKING  2
+
+/* w_result, rc */
+#define READY     0
+#define CLOSED    1
+#define ETIMEDOUT 2
+#define EBADF     3
+
+/* The system: whose the number is; of each file. */
+byte file = 1;
+byte files = 1;
+byte bytes[FILES + 1];
+bool nonblock[FILES + 1];
+bool given[FILES + 1];          /* to its owner: there may be calls */
+bool closing[FILES + 1];        /* or closed: no call may begin */
+bool reading[FILES + 1];        /* one at a time may */
+byte left = BYTES;              /* to come */
+byte actions = ACTIONS;
+byte begun;                     /* threads that have done something, or nothing at all */
+
+/* The epoll set of each user: which files it watches, by bits, and edges of them. */
+byte v_watched[USERS];
+byte v_ready[USERS];
+bool v_interrupt[USERS];
+
+/* The descriptor. */
+bool d_lock;
+bool d_ready;
+byte d_generation;
+byte d_inside;
+byte d_kind;
+byte d_waiter = NOBODY;
+byte d_serial = NOBODY;
+
+/* Waiters. */
+byte w_state[USERS];
+byte w_result[USERS];
+bool freed[USERS];
+
+/* Threads are alike, so of those that have done nothing yet it is the first's turn. */
+#define is_next(u)  (u >= THREADS || u <= begun)
+#define may_act(u)  (actions > 0 && is_next(u))
+
+/* The number belongs to who calls, and is not being closed. */
+#define may_call(u) (may_act(u) && file && given[file] && !closing[file])
+
+inline act(u)
+{
+	actions--;
+	begun = begun + (u == begun)
+}
+
+inline uwait_claim(w)
+{
+	assert(!freed[w]);
+	claimed = w_state[w] == WAITING;
+	if
+	:: claimed -> w_state[w] = WAKING
+	:: else
+	fi
+}
+
+/* w: NOBODY, or who was claimed. */
+inline uwait_finish(w, result)
+{
+	atomic {
+		if
+		:: w != NOBODY ->
+			assert(!freed[w] && w_state[w] == WAKING);
+			w_result[w] = result;
+			w_state[w] = IDLE;
+#ifndef BREAK_NO_INTERRUPT
+			v_interrupt[w] = true;
+#endif
+			w = NOBODY
+		:: else
+		fi
+	}
+}
+
+/*
+ * With d_lock around it, which is free thereafter: into `told'. What others look at
+ * without it is changed one by one.
+ */
+inline reset(kind)
+{
+	atomic { !d_lock -> d_lock = true; d_kind = kind };
+#ifndef BREAK_SAME_GENERATION
+	d_generation++;
+#endif
+#ifndef BREAK_SERIAL_KEPT
+	d_serial = NOBODY;
+#endif
+	atomic {
+		d_ready = true;
+		if
+		:: d_waiter != NOBODY ->
+			uwait_claim(d_waiter);
+			told = (claimed -> d_waiter : NOBODY);
+			d_waiter = NOBODY;
+			claimed = false
+		:: else
+		fi;
+		generation = d_generation;
+		d_lock = false
+	}
+}
+
+/* fresh(), or the number is just used. */
+inline open_file(u)
+{
+	atomic {
+		file == 0 && files < FILES && may_act(u) ->
+		act(u);
+		files++;
+		file = files;
+		f = file;
+		if
+		:: nonblock[f] = true
+		:: given[f] = true; f = 0
+		fi
+	}
+	if
+	:: f ->
+		reset(f);
+		uwait_finish(told, CLOSED);
+		given[f] = true
+	:: else
+	fi;
+	atomic { f = 0; generation = 0 }
+}
+
+inline unet_close(u)
+{
+	reset(CLOSING);
+#ifndef BREAK_CLOSE_AT_ONCE
+	d_inside == 0;
+#endif
+	d_step {                                        /* close(2) */
+		assert(file == f);
+		file = 0;
+		for (i : 0 .. USERS - 1) {
+			v_watched[i] = v_watched[i] & ~(1 << f);
+			v_ready[i] = v_ready[i] & ~(1 << f)
+		}
+		i = 0
+	}
+	atomic {
+		!d_lock ->
+		if
+#ifdef BREAK_NEW_ALWAYS
+		:: true -> d_kind = NEW
+#else
+		:: d_generation == generation -> d_kind = NEW
+		:: else
+#endif
+		fi;
+		f = 0;
+		generation = 0
+	}
+	uwait_finish(told, CLOSED)
+}
+
+/* inside: whether it may be used */
+inline enter()
+{
+#ifdef BREAK_ENTER_LATE
+	inside = d_generation == generation;
+	if
+	:: inside -> d_inside++
+	:: else
+	fi
+#else
+	d_inside++;
+	atomic {
+		inside = d_generation == generation;
+		if
+		:: !inside -> d_inside--
+		:: else
+		fi
+	}
+#endif
+}
+
+inline leave()
+{
+	atomic { d_inside--; inside = false }
+}
+
+/* With the number, for f. */
+inline system_call()
+{
+	assert(file == f && file != 0)
+}
+
+inline adopt()
+{
+#ifndef BREAK_CLOSING_NOT_AWAITED
+	d_kind != CLOSING;
+#endif
+#ifdef BREAK_ADOPT_OUTSIDE
+	atomic { d_inside++; inside = true };
+#else
+	enter();
+#endif
+	if
+	:: inside ->
+		atomic { system_call(); nonblock[f] = true };
+		atomic {
+			!d_lock ->
+			if
+			:: d_kind == NEW ->
+				system_call();
+				d_ready = true;
+				d_kind = f
+			:: else
+			fi
+		}
+		leave()
+	:: else -> rc = EBADF
+	fi
+}
+
+/* uevents_watch() is under d_lock: it tells at once what is ready. */
+inline watch(u)
+{
+	if
+	:: d_serial == u
+	:: d_serial != u ->
+		atomic {
+			!d_lock ->
+			if
+#ifndef BREAK_WATCH_CLOSED
+			:: d_generation != generation -> rc = EBADF
+#else
+			:: file != f && file == 0 -> d_serial = u
+#endif
+			:: else ->
+				system_call();
+				v_watched[u] = v_watched[u] | (1 << f);
+				if
+				:: bytes[f] > 0 -> v_ready[u] = v_ready[u] | (1 << f)
+				:: else
+				fi;
+				d_serial = u
+			fi
+		}
+	fi
+}
+
+/* e_poll, and ready() for its edge. */
+inline poll_events(u)
+{
+	d_step {
+		v_interrupt[u] = false;
+		edge = v_ready[u] != 0;
+		v_ready[u] = 0
+	}
+	if
+	:: edge ->
+		atomic { !d_lock -> d_lock = true; d_ready = true };
+		atomic {
+			if
+			:: d_waiter != NOBODY ->
+				uwait_claim(d_waiter);
+				if
+				:: claimed -> told = d_waiter; d_waiter = NOBODY
+				:: else
+				fi
+			:: else
+			fi;
+			claimed = false;
+			edge = false;
+			d_lock = false
+		}
+		uwait_finish(told, READY)
+	:: else
+	fi
+}
+
+inline uwait_block(u)
+{
+	do
+	:: w_state[u] == IDLE -> break
+	:: w_state[u] != IDLE ->
+end_asleep:
+		if
+		:: v_interrupt[u] || v_ready[u] -> poll_events(u)
+		:: atomic { deadline ->
+			uwait_claim(u);
+			if
+			:: claimed -> w_state[u] = IDLE; w_result[u] = ETIMEDOUT
+			:: else
+			fi;
+			claimed = false;
+			deadline = false
+		   }
+		fi
+	od;
+	atomic { rc = w_result[u]; w_result[u] = 0 }
+}
+
+inline forget_waiter(u)
+{
+	atomic {
+		!d_lock ->
+		if
+		:: d_waiter == u -> d_waiter = NOBODY
+		:: else
+		fi
+	}
+}
+
+/* Of a read, and of a poll, which begins before it looks. */
+inline wait_ready(u)
+{
+	w_state[u] = (polls -> WAITING : IDLE);
+	watch(u);
+	if
+	:: rc == 0 ->
+		atomic {
+			!d_lock ->
+			if
+			:: d_generation != generation -> rc = EBADF
+			:: d_generation == generation && d_ready
+			:: else ->
+				assert(d_waiter == NOBODY);     /* or -EBUSY */
+				w_state[u] = (polls -> w_state[u] : WAITING);
+				d_waiter = u;
+				waits = true
+			fi
+		}
+	:: else
+	fi;
+	if
+	:: atomic { polls && !waits ->                  /* uwait_withdraw() */
+		waits = w_state[u] != WAITING;
+		w_state[u] = (waits -> w_state[u] : IDLE);
+		rc = 0
+	   }
+	:: else
+	fi;
+	if
+	:: waits ->
+		uwait_block(u);
+#ifdef BREAK_WAITER_LEFT
+		if
+		:: polls -> forget_waiter(u)
+#else
+		if
+		:: polls || rc == ETIMEDOUT -> forget_waiter(u)
+#endif
+		:: else
+		fi;
+		atomic {
+			waits = false;
+			if
+			:: rc == CLOSED -> rc = (polls -> 0 : EBADF)
+			:: else
+			fi
+		}
+	:: else
+	fi
+}
+
+inline look()
+{
+	atomic {
+		system_call();
+		assert(polls || (nonblock[f] && (d_kind == f || closing[f])));
+		got = bytes[f] > 0;
+		if
+		:: got && !polls -> bytes[f]--; drained = bytes[f] == 0
+		:: else
+		fi
+	}
+}
+
+/* perform(), of a read, or unet_poll() for one. */
+inline perform(u)
+{
+	if
+	:: d_kind == NEW || d_kind == CLOSING -> adopt()
+	:: else
+	fi;
+	do
+	:: rc != 0 || got -> break
+	:: rc == 0 && !got ->
+		if
+#ifdef BREAK_POLL_OUTSIDE
+		:: polls -> d_ready = false; look()
+		:: (d_ready || now) && !polls ->
+#else
+		:: d_ready || polls || now ->
+#endif
+#ifdef BREAK_FORGET_OUTSIDE
+			d_ready = false;
+#endif
+			enter();
+			if
+			:: inside ->
+#ifdef BREAK_READY_AFTER_CALL
+				look();
+				d_ready = got;
+#else
+				d_ready = false;
+				look();
+#endif
+				leave();
+				if
+				:: !got && !polls && d_generation != generation ->
+					rc = EBADF
+				:: else
+				fi
+			:: else -> rc = EBADF
+			fi
+		:: else
+		fi;
+		if
+		:: !got && rc == 0 && now -> rc = ETIMEDOUT
+		:: !got && rc == 0 && !now -> wait_ready(u)
+		:: else
+		fi
+	od;
+	if
+	:: got || polls -> d_ready = true               /* for all that is known */
+	:: !(got || polls) || drained                     /* of TCP */
+	fi
+}
+
+/* A read, twice if `all', as unet_read_all() does, or a poll. */
+inline call(u)
+{
+	do
+	:: perform(u);
+		if
+		:: got && all ->
+#ifdef BREAK_GENERATION_AGAIN
+			if
+			:: d_generation == generation -> generation = d_generation
+			:: else -> rc = EBADF
+			fi;
+#endif
+			atomic { all = false; got = false }
+		:: else -> break
+		fi
+	od
+}
+
+proctype user(byte u)
+{
+	byte f, i, generation, rc;
+	byte told = NOBODY;
+	bool claimed, deadline, edge, got, drained, inside, all, now, polls, waits;
+
+	do
+	:: atomic { may_call(u) && !reading[file] ->
+		act(u);
+		f = file;
+		reading[f] = true;
+		generation = d_generation;
+		if
+		:: true
+		:: deadline = true
+		:: now = true
+		:: all = true
+		:: polls = true
+		:: polls = true; deadline = true
+		fi
+	   }
+		call(u);
+		atomic {
+			assert(rc != EBADF || closing[f]);
+			assert(w_state[u] == IDLE && !inside && d_waiter != u);
+			reading[f] = false;
+			deadline = false;
+			now = false;
+			polls = false;
+			all = false;
+			got = false;
+			drained = false;
+			generation = 0;
+			f = 0;
+			rc = 0
+		}
+	:: atomic { may_call(u) ->
+		act(u);
+		f = file;
+		closing[f] = true                       /* nobody else does */
+	   }
+		unet_close(u)
+	:: open_file(u)
+	:: u < THREADS && v_ready[u] -> poll_events(u)          /* its processor */
+	:: atomic { is_next(u) -> begun = begun + (u == begun) } break
+	od;
+	atomic {                                        /* its waiter is freed */
+		assert(told == NOBODY);
+		freed[u] = true;
+		v_interrupt[u] = false
+	}
+	if
+	:: u >= THREADS -> d_step { v_watched[u] = 0; v_ready[u] = 0 }
+	:: else ->                                      /* its processor goes on */
+end_processor:
+		do
+		:: v_ready[u] -> poll_events(u)
+		od
+	fi
+}
+
+/* Something comes, for who has the number, or is the end of what comes. */
+proctype system()
+{
+	byte i;
+
+	do
+	:: d_step {
+		left > 0 && file ->
+		left--;
+		bytes[file]++;
+		for (i : 0 .. USERS - 1) {
+			v_ready[i] = v_ready[i] | (v_watched[i] & (1 << file))
+		}
+		i = 0
+	   }
+	:: left == 0 -> break
+	:: true -> break
+	od
+}
+
+init
+{
+	byte i;
+
+	atomic {
+		given[1] = true;
+		for (i : 0 .. USERS - 1) { run user(i) }
+		run system();
+		i = 0
+	}
+	timeout ->                              /* nobody can do anything any more */
+	d_step {
+		assert(!d_lock && d_inside == 0 && d_kind != CLOSING);
+		for (i : 0 .. USERS - 1) {
+			assert(freed[i] || (d_waiter == i && w_state[i] == WAITING
+				&& file && !closing[file] && bytes[file] == 0))
+		}
+	}
+}
