@@ -97,7 +97,7 @@ static void close_inside(bool has_byte)
 static void close_waits_for_who_is_inside(void **state)
 {
 	(void)state;
-	test_timeout(20);
+	test_timeout(100);
 	for (int i = 0; i < ROUNDS; i++) {
 		close_inside(true);
 		close_inside(false);
@@ -351,7 +351,7 @@ static void what_is_accepted_is_a_socket(void **state)
 	size_t all;
 
 	(void)state;
-	test_timeout(60);
+	test_timeout(100);
 	has_no_steps();
 	all = instructions_of(&call);
 	assert_int_equal(unet_close(stop.s_rc), 0);
@@ -377,7 +377,7 @@ static void a_call_stays_with_its_file(void **state)
 	};
 
 	(void)state;
-	test_timeout(60);
+	test_timeout(100);
 	has_no_steps();
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
 		close_anywhere(&calls[i]);
@@ -466,7 +466,7 @@ static void nobody_forgets_for_the_next_owner(void **state)
 	char bytes[2];
 
 	(void)state;
-	test_timeout(20);
+	test_timeout(100);
 	open_pipe(fds, "");
 	open_pipe(silent, "");
 	assert_int_equal(pthread_create(&native, NULL, poll_until_closed, fds), 0);
