@@ -148,9 +148,13 @@ client_of_kv() {
 start() {
 	local line=''
 	: >"$tmp/log"
-	exec {out}< <(trap - PIPE; exec env LD_PRELOAD="$dir/fault.so" FAULT="$1:$2:$3" \
-		FAULT_LOG="$tmp/log" "$program" "$port" "${arguments[@]}" 2>"$tmp/errors")
-	server=$!
+	(
+		trap - PIPE
+		exec env LD_PRELOAD="$dir/fault.so" FAULT="$1:$2:$3" FAULT_LOG="$tmp/log" \
+			"$program" "$port" "${arguments[@]}" >"$tmp/out" 2>"$tmp/errors"
+	) &
+	server=$!                       # of <(...) wait does not always know the status
+	exec {out}<"$tmp/out"
 	IFS= read -r -t $LATE -u "$out" line
 	[ "$line" = ready ]
 }
@@ -290,7 +294,8 @@ attempt() {
 	serve_clients
 	case $? in
 	0)	judge $(($3 - $2 + 1)) ;;
-	1)	if [ "$wronged" -le 1 ] && has_ended; then
+	1)	# The one that it had, and one that came while it ended.
+		if [ "$wronged" -le 2 ] && has_ended; then
 			refused
 			return
 		fi
@@ -314,6 +319,7 @@ sweep() {
 	trap 'exit 1' HUP INT TERM
 	tmp=$dir/$name.$what.$port
 	mkdir "$tmp"
+	mkfifo "$tmp/out"
 	for ((kind = 0; kind < ${#kinds[@]}; kind++)); do
 		[ "${kinds[kind]}" != "$what" ] || break
 	done
