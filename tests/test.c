@@ -79,6 +79,13 @@ int test_is_harsh(void)
 #endif
 }
 
+void __gcov_init(void *info) __attribute__((weak));
+
+int test_is_counted(void)
+{
+	return __gcov_init != NULL;
+}
+
 static struct ustack *no_next(struct usched *s)
 {
 	(void)s;

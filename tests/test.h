@@ -32,6 +32,9 @@ int test_is_sanitized(void);
 /* Whether threads are evicted at each block and run in any order: USCHED_HARSH. */
 int test_is_harsh(void);
 
+/* Whether gcov counts what runs, for which it takes instructions that are atomic. */
+int test_is_counted(void);
+
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 

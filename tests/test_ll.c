@@ -345,7 +345,7 @@ static void no_atomics(const struct usched_conf *conf)
 static void test_no_atomics(void **state)
 {
 	(void)state;
-	if (test_is_sanitized() || test_is_harsh())
+	if (test_is_sanitized() || test_is_harsh() || test_is_counted())
 		skip();                 /* their instructions are in between */
 	test_timeout(60);
 	stepper.s_steps = 0;
