@@ -72,6 +72,9 @@ ARCH_PRIVATE uintptr_t usched__valgrind(const uintptr_t request[6]);
 /* Bytes from a top to the return address of the call of usched__switch(); -1: unknown. */
 ARCH_PRIVATE extern const int usched__return_at;
 
+/* Bytes from a top to the frame of who called usched__switch(), at most. */
+ARCH_PRIVATE extern const unsigned usched__frame;
+
 /* What a thread begins with. Two words, as above. */
 struct arch_start {
 	void (*t_func)(void *arg);

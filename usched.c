@@ -106,7 +106,6 @@ enum {
 	DEEP_RATIO   = 4,               /* part of it, gets a smaller image */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
 	ASIDE        = 128,             /* bytes: the frame of switch_aside() */
-	FRAME_MAX    = 256,             /* bytes: at most, of what usched__switch() saves */
 	VACATED      = 0xdb,            /* USCHED_HARSH: each byte of what was evicted */
 };
 
@@ -414,8 +413,8 @@ BY_THREADS int ustack_reserve(size_t room)
 	if (!u)
 		return -EPERM;
 	if (room < USCHED_STACK_MAX     /* was as deep before: the frames of a switch included */
-	    && (uintptr_t)u->u_stack->k_bottom - here + room + RESERVE_MORE + FRAME_MAX <= u->u_deep
-	    && !has_caught(s))
+	    && (uintptr_t)u->u_stack->k_bottom - here + room + RESERVE_MORE + usched__frame
+	       <= u->u_deep && !has_caught(s))
 		return 0;
 	return usched__switch(reserve, &room, s);
 }

@@ -244,13 +244,18 @@ function usched__valgrind
 end usched__valgrind
 
 	.section .rodata
-	.globl	usched__return_at
-	.hidden	usched__return_at
-	.type	usched__return_at, %object
+.macro	number name value
+	.globl	\name
+	.hidden	\name
+	.type	\name, %object
 	.balign	4
-usched__return_at:
-	.word	8
-	.size	usched__return_at, 4
+\name:
+	.word	\value
+	.size	\name, 4
+.endm
+
+	number	usched__return_at 8
+	number	usched__frame 176
 
 	.section .note.GNU-stack, "", %progbits
 

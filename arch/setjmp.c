@@ -48,7 +48,11 @@ struct frame {
 	volatile struct arch_jump f_launch;     /* home only: why it is jumped to */
 };
 
+enum { AROUND = 512 };                  /* bytes: other frames' locals and registers, without
+					   optimization and with what sanitizers add */
+
 const int usched__return_at = -1;
+const unsigned usched__frame = sizeof(struct frame) + AROUND;
 
 enum { SAVED, RESUME, LAUNCH };         /* what setjmp returns */
 

@@ -269,13 +269,18 @@ function usched__valgrind
 end usched__valgrind
 
 	.section .rodata
-	.globl	usched__return_at
-	.hidden	usched__return_at
-	.type	usched__return_at, @object
+.macro	number name value
+	.globl	\name
+	.hidden	\name
+	.type	\name, @object
 	.balign	4
-usched__return_at:
-	.long	56
-	.size	usched__return_at, 4
+\name:
+	.long	\value
+	.size	\name, 4
+.endm
+
+	number	usched__return_at 56
+	number	usched__frame 64
 
 	.section .note.GNU-stack, "", @progbits
 

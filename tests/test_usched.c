@@ -301,16 +301,23 @@ static void reserve_then_block(void *unused)
 	plain.p_no_memory = false;
 }
 
+static void give_image(struct ustack *u)
+{
+	enum { SIZE = 4096 };
+
+	u->u_image = malloc(SIZE + PLAIN_CANARIES);
+	memset((char *)u->u_image + SIZE, PLAIN_CANARY, PLAIN_CANARIES);
+	u->u_size = SIZE;
+	plain.p_bytes += SIZE;
+}
+
 static void r4_reserved_block_cannot_fail(void **state)
 {
 	(void)state;
 	rounds = 200;
 	setup(0, 1, reserve_then_block);
 	plain_start(&plain, &thread[1], blocker, NULL);
-	thread[1].u_image = malloc(4096 + PLAIN_CANARIES);      /* needs no more */
-	memset((char *)thread[1].u_image + 4096, PLAIN_CANARY, PLAIN_CANARIES);
-	thread[1].u_size = 4096;
-	plain.p_bytes += 4096;
+	give_image(&thread[1]);                 /* needs no more */
 	run();
 	assert_int_equal(plain.p_dones, 2);
 	plain_fini(&plain);
@@ -331,6 +338,44 @@ static void r4_an_image_that_is_reserved_stays(void **state)
 {
 	(void)state;
 	setup(0, 1, reserve_again);
+	run();
+	plain_fini(&plain);
+}
+
+/*
+ * What is reserved has room to spare, as compilers' frames differ: at each depth around that
+ * of an earlier block, where it may be that nothing has to be done.
+ */
+enum { DEPTH = 8192, SPARE = 40 };      /* bytes; a margin is larger, and frames take of it */
+
+static __attribute__((noinline)) void reserve_at(size_t frame, size_t room)
+{
+	const struct ustack *u = ustack_self();
+	volatile char *deep = alloca(frame);
+
+	deep[0] = deep[frame - 1] = 1;
+	TEST_EQUAL(ustack_reserve(room), 0);
+	plain.p_no_memory = true;
+	TEST_EQUAL(ustack_block(), 0);
+	plain.p_no_memory = false;
+	TEST_TRUE((size_t)(u->u_stack->k_bottom - u->u_top) + room + SPARE <= u->u_size);
+	TEST_EQUAL(deep[0] + deep[frame - 1], 2);
+}
+
+static void reserve_around(void *unused)
+{
+	(void)unused;
+	for (size_t room = 0; room <= DEPTH / 2; room += DEPTH / 8) {
+		TEST_EQUAL(block_deep(DEPTH), 0);
+		for (size_t frame = DEPTH - 1536; frame < DEPTH + 64; frame += 16)
+			reserve_at(frame - room, room);
+	}
+}
+
+static void r4_what_is_reserved_has_a_margin(void **state)
+{
+	(void)state;
+	setup(0, 1, reserve_around);
 	run();
 	plain_fini(&plain);
 }
@@ -970,6 +1015,7 @@ int main(void)
 		cmocka_unit_test(r4_failure_changes_nothing),
 		cmocka_unit_test(r4_reserved_block_cannot_fail),
 		cmocka_unit_test(r4_an_image_that_is_reserved_stays),
+		cmocka_unit_test(r4_what_is_reserved_has_a_margin),
 		cmocka_unit_test(r6_ended_threads_are_not_evicted),
 		cmocka_unit_test(r6_done_may_free_the_thread),
 		cmocka_unit_test(r7_threads_that_fit_do_not_copy),
