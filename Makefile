@@ -138,6 +138,8 @@ $(B)/tests/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
 	tests/fault.c)
 
+$(B)/tests/test_usched: wrapped := usched__hand_off
+
 $(B)/tests/test_offload: wrapped := pthread_create
 
 $(B)/tests/test_close: wrapped := read close poll epoll_wait syscall sched_yield

@@ -7,6 +7,7 @@
 #include <alloca.h>
 #include <pthread.h>
 
+#include "../arch.h"
 #include "plain.h"
 
 enum { STACK = 64 << 10 };
@@ -736,6 +737,36 @@ static void switch_asks_nobody(void **state)
 	}
 }
 
+/* What arch/ calls where it has no shorter way. The Makefile has it come here. */
+static unsigned hand_offs;
+arch_next_fn __real_usched__hand_off, __wrap_usched__hand_off;
+
+struct arch_jump __wrap_usched__hand_off(char *top, void *arg)
+{
+	hand_offs++;
+	return __real_usched__hand_off(top, arg);
+}
+
+/* Three threads with a stack for each are launched, and for their first blocks looked at. */
+static void switch_between_residents_is_short(void **state)
+{
+	(void)state;
+	rounds = 100;
+	for (unsigned stacks = 1; stacks <= 3; stacks += 2) {
+		setup(stacks, 0, NULL);
+		hand_offs = 0;
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(ustack_init(&plain.p_sched, &thread[i],
+				hand_over, &thread[(i + 1) % 3], NULL, 0), 0);
+		plain_push(&plain, &thread[0]);
+		run();
+		plain_fini(&plain);
+		if (!test_has_stacks() || plain.p_sched.s_caught->c_uncaught)
+			skip();         /* this build has no short way */
+		assert_int_equal(hand_offs, stacks == 1 ? 3 * rounds : 3);
+	}
+}
+
 static void switch_errors(void *other)
 {
 	struct ustack *self = ustack_self();
@@ -982,6 +1013,24 @@ static void deepest_is_counted(void **state)
 	plain_fini(&plain);
 }
 
+/* One that is not as deep as its image is for has to be counted when it is evicted. */
+static void deepest_is_counted_of_the_evicted(void **state)
+{
+	struct usched_stats s;
+
+	(void)state;
+	rounds = 1;
+	setup(1, 1, blocker);
+	give_image(&thread[0]);
+	plain_start(&plain, &thread[1], once, NULL);
+	run();
+	s = plain_stats(&plain);
+	assert_true(s.s_deepest > 0);
+	assert_int_equal(s.s_evictions, 1);
+	assert_int_equal(s.s_bytes, 2 * s.s_deepest);
+	plain_fini(&plain);
+}
+
 /* s_wake */
 
 static int count_wake(struct usched *s, struct ustack *u)
@@ -1029,6 +1078,7 @@ int main(void)
 		cmocka_unit_test(busy_while_running),
 		cmocka_unit_test(dispatchers_nest),
 		cmocka_unit_test(switch_asks_nobody),
+		cmocka_unit_test(switch_between_residents_is_short),
 		cmocka_unit_test(switch_wants_a_thread),
 		cmocka_unit_test(abort_in_every_state),
 		cmocka_unit_test(abort_while_ending),
@@ -1037,6 +1087,7 @@ int main(void)
 		cmocka_unit_test(large_images_are_exchanged),
 		cmocka_unit_test(r7_few_stacks_are_shared),
 		cmocka_unit_test(deepest_is_counted),
+		cmocka_unit_test(deepest_is_counted_of_the_evicted),
 		cmocka_unit_test(wake_is_the_scheduler_s),
 	};
 
