@@ -542,6 +542,32 @@ static void divisions_round_in_each_threads_way(void **state)
 }
 
 /*
+ * One that has ended is followed by one that rounds as the one did that ran before the
+ * launch: what was noted then must not be taken for what is set now.
+ */
+static void end_with_own_rounding(void *arg)
+{
+	uintptr_t number = (uintptr_t)arg;
+	double d, again;
+	long double l, again_l;
+
+	TEST_EQUAL(fesetround(number % 2 ? FE_UPWARD : FE_DOWNWARD), 0);
+	divide(&d, &l);
+	for (uintptr_t n = 0; n <= number; n++) {
+		TEST_EQUAL(by_block(), 0);
+		divide(&again, &again_l);
+		TEST_TRUE(again == d && again_l == l);
+	}
+	ended++;
+}
+
+static void the_ended_leave_no_rounding(void **state)
+{
+	(void)state;
+	run_all(end_with_own_rounding);
+}
+
+/*
  * What the environment has besides, as far as C or one instruction can set it: which
  * exceptions trap; and on AArch64, where few machines trap, what becomes of denormals and
  * of NaNs.
@@ -664,6 +690,7 @@ int main(void)
 		cmocka_unit_test(errno_is_kept_by_all_waits_of_rr),
 		cmocka_unit_test(errno_is_kept_by_all_waits_of_ll),
 		cmocka_unit_test(divisions_round_in_each_threads_way),
+		cmocka_unit_test(the_ended_leave_no_rounding),
 		cmocka_unit_test(environments_are_each_threads_own),
 		cmocka_unit_test(traps_are_for_a_threads_own_exceptions),
 	};
