@@ -1382,6 +1382,69 @@ static void test_deadlock_small_stacks(void **state)
 	close(null);
 }
 
+/* ---- Handing over ---- */
+
+/*
+ * Of two threads that wake each other, who waits hands over to the other without asking
+ * s_next, but for once in a while.
+ */
+static struct handover {
+	sched          *h_sched;
+	struct ustack  *h_one;
+	struct ustack  *h_other;
+	usched_next_fn *h_next;
+	size_t          h_asked;
+	size_t          h_rounds;
+} handover;
+
+static struct ustack *count_next(struct usched *s)
+{
+	handover.h_asked++;
+	return handover.h_next(s);
+}
+
+static void hand_back(void *arg)
+{
+	struct handover *h = arg;
+
+	for (size_t i = 0; i < h->h_rounds; i++) {
+		TEST_EQUAL(S(wait)(), 0);
+		TEST_EQUAL(S(wake)(h->h_one), 0);
+	}
+}
+
+static void hand_over(void *arg)
+{
+	struct handover *h = arg;
+	struct usched *s = ustack_sched(h->h_one);
+
+	h->h_next = s->s_next;
+	s->s_next = count_next;
+	for (size_t i = 0; i < h->h_rounds; i++) {
+		TEST_EQUAL(S(wake)(h->h_other), 0);
+		TEST_EQUAL(S(wait)(), 0);
+	}
+	s->s_next = h->h_next;
+}
+
+static void test_waits_hand_over(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	struct handover *h = &handover;
+
+	(void)state;
+	test_timeout(20);
+	*h = (struct handover){ .h_sched = make(&conf), .h_rounds = test_scale(10000, 1000) };
+	assert_int_equal(START(h->h_sched, hand_back, h, &h->h_other), 0);
+	assert_int_equal(START(h->h_sched, hand_over, h, &h->h_one), 0);
+	assert_int_equal(S(join)(h->h_one), 0);
+	assert_int_equal(S(join)(h->h_other), 0);
+	assert_int_equal(S(destroy)(h->h_sched), 0);
+	assert_in_range(h->h_asked, 1, h->h_rounds / 8);
+}
+
+/* ---- Holding ---- */
+
 /* What waits while somebody holds is not deadlocked. */
 static void hold(const struct usched_conf *conf)
 {
@@ -2037,6 +2100,7 @@ static void test_token_limits(void **state)
 
 #define COMMON_TESTS                                            \
 	cmocka_unit_test(test_tokens),                          \
+	cmocka_unit_test(test_waits_hand_over),                 \
 	cmocka_unit_test(test_wake_before_wait),                \
 	cmocka_unit_test(test_wake_after_end),                  \
 	cmocka_unit_test(test_wakes_between),                   \
