@@ -34,6 +34,8 @@
 extern "C" {
 #endif
 
+#define ll_create USCHED_BUILD(ll_create)
+
 struct ll;
 struct ll_group;
 

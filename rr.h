@@ -40,6 +40,8 @@
 extern "C" {
 #endif
 
+#define rr_create USCHED_BUILD(rr_create)
+
 struct rr;
 
 /* Private: the rest of rr_wait() and rr_wake(). */

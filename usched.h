@@ -56,7 +56,8 @@ struct uevents;                 /* event.h */
 
 /*
  * Sanitizers follow threads from stack to stack, and for that there is more to be kept:
- * see watch.h. All of a program is built with one, or nothing.
+ * see watch.h. All of a program is built with one, or nothing. So what programs begin with
+ * has another name with each, and nothing else links.
  */
 #ifdef __has_feature
 #define USCHED_HAS(sanitizer) __has_feature(sanitizer)
@@ -65,11 +66,16 @@ struct uevents;                 /* event.h */
 #endif
 #if defined(__SANITIZE_ADDRESS__) || USCHED_HAS(address_sanitizer)
 #define USCHED_ASAN
-#define usched_init usched_init_asan
+#define USCHED_BUILD(call) call##_asan
 #elif defined(__SANITIZE_THREAD__) || USCHED_HAS(thread_sanitizer)
 #define USCHED_TSAN
-#define usched_init usched_init_tsan
+#define USCHED_BUILD(call) call##_tsan
+#elif USCHED_HAS(memory_sanitizer)
+#define USCHED_BUILD(call) call##_msan
+#else
+#define USCHED_BUILD(call) call
 #endif
+#define usched_init USCHED_BUILD(usched_init)
 
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
 struct usched_fiber {

@@ -4,7 +4,8 @@
 # Sanitizers and valgrind: that they still see what is wrong in a thread, and nothing that
 # is right. The programs of tests/sanitize/ have a bug each; it must be reported, as what
 # it is and in the line where it is, whether frames are moved or not; without the bug
-# nothing is. And builds in which stacks cannot be copied are refused.
+# nothing is. And builds in which stacks cannot be copied are refused, and so are mixed
+# ones.
 #
 #   LONG      1: with all compilers and sanitizers, over both switches; all programs of
 #             tests/ in each of these builds; and without each of the hooks of watch.h
@@ -270,6 +271,36 @@ refuse_all() {
 	refuse aarch64-linux-gnu-gcc __SANITIZE_HWADDRESS__ 'tags' -fsanitize=hwaddress
 }
 
+# refuse_mixed COMPILER KIND: a program with it does not link with a library without.
+refuse_mixed() {
+	cc=$1 kind=$2
+	options=$(options_of "$2")
+	command -v "$cc" >/dev/null || return
+	for call in usched_init rr_create ll_create; do
+		printf '#include "%s.h"\nvoid *volatile call = (void *)%s;\n%s\n' \
+			"${call%_*}" $call 'int main(void) { return !call; }' >"$dir/mixed.c"
+		count=$((count + 1))
+		if ! compile -c "$dir/mixed.c" -o "$dir/mixed.o" 2>"$dir/log"; then
+			note "not tested: $cc -fsanitize=$kind"
+		elif compile "$dir/mixed.o" "$dir"/lib/*.o -lm -o "$dir/mixed" 2>"$dir/log" ||
+			! grep -q "undefined reference to .${call}_" "$dir/log"
+		then
+			fail "$cc -fsanitize=$kind: $call links without: $(cat "$dir/log")"
+		fi
+	done
+}
+
+# With a library that is built without any.
+refuse_all_mixed() {
+	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched image proc rr ll'
+	build_library
+	for each in gcc clang; do
+		refuse_mixed $each address
+		refuse_mixed $each thread
+	done
+	refuse_mixed clang memory
+}
+
 # What usched_init() says where usched__probe() finds a shadow stack.
 refuse_shadow_stack() {
 	cat >"$dir/shadow.c" <<-'END'
@@ -374,6 +405,7 @@ else
 	[ -n "${ROWS-}" ] || ablate_all
 fi
 refuse_all
+refuse_all_mixed
 refuse_shadow_stack
 if [ "$failed" -gt 0 ]; then
 	exit 1
