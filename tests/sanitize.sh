@@ -70,6 +70,7 @@ watch() {
 		set -- valgrind -q --error-exitcode=99 --fair-sched=yes --leak-check=full \
 			--show-leak-kinds=definite --errors-for-leak-kinds=definite "$@" ;;
 	thread)	set -- setarch -R "$@" ;;       # clang's of 14 knows few places for a heap
+	leak)	set -- env LSAN_OPTIONS=fast_unwind_on_malloc=0 "$@" ;;
 	esac
 	timeout -k 5 "${seconds:-200}" "$@" >"$dir/log" 2>&1
 }
@@ -199,9 +200,11 @@ check_row() {
 		return 1
 	fi
 	for source in tests/sanitize/*.c; do
-		if [ "$kind" != memcheck ] || [ -n "$LONG$(said memcheck)" ]; then
-			check_program
-		fi
+		case $kind in
+		leak)     [ -n "$(said leak)" ] || continue ;;
+		memcheck) [ -n "$LONG$(said memcheck)" ] || continue ;;
+		esac
+		check_program
 	done
 	return 0
 }
@@ -383,16 +386,17 @@ check_short() {
 	check_row gcc address,undefined "$machine"
 	check_row clang thread "$machine"
 	check_row clang memory "$machine"
+	check_row gcc leak "$machine"
 	check_row gcc memcheck "$machine"
 }
 
 check_long() {
 	for compiler in gcc clang; do
-		for kinds in address address,undefined undefined thread memory memcheck; do
+		for kinds in address address,undefined undefined leak thread memory memcheck; do
 			for switches in $machine setjmp; do
 				case $compiler$kinds in gccmemory) continue ;; esac
 				check_row $compiler $kinds "$switches" || continue
-				[ $kinds = memcheck ] || run_tests
+				case $kinds in leak|memcheck) ;; *) run_tests ;; esac
 			done
 		done
 	done
