@@ -35,9 +35,9 @@ enum usched_place {
 /*
  * Where an address is among the stacks of the dispatcher that runs on this native thread,
  * of several the innermost; outside of usched_run(), USCHED_ELSEWHERE. `whose', unless
- * NULL, gets the thread if it is MINE or THEIRS, else NULL. What the frames of a thread on
- * the native stack have never reached is ELSEWHERE, and so are the native stacks of other
- * processors. Not for signal handlers.
+ * NULL, gets the thread if it is MINE or THEIRS, else NULL. Below what threads on the native
+ * stack have reached when they blocked is ELSEWHERE, but for the frames of the one that
+ * runs, and so are the native stacks of other processors. Not for signal handlers.
  */
 enum usched_place usched_onstack(const void *address, struct ustack **whose);
 
