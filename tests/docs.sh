@@ -6,7 +6,8 @@
 #  - every public function is in the NAME or SYNOPSIS of a manual page, in that of its
 #    own module where there is one, and has a heading or an item there;
 #  - every function that a document names is in a header;
-#  - the first example in the README is examples/01-hello.c, and the second compiles;
+#  - the first example in the README is examples/01-hello.c, and the second compiles,
+#    and so does in the manual pages what begins with #include, unless a line is "...";
 #  - the files that Markdown documents link to exist;
 #  - mandoc has nothing to say about the manual pages (if it is installed).
 set -u
@@ -24,6 +25,7 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 failed=0
+examples=0
 
 fail() {
 	echo "docs: $*" >&2
@@ -125,6 +127,26 @@ then
 	fail "README.md: the second example does not compile"
 fi
 
+# From .Bd to .Ed; \e is a backslash, and \& nothing.
+for page in $pages; do
+	rm -rf "$dir/examples"
+	mkdir "$dir/examples"
+	awk -v name="$dir/examples/" '
+	/^\.Bd/ { text = ""; on = 1; next }
+	/^\.Ed/ {
+		if (on && text ~ /^#(define|include)/ && text !~ /\n\t+\.\.\.\n/)
+			printf "%s", text >(name (n += 1) ".c")
+		on = 0
+	}
+	on { sub(/\\&/, ""); gsub(/\\e/, "\\"); text = text $0 "\n" }' "$page"
+	for example in "$dir"/examples/*.c; do
+		[ -f "$example" ] || continue
+		examples=$((examples + 1))
+		${CC:-cc} -Wall -Wextra -Werror -Wno-unused-function -I. -fsyntax-only "$example" ||
+			fail "$page: example $(basename "$example") does not compile"
+	done
+done
+
 for document in $texts; do
 	[ -f "$document" ] || continue
 	grep -oE '\]\([^)#[:space:]]+' "$document" | sed 's/^](//' | sort -u |
@@ -145,4 +167,5 @@ fi
 if [ "$failed" -gt 0 ]; then
 	exit 1
 fi
-echo "docs: $(wc -l <"$dir/functions") functions, $(echo "$pages" | wc -w) manual pages"
+echo "docs: $(wc -l <"$dir/functions") functions," \
+	"$(echo "$pages" | wc -w) manual pages with $examples examples"
