@@ -130,7 +130,7 @@ for options in -O0 -O2; do
 	compile usched.c $options
 	for symbol in $(nm -u "$dir/object" | awk '{ print $2 }'); do
 		case $symbol in
-		memcpy | usched__switch | usched__hop | usched__exit | usched__probe) ;;
+		memcpy | usched__switch | usched__hop | usched__exit | usched__probe | usched__frame) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
 		__cxa_get_globals) ;;   # weak
 		# What compilers make of assignments, of the thread-local pointer, and
