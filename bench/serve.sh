@@ -156,7 +156,8 @@ start_server() {
 	[ -z "$stopped" ] || exit "$stopped"
 	until grep -qx ready "$tmp/out"; do
 		check_server
-		[ $((tried += 1)) -le $((PATIENCE * 50)) ] || fail ready 'the server is not ready'
+		[ $((tried += 1)) -le $((PATIENCE * 50)) ] ||
+			fail ready 'the server is not ready'
 		sleep 0.02
 	done
 }
@@ -268,7 +269,8 @@ measure_latency() {	# CONNECTIONS PERCENT
 }
 
 measure_echo() {	# CONNECTIONS
-	run_client $((DURATION + PATIENCE)) "$BUILD/bench/echo-load" "$port" "$1" "$DURATION"
+	run_client $((DURATION + PATIENCE)) "$BUILD/bench/echo-load" "$port" "$1" \
+		"$DURATION"
 	take 's/^round_trips_per_s=([0-9.]+) p50_us=.* errors=0$/\1/p'
 }
 

@@ -46,7 +46,8 @@ build_library() {
 
 # check_trace ARGUMENT...: the frames of a thread end where it began: gdb says so, too.
 check_trace() {
-	gdb -q -batch -nx -ex run --args true 2>/dev/null | grep -q 'exited normally' || return
+	gdb -q -batch -nx -ex run --args true 2>/dev/null |
+		grep -q 'exited normally' || return
 	gdb -q -batch -nx -ex run -ex bt --args "$dir/escape" "$@" >"$dir/trace" 2>&1
 	if ! grep -q '^#.* throw_below ' "$dir/trace" ||
 	   ! tail -n 1 "$dir/trace" | grep -q '^#.* usched__launch ' ||

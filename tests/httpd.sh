@@ -452,7 +452,8 @@ test_end() {
 	for name in 1 2 3 4; do
 		# The last finds nobody who listens, or is reset: it came between the last
 		# look for others and the end of that.
-		same "curl $name" '000 7' "$(tail -n 1 "$tmp/curl.$name" | sed 's/5[56]$/7/')"
+		same "curl $name" '000 7' \
+			"$(tail -n 1 "$tmp/curl.$name" | sed 's/5[56]$/7/')"
 		same "curl $name" 0 "$(sed '$d' "$tmp/curl.$name" | grep -cv '^200 0$')"
 		has "curl $name" '^200 0$' "$tmp/curl.$name"
 	done
@@ -469,7 +470,8 @@ test_accepted() {
 	kill -TERM $pid
 	waiting=
 	for name in 1 2 3 4 5 6; do
-		curl -s -o /dev/null -w '%{http_code} %{exitcode}\n' "$url/1k" >"$tmp/curl.$name" &
+		curl -s -o /dev/null -w '%{http_code} %{exitcode}\n' "$url/1k" \
+			>"$tmp/curl.$name" &
 		waiting="$waiting $!"
 	done
 	until_true 60 has_unread 6

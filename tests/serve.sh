@@ -210,7 +210,8 @@ never_ends() {
 	END
 	serve http 1
 	same 'a server with a child' fail:end "$(cat "$out")"
-	grep -q 'still there after SIGTERM' "$err" || fail "a server with a child: $(cat "$err")"
+	grep -q 'still there after SIGTERM' "$err" ||
+		fail "a server with a child: $(cat "$err")"
 	gone "$FAKES/server"
 	gone "$FAKES/child"
 	exit $failed
@@ -296,7 +297,7 @@ test_surroundings() {
 		grep -q '^usage: ' "$FAKES/err" || fail "'$wrong': no usage"
 	done
 	[ -x "$B/examples/04-echo" ] || {
-		echo "serve: no port of somebody else tried, there is no $B/examples/04-echo"
+		echo "serve: no port of somebody else tried, no $B/examples/04-echo"
 		return
 	}
 	start "$B/examples/04-echo" 1 || fail 'nobody else gets a port'
