@@ -91,6 +91,7 @@ struct op {
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
 	const uint32_t     *o_generation;       /* that it is for; NULL: which it finds */
+	bool                o_waits;    /* is wanted only to wait: then no more calls */
 };
 
 /* A system call, for this kind of descriptor: a number, or a negative error. */
@@ -528,6 +529,8 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 				continue;
 		}
 		rc = wait_ready(d, fd, direction, generation, deadline);
+		if (o->o_waits)
+			break;
 	}
 	return rc;
 }
@@ -1044,7 +1047,7 @@ int unet_signal(int fd, int64_t deadline)
 
 int unet_wait_readable(int fd, int64_t deadline)
 {
-	const struct op o = { 0 };
+	const struct op o = { .o_waits = true };
 
 	return (int)perform(try_poll, fd, IN, &o, deadline);
 }

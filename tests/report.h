@@ -252,7 +252,7 @@ static void check_text(const char *line, const struct way *w, const char *text, 
 	}
 	TEST_TRUE(strncmp(rest, ", at ", 5) == 0);
 	address = parse_address(rest + 5);
-	if ((exact || test_tail_calls())
+	if ((exact || (test_tail_calls() && test_inlines()))
 	    && (address < (uintptr_t)w->w_start || address >= (uintptr_t)w->w_stop))
 		fail_msg("%s: it is not where \"%s\" says", w->w_name, line);
 }

@@ -38,4 +38,14 @@ static inline bool test_tail_calls(void)
 	return !IS_IN(test_tail, test_tail());
 }
 
+/* Whether it inlines what headers have inline: else the rest of it is called from there. */
+static inline bool test_inlines(void)
+{
+#ifdef __OPTIMIZE_SIZE__
+	return false;
+#else
+	return true;
+#endif
+}
+
 #endif /* USCHED_TEST_WHERE_H */
