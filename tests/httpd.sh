@@ -324,8 +324,9 @@ GET /index.html HTTP/1.1\r\n$close\r\nGET /1k HTTP/1.1\r\n$host\r\n"
 
 # Clients that never read, or go away in the middle, while others are served.
 test_bad_clients() {
-	(printf 'GET /big HTTP/1.1\r\nHost: x\r\n\r\n'; exec sleep 30) |
-		ncat 127.0.0.1 "$port" 2>/dev/null | (exec sleep 30) &
+	# Descriptor 8 is hold_open()'s, who waits for all others to close it.
+	(exec 8>&-; printf 'GET /big HTTP/1.1\r\nHost: x\r\n\r\n'; exec sleep 30) |
+		ncat 127.0.0.1 "$port" 2>/dev/null 8>&- | (exec 8>&- sleep 30) &
 	helpers="$helpers $!"
 	for turn in 1 2 3 4 5; do
 		curl -s "$url/big" | head -c 100000 >/dev/null
