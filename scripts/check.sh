@@ -8,7 +8,7 @@
 #
 #   MAKE, B            as in the Makefile, which sets them
 #   CHECK_TIMEOUT      seconds for one program; default 600. Under valgrind twice that
-#   CHECK_AT_ONCE      programs; default: two more than there are processors, as scripts
+#   CHECK_AT_ONCE      programs; default: four more than there are processors, as scripts
 #                      wait for others much of the time
 #   USCHED_TEST_SCALE  the tests' large counts are divided by it, see tests/README.md;
 #                      default 4, 40 after the first build, 100 under valgrind
@@ -118,7 +118,7 @@ if ! command -v valgrind >/dev/null; then
 	echo "valgrind is not installed: nothing is run under it"
 	sed -i '/^valgrind /d' "$top/check/jobs"
 fi
-xargs -L 1 -P "${CHECK_AT_ONCE:-$((cores + 2))}" "$0" <"$top/check/jobs"
+xargs -L 1 -P "${CHECK_AT_ONCE:-$((cores + 4))}" "$0" <"$top/check/jobs"
 
 expected=$(wc -l <"$top/check/jobs")
 cat "$counts"/* >"$top/check/sums"
