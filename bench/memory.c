@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * memory.c: so many threads block at a shallow depth, all at a time. Prints the bytes
- * by which the resident memory of the process has grown for each, and how many there
- * were: each is resumed and ends.
+ * by which the resident memory of the process has grown for each, 0 if it has not, and
+ * how many there were: each is resumed and ends.
  */
 #define BENCH_PROGRAM "memory"
 
@@ -56,7 +56,7 @@ static void workload(void)
 		bench_done(thread[i]);
 	}
 	free(thread);
-	printf("%f\n%zu\n", bytes / (double)threads, ended);
+	printf("%f\n%zu\n", bytes > 0 ? bytes / (double)threads : 0, ended);
 }
 
 int main(int argc, char **argv)

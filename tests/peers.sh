@@ -92,7 +92,8 @@ run() {			# ARGUMENT...
 }
 
 # A good run: the number, and the answer. At the least size the number can be so small
-# that it is printed as zero.
+# that it is printed as zero; and no memory that these sizes take is more than a runtime
+# can give back meanwhile.
 check_run() {		# WORKLOAD ARGUMENT...
 	load=$1
 	shift
@@ -115,6 +116,7 @@ check_run() {		# WORKLOAD ARGUMENT...
 	esac
 	[ "$found" = "$number${want:+
 }$want" ] || complain "$*: not the answer '$want' but '$(sed 1d "$tmp/out")'"
+	[ "$load" != memory ] || return 0
 	case $number.$* in
 	*[1-9]*.* | *.1 | *.1\ 1 | *.2\ 1\ 1*) ;;
 	*)	complain "$*: the number is zero" ;;

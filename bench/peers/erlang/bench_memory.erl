@@ -39,7 +39,7 @@ measure(Program, Function, Least) ->
     Pids = create(Threads, Function, []),
     erlang:yield(), % the last has arrived, and now blocks
     erlang:garbage_collect(),
-    Bytes = bench_peer:resident() - Before,
+    Bytes = max(0, bench_peer:resident() - Before),
 
     [Pid ! resume || Pid <- Pids],
     Ended = length([receive ended -> ok end || _ <- Pids]),

@@ -19,7 +19,7 @@ def main():
         thread = greenlet(block)
         thread.switch(back)
         blocked.append(thread)
-    grown = peer.resident() - before
+    grown = max(0, peer.resident() - before)
     ended = sum(thread.switch() for thread in blocked)
     peer.report(grown / threads, ended)
 

@@ -32,7 +32,7 @@ main = do
   await arrived
   yield -- the last has arrived, and now blocks
   performMajorGC
-  bytes <- subtract before <$> resident
+  bytes <- max 0 . subtract before <$> resident
 
   replicateM_ threads (putMVar resume ())
   await ended

@@ -27,6 +27,6 @@
         (let ((task (blocker)))
           (funcall (the function task))
           (setf (svref all i) task)))
-      (let ((grown (- (the fixnum (resident)) (the fixnum before))))
+      (let ((grown (max 0 (- (the fixnum (resident)) (the fixnum before)))))
         (loop for task across all do (funcall (the function task)))
         (print-result (/ grown threads 1d0) *ended*)))))

@@ -23,7 +23,7 @@ for i = 1, threads do
 	all[i] = create(block)
 	must(resume(all[i]))
 end
-local grown = peer.resident() - before
+local grown = math.max(0, peer.resident() - before)
 for i = 1, threads do
 	must(resume(all[i]))
 end

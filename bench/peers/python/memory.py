@@ -21,7 +21,7 @@ def main():
         thread = block()
         next(thread)
         blocked.append(thread)
-    grown = peer.resident() - before
+    grown = max(0, peer.resident() - before)
     for thread in blocked:
         next(thread, None)
     peer.report(grown / threads, ended)

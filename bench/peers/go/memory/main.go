@@ -49,6 +49,9 @@ func main() {
 	if ended != int64(threads) {
 		peer.Fail("not all have ended")
 	}
+	if bytes < 0 {
+		bytes = 0
+	}
 	fmt.Println(bytes / threads)
 	fmt.Println(ended)
 }
