@@ -18,7 +18,7 @@
  * is not given back to the system before. So a record remains a record, and to
  * look into one that has been freed is no memory error; proc.c depends on that.
  *
- * And stacks: address ranges with a guard page below each.
+ * And stacks: address ranges with a guard below each, which nobody may touch.
  */
 #ifndef USCHED_IMAGE_H
 #define USCHED_IMAGE_H
@@ -101,11 +101,18 @@ void *uimage_alloc(struct uimage_cache *cache, size_t *size);
 /* Takes back an image, with the size that uimage_alloc() gave. */
 void uimage_free(struct uimage_cache *cache, void *image, size_t size);
 
+/*
+ * Bytes of a guard, or a page if that is more. They take address space only, and frames
+ * that are smaller cannot step over them. It is what -fstack-clash-protection counts on
+ * for AArch64; a page is enough for the others.
+ */
+enum { UIMAGE_GUARD = 64 << 10 };
+
 struct uimage_stacks {
 	char  *k_map;
 	size_t k_count;
 	size_t k_size;          /* bytes of a stack, whole pages */
-	size_t k_stride;        /* from a stack to the next: its guard included */
+	size_t k_stride;        /* from a stack to the next: the guard below it included */
 };
 
 /*

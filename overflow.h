@@ -2,7 +2,7 @@
 /*
  * overflow.h: a thread that outgrows its stack says so before the process dies.
  *
- * It dies in any case: below each stack is a guard page. Without this module that is a
+ * It dies in any case: below each stack is a guard. Without this module that is a
  * SIGSEGV like any other. With it there is a message on standard error first,
  *
  *   usched: stack overflow: thread 0x7f.., function 0x55.., stack of 262144 bytes at ..

@@ -49,8 +49,11 @@ static int start_natives(struct uprocs *r)
 	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on it */
 		size_t size = r->r_conf.c_stack_size;
 
-		rc = pthread_attr_setstacksize(&attr, size < DEFAULT_NATIVE_STACK ?
-					       DEFAULT_NATIVE_STACK : size);
+		if (size < DEFAULT_NATIVE_STACK)
+			size = DEFAULT_NATIVE_STACK;
+		rc = pthread_attr_setstacksize(&attr, size + UIMAGE_GUARD);
+		if (rc == 0)            /* glibc takes it out of that size */
+			rc = pthread_attr_setguardsize(&attr, UIMAGE_GUARD);
 	}
 	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
 		struct uproc *p = uproc_at(r, n);

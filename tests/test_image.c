@@ -460,6 +460,7 @@ static void test_stacks(void **state)
 		assert_true(stacks.k_size >= sizes[k]);
 		assert_true(stacks.k_size - sizes[k] < page);
 		assert_int_equal(stacks.k_size % page, 0);
+		assert_int_equal(stacks.k_stride / page % 2, 1);
 		for (size_t i = 0; i < COUNT; i++) {
 			char *base = uimage_stacks_base(&stacks, i);
 
@@ -467,6 +468,7 @@ static void test_stacks(void **state)
 			memset(base, (int)i + 1, stacks.k_size);
 			assert_true(faults(base - 1));
 			assert_true(faults(base - page));
+			assert_true(faults(base - UIMAGE_GUARD));
 			assert_false(faults(base));
 			assert_false(faults(base + stacks.k_size - 1));
 		}

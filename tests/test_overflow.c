@@ -610,6 +610,7 @@ static void test_guards(void **state)
 			}
 			assert_false(is_guarded(maps, low));
 			assert_true(is_guarded(maps, low - 1));
+			assert_true(is_guarded(maps, low - ENOUGH));
 		}
 		free(maps);
 		for (size_t i = 0; i < THREADS; i++) {
