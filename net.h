@@ -41,6 +41,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/select.h>         /* sigset_t, which <signal.h> hides in strict C */
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>

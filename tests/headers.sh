@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Each public header compiles alone, and twice, as C11 and as C++, with the warnings
-# that the project is built with and with every compiler that is here.
+# Each public header, of those that are installed, compiles alone, and twice, as C and as
+# C++, strict or not, with the warnings that the project is built with and with every
+# compiler that is here.
 #
 #   CC    the compiler, with options if it needs some; gcc and clang are tried besides
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
+headers=$(sed -n '/^headers := /,/[^\\]$/ { s/^headers :=//; s/\\$//; p; }' Makefile)
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -19,7 +21,7 @@ count=0
 compile() {
 	compiler=$1 language=$2
 	shift 2
-	for header in here.h usched.h image.h conf.h token.h proc.h frames.h rr.h ll.h overflow.h; do
+	for header in $headers; do
 		printf '#include "%s"\n#include "%s"\n' $header $header >"$dir/alone"
 		count=$((count + 1))
 		# shellcheck disable=SC2086
