@@ -17,6 +17,9 @@
  *  - The timer stays armed when a wait ends, for the next is likely to end later: then
  *    there is nothing to do. When it expires too early it is armed again.
  */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
+#endif
 #include "wait.h"
 
 #include <pthread.h>

@@ -5,7 +5,8 @@
 #
 #  - make install, and then pkg-config, for the static and for the shared library;
 #  - make uninstall, which leaves nothing;
-#  - compile the sources in, which needs no option but -pthread.
+#  - compile the sources in, which needs no option but -pthread, and no extension of C's
+#    library that they do not ask for themselves.
 #
 #   MAKE, CC, SWITCH    as for make
 set -u
@@ -126,6 +127,10 @@ for scheduler in rr ll; do
 	build_and_run "$scheduler, compiled in" -I. "$dir/$scheduler.c" usched.c \
 		arch/"$switch".[cS] image.c proc.c $scheduler.c -pthread $libs
 done
+modules=$(sed -n 's/^modules := //p' Makefile | sed 's/[a-z]*/&.c/g')
+# shellcheck disable=SC2086
+build_and_run "all of it, compiled in" -std=c11 -Werror=implicit-function-declaration -I. \
+	"$dir/rr.c" $modules arch/"$switch".[cS] -pthread $libs
 
 if [ "$failed" -gt 0 ]; then
 	exit 1
