@@ -18,6 +18,10 @@
  * a frame comes back to its address, so it stays valid.
  */
 
+#if !defined(__aarch64__) || defined(__ILP32__)
+#error "not AArch64: take arch/x86_64.S on x86-64, and elsewhere arch/setjmp.c with -lm"
+#endif
+
 #include "offsets.h"
 
 #define OP_LOAD 1                       /* ARCH_LOAD */

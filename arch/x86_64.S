@@ -21,6 +21,10 @@
  * marked for indirect branch tracking only: a shadow stack could not follow.
  */
 
+#if !defined(__x86_64__) || defined(__ILP32__)
+#error "not x86-64: take arch/aarch64.S on AArch64, and elsewhere arch/setjmp.c with -lm"
+#endif
+
 #include "offsets.h"
 
 #define OP_LOAD         1               /* ARCH_LOAD */

@@ -6,7 +6,8 @@
 #  - make install, and then pkg-config, for the static and for the shared library;
 #  - make uninstall, which leaves nothing;
 #  - compile the sources in, which needs no option but -pthread, and no extension of C's
-#    library that they do not ask for themselves.
+#    library that they do not ask for themselves; the assembly of another machine says
+#    what to take instead.
 #
 #   MAKE, CC, SWITCH    as for make
 set -u
@@ -131,6 +132,17 @@ modules=$(sed -n 's/^modules := //p' Makefile | sed 's/[a-z]*/&.c/g')
 # shellcheck disable=SC2086
 build_and_run "all of it, compiled in" -std=c11 -Werror=implicit-function-declaration -I. \
 	"$dir/rr.c" $modules arch/"$switch".[cS] -pthread $libs
+
+fitting=0
+for assembly in arch/*.S; do
+	# shellcheck disable=SC2086
+	if $CC -E "$assembly" >/dev/null 2>"$dir/log"; then
+		fitting=$((fitting + 1))
+	elif ! grep -q 'take arch/.*, and elsewhere arch/setjmp.c' "$dir/log"; then
+		fail "$assembly does not say what to take instead: $(cat "$dir/log")"
+	fi
+done
+[ "$fitting" -le 1 ] || fail "arch/ has assembly of $fitting machines for this one"
 
 if [ "$failed" -gt 0 ]; then
 	exit 1
