@@ -21,7 +21,7 @@ struct ustack;
  * Where to go on. Two words, so that it is returned in two registers.
  *
  *   j_op          what is at j_sp                      then
- *   <= 0          a frame of usched__switch()          its call returns j_op
+ *   0, or -errno  a frame of usched__switch()          its call returns j_op
  *   ARCH_LOAD     the place of such a frame            usched__load() is called
  *                                                      below, its call returns 0
  *   an address    the bottom of a stack                usched__start() is called

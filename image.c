@@ -45,14 +45,13 @@ struct uimage_block {
 };
 
 struct uimage_arena {
+	_Alignas(64)                     /* so blocks behind it start on a cache line, too */
 	struct uimage_arena *a_next;     /* the one before it */
 	size_t               a_size;
 	char                *a_carved;   /* blocks below have been handed out */
 	char                *a_end;
-	char                 a_pad[32];  /* blocks start on a cache line */
 };
 
-_Static_assert(sizeof(struct uimage_arena) % 64 == 0, "blocks are aligned");
 _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");

@@ -69,7 +69,8 @@ extern inline int utoken_take(struct ustack *self);
 extern inline int utoken_give(struct ustack *u);
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
-_Static_assert(sizeof(struct uproc_thread) == 64 + sizeof(struct ustack) - 48,
+_Static_assert(sizeof(void *) != 8
+	       || sizeof(struct uproc_thread) == 64 + sizeof(struct ustack) - 48,
 	       "a record begins with a cache line; sanitizers add to it");
 
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */

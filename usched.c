@@ -111,17 +111,18 @@ enum {
 
 _Static_assert(ARCH_LOAD == 1, "OP_LOAD in arch/");
 _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
-_Static_assert(offsetof(struct usched, s_current) == S_CURRENT
-	       && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
-	       && offsetof(struct usched, s_errno) == S_ERRNO
-	       && offsetof(struct usched, s_caught) == S_CAUGHT
-	       && offsetof(struct usched_caught, c_uncaught) == CAUGHT_UNCAUGHT
-	       && offsetof(struct usched_stack, k_bottom) == K_BOTTOM
-	       && offsetof(struct usched_stack, k_resident) == K_RESIDENT
-	       && offsetof(struct usched_stack, k_sched) == K_SCHED
-	       && offsetof(struct ustack, u_top) == U_TOP
-	       && offsetof(struct ustack, u_stack) == U_STACK
-	       && offsetof(struct ustack, u_deep) == U_DEEP, "arch/offsets.h");
+_Static_assert(sizeof(void *) != 8              /* then there is no assembly */
+	       || (offsetof(struct usched, s_current) == S_CURRENT
+		   && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
+		   && offsetof(struct usched, s_errno) == S_ERRNO
+		   && offsetof(struct usched, s_caught) == S_CAUGHT
+		   && offsetof(struct usched_caught, c_uncaught) == CAUGHT_UNCAUGHT
+		   && offsetof(struct usched_stack, k_bottom) == K_BOTTOM
+		   && offsetof(struct usched_stack, k_resident) == K_RESIDENT
+		   && offsetof(struct usched_stack, k_sched) == K_SCHED
+		   && offsetof(struct ustack, u_top) == U_TOP
+		   && offsetof(struct ustack, u_stack) == U_STACK
+		   && offsetof(struct ustack, u_deep) == U_DEEP), "arch/offsets.h");
 
 #define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: what is farther is another stack */
 

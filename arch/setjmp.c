@@ -36,6 +36,7 @@
 
 #include <fenv.h>
 #include <setjmp.h>
+#include <stdbool.h>
 
 #include "../watch.h"
 
@@ -48,8 +49,12 @@ struct frame {
 	volatile struct arch_jump f_launch;     /* home only: why it is jumped to */
 };
 
-enum { AROUND = 512 };                  /* bytes: other frames' locals and registers, without
+enum {
+	AROUND = 512,                   /* bytes: other frames' locals and registers, without
 					   optimization and with what sanitizers add */
+	ERRORS = 4096,                  /* no errno value is as large, and no stack so near
+					   the end of memory */
+};
 
 const int usched__return_at = -1;
 const unsigned usched__frame = sizeof(struct frame) + AROUND;
@@ -60,6 +65,7 @@ typedef int descend_fn(struct frame *f, arch_next_fn *next, void *arg);
 typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
 
 static descend_fn descend;
+static bool is_result(intptr_t op);
 static _Noreturn void jump(struct arch_jump j);
 static sink_fn sink;
 static void load(void *top);
@@ -122,9 +128,15 @@ UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 	struct frame *mark = f;
 	struct arch_jump j = next((char *)&mark, arg);
 
-	if (j.j_sp == (char *)&mark && j.j_op <= 0)
+	if (j.j_sp == (char *)&mark && is_result(j.j_op))
 		return (int)j.j_op;
 	jump(j);
+}
+
+/* On machines of 32 bits a stack may be where addresses are negative, near 0 as they are. */
+UNWATCHED static bool is_result(intptr_t op)
+{
+	return op <= 0 && op > -ERRORS;
 }
 
 UNWATCHED static struct frame **mark_at(char *top)
@@ -136,7 +148,7 @@ UNWATCHED static void jump(struct arch_jump j)
 {
 	struct frame *home;
 
-	if (j.j_op <= 0)
+	if (is_result(j.j_op))
 		resume(j.j_sp);
 	if (j.j_op == ARCH_LOAD)
 		call_sink(j.j_sp, load, j.j_sp);

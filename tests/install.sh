@@ -7,7 +7,7 @@
 #  - make uninstall, which leaves nothing;
 #  - compile the sources in, which needs no option but -pthread, and no extension of C's
 #    library that they do not ask for themselves; the assembly of another machine says
-#    what to take instead.
+#    what to take instead; and for machines of 32 bits, where -m32 makes such programs.
 #
 #   MAKE, CC, SWITCH    as for make
 set -u
@@ -132,6 +132,12 @@ modules=$(sed -n 's/^modules := //p' Makefile | sed 's/[a-z]*/&.c/g')
 # shellcheck disable=SC2086
 build_and_run "all of it, compiled in" -std=c11 -Werror=implicit-function-declaration -I. \
 	"$dir/rr.c" $modules arch/"$switch".[cS] -pthread $libs
+echo 'int main(void) { return sizeof(void *) != 4; }' >"$dir/narrow.c"
+# shellcheck disable=SC2086
+if $CC -m32 "$dir/narrow.c" -o "$dir/narrow" 2>/dev/null && "$dir/narrow" 2>/dev/null; then
+	build_and_run "for 32 bits" -m32 -I. "$dir/rr.c" $modules arch/setjmp.c -pthread -lm
+	how="$how, also for 32 bits"
+fi
 
 fitting=0
 for assembly in arch/*.S; do
