@@ -8,6 +8,7 @@
 #include <fenv.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #if defined(__GLIBC__)
@@ -306,18 +307,24 @@ static __attribute__((noinline)) void go_deep(size_t depth, uint32_t seed)
 	check(frame, size, own);
 }
 
+static size_t deepest;
+
 static void depths(void *arg)
 {
 	uint32_t seed = (uint32_t)(uintptr_t)arg;
 
-	for (size_t depth = 1; depth <= 1 << 20; depth *= 2)
+	for (size_t depth = 1; depth <= deepest; depth *= 2)
 		go_deep(depth, test_random(&seed));
 	ended++;
 }
 
 static void frames_are_kept_at_every_depth(void **state)
 {
+	struct rlimit native;
+
 	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_STACK, &native), 0);
+	deepest = native.rlim_cur / 4 < 1 << 20 ? native.rlim_cur / 4 : 1 << 20;
 	run_all(depths);
 }
 
