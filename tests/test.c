@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,36 @@
 #include "../usched.h"
 
 uint32_t test_seed;
+
+/* What a test opens first is not to become its standard input, should that be closed. */
+static void open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	close(fd);
+}
+
+/* Who starts programs may ignore or block signals, and so do they, then. */
+static void heed_signals(void)
+{
+	struct sigaction action;
+	sigset_t none;
+
+	for (int signo = 1; signo < SIGRTMIN; signo++)
+		if (sigaction(signo, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+			signal(signo, SIG_DFL);
+	sigemptyset(&none);
+	pthread_sigmask(SIG_SETMASK, &none, NULL);
+}
+
+static __attribute__((constructor)) void begin(void)
+{
+	open_standard();
+	heed_signals();
+}
 
 static void print_seed(void)
 {
