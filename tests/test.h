@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 /*
- * Ends the program with a message and status 1 if it runs longer than `seconds'
- * (ten times that under valgrind or an emulator: see test_scale()). A test that
+ * Ends the program with a message and status 1 if it runs longer than twenty times
+ * `seconds', which should be enough: machines may be busy, or simulated. A test that
  * hangs is a test that fails. Call it first in each test.
  */
 void test_timeout(unsigned seconds);
