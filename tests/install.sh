@@ -71,6 +71,29 @@ for scheduler in rr ll; do
 	END
 done
 
+# One whose threads run inside a loop, and wait for nothing outside.
+cat >"$dir/embed.c" <<-END
+#include <rr.h>
+
+static int count;
+
+static void work(void *arg)
+{
+	(void)arg;
+	count++;
+}
+
+int main(void)
+{
+	struct usched_conf conf = { .c_embed = 1 };
+	struct rr *rr;
+
+	if (rr_create(&rr, &conf) || rr_start(rr, work, NULL, NULL) || rr_run(rr) < 0)
+		return 1;
+	return rr_destroy(rr) != 0 || count != 1;
+}
+END
+
 # build_and_run WHAT COMPILER-ARGUMENT...
 build_and_run() {
 	what=$1
@@ -102,6 +125,8 @@ if command -v pkg-config >/dev/null; then
 			fail "$scheduler, static: uses the shared library"
 		fi
 	done
+	# shellcheck disable=SC2086
+	build_and_run "embedded, static" $cflags "$dir/embed.c" $static
 	version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 	[ "$(pkg-config --modversion usched)" = "$version" ] ||
 		fail "pkg-config does not say that it is version $version"
