@@ -7,7 +7,7 @@
 
 /* Zero means the default everywhere. */
 struct usched_conf {
-	unsigned c_processors;  /* 0: as many as the machine has on line */
+	unsigned c_processors;  /* 0: as many as the process may use of those on line */
 	unsigned c_stacks;      /* for each processor, two mappings each, mapped at once;
 				   0: 1024, with more than 16 processors fewer, mapped
 				   as they are needed; USCHED_NATIVE: none but the native

@@ -45,8 +45,7 @@ enum usched_place usched_onstack(const void *address, struct ustack **whose);
  * Copies n bytes from the frames of a blocked thread, where `address' is what it was for
  * the thread, or to them. They are found where they are now: in place or in its image.
  * 0; with nothing copied -EFAULT: some are not in its frames; -EBUSY: it is running, or in
- * s_next;
- * -EINVAL: it has not begun to run, or has ended.
+ * s_next; -EINVAL: it has not begun to run, or has ended.
  */
 int ustack_peek(const struct ustack *u, const void *address, void *buffer, size_t n);
 int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n);

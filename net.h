@@ -77,8 +77,7 @@ char *unet_text(const struct unet_addr *a, char *text);
  * Looks up a host by name, or numeric, and a service or port, in a native thread of the
  * pool (offload.h). `type' is SOCK_STREAM or SOCK_DGRAM. Of several addresses at most
  * `max'. How many were found; besides, -ENOENT: no such host or service; -EAGAIN: try
- * again later;
- * -EIO: the lookup failed.
+ * again later; -EIO: the lookup failed.
  */
 int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
 		 size_t max, int64_t deadline);
