@@ -130,7 +130,7 @@ static struct rr *rr;
 
 static int64_t soon(void)
 {
-	return usync_after(60 * USYNC_SECOND);
+	return usync_after(3600 * USYNC_SECOND);
 }
 
 /* Runs func(arg) on a thread. */

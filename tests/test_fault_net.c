@@ -27,7 +27,7 @@ enum {
 };
 
 #define SOON (USYNC_SECOND / 100000)
-#define LATE usync_after(100 * USYNC_SECOND)    /* what takes so long is lost */
+#define LATE usync_after(1000 * USYNC_SECOND)    /* what takes so long is lost */
 
 static struct unet_addr tcp, local;     /* where they listen */
 static struct usync_group native_ends;

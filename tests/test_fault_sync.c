@@ -13,7 +13,7 @@ enum {
 };
 
 #define SOON (USYNC_SECOND / 100000)
-#define LATE usync_after(100 * USYNC_SECOND)    /* never, but with a timer */
+#define LATE usync_after(1000 * USYNC_SECOND)    /* never, but with a timer */
 
 /* What all share. */
 static struct {

@@ -280,7 +280,7 @@ static void calls(void *unused)
 	TEST_EQUAL(c.c_rc, 0);
 	TEST_EQUAL(c.c_call.c_out, 15);
 	TEST_TRUE(!pthread_equal(c.c_call.c_native, pthread_self()));
-	TEST_EQUAL(uoffload(look_at_mask, NULL, &n, sizeof n, usync_after(60 * USYNC_SECOND)), 0);
+	TEST_EQUAL(uoffload(look_at_mask, NULL, &n, sizeof n, usync_after(3600 * USYNC_SECOND)), 0);
 	TEST_EQUAL(n, 5);
 	TEST_EQUAL(uoffload(call_nothing, drop_call, NULL, 0, USYNC_NEVER), 0);
 	TEST_EQUAL(entered, 2);
@@ -666,7 +666,7 @@ static void file_errors(int64_t d)
 static void files(void *unused)
 {
 	enum { SIZE = 20000 };
-	int64_t d = usync_after(60 * USYNC_SECOND);
+	int64_t d = usync_after(3600 * USYNC_SECOND);
 	char *data = malloc(2 * SIZE), few[4] = "";
 	struct stat status;
 	int fd;
@@ -750,7 +750,7 @@ static void resolve(void *unused)
 {
 	struct unet_addr found[4], one;
 	char text[UNET_TEXT_MAX];
-	int64_t d = usync_after(60 * USYNC_SECOND);
+	int64_t d = usync_after(3600 * USYNC_SECOND);
 	int n;
 
 	(void)unused;
