@@ -30,7 +30,7 @@ run() {
 	what=$1
 	shift
 	count=$((count + 1))
-	timeout 120 "$@" >"$dir/output" 2>&1
+	timeout 600 "$@" >"$dir/output" 2>&1
 	[ "$(cat "$dir/output")" = good ] || fail "$what: $(tail -n 5 "$dir/output")"
 }
 
@@ -60,7 +60,7 @@ check_trace() {
 # check_escape ARGUMENT...: the end is std::terminate(), with the exception's text.
 check_escape() {
 	count=$((count + 1))
-	timeout 60 "$dir/escape" "$@" >"$dir/output" 2>&1
+	timeout 600 "$dir/escape" "$@" >"$dir/output" 2>&1
 	status=$?
 	if [ $status -ne 134 ] || grep -q -e 'went on' -e 'caught' "$dir/output" ||
 	   ! grep -q 'nobody catches this' "$dir/output"; then

@@ -33,7 +33,7 @@ backend=''
 trap 'kill $backend $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 trap '' PIPE                            # from clients, who are told so by an error
-LATE=60                                 # seconds: what takes so long hangs
+LATE=600                                # seconds: what takes so long hangs
 FEW=12                                  # failures of a kind, in the short form
 
 # Of fault.h.

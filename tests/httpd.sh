@@ -70,7 +70,7 @@ begin() {
 		until grep -q ready "$tmp/out" || ! kill -0 $pid 2>/dev/null; do
 			sleep 0.05
 		done
-		grep -q ready "$tmp/out" && until_true 60 asleep $pid && break
+		grep -q ready "$tmp/out" && until_true 600 asleep $pid && break
 		port=$((port + 1))
 		if [ $port -ge $((PORT + 10)) ] || ! grep -q 'in use' "$tmp/err"; then
 			fail "does not start: $(cat "$tmp/err")"
@@ -95,13 +95,13 @@ get() {			# STATUS PATH [ARGUMENT...]
 	path=$2
 	shift 2
 	same "$path $*" "$status" "$(curl -s --path-as-is -D "$tmp/head" -o "$tmp/body" \
-		-w '%{http_code}' --max-time 60 "$@" "$url$path")"
+		-w '%{http_code}' --max-time 600 "$@" "$url$path")"
 }
 
 # Bytes as they are, and what comes back until the server closes.
 raw() {			# TEXT, as of printf
 	# shellcheck disable=SC2059 # it is a format
-	printf "$1" | timeout 60 socat -t60 - "TCP:127.0.0.1:$port" >"$tmp/raw"
+	printf "$1" | timeout 600 socat -t600 - "TCP:127.0.0.1:$port" >"$tmp/raw"
 	tr -d '\r\0' <"$tmp/raw" >"$tmp/text"
 }
 
@@ -109,7 +109,7 @@ raw() {			# TEXT, as of printf
 # back goes to the file NAME; its process is $!.
 hold_open() {		# NAME [OPTIONS of socat]
 	mkfifo "$tmp/in.$1"
-	socat -t60 - "TCP:127.0.0.1:$port${2-}" <"$tmp/in.$1" >"$tmp/$1" 2>/dev/null &
+	socat -t600 - "TCP:127.0.0.1:$port${2-}" <"$tmp/in.$1" >"$tmp/$1" 2>/dev/null &
 	exec 8>"$tmp/in.$1"
 }
 
@@ -123,7 +123,7 @@ raw_is() {		# WHAT STATUSES TEXT
 }
 
 settled() {		# WHAT COUNT: waits until so many descriptors are open
-	until_true 60 has_descriptors $pid "$2"
+	until_true 600 has_descriptors $pid "$2"
 	same "$1: descriptors" "$2" "$(descriptors $pid)"
 }
 
@@ -315,10 +315,10 @@ GET /index.html HTTP/1.1\r\n$close\r\nGET /1k HTTP/1.1\r\n$host\r\n"
 	same 'two with curl' '1 0' "$(curl -s -o "$tmp/body" -o "$tmp/body" -w '%{num_connects} ' \
 		"$url/1k" "$url/1.txt" | sed 's/ $//')"
 	printf 'GET /1.txt HTTP/1.1\r\nHost: x\r\n\r\nGET /1k HTTP/1.1\r\nHost: x\r\n\r\n' |
-		timeout 60 socat -b1 -t60 - "TCP:127.0.0.1:$port,nodelay" | tr -d '\r' >"$tmp/text"
+		timeout 600 socat -b1 -t600 - "TCP:127.0.0.1:$port,nodelay" | tr -d '\r' >"$tmp/text"
 	same 'byte by byte' '200 200' "$(statuses)"
 	printf 'GET /1.txt HTTP/1.1\r\nHost: x\r\n\r\n' |
-		timeout 60 ncat 127.0.0.1 "$port" | tr -d '\r' >"$tmp/text"
+		timeout 600 ncat 127.0.0.1 "$port" | tr -d '\r' >"$tmp/text"
 	same ncat 200 "$(statuses)"
 }
 
@@ -338,7 +338,7 @@ test_bad_clients() {
 }
 
 test_load() {
-	wrk -t1 -c64 -d2s --timeout 60s "$url/1k" >"$tmp/text"
+	wrk -t1 -c64 -d2s --timeout 600s "$url/1k" >"$tmp/text"
 	hasnt wrk 'Socket errors\|Non-2xx' "$tmp/text"
 	has wrk 'requests in' "$tmp/text"
 	for file in 1k 65k; do
@@ -421,7 +421,7 @@ has_ended() {		# COMMAND...
 # What was received, even in part, is answered; then it ends.
 test_end() {
 	begin
-	wrk -t1 -c64 -d4s --timeout 60s "$url/1k" >"$tmp/wrk" 2>&1 &
+	wrk -t1 -c64 -d4s --timeout 600s "$url/1k" >"$tmp/wrk" 2>&1 &
 	waiting=$!
 	for name in 1 2 3 4; do
 		curls $name &
@@ -430,14 +430,14 @@ test_end() {
 	curl -s --limit-rate 10M -o "$tmp/large" "$url/big" &
 	waiting="$waiting $!"
 	for file in curl.1 curl.2 curl.3 curl.4 large; do
-		until_true 60 test -s "$tmp/$file"
+		until_true 600 test -s "$tmp/$file"
 	done
 	hold_open half
 	waiting="$waiting $!"
 	printf 'GET /empty HTTP/1.1\r\nHost: x\r\n\r\nGET /1.txt HTT' >&8
-	until_true 60 test -s "$tmp/half"       # so it has the other half as well
+	until_true 600 test -s "$tmp/half"       # so it has the other half as well
 	kill -TERM $pid
-	until_true 60 has_ended listens "$port"
+	until_true 600 has_ended listens "$port"
 	printf 'P/1.1\r\nHost: x\r\n\r\n' >&8
 	stop 'under load'
 	exec 8>&-
@@ -475,7 +475,7 @@ test_accepted() {
 			>"$tmp/curl.$name" &
 		waiting="$waiting $!"
 	done
-	until_true 60 has_unread 6
+	until_true 600 has_unread 6
 	kill -CONT $pid
 	for waited in $waiting; do
 		wait "$waited"
@@ -547,7 +547,7 @@ test_if_range
 test_requests
 test_connections
 test_bad_clients
-until_true 60 test -s "$tmp/slow"
+until_true 600 test -s "$tmp/slow"
 exec 8>&-
 wait $slow
 has 'slow head' '^HTTP/1.1 408' "$tmp/slow"

@@ -71,7 +71,7 @@ value_of() {		# PREFIX NAME
 # printed is shown.
 
 uses_wrk() {		# PORT
-	timeout 120 wrk -t1 -c16 -d2s --timeout 60s "http://127.0.0.1:$1/1000" || return 1
+	timeout 600 wrk -t1 -c16 -d2s --timeout 600s "http://127.0.0.1:$1/1000" || return 1
 }
 
 # wrk ends with 0 whatever happens.
@@ -80,44 +80,44 @@ said_errors() {
 }
 
 uses_redis_benchmark() {	# PORT
-	timeout 120 redis-benchmark -p "$1" -t ping,set,get,incr,lpush,lpop -c 16 \
+	timeout 600 redis-benchmark -p "$1" -t ping,set,get,incr,lpush,lpop -c 16 \
 		-n 2000 -q &&
-		timeout 120 redis-benchmark -p "$1" -t set,get -P 16 -c 16 -n 20000 -q
+		timeout 600 redis-benchmark -p "$1" -t set,get -P 16 -c 16 -n 20000 -q
 }
 
 uses_curl() {		# PORT
-	timeout 120 curl -s -S "http://127.0.0.1:$1/1000000" >"$out" &&
+	timeout 600 curl -s -S "http://127.0.0.1:$1/1000000" >"$out" &&
 		cmp "$dir/1000000" "$out"
 }
 
 uses_socat() {		# PORT
-	timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" <"$dir/1000000" >"$out" &&
+	timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" <"$dir/1000000" >"$out" &&
 		cmp "$dir/1000000" "$out"
 }
 
 dribbles_http() {	# PORT
 	printf 'GET /1000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' |
 		dribble 0.01 4 |
-		timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" >"$out"
+		timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
 	tail -c 1000 "$out" | cmp - "$dir/1000"
 }
 
 dribbles_redis() {	# PORT
 	printf '*1\r\n$4\r\nPING\r\n' | dribble 0.01 4 |
-		timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" >"$out"
+		timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
 	printf '+PONG\r\n' | cmp - "$out"
 }
 
 dribbles_echo() {	# PORT
 	printf 'byte by byte' | dribble 0.01 4 |
-		timeout 120 socat -t 120 - "TCP:127.0.0.1:$1" >"$out"
+		timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
 	printf 'byte by byte' | cmp - "$out"
 }
 
 # Whatever becomes of these is right for themselves: they are there to disturb the others.
 resets() {		# PORT
 	printf 'GET /1000000 HTTP/1.1\r\nHost: x\r\n\r\n' |
-		timeout 120 socat -u - "TCP:127.0.0.1:$1,linger=0,shut-close" 2>/dev/null
+		timeout 600 socat -u - "TCP:127.0.0.1:$1,linger=0,shut-close" 2>/dev/null
 	sleep 0.05
 }
 
@@ -194,7 +194,7 @@ check_memory() {	# NAME
 check_end() {		# NAME
 	server=$(value_of server "$1")
 	opened=$(value_of opened "$1")
-	until_true 60 has_descriptors "$server" "$opened" ||
+	until_true 600 has_descriptors "$server" "$opened" ||
 		fail "$1: $(descriptors "$server") descriptors, not $opened"
 }
 
