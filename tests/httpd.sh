@@ -346,17 +346,19 @@ test_load() {
 		has "h2load $file" '10000 succeeded, 0 failed, 0 errored, 0 timeout' "$tmp/text"
 		has "h2load $file" 'status codes: 10000 2xx' "$tmp/text"
 	done
-	memory=
-	for turn in 1 2 3; do
+	settles=
+	for turn in 1 2 3 4 5 6 7 8; do
 		h2load --h1 -n $((CONNECTIONS * 2)) -c "$CONNECTIONS" "$url/1k" >"$tmp/text" 2>&1
 		has "$CONNECTIONS connections" "$((CONNECTIONS * 2)) succeeded, 0 failed, 0 errored" \
 			"$tmp/text"
 		settled "$CONNECTIONS connections" "$open"
-		[ $turn -eq 1 ] || memory="$memory $(anonymous)"
+		memory=$(anonymous)
+		[ $turn -le 2 ] || [ "$memory" -gt $((before_load + 1024)) ] || settles=yes
+		[ -z "$settles" ] || break
+		before_load=$memory
 	done
-	# shellcheck disable=SC2086 # words
-	set -- $memory
-	[ "$2" -le $(($1 + 1024)) ] || fail "memory: $1 KiB after a load, $2 KiB after one more"
+	# A leak goes on. More than ever may be open at once if a turn before was slow.
+	[ "$settles" ] || fail "memory: $memory KiB after $turn loads, and still more each time"
 }
 
 # Once warm: a read and a write for each request, and hardly anything else.
@@ -558,8 +560,11 @@ settled 'bad clients' "$open"
 test_load
 test_calls
 stop server
+patient 05-httpd 'STALL|LINGER' -lhttp_parser || fail 'no patient one'
+httpd=$tmp/05-httpd
 test_end
 test_accepted
+httpd=$B/examples/05-httpd
 test_limits
 test_cut
 test_valgrind

@@ -531,7 +531,8 @@ clients=
 await 1 number_of connected_clients
 await "$before" descriptors "$server"
 stop INT
-start "$kv"
+patient 06-kv LINGER -lhiredis || fail 'no patient one'
+start "$tmp/06-kv"
 test_end_under_load
 with=', valgrind'
 test_valgrind || with=', without valgrind'

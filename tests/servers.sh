@@ -460,6 +460,7 @@ usages "$B/examples/04-echo"
 usages "$B/examples/07-proxy" 127.0.0.1:7000
 usage "$B/examples/07-proxy" 7000 nothing
 
+patient 04-echo 'STALL|GRACE' || fail "04-echo: no patient one"
 for processors in 1 2; do
 	begin "echo, $processors" "$B/examples/04-echo" $processors || break
 	echo=$server echo_port=$port
@@ -469,9 +470,11 @@ for processors in 1 2; do
 	all_clients
 	end
 	name="echo, $processors" server=$echo port=$echo_port
+	end
+	begin "echo, $processors" "$dir/04-echo" $processors || break
 	check "SIGTERM in the middle" ends_in_the_middle
 	end
-	begin "echo, $processors" "$B/examples/04-echo" $processors || break
+	begin "echo, $processors" "$dir/04-echo" $processors || break
 	check "SIGTERM under a flood" ends_under_a_flood
 	end
 done
