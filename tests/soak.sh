@@ -7,7 +7,8 @@
 # and each server must have as many descriptors as in the beginning and end in good order.
 #
 #   B              the build directory: the servers are B/examples/NN-name
-#   SOAK_SECONDS   how long; default 20, and 3600 is what is meant
+#   SOAK_SECONDS   how long after each client has been called once; default 16, and 3600 is
+#                  what is meant
 #   PORT           servers get the first free ports after this one
 #
 # Memory is what is resident, each second. The first third is the warm-up. In the last
@@ -17,7 +18,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 B=${B:-build}
-seconds=${SOAK_SECONDS:-20}
+seconds=${SOAK_SECONDS:-16}
 
 skip() {
 	echo "soak: skipped, $*"
@@ -36,6 +37,7 @@ PORT=${PORT:-$((23000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
 clients=
+loads=
 sampler=
 trap 'kill_servers; kill_clients; rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -134,7 +136,7 @@ again() {
 	name=$1
 	shift
 	errors=0 rounds=0
-	while [ "$(date +%s)" -lt "$end" ] && [ $errors -lt 3 ]; do
+	while [ ! -e "$dir/end" ] && [ $errors -lt 3 ]; do
 		rounds=$((rounds + 1))
 		"$@" >"$log" 2>&1
 		status=$?
@@ -142,13 +144,20 @@ again() {
 			errors=$((errors + 1))
 			fail "$name, round $rounds: status $status, $(tail -n 3 "$log")"
 		fi
+		echo $rounds >"$dir/rounds.$name"
 	done
-	echo $rounds >"$dir/rounds.$name"
+}
+
+all_called() {
+	for name in $loads; do
+		[ -s "$dir/rounds.$name" ] || return 1
+	done
 }
 
 load() {		# NAME COMMAND...
 	again "$@" &
 	clients="$clients $!"
+	loads="$loads $1"
 }
 
 sample() {
@@ -205,13 +214,13 @@ for size in 1000 1000000; do
 	ln "$dir/$size" "$dir/files/$size"
 done
 launch echo "$B/examples/04-echo" 1
-launch httpd "$B/examples/05-httpd" "$dir/files"
+patient 05-httpd STALL -lhttp_parser || exit 1  # with clients that dribble
+launch httpd "$dir/05-httpd" "$dir/files"
 launch kv "$B/examples/06-kv"
 for name in echo httpd kv; do
 	launch "proxy_of_$name" "$B/examples/07-proxy" "localhost:$(value_of port $name)"
 done
 
-end=$(($(date +%s) + seconds))
 for name in httpd proxy_of_httpd; do
 	to=$(value_of port $name)
 	load "wrk.$name" uses_wrk "$to"
@@ -234,8 +243,11 @@ for name in $names; do
 	load "reset.$name" resets "$to"
 	load "never.$name" never_reads "$to"
 done
+until_true 600 all_called || fail "not every client comes to an end"
 sample &
 sampler=$!
+sleep "$seconds"
+: >"$dir/end"
 # shellcheck disable=SC2086
 wait $clients
 clients=
@@ -246,7 +258,6 @@ rounds=0
 for file in "$dir"/rounds.*; do
 	read -r n <"$file"
 	rounds=$((rounds + n))
-	[ "$n" -gt 0 ] || fail "${file##*/rounds.} was never run"
 done
 for name in $names; do
 	check_memory "$name"
