@@ -110,7 +110,7 @@ fuzz() {
 	[ -f "$dictionary" ] || dictionary=
 	mkdir -p "$dir/new/$1"
 	if (cd "$dir/www" && "$dir/$1" -seed=1 "-max_total_time=$seconds" "-max_len=$2" \
-		-timeout=100 "-artifact_prefix=$dir/" ${dictionary:+"-dict=$dictionary"} \
+		-timeout=1000 "-artifact_prefix=$dir/" ${dictionary:+"-dict=$dictionary"} \
 		-print_final_stats=1 "$dir/new/$1" "$root/tests/fuzz/corpus/$source") \
 		>"$dir/log" 2>&1
 	then

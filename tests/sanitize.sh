@@ -72,7 +72,7 @@ watch() {
 	thread)	set -- setarch -R "$@" ;;       # clang's of 14 knows few places for a heap
 	leak)	set -- env LSAN_OPTIONS=fast_unwind_on_malloc=0 "$@" ;;
 	esac
-	timeout -k 5 "${seconds:-200}" "$@" >"$dir/log" 2>&1
+	timeout -k 5 "${seconds:-600}" "$@" >"$dir/log" 2>&1
 }
 
 # Use after return is looked for, or not. Tests have alternate signal stacks of their own.
@@ -212,7 +212,7 @@ check_row() {
 # run_tests: all programs of tests/ built for the row that was checked last.
 run_tests() {
 	built=$B/sanitize/$(echo "$row" | tr ' ' _)
-	cppflags='' ldflags='' seconds=600
+	cppflags='' ldflags='' seconds=1800
 	[ "$kind" != address ] || look_for_returns 1
 	if [ "$kind" = memory ]; then
 		# shellcheck disable=SC2086
