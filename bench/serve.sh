@@ -38,13 +38,14 @@
 # the other: short closed loops of all connections at a time, with pauses.
 set -fu
 LC_ALL=C
-export LC_ALL
+no_proxy='*'		# no client asks another than our server
+export LC_ALL no_proxy
 BUILD=${BUILD:-build}
 DURATION=${DURATION:-5}
 PORTS=${PORTS:-21000-21999}
 PATIENCE=${PATIENCE:-20}
 PEAK=${PEAK:-}
-tmp='' server='' client='' on_server='' on_client='' starting='' stopped=''
+tmp='' server='' client='' on_server='' on_client='' starting='' stopped='' looked=0
 
 say() {			# the first line of standard input, or `unknown'
 	sed -n 1p | cut -c 1-200 | grep . || echo unknown
@@ -109,18 +110,16 @@ prepare() {
 	printf %1024s '' | tr ' ' u >"$tmp/files/1k" || exit 1
 	# shellcheck disable=SC3045 # the shells of Linux have it
 	ulimit -S -n "$(ulimit -H -n)"
-	find_port
-	url=http://127.0.0.1:$port/1k
 }
 
-# Sets `port' to one that no socket has. Begins where others do not, who look just now.
+# Sets `port' to the next that no socket has. Begins where others do not, who look just now.
 find_port() {
-	first=${PORTS%-*} last=${PORTS#*-} tried=0
+	first=${PORTS%-*} last=${PORTS#*-}
 	count=$((last - first + 1))
-	while [ $((tried += 1)) -le $count ]; do
-		port=$((first + ($$ + tried) % count))
-		grep -q "^ *[0-9]*: [0-9A-F]*:$(printf %04X $port) " /proc/net/tcp \
-			2>/dev/null || return 0
+	while [ $((looked += 1)) -le $count ]; do
+		port=$((first + ($$ + looked) % count)) url=http://127.0.0.1:$port/1k
+		grep -qs "^ *[0-9]*: [0-9A-F]*:$(printf %04X $port) " \
+			/proc/net/tcp /proc/net/tcp6 || return 0
 	done
 	fail port "no port of $PORTS is free"
 }
@@ -146,8 +145,10 @@ run_server() {
 }
 
 start_server() {
+	find_port
+	rm -f "$tmp/pid" "$tmp/status"
 	: >"$tmp/out"
-	starting=yes
+	starting=yes server=
 	run_server 2>/dev/null &
 	until [ -s "$tmp/pid" ]; do
 		sleep 0.01
@@ -155,11 +156,17 @@ start_server() {
 	server=$(cat "$tmp/pid") starting='' tried=0
 	[ -z "$stopped" ] || exit "$stopped"
 	until grep -qx ready "$tmp/out"; do
+		! lost_port || { start_server; return; }
 		check_server
 		[ $((tried += 1)) -le $((PATIENCE * 50)) ] ||
 			fail ready 'the server is not ready'
 		sleep 0.02
 	done
+}
+
+# Has somebody got the port since it was found?
+lost_port() {
+	[ -e "$tmp/status" ] && grep -qi 'address already in use' "$tmp/err"
 }
 
 # It must not have ended.

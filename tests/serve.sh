@@ -170,51 +170,41 @@ test_failures() {
 	unset DURATION PEAK
 }
 
-# A server that does not get ready, one that does not end, and a client that hangs and will
-# not listen: slow, so all at a time. The time is enough for what does not hang.
-test_patience() {
-	export PATIENCE=6
-	never_ready &
-	waiting=$!
-	never_ends &
-	waiting="$waiting $!"
+# What waits for its patience to end does so beside the others. That is enough for what
+# does not hang.
+beside() {		# TEST PATIENCE
+	export PATIENCE="$2" TMPDIR="$tmp/$1"
+	mkdir "$TMPDIR"
 	begin
-	echo 'trap "" TERM; sleep 50' >"$FAKES/curl"
-	serve http 1
-	same 'a client that hangs' fail:timeout "$(cat "$out")"
-	gone "$FAKES/server"
-	gone "$FAKES/client"
-	for waited in $waiting; do
-		wait "$waited" || failed=1
-	done
-	nothing_left 'what hangs'
-	unset PATIENCE
-}
-
-never_ready() {
-	begin
-	echo 'sleep 50' >"$FAKES/serve"
-	PATIENCE=2 serve http 1
-	same 'a server that does not get ready' fail:ready "$(cat "$out")"
-	gone "$FAKES/server"
+	"$1"
+	nothing_left "$1"
 	exit $failed
 }
 
+test_hanging_client() {
+	echo 'trap "" TERM; sleep 600' >"$FAKES/curl"
+	serve http 1
+	same 'a client that hangs' fail:timeout "$(cat "$out")"
+}
+
+test_never_ready() {
+	echo 'sleep 600' >"$FAKES/serve"
+	serve http 1
+	same 'a server that does not get ready' fail:ready "$(cat "$out")"
+}
+
 # What it has started goes with it where it has to be killed.
-never_ends() {
-	begin
+test_never_ends() {
 	cat >"$FAKES/serve" <<-'END'
 	trap '' TERM
-	sleep 50 &
+	sleep 600 &
 	echo $! >"$FAKES/child"
 	END
 	serve http 1
 	same 'a server with a child' fail:end "$(cat "$out")"
 	grep -q 'still there after SIGTERM' "$err" ||
 		fail "a server with a child: $(cat "$err")"
-	gone "$FAKES/server"
 	gone "$FAKES/child"
-	exit $failed
 }
 
 # Whose memory is it? That of a child which runs the same program.
@@ -275,6 +265,22 @@ test_signals() {
 	done
 }
 
+# A port that somebody gets before the server does, and all of them.
+test_lost_ports() {
+	begin
+	echo 'echo "bind: Address already in use" >&2; exit 1' >"$FAKES/serve"
+	PORTS=21990-21999 serve http 1
+	same 'ports that are all lost' fail:port "$(cat "$out")"
+	begin
+	cat >"$FAKES/serve" <<-'END'
+	[ -e "$FAKES/lost" ] || { : >"$FAKES/lost"; echo address already in use >&2; exit 1; }
+	END
+	serve http 1
+	same 'after a port that is lost' 1000 "$(cat "$out")"
+	same 'servers begun' 2 "$(grep -c '^peers/c-server PORT' "$FAKES/calls")"
+	nothing_left 'a port that is lost'
+}
+
 # Nothing of somebody else's port; the commands as they are where processors cannot be had.
 test_surroundings() {
 	begin
@@ -318,11 +324,20 @@ unset DURATION PEAK PINNED PATIENCE
 TMPDIR=$tmp/tmp
 export TMPDIR
 mkdir "$TMPDIR"
+beside test_hanging_client 15 &
+beside_it=$!
+beside test_never_ends 15 &
+beside_it="$beside_it $!"
+beside test_never_ready 2 &
+beside_it="$beside_it $!"
 test_values
 test_failures
-test_patience
 test_worker
 test_signals
+test_lost_ports
 test_surroundings
+for test in $beside_it; do
+	wait "$test" || failed=1
+done
 echo "serve: $runs runs"
 exit $failed
