@@ -19,6 +19,7 @@
 enum {
 	BACKLOG     = 4096,     /* connections that are not accepted yet */
 	BUFFER_SIZE = 16 << 10, /* bytes that are read at a time */
+	MOST_FILES  = 1 << 16,
 };
 
 __attribute__((noreturn)) static inline void fail_errno(const char *what)
@@ -44,7 +45,10 @@ static inline void end_server(int signal_number)
 	_exit(0);
 }
 
-/* As many descriptors as there may be; SIGTERM ends; a lost peer is just an error. */
+/*
+ * As many descriptors as there may be, within reason: in some containers that is a thousand
+ * million. SIGTERM ends; a lost peer is just an error.
+ */
 static inline void prepare_process(void)
 {
 	struct sigaction end = { .sa_handler = end_server };
@@ -52,7 +56,7 @@ static inline void prepare_process(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		fail_errno("getrlimit");
-	limit.rlim_cur = limit.rlim_max;
+	limit.rlim_cur = limit.rlim_max < MOST_FILES ? limit.rlim_max : MOST_FILES;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		fail_errno("setrlimit");
 	if (sigaction(SIGTERM, &end, NULL) || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
