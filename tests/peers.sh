@@ -8,6 +8,10 @@
 # toolchain, and says what to install. Nothing is built here: see `make peers'. What is
 # run is in the tables of bench/workloads.sh, and the contract in bench/peers/README.md.
 #
+# No fault of a program of another system, and told in the line before the last, is that
+# there is not enough memory for it or too few native threads, that it is killed, and that
+# it cannot be started any more since it was built.
+#
 #   B       where the programs are
 #   PORTS   as for bench/serve.sh
 set -u
@@ -18,6 +22,7 @@ trap 'rm -rf "$tmp"' EXIT
 failed=0
 programs=0
 runs=0
+excuses=
 PROCS=2
 # shellcheck source=bench/workloads.sh
 . bench/workloads.sh || exit 1
@@ -83,17 +88,34 @@ runs_of_others() {
 	done
 }
 
-# Sets `status', and `hung' when there is no use in trying again.
+# Sets `status', and `over' when there is no use in trying again. What takes so long hangs.
 run() {			# ARGUMENT...
 	runs=$((runs + 1))
-	timeout 60 "$B/$program" "$@" </dev/null >"$tmp/out" 2>"$tmp/err"
+	timeout 300 "$B/$program" "$@" </dev/null >"$tmp/out" 2>"$tmp/err"
 	status=$?
-	[ $status -ne 124 ] || hung=yes
+	[ $status -ne 124 ] || over=yes
 }
 
-# A good run: the number, and the answer. At the least size the number can be so small
-# that it is printed as zero; and no memory that these sizes take is more than a runtime
-# can give back meanwhile.
+# Is it no fault of the program that a run ended with $status, as the head says?
+excused() {
+	case $program.$status in
+	peers/*.126 | peers/*.127 | peers/*.137) ;;
+	peers/*) grep -q 'not enough memory' "$tmp/err" ;;
+	*) false ;;
+	esac
+}
+
+# Of a run that has failed.
+tell_failure() {	# WHAT
+	if excused; then
+		over=yes excuses="$excuses ${program#peers/} (status $status)"
+	else
+		complain "$1: status $status, $(head -c 200 "$tmp/err" | head -n 1)"
+	fi
+}
+
+# A good run: the number, and the answer. Any number is good: at these sizes work can take
+# less than a microsecond, and no memory is more than a runtime can give back meanwhile.
 check_run() {		# WORKLOAD ARGUMENT...
 	load=$1
 	shift
@@ -102,9 +124,10 @@ check_run() {		# WORKLOAD ARGUMENT...
 		return
 	fi
 	run "$@"
-	[ $status -eq 0 ] ||
-		complain "$*: status $status, $(head -c 200 "$tmp/err" | head -n 1)"
-	[ $status -eq 0 ] || return 0
+	[ $status -eq 0 ] || {
+		tell_failure "$*"
+		return
+	}
 	want=$(answer_of "$load" "$@")
 	found=$(cat "$tmp/out")
 	number=$(sed -n 1p "$tmp/out")
@@ -116,32 +139,33 @@ check_run() {		# WORKLOAD ARGUMENT...
 	esac
 	[ "$found" = "$number${want:+
 }$want" ] || complain "$*: not the answer '$want' but '$(sed 1d "$tmp/out")'"
-	[ "$load" != memory ] || return 0
-	case $number.$* in
-	*[1-9]*.* | *.1 | *.1\ 1 | *.2\ 1\ 1*) ;;
-	*)	complain "$*: the number is zero" ;;
-	esac
 }
 
 # Each round, a message goes out and its sender has to wait for it, so N threads on fewer
-# processors block once in each round of a cycle; half of it is for those that are
-# preempted while it comes round. And for each message that a thread gets it
-# blocks no more than once, and once to begin with.
+# processors block once in each round of a cycle. And for each message that a thread gets it
+# blocks no more than once, and once to begin with. But where the kernel preempts threads,
+# messages come meanwhile, and it counts as a block that it stops a process.
 check_blocks() {	# N R M ARGUMENT...
 	export BLOCKS=1
 	run "$@"
 	unset BLOCKS
-	number=$(cat "$tmp/out")
-	case $status.$number in
-	0. | *[!0-9.]* | [!0]* | *.*.*)
-		complain "BLOCKS=1, $*: status $status, not a whole number but '$number'" ;;
-	*)	[ "$number" -lt $(($2 * $3 / 2)) ] || [ "$number" -gt $(($1 * $2 * ($3 + 1))) ] ||
-			return 0
+	[ $status -eq 0 ] || {
+		tell_failure "BLOCKS=1, $*"
+		return
+	}
+	number=$(cat "$tmp/out") least=$(($2 * $3)) most=$(($1 * $2 * ($3 + 1)))
+	case $program in
+	*/pthreads-* | *-async-std) least=1 most=$number ;;
+	esac
+	case $number in
+	'' | *[!0-9]*) complain "BLOCKS=1, $*: not a whole number but '$number'" ;;
+	*)	[ "$number" -lt $least ] || [ "$number" -gt "$most" ] || return 0
 		complain "BLOCKS=1, $*: cannot have blocked $number times" ;;
 	esac
 }
 
 check_usage() {		# ARGUMENT...
+	[ $over = no ] || return 0
 	run "$@"
 	if [ $status -ne 2 ]; then
 		complain "'$*': not status 2 but $status"
@@ -162,7 +186,6 @@ check_usages() {	# WORKLOAD ARGUMENT...
 	good=$*		# each has one digit
 	[ $# -eq 1 ] || check_usage "$1"
 	for wrong in 0 -1 x 99999999999999999999; do
-		[ "$hung" = no ] || return 0
 		# shellcheck disable=SC2086 # one word for each
 		check_usage $wrong ${good#?}
 		# shellcheck disable=SC2086 # one word for each
@@ -173,14 +196,14 @@ check_usages() {	# WORKLOAD ARGUMENT...
 check_program() {	# reads its runs
 	complaints=0
 	usage_of=
-	hung=no
-	while [ $hung = no ] && read -r _ load arguments; do
+	over=no
+	while [ $over = no ] && read -r _ load arguments; do
 		# shellcheck disable=SC2086 # one word for each
 		check_run "$load" $arguments
 		[ "$load" = blocks ] || usage_of=${usage_of:-$load $arguments}
 	done <"$tmp/runs"
 	# shellcheck disable=SC2086 # one word for each
-	[ -z "$usage_of" ] || [ $hung = yes ] || check_usages $usage_of
+	[ -z "$usage_of" ] || check_usages $usage_of
 	tell_complaints
 }
 
@@ -239,10 +262,14 @@ check_answer() {	# KIND
 		return
 	}
 	runs=$((runs + 1))
-	BUILD=$B timeout -k 5 120 bench/serve.sh answer "$program" "$1" \
+	BUILD=$B PATIENCE=100 timeout -k 5 900 bench/serve.sh answer "$B/$program" "$1" \
 		</dev/null >"$tmp/out" 2>"$tmp/err"
-	[ "$(cat "$tmp/out")" = 1 ] ||
+	status=$(sed -n 's/^fail:exit-//p; s/^fail:killed-9$/137/p' "$tmp/out")
+	if excused; then
+		over=yes excuses="$excuses ${program#peers/} (status $status)"
+	elif [ "$(cat "$tmp/out")" != 1 ]; then
 		complain "answers: $(cat "$tmp/out"), $(head -n 1 "$tmp/err")"
+	fi
 }
 
 # A good port behind, or in front of, what is wrong; HTTP wants a directory besides.
@@ -252,7 +279,6 @@ check_server_usages() {	# KIND
 	check_usage
 	# shellcheck disable=SC2086 # nothing or one word
 	for wrong in 0 -1 x 65536 80x ''; do
-		[ "$hung" = no ] || return 0
 		check_usage "$wrong" $directory
 	done
 	# shellcheck disable=SC2086 # nothing or one word
@@ -271,10 +297,8 @@ check_servers() {
 			esac
 			continue
 		fi
-		programs=$((programs + 1)) complaints=0 hung=no
-		program=$B/$program
+		programs=$((programs + 1)) complaints=0 over=no
 		check_answer "$kind"
-		program=${program#"$B"/}
 		check_server_usages "$kind"
 		tell_complaints
 	done <"$tmp/servers"
@@ -338,6 +362,7 @@ runs_of_columns >"$tmp/columns"
 check_programs
 check_servers
 [ -z "$absent" ] || echo "peers: not built:$absent"
+[ -z "$excuses" ] || echo "peers: cannot be run here:$excuses"
 [ $programs -gt 0 ] || {
 	echo "peers: skipped, there are no programs in $B"
 	exit 77
