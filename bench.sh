@@ -350,7 +350,7 @@ measure() {		# COLUMN ARGUMENT...
 		cell=fail:missing
 	else
 		# shellcheck disable=SC2086 # a word for each variable
-		timeout -v -k 5 "$limit" env $environment "$@" \
+		timeout -v -k 10 "$limit" env $environment "$@" \
 			</dev/null >"$tmp/out" 2>"$tmp/err" &
 		child=$!
 		[ -z "$stopped" ] || stop_child

@@ -89,8 +89,8 @@ clean() {
 	if [ -n "$server" ]; then
 		kill "$server"
 		tried=0
-		while kill -s 0 -- "-$server" && [ $((tried += 1)) -le 50 ]; do
-			sleep 0.02
+		while kill -s 0 -- "-$server" && [ $((tried += 1)) -le 10 ]; do
+			sleep 0.1
 		done
 		kill -s KILL -- "-$server"
 	fi

@@ -242,7 +242,7 @@ wait_for() {		# FILE
 
 # A signal while the client runs, or before the server is ready: only to serve.sh.
 test_signals() {
-	env --default-signal=INT true 2>/dev/null || {
+	env --default-signal true 2>/dev/null || {
 		echo 'serve: no signals tried, env cannot reset them'
 		return
 	}
@@ -250,7 +250,7 @@ test_signals() {
 		for file in wrk serve; do
 			begin
 			echo "trap '' TERM; echo x >'$FAKES/there'; sleep 50" >"$FAKES/$file"
-			env --default-signal=INT "$here/bench/serve.sh" http \
+			env --default-signal "$here/bench/serve.sh" http \
 				"$BUILD/peers/c-server" 1 >"$FAKES/out" 2>/dev/null </dev/null &
 			pid=$!
 			wait_for "$FAKES/there"
