@@ -7,6 +7,9 @@
 #   EMULATOR   a command that runs the programs; $valgrind is one
 : "${logs:?}"
 
+LC_ALL=C                # what programs say is compared
+export LC_ALL
+
 passed=0
 failed=0
 skipped=0
