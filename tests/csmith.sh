@@ -11,7 +11,8 @@
 #                          makes of 1 does not end
 #   LONG=1                 a hundred programs: minutes
 #
-# One that takes too long to compile or, by itself, to run is left out.
+# One that takes too long to compile or, by itself, to run is left out: seconds of a
+# processor, for there may be much else to do.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -42,6 +43,11 @@ $MAKE -s --no-print-directory "B=$B" "CC=$CC" ${SWITCH+"SWITCH=$SWITCH"} \
 	$CC -rdynamic -o "$run" "$B/tests/csmith.o" "$B/tests/test.o" "$B/libusched.a" \
 		-ldl -lm -pthread || exit 1
 
+limited() {		# SECONDS COMMAND...
+	# shellcheck disable=SC3045 # the shells of Linux have it
+	(ulimit -t "$1" && shift && exec "$@")
+}
+
 levels_of() {		# NUMBER
 	case $(($1 % 5)) in
 	0) echo -O0 -O2 ;;
@@ -60,20 +66,20 @@ make_objects() {
 	for level in $(levels_of "$count"); do
 		object=$dir/$seed$level.1.so
 		# shellcheck disable=SC2086
-		timeout 60 $CC -w "$level" -fPIC -shared -finstrument-functions \
+		limited 60 $CC -w "$level" -fPIC -shared -finstrument-functions \
 			-Dprintf=csmith_print -Dmain=csmith_main -I$include \
 			"$dir/$seed.c" -o "$object" || return 1
 		cp "$object" "$dir/$seed$level.2.so"
 		objects="$objects $object $dir/$seed$level.2.so"
 	done
 	# shellcheck disable=SC2086
-	timeout 10 "$run" alone $objects >"$dir/alone"
+	limited 10 "$run" alone $objects >"$dir/alone"
 }
 
 # compare STACKS: all that is loaded, with what it printed alone.
 compare() {
 	# shellcheck disable=SC2086
-	if ! timeout 120 "$run" "$1" $before $objects >"$dir/threads"; then
+	if ! timeout 600 "$run" "$1" $before $objects >"$dir/threads"; then
 		echo "csmith: seed $seed: crash or failure with $1 stacks lent" >&2
 		return 1
 	fi

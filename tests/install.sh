@@ -101,7 +101,7 @@ build_and_run() {
 	# shellcheck disable=SC2086
 	if ! $CC "$@" -o "$dir/program"; then
 		fail "$what: does not build"
-	elif ! LD_LIBRARY_PATH=$lib timeout 60 "$dir/program"; then
+	elif ! LD_LIBRARY_PATH=$lib timeout 300 "$dir/program"; then
 		fail "$what: fails"
 	fi
 }
