@@ -10,6 +10,18 @@
 LC_ALL=C                # what programs say is compared
 export LC_ALL
 
+# Among their temporary files tests run programs and call make, which takes no spaces in
+# names: where that cannot be, these are here.
+probe=$(mktemp)
+{ echo '#!/bin/sh' >"$probe" && chmod +x "$probe" && "$probe"; } 2>/dev/null
+case $?$probe in
+0*' '* | [!0]*)
+	mkdir -p "$logs/tmp" || exit 1
+	TMPDIR=$(cd "$logs/tmp" && pwd)
+	export TMPDIR ;;
+esac
+rm -f "$probe"
+
 passed=0
 failed=0
 skipped=0
