@@ -246,11 +246,13 @@ answer_of() {		# WORKLOAD
 	esac
 }
 
-# Runs bench.sh; leaves $status, $out, $err and $results.
+# Runs bench.sh; leaves $status, $out, $err and $results. What does not hang has $limit.
+limit=300
 bench() {		# ARGUMENTS
 	runs=$((runs + 1))
 	out=$tmp/out.$runs err=$tmp/err.$runs results=$tmp/results.$runs
-	"$here/bench.sh" -o "$results" "$@" >"$out" 2>"$err" </dev/null
+	# shellcheck disable=SC2086 # nothing or two words
+	"$here/bench.sh" -o "$results" ${limit:+--limit $limit} "$@" >"$out" 2>"$err" </dev/null
 	status=$?
 }
 
@@ -390,7 +392,8 @@ test_machine() {
 	printf '%s\n' 'go: go 1.2' 'lua: Lua 5' >"$BUILD/peers/versions"
 	echo 'haskell (ring): install ghc' >"$BUILD/peers/skipped"
 	export PROCS=5
-	bench --quick --only U,UL,GO1T
+	limit='' bench --quick --only U,UL,GO1T
+	limit=300
 	unset PROCS
 	for line in 'CC: cc' 'CFLAGS: -O2 -DX=1' 'SWITCH: setjmp' 'PROCS: 5' \
 		'compiler: Compiler 1.2 (a=b)' 'CPPFLAGS: $' \
@@ -816,7 +819,8 @@ interrupt() {		# SIGNAL PROGRAM ARGUMENTS OPTION...
 	out=$tmp/out.$runs results=$tmp/results.$runs
 	# A shell has what it starts with & ignore SIGINT, and nohup SIGHUP.
 	env --default-signal \
-		"$here/bench.sh" --quick -o "$results" "$@" >"$out" 2>/dev/null </dev/null &
+		"$here/bench.sh" --quick --limit 300 -o "$results" "$@" \
+			>"$out" 2>/dev/null </dev/null &
 	bench=$!
 	wait_for "$tmp/pid"
 	kill -s "$signal" $bench

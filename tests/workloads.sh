@@ -55,7 +55,7 @@ columns_of() {		# WORKLOAD
 bench() {		# ARGUMENTS
 	runs=$((runs + 1))
 	out=$tmp/out.$runs err=$tmp/err.$runs results=$tmp/results.$runs
-	"$here/bench.sh" -o "$results" "$@" >"$out" 2>"$err" </dev/null
+	"$here/bench.sh" -o "$results" --limit 300 "$@" >"$out" 2>"$err" </dev/null
 	status=$?
 }
 
@@ -317,8 +317,8 @@ test_server_interrupt() {
 	rm -f "$FAKES/client"
 	runs=$((runs + 1))
 	out=$tmp/out.$runs results=$tmp/results.$runs
-	env --default-signal "$here/bench.sh" --quick --workload http -o "$results" \
-		>"$out" 2>/dev/null </dev/null &
+	env --default-signal "$here/bench.sh" --quick --limit 300 --workload http \
+		-o "$results" >"$out" 2>/dev/null </dev/null &
 	bench=$!
 	i=0
 	until [ "$(grep -c ^wrk "$FAKES/calls" 2>/dev/null)" = 3 ]; do
