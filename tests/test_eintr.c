@@ -170,12 +170,15 @@ static void send_all(void *arg)
 	int fd = *(int *)arg;
 	static char out[TALK];
 	struct iovec two[2] = { { out, 1000 }, { out + 1000, 2000 } };
+	ssize_t n;
 
 	for (size_t i = 0; i < ROUNDS; i++) {
 		fill(out, TALK, i);
 		TEST_EQUAL(unet_write_all(fd, out, TALK, NULL, soon()), 0);
 		TEST_EQUAL(unet_sendto(fd, out, 1, 0, NULL, soon()), 1);
-		TEST_EQUAL(unet_writev(fd, two, 2, soon()), 3000);
+		n = unet_writev(fd, two, 2, soon());    /* there may be little room */
+		TEST_TRUE(n > 0 && n <= 3000);
+		TEST_EQUAL(unet_write_all(fd, out + n, (size_t)(3000 - n), NULL, soon()), 0);
 	}
 	TEST_EQUAL(unet_close(fd), 0);
 }
