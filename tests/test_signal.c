@@ -337,9 +337,12 @@ static void read_file(void *arg)
 static int make_file(void)
 {
 	static unsigned char content[FILE_SIZE];
-	char name[] = "test_signal.XXXXXX";
-	int fd = mkstemp(name);
+	const char *tmp = getenv("TMPDIR");
+	char name[64];
+	int fd;
 
+	snprintf(name, sizeof name, "%.40s/usched.XXXXXX", tmp ? tmp : "/tmp");
+	fd = mkstemp(name);
 	assert_true(fd >= 0);
 	unlink(name);
 	fill(content, FILE_SIZE, 0);
