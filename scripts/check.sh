@@ -7,7 +7,7 @@
 # passed, failed and were skipped, on a line.
 #
 #   MAKE, B            as in the Makefile, which sets them
-#   CHECK_TIMEOUT      seconds for one program; default 1800. Under valgrind twice that
+#   CHECK_TIMEOUT      seconds for one program; default 3600. Under valgrind twice that
 #   CHECK_AT_ONCE      programs; default: four more than there are processors, as scripts
 #                      wait for others much of the time
 #   USCHED_TEST_SCALE  the tests' large counts are divided by it, see tests/README.md;
@@ -17,7 +17,7 @@
 set -u
 MAKE=${MAKE:-make}
 B=${B:-build}
-timeout=${CHECK_TIMEOUT:-1800}
+timeout=${CHECK_TIMEOUT:-3600}
 top=$B
 counts=$top/check/counts
 logs=$top/check/logs

@@ -21,13 +21,13 @@
 #                       ROWS='gcc -O2*|clang * setjmp'; or short: the few of CI
 #   ROWS_AT_ONCE        default: the processors there are
 #   USCHED_TEST_SCALE   default 10, and 100 where the machine is simulated
-#   CHECK_TIMEOUT       seconds for one program; default 1800
+#   CHECK_TIMEOUT       seconds for one program; default 3600
 #   PROOF_TIMEOUT       seconds for a script in its long form; default 7200
 set -u
 MAKE=${MAKE:-make}
 B=${B:-build}
 top=$B/matrix
-timeout=${CHECK_TIMEOUT:-1800}
+timeout=${CHECK_TIMEOUT:-3600}
 export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
 
 short='clang -O2 -flto plain asm|gcc -O0 plain setjmp|gcc -O3 hard asm|aarch64 -O2 plain asm'

@@ -46,7 +46,7 @@ measure() {
 		${3:+"SWITCH=$3"} tests "$B/rmain.1t" || exit 1
 	for test in tests/test_*.c; do
 		program=$B/tests/$(basename "$test" .c)
-		timeout -k 5 "${CHECK_TIMEOUT:-1800}" "$program" >"$dir/log" 2>&1 || {
+		timeout -k 5 "${CHECK_TIMEOUT:-3600}" "$program" >"$dir/log" 2>&1 || {
 			cat "$dir/log"
 			echo "coverage: $1: $program failed" >&2
 			exit 1
