@@ -70,7 +70,7 @@ refused() {		# EXPECTED ARGUMENT...: with an error
 
 # What comes back for what is piped into it, until the server closes.
 talk() {
-	timeout 600 socat -t 600 - "TCP:127.0.0.1:$port" 2>/dev/null
+	timeout 600 socat -t 20 - "TCP:127.0.0.1:$port" 2>/dev/null
 }
 
 words() {
@@ -531,8 +531,7 @@ clients=
 await 1 number_of connected_clients
 await "$before" descriptors "$server"
 stop INT
-patient 06-kv LINGER -lhiredis || fail 'no patient one'
-start "$tmp/06-kv"
+start "$kv"
 test_end_under_load
 with=', valgrind'
 test_valgrind || with=', without valgrind'
