@@ -142,7 +142,8 @@ $(B)/tests/test_usched: wrapped := usched__hand_off
 
 $(B)/tests/test_offload: wrapped := pthread_create
 
-$(B)/tests/test_close: wrapped := read close poll epoll_wait syscall sched_yield
+$(B)/tests/test_close: wrapped := read send sendto accept4 close poll epoll_wait syscall \
+	nanosleep sched_yield pthread_mutex_lock
 
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto sendmsg \
 	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
