@@ -66,8 +66,8 @@ enum {
 };
 
 /*
- * Under d_lock, but for what is atomic: d_generation, d_inside, d_kind, d_lasting,
- * d_ready, d_serial.
+ * Under d_lock, but for what is atomic: d_calls, d_generation, d_inside, d_kind,
+ * d_lasting, d_ready, d_serial.
  */
 struct descriptor {
 	struct uwatch     d_watch;      /* first */
@@ -304,6 +304,12 @@ static void set_ready(struct descriptor *d, int direction, bool yes)
 	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
 }
 
+/* Who closes may be another than who counts: one of the two is lost then. */
+static void set_calls(struct descriptor *d, int direction, unsigned n)
+{
+	__atomic_store_n(&d->d_calls[direction], (uint8_t)n, __ATOMIC_RELAXED);
+}
+
 static inline void leave(struct descriptor *d)
 {
 	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
@@ -332,7 +338,7 @@ static void reset(struct descriptor *d, enum kind kind, struct uwaiter **waiters
 		struct uwaiter *w = d->d_waiter[i];
 
 		d->d_waiter[i] = NULL;
-		d->d_calls[i] = 0;
+		set_calls(d, i, 0);
 		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
 		set_ready(d, i, true);
 		waiters[i] = w && uwait_claim(w) ? w : NULL;
@@ -487,9 +493,12 @@ static void ready(struct uwatch *w, uint32_t events)
 /* Who never has to wait would keep the processor. */
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline)
 {
-	if (++d->d_calls[direction] < UNET_BUDGET || deadline <= 0)
+	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
+
+	set_calls(d, direction, calls);
+	if (calls < UNET_BUDGET || deadline <= 0)
 		return 0;
-	d->d_calls[direction] = 0;
+	set_calls(d, direction, 0);
 	/* If it fails, there is no need to: what is wanted may be there. */
 	return ustack_self() && usync_yield() == -ECANCELED ? -ECANCELED : 0;
 }
@@ -557,7 +566,7 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 	}
 	uwait_begin(w);
 	d->d_waiter[direction] = w;
-	d->d_calls[direction] = 0;
+	set_calls(d, direction, 0);
 	uwait_unlock(&d->d_lock);
 	rc = uwait_block(w);
 	if (rc < 0) {

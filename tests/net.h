@@ -2811,10 +2811,38 @@ static void poll_counts(void *conf)
 	close(p->p_other);
 }
 
+enum { BESIDE = 100 };
+
+static void poll_for_room(void *arg)
+{
+	struct pollfd p = { *(int *)arg, POLLOUT, 0 };
+
+	for (int i = 0; i < BESIDE; i++)
+		TEST_EQUAL(unet_poll(&p, 1, NEVER), 1);
+}
+
+/* One polls for room while another reads: on two processors they race for nothing. */
+static void poll_beside(void *conf)
+{
+	static int fds[2];
+	struct ustack *u;
+
+	(void)conf;
+	unix_pair(fds);
+	u = go(poll_for_room, &fds[0]);
+	for (int i = 0; i < BESIDE; i++) {
+		put(fds[1], "x");
+		receive(fds[0], "x");
+	}
+	end(u);
+	close_both(fds);
+}
+
 static void test_poll(void **state)
 {
 	(void)state;
 	test_timeout(60);
+	each_conf(poll_beside);
 	each_conf(poll_ready);
 	each_conf(poll_errors);
 	each_conf(poll_each);
