@@ -495,10 +495,11 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 {
 	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
 
-	set_calls(d, direction, calls);
-	if (calls < UNET_BUDGET || deadline <= 0)
+	if (deadline <= 0)
 		return 0;
-	set_calls(d, direction, 0);
+	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
+	if (calls < UNET_BUDGET)
+		return 0;
 	/* If it fails, there is no need to: what is wanted may be there. */
 	return ustack_self() && usync_yield() == -ECANCELED ? -ECANCELED : 0;
 }
@@ -688,21 +689,25 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 {
 	/* It is only read. */
 	const struct iovec iov = { (void *)(uintptr_t)buffer, size };
-	uint32_t generation = generation_now(fd);
+	uint32_t generation;
 	const struct op o = { .o_iov = &iov, .o_flags = flags, .o_to = to,
 			      .o_generation = &generation };
-	ssize_t n;
 	int rc;
+	struct descriptor *d = find(fd, &rc);
+	ssize_t n = 0;
 
 	check(size ? buffer : NULL, CALLERS, __func__);
 	check(to, CALLERS, __func__);
+	if (!d)
+		return rc;
+	generation = generation_of(d);
 	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
 		return perform(try_sendto, fd, OUT, &o, deadline);
-	/* The receiver's queue is full: no event tells when it is not. */
-	do {
+	rc = give_way(d, OUT, deadline);
+	while (rc == 0) {                       /* no event tells of room where it goes */
 		n = perform(try_sendto, fd, OUT, &o, 0);
 		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
-	} while (rc == 0);
+	}
 	return rc < 0 ? rc : n;
 }
 

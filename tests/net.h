@@ -3294,10 +3294,12 @@ struct busy {
 	int         b_kind;
 };
 
-enum { BUSY_ZERO, BUSY_SOCKET, BUSY_POLL, BUSY_WRITE, BUSY_ACCEPT, BUSY_DATAGRAM, BUSY_KINDS };
+enum { BUSY_ZERO, BUSY_SOCKET, BUSY_POLL, BUSY_WRITE, BUSY_ACCEPT, BUSY_DATAGRAM,
+       BUSY_SEND, BUSY_KINDS };
 
 static void busy_call(int kind, int fds[2])
 {
+	struct unet_addr to;
 	char c;
 
 	switch (kind) {
@@ -3318,6 +3320,11 @@ static void busy_call(int kind, int fds[2])
 		close(plain_connect(bound(fds[0])));
 		TEST_EQUAL(unet_close(unet_accept(fds[0], NULL, NEVER)), 0);
 		break;
+	case BUSY_SEND:
+		to = bound(fds[1]);
+		TEST_EQUAL(unet_sendto(fds[0], "x", 1, 0, &to, NEVER), 1);
+		expect(fds[1], "x");
+		break;
 	default:
 		put(fds[1], "x");
 		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, 0, NULL, NEVER), 1);
@@ -3332,6 +3339,11 @@ static void busy_open(int kind, int fds[2])
 	} else if (kind == BUSY_ACCEPT) {
 		fds[0] = plain_listen(4);
 		fds[1] = dup(fds[0]);
+	} else if (kind == BUSY_SEND) {
+		fds[0] = socket(AF_UNIX, SOCK_DGRAM, 0);
+		fds[1] = socket(AF_UNIX, SOCK_DGRAM, 0);
+		TEST_EQUAL(bind(fds[1], &(struct sockaddr){ .sa_family = AF_UNIX },
+				sizeof(sa_family_t)), 0);
 	} else {
 		unix_pair(fds);
 	}
