@@ -2953,8 +2953,10 @@ static void exhausted(void *conf)
 	sigset_t set;
 
 	(void)conf;
-	accept_exhausted(close);
-	accept_exhausted(unet_close);
+	if (!test_on_valgrind()) {              /* its accept() loses the connection then */
+		accept_exhausted(close);
+		accept_exhausted(unet_close);
+	}
 	sigemptyset(&set);
 	n = exhaust(spare);
 	TEST_EQUAL(unet_listen(&a, 0, 0), -EMFILE);
@@ -2996,8 +2998,6 @@ static void test_exhausted(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	if (test_on_valgrind())                 /* its accept() loses the connection then */
-		skip();
 	in_thread(&few, exhausted);
 	in_thread(&some, exhausted);
 	in_thread(&few, first_wait);
