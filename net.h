@@ -157,7 +157,8 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);
 
 /*
  * Waits until `fd' can be read, without reading: then nothing has to be kept for a
- * buffer.
+ * buffer. Now and then it returns too early: on urgent data, for instance. So who reads
+ * then may have to wait.
  */
 int unet_wait_readable(int fd, int64_t deadline);
 
