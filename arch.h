@@ -14,6 +14,7 @@
 
 struct usched;
 struct ustack;
+struct usched_stack;
 
 #define ARCH_PRIVATE __attribute__((visibility("hidden")))
 
@@ -90,8 +91,6 @@ ARCH_PRIVATE arch_next_fn usched__hand_off;
 ARCH_PRIVATE int usched__hop_aside(struct ustack *u, struct ustack *self, struct usched *s);
 
 /* Not for arch/ but for frames.c: of all stacks, from s_victim on, the next, or NULL. */
-struct usched;
-struct usched_stack;
 ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
 						     const struct usched_stack *k);
 

@@ -409,12 +409,14 @@ BY_THREADS int ustack_reserve(size_t room)
 {
 	struct usched *s = usched__current;
 	const struct ustack *u = s->s_current;
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t deep;
 
 	if (!u)
 		return -EPERM;
-	if (room < USCHED_STACK_MAX     /* was as deep before: the frames of a switch included */
-	    && (uintptr_t)u->u_stack->k_bottom - here + room + RESERVE_MORE + usched__frame
+	/* Above the bottom it wraps: another stack. */
+	deep = (uintptr_t)u->u_stack->k_bottom - (uintptr_t)__builtin_frame_address(0);
+	if (deep <= u->u_deep && room < USCHED_STACK_MAX        /* was as deep before: */
+	    && deep + room + RESERVE_MORE + usched__frame       /* a switch's frames included */
 	       <= u->u_deep && !has_caught(s))
 		return 0;
 	return usched__switch(reserve, &room, s);

@@ -368,7 +368,7 @@ static void own_longjmp_works(void **state)
 
 /* An alternate signal stack is not the thread's, below or above: there it cannot block. */
 
-static volatile int block_in_handler, hand_off_in_handler;
+static volatile int block_in_handler, hand_off_in_handler, reserved_in_handler;
 
 static void blocking_handler(int signo)
 {
@@ -377,6 +377,8 @@ static void blocking_handler(int signo)
 	(void)signo;
 	block_in_handler = ustack_block();
 	hand_off_in_handler = ustack_switch(&thread[other]);
+	for (size_t room = 0; room < 1 << 17; room += 64)       /* the bottom is not as far */
+		reserved_in_handler += ustack_reserve(room) != -EFAULT;
 }
 
 static void raise_in_thread(void *arg)
@@ -386,6 +388,7 @@ static void raise_in_thread(void *arg)
 	raise(SIGUSR1);
 	TEST_EQUAL(block_in_handler, -EFAULT);
 	TEST_EQUAL(hand_off_in_handler, -EFAULT);
+	TEST_EQUAL(reserved_in_handler, 0);
 	TEST_EQUAL(ustack_block(), 0);
 	ended++;
 }
