@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a number from an odd address.
+ * Reads a number from an odd address. Not a volatile one, which clang does not look at.
  *
  * undefined: load of misaligned address
  */
@@ -8,8 +8,8 @@
 
 static void thread(void *arg)
 {
-	volatile int array[4] = { 0 };
-	volatile int *p = (void *)((volatile char *)array + wrong);
+	int array[4] = { 0 };
+	int *p = (void *)((char *)array + wrong);
 
 	(void)arg;
 	for (int n = 0; n < ROUNDS; n++)
