@@ -33,9 +33,9 @@ machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 soname  := libusched.so.$(firstword $(subst ., ,$(version)))
 
-headers := here.h usched.h conf.h token.h image.h event.h wait.h proc.h frames.h rr.h ll.h \
-	sync.h net.h offload.h overflow.h
-modules := usched image proc frames rr ll event wait sync chan net offload overflow
+headers := uhere.h usched.h uconf.h utoken.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
+	usync.h unet.h uoffload.h uoverflow.h
+modules := usched uimage uproc uframes rr ll uevents uwait usync uchan unet uoffload uoverflow
 pages   := $(wildcard doc/*.[37])
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 
@@ -104,7 +104,7 @@ $(B)/lmain: $(B)/lmain.o $(library)
 $(B)/lmain.setjmp: $(patsubst %,$(B)/%.o,lmain $(modules) arch/setjmp)
 	$(link) $(libs) -lm
 
-$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain usched image proc rr) $(switch:%=$(B)/%.o)
+$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain usched uimage uproc rr) $(switch:%=$(B)/%.o)
 	$(link) $(libs)
 
 # Each workload over rr, ll and the dispatcher alone; see bench/thread.h.
@@ -138,7 +138,7 @@ $(B)/tests/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
 	tests/fault.c)
 
-$(B)/tests/test_usched: wrapped := usched__hand_off
+$(B)/tests/test_usched: wrapped := usched__handover_slow
 
 $(B)/tests/test_offload: wrapped := pthread_create
 

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "proc.h"
+#include "uproc.h"
 
 struct ll {
 	struct uprocs ll_procs;
@@ -29,7 +29,7 @@ static inline struct uproc_thread *pick(struct uproc *p)
 	if (!t)
 		return uproc_pop(p);
 	p->p_next = NULL;
-	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0) || UPROC_HARSH) {
+	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0) || UPROC_STRESS) {
 		uproc_push(p, t);
 		t = uproc_pop(p);
 	}

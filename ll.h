@@ -26,8 +26,8 @@
 #ifndef USCHED_LL_H
 #define USCHED_LL_H
 
-#include "conf.h"
-#include "token.h"
+#include "uconf.h"
+#include "utoken.h"
 #include "usched.h"
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "proc.h"
+#include "uproc.h"
 
 struct rr {
 	struct uprocs rr_procs;

@@ -32,8 +32,8 @@
 #ifndef USCHED_RR_H
 #define USCHED_RR_H
 
-#include "conf.h"
-#include "token.h"
+#include "uconf.h"
+#include "utoken.h"
 #include "usched.h"
 
 #ifdef __cplusplus
@@ -54,7 +54,7 @@ int rr__wake(struct ustack *thread);
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or
  * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads;
  * -ENOTSUP: see usched_init(); with c_embed also -EMFILE, -ENFILE, and -ENOTSUP if the
- * program has no event.c.
+ * program has no uevents.c.
  * From any native thread. The caller owns *rr until rr_destroy().
  */
 int rr_create(struct rr **rr, const struct usched_conf *conf);

@@ -37,7 +37,7 @@
  * copies needs a stack, too, and so does a signal handler at any instruction.
  * Therefore SP is first moved to A's top, below everything that will be
  * written, and only then does the copying start. The functions that move SP
- * are in arch/, see arch.h; all they want from here is where to go.
+ * are in arch/, see arch/arch.h; all they want from here is where to go.
  *
  * RULES, cited in the code:
  *
@@ -87,9 +87,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "arch.h"
+#include "arch/arch.h"
 #include "arch/offsets.h"
-#include "watch.h"
+#include "watch/watch.h"
 
 enum {
 	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
@@ -101,12 +101,12 @@ enum {
 	HOT_AFTER    = 64,              /* that end so far behind the beginning of s_current, */
 	HOT_FRAMES   = 256,             /* of a stack's frames, from its bottom down, */
 	HOT_HEAD     = 24,              /* and of its head, from its bottom up */
-	SHARED       = 64,              /* stacks, the first that are lent */
+	SHARED_STACKS       = 64,              /* stacks, the first that are lent */
 	DEEP_MIN     = 1024,            /* bytes: who was deeper, and is now less deep than this */
 	DEEP_RATIO   = 4,               /* part of it, gets a smaller image */
 	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
-	ASIDE        = 128,             /* bytes: the frame of switch_aside() */
-	VACATED      = 0xdb,            /* USCHED_HARSH: each byte of what was evicted */
+	CAUGHT_FRAME        = 128,             /* bytes: the frame of switch_caught() */
+	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of what was evicted */
 };
 
 _Static_assert(ARCH_LOAD == 1, "OP_LOAD in arch/");
@@ -138,13 +138,13 @@ enum { CHECKED = 0 };
  * A build to test programs with: who blocks is evicted when another one runs, and so
  * gets an image again and again, and its stack is filled with rubbish.
  */
-#ifdef USCHED_HARSH
-enum { HARSH = 1 };
+#ifdef USCHED_STRESS
+enum { STRESS = 1 };
 #else
-enum { HARSH = 0 };
+enum { STRESS = 0 };
 #endif
 
-/* What a thread calls: nothing of it is inlined, for the reason in here.h. */
+/* What a thread calls: nothing of it is inlined, for the reason in uhere.h. */
 #define BY_THREADS __attribute__((noinline))
 
 /* Kept out of the functions that call it last, which then save no registers for it. */
@@ -159,7 +159,7 @@ enum { HARSH = 0 };
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 static arch_next_fn enter, block, reserve;
-APART static int switch_aside(arch_next_fn *next, void *arg, struct usched *s);
+APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
 static struct usched_caught *caught(void);
 static bool has_caught(const struct usched *s);
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
@@ -183,7 +183,7 @@ static void load_frames(struct usched *s, struct ustack *u);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
 static void unlink_vacant(struct usched_stack *k);
-static void be_harsh(struct usched *s);
+static void evict_blocked(struct usched *s);
 static void validate(const struct usched *s);
 
 /* On a native thread where none runs. */
@@ -227,7 +227,7 @@ int usched_init(struct usched *s)
 	s->s_native.k_ring = s->s_victim = &s->s_native;
 	s->s_own = NULL;
 	vacate(s, &s->s_native);
-	s->s_lent = s->s_colour = 0;
+	s->s_stacks = s->s_colour = 0;
 	s->s_stats = (struct usched_stats){ 0 };
 	s->s_events = NULL;
 	s->s_errno = NULL;
@@ -239,7 +239,7 @@ int usched_init(struct usched *s)
  *  base                                                        base + size
  *   | frames grow down to here ...      bottom | usched_stack | colour |
  */
-int usched_lend(struct usched *s, void *base, size_t size)
+int usched_add_stack(struct usched *s, void *base, size_t size)
 {
 	uintptr_t end = (uintptr_t)base + size;
 	struct usched_stack *k;
@@ -253,7 +253,7 @@ int usched_lend(struct usched *s, void *base, size_t size)
 	k = place_bottom(s, end);
 	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s };
 	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
-	k->k_shared = s->s_lent <= SHARED || HARSH;
+	k->k_shared = s->s_stacks <= SHARED_STACKS || STRESS;
 	if (on_native(s)) {
 		unlink_vacant(&s->s_native);
 		k->k_ring = s->s_victim = k;
@@ -292,7 +292,7 @@ static struct usched_stack *place_bottom(struct usched *s, uintptr_t end)
 		bottom -= s->s_colour++ % COLOURS * COLOUR_STEP;
 		bottom &= -(uintptr_t)BOTTOM_ALIGN;
 	} while ((hot - (bottom - HOT_FRAMES)) % PAGE < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
-	s->s_lent++;
+	s->s_stacks++;
 	return (void *)bottom;
 }
 
@@ -305,11 +305,11 @@ BY_THREADS int usched_run(struct usched *s)
 		return -EBUSY;
 	usched__current = s;
 	s->s_errno = &errno;
-	s->s_caught = WATCHED || CHECKED || HARSH ? &all : caught();
+	s->s_caught = WATCHED || CHECKED || STRESS ? &all : caught();
 	if (!s->s_caught)
 		s->s_caught = &none;
 	watch_run(s);
-	rc = switch_aside(enter, s, s);         /* who calls may handle one */
+	rc = switch_caught(enter, s, s);         /* who calls may handle one */
 	usched__current = outer;
 	s->s_home = NULL;
 	return rc;
@@ -363,17 +363,17 @@ BY_THREADS int ustack_block(void)
 
 	if (!s->s_current)
 		return -EPERM;
-	return has_caught(s) ? switch_aside(block, s, s) : usched__switch(block, s, s);
+	return has_caught(s) ? switch_caught(block, s, s) : usched__switch(block, s, s);
 }
 
-int usched__hop_aside(struct ustack *u, struct ustack *self, struct usched *s)
+int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s)
 {
 	(void)self;
-	return switch_aside(usched__hand_off, u, s);
+	return switch_caught(usched__handover_slow, u, s);
 }
 
 /* What C++ keeps for the native thread is the calling thread's. */
-static int switch_aside(arch_next_fn *next, void *arg, struct usched *s)
+static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
 	struct usched_caught *all_caught = caught(), mine;
 	int rc;
@@ -462,7 +462,7 @@ void ustack_cancel_here(struct ustack *u)
 {
 	u->u_cancelled = 1;
 	if (u->u_attached)
-		u->u_local->l_cancel(u->u_local);
+		u->u_attachment->a_cancel(u->u_attachment);
 }
 
 BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
@@ -472,7 +472,7 @@ BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 	return s->s_join ? s->s_join(s, u, deadline) : -ENOTSUP;
 }
 
-int ustack_attach(struct ustack_local *l)
+int ustack_attach(struct ustack_attachment *l)
 {
 	struct ustack *u = ustack_self();
 
@@ -480,8 +480,8 @@ int ustack_attach(struct ustack_local *l)
 		return -EPERM;
 	if (u->u_attached)
 		return -EBUSY;
-	l->l_func = u->u_func;
-	u->u_local = l;
+	l->a_func = u->u_func;
+	u->u_attachment = l;
 	u->u_attached = 1;
 	return 0;
 }
@@ -512,7 +512,7 @@ static struct arch_jump block(char *top, void *arg)
 	return run(s, u);                                       /* R2 */
 }
 
-struct arch_jump usched__hand_off(char *top, void *arg)
+struct arch_jump usched__handover_slow(char *top, void *arg)
 {
 	struct ustack *u = arg;
 	struct usched *s = usched__current;
@@ -520,7 +520,7 @@ struct arch_jump usched__hand_off(char *top, void *arg)
 	if (!u->u_func || ustack_sched(u) != s)
 		return (struct arch_jump){ top, -EINVAL };
 	if (!set_top(s, top))
-		return fit_image(usched__hand_off, top, arg);
+		return fit_image(usched__handover_slow, top, arg);
 	return run(s, u);
 }
 
@@ -531,7 +531,7 @@ static struct arch_jump reserve(char *top, void *arg)
 	int rc = -ENOMEM;
 
 	if (room <= USCHED_STACK_MAX)
-		rc = make_room(s, top, room + RESERVE_MORE + (has_caught(s) ? ASIDE : 0));
+		rc = make_room(s, top, room + RESERVE_MORE + (has_caught(s) ? CAUGHT_FRAME : 0));
 	return (struct arch_jump){ top, rc };
 }
 
@@ -553,7 +553,7 @@ void usched__end(void)
 	const struct ustack *u = usched__current->s_current;
 
 	if (u->u_attached)
-		u->u_local->l_end(u->u_local);
+		u->u_attachment->a_end(u->u_attachment);
 }
 
 struct arch_jump usched__finish(void)
@@ -597,8 +597,8 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 	struct usched_stack *k;
 
 	validate(s);
-	if (HARSH)
-		be_harsh(s);
+	if (STRESS)
+		evict_blocked(s);
 	s->s_current = u;
 	if (!u)
 		return leave(s);
@@ -722,7 +722,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
 	fits = watch_image(need) <= u->u_size;
-	if (fits && !HARSH)
+	if (fits && !STRESS)
 		return 0;
 	rc = exchange_image(s, u, need < u->u_deep ? u->u_deep : need);
 	return fits ? 0 : rc;
@@ -766,12 +766,12 @@ static void drop_image(struct usched *s, struct ustack *u)
 static void release(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = u->u_stack;
-	struct ustack_local *local = u->u_attached ? u->u_local : NULL;
+	struct ustack_attachment *local = u->u_attached ? u->u_attachment : NULL;
 
 	u->u_func = NULL;                       /* first: call-backs may abort, too */
 	u->u_attached = 0;
 	if (local)
-		local->l_free(local);
+		local->a_free(local);
 	drop_image(s, u);
 	if (k != &s->s_new) {
 		watch_release(s, u);
@@ -849,8 +849,8 @@ static void unlink_vacant(struct usched_stack *k)
 	k->k_next->k_prev = k->k_prev;
 }
 
-/* In USCHED_HARSH builds: whoever blocked is evicted at once. This is below its top. */
-static void be_harsh(struct usched *s)
+/* In USCHED_STRESS builds: whoever blocked is evicted at once. This is below its top. */
+static void evict_blocked(struct usched *s)
 {
 	struct ustack *u = s->s_current;
 

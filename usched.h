@@ -22,7 +22,7 @@
  *               for each stack.
  *   evict       copy [top, bottom) to the image.
  *   load        copy the image back, always to the same addresses.
- *   processor   one native thread that runs one dispatcher (proc.h).
+ *   processor   one native thread that runs one dispatcher (uproc.h).
  *
  * The one thing to know when writing code for threads that move: while a
  * thread is blocked, the addresses of its locals may hold the locals of
@@ -42,7 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "here.h"
+#include "uhere.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,13 +50,16 @@ extern "C" {
 
 #define USCHED_VERSION "0.1.0"
 
+/* The deadline that never comes. Deadlines are in ns of CLOCK_MONOTONIC. */
+#define USCHED_NEVER INT64_MAX
+
 struct usched;
 struct ustack;
-struct uevents;                 /* event.h */
+struct uevents;                 /* uevents.h */
 
 /*
  * Sanitizers follow threads from stack to stack, and for that there is more to be kept:
- * see watch.h. All of a program is built with one, or nothing. So what programs begin with
+ * see watch/watch.h. All of a program is built with one, or nothing. So what programs begin with
  * has another name with each, and nothing else links.
  */
 #ifdef __has_feature
@@ -188,12 +191,12 @@ struct usched {
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
 	struct usched_stack  s_native;
 	struct usched_stack  s_new;     /* where threads are before they are launched */
-	unsigned             s_lent;    /* stacks */
+	unsigned             s_stacks;    /* stacks */
 	unsigned             s_colour;  /* of the next to be lent */
 
 	/* Set by the scheduler before usched_init(). */
 	int              s_keep;        /* 1: images that have become too large are kept */
-	int              s_polls;       /* 1: s_next sees to s_events, see event.h */
+	int              s_polls;       /* 1: s_next sees to s_events, see uevents.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_wake_fn  *s_wake;        /* or NULL */
@@ -203,7 +206,7 @@ struct usched {
 	usched_next_fn  *s_next;
 	usched_done_fn  *s_done;        /* or NULL */
 
-	/* Timers and descriptors that its threads wait for, once one does; event.h. */
+	/* Timers and descriptors that its threads wait for, once one does; uevents.h. */
 	struct uevents  *s_events;
 
 	/* Private again, and last: next to what is hot of a scheduler's own. */
@@ -225,18 +228,18 @@ struct ustack_why {
 };
 
 /*
- * What a thread has besides its frames, for a layer above: wait.c has one for each thread
+ * What a thread has besides its frames, for a layer above: uwait.c has one for each thread
  * that waits there, so threads with another's cannot wait there. Only the dispatcher's
  * native thread may touch it.
  */
-struct ustack_local {
-	void (*l_func)(void *);                         /* ustack_attach() sets it */
-	void (*l_end)(struct ustack_local *l);          /* by the thread, whose function
+struct ustack_attachment {
+	void (*a_func)(void *);                         /* ustack_attach() sets it */
+	void (*a_end)(struct ustack_attachment *l);          /* by the thread, whose function
 							   has returned; may block */
-	void (*l_cancel)(struct ustack_local *l);       /* the thread was cancelled */
-	void (*l_free)(struct ustack_local *l);         /* the thread has ended or was
+	void (*a_cancel)(struct ustack_attachment *l);       /* the thread was cancelled */
+	void (*a_free)(struct ustack_attachment *l);         /* the thread has ended or was
 							   aborted; may not block */
-	void (*l_describe)(struct ustack_local *l, struct ustack_why *why);     /* or NULL:
+	void (*a_describe)(struct ustack_attachment *l, struct ustack_why *why);     /* or NULL:
 							   fills in what the thread waits
 							   for, if by means of `l'; from any
 							   native thread, while it and what
@@ -257,7 +260,7 @@ struct ustack {
 	struct usched_stack *u_stack;   /* where it was launched (R1) */
 	__extension__ union {
 		void               (*u_func)(void *);
-		struct ustack_local *u_local;   /* u_attached: it has u_func */
+		struct ustack_attachment *u_attachment;   /* u_attached: it has u_func */
 	};
 	uint32_t             u_size      : 30;  /* bytes in u_image */
 	uint32_t             u_cancelled : 1;
@@ -272,7 +275,7 @@ struct ustack {
 };
 
 /* Private: ustack_switch() from `self', which runs on `s', to another thread of `s'. */
-int usched__hop(struct ustack *u, struct ustack *self, struct usched *s);
+int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
 /*
  * Makes `s' ready for use with the native stack as its one stack. The
@@ -294,7 +297,7 @@ int usched_init(struct usched *s);
  * switch has the native stack only; -EBUSY: threads live on the native stack.
  * From the dispatcher's native thread. Does not switch.
  */
-int usched_lend(struct usched *s, void *base, size_t size);
+int usched_add_stack(struct usched *s, void *base, size_t size);
 
 #define USCHED_STACK_MIN ((size_t)8192)         /* bytes */
 #define USCHED_STACK_MAX ((size_t)1 << 30)      /* depths and rooms add up in 32 bits */
@@ -375,7 +378,7 @@ USCHED_INLINE int ustack_switch(struct ustack *u)
 		return -EPERM;
 	if (u == self)
 		return 0;
-	return u ? usched__hop(u, self, s) : -EINVAL;
+	return u ? usched__handover(u, self, s) : -EINVAL;
 }
 
 /*
@@ -408,7 +411,7 @@ int ustack_abort(struct ustack *u);
 int ustack_wake(struct ustack *u);
 
 /*
- * Cancels `u': what it does to wait in sync.h and net.h, now or later, returns
+ * Cancels `u': what it does to wait in usync.h and unet.h, now or later, returns
  * -ECANCELED, until it shields itself. Calls s_cancel.
  * What s_cancel returns; -ENOTSUP: the scheduler has none.
  */
@@ -428,16 +431,16 @@ void ustack_cancel_here(struct ustack *u);
 int ustack_join(struct ustack *u, int64_t deadline);
 
 /*
- * Gives the calling thread a local, which stays the caller's until its l_free is called.
+ * Gives the calling thread a local, which stays the caller's until its a_free is called.
  * 0; -EPERM: not called by a thread; -EBUSY: it has one.
  * Does not switch.
  */
-int ustack_attach(struct ustack_local *l);
+int ustack_attach(struct ustack_attachment *l);
 
 /* What `u' runs; NULL: it has ended. From the dispatcher's native thread. */
 USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)
 {
-	return u->u_attached ? u->u_local->l_func : u->u_func;
+	return u->u_attached ? u->u_attachment->a_func : u->u_func;
 }
 
 /*

@@ -144,17 +144,17 @@ function usched__switch
 end usched__switch
 
 /*
- * int usched__hop(struct ustack *u, struct ustack *self, struct usched *s);
+ * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * x0, x1, x2.
  */
-function usched__hop visibility=protected
+function usched__handover visibility=protected
 	hint	#34                             /* bti c */
 	ldr	x9, [x2, #S_CAUGHT]
 	ldr	w10, [x9, #CAUGHT_UNCAUGHT]
 	ldr	x9, [x9]
 	orr	x9, x9, x10
 	cbz	x9, 1f
-	b	usched__hop_aside
+	b	usched__handover_caught
 1:
 	push_frame x2
 	ldr	x9, [x1, #U_STACK]
@@ -164,11 +164,11 @@ function usched__hop visibility=protected
 	ldr	x9, [x9, #K_BOTTOM]
 	sub	x9, x9, x12
 	cmp	x9, x10
-	b.hi	.Lhand_off
+	b.hi	.Lslow
 	ldp	x9, x10, [x11, #K_RESIDENT]     /* and K_SCHED */
 	cmp	x9, x0
 	ccmp	x10, x2, #0, eq
-	b.ne	.Lhand_off
+	b.ne	.Lslow
 	str	x12, [x1, #U_TOP]               /* R4: u_image is large enough */
 	str	x0, [x2, #S_CURRENT]
 	ldr	x9, [x2, #S_SWITCHES]
@@ -178,12 +178,12 @@ function usched__hop visibility=protected
 	mov	sp, x9                          /* R5 */
 	mov	w1, wzr
 	b	.Lresume
-.Lhand_off:
+.Lslow:
 	mov	x1, x0
 	mov	x0, sp
-	bl	usched__hand_off
+	bl	usched__handover_slow
 	b	.Ljump
-end usched__hop
+end usched__handover
 
 /*
  * sp the bottom of a stack, x1 the frame saved by usched_run(), x20 the dispatcher.

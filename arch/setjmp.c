@@ -31,14 +31,14 @@
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
 #endif
-#include "../arch.h"
+#include "arch.h"
 #include "../usched.h"
 
 #include <fenv.h>
 #include <setjmp.h>
 #include <stdbool.h>
 
-#include "../watch.h"
+#include "../watch/watch.h"
 
 /* In the frame of usched__switch(); a pointer to it is at every top. */
 struct frame {
@@ -98,11 +98,11 @@ UNWATCHED int usched__switch(arch_next_fn *next, void *arg, struct usched *s)
 	return rc;
 }
 
-UNWATCHED int usched__hop(struct ustack *u, struct ustack *self, struct usched *s)
+UNWATCHED int usched__handover(struct ustack *u, struct ustack *self, struct usched *s)
 {
 	if (s->s_caught->c_caught || s->s_caught->c_uncaught)
-		return usched__hop_aside(u, self, s);
-	return usched__switch(usched__hand_off, u, s);
+		return usched__handover_caught(u, self, s);
+	return usched__switch(usched__handover_slow, u, s);
 }
 
 UNWATCHED void usched__exit(struct usched *s)

@@ -152,26 +152,26 @@ function usched__switch
 end usched__switch
 
 /*
- * int usched__hop(struct ustack *u, struct ustack *self, struct usched *s);
+ * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * rdi, rsi, rdx.
  */
-function usched__hop visibility=protected
+function usched__handover visibility=protected
 	movq	S_CAUGHT(%rdx), %rax
 	movl	CAUGHT_UNCAUGHT(%rax), %ecx
 	orq	(%rax), %rcx
-	jnz	usched__hop_aside
+	jnz	usched__handover_caught
 	push_frame %rdx, %r9
 	movq	U_STACK(%rsi), %rax
 	movl	U_DEEP(%rsi), %ecx
 	movq	K_BOTTOM(%rax), %rax
 	subq	%rsp, %rax
 	cmpq	%rcx, %rax
-	ja	.Lhand_off
+	ja	.Lslow
 	movq	U_STACK(%rdi), %rax
 	cmpq	%rdi, K_RESIDENT(%rax)
-	jne	.Lhand_off
+	jne	.Lslow
 	cmpq	%rdx, K_SCHED(%rax)
-	jne	.Lhand_off
+	jne	.Lslow
 	movq	%rsp, U_TOP(%rsi)               /* R4: u_image is large enough */
 	movq	%rsp, %r8
 	movq	%rdi, S_CURRENT(%rdx)
@@ -198,13 +198,13 @@ function usched__hop visibility=protected
 .Lcontrol:
 	set_control %rsp
 	jmp	.Lsame_control
-.Lhand_off:
+.Lslow:
 	note_frame %rdx
 	movq	%rdi, %rsi
 	movq	%rsp, %rdi
-	call	usched__hand_off
+	call	usched__handover_slow
 	jmp	.Ljump
-end usched__hop
+end usched__handover
 
 /*
  * rsp the bottom of a stack, rdx the frame saved by usched_run(), r15 the dispatcher.

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "../rr.h"
-#include "../sync.h"
+#include "../usync.h"
 
 #define BENCH_PROGRAM "slow"
 #include "bench.h"

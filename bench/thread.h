@@ -138,10 +138,10 @@ static void bench_entry(void *unused)
 }
 
 /* The portable switch has no use for stacks, and says so. */
-static void bench_lend(char *stacks)
+static void bench_add_stacks(char *stacks)
 {
 	for (size_t i = 0; i < BENCH_STACKS; i++) {
-		int rc = usched_lend(&bench_sched, stacks + i * BENCH_STACK_SIZE,
+		int rc = usched_add_stack(&bench_sched, stacks + i * BENCH_STACK_SIZE,
 				     BENCH_STACK_SIZE);
 
 		if (rc && rc != -ENOTSUP)
@@ -160,7 +160,7 @@ static void bench_run(void)
 	bench_sched.s_free = bench_free;
 	bench_sched.s_done = bench_ended;
 	bench_check("no dispatcher", usched_init(&bench_sched));
-	bench_lend(stacks);
+	bench_add_stacks(stacks);
 	bench_main = bench_start(bench_entry, NULL);
 	bench_next = bench_main;
 	bench_check("run", usched_run(&bench_sched));

@@ -2,7 +2,7 @@
 /*
  * Threads that greet in turn: each waits until the one before wakes it. Build it with
  *
- *   cc examples/01-hello.c usched.c arch/x86_64.S image.c proc.c rr.c -I. -pthread -o hello
+ *   cc examples/01-hello.c usched.c arch/x86_64.S uimage.c uproc.c rr.c -I. -pthread -o hello
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

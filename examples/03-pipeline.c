@@ -2,8 +2,8 @@
 /*
  * A pipeline: how many words of each length has a text? Build it with
  *
- *   cc examples/03-pipeline.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
- *      sync.c chan.c -I. -pthread -o pipeline
+ *   cc examples/03-pipeline.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
+ *      usync.c uchan.c -I. -pthread -o pipeline
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *
@@ -34,7 +34,7 @@
 #include <string.h>
 
 #include "rr.h"
-#include "sync.h"
+#include "usync.h"
 
 enum {
 	WORKERS = 3,
@@ -70,7 +70,7 @@ static void read_lines(void *arg)
 {
 	(void)arg;
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
-		check(usync_chan_send(lines, &text[i], USYNC_NEVER));
+		check(usync_chan_send(lines, &text[i], USCHED_NEVER));
 	check(usync_chan_close(lines));
 }
 
@@ -80,11 +80,11 @@ static void work(void *arg)
 	const char *line;
 	int rc;
 
-	while ((rc = usync_chan_recv(lines, &line, USYNC_NEVER)) == 0) {
+	while ((rc = usync_chan_recv(lines, &line, USCHED_NEVER)) == 0) {
 		for (line += strspn(line, " .,;"); *line; line += strspn(line, " .,;")) {
 			size_t length = strcspn(line, " .,;");
 
-			check(usync_chan_send(out, &length, USYNC_NEVER));
+			check(usync_chan_send(out, &length, USCHED_NEVER));
 			line += length;
 		}
 	}

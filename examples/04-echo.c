@@ -3,8 +3,8 @@
  * An echo server that can be left alone: with limits, deadlines, and a graceful end.
  * Build it with
  *
- *   cc examples/04-echo.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
- *      sync.c net.c offload.c -I. -pthread -o echo
+ *   cc examples/04-echo.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
+ *      usync.c unet.c uoffload.c -I. -pthread -o echo
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
  * a port, and if you like a number of processors, and talk to it:
@@ -26,9 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net.h"
+#include "unet.h"
 #include "rr.h"
-#include "sync.h"
+#include "usync.h"
 
 #define IDLE  (300 * USYNC_SECOND)      /* a client that says nothing for so long, */
 #define STALL (30 * USYNC_SECOND)       /* or takes nothing, is given up */
@@ -49,7 +49,7 @@ struct connection {
 
 /*
  * What all threads share. The list is under a native mutex: nobody switches threads while
- * holding it, and unlike those of sync.h, to lock it cannot fail.
+ * holding it, and unlike those of usync.h, to lock it cannot fail.
  */
 static struct rr         *rr;
 static struct usync_sem   room = { .s_count = CONNECTIONS };
@@ -183,10 +183,10 @@ static void start(int fd)
 /* The next connection, for which there is room; or an error. */
 static int accept_one(void)
 {
-	int rc = usync_sem_wait(&room, USYNC_NEVER);
+	int rc = usync_sem_wait(&room, USCHED_NEVER);
 
 	if (rc == 0) {
-		rc = unet_accept(listener, NULL, USYNC_NEVER);
+		rc = unet_accept(listener, NULL, USCHED_NEVER);
 		if (rc < 0)
 			usync_sem_post(&room);
 	}
@@ -213,7 +213,7 @@ static void serve(void *arg)
 
 	(void)arg;
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
-	check(unet_signal(signals, USYNC_NEVER), "signal");
+	check(unet_signal(signals, USCHED_NEVER), "signal");
 	ustack_cancel(acceptor);
 	rr_join(acceptor);
 	unet_close(listener);
@@ -222,7 +222,7 @@ static void serve(void *arg)
 	for (struct connection *c = connections; c; c = c->next)
 		ustack_cancel(c->thread);
 	pthread_mutex_unlock(&lock);
-	usync_group_wait(&open_connections, USYNC_NEVER);
+	usync_group_wait(&open_connections, USCHED_NEVER);
 }
 
 /* 0: it is none from 1 to max. */

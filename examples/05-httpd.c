@@ -3,8 +3,8 @@
  * A web server for the files below a directory: HTTP/1.1, a thread for each connection.
  * Build it, on Linux 5.6 with libhttp-parser-dev, and run it with a port and a directory:
  *
- *   cc examples/05-httpd.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
- *      sync.c net.c offload.c -I. -pthread -lhttp_parser -o httpd
+ *   cc examples/05-httpd.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
+ *      usync.c unet.c uoffload.c -I. -pthread -lhttp_parser -o httpd
  *   ./httpd 8080 /usr/share/doc
  *
  * An idle connection is a few frames; one that reads and answers has a struct work, too.
@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "net.h"
-#include "offload.h"
+#include "unet.h"
+#include "uoffload.h"
 #include "rr.h"
 
 enum {                                  /* bytes, but for KEPT */
@@ -172,7 +172,7 @@ static void put_body(struct work *w, int fd, long long from, long long to)
 		size_t room = OUT_MAX - w->size, left = (size_t)(to - from + 1);
 
 		n = ufile_pread(fd, w->out + w->size, room < left ? room : left, from,
-				USYNC_NEVER);
+				USCHED_NEVER);
 		w->size += n > 0 ? (size_t)n : 0;
 		if (n <= 0 || (w->size == OUT_MAX && !flush(w)))
 			w->close = true;
@@ -358,8 +358,8 @@ static void accept_all(void *arg)
 	int fd = 0, rc;
 
 	(void)arg;
-	while (fd != -ETIMEDOUT && (rc = usync_sem_wait(&slots, USYNC_NEVER)) != -ECANCELED) {
-		fd = rc ? rc : unet_accept(listener, NULL, stopping ? 0 : USYNC_NEVER);
+	while (fd != -ETIMEDOUT && (rc = usync_sem_wait(&slots, USCHED_NEVER)) != -ECANCELED) {
+		fd = rc ? rc : unet_accept(listener, NULL, stopping ? 0 : USCHED_NEVER);
 		if (fd < 0 || rr_start(rr, connection, (void *)(intptr_t)fd, NULL)) {
 			unet_close(fd);
 			rr_yield();     /* without memory there is no other way to wait */
@@ -376,7 +376,7 @@ static void end(void *acceptor)
 	int64_t by;
 	int rc;
 
-	check(unet_signal(signals, USYNC_NEVER), "signal");
+	check(unet_signal(signals, USCHED_NEVER), "signal");
 	stopping = true;
 	ustack_cancel(acceptor);
 	while (rr_join(acceptor) == -ENOMEM)

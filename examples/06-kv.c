@@ -2,8 +2,8 @@
 /*
  * A key-value server that speaks the Redis protocol. Build it with
  *
- *   cc examples/06-kv.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
- *      sync.c net.c offload.c -I. -pthread -lhiredis -o kv
+ *   cc examples/06-kv.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
+ *      usync.c unet.c uoffload.c -I. -pthread -lhiredis -o kv
  *
  * (hiredis 0.14, uthash.) `kv PORT' serves 127.0.0.1:PORT until SIGTERM. It prints:
  *
@@ -143,8 +143,8 @@ static void receive(struct conn *c)
 		}
 	}
 	flush(c);
-	if (n <= 0 ? n != -ETIMEDOUT || end != USYNC_NEVER
-		   : end != USYNC_NEVER && uevents_now() > end)
+	if (n <= 0 ? n != -ETIMEDOUT || end != USCHED_NEVER
+		   : end != USCHED_NEVER && uevents_now() > end)
 		c->quit = true;
 }
 
@@ -161,8 +161,8 @@ static void serve(void *fd)
 	c->thread = ustack_self();
 	TAILQ_INSERT_TAIL(&conns, c, next);
 	usync_group_add(&clients, 1);
-	while (!c->quit && (end != USYNC_NEVER || await(c, POLLIN, USYNC_NEVER) >= 0
-			    || end != USYNC_NEVER))
+	while (!c->quit && (end != USCHED_NEVER || await(c, POLLIN, USCHED_NEVER) >= 0
+			    || end != USCHED_NEVER))
 		receive(c);
 	usync_shield(1);
 	unet_shutdown(c->fd, SHUT_WR);
@@ -190,7 +190,7 @@ static void accept_clients(void *unused)
 	int fd;
 
 	(void)unused;
-	while ((fd = unet_accept(listener, NULL, USYNC_NEVER)) != -EBADF)
+	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) != -EBADF)
 		if (fd < 0)
 			rr_yield();
 		else if (rr_start(rr, serve, (void *)(intptr_t)fd, NULL))

@@ -16,7 +16,7 @@
 #include <sys/queue.h>
 #include <uthash.h>
 
-#include "net.h"
+#include "unet.h"
 #include "rr.h"
 
 enum {
@@ -56,7 +56,7 @@ static struct usync_group clients, blocked;
 static struct entry *table, *next_to_sweep;
 static struct rr *rr;
 static int listener, signals;
-static int64_t end = USYNC_NEVER;       /* ns: when threads stop to read */
+static int64_t end = USCHED_NEVER;       /* ns: when threads stop to read */
 static redisReader *spare;              /* what one leaves the next takes */
 static char batch[BATCH];               /* of all: nobody waits with something in it */
 
@@ -108,7 +108,7 @@ static void flush(struct conn *c)
 
 	c->out = NULL;
 	usync_shield(1);
-	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, USYNC_NEVER) < 0)
+	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, USCHED_NEVER) < 0)
 		c->quit = true;
 	usync_shield(0);
 	sdsfree(out);
@@ -165,7 +165,7 @@ static struct entry *make(sds key)
 
 	if (!e)
 		return NULL;
-	e->expires = USYNC_NEVER;
+	e->expires = USCHED_NEVER;
 	e->key = sdsdup(key);
 	if (e->key)
 		HASH_ADD_KEYPTR(hh, table, e->key, sdslen(key), e);
@@ -181,7 +181,7 @@ static struct entry *find(sds key)
 	struct entry *e;
 
 	HASH_FIND(hh, table, key, sdslen(key), e);
-	if (e && e->expires != USYNC_NEVER && e->expires <= uevents_now()) {
+	if (e && e->expires != USCHED_NEVER && e->expires <= uevents_now()) {
 		drop(e);
 		e = NULL;
 	}
@@ -249,7 +249,7 @@ static const char *set(struct conn *c)
 		return SYNTAX;
 	if (c->n == 5 && !integer(c->a[4], 1, INT64_MAX / 4 / unit, &n))
 		return RANGE;
-	return put(c->a[1], &c->a[2], n ? usync_after(n * unit) : USYNC_NEVER) ? OK : OOM;
+	return put(c->a[1], &c->a[2], n ? usync_after(n * unit) : USCHED_NEVER) ? OK : OOM;
 }
 
 static const char *do_strings(struct conn *c, int id, struct entry *e)
@@ -267,14 +267,14 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 		return NULL;
 	case MSET:
 		for (size_t i = 1; c->n % 2 && i < c->n; i += 2)
-			if (!put(c->a[i], &c->a[i + 1], USYNC_NEVER))
+			if (!put(c->a[i], &c->a[i + 1], USCHED_NEVER))
 				return OOM;     /* those before it are there */
 		return c->n % 2 ? OK : SYNTAX;
 	case INCR:
 		if (e && !integer(e->string, INT64_MIN, INT64_MAX - 1, &n))
 			return RANGE;
 		text = sdsfromlonglong(n + 1);
-		if (text && put(c->a[1], &text, e ? e->expires : USYNC_NEVER))
+		if (text && put(c->a[1], &text, e ? e->expires : USCHED_NEVER))
 			return SAY(c, ":%I\r\n", n + 1);
 		sdsfree(text);
 		return OOM;
@@ -286,7 +286,7 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 		return SAY(c, ":%i\r\n", e != NULL);
 	case TTL:
 		n = e ? e->expires - uevents_now() + USYNC_SECOND / 2 : 0;
-		return !e ? ":-2\r\n" : e->expires == USYNC_NEVER ? ":-1\r\n" :
+		return !e ? ":-2\r\n" : e->expires == USCHED_NEVER ? ":-1\r\n" :
 			SAY(c, ":%I\r\n", n / USYNC_SECOND);
 	default:                        /* DEL, EXISTS */
 		for (size_t i = 1; i < c->n; i++)
@@ -381,7 +381,7 @@ static const char *blpop(struct conn *c)
 	TAILQ_INSERT_TAIL(&waiting, c, turn);
 	usync_group_add(&blocked, 1);
 	flush(c);
-	rc = await(c, POLLRDHUP, s > 0 ? usync_after((int64_t)(s * 1e9)) : USYNC_NEVER);
+	rc = await(c, POLLRDHUP, s > 0 ? usync_after((int64_t)(s * 1e9)) : USCHED_NEVER);
 	usync_group_done(&blocked);
 	if (c->out)
 		return NULL;                    /* it was served */

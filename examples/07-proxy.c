@@ -3,8 +3,8 @@
  * A TCP proxy: what comes in on a port is passed on to another server, and back. Build it
  * with
  *
- *   cc examples/07-proxy.c usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
- *      sync.c net.c offload.c -I. -pthread -o proxy
+ *   cc examples/07-proxy.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
+ *      usync.c unet.c uoffload.c -I. -pthread -o proxy
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
  * a port, the server's host and port, and if you like a number of processors:
@@ -28,10 +28,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "net.h"
-#include "offload.h"
+#include "unet.h"
+#include "uoffload.h"
 #include "rr.h"
-#include "sync.h"
+#include "usync.h"
 
 #define CONNECT (10 * USYNC_SECOND)     /* for the server to answer, at each address */
 #define IDLE    (300 * USYNC_SECOND)    /* nothing goes either way for so long: give up */
@@ -58,7 +58,7 @@ struct connection {
 /*
  * What all threads share. The list, and what is in its connections but for idle_until, is
  * under a native mutex: nobody switches threads while holding it, and unlike those of
- * sync.h, to lock it cannot fail.
+ * usync.h, to lock it cannot fail.
  */
 static struct rr         *rr;
 static struct usync_sem   room = { .s_count = CONNECTIONS };
@@ -248,10 +248,10 @@ static void start(int fd)
 /* The next connection, for which there is room; or an error. */
 static int accept_one(void)
 {
-	int rc = usync_sem_wait(&room, USYNC_NEVER);
+	int rc = usync_sem_wait(&room, USCHED_NEVER);
 
 	if (rc == 0) {
-		rc = unet_accept(listener, NULL, USYNC_NEVER);
+		rc = unet_accept(listener, NULL, USCHED_NEVER);
 		if (rc < 0)
 			usync_sem_post(&room);
 	}
@@ -288,14 +288,14 @@ static void serve(void *arg)
 
 	(void)arg;
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
-	check(unet_signal(signals, USYNC_NEVER), "signal");
+	check(unet_signal(signals, USCHED_NEVER), "signal");
 	ustack_cancel(acceptor);
 	rr_join(acceptor);
 	unet_close(listener);
 	unet_close(signals);
 	if (usync_group_wait(&open_connections, usync_after(GRACE)))
 		cancel_all();
-	usync_group_wait(&open_connections, USYNC_NEVER);
+	usync_group_wait(&open_connections, USCHED_NEVER);
 }
 
 /* Of "HOST:PORT": numbers, or a name, which is looked up now. */

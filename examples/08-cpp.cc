@@ -2,8 +2,8 @@
 /*
  * Threads in C++: transfers between accounts, some of which fail. Build it with
  *
- *   cc examples/08-cpp.cc usched.c arch/x86_64.S image.c proc.c rr.c event.c wait.c \
- *      sync.c -I. -pthread -lstdc++ -o cpp
+ *   cc examples/08-cpp.cc usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
+ *      usync.c -I. -pthread -lstdc++ -o cpp
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *
@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "rr.h"
-#include "sync.h"
+#include "usync.h"
 
 static void check(int rc)
 {
@@ -107,7 +107,7 @@ private:
 /* For std::lock_guard and std::unique_lock. */
 class mutex {
 public:
-	void lock()                             { check(usync_mutex_lock(&m, USYNC_NEVER)); }
+	void lock()                             { check(usync_mutex_lock(&m, USCHED_NEVER)); }
 	void unlock()                           { check(usync_mutex_unlock(&m)); }
 
 private:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mail.pml: mail, inboxes, tokens, joins, and the end of threads: proc.h, proc.c.
+ * mail.pml: mail, inboxes, tokens, joins, and the end of threads: uproc.h, uproc.c.
  *
  * Processors run threads that do anything in any order, and native threads do the same
  * from outside, as often as ACTIONS and NATIVE_ACTIONS say. What is left when nobody can
@@ -476,7 +476,7 @@ inline act(p, t)
 	atomic { u = 0; rc = 0 }
 }
 
-/* A join's deadline on the thread's own processor: uwait_join() in wait.c. */
+/* A join's deadline on the thread's own processor: uwait_join() in uwait.c. */
 inline interrupt(p, t)
 {
 	atomic {
@@ -536,7 +536,7 @@ running:
 	goto next_thread
 }
 
-/* rr_join() from outside: proc_native.h. With `deadline' it may give up. */
+/* rr_join() from outside: private/uproc_native.inc. With `deadline' it may give up. */
 inline native_join(n, t)
 {
 	lock(r_lock);

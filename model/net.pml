@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * net.pml: a descriptor that is waited for, used and closed, and who has its number next:
- * net.c, and of event.c how epoll is used.
+ * unet.c, and of uevents.c how epoll is used.
  *
  * Users, each with an epoll set of its own, on a processor or a native thread of its own,
  * do anything in any order, as often as ACTIONS says: read, poll, close, or get the number
- * from the system when it is free, for a file that net.c has made, or one that the first
+ * from the system when it is free, for a file that unet.c has made, or one that the first
  * call makes ready for use. A call is for the file that was open when it began. Bytes come,
  * and so may deadlines, at any time.
  *
@@ -281,7 +281,7 @@ inline adopt()
 	fi
 }
 
-/* uevents_watch() is under d_lock: it tells at once what is ready. */
+/* uevents_add() is under d_lock: it tells at once what is ready. */
 inline watch(u)
 {
 	if

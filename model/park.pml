@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * park.pml: how processors sleep and are woken, how a deadlock is found, and how all of
- * it ends: proc_native.h, and of event.c the interrupt.
+ * it ends: private/uproc_native.inc, and of uevents.c the interrupt.
  *
  * Threads do anything in any order, as often as ACTIONS says: wait for a token, wake
  * another, wait for an event, join another, end. Native threads join some of them, or
@@ -193,7 +193,7 @@ inline uproc_post(t, mail)
 	old = 0
 }
 
-/* What a thread's end tells to whom: settle() in proc.c. mail.pml has the details. */
+/* What a thread's end tells to whom: settle() in uproc.c. mail.pml has the details. */
 inline settle(p, t)
 {
 	do

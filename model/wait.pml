@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.pml: waiters, wait.c, and what the mutex of sync.c makes of them.
+ * wait.pml: waiters, uwait.c, and what the mutex of usync.c makes of them.
  *
  * THREADS threads, each alone on a processor, and NATIVES native threads lock a mutex and
  * unlock it, with a deadline or without, ROUNDS times, then end, with their waiters. The

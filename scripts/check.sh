@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # check.sh: make check. Builds and runs every test: with the settings given, with the
-# portable switch, with invariants checked and threads evicted at each block (harsh), a
+# portable switch, with invariants checked and threads evicted at each block (stress), a
 # choice of them under valgrind, and the scripts. Ends with the number of test cases that
 # passed, failed and were skipped, on a line.
 #
@@ -39,7 +39,7 @@ run_one() {
 	cycles)
 		cycles cycles
 		;;
-	setjmp | harsh)
+	setjmp | stress)
 		export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
 		run "$1" "$timeout" "$top/$1/tests/$name"
 		;;
@@ -99,8 +99,8 @@ list_jobs() {
 	if [ "$SWITCH" != setjmp ] && build_tests setjmp "B=$top/setjmp" SWITCH=setjmp >&2; then
 		programs setjmp
 	fi
-	if build_tests harsh "B=$top/harsh" "CFLAGS=$cflags -DUSCHED_CHECK -DUSCHED_HARSH" >&2; then
-		programs harsh
+	if build_tests stress "B=$top/stress" "CFLAGS=$cflags -DUSCHED_CHECK -DUSCHED_STRESS" >&2; then
+		programs stress
 	fi
 	for test in $memchecked; do
 		echo "valgrind $test"

@@ -6,7 +6,7 @@
 #   compiler   gcc, clang, musl-gcc, or aarch64: gcc for that, run by qemu
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       plain; hard: with all that distributions harden with; checked: with
-#              -DUSCHED_CHECK; harsh: with -DUSCHED_HARSH besides; branch: with pointer
+#              -DUSCHED_CHECK; stress: with -DUSCHED_STRESS besides; branch: with pointer
 #              authentication and landing pads; valgrind
 #   switch     asm: this machine's file in arch/, or setjmp
 #
@@ -45,9 +45,9 @@ rows() {
 	cat <<-END
 	gcc -O2 checked asm
 	gcc -O2 checked setjmp
-	gcc -O2 harsh asm
-	gcc -O2 harsh setjmp
-	clang -O1 harsh asm
+	gcc -O2 stress asm
+	gcc -O2 stress setjmp
+	clang -O1 stress asm
 	clang -O0 checked asm
 	gcc -O2 valgrind asm
 	gcc -O2 valgrind setjmp
@@ -139,8 +139,8 @@ set_options() {
 	checked)
 		cflags="$cflags -DUSCHED_CHECK"
 		;;
-	harsh)
-		cflags="$cflags -DUSCHED_CHECK -DUSCHED_HARSH"
+	stress)
+		cflags="$cflags -DUSCHED_CHECK -DUSCHED_STRESS"
 		;;
 	branch)
 		cflags="$cflags -mbranch-protection=standard"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Which lines of the library the test programs run, all builds taken together: with the
-# machine's switch, with the portable one, with what USCHED_CHECK and USCHED_HARSH add,
+# machine's switch, with the portable one, with what USCHED_CHECK and USCHED_STRESS add,
 # and what is compiled without locks. 95 % at least, and those that are not run are in
 # functions which ../doc/coverage.md names, with the reason. Assembly is not counted.
 #
@@ -56,7 +56,7 @@ measure() {
 	for module in $modules; do
 		count "$B" "$module.c"
 	done
-	for module in usched image proc rr; do
+	for module in usched uimage uproc rr; do
 		count "$B/1t" "$module.c"
 	done
 	[ ! -f "$B/arch/setjmp.gcno" ] || count "$B/arch" arch/setjmp.c
@@ -102,7 +102,7 @@ summarize() {
 : >"$dir/counts"
 measure plain '' "${SWITCH-}"
 measure setjmp '' setjmp
-measure harsh '-DUSCHED_CHECK -DUSCHED_HARSH' "${SWITCH-}"
+measure stress '-DUSCHED_CHECK -DUSCHED_STRESS' "${SWITCH-}"
 summarize >"$dir/functions"
 
 failed=0

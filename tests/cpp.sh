@@ -39,12 +39,12 @@ run() {
 
 # One object for each file of the library, and one for each switch.
 build_library() {
-	for file in usched.c image.c proc.c rr.c $switches; do
+	for file in usched.c uimage.c uproc.c rr.c $switches; do
 		# shellcheck disable=SC2086
 		$CC -std=c11 -D_DEFAULT_SOURCE ${CFLAGS--O2} $debug -pthread -c -I. "$file" \
 			-o "$dir/$(basename "${file%.*}").o" || exit 1
 	done
-	library="$dir/usched.o $dir/image.o $dir/proc.o $dir/rr.o"
+	library="$dir/usched.o $dir/uimage.o $dir/uproc.o $dir/rr.o"
 }
 
 # check_trace ARGUMENT...: the frames of a thread end where it began: gdb says so, too.
@@ -141,7 +141,7 @@ check_lto() {
 	# shellcheck disable=SC2086
 	if ! g++ -std=c++17 $options -c tests/cpp/exceptions.cc -o "$dir/exceptions.lto.o" ||
 	   ! gcc -std=c11 -D_DEFAULT_SOURCE $options -c usched.c -o "$dir/usched.lto.o" ||
-	   ! g++ $options $objects "$dir/image.o" "$dir/proc.o" "$dir/rr.o" "$dir/$switch.o" \
+	   ! g++ $options $objects "$dir/uimage.o" "$dir/uproc.o" "$dir/rr.o" "$dir/$switch.o" \
 		-lm -o "$dir/exceptions"; then
 		fail "-flto: does not compile"
 		return

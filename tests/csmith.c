@@ -12,7 +12,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-#include "plain.h"
+#include "mini.h"
 
 enum { STACK = 1 << 20, BLOCKS = 10000, TEXT = 64 };
 
@@ -25,7 +25,7 @@ struct copy {
 	char          c_text[TEXT];
 };
 
-static struct plain plain;
+static struct mini plain;
 static struct copy *alone;              /* who runs when it is no thread */
 
 /* What the programs call. */
@@ -108,13 +108,13 @@ static struct copy *load(char **file, unsigned n)
 
 static void run_threads(struct copy *copy, unsigned n, unsigned stacks)
 {
-	plain_init(&plain, stacks, STACK);
+	mini_init(&plain, stacks, STACK);
 	for (unsigned i = 0; i < n; i++)
-		plain_start(&plain, &copy[i].c_thread, run, &copy[i]);
+		mini_start(&plain, &copy[i].c_thread, run, &copy[i]);
 	TEST_EQUAL(usched_run(&plain.p_sched), 0);
 	TEST_EQUAL(plain.p_dones, n);
-	TEST_TRUE(plain_stats(&plain).s_switches > 2 * n);
-	plain_fini(&plain);
+	TEST_TRUE(mini_stats(&plain).s_switches > 2 * n);
+	mini_fini(&plain);
 }
 
 int main(int argc, char **argv)

@@ -13,10 +13,10 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-public='usched.h image.h proc.h frames.h rr.h ll.h event.h wait.h sync.h net.h offload.h'
-public="$public overflow.h"
-pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3 doc/event.3 doc/wait.3 doc/sync.3'
-pages="$pages doc/net.3 doc/offload.3 doc/frames.3 doc/overflow.3"
+public='usched.h uimage.h uproc.h uframes.h rr.h ll.h uevents.h uwait.h usync.h unet.h uoffload.h'
+public="$public uoverflow.h"
+pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3 doc/uevents.3 doc/uwait.3 doc/usync.3'
+pages="$pages doc/unet.3 doc/uoffload.3 doc/uframes.3 doc/uoverflow.3"
 texts='README.md CHANGES.md CONTRIBUTING.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|utoken|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
 name="$name|ufile|uoffload|uoverflow)_[a-z_]*[a-z]|uoffload)"
@@ -79,7 +79,7 @@ explained() {
 
 for header in $public; do
 	case $header in
-	usched.h | image.h | proc.h)    page=doc/usched.3 ;;
+	usched.h | uimage.h | uproc.h)    page=doc/usched.3 ;;
 	*)                              page=doc/${header%.h}.3 ;;
 	esac
 	declared "$header" | grep -v '__' >"$dir/$header"        # those are private
@@ -95,7 +95,7 @@ for header in $public; do
 done
 
 cat "$dir"/*.h >"$dir/functions"
-for header in *.h; do
+for header in *.h arch/arch.h; do
 	declared "$header"
 done >"$dir/known"
 for document in $pages $texts; do
@@ -127,6 +127,9 @@ then
 	fail "README.md: the second example does not compile"
 fi
 
+# As installed: <usched/rr.h>.
+ln -s "$PWD" "$dir/usched"
+
 # From .Bd to .Ed; \e is a backslash, and \& nothing.
 for page in $pages; do
 	rm -rf "$dir/examples"
@@ -142,7 +145,7 @@ for page in $pages; do
 	for example in "$dir"/examples/*.c; do
 		[ -f "$example" ] || continue
 		examples=$((examples + 1))
-		${CC:-cc} -Wall -Wextra -Werror -Wno-unused-function -I. -fsyntax-only "$example" ||
+		${CC:-cc} -Wall -Wextra -Werror -Wno-unused-function "-I$dir" -fsyntax-only "$example" ||
 			fail "$page: example $(basename "$example") does not compile"
 	done
 done

@@ -70,7 +70,7 @@ arguments_of() {
 	esac
 }
 
-# Nothing but the seed of a build with USCHED_HARSH.
+# Nothing but the seed of a build with USCHED_STRESS.
 check_errors() {		# FILE
 	if grep -qv '^usched: USCHED_SEED=[0-9]*$' "$1"; then
 		fail "$example" "writes to standard error"

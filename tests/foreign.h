@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * foreign.h: a scheduler such as a user might write, over usched.h and event.h alone, to
+ * foreign.h: a scheduler such as a user might write, over usched.h and uevents.h alone, to
  * find out whether sync.h and net.h need more than these promise. One dispatcher on a
  * native thread of its own, runnable threads first in first out, one lock for everything.
  *
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../conf.h"
-#include "../event.h"
+#include "../uconf.h"
+#include "../uevents.h"
 #include "../usched.h"
 #include "test.h"
 
@@ -192,7 +192,7 @@ static inline void foreign_sleep(struct foreign *f)
 		return;
 	}
 	pthread_mutex_unlock(&f->f_lock);
-	uevents_sleep(&f->f_sched, UEVENTS_NEVER);
+	uevents_sleep(&f->f_sched, USCHED_NEVER);
 	pthread_mutex_lock(&f->f_lock);
 	f->f_asleep = false;
 }
@@ -347,16 +347,16 @@ static inline int foreign_join_by_native(struct foreign *f, struct foreign_threa
 		pthread_mutex_unlock(&f->f_lock);
 		return rc < 0 ? rc : 0;
 	}
-	f->f_held += deadline != UEVENTS_NEVER; /* it will come back */
+	f->f_held += deadline != USCHED_NEVER; /* it will come back */
 	while (rc == 0 && !t->t_ended) {
 		if (foreign_stuck(f))
 			rc = -EDEADLK;
-		else if (deadline == UEVENTS_NEVER)
+		else if (deadline == USCHED_NEVER)
 			pthread_cond_wait(&f->f_changed, &f->f_lock);
 		else
 			rc = -pthread_cond_timedwait(&f->f_changed, &f->f_lock, &until);
 	}
-	f->f_held -= deadline != UEVENTS_NEVER;
+	f->f_held -= deadline != USCHED_NEVER;
 	pthread_cond_broadcast(&f->f_changed);
 	rc = foreign_joined(f, t, rc);
 	pthread_mutex_unlock(&f->f_lock);
@@ -421,7 +421,7 @@ static inline void *foreign_run(void *arg)
 	return NULL;
 }
 
-static inline void foreign_lend(struct foreign *f, const struct usched_conf *conf)
+static inline void foreign_add_stacks(struct foreign *f, const struct usched_conf *conf)
 {
 	unsigned n = conf && conf->c_stacks ? conf->c_stacks : FOREIGN_STACKS;
 
@@ -432,7 +432,7 @@ static inline void foreign_lend(struct foreign *f, const struct usched_conf *con
 
 		TEST_TRUE(stack);
 		f->f_stacks[f->f_count] = stack;
-		TEST_EQUAL(usched_lend(&f->f_sched, stack, FOREIGN_STACK_SIZE), 0);
+		TEST_EQUAL(usched_add_stack(&f->f_sched, stack, FOREIGN_STACK_SIZE), 0);
 	}
 }
 
@@ -453,7 +453,7 @@ static inline int foreign_create(struct foreign **out, const struct usched_conf 
 	f->f_sched.s_join = foreign_s_join;
 	f->f_sched.s_interrupt = foreign_interrupt;
 	TEST_EQUAL(usched_init(&f->f_sched), 0);
-	foreign_lend(f, conf);
+	foreign_add_stacks(f, conf);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&f->f_lock, NULL);
@@ -513,7 +513,7 @@ static inline int foreign_start(struct foreign *f, void (*func)(void *), void *a
 
 static inline int foreign_join(struct ustack *u)
 {
-	return ustack_join(u, UEVENTS_NEVER);
+	return ustack_join(u, USCHED_NEVER);
 }
 
 static inline int foreign_detach(struct ustack *u)

@@ -6,7 +6,7 @@
 # with the invariants checked and with the sanitizers.
 #
 #   api        sequences of calls over rr and ll, beside a model of what must hold
-#   harsh      the same with USCHED_HARSH; with LONG=1 only
+#   stress      the same with USCHED_STRESS; with LONG=1 only
 #   dispatch   random programs over the dispatcher alone
 #   httpd, kv  what the example servers get from clients
 #   addr       unet_addr()
@@ -17,7 +17,7 @@
 #   SWITCH, MAKE   as for make
 #
 # A run depends on its input alone: with the file that it failed on, whose content is
-# printed as Base64, the same target fails again (not always `harsh', which chooses at
+# printed as Base64, the same target fails again (not always `stress', which chooses at
 # random across runs). Such a file goes to fuzz/corpus/.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -47,7 +47,7 @@ if ! links -fsanitize=fuzzer; then
 	exit 77
 fi
 sanitizers=undefined
-[ ! -f watch.h ] || sanitizers=address,undefined
+[ ! -f watch/watch.h ] || sanitizers=address,undefined
 # To look for leaks is to trace, which may not be allowed.
 if links "-fsanitize=fuzzer,$sanitizers" &&
 	! (cd "$dir" && ./program -runs=1) >/dev/null 2>&1
@@ -79,7 +79,7 @@ compile() {
 build() {		# TARGET
 	source=$1 with=$dir/fuzz.o library=api libs=
 	case $1 in
-	harsh)	source=api library=harsh ;;
+	stress)	source=api library=stress ;;
 	dispatch)
 		with="$with $dir/test.o" libs=-lcmocka
 		compile "$options $replaced" tests/test.c || return ;;
@@ -135,8 +135,8 @@ dd if=/dev/zero of="$dir/www/large" bs=70000 count=1 2>/dev/null
 fuzz api 512 2
 if [ "${LONG-}" = 1 ]; then
 	export USCHED_SEED=1
-	library harsh "$guided -DUSCHED_HARSH" || exit 1
-	fuzz harsh 512 3
+	library stress "$guided -DUSCHED_STRESS" || exit 1
+	fuzz stress 512 3
 fi
 fuzz dispatch 4096 1
 ! has http_parser.h || fuzz httpd 1024 1

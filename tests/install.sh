@@ -32,6 +32,8 @@ run_make() {
 		includedir=/opt/usched/include mandir=/opt/usched/man
 }
 
+ln -s "$PWD" "$dir/usched"            # <usched/rr.h>, as installed
+
 # A program for each scheduler: it ends with 0 if its threads ran.
 for scheduler in rr ll; do
 	group=
@@ -39,7 +41,7 @@ for scheduler in rr ll; do
 		group='NULL, '
 	fi
 	cat >"$dir/$scheduler.c" <<-END
-	#include <$scheduler.h>
+	#include <usched/$scheduler.h>
 
 	static int count;
 
@@ -73,7 +75,7 @@ done
 
 # One whose threads run inside a loop, and wait for nothing outside.
 cat >"$dir/embed.c" <<-END
-#include <rr.h>
+#include <usched/rr.h>
 
 static int count;
 
@@ -150,17 +152,17 @@ if [ "$switch" = setjmp ]; then
 	libs=-lm
 fi
 for scheduler in rr ll; do
-	build_and_run "$scheduler, compiled in" -I. "$dir/$scheduler.c" usched.c \
-		arch/"$switch".[cS] image.c proc.c $scheduler.c -pthread $libs
+	build_and_run "$scheduler, compiled in" "-I$dir" "$dir/$scheduler.c" usched.c \
+		arch/"$switch".[cS] uimage.c uproc.c $scheduler.c -pthread $libs
 done
 modules=$(sed -n 's/^modules := //p' Makefile | sed 's/[a-z]*/&.c/g')
 # shellcheck disable=SC2086
-build_and_run "all of it, compiled in" -std=c11 -Werror=implicit-function-declaration -I. \
+build_and_run "all of it, compiled in" -std=c11 -Werror=implicit-function-declaration "-I$dir" \
 	"$dir/rr.c" $modules arch/"$switch".[cS] -pthread $libs
 echo 'int main(void) { return sizeof(void *) != 4; }' >"$dir/narrow.c"
 # shellcheck disable=SC2086
 if $CC -m32 "$dir/narrow.c" -o "$dir/narrow" 2>/dev/null && "$dir/narrow" 2>/dev/null; then
-	build_and_run "for 32 bits" -m32 -I. "$dir/rr.c" $modules arch/setjmp.c -pthread -lm
+	build_and_run "for 32 bits" -m32 "-I$dir" "$dir/rr.c" $modules arch/setjmp.c -pthread -lm
 	how="$how, also for 32 bits"
 fi
 

@@ -9,54 +9,54 @@
 #    its descriptors, its pool of native threads, the keys of its native threads, what
 #    handled its faults before;
 #  - no C file asks for which machine it is compiled, that is what arch/ is for; but for
-#    here.h, of which one statement has to be inlined.
+#    uhere.h, of which one statement has to be inlined.
 #
 #   CC    the compiler, with options if it needs some
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 layers='
-here.h:
-usched.h:       here.h
-usched.c:       usched.h arch.h arch/offsets.h watch.h
-arch.h:
+uhere.h:
+usched.h:       uhere.h
+usched.c:       usched.h arch/arch.h arch/offsets.h watch/watch.h
+arch/arch.h:
 arch/offsets.h:
-arch/setjmp.c:  ../arch.h ../usched.h ../watch.h
-watch.h:        arch.h usched.h watch_asan.h watch_tsan.h watch_none.h
-watch_asan.h:
-watch_tsan.h:
-watch_none.h:
-image.h:
-image.c:        image.h lock.h
-lock.h:
-conf.h:
-token.h:        usched.h
-event.h:        usched.h
-event.c:        event.h
-wait.h:         event.h usched.h
-wait.c:         wait.h
-sync.h:         event.h usched.h wait.h
-sync.c:         sync.h check.h
-chan.c:         sync.h check.h
-net.h:          sync.h
-net.c:          net.h check.h
-offload.h:      sync.h
-offload.c:      offload.h net.h check.h
-overflow.h:
-overflow.c:     overflow.h usched.h
-proc.h:         usched.h conf.h event.h token.h image.h
-proc.c:         proc.h lock.h overflow.h where.h proc_report.h proc_native.h proc_single.h
-proc_report.h:
-proc_native.h:
-proc_single.h:
-where.h:        arch.h usched.h
-check.h:        arch.h frames.h usched.h
-frames.h:       usched.h
-frames.c:       frames.h check.h where.h
-rr.h:           usched.h conf.h token.h
-rr.c:           rr.h proc.h
-ll.h:           usched.h conf.h token.h
-ll.c:           ll.h proc.h
+arch/setjmp.c:  arch.h ../usched.h ../watch/watch.h
+watch/watch.h:  ../arch/arch.h ../usched.h asan.h tsan.h none.h
+watch/asan.h:
+watch/tsan.h:
+watch/none.h:
+uimage.h:
+uimage.c:       uimage.h private/lock.h
+private/lock.h:
+uconf.h:
+utoken.h:       usched.h
+uevents.h:      usched.h
+uevents.c:      uevents.h
+uwait.h:        uevents.h usched.h
+uwait.c:        uwait.h
+usync.h:        uevents.h usched.h uwait.h
+usync.c:        usync.h private/check.h
+uchan.c:        usync.h private/check.h
+unet.h:         usync.h
+unet.c:         unet.h private/check.h
+uoffload.h:     usync.h
+uoffload.c:     uoffload.h unet.h private/check.h
+uoverflow.h:
+uoverflow.c:    uoverflow.h usched.h
+uproc.h:        usched.h uconf.h uevents.h utoken.h uimage.h
+uproc.c:        uproc.h private/lock.h uoverflow.h private/where.h private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
+private/uproc_report.inc:
+private/uproc_native.inc:
+private/uproc_single.inc:
+private/where.h:        ../arch/arch.h ../usched.h
+private/check.h:        ../arch/arch.h ../uframes.h ../usched.h
+uframes.h:      usched.h
+uframes.c:      uframes.h private/check.h private/where.h
+rr.h:           usched.h uconf.h utoken.h
+rr.c:           rr.h uproc.h
+ll.h:           usched.h uconf.h utoken.h
+ll.c:           ll.h uproc.h
 bench/bench.h:
 bench/cycle.h:  bench.h
 bench/thread.h: bench.h ../usched.h ../rr.h ../ll.h
@@ -66,7 +66,7 @@ bench/pingpong.c:       thread.h
 bench/create.c: thread.h
 bench/alternate.c:      thread.h
 bench/memory.c: thread.h
-bench/slow.c:   bench.h ../rr.h ../sync.h
+bench/slow.c:   bench.h ../rr.h ../usync.h
 bench/echo-load.c:      bench.h
 bench/idle-load.c:      bench.h
 rmain.c:        rr.h bench/cycle.h
@@ -88,7 +88,7 @@ includes() {
 	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
 }
 
-for file in *.[ch] arch/* bench/*.[ch]; do
+for file in *.[ch] arch/* watch/* private/* bench/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
 		allowed=offsets.h
@@ -107,7 +107,7 @@ for file in $(echo "$layers" | sed 's/:.*//'); do
 	[ -f "$file" ] || fail "$file is in the list and not in the tree"
 done
 
-for file in here.h usched.h usched.c arch.h arch/offsets.h; do
+for file in uhere.h usched.h usched.c arch/arch.h arch/offsets.h; do
 	includes '<' $file
 done >"$dir/standard"
 while read -r header; do
@@ -130,7 +130,7 @@ for options in -O0 -O2; do
 	compile usched.c $options
 	for symbol in $(nm -u "$dir/object" | awk '{ print $2 }'); do
 		case $symbol in
-		memcpy | usched__switch | usched__hop | usched__exit | usched__probe | usched__frame) ;;
+		memcpy | usched__switch | usched__handover | usched__exit | usched__probe | usched__frame) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
 		__cxa_get_globals) ;;   # weak
 		# What compilers make of assignments, of the thread-local pointer, and
@@ -141,18 +141,18 @@ for options in -O0 -O2; do
 	done
 done
 
-# The dispatcher of nobody is only read; the marks of proc.c are addresses, nothing is
+# The dispatcher of nobody is only read; the marks of uproc.c are addresses, nothing is
 # ever at them; the pointers of setjmp.c are volatile constants.
-for file in usched.c image.c proc.c rr.c ll.c frames.c event.c wait.c sync.c chan.c net.c offload.c \
-	overflow.c arch/setjmp.c; do
+for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c unet.c uoffload.c \
+	uoverflow.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:nobody | proc.c:marks | arch/setjmp.c:call_*) ;;
-		net.c:table | offload.c:pool | event.c:serials) ;;
-		wait.c:key_lock | wait.c:key | wait.c:key_made) ;;
-		overflow.c:made_key | overflow.c:key | overflow.c:key_rc) ;;
-		overflow.c:mine | overflow.c:installed | overflow.c:previous) ;;
+		usched.c:usched__current | usched.c:nobody | uproc.c:marks | arch/setjmp.c:call_*) ;;
+		unet.c:table | uoffload.c:pool | uevents.c:serials) ;;
+		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
+		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
+		uoverflow.c:mine | uoverflow.c:installed | uoverflow.c:previous) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done
@@ -160,8 +160,8 @@ done
 
 machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
-	./*.[ch] arch/*.[ch] bench/*.h >"$dir/asked"
-if grep -v '^\./here\.h:' "$dir/asked"; then
+	./*.[ch] arch/*.[ch] watch/* private/* bench/*.h >"$dir/asked"
+if grep -v '^\./uhere\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net.h: the tests of ../net.h that all schedulers have in common. To be included once by
+ * net.h: the tests of ../unet.h that all schedulers have in common. To be included once by
  * a test program that defines
  *
  *   _GNU_SOURCE                    before all else
@@ -36,16 +36,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../conf.h"
-#include "../event.h"
-#include "../net.h"
-#include "../sync.h"
+#include "../uconf.h"
+#include "../uevents.h"
+#include "../unet.h"
+#include "../usync.h"
 
 #define JOIN_NAMES(a, b) a##b
 #define NAME(a, b)       JOIN_NAMES(a, b)
 #define S(name)          NAME(SCHED, _##name)
 
-#define NEVER USYNC_NEVER
+#define NEVER USCHED_NEVER
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 typedef struct SCHED sched;
@@ -203,7 +203,7 @@ static int port_of(const struct unet_addr *a)
 	return ntohs(in->sin_port);             /* at the same place in IPv6 */
 }
 
-static int plain_listen(int backlog)
+static int mini_listen(int backlog)
 {
 	struct unet_addr a = address(local());
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -215,7 +215,7 @@ static int plain_listen(int backlog)
 }
 
 /* It may block. */
-static int plain_connect(struct unet_addr to)
+static int mini_connect(struct unet_addr to)
 {
 	int fd = socket(to.a_sockaddr.ss_family, SOCK_STREAM, 0);
 
@@ -226,9 +226,9 @@ static int plain_connect(struct unet_addr to)
 
 static void tcp_pair(int fds[2])
 {
-	int fd = plain_listen(1);
+	int fd = mini_listen(1);
 
-	fds[0] = plain_connect(bound(fd));
+	fds[0] = mini_connect(bound(fd));
 	fds[1] = accept(fd, NULL, NULL);
 	TEST_TRUE(fds[1] >= 0);
 	close(fd);
@@ -256,7 +256,7 @@ static void expect(int fd, const char *text)
 	TEST_EQUAL(memcmp(buffer, text, strlen(text)), 0);
 }
 
-/* The same through ../net.h, which waits for it. */
+/* The same through ../unet.h, which waits for it. */
 static void receive(int fd, const char *text)
 {
 	char buffer[64];
@@ -539,7 +539,7 @@ static void listen_again(void)
 	int listener = unet_listen(&a, 0, 0), client, fd;
 
 	a = bound(listener);
-	client = plain_connect(a);
+	client = mini_connect(a);
 	fd = unet_accept(listener, NULL, NEVER);
 	TEST_EQUAL(unet_close(fd), 0);          /* first: it is this end that stays */
 	TEST_EQUAL(read(client, &(char){ 0 }, 1), 0);
@@ -592,9 +592,9 @@ static void streams_v6(void *conf)
 	fd = unet_listen(&any, 0, 0);           /* both kinds */
 	any = bound(fd);
 	snprintf(text, sizeof text, "127.0.0.1:%d", port_of(&any));
-	client = plain_connect(address(text));
+	client = mini_connect(address(text));
 	snprintf(text, sizeof text, "[::1]:%d", port_of(&any));
-	close(plain_connect(address(text)));
+	close(mini_connect(address(text)));
 	close(client);
 	for (int i = 0; i < 2; i++)
 		TEST_EQUAL(unet_close(unet_accept(fd, NULL, NEVER)), 0);
@@ -1029,7 +1029,7 @@ struct op {
 
 static void make_listener(struct place *p)
 {
-	p->p_fd = plain_listen(4);
+	p->p_fd = mini_listen(4);
 	p->p_other = -1;
 }
 
@@ -1214,7 +1214,7 @@ static ssize_t call_write_all(struct place *p, int64_t deadline)
 
 static void ready_connect(struct place *p)
 {
-	close(plain_connect(bound(p->p_fd)));
+	close(mini_connect(bound(p->p_fd)));
 }
 
 static void ready_send(struct place *p)
@@ -2911,16 +2911,16 @@ static void accept_exhausted(int (*close_it)(int fd))
 	size_t n;
 	int client;
 
-	a = (struct acceptor){ .a_listener = plain_listen(4), .a_deadline = NEVER };
+	a = (struct acceptor){ .a_listener = mini_listen(4), .a_deadline = NEVER };
 	TEST_EQUAL(usync_sleep_until(usync_after(1)), 0);
 	u = go(accept_one, &a);                 /* what events need is made now */
 	while (waiting(u) == 0)
 		pause_thread();
-	client = plain_connect(bound(a.a_listener));
+	client = mini_connect(bound(a.a_listener));
 	end(u);
 	TEST_EQUAL(unet_close(a.a_rc), 0);
 	close(client);
-	client = plain_connect(bound(a.a_listener));
+	client = mini_connect(bound(a.a_listener));
 	n = exhaust(spare);
 	TEST_EQUAL(unet_accept(a.a_listener, NULL, 0), -ETIMEDOUT);
 	TEST_EQUAL(unet_accept(a.a_listener, NULL, usync_after(3 * MILLI)), -ETIMEDOUT);
@@ -3123,10 +3123,10 @@ static void many_connections(const struct usched_conf *conf)
 	m.m_threads = calloc(m.m_n, sizeof(struct ustack *));
 	TEST_TRUE(clients && m.m_threads);
 	assert_int_equal(S(create)(&the, conf), 0);
-	m.m_listener = plain_listen(1000);
+	m.m_listener = mini_listen(1000);
 	acceptor = go(accept_many, &m);
 	for (size_t i = 0; i < m.m_n; i++)
-		clients[i] = plain_connect(bound(m.m_listener));
+		clients[i] = mini_connect(bound(m.m_listener));
 	assert_int_equal(S(join)(acceptor), 0);
 	places = places_of(m.m_threads, m.m_n, at);
 	await_blocked(&m, at, places);
@@ -3317,7 +3317,7 @@ static void busy_call(int kind, int fds[2])
 		expect(fds[1], "x");
 		break;
 	case BUSY_ACCEPT:
-		close(plain_connect(bound(fds[0])));
+		close(mini_connect(bound(fds[0])));
 		TEST_EQUAL(unet_close(unet_accept(fds[0], NULL, NEVER)), 0);
 		break;
 	case BUSY_SEND:
@@ -3337,7 +3337,7 @@ static void busy_open(int kind, int fds[2])
 		fds[0] = open("/dev/zero", O_RDONLY);
 		fds[1] = dup(fds[0]);
 	} else if (kind == BUSY_ACCEPT) {
-		fds[0] = plain_listen(4);
+		fds[0] = mini_listen(4);
 		fds[1] = dup(fds[0]);
 	} else if (kind == BUSY_SEND) {
 		fds[0] = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -3519,7 +3519,7 @@ static void reuse_port(void *conf)
 		threads[i] = go(accept_share, &shares[i]);
 	}
 	for (int i = 0; i < SPREAD; i++)
-		close(plain_connect(a));
+		close(mini_connect(a));
 	while (shares[0].p_count + shares[1].p_count < SPREAD)
 		pause_thread();
 	for (int i = 0; i < LISTENERS; i++) {

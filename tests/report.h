@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "../net.h"
+#include "../unet.h"
 #include "where.h"
 
 enum { LINES = 64, LINE_SIZE = 1024 };
@@ -70,8 +70,8 @@ static inline int on_cond(void)
 {
 	int rc;
 
-	TEST_EQUAL(usync_mutex_lock(&to.with, USYNC_NEVER), 0);
-	rc = usync_cond_wait(&to.cond, &to.with, USYNC_NEVER);
+	TEST_EQUAL(usync_mutex_lock(&to.with, USCHED_NEVER), 0);
+	rc = usync_cond_wait(&to.cond, &to.with, USCHED_NEVER);
 	TEST_EQUAL(usync_mutex_unlock(&to.with), 0);
 	return rc;
 }
@@ -88,26 +88,26 @@ static inline int on_channels(int value, struct usync_chan *second)
 		{ second, USYNC_RECV, &value, 0 },
 	};
 
-	return usync_select(cases, 4, USYNC_NEVER);
+	return usync_select(cases, 4, USCHED_NEVER);
 }
 
 /* X(its name, what it does, what that returns when it is helped out) */
 #define FOR_WAITS(X) \
-	X(at_mutex, usync_mutex_lock(&to.mutex, USYNC_NEVER), -ECANCELED) \
-	X(at_read, usync_rwlock_read(&to.written, USYNC_NEVER), -ECANCELED) \
-	X(at_write, usync_rwlock_write(&to.read, USYNC_NEVER), -ECANCELED) \
+	X(at_mutex, usync_mutex_lock(&to.mutex, USCHED_NEVER), -ECANCELED) \
+	X(at_read, usync_rwlock_read(&to.written, USCHED_NEVER), -ECANCELED) \
+	X(at_write, usync_rwlock_write(&to.read, USCHED_NEVER), -ECANCELED) \
 	X(at_cond, on_cond(), -ECANCELED) \
-	X(at_sem, usync_sem_wait(&to.sem, USYNC_NEVER), -ECANCELED) \
-	X(at_group, usync_group_wait(&to.group, USYNC_NEVER), -ECANCELED) \
-	X(at_send, usync_chan_send(to.chan[0], &to.value, USYNC_NEVER), -ECANCELED) \
-	X(at_recv, usync_chan_recv(to.chan[1], &to.value, USYNC_NEVER), -ECANCELED) \
+	X(at_sem, usync_sem_wait(&to.sem, USCHED_NEVER), -ECANCELED) \
+	X(at_group, usync_group_wait(&to.group, USCHED_NEVER), -ECANCELED) \
+	X(at_send, usync_chan_send(to.chan[0], &to.value, USCHED_NEVER), -ECANCELED) \
+	X(at_recv, usync_chan_recv(to.chan[1], &to.value, USCHED_NEVER), -ECANCELED) \
 	X(at_select, on_channels(0, to.chan[2]), -ECANCELED) \
 	X(at_nothing, on_channels(0, NULL), -ECANCELED) \
-	X(at_time, usync_sleep_until(USYNC_NEVER), -ECANCELED) \
+	X(at_time, usync_sleep_until(USCHED_NEVER), -ECANCELED) \
 	X(at_grant, of_ones_own(), -ECANCELED) \
 	X(at_wake, S(wait)(), 0) \
 	X(at_join, S(join)(to.thread), -EDEADLK) \
-	X(at_sync_join, usync_join(to.thread, USYNC_NEVER), -EDEADLK)
+	X(at_sync_join, usync_join(to.thread, USCHED_NEVER), -EDEADLK)
 
 static int of_ones_own(void)
 	__attribute__((always_inline));
@@ -116,7 +116,7 @@ static inline int of_ones_own(void)
 {
 	struct uwaiter *w;
 
-	TEST_EQUAL(uwait_prepare(&w, USYNC_NEVER), 0);
+	TEST_EQUAL(uwait_prepare(&w, USCHED_NEVER), 0);
 	uwait_begin(w);
 	return uwait_block(w);
 }
@@ -343,11 +343,11 @@ static void lock_two(void *first)
 {
 	struct usync_mutex *m = first, *next = &chain[(m - chain + 1) % 3];
 
-	TEST_EQUAL(usync_mutex_lock(m, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(m, USCHED_NEVER), 0);
 	locked++;
 	while (locked < 3)
 		TEST_EQUAL(S(yield)(), 0);
-	if (usync_mutex_lock(next, USYNC_NEVER) == 0)
+	if (usync_mutex_lock(next, USCHED_NEVER) == 0)
 		TEST_EQUAL(usync_mutex_unlock(next), 0);        /* it was given up first */
 	TEST_EQUAL(usync_mutex_unlock(m), 0);
 }
@@ -356,7 +356,7 @@ static void lock_first(void *first)
 {
 	while (locked < 3)
 		TEST_EQUAL(S(yield)(), 0);
-	TEST_EQUAL(usync_mutex_lock(first, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(first, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_mutex_unlock(first), 0);
 }
 
@@ -427,7 +427,7 @@ static void test_told_cycle(void **state)
 /* Of one who has a mutex and joins another, who wants it. */
 static void lock_and_join(void *other)
 {
-	TEST_EQUAL(usync_mutex_lock(&chain[0], USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&chain[0], USCHED_NEVER), 0);
 	locked = 3;
 	TEST_EQUAL(S(join)(other), -EDEADLK);
 	TEST_EQUAL(usync_mutex_unlock(&chain[0]), 0);
@@ -459,7 +459,7 @@ static void test_told_mixed_cycle(void **state)
 /* Held by one who has ended, before he was joined. */
 static void lock_and_end(void *mutex)
 {
-	TEST_EQUAL(usync_mutex_lock(mutex, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(mutex, USCHED_NEVER), 0);
 	locked = 3;
 }
 
@@ -684,7 +684,7 @@ static void read_one(void *fd)
 {
 	uint64_t value;
 
-	TEST_EQUAL(unet_read(*(int *)fd, &value, sizeof value, USYNC_NEVER), sizeof value);
+	TEST_EQUAL(unet_read(*(int *)fd, &value, sizeof value, USCHED_NEVER), sizeof value);
 	TEST_EQUAL(line_count, 0);
 }
 

@@ -9,7 +9,7 @@
  *
  * Where it can, a test asks for a count by waiting for one token more than
  * were sent: the join that then returns -EDEADLK proves that nothing was lost and
- * nothing was invented, and that all is asleep. And it looks into proc.h's
+ * nothing was invented, and that all is asleep. And it looks into uproc.h's
  * structures only to know when a thread has got into a join.
  */
 #include "test.h"
@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../proc.h"
+#include "../uproc.h"
 #include "step.h"
 
 #define JOIN_NAMES(a, b) a##b

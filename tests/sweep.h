@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../sync.h"
+#include "../usync.h"
 #include "either.h"
 #include "fault.h"
 
@@ -49,7 +49,7 @@ static struct ustack *go(void (*func)(void *), void *arg)
 
 static void end(struct ustack *u)
 {
-	TEST_EQUAL(TRY(usync_join(u, USYNC_NEVER)), 0);
+	TEST_EQUAL(TRY(usync_join(u, USCHED_NEVER)), 0);
 }
 
 static long descriptors(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sync.h: the tests of sync.h and wait.h that all schedulers run. To be included once by
+ * sync.h: the tests of sync.h and uwait.h that all schedulers run. To be included once by
  * a test program that defines
  *
  *   SCHED                          rr, ll or foreign
@@ -24,8 +24,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../conf.h"
-#include "../sync.h"
+#include "../uconf.h"
+#include "../usync.h"
 
 #define JOIN_NAMES(a, b) a##b
 #define NAME(a, b)       JOIN_NAMES(a, b)
@@ -171,7 +171,7 @@ static int64_t any_deadline(struct worker *w)
 		return 1;
 	case 2:
 	case 3:
-		return USYNC_NEVER;
+		return USCHED_NEVER;
 	default:
 		return usync_after((int64_t)any(w, 60000));
 	}
@@ -219,7 +219,7 @@ static void wait_for_stop(void *arg)
 {
 	struct place *p = arg;
 
-	TEST_EQUAL(usync_sem_wait(&p->p_stop, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(&p->p_stop, USCHED_NEVER), 0);
 }
 
 static struct place *make_place(sched *s)
@@ -331,7 +331,7 @@ static int wait_cond(struct worker *w, struct place *p, int64_t deadline)
 	int shield = usync_shield(1), rc;
 
 	(void)w;
-	TEST_EQUAL(usync_mutex_lock(&p->p_with, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
 	usync_shield(shield);
 	rc = usync_cond_wait(&p->p_cond, &p->p_with, deadline);
 	TEST_EQUAL(usync_mutex_lock(&p->p_with, 0), -EDEADLK);
@@ -341,7 +341,7 @@ static int wait_cond(struct worker *w, struct place *p, int64_t deadline)
 
 static void release_cond(struct place *p)
 {
-	TEST_EQUAL(usync_mutex_lock(&p->p_with, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
 	usync_cond_signal(&p->p_cond);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), 0);
 }
@@ -390,7 +390,7 @@ static int recv_direct(struct worker *w, struct place *p, int64_t deadline)
 
 static void send_direct_now(struct place *p)
 {
-	TEST_EQUAL(usync_chan_send(p->p_direct, &p->p_released, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_chan_send(p->p_direct, &p->p_released, USCHED_NEVER), 0);
 }
 
 static int recv_empty(struct worker *w, struct place *p, int64_t deadline)
@@ -621,7 +621,7 @@ static void wait_in_turn(struct worker *w)
 /* Threads and native threads in one queue; who came first goes on first. */
 static void in_turn(sched *s, const struct point *o, bool deadlines)
 {
-	struct visit v = { .v_point = o, .v_deadline = USYNC_NEVER };
+	struct visit v = { .v_point = o, .v_deadline = USCHED_NEVER };
 	struct worker w[QUEUE];
 	size_t n = is_join(o) ? 1 : QUEUE;
 
@@ -681,7 +681,7 @@ static void wait_or_give_up(struct worker *w)
 		before += !(d->d_who >> i & 1);
 	if (d->d_who >> w->w_index & 1) {
 		w->w_index += 100;              /* must never be seen */
-		TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USYNC_NEVER), -ECANCELED);
+		TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USCHED_NEVER), -ECANCELED);
 	} else {
 		w->w_index = before;
 		wait_in_turn(w);
@@ -691,7 +691,7 @@ static void wait_or_give_up(struct worker *w)
 static void give_up(sched *s, const struct point *o, unsigned who)
 {
 	struct doubt d = { { .v_place = make_place(s), .v_point = o,
-			     .v_deadline = USYNC_NEVER }, who };
+			     .v_deadline = USCHED_NEVER }, who };
 	struct place *p = d.d_visit.v_place;
 	struct worker w[4];
 	size_t left = 0;
@@ -746,7 +746,7 @@ static void test_give_up(void **state)
 
 static void wait_for_sem(void *arg)
 {
-	TEST_EQUAL(usync_sem_wait(arg, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(arg, USCHED_NEVER), 0);
 }
 
 /* Until all that was sent to the dispatcher of `u' before has arrived there. */
@@ -775,7 +775,7 @@ static void be_cancelled(struct worker *w)
 	TEST_EQUAL(usync_cancelled(), 0);
 	TEST_EQUAL(o->o_wait(w, p, v->v_deadline), -ECANCELED);
 	TEST_EQUAL(usync_cancelled(), 1);
-	TEST_EQUAL(o->o_wait(w, p, USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(o->o_wait(w, p, USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(o->o_wait(w, p, usync_after(1000 * USYNC_SECOND)), -ECANCELED);
 	TEST_EQUAL(usync_shield(1), 0);
 	TEST_EQUAL(usync_cancelled(), 1);
@@ -784,13 +784,13 @@ static void be_cancelled(struct worker *w)
 	while (v->v_step == 1)
 		TEST_EQUAL(S(yield)(), 0);
 	if (o->o_ends != NONE) {
-		TEST_EQUAL(o->o_wait(w, p, USYNC_NEVER), 0);
+		TEST_EQUAL(o->o_wait(w, p, USCHED_NEVER), 0);
 		if (o->o_done)
 			o->o_done(p);
 	}
 	TEST_EQUAL(usync_shield(1), 1);
 	TEST_EQUAL(usync_shield(0), 1);
-	TEST_EQUAL(usync_sleep_until(USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
 }
 
 static void cancel_blocked(sched *s, const struct point *o, bool deadline)
@@ -798,7 +798,7 @@ static void cancel_blocked(sched *s, const struct point *o, bool deadline)
 	struct visit v = { .v_place = make_place(s), .v_point = o };
 	struct worker w;
 
-	v.v_deadline = deadline ? usync_after(1000 * USYNC_SECOND) : USYNC_NEVER;
+	v.v_deadline = deadline ? usync_after(1000 * USYNC_SECOND) : USCHED_NEVER;
 	start_worker(&w, s, false, 0, be_cancelled, &v);
 	await_visit(&w, o);
 	assert_int_equal(ustack_cancel(w.w_thread), 0);
@@ -835,7 +835,7 @@ static void find_cancelled(struct worker *w)
 
 	while (!usync_cancelled())
 		TEST_EQUAL(S(yield)(), 0);
-	TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USCHED_NEVER), -ECANCELED);
 	w->w_count = 1;
 }
 
@@ -902,12 +902,12 @@ static void be_granted(struct worker *w)
 {
 	struct visit *v = w->w_shared;
 
-	TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USYNC_NEVER), 0);
+	TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USCHED_NEVER), 0);
 	while (!usync_cancelled())
 		TEST_EQUAL(S(yield)(), 0);
 	if (v->v_point->o_done)
 		v->v_point->o_done(v->v_place);
-	TEST_EQUAL(usync_sleep_until(USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
 }
 
 /* What the tester of a place has, and its thread will release. */
@@ -916,8 +916,8 @@ static void own_place(void *arg)
 	struct starter *t = arg;
 	struct place *p = t->t_visit.v_place;
 
-	TEST_EQUAL(usync_mutex_lock(&p->p_mutex, USYNC_NEVER), 0);
-	TEST_EQUAL(usync_rwlock_write(&p->p_read, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&p->p_mutex, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_rwlock_write(&p->p_read, USCHED_NEVER), 0);
 	t->t_visit.v_step = 1;
 	while (t->t_visit.v_step == 1)
 		TEST_EQUAL(S(yield)(), 0);
@@ -968,17 +968,17 @@ static void have_it_all(struct worker *w)
 
 	while (!usync_cancelled())
 		TEST_EQUAL(S(yield)(), 0);
-	TEST_EQUAL(usync_mutex_lock(&p->p_with, USYNC_NEVER), 0);
-	TEST_EQUAL(usync_cond_wait(&p->p_cond, &p->p_with, USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_cond_wait(&p->p_cond, &p->p_with, USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), 0);
-	TEST_EQUAL(usync_rwlock_read(&p->p_write, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_rwlock_read(&p->p_write, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_rwlock_unlock(&p->p_write), 0);
 	TEST_EQUAL(usync_sem_post(&p->p_sem), 0);
-	TEST_EQUAL(usync_sem_wait(&p->p_sem, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(&p->p_sem, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_group_done(&p->p_group), 0);
-	TEST_EQUAL(usync_group_wait(&p->p_group, USYNC_NEVER), 0);
-	TEST_EQUAL(usync_chan_send(p->p_empty, &value, USYNC_NEVER), 0);
-	TEST_EQUAL(usync_chan_recv(p->p_full, &value, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_group_wait(&p->p_group, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_chan_send(p->p_empty, &value, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_chan_recv(p->p_full, &value, USCHED_NEVER), 0);
 	TEST_EQUAL(value, FILL);
 	w->w_count = 1;
 }
@@ -988,7 +988,7 @@ static void cancel_itself(struct worker *w)
 {
 	TEST_EQUAL(usync_sleep_until(usync_after(1000)), 0);
 	TEST_EQUAL(ustack_cancel(w->w_thread), 0);
-	TEST_EQUAL(usync_sleep_until(USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(ustack_cancel(w->w_thread), 0);
 	TEST_EQUAL(usync_cancelled(), 1);
 }
@@ -1031,7 +1031,7 @@ static void try_errors(struct worker *w)
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), -EPERM);
 	TEST_EQUAL(usync_mutex_lock(&p->p_with, 0), 0);
 	TEST_EQUAL(usync_mutex_lock(&p->p_with, 0), -EDEADLK);
-	TEST_EQUAL(usync_mutex_lock(&p->p_with, USYNC_NEVER), -EDEADLK);
+	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), -EDEADLK);
 	TEST_EQUAL(usync_cond_wait(&p->p_cond, &p->p_with, 0), -ETIMEDOUT);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), 0);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), -EPERM);
@@ -1056,8 +1056,8 @@ static void try_limits(struct worker *w)
 	lock = (struct usync_rwlock){ 0 };
 	TEST_EQUAL(usync_rwlock_unlock(&lock), -EPERM);
 	TEST_EQUAL(usync_rwlock_write(&lock, 0), 0);
-	TEST_EQUAL(usync_rwlock_write(&lock, USYNC_NEVER), -EDEADLK);
-	TEST_EQUAL(usync_rwlock_read(&lock, USYNC_NEVER), -EDEADLK);
+	TEST_EQUAL(usync_rwlock_write(&lock, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(usync_rwlock_read(&lock, USCHED_NEVER), -EDEADLK);
 	TEST_EQUAL(usync_rwlock_unlock(&lock), 0);
 	TEST_EQUAL(usync_rwlock_unlock(&lock), -EPERM);
 	lock.r_readers = UINT32_MAX - 1;
@@ -1150,7 +1150,7 @@ static void test_sleep(void **state)
 	assert_true(usync_after(0) >= uevents_now() - USYNC_SECOND);
 	assert_true(usync_after(5 * USYNC_SECOND) >= uevents_now() + 4 * USYNC_SECOND);
 	assert_true(usync_after(-5) <= uevents_now());
-	assert_true(usync_after(INT64_MAX) == USYNC_NEVER);
+	assert_true(usync_after(INT64_MAX) == USCHED_NEVER);
 	each_conf(sleeping);
 }
 
@@ -1207,9 +1207,9 @@ static void hold_mutex(struct worker *w)
 {
 	struct relay *r = w->w_shared;
 
-	TEST_EQUAL(usync_mutex_lock(&r->r_mutex, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&r->r_mutex, USCHED_NEVER), 0);
 	r->r_had++;
-	TEST_EQUAL(usync_sem_wait(&r->r_let_go, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(&r->r_let_go, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_mutex_lock(&r->r_mutex, 0), -EDEADLK);
 	TEST_EQUAL(usync_mutex_unlock(&r->r_mutex), 0);
 }
@@ -1253,11 +1253,11 @@ static void wait_and_relock(struct worker *w)
 {
 	struct place *p = w->w_shared;
 
-	TEST_EQUAL(usync_mutex_lock(&p->p_with, USYNC_NEVER), 0);
-	TEST_EQUAL(usync_cond_wait(&p->p_cond, &p->p_with, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_cond_wait(&p->p_cond, &p->p_with, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_cancelled(), 1);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), 0);
-	TEST_EQUAL(usync_sleep_until(USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
 }
 
 static bool is_queued(struct usync_mutex *m)
@@ -1278,7 +1278,7 @@ static void relock(const struct usched_conf *conf)
 
 	start_worker(&w, s, false, 0, wait_and_relock, p);
 	await_waiting(&w);
-	assert_int_equal(usync_mutex_lock(&p->p_with, USYNC_NEVER), 0);
+	assert_int_equal(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
 	usync_cond_signal(&p->p_cond);
 	while (!is_queued(&p->p_with))
 		sched_yield();
@@ -1302,9 +1302,9 @@ static void hold_read(struct worker *w)
 {
 	struct relay *r = w->w_shared;
 
-	TEST_EQUAL(usync_rwlock_read(&r->r_lock, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_rwlock_read(&r->r_lock, USCHED_NEVER), 0);
 	r->r_had++;
-	TEST_EQUAL(usync_sem_wait(&r->r_let_go, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(&r->r_let_go, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_rwlock_unlock(&r->r_lock), 0);
 }
 
@@ -1344,7 +1344,7 @@ static void queue_behind(sched *s, struct relay *r, struct worker *w, int mode)
 
 static void read_behind(const struct usched_conf *conf, int mode)
 {
-	struct relay r = { .r_deadline = USYNC_NEVER };
+	struct relay r = { .r_deadline = USCHED_NEVER };
 	size_t had = mode == HAS_TURN ? 103 : 3;
 	sched *s = make(conf);
 	struct worker w[4];
@@ -1458,10 +1458,10 @@ static void fill_and_empty(size_t size, size_t capacity)
 	}
 	TEST_EQUAL(usync_chan_close(c), 0);
 	TEST_EQUAL(usync_chan_close(c), -EPIPE);
-	TEST_EQUAL(send_value(c, size, in, USYNC_NEVER), -EPIPE);
+	TEST_EQUAL(send_value(c, size, in, USCHED_NEVER), -EPIPE);
 	for (; out < in; out++)
-		TEST_EQUAL(recv_value(c, size, &id, USYNC_NEVER), 0);
-	TEST_EQUAL(recv_value(c, size, &id, USYNC_NEVER), -EPIPE);
+		TEST_EQUAL(recv_value(c, size, &id, USCHED_NEVER), 0);
+	TEST_EQUAL(recv_value(c, size, &id, USCHED_NEVER), -EPIPE);
 	TEST_EQUAL(usync_chan_count(c), 0);
 	usync_chan_destroy(c);
 }
@@ -1515,7 +1515,7 @@ static void send_stream(struct worker *w)
 	struct stream *s = w->w_shared;
 
 	for (uint32_t i = 0; i < s->s_count; i++)
-		TEST_EQUAL(send_value(s->s_chan, s->s_size, i, USYNC_NEVER), 0);
+		TEST_EQUAL(send_value(s->s_chan, s->s_size, i, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_chan_close(s->s_chan), 0);
 }
 
@@ -1525,7 +1525,7 @@ static void recv_stream(struct worker *w)
 	uint32_t id = 0;
 	int rc;
 
-	while ((rc = recv_value(s->s_chan, s->s_size, &id, USYNC_NEVER)) == 0) {
+	while ((rc = recv_value(s->s_chan, s->s_size, &id, USCHED_NEVER)) == 0) {
 		if (s->s_size >= 4)
 			TEST_EQUAL(id, w->w_count);
 		w->w_count++;
@@ -1574,18 +1574,18 @@ static void find_closed(struct worker *w)
 
 	switch (w->w_index % 4) {
 	case 0:
-		TEST_EQUAL(usync_chan_send(p->p_full, &value, USYNC_NEVER), -EPIPE);
+		TEST_EQUAL(usync_chan_send(p->p_full, &value, USCHED_NEVER), -EPIPE);
 		break;
 	case 1:
-		TEST_EQUAL(usync_chan_recv(p->p_empty, &value, USYNC_NEVER), -EPIPE);
+		TEST_EQUAL(usync_chan_recv(p->p_empty, &value, USCHED_NEVER), -EPIPE);
 		break;
 	case 2:
-		w->w_rc = usync_select(cases, 2, USYNC_NEVER);
+		w->w_rc = usync_select(cases, 2, USCHED_NEVER);
 		TEST_TRUE(w->w_rc >= 0);
 		TEST_EQUAL(cases[w->w_rc].s_rc, -EPIPE);
 		break;
 	default:
-		TEST_EQUAL(usync_chan_recv(p->p_direct, &value, USYNC_NEVER), -EPIPE);
+		TEST_EQUAL(usync_chan_recv(p->p_direct, &value, USCHED_NEVER), -EPIPE);
 		break;
 	}
 	TEST_EQUAL(value, 5);
@@ -1668,7 +1668,7 @@ static void select_each_other(struct worker *w)
 		{ p->p_direct, USYNC_SEND, &in, 1 }, { p->p_direct, USYNC_RECV, &out, 1 },
 	};
 
-	w->w_rc = usync_select(cases, 2, USYNC_NEVER);
+	w->w_rc = usync_select(cases, 2, USCHED_NEVER);
 	TEST_TRUE(w->w_rc == 0 || w->w_rc == 1);
 	TEST_EQUAL(out, w->w_rc == 1 ? 1 - w->w_index : 99);
 	TEST_EQUAL(cases[w->w_rc].s_rc, 0);
@@ -1785,7 +1785,7 @@ static int step_cond(struct storm *s, struct worker *w, int64_t deadline)
 {
 	int shield = usync_shield(1), rc = 0;
 
-	TEST_EQUAL(usync_mutex_lock(&s->s_mutex, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&s->s_mutex, USCHED_NEVER), 0);
 	usync_shield(shield);
 	while (rc == 0 && s->s_seats == 0)
 		rc = usync_cond_wait(&s->s_cond, &s->s_mutex, deadline);
@@ -1796,7 +1796,7 @@ static int step_cond(struct storm *s, struct worker *w, int64_t deadline)
 		return rc;
 	enter(s, w, SEATS);
 	usync_shield(1);
-	TEST_EQUAL(usync_mutex_lock(&s->s_mutex, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&s->s_mutex, USCHED_NEVER), 0);
 	usync_shield(shield);
 	s->s_seats++;
 	usync_cond_signal(&s->s_cond);
@@ -1819,7 +1819,7 @@ static void take_steps(struct worker *w)
 		cancels++;
 		TEST_EQUAL(usync_cancelled(), 1);
 		TEST_EQUAL(usync_shield(1), 0);
-		TEST_EQUAL(s->s_step(s, w, USYNC_NEVER), 0);
+		TEST_EQUAL(s->s_step(s, w, USCHED_NEVER), 0);
 		TEST_EQUAL(usync_shield(0), 1);
 		s->s_done++;
 	}
@@ -2263,7 +2263,7 @@ static void find_deadlock(sched *s, const struct point *o, bool deadline)
 	struct visit v = { .v_place = make_place(s), .v_point = o };
 	struct worker w;
 
-	v.v_deadline = deadline ? usync_after(MILLISECOND) : USYNC_NEVER;
+	v.v_deadline = deadline ? usync_after(MILLISECOND) : USCHED_NEVER;
 	start_worker(&w, s, false, 0, wait_at_point, &v);
 	if (!deadline && !is_join(o)) {
 		assert_int_equal(S(join)(w.w_thread), -EDEADLK);
@@ -2319,7 +2319,7 @@ static void join_in_all_ways(struct worker *w)
 		TEST_EQUAL(usync_join(e->e_thread, usync_after(MILLISECOND)), -ETIMEDOUT);
 		TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
 		if (i == 0)
-			TEST_EQUAL(usync_join(e->e_thread, USYNC_NEVER), 0);
+			TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), 0);
 		else
 			TEST_EQUAL(usync_join(e->e_thread,
 					      usync_after(1000 * USYNC_SECOND)), 0);
@@ -2333,10 +2333,10 @@ static void join_in_all_ways(struct worker *w)
 	TEST_EQUAL(START(e->e_sched, wait_for_sem, &e->e_detached, &e->e_thread), 0);
 	TEST_EQUAL(S(detach)(e->e_thread), 0);
 	TEST_EQUAL(usync_join(e->e_thread, 0), -EINVAL);
-	TEST_EQUAL(usync_join(e->e_thread, USYNC_NEVER), -EINVAL);
+	TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), -EINVAL);
 	TEST_EQUAL(usync_sem_post(&e->e_detached), 0);
 	if (w->w_thread)
-		TEST_EQUAL(usync_join(w->w_thread, USYNC_NEVER), -EDEADLK);
+		TEST_EQUAL(usync_join(w->w_thread, USCHED_NEVER), -EDEADLK);
 	w->w_count = 1;
 }
 
@@ -2345,7 +2345,7 @@ static int join_for_ever(struct worker *w, struct ustack *u)
 {
 	int rc;
 
-	while ((rc = usync_join(u, USYNC_NEVER)) == -EINVAL)
+	while ((rc = usync_join(u, USCHED_NEVER)) == -EINVAL)
 		TEST_EQUAL(w->w_thread ? S(yield)() : sched_yield(), 0);
 	return rc;
 }
@@ -2395,10 +2395,10 @@ static void join_cancelled(struct worker *w)
 	struct ending *e = w->w_shared;
 
 	TEST_EQUAL(join_for_ever(w, e->e_thread), -ECANCELED);
-	TEST_EQUAL(usync_join(e->e_thread, USYNC_NEVER), -ECANCELED);
+	TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(usync_shield(1), 0);
 	TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
-	TEST_EQUAL(usync_join(e->e_thread, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), 0);
 	w->w_count = 1;
 }
 
@@ -2515,7 +2515,7 @@ static void destroy_again(void *value);
 static void destroy_late(void *value);
 
 static struct usync_key keys[KEYS];
-static const struct usync_key plain_key = { NULL };
+static const struct usync_key mini_key = { NULL };
 static const struct usync_key stubborn_key = { destroy_again };
 static const struct usync_key late_key = { destroy_late };
 
@@ -2567,9 +2567,9 @@ static void own_values(struct worker *w)
 	}
 	TEST_EQUAL(usync_key_set(&keys[3], NULL), 0);
 	TEST_TRUE(!usync_key_get(&keys[3]));
-	TEST_EQUAL(usync_key_set(&plain_key, o), 0);
+	TEST_EQUAL(usync_key_set(&mini_key, o), 0);
 	TEST_EQUAL(usync_key_set(&stubborn_key, o), 0);
-	TEST_TRUE(usync_key_get(&plain_key) == o);
+	TEST_TRUE(usync_key_get(&mini_key) == o);
 }
 
 static void each_has_its_own(const struct usched_conf *conf)
@@ -2599,7 +2599,7 @@ static void own_and_stay(struct worker *w)
 	TEST_EQUAL(usync_sem_wait(&never, usync_after(1000 * USYNC_SECOND)), 0);
 	TEST_EQUAL(usync_sem_wait(&never, usync_after(1000)), -ETIMEDOUT);
 	w->w_count = 1;
-	TEST_EQUAL(usync_sem_wait(&never, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(&never, USCHED_NEVER), 0);
 }
 
 /* Aborted, also with the timer of an earlier wait still armed. */

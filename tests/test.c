@@ -103,7 +103,7 @@ int test_is_sanitized(void)
 
 int test_is_harsh(void)
 {
-#ifdef USCHED_HARSH
+#ifdef USCHED_STRESS
 	return 1;
 #else
 	return 0;
@@ -149,7 +149,7 @@ static void look_for_stacks(void)
 	};
 
 	has_stacks = usched_init(&s) == 0
-		&& usched_lend(&s, memory, sizeof memory) != -ENOTSUP;
+		&& usched_add_stack(&s, memory, sizeof memory) != -ENOTSUP;
 }
 
 int test_has_stacks(void)

@@ -29,7 +29,7 @@ int test_on_valgrind(void);
 /* Whether a sanitizer is in here, which adds instructions, memory and time. */
 int test_is_sanitized(void);
 
-/* Whether threads are evicted at each block and run in any order: USCHED_HARSH. */
+/* Whether threads are evicted at each block and run in any order: USCHED_STRESS. */
 int test_is_harsh(void);
 
 /* Whether gcov counts what runs, for which it takes instructions that are atomic. */

@@ -24,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../net.h"
-#include "../sync.h"
+#include "../unet.h"
+#include "../usync.h"
 #include "step.h"
 
 enum { ROUNDS = 5, PATIENCE = 20000000 };       /* ns that a call takes at least */
@@ -66,7 +66,7 @@ int __wrap_close(int fd)
 static void *read_byte(void *has_byte)
 {
 	char byte = 0;
-	ssize_t n = unet_read(watched, &byte, 1, USYNC_NEVER);
+	ssize_t n = unet_read(watched, &byte, 1, USCHED_NEVER);
 
 	TEST_EQUAL(n, has_byte ? 1 : -EBADF);
 	TEST_EQUAL(byte, has_byte ? 'a' : 0);
@@ -358,42 +358,42 @@ static int note_sent(ssize_t n, char *got)
 
 static int read_one(int fd, char *got)
 {
-	return (int)unet_read(fd, got, 1, USYNC_NEVER);
+	return (int)unet_read(fd, got, 1, USCHED_NEVER);
 }
 
 static int read_vector(int fd, char *got)
 {
 	struct iovec iov[2] = { { got, 1 }, { got + 1, 1 } };
 
-	return (int)unet_readv(fd, iov, 2, USYNC_NEVER);
+	return (int)unet_readv(fd, iov, 2, USCHED_NEVER);
 }
 
 static int receive_one(int fd, char *got)
 {
-	return (int)unet_recvfrom(fd, got, 1, 0, NULL, USYNC_NEVER);
+	return (int)unet_recvfrom(fd, got, 1, 0, NULL, USCHED_NEVER);
 }
 
 static int read_both(int fd, char *got)
 {
-	return unet_read_all(fd, got, 2, NULL, USYNC_NEVER);
+	return unet_read_all(fd, got, 2, NULL, USCHED_NEVER);
 }
 
 static int write_one(int fd, char *got)
 {
-	return note_sent(unet_write(fd, "w", 1, USYNC_NEVER), got);
+	return note_sent(unet_write(fd, "w", 1, USCHED_NEVER), got);
 }
 
 static int write_vector(int fd, char *got)
 {
 	struct iovec iov = { (char[]){ 'w' }, 1 };
 
-	return note_sent(unet_writev(fd, &iov, 1, USYNC_NEVER), got);
+	return note_sent(unet_writev(fd, &iov, 1, USCHED_NEVER), got);
 }
 
 static int write_both(int fd, char *got)
 {
 	size_t done;
-	int rc = unet_write_all(fd, "ww", 2, &done, USYNC_NEVER);
+	int rc = unet_write_all(fd, "ww", 2, &done, USCHED_NEVER);
 
 	note_sent((ssize_t)done, got);
 	return rc;
@@ -401,7 +401,7 @@ static int write_both(int fd, char *got)
 
 static int send_one(int fd, char *got)
 {
-	return note_sent(unet_sendto(fd, "w", 1, 0, NULL, USYNC_NEVER), got);
+	return note_sent(unet_sendto(fd, "w", 1, 0, NULL, USCHED_NEVER), got);
 }
 
 /* The address is of no account; but its family has it tried again and again. */
@@ -411,19 +411,19 @@ static int send_again(int fd, char *got)
 
 	to.a_sockaddr.ss_family = AF_UNIX;
 	failure = EAGAIN;
-	return note_sent(unet_sendto(fd, "w", 1, 0, &to, USYNC_NEVER), got);
+	return note_sent(unet_sendto(fd, "w", 1, 0, &to, USCHED_NEVER), got);
 }
 
 static int wait_for_it(int fd, char *got)
 {
 	(void)got;
-	return unet_wait_readable(fd, USYNC_NEVER);
+	return unet_wait_readable(fd, USCHED_NEVER);
 }
 
 static int poll_for(int fd, short events)
 {
 	struct pollfd one = { fd, events, 0 };
-	int rc = unet_poll(&one, 1, USYNC_NEVER);
+	int rc = unet_poll(&one, 1, USCHED_NEVER);
 
 	return rc == 1 && one.revents & POLLNVAL ? -EBADF : rc;
 }
@@ -517,7 +517,7 @@ static void open_listener(int fds[2], const char *what)
 static int accept_it(int fd, char *got)
 {
 	(void)got;
-	return unet_accept(fd, NULL, USYNC_NEVER);
+	return unet_accept(fd, NULL, USCHED_NEVER);
 }
 
 static int accept_again(int fd, char *got)
@@ -529,7 +529,7 @@ static int accept_again(int fd, char *got)
 /* SIGPIPE would tell if it was not taken for one. */
 static void use_accepted(int fd)
 {
-	assert_int_equal(unet_write(fd, "x", 1, USYNC_NEVER), -EPIPE);
+	assert_int_equal(unet_write(fd, "x", 1, USCHED_NEVER), -EPIPE);
 	assert_int_equal(unet_close(fd), 0);
 }
 
@@ -661,7 +661,7 @@ static void *poll_until_closed(void *fd)
 	struct pollfd one = { *(int *)fd, POLLIN, 0 };
 
 	polls = true;
-	TEST_EQUAL(unet_poll(&one, 1, USYNC_NEVER), 1);
+	TEST_EQUAL(unet_poll(&one, 1, USCHED_NEVER), 1);
 	TEST_EQUAL(one.revents, POLLNVAL);
 	told = true;
 	return NULL;
@@ -693,14 +693,14 @@ static void nobody_forgets_for_the_next_owner(void **state)
 		__real_sched_yield();
 	close_pair(fds);
 	open_at(open_pipe, fds, fds[0]);
-	assert_int_equal(unet_read(fds[0], bytes, 2, USYNC_NEVER), 2);
+	assert_int_equal(unet_read(fds[0], bytes, 2, USCHED_NEVER), 2);
 	read_nothing(fds[0]);
 	assert_int_equal(write(fds[1], "x", 1), 1);
 	read_nothing(silent[0]);
 	go = true;
 	while (!looks && !told)
 		__real_sched_yield();
-	assert_int_equal(unet_read(fds[0], bytes, 1, USYNC_NEVER), 1);
+	assert_int_equal(unet_read(fds[0], bytes, 1, USCHED_NEVER), 1);
 	assert_int_equal(pthread_join(native, NULL), 0);
 	close_pair(fds);
 	close_pair(silent);

@@ -25,10 +25,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../net.h"
-#include "../offload.h"
+#include "../unet.h"
+#include "../uoffload.h"
 #include "../rr.h"
-#include "../sync.h"
+#include "../usync.h"
 
 /* ---- What is interrupted ---- */
 

@@ -23,10 +23,10 @@
 #include <unistd.h>
 
 #include "../ll.h"
-#include "../net.h"
-#include "../offload.h"
+#include "../unet.h"
+#include "../uoffload.h"
 #include "../rr.h"
-#include "../sync.h"
+#include "../usync.h"
 
 enum { MILLI = 1000000 };               /* ns */
 
@@ -298,8 +298,8 @@ static void echo(void *arg)
 	ssize_t n;
 
 	(void)arg;
-	while ((n = unet_read(pair[0], data, sizeof data, USYNC_NEVER)) > 0)
-		TEST_EQUAL(unet_write_all(pair[0], data, (size_t)n, NULL, USYNC_NEVER), 0);
+	while ((n = unet_read(pair[0], data, sizeof data, USCHED_NEVER)) > 0)
+		TEST_EQUAL(unet_write_all(pair[0], data, (size_t)n, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(n, 0);
 	TEST_EQUAL(unet_close(pair[0]), 0);
 	done++;
@@ -391,7 +391,7 @@ static void *post_often(void *arg)
 static void take_often(void *arg)
 {
 	for (int i = 0; i < WAKES; i++)
-		TEST_EQUAL(usync_sem_wait(arg, USYNC_NEVER), 0);
+		TEST_EQUAL(usync_sem_wait(arg, USCHED_NEVER), 0);
 	done++;
 }
 
@@ -401,7 +401,7 @@ static void call_pool(void *arg)
 
 	(void)arg;
 	for (int i = 0; i < 5; i++)
-		TEST_EQUAL(uoffload(once, NULL, &n, sizeof n, USYNC_NEVER), 0);
+		TEST_EQUAL(uoffload(once, NULL, &n, sizeof n, USCHED_NEVER), 0);
 	done++;
 }
 

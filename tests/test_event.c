@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_event.c: timers against a plain list, and the sleep that they, descriptors and
- * other native threads end. The dispatcher is never run: event.c asks it for nothing.
+ * other native threads end. The dispatcher is never run: uevents.c asks it for nothing.
  */
 #include "test.h"
 
@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../event.h"
+#include "../uevents.h"
 
 enum { TIMERS = 300, MILLISECOND = 1000000 };   /* ns */
 
@@ -226,7 +226,7 @@ static void test_none(void **state)
 	assert_null(uevents_of(&s, &rc));
 	assert_int_equal(rc, -ENOTSUP);
 	uevents_look(&s);
-	assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 0);
+	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 0);
 	assert_int_equal(uevents_interrupt(&s), 0);
 	assert_int_equal(uevents_waited(&s), 0);
 	uevents_close(&s);
@@ -243,7 +243,7 @@ static void test_sleep(void **state)
 	arm(e, &timers[0], when);
 	arm(e, &timers[1], when + 1000000 * (int64_t)MILLISECOND);
 	while (expired_count == 0)
-		assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+		assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
 	assert_true(uevents_now() >= when);
 	assert_ptr_equal(expired[0], &timers[0]);
 	when = uevents_now() + MILLISECOND;
@@ -273,10 +273,10 @@ static void test_interrupt(void **state)
 	test_timeout(10);
 	open_events(&s);
 	assert_int_equal(uevents_interrupt(&s), 1);
-	assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(pthread_create(&native, NULL, interrupt_it, &s), 0);
-		assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+		assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
 		pthread_join(native, NULL);
 		uevents_sleep(&s, UEVENTS_RUN);
 	}
@@ -319,12 +319,12 @@ static void test_count(void **state)
 /* ---- Descriptors ---- */
 
 struct watched {
-	struct uwatch w_watch;                  /* first */
+	struct uinterest w_watch;                  /* first */
 	uint32_t      w_events;
 	size_t        w_count;
 };
 
-static void see(struct uwatch *w, uint32_t epoll_events)
+static void see(struct uinterest *w, uint32_t epoll_events)
 {
 	struct watched *watched = (struct watched *)(void *)w;
 
@@ -342,24 +342,24 @@ static void test_watch(void **state)
 	(void)state;
 	test_timeout(10);
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(uevents_watch(e, ends[0], &w.w_watch), 0);
-	assert_int_equal(uevents_watch(e, ends[0], &w.w_watch), -EEXIST);
-	assert_int_equal(uevents_watch(e, -1, &w.w_watch), -EBADF);
+	assert_int_equal(uevents_add(e, ends[0], &w.w_watch), 0);
+	assert_int_equal(uevents_add(e, ends[0], &w.w_watch), -EEXIST);
+	assert_int_equal(uevents_add(e, -1, &w.w_watch), -EBADF);
 	file = open("/proc/self/exe", O_RDONLY);
-	assert_int_equal(uevents_watch(e, file, &w.w_watch), -EPERM);
+	assert_int_equal(uevents_add(e, file, &w.w_watch), -EPERM);
 	close(file);
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_int_equal(w.w_count, 0);
 	for (size_t i = 1; i < 4; i++) {                /* edges: each write is one */
 		assert_int_equal(write(ends[1], "x", 1), 1);
-		assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+		assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
 		assert_int_equal(w.w_count, i);
 		assert_int_equal(w.w_events, EPOLLIN);
 		uevents_sleep(&s, UEVENTS_RUN);
 		assert_int_equal(w.w_count, i);
 	}
 	close(ends[1]);
-	assert_int_equal(uevents_sleep(&s, UEVENTS_NEVER), 1);
+	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
 	assert_int_equal(w.w_count, 4);
 	assert_true(w.w_events & EPOLLHUP);
 	close(ends[0]);
@@ -393,7 +393,7 @@ static void test_expose(void **state)
 	assert_false(readable(fd, 0));
 
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(uevents_watch(e, ends[0], &w.w_watch), 0);
+	assert_int_equal(uevents_add(e, ends[0], &w.w_watch), 0);
 	assert_false(readable(fd, 0));
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_true(readable(fd, -1));

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "../proc.h"
+#include "../uproc.h"
 #include "either.h"
 #include "fault.h"
 

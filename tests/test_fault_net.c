@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_fault_net.c: net.h, offload.h, event.h where the n-th call fails. See sweep.h. A
+ * test_fault_net.c: net.h, uoffload.h, uevents.h where the n-th call fails. See sweep.h. A
  * connection may get lost that way; then its client makes another.
  */
 #define _GNU_SOURCE             /* pipe2() */
@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../net.h"
-#include "../offload.h"
+#include "../unet.h"
+#include "../uoffload.h"
 
 enum {
 	CLIENTS  = 3,                   /* threads, of each listener */
@@ -63,7 +63,7 @@ static void accept_all(void *arg)
 {
 	int listener = (int)(intptr_t)arg, fd;
 
-	while ((fd = unet_accept(listener, NULL, USYNC_NEVER)) != -ECANCELED)
+	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) != -ECANCELED)
 		if (fd < 0)
 			TEST_TRUE(may_be(fd) && fd != -ECONNABORTED);
 		else if (over->s_start(the, echo, (void *)(intptr_t)fd, NULL))
@@ -144,7 +144,7 @@ static void connect_all(void *unused)
 		clients[i] = go(talk, i < CLIENTS ? &tcp : &local);
 	for (int i = 0; i < 2 * CLIENTS; i++)
 		end(clients[i]);
-	TEST_EQUAL(TRY(usync_group_wait(&native_ends, USYNC_NEVER)), 0);
+	TEST_EQUAL(TRY(usync_group_wait(&native_ends, USCHED_NEVER)), 0);
 	pthread_join(native, NULL);
 	for (int i = 0; i < 2; i++) {
 		TEST_EQUAL(ustack_cancel(acceptors[i]), 0);
@@ -336,7 +336,7 @@ static void offload_all(void *unused)
 
 /* ---- Numbers for which the table must grow ---- */
 
-enum { CHUNK = 1024 };                  /* as in ../net.c */
+enum { CHUNK = 1024 };                  /* as in ../unet.c */
 
 static int make_listener(void)
 {

@@ -57,7 +57,7 @@ static void use_rwlock(void)
 	TEST_EQUAL(TRY(usync_yield()), 0);
 	TEST_EQUAL(all.written, before);
 	TEST_EQUAL(usync_rwlock_unlock(&all.rwlock), 0);
-	TEST_EQUAL(TRY(usync_rwlock_write(&all.rwlock, USYNC_NEVER)), 0);
+	TEST_EQUAL(TRY(usync_rwlock_write(&all.rwlock, USCHED_NEVER)), 0);
 	before = all.written;
 	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
 	TEST_EQUAL(all.written, before);
@@ -68,7 +68,7 @@ static void use_rwlock(void)
 /* Until all are here. An error leaves the mutex where it is. */
 static void use_cond(unsigned round)
 {
-	TEST_EQUAL(TRY(usync_mutex_lock(&all.mutex, USYNC_NEVER)), 0);
+	TEST_EQUAL(TRY(usync_mutex_lock(&all.mutex, USCHED_NEVER)), 0);
 	if (++all.arrived == ALL * (round + 1))
 		usync_cond_broadcast(&all.cond);
 	while (all.arrived < ALL * (round + 1))
@@ -99,7 +99,7 @@ static void use_chan(unsigned value)
 static void wait_for_ever(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(TRY(usync_sem_wait(&all.never, USYNC_NEVER)), -ECANCELED);
+	TEST_EQUAL(TRY(usync_sem_wait(&all.never, USCHED_NEVER)), -ECANCELED);
 	TEST_EQUAL(TRY(usync_shield(1)), 0);
 	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
 }
@@ -238,7 +238,7 @@ static void block_in_vain(void *unused)
 
 	(void)unused;
 	for (int i = 0; i < 3; i++) {
-		TEST_EQUAL(uwait_prepare(&w, USYNC_NEVER), 0);
+		TEST_EQUAL(uwait_prepare(&w, USCHED_NEVER), 0);
 		uwait_begin(w);
 		TEST_TRUE(uwait_claim(w));
 		uwait_finish(w, 7);

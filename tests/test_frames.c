@@ -14,22 +14,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "plain.h"
+#include "mini.h"
 #include "where.h"
 
-#include "../frames.h"
-#include "../net.h"
-#include "../offload.h"
+#include "../uframes.h"
+#include "../unet.h"
+#include "../uoffload.h"
 #include "../rr.h"
 
 enum {
 	STACK   = 64 << 10,
 	SIZE    = 256,
 	DEEP    = 8192,
-	RUBBISH = 0xdb,         /* with USCHED_HARSH in stacks that were left */
+	RUBBISH = 0xdb,         /* with USCHED_STRESS in stacks that were left */
 };
 
-static struct plain plain;
+static struct mini plain;
 static struct ustack thread[4];
 
 static size_t unknown(size_t size)
@@ -42,7 +42,7 @@ static size_t unknown(size_t size)
 static void setup(unsigned stacks)
 {
 	test_timeout(20);
-	plain_init(&plain, stacks, STACK);
+	mini_init(&plain, stacks, STACK);
 }
 
 static void run(void)
@@ -58,7 +58,7 @@ static void each_count(void (*test)(unsigned stacks))
 	for (size_t i = 0; i < 3 && (i == 0 || test_has_stacks()); i++) {
 		setup(counts[i]);
 		test(counts[i]);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -100,7 +100,7 @@ static void be_deep_then_shallow(void *unused)
 	TEST_EQUAL(ustack_block(), 0);
 }
 
-/* On the other's stack, if there are two: with USCHED_HARSH he was evicted. */
+/* On the other's stack, if there are two: with USCHED_STRESS he was evicted. */
 static void expect_shallow(bool two, enum usched_place place, const struct ustack *owner)
 {
 	if (!two)
@@ -141,8 +141,8 @@ static void look_at_other(void *stacks)
 
 static void whose(unsigned stacks)
 {
-	plain_start(&plain, &thread[0], be_deep_then_shallow, NULL);
-	plain_start(&plain, &thread[1], look_at_other, &stacks);
+	mini_start(&plain, &thread[0], be_deep_then_shallow, NULL);
+	mini_start(&plain, &thread[1], look_at_other, &stacks);
 	run();
 	assert_int_equal(plain.p_dones, 2);
 	expect(deep, USCHED_ELSEWHERE, NULL);           /* nothing runs here */
@@ -255,8 +255,8 @@ static void peek(unsigned stacks)
 	char c = 'c', got = 0;
 
 	(void)stacks;
-	plain_start(&plain, &thread[0], be_looked_at, NULL);
-	plain_start(&plain, &thread[1], look_into, NULL);
+	mini_start(&plain, &thread[0], be_looked_at, NULL);
+	mini_start(&plain, &thread[1], look_into, NULL);
 	TEST_EQUAL(ustack_init(&plain.p_sched, &thread[2], look_into, NULL, NULL, 0), 0);
 	run();
 	assert_true(ustack_func(&thread[0]));           /* it stopped there */
@@ -311,8 +311,8 @@ static void look_where(void *unused)
 static void where(unsigned stacks)
 {
 	(void)stacks;
-	plain_start(&plain, &thread[0], block_here, NULL);
-	plain_start(&plain, &thread[1], look_where, NULL);
+	mini_start(&plain, &thread[0], block_here, NULL);
+	mini_start(&plain, &thread[1], look_where, NULL);
 	run();
 	assert_int_equal(plain.p_dones, 2);
 }
@@ -325,7 +325,7 @@ static void test_where(void **state)
 
 /* ---- What is checked ---- */
 
-#if defined(USCHED_CHECK) || defined(USCHED_HARSH)
+#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
 enum { CHECKED = 1 };
 #else
 enum { CHECKED = 0 };
@@ -597,7 +597,7 @@ static void test_native_stack(void **state)
 	group = &local;
 	assert_int_equal(rr_create(&rr, &conf), 0);
 	assert_int_equal(rr_start(rr, done, NULL, NULL), 0);
-	assert_int_equal(usync_group_wait(&local, USYNC_NEVER), 0);
+	assert_int_equal(usync_group_wait(&local, USCHED_NEVER), 0);
 	assert_int_equal(rr_destroy(rr), 0);
 }
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../image.h"
+#include "../uimage.h"
 
 static struct uimage_pool *make_pool(size_t record)
 {

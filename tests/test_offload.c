@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #include "../ll.h"
-#include "../net.h"
-#include "../offload.h"
+#include "../unet.h"
+#include "../uoffload.h"
 #include "../rr.h"
-#include "../sync.h"
+#include "../usync.h"
 
 enum { MILLI = 1000000, KINDS = 3 };     /* ns; of configurations */
 
@@ -62,7 +62,7 @@ static struct ustack *go(void (*func)(void *), void *arg)
 
 static void end(struct ustack *u)
 {
-	TEST_EQUAL(usync_join(u, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_join(u, USCHED_NEVER), 0);
 }
 
 /* How many wait for something outside where `u' runs. */
@@ -272,7 +272,7 @@ static void calls(void *unused)
 
 	(void)unused;
 	reset_counts(false);
-	u = go_call(&c, 5, USYNC_NEVER);
+	u = go_call(&c, 5, USCHED_NEVER);
 	await(&running, 1);
 	TEST_EQUAL(c.c_returned, 0);
 	open_gate = true;
@@ -282,16 +282,16 @@ static void calls(void *unused)
 	TEST_TRUE(!pthread_equal(c.c_call.c_native, pthread_self()));
 	TEST_EQUAL(uoffload(look_at_mask, NULL, &n, sizeof n, usync_after(3600 * USYNC_SECOND)), 0);
 	TEST_EQUAL(n, 5);
-	TEST_EQUAL(uoffload(call_nothing, drop_call, NULL, 0, USYNC_NEVER), 0);
+	TEST_EQUAL(uoffload(call_nothing, drop_call, NULL, 0, USCHED_NEVER), 0);
 	TEST_EQUAL(entered, 2);
 	TEST_EQUAL(dropped, 0);
-	TEST_EQUAL(uoffload(call_nothing, NULL, &n, SIZE_MAX - 8, USYNC_NEVER), -ENOMEM);
+	TEST_EQUAL(uoffload(call_nothing, NULL, &n, SIZE_MAX - 8, USCHED_NEVER), -ENOMEM);
 	TEST_EQUAL(entered, 2);
 }
 
 static void *calls_native(void *unused)
 {
-	struct caller c = { .c_call = { .c_in = 2 }, .c_deadline = USYNC_NEVER };
+	struct caller c = { .c_call = { .c_in = 2 }, .c_deadline = USCHED_NEVER };
 
 	reset_counts(true);
 	call_it(&c);
@@ -341,7 +341,7 @@ static void bound(void *unused)
 	TEST_EQUAL(uoffload_limit(BOUND), 0);
 	reset_counts(false);
 	for (int i = 0; i < CALLERS; i++)
-		threads[i] = go_call(&callers[i], i, USYNC_NEVER);
+		threads[i] = go_call(&callers[i], i, USCHED_NEVER);
 	await(&running, BOUND);
 	for (int i = 0; i < 10; i++)
 		TEST_EQUAL(usync_sleep_until(usync_after(MILLI)), 0);
@@ -366,7 +366,7 @@ static void lowered(void *unused)
 	(void)unused;
 	reset_counts(false);
 	for (int i = 0; i < UOFFLOAD_THREADS + 5; i++)
-		threads[i] = go_call(&callers[i], i, USYNC_NEVER);
+		threads[i] = go_call(&callers[i], i, USCHED_NEVER);
 	await(&running, UOFFLOAD_THREADS);
 	TEST_EQUAL(natives(), before + UOFFLOAD_THREADS);
 	TEST_EQUAL(uoffload_limit(2), 0);
@@ -391,7 +391,7 @@ static void in_order(void *unused)
 	for (int i = 0; i < CALLERS; i++) {
 		uint32_t before = waiting(ustack_self());
 
-		threads[i] = go_call(&callers[i], i, USYNC_NEVER);
+		threads[i] = go_call(&callers[i], i, USCHED_NEVER);
 		while (waiting(ustack_self()) == before)        /* until it is in the queue */
 			TEST_EQUAL(usync_yield(), 0);
 	}
@@ -423,10 +423,10 @@ static void gives_up(bool cancel, bool queued)
 	reset_counts(false);
 	if (queued) {
 		TEST_EQUAL(uoffload_limit(1), 0);
-		v = go_call(&first, 9, USYNC_NEVER);
+		v = go_call(&first, 9, USCHED_NEVER);
 		await(&running, 1);
 	}
-	u = go_call(&c, 1, cancel ? USYNC_NEVER : usync_after(3 * MILLI));
+	u = go_call(&c, 1, cancel ? USCHED_NEVER : usync_after(3 * MILLI));
 	if (cancel) {
 		await(&running, 1);
 		for (int i = 0; i < 3; i++)
@@ -458,7 +458,7 @@ static void never_called(void)
 	TEST_EQUAL(c.c_rc, -ETIMEDOUT);
 	TEST_EQUAL(spared, 1);
 	reset_counts(true);
-	u = go_call(&c, 1, USYNC_NEVER);
+	u = go_call(&c, 1, USCHED_NEVER);
 	rc = ustack_cancel(u);          /* on another processor it may be under way, or over */
 	TEST_TRUE(rc == 0 || rc == -ESRCH);
 	end(u);
@@ -557,14 +557,14 @@ static void no_natives(void *unused)
 	uoffload_drain();
 	reset_counts(false);
 	natives_fail = true;
-	end(go_call(&first, 1, USYNC_NEVER));
+	end(go_call(&first, 1, USCHED_NEVER));
 	TEST_EQUAL(first.c_rc, -EAGAIN);
 	TEST_EQUAL(entered, 0);
 	natives_fail = false;
-	u = go_call(&first, 1, USYNC_NEVER);
+	u = go_call(&first, 1, USCHED_NEVER);
 	await(&running, 1);
 	natives_fail = true;                    /* the one does both */
-	v = go_call(&second, 2, USYNC_NEVER);
+	v = go_call(&second, 2, USCHED_NEVER);
 	for (int i = 0; i < 3; i++)
 		TEST_EQUAL(usync_sleep_until(usync_after(MILLI)), 0);
 	TEST_EQUAL(second.c_returned, 0);
@@ -601,7 +601,7 @@ static void drains(void *unused)
 	reset_counts(false);
 	drained = false;
 	for (int i = 0; i < 2; i++)
-		threads[i] = go_call(&callers[i], i, USYNC_NEVER);
+		threads[i] = go_call(&callers[i], i, USCHED_NEVER);
 	await(&running, 2);
 	TEST_EQUAL(pthread_create(&native, NULL, drain_native, NULL), 0);
 	for (int i = 0; i < 3; i++)
@@ -613,7 +613,7 @@ static void drains(void *unused)
 	pthread_join(native, NULL);
 	while (natives() != before)             /* they are about to end */
 		TEST_EQUAL(usync_yield(), 0);
-	end(go_call(&callers[0], 4, USYNC_NEVER));
+	end(go_call(&callers[0], 4, USCHED_NEVER));
 	TEST_EQUAL(callers[0].c_rc, 0);
 	TEST_EQUAL(callers[0].c_call.c_out, 12);
 }
@@ -676,12 +676,12 @@ static void files(void *unused)
 	make_path();
 	for (int i = 0; i < SIZE; i++)
 		data[i] = (char)(i * 7 + i / 256);
-	fd = ufile_open(path, O_RDWR | O_CREAT | O_EXCL, 0640, USYNC_NEVER);
+	fd = ufile_open(path, O_RDWR | O_CREAT | O_EXCL, 0640, USCHED_NEVER);
 	TEST_TRUE(fd >= 0);
 	TEST_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	TEST_EQUAL(ufile_pread(fd, few, 4, 0, d), 0);
 	TEST_EQUAL(ufile_pwrite(fd, data, SIZE, 0, d), SIZE);
-	TEST_EQUAL(ufile_pwrite(fd, "xyz", 3, 100, USYNC_NEVER), 3);
+	TEST_EQUAL(ufile_pwrite(fd, "xyz", 3, 100, USCHED_NEVER), 3);
 	TEST_EQUAL(ufile_sync(fd, d), 0);
 	TEST_EQUAL(ufile_stat(path, &status, d), 0);
 	TEST_EQUAL(status.st_size, SIZE);
@@ -689,7 +689,7 @@ static void files(void *unused)
 	TEST_EQUAL(ufile_pread(fd, data + SIZE, SIZE, 0, d), SIZE);
 	memcpy(data + 100, "xyz", 3);
 	TEST_EQUAL(memcmp(data, data + SIZE, SIZE), 0);
-	TEST_EQUAL(ufile_pread(fd, few, 4, SIZE - 2, USYNC_NEVER), 2);
+	TEST_EQUAL(ufile_pread(fd, few, 4, SIZE - 2, USCHED_NEVER), 2);
 	TEST_EQUAL(memcmp(few, data + SIZE - 2, 2), 0);
 	TEST_EQUAL(ufile_pread(fd, few, 4, SIZE, d), 0);
 	TEST_EQUAL(ufile_pread(fd, few, 0, 0, d), 0);
@@ -712,7 +712,7 @@ static void open_late(void *unused)
 	(void)unused;
 	TEST_EQUAL(uoffload_limit(1), 0);
 	reset_counts(false);
-	u = go_call(&c, 1, USYNC_NEVER);
+	u = go_call(&c, 1, USCHED_NEVER);
 	await(&running, 1);
 	TEST_EQUAL(ufile_open("/dev/null", O_RDONLY, 0, usync_after(2 * MILLI)), -ETIMEDOUT);
 	open_gate = true;
@@ -754,7 +754,7 @@ static void resolve(void *unused)
 	int n;
 
 	(void)unused;
-	n = unet_resolve("localhost", "80", SOCK_STREAM, found, 4, USYNC_NEVER);
+	n = unet_resolve("localhost", "80", SOCK_STREAM, found, 4, USCHED_NEVER);
 	TEST_TRUE(n >= 1 && n <= 4);
 	for (int i = 0; i < n; i++) {
 		unet_text(&found[i], text);
@@ -776,10 +776,10 @@ static void resolve(void *unused)
 static void *resolve_native(void *unused)
 {
 	struct unet_addr found[4];
-	int rc = unet_resolve("usched.invalid", "80", SOCK_STREAM, found, 4, USYNC_NEVER);
+	int rc = unet_resolve("usched.invalid", "80", SOCK_STREAM, found, 4, USCHED_NEVER);
 
 	TEST_TRUE(rc == -ENOENT || rc == -EAGAIN || rc == -EIO);
-	rc = unet_resolve("localhost", "80", SOCK_STREAM, found, 4, USYNC_NEVER);
+	rc = unet_resolve("localhost", "80", SOCK_STREAM, found, 4, USCHED_NEVER);
 	TEST_TRUE(rc >= 1 && rc <= 4);
 	uoffload_drain();
 	return unused;
@@ -808,11 +808,11 @@ static void resolve_waits(void *unused)
 	(void)unused;
 	TEST_EQUAL(uoffload_limit(1), 0);
 	reset_counts(false);
-	u = go_call(&c, 1, USYNC_NEVER);
+	u = go_call(&c, 1, USCHED_NEVER);
 	await(&running, 1);
 	for (int i = 0; i < 2; i++) {
 		memset(&l, 0, sizeof l);
-		l.l_deadline = i ? USYNC_NEVER : usync_after(2 * MILLI);
+		l.l_deadline = i ? USCHED_NEVER : usync_after(2 * MILLI);
 		v = go(look_up, &l);
 		if (i) {
 			for (int k = 0; k < 3; k++)

@@ -25,10 +25,10 @@
 #include <unistd.h>
 
 #include "../ll.h"
-#include "../overflow.h"
+#include "../uoverflow.h"
 #include "../rr.h"
-#include "../sync.h"
-#include "plain.h"
+#include "../usync.h"
+#include "mini.h"
 
 enum {
 	MESSAGE   = 8192,               /* characters of what a child says */
@@ -392,22 +392,22 @@ static void test_no_names(void **state)
 
 /* ---- Over the dispatcher alone ---- */
 
-static void run_plain(struct plain *p, void (*func)(void *))
+static void run_plain(struct mini *p, void (*func)(void *))
 {
 	static struct ustack u;
 
-	plain_start(p, &u, func, NULL);
+	mini_start(p, &u, func, NULL);
 	TEST_EQUAL(usched_run(&p->p_sched), 0);
 }
 
 static void *on_native_stack(void *arg)
 {
-	static struct plain plain;
+	static struct mini plain;
 
 	(void)arg;
 	TEST_EQUAL(uoverflow_stack(), 0);
 	TEST_EQUAL(uoverflow_stack(), 0);               /* has one */
-	plain_init(&plain, 0, 0);
+	mini_init(&plain, 0, 0);
 	run_plain(&plain, outgrow);
 	return NULL;
 }
@@ -437,15 +437,15 @@ static void test_native_stacks(void **state)
 }
 
 /* A stack of our own, and what is below it. */
-static void lend(struct plain *p, char *base)
+static void lend(struct mini *p, char *base)
 {
-	plain_init(p, 0, 0);
-	TEST_EQUAL(usched_lend(&p->p_sched, base, SIZE), 0);
+	mini_init(p, 0, 0);
+	TEST_EQUAL(usched_add_stack(&p->p_sched, base, SIZE), 0);
 }
 
 static void in_lent_stack(void *fd)
 {
-	static struct plain plain;
+	static struct mini plain;
 	char *map = mmap(NULL, ENOUGH + SIZE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *guard;
@@ -496,7 +496,7 @@ static void outleap(void *arg)
 
 static void over_neighbour(void *arg)
 {
-	static struct plain plain;
+	static struct mini plain;
 	char *map = mmap(NULL, ENOUGH + SIZE + ENOUGH + SIZE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "plain.h"
+#include "mini.h"
 
 enum {
 	THREADS  = 64,
@@ -19,7 +19,7 @@ enum {
 	PROGRAMS = 400,
 };
 
-static struct plain plain;
+static struct mini plain;
 static uint32_t seed;
 static size_t steps;
 
@@ -76,12 +76,12 @@ static void *alloc(struct usched *s, struct ustack *u, size_t *size)
 {
 	plain.p_no_memory = any(8) == 0;
 	*size += any(512);
-	return plain_alloc(s, u, size);
+	return mini_alloc(s, u, size);
 }
 
 static void done(struct usched *s, struct ustack *u)
 {
-	plain_done(s, u);
+	mini_done(s, u);
 	TEST_TRUE(slot[number(u)].alive);
 	slot[number(u)].alive = false;
 }
@@ -95,7 +95,7 @@ static void start_one(void)
 			continue;
 		plain.p_no_memory = false;
 		TEST_EQUAL(ustack_init(&plain.p_sched, &slot[i].u, live, NULL, size ?
-				       plain_alloc(&plain.p_sched, NULL, &size) : NULL,
+				       mini_alloc(&plain.p_sched, NULL, &size) : NULL,
 				       size), 0);
 		slot[i].alive = slot[i].runnable = true;
 		return;
@@ -135,7 +135,7 @@ static void reserve_and_block(void)
 
 static void act(size_t depth)
 {
-	struct usched_stats s = plain_stats(&plain);
+	struct usched_stats s = mini_stats(&plain);
 	int rc;
 
 	TEST_TRUE(s.s_evictions <= s.s_switches);               /* R7 */
@@ -197,7 +197,7 @@ static void one_program(uint32_t first)
 {
 	seed = first;
 	steps = 0;
-	plain_init(&plain, any(3) ? any(8) : 0, STACK);
+	mini_init(&plain, any(3) ? any(8) : 0, STACK);
 	plain.p_sched.s_next = next;
 	plain.p_sched.s_alloc = alloc;
 	plain.p_sched.s_done = done;
@@ -211,7 +211,7 @@ static void one_program(uint32_t first)
 	for (size_t i = 0; i < THREADS; i++)
 		if (slot[i].alive)
 			TEST_EQUAL(ustack_abort(&slot[i].u), 0);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 static void random_programs(void **state)

@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #include "../ll.h"
-#include "../net.h"
-#include "../offload.h"
+#include "../unet.h"
+#include "../uoffload.h"
 #include "../rr.h"
-#include "../sync.h"
+#include "../usync.h"
 
 enum {
 	PROCESSORS = 2,

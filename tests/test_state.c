@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "../ll.h"
-#include "../net.h"
-#include "../offload.h"
+#include "../unet.h"
+#include "../uoffload.h"
 #include "../rr.h"
-#include "plain.h"
+#include "mini.h"
 
 enum {
 	THREADS  = 5,
@@ -30,7 +30,7 @@ enum {
 
 /* ---- The dispatcher, with call-backs that leave something else in errno ---- */
 
-static struct plain plain;
+static struct mini plain;
 static struct ustack thread[THREADS];
 static unsigned ended;
 
@@ -39,7 +39,7 @@ static const unsigned lent[] = { 0, 1, 2, THREADS };
 
 static struct ustack *noisy_next(struct usched *s)
 {
-	struct ustack *u = plain_next(s);
+	struct ustack *u = mini_next(s);
 
 	errno = NOISE;
 	return u;
@@ -47,7 +47,7 @@ static struct ustack *noisy_next(struct usched *s)
 
 static void *noisy_alloc(struct usched *s, struct ustack *u, size_t *size)
 {
-	void *image = plain_alloc(s, u, size);
+	void *image = mini_alloc(s, u, size);
 
 	errno = NOISE + 1;
 	return image;
@@ -55,7 +55,7 @@ static void *noisy_alloc(struct usched *s, struct ustack *u, size_t *size)
 
 static void noisy_done(struct usched *s, struct ustack *u)
 {
-	plain_done(s, u);
+	mini_done(s, u);
 	errno = NOISE + 2;
 }
 
@@ -66,8 +66,8 @@ static int by_block(void)
 
 static int by_hand_off(void)
 {
-	plain_push(&plain, ustack_self());
-	return ustack_switch(plain.p_ring[plain.p_head++ % PLAIN_RING]);
+	mini_push(&plain, ustack_self());
+	return ustack_switch(plain.p_ring[plain.p_head++ % MINI_RING]);
 }
 
 static int by_resuming_itself(void)
@@ -114,17 +114,17 @@ static void run_all(void (*func)(void *))
 	test_timeout(60);
 	for (size_t i = 0; i < sizeof lent / sizeof *lent; i++) {
 		ended = 0;
-		plain_init(&plain, lent[i], STACK);
+		mini_init(&plain, lent[i], STACK);
 		plain.p_sched.s_next = noisy_next;
 		plain.p_sched.s_alloc = noisy_alloc;
 		plain.p_sched.s_done = noisy_done;
 		for (uintptr_t k = 0; k < THREADS; k++)
-			plain_start(&plain, &thread[k], func, (void *)k);
+			mini_start(&plain, &thread[k], func, (void *)k);
 		errno = INITIAL;
 		TEST_EQUAL(usched_run(&plain.p_sched), 0);
 		TEST_EQUAL(errno, INITIAL);
 		TEST_EQUAL(ended, THREADS);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -175,18 +175,18 @@ static void errno_is_kept_by_what_fails(void **state)
 /* A thread that runs a dispatcher of its own is a caller of usched_run(), too. */
 static void run_inner(void *arg)
 {
-	struct plain *inner = malloc(sizeof *inner);
+	struct mini *inner = malloc(sizeof *inner);
 	struct ustack *u = malloc(sizeof *u);
 
 	TEST_TRUE(inner && u);
-	plain_init(inner, 1, STACK);
-	plain_start(inner, u, end_noisily, NULL);
+	mini_init(inner, 1, STACK);
+	mini_start(inner, u, end_noisily, NULL);
 	errno = OWN + (int)(uintptr_t)arg;
 	TEST_EQUAL(usched_run(&inner->p_sched), 0);
 	TEST_EQUAL(errno, OWN + (int)(uintptr_t)arg);
 	TEST_EQUAL(ustack_block(), 0);
 	TEST_EQUAL(errno, OWN + (int)(uintptr_t)arg);
-	plain_fini(inner);
+	mini_fini(inner);
 	free(inner);
 	free(u);
 }
@@ -195,13 +195,13 @@ static void errno_is_kept_by_an_inner_dispatcher(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	plain_init(&plain, 1, STACK);
+	mini_init(&plain, 1, STACK);
 	for (uintptr_t k = 0; k < THREADS; k++)
-		plain_start(&plain, &thread[k], run_inner, (void *)k);
+		mini_start(&plain, &thread[k], run_inner, (void *)k);
 	errno = INITIAL;
 	assert_int_equal(usched_run(&plain.p_sched), 0);
 	assert_int_equal(errno, INITIAL);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* ---- Over rr and ll, in every way to wait ---- */
@@ -270,7 +270,7 @@ static void sleep_a_little(struct member *m)
 static void lock_mutex(struct member *m)
 {
 	(void)m;
-	TEST_EQUAL(usync_mutex_lock(&mutex, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&mutex, USCHED_NEVER), 0);
 	yield(m);
 	TEST_EQUAL(usync_mutex_unlock(&mutex), 0);
 }
@@ -278,9 +278,9 @@ static void lock_mutex(struct member *m)
 static void lock_rwlock(struct member *m)
 {
 	if (m == ring)
-		TEST_EQUAL(usync_rwlock_write(&rwlock, USYNC_NEVER), 0);
+		TEST_EQUAL(usync_rwlock_write(&rwlock, USCHED_NEVER), 0);
 	else
-		TEST_EQUAL(usync_rwlock_read(&rwlock, USYNC_NEVER), 0);
+		TEST_EQUAL(usync_rwlock_read(&rwlock, USCHED_NEVER), 0);
 	yield(m);
 	TEST_EQUAL(usync_rwlock_unlock(&rwlock), 0);
 }
@@ -290,7 +290,7 @@ static void wait_for_condition(struct member *m)
 	int rc;
 
 	(void)m;
-	TEST_EQUAL(usync_mutex_lock(&mutex, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_mutex_lock(&mutex, USCHED_NEVER), 0);
 	usync_cond_signal(&cond);
 	rc = usync_cond_wait(&cond, &mutex, usync_after(USYNC_SECOND / 1000));
 	TEST_TRUE(rc == 0 || rc == -ETIMEDOUT);
@@ -300,15 +300,15 @@ static void wait_for_condition(struct member *m)
 static void wait_for_semaphore(struct member *m)
 {
 	TEST_EQUAL(usync_sem_post(&m->next->sem), 0);
-	TEST_EQUAL(usync_sem_wait(&m->sem, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(&m->sem, USCHED_NEVER), 0);
 }
 
 static void receive(struct member *m)
 {
 	char value = 1;
 
-	TEST_EQUAL(usync_chan_send(m->next->chan, &value, USYNC_NEVER), 0);
-	TEST_EQUAL(usync_chan_recv(m->chan, &value, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_chan_send(m->next->chan, &value, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_chan_recv(m->chan, &value, USCHED_NEVER), 0);
 }
 
 static void select_one(struct member *m)
@@ -316,8 +316,8 @@ static void select_one(struct member *m)
 	char value = 1;
 	struct usync_case one = { .s_chan = m->chan, .s_value = &value };
 
-	TEST_EQUAL(usync_chan_send(m->next->chan, &value, USYNC_NEVER), 0);
-	TEST_EQUAL(usync_select(&one, 1, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_chan_send(m->next->chan, &value, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_select(&one, 1, USCHED_NEVER), 0);
 }
 
 static void child(void *arg)
@@ -334,7 +334,7 @@ static void wait_for_group(struct member *m)
 {
 	TEST_EQUAL(usync_group_add(&m->group, 1), 0);
 	TEST_EQUAL(over->start(scheduler, child, m, NULL), 0);
-	TEST_EQUAL(usync_group_wait(&m->group, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_group_wait(&m->group, USCHED_NEVER), 0);
 }
 
 static void join(struct member *m)
@@ -352,7 +352,7 @@ static void sync_join(struct member *m)
 
 	(void)m;
 	TEST_EQUAL(over->start(scheduler, child, NULL, &u), 0);
-	TEST_EQUAL(usync_join(u, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_join(u, USCHED_NEVER), 0);
 }
 
 static void leave_noise(void *arg)
@@ -364,24 +364,24 @@ static void leave_noise(void *arg)
 static void offload(struct member *m)
 {
 	(void)m;
-	TEST_EQUAL(uoffload(leave_noise, NULL, NULL, 0, USYNC_NEVER), 0);
+	TEST_EQUAL(uoffload(leave_noise, NULL, NULL, 0, USCHED_NEVER), 0);
 }
 
 static void read_byte(struct member *m)
 {
 	char byte = 1;
 
-	TEST_EQUAL(unet_write(m->next->fd[1], &byte, 1, USYNC_NEVER), 1);
-	TEST_EQUAL(unet_read(m->fd[0], &byte, 1, USYNC_NEVER), 1);
+	TEST_EQUAL(unet_write(m->next->fd[1], &byte, 1, USCHED_NEVER), 1);
+	TEST_EQUAL(unet_read(m->fd[0], &byte, 1, USCHED_NEVER), 1);
 }
 
 static void await_byte(struct member *m)
 {
 	char byte = 1;
 
-	TEST_EQUAL(unet_write(m->next->fd[1], &byte, 1, USYNC_NEVER), 1);
-	TEST_EQUAL(unet_wait_readable(m->fd[0], USYNC_NEVER), 0);
-	TEST_EQUAL(unet_read(m->fd[0], &byte, 1, USYNC_NEVER), 1);
+	TEST_EQUAL(unet_write(m->next->fd[1], &byte, 1, USCHED_NEVER), 1);
+	TEST_EQUAL(unet_wait_readable(m->fd[0], USCHED_NEVER), 0);
+	TEST_EQUAL(unet_read(m->fd[0], &byte, 1, USCHED_NEVER), 1);
 }
 
 static void poll_for_byte(struct member *m)
@@ -389,9 +389,9 @@ static void poll_for_byte(struct member *m)
 	struct pollfd fd = { .fd = m->fd[0], .events = POLLIN };
 	char byte = 1;
 
-	TEST_EQUAL(unet_write(m->next->fd[1], &byte, 1, USYNC_NEVER), 1);
-	TEST_EQUAL(unet_poll(&fd, 1, USYNC_NEVER), 1);
-	TEST_EQUAL(unet_read(m->fd[0], &byte, 1, USYNC_NEVER), 1);
+	TEST_EQUAL(unet_write(m->next->fd[1], &byte, 1, USCHED_NEVER), 1);
+	TEST_EQUAL(unet_poll(&fd, 1, USCHED_NEVER), 1);
+	TEST_EQUAL(unet_read(m->fd[0], &byte, 1, USCHED_NEVER), 1);
 }
 
 static const struct {
@@ -412,7 +412,7 @@ static void wait_in_all_ways(void *arg)
 	int own = OWN + (int)(m - ring);
 
 	TEST_EQUAL(errno, 0);
-	TEST_EQUAL(usync_sem_wait(&gate, USYNC_NEVER), 0);
+	TEST_EQUAL(usync_sem_wait(&gate, USCHED_NEVER), 0);
 	for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
 		for (unsigned n = 0; n < ROUNDS; n++) {
 			errno = own;

@@ -15,11 +15,11 @@
 #include <execinfo.h>
 #endif
 
-#include "plain.h"
+#include "mini.h"
 
 enum { THREADS = 5, STACK = 4 << 20, ROUNDS = 200 };
 
-static struct plain plain;
+static struct mini plain;
 static struct ustack thread[THREADS];
 static unsigned ended;
 
@@ -29,8 +29,8 @@ static const unsigned lent[] = { 0, 1, 2, THREADS };
 /* As ustack_block() here, but a hand-off, which goes a shorter way where it can. */
 static int hand_off(void)
 {
-	plain_push(&plain, ustack_self());
-	return ustack_switch(plain.p_ring[plain.p_head++ % PLAIN_RING]);
+	mini_push(&plain, ustack_self());
+	return ustack_switch(plain.p_ring[plain.p_head++ % MINI_RING]);
 }
 
 static int (*volatile block)(void);
@@ -40,12 +40,12 @@ static void run_all_by(int (*way)(void), void (*func)(void *))
 	block = way;
 	for (size_t i = 0; i < sizeof lent / sizeof *lent; i++) {
 		ended = 0;
-		plain_init(&plain, lent[i], STACK);
+		mini_init(&plain, lent[i], STACK);
 		for (uintptr_t k = 0; k < THREADS; k++)
-			plain_start(&plain, &thread[k], func, (void *)(k + 1));
+			mini_start(&plain, &thread[k], func, (void *)(k + 1));
 		TEST_EQUAL(usched_run(&plain.p_sched), 0);
 		TEST_EQUAL(ended, THREADS);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -479,16 +479,16 @@ static void signals_at_every_instruction(void **state)
 	for (size_t i = 0; i < 2 * (sizeof lent / sizeof *lent); i++) {
 		block = i % 2 ? hand_off : ustack_block;
 		ended = traps = 0;
-		plain_init(&plain, lent[i / 2], STACK);
+		mini_init(&plain, lent[i / 2], STACK);
 		for (uintptr_t k = 0; k < THREADS; k++)
-			plain_start(&plain, &thread[k], step_through,
+			mini_start(&plain, &thread[k], step_through,
 				    (void *)(k * 1000));
 		set_trap_flag(1);
 		usched_run(&plain.p_sched);
 		set_trap_flag(0);
 		assert_int_equal(ended, THREADS);
 		assert_true(traps > 1000 * steps);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 	signal(SIGTRAP, SIG_DFL);
 #else

@@ -50,46 +50,46 @@ static const struct way alone = { alone_pause, alone_start, alone_join };
 
 /* ---- Over the dispatcher alone ---- */
 
-static void hand_over(struct plain *p)
+static void hand_over(struct mini *p)
 {
-	plain_push(p, ustack_self());
-	TEST_EQUAL(ustack_switch(p->p_ring[p->p_head++ % PLAIN_RING]), 0);
+	mini_push(p, ustack_self());
+	TEST_EQUAL(ustack_switch(p->p_ring[p->p_head++ % MINI_RING]), 0);
 }
 
-static void plain_pause(struct life *l)
+static void mini_pause(struct life *l)
 {
 	switch (luck(l, 6)) {
 	case 0:
 		return;
 	case 1:
-		plain_self()->p_stop = luck(l, 8) == 0;
+		mini_self()->p_stop = luck(l, 8) == 0;
 		break;
 	case 2:
 		TEST_EQUAL(ustack_reserve(luck(l, 2048)), 0);
 		break;
 	case 3:
-		hand_over(plain_self());
+		hand_over(mini_self());
 		return;
 	}
 	TEST_EQUAL(ustack_block(), 0);
 }
 
-static void plain_begin(struct life *l)
+static void mini_begin(struct life *l)
 {
-	plain_start(plain_self(), &l->l_thread, whole_life, l);
+	mini_start(mini_self(), &l->l_thread, whole_life, l);
 }
 
-static void plain_join(struct life *l)
+static void mini_join(struct life *l)
 {
 	while (!l->l_ended)
 		TEST_EQUAL(ustack_block(), 0);
 }
 
-static const struct way over_plain = { plain_pause, plain_begin, plain_join };
+static const struct way over_plain = { mini_pause, mini_begin, mini_join };
 
 static void ended(struct usched *s, struct ustack *u)
 {
-	plain_done(s, u);
+	mini_done(s, u);
 	((struct life *)(void *)u)->l_ended = true;
 }
 
@@ -97,14 +97,14 @@ static void ended(struct usched *s, struct ustack *u)
 static __attribute__((noinline)) void run_plain(unsigned stacks, struct life **lives,
 						unsigned n, struct life *l)
 {
-	struct plain *p = malloc(sizeof *p);
+	struct mini *p = malloc(sizeof *p);
 
 	TEST_TRUE(p);
-	plain_init(p, stacks, STACK);
+	mini_init(p, stacks, STACK);
 	p->p_sched.s_done = ended;
 	for (unsigned i = 0; i < n; i++) {
 		lives[i]->l_way = &over_plain;
-		plain_start(p, &lives[i]->l_thread, whole_life, lives[i]);
+		mini_start(p, &lives[i]->l_thread, whole_life, lives[i]);
 	}
 	for (unsigned i = 0; i < n; i++)
 		while (!lives[i]->l_ended) {
@@ -112,8 +112,8 @@ static __attribute__((noinline)) void run_plain(unsigned stacks, struct life **l
 			if (l)
 				pause_here(l);
 		}
-	TEST_TRUE(l || plain_stats(p).s_switches > n * ACTS);
-	plain_fini(p);
+	TEST_TRUE(l || mini_stats(p).s_switches > n * ACTS);
+	mini_fini(p);
 	free(p);
 }
 
@@ -217,7 +217,7 @@ static void each_program(void (*run)(void))
 
 static void dispatcher(void)
 {
-	static const unsigned stacks[] = { 0, 1, 3, PLAIN_STACKS };
+	static const unsigned stacks[] = { 0, 1, 3, MINI_STACKS };
 
 	for (unsigned k = 0; k < sizeof stacks / sizeof *stacks; k++) {
 		struct life *lives[LIVES];

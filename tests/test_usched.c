@@ -7,12 +7,12 @@
 #include <alloca.h>
 #include <pthread.h>
 
-#include "../arch.h"
-#include "plain.h"
+#include "../arch/arch.h"
+#include "mini.h"
 
 enum { STACK = 64 << 10 };
 
-static struct plain plain;
+static struct mini plain;
 static unsigned rounds, steps;
 static struct ustack thread[16];
 
@@ -31,7 +31,7 @@ static void stopper(void *unused)
 	(void)unused;
 	for (unsigned i = 0; i < rounds; i++) {
 		steps++;
-		plain_self()->p_stop = true;
+		mini_self()->p_stop = true;
 		TEST_EQUAL(ustack_block(), 0);
 	}
 }
@@ -46,9 +46,9 @@ static void setup(unsigned stacks, unsigned n, void (*func)(void *))
 {
 	test_timeout(20);
 	steps = 0;
-	plain_init(&plain, stacks, STACK);
+	mini_init(&plain, stacks, STACK);
 	for (unsigned i = 0; i < n; i++)
-		plain_start(&plain, &thread[i], func, NULL);
+		mini_start(&plain, &thread[i], func, NULL);
 }
 
 static __attribute__((noinline)) void run(void)
@@ -87,12 +87,12 @@ static void r1_same_addresses(void **state)
 	for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
 		setup(stacks[i], 0, NULL);
 		for (int k = 0; k < 7; k++)
-			plain_start(&plain, &thread[k], same_place, &place[k]);
+			mini_start(&plain, &thread[k], same_place, &place[k]);
 		run();
 		assert_int_equal(plain.p_dones, 7);
 		for (int k = 0; k < 7 && plain.p_stacks < 2; k++)
 			assert_true(place[k].p_frame == place[0].p_frame);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -106,10 +106,10 @@ static void r2_alone_nothing_is_copied(void **state)
 		setup(stacks, 1, blocker);
 		run();
 		assert_int_equal(steps, rounds);
-		assert_int_equal(plain_stats(&plain).s_evictions, 0);
-		assert_int_equal(plain_stats(&plain).s_loads, 0);
-		assert_int_equal(plain_stats(&plain).s_bytes, 0);
-		plain_fini(&plain);
+		assert_int_equal(mini_stats(&plain).s_evictions, 0);
+		assert_int_equal(mini_stats(&plain).s_loads, 0);
+		assert_int_equal(mini_stats(&plain).s_bytes, 0);
+		mini_fini(&plain);
 	}
 }
 
@@ -122,13 +122,13 @@ static void r2_two_on_one_stack_one_each_a_switch(void **state)
 
 		setup(stacks, 2, blocker);
 		run();
-		s = plain_stats(&plain);
+		s = mini_stats(&plain);
 		assert_int_equal(s.s_launches, 2);
 		assert_int_equal(s.s_switches, 2 + 2 * rounds);
 		assert_int_equal(s.s_evictions, 2 * rounds);
 		assert_int_equal(s.s_loads, 2 * rounds);
 		assert_int_equal(s.s_bytes, (2 * rounds + 2 * rounds) * s.s_deepest);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -142,7 +142,7 @@ static void r2_images_of_residents_are_untouched(void **state)
 		skip();
 	rounds = 10;
 	setup(2, 1, blocker);
-	plain_start(&plain, &thread[1], stopper, NULL);
+	mini_start(&plain, &thread[1], stopper, NULL);
 	for (int i = 0; i < 5; i++) {
 		run();
 		for (int k = 0; k < 2; k++)
@@ -152,8 +152,8 @@ static void r2_images_of_residents_are_untouched(void **state)
 	}
 	while (plain.p_dones < 2)
 		run();
-	assert_int_equal(plain_stats(&plain).s_bytes, 0);
-	plain_fini(&plain);
+	assert_int_equal(mini_stats(&plain).s_bytes, 0);
+	mini_fini(&plain);
 }
 
 /* When usched_run() returns, the native stack is its caller's. */
@@ -174,12 +174,12 @@ static void r2_native_resident_is_saved_on_return(void **state)
 		run();                          /* all from this depth */
 		clobber();
 		assert_int_equal(plain.p_dones, i == rounds);
-		assert_int_equal(plain_stats(&plain).s_loads, i);
-		assert_int_equal(plain_stats(&plain).s_evictions,
+		assert_int_equal(mini_stats(&plain).s_loads, i);
+		assert_int_equal(mini_stats(&plain).s_evictions,
 				 i < rounds ? i + 1 : i);
 	}
 	assert_int_equal(steps, rounds);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* R3 */
@@ -203,20 +203,20 @@ static void r3_next_runs_below_the_top(void **state)
 		setup(stacks, 1, check_next_frame);
 		run();
 		assert_int_equal(plain.p_dones, 1);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
 static void resume_self(void *unused)
 {
-	struct usched_stats before = plain_stats(&plain), after;
+	struct usched_stats before = mini_stats(&plain), after;
 
 	(void)unused;
 	plain.p_self = true;
 	for (int i = 0; i < 100; i++)
 		TEST_EQUAL(ustack_block(), 0);
 	plain.p_self = false;
-	after = plain_stats(&plain);
+	after = mini_stats(&plain);
 	TEST_EQUAL(after.s_switches, before.s_switches);
 	TEST_EQUAL(after.s_evictions, before.s_evictions);
 	TEST_EQUAL(after.s_loads, before.s_loads);
@@ -228,7 +228,7 @@ static void r3_self_resume_moves_nothing(void **state)
 	setup(0, 3, resume_self);
 	run();
 	assert_int_equal(plain.p_nexts, 1 + 3 * 100 + 3);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* R4 */
@@ -248,7 +248,7 @@ static void block_without_memory(void *unused)
 		TEST_EQUAL(ustack_reserve(SIZE_MAX), -ENOMEM);
 	}
 	nexts_asked = plain.p_nexts - nexts;
-	TEST_EQUAL(plain_stats(&plain).s_images, 0);
+	TEST_EQUAL(mini_stats(&plain).s_images, 0);
 	plain.p_no_memory = false;
 	TEST_EQUAL(ustack_reserve(SIZE_MAX), -ENOMEM);
 	TEST_EQUAL(ustack_block(), 0);
@@ -262,11 +262,11 @@ static void r4_failure_changes_nothing(void **state)
 	(void)state;
 	rounds = 3;
 	setup(0, 1, block_without_memory);
-	plain_start(&plain, &thread[1], blocker, NULL);
+	mini_start(&plain, &thread[1], blocker, NULL);
 	run();
 	assert_int_equal(nexts_asked, 0);
 	assert_int_equal(plain.p_dones, 2);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 static __attribute__((noinline)) int block_deep(size_t size)
@@ -291,7 +291,7 @@ static void reserve_then_block(void *unused)
 		plain.p_no_memory = false;
 		TEST_EQUAL(ustack_reserve(0), 0);
 		plain.p_no_memory = true;
-		plain_push(&plain, ustack_self());
+		mini_push(&plain, ustack_self());
 		plain.p_head++;                 /* the other thread's place */
 		TEST_EQUAL(ustack_switch(&thread[1]), 0);
 		plain.p_no_memory = false;
@@ -306,8 +306,8 @@ static void give_image(struct ustack *u)
 {
 	enum { SIZE = 4096 };
 
-	u->u_image = malloc(SIZE + PLAIN_CANARIES);
-	memset((char *)u->u_image + SIZE, PLAIN_CANARY, PLAIN_CANARIES);
+	u->u_image = malloc(SIZE + MINI_CANARIES);
+	memset((char *)u->u_image + SIZE, MINI_CANARY, MINI_CANARIES);
 	u->u_size = SIZE;
 	plain.p_bytes += SIZE;
 }
@@ -317,11 +317,11 @@ static void r4_reserved_block_cannot_fail(void **state)
 	(void)state;
 	rounds = 200;
 	setup(0, 1, reserve_then_block);
-	plain_start(&plain, &thread[1], blocker, NULL);
+	mini_start(&plain, &thread[1], blocker, NULL);
 	give_image(&thread[1]);                 /* needs no more */
 	run();
 	assert_int_equal(plain.p_dones, 2);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 static void reserve_again(void *unused)
@@ -340,7 +340,7 @@ static void r4_an_image_that_is_reserved_stays(void **state)
 	(void)state;
 	setup(0, 1, reserve_again);
 	run();
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /*
@@ -378,7 +378,7 @@ static void r4_what_is_reserved_has_a_margin(void **state)
 	(void)state;
 	setup(0, 1, reserve_around);
 	run();
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* R6 */
@@ -390,20 +390,20 @@ static void r6_ended_threads_are_not_evicted(void **state)
 	for (unsigned stacks = 0; stacks < 2; stacks++) {
 		setup(stacks, 1, blocker);
 		for (unsigned i = 1; i < 16; i++)
-			plain_start(&plain, &thread[i], once, NULL);
+			mini_start(&plain, &thread[i], once, NULL);
 		run();
 		assert_int_equal(plain.p_dones, 16);
 		/* The blocker, once, for the first of the others. */
-		assert_int_equal(plain_stats(&plain).s_evictions, 1);
-		assert_int_equal(plain_stats(&plain).s_loads, 1);
-		plain_fini(&plain);
+		assert_int_equal(mini_stats(&plain).s_evictions, 1);
+		assert_int_equal(mini_stats(&plain).s_loads, 1);
+		mini_fini(&plain);
 	}
 }
 
 /* s_done frees the thread, and its memory is used again at once. */
 static void free_thread(struct usched *s, struct ustack *u)
 {
-	plain_done(s, u);
+	mini_done(s, u);
 	memset(u, 0xdd, sizeof *u);
 	free(u);
 }
@@ -415,11 +415,11 @@ static void r6_done_may_free_the_thread(void **state)
 	setup(1, 0, NULL);
 	plain.p_sched.s_done = free_thread;
 	for (unsigned i = 0; i < 100; i++)
-		plain_start(&plain, malloc(sizeof(struct ustack)),
+		mini_start(&plain, malloc(sizeof(struct ustack)),
 			    i % 3 ? blocker : once, NULL);
 	run();
 	assert_int_equal(plain.p_dones, 100);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* R7 */
@@ -437,15 +437,15 @@ static void r7_threads_that_fit_do_not_copy(void **state)
 	setup(STACKS, STACKS, blocker);
 	run();
 	for (unsigned i = 0; i < 2 * STACKS; i++)       /* again, with two waves */
-		plain_start(&plain, &thread[i], i < STACKS ? once : blocker, NULL);
+		mini_start(&plain, &thread[i], i < STACKS ? once : blocker, NULL);
 	run();
 	assert_int_equal(plain.p_dones, 3 * STACKS);
-	assert_int_equal(plain_stats(&plain).s_bytes, 0);
+	assert_int_equal(mini_stats(&plain).s_bytes, 0);
 	for (unsigned i = 0; i < STACKS + 1; i++)
-		plain_start(&plain, &thread[i], blocker, NULL);
+		mini_start(&plain, &thread[i], blocker, NULL);
 	run();
-	assert_true(plain_stats(&plain).s_bytes > 0);
-	plain_fini(&plain);
+	assert_true(mini_stats(&plain).s_bytes > 0);
+	mini_fini(&plain);
 }
 
 /*
@@ -466,7 +466,7 @@ static void r7_prefers_a_stack_without_threads(void **state)
 	setup(2, 0, NULL);
 	for (int i = 0; i < 3; i++) {
 		plain.p_head = plain.p_tail;
-		plain_start(&plain, &thread[i], stopper, NULL);
+		mini_start(&plain, &thread[i], stopper, NULL);
 		run();
 	}
 	stays = thread[2].u_stack == thread[1].u_stack;
@@ -475,13 +475,13 @@ static void r7_prefers_a_stack_without_threads(void **state)
 	assert_int_equal(ustack_abort(&thread[!stays]), 0);
 	assert_int_equal(ustack_abort(&thread[2]), 0);
 	plain.p_head = plain.p_tail;
-	plain_start(&plain, &thread[2], stopper, NULL);
+	mini_start(&plain, &thread[2], stopper, NULL);
 	run();
 	assert_ptr_not_equal(thread[2].u_stack, thread[stays].u_stack);
-	assert_int_equal(plain_stats(&plain).s_evictions, 1);
+	assert_int_equal(mini_stats(&plain).s_evictions, 1);
 	assert_int_equal(ustack_abort(&thread[2]), 0);
 	assert_int_equal(ustack_abort(&thread[stays]), 0);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* The bottoms of 16 stacks of whole pages fall on different parts of a page. */
@@ -489,7 +489,7 @@ static void r7_bottoms_are_spread(void **state)
 {
 	static _Alignas(4096) char memory[16][STACK];
 	struct usched s = {
-		.s_next = plain_next, .s_alloc = plain_alloc, .s_free = plain_free,
+		.s_next = mini_next, .s_alloc = mini_alloc, .s_free = mini_free,
 	};
 	const struct usched_stack *k;
 	int seen[4096 / 64] = { 0 };
@@ -499,7 +499,7 @@ static void r7_bottoms_are_spread(void **state)
 		skip();
 	assert_int_equal(usched_init(&s), 0);
 	for (size_t i = 0; i < 16; i++)         /* ends need not be aligned */
-		assert_int_equal(usched_lend(&s, memory[i], STACK - i % 8), 0);
+		assert_int_equal(usched_add_stack(&s, memory[i], STACK - i % 8), 0);
 	k = s.s_victim;
 	for (int i = 0; i < 16; i++, k = k->k_ring) {
 		size_t part = (uintptr_t)k->k_bottom % 4096 / 64;
@@ -522,23 +522,23 @@ static void never_blocks_no_image(void **state)
 	assert_int_equal(steps, 10);
 	assert_int_equal(plain.p_allocs, 0);
 	assert_int_equal(plain.p_frees, 0);
-	assert_int_equal(plain_stats(&plain).s_bytes, 0);
-	plain_fini(&plain);
+	assert_int_equal(mini_stats(&plain).s_bytes, 0);
+	mini_fini(&plain);
 }
 
 static void init_wants_call_backs(void **state)
 {
-	struct usched s = { .s_next = plain_next, .s_alloc = plain_alloc };
+	struct usched s = { .s_next = mini_next, .s_alloc = mini_alloc };
 
 	(void)state;
 	assert_int_equal(usched_init(&s), -EINVAL);
-	s.s_free = plain_free;
+	s.s_free = mini_free;
 	s.s_alloc = NULL;
 	assert_int_equal(usched_init(&s), -EINVAL);
-	s.s_alloc = plain_alloc;
+	s.s_alloc = mini_alloc;
 	s.s_next = NULL;
 	assert_int_equal(usched_init(&s), -EINVAL);
-	s.s_next = plain_next;
+	s.s_next = mini_next;
 	assert_int_equal(usched_init(&s), 0);
 	assert_int_equal(ustack_init(&s, &thread[0], NULL, NULL, NULL, 0), -EINVAL);
 #if SIZE_MAX > UINT32_MAX
@@ -556,17 +556,17 @@ static void lend_wants_a_stack(void **state)
 	setup(0, 1, stopper);
 	rounds = 1;
 	if (!test_has_stacks()) {
-		assert_int_equal(usched_lend(&plain.p_sched, memory, STACK), -ENOTSUP);
+		assert_int_equal(usched_add_stack(&plain.p_sched, memory, STACK), -ENOTSUP);
 	} else {
 		run();                          /* it lives on the native stack now */
-		assert_int_equal(usched_lend(&plain.p_sched, memory, STACK), -EBUSY);
-		assert_int_equal(usched_lend(&plain.p_sched, memory, 8191), -EINVAL);
-		assert_int_equal(usched_lend(&plain.p_sched, memory,
+		assert_int_equal(usched_add_stack(&plain.p_sched, memory, STACK), -EBUSY);
+		assert_int_equal(usched_add_stack(&plain.p_sched, memory, 8191), -EINVAL);
+		assert_int_equal(usched_add_stack(&plain.p_sched, memory,
 					     (size_t)1 << 31), -EINVAL);
 	}
 	while (!plain.p_dones)
 		run();
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* usched_run() from another depth, on another native thread, and in itself. */
@@ -613,7 +613,7 @@ static void run_again_on_lent_stacks(void **state)
 	}
 	while (plain.p_dones < 2)
 		run();
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 static void run_again_on_the_native_stack(void **state)
@@ -632,11 +632,11 @@ static void run_again_on_the_native_stack(void **state)
 	while (plain.p_dones < 2)
 		run();
 	/* Without threads on it, the native stack is anybody's again. */
-	plain_start(&plain, &thread[0], once, NULL);
+	mini_start(&plain, &thread[0], once, NULL);
 	assert_int_equal(run_deeper(), 0);
-	plain_start(&plain, &thread[0], once, NULL);
+	mini_start(&plain, &thread[0], once, NULL);
 	assert_int_equal(run_native(), 0);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 static void run_itself(void *unused)
@@ -653,17 +653,17 @@ static void busy_while_running(void **state)
 	(void)state;
 	rounds = 1;
 	setup(0, 1, run_itself);
-	plain_start(&plain, &thread[1], stopper, NULL);
+	mini_start(&plain, &thread[1], stopper, NULL);
 	run();
 	assert_int_equal(usched_fini(&plain.p_sched), -EBUSY);
 	while (plain.p_dones < 2)
 		run();
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* A thread runs another dispatcher, at two depths, whose threads block. */
 
-static struct plain inner;
+static struct mini inner;
 static struct ustack inner_thread[4];
 static struct ustack *outer_thread;
 
@@ -683,14 +683,14 @@ static void run_inner(void *unused)
 {
 	(void)unused;
 	outer_thread = ustack_self();
-	plain_init(&inner, 0, 0);
+	mini_init(&inner, 0, 0);
 	for (int i = 0; i < 4; i++)
-		plain_start(&inner, &inner_thread[i], inner_blocker, NULL);
+		mini_start(&inner, &inner_thread[i], inner_blocker, NULL);
 	TEST_EQUAL(usched_run(&inner.p_sched), 0);
 	TEST_EQUAL(inner.p_dones, 4);
 	TEST_TRUE(ustack_self() == outer_thread);
 	TEST_EQUAL(ustack_block(), 0);
-	plain_fini(&inner);
+	mini_fini(&inner);
 }
 
 static void dispatchers_nest(void **state)
@@ -699,11 +699,11 @@ static void dispatchers_nest(void **state)
 	rounds = 20;
 	for (unsigned stacks = 0; stacks < 3; stacks++) {
 		setup(stacks, 1, run_inner);
-		plain_start(&plain, &thread[1], blocker, NULL);
+		mini_start(&plain, &thread[1], blocker, NULL);
 		run();
 		assert_int_equal(plain.p_dones, 2);
 		assert_int_equal(steps, 4 + rounds);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -716,7 +716,7 @@ static void hand_over(void *next)
 		TEST_EQUAL(ustack_switch(next), 0);
 	}
 	if (next != &thread[0])                 /* that was the first to end */
-		plain_push(&plain, next);
+		mini_push(&plain, next);
 }
 
 static void switch_asks_nobody(void **state)
@@ -728,23 +728,23 @@ static void switch_asks_nobody(void **state)
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(ustack_init(&plain.p_sched, &thread[i],
 				hand_over, &thread[(i + 1) % 3], NULL, 0), 0);
-		plain_push(&plain, &thread[0]);
+		mini_push(&plain, &thread[0]);
 		run();
 		assert_int_equal(steps, 3 * rounds);
 		assert_int_equal(plain.p_dones, 3);
 		assert_int_equal(plain.p_nexts, 1 + 3);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
 /* What arch/ calls where it has no shorter way. The Makefile has it come here. */
-static unsigned hand_offs;
-arch_next_fn __real_usched__hand_off, __wrap_usched__hand_off;
+static unsigned handover_slows;
+arch_next_fn __real_usched__handover_slow, __wrap_usched__handover_slow;
 
-struct arch_jump __wrap_usched__hand_off(char *top, void *arg)
+struct arch_jump __wrap_usched__handover_slow(char *top, void *arg)
 {
-	hand_offs++;
-	return __real_usched__hand_off(top, arg);
+	handover_slows++;
+	return __real_usched__handover_slow(top, arg);
 }
 
 /* Three threads with a stack for each are launched, and for their first blocks looked at. */
@@ -754,16 +754,16 @@ static void switch_between_residents_is_short(void **state)
 	rounds = 100;
 	for (unsigned stacks = 1; stacks <= 3; stacks += 2) {
 		setup(stacks, 0, NULL);
-		hand_offs = 0;
+		handover_slows = 0;
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(ustack_init(&plain.p_sched, &thread[i],
 				hand_over, &thread[(i + 1) % 3], NULL, 0), 0);
-		plain_push(&plain, &thread[0]);
+		mini_push(&plain, &thread[0]);
 		run();
-		plain_fini(&plain);
+		mini_fini(&plain);
 		if (!test_has_stacks() || plain.p_sched.s_caught->c_uncaught)
 			skip();         /* this build has no short way */
-		assert_int_equal(hand_offs, stacks == 1 ? 3 * rounds : 3);
+		assert_int_equal(handover_slows, stacks == 1 ? 3 * rounds : 3);
 	}
 }
 
@@ -783,18 +783,18 @@ static void switch_wants_a_thread(void **state)
 {
 	(void)state;
 	setup(0, 1, once);
-	plain_init(&inner, 0, 0);
+	mini_init(&inner, 0, 0);
 	assert_int_equal(ustack_init(&inner.p_sched, &inner_thread[0], once, NULL,
 				     NULL, 0), 0);
-	plain_start(&plain, &thread[1], switch_errors, &thread[0]);
+	mini_start(&plain, &thread[1], switch_errors, &thread[0]);
 	run();
 	assert_int_equal(plain.p_dones, 2);
 	assert_int_equal(ustack_switch(&thread[0]), -EPERM);
 	assert_int_equal(ustack_block(), -EPERM);
 	assert_int_equal(ustack_reserve(0), -EPERM);
 	assert_null(ustack_self());
-	plain_fini(&plain);
-	plain_fini(&inner);
+	mini_fini(&plain);
+	mini_fini(&inner);
 }
 
 /* Abort, in each state. */
@@ -831,25 +831,25 @@ static void abort_in_every_state(void **state)
 		assert_int_equal(plain.p_dones, 1);
 
 		/* Resident where there are two stacks, else evicted. */
-		plain_start(&plain, &thread[0], blocker, NULL);
-		plain_start(&plain, &thread[1], abort_others, NULL);
+		mini_start(&plain, &thread[0], blocker, NULL);
+		mini_start(&plain, &thread[1], abort_others, NULL);
 		assert_int_equal(ustack_init(&plain.p_sched, &thread[2], once, NULL,
-					     malloc(64 + PLAIN_CANARIES), 64), 0);
-		memset((char *)thread[2].u_image + 64, PLAIN_CANARY, PLAIN_CANARIES);
+					     malloc(64 + MINI_CANARIES), 64), 0);
+		memset((char *)thread[2].u_image + 64, MINI_CANARY, MINI_CANARIES);
 		plain.p_bytes += 64;
 		run();
 		assert_int_equal(plain.p_dones, 4);
 
 		/* Between two calls of usched_run(). */
-		plain_start(&plain, &thread[0], stopper, NULL);
-		plain_start(&plain, &thread[1], once, NULL);
+		mini_start(&plain, &thread[0], stopper, NULL);
+		mini_start(&plain, &thread[1], once, NULL);
 		run();
 		assert_int_equal(usched_fini(&plain.p_sched), -EBUSY);
 		assert_int_equal(ustack_abort(&thread[0]), 0);
 		plain.p_tail--;                 /* where it was put */
 		run();
 		assert_int_equal(plain.p_dones, 6);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -857,7 +857,7 @@ static void abort_in_every_state(void **state)
 static void free_and_abort(struct usched *s, struct ustack *u, void *image, size_t size)
 {
 	TEST_EQUAL(ustack_abort(u), -EINVAL);
-	plain_free(s, u, image, size);
+	mini_free(s, u, image, size);
 }
 
 static void abort_while_ending(void **state)
@@ -865,23 +865,23 @@ static void abort_while_ending(void **state)
 	(void)state;
 	rounds = 3;
 	setup(0, 1, blocker);
-	plain_start(&plain, &thread[1], stopper, NULL);
+	mini_start(&plain, &thread[1], stopper, NULL);
 	plain.p_sched.s_free = free_and_abort;
 	run();
 	assert_int_equal(ustack_abort(&thread[0]), 0);
 	assert_int_equal(ustack_abort(&thread[1]), 0);
 	assert_int_equal(plain.p_dones, 2);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* An image smaller than asked for is none. */
 static void *alloc_too_small(struct usched *s, struct ustack *u, size_t *size)
 {
-	void *image = plain_alloc(s, u, size);
+	void *image = mini_alloc(s, u, size);
 
 	plain.p_bytes--;
 	(*size)--;
-	((char *)image)[*size] = PLAIN_CANARY;
+	((char *)image)[*size] = MINI_CANARY;
 	return image;
 }
 
@@ -889,7 +889,7 @@ static void block_without_image(void *unused)
 {
 	(void)unused;
 	TEST_EQUAL(ustack_block(), -ENOMEM);
-	TEST_EQUAL(plain_stats(&plain).s_images, 0);
+	TEST_EQUAL(mini_stats(&plain).s_images, 0);
 }
 
 static void small_images_are_refused(void **state)
@@ -899,7 +899,7 @@ static void small_images_are_refused(void **state)
 	plain.p_sched.s_alloc = alloc_too_small;
 	run();
 	assert_int_equal(plain.p_frees, 1);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* Images: given ones are used, large ones are exchanged unless kept. */
@@ -912,14 +912,14 @@ static void given_image_is_used(void **state)
 	rounds = 10;
 	setup(0, 1, blocker);
 	assert_int_equal(ustack_init(&plain.p_sched, &thread[1], blocker, NULL,
-				     malloc(SIZE + PLAIN_CANARIES), SIZE), 0);
-	memset((char *)thread[1].u_image + SIZE, PLAIN_CANARY, PLAIN_CANARIES);
+				     malloc(SIZE + MINI_CANARIES), SIZE), 0);
+	memset((char *)thread[1].u_image + SIZE, MINI_CANARY, MINI_CANARIES);
 	plain.p_bytes += SIZE;
-	plain_push(&plain, &thread[1]);
+	mini_push(&plain, &thread[1]);
 	run();
 	assert_int_equal(plain.p_allocs, 1);    /* for the other thread */
 	assert_int_equal(plain.p_frees, 2);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 static uint32_t size_deep, size_shallow;
@@ -965,20 +965,20 @@ static void r7_few_stacks_are_shared(void **state)
 	alone = 0;
 	setup(SHARED + OWN, 0, NULL);
 	for (size_t i = 0; i < ALL; i++)
-		plain_start(&plain, &many[i], block_deep_alone, NULL);
+		mini_start(&plain, &many[i], block_deep_alone, NULL);
 	run();
 	assert_int_equal(plain.p_dones, ALL);
 	assert_in_range(alone, OWN, ALL - SHARED);
-	assert_in_range(plain_stats(&plain).s_evictions, ALL - SHARED - OWN, 3 * ALL);
-	plain_fini(&plain);
+	assert_in_range(mini_stats(&plain).s_evictions, ALL - SHARED - OWN, 3 * ALL);
+	mini_fini(&plain);
 	rounds = 1;
 	setup(SHARED + 1, 0, NULL);             /* the last that was lent is the first used */
-	plain_start(&plain, &many[0], stopper, NULL);
+	mini_start(&plain, &many[0], stopper, NULL);
 	run();
 	assert_false(many[0].u_stack->k_shared);
 	assert_int_equal(usched_fini(&plain.p_sched), -EBUSY);
 	assert_int_equal(ustack_abort(&many[0]), 0);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* When they are needed, which is when another thread evicts. */
@@ -988,7 +988,7 @@ static void large_images_are_exchanged(void **state)
 	rounds = 10;
 	for (int keep = 0; keep < 2; keep++) {
 		setup(1, 1, deep_then_shallow);
-		plain_start(&plain, &thread[1], blocker, NULL);
+		mini_start(&plain, &thread[1], blocker, NULL);
 		plain.p_sched.s_keep = keep;
 		run();
 		assert_true(size_deep >= 16384);
@@ -996,7 +996,7 @@ static void large_images_are_exchanged(void **state)
 			assert_int_equal(size_shallow, size_deep);
 		else
 			assert_true(size_shallow < size_deep / 4);
-		plain_fini(&plain);
+		mini_fini(&plain);
 	}
 }
 
@@ -1007,10 +1007,10 @@ static void deepest_is_counted(void **state)
 	(void)state;
 	setup(0, 1, deep_then_shallow);
 	run();
-	s = plain_stats(&plain);
+	s = mini_stats(&plain);
 	assert_true(s.s_deepest >= 16384 && s.s_deepest < 16384 + 4096);
 	assert_int_equal(s.s_launches, 1);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* One that is not as deep as its image is for has to be counted when it is evicted. */
@@ -1022,13 +1022,13 @@ static void deepest_is_counted_of_the_evicted(void **state)
 	rounds = 1;
 	setup(1, 1, blocker);
 	give_image(&thread[0]);
-	plain_start(&plain, &thread[1], once, NULL);
+	mini_start(&plain, &thread[1], once, NULL);
 	run();
-	s = plain_stats(&plain);
+	s = mini_stats(&plain);
 	assert_true(s.s_deepest > 0);
 	assert_int_equal(s.s_evictions, 1);
 	assert_int_equal(s.s_bytes, 2 * s.s_deepest);
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 /* s_wake */
@@ -1048,7 +1048,7 @@ static void wake_is_the_scheduler_s(void **state)
 	assert_int_equal(ustack_wake(&thread[0]), 1);
 	assert_int_equal(ustack_wake(&thread[0]), 2);
 	run();
-	plain_fini(&plain);
+	mini_fini(&plain);
 }
 
 int main(void)

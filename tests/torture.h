@@ -18,7 +18,7 @@
 #include <search.h>
 #include <stdio.h>
 
-#include "plain.h"
+#include "mini.h"
 
 enum {
 	DEPTH    = 8,           /* lives within lives, on one stack */

@@ -58,7 +58,7 @@ public:
 
 	bool has_stacks() const
 	{
-		return sched.s_lent > 0;
+		return sched.s_stacks > 0;
 	}
 
 	bool has_threads() const
@@ -115,7 +115,7 @@ private:
 	bool lend()
 	{
 		stack.push_back(std::make_unique<char[]>(STACK));
-		return usched_lend(&sched, stack.back().get(), STACK) == 0;
+		return usched_add_stack(&sched, stack.back().get(), STACK) == 0;
 	}
 
 	struct usched sched;                    /* first */

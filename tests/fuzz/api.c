@@ -121,14 +121,14 @@ static void join(struct thread *me)
 	if (!taken && t != me)
 		t->joiner = me;
 	model_want(me, plain ? JOIN_PLAIN : JOIN, t,
-		   plain ? USYNC_NEVER : model_deadline(me));
+		   plain ? USCHED_NEVER : model_deadline(me));
 	rc = plain ? sched->k_join(t->handle) : usync_join(t->handle, me->deadline);
 	joined(me, t, rc, taken);
 }
 
 static void wait(struct thread *me)
 {
-	model_want(me, TOKEN, NULL, USYNC_NEVER);
+	model_want(me, TOKEN, NULL, USCHED_NEVER);
 	CHECK(sched->k_wait() == 0);
 	me->wait = NOTHING;
 	CHECK(me->tokens-- > 0);
@@ -139,7 +139,7 @@ static void yield(struct thread *me)
 	bool refused = me->cancelled && !me->shielded;
 	int rc;
 
-	model_want(me, SLEEP, NULL, USYNC_NEVER);
+	model_want(me, SLEEP, NULL, USCHED_NEVER);
 	if (fuzz_take(2)) {
 		CHECK(sched->k_yield() == 0);
 	} else {

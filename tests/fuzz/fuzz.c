@@ -66,7 +66,7 @@ time_t fuzz_time(time_t *t)
 	return fuzz_now / SECOND;
 }
 
-/* left[] as in event.c: seconds and ns from now; NULL: for ever. */
+/* left[] as in uevents.c: seconds and ns from now; NULL: for ever. */
 static long sleep_in(int epoll, struct epoll_event *events, int max, const int64_t *left)
 {
 	int n = epoll_wait(epoll, events, max, 0);

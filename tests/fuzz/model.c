@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-	WAITING = 1,                    /* w_state, as in wait.c */
+	WAITING = 1,                    /* w_state, as in uwait.c */
 	TICKETS = 4096,                 /* values sent through a channel, at most */
 	LONG    = 41,                   /* 2^41 ns are longer than any deadline */
 	OFFERED = 1, SENT = 2, RECEIVED = 4,
@@ -105,7 +105,7 @@ int64_t model_deadline(struct thread *me)
 
 	if (kind == 0 || me == native)
 		return 0;
-	return kind == 1 ? USYNC_NEVER : fuzz_now + ((int64_t)1 << fuzz_take(LONG));
+	return kind == 1 ? USCHED_NEVER : fuzz_now + ((int64_t)1 << fuzz_take(LONG));
 }
 
 void model_want(struct thread *me, enum wait wait, void *object, int64_t deadline)
@@ -573,7 +573,7 @@ void model_log(const char *line)
 	CHECK(n == live());
 	for (struct thread *t = threads; t < native; t++)
 		CHECK(t->state != LIVE || t->wait == TOKEN || t->wait == JOIN_PLAIN
-		      || has_returned(t) || t->deadline == USYNC_NEVER);
+		      || has_returned(t) || t->deadline == USCHED_NEVER);
 	model_quiet(fuzz_now);
 }
 

@@ -9,7 +9,7 @@
 
 #include "../../ll.h"
 #include "../../rr.h"
-#include "../../sync.h"
+#include "../../usync.h"
 #include "fuzz.h"
 
 enum { THREADS = 8, OBJECTS = 2, KEYS = 2, CASES = 3, CHANNELS = 3 };

@@ -45,7 +45,7 @@ static void read_answers(void *arg)
 	char buffer[4096];
 	ssize_t n;
 
-	while ((n = unet_read(p->fd, buffer, sizeof buffer, USYNC_NEVER)) > 0) {
+	while ((n = unet_read(p->fd, buffer, sizeof buffer, USCHED_NEVER)) > 0) {
 		p->got = realloc(p->got, p->size + (size_t)n);
 		CHECK(p->got);
 		memcpy(p->got + p->size, buffer, (size_t)n);

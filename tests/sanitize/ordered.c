@@ -4,7 +4,7 @@
  * wake, a mutex, a semaphore, a channel, a join. Nobody reports these, on one processor
  * or two: there is no bug in this one.
  */
-#include "../../sync.h"
+#include "../../usync.h"
 
 #include "plant.h"
 
@@ -26,14 +26,14 @@ static void receive(void)
 {
 	char value;
 
-	check(usync_chan_recv(chan, &value, USYNC_NEVER));
+	check(usync_chan_recv(chan, &value, USCHED_NEVER));
 }
 
 static void send(void)
 {
 	char value = 0;
 
-	check(usync_chan_send(chan, &value, USYNC_NEVER));
+	check(usync_chan_send(chan, &value, USCHED_NEVER));
 }
 
 /* Each has its turn, and gives it to the other. */
@@ -46,18 +46,18 @@ static void take_turns(int self)
 	if (self == 1)
 		check(rr_wait());
 
-	check(usync_mutex_lock(&mutex, USYNC_NEVER));
+	check(usync_mutex_lock(&mutex, USCHED_NEVER));
 	touch(1);
 	block();
 	touch(1);
 	check(usync_mutex_unlock(&mutex));
 
 	if (self == 0)
-		check(usync_sem_wait(&sem[0], USYNC_NEVER));
+		check(usync_sem_wait(&sem[0], USCHED_NEVER));
 	touch(2);
 	check(usync_sem_post(&sem[!self]));
 	if (self == 1)
-		check(usync_sem_wait(&sem[1], USYNC_NEVER));
+		check(usync_sem_wait(&sem[1], USCHED_NEVER));
 
 	if (self == 0)
 		receive();
@@ -92,7 +92,7 @@ static void thread(void *arg)
 {
 	int self = *(const int *)arg;
 
-	check(usync_sem_wait(&begun, USYNC_NEVER));
+	check(usync_sem_wait(&begun, USCHED_NEVER));
 	for (int n = 0; n < ROUNDS; n++) {
 		take_turns(self);
 		if (self == 0)

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check.h: whose an address is, and what debug builds make of it: they look at the
+ * pointers that the calls of usync.h, unet.h and uoffload.h are given, where the mistake is
+ * made and not where it shows. uframes.h says what is wrong. Private; in other builds
+ * check() is nothing. Inline, so that who compiles usync.c in needs no uframes.c.
+ *
+ * An object that threads share is wrong on any thread's stack, the caller's included: who
+ * waits for the others there may be evicted, and then they find somebody else's frames.
+ * What only the caller reads or writes, which it does while it runs, may be on its own.
+ */
+#ifndef USCHED_CHECK_H
+#define USCHED_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../arch/arch.h"
+#include "../uframes.h"
+#include "../usched.h"
+
+/* uproc.c's, if that is linked. */
+extern int uproc__has_stack(const struct usched *s, const void *address)
+	__attribute__((weak, visibility("hidden")));
+
+/*
+ *       | bottom          top or SP |        limit |
+ *       | the resident's frames     |   nobody's   |
+ *
+ * Where the native stack ends nobody says, so its limit is what threads have reached.
+ */
+static inline enum usched_place
+usched__look(const struct usched *s, const struct usched_stack *k, const void *address,
+	     const void *here)
+{
+	size_t down = (uintptr_t)k->k_bottom - (uintptr_t)address;      /* above: it wraps */
+	const struct ustack *u = k->k_resident;
+	const void *top = u && u == s->s_current ? here : u ? u->u_top : k->k_bottom;
+
+	if (down == 0 || down > k->k_size)
+		return USCHED_ELSEWHERE;
+	if ((uintptr_t)address >= (uintptr_t)top)
+		return u == s->s_current ? USCHED_MINE : USCHED_THEIRS;
+	if (k == &s->s_native && down > s->s_stats.s_deepest)
+		return USCHED_ELSEWHERE;
+	return USCHED_NOBODYS;
+}
+
+/* usched_onstack(), of which `here' is the stack pointer, or nearly so. */
+static inline enum usched_place
+usched__onstack(const void *address, struct ustack **whose, const void *here)
+{
+	const struct usched *s = usched__here();
+	enum usched_place place = USCHED_ELSEWHERE;
+	const struct usched_stack *k, *at = NULL;
+
+	for (k = s->s_victim; k && place == USCHED_ELSEWHERE; k = usched__next_stack(s, k)) {
+		place = usched__look(s, k, address, here);
+		at = k;
+	}
+	if (whose)
+		*whose = place == USCHED_MINE || place == USCHED_THEIRS ? at->k_resident : NULL;
+	if (place == USCHED_ELSEWHERE && uproc__has_stack && uproc__has_stack(s, address))
+		place = USCHED_REMOTE;
+	return place;
+}
+
+enum { OBJECT, BUFFER };
+
+#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Not inlined: whatever its callers have on the stack is above its frame. */
+__attribute__((noinline, unused))
+static void check(const void *pointer, int whose, const char *call)
+{
+	static const char *const places[] = {
+		[USCHED_MINE]    = "in the frames of the thread that calls,",
+		[USCHED_THEIRS]  = "in the frames of another thread,",
+		[USCHED_NOBODYS] = "on a stack, in nobody's frames",
+		[USCHED_REMOTE]  = "on a stack of another processor",
+	};
+	struct ustack *u;
+	enum usched_place place = usched__onstack(pointer, &u, __builtin_frame_address(0));
+
+	if (place == USCHED_ELSEWHERE || (whose == BUFFER && place == USCHED_MINE))
+		return;
+	fprintf(stderr, "usched: %s: %s %p is %s", call,
+		whose == BUFFER ? "buffer" : "shared object", pointer, places[place]);
+	if (u)
+		fprintf(stderr, " %p, function %p", (void *)u,
+			(void *)(uintptr_t)ustack_func(u));
+	fprintf(stderr, ": threads move\n");
+	abort();
+}
+#else
+static inline void check(const void *pointer, int whose, const char *call)
+{
+	(void)pointer;
+	(void)whose;
+	(void)call;
+}
+#endif
+
+#endif /* USCHED_CHECK_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock.h: locks, and read-modify-write on words and pointers that others may
+ * change meanwhile; private to uimage.c and uproc.c. With SINGLE_THREAD there are
+ * no others, and all of it is plain code. Otherwise it is sequentially
+ * consistent.
+ *
+ *   LOAD(x)            the value
+ *   FETCH_ADD(p, n)    the value before; FETCH_OR and FETCH_AND likewise
+ *   SWAP(p, new)       the value before
+ *   CAS(p, old, new)   true: *p was *old and is `new'; false: *old is now *p
+ */
+#ifndef USCHED_LOCK_H
+#define USCHED_LOCK_H
+
+#include <pthread.h>
+
+#define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
+
+#ifdef SINGLE_THREAD
+
+/* GNU C's statement expressions and typeof; __extension__ keeps -Wpedantic calm. */
+#define UPDATE(p, value) __extension__ ({               \
+	__typeof__(p) p_ = (p);                         \
+	__typeof__(*p_) old_ = *p_;                     \
+	*p_ = (value);                                  \
+	old_;                                           \
+})
+
+#define FETCH_ADD(p, n)    UPDATE(p, old_ + (n))
+#define FETCH_OR(p, bits)  UPDATE(p, old_ | (bits))
+#define FETCH_AND(p, bits) UPDATE(p, old_ & (bits))
+#define SWAP(p, new)       UPDATE(p, new)
+#define CAS(p, old, new)   __extension__ ({             \
+	__typeof__(p) p_ = (p), expected_ = (old);      \
+	_Bool same_ = *p_ == *expected_;                \
+	if (same_)                                      \
+		*p_ = (new);                            \
+	else                                            \
+		*expected_ = *p_;                       \
+	same_;                                          \
+})
+
+static inline void lock(pthread_mutex_t *m)
+{
+	(void)m;
+}
+
+static inline void unlock(pthread_mutex_t *m)
+{
+	(void)m;
+}
+
+#else
+
+#define FETCH_ADD(p, n)    __atomic_fetch_add(p, n, __ATOMIC_SEQ_CST)
+#define FETCH_OR(p, bits)  __atomic_fetch_or(p, bits, __ATOMIC_SEQ_CST)
+#define FETCH_AND(p, bits) __atomic_fetch_and(p, bits, __ATOMIC_SEQ_CST)
+#define SWAP(p, new)       __atomic_exchange_n(p, new, __ATOMIC_SEQ_CST)
+#define CAS(p, old, new)   __atomic_compare_exchange_n(p, old, new, 0, \
+					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+
+static inline void lock(pthread_mutex_t *m)
+{
+	pthread_mutex_lock(m);
+}
+
+static inline void unlock(pthread_mutex_t *m)
+{
+	pthread_mutex_unlock(m);
+}
+
+#endif
+
+#endif /* USCHED_LOCK_H */

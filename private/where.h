@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * where.h: where the frames of a blocked thread are, and where it is blocked. Private to
+ * uframes.c and uproc.c, which needs no uframes.c.
+ */
+#ifndef USCHED_WHERE_H
+#define USCHED_WHERE_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../arch/arch.h"
+#include "../usched.h"
+
+/*
+ * Where the bytes [address, address + n) of a blocked thread's frames are now, in place or
+ * in its image; of one that blocks, too: it is in s_next. NULL: *rc is -EINVAL: it is new
+ * or has ended; -EFAULT: these are not all in its frames.
+ */
+static inline char *usched__frames(const struct ustack *u, uintptr_t address, size_t n, int *rc)
+{
+	const struct usched *s = ustack_sched(u);
+	const struct usched_stack *k = u->u_stack;
+	uintptr_t top = (uintptr_t)u->u_top;
+	size_t deep = (uintptr_t)k->k_bottom - top;
+
+	*rc = -EINVAL;
+	if (!u->u_func || k == &s->s_new)
+		return NULL;
+	*rc = -EFAULT;
+	if (address - top > deep || n > deep - (address - top))
+		return NULL;
+	return (k->k_resident == u ? u->u_top : (char *)u->u_image) + (address - top);
+}
+
+/* MemorySanitizer does not see what the switch writes. */
+#if USCHED_HAS(memory_sanitizer)
+#define UNSEEN __attribute__((no_sanitize("memory")))
+#else
+#define UNSEEN
+#endif
+
+/*
+ * ustack_where(). AArch64 may save addresses with a signature, above the 48 bits that they
+ * have in programs.
+ */
+UNSEEN static inline const void *usched__where(const struct ustack *u)
+{
+	const uintptr_t bits = sizeof bits > 4 ? ((uintptr_t)1 << 32 << 16) - 1 : UINTPTR_MAX;
+	uintptr_t code;
+	const char *at;
+	int rc;
+
+	if (usched__return_at < 0)
+		return NULL;
+	at = usched__frames(u, (uintptr_t)u->u_top + (uintptr_t)usched__return_at, sizeof code,
+			    &rc);
+	if (!at)
+		return NULL;
+	code = *(const uintptr_t *)(const void *)at;
+	return (const void *)(code & bits);
+}
+
+#endif /* USCHED_WHERE_H */

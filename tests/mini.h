@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mini.h: the least scheduler, to test the dispatcher with: a ring of runnable
+ * threads, first in first out, in which who blocks is put again unless
+ * it said otherwise, and call-backs that count and can fail. Not thread-safe.
+ */
+#ifndef USCHED_TEST_MINI_H
+#define USCHED_TEST_MINI_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../usched.h"
+#include "test.h"
+
+enum { MINI_RING = 4096, MINI_STACKS = 128 };
+
+struct mini {
+	struct usched  p_sched;         /* first */
+	struct ustack *p_ring[MINI_RING];
+	unsigned       p_head, p_tail;
+	bool           p_wait;          /* who blocks now is not put in the ring */
+	bool           p_self;          /* who blocks now is returned at once */
+	bool           p_stop;          /* s_next returns NULL once */
+	bool           p_no_memory;
+	struct ustack *p_done;          /* the last that ended, */
+	unsigned       p_dones;         /* and how many */
+	unsigned       p_nexts, p_allocs, p_frees;
+	size_t         p_bytes;         /* images given and not taken back */
+	uintptr_t      p_next_frame;    /* an address in s_next's frame */
+	void          *p_stack[MINI_STACKS];
+	unsigned       p_stacks;
+};
+
+static inline void mini_push(struct mini *p, struct ustack *u)
+{
+	p->p_ring[p->p_tail++ % MINI_RING] = u;
+}
+
+static inline struct ustack *mini_next(struct usched *s)
+{
+	struct mini *p = (struct mini *)(void *)s;
+	struct ustack *self = ustack_self();
+
+	p->p_nexts++;
+	p->p_next_frame = (uintptr_t)__builtin_frame_address(0);
+	if (self && p->p_self)
+		return self;
+	if (self && !p->p_wait)
+		mini_push(p, self);
+	p->p_wait = false;
+	if (p->p_stop || p->p_head == p->p_tail) {
+		p->p_stop = false;
+		return NULL;
+	}
+	return p->p_ring[p->p_head++ % MINI_RING];
+}
+
+/* Behind each image is a canary, so that to write past its end is found. */
+enum { MINI_CANARY = 0x5a, MINI_CANARIES = 16 };
+
+static inline void *mini_alloc(struct usched *s, struct ustack *u, size_t *size)
+{
+	struct mini *p = (struct mini *)(void *)s;
+	char *image = p->p_no_memory ? NULL : malloc(*size + MINI_CANARIES);
+
+	(void)u;
+	p->p_allocs++;
+	if (!image)
+		return NULL;
+	memset(image, 0xa5, *size);
+	memset(image + *size, MINI_CANARY, MINI_CANARIES);
+	p->p_bytes += *size;
+	return image;
+}
+
+static inline void mini_free(struct usched *s, struct ustack *u, void *image,
+			      size_t size)
+{
+	struct mini *p = (struct mini *)(void *)s;
+
+	(void)u;
+	for (size_t i = 0; i < MINI_CANARIES; i++)
+		TEST_EQUAL(((char *)image)[size + i], MINI_CANARY);
+	p->p_frees++;
+	p->p_bytes -= size;
+	free(image);
+}
+
+static inline void mini_done(struct usched *s, struct ustack *u)
+{
+	struct mini *p = (struct mini *)(void *)s;
+
+	TEST_TRUE(!u->u_image);
+	p->p_done = u;
+	p->p_dones++;
+}
+
+/* With `stacks' lent stacks, or as many as the switch can have. */
+static inline void mini_init(struct mini *p, unsigned stacks, size_t size)
+{
+	*p = (struct mini){ .p_sched = {
+		.s_next = mini_next, .s_alloc = mini_alloc,
+		.s_free = mini_free, .s_done = mini_done,
+	} };
+	TEST_EQUAL(usched_init(&p->p_sched), 0);
+	for (; test_has_stacks() && p->p_stacks < stacks; p->p_stacks++) {
+		p->p_stack[p->p_stacks] = malloc(size);
+		TEST_TRUE(p->p_stack[p->p_stacks]);
+		TEST_EQUAL(usched_add_stack(&p->p_sched, p->p_stack[p->p_stacks], size), 0);
+	}
+}
+
+/* All threads must have ended, with all they had. */
+static inline void mini_fini(struct mini *p)
+{
+	struct usched_stats stats;
+
+	TEST_EQUAL(usched_fini(&p->p_sched), 0);
+	usched_stats(&p->p_sched, &stats);
+	TEST_EQUAL(stats.s_images, 0);
+	TEST_EQUAL(stats.s_image_bytes, 0);
+	TEST_EQUAL(p->p_bytes, 0);
+	while (p->p_stacks > 0)
+		free(p->p_stack[--p->p_stacks]);
+}
+
+static inline void mini_start(struct mini *p, struct ustack *u,
+			       void (*func)(void *), void *arg)
+{
+	TEST_EQUAL(ustack_init(&p->p_sched, u, func, arg, NULL, 0), 0);
+	mini_push(p, u);
+}
+
+static inline struct usched_stats mini_stats(const struct mini *p)
+{
+	struct usched_stats stats;
+
+	usched_stats(&p->p_sched, &stats);
+	return stats;
+}
+
+/* The dispatcher of the calling thread. */
+static inline struct mini *mini_self(void)
+{
+	return (struct mini *)(void *)ustack_sched(ustack_self());
+}
+
+/* Blocks without being put in the ring. */
+static inline int mini_wait(void)
+{
+	mini_self()->p_wait = true;
+	return ustack_block();
+}
+
+#endif /* USCHED_TEST_MINI_H */

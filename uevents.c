@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uevents.c: timers and epoll, for one dispatcher.
+ *
+ * Timers are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
+ * 1986): its links are in the timers, so that to arm one cannot fail.
+ *
+ *	first --child--> a --next--> b --next--> c        none of them before its parent
+ *	                 |           |
+ *	               child       child
+ *
+ * t_prev is the one before in a list of children, and of the first child the parent. The
+ * first of all has `heap' itself there, which marks it as armed.
+ *
+ * Descriptors are watched for edges, once and for all: a wait costs no epoll_ctl(2). So
+ * is the eventfd by which the sleep is interrupted: it is never read, for each write is
+ * an edge.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* syscall() */
+#endif
+#include "uevents.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	BATCH    = 256,                 /* events taken at a time */
+	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
+	SECOND   = 1000000000,          /* ns */
+	MILLI    = 1000000,             /* ns */
+	TICK     = 10000000,            /* ns: of the slowest kernels; CLOCK_MONOTONIC_COARSE's */
+};
+
+struct events {
+	struct uevents     v_events;    /* first */
+	struct utimer      v_heap;      /* t_child: the timer that is due first */
+	int64_t            v_looked;    /* ns: when UEVENTS_LOOK last did something */
+	int64_t            v_exposed;   /* what the timerfd is set to; 0: it is not */
+	int                v_epoll;
+	int                v_interrupt; /* eventfd */
+	int                v_timer;     /* timerfd, or -1 */
+	bool               v_coarse;    /* the kernel has no epoll_pwait2() */
+	struct uinterest      v_nothing;   /* its eventfd and timerfd just end the sleep */
+	struct epoll_event v_batch[BATCH];
+};
+
+/* What makes e_serial. */
+static uint64_t serials;
+
+static int  add(struct events *v, int fd, uint32_t edges, struct uinterest *w);
+static void poll_events(struct uevents *e, int64_t until);
+static void interrupt(struct uevents *e);
+static void close_events(struct uevents *e);
+static int  expose(struct uevents *e);
+static void arm(struct uevents *e, struct utimer *t);
+static void disarm(struct uevents *e, struct utimer *t);
+static void nothing(struct uinterest *w, uint32_t events);
+static int  sleep_until(struct events *v, int64_t until);
+static void expire(struct events *v);
+static struct utimer *merge(struct utimer *a, struct utimer *b);
+static struct utimer *merge_all(struct utimer *first);
+static void become_first(struct events *v, struct utimer *t);
+
+struct uevents *uevents_of(struct usched *s, int *rc)
+{
+	if (s->s_events)
+		return s->s_events;
+	*rc = -ENOTSUP;
+	if (s->s_polls)
+		__atomic_store_n(&s->s_events, uevents_create(rc), __ATOMIC_RELEASE);
+	return s->s_events;
+}
+
+struct uevents *uevents_create(int *rc)
+{
+	struct events *v = calloc(1, sizeof *v);
+
+	*rc = -ENOMEM;
+	if (!v)
+		return NULL;
+	v->v_events = (struct uevents){ .e_poll = poll_events, .e_interrupt = interrupt,
+					.e_close = close_events, .e_expose = expose,
+					.e_arm = arm, .e_disarm = disarm };
+	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+	v->v_nothing.w_ready = nothing;
+	v->v_timer = -1;
+	v->v_epoll = epoll_create1(EPOLL_CLOEXEC);
+	v->v_interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*rc = v->v_epoll < 0 || v->v_interrupt < 0 ? -errno
+		: add(v, v->v_interrupt, EPOLLIN, &v->v_nothing);
+	if (*rc) {
+		close_events(&v->v_events);
+		return NULL;
+	}
+	return &v->v_events;
+}
+
+int uevents_add(struct uevents *e, int fd, struct uinterest *w)
+{
+	return add((struct events *)(void *)e, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, w);
+}
+
+static int add(struct events *v, int fd, uint32_t edges, struct uinterest *w)
+{
+	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = w };
+
+	if (epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return -errno;
+	epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &event);      /* tells again what is ready */
+	return -EEXIST;
+}
+
+static int64_t read_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
+}
+
+int64_t uevents_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t uevents_next_tick(void)
+{
+	return read_clock(CLOCK_MONOTONIC_COARSE) + TICK;
+}
+
+static void poll_events(struct uevents *e, int64_t until)
+{
+	struct events *v = (struct events *)(void *)e;
+	int n;
+
+	if (until == UEVENTS_LOOK) {
+		int64_t now = uevents_now();
+
+		if (now - v->v_looked < LOOK_GAP)
+			return;
+		v->v_looked = now;
+	}
+	n = sleep_until(v, until);
+	for (int i = 0; i < n; i++) {
+		struct uinterest *w = v->v_batch[i].data.ptr;
+
+		w->w_ready(w, v->v_batch[i].events);
+	}
+	if (v->v_heap.t_child)
+		expire(v);
+}
+
+/* Any native thread's. */
+static void interrupt(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e;
+	uint64_t one = 1;
+
+	while (write(v->v_interrupt, &one, sizeof one) < 0 && errno == EINTR)
+		;
+}
+
+static void close_events(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e;
+
+	if (v->v_epoll >= 0)
+		close(v->v_epoll);
+	if (v->v_interrupt >= 0)
+		close(v->v_interrupt);
+	if (v->v_timer >= 0)
+		close(v->v_timer);
+	free(v);
+}
+
+/*
+ * For a loop that is not ours: the descriptor, which can be polled as all others are.
+ * The timer that is due first gets into it as a timerfd.
+ */
+static int expose(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e;
+	int64_t when = v->v_heap.t_child ? v->v_heap.t_child->t_when : 0;
+	struct itimerspec spec = { .it_value = { when / SECOND, when % SECOND } };
+	int rc;
+
+	if (when == v->v_exposed)
+		return v->v_epoll;
+	if (v->v_timer < 0) {
+		v->v_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		if (v->v_timer < 0)
+			return -errno;
+		rc = add(v, v->v_timer, EPOLLIN, &v->v_nothing);
+		if (rc) {
+			close(v->v_timer);
+			v->v_timer = -1;
+			return rc;
+		}
+	}
+	timerfd_settime(v->v_timer, TFD_TIMER_ABSTIME, &spec, NULL);
+	v->v_exposed = when;
+	return v->v_epoll;
+}
+
+static void nothing(struct uinterest *w, uint32_t events)
+{
+	(void)w;
+	(void)events;
+}
+
+/* How many events there are in v_batch. */
+static int sleep_until(struct events *v, int64_t until)
+{
+	const struct utimer *first = v->v_heap.t_child;
+	int64_t left = 0;
+	int n = -1;
+
+	if (first && until > first->t_when)
+		until = first->t_when;
+	if (until > 0 && until != USCHED_NEVER) {
+		left = until - uevents_now();
+		if (left < 0)
+			left = 0;
+	}
+#ifdef SYS_epoll_pwait2
+	if (!v->v_coarse) {
+		int64_t t[] = { left / SECOND, left % SECOND };         /* whatever time_t is */
+
+		n = (int)syscall(SYS_epoll_pwait2, v->v_epoll, v->v_batch, BATCH,
+				 until == USCHED_NEVER ? NULL : t, NULL, (size_t)0);
+		v->v_coarse = n < 0 && errno != EINTR;  /* ENOSYS; a sandbox says EPERM */
+	}
+#else
+	v->v_coarse = true;
+#endif
+	if (v->v_coarse) {
+		left = (left + MILLI - 1) / MILLI;
+		n = epoll_wait(v->v_epoll, v->v_batch, BATCH, until == USCHED_NEVER ? -1 :
+			       left > INT32_MAX ? INT32_MAX : (int)left);
+	}
+	return n;                               /* -1: EINTR */
+}
+
+static void expire(struct events *v)
+{
+	int64_t now = uevents_now();
+	struct utimer *t;
+
+	while ((t = v->v_heap.t_child) && t->t_when <= now) {
+		disarm(&v->v_events, t);
+		t->t_expired(t);
+	}
+}
+
+static void arm(struct uevents *e, struct utimer *t)
+{
+	struct events *v = (struct events *)(void *)e;
+
+	uevents_disarm(e, t);
+	t->t_child = t->t_next = NULL;
+	become_first(v, v->v_heap.t_child ? merge(v->v_heap.t_child, t) : t);
+}
+
+static void disarm(struct uevents *e, struct utimer *t)
+{
+	struct events *v = (struct events *)(void *)e;
+	struct utimer *rest = merge_all(t->t_child);
+
+	if (t == v->v_heap.t_child) {
+		become_first(v, rest);
+	} else {
+		if (t->t_prev->t_child == t)
+			t->t_prev->t_child = t->t_next;
+		else
+			t->t_prev->t_next = t->t_next;
+		if (t->t_next)
+			t->t_next->t_prev = t->t_prev;
+		if (rest)
+			become_first(v, merge(v->v_heap.t_child, rest));
+	}
+	t->t_prev = NULL;
+}
+
+static void become_first(struct events *v, struct utimer *t)
+{
+	v->v_heap.t_child = t;
+	if (t)
+		t->t_prev = &v->v_heap;
+}
+
+/* Two heaps to one: whose timer is due later becomes a child of the other. */
+static struct utimer *merge(struct utimer *a, struct utimer *b)
+{
+	if (b->t_when < a->t_when) {
+		struct utimer *t = a;
+
+		a = b;
+		b = t;
+	}
+	b->t_next = a->t_child;
+	if (b->t_next)
+		b->t_next->t_prev = b;
+	b->t_prev = a;
+	a->t_child = b;
+	a->t_next = NULL;
+	return a;
+}
+
+/*
+ * A list of children to one heap: in pairs from the first on, and these from the last
+ * back.
+ */
+static struct utimer *merge_all(struct utimer *first)
+{
+	struct utimer *pairs = NULL, *all = NULL, *next;
+
+	for (; first; first = next) {
+		struct utimer *second = first->t_next;
+
+		next = second ? second->t_next : NULL;
+		if (second)
+			first = merge(first, second);
+		first->t_next = pairs;
+		pairs = first;
+	}
+	for (; pairs; pairs = next) {
+		next = pairs->t_next;
+		all = all ? merge(all, pairs) : pairs;
+	}
+	if (all)
+		all->t_next = NULL;
+	return all;
+}

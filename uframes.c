@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uframes.c: whose an address is, and other threads' frames. private/check.h and private/where.h have what
+ * others share.
+ */
+#include "uframes.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "private/check.h"
+#include "private/where.h"
+
+/* Not inlined: what its caller has on the stack is above its frame. */
+__attribute__((noinline))
+enum usched_place usched_onstack(const void *address, struct ustack **whose)
+{
+	return usched__onstack(address, whose, __builtin_frame_address(0));
+}
+
+static bool is_running(const struct ustack *u)
+{
+	return u == ustack_sched(u)->s_current;
+}
+
+int ustack_peek(const struct ustack *u, const void *address, void *buffer, size_t n)
+{
+	int rc = -EBUSY;
+	const char *at = is_running(u) ? NULL : usched__frames(u, (uintptr_t)address, n, &rc);
+
+	if (!at)
+		return rc;
+	memcpy(buffer, at, n);
+	return 0;
+}
+
+int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n)
+{
+	int rc = -EBUSY;
+	char *at = is_running(u) ? NULL : usched__frames(u, (uintptr_t)address, n, &rc);
+
+	if (!at)
+		return rc;
+	memcpy(at, buffer, n);
+	return 0;
+}
+
+const void *ustack_where(const struct ustack *u)
+{
+	return is_running(u) ? NULL : usched__where(u);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uhere.h: the dispatcher that runs on this native thread, or one that has no threads.
+ * Private, for what other headers have inlined.
+ *
+ * Compilers may keep the address of a thread-local object in a register across calls, and
+ * a thread whose dispatcher goes on on another native thread would then look in the wrong
+ * place. So that address is not for them to know: it is worked out in one statement that
+ * is repeated each time, or in a function.
+ */
+#ifndef USCHED_HERE_H
+#define USCHED_HERE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct usched;
+
+/* Until C99 it was `extern inline' that left the definition to another file. */
+#if defined(__GNUC_GNU_INLINE__) && !defined(__cplusplus)
+#define USCHED_INLINE extern __inline
+#else
+#define USCHED_INLINE inline
+#endif
+
+extern __thread struct usched *usched__current
+	__attribute__((tls_model("initial-exec")));
+
+#if defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
+#define USCHED_HERE_INLINE
+USCHED_INLINE struct usched *usched__here(void)
+{
+	struct usched *s;
+
+	/* For -masm=att and for -masm=intel. */
+	__asm__ volatile("mov{q	usched__current@gottpoff(%%rip), %0|"
+			 "	%0, usched__current@gottpoff[rip]}\n\t"
+			 "mov{q	%%fs:(%0), %0|	%0, fs:[%0]}" : "=r"(s));
+	return s;
+}
+#elif defined(__aarch64__) && defined(__LP64__) && defined(__ELF__)
+#define USCHED_HERE_INLINE
+USCHED_INLINE struct usched *usched__here(void)
+{
+	struct usched *s;
+	uintptr_t offset;
+
+	__asm__ volatile("mrs	%0, tpidr_el0\n\t"
+			 "adrp	%1, :gottprel:usched__current\n\t"
+			 "ldr	%1, [%1, #:gottprel_lo12:usched__current]\n\t"
+			 "ldr	%0, [%0, %1]" : "=&r"(s), "=&r"(offset));
+	return s;
+}
+#else
+struct usched *usched__here(void);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_HERE_H */

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uimage.c: slabs, batches and stacks. uimage.h has the picture.
+ *
+ * A cache keeps, for each class, a list it takes from and gives to, and one
+ * spare batch, so that a sequence which goes up and down by one block at the
+ * edge of a batch does not go to the pool each time (magazines: J. Bonwick and
+ * J. Adams, USENIX 2001). Whole batches go back to the pool, where processors
+ * that allocate find what processors that free have put.
+ *
+ * Arenas double in size from one to the next of a class, so that a program
+ * with ten threads maps little and one with ten million maps seldom. From some
+ * size on they are aligned for huge pages and ask for them: a million threads
+ * touched in turn miss the TLB each time otherwise.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise */
+#endif
+#include "uimage.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "private/lock.h"
+
+enum {
+	RECORD     = 0,                 /* the class of records */
+	FINE_STEP  = 64,                /* bytes between the small classes, */
+	FINE_MAX   = 512,               /* up to here; log2 of it is 9 */
+	FINE_LOG   = 9,
+	CLASS_MAX  = 1 << 20,           /* bytes of the largest class */
+	BATCH_MAX  = 64,                /* blocks, */
+	BATCH_SIZE = 16 << 10,          /* and bytes, in a batch */
+	ARENA_MIN  = 64 << 10,          /* bytes of a class's first arena */
+	ARENA_MAX  = 32 << 20,          /* bytes: doubling ends */
+	HUGE_PAGE  = 2 << 20,           /* bytes; arenas of two and more ask for them */
+};
+
+struct uimage_block {
+	struct uimage_block *b_next;
+	struct uimage_block *b_batch;    /* first of a batch in the pool: the next batch */
+};
+
+struct uimage_arena {
+	_Alignas(64)                     /* so blocks behind it start on a cache line, too */
+	struct uimage_arena *a_next;     /* the one before it */
+	size_t               a_size;
+	char                *a_carved;   /* blocks below have been handed out */
+	char                *a_end;
+};
+
+_Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
+	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
+	       "eleven doublings lead from the fine classes to the largest");
+
+/* LeakSanitizer's, if it is there: frames and images may have the only pointer to a block. */
+void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
+void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
+
+static size_t class_of(size_t size);
+static size_t class_size(size_t class);
+static void  *get(struct uimage_cache *cache, size_t class);
+static void   put(struct uimage_cache *cache, size_t class, void *block);
+static bool   refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
+		     size_t class);
+static void   give_batch(struct uimage_pool *pool, size_t class,
+			 struct uimage_block *batch);
+static size_t carve(struct uimage_class *c, struct uimage_block **list);
+static bool   grow(struct uimage_pool *pool, struct uimage_class *c);
+static void  *map(size_t size, size_t align);
+static void   show(void *p, size_t size);
+static void   unmap(void *p, size_t size);
+static size_t round_up(size_t size, size_t unit);
+static size_t page_size(void);
+
+int uimage_pool_init(struct uimage_pool *pool, size_t record)
+{
+	if (record > CLASS_MAX)
+		return -EINVAL;
+	*pool = (struct uimage_pool){ .i_lock = PTHREAD_MUTEX_INITIALIZER };
+	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
+		struct uimage_class *c = &pool->i_class[i];
+
+		c->c_size = i == RECORD ? round_up(record + !record, 16)
+					: class_size(i);
+		c->c_batch = BATCH_SIZE / c->c_size;
+		if (c->c_batch > BATCH_MAX)
+			c->c_batch = BATCH_MAX;
+		if (c->c_batch == 0)
+			c->c_batch = 1;
+	}
+	return 0;
+}
+
+void uimage_pool_fini(struct uimage_pool *pool)
+{
+	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
+		struct uimage_arena *a = pool->i_class[i].c_arenas, *next;
+
+		for (; a; a = next) {
+			next = a->a_next;
+			unmap(a, a->a_size);
+		}
+	}
+	pthread_mutex_destroy(&pool->i_lock);
+}
+
+size_t uimage_pool_bytes(struct uimage_pool *pool)
+{
+	size_t bytes;
+
+	lock(&pool->i_lock);
+	bytes = pool->i_bytes;
+	unlock(&pool->i_lock);
+	return bytes;
+}
+
+void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
+		      void *arg)
+{
+	const struct uimage_class *c = &pool->i_class[RECORD];
+
+	for (struct uimage_arena *a = c->c_arenas; a; a = a->a_next)
+		for (char *r = (char *)(a + 1); r < a->a_carved; r += c->c_size)
+			f(r, arg);
+}
+
+void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool)
+{
+	*cache = (struct uimage_cache){ .i_pool = pool };
+}
+
+void *uimage_record(struct uimage_cache *cache)
+{
+	return get(cache, RECORD);
+}
+
+void uimage_record_free(struct uimage_cache *cache, void *record)
+{
+	put(cache, RECORD, record);
+}
+
+void *uimage_alloc(struct uimage_cache *cache, size_t *size)
+{
+	size_t class;
+
+	if (*size > CLASS_MAX) {
+		*size = round_up(*size, page_size());
+		return map(*size, 1);
+	}
+	class = class_of(*size);
+	*size = cache->i_pool->i_class[class].c_size;
+	return get(cache, class);
+}
+
+void uimage_free(struct uimage_cache *cache, void *image, size_t size)
+{
+	if (size > CLASS_MAX)
+		unmap(image, size);
+	else
+		put(cache, class_of(size), image);
+}
+
+int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
+{
+	size_t guard = round_up(UIMAGE_GUARD, page_size());
+
+	*stacks = (struct uimage_stacks){ .k_size = round_up(size, page_size()) };
+	/* An odd number of pages: with an even one, tops share some sets of a TLB. */
+	stacks->k_stride = (stacks->k_size + guard) | page_size();
+	if (count > SIZE_MAX / 2 / stacks->k_stride)
+		return -ENOMEM;
+	stacks->k_map = mmap(NULL, count * stacks->k_stride, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (stacks->k_map == MAP_FAILED)
+		return -ENOMEM;
+	show(stacks->k_map, count * stacks->k_stride);
+	for (; stacks->k_count < count; stacks->k_count++) {
+		char *base = uimage_stacks_base(stacks, stacks->k_count);
+
+		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
+			unmap(stacks->k_map, count * stacks->k_stride);
+			stacks->k_count = 0;
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
+{
+	return stacks->k_map + (i + 1) * stacks->k_stride - stacks->k_size;
+}
+
+void uimage_stacks_unmap(struct uimage_stacks *stacks)
+{
+	unmap(stacks->k_map, stacks->k_count * stacks->k_stride);
+}
+
+static size_t class_of(size_t size)
+{
+	size_t log;
+
+	if (size <= FINE_MAX)
+		return size ? (size + FINE_STEP - 1) / FINE_STEP : 1;
+	log = (size_t)(63 - __builtin_clzll(size - 1));         /* 2^log < size */
+	return 1 + FINE_MAX / FINE_STEP + 4 * (log - FINE_LOG)
+		 + ((size - 1) >> (log - 2)) % 4;
+}
+
+static size_t class_size(size_t class)
+{
+	size_t coarse = class - 1 - FINE_MAX / FINE_STEP;
+
+	if (class <= FINE_MAX / FINE_STEP)
+		return class * FINE_STEP;
+	return (5 + coarse % 4) << (coarse / 4 + FINE_LOG - 2);
+}
+
+static void *get(struct uimage_cache *cache, size_t class)
+{
+	struct uimage_shelf *shelf = &cache->i_shelf[class];
+	struct uimage_block *block = shelf->h_free;
+
+	if (!block) {
+		if (!refill(shelf, cache->i_pool, class))
+			return NULL;
+		block = shelf->h_free;
+	}
+	shelf->h_free = block->b_next;
+	shelf->h_count--;
+	return block;
+}
+
+static void put(struct uimage_cache *cache, size_t class, void *block)
+{
+	struct uimage_shelf *shelf = &cache->i_shelf[class];
+	struct uimage_block *b = block;
+
+	if (shelf->h_count == cache->i_pool->i_class[class].c_batch) {
+		if (shelf->h_spare)
+			give_batch(cache->i_pool, class, shelf->h_spare);
+		shelf->h_spare = shelf->h_free;
+		shelf->h_free = NULL;
+		shelf->h_count = 0;
+	}
+	b->b_next = shelf->h_free;
+	shelf->h_free = b;
+	shelf->h_count++;
+}
+
+/* Fills an empty shelf from its spare, the pool's batches, or a new carving. */
+static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
+		   size_t class)
+{
+	struct uimage_class *c = &pool->i_class[class];
+
+	shelf->h_count = c->c_batch;
+	shelf->h_free = shelf->h_spare;
+	shelf->h_spare = NULL;
+	if (shelf->h_free)
+		return true;
+	lock(&pool->i_lock);
+	shelf->h_free = c->c_batches;
+	if (shelf->h_free)
+		c->c_batches = shelf->h_free->b_batch;
+	else if (grow(pool, c))
+		shelf->h_count = carve(c, &shelf->h_free);
+	else
+		shelf->h_count = 0;
+	unlock(&pool->i_lock);
+	return shelf->h_free;
+}
+
+static void give_batch(struct uimage_pool *pool, size_t class,
+		       struct uimage_block *batch)
+{
+	struct uimage_class *c = &pool->i_class[class];
+
+	lock(&pool->i_lock);
+	batch->b_batch = c->c_batches;
+	c->c_batches = batch;
+	unlock(&pool->i_lock);
+}
+
+/* Up to a batch of new blocks from the newest arena, in order of address. */
+static size_t carve(struct uimage_class *c, struct uimage_block **list)
+{
+	struct uimage_arena *a = c->c_arenas;
+	size_t n = 0;
+
+	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
+		struct uimage_block *b = (void *)a->a_carved;
+
+		*list = b;
+		list = &b->b_next;
+		a->a_carved += c->c_size;
+	}
+	*list = NULL;
+	return n;
+}
+
+/* Sees to it that the newest arena of the class has a block to carve. */
+static bool grow(struct uimage_pool *pool, struct uimage_class *c)
+{
+	struct uimage_arena *a = c->c_arenas;
+	size_t size, align = 1;
+
+	if (a && a->a_carved < a->a_end)
+		return true;
+	size = a ? a->a_size * 2 : ARENA_MIN;
+	if (size > ARENA_MAX)
+		size = ARENA_MAX;
+	if (size < c->c_size + sizeof *a)
+		size = round_up(sizeof *a + 2 * c->c_size, HUGE_PAGE);
+	if (size >= 2 * HUGE_PAGE)
+		align = HUGE_PAGE;
+	a = map(size, align);
+	if (!a)
+		return false;
+	a->a_size = size;
+	a->a_carved = (char *)(a + 1);
+	a->a_end = a->a_carved + (size - sizeof *a) / c->c_size * c->c_size;
+	a->a_next = c->c_arenas;
+	c->c_arenas = a;
+	pool->i_bytes += size;
+	return true;
+}
+
+/* Zeroed memory; `align' is 1 for pages, or HUGE_PAGE and more. */
+static void *map(size_t size, size_t align)
+{
+	size_t slack = align > 1 ? align : 0, before, after;
+	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	show(p + (-(uintptr_t)p & (align - 1)), size);
+	if (slack == 0)
+		return p;
+	before = -(uintptr_t)p & (align - 1);
+	after = slack - before;
+	if (before)
+		munmap(p, before);
+	if (after)
+		munmap(p + before + size, after);
+#ifdef MADV_HUGEPAGE
+	madvise(p + before, size, MADV_HUGEPAGE);       /* a wish */
+#endif
+	return p + before;
+}
+
+static void show(void *p, size_t size)
+{
+	if (__lsan_register_root_region)
+		__lsan_register_root_region(p, size);
+}
+
+static void unmap(void *p, size_t size)
+{
+	if (__lsan_unregister_root_region)
+		__lsan_unregister_root_region(p, size);
+	munmap(p, size);
+}
+
+static size_t round_up(size_t size, size_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
+
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}

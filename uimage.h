@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uimage.h: the memory that a scheduler lends to its dispatchers.
+ *
+ * Images in size classes, and records: blocks of one size, of the scheduler's
+ * choosing, in which it keeps a thread together with a small image. An
+ * uimage_pool belongs to a scheduler and may be used by any native thread; each
+ * of its processors takes blocks through an uimage_cache of its own, which has
+ * no lock and meets the pool only once for some dozens of blocks.
+ *
+ *        cache (processor)              pool (lock)
+ *        class c:  free  -> b b b  <--  batches of class c -> b b .. b
+ *                  spare -> b .. b -->                     -> b b .. b
+ *                                       arenas of class c  -> [blocks....|    ]
+ *                                                                 carved ^
+ *
+ * Blocks return to their class and stay there until uimage_pool_fini(): memory
+ * is not given back to the system before. So a record remains a record, and to
+ * look into one that has been freed is no memory error; uproc.c depends on that.
+ *
+ * And stacks: address ranges with a guard below each, which nobody may touch.
+ */
+#ifndef USCHED_IMAGE_H
+#define USCHED_IMAGE_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Class 0 are the records. The sizes of the others grow by 64 bytes up to 512
+ * and then by a quarter of a power of two up to 1 MiB; what is larger is
+ * mapped and unmapped each time.
+ */
+enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
+
+struct uimage_block;             /* a free block: see uimage.c */
+struct uimage_arena;
+
+struct uimage_cache {
+	struct uimage_pool *i_pool;
+	struct uimage_shelf {
+		struct uimage_block *h_free;
+		struct uimage_block *h_spare;    /* a whole batch, or NULL */
+		size_t               h_count;    /* blocks on h_free */
+	} i_shelf[UIMAGE_CLASSES];
+};
+
+struct uimage_pool {
+	pthread_mutex_t     i_lock;
+	struct uimage_class {    /* i_lock, but for c_size and c_batch: constant */
+		size_t               c_size;
+		size_t               c_batch;    /* blocks that move at a time */
+		struct uimage_block *c_batches;
+		struct uimage_arena *c_arenas;   /* the newest first */
+	} i_class[UIMAGE_CLASSES];
+	size_t              i_bytes;         /* i_lock; mapped for classes */
+};
+
+/*
+ * A pool without memory, with records of `record' bytes, rounded up to 16.
+ * 0; -EINVAL: more than 1 MiB.
+ */
+int uimage_pool_init(struct uimage_pool *pool, size_t record);
+
+/* Frees every block of the pool, those that are in use included. */
+void uimage_pool_fini(struct uimage_pool *pool);
+
+/* Bytes of address space that the pool's classes have mapped. */
+size_t uimage_pool_bytes(struct uimage_pool *pool);
+
+/*
+ * Calls f(record, arg) for each record that was ever taken from the pool or
+ * moved to a cache. The caller keeps others from taking records meanwhile.
+ */
+void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
+		      void *arg);
+
+/* A cache without blocks. It needs no end: the pool's end is its end. */
+void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
+
+/*
+ * A record, aligned to 16 bytes and, if its size is a multiple of 64, to 64; NULL
+ * if there is no memory. From byte 16 on, its content is what its last user
+ * left, zero at first.
+ * From the cache's native thread.
+ */
+void *uimage_record(struct uimage_cache *cache);
+void uimage_record_free(struct uimage_cache *cache, void *record);
+
+/*
+ * An image of at least *size bytes, aligned to 64, with its real size in
+ * *size; NULL if there is no memory. From the cache's native thread.
+ */
+void *uimage_alloc(struct uimage_cache *cache, size_t *size);
+
+/* Takes back an image, with the size that uimage_alloc() gave. */
+void uimage_free(struct uimage_cache *cache, void *image, size_t size);
+
+/*
+ * Bytes of a guard, or a page if that is more. They take address space only, and frames
+ * that are smaller cannot step over them. It is what -fstack-clash-protection counts on
+ * for AArch64; a page is enough for the others.
+ */
+enum { UIMAGE_GUARD = 64 << 10 };
+
+struct uimage_stacks {
+	char  *k_map;
+	size_t k_count;
+	size_t k_size;          /* bytes of a stack, whole pages */
+	size_t k_stride;        /* from a stack to the next: the guard below it included */
+};
+
+/*
+ * Maps `count' stacks of at least `size' bytes.
+ * 0; -ENOMEM: no memory, address space or mappings left; nothing was mapped.
+ */
+int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size);
+
+/* The lowest address of stack i; it is k_size bytes long. */
+void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i);
+
+void uimage_stacks_unmap(struct uimage_stacks *stacks);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_IMAGE_H */

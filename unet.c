@@ -1,0 +1,1274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet.c: descriptors that threads wait for.
+ *
+ * Each descriptor of the process has a struct descriptor, in a table by its number,
+ * which is never freed, so that an event that is late finds at worst the next user of
+ * the number, who tries once in vain.
+ *
+ * Invariants
+ *  - d_ready[direction] is 0 only if the system has been found not ready since, and an
+ *    edge will tell when it is. It is set to 0 before the system call that finds out.
+ *  - After a short read from a TCP socket nothing is left to be read, so it is not
+ *    ready: the call that would return EAGAIN is not made. But for the end, errors and
+ *    urgent data, which do not come with an edge of their own if they were there before:
+ *    then d_lasting is set.
+ *  - A descriptor is watched by the events of every dispatcher from which a thread has
+ *    waited for it: d_serial has those of the last one of either direction.
+ *  - d_generation changes when the descriptor is closed, and when the number is used
+ *    again. That is not while somebody is in a system call with it, on another native
+ *    thread: close(2) waits for these, d_inside, for they do not block. And a call that
+ *    makes several keeps to the generation that it began with. So nobody reads what
+ *    belongs to who gets the number next, nor changes what is known of it.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* accept4(), POLLRDHUP */
+#endif
+#include "unet.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "private/check.h"
+
+enum { IN, OUT };
+
+enum kind {
+	NEW,                            /* not made ready for use here */
+	CLOSING,                        /* close(2) is on its way: then NEW */
+	TCP,
+	SOCKET,                         /* any other */
+	PIPE,
+	OTHER,
+};
+
+enum {
+	CHUNK      = 1024,              /* descriptors */
+	CHUNKS     = 4096,              /* 4 million descriptors, four times Linux's limit */
+	POLL_MAX   = 65536,
+	RETRY      = 10000000,          /* ns: until there may be a descriptor, or a backlog's place */
+	READY      = 0,                 /* what a wait was granted for */
+	CLOSED     = 1,
+	LINE       = 64,                /* bytes */
+};
+
+/*
+ * Under d_lock, but for what is atomic: d_calls, d_generation, d_inside, d_kind,
+ * d_lasting, d_ready, d_serial.
+ */
+struct descriptor {
+	struct uinterest     d_watch;      /* first */
+	struct uwait_lock d_lock;
+	uint32_t          d_generation;
+	uint32_t          d_inside;     /* system calls that are being made */
+	uint8_t           d_kind;
+	uint8_t           d_lasting;
+	uint8_t           d_ready[2];
+	uint8_t           d_calls[2];   /* the thread's: that did not wait, since one did */
+	struct uwaiter   *d_waiter[2];
+	uint64_t          d_serial[2];  /* of the uevents that watch it */
+} __attribute__((aligned(64)));
+
+/* What a system call gets. Which fields count is up to that. */
+struct op {
+	const struct iovec *o_iov;
+	int                 o_n;
+	int                 o_flags;
+	size_t              o_short;    /* less than so much was all there was */
+	struct unet_addr   *o_from;
+	const struct unet_addr *o_to;
+	const uint32_t     *o_generation;       /* that it is for; NULL: which it finds */
+	bool                o_waits;    /* is wanted only to wait: then no more calls */
+};
+
+/* A system call, for this kind of descriptor: a number, or a negative error. */
+typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
+
+static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
+
+static inline struct descriptor *find(int fd, int *rc);
+static struct descriptor *find_chunk(int fd, int *rc);
+static int  adopt(struct descriptor *d, int fd, uint32_t generation);
+static int  set_nonblocking(int fd);
+static enum kind kind_of(int fd);
+static int  fresh(int fd, enum kind kind);
+static void ready(struct uinterest *watch, uint32_t events);
+static inline int give_way(struct descriptor *d, int direction, int64_t deadline);
+static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
+			      int64_t deadline) __attribute__((always_inline));
+static int  wait_ready(struct descriptor *d, int fd, int direction, uint32_t generation,
+		       int64_t deadline);
+static int  watch(struct descriptor *d, int fd, int direction, uint32_t generation,
+		  struct uwaiter *w);
+static inline ssize_t read_into(int fd, const uint32_t *generation,
+				const struct iovec *iov, int n, int64_t deadline)
+	__attribute__((always_inline));
+static inline ssize_t write_from(int fd, const uint32_t *generation,
+				 const struct iovec *iov, int n, int64_t deadline)
+	__attribute__((always_inline));
+static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept, try_poll;
+static attempt try_connect __attribute__((noinline));  /* its frame is large */
+static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
+	__attribute__((noinline));
+static ssize_t write_pipe(int fd, const struct iovec *iov, int n);
+static int  pause_until(int64_t deadline);
+static uint32_t generation_now(int fd);
+static int  open_socket(const struct unet_addr *a, int type, unsigned flags);
+static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
+		       int64_t deadline);
+static int  poll_once(struct pollfd *fds, size_t n, const uint32_t *generations);
+static struct descriptor *polled(const struct pollfd *one);
+static bool poll_inside(const struct pollfd *one, uint32_t generation);
+static int  poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations);
+static int  poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
+			int64_t deadline);
+static int  poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
+		       const uint32_t *generations);
+static int  poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
+		     uint32_t generation);
+static void poll_leave(const struct uwaiter *w, struct pollfd *fds, size_t n);
+
+/* Addresses. */
+
+static int unix_addr(struct unet_addr *a, const char *text)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)(void *)&a->a_sockaddr;
+	size_t size = strlen(text);
+
+	if (size >= sizeof un->sun_path)
+		return -ENAMETOOLONG;
+	un->sun_family = AF_UNIX;
+	memcpy(un->sun_path, text, size);
+	if (text[0] == '@')
+		un->sun_path[0] = '\0';
+	else
+		size++;
+	a->a_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+	return 0;
+}
+
+static int parse_port(const char *text, in_port_t *port)
+{
+	unsigned n = 0;
+
+	if (!*text)
+		return -EINVAL;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9')
+			return -EINVAL;
+		n = n * 10 + (unsigned)(*text - '0');
+		if (n > 65535)
+			return -EINVAL;
+	}
+	*port = htons((in_port_t)n);
+	return 0;
+}
+
+int unet_addr(struct unet_addr *a, const char *text)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&a->a_sockaddr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)&a->a_sockaddr;
+	const char *colon = strrchr(text, ':');
+	char host[INET6_ADDRSTRLEN + 2];
+	in_port_t port;
+	size_t size;
+
+	check(a, BUFFER, __func__);
+	memset(a, 0, sizeof *a);
+	if (text[0] == '/' || (text[0] == '@' && text[1]))
+		return unix_addr(a, text);
+	if (!colon || (size_t)(colon - text) >= sizeof host || parse_port(colon + 1, &port))
+		return -EINVAL;
+	size = (size_t)(colon - text);
+	memcpy(host, text, size);
+	host[size] = '\0';
+	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = port;
+		a->a_size = sizeof *in;
+		return 0;
+	}
+	if (size == 0 || strcmp(host, "*") == 0)
+		in6->sin6_addr = in6addr_any;
+	else if (size < 2 || host[0] != '[' || host[size - 1] != ']')
+		return -EINVAL;
+	else if (host[size - 1] = '\0', inet_pton(AF_INET6, host + 1, &in6->sin6_addr) != 1)
+		return -EINVAL;
+	in6->sin6_family = AF_INET6;
+	in6->sin6_port = port;
+	a->a_size = sizeof *in6;
+	return 0;
+}
+
+char *unet_text(const struct unet_addr *a, char *text)
+{
+	const struct sockaddr_in *in = (const void *)&a->a_sockaddr;
+	const struct sockaddr_in6 *in6 = (const void *)&a->a_sockaddr;
+	const struct sockaddr_un *un = (const void *)&a->a_sockaddr;
+	char host[INET6_ADDRSTRLEN];
+	int size;
+
+	check(a, BUFFER, __func__);
+	check(text, BUFFER, __func__);
+	switch (a->a_sockaddr.ss_family) {
+	case AF_INET:
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+		snprintf(text, UNET_TEXT_MAX, "%s:%u", host, ntohs(in->sin_port));
+		break;
+	case AF_INET6:
+		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+		snprintf(text, UNET_TEXT_MAX, "[%s]:%u", host, ntohs(in6->sin6_port));
+		break;
+	case AF_UNIX:
+		size = (int)(a->a_size - offsetof(struct sockaddr_un, sun_path));
+		if (size > 0 && !un->sun_path[0])
+			snprintf(text, UNET_TEXT_MAX, "@%.*s", size - 1, un->sun_path + 1);
+		else
+			snprintf(text, UNET_TEXT_MAX, "%.*s", size < 0 ? 0 : size, un->sun_path);
+		break;
+	default:
+		snprintf(text, UNET_TEXT_MAX, "?");
+	}
+	return text;
+}
+
+/* The table. */
+
+/* NULL: *rc is -EBADF or -ENOMEM. */
+static inline struct descriptor *find(int fd, int *rc)
+{
+	size_t i = (size_t)fd / CHUNK;
+	struct descriptor *chunk;
+
+	chunk = i < CHUNKS ? __atomic_load_n(&table[i], __ATOMIC_ACQUIRE) : NULL;
+	return chunk ? &chunk[(size_t)fd % CHUNK] : find_chunk(fd, rc);
+}
+
+static struct descriptor *find_chunk(int fd, int *rc)
+{
+	size_t i = (size_t)fd / CHUNK;
+	struct descriptor *chunk, *now = NULL;
+
+	*rc = -EBADF;
+	if (fd < 0 || i >= CHUNKS)
+		return NULL;
+	*rc = -ENOMEM;
+	chunk = aligned_alloc(LINE, CHUNK * sizeof *chunk);
+	if (!chunk)
+		return NULL;
+	memset(chunk, 0, CHUNK * sizeof *chunk);
+	for (size_t k = 0; k < CHUNK; k++)
+		chunk[k].d_watch.w_ready = ready;
+	if (!__atomic_compare_exchange_n(&table[i], &now, chunk, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE)) {
+		free(chunk);                    /* somebody else was faster */
+		chunk = now;
+	}
+	return &chunk[(size_t)fd % CHUNK];
+}
+
+static uint32_t generation_of(const struct descriptor *d)
+{
+	return __atomic_load_n(&d->d_generation, __ATOMIC_ACQUIRE);
+}
+
+static enum kind get_kind(const struct descriptor *d)
+{
+	return __atomic_load_n(&d->d_kind, __ATOMIC_ACQUIRE);
+}
+
+static bool is_ready(const struct descriptor *d, int direction)
+{
+	return __atomic_load_n(&d->d_ready[direction], __ATOMIC_ACQUIRE);
+}
+
+/*
+ * False must be seen before the system call looks: which takes a lock, so a release will
+ * do.
+ */
+static void set_ready(struct descriptor *d, int direction, bool yes)
+{
+	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
+}
+
+/* Who closes may be another than who counts: one of the two is lost then. */
+static void set_calls(struct descriptor *d, int direction, unsigned n)
+{
+	__atomic_store_n(&d->d_calls[direction], (uint8_t)n, __ATOMIC_RELAXED);
+}
+
+static inline void leave(struct descriptor *d)
+{
+	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * Before a system call. False: the descriptor was closed. Who closes changes d_generation
+ * and then d_inside, so one of the two sees the other.
+ */
+static inline bool enter(struct descriptor *d, uint32_t generation)
+{
+	__atomic_fetch_add(&d->d_inside, 1, __ATOMIC_ACQ_REL);
+	if (generation_of(d) == generation)
+		return true;
+	leave(d);
+	return false;
+}
+
+/* Under d_lock: nothing is known of it, and who waits is to be told: into waiters. */
+static void reset(struct descriptor *d, enum kind kind, struct uwaiter **waiters)
+{
+	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->d_generation, d->d_generation + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->d_lasting, 0, __ATOMIC_RELAXED);
+	for (int i = IN; i <= OUT; i++) {
+		struct uwaiter *w = d->d_waiter[i];
+
+		d->d_waiter[i] = NULL;
+		set_calls(d, i, 0);
+		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
+		set_ready(d, i, true);
+		waiters[i] = w && uwait_claim(w) ? w : NULL;
+	}
+}
+
+static void finish(struct uwaiter **waiters, int result)
+{
+	for (int i = IN; i <= OUT; i++)
+		if (waiters[i])
+			uwait_finish(waiters[i], result);
+}
+
+/* A descriptor that the system has just made. Closes it if there is no memory. */
+static int fresh(int fd, enum kind kind)
+{
+	struct uwaiter *waiters[2];
+	struct descriptor *d;
+	int rc;
+
+	d = find(fd, &rc);
+	if (!d) {
+		close(fd);
+		return rc;
+	}
+	if (kind <= CLOSING)                    /* of a listener that is being closed */
+		kind = kind_of(fd);
+	uwait_lock(&d->d_lock);
+	reset(d, kind, waiters);
+	uwait_unlock(&d->d_lock);
+	finish(waiters, CLOSED);                /* by somebody's close(2) */
+	return fd;
+}
+
+static bool is_new(const struct descriptor *d)
+{
+	return get_kind(d) <= CLOSING;
+}
+
+/* Inside: else it might be the number's next owner's flags that are changed. */
+static int adopt(struct descriptor *d, int fd, uint32_t generation)
+{
+	int rc;
+
+	while (get_kind(d) == CLOSING)
+		sched_yield();                  /* by another native thread */
+	if (!enter(d, generation))
+		return -EBADF;
+	rc = set_nonblocking(fd);
+	uwait_lock(&d->d_lock);
+	if (rc == 0 && get_kind(d) == NEW) {
+		set_ready(d, IN, true);
+		set_ready(d, OUT, true);
+		__atomic_store_n(&d->d_kind, (uint8_t)kind_of(fd), __ATOMIC_RELEASE);
+	}
+	uwait_unlock(&d->d_lock);
+	leave(d);
+	return rc;
+}
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
+		return -errno;
+	return 0;
+}
+
+static enum kind kind_of(int fd)
+{
+	int type = 0, protocol = 0;
+	socklen_t size = sizeof type;
+	struct stat status;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size)) {
+		if (fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode))
+			return PIPE;
+		return OTHER;
+	}
+	size = sizeof protocol;
+	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0
+	    && type == SOCK_STREAM && protocol == IPPROTO_TCP)
+		return TCP;
+	return SOCKET;
+}
+
+int unet_adopt(int fd)
+{
+	int rc;
+	struct descriptor *d = find(fd, &rc);
+
+	return d ? adopt(d, fd, generation_of(d)) : rc;
+}
+
+/* Between the two locked parts the number may be somebody else's already. */
+int unet_close(int fd)
+{
+	struct uwaiter *waiters[2];
+	uint32_t generation;
+	int rc;
+	struct descriptor *d = find(fd, &rc);
+
+	if (!d)
+		return rc;
+	uwait_lock(&d->d_lock);
+	reset(d, CLOSING, waiters);
+	generation = d->d_generation;
+	uwait_unlock(&d->d_lock);
+	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) > 0)
+		sched_yield();
+	rc = close(fd) && errno == EBADF ? -EBADF : 0;
+	uwait_lock(&d->d_lock);
+	if (d->d_generation == generation)
+		__atomic_store_n(&d->d_kind, NEW, __ATOMIC_RELEASE);
+	uwait_unlock(&d->d_lock);
+	finish(waiters, CLOSED);
+	return rc;
+}
+
+int unet_shutdown(int fd, int how)
+{
+	return shutdown(fd, how) ? -errno : 0;
+}
+
+/* Waiting. */
+
+/* From uevents: on the native thread of a dispatcher that watches it. */
+static void ready(struct uinterest *w, uint32_t events)
+{
+	static const uint32_t lasting = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI;
+	struct descriptor *d = (struct descriptor *)(void *)w;
+	const uint32_t of[] = { EPOLLIN | lasting, EPOLLOUT | EPOLLHUP | EPOLLERR };
+	struct uwaiter *waiters[2] = { NULL, NULL };
+
+	uwait_lock(&d->d_lock);
+	if (events & lasting)
+		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
+	for (int i = IN; i <= OUT; i++) {
+		if (!(events & of[i]))
+			continue;
+		set_ready(d, i, true);
+		if (d->d_waiter[i] && uwait_claim(d->d_waiter[i])) {
+			waiters[i] = d->d_waiter[i];
+			d->d_waiter[i] = NULL;
+		}
+	}
+	uwait_unlock(&d->d_lock);
+	finish(waiters, READY);
+}
+
+/* Who never has to wait would keep the processor. */
+static inline int give_way(struct descriptor *d, int direction, int64_t deadline)
+{
+	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
+
+	if (deadline <= 0)
+		return 0;
+	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
+	if (calls < UNET_BUDGET)
+		return 0;
+	/* If it fails, there is no need to: what is wanted may be there. */
+	return ustack_self() && usync_yield() == -ECANCELED ? -ECANCELED : 0;
+}
+
+/* Inlined with each system call. */
+static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
+			      int64_t deadline)
+{
+	int rc = 0;
+	struct descriptor *d = find(fd, &rc);
+	uint32_t generation;
+	ssize_t n;
+
+	if (!d)
+		return rc;
+	generation = o->o_generation ? *o->o_generation : generation_of(d);
+	if (is_new(d))
+		rc = adopt(d, fd, generation);
+	if (rc == 0)
+		rc = give_way(d, direction, deadline);
+	while (rc == 0) {
+		if (deadline <= 0 || is_ready(d, direction)) {
+			if (!enter(d, generation))
+				return -EBADF;
+			set_ready(d, direction, false);
+			n = try(fd, o, get_kind(d));
+			leave(d);
+			if (n < 0 && generation_of(d) != generation)
+				return -EBADF;
+			if (n >= 0 ? (size_t)n >= o->o_short || get_kind(d) != TCP || n == 0
+			    || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
+			    : n != -EAGAIN)
+				set_ready(d, direction, true);
+			if (n != -EAGAIN && n != -EINTR)
+				return n;
+			if (n == -EINTR)
+				continue;
+		}
+		rc = wait_ready(d, fd, direction, generation, deadline);
+		if (o->o_waits)
+			break;
+	}
+	return rc;
+}
+
+static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t generation,
+		      int64_t deadline)
+{
+	struct uwaiter *w;
+	int rc;
+
+	rc = uwait_prepare_outside(&w, deadline);
+	if (rc == 0)
+		rc = watch(d, fd, direction, generation, w);
+	if (rc)
+		return rc;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != generation)
+		rc = -EBADF;
+	else if (!is_ready(d, direction) && d->d_waiter[direction])
+		rc = -EBUSY;
+	if (rc || is_ready(d, direction)) {
+		uwait_unlock(&d->d_lock);
+		return rc;
+	}
+	uwait_begin(w);
+	d->d_waiter[direction] = w;
+	set_calls(d, direction, 0);
+	uwait_unlock(&d->d_lock);
+	rc = uwait_block(w);
+	if (rc < 0) {
+		uwait_lock(&d->d_lock);
+		if (d->d_waiter[direction] == w)
+			d->d_waiter[direction] = NULL;
+		uwait_unlock(&d->d_lock);
+	}
+	return rc == CLOSED ? -EBADF : rc;
+}
+
+/*
+ * Once for each dispatcher, or native thread, for it is edges that are watched. But not
+ * what was closed: d_serial would be taken to be of who gets the number next.
+ */
+static int watch(struct descriptor *d, int fd, int direction, uint32_t generation,
+		 struct uwaiter *w)
+{
+	int rc = 0;
+	struct uevents *e = uwait_events(w, &rc);
+	uint64_t serial;
+
+	if (!e)
+		return rc;
+	serial = e->e_serial;
+	if (__atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == serial)
+		return 0;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != generation)
+		rc = -EBADF;
+	else if (d->d_serial[!direction] != serial)
+		rc = uevents_add(e, fd, &d->d_watch);
+	if (rc == -EEXIST)
+		rc = 0;
+	if (rc == 0)
+		__atomic_store_n(&d->d_serial[direction], serial, __ATOMIC_RELEASE);
+	uwait_unlock(&d->d_lock);
+	return rc;
+}
+
+/* Transfer. */
+
+static inline size_t size_of(const struct iovec *iov, int n)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < n; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
+static inline ssize_t read_into(int fd, const uint32_t *generation,
+				const struct iovec *iov, int n, int64_t deadline)
+{
+	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n),
+			      .o_generation = generation };
+
+	return perform(try_read, fd, IN, &o, o.o_short > 0 ? deadline : 0);
+}
+
+static inline ssize_t write_from(int fd, const uint32_t *generation,
+				 const struct iovec *iov, int n, int64_t deadline)
+{
+	const struct op o = { .o_iov = iov, .o_n = n, .o_generation = generation };
+
+	return perform(try_write, fd, OUT, &o, deadline);
+}
+
+static inline void check_iov(const struct iovec *iov, int n, const char *call)
+{
+	check(n > 0 ? iov : NULL, BUFFER, call);
+	for (int i = 0; i < n; i++)
+		check(iov[i].iov_len ? iov[i].iov_base : NULL, BUFFER, call);
+}
+
+ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
+{
+	struct iovec iov = { buffer, size };
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	return read_into(fd, NULL, &iov, 1, deadline);
+}
+
+ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
+{
+	/* It is only read. */
+	struct iovec iov = { (void *)(uintptr_t)buffer, size };
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	return write_from(fd, NULL, &iov, 1, deadline);
+}
+
+ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
+{
+	check_iov(iov, n, __func__);
+	return read_into(fd, NULL, iov, n, deadline);
+}
+
+ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
+{
+	check_iov(iov, n, __func__);
+	return write_from(fd, NULL, iov, n, deadline);
+}
+
+ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags, struct unet_addr *from,
+		      int64_t deadline)
+{
+	const struct iovec iov = { buffer, size };
+	const struct op o = { .o_iov = &iov, .o_flags = flags,
+			      .o_from = from };
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(from, BUFFER, __func__);
+	return perform(try_recvfrom, fd, IN, &o, deadline);
+}
+
+ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
+		    const struct unet_addr *to, int64_t deadline)
+{
+	/* It is only read. */
+	const struct iovec iov = { (void *)(uintptr_t)buffer, size };
+	uint32_t generation;
+	const struct op o = { .o_iov = &iov, .o_flags = flags, .o_to = to,
+			      .o_generation = &generation };
+	int rc;
+	struct descriptor *d = find(fd, &rc);
+	ssize_t n = 0;
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(to, BUFFER, __func__);
+	if (!d)
+		return rc;
+	generation = generation_of(d);
+	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
+		return perform(try_sendto, fd, OUT, &o, deadline);
+	rc = give_way(d, OUT, deadline);
+	while (rc == 0) {                       /* no event tells of room where it goes */
+		n = perform(try_sendto, fd, OUT, &o, 0);
+		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
+	}
+	return rc < 0 ? rc : n;
+}
+
+static ssize_t result(ssize_t n)
+{
+	return n < 0 ? errno == EWOULDBLOCK ? -EAGAIN : -errno : n;
+}
+
+static ssize_t try_read(int fd, const struct op *o, enum kind kind)
+{
+	if (o->o_n != 1)
+		return result(readv(fd, o->o_iov, o->o_n));
+	if ((kind == TCP || kind == SOCKET) && o->o_short > 0)  /* of nothing, only read() is 0 */
+		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len, MSG_DONTWAIT));
+	return result(read(fd, o->o_iov->iov_base, o->o_iov->iov_len));
+}
+
+static ssize_t try_write(int fd, const struct op *o, enum kind kind)
+{
+	if (o->o_n == 1 && (kind == TCP || kind == SOCKET))
+		return result(send(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+				   MSG_NOSIGNAL | MSG_DONTWAIT));
+	return write_other(fd, o->o_iov, o->o_n, kind);
+}
+
+/* On its own, with what it calls: the frames are large, and threads block in its caller. */
+static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
+{
+	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)iov,
+				  .msg_iovlen = (size_t)n };
+
+	switch (kind) {
+	case TCP:
+	case SOCKET:
+		return result(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+	case NEW:
+	case CLOSING:                           /* it was a socket or a pipe, perhaps */
+	case PIPE:
+		return write_pipe(fd, iov, n);
+	default:
+		return result(writev(fd, iov, n));
+	}
+}
+
+/* There is no flag that keeps SIGPIPE away, so it is blocked, and taken out if it came. */
+static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
+{
+	static const struct timespec now = { 0, 0 };
+	sigset_t set, old, pending;
+	ssize_t rc;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	rc = result(writev(fd, iov, n));
+	if (rc == -EPIPE && !sigismember(&pending, SIGPIPE))
+		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+static ssize_t try_recvfrom(int fd, const struct op *o, enum kind kind)
+{
+	struct unet_addr *a = o->o_from;
+
+	(void)kind;
+	if (!a)
+		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+				   o->o_flags | MSG_DONTWAIT));
+	a->a_size = sizeof a->a_sockaddr;
+	return result(recvfrom(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+			       o->o_flags | MSG_DONTWAIT, (struct sockaddr *)&a->a_sockaddr,
+			       &a->a_size));
+}
+
+static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
+{
+	const struct sockaddr *to = o->o_to ? (const struct sockaddr *)&o->o_to->a_sockaddr : NULL;
+
+	(void)kind;
+	return result(sendto(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+			     o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL, to,
+			     o->o_to ? o->o_to->a_size : 0));
+}
+
+/* For who makes several calls for it: all are for the one that there was at first. */
+static uint32_t generation_now(int fd)
+{
+	int rc;
+	const struct descriptor *d = find(fd, &rc);
+
+	return d ? generation_of(d) : 0;        /* then the call fails */
+}
+
+int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline)
+{
+	uint32_t generation = generation_now(fd);
+	size_t got = 0;
+	ssize_t n = 1;
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(done, BUFFER, __func__);
+	while (got < size && n > 0) {
+		struct iovec rest = { (char *)buffer + got, size - got };
+
+		n = read_into(fd, &generation, &rest, 1, deadline);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	if (done)
+		*done = got;
+	return n < 0 ? (int)n : got < size ? -EPIPE : 0;
+}
+
+int unet_write_all(int fd, const void *buffer, size_t size, size_t *done, int64_t deadline)
+{
+	uint32_t generation = generation_now(fd);
+	size_t put = 0;
+	ssize_t n = 0;
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(done, BUFFER, __func__);
+	while (put < size && n >= 0) {
+		/* It is only read. */
+		struct iovec rest = { (char *)(uintptr_t)buffer + put, size - put };
+
+		n = write_from(fd, &generation, &rest, 1, deadline);
+		put += n > 0 ? (size_t)n : 0;
+	}
+	if (done)
+		*done = put;
+	return n < 0 ? (int)n : 0;
+}
+
+/* Sockets. */
+
+static int open_socket(const struct unet_addr *a, int type, unsigned flags)
+{
+	int family = a->a_sockaddr.ss_family, on = 1, off = 0;
+	int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, flags & UNET_V6ONLY ? &on : &off,
+			   sizeof on);
+	if (family != AF_UNIX && type == SOCK_STREAM)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	if (flags & UNET_REUSEPORT && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on)) {
+		int rc = -errno;
+
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+/* Any address of a machine without IPv6 is IPv4's. */
+static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
+{
+	const struct sockaddr_in6 *in6 = (const void *)&a->a_sockaddr;
+	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&any->a_sockaddr;
+
+	if (in6->sin6_family != AF_INET6 || memcmp(&in6->sin6_addr, &in6addr_any, sizeof in6addr_any))
+		return NULL;
+	memset(any, 0, sizeof *any);
+	in->sin_family = AF_INET;
+	in->sin_port = in6->sin6_port;
+	any->a_size = sizeof *in;
+	return any;
+}
+
+static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
+{
+	int fd = open_socket(a, type, flags), on = 1, rc;
+	struct unet_addr any;
+
+	if (fd == -EAFNOSUPPORT && !(flags & UNET_V6ONLY) && any_addr(a, &any)) {
+		a = &any;
+		fd = open_socket(a, type, flags);
+	}
+	if (fd < 0)
+		return fd;
+	if (a->a_sockaddr.ss_family != AF_UNIX && type == SOCK_STREAM)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size) == 0)
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
+{
+	int fd, rc;
+
+	check(a, BUFFER, __func__);
+	fd = bound_socket(a, SOCK_STREAM, flags);
+	if (fd < 0)
+		return fd;
+	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
+		return fresh(fd, kind_of(fd));
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+int unet_bind(const struct unet_addr *a, unsigned flags)
+{
+	int fd;
+
+	check(a, BUFFER, __func__);
+	fd = bound_socket(a, SOCK_DGRAM, flags);
+	return fd < 0 ? fd : fresh(fd, SOCKET);
+}
+
+/* Whether it says something of one connection only, or of a moment. */
+static bool is_passing(int rc)
+{
+	return rc == -ECONNABORTED || rc == -EPROTO || rc == -ENETDOWN || rc == -ENOPROTOOPT
+		|| rc == -EHOSTDOWN || rc == -ENONET || rc == -EHOSTUNREACH
+		|| rc == -ENETUNREACH || rc == -EPERM;
+}
+
+static bool is_exhausted(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM;
+}
+
+/* Sleeps for a while, and no longer than to the deadline, which must not have come. */
+static int pause_until(int64_t deadline)
+{
+	int64_t until = usync_after(RETRY);
+	struct timespec t = { 0, RETRY };
+
+	if (deadline <= 0 || until - RETRY >= deadline)
+		return -ETIMEDOUT;
+	if (ustack_self())
+		return usync_sleep_until(until < deadline ? until : deadline);
+	nanosleep(&t, NULL);
+	return 0;
+}
+
+int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
+{
+	uint32_t generation;
+	const struct op o = { .o_from = peer, .o_generation = &generation };
+	int new, rc;
+	const struct descriptor *d = find(fd, &rc);
+	enum kind kind;
+
+	check(peer, BUFFER, __func__);
+	if (!d)
+		return rc;
+	generation = generation_of(d);
+	kind = get_kind(d);                     /* after the call it may be another's */
+	do {
+		new = (int)perform(try_accept, fd, IN, &o, deadline);
+		rc = is_exhausted(new) ? pause_until(deadline) : 0;
+	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
+	if (rc)
+		return rc;
+	return new < 0 ? new : fresh(new, kind);
+}
+
+static ssize_t try_accept(int fd, const struct op *o, enum kind kind)
+{
+	struct unet_addr *a = o->o_from;
+
+	(void)kind;
+	if (a)
+		a->a_size = sizeof a->a_sockaddr;
+	return result(accept4(fd, a ? (struct sockaddr *)&a->a_sockaddr : NULL,
+			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+/* A UNIX socket's backlog is full: no event tells when it is not. */
+static int connect_socket(int fd, const struct unet_addr *a, int64_t deadline)
+{
+	int rc;
+
+	while (connect(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size)) {
+		if (errno == EINPROGRESS || errno == EINTR)
+			return 1;
+		rc = errno == EAGAIN ? pause_until(deadline) : -errno;
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int unet_connect(const struct unet_addr *a, int64_t deadline)
+{
+	const struct op o = { 0 };
+	int fd, rc;
+
+	check(a, BUFFER, __func__);
+	fd = open_socket(a, SOCK_STREAM, 0);
+	if (fd >= 0)
+		fd = fresh(fd, kind_of(fd));
+	if (fd < 0)
+		return fd;
+	rc = connect_socket(fd, a, deadline);
+	if (rc > 0)
+		rc = (int)perform(try_connect, fd, OUT, &o, deadline);
+	if (rc == 0)
+		return fd;
+	unet_close(fd);
+	return rc;
+}
+
+static ssize_t try_connect(int fd, const struct op *o, enum kind kind)
+{
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof peer;
+	int error = 0;
+
+	(void)o;
+	(void)kind;
+	if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0)
+		return 0;
+	size = sizeof error;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
+		error = errno;
+	return error ? -error : -EAGAIN;
+}
+
+/* Signals. */
+
+int unet_signals(const sigset_t *set)
+{
+	int fd;
+
+	check(set, BUFFER, __func__);
+	fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
+	return fd < 0 ? -errno : fresh(fd, OTHER);
+}
+
+int unet_signal(int fd, int64_t deadline)
+{
+	struct signalfd_siginfo info;
+	ssize_t n = unet_read(fd, &info, sizeof info, deadline);
+
+	if (n < 0)
+		return (int)n;
+	return n == sizeof info ? (int)info.ssi_signo : -EINVAL;
+}
+
+/* Several at a time. */
+
+int unet_wait_readable(int fd, int64_t deadline)
+{
+	const struct op o = { .o_waits = true };
+
+	return (int)perform(try_poll, fd, IN, &o, deadline);
+}
+
+static ssize_t try_poll(int fd, const struct op *o, enum kind kind)
+{
+	struct pollfd one = { fd, POLLIN, 0 };
+	ssize_t n = result(poll(&one, 1, 0));
+
+	(void)o;
+	(void)kind;
+	if (n <= 0)
+		return n < 0 ? n : -EAGAIN;
+	return one.revents & POLLNVAL ? -EBADF : 0;
+}
+
+/* Errors and the end are told to both: IN is for who wants nothing else, too. */
+static bool wants(const struct pollfd *one, int direction)
+{
+	const int out = POLLOUT | POLLWRNORM | POLLWRBAND, both = POLLERR | POLLHUP | POLLNVAL;
+
+	if (direction == OUT)
+		return one->events & out;
+	return one->events & ~(out | both) || !(one->events & out);
+}
+
+/* NULL: it is none to be polled, or poll(2) says so. */
+static struct descriptor *polled(const struct pollfd *one)
+{
+	int rc;
+
+	return one->fd < 0 ? NULL : find(one->fd, &rc);
+}
+
+/*
+ * Which generation each is of; and it is made ready for use, if it is open: of one that
+ * is not, poll(2) says so.
+ */
+static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
+		      int64_t deadline)
+{
+	int rc = 0, none;
+
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &none);
+
+		if (!d && fds[i].fd >= 0 && none == -ENOMEM)
+			return none;
+		if (!d)
+			continue;
+		generations[i] = generation_of(d);
+		if (is_new(d))
+			adopt(d, fds[i].fd, generations[i]);
+		if (rc == 0)
+			rc = give_way(d, IN, deadline);
+	}
+	return rc;
+}
+
+/*
+ * How many have revents. What is known of them is forgotten before the system call, which
+ * is made inside of all of them; not if one was closed, for the number may be another's.
+ */
+static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	size_t i = 0;
+	int found;
+
+	while (i < n && poll_inside(&fds[i], generations[i]))
+		i++;
+	found = i < n ? poll_closed(fds, n, generations) : (int)result(poll(fds, n, 0));
+	while (i > 0) {
+		struct descriptor *d = polled(&fds[--i]);
+
+		if (d)
+			leave(d);
+	}
+	return found;
+}
+
+/* False: it was closed. */
+static bool poll_inside(const struct pollfd *one, uint32_t generation)
+{
+	struct descriptor *d = polled(one);
+
+	if (d && !enter(d, generation))
+		return false;
+	for (int way = IN; d && way <= OUT; way++)
+		if (wants(one, way))
+			set_ready(d, way, false);
+	return true;
+}
+
+/* Of these alone it tells: the next call will of others. */
+static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct descriptor *d = polled(&fds[i]);
+
+		fds[i].revents = d && generation_of(d) != generations[i] ? POLLNVAL : 0;
+		found += fds[i].revents != 0;
+	}
+	return found;
+}
+
+/* What poll(2) found ready may be so all the time, for all that others know. */
+static void forget(struct pollfd *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; d && way <= OUT; way++)
+			set_ready(d, way, true);
+	}
+}
+
+int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	struct uwaiter *w;
+	uint32_t *generations;
+	int rc;
+
+	check(n ? fds : NULL, BUFFER, __func__);
+	if (n > POLL_MAX)
+		return -EINVAL;
+	w = uwait_self();
+	generations = w ? uwait_room(w, n * sizeof *generations) : NULL;
+	if (!w || (!generations && n > 0))
+		return -ENOMEM;
+	rc = poll_begin(fds, n, generations, deadline);
+	while (rc == 0) {
+		rc = poll_once(fds, n, generations);
+		if (rc == 0)
+			rc = poll_wait(fds, n, generations, deadline);
+		else if (rc == -EINTR)
+			rc = 0;
+	}
+	forget(fds, n);
+	return rc;
+}
+
+/* As in wait_ready(), for each. 0: something may be ready. */
+static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
+		       int64_t deadline)
+{
+	struct uwaiter *w;
+	int rc = uwait_prepare_outside(&w, deadline);
+
+	if (rc)
+		return rc;
+	uwait_begin(w);
+	rc = poll_enter(w, fds, n, generations);
+	if (rc == 0 || !uwait_withdraw(w))
+		rc = uwait_block(w);
+	poll_leave(w, fds, n);
+	return rc < 0 ? rc : 0;
+}
+
+/* 0; 1: something is ready already; an error. */
+static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
+		      const uint32_t *generations)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; d && way <= OUT && rc == 0; way++)
+			if (wants(&fds[i], way))
+				rc = poll_one(w, d, fds[i].fd, way, generations[i]);
+	}
+	return rc;
+}
+
+static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
+		    uint32_t generation)
+{
+	int rc = watch(d, fd, way, generation, w);
+
+	if (rc == -EBADF)
+		return 1;
+	if (rc && rc != -EPERM)                 /* a file is ready now or never */
+		return rc;
+	rc = 0;
+	uwait_lock(&d->d_lock);
+	if (is_ready(d, way) || generation_of(d) != generation)
+		rc = 1;
+	else if (d->d_waiter[way] && d->d_waiter[way] != w)
+		rc = -EBUSY;
+	else
+		d->d_waiter[way] = w;
+	uwait_unlock(&d->d_lock);
+	return rc;
+}
+
+static void poll_leave(const struct uwaiter *w, struct pollfd *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; d && way <= OUT; way++) {
+			uwait_lock(&d->d_lock);
+			if (d->d_waiter[way] == w)
+				d->d_waiter[way] = NULL;
+			uwait_unlock(&d->d_lock);
+		}
+	}
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uoffload.c: a pool of native threads; files and name lookups by it.
+ *
+ * A job is on the heap, with what goes in and comes out of it behind, for the native
+ * thread must not follow pointers to the stack of a thread that is blocked. Under the
+ * lock of the pool it belongs to whoever waits for it, until that gives up; then to the
+ * pool.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* preadv2() */
+#endif
+#include "uoffload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "private/check.h"
+#include "unet.h"
+
+enum {
+	IDLE        = 10,               /* seconds: then a native thread ends */
+	ADDRESS_MAX = 64,               /* addresses of one lookup */
+};
+
+struct job {
+	struct job     *j_next;
+	void          (*j_func)(void *data);
+	void          (*j_drop)(void *data);
+	struct uwaiter *j_waiter;       /* o_lock; NULL: nobody waits any more */
+	bool            j_done;         /* o_lock */
+	bool            j_skip;         /* if nobody waits when it is its turn: constant */
+	_Alignas(16) char j_data[];
+};
+
+static struct {
+	pthread_mutex_t o_lock;         /* for all of it */
+	pthread_cond_t  o_work;         /* there are jobs, or fewer native threads are wanted */
+	pthread_cond_t  o_quiet;        /* a native thread has nothing to do, or ended */
+	struct job     *o_first;
+	struct job    **o_end;
+	unsigned        o_queued;
+	unsigned        o_limit;
+	unsigned        o_threads;
+	unsigned        o_idle;
+	unsigned        o_draining;     /* uoffload_drain() */
+	bool            o_one_ended;    /* o_ended, and nobody has joined it */
+	pthread_t       o_ended;
+} pool = {
+	.o_lock  = PTHREAD_MUTEX_INITIALIZER,
+	.o_work  = PTHREAD_COND_INITIALIZER,
+	.o_quiet = PTHREAD_COND_INITIALIZER,
+	.o_limit = UOFFLOAD_THREADS,
+};
+
+/* MemorySanitizer's, if it is there: it does not know preadv2(). */
+void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
+
+static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), size_t size);
+static int  run_job(struct job *job, int64_t deadline);
+static int  enqueue(struct job *job) __attribute__((noinline));      /* large frame */
+static bool dequeue(struct job **job);
+static void *work(void *unused);
+static void join_ended(bool ends);
+static void perform(struct job *job);
+
+int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
+	     size_t size, int64_t deadline)
+{
+	struct job *job = new_job(func, drop, size);
+	int rc;
+
+	check(size ? argument : NULL, BUFFER, __func__);
+	if (!job && drop)
+		drop(argument);
+	if (!job)
+		return -ENOMEM;
+	if (size > 0)
+		memcpy(job->j_data, argument, size);
+	rc = run_job(job, deadline);
+	if (rc)
+		return rc;
+	if (size > 0)
+		memcpy(argument, job->j_data, size);
+	free(job);
+	return 0;
+}
+
+int uoffload_limit(unsigned threads)
+{
+	if (threads == 0)
+		return -EINVAL;
+	pthread_mutex_lock(&pool.o_lock);
+	pool.o_limit = threads;
+	pthread_cond_broadcast(&pool.o_work);
+	pthread_mutex_unlock(&pool.o_lock);
+	return 0;
+}
+
+void uoffload_drain(void)
+{
+	pthread_mutex_lock(&pool.o_lock);
+	pool.o_draining++;
+	pthread_cond_broadcast(&pool.o_work);
+	while (pool.o_threads > 0)
+		pthread_cond_wait(&pool.o_quiet, &pool.o_lock);
+	pool.o_draining--;
+	join_ended(false);
+}
+
+static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), size_t size)
+{
+	struct job *job = size < SIZE_MAX - sizeof *job ? malloc(sizeof *job + size) : NULL;
+
+	if (job)
+		*job = (struct job){ .j_func = func, .j_drop = drop };
+	return job;
+}
+
+static void drop_job(struct job *job)
+{
+	if (job->j_drop)
+		job->j_drop(job->j_data);
+	free(job);
+}
+
+/* 0: it is done and the caller's again. An error: it is gone, or will be. */
+static int run_job(struct job *job, int64_t deadline)
+{
+	struct uwaiter *w;
+	int rc = uwait_prepare_outside(&w, deadline);
+
+	if (rc == 0) {
+		job->j_waiter = w;
+		rc = enqueue(job);
+	}
+	if (rc) {
+		drop_job(job);
+		return rc;
+	}
+	rc = uwait_block(w);
+	if (rc == 0)
+		return 0;
+	pthread_mutex_lock(&pool.o_lock);
+	job->j_waiter = NULL;
+	if (job->j_done)                        /* just in time */
+		rc = 0;
+	pthread_mutex_unlock(&pool.o_lock);
+	return rc;
+}
+
+/* The wait begins. -EAGAIN: there is nobody who would do it. */
+static int enqueue(struct job *job)
+{
+	sigset_t all, old;
+	pthread_t native;
+	int rc = 0;
+
+	sigfillset(&all);
+	pthread_mutex_lock(&pool.o_lock);
+	if (pool.o_idle <= pool.o_queued && pool.o_threads < pool.o_limit) {
+		pthread_sigmask(SIG_SETMASK, &all, &old);
+		rc = pthread_create(&native, NULL, work, NULL);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		if (rc == 0)
+			pool.o_threads++;
+	}
+	if (pool.o_threads > 0) {
+		uwait_begin(job->j_waiter);
+		*(pool.o_first ? pool.o_end : &pool.o_first) = job;
+		pool.o_end = &job->j_next;
+		pool.o_queued++;
+		pthread_cond_signal(&pool.o_work);
+	}
+	rc = pool.o_threads > 0 ? 0 : -EAGAIN;
+	pthread_mutex_unlock(&pool.o_lock);
+	return rc;
+}
+
+static void *work(void *unused)
+{
+	struct job *job;
+
+	(void)unused;
+	pthread_mutex_lock(&pool.o_lock);
+	while (dequeue(&job))
+		perform(job);
+	pool.o_threads--;
+	pthread_cond_broadcast(&pool.o_quiet);
+	join_ended(true);
+	return NULL;
+}
+
+/*
+ * Under o_lock, which is open when this returns. Who ends joins the one that ended before, and is
+ * left to the next, or to uoffload_drain(): so all are joined but the last.
+ */
+static void join_ended(bool ends)
+{
+	bool one = pool.o_one_ended;
+	pthread_t ended = pool.o_ended;
+
+	pool.o_one_ended = ends;
+	pool.o_ended = pthread_self();
+	pthread_mutex_unlock(&pool.o_lock);
+	if (one)
+		pthread_join(ended, NULL);
+}
+
+/* False: this native thread is to end. */
+static bool dequeue(struct job **job)
+{
+	struct timespec until;
+	int rc = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += IDLE;
+	while (!pool.o_first && rc == 0 && !pool.o_draining && pool.o_threads <= pool.o_limit) {
+		pool.o_idle++;
+		rc = pthread_cond_timedwait(&pool.o_work, &pool.o_lock, &until);
+		pool.o_idle--;
+	}
+	*job = pool.o_first;
+	if (!*job || pool.o_threads > pool.o_limit)
+		return false;
+	pool.o_first = (*job)->j_next;
+	pool.o_queued--;
+	return true;
+}
+
+/* Under o_lock, but not while it is done. */
+static void perform(struct job *job)
+{
+	struct uwaiter *w;
+	bool claimed, dropped, skip = job->j_skip && !job->j_waiter;
+
+	pthread_mutex_unlock(&pool.o_lock);
+	if (!skip)
+		job->j_func(job->j_data);
+	pthread_mutex_lock(&pool.o_lock);
+	w = job->j_waiter;
+	dropped = !w;
+	claimed = w && uwait_claim(w);
+	job->j_done = true;
+	if (claimed) {
+		uwait_finish(w, 0);
+	} else if (dropped) {
+		pthread_mutex_unlock(&pool.o_lock);
+		drop_job(job);
+		pthread_mutex_lock(&pool.o_lock);
+	}
+}
+
+/* Files. */
+
+struct file_call {
+	int         f_fd;
+	int         f_flags;
+	mode_t      f_mode;
+	off_t       f_offset;
+	size_t      f_size;
+	ssize_t     f_rc;
+	struct stat f_stat;
+	char        f_data[];           /* a buffer or a path */
+};
+
+static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
+			    const void *data, size_t size, struct file_call **call)
+{
+	struct job *job = NULL;
+
+	if (size < SIZE_MAX / 2)
+		job = new_job(func, drop, sizeof **call + size);
+	if (!job)
+		return NULL;
+	job->j_skip = true;                     /* f_fd may be somebody else's by then */
+	*call = (struct file_call *)(void *)job->j_data;
+	**call = (struct file_call){ .f_size = size, .f_rc = -ECANCELED };
+	if (data && size > 0)
+		memcpy((*call)->f_data, data, size);
+	return job;
+}
+
+static void set_rc(struct file_call *call, ssize_t rc)
+{
+	call->f_rc = rc < 0 ? -errno : rc;
+}
+
+static void open_file(void *data)
+{
+	struct file_call *call = data;
+
+	set_rc(call, open(call->f_data, call->f_flags, call->f_mode));
+}
+
+static void close_file(void *data)
+{
+	const struct file_call *call = data;
+
+	if (call->f_rc >= 0)
+		close((int)call->f_rc);
+}
+
+int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
+{
+	struct file_call *call;
+	struct job *job = file_job(open_file, close_file, path, strlen(path) + 1, &call);
+	int rc;
+
+	check(path, BUFFER, __func__);
+	if (!job)
+		return -ENOMEM;
+	call->f_flags = flags | O_CLOEXEC;
+	call->f_mode = mode;
+	rc = run_job(job, deadline);
+	if (rc)
+		return rc;
+	rc = (int)call->f_rc;
+	free(job);
+	return rc;
+}
+
+/* With what is at `from', or with room for what will be copied to `to'. */
+static ssize_t run_on_file(void (*func)(void *data), int fd, const void *from, void *to,
+			   size_t size, off_t offset, int64_t deadline)
+{
+	struct file_call *call;
+	struct job *job = file_job(func, NULL, from, size, &call);
+	ssize_t rc;
+
+	if (!job)
+		return -ENOMEM;
+	call->f_fd = fd;
+	call->f_offset = offset;
+	rc = run_job(job, deadline);
+	if (rc)
+		return rc;
+	rc = call->f_rc;
+	if (to && rc > 0)
+		memcpy(to, call->f_data, (size_t)rc);
+	free(job);
+	return rc;
+}
+
+static void read_file(void *data)
+{
+	struct file_call *call = data;
+
+	set_rc(call, pread(call->f_fd, call->f_data, call->f_size, call->f_offset));
+}
+
+ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline)
+{
+	check(size ? buffer : NULL, BUFFER, __func__);
+#ifdef RWF_NOWAIT
+	struct iovec iov = { buffer, size };
+	ssize_t rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
+
+	if (rc > 0 && __msan_unpoison)
+		__msan_unpoison(buffer, (size_t)rc);
+	if (rc >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS
+			&& errno != EINVAL && errno != EINTR))
+		return rc < 0 ? -errno : rc;
+#endif
+	return run_on_file(read_file, fd, NULL, buffer, size, offset, deadline);
+}
+
+static void write_file(void *data)
+{
+	struct file_call *call = data;
+
+	set_rc(call, pwrite(call->f_fd, call->f_data, call->f_size, call->f_offset));
+}
+
+static void sync_file(void *data)
+{
+	struct file_call *call = data;
+
+	set_rc(call, fsync(call->f_fd));
+}
+
+ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset, int64_t deadline)
+{
+	check(size ? buffer : NULL, BUFFER, __func__);
+	return run_on_file(write_file, fd, buffer, NULL, size, offset, deadline);
+}
+
+int ufile_sync(int fd, int64_t deadline)
+{
+	return (int)run_on_file(sync_file, fd, NULL, NULL, 0, 0, deadline);
+}
+
+static void stat_file(void *data)
+{
+	struct file_call *call = data;
+
+	set_rc(call, stat(call->f_data, &call->f_stat));
+}
+
+int ufile_stat(const char *path, struct stat *status, int64_t deadline)
+{
+	struct file_call *call;
+	struct job *job = file_job(stat_file, NULL, path, strlen(path) + 1, &call);
+	int rc;
+
+	check(path, BUFFER, __func__);
+	check(status, BUFFER, __func__);
+	if (!job)
+		return -ENOMEM;
+	rc = run_job(job, deadline);
+	if (rc)
+		return rc;
+	rc = (int)call->f_rc;
+	if (rc == 0)
+		*status = call->f_stat;
+	free(job);
+	return rc;
+}
+
+/* Names. */
+
+struct lookup {
+	int              l_type;
+	int              l_rc;          /* getaddrinfo()'s */
+	size_t           l_max;
+	size_t           l_found;
+	struct unet_addr l_addresses[ADDRESS_MAX];
+	size_t           l_service;     /* where it begins in */
+	char             l_names[];     /* host and service */
+};
+
+static void look_up(void *data)
+{
+	struct lookup *l = data;
+	struct addrinfo hints = { .ai_socktype = l->l_type }, *list = NULL;
+
+	l->l_rc = getaddrinfo(l->l_names, l->l_names + l->l_service, &hints, &list);
+	if (l->l_rc)
+		return;
+	for (struct addrinfo *a = list; a && l->l_found < l->l_max; a = a->ai_next) {
+		struct unet_addr *to = &l->l_addresses[l->l_found];
+
+		if (a->ai_addrlen > sizeof to->a_sockaddr)
+			continue;
+		memset(to, 0, sizeof *to);
+		memcpy(&to->a_sockaddr, a->ai_addr, a->ai_addrlen);
+		to->a_size = a->ai_addrlen;
+		l->l_found++;
+	}
+	freeaddrinfo(list);
+}
+
+static int lookup_error(int rc)
+{
+	switch (rc) {
+	case EAI_NONAME:
+	case EAI_SERVICE:
+#ifdef EAI_NODATA
+	case EAI_NODATA:
+#endif
+		return -ENOENT;
+	case EAI_AGAIN:
+		return -EAGAIN;
+	case EAI_MEMORY:
+		return -ENOMEM;
+	default:
+		return -EIO;
+	}
+}
+
+int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
+		 size_t max, int64_t deadline)
+{
+	size_t host_size = strlen(host) + 1, service_size = strlen(service) + 1;
+	struct job *job = new_job(look_up, NULL, sizeof(struct lookup) + host_size + service_size);
+	struct lookup *l;
+	int rc;
+
+	check(host, BUFFER, __func__);
+	check(service, BUFFER, __func__);
+	check(max ? found : NULL, BUFFER, __func__);
+	if (!job)
+		return -ENOMEM;
+	l = (struct lookup *)(void *)job->j_data;
+	memset(l, 0, sizeof *l);
+	l->l_type = type;
+	l->l_max = max < ADDRESS_MAX ? max : ADDRESS_MAX;
+	l->l_service = host_size;
+	memcpy(l->l_names, host, host_size);
+	memcpy(l->l_names + host_size, service, service_size);
+	rc = run_job(job, deadline);
+	if (rc)
+		return rc;
+	rc = l->l_rc ? lookup_error(l->l_rc) : (int)l->l_found;
+	if (rc > 0)
+		memcpy(found, l->l_addresses, l->l_found * sizeof *found);
+	free(job);
+	return rc;
+}

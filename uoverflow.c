@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uoverflow.c: the handler that tells an overflow from other faults.
+ *
+ * What a native thread needs lies in one mapping, which is freed at its end:
+ *
+ *   | guard page | alternate stack ........................ | struct native |
+ *
+ * The handler may have interrupted anything, so it calls nothing that takes a lock or
+ * allocates, but for dladdr(), which comes last and not for ever.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* dladdr, pthread_getattr_np, gettid */
+#endif
+#include "uoverflow.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "usched.h"
+
+enum {
+	ROOM     = 64 << 10,            /* bytes: handlers that were there before use it, too */
+	GUARD    = 64 << 10,            /* bytes below a lent stack: a frame may begin there */
+	GROWTH   = 1 << 20,             /* bytes: Linux keeps them free below what grows */
+	HEAD     = 4096,                /* bytes: usched_add_stack() uses less of a stack */
+	PATIENCE = 1,                   /* second for names */
+	LINE     = 512,                 /* characters */
+};
+
+/* Without it, in old C libraries and static programs, there are no names. */
+extern __typeof__(dladdr) dladdr __attribute__((weak));
+
+struct native {
+	void  *n_map;
+	size_t n_size;                  /* bytes of it */
+	char  *n_low;                   /* end of the native stack, */
+	size_t n_below, n_above;        /* bytes about it where a fault is an overflow */
+};
+
+struct line {
+	size_t l_length;
+	char   l_text[LINE];
+};
+
+static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
+static pthread_key_t key;               /* frees what uoverflow_stack() maps */
+static int key_rc;
+static __thread struct native *mine __attribute__((tls_model("initial-exec")));
+static struct sigaction previous[2];    /* constant once it is installed */
+
+static void make_key(void);
+static void find_end(struct native *n);
+static void leave(void *native);
+static void install(void);
+static void install_for(int signo, struct sigaction *old);
+static void on_fault(int signo, siginfo_t *info, void *context);
+static bool is_overflow(const struct ustack *u, uintptr_t address);
+static void chain(int signo, siginfo_t *info, void *context);
+static void report(const struct ustack *u);
+static void report_names(uintptr_t function);
+static void die(int signo);
+static void set_default(int signo);
+static void unblock(int signo);
+static void add(struct line *line, const char *text);
+static void add_number(struct line *line, uintptr_t n, unsigned base);
+static void print(struct line *line);
+
+int uoverflow_install(void)
+{
+	int rc = uoverflow_stack();
+
+	if (rc == 0)
+		pthread_once(&installed, install);
+	return rc;
+}
+
+int uoverflow_stack(void)
+{
+	void *native;
+
+	pthread_once(&made_key, make_key);
+	if (key_rc)
+		return -key_rc;
+	if (mine)
+		return 0;
+	native = uoverflow__map();
+	if (!native)
+		return -ENOMEM;
+	if (pthread_setspecific(key, native)) {
+		uoverflow__unmap(native);
+		return -ENOMEM;
+	}
+	uoverflow__adopt(native);
+	return 0;
+}
+
+static void make_key(void)
+{
+	key_rc = pthread_key_create(&key, leave);
+}
+
+void *uoverflow__map(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = ROOM;
+	struct native *n;
+	char *map;
+
+#ifdef _SC_MINSIGSTKSZ
+	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* what the system puts there itself */
+		size += (size_t)sysconf(_SC_MINSIGSTKSZ);
+#endif
+	size = page + (size + page - 1) / page * page;
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	if (mprotect(map, page, PROT_NONE)) {
+		munmap(map, size);
+		return NULL;
+	}
+	n = (struct native *)(void *)(map + size) - 1;
+	*n = (struct native){ .n_map = map, .n_size = size };
+	return n;
+}
+
+void uoverflow__unmap(void *native)
+{
+	struct native *n = native;
+
+	munmap(n->n_map, n->n_size);
+}
+
+void uoverflow__adopt(void *native)
+{
+	struct native *n = native;
+	stack_t stack;
+
+	mine = n;
+	find_end(n);
+	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
+		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+
+		stack = (stack_t){ .ss_sp = (char *)n->n_map + guard };
+		stack.ss_size = (size_t)((char *)n - (char *)stack.ss_sp);
+		sigaltstack(&stack, NULL);
+	}
+}
+
+/*
+ * The end of the native stack, where threads may be. That of the first native thread has
+ * no guard: it grows until its limit, or until something else is near. If nothing can be
+ * known of it, what happens there is a fault like any other.
+ */
+static void find_end(struct native *n)
+{
+	pthread_attr_t attr;
+	void *low;
+	size_t size;
+
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return;
+	if (pthread_attr_getstack(&attr, &low, &size) == 0
+	    && pthread_attr_getguardsize(&attr, &n->n_below) == 0)
+		n->n_low = low;
+	pthread_attr_destroy(&attr);
+	if (getpid() == gettid())
+		n->n_below = n->n_above = GROWTH;
+}
+
+void uoverflow__leave(void)
+{
+	stack_t stack;
+
+	if (sigaltstack(NULL, &stack) == 0
+	    && (uintptr_t)stack.ss_sp - (uintptr_t)mine->n_map < mine->n_size) {
+		stack = (stack_t){ .ss_flags = SS_DISABLE };
+		sigaltstack(&stack, NULL);
+	}
+	mine = NULL;
+}
+
+/* At the end of a native thread. */
+static void leave(void *native)
+{
+	uoverflow__leave();
+	uoverflow__unmap(native);
+}
+
+static void install(void)
+{
+	Dl_info info;
+
+	/* Once now, so that the handler needs nothing of the dynamic linker's but that. */
+	if (dladdr)
+		dladdr(previous, &info);
+	install_for(SIGSEGV, &previous[0]);
+	install_for(SIGBUS, &previous[1]);
+}
+
+/* With what the old one has of flags and mask, which count when it is called, too. */
+static void install_for(int signo, struct sigaction *old)
+{
+	struct sigaction action;
+
+	sigaction(signo, NULL, old);
+	action = *old;
+	action.sa_sigaction = on_fault;
+	action.sa_flags |= SA_SIGINFO | SA_ONSTACK;
+	sigaction(signo, &action, NULL);
+}
+
+/*
+ * After the message it returns, to where the fault was: the fault comes again, and with
+ * it the death that it always was, a core dump of that place included.
+ */
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+	const struct ustack *u = usched__here()->s_current;
+
+	if (info->si_code <= 0 || !u || !is_overflow(u, (uintptr_t)info->si_addr)) {
+		chain(signo, info, context);
+		return;
+	}
+	report(u);
+	set_default(SIGSEGV);
+	report_names((uintptr_t)ustack_func(u));
+	if (signo != SIGSEGV)
+		die(signo);
+}
+
+/* Whether it is about the end of the stack of `u', which runs on this native thread. */
+static bool is_overflow(const struct ustack *u, uintptr_t address)
+{
+	const struct usched_stack *k = u->u_stack;
+	const struct native *n = mine;
+
+	if (k == &k->k_sched->s_new)            /* it is about to be launched */
+		return false;
+	if (k != &k->k_sched->s_native)
+		return (uintptr_t)k->k_bottom - k->k_size - 1 - address < GUARD;
+	return n && n->n_low && address - ((uintptr_t)n->n_low - n->n_below)
+				< n->n_below + n->n_above;
+}
+
+/* What would have happened without us. */
+static void chain(int signo, siginfo_t *info, void *context)
+{
+	const struct sigaction *old = &previous[signo == SIGBUS];
+	bool sent = info->si_code <= 0 || info->si_code == SI_KERNEL;
+
+	if (old->sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
+		set_default(signo);             /* a fault cannot be ignored */
+		if (sent)                       /* it does not come again by itself */
+			raise(signo);
+	} else if (old->sa_flags & SA_SIGINFO) {
+		old->sa_sigaction(signo, info, context);
+	} else {
+		old->sa_handler(signo);
+	}
+}
+
+static void report(const struct ustack *u)
+{
+	const struct usched_stack *k = u->u_stack;
+	bool native = k == &k->k_sched->s_native;
+	const struct native *n = mine;
+	uintptr_t low = native ? (uintptr_t)n->n_low : (uintptr_t)k->k_bottom - k->k_size;
+	struct line line = { 0 };
+
+	add(&line, "usched: stack overflow: thread ");
+	add_number(&line, (uintptr_t)u, 16);
+	add(&line, ", function ");
+	add_number(&line, (uintptr_t)ustack_func(u), 16);
+	add(&line, native ? ", native stack of " : ", stack of ");
+	add_number(&line, ((uintptr_t)k->k_bottom - low + HEAD - 1) / HEAD * HEAD, 10);
+	add(&line, " bytes at ");
+	add_number(&line, low, 16);
+	add(&line, "; c_stack_size of struct usched_conf sets it");
+	print(&line);
+}
+
+/* dladdr() takes a lock, and who holds that may wait for us. */
+static void report_names(uintptr_t function)
+{
+	struct sigaction action = { .sa_handler = die };
+	struct line line = { 0 };
+	Dl_info info;
+
+	if (!dladdr)
+		return;
+	sigaction(SIGALRM, &action, NULL);
+	unblock(SIGALRM);
+	alarm(PATIENCE);
+	if (!dladdr((const void *)function, &info) || !info.dli_fname)
+		return;
+	add(&line, "usched:   function ");
+	add_number(&line, function, 16);
+	add(&line, ": ");
+	if (info.dli_sname) {
+		add(&line, info.dli_sname);
+		add(&line, "+");
+		add_number(&line, function - (uintptr_t)info.dli_saddr, 16);
+		add(&line, ", ");
+	}
+	add(&line, info.dli_fname);
+	add(&line, "+");
+	add_number(&line, function - (uintptr_t)info.dli_fbase, 16);
+	print(&line);
+}
+
+/* Dies of SIGSEGV, for which nothing is set any more. */
+static void die(int signo)
+{
+	(void)signo;
+	unblock(SIGSEGV);
+	raise(SIGSEGV);
+}
+
+static void set_default(int signo)
+{
+	struct sigaction action = { .sa_handler = SIG_DFL };
+
+	sigaction(signo, &action, NULL);
+}
+
+static void unblock(int signo)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* What does not fit is cut off; there is a place left for the end of the line. */
+static void add(struct line *line, const char *text)
+{
+	while (*text && line->l_length < LINE - 1)
+		line->l_text[line->l_length++] = *text++;
+}
+
+static void add_number(struct line *line, uintptr_t n, unsigned base)
+{
+	char digits[2 + 3 * sizeof n + 1], *p = digits + sizeof digits;
+
+	*--p = '\0';
+	do
+		*--p = "0123456789abcdef"[n % base];
+	while (n /= base);
+	if (base == 16) {
+		*--p = 'x';
+		*--p = '0';
+	}
+	add(line, p);
+}
+
+static void print(struct line *line)
+{
+	line->l_text[line->l_length++] = '\n';
+	while (write(STDERR_FILENO, line->l_text, line->l_length) < 0 && errno == EINTR)
+		;
+}

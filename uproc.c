@@ -1,0 +1,994 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc.c: processors: start and end of threads, mail, parking, deadlock.
+ * uproc.h has the picture and the part that is hot.
+ *
+ * Invariants
+ *  - A thread is in an inbox when, and only when, its u_mail has bits besides
+ *    ENDED. Who makes it so pushes it; the processor clears u_mail after it has
+ *    read t_next. So a record is in at most one inbox, once.
+ *  - A thread that ends while it is in the inbox is settled when it is taken
+ *    out: nobody frees a record that is in a list.
+ *  - t_joiner goes from NULL to who joins (a thread or NATIVE) or to DETACHED, and
+ *    at the end from NULL to ENDED and from who joins to TAKEN. Who joined, or
+ *    who finds ENDED and makes it TAKEN, frees the record; a detached one is
+ *    freed at its end.
+ *  - A ring has room for all threads of its processor, so that to make one
+ *    runnable cannot fail; the room is made when a thread is started.
+ *  - r_joining counts the native threads that wait for something which has not
+ *    happened: who makes it happen takes them off, not they themselves. While
+ *    it is not zero and all processors are parked, somebody is stuck, unless a
+ *    thread waits for an event, or a native thread has announced that it will wake
+ *    someone: uproc_hold(), or a join with a deadline.
+ *  - Locks: r_lock before p_lock.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* CPU_COUNT, and Dl_info in private/uproc_report.inc */
+#endif
+#include "uproc.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "private/lock.h"
+#include "uoverflow.h"
+#include "private/where.h"
+
+enum {
+	FIRST_STACKS         = 64,
+	DEFAULT_STACKS       = 1024,            /* of a processor; fewer if there are many, */
+	DEFAULT_ALL_STACKS   = 16 << 10,        /* for the system limits mappings */
+	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
+	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
+	DEFAULT_IMAGE        = 128,             /* bytes: a record is 192, three lines */
+	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
+	RING_MIN             = 64,              /* threads */
+	JOINS_MIN            = 32,              /* threads that join, to begin with */
+	RUN_SHARE            = 4,               /* of a processor's threads: this part is a run */
+	LOOKS                = 100,             /* at an inbox, then others may run */
+	PATIENCE             = 50000,           /* ns: what it costs to sleep and be woken */
+	TURN                 = 1000000,         /* ns: then a loop that we are in has its turn */
+	CACHE_LINES          = 128,             /* bytes fetched together */
+};
+
+/* For c_embed; everything else works without uevents.c. */
+extern __typeof__(uevents_of) uevents_of __attribute__((weak));
+
+/* For its messages, if it is linked. */
+extern __typeof__(uoverflow__map) uoverflow__map __attribute__((weak));
+extern __typeof__(uoverflow__adopt) uoverflow__adopt __attribute__((weak));
+extern __typeof__(uoverflow__leave) uoverflow__leave __attribute__((weak));
+extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
+
+extern inline int utoken_take(struct ustack *self);
+extern inline int utoken_give(struct ustack *u);
+
+_Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
+_Static_assert(sizeof(void *) != 8
+	       || sizeof(struct uproc_thread) == 64 + sizeof(struct ustack) - 48,
+	       "a record begins with a cache line; sanitizers add to it");
+
+/* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
+static struct uproc_thread marks[6];
+#define ENDED    (&marks[0])
+#define TAKEN    (&marks[1])            /* ended, and somebody will free it */
+#define DETACHED (&marks[2])
+#define NATIVE   (&marks[3])
+#define PARKED   (&marks[4])
+#define STOPPED  (&marks[5])            /* not to park: it would not be woken */
+
+static int  complete(struct usched_conf *conf, const struct usched_conf *given);
+static int  make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wake);
+static void free_procs(struct uprocs *r, size_t n);
+static int  uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
+		       usched_wake_fn *wake);
+static void uproc_fini(struct uproc *p);
+static int  add_stacks(struct uproc *p);
+static unsigned default_stacks(unsigned processors);
+static unsigned processors_on_line(void);
+static int  cancel(struct usched *s, struct ustack *u);
+static int  join(struct usched *s, struct ustack *u, int64_t deadline);
+static int  join_from(struct usched *s, struct ustack *u, int64_t deadline,
+		      const void *where);
+static void interrupt(struct usched *s, struct ustack *u);
+static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
+static void free_image(struct usched *s, struct ustack *u, void *image,
+		       size_t size);
+static uint64_t begin_run(const struct uprocs *r, uint64_t last);
+static int  make_room(struct uproc *p);
+static int  enlarge_ring(struct uproc *p, uint32_t count);
+static void adopt_room(struct uproc *p);
+static void push_inbox(struct uproc *p, struct uproc_thread *t);
+static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail);
+static void add_tokens(int32_t *tokens, uint32_t more);
+static void settle(struct uproc *p, struct uproc_thread *t);
+static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
+static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
+			   const void *where);
+static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where);
+static size_t more_notes(struct uproc *p);
+static void drop_note(struct uproc *p, size_t i);
+static struct uproc_thread *get_record(struct uproc *p);
+static void put_record(struct uproc *p, struct uproc_thread *t);
+static void abort_left(void *record, void *unused);
+static int  drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
+static void unmark(struct uproc *p);
+static int64_t now(void);
+
+/* In private/uproc_report.inc. */
+static bool report_stuck(struct uprocs *r);
+
+/* In private/uproc_native.inc or, with SINGLE_THREAD, in private/uproc_single.inc. */
+static int  start_natives(struct uprocs *r);
+static void stop_natives(struct uprocs *r, size_t n);
+static int  await(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
+static bool tell_native(struct uprocs *r, struct uproc_thread *t);
+static void unpark(struct uproc *p);
+
+int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
+		usched_next_fn *next, usched_wake_fn *wake)
+{
+	pthread_condattr_t attr;
+	int rc;
+
+	*r = (struct uprocs){
+		.r_stride  = (size + CACHE_LINES - 1) / CACHE_LINES * CACHE_LINES,
+		.r_deadline = INT64_MAX,
+		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
+	};
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->r_changed, &attr);
+	pthread_condattr_destroy(&attr);
+	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks : FIRST_STACKS;
+	rc = complete(&r->r_conf, conf);
+	if (rc == 0)
+		rc = uimage_pool_init(&r->r_images,
+				      sizeof(struct uproc_thread) + r->r_conf.c_image);
+	if (rc)
+		goto no_images;
+	rc = make_procs(r, next, wake);
+	if (rc)
+		goto no_procs;
+	rc = start_natives(r);
+	if (rc == 0)
+		return 0;
+	free_procs(r, r->r_conf.c_processors);
+no_procs:
+	uimage_pool_fini(&r->r_images);
+no_images:
+	pthread_cond_destroy(&r->r_changed);
+	pthread_mutex_destroy(&r->r_lock);
+	return rc;
+}
+
+int uprocs_fini(struct uprocs *r)
+{
+	int rc;
+
+	if (uproc_self())
+		return -EPERM;
+	rc = await(r, NULL, INT64_MAX);
+	if (rc && rc != -EDEADLK)
+		return rc;
+	stop_natives(r, r->r_conf.c_embed ? 0 : r->r_conf.c_processors);
+	if (rc)
+		uimage_pool_walk(&r->r_images, abort_left, NULL);
+	free_procs(r, r->r_conf.c_processors);
+	uimage_pool_fini(&r->r_images);
+	pthread_cond_destroy(&r->r_changed);
+	pthread_mutex_destroy(&r->r_lock);
+	return rc;
+}
+
+int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
+		struct ustack **thread)
+{
+	struct uprocs *r = p->p_procs;
+	struct uproc *self = uproc_self();
+	struct uproc_thread *t;
+	int rc;
+
+	if (!func)
+		return -EINVAL;
+	t = get_record(p);
+	if (!t)
+		return -ENOMEM;
+	rc = make_room(p);
+	if (rc) {
+		put_record(p, t);
+		return rc;
+	}
+	t->t_joiner = thread ? NULL : DETACHED;
+	ustack_init(&p->p_sched, &t->t_stack, func, arg,
+		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
+	/* Until now u_mail was ENDED and kept away who has a stale handle. */
+	__atomic_store_n(&t->t_stack.u_mail, p == self ? 0 : UPROC_MAIL_START,
+			 __ATOMIC_RELEASE);
+	if (thread)
+		*thread = &t->t_stack;
+	if (p == self)
+		deliver(p, t, UPROC_MAIL_START);
+	else
+		push_inbox(p, t);
+	return 0;
+}
+
+__attribute__((noinline)) int uproc_join(struct ustack *u)
+{
+	return join_from(ustack_sched(u), u, INT64_MAX, __builtin_return_address(0));
+}
+
+static int join(struct usched *s, struct ustack *u, int64_t deadline)
+{
+	return join_from(s, u, deadline, __builtin_return_address(0));
+}
+
+/* `where': in whoever called, or at least on the way there, see ustack_where(). */
+static int join_from(struct usched *s, struct ustack *u, int64_t deadline, const void *where)
+{
+	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
+	struct uproc_thread *t = uproc_thread(u);
+	int rc;
+
+	if (!self)
+		return await(p->p_procs, t, deadline > 0 ? deadline : 0);
+	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t, where);
+	if (rc == 0)
+		put_record(p, t);
+	return rc;
+}
+
+static void interrupt(struct usched *s, struct ustack *u)
+{
+	deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK);
+}
+
+static int cancel(struct usched *s, struct ustack *u)
+{
+	if (s != usched__here())
+		return uproc_post(uproc_thread(u), UPROC_MAIL_CANCEL);
+	if (u->u_tokens == UPROC_ENDED)
+		return -ESRCH;
+	ustack_cancel_here(u);
+	return 0;
+}
+
+int uproc_detach(struct ustack *u)
+{
+	int rc = claim(uproc_thread(u), DETACHED);
+
+	if (rc > 0)
+		put_record(uproc_of(u), uproc_thread(u));
+	return rc < 0 ? rc : 0;
+}
+
+int uproc_yield(void)
+{
+	struct uproc *p = uproc_self();
+	int rc;
+
+	if (!p)
+		return -EPERM;
+	p->p_intent = UPROC_YIELD;
+	rc = ustack_block();
+	if (rc)
+		p->p_intent = UPROC_BLOCK;
+	return rc;
+}
+
+int utoken_send(struct ustack *u)
+{
+	return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
+}
+
+int utoken_stay(int rc)
+{
+	struct uproc *p = uproc_self();
+
+	if (p && p->p_sched.s_current->u_tokens == UPROC_WAITING) {
+		p->p_sched.s_current->u_tokens = 0;
+		p->p_intent = UPROC_BLOCK;
+		if (p->p_chosen)
+			p->p_queue[--p->p_head & p->p_mask] = p->p_chosen;
+	}
+	return rc;
+}
+
+void uprocs_stats(struct uprocs *r, struct usched_stats *out)
+{
+	*out = (struct usched_stats){ 0 };
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		struct usched_stats one;
+
+		usched_stats(&uproc_at(r, i)->p_sched, &one);
+		out->s_switches += one.s_switches;
+		out->s_launches += one.s_launches;
+		out->s_evictions += one.s_evictions;
+		out->s_loads += one.s_loads;
+		out->s_bytes += one.s_bytes;
+		if (one.s_deepest > out->s_deepest)
+			out->s_deepest = one.s_deepest;
+		out->s_images += one.s_images;
+		out->s_image_bytes += one.s_image_bytes;
+	}
+}
+
+struct uproc *uprocs_next(struct uprocs *r)
+{
+	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+}
+
+/* r_place: where the run is, and how many starts are left of it, in units of: */
+#define RUN_LEFT ((uint64_t)1 << 32)
+
+struct uproc *uprocs_place(struct uprocs *r)
+{
+	uint64_t old = LOAD(r->r_place), place;
+
+	do
+		place = old >= RUN_LEFT ? old - RUN_LEFT : begin_run(r, old);
+	while (!CAS(&r->r_place, &old, place));
+	return uproc_at(r, (uint32_t)place);
+}
+
+/* On that of the next two in turn which has fewer threads: part of what the other has. */
+static uint64_t begin_run(const struct uprocs *r, uint64_t last)
+{
+	uint64_t next = (last + 1) % r->r_conf.c_processors;
+	uint64_t second = (last + 2) % r->r_conf.c_processors;
+	uint32_t count = uproc_count(uproc_at(r, next));
+	uint32_t other = uproc_count(uproc_at(r, second));
+	uint32_t run = (count > other ? count : other) / RUN_SHARE;
+
+	if (other < count)
+		next = second;
+	return next + (run > 1 ? run - 1 : 0) * RUN_LEFT;
+}
+
+int uproc_post(struct uproc_thread *t, unsigned mail)
+{
+	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
+
+	do {
+		if (old & UPROC_MAIL_ENDED)
+			return -ESRCH;
+		all = mail < UPROC_MAIL_TOKEN ? old | mail : old + mail;
+		if (all < old)
+			return -EOVERFLOW;
+	} while (!CAS(box, &old, all));
+	if (old == 0)
+		push_inbox(uproc_of(&t->t_stack), t);
+	return 0;
+}
+
+/* Delivers what is in the inbox, the oldest first. */
+void uproc_drain(struct uproc *p)
+{
+	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
+
+	for (; t && t != STOPPED; t = next) {
+		next = t->t_next;
+		t->t_next = oldest;
+		oldest = t;
+	}
+	for (t = oldest; t; t = next) {
+		uint32_t mail;
+
+		next = t->t_next;
+		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_ENDED);
+		if (mail & UPROC_MAIL_ENDED)
+			settle(p, t);
+		else
+			deliver(p, t, mail);
+	}
+}
+
+/*
+ * While there is something to run: looks for events. True: who drives the processor is to
+ * go on.
+ */
+bool uproc_look(struct uproc *p)
+{
+	const struct uprocs *r = p->p_procs;
+
+	uproc_poll(p, UEVENTS_LOOK);
+	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
+}
+
+void uproc_done(struct usched *s, struct ustack *u)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc_thread *t = uproc_thread(u);
+
+	u->u_tokens = UPROC_ENDED;
+	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
+	if (FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED) == 0)
+		settle(p, t);
+}
+
+/* Mail for `t', whose processor this is. */
+static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
+{
+	int32_t *tokens = &t->t_stack.u_tokens;
+	uint32_t more = mail / UPROC_MAIL_TOKEN;
+
+	if (mail & UPROC_MAIL_START) {
+		if (p->p_mask + 1 < LOAD(p->p_room))
+			adopt_room(p);
+		uproc_push(p, t);
+	}
+	if (*tokens == UPROC_WAITING && more > 0) {
+		*tokens = 0;
+		more--;
+		uproc_push(p, t);
+	}
+	add_tokens(tokens, more);
+	if (mail & UPROC_MAIL_CANCEL) {
+		p->p_polls = 1;
+		ustack_cancel_here(&t->t_stack);
+		p->p_polls = 0;
+	}
+	/* It may be late: a thread that was to be told of a deadlock has gone on by itself. */
+	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
+		if (!(*tokens & UPROC_NEWS))
+			uproc_push(p, t);
+		*tokens |= mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0;
+		*tokens |= mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0;
+	}
+}
+
+/* As many as can be counted. */
+static void add_tokens(int32_t *tokens, uint32_t more)
+{
+	uint32_t most = *tokens < 0 ? UPROC_TOKENS : INT32_MAX;
+	uint32_t room = most - ((uint32_t)*tokens & most);      /* none if it is WAITING */
+
+	*tokens += (int32_t)(more < room ? more : room);
+}
+
+/* `t' has ended and is in no list: tells who joins it, or frees it. */
+static void settle(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc_thread *joiner = LOAD(t->t_joiner);
+	bool told;
+
+	if (!joiner && CAS(&t->t_joiner, &joiner, ENDED))
+		return;
+	if (joiner == DETACHED) {
+		uimage_record_free(&p->p_images, t);
+		return;
+	}
+	if (joiner == NATIVE)
+		told = tell_native(p->p_procs, t);
+	else
+		told = CAS(&t->t_joiner, &joiner, TAKEN);
+	if (!told)
+		settle(p, t);                   /* it has given up: deadlock */
+	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
+		deliver(p, joiner, UPROC_MAIL_JOINED);
+	else if (joiner != NATIVE)
+		uproc_post(joiner, UPROC_MAIL_JOINED);
+}
+
+/*
+ * Makes `joiner' the one who joins `t', or the mark DETACHED.
+ * 0; 1: `t' has ended, and it is the caller's to free; -EINVAL: somebody else
+ * joins or has joined it, or it is detached.
+ */
+static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
+{
+	struct uproc_thread *now = NULL;
+
+	if (CAS(&t->t_joiner, &now, joiner))
+		return 0;
+	if (now == ENDED && CAS(&t->t_joiner, &now, TAKEN))
+		return 1;
+	return -EINVAL;
+}
+
+/*
+ * Notes where `me' joins. The number of the note; 0: there is no memory for one, and a
+ * report has what the frame says.
+ */
+static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
+{
+	size_t i = p->p_join_free;
+
+	if (i == 0)
+		i = more_notes(p);
+	if (i == 0)
+		return 0;
+	p->p_join_free = p->p_joins[i].j_next;
+	p->p_joins[i] = (struct uproc_join){ me, { where } };
+	return i;
+}
+
+/* As many again. The first of them, or 0. */
+static size_t more_notes(struct uproc *p)
+{
+	size_t first = p->p_join_room ? p->p_join_room : 1;
+	size_t room = p->p_join_room ? 2 * p->p_join_room : JOINS_MIN;
+	struct uproc_join *joins = realloc(p->p_joins, room * sizeof *joins);
+
+	if (!joins)
+		return 0;
+	for (size_t i = first; i < room; i++)
+		joins[i] = (struct uproc_join){ .j_next = (i + 1) % room };
+	p->p_joins = joins;
+	p->p_join_room = room;
+	return first;
+}
+
+static void drop_note(struct uproc *p, size_t i)
+{
+	if (i == 0)
+		return;
+	p->p_joins[i] = (struct uproc_join){ .j_next = p->p_join_free };
+	p->p_join_free = i;
+}
+
+static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
+			  const void *where)
+{
+	int32_t *tokens = &me->t_stack.u_tokens, had = *tokens, news;
+	struct uproc *p = uproc_of(&me->t_stack);
+	struct uproc_thread *joiner;
+	int rc = ustack_reserve(0);
+	size_t note;
+	bool gave_up;
+
+	if (t == me)
+		rc = -EDEADLK;
+	if (rc == 0)
+		rc = claim(t, me);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	note = note_join(p, me, where);
+	do {
+		*tokens = UPROC_JOINING;
+		p->p_intent = UPROC_WAIT;
+		ustack_block();                 /* cannot fail: reserved */ /* R4 */
+		news = *tokens;
+		*tokens = had;
+		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
+		had = *tokens;
+		joiner = me;
+		gave_up = !(news & UPROC_JOINED) && CAS(&t->t_joiner, &joiner, NULL);
+	} while (!gave_up && !(news & UPROC_JOINED));   /* it is on its way */
+	/* So is news of a deadlock, perhaps, which is not for the next join. */
+	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
+		p->p_intent = UPROC_YIELD;
+		ustack_block();                 /* R4 */
+	}
+	drop_note(p, note);
+	return gave_up ? -EDEADLK : 0;
+}
+
+/*
+ * A record for a thread of `p', from where the caller may take it: so that threads of one
+ * processor lie together. NULL if there is no memory.
+ */
+static struct uproc_thread *get_record(struct uproc *p)
+{
+	struct uproc *self = uproc_self();
+	struct uproc_thread *t;
+
+	if (self && self->p_procs == p->p_procs)
+		return uimage_record(&self->p_images);
+	lock(&p->p_lock);
+	t = uimage_record(&p->p_outside);
+	unlock(&p->p_lock);
+	return t;
+}
+
+static void put_record(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc *self = uproc_self();
+
+	if (self && self->p_procs == p->p_procs) {
+		uimage_record_free(&self->p_images, t);
+		return;
+	}
+	lock(&p->p_lock);
+	uimage_record_free(&p->p_outside, t);
+	unlock(&p->p_lock);
+}
+
+static int complete(struct usched_conf *conf, const struct usched_conf *given)
+{
+	*conf = given ? *given : (struct usched_conf){ 0 };
+	if (conf->c_processors == 0)
+		conf->c_processors = processors_on_line();
+	if (conf->c_stacks == 0)
+		conf->c_stacks = default_stacks(conf->c_processors);
+	if (conf->c_stack_size == 0)
+		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
+			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
+	if (conf->c_image == 0)
+		conf->c_image = DEFAULT_IMAGE;
+	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
+	    || conf->c_stack_size < USCHED_STACK_MIN
+	    || conf->c_stack_size > USCHED_STACK_MAX)
+		return -EINVAL;
+#ifdef SINGLE_THREAD
+	conf->c_processors = 1;
+#endif
+	if (conf->c_embed)
+		conf->c_processors = 1;
+	return 0;
+}
+
+static unsigned default_stacks(unsigned processors)
+{
+	unsigned share = DEFAULT_ALL_STACKS / processors;
+
+	if (share < FIRST_STACKS)
+		return FIRST_STACKS;
+	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
+}
+
+static unsigned processors_on_line(void)
+{
+	long n;
+#ifdef CPU_COUNT
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		return (unsigned)CPU_COUNT(&set);
+#endif
+	n = sysconf(_SC_NPROCESSORS_ONLN);
+	return n > 0 ? (unsigned)n : 1;
+}
+
+static int make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wake)
+{
+	size_t size = r->r_conf.c_processors * r->r_stride;
+
+	r->r_proc = aligned_alloc(CACHE_LINES, size);
+	if (!r->r_proc)
+		return -ENOMEM;
+	memset(r->r_proc, 0, size);
+	for (size_t n = 0; n < r->r_conf.c_processors; n++) {
+		int rc = uproc_init(uproc_at(r, n), r, next, wake);
+
+		if (rc) {
+			free_procs(r, n);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+/* The first n, whose native threads have ended or never began. */
+static void free_procs(struct uprocs *r, size_t n)
+{
+	while (n-- > 0) {
+		usched_fini(&uproc_at(r, n)->p_sched);
+		uproc_fini(uproc_at(r, n));
+	}
+	free(r->r_proc);
+}
+
+static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
+		      usched_wake_fn *wake)
+{
+	int rc;
+
+	p->p_procs = r;
+	p->p_sched.s_next = next;
+	p->p_sched.s_alloc = alloc_image;
+	p->p_sched.s_free = free_image;
+	p->p_sched.s_done = uproc_done;
+	p->p_sched.s_wake = wake;
+	p->p_sched.s_cancel = cancel;
+	p->p_sched.s_join = join;
+	p->p_sched.s_interrupt = interrupt;
+	p->p_sched.s_polls = 1;
+	p->p_sched.s_keep = r->r_conf.c_keep != 0;
+	p->p_room = RING_MIN;
+	p->p_mask = RING_MIN - 1;
+	uimage_cache_init(&p->p_images, &r->r_images);
+	uimage_cache_init(&p->p_outside, &r->r_images);
+	pthread_mutex_init(&p->p_lock, NULL);
+	pthread_cond_init(&p->p_unparked, NULL);
+	rc = usched_init(&p->p_sched);
+	if (rc == 0) {
+		p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
+		rc = p->p_queue ? add_stacks(p) : -ENOMEM;
+	}
+	if (rc == 0 && r->r_conf.c_embed && !uevents_of)
+		rc = -ENOTSUP;
+	else if (rc == 0 && r->r_conf.c_embed)
+		uevents_of(&p->p_sched, &rc);
+	if (rc)
+		uproc_fini(p);
+	return rc;
+}
+
+static void uproc_fini(struct uproc *p)
+{
+	uevents_close(&p->p_sched);
+	while (p->p_steps > 0)
+		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
+	if (p->p_alternate)
+		uoverflow__unmap(p->p_alternate);
+	free(p->p_queue);
+	free(p->p_larger);
+	free(p->p_joins);
+	pthread_cond_destroy(&p->p_unparked);
+	pthread_mutex_destroy(&p->p_lock);
+}
+
+/* Lends as many stacks again as the processor has, but not more than it may have. */
+static int add_stacks(struct uproc *p)
+{
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+	unsigned have = p->p_sched.s_stacks, more = have ? have : p->p_procs->r_stacks;
+	struct uimage_stacks *stacks = &p->p_stacks[p->p_steps];
+	int rc;
+
+	if (conf->c_stacks == USCHED_NATIVE)
+		return 0;
+	if (more > conf->c_stacks - have)
+		more = conf->c_stacks - have;
+	rc = uimage_stacks_map(stacks, more, conf->c_stack_size);
+	for (size_t i = 0; rc == 0 && i < more; i++) {
+		rc = usched_add_stack(&p->p_sched, uimage_stacks_base(stacks, i),
+				 stacks->k_size);
+		if (rc)                         /* the first already */
+			uimage_stacks_unmap(stacks);
+	}
+	__atomic_store_n(&p->p_steps, p->p_steps + (rc == 0), __ATOMIC_RELEASE);
+	return rc == -ENOTSUP ? 0 : rc;         /* then the native stack it is */
+}
+
+/* Those that it maps now may be missing. */
+static bool has_stack(const struct uproc *p, const void *address)
+{
+	unsigned steps = __atomic_load_n(&p->p_steps, __ATOMIC_ACQUIRE);
+
+	for (unsigned i = 0; i < steps; i++) {
+		const struct uimage_stacks *k = &p->p_stacks[i];
+		uintptr_t offset = (uintptr_t)address - (uintptr_t)k->k_map;
+
+		if (offset < k->k_count * k->k_stride
+		    && offset % k->k_stride >= k->k_stride - k->k_size)
+			return true;
+	}
+	return false;
+}
+
+int uproc__has_stack(const struct usched *s, const void *address)
+{
+	const struct uproc *self = (const struct uproc *)(const void *)s;
+
+	if (s->s_done != uproc_done)
+		return 0;
+	for (size_t i = 0; i < self->p_procs->r_conf.c_processors; i++) {
+		const struct uproc *p = uproc_at(self->p_procs, i);
+
+		if (p != self && has_stack(p, address))
+			return 1;
+	}
+	return 0;
+}
+
+/* The image in the record, whenever it is large enough. */
+static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+
+	if (*size <= p->p_procs->r_conf.c_image) {
+		*size = p->p_procs->r_conf.c_image;
+		return uproc_thread(u) + 1;
+	}
+	return uimage_alloc(&p->p_images, size);
+}
+
+static void free_image(struct usched *s, struct ustack *u, void *image,
+		       size_t size)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+
+	if (image != uproc_thread(u) + 1)
+		uimage_free(&p->p_images, image, size);
+}
+
+/* Counts one thread more, and sees to it that the ring has a place for it. */
+static int make_room(struct uproc *p)
+{
+	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+	uint32_t count = FETCH_ADD(&p->p_started, 1) + 1 - ended;
+	int rc;
+
+	if (count <= LOAD(p->p_room))
+		return 0;
+	lock(&p->p_lock);
+	rc = enlarge_ring(p, count);
+	unlock(&p->p_lock);
+	if (rc)
+		FETCH_ADD(&p->p_started, (uint32_t)-1);
+	return rc;
+}
+
+/* Under p_lock: allocates a ring for at least `count', for the owner to adopt. */
+static int enlarge_ring(struct uproc *p, uint32_t count)
+{
+	uint32_t room = p->p_room;
+	struct uproc_thread **ring;
+
+	if (count > UINT32_MAX / 2)
+		return -ENOMEM;                 /* there is no such power of two */
+	while (room < count)
+		room *= 2;
+	if (room == p->p_room)
+		return 0;                       /* somebody else did it */
+	ring = calloc(room, sizeof *ring);
+	if (!ring)
+		return -ENOMEM;
+	free(p->p_larger);
+	p->p_larger = ring;
+	__atomic_store_n(&p->p_room, room, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+static void adopt_room(struct uproc *p)
+{
+	struct uproc_thread **old = p->p_queue;
+	size_t mask;
+
+	lock(&p->p_lock);
+	p->p_queue = p->p_larger;
+	p->p_larger = NULL;
+	mask = p->p_room - 1;
+	unlock(&p->p_lock);
+	for (size_t i = p->p_head; i != p->p_tail; i++)
+		p->p_queue[i & mask] = old[i & p->p_mask];
+	p->p_mask = mask;
+	free(old);
+	while (p->p_steps > 0 && p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks
+	       && p->p_sched.s_stacks <= mask && add_stacks(p) == 0)
+		;                               /* without them it goes as well */
+}
+
+#ifdef USCHED_STRESS
+static uint32_t seed_value;
+
+static void choose_seed(void)
+{
+	const char *given = getenv("USCHED_SEED");
+
+	seed_value = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)now();
+	seed_value += seed_value == 0;
+	fprintf(stderr, "usched: USCHED_SEED=%u\n", (unsigned)seed_value);
+}
+
+static uint32_t seed(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, choose_seed);
+	return seed_value;
+}
+
+/* Exchanges the oldest in the queue with any. (Marsaglia's xorshift.) */
+void uproc__shuffle(struct uproc *p)
+{
+	static __thread uint32_t state;
+	size_t other;
+	struct uproc_thread **a = &p->p_queue[p->p_head & p->p_mask], **b, *t = *a;
+
+	if (state == 0)                 /* each processor has its own sequence */
+		state = seed() + (uint32_t)(((char *)p - p->p_procs->r_proc)
+					    / (ptrdiff_t)p->p_procs->r_stride);
+	state ^= state << 13;
+	state ^= state >> 17;
+	state ^= state << 5;
+	other = p->p_head + state % (p->p_tail - p->p_head);
+	b = &p->p_queue[other & p->p_mask];
+	*a = *b;
+	*b = t;
+}
+#endif
+
+static void push_inbox(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc_thread *first = LOAD(p->p_inbox);
+
+	do {
+		t->t_next = first == PARKED ? NULL : first;
+	} while (!CAS(&p->p_inbox, &first, t));
+	if (first == PARKED)
+		unpark(p);
+}
+
+static void abort_left(void *record, void *unused)
+{
+	struct uproc_thread *t = record;
+
+	(void)unused;
+	if (t->t_stack.u_func)
+		ustack_abort(&t->t_stack);
+}
+
+/*
+ * The native thread that calls it runs the one processor until `t' has ended, and frees
+ * that; or with NULL until all have.
+ */
+static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
+{
+	struct uproc *p = uproc_at(r, 0);
+	int rc = p->p_sched.s_home ? -EBUSY : t ? claim(t, NATIVE) : 0;
+
+	if (rc < 0)
+		return rc;
+	r->r_deadline = deadline;
+	while (rc == 0) {
+		unmark(p);
+		rc = usched_run(&p->p_sched);
+		r->r_stop = 0;
+		if (rc)
+			break;
+		if (t ? t->t_joiner == TAKEN : uproc_count(p) == 0)
+			rc = 1;
+		else if (deadline != INT64_MAX && now() >= deadline)
+			rc = -ETIMEDOUT;
+		else if (!report_stuck(r))
+			rc = -EDEADLK;
+	}
+	r->r_deadline = INT64_MAX;
+	if (rc > 0 && t)
+		put_record(uproc_of(&t->t_stack), t);
+	else if (rc < 0 && t && t->t_joiner == NATIVE)
+		t->t_joiner = NULL;
+	return rc < 0 ? rc : 0;
+}
+
+/* Not parked any more. */
+static void unmark(struct uproc *p)
+{
+	struct uproc_thread *mark = PARKED;
+
+	CAS(&p->p_inbox, &mark, NULL);
+}
+
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int uprocs_run(struct uprocs *r)
+{
+	struct uproc *p = uproc_at(r, 0);
+	int rc;
+
+	if (!r->r_conf.c_embed)
+		return -EINVAL;
+	if (p->p_sched.s_home)
+		return -EBUSY;
+	r->r_leave = 1;
+	r->r_deadline = now() + TURN;
+	unmark(p);
+	rc = usched_run(&p->p_sched);
+	if (now() >= r->r_deadline)
+		uevents_interrupt(&p->p_sched);         /* there may be more to run */
+	r->r_leave = 0;
+	r->r_deadline = INT64_MAX;
+	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
+}
+
+#include "private/uproc_report.inc"
+#ifdef SINGLE_THREAD
+#include "private/uproc_single.inc"
+#else
+#include "private/uproc_native.inc"
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc.h: processors. What every scheduler over native threads needs: rr.c and
+ * ll.c are policies on top of it, and others can be.
+ *
+ * A processor is a native thread that runs one dispatcher. Each thread belongs
+ * to one processor from its start to its end, and only that processor touches
+ * its state: whether it waits, its tokens, its place in the run queue. So
+ * what threads of one processor do to each other takes no lock and no atomic
+ * instruction. Everybody else sends mail: adds to the thread's u_mail and,
+ * if that was empty, pushes the thread to the processor's inbox, which the
+ * processor empties at each dispatch.
+ *
+ *     other processors,          processor
+ *     native threads          +--------------------------------------+
+ *        |                    |                     the scheduler's  |
+ *        +-> u_mail += ... -->| inbox -> deliver -> run queue -> next|
+ *            push to inbox    |                        ^       |     |
+ *                             |   wakes, starts, yields|  block|     |
+ *                             +--------------------------------------+
+ *
+ * A processor with nothing to run parks: it replaces its empty inbox by a mark,
+ * and whoever pushes and finds the mark has to unpark it. When all are parked and no
+ * thread waits for an event (uevents.h), nobody can wake anybody any more, unless a
+ * native thread does: that is how a deadlock is found.
+ *
+ * With -DSINGLE_THREAD all of it is compiled without locks and atomic
+ * instructions, for one processor, which runs on the native thread that
+ * calls uproc_join(), uprocs_run() or uprocs_fini(), inside that call.
+ */
+#ifndef USCHED_PROC_H
+#define USCHED_PROC_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "uconf.h"
+#include "uevents.h"
+#include "uimage.h"
+#include "utoken.h"
+#include "usched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a thread that blocks has in mind. */
+enum uproc_intent {
+	UPROC_BLOCK,             /* to use up a token or wait for one */
+	UPROC_WAIT,              /* to wait for what u_tokens says */
+	UPROC_YIELD,             /* to go on when it is its turn */
+};
+
+/*
+ * u_tokens, its processor's: the wakes that no wait has used, or below zero
+ *   UPROC_WAITING   it waits for a token
+ *   UPROC_JOINING   it waits for the end of a thread, and what it should know then.
+ *                   The low bits are the tokens that have come meanwhile
+ *   UPROC_ENDED
+ */
+enum {
+	UPROC_WAITING  = -1,
+	UPROC_ENDED    = INT32_MIN | 1 << 29,
+	UPROC_JOINING  = INT32_MIN | 1 << 30,
+	UPROC_JOINED   = 1 << 28,        /* the thread has ended */
+	UPROC_DEADLOCK = 1 << 27,        /* the join cannot succeed */
+	UPROC_NEWS     = UPROC_JOINED | UPROC_DEADLOCK,
+	UPROC_TOKENS   = (1 << 27) - 1,
+};
+
+/* u_mail, anybody's, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
+enum {
+	UPROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
+	UPROC_MAIL_START    = 2,
+	UPROC_MAIL_JOINED   = 4,
+	UPROC_MAIL_DEADLOCK = 8,
+	UPROC_MAIL_CANCEL   = 16,
+	UPROC_MAIL_TOKEN    = 32,
+};
+
+/* A record: a thread, with a first image behind it. */
+struct uproc_thread {
+	struct ustack        t_stack;
+	struct uproc_thread *t_joiner;   /* atomic; or one of the marks in uproc.c */
+	struct uproc_thread *t_next;     /* whose push made it part of an inbox; then the
+					    processor's */
+};
+
+enum { UPROC_STEPS = 5 };
+
+/* Who joins, and where in the program; for reports. */
+struct uproc_join {
+	const struct uproc_thread *j_thread;     /* NULL: the note is free, and has the next */
+	__extension__ union {
+		const void        *j_where;
+		size_t             j_next;       /* its number; 0: there is none */
+	};
+};
+
+struct uproc {
+	struct usched         p_sched;   /* first */
+
+	/* Its own native thread's. */
+	struct uproc_thread  *p_next;    /* for the policy */
+	struct uproc_thread **p_queue;   /* ring of runnable threads */
+	size_t                p_mask;    /* its size - 1 */
+	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
+	size_t                p_tail;
+	struct uproc_thread  *p_chosen;  /* by the last wait; NULL: it asked s_next */
+	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
+	uint8_t               p_turns;   /* times that the next thread was asked for, mod 256 */
+	uint8_t               p_polls;   /* 1: wakes are by events, or by mail that cancels */
+	uint32_t              p_ended;   /* threads; read by anybody */
+	struct uprocs        *p_procs;
+	struct uimage_cache   p_images;
+	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
+	unsigned              p_steps;
+	struct uproc_join    *p_joins;   /* all that go on; the first is not used */
+	size_t                p_join_room;
+	size_t                p_join_free;      /* the first of the free ones */
+
+	/* Anybody's, atomic; on a line that others' writes may take away. */
+	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
+		__attribute__((aligned(128)));
+	uint32_t              p_started; /* threads */
+	uint32_t              p_room;    /* threads for which a ring is allocated */
+
+	/* p_lock. */
+	pthread_mutex_t       p_lock;
+	struct uimage_cache   p_outside; /* for those who are on none of these processors */
+	struct uproc_thread **p_larger;  /* a larger ring for the processor to adopt */
+	pthread_cond_t        p_unparked;
+	pthread_t             p_native;
+	void                 *p_alternate;      /* stack of its native thread, or NULL */
+};
+
+/* A scheduler's processors: the first part of its object. */
+struct uprocs {
+	struct usched_conf r_conf;       /* without zeros */
+	unsigned           r_stacks;     /* for each processor, to begin with */
+	struct uimage_pool r_images;
+	char              *r_proc;       /* an array with elements of r_stride bytes, */
+	size_t             r_stride;     /* which begin with a struct uproc */
+	uint64_t           r_place;      /* atomic: see uprocs_place() */
+	uint32_t           r_next;       /* atomic: where uprocs_next() is */
+	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
+	uint32_t           r_parks;      /* atomic: times that a processor parked */
+	uint32_t           r_unparks;    /* atomic: and was unparked */
+	uint32_t           r_looking;    /* atomic: 1 while somebody looks for a deadlock */
+	unsigned           r_patience;   /* ns to wait for mail before parking */
+
+	/* Who drives the processor: with c_embed, or SINGLE_THREAD. */
+	int64_t            r_deadline;   /* ns; until then; INT64_MAX: for ever, or nobody */
+	unsigned           r_leave;      /* 1: and only as long as something is ready */
+
+	/* r_lock. */
+	pthread_mutex_t    r_lock;
+	pthread_cond_t     r_changed;
+	unsigned           r_held;       /* uproc_hold() less uproc_release() */
+	unsigned           r_inside;     /* native threads in join or fini */
+	unsigned           r_joining;    /* of these, who still wait for it to happen */
+	unsigned           r_deadlocks;  /* times that those were told of one */
+};
+
+/*
+ * Starts the processors. `size' is that of an element, a struct uproc at its
+ * beginning and the scheduler's part after it, zeroed; `next' and `wake' are
+ * its call-backs.
+ * 0; -EINVAL: no such configuration; -ENOMEM; -EAGAIN: no more native threads;
+ * -ENOTSUP as usched_init(). Then nothing is left behind.
+ */
+int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
+		usched_next_fn *next, usched_wake_fn *wake);
+
+/*
+ * Waits until all threads have ended, stops the processors, frees everything.
+ * 0; -EDEADLK: the threads that are left wait, and nobody can wake them: they
+ * were reported and aborted, and all is freed nevertheless; or, with nothing done,
+ * -EPERM and -EINVAL as rr_destroy().
+ */
+int uprocs_fini(struct uprocs *r);
+
+/* As in rr.h, where the contracts are. */
+int  uproc_start(struct uproc *p, void (*func)(void *), void *arg,
+		 struct ustack **thread);
+int  uproc_join(struct ustack *u);
+int  uprocs_run(struct uprocs *r);
+int  uproc_detach(struct ustack *u);
+int  uproc_yield(void);
+void uproc_hold(struct uprocs *r);
+void uproc_release(struct uprocs *r);
+void uprocs_stats(struct uprocs *r, struct usched_stats *out);
+
+/*
+ * Sends mail to a thread, from any native thread.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^27 - 1 tokens that were not taken in yet.
+ */
+int uproc_post(struct uproc_thread *t, unsigned mail);
+
+/* The slow parts of uproc_next(). */
+typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
+
+void uproc_drain(struct uproc *p);
+bool uproc_look(struct uproc *p);
+struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
+
+/* The processors in turn. */
+struct uproc *uprocs_next(struct uprocs *r);
+
+/*
+ * The processor on which a scheduler that spreads threads starts the next. Threads
+ * that are started one after the other have often to do with each other, which costs
+ * least on one processor: so they are placed in runs, of a quarter of the threads that
+ * a processor has, which leaves it with little more than its share. The first few
+ * are placed in turn.
+ */
+struct uproc *uprocs_place(struct uprocs *r);
+
+void uproc_done(struct usched *s, struct ustack *u);     /* every s_done */
+
+/* Private, for private/check.h: whether another processor of the scheduler has such a stack. */
+int uproc__has_stack(const struct usched *s, const void *address)
+	__attribute__((visibility("hidden")));
+
+static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
+{
+	return (struct uproc *)(void *)(r->r_proc + i * r->r_stride);
+}
+
+/* The processor that the calling thread is on, or NULL. */
+static inline struct uproc *uproc_self(void)
+{
+	struct usched *s = usched__here();
+
+	return s->s_done == uproc_done && s->s_current ?
+		(struct uproc *)(void *)s : NULL;
+}
+
+/* Threads of `p' that were started and have not ended. */
+static inline uint32_t uproc_count(const struct uproc *p)
+{
+	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - ended;
+}
+
+static inline struct uproc_thread *uproc_thread(struct ustack *u)
+{
+	return (struct uproc_thread *)(void *)u;
+}
+
+static inline struct uproc *uproc_of(const struct ustack *u)
+{
+	return (struct uproc *)(void *)ustack_sched(u);
+}
+
+/* Makes `t' run after all that are in the queue. */
+static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
+{
+	p->p_queue[p->p_tail++ & p->p_mask] = t;
+}
+
+/*
+ * In builds to test programs with any runnable thread may be next: USCHED_SEED, a number in
+ * the environment, says which, and is printed.
+ */
+#ifdef USCHED_STRESS
+enum { UPROC_STRESS = 1 };
+void uproc__shuffle(struct uproc *p);
+#else
+enum { UPROC_STRESS = 0 };
+static inline void uproc__shuffle(struct uproc *p)
+{
+	(void)p;
+}
+#endif
+
+enum {
+	UPROC_AHEAD  = 8,               /* dispatches by which a prefetch comes early */
+	UPROC_CACHED = 256,             /* threads that are in a cache all the time */
+	UPROC_LOOK   = 64,              /* dispatches from a look for events to the next */
+};
+
+/*
+ * The oldest in the queue, or NULL. Looks ahead: of a million threads, the next
+ * one's record is in no cache.
+ */
+static inline struct uproc_thread *uproc_pop(struct uproc *p)
+{
+	size_t ready = p->p_tail - p->p_head;
+	uintptr_t ahead;
+
+	if (ready == 0)
+		return NULL;
+	if (UPROC_STRESS)
+		uproc__shuffle(p);
+	if (ready > UPROC_CACHED) {
+		ahead = (uintptr_t)p->p_queue[(p->p_head + UPROC_AHEAD) & p->p_mask];
+		__builtin_prefetch((const void *)ahead);
+		__builtin_prefetch((const void *)(ahead + 64));
+		__builtin_prefetch((const void *)(ahead + 128));
+	}
+	return p->p_queue[p->p_head++ & p->p_mask];
+}
+
+/* Sees to it that `t', which blocks, will run again. True: it goes on at once. */
+static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
+{
+	unsigned intent = p->p_intent;
+
+	p->p_intent = UPROC_BLOCK;
+	if (intent == UPROC_YIELD)
+		uproc_push(p, t);
+	return intent == UPROC_BLOCK && t->t_stack.u_tokens-- > 0;
+}
+
+/*
+ * Whether to look for events. A thread that yields to nobody is not dispatched, but it
+ * asks.
+ */
+static inline bool uproc_looks(struct uproc *p)
+{
+	return p->p_sched.s_stats.s_switches % UPROC_LOOK == 0
+		|| ++p->p_turns % UPROC_LOOK == 0;
+}
+
+/* Runs events, or sleeps until there are some; 0: it has none, so it did not. */
+static inline int uproc_poll(struct uproc *p, int64_t until)
+{
+	int rc;
+
+	p->p_polls = 1;
+	rc = uevents_sleep(&p->p_sched, until);
+	p->p_polls = 0;
+	return rc;
+}
+
+/*
+ * The skeleton of s_next; pick(p) is the policy: a runnable thread or NULL. Mail
+ * comes first, so that who was woken before a thread yields runs before it.
+ */
+static inline struct ustack *
+uproc_next(struct uproc *p, uproc_pick_fn *pick)
+{
+	struct ustack *self = p->p_sched.s_current;
+	struct uproc_thread *t;
+
+	if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+		uproc_drain(p);
+	if (self) {
+		if (uproc_goes_on(p, uproc_thread(self)))
+			return self;
+	} else if (__atomic_load_n(&p->p_procs->r_stop, __ATOMIC_RELAXED)) {
+		return NULL;
+	}
+	if (uproc_looks(p) && uproc_look(p))
+		return NULL;
+	t = pick(p);
+	return t ? &t->t_stack : uproc_park(p, pick);
+}
+
+/*
+ * The rest of wait: `self', the calling thread, has no token. Where there is no mail
+ * and somebody is runnable, it hands over at once; otherwise it asks, as anybody does.
+ */
+static inline int
+uproc_wait(struct ustack *self, uproc_pick_fn *pick)
+{
+	struct uproc_thread *t = NULL;
+	struct uproc *p;
+
+	if (!self || ustack_sched(self)->s_done != uproc_done)
+		return -EPERM;
+	p = uproc_of(self);
+	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)
+	    && p->p_sched.s_stats.s_switches % UPROC_LOOK != 0)
+		t = pick(p);
+	self->u_tokens = UPROC_WAITING;
+	p->p_chosen = t;
+	if (t)
+		return usched__handover(&t->t_stack, self, &p->p_sched);
+	p->p_intent = UPROC_WAIT;
+	return ustack_block();
+}
+
+/* The rest of wake: u_tokens was below zero. local(p, t) makes a thread runnable. */
+static inline int
+uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread *t))
+{
+	if (u->u_tokens == UPROC_WAITING) {
+		u->u_tokens = 0;
+		__builtin_prefetch(uproc_thread(u) + 1);
+		__builtin_prefetch(uproc_thread(u) + 2);
+		local(uproc_of(u), uproc_thread(u));
+		return 0;
+	}
+	if (u->u_tokens == UPROC_ENDED)
+		return -ESRCH;
+	if ((u->u_tokens & UPROC_TOKENS) == UPROC_TOKENS)
+		return -EOVERFLOW;
+	u->u_tokens++;                          /* it joins somebody */
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_PROC_H */

@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. uchan.c has
+ * the rest.
+ *
+ * All of them have the same shape: a lock for some instructions, a few words of state,
+ * and a queue of those who wait for the state to change. Who changes it does so on
+ * behalf of the first in the queue: a mutex is unlocked into the hands of the next
+ * owner, a value is put where the receiver will find it. So a thread that wakes up has
+ * what it waited for, and does not have to try again. The order is always
+ *
+ *	lock; take the first who can still be claimed out of the queue; give; unlock; finish
+ *
+ * and last of all who was given to goes on, for it may free the object.
+ *
+ * Where the object is busy:
+ *
+ *	rc = queue_up(w, lock, queue);          unlocks, blocks
+ *
+ * which on an error takes the waiter out again, and whoever was behind it has a look.
+ */
+#include "usync.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "private/check.h"
+
+enum {
+	ROUNDS   = 4,                   /* of destructors, as POSIX has it at least */
+	KEYS_MIN = 4,
+};
+
+#define WAITED   ((uintptr_t)1)         /* in m_owner: somebody waits */
+
+static int  queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *queue);
+static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t self)
+	__attribute__((always_inline));
+static void finish_all(struct uwait_node *list);
+static struct uwait_node *pop_all(struct uwait_queue *q);
+static struct uwait_node *admit(struct usync_rwlock *l);
+static int  rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
+			const void *where);
+static void tell_mutex(const struct uwaiter *w, struct ustack_why *why);
+static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why);
+static void tell_group(const struct uwaiter *w, struct ustack_why *why);
+
+static const struct uwait_kind
+	mutex      = { "mutex", tell_mutex },
+	rwlock     = { "reader-writer lock", tell_rwlock },
+	cond       = { "condition", NULL },
+	sem        = { "semaphore", NULL },
+	group      = { "group", tell_group },
+	never      = { "a time that never comes", NULL },
+	thread_end = { "end of thread", NULL };
+
+int64_t usync_after(int64_t ns)
+{
+	int64_t now = ns < USYNC_SECOND ? uevents_now() : uevents_next_tick();
+
+	if (ns <= 0)
+		return now;
+	return ns < USCHED_NEVER - now ? now + ns : USCHED_NEVER;
+}
+
+UWAIT_CALL int usync_sleep_until(int64_t deadline)
+{
+	struct uwaiter *w;
+	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
+
+	if (rc)
+		return rc;
+	uwait_note(w, &never, NULL, __builtin_return_address(0));
+	uwait_begin(w);
+	rc = uwait_block(w);
+	return rc == -ETIMEDOUT ? 0 : rc;
+}
+
+/* A timer that is due, after all that were before: by then the others have run. */
+int usync_yield(void)
+{
+	if (ustack_self())
+		return usync_sleep_until(uevents_now());
+	sched_yield();
+	return 0;
+}
+
+/* Under `lock', which is open when this returns. */
+static int queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *queue)
+{
+	int rc;
+
+	uwait_begin(w);
+	uwait_push(queue, &w->w_node);
+	uwait_unlock(lock);
+	rc = uwait_block(w);
+	if (rc < 0) {
+		uwait_lock(lock);
+		uwait_remove(queue, &w->w_node);
+		uwait_unlock(lock);
+	}
+	return rc;
+}
+
+/* Mutex. m_owner changes without the lock as long as it has no WAITED. */
+
+UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
+{
+	uintptr_t self = uwait_name(), owner = 0;
+	struct uwaiter *w;
+	int rc;
+
+	check(m, OBJECT, __func__);
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
+		return 0;
+	if ((owner & ~WAITED) == self)
+		return -EDEADLK;
+	rc = uwait_prepare(&w, deadline);
+	if (rc)
+		return rc;
+	uwait_note(w, &mutex, m, __builtin_return_address(0));
+	return mutex_wait(w, m, self);
+}
+
+/* In a frame with its caller, for usync_cond_wait(). */
+static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t self)
+{
+	uintptr_t owner, next;
+
+	uwait_lock(&m->m_lock);
+	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+	do
+		next = owner ? owner | WAITED : self;
+	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0, __ATOMIC_ACQUIRE,
+					    __ATOMIC_RELAXED));
+	if (owner)
+		return queue_up(w, &m->m_lock, &m->m_queue);
+	uwait_unlock(&m->m_lock);
+	return 0;
+}
+
+/*
+ * WAITED may be left by one who gave up. Then it is taken away, and the mutex unlocked
+ * as if nobody had waited: that is one access, after which others may free it.
+ */
+int usync_mutex_unlock(struct usync_mutex *m)
+{
+	uintptr_t self = uwait_name(), owner = self;
+	struct uwait_node *n = NULL;
+
+	check(m, OBJECT, __func__);
+	while (!n && !__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
+						  __ATOMIC_RELAXED)) {
+		if ((owner & ~WAITED) != self)
+			return -EPERM;
+		uwait_lock(&m->m_lock);
+		n = uwait_pop(&m->m_queue);
+		owner = n ? n->n_waiter->w_name : self;
+		__atomic_store_n(&m->m_owner, owner | (m->m_queue.q_first ? WAITED : 0),
+				 __ATOMIC_RELEASE);
+		uwait_unlock(&m->m_lock);
+	}
+	if (n)
+		uwait_finish(n->n_waiter, 0);
+	return 0;
+}
+
+/* Reader-writer lock: all under r_lock. n_tag: 1 for a writer. */
+
+UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
+{
+	check(l, OBJECT, __func__);
+	return rwlock_lock(l, 0, deadline, __builtin_return_address(0));
+}
+
+UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
+{
+	check(l, OBJECT, __func__);
+	return rwlock_lock(l, uwait_name(), deadline, __builtin_return_address(0));
+}
+
+/* Whether it can be had now; then it is. self: a writer's name; 0: to read. */
+static int rwlock_try(struct usync_rwlock *l, uintptr_t self)
+{
+	if (l->r_owner || l->r_queue.q_first)
+		return l->r_owner == uwait_name() ? -EDEADLK : 0;
+	if (self && l->r_readers == 0)
+		l->r_owner = self;
+	else if (!self && l->r_readers == UINT32_MAX)
+		return -EOVERFLOW;
+	else if (!self)
+		l->r_readers++;
+	else
+		return 0;
+	return 1;
+}
+
+static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
+		       const void *where)
+{
+	struct uwait_node *admitted;
+	struct uwaiter *w;
+	int rc;
+
+	uwait_lock(&l->r_lock);
+	rc = rwlock_try(l, self);
+	uwait_unlock(&l->r_lock);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	rc = uwait_prepare(&w, deadline);
+	if (rc)
+		return rc;
+	uwait_lock(&l->r_lock);
+	rc = rwlock_try(l, self);
+	if (rc) {
+		uwait_unlock(&l->r_lock);
+		return rc < 0 ? rc : 0;
+	}
+	w->w_node.n_tag = self;
+	uwait_note(w, &rwlock, l, where);
+	rc = queue_up(w, &l->r_lock, &l->r_queue);
+	if (rc < 0) {                           /* readers behind a writer who gave up */
+		uwait_lock(&l->r_lock);
+		admitted = admit(l);
+		uwait_unlock(&l->r_lock);
+		finish_all(admitted);
+	}
+	return rc;
+}
+
+int usync_rwlock_unlock(struct usync_rwlock *l)
+{
+	struct uwait_node *admitted;
+
+	check(l, OBJECT, __func__);
+	uwait_lock(&l->r_lock);
+	if (l->r_owner ? l->r_owner != uwait_name() : l->r_readers == 0) {
+		uwait_unlock(&l->r_lock);
+		return -EPERM;
+	}
+	if (l->r_owner)
+		l->r_owner = 0;
+	else
+		l->r_readers--;
+	admitted = admit(l);
+	uwait_unlock(&l->r_lock);
+	finish_all(admitted);
+	return 0;
+}
+
+/* The first writer, or the readers before the first writer: a list to be finished. */
+static struct uwait_node *admit(struct usync_rwlock *l)
+{
+	struct uwait_node *list = NULL, **end = &list, *n;
+
+	while (!l->r_owner && (n = l->r_queue.q_first) && !(n->n_tag && l->r_readers > 0)
+	       && l->r_readers < UINT32_MAX) {
+		uwait_remove(&l->r_queue, n);
+		if (!uwait_claim(n->n_waiter))
+			continue;
+		if (n->n_tag)
+			l->r_owner = n->n_tag;
+		else
+			l->r_readers++;
+		n->n_next = NULL;
+		*end = n;
+		end = &n->n_next;
+	}
+	return list;
+}
+
+static struct uwait_node *pop_all(struct uwait_queue *q)
+{
+	struct uwait_node *list = NULL, **end = &list, *n;
+
+	while ((n = uwait_pop(q))) {
+		n->n_next = NULL;
+		*end = n;
+		end = &n->n_next;
+	}
+	return list;
+}
+
+static void finish_all(struct uwait_node *list)
+{
+	struct uwait_node *next;
+
+	for (; list; list = next) {
+		next = list->n_next;
+		uwait_finish(list->n_waiter, 0);
+	}
+}
+
+/* Condition. */
+
+/*
+ * To take the mutex again needs no more of the stack than to wait did, so it cannot
+ * fail for lack of an image: R4.
+ */
+UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadline)
+{
+	uintptr_t self = uwait_name(), owner = 0;
+	struct uwaiter *w;
+	int rc;
+
+	check(c, OBJECT, __func__);
+	check(m, OBJECT, __func__);
+	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED) != self)
+		return -EPERM;
+	rc = uwait_prepare(&w, deadline);
+	if (rc)
+		return rc;
+	uwait_note(w, &cond, c, __builtin_return_address(0));
+	uwait_lock(&c->c_lock);
+	usync_mutex_unlock(m);
+	rc = queue_up(w, &c->c_lock, &c->c_queue);
+	if (!__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED)) {
+		uint8_t shield = w->w_shield;
+
+		w->w_shield = 1;
+		w->w_deadline = USCHED_NEVER;
+		w->w_counted = 0;
+		uwait_note(w, &mutex, m, w->w_where);
+		while (mutex_wait(w, m, self))
+			;
+		w->w_shield = shield;
+	}
+	return rc;
+}
+
+void usync_cond_signal(struct usync_cond *c)
+{
+	struct uwait_node *n;
+
+	check(c, OBJECT, __func__);
+	uwait_lock(&c->c_lock);
+	n = uwait_pop(&c->c_queue);
+	uwait_unlock(&c->c_lock);
+	if (n)
+		uwait_finish(n->n_waiter, 0);
+}
+
+void usync_cond_broadcast(struct usync_cond *c)
+{
+	struct uwait_node *list;
+
+	check(c, OBJECT, __func__);
+	uwait_lock(&c->c_lock);
+	list = pop_all(&c->c_queue);
+	uwait_unlock(&c->c_lock);
+	finish_all(list);
+}
+
+/* Semaphore. While somebody waits the count is 0. */
+
+static bool sem_take(struct usync_sem *s)
+{
+	if (s->s_count == 0)
+		return false;
+	s->s_count--;
+	return true;
+}
+
+UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
+{
+	struct uwaiter *w;
+	bool taken;
+	int rc;
+
+	check(s, OBJECT, __func__);
+	uwait_lock(&s->s_lock);
+	taken = sem_take(s);
+	uwait_unlock(&s->s_lock);
+	if (taken)
+		return 0;
+	rc = uwait_prepare(&w, deadline);
+	if (rc)
+		return rc;
+	uwait_note(w, &sem, s, __builtin_return_address(0));
+	uwait_lock(&s->s_lock);
+	if (!sem_take(s))
+		return queue_up(w, &s->s_lock, &s->s_queue);
+	uwait_unlock(&s->s_lock);
+	return 0;
+}
+
+int usync_sem_post(struct usync_sem *s)
+{
+	struct uwait_node *n;
+	int rc = 0;
+
+	check(s, OBJECT, __func__);
+	uwait_lock(&s->s_lock);
+	n = uwait_pop(&s->s_queue);
+	if (!n && s->s_count == UINT32_MAX)
+		rc = -EOVERFLOW;
+	else if (!n)
+		s->s_count++;
+	uwait_unlock(&s->s_lock);
+	if (n)
+		uwait_finish(n->n_waiter, 0);
+	return rc;
+}
+
+/* Group. */
+
+int usync_group_add(struct usync_group *g, uint32_t n)
+{
+	int rc = 0;
+
+	check(g, OBJECT, __func__);
+	uwait_lock(&g->g_lock);
+	if (n > UINT32_MAX - g->g_count)
+		rc = -EOVERFLOW;
+	else
+		g->g_count += n;
+	uwait_unlock(&g->g_lock);
+	return rc;
+}
+
+int usync_group_done(struct usync_group *g)
+{
+	struct uwait_node *list = NULL;
+	int rc = 0;
+
+	check(g, OBJECT, __func__);
+	uwait_lock(&g->g_lock);
+	if (g->g_count == 0)
+		rc = -EINVAL;
+	else if (--g->g_count == 0)
+		list = pop_all(&g->g_queue);
+	uwait_unlock(&g->g_lock);
+	finish_all(list);
+	return rc;
+}
+
+UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
+{
+	struct uwaiter *w;
+	bool none;
+	int rc;
+
+	check(g, OBJECT, __func__);
+	uwait_lock(&g->g_lock);
+	none = g->g_count == 0;
+	uwait_unlock(&g->g_lock);
+	if (none)
+		return 0;
+	rc = uwait_prepare(&w, deadline);
+	if (rc)
+		return rc;
+	uwait_note(w, &group, g, __builtin_return_address(0));
+	uwait_lock(&g->g_lock);
+	if (g->g_count > 0)
+		return queue_up(w, &g->g_lock, &g->g_queue);
+	uwait_unlock(&g->g_lock);
+	return 0;
+}
+
+/* Threads. */
+
+UWAIT_CALL int usync_join(struct ustack *thread, int64_t deadline)
+{
+	struct uwaiter *w;
+	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
+
+	if (rc)
+		return rc;
+	uwait_note(w, &thread_end, thread, __builtin_return_address(0));
+	return uwait_join(w, thread);
+}
+
+int usync_cancelled(void)
+{
+	struct ustack *u = ustack_self();
+
+	return u && u->u_cancelled;
+}
+
+int usync_shield(int on)
+{
+	struct uwaiter *w = uwait_self();
+	int before;
+
+	if (!w)
+		return -ENOMEM;
+	before = w->w_shield;
+	w->w_shield = on != 0;
+	return before;
+}
+
+/* For reports: others may change them. */
+
+static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_mutex *m = w->w_object;
+
+	why->y_holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED;
+}
+
+static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_rwlock *l = w->w_object;
+	uint32_t readers = __atomic_load_n(&l->r_readers, __ATOMIC_RELAXED);
+	char more[32] = "";
+
+	if (readers > 0)
+		snprintf(more, sizeof more, ", readers: %lu", (unsigned long)readers);
+	snprintf(why->y_what, sizeof why->y_what, "%s %p to %s%s", rwlock.k_name, w->w_object,
+		 w->w_node.n_tag ? "write" : "read", more);
+	why->y_holder = __atomic_load_n(&l->r_owner, __ATOMIC_RELAXED);
+}
+
+static void tell_group(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_group *g = w->w_object;
+
+	snprintf(why->y_what, sizeof why->y_what, "%s %p, not done: %lu", group.k_name,
+		 w->w_object, (unsigned long)__atomic_load_n(&g->g_count, __ATOMIC_RELAXED));
+}
+
+/* Keys: a few pairs, in no order. */
+
+struct values {
+	size_t v_count;
+	size_t v_room;
+	struct value {
+		const struct usync_key *v_key;
+		void                   *v_value;
+	} v_all[];
+};
+
+static struct value *find_value(const struct uwaiter *w, const struct usync_key *key)
+{
+	struct values *v = w->w_values;
+
+	for (size_t i = 0; v && i < v->v_count; i++)
+		if (v->v_all[i].v_key == key)
+			return &v->v_all[i];
+	return NULL;
+}
+
+/* Destructors may set values: so nothing is kept across a call. */
+static void destroy_values(struct ustack_attachment *l)
+{
+	struct uwaiter *w = (struct uwaiter *)(void *)l;
+	bool more = true;
+
+	for (int round = 0; more && round < ROUNDS; round++) {
+		more = false;
+		for (size_t i = 0; i < ((struct values *)w->w_values)->v_count; i++) {
+			struct value *v = &((struct values *)w->w_values)->v_all[i];
+			void *value = v->v_value;
+
+			v->v_value = NULL;
+			if (!value || !v->v_key->k_destroy)
+				continue;
+			more = true;
+			v->v_key->k_destroy(value);
+		}
+	}
+}
+
+static struct value *add_value(struct uwaiter *w)
+{
+	struct values *v = w->w_values;
+	size_t room = v ? v->v_room : 0;
+
+	if (!v || v->v_count == room) {
+		room = room ? room * 2 : KEYS_MIN;
+		v = realloc(v, sizeof *v + room * sizeof v->v_all[0]);
+		if (!v)
+			return NULL;
+		if (!w->w_values)
+			v->v_count = 0;
+		v->v_room = room;
+		w->w_values = v;
+		w->w_attachment.a_end = destroy_values;
+	}
+	return &v->v_all[v->v_count++];
+}
+
+int usync_key_set(const struct usync_key *key, void *value)
+{
+	struct uwaiter *w = uwait_self();
+	struct value *v;
+
+	check(key, OBJECT, __func__);
+	if (!w)
+		return -ENOMEM;
+	v = find_value(w, key);
+	if (!v && !value)
+		return 0;
+	if (!v)
+		v = add_value(w);
+	if (!v)
+		return -ENOMEM;
+	*v = (struct value){ key, value };
+	return 0;
+}
+
+void *usync_key_get(const struct usync_key *key)
+{
+	const struct uwaiter *w = uwait_self();
+	const struct value *v = w ? find_value(w, key) : NULL;
+
+	check(key, OBJECT, __func__);
+	return v ? v->v_value : NULL;
+}

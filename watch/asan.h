@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* watch/asan.h: the hooks for AddressSanitizer: see watch/watch.h. */
+#include <sanitizer/asan_interface.h>
+
+UNWATCHED static inline volatile char *watch__shadow(const char *p)
+{
+	size_t scale, offset;
+
+	__asan_get_shadow_mapping(&scale, &offset);
+	return (volatile char *)(((uintptr_t)p >> scale) + offset);
+}
+
+UNWATCHED static inline size_t watch__deep(const struct ustack *u)
+{
+	return (size_t)(u->u_stack->k_bottom - u->u_top);
+}
+
+/* From image to shadow: not by memcpy(), which would look at the shadow's shadow. */
+UNWATCHED static inline void watch_loaded(const struct ustack *u)
+{
+	size_t deep = watch__deep(u);
+	volatile char *shadow = watch__shadow(u->u_top);
+	const char *image = (const char *)u->u_image + deep;
+
+	for (size_t i = 0; i < deep / 8; i++)
+		shadow[i] = image[i];
+}
+
+UNWATCHED static inline void watch_evict(const struct ustack *u)
+{
+	size_t deep = watch__deep(u);
+	volatile char *shadow = watch__shadow(u->u_top);
+	char *image = (char *)u->u_image + deep;
+
+	for (size_t i = 0; i < deep / 8; i++)
+		image[i] = shadow[i];
+	__asan_unpoison_memory_region(u->u_top, deep);
+}
+
+/* From one fiber to another; `from' NULL: to come back no more. */
+UNWATCHED static inline void watch__change(struct usched_fiber *from, struct usched_fiber *to)
+{
+	__sanitizer_start_switch_fiber(from ? &from->f_handle : NULL, to->f_base, to->f_size);
+	__sanitizer_finish_switch_fiber(to->f_handle, NULL, NULL);
+}
+
+/* To learn where the native thread's stack is is to leave it. */
+UNWATCHED static inline void watch_run(struct usched *s)
+{
+	struct usched_fiber *home = &s->s_fiber;
+
+	__sanitizer_start_switch_fiber(&home->f_handle, __builtin_frame_address(0), 1);
+	__sanitizer_finish_switch_fiber(home->f_handle, &home->f_base, &home->f_size);
+	watch__change(home, home);
+	s->s_followed = home;
+}
+
+UNWATCHED static inline void watch_launch(struct usched *s, struct ustack *u)
+{
+	const struct usched_stack *k = u->u_stack;
+
+	u->u_fiber = (struct usched_fiber){ NULL, k->k_bottom - k->k_size, k->k_size };
+	if (k == &s->s_native)
+		u->u_fiber = (struct usched_fiber){ NULL, s->s_fiber.f_base, s->s_fiber.f_size };
+}
+
+/* SP has moved: s_current is who runs. */
+UNWATCHED static inline void watch_arrive(struct usched *s)
+{
+	struct usched_fiber *from = s->s_followed;
+
+	s->s_followed = s->s_current ? &s->s_current->u_fiber : &s->s_fiber;
+	if (from != s->s_followed)
+		watch__change(from, s->s_followed);
+}
+
+/* `u', which was launched, ends. */
+UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
+{
+	const char *low = u->u_top;
+	struct usched_fiber here = { 0 };
+
+	if (s->s_followed == &u->u_fiber) {
+		low = __builtin_frame_address(0);
+		s->s_followed = NULL;
+	} else if (u->u_fiber.f_handle) {        /* it can only be ended as the one that runs */
+		__sanitizer_start_switch_fiber(&here.f_handle, u->u_top, 1);
+		__sanitizer_finish_switch_fiber(u->u_fiber.f_handle, &here.f_base,
+						&here.f_size);
+		watch__change(NULL, &here);
+	}
+	if (u->u_stack->k_resident == u)
+		__asan_unpoison_memory_region(low, (size_t)(u->u_stack->k_bottom - low));
+}
+
+/* longjmp() has cleared the shadow of the frames that it jumped to. */
+static inline void watch_landed(const struct usched *s)
+{
+	if (s->s_current && s->s_current->u_image)
+		watch_loaded(s->s_current);
+}
+

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * watch/watch.h: what those have to be told who watch memory while a program runs: sanitizers
+ * and Valgrind. They follow SP and the frames on a stack, and know nothing of stacks that
+ * are copied. Private to usched.c and arch/; uimage.c tells LeakSanitizer where to look for
+ * pointers.
+ *
+ * AddressSanitizer keeps a byte of shadow for eight of memory, in which it poisons what
+ * is around locals. So the shadow of frames is part of their image, behind them, and what
+ * they leave has none:
+ *
+ *	evict   shadow of [top, bottom) -> image; clear it; then copy
+ *	load    copy to where nothing is poisoned; image -> shadow
+ *
+ * To find uses after return it keeps locals elsewhere, in a fake stack for each fiber; a
+ * thread is a fiber of its own. So it is to ThreadSanitizer, which orders what the fibers
+ * of a native thread do. Both are told when SP has moved: they never see the way between.
+ * MemorySanitizer follows what is copied by itself, and UndefinedBehaviorSanitizer does not
+ * look at stacks.
+ *
+ * Valgrind is asked for by a sequence of instructions that do nothing without it (arch/arch.h).
+ * It takes a change of SP for frames that come or go, unless it leads from one stack it
+ * knows to another; and then it does not know that what SP passes there is in use now, but
+ * has no content yet.
+ */
+#ifndef USCHED_WATCH_H
+#define USCHED_WATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../arch/arch.h"
+#include "../usched.h"
+
+#if USCHED_HAS(safe_stack)
+#error "-fsanitize=safe-stack keeps locals on a second stack, which is not copied: leave it out"
+#endif
+#if USCHED_HAS(shadow_call_stack)
+#error "-fsanitize=shadow-call-stack keeps a second stack, which is not copied: leave it out"
+#endif
+#if defined(__SANITIZE_HWADDRESS__) || USCHED_HAS(hwaddress_sanitizer)
+#error "hwaddress tags the memory of locals, and tags are not copied: use -fsanitize=address"
+#endif
+#if USCHED_HAS(memtag_stack)
+#error "-fsanitize=memtag tags the memory of locals, and tags are not copied: leave it out"
+#endif
+
+/* They may not be entered as one fiber and left as another, nor look at what is poisoned. */
+#if defined(USCHED_TSAN) && defined(__clang__)
+#define UNWATCHED __attribute__((disable_sanitizer_instrumentation))
+#elif defined(USCHED_TSAN)
+#define UNWATCHED __attribute__((no_sanitize_thread))
+#elif defined(USCHED_ASAN)
+#define UNWATCHED __attribute__((no_sanitize_address))
+#else
+#define UNWATCHED
+#endif
+
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN)
+enum { WATCHED = 1 };
+#else
+enum { WATCHED = 0 };
+#endif
+
+/* Bytes of an image for so many bytes of frames. */
+static inline size_t watch_image(size_t deep)
+{
+#ifdef USCHED_ASAN
+	return deep + deep / 8 + 1;
+#else
+	return deep;
+#endif
+}
+
+#if defined(USCHED_ASAN)
+#include "asan.h"
+#elif defined(USCHED_TSAN)
+#include "tsan.h"
+#else
+#include "none.h"
+#endif
+
+/* Only AddressSanitizer has a shadow to be kept. */
+#ifndef USCHED_ASAN
+static inline void watch_landed(const struct usched *s)
+{
+	(void)s;
+}
+
+static inline void watch_loaded(const struct ustack *u)
+{
+	(void)u;
+}
+
+static inline void watch_evict(const struct ustack *u)
+{
+	(void)u;
+}
+#endif
+
+/* Requests to Valgrind and its memcheck: from their manuals. */
+enum {
+	VALGRIND_STACK       = 0x1501,
+	VALGRIND_STACK_END   = 0x1502,
+	MEMCHECK_UNDEFINED   = 0x4d430001,
+	WATCH_BELOW          = 256,     /* bytes below a top: what a call touches first */
+};
+
+static inline uintptr_t watch__ask(uintptr_t request, uintptr_t a, uintptr_t b)
+{
+	const uintptr_t words[6] = { request, a, b };
+
+	return usched__valgrind(words);
+}
+
+static inline void watch_stack(struct usched_stack *k)
+{
+	uintptr_t bottom = (uintptr_t)k->k_bottom;
+
+	k->k_memcheck = (uint32_t)watch__ask(VALGRIND_STACK, bottom - k->k_size, bottom);
+}
+
+static inline void watch_stack_end(const struct usched_stack *k)
+{
+	if (k->k_memcheck)
+		watch__ask(VALGRIND_STACK_END, k->k_memcheck, 0);
+}
+
+/* What is at `top' and above will be used, by somebody on another stack. */
+static inline void watch_place(const struct usched_stack *k, const char *top)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t low = (uintptr_t)top - WATCH_BELOW, bottom = (uintptr_t)k->k_bottom;
+
+	if (k->k_memcheck && bottom - here > k->k_size)
+		watch__ask(MEMCHECK_UNDEFINED, low, bottom - low);
+}
+
+#endif /* USCHED_WATCH_H */
