@@ -33,7 +33,7 @@ machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 soname  := libusched.so.$(firstword $(subst ., ,$(version)))
 
-headers := uhere.h usched.h uconf.h utoken.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
+headers := uhere.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
 	usync.h unet.h uoffload.h uoverflow.h
 modules := usched uimage uproc uframes rr ll uevents uwait usync uchan unet uoffload uoverflow
 pages   := $(wildcard doc/*.[37])
@@ -151,7 +151,7 @@ $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sen
 $(B)/tests/test_overflow: wrapped := dladdr
 $(B)/tests/test_overflow: libs += -rdynamic
 
-$(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(library)
+$(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(B)/tests/over.o $(library)
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
 
 $(B)/%.o: %.c $(B)/flags

@@ -21,6 +21,8 @@ struct ll_group {
 	struct uproc         g_proc;     /* p_next runs next, unless it is NULL */
 };
 
+static struct uproc *place(struct ll *ll, struct ll_group *group);
+
 /* Every so many dispatches the queue has its turn. */
 static inline struct uproc_thread *pick(struct uproc *p)
 {
@@ -53,20 +55,24 @@ static struct ustack *next(struct usched *s)
 	return uproc_next((struct uproc *)(void *)s, pick);
 }
 
-static int wake(struct usched *s, struct ustack *u)
+static struct ustack *pick_next(struct usched *s)
 {
-	(void)s;
-	return ll_wake(u);
+	return uproc_wait((struct uproc *)(void *)s, pick);
 }
 
-int ll_create(struct ll **ll, const struct usched_conf *conf)
+static int wake(struct usched *s, struct ustack *u)
+{
+	return uproc_wake(s, u, run_next);
+}
+
+int ll_create(const struct usched_conf *conf, struct ll **ll)
 {
 	struct ll *new = malloc(sizeof *new);
 	int rc;
 
 	if (!new)
 		return -ENOMEM;
-	rc = uprocs_init(&new->ll_procs, conf, sizeof(struct ll_group), next, wake);
+	rc = uprocs_init(&new->ll_procs, conf, sizeof(struct ll_group), next, pick_next, wake);
 	if (rc)
 		free(new);
 	else
@@ -91,41 +97,22 @@ struct ll_group *ll_group(struct ll *ll)
 int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
 	     void *arg, struct ustack **thread)
 {
+	return uproc_start(place(ll, group), func, arg, thread);
+}
+
+int ll_start_fd(struct ll *ll, struct ll_group *group, void (*func)(int fd, void *arg),
+		int fd, void *arg, struct ustack **thread)
+{
+	return uproc_start_fd(place(ll, group), func, fd, arg, thread);
+}
+
+static struct uproc *place(struct ll *ll, struct ll_group *group)
+{
 	struct uproc *p = uproc_self();
 
 	if (group)
-		p = &group->g_proc;
-	else if (!p || p->p_procs != &ll->ll_procs)
-		p = uprocs_next(&ll->ll_procs);
-	return uproc_start(p, func, arg, thread);
-}
-
-int ll_join(struct ustack *thread)
-{
-	return uproc_join(thread);
-}
-
-int ll_detach(struct ustack *thread)
-{
-	return uproc_detach(thread);
-}
-
-extern inline int ll_wait(void);
-extern inline int ll_wake(struct ustack *thread);
-
-int ll__wait(struct ustack *self)
-{
-	return uproc_wait(self, pick);
-}
-
-int ll__wake(struct ustack *thread)
-{
-	return uproc_wake(thread, run_next);
-}
-
-int ll_yield(void)
-{
-	return uproc_yield();
+		return &group->g_proc;
+	return p && p->p_procs == &ll->ll_procs ? p : uprocs_next(&ll->ll_procs);
 }
 
 void ll_hold(struct ll *ll)

@@ -18,20 +18,24 @@ static struct ustack *next(struct usched *s)
 	return uproc_next((struct uproc *)(void *)s, uproc_pop);
 }
 
-static int wake(struct usched *s, struct ustack *u)
+static struct ustack *pick_next(struct usched *s)
 {
-	(void)s;
-	return rr_wake(u);
+	return uproc_wait((struct uproc *)(void *)s, uproc_pop);
 }
 
-int rr_create(struct rr **rr, const struct usched_conf *conf)
+static int wake(struct usched *s, struct ustack *u)
+{
+	return uproc_wake(s, u, uproc_push);
+}
+
+int rr_create(const struct usched_conf *conf, struct rr **rr)
 {
 	struct rr *new = malloc(sizeof *new);
 	int rc;
 
 	if (!new)
 		return -ENOMEM;
-	rc = uprocs_init(&new->rr_procs, conf, sizeof(struct uproc), next, wake);
+	rc = uprocs_init(&new->rr_procs, conf, sizeof(struct uproc), next, pick_next, wake);
 	if (rc)
 		free(new);
 	else
@@ -54,32 +58,10 @@ int rr_start(struct rr *rr, void (*func)(void *), void *arg,
 	return uproc_start(uprocs_place(&rr->rr_procs), func, arg, thread);
 }
 
-int rr_join(struct ustack *thread)
+int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *arg,
+		struct ustack **thread)
 {
-	return uproc_join(thread);
-}
-
-int rr_detach(struct ustack *thread)
-{
-	return uproc_detach(thread);
-}
-
-extern inline int rr_wait(void);
-extern inline int rr_wake(struct ustack *thread);
-
-int rr__wait(struct ustack *self)
-{
-	return uproc_wait(self, uproc_pop);
-}
-
-int rr__wake(struct ustack *thread)
-{
-	return uproc_wake(thread, uproc_push);
-}
-
-int rr_yield(void)
-{
-	return uproc_yield();
+	return uproc_start_fd(uprocs_place(&rr->rr_procs), func, fd, arg, thread);
 }
 
 void rr_hold(struct rr *rr)

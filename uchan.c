@@ -78,7 +78,7 @@ enum { DONE, CLOSED };
 
 static const struct uwait_kind channels = { "no channel", tell_channels };
 
-int usync_chan_create(struct usync_chan **c, size_t size, size_t capacity)
+int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
 {
 	struct usync_chan *new;
 

@@ -68,23 +68,25 @@ static struct utimer *merge(struct utimer *a, struct utimer *b);
 static struct utimer *merge_all(struct utimer *first);
 static void become_first(struct events *v, struct utimer *t);
 
-struct uevents *uevents_of(struct usched *s, int *rc)
+int uevents_of(struct usched *s, struct uevents **e)
 {
-	if (s->s_events)
-		return s->s_events;
-	*rc = -ENOTSUP;
-	if (s->s_polls)
-		__atomic_store_n(&s->s_events, uevents_create(rc), __ATOMIC_RELEASE);
-	return s->s_events;
+	int rc = 0;
+
+	*e = s->s_events;
+	if (!*e)
+		rc = s->s_polls ? uevents_create(e) : -ENOTSUP;
+	if (rc == 0)
+		__atomic_store_n(&s->s_events, *e, __ATOMIC_RELEASE);
+	return rc;
 }
 
-struct uevents *uevents_create(int *rc)
+int uevents_create(struct uevents **e)
 {
 	struct events *v = calloc(1, sizeof *v);
+	int rc;
 
-	*rc = -ENOMEM;
 	if (!v)
-		return NULL;
+		return -ENOMEM;
 	v->v_events = (struct uevents){ .e_poll = poll_events, .e_interrupt = interrupt,
 					.e_close = close_events, .e_expose = expose,
 					.e_arm = arm, .e_disarm = disarm };
@@ -93,13 +95,13 @@ struct uevents *uevents_create(int *rc)
 	v->v_timer = -1;
 	v->v_epoll = epoll_create1(EPOLL_CLOEXEC);
 	v->v_interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	*rc = v->v_epoll < 0 || v->v_interrupt < 0 ? -errno
+	rc = v->v_epoll < 0 || v->v_interrupt < 0 ? -errno
 		: add(v, v->v_interrupt, EPOLLIN, &v->v_nothing);
-	if (*rc) {
+	if (rc)
 		close_events(&v->v_events);
-		return NULL;
-	}
-	return &v->v_events;
+	else
+		*e = &v->v_events;
+	return rc;
 }
 
 int uevents_add(struct uevents *e, int fd, struct uinterest *w)

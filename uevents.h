@@ -64,18 +64,18 @@ struct uevents {
 
 /*
  * The events of `s', which are made if there are none.
- * NULL: no memory, no descriptor or watch left, or `s' does not see to them (s_polls): *rc
- * is -ENOMEM, -EMFILE, -ENFILE, -ENOSPC or -ENOTSUP.
+ * 0; -ENOMEM; -EMFILE, -ENFILE, -ENOSPC: no descriptor or interest left; -ENOTSUP: `s' does
+ * not look for them (s_polls).
  * From the dispatcher's native thread. Does not switch.
  */
-struct uevents *uevents_of(struct usched *s, int *rc);
+int uevents_of(struct usched *s, struct uevents **e);
 
 /*
  * Events of nobody yet, for a native thread outside of all dispatchers. To be closed with their
  * e_close.
- * NULL and *rc as above.
+ * 0; -ENOMEM, -EMFILE, -ENFILE, -ENOSPC.
  */
-struct uevents *uevents_create(int *rc);
+int uevents_create(struct uevents **e);
 
 /*
  * Has `w' told when `fd' becomes ready for anything: edges, as of EPOLLET. Ends with fd.

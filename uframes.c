@@ -26,24 +26,22 @@ static bool is_running(const struct ustack *u)
 
 int ustack_peek(const struct ustack *u, const void *address, void *buffer, size_t n)
 {
-	int rc = -EBUSY;
-	const char *at = is_running(u) ? NULL : usched__frames(u, (uintptr_t)address, n, &rc);
+	char *at;
+	int rc = is_running(u) ? -EBUSY : usched__frames(u, (uintptr_t)address, n, &at);
 
-	if (!at)
-		return rc;
-	memcpy(buffer, at, n);
-	return 0;
+	if (rc == 0)
+		memcpy(buffer, at, n);
+	return rc;
 }
 
 int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n)
 {
-	int rc = -EBUSY;
-	char *at = is_running(u) ? NULL : usched__frames(u, (uintptr_t)address, n, &rc);
+	char *at;
+	int rc = is_running(u) ? -EBUSY : usched__frames(u, (uintptr_t)address, n, &at);
 
-	if (!at)
-		return rc;
-	memcpy(at, buffer, n);
-	return 0;
+	if (rc == 0)
+		memcpy(at, buffer, n);
+	return rc;
 }
 
 const void *ustack_where(const struct ustack *u)

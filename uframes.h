@@ -53,7 +53,7 @@ int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n);
 /*
  * The address to which the call that blocked a thread will return. In builds without
  * optimization (gcc: below -O2), or for size, that is in the library: in ustack_block(),
- * or in the rest of rr_wait() and the like. With it, it is in the program, unless the
+ * or in the rest of ustack_wait() and the like. With it, it is in the program, unless the
  * thread waits in usync.h, unet.h or a join, or has exceptions of C++ in flight.
  * NULL: it is running, is new, has ended; or with the portable switch, always.
  */

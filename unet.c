@@ -99,8 +99,8 @@ typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
 
 static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
 
-static inline struct descriptor *find(int fd, int *rc);
-static struct descriptor *find_chunk(int fd, int *rc);
+static inline int find(int fd, struct descriptor **d);
+static int find_chunk(int fd, struct descriptor **d);
 static int  adopt(struct descriptor *d, int fd, uint32_t generation);
 static int  set_nonblocking(int fd);
 static enum kind kind_of(int fd);
@@ -177,7 +177,7 @@ static int parse_port(const char *text, in_port_t *port)
 	return 0;
 }
 
-int unet_addr(struct unet_addr *a, const char *text)
+int unet_addr(const char *text, struct unet_addr *a)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&a->a_sockaddr;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)&a->a_sockaddr;
@@ -247,37 +247,40 @@ char *unet_text(const struct unet_addr *a, char *text)
 
 /* The table. */
 
-/* NULL: *rc is -EBADF or -ENOMEM. */
-static inline struct descriptor *find(int fd, int *rc)
+/* 0; -EBADF; -ENOMEM: *d is NULL. */
+static inline int find(int fd, struct descriptor **d)
 {
 	size_t i = (size_t)fd / CHUNK;
 	struct descriptor *chunk;
 
 	chunk = i < CHUNKS ? __atomic_load_n(&table[i], __ATOMIC_ACQUIRE) : NULL;
-	return chunk ? &chunk[(size_t)fd % CHUNK] : find_chunk(fd, rc);
+	if (!chunk)
+		return find_chunk(fd, d);
+	*d = &chunk[(size_t)fd % CHUNK];
+	return 0;
 }
 
-static struct descriptor *find_chunk(int fd, int *rc)
+static int find_chunk(int fd, struct descriptor **d)
 {
 	size_t i = (size_t)fd / CHUNK;
 	struct descriptor *chunk, *now = NULL;
 
-	*rc = -EBADF;
+	*d = NULL;
 	if (fd < 0 || i >= CHUNKS)
-		return NULL;
-	*rc = -ENOMEM;
+		return -EBADF;
 	chunk = aligned_alloc(LINE, CHUNK * sizeof *chunk);
 	if (!chunk)
-		return NULL;
+		return -ENOMEM;
 	memset(chunk, 0, CHUNK * sizeof *chunk);
 	for (size_t k = 0; k < CHUNK; k++)
 		chunk[k].d_watch.w_ready = ready;
 	if (!__atomic_compare_exchange_n(&table[i], &now, chunk, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE)) {
-		free(chunk);                    /* somebody else was faster */
+		free(chunk);                    /* another native thread was faster */
 		chunk = now;
 	}
-	return &chunk[(size_t)fd % CHUNK];
+	*d = &chunk[(size_t)fd % CHUNK];
+	return 0;
 }
 
 static uint32_t generation_of(const struct descriptor *d)
@@ -357,10 +360,9 @@ static int fresh(int fd, enum kind kind)
 {
 	struct uwaiter *waiters[2];
 	struct descriptor *d;
-	int rc;
+	int rc = find(fd, &d);
 
-	d = find(fd, &rc);
-	if (!d) {
+	if (rc) {
 		close(fd);
 		return rc;
 	}
@@ -428,10 +430,10 @@ static enum kind kind_of(int fd)
 
 int unet_adopt(int fd)
 {
-	int rc;
-	struct descriptor *d = find(fd, &rc);
+	struct descriptor *d;
+	int rc = find(fd, &d);
 
-	return d ? adopt(d, fd, generation_of(d)) : rc;
+	return rc ? rc : adopt(d, fd, generation_of(d));
 }
 
 /* Between the two locked parts the number may be somebody else's already. */
@@ -439,10 +441,10 @@ int unet_close(int fd)
 {
 	struct uwaiter *waiters[2];
 	uint32_t generation;
-	int rc;
-	struct descriptor *d = find(fd, &rc);
+	struct descriptor *d;
+	int rc = find(fd, &d);
 
-	if (!d)
+	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
 	reset(d, CLOSING, waiters);
@@ -501,19 +503,19 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	if (calls < UNET_BUDGET)
 		return 0;
 	/* If it fails, there is no need to: what is wanted may be there. */
-	return ustack_self() && usync_yield() == -ECANCELED ? -ECANCELED : 0;
+	return ustack_yield() == -ECANCELED ? -ECANCELED : 0;
 }
 
 /* Inlined with each system call. */
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
 			      int64_t deadline)
 {
-	int rc = 0;
-	struct descriptor *d = find(fd, &rc);
+	struct descriptor *d;
+	int rc = find(fd, &d);
 	uint32_t generation;
 	ssize_t n;
 
-	if (!d)
+	if (rc)
 		return rc;
 	generation = o->o_generation ? *o->o_generation : generation_of(d);
 	if (is_new(d))
@@ -586,11 +588,11 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 static int watch(struct descriptor *d, int fd, int direction, uint32_t generation,
 		 struct uwaiter *w)
 {
-	int rc = 0;
-	struct uevents *e = uwait_events(w, &rc);
+	struct uevents *e;
+	int rc = uwait_events(w, &e);
 	uint64_t serial;
 
-	if (!e)
+	if (rc)
 		return rc;
 	serial = e->e_serial;
 	if (__atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == serial)
@@ -692,13 +694,13 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	uint32_t generation;
 	const struct op o = { .o_iov = &iov, .o_flags = flags, .o_to = to,
 			      .o_generation = &generation };
-	int rc;
-	struct descriptor *d = find(fd, &rc);
+	struct descriptor *d;
+	int rc = find(fd, &d);
 	ssize_t n = 0;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(to, BUFFER, __func__);
-	if (!d)
+	if (rc)
 		return rc;
 	generation = generation_of(d);
 	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
@@ -798,10 +800,9 @@ static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
 /* For who makes several calls for it: all are for the one that there was at first. */
 static uint32_t generation_now(int fd)
 {
-	int rc;
-	const struct descriptor *d = find(fd, &rc);
+	struct descriptor *d;
 
-	return d ? generation_of(d) : 0;        /* then the call fails */
+	return find(fd, &d) == 0 ? generation_of(d) : 0;        /* then the call fails */
 }
 
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline)
@@ -956,12 +957,12 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 {
 	uint32_t generation;
 	const struct op o = { .o_from = peer, .o_generation = &generation };
-	int new, rc;
-	const struct descriptor *d = find(fd, &rc);
+	struct descriptor *d;
+	int new, rc = find(fd, &d);
 	enum kind kind;
 
 	check(peer, BUFFER, __func__);
-	if (!d)
+	if (rc)
 		return rc;
 	generation = generation_of(d);
 	kind = get_kind(d);                     /* after the call it may be another's */
@@ -1091,9 +1092,11 @@ static bool wants(const struct pollfd *one, int direction)
 /* NULL: it is none to be polled, or poll(2) says so. */
 static struct descriptor *polled(const struct pollfd *one)
 {
-	int rc;
+	struct descriptor *d = NULL;
 
-	return one->fd < 0 ? NULL : find(one->fd, &rc);
+	if (one->fd >= 0)
+		find(one->fd, &d);
+	return d;
 }
 
 /*
@@ -1103,14 +1106,15 @@ static struct descriptor *polled(const struct pollfd *one)
 static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		      int64_t deadline)
 {
-	int rc = 0, none;
+	int rc = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = fds[i].fd < 0 ? NULL : find(fds[i].fd, &none);
+		struct descriptor *d;
+		int none = fds[i].fd < 0 ? -EBADF : find(fds[i].fd, &d);
 
-		if (!d && fds[i].fd >= 0 && none == -ENOMEM)
+		if (none == -ENOMEM)
 			return none;
-		if (!d)
+		if (none)
 			continue;
 		generations[i] = generation_of(d);
 		if (is_new(d))

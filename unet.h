@@ -66,7 +66,7 @@ struct unet_addr {
  * of a UNIX socket, "@name" of an abstract one. No names of hosts: see unet_resolve().
  * 0; -EINVAL: it is none of these; -ENAMETOOLONG.
  */
-int unet_addr(struct unet_addr *a, const char *text);
+int unet_addr(const char *text, struct unet_addr *a);
 
 enum { UNET_TEXT_MAX = 128 };
 

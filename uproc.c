@@ -65,9 +65,6 @@ extern __typeof__(uoverflow__adopt) uoverflow__adopt __attribute__((weak));
 extern __typeof__(uoverflow__leave) uoverflow__leave __attribute__((weak));
 extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
 
-extern inline int utoken_take(struct ustack *self);
-extern inline int utoken_give(struct ustack *u);
-
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
 _Static_assert(sizeof(void *) != 8
 	       || sizeof(struct uproc_thread) == 64 + sizeof(struct ustack) - 48,
@@ -83,18 +80,20 @@ static struct uproc_thread marks[6];
 #define STOPPED  (&marks[5])            /* not to park: it would not be woken */
 
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
-static int  make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wake);
+static int  make_procs(struct uprocs *r, const struct usched *callbacks);
 static void free_procs(struct uprocs *r, size_t n);
-static int  uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
-		       usched_wake_fn *wake);
+static int  uproc_init(struct uproc *p, struct uprocs *r, const struct usched *callbacks);
 static void uproc_fini(struct uproc *p);
 static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
 static unsigned processors_on_line(void);
+static struct uproc_thread *new_thread(struct uproc *p);
+static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread);
+static int  yield(struct usched *s);
+static void unpick(struct usched *s);
 static int  cancel(struct usched *s, struct ustack *u);
-static int  join(struct usched *s, struct ustack *u, int64_t deadline);
-static int  join_from(struct usched *s, struct ustack *u, int64_t deadline,
-		      const void *where);
+static int  detach(struct usched *s, struct ustack *u);
+static int  join(struct usched *s, struct ustack *u, const void *where, int64_t deadline);
 static void interrupt(struct usched *s, struct ustack *u);
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
@@ -120,6 +119,9 @@ static int  drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
 static void unmark(struct uproc *p);
 static int64_t now(void);
 
+/* In private/uproc_names.inc. */
+static void forget_name(const struct ustack *u);
+
 /* In private/uproc_report.inc. */
 static bool report_stuck(struct uprocs *r);
 
@@ -131,8 +133,9 @@ static bool tell_native(struct uprocs *r, struct uproc_thread *t);
 static void unpark(struct uproc *p);
 
 int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
-		usched_next_fn *next, usched_wake_fn *wake)
+		usched_next_fn *next, usched_pick_fn *pick, usched_wake_fn *wake)
 {
+	const struct usched callbacks = { .s_next = next, .s_pick = pick, .s_wake = wake };
 	pthread_condattr_t attr;
 	int rc;
 
@@ -152,7 +155,7 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 				      sizeof(struct uproc_thread) + r->r_conf.c_image);
 	if (rc)
 		goto no_images;
-	rc = make_procs(r, next, wake);
+	rc = make_procs(r, &callbacks);
 	if (rc)
 		goto no_procs;
 	rc = start_natives(r);
@@ -189,25 +192,53 @@ int uprocs_fini(struct uprocs *r)
 int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 		struct ustack **thread)
 {
-	struct uprocs *r = p->p_procs;
-	struct uproc *self = uproc_self();
+	size_t size = p->p_procs->r_conf.c_image;
 	struct uproc_thread *t;
-	int rc;
 
 	if (!func)
 		return -EINVAL;
-	t = get_record(p);
+	t = new_thread(p);
 	if (!t)
 		return -ENOMEM;
-	rc = make_room(p);
-	if (rc) {
+	ustack_init(&p->p_sched, &t->t_stack, func, arg, t + 1, size);
+	start(p, t, thread);
+	return 0;
+}
+
+int uproc_start_fd(struct uproc *p, void (*func)(int fd, void *arg), int fd, void *arg,
+		   struct ustack **thread)
+{
+	size_t size = p->p_procs->r_conf.c_image;
+	struct uproc_thread *t;
+
+	if (!func || fd < 0 || fd == INT_MAX)
+		return -EINVAL;
+	t = new_thread(p);
+	if (!t)
+		return -ENOMEM;
+	ustack_init_fd(&p->p_sched, &t->t_stack, func, fd, arg, t + 1, size);
+	start(p, t, thread);
+	return 0;
+}
+
+/* A record, and a place in the ring. NULL: no memory. */
+static struct uproc_thread *new_thread(struct uproc *p)
+{
+	struct uproc_thread *t = get_record(p);
+
+	if (t && make_room(p)) {
 		put_record(p, t);
-		return rc;
+		return NULL;
 	}
+	return t;
+}
+
+static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread)
+{
+	struct uproc *self = uproc_self();
+
 	t->t_joiner = thread ? NULL : DETACHED;
-	ustack_init(&p->p_sched, &t->t_stack, func, arg,
-		    r->r_conf.c_image ? t + 1 : NULL, r->r_conf.c_image);
-	/* Until now u_mail was ENDED and kept away who has a stale handle. */
+	/* Until now u_mail was ENDED, which refuses stale handles. */
 	__atomic_store_n(&t->t_stack.u_mail, p == self ? 0 : UPROC_MAIL_START,
 			 __ATOMIC_RELEASE);
 	if (thread)
@@ -216,28 +247,16 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 		deliver(p, t, UPROC_MAIL_START);
 	else
 		push_inbox(p, t);
-	return 0;
 }
 
-__attribute__((noinline)) int uproc_join(struct ustack *u)
-{
-	return join_from(ustack_sched(u), u, INT64_MAX, __builtin_return_address(0));
-}
-
-static int join(struct usched *s, struct ustack *u, int64_t deadline)
-{
-	return join_from(s, u, deadline, __builtin_return_address(0));
-}
-
-/* `where': in whoever called, or at least on the way there, see ustack_where(). */
-static int join_from(struct usched *s, struct ustack *u, int64_t deadline, const void *where)
+static int join(struct usched *s, struct ustack *u, const void *where, int64_t deadline)
 {
 	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
 	int rc;
 
 	if (!self)
-		return await(p->p_procs, t, deadline > 0 ? deadline : 0);
+		return await(p->p_procs, t, deadline);
 	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t, where);
 	if (rc == 0)
 		put_record(p, t);
@@ -259,45 +278,37 @@ static int cancel(struct usched *s, struct ustack *u)
 	return 0;
 }
 
-int uproc_detach(struct ustack *u)
+static int detach(struct usched *s, struct ustack *u)
 {
 	int rc = claim(uproc_thread(u), DETACHED);
 
 	if (rc > 0)
-		put_record(uproc_of(u), uproc_thread(u));
+		put_record((struct uproc *)(void *)s, uproc_thread(u));
 	return rc < 0 ? rc : 0;
 }
 
-int uproc_yield(void)
+static int yield(struct usched *s)
 {
-	struct uproc *p = uproc_self();
+	struct uproc *p = (struct uproc *)(void *)s;
 	int rc;
 
-	if (!p)
-		return -EPERM;
 	p->p_intent = UPROC_YIELD;
+	p->p_turns = UPROC_LOOK - 1;            /* uproc_looks() is true */
 	rc = ustack_block();
 	if (rc)
 		p->p_intent = UPROC_BLOCK;
 	return rc;
 }
 
-int utoken_send(struct ustack *u)
+/* The thread that was picked is the oldest again. */
+static void unpick(struct usched *s)
 {
-	return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
-}
+	struct uproc *p = (struct uproc *)(void *)s;
 
-int utoken_stay(int rc)
-{
-	struct uproc *p = uproc_self();
-
-	if (p && p->p_sched.s_current->u_tokens == UPROC_WAITING) {
-		p->p_sched.s_current->u_tokens = 0;
-		p->p_intent = UPROC_BLOCK;
-		if (p->p_chosen)
-			p->p_queue[--p->p_head & p->p_mask] = p->p_chosen;
-	}
-	return rc;
+	s->s_current->u_tokens = 0;
+	p->p_intent = UPROC_BLOCK;
+	if (p->p_chosen)
+		p->p_queue[--p->p_head & p->p_mask] = p->p_chosen;
 }
 
 void uprocs_stats(struct uprocs *r, struct usched_stats *out)
@@ -362,7 +373,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 		if (all < old)
 			return -EOVERFLOW;
 	} while (!CAS(box, &old, all));
-	if (old == 0)
+	if ((old & ~(uint32_t)UPROC_MAIL_NAMED) == 0)
 		push_inbox(uproc_of(&t->t_stack), t);
 	return 0;
 }
@@ -381,7 +392,7 @@ void uproc_drain(struct uproc *p)
 		uint32_t mail;
 
 		next = t->t_next;
-		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_ENDED);
+		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_NONE);
 		if (mail & UPROC_MAIL_ENDED)
 			settle(p, t);
 		else
@@ -405,10 +416,14 @@ void uproc_done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
+	uint32_t mail;
 
 	u->u_tokens = UPROC_ENDED;
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
-	if (FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED) == 0)
+	mail = FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED);
+	if (mail & UPROC_MAIL_NAMED)
+		forget_name(u);
+	if ((mail & ~(uint32_t)UPROC_MAIL_NAMED) == 0)
 		settle(p, t);
 }
 
@@ -446,7 +461,7 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 /* As many as can be counted. */
 static void add_tokens(int32_t *tokens, uint32_t more)
 {
-	uint32_t most = *tokens < 0 ? UPROC_TOKENS : INT32_MAX;
+	uint32_t most = uproc_most(*tokens);
 	uint32_t room = most - ((uint32_t)*tokens & most);      /* none if it is WAITING */
 
 	*tokens += (int32_t)(more < room ? more : room);
@@ -646,7 +661,7 @@ static unsigned processors_on_line(void)
 	return n > 0 ? (unsigned)n : 1;
 }
 
-static int make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wake)
+static int make_procs(struct uprocs *r, const struct usched *callbacks)
 {
 	size_t size = r->r_conf.c_processors * r->r_stride;
 
@@ -655,7 +670,7 @@ static int make_procs(struct uprocs *r, usched_next_fn *next, usched_wake_fn *wa
 		return -ENOMEM;
 	memset(r->r_proc, 0, size);
 	for (size_t n = 0; n < r->r_conf.c_processors; n++) {
-		int rc = uproc_init(uproc_at(r, n), r, next, wake);
+		int rc = uproc_init(uproc_at(r, n), r, callbacks);
 
 		if (rc) {
 			free_procs(r, n);
@@ -675,18 +690,22 @@ static void free_procs(struct uprocs *r, size_t n)
 	free(r->r_proc);
 }
 
-static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
-		      usched_wake_fn *wake)
+static int uproc_init(struct uproc *p, struct uprocs *r, const struct usched *callbacks)
 {
+	struct uevents *events;
 	int rc;
 
 	p->p_procs = r;
-	p->p_sched.s_next = next;
+	p->p_sched.s_next = callbacks->s_next;
+	p->p_sched.s_pick = callbacks->s_pick;
+	p->p_sched.s_unpick = unpick;
+	p->p_sched.s_wake = callbacks->s_wake;
+	p->p_sched.s_yield = yield;
 	p->p_sched.s_alloc = alloc_image;
 	p->p_sched.s_free = free_image;
 	p->p_sched.s_done = uproc_done;
-	p->p_sched.s_wake = wake;
 	p->p_sched.s_cancel = cancel;
+	p->p_sched.s_detach = detach;
 	p->p_sched.s_join = join;
 	p->p_sched.s_interrupt = interrupt;
 	p->p_sched.s_polls = 1;
@@ -702,10 +721,8 @@ static int uproc_init(struct uproc *p, struct uprocs *r, usched_next_fn *next,
 		p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
 		rc = p->p_queue ? add_stacks(p) : -ENOMEM;
 	}
-	if (rc == 0 && r->r_conf.c_embed && !uevents_of)
-		rc = -ENOTSUP;
-	else if (rc == 0 && r->r_conf.c_embed)
-		uevents_of(&p->p_sched, &rc);
+	if (rc == 0 && r->r_conf.c_embed)
+		rc = uevents_of ? uevents_of(&p->p_sched, &events) : -ENOTSUP;
 	if (rc)
 		uproc_fini(p);
 	return rc;
@@ -986,6 +1003,7 @@ int uprocs_run(struct uprocs *r)
 	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }
 
+#include "private/uproc_names.inc"
 #include "private/uproc_report.inc"
 #ifdef SINGLE_THREAD
 #include "private/uproc_single.inc"

@@ -40,8 +40,8 @@
 #include "uconf.h"
 #include "uevents.h"
 #include "uimage.h"
-#include "utoken.h"
 #include "usched.h"
+#include "ustack.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,11 +74,13 @@ enum {
 /* u_mail, anybody's, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
 	UPROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
-	UPROC_MAIL_START    = 2,
-	UPROC_MAIL_JOINED   = 4,
-	UPROC_MAIL_DEADLOCK = 8,
-	UPROC_MAIL_CANCEL   = 16,
-	UPROC_MAIL_TOKEN    = 32,
+	UPROC_MAIL_NAMED    = 2, /* not mail: the thread has a name */
+	UPROC_MAIL_START    = 4,
+	UPROC_MAIL_JOINED   = 8,
+	UPROC_MAIL_DEADLOCK = 16,
+	UPROC_MAIL_CANCEL   = 32,
+	UPROC_MAIL_TOKEN    = 64,
+	UPROC_MAIL_NONE     = UPROC_MAIL_ENDED | UPROC_MAIL_NAMED,
 };
 
 /* A record: a thread, with a first image behind it. */
@@ -167,13 +169,13 @@ struct uprocs {
 
 /*
  * Starts the processors. `size' is that of an element, a struct uproc at its
- * beginning and the scheduler's part after it, zeroed; `next' and `wake' are
+ * beginning and the scheduler's part after it, zeroed; `next', `pick' and `wake' are
  * its call-backs.
  * 0; -EINVAL: no such configuration; -ENOMEM; -EAGAIN: no more native threads;
  * -ENOTSUP as usched_init(). Then nothing is left behind.
  */
 int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
-		usched_next_fn *next, usched_wake_fn *wake);
+		usched_next_fn *next, usched_pick_fn *pick, usched_wake_fn *wake);
 
 /*
  * Waits until all threads have ended, stops the processors, frees everything.
@@ -186,10 +188,9 @@ int uprocs_fini(struct uprocs *r);
 /* As in rr.h, where the contracts are. */
 int  uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 		 struct ustack **thread);
-int  uproc_join(struct ustack *u);
+int  uproc_start_fd(struct uproc *p, void (*func)(int fd, void *arg), int fd, void *arg,
+		    struct ustack **thread);
 int  uprocs_run(struct uprocs *r);
-int  uproc_detach(struct ustack *u);
-int  uproc_yield(void);
 void uproc_hold(struct uprocs *r);
 void uproc_release(struct uprocs *r);
 void uprocs_stats(struct uprocs *r, struct usched_stats *out);
@@ -338,6 +339,12 @@ static inline int uproc_poll(struct uproc *p, int64_t until)
 	return rc;
 }
 
+/* The most tokens that u_tokens can count: fewer while the thread joins. */
+static inline uint32_t uproc_most(int32_t tokens)
+{
+	return tokens < 0 ? UPROC_TOKENS : INT32_MAX;
+}
+
 /*
  * The skeleton of s_next; pick(p) is the policy: a runnable thread or NULL. Mail
  * comes first, so that who was woken before a thread yields runs before it.
@@ -363,33 +370,31 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 }
 
 /*
- * The rest of wait: `self', the calling thread, has no token. Where there is no mail
- * and somebody is runnable, it hands over at once; otherwise it asks, as anybody does.
+ * The skeleton of s_pick; pick(p) as above. NULL, and s_next has to be asked: there is
+ * mail, events are to be looked at, or nothing is runnable.
  */
-static inline int
-uproc_wait(struct ustack *self, uproc_pick_fn *pick)
+static inline struct ustack *uproc_wait(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uproc_thread *t = NULL;
-	struct uproc *p;
 
-	if (!self || ustack_sched(self)->s_done != uproc_done)
-		return -EPERM;
-	p = uproc_of(self);
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)
 	    && p->p_sched.s_stats.s_switches % UPROC_LOOK != 0)
 		t = pick(p);
-	self->u_tokens = UPROC_WAITING;
+	p->p_sched.s_current->u_tokens = UPROC_WAITING;
 	p->p_chosen = t;
 	if (t)
-		return usched__handover(&t->t_stack, self, &p->p_sched);
+		return &t->t_stack;
 	p->p_intent = UPROC_WAIT;
-	return ustack_block();
+	return NULL;
 }
 
-/* The rest of wake: u_tokens was below zero. local(p, t) makes a thread runnable. */
+/* The skeleton of s_wake; local(p, t) makes a thread runnable. */
 static inline int
-uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread *t))
+uproc_wake(struct usched *s, struct ustack *u,
+	   void (*local)(struct uproc *p, struct uproc_thread *t))
 {
+	if (s != usched__here())
+		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
 	if (u->u_tokens == UPROC_WAITING) {
 		u->u_tokens = 0;
 		__builtin_prefetch(uproc_thread(u) + 1);
@@ -399,9 +404,9 @@ uproc_wake(struct ustack *u, void (*local)(struct uproc *p, struct uproc_thread 
 	}
 	if (u->u_tokens == UPROC_ENDED)
 		return -ESRCH;
-	if ((u->u_tokens & UPROC_TOKENS) == UPROC_TOKENS)
+	if (((uint32_t)u->u_tokens & uproc_most(u->u_tokens)) == uproc_most(u->u_tokens))
 		return -EOVERFLOW;
-	u->u_tokens++;                          /* it joins somebody */
+	u->u_tokens++;
 	return 0;
 }
 

@@ -77,13 +77,14 @@
  * No malloc, no pthread, no stdio: what is linked in besides is memcpy(), errno, and C++'s
  * exceptions where there are some.
  */
-#include "usched.h"
+#include "ustack.h"
 
 #ifdef USCHED_CHECK
 #undef NDEBUG
 #endif
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -160,6 +161,9 @@ enum { STRESS = 0 };
 
 static arch_next_fn enter, block, reserve;
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
+static void start_fd(void *thread);
+static int  refuse_wake(struct usched *s, struct ustack *u);
+static struct ustack *pick_none(struct usched *s);
 static struct usched_caught *caught(void);
 static bool has_caught(const struct usched *s);
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
@@ -198,8 +202,13 @@ globals_fn __cxa_get_globals __attribute__((weak));
 
 __thread struct usched *usched__current = &nobody;
 
+/* For joins with a deadline; everything else works without uwait.c. */
+int uwait_join(struct ustack *u, const void *where, int64_t deadline) __attribute__((weak));
+
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
+extern inline int ustack_wait(void);
+extern inline int ustack_wake(struct ustack *u);
 extern inline void (*ustack_func(const struct ustack *u))(void *);
 #ifdef USCHED_HERE_INLINE
 extern inline struct usched *usched__here(void);
@@ -218,8 +227,13 @@ int usched_init(struct usched *s)
 		return rc;
 	if (!s->s_next || !s->s_alloc || !s->s_free)
 		return -EINVAL;
+	if (!s->s_wake)
+		s->s_wake = refuse_wake;
+	if (!s->s_pick)
+		s->s_pick = pick_none;
 	s->s_current = NULL;
 	s->s_home = NULL;
+	s->s_fd = -1;
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
 	s->s_new = (struct usched_stack){ .k_sched = s };
 	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX,
@@ -353,8 +367,20 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
 	u->u_size = image ? (uint32_t)size & USCHED_IMAGE_MAX : 0;
 	u->u_cancelled = u->u_attached = 0;
 	u->u_deep = 0;
-	u->u_tokens = 0;
+	u->u_tokens = s->s_pick == pick_none ? INT32_MIN : 0;
 	return 0;
+}
+
+int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void *arg),
+		   int fd, void *arg, void *image, size_t size)
+{
+	int rc = -EINVAL;
+
+	if (fd >= 0 && fd < INT_MAX)
+		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg, image, size);
+	if (rc == 0)
+		u->u_deep = (uint32_t)fd + 1;
+	return rc;
 }
 
 BY_THREADS int ustack_block(void)
@@ -444,11 +470,44 @@ BY_THREADS struct ustack *ustack_self(void)
 	return usched__current->s_current;
 }
 
-int ustack_wake(struct ustack *u)
+static int refuse_wake(struct usched *s, struct ustack *u)
+{
+	(void)s;
+	(void)u;
+	return -ENOTSUP;
+}
+
+static struct ustack *pick_none(struct usched *s)
+{
+	(void)s;
+	return NULL;
+}
+
+BY_THREADS int ustack__stay(int rc)
+{
+	struct usched *s = usched__current;
+
+	if (s->s_current && s->s_unpick)
+		s->s_unpick(s);
+	return rc;
+}
+
+BY_THREADS int ustack_yield(void)
+{
+	struct usched *s = usched__current;
+
+	if (!s->s_current)
+		return -EPERM;
+	if (usched__is_cancelled(s->s_current))
+		return -ECANCELED;
+	return s->s_yield ? s->s_yield(s) : -ENOTSUP;
+}
+
+int ustack_detach(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
 
-	return s->s_wake ? s->s_wake(s, u) : -ENOTSUP;
+	return s->s_detach ? s->s_detach(s, u) : -ENOTSUP;
 }
 
 int ustack_cancel(struct ustack *u)
@@ -460,16 +519,41 @@ int ustack_cancel(struct ustack *u)
 
 void ustack_cancel_here(struct ustack *u)
 {
+	struct usched *s = ustack_sched(u);
+
 	u->u_cancelled = 1;
+	if (!usched__is_cancelled(u))
+		return;
 	if (u->u_attached)
 		u->u_attachment->a_cancel(u->u_attachment);
+	if (s->s_interrupt)
+		s->s_interrupt(s, u);
+}
+
+BY_THREADS int ustack_cancelled(void)
+{
+	const struct ustack *u = usched__current->s_current;
+
+	return u && u->u_cancelled;
 }
 
 BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 {
+	const struct ustack *self = usched__current->s_current;
+	const void *where = __builtin_return_address(0);
 	struct usched *s = ustack_sched(u);
+	int rc;
 
-	return s->s_join ? s->s_join(s, u, deadline) : -ENOTSUP;
+	if (!s->s_join || (self && ustack_sched(self)->s_join != s->s_join))
+		return -ENOTSUP;
+	if (!self)
+		return s->s_join(s, u, where, deadline > 0 ? deadline : 0);
+	if (deadline != USCHED_NEVER)
+		return uwait_join ? uwait_join(u, where, deadline) : -ENOTSUP;
+	if (usched__is_cancelled(self))
+		return -ECANCELED;
+	rc = s->s_join(s, u, where, USCHED_NEVER);
+	return rc == -EDEADLK && usched__is_cancelled(self) ? -ECANCELED : rc;
 }
 
 int ustack_attach(struct ustack_attachment *l)
@@ -544,7 +628,18 @@ UNWATCHED struct arch_start usched__start(void)
 
 	watch_arrive(s);
 	*s->s_errno = 0;
+	if (s->s_fd >= 0)
+		return (struct arch_start){ start_fd, s->s_current };
 	return (struct arch_start){ u->u_func, u->u_top };
+}
+
+/* Compilers make the last call a jump: it costs the thread no frame. */
+static void start_fd(void *thread)
+{
+	struct ustack *u = thread;
+	int fd = ustack_sched(u)->s_fd;
+
+	((void (*)(int, void *))(void (*)(void))u->u_func)(fd, u->u_top);
 }
 
 /* Not where ustack_abort() goes. */
@@ -633,6 +728,7 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	watch_place(k, k->k_bottom);
 	k->k_threads++;
 	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
+	s->s_fd = (int)u->u_deep - 1;
 	if (WATCHED)
 		u->u_deep = 0;
 	else

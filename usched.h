@@ -133,26 +133,45 @@ typedef void usched_free_fn(struct usched *s, struct ustack *u,
 typedef void usched_done_fn(struct usched *s, struct ustack *u);
 
 /*
- * Make `u' runnable, or remember that it should not block the next time. This
- * is what ustack_wake() calls; unlike the others it may be called from
- * wherever the scheduler allows.
+ * Makes `u' runnable, or has its next wait return at once. ustack_wake() calls it, from
+ * the native threads that the scheduler allows; see s_pick.
  */
 typedef int usched_wake_fn(struct usched *s, struct ustack *u);
 
 /*
- * Have ustack_cancel_here(u) called on the dispatcher's native thread, soon. This is
+ * Tokens. With s_pick, u_tokens of a thread counts the wakes that no wait has used: it is
+ * 0 at first, and ustack_wait() and, on the dispatcher's native thread, ustack_wake()
+ * change it without a call while it is not negative. The scheduler makes it negative while
+ * the thread waits, and may while it does anything else; then s_wake is called. Without
+ * s_pick, u_tokens stays INT32_MIN: each wake is an s_wake, each wait a block.
+ *
+ * s_pick: the calling thread has no token and waits for one. Notes that, and returns the
+ * thread to run meanwhile, or NULL: then it blocks, and s_next is asked.
+ * s_unpick: it does not wait after all, since blocking has failed. Undoes s_pick.
+ */
+typedef struct ustack *usched_pick_fn(struct usched *s);
+typedef void usched_unpick_fn(struct usched *s);
+
+/* Blocks the calling thread until all that are runnable have run. As ustack_yield(). */
+typedef int usched_yield_fn(struct usched *s);
+
+/* Frees `u' when it ends. As ustack_detach(). */
+typedef int usched_detach_fn(struct usched *s, struct ustack *u);
+
+/*
+ * Has ustack_cancel_here(u) called on the dispatcher's native thread, soon. This is
  * what ustack_cancel() calls, from wherever the scheduler allows.
  * 0; -ESRCH: it has ended.
  */
 typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
 
 /*
- * Wait until `u' has ended, and free it. A native thread waits no longer than until
- * `deadline': ns of CLOCK_MONOTONIC, INT64_MAX for ever. A thread waits until
- * s_interrupt is called for it, and its join returns -EDEADLK then. This is what
- * ustack_join() calls.
+ * Waits until `u' has ended, and frees it. `where' is in the call, for reports. A native
+ * thread waits no longer than until `deadline'. A thread of the dispatcher waits until
+ * s_interrupt is called for it, and then its join returns -EDEADLK. ustack_join() calls it.
  */
-typedef int usched_join_fn(struct usched *s, struct ustack *u, int64_t deadline);
+typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where,
+			   int64_t deadline);
 
 /* Ends the s_join that `u' is in, if it is in one. On the dispatcher's native thread. */
 typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
@@ -192,22 +211,27 @@ struct usched {
 	struct usched_stack  s_native;
 	struct usched_stack  s_new;     /* where threads are before they are launched */
 	unsigned             s_stacks;    /* stacks */
-	unsigned             s_colour;  /* of the next to be lent */
+	unsigned             s_colour;  /* of the next */
+	int                  s_fd;      /* what the launched thread gets first; -1: none */
 
-	/* Set by the scheduler before usched_init(). */
+	/* Timers and descriptors that its threads wait for, once one does; uevents.h. */
+	struct uevents  *s_events;
+
+	/* Set by the scheduler before usched_init(); the last ones are hot. */
 	int              s_keep;        /* 1: images that have become too large are kept */
 	int              s_polls;       /* 1: s_next sees to s_events, see uevents.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
-	usched_wake_fn  *s_wake;        /* or NULL */
-	usched_cancel_fn *s_cancel;     /* or NULL */
-	usched_join_fn  *s_join;        /* or NULL, and then so is */
+	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */
+	usched_yield_fn *s_yield;
+	usched_cancel_fn *s_cancel;
+	usched_detach_fn *s_detach;
+	usched_join_fn  *s_join;        /* with */
 	usched_interrupt_fn *s_interrupt;
+	usched_unpick_fn *s_unpick;     /* with */
+	usched_pick_fn  *s_pick;
+	usched_wake_fn  *s_wake;
 	usched_next_fn  *s_next;
-	usched_done_fn  *s_done;        /* or NULL */
-
-	/* Timers and descriptors that its threads wait for, once one does; uevents.h. */
-	struct uevents  *s_events;
 
 	/* Private again, and last: next to what is hot of a scheduler's own. */
 	struct usched_stats  s_stats;   /* read with usched_stats() */
@@ -234,6 +258,8 @@ struct ustack_why {
  */
 struct ustack_attachment {
 	void (*a_func)(void *);                         /* ustack_attach() sets it */
+	int    a_shield;                                /* 1: waits go on although the thread
+							   was cancelled */
 	void (*a_end)(struct ustack_attachment *l);          /* by the thread, whose function
 							   has returned; may block */
 	void (*a_cancel)(struct ustack_attachment *l);       /* the thread was cancelled */
@@ -265,14 +291,21 @@ struct ustack {
 	uint32_t             u_size      : 30;  /* bytes in u_image */
 	uint32_t             u_cancelled : 1;
 	uint32_t             u_attached  : 1;
-	uint32_t             u_deep;    /* bytes: a block that is no deeper needs no look */
+	uint32_t             u_deep;    /* bytes: a block that is no deeper needs no look;
+					   new: 1 + the descriptor that it gets, or 0 */
 
 	/* The scheduler's. */
-	int32_t              u_tokens;  /* 0 after ustack_init() */
+	int32_t              u_tokens;  /* see s_pick */
 	uint32_t             u_mail;    /* left alone by ustack_init() */
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 };
+
+/* Private: whether what `u' does to wait fails. From the dispatcher's native thread. */
+static inline int usched__is_cancelled(const struct ustack *u)
+{
+	return u->u_cancelled && !(u->u_attached && u->u_attachment->a_shield);
+}
 
 /* Private: ustack_switch() from `self', which runs on `s', to another thread of `s'. */
 int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
@@ -341,6 +374,13 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
 		void *arg, void *image, size_t size);
 
 /*
+ * As ustack_init(), for a thread that runs func(fd, arg).
+ * Besides, -EINVAL: fd is negative or INT_MAX.
+ */
+int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void *arg),
+		   int fd, void *arg, void *image, size_t size);
+
+/*
  * Blocks the calling thread: asks s_next for a thread and runs that. Returns
  * when s_next has chosen this one again.
  * 0; or, with nothing changed and s_next not asked: -ENOMEM: no image for the
@@ -405,30 +445,10 @@ int ustack_reserve(size_t room);
 int ustack_abort(struct ustack *u);
 
 /*
- * Calls s_wake for `u'.
- * What s_wake returns; -ENOTSUP: the scheduler has none.
- */
-int ustack_wake(struct ustack *u);
-
-/*
- * Cancels `u': what it does to wait in usync.h and unet.h, now or later, returns
- * -ECANCELED, until it shields itself. Calls s_cancel.
- * What s_cancel returns; -ENOTSUP: the scheduler has none.
- */
-int ustack_cancel(struct ustack *u);
-
-/*
  * What s_cancel has to bring about: notes it in `u' and tells its local.
  * From the dispatcher's native thread. Does not switch.
  */
 void ustack_cancel_here(struct ustack *u);
-
-/*
- * Calls s_join for `u'.
- * What s_join returns, -ETIMEDOUT when it is the deadline; -ENOTSUP: the scheduler has
- * none.
- */
-int ustack_join(struct ustack *u, int64_t deadline);
 
 /*
  * Gives the calling thread a local, which stays the caller's until its a_free is called.
@@ -442,12 +462,6 @@ USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)
 {
 	return u->u_attached ? u->u_attachment->a_func : u->u_func;
 }
-
-/*
- * The calling thread; in s_next the one that is blocking; NULL outside of threads and
- * after the end of one. Does not switch.
- */
-struct ustack *ustack_self(void);
 
 #ifdef __cplusplus
 }

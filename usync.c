@@ -53,8 +53,7 @@ static const struct uwait_kind
 	cond       = { "condition", NULL },
 	sem        = { "semaphore", NULL },
 	group      = { "group", tell_group },
-	never      = { "a time that never comes", NULL },
-	thread_end = { "end of thread", NULL };
+	never      = { "a time that never comes", NULL };
 
 int64_t usync_after(int64_t ns)
 {
@@ -79,14 +78,6 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 }
 
 /* A timer that is due, after all that were before: by then the others have run. */
-int usync_yield(void)
-{
-	if (ustack_self())
-		return usync_sleep_until(uevents_now());
-	sched_yield();
-	return 0;
-}
-
 /* Under `lock', which is open when this returns. */
 static int queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *queue)
 {
@@ -319,15 +310,15 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int6
 	rc = queue_up(w, &c->c_lock, &c->c_queue);
 	if (!__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED)) {
-		uint8_t shield = w->w_shield;
+		int shield = w->w_attachment.a_shield;
 
-		w->w_shield = 1;
+		w->w_attachment.a_shield = 1;
 		w->w_deadline = USCHED_NEVER;
 		w->w_counted = 0;
 		uwait_note(w, &mutex, m, w->w_where);
 		while (mutex_wait(w, m, self))
 			;
-		w->w_shield = shield;
+		w->w_attachment.a_shield = shield;
 	}
 	return rc;
 }
@@ -459,38 +450,6 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 		return queue_up(w, &g->g_lock, &g->g_queue);
 	uwait_unlock(&g->g_lock);
 	return 0;
-}
-
-/* Threads. */
-
-UWAIT_CALL int usync_join(struct ustack *thread, int64_t deadline)
-{
-	struct uwaiter *w;
-	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
-
-	if (rc)
-		return rc;
-	uwait_note(w, &thread_end, thread, __builtin_return_address(0));
-	return uwait_join(w, thread);
-}
-
-int usync_cancelled(void)
-{
-	struct ustack *u = ustack_self();
-
-	return u && u->u_cancelled;
-}
-
-int usync_shield(int on)
-{
-	struct uwaiter *w = uwait_self();
-	int before;
-
-	if (!w)
-		return -ENOMEM;
-	before = w->w_shield;
-	w->w_shield = on != 0;
-	return before;
 }
 
 /* For reports: others may change them. */

@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 #include "uevents.h"
-#include "usched.h"
+#include "ustack.h"
 #include "uwait.h"
 
 #ifdef __cplusplus
@@ -62,13 +62,6 @@ int64_t usync_after(int64_t ns);
  * 0 when the time has come; errors as above, but for -ETIMEDOUT.
  */
 int usync_sleep_until(int64_t deadline);
-
-/*
- * Lets all that are ready run first, those included whose time or descriptor is. Unlike a
- * scheduler's own yield it looks for events.
- * 0; errors as above, but for -ETIMEDOUT. Switches.
- */
-int usync_yield(void);
 
 /* Mutex. */
 
@@ -157,7 +150,7 @@ struct usync_chan;
  * who sends waits until the value is received.
  * 0; -ENOMEM; -EINVAL: size or capacity over 1 GiB, or both together.
  */
-int usync_chan_create(struct usync_chan **c, size_t size, size_t capacity);
+int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c);
 
 /* Frees it, with the values in it. Nobody may use it any more. */
 void usync_chan_destroy(struct usync_chan *c);
@@ -193,25 +186,7 @@ struct usync_case {
  */
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 
-/* Threads. */
-
-/*
- * Waits until `thread' has ended, and frees it: the scheduler's own join, with a
- * deadline, and can be cancelled.
- * Besides, what that returns; -ENOTSUP: the scheduler has no s_join, or the calling
- * thread is of one with another.
- */
-int usync_join(struct ustack *thread, int64_t deadline);
-
-/* 1: the calling thread was cancelled, shielded or not; else 0. */
-int usync_cancelled(void);
-
-/*
- * With 1, the calling thread can wait as if it were not cancelled, to clean up for
- * instance; with 0, not any more. Native threads are never cancelled.
- * What it was before; -ENOMEM.
- */
-int usync_shield(int on);
+/* Values of a thread's own. */
 
 /*
  * A key: each thread, and each native thread, has a value of its own for it, NULL at

@@ -61,7 +61,6 @@ static void cancel(struct ustack_attachment *l);
 static void free_waiter(struct ustack_attachment *l);
 static void describe(struct ustack_attachment *l, struct ustack_why *why);
 static void expired(struct utimer *t);
-static void interrupt(struct uwaiter *w);
 static void arm_timer(struct uwaiter *w);
 static void count(struct uwaiter *w, int n);
 static void block_thread(struct uwaiter *w);
@@ -100,16 +99,20 @@ int uwait_prepare_outside(struct uwaiter **w, int64_t deadline)
 	return prepare(w, deadline, true);
 }
 
-struct uevents *uwait_events(struct uwaiter *w, int *rc)
+int uwait_events(struct uwaiter *w, struct uevents **e)
 {
 	struct uwait_native *n = w->w_native;
+	int rc = 0;
 
-	if (!n)
-		return ustack_sched(w->w_thread)->s_events;
+	if (!n) {
+		*e = ustack_sched(w->w_thread)->s_events;
+		return 0;
+	}
 	if (!n->n_events)
-		n->n_events = uevents_create(rc);
-	n->n_polls = n->n_events;
-	return n->n_events;
+		rc = uevents_create(&n->n_events);
+	n->n_polls = rc == 0;
+	*e = n->n_events;
+	return rc;
 }
 
 void uwait_begin(struct uwaiter *w)
@@ -154,23 +157,37 @@ bool uwait_withdraw(struct uwaiter *w)
 					   __ATOMIC_RELAXED);
 }
 
-int uwait_join(struct uwaiter *w, struct ustack *u)
+int uwait_join(struct ustack *u, const void *where, int64_t deadline)
 {
-	int rc;
+	struct usched *s = ustack_sched(u);
+	struct uwaiter *w;
+	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
 
-	if (!w->w_thread)
-		return ustack_join(u, w->w_deadline);
-	if (ustack_sched(u)->s_join != ustack_sched(w->w_thread)->s_join)
-		return -ENOTSUP;                /* it would take the caller for a native thread */
+	if (rc)
+		return rc;
 	arm_timer(w);
 	count(w, 1);
 	w->w_joins = 1;
-	rc = ustack_join(u, USCHED_NEVER);
-	if (rc == -EDEADLK && w->w_joins > 1)
-		rc = w->w_thread->u_cancelled && !w->w_shield ? -ECANCELED : -ETIMEDOUT;
+	rc = s->s_join(s, u, where, USCHED_NEVER);
+	if (rc == -EDEADLK && usched__is_cancelled(w->w_thread))
+		rc = -ECANCELED;
+	else if (rc == -EDEADLK && w->w_joins > 1)
+		rc = -ETIMEDOUT;
 	w->w_joins = 0;
 	count(w, -1);
 	return rc;
+}
+
+int ustack_shield(int on)
+{
+	struct uwaiter *w = uwait_self();
+	int before;
+
+	if (!w)
+		return -ENOMEM;
+	before = w->w_attachment.a_shield;
+	w->w_attachment.a_shield = on != 0;
+	return before;
 }
 
 bool uwait_claim(struct uwaiter *w)
@@ -325,6 +342,7 @@ static void free_native(void *native)
 
 static int prepare(struct uwaiter **self, int64_t deadline, bool outside)
 {
+	struct uevents *e;
 	struct uwaiter *w;
 	int rc;
 
@@ -340,12 +358,11 @@ static int prepare(struct uwaiter **self, int64_t deadline, bool outside)
 		w->w_native->n_polls = false;
 	if (!w->w_thread)
 		return 0;
-	if (w->w_thread->u_cancelled && !w->w_shield)
+	if (usched__is_cancelled(w->w_thread))
 		return -ECANCELED;
 	w->w_counted = outside || deadline != USCHED_NEVER;
-	if (w->w_counted && !uevents_of(ustack_sched(w->w_thread), &rc))
-		return rc;
-	return ustack_reserve(ROOM);
+	rc = w->w_counted ? uevents_of(ustack_sched(w->w_thread), &e) : 0;
+	return rc ? rc : ustack_reserve(ROOM);
 }
 
 /* a_end, but if there are keys, then usync.c's takes its place. */
@@ -358,20 +375,8 @@ static void cancel(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
-	if (w->w_shield)
-		return;
-	if (w->w_joins)
-		interrupt(w);
-	else if (uwait_claim(w))
+	if (!w->w_joins && uwait_claim(w))
 		uwait_finish(w, -ECANCELED);
-}
-
-static void interrupt(struct uwaiter *w)
-{
-	struct usched *s = ustack_sched(w->w_thread);
-
-	w->w_joins = 2;
-	s->s_interrupt(s, w->w_thread);
 }
 
 static void free_waiter(struct ustack_attachment *l)
@@ -387,13 +392,13 @@ static void free_waiter(struct ustack_attachment *l)
 	free(w);
 }
 
-/* What it joins its scheduler knows. */
+/* The scheduler describes joins. */
 static void describe(struct ustack_attachment *l, struct ustack_why *why)
 {
 	const struct uwaiter *w = waiter_of(l);
 	const struct uwait_kind *kind = w->w_kind;
 
-	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
+	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
 		return;
 	why->y_where = w->w_where;
 	if (kind && w->w_object)
@@ -408,15 +413,18 @@ static void expired(struct utimer *t)
 {
 	struct uwaiter *w = (struct uwaiter *)(void *)
 		((char *)t - offsetof(struct uwaiter, w_timer));
+	struct usched *s = ustack_sched(w->w_thread);
 
 	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
 		return;
-	if (w->w_deadline > t->t_when)
+	if (w->w_deadline > t->t_when) {
 		arm_timer(w);                   /* that was an earlier wait's */
-	else if (w->w_joins)
-		interrupt(w);
-	else if (uwait_claim(w))
+	} else if (w->w_joins) {
+		w->w_joins = 2;
+		s->s_interrupt(s, w->w_thread);
+	} else if (uwait_claim(w)) {
 		uwait_finish(w, -ETIMEDOUT);
+	}
 }
 
 /*

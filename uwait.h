@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #include "uevents.h"
-#include "usched.h"
+#include "ustack.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,8 +73,7 @@ struct uwaiter {
 	uintptr_t           w_name;     /* of the thread or native thread: no two have the same */
 	struct utimer       w_timer;    /* may be armed for an earlier time than the deadline */
 	int64_t             w_deadline; /* of the wait that is going on */
-	uint8_t             w_shield;   /* 1: cancelling it has no effect for now */
-	uint8_t             w_joins;    /* 1: in s_join; 2: and was interrupted */
+	uint8_t             w_joins;    /* 1: in s_join; 2: and the deadline came */
 	uint8_t             w_counted;  /* by uevents_count() */
 	int                 w_owed;     /* wakes by grants that no block has taken */
 	void               *w_room;     /* for nodes, see uwait_room() */
@@ -152,10 +151,10 @@ static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 /*
  * The events that will end the wait which is prepared: those of the thread's dispatcher; a native
  * thread has some of its own, which are made if there are none, and waits in there.
- * NULL: no memory, no descriptor or watch left: *rc is -ENOMEM, -EMFILE, -ENFILE or -ENOSPC.
+ * 0; -ENOMEM; -EMFILE, -ENFILE, -ENOSPC: no descriptor or interest left.
  * After uwait_prepare_outside(). Does not switch.
  */
-struct uevents *uwait_events(struct uwaiter *w, int *rc);
+int uwait_events(struct uwaiter *w, struct uevents **e);
 
 /*
  * Memory for nodes and what belongs to them, at least `size' bytes, aligned to 16; `w'
@@ -184,12 +183,10 @@ int uwait_block(struct uwaiter *w);
 bool uwait_withdraw(struct uwaiter *w);
 
 /*
- * Waits in s_join until `u' has ended, and frees it; interrupted by the deadline, or
- * when `w' is cancelled. After uwait_prepare().
- * What s_join returns; -ETIMEDOUT; -ECANCELED.
+ * ustack_join() with a deadline, by a thread. `where' is in the call, for reports.
  * Switches.
  */
-int uwait_join(struct uwaiter *w, struct ustack *u);
+int uwait_join(struct ustack *u, const void *where, int64_t deadline);
 
 /*
  * Takes it on to end the wait of `w'; false: it does not wait, or somebody else does.

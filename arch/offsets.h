@@ -3,10 +3,10 @@
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
 
-#define S_CURRENT       384
-#define S_CAUGHT        376
-#define S_ERRNO         368
-#define S_SWITCHES      360
+#define S_CURRENT       424
+#define S_CAUGHT        416
+#define S_ERRNO         408
+#define S_SWITCHES      400
 #define K_BOTTOM        0
 #define K_RESIDENT      8
 #define K_SCHED         16

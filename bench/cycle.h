@@ -63,7 +63,7 @@ static uint64_t blocks;
 
 static inline void wait_message(void)
 {
-	int rc = CYCLE_(wait)();
+	int rc = ustack_wait();
 
 	if (rc)
 		fail("wait", rc);
@@ -85,7 +85,7 @@ static void finish(size_t cycle)
 
 	if (count(&share[its].cycles) == (arg.r - its + shares - 1) / shares
 	    && count(&finished) == shares)
-		CYCLE_(wake)(conductor);
+		ustack_wake(conductor);
 }
 
 /* All rounds but the first, for thread i of a cycle. What it needs is in registers. */
@@ -97,11 +97,11 @@ static APART void pass_on(size_t cycle, size_t i, struct ustack *right)
 	for (; left > 0; left--) {
 		if (others == 0) {
 			others = n;
-			CYCLE_(wake)(right);
+			ustack_wake(right);
 			wait_message();
 		} else {
 			wait_message();
-			CYCLE_(wake)(right);
+			ustack_wake(right);
 		}
 		others--;
 	}
@@ -115,7 +115,7 @@ static void start_others(size_t cycle)
 	size_t other = cycle + (cycle / arg.p + 1) * arg.p;
 
 	for (int i = 0; i < 2 && other < arg.r; i++, other += arg.p)
-		CYCLE_(wake)(thread[other * arg.n]);
+		ustack_wake(thread[other * arg.n]);
 }
 
 static APART void relay(size_t index)
@@ -125,12 +125,12 @@ static APART void relay(size_t index)
 
 	thread[index] = ustack_self();
 	if (count(&arrived) == arg.n * arg.r)
-		CYCLE_(wake)(conductor);
+		ustack_wake(conductor);
 	wait_message();                         /* i == 0: to start */
 	right = thread[i + 1 < arg.n ? index + 1 : index - i];
 	if (i == 0)
 		start_others(index / arg.n);
-	CYCLE_(wake)(right);
+	ustack_wake(right);
 	if (i == 0)
 		wait_message();
 	pass_on(index / arg.n, i, right);
@@ -173,7 +173,7 @@ static void conduct(void *unused)
 	blocks = count_resumes();
 	seconds = now();
 	for (size_t c = 0; c < arg.r && c < arg.p; c++)
-		CYCLE_(wake)(thread[c * arg.n]);
+		ustack_wake(thread[c * arg.n]);
 	wait_message();
 	seconds = now() - seconds;
 	blocks = count_resumes() - blocks;
@@ -270,7 +270,7 @@ static void create(void)
 
 	if (conf.c_stacks != USCHED_NATIVE && conf.c_stack_size < 256 << 10)
 		conf.c_stack_size = 0;
-	rc = CYCLE_(create)(&sched, &conf);
+	rc = CYCLE_(create)(&conf, &sched);
 	if (rc)
 		fail("no scheduler", rc);
 }
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
 	read_arguments(argc, argv);
 	create();
 	start();
-	rc = CYCLE_(join)(conductor);
+	rc = ustack_join(conductor, USCHED_NEVER);
 	if (getenv("USCHED_STATS"))
 		print_stats();
 	if (rc == 0)

@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 	if (argc > 4)
 		conf.c_processors = (unsigned)number(argv[4], 1, 1024);
 	end = uevents_now() + (int64_t)number(argv[3], 1, 3600) * 1000 * MILLI;
-	check(rr_create(&rr, &conf), "scheduler");
+	check(rr_create(&conf, &rr), "scheduler");
 	if (computation > 0)
 		check(rr_start(rr, compute, NULL, NULL), "start");
 	for (size_t i = 0; i < threads; i++)

@@ -194,29 +194,29 @@ static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 static inline void bench_begin(struct ustack *u)
 {
 	(void)u;
-	bench_check("wait", BENCH_(wait)());
+	bench_check("wait", ustack_wait());
 }
 
 static inline void bench_hand(struct ustack *u)
 {
-	bench_check("wake", BENCH_(wake)(u));
-	bench_check("wait", BENCH_(wait)());
+	bench_check("wake", ustack_wake(u));
+	bench_check("wait", ustack_wait());
 }
 
 static inline void bench_yield(struct ustack *u)
 {
 	(void)u;
-	bench_check("yield", BENCH_(yield)());
+	bench_check("yield", ustack_yield());
 }
 
 static inline void bench_last(struct ustack *u)
 {
-	bench_check("wake", BENCH_(wake)(u));
+	bench_check("wake", ustack_wake(u));
 }
 
 static inline void bench_done(struct ustack *u)
 {
-	bench_check("join", BENCH_(join)(u));
+	bench_check("join", ustack_join(u, USCHED_NEVER));
 }
 
 static inline void bench_drop(struct ustack *u)
@@ -237,12 +237,12 @@ static void bench_run(void)
 	struct usched_conf conf = { .c_processors = 1 };
 	struct ustack *u;
 
-	bench_check("no scheduler", BENCH_(create)(&bench_sched, &conf));
+	bench_check("no scheduler", BENCH_(create)(&conf, &bench_sched));
 #ifdef BENCH_LL
 	bench_group = ll_group(bench_sched);
 #endif
 	u = bench_start(bench_entry, NULL);
-	bench_check("join", BENCH_(join)(u));
+	bench_check("join", ustack_join(u, USCHED_NEVER));
 	bench_check("destroy", BENCH_(destroy)(bench_sched));
 }
 

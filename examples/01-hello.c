@@ -32,22 +32,22 @@ static void hello(void *arg)
 {
 	struct ustack **self = arg;
 
-	check(rr_wait());                       /* blocks this thread only */
+	check(ustack_wait());                       /* blocks this thread only */
 	printf("hello from thread %d\n", (int)(self - thread));
 	if (self[1])
-		check(rr_wake(self[1]));
+		check(ustack_wake(self[1]));
 }
 
 int main(void)
 {
 	struct rr *rr;
 
-	check(rr_create(&rr, NULL));
+	check(rr_create(NULL, &rr));
 	for (int i = 0; i < THREADS; i++)
 		check(rr_start(rr, hello, &thread[i], &thread[i]));
-	check(rr_wake(thread[0]));              /* from outside: also allowed */
+	check(ustack_wake(thread[0]));              /* from outside: also allowed */
 	for (int i = 0; i < THREADS; i++)
-		check(rr_join(thread[i]));
+		check(ustack_join(thread[i], USCHED_NEVER));
 	check(rr_destroy(rr));
 	return 0;
 }

@@ -121,16 +121,16 @@ int main(void)
 	struct ustack *thread[WORKERS + 2];
 	struct rr *rr;
 
-	check(rr_create(&rr, NULL));
-	check(usync_chan_create(&lines, sizeof(const char *), LINES));
+	check(rr_create(NULL, &rr));
+	check(usync_chan_create(sizeof(const char *), LINES, &lines));
 	for (int i = 0; i < WORKERS; i++) {
-		check(usync_chan_create(&lengths[i], sizeof(size_t), 0));
+		check(usync_chan_create(sizeof(size_t), 0, &lengths[i]));
 		check(rr_start(rr, work, &lengths[i], &thread[i]));
 	}
 	check(rr_start(rr, read_lines, NULL, &thread[WORKERS]));
 	check(rr_start(rr, count_lengths, NULL, &thread[WORKERS + 1]));
 	for (int i = 0; i < WORKERS + 2; i++)
-		check(rr_join(thread[i]));
+		check(ustack_join(thread[i], USCHED_NEVER));
 	check(rr_destroy(rr));
 	usync_chan_destroy(lines);
 	for (int i = 0; i < WORKERS; i++)

@@ -109,9 +109,9 @@ static int wait_for_more(int fd)
 {
 	int rc;
 
-	usync_shield(0);
+	ustack_shield(0);
 	rc = unet_wait_readable(fd, usync_after(IDLE));
-	usync_shield(1);
+	ustack_shield(1);
 	return rc;
 }
 
@@ -134,10 +134,10 @@ static void finish(int fd)
 static void talk(void *arg)
 {
 	struct connection *c = arg;
-	ssize_t rc = usync_shield(1) < 0 ? -ENOMEM : 1;
+	ssize_t rc = ustack_shield(1) < 0 ? -ENOMEM : 1;
 
-	rr_detach(c->thread);
-	while (rc > 0 && !usync_cancelled()) {
+	ustack_detach(c->thread);
+	while (rc > 0 && !ustack_cancelled()) {
 		rc = wait_for_more(c->fd);
 		if (rc == 0) {
 			int64_t by = usync_after(STALL);
@@ -145,7 +145,7 @@ static void talk(void *arg)
 			rc = copy(c->fd, 1, by, by);
 		}
 	}
-	if (usync_cancelled())
+	if (ustack_cancelled())
 		finish(c->fd);
 	pthread_mutex_lock(&lock);
 	unlist(c);                              /* from now on nobody cancels it */
@@ -197,13 +197,13 @@ static int accept_one(void)
 static void accept_all(void *arg)
 {
 	(void)arg;
-	while (!usync_cancelled()) {
+	while (!ustack_cancelled()) {
 		int fd = accept_one();
 
 		if (fd >= 0)
 			start(fd);
 		else if (usync_sleep_until(usync_after(PAUSE)))
-			rr_yield();
+			ustack_yield();
 	}
 }
 
@@ -215,7 +215,7 @@ static void serve(void *arg)
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	ustack_cancel(acceptor);
-	rr_join(acceptor);
+	ustack_join(acceptor, USCHED_NEVER);
 	unet_close(listener);
 	unet_close(signals);
 	pthread_mutex_lock(&lock);
@@ -261,14 +261,14 @@ int main(int argc, char **argv)
 	}
 	block_signals(&set);
 	snprintf(text, sizeof text, "127.0.0.1:%u", port);
-	check(unet_addr(&address, text), text);
+	check(unet_addr(text, &address), text);
 	listener = check(unet_listen(&address, 0, 0), text);
 	signals = check(unet_signals(&set), "signals");
-	check(rr_create(&rr, &conf), "scheduler");
+	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, serve, NULL, &server), "start");
 	puts("ready");
 	fflush(stdout);
-	check(rr_join(server), "join");
+	check(ustack_join(server, USCHED_NEVER), "join");
 	check(rr_destroy(rr), "end");
 	return 0;
 }

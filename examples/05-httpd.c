@@ -362,7 +362,7 @@ static void accept_all(void *arg)
 		fd = rc ? rc : unet_accept(listener, NULL, stopping ? 0 : USCHED_NEVER);
 		if (fd < 0 || rr_start(rr, connection, (void *)(intptr_t)fd, NULL)) {
 			unet_close(fd);
-			rr_yield();     /* without memory there is no other way to wait */
+			ustack_yield();     /* without memory there is no other way to wait */
 			if (rc == 0)
 				usync_sem_post(&slots);
 		}
@@ -379,14 +379,14 @@ static void end(void *acceptor)
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	stopping = true;
 	ustack_cancel(acceptor);
-	while (rr_join(acceptor) == -ENOMEM)
-		rr_yield();
+	while (ustack_join(acceptor, USCHED_NEVER) == -ENOMEM)
+		ustack_yield();
 	by = usync_after(GRACE);
 	while (usync_sleep_until(by) == -ENOMEM)
-		rr_yield();
+		ustack_yield();
 	by = usync_after(STALL);
 	while ((rc = usync_group_wait(&busy, by)) == -ENOMEM)
-		rr_yield();
+		ustack_yield();
 	check(rc, "end");
 	uoffload_drain();
 	exit(0);
@@ -401,7 +401,7 @@ int main(int argc, char **argv)
 	sigset_t set;
 
 	snprintf(text, sizeof text, "127.0.0.1:%s", argc == 3 ? argv[1] : "");
-	if (unet_addr(&address, text) || argv[1][0] == '0')
+	if (unet_addr(text, &address) || argv[1][0] == '0')
 		return dprintf(2, "usage: httpd PORT DIRECTORY\n"), 2;
 	check(chdir(argv[2]) ? -errno : 0, argv[2]);
 	slots.s_count = (uint32_t)sysconf(_SC_OPEN_MAX) / 2 - 16;      /* two for each */
@@ -412,7 +412,7 @@ int main(int argc, char **argv)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signals = check(unet_signals(&set), "signals");
 	listener = check(unet_listen(&address, 0, 0), text);
-	check(rr_create(&rr, &conf), "scheduler");
+	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
 	check(rr_start(rr, end, acceptor, NULL), "start");
 	dprintf(1, "ready\n");

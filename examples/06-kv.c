@@ -164,7 +164,7 @@ static void serve(void *fd)
 	while (!c->quit && (end != USCHED_NEVER || await(c, POLLIN, USCHED_NEVER) >= 0
 			    || end != USCHED_NEVER))
 		receive(c);
-	usync_shield(1);
+	ustack_shield(1);
 	unet_shutdown(c->fd, SHUT_WR);
 	until = usync_after(LINGER);
 	while (unet_read(c->fd, batch, BATCH, until) > 0)
@@ -192,7 +192,7 @@ static void accept_clients(void *unused)
 	(void)unused;
 	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) != -EBADF)
 		if (fd < 0)
-			rr_yield();
+			ustack_yield();
 		else if (rr_start(rr, serve, (void *)(intptr_t)fd, NULL))
 			unet_close(fd);
 }
@@ -206,7 +206,7 @@ static void watch(void *unused)
 	(void)unused;
 	while ((rc = unet_signal(signals, usync_after(USYNC_SECOND / 10))) < 0) {
 		if (rc != -ETIMEDOUT)
-			rr_yield();
+			ustack_yield();
 		for (int i = 0; i < SWEEP && table; i++) {
 			struct entry *e = next_to_sweep ? next_to_sweep : table;
 
@@ -220,7 +220,7 @@ static void watch(void *unused)
 	TAILQ_FOREACH(c, &conns, next)
 		ustack_cancel(c->thread);
 	while (usync_group_wait(&clients, end + LINGER) == -ENOMEM)
-		rr_yield();
+		ustack_yield();
 	TAILQ_FOREACH(c, &conns, next)
 		unet_shutdown(c->fd, SHUT_RDWR);        /* they do not read */
 }
@@ -233,7 +233,7 @@ int main(int argc, char **argv)
 	sigset_t set;
 
 	snprintf(text, sizeof text, "127.0.0.1:%s", argc == 2 ? argv[1] : "");
-	if (unet_addr(&address, text) || argv[1][0] == '0') {
+	if (unet_addr(text, &address) || argv[1][0] == '0') {
 		fputs("usage: kv PORT\n", stderr);
 		return 2;
 	}
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	listener = unet_listen(&address, 0, 0);
 	signals = unet_signals(&set);
-	if (listener < 0 || signals < 0 || rr_create(&rr, &conf) ||
+	if (listener < 0 || signals < 0 || rr_create(&conf, &rr) ||
 	    rr_start(rr, watch, NULL, NULL) || rr_start(rr, accept_clients, NULL, NULL)) {
 		fprintf(stderr, "kv: cannot listen on %s\n", text);
 		return 1;

@@ -107,10 +107,10 @@ static void flush(struct conn *c)
 	sds out = c->out;
 
 	c->out = NULL;
-	usync_shield(1);
+	ustack_shield(1);
 	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, USCHED_NEVER) < 0)
 		c->quit = true;
-	usync_shield(0);
+	ustack_shield(0);
 	sdsfree(out);
 }
 

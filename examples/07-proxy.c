@@ -202,7 +202,7 @@ static void up(void *arg)
 	struct connection *c = arg;
 	int rc = connect_one();
 
-	rr_detach(ustack_self());
+	ustack_detach(ustack_self());
 	if (rc >= 0) {
 		c->fd[DOWN] = rc;
 		c->idle_until = usync_after(IDLE);
@@ -219,7 +219,7 @@ static void down(void *arg)
 {
 	struct connection *c = arg;
 
-	rr_detach(ustack_self());
+	ustack_detach(ustack_self());
 	leave(c, DOWN, pump(c, DOWN));
 }
 
@@ -262,13 +262,13 @@ static int accept_one(void)
 static void accept_all(void *arg)
 {
 	(void)arg;
-	while (!usync_cancelled()) {
+	while (!ustack_cancelled()) {
 		int fd = accept_one();
 
 		if (fd >= 0)
 			start(fd);
 		else if (usync_sleep_until(usync_after(PAUSE)))
-			rr_yield();
+			ustack_yield();
 	}
 }
 
@@ -290,7 +290,7 @@ static void serve(void *arg)
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	ustack_cancel(acceptor);
-	rr_join(acceptor);
+	ustack_join(acceptor, USCHED_NEVER);
 	unet_close(listener);
 	unet_close(signals);
 	if (usync_group_wait(&open_connections, usync_after(GRACE)))
@@ -304,7 +304,7 @@ static int find_server(char *text)
 	char *colon = strrchr(text, ':');
 	int n;
 
-	if (unet_addr(server, text) == 0)
+	if (unet_addr(text, server) == 0)
 		return 1;
 	if (!colon || colon == text)
 		return -EINVAL;
@@ -352,14 +352,14 @@ int main(int argc, char **argv)
 	block_signals(&set);
 	servers = check(find_server(argv[2]), argv[2]);
 	snprintf(text, sizeof text, "127.0.0.1:%u", port);
-	check(unet_addr(&address, text), text);
+	check(unet_addr(text, &address), text);
 	listener = check(unet_listen(&address, 0, 0), text);
 	signals = check(unet_signals(&set), "signals");
-	check(rr_create(&rr, &conf), "scheduler");
+	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, serve, NULL, &thread), "start");
 	puts("ready");
 	fflush(stdout);
-	check(rr_join(thread), "join");
+	check(ustack_join(thread, USCHED_NEVER), "join");
 	check(rr_destroy(rr), "end");
 	uoffload_drain();
 	return 0;

@@ -41,7 +41,7 @@ static void check(int rc)
 
 class scheduler {
 public:
-	scheduler()                             { check(rr_create(&rr, nullptr)); }
+	scheduler()                             { check(rr_create(nullptr, &rr)); }
 	~scheduler()                            { rr_destroy(rr); }
 	scheduler(const scheduler &) = delete;
 	scheduler &operator=(const scheduler &) = delete;
@@ -76,7 +76,7 @@ public:
 
 	void join()
 	{
-		check(rr_join(handle));
+		check(ustack_join(handle, USCHED_NEVER));
 		handle = nullptr;
 		if (work->error)
 			std::rethrow_exception(work->error);
@@ -124,12 +124,12 @@ public:
 
 		source -= amount;
 		try {
-			check(usync_yield());           /* a slow network, say */
+			check(ustack_yield());           /* a slow network, say */
 			if (source < 0)
 				throw std::runtime_error(from + " has not so much");
 			find(to) += amount;
 		} catch (...) {
-			check(usync_yield());           /* and a slow way back */
+			check(ustack_yield());           /* and a slow way back */
 			source += amount;
 			throw;
 		}

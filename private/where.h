@@ -15,23 +15,22 @@
 
 /*
  * Where the bytes [address, address + n) of a blocked thread's frames are now, in place or
- * in its image; of one that blocks, too: it is in s_next. NULL: *rc is -EINVAL: it is new
- * or has ended; -EFAULT: these are not all in its frames.
+ * in its image; of one that blocks, too: it is in s_next.
+ * 0; -EINVAL: it is new or has ended; -EFAULT: these are not all in its frames.
  */
-static inline char *usched__frames(const struct ustack *u, uintptr_t address, size_t n, int *rc)
+static inline int usched__frames(const struct ustack *u, uintptr_t address, size_t n, char **at)
 {
 	const struct usched *s = ustack_sched(u);
 	const struct usched_stack *k = u->u_stack;
 	uintptr_t top = (uintptr_t)u->u_top;
 	size_t deep = (uintptr_t)k->k_bottom - top;
 
-	*rc = -EINVAL;
 	if (!u->u_func || k == &s->s_new)
-		return NULL;
-	*rc = -EFAULT;
+		return -EINVAL;
 	if (address - top > deep || n > deep - (address - top))
-		return NULL;
-	return (k->k_resident == u ? u->u_top : (char *)u->u_image) + (address - top);
+		return -EFAULT;
+	*at = (k->k_resident == u ? u->u_top : (char *)u->u_image) + (address - top);
+	return 0;
 }
 
 /* MemorySanitizer does not see what the switch writes. */
@@ -49,14 +48,11 @@ UNSEEN static inline const void *usched__where(const struct ustack *u)
 {
 	const uintptr_t bits = sizeof bits > 4 ? ((uintptr_t)1 << 32 << 16) - 1 : UINTPTR_MAX;
 	uintptr_t code;
-	const char *at;
-	int rc;
+	char *at;
 
-	if (usched__return_at < 0)
-		return NULL;
-	at = usched__frames(u, (uintptr_t)u->u_top + (uintptr_t)usched__return_at, sizeof code,
-			    &rc);
-	if (!at)
+	if (usched__return_at < 0
+	    || usched__frames(u, (uintptr_t)u->u_top + (uintptr_t)usched__return_at,
+			      sizeof code, &at))
 		return NULL;
 	code = *(const uintptr_t *)(const void *)at;
 	return (const void *)(code & bits);

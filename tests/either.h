@@ -10,14 +10,12 @@ struct scheduler {
 	int (*s_create)(void **s, const struct usched_conf *conf);
 	int (*s_destroy)(void *s);
 	int (*s_start)(void *s, void (*func)(void *), void *arg, struct ustack **t);
-	int (*s_wait)(void);
-	int (*s_wake)(struct ustack *t);
 };
 
 static inline int create_rr(void **s, const struct usched_conf *conf)
 {
 	struct rr *rr = NULL;
-	int rc = rr_create(&rr, conf);
+	int rc = rr_create(conf, &rr);
 
 	*s = rr;
 	return rc;
@@ -36,7 +34,7 @@ static inline int start_rr(void *s, void (*func)(void *), void *arg, struct usta
 static inline int create_ll(void **s, const struct usched_conf *conf)
 {
 	struct ll *ll = NULL;
-	int rc = ll_create(&ll, conf);
+	int rc = ll_create(conf, &ll);
 
 	*s = ll;
 	return rc;
@@ -53,8 +51,8 @@ static inline int start_ll(void *s, void (*func)(void *), void *arg, struct usta
 }
 
 static const struct scheduler schedulers[] = {
-	{ create_rr, destroy_rr, start_rr, rr_wait, rr_wake },
-	{ create_ll, destroy_ll, start_ll, ll_wait, ll_wake },
+	{ create_rr, destroy_rr, start_rr },
+	{ create_ll, destroy_ll, start_ll },
 };
 
 #endif /* USCHED_TEST_EITHER_H */

@@ -18,7 +18,7 @@
 
 #include "../uconf.h"
 #include "../uevents.h"
-#include "../usched.h"
+#include "../ustack.h"
 #include "test.h"
 
 enum {
@@ -71,11 +71,6 @@ struct foreign {
 	bool                   f_asleep;
 	bool                   f_stop;
 };
-
-static inline struct foreign *foreign_of(const struct ustack *u)
-{
-	return (struct foreign *)(void *)ustack_sched(u);
-}
 
 static inline struct foreign_thread *foreign_thread(struct ustack *u)
 {
@@ -256,9 +251,9 @@ static inline void foreign_done(struct usched *s, struct ustack *u)
 	pthread_mutex_unlock(&f->f_lock);
 }
 
-static inline int foreign_wake(struct ustack *u)
+static inline int foreign_wake(struct usched *s, struct ustack *u)
 {
-	struct foreign *f = foreign_of(u);
+	struct foreign *f = (struct foreign *)(void *)s;
 	struct foreign_thread *t = foreign_thread(u);
 	int rc = 0;
 
@@ -273,12 +268,6 @@ static inline int foreign_wake(struct ustack *u)
 	}
 	pthread_mutex_unlock(&f->f_lock);
 	return rc;
-}
-
-static inline int foreign_s_wake(struct usched *s, struct ustack *u)
-{
-	(void)s;
-	return foreign_wake(u);
 }
 
 static inline int foreign_cancel(struct usched *s, struct ustack *u)
@@ -386,17 +375,46 @@ static inline int foreign_join_by_thread(struct foreign *f, struct foreign_threa
 	return rc < 0 ? rc : 0;
 }
 
-/* s_join. Threads of other dispatchers cannot: they would block their own. */
-static inline int foreign_s_join(struct usched *s, struct ustack *u, int64_t deadline)
+/* Threads of other dispatchers cannot: they would block their own. */
+static inline int foreign_join(struct usched *s, struct ustack *u, const void *where,
+			       int64_t deadline)
 {
 	struct foreign *f = (struct foreign *)(void *)s;
 	struct ustack *self = ustack_self();
+
+	(void)where;
 
 	if (!self)
 		return foreign_join_by_native(f, foreign_thread(u), deadline);
 	if (ustack_sched(self) != s)
 		return -EPERM;
 	return foreign_join_by_thread(f, foreign_thread(u));
+}
+
+static inline int foreign_detach(struct usched *s, struct ustack *u)
+{
+	struct foreign *f = (struct foreign *)(void *)s;
+	struct foreign_thread *t = foreign_thread(u);
+	int rc;
+
+	pthread_mutex_lock(&f->f_lock);
+	rc = foreign_claim(f, t);
+	if (rc == 0)
+		t->t_detached = true;
+	pthread_mutex_unlock(&f->f_lock);
+	return rc < 0 ? rc : 0;
+}
+
+static inline int foreign_yield(struct usched *s)
+{
+	struct foreign *f = (struct foreign *)(void *)s;
+	int rc;
+
+	f->f_intent = FOREIGN_YIELD;
+	rc = ustack_block();
+	if (rc)
+		f->f_intent = FOREIGN_BLOCK;
+	return rc;
 }
 
 /* ---- As in rr.h ---- */
@@ -436,7 +454,7 @@ static inline void foreign_add_stacks(struct foreign *f, const struct usched_con
 	}
 }
 
-static inline int foreign_create(struct foreign **out, const struct usched_conf *conf)
+static inline int foreign_create(const struct usched_conf *conf, struct foreign **out)
 {
 	struct foreign *f = calloc(1, sizeof *f);
 	pthread_condattr_t monotonic;
@@ -448,9 +466,11 @@ static inline int foreign_create(struct foreign **out, const struct usched_conf 
 	f->f_sched.s_alloc = foreign_alloc;
 	f->f_sched.s_free = foreign_free;
 	f->f_sched.s_done = foreign_done;
-	f->f_sched.s_wake = foreign_s_wake;
+	f->f_sched.s_wake = foreign_wake;
+	f->f_sched.s_yield = foreign_yield;
+	f->f_sched.s_detach = foreign_detach;
 	f->f_sched.s_cancel = foreign_cancel;
-	f->f_sched.s_join = foreign_s_join;
+	f->f_sched.s_join = foreign_join;
 	f->f_sched.s_interrupt = foreign_interrupt;
 	TEST_EQUAL(usched_init(&f->f_sched), 0);
 	foreign_add_stacks(f, conf);
@@ -490,8 +510,7 @@ static inline int foreign_destroy(struct foreign *f)
 	return rc;
 }
 
-static inline int foreign_start(struct foreign *f, void (*func)(void *), void *arg,
-				struct ustack **thread)
+static inline struct foreign_thread *foreign_new(struct ustack **thread)
 {
 	struct foreign_thread *t = calloc(1, sizeof *t);
 
@@ -499,7 +518,11 @@ static inline int foreign_start(struct foreign *f, void (*func)(void *), void *a
 	t->t_detached = !thread;
 	if (thread)
 		*thread = &t->t_ustack;
-	TEST_EQUAL(ustack_init(&f->f_sched, &t->t_ustack, func, arg, NULL, 0), 0);
+	return t;
+}
+
+static inline void foreign_launch(struct foreign *f, struct foreign_thread *t)
+{
 	pthread_mutex_lock(&f->f_lock);
 	t->t_next = f->f_threads;
 	if (t->t_next)
@@ -508,46 +531,26 @@ static inline int foreign_start(struct foreign *f, void (*func)(void *), void *a
 	f->f_alive++;
 	foreign_push(f, t);
 	pthread_mutex_unlock(&f->f_lock);
+}
+
+static inline int foreign_start(struct foreign *f, void (*func)(void *), void *arg,
+				struct ustack **thread)
+{
+	struct foreign_thread *t = foreign_new(thread);
+
+	TEST_EQUAL(ustack_init(&f->f_sched, &t->t_ustack, func, arg, NULL, 0), 0);
+	foreign_launch(f, t);
 	return 0;
 }
 
-static inline int foreign_join(struct ustack *u)
+static inline int foreign_start_fd(struct foreign *f, void (*func)(int, void *), int fd,
+				   void *arg, struct ustack **thread)
 {
-	return ustack_join(u, USCHED_NEVER);
-}
+	struct foreign_thread *t = foreign_new(thread);
 
-static inline int foreign_detach(struct ustack *u)
-{
-	struct foreign *f = foreign_of(u);
-	struct foreign_thread *t = foreign_thread(u);
-	int rc;
-
-	pthread_mutex_lock(&f->f_lock);
-	rc = foreign_claim(f, t);
-	if (rc == 0)
-		t->t_detached = true;
-	pthread_mutex_unlock(&f->f_lock);
-	return rc < 0 ? rc : 0;
-}
-
-static inline int foreign_wait(void)
-{
-	return ustack_block();
-}
-
-static inline int foreign_yield(void)
-{
-	struct foreign *f;
-	int rc;
-
-	if (!ustack_self())
-		return -EPERM;
-	f = foreign_of(ustack_self());
-	f->f_intent = FOREIGN_YIELD;
-	rc = ustack_block();
-	if (rc)
-		f->f_intent = FOREIGN_BLOCK;
-	return rc;
+	TEST_EQUAL(ustack_init_fd(&f->f_sched, &t->t_ustack, func, fd, arg, NULL, 0), 0);
+	foreign_launch(f, t);
+	return 0;
 }
 
 static inline void foreign_hold(struct foreign *f)

@@ -90,7 +90,7 @@ int main(void)
 	struct usched_conf conf = { .c_embed = 1 };
 	struct rr *rr;
 
-	if (rr_create(&rr, &conf) || rr_start(rr, work, NULL, NULL) || rr_run(rr) < 0)
+	if (rr_create(&conf, &rr) || rr_start(rr, work, NULL, NULL) || rr_run(rr) < 0)
 		return 1;
 	return rr_destroy(rr) != 0 || count != 1;
 }

@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.." || exit 1
 layers='
 uhere.h:
 usched.h:       uhere.h
-usched.c:       usched.h arch/arch.h arch/offsets.h watch/watch.h
+usched.c:       ustack.h arch/arch.h arch/offsets.h watch/watch.h
 arch/arch.h:
 arch/offsets.h:
 arch/setjmp.c:  arch.h ../usched.h ../watch/watch.h
@@ -30,12 +30,12 @@ uimage.h:
 uimage.c:       uimage.h private/lock.h
 private/lock.h:
 uconf.h:
-utoken.h:       usched.h
+ustack.h:       usched.h
 uevents.h:      usched.h
 uevents.c:      uevents.h
-uwait.h:        uevents.h usched.h
+uwait.h:        uevents.h ustack.h
 uwait.c:        uwait.h
-usync.h:        uevents.h usched.h uwait.h
+usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
 uchan.c:        usync.h private/check.h
 unet.h:         usync.h
@@ -44,8 +44,9 @@ uoffload.h:     usync.h
 uoffload.c:     uoffload.h unet.h private/check.h
 uoverflow.h:
 uoverflow.c:    uoverflow.h usched.h
-uproc.h:        usched.h uconf.h uevents.h utoken.h uimage.h
-uproc.c:        uproc.h private/lock.h uoverflow.h private/where.h private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
+uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
+uproc.c:        uproc.h private/lock.h uoverflow.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
+private/uproc_names.inc:
 private/uproc_report.inc:
 private/uproc_native.inc:
 private/uproc_single.inc:
@@ -53,9 +54,9 @@ private/where.h:        ../arch/arch.h ../usched.h
 private/check.h:        ../arch/arch.h ../uframes.h ../usched.h
 uframes.h:      usched.h
 uframes.c:      uframes.h private/check.h private/where.h
-rr.h:           usched.h uconf.h utoken.h
+rr.h:           usched.h uconf.h ustack.h
 rr.c:           rr.h uproc.h
-ll.h:           usched.h uconf.h utoken.h
+ll.h:           usched.h uconf.h ustack.h
 ll.c:           ll.h uproc.h
 bench/bench.h:
 bench/cycle.h:  bench.h
@@ -132,7 +133,7 @@ for options in -O0 -O2; do
 		case $symbol in
 		memcpy | usched__switch | usched__handover | usched__exit | usched__probe | usched__frame) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
-		__cxa_get_globals) ;;   # weak
+		__cxa_get_globals | uwait_join) ;;      # weak
 		# What compilers make of assignments, of the thread-local pointer, and
 		# of functions with arrays, where that is their default.
 		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;
@@ -148,7 +149,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:nobody | uproc.c:marks | arch/setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:nobody | uproc.c:marks | uproc.c:names | uproc.c:names_lock | arch/setjmp.c:call_*) ;;
 		unet.c:table | uoffload.c:pool | uevents.c:serials) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../usched.h"
+#include "../ustack.h"
 #include "test.h"
 
 enum { MINI_RING = 4096, MINI_STACKS = 128 };

@@ -66,13 +66,13 @@ static struct ustack *go(void (*func)(void *), void *arg)
 
 static void end(struct ustack *u)
 {
-	TEST_EQUAL(usync_join(u, NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NEVER), 0);
 }
 
 /* Lets others run, on this processor and elsewhere. */
 static void pause_thread(void)
 {
-	TEST_EQUAL(usync_yield(), 0);
+	TEST_EQUAL(test_give_way(), 0);
 	sched_yield();
 }
 
@@ -120,9 +120,9 @@ static void in_thread(const struct usched_conf *conf, void (*func)(void *))
 	size_t before = descriptors();
 	struct ustack *u;
 
-	assert_int_equal(S(create)(&the, &c), 0);
+	assert_int_equal(S(create)(&c, &the), 0);
 	assert_int_equal(START(the, func, &c, &u), 0);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(the), 0);
 	assert_int_equal(descriptors(), before);
 }
@@ -164,7 +164,7 @@ static struct unet_addr address(const char *text)
 {
 	struct unet_addr a = { 0 };
 
-	TEST_EQUAL(unet_addr(&a, text), 0);
+	TEST_EQUAL(unet_addr(text, &a), 0);
 	return a;
 }
 
@@ -400,25 +400,25 @@ static void test_addresses(void **state)
 	(void)state;
 	test_timeout(20);
 	for (size_t i = 0; i < COUNT(texts); i++) {
-		assert_int_equal(unet_addr(&a, texts[i]), 0);
+		assert_int_equal(unet_addr(texts[i], &a), 0);
 		assert_ptr_equal(unet_text(&a, text), text);
 		assert_string_equal(text, texts[i]);
 	}
-	assert_int_equal(unet_addr(&a, "127.0.0.1:80"), 0);
+	assert_int_equal(unet_addr("127.0.0.1:80", &a), 0);
 	assert_int_equal(a.a_sockaddr.ss_family, AF_INET);
 	assert_int_equal(a.a_size, sizeof(struct sockaddr_in));
 	assert_int_equal(port_of(&a), 80);
-	assert_int_equal(unet_addr(&a, "[::1]:81"), 0);
+	assert_int_equal(unet_addr("[::1]:81", &a), 0);
 	assert_int_equal(a.a_sockaddr.ss_family, AF_INET6);
 	assert_int_equal(a.a_size, sizeof(struct sockaddr_in6));
 	assert_int_equal(port_of(&a), 81);
-	assert_int_equal(unet_addr(&a, ":80"), 0);
-	assert_int_equal(unet_addr(&b, "*:80"), 0);
+	assert_int_equal(unet_addr(":80", &a), 0);
+	assert_int_equal(unet_addr("*:80", &b), 0);
 	assert_int_equal(a.a_size, b.a_size);
 	assert_memory_equal(&a.a_sockaddr, &b.a_sockaddr, a.a_size);
 	assert_int_equal(port_of(&a), 80);
 	unet_text(&a, text);
-	assert_int_equal(unet_addr(&b, text), 0);
+	assert_int_equal(unet_addr(text, &b), 0);
 	assert_int_equal(a.a_size, b.a_size);
 	assert_memory_equal(&a.a_sockaddr, &b.a_sockaddr, a.a_size);
 }
@@ -441,17 +441,17 @@ static void test_bad_addresses(void **state)
 	(void)state;
 	test_timeout(20);
 	for (size_t i = 0; i < COUNT(texts); i++)
-		if (unet_addr(&a, texts[i]) != -EINVAL)
+		if (unet_addr(texts[i], &a) != -EINVAL)
 			fail_msg("\"%s\" is an address", texts[i]);
 	memset(text, 'x', sizeof text);
 	for (size_t i = 0; i < 2; i++) {
 		text[0] = "/@"[i];
 		text[107] = 0;
-		assert_int_equal(unet_addr(&a, text), 0);
+		assert_int_equal(unet_addr(text, &a), 0);
 		assert_string_equal(unet_text(&a, (char[UNET_TEXT_MAX]){ 0 }), text);
 		text[107] = 'x';
 		text[109] = 0;
-		assert_int_equal(unet_addr(&a, text), -ENAMETOOLONG);
+		assert_int_equal(unet_addr(text, &a), -ENAMETOOLONG);
 		text[109] = 'x';
 	}
 }
@@ -3122,12 +3122,12 @@ static void many_connections(const struct usched_conf *conf)
 
 	m.m_threads = calloc(m.m_n, sizeof(struct ustack *));
 	TEST_TRUE(clients && m.m_threads);
-	assert_int_equal(S(create)(&the, conf), 0);
+	assert_int_equal(S(create)(conf, &the), 0);
 	m.m_listener = mini_listen(1000);
 	acceptor = go(accept_many, &m);
 	for (size_t i = 0; i < m.m_n; i++)
 		clients[i] = mini_connect(bound(m.m_listener));
-	assert_int_equal(S(join)(acceptor), 0);
+	assert_int_equal(ustack_join(acceptor, USCHED_NEVER), 0);
 	places = places_of(m.m_threads, m.m_n, at);
 	await_blocked(&m, at, places);
 	echo_many(clients, m.m_n);
@@ -3138,7 +3138,7 @@ static void many_connections(const struct usched_conf *conf)
 		sleep_native(1);
 	} while (waiting(at[0]) || images_of(at, places));      /* or never: time is up */
 	for (size_t i = 0; i < m.m_n; i++)
-		assert_int_equal(S(join)(m.m_threads[i]), 0);
+		assert_int_equal(ustack_join(m.m_threads[i], USCHED_NEVER), 0);
 	assert_int_equal(unet_close(m.m_listener), 0);
 	assert_int_equal(S(destroy)(the), 0);
 	assert_int_equal(descriptors(), before);

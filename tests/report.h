@@ -29,7 +29,7 @@ static sched *make_told(const struct usched_conf *conf, void (*log)(const char *
 
 	c.c_log = log;
 	line_count = 0;
-	assert_int_equal(S(create)(&s, &c), 0);
+	assert_int_equal(S(create)(&c, &s), 0);
 	return s;
 }
 
@@ -105,9 +105,9 @@ static inline int on_channels(int value, struct usync_chan *second)
 	X(at_nothing, on_channels(0, NULL), -ECANCELED) \
 	X(at_time, usync_sleep_until(USCHED_NEVER), -ECANCELED) \
 	X(at_grant, of_ones_own(), -ECANCELED) \
-	X(at_wake, S(wait)(), 0) \
-	X(at_join, S(join)(to.thread), -EDEADLK) \
-	X(at_sync_join, usync_join(to.thread, USCHED_NEVER), -EDEADLK)
+	X(at_wake, ustack_wait(), 0) \
+	X(at_join, ustack_join(to.thread, USCHED_NEVER), -EDEADLK) \
+	X(at_sync_join, ustack_join(to.thread, USCHED_NEVER), -EDEADLK)
 
 static int of_ones_own(void)
 	__attribute__((always_inline));
@@ -152,7 +152,7 @@ static void prepare_waits(void)
 	TEST_EQUAL(usync_rwlock_read(&to.read, 0), 0);
 	TEST_EQUAL(usync_group_add(&to.group, 3), 0);
 	for (int i = 0; i < 3; i++)
-		TEST_EQUAL(usync_chan_create(&to.chan[i], sizeof to.value, 0), 0);
+		TEST_EQUAL(usync_chan_create(sizeof to.value, 0, &to.chan[i]), 0);
 }
 
 static void end_waits(void)
@@ -272,7 +272,7 @@ static void check_line(const struct ustack *u, int way)
 static void help_out(struct ustack *u, int way)
 {
 	if (way == WAIT_at_wake)
-		TEST_EQUAL(S(wake)(u), 0);
+		TEST_EQUAL(ustack_wake(u), 0);
 	else
 		TEST_EQUAL(ustack_cancel(u), 0);
 }
@@ -285,7 +285,7 @@ static void tell_each(const struct usched_conf *conf)
 	prepare_waits();
 	for (int i = 0; i < WAITS - 2; i++)
 		assert_int_equal(START(s, ways[i].w_func, NULL, &u[i]), 0);
-	assert_int_equal(S(join)(u[0]), -EDEADLK);
+	assert_int_equal(ustack_join(u[0], USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, WAITS - 2 + 1);
 	assert_null(line_with("cycle"));
 	for (int i = 0; i < WAITS - 2; i++)
@@ -293,7 +293,7 @@ static void tell_each(const struct usched_conf *conf)
 	for (int i = 0; i < WAITS - 2; i++)
 		help_out(u[i], i);
 	for (int i = 0; i < WAITS - 2; i++)
-		assert_int_equal(S(join)(u[i]), 0);
+		assert_int_equal(ustack_join(u[i], USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 	end_waits();
 }
@@ -315,12 +315,12 @@ static void tell_joins(const struct usched_conf *conf)
 		prepare_waits();
 		assert_int_equal(START(s, at_wake, NULL, &to.thread), 0);
 		assert_int_equal(START(s, ways[i].w_func, NULL, &u), 0);
-		assert_int_equal(S(join)(u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 		assert_int_equal(line_count, 3);
 		check_line(u, i);
 		check_line(to.thread, WAIT_at_wake);
-		assert_int_equal(S(wake)(to.thread), 0);
-		assert_int_equal(S(join)(to.thread), 0);
+		assert_int_equal(ustack_wake(to.thread), 0);
+		assert_int_equal(ustack_join(to.thread, USCHED_NEVER), 0);
 		assert_int_equal(S(destroy)(s), 0);
 		end_waits();
 	}
@@ -346,7 +346,7 @@ static void lock_two(void *first)
 	TEST_EQUAL(usync_mutex_lock(m, USCHED_NEVER), 0);
 	locked++;
 	while (locked < 3)
-		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	if (usync_mutex_lock(next, USCHED_NEVER) == 0)
 		TEST_EQUAL(usync_mutex_unlock(next), 0);        /* it was given up first */
 	TEST_EQUAL(usync_mutex_unlock(m), 0);
@@ -355,7 +355,7 @@ static void lock_two(void *first)
 static void lock_first(void *first)
 {
 	while (locked < 3)
-		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(usync_mutex_lock(first, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_mutex_unlock(first), 0);
 }
@@ -404,7 +404,7 @@ static void tell_cycle(const struct usched_conf *conf)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(START(s, lock_two, &chain[i], &u[i]), 0);
 	assert_int_equal(START(s, lock_first, &chain[2], &u[4]), 0);
-	assert_int_equal(S(join)(u[3]), -EDEADLK);
+	assert_int_equal(ustack_join(u[3], USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 1 + 5 + 1);
 	for (int i = 0; i < 3; i++)
 		check_holder(u[i], &chain[(i + 1) % 3], u[(i + 1) % 3], "");
@@ -413,7 +413,7 @@ static void tell_cycle(const struct usched_conf *conf)
 	check_cycle(u, 3);
 	assert_int_equal(ustack_cancel(u[0]), 0);       /* and the others go on */
 	for (int i = 0; i < 5; i++)
-		assert_int_equal(S(join)(u[i]), 0);
+		assert_int_equal(ustack_join(u[i], USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
 
@@ -429,7 +429,7 @@ static void lock_and_join(void *other)
 {
 	TEST_EQUAL(usync_mutex_lock(&chain[0], USCHED_NEVER), 0);
 	locked = 3;
-	TEST_EQUAL(S(join)(other), -EDEADLK);
+	TEST_EQUAL(ustack_join(other, USCHED_NEVER), -EDEADLK);
 	TEST_EQUAL(usync_mutex_unlock(&chain[0]), 0);
 }
 
@@ -441,11 +441,11 @@ static void tell_mixed_cycle(const struct usched_conf *conf)
 	locked = 0;
 	assert_int_equal(START(s, lock_first, &chain[0], &u[0]), 0);
 	assert_int_equal(START(s, lock_and_join, u[0], &u[1]), 0);
-	assert_int_equal(S(join)(u[1]), 0);
+	assert_int_equal(ustack_join(u[1], USCHED_NEVER), 0);
 	assert_int_equal(line_count, 1 + 2 + 1);
 	check_holder(u[0], &chain[0], u[1], "");
 	check_cycle(u, 2);
-	assert_int_equal(S(join)(u[0]), 0);
+	assert_int_equal(ustack_join(u[0], USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
 
@@ -475,10 +475,10 @@ static void test_told_ended(void **state)
 	locked = 0;
 	assert_int_equal(START(s, lock_and_end, &lost, &ends), 0);
 	assert_int_equal(START(s, lock_first, &lost, &waits_for_it), 0);
-	assert_int_equal(S(join)(waits_for_it), -EDEADLK);
+	assert_int_equal(ustack_join(waits_for_it, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 2);
 	check_holder(waits_for_it, &lost, ends, ", which has ended");
-	assert_int_equal(S(join)(ends), 0);
+	assert_int_equal(ustack_join(ends, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), -EDEADLK);
 }
 
@@ -531,8 +531,8 @@ IN(join_next) static void join_next(void *arg)
 	int rc;
 
 	while (!many.started)
-		TEST_EQUAL(S(yield)(), 0);
-	rc = S(join)(*next);
+		TEST_EQUAL(ustack_yield(), 0);
+	rc = ustack_join(*next, USCHED_NEVER);
 	if (rc == 0)                            /* it was told of the deadlock first */
 		*next = NULL;
 	else
@@ -563,7 +563,7 @@ static void end_many(sched *s)
 			help_out(many.threads[i], way_of(i));
 	for (size_t i = 0; i < many.count; i++)
 		if (many.threads[i])
-			assert_int_equal(S(join)(many.threads[i]), 0);
+			assert_int_equal(ustack_join(many.threads[i], USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 	end_waits();
 }
@@ -627,7 +627,7 @@ static struct ustack **tell_many(const struct usched_conf *conf, size_t count, n
 	assert_true(u && many.threads);
 	start_many(s);
 	memcpy(u, many.threads, size);
-	assert_int_equal(S(join)(u[count - 1]), -EDEADLK);
+	assert_int_equal(ustack_join(u[count - 1], USCHED_NEVER), -EDEADLK);
 	check_listed(u);
 	end_many(s);
 	free(many.threads);
@@ -705,12 +705,12 @@ static void tell_after_read(const struct usched_conf *conf)
 	assert_int_equal(START(s, at_wake, NULL, &waits_for_wake), 0);
 	assert_int_equal(START(s, read_one, &fd, &reads), 0);
 	assert_int_equal(pthread_create(&native, NULL, write_late, &fd), 0);
-	assert_int_equal(S(join)(reads), 0);
-	assert_int_equal(S(join)(waits_for_wake), -EDEADLK);
+	assert_int_equal(ustack_join(reads, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(waits_for_wake, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 2);
 	check_line(waits_for_wake, WAIT_at_wake);
-	assert_int_equal(S(wake)(waits_for_wake), 0);
-	assert_int_equal(S(join)(waits_for_wake), 0);
+	assert_int_equal(ustack_wake(waits_for_wake), 0);
+	assert_int_equal(ustack_join(waits_for_wake, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 	assert_int_equal(pthread_join(native, NULL), 0);
 	close(fd);
@@ -753,7 +753,7 @@ static void *meddle(void *unused)
 {
 	while (!meddled.told)
 		sched_yield();
-	TEST_EQUAL(S(wake)(meddled.thread), 0);
+	TEST_EQUAL(ustack_wake(meddled.thread), 0);
 	meddled.woken = true;
 	return unused;
 }
@@ -761,7 +761,7 @@ static void *meddle(void *unused)
 static void wait_then_run(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	meddled.ran = true;
 }
 
@@ -775,8 +775,8 @@ static void meddle_with(const struct usched_conf *conf)
 	assert_int_equal(START(s, wait_then_run, NULL, &u), 0);
 	meddled.thread = u;
 	assert_int_equal(pthread_create(&native, NULL, meddle, NULL), 0);
-	assert_int_equal(S(join)(u), -EDEADLK);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(pthread_join(native, NULL), 0);
 	assert_true(meddled.ran);
 	assert_false(meddled.ran_early);

@@ -318,7 +318,7 @@ refuse_shadow_stack() {
 		{
 			struct rr *rr;
 			struct usched s = { 0 };
-			return usched_init(&s) != -ENOTSUP || rr_create(&rr, NULL) != -ENOTSUP;
+			return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 		}
 	END
 	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched image proc rr'

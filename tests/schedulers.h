@@ -70,7 +70,7 @@ static sched *make(const struct usched_conf *conf)
 	if (!c.c_log)
 		c.c_log = log_line;
 	line_count = 0;
-	assert_int_equal(S(create)(&s, &c), 0);
+	assert_int_equal(S(create)(&c, &s), 0);
 	return s;
 }
 
@@ -152,7 +152,7 @@ static void take_one(void *arg)
 {
 	struct taker *t = arg;
 
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	t->t_got++;
 }
 
@@ -185,7 +185,7 @@ static void count_up(void *arg)
 static void wake_times(struct ustack *u, size_t n)
 {
 	while (n-- > 0)
-		TEST_EQUAL(S(wake)(u), 0);
+		TEST_EQUAL(ustack_wake(u), 0);
 }
 
 /* ---- Tokens ---- */
@@ -214,14 +214,14 @@ static void tokens(const struct usched_conf *conf)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(START(s, wake_other, &t, &waker[i]), 0);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(S(join)(waker[i]), 0);
-	assert_int_equal(S(join)(t.t_thread), -EDEADLK);
+		assert_int_equal(ustack_join(waker[i], USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(t.t_got, 500);
 	wake_times(t.t_thread, 499);
-	assert_int_equal(S(join)(t.t_thread), -EDEADLK);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(t.t_got, 999);
 	wake_times(t.t_thread, 1);
-	assert_int_equal(S(join)(t.t_thread), 0);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
 	assert_int_equal(t.t_got, 1000);
 	assert_int_equal(S(destroy)(s), 0);
 }
@@ -241,12 +241,12 @@ static void pass_gate(void *arg)
 	while (!g->g_open)
 		sched_yield();
 	for (int i = 0; i < 3; i++, g->g_passed++)
-		TEST_EQUAL(S(wait)(), 0);
-	TEST_EQUAL(S(wake)(ustack_self()), 0);
+		TEST_EQUAL(ustack_wait(), 0);
+	TEST_EQUAL(ustack_wake(ustack_self()), 0);
 	TEST_EQUAL(ustack_wake(ustack_self()), 0);
 	for (int i = 0; i < 2; i++, g->g_passed++)
 		TEST_EQUAL(ustack_block(), 0);
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	g->g_passed++;
 }
 
@@ -259,10 +259,10 @@ static void wake_first(const struct usched_conf *conf)
 	assert_int_equal(START(s, pass_gate, &g, &t), 0);
 	wake_times(t, 3);
 	g.g_open = 1;
-	assert_int_equal(S(join)(t), -EDEADLK);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(g.g_passed, 5);
 	wake_times(t, 1);
-	assert_int_equal(S(join)(t), 0);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
 	assert_int_equal(g.g_passed, 6);
 	assert_int_equal(S(destroy)(s), 0);
 }
@@ -279,7 +279,7 @@ static void await_end(struct ustack *u)
 {
 	int rc;
 
-	while ((rc = S(wake)(u)) == 0)
+	while ((rc = ustack_wake(u)) == 0)
 		sched_yield();
 	TEST_EQUAL(rc, -ESRCH);
 }
@@ -288,7 +288,7 @@ static void wake_ended(void *arg)
 {
 	struct gate *g = arg;
 
-	TEST_EQUAL(S(wake)(g->g_other), -ESRCH);
+	TEST_EQUAL(ustack_wake(g->g_other), -ESRCH);
 	g->g_passed++;
 }
 
@@ -303,16 +303,16 @@ static void wake_after_end(const struct usched_conf *conf)
 	g.g_other = t;
 	for (size_t i = 0; i < processors_of(conf); i++) {
 		assert_int_equal(START(s, wake_ended, &g, &u), 0);
-		assert_int_equal(S(join)(u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	}
 	assert_int_equal(g.g_passed, processors_of(conf));
-	assert_int_equal(S(wake)(t), -ESRCH);
-	assert_int_equal(S(join)(t), 0);
+	assert_int_equal(ustack_wake(t), -ESRCH);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
 
 	assert_int_equal(START(s, nothing, NULL, &t), 0);
-	assert_int_equal(S(detach)(t), 0);
+	assert_int_equal(ustack_detach(t), 0);
 	await_end(t);
-	assert_int_equal(S(wake)(t), -ESRCH);
+	assert_int_equal(ustack_wake(t), -ESRCH);
 	assert_int_equal(S(destroy)(s), 0);
 }
 
@@ -340,7 +340,7 @@ static void *wake_stale(void *arg)
 
 	while (!stale->s_stop)
 		if (stale->s_thread)
-			S(wake)(stale->s_thread);
+			ustack_wake(stale->s_thread);
 	S(release)(stale->s_sched);
 	return NULL;
 }
@@ -365,9 +365,9 @@ static void test_wake_stale(void **state)
 		assert_int_equal(START(s, count_up, &count, &t), 0);
 		stale.s_thread = t;
 		if (i % 2)
-			assert_int_equal(S(join)(t), 0);
+			assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
 		else
-			assert_int_equal(S(detach)(t), 0);
+			assert_int_equal(ustack_detach(t), 0);
 	}
 	stale.s_stop = 1;
 	pthread_join(native, NULL);
@@ -391,7 +391,7 @@ static void *flood(void *arg)
 
 	for (size_t i = 0; i < f->f_rounds; i++)
 		for (size_t k = 0; k < TARGETS; k++)
-			TEST_EQUAL(S(wake)(f->f_takers[k].t_thread), 0);
+			TEST_EQUAL(ustack_wake(f->f_takers[k].t_thread), 0);
 	S(release)(f->f_sched);
 	return NULL;
 }
@@ -412,13 +412,13 @@ static void foreign_wakes(const struct usched_conf *conf, size_t wakes)
 		S(hold)(s);
 		assert_int_equal(pthread_create(&natives[i], NULL, flood, &f), 0);
 	}
-	assert_int_equal(S(join)(takers[0].t_thread), -EDEADLK);
+	assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < NATIVES; i++)
 		pthread_join(natives[i], NULL);
 	for (size_t i = 0; i < TARGETS; i++) {
 		assert_int_equal(takers[i].t_got, f.f_rounds * NATIVES);
 		wake_times(takers[i].t_thread, 1);
-		assert_int_equal(S(join)(takers[i].t_thread), 0);
+		assert_int_equal(ustack_join(takers[i].t_thread, USCHED_NEVER), 0);
 	}
 	assert_int_equal(S(destroy)(s), 0);
 }
@@ -458,10 +458,10 @@ static void relay(void *arg)
 	struct node *right = n == last ? n->n_nodes : n + 1;
 
 	for (size_t i = 0; i < n->n_rounds; i++) {
-		TEST_EQUAL(S(wait)(), 0);
+		TEST_EQUAL(ustack_wait(), 0);
 		n->n_got++;
 		if (n != last || i + 1 < n->n_rounds)
-			TEST_EQUAL(S(wake)(right->n_thread), 0);
+			TEST_EQUAL(ustack_wake(right->n_thread), 0);
 	}
 }
 
@@ -471,18 +471,18 @@ static void mingle(void *arg)
 	struct node *n = arg;
 	uint32_t seed = (uint32_t)(n - n->n_nodes) + 1;
 
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	for (size_t i = 0; i < n->n_rounds; i++) {
 		uint32_t first = test_random(&seed) % NODES;
 
 		for (size_t k = 0; k < NODES; k++)
-			TEST_EQUAL(S(wake)(n->n_nodes[(first + k) % NODES].n_thread), 0);
+			TEST_EQUAL(ustack_wake(n->n_nodes[(first + k) % NODES].n_thread), 0);
 		if (first % 3 == 0)
-			TEST_EQUAL(S(yield)(), 0);
+			TEST_EQUAL(ustack_yield(), 0);
 		for (size_t k = 0; k < NODES; k++, n->n_got++)
-			TEST_EQUAL(S(wait)(), 0);
+			TEST_EQUAL(ustack_wait(), 0);
 	}
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void start_nodes(sched *s, struct node *nodes, void (*func)(void *),
@@ -503,19 +503,19 @@ static void between(const struct usched_conf *conf)
 	start_nodes(s, nodes, relay, rounds);
 	wake_times(nodes[0].n_thread, 1);
 	for (size_t i = 0; i < NODES; i++) {
-		assert_int_equal(S(join)(nodes[i].n_thread), 0);
+		assert_int_equal(ustack_join(nodes[i].n_thread, USCHED_NEVER), 0);
 		assert_int_equal(nodes[i].n_got, rounds);
 	}
 	start_nodes(s, nodes, mingle, rounds / 10);
 	for (size_t i = 0; i < NODES; i++)
 		wake_times(nodes[i].n_thread, 1);
-	assert_int_equal(S(join)(nodes[0].n_thread), -EDEADLK);
+	assert_int_equal(ustack_join(nodes[0].n_thread, USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < NODES; i++) {
 		assert_int_equal(nodes[i].n_got, rounds / 10 * NODES);
 		wake_times(nodes[i].n_thread, 1);
 	}
 	for (size_t i = 0; i < NODES; i++)
-		assert_int_equal(S(join)(nodes[i].n_thread), 0);
+		assert_int_equal(ustack_join(nodes[i].n_thread, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
 
@@ -539,7 +539,7 @@ static void join_it(void *arg)
 {
 	struct joins *j = arg;
 
-	j->j_rc = S(join)(j->j_thread);
+	j->j_rc = ustack_join(j->j_thread, USCHED_NEVER);
 	j->j_done++;
 }
 
@@ -547,7 +547,7 @@ static void detach_it(void *arg)
 {
 	struct joins *j = arg;
 
-	j->j_rc = S(detach)(j->j_thread);
+	j->j_rc = ustack_detach(j->j_thread);
 	j->j_done++;
 }
 
@@ -556,17 +556,17 @@ static void join_all_ways(void *arg)
 	struct joins *j = arg;
 	struct ustack *u;
 
-	TEST_EQUAL(S(join)(ustack_self()), -EDEADLK);
+	TEST_EQUAL(ustack_join(ustack_self(), USCHED_NEVER), -EDEADLK);
 	for (int i = 0; i < 20; i++) {                  /* before its end or after */
 		TEST_EQUAL(START(j->j_sched, nothing, NULL, &u), 0);
 		for (int k = 0; k < i % 4; k++)
-			TEST_EQUAL(S(yield)(), 0);
-		TEST_EQUAL(S(join)(u), 0);
+			TEST_EQUAL(ustack_yield(), 0);
+		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 	}
 	TEST_EQUAL(START(j->j_sched, nothing, NULL, &u), 0);
-	while (S(wake)(u) == 0)
-		TEST_EQUAL(S(yield)(), 0);
-	TEST_EQUAL(S(join)(u), 0);                      /* after */
+	while (ustack_wake(u) == 0)
+		TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);                      /* after */
 	j->j_done++;
 }
 
@@ -578,29 +578,29 @@ static void join(const struct usched_conf *conf)
 	struct ustack *u, *joiner;
 
 	assert_int_equal(START(s, join_all_ways, &j, &u), 0);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(j.j_done, 1);
 
 	/* By a native thread: before the end, after it. */
 	assert_int_equal(START(s, nothing, NULL, &u), 0);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(START(s, nothing, NULL, &u), 0);
 	await_end(u);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 
 	/* Twice. */
 	assert_int_equal(START(s, take, &t, &t.t_thread), 0);
 	k.j_thread = t.t_thread;
 	assert_int_equal(START(s, join_it, &k, &joiner), 0);
 	await_joiner(t.t_thread);
-	assert_int_equal(S(join)(t.t_thread), -EINVAL);
-	assert_int_equal(S(detach)(t.t_thread), -EINVAL);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EINVAL);
+	assert_int_equal(ustack_detach(t.t_thread), -EINVAL);
 	j = (struct joins){ .j_thread = t.t_thread };
 	assert_int_equal(START(s, join_it, &j, &u), 0);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(j.j_rc, -EINVAL);
 	wake_times(t.t_thread, 1);
-	assert_int_equal(S(join)(joiner), 0);
+	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
 	assert_int_equal(k.j_rc, 0);
 	assert_int_equal(S(destroy)(s), 0);
 	assert_int_equal(line_count, 0);
@@ -647,9 +647,9 @@ static void join_in_flight(void (*func)(void *))
 	assert_int_equal(START(s, join_it, &first, &joiner), 0);
 	await_joiner(t.t_thread);
 	assert_int_equal(START(s, end_and_try, &f, &u), 0);
-	assert_int_equal(S(join)(u), 0);
-	assert_int_equal(S(join)(f.f_second_thread), 0);
-	assert_int_equal(S(join)(joiner), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(f.f_second_thread, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
 	assert_int_equal(first.j_rc, 0);
 	assert_int_equal(f.f_second.j_rc, -EINVAL);
 	assert_int_equal(S(destroy)(s), 0);
@@ -667,7 +667,7 @@ static void *join_native(void *arg)
 {
 	struct joins *j = arg;
 
-	j->j_rc = S(join)(j->j_thread);
+	j->j_rc = ustack_join(j->j_thread, USCHED_NEVER);
 	j->j_done++;
 	return NULL;
 }
@@ -691,8 +691,8 @@ static void join_by_natives(const struct usched_conf *conf)
 	for (size_t i = 0; i < JOINERS; i++)
 		await_joiner(takers[i].t_thread);
 	assert_int_equal(S(destroy)(s), -EPERM);
-	assert_int_equal(S(join)(takers[0].t_thread), -EINVAL);
-	assert_int_equal(S(detach)(takers[0].t_thread), -EINVAL);
+	assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EINVAL);
+	assert_int_equal(ustack_detach(takers[0].t_thread), -EINVAL);
 	for (size_t i = JOINERS; i-- > 0; ) {
 		wake_times(takers[i].t_thread, 1);
 		await_count(&joins[i].j_done, 1);
@@ -738,7 +738,7 @@ static void wake_self(void *arg)
 {
 	struct overtaken *o = arg;
 
-	TEST_EQUAL(S(wake)(o->o_self), 0);
+	TEST_EQUAL(ustack_wake(o->o_self), 0);
 }
 
 /* The first instruction after which the joiner is known: wait for the mail. */
@@ -765,9 +765,9 @@ static void join_then_wait(void *arg)
 	step(overtake);
 	if (stepper.s_steps == 0)
 		o->o_go = 1;
-	TEST_EQUAL(S(join)(o->o_thread), 0);
+	TEST_EQUAL(ustack_join(o->o_thread, USCHED_NEVER), 0);
 	TEST_EQUAL(START(o->o_sched, wake_self, o, NULL), 0);
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void test_join_overtaken(void **state)
@@ -781,7 +781,7 @@ static void test_join_overtaken(void **state)
 	overtaken = (struct overtaken){ .o_sched = make(&conf) };
 	assert_int_equal(START(overtaken.o_sched, join_then_wait, &overtaken,
 			       &overtaken.o_self), 0);
-	assert_int_equal(S(join)(overtaken.o_self), 0);
+	assert_int_equal(ustack_join(overtaken.o_self, USCHED_NEVER), 0);
 	assert_int_equal(line_count, 0);
 	assert_int_equal(S(destroy)(overtaken.o_sched), 0);
 	if (stepper.s_steps == 0) {
@@ -821,7 +821,7 @@ static void test_join_then_destroy(void **state)
 		while (i % 2 && !b.b_ready)
 			;
 		spin(test_random(&seed) % 200);
-		assert_int_equal(S(join)(t), 0);
+		assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
 		assert_int_equal(S(destroy)(s), 0);
 	}
 }
@@ -860,10 +860,10 @@ static void join_then_take(void *arg)
 {
 	struct joins *j = arg;
 
-	TEST_EQUAL(S(join)(j->j_thread), 0);
+	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), 0);
 	for (int i = 0; i < 3; i++, j->j_done++)
-		TEST_EQUAL(S(wait)(), 0);
-	TEST_EQUAL(S(wait)(), 0);
+		TEST_EQUAL(ustack_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void tokens_and_join(const struct usched_conf *conf)
@@ -879,10 +879,10 @@ static void tokens_and_join(const struct usched_conf *conf)
 	await_joiner(t.t_thread);
 	wake_times(joiner, 3);
 	wake_times(t.t_thread, 1);
-	assert_int_equal(S(join)(joiner), -EDEADLK);
+	assert_int_equal(ustack_join(joiner, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(j.j_done, 3);
 	wake_times(joiner, 1);
-	assert_int_equal(S(join)(joiner), 0);
+	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
 
@@ -901,14 +901,14 @@ static void detach(const struct usched_conf *conf)
 	struct ustack *u;
 
 	assert_int_equal(START(s, take, &t, &t.t_thread), 0);
-	assert_int_equal(S(detach)(t.t_thread), 0);
-	assert_int_equal(S(detach)(t.t_thread), -EINVAL);
-	assert_int_equal(S(join)(t.t_thread), -EINVAL);
+	assert_int_equal(ustack_detach(t.t_thread), 0);
+	assert_int_equal(ustack_detach(t.t_thread), -EINVAL);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EINVAL);
 	wake_times(t.t_thread, 1);
 
 	assert_int_equal(START(s, nothing, NULL, &u), 0);
 	await_end(u);
-	assert_int_equal(S(detach)(u), 0);
+	assert_int_equal(ustack_detach(u), 0);
 
 	assert_int_equal(START(s, NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(START(s, count_up, &count, NULL), 0);
@@ -946,14 +946,14 @@ static void start_and_return(struct returns *r, bool native)
 		TEST_EQUAL(START(r->r_sched, count_up, &r->r_count, i % 3 ? &t : NULL), 0);
 		r->r_started++;
 		if (i % 3 == 1)
-			TEST_EQUAL(S(detach)(t), 0);
+			TEST_EQUAL(ustack_detach(t), 0);
 		else if (i % 3 == 2)
-			TEST_EQUAL(S(join)(t), 0);
+			TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
 		while (r->r_count + 100 < r->r_started)
 			if (native)
 				sched_yield();
 			else
-				TEST_EQUAL(S(yield)(), 0);
+				TEST_EQUAL(ustack_yield(), 0);
 		if (i == r->r_rounds / 10)
 			r->r_early = pool_bytes(r->r_sched);
 	}
@@ -976,7 +976,7 @@ static void test_records_return(void **state)
 	start_and_return(&r, true);
 	assert_in_range(pool_bytes(r.r_sched), r.r_early, r.r_early + (256 << 10));
 	assert_int_equal(START(r.r_sched, return_inside, &r, &t), 0);
-	assert_int_equal(S(join)(t), 0);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
 	assert_in_range(pool_bytes(r.r_sched), r.r_early, r.r_early + (256 << 10));
 	assert_int_equal(S(destroy)(r.r_sched), 0);
 }
@@ -1009,11 +1009,11 @@ static void sprout(void *arg)
 				 i ? &threads[i] : NULL), 0);
 	}
 	if (b->b_index == 2)
-		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	if (threads[1])
-		TEST_EQUAL(S(join)(threads[1]), 0);
+		TEST_EQUAL(ustack_join(threads[1], USCHED_NEVER), 0);
 	if (threads[2])
-		TEST_EQUAL(S(detach)(threads[2]), 0);
+		TEST_EQUAL(ustack_detach(threads[2]), 0);
 	free(b);
 }
 
@@ -1054,7 +1054,7 @@ static void deadlock_native(const struct usched_conf *conf)
 
 	assert_int_equal(START(s, take, &t, &t.t_thread), 0);
 	assert_int_equal(START(s, take, &u, &u.t_thread), 0);
-	assert_int_equal(S(join)(t.t_thread), -EDEADLK);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 3);
 	assert_int_equal(lines_with("can wake: 2"), 1);
 	snprintf(text, sizeof text, "thread %p,", (void *)t.t_thread);
@@ -1066,12 +1066,12 @@ static void deadlock_native(const struct usched_conf *conf)
 	assert_int_equal(lines_with("waits for a wake"), 2);
 
 	wake_times(t.t_thread, 1);
-	assert_int_equal(S(join)(t.t_thread), 0);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
 	assert_int_equal(line_count, 3);
-	assert_int_equal(S(join)(u.t_thread), -EDEADLK);
+	assert_int_equal(ustack_join(u.t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 5);
 	wake_times(u.t_thread, 1);
-	assert_int_equal(S(join)(u.t_thread), 0);
+	assert_int_equal(ustack_join(u.t_thread, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 	assert_int_equal(line_count, 5);
 }
@@ -1088,9 +1088,9 @@ static void join_in_vain(void *arg)
 {
 	struct joins *j = arg;
 
-	TEST_EQUAL(S(join)(j->j_thread), -EDEADLK);
+	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), -EDEADLK);
 	wake_times(j->j_thread, 1);
-	TEST_EQUAL(S(join)(j->j_thread), 0);
+	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), 0);
 	j->j_done++;
 }
 
@@ -1105,7 +1105,7 @@ static void deadlock_thread(const struct usched_conf *conf)
 	assert_int_equal(START(s, take, &t, &t.t_thread), 0);
 	j.j_thread = t.t_thread;
 	assert_int_equal(START(s, join_in_vain, &j, &joiner), 0);
-	assert_int_equal(S(join)(joiner), 0);
+	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
 	assert_int_equal(j.j_done, 1);
 	assert_int_equal(line_count, 3);
 	snprintf(text, sizeof text, "thread %p, function %p ", (void *)joiner,
@@ -1127,8 +1127,8 @@ static void join_mate(void *arg)
 {
 	struct joins *j = arg;
 
-	TEST_EQUAL(S(wait)(), 0);
-	j->j_rc = S(join)(j->j_thread);
+	TEST_EQUAL(ustack_wait(), 0);
+	j->j_rc = ustack_join(j->j_thread, USCHED_NEVER);
 	j->j_done++;
 }
 
@@ -1168,9 +1168,9 @@ static void join_then_stay(void *arg)
 {
 	struct joins *j = arg;
 
-	TEST_EQUAL(S(join)(j->j_thread), -EDEADLK);
+	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), -EDEADLK);
 	j->j_done++;
-	S(wait)();
+	ustack_wait();
 	TEST_TRUE(0);
 }
 
@@ -1186,7 +1186,7 @@ static void deadlock_destroy(const struct usched_conf *conf)
 		takers[i].t_depth = i * i * 100;
 		assert_int_equal(START(s, take, &takers[i], &takers[i].t_thread), 0);
 		if (i % 3 == 0)
-			assert_int_equal(S(detach)(takers[i].t_thread), 0);
+			assert_int_equal(ustack_detach(takers[i].t_thread), 0);
 	}
 	j.j_thread = takers[1].t_thread;
 	assert_int_equal(START(s, join_then_stay, &j, NULL), 0);
@@ -1220,7 +1220,7 @@ static void run_a_while(void *unused)
 	(void)unused;
 	clock_gettime(CLOCK_MONOTONIC, &begun);
 	do {
-		S(yield)();
+		ustack_yield();
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while ((now.tv_sec - begun.tv_sec) * 1000
 		 + (now.tv_nsec - begun.tv_nsec) / 1000000 < 100);
@@ -1231,27 +1231,27 @@ static void join_late(void *arg)
 	struct together *t = arg;
 	struct ustack *runs;
 
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	TEST_EQUAL(START(t->t_sched, run_a_while, NULL, &runs), 0);
-	t->t_rc = S(join)(runs);
+	t->t_rc = ustack_join(runs, USCHED_NEVER);
 }
 
 static void wait_once(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void join_first(void *arg)
 {
 	struct together *t = arg;
 
-	TEST_EQUAL(S(join)(t->t_stuck), -EDEADLK);
-	TEST_EQUAL(S(wake)(t->t_late), 0);
-	TEST_EQUAL(S(wake)(t->t_stuck), 0);
-	TEST_EQUAL(S(join)(t->t_stuck), 0);
+	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_wake(t->t_late), 0);
+	TEST_EQUAL(ustack_wake(t->t_stuck), 0);
+	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), 0);
 	for (size_t i = 0; i < t->t_count; i++)
-		TEST_EQUAL(S(wake)(t->t_between[i]), 0);
+		TEST_EQUAL(ustack_wake(t->t_between[i]), 0);
 }
 
 static void test_deadlock_told_together(void **state)
@@ -1273,9 +1273,9 @@ static void test_deadlock_told_together(void **state)
 				       &t->t_between[i]), 0);
 	assert_int_equal(START(t->t_sched, join_first, t, &t->t_first), 0);
 	S(release)(t->t_sched);
-	assert_int_equal(S(join)(t->t_late), 0);
+	assert_int_equal(ustack_join(t->t_late, USCHED_NEVER), 0);
 	assert_int_equal(t->t_rc, 0);
-	assert_int_equal(S(join)(t->t_first), 0);
+	assert_int_equal(ustack_join(t->t_first, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(t->t_sched), 0);
 	free(t->t_between);
 }
@@ -1297,31 +1297,31 @@ static void join_stuck(void *arg)
 {
 	struct told_late *t = arg;
 
-	TEST_EQUAL(S(join)(t->t_stuck), -EDEADLK);
+	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), -EDEADLK);
 }
 
 static void join_other(void *thread)
 {
 	struct ustack **other = thread;
 
-	TEST_EQUAL(S(join)(*other), -EDEADLK);
-	TEST_EQUAL(S(wake)(*other), 0);
-	TEST_EQUAL(S(detach)(*other), 0);
+	TEST_EQUAL(ustack_join(*other, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_wake(*other), 0);
+	TEST_EQUAL(ustack_detach(*other), 0);
 }
 
 static void join_twice(void *arg)
 {
 	struct told_late *t = arg;
 	struct ustack *runs;
-	int rc = S(join)(t->t_b);
+	int rc = ustack_join(t->t_b, USCHED_NEVER);
 
 	if (rc == -EDEADLK)                     /* told in time, in another order of threads */
-		rc = S(join)(t->t_b);
+		rc = ustack_join(t->t_b, USCHED_NEVER);
 	TEST_EQUAL(rc, 0);
 	TEST_EQUAL(START(t->t_sched, run_a_while, NULL, &runs), 0);
-	t->t_rc = S(join)(runs);
-	TEST_EQUAL(S(wake)(t->t_stuck), 0);
-	TEST_EQUAL(S(join)(t->t_stuck), 0);
+	t->t_rc = ustack_join(runs, USCHED_NEVER);
+	TEST_EQUAL(ustack_wake(t->t_stuck), 0);
+	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), 0);
 }
 
 static void test_deadlock_told_late(void **state)
@@ -1344,7 +1344,7 @@ static void test_deadlock_told_late(void **state)
 		assert_int_equal(START(t->t_sched, join_other, &t->t_others[i], NULL), 0);
 	assert_int_equal(START(t->t_sched, join_twice, t, &t->t_a), 0);
 	S(release)(t->t_sched);
-	assert_int_equal(S(join)(t->t_a), 0);
+	assert_int_equal(ustack_join(t->t_a, USCHED_NEVER), 0);
 	assert_int_equal(t->t_rc, 0);
 	assert_int_equal(S(destroy)(t->t_sched), 0);
 	free(t->t_others);
@@ -1369,13 +1369,13 @@ static void test_deadlock_small_stacks(void **state)
 
 	(void)state;
 	test_timeout(20);
-	assert_int_equal(S(create)(&s, &conf), 0);
+	assert_int_equal(S(create)(&conf, &s), 0);
 	for (size_t i = 0; i < 40; i++) {
 		takers[i].t_need = 1;
 		assert_int_equal(START(s, take, &takers[i], &takers[i].t_thread), 0);
 	}
 	dup2(null, STDERR_FILENO);
-	assert_int_equal(S(join)(takers[3].t_thread), -EDEADLK);
+	assert_int_equal(ustack_join(takers[3].t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(S(destroy)(s), -EDEADLK);
 	dup2(copy, STDERR_FILENO);
 	close(copy);
@@ -1408,8 +1408,8 @@ static void hand_back(void *arg)
 	struct handover *h = arg;
 
 	for (size_t i = 0; i < h->h_rounds; i++) {
-		TEST_EQUAL(S(wait)(), 0);
-		TEST_EQUAL(S(wake)(h->h_one), 0);
+		TEST_EQUAL(ustack_wait(), 0);
+		TEST_EQUAL(ustack_wake(h->h_one), 0);
 	}
 }
 
@@ -1421,8 +1421,8 @@ static void hand_over(void *arg)
 	h->h_next = s->s_next;
 	s->s_next = count_next;
 	for (size_t i = 0; i < h->h_rounds; i++) {
-		TEST_EQUAL(S(wake)(h->h_other), 0);
-		TEST_EQUAL(S(wait)(), 0);
+		TEST_EQUAL(ustack_wake(h->h_other), 0);
+		TEST_EQUAL(ustack_wait(), 0);
 	}
 	s->s_next = h->h_next;
 }
@@ -1437,8 +1437,8 @@ static void test_waits_hand_over(void **state)
 	*h = (struct handover){ .h_sched = make(&conf), .h_rounds = test_scale(10000, 1000) };
 	assert_int_equal(START(h->h_sched, hand_back, h, &h->h_other), 0);
 	assert_int_equal(START(h->h_sched, hand_over, h, &h->h_one), 0);
-	assert_int_equal(S(join)(h->h_one), 0);
-	assert_int_equal(S(join)(h->h_other), 0);
+	assert_int_equal(ustack_join(h->h_one, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(h->h_other, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(h->h_sched), 0);
 	assert_in_range(h->h_asked, 1, h->h_rounds / 8);
 }
@@ -1470,7 +1470,7 @@ static void hold(const struct usched_conf *conf)
 	assert_int_equal(j.j_rc, -EDEADLK);
 	assert_int_equal(line_count, 2);
 	wake_times(t.t_thread, 1);
-	assert_int_equal(S(join)(t.t_thread), 0);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
 
@@ -1609,7 +1609,7 @@ static void come_and_go(size_t i)
 		takers[k].t_need = 1;
 		takers[k].t_depth = k == i % 20 ? 60000 : k * k * k;
 		assert_int_equal(START(s, take, &takers[k], &takers[k].t_thread), 0);
-		assert_int_equal(S(detach)(takers[k].t_thread), 0);
+		assert_int_equal(ustack_detach(takers[k].t_thread), 0);
 	}
 	if (i % 2)
 		for (size_t k = 0; k < 20; k++)
@@ -1648,27 +1648,27 @@ static void test_create_errors(void **state)
 	(void)state;
 	test_timeout(60);
 	mappings = count_mappings();
-	assert_int_equal(S(create)(&s, &image), -EINVAL);
+	assert_int_equal(S(create)(&image, &s), -EINVAL);
 	if (test_has_stacks()) {
-		assert_int_equal(S(create)(&s, &tiny), -EINVAL);
-		assert_int_equal(S(create)(&s, &huge), -EINVAL);
+		assert_int_equal(S(create)(&tiny, &s), -EINVAL);
+		assert_int_equal(S(create)(&huge, &s), -EINVAL);
 		for (size_t n = 100; n <= (scaled_down() ? 1000 : 1000000); n *= 10) {
 			struct usched_conf some = {
 				.c_processors = 2, .c_stacks = (unsigned)n,
 			};
 
-			if (S(create)(&s, &some) == 0)
+			if (S(create)(&some, &s) == 0)
 				assert_int_equal(S(destroy)(s), 0);
 		}
 		if (!scaled_down())
-			assert_int_equal(S(create)(&s, &many), -ENOMEM);
+			assert_int_equal(S(create)(&many, &s), -ENOMEM);
 	}
 	if (!scaled_down())
 		assert_in_range(count_mappings(), 0, mappings + 12);
-	assert_int_equal(S(create)(&s, &most), 0);
+	assert_int_equal(S(create)(&most, &s), 0);
 	assert_int_equal(START(s, nothing, NULL, NULL), 0);
 	assert_int_equal(S(destroy)(s), 0);
-	assert_int_equal(S(create)(&s, NULL), 0);
+	assert_int_equal(S(create)(NULL, &s), 0);
 	assert_int_equal(START(s, nothing, NULL, NULL), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
@@ -1685,8 +1685,8 @@ static void test_outside(void **state)
 	(void)state;
 	test_timeout(20);
 	s = make(NULL);
-	assert_int_equal(S(yield)(), -EPERM);
-	assert_int_equal(S(wait)(), -EPERM);
+	assert_int_equal(ustack_yield(), -EPERM);
+	assert_int_equal(ustack_wait(), -EPERM);
 	assert_int_equal(START(s, destroy_inside, s, NULL), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
@@ -1703,7 +1703,7 @@ static void stats(const struct usched_conf *conf)
 		assert_int_equal(START(s, take, &takers[i], &takers[i].t_thread), 0);
 	}
 	for (size_t k = 0; k < 4; k++) {
-		assert_int_equal(S(join)(takers[0].t_thread), -EDEADLK);
+		assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EDEADLK);
 		S(stats)(s, &st);
 		assert_int_equal(st.s_launches, 50);
 		assert_in_range(st.s_switches, 50, 50 * (k + 1));
@@ -1714,7 +1714,7 @@ static void stats(const struct usched_conf *conf)
 			wake_times(takers[i].t_thread, 1);
 	}
 	for (size_t i = 0; i < 50; i++)
-		assert_int_equal(S(join)(takers[i].t_thread), 0);
+		assert_int_equal(ustack_join(takers[i].t_thread, USCHED_NEVER), 0);
 	S(stats)(s, &st);
 	assert_int_equal(st.s_launches, 50);
 	assert_in_range(st.s_switches, 50, 50 * 5);
@@ -1738,7 +1738,7 @@ static void test_stats(void **state)
 static void take_when_told(void *arg)
 {
 	(void)arg;
-	TEST_EQUAL(S(wait)(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 /*
@@ -1756,7 +1756,7 @@ static void grow_stacks(size_t n)
 	TEST_TRUE(threads);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(START(s, take_when_told, NULL, &threads[i]), 0);
-	assert_int_equal(S(join)(threads[0]), -EDEADLK);        /* all wait */
+	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);        /* all wait */
 	for (size_t i = 0; i < n; i++) {
 		const struct usched_stack *k = threads[i]->u_stack;
 
@@ -1774,7 +1774,7 @@ static void grow_stacks(size_t n)
 	for (size_t i = 0; i < n; i++)
 		wake_times(threads[i], 1);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(S(join)(threads[i]), 0);
+		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 	free(threads);
 }
@@ -1813,11 +1813,11 @@ static void evict_all(sched *s, const struct usched_conf *conf)
 	TEST_TRUE(filler);
 	for (size_t i = 0; i < n; i++)
 		TEST_EQUAL(START(s, take_when_told, NULL, &filler[i]), 0);
-	TEST_EQUAL(S(join)(filler[0]), -EDEADLK);
+	TEST_EQUAL(ustack_join(filler[0], USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < n; i++)
 		wake_times(filler[i], 1);
 	for (size_t i = 0; i < n; i++)
-		TEST_EQUAL(S(join)(filler[i]), 0);
+		TEST_EQUAL(ustack_join(filler[i], USCHED_NEVER), 0);
 	free(filler);
 }
 
@@ -1836,7 +1836,7 @@ static void exchange(const struct usched_conf *conf)
 		s = make(&c);
 		assert_int_equal(START(s, deep_then_shallow, &t, &t.t_thread), 0);
 		for (size_t i = 0; i < 4; i++) {
-			assert_int_equal(S(join)(t.t_thread), -EDEADLK);
+			assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
 			assert_int_equal(t.t_got, i);
 			evict_all(s, &c);
 			S(stats)(s, &st);
@@ -1847,7 +1847,7 @@ static void exchange(const struct usched_conf *conf)
 				assert_in_range(st.s_image_bytes, 64, 5000);
 			wake_times(t.t_thread, 1);
 		}
-		assert_int_equal(S(join)(t.t_thread), 0);
+		assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
 		assert_int_equal(S(destroy)(s), 0);
 	}
 }
@@ -1859,7 +1859,7 @@ static void test_exchange(void **state)
 	each_conf(exchange);
 }
 
-/* A thread of another dispatcher is none of ours, whatever it has in u_tokens. */
+/* The calls for threads are for any dispatcher's, but for what its scheduler has not. */
 static struct ustack foreign;
 
 static struct ustack *foreign_next(struct usched *s)
@@ -1886,9 +1886,14 @@ static void foreign_free(struct usched *s, struct ustack *u, void *image, size_t
 static void try_all(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(S(wait)(), -EPERM);
-	TEST_EQUAL(foreign.u_tokens, 0);
-	TEST_EQUAL(S(yield)(), -EPERM);
+	TEST_EQUAL(ustack_wait(), 0);           /* s_next returns the same */
+	TEST_EQUAL(ustack_wake(&foreign), -ENOTSUP);
+	TEST_EQUAL(foreign.u_tokens, INT32_MIN);
+	TEST_EQUAL(ustack_yield(), -ENOTSUP);
+	TEST_EQUAL(ustack_cancel(&foreign), -ENOTSUP);
+	TEST_EQUAL(ustack_detach(&foreign), -ENOTSUP);
+	TEST_EQUAL(ustack_join(&foreign, USCHED_NEVER), -ENOTSUP);
+	TEST_EQUAL(ustack_name(&foreign, "foreign"), -ENOTSUP);
 }
 
 static void test_foreign_thread(void **state)
@@ -1921,12 +1926,12 @@ static void get_late_news(void *arg)
 
 	for (int i = 0; i < 3; i++) {
 		TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_DEADLOCK), 0);
-		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 		TEST_EQUAL(self->u_tokens, 0);
 		l->l_runs++;
 	}
 	TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_DEADLOCK), 0);
-	TEST_EQUAL(S(wait)(), 0);               /* until it is woken, and once */
+	TEST_EQUAL(ustack_wait(), 0);               /* until it is woken, and once */
 	l->l_runs++;
 }
 
@@ -1936,10 +1941,10 @@ static void late_news(const struct usched_conf *conf)
 	struct ustack *u;
 
 	assert_int_equal(START(l.l_sched, get_late_news, &l, &u), 0);
-	assert_int_equal(S(join)(u), -EDEADLK);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(l.l_runs, 3);
-	assert_int_equal(S(wake)(u), 0);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_wake(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(l.l_runs, 4);
 	assert_int_equal(S(destroy)(l.l_sched), 0);
 }
@@ -1964,7 +1969,7 @@ static struct refused refused;
 static void block_elsewhere(int signal)
 {
 	(void)signal;
-	refused.r_rc = refused.r_yield ? S(yield)() : S(wait)();
+	refused.r_rc = refused.r_yield ? ustack_yield() : ustack_wait();
 }
 
 static void block_on_alternate_stack(int yield)
@@ -1998,10 +2003,10 @@ static void be_refused(void *unused)
 			TEST_EQUAL(START(refused.r_sched, count_other, NULL, NULL), 0);
 		block_on_alternate_stack(n % 2);
 		TEST_EQUAL(refused.r_others, 0);
-		TEST_EQUAL(S(wake)(self), 0);
+		TEST_EQUAL(ustack_wake(self), 0);
 		TEST_EQUAL(ustack_block(), 0);  /* uses up the token, as ever */
 		TEST_EQUAL(self->u_tokens, 0);
-		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 		TEST_EQUAL(refused.r_others, others);
 	}
 	TEST_EQUAL(sigaltstack(&old, NULL), 0);
@@ -2016,9 +2021,9 @@ static void refuse(const struct usched_conf *conf)
 		return;
 	refused.r_sched = make(conf);
 	assert_int_equal(START(refused.r_sched, be_refused, NULL, &u), 0);
-	assert_int_equal(S(join)(u), -EDEADLK);
-	assert_int_equal(S(wake)(u), 0);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_wake(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(refused.r_sched), 0);
 }
 
@@ -2044,12 +2049,12 @@ static void fill_up(void *arg)
 
 	await_joiner(ustack_self());
 	joiner->u_tokens |= UPROC_TOKENS - 1;
-	TEST_EQUAL(S(wake)(joiner), 0);
+	TEST_EQUAL(ustack_wake(joiner), 0);
 	for (int i = 0; i < 2; i++)
-		TEST_EQUAL(S(wake)(joiner), -EOVERFLOW);
+		TEST_EQUAL(ustack_wake(joiner), -EOVERFLOW);
 	for (int i = 0; i < 5; i++)             /* by mail: dropped */
 		TEST_EQUAL(uproc_post(uproc_thread(joiner), UPROC_MAIL_TOKEN), 0);
-	TEST_EQUAL(S(yield)(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(joiner->u_tokens, UPROC_JOINING | UPROC_TOKENS);
 }
 
@@ -2060,20 +2065,20 @@ static void join_full(void *arg)
 
 	self->u_tokens = 7;                     /* before the join */
 	TEST_EQUAL(START(s, fill_up, self, &filler), 0);
-	TEST_EQUAL(S(join)(filler), 0);
+	TEST_EQUAL(ustack_join(filler, USCHED_NEVER), 0);
 	TEST_EQUAL(self->u_tokens, UPROC_TOKENS + 7);
 	self->u_tokens = INT32_MAX - 1;
-	TEST_EQUAL(S(wake)(self), 0);
+	TEST_EQUAL(ustack_wake(self), 0);
 	for (int i = 0; i < 2; i++)
-		TEST_EQUAL(S(wake)(self), -EOVERFLOW);
+		TEST_EQUAL(ustack_wake(self), -EOVERFLOW);
 	TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_TOKEN), 0);
-	TEST_EQUAL(S(yield)(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(self->u_tokens, INT32_MAX);
 	self->u_tokens = 0;
 	TEST_EQUAL(uproc_post(uproc_thread(self), UINT32_MAX / UPROC_MAIL_TOKEN
 			      * UPROC_MAIL_TOKEN), 0);
 	TEST_EQUAL(uproc_post(uproc_thread(self), UPROC_MAIL_TOKEN), -EOVERFLOW);
-	TEST_EQUAL(S(yield)(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(self->u_tokens, UINT32_MAX / UPROC_MAIL_TOKEN);
 	self->u_tokens = 0;
 }
@@ -2087,7 +2092,7 @@ static void tokens_up_to_the_limit(const struct usched_conf *conf)
 		return;
 	s = make(conf);
 	assert_int_equal(START(s, join_full, s, &u), 0);
-	assert_int_equal(S(join)(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(S(destroy)(s), 0);
 }
 

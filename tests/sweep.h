@@ -49,7 +49,7 @@ static struct ustack *go(void (*func)(void *), void *arg)
 
 static void end(struct ustack *u)
 {
-	TEST_EQUAL(TRY(usync_join(u, USCHED_NEVER)), 0);
+	TEST_EQUAL(TRY(ustack_join(u, USCHED_NEVER)), 0);
 }
 
 static long descriptors(void)
@@ -80,7 +80,7 @@ static void run_scene(const struct scene *scene, const struct usched_conf *conf)
 		return;
 	}
 	u = go(scene->s_main, NULL);
-	TEST_EQUAL(rr_join(u), 0);              /* the same in ll */
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);              /* the same in ll */
 	TEST_EQUAL(over->s_destroy(the), 0);
 	if (scene->s_after)
 		scene->s_after();
@@ -118,7 +118,7 @@ static void sweep(const struct scene *scene, enum fault_kind kind, long width)
 	test_timeout(getenv("LONG") ? 600 : 60);
 	for (size_t k = 0; k < 2; k++)
 		for (size_t c = 0; c < sizeof confs / sizeof *confs; c++) {
-			/* Without stacks, rr_join() and rr_destroy() would have to be as deep. */
+			/* Without stacks, ustack_join() and rr_destroy() would have to be as deep. */
 			if (confs[c].c_embed && !test_has_stacks())
 				continue;
 			over = &schedulers[k];

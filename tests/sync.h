@@ -46,7 +46,7 @@ static sched *make(const struct usched_conf *conf)
 	sched *s = NULL;
 
 	c.c_log = log_line;
-	assert_int_equal(S(create)(&s, &c), 0);
+	assert_int_equal(S(create)(&c, &s), 0);
 	return s;
 }
 
@@ -129,7 +129,7 @@ static void start_worker(struct worker *w, sched *s, bool native, size_t index,
 static void end_worker(struct worker *w)
 {
 	if (w->w_thread)
-		TEST_EQUAL(S(join)(w->w_thread), 0);
+		TEST_EQUAL(ustack_join(w->w_thread, USCHED_NEVER), 0);
 	else
 		TEST_EQUAL(pthread_join(w->w_native, NULL), 0);
 	TEST_TRUE(w->w_ended);
@@ -181,7 +181,7 @@ static void pause_worker(struct worker *w)
 {
 	switch (any(w, 4)) {
 	case 0:
-		TEST_EQUAL(w->w_thread ? S(yield)() : sched_yield(), 0);
+		TEST_TRUE(test_give_way() != -ENOMEM);  /* it may be cancelled */
 		break;
 	case 1:
 		for (volatile uint32_t i = any(w, 500); i > 0; i--)
@@ -233,9 +233,9 @@ static struct place *make_place(sched *s)
 	TEST_EQUAL(usync_rwlock_write(&p->p_read, 0), 0);
 	TEST_EQUAL(usync_rwlock_read(&p->p_write, 0), 0);
 	TEST_EQUAL(usync_group_add(&p->p_group, 1), 0);
-	TEST_EQUAL(usync_chan_create(&p->p_direct, sizeof fill, 0), 0);
-	TEST_EQUAL(usync_chan_create(&p->p_empty, sizeof fill, 3), 0);
-	TEST_EQUAL(usync_chan_create(&p->p_full, sizeof fill, 1), 0);
+	TEST_EQUAL(usync_chan_create(sizeof fill, 0, &p->p_direct), 0);
+	TEST_EQUAL(usync_chan_create(sizeof fill, 3, &p->p_empty), 0);
+	TEST_EQUAL(usync_chan_create(sizeof fill, 1, &p->p_full), 0);
 	TEST_EQUAL(usync_chan_send(p->p_full, &fill, 0), 0);
 	TEST_EQUAL(START(s, wait_for_stop, p, &p->p_thread), 0);
 	return p;
@@ -272,7 +272,7 @@ static void free_place(struct place *p)
 {
 	if (p->p_thread) {
 		TEST_EQUAL(usync_sem_post(&p->p_stop), 0);
-		TEST_EQUAL(S(join)(p->p_thread), 0);
+		TEST_EQUAL(ustack_join(p->p_thread, USCHED_NEVER), 0);
 	}
 	usync_chan_destroy(p->p_direct);
 	usync_chan_destroy(p->p_empty);
@@ -328,11 +328,11 @@ static void done_write(struct place *p)
 /* Whatever it returns, the mutex is the caller's. */
 static int wait_cond(struct worker *w, struct place *p, int64_t deadline)
 {
-	int shield = usync_shield(1), rc;
+	int shield = ustack_shield(1), rc;
 
 	(void)w;
 	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
-	usync_shield(shield);
+	ustack_shield(shield);
 	rc = usync_cond_wait(&p->p_cond, &p->p_with, deadline);
 	TEST_EQUAL(usync_mutex_lock(&p->p_with, 0), -EDEADLK);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), 0);
@@ -486,7 +486,7 @@ static int wait_time(struct worker *w, struct place *p, int64_t deadline)
 
 static int wait_join(struct worker *w, struct place *p, int64_t deadline)
 {
-	int rc = usync_join(p->p_thread, deadline);
+	int rc = ustack_join(p->p_thread, deadline);
 
 	(void)w;
 	if (rc == 0)
@@ -575,7 +575,7 @@ static void be_late(struct worker *w)
 		soon = usync_after(i * MILLISECOND / 4);
 		TEST_EQUAL(v->v_point->o_wait(w, v->v_place, soon), -ETIMEDOUT);
 		TEST_TRUE(uevents_now() >= soon);
-		TEST_EQUAL(usync_cancelled(), 0);
+		TEST_EQUAL(ustack_cancelled(), 0);
 	}
 }
 
@@ -763,7 +763,7 @@ static void settle(sched *s, const struct ustack *u)
 	for (size_t i = 0; i < n; i++)
 		TEST_EQUAL(usync_sem_post(&sem), 0);
 	while (n > 0)
-		TEST_EQUAL(S(join)(helpers[--n]), 0);
+		TEST_EQUAL(ustack_join(helpers[--n], USCHED_NEVER), 0);
 }
 
 static void be_cancelled(struct worker *w)
@@ -772,24 +772,24 @@ static void be_cancelled(struct worker *w)
 	struct place *p = v->v_place;
 	const struct point *o = v->v_point;
 
-	TEST_EQUAL(usync_cancelled(), 0);
+	TEST_EQUAL(ustack_cancelled(), 0);
 	TEST_EQUAL(o->o_wait(w, p, v->v_deadline), -ECANCELED);
-	TEST_EQUAL(usync_cancelled(), 1);
+	TEST_EQUAL(ustack_cancelled(), 1);
 	TEST_EQUAL(o->o_wait(w, p, USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(o->o_wait(w, p, usync_after(1000 * USYNC_SECOND)), -ECANCELED);
-	TEST_EQUAL(usync_shield(1), 0);
-	TEST_EQUAL(usync_cancelled(), 1);
+	TEST_EQUAL(ustack_shield(1), 0);
+	TEST_EQUAL(ustack_cancelled(), 1);
 	TEST_EQUAL(o->o_wait(w, p, usync_after(1000)), -ETIMEDOUT);
 	v->v_step = 1;
 	while (v->v_step == 1)
-		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(test_give_way(), 0);
 	if (o->o_ends != NONE) {
 		TEST_EQUAL(o->o_wait(w, p, USCHED_NEVER), 0);
 		if (o->o_done)
 			o->o_done(p);
 	}
-	TEST_EQUAL(usync_shield(1), 1);
-	TEST_EQUAL(usync_shield(0), 1);
+	TEST_EQUAL(ustack_shield(1), 1);
+	TEST_EQUAL(ustack_shield(0), 1);
 	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
 }
 
@@ -833,8 +833,8 @@ static void find_cancelled(struct worker *w)
 {
 	struct visit *v = w->w_shared;
 
-	while (!usync_cancelled())
-		TEST_EQUAL(S(yield)(), 0);
+	while (!ustack_cancelled())
+		TEST_EQUAL(test_give_way(), 0);
 	TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USCHED_NEVER), -ECANCELED);
 	w->w_count = 1;
 }
@@ -861,7 +861,7 @@ static void cancel_new(sched *s, const struct point *o, bool by_thread)
 	t = (struct starter){ { .v_place = make_place(s), .v_point = o }, .t_sched = s };
 	if (by_thread) {
 		assert_int_equal(START(s, start_and_cancel, &t, &u), 0);
-		assert_int_equal(S(join)(u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	} else {
 		start_and_cancel(&t);
 	}
@@ -903,8 +903,8 @@ static void be_granted(struct worker *w)
 	struct visit *v = w->w_shared;
 
 	TEST_EQUAL(v->v_point->o_wait(w, v->v_place, USCHED_NEVER), 0);
-	while (!usync_cancelled())
-		TEST_EQUAL(S(yield)(), 0);
+	while (!ustack_cancelled())
+		TEST_EQUAL(test_give_way(), 0);
 	if (v->v_point->o_done)
 		v->v_point->o_done(v->v_place);
 	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
@@ -920,7 +920,7 @@ static void own_place(void *arg)
 	TEST_EQUAL(usync_rwlock_write(&p->p_read, USCHED_NEVER), 0);
 	t->t_visit.v_step = 1;
 	while (t->t_visit.v_step == 1)
-		TEST_EQUAL(S(yield)(), 0);
+		TEST_EQUAL(test_give_way(), 0);
 	grant_and_cancel(t);
 	if (p->p_mutex.m_owner)
 		usync_mutex_unlock(&p->p_mutex);
@@ -942,7 +942,7 @@ static void cancel_granted(sched *s, const struct point *o, bool unused)
 	start_worker(&t.t_worker, s, false, 0, be_granted, &t.t_visit);
 	await_waiting(&t.t_worker);
 	t.t_visit.v_step = 2;
-	assert_int_equal(S(join)(owner), 0);
+	assert_int_equal(ustack_join(owner, USCHED_NEVER), 0);
 	end_worker(&t.t_worker);
 	free_place(t.t_visit.v_place);
 }
@@ -966,8 +966,8 @@ static void have_it_all(struct worker *w)
 	struct place *p = w->w_shared;
 	size_t value = 0;
 
-	while (!usync_cancelled())
-		TEST_EQUAL(S(yield)(), 0);
+	while (!ustack_cancelled())
+		TEST_EQUAL(test_give_way(), 0);
 	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_cond_wait(&p->p_cond, &p->p_with, USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), 0);
@@ -990,7 +990,7 @@ static void cancel_itself(struct worker *w)
 	TEST_EQUAL(ustack_cancel(w->w_thread), 0);
 	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(ustack_cancel(w->w_thread), 0);
-	TEST_EQUAL(usync_cancelled(), 1);
+	TEST_EQUAL(ustack_cancelled(), 1);
 }
 
 static void cancel_without_wait(const struct usched_conf *conf)
@@ -1014,7 +1014,7 @@ static void test_cancel_without_wait(void **state)
 	(void)state;
 	test_timeout(60);
 	each_conf(cancel_without_wait);
-	assert_int_equal(usync_cancelled(), 0);         /* a native thread never is */
+	assert_int_equal(ustack_cancelled(), 0);         /* a native thread never is */
 }
 
 /* ---- Each object ---- */
@@ -1126,7 +1126,7 @@ static void sleep_some_time(struct worker *w)
 	TEST_EQUAL(usync_sleep_until(when), 0);
 	TEST_EQUAL(usync_sleep_until(0), 0);
 	TEST_EQUAL(usync_sleep_until(-1), 0);
-	TEST_EQUAL(usync_yield(), 0);
+	TEST_EQUAL(test_give_way(), 0);
 }
 
 static void sleeping(const struct usched_conf *conf)
@@ -1160,7 +1160,7 @@ static void yield_until_stopped(struct worker *w)
 	struct usync_sem *stop = w->w_shared;
 
 	while (usync_sem_wait(stop, 0))
-		TEST_EQUAL(w->w_index ? usync_yield() : S(yield)(), 0);
+		TEST_EQUAL(test_give_way(), 0);
 }
 
 static void sleep_and_stop(struct worker *w)
@@ -1177,14 +1177,12 @@ static void yielding(const struct usched_conf *conf)
 
 	if (conf->c_processors > 1)
 		return;
-	for (size_t i = 0; i < 2; i++) {
-		s = make(conf);
-		start_worker(&w[0], s, false, i, yield_until_stopped, &stop);
-		start_worker(&w[1], s, false, i, sleep_and_stop, &stop);
-		end_worker(&w[0]);
-		end_worker(&w[1]);
-		assert_int_equal(S(destroy)(s), 0);
-	}
+	s = make(conf);
+	start_worker(&w[0], s, false, 0, yield_until_stopped, &stop);
+	start_worker(&w[1], s, false, 1, sleep_and_stop, &stop);
+	end_worker(&w[0]);
+	end_worker(&w[1]);
+	assert_int_equal(S(destroy)(s), 0);
 }
 
 static void test_yield(void **state)
@@ -1255,7 +1253,7 @@ static void wait_and_relock(struct worker *w)
 
 	TEST_EQUAL(usync_mutex_lock(&p->p_with, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_cond_wait(&p->p_cond, &p->p_with, USCHED_NEVER), 0);
-	TEST_EQUAL(usync_cancelled(), 1);
+	TEST_EQUAL(ustack_cancelled(), 1);
 	TEST_EQUAL(usync_mutex_unlock(&p->p_with), 0);
 	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ECANCELED);
 }
@@ -1439,7 +1437,7 @@ static void fill_and_empty(size_t size, size_t capacity)
 	struct usync_chan *c;
 	uint32_t in = 0, out = 0, id;
 
-	TEST_EQUAL(usync_chan_create(&c, size, capacity), 0);
+	TEST_EQUAL(usync_chan_create(size, capacity, &c), 0);
 	for (size_t n = 0; n < 5 * capacity; n++) {
 		size_t more = n % (capacity + 1);
 
@@ -1493,10 +1491,10 @@ static void test_buffers(void **state)
 
 	(void)state;
 	test_timeout(60);
-	assert_int_equal(usync_chan_create(&c, gib + 1, 0), -EINVAL);
-	assert_int_equal(usync_chan_create(&c, 0, gib + 1), -EINVAL);
-	assert_int_equal(usync_chan_create(&c, gib / 2, 3), -EINVAL);
-	assert_int_equal(usync_chan_create(&c, SIZE_MAX, SIZE_MAX), -EINVAL);
+	assert_int_equal(usync_chan_create(gib + 1, 0, &c), -EINVAL);
+	assert_int_equal(usync_chan_create(0, gib + 1, &c), -EINVAL);
+	assert_int_equal(usync_chan_create(gib / 2, 3, &c), -EINVAL);
+	assert_int_equal(usync_chan_create(SIZE_MAX, SIZE_MAX, &c), -EINVAL);
 	assert_null(c);
 	each_conf(buffers);
 }
@@ -1543,8 +1541,7 @@ static void streams(const struct usched_conf *conf)
 		};
 		struct worker w[2];
 
-		assert_int_equal(usync_chan_create(&stream.s_chan, stream.s_size,
-						   i % 3 * 2), 0);
+		assert_int_equal(usync_chan_create(stream.s_size, i % 3 * 2, &stream.s_chan), 0);
 		start_worker(&w[0], s, i / 3 % 3 == 1, 0, send_stream, &stream);
 		start_worker(&w[1], s, i / 3 % 3 == 2, 1, recv_stream, &stream);
 		end_worker(&w[0]);
@@ -1783,10 +1780,10 @@ static int step_sem(struct storm *s, struct worker *w, int64_t deadline)
 /* A semaphore made of a mutex and a condition: a signal that is lost stops it. */
 static int step_cond(struct storm *s, struct worker *w, int64_t deadline)
 {
-	int shield = usync_shield(1), rc = 0;
+	int shield = ustack_shield(1), rc = 0;
 
 	TEST_EQUAL(usync_mutex_lock(&s->s_mutex, USCHED_NEVER), 0);
-	usync_shield(shield);
+	ustack_shield(shield);
 	while (rc == 0 && s->s_seats == 0)
 		rc = usync_cond_wait(&s->s_cond, &s->s_mutex, deadline);
 	if (rc == 0)
@@ -1795,9 +1792,9 @@ static int step_cond(struct storm *s, struct worker *w, int64_t deadline)
 	if (rc)
 		return rc;
 	enter(s, w, SEATS);
-	usync_shield(1);
+	ustack_shield(1);
 	TEST_EQUAL(usync_mutex_lock(&s->s_mutex, USCHED_NEVER), 0);
-	usync_shield(shield);
+	ustack_shield(shield);
 	s->s_seats++;
 	usync_cond_signal(&s->s_cond);
 	TEST_EQUAL(usync_mutex_unlock(&s->s_mutex), 0);
@@ -1817,10 +1814,10 @@ static void take_steps(struct worker *w)
 		if (rc != -ECANCELED)
 			continue;
 		cancels++;
-		TEST_EQUAL(usync_cancelled(), 1);
-		TEST_EQUAL(usync_shield(1), 0);
+		TEST_EQUAL(ustack_cancelled(), 1);
+		TEST_EQUAL(ustack_shield(1), 0);
 		TEST_EQUAL(s->s_step(s, w, USCHED_NEVER), 0);
-		TEST_EQUAL(usync_shield(0), 1);
+		TEST_EQUAL(ustack_shield(0), 1);
 		s->s_done++;
 	}
 }
@@ -1982,13 +1979,13 @@ static void recv_traffic(struct worker *w)
 	struct usync_chan *open[CHANS];
 	int rc = 0;
 
-	usync_shield(w->w_index == 0);
+	ustack_shield(w->w_index == 0);
 	memcpy(open, t->t_chans, sizeof open);
 	while (rc != -ECANCELED && (open[0] || open[1] || open[2])) {
 		rc = recv_somewhere(t, w, open, any_deadline(w));
 		TEST_TRUE(rc == 0 || rc == -ETIMEDOUT || rc == -ECANCELED);
 	}
-	usync_shield(0);
+	ustack_shield(0);
 }
 
 static void run_traffic(struct traffic *t, sched *s, bool cancels)
@@ -2021,7 +2018,7 @@ static void traffic(const struct usched_conf *conf)
 		t.t_size = sizes[i / 2];
 		t.t_values = test_scale(60, 3);
 		for (size_t k = 0; k < CHANS; k++)
-			TEST_EQUAL(usync_chan_create(&t.t_chans[k], t.t_size, k), 0);
+			TEST_EQUAL(usync_chan_create(t.t_size, k, &t.t_chans[k]), 0);
 		run_traffic(&t, s, i % 2);
 		assert_true(i % 2 || t.t_next == STORMERS / 2 * t.t_values);
 		for (size_t k = 0; k < CHANS; k++)
@@ -2084,7 +2081,7 @@ static void trading(const struct usched_conf *conf)
 	memset(&m, 0, sizeof m);
 	m.m_rounds = test_scale(300, 10);
 	for (size_t i = 0; i < CHANS; i++)
-		assert_int_equal(usync_chan_create(&m.m_chans[i], sizeof(size_t), 0), 0);
+		assert_int_equal(usync_chan_create(sizeof(size_t), 0, &m.m_chans[i]), 0);
 	for (size_t i = 0; i < STORMERS; i++)
 		start_worker(&m.m_workers[i], s, i >= STORM_THREADS, i, trade, &m);
 	ustack_cancel(m.m_workers[0].w_thread);
@@ -2141,11 +2138,11 @@ static void count_tokens(struct worker *w)
 		usync_sem_wait(&t->t_sem, usync_after(20000));
 		usync_chan_recv(t->t_chan, &value, usync_after(20000));
 		TEST_EQUAL(START(t->t_sched, sleep_a_little, NULL, &u), 0);
-		while (usync_join(u, usync_after((int64_t)any(w, 30000))))
+		while (ustack_join(u, usync_after((int64_t)any(w, 30000))))
 			;
 	}
 	for (; w->w_count < 3 * t->t_wakes + 1; w->w_count++)
-		TEST_EQUAL(S(wait)(), 0);
+		TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void wake_and_grant(struct worker *w)
@@ -2153,7 +2150,7 @@ static void wake_and_grant(struct worker *w)
 	struct tally *t = w->w_shared;
 
 	for (size_t i = 0; i < t->t_wakes; i++) {
-		TEST_EQUAL(S(wake)(t->t_thread), 0);
+		TEST_EQUAL(ustack_wake(t->t_thread), 0);
 		TEST_EQUAL(usync_sem_post(&t->t_sem), 0);
 		usync_chan_send(t->t_chan, &i, any(w, 2) ? 0 : usync_after(10000));
 		if (usync_mutex_lock(&t->t_mutex, any_deadline(w)) == 0) {
@@ -2169,7 +2166,7 @@ static void tokens(const struct usched_conf *conf)
 	sched *s = make(conf);
 
 	t = (struct tally){ .t_sched = s, .t_wakes = test_scale(500, 10) };
-	assert_int_equal(usync_chan_create(&t.t_chan, sizeof(size_t), 0), 0);
+	assert_int_equal(usync_chan_create(sizeof(size_t), 0, &t.t_chan), 0);
 	start_worker(&t.t_workers[0], s, false, 0, count_tokens, &t);
 	t.t_thread = t.t_workers[0].w_thread;
 	for (size_t i = 1; i < 4; i++)
@@ -2177,9 +2174,9 @@ static void tokens(const struct usched_conf *conf)
 	for (size_t i = 1; i < 4; i++)
 		end_worker(&t.t_workers[i]);
 	t.t_stop = true;
-	assert_int_equal(S(join)(t.t_thread), -EDEADLK);
+	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(t.t_workers[0].w_count, 3 * t.t_wakes);
-	assert_int_equal(S(wake)(t.t_thread), 0);
+	assert_int_equal(ustack_wake(t.t_thread), 0);
 	end_worker(&t.t_workers[0]);
 	usync_chan_destroy(t.t_chan);
 	assert_int_equal(S(destroy)(s), 0);
@@ -2210,7 +2207,7 @@ static void post_and_wake(struct worker *w)
 	struct swarm *s = w->w_shared;
 
 	for (size_t i = 0; i < MAYFLIES; i++) {
-		int rc = S(wake)(s->s_threads[(i * 7 + w->w_index) % MAYFLIES]);
+		int rc = ustack_wake(s->s_threads[(i * 7 + w->w_index) % MAYFLIES]);
 
 		TEST_TRUE(rc == 0 || rc == -ESRCH);
 		TEST_EQUAL(usync_sem_post(&s->s_sem), 0);
@@ -2232,7 +2229,7 @@ static void end_at_once(const struct usched_conf *conf)
 		for (size_t i = 0; i < 2; i++)
 			end_worker(&w[i]);
 		for (size_t i = 0; i < MAYFLIES; i++)
-			assert_int_equal(S(join)(swarm.s_threads[i]), 0);
+			assert_int_equal(ustack_join(swarm.s_threads[i], USCHED_NEVER), 0);
 		assert_int_equal(swarm.s_sem.s_count, MAYFLIES);
 		swarm.s_sem.s_count = 0;
 	}
@@ -2266,7 +2263,7 @@ static void find_deadlock(sched *s, const struct point *o, bool deadline)
 	v.v_deadline = deadline ? usync_after(MILLISECOND) : USCHED_NEVER;
 	start_worker(&w, s, false, 0, wait_at_point, &v);
 	if (!deadline && !is_join(o)) {
-		assert_int_equal(S(join)(w.w_thread), -EDEADLK);
+		assert_int_equal(ustack_join(w.w_thread, USCHED_NEVER), -EDEADLK);
 		assert_true(waits(&w));
 		if (o->o_ends == NONE)
 			assert_int_equal(ustack_cancel(w.w_thread), 0);
@@ -2315,38 +2312,38 @@ static void join_in_all_ways(struct worker *w)
 
 	for (int i = 0; i < 2; i++) {
 		start_ending(e);
-		TEST_EQUAL(usync_join(e->e_thread, 0), -ETIMEDOUT);
-		TEST_EQUAL(usync_join(e->e_thread, usync_after(MILLISECOND)), -ETIMEDOUT);
+		TEST_EQUAL(ustack_join(e->e_thread, 0), -ETIMEDOUT);
+		TEST_EQUAL(ustack_join(e->e_thread, usync_after(MILLISECOND)), -ETIMEDOUT);
 		TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
 		if (i == 0)
-			TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), 0);
+			TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), 0);
 		else
-			TEST_EQUAL(usync_join(e->e_thread,
+			TEST_EQUAL(ustack_join(e->e_thread,
 					      usync_after(1000 * USYNC_SECOND)), 0);
 	}
 	for (int64_t deadline = 0; deadline < 2; deadline++) {
 		start_ending(e);
 		TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
-		while (usync_join(e->e_thread, deadline) == -ETIMEDOUT)
-			TEST_EQUAL(w->w_thread ? S(yield)() : sched_yield(), 0);
+		while (ustack_join(e->e_thread, deadline) == -ETIMEDOUT)
+			TEST_EQUAL(test_give_way(), 0);
 	}
 	TEST_EQUAL(START(e->e_sched, wait_for_sem, &e->e_detached, &e->e_thread), 0);
-	TEST_EQUAL(S(detach)(e->e_thread), 0);
-	TEST_EQUAL(usync_join(e->e_thread, 0), -EINVAL);
-	TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), -EINVAL);
+	TEST_EQUAL(ustack_detach(e->e_thread), 0);
+	TEST_EQUAL(ustack_join(e->e_thread, 0), -EINVAL);
+	TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), -EINVAL);
 	TEST_EQUAL(usync_sem_post(&e->e_detached), 0);
 	if (w->w_thread)
-		TEST_EQUAL(usync_join(w->w_thread, USCHED_NEVER), -EDEADLK);
+		TEST_EQUAL(ustack_join(w->w_thread, USCHED_NEVER), -EDEADLK);
 	w->w_count = 1;
 }
 
 /* The tester tries, too, to see whether somebody joins. */
-static int join_for_ever(struct worker *w, struct ustack *u)
+static int join_for_ever(struct ustack *u)
 {
 	int rc;
 
-	while ((rc = usync_join(u, USCHED_NEVER)) == -EINVAL)
-		TEST_EQUAL(w->w_thread ? S(yield)() : sched_yield(), 0);
+	while ((rc = ustack_join(u, USCHED_NEVER)) == -EINVAL)
+		TEST_EQUAL(test_give_way(), 0);
 	return rc;
 }
 
@@ -2354,7 +2351,7 @@ static void join_only(struct worker *w)
 {
 	struct ending *e = w->w_shared;
 
-	w->w_rc = join_for_ever(w, e->e_thread);
+	w->w_rc = join_for_ever(e->e_thread);
 }
 
 /* This is no deadlock, for the tester comes back. */
@@ -2363,7 +2360,7 @@ static void await_joiner(struct ending *e)
 	int rc;
 
 	S(hold)(e->e_sched);
-	while ((rc = usync_join(e->e_thread, 0)) == -ETIMEDOUT)
+	while ((rc = ustack_join(e->e_thread, 0)) == -ETIMEDOUT)
 		sched_yield();
 	TEST_EQUAL(rc, -EINVAL);
 	S(release)(e->e_sched);
@@ -2381,7 +2378,7 @@ static void joins(const struct usched_conf *conf)
 		start_ending(&e);
 		start_worker(&w, e.e_sched, native, 0, join_only, &e);
 		await_joiner(&e);
-		assert_int_equal(S(detach)(e.e_thread), -EINVAL);
+		assert_int_equal(ustack_detach(e.e_thread), -EINVAL);
 		assert_int_equal(usync_sem_post(&e.e_sem), 0);
 		end_worker(&w);
 		assert_int_equal(w.w_rc, 0);
@@ -2394,11 +2391,11 @@ static void join_cancelled(struct worker *w)
 {
 	struct ending *e = w->w_shared;
 
-	TEST_EQUAL(join_for_ever(w, e->e_thread), -ECANCELED);
-	TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), -ECANCELED);
-	TEST_EQUAL(usync_shield(1), 0);
+	TEST_EQUAL(join_for_ever(e->e_thread), -ECANCELED);
+	TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), -ECANCELED);
+	TEST_EQUAL(ustack_shield(1), 0);
 	TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
-	TEST_EQUAL(usync_join(e->e_thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), 0);
 	w->w_count = 1;
 }
 
@@ -2430,11 +2427,11 @@ static void join_and_come_back(const struct usched_conf *conf)
 	struct ending e = { .e_sched = make(conf) };
 
 	start_ending(&e);
-	assert_int_equal(usync_join(e.e_thread, 0), -ETIMEDOUT);
-	assert_int_equal(usync_join(e.e_thread, usync_after(MILLISECOND)), -ETIMEDOUT);
-	assert_int_equal(S(join)(e.e_thread), -EDEADLK);
+	assert_int_equal(ustack_join(e.e_thread, 0), -ETIMEDOUT);
+	assert_int_equal(ustack_join(e.e_thread, usync_after(MILLISECOND)), -ETIMEDOUT);
+	assert_int_equal(ustack_join(e.e_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(usync_sem_post(&e.e_sem), 0);
-	assert_int_equal(usync_join(e.e_thread, usync_after(1000 * USYNC_SECOND)), 0);
+	assert_int_equal(ustack_join(e.e_thread, usync_after(1000 * USYNC_SECOND)), 0);
 	assert_int_equal(S(destroy)(e.e_sched), 0);
 }
 
@@ -2464,12 +2461,12 @@ static void join_soon(struct worker *w)
 		struct ustack *u;
 
 		TEST_EQUAL(START(s->s_sched, end_soon, when, &u), 0);
-		while ((rc = usync_join(u, any_deadline(w)))) {
+		while ((rc = ustack_join(u, any_deadline(w)))) {
 			TEST_TRUE(rc == -ETIMEDOUT || rc == -ECANCELED);
 			if (rc == -ECANCELED)
-				usync_shield(1);
+				ustack_shield(1);
 		}
-		usync_shield(0);
+		ustack_shield(0);
 		s->s_done++;
 	}
 }
@@ -2560,7 +2557,7 @@ static void own_values(struct worker *w)
 	for (size_t n = 0; n < KEYS; n++) {
 		TEST_EQUAL(usync_key_set(&keys[n], &o->o_destroyed[0]), 0);
 		TEST_EQUAL(usync_key_set(&keys[n], &o->o_destroyed[n]), 0);
-		TEST_EQUAL(w->w_thread ? S(yield)() : sched_yield(), 0);
+		TEST_EQUAL(test_give_way(), 0);
 		for (size_t i = 0; i < KEYS; i++)
 			TEST_TRUE(usync_key_get(&keys[i])
 				  == (i > n ? NULL : &o->o_destroyed[i]));

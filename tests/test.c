@@ -5,13 +5,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../usched.h"
+#include "../ustack.h"
 
 uint32_t test_seed;
 
@@ -179,4 +180,9 @@ void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,
 		file, line, what, a, b);
 	print_seed();
 	_exit(1);
+}
+
+int test_give_way(void)
+{
+	return ustack_self() ? ustack_yield() : sched_yield();
 }

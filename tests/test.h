@@ -38,6 +38,9 @@ int test_is_counted(void);
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 
+/* Lets others run: a thread yields, and so does a native thread. 0. */
+int test_give_way(void);
+
 /*
  * A number of the sequence that starts at `seed'; the same everywhere. (Marsaglia's
  * xorshift, Journal of Statistical Software 8(14), 2003.)

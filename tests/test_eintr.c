@@ -139,7 +139,7 @@ static void run(void (*func)(void *), void *arg)
 	struct ustack *t;
 
 	TEST_EQUAL(rr_start(rr, func, arg, &t), 0);
-	TEST_EQUAL(rr_join(t), 0);
+	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
 }
 
 static int set_up(void **state)
@@ -149,7 +149,7 @@ static int set_up(void **state)
 	(void)state;
 	for (size_t i = 0; i < CALLS; i++)
 		calls[i] = 0;
-	return rr_create(&rr, &conf);
+	return rr_create(&conf, &rr);
 }
 
 static int tear_down(void **state)
@@ -230,7 +230,7 @@ static void serve(void *arg)
 	fd = unet_accept(listener, NULL, soon());
 	TEST_TRUE(fd >= 0);
 	receive_all(fd);
-	TEST_EQUAL(rr_join(t), 0);
+	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
 	TEST_EQUAL(unet_close(listener), 0);
 }
 
@@ -243,7 +243,7 @@ static void test_tcp(void **state)
 
 	(void)state;
 	test_timeout(60);
-	assert_int_equal(unet_addr(&a, "127.0.0.1:0"), 0);
+	assert_int_equal(unet_addr("127.0.0.1:0", &a), 0);
 	run(serve, &a);
 	for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
 		assert_called(used[i]);
@@ -269,7 +269,7 @@ static void test_connect(void **state)
 	(void)state;
 	test_timeout(60);
 	snprintf(name, sizeof name, "@usched-eintr-%ld", (long)getpid());
-	assert_int_equal(unet_addr(&a, name), 0);
+	assert_int_equal(unet_addr(name, &a), 0);
 	listener = unet_listen(&a, 16, 0);
 	assert_true(listener >= 0);
 	run(connect_twice, &a);
@@ -361,7 +361,7 @@ static void test_datagrams(void **state)
 	(void)state;
 	test_timeout(60);
 	snprintf(name, sizeof name, "@usched-eintr-to-%ld", (long)getpid());
-	assert_int_equal(unet_addr(&a, name), 0);
+	assert_int_equal(unet_addr(name, &a), 0);
 	to = unet_bind(&a, 0);
 	from = socket(AF_UNIX, SOCK_DGRAM, 0);
 	assert_true(to >= 0 && from >= 0);
@@ -424,7 +424,7 @@ static void test_wake(void **state)
 		assert_int_equal(rr_start(rr, wait_long, &sem, &t), 0);
 		__real_nanosleep(&ms, NULL);
 		assert_int_equal(usync_sem_post(&sem), 0);
-		assert_int_equal(rr_join(t), 0);
+		assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
 	}
 }
 

@@ -46,7 +46,7 @@ static struct ll *ll;
 
 static int create_rr(const struct usched_conf *conf)
 {
-	return rr_create(&rr, conf);
+	return rr_create(conf, &rr);
 }
 
 static int destroy_rr(void)
@@ -76,7 +76,7 @@ static void release_rr(void)
 
 static int create_ll(const struct usched_conf *conf)
 {
-	return ll_create(&ll, conf);
+	return ll_create(conf, &ll);
 }
 
 static int destroy_ll(void)
@@ -258,7 +258,7 @@ static void timers(void)
 	TEST_EQUAL(ustack_cancel(u), 0);
 	TEST_EQUAL(loop(2), fd);
 	TEST_EQUAL(rc, -ECANCELED);
-	TEST_EQUAL(rr_detach(u), 0);            /* the same in ll */
+	TEST_EQUAL(ustack_detach(u), 0);            /* the same in ll */
 	finish();
 }
 
@@ -266,7 +266,7 @@ static void yield_often(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < SLEEPS; i++)
-		TEST_EQUAL(usync_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	done++;
 }
 
@@ -348,14 +348,14 @@ static void wait_often(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < WAKES; i++)
-		TEST_EQUAL(rr_wait(), 0);               /* the same in ll */
+		TEST_EQUAL(ustack_wait(), 0);               /* the same in ll */
 	done++;
 }
 
 static void *wake_often(void *arg)
 {
 	for (int i = 0; i < WAKES; i++) {
-		TEST_EQUAL(rr_wake(arg), 0);
+		TEST_EQUAL(ustack_wake(arg), 0);
 		if (i % 3 == 0)
 			sleep_native(1);
 	}
@@ -423,7 +423,7 @@ static void from_outside(void)
 	TEST_TRUE(turns <= 4 * (3 * WAKES + 5));
 	for (int i = 0; i < 3; i++)
 		pthread_join(natives[i], NULL);
-	TEST_EQUAL(rr_detach(u), 0);            /* the same in ll */
+	TEST_EQUAL(ustack_detach(u), 0);            /* the same in ll */
 	uoffload_drain();
 	finish();
 }
@@ -447,11 +447,11 @@ static void by_loop(void)
 	TEST_TRUE(fd >= 0);
 	for (int i = 0; i < WAKES; i++) {
 		TEST_EQUAL(done, 0);
-		TEST_EQUAL(rr_wake(u), 0);
+		TEST_EQUAL(ustack_wake(u), 0);
 		TEST_EQUAL(loop(0), fd);
 	}
 	TEST_EQUAL(done, 1);
-	TEST_EQUAL(rr_detach(u), 0);
+	TEST_EQUAL(ustack_detach(u), 0);
 	for (int i = 0; i < 3; i++)
 		TEST_EQUAL(sched->k_start(once, NULL, NULL), 0);
 	TEST_EQUAL(loop(0), fd);
@@ -483,8 +483,8 @@ static void takes_turns(void)
 		pthread_join(native, NULL);
 	}
 	for (int i = 0; i < WAKES; i++)
-		TEST_EQUAL(rr_wake(u), 0);
-	TEST_EQUAL(rr_join(u), 0);
+		TEST_EQUAL(ustack_wake(u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 	TEST_EQUAL(done, 6);
 	finish();
 }
@@ -521,14 +521,14 @@ static void joins(void)
 	struct ustack *u;
 
 	done = 0;
-	assert_int_equal(rr_join(go(sleep_often, NULL)), 0);
+	assert_int_equal(ustack_join(go(sleep_often, NULL), USCHED_NEVER), 0);
 	assert_int_equal(done, 1);
-	assert_int_equal(rr_join(go(finds_busy, NULL)), 0);
+	assert_int_equal(ustack_join(go(finds_busy, NULL), USCHED_NEVER), 0);
 	assert_int_equal(done, 2);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	u = go(echo, NULL);
 	assert_int_equal(pthread_create(&native, NULL, talk, NULL), 0);
-	assert_int_equal(rr_join(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(done, 3);
 	pthread_join(native, NULL);
 	TEST_EQUAL(sched->k_start(sleep_often, NULL, NULL), 0);
@@ -545,10 +545,10 @@ static void deadlocks(void)
 	done = 0;
 	u = go(wait_often, NULL);
 	for (int i = 0; i < WAKES; i++) {
-		assert_int_equal(rr_join(u), -EDEADLK);
-		assert_int_equal(rr_wake(u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(ustack_wake(u), 0);
 	}
-	assert_int_equal(rr_join(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(done, 1);
 	assert_true(lines > 0);
 	if (!on_native)
@@ -574,12 +574,12 @@ static void held(void)
 	u = go(wait_often, NULL);
 	sched->k_hold();
 	assert_int_equal(pthread_create(&native, NULL, release_later, NULL), 0);
-	assert_int_equal(rr_join(u), -EDEADLK);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
 	pthread_join(native, NULL);
 	assert_true(lines > 0);
 	for (int i = 0; i < WAKES; i++)
-		assert_int_equal(rr_wake(u), 0);
-	assert_int_equal(rr_join(u), 0);
+		assert_int_equal(ustack_wake(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(sched->k_destroy(), 0);
 }
 
@@ -589,15 +589,15 @@ static void cancel_ended(void *unused)
 
 	(void)unused;
 	while (done == 0)
-		TEST_EQUAL(rr_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(ustack_cancel(u), -ESRCH);
-	TEST_EQUAL(rr_join(u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 }
 
 static void cancels(void)
 {
 	done = 0;
-	assert_int_equal(rr_join(go(cancel_ended, NULL)), 0);
+	assert_int_equal(ustack_join(go(cancel_ended, NULL), USCHED_NEVER), 0);
 	finish();
 }
 
@@ -649,9 +649,9 @@ static void depths(void)
 	fd = loop(0);
 	TEST_EQUAL(run_below(10000), on_native ? -EINVAL : fd);
 	for (int i = 0; i < WAKES; i++)
-		TEST_EQUAL(rr_wake(u), 0);
+		TEST_EQUAL(ustack_wake(u), 0);
 	TEST_EQUAL(loop(1), fd);
-	TEST_EQUAL(rr_detach(u), 0);
+	TEST_EQUAL(ustack_detach(u), 0);
 	finish();
 }
 

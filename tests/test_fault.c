@@ -118,14 +118,14 @@ static void retry(struct crew *c, int (*f)(void))
 
 static int yield(void)
 {
-	return rr_yield();                      /* the same in ll */
+	return ustack_yield();                      /* the same in ll */
 }
 
 static void join(struct crew *c, struct ustack *t)
 {
 	int rc;
 
-	while ((rc = rr_join(t))) {             /* the same in ll */
+	while ((rc = ustack_join(t, USCHED_NEVER))) {             /* the same in ll */
 		TEST_EQUAL(rc, -ENOMEM);
 		c->c_errors++;
 	}
@@ -161,7 +161,7 @@ static __attribute__((noinline)) void descend(struct work *w, size_t size)
 		room[i] = (unsigned char)(mark + i);
 	if (w->w_index % 3 == 0)
 		have_help(w);
-	retry(c, w->w_scheduler->s_wait);
+	retry(c, ustack_wait);
 	for (size_t i = 0; i < size; i += 40)
 		TEST_EQUAL(room[i], (unsigned char)(mark + i));
 }
@@ -174,11 +174,11 @@ static void work(void *arg)
 	descend(w, 1 + w->w_index * w->w_index * DEEPEST / THREADS / THREADS);
 	retry(c, yield);
 	if (w->w_index < THREADS - 1)
-		TEST_EQUAL(w->w_scheduler->s_wake(c->c_work[w->w_index + 1].w_thread), 0);
+		TEST_EQUAL(ustack_wake(c->c_work[w->w_index + 1].w_thread), 0);
 	w->w_ended = true;
 	if (w->w_index < c->c_stay) {
 		c->c_staying++;
-		retry(c, w->w_scheduler->s_wait);
+		retry(c, ustack_wait);
 		TEST_TRUE(0);
 	}
 }
@@ -212,9 +212,9 @@ static bool run_crew(const struct scheduler *k, const struct usched_conf *conf,
 			c.c_errors++;
 		}
 	}
-	TEST_EQUAL(k->s_wake(c.c_work[0].w_thread), 0);
+	TEST_EQUAL(ustack_wake(c.c_work[0].w_thread), 0);
 	for (size_t i = stay; i < THREADS; i++)
-		TEST_EQUAL(rr_join(c.c_work[i].w_thread), 0);
+		TEST_EQUAL(ustack_join(c.c_work[i].w_thread, USCHED_NEVER), 0);
 	TEST_EQUAL(k->s_destroy(c.c_scheduler), stay ? -EDEADLK : 0);
 	TEST_EQUAL(c.c_staying, stay);
 	for (size_t i = 0; i < THREADS; i++)
@@ -266,11 +266,10 @@ static void test_famine(void **state)
 			}
 }
 
-static void wait_once(void *arg)
+static void wait_once(void *unused)
 {
-	const struct scheduler *k = arg;
-
-	TEST_EQUAL(k->s_wait(), 0);
+	(void)unused;
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 /* A start that fails because the run queue cannot grow takes no record along. */
@@ -291,7 +290,7 @@ static void test_failed_starts(void **state)
 		for (size_t i = 0; i < ROOM; i++)
 			assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
 						    &threads[i]), 0);
-		assert_int_equal(rr_join(threads[0]), -EDEADLK);        /* all wait */
+		assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);        /* all wait */
 		bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
 		fault_only = "calloc";
 		fault_begin(FAULT_USED_UP, 1, LONG_MAX);
@@ -305,8 +304,8 @@ static void test_failed_starts(void **state)
 		assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
 					    &threads[ROOM]), 0);
 		for (size_t i = 0; i <= ROOM; i++) {
-			assert_int_equal(q->s_wake(threads[i]), 0);
-			assert_int_equal(rr_join(threads[i]), 0);
+			assert_int_equal(ustack_wake(threads[i]), 0);
+			assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
 		}
 		assert_int_equal(q->s_destroy(s), 0);
 	}
@@ -326,13 +325,13 @@ static __attribute__((noinline)) void fail_deep(struct failing *f, size_t size)
 	for (size_t i = 0; i < size; i++)
 		room[i] = (unsigned char)i;
 	fail_calls(1, 1000);
-	TEST_EQUAL(rr_yield(), -ENOMEM);
-	TEST_EQUAL(rr_join(f->f_other), -ENOMEM);
-	TEST_EQUAL(f->f_scheduler->s_wait(), -ENOMEM);
+	TEST_EQUAL(ustack_yield(), -ENOMEM);
+	TEST_EQUAL(ustack_join(f->f_other, USCHED_NEVER), -ENOMEM);
+	TEST_EQUAL(ustack_wait(), -ENOMEM);
 	fault_end();
 	for (int i = 0; i < 2; i++, f->f_woken++)
-		TEST_EQUAL(f->f_scheduler->s_wait(), 0);
-	TEST_EQUAL(rr_join(f->f_other), 0);
+		TEST_EQUAL(ustack_wait(), 0);
+	TEST_EQUAL(ustack_join(f->f_other, USCHED_NEVER), 0);
 	for (size_t i = 0; i < size; i++)
 		TEST_EQUAL(room[i], (unsigned char)i);
 }
@@ -360,12 +359,12 @@ static void test_failed_blocks(void **state)
 						    &f.f_other), 0);
 			assert_int_equal(q->s_start(s, fail_to_block, &f, &t), 0);
 			for (size_t i = 0; i < 2; i++) {
-				assert_int_equal(rr_join(t), -EDEADLK);
+				assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
 				assert_int_equal(f.f_woken, i);
-				assert_int_equal(q->s_wake(t), 0);
+				assert_int_equal(ustack_wake(t), 0);
 			}
-			assert_int_equal(q->s_wake(f.f_other), 0);
-			assert_int_equal(rr_join(t), 0);
+			assert_int_equal(ustack_wake(f.f_other), 0);
+			assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
 			assert_int_equal(q->s_destroy(s), 0);
 		}
 }

@@ -116,7 +116,7 @@ static int listen_at(struct unet_addr *a, const char *text)
 {
 	int fd;
 
-	TEST_EQUAL(unet_addr(a, text), 0);
+	TEST_EQUAL(unet_addr(text, a), 0);
 	fd = (int)TRY(unet_listen(a, 0, 0));
 	TEST_TRUE(fd >= 0);
 	a->a_size = sizeof a->a_sockaddr;
@@ -199,7 +199,7 @@ static void use_datagrams(void)
 	char text[8];
 	int fd;
 
-	TEST_EQUAL(unet_addr(&a, "127.0.0.1:0"), 0);
+	TEST_EQUAL(unet_addr("127.0.0.1:0", &a), 0);
 	fd = (int)TRY(unet_bind(&a, 0));
 	TEST_TRUE(fd >= 0);
 	a.a_size = sizeof a.a_sockaddr;
@@ -342,7 +342,7 @@ static int make_listener(void)
 {
 	struct unet_addr a;
 
-	TEST_EQUAL(unet_addr(&a, "127.0.0.1:0"), 0);
+	TEST_EQUAL(unet_addr("127.0.0.1:0", &a), 0);
 	return unet_listen(&a, 0, 0);
 }
 
@@ -350,7 +350,7 @@ static int make_bound(void)
 {
 	struct unet_addr a;
 
-	TEST_EQUAL(unet_addr(&a, "127.0.0.1:0"), 0);
+	TEST_EQUAL(unet_addr("127.0.0.1:0", &a), 0);
 	return unet_bind(&a, 0);
 }
 
@@ -436,7 +436,7 @@ static bool loop(void)
 	static bool ended;
 	struct ustack *u;
 	struct rr *rr;
-	int rc = rr_create(&rr, &conf);
+	int rc = rr_create(&conf, &rr);
 
 	if (rc) {
 		TEST_TRUE(fault_made(rc));
@@ -453,7 +453,7 @@ static bool loop(void)
 		if (p.fd >= 0 && !ended && poll(&p, 1, 20000) == 0)
 			TEST_TRUE(false);
 	}
-	TEST_EQUAL(rr_join(u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 	TEST_EQUAL(rr_destroy(rr), 0);
 	return true;
 }

@@ -42,7 +42,7 @@ static void use_mutex(void)
 
 	TEST_EQUAL(TRY(usync_mutex_lock(&all.mutex, LATE)), 0);
 	before = all.counted;
-	TEST_EQUAL(TRY(usync_yield()), 0);
+	TEST_EQUAL(TRY(test_give_way()), 0);
 	TEST_EQUAL(all.counted, before);
 	all.counted = before + 1;
 	TEST_EQUAL(usync_mutex_unlock(&all.mutex), 0);
@@ -54,7 +54,7 @@ static void use_rwlock(void)
 
 	TEST_EQUAL(TRY(usync_rwlock_read(&all.rwlock, LATE)), 0);
 	before = all.written;
-	TEST_EQUAL(TRY(usync_yield()), 0);
+	TEST_EQUAL(TRY(test_give_way()), 0);
 	TEST_EQUAL(all.written, before);
 	TEST_EQUAL(usync_rwlock_unlock(&all.rwlock), 0);
 	TEST_EQUAL(TRY(usync_rwlock_write(&all.rwlock, USCHED_NEVER)), 0);
@@ -80,7 +80,7 @@ static void use_sem(void)
 {
 	TEST_EQUAL(TRY(usync_sem_wait(&all.sem, LATE)), 0);
 	TEST_EQUAL(all.sem.s_count, 0);
-	TEST_EQUAL(TRY(usync_yield()), 0);
+	TEST_EQUAL(TRY(test_give_way()), 0);
 	TEST_EQUAL(usync_sem_post(&all.sem), 0);
 	TEST_EQUAL(TRY(usync_sem_wait(&all.never, usync_after(SOON))), -ETIMEDOUT);
 }
@@ -100,7 +100,7 @@ static void wait_for_ever(void *unused)
 {
 	(void)unused;
 	TEST_EQUAL(TRY(usync_sem_wait(&all.never, USCHED_NEVER)), -ECANCELED);
-	TEST_EQUAL(TRY(usync_shield(1)), 0);
+	TEST_EQUAL(TRY(ustack_shield(1)), 0);
 	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
 }
 
@@ -109,7 +109,7 @@ static void use_threads(void)
 {
 	struct ustack *u = go(wait_for_ever, NULL);
 
-	if (TRY(usync_join(u, usync_after(SOON))) != 0) {
+	if (TRY(ustack_join(u, usync_after(SOON))) != 0) {
 		TEST_EQUAL(ustack_cancel(u), 0);
 		end(u);
 	}
@@ -177,8 +177,8 @@ static void wait_for_all(void *unused)
 	(void)unused;
 	memset(&all, 0, sizeof all);
 	all.sem.s_count = 1;
-	TEST_EQUAL(TRY(usync_chan_create(&all.values, sizeof(unsigned), 0)), 0);
-	TEST_EQUAL(TRY(usync_chan_create(&all.kept, sizeof(unsigned), 2)), 0);
+	TEST_EQUAL(TRY(usync_chan_create(sizeof(unsigned), 0, &all.values)), 0);
+	TEST_EQUAL(TRY(usync_chan_create(sizeof(unsigned), 2, &all.kept)), 0);
 	usync_group_add(&all.working, ALL);
 	rr_hold(the);
 	for (uintptr_t i = 0; i < WORKERS; i++)
@@ -245,7 +245,7 @@ static void block_in_vain(void *unused)
 		block_deep(w, 50000u << i);
 	}
 	TEST_EQUAL(usync_sleep_until(usync_after(SOON)), 0);
-	TEST_EQUAL(over->s_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void no_log(const char *line)
@@ -266,9 +266,9 @@ static void test_failed_block(void **state)
 			conf.c_log = no_log;
 			assert_int_equal(over->s_create(&the, &conf), 0);
 			u = go(block_in_vain, NULL);
-			assert_int_equal(rr_join(u), -EDEADLK);
-			assert_int_equal(over->s_wake(u), 0);
-			assert_int_equal(rr_join(u), 0);
+			assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+			assert_int_equal(ustack_wake(u), 0);
+			assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 			assert_int_equal(over->s_destroy(the), 0);
 		}
 }

@@ -162,7 +162,7 @@ static void show(void *thread_of_other)
 	char *local = alloca(unknown(SIZE));
 
 	remote = local;
-	TEST_EQUAL(rr_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	(void)thread_of_other;
 }
 
@@ -189,12 +189,12 @@ static void test_remote(void **state)
 	test_timeout(20);
 	if (!test_has_stacks())
 		skip();                         /* native stacks have no known end */
-	assert_int_equal(rr_create(&rr, &conf), 0);
+	assert_int_equal(rr_create(&conf, &rr), 0);
 	assert_int_equal(rr_start(rr, show, NULL, &shows), 0);
 	assert_int_equal(rr_start(rr, see, NULL, &sees), 0);
-	assert_int_equal(rr_join(sees), 0);
-	assert_int_equal(rr_wake(shows), 0);
-	assert_int_equal(rr_join(shows), 0);
+	assert_int_equal(ustack_join(sees, USCHED_NEVER), 0);
+	assert_int_equal(ustack_wake(shows), 0);
+	assert_int_equal(ustack_join(shows, USCHED_NEVER), 0);
 	assert_int_equal(rr_destroy(rr), 0);
 }
 
@@ -360,7 +360,7 @@ static struct usync_case one;
 	X(chan_recv, usync_chan_recv, (chan, p, 0)) \
 	X(select, usync_select, (p, 1, 0)) \
 	X(select_value, usync_select, ((one.s_value = p, &one), 1, 0)) \
-	X(addr, unet_addr, (p, ":1")) \
+	X(addr, unet_addr, (":1", p)) \
 	X(text, unet_text, (heap, p)) \
 	X(text_addr, unet_text, (p, heap)) \
 	X(listen, unet_listen, (p, 0, 0)) \
@@ -436,7 +436,7 @@ static __attribute__((noinline)) void give(void *unused)
 	memset(local, 0, SIZE);
 	given = local;
 	__atomic_store_n(&giver, ustack_self(), __ATOMIC_RELEASE);
-	TEST_EQUAL(rr_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void give_deep(void *unused)
@@ -452,7 +452,7 @@ static void use_given(void *unused)
 {
 	(void)unused;
 	use->u_do(given);
-	TEST_EQUAL(rr_wake(giver), 0);
+	TEST_EQUAL(ustack_wake(giver), 0);
 }
 
 /* On one processor, or two that are given a thread each. */
@@ -463,10 +463,10 @@ static void run_use(void (*first)(void *), void (*second)(void *), unsigned proc
 	struct ustack *all[2] = { NULL, NULL };
 	struct rr *rr = NULL;
 
-	TEST_EQUAL(usync_chan_create(&chan, 1, 1), 0);
+	TEST_EQUAL(usync_chan_create(1, 1, &chan), 0);
 	one.s_chan = chan;
 	iov.iov_len = 1;
-	TEST_EQUAL(rr_create(&rr, &conf), 0);
+	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	rr_hold(rr);
 	TEST_EQUAL(rr_start(rr, first, NULL, &all[0]), 0);
 	while (second && !__atomic_load_n(&giver, __ATOMIC_ACQUIRE))
@@ -474,7 +474,7 @@ static void run_use(void (*first)(void *), void (*second)(void *), unsigned proc
 	if (second)
 		TEST_EQUAL(rr_start(rr, second, NULL, &all[1]), 0);
 	for (int i = second ? 1 : 0; i >= 0; i--)
-		TEST_EQUAL(rr_join(all[i]), 0);
+		TEST_EQUAL(ustack_join(all[i], USCHED_NEVER), 0);
 	rr_release(rr);
 	TEST_EQUAL(rr_destroy(rr), 0);
 	usync_chan_destroy(chan);
@@ -595,7 +595,7 @@ static void test_native_stack(void **state)
 	(void)state;
 	test_timeout(20);
 	group = &local;
-	assert_int_equal(rr_create(&rr, &conf), 0);
+	assert_int_equal(rr_create(&conf, &rr), 0);
 	assert_int_equal(rr_start(rr, done, NULL, NULL), 0);
 	assert_int_equal(usync_group_wait(&local, USCHED_NEVER), 0);
 	assert_int_equal(rr_destroy(rr), 0);

@@ -25,11 +25,11 @@ struct pair {
 static void hog(struct pair *p, struct ustack *other)
 {
 	while (!p->p_stop) {
-		TEST_EQUAL(ll_wake(other), 0);
-		TEST_EQUAL(ll_wait(), 0);
+		TEST_EQUAL(ustack_wake(other), 0);
+		TEST_EQUAL(ustack_wait(), 0);
 		p->p_dispatches++;
 	}
-	ll_wake(other);
+	ustack_wake(other);
 }
 
 static void hog_first(void *arg)
@@ -43,7 +43,7 @@ static void hog_second(void *arg)
 {
 	struct pair *p = arg;
 
-	TEST_EQUAL(ll_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	hog(p, p->p_threads[0]);
 }
 
@@ -138,14 +138,14 @@ static void say(char c)
 
 static void sleep_and_say(void *arg)
 {
-	TEST_EQUAL(ll_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	say(*(const char *)arg);
 }
 
 static void just_say(void *arg)
 {
 	say(*(const char *)arg);
-	TEST_EQUAL(ll_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	say((char)(*(const char *)arg + 'a' - 'A'));
 }
 
@@ -158,9 +158,9 @@ static void wake_three(void *arg)
 	(void)arg;
 	TEST_EQUAL(ll_start(script.s_ll, NULL, just_say, "Q", NULL), 0);
 	for (int i = 0; i < 3; i++)
-		TEST_EQUAL(ll_wake(script.s_sleepers[i]), 0);
+		TEST_EQUAL(ustack_wake(script.s_sleepers[i]), 0);
 	say('0');
-	TEST_EQUAL(ll_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	say('1');
 }
 
@@ -174,10 +174,10 @@ static void run_next(const struct usched_conf *conf)
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(ll_start(script.s_ll, g, sleep_and_say, letters[i],
 					  &script.s_sleepers[i]), 0);
-	assert_int_equal(ll_join(script.s_sleepers[0]), -EDEADLK);
+	assert_int_equal(ustack_join(script.s_sleepers[0], USCHED_NEVER), -EDEADLK);
 	assert_int_equal(ll_start(script.s_ll, g, wake_three, NULL, NULL), 0);
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(ll_join(script.s_sleepers[i]), 0);
+		assert_int_equal(ustack_join(script.s_sleepers[i], USCHED_NEVER), 0);
 	assert_int_equal(ll_destroy(script.s_ll), 0);
 	assert_string_equal(script.s_log, "0CQAB1q");
 }
@@ -208,7 +208,7 @@ static void stay(void *arg)
 		w->w_native = pthread_self();
 	for (int i = 0; i < 5; i++) {
 		TEST_TRUE(pthread_equal(pthread_self(), w->w_native));
-		TEST_EQUAL(ll_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	}
 }
 
@@ -303,8 +303,8 @@ static void ping(void *arg)
 			step(count_atomics);
 			atomic_instructions = 0;        /* those of step() itself */
 		}
-		ll_wake(steppers[1]);
-		ll_wait();
+		ustack_wake(steppers[1]);
+		ustack_wait();
 	}
 	step_on = false;
 	TEST_EQUAL(atomic_instructions, 0);
@@ -313,7 +313,7 @@ static void ping(void *arg)
 	atomic_instructions = 0;
 	++*control;
 	step_on = false;
-	ll_wake(steppers[1]);
+	ustack_wake(steppers[1]);
 }
 
 static void pong(void *arg)
@@ -321,10 +321,10 @@ static void pong(void *arg)
 	(void)arg;
 	TEST_EQUAL(ustack_reserve(IMAGE), 0);
 	for (int i = 0; i < ROUNDS; i++) {
-		ll_wait();
-		ll_wake(steppers[0]);
+		ustack_wait();
+		ustack_wake(steppers[0]);
 	}
-	ll_wait();                              /* to end takes atomic instructions */
+	ustack_wait();                              /* to end takes atomic instructions */
 }
 
 static void no_atomics(const struct usched_conf *conf)
@@ -335,8 +335,8 @@ static void no_atomics(const struct usched_conf *conf)
 
 	assert_int_equal(ll_start(ll, g, pong, NULL, &steppers[1]), 0);
 	assert_int_equal(ll_start(ll, g, ping, &control, &steppers[0]), 0);
-	assert_int_equal(ll_join(steppers[0]), 0);
-	assert_int_equal(ll_join(steppers[1]), 0);
+	assert_int_equal(ustack_join(steppers[0], USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(steppers[1], USCHED_NEVER), 0);
 	assert_int_equal(ll_destroy(ll), 0);
 	if (stepper.s_steps > 0)                        /* of the control */
 		assert_int_equal(atomic_instructions, 1);
@@ -381,14 +381,14 @@ static void relay_mixed(void *arg)
 	size_t right = (n->n_index + 1) % (2 * SCHEDULERS);
 
 	for (size_t i = 0; i < m->m_rounds; i++) {
-		TEST_EQUAL(n->n_index % 2 ? ll_wait() : rr_wait(), 0);
+		TEST_EQUAL(n->n_index % 2 ? ustack_wait() : ustack_wait(), 0);
 		if (right != 0 || i + 1 < m->m_rounds)
-			TEST_EQUAL(n->n_index % 2 ? ll_wake(m->m_nodes[right])
+			TEST_EQUAL(n->n_index % 2 ? ustack_wake(m->m_nodes[right])
 				   : ustack_wake(m->m_nodes[right]), 0);
 	}
 	if (right != 0) {
-		TEST_EQUAL(n->n_index % 2 ? ll_join(m->m_nodes[right])
-			   : rr_join(m->m_nodes[right]), 0);
+		TEST_EQUAL(n->n_index % 2 ? ustack_join(m->m_nodes[right], USCHED_NEVER)
+			   : ustack_join(m->m_nodes[right], USCHED_NEVER), 0);
 		m->m_joined++;
 	}
 }
@@ -402,7 +402,7 @@ static void mixed(const struct usched_conf *conf)
 	c.c_log = log_line;
 	for (size_t i = 0; i < SCHEDULERS; i++) {
 		m.m_ll[i] = make(conf);
-		assert_int_equal(rr_create(&m.m_rr[i], &c), 0);
+		assert_int_equal(rr_create(&c, &m.m_rr[i]), 0);
 		ll_hold(m.m_ll[i]);
 		rr_hold(m.m_rr[i]);
 	}
@@ -413,8 +413,8 @@ static void mixed(const struct usched_conf *conf)
 				 : rr_start(m.m_rr[i / 2], relay_mixed,
 					    &nodes[i], &m.m_nodes[i]), 0);
 	}
-	assert_int_equal(rr_wake(m.m_nodes[0]), 0);
-	assert_int_equal(ll_join(m.m_nodes[0]), 0);
+	assert_int_equal(ustack_wake(m.m_nodes[0]), 0);
+	assert_int_equal(ustack_join(m.m_nodes[0], USCHED_NEVER), 0);
 	assert_int_equal(m.m_joined, 2 * SCHEDULERS - 1);
 	for (size_t i = 0; i < SCHEDULERS; i++) {
 		ll_release(m.m_ll[i]);

@@ -25,7 +25,7 @@ static struct ll    *ll;
 
 static void wait_once(void *arg)
 {
-	TEST_EQUAL(*(const int *)arg ? ll_wait() : rr_wait(), 0);
+	TEST_EQUAL(*(const int *)arg ? ustack_wait() : ustack_wait(), 0);
 	woken++;
 }
 
@@ -54,7 +54,7 @@ static int start(const int *local, struct ustack **thread)
 
 static int join(int local, struct ustack *thread)
 {
-	return local ? ll_join(thread) : rr_join(thread);
+	return local ? ustack_join(thread, USCHED_NEVER) : ustack_join(thread, USCHED_NEVER);
 }
 
 /* What a thread may take: what is documented, and no more. */
@@ -83,7 +83,7 @@ static void million(int is_local, const struct usched_conf *conf)
 	assert_non_null(threads);
 	local = is_local;
 	woken = 0;
-	assert_int_equal(local ? ll_create(&ll, conf) : rr_create(&rr, conf), 0);
+	assert_int_equal(local ? ll_create(conf, &ll) : rr_create(conf, &rr), 0);
 	for (size_t i = 0; i < n; i++)          /* so that the array is resident */
 		threads[i] = (struct ustack *)threads;
 	before = resident();
@@ -102,7 +102,7 @@ static void million(int is_local, const struct usched_conf *conf)
 	if (test_has_stacks() && n >= 100000)
 		assert_in_range((after - before) / n, 0, most(conf, &stats, n));
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(local ? ll_wake(threads[i]) : rr_wake(threads[i]), 0);
+		assert_int_equal(local ? ustack_wake(threads[i]) : ustack_wake(threads[i]), 0);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(join(local, threads[i]), 0);
 	assert_int_equal(woken, n);

@@ -62,7 +62,7 @@ static struct ustack *go(void (*func)(void *), void *arg)
 
 static void end(struct ustack *u)
 {
-	TEST_EQUAL(usync_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 }
 
 /* How many wait for something outside where `u' runs. */
@@ -150,10 +150,10 @@ static void each_scheduler_of(size_t kinds, void (*func)(void *))
 		rr = NULL;
 		ll = NULL;
 		if (i % 2)
-			assert_int_equal(ll_create(&ll, &confs[i / 2]), 0);
+			assert_int_equal(ll_create(&confs[i / 2], &ll), 0);
 		else
-			assert_int_equal(rr_create(&rr, &confs[i / 2]), 0);
-		assert_int_equal(rr_join(go(func, NULL)), 0);   /* the same in ll */
+			assert_int_equal(rr_create(&confs[i / 2], &rr), 0);
+		assert_int_equal(ustack_join(go(func, NULL), USCHED_NEVER), 0);   /* the same in ll */
 		uoffload_drain();
 		assert_int_equal(rr ? rr_destroy(rr) : ll_destroy(ll), 0);
 		await_natives(1);
@@ -215,7 +215,7 @@ static void drop_call(void *arg)
 static void await(const atomic_int *count, int n)
 {
 	while (*count < n) {
-		TEST_EQUAL(usync_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 		sched_yield();
 	}
 }
@@ -393,7 +393,7 @@ static void in_order(void *unused)
 
 		threads[i] = go_call(&callers[i], i, USCHED_NEVER);
 		while (waiting(ustack_self()) == before)        /* until it is in the queue */
-			TEST_EQUAL(usync_yield(), 0);
+			TEST_EQUAL(ustack_yield(), 0);
 	}
 	open_gate = true;
 	for (int i = 0; i < CALLERS; i++)
@@ -612,7 +612,7 @@ static void drains(void *unused)
 		end(threads[i]);
 	pthread_join(native, NULL);
 	while (natives() != before)             /* they are about to end */
-		TEST_EQUAL(usync_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	end(go_call(&callers[0], 4, USCHED_NEVER));
 	TEST_EQUAL(callers[0].c_rc, 0);
 	TEST_EQUAL(callers[0].c_call.c_out, 12);
@@ -765,7 +765,7 @@ static void resolve(void *unused)
 	TEST_EQUAL(unet_resolve("localhost", "80", SOCK_STREAM, found, 1, d), 1);
 	TEST_EQUAL(found[1].a_size, 0x55555555);        /* not beyond `max' */
 	TEST_EQUAL(unet_resolve("192.0.2.7", "1234", SOCK_DGRAM, found, 4, d), 1);
-	TEST_EQUAL(unet_addr(&one, "192.0.2.7:1234"), 0);
+	TEST_EQUAL(unet_addr("192.0.2.7:1234", &one), 0);
 	TEST_EQUAL(found[0].a_size, one.a_size);
 	TEST_EQUAL(memcmp(&found[0].a_sockaddr, &one.a_sockaddr, one.a_size), 0);
 	TEST_EQUAL(unet_resolve("192.0.2.7", "no-such-service", SOCK_STREAM, found, 4, d), -ENOENT);

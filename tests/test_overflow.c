@@ -200,7 +200,7 @@ static void run_one(struct rr *rr, struct ll *ll, void (*func)(void *), void *ar
 	struct ustack *t;
 
 	TEST_EQUAL(ll ? ll_start(ll, NULL, func, arg, &t) : rr_start(rr, func, arg, &t), 0);
-	TEST_EQUAL(ll ? ll_join(t) : rr_join(t), 0);
+	TEST_EQUAL(ll ? ustack_join(t, USCHED_NEVER) : ustack_join(t, USCHED_NEVER), 0);
 }
 
 static void over_processors(void *arg)
@@ -211,8 +211,8 @@ static void over_processors(void *arg)
 
 	if (!how->h_late)
 		TEST_EQUAL(uoverflow_install(), 0);
-	TEST_EQUAL(how->h_local ? ll_create(&ll, &how->h_conf)
-		   : rr_create(&rr, &how->h_conf), 0);
+	TEST_EQUAL(how->h_local ? ll_create(&how->h_conf, &ll)
+		   : rr_create(&how->h_conf, &rr), 0);
 	if (how->h_late) {
 		run_one(rr, ll, nothing, NULL);
 		TEST_EQUAL(uoverflow_install(), 0);
@@ -266,7 +266,7 @@ static void yield_and_outgrow(const volatile char *above)
 
 	room[77] = above ? above[77] : 7;
 	for (int i = 0; i < 10; i++)
-		TEST_EQUAL(rr_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(room[77], above ? above[77] : 7);
 	grow(room, 0);
 }
@@ -287,12 +287,12 @@ static void over_one_stack(void *arg)
 	struct rr *rr;
 
 	(void)arg;
-	TEST_EQUAL(rr_create(&rr, &conf), 0);
+	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	TEST_EQUAL(uoverflow_install(), 0);
 	for (size_t i = 0; i < 3; i++)
 		TEST_EQUAL(rr_start(rr, outgrow_later, NULL, &t[i]), 0);
 	for (size_t i = 0; i < 3; i++)
-		TEST_EQUAL(rr_join(t[i]), 0);
+		TEST_EQUAL(ustack_join(t[i], USCHED_NEVER), 0);
 }
 
 static void test_reloaded(void **state)
@@ -327,11 +327,11 @@ static void over_two(void *arg)
 
 	(void)arg;
 	TEST_EQUAL(uoverflow_install(), 0);
-	TEST_EQUAL(rr_create(&rr, &conf), 0);
+	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	for (size_t i = 0; i < 2; i++)
 		TEST_EQUAL(rr_start(rr, outgrow_at_once, NULL, &t[i]), 0);
 	for (size_t i = 0; i < 2; i++)
-		TEST_EQUAL(rr_join(t[i]), 0);
+		TEST_EQUAL(ustack_join(t[i], USCHED_NEVER), 0);
 }
 
 /* Two at once: one death, and each line that was begun is whole. */
@@ -354,7 +354,7 @@ static void over_uninstalled(void *arg)
 	struct rr *rr;
 
 	(void)arg;
-	TEST_EQUAL(rr_create(&rr, &conf), 0);
+	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	run_one(rr, NULL, outgrow, NULL);
 }
 
@@ -576,7 +576,7 @@ static void note_stack(void *arg)
 	TEST_TRUE(guard > 0);
 	g->g_native = (uintptr_t)low;
 	noted++;
-	rr_wait();
+	ustack_wait();
 }
 
 /* Every stack, those that are lent later and the native ones included, has its guard. */
@@ -594,7 +594,7 @@ static void test_guards(void **state)
 		char *maps;
 
 		conf.c_stacks = native ? USCHED_NATIVE : 0;
-		assert_int_equal(rr_create(&rr, &conf), 0);
+		assert_int_equal(rr_create(&conf, &rr), 0);
 		for (size_t i = 0; i < THREADS; i++)
 			assert_int_equal(rr_start(rr, note_stack, &g[i], &t[i]), 0);
 		while (noted < THREADS)
@@ -614,8 +614,8 @@ static void test_guards(void **state)
 		}
 		free(maps);
 		for (size_t i = 0; i < THREADS; i++) {
-			assert_int_equal(rr_wake(t[i]), 0);
-			assert_int_equal(rr_join(t[i]), 0);
+			assert_int_equal(ustack_wake(t[i]), 0);
+			assert_int_equal(ustack_join(t[i], USCHED_NEVER), 0);
 		}
 		assert_int_equal(rr_destroy(rr), 0);
 	}
@@ -696,7 +696,7 @@ static void on_processor(void *arg)
 	sigaction(SIGSEGV, &f->f_before, NULL);
 	sigaction(SIGBUS, &f->f_before_bus, NULL);
 	TEST_EQUAL(uoverflow_install(), 0);
-	TEST_EQUAL(rr_create(&rr, &conf), 0);
+	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	run_one(rr, NULL, fault_in_thread, arg);
 	TEST_EQUAL(rr_destroy(rr), 0);
 }
@@ -931,7 +931,7 @@ static void test_alternate(void **state)
 	for (int i = 0; i < 20; i++) {
 		struct rr *rr;
 
-		assert_int_equal(rr_create(&rr, &conf), 0);
+		assert_int_equal(rr_create(&conf, &rr), 0);
 		run_one(rr, NULL, note_alternate, &stack);
 		assert_int_equal(rr_destroy(rr), 0);
 		assert_false(stack.ss_flags & SS_DISABLE);

@@ -26,11 +26,11 @@ static void log_and_yield(void *arg)
 	struct ordered *me = arg;
 	struct order *o = me->o_order;
 
-	TEST_EQUAL(rr_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	for (size_t i = 0; i <= YIELDS; i++) {
 		o->o_log[o->o_next++] = me->o_index;
 		if (i < YIELDS)
-			TEST_EQUAL(rr_yield(), 0);
+			TEST_EQUAL(ustack_yield(), 0);
 	}
 }
 
@@ -45,7 +45,7 @@ static void wake_in_order(void *arg)
 	struct opener *opener = arg;
 
 	for (size_t i = 0; i < THREADS; i++)
-		TEST_EQUAL(rr_wake(opener->o_order->o_threads[
+		TEST_EQUAL(ustack_wake(opener->o_order->o_threads[
 				   i * opener->o_stride % THREADS]), 0);
 }
 
@@ -66,11 +66,11 @@ static void fifo(const struct usched_conf *conf)
 		assert_int_equal(rr_start(rr, log_and_yield, &threads[i],
 					  &o.o_threads[i]), 0);
 	}
-	assert_int_equal(rr_join(o.o_threads[0]), -EDEADLK);
+	assert_int_equal(ustack_join(o.o_threads[0], USCHED_NEVER), -EDEADLK);
 	assert_int_equal(rr_start(rr, wake_in_order, &opener, &u), 0);
-	assert_int_equal(rr_join(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	for (size_t i = 0; i < THREADS; i++)
-		assert_int_equal(rr_join(o.o_threads[i]), 0);
+		assert_int_equal(ustack_join(o.o_threads[i], USCHED_NEVER), 0);
 	assert_int_equal(o.o_next, THREADS * (YIELDS + 1));
 	for (size_t i = 0; i < THREADS * (YIELDS + 1); i++)
 		assert_int_equal(o.o_log[i], i % THREADS * opener.o_stride % THREADS);
@@ -102,21 +102,21 @@ static void say(struct script *s, char c)
 
 static void say_sleeper(void *arg)
 {
-	TEST_EQUAL(rr_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 	say(arg, 'S');
 }
 
 static void say_a(void *arg)
 {
 	say(arg, 'A');
-	TEST_EQUAL(rr_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	say(arg, 'a');
 }
 
 static void say_b(void *arg)
 {
 	say(arg, 'B');
-	TEST_EQUAL(rr_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	say(arg, 'b');
 }
 
@@ -125,10 +125,10 @@ static void wake_between(void *arg)
 	struct script *s = arg;
 
 	TEST_EQUAL(rr_start(s->s_rr, say_a, s, NULL), 0);
-	TEST_EQUAL(rr_wake(s->s_sleeper), 0);
+	TEST_EQUAL(ustack_wake(s->s_sleeper), 0);
 	TEST_EQUAL(rr_start(s->s_rr, say_b, s, NULL), 0);
 	say(s, '0');
-	TEST_EQUAL(rr_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	say(s, '1');
 }
 
@@ -142,10 +142,10 @@ static void queue_up(const struct usched_conf *conf)
 		return;
 	s.s_rr = make(conf);
 	assert_int_equal(rr_start(s.s_rr, say_sleeper, &s, &s.s_sleeper), 0);
-	assert_int_equal(rr_join(s.s_sleeper), -EDEADLK);
+	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(rr_start(s.s_rr, wake_between, &s, &u), 0);
-	assert_int_equal(rr_join(u), 0);
-	assert_int_equal(rr_join(s.s_sleeper), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), 0);
 	assert_int_equal(rr_destroy(s.s_rr), 0);
 	assert_string_equal(s.s_log, "0ASB1ab");
 }
@@ -168,7 +168,7 @@ static void yield_after_mail(void *arg)
 	s->s_mailed = -1;
 	while (s->s_mailed != 1)
 		;
-	TEST_EQUAL(rr_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 	say(s, '1');
 }
 
@@ -181,15 +181,15 @@ static void mail_before_yield(const struct usched_conf *conf)
 		return;
 	s.s_rr = make(conf);
 	assert_int_equal(rr_start(s.s_rr, say_sleeper, &s, &s.s_sleeper), 0);
-	assert_int_equal(rr_join(s.s_sleeper), -EDEADLK);
+	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(rr_start(s.s_rr, yield_after_mail, &s, &u), 0);
 	while (s.s_mailed != -1)
 		sched_yield();
 	assert_int_equal(rr_start(s.s_rr, say_a, &s, NULL), 0);
-	assert_int_equal(rr_wake(s.s_sleeper), 0);
+	assert_int_equal(ustack_wake(s.s_sleeper), 0);
 	assert_int_equal(rr_start(s.s_rr, say_b, &s, NULL), 0);
 	s.s_mailed = 1;
-	assert_int_equal(rr_join(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 	assert_int_equal(rr_destroy(s.s_rr), 0);
 	assert_string_equal(s.s_log, "0ASB1ab");
 }
@@ -206,7 +206,7 @@ static void test_mail_before_yield(void **state)
 static void stay(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(rr_wait(), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
@@ -217,8 +217,8 @@ static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
 
 static void end_waiting(struct ustack *u)
 {
-	assert_int_equal(rr_wake(u), 0);
-	assert_int_equal(rr_join(u), 0);
+	assert_int_equal(ustack_wake(u), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 }
 
 /* How many of them are where `u' is. */

@@ -370,7 +370,7 @@ static void start(struct scheduler *s, struct ll_group *group, void (*func)(void
 
 static void join(struct scheduler *s, struct ustack *thread)
 {
-	assert_int_equal(s->s_ll ? ll_join(thread) : rr_join(thread), 0);
+	assert_int_equal(s->s_ll ? ustack_join(thread, USCHED_NEVER) : ustack_join(thread, USCHED_NEVER), 0);
 }
 
 static void create(struct scheduler *s, bool local, unsigned stacks)
@@ -380,7 +380,7 @@ static void create(struct scheduler *s, bool local, unsigned stacks)
 	};
 
 	*s = (struct scheduler){ 0 };
-	assert_int_equal(local ? ll_create(&s->s_ll, &conf) : rr_create(&s->s_rr, &conf), 0);
+	assert_int_equal(local ? ll_create(&conf, &s->s_ll) : rr_create(&conf, &s->s_rr), 0);
 	stop = calm = false;
 	ready = 0;
 	for (size_t i = 0; i < PROCESSORS; i++) {
@@ -398,8 +398,8 @@ static void start_cycle(struct scheduler *s, struct member *members, uint32_t se
 
 	for (size_t i = 0; i < MEMBERS; i++) {
 		members[i].m_right = &members[(i + 1) % MEMBERS];
-		members[i].m_wait = s->s_ll ? ll_wait : rr_wait;
-		members[i].m_wake = s->s_ll ? ll_wake : rr_wake;
+		members[i].m_wait = s->s_ll ? ustack_wait : ustack_wait;
+		members[i].m_wake = s->s_ll ? ustack_wake : ustack_wake;
 		members[i].m_seed = seed + (uint32_t)i;
 		start(s, group, relay, &members[i], &members[i].m_thread);
 	}

@@ -218,12 +218,7 @@ static int start_ll(void *s, void (*func)(void *), void *arg, struct ustack **u)
 
 static const struct scheduler {
 	int (*start)(void *s, void (*func)(void *), void *arg, struct ustack **u);
-	int (*wait)(void);
-	int (*wake)(struct ustack *u);
-	int (*yield)(void);
-	int (*join)(struct ustack *u);
-} over_rr = { start_rr, rr_wait, rr_wake, rr_yield, rr_join },
-  over_ll = { start_ll, ll_wait, ll_wake, ll_yield, ll_join };
+} over_rr = { start_rr }, over_ll = { start_ll };
 
 static const struct scheduler *over;
 static void *scheduler;                         /* struct rr or ll */
@@ -246,19 +241,19 @@ static struct usync_cond   cond;
 static void yield(struct member *m)
 {
 	(void)m;
-	TEST_EQUAL(over->yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 }
 
 static void wait(struct member *m)
 {
-	TEST_EQUAL(over->wake(m->next->thread), 0);
-	TEST_EQUAL(over->wait(), 0);
+	TEST_EQUAL(ustack_wake(m->next->thread), 0);
+	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void sync_yield(struct member *m)
 {
 	(void)m;
-	TEST_EQUAL(usync_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
 }
 
 static void sleep_a_little(struct member *m)
@@ -343,7 +338,7 @@ static void join(struct member *m)
 
 	(void)m;
 	TEST_EQUAL(over->start(scheduler, child, NULL, &u), 0);
-	TEST_EQUAL(over->join(u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 }
 
 static void sync_join(struct member *m)
@@ -352,7 +347,7 @@ static void sync_join(struct member *m)
 
 	(void)m;
 	TEST_EQUAL(over->start(scheduler, child, NULL, &u), 0);
-	TEST_EQUAL(usync_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 }
 
 static void leave_noise(void *arg)
@@ -427,7 +422,7 @@ static void make_ring(void)
 		struct member *m = &ring[i];
 
 		*m = (struct member){ .next = &ring[(i + 1) % THREADS] };
-		TEST_EQUAL(usync_chan_create(&m->chan, 1, 1), 0);
+		TEST_EQUAL(usync_chan_create(1, 1, &m->chan), 0);
 		TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, m->fd), 0);
 		TEST_EQUAL(unet_adopt(m->fd[0]), 0);
 		TEST_EQUAL(unet_adopt(m->fd[1]), 0);
@@ -454,7 +449,7 @@ static void run_ring(const struct scheduler *with, void *s)
 	for (size_t i = 0; i < THREADS; i++)
 		TEST_EQUAL(usync_sem_post(&gate), 0);
 	for (size_t i = 0; i < THREADS; i++)
-		TEST_EQUAL(over->join(ring[i].thread), 0);
+		TEST_EQUAL(ustack_join(ring[i].thread, USCHED_NEVER), 0);
 	end_ring();
 }
 
@@ -477,7 +472,7 @@ static void rr_ring(const struct usched_conf *conf)
 {
 	struct rr *rr;
 
-	TEST_EQUAL(rr_create(&rr, conf), 0);
+	TEST_EQUAL(rr_create(conf, &rr), 0);
 	run_ring(&over_rr, rr);
 	TEST_EQUAL(rr_destroy(rr), 0);
 }
@@ -486,7 +481,7 @@ static void ll_ring(const struct usched_conf *conf)
 {
 	struct ll *ll;
 
-	TEST_EQUAL(ll_create(&ll, conf), 0);
+	TEST_EQUAL(ll_create(conf, &ll), 0);
 	run_ring(&over_ll, ll);
 	TEST_EQUAL(ll_destroy(ll), 0);
 }

@@ -131,7 +131,7 @@ static void nested_lives(struct life *l, struct life **child, unsigned n)
 static void rr_pause(struct life *l)
 {
 	if (luck(l, 6))
-		TEST_EQUAL(rr_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 }
 
 static void rr_begin(struct life *l)
@@ -141,7 +141,7 @@ static void rr_begin(struct life *l)
 
 static void rr_end(struct life *l)
 {
-	TEST_EQUAL(rr_join(l->l_handle), 0);
+	TEST_EQUAL(ustack_join(l->l_handle, USCHED_NEVER), 0);
 }
 
 static const struct way over_rr = { rr_pause, rr_begin, rr_end };
@@ -149,7 +149,7 @@ static const struct way over_rr = { rr_pause, rr_begin, rr_end };
 static void ll_pause(struct life *l)
 {
 	if (luck(l, 6))
-		TEST_EQUAL(ll_yield(), 0);
+		TEST_EQUAL(ustack_yield(), 0);
 }
 
 static void ll_begin(struct life *l)
@@ -161,7 +161,7 @@ static void ll_begin(struct life *l)
 
 static void ll_end(struct life *l)
 {
-	TEST_EQUAL(ll_join(l->l_handle), 0);
+	TEST_EQUAL(ustack_join(l->l_handle, USCHED_NEVER), 0);
 }
 
 static const struct way over_ll = { ll_pause, ll_begin, ll_end };
@@ -243,7 +243,7 @@ static void round_robin(void)
 {
 	for (unsigned k = 0; k < CONFS; k++) {
 		new_lives(k);
-		TEST_EQUAL(rr_create(&rr, &confs[k]), 0);
+		TEST_EQUAL(rr_create(&confs[k], &rr), 0);
 		run_over(&over_rr);
 		TEST_EQUAL(rr_destroy(rr), 0);
 		compare();
@@ -254,7 +254,7 @@ static void local(void)
 {
 	for (unsigned k = 0; k < CONFS; k++) {
 		new_lives(k);
-		TEST_EQUAL(ll_create(&ll, &confs[k]), 0);
+		TEST_EQUAL(ll_create(&confs[k], &ll), 0);
 		run_over(&over_ll);
 		TEST_EQUAL(ll_destroy(ll), 0);
 		compare();

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "../../usched.h"
+#include "../../ustack.h"
 
 #define CHECK(condition) \
 	((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__))

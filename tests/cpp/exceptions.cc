@@ -256,7 +256,7 @@ static void over_the_dispatcher()
 
 static void by_yield()
 {
-	CHECK(rr_yield() == 0);
+	CHECK(ustack_yield() == 0);
 }
 
 /* A new thread has no part in what its starter throws or handles. */
@@ -273,7 +273,7 @@ static void start_child()
 	struct ustack *u;
 
 	CHECK(rr_start(rr, child, nullptr, &u) == 0);
-	CHECK(rr_join(u) == 0);
+	CHECK(ustack_join(u, USCHED_NEVER) == 0);
 }
 
 struct starter {
@@ -306,12 +306,12 @@ static void over_rr(const struct usched_conf &conf, intptr_t threads)
 	struct ustack *thread[MOST];
 
 	block = by_yield;
-	CHECK(rr_create(&rr, &conf) == 0);
+	CHECK(rr_create(&conf, &rr) == 0);
 	for (intptr_t own = 0; own < threads; own++)
 		CHECK(rr_start(rr, start_in_flight, reinterpret_cast<void *>(own),
 			       &thread[own]) == 0);
 	for (intptr_t own = 0; own < threads; own++)
-		CHECK(rr_join(thread[own]) == 0);
+		CHECK(ustack_join(thread[own], USCHED_NEVER) == 0);
 	CHECK(rr_destroy(rr) == 0);
 	CHECK(alive == 0);
 }

@@ -25,7 +25,7 @@ static void check(int good, const char *what)
 
 static void block(void)
 {
-	check(rr_yield() == 0, "rr_yield()");
+	check(ustack_yield() == 0, "ustack_yield()");
 }
 
 static void call_plugin(void *arg)
@@ -52,13 +52,13 @@ int main(int argc, char **argv)
 	struct rr *rr;
 
 	check(argc == 2, "the plugin's path is missing");
-	check(rr_create(&rr, &conf) == 0, "rr_create()");
+	check(rr_create(&conf, &rr) == 0, "rr_create()");
 	check(rr_start(rr, load_plugin, argv[1], &thread[0]) == 0, "rr_start()");
-	check(rr_join(thread[0]) == 0, "rr_join()");
+	check(ustack_join(thread[0], USCHED_NEVER) == 0, "ustack_join()");
 	for (intptr_t i = 0; i < THREADS; i++)
 		check(rr_start(rr, call_plugin, (void *)i, &thread[i]) == 0, "rr_start()");
 	for (int i = 0; i < THREADS; i++)
-		check(rr_join(thread[i]) == 0, "rr_join()");
+		check(ustack_join(thread[i], USCHED_NEVER) == 0, "ustack_join()");
 	check(rr_destroy(rr) == 0, "rr_destroy()");
 	check(wrong == 0, "exceptions got mixed up");
 	puts("good");

@@ -62,7 +62,7 @@ static void wake(struct thread *me)
 	if (t && t->state == LIVE)
 		t->tokens++;
 	if (t)
-		CHECK(sched->k_wake(t->handle) == (t->state == LIVE ? 0 : -ESRCH));
+		CHECK(ustack_wake(t->handle) == (t->state == LIVE ? 0 : -ESRCH));
 }
 
 static void cancel(struct thread *me)
@@ -84,7 +84,7 @@ static void detach(struct thread *me)
 	(void)me;
 	if (!t)
 		return;
-	rc = sched->k_detach(t->handle);
+	rc = ustack_detach(t->handle);
 	CHECK(rc == (t->detached || t->joiner ? -EINVAL : 0));
 	t->detached |= rc == 0;
 	if (rc == 0 && t->state == ENDED)
@@ -112,7 +112,7 @@ static void joined(struct thread *me, struct thread *t, int rc, bool taken)
 static void join(struct thread *me)
 {
 	struct thread *t = anybody();
-	bool plain = fuzz_take(2), taken;
+	bool taken;
 	int rc;
 
 	if (!t)
@@ -120,16 +120,15 @@ static void join(struct thread *me)
 	taken = t->detached || t->joiner;
 	if (!taken && t != me)
 		t->joiner = me;
-	model_want(me, plain ? JOIN_PLAIN : JOIN, t,
-		   plain ? USCHED_NEVER : model_deadline(me));
-	rc = plain ? sched->k_join(t->handle) : usync_join(t->handle, me->deadline);
+	model_want(me, JOIN, t, model_deadline(me));
+	rc = ustack_join(t->handle, me->deadline);
 	joined(me, t, rc, taken);
 }
 
 static void wait(struct thread *me)
 {
 	model_want(me, TOKEN, NULL, USCHED_NEVER);
-	CHECK(sched->k_wait() == 0);
+	CHECK(ustack_wait() == 0);
 	me->wait = NOTHING;
 	CHECK(me->tokens-- > 0);
 }
@@ -137,15 +136,9 @@ static void wait(struct thread *me)
 static void yield(struct thread *me)
 {
 	bool refused = me->cancelled && !me->shielded;
-	int rc;
 
 	model_want(me, SLEEP, NULL, USCHED_NEVER);
-	if (fuzz_take(2)) {
-		CHECK(sched->k_yield() == 0);
-	} else {
-		rc = usync_yield();
-		CHECK(rc == 0 ? !refused : model_error(me, rc));
-	}
+	CHECK(ustack_yield() == (refused ? -ECANCELED : 0));
 	me->wait = NOTHING;
 }
 
@@ -153,8 +146,8 @@ static void shield(struct thread *me)
 {
 	bool on = fuzz_take(2);
 
-	CHECK(usync_cancelled() == me->cancelled);
-	CHECK(usync_shield(on) == me->shielded);
+	CHECK(ustack_cancelled() == me->cancelled);
+	CHECK(ustack_shield(on) == me->shielded);
 	me->shielded = on;
 }
 

@@ -68,8 +68,8 @@ static struct ll *ll;
 	static result rr_##name##_it parameters { rr_call; }    \
 	static result ll_##name##_it parameters { ll_call; }
 
-BOTH(int, create, (const struct usched_conf *c), return rr_create(&rr, c),
-     return ll_create(&ll, c))
+BOTH(int, create, (const struct usched_conf *c), return rr_create(c, &rr),
+     return ll_create(c, &ll))
 BOTH(int, destroy, (void), return rr_destroy(rr), return ll_destroy(ll))
 BOTH(int, start, (void (*f)(void *), void *a, struct ustack **t),
      return rr_start(rr, f, a, t), return ll_start(ll, NULL, f, a, t))
@@ -79,10 +79,10 @@ BOTH(int, run, (void), return rr_run(rr), return ll_run(ll))
 BOTH(void, stats, (struct usched_stats *out), rr_stats(rr, out), ll_stats(ll, out))
 
 const struct kind kinds[2] = {
-	{ rr_create_it, rr_destroy_it, rr_start_it, rr_join, rr_detach, rr_wait, rr_wake,
-	  rr_yield, rr_hold_it, rr_release_it, rr_run_it, rr_stats_it },
-	{ ll_create_it, ll_destroy_it, ll_start_it, ll_join, ll_detach, ll_wait, ll_wake,
-	  ll_yield, ll_hold_it, ll_release_it, ll_run_it, ll_stats_it },
+	{ rr_create_it, rr_destroy_it, rr_start_it, rr_hold_it, rr_release_it, rr_run_it,
+	  rr_stats_it },
+	{ ll_create_it, ll_destroy_it, ll_start_it, ll_hold_it, ll_release_it, ll_run_it,
+	  ll_stats_it },
 };
 
 const struct kind *sched;
@@ -521,7 +521,7 @@ static bool must_wait(const struct thread *t)
 
 	switch (t->wait) {
 	case TOKEN:     return t->tokens == 0;
-	case JOIN: case JOIN_PLAIN: return other->state == LIVE;
+	case JOIN:      return other->state == LIVE;
 	case LOCK:      return m->owner;
 	case READ:      return l->writer || somebody(WRITE, l);
 	case WRITE:     return l->writer || l->readers > 0;
@@ -535,7 +535,7 @@ static bool must_wait(const struct thread *t)
 
 static bool may_wait(const struct thread *t, int64_t then)
 {
-	bool ends = t->wait != TOKEN && t->wait != JOIN_PLAIN && !has_returned(t);
+	bool ends = t->wait != TOKEN && !has_returned(t);
 
 	if (ends && (t->deadline <= then || (t->cancelled && !t->shielded)))
 		return false;
@@ -572,8 +572,8 @@ void model_log(const char *line)
 	reports++;
 	CHECK(n == live());
 	for (struct thread *t = threads; t < native; t++)
-		CHECK(t->state != LIVE || t->wait == TOKEN || t->wait == JOIN_PLAIN
-		      || has_returned(t) || t->deadline == USCHED_NEVER);
+		CHECK(t->state != LIVE || t->wait == TOKEN || has_returned(t)
+		      || t->deadline == USCHED_NEVER);
 	model_quiet(fuzz_now);
 }
 
@@ -601,7 +601,7 @@ void model_begin(const struct usched_conf *conf, unsigned kind)
 	for (struct channel *c = channels; c < channels + CHANNELS; c++) {
 		c->closed = false;
 		c->tickets = c->sent = c->received = 0;
-		CHECK(usync_chan_create(&c->usync, c->size, c->capacity) == 0);
+		CHECK(usync_chan_create(c->size, c->capacity, &c->usync) == 0);
 	}
 	held = reports = ended = destroyed = 0;
 	sched = &kinds[kind];
@@ -631,7 +631,7 @@ void model_free_all(void)
 	for (struct thread *t = threads; t < native; t++)
 		if (t->state == LIVE) {
 			t->tokens++;
-			CHECK(sched->k_wake(t->handle) == 0);
+			CHECK(ustack_wake(t->handle) == 0);
 			t->cancelled = true;
 			CHECK(ustack_cancel(t->handle) == 0);
 		}

@@ -19,7 +19,7 @@ enum { THREADS = 8, OBJECTS = 2, KEYS = 2, CASES = 3, CHANNELS = 3 };
 enum state { FREE, LIVE, ENDED };       /* ENDED: and not joined */
 
 /* What a thread waits for. */
-enum wait { NOTHING, TOKEN, JOIN, JOIN_PLAIN, SLEEP, LOCK, READ, WRITE, COND, SEM, GROUP,
+enum wait { NOTHING, TOKEN, JOIN, SLEEP, LOCK, READ, WRITE, COND, SEM, GROUP,
 	    SELECT };
 
 struct mutex;
@@ -61,11 +61,6 @@ struct kind {
 	int  (*k_create)(const struct usched_conf *conf);
 	int  (*k_destroy)(void);
 	int  (*k_start)(void (*func)(void *), void *arg, struct ustack **thread);
-	int  (*k_join)(struct ustack *thread);
-	int  (*k_detach)(struct ustack *thread);
-	int  (*k_wait)(void);
-	int  (*k_wake)(struct ustack *thread);
-	int  (*k_yield)(void);
 	void (*k_hold)(void);
 	void (*k_release)(void);
 	int  (*k_run)(void);

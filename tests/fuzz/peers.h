@@ -62,7 +62,7 @@ static void send_piece(const struct peer *p, const uint8_t *from, size_t size)
 		n = n < size ? n : size;
 		unet_write_all(p->fd, from, n, NULL, usync_after(60 * USYNC_SECOND));
 		if (pieces)
-			usync_yield();
+			ustack_yield();
 	}
 }
 
@@ -110,7 +110,7 @@ static void run_server(void (*serve)(void *fd), const uint8_t *data, size_t size
 	fuzz_input = data;
 	fuzz_left = size;
 	repeated = 0;
-	CHECK(rr_create(&rr, &conf) == 0);
+	CHECK(rr_create(&conf, &rr) == 0);
 	for (struct peer *p = peers; p < peers + PEERS; p++) {
 		int pair[2];
 

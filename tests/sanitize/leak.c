@@ -32,7 +32,7 @@ static __attribute__((noinline)) void hold(size_t below, void *volatile allocate
 	volatile char frame[below];
 
 	frame[0] = 0;
-	check(rr_wait());
+	check(ustack_wait());
 	free(frame[0] == 0 ? allocated : NULL);
 }
 
@@ -62,10 +62,10 @@ int main(int argc, char **argv)
 	struct ustack *last;
 	struct rr *rr;
 
-	check(rr_create(&rr, &conf));
+	check(rr_create(&conf, &rr));
 	for (int i = 0; i < 2; i++)
 		check(rr_start(rr, thread, (void *)(uintptr_t)&depths[i], &holder[i]));
 	check(rr_start(rr, leave, NULL, &last));
-	check(rr_join(last));
+	check(ustack_join(last, USCHED_NEVER));
 	return 2;
 }

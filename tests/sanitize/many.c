@@ -23,7 +23,7 @@ static void thread(void *arg)
 static void wait_for_ever(void *arg)
 {
 	(void)arg;
-	check(rr_wait());
+	check(ustack_wait());
 }
 
 static void ignore(const char *line)
@@ -49,7 +49,7 @@ static void run_batch(struct rr *rr)
 		check(rr_start(rr, wait_for_ever, NULL, NULL));
 	}
 	for (int i = 0; i < BATCH; i++)
-		check(rr_join(u[i]));
+		check(ustack_join(u[i], USCHED_NEVER));
 }
 
 int main(int argc, char **argv)
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	for (int n = 0; n < SCHEDULERS; n++) {
 		if (n == SCHEDULERS / 10)
 			before = resident_set();
-		check(rr_create(&rr, &conf));
+		check(rr_create(&conf, &rr));
 		for (int k = 0; k < BATCHES; k++)
 			run_batch(rr);
 		EXPECT(rr_destroy(rr) == -EDEADLK);

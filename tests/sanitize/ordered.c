@@ -40,11 +40,11 @@ static void send(void)
 static void take_turns(int self)
 {
 	if (self == 0)
-		check(rr_wait());
+		check(ustack_wait());
 	touch(0);
-	check(rr_wake(partner[!self]));
+	check(ustack_wake(partner[!self]));
 	if (self == 1)
-		check(rr_wait());
+		check(ustack_wait());
 
 	check(usync_mutex_lock(&mutex, USCHED_NEVER));
 	touch(1);
@@ -84,7 +84,7 @@ static void touch_and_join(void)
 
 	touch(4);
 	check(rr_start(rr, child, NULL, &u));
-	check(rr_join(u));
+	check(ustack_join(u, USCHED_NEVER));
 	touch(4);
 }
 
@@ -104,14 +104,14 @@ static void run(const struct usched_conf *conf)
 {
 	static const int self[] = { 0, 1 };
 
-	check(rr_create(&rr, conf));
-	check(usync_chan_create(&chan, 1, 0));
+	check(rr_create(conf, &rr));
+	check(usync_chan_create(1, 0, &chan));
 	for (int i = 0; i < 2; i++)
 		check(rr_start(rr, thread, (void *)(uintptr_t)&self[i], &partner[i]));
 	for (int i = 0; i < 2; i++)
 		check(usync_sem_post(&begun));
 	for (int i = 0; i < 2; i++)
-		check(rr_join(partner[i]));
+		check(ustack_join(partner[i], USCHED_NEVER));
 	check(rr_destroy(rr));
 	usync_chan_destroy(chan);
 }

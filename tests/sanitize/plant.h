@@ -59,7 +59,7 @@ static inline struct usched_conf configure(int argc, char **argv)
 
 static inline void block(void)
 {
-	check(rr_yield());
+	check(ustack_yield());
 }
 
 /* Another thread's frames, in the same place: written all over, and others each time. */
@@ -82,7 +82,7 @@ static inline void bystander(void *arg)
 {
 	(void)arg;
 	if (first)
-		check(rr_wake(first));
+		check(ustack_wake(first));
 	for (int n = 0; n < ROUNDS; n++)
 		bystand(n);
 }
@@ -91,7 +91,7 @@ static inline void begin(void *arg)
 {
 	void (**thread)(void *) = arg;
 
-	check(rr_wait());
+	check(ustack_wait());
 	(*thread)(NULL);
 }
 
@@ -103,11 +103,11 @@ static inline int plant(int argc, char **argv, void (*thread)(void *))
 	struct ustack *second;
 	struct rr *rr;
 
-	check(rr_create(&rr, &conf));
+	check(rr_create(&conf, &rr));
 	check(rr_start(rr, begin, &thread, &first));
 	check(rr_start(rr, bystander, NULL, &second));
-	check(rr_join(first));
-	check(rr_join(second));
+	check(ustack_join(first, USCHED_NEVER));
+	check(ustack_join(second, USCHED_NEVER));
 	rr_stats(rr, &stats);
 	EXPECT(conf.c_stacks == 0 || stats.s_loads >= ROUNDS);  /* it is about this */
 	check(rr_destroy(rr));

@@ -51,14 +51,14 @@ int main(int argc, char **argv)
 	struct rr *rr;
 
 	conf.c_processors = wrong ? 2 : 1;
-	check(rr_create(&rr, &conf));
+	check(rr_create(&conf, &rr));
 	for (int i = 0; i < 2; i++)
 		check(rr_start(rr, thread, (void *)(uintptr_t)&by[i], &writer[i]));
 	for (int i = 0; i < 2; i++)
 		check(rr_start(rr, bystander, NULL, &beside[i]));
 	for (int i = 0; i < 2; i++) {
-		check(rr_join(writer[i]));
-		check(rr_join(beside[i]));
+		check(ustack_join(writer[i], USCHED_NEVER));
+		check(ustack_join(beside[i], USCHED_NEVER));
 	}
 	check(rr_destroy(rr));
 	EXPECT(wrong || number == ROUNDS * 101);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "over.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../ll.h"
+#include "../rr.h"
+#include "foreign.h"
+
+static int create_rr(const struct usched_conf *conf, void **s)
+{
+	struct rr *rr = NULL;
+	int rc = rr_create(conf, &rr);
+
+	*s = rr;
+	return rc;
+}
+
+static int destroy_rr(void *s)
+{
+	return rr_destroy(s);
+}
+
+static int start_rr(void *s, void (*func)(void *), void *arg, struct ustack **thread)
+{
+	return rr_start(s, func, arg, thread);
+}
+
+static int start_fd_rr(void *s, void (*func)(int, void *), int fd, void *arg,
+		       struct ustack **thread)
+{
+	return rr_start_fd(s, func, fd, arg, thread);
+}
+
+static void hold_rr(void *s)
+{
+	rr_hold(s);
+}
+
+static void release_rr(void *s)
+{
+	rr_release(s);
+}
+
+static int run_rr(void *s)
+{
+	return rr_run(s);
+}
+
+static void stats_rr(void *s, struct usched_stats *out)
+{
+	rr_stats(s, out);
+}
+
+static int create_ll(const struct usched_conf *conf, void **s)
+{
+	struct ll *ll = NULL;
+	int rc = ll_create(conf, &ll);
+
+	*s = ll;
+	return rc;
+}
+
+static int destroy_ll(void *s)
+{
+	return ll_destroy(s);
+}
+
+/* On the processors in turn: each is a group of its own. */
+static int start_ll(void *s, void (*func)(void *), void *arg, struct ustack **thread)
+{
+	return ll_start(s, ll_group(s), func, arg, thread);
+}
+
+static int start_fd_ll(void *s, void (*func)(int, void *), int fd, void *arg,
+		       struct ustack **thread)
+{
+	return ll_start_fd(s, ll_group(s), func, fd, arg, thread);
+}
+
+static void hold_ll(void *s)
+{
+	ll_hold(s);
+}
+
+static void release_ll(void *s)
+{
+	ll_release(s);
+}
+
+static int run_ll(void *s)
+{
+	return ll_run(s);
+}
+
+static void stats_ll(void *s, struct usched_stats *out)
+{
+	ll_stats(s, out);
+}
+
+static int create_foreign(const struct usched_conf *conf, void **s)
+{
+	struct foreign *f = NULL;
+	int rc = foreign_create(conf, &f);
+
+	*s = f;
+	return rc;
+}
+
+static int destroy_foreign(void *s)
+{
+	return foreign_destroy(s);
+}
+
+static int start_foreign(void *s, void (*func)(void *), void *arg, struct ustack **thread)
+{
+	return foreign_start(s, func, arg, thread);
+}
+
+static int start_fd_foreign(void *s, void (*func)(int, void *), int fd, void *arg,
+			    struct ustack **thread)
+{
+	return foreign_start_fd(s, func, fd, arg, thread);
+}
+
+static void hold_foreign(void *s)
+{
+	foreign_hold(s);
+}
+
+static void release_foreign(void *s)
+{
+	foreign_release(s);
+}
+
+static void stats_foreign(void *s, struct usched_stats *out)
+{
+	foreign_stats(s, out);
+}
+
+const struct over over_rr = { "rr", create_rr, destroy_rr, start_rr, start_fd_rr, hold_rr,
+			      release_rr, run_rr, stats_rr, true };
+const struct over over_ll = { "ll", create_ll, destroy_ll, start_ll, start_fd_ll, hold_ll,
+			      release_ll, run_ll, stats_ll, true };
+const struct over over_foreign = { "foreign", create_foreign, destroy_foreign, start_foreign,
+				   start_fd_foreign, hold_foreign, release_foreign, NULL,
+				   stats_foreign, false };
+
+const struct over *over = &over_rr;
+
+static int set_over(void **state)
+{
+	over = *state;
+	return 0;
+}
+
+/* The name of a case lives as long as the program. */
+static const char *join_names(const char *test, const char *scheduler)
+{
+	size_t size = strlen(test) + strlen(scheduler) + 2;
+	char *name = malloc(size);
+
+	TEST_TRUE(name);
+	snprintf(name, size, "%s %s", test, scheduler);
+	return name;
+}
+
+int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which)
+{
+	static const struct over *const all[] = { &over_rr, &over_ll, &over_foreign };
+	struct CMUnitTest *cases = calloc(3 * n, sizeof *cases), *c = cases;
+
+	TEST_TRUE(cases);
+	for (size_t k = 0; k < 3; k++)
+		for (size_t i = 0; i < n && which & 1u << k; i++, c++) {
+			*c = tests[i];
+			c->name = join_names(tests[i].name, all[k]->o_name);
+			c->setup_func = set_over;
+			c->initial_state = (void *)(uintptr_t)all[k];
+		}
+	return _cmocka_run_group_tests(name, cases, (size_t)(c - cases), NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ustack.h: the calls for threads, whatever their scheduler. rr.h and ll.h start threads;
+ * usched.h is for those who write schedulers.
+ *
+ * One rule comes with threads that share stacks. While a thread is blocked, the addresses
+ * of its locals may hold the locals of another thread. A pointer into a thread's stack is
+ * good for that thread, always. No other thread and not the kernel may follow it while the
+ * thread is blocked. What threads share belongs on the heap.
+ *
+ * A thread ends when its function returns. It is freed at once if it was detached, else
+ * when it is joined or its scheduler is destroyed. A handle (struct ustack *) is good until
+ * then. A later use gets an error (-ESRCH, or -EINVAL from join and detach) or finds the
+ * next thread with that record; it touches no freed memory before the scheduler ends.
+ *
+ * Waits and wakes go by tokens. A wake gives a thread one token; a wait takes one, and
+ * blocks while there is none. So a wake before the wait is not lost, and several wakes
+ * count as several, up to 2^31 - 1.
+ *
+ * Deadlines are absolute, in ns of CLOCK_MONOTONIC; usync_after() makes them. They come
+ * last. USCHED_NEVER is no deadline; 0 is not to wait at all.
+ *
+ * Functions return 0 or a negative errno value; errno itself says nothing. Those that
+ * switch threads say so. All may be called from any native thread unless they say
+ * otherwise, but not in signal handlers.
+ */
+#ifndef USCHED_USTACK_H
+#define USCHED_USTACK_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "usched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Private: takes back the pick of a wait that has failed. Returns rc. */
+int ustack__stay(int rc);
+
+/* The calling thread; in s_next the one that blocks; outside of threads NULL. */
+struct ustack *ustack_self(void);
+
+/*
+ * Takes a token of the calling thread, and blocks until there is one. Cancelling the
+ * thread does not end this wait.
+ * 0; with nothing changed: -EPERM: the caller is no thread; -ENOMEM, -EFAULT as
+ * ustack_block().
+ * Switches.
+ */
+USCHED_INLINE int ustack_wait(void)
+{
+	struct usched *s = usched__here();
+	struct ustack *self = s->s_current, *u;
+	int rc;
+
+	if (__builtin_expect(self && self->u_tokens > 0, 1)) {
+		self->u_tokens--;
+		return 0;
+	}
+	u = self ? s->s_pick(s) : NULL;
+	rc = u ? usched__handover(u, self, s) : ustack_block();
+	return rc ? ustack__stay(rc) : 0;
+}
+
+/*
+ * Gives `u' a token, which wakes it if it waits for one.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens, or 2^27 - 1 new ones while
+ * it joins, or 2^27 - 1 from other native threads that its processor has not taken in;
+ * excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
+ * Does not switch.
+ */
+USCHED_INLINE int ustack_wake(struct ustack *u)
+{
+	struct usched *s = ustack_sched(u);
+
+	if (__builtin_expect(s == usched__here() && u->u_tokens >= 0
+			     && u->u_tokens < INT32_MAX, 1)) {
+		u->u_tokens++;
+		return 0;
+	}
+	return s->s_wake(s, u);
+}
+
+/*
+ * Runs all threads that are ready on this processor before the caller goes on. Timers and
+ * descriptors are looked at, too, unless that was done in the last half millisecond.
+ * 0; -EPERM: the caller is no thread; -ECANCELED: it was cancelled; -ENOMEM, -EFAULT as
+ * ustack_block(); -ENOTSUP: the scheduler has no s_yield.
+ * Switches.
+ */
+int ustack_yield(void);
+
+/*
+ * Waits until `u' has ended, and frees it. Tokens that come meanwhile stay. One thread or
+ * native thread may join a thread, once.
+ * 0; and with `u' as it was:
+ *
+ *   -EINVAL     it is detached, or joined already
+ *   -ETIMEDOUT  the deadline has come
+ *   -ECANCELED  the calling thread was cancelled
+ *   -EDEADLK    it is the caller; or all threads wait, each native thread that could wake
+ *               one joins or destroys the scheduler, and none holds it (rr_hold()). The
+ *               threads were reported. Joining threads get the error; without any,
+ *               joining native threads do
+ *   -ENOMEM, -EFAULT  as ustack_block(); for a deadline as in usync.h
+ *   -ENOTSUP    the scheduler has no s_join; or the caller is a thread of another kind
+ *               of scheduler; or there is a deadline and no uwait.c in the program
+ *   -EBUSY, -EINVAL  as usched_run(), where this call runs the threads: c_embed,
+ *               SINGLE_THREAD
+ *
+ * From a thread: switches. From any other native thread, with c_embed only the loop's:
+ * blocks that.
+ */
+int ustack_join(struct ustack *u, int64_t deadline);
+
+/*
+ * Has `u' freed when it ends.
+ * 0; -EINVAL: it is detached, or joined already; -ENOTSUP: the scheduler has no s_detach.
+ * Does not switch.
+ */
+int ustack_detach(struct ustack *u);
+
+/*
+ * Cancels `u': each of its waits with a deadline (usync.h, unet.h, uoffload.h), yields and
+ * joins returns -ECANCELED, the one that is going on included. This lasts until the thread
+ * ends.
+ * 0; -ESRCH: it has ended; -ENOTSUP: the scheduler has no s_cancel.
+ * Does not switch.
+ */
+int ustack_cancel(struct ustack *u);
+
+/* 1: the calling thread was cancelled, shielded or not; else 0. Does not switch. */
+int ustack_cancelled(void);
+
+/*
+ * With 1, the calling thread waits as if it were not cancelled, for example to clean up;
+ * with 0, no longer. In uwait.c. Native threads are never cancelled.
+ * The value before; -ENOMEM.
+ * Does not switch.
+ */
+int ustack_shield(int on);
+
+enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
+
+/*
+ * Names `u', for reports; NULL or "" takes the name away. A longer name is cut. The text is
+ * copied. A thread without a name pays nothing. In uproc.c.
+ * 0; -ENOMEM; -ESRCH: `u' has ended; -ENOTSUP: it is not on a processor (uproc.h).
+ * Does not switch.
+ */
+int ustack_name(struct ustack *u, const char *name);
+
+/*
+ * The name of `u', at most size - 1 bytes and a 0.
+ * 0; -ENOENT: it has none: the text is empty, if there is room for the 0; -ENOTSUP.
+ * Does not switch.
+ */
+int ustack_get_name(const struct ustack *u, char *buffer, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_USTACK_H */
