@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ll.c: local. On each processor there is one place besides the queue, for the
- * thread to run next. Who wakes puts the thread there, and who was there goes to
- * the end of the queue. (A slot like that, and the bound it needs, are in
- * the schedulers of Go and tokio.)
+ * ll.c: local. Each processor has one place besides the queue, for the thread to run
+ * next. A wake puts its thread there; the thread that was there goes to the end of the
+ * queue. (The schedulers of Go and tokio have such a slot, and the bound it needs.)
  *
  * A group is a name for the processor it lives on.
  */
@@ -23,7 +22,7 @@ struct ll_group {
 
 static struct uproc *place(struct ll *ll, struct ll_group *group);
 
-/* Every so many dispatches the queue has its turn. */
+/* Every LL_BOUND-th dispatch is the queue's. */
 static inline struct uproc_thread *pick(struct uproc *p)
 {
 	struct uproc_thread *t = p->p_next;
@@ -31,14 +30,15 @@ static inline struct uproc_thread *pick(struct uproc *p)
 	if (!t)
 		return uproc_pop(p);
 	p->p_next = NULL;
-	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0) || UPROC_STRESS) {
+	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0)
+	    || UPROC_STRESS) {
 		uproc_push(p, t);
 		t = uproc_pop(p);
 	}
 	return t;
 }
 
-/* Who was woken by an event queues up, as with mail: no thread is about to wait for it. */
+/* Threads woken by events queue up, as with mail: no thread is about to wait for them. */
 static void run_next(struct uproc *p, struct uproc_thread *t)
 {
 	if (p->p_polls) {
@@ -72,7 +72,8 @@ int ll_create(const struct usched_conf *conf, struct ll **ll)
 
 	if (!new)
 		return -ENOMEM;
-	rc = uprocs_init(&new->ll_procs, conf, sizeof(struct ll_group), next, pick_next, wake);
+	rc = uprocs_init(&new->ll_procs, conf, sizeof(struct ll_group), next, pick_next,
+			 wake);
 	if (rc)
 		free(new);
 	else

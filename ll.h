@@ -60,8 +60,8 @@ struct ll_group *ll_group(struct ll *ll);
 
 /*
  * Starts a thread of `group' that runs func(arg). With a NULL group it is of the calling
- * thread's group or, if the caller is no thread of `ll', of a new one. `thread' and errors
- * are as in rr_start().
+ * thread's group or, if the caller is no thread of `ll', of a new one. `thread' and
+ * errors are as in rr_start().
  * From any native thread, in a thread or not. Does not switch.
  */
 int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),

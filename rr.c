@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rr.c: round robin. The policy is the absence of one: whoever becomes
- * runnable goes to the end of its processor's queue, and the head runs.
+ * rr.c: round robin. A runnable thread goes to the end of its processor's queue; the head
+ * runs next.
  */
 #include "rr.h"
 
@@ -35,7 +35,8 @@ int rr_create(const struct usched_conf *conf, struct rr **rr)
 
 	if (!new)
 		return -ENOMEM;
-	rc = uprocs_init(&new->rr_procs, conf, sizeof(struct uproc), next, pick_next, wake);
+	rc = uprocs_init(&new->rr_procs, conf, sizeof(struct uproc), next, pick_next,
+			 wake);
 	if (rc)
 		free(new);
 	else

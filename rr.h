@@ -2,8 +2,8 @@
 /*
  * rr.h: a round-robin scheduler. Threads are spread over processors. Each processor has a
  * queue, first in, first out: a thread that is woken, started, or yields runs after all
- * that were ready on its processor before it. Nothing starves, unless a thread never gives
- * up its processor. A thread that finds a token whenever it waits does not block.
+ * that were ready on its processor before it. Nothing starves, unless a thread never
+ * gives up its processor. A thread that finds a token whenever it waits does not block.
  *
  *	struct rr *rr;
  *	struct ustack *thread;
@@ -31,8 +31,8 @@ extern "C" {
 struct rr;
 
 /*
- * Makes a scheduler; its processors are started, and idle. conf is copied; NULL stands for
- * zeros.
+ * Makes a scheduler; its processors are started, and idle. conf is copied; NULL stands
+ * for zeros.
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or
  * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads;
  * -ENOTSUP: see usched_init(); with c_embed also -EMFILE, -ENFILE, and -ENOTSUP if the
@@ -73,9 +73,9 @@ int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *ar
 		struct ustack **thread);
 
 /*
- * Between the two, a native thread may wake or start threads while others join or destroy:
- * waiting threads are not taken for deadlocked, and `rr' is not destroyed. Holds nest and
- * add up. The threads of another scheduler count as such native threads.
+ * Between the two, a native thread may wake or start threads while others join or
+ * destroy: waiting threads are not taken for deadlocked, and `rr' is not destroyed. Holds
+ * nest and add up. The threads of another scheduler count as such native threads.
  * From any native thread. Do not switch.
  */
 void rr_hold(struct rr *rr);
@@ -83,14 +83,14 @@ void rr_release(struct rr *rr);
 
 /*
  * With c_embed, for a loop of the program: runs what is ready, for about a millisecond at
- * most if threads give way, and does not sleep. When poll(2) finds the descriptor readable
- * that this returns, call rr_run() again. Timers and descriptors make it readable, and
- * threads that were started or woken by other native threads. Starts and wakes by the
- * loop's own native thread do not: call rr_run() after them. ustack_join() and
- * rr_destroy(), from that native thread, run and sleep themselves.
- * The descriptor, the same each time; -EINVAL: not c_embed, or on the native stack at
- * another depth than before, see usched_run(); -EBUSY: it is running; -EMFILE,
- * -ENFILE, -ENOMEM: no descriptor could be made; what was ready was run.
+ * most if threads give way, and does not sleep. When poll(2) finds the descriptor
+ * readable that this returns, call rr_run() again. Timers and descriptors make it
+ * readable, and threads that were started or woken by other native threads. Starts and
+ * wakes by the loop's own native thread do not: call rr_run() after them. ustack_join()
+ * and rr_destroy(), from that native thread, run and sleep themselves. The descriptor,
+ * the same each time; -EINVAL: not c_embed, or on the native stack at another depth than
+ * before, see usched_run(); -EBUSY: it is running; -EMFILE, -ENFILE, -ENOMEM: no
+ * descriptor could be made; what was ready was run.
  * From one native thread at a time, not from a thread of `rr'. Switches.
  */
 int rr_run(struct rr *rr);

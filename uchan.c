@@ -2,18 +2,17 @@
 /*
  * uchan.c: channels, and select.
  *
- * To send and to receive is to select from one case. What is waited with is a node for
- * each case, with room for a value behind it, for nobody may write to the stack of a
- * thread that is blocked:
+ * Send and receive are a select of one case. A waiter has a node for each case, with room
+ * for a value behind it, since others may not write to the stack of a blocked thread:
  *
- *	w_room:  | node | value ... | node | value ... |
+ * 	w_room:  | node | value ... | node | value ... |
  *
- * A sender puts its value into the node before it waits; a receiver finds it there.
- * Whoever claims a waiter through one of its nodes does what that case is about, sets
- * n_tag to the outcome, and finishes it with the index of the case.
+ * A sender puts its value into the node before it waits; a receiver finds its value
+ * there. A partner that claims a waiter through one of its nodes does that case, sets
+ * n_tag to the outcome, and finishes the waiter with the index of the case.
  *
- *	c_senders  wait only if the buffer is full
- *	c_receivers  wait only if it is empty
+ * 	c_senders    wait only if the buffer is full
+ * 	c_receivers  wait only if it is empty
  */
 #include "usync.h"
 
@@ -34,16 +33,16 @@ enum {
 struct usync_chan {
 	size_t             c_size;      /* bytes of a value: constant */
 	size_t             c_capacity;  /* values: constant */
-	struct uwait_lock  c_lock;      /* for all that follows */
+	struct uwait_lock  c_lock;      /* of all that follows */
 	bool               c_closed;
-	size_t             c_count;     /* values in c_buffer, */
-	size_t             c_first;     /* from this one on, round the end */
+	size_t             c_count;     /* values in c_buffer */
+	size_t             c_first;     /* the oldest */
 	struct uwait_queue c_senders;
 	struct uwait_queue c_receivers;
 	char               c_buffer[];
 };
 
-/* Once it was granted, the channel may be gone: so what it takes to go on is here. */
+/* After the grant the channel may be gone, so all that is needed then is here. */
 struct place {
 	struct uwait_node p_node;       /* first */
 	const void       *p_chan;       /* for reports */
@@ -54,9 +53,10 @@ struct place {
 	_Alignas(PLACE_ALIGN) char p_value[];
 };
 
-static int  select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline,
-		       const void *where);
-static int  wait_any(struct usync_case *cases, size_t n, int64_t deadline, const void *where);
+static int  select_one(struct usync_chan *c, enum usync_op op, void *value,
+		       int64_t deadline, const void *where);
+static int  wait_any(struct usync_case *cases, size_t n, int64_t deadline,
+		     const void *where);
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why);
 static bool try_all(struct usync_case *cases, size_t n, int *done);
 static bool try_send(struct usync_case *k, struct uwait_node **peer);
@@ -73,7 +73,7 @@ static void finish(struct uwait_node *n);
 static char *slot(struct usync_chan *c, size_t i);
 static void copy(void *to, const void *from, size_t size);
 
-/* n_tag: what became of the case. */
+/* n_tag: the outcome of the case. */
 enum { DONE, CLOSED };
 
 static const struct uwait_kind channels = { "no channel", tell_channels };
@@ -82,7 +82,8 @@ int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
 {
 	struct usync_chan *new;
 
-	if (size > CHAN_MAX || capacity > CHAN_MAX || (size && capacity > CHAN_MAX / size))
+	if (size > CHAN_MAX || capacity > CHAN_MAX
+	    || (size && capacity > CHAN_MAX / size))
 		return -EINVAL;
 	new = calloc(1, sizeof *new + size * capacity);
 	if (!new)
@@ -101,7 +102,7 @@ void usync_chan_destroy(struct usync_chan *c)
 UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
 {
 	check(c->c_size ? value : NULL, BUFFER, __func__);
-	/* It is only read. */
+	/* A sender only reads it. */
 	return select_one(c, USYNC_SEND, (void *)(uintptr_t)value, deadline,
 			  __builtin_return_address(0));
 }
@@ -112,8 +113,8 @@ UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadli
 	return select_one(c, USYNC_RECV, value, deadline, __builtin_return_address(0));
 }
 
-static int select_one(struct usync_chan *c, enum usync_op op, void *value, int64_t deadline,
-		      const void *where)
+static int select_one(struct usync_chan *c, enum usync_op op, void *value,
+		      int64_t deadline, const void *where)
 {
 	struct usync_case one = { .s_chan = c, .s_op = op, .s_value = value };
 	int rc;
@@ -177,7 +178,8 @@ UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline
 		: wait_any(cases, n, deadline, __builtin_return_address(0));
 }
 
-static int wait_any(struct usync_case *cases, size_t n, int64_t deadline, const void *where)
+static int wait_any(struct usync_case *cases, size_t n, int64_t deadline,
+		    const void *where)
 {
 	struct uwaiter *w;
 	size_t size = 0;
@@ -200,8 +202,8 @@ static int wait_any(struct usync_case *cases, size_t n, int64_t deadline, const 
 }
 
 /*
- * Does what can be done at once. Which is tried first is left to the clock's last
- * digits.
+ * Does a case that can be done at once. The clock's last digits choose which is tried
+ * first.
  */
 static bool try_all(struct usync_case *cases, size_t n, int *done)
 {
@@ -227,7 +229,7 @@ static bool try_all(struct usync_case *cases, size_t n, int *done)
 	return false;
 }
 
-/* Under c_lock; *peer is to be finished when it is open. */
+/* Under c_lock. *peer is to be finished after the unlock. */
 static bool try_send(struct usync_case *k, struct uwait_node **peer)
 {
 	struct usync_chan *c = k->s_chan;
@@ -270,7 +272,7 @@ static bool try_recv(struct usync_case *k, struct uwait_node **peer)
 	return kept || c->c_closed;
 }
 
-/* The index of the case that somebody did; -EAGAIN: one can be done now; an error. */
+/* The index of the case that a partner did; -EAGAIN: one can be done now; an error. */
 static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 {
 	struct place *p = w->w_room;
@@ -314,7 +316,7 @@ static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_
 		last->p_last = 1;
 }
 
-/* As many as there is room for. */
+/* Moves as many values as there is room for. */
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
 	struct place *p = w->w_room;
@@ -327,8 +329,8 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 }
 
 /*
- * From the first push on, others may claim the waiter. False: not all are pushed, for
- * one case can be done at once.
+ * From the first push on, partners may claim the waiter. False: a case can be done at
+ * once, so not all are pushed.
  */
 static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 {
@@ -347,12 +349,12 @@ static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 		uwait_unlock(&cases[i].s_chan->c_lock);
 		p = next_place(p);
 	}
-	if (p == w->w_room)                     /* no channel: only time will end it */
+	if (p == w->w_room)  /* no channel: only the deadline ends it */
 		uwait_begin(w);
 	return pushed;
 }
 
-/* Out of every queue; who claimed the waiter has taken out the node of that case. */
+/* Takes all nodes out of their queues; a partner has taken out that of its case. */
 static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int claimed)
 {
 	struct place *p = w->w_room;
@@ -370,8 +372,7 @@ static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, in
 }
 
 /*
- * Whether somebody else than `w', or the buffer, has what the case waits for. Under
- * c_lock.
+ * Whether a partner other than `w', or the buffer, has what the case needs. Under c_lock.
  */
 static bool could(const struct usync_case *k, const struct uwaiter *w)
 {
@@ -391,10 +392,11 @@ static struct place *next_place(struct place *p)
 	return (struct place *)(void *)((char *)p + place_size(p->p_size));
 }
 
-/* Of a place for a value of `size' bytes. */
+/* Bytes of a place for a value of `size' bytes. */
 static size_t place_size(size_t size)
 {
-	return (sizeof(struct place) + size + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+	size += sizeof(struct place) + PLACE_ALIGN - 1;
+	return size / PLACE_ALIGN * PLACE_ALIGN;
 }
 
 static struct uwait_queue *queue_of(const struct usync_case *k)
@@ -407,7 +409,7 @@ static void finish(struct uwait_node *n)
 	uwait_finish(n->n_waiter, (int)((struct place *)(void *)n)->p_case);
 }
 
-/* The i-th value that is kept. */
+/* The i-th place of the buffer. */
 static char *slot(struct usync_chan *c, size_t i)
 {
 	return c->c_buffer + (c->c_first + i) % c->c_capacity * c->c_size;
@@ -415,6 +417,6 @@ static char *slot(struct usync_chan *c, size_t i)
 
 static void copy(void *to, const void *from, size_t size)
 {
-	if (size > 0)                           /* else they may be NULL */
+	if (size > 0)                           /* 0: they may be NULL */
 		memcpy(to, from, size);
 }

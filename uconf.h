@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* uconf.h: how to make a scheduler that runs on processors, as rr and ll do. */
+/* uconf.h: the configuration of a scheduler that runs on processors, as rr and ll do. */
 #ifndef USCHED_CONF_H
 #define USCHED_CONF_H
 
 #include <stddef.h>
 
-/* Zero means the default everywhere. */
+/* Zeros are defaults. */
 struct usched_conf {
-	unsigned c_processors;  /* 0: as many as the process may use of those on line */
-	unsigned c_stacks;      /* for each processor, two mappings each, mapped at once;
-				   0: 1024, with more than 16 processors fewer, mapped
-				   as they are needed; USCHED_NATIVE: none but the native
-				   stack, as always with the portable switch */
+	unsigned c_processors;  /* 0: one for each CPU that the process may use */
+	unsigned c_stacks;      /* of each processor, mapped at once, two mappings each;
+				   0: 1024, with more than 16 processors fewer, mapped as
+				   needed; USCHED_NATIVE: only the native stack, as always
+				   with the portable switch */
 	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With USCHED_NATIVE, of the native
-				   stack, and never less than 8 MiB */
-	size_t   c_image;       /* bytes of image next to each thread's record, which
-				   deeper threads waste; 0: 128 */
-	unsigned c_keep;        /* 0: a thread that is evicted and much less deep than it
-				   was exchanges its image; 1: it keeps it */
+				   stack, at least 8 MiB */
+	size_t   c_image;       /* bytes of image in each record; deeper threads waste
+				   them; 0: 128 */
+	unsigned c_keep;        /* 1: threads keep images that have become too large */
 	unsigned c_embed;       /* 1: no native thread is made; the one processor runs in
-				   rr_run() or ll_run(), inside a loop of the caller's */
-	void   (*c_log)(const char *line);      /* reports; NULL: standard error. May
-				   not call the scheduler: it is locked */
+				   rr_run() or ll_run(), in a loop of the program */
+	void   (*c_log)(const char *line);      /* gets reports; NULL: standard error.
+				   May not call the scheduler, which is locked */
 };
 
 #define USCHED_NATIVE ((unsigned)-1)

@@ -3,18 +3,17 @@
  * uevents.c: timers and epoll, for one dispatcher.
  *
  * Timers are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
- * 1986): its links are in the timers, so that to arm one cannot fail.
+ * 1986). Its links are in the timers, so arming cannot fail.
  *
- *	first --child--> a --next--> b --next--> c        none of them before its parent
- *	                 |           |
- *	               child       child
+ * 	first --child--> a --next--> b --next--> c        no parent is due after its child
+ * 	                 |           |
+ * 	               child       child
  *
- * t_prev is the one before in a list of children, and of the first child the parent. The
- * first of all has `heap' itself there, which marks it as armed.
+ * t_prev is the previous in a list of children, and the parent of the first child. That
+ * of the timer due first is `heap' itself, which marks it as armed.
  *
- * Descriptors are watched for edges, once and for all: a wait costs no epoll_ctl(2). So
- * is the eventfd by which the sleep is interrupted: it is never read, for each write is
- * an edge.
+ * Descriptors are registered for edges, once and for all, so a wait costs no
+ * epoll_ctl(2). The eventfd that interrupts a sleep is never read: each write is an edge.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
@@ -35,23 +34,23 @@ enum {
 	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
 	SECOND   = 1000000000,          /* ns */
 	MILLI    = 1000000,             /* ns */
-	TICK     = 10000000,            /* ns: of the slowest kernels; CLOCK_MONOTONIC_COARSE's */
+	TICK     = 10000000,            /* of CLOCK_MONOTONIC_COARSE, at most */
 };
 
 struct events {
 	struct uevents     v_events;    /* first */
 	struct utimer      v_heap;      /* t_child: the timer that is due first */
-	int64_t            v_looked;    /* ns: when UEVENTS_LOOK last did something */
-	int64_t            v_exposed;   /* what the timerfd is set to; 0: it is not */
+	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
+	int64_t            v_exposed;   /* the time of the timerfd; 0: not set */
 	int                v_epoll;
 	int                v_interrupt; /* eventfd */
 	int                v_timer;     /* timerfd, or -1 */
 	bool               v_coarse;    /* the kernel has no epoll_pwait2() */
-	struct uinterest      v_nothing;   /* its eventfd and timerfd just end the sleep */
+	struct uinterest   v_nothing;   /* of eventfd and timerfd, which end a sleep */
 	struct epoll_event v_batch[BATCH];
 };
 
-/* What makes e_serial. */
+/* The last e_serial. */
 static uint64_t serials;
 
 static int  add(struct events *v, int fd, uint32_t edges, struct uinterest *w);
@@ -106,7 +105,8 @@ int uevents_create(struct uevents **e)
 
 int uevents_add(struct uevents *e, int fd, struct uinterest *w)
 {
-	return add((struct events *)(void *)e, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, w);
+	return add((struct events *)(void *)e, fd,
+		   EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, w);
 }
 
 static int add(struct events *v, int fd, uint32_t edges, struct uinterest *w)
@@ -117,7 +117,7 @@ static int add(struct events *v, int fd, uint32_t edges, struct uinterest *w)
 		return 0;
 	if (errno != EEXIST)
 		return -errno;
-	epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &event);      /* tells again what is ready */
+	epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &event);  /* reports readiness again */
 	return -EEXIST;
 }
 
@@ -161,7 +161,7 @@ static void poll_events(struct uevents *e, int64_t until)
 		expire(v);
 }
 
-/* Any native thread's. */
+/* From any native thread. */
 static void interrupt(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
@@ -185,8 +185,8 @@ static void close_events(struct uevents *e)
 }
 
 /*
- * For a loop that is not ours: the descriptor, which can be polled as all others are.
- * The timer that is due first gets into it as a timerfd.
+ * For a loop of the program: the epoll descriptor, which can be polled. The timer due
+ * first is in it as a timerfd.
  */
 static int expose(struct uevents *e)
 {
@@ -219,7 +219,7 @@ static void nothing(struct uinterest *w, uint32_t events)
 	(void)events;
 }
 
-/* How many events there are in v_batch. */
+/* The number of events in v_batch. */
 static int sleep_until(struct events *v, int64_t until)
 {
 	const struct utimer *first = v->v_heap.t_child;
@@ -235,7 +235,7 @@ static int sleep_until(struct events *v, int64_t until)
 	}
 #ifdef SYS_epoll_pwait2
 	if (!v->v_coarse) {
-		int64_t t[] = { left / SECOND, left % SECOND };         /* whatever time_t is */
+		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
 
 		n = (int)syscall(SYS_epoll_pwait2, v->v_epoll, v->v_batch, BATCH,
 				 until == USCHED_NEVER ? NULL : t, NULL, (size_t)0);
@@ -299,7 +299,7 @@ static void become_first(struct events *v, struct utimer *t)
 		t->t_prev = &v->v_heap;
 }
 
-/* Two heaps to one: whose timer is due later becomes a child of the other. */
+/* Merges two heaps: the one due later becomes a child of the other. */
 static struct utimer *merge(struct utimer *a, struct utimer *b)
 {
 	if (b->t_when < a->t_when) {
@@ -318,7 +318,7 @@ static struct utimer *merge(struct utimer *a, struct utimer *b)
 }
 
 /*
- * A list of children to one heap: in pairs from the first on, and these from the last
+ * Merges a list of children: in pairs from the first on, then the pairs from the last
  * back.
  */
 static struct utimer *merge_all(struct utimer *first)

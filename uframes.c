@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uframes.c: whose an address is, and other threads' frames. private/check.h and private/where.h have what
- * others share.
+ * uframes.c: the owner of an address, and the frames of blocked threads. Shared parts are
+ * in private/check.h and private/where.h.
  */
 #include "uframes.h"
 
@@ -12,7 +12,7 @@
 #include "private/check.h"
 #include "private/where.h"
 
-/* Not inlined: what its caller has on the stack is above its frame. */
+/* Not inlined: its frame is below its caller's. */
 __attribute__((noinline))
 enum usched_place usched_onstack(const void *address, struct ustack **whose)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uframes.h: whose an address on a stack is, and how to reach the frames of threads that are
- * blocked: for debuggers, collectors of garbage, checks of one's own. Programs that follow
- * the rule of usched.h need none of it.
+ * uframes.h: the owner of an address on a stack, and access to the frames of blocked
+ * threads: for debuggers, garbage collectors, checks. Programs that keep the rule of
+ * ustack.h need none of it.
  *
- * In builds of the library with -DUSCHED_CHECK or -DUSCHED_STRESS the calls of usync.h,
- * unet.h and uoffload.h look at what they are given: an object that is shared, such as a
- * mutex, must not be on a stack on which threads run, and a buffer must not be in another
- * thread's frames or where nobody's are. Otherwise they say so on standard error, and
- * abort the program.
+ * With -DUSCHED_CHECK or -DUSCHED_STRESS the library checks the pointers that the calls
+ * of usync.h, unet.h and uoffload.h are given. A shared object, such as a mutex, must not
+ * be on a stack on which threads run. A buffer must not be in another thread's frames,
+ * nor in a stale part of a stack. A wrong pointer is reported on standard error, and the
+ * program is aborted.
  *
- * All are for the dispatcher's native thread, and none switches.
+ * All calls are for the dispatcher's native thread, and none switches.
  */
 #ifndef USCHED_FRAMES_H
 #define USCHED_FRAMES_H
@@ -26,26 +26,27 @@ extern "C" {
 enum usched_place {
 	USCHED_ELSEWHERE,       /* on none of the stacks */
 	USCHED_MINE,            /* in the frames of the thread that runs */
-	USCHED_THEIRS,          /* in those of one that is blocked, and resident */
-	USCHED_NOBODYS,         /* on a stack, but nothing there is alive: a thread was evicted
-				   from there, or has returned from there, or ended */
+	USCHED_THEIRS,          /* in the frames of a blocked thread that is resident */
+	USCHED_STALE,           /* on a stack, but in no frames: a thread was evicted, has
+				   returned, or has ended */
 	USCHED_REMOTE,          /* on a stack of another processor of rr or ll */
 };
 
 /*
- * Where an address is among the stacks of the dispatcher that runs on this native thread,
- * of several the innermost; outside of usched_run(), USCHED_ELSEWHERE. `whose', unless
- * NULL, gets the thread if it is MINE or THEIRS, else NULL. Below what threads on the native
- * stack have reached when they blocked is ELSEWHERE, but for the frames of the one that
- * runs, and so are the native stacks of other processors. Not for signal handlers.
+ * The place of an address among the stacks of the dispatcher that runs on this native
+ * thread; of nested ones, the innermost. Outside of usched_run() it is USCHED_ELSEWHERE.
+ * `whose', unless NULL, gets the thread of MINE and THEIRS, else NULL. The native stack
+ * is known as far down as threads have blocked on it, and in the frames of the running
+ * thread; the rest of it is ELSEWHERE, and so are the native stacks of other processors.
+ * Not for signal handlers.
  */
 enum usched_place usched_onstack(const void *address, struct ustack **whose);
 
 /*
- * Copies n bytes from the frames of a blocked thread, where `address' is what it was for
- * the thread, or to them. They are found where they are now: in place or in its image.
- * 0; with nothing copied -EFAULT: some are not in its frames; -EBUSY: it is running, or in
- * s_next; -EINVAL: it has not begun to run, or has ended.
+ * Copies n bytes from the frames of a blocked thread, or to them. `address' is the
+ * thread's own. The bytes are found in place or in its image.
+ * 0; with nothing copied: -EFAULT: some are not in its frames; -EBUSY: it is running, or
+ * in s_next; -EINVAL: it has not begun to run, or has ended.
  */
 int ustack_peek(const struct ustack *u, const void *address, void *buffer, size_t n);
 int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n);

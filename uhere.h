@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uhere.h: the dispatcher that runs on this native thread, or one that has no threads.
- * Private, for what other headers have inlined.
+ * Private, for inline functions of other headers.
  *
- * Compilers may keep the address of a thread-local object in a register across calls, and
- * a thread whose dispatcher goes on on another native thread would then look in the wrong
- * place. So that address is not for them to know: it is worked out in one statement that
- * is repeated each time, or in a function.
+ * Compilers may keep the address of a thread-local object in a register across calls. A
+ * thread whose dispatcher goes on on another native thread would then look in the wrong
+ * place. So the address is hidden from them: one statement computes it each time, or a
+ * function does.
  */
 #ifndef USCHED_HERE_H
 #define USCHED_HERE_H

@@ -2,16 +2,14 @@
 /*
  * uimage.c: slabs, batches and stacks. uimage.h has the picture.
  *
- * A cache keeps, for each class, a list it takes from and gives to, and one
- * spare batch, so that a sequence which goes up and down by one block at the
- * edge of a batch does not go to the pool each time (magazines: J. Bonwick and
- * J. Adams, USENIX 2001). Whole batches go back to the pool, where processors
- * that allocate find what processors that free have put.
+ * For each class a cache has a list of free blocks, and one spare batch, so that
+ * allocations around the edge of a batch do not go to the pool each time (magazines: J.
+ * Bonwick and J. Adams, USENIX 2001). Whole batches go back to the pool, from processors
+ * that free to processors that allocate.
  *
- * Arenas double in size from one to the next of a class, so that a program
- * with ten threads maps little and one with ten million maps seldom. From some
- * size on they are aligned for huge pages and ask for them: a million threads
- * touched in turn miss the TLB each time otherwise.
+ * Arenas of a class double in size, so a program with ten threads maps little and one
+ * with ten million maps seldom. Large ones are aligned for huge pages and ask for them:
+ * otherwise a million threads touched in turn miss the TLB each time.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise */
@@ -41,11 +39,11 @@ enum {
 
 struct uimage_block {
 	struct uimage_block *b_next;
-	struct uimage_block *b_batch;    /* first of a batch in the pool: the next batch */
+	struct uimage_block *b_batch;  /* first of a batch in the pool: the next batch */
 };
 
 struct uimage_arena {
-	_Alignas(64)                     /* so blocks behind it start on a cache line, too */
+	_Alignas(64)  /* so that blocks behind it start on a cache line */
 	struct uimage_arena *a_next;     /* the one before it */
 	size_t               a_size;
 	char                *a_carved;   /* blocks below have been handed out */
@@ -56,7 +54,7 @@ _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");
 
-/* LeakSanitizer's, if it is there: frames and images may have the only pointer to a block. */
+/* LeakSanitizer's, if linked: frames and images may have the only pointer to a block. */
 void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
 void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
@@ -303,7 +301,7 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 	return n;
 }
 
-/* Sees to it that the newest arena of the class has a block to carve. */
+/* Makes room for a block in the newest arena of the class. */
 static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 {
 	struct uimage_arena *a = c->c_arenas;
@@ -330,7 +328,7 @@ static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 	return true;
 }
 
-/* Zeroed memory; `align' is 1 for pages, or HUGE_PAGE and more. */
+/* Maps zeroed memory; `align' is 1 for pages, or HUGE_PAGE and more. */
 static void *map(size_t size, size_t align)
 {
 	size_t slack = align > 1 ? align : 0, before, after;
@@ -349,7 +347,7 @@ static void *map(size_t size, size_t align)
 	if (after)
 		munmap(p + before + size, after);
 #ifdef MADV_HUGEPAGE
-	madvise(p + before, size, MADV_HUGEPAGE);       /* a wish */
+	madvise(p + before, size, MADV_HUGEPAGE);       /* a hint */
 #endif
 	return p + before;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uimage.h: the memory that a scheduler lends to its dispatchers.
+ * uimage.h: the memory of a scheduler's dispatchers.
  *
- * Images in size classes, and records: blocks of one size, of the scheduler's
- * choosing, in which it keeps a thread together with a small image. An
- * uimage_pool belongs to a scheduler and may be used by any native thread; each
- * of its processors takes blocks through an uimage_cache of its own, which has
- * no lock and meets the pool only once for some dozens of blocks.
+ * Images in size classes, and records: blocks of one size, chosen by the scheduler, each
+ * for a thread and a small image. A pool belongs to a scheduler, and any native thread
+ * may use it. Each processor takes blocks through a cache of its own, which has no lock,
+ * and goes to the pool once for dozens of blocks.
  *
  *        cache (processor)              pool (lock)
  *        class c:  free  -> b b b  <--  batches of class c -> b b .. b
@@ -14,11 +13,10 @@
  *                                       arenas of class c  -> [blocks....|    ]
  *                                                                 carved ^
  *
- * Blocks return to their class and stay there until uimage_pool_fini(): memory
- * is not given back to the system before. So a record remains a record, and to
- * look into one that has been freed is no memory error; uproc.c depends on that.
+ * Blocks return to their class and stay there until uimage_pool_fini(). So a record stays
+ * a record, and reading one that was freed is no memory error: uproc.c depends on that.
  *
- * And stacks: address ranges with a guard below each, which nobody may touch.
+ * And stacks: address ranges with a guard below each.
  */
 #ifndef USCHED_IMAGE_H
 #define USCHED_IMAGE_H
@@ -32,9 +30,8 @@ extern "C" {
 #endif
 
 /*
- * Class 0 are the records. The sizes of the others grow by 64 bytes up to 512
- * and then by a quarter of a power of two up to 1 MiB; what is larger is
- * mapped and unmapped each time.
+ * Class 0 is for records. Other sizes grow by 64 bytes up to 512, then by a quarter of a
+ * power of two up to 1 MiB. Larger images are mapped and unmapped each time.
  */
 enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
 
@@ -54,7 +51,7 @@ struct uimage_pool {
 	pthread_mutex_t     i_lock;
 	struct uimage_class {    /* i_lock, but for c_size and c_batch: constant */
 		size_t               c_size;
-		size_t               c_batch;    /* blocks that move at a time */
+		size_t               c_batch;    /* blocks in a batch */
 		struct uimage_block *c_batches;
 		struct uimage_arena *c_arenas;   /* the newest first */
 	} i_class[UIMAGE_CLASSES];
@@ -67,7 +64,7 @@ struct uimage_pool {
  */
 int uimage_pool_init(struct uimage_pool *pool, size_t record);
 
-/* Frees every block of the pool, those that are in use included. */
+/* Frees every block of the pool, also those in use. */
 void uimage_pool_fini(struct uimage_pool *pool);
 
 /* Bytes of address space that the pool's classes have mapped. */
@@ -80,21 +77,20 @@ size_t uimage_pool_bytes(struct uimage_pool *pool);
 void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
 		      void *arg);
 
-/* A cache without blocks. It needs no end: the pool's end is its end. */
+/* An empty cache. It ends with the pool. */
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
 
 /*
- * A record, aligned to 16 bytes and, if its size is a multiple of 64, to 64; NULL
- * if there is no memory. From byte 16 on, its content is what its last user
- * left, zero at first.
+ * A record, aligned to 16 bytes and, if its size is a multiple of 64, to 64. From byte 16
+ * on it holds what its last user left, zeros at first. NULL: no memory.
  * From the cache's native thread.
  */
 void *uimage_record(struct uimage_cache *cache);
 void uimage_record_free(struct uimage_cache *cache, void *record);
 
 /*
- * An image of at least *size bytes, aligned to 64, with its real size in
- * *size; NULL if there is no memory. From the cache's native thread.
+ * An image of at least *size bytes, aligned to 64, with its real size in *size. NULL: no
+ * memory. From the cache's native thread.
  */
 void *uimage_alloc(struct uimage_cache *cache, size_t *size);
 
@@ -102,9 +98,9 @@ void *uimage_alloc(struct uimage_cache *cache, size_t *size);
 void uimage_free(struct uimage_cache *cache, void *image, size_t size);
 
 /*
- * Bytes of a guard, or a page if that is more. They take address space only, and frames
- * that are smaller cannot step over them. It is what -fstack-clash-protection counts on
- * for AArch64; a page is enough for the others.
+ * Bytes of a guard; a page, if that is more. Guards take address space only. Smaller
+ * frames cannot step over one. -fstack-clash-protection expects this size on AArch64, and
+ * a page on others.
  */
 enum { UIMAGE_GUARD = 64 << 10 };
 
@@ -112,7 +108,7 @@ struct uimage_stacks {
 	char  *k_map;
 	size_t k_count;
 	size_t k_size;          /* bytes of a stack, whole pages */
-	size_t k_stride;        /* from a stack to the next: the guard below it included */
+	size_t k_stride;        /* from a stack to the next, guard included */
 };
 
 /*

@@ -2,24 +2,23 @@
 /*
  * unet.c: descriptors that threads wait for.
  *
- * Each descriptor of the process has a struct descriptor, in a table by its number,
- * which is never freed, so that an event that is late finds at worst the next user of
- * the number, who tries once in vain.
+ * Each descriptor of the process has a struct descriptor, in a table by its number. It is
+ * never freed, so a late event finds at worst the next user of the number, which tries
+ * once in vain.
  *
  * Invariants
- *  - d_ready[direction] is 0 only if the system has been found not ready since, and an
- *    edge will tell when it is. It is set to 0 before the system call that finds out.
- *  - After a short read from a TCP socket nothing is left to be read, so it is not
- *    ready: the call that would return EAGAIN is not made. But for the end, errors and
- *    urgent data, which do not come with an edge of their own if they were there before:
- *    then d_lasting is set.
- *  - A descriptor is watched by the events of every dispatcher from which a thread has
- *    waited for it: d_serial has those of the last one of either direction.
+ *  - d_ready[direction] is 0 only if a system call has found the descriptor not ready,
+ *    and an edge will tell when it is. It is set to 0 before that system call.
+ *  - After a short read a TCP socket is empty, so it is not ready, and the call that
+ *    would return EAGAIN is not made. The end, errors and urgent data that came before
+ *    bring no edge of their own; for them d_lasting is set.
+ *  - A descriptor is registered with the events of each dispatcher on which a thread has
+ *    waited for it. d_serial names the last ones, for each direction.
  *  - d_generation changes when the descriptor is closed, and when the number is used
- *    again. That is not while somebody is in a system call with it, on another native
- *    thread: close(2) waits for these, d_inside, for they do not block. And a call that
- *    makes several keeps to the generation that it began with. So nobody reads what
- *    belongs to who gets the number next, nor changes what is known of it.
+ *    again. Neither happens during a system call on another native thread: close(2) waits
+ *    for these, counted in d_inside; they do not block. A call that makes several system
+ *    calls keeps to the generation that it began with. So no call touches a reused
+ *    number.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* accept4(), POLLRDHUP */
@@ -47,8 +46,8 @@
 enum { IN, OUT };
 
 enum kind {
-	NEW,                            /* not made ready for use here */
-	CLOSING,                        /* close(2) is on its way: then NEW */
+	NEW,                            /* not adopted */
+	CLOSING,                        /* being closed; then NEW */
 	TCP,
 	SOCKET,                         /* any other */
 	PIPE,
@@ -57,10 +56,10 @@ enum kind {
 
 enum {
 	CHUNK      = 1024,              /* descriptors */
-	CHUNKS     = 4096,              /* 4 million descriptors, four times Linux's limit */
+	CHUNKS     = 4096,  /* 4 million descriptors, four times Linux's limit */
 	POLL_MAX   = 65536,
-	RETRY      = 10000000,          /* ns: until there may be a descriptor, or a backlog's place */
-	READY      = 0,                 /* what a wait was granted for */
+	RETRY      = 10000000,          /* ns: if out of descriptors, or backlog full */
+	READY      = 0,                 /* results of a grant */
 	CLOSED     = 1,
 	LINE       = 64,                /* bytes */
 };
@@ -73,28 +72,28 @@ struct descriptor {
 	struct uinterest     d_watch;      /* first */
 	struct uwait_lock d_lock;
 	uint32_t          d_generation;
-	uint32_t          d_inside;     /* system calls that are being made */
+	uint32_t          d_inside;     /* system calls in progress */
 	uint8_t           d_kind;
 	uint8_t           d_lasting;
 	uint8_t           d_ready[2];
-	uint8_t           d_calls[2];   /* the thread's: that did not wait, since one did */
+	uint8_t           d_calls[2];   /* calls since the last wait */
 	struct uwaiter   *d_waiter[2];
-	uint64_t          d_serial[2];  /* of the uevents that watch it */
+	uint64_t          d_serial[2];  /* of the events that it is registered with */
 } __attribute__((aligned(64)));
 
-/* What a system call gets. Which fields count is up to that. */
+/* The arguments of a system call. It uses some of them. */
 struct op {
 	const struct iovec *o_iov;
 	int                 o_n;
 	int                 o_flags;
-	size_t              o_short;    /* less than so much was all there was */
+	size_t              o_short;    /* fewer bytes than this empty it */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
-	const uint32_t     *o_generation;       /* that it is for; NULL: which it finds */
-	bool                o_waits;    /* is wanted only to wait: then no more calls */
+	const uint32_t     *o_generation;       /* to use; NULL: the current one */
+	bool                o_waits;    /* only waits: makes no second call */
 };
 
-/* A system call, for this kind of descriptor: a number, or a negative error. */
+/* Makes a system call, for a kind of descriptor: a number, or a negative error. */
 typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
 
 static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
@@ -120,7 +119,7 @@ static inline ssize_t write_from(int fd, const uint32_t *generation,
 				 const struct iovec *iov, int n, int64_t deadline)
 	__attribute__((always_inline));
 static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept, try_poll;
-static attempt try_connect __attribute__((noinline));  /* its frame is large */
+static attempt try_connect __attribute__((noinline));  /* large frame */
 static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
 	__attribute__((noinline));
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n);
@@ -190,7 +189,8 @@ int unet_addr(const char *text, struct unet_addr *a)
 	memset(a, 0, sizeof *a);
 	if (text[0] == '/' || (text[0] == '@' && text[1]))
 		return unix_addr(a, text);
-	if (!colon || (size_t)(colon - text) >= sizeof host || parse_port(colon + 1, &port))
+	if (!colon || (size_t)(colon - text) >= sizeof host
+	    || parse_port(colon + 1, &port))
 		return -EINVAL;
 	size = (size_t)(colon - text);
 	memcpy(host, text, size);
@@ -205,7 +205,8 @@ int unet_addr(const char *text, struct unet_addr *a)
 		in6->sin6_addr = in6addr_any;
 	else if (size < 2 || host[0] != '[' || host[size - 1] != ']')
 		return -EINVAL;
-	else if (host[size - 1] = '\0', inet_pton(AF_INET6, host + 1, &in6->sin6_addr) != 1)
+	else if (host[size - 1] = '\0',
+		 inet_pton(AF_INET6, host + 1, &in6->sin6_addr) != 1)
 		return -EINVAL;
 	in6->sin6_family = AF_INET6;
 	in6->sin6_port = port;
@@ -235,9 +236,11 @@ char *unet_text(const struct unet_addr *a, char *text)
 	case AF_UNIX:
 		size = (int)(a->a_size - offsetof(struct sockaddr_un, sun_path));
 		if (size > 0 && !un->sun_path[0])
-			snprintf(text, UNET_TEXT_MAX, "@%.*s", size - 1, un->sun_path + 1);
+			snprintf(text, UNET_TEXT_MAX, "@%.*s", size - 1,
+				 un->sun_path + 1);
 		else
-			snprintf(text, UNET_TEXT_MAX, "%.*s", size < 0 ? 0 : size, un->sun_path);
+			snprintf(text, UNET_TEXT_MAX, "%.*s", size < 0 ? 0 : size,
+				 un->sun_path);
 		break;
 	default:
 		snprintf(text, UNET_TEXT_MAX, "?");
@@ -299,15 +302,14 @@ static bool is_ready(const struct descriptor *d, int direction)
 }
 
 /*
- * False must be seen before the system call looks: which takes a lock, so a release will
- * do.
+ * False must be seen before the system call looks; that takes a lock, so release will do.
  */
 static void set_ready(struct descriptor *d, int direction, bool yes)
 {
 	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
 }
 
-/* Who closes may be another than who counts: one of the two is lost then. */
+/* A close and a count may be concurrent: one of the two is lost. */
 static void set_calls(struct descriptor *d, int direction, unsigned n)
 {
 	__atomic_store_n(&d->d_calls[direction], (uint8_t)n, __ATOMIC_RELAXED);
@@ -319,8 +321,8 @@ static inline void leave(struct descriptor *d)
 }
 
 /*
- * Before a system call. False: the descriptor was closed. Who closes changes d_generation
- * and then d_inside, so one of the two sees the other.
+ * Before a system call. False: the descriptor was closed. A close changes d_generation
+ * and then reads d_inside, so one of the two sees the other.
  */
 static inline bool enter(struct descriptor *d, uint32_t generation)
 {
@@ -331,7 +333,7 @@ static inline bool enter(struct descriptor *d, uint32_t generation)
 	return false;
 }
 
-/* Under d_lock: nothing is known of it, and who waits is to be told: into waiters. */
+/* Under d_lock: forgets all. The waiters are to be told: they go to `waiters'. */
 static void reset(struct descriptor *d, enum kind kind, struct uwaiter **waiters)
 {
 	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
@@ -355,7 +357,7 @@ static void finish(struct uwaiter **waiters, int result)
 			uwait_finish(waiters[i], result);
 }
 
-/* A descriptor that the system has just made. Closes it if there is no memory. */
+/* Enters a new descriptor. Closes it if there is no memory. */
 static int fresh(int fd, enum kind kind)
 {
 	struct uwaiter *waiters[2];
@@ -366,12 +368,12 @@ static int fresh(int fd, enum kind kind)
 		close(fd);
 		return rc;
 	}
-	if (kind <= CLOSING)                    /* of a listener that is being closed */
+	if (kind <= CLOSING)                    /* its listener is being closed */
 		kind = kind_of(fd);
 	uwait_lock(&d->d_lock);
 	reset(d, kind, waiters);
 	uwait_unlock(&d->d_lock);
-	finish(waiters, CLOSED);                /* by somebody's close(2) */
+	finish(waiters, CLOSED);                /* closed by a bare close(2) */
 	return fd;
 }
 
@@ -380,7 +382,7 @@ static bool is_new(const struct descriptor *d)
 	return get_kind(d) <= CLOSING;
 }
 
-/* Inside: else it might be the number's next owner's flags that are changed. */
+/* Inside: so the flags are not those of the number's next user. */
 static int adopt(struct descriptor *d, int fd, uint32_t generation)
 {
 	int rc;
@@ -405,7 +407,8 @@ static int set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
+	if (flags < 0
+	    || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
 		return -errno;
 	return 0;
 }
@@ -436,7 +439,7 @@ int unet_adopt(int fd)
 	return rc ? rc : adopt(d, fd, generation_of(d));
 }
 
-/* Between the two locked parts the number may be somebody else's already. */
+/* Between the two locked parts the number may be reused. */
 int unet_close(int fd)
 {
 	struct uwaiter *waiters[2];
@@ -468,7 +471,7 @@ int unet_shutdown(int fd, int how)
 
 /* Waiting. */
 
-/* From uevents: on the native thread of a dispatcher that watches it. */
+/* w_ready: on the native thread of a dispatcher that it is registered with. */
 static void ready(struct uinterest *w, uint32_t events)
 {
 	static const uint32_t lasting = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI;
@@ -492,7 +495,7 @@ static void ready(struct uinterest *w, uint32_t events)
 	finish(waiters, READY);
 }
 
-/* Who never has to wait would keep the processor. */
+/* A thread that never has to wait yields all the same. */
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline)
 {
 	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
@@ -502,7 +505,7 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
 	if (calls < UNET_BUDGET)
 		return 0;
-	/* If it fails, there is no need to: what is wanted may be there. */
+	/* An error other than a cancel does not matter: no wait is needed. */
 	return ustack_yield() == -ECANCELED ? -ECANCELED : 0;
 }
 
@@ -531,8 +534,8 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 			leave(d);
 			if (n < 0 && generation_of(d) != generation)
 				return -EBADF;
-			if (n >= 0 ? (size_t)n >= o->o_short || get_kind(d) != TCP || n == 0
-			    || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
+			if (n >= 0 ? (size_t)n >= o->o_short || get_kind(d) != TCP
+			    || n == 0 || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
 			    : n != -EAGAIN)
 				set_ready(d, direction, true);
 			if (n != -EAGAIN && n != -EINTR)
@@ -582,8 +585,8 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 }
 
 /*
- * Once for each dispatcher, or native thread, for it is edges that are watched. But not
- * what was closed: d_serial would be taken to be of who gets the number next.
+ * Registers, once for each dispatcher or native thread: edges stay registered. Not after
+ * a close: d_serial would be taken for that of the number's next user.
  */
 static int watch(struct descriptor *d, int fd, int direction, uint32_t generation,
 		 struct uwaiter *w)
@@ -674,8 +677,8 @@ ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 	return write_from(fd, NULL, iov, n, deadline);
 }
 
-ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags, struct unet_addr *from,
-		      int64_t deadline)
+ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
+		      struct unet_addr *from, int64_t deadline)
 {
 	const struct iovec iov = { buffer, size };
 	const struct op o = { .o_iov = &iov, .o_flags = flags,
@@ -706,7 +709,7 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
 		return perform(try_sendto, fd, OUT, &o, deadline);
 	rc = give_way(d, OUT, deadline);
-	while (rc == 0) {                       /* no event tells of room where it goes */
+	while (rc == 0) {  /* no event tells of room at the receiver */
 		n = perform(try_sendto, fd, OUT, &o, 0);
 		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
 	}
@@ -722,8 +725,10 @@ static ssize_t try_read(int fd, const struct op *o, enum kind kind)
 {
 	if (o->o_n != 1)
 		return result(readv(fd, o->o_iov, o->o_n));
-	if ((kind == TCP || kind == SOCKET) && o->o_short > 0)  /* of nothing, only read() is 0 */
-		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len, MSG_DONTWAIT));
+	/* of no bytes, only read() returns 0 */
+	if ((kind == TCP || kind == SOCKET) && o->o_short > 0)
+		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+				   MSG_DONTWAIT));
 	return result(read(fd, o->o_iov->iov_base, o->o_iov->iov_len));
 }
 
@@ -735,7 +740,7 @@ static ssize_t try_write(int fd, const struct op *o, enum kind kind)
 	return write_other(fd, o->o_iov, o->o_n, kind);
 }
 
-/* On its own, with what it calls: the frames are large, and threads block in its caller. */
+/* Apart, since the frames are large, and threads block in its caller. */
 static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
 {
 	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)iov,
@@ -746,7 +751,7 @@ static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kin
 	case SOCKET:
 		return result(sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
 	case NEW:
-	case CLOSING:                           /* it was a socket or a pipe, perhaps */
+	case CLOSING:                           /* what it was is not known */
 	case PIPE:
 		return write_pipe(fd, iov, n);
 	default:
@@ -754,7 +759,7 @@ static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kin
 	}
 }
 
-/* There is no flag that keeps SIGPIPE away, so it is blocked, and taken out if it came. */
+/* No flag suppresses SIGPIPE, so it is blocked, and taken out if it came. */
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 {
 	static const struct timespec now = { 0, 0 };
@@ -783,13 +788,15 @@ static ssize_t try_recvfrom(int fd, const struct op *o, enum kind kind)
 				   o->o_flags | MSG_DONTWAIT));
 	a->a_size = sizeof a->a_sockaddr;
 	return result(recvfrom(fd, o->o_iov->iov_base, o->o_iov->iov_len,
-			       o->o_flags | MSG_DONTWAIT, (struct sockaddr *)&a->a_sockaddr,
+			       o->o_flags | MSG_DONTWAIT,
+			       (struct sockaddr *)&a->a_sockaddr,
 			       &a->a_size));
 }
 
 static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
 {
-	const struct sockaddr *to = o->o_to ? (const struct sockaddr *)&o->o_to->a_sockaddr : NULL;
+	const struct sockaddr *to = o->o_to
+		? (const struct sockaddr *)&o->o_to->a_sockaddr : NULL;
 
 	(void)kind;
 	return result(sendto(fd, o->o_iov->iov_base, o->o_iov->iov_len,
@@ -797,12 +804,12 @@ static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
 			     o->o_to ? o->o_to->a_size : 0));
 }
 
-/* For who makes several calls for it: all are for the one that there was at first. */
+/* For calls that make several: all use the generation of the first. */
 static uint32_t generation_now(int fd)
 {
 	struct descriptor *d;
 
-	return find(fd, &d) == 0 ? generation_of(d) : 0;        /* then the call fails */
+	return find(fd, &d) == 0 ? generation_of(d) : 0;  /* then the call fails, too */
 }
 
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline)
@@ -824,7 +831,8 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 	return n < 0 ? (int)n : got < size ? -EPIPE : 0;
 }
 
-int unet_write_all(int fd, const void *buffer, size_t size, size_t *done, int64_t deadline)
+int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
+		   int64_t deadline)
 {
 	uint32_t generation = generation_now(fd);
 	size_t put = 0;
@@ -854,11 +862,12 @@ static int open_socket(const struct unet_addr *a, int type, unsigned flags)
 	if (fd < 0)
 		return -errno;
 	if (family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, flags & UNET_V6ONLY ? &on : &off,
-			   sizeof on);
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY,
+			   flags & UNET_V6ONLY ? &on : &off, sizeof on);
 	if (family != AF_UNIX && type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	if (flags & UNET_REUSEPORT && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on)) {
+	if (flags & UNET_REUSEPORT
+	    && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on)) {
 		int rc = -errno;
 
 		close(fd);
@@ -867,13 +876,14 @@ static int open_socket(const struct unet_addr *a, int type, unsigned flags)
 	return fd;
 }
 
-/* Any address of a machine without IPv6 is IPv4's. */
+/* The any address, IPv4's on a machine without IPv6. */
 static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
 {
 	const struct sockaddr_in6 *in6 = (const void *)&a->a_sockaddr;
 	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&any->a_sockaddr;
 
-	if (in6->sin6_family != AF_INET6 || memcmp(&in6->sin6_addr, &in6addr_any, sizeof in6addr_any))
+	if (in6->sin6_family != AF_INET6
+	    || memcmp(&in6->sin6_addr, &in6addr_any, sizeof in6addr_any))
 		return NULL;
 	memset(any, 0, sizeof *any);
 	in->sin_family = AF_INET;
@@ -926,10 +936,11 @@ int unet_bind(const struct unet_addr *a, unsigned flags)
 	return fd < 0 ? fd : fresh(fd, SOCKET);
 }
 
-/* Whether it says something of one connection only, or of a moment. */
+/* Whether the error concerns one connection, or passes. */
 static bool is_passing(int rc)
 {
-	return rc == -ECONNABORTED || rc == -EPROTO || rc == -ENETDOWN || rc == -ENOPROTOOPT
+	return rc == -ECONNABORTED || rc == -EPROTO || rc == -ENETDOWN
+		|| rc == -ENOPROTOOPT
 		|| rc == -EHOSTDOWN || rc == -ENONET || rc == -EHOSTUNREACH
 		|| rc == -ENETUNREACH || rc == -EPERM;
 }
@@ -939,7 +950,7 @@ static bool is_exhausted(int rc)
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM;
 }
 
-/* Sleeps for a while, and no longer than to the deadline, which must not have come. */
+/* Sleeps for RETRY, but not beyond the deadline, which must not have come. */
 static int pause_until(int64_t deadline)
 {
 	int64_t until = usync_after(RETRY);
@@ -965,7 +976,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	if (rc)
 		return rc;
 	generation = generation_of(d);
-	kind = get_kind(d);                     /* after the call it may be another's */
+	kind = get_kind(d);  /* before the call: then the number may be reused */
 	do {
 		new = (int)perform(try_accept, fd, IN, &o, deadline);
 		rc = is_exhausted(new) ? pause_until(deadline) : 0;
@@ -986,7 +997,7 @@ static ssize_t try_accept(int fd, const struct op *o, enum kind kind)
 			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
-/* A UNIX socket's backlog is full: no event tells when it is not. */
+/* A UNIX socket's backlog is full: no event tells when there is a place. */
 static int connect_socket(int fd, const struct unet_addr *a, int64_t deadline)
 {
 	int rc;
@@ -1058,7 +1069,7 @@ int unet_signal(int fd, int64_t deadline)
 	return n == sizeof info ? (int)info.ssi_signo : -EINVAL;
 }
 
-/* Several at a time. */
+/* Poll. */
 
 int unet_wait_readable(int fd, int64_t deadline)
 {
@@ -1079,17 +1090,18 @@ static ssize_t try_poll(int fd, const struct op *o, enum kind kind)
 	return one.revents & POLLNVAL ? -EBADF : 0;
 }
 
-/* Errors and the end are told to both: IN is for who wants nothing else, too. */
+/* Errors and the end are events of both directions: IN for a poll of nothing else. */
 static bool wants(const struct pollfd *one, int direction)
 {
-	const int out = POLLOUT | POLLWRNORM | POLLWRBAND, both = POLLERR | POLLHUP | POLLNVAL;
+	const int out = POLLOUT | POLLWRNORM | POLLWRBAND;
+	const int both = POLLERR | POLLHUP | POLLNVAL;
 
 	if (direction == OUT)
 		return one->events & out;
 	return one->events & ~(out | both) || !(one->events & out);
 }
 
-/* NULL: it is none to be polled, or poll(2) says so. */
+/* NULL: it is not to be polled, or poll(2) will say so. */
 static struct descriptor *polled(const struct pollfd *one)
 {
 	struct descriptor *d = NULL;
@@ -1099,10 +1111,7 @@ static struct descriptor *polled(const struct pollfd *one)
 	return d;
 }
 
-/*
- * Which generation each is of; and it is made ready for use, if it is open: of one that
- * is not, poll(2) says so.
- */
+/* Notes generations, and adopts what is open; poll(2) tells of what is not. */
 static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		      int64_t deadline)
 {
@@ -1126,8 +1135,8 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 }
 
 /*
- * How many have revents. What is known of them is forgotten before the system call, which
- * is made inside of all of them; not if one was closed, for the number may be another's.
+ * The number with revents. Readiness is forgotten before the system call, which is made
+ * inside of all of them; not if one was closed, since its number may be reused.
  */
 static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
@@ -1146,7 +1155,7 @@ static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 	return found;
 }
 
-/* False: it was closed. */
+/* False: one was closed. */
 static bool poll_inside(const struct pollfd *one, uint32_t generation)
 {
 	struct descriptor *d = polled(one);
@@ -1159,7 +1168,7 @@ static bool poll_inside(const struct pollfd *one, uint32_t generation)
 	return true;
 }
 
-/* Of these alone it tells: the next call will of others. */
+/* Only these are told; the next call will tell of others. */
 static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
 	int found = 0;
@@ -1173,7 +1182,7 @@ static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations
 	return found;
 }
 
-/* What poll(2) found ready may be so all the time, for all that others know. */
+/* Found ready by poll(2), so ready for all. */
 static void forget(struct pollfd *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -1209,7 +1218,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	return rc;
 }
 
-/* As in wait_ready(), for each. 0: something may be ready. */
+/* As wait_ready(), for each. 0: something may be ready. */
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
@@ -1249,7 +1258,7 @@ static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
 
 	if (rc == -EBADF)
 		return 1;
-	if (rc && rc != -EPERM)                 /* a file is ready now or never */
+	if (rc && rc != -EPERM)                 /* a file is always ready */
 		return rc;
 	rc = 0;
 	uwait_lock(&d->d_lock);

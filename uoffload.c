@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uoffload.c: a pool of native threads; files and name lookups by it.
+ * uoffload.c: a pool of native threads; files and name look-ups by it.
  *
- * A job is on the heap, with what goes in and comes out of it behind, for the native
- * thread must not follow pointers to the stack of a thread that is blocked. Under the
- * lock of the pool it belongs to whoever waits for it, until that gives up; then to the
- * pool.
+ * A job is on the heap, followed by its input and output, since the native thread must
+ * not follow pointers to the stack of a blocked thread. Under the lock of the pool, a job
+ * belongs to its waiter until that gives up; then to the pool.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */
@@ -36,16 +35,16 @@ struct job {
 	struct job     *j_next;
 	void          (*j_func)(void *data);
 	void          (*j_drop)(void *data);
-	struct uwaiter *j_waiter;       /* o_lock; NULL: nobody waits any more */
+	struct uwaiter *j_waiter;       /* o_lock; NULL: the waiter has gone */
 	bool            j_done;         /* o_lock */
-	bool            j_skip;         /* if nobody waits when it is its turn: constant */
+	bool            j_skip;         /* not made if the waiter has gone: constant */
 	_Alignas(16) char j_data[];
 };
 
 static struct {
-	pthread_mutex_t o_lock;         /* for all of it */
-	pthread_cond_t  o_work;         /* there are jobs, or fewer native threads are wanted */
-	pthread_cond_t  o_quiet;        /* a native thread has nothing to do, or ended */
+	pthread_mutex_t o_lock;         /* of all that follows */
+	pthread_cond_t  o_work;         /* there are jobs, or too many native threads */
+	pthread_cond_t  o_quiet;        /* a native thread is idle, or ended */
 	struct job     *o_first;
 	struct job    **o_end;
 	unsigned        o_queued;
@@ -53,7 +52,7 @@ static struct {
 	unsigned        o_threads;
 	unsigned        o_idle;
 	unsigned        o_draining;     /* uoffload_drain() */
-	bool            o_one_ended;    /* o_ended, and nobody has joined it */
+	bool            o_one_ended;    /* o_ended is to be joined */
 	pthread_t       o_ended;
 } pool = {
 	.o_lock  = PTHREAD_MUTEX_INITIALIZER,
@@ -62,10 +61,11 @@ static struct {
 	.o_limit = UOFFLOAD_THREADS,
 };
 
-/* MemorySanitizer's, if it is there: it does not know preadv2(). */
+/* MemorySanitizer's, if linked: it does not know preadv2(). */
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
-static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), size_t size);
+static struct job *new_job(void (*func)(void *data), void (*drop)(void *data),
+			   size_t size);
 static int  run_job(struct job *job, int64_t deadline);
 static int  enqueue(struct job *job) __attribute__((noinline));      /* large frame */
 static bool dequeue(struct job **job);
@@ -117,9 +117,11 @@ void uoffload_drain(void)
 	join_ended(false);
 }
 
-static struct job *new_job(void (*func)(void *data), void (*drop)(void *data), size_t size)
+static struct job *new_job(void (*func)(void *data), void (*drop)(void *data),
+			   size_t size)
 {
-	struct job *job = size < SIZE_MAX - sizeof *job ? malloc(sizeof *job + size) : NULL;
+	struct job *job = size < SIZE_MAX - sizeof *job
+		? malloc(sizeof *job + size) : NULL;
 
 	if (job)
 		*job = (struct job){ .j_func = func, .j_drop = drop };
@@ -133,7 +135,7 @@ static void drop_job(struct job *job)
 	free(job);
 }
 
-/* 0: it is done and the caller's again. An error: it is gone, or will be. */
+/* 0: the job is done, and the caller's again. An error: it is freed, or will be. */
 static int run_job(struct job *job, int64_t deadline)
 {
 	struct uwaiter *w;
@@ -152,13 +154,13 @@ static int run_job(struct job *job, int64_t deadline)
 		return 0;
 	pthread_mutex_lock(&pool.o_lock);
 	job->j_waiter = NULL;
-	if (job->j_done)                        /* just in time */
+	if (job->j_done)                        /* done meanwhile */
 		rc = 0;
 	pthread_mutex_unlock(&pool.o_lock);
 	return rc;
 }
 
-/* The wait begins. -EAGAIN: there is nobody who would do it. */
+/* Begins the wait. -EAGAIN: there is no native thread for the job. */
 static int enqueue(struct job *job)
 {
 	sigset_t all, old;
@@ -201,8 +203,8 @@ static void *work(void *unused)
 }
 
 /*
- * Under o_lock, which is open when this returns. Who ends joins the one that ended before, and is
- * left to the next, or to uoffload_drain(): so all are joined but the last.
+ * Under o_lock, which is released. An ending native thread joins the one that ended
+ * before it, and is joined by the next, or by uoffload_drain().
  */
 static void join_ended(bool ends)
 {
@@ -224,7 +226,8 @@ static bool dequeue(struct job **job)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE;
-	while (!pool.o_first && rc == 0 && !pool.o_draining && pool.o_threads <= pool.o_limit) {
+	while (!pool.o_first && rc == 0 && !pool.o_draining
+	       && pool.o_threads <= pool.o_limit) {
 		pool.o_idle++;
 		rc = pthread_cond_timedwait(&pool.o_work, &pool.o_lock, &until);
 		pool.o_idle--;
@@ -237,7 +240,7 @@ static bool dequeue(struct job **job)
 	return true;
 }
 
-/* Under o_lock, but not while it is done. */
+/* Under o_lock, released for the call. */
 static void perform(struct job *job)
 {
 	struct uwaiter *w;
@@ -282,7 +285,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 		job = new_job(func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
-	job->j_skip = true;                     /* f_fd may be somebody else's by then */
+	job->j_skip = true;                     /* f_fd may be reused by then */
 	*call = (struct file_call *)(void *)job->j_data;
 	**call = (struct file_call){ .f_size = size, .f_rc = -ECANCELED };
 	if (data && size > 0)
@@ -329,7 +332,7 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 	return rc;
 }
 
-/* With what is at `from', or with room for what will be copied to `to'. */
+/* Makes a job with a copy of `from', or with room for what will be copied to `to'. */
 static ssize_t run_on_file(void (*func)(void *data), int fd, const void *from, void *to,
 			   size_t size, off_t offset, int64_t deadline)
 {
@@ -388,7 +391,8 @@ static void sync_file(void *data)
 	set_rc(call, fsync(call->f_fd));
 }
 
-ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset, int64_t deadline)
+ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,
+		     int64_t deadline)
 {
 	check(size ? buffer : NULL, BUFFER, __func__);
 	return run_on_file(write_file, fd, buffer, NULL, size, offset, deadline);
@@ -434,7 +438,7 @@ struct lookup {
 	size_t           l_max;
 	size_t           l_found;
 	struct unet_addr l_addresses[ADDRESS_MAX];
-	size_t           l_service;     /* where it begins in */
+	size_t           l_service;     /* offset in l_names */
 	char             l_names[];     /* host and service */
 };
 
@@ -481,7 +485,8 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 		 size_t max, int64_t deadline)
 {
 	size_t host_size = strlen(host) + 1, service_size = strlen(service) + 1;
-	struct job *job = new_job(look_up, NULL, sizeof(struct lookup) + host_size + service_size);
+	struct job *job = new_job(look_up, NULL,
+				  sizeof(struct lookup) + host_size + service_size);
 	struct lookup *l;
 	int rc;
 

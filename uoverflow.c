@@ -2,12 +2,12 @@
 /*
  * uoverflow.c: the handler that tells an overflow from other faults.
  *
- * What a native thread needs lies in one mapping, which is freed at its end:
+ * All that a native thread needs is in one mapping, freed at its end:
  *
  *   | guard page | alternate stack ........................ | struct native |
  *
- * The handler may have interrupted anything, so it calls nothing that takes a lock or
- * allocates, but for dladdr(), which comes last and not for ever.
+ * The handler may have interrupted any code, so it calls nothing that takes a lock or
+ * allocates, but for dladdr(), which comes last and with a time limit.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* dladdr, pthread_getattr_np, gettid */
@@ -28,22 +28,22 @@
 #include "usched.h"
 
 enum {
-	ROOM     = 64 << 10,            /* bytes: handlers that were there before use it, too */
-	GUARD    = 64 << 10,            /* bytes below a lent stack: a frame may begin there */
-	GROWTH   = 1 << 20,             /* bytes: Linux keeps them free below what grows */
-	HEAD     = 4096,                /* bytes: usched_add_stack() uses less of a stack */
+	ROOM     = 64 << 10,            /* bytes: previous handlers use it, too */
+	GUARD    = 64 << 10,            /* bytes below a stack where a frame may begin */
+	GROWTH   = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
+	HEAD     = 4096,  /* bytes: more than usched_add_stack() uses of a stack */
 	PATIENCE = 1,                   /* second for names */
 	LINE     = 512,                 /* characters */
 };
 
-/* Without it, in old C libraries and static programs, there are no names. */
+/* Missing in old C libraries and static programs: no names then. */
 extern __typeof__(dladdr) dladdr __attribute__((weak));
 
 struct native {
 	void  *n_map;
 	size_t n_size;                  /* bytes of it */
 	char  *n_low;                   /* end of the native stack, */
-	size_t n_below, n_above;        /* bytes about it where a fault is an overflow */
+	size_t n_below, n_above;        /* bytes around it where a fault is an overflow */
 };
 
 struct line {
@@ -115,11 +115,12 @@ void *uoverflow__map(void)
 	char *map;
 
 #ifdef _SC_MINSIGSTKSZ
-	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* what the system puts there itself */
+	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* the system's own part */
 		size += (size_t)sysconf(_SC_MINSIGSTKSZ);
 #endif
 	size = page + (size + page - 1) / page * page;
-	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		   0);
 	if (map == MAP_FAILED)
 		return NULL;
 	if (mprotect(map, page, PROT_NONE)) {
@@ -155,9 +156,9 @@ void uoverflow__adopt(void *native)
 }
 
 /*
- * The end of the native stack, where threads may be. That of the first native thread has
- * no guard: it grows until its limit, or until something else is near. If nothing can be
- * known of it, what happens there is a fault like any other.
+ * Finds the end of the native stack, on which threads may be. The first native thread's
+ * has no guard: it grows to its limit, or to the next mapping. If the end is not known, a
+ * fault there is like any other.
  */
 static void find_end(struct native *n)
 {
@@ -198,14 +199,14 @@ static void install(void)
 {
 	Dl_info info;
 
-	/* Once now, so that the handler needs nothing of the dynamic linker's but that. */
+	/* Loads what dladdr() needs of the dynamic linker. */
 	if (dladdr)
 		dladdr(previous, &info);
 	install_for(SIGSEGV, &previous[0]);
 	install_for(SIGBUS, &previous[1]);
 }
 
-/* With what the old one has of flags and mask, which count when it is called, too. */
+/* With the flags and mask of the previous handler, which apply when it is called. */
 static void install_for(int signo, struct sigaction *old)
 {
 	struct sigaction action;
@@ -218,8 +219,8 @@ static void install_for(int signo, struct sigaction *old)
 }
 
 /*
- * After the message it returns, to where the fault was: the fault comes again, and with
- * it the death that it always was, a core dump of that place included.
+ * Returns after the message. The fault comes again at the same place, with its default
+ * effect, a core dump included.
  */
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
@@ -236,13 +237,13 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 		die(signo);
 }
 
-/* Whether it is about the end of the stack of `u', which runs on this native thread. */
+/* Whether the fault is at the end of the stack of `u', the running thread. */
 static bool is_overflow(const struct ustack *u, uintptr_t address)
 {
 	const struct usched_stack *k = u->u_stack;
 	const struct native *n = mine;
 
-	if (k == &k->k_sched->s_new)            /* it is about to be launched */
+	if (k == &k->k_sched->s_new)            /* `u' is being launched */
 		return false;
 	if (k != &k->k_sched->s_native)
 		return (uintptr_t)k->k_bottom - k->k_size - 1 - address < GUARD;
@@ -250,7 +251,7 @@ static bool is_overflow(const struct ustack *u, uintptr_t address)
 				< n->n_below + n->n_above;
 }
 
-/* What would have happened without us. */
+/* The effect of the fault without this module. */
 static void chain(int signo, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = &previous[signo == SIGBUS];
@@ -260,7 +261,7 @@ static void chain(int signo, siginfo_t *info, void *context)
 		return;
 	if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
 		set_default(signo);             /* a fault cannot be ignored */
-		if (sent)                       /* it does not come again by itself */
+		if (sent)                       /* it does not come again */
 			raise(signo);
 	} else if (old->sa_flags & SA_SIGINFO) {
 		old->sa_sigaction(signo, info, context);
@@ -289,7 +290,7 @@ static void report(const struct ustack *u)
 	print(&line);
 }
 
-/* dladdr() takes a lock, and who holds that may wait for us. */
+/* dladdr() takes a lock, whose owner may wait for this native thread. */
 static void report_names(uintptr_t function)
 {
 	struct sigaction action = { .sa_handler = die };
@@ -318,7 +319,7 @@ static void report_names(uintptr_t function)
 	print(&line);
 }
 
-/* Dies of SIGSEGV, for which nothing is set any more. */
+/* Dies of SIGSEGV, which has its default effect now. */
 static void die(int signo)
 {
 	(void)signo;
@@ -342,7 +343,7 @@ static void unblock(int signo)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* What does not fit is cut off; there is a place left for the end of the line. */
+/* Cuts off what does not fit, with a place left for the end of the line. */
 static void add(struct line *line, const char *text)
 {
 	while (*text && line->l_length < LINE - 1)

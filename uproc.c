@@ -4,22 +4,21 @@
  * uproc.h has the picture and the part that is hot.
  *
  * Invariants
- *  - A thread is in an inbox when, and only when, its u_mail has bits besides
- *    ENDED. Who makes it so pushes it; the processor clears u_mail after it has
- *    read t_next. So a record is in at most one inbox, once.
- *  - A thread that ends while it is in the inbox is settled when it is taken
- *    out: nobody frees a record that is in a list.
- *  - t_joiner goes from NULL to who joins (a thread or NATIVE) or to DETACHED, and
- *    at the end from NULL to ENDED and from who joins to TAKEN. Who joined, or
- *    who finds ENDED and makes it TAKEN, frees the record; a detached one is
- *    freed at its end.
- *  - A ring has room for all threads of its processor, so that to make one
- *    runnable cannot fail; the room is made when a thread is started.
- *  - r_joining counts the native threads that wait for something which has not
- *    happened: who makes it happen takes them off, not they themselves. While
- *    it is not zero and all processors are parked, somebody is stuck, unless a
- *    thread waits for an event, or a native thread has announced that it will wake
- *    someone: uproc_hold(), or a join with a deadline.
+ *  - A thread is in an inbox if and only if its u_mail has bits besides ENDED and NAMED.
+ *    The sender that sets the first bit pushes the thread. The processor clears u_mail
+ *    after it has read t_next. So a record is in at most one inbox, once.
+ *  - A thread that ends while it is in the inbox is settled when it is taken out. No
+ *    record is freed while it is in a list.
+ *  - t_joiner goes from NULL to the joiner (a thread or NATIVE) or to DETACHED; at the
+ *    end from NULL to ENDED, and from the joiner to TAKEN. The joiner frees the record,
+ *    or the caller that replaces ENDED by TAKEN. A detached one is freed at its end.
+ *  - A ring has room for all threads of its processor, so making a thread runnable cannot
+ *    fail. The room is made when a thread is started.
+ *  - r_joining counts the native threads whose join is not over. The end that a native
+ *    thread waits for takes it off the count, not the native thread. While the count is
+ *    not zero and all processors are parked, threads are stuck, unless a thread waits for
+ *    an event, or a native thread has announced a wake: uproc_hold(), or a join with a
+ *    deadline.
  *  - Locks: r_lock before p_lock.
  */
 #ifndef _GNU_SOURCE
@@ -41,18 +40,18 @@
 
 enum {
 	FIRST_STACKS         = 64,
-	DEFAULT_STACKS       = 1024,            /* of a processor; fewer if there are many, */
-	DEFAULT_ALL_STACKS   = 16 << 10,        /* for the system limits mappings */
+	DEFAULT_STACKS       = 1024,            /* of a processor, */
+	DEFAULT_ALL_STACKS   = 16 << 10,        /* of all: the system limits mappings */
 	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
 	DEFAULT_IMAGE        = 128,             /* bytes: a record is 192, three lines */
 	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
-	JOINS_MIN            = 32,              /* threads that join, to begin with */
-	RUN_SHARE            = 4,               /* of a processor's threads: this part is a run */
-	LOOKS                = 100,             /* at an inbox, then others may run */
-	PATIENCE             = 50000,           /* ns: what it costs to sleep and be woken */
-	TURN                 = 1000000,         /* ns: then a loop that we are in has its turn */
+	JOINS_MIN            = 32,              /* notes of joins */
+	RUN_SHARE            = 4,  /* a run is this part of a processor's threads */
+	LOOKS                = 100,  /* at an inbox, before a yield of the CPU */
+	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
+	TURN                 = 1000000,         /* ns in rr_run() */
 	CACHE_LINES          = 128,             /* bytes fetched together */
 };
 
@@ -73,11 +72,11 @@ _Static_assert(sizeof(void *) != 8
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
 static struct uproc_thread marks[6];
 #define ENDED    (&marks[0])
-#define TAKEN    (&marks[1])            /* ended, and somebody will free it */
+#define TAKEN    (&marks[1])            /* ended, and the joiner will free it */
 #define DETACHED (&marks[2])
 #define NATIVE   (&marks[3])
 #define PARKED   (&marks[4])
-#define STOPPED  (&marks[5])            /* not to park: it would not be woken */
+#define STOPPED  (&marks[5])            /* the processor must not park */
 
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
 static int  make_procs(struct uprocs *r, const struct usched *callbacks);
@@ -109,7 +108,8 @@ static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
 static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			   const void *where);
-static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where);
+static size_t note_join(struct uproc *p, const struct uproc_thread *me,
+			const void *where);
 static size_t more_notes(struct uproc *p);
 static void drop_note(struct uproc *p, size_t i);
 static struct uproc_thread *get_record(struct uproc *p);
@@ -135,7 +135,8 @@ static void unpark(struct uproc *p);
 int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 		usched_next_fn *next, usched_pick_fn *pick, usched_wake_fn *wake)
 {
-	const struct usched callbacks = { .s_next = next, .s_pick = pick, .s_wake = wake };
+	const struct usched callbacks = { .s_next = next, .s_pick = pick,
+					 .s_wake = wake };
 	pthread_condattr_t attr;
 	int rc;
 
@@ -348,7 +349,7 @@ struct uproc *uprocs_place(struct uprocs *r)
 	return uproc_at(r, (uint32_t)place);
 }
 
-/* On that of the next two in turn which has fewer threads: part of what the other has. */
+/* On the processor with fewer threads of the next two in turn. */
 static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
 	uint64_t next = (last + 1) % r->r_conf.c_processors;
@@ -400,10 +401,7 @@ void uproc_drain(struct uproc *p)
 	}
 }
 
-/*
- * While there is something to run: looks for events. True: who drives the processor is to
- * go on.
- */
+/* Looks for events while threads are ready. True: usched_run() is to return. */
 bool uproc_look(struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;
@@ -427,7 +425,7 @@ void uproc_done(struct usched *s, struct ustack *u)
 		settle(p, t);
 }
 
-/* Mail for `t', whose processor this is. */
+/* Takes in the mail of `t', a thread of this processor. */
 static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 {
 	int32_t *tokens = &t->t_stack.u_tokens;
@@ -449,7 +447,7 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 		ustack_cancel_here(&t->t_stack);
 		p->p_polls = 0;
 	}
-	/* It may be late: a thread that was to be told of a deadlock has gone on by itself. */
+	/* News of a deadlock may be late: the thread may have gone on. */
 	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
 		if (!(*tokens & UPROC_NEWS))
 			uproc_push(p, t);
@@ -458,16 +456,16 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 	}
 }
 
-/* As many as can be counted. */
+/* Excess tokens are dropped. */
 static void add_tokens(int32_t *tokens, uint32_t more)
 {
 	uint32_t most = uproc_most(*tokens);
-	uint32_t room = most - ((uint32_t)*tokens & most);      /* none if it is WAITING */
+	uint32_t room = most - ((uint32_t)*tokens & most);  /* none if it is WAITING */
 
 	*tokens += (int32_t)(more < room ? more : room);
 }
 
-/* `t' has ended and is in no list: tells who joins it, or frees it. */
+/* `t' has ended and is in no list: tells the joiner, or frees it. */
 static void settle(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc_thread *joiner = LOAD(t->t_joiner);
@@ -484,7 +482,7 @@ static void settle(struct uproc *p, struct uproc_thread *t)
 	else
 		told = CAS(&t->t_joiner, &joiner, TAKEN);
 	if (!told)
-		settle(p, t);                   /* it has given up: deadlock */
+		settle(p, t);                   /* the joiner has given up */
 	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
 		deliver(p, joiner, UPROC_MAIL_JOINED);
 	else if (joiner != NATIVE)
@@ -492,9 +490,9 @@ static void settle(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Makes `joiner' the one who joins `t', or the mark DETACHED.
- * 0; 1: `t' has ended, and it is the caller's to free; -EINVAL: somebody else
- * joins or has joined it, or it is detached.
+ * Makes `joiner' the joiner of `t'; it may be the mark DETACHED.
+ * 0; 1: `t' has ended, and is the caller's to free; -EINVAL: it is joined already, or
+ * detached.
  */
 static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 {
@@ -508,8 +506,8 @@ static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 }
 
 /*
- * Notes where `me' joins. The number of the note; 0: there is no memory for one, and a
- * report has what the frame says.
+ * Notes where `me' joins. The number of the note; 0: no memory, so a report takes the
+ * place from the frame.
  */
 static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
 {
@@ -575,8 +573,8 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		had = *tokens;
 		joiner = me;
 		gave_up = !(news & UPROC_JOINED) && CAS(&t->t_joiner, &joiner, NULL);
-	} while (!gave_up && !(news & UPROC_JOINED));   /* it is on its way */
-	/* So is news of a deadlock, perhaps, which is not for the next join. */
+	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
+	/* News of a deadlock may be, too. It is not for the next join. */
 	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
 		p->p_intent = UPROC_YIELD;
 		ustack_block();                 /* R4 */
@@ -586,8 +584,8 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 }
 
 /*
- * A record for a thread of `p', from where the caller may take it: so that threads of one
- * processor lie together. NULL if there is no memory.
+ * A record for a thread of `p'; from the caller's cache, so that threads which start each
+ * other lie together. NULL: no memory.
  */
 static struct uproc_thread *get_record(struct uproc *p)
 {
@@ -742,7 +740,7 @@ static void uproc_fini(struct uproc *p)
 	pthread_mutex_destroy(&p->p_lock);
 }
 
-/* Lends as many stacks again as the processor has, but not more than it may have. */
+/* Doubles the number of stacks, up to c_stacks. */
 static int add_stacks(struct uproc *p)
 {
 	const struct usched_conf *conf = &p->p_procs->r_conf;
@@ -762,10 +760,10 @@ static int add_stacks(struct uproc *p)
 			uimage_stacks_unmap(stacks);
 	}
 	__atomic_store_n(&p->p_steps, p->p_steps + (rc == 0), __ATOMIC_RELEASE);
-	return rc == -ENOTSUP ? 0 : rc;         /* then the native stack it is */
+	return rc == -ENOTSUP ? 0 : rc;         /* then threads use the native stack */
 }
 
-/* Those that it maps now may be missing. */
+/* Stacks that are being mapped may be missing. */
 static bool has_stack(const struct uproc *p, const void *address)
 {
 	unsigned steps = __atomic_load_n(&p->p_steps, __ATOMIC_ACQUIRE);
@@ -796,7 +794,7 @@ int uproc__has_stack(const struct usched *s, const void *address)
 	return 0;
 }
 
-/* The image in the record, whenever it is large enough. */
+/* The image in the record, if that is large enough. */
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
@@ -817,7 +815,7 @@ static void free_image(struct usched *s, struct ustack *u, void *image,
 		uimage_free(&p->p_images, image, size);
 }
 
-/* Counts one thread more, and sees to it that the ring has a place for it. */
+/* Counts one thread more, and makes a place for it in the ring. */
 static int make_room(struct uproc *p)
 {
 	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
@@ -845,7 +843,7 @@ static int enlarge_ring(struct uproc *p, uint32_t count)
 	while (room < count)
 		room *= 2;
 	if (room == p->p_room)
-		return 0;                       /* somebody else did it */
+		return 0;                       /* another caller did it */
 	ring = calloc(room, sizeof *ring);
 	if (!ring)
 		return -ENOMEM;
@@ -871,7 +869,7 @@ static void adopt_room(struct uproc *p)
 	free(old);
 	while (p->p_steps > 0 && p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks
 	       && p->p_sched.s_stacks <= mask && add_stacks(p) == 0)
-		;                               /* without them it goes as well */
+		;                               /* more stacks are not needed */
 }
 
 #ifdef USCHED_STRESS
@@ -894,7 +892,7 @@ static uint32_t seed(void)
 	return seed_value;
 }
 
-/* Exchanges the oldest in the queue with any. (Marsaglia's xorshift.) */
+/* Exchanges the oldest in the queue with a random one. (Marsaglia's xorshift.) */
 void uproc__shuffle(struct uproc *p)
 {
 	static __thread uint32_t state;
@@ -935,8 +933,8 @@ static void abort_left(void *record, void *unused)
 }
 
 /*
- * The native thread that calls it runs the one processor until `t' has ended, and frees
- * that; or with NULL until all have.
+ * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
+ * with NULL, until all threads have ended.
  */
 static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {

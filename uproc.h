@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc.h: processors. What every scheduler over native threads needs: rr.c and
- * ll.c are policies on top of it, and others can be.
+ * uproc.h: processors, for schedulers over native threads. rr.c and ll.c are policies on
+ * top of it, and others can be.
  *
- * A processor is a native thread that runs one dispatcher. Each thread belongs
- * to one processor from its start to its end, and only that processor touches
- * its state: whether it waits, its tokens, its place in the run queue. So
- * what threads of one processor do to each other takes no lock and no atomic
- * instruction. Everybody else sends mail: adds to the thread's u_mail and,
- * if that was empty, pushes the thread to the processor's inbox, which the
- * processor empties at each dispatch.
+ * A processor is a native thread that runs one dispatcher. Each thread belongs to one
+ * processor from its start to its end. Only that processor touches the thread's state:
+ * whether it waits, its tokens, its place in the run queue. So threads of one processor
+ * wake each other without a lock or an atomic instruction. All others send mail: they add
+ * to the thread's u_mail and, if that was empty, push the thread to the processor's
+ * inbox. The processor empties its inbox at each dispatch.
  *
  *     other processors,          processor
  *     native threads          +--------------------------------------+
@@ -19,14 +18,14 @@
  *                             |   wakes, starts, yields|  block|     |
  *                             +--------------------------------------+
  *
- * A processor with nothing to run parks: it replaces its empty inbox by a mark,
- * and whoever pushes and finds the mark has to unpark it. When all are parked and no
- * thread waits for an event (uevents.h), nobody can wake anybody any more, unless a
- * native thread does: that is how a deadlock is found.
+ * A processor with nothing to run parks: it replaces its empty inbox by a mark. A push
+ * that finds the mark unparks the processor. When all processors are parked and no thread
+ * waits for an event (uevents.h), only another native thread can wake a thread. This is
+ * how a deadlock is found.
  *
- * With -DSINGLE_THREAD all of it is compiled without locks and atomic
- * instructions, for one processor, which runs on the native thread that
- * calls uproc_join(), uprocs_run() or uprocs_fini(), inside that call.
+ * With -DSINGLE_THREAD all of it is compiled without locks and atomic instructions, for
+ * one processor. It runs on the native thread that joins, calls uprocs_run() or
+ * uprocs_fini(), inside that call.
  */
 #ifndef USCHED_PROC_H
 #define USCHED_PROC_H
@@ -47,18 +46,18 @@
 extern "C" {
 #endif
 
-/* What a thread that blocks has in mind. */
+/* Why the running thread blocks. */
 enum uproc_intent {
-	UPROC_BLOCK,             /* to use up a token or wait for one */
-	UPROC_WAIT,              /* to wait for what u_tokens says */
-	UPROC_YIELD,             /* to go on when it is its turn */
+	UPROC_BLOCK,             /* it takes a token, or waits for one */
+	UPROC_WAIT,              /* it waits for what u_tokens says */
+	UPROC_YIELD,             /* it queues up */
 };
 
 /*
- * u_tokens, its processor's: the wakes that no wait has used, or below zero
+ * u_tokens, owned by the processor: the wakes that no wait has used, or below zero
  *   UPROC_WAITING   it waits for a token
- *   UPROC_JOINING   it waits for the end of a thread, and what it should know then.
- *                   The low bits are the tokens that have come meanwhile
+ *   UPROC_JOINING   it joins a thread; news of that and, in the low bits, the tokens that
+ *                   have come meanwhile
  *   UPROC_ENDED
  */
 enum {
@@ -71,7 +70,7 @@ enum {
 	UPROC_TOKENS   = (1 << 27) - 1,
 };
 
-/* u_mail, anybody's, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
+/* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
 	UPROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
 	UPROC_MAIL_NAMED    = 2, /* not mail: the thread has a name */
@@ -87,44 +86,44 @@ enum {
 struct uproc_thread {
 	struct ustack        t_stack;
 	struct uproc_thread *t_joiner;   /* atomic; or one of the marks in uproc.c */
-	struct uproc_thread *t_next;     /* whose push made it part of an inbox; then the
-					    processor's */
+	struct uproc_thread *t_next;     /* inbox link: owned by the pusher, then by the
+					    processor */
 };
 
 enum { UPROC_STEPS = 5 };
 
-/* Who joins, and where in the program; for reports. */
+/* A thread that joins, and where in the program; for reports. */
 struct uproc_join {
-	const struct uproc_thread *j_thread;     /* NULL: the note is free, and has the next */
+	const struct uproc_thread *j_thread;     /* NULL: the note is free */
 	__extension__ union {
 		const void        *j_where;
-		size_t             j_next;       /* its number; 0: there is none */
+		size_t             j_next;       /* free note; 0: none */
 	};
 };
 
 struct uproc {
 	struct usched         p_sched;   /* first */
 
-	/* Its own native thread's. */
+	/* Owned by its native thread. */
 	struct uproc_thread  *p_next;    /* for the policy */
 	struct uproc_thread **p_queue;   /* ring of runnable threads */
 	size_t                p_mask;    /* its size - 1 */
 	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
 	size_t                p_tail;
-	struct uproc_thread  *p_chosen;  /* by the last wait; NULL: it asked s_next */
+	struct uproc_thread  *p_chosen;  /* by the last s_pick, or NULL */
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
-	uint8_t               p_turns;   /* times that the next thread was asked for, mod 256 */
-	uint8_t               p_polls;   /* 1: wakes are by events, or by mail that cancels */
-	uint32_t              p_ended;   /* threads; read by anybody */
+	uint8_t               p_turns;   /* calls of s_next, mod 256 */
+	uint8_t               p_polls;   /* 1: events or a cancel wake threads now */
+	uint32_t              p_ended;   /* threads; read by all */
 	struct uprocs        *p_procs;
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
-	struct uproc_join    *p_joins;   /* all that go on; the first is not used */
+	struct uproc_join    *p_joins;   /* notes; the first is not used */
 	size_t                p_join_room;
-	size_t                p_join_free;      /* the first of the free ones */
+	size_t                p_join_free;      /* the first free note */
 
-	/* Anybody's, atomic; on a line that others' writes may take away. */
+	/* Shared, atomic; on a cache line of their own. */
 	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
 		__attribute__((aligned(128)));
 	uint32_t              p_started; /* threads */
@@ -132,7 +131,7 @@ struct uproc {
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
-	struct uimage_cache   p_outside; /* for those who are on none of these processors */
+	struct uimage_cache   p_outside; /* for callers on none of these processors */
 	struct uproc_thread **p_larger;  /* a larger ring for the processor to adopt */
 	pthread_cond_t        p_unparked;
 	pthread_t             p_native;
@@ -151,20 +150,22 @@ struct uprocs {
 	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
 	uint32_t           r_unparks;    /* atomic: and was unparked */
-	uint32_t           r_looking;    /* atomic: 1 while somebody looks for a deadlock */
+	uint32_t           r_looking;    /* atomic: 1 while a deadlock is looked for */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 
-	/* Who drives the processor: with c_embed, or SINGLE_THREAD. */
-	int64_t            r_deadline;   /* ns; until then; INT64_MAX: for ever, or nobody */
-	unsigned           r_leave;      /* 1: and only as long as something is ready */
+	/*
+	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.
+	 */
+	int64_t            r_deadline; /* ns; INT64_MAX: for ever, or it does not drive */
+	unsigned           r_leave;      /* 1: returns when nothing is ready */
 
 	/* r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
 	unsigned           r_held;       /* uproc_hold() less uproc_release() */
 	unsigned           r_inside;     /* native threads in join or fini */
-	unsigned           r_joining;    /* of these, who still wait for it to happen */
-	unsigned           r_deadlocks;  /* times that those were told of one */
+	unsigned           r_joining;    /* of these, that still wait */
+	unsigned           r_deadlocks;  /* times that these were told of one */
 };
 
 /*
@@ -179,7 +180,7 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 
 /*
  * Waits until all threads have ended, stops the processors, frees everything.
- * 0; -EDEADLK: the threads that are left wait, and nobody can wake them: they
+ * 0; -EDEADLK: the threads that are left wait and nothing can wake them: they
  * were reported and aborted, and all is freed nevertheless; or, with nothing done,
  * -EPERM and -EINVAL as rr_destroy().
  */
@@ -197,7 +198,7 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
 /*
  * Sends mail to a thread, from any native thread.
- * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^27 - 1 tokens that were not taken in yet.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: the mail holds 2^26 - 1 tokens already.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
@@ -212,17 +213,16 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 struct uproc *uprocs_next(struct uprocs *r);
 
 /*
- * The processor on which a scheduler that spreads threads starts the next. Threads
- * that are started one after the other have often to do with each other, which costs
- * least on one processor: so they are placed in runs, of a quarter of the threads that
- * a processor has, which leaves it with little more than its share. The first few
- * are placed in turn.
+ * The processor for the next thread of a scheduler that spreads them. Threads that are
+ * started in a row often work together, which costs least on one processor. So they are
+ * placed in runs of a quarter of the threads that a processor has, which leaves it with
+ * little more than its share. The first few are placed in turn.
  */
 struct uproc *uprocs_place(struct uprocs *r);
 
 void uproc_done(struct usched *s, struct ustack *u);     /* every s_done */
 
-/* Private, for private/check.h: whether another processor of the scheduler has such a stack. */
+/* Private, for private/check.h: whether the address is on another processor's stack. */
 int uproc__has_stack(const struct usched *s, const void *address)
 	__attribute__((visibility("hidden")));
 
@@ -258,15 +258,15 @@ static inline struct uproc *uproc_of(const struct ustack *u)
 	return (struct uproc *)(void *)ustack_sched(u);
 }
 
-/* Makes `t' run after all that are in the queue. */
+/* Queues up `t'. */
 static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 {
 	p->p_queue[p->p_tail++ & p->p_mask] = t;
 }
 
 /*
- * In builds to test programs with any runnable thread may be next: USCHED_SEED, a number in
- * the environment, says which, and is printed.
+ * In stress builds any runnable thread may be next. USCHED_SEED, a number in the
+ * environment, seeds the choice, and is printed.
  */
 #ifdef USCHED_STRESS
 enum { UPROC_STRESS = 1 };
@@ -280,14 +280,14 @@ static inline void uproc__shuffle(struct uproc *p)
 #endif
 
 enum {
-	UPROC_AHEAD  = 8,               /* dispatches by which a prefetch comes early */
-	UPROC_CACHED = 256,             /* threads that are in a cache all the time */
-	UPROC_LOOK   = 64,              /* dispatches from a look for events to the next */
+	UPROC_AHEAD  = 8,               /* dispatches from a prefetch to its use */
+	UPROC_CACHED = 256,             /* threads that stay in the cache */
+	UPROC_LOOK   = 64,              /* dispatches between looks for events */
 };
 
 /*
- * The oldest in the queue, or NULL. Looks ahead: of a million threads, the next
- * one's record is in no cache.
+ * The oldest in the queue, or NULL. Prefetches a later one: of a million threads, few
+ * records are in a cache.
  */
 static inline struct uproc_thread *uproc_pop(struct uproc *p)
 {
@@ -307,7 +307,7 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 	return p->p_queue[p->p_head++ & p->p_mask];
 }
 
-/* Sees to it that `t', which blocks, will run again. True: it goes on at once. */
+/* Arranges for `t', which blocks, to run again. True: it goes on at once. */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
 	unsigned intent = p->p_intent;
@@ -319,8 +319,8 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Whether to look for events. A thread that yields to nobody is not dispatched, but it
- * asks.
+ * Whether to look for events. Calls of s_next count, too: a thread that yields alone is
+ * not dispatched.
  */
 static inline bool uproc_looks(struct uproc *p)
 {
@@ -328,7 +328,7 @@ static inline bool uproc_looks(struct uproc *p)
 		|| ++p->p_turns % UPROC_LOOK == 0;
 }
 
-/* Runs events, or sleeps until there are some; 0: it has none, so it did not. */
+/* Runs events, or sleeps until there are some. 0: the processor has none. */
 static inline int uproc_poll(struct uproc *p, int64_t until)
 {
 	int rc;
@@ -347,7 +347,7 @@ static inline uint32_t uproc_most(int32_t tokens)
 
 /*
  * The skeleton of s_next; pick(p) is the policy: a runnable thread or NULL. Mail
- * comes first, so that who was woken before a thread yields runs before it.
+ * comes first, so that threads woken before a yield run before the thread that yields.
  */
 static inline struct ustack *
 uproc_next(struct uproc *p, uproc_pick_fn *pick)
@@ -370,8 +370,8 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 }
 
 /*
- * The skeleton of s_pick; pick(p) as above. NULL, and s_next has to be asked: there is
- * mail, events are to be looked at, or nothing is runnable.
+ * The skeleton of s_pick. NULL, for s_next to decide: there is mail, it is time to look
+ * for events, or nothing is runnable.
  */
 static inline struct ustack *uproc_wait(struct uproc *p, uproc_pick_fn *pick)
 {

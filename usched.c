@@ -2,16 +2,15 @@
 /*
  * usched.c: the dispatcher.
  *
- * THE IDEA. A blocked thread is its frames, and frames are bytes. Threads run
- * on one stack, or a few, all from the same bottom; when one blocks, its
- * frames can be left where they are for as long as nobody else needs the
- * place, and can be copied away to the heap, to the byte, when somebody does.
- * They come back to the addresses they had, so that everything in them that
- * points to something else in them is right again. So a thread costs what it
- * uses, and as long as the running set fits the stacks nothing is copied.
+ * THE IDEA. A blocked thread is its frames, and frames are bytes. Threads run on one
+ * stack, or a few, all from the same bottom. When a thread blocks, its frames stay where
+ * they are until another thread needs the place. Then they are copied to the heap, to the
+ * byte. They come back to the addresses they had, so pointers from frames into frames are
+ * right again. So a thread costs what it uses, and as long as the running set fits the
+ * stacks nothing is copied.
  *
- * A stack, through the life of threads A and B that share it (high addresses
- * at the top, SP marked <):
+ * A stack, through the life of threads A and B that share it (high addresses at the top,
+ * SP marked <):
  *
  *          launch A      A blocks      B launched    B blocks      A resumed
  *         (A is new)                  (evicts A)                  (evicts B)
@@ -23,58 +22,55 @@
  *         |        |    | s_next |<   |        |    |        |<   |        |
  *         :        :    :        :    :        :    :        :    :        :
  *
- * s_next runs below the top of the thread that blocks, and so does everything
- * here that decides and copies. When B ends, its frames are not kept, and when
- * s_next has nobody to run, the dispatcher goes back to usched_run(), whose
- * frame ("home") is above every bottom on the native stack:
+ * s_next runs below the top of the blocking thread, and so does all code here that
+ * decides and copies. When B ends, its frames are not kept. When s_next has no thread to
+ * run, the dispatcher goes back to usched_run(), whose frame ("home") is above every
+ * bottom on the native stack:
  *
  *   native stack:  | caller | usched_run | home | bottom: threads ... |
  *
- * or, with stacks lent by the scheduler, threads run on these alone, and each
- * has its book-keeping at its head, above the bottom.
+ * With added stacks, threads run on these alone. Each has its book-keeping at its head,
+ * above the bottom.
  *
- * To load the frames of A where B runs is the delicate moment: the code that
- * copies needs a stack, too, and so does a signal handler at any instruction.
- * Therefore SP is first moved to A's top, below everything that will be
- * written, and only then does the copying start. The functions that move SP
- * are in arch/, see arch/arch.h; all they want from here is where to go.
+ * Loading the frames of A where B runs is the delicate moment: the code that copies needs
+ * a stack, too, and so does a signal handler at any instruction. So SP first moves to A's
+ * top, below all that will be written, and only then does the copying start. The
+ * functions that move SP are in arch/, see arch/arch.h. They ask this file where to go.
  *
  * RULES, cited in the code:
  *
- *  R1  A thread runs at the same addresses all its life: on the stack where it
- *      was launched.
- *  R2  Nothing is copied when a thread blocks. It stays resident. It is evicted
- *      when, and only when, another thread must run on the same stack; or, on
- *      the native stack, when usched_run() returns and the place is lost.
- *  R3  s_next runs on the blocking thread's stack, below its top. If it
- *      returns the same thread, nothing moved and ustack_block() returns.
- *  R4  Eviction cannot fail: a thread that may be evicted has an image as large
- *      as its frames before s_next hears of its block. Reserving the image may
- *      fail, and then nothing changed.
- *  R5  A stack is never written while SP is above what is written, nor above
- *      what is still needed.
- *  R6  A thread that has ended is never evicted. Its image goes back through
- *      s_free, and s_done is the one place where its owner frees it.
- *  R7  One stack is the native one. Those that are lent replace it. A new
- *      thread takes a vacant stack if there is one, before all one on which no
- *      thread lives: so threads that fit never copy. The others share the first
- *      64, which are few so that what is copied stays in the cache, and each switch
- *      costs at most one eviction and one load. Threads on the rest are alone there,
- *      never evicted, and need no image.
+ *  R1  A thread runs at the same addresses all its life: on the stack where it was
+ *      launched.
+ *  R2  Nothing is copied when a thread blocks. It stays resident. It is evicted when, and
+ *      only when, another thread must run on the same stack; or, on the native stack,
+ *      when usched_run() returns and the place is lost.
+ *  R3  s_next runs on the blocking thread's stack, below its top. If it returns the same
+ *      thread, nothing moved and ustack_block() returns.
+ *  R4  Eviction cannot fail: a thread that may be evicted has an image as large as its
+ *      frames before s_next hears of its block. Reserving the image may fail, and then
+ *      nothing changed.
+ *  R5  A stack is never written while SP is above what is written, nor above what is
+ *      still needed.
+ *  R6  A thread that has ended is never evicted. Its image goes back through s_free, and
+ *      s_done is the one place where its owner frees it.
+ *  R7  One stack is the native one. Added stacks replace it. A new thread takes a vacant
+ *      stack if there is one, preferably one on which no thread lives: so threads that
+ *      fit never copy. The others share the first 64: few, so that what is copied stays
+ *      in the cache. Each switch costs at most one eviction and one load. Threads on the
+ *      rest are alone there, never evicted, and need no image.
  *
- * REJECTED: copying at each block (most copies are never needed); loading
- * only the upper frames and the rest on return (callees hold pointers into
- * their callers' frames); moving a stack to other addresses (the same); gaps
- * between the dispatcher's frames and the threads' made with arrays or alloca
- * (compilers rearrange them, and signals overwrite them); using the native
- * stack beside lent ones (then usched_run() could never be called at another
- * depth, for the sake of one stack more).
+ * REJECTED: copying at each block (most copies are never needed); loading only the upper
+ * frames and the rest on return (callees hold pointers into their callers' frames);
+ * moving a stack to other addresses (the same); gaps between the dispatcher's frames and
+ * the threads' made with arrays or alloca (compilers rearrange them, and signals
+ * overwrite them); using the native stack beside added ones (then usched_run() could
+ * never be called at another depth, for the sake of one stack more).
  *
- * LIMITS. Nobody blocks deeper than 1 GiB, or 64 MiB on the native stack. Threads
- * are tied to addresses, and on the native stack so to the native thread. Shadow
- * stacks (CET, GCS) are refused. Destructors do not run in ustack_abort().
+ * LIMITS. Threads block at most 1 GiB deep, or 64 MiB on the native stack. They are tied
+ * to addresses, and on the native stack so to the native thread. Shadow stacks (CET, GCS)
+ * are refused. Destructors do not run in ustack_abort().
  *
- * No malloc, no pthread, no stdio: what is linked in besides is memcpy(), errno, and C++'s
+ * No malloc, no pthread, no stdio: this file links with memcpy(), errno, and C++'s
  * exceptions where there are some.
  */
 #include "ustack.h"
@@ -93,26 +89,26 @@
 #include "watch/watch.h"
 
 enum {
-	BOTTOM_ALIGN = 64,              /* bytes; what the strictest local asks for */
+	BOTTOM_ALIGN = 64,              /* the strictest alignment of a local */
 	COPY_SHORT   = 512,             /* bytes; more is left to memcpy() */
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes: the sets of an L1 */
 	COLOURS      = PAGE / COLOUR_STEP,
-	HOT_SCHED    = 120,             /* bytes of what each switch uses: of the dispatcher, */
-	HOT_AFTER    = 64,              /* that end so far behind the beginning of s_current, */
-	HOT_FRAMES   = 256,             /* of a stack's frames, from its bottom down, */
-	HOT_HEAD     = 24,              /* and of its head, from its bottom up */
-	SHARED_STACKS       = 64,              /* stacks, the first that are lent */
-	DEEP_MIN     = 1024,            /* bytes: who was deeper, and is now less deep than this */
-	DEEP_RATIO   = 4,               /* part of it, gets a smaller image */
-	RESERVE_MORE = 128,             /* bytes: callers of usched__switch() may differ by */
+	HOT_SCHED    = 120,  /* bytes of the dispatcher that each switch writes */
+	HOT_AFTER    = 64,              /* and where these end, from s_current on */
+	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
+	HOT_HEAD     = 24,              /* and of its head, above the bottom */
+	SHARED_STACKS       = 64,              /* the first stacks */
+	DEEP_MIN     = 1024,  /* bytes: a thread that was deeper gets a smaller image */
+	DEEP_RATIO   = 4,               /* when it is less than this part as deep */
+	RESERVE_MORE = 128,             /* bytes: by which frames of callers may differ */
 	CAUGHT_FRAME        = 128,             /* bytes: the frame of switch_caught() */
-	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of what was evicted */
+	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of vacated frames */
 };
 
 _Static_assert(ARCH_LOAD == 1, "OP_LOAD in arch/");
 _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
-_Static_assert(sizeof(void *) != 8              /* then there is no assembly */
+_Static_assert(sizeof(void *) != 8              /* 32 bits: no assembly */
 	       || (offsetof(struct usched, s_current) == S_CURRENT
 		   && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
 		   && offsetof(struct usched, s_errno) == S_ERRNO
@@ -125,7 +121,7 @@ _Static_assert(sizeof(void *) != 8              /* then there is no assembly */
 		   && offsetof(struct ustack, u_stack) == U_STACK
 		   && offsetof(struct ustack, u_deep) == U_DEEP), "arch/offsets.h");
 
-#define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: what is farther is another stack */
+#define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: farther away is another stack */
 
 #ifdef USCHED_CHECK
 #define CHECK(condition) assert(condition)
@@ -136,8 +132,8 @@ enum { CHECKED = 0 };
 #endif
 
 /*
- * A build to test programs with: who blocks is evicted when another one runs, and so
- * gets an image again and again, and its stack is filled with rubbish.
+ * A build to find mistakes in programs: a thread is evicted when another one runs, gets a
+ * new image each time, and its stack is overwritten.
  */
 #ifdef USCHED_STRESS
 enum { STRESS = 1 };
@@ -145,16 +141,16 @@ enum { STRESS = 1 };
 enum { STRESS = 0 };
 #endif
 
-/* What a thread calls: nothing of it is inlined, for the reason in uhere.h. */
+/* Called by threads, and not inlined, for the reason in uhere.h. */
 #define BY_THREADS __attribute__((noinline))
 
-/* Kept out of the functions that call it last, which then save no registers for it. */
+/* Not inlined into callers that call it last, so they save no registers for it. */
 #define APART __attribute__((noinline))
 
-/* What there is to do at the top of a resident thread, and of usched_run(). */
+/* The j_op for a resident thread, and for usched_run(). */
 #define RESIDENT (WATCHED ? ARCH_LOAD : 0)
 
-/* Written by one native thread, read by any. */
+/* Counters: written by one native thread, read by any. */
 #define ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -190,20 +186,21 @@ static void unlink_vacant(struct usched_stack *k);
 static void evict_blocked(struct usched *s);
 static void validate(const struct usched *s);
 
-/* On a native thread where none runs. */
+/* The dispatcher of native threads without one. */
 static struct usched nobody;
 
-/* For s_caught, without C++; and to have nothing go the short way. */
+/* For s_caught: without C++; and to have all switches take the long way. */
 static const struct usched_caught none, all = { .c_uncaught = 1 };
 
-/* C++'s, where there is C++. */
+/* C++'s, if linked. */
 typedef struct usched_caught *globals_fn(void);
 globals_fn __cxa_get_globals __attribute__((weak));
 
 __thread struct usched *usched__current = &nobody;
 
 /* For joins with a deadline; everything else works without uwait.c. */
-int uwait_join(struct ustack *u, const void *where, int64_t deadline) __attribute__((weak));
+int uwait_join(struct ustack *u, const void *where,
+	       int64_t deadline) __attribute__((weak));
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
@@ -284,16 +281,17 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 }
 
 /* After s_victim all others, then NULL. */
-struct usched_stack *usched__next_stack(const struct usched *s, const struct usched_stack *k)
+struct usched_stack *usched__next_stack(const struct usched *s,
+					const struct usched_stack *k)
 {
 	return k->k_ring == s->s_victim ? s->s_own : k->k_ring;
 }
 
 /*
- * Neighbours' bottoms differ, so that stacks do not fight for the same sets of a cache. And
- * where a stack has the low 12 bits of its addresses in common with what every switch
- * writes, a CPU takes one for the other for a while, which doubles the time of a switch: so
- * these places are left out. Modulo a page:
+ * Neighbours' bottoms differ, so that stacks do not fight for the same sets of a cache.
+ * Where a stack and what each switch writes share the low 12 bits of addresses, 4 KiB
+ * aliasing stalls loads and doubles the time of a switch: these places are left out.
+ * Modulo a page:
  *
  *        | HOT_FRAMES  bottom  HOT_HEAD |     | HOT_SCHED  hot |
  */
@@ -305,7 +303,8 @@ static struct usched_stack *place_bottom(struct usched *s, uintptr_t end)
 		bottom = end - sizeof(struct usched_stack);
 		bottom -= s->s_colour++ % COLOURS * COLOUR_STEP;
 		bottom &= -(uintptr_t)BOTTOM_ALIGN;
-	} while ((hot - (bottom - HOT_FRAMES)) % PAGE < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
+	} while ((hot - (bottom - HOT_FRAMES)) % PAGE
+		 < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
 	s->s_stacks++;
 	return (void *)bottom;
 }
@@ -323,7 +322,7 @@ BY_THREADS int usched_run(struct usched *s)
 	if (!s->s_caught)
 		s->s_caught = &none;
 	watch_run(s);
-	rc = switch_caught(enter, s, s);         /* who calls may handle one */
+	rc = switch_caught(enter, s, s);  /* the caller may be handling an exception */
 	usched__current = outer;
 	s->s_home = NULL;
 	return rc;
@@ -377,7 +376,8 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 	int rc = -EINVAL;
 
 	if (fd >= 0 && fd < INT_MAX)
-		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg, image, size);
+		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg, image,
+				 size);
 	if (rc == 0)
 		u->u_deep = (uint32_t)fd + 1;
 	return rc;
@@ -398,7 +398,7 @@ int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched
 	return switch_caught(usched__handover_slow, u, s);
 }
 
-/* What C++ keeps for the native thread is the calling thread's. */
+/* C++'s state of the native thread is the calling thread's. */
 static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
 	struct usched_caught *all_caught = caught(), mine;
@@ -414,9 +414,9 @@ static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 }
 
 /*
- * C++'s headers declare that it returns the same each time, and with -flto compilers go by
- * that here, too: but a thread may be on another native thread by then. So which function it
- * is is not for them to know.
+ * C++'s headers declare that __cxa_get_globals() returns the same each time, and with
+ * -flto compilers rely on that here, too. But a thread may be on another native thread by
+ * then, so the function is hidden from them.
  */
 static struct usched_caught *caught(void)
 {
@@ -442,7 +442,7 @@ BY_THREADS int ustack_reserve(size_t room)
 	/* Above the bottom it wraps: another stack. */
 	deep = (uintptr_t)u->u_stack->k_bottom - (uintptr_t)__builtin_frame_address(0);
 	if (deep <= u->u_deep && room < USCHED_STACK_MAX        /* was as deep before: */
-	    && deep + room + RESERVE_MORE + usched__frame       /* a switch's frames included */
+	    && deep + room + RESERVE_MORE + usched__frame /* a switch's frames included */
 	       <= u->u_deep && !has_caught(s))
 		return 0;
 	return usched__switch(reserve, &room, s);
@@ -456,7 +456,7 @@ BY_THREADS int ustack_abort(struct ustack *u)
 		return -EINVAL;
 	if (u == ustack_self()) {
 		if (caught())
-			*caught() = none;       /* no handler will be entered, nor left */
+			*caught() = none;       /* no handler will be entered or left */
 		usched__exit(s);
 	}
 	if (u == s->s_current)
@@ -570,7 +570,7 @@ int ustack_attach(struct ustack_attachment *l)
 	return 0;
 }
 
-/* What usched__switch() calls: below the frame whose top is `top'. */
+/* Called by usched__switch(), below the frame whose top is `top'. */
 
 static struct arch_jump enter(char *top, void *arg)
 {
@@ -615,11 +615,12 @@ static struct arch_jump reserve(char *top, void *arg)
 	int rc = -ENOMEM;
 
 	if (room <= USCHED_STACK_MAX)
-		rc = make_room(s, top, room + RESERVE_MORE + (has_caught(s) ? CAUGHT_FRAME : 0));
+		rc = make_room(s, top,
+			       room + RESERVE_MORE + (has_caught(s) ? CAUGHT_FRAME : 0));
 	return (struct arch_jump){ top, rc };
 }
 
-/* What the code in arch/ calls. */
+/* Called by the code in arch/. */
 
 UNWATCHED struct arch_start usched__start(void)
 {
@@ -642,7 +643,7 @@ static void start_fd(void *thread)
 	((void (*)(int, void *))(void (*)(void))u->u_func)(fd, u->u_top);
 }
 
-/* Not where ustack_abort() goes. */
+/* After the function of a thread; not after ustack_abort(). */
 void usched__end(void)
 {
 	const struct ustack *u = usched__current->s_current;
@@ -661,7 +662,7 @@ struct arch_jump usched__finish(void)
 	return run(s, s->s_next(s));
 }
 
-/* SP is at the top of s_current, or below: arch/ has seen to it. */    /* R5 */
+/* SP is at the top of s_current, or below. */    /* R5 */
 UNWATCHED void usched__load(void)
 {
 	struct usched *s = usched__current;
@@ -684,8 +685,8 @@ static void load_frames(struct usched *s, struct ustack *u)
 }
 
 /*
- * Makes `u' the one that runs, and returns the way there. What is evicted for
- * it is above SP, or on another stack: this runs below whoever blocked.
+ * Makes `u' the running thread, and returns the way there. What is evicted for it is
+ * above SP, or on another stack: this runs below the frames of the blocking thread.
  */
 static inline struct arch_jump run(struct usched *s, struct ustack *u)
 {
@@ -759,8 +760,8 @@ static bool on_native(const struct usched *s)
 }
 
 /*
- * The native stack below the caller of usched_run(): R1 must still hold. No two
- * native threads that live have the same addresses, so this finds another one, too.
+ * Binds to the native stack below the caller of usched_run(), for R1. No two living
+ * native threads have the same addresses, so this finds another native thread, too.
  */
 static int bind_native(struct usched *s, const char *top)
 {
@@ -773,7 +774,7 @@ static int bind_native(struct usched *s, const char *top)
 	return 0;
 }
 
-/* Sets where the thread is about to block. False: it may be that it cannot be evicted (R4). */
+/* Sets the top of the blocking thread. False: it may have no image for that (R4). */
 static inline bool set_top(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
@@ -784,7 +785,7 @@ static inline bool set_top(struct usched *s, char *top)
 	return true;
 }
 
-/* Deeper than before: an image for that, and then what the thread was about. */
+/* Deeper than before: gets an image for that, then goes on with `next'. */
 static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg)
 {
 	struct usched *s = usched__current;
@@ -804,7 +805,7 @@ static void count_depth(struct usched *s, size_t deep)
 		ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
 }
 
-/* An image for the frames from `top' on, and `room' bytes more. */
+/* Reserves an image for the frames from `top' on, and `room' bytes more. */
 static int make_room(struct usched *s, const char *top, size_t room)
 {
 	struct ustack *u = s->s_current;
@@ -824,7 +825,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	return fits ? 0 : rc;
 }
 
-/* For `deep' bytes of frames, which are not in an image now. */
+/* A new image for `deep' bytes of frames; the old one holds none. */
 static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
 {
 	size_t need = watch_image(deep), size = need;
@@ -832,7 +833,8 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
 
 	if (!image)
 		return -ENOMEM;
-	if (size < need || size > USCHED_IMAGE_MAX) { /* it would be written past its end */
+	if (size < need
+	    || size > USCHED_IMAGE_MAX) { /* the scheduler broke its contract */
 		s->s_free(s, u, image, size);
 		return -ENOMEM;
 	}
@@ -858,7 +860,7 @@ static void drop_image(struct usched *s, struct ustack *u)
 	s->s_free(s, u, image, u->u_size);
 }
 
-/* The end of `u', in whatever state it is (R6). */
+/* Ends `u', in whatever state it is (R6). */
 static void release(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = u->u_stack;
@@ -875,7 +877,7 @@ static void release(struct usched *s, struct ustack *u)
 		if (!k->k_resident)
 			unlink_vacant(k);
 		if (!k->k_resident || k->k_resident == u)
-			vacate(s, k);           /* to where it belongs by now */
+			vacate(s, k);           /* moves it in the list */
 	}
 	if (s->s_done)
 		s->s_done(s, u);
@@ -886,7 +888,8 @@ static void evict(struct usched *s, struct usched_stack *k)
 	struct ustack *u = k->k_resident;
 	size_t deep = depth(u);
 
-	CHECK(u && u->u_func && k->k_shared && watch_image(deep) <= u->u_size); /* R4, R6 */
+	CHECK(u && u->u_func && k->k_shared
+	      && watch_image(deep) <= u->u_size); /* R4, R6 */
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
 	    && exchange_image(s, u, deep) == 0)
 		u->u_deep = (uint32_t)deep;
@@ -898,8 +901,8 @@ static void evict(struct usched *s, struct usched_stack *k)
 }
 
 /*
- * memcpy(), which for the few cache lines of a shallow thread takes longer to find out how
- * to copy than to copy: so these go in pieces of a fixed size.
+ * memcpy() in pieces of a fixed size: for the few cache lines of a shallow thread,
+ * memcpy() takes longer to choose a way to copy than to copy.
  */
 static inline void copy(char *to, const char *from, size_t n)
 {
@@ -919,7 +922,7 @@ static size_t depth(const struct ustack *u)
 	return (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)u->u_top);
 }
 
-/* Without a resident: into the list, before or behind those with threads. */
+/* Without a resident: into the list, those without threads first. */
 static void vacate(struct usched *s, struct usched_stack *k)
 {
 	struct usched_stack *prev = &s->s_vacant;
@@ -945,7 +948,7 @@ static void unlink_vacant(struct usched_stack *k)
 	k->k_next->k_prev = k->k_prev;
 }
 
-/* In USCHED_STRESS builds: whoever blocked is evicted at once. This is below its top. */
+/* In USCHED_STRESS builds: evicts the blocked thread at once. This is below its top. */
 static void evict_blocked(struct usched *s)
 {
 	struct ustack *u = s->s_current;
@@ -957,13 +960,13 @@ static void evict_blocked(struct usched *s)
 	memset(u->u_top, VACATED, depth(u));
 }
 
-/* In USCHED_CHECK builds: every stack and the list of the vacant ones. */
+/* In USCHED_CHECK builds: validates every stack and the list of vacant ones. */
 static void validate(const struct usched *s)
 {
 #ifdef USCHED_CHECK
 	const struct usched_stack *k = s->s_victim, *v;
 	size_t vacant = 0, listed = 0;
-	bool behind = false;            /* the part of those with threads */
+	bool behind = false;            /* among those with threads */
 
 	for (; k; k = usched__next_stack(s, k)) {
 		const struct ustack *u = k->k_resident;

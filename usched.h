@@ -1,39 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usched.h: cooperative threads that share stacks.
+ * usched.h: the dispatcher, for those who write schedulers. ustack.h is for those who
+ * write threads; rr.h and ll.h are two schedulers.
  *
  * Words, used in this sense and no other throughout the code:
  *
  *   thread      struct ustack: a cooperative user-space thread.
- *   dispatcher  struct usched: blocks and resumes threads. It owns no policy
- *               and no memory, and runs inside usched_run() on one native
- *               thread.
- *   scheduler   who supplies the dispatcher's call-backs: s_next, s_alloc and
- *               s_free, and perhaps others. rr.h and ll.h are two.
- *   stack       struct usched_stack: an address range on which threads run,
- *               growing down from its bottom. The part of the native stack
- *               below the frame of usched_run() is one; a scheduler may lend
- *               the dispatcher others, and then those are used instead.
- *   top         the lowest live address of a blocked thread. Its frames are
- *               exactly the bytes [top, bottom).
- *   image       the heap buffer that holds a blocked thread's frames while
- *               another thread uses its stack.
- *   resident    the thread whose frames are in place on a stack: at most one
- *               for each stack.
+ *   dispatcher  struct usched: blocks and resumes threads. It owns no policy and no
+ *               memory, and runs inside usched_run() on one native thread.
+ *   scheduler   supplies the dispatcher's call-backs: s_next, s_alloc and s_free, and
+ *               perhaps others.
+ *   stack       struct usched_stack: an address range on which threads run, growing down
+ *               from its bottom. The part of the native stack below the frame of
+ *               usched_run() is one. A scheduler may add others; then these are used
+ *               instead.
+ *   top         the lowest live address of a blocked thread. Its frames are exactly the
+ *               bytes [top, bottom).
+ *   image       the heap buffer that holds a blocked thread's frames while another
+ *               thread uses its stack.
+ *   resident    the thread whose frames are in place on a stack: at most one for each
+ *               stack.
  *   evict       copy [top, bottom) to the image.
  *   load        copy the image back, always to the same addresses.
+ *   hand over   block the running thread and run another, without asking s_next.
  *   processor   one native thread that runs one dispatcher (uproc.h).
  *
- * The one thing to know when writing code for threads that move: while a
- * thread is blocked, the addresses of its locals may hold the locals of
- * another thread. Pointers into a thread's own stack are always good for that
- * thread; nobody else, no other thread and not the kernel, may follow one
- * while the thread is blocked. What threads share belongs on the heap.
- *
- * Each function says below whether it may switch threads and from where it
- * may be called. "Its native thread" is the one inside usched_run() or, when
- * none is, the one that will call it next: a dispatcher has no locks. Errors
- * are negative errno values; errno itself says nothing.
+ * Each function says whether it may switch threads and from where it may be called. "Its
+ * native thread" is the one inside usched_run() or, when none is, the next one to call
+ * it: a dispatcher has no locks. Errors are negative errno values; errno itself says
+ * nothing.
  */
 #ifndef USCHED_H
 #define USCHED_H
@@ -58,9 +53,9 @@ struct ustack;
 struct uevents;                 /* uevents.h */
 
 /*
- * Sanitizers follow threads from stack to stack, and for that there is more to be kept:
- * see watch/watch.h. All of a program is built with one, or nothing. So what programs begin with
- * has another name with each, and nothing else links.
+ * Sanitizers need to know of each switch, and that takes more state: see watch/watch.h.
+ * All of a program is built with the same sanitizer, or none. Entry points are renamed
+ * per sanitizer, so mixed builds fail to link.
  */
 #ifdef __has_feature
 #define USCHED_HAS(sanitizer) __has_feature(sanitizer)
@@ -82,8 +77,8 @@ struct uevents;                 /* uevents.h */
 
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
 struct usched_fiber {
-	void       *f_handle;   /* what the sanitizer knows it by */
-	const void *f_base;     /* of its stack: the lower end, */
+	void       *f_handle;   /* of the sanitizer */
+	const void *f_base;     /* low end of its stack */
 	size_t      f_size;     /* and bytes */
 };
 #define USCHED_WATCHED(member) member;
@@ -91,34 +86,32 @@ struct usched_fiber {
 #define USCHED_WATCHED(member)
 #endif
 
-/* What C++ keeps for each native thread: the first words of its __cxa_eh_globals. */
+/* C++'s state of a native thread: the first words of its __cxa_eh_globals. */
 struct usched_caught {
-	void    *c_caught;      /* exceptions that were caught, and are being handled */
-	unsigned c_uncaught;    /* how many were thrown and not caught */
+	void    *c_caught;      /* exceptions being handled */
+	unsigned c_uncaught;    /* exceptions thrown and not caught */
 };
 
 /*
  * Call-backs. They run on the stack of the thread that blocks or ends, below its frames,
- * or on the native stack when none does; they may not block the thread (call
- * ustack_block() or what calls it), but for s_join, and s_alloc and s_free abort neither
- * `u' nor the thread that runs. `s' is their dispatcher.
+ * or on the native stack without one. They may not block the thread (call ustack_block(),
+ * or a function that does), but for s_yield and s_join. s_alloc and s_free abort neither
+ * `u' nor the running thread. `s' is their dispatcher.
  */
 
 /*
- * The next thread to run, one that is blocked or was never run. May return the
- * thread that is blocking, ustack_self(): then nothing moves and
- * ustack_block() returns. May sleep until there is something to run. NULL ends
- * usched_run(). Whatever the scheduler records about a blocking thread it
- * may record here, for the thread's image is reserved by now.
+ * The next thread to run, blocked or new. May return the thread that blocks,
+ * ustack_self(): then nothing moves and ustack_block() returns. May sleep until a thread
+ * is ready. NULL ends usched_run(). The image of the blocking thread is reserved by now,
+ * so the scheduler may record here that it blocks.
  */
 typedef struct ustack *usched_next_fn(struct usched *s);
 
 /*
- * An image of at least *size bytes for `u', and its real size in *size (at
- * most USCHED_IMAGE_MAX); NULL when there is no memory. The thread owns it until
- * s_free. Called on the way into a block, so it may be slow only rarely: for the
- * thread that blocks, or for one that is evicted, is much less deep than it was and
- * could do with a smaller image; then NULL is no failure.
+ * An image of at least *size bytes for `u', and its real size in *size (at most
+ * USCHED_IMAGE_MAX); NULL: no memory. The thread owns it until s_free. Called rarely:
+ * when a thread blocks deeper than before, or is evicted much less deep than it was,
+ * which a smaller image would do for. Then NULL is no failure.
  */
 typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
 
@@ -127,8 +120,8 @@ typedef void usched_free_fn(struct usched *s, struct ustack *u,
 			    void *image, size_t size);
 
 /*
- * `u' has ended or was aborted. Its image is already back. The dispatcher will
- * not touch `u' again: this is the one place where its owner may free it (R6).
+ * `u' has ended or was aborted, and its image is back. The dispatcher will not touch `u'
+ * again: this is the one place where its owner may free it (R6).
  */
 typedef void usched_done_fn(struct usched *s, struct ustack *u);
 
@@ -139,15 +132,16 @@ typedef void usched_done_fn(struct usched *s, struct ustack *u);
 typedef int usched_wake_fn(struct usched *s, struct ustack *u);
 
 /*
- * Tokens. With s_pick, u_tokens of a thread counts the wakes that no wait has used: it is
- * 0 at first, and ustack_wait() and, on the dispatcher's native thread, ustack_wake()
- * change it without a call while it is not negative. The scheduler makes it negative while
- * the thread waits, and may while it does anything else; then s_wake is called. Without
- * s_pick, u_tokens stays INT32_MIN: each wake is an s_wake, each wait a block.
+ * Tokens. With s_pick, u_tokens of a thread counts the wakes that no wait has used, from
+ * 0 on. While it is not negative, ustack_wait() takes from it and, on the dispatcher's
+ * native thread, ustack_wake() adds to it without a call. The scheduler makes it negative
+ * while the thread waits, and at other times for reasons of its own; then s_wake is
+ * called. Without s_pick, u_tokens stays INT32_MIN: each wake is an s_wake, each wait a
+ * block.
  *
- * s_pick: the calling thread has no token and waits for one. Notes that, and returns the
- * thread to run meanwhile, or NULL: then it blocks, and s_next is asked.
- * s_unpick: it does not wait after all, since blocking has failed. Undoes s_pick.
+ * s_pick: the running thread has no token and will wait for one. Notes that, and returns
+ * the thread to run meanwhile; or NULL: then the thread blocks, and s_next is asked.
+ * s_unpick: blocking has failed. Undoes s_pick.
  */
 typedef struct ustack *usched_pick_fn(struct usched *s);
 typedef void usched_unpick_fn(struct usched *s);
@@ -159,21 +153,21 @@ typedef int usched_yield_fn(struct usched *s);
 typedef int usched_detach_fn(struct usched *s, struct ustack *u);
 
 /*
- * Has ustack_cancel_here(u) called on the dispatcher's native thread, soon. This is
- * what ustack_cancel() calls, from wherever the scheduler allows.
+ * Has ustack_cancel_here(u) called on the dispatcher's native thread, soon.
+ * ustack_cancel() calls it, from the native threads that the scheduler allows.
  * 0; -ESRCH: it has ended.
  */
 typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
 
 /*
- * Waits until `u' has ended, and frees it. `where' is in the call, for reports. A native
- * thread waits no longer than until `deadline'. A thread of the dispatcher waits until
- * s_interrupt is called for it, and then its join returns -EDEADLK. ustack_join() calls it.
+ * Waits until `u' has ended, and frees it. `where' is a place in the call, for reports. A
+ * native thread waits until `deadline' at most. A thread waits until s_interrupt is
+ * called for it; then its join returns -EDEADLK. ustack_join() calls it.
  */
 typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where,
 			   int64_t deadline);
 
-/* Ends the s_join that `u' is in, if it is in one. On the dispatcher's native thread. */
+/* Ends the s_join of `u', if it is in one. On the dispatcher's native thread. */
 typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
 
 /* Counters since usched_init(), but for s_images and s_image_bytes: now. */
@@ -181,45 +175,44 @@ struct usched_stats {
 	uint64_t s_launches;    /* threads that began to run */
 	uint64_t s_images;      /* images held by threads */
 	uint64_t s_image_bytes; /* their sizes added up */
-	uint64_t s_deepest;     /* bytes: the largest bottom - top of a block; one of up to
-				   1 KiB may not count unless it was evicted */
+	uint64_t s_deepest;     /* bytes of the deepest block over 1 KiB or evicted */
 	uint64_t s_bytes;       /* bytes copied by evictions and loads */
 	uint64_t s_evictions;
 	uint64_t s_loads;
-	uint64_t s_switches;    /* launches, and times a thread went on; but for self-resumes */
+	uint64_t s_switches;    /* launches and resumes, but for self-resumes */
 };
 
 struct usched_stack {
 	char                *k_bottom;
 	struct ustack       *k_resident;
-	struct usched       *k_sched;   /* whose it is: constant */
+	struct usched       *k_sched;   /* constant */
 	uint32_t             k_size;    /* bytes below k_bottom */
 	uint32_t             k_threads; /* launched here and not ended */
-	struct usched_stack *k_ring;    /* the next that is shared, or else the next of s_own */
-	struct usched_stack *k_prev;    /* vacant stacks: without a resident */
+	struct usched_stack *k_ring;    /* the next shared one, or the next of s_own */
+	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
 	struct usched_stack *k_next;
 	uint32_t             k_shared;  /* 1: several threads may live here */
-	uint32_t             k_memcheck;        /* its name there */
+	uint32_t             k_memcheck;        /* its number in memcheck */
 };
 
 struct usched {
 	/* Private to usched.c. */
 	char                *s_home;    /* frame of usched_run(), or NULL */
-	struct usched_stack *s_victim;  /* shared: where the next launch may evict */
+	struct usched_stack *s_victim;  /* shared: the next launch may evict there */
 	struct usched_stack *s_own;     /* the others */
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
 	struct usched_stack  s_native;
-	struct usched_stack  s_new;     /* where threads are before they are launched */
+	struct usched_stack  s_new;     /* new threads are here */
 	unsigned             s_stacks;    /* stacks */
 	unsigned             s_colour;  /* of the next */
-	int                  s_fd;      /* what the launched thread gets first; -1: none */
+	int                  s_fd;      /* of the thread being launched; -1: none */
 
-	/* Timers and descriptors that its threads wait for, once one does; uevents.h. */
+	/* Timers and descriptors, once a thread waits for one; uevents.h. */
 	struct uevents  *s_events;
 
 	/* Set by the scheduler before usched_init(); the last ones are hot. */
-	int              s_keep;        /* 1: images that have become too large are kept */
-	int              s_polls;       /* 1: s_next sees to s_events, see uevents.h */
+	int              s_keep;        /* 1: threads keep images that became too large */
+	int              s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */
@@ -233,48 +226,53 @@ struct usched {
 	usched_wake_fn  *s_wake;
 	usched_next_fn  *s_next;
 
-	/* Private again, and last: next to what is hot of a scheduler's own. */
+	/* Private, and last: next to the hot part of a scheduler's struct. */
 	struct usched_stats  s_stats;   /* read with usched_stats() */
 	int                 *s_errno;   /* errno of the native thread that runs it */
 	const struct usched_caught *s_caught;   /* likewise; zeros if there is no C++ */
-	struct ustack       *s_current; /* the thread that runs, or NULL */
-	USCHED_WATCHED(struct usched_fiber s_fiber)           /* the native thread that runs it */
-	USCHED_WATCHED(struct usched_fiber *s_followed)        /* who runs: that, a thread, or NULL: */
-	USCHED_WATCHED(void *s_ended)                   /* who has ended */
+	struct ustack       *s_current; /* the running thread, or NULL */
+	/* The native thread; the running fiber, or NULL and the thread that ended. */
+	USCHED_WATCHED(struct usched_fiber s_fiber)
+	USCHED_WATCHED(struct usched_fiber *s_followed)
+	USCHED_WATCHED(void *s_ended)
 };
 
-/* What a thread waits for, for who reports it. */
+/* What a thread waits for, for reports. */
 struct ustack_why {
 	char        y_what[128];        /* in words */
-	uintptr_t   y_holder;           /* the address of the thread that has it; or another
-					   number, of a native thread; 0: not known, nobody */
-	const void *y_where;            /* code: where its call will return to; or NULL */
+	uintptr_t   y_holder;           /* the thread that has it, or a number of a native
+					   thread; 0: none, or not known */
+	const void *y_where;            /* return address of the call, or NULL */
 };
 
 /*
- * What a thread has besides its frames, for a layer above: uwait.c has one for each thread
- * that waits there, so threads with another's cannot wait there. Only the dispatcher's
- * native thread may touch it.
+ * State of a thread for a layer above. uwait.c attaches one to each thread that waits
+ * there, so threads with another attachment cannot. Only the dispatcher's native thread
+ * may touch it.
  */
 struct ustack_attachment {
-	void (*a_func)(void *);                         /* ustack_attach() sets it */
-	int    a_shield;                                /* 1: waits go on although the thread
-							   was cancelled */
-	void (*a_end)(struct ustack_attachment *l);          /* by the thread, whose function
-							   has returned; may block */
-	void (*a_cancel)(struct ustack_attachment *l);       /* the thread was cancelled */
-	void (*a_free)(struct ustack_attachment *l);         /* the thread has ended or was
-							   aborted; may not block */
-	void (*a_describe)(struct ustack_attachment *l, struct ustack_why *why);     /* or NULL:
-							   fills in what the thread waits
-							   for, if by means of `l'; from any
-							   native thread, while it and what
-							   it waits for stand still */
+	void (*a_func)(void *); /* the thread's; ustack_attach() sets it */
+	int    a_shield;        /* 1: cancel has no effect for now */
+
+	/* The thread calls it after its function. May block. */
+	void (*a_end)(struct ustack_attachment *a);
+
+	/* The thread was cancelled. */
+	void (*a_cancel)(struct ustack_attachment *a);
+
+	/* The thread has ended or was aborted. May not block. */
+	void (*a_free)(struct ustack_attachment *a);
+
+	/*
+	 * Describes what the thread waits for, if by means of `a'; or NULL. From any
+	 * native thread, while the thread and what it waits for do not change.
+	 */
+	void (*a_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };
 
 /*
- * Private to usched.c from ustack_init() to s_done, but for the last two. The
- * states of a thread, as the fields tell them:
+ * Private to usched.c from ustack_init() to s_done, but for the last two. A thread is
+ *
  *   new      u_stack == &s_new of its dispatcher, u_func != NULL
  *   running  s_current == this
  *   blocked  otherwise; resident if u_stack->k_resident == this
@@ -286,46 +284,45 @@ struct ustack {
 	struct usched_stack *u_stack;   /* where it was launched (R1) */
 	__extension__ union {
 		void               (*u_func)(void *);
-		struct ustack_attachment *u_attachment;   /* u_attached: it has u_func */
+		struct ustack_attachment *u_attachment;         /* if u_attached */
 	};
 	uint32_t             u_size      : 30;  /* bytes in u_image */
 	uint32_t             u_cancelled : 1;
 	uint32_t             u_attached  : 1;
-	uint32_t             u_deep;    /* bytes: a block that is no deeper needs no look;
-					   new: 1 + the descriptor that it gets, or 0 */
+	uint32_t             u_deep;    /* bytes: blocks up to this depth need no check;
+					   new: 0, or 1 + its descriptor */
 
 	/* The scheduler's. */
 	int32_t              u_tokens;  /* see s_pick */
-	uint32_t             u_mail;    /* left alone by ustack_init() */
+	uint32_t             u_mail;    /* not touched by ustack_init() */
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 };
 
-/* Private: whether what `u' does to wait fails. From the dispatcher's native thread. */
+/* Private: whether waits of `u' fail. From the dispatcher's native thread. */
 static inline int usched__is_cancelled(const struct ustack *u)
 {
 	return u->u_cancelled && !(u->u_attached && u->u_attachment->a_shield);
 }
 
-/* Private: ustack_switch() from `self', which runs on `s', to another thread of `s'. */
+/* Private: ustack_switch() from `self', the running thread of `s', to another of `s'. */
 int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
 /*
- * Makes `s' ready for use with the native stack as its one stack. The
- * call-backs must be set.
- * 0; -EINVAL: a required call-back is missing; -ENOTSUP: this machine keeps a
- * shadow stack, which cannot be copied.
+ * Makes `s' ready for use, with the native stack as its one stack. The call-backs must be
+ * set.
+ * 0; -EINVAL: a required call-back is missing; -ENOTSUP: this machine keeps a shadow
+ * stack, which cannot be copied.
  */
 int usched_init(struct usched *s);
 
 /*
- * Lends `s' the range [base, base + size) as a stack, which stays the
- * caller's to free after usched_fini(). From the first call on, threads are
- * launched on lent stacks only. The first 64 are shared by threads; each of the
- * others has one thread at a time, which is never evicted (R7). The head of the
- * range is used for book-keeping and an offset that spreads the stacks over the
- * sets of a cache, away from what each switch writes: up to 4 KiB. There should
- * be a guard page below.
+ * Adds the range [base, base + size) as a stack of `s'. It stays the caller's, to free
+ * after usched_fini(). From the first added stack on, threads are launched on added
+ * stacks only. The first 64 are shared by threads; each of the others has one thread at a
+ * time, which is never evicted (R7). The high end of the range, up to 4 KiB, holds
+ * book-keeping and an offset: it keeps stacks apart in the sets of a cache, and from what
+ * each switch writes. There should be a guard page below.
  * 0; -EINVAL: less than USCHED_STACK_MIN, or more than _MAX; -ENOTSUP: the portable
  * switch has the native stack only; -EBUSY: threads live on the native stack.
  * From the dispatcher's native thread. Does not switch.
@@ -337,14 +334,12 @@ int usched_add_stack(struct usched *s, void *base, size_t size);
 #define USCHED_IMAGE_MAX (USCHED_STACK_MAX - 1) /* bytes: no thread is as deep */
 
 /*
- * Runs threads until s_next returns NULL. Those that are blocked then stay
- * blocked: usched_run() may be called again. With lent stacks that may be at
- * any depth and on any native thread, one at a time; on the native stack, while
- * threads live there, it must be from the same depth of the same native
- * thread. A thread may itself run another dispatcher.
- * 0; -EBUSY: `s' is running already; -EINVAL: threads live on the native stack,
- * and this is not the depth or not the native thread where they were launched;
- * nothing was run.
+ * Runs threads until s_next returns NULL. Blocked threads stay blocked, and usched_run()
+ * may be called again. With added stacks that may be at any depth and on any native
+ * thread, one at a time. While threads live on the native stack, it must be at the same
+ * depth of the same native thread. A thread may run another dispatcher.
+ * 0; with nothing run: -EBUSY: `s' is running already; -EINVAL: threads live on the
+ * native stack, at another depth or of another native thread.
  */
 int usched_run(struct usched *s);
 
@@ -356,17 +351,17 @@ int usched_run(struct usched *s);
 int usched_fini(struct usched *s);
 
 /*
- * A snapshot of the counters. From any native thread; a dispatcher that
- * is running goes on counting meanwhile, and the parts may be of different age.
+ * A snapshot of the counters. From any native thread; while the dispatcher runs, the
+ * parts may be of different age.
  */
 void usched_stats(const struct usched *s, struct usched_stats *out);
 
 /*
- * Makes `u' a new thread of `s' which will run func(arg) when s_next first
- * returns it, and ends when `func' returns. `image', of `size' bytes, is a
- * first image for it, or NULL: like one from s_alloc it goes to s_free when it is
- * exchanged, or else when the thread ends. A thread that never blocks, or shares
- * its stack with none, needs none. The caller owns *u until s_done.
+ * Makes `u' a new thread of `s' that will run func(arg) when s_next first returns it, and
+ * ends when `func' returns. `image', of `size' bytes, is its first image, or NULL. As
+ * those from s_alloc it goes to s_free, when it is exchanged or the thread ends. A thread
+ * that never blocks, or has a stack for itself, needs none. The caller owns *u until
+ * s_done.
  * 0; -EINVAL: func is NULL, or size over USCHED_IMAGE_MAX.
  * From any native thread: only *u is written. Does not switch.
  */
@@ -381,19 +376,18 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 		   int fd, void *arg, void *image, size_t size);
 
 /*
- * Blocks the calling thread: asks s_next for a thread and runs that. Returns
- * when s_next has chosen this one again.
- * 0; or, with nothing changed and s_next not asked: -ENOMEM: no image for the
- * thread's frames; -EPERM: not called by a thread; -EFAULT: the stack
- * pointer is not in the thread's stack (a handler on an alternate signal stack), of
- * which on the native stack 64 MiB are taken into account.
+ * Blocks the calling thread: asks s_next for a thread and runs that. Returns when s_next
+ * has chosen this one again.
+ * 0; with nothing changed and s_next not asked: -ENOMEM: no image for the thread's
+ * frames; -EPERM: the caller is no thread; -EFAULT: the stack pointer is not in the
+ * thread's stack (a handler on an alternate signal stack), or over 64 MiB down the native
+ * stack.
  * Switches.
  */
 int ustack_block(void);
 
 /*
- * The dispatcher of a thread, also of one that has ended, as long as *u and the
- * dispatcher's stacks are there.
+ * The dispatcher of a thread, even one that has ended, while *u and the stacks exist.
  * From any native thread. Does not switch.
  */
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
@@ -402,11 +396,11 @@ USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
 }
 
 /*
- * Blocks the calling thread and runs `u' without asking s_next: a direct
- * hand-off. `u' must be new or blocked, and no longer in the scheduler's
- * queues; the caller must be known to someone who will have it run again.
- * 0 (at once, if `u' is the caller); as ustack_block(); -EINVAL: `u' has ended
- * or is not of this dispatcher.
+ * Hands over to `u': blocks the calling thread and runs `u', without asking s_next. `u'
+ * is new or blocked, and no longer in the scheduler's queues. The scheduler must know
+ * that the caller waits.
+ * 0 (at once, if `u' is the caller); as ustack_block(); -EINVAL: `u' has ended or is not
+ * of this dispatcher.
  * Switches.
  */
 USCHED_INLINE int ustack_switch(struct ustack *u)
@@ -422,10 +416,10 @@ USCHED_INLINE int ustack_switch(struct ustack *u)
 }
 
 /*
- * Reserves an image deep enough for the calling function to call
- * ustack_block() or ustack_switch(), or to have functions do so whose frames
- * take up to `room' bytes: that block then cannot fail with -ENOMEM (R4). For
- * those who must tell others that they wait before they block.
+ * Reserves an image deep enough for the calling function to call ustack_block() or
+ * ustack_switch(), or for callees to do so whose frames take up to `room' bytes. Then
+ * that block cannot fail with -ENOMEM (R4). For callers that publish a wait before they
+ * block.
  * 0; -ENOMEM (also for a room beyond USCHED_STACK_MAX), -EPERM, -EFAULT as
  * ustack_block().
  * Does not switch.
@@ -433,31 +427,31 @@ USCHED_INLINE int ustack_switch(struct ustack *u)
 int ustack_reserve(size_t room);
 
 /*
- * Ends `u' where it is: its frames are dropped, no destructor, clean-up
- * handler or longjmp sees them, exceptions of C++ that it handles are not freed;
- * its image goes to s_free and then s_done is called. If `u' is the caller, does not
- * return. The scheduler must have forgotten `u'.
- * 0; -EINVAL: `u' has ended; -EBUSY: it is running, but in it runs another
- * dispatcher, whose thread the caller is.
- * From the dispatcher's native thread, in or out of usched_run(). Switches
- * if `u' is the caller.
+ * Ends `u' where it is. Its frames are dropped: no destructor, clean-up handler or
+ * longjmp sees them, and exceptions of C++ that it handles are not freed. Its image goes
+ * to s_free, then s_done is called. If `u' is the caller, does not return. The scheduler
+ * must have forgotten `u'.
+ * 0; -EINVAL: `u' has ended; -EBUSY: `u' runs another dispatcher, and the caller is a
+ * thread of that.
+ * From the dispatcher's native thread, in or out of usched_run(). Switches if `u' is the
+ * caller.
  */
 int ustack_abort(struct ustack *u);
 
 /*
- * What s_cancel has to bring about: notes it in `u' and tells its local.
+ * For s_cancel: marks `u' as cancelled, and ends its wait.
  * From the dispatcher's native thread. Does not switch.
  */
 void ustack_cancel_here(struct ustack *u);
 
 /*
- * Gives the calling thread a local, which stays the caller's until its a_free is called.
- * 0; -EPERM: not called by a thread; -EBUSY: it has one.
+ * Gives the calling thread an attachment, which stays the caller's until a_free.
+ * 0; -EPERM: the caller is no thread; -EBUSY: it has one.
  * Does not switch.
  */
 int ustack_attach(struct ustack_attachment *l);
 
-/* What `u' runs; NULL: it has ended. From the dispatcher's native thread. */
+/* The function of `u'; NULL: it has ended. From the dispatcher's native thread. */
 USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)
 {
 	return u->u_attached ? u->u_attachment->a_func : u->u_func;

@@ -5,13 +5,14 @@
  *
  * One rule comes with threads that share stacks. While a thread is blocked, the addresses
  * of its locals may hold the locals of another thread. A pointer into a thread's stack is
- * good for that thread, always. No other thread and not the kernel may follow it while the
- * thread is blocked. What threads share belongs on the heap.
+ * good for that thread, always. No other thread and not the kernel may follow it while
+ * the thread is blocked. What threads share belongs on the heap.
  *
  * A thread ends when its function returns. It is freed at once if it was detached, else
- * when it is joined or its scheduler is destroyed. A handle (struct ustack *) is good until
- * then. A later use gets an error (-ESRCH, or -EINVAL from join and detach) or finds the
- * next thread with that record; it touches no freed memory before the scheduler ends.
+ * when it is joined or its scheduler is destroyed. A handle (struct ustack *) is good
+ * until then. A later use gets an error (-ESRCH, or -EINVAL from join and detach) or
+ * finds the next thread with that record; it touches no freed memory before the scheduler
+ * ends.
  *
  * Waits and wakes go by tokens. A wake gives a thread one token; a wait takes one, and
  * blocks while there is none. So a wake before the wait is not lost, and several wakes
@@ -68,8 +69,8 @@ USCHED_INLINE int ustack_wait(void)
 /*
  * Gives `u' a token, which wakes it if it waits for one.
  * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens, or 2^27 - 1 new ones while
- * it joins, or 2^27 - 1 from other native threads that its processor has not taken in;
- * excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
+ * it joins, or 2^26 - 1 that other native threads sent and its processor has not taken
+ * in; excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
  * Does not switch.
  */
 USCHED_INLINE int ustack_wake(struct ustack *u)
@@ -124,9 +125,9 @@ int ustack_join(struct ustack *u, int64_t deadline);
 int ustack_detach(struct ustack *u);
 
 /*
- * Cancels `u': each of its waits with a deadline (usync.h, unet.h, uoffload.h), yields and
- * joins returns -ECANCELED, the one that is going on included. This lasts until the thread
- * ends.
+ * Cancels `u': each of its waits with a deadline (usync.h, unet.h, uoffload.h), yields
+ * and joins returns -ECANCELED, the one that is going on included. This lasts until the
+ * thread ends.
  * 0; -ESRCH: it has ended; -ENOTSUP: the scheduler has no s_cancel.
  * Does not switch.
  */
@@ -146,8 +147,8 @@ int ustack_shield(int on);
 enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
 
 /*
- * Names `u', for reports; NULL or "" takes the name away. A longer name is cut. The text is
- * copied. A thread without a name pays nothing. In uproc.c.
+ * Names `u', for reports; NULL or "" takes the name away. A longer name is cut. The text
+ * is copied. A thread without a name pays nothing. In uproc.c.
  * 0; -ENOMEM; -ESRCH: `u' has ended; -ENOTSUP: it is not on a processor (uproc.h).
  * Does not switch.
  */

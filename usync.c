@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. uchan.c has
- * the rest.
+ * usync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. Channels
+ * are in uchan.c.
  *
- * All of them have the same shape: a lock for some instructions, a few words of state,
- * and a queue of those who wait for the state to change. Who changes it does so on
- * behalf of the first in the queue: a mutex is unlocked into the hands of the next
- * owner, a value is put where the receiver will find it. So a thread that wakes up has
- * what it waited for, and does not have to try again. The order is always
+ * All have the same shape: a spin lock, a few words of state, and a queue of waiters. A
+ * change of the state is made on behalf of the first waiter: a mutex is unlocked into the
+ * hands of the next owner, a value is put where the receiver will find it. So a thread
+ * that wakes up has what it waited for, and does not try again. The order is always
  *
- *	lock; take the first who can still be claimed out of the queue; give; unlock; finish
+ * 	lock; pop the first waiter that can be claimed; give; unlock; finish
  *
- * and last of all who was given to goes on, for it may free the object.
+ * The waiter goes on last of all, since it may free the object.
  *
  * Where the object is busy:
  *
- *	rc = queue_up(w, lock, queue);          unlocks, blocks
+ * 	rc = queue_up(w, lock, queue);          unlocks, blocks
  *
- * which on an error takes the waiter out again, and whoever was behind it has a look.
+ * After an error this takes the waiter out again, and the caller looks whether the next
+ * one can go on.
  */
 #include "usync.h"
 
@@ -29,13 +29,14 @@
 #include "private/check.h"
 
 enum {
-	ROUNDS   = 4,                   /* of destructors, as POSIX has it at least */
+	ROUNDS   = 4,                   /* of destructors, the least of POSIX */
 	KEYS_MIN = 4,
 };
 
-#define WAITED   ((uintptr_t)1)         /* in m_owner: somebody waits */
+#define WAITED   ((uintptr_t)1)         /* in m_owner: there are waiters */
 
-static int  queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *queue);
+static int  queue_up(struct uwaiter *w, struct uwait_lock *lock,
+		     struct uwait_queue *queue);
 static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t self)
 	__attribute__((always_inline));
 static void finish_all(struct uwait_node *list);
@@ -78,7 +79,7 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 }
 
 /* A timer that is due, after all that were before: by then the others have run. */
-/* Under `lock', which is open when this returns. */
+/* Under `lock', which is released. */
 static int queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *queue)
 {
 	int rc;
@@ -95,7 +96,7 @@ static int queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_que
 	return rc;
 }
 
-/* Mutex. m_owner changes without the lock as long as it has no WAITED. */
+/* Mutex. Without WAITED, m_owner changes without the lock. */
 
 UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 {
@@ -116,7 +117,7 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	return mutex_wait(w, m, self);
 }
 
-/* In a frame with its caller, for usync_cond_wait(). */
+/* Inlined: usync_cond_wait() has no frame to spare. */
 static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t self)
 {
 	uintptr_t owner, next;
@@ -125,8 +126,8 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t
 	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
 	do
 		next = owner ? owner | WAITED : self;
-	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0, __ATOMIC_ACQUIRE,
-					    __ATOMIC_RELAXED));
+	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
 	if (owner)
 		return queue_up(w, &m->m_lock, &m->m_queue);
 	uwait_unlock(&m->m_lock);
@@ -134,8 +135,9 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t
 }
 
 /*
- * WAITED may be left by one who gave up. Then it is taken away, and the mutex unlocked
- * as if nobody had waited: that is one access, after which others may free it.
+ * A waiter that gave up may leave WAITED. Then it is cleared, and the mutex unlocked as
+ * if there were no waiters. That is one access; after it another thread may free the
+ * mutex.
  */
 int usync_mutex_unlock(struct usync_mutex *m)
 {
@@ -143,7 +145,9 @@ int usync_mutex_unlock(struct usync_mutex *m)
 	struct uwait_node *n = NULL;
 
 	check(m, OBJECT, __func__);
-	while (!n && !__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
+	while (!n
+	       && !__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0,
+					       __ATOMIC_RELEASE,
 						  __ATOMIC_RELAXED)) {
 		if ((owner & ~WAITED) != self)
 			return -EPERM;
@@ -173,7 +177,7 @@ UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
 	return rwlock_lock(l, uwait_name(), deadline, __builtin_return_address(0));
 }
 
-/* Whether it can be had now; then it is. self: a writer's name; 0: to read. */
+/* Takes it if it is free. self: a writer's name; 0: to read. */
 static int rwlock_try(struct usync_rwlock *l, uintptr_t self)
 {
 	if (l->r_owner || l->r_queue.q_first)
@@ -213,7 +217,7 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 	w->w_node.n_tag = self;
 	uwait_note(w, &rwlock, l, where);
 	rc = queue_up(w, &l->r_lock, &l->r_queue);
-	if (rc < 0) {                           /* readers behind a writer who gave up */
+	if (rc < 0) {  /* readers may go on behind a writer that gave up */
 		uwait_lock(&l->r_lock);
 		admitted = admit(l);
 		uwait_unlock(&l->r_lock);
@@ -242,7 +246,7 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 	return 0;
 }
 
-/* The first writer, or the readers before the first writer: a list to be finished. */
+/* The first writer, or the readers before it: a list to be finished. */
 static struct uwait_node *admit(struct usync_rwlock *l)
 {
 	struct uwait_node *list = NULL, **end = &list, *n;
@@ -288,10 +292,11 @@ static void finish_all(struct uwait_node *list)
 /* Condition. */
 
 /*
- * To take the mutex again needs no more of the stack than to wait did, so it cannot
- * fail for lack of an image: R4.
+ * Taking the mutex again needs no more stack than the wait did, so it cannot fail for
+ * lack of an image: R4.
  */
-UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadline)
+UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
+			       int64_t deadline)
 {
 	uintptr_t self = uwait_name(), owner = 0;
 	struct uwaiter *w;
@@ -346,7 +351,7 @@ void usync_cond_broadcast(struct usync_cond *c)
 	finish_all(list);
 }
 
-/* Semaphore. While somebody waits the count is 0. */
+/* Semaphore. While there are waiters the count is 0. */
 
 static bool sem_take(struct usync_sem *s)
 {
@@ -452,7 +457,7 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 	return 0;
 }
 
-/* For reports: others may change them. */
+/* For reports. The objects may change meanwhile. */
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {
@@ -469,8 +474,8 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 
 	if (readers > 0)
 		snprintf(more, sizeof more, ", readers: %lu", (unsigned long)readers);
-	snprintf(why->y_what, sizeof why->y_what, "%s %p to %s%s", rwlock.k_name, w->w_object,
-		 w->w_node.n_tag ? "write" : "read", more);
+	snprintf(why->y_what, sizeof why->y_what, "%s %p to %s%s", rwlock.k_name,
+		 w->w_object, w->w_node.n_tag ? "write" : "read", more);
 	why->y_holder = __atomic_load_n(&l->r_owner, __ATOMIC_RELAXED);
 }
 
@@ -479,7 +484,8 @@ static void tell_group(const struct uwaiter *w, struct ustack_why *why)
 	const struct usync_group *g = w->w_object;
 
 	snprintf(why->y_what, sizeof why->y_what, "%s %p, not done: %lu", group.k_name,
-		 w->w_object, (unsigned long)__atomic_load_n(&g->g_count, __ATOMIC_RELAXED));
+		 w->w_object, (unsigned long)__atomic_load_n(&g->g_count,
+							     __ATOMIC_RELAXED));
 }
 
 /* Keys: a few pairs, in no order. */
@@ -503,7 +509,7 @@ static struct value *find_value(const struct uwaiter *w, const struct usync_key 
 	return NULL;
 }
 
-/* Destructors may set values: so nothing is kept across a call. */
+/* Destructors may set values, so nothing is kept across a call. */
 static void destroy_values(struct ustack_attachment *l)
 {
 	struct uwaiter *w = (struct uwaiter *)(void *)l;

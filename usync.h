@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync.h: what threads do with each other: mutexes, reader-writer locks, conditions,
- * semaphores, groups, channels; and what they do alone: sleep, and keep values of their
- * own.
+ * usync.h: synchronization: mutexes, reader-writer locks, conditions, semaphores, groups,
+ * channels; sleep; and values that each thread has for itself.
  *
- * All of it is for threads of any scheduler, of one processor or of several, and for
- * native threads outside of all schedulers, which block natively; the two may use the
- * same object. Objects are the caller's, on the heap or static, never on a thread's
- * stack, for others follow pointers to them; zeros are a new object, which needs no end,
- * but for channels. One on which threads waited that were aborted must not be used any
- * more.
- * All queues are first in, first out, and what is released is handed to the first who
- * waits: nobody gets in before, so nothing starves.
+ * All of it is for threads of any scheduler, on one processor or several, and for native
+ * threads outside of all schedulers, which block natively. The two may use the same
+ * object. Objects are the caller's, on the heap or static, never on a thread's stack,
+ * since others follow pointers to them. Zeros are a new object. It needs no end, but for
+ * channels. Do not reuse an object after aborting its waiter.
  *
- * Whatever may wait takes a deadline last: in nanoseconds of CLOCK_MONOTONIC, as from
- * usync_after(); USCHED_NEVER: there is none; 0: do not wait at all. Then it switches
- * threads if it has to wait, may be called by threads and by native threads, not in
- * call-backs or signal handlers, and returns 0 or
+ * Queues are first in, first out. What is released is handed to the first waiter, so no
+ * other gets in before it, and nothing starves.
  *
- *   -ETIMEDOUT  the deadline has come, or is 0 and it had to wait
- *   -ECANCELED  the calling thread was cancelled (ustack_cancel()) and had to wait; to sleep,
- *               to yield and to join are to wait, always
+ * Each call that may wait takes a deadline last: ns of CLOCK_MONOTONIC, as from
+ * usync_after(); USCHED_NEVER is no deadline; 0 is not to wait at all. Such a call
+ * switches threads if it has to wait. Threads and native threads may call it, call-backs
+ * and signal handlers may not. It returns 0 or
+ *
+ *   -ETIMEDOUT  the deadline has come, or is 0 and the call had to wait
+ *   -ECANCELED  the calling thread was cancelled (ustack_cancel()) and had to wait; a
+ *               sleep always has to wait
  *   -ENOMEM     no memory to wait with
  *   -ENOTSUP    there is a deadline, and the scheduler has no timers (s_polls)
- *   -EMFILE, -ENFILE  no descriptor left for its timers: for the first deadline of a processor
- *   -ENOSPC     nor a watch, of which the system bounds the number, too
+ *   -EMFILE, -ENFILE  no descriptor left for timers: at a processor's first deadline
+ *   -ENOSPC     no epoll interest left, a limit of the system
  *   -EFAULT     see ustack_block()
  *
- * and has changed nothing when it returns an error. All else neither waits nor
- * switches, and may be called from any native thread.
+ * and has changed nothing when it returns an error. All other calls neither wait nor
+ * switch, and may be called from any native thread.
  *
- * Schedulers find deadlocks among threads; a native thread that will release what
- * threads wait for has to say so before: rr_hold().
+ * Schedulers find deadlocks among threads. A native thread that will release what threads
+ * wait for has to announce it: rr_hold().
  */
 #ifndef USCHED_SYNC_H
 #define USCHED_SYNC_H
@@ -52,32 +51,30 @@ extern "C" {
 #define USYNC_SECOND ((int64_t)1000000000)      /* ns */
 
 /*
- * The deadline `ns' from now; a negative one is now. For a second and more a clock is
- * asked that is not as fine and a lot faster, and the deadline is later by up to one of
- * its ticks: at most 10 ms.
+ * The deadline `ns' from now; a negative one is now. From a second on it is read from a
+ * clock that is faster and less fine, and is late by up to one tick of that, at most 10
+ * ms.
  */
 int64_t usync_after(int64_t ns);
 
-/*
- * 0 when the time has come; errors as above, but for -ETIMEDOUT.
- */
+/* Waits until the deadline. 0; errors as above, but for -ETIMEDOUT. */
 int usync_sleep_until(int64_t deadline);
 
 /* Mutex. */
 
 struct usync_mutex {
-	uintptr_t          m_owner;     /* 1: somebody waits */
+	uintptr_t          m_owner;     /* 1: there are waiters */
 	struct uwait_lock  m_lock;
 	struct uwait_queue m_queue;
 };
 
-/* Besides the above, -EDEADLK: it is the caller's already. */
+/* Besides the above, -EDEADLK: the caller has it already. */
 int usync_mutex_lock(struct usync_mutex *m, int64_t deadline);
 
 /* 0; -EPERM: it is not the caller's. */
 int usync_mutex_unlock(struct usync_mutex *m);
 
-/* Reader-writer lock. A reader that comes after a writer who waits waits behind it. */
+/* Reader-writer lock. New readers queue up behind a waiting writer. */
 
 struct usync_rwlock {
 	uintptr_t          r_owner;     /* the writer */
@@ -90,7 +87,7 @@ struct usync_rwlock {
 int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline);
 int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline);
 
-/* 0; -EPERM: nobody has it to read, and the caller has it not to write. */
+/* 0; -EPERM: it is not held to read, and the caller does not hold it to write. */
 int usync_rwlock_unlock(struct usync_rwlock *l);
 
 /* Condition. */
@@ -101,14 +98,14 @@ struct usync_cond {
 };
 
 /*
- * Releases `m', waits for a signal, and takes `m' again, which has no deadline and is not
- * cancelled: whatever it returns, the caller has `m'. Returns 0 for a signal only: there
- * are no spurious ones, but others may have had `m' in between.
+ * Releases `m', waits for a signal, and takes `m' again. The last has no deadline and is
+ * not cancelled, so the caller has `m' in any case. There are no spurious wakes: 0 is a
+ * signal. Others may have had `m' in between.
  * Besides, -EPERM: `m' is not the caller's.
  */
 int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadline);
 
-/* Wakes the first who waits, or all. */
+/* Wakes the first waiter, or all. */
 void usync_cond_signal(struct usync_cond *c);
 void usync_cond_broadcast(struct usync_cond *c);
 
@@ -125,10 +122,10 @@ int usync_sem_wait(struct usync_sem *s, int64_t deadline);
 /* 0; -EOVERFLOW: it has 2^32 - 1. */
 int usync_sem_post(struct usync_sem *s);
 
-/* Group: wait until so many things are done. */
+/* Group: waits until a number of things are done. */
 
 struct usync_group {
-	uint32_t           g_count;     /* what is not done */
+	uint32_t           g_count;     /* things not done */
 	struct uwait_lock  g_lock;
 	struct uwait_queue g_queue;
 };
@@ -141,33 +138,33 @@ int usync_group_done(struct usync_group *g);
 
 int usync_group_wait(struct usync_group *g, int64_t deadline);
 
-/* Channel: values of one size, from whoever sends to whoever receives. */
+/* Channel: values of one size, from senders to receivers. */
 
 struct usync_chan;
 
 /*
- * Of values of `size' bytes, of which `capacity' are kept for those who will receive; 0:
- * who sends waits until the value is received.
- * 0; -ENOMEM; -EINVAL: size or capacity over 1 GiB, or both together.
+ * A channel of values of `size' bytes. It holds up to `capacity' of them; with 0, a
+ * sender waits until its value is received.
+ * 0; -ENOMEM; -EINVAL: size, capacity or their product is over 1 GiB.
  */
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c);
 
-/* Frees it, with the values in it. Nobody may use it any more. */
+/* Frees it, with the values in it. No other may use it any more. */
 void usync_chan_destroy(struct usync_chan *c);
 
-/* Besides, -EPIPE: it is closed, and was not sent. */
+/* Besides, -EPIPE: it is closed, and the value was not sent. */
 int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline);
 
-/* Besides, -EPIPE: it is closed, and all that was in it was received. */
+/* Besides, -EPIPE: it is closed, and holds no value. */
 int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline);
 
 /*
- * From now on nothing can be sent. Who waits to send gets -EPIPE.
+ * Closes it: nothing more can be sent, and waiting senders get -EPIPE.
  * 0; -EPIPE: it is closed already.
  */
 int usync_chan_close(struct usync_chan *c);
 
-/* Values in it, without those of who waits to send; it may have changed already. */
+/* Values that it holds, without those of waiting senders; it may have changed already. */
 size_t usync_chan_count(struct usync_chan *c);
 
 enum usync_op { USYNC_RECV, USYNC_SEND };
@@ -175,26 +172,26 @@ enum usync_op { USYNC_RECV, USYNC_SEND };
 struct usync_case {
 	struct usync_chan *s_chan;      /* NULL: this case never happens */
 	enum usync_op      s_op;
-	void              *s_value;     /* to send, or to be received into; may be on the stack */
-	int                s_rc;        /* of the one that happened: 0, or -EPIPE as above */
+	void              *s_value;     /* of the caller; may be on its stack */
+	int                s_rc;  /* of the case that was done: 0, or -EPIPE as above */
 };
 
 /*
- * Does one of several, the first that can be done; of those that can be done at once,
- * each has its turn to be preferred. The same channel may be there several times.
+ * Does one of several cases: the first that can be done. If several can be at once, they
+ * take turns. The same channel may be there several times.
  * The index of the case; errors as above; -EINVAL: n over 65536.
  */
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 
-/* Values of a thread's own. */
+/* Keys. */
 
 /*
- * A key: each thread, and each native thread, has a value of its own for it, NULL at
- * first. When a thread ends by itself, k_destroy, unless it is NULL, is called by the
- * thread with each value that is not NULL; it may wait, and set values, which are
- * destroyed in turn, up to four times. A thread that is aborted just loses its values. A
- * key is static, or outlives all threads that have values for it. Looking one up takes
- * longer the more keys a thread has values for.
+ * For each key, each thread and each native thread has a value of its own, NULL at first.
+ * When a thread ends by itself, it calls k_destroy, unless that is NULL, with each value
+ * that is not NULL. k_destroy may wait, and may set values; these are destroyed in turn,
+ * up to four times. A thread that is aborted loses its values. A key is static, or
+ * outlives all threads that have values for it. Look-ups take longer the more keys a
+ * thread has values for.
  */
 struct usync_key {
 	void (*k_destroy)(void *value);

@@ -5,15 +5,14 @@
  *	IDLE --uwait_begin()--> WAITING --uwait_claim()--> WAKING --uwait_finish()--> IDLE
  *	       the waiter                one of several             the same
  *
- * A waiter goes on, and may end, only when it is IDLE: nobody uses it any more.
+ * A waiter goes on, and may end, only when it is IDLE: then no other uses it.
  *
  * Invariants
  *  - A waiter is granted under the lock of a queue it is in, or on its own native
  *    thread (deadline, cancel): so it cannot be granted for a wait that is long over.
- *  - Wakes are counted: a block that was ended by a wake which was not of the grant is
- *    gone through again, and what it took is given back. So other uses of wake work
- *    beside. And a grant whose wake no block has taken, since there was no memory to
- *    block, leaves w_owed to the next wait.
+ *  - Wakes are counted. A block that another wake has ended is repeated, and the token is
+ *    given back. So a program may use wakes beside. A grant whose wake no block took,
+ *    since there was no memory to block, leaves w_owed to the next wait.
  *  - The timer stays armed when a wait ends, for the next is likely to end later: then
  *    there is nothing to do. When it expires too early it is armed again.
  */
@@ -31,22 +30,22 @@
 enum { IDLE, WAITING, WAKING };
 
 enum {
-	ROOM   = 128,                   /* bytes of frames that uwait_block() may take besides */
-	SPINS  = 100,                   /* then somebody else may need the CPU to go on */
+	ROOM   = 128,  /* bytes of frames that uwait_block() may take besides */
+	SPINS  = 100,                   /* then the holder may need this CPU */
 	SECOND = 1000000000,            /* ns */
 	ALIGN  = 64,                    /* bytes: rooms grow by so many */
 };
 
-/* How a native thread waits. */
+/* The waiter of a native thread. */
 struct uwait_native {
 	struct uwaiter  n_waiter;
 	struct uevents *n_events;       /* or NULL */
-	bool            n_polls;        /* waits in these, and not for n_granted */
+	bool            n_polls;        /* waits for these, and not for n_granted */
 	pthread_mutex_t n_lock;
 	pthread_cond_t  n_granted;
 };
 
-/* Where each native thread has its own. */
+/* The key of struct uwait_native. */
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t   key;
 static int             key_made;        /* atomic; key_lock */
@@ -117,7 +116,7 @@ int uwait_events(struct uwaiter *w, struct uevents **e)
 
 void uwait_begin(struct uwaiter *w)
 {
-	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELAXED);       /* the lock orders it */
+	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELAXED); /* the lock orders it */
 }
 
 void *uwait_room(struct uwaiter *w, size_t size)
@@ -194,8 +193,8 @@ bool uwait_claim(struct uwaiter *w)
 {
 	uint32_t state = WAITING;
 
-	return __atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 void uwait_finish(struct uwaiter *w, int result)
@@ -311,7 +310,7 @@ static struct uwaiter *native_waiter(void)
 	return &n->n_waiter;
 }
 
-/* False: there is none left. Who comes next tries again. */
+/* False: there is no key left. The next caller tries again. */
 static bool make_key(void)
 {
 	bool made;
@@ -365,7 +364,7 @@ static int prepare(struct uwaiter **self, int64_t deadline, bool outside)
 	return rc ? rc : ustack_reserve(ROOM);
 }
 
-/* a_end, but if there are keys, then usync.c's takes its place. */
+/* a_end, until usync.c sets its own for keys. */
 static void end(struct ustack_attachment *l)
 {
 	(void)l;
@@ -402,9 +401,11 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 		return;
 	why->y_where = w->w_where;
 	if (kind && w->w_object)
-		snprintf(why->y_what, sizeof why->y_what, "%s %p", kind->k_name, w->w_object);
+		snprintf(why->y_what, sizeof why->y_what, "%s %p", kind->k_name,
+			 w->w_object);
 	else
-		snprintf(why->y_what, sizeof why->y_what, "%s", kind ? kind->k_name : "a grant");
+		snprintf(why->y_what, sizeof why->y_what, "%s",
+			 kind ? kind->k_name : "a grant");
 	if (kind && kind->k_tell)
 		kind->k_tell(w, why);
 }
@@ -418,7 +419,7 @@ static void expired(struct utimer *t)
 	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
 		return;
 	if (w->w_deadline > t->t_when) {
-		arm_timer(w);                   /* that was an earlier wait's */
+		arm_timer(w);                   /* it was armed by an earlier wait */
 	} else if (w->w_joins) {
 		w->w_joins = 2;
 		s->s_interrupt(s, w->w_thread);
@@ -427,10 +428,7 @@ static void expired(struct utimer *t)
 	}
 }
 
-/*
- * For the deadline. If it is armed for an earlier time, that will come, and then it is
- * our turn.
- */
+/* Arms the timer for the deadline. If it is armed for an earlier time, expired() will. */
 static void arm_timer(struct uwaiter *w)
 {
 	struct uevents *e = ustack_sched(w->w_thread)->s_events;
@@ -460,7 +458,7 @@ static void block_thread(struct uwaiter *w)
 		int rc = ustack_block();
 
 		blocks += !rc;
-		/* Not where frames are as deep as uwait_prepare() expects: R4. */
+		/* Only if the frames are deeper than uwait_prepare() reserved for: R4. */
 		if (rc && uwait_withdraw(w)) {
 			w->w_result = rc;
 			blocks++;               /* as if: there will be no wake */
@@ -474,7 +472,7 @@ static void block_thread(struct uwaiter *w)
 	w->w_owed = 1 - blocks;
 }
 
-/* Until it is IDLE, which whoever makes it so does under n_lock. */
+/* Until it is IDLE, which is set under n_lock. */
 static void block_native(struct uwaiter *w)
 {
 	struct uwait_native *n = w->w_native;
@@ -486,7 +484,7 @@ static void block_native(struct uwaiter *w)
 	pthread_mutex_unlock(&n->n_lock);
 }
 
-/* Under n_lock, but not while it sleeps. False: the deadline has come. */
+/* Under n_lock, released for the sleep. False: the deadline has come. */
 static bool sleep_native(struct uwait_native *n, int64_t deadline)
 {
 	struct timespec t = { deadline / SECOND, deadline % SECOND };

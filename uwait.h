@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait.h: how to wait for somebody who may be anywhere: what usync.c and unet.c are made
- * of, and other things can be. Over any scheduler, and for native threads as well.
+ * uwait.h: waiters, the base of usync.c and unet.c, for primitives of your own, too. They
+ * wait over any scheduler, and as native threads.
  *
- * Who waits is a waiter: there is one for each thread that ever waited here, and for
- * each native thread. It puts nodes into queues, under their locks, blocks, and is
- * granted once: by who takes a node of it out of a queue, by its deadline, or because it
- * was cancelled.
+ * Each thread that has waited here has a waiter, and so has each native thread. A waiter
+ * pushes nodes to queues, under their locks, and blocks. It is granted once: when a node
+ * is popped, when its deadline comes, or when it is cancelled.
  *
- *	rc = uwait_prepare(&w, deadline);       nobody knows yet; this may fail
+ *	rc = uwait_prepare(&w, deadline);       may fail; nothing is published yet
  *	if (rc)
  *		return rc;
  *	lock the queue
- *	if (what it wants is there) {
+ *	if (the condition holds) {
  *		unlock the queue
  *		return 0;
  *	}
@@ -21,13 +20,13 @@
  *	unlock the queue
  *	rc = uwait_block(w);                    the result of the grant
  *	if (rc < 0) {
- *		lock the queue                  nobody took the node
+ *		lock the queue                  the node was not popped
  *		uwait_remove(queue, &w->w_node);
  *		unlock the queue
  *	}
  *
- * Nodes and waiters are never on a thread's stack, where others could not follow a
- * pointer to them while the thread is blocked.
+ * Nodes and waiters are on the heap: no other thread may follow a pointer to the stack of
+ * a blocked one.
  */
 #ifndef USCHED_WAIT_H
 #define USCHED_WAIT_H
@@ -45,16 +44,16 @@ extern "C" {
 
 struct uwaiter;
 
-/* What is waited for. */
+/* The kind of object that is waited for. */
 struct uwait_kind {
 	const char *k_name;             /* such as "mutex" */
-	void (*k_tell)(const struct uwaiter *w, struct ustack_why *why);        /* what there
-					   is to say beyond name and address; or NULL */
+	/* Adds to the report what is known beyond name and address; or NULL. */
+	void (*k_tell)(const struct uwaiter *w, struct ustack_why *why);
 };
 
 struct uwait_node {
 	struct uwait_node *n_next;
-	struct uwait_node *n_prev;      /* of the first, itself; NULL: it is in no queue */
+	struct uwait_node *n_prev;      /* itself, if first; NULL: in no queue */
 	struct uwaiter    *n_waiter;
 	uintptr_t          n_tag;       /* the queue's */
 };
@@ -66,33 +65,33 @@ struct uwait_queue {
 };
 
 struct uwaiter {
-	/* Its own native thread's. */
+	/* Owned by its native thread. */
 	struct ustack_attachment w_attachment;
-	struct ustack      *w_thread;   /* NULL: a native thread, which w_native tells more of */
-	struct uwait_native *w_native;
-	uintptr_t           w_name;     /* of the thread or native thread: no two have the same */
-	struct utimer       w_timer;    /* may be armed for an earlier time than the deadline */
-	int64_t             w_deadline; /* of the wait that is going on */
+	struct ustack      *w_thread;   /* NULL: a native thread, */
+	struct uwait_native *w_native;  /* with this */
+	uintptr_t           w_name;     /* unique among threads and native threads */
+	struct utimer       w_timer;    /* armed for the deadline, or earlier */
+	int64_t             w_deadline; /* of the current wait */
 	uint8_t             w_joins;    /* 1: in s_join; 2: and the deadline came */
 	uint8_t             w_counted;  /* by uevents_count() */
-	int                 w_owed;     /* wakes by grants that no block has taken */
+	int                 w_owed;     /* wakes by grants that no block took */
 	void               *w_room;     /* for nodes, see uwait_room() */
 	size_t              w_size;     /* of w_room, bytes */
-	void               *w_values;   /* of keys, usync.c's; freed with it */
+	void               *w_values;   /* of keys (usync.c); freed with the waiter */
 
 	/* For reports: uwait_note(). */
 	const struct uwait_kind *w_kind;
 	const void         *w_object;
 	const void         *w_where;
 
-	/* Who grants writes it. */
+	/* Written by the granter. */
 	uint32_t            w_state;    /* atomic: enum in uwait.c */
 	int                 w_result;
 
-	struct uwait_node   w_node;     /* for who waits in one queue only */
+	struct uwait_node   w_node;     /* for waits in one queue */
 };
 
-/* A lock for some instructions: who holds it may not block. Zeros are an open one. */
+/* A spin lock, held for some instructions, never over a block. Zeros are an open one. */
 struct uwait_lock {
 	uint32_t l_held;
 };
@@ -111,7 +110,7 @@ static inline void uwait_unlock(struct uwait_lock *l)
 }
 
 /*
- * The waiter of the calling thread or native thread; it is made if there is none, and
+ * The waiter of the calling thread or native thread. It is made if there is none, and
  * ends with the thread.
  * NULL: no memory.
  * Does not switch.
@@ -122,21 +121,22 @@ struct uwaiter *uwait_self(void);
 uintptr_t uwait_name(void);
 
 /*
- * Sees to it that uwait_block() cannot fail: *w is the caller's waiter.
+ * Reserves all that uwait_block() needs, so that cannot fail. *w is the caller's waiter.
  * 0; -ENOMEM: for a waiter, or for the thread's image; -ECANCELED; -ETIMEDOUT: the
- * deadline is 0 or less, that is, the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE,
- * -ENOSPC: there is a deadline and the scheduler has no events, or cannot make them; -EFAULT as
- * ustack_block(). Does not switch.
+ * deadline is 0 or less: the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE,
+ * -ENOSPC: there is a deadline and the scheduler has no events, or cannot make them;
+ * -EFAULT as ustack_block().
+ * Does not switch.
  */
 int uwait_prepare(struct uwaiter **w, int64_t deadline);
 
-/* As uwait_prepare() for a wait that somebody outside of all threads will end. */
+/* As uwait_prepare(), for a wait that the kernel or a native thread will end. */
 int uwait_prepare_outside(struct uwaiter **w, int64_t deadline);
 
 /*
- * Notes what the wait that was prepared is for, an object of that kind or NULL, and the
- * return address of the call in question: __builtin_return_address(0) in a function that is
- * UWAIT_CALL, lest it be inlined. For reports; who does not is said to wait for a grant.
+ * For reports: notes the object of the prepared wait, or NULL, and the return address of
+ * the public call: __builtin_return_address(0) in a function that is UWAIT_CALL, so not
+ * inlined. Without a note the report says "a grant".
  */
 static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 			      const void *object, const void *where)
@@ -149,36 +149,36 @@ static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 #define UWAIT_CALL __attribute__((noinline))
 
 /*
- * The events that will end the wait which is prepared: those of the thread's dispatcher; a native
- * thread has some of its own, which are made if there are none, and waits in there.
+ * The events that will end the prepared wait: those of the thread's dispatcher. A native
+ * thread has events of its own, made if there are none, and waits for those.
  * 0; -ENOMEM; -EMFILE, -ENFILE, -ENOSPC: no descriptor or interest left.
  * After uwait_prepare_outside(). Does not switch.
  */
 int uwait_events(struct uwaiter *w, struct uevents **e);
 
 /*
- * Memory for nodes and what belongs to them, at least `size' bytes, aligned to 16; `w'
- * keeps it. NULL: no memory. Not while it waits.
+ * Memory for nodes, at least `size' bytes, aligned to 16, owned by `w'. NULL: no memory.
+ * Not while `w' waits.
  */
 void *uwait_room(struct uwaiter *w, size_t size);
 
 /*
- * The wait of `w' begins: from now on it can be granted. Under the lock of the first
- * queue that it is pushed to, before that.
+ * Begins the wait of `w': from now on it can be granted. Under the lock of the first
+ * queue that it is pushed to, before the push.
  */
 void uwait_begin(struct uwaiter *w);
 
 /*
- * Blocks until the wait has been granted; nodes that nobody popped are still in their
- * queues then. The result of the grant; -ETIMEDOUT; -ECANCELED; -ENOMEM: its frames are
+ * Blocks until the wait has been granted. Nodes that were not popped are still in their
+ * queues then. The result of the grant; -ETIMEDOUT; -ECANCELED; -ENOMEM: the frames are
  * much deeper than those of uwait_prepare() were, and there is no image for them.
  * Switches.
  */
 int uwait_block(struct uwaiter *w);
 
 /*
- * Ends the wait, which the waiter itself has begun and not blocked in; false: somebody
- * has claimed it, uwait_block() will return at once.
+ * Ends a wait that the caller has begun and not blocked in. False: it is claimed, and
+ * uwait_block() will return at once.
  */
 bool uwait_withdraw(struct uwaiter *w);
 
@@ -189,8 +189,8 @@ bool uwait_withdraw(struct uwaiter *w);
 int uwait_join(struct ustack *u, const void *where, int64_t deadline);
 
 /*
- * Takes it on to end the wait of `w'; false: it does not wait, or somebody else does.
- * Until uwait_finish() the waiter stays where it is, so its nodes can be written to.
+ * Claims the wait of `w' for the caller to end. False: it does not wait, or is claimed.
+ * Until uwait_finish() the waiter stays, so its nodes can be written to.
  * Under the lock of a queue in which `w' has a node; or from its own native thread.
  * Does not switch.
  */
@@ -202,11 +202,11 @@ bool uwait_claim(struct uwaiter *w);
  */
 void uwait_finish(struct uwaiter *w, int result);
 
-/* All under the queue's lock. */
+/* Queues: all under the queue's lock. */
 void uwait_push(struct uwait_queue *q, struct uwait_node *n);
-void uwait_remove(struct uwait_queue *q, struct uwait_node *n);         /* if it is there */
+void uwait_remove(struct uwait_queue *q, struct uwait_node *n);  /* if it is in q */
 
-/* Takes the first out whose waiter can be claimed. NULL: there is none. */
+/* Takes out the first whose waiter can be claimed. NULL: there is none. */
 struct uwait_node *uwait_pop(struct uwait_queue *q);
 
 #ifdef __cplusplus

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * setjmp.c: the switch in portable C, for the native stack. The contract is in
- * arch.h. It asks for a stack that grows down and for what C says of longjmp:
- * that it jumps outward, to a function that is still active.
+ * setjmp.c: the switch in portable C, for the native stack. The contract is in arch.h. It
+ * needs a stack that grows down, and what C says of longjmp: it jumps outward, to a
+ * function that is still active.
  *
- * To block is to call setjmp and then somebody below. To load a thread, SP
- * must first be below its top, and C has one way to get there, which is to
- * call: sink() calls itself until its frame is deep enough. The frames are
- * copied back above it, among them that of the usched__switch() which the
- * thread called, and the jump to that goes outward. To launch a thread
- * is to jump outward to the usched__switch() which usched_run() called, and
- * call it from there.
+ * To block is to call setjmp and then a function below. To load a thread, SP must first
+ * be below its top, and C has one way to get there: calls. sink() calls itself until its
+ * frame is deep enough. The frames are copied back above it, among them that of the
+ * usched__switch() which the thread called; the jump to that goes outward. To launch a
+ * thread is to jump outward to the usched__switch() which usched_run() called, and call
+ * it from there.
  *
  *        | usched_run | usched__switch | descend |
  *                       home:            ^ bottom
@@ -20,13 +19,13 @@
  *                                       ^ below A's top: A's frames are
  *                                         written over those of B
  *
- * Calls that must really grow the stack are made through volatile pointers,
- * which no compiler sees through, whatever it inlines or turns into loops.
+ * Calls that must grow the stack are made through volatile pointers, which no compiler
+ * sees through, whatever it inlines or turns into loops.
  *
- * Of the floating point environment C lets one keep the rounding direction.
+ * Of the floating point environment C can save the rounding direction.
  *
- * AddressSanitizer takes longjmp for the end of all frames that are jumped over, which
- * watch_landed() mends.
+ * AddressSanitizer takes longjmp for the end of all frames that are jumped over;
+ * watch_landed() corrects that.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
@@ -40,26 +39,24 @@
 
 #include "../watch/watch.h"
 
-/* In the frame of usched__switch(); a pointer to it is at every top. */
+/* In the frame of usched__switch(). A pointer to it is at every top. */
 struct frame {
 	jmp_buf                   f_env;
 	int                       f_rounding;
 	int                       f_errno;
 	struct usched            *f_sched;
-	volatile struct arch_jump f_launch;     /* home only: why it is jumped to */
+	volatile struct arch_jump f_launch;     /* home only: the thread to launch */
 };
 
 enum {
-	AROUND = 512,                   /* bytes: other frames' locals and registers, without
-					   optimization and with what sanitizers add */
-	ERRORS = 4096,                  /* no errno value is as large, and no stack so near
-					   the end of memory */
+	AROUND = 512,                   /* bytes: frames around, with sanitizers */
+	ERRORS = 4096, /* above errno values, and no stack is so near the end of memory */
 };
 
 const int usched__return_at = -1;
 const unsigned usched__frame = sizeof(struct frame) + AROUND;
 
-enum { SAVED, RESUME, LAUNCH };         /* what setjmp returns */
+enum { SAVED, RESUME, LAUNCH };         /* results of setjmp */
 
 typedef int descend_fn(struct frame *f, arch_next_fn *next, void *arg);
 typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
@@ -118,11 +115,11 @@ int usched__probe(void)
 
 uintptr_t usched__valgrind(const uintptr_t request[6])
 {
-	(void)request;                  /* about stacks that are lent: there are none */
+	(void)request;                  /* about added stacks: there are none */
 	return 0;
 }
 
-/* All of usched__switch()'s frame is above `mark', wherever its parts are. */
+/* All of usched__switch()'s frame is above `mark'. */
 UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 {
 	struct frame *mark = f;
@@ -133,7 +130,7 @@ UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 	jump(j);
 }
 
-/* On machines of 32 bits a stack may be where addresses are negative, near 0 as they are. */
+/* With 32 bits a stack may be at negative addresses, near 0 as errors are. */
 UNWATCHED static bool is_result(intptr_t op)
 {
 	return op <= 0 && op > -ERRORS;
@@ -164,7 +161,7 @@ UNWATCHED static void sink(char *sp, void (*then)(void *), void *arg)
 	volatile char step[256];
 
 	step[0] = 0;
-	if ((uintptr_t)step < (uintptr_t)sp)    /* so callees' frames are, too */
+	if ((uintptr_t)step < (uintptr_t)sp)    /* so are callees' frames */
 		then(arg);
 	else
 		call_sink(sp, then, arg);
@@ -177,7 +174,7 @@ UNWATCHED static void load(void *top)
 	resume(top);
 }
 
-/* Sinking from home overwrote the mark; it is above us again. */
+/* Sinking from home overwrote the mark. It is above this frame again. */
 UNWATCHED static void start(void *home)
 {
 	struct frame *f = home;

@@ -9,13 +9,13 @@
  *      8  r15 r14 r13 r12 rbx rbp
  *     56  return address
  *
- * In between, r15 is the dispatcher, and r12d and r13d hold the control words of
- * whoever gave up the processor: to compare costs less than to load what is there
- * already, by far so when a sticky exception flag differs (those are not preserved).
- * And r14 holds its return address. CPUs predict that `ret' goes there: so it is right for a
- * thread that was called from the same place, as threads that block in one function
- * are, and their callers are predicted as well. For any other it is wrong
- * each time; it gets a jump, which is predicted from where jumps went before.
+ * In between, r15 is the dispatcher, and r12d and r13d hold the control words of the
+ * thread that blocked. Comparing them costs less than loading the same values again, far
+ * less when a sticky exception flag differs (those are not preserved).
+ * r14 holds its return address. CPUs predict that `ret' goes there, which is right for a
+ * thread that was called from the same place, as threads that block in one function are;
+ * their callers are predicted as well. Any other thread gets a jump, which is predicted
+ * from where jumps went before.
  *
  * Functions that are entered by a call start with endbr64, and the object is
  * marked for indirect branch tracking only: a shadow stack could not follow.
@@ -31,9 +31,9 @@
 #define MXCSR_CONTROL   0xffc0          /* the bits that are not sticky flags */
 
 /*
- * Loads those of the frame at `top'. The red zone lends four bytes that begin with two. A
- * control word that unmasks an exception has the x87 trap at once if its sticky flag is set,
- * by whomever: so none is.
+ * Loads the control words of the frame at `top', through four bytes of the red zone. An x87
+ * control word that unmasks an exception traps at once if its sticky flag is set by an
+ * earlier thread, so the flags are cleared first.
  */
 .macro	set_control top
 	movzwl	(\top), %ecx
@@ -177,7 +177,7 @@ function usched__handover visibility=protected
 	movq	%rdi, S_CURRENT(%rdx)
 	incq	S_SWITCHES(%rdx)
 	movq	U_TOP(%rdi), %rsp               /* R5; both frames stay where they are */
-	movzwl	(%rsp), %eax                    /* not both at once: two stores are to be met */
+	movzwl	(%rsp), %eax                    /* one by one, as they were stored */
 	movzwl	2(%rsp), %ecx
 	xorw	(%r8), %ax
 	xorw	2(%r8), %cx
@@ -235,7 +235,7 @@ function usched__exit
 	fnstcw	2(%rsp)
 	movzwl	(%rsp), %r12d
 	movzwl	2(%rsp), %r13d
-	xorl	%r14d, %r14d                    /* nobody was called from there */
+	xorl	%r14d, %r14d                    /* no return address is 0 */
 	movq	%rdi, %r15
 	call	usched__finish
 	jmp	.Ljump

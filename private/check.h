@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h: whose an address is, and what debug builds make of it: they look at the
- * pointers that the calls of usync.h, unet.h and uoffload.h are given, where the mistake is
- * made and not where it shows. uframes.h says what is wrong. Private; in other builds
- * check() is nothing. Inline, so that who compiles usync.c in needs no uframes.c.
+ * check.h: the owner of an address, and a check of pointers in debug builds: of those
+ * that the calls of usync.h, unet.h and uoffload.h are given. So a mistake is found where
+ * it is made. uframes.h says what is wrong. Private; in other builds check() is empty.
+ * Inline, so a program that compiles usync.c in needs no uframes.c.
  *
- * An object that threads share is wrong on any thread's stack, the caller's included: who
- * waits for the others there may be evicted, and then they find somebody else's frames.
- * What only the caller reads or writes, which it does while it runs, may be on its own.
+ * An object that threads share is wrong on any thread's stack, the caller's included: its
+ * owner may be evicted while it waits, and then others find another thread's frames
+ * there. A buffer is read and written by its caller, while that runs, so it may be on the
+ * caller's own stack.
  */
 #ifndef USCHED_CHECK_H
 #define USCHED_CHECK_H
@@ -25,15 +26,15 @@ extern int uproc__has_stack(const struct usched *s, const void *address)
 
 /*
  *       | bottom          top or SP |        limit |
- *       | the resident's frames     |   nobody's   |
+ *       | the resident's frames     |    stale     |
  *
- * Where the native stack ends nobody says, so its limit is what threads have reached.
+ * The end of the native stack is not known, so its limit is what threads have reached.
  */
 static inline enum usched_place
 usched__look(const struct usched *s, const struct usched_stack *k, const void *address,
 	     const void *here)
 {
-	size_t down = (uintptr_t)k->k_bottom - (uintptr_t)address;      /* above: it wraps */
+	size_t down = (uintptr_t)k->k_bottom - (uintptr_t)address;  /* above: it wraps */
 	const struct ustack *u = k->k_resident;
 	const void *top = u && u == s->s_current ? here : u ? u->u_top : k->k_bottom;
 
@@ -43,7 +44,7 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 		return u == s->s_current ? USCHED_MINE : USCHED_THEIRS;
 	if (k == &s->s_native && down > s->s_stats.s_deepest)
 		return USCHED_ELSEWHERE;
-	return USCHED_NOBODYS;
+	return USCHED_STALE;
 }
 
 /* usched_onstack(), of which `here' is the stack pointer, or nearly so. */
@@ -54,12 +55,14 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	enum usched_place place = USCHED_ELSEWHERE;
 	const struct usched_stack *k, *at = NULL;
 
-	for (k = s->s_victim; k && place == USCHED_ELSEWHERE; k = usched__next_stack(s, k)) {
+	for (k = s->s_victim; k
+	     && place == USCHED_ELSEWHERE; k = usched__next_stack(s, k)) {
 		place = usched__look(s, k, address, here);
 		at = k;
 	}
 	if (whose)
-		*whose = place == USCHED_MINE || place == USCHED_THEIRS ? at->k_resident : NULL;
+		*whose = place == USCHED_MINE || place == USCHED_THEIRS
+			? at->k_resident : NULL;
 	if (place == USCHED_ELSEWHERE && uproc__has_stack && uproc__has_stack(s, address))
 		place = USCHED_REMOTE;
 	return place;
@@ -71,18 +74,19 @@ enum { OBJECT, BUFFER };
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Not inlined: whatever its callers have on the stack is above its frame. */
+/* Not inlined: its frame is below those of all callers. */
 __attribute__((noinline, unused))
 static void check(const void *pointer, int whose, const char *call)
 {
 	static const char *const places[] = {
 		[USCHED_MINE]    = "in the frames of the thread that calls,",
 		[USCHED_THEIRS]  = "in the frames of another thread,",
-		[USCHED_NOBODYS] = "on a stack, in nobody's frames",
+		[USCHED_STALE]   = "on a stack, in no thread's frames",
 		[USCHED_REMOTE]  = "on a stack of another processor",
 	};
 	struct ustack *u;
-	enum usched_place place = usched__onstack(pointer, &u, __builtin_frame_address(0));
+	enum usched_place place = usched__onstack(pointer, &u,
+						  __builtin_frame_address(0));
 
 	if (place == USCHED_ELSEWHERE || (whose == BUFFER && place == USCHED_MINE))
 		return;

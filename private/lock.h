@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock.h: locks, and read-modify-write on words and pointers that others may
- * change meanwhile; private to uimage.c and uproc.c. With SINGLE_THREAD there are
- * no others, and all of it is plain code. Otherwise it is sequentially
- * consistent.
+ * lock.h: locks, and atomic read-modify-write operations, sequentially consistent;
+ * private to uimage.c and uproc.c. With SINGLE_THREAD there is one native thread, and all
+ * of it is ordinary code.
  *
  *   LOAD(x)            the value
  *   FETCH_ADD(p, n)    the value before; FETCH_OR and FETCH_AND likewise

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * where.h: where the frames of a blocked thread are, and where it is blocked. Private to
- * uframes.c and uproc.c, which needs no uframes.c.
+ * where.h: the place of a blocked thread's frames, and of its call. Private to uframes.c
+ * and uproc.c, which needs no uframes.c.
  */
 #ifndef USCHED_WHERE_H
 #define USCHED_WHERE_H
@@ -14,11 +14,12 @@
 #include "../usched.h"
 
 /*
- * Where the bytes [address, address + n) of a blocked thread's frames are now, in place or
- * in its image; of one that blocks, too: it is in s_next.
+ * Finds the bytes [address, address + n) of a blocked thread's frames, in place or in its
+ * image; also of a thread in s_next.
  * 0; -EINVAL: it is new or has ended; -EFAULT: these are not all in its frames.
  */
-static inline int usched__frames(const struct ustack *u, uintptr_t address, size_t n, char **at)
+static inline int usched__frames(const struct ustack *u, uintptr_t address, size_t n,
+				 char **at)
 {
 	const struct usched *s = ustack_sched(u);
 	const struct usched_stack *k = u->u_stack;
@@ -41,12 +42,13 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 #endif
 
 /*
- * ustack_where(). AArch64 may save addresses with a signature, above the 48 bits that they
- * have in programs.
+ * ustack_where(). AArch64 may save addresses with a signature, above the 48 bits that
+ * they have in programs.
  */
 UNSEEN static inline const void *usched__where(const struct ustack *u)
 {
-	const uintptr_t bits = sizeof bits > 4 ? ((uintptr_t)1 << 32 << 16) - 1 : UINTPTR_MAX;
+	const uintptr_t bits = sizeof bits > 4
+		? ((uintptr_t)1 << 32 << 16) - 1 : UINTPTR_MAX;
 	uintptr_t code;
 	char *at;
 

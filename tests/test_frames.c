@@ -96,7 +96,7 @@ static void be_deep_then_shallow(void *unused)
 	expect(k->k_bottom - 1, USCHED_MINE, &thread[0]);
 	expect(k->k_bottom, USCHED_ELSEWHERE, NULL);
 	block_deep();
-	expect(deep, USCHED_NOBODYS, NULL);
+	expect(deep, USCHED_STALE, NULL);
 	TEST_EQUAL(ustack_block(), 0);
 }
 
@@ -106,7 +106,7 @@ static void expect_shallow(bool two, enum usched_place place, const struct ustac
 	if (!two)
 		expect(shallow, USCHED_MINE, &thread[1]);
 	else if (test_is_harsh())
-		expect(shallow, USCHED_NOBODYS, NULL);
+		expect(shallow, USCHED_STALE, NULL);
 	else
 		expect(shallow, place, owner);
 }
@@ -119,16 +119,16 @@ static void look_at_other(void *stacks)
 
 	memset(middle, 1, DEEP / 2);
 	expect(middle, USCHED_MINE, &thread[1]);
-	expect(deep, both ? USCHED_THEIRS : USCHED_NOBODYS, both ? &thread[0] : NULL);
+	expect(deep, both ? USCHED_THEIRS : USCHED_STALE, both ? &thread[0] : NULL);
 	expect_shallow(*(const unsigned *)stacks > 1, USCHED_THEIRS, &thread[0]);
 	if (*(const unsigned *)stacks > 1 && test_is_harsh())
 		TEST_EQUAL((unsigned char)deep[0], RUBBISH);
 	TEST_EQUAL(ustack_block(), 0);
-	expect(deep, USCHED_NOBODYS, NULL);             /* it has returned from there */
+	expect(deep, USCHED_STALE, NULL);             /* it has returned from there */
 	TEST_EQUAL(ustack_block(), 0);
 	TEST_TRUE(!ustack_func(&thread[0]));
-	expect(deep, USCHED_NOBODYS, NULL);
-	expect_shallow(*(const unsigned *)stacks > 1, USCHED_NOBODYS, NULL);
+	expect(deep, USCHED_STALE, NULL);
+	expect_shallow(*(const unsigned *)stacks > 1, USCHED_STALE, NULL);
 	expect(&plain, USCHED_ELSEWHERE, NULL);
 	expect(data, USCHED_ELSEWHERE, NULL);
 	expect(NULL, USCHED_ELSEWHERE, NULL);

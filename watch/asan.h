@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* watch/asan.h: the hooks for AddressSanitizer: see watch/watch.h. */
+/* asan.h: the hooks for AddressSanitizer: see watch.h. */
 #include <sanitizer/asan_interface.h>
 
 UNWATCHED static inline volatile char *watch__shadow(const char *p)
@@ -15,7 +15,7 @@ UNWATCHED static inline size_t watch__deep(const struct ustack *u)
 	return (size_t)(u->u_stack->k_bottom - u->u_top);
 }
 
-/* From image to shadow: not by memcpy(), which would look at the shadow's shadow. */
+/* From image to shadow. memcpy() would check the shadow's shadow. */
 UNWATCHED static inline void watch_loaded(const struct ustack *u)
 {
 	size_t deep = watch__deep(u);
@@ -37,14 +37,16 @@ UNWATCHED static inline void watch_evict(const struct ustack *u)
 	__asan_unpoison_memory_region(u->u_top, deep);
 }
 
-/* From one fiber to another; `from' NULL: to come back no more. */
-UNWATCHED static inline void watch__change(struct usched_fiber *from, struct usched_fiber *to)
+/* Switches fibers; `from' NULL: for good. */
+UNWATCHED static inline void watch__change(struct usched_fiber *from,
+					   struct usched_fiber *to)
 {
-	__sanitizer_start_switch_fiber(from ? &from->f_handle : NULL, to->f_base, to->f_size);
+	__sanitizer_start_switch_fiber(from ? &from->f_handle : NULL, to->f_base,
+				       to->f_size);
 	__sanitizer_finish_switch_fiber(to->f_handle, NULL, NULL);
 }
 
-/* To learn where the native thread's stack is is to leave it. */
+/* A switch tells where the native thread's stack is. */
 UNWATCHED static inline void watch_run(struct usched *s)
 {
 	struct usched_fiber *home = &s->s_fiber;
@@ -61,10 +63,11 @@ UNWATCHED static inline void watch_launch(struct usched *s, struct ustack *u)
 
 	u->u_fiber = (struct usched_fiber){ NULL, k->k_bottom - k->k_size, k->k_size };
 	if (k == &s->s_native)
-		u->u_fiber = (struct usched_fiber){ NULL, s->s_fiber.f_base, s->s_fiber.f_size };
+		u->u_fiber = (struct usched_fiber){ NULL, s->s_fiber.f_base,
+						   s->s_fiber.f_size };
 }
 
-/* SP has moved: s_current is who runs. */
+/* SP has moved to s_current. */
 UNWATCHED static inline void watch_arrive(struct usched *s)
 {
 	struct usched_fiber *from = s->s_followed;
@@ -74,7 +77,7 @@ UNWATCHED static inline void watch_arrive(struct usched *s)
 		watch__change(from, s->s_followed);
 }
 
-/* `u', which was launched, ends. */
+/* The launched thread `u' ends. */
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
 	const char *low = u->u_top;
@@ -83,7 +86,7 @@ UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 	if (s->s_followed == &u->u_fiber) {
 		low = __builtin_frame_address(0);
 		s->s_followed = NULL;
-	} else if (u->u_fiber.f_handle) {        /* it can only be ended as the one that runs */
+	} else if (u->u_fiber.f_handle) {  /* a fiber can be ended only while it runs */
 		__sanitizer_start_switch_fiber(&here.f_handle, u->u_top, 1);
 		__sanitizer_finish_switch_fiber(u->u_fiber.f_handle, &here.f_base,
 						&here.f_size);
@@ -93,7 +96,7 @@ UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 		__asan_unpoison_memory_region(low, (size_t)(u->u_stack->k_bottom - low));
 }
 
-/* longjmp() has cleared the shadow of the frames that it jumped to. */
+/* longjmp() has cleared the shadow of the frames it jumped over. */
 static inline void watch_landed(const struct usched *s)
 {
 	if (s->s_current && s->s_current->u_image)

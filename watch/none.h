@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* watch/none.h: the hooks of watch/watch.h where no sanitizer has to be told, and what for. */
+/* none.h: the hooks of watch.h without a sanitizer, and when each is called. */
 
 /* usched_run() was called. */
 static inline void watch_run(struct usched *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* watch/tsan.h: the hooks for ThreadSanitizer: see watch/watch.h. */
+/* tsan.h: the hooks for ThreadSanitizer: see watch.h. */
 #include <sanitizer/tsan_interface.h>
 
 UNWATCHED static inline void watch_run(struct usched *s)
@@ -26,13 +26,13 @@ UNWATCHED static inline void watch__change(struct usched *s, struct usched_fiber
 	s->s_ended = NULL;
 }
 
-/* SP has moved: s_current is who runs. */
+/* SP has moved to s_current. */
 UNWATCHED static inline void watch_arrive(struct usched *s)
 {
 	watch__change(s, s->s_current ? &s->s_current->u_fiber : &s->s_fiber);
 }
 
-/* `u', which was launched, ends. */
+/* The launched thread `u' ends. */
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
 	if (s->s_followed == &u->u_fiber) {

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch/watch.h: what those have to be told who watch memory while a program runs: sanitizers
- * and Valgrind. They follow SP and the frames on a stack, and know nothing of stacks that
- * are copied. Private to usched.c and arch/; uimage.c tells LeakSanitizer where to look for
- * pointers.
+ * watch.h: hooks for sanitizers and Valgrind. They follow SP and the frames on a stack,
+ * and know nothing of stacks that are copied. Private to usched.c and arch/. uimage.c
+ * tells LeakSanitizer where to look for pointers.
  *
- * AddressSanitizer keeps a byte of shadow for eight of memory, in which it poisons what
- * is around locals. So the shadow of frames is part of their image, behind them, and what
- * they leave has none:
+ * AddressSanitizer keeps a byte of shadow for eight of memory, and poisons there what is
+ * around locals. So the shadow of frames is part of their image, behind them, and vacated
+ * frames have none:
  *
- *	evict   shadow of [top, bottom) -> image; clear it; then copy
- *	load    copy to where nothing is poisoned; image -> shadow
+ * 	evict   shadow of [top, bottom) -> image; clear it; then copy
+ * 	load    copy to memory that is not poisoned; image -> shadow
  *
  * To find uses after return it keeps locals elsewhere, in a fake stack for each fiber; a
- * thread is a fiber of its own. So it is to ThreadSanitizer, which orders what the fibers
- * of a native thread do. Both are told when SP has moved: they never see the way between.
- * MemorySanitizer follows what is copied by itself, and UndefinedBehaviorSanitizer does not
+ * thread is a fiber of its own. It is one for ThreadSanitizer, too, which orders the
+ * fibers of a native thread. Both are told when SP has moved; they do not see the way
+ * between. MemorySanitizer follows copies by itself. UndefinedBehaviorSanitizer does not
  * look at stacks.
  *
- * Valgrind is asked for by a sequence of instructions that do nothing without it (arch/arch.h).
- * It takes a change of SP for frames that come or go, unless it leads from one stack it
- * knows to another; and then it does not know that what SP passes there is in use now, but
- * has no content yet.
+ * Valgrind is asked by a sequence of instructions that do nothing without it
+ * (arch/arch.h). It takes a change of SP for frames that come or go, unless it leads from
+ * one known stack to another. Then it does not know that the memory between is in use,
+ * without content yet.
  */
 #ifndef USCHED_WATCH_H
 #define USCHED_WATCH_H
@@ -39,13 +38,16 @@
 #error "-fsanitize=shadow-call-stack keeps a second stack, which is not copied: leave it out"
 #endif
 #if defined(__SANITIZE_HWADDRESS__) || USCHED_HAS(hwaddress_sanitizer)
-#error "hwaddress tags the memory of locals, and tags are not copied: use -fsanitize=address"
+#error "hwaddress tags the memory of locals: not copied, use -fsanitize=address"
 #endif
 #if USCHED_HAS(memtag_stack)
-#error "-fsanitize=memtag tags the memory of locals, and tags are not copied: leave it out"
+#error "-fsanitize=memtag tags the memory of locals: not copied"
 #endif
 
-/* They may not be entered as one fiber and left as another, nor look at what is poisoned. */
+/*
+ * Not instrumented: entered as one fiber and left as another, and they read poisoned
+ * memory.
+ */
 #if defined(USCHED_TSAN) && defined(__clang__)
 #define UNWATCHED __attribute__((disable_sanitizer_instrumentation))
 #elif defined(USCHED_TSAN)
@@ -80,7 +82,7 @@ static inline size_t watch_image(size_t deep)
 #include "none.h"
 #endif
 
-/* Only AddressSanitizer has a shadow to be kept. */
+/* Only AddressSanitizer has a shadow to keep. */
 #ifndef USCHED_ASAN
 static inline void watch_landed(const struct usched *s)
 {
@@ -98,7 +100,7 @@ static inline void watch_evict(const struct ustack *u)
 }
 #endif
 
-/* Requests to Valgrind and its memcheck: from their manuals. */
+/* Requests to Valgrind and memcheck, from their manuals. */
 enum {
 	VALGRIND_STACK       = 0x1501,
 	VALGRIND_STACK_END   = 0x1502,
@@ -126,7 +128,7 @@ static inline void watch_stack_end(const struct usched_stack *k)
 		watch__ask(VALGRIND_STACK_END, k->k_memcheck, 0);
 }
 
-/* What is at `top' and above will be used, by somebody on another stack. */
+/* The memory from `top' up will be used, after a switch from another stack. */
 static inline void watch_place(const struct usched_stack *k, const char *top)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
