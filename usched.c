@@ -80,7 +80,6 @@
 #endif
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -375,7 +374,7 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 {
 	int rc = -EINVAL;
 
-	if (fd >= 0 && fd < INT_MAX)
+	if (fd >= 0 && fd < INT32_MAX)
 		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg, image,
 				 size);
 	if (rc == 0)

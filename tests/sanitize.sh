@@ -321,7 +321,7 @@ refuse_shadow_stack() {
 			return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 		}
 	END
-	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched image proc rr'
+	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched uimage uproc rr'
 	count=$((count + 1))
 	build_library
 	compile "$dir/shadow.c" "$dir"/lib/*.o -lm -Wl,--wrap=usched__probe \
