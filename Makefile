@@ -1,17 +1,37 @@
 # SPDX-License-Identifier: MIT
 #
-# make            the library, static and shared, and the benchmark programs
-# make check      builds and runs the tests; installs what they need and is missing
-# make bench      runs the quick benchmark, draws it and prints the tables; likewise.
-#                 WORKLOAD=all for all of them; see scripts/report.sh
-# make peers      builds the benchmark programs of other systems, those that can be
-# make matrix     the tests under many compilers and options; see scripts/matrix.sh
-# make examples   examples/, those whose libraries are installed
-# make install, uninstall, clean
+# make             the library, static and shared
+# make programs    the benchmark programs
+# make bench       runs the quick benchmark, draws it and prints the tables; installs
+#                  what it needs and is missing. WORKLOAD=all runs all benchmarks,
+#                  FULL=1 their long forms, DIR=results sets the directory;
+#                  see scripts/report.sh
+# make check       builds and runs the tests; installs what they need and is missing
+# make tests       builds the test programs
+# make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
+#                  see scripts/matrix.sh
+# make examples    examples/, those whose libraries are installed
+# make peers       builds the benchmark programs of other systems, those that can be
+# make install     installs the library, the headers and the manual pages
+# make uninstall   removes them
+# make clean       removes $(B)
+# make help        prints this text
 #
-# What is set below with ?= can be set on the command line, in config.mak, or in the
-# environment. Of these the first counts that sets it. What is built depends on
-# $(B)/flags, so after a change of compiler or options all of it is built again.
+# Variables, with their defaults:
+#
+#   B=build                   the build directory
+#   CC=cc, AR=ar              the compiler; with -flto, AR=gcc-ar or AR=llvm-ar
+#   CFLAGS='-O2 -g', CPPFLAGS=, LDFLAGS=
+#   WARNINGS='-Wall ...'      options for warnings
+#   SWITCH=<machine>          how threads are switched: x86_64, aarch64, or setjmp, which
+#                             is the default on other machines
+#   prefix=/usr/local         where to install, and of it
+#   libdir=$(prefix)/lib, includedir=$(prefix)/include, mandir=$(prefix)/share/man
+#   DESTDIR=                  a directory to put before these, for packages
+#
+# A variable can be set on the command line, in config.mak, or in the environment. Of
+# these the first counts that sets it. What is built depends on $(B)/flags, so after a
+# change of compiler or options all of it is built again.
 
 -include config.mak
 
@@ -20,7 +40,6 @@ CFLAGS    ?= -O2 -g
 CPPFLAGS  ?=
 LDFLAGS   ?=
 WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
-# How threads are switched: x86_64, aarch64 or setjmp.
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
 prefix     ?= /usr/local
@@ -79,7 +98,7 @@ settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS))
 	$(CC) --version 2>&1 | sed 's/^/VERSION=/; q'; }
 changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 
-all: $(static) $(shared) $(programs)
+all: $(static) $(shared)
 
 programs: $(programs)
 
@@ -193,7 +212,7 @@ bench: export FULL := $(FULL)
 bench: export DIR := $(DIR)
 bench:
 	@CC=$(call quote,$(CC)) scripts/install.sh bench
-	+@$(MAKE) -s --no-print-directory all
+	+@$(MAKE) -s --no-print-directory programs
 	@B=$(call quote,$(B)) scripts/report.sh
 
 peers:
@@ -230,5 +249,9 @@ uninstall:
 clean:
 	rm -rf $(B)
 
-.PHONY: all programs examples tests check bench peers matrix install uninstall clean force
+help:
+	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: all programs examples tests check bench peers matrix install uninstall clean \
+	help force
 .DELETE_ON_ERROR:

@@ -187,7 +187,7 @@ check_programs() {
 			[ ! -x "$BUILD/${program%% *}" ] || return 0
 		done
 	done
-	fatal "no program to run in '$BUILD': run 'make' first, or set BUILD"
+	fatal "no program to run in '$BUILD': run 'make programs' first, or set BUILD"
 }
 
 # Never writes over results. Sets `dir', makes it, and what is temporary.

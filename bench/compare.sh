@@ -15,7 +15,7 @@
 #   PART   of: cycle depth processors pingpong create counters ring memory servers; all
 #          by default
 #
-#   BUILD  the directory of the programs (build), where `make' and `make peers' were run
+#   BUILD  the directory of the programs (build), of `make programs' and `make peers'
 #   CPU    the processor for what is to use one (1; some machines do much else on 0), but
 #          for servers, see serve.sh
 # shellcheck disable=SC2317 # parts are called by their names

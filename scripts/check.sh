@@ -63,7 +63,7 @@ fi
 
 rm -rf "$counts"
 mkdir -p "$counts"
-build "B=$top" all examples tests || exit 1
+build "B=$top" all programs examples tests || exit 1
 SWITCH=$(setting SWITCH)
 cflags=$(setting CFLAGS)
 CC=$(setting CC)

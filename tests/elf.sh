@@ -23,7 +23,7 @@ if ! command -v "$READELF" >/dev/null; then
 	exit 77
 fi
 if [ ! -f "$B/flags" ]; then
-	echo "elf: nothing in $B: run make first" >&2
+	echo "elf: nothing in $B: run make programs first" >&2
 	exit 1
 fi
 version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)

@@ -112,7 +112,7 @@ with_gprof() {
 
 programs=$B
 if [ ! -x "$programs/rmain" ] || [ ! -x "$programs/lmain" ]; then
-	echo "profile: nothing in $B: run make first" >&2
+	echo "profile: nothing in $B: run make programs first" >&2
 	exit 1
 fi
 

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The Makefile for its users: without a target it builds the library and no program, and
+# `make help' names each target and each variable, and no others.
+#
+#   MAKE    default make
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+MAKE=${MAKE:-make}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+
+fail() {
+	echo "make: $*" >&2
+	failed=$((failed + 1))
+}
+
+# links TARGET...: the files that a first build of it links or packs.
+links() {
+	$MAKE -n --no-print-directory "B=$dir/new" "$@" |
+		sed -nE "s,^(.* -o|.*ar rcs) $dir/new/([^ ]*\.(a|so\.[0-9.]*)|[a-z1/.-]*) .*,\2,p" |
+		grep -v '\.l*o$' | sort -u
+}
+
+links >"$dir/default"
+links programs >"$dir/programs"
+version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+for file in libusched.a "libusched.so.$version"; do
+	grep -qx "$file" "$dir/default" || fail "make does not build $file"
+done
+grep -qx rmain "$dir/programs" || fail 'make programs does not build rmain'
+if grep -v '^libusched' "$dir/default"; then
+	fail 'make builds more than the library'
+fi
+
+# Targets are the first words behind "make", variables the words before "=".
+$MAKE -s --no-print-directory help >"$dir/help" || fail 'make help fails'
+sed -n 's/^make \([a-z]*\) .*/\1/p' "$dir/help" | grep . | sort >"$dir/told"
+sed -e :a -e '/\\$/ { N; s/\\\n//; ta' -e '}' Makefile | sed -n 's/^\.PHONY: //p' |
+	tr -s ' \t' '\n' | grep -vx -e all -e force | sort >"$dir/targets"
+diff "$dir/targets" "$dir/told" >&2 || fail 'the targets (<) are not those of make help (>)'
+sed -n '/^Variables/,$p' "$dir/help" | grep -oE '\b[A-Za-z]+=' | tr -d = | sort -u >"$dir/told"
+{
+	printf 'AR\nCC\n'               # make itself has these
+	sed -n 's/^\([A-Za-z]*\) *?=.*/\1/p' Makefile
+} | sort >"$dir/variables"
+diff "$dir/variables" "$dir/told" >&2 ||
+	fail 'the variables (<) are not those of make help (>)'
+
+[ "$failed" -eq 0 ] || exit 1
+echo "make: $(wc -l <"$dir/targets") targets, $(wc -l <"$dir/variables") variables"
