@@ -50,7 +50,8 @@ DESTDIR    ?=
 
 machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
-soname  := libusched.so.$(firstword $(subst ., ,$(version)))
+# Programs inline layouts, so until 1.0.0 a new minor version is a new ABI, too.
+abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
 headers := uhere.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
 	usync.h unet.h uoffload.h uoverflow.h
@@ -110,8 +111,9 @@ $(static): $(library)
 	rm -f $@
 	$(AR) rcs $@ $^
 
+# Never unloaded: the keys of its native threads have destructors in it.
 $(shared): $(library:.o=.lo)
-	$(link) -shared -Wl,-soname,$(soname) $(libs)
+	$(link) -shared -Wl,-soname,libusched.so.$(abi) -Wl,-z,nodelete,-z,now $(libs)
 
 $(B)/rmain: $(B)/rmain.o $(library)
 	$(link) $(libs)
@@ -226,19 +228,19 @@ matrix:
 install: $(static) $(shared)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/usched \
 		$(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7
-	install -m 644 $(static) $(DESTDIR)$(libdir)
-	install -m 755 $(shared) $(DESTDIR)$(libdir)
-	ln -sf $(notdir $(shared)) $(DESTDIR)$(libdir)/$(soname)
-	ln -sf $(soname) $(DESTDIR)$(libdir)/libusched.so
+	install -m 644 $(static) $(shared) $(DESTDIR)$(libdir)
+	ln -sf $(notdir $(shared)) $(DESTDIR)$(libdir)/libusched.so.$(abi)
+	ln -sf libusched.so.$(abi) $(DESTDIR)$(libdir)/libusched.so
 	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
 	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
 		-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
-		-e 's|@libs@|$(libs)|' usched.pc.in >$(DESTDIR)$(libdir)/pkgconfig/usched.pc
+		-e 's|@libs@|$(libs)|' usched.pc.in | \
+		install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/usched.pc
 	for page in $(pages); do \
 		install -m 644 $$page $(DESTDIR)$(mandir)/man$${page##*.} || exit 1; done
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(static) $(shared)) $(soname) \
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(static) $(shared)) libusched.so.$(abi) \
 		libusched.so pkgconfig/usched.pc)
 	rm -f $(headers:%=$(DESTDIR)$(includedir)/usched/%)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man3/$(page) \

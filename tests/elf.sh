@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What is in the shared library and in the object of the switch, as it was built in $B:
-# marks that the system goes by, and names that programs could come to depend on.
+# its name and marks that the system goes by, and names that programs could come to depend on.
 #
 #   B          the build directory; default build
 #   READELF    default readelf
@@ -12,6 +12,9 @@ cd "$(dirname "$0")/.." || exit 1
 B=${B:-build}
 READELF=${READELF:-readelf}
 failed=0
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
 
 fail() {
 	echo "elf: $*" >&2
@@ -40,8 +43,18 @@ done
 if "$READELF" -dW "$shared" | grep TEXTREL; then
 	fail "$shared has text relocations"
 fi
-"$READELF" -dW "$shared" | grep -q "SONAME.*\[libusched\.so\.${version%%.*}\]" ||
-	fail "$shared: wrong soname"
+
+# Until 1.0.0 a new minor version is another ABI. It stays loaded, as it has destructors of
+# pthread keys, and is bound when it is loaded, as Debian would have it.
+case $version in
+0.*) abi=${version%.*} ;;
+*)   abi=${version%%.*} ;;
+esac
+"$READELF" -dW "$shared" >"$dir/dynamic"
+for mark in "SONAME.*\[libusched\.so\.$abi\]" '(FLAGS_1).* NOW\( \|$\)' \
+	'(FLAGS_1).* NODELETE\( \|$\)'; do
+	grep -q "$mark" "$dir/dynamic" || fail "$shared: not $mark: $(cat "$dir/dynamic")"
+done
 
 # Shadow stacks cannot be copied, so nothing of ours may claim to work with them.
 for file in "$object" "$shared"; do

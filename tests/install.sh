@@ -137,6 +137,8 @@ else
 	how='compiled in only, for there is no pkg-config'
 fi
 
+others=$(find "$dir/dest" -type f ! -perm 644)
+[ -z "$others" ] || fail "not of mode 644: $others"
 for page in doc/*.[37]; do
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"
