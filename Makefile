@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# make             the library, static and shared
+# make             the library, static and shared, and once more with its checks
 # make programs    the benchmark programs
 # make bench       runs the quick benchmark, draws it and prints the tables; installs
 #                  what it needs and is missing. WORKLOAD=all runs all benchmarks,
@@ -62,8 +62,12 @@ tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
 
 library  := $(modules:%=$(B)/%.o) $(switch:%=$(B)/%.o)
+checked  := $(modules:%=$(B)/checked/%.o) $(switch:%=$(B)/%.o)
 static   := $(B)/libusched.a
 shared   := $(B)/libusched.so.$(version)
+# What is installed; the second two check themselves and what programs pass to them.
+libraries := $(static) $(shared) $(B)/libusched-check.a $(B)/libusched-check.so.$(version)
+names     := libusched libusched-check
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
@@ -99,7 +103,7 @@ settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS))
 	$(CC) --version 2>&1 | sed 's/^/VERSION=/; q'; }
 changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 
-all: $(static) $(shared)
+all: $(libraries)
 
 programs: $(programs)
 
@@ -108,12 +112,16 @@ examples: $(examples)
 tests: $(tests)
 
 $(static): $(library)
+$(B)/libusched-check.a: $(checked)
+$(filter %.a,$(libraries)):
 	rm -f $@
 	$(AR) rcs $@ $^
 
 # Never unloaded: the keys of its native threads have destructors in it.
 $(shared): $(library:.o=.lo)
-	$(link) -shared -Wl,-soname,libusched.so.$(abi) -Wl,-z,nodelete,-z,now $(libs)
+$(B)/libusched-check.so.$(version): $(checked:.o=.lo)
+$(filter-out %.a,$(libraries)):
+	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now $(libs)
 
 $(B)/rmain: $(B)/rmain.o $(library)
 	$(link) $(libs)
@@ -187,6 +195,14 @@ $(B)/%.lo: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) -fPIC -c -o $@ $<
 
+$(B)/checked/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -DUSCHED_CHECK -c -o $@ $<
+
+$(B)/checked/%.lo: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -DUSCHED_CHECK -fPIC -c -o $@ $<
+
 $(B)/1t/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) -DSINGLE_THREAD -c -o $@ $<
@@ -225,23 +241,26 @@ matrix:
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
 
-install: $(static) $(shared)
+install: $(libraries)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/usched \
 		$(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7
-	install -m 644 $(static) $(shared) $(DESTDIR)$(libdir)
-	ln -sf $(notdir $(shared)) $(DESTDIR)$(libdir)/libusched.so.$(abi)
-	ln -sf libusched.so.$(abi) $(DESTDIR)$(libdir)/libusched.so
+	install -m 644 $(libraries) $(DESTDIR)$(libdir)
+	for name in $(names); do \
+		ln -sf $$name.so.$(version) $(DESTDIR)$(libdir)/$$name.so.$(abi) && \
+		ln -sf $$name.so.$(abi) $(DESTDIR)$(libdir)/$$name.so && \
+		sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
+			-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
+			-e 's|@libs@|$(libs)|' -e "s|@name@|$${name#lib}|" usched.pc.in | \
+			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
+			exit 1; done
 	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
-	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
-		-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
-		-e 's|@libs@|$(libs)|' usched.pc.in | \
-		install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/usched.pc
 	for page in $(pages); do \
 		install -m 644 $$page $(DESTDIR)$(mandir)/man$${page##*.} || exit 1; done
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(static) $(shared)) libusched.so.$(abi) \
-		libusched.so pkgconfig/usched.pc)
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
+		$(names:%=%.so.$(abi)) $(names:%=%.so) \
+		$(names:lib%=pkgconfig/%.pc))
 	rm -f $(headers:%=$(DESTDIR)$(includedir)/usched/%)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man3/$(page) \
 		$(DESTDIR)$(mandir)/man7/$(page))
@@ -254,6 +273,5 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests check bench peers matrix install uninstall clean \
-	help force
+.PHONY: all programs examples tests check bench peers matrix install uninstall clean help force
 .DELETE_ON_ERROR:

@@ -50,10 +50,12 @@ case $version in
 0.*) abi=${version%.*} ;;
 *)   abi=${version%%.*} ;;
 esac
-"$READELF" -dW "$shared" >"$dir/dynamic"
-for mark in "SONAME.*\[libusched\.so\.$abi\]" '(FLAGS_1).* NOW\( \|$\)' \
-	'(FLAGS_1).* NODELETE\( \|$\)'; do
-	grep -q "$mark" "$dir/dynamic" || fail "$shared: not $mark: $(cat "$dir/dynamic")"
+for name in libusched libusched-check; do
+	"$READELF" -dW "$B/$name.so.$version" >"$dir/dynamic"
+	for mark in "SONAME.*\[$name\.so\.$abi\]" '(FLAGS_1).* NOW\( \|$\)' \
+		'(FLAGS_1).* NODELETE\( \|$\)'; do
+		grep -q "$mark" "$dir/dynamic" || fail "$name: not $mark: $(cat "$dir/dynamic")"
+	done
 done
 
 # Shadow stacks cannot be copied, so nothing of ours may claim to work with them.
@@ -81,11 +83,18 @@ if [ -n "$marks" ]; then
 	fi
 fi
 
-exported=$("$READELF" --dyn-syms -W "$shared" | awk '
+exports() {
+	"$READELF" --dyn-syms -W "$1" | awk '
 	$5 != "LOCAL" && $6 == "DEFAULT" && $7 != "UND" && NF >= 8 {
 		sub(/@.*/, "", $8)
 		print $8
-	}')
+	}' | sort
+}
+
+# What was built with one of the libraries runs with the other.
+exported=$(exports "$shared")
+[ "$exported" = "$(exports "$B/libusched-check.so.$version")" ] ||
+	fail "libusched-check exports other names than libusched"
 for symbol in $exported; do
 	case $symbol in
 	usched__* | usched_[a-z]* | ustack_[a-z]*) ;;

@@ -29,7 +29,8 @@ links() {
 links >"$dir/default"
 links programs >"$dir/programs"
 version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
-for file in libusched.a "libusched.so.$version"; do
+for file in libusched.a "libusched.so.$version" libusched-check.a \
+	"libusched-check.so.$version"; do
 	grep -qx "$file" "$dir/default" || fail "make does not build $file"
 done
 grep -qx rmain "$dir/programs" || fail 'make programs does not build rmain'

@@ -1,0 +1,281 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# What programs of others meet when they use the installed library:
+#
+#  - CMake and Meson find it by pkg-config; their projects build and run;
+#  - a program has libevent's <event.h>, glibc's <wait.h> and ours in any order, in C and
+#    in C++, with no options but those of pkg-config;
+#  - a mutex on a stack is reported by libusched-check, linked in or preloaded, and is not
+#    by libusched; both link with the same object;
+#  - a native thread that has waited ends well after dlclose().
+#
+#   MAKE, CC, SWITCH    as for make
+#   CXX                 default c++
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+MAKE=${MAKE:-make}
+CC=${CC:-cc}
+CXX=${CXX:-c++}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+tested=
+skipped=
+
+fail() {
+	echo "users: $*" >&2
+	failed=$((failed + 1))
+}
+
+# skip WHAT REASON: the rest is tested.
+skip() {
+	echo "users: $1 not tested: $2" >&2
+	skipped="$skipped; no $1"
+}
+
+if ! command -v pkg-config >/dev/null; then
+	echo "users: skipped: no pkg-config"
+	exit 77
+fi
+
+usr=$dir/usr
+lib=$usr/lib
+unset DESTDIR
+$MAKE -s --no-print-directory install "B=$dir/build" "CC=$CC" CFLAGS=-O2 "prefix=$usr" \
+	"libdir=$lib" "includedir=$usr/include" "mandir=$usr/man" || exit 1
+export PKG_CONFIG_PATH="$lib/pkgconfig" LD_LIBRARY_PATH="$lib"
+cflags=$(pkg-config --cflags usched) || exit 1
+
+# run PROGRAM ARGUMENT...: what it says is in $dir/log.
+run() {
+	timeout 300 "$@" >"$dir/log" 2>&1
+}
+
+# compile OPTION...: for the installed headers; what the compiler says is in $dir/log.
+compile() {
+	# shellcheck disable=SC2086
+	$CC "$@" $cflags >"$dir/log" 2>&1
+}
+
+# The mutex is on the thread's stack with the argument "stack"; and else not.
+cat >"$dir/hazard.c" <<'END'
+#include <string.h>
+#include <usched/rr.h>
+#include <usched/usync.h>
+
+static struct usync_mutex global;
+static int rc = -1;
+
+static void work(void *onstack)
+{
+	struct usync_mutex local = { 0 };
+	struct usync_mutex *m = onstack ? &local : &global;
+
+	rc = usync_mutex_lock(m, USCHED_NEVER);
+	if (rc == 0)
+		rc = usync_mutex_unlock(m);
+}
+
+int main(int argc, char **argv)
+{
+	void *onstack = argc > 1 && strcmp(argv[1], "stack") == 0 ? argv : NULL;
+	struct rr *rr;
+
+	if (rr_create(NULL, &rr) || rr_start(rr, work, onstack, NULL))
+		return 1;
+	return rr_destroy(rr) || rc;
+}
+END
+
+test_cmake() {
+	if ! command -v cmake >/dev/null; then
+		skip cmake 'it is not installed'
+		return
+	fi
+	mkdir "$dir/cmake"
+	cp "$dir/hazard.c" "$dir/cmake/main.c"
+	cat >"$dir/cmake/CMakeLists.txt" <<-'END'
+	cmake_minimum_required(VERSION 3.10)
+	project(user C)
+	find_package(PkgConfig REQUIRED)
+	pkg_check_modules(USCHED REQUIRED IMPORTED_TARGET usched>=0.1)
+	add_executable(user main.c)
+	target_link_libraries(user PkgConfig::USCHED)
+	END
+	if ! { CC=$CC cmake -S "$dir/cmake" -B "$dir/cmake/build" &&
+		cmake --build "$dir/cmake/build"; } >"$dir/log" 2>&1
+	then
+		fail "the CMake project does not build: $(cat "$dir/log")"
+	elif ! run "$dir/cmake/build/user"; then
+		fail "the CMake project fails: $(cat "$dir/log")"
+	fi
+	tested="$tested, cmake"
+}
+
+test_meson() {
+	if ! command -v meson >/dev/null; then
+		skip meson 'it is not installed'
+		return
+	fi
+	mkdir "$dir/meson"
+	cp "$dir/hazard.c" "$dir/meson/main.c"
+	cat >"$dir/meson/meson.build" <<-'END'
+	project('user', 'c')
+	executable('user', 'main.c', dependencies: dependency('usched', version: '>=0.1'))
+	END
+	if ! { CC=$CC meson setup "$dir/meson/build" "$dir/meson" &&
+		meson compile -C "$dir/meson/build"; } >"$dir/log" 2>&1
+	then
+		fail "the Meson project does not build: $(cat "$dir/log")"
+	elif ! run "$dir/meson/build/user"; then
+		fail "the Meson project fails: $(cat "$dir/log")"
+	fi
+	tested="$tested, meson"
+}
+
+# Where libevent is not installed, a header of that name takes its place.
+fake_libevent() {
+	event=
+	if ! echo '#include <event.h>' | $CC -E - >/dev/null 2>&1; then
+		mkdir "$dir/system"
+		echo 'static inline const char *event_get_version(void) { return "2"; }' \
+			>"$dir/system/event.h"
+		event="-isystem $dir/system"
+	fi
+}
+
+# in_order LANGUAGE COMPILER HEADER...: each header has supplied what it declares.
+in_order() {
+	language=$1 compiler=$2
+	shift 2
+	{
+		printf '#include <%s>\n' "$@"
+		echo 'const char *version(void);
+		const char *version(void) { return event_get_version(); }
+		int pid(int *status);
+		int pid(int *status) { return (int)wait(status); }
+		int read_one(char *c);
+		int read_one(char *c) { return (int)unet_read(0, c, 1, 0); }
+		int make(struct rr **rr, struct uevents **e);
+		int make(struct rr **rr, struct uevents **e) { *e = 0; return rr_create(0, rr); }'
+	} >"$dir/order"
+	# shellcheck disable=SC2086
+	$compiler $cflags $event -x "$language" -Wall -Wextra -Werror -fsyntax-only "$dir/order" \
+		>"$dir/log" 2>&1 || fail "$language: $*: $(cat "$dir/log")"
+}
+
+test_orders() {
+	ours='usched/rr.h usched/uevents.h usched/uwait.h usched/unet.h'
+	fake_libevent
+	languages=c
+	if echo 'int i;' | $CXX -x c++ -fsyntax-only - 2>/dev/null; then
+		languages='c c++'
+	else
+		skip C++ "no $CXX"
+	fi
+	for language in $languages; do
+		case $language in
+		c) compiler=$CC ;;
+		*) compiler=$CXX ;;
+		esac
+		# shellcheck disable=SC2086
+		{
+			in_order $language "$compiler" event.h wait.h $ours
+			in_order $language "$compiler" wait.h event.h $ours
+			in_order $language "$compiler" event.h $ours wait.h
+			in_order $language "$compiler" wait.h $ours event.h
+			in_order $language "$compiler" $ours event.h wait.h
+			in_order $language "$compiler" $ours wait.h event.h
+		}
+		tested="$tested, includes in $language"
+	done
+}
+
+# reports WHAT COMMAND...: the mutex on the stack, and no other.
+reports() {
+	what=$1
+	shift
+	if run "$@" stack; then
+		fail "$what: a mutex on a stack is not reported"
+	elif ! grep -q 'usync_mutex_lock: shared object .* in the frames' "$dir/log"; then
+		fail "$what: a mutex on a stack: $(cat "$dir/log")"
+	fi
+	run "$@" global || fail "$what: a mutex elsewhere: $(cat "$dir/log")"
+}
+
+test_check() {
+	compile -Wall -Werror -c "$dir/hazard.c" -o "$dir/hazard.o" ||
+		fail "does not compile: $(cat "$dir/log")"
+	for name in usched usched-check; do
+		# shellcheck disable=SC2046
+		{
+			compile "$dir/hazard.o" -o "$dir/$name" $(pkg-config --libs $name)
+			compile "$dir/hazard.o" -o "$dir/$name-static" \
+				$(pkg-config --libs --static $name | sed "s/-l$name/-l:lib$name.a/")
+		} || fail "does not link with $name: $(cat "$dir/log")"
+	done
+	for kind in '' -static; do
+		run "$dir/usched$kind" stack || fail "libusched: a mutex on a stack is an error"
+		reports "usched-check$kind" "$dir/usched-check$kind"
+	done
+	reports preloaded env "LD_PRELOAD=$lib/libusched-check.so" "$dir/usched"
+	tested="$tested, checks"
+}
+
+test_dlclose() {
+	cat >"$dir/unload.c" <<-'END'
+	#include <dlfcn.h>
+	#include <pthread.h>
+	#include <stdint.h>
+	#include <stdio.h>
+
+	static void *library;
+
+	/* The deadline is past; the library keeps something for this native thread. */
+	static void *work(void *arg)
+	{
+		static long sem[8];
+		int (*wait)(void *, int64_t) = 0;
+
+		*(void **)&wait = dlsym(library, "usync_sem_wait");
+		return wait && wait(sem, 1) < 0 && dlclose(library) == 0 ? arg : NULL;
+	}
+
+	int main(int argc, char **argv)
+	{
+		pthread_t native;
+		void *done = NULL;
+
+		if (argc > 1)
+			library = dlopen(argv[1], RTLD_NOW);
+		if (!library) {
+			fputs(dlerror(), stderr);
+			return 77;
+		}
+		if (pthread_create(&native, NULL, work, &native))
+			return 1;
+		return pthread_join(native, &done) || !done;
+	}
+	END
+	if ! $CC "$dir/unload.c" -o "$dir/unload" -ldl -pthread; then
+		fail 'the program with dlclose() does not build'
+		return
+	fi
+	run "$dir/unload" "$lib/libusched.so"
+	case $? in
+	0)  tested="$tested, dlclose" ;;
+	77) skip dlclose "$(cat "$dir/log")" ;;         # musl has no room in the static TLS
+	*)  fail "after dlclose(): $(cat "$dir/log")" ;;
+	esac
+}
+
+test_cmake
+test_meson
+test_orders
+test_check
+test_dlclose
+[ "$failed" -eq 0 ] || exit 1
+echo "users: ${tested#, }$skipped"
