@@ -53,10 +53,13 @@ struct ustack;
 struct uevents;                 /* uevents.h */
 
 /*
- * Sanitizers need to know of each switch, and that takes more state: see watch/watch.h.
- * All of a program is built with the same sanitizer, or none. Entry points are renamed
- * per sanitizer, so mixed builds fail to link.
+ * Programs inline functions of the library, and layouts of structs with them. This number
+ * changes with any layout or inline function of an installed header. Sanitizers need more
+ * state, see watch/watch.h, so all of a program is built with the same one, or none. The
+ * names of entry points have both, so mixed builds fail to link.
  */
+#define USCHED_LAYOUT 1
+
 #ifdef __has_feature
 #define USCHED_HAS(sanitizer) __has_feature(sanitizer)
 #else
@@ -64,15 +67,18 @@ struct uevents;                 /* uevents.h */
 #endif
 #if defined(__SANITIZE_ADDRESS__) || USCHED_HAS(address_sanitizer)
 #define USCHED_ASAN
-#define USCHED_BUILD(call) call##_asan
+#define USCHED_KIND _asan_layout
 #elif defined(__SANITIZE_THREAD__) || USCHED_HAS(thread_sanitizer)
 #define USCHED_TSAN
-#define USCHED_BUILD(call) call##_tsan
+#define USCHED_KIND _tsan_layout
 #elif USCHED_HAS(memory_sanitizer)
-#define USCHED_BUILD(call) call##_msan
+#define USCHED_KIND _msan_layout
 #else
-#define USCHED_BUILD(call) call
+#define USCHED_KIND _layout
 #endif
+#define USCHED_PASTE(call, kind, layout) call##kind##layout
+#define USCHED_NAME(call, kind, layout) USCHED_PASTE(call, kind, layout)
+#define USCHED_BUILD(call) USCHED_NAME(call, USCHED_KIND, USCHED_LAYOUT)
 #define usched_init USCHED_BUILD(usched_init)
 
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
@@ -312,7 +318,8 @@ int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * Makes `s' ready for use, with the native stack as its one stack. The call-backs must be
  * set.
  * 0; -EINVAL: a required call-back is missing; -ENOTSUP: this machine keeps a shadow
- * stack, which cannot be copied.
+ * stack, which cannot be copied, or code of the program was compiled with -fsplit-stack,
+ * which moves frames to stacks of its own.
  */
 int usched_init(struct usched *s);
 

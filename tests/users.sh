@@ -8,6 +8,7 @@
 #    in C++, with no options but those of pkg-config;
 #  - a mutex on a stack is reported by libusched-check, linked in or preloaded, and is not
 #    by libusched; both link with the same object;
+#  - an object that was compiled for another layout does not link;
 #  - a native thread that has waited ends well after dlclose().
 #
 #   MAKE, CC, SWITCH    as for make
@@ -225,6 +226,35 @@ test_check() {
 	tested="$tested, checks"
 }
 
+# As a program that was compiled with another version's headers.
+test_layout() {
+	layout=$(sed -n 's/^#define USCHED_LAYOUT //p' "$usr/include/usched/usched.h")
+	case $layout in
+	'' | *[!0-9]*) fail "usched.h has no layout number but '$layout'" ;;
+	esac
+	cp -r "$usr/include" "$dir/other"
+	sed -i "s/^#define USCHED_LAYOUT .*/#define USCHED_LAYOUT $((layout + 1))/" \
+		"$dir/other/usched/usched.h"
+	for call in usched_init rr_create ll_create; do
+		printf '#include <usched/%s.h>\nvoid *volatile call = (void *)%s;\n%s\n' \
+			"${call%_*}" $call 'int main(void) { return !call; }' >"$dir/call.c"
+		# shellcheck disable=SC2046
+		compile "$dir/call.c" -o "$dir/call" $(pkg-config --libs usched) ||
+			fail "$call does not link: $(cat "$dir/log")"
+		for name in usched usched-check; do
+			# shellcheck disable=SC2046
+			if compile "-I$dir/other" "$dir/call.c" -o "$dir/call" \
+				$(pkg-config --libs $name)
+			then
+				fail "$call: another layout links with $name"
+			elif ! grep -q "undefined reference to .$call" "$dir/log"; then
+				fail "$call: another layout: $(cat "$dir/log")"
+			fi
+		done
+	done
+	tested="$tested, layouts"
+}
+
 test_dlclose() {
 	cat >"$dir/unload.c" <<-'END'
 	#include <dlfcn.h>
@@ -276,6 +306,7 @@ test_cmake
 test_meson
 test_orders
 test_check
+test_layout
 test_dlclose
 [ "$failed" -eq 0 ] || exit 1
 echo "users: ${tested#, }$skipped"
