@@ -241,6 +241,15 @@ matrix:
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
 
+# What a manual page is about besides its own name: each gets a link to the page.
+aliases = awk '/^\.Sh/ { on = $$2 == "NAME" || $$2 == "SYNOPSIS" } \
+	on && /^\.(Nm|Fn|Fo) [a-z]/ && !seen[$$2]++ { print $$2 }'
+# for_aliases COMMAND: runs it with $$page, $$section and $$alias set.
+for_aliases = for page in $(pages); do \
+		section=$${page\#\#*.} page=$${page\#\#*/}; \
+		for alias in $$($(aliases) doc/$$page); do \
+			[ $$alias.$$section = $$page ] || $1 || exit 1; done; done
+
 install: $(libraries)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/usched \
 		$(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7
@@ -256,12 +265,14 @@ install: $(libraries)
 	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
 	for page in $(pages); do \
 		install -m 644 $$page $(DESTDIR)$(mandir)/man$${page##*.} || exit 1; done
+	$(call for_aliases,ln -sf $$page $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
 		$(names:%=%.so.$(abi)) $(names:%=%.so) \
 		$(names:lib%=pkgconfig/%.pc))
 	rm -f $(headers:%=$(DESTDIR)$(includedir)/usched/%)
+	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man3/$(page) \
 		$(DESTDIR)$(mandir)/man7/$(page))
 	if [ -d $(DESTDIR)$(includedir)/usched ]; then \

@@ -3,7 +3,8 @@
 #
 # What users do to build with the library:
 #
-#  - make install, and then pkg-config, for the static and for the shared library;
+#  - make install, and then pkg-config, for the static and for the shared library; each
+#    public call has a manual page of its name;
 #  - make uninstall, which leaves nothing;
 #  - compile the sources in, which needs no option but -pthread, and no extension of C's
 #    library that they do not ask for themselves; the assembly of another machine says
@@ -143,6 +144,25 @@ for page in doc/*.[37]; do
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"
 done
+
+# Every public call has a name under which its page is found.
+man=$dir/dest/opt/usched/man
+nm -D --defined-only "$lib/libusched.so" | sed -n 's/_layout[0-9]*$//; s/.* T //p' |
+	grep -v __ >"$dir/calls"
+grep -qx unet_read "$dir/calls" || fail "libusched.so has no calls: $(cat "$dir/calls")"
+while read -r call; do
+	[ -f "$man/man3/$call.3" ] || fail "there is no $call.3"
+done <"$dir/calls"
+if man -M "$man" -w unet >/dev/null 2>&1; then
+	for name in unet_read rr_create uoffload usched; do
+		man -M "$man" -w $name >/dev/null || fail "man $name finds nothing"
+	done
+	for name in wait event net; do
+		! man -M "$man" -w $name 2>/dev/null || fail "man $name finds a page of ours"
+	done
+else
+	echo "install: there is no man here to look for pages" >&2
+fi
 
 run_make uninstall || fail "make uninstall"
 left=$(find "$dir/dest" ! -type d; find "$dir/dest" -name usched ! -path '*/opt/usched')
