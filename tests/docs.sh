@@ -9,7 +9,9 @@
 #  - the first example in the README is examples/01-hello.c, and the second compiles,
 #    and so does in the manual pages what begins with #include, unless a line is "...";
 #  - the files that Markdown documents link to exist;
-#  - mandoc has nothing to say about the manual pages (if it is installed).
+#  - no manual page refers to wait(3) where uwait(3) is meant, and so on;
+#  - mandoc has nothing to say about the manual pages, and shows no quote inside another
+#    one, as where a comma ends no macro (if it is installed).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -160,7 +162,21 @@ for document in $texts; do
 	done <"$dir/links"
 done
 
+for page in $pages; do
+	name=$(basename "${page%.*}")
+	case $name in
+	u*)	# shellcheck disable=SC2086
+		grep -nE "Xr ${name#u} ${page##*.}( |\$)" $pages >&2 &&
+			fail "there is no ${name#u}(${page##*.}), but $name" ;;
+	esac
+done
+
 if command -v mandoc >/dev/null; then
+	opening=$(printf '\342\200\230') closing=$(printf '\342\200\231')
+	for page in $pages; do
+		! mandoc -Tutf8 "$page" | grep -n "${opening}[^$closing]*$opening" >&2 ||
+			fail "$page: a quote inside another one"
+	done
 	# shellcheck disable=SC2086
 	mandoc -Tlint -Wwarning $pages >&2 || fail "mandoc complains"
 else
