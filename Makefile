@@ -85,6 +85,11 @@ ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
 endif
 
+# It moves frames to stacks of its own, which are not copied.
+ifneq ($(findstring -fsplit-stack,$(CC) $(CFLAGS)),)
+$(error -fsplit-stack cannot be used with threads whose stacks are copied: leave it out)
+endif
+
 libs := -pthread
 ifeq ($(SWITCH),setjmp)
 libs += -lm

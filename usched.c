@@ -195,6 +195,9 @@ static const struct usched_caught none, all = { .c_uncaught = 1 };
 typedef struct usched_caught *globals_fn(void);
 globals_fn __cxa_get_globals __attribute__((weak));
 
+/* libgcc's, where code was compiled with -fsplit-stack. No macro tells of that option. */
+void __splitstack_getcontext(void *context[10]) __attribute__((weak));
+
 __thread struct usched *usched__current = &nobody;
 
 /* For joins with a deadline; everything else works without uwait.c. */
@@ -221,6 +224,8 @@ int usched_init(struct usched *s)
 
 	if (rc < 0)
 		return rc;
+	if (__splitstack_getcontext)    /* its functions leave the stacks that are copied */
+		return -ENOTSUP;
 	if (!s->s_next || !s->s_alloc || !s->s_free)
 		return -EINVAL;
 	if (!s->s_wake)

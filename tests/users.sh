@@ -9,6 +9,7 @@
 #  - a mutex on a stack is reported by libusched-check, linked in or preloaded, and is not
 #    by libusched; both link with the same object;
 #  - an object that was compiled for another layout does not link;
+#  - code that was compiled with -fsplit-stack is refused, with -ENOTSUP;
 #  - a native thread that has waited ends well after dlclose().
 #
 #   MAKE, CC, SWITCH    as for make
@@ -302,11 +303,47 @@ test_dlclose() {
 	esac
 }
 
+# The program runs if it is refused: with either library, and with the dispatcher compiled
+# in. clang cannot compile all of the library so.
+test_split_stack() {
+	cat >"$dir/split.c" <<-'END'
+	#include <errno.h>
+	#include <usched/rr.h>
+
+	int main(void)
+	{
+		struct rr *rr;
+		struct usched s = { 0 };
+
+		return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
+	}
+	END
+	if ! compile -fsplit-stack -c "$dir/split.c" -o "$dir/split.o"; then
+		skip -fsplit-stack "$(tail -n 1 "$dir/log")"
+		return
+	fi
+	for libraries in "$(pkg-config --libs usched)" "$lib/libusched.a -lm" \
+		"usched.c -std=c11 $lib/libusched.a -lm"
+	do
+		# shellcheck disable=SC2086
+		compile -fsplit-stack "$dir/split.o" -o "$dir/split" $libraries ||
+			fail "-fsplit-stack, $libraries: does not build: $(cat "$dir/log")"
+		run "$dir/split" || fail "-fsplit-stack, $libraries: not refused"
+	done
+	if $MAKE -s --no-print-directory "B=$dir/refused" "CC=$CC" CFLAGS=-fsplit-stack \
+		"$dir/refused/usched.o" >"$dir/log" 2>&1 || ! grep -q fsplit-stack "$dir/log"
+	then
+		fail "make does not refuse -fsplit-stack: $(cat "$dir/log")"
+	fi
+	tested="$tested, -fsplit-stack"
+}
+
 test_cmake
 test_meson
 test_orders
 test_check
 test_layout
 test_dlclose
+test_split_stack
 [ "$failed" -eq 0 ] || exit 1
 echo "users: ${tested#, }$skipped"
