@@ -14,6 +14,7 @@
 # make peers       builds the benchmark programs of other systems, those that can be
 # make install     installs the library, the headers and the manual pages
 # make uninstall   removes them
+# make dist        packs the last commit: usched-<version>.tar.gz and .sha256, in $(B)
 # make clean       removes $(B)
 # make help        prints this text
 #
@@ -283,11 +284,14 @@ uninstall:
 	if [ -d $(DESTDIR)$(includedir)/usched ]; then \
 		rmdir $(DESTDIR)$(includedir)/usched; fi
 
+dist:
+	@B=$(call quote,$(B)) VERSION=$(version) scripts/dist.sh
+
 clean:
 	rm -rf $(B)
 
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests check bench peers matrix install uninstall clean help force
+.PHONY: all programs examples tests check bench peers matrix install uninstall dist clean help force
 .DELETE_ON_ERROR:

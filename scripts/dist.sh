@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# dist.sh: make dist. Packs the last commit as $B/usched-$VERSION.tar.gz, and its checksum
+# beside it, for sha256sum -c. The same commit gives the same bytes.
+#
+#   B, VERSION   as in the Makefile, which sets them
+set -eu
+: "${VERSION:?}"
+B=${B:-build}
+name=usched-$VERSION
+
+stop() {
+	echo "make dist: $1" >&2
+	exit 1
+}
+
+command -v git >/dev/null || stop 'there is no git here'
+top=$(git rev-parse --show-toplevel 2>/dev/null) || stop 'this is not a git checkout'
+[ "$top" = "$(pwd -P)" ] || stop 'this is not the top of a git checkout'
+changes=$(git status --porcelain)
+[ -z "$changes" ] || stop "there are changes that are in no commit:
+$changes"
+
+mkdir -p "$B"
+git -c tar.umask=0022 archive --format=tar --prefix="$name/" HEAD >"$B/$name.tar"
+gzip -9nf "$B/$name.tar"
+cd "$B"
+sha256sum "$name.tar.gz" >"$name.tar.gz.sha256"
+echo "$B/$name.tar.gz"

@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# make dist: what it packs is what is committed, under the version's name, with a checksum
+# that fits, and the same bytes for the same commit. It refuses what is no checkout, and a
+# checkout with changes.
+#
+#   MAKE    default make
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+MAKE=${MAKE:-make}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+
+fail() {
+	echo "dist: $*" >&2
+	failed=$((failed + 1))
+}
+
+# dist DIRECTORY: what it says is in $dir/log.
+dist() {
+	$MAKE -s --no-print-directory -C "$1" B=build dist >"$dir/log" 2>&1
+}
+
+# refused WORDS: with these, and without a file.
+refused() {
+	rm -rf "$dir/tree/build"
+	if dist "$dir/tree"; then
+		fail "does not refuse: $1"
+	elif ! grep -q "make dist: .*$1" "$dir/log"; then
+		fail "refuses with other words than '$1': $(cat "$dir/log")"
+	fi
+	[ ! -e "$dir/tree/build/$name.tar.gz" ] || fail "packs what is refused: $1"
+}
+
+if ! command -v git >/dev/null; then
+	echo "dist: skipped: no git"
+	exit 77
+fi
+. tests/checkout.lib
+make_checkout || exit 1
+name=usched-$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+
+dist "$dir/tree" || fail "fails: $(cat "$dir/log")"
+cp -r "$dir/tree" "$dir/copy"
+cp "$dir/tree/build/$name.tar.gz" "$dir/first.tar.gz"
+(cd "$dir/tree/build" && sha256sum -c "$name.tar.gz.sha256") >/dev/null ||
+	fail 'the checksum does not fit'
+tar -tzf "$dir/first.tar.gz" | grep -v '/$' | sort >"$dir/packed"
+git -C "$dir/tree" ls-files | sed "s,^,$name/," | sort | diff - "$dir/packed" >&2 ||
+	fail 'does not pack (>) what is committed (<)'
+mkdir "$dir/unpacked"
+tar -xzf "$dir/first.tar.gz" -C "$dir/unpacked"
+cmp Makefile "$dir/unpacked/$name/Makefile" || fail 'packs another Makefile'
+
+sleep 1         # files are later than the first time
+find "$dir/copy" -name '*.[ch]' -exec touch {} +
+(umask 077 && dist "$dir/copy") || fail "fails in a copy: $(cat "$dir/log")"
+cmp "$dir/first.tar.gz" "$dir/copy/build/$name.tar.gz" || fail 'packs other bytes in a copy'
+
+echo >"$dir/tree/new"
+refused 'changes that are in no commit'
+rm "$dir/tree/new"
+echo >>"$dir/tree/README.md"
+refused 'changes that are in no commit'
+rm -rf "$dir/tree/.git"
+refused 'git checkout'
+
+[ "$failed" -eq 0 ] || exit 1
+echo "dist: $(wc -l <"$dir/packed") files"
