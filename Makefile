@@ -15,6 +15,7 @@
 # make install     installs the library, the headers and the manual pages
 # make uninstall   removes them
 # make dist        packs the last commit: usched-<version>.tar.gz and .sha256, in $(B)
+# make deb         builds Debian packages of that, in $(B)/deb
 # make clean       removes $(B)
 # make help        prints this text
 #
@@ -287,11 +288,15 @@ uninstall:
 dist:
 	@B=$(call quote,$(B)) VERSION=$(version) scripts/dist.sh
 
+deb: dist
+	@B=$(call quote,$(B)) VERSION=$(version) scripts/deb.sh
+
 clean:
 	rm -rf $(B)
 
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests check bench peers matrix install uninstall dist clean help force
+.PHONY: all programs examples tests check bench peers matrix install uninstall dist deb clean \
+	help force
 .DELETE_ON_ERROR:

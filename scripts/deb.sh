@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# deb.sh: make deb. Builds the source and the binary packages of packaging/debian from the
+# tar file of make dist, in a scratch directory, and leaves them in $B/deb.
+#
+#   B, VERSION          as in the Makefile, which sets them
+#   DEB_BUILD_OPTIONS   as for dpkg-buildpackage, such as nocheck
+set -eu
+: "${VERSION:?}"
+B=${B:-build}
+
+stop() {
+	echo "make deb: $1" >&2
+	exit 1
+}
+
+for tool in dpkg-buildpackage dh; do
+	command -v $tool >/dev/null ||
+		stop "there is no $tool: install debhelper"
+done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+
+cp "$B/usched-$VERSION.tar.gz" "$scratch/usched_$VERSION.orig.tar.gz"
+tar -xzf "$scratch/usched_$VERSION.orig.tar.gz" -C "$scratch"
+cp -r packaging/debian "$scratch/usched-$VERSION/debian"
+
+# Nothing of the make that called this one is for the one in there.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CC CFLAGS CPPFLAGS LDFLAGS SWITCH DESTDIR
+unset prefix libdir includedir mandir WARNINGS
+(cd "$scratch/usched-$VERSION" && env -u B -u VERSION dpkg-buildpackage -us -uc) ||
+	stop 'the packages do not build'
+rm -rf "$B/deb"
+mkdir -p "$B/deb"
+mv "$scratch"/usched_* "$scratch"/libusched* "$B/deb"
+echo "$B/deb"

@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# make deb: the packages of the tree as it is build, lintian finds no error and no warning,
+# and the files are in the packages that they belong to. Nothing is installed.
+#
+#   MAKE    default make
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+MAKE=${MAKE:-make}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+
+fail() {
+	echo "deb: $*" >&2
+	failed=$((failed + 1))
+}
+
+for tool in git dh dpkg-buildpackage lintian; do
+	if ! command -v $tool >/dev/null; then
+		echo "deb: skipped: no $tool (git, debhelper, lintian)"
+		exit 77
+	fi
+done
+if ! (cd packaging && dpkg-checkbuilddeps) 2>"$dir/log"; then
+	echo "deb: skipped: $(tail -n 1 "$dir/log")"
+	exit 77
+fi
+. tests/checkout.lib
+make_checkout || exit 1
+
+export DEB_BUILD_OPTIONS=noautodbgsym
+if ! $MAKE -s --no-print-directory -C "$dir/tree" B=build deb >"$dir/log" 2>&1; then
+	echo "deb: make deb fails: $(tail -n 40 "$dir/log")" >&2
+	exit 1
+fi
+debs=$dir/tree/build/deb
+lintian --allow-root --fail-on error,warning "$debs"/*.changes >"$dir/log" 2>&1 ||
+	fail "lintian: $(cat "$dir/log")"
+
+# has PACKAGE PATTERN...: files, as tar lists them.
+has() {
+	package=$1
+	shift
+	dpkg-deb -c "$debs/${package}"_*.deb >"$dir/files" || fail "there is no $package"
+	for pattern; do
+		grep -Eq " \./usr/$pattern( -> .*)?\$" "$dir/files" ||
+			fail "$package has no $pattern"
+	done
+}
+
+version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+abi=${version%.*}
+has "libusched$abi" "lib/.*/libusched\\.so\\.$abi" "lib/.*/libusched\\.so\\.$version"
+! grep -E 'check|\.so$|\.h$' "$dir/files" || fail 'the library is not alone in its package'
+has "libusched-check$abi" "lib/.*/libusched-check\\.so\\.$abi"
+has libusched-dev include/usched/rr.h 'lib/.*/libusched\.a' 'lib/.*/libusched-check\.so' \
+	'lib/.*/pkgconfig/usched-check\.pc' share/man/man3/unet_read.3.gz \
+	share/doc/libusched-dev/examples/01-hello.c
+
+[ "$failed" -eq 0 ] || exit 1
+echo "deb: $(find "$debs" -name '*.deb' | wc -l) packages," \
+	"$(lintian --version | tr '\n' ' ')finds nothing"
