@@ -8,6 +8,7 @@
 #  - every function that a document names is in a header;
 #  - the first example in the README is examples/01-hello.c, and the second compiles,
 #    and so does in the manual pages what begins with #include, unless a line is "...";
+#  - CHANGES.md and the Debian package begin with the version of usched.h;
 #  - the files that Markdown documents link to exist;
 #  - no manual page refers to wait(3) where uwait(3) is meant, and so on;
 #  - mandoc has nothing to say about the manual pages, and shows no quote inside another
@@ -19,7 +20,7 @@ public='usched.h uimage.h uproc.h uframes.h rr.h ll.h uevents.h uwait.h usync.h 
 public="$public uoverflow.h"
 pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3 doc/uevents.3 doc/uwait.3 doc/usync.3'
 pages="$pages doc/unet.3 doc/uoffload.3 doc/uframes.3 doc/uoverflow.3"
-texts='README.md CHANGES.md CONTRIBUTING.md doc/*.md tests/*.md bench/*.md'
+texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|utoken|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
 name="$name|ufile|uoffload|uoverflow)_[a-z_]*[a-z]|uoffload)"
 
@@ -161,6 +162,12 @@ for document in $texts; do
 			fail "$document links to $link, which is not there"
 	done <"$dir/links"
 done
+
+version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+grep -m 1 '^## ' CHANGES.md | grep -qF "## $version (" ||
+	fail "CHANGES.md does not begin with $version"
+head -n 1 packaging/debian/changelog | grep -qF "usched ($version-" ||
+	fail "packaging/debian/changelog does not begin with $version"
 
 for page in $pages; do
 	name=$(basename "${page%.*}")
