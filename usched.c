@@ -487,7 +487,7 @@ static struct ustack *pick_none(struct usched *s)
 	return NULL;
 }
 
-BY_THREADS int ustack__stay(int rc)
+BY_THREADS int usched__stay(int rc)
 {
 	struct usched *s = usched__current;
 

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 /* Private: takes back the pick of a wait that has failed. Returns rc. */
-int ustack__stay(int rc);
+int usched__stay(int rc);
 
 /* The calling thread; in s_next the one that blocks; outside of threads NULL. */
 struct ustack *ustack_self(void);
@@ -63,7 +63,7 @@ USCHED_INLINE int ustack_wait(void)
 	}
 	u = self ? s->s_pick(s) : NULL;
 	rc = u ? usched__handover(u, self, s) : ustack_block();
-	return rc ? ustack__stay(rc) : 0;
+	return rc ? usched__stay(rc) : 0;
 }
 
 /*

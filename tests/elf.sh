@@ -98,7 +98,6 @@ exported=$(exports "$shared")
 for symbol in $exported; do
 	case $symbol in
 	usched__* | usched_[a-z]* | ustack_[a-z]*) ;;
-	rr__* | ll__* | utoken_[a-z]*) ;;
 	uevents_[a-z]* | uwait_[a-z]* | usync_[a-z]* | unet_[a-z]*) ;;
 	uoffload | uoffload_[a-z]* | ufile_[a-z]* | uoverflow_*) ;;
 	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;

@@ -48,7 +48,7 @@ for scheduler in rr ll; do
 
 	static void work(void *thread)
 	{
-		if (${scheduler}_wait() == 0 && ustack_self() == *(struct ustack **)thread)
+		if (ustack_wait() == 0 && ustack_self() == *(struct ustack **)thread)
 			count++;
 	}
 
@@ -58,16 +58,16 @@ for scheduler in rr ll; do
 		struct usched_conf conf = { .c_processors = 1 };
 		struct $scheduler *s;
 
-		if (${scheduler}_create(&s, &conf))
+		if (${scheduler}_create(&conf, &s))
 			return 1;
 		for (int i = 0; i < 10; i++)
 			if (${scheduler}_start(s, ${group}work, &thread[i], &thread[i]))
 				return 1;
 		for (int i = 0; i < 10; i++)
-			if (${scheduler}_wake(thread[i]))
+			if (ustack_wake(thread[i]))
 				return 1;
 		for (int i = 0; i < 10; i++)
-			if (${scheduler}_join(thread[i]))
+			if (ustack_join(thread[i], USCHED_NEVER))
 				return 1;
 		return ${scheduler}_destroy(s) != 0 || count != 10;
 	}

@@ -28,7 +28,7 @@ MAKE=${MAKE:-make}
 LONG=${LONG-}
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 symbolizer=llvm-symbolizer
-modules='usched image proc rr event wait sync chan'
+modules='usched uimage uproc rr uevents uwait usync uchan'
 machine=$(uname -m)
 [ -f "arch/$machine.S" ] || machine=setjmp
 
@@ -295,7 +295,7 @@ refuse_mixed() {
 
 # With a library that is built without any.
 refuse_all_mixed() {
-	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched image proc rr ll'
+	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched uimage uproc rr ll'
 	build_library
 	for each in gcc clang; do
 		refuse_mixed $each address
