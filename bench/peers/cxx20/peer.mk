@@ -8,7 +8,7 @@ cxx20_version := $(shell printf '%s\n' '$(cxx20_hash)include <coroutine>' \
 	'$(cxx20_hash)include <latch>' 'std::coroutine_handle<> handle;' | \
 	$(CXX) -std=c++20 -fsyntax-only -x c++ - 2>/dev/null && $(CXX) --version | sed 1q)
 
-$(eval $(call offer,cxx20,cycle-fifo cycle-lifo cycle-pool counters pingpong create \
+$(eval $(call offer,cxx20,cycle-fifo cycle-lifo cycle-pool counters pingpong create ring \
 	memory,$(cxx20_version),g++))
 
 define build_cxx20
