@@ -1,0 +1,767 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""graph.py: the tables and pictures that it makes of results which are made up.
+
+The tables need only Python. The pictures also need matplotlib, and are skipped without.
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from xml.etree import ElementTree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path.insert(0, ROOT)
+sys.dont_write_bytecode = True
+import graph  # noqa: E402
+
+try:
+    import matplotlib  # noqa: F401
+    NO_PICTURES = ""
+except ImportError:
+    NO_PICTURES = "there is no matplotlib"
+
+SVG = "{http://www.w3.org/2000/svg}"
+XLINK = "{http://www.w3.org/1999/xlink}"
+
+RESULTS = """\
+N, R, M, U, C++, <a & "b">, POSIX
+2, 2, 1000000, 1.0, 0.5, 0.7, 7
+2, 100, 1000000, 30.0, 25.0, 24.0, 100000.000
+2, 1000000, 100, fail:timeout, 5.0, 6.0, 100000.000
+N, R, M, U, C++
+2, 2, 1000000, 1.5, 0.6
+2, 100, 1000000, 32.0, 35.0
+"""
+DEPTH = """\
+depth, N, R, M, D, U1T, UL1T
+depth, 2, 500, 1000, 102400, 1e-1, 2e-3
+depth, 2, 4, 10000, 0, 8e-5, 4e-5
+depth, 2, 500, 1000, 0, 3e-3, 1e-3
+depth, 2, 500, 1000, 50, 5e-3, 1e-3
+"""
+STACKS = """\
+stacks, N, R, M, stacks, U1T
+stacks, 2, 500, 1000, 4096, 5e-3
+stacks, 2, 500, 1000, 1, 1e-2
+stacks, 2, 500, 1000, 1, 2e-2
+"""
+HTTP = """\
+http, connections, U, EPOLL, UV, ST
+http, 64, 184000, 200000, fail:exit-3, fail:missing
+http, 1, 11000.5, 12000, 9000, fail:missing
+http, connections, U, EPOLL, UV
+http, 64, 190000, 150000, fail:errors
+http, 1, 11000.5, 12000, 8000
+"""
+REDIS = """\
+redis, clients, command, pipeline, U, REDIS, X
+redis, 50, GET, 16, 1000000, 1250000, fail:end
+redis, 50, SET, 1, 100000, 90000, fail:client
+"""
+LATENCY = """\
+latency, connections, percent, U, EPOLL, GO
+latency, 64, 80, 600, 500, fail:rate
+"""
+IDLE = """\
+idle, connections, U, GO
+idle, 1000, 1500, 20000
+idle, 9000, 1200, 18000
+"""
+
+
+def block(text):
+    return textwrap.dedent(text.lstrip("\n"))
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(scratch.name)
+
+    def graph(self, results, *arguments):
+        """Runs graph.py in this process: its status, output and complaints."""
+        data = results if isinstance(results, bytes) else results.encode()
+        out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+        sys.stdin = io.TextIOWrapper(io.BytesIO(data))
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = graph.main(list(arguments))
+        finally:
+            sys.stdin = before
+        return status, out.getvalue(), err.getvalue()
+
+    def program(self, results, *arguments, **environment):
+        """Runs graph.py as a program."""
+        done = subprocess.run(
+            [sys.executable, os.path.join(ROOT, "graph.py"), *arguments], input=results,
+            capture_output=True, text=True, env={**os.environ, **environment})
+        return done.returncode, done.stdout, done.stderr
+
+    def gives(self, results, table):
+        """The input must give exactly this table, and nothing else."""
+        self.assertEqual(self.graph(block(results)), (0, block(table), ""))
+
+    def refused(self, message, *lines):
+        """An input of these lines must be refused so, and nothing written."""
+        with self.subTest(lines=lines):
+            data = "\n".join(lines) + "\n"
+            status, out, err = self.graph(data, "table.svg")
+            self.assertEqual(status, 1)
+            self.assertRegex(err, f"^graph.py: {message}")
+            self.assertEqual(err.count("\n"), 1)
+            self.assertEqual(out, "")
+            self.assertEqual(os.listdir(), [])
+
+
+def text_of(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+def bytes_of(name):
+    with open(name, "rb") as file:
+        return file.read()
+
+
+class Tables(Case):
+    def test_program(self):
+        status, out, err = self.program("N, R, M, U\n2, 2, 1000000, 1\n")
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(out, "| threads |    4 |\n| :------ | ---: |\n| U       | 4.00 |\n")
+
+    # 4 million operations in 1 s and in 2 s: the mean rate is 3 million per second, while
+    # that of 4 million in the mean time, 1.5 s, would be 2.67.
+    def test_means(self):
+        self.gives("""
+              N,       R,       M,            U,           UL
+              2,       2, 1000000,     1.000000,     0.500000
+              2,       4, 1000000,     3.000000,     0.250000
+              N,       R,       M,            U,           UL
+              2,       2, 1000000,     2.000000,     0.500000
+              2,       4,  500000,     3.000000,     0.125000
+            """, """
+            | threads |    4 |     8 |
+            | :------ | ---: | ----: |
+            | U       | 3.00 |  2.00 |
+            | UL      | 8.00 | 32.00 |
+            """)
+
+    # One run without GO, one without U, headers of another N, whose rows grep left out.
+    def test_columns(self):
+        self.gives("""
+            N, R, M, U, GO
+            2, 2, 1000000, 1, 2
+            N, R, M, U, GO
+            N, R, M, GO, U1T
+
+            2, 2, 1000000, 4, 8
+            2, 50, 1000, 0.01, .001
+            """, """
+            | threads |    4 |    100 |
+            | :------ | ---: | -----: |
+            | U       | 4.00 |      - |
+            | GO      | 1.50 |  10.00 |
+            | U1T     | 0.50 | 100.00 |
+            """)
+
+    # As it was published: narrow columns, and 100000 seconds for a crash.
+    def test_published(self):
+        self.gives("""
+                  N,       R,       M, POSIX,    GO,  U10K, C++
+                  8,  500000,     102, 100000.000, 10.200, -1.000, 1.02
+                  8, 1000000,     100, 1000000.0, 16.000, 0.0, 1e1
+            """, """
+            | threads | 4000000 | 8000000 |
+            | :------ | ------: | ------: |
+            | POSIX   |       - |       - |
+            | GO      |   40.00 |   50.00 |
+            | U10K    |       - |       - |
+            | C++     |  400.00 |   80.00 |
+            """)
+
+    def test_failures(self):
+        self.gives("""
+            N, R, M, A, B, C
+            2, 2, 1000000, fail:exit-1, 1.0, fail:killed-9
+            2, 4, 1000000, fail:timeout, 1.0, fail:memory
+            N, R, M, A, B, C
+            2, 2, 1000000, 1.0, fail:missing, fail:interrupted
+            2, 4, 1000000, fail:output, 2.0, fail:
+            """, """
+            | threads |    4 |    8 |
+            | :------ | ---: | ---: |
+            | A       | 4.00 |    - |
+            | B       | 4.00 | 6.00 |
+            | C       |    - |    - |
+            """)
+
+    # The same number of threads in cycles of two lengths is not the same thing.
+    def test_lengths(self):
+        self.gives("""
+            N, R, M, U, V
+            8, 2, 1000000, 1, 2
+            N, R, M, U
+            2, 8, 1000000, 2
+            """, """
+            N = 2
+
+            | threads |   16 |
+            | :------ | ---: |
+            | U       | 8.00 |
+
+            N = 8
+
+            | threads |    16 |
+            | :------ | ----: |
+            | U       | 16.00 |
+            | V       |  8.00 |
+            """)
+
+    # Others than cycle: the median, sorted; a smaller size counts instead of the row's,
+    # and has a column then; what failed sometimes, always, or was missing always.
+    def test_workloads(self):
+        self.gives("""
+            ring,  passes,  U1T,   POSIX,   GO,       LUA, X, Y
+            ring,     100,  4e-7,  3e-7@10, 1e-7,     fail:missing, fail:timeout, fail:missing
+            ring,     100,  2e-7,  5e-7@10, fail:memory, fail:missing, fail:missing, 0
+            ring,     100,  9e-7,  4e-7@20, 3e-7,     fail:missing, 100000, fail:missing
+            """, """
+            ring, passes = 100: ns per pass
+
+            | implementation | median |  min |  max | times the best |   runs | passes |
+            | :------------- | -----: | ---: | ---: | -------------: | -----: | -----: |
+            | GO             |   2.00 | 1.00 | 3.00 |           1.00 | 2 of 3 |    100 |
+            | U1T            |   4.00 | 2.00 | 9.00 |           2.00 |      3 |    100 |
+            | POSIX          |   30.0 | 20.0 | 50.0 |          15.00 |      3 | 10, 20 |
+            | X              |      - |    - |    - |              - | 0 of 3 |      - |
+            | Y              |      - |    - |    - |              - | 0 of 3 |      - |
+
+            Not measured: LUA (missing).
+            """)
+
+    # Each has its own arithmetic, and its own place for the size.
+    def test_units(self):
+        for parameters, values, cell, unit, result in (
+                ("ring, passes", "1000", "0.001", "ns per pass", "1000"),
+                ("counters, counters, calls", "20, 50", "0.002", "ns per call", "2000"),
+                ("counters, counters, calls", "20, 50", "0.002@5", "ns per call", "20000"),
+                ("pingpong, pairs", "1000", "0.0005", "ns per pair", "500"),
+                ("create, threads", "1000", "0.00025", "ns per thread", "250"),
+                ("alternate, repetitions, yields", "10, 50", "0.001", "ns per turn",
+                 "1000"),
+                ("alternate, repetitions, yields", "10, 50", "0.001@5", "ns per turn",
+                 "10000"),
+                ("memory, threads", "1000", "264", "bytes per thread", "264"),
+                ("memory, threads", "1000", "250000@10", "bytes per thread", "250000"),
+                ("blocks, N, R, M", "2, 10, 100", "500", "blocks per message", "0.250"),
+                ("blocks, N, R, M", "2, 10, 100", "500000@1000", "blocks per message",
+                 "25.0"),
+                ("latency, connections, percent", "64, 80", "636", "us per request", "636"),
+                ("redis, clients, command, pipeline", "50, GET, 16", "1618123",
+                 "thousand requests per second", "1618"),
+                ("idle, connections", "9000", "1024.4", "bytes per connection", "1024")):
+            with self.subTest(parameters=parameters, cell=cell):
+                load = parameters.partition(",")[0]
+                _, out, _ = self.graph(f"{parameters}, U\n{load}, {values}, {cell}\n")
+                self.assertRegex(out, f"(?m)^{load}, .*: {unit}$")
+                self.assertEqual(re.findall(r"(?m)^\| U +\| +([0-9.]*) ", out), [result])
+
+    # In order of appearance, cycle's by N, whatever lies between; other parameters are
+    # another table; the headers of one say nothing about another.
+    def test_mixed(self):
+        self.gives("""
+            memory, threads, U
+            N, R, M, U, GO
+            alternate, repetitions, yields, U, GO
+            alternate, 10, 5, 1e-6, 2e-6
+            8, 2, 1000000, 2, fail:missing
+            alternate, 1, 50, 1e-6, 4e-6
+            memory, 10, 8
+            alternate, 10, 5, 3e-6, 2e-6
+            2, 2, 1000000, 2, 1
+            """, """
+            alternate, repetitions = 10, yields = 5: ns per turn
+
+            | implementation | median |  min |  max | times the best | runs |
+            | :------------- | -----: | ---: | ---: | -------------: | ---: |
+            | U              |   20.0 | 10.0 | 30.0 |           1.00 |    2 |
+            | GO             |   20.0 | 20.0 | 20.0 |           1.00 |    2 |
+
+            alternate, repetitions = 1, yields = 50: ns per turn
+
+            | implementation | median |  min |  max | times the best | runs |
+            | :------------- | -----: | ---: | ---: | -------------: | ---: |
+            | U              |   10.0 | 10.0 | 10.0 |           1.00 |    1 |
+            | GO             |   40.0 | 40.0 | 40.0 |           4.00 |    1 |
+
+            cycle, N = 2: million operations per second
+
+            | threads |    4 |
+            | :------ | ---: |
+            | U       | 2.00 |
+            | GO      | 4.00 |
+
+            cycle, N = 8: million operations per second
+
+            | threads |   16 |
+            | :------ | ---: |
+            | U       | 8.00 |
+
+            Not measured: GO (missing).
+
+            memory, threads = 10: bytes per thread
+
+            | implementation | median |  min |  max | times the best | runs |
+            | :------------- | -----: | ---: | ---: | -------------: | ---: |
+            | U              |   8.00 | 8.00 | 8.00 |           1.00 |    1 |
+            """)
+
+    # Lines of others than cycle: the median of nanoseconds for a message, a row for each
+    # point, in its order; a table for each N, or N and R, whatever M is.
+    def test_growth_of_threads(self):
+        self.gives("""
+            threads, N, R, M, U1T, UL1T, C++1T, X, Y
+            threads, 2, 500, 1000, 2e-3, fail:memory, 1e-3, fail:missing, fail:timeout
+            threads, 2, 5, 100000, 5e-3, 0.25, 100000, fail:missing, fail:exit-1
+            threads, 2, 500, 1000, 9e-3, 3e-3, 1e-3, fail:missing, fail:exit-1
+            threads, 2, 500, 2000, 6e-3, 5e-3, 1e-3, fail:missing, fail:exit-1
+            """, """
+            threads, N = 2: ns per message
+
+            | threads |  U1T | UL1T | C++1T |    Y |
+            | :------ | ---: | ---: | ----: | ---: |
+            | 10      | 5.00 |  250 |     - |    - |
+            | 1000    | 3.00 | 2.75 |  1.00 |    - |
+
+            Not measured: X (missing).
+            """)
+
+    def test_growth_of_depth(self):
+        self.gives(DEPTH, """
+            depth, N = 2, R = 4: ns per message
+
+            | D    |  U1T |  UL1T |
+            | :--- | ---: | ----: |
+            | 0    | 1.00 | 0.500 |
+
+            depth, N = 2, R = 500: ns per message
+
+            | D      |  U1T | UL1T |
+            | :----- | ---: | ---: |
+            | 0      | 3.00 | 1.00 |
+            | 50     | 5.00 | 1.00 |
+            | 102400 |  100 | 2.00 |
+            """)
+
+    def test_growth_of_stacks(self):
+        self.gives(STACKS, """
+            stacks, N = 2, R = 500: ns per message
+
+            | stacks |  U1T |
+            | :----- | ---: |
+            | 1      | 15.0 |
+            | 4096   | 5.00 |
+            """)
+
+    # Rates of servers: lines over connections, of medians; the highest bar first, with
+    # words among the parameters.
+    def test_servers(self):
+        for load in "http", "h2load", "echo":
+            unit = "round trips" if load == "echo" else "requests"
+            with self.subTest(load=load):
+                self.gives(re.sub("(?m)^http", load, HTTP), block("""
+                    LOAD: thousand UNIT per second
+
+                    | connections |    U | EPOLL |   UV |
+                    | :---------- | ---: | ----: | ---: |
+                    | 1           | 11.0 |  12.0 | 8.50 |
+                    | 64          |  187 |   175 |    - |
+
+                    Not measured: ST (missing).
+                    """).replace("LOAD", load).replace("UNIT", unit))
+
+    def test_redis(self):
+        self.gives(REDIS, """
+            redis, clients = 50, command = GET, pipeline = 16: thousand requests per second
+
+            | implementation | median |  min |  max | times the best |   runs |
+            | :------------- | -----: | ---: | ---: | -------------: | -----: |
+            | REDIS          |   1250 | 1250 | 1250 |           1.00 |      1 |
+            | U              |   1000 | 1000 | 1000 |           0.80 |      1 |
+            | X              |      - |    - |    - |              - | 0 of 1 |
+
+            redis, clients = 50, command = SET, pipeline = 1: thousand requests per second
+
+            | implementation | median |  min |  max | times the best |   runs |
+            | :------------- | -----: | ---: | ---: | -------------: | -----: |
+            | U              |    100 |  100 |  100 |           1.00 |      1 |
+            | REDIS          |   90.0 | 90.0 | 90.0 |           0.90 |      1 |
+            | X              |      - |    - |    - |              - | 0 of 1 |
+            """)
+
+    def test_latency(self):
+        self.gives(LATENCY, """
+            latency, connections = 64, percent = 80: us per request
+
+            | implementation | median |  min |  max | times the best |   runs |
+            | :------------- | -----: | ---: | ---: | -------------: | -----: |
+            | EPOLL          |    500 |  500 |  500 |           1.00 |      1 |
+            | U              |    600 |  600 |  600 |           1.20 |      1 |
+            | GO             |      - |    - |    - |              - | 0 of 1 |
+            """)
+
+    def test_idle(self):
+        self.gives(IDLE, """
+            idle, connections = 1000: bytes per connection
+
+            | implementation | median |   min |   max | times the best | runs |
+            | :------------- | -----: | ----: | ----: | -------------: | ---: |
+            | U              |   1500 |  1500 |  1500 |           1.00 |    1 |
+            | GO             |  20000 | 20000 | 20000 |          13.33 |    1 |
+
+            idle, connections = 9000: bytes per connection
+
+            | implementation | median |   min |   max | times the best | runs |
+            | :------------- | -----: | ----: | ----: | -------------: | ---: |
+            | U              |   1200 |  1200 |  1200 |           1.00 |    1 |
+            | GO             |  18000 | 18000 | 18000 |          15.00 |    1 |
+            """)
+
+
+class Refusals(Case):
+    def test_nothing(self):
+        self.refused("no results.*empty", "")
+        self.assertEqual(self.program("")[0], 1)
+        self.refused("no results.*headers", "N, R, M, U")
+        self.refused("no results.*every cell", "N, R, M, U", "2, 2, 2, fail:exit-1",
+                     "2, 4, 2, 100000.0")
+
+    def test_headers(self):
+        self.refused("line 1: .*before any header", "2, 2, 1000, 1.0")
+        self.refused("line 2: .*before any header", "", "Segmentation fault")
+        self.refused("line 1: a header is", "N, R, M")
+        self.refused("line 1: a header is", "N, M, R, U")
+        self.refused("line 1: column 5 has no name", "N, R, M, U,")
+        self.refused("line 1: two columns .* U$", "N, R, M, U, GO, U")
+
+    def test_rows(self):
+        head, row = "N, R, M, U, GO", "2, 2, 1000, 1.0, 1.0"
+        self.refused("line 3: the header has 5 cells, this line 3", head, row, "2, 4, 10")
+        self.refused("line 3: the header has 5 cells, this line 6", head, row, f"{row}, 3")
+        self.refused("line 4: column GO: 'x'", head, row, head, "2, 4, 10, 1, x", row)
+        for word in ("", "-", "nan", "inf", "-inf", "1_0", "0x10", "1.5e", "1.2.3", "fail",
+                     "1 2", "1s"):
+            self.refused(f"line 3: column U: '{word}'", head, row, f"2, 4, 10, {word}, 1")
+        for sizes in ("0, 4, 10", "-2, 4, 10", "2, 0, 10", "2, 4, 0", "2, 4.0, 1", "2, , 1",
+                      "2, 4, 1e3", "2, 4, 11111111111111111", "²2, 4, 10"):
+            self.refused("line 3: [NRM] is ", head, row, f"{sizes}, 1, 2")
+
+    def test_no_text(self):
+        status, out, err = self.graph(b"\377\376\n", "table.svg")
+        self.assertEqual((status, out, os.listdir()), (1, "", []))
+        self.assertRegex(err, "^graph.py: line 1: ")
+
+    def test_headers_of_workloads(self):
+        self.refused(r"line 1: .*before any header \(ring, passes", "ring, 5, 1.0")
+        self.refused("line 2: .*before any header", "ring, passes, U", "create, 5, 1.0")
+        self.refused("line 1: .*before any header", "ring")
+        self.refused("line 1: a header is ring, passes", "ring, U")
+        self.refused("line 1: a header is ring, passes", "ring, passes")
+        self.refused("line 1: a header is counters, counters, calls",
+                     "counters, calls, counters, U")
+        self.refused("line 1: column 4 has no name", "ring, passes, U, , X")
+        self.refused("line 1: two columns are named U", "ring, passes, U, U")
+
+    def test_rows_of_workloads(self):
+        head = "ring, passes, U, GO"
+        self.refused("no results.*headers", head)
+        self.refused("no results.*every cell", head, "ring, 5, fail:missing, 100000")
+        self.refused("line 2: the header has 4 cells, this line 3", head, "ring, 5, 1")
+        self.refused("line 2: passes is ", head, "ring, 0, 1, 1")
+        self.refused("line 2: calls is ", "counters, counters, calls, U",
+                     "counters, 1, -1, 1")
+        for word in ("1@", "1@0", "1@-5", "1@1e3", "1@2.5", "1@x", "1@2@3", "@5", "x@5",
+                     "1@11111111111111111"):
+            self.refused("line 3: column GO: ", head, "ring, 5, 1, 1", f"ring, 5, 1, {word}")
+        self.refused("line 2: column U: ", "N, R, M, U", "2, 2, 2, 1@1")
+
+    def test_rows_of_lines(self):
+        self.refused("line 2: column U: ", "threads, N, R, M, U", "threads, 2, 2, 2, 1@1")
+        self.refused("line 2: D is ", "depth, N, R, M, D, U", "depth, 2, 2, 2, -1, 1")
+        self.refused("line 2: D is ", "depth, N, R, M, D, U", "depth, 2, 2, 2, , 1")
+        self.refused("line 2: M is ", "depth, N, R, M, D, U", "depth, 2, 2, 0, 1, 1")
+        self.refused("line 2: stacks is ", "stacks, N, R, M, stacks, U",
+                     "stacks, 2, 2, 2, 0, 1")
+
+    def test_rows_of_servers(self):
+        head = "redis, clients, command, pipeline, U"
+        self.refused("line 2: command is 'get'", head, "redis, 50, get, 1, 5")
+        self.refused("line 2: command is '7'", head, "redis, 50, 7, 1, 5")
+        self.refused("line 2: clients is ", head, "redis, 0, GET, 1, 5")
+        self.refused("line 2: connections is ", "http, connections, U", "http, 0, 5")
+        self.refused("line 2: column U: ", "http, connections, U", "http, 1, 5@1")
+
+    def test_arguments(self):
+        self.assertEqual(self.graph(RESULTS, "--wide")[0], 2)
+        for name in "c2", "c2.jpg", "c2.svgz", ".svg":
+            with self.subTest(name=name):
+                status, out, err = self.graph(RESULTS, "c2.png", name)
+                self.assertEqual((status, out, os.listdir()), (2, "", []))
+                self.assertIn(f"'{name}'", err)
+        status, out, _ = self.program("", "--help")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, "(?m)^usage: ")
+
+    def test_without_matplotlib(self):
+        os.mkdir("empty")
+        with open("empty/matplotlib.py", "w") as file:
+            file.write('raise ImportError("not here")\n')
+        path = os.path.abspath("empty")
+        self.assertEqual(self.program(RESULTS, PYTHONPATH=path)[0], 0)
+        status, out, err = self.program(RESULTS, "none.svg", PYTHONPATH=path)
+        self.assertEqual((status, out, os.listdir()), (1, "", ["empty"]))
+        self.assertRegex(err, "^graph.py: .*matplotlib")
+
+
+class Drawing:
+    """An SVG that was written."""
+
+    def __init__(self, name):
+        self.root = ElementTree.parse(name).getroot()
+        self.style = dict(re.findall(r"\.(\w+)\{(.*)\}", self.root.find(f"{SVG}style").text))
+        self.texts = [element.text for element in self.root.iter(f"{SVG}text")]
+        # The implementations, from the top.
+        self.names = [text for text in self.texts if re.fullmatch("[A-Z][A-Z0-9+]*", text)]
+
+    def styled(self, *rules):
+        """Elements of which the style has each of these rules."""
+        return [element for element in self.root.iter() if all(
+            rule in self.style.get(element.get("class"), "").split(";") for rule in rules)]
+
+    def parts(self):
+        return len(self.styled("font-size:13px"))
+
+    def our_lines(self):
+        return len(self.styled("stroke-width:2.4"))
+
+    def other_lines(self):
+        return len([line for line in self.styled("stroke-width:1.1")
+                    if "stroke-dasharray" in self.style[line.get("class")]])
+
+
+@unittest.skipIf(NO_PICTURES, NO_PICTURES)
+class Pictures(Case):
+    def draw(self, results, name="picture.svg"):
+        status, _, err = self.graph(results, name)
+        self.assertEqual((status, err), (0, ""))
+        return Drawing(name)
+
+    def says(self, drawing, *words):
+        for word in words:
+            self.assertTrue(any(re.search(word, text) for text in drawing.texts),
+                            f"'{word}' is not in {drawing.texts}")
+
+    def test_kinds(self):
+        names = "one.svg", "one.png", "one.PDF"
+        self.assertEqual(self.graph(RESULTS, *names)[::2], (0, ""))
+        for name, start in zip(names, (b"<svg ", b"\x89PNG", b"%PDF-")):
+            self.assertTrue(bytes_of(name).startswith(start), name)
+        drawing = Drawing("one.svg")
+        self.assertEqual(drawing.root.tag, f"{SVG}svg")
+        self.says(drawing, "^U$", r"^C\+\+$", '^<a & "b">$', "^POSIX$", "million operations",
+                  "^threads", "N = 2")
+
+    # Whatever the order of Python's sets, and however often.
+    def test_same(self):
+        for kind in "svg", "png", "PDF":
+            with self.subTest(kind=kind):
+                for seed in "1", "2":
+                    self.assertEqual(self.program(RESULTS, f"{seed}.{kind}",
+                                                  PYTHONHASHSEED=seed)[0], 0)
+                self.assertEqual(bytes_of(f"1.{kind}"), bytes_of(f"2.{kind}"))
+
+    def test_table_beside(self):
+        self.assertEqual(self.graph(RESULTS), self.graph(RESULTS, "one.svg"))
+
+    # Nothing is written if something cannot be; no other file is left either.
+    def test_all_or_none(self):
+        os.mkdir("taken.png")
+        for name in "absent/c2.svg", "taken.png":
+            with self.subTest(name=name):
+                status, out, err = self.graph(RESULTS, "first.svg", name)
+                self.assertEqual((status, out, os.listdir()), (1, "", ["taken.png"]))
+                self.assertRegex(err, f"^graph.py: cannot write {name}: ")
+
+    # Many implementations, one number of threads, several N: drawn without complaint.
+    def test_many(self):
+        drawing = self.draw(
+            "".join(["N, R, M", *(f", I{i}" for i in range(1, 31)), "\n"]
+                    + [f"{n}, 4, 1000" + "".join(f", 0.{i}" for i in range(11, 41)) + "\n"
+                       for n in (2, 8)]))
+        self.assertEqual(len([text for text in drawing.names if text[0] == "I"]), 60)
+        self.assertEqual(len([t for t in drawing.texts if re.search("N = [28] ", t)]), 2)
+
+    # Bars: the lowest first; ours in another colour; none for what has no value.
+    def test_bars(self):
+        ring = block("""
+            ring, passes, UCONTEXT, U10K, GO, LUA, X
+            ring, 1000, 3e-6, 2e-6, 40e-6@20000, fail:missing, fail:memory
+            ring, 1000, 5e-6, 2e-6, 60e-6@20000, fail:missing, fail:memory
+            """)
+        bars = self.draw(ring)
+        self.assertEqual(bars.names, ["U10K", "GO", "UCONTEXT"])
+        self.says(bars, "ns per pass", r"2\.50 \(with 20k passes\)", r"4\.00", r"2\.00",
+                  "passes = 1000; lower is better; median of 2 runs")
+        self.assertEqual([len([bar for bar in bars.styled(f"fill:{colour}")
+                               if bar.tag == f"{SVG}path"])
+                          for colour in ("#0072b2", "#b8b8b8")], [1, 2])
+        self.assertFalse([text for text in bars.texts if "logarithmic" in text])
+        wide = self.draw(f"{ring}ring, passes, PYTHON\nring, 1000, 1e-3\n")
+        self.says(wide, "ns per pass, logarithmic", "1 to 2 runs", "1000")
+        self.assertEqual(wide.names, ["U10K", "GO", "UCONTEXT", "PYTHON"])
+
+    # A part of the picture for each table, also for one without any value.
+    def test_mixed(self):
+        mixed = self.draw(
+            RESULTS + "memory, threads, U, GO\nmemory, 5, 100, 200\n"
+            "create, threads, U, GO\ncreate, 5, fail:missing, fail:timeout\n")
+        self.assertEqual(mixed.parts(), 3)
+        self.says(mixed, "Cycle", "Memory", "Create", "bytes per thread",
+                  "every cell has failed")
+
+    # Lines of ours are heavy, of the others dashed; logarithmic from a factor of 50 on.
+    def test_lines(self):
+        results = block("""
+            N, R, M, UL, UCONTEXT, GO
+            2, 2, 1000000, 1, 49, 2
+            2, 200, 10000, 1, 49, 2
+            """)
+        lines = self.draw(results)
+        self.assertEqual(lines.our_lines(), 2)  # with that in the legend
+        self.assertEqual(lines.other_lines(), 4)
+        self.says(lines, r"^0\.0$")
+        wide = self.draw(results.replace("49", "51"))
+        self.assertNotIn("0.0", wide.texts)
+        self.says(wide, r"0\.1")
+
+    # From the least to the most, where there are several runs; the caps of one would say
+    # that there is no spread.
+    def test_whiskers(self):
+        once = "N, R, M, UL, GO\n2, 2, 1000000, 1, 2\n2, 200, 10000, 1, 2\n"
+        again = "N, R, M, GO\n2, 200, 10000, 3\n"
+        bars = [len([line for line in self.draw(results).styled("fill:none", "stroke:#777777")
+                     if line.get("d").count("L") == 1 and line.get("d")[1:].split()[0]
+                     == line.get("d").split("L")[1].split()[0]])  # upright
+                for results in (once, once + again)]
+        self.assertEqual(bars, [0, 1])
+
+    # With zero on a logarithmic axis, and with nothing but zero. What is chosen is named.
+    def test_growth(self):
+        depth = self.draw(DEPTH)
+        self.assertEqual(depth.parts(), 2)
+        self.says(depth, "ns per message", "D, bytes", "^0$", "^50$", "^102400$",
+                  "^8 threads, N = 2, R = 4; lower is better; one run",
+                  "^1000 threads, N = 2, R = 500; lower is better")
+        stacks = self.draw(STACKS)
+        self.says(stacks, "stacks", "^1$", "^4096$", "median of 1 to 2 runs")
+        self.assertEqual(stacks.our_lines(), 2)
+        threads = self.draw("threads, N, R, M, U, C++1T\nthreads, 2, 5, 100000, 5e-3, 2e-3\n"
+                            "threads, 2, 500000, 10, 5e-3, 2e-3\n")
+        self.says(threads, "threads, N·R", "ns per message", "N = 2; lower is better", "100k")
+
+    # Ours are lines and bars of ours, but UV is not; what is better is said.
+    def test_servers(self):
+        http = self.draw(HTTP)
+        self.says(http, "connections", "thousand requests per second", "64",
+                  "^higher is better; median of 2 runs, ")
+        self.assertEqual((http.our_lines(), http.other_lines()), (2, 4))
+        redis = self.draw(REDIS)
+        self.says(redis, "command = GET, pipeline = 16; higher is better", "1250")
+        self.assertEqual(redis.names, ["REDIS", "U", "U", "REDIS"])
+        self.says(self.draw(IDLE), "connections = 9000; lower is better",
+                  "bytes per connection")
+        latency = self.draw(LATENCY)
+        self.says(latency, "99th percentile", "us per request",
+                  "percent = 80; lower is better")
+        self.assertEqual(len([bar for bar in latency.styled("fill:#0072b2")
+                              if bar.tag == f"{SVG}path"]), 1)
+
+    # What must not matter: the user's settings, and a screen.
+    def test_surroundings(self):
+        self.draw(RESULTS, "plain.svg")
+        with open("matplotlibrc", "w") as file:
+            file.write("axes.facecolor: red\nsvg.fonttype: path\n")
+        self.assertEqual(self.program(RESULTS, "settings.svg", MPLBACKEND="nonsense")[0], 0)
+        self.assertEqual(text_of("plain.svg"), text_of("settings.svg"))
+
+
+@unittest.skipIf(NO_PICTURES, NO_PICTURES)
+class Compactness(Case):
+    """Of an SVG with all that there is to draw."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.graph(RESULTS + REDIS + STACKS + IDLE, "all.svg")[0], 0)
+        self.text = text_of("all.svg")
+        self.drawing = Drawing("all.svg")
+
+    def test_nothing_superfluous(self):
+        for word in "clip", "metadata", "Matplotlib", "dc:date", "<!--", "<!DOCTYPE", "rotate(-0":
+            self.assertNotIn(word, self.text)
+        tags = {element.tag.replace(SVG, "") for element in self.drawing.root.iter()}
+        self.assertEqual(tags, {"svg", "style", "defs", "path", "use", "g", "text"})
+
+    def test_text_is_text(self):
+        self.assertIn("font-family=\"'DejaVu Sans',", self.text)
+        self.assertNotIn("font-family:", self.text)
+        self.assertEqual(self.drawing.texts.count('<a & "b">'), 1)
+
+    def test_no_formulas(self):
+        self.graph("ring, passes, $x_1$\nring, 5, 1\n", "formula.svg")
+        self.assertIn("$x_1$", Drawing("formula.svg").texts)
+
+    def test_precision(self):
+        for element in self.drawing.root.iter():
+            most = 2 if element.get("id") else 1
+            for name in "d", "x", "y", "transform":
+                for digits in re.findall(r"\.(\d+)", element.get(name, "")):
+                    self.assertLessEqual(len(digits), most, ElementTree.tostring(element))
+                    self.assertNotEqual(digits[-1], "0")
+
+    # What is referred to is there, and nothing else has an identifier.
+    def test_identifiers(self):
+        used = {element.get(f"{XLINK}href") for element in self.drawing.root.iter()}
+        there = {f"#{element.get('id')}" for element in self.drawing.root.iter()
+                 if element.get("id")}
+        self.assertEqual(used - {None}, there)
+
+    # Classes are used, and mean the same in each picture: they can be on one page.
+    def test_classes(self):
+        used = {element.get("class") for element in self.drawing.root.iter()}
+        self.assertEqual(used - {None}, set(self.drawing.style))
+        self.graph(HTTP, "http.svg")
+        other = Drawing("http.svg").style
+        common = set(other) & set(self.drawing.style)
+        self.assertTrue(common)
+        for name in common:
+            self.assertEqual(other[name], self.drawing.style[name])
+
+    def test_lines(self):
+        self.assertLess(self.text.count("\n"), 400)
+        self.assertLess(len(self.text), 40000)
+
+
+if __name__ == "__main__":
+    unittest.main()
