@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# graph.py: runs test_graph.py.
+# graph.py, and scripts/report.py and report.sh: runs test_graph.py and test_report.py.
 # Without matplotlib only tables are tested. PYTHON says which Python.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -23,7 +23,7 @@ MPLCONFIGDIR=$tmp PYTHONDONTWRITEBYTECODE=1
 export MPLCONFIGDIR PYTHONDONTWRITEBYTECODE
 "$PYTHON" -c 'import matplotlib.font_manager' >/dev/null 2>&1
 
-PYTHONPATH=tests "$PYTHON" -m unittest -b test_graph >"$tmp/out" 2>&1 || {
+PYTHONPATH=tests "$PYTHON" -m unittest -b test_graph test_report >"$tmp/out" 2>&1 || {
 	cat "$tmp/out"
 	exit 1
 }
@@ -32,4 +32,4 @@ tests=$(sed -n 's/^Ran \([0-9]* tests\) .*/\1/p' "$tmp/out")
 	echo "graph: $tests; those of pictures skipped, there is no matplotlib"
 	exit 77
 }
-echo "graph: $tests of tables and pictures, of results that are made up"
+echo "graph: $tests of tables, pictures and pages, with results that are made up"
