@@ -61,6 +61,8 @@ expected() {
 	ring GO peers/go-ring @
 	ring TOKIO peers/rust-ring-tokio @
 	ring BOOST-FIBER peers/boost-ring @
+	ring ST peers/st-ring @
+	ring C++20 peers/cxx20-ring @
 	ring HASKELL peers/haskell-ring @
 	ring LWT peers/ocaml-ring @
 	ring ERLANG peers/erlang-ring @
@@ -128,6 +130,7 @@ expected() {
 	memory GENERATOR-RS peers/rust-memory-generator @30000
 	memory BOOST peers/boost-memory-context @
 	memory BOOST-FIBER peers/boost-memory @
+	memory ST peers/st-memory @
 	memory UCONTEXT peers/ucontext-memory @
 	memory POSIX peers/pthreads-memory @30000
 	memory GO peers/go-memory @
