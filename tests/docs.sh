@@ -3,8 +3,8 @@
 #
 # Do the documents and the code say the same? Checks that
 #
-#  - every public function is in the NAME or SYNOPSIS of a manual page, in that of its
-#    own module where there is one, and has a heading or an item there;
+#  - every public function is in the NAME or SYNOPSIS of its header's manual page, and has
+#    a heading or an item there;
 #  - every function that a document names is in a header;
 #  - the first example in the README is examples/01-hello.c, and the second compiles,
 #    and so does in the manual pages what begins with #include, unless a line is "...";
@@ -16,12 +16,13 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-public='usched.h uimage.h uproc.h uframes.h rr.h ll.h uevents.h uwait.h usync.h unet.h uoffload.h'
-public="$public uoverflow.h"
-pages='doc/usched.7 doc/usched.3 doc/rr.3 doc/ll.3 doc/uevents.3 doc/uwait.3 doc/usync.3'
-pages="$pages doc/unet.3 doc/uoffload.3 doc/uframes.3 doc/uoverflow.3"
+public='ustack.h usched.h uimage.h uproc.h uframes.h rr.h ll.h uevents.h uwait.h usync.h'
+public="$public unet.h uoffload.h uoverflow.h"
+pages='doc/usched.7 doc/ustack.3 doc/rr.3 doc/ll.3 doc/usched.3 doc/uproc.3 doc/uimage.3'
+pages="$pages doc/uevents.3 doc/uwait.3 doc/usync.3 doc/unet.3 doc/uoffload.3 doc/uframes.3"
+pages="$pages doc/uoverflow.3"
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
-name='((usched|ustack|utoken|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
+name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
 name="$name|ufile|uoffload|uoverflow)_[a-z_]*[a-z]|uoffload)"
 
 dir=$(mktemp -d) || exit 1
@@ -81,10 +82,7 @@ explained() {
 }
 
 for header in $public; do
-	case $header in
-	usched.h | uimage.h | uproc.h)    page=doc/usched.3 ;;
-	*)                              page=doc/${header%.h}.3 ;;
-	esac
+	page=doc/${header%.h}.3
 	declared "$header" | grep -v '__' >"$dir/$header"        # those are private
 	synopsis "$page" >"$dir/synopsis"
 	explained "$page" >"$dir/explained"
