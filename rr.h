@@ -33,10 +33,10 @@ struct rr;
 /*
  * Makes a scheduler; its processors are started, and idle. conf is copied; NULL stands
  * for zeros.
- * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or
- * more than INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads;
- * -ENOTSUP: see usched_init(); with c_embed also -EMFILE, -ENFILE, and -ENOTSUP if the
- * program has no uevents.c.
+ * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, or more than
+ * INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see
+ * usched_init(); with c_embed also -EMFILE, -ENFILE, -ENOSPC, and -ENOTSUP if the program
+ * has no uevents.c.
  * From any native thread. The caller owns *rr until rr_destroy().
  */
 int rr_create(const struct usched_conf *conf, struct rr **rr);

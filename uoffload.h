@@ -33,7 +33,8 @@ enum { UOFFLOAD_THREADS = 64 };         /* the bound, unless it is set */
  * bytes at `argument', which may be on the stack; at the end it is copied back. Neither
  * may hold pointers to a thread's stack. After an error `argument' is unchanged, and
  * drop(copy), unless NULL, is called once: after func if the caller gave up (deadline,
- * cancel), or by the caller if func will not be called.
+ * cancel), or by the caller if func will not be called; without memory for a copy it gets
+ * `argument' itself.
  * 0; besides, -EAGAIN: no native thread could be started, and there is none.
  */
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,

@@ -106,6 +106,7 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail);
 static void add_tokens(int32_t *tokens, uint32_t more);
 static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
+static int  join_ended(const struct uproc_thread *me, struct uproc_thread *t);
 static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			   const void *where);
 static size_t note_join(struct uproc *p, const struct uproc_thread *me,
@@ -258,10 +259,25 @@ static int join(struct usched *s, struct ustack *u, const void *where, int64_t d
 
 	if (!self)
 		return await(p->p_procs, t, deadline);
-	rc = join_by_thread(uproc_thread(self->p_sched.s_current), t, where);
+	if (deadline == 0)
+		rc = join_ended(uproc_thread(self->p_sched.s_current), t);
+	else
+		rc = join_by_thread(uproc_thread(self->p_sched.s_current), t, where);
 	if (rc == 0)
 		put_record(p, t);
 	return rc;
+}
+
+/* Without waiting. */
+static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
+{
+	struct uproc_thread *now = ENDED;
+
+	if (t == me)
+		return -EDEADLK;
+	if (CAS(&t->t_joiner, &now, TAKEN))
+		return 0;
+	return now ? -EINVAL : -ETIMEDOUT;
 }
 
 static void interrupt(struct usched *s, struct ustack *u)

@@ -550,7 +550,7 @@ BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 
 	if (!s->s_join || (self && ustack_sched(self)->s_join != s->s_join))
 		return -ENOTSUP;
-	if (!self)
+	if (!self || deadline <= 0)
 		return s->s_join(s, u, where, deadline > 0 ? deadline : 0);
 	if (deadline != USCHED_NEVER)
 		return uwait_join ? uwait_join(u, where, deadline) : -ENOTSUP;

@@ -78,7 +78,6 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 	return rc == -ETIMEDOUT ? 0 : rc;
 }
 
-/* A timer that is due, after all that were before: by then the others have run. */
 /* Under `lock', which is released. */
 static int queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *queue)
 {

@@ -353,7 +353,8 @@ static inline int foreign_join_by_native(struct foreign *f, struct foreign_threa
 }
 
 /* Until the end of `t', or foreign_interrupt(). */
-static inline int foreign_join_by_thread(struct foreign *f, struct foreign_thread *t)
+static inline int foreign_join_by_thread(struct foreign *f, struct foreign_thread *t,
+					 int64_t deadline)
 {
 	struct foreign_thread *me = foreign_thread(ustack_self());
 	int rc = t == me ? -EDEADLK : ustack_reserve(0);
@@ -362,6 +363,10 @@ static inline int foreign_join_by_thread(struct foreign *f, struct foreign_threa
 		return rc;
 	pthread_mutex_lock(&f->f_lock);
 	rc = foreign_claim(f, t);
+	if (rc == 0 && deadline == 0) {
+		t->t_claimed = false;
+		rc = -ETIMEDOUT;
+	}
 	if (rc == 0) {
 		t->t_joiner = me;
 		me->t_joins = true;
@@ -388,7 +393,7 @@ static inline int foreign_join(struct usched *s, struct ustack *u, const void *w
 		return foreign_join_by_native(f, foreign_thread(u), deadline);
 	if (ustack_sched(self) != s)
 		return -EPERM;
-	return foreign_join_by_thread(f, foreign_thread(u));
+	return foreign_join_by_thread(f, foreign_thread(u), deadline);
 }
 
 static inline int foreign_detach(struct usched *s, struct ustack *u)

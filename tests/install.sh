@@ -97,6 +97,37 @@ int main(void)
 }
 END
 
+# One whose thread joins another with a deadline, and names nothing else of uwait.c.
+cat >"$dir/join.c" <<-END
+#include <usched/rr.h>
+
+static struct ustack *other;
+static int rc = 1;
+
+static void wait_once(void *arg)
+{
+	(void)arg;
+	rc |= ustack_wait();
+}
+
+static void join(void *arg)
+{
+	(void)arg;
+	rc = ustack_join(other, 1) != -ETIMEDOUT;
+	rc |= ustack_wake(other) | ustack_join(other, INT64_MAX - 1);
+}
+
+int main(void)
+{
+	struct rr *rr;
+
+	if (rr_create(NULL, &rr) || rr_start(rr, wait_once, NULL, &other)
+	    || rr_start(rr, join, NULL, NULL))
+		return 1;
+	return rr_destroy(rr) != 0 || rc != 0;
+}
+END
+
 # build_and_run WHAT COMPILER-ARGUMENT...
 build_and_run() {
 	what=$1
@@ -130,6 +161,8 @@ if command -v pkg-config >/dev/null; then
 	done
 	# shellcheck disable=SC2086
 	build_and_run "embedded, static" $cflags "$dir/embed.c" $static
+	# shellcheck disable=SC2086
+	build_and_run "a join with a deadline, static" $cflags "$dir/join.c" $static
 	version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 	[ "$(pkg-config --modversion usched)" = "$version" ] ||
 		fail "pkg-config does not say that it is version $version"

@@ -286,6 +286,44 @@ static void test_cancel_shielded_join(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
+/* ---- A join that does not wait ---- */
+
+static void join_at_once(void *arg)
+{
+	struct pair *p = arg;
+
+	TEST_EQUAL(ustack_join(ustack_self(), 0), -EDEADLK);
+	TEST_EQUAL(ustack_join(p->p_other, 0), -ETIMEDOUT);
+	TEST_EQUAL(ustack_join(p->p_other, -1), -ETIMEDOUT);
+	TEST_EQUAL(usync_sem_post(&p->p_started), 0);
+	while ((p->p_rc = ustack_join(p->p_other, 0)) == -ETIMEDOUT)
+		TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(usync_sem_post(&p->p_started), 0);
+}
+
+/* Nothing runs between a join with deadline 0 and its return. */
+static void test_join_at_once(void **state)
+{
+	static struct pair p;
+	struct ustack *thread, *detached;
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	p = (struct pair){ .p_rc = 1 };
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
+	assert_int_equal(over->o_start(s, join_at_once, &p, &thread), 0);
+	assert_int_equal(usync_sem_wait(&p.p_started, USCHED_NEVER), 0);
+	assert_int_equal(usync_sem_post(&go_on), 0);
+	assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+	assert_int_equal(p.p_rc, 0);
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &detached), 0);
+	assert_int_equal(ustack_detach(detached), 0);
+	assert_int_equal(ustack_join(detached, 0), -EINVAL);
+	assert_int_equal(usync_sem_post(&go_on), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
 /* ---- Outside ---- */
 
 static void test_outside(void **state)
@@ -310,6 +348,7 @@ int main(void)
 		cmocka_unit_test(test_name_reported),
 		cmocka_unit_test(test_cancel_join),
 		cmocka_unit_test(test_cancel_shielded_join),
+		cmocka_unit_test(test_join_at_once),
 		cmocka_unit_test(test_outside),
 	};
 
