@@ -115,19 +115,6 @@ for document in $pages $texts; do
 	done <"$dir/named"
 done
 
-awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/example"
-diff examples/01-hello.c "$dir/example" >&2 ||
-	fail "README.md: the example (>) is not examples/01-hello.c (<)"
-
-awk '/^```/ { if (on) exit; if ($0 == "```c" && ++n == 2) { on = 1; next } } on' \
-	README.md >"$dir/server.c"
-# shellcheck disable=SC2086
-if ! grep -q main "$dir/server.c" ||
-	! ${CC:-cc} -Wall -Wextra -Werror -I. -c -o "$dir/server.o" -x c - <"$dir/server.c"
-then
-	fail "README.md: the second example does not compile"
-fi
-
 # As installed: <usched/rr.h>.
 ln -s "$PWD" "$dir/usched"
 
