@@ -53,14 +53,14 @@ struct events {
 /* The last e_serial. */
 static uint64_t serials;
 
-static int  add(struct events *v, int fd, uint32_t edges, struct uinterest *w);
+static int  add(struct events *v, int fd, uint32_t edges, struct uinterest *i);
 static void poll_events(struct uevents *e, int64_t until);
 static void interrupt(struct uevents *e);
 static void close_events(struct uevents *e);
 static int  expose(struct uevents *e);
 static void arm(struct uevents *e, struct utimer *t);
 static void disarm(struct uevents *e, struct utimer *t);
-static void nothing(struct uinterest *w, uint32_t events);
+static void nothing(struct uinterest *i, uint32_t events);
 static int  sleep_until(struct events *v, int64_t until);
 static void expire(struct events *v);
 static struct utimer *merge(struct utimer *a, struct utimer *b);
@@ -90,7 +90,7 @@ int uevents_create(struct uevents **e)
 					.e_close = close_events, .e_expose = expose,
 					.e_arm = arm, .e_disarm = disarm };
 	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	v->v_nothing.w_ready = nothing;
+	v->v_nothing.i_ready = nothing;
 	v->v_timer = -1;
 	v->v_epoll = epoll_create1(EPOLL_CLOEXEC);
 	v->v_interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -103,15 +103,15 @@ int uevents_create(struct uevents **e)
 	return rc;
 }
 
-int uevents_add(struct uevents *e, int fd, struct uinterest *w)
+int uevents_add(struct uevents *e, int fd, struct uinterest *i)
 {
 	return add((struct events *)(void *)e, fd,
-		   EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, w);
+		   EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, i);
 }
 
-static int add(struct events *v, int fd, uint32_t edges, struct uinterest *w)
+static int add(struct events *v, int fd, uint32_t edges, struct uinterest *i)
 {
-	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = w };
+	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = i };
 
 	if (epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &event) == 0)
 		return 0;
@@ -153,9 +153,9 @@ static void poll_events(struct uevents *e, int64_t until)
 	}
 	n = sleep_until(v, until);
 	for (int i = 0; i < n; i++) {
-		struct uinterest *w = v->v_batch[i].data.ptr;
+		struct uinterest *interest = v->v_batch[i].data.ptr;
 
-		w->w_ready(w, v->v_batch[i].events);
+		interest->i_ready(interest, v->v_batch[i].events);
 	}
 	if (v->v_heap.t_child)
 		expire(v);
@@ -213,9 +213,9 @@ static int expose(struct uevents *e)
 	return v->v_epoll;
 }
 
-static void nothing(struct uinterest *w, uint32_t events)
+static void nothing(struct uinterest *i, uint32_t events)
 {
-	(void)w;
+	(void)i;
 	(void)events;
 }
 

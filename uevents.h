@@ -39,7 +39,7 @@ struct utimer {
 
 /* A registered descriptor: part of an object that is never freed. */
 struct uinterest {
-	void (*w_ready)(struct uinterest *w, uint32_t epoll_events);  /* may not block */
+	void (*i_ready)(struct uinterest *i, uint32_t epoll_events);  /* may not block */
 };
 
 struct uevents {
@@ -75,13 +75,13 @@ int uevents_of(struct usched *s, struct uevents **e);
 int uevents_create(struct uevents **e);
 
 /*
- * Registers `fd': w_ready is called at each edge (EPOLLET), for any readiness. Closing fd
+ * Registers `fd': i_ready is called at each edge (EPOLLET), for any readiness. Closing fd
  * ends it.
  * 0, or the error of epoll_ctl(2): -EPERM for files, which are always ready; -EEXIST: it
- * is registered already; w_ready is called once more if fd is ready.
+ * is registered already; i_ready is called once more if fd is ready.
  * From any native thread.
  */
-int uevents_add(struct uevents *e, int fd, struct uinterest *w);
+int uevents_add(struct uevents *e, int fd, struct uinterest *i);
 
 /* Now, in ns of CLOCK_MONOTONIC. */
 int64_t uevents_now(void);

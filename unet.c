@@ -69,7 +69,7 @@ enum {
  * d_lasting, d_ready, d_serial.
  */
 struct descriptor {
-	struct uinterest     d_watch;      /* first */
+	struct uinterest     d_interest;   /* first */
 	struct uwait_lock d_lock;
 	uint32_t          d_generation;
 	uint32_t          d_inside;     /* system calls in progress */
@@ -104,14 +104,14 @@ static int  adopt(struct descriptor *d, int fd, uint32_t generation);
 static int  set_nonblocking(int fd);
 static enum kind kind_of(int fd);
 static int  fresh(int fd, enum kind kind);
-static void ready(struct uinterest *watch, uint32_t events);
+static void ready(struct uinterest *interest, uint32_t events);
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline);
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
 			      int64_t deadline) __attribute__((always_inline));
 static int  wait_ready(struct descriptor *d, int fd, int direction, uint32_t generation,
 		       int64_t deadline);
-static int  watch(struct descriptor *d, int fd, int direction, uint32_t generation,
-		  struct uwaiter *w);
+static int  add_interest(struct descriptor *d, int fd, int direction, uint32_t generation,
+			 struct uwaiter *w);
 static inline ssize_t read_into(int fd, const uint32_t *generation,
 				const struct iovec *iov, int n, int64_t deadline)
 	__attribute__((always_inline));
@@ -276,7 +276,7 @@ static int find_chunk(int fd, struct descriptor **d)
 		return -ENOMEM;
 	memset(chunk, 0, CHUNK * sizeof *chunk);
 	for (size_t k = 0; k < CHUNK; k++)
-		chunk[k].d_watch.w_ready = ready;
+		chunk[k].d_interest.i_ready = ready;
 	if (!__atomic_compare_exchange_n(&table[i], &now, chunk, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE)) {
 		free(chunk);                    /* another native thread was faster */
@@ -471,11 +471,11 @@ int unet_shutdown(int fd, int how)
 
 /* Waiting. */
 
-/* w_ready: on the native thread of a dispatcher that it is registered with. */
-static void ready(struct uinterest *w, uint32_t events)
+/* i_ready: on the native thread of a dispatcher that it is registered with. */
+static void ready(struct uinterest *interest, uint32_t events)
 {
 	static const uint32_t lasting = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI;
-	struct descriptor *d = (struct descriptor *)(void *)w;
+	struct descriptor *d = (struct descriptor *)(void *)interest;
 	const uint32_t of[] = { EPOLLIN | lasting, EPOLLOUT | EPOLLHUP | EPOLLERR };
 	struct uwaiter *waiters[2] = { NULL, NULL };
 
@@ -558,7 +558,7 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
 
 	rc = uwait_prepare_outside(&w, deadline);
 	if (rc == 0)
-		rc = watch(d, fd, direction, generation, w);
+		rc = add_interest(d, fd, direction, generation, w);
 	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
@@ -588,8 +588,8 @@ static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t gene
  * Registers, once for each dispatcher or native thread: edges stay registered. Not after
  * a close: d_serial would be taken for that of the number's next user.
  */
-static int watch(struct descriptor *d, int fd, int direction, uint32_t generation,
-		 struct uwaiter *w)
+static int add_interest(struct descriptor *d, int fd, int direction, uint32_t generation,
+			struct uwaiter *w)
 {
 	struct uevents *e;
 	int rc = uwait_events(w, &e);
@@ -604,7 +604,7 @@ static int watch(struct descriptor *d, int fd, int direction, uint32_t generatio
 	if (generation_of(d) != generation)
 		rc = -EBADF;
 	else if (d->d_serial[!direction] != serial)
-		rc = uevents_add(e, fd, &d->d_watch);
+		rc = uevents_add(e, fd, &d->d_interest);
 	if (rc == -EEXIST)
 		rc = 0;
 	if (rc == 0)
@@ -1254,7 +1254,7 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
 		    uint32_t generation)
 {
-	int rc = watch(d, fd, way, generation, w);
+	int rc = add_interest(d, fd, way, generation, w);
 
 	if (rc == -EBADF)
 		return 1;
