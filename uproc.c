@@ -310,7 +310,8 @@ static int yield(struct usched *s)
 	int rc;
 
 	p->p_intent = UPROC_YIELD;
-	p->p_turns = UPROC_LOOK - 1;            /* uproc_looks() is true */
+	if (s->s_events)
+		p->p_turns = UPROC_LOOK - 1;    /* so that uproc_looks() is true */
 	rc = ustack_block();
 	if (rc)
 		p->p_intent = UPROC_BLOCK;
