@@ -55,9 +55,9 @@ static struct ustack *next(struct usched *s)
 	return uproc_next((struct uproc *)(void *)s, pick);
 }
 
-static struct ustack *pick_next(struct usched *s)
+static struct ustack *pick_next(struct usched *s, struct ustack *self)
 {
-	return uproc_wait((struct uproc *)(void *)s, pick);
+	return uproc_wait(s, self, pick);
 }
 
 static int wake(struct usched *s, struct ustack *u)

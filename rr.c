@@ -18,9 +18,9 @@ static struct ustack *next(struct usched *s)
 	return uproc_next((struct uproc *)(void *)s, uproc_pop);
 }
 
-static struct ustack *pick_next(struct usched *s)
+static struct ustack *pick_next(struct usched *s, struct ustack *self)
 {
-	return uproc_wait((struct uproc *)(void *)s, uproc_pop);
+	return uproc_wait(s, self, uproc_pop);
 }
 
 static int wake(struct usched *s, struct ustack *u)

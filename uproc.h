@@ -373,14 +373,16 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
  * The skeleton of s_pick. NULL, for s_next to decide: there is mail, it is time to look
  * for events, or nothing is runnable.
  */
-static inline struct ustack *uproc_wait(struct uproc *p, uproc_pick_fn *pick)
+static inline struct ustack *
+uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 {
+	struct uproc *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = NULL;
 
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)
 	    && p->p_sched.s_stats.s_switches % UPROC_LOOK != 0)
 		t = pick(p);
-	p->p_sched.s_current->u_tokens = UPROC_WAITING;
+	self->u_tokens = UPROC_WAITING;
 	p->p_chosen = t;
 	if (t)
 		return &t->t_stack;
@@ -399,7 +401,7 @@ uproc_wake(struct usched *s, struct ustack *u,
 		u->u_tokens = 0;
 		__builtin_prefetch(uproc_thread(u) + 1);
 		__builtin_prefetch(uproc_thread(u) + 2);
-		local(uproc_of(u), uproc_thread(u));
+		local((struct uproc *)(void *)s, uproc_thread(u));
 		return 0;
 	}
 	if (u->u_tokens == UPROC_ENDED)

@@ -158,7 +158,7 @@ static arch_next_fn enter, block, reserve;
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
 static void start_fd(void *thread);
 static int  refuse_wake(struct usched *s, struct ustack *u);
-static struct ustack *pick_none(struct usched *s);
+static struct ustack *pick_none(struct usched *s, struct ustack *self);
 static struct usched_caught *caught(void);
 static bool has_caught(const struct usched *s);
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
@@ -481,9 +481,10 @@ static int refuse_wake(struct usched *s, struct ustack *u)
 	return -ENOTSUP;
 }
 
-static struct ustack *pick_none(struct usched *s)
+static struct ustack *pick_none(struct usched *s, struct ustack *self)
 {
 	(void)s;
+	(void)self;
 	return NULL;
 }
 

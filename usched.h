@@ -145,11 +145,11 @@ typedef int usched_wake_fn(struct usched *s, struct ustack *u);
  * called. Without s_pick, u_tokens stays INT32_MIN: each wake is an s_wake, each wait a
  * block.
  *
- * s_pick: the running thread has no token and will wait for one. Notes that, and returns
+ * s_pick: `self', the running thread, has no token and will wait. Notes that, and returns
  * the thread to run meanwhile; or NULL: then the thread blocks, and s_next is asked.
  * s_unpick: blocking has failed. Undoes s_pick.
  */
-typedef struct ustack *usched_pick_fn(struct usched *s);
+typedef struct ustack *usched_pick_fn(struct usched *s, struct ustack *self);
 typedef void usched_unpick_fn(struct usched *s);
 
 /* Blocks the calling thread until all that are runnable have run. As ustack_yield(). */

@@ -61,7 +61,7 @@ USCHED_INLINE int ustack_wait(void)
 		self->u_tokens--;
 		return 0;
 	}
-	u = self ? s->s_pick(s) : NULL;
+	u = self ? s->s_pick(s, self) : NULL;
 	rc = u ? usched__handover(u, self, s) : ustack_block();
 	return rc ? usched__stay(rc) : 0;
 }
