@@ -258,7 +258,7 @@ library() {
 	switch=${SWITCH:-$(uname -m)}
 	sources=$PWD/arch/$switch.S
 	[ -f "$sources" ] || sources=$PWD/arch/setjmp.c
-	for module in usched image proc rr event wait sync net offload; do
+	for module in usched uimage uproc rr uevents uwait usync unet uoffload; do
 		sources="$sources $PWD/$module.c"
 	done
 	mkdir "$objects"
