@@ -410,7 +410,7 @@ test_proxy_of_httpd() {
 test_proxy_alone() {
 	port=$((port + 1))
 	target=$port
-	begin "proxy" "$B/examples/07-proxy" "localhost:$target" || return
+	begin "proxy" "$B/examples/07-proxy" "$localhost:$target" || return
 	check "nobody behind it" dead_target
 	all_closed "nobody behind it"
 	grep -q 'Connection refused' "$dir/errors.$server" ||
@@ -456,6 +456,7 @@ done >"$dir/flood"
 mkdir "$dir/files"
 ln "$dir/1" "$dir/1000" "$dir/300000" "$dir/1048576" "$dir/10485760" "$dir/files"
 
+name_localhost
 usages "$B/examples/04-echo"
 usages "$B/examples/07-proxy" 127.0.0.1:7000
 usage "$B/examples/07-proxy" 7000 nothing
@@ -465,7 +466,7 @@ for processors in 1 2; do
 	begin "echo, $processors" "$B/examples/04-echo" $processors || break
 	echo=$server echo_port=$port
 	all_clients
-	begin "proxy, $processors" "$B/examples/07-proxy" "localhost:$port" $processors ||
+	begin "proxy, $processors" "$B/examples/07-proxy" "$localhost:$port" $processors ||
 		break
 	all_clients
 	end
@@ -531,4 +532,4 @@ test_proxy_of_httpd
 test_memory
 
 [ $failed -eq 0 ] || exit 1
-echo "servers: $count checks of the echo server and the proxy"
+echo "servers: $count checks of the echo server and the proxy$unnamed"

@@ -217,8 +217,9 @@ launch echo "$B/examples/04-echo" 1
 patient 05-httpd STALL -lhttp_parser || exit 1  # with clients that dribble
 launch httpd "$dir/05-httpd" "$dir/files"
 launch kv "$B/examples/06-kv"
+name_localhost
 for name in echo httpd kv; do
-	launch "proxy_of_$name" "$B/examples/07-proxy" "localhost:$(value_of port $name)"
+	launch "proxy_of_$name" "$B/examples/07-proxy" "$localhost:$(value_of port $name)"
 done
 
 for name in httpd proxy_of_httpd; do
@@ -273,4 +274,4 @@ if [ -s "$dir/failures" ]; then
 	exit 1
 fi
 n=$(find "$dir" -name 'rounds.*' | wc -l)
-echo "soak: $seconds s, $rounds rounds of $n clients, no error"
+echo "soak: $seconds s, $rounds rounds of $n clients, no error$unnamed"
