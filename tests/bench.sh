@@ -500,6 +500,39 @@ test_runs() {
 	same 'rows of blocks, -n 2' 4 "$(grep -c 0.250000 "$results/blocks.csv")"
 }
 
+# A short run of the quick cycle counts as the median of three, but for one that fails.
+test_short() {
+	programs
+	program rmain <<-END
+	of=\$*
+	echo "\$of" >>"$BUILD/calls"
+	case \$of in
+	"2 4 "*" 0 1") set -- 0.100000 0.900000 0.150000 ;;
+	"2 4 "*" 1000 2") set -- 0.010000 fail ;;
+	"2 4 "*" 10000 2") set -- 0.000009 1.500000 0.030000 ;;
+	*) echo 0.200000; exit ;;
+	esac
+	shift \$((\$(grep -cx "\$of" "$BUILD/calls") - 1))
+	echo \$1
+	[ \$1 != fail ] || exit 3
+	END
+	export PROCS=2
+	bench --quick --only U,U1K,U10K,U1T
+	same 'a long run' 0.200000 "$(cell 2 4 1)"
+	same 'a short run that fails' fail:exit-3 "$(cell 2 4 2)"
+	same 'a median' 0.030000 "$(cell 2 4 3)"
+	same 'another median' 0.150000 "$(cell 2 4 4)"
+	same 'runs of a row' 9 "$(grep -c '^2 4 ' "$BUILD/calls")"
+	same 'runs of another' 4 "$(grep -c '^2 100 ' "$BUILD/calls")"
+	printf '%s\n' 'cycle: U10K N=2 R=4 M=250010: 0.000009 1.500000 0.030000' \
+		'cycle: U1T N=2 R=4 M=250010: 0.100000 0.900000 0.150000' >"$tmp/want"
+	same 'all times' "$(cat "$tmp/want")" "$(cat "$results/short.txt")"
+	rm "$BUILD/calls"
+	bench --only U1T
+	same 'a short run of the full cycle' 0.100000 "$(cell 2 4 1)"
+	unset PROCS
+}
+
 # Several workloads go to a file each, in the order in which they are named. BLOCKS is
 # for that workload only, even if it is in the environment.
 test_several() {
@@ -956,6 +989,7 @@ test_machine
 test_tree
 test_options
 test_runs
+test_short
 test_several
 test_exists
 test_usage
