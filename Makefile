@@ -6,7 +6,8 @@
 #                  what it needs and is missing. WORKLOAD=all runs all benchmarks,
 #                  FULL=1 their long forms, DIR=results sets the directory;
 #                  see scripts/report.sh
-# make check       builds and runs the tests; installs what they need and is missing
+# make check       builds and runs the tests; installs what they need and is missing.
+#                  ONLY='peers serve' runs these scripts of tests/ alone
 # make tests       builds the test programs
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
 #                  see scripts/matrix.sh
@@ -228,6 +229,7 @@ $(B)/flags: $(changed)
 
 -include $(wildcard $(B)/*.d $(B)/*/*.d)
 
+check: export ONLY := $(ONLY)
 check:
 	@CC=$(call quote,$(CC)) scripts/install.sh check
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) scripts/check.sh

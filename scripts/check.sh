@@ -7,6 +7,7 @@
 # passed, failed and were skipped, on a line.
 #
 #   MAKE, B            as in the Makefile, which sets them
+#   ONLY               scripts of tests/: "peers serve" runs these two and nothing else
 #   CHECK_TIMEOUT      seconds for one program; default 3600. Under valgrind twice that
 #   CHECK_AT_ONCE      programs; default: four more than there are processors, as scripts
 #                      wait for others much of the time
@@ -63,7 +64,10 @@ fi
 
 rm -rf "$counts"
 mkdir -p "$counts"
-build "B=$top" all programs examples tests || exit 1
+targets='all programs examples tests'
+[ -z "${ONLY-}" ] || targets='all programs examples'
+# shellcheck disable=SC2086
+build "B=$top" $targets || exit 1
 SWITCH=$(setting SWITCH)
 cflags=$(setting CFLAGS)
 CC=$(setting CC)
@@ -91,6 +95,12 @@ programs() {
 
 # Scripts first, as the longest of all are among them.
 list_jobs() {
+	if [ -n "${ONLY-}" ]; then
+		for script in $ONLY; do
+			echo "script tests/$script.sh"
+		done
+		return
+	fi
 	for script in tests/*.sh; do
 		echo "script $script"
 	done
