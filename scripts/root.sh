@@ -1,0 +1,195 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# root.sh COMMAND...: runs each command line as on a fresh machine: in a minimal root of the
+# machine's own distribution, Debian or one made from it, to which only git, make and
+# certificates are added. The last commit of this checkout is cloned into it, and there the
+# commands run. The root gets the machine's package sources, of apt and of pip, its proxies,
+# name servers and certificates, and nothing else. Like a container it has /proc, /dev with
+# pseudo-terminals, and a read-only /sys. /tmp is a tmpfs, if there is memory for it.
+#
+# All commands run, also after one that failed. The exit status is that of the first one that
+# failed, or 77 if no root can be made; the reason is said. In the end the root is removed, also
+# after a signal: its mounts and processes are in namespaces of their own and end with it.
+# It needs root or sudo. debootstrap is installed if it is missing.
+#
+#   ROOT_PARENT   the directory to make it in; default /var/tmp. It takes 3 GB there
+set -u
+parent=${ROOT_PARENT:-/var/tmp}
+tmp_kib=$((4 << 20))    # of memory; with less /tmp is on the disk
+
+cannot() {
+	echo "root.sh: no root can be made: $*" >&2
+	exit 77
+}
+
+# The variables that say where packages come from, that this is CI, and how to compile.
+kept() {
+	env | sed -nE 's/^(CI|CC|CFLAGS|CPPFLAGS|PIP_[A-Z_]+|[A-Za-z]+_(proxy|PROXY))=.*/\1/p'
+}
+
+# copy FILE...: to the same place in the root, over what it has there; if there are such.
+copy() {
+	for file; do
+		if [ -d "$file" ]; then
+			mkdir -p "$root$file" && cp -RL "$file/." "$root$file" || exit 77
+		elif [ -e "$file" ]; then
+			install -D -m 644 "$file" "$root$file" || exit 77
+		fi
+	done
+}
+
+# The first source of the distribution itself, as apt tells it.
+find_mirror() {
+	suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+	mirror=$(apt-get update --print-uris 2>/dev/null |
+		sed -n "s|^'\(.*\)/dists/$suite/InRelease'.*|\1|p" | head -n 1)
+	if [ -z "$suite" ] || [ -z "$mirror" ]; then
+		cannot "apt names no source of '$suite'"
+	fi
+}
+
+get_debootstrap() {
+	command -v debootstrap >/dev/null && return
+	echo 'root.sh: debootstrap is missing; installing it through apt'
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get -q update || cannot 'apt has no lists'
+	apt-get -q install -y --no-install-recommends debootstrap || cannot 'no debootstrap'
+}
+
+# debootstrap asks for the proxy in the environment, and apt for that of its configuration.
+make_system() {
+	proxy=$(apt-config shell p Acquire::http::Proxy | sed "s/^p='\(.*\)'$/\1/")
+	[ -z "$proxy" ] || export http_proxy="${http_proxy-$proxy}"
+	debootstrap --force-check-gpg --variant=minbase --include=git,make,ca-certificates \
+		"$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
+		tail -n 20 "$root.log" >&2
+		cannot "debootstrap of $suite"
+	}
+}
+
+# Hooks of the machine's apt may call what is not here: only the settings of transfers come
+# along. Packages are not written with care: the root will be thrown away.
+configure() {
+	rm -f "$root/etc/apt/sources.list"
+	copy /etc/apt /usr/share/keyrings /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt \
+		/etc/pip.conf
+	case ${PIP_FIND_LINKS-} in /*) copy "$PIP_FIND_LINKS" ;; esac
+	rm -rf "$root/etc/apt/apt.conf" "$root/etc/apt/apt.conf.d"
+	mkdir "$root/etc/apt/apt.conf.d"
+	apt-config dump | grep -E '^Acquire::(https?|ftp|Retries|Check)' \
+		>"$root/etc/apt/apt.conf.d/machine"
+	for file in "$HOME/.pip/pip.conf" "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf"; do
+		[ ! -e "$file" ] || install -D -m 644 "$file" "$root/root/.config/pip/pip.conf" ||
+			exit 77
+	done
+	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fast"
+	echo '127.0.0.1 localhost' >"$root/etc/hosts"
+}
+
+make_devices() {
+	mount -t tmpfs -o mode=755,nosuid dev "$root/dev" || return
+	while read -r name major minor; do
+		mknod -m 666 "$root/dev/$name" c "$major" "$minor" || return
+	done <<-'END'
+		null 1 3
+		zero 1 5
+		full 1 7
+		random 1 8
+		urandom 1 9
+		tty 5 0
+	END
+	mkdir "$root/dev/pts" "$root/dev/shm"
+	ln -s pts/ptmx "$root/dev/ptmx"
+	ln -s /proc/self/fd "$root/dev/fd"
+	for name in 0:stdin 1:stdout 2:stderr; do
+		ln -s "fd/${name%:*}" "$root/dev/${name#*:}"
+	done
+	mount -t devpts -o newinstance,mode=620,ptmxmode=666 devpts "$root/dev/pts" &&
+		mount -t tmpfs -o mode=1777,nosuid,nodev,size=64m shm "$root/dev/shm"
+}
+
+mount_all() {
+	mount -t proc proc "$root/proc" || cannot '/proc cannot be mounted'
+	mount -t sysfs -o ro sysfs "$root/sys" || cannot '/sys cannot be mounted'
+	make_devices || cannot '/dev cannot be made'
+	free=$(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo)
+	if [ "${free:-0}" -lt $tmp_kib ]; then
+		echo 'root.sh: there is not enough memory for a tmpfs: /tmp is on the disk'
+	else
+		mount -t tmpfs -o "mode=1777,nosuid,nodev,size=${tmp_kib}k" tmp "$root/tmp" ||
+			cannot '/tmp cannot be mounted'
+	fi
+}
+
+# enter COMMAND: in the clone.
+enter() {
+	line="cd /root/usched && $1"
+	set -- HOME=/root TERM=dumb \
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+	for name in $(kept); do
+		set -- "$@" "$name=$(printenv "$name")"
+	done
+	chroot "$root" /usr/bin/env -i "$@" sh -c "$line" </dev/null
+}
+
+# In the namespaces: all of it.
+inside() {
+	began=$(date +%s)
+	get_debootstrap
+	find_mirror
+	make_system
+	configure
+	mount_all
+	git clone -q "$PWD" "$root/root/usched" || cannot 'the checkout cannot be cloned'
+	echo "root.sh: a minimal root of $suite, made in $(($(date +%s) - began)) s"
+	first=0
+	for command; do
+		began=$(date +%s)
+		echo "root.sh: $command"
+		enter "$command"
+		status=$?
+		[ $first -ne 0 ] || first=$status
+		echo "root.sh: $command: exit status $status, $(($(date +%s) - began)) s"
+	done
+	exit $first
+}
+
+# Mounts and processes end with the first process of their namespaces, but not at once.
+remove() {
+	if [ -n "$child" ]; then
+		kill -KILL "$child"
+		wait "$child"
+	fi 2>/dev/null
+	for _ in 1 2 3 4 5; do
+		rm -rf --one-file-system "$dir" 2>/dev/null && return
+		sleep 1
+	done
+	echo "root.sh: $dir is left over" >&2
+}
+
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null || cannot 'it takes root, and there is no sudo'
+	exec sudo "--preserve-env=$(kept | tr '\n' ,)ROOT_PARENT" "$0" "$@"
+fi
+cd "$(dirname "$0")/.." || exit 1
+if [ "${1-}" = --inside ]; then
+	root=$2
+	shift 2
+	inside "$@"
+fi
+for tool in apt-get git unshare; do
+	command -v $tool >/dev/null || cannot "there is no $tool"
+done
+unshare --mount --pid --fork --kill-child true 2>/dev/null ||
+	cannot 'the system refuses namespaces for mounts and processes'
+child=
+dir=$(mktemp -d "$parent/usched-root.XXXXXX") || exit 77
+trap remove EXIT
+trap 'exit 1' HUP INT TERM
+unshare --mount --pid --fork --kill-child scripts/root.sh --inside "$dir/root" "$@" &
+child=$!
+wait $child
+status=$?
+child=
+exit $status
