@@ -79,7 +79,7 @@ configure() {
 	mkdir "$root/etc/apt/apt.conf.d"
 	apt-config dump | grep -E '^Acquire::(https?|ftp|Retries|Check)' \
 		>"$root/etc/apt/apt.conf.d/machine"
-	for file in "$HOME/.pip/pip.conf" "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf"; do
+	for file in "${HOME-}/.pip/pip.conf" "${XDG_CONFIG_HOME:-${HOME-}/.config}/pip/pip.conf"; do
 		[ ! -e "$file" ] || install -D -m 644 "$file" "$root/root/.config/pip/pip.conf" ||
 			exit 77
 	done
