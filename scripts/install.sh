@@ -94,6 +94,7 @@ look() {
 		exists wrk || useful wrk
 		exists h2load || useful nghttp2-client
 		exists redis-cli || useful redis-tools
+		exists pgrep || useful procps
 		proofs
 		;;
 	matrix)
