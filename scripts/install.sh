@@ -95,6 +95,7 @@ look() {
 		exists h2load || useful nghttp2-client
 		exists redis-cli || useful redis-tools
 		exists pgrep || useful procps
+		exists strace || useful strace
 		proofs
 		;;
 	matrix)
