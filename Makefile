@@ -188,6 +188,10 @@ $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sen
 $(B)/tests/test_overflow: wrapped := dladdr
 $(B)/tests/test_overflow: libs += -rdynamic
 
+# What several programs share.
+$(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
+$(filter $(B)/tests/test_report_%,$(tests)): $(B)/tests/sync.o $(B)/tests/report.o
+
 $(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(B)/tests/over.o $(library)
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
 

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE                     /* dladdr */
+#include "report.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Lines ---- */
+
+char lines[LINES][LINE_SIZE];
+unsigned line_count;
+
+void keep_line(const char *line)
+{
+	TEST_TRUE(line_count < LINES);
+	snprintf(lines[line_count++], LINE_SIZE, "%s", line);
+}
+
+void *make_told(const struct usched_conf *conf, void (*log)(const char *line))
+{
+	struct usched_conf c = *conf;
+	void *s = NULL;
+
+	c.c_log = log;
+	line_count = 0;
+	assert_int_equal(over->o_create(&c, &s), 0);
+	return s;
+}
+
+const char *line_with(const char *text)
+{
+	const char *found = NULL;
+
+	for (unsigned i = 0; i < line_count; i++) {
+		if (!strstr(lines[i], text))
+			continue;
+		TEST_TRUE(!found);
+		found = lines[i];
+	}
+	return found;
+}
+
+/* ---- Ways to wait ---- */
+
+struct objects to;
+
+static inline __attribute__((always_inline)) int on_cond(void)
+{
+	int rc;
+
+	TEST_EQUAL(usync_mutex_lock(&to.with, USCHED_NEVER), 0);
+	rc = usync_cond_wait(&to.cond, &to.with, USCHED_NEVER);
+	TEST_EQUAL(usync_mutex_unlock(&to.with), 0);
+	return rc;
+}
+
+static inline __attribute__((always_inline))
+int on_channels(int value, struct usync_chan *second)
+{
+	struct usync_case cases[] = {
+		{ NULL, USYNC_RECV, NULL, 0 },
+		{ second, USYNC_SEND, &value, 0 },
+		{ NULL, USYNC_RECV, NULL, 0 },
+		{ second, USYNC_RECV, &value, 0 },
+	};
+
+	return usync_select(cases, 4, USCHED_NEVER);
+}
+
+static inline __attribute__((always_inline)) int on_grant(void)
+{
+	struct uwaiter *w;
+
+	TEST_EQUAL(uwait_prepare(&w, USCHED_NEVER), 0);
+	uwait_begin(w);
+	return uwait_block(w);
+}
+
+/* A thread that has waited before. */
+static inline __attribute__((always_inline)) int on_later_join(void)
+{
+	TEST_TRUE(uwait_self());
+	return ustack_join(to.thread, USCHED_NEVER);
+}
+
+#define DEFINE(name, call, error)                       \
+	IN(name) static void name(void *arg)            \
+	{                                               \
+		int rc;                                 \
+							\
+		(void)arg;                              \
+		rc = call;                              \
+		TEST_EQUAL(rc, error);                  \
+	}                                               \
+	EXTENT(name)
+FOR_WAITS(DEFINE)
+
+#define ROW(name, call, error) { #name, name, __start_in_##name, __stop_in_##name },
+const struct way ways[WAITS] = { FOR_WAITS(ROW) };
+
+void prepare_waits(void)
+{
+	memset(&to, 0, sizeof to);
+	TEST_EQUAL(usync_mutex_lock(&to.mutex, 0), 0);
+	TEST_EQUAL(usync_rwlock_write(&to.written, 0), 0);
+	TEST_EQUAL(usync_rwlock_read(&to.read, 0), 0);
+	TEST_EQUAL(usync_group_add(&to.group, 3), 0);
+	for (int i = 0; i < 3; i++)
+		TEST_EQUAL(usync_chan_create(sizeof to.value, 0, &to.chan[i]), 0);
+}
+
+void end_waits(void)
+{
+	for (int i = 0; i < 3; i++)
+		usync_chan_destroy(to.chan[i]);
+}
+
+/* The text of a line, behind the function. */
+static void describe(int way, char text[LINE_SIZE])
+{
+	static const char *const fixed[] = {
+		[WAIT_at_nothing] = "waits for no channel",
+		[WAIT_at_time]    = "waits for a time that never comes",
+		[WAIT_at_grant]   = "waits for a grant",
+		[WAIT_at_wake]    = "waits for a wake",
+	};
+	uintptr_t native = uwait_name();
+
+	switch (way) {
+	case WAIT_at_mutex:
+		snprintf(text, LINE_SIZE, "waits for mutex %p, held by an outsider, 0x%" PRIxPTR,
+			 (void *)&to.mutex, native);
+		break;
+	case WAIT_at_read:
+		snprintf(text, LINE_SIZE, "waits for reader-writer lock %p to read, held by an "
+			 "outsider, 0x%" PRIxPTR, (void *)&to.written, native);
+		break;
+	case WAIT_at_write:
+		snprintf(text, LINE_SIZE, "waits for reader-writer lock %p to write, readers: 1",
+			 (void *)&to.read);
+		break;
+	case WAIT_at_cond:
+		snprintf(text, LINE_SIZE, "waits for condition %p", (void *)&to.cond);
+		break;
+	case WAIT_at_sem:
+		snprintf(text, LINE_SIZE, "waits for semaphore %p", (void *)&to.sem);
+		break;
+	case WAIT_at_group:
+		snprintf(text, LINE_SIZE, "waits for group %p, not done: 3", (void *)&to.group);
+		break;
+	case WAIT_at_send:
+		snprintf(text, LINE_SIZE, "waits for channel %p to send", (void *)to.chan[0]);
+		break;
+	case WAIT_at_recv:
+		snprintf(text, LINE_SIZE, "waits for channel %p to receive", (void *)to.chan[1]);
+		break;
+	case WAIT_at_select:
+		snprintf(text, LINE_SIZE, "waits for channel %p to send or channel %p to receive",
+			 (void *)to.chan[2], (void *)to.chan[2]);
+		break;
+	case WAIT_at_nothing:
+	case WAIT_at_time:
+	case WAIT_at_grant:
+	case WAIT_at_wake:
+		snprintf(text, LINE_SIZE, "%s", fixed[way]);
+		break;
+	default:
+		snprintf(text, LINE_SIZE, "joins thread %p", (void *)to.thread);
+	}
+}
+
+/* ---- Checks ---- */
+
+extern __typeof__(dladdr) dladdr __attribute__((weak));
+
+/* An address, and behind it the file and the offset there; in a static program neither. */
+static uintptr_t parse_address(const char *at)
+{
+	uintptr_t address = 0, offset = 0;
+	char file[64];
+	Dl_info info;
+	int n = sscanf(at, "0x%" SCNxPTR " (%63[^+]+0x%" SCNxPTR, &address, file, &offset);
+
+	if (!dladdr || !dladdr(lines, &info)) {
+		TEST_EQUAL(n, 1);
+		return address;
+	}
+	TEST_EQUAL(n, 3);
+	TEST_TRUE(strncmp(file, "test_report_", 12) == 0);
+	TEST_EQUAL((address - offset) % 4096, 0);       /* the file begins with a page */
+	return address;
+}
+
+void check_text(const char *line, const struct way *w, const char *text)
+{
+	const char *function = strstr(line, "function ") + strlen("function ");
+	const char *rest = strstr(line, text);
+	uintptr_t address;
+
+	TEST_EQUAL(parse_address(function), (uintptr_t)w->w_func);
+	if (!rest)
+		fail_msg("%s: \"%s\" is not in \"%s\"", w->w_name, text, line);
+	rest += strlen(text);
+	if (w->w_func == at_wake && !test_has_stacks()) {
+		TEST_EQUAL(*rest, '\0');
+		return;
+	}
+	TEST_TRUE(strncmp(rest, ", at ", 5) == 0);
+	address = parse_address(rest + 5);
+	if ((w->w_func != at_wake || (test_tail_calls() && test_inlines()))
+	    && (address < (uintptr_t)w->w_start || address >= (uintptr_t)w->w_stop))
+		fail_msg("%s: it is not where \"%s\" says", w->w_name, line);
+}
+
+void check_line(const struct ustack *u, int way)
+{
+	char thread[64], text[LINE_SIZE];
+	const char *line;
+
+	snprintf(thread, sizeof thread, "thread %p, function 0x", (const void *)u);
+	line = line_with(thread);
+	TEST_TRUE(line);
+	describe(way, text);
+	check_text(line, &ways[way], text);
+}
+
+void help_out(struct ustack *u, int way)
+{
+	if (way == WAIT_at_wake)
+		TEST_EQUAL(ustack_wake(u), 0);
+	else
+		TEST_EQUAL(ustack_cancel(u), 0);
+}

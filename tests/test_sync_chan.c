@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* test_sync_chan.c: channels: buffers of all sizes, streams, close. */
+#include "place.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- Buffers ---- */
+
+static int send_value(struct usync_chan *c, size_t size, uint32_t id, int64_t deadline)
+{
+	unsigned char value[LARGEST];
+
+	write_value(value, size, id);
+	return usync_chan_send(c, size > 0 ? value : NULL, deadline);
+}
+
+static int recv_value(struct usync_chan *c, size_t size, uint32_t *id, int64_t deadline)
+{
+	unsigned char value[LARGEST + 16];
+	int rc;
+
+	memset(value, 0x77, sizeof value);
+	rc = usync_chan_recv(c, size > 0 ? value : NULL, deadline);
+	for (size_t i = rc ? 0 : size; i < sizeof value; i++)
+		TEST_EQUAL(value[i], 0x77);
+	if (rc == 0)
+		*id = read_value(value, size);
+	return rc;
+}
+
+/* Several times round the end of the buffer, with any number of values in it. */
+static void fill_and_empty(size_t size, size_t capacity)
+{
+	struct usync_chan *c;
+	uint32_t in = 0, out = 0, id;
+
+	TEST_EQUAL(usync_chan_create(size, capacity, &c), 0);
+	for (size_t n = 0; n < 5 * capacity; n++) {
+		size_t more = n % (capacity + 1);
+
+		if (more < in - out)
+			more = in - out;
+		while (in - out < more)
+			TEST_EQUAL(send_value(c, size, in++, 0), 0);
+		TEST_EQUAL(usync_chan_count(c), more);
+		if (more == capacity)
+			TEST_EQUAL(send_value(c, size, in, 0), -ETIMEDOUT);
+		for (size_t i = 0; i < more - more / 3; i++, out++) {
+			TEST_EQUAL(recv_value(c, size, &id, 0), 0);
+			if (size >= 4)
+				TEST_EQUAL(id, out);
+		}
+	}
+	TEST_EQUAL(usync_chan_close(c), 0);
+	TEST_EQUAL(usync_chan_close(c), -EPIPE);
+	TEST_EQUAL(send_value(c, size, in, USCHED_NEVER), -EPIPE);
+	for (; out < in; out++)
+		TEST_EQUAL(recv_value(c, size, &id, USCHED_NEVER), 0);
+	TEST_EQUAL(recv_value(c, size, &id, USCHED_NEVER), -EPIPE);
+	TEST_EQUAL(usync_chan_count(c), 0);
+	usync_chan_destroy(c);
+}
+
+static void fill_all(struct worker *w)
+{
+	(void)w;
+	for (size_t i = 0; i < SIZES; i++)
+		for (size_t capacity = 1; capacity < 6; capacity++)
+			fill_and_empty(sizes[i], capacity);
+}
+
+static void buffers(void *s)
+{
+	struct worker w[2];
+
+	for (size_t i = 0; i < 2; i++)
+		start_worker(&w[i], s, i > 0, i, fill_all, NULL);
+	for (size_t i = 0; i < 2; i++)
+		end_worker(&w[i]);
+}
+
+static void test_buffers(void **state)
+{
+	const size_t gib = (size_t)1 << 30;
+	struct usync_chan *c = NULL;
+
+	(void)state;
+	test_timeout(60);
+	assert_int_equal(usync_chan_create(gib + 1, 0, &c), -EINVAL);
+	assert_int_equal(usync_chan_create(0, gib + 1, &c), -EINVAL);
+	assert_int_equal(usync_chan_create(gib / 2, 3, &c), -EINVAL);
+	assert_int_equal(usync_chan_create(SIZE_MAX, SIZE_MAX, &c), -EINVAL);
+	assert_null(c);
+	each_scheduler(buffers);
+}
+
+/* ---- Streams ---- */
+
+/* Values arrive in order while both ends wait at times. */
+enum { STREAM = 2000 };
+
+struct stream {
+	struct usync_chan *s_chan;
+	size_t             s_size;
+	size_t             s_count;
+};
+
+static void send_stream(struct worker *w)
+{
+	struct stream *s = w->w_shared;
+
+	for (uint32_t i = 0; i < s->s_count; i++)
+		TEST_EQUAL(send_value(s->s_chan, s->s_size, i, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_chan_close(s->s_chan), 0);
+}
+
+static void recv_stream(struct worker *w)
+{
+	struct stream *s = w->w_shared;
+	uint32_t id = 0;
+	int rc;
+
+	while ((rc = recv_value(s->s_chan, s->s_size, &id, USCHED_NEVER)) == 0) {
+		if (s->s_size >= 4)
+			TEST_EQUAL(id, w->w_count);
+		w->w_count++;
+	}
+	TEST_EQUAL(rc, -EPIPE);
+}
+
+static void streams(void *s)
+{
+	for (size_t i = 0; i < SIZES * 3 * 3; i++) {
+		struct stream stream = {
+			.s_size = sizes[i / 9], .s_count = test_scale(STREAM, 100) / 8,
+		};
+		struct worker w[2];
+
+		assert_int_equal(usync_chan_create(stream.s_size, i % 3 * 2, &stream.s_chan), 0);
+		start_worker(&w[0], s, i / 3 % 3 == 1, 0, send_stream, &stream);
+		start_worker(&w[1], s, i / 3 % 3 == 2, 1, recv_stream, &stream);
+		end_worker(&w[0]);
+		end_worker(&w[1]);
+		assert_int_equal(w[1].w_count, stream.s_count);
+		usync_chan_destroy(stream.s_chan);
+	}
+}
+
+static void test_streams(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_scheduler(streams);
+}
+
+/* ---- Close ---- */
+
+/* A close ends all waits: nothing is sent or received. */
+static void find_closed(struct worker *w)
+{
+	struct place *p = w->w_shared;
+	size_t value = 5, same = 5;
+	struct usync_case cases[] = {
+		{ p->p_full, USYNC_SEND, &same, 1 },
+		{ p->p_empty, USYNC_RECV, &value, 1 },
+	};
+
+	switch (w->w_index % 4) {
+	case 0:
+		TEST_EQUAL(usync_chan_send(p->p_full, &value, USCHED_NEVER), -EPIPE);
+		break;
+	case 1:
+		TEST_EQUAL(usync_chan_recv(p->p_empty, &value, USCHED_NEVER), -EPIPE);
+		break;
+	case 2:
+		w->w_rc = usync_select(cases, 2, USCHED_NEVER);
+		TEST_TRUE(w->w_rc >= 0);
+		TEST_EQUAL(cases[w->w_rc].s_rc, -EPIPE);
+		break;
+	default:
+		TEST_EQUAL(usync_chan_recv(p->p_direct, &value, USCHED_NEVER), -EPIPE);
+		break;
+	}
+	TEST_EQUAL(value, 5);
+}
+
+static void closing(void *s)
+{
+	struct place *p = make_place(s);
+	struct worker w[QUEUE];
+	size_t value = 0;
+
+	for (size_t i = 0; i < QUEUE; i++) {
+		start_worker(&w[i], s, i > 7, i, find_closed, p);
+		await_waiting(&w[i]);
+	}
+	assert_int_equal(usync_chan_close(p->p_full), 0);
+	assert_int_equal(usync_chan_close(p->p_empty), 0);
+	assert_int_equal(usync_chan_close(p->p_direct), 0);
+	for (size_t i = 0; i < QUEUE; i++)
+		end_worker(&w[i]);
+	assert_int_equal(w[2].w_rc, 0);         /* the case that was closed first */
+	assert_int_equal(usync_chan_count(p->p_full), 1);
+	assert_int_equal(usync_chan_recv(p->p_full, &value, 0), 0);
+	assert_int_equal(value, FILL);
+	assert_int_equal(usync_chan_recv(p->p_full, &value, 0), -EPIPE);
+	assert_int_equal(usync_chan_send(p->p_direct, &value, 0), -EPIPE);
+	free_place(p);
+}
+
+static void test_close(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	each_scheduler(closing);
+}
+
+int main(void)
+{
+	const struct CMUnitTest chan_tests[] = {
+		cmocka_unit_test(test_buffers),
+		cmocka_unit_test(test_streams),
+		cmocka_unit_test(test_close),
+	};
+
+	return OVER_RUN(chan_tests, OVER_ALL);
+}
