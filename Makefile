@@ -190,6 +190,7 @@ $(B)/tests/test_overflow: libs += -rdynamic
 
 # What several programs share.
 $(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
+$(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/embed.o
 $(filter $(B)/tests/test_report_%,$(tests)): $(B)/tests/sync.o $(B)/tests/report.o
 
 $(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(B)/tests/over.o $(library)
