@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_event.c: timers against a plain list, and the sleep that they, descriptors and
- * other native threads end. The dispatcher is never run: uevents.c asks it for nothing.
+ * test_event.c: timers against a plain list; sleeps that timers, descriptors and other
+ * native threads end. No dispatcher runs: uevents.c needs none.
  */
 #include "test.h"
 
@@ -23,8 +23,8 @@ enum { TIMERS = 300, MILLISECOND = 1000000 };   /* ns */
 
 struct timer {
 	struct utimer t_timer;                  /* first */
-	bool          t_armed;                  /* as it should be, */
-	int64_t       t_due;                    /* and for then */
+	bool          t_armed;                  /* expected */
+	int64_t       t_due;                    /* expected */
 };
 
 static struct timer timers[TIMERS];
@@ -65,7 +65,7 @@ static struct uevents *open_events(struct usched *s)
 
 static void arm(struct uevents *e, struct timer *t, int64_t when)
 {
-	if (t->t_armed)                         /* t_when is the heap's meanwhile */
+	if (t->t_armed)                         /* t_when belongs to the heap now */
 		uevents_disarm(e, &t->t_timer);
 	t->t_timer.t_when = t->t_due = when;
 	t->t_armed = true;
@@ -91,7 +91,7 @@ static size_t count_armed(int64_t until)
 	return n;
 }
 
-/* All that are due expire, in order, and no others. 1000 is long ago, 1e18 far away. */
+/* All due timers expire, in order, and no others. 1000 is long ago, 1e18 far away. */
 static void expire(struct usched *s)
 {
 	size_t due = count_armed(1000), all = count_armed(INT64_MAX);
@@ -155,7 +155,7 @@ static void test_timers(void **state)
 	test_seed = 0;
 }
 
-/* To arm one that is armed moves it. */
+/* Arming an armed timer moves it. */
 static void test_move(void **state)
 {
 	struct usched s;
@@ -178,7 +178,7 @@ static void test_move(void **state)
 	uevents_close(&s);
 }
 
-/* Those that expire arm and disarm others, also themselves. */
+/* Timers that expire arm and disarm others, and themselves. */
 static struct uevents *events;
 static size_t again;
 
@@ -264,7 +264,7 @@ static void *interrupt_it(void *arg)
 	return NULL;
 }
 
-/* An interrupt ends a sleep, the one that goes on or the next; several may end one. */
+/* An interrupt ends the present sleep or the next. Several may end one. */
 static void test_interrupt(void **state)
 {
 	struct usched s;
@@ -284,7 +284,7 @@ static void test_interrupt(void **state)
 	uevents_close(&s);
 }
 
-/* A look does something at last, however often it is asked to. */
+/* One of many looks expires what is due. */
 static void test_look(void **state)
 {
 	struct usched s;
@@ -319,23 +319,23 @@ static void test_count(void **state)
 
 /* ---- Descriptors ---- */
 
-struct watched {
-	struct uinterest w_watch;                  /* first */
-	uint32_t      w_events;
-	size_t        w_count;
+struct seen {
+	struct uinterest s_interest;            /* first */
+	uint32_t         s_events;
+	size_t           s_count;
 };
 
-static void see(struct uinterest *w, uint32_t epoll_events)
+static void see(struct uinterest *i, uint32_t epoll_events)
 {
-	struct watched *watched = (struct watched *)(void *)w;
+	struct seen *seen = (struct seen *)(void *)i;
 
-	watched->w_events = epoll_events;
-	watched->w_count++;
+	seen->s_events = epoll_events;
+	seen->s_count++;
 }
 
-static void test_watch(void **state)
+static void test_add(void **state)
 {
-	struct watched w = { { see }, 0, 0 };
+	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int ends[2], file;
@@ -343,26 +343,26 @@ static void test_watch(void **state)
 	(void)state;
 	test_timeout(10);
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(uevents_add(e, ends[0], &w.w_watch), 0);
-	assert_int_equal(uevents_add(e, ends[0], &w.w_watch), -EEXIST);
-	assert_int_equal(uevents_add(e, -1, &w.w_watch), -EBADF);
+	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), 0);
+	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), -EEXIST);
+	assert_int_equal(uevents_add(e, -1, &seen.s_interest), -EBADF);
 	file = open("/proc/self/exe", O_RDONLY);
-	assert_int_equal(uevents_add(e, file, &w.w_watch), -EPERM);
+	assert_int_equal(uevents_add(e, file, &seen.s_interest), -EPERM);
 	close(file);
 	uevents_sleep(&s, UEVENTS_RUN);
-	assert_int_equal(w.w_count, 0);
-	for (size_t i = 1; i < 4; i++) {                /* edges: each write is one */
+	assert_int_equal(seen.s_count, 0);
+	for (size_t i = 1; i < 4; i++) {                /* each write is an edge */
 		assert_int_equal(write(ends[1], "x", 1), 1);
 		assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
-		assert_int_equal(w.w_count, i);
-		assert_int_equal(w.w_events, EPOLLIN);
+		assert_int_equal(seen.s_count, i);
+		assert_int_equal(seen.s_events, EPOLLIN);
 		uevents_sleep(&s, UEVENTS_RUN);
-		assert_int_equal(w.w_count, i);
+		assert_int_equal(seen.s_count, i);
 	}
 	close(ends[1]);
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
-	assert_int_equal(w.w_count, 4);
-	assert_true(w.w_events & EPOLLHUP);
+	assert_int_equal(seen.s_count, 4);
+	assert_true(seen.s_events & EPOLLHUP);
 	close(ends[0]);
 	uevents_close(&s);
 }
@@ -374,10 +374,10 @@ static bool readable(int fd, int timeout)
 	return poll(&p, 1, timeout) == 1;
 }
 
-/* In somebody else's loop: it becomes readable whenever there is something to do. */
+/* In a loop of the program: readable whenever there is something to do. */
 static void test_expose(void **state)
 {
-	struct watched w = { { see }, 0, 0 };
+	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int fd = e->e_expose(e), ends[2];
@@ -392,14 +392,13 @@ static void test_expose(void **state)
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_int_equal(e->e_expose(e), fd);
 	assert_false(readable(fd, 0));
-
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(uevents_add(e, ends[0], &w.w_watch), 0);
+	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), 0);
 	assert_false(readable(fd, 0));
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_true(readable(fd, -1));
 	uevents_sleep(&s, UEVENTS_RUN);
-	assert_int_equal(w.w_count, 1);
+	assert_int_equal(seen.s_count, 1);
 	assert_false(readable(fd, 0));
 	close(ends[0]);
 	close(ends[1]);
@@ -421,7 +420,7 @@ static void test_expose_timers(void **state)
 	for (size_t i = 0; i < 4; i++) {                /* nearer each time */
 		int64_t when = uevents_now() + (int64_t)(20 >> i) * MILLISECOND;
 
-		first = when < first ? when : first;    /* or not, where time flies */
+		first = when < first ? when : first;    /* or not, on a slow machine */
 		arm(e, &timers[i], when);
 		assert_int_equal(e->e_expose(e), fd);
 	}
@@ -442,7 +441,7 @@ static void test_expose_timers(void **state)
 	uevents_close(&s);
 }
 
-/* With a few descriptors left, then with more: none is lost, and at last it works. */
+/* With few descriptors left, then with more: none is lost, and then it works. */
 static void test_no_descriptors(void **state)
 {
 	struct rlimit old, few;
@@ -491,7 +490,7 @@ int main(void)
 		cmocka_unit_test(test_interrupt),
 		cmocka_unit_test(test_look),
 		cmocka_unit_test(test_count),
-		cmocka_unit_test(test_watch),
+		cmocka_unit_test(test_add),
 		cmocka_unit_test(test_expose),
 		cmocka_unit_test(test_expose_timers),
 		cmocka_unit_test(test_no_descriptors),

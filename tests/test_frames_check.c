@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_frames_check.c: in builds that check pointers, each wrong use is reported and ends
+ * the program. That no right use is reported is shown by all other tests in these builds.
+ */
+#include <alloca.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test.h"
+
+#include "../rr.h"
+#include "../unet.h"
+#include "../uoffload.h"
+#include "../usync.h"
+
+enum { SIZE = 256 };
+
+static volatile size_t size = SIZE, deep = 8192;        /* unknown to the compiler */
+
+#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+enum { CHECKED = 1 };
+#else
+enum { CHECKED = 0 };
+#endif
+
+static struct usync_mutex mutex;
+static struct usync_chan *chan;
+static struct iovec iov;
+static struct usync_case one;
+
+/* ---- Calls ---- */
+
+/* X(name, call, arguments): a call for each of its pointers, which is p. */
+#define FOR_OBJECTS(X) \
+	X(mutex_lock, usync_mutex_lock, (p, 0)) \
+	X(mutex_unlock, usync_mutex_unlock, (p)) \
+	X(rwlock_read, usync_rwlock_read, (p, 0)) \
+	X(rwlock_write, usync_rwlock_write, (p, 0)) \
+	X(rwlock_unlock, usync_rwlock_unlock, (p)) \
+	X(cond_wait, usync_cond_wait, (p, &mutex, 0)) \
+	X(cond_wait_mutex, usync_cond_wait, (heap, p, 0)) \
+	X(cond_signal, usync_cond_signal, (p)) \
+	X(cond_broadcast, usync_cond_broadcast, (p)) \
+	X(sem_wait, usync_sem_wait, (p, 0)) \
+	X(sem_post, usync_sem_post, (p)) \
+	X(group_add, usync_group_add, (p, 1)) \
+	X(group_done, usync_group_done, (p)) \
+	X(group_wait, usync_group_wait, (p, 0)) \
+	X(key_set, usync_key_set, (p, heap)) \
+	X(key_get, usync_key_get, (p))
+
+#define FOR_BUFFERS(X) \
+	X(chan_send, usync_chan_send, (chan, p, 0)) \
+	X(chan_recv, usync_chan_recv, (chan, p, 0)) \
+	X(select, usync_select, (p, 1, 0)) \
+	X(select_value, usync_select, ((one.s_value = p, &one), 1, 0)) \
+	X(addr, unet_addr, (":1", p)) \
+	X(text, unet_text, (heap, p)) \
+	X(text_addr, unet_text, (p, heap)) \
+	X(listen, unet_listen, (p, 0, 0)) \
+	X(bind, unet_bind, (p, 0)) \
+	X(accept, unet_accept, (-1, p, 0)) \
+	X(connect, unet_connect, (p, 0)) \
+	X(signals, unet_signals, (p)) \
+	X(read, unet_read, (-1, p, 1, 0)) \
+	X(write, unet_write, (-1, p, 1, 0)) \
+	X(readv, unet_readv, (-1, p, 1, 0)) \
+	X(writev, unet_writev, (-1, p, 1, 0)) \
+	X(readv_base, unet_readv, (-1, (iov.iov_base = p, &iov), 1, 0)) \
+	X(writev_base, unet_writev, (-1, (iov.iov_base = p, &iov), 1, 0)) \
+	X(recvfrom, unet_recvfrom, (-1, p, 1, 0, NULL, 0)) \
+	X(recvfrom_from, unet_recvfrom, (-1, NULL, 0, 0, p, 0)) \
+	X(sendto, unet_sendto, (-1, p, 1, 0, NULL, 0)) \
+	X(sendto_to, unet_sendto, (-1, NULL, 0, 0, p, 0)) \
+	X(read_all, unet_read_all, (-1, p, 1, NULL, 0)) \
+	X(read_all_done, unet_read_all, (-1, NULL, 0, p, 0)) \
+	X(write_all, unet_write_all, (-1, p, 1, NULL, 0)) \
+	X(write_all_done, unet_write_all, (-1, NULL, 0, p, 0)) \
+	X(poll, unet_poll, (p, 1, 0)) \
+	X(resolve_host, unet_resolve, (p, "1", SOCK_STREAM, NULL, 0, 0)) \
+	X(resolve_service, unet_resolve, ("::1", p, SOCK_STREAM, NULL, 0, 0)) \
+	X(resolve_found, unet_resolve, ("::1", "1", SOCK_STREAM, p, 1, 0)) \
+	X(offload, uoffload, (nothing, NULL, p, 1, 0)) \
+	X(open, ufile_open, (p, 0, 0, 0)) \
+	X(pread, ufile_pread, (-1, p, 1, 0, 0)) \
+	X(pwrite, ufile_pwrite, (-1, p, 1, 0, 0)) \
+	X(stat_path, ufile_stat, (p, heap, 0)) \
+	X(stat, ufile_stat, ("/", p, 0))
+
+static char memory[SIZE] __attribute__((aligned(16)));
+static void *const heap = memory;       /* stands for the heap */
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+#define DO(name, call, arguments) static void do_##name(void *p) { (void)call arguments; }
+FOR_OBJECTS(DO)
+FOR_BUFFERS(DO)
+
+#define ROW(name, call, arguments) { #call ":", do_##name },
+static const struct use {
+	const char *u_call;             /* as in the message */
+	void      (*u_do)(void *p);
+} for_objects[] = { FOR_OBJECTS(ROW) }, for_buffers[] = { FOR_BUFFERS(ROW) };
+
+enum { OBJECTS = sizeof for_objects / sizeof for_objects[0],
+       BUFFERS = sizeof for_buffers / sizeof for_buffers[0] };
+
+static const struct use *use;
+static char *given;                     /* the pointer */
+static struct ustack *giver;
+
+/* ---- Threads ---- */
+
+/* Only the place of the object is wrong. */
+static void use_own(void *unused)
+{
+	char *local = alloca(size);
+
+	(void)unused;
+	memset(local, 0, SIZE);
+	use->u_do(local);
+}
+
+static __attribute__((noinline)) void give(void *unused)
+{
+	char *local = alloca(size);
+
+	(void)unused;
+	memset(local, 0, SIZE);
+	given = local;
+	__atomic_store_n(&giver, ustack_self(), __ATOMIC_RELEASE);
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+static void give_deep(void *unused)
+{
+	volatile char *local = alloca(deep);
+
+	local[0] = 1;
+	give(unused);
+	TEST_EQUAL(local[0], 1);
+}
+
+static void use_given(void *unused)
+{
+	(void)unused;
+	use->u_do(given);
+	TEST_EQUAL(ustack_wake(giver), 0);
+}
+
+/* On one processor, or on two with a thread each. */
+static void run_use(void (*first)(void *), void (*second)(void *), unsigned processors,
+		    unsigned stacks)
+{
+	struct usched_conf conf = { .c_processors = processors, .c_stacks = stacks };
+	struct ustack *all[2] = { NULL, NULL };
+	struct rr *rr = NULL;
+
+	TEST_EQUAL(usync_chan_create(1, 1, &chan), 0);
+	one.s_chan = chan;
+	iov.iov_len = 1;
+	TEST_EQUAL(rr_create(&conf, &rr), 0);
+	rr_hold(rr);
+	TEST_EQUAL(rr_start(rr, first, NULL, &all[0]), 0);
+	while (second && !__atomic_load_n(&giver, __ATOMIC_ACQUIRE))
+		;
+	if (second)
+		TEST_EQUAL(rr_start(rr, second, NULL, &all[1]), 0);
+	for (int i = second ? 1 : 0; i >= 0; i--)
+		TEST_EQUAL(ustack_join(all[i], USCHED_NEVER), 0);
+	rr_release(rr);
+	TEST_EQUAL(rr_destroy(rr), 0);
+	usync_chan_destroy(chan);
+}
+
+/* In a child. Its standard error is in `text'. Returns its status as of waitpid(2). */
+static int run_child(void (*first)(void *), void (*second)(void *), unsigned processors,
+		     unsigned stacks, char text[1024])
+{
+	size_t got = 0;
+	int fds[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		dup2(fds[1], STDERR_FILENO);
+		run_use(first, second, processors, stacks);
+		_exit(0);
+	}
+	close(fds[1]);
+	while (got < 1023 && (n = read(fds[0], text + got, 1023 - got)) > 0)
+		got += (size_t)n;
+	text[got] = '\0';
+	close(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void is_told(const struct use *which, void (*first)(void *), void (*second)(void *),
+		    unsigned processors, unsigned stacks, const char *place)
+{
+	char text[1024];
+	int status;
+
+	use = which;
+	status = run_child(first, second, processors, stacks, text);
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || !strstr(text, use->u_call)
+	    || !strstr(text, place))
+		fail_msg("%s status %d, \"%s\"", use->u_call, status, text);
+}
+
+static void is_right(const struct use *which, void (*first)(void *), void (*second)(void *))
+{
+	char text[1024];
+	int status;
+
+	use = which;
+	status = run_child(first, second, 1, test_has_stacks() ? 1 : 0, text);
+	if (status)
+		fail_msg("%s status %d, \"%s\"", use->u_call, status, text);
+}
+
+static const char *const theirs = "in the frames of another thread, 0x",
+	*const nobodys = "on a stack, in nobody's frames",
+	*const others = "on a stack of another processor";
+
+/* ---- Tests ---- */
+
+/* On the caller's own stack objects are wrong and buffers are right. */
+static void test_own(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	if (!CHECKED)
+		skip();
+	for (size_t i = 0; i < OBJECTS; i++)
+		is_told(&for_objects[i], use_own, NULL, 1, 0,
+			"is in the frames of the thread that calls, 0x");
+	for (size_t i = 0; i < BUFFERS; i++)
+		is_right(&for_buffers[i], use_own, NULL);
+}
+
+/* In another thread's frames both are wrong. */
+static void test_theirs(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	if (!CHECKED || !test_has_stacks() || test_is_harsh())
+		skip();                         /* no other thread is resident: see below */
+	for (size_t i = 0; i < OBJECTS; i++)
+		is_told(&for_objects[i], give, use_given, 1, 2, theirs);
+	for (size_t i = 0; i < BUFFERS; i++)
+		is_told(&for_buffers[i], give, use_given, 1, 2, theirs);
+}
+
+static void test_nobodys(void **state)
+{
+	unsigned stacks = test_has_stacks() ? 1 : USCHED_NATIVE;
+
+	(void)state;
+	test_timeout(60);
+	if (!CHECKED)
+		skip();
+	is_told(&for_objects[0], give_deep, use_given, 1, stacks, nobodys);
+	for (size_t i = 0; i < BUFFERS; i++)
+		is_told(&for_buffers[i], give_deep, use_given, 1, stacks, nobodys);
+	is_told(&for_buffers[0], give_deep, use_given, 1, USCHED_NATIVE, nobodys);
+	if (test_has_stacks())
+		is_told(&for_buffers[0], give_deep, use_given, 2, 0, others);
+}
+
+/* Objects may be on the stack of a native thread. */
+static struct usync_group *group;
+
+static void done(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_group_done(group), 0);
+}
+
+static void test_native_stack(void **state)
+{
+	struct usync_group local = { .g_count = 1 };
+	struct usched_conf conf = { .c_processors = 1 };
+	struct rr *rr = NULL;
+
+	(void)state;
+	test_timeout(20);
+	group = &local;
+	assert_int_equal(rr_create(&conf, &rr), 0);
+	assert_int_equal(rr_start(rr, done, NULL, NULL), 0);
+	assert_int_equal(usync_group_wait(&local, USCHED_NEVER), 0);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest check_tests[] = {
+		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_theirs),
+		cmocka_unit_test(test_nobodys),
+		cmocka_unit_test(test_native_stack),
+	};
+
+	return cmocka_run_group_tests(check_tests, NULL, NULL);
+}
