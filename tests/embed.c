@@ -129,14 +129,15 @@ static int pair[2];
 
 static void echo(void *arg)
 {
+	int fd = pair[0];
 	char data[64];
 	ssize_t n;
 
 	(void)arg;
-	while ((n = unet_read(pair[0], data, sizeof data, USCHED_NEVER)) > 0)
-		TEST_EQUAL(unet_write_all(pair[0], data, (size_t)n, NULL, USCHED_NEVER), 0);
+	while ((n = unet_read(fd, data, sizeof data, USCHED_NEVER)) > 0)
+		TEST_EQUAL(unet_write_all(fd, data, (size_t)n, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(n, 0);
-	TEST_EQUAL(unet_close(pair[0]), 0);
+	TEST_EQUAL(unet_close(fd), 0);
 	done++;
 }
 

@@ -19,7 +19,7 @@
 enum { SLEEPS = 20, WAKES = 30, MILLI = 1000000 };      /* of a thread; ns */
 
 extern void      *embedded;             /* the scheduler */
-extern bool       on_native;            /* its threads are on the native stack of the loop */
+extern bool       on_native;            /* its threads are on the stack of the loop */
 extern atomic_int lines;                /* that it reported */
 extern atomic_int done;                 /* counted by threads */
 extern size_t     turns;                /* of the last loop */
@@ -27,7 +27,7 @@ extern size_t     turns;                /* of the last loop */
 /* A c_log that counts. */
 void count_line(const char *line);
 
-/* Runs `test' with stacks and without. It destroys the scheduler; no descriptor is left. */
+/* Runs `test' with stacks and without. It destroys the scheduler. No descriptor leaks. */
 void each(void (*test)(void));
 
 /* Starts a thread that is joined or detached later. */

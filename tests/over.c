@@ -144,19 +144,12 @@ const struct over over_rr = { "rr", create_rr, destroy_rr, start_rr, start_fd_rr
 			      release_rr, run_rr, stats_rr, true };
 const struct over over_ll = { "ll", create_ll, destroy_ll, start_ll, start_fd_ll, hold_ll,
 			      release_ll, run_ll, stats_ll, true };
-const struct over over_foreign = { "foreign", create_foreign, destroy_foreign, start_foreign,
-				   start_fd_foreign, hold_foreign, release_foreign, NULL,
-				   stats_foreign, false };
+const struct over over_foreign = { "foreign", create_foreign, destroy_foreign,
+				   start_foreign, start_fd_foreign, hold_foreign,
+				   release_foreign, NULL, stats_foreign, false };
 
 const struct over *over = &over_rr;
 
-static int set_over(void **state)
-{
-	over = *state;
-	return 0;
-}
-
-/* The name of a case lives as long as the program. */
 static const char *join_names(const char *test, const char *scheduler)
 {
 	size_t size = strlen(test) + strlen(scheduler) + 2;
@@ -170,15 +163,22 @@ static const char *join_names(const char *test, const char *scheduler)
 int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which)
 {
 	static const struct over *const all[] = { &over_rr, &over_ll, &over_foreign };
-	struct CMUnitTest *cases = calloc(3 * n, sizeof *cases), *c = cases;
+	struct CMUnitTest *cases = calloc(n, sizeof *cases);
+	int failed = 0;
 
 	TEST_TRUE(cases);
-	for (size_t k = 0; k < 3; k++)
-		for (size_t i = 0; i < n && which & 1u << k; i++, c++) {
-			*c = tests[i];
-			c->name = join_names(tests[i].name, all[k]->o_name);
-			c->setup_func = set_over;
-			c->initial_state = (void *)(uintptr_t)all[k];
+	for (size_t k = 0; k < 3; k++) {
+		if (!(which & 1u << k))
+			continue;
+		over = all[k];
+		for (size_t i = 0; i < n; i++) {
+			cases[i] = tests[i];
+			cases[i].name = join_names(tests[i].name, over->o_name);
 		}
-	return _cmocka_run_group_tests(name, cases, (size_t)(c - cases), NULL, NULL);
+		failed += _cmocka_run_group_tests(name, cases, n, NULL, NULL);
+		for (size_t i = 0; i < n; i++)
+			free((void *)(uintptr_t)cases[i].name);
+	}
+	free(cases);
+	return failed;
 }

@@ -19,7 +19,6 @@ struct place *make_place(void *s)
 	size_t fill = FILL;
 
 	TEST_TRUE(p);
-	p->p_sched = s;
 	TEST_EQUAL(usync_mutex_lock(&p->p_mutex, 0), 0);
 	TEST_EQUAL(usync_rwlock_write(&p->p_read, 0), 0);
 	TEST_EQUAL(usync_rwlock_read(&p->p_write, 0), 0);
@@ -320,7 +319,7 @@ void await_visit(struct worker *w, const struct point *o)
 	nanosleep(&(struct timespec){ 0, MILLISECOND }, NULL);
 }
 
-static void (*test_point)(void *s, const struct point *o, bool flag);
+static point_test *test_point;
 
 static void with_scheduler(void *s)
 {
@@ -329,9 +328,14 @@ static void with_scheduler(void *s)
 			test_point(s, &points[i], flag);
 }
 
-void each_point(void (*schedulers)(void (*with)(void *s)),
-		void (*test)(void *s, const struct point *o, bool flag))
+void each_point(point_test *test)
 {
 	test_point = test;
-	schedulers(with_scheduler);
+	each_scheduler(with_scheduler);
+}
+
+void each_point_single(point_test *test)
+{
+	test_point = test;
+	each_single(with_scheduler);
 }

@@ -11,7 +11,6 @@
 enum { QUEUE = 12, FILL = 1000 };
 
 struct place {
-	void               *p_sched;
 	struct usync_mutex  p_mutex;            /* locked by the tester */
 	struct usync_rwlock p_read;             /* written by the tester */
 	struct usync_rwlock p_write;            /* read by the tester */
@@ -25,7 +24,7 @@ struct place {
 	struct ustack      *p_thread;           /* until a post of p_stop */
 	struct usync_sem    p_stop;
 	size_t              p_released;
-	atomic_size_t       p_reached;          /* waits that returned 0, and their workers */
+	atomic_size_t       p_reached;          /* waits with result 0, their workers */
 	size_t              p_order[QUEUE];
 };
 
@@ -66,8 +65,9 @@ void release_place(const struct point *o, struct place *p);
 /* Returns when the worker waits; for a join, when it should have begun. */
 void await_visit(struct worker *w, const struct point *o);
 
-/* A test over all points, with `flag' and without, for each of `schedulers' (sync.h). */
-void each_point(void (*schedulers)(void (*with)(void *s)),
-		void (*test)(void *s, const struct point *o, bool flag));
+/* Each point with each scheduler, with `flag' and without; and with one processor. */
+typedef void point_test(void *s, const struct point *o, bool flag);
+void each_point(point_test *test);
+void each_point_single(point_test *test);
 
 #endif /* USCHED_TEST_PLACE_H */

@@ -121,68 +121,55 @@ void end_waits(void)
 /* The text of a line, behind the function. */
 static void describe(int way, char text[LINE_SIZE])
 {
-	static const char *const fixed[] = {
-		[WAIT_at_nothing] = "waits for no channel",
-		[WAIT_at_time]    = "waits for a time that never comes",
-		[WAIT_at_grant]   = "waits for a grant",
-		[WAIT_at_wake]    = "waits for a wake",
-	};
-	uintptr_t native = uwait_name();
+	const struct {
+		const char *before;
+		const void *object;
+		const char *after;
+	} texts[WAITS] = {
+		[WAIT_at_mutex]      = { "mutex", &to.mutex, "" },
+		[WAIT_at_read]       = { "reader-writer lock", &to.written, " to read" },
+		[WAIT_at_write]      = { "reader-writer lock", &to.read,
+					 " to write, readers: 1" },
+		[WAIT_at_cond]       = { "condition", &to.cond, "" },
+		[WAIT_at_sem]        = { "semaphore", &to.sem, "" },
+		[WAIT_at_group]      = { "group", &to.group, ", not done: 3" },
+		[WAIT_at_send]       = { "channel", to.chan[0], " to send" },
+		[WAIT_at_recv]       = { "channel", to.chan[1], " to receive" },
+		[WAIT_at_select]     = { "channel", to.chan[2], " to send" },
+		[WAIT_at_nothing]    = { "no channel", NULL, "" },
+		[WAIT_at_time]       = { "a time that never comes", NULL, "" },
+		[WAIT_at_grant]      = { "a grant", NULL, "" },
+		[WAIT_at_wake]       = { "a wake", NULL, "" },
+		[WAIT_at_join]       = { "joins thread", to.thread, "" },
+		[WAIT_at_later_join] = { "joins thread", to.thread, "" },
+	}, *t = &texts[way];
+	const char *verb = way < WAIT_at_join ? "waits for " : "";
+	char last[LINE_SIZE / 2] = "";
 
-	switch (way) {
-	case WAIT_at_mutex:
-		snprintf(text, LINE_SIZE, "waits for mutex %p, held by an outsider, 0x%" PRIxPTR,
-			 (void *)&to.mutex, native);
-		break;
-	case WAIT_at_read:
-		snprintf(text, LINE_SIZE, "waits for reader-writer lock %p to read, held by an "
-			 "outsider, 0x%" PRIxPTR, (void *)&to.written, native);
-		break;
-	case WAIT_at_write:
-		snprintf(text, LINE_SIZE, "waits for reader-writer lock %p to write, readers: 1",
-			 (void *)&to.read);
-		break;
-	case WAIT_at_cond:
-		snprintf(text, LINE_SIZE, "waits for condition %p", (void *)&to.cond);
-		break;
-	case WAIT_at_sem:
-		snprintf(text, LINE_SIZE, "waits for semaphore %p", (void *)&to.sem);
-		break;
-	case WAIT_at_group:
-		snprintf(text, LINE_SIZE, "waits for group %p, not done: 3", (void *)&to.group);
-		break;
-	case WAIT_at_send:
-		snprintf(text, LINE_SIZE, "waits for channel %p to send", (void *)to.chan[0]);
-		break;
-	case WAIT_at_recv:
-		snprintf(text, LINE_SIZE, "waits for channel %p to receive", (void *)to.chan[1]);
-		break;
-	case WAIT_at_select:
-		snprintf(text, LINE_SIZE, "waits for channel %p to send or channel %p to receive",
-			 (void *)to.chan[2], (void *)to.chan[2]);
-		break;
-	case WAIT_at_nothing:
-	case WAIT_at_time:
-	case WAIT_at_grant:
-	case WAIT_at_wake:
-		snprintf(text, LINE_SIZE, "%s", fixed[way]);
-		break;
-	default:
-		snprintf(text, LINE_SIZE, "joins thread %p", (void *)to.thread);
-	}
+	if (way == WAIT_at_mutex || way == WAIT_at_read)
+		snprintf(last, sizeof last, ", held by an outsider, 0x%" PRIxPTR,
+			 uwait_name());
+	if (way == WAIT_at_select)
+		snprintf(last, sizeof last, " or channel %p to receive", t->object);
+	if (t->object)
+		snprintf(text, LINE_SIZE, "%s%s %p%s%s", verb, t->before, t->object,
+			 t->after, last);
+	else
+		snprintf(text, LINE_SIZE, "%s%s", verb, t->before);
 }
 
 /* ---- Checks ---- */
 
 extern __typeof__(dladdr) dladdr __attribute__((weak));
 
-/* An address, and behind it the file and the offset there; in a static program neither. */
+/* An address, behind it the file and the offset there; in static programs neither. */
 static uintptr_t parse_address(const char *at)
 {
+	const char *format = "0x%" SCNxPTR " (%63[^+]+0x%" SCNxPTR;
 	uintptr_t address = 0, offset = 0;
 	char file[64];
 	Dl_info info;
-	int n = sscanf(at, "0x%" SCNxPTR " (%63[^+]+0x%" SCNxPTR, &address, file, &offset);
+	int n = sscanf(at, format, &address, file, &offset);
 
 	if (!dladdr || !dladdr(lines, &info)) {
 		TEST_EQUAL(n, 1);

@@ -23,62 +23,49 @@ void *make_scheduler(const struct usched_conf *conf)
 	return s;
 }
 
-/* With few stacks frames move while threads wait. Returns how many there are. */
-static size_t list_confs(unsigned processors, struct usched_conf confs[9])
+/* With few stacks frames move while threads wait. */
+static void up_to(unsigned processors, void (*test)(const struct usched_conf *conf))
 {
 	static const unsigned stacks[] = { USCHED_NATIVE, 1, 0 };
-	size_t kinds = test_has_stacks() ? 3 : 1, n = 0;
+	size_t kinds = test_has_stacks() ? 3 : 1;
+	const char *seed = getenv("USCHED_TEST_SEED");
 
+	test_seed = seed ? (uint32_t)strtoul(seed, NULL, 10) : 1;
 	for (unsigned p = 1; p <= processors; p *= 2)
-		for (size_t k = 0; k < kinds; k++)
-			confs[n++] = (struct usched_conf){ .c_processors = p,
-							   .c_stacks = stacks[k] };
-	return n;
-}
+		for (size_t k = 0; k < kinds; k++) {
+			struct usched_conf conf = { .c_processors = p };
 
-static unsigned most_processors(void)
-{
-	return over->o_procs ? 4 : 1;
+			conf.c_stacks = stacks[k];
+			test(&conf);
+		}
+	test_seed = 0;
 }
 
 void each_conf(void (*test)(const struct usched_conf *conf))
 {
-	struct usched_conf confs[9];
-	size_t n = list_confs(most_processors(), confs);
-
-	for (size_t i = 0; i < n; i++)
-		test(&confs[i]);
+	up_to(over->o_procs ? 4 : 1, test);
 }
 
-static void each_up_to(unsigned processors, void (*test)(void *s))
+static void (*test_with)(void *s);
+
+static void make_and_test(const struct usched_conf *conf)
 {
-	struct usched_conf confs[9];
-	size_t n = list_confs(processors, confs);
+	void *s = make_scheduler(conf);
 
-	for (size_t i = 0; i < n; i++) {
-		void *s = make_scheduler(&confs[i]);
-
-		test(s);
-		assert_int_equal(over->o_destroy(s), 0);
-	}
+	test_with(s);
+	assert_int_equal(over->o_destroy(s), 0);
 }
 
 void each_scheduler(void (*test)(void *s))
 {
-	each_up_to(most_processors(), test);
+	test_with = test;
+	each_conf(make_and_test);
 }
 
 void each_single(void (*test)(void *s))
 {
-	each_up_to(1, test);
-}
-
-void first_seed(void)
-{
-	const char *s = getenv("USCHED_TEST_SEED");
-	unsigned long n = s ? strtoul(s, NULL, 10) : 1;
-
-	test_seed = n ? (uint32_t)n : 1;
+	test_with = test;
+	up_to(1, make_and_test);
 }
 
 /* ---- Workers ---- */
@@ -107,7 +94,7 @@ void start_worker(struct worker *w, void *s, bool native, size_t index,
 {
 	*w = (struct worker){
 		.w_sched = s, .w_func = func, .w_shared = shared, .w_index = index,
-		.w_seed = (test_seed ? test_seed : 1) * 977 + (uint32_t)index * 31 + 1,
+		.w_seed = test_seed * 977 + (uint32_t)index * 31 + 1,
 	};
 	if (native) {
 		over->o_hold(s);

@@ -23,17 +23,17 @@ enum { MILLISECOND = 1000000 };         /* ns */
 /* A scheduler of `over' that prints nothing. */
 void *make_scheduler(const struct usched_conf *conf);
 
-/* 1, 2 and 4 processors if it can have them, each with few and with many stacks. */
+/*
+ * 1, 2 and 4 processors if it can have them, each with few and with many stacks. Sets the
+ * seed of workers.
+ */
 void each_conf(void (*test)(const struct usched_conf *conf));
 
-/* Likewise with a scheduler, which is destroyed after `test': that returns 0. */
+/* Likewise with a scheduler, which is then destroyed. */
 void each_scheduler(void (*test)(void *s));
 
 /* Likewise, with one processor. */
 void each_single(void (*test)(void *s));
-
-/* Seeds the workers from USCHED_TEST_SEED. */
-void first_seed(void);
 
 /* ---- Workers ---- */
 

@@ -47,6 +47,15 @@ int test_give_way(void);
  */
 uint32_t test_random(uint32_t *seed);
 
+/* Defines a test that calls each(body). */
+#define TEST_CASE(name, each, body)             \
+	static void name(void **state)          \
+	{                                       \
+		(void)state;                    \
+		test_timeout(120);              \
+		each(body);                     \
+	}
+
 /* A random test's seed: printed when something fails or times out, if not 0. */
 extern uint32_t test_seed;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_embed.c: schedulers inside an event loop that is not theirs: timers, sockets, other
- * native threads, and the loop itself.
+ * test_embed.c: schedulers inside an event loop that is not theirs: timers, sockets,
+ * other native threads, and the loop itself.
  */
 #include "embed.h"
 
@@ -64,14 +64,9 @@ static void yields(void)
 	finish();
 }
 
-static void test_time(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each(sleeps);
-	each(timers);
-	each(yields);
-}
+TEST_CASE(test_sleeps, each, sleeps)
+TEST_CASE(test_timers, each, timers)
+TEST_CASE(test_yields, each, yields)
 
 /* ---- Sockets ---- */
 
@@ -87,12 +82,7 @@ static void sockets(void)
 	finish();
 }
 
-static void test_sockets(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each(sockets);
-}
+TEST_CASE(test_sockets, each, sockets)
 
 /* ---- Other native threads ---- */
 
@@ -165,12 +155,7 @@ static void from_outside(void)
 	finish();
 }
 
-static void test_from_outside(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each(from_outside);
-}
+TEST_CASE(test_from_outside, each, from_outside)
 
 /* Threads that the loop itself wakes or starts run in the next call. */
 static void by_loop(void)
@@ -207,9 +192,13 @@ static void takes_turns(void)
 	pthread_t native;
 	struct ustack *u;
 
+	if (on_native) {
+		finish();
+		return;
+	}
 	u = go(wait_often, NULL);
 	for (int i = 0; i < 5; i++) {
-		TEST_EQUAL(over->o_start(embedded, i % 2 ? once : sleep_often, NULL, NULL), 0);
+		TEST_EQUAL(ustack_detach(go(i % 2 ? once : sleep_often, NULL)), 0);
 		if (i % 2) {
 			loop(done + 1);
 			continue;
@@ -224,28 +213,19 @@ static void takes_turns(void)
 	finish();
 }
 
-static void test_loop(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each(by_loop);
-	if (test_has_stacks()) {
-		static const struct usched_conf conf = { .c_embed = 1, .c_log = count_line };
-
-		lines = 0;
-		done = 0;
-		assert_int_equal(over->o_create(&conf, &embedded), 0);
-		takes_turns();
-	}
-}
+TEST_CASE(test_by_loop, each, by_loop)
+TEST_CASE(test_takes_turns, each, takes_turns)
 
 int main(void)
 {
 	const struct CMUnitTest embed_tests[] = {
-		cmocka_unit_test(test_time),
+		cmocka_unit_test(test_sleeps),
+		cmocka_unit_test(test_timers),
+		cmocka_unit_test(test_yields),
 		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_from_outside),
-		cmocka_unit_test(test_loop),
+		cmocka_unit_test(test_by_loop),
+		cmocka_unit_test(test_takes_turns),
 	};
 
 	return OVER_RUN(embed_tests, OVER_PROCS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_embed_end.c: join and destroy of schedulers inside an event loop that is not theirs,
- * and errors: calls from other depths, and no descriptors.
+ * test_embed_end.c: join and destroy of schedulers inside an event loop that is not
+ * theirs, and errors: calls from other depths, and no descriptors.
  */
 #include "embed.h"
 
@@ -98,15 +98,10 @@ static void cancels(void)
 	finish();
 }
 
-static void test_ends(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each(joins);
-	each(deadlocks);
-	each(held);
-	each(cancels);
-}
+TEST_CASE(test_joins, each, joins)
+TEST_CASE(test_deadlocks, each, deadlocks)
+TEST_CASE(test_held, each, held)
+TEST_CASE(test_cancels, each, cancels)
 
 /* ---- Errors ---- */
 
@@ -148,12 +143,7 @@ static void depths(void)
 	finish();
 }
 
-static void test_depths(void **state)
-{
-	(void)state;
-	test_timeout(20);
-	each(depths);
-}
+TEST_CASE(test_depths, each, depths)
 
 static struct rlimit limit_before;
 
@@ -211,7 +201,10 @@ static void test_exhausted(void **state)
 int main(void)
 {
 	const struct CMUnitTest end_tests[] = {
-		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_joins),
+		cmocka_unit_test(test_deadlocks),
+		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_cancels),
 		cmocka_unit_test(test_not_embedded),
 		cmocka_unit_test(test_depths),
 		cmocka_unit_test(test_exhausted),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_frames.c: the owner of an address, over one stack, several, and the native one; reads
- * and writes of blocked threads' frames; the address where a thread blocks.
+ * test_frames.c: the owner of an address, over one stack, several, and the native one;
+ * reads and writes of blocked threads' frames; the address where a thread blocks.
  *
  * The data is from alloca(), of an unknown size: sanitizers may put locals elsewhere.
  */
@@ -31,12 +31,6 @@ static size_t unknown(size_t size)
 	return n;
 }
 
-static void setup(unsigned stacks)
-{
-	test_timeout(20);
-	mini_init(&plain, stacks, STACK);
-}
-
 static void run(void)
 {
 	TEST_EQUAL(usched_run(&plain.p_sched), 0);
@@ -48,7 +42,7 @@ static void each_count(void (*test)(unsigned stacks))
 	static const unsigned counts[] = { 0, 1, 3 };
 
 	for (size_t i = 0; i < 3 && (i == 0 || test_has_stacks()); i++) {
-		setup(counts[i]);
+		mini_init(&plain, counts[i], STACK);
 		test(counts[i]);
 		mini_fini(&plain);
 	}
@@ -58,7 +52,8 @@ static void each_count(void (*test)(unsigned stacks))
 
 static char *deep, *shallow;
 
-static void expect(const void *address, enum usched_place place, const struct ustack *owner)
+static void expect(const void *address, enum usched_place place,
+		   const struct ustack *owner)
 {
 	struct ustack *found = &thread[3];
 
@@ -140,11 +135,7 @@ static void owners(unsigned stacks)
 	expect(deep, USCHED_ELSEWHERE, NULL);           /* nothing runs here */
 }
 
-static void test_owners(void **state)
-{
-	(void)state;
-	each_count(owners);
-}
+TEST_CASE(test_owners, each_count, owners)
 
 /* Of another processor only the extent of its stacks is known. */
 static char *_Atomic remote;
@@ -262,11 +253,7 @@ static void peek(unsigned stacks)
 	assert_null(ustack_where(&thread[0]));
 }
 
-static void test_peek(void **state)
-{
-	(void)state;
-	each_count(peek);
-}
+TEST_CASE(test_peek, each_count, peek)
 
 /* ---- Where ---- */
 
@@ -309,11 +296,7 @@ static void where(unsigned stacks)
 	assert_int_equal(plain.p_dones, 2);
 }
 
-static void test_where(void **state)
-{
-	(void)state;
-	each_count(where);
-}
+TEST_CASE(test_where, each_count, where)
 
 int main(void)
 {

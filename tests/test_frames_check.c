@@ -208,7 +208,9 @@ static int run_child(void (*first)(void *), void (*second)(void *), unsigned pro
 	return status;
 }
 
-static void is_told(const struct use *which, void (*first)(void *), void (*second)(void *),
+typedef void func(void *);
+
+static void is_told(const struct use *which, func *first, func *second,
 		    unsigned processors, unsigned stacks, const char *place)
 {
 	char text[1024];
@@ -216,12 +218,12 @@ static void is_told(const struct use *which, void (*first)(void *), void (*secon
 
 	use = which;
 	status = run_child(first, second, processors, stacks, text);
-	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || !strstr(text, use->u_call)
-	    || !strstr(text, place))
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT
+	    || !strstr(text, use->u_call) || !strstr(text, place))
 		fail_msg("%s status %d, \"%s\"", use->u_call, status, text);
 }
 
-static void is_right(const struct use *which, void (*first)(void *), void (*second)(void *))
+static void is_right(const struct use *which, func *first, func *second)
 {
 	char text[1024];
 	int status;
@@ -258,7 +260,7 @@ static void test_theirs(void **state)
 	(void)state;
 	test_timeout(60);
 	if (!CHECKED || !test_has_stacks() || test_is_harsh())
-		skip();                         /* no other thread is resident: see below */
+		skip();                         /* no other is resident: see below */
 	for (size_t i = 0; i < OBJECTS; i++)
 		is_told(&for_objects[i], give, use_given, 1, 2, theirs);
 	for (size_t i = 0; i < BUFFERS; i++)

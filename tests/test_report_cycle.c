@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_report_cycle.c: the report of a deadlock: the owners of mutexes, cycles, and what is
- * left out when many threads wait.
+ * test_report_cycle.c: the report of a deadlock: the owners of mutexes, cycles, and what
+ * is left out when many threads wait.
  */
 #include "report.h"
 
@@ -26,7 +26,7 @@ static void lock_two(void *first)
 	while (locked < 3)
 		TEST_EQUAL(ustack_yield(), 0);
 	if (usync_mutex_lock(next, USCHED_NEVER) == 0)
-		TEST_EQUAL(usync_mutex_unlock(next), 0);        /* its owner was cancelled */
+		TEST_EQUAL(usync_mutex_unlock(next), 0);        /* its owner gave up */
 	TEST_EQUAL(usync_mutex_unlock(m), 0);
 }
 
@@ -65,8 +65,8 @@ static void check_cycle(struct ustack *const *u, size_t n)
 			first = i;
 	size = (size_t)snprintf(text, sizeof text, "cycle of %zu threads: ", n);
 	for (size_t i = 0; i < n && i < NAMED; i++)
-		size += (size_t)snprintf(text + size, sizeof text - size, "%s%p", i ? ", " : "",
-					 (void *)u[(first + i) % n]);
+		size += (size_t)snprintf(text + size, sizeof text - size, "%s%p",
+					 i ? ", " : "", (void *)u[(first + i) % n]);
 	snprintf(text + size, sizeof text - size, "%s", n > NAMED ? ", ..." : "");
 	if (!line_with(text))
 		fail_msg("\"%s\" is in no line", text);
@@ -95,12 +95,7 @@ static void tell_cycle(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_told_cycle(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tell_cycle);
-}
+TEST_CASE(test_told_cycle, each_conf, tell_cycle)
 
 /* A thread has a mutex and joins another, which waits for the mutex. */
 static void lock_and_join(void *other)
@@ -127,12 +122,7 @@ static void tell_mixed_cycle(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_told_mixed_cycle(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tell_mixed_cycle);
-}
+TEST_CASE(test_told_mixed_cycle, each_conf, tell_mixed_cycle)
 
 /* The owner has ended and was not joined. */
 static void lock_and_end(void *mutex)
@@ -227,9 +217,10 @@ static void start_many(void *s)
 	for (size_t i = 0; i < many.count; i++) {
 		size_t next = many.next(i, many.count);
 		bool joins = next < many.count;
+		void (*func)(void *) = joins ? join_next : ways[way_of(i)].w_func;
+		void *arg = joins ? &many.threads[next] : NULL;
 
-		assert_int_equal(over->o_start(s, joins ? join_next : ways[way_of(i)].w_func,
-				       joins ? &many.threads[next] : NULL, &many.threads[i]), 0);
+		assert_int_equal(over->o_start(s, func, arg, &many.threads[i]), 0);
 	}
 	many.started = true;
 }
@@ -260,7 +251,7 @@ static size_t told_of(struct ustack *const *u, const char *line)
 	uintptr_t thread = 0;
 	size_t i = 0;
 
-	TEST_EQUAL(sscanf(line, "usched:   thread 0x%" SCNxPTR ", function ", &thread), 1);
+	TEST_EQUAL(sscanf(line, "usched:   thread 0x%" SCNxPTR ", function", &thread), 1);
 	while (i < many.count && (uintptr_t)u[i] != thread)
 		i++;
 	TEST_TRUE(i < many.count);
@@ -274,8 +265,8 @@ static void check_listed(struct ustack *const *u)
 					    __stop_in_join_next };
 	char text[LINE_SIZE];
 
-	snprintf(text, sizeof text, "usched: deadlock: threads that wait and that nothing can "
-		 "wake: %zu", many.count);
+	snprintf(text, sizeof text, "usched: deadlock: threads that wait and that "
+		 "nothing can wake: %zu", many.count);
 	assert_string_equal(lines[0], text);
 	for (size_t n = 1; n <= LISTED; n++) {
 		size_t i = told_of(u, lines[n]), next = many.next(i, many.count);
@@ -294,7 +285,8 @@ static void check_listed(struct ustack *const *u)
 }
 
 /* Has `count' threads wait. Returns their handles, for free(). */
-static struct ustack **tell_many(const struct usched_conf *conf, size_t count, next_fn *next)
+static struct ustack **tell_many(const struct usched_conf *conf, size_t count,
+				 next_fn *next)
 {
 	size_t size = count * sizeof(struct ustack *);
 	struct ustack **u = malloc(size);
@@ -319,12 +311,7 @@ static void tell_chain(const struct usched_conf *conf)
 	assert_int_equal(line_count, 1 + LISTED + 1);
 }
 
-static void test_told_chain(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tell_chain);
-}
+TEST_CASE(test_told_chain, each_conf, tell_chain)
 
 static void tell_ring(const struct usched_conf *conf)
 {
@@ -335,12 +322,7 @@ static void tell_ring(const struct usched_conf *conf)
 	free(u);
 }
 
-static void test_told_ring(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tell_ring);
-}
+TEST_CASE(test_told_ring, each_conf, tell_ring)
 
 /* All ways, by so many that nothing may take the square of their number. */
 static void test_told_thousands(void **state)

@@ -15,6 +15,8 @@
 
 /* ---- Ways to wait ---- */
 
+static const struct way *const wake = &ways[WAIT_at_wake];
+
 static void tell_each(const struct usched_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
@@ -36,12 +38,7 @@ static void tell_each(const struct usched_conf *conf)
 	end_waits();
 }
 
-static void test_told_each(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tell_each);
-}
+TEST_CASE(test_told_each, each_conf, tell_each)
 
 /* Their scheduler ends joins with an error. */
 static void tell_joins(const struct usched_conf *conf)
@@ -51,7 +48,7 @@ static void tell_joins(const struct usched_conf *conf)
 		struct ustack *u;
 
 		prepare_waits();
-		assert_int_equal(over->o_start(s, ways[WAIT_at_wake].w_func, NULL, &to.thread), 0);
+		assert_int_equal(over->o_start(s, wake->w_func, NULL, &to.thread), 0);
 		assert_int_equal(over->o_start(s, ways[i].w_func, NULL, &u), 0);
 		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 		assert_int_equal(line_count, 3);
@@ -64,12 +61,7 @@ static void tell_joins(const struct usched_conf *conf)
 	}
 }
 
-static void test_told_joins(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tell_joins);
-}
+TEST_CASE(test_told_joins, each_conf, tell_joins)
 
 /* ---- Descriptors ---- */
 
@@ -78,7 +70,7 @@ static void read_one(void *fd)
 {
 	uint64_t value;
 
-	TEST_EQUAL(unet_read(*(int *)fd, &value, sizeof value, USCHED_NEVER), sizeof value);
+	TEST_EQUAL(unet_read(*(int *)fd, &value, 8, USCHED_NEVER), 8);
 	TEST_EQUAL(line_count, 0);
 }
 
@@ -96,7 +88,7 @@ static void tell_after_read(const struct usched_conf *conf)
 	struct ustack *waits_for_wake, *reads;
 	pthread_t native;
 
-	assert_int_equal(over->o_start(s, ways[WAIT_at_wake].w_func, NULL, &waits_for_wake), 0);
+	assert_int_equal(over->o_start(s, wake->w_func, NULL, &waits_for_wake), 0);
 	assert_int_equal(over->o_start(s, read_one, &fd, &reads), 0);
 	assert_int_equal(pthread_create(&native, NULL, write_late, &fd), 0);
 	assert_int_equal(ustack_join(reads, USCHED_NEVER), 0);
@@ -110,12 +102,7 @@ static void tell_after_read(const struct usched_conf *conf)
 	close(fd);
 }
 
-static void test_told_after_read(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tell_after_read);
-}
+TEST_CASE(test_told_after_read, each_conf, tell_after_read)
 
 /* ---- Standstill ---- */
 
@@ -177,12 +164,7 @@ static void meddle_with(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_told_standstill(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(meddle_with);
-}
+TEST_CASE(test_told_standstill, each_conf, meddle_with)
 
 int main(void)
 {

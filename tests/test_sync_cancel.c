@@ -59,12 +59,7 @@ static void cancel_blocked(void *s, const struct point *o, bool deadline)
 	free_place(v.v_place);
 }
 
-static void test_cancel(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_point(each_scheduler, cancel_blocked);
-}
+TEST_CASE(test_cancel, each_point, cancel_blocked)
 
 /* ---- Before it runs ---- */
 
@@ -116,12 +111,7 @@ static void cancel_new(void *s, const struct point *o, bool by_thread)
 	free_place(t.t_visit.v_place);
 }
 
-static void test_cancel_new(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_point(each_scheduler, cancel_new);
-}
+TEST_CASE(test_cancel_new, each_point, cancel_new)
 
 /* ---- After the grant ---- */
 
@@ -183,12 +173,7 @@ static void cancel_granted(void *s, const struct point *o, bool deadline)
 	free_place(t.t_visit.v_place);
 }
 
-static void test_cancel_granted(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_point(each_single, cancel_granted);
-}
+TEST_CASE(test_cancel_granted, each_point_single, cancel_granted)
 
 /* ---- Without a wait ---- */
 

@@ -137,7 +137,8 @@ static void streams(void *s)
 		};
 		struct worker w[2];
 
-		assert_int_equal(usync_chan_create(stream.s_size, i % 3 * 2, &stream.s_chan), 0);
+		assert_int_equal(usync_chan_create(stream.s_size, i % 3 * 2,
+						   &stream.s_chan), 0);
 		start_worker(&w[0], s, i / 3 % 3 == 1, 0, send_stream, &stream);
 		start_worker(&w[1], s, i / 3 % 3 == 2, 1, recv_stream, &stream);
 		end_worker(&w[0]);
@@ -147,12 +148,7 @@ static void streams(void *s)
 	}
 }
 
-static void test_streams(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(streams);
-}
+TEST_CASE(test_streams, each_scheduler, streams)
 
 /* ---- Close ---- */
 
@@ -209,12 +205,7 @@ static void closing(void *s)
 	free_place(p);
 }
 
-static void test_close(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(closing);
-}
+TEST_CASE(test_close, each_scheduler, closing)
 
 int main(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_sync_join.c: joins with deadlines, by threads and native threads, and cancelled. */
+/* test_sync_join.c: joins with deadlines and cancels, by threads and native threads. */
 #include "sync.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static void join_in_all_ways(struct worker *w)
 	for (int i = 0; i < 2; i++) {
 		start_ending(e);
 		TEST_EQUAL(ustack_join(e->e_thread, 0), -ETIMEDOUT);
-		TEST_EQUAL(ustack_join(e->e_thread, usync_after(MILLISECOND)), -ETIMEDOUT);
+		TEST_EQUAL(ustack_join(e->e_thread, usync_after(1000000)), -ETIMEDOUT);
 		TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
 		if (i == 0)
 			TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), 0);
@@ -38,7 +38,8 @@ static void join_in_all_ways(struct worker *w)
 		while (ustack_join(e->e_thread, deadline) == -ETIMEDOUT)
 			TEST_EQUAL(test_give_way(), 0);
 	}
-	TEST_EQUAL(over->o_start(e->e_sched, wait_for_sem, &e->e_detached, &e->e_thread), 0);
+	TEST_EQUAL(over->o_start(e->e_sched, wait_for_sem, &e->e_detached,
+				 &e->e_thread), 0);
 	TEST_EQUAL(ustack_detach(e->e_thread), 0);
 	TEST_EQUAL(ustack_join(e->e_thread, 0), -EINVAL);
 	TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), -EINVAL);
@@ -123,13 +124,8 @@ static void cancel_joins(void *s)
 	assert_int_equal(w.w_count, 1);
 }
 
-static void test_join(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(joins);
-	each_scheduler(cancel_joins);
-}
+TEST_CASE(test_joins, each_scheduler, joins)
+TEST_CASE(test_cancel_joins, each_scheduler, cancel_joins)
 
 /* While a native thread joins until a deadline there is no deadlock. */
 static void join_and_come_back(void *s)
@@ -144,12 +140,7 @@ static void join_and_come_back(void *s)
 	assert_int_equal(ustack_join(e.e_thread, usync_after(1000 * USYNC_SECOND)), 0);
 }
 
-static void test_join_and_come_back(void **state)
-{
-	(void)state;
-	test_timeout(20);
-	each_scheduler(join_and_come_back);
-}
+TEST_CASE(test_join_and_come_back, each_scheduler, join_and_come_back)
 
 /* ---- Storm ---- */
 
@@ -195,26 +186,21 @@ static void join_storm(void *s)
 
 	storm = (struct storm){ .s_sched = s, .s_rounds = test_scale(40, 4) };
 	for (size_t i = 0; i < STORMERS; i++)
-		start_worker(&storm.s_workers[i], s, i >= STORM_THREADS, i, join_soon, &storm);
+		start_worker(&storm.s_workers[i], s, i >= STORM_THREADS, i, join_soon,
+			     &storm);
 	cancel_some(storm.s_workers, STORM_THREADS);
 	for (size_t i = 0; i < STORMERS; i++)
 		end_worker(&storm.s_workers[i]);
 	assert_int_equal(storm.s_done, STORMERS * storm.s_rounds);
 }
 
-static void test_join_storm(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	first_seed();
-	each_scheduler(join_storm);
-	test_seed = 0;
-}
+TEST_CASE(test_join_storm, each_scheduler, join_storm)
 
 int main(void)
 {
 	const struct CMUnitTest join_tests[] = {
-		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_joins),
+		cmocka_unit_test(test_cancel_joins),
 		cmocka_unit_test(test_join_and_come_back),
 		cmocka_unit_test(test_join_storm),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_sync_lock.c: mutexes, conditions and reader-writer locks one by one, and the errors
- * and limits of these, of semaphores and of groups.
+ * test_sync_lock.c: mutexes, conditions and reader-writer locks one by one; errors and
+ * limits of these, of semaphores and of groups.
  */
 #include "place.h"
 
@@ -91,12 +91,7 @@ static void errors(void *s)
 	free_place(p);
 }
 
-static void test_errors(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(errors);
-}
+TEST_CASE(test_errors, each_scheduler, errors)
 
 /* ---- Mutex ---- */
 
@@ -145,12 +140,7 @@ static void hand_over(void *s)
 	assert_int_equal(usync_mutex_lock(&r.r_mutex, 0), 0);
 }
 
-static void test_hand_over(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(hand_over);
-}
+TEST_CASE(test_hand_over, each_scheduler, hand_over)
 
 /* ---- Condition ---- */
 
@@ -195,12 +185,7 @@ static void relock(void *s)
 	free_place(p);
 }
 
-static void test_relock(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(relock);
-}
+TEST_CASE(test_relock, each_scheduler, relock)
 
 /* ---- Reader-writer lock ---- */
 
@@ -283,12 +268,7 @@ static void readers_behind(void *s)
 		read_behind(s, mode);
 }
 
-static void test_rwlock(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(readers_behind);
-}
+TEST_CASE(test_rwlock, each_scheduler, readers_behind)
 
 int main(void)
 {

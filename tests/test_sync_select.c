@@ -79,12 +79,7 @@ static void selects(void *s)
 	free_place(p);
 }
 
-static void test_select(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(selects);
-}
+TEST_CASE(test_select, each_scheduler, selects)
 
 
 /* ---- Traffic ---- */
@@ -224,14 +219,7 @@ static void traffic(void *s)
 	}
 }
 
-static void test_traffic(void **state)
-{
-	(void)state;
-	test_timeout(120);
-	first_seed();
-	each_scheduler(traffic);
-	test_seed = 0;
-}
+TEST_CASE(test_traffic, each_scheduler, traffic)
 
 /* ---- Trade ---- */
 
@@ -293,14 +281,7 @@ static void trading(void *s)
 	}
 }
 
-static void test_trade(void **state)
-{
-	(void)state;
-	test_timeout(120);
-	first_seed();
-	each_scheduler(trading);
-	test_seed = 0;
-}
+TEST_CASE(test_trade, each_scheduler, trading)
 
 int main(void)
 {

@@ -75,12 +75,7 @@ static void yielding(void *s)
 	end_worker(&w[1]);
 }
 
-static void test_yield(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_single(yielding);
-}
+TEST_CASE(test_yield, each_single, yielding)
 
 /* ---- Keys ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_sync_storm.c: many workers at one object at random, with deadlines and cancels; what
- * must be conserved is counted. Tokens and ends while other waits go on.
+ * test_sync_storm.c: many workers at one object at random, with deadlines and cancels.
+ * What must be conserved is counted. Tokens and ends while other waits go on.
  */
 #include "sync.h"
 
@@ -166,14 +166,7 @@ static void storms(void *s)
 		}
 }
 
-static void test_storms(void **state)
-{
-	(void)state;
-	test_timeout(120);
-	first_seed();
-	each_scheduler(storms);
-	test_seed = 0;
-}
+TEST_CASE(test_storms, each_scheduler, storms)
 
 /* ---- Tokens ---- */
 
@@ -250,14 +243,7 @@ static void tokens(void *s)
 	usync_chan_destroy(t.t_chan);
 }
 
-static void test_tokens(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	first_seed();
-	each_scheduler(tokens);
-	test_seed = 0;
-}
+TEST_CASE(test_tokens, each_scheduler, tokens)
 
 /* ---- Ends ---- */
 
@@ -287,29 +273,25 @@ static void post_and_wake(struct worker *w)
 static void end_at_once(void *s)
 {
 	struct swarm swarm = { .s_sem = { 0 } };
+	struct usync_sem *sem = &swarm.s_sem;
+	struct ustack **u = swarm.s_threads;
 	struct worker w[2];
 
 	for (size_t round = 0; round < test_scale(60, 4); round++) {
 		for (size_t i = 0; i < MAYFLIES; i++)
-			assert_int_equal(over->o_start(s, wait_for_sem, &swarm.s_sem,
-					       &swarm.s_threads[i]), 0);
+			TEST_EQUAL(over->o_start(s, wait_for_sem, sem, &u[i]), 0);
 		for (size_t i = 0; i < 2; i++)
 			start_worker(&w[i], s, i == round % 2, i, post_and_wake, &swarm);
 		for (size_t i = 0; i < 2; i++)
 			end_worker(&w[i]);
 		for (size_t i = 0; i < MAYFLIES; i++)
-			assert_int_equal(ustack_join(swarm.s_threads[i], USCHED_NEVER), 0);
-		assert_int_equal(swarm.s_sem.s_count, MAYFLIES);
-		swarm.s_sem.s_count = 0;
+			assert_int_equal(ustack_join(u[i], USCHED_NEVER), 0);
+		assert_int_equal(sem->s_count, MAYFLIES);
+		sem->s_count = 0;
 	}
 }
 
-static void test_end_at_once(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(end_at_once);
-}
+TEST_CASE(test_end_at_once, each_scheduler, end_at_once)
 
 int main(void)
 {

@@ -37,12 +37,7 @@ static void late(void *s, const struct point *o, bool native)
 	free_place(v.v_place);
 }
 
-static void test_deadlines(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_point(each_scheduler, late);
-}
+TEST_CASE(test_deadlines, each_point, late)
 
 /* ---- Order ---- */
 
@@ -90,16 +85,11 @@ static void in_turn(void *s, const struct point *o, bool deadlines)
 	free_place(v.v_place);
 }
 
-static void test_order(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_point(each_scheduler, in_turn);
-}
+TEST_CASE(test_order, each_point, in_turn)
 
 /*
- * Of four waiters any set gives up. The others go on in their order. When all give up, the
- * place is unchanged.
+ * Of four waiters any set gives up. The others go on in their order. When all give up,
+ * the place is unchanged.
  */
 struct doubt {
 	struct visit d_visit;                   /* first */
@@ -167,12 +157,7 @@ static void give_ups(void *s)
 			give_up(s, &points[i], quit);
 }
 
-static void test_give_up(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_scheduler(give_ups);
-}
+TEST_CASE(test_give_up, each_scheduler, give_ups)
 
 /* ---- Deadlock ---- */
 
@@ -210,12 +195,7 @@ static void find_deadlock(void *s, const struct point *o, bool deadline)
 	free_place(v.v_place);
 }
 
-static void test_deadlock(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_point(each_scheduler, find_deadlock);
-}
+TEST_CASE(test_deadlock, each_point, find_deadlock)
 
 /* ---- Memory ---- */
 
@@ -249,7 +229,7 @@ static void test_reserve(void **state)
 	if (test_is_harsh())
 		skip();
 	test_timeout(20);
-	each_point(each_scheduler, reserve);
+	each_point(reserve);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * where.h: functions in sections of their own. The linker knows where these begin and end,
- * so a test can tell whether an address is in one of its functions.
+ * where.h: functions in sections of their own. The linker knows where these begin and
+ * end, so a test can tell whether an address is in one of its functions.
  *
  *	IN(send_it) static void send_it(void *arg) { ... }
  *	EXTENT(send_it)
