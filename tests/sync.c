@@ -140,32 +140,19 @@ uint32_t any(struct worker *w, uint32_t n)
 
 int64_t any_deadline(struct worker *w)
 {
-	switch (any(w, 8)) {
-	case 0:
-		return 0;
-	case 1:
-		return 1;
-	case 2:
-	case 3:
-		return USCHED_NEVER;
-	default:
-		return usync_after((int64_t)any(w, 60000));
-	}
+	uint32_t n = any(w, 8);
+
+	return n < 2 ? n : n < 4 ? USCHED_NEVER : usync_after(any(w, 60000));
 }
 
 void pause_worker(struct worker *w)
 {
-	switch (any(w, 4)) {
-	case 0:
+	uint32_t n = any(w, 4);
+
+	if (n == 0)
 		TEST_TRUE(test_give_way() != -ENOMEM);  /* it may be cancelled */
-		break;
-	case 1:
-		for (volatile uint32_t i = any(w, 500); i > 0; i--)
-			;
-		break;
-	default:
-		break;
-	}
+	for (volatile uint32_t i = n == 1 ? any(w, 500) : 0; i > 0; i--)
+		;
 }
 
 void cancel_some(const struct worker *w, size_t n)

@@ -51,6 +51,7 @@ static struct uevents *open_events(struct usched *s)
 {
 	struct uevents *first, *again;
 
+	test_timeout(10);
 	*s = (struct usched){ .s_polls = 1 };
 	assert_int_equal(uevents_of(s, &first), 0);
 	assert_int_equal(uevents_of(s, &again), 0);
@@ -162,7 +163,6 @@ static void test_move(void **state)
 	struct uevents *e = open_events(&s);
 
 	(void)state;
-	test_timeout(10);
 	for (size_t i = 0; i < 10; i++)
 		arm(e, &timers[i], 1000000000000000000 + (int64_t)i);
 	for (size_t i = 0; i < 10; i++) {
@@ -200,7 +200,6 @@ static void test_meddling(void **state)
 	struct usched s;
 
 	(void)state;
-	test_timeout(10);
 	events = open_events(&s);
 	for (size_t i = 0; i < 5; i++)
 		timers[i].t_timer.t_expired = meddle;
@@ -240,7 +239,6 @@ static void test_sleep(void **state)
 	int64_t when = uevents_now() + 3 * MILLISECOND;
 
 	(void)state;
-	test_timeout(10);
 	arm(e, &timers[0], when);
 	arm(e, &timers[1], when + 1000000 * (int64_t)MILLISECOND);
 	while (expired_count == 0)
@@ -271,7 +269,6 @@ static void test_interrupt(void **state)
 	pthread_t native;
 
 	(void)state;
-	test_timeout(10);
 	open_events(&s);
 	assert_int_equal(uevents_interrupt(&s), 1);
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
@@ -291,7 +288,6 @@ static void test_look(void **state)
 	struct uevents *e = open_events(&s);
 
 	(void)state;
-	test_timeout(10);
 	for (size_t i = 0; i < 3; i++) {
 		arm(e, &timers[i], 1);
 		while (expired_count <= i)
@@ -306,7 +302,6 @@ static void test_count(void **state)
 	struct uevents *e = open_events(&s);
 
 	(void)state;
-	test_timeout(10);
 	assert_int_equal(uevents_waited(&s), 0);
 	uevents_count(e, 1);
 	uevents_count(e, 1);
@@ -341,7 +336,6 @@ static void test_add(void **state)
 	int ends[2], file;
 
 	(void)state;
-	test_timeout(10);
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), 0);
 	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), -EEXIST);
@@ -383,7 +377,6 @@ static void test_expose(void **state)
 	int fd = e->e_expose(e), ends[2];
 
 	(void)state;
-	test_timeout(10);
 	assert_true(fd >= 0);
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_false(readable(fd, 0));
@@ -413,7 +406,6 @@ static void test_expose_timers(void **state)
 	int64_t first = INT64_MAX;
 
 	(void)state;
-	test_timeout(10);
 	uevents_sleep(&s, UEVENTS_RUN);
 	arm(e, &timers[4], 1000000000000000000);
 	assert_int_equal(e->e_expose(e), fd);

@@ -157,9 +157,10 @@ static void use_given(void *unused)
 	TEST_EQUAL(ustack_wake(giver), 0);
 }
 
+typedef void func(void *);
+
 /* On one processor, or on two with a thread each. */
-static void run_use(void (*first)(void *), void (*second)(void *), unsigned processors,
-		    unsigned stacks)
+static void run_use(func *first, func *second, unsigned processors, unsigned stacks)
 {
 	struct usched_conf conf = { .c_processors = processors, .c_stacks = stacks };
 	struct ustack *all[2] = { NULL, NULL };
@@ -183,8 +184,8 @@ static void run_use(void (*first)(void *), void (*second)(void *), unsigned proc
 }
 
 /* In a child. Its standard error is in `text'. Returns its status as of waitpid(2). */
-static int run_child(void (*first)(void *), void (*second)(void *), unsigned processors,
-		     unsigned stacks, char text[1024])
+static int run_child(func *first, func *second, unsigned processors, unsigned stacks,
+		     char text[1024])
 {
 	size_t got = 0;
 	int fds[2], status;
@@ -207,8 +208,6 @@ static int run_child(void (*first)(void *), void (*second)(void *), unsigned pro
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return status;
 }
-
-typedef void func(void *);
 
 static void is_told(const struct use *which, func *first, func *second,
 		    unsigned processors, unsigned stacks, const char *place)

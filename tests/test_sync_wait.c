@@ -240,10 +240,7 @@ int main(void)
 		cmocka_unit_test(test_give_up),
 		cmocka_unit_test(test_deadlock),
 	};
-	const struct CMUnitTest reserve_tests[] = {
-		cmocka_unit_test(test_reserve),
-	};
+	const struct CMUnitTest reserve_tests[] = { cmocka_unit_test(test_reserve) };
 
-	return OVER_RUN(wait_tests, OVER_ALL)
-		+ OVER_RUN(reserve_tests, OVER_FOREIGN);
+	return OVER_RUN(wait_tests, OVER_ALL) + OVER_RUN(reserve_tests, OVER_FOREIGN);
 }
