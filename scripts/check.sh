@@ -27,7 +27,8 @@ mkdir -p "$logs" "$counts" || exit 1
 
 # Under valgrind a program takes 50 times as long: these are short, and see most of the code.
 memchecked='test_usched test_switch test_random test_torture test_image test_event test_embed
-	test_frames test_net_foreign test_sync_wait'
+	test_embed_end test_frames test_frames_check test_net_foreign'
+memchecked="$memchecked $(basename -s .c tests/test_sync_*.c | tr '\n' ' ')"
 
 # run_one LABEL PROGRAM: with the counts to a file of its own.
 run_one() {
