@@ -38,6 +38,10 @@ run_one() {
 		export B CC MAKE SWITCH
 		run_script script "$timeout" "$2"
 		;;
+	python)
+		export B CC MAKE SWITCH
+		run_python python "$timeout" "$2"
+		;;
 	cycles)
 		cycles cycles
 		;;
@@ -102,6 +106,9 @@ list_jobs() {
 		done
 		return
 	fi
+	for test in tests/test_*.py; do
+		echo "python $test"
+	done
 	for script in tests/*.sh; do
 		echo "script $script"
 	done

@@ -114,6 +114,53 @@ run_script() {
 	line "$label" "$name" "$(tail -n 1 "$log")"
 }
 
+# run_python LABEL SECONDS FILE: tests of Python's unittest. Each is a case; so is a file that
+# is skipped as a whole, or a class.
+run_python() {
+	name=$(basename "$3")
+	log=$logs/$1-$name.log
+	began=$(date +%s)
+	python=${PYTHON:-python3}
+	[ -n "${PYTHON-}" ] || [ ! -x .venv/bin/python3 ] || python=.venv/bin/python3
+	if ! command -v "$python" >/dev/null; then
+		status=77 p=0 f=0 s=1
+		line "$1" "$name" "skipped: there is no $python"
+		return
+	fi
+	timeout -k 5 "$2" "$python" -B "$3" -v >"$log" 2>&1
+	status=$?
+	count_python "$log" "$status"
+	if [ "$f" -gt 0 ]; then
+		show "$log"
+	fi
+	line "$1" "$name" "$(grep -E '^(Ran [0-9]+ test|OK|FAILED)' "$log" | tail -n 2 |
+		tr '\n' ' ')$(sed -n "s/.*\.\.\. skipped ['\"]\(.*\)['\"]\$/\1/p" "$log" | sort -u |
+		paste -s -d ';' -)"
+}
+
+# count_python LOG STATUS: the same as count, of what unittest printed. A failure outside of
+# all tests, as of what several begin with, is one besides those that ran.
+count_python() {
+	# shellcheck disable=SC2046
+	set -- "$2" $(awk '
+		/^Ran [0-9]+ tests? in / { ran = $2; closing = "" }
+		/^(OK|FAILED)( \(|$)/    { closing = $0 }
+		END {
+			gsub(/[^a-z0-9]+/, " ", closing)
+			n = split(closing, word, " ")
+			for (i = 1; i < n; i++)
+				number[word[i]] = word[i + 1]
+			failed = number["failures"] + number["errors"] + number["successes"]
+			skipped = number["skipped"] + 0
+			passed = ran - failed - skipped
+			print (passed > 0 ? passed : 0), failed, skipped
+		}' "$1")
+	p=$2 f=$3 s=$4
+	if [ "$f" -eq 0 ] && [ "$1" -ne 0 ] || [ $((p + f + s)) -eq 0 ]; then
+		f=1
+	fi
+}
+
 # line LABEL NAME TEXT: what became of it.
 line() {
 	if [ "$f" -gt 0 ]; then
