@@ -3,7 +3,8 @@
 #
 # Builds each example with the command line in its head comment. What such a program
 # prints is compared with what the comment says it prints; a server is started, and ended
-# by SIGTERM. What real clients make of the servers is for servers.sh.
+# by SIGTERM. What real clients make of the servers is for
+# test_servers.py.
 #
 #   CC        the compiler in place of cc, with options if it needs some
 #   CFLAGS    options besides -Wall -Wextra -Werror

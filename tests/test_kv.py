@@ -1,0 +1,439 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""examples/06-kv.c, with Redis' own clients: each command and each error, pipelines,
+blocked clients, subscribers, expiry, limits, garbage, clients that die, SIGTERM under load.
+
+Environment: that of serverlib.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import serverlib
+from serverlib import content, until
+
+KV = serverlib.example("06-kv")
+RANGE = "(error) ERR value is not an integer or out of range"
+BENCHMARK = "ping,set,get,incr,lpush,lpop"
+
+
+def setUpModule():
+    serverlib.need("redis-cli", "redis-benchmark", "socat", KV)
+
+
+def words(text):
+    return " ".join(text.decode("latin-1").split())
+
+
+def command(*arguments):
+    """As clients send it."""
+    parts = [b"*%d\r\n" % len(arguments)]
+    for argument in arguments:
+        parts.append(b"$%d\r\n%b\r\n" % (len(argument), argument))
+    return b"".join(parts)
+
+
+class Kv(serverlib.Case):
+    """The server. At the end of each test it has no client."""
+
+    program = KV
+    options = {}
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.start(self.program, by=signal.SIGINT, **self.options)
+        self.port = str(self.server.port)
+        self.addCleanup(self.alone)
+
+    def alone(self):
+        if self.server.process.returncode is None:
+            self.info_is("connected_clients", 1)
+
+    def cli(self, *arguments):
+        """What redis-cli prints, in one line."""
+        said = self.client("redis-cli", "-p", self.port, "--no-raw", *arguments, ok=False)
+        return re.sub("\n+", " ", said.decode()).rstrip(" ")
+
+    def replies(self, text):
+        """Lines of COMMAND => what redis-cli prints."""
+        for line in text.strip().splitlines():
+            asked, reply = line.strip().split(" => ")
+            self.assertEqual(self.cli(*shlex.split(asked)), reply, asked)
+
+    def refused(self, reply, *commands):
+        for asked in commands:
+            self.assertEqual(self.cli(*shlex.split(asked)), reply, asked)
+
+    def becomes(self, reply, asked):
+        """In the end."""
+        until(lambda: self.cli(*shlex.split(asked)) == reply, f"{reply} upon {asked}")
+
+    def raw(self, data, *options):
+        return words(self.talk(self.server, data, *options))
+
+    def info(self, name):
+        said = self.client("redis-cli", "-p", self.port, "info").decode()
+        return int(re.search(rf"(?m)^{name}:(\d+)\r?$", said).group(1))
+
+    def info_is(self, name, number):
+        until(lambda: self.info(name) == number, f"{name} {number}")
+
+    def cli_behind(self, *arguments):
+        """redis-cli, which goes on; the file is for what it prints."""
+        out = self.path(f"cli.{time.monotonic_ns()}")
+        with open(out, "wb") as file:
+            return self.behind("redis-cli", "-p", self.port, *arguments, stdout=file,
+                               stderr=subprocess.STDOUT), out
+
+    def said(self, out, text):
+        until(lambda: words(content(out)) == text, text)
+
+    def benchmark(self, *options):
+        done = subprocess.run(["redis-benchmark", "-p", self.port, "-q", "-t", BENCHMARK, *options],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = done.stdout.decode()
+        self.assertEqual(done.returncode, 0, said)
+        self.assertEqual(len(re.findall("requests per second", said)), 7, said)
+        for line in said.splitlines():
+            if "Could not fetch server CONFIG" not in line:
+                self.assertNotRegex(line.lower(), "error|warning")
+
+
+class Commands(Kv):
+    def test_arguments(self):
+        for arguments in [], ["x"], ["70000"], ["-1"], ["7400x"], ["7400", "7400"]:
+            self.usage(KV, *arguments)
+        done = subprocess.run([KV, self.port], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr)
+
+    def test_strings(self):
+        self.replies("""
+            ping => PONG
+            ping 'hello there' => "hello there"
+            EcHo x => "x"
+            set a 1 => OK
+            GET a => "1"
+            get none => (nil)
+            set a 'two words' => OK
+            get a => "two words"
+            set a 3 => OK
+            set b 4 => OK
+            mget a none b => 1) "3" 2) (nil) 3) "4"
+            mset a 5 c 6 => OK
+            mget a c => 1) "5" 2) "6"
+            exists a b none a => (integer) 3
+            del a b none => (integer) 2
+            exists a b => (integer) 0
+            set empty '' => OK
+            get empty => ""
+            """)
+
+    def test_counters(self):
+        self.replies("""
+            incr counter => (integer) 1
+            incr counter => (integer) 2
+            set counter -5 => OK
+            incr counter => (integer) -4
+            set counter 9223372036854775806 => OK
+            incr counter => (integer) 9223372036854775807
+            """)
+        self.refused(RANGE, "incr counter")
+        for text in "9223372036854775808", "1x", " 1", "1 ", "01", "+1", "-0", "", "x", "1.0":
+            self.assertEqual(self.cli("set", "counter", text), "OK")
+            self.assertEqual(self.cli("incr", "counter"), RANGE, text)
+
+    def test_binary(self):
+        binary, large = b"a\0b\r\nc\377", os.urandom(20000000)
+        for key, value in ("bin", binary), ("large", large):
+            self.assertEqual(self.client("redis-cli", "-p", self.port, "-x", "set", key,
+                                         input=value), b"OK\n")
+            said = self.client("redis-cli", "-p", self.port, "get", key)
+            self.assertTrue(said == value + b"\n", f"{key} came back otherwise")
+        self.assertEqual(self.raw(command(b"SET", b"k\0001", b"x")), "+OK")
+        self.assertEqual(self.raw(command(b"get", b"k\0001")), "$1 x")
+        self.assertEqual(self.raw(command(b"get", b"k\0002")), "$-1")
+        self.assertEqual(len(self.talk(self.server, b"GET large\n" * 8)), 160000104)
+        self.assertEqual(self.raw(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$70000000\r\n"
+                                  + bytes(70000000)), "-ERR Protocol error")
+        self.replies("del large => (integer) 1")
+
+    def test_expiry(self):
+        self.replies("""
+            ttl none => (integer) -2
+            set e 1 => OK
+            ttl e => (integer) -1
+            expire e 1000 => (integer) 1
+            """)
+        self.assertRegex(self.cli("ttl", "e"), r"^\(integer\) (1000|[1-9]..)$")
+        self.replies("""
+            set e 2 => OK
+            ttl e => (integer) -1
+            expire none 10 => (integer) 0
+            expire e -1 => (integer) 1
+            get e => (nil)
+            set e 3 PX 1 => OK
+            """)
+        self.becomes("(nil)", "get e")
+        self.refused(RANGE, "set e 1 ex 0", "set e 1 px -1", "expire e 9223372036854775807",
+                     "set e 1 ex 1x", "expire e x")
+        self.refused("(error) ERR syntax error", "set e 1 ex", "set e 1 ex 1 px 1",
+                     "set e 1 keep", "set e 1 keep 1")
+
+    def test_expiry_of_many(self):
+        """No command touches them, and yet they go."""
+        self.replies("set stays 1 => OK")
+        keys = self.info("keys")
+        lines = "".join(f"SET gone:{i} 1 PX 200\n" for i in range(5000))
+        said = self.client("redis-cli", "-p", self.port, input=lines.encode())
+        self.assertEqual(said.count(b"OK"), 5000)
+        self.info_is("keys", keys)
+
+    def test_lists(self):
+        self.replies("""
+            lpush l 1 2 => (integer) 2
+            lpush l 3 => (integer) 3
+            lpop l => "3"
+            lpop l => "2"
+            lpop l => "1"
+            lpop l => (nil)
+            exists l => (integer) 0
+            lpush l x => (integer) 1
+            blpop none l 0 => 1) "l" 2) "x"
+            blpop none other 0.05 => (nil)
+            """)
+        self.refused("(error) ERR timeout is not a float or out of range", "blpop l -1",
+                     "blpop l x", "blpop l 1x", "blpop l nan")
+
+    def test_types(self):
+        self.replies("""
+            set s 1 => OK
+            lpush l 1 => (integer) 1
+            """)
+        self.refused("(error) WRONGTYPE Operation against a key holding the wrong kind of value",
+                     "lpush s 1", "lpop s", "blpop none s 0", "get l", "incr l")
+        self.replies("""
+            mget l s => 1) (nil) 2) "1"
+            set l string => OK
+            get l => "string"
+            """)
+
+    def test_errors(self):
+        self.refused("(error) ERR unknown command", "mad a b")
+        for asked in ("get", "get a b", "set", "set a", "incr", "incr a b", "del", "exists", "mget",
+                      "mset", "mset a", "echo", "echo a b", "expire", "expire a", "ttl", "lpush",
+                      "lpush a", "lpop", "lpop a 1", "blpop", "blpop a", "publish", "publish a"):
+            name = asked.split()[0]
+            self.refused(f"(error) ERR wrong number of arguments for '{name}' command", asked)
+        self.refused("(error) ERR syntax error", "mset a 1 b")
+        self.replies("set a 1 => OK")
+        said = self.client("redis-cli", "-p", self.port, "command").decode()
+        self.assertEqual(len(re.findall("(?m)^[a-z]", said)), 21)
+        self.assertRegex(self.cli("info"), "redis_version:.*keys:[1-9].*connected_clients:[1-9]")
+
+    def test_protocol(self):
+        for data, reply in (
+                (b"QUIT\r\nPING\r\n", "+OK"),
+                (b'SET k "two w"\nGET k\r\n\r\n  PING  \r\n', "+OK $5 two w +PONG"),
+                (b"x" * 200000, "-ERR Protocol error"),
+                (b'PING\r\nSET k "two\r\nPING\r\n', "+PONG"),
+                (b"*0\r\n*-1\r\n" + command(b"PING"), "+PONG")):
+            self.assertEqual(self.raw(data), reply, data[:100])
+        # It closes: what is behind is not answered.
+        for data in (b"*1\r\n:5\r\nPING\r\n", b"*2\r\n$4\r\nPING\r\n*1\r\n$1\r\na\r\n",
+                     b"*2\r\nxyz\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n", b"*x\r\n",
+                     b"*1048577\r\n"):
+            self.assertEqual(self.raw(data), "-ERR Protocol error", data)
+
+    def test_pipelines(self):
+        data = b"".join(command(b"SET", b"pipe:%d" % i, b"%d" % i) for i in range(1, 20001))
+        said = self.client("redis-cli", "-p", self.port, "--pipe", input=data).decode()
+        self.assertEqual(said.splitlines()[-1], "errors: 0, replies: 20000")
+        self.replies('get pipe:17321 => "17321"')
+        get = command(b"GET", b"pipe:17321")
+        self.assertEqual(self.raw(b"PING\r\nGET pipe:17321\r\n" + command(b"GET", b"ab")[:-4]),
+                         "+PONG $5 17321")
+        client = self.dial(self.server)
+        serverlib.dribble(client, command(b"PING") + get + b"ping\r\n", 0.005)
+        client.shutdown(1)
+        self.assertEqual(words(serverlib.receive_all(client)), "+PONG $5 17321 +PONG")
+
+    def test_garbage(self):
+        for _ in range(20):
+            self.talk(self.server, os.urandom(50000))
+            self.talk(self.server, b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$100\r\nxyz", "linger=0")
+            client = self.dial(self.server)
+            client.sendall(command(b"SET", b"a", b"x" * 100)[:40])
+            serverlib.reset(client)
+        self.replies("ping => PONG")
+
+    def test_benchmark(self):
+        for depth in "1", "16":
+            self.benchmark("-n", "20000", "-P", depth)
+        self.replies("""
+            get counter:__rand_int__ => "40000"
+            exists mylist => (integer) 0
+            """)
+
+
+class Blocked(Kv):
+    def test_order(self):
+        """Each gets one element, first come, first served."""
+        clients = []
+        for i in range(1, 51):
+            clients.append(self.cli_behind("blpop", f"only.{i}", "queue", "queue", "0"))
+            self.info_is("blocked_clients", i)
+        for i in range(1, 41):
+            self.replies(f"lpush queue {i} => (integer) 1")
+        rest = " ".join(map(str, range(52, 40, -1)))
+        self.replies(f"lpush queue {rest} => (integer) 12")
+        for i, (_, out) in enumerate(clients, 1):
+            self.said(out, f"queue {i}")
+        self.replies("""
+            lpop queue => "51"
+            lpop queue => "52"
+            exists queue => (integer) 0
+            """)
+        self.assertEqual(self.info("blocked_clients"), 0)
+
+    def test_pipeline(self):
+        """What is before it and behind it; and deadlines."""
+        client = self.dial(self.server)
+        client.sendall(b"PING\r\nBLPOP q 0.1\r\nLPUSH q x\r\nBLPOP q 0\r\nPING\r\n")
+        expected = b"+PONG\r\n*-1\r\n:1\r\n*2\r\n$1\r\nq\r\n$1\r\nx\r\n+PONG\r\n"
+        self.assertEqual(serverlib.receive(client, len(expected)), expected)
+        client.shutdown(1)
+        self.assertEqual(serverlib.receive_all(client), b"")
+
+    def test_dead(self):
+        """A client that ends while it is blocked is gone, and takes nothing along."""
+        dead, _ = self.cli_behind("blpop", "queue", "0")
+        self.info_is("blocked_clients", 1)
+        _, alive = self.cli_behind("blpop", "queue", "0")
+        self.info_is("blocked_clients", 2)
+        dead.kill()
+        dead.wait()
+        until(lambda: len(serverlib.established(self.server.port)) == 1, "one connection")
+        self.replies("lpush queue one => (integer) 1")
+        self.said(alive, "queue one")
+        self.info_is("blocked_clients", 0)
+        dead, _ = self.cli_behind("blpop", "queue", "0")
+        self.info_is("blocked_clients", 1)
+        dead.kill()
+        dead.wait()
+        until(lambda: not serverlib.established(self.server.port), "no connection")
+        self.replies("""
+            lpush queue two => (integer) 1
+            lpop queue => "two"
+            """)
+        self.info_is("blocked_clients", 0)
+
+
+class Channels(Kv):
+    def test_channels(self):
+        self.replies("publish news nobody => (integer) 0")
+        clients = [self.cli_behind("subscribe", "news", f"other.{i}") for i in range(3)]
+        for i, (_, out) in enumerate(clients):
+            until(lambda: f"other.{i}\n" in content(out, "r"), "a subscription")
+            self.replies(f"publish other.{i} a => (integer) 1")
+        self.replies("""
+            publish news 'first message' => (integer) 3
+            publish news second => (integer) 3
+            """)
+        for i, (_, out) in enumerate(clients):
+            self.said(out, f"subscribe news 1 subscribe other.{i} 2 message other.{i} a"
+                      " message news first message message news second")
+        clients[0][0].terminate()
+        self.becomes("(integer) 2", "publish news third")
+
+    def test_protocol(self):
+        self.assertEqual(self.raw(b"SUBSCRIBE a b\r\nPING\r\n"),
+                         "*3 $9 subscribe $1 a :1 *3 $9 subscribe $1 b :2 *2 $4 pong $0")
+        said = self.raw(b"SUBSCRIBE a b\r\nUNSUBSCRIBE a none\r\n"
+                        b"UNSUBSCRIBE\r\nUNSUBSCRIBE\r\nPING\r\n").split(" :2 ", 1)[1]
+        left = "*3 $11 unsubscribe"
+        self.assertEqual(said, f"{left} $1 a :1 {left} $4 none :1 {left} $1 b :0 {left} $-1 :0"
+                         " +PONG")
+
+    def test_slow_subscriber(self):
+        """One that does not read is disconnected in the end; others do not notice."""
+        slow = self.dial(self.server)
+        slow.sendall(b"SUBSCRIBE flood\r\n")
+        self.assertIn(b"flood", slow.recv(100))
+        for _ in range(100):
+            self.client("redis-cli", "-p", self.port, "-x", "publish", "flood",
+                        input=b"x" * 1000000)
+        self.replies("publish flood a => (integer) 0")
+        self.assertLess(self.server.memory("VmRSS"), 100000)
+
+
+class End(Kv):
+    def test_under_load(self):
+        """What was answered is all that was done, without a gap."""
+        self.behind("redis-benchmark", "-p", self.port, "-t", "set", "-n", "100000000", "-P", "16",
+                    "-q", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, blocked = self.cli_behind("blpop", "nothing", "0")
+        self.info_is("blocked_clients", 1)
+        _, subscribed = self.cli_behind("subscribe", "news")
+        until(lambda: b"news" in content(subscribed), "a subscription")
+        # Its 50 connections: it does not bear that one is never accepted.
+        until(lambda: self.info("connected_clients") >= 53, "the benchmark's clients")
+        out = self.path("load")
+        with open(out, "wb") as file:
+            yes = self.behind("yes", "INCR load", stdout=subprocess.PIPE)
+            load = self.behind("socat", "-t600", "-", f"TCP:127.0.0.1:{self.port}",
+                               stdin=yes.stdout, stdout=file, stderr=subprocess.DEVNULL)
+        until(lambda: b"\n:10000\r" in content(out), "the load")
+        self.end(self.server)
+        yes.stdout.close()
+        load.wait()
+        said = content(out).decode()
+        count = said.count("\n")
+        self.assertTrue(said == "".join(f":{i}\r\n" for i in range(1, count + 1)), said[-100:])
+        until(lambda: re.search("ERR|closed", content(blocked, "r"), re.IGNORECASE), "its error")
+
+
+class Valgrind(Kv):
+    options = {"before": (*serverlib.VALGRIND, "--errors-for-leak-kinds=definite")}
+
+    @classmethod
+    def setUpClass(cls):
+        serverlib.need_valgrind()
+        files = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(files.cleanup)
+        cls.program = serverlib.compiled("06-kv", f"{files.name}/kv", "-lhiredis",
+                                         build=serverlib.library(f"{files.name}/build"))
+
+    def test_leaks(self):
+        self.replies("""
+            set a 1 => OK
+            set a 2 ex 100 => OK
+            mset b 3 c 4 => OK
+            lpush l 1 2 => (integer) 2
+            lpush l2 1 => (integer) 1
+            blpop l 0 => 1) "l" 2) "2"
+            blpop none 0.01 => (nil)
+            """)
+        self.cli_behind("blpop", "a1", "a2", "0")
+        self.info_is("blocked_clients", 1)
+        self.replies("lpush a2 x => (integer) 1")
+        self.info_is("blocked_clients", 0)
+        self.cli_behind("blpop", "a1", "a2", "0")
+        self.cli_behind("subscribe", "c1", "c2")
+        self.becomes("(integer) 1", "publish c2 x")
+        for data in (b"*3\r\n$3\r\nSET\r\n$100\r\nabc",
+                     b"SUBSCRIBE x y z\r\nUNSUBSCRIBE y\r\n", b"*1\r\n:5\r\n"):
+            self.talk(self.server, data)
+        self.benchmark("-n", "1000", "-P", "16")
+        self.info_is("blocked_clients", 1)
+        self.end(self.server)           # with clients: one blocked, one subscribed
+
+
+if __name__ == "__main__":
+    unittest.main()
