@@ -18,12 +18,18 @@ from xml.etree import ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
+# matplotlib may complain of the user's directory, and of its first look for fonts. Programs
+# that are run here find this directory as it is after that.
+_config = tempfile.TemporaryDirectory()
+os.environ["MPLCONFIGDIR"] = _config.name
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
 sys.path.insert(0, ROOT)
 sys.dont_write_bytecode = True
 import graph  # noqa: E402
 
 try:
-    import matplotlib  # noqa: F401
+    import matplotlib.font_manager  # noqa: F401
     NO_PICTURES = ""
 except ImportError:
     NO_PICTURES = "there is no matplotlib"
