@@ -5,23 +5,11 @@
 # fault that it knows, and the ranges.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
 script=$PWD/scripts/commits.sh
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-count=0
 
-fail() {
-	echo "commits: $*" >&2
-	failed=$((failed + 1))
-}
-
-if ! command -v git >/dev/null; then
-	echo "commits: skipped: no git"
-	exit 77
-fi
+need git
 . tests/checkout.lib
 git init -q -b main "$dir/repository"
 cd "$dir/repository" || exit 1
@@ -101,5 +89,4 @@ git update-ref refs/remotes/origin/main HEAD
 says 0 '^commits: 1 in -1 HEAD, 0 faults$'
 says 2 'no such commits: nowhere' nowhere..HEAD
 
-[ "$failed" -eq 0 ] || exit 1
-echo "commits: $count messages and ranges"
+conclude "$count messages and ranges"

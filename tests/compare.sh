@@ -1,15 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# bench/compare.sh, with programs that print what a test has them say; servers and their
-# clients are those of fakes. What is called for each part, and what comes of it, is
-# spelled out here once more.
-
+# bench/compare.sh, with made-up programs that print what a test says; servers and clients
+# are those of fakes. The calls and the results of each part are spelled out here once more.
 set -u
-here=$(cd "$(dirname "$0")/.." && pwd)
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-me=compare
+cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
+here=$PWD
 runs=0
 parts='cycle depth processors pingpong create counters ring memory'
 points='2.4.1000000 2.100000.40 2.1000000.10 8.2.500000 8.1000.1000 8.100000.10'
@@ -19,14 +16,14 @@ peers/cxx20-cycle-lifo peers/go-cycle peers/rust-cycle-tokio peers/boost-pingpon
 peers/rust-pingpong-corosensei peers/cxx20-create peers/rust-counters-corosensei
 peers/cxx20-counters peers/c-ring-best peers/c-ring-worst'
 # shellcheck source=tests/fakes
-. "$here/tests/fakes"
+. tests/fakes
 
 # A new directory of programs, which note their arguments and where they are kept. What
 # they print is a function of these, $command, and of how often it was called, $turn: on
 # standard input.
 # shellcheck disable=SC2120 # nothing, where standard input says all
 says() {
-	BUILD=$(mktemp -d "$tmp/build.XXXXXX")
+	BUILD=$(mktemp -d "$dir/build.XXXXXX")
 	export BUILD
 	mkdir "$BUILD/bench" "$BUILD/peers"
 	{
@@ -51,7 +48,7 @@ says() {
 # Runs compare.sh; leaves $status, $out, $err, and the rows of the table in $rows.
 compare() {		# ARGUMENTS
 	runs=$((runs + 1))
-	out=$tmp/out.$runs err=$tmp/err.$runs rows=$tmp/rows.$runs
+	out=$dir/out.$runs err=$dir/err.$runs rows=$dir/rows.$runs
 	"$here/bench/compare.sh" "$@" >"$out" 2>"$err" </dev/null
 	status=$?
 	sed 1,2d "$out" >"$rows"
@@ -187,12 +184,12 @@ calls() {		# TURNS
 
 # Standard input so often, with the arguments for @; the slow ones in every other turn.
 turns() {		# TURNS ARGUMENTS
-	sed "s/@/$2/" >"$tmp/turn"
+	sed "s/@/$2/" >"$dir/turn"
 	for turn in $(seq "$1"); do
 		if [ $((turn % 2)) = 1 ]; then
-			cat "$tmp/turn"
+			cat "$dir/turn"
 		else
-			grep -v -e ^GO -e ^TOKIO "$tmp/turn"
+			grep -v -e ^GO -e ^TOKIO "$dir/turn"
 		fi
 	done
 }
@@ -200,23 +197,23 @@ turns() {		# TURNS ARGUMENTS
 # All of it: the table, the calls and what is kept.
 test_all() {
 	all_say
-	mkdir -p "$tmp/new/kept"
-	echo old >"$tmp/new/kept/compare.csv"
+	mkdir -p "$dir/new/kept"
+	echo old >"$dir/new/kept/compare.csv"
 	# shellcheck disable=SC2086 # a word for each
-	PROCS=7 compare -o "$tmp/new/kept" $parts
+	PROCS=7 compare -o "$dir/new/kept" $parts
 	same 'status of all' 1 $status
 	same 'standard error of all' '' "$(cat "$err")"
 	same 'heading' '| measure | aim | reached | spread | |
 |---|---|---|---|---|' "$(head -n 2 "$out")"
-	table >"$tmp/want"
-	diff "$tmp/want" "$rows" >&2 || fail 'the table (>) is not what was expected (<)'
-	calls 5 | sed 's/ free$//; t; s/$/ on 1/' | cut -d ' ' -f 2- >"$tmp/want"
-	diff "$tmp/want" "$BUILD/calls" >&2 || fail 'calls (>) are not those expected (<)'
-	calls 5 | sed 's/ free$//; s/ /, /' >"$tmp/want"
-	sed 's/, [0-9.]*$//' "$tmp/new/kept/compare.csv" | diff "$tmp/want" - >&2 ||
+	table >"$dir/want"
+	diff "$dir/want" "$rows" >&2 || fail 'the table (>) is not what was expected (<)'
+	calls 5 | sed 's/ free$//; t; s/$/ on 1/' | cut -d ' ' -f 2- >"$dir/want"
+	diff "$dir/want" "$BUILD/calls" >&2 || fail 'calls (>) are not those expected (<)'
+	calls 5 | sed 's/ free$//; s/ /, /' >"$dir/want"
+	sed 's/, [0-9.]*$//' "$dir/new/kept/compare.csv" | diff "$dir/want" - >&2 ||
 		fail 'compare.csv (>) is not what was expected (<)'
-	has '^deep, rmain.1t 8 2 500000 10000 1, 2.6$' "$tmp/new/kept/compare.csv"
-	has '^C++20, peers/cxx20-counters 20000 300, 1$' "$tmp/new/kept/compare.csv"
+	has '^deep, rmain.1t 8 2 500000 10000 1, 2.6$' "$dir/new/kept/compare.csv"
+	has '^C++20, peers/cxx20-counters 20000 300, 1$' "$dir/new/kept/compare.csv"
 }
 
 # One part or some, in the order given, once each. One turn for memory is for memory only.
@@ -225,20 +222,20 @@ test_parts() {
 	for part in cycle depth processors pingpong create counters ring memory; do
 		compare -n 1 "$part"
 		cat "$rows"
-	done >"$tmp/parts"
-	table | diff - "$tmp/parts" >&2 || fail 'the parts are not the whole'
+	done >"$dir/parts"
+	table | diff - "$dir/parts" >&2 || fail 'the parts are not the whole'
 	rm "$BUILD/calls"
-	(cd "$tmp" && CPU=0 "$here/bench/compare.sh" -n 2 -o kept memory create memory) \
-		>"$tmp/out"
+	(cd "$dir" && CPU=0 "$here/bench/compare.sh" -n 2 -o kept memory create memory) \
+		>"$dir/out"
 	same 'status of two parts' 1 $?
-	same 'rows of two parts' 5 "$(wc -l <"$tmp/out")"
+	same 'rows of two parts' 5 "$(wc -l <"$dir/out")"
 	same 'calls of two parts' "bench/memory-ll 1000000 on 0
 bench/memory-ll 10000000 on 0
 bench/create-direct 3000000 on 0
 peers/cxx20-create 3000000 on 0
 bench/create-direct 3000000 on 0
 peers/cxx20-create 3000000 on 0" "$(cat "$BUILD/calls")"
-	same 'what two parts keep' 6 "$(wc -l <"$tmp/kept/compare.csv")"
+	same 'what two parts keep' 6 "$(wc -l <"$dir/kept/compare.csv")"
 	PINNED='' compare -n 1 processors create
 	same 'those that are kept on a processor' 2 \
 		"$(tail -n 18 "$BUILD/calls" | grep -c ' on 1$')"
@@ -317,13 +314,13 @@ test_failures() {
 		says <<-END
 		*-corosensei*) [ \$turn != 2 ] || { $action; exit; }; echo 0.5 ;;
 		END
-		rm -rf "$tmp/kept"
-		compare -n 3 -o "$tmp/kept/new" counters
+		rm -rf "$dir/kept"
+		compare -n 3 -o "$dir/kept/new" counters
 		same "status of '$action'" 2 $status
 		row 'counters: UD / corosensei' '0.5 | - | - | not measured'
 		row 'counters: UD / C++20' '5 | 1 | 1 to 1 | reached'
 		same "what '$action' keeps" '0.5 fail 0.5 ' \
-			"$(sed -n 's/^COROS.*, //p' "$tmp/kept/new/compare.csv" | tr '\n' ' ')"
+			"$(sed -n 's/^COROS.*, //p' "$dir/kept/new/compare.csv" | tr '\n' ' ')"
 		same "lines about '$action'" 1 "$(wc -l <"$err")"
 		program=$BUILD/peers/rust-counters-corosensei
 		has "^compare.sh: $program 20000 300: $message" "$err"
@@ -381,7 +378,7 @@ servers_say() {
 # The rows, those of at least as those of at most; and the calls, run by run.
 test_servers() {
 	servers_say
-	compare -n 2 -o "$tmp/kept/servers" servers
+	compare -n 2 -o "$dir/kept/servers" servers
 	same 'status of servers' 1 $status
 	same 'standard error of servers' '' "$(cat "$err")"
 	diff - "$rows" >&2 <<-'END' || fail 'the rows of servers (>)'
@@ -411,9 +408,9 @@ test_servers() {
 			GO idle peers/go-http 9000
 		echo EPOLL h2load peers/c-epoll-http 64
 		twice U latency examples/05-httpd 64 80, EPOLL latency peers/c-epoll-http 64 80
-	} >"$tmp/want"
-	tr -d , <"$tmp/kept/servers/compare.csv" | sed 's/ [0-9.]*$//' |
-		diff "$tmp/want" - >&2 || fail 'compare.csv of servers (>)'
+	} >"$dir/want"
+	tr -d , <"$dir/kept/servers/compare.csv" | sed 's/ [0-9.]*$//' |
+		diff "$dir/want" - >&2 || fail 'compare.csv of servers (>)'
 	same 'rates' 4 "$(grep -c -e '--rps=12.5 ' "$FAKES/calls")"
 }
 
@@ -523,20 +520,17 @@ test_usage() {
 }
 
 # Where programs are kept is not for the machine to say here.
-mkdir "$tmp/bin" "$tmp/tmp"
-executable "$tmp/bin/taskset" <<'END'
+mkdir "$dir/bin" "$dir/tmp"
+executable "$dir/bin/taskset" <<'END'
 [ "$1" = -c ] || exit 2
 export PINNED="$2"
 shift 2
 exec "$@"
 END
-PATH=$tmp/bin:$PATH TMPDIR=$tmp/tmp
+PATH=$dir/bin:$PATH TMPDIR=$dir/tmp
 export PATH TMPDIR
 unset CPU PROCS PINNED
-command -v timeout >/dev/null || {
-	echo 'compare: skipped, there is no command timeout'
-	exit 77
-}
+need timeout
 test_all
 test_parts
 test_median
@@ -551,5 +545,4 @@ test_server_failures
 test_default
 test_usage
 same 'temporary files' '' "$(ls "$TMPDIR")"
-[ "$failed" -eq 0 ] || exit 1
-echo 'compare: tables, aims and failures, with programs that are made up'
+conclude 'tables, aims and failures, with programs that are made up'

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Which lines of the library the test programs run, all builds taken together: with the
-# machine's switch, with the portable one, with what USCHED_CHECK and USCHED_STRESS add,
-# and what is compiled without locks. 95 % at least, and those that are not run are in
-# functions which ../doc/coverage.md names, with the reason. Assembly is not counted.
+# Which lines of the library the test programs run. The builds count together: with the
+# switch of the machine, with the portable one, with USCHED_CHECK and USCHED_STRESS, and
+# without locks. At least 95 % must run. doc/coverage.md names the functions of the others,
+# with the reason. Assembly is not counted.
 #
 #   LONG       1: else it is skipped, for it takes minutes
 #   CC         a gcc that has gcov beside it; default gcc
@@ -12,33 +12,25 @@
 #   SWITCH, MAKE   as for make
 set -u
 cd "$(dirname "$0")/.." || exit 1
-
-if [ "${LONG-}" != 1 ]; then
-	echo "coverage: skipped: takes minutes; with LONG=1 it is done"
-	exit 77
-fi
-MAKE=${MAKE:-make}
 CC=${CC:-gcc}
+. tests/test.lib
+
+[ "${LONG-}" = 1 ] || skip "takes minutes; with LONG=1 it is done"
 GCOV=${GCOV:-gcov}
 if ! command -v "$GCOV" >/dev/null ||
 	! $CC --version 2>/dev/null | grep -q 'Free Software'
 then
-	echo "coverage: skipped: '$CC' is no gcc, or there is no $GCOV"
-	exit 77
+	skip "'$CC' is no gcc, or there is no $GCOV"
 fi
 least=95                                        # per cent
 list=doc/coverage.md
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
 dying="$dir/dying.o -Wl,--wrap=abort,--wrap=raise,--wrap=_exit"
 $CC -std=c11 -O2 -c -o "$dir/dying.o" tests/coverage.c || exit 1
 export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
 modules=$(sed -n 's/^modules := //p' Makefile)
 
-# measure NAME OPTIONS SWITCH: builds, and runs all tests. Counts must be exact, so they are
-# atomic: gcov takes those of some lines for the difference of others, and where additions
-# of several native threads were lost, what few tests run came out as less than nothing.
+# measure NAME OPTIONS SWITCH: builds, and runs all tests. Counters are atomic: gcov derives
+# the count of some lines from others, and lost additions would make it negative.
 measure() {
 	B=$dir/$1
 	$MAKE -s --no-print-directory -j2 "B=$B" "CC=$CC" "LDFLAGS=$dying" \
@@ -48,8 +40,7 @@ measure() {
 		program=$B/tests/$(basename "$test" .c)
 		timeout -k 5 "${CHECK_TIMEOUT:-3600}" "$program" >"$dir/log" 2>&1 || {
 			cat "$dir/log"
-			echo "coverage: $1: $program failed" >&2
-			exit 1
+			die "$1: $program failed"
 		}
 	done
 	"$B/rmain.1t" 8 50 100 1000 2 >/dev/null || exit 1
@@ -105,21 +96,16 @@ measure setjmp '' setjmp
 measure stress '-DUSCHED_CHECK -DUSCHED_STRESS' "${SWITCH-}"
 summarize >"$dir/functions"
 
-failed=0
 awk 'NF > 4' "$dir/functions" >"$dir/missed"
 while read -r file function _ _ lines; do
 	echo "$file: $function: not run: $lines"
 	if ! grep -q "^| \`$file\` .*\`$function\`" "$list"; then
-		echo "coverage: $file: $function() is not in $list" >&2
-		failed=1
+		fail "$file: $function() is not in $list"
 	fi
 done <"$dir/missed"
 text=$(awk -v least=$least '{ lines += $3; runs += $4 } END {
 	printf "%d of %d lines run, %.1f %%", runs, lines, 100 * runs / lines
 	exit runs * 100 < lines * least || lines == 0
 }' "$dir/functions") || failed=1
-if [ "$failed" -gt 0 ]; then
-	echo "coverage: $text" >&2
-	exit 1
-fi
-echo "coverage: $text; $(wc -l <"$dir/missed") functions have others"
+[ "$failed" -eq 0 ] || die "$text"
+note "$text; $(wc -l <"$dir/missed") functions have others"

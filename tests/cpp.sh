@@ -1,30 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# C++: exceptions in flight while threads block, and what becomes of one that nobody
-# catches; and that a program in C has no part in all that. Programs of tests/cpp/, by
-# each C++ compiler that is here, over this machine's switch and the portable one.
+# C++: exceptions in flight while threads block; an uncaught exception; and programs in C,
+# which need no C++ runtime. Compiles the programs of tests/cpp/ with each C++ compiler that
+# is installed, over the switch of this machine and the portable one.
 #
 #   CC       the compiler of the library, with options if it needs some; default cc
 #   CFLAGS   its options; default -O2
 #   LONG     1: each with and without optimisation, and under valgrind
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-CC=${CC:-cc}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-count=0
 # As tests/headers.sh, without -Wshadow.
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
 debug=-gdwarf-4                 # valgrind 3.19 complains of what clang 14 writes as 5
-
-fail() {
-	echo "cpp: $*" >&2
-	failed=$((failed + 1))
-}
 
 # run WHAT COMMAND...: it says "good", and nothing else.
 run() {
@@ -47,7 +37,7 @@ build_library() {
 	library="$dir/usched.o $dir/uimage.o $dir/uproc.o $dir/rr.o"
 }
 
-# check_trace ARGUMENT...: the frames of a thread end where it began: gdb says so, too.
+# check_trace ARGUMENT...: gdb finds the frames of a thread, up to its first function.
 check_trace() {
 	gdb -q -batch -nx -ex run --args true 2>/dev/null |
 		grep -q 'exited normally' || return
@@ -121,7 +111,7 @@ check_c() {
 	done
 }
 
-# Code in C++ that a program in C loads later.
+# A program in C loads a library in C++ after its start.
 check_plugin() {
 	# shellcheck disable=SC2086
 	if ! $1 -std=c++17 -O2 -g $warnings -shared -fPIC tests/cpp/plugin.cc \
@@ -134,7 +124,7 @@ check_plugin() {
 	run "plugin by $1" "$dir/late" "$dir/plugin.so"
 }
 
-# With -flto what C++'s headers declare holds for the library, too.
+# -flto compares the declarations of C++'s headers with those of the library.
 check_lto() {
 	objects="$dir/exceptions.lto.o $dir/usched.lto.o"
 	options='-O2 -flto -pthread -I.'
@@ -157,15 +147,12 @@ fi
 compilers=
 for compiler in g++ clang++; do
 	if ! echo '#include <exception>' | $compiler -x c++ -fsyntax-only - 2>/dev/null; then
-		echo "cpp: no $compiler here"
+		note "no $compiler here"
 		continue
 	fi
 	compilers="$compilers $compiler"
 done
-if [ -z "$compilers" ]; then
-	echo "cpp: skipped: no C++ compiler"
-	exit 77
-fi
+[ -n "$compilers" ] || skip "no C++ compiler"
 build_library
 levels=-O0
 for compiler in $compilers; do
@@ -181,7 +168,4 @@ switch=$(basename "${switches%%.*}")
 case $compilers in
 *" g++"*) command -v gcc >/dev/null && check_lto ;;
 esac
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "cpp: $count programs, by$compilers, over $switches"
+conclude "$count programs, by$compilers, over $switches"

@@ -1,40 +1,34 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Programs that csmith makes up, as threads that block when their functions begin and end:
-# the checksums that they print must be those of plain runs. A program is compiled at two
-# optimisation levels, and of each there are two copies, for the programs have globals;
-# those of the program before run at the same time.
+# Random programs of csmith, as threads that block when their functions begin and end. They
+# must print the same checksums as in plain runs. A program is compiled at two optimisation
+# levels, with two copies of each, since the programs have globals. The copies of the program
+# before run at the same time.
 #
 #   MAKE, B, CC, SWITCH    as for make
 #   CSMITH_SEED            of the first program; default 2, for what csmith 2.3
 #                          makes of 1 does not end
 #   LONG=1                 a hundred programs: minutes
 #
-# One that takes too long to compile or, by itself, to run is left out: seconds of a
-# processor, for there may be much else to do.
+# A program is left out if it takes too long to compile, or to run alone. The limit is in
+# seconds of processor time, since the machine may be busy.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-MAKE=${MAKE:-make}
-B=${B:-build}/csmith
-CC=${CC:-cc}
+B=$B/csmith
 programs=2
 if [ "${LONG-}" ]; then
 	programs=100
 fi
 include=/usr/include/csmith
 seed=${CSMITH_SEED:-2}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
 run=$dir/csmith
-count=0 threads=0 left_out=0
+threads=0 left_out=0
 
-if ! command -v csmith >/dev/null || [ ! -f $include/csmith.h ]; then
-	echo "csmith: skipped: no csmith, or no $include/csmith.h"
-	exit 77
-fi
+need csmith
+[ -f $include/csmith.h ] || skip "there is no $include/csmith.h"
 
 # Neither the library nor what runs the programs is instrumented.
 # shellcheck disable=SC2086
@@ -58,7 +52,7 @@ levels_of() {		# NUMBER
 	esac
 }
 
-# make_objects: of the program $seed, into $objects; fails if it will not do.
+# make_objects: compiles the program $seed; sets $objects. Fails if it takes too long.
 make_objects() {
 	objects=
 	# It leaves a file where it is run.
@@ -76,16 +70,16 @@ make_objects() {
 	limited 10 "$run" alone $objects >"$dir/alone"
 }
 
-# compare STACKS: all that is loaded, with what it printed alone.
+# compare STACKS: the output of all copies as threads, with that of plain runs.
 compare() {
 	# shellcheck disable=SC2086
 	if ! timeout 600 "$run" "$1" $before $objects >"$dir/threads"; then
-		echo "csmith: seed $seed: crash or failure with $1 stacks lent" >&2
+		note "seed $seed: crash or failure with $1 stacks added" >&2
 		return 1
 	fi
 	if ! cmp -s "$dir/expected" "$dir/threads"; then
 		diff "$dir/expected" "$dir/threads"
-		echo "csmith: seed $seed: other results with $1 stacks lent" >&2
+		note "seed $seed: other results with $1 stacks added" >&2
 		return 1
 	fi
 	threads=$((threads + $(wc -l <"$dir/threads")))
@@ -105,10 +99,9 @@ while [ $count -lt $programs ]; do
 		before=$objects
 		count=$((count + 1))
 	elif [ $((left_out += 1)) -gt $((programs + 5)) ]; then
-		echo "csmith: $left_out programs do not compile or end" >&2
-		exit 1
+		die "$left_out programs do not compile or end"
 	fi
 	rm -f "$dir/$seed.c"
 	seed=$((seed + 1))
 done
-echo "csmith: $count programs, $threads threads of them; $left_out others left out"
+note "$count programs, $threads threads of them; $left_out others left out"

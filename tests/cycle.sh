@@ -1,23 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The benchmark programs, as a user calls them: what they print and return for good and
-# for bad arguments; and by the counters, that threads which fit the stacks are not
-# copied, and that two on one stack cost an eviction and a load for each switch.
+# The benchmark programs, as a user calls them: output and status for good and for bad
+# arguments. Their counters show that threads are not copied if there are enough stacks, and
+# that two threads on one stack cost an eviction and a load for each switch.
 #
 #   B   where the programs are
 set -u
 cd "$(dirname "$0")/.." || exit 1
-B=${B:-build}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-failed=0
-count=0
-
-fail() {
-	echo "cycle: $*" >&2
-	failed=$((failed + 1))
-}
+. tests/test.lib
 
 # expect STATUS WORDS PROGRAM ARGUMENTS...: with that in what it says on standard error;
 # and on standard output seconds if STATUS is 0, else nothing.
@@ -78,7 +69,7 @@ if ! grep -qx 'SWITCH=setjmp' "$B/flags"; then
 	[ "$(counter 'bytes copied')" -eq 0 ] || fail "residents were copied"
 fi
 
-# Besides what comes before the cycle starts and after it has ended.
+# A few switches more come before the cycle and after it.
 export USCHED_STACKS=1
 for program in rmain lmain rmain.1t; do
 	expect 0 switches "$program" 2 1 100000 0 1
@@ -92,5 +83,4 @@ for program in rmain lmain rmain.1t; do
 	done
 done
 
-echo "cycle: $count runs"
-[ "$failed" -eq 0 ]
+conclude "$count runs"

@@ -7,36 +7,16 @@
 #   MAKE    default make
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-MAKE=${MAKE:-make}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-
-fail() {
-	echo "deb: $*" >&2
-	failed=$((failed + 1))
-}
-
-for tool in git dh dpkg-buildpackage lintian; do
-	if ! command -v $tool >/dev/null; then
-		echo "deb: skipped: no $tool (git, debhelper, lintian)"
-		exit 77
-	fi
-done
-if ! (cd packaging && dpkg-checkbuilddeps) 2>"$dir/log"; then
-	echo "deb: skipped: $(tail -n 1 "$dir/log")"
-	exit 77
-fi
+need git dh dpkg-buildpackage lintian
+(cd packaging && dpkg-checkbuilddeps) 2>"$dir/log" || skip "$(tail -n 1 "$dir/log")"
 . tests/checkout.lib
 make_checkout || exit 1
 
 export DEB_BUILD_OPTIONS=noautodbgsym
-if ! $MAKE -s --no-print-directory -C "$dir/tree" B=build deb >"$dir/log" 2>&1; then
-	echo "deb: make deb fails: $(tail -n 40 "$dir/log")" >&2
-	exit 1
-fi
+$MAKE -s --no-print-directory -C "$dir/tree" B=build deb >"$dir/log" 2>&1 ||
+	die "make deb fails: $(tail -n 40 "$dir/log")"
 debs=$dir/tree/build/deb
 lintian --allow-root --fail-on error,warning "$debs"/*.changes >"$dir/log" 2>&1 ||
 	fail "lintian: $(cat "$dir/log")"
@@ -52,7 +32,7 @@ has() {
 	done
 }
 
-version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+version=$(version)
 abi=${version%.*}
 has "libusched$abi" "lib/.*/libusched\\.so\\.$abi" "lib/.*/libusched\\.so\\.$version"
 ! grep -E 'check|\.so$|\.h$' "$dir/files" || fail 'the library is not alone in its package'
@@ -61,6 +41,5 @@ has libusched-dev include/usched/rr.h 'lib/.*/libusched\.a' 'lib/.*/libusched-ch
 	'lib/.*/pkgconfig/usched-check\.pc' share/man/man3/unet_read.3.gz \
 	share/doc/libusched-dev/examples/01-hello.c
 
-[ "$failed" -eq 0 ] || exit 1
-echo "deb: $(find "$debs" -name '*.deb' | wc -l) packages," \
+conclude "$(find "$debs" -name '*.deb' | wc -l) packages," \
 	"$(lintian --version | tr '\n' ' ')finds nothing"

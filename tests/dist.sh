@@ -8,17 +8,7 @@
 #   MAKE    default make
 set -u
 cd "$(dirname "$0")/.." || exit 1
-
-MAKE=${MAKE:-make}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-
-fail() {
-	echo "dist: $*" >&2
-	failed=$((failed + 1))
-}
+. tests/test.lib
 
 # dist DIRECTORY: what it says is in $dir/log.
 dist() {
@@ -36,13 +26,10 @@ refused() {
 	[ ! -e "$dir/tree/build/$name.tar.gz" ] || fail "packs what is refused: $1"
 }
 
-if ! command -v git >/dev/null; then
-	echo "dist: skipped: no git"
-	exit 77
-fi
+need git
 . tests/checkout.lib
 make_checkout || exit 1
-name=usched-$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+name=usched-$(version)
 
 dist "$dir/tree" || fail "fails: $(cat "$dir/log")"
 cp -r "$dir/tree" "$dir/copy"
@@ -69,5 +56,4 @@ refused 'changes that are in no commit'
 rm -rf "$dir/tree/.git"
 refused 'git checkout'
 
-[ "$failed" -eq 0 ] || exit 1
-echo "dist: $(wc -l <"$dir/packed") files"
+conclude "$(wc -l <"$dir/packed") files"

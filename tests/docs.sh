@@ -15,6 +15,7 @@
 #    one, as where a comma ends no macro (if it is installed).
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
 public='ustack.h usched.h uimage.h uproc.h uframes.h rr.h ll.h uevents.h uwait.h usync.h'
 public="$public unet.h uoffload.h uoverflow.h"
@@ -25,16 +26,7 @@ texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md benc
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
 name="$name|ufile|uoffload|uoverflow)_[a-z_]*[a-z]|uoffload)"
 
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
 examples=0
-
-fail() {
-	echo "docs: $*" >&2
-	failed=$((failed + 1))
-}
 
 # A header without its comments and what is in braces, but for those of extern "C".
 outline() {
@@ -148,7 +140,7 @@ for document in $texts; do
 	done <"$dir/links"
 done
 
-version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+version=$(version)
 grep -m 1 '^## ' CHANGES.md | grep -qF "## $version (" ||
 	fail "CHANGES.md does not begin with $version"
 head -n 1 packaging/debian/changelog | grep -qF "usched ($version-" ||
@@ -172,11 +164,8 @@ if command -v mandoc >/dev/null; then
 	# shellcheck disable=SC2086
 	mandoc -Tlint -Wwarning $pages >&2 || fail "mandoc complains"
 else
-	echo "docs: mandoc is not installed: manual pages not checked" >&2
+	note "mandoc is not installed: manual pages not checked"
 fi
 
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "docs: $(wc -l <"$dir/functions") functions," \
+conclude "$(wc -l <"$dir/functions") functions," \
 	"$(echo "$pages" | wc -w) manual pages with $examples examples"

@@ -8,28 +8,13 @@
 #   READELF    default readelf
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-B=${B:-build}
 READELF=${READELF:-readelf}
-failed=0
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
 
-fail() {
-	echo "elf: $*" >&2
-	failed=$((failed + 1))
-}
-
-if ! command -v "$READELF" >/dev/null; then
-	echo "elf: skipped: no $READELF"
-	exit 77
-fi
-if [ ! -f "$B/flags" ]; then
-	echo "elf: nothing in $B: run make programs first" >&2
-	exit 1
-fi
-version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+need "$READELF"
+[ -f "$B/flags" ] || die "nothing in $B: run make programs first"
+version=$(version)
 switch=$(sed -n 's/^SWITCH=//p' "$B/flags")
 shared=$B/libusched.so.$version
 object=$B/arch/$switch.o
@@ -108,7 +93,4 @@ if ! echo "$exported" | grep -q '^ustack_block$'; then
 	fail "$shared does not export ustack_block"
 fi
 
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "elf: $shared and $object, $(echo "$exported" | wc -l) names exported"
+conclude "$shared and $object, $(echo "$exported" | wc -l) names exported"

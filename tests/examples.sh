@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Builds each example with the command line in its head comment. What such a program
-# prints is compared with what the comment says it prints; a server is started, and ended
-# by SIGTERM. What real clients make of the servers is for
-# test_servers.py.
+# Builds each example with the command line in its head comment. Its output must be that of
+# the comment. A server is started, and ended by SIGTERM. test_servers.py, test_httpd.py and
+# test_kv.py have clients for the servers.
 #
 #   CC        the compiler in place of cc, with options if it needs some
 #   CFLAGS    options besides -Wall -Wextra -Werror
@@ -14,11 +13,12 @@
 #   EMULATOR  a command that runs the programs
 #   PORT      servers get the first free port after this one
 #
-# In an example's head, " *   cc ..." is the command line, which goes on in the next line
-# if it ends with a backslash, and the lines of the same indent behind "It prints:" are
-# the output. One that prints nothing, or "ready", is a server.
+# In the head of an example, " *   cc ..." is the command line. A backslash continues it in
+# the next line. The lines of the same indent behind "It prints:" are the output. A program
+# that prints nothing, or "ready", is a server.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
 switch=${SWITCH:-$(uname -m)}
 if [ -f "arch/$switch.S" ]; then
@@ -26,14 +26,9 @@ if [ -f "arch/$switch.S" ]; then
 else
 	arch=arch/setjmp.c
 fi
-dir=$(mktemp -d) || exit 1
 PORT=${PORT:-$((22000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
-trap 'kill_servers; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-count=0
 
 fail() {
 	echo "$1: $2" >&2
@@ -45,7 +40,7 @@ head_of() {
 	sed -n '/^ \*\//q; :more; /\\$/ { N; s/ *\\\n \* */ /; b more; }; p' "$1"
 }
 
-# The libraries of a command line that this compiler does not have.
+# The libraries of a command line that are not installed.
 missing() {
 	for word in $1; do
 		language=c
@@ -63,7 +58,7 @@ missing() {
 	done
 }
 
-# What a server has for arguments besides the port.
+# The arguments of a server besides the port.
 arguments_of() {
 	case $1 in
 	*-httpd.c) echo "$dir" ;;
@@ -71,7 +66,7 @@ arguments_of() {
 	esac
 }
 
-# Nothing but the seed of a build with USCHED_STRESS.
+# Standard error has only the seed of a build with USCHED_STRESS.
 check_errors() {		# FILE
 	if grep -qv '^usched: USCHED_SEED=[0-9]*$' "$1"; then
 		fail "$example" "writes to standard error"
@@ -80,7 +75,6 @@ check_errors() {		# FILE
 }
 
 compare_output() {
-	# The words of these are words of the command line.
 	# shellcheck disable=SC2086
 	if ! ${EMULATOR-} "$program" >"$dir/output" 2>"$dir/errors"; then
 		fail "$example" "exits with an error"
@@ -137,7 +131,4 @@ done
 if [ "$count" -eq 0 ]; then
 	fail examples "there are none"
 fi
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "examples: $count built and run with ${CC:-cc}, $arch"
+conclude "$count built and run with ${CC:-cc}, $arch"

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The example servers, where the n-th call fails, for n = 1, 2, 3 ... until none is left
-# that can: of memory, descriptors and native threads; by errors of connections and disks;
-# interrupted; short; and forty in a row. A server either cannot start, and then says so and
-# exits with 1; or at most one client suffers, which is told so or disconnected, all others
-# are served rightly, as many descriptors are open afterwards as without the failure and as
-# much memory is left over at the end, and SIGTERM ends it with 0. Nobody hangs. Those
-# that can have several processors are tried with one and with two.
+# The example servers, where the n-th call fails, for n = 1, 2, 3 ... until no call is left
+# that can fail. Calls run out of memory, descriptors or native threads; they report errors
+# of connections and disks; they are interrupted; they are short; or forty fail in a row.
+#
+# A server that cannot start says so and exits with 1. Otherwise at most one client suffers:
+# it gets an error or is disconnected. All others get right answers. Afterwards as many
+# descriptors are open, and at the end as much memory is left, as without the failure.
+# SIGTERM ends the server with 0. No client hangs. Servers that can have several processors
+# are tried with one and with two.
 #
 #   B      the build directory: the servers are B/examples/NN-name
 #   CC     the compiler
@@ -16,23 +18,22 @@
 # shellcheck shell=bash disable=SC2016	# dollars are of the protocol of Redis
 set -u
 cd "$(dirname "$0")/.." || exit 1
-command -v bash >/dev/null || {
-	echo "faults: skipped, there is no bash"
-	exit 77
-}
-[ -n "${BASH_VERSION-}" ] || exec bash "$0" "$@"
+if [ -z "${BASH_VERSION-}" ] && command -v bash >/dev/null; then
+	exec bash "$0" "$@"
+fi
+. tests/test.lib
+need bash
 
-B=${B:-build}
 if grep -q '^CFLAGS=.*-fsanitize=' "$B/flags"; then
-	echo "faults: skipped, a sanitizer has calls of its own"
-	exit 77
+	skip "a sanitizer has calls of its own"
 fi
 PORT=${PORT:-$((26000 + $$ % 3000))}
-dir=$(mktemp -d) || exit 1
 backend=''
-trap 'kill $backend $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-trap '' PIPE                            # from clients, who are told so by an error
+at_exit() {
+	# shellcheck disable=SC2046
+	kill $backend $(jobs -p) 2>/dev/null
+}
+trap '' PIPE                            # clients get an error instead
 LATE=600                                # seconds: what takes so long hangs
 FEW=12                                  # failures of a kind, in the short form
 
@@ -209,7 +210,7 @@ all_closed() {
 }
 
 # Clients until two in a row were served rightly. How many were not: $wronged. Those do not
-# count who find nobody that listens.
+# count that find no listener.
 serve_clients() {
 	local right=0 rc
 	wronged=0
@@ -286,7 +287,7 @@ attempt() {
 	until start "$@"; do
 		said=''
 		refused && return
-		# If nothing has failed, its port may be somebody else's for now.
+		# If nothing has failed, its port may be in use for now.
 		[ "$failed" -eq 0 ] && [ $((tries += 1)) -le 3 ] || return 1
 		port=$((port + 1))
 	done
@@ -327,7 +328,7 @@ sweep() {
 		kind=0 width=40
 	fi
 	measure $kind || {
-		echo "faults: $name does not work without failures" >&2
+		note "$name does not work without failures" >&2
 		return 1
 	}
 	[ -n "${LONG-}" ] || step=$((calls / FEW + 1))
@@ -335,7 +336,7 @@ sweep() {
 		made=$((made + 1))
 		attempt $kind $n $((n + width - 1)) || {
 			bad=$((bad + 1))
-			echo "faults: $name ${arguments[*]}, $what, call $n ($(head -n 1 "$tmp/log")): $said" >&2
+			note "$name ${arguments[*]}, $what, call $n ($(head -n 1 "$tmp/log")): $said" >&2
 		}
 		total=$((total + failed))
 	done
@@ -359,7 +360,7 @@ done
 all() {
 	local what program="$B/examples/$1"
 	if [ ! -x "$program" ]; then
-		echo "faults: there is no $program"
+		note "there is no $program"
 		return
 	fi
 	shift

@@ -8,27 +8,22 @@
 #   CC    the compiler, with options if it needs some; gcc and clang are tried besides
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
 headers=$(sed -n '/^headers := /,/[^\\]$/ { s/^headers :=//; s/\\$//; p; }' Makefile)
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-count=0
 
 # compile COMPILER LANGUAGE OPTION...
 compile() {
 	compiler=$1 language=$2
 	shift 2
 	for header in $headers; do
-		printf '#include "%s"\n#include "%s"\n' $header $header >"$dir/alone"
+		printf '#include "%s"\n#include "%s"\n' "$header" "$header" >"$dir/alone"
 		count=$((count + 1))
 		# shellcheck disable=SC2086
 		if ! $compiler -x "$language" "$@" $warnings -I. -fsyntax-only "$dir/alone"
 		then
-			echo "$header does not compile alone: $compiler $*" >&2
-			failed=$((failed + 1))
+			fail "$header does not compile alone: $compiler $*"
 		fi
 	done
 }
@@ -55,10 +50,8 @@ for compiler in "${CC:-cc}" gcc clang; do
 		compile "$compiler" c++ -std=c++11
 		compile "$compiler" c++ -std=c++20
 	else
-		echo "headers: $compiler has no C++" >&2
+		note "$compiler has no C++"
 	fi
 done
-if [ "$failed" -gt 0 ] || [ "$count" -eq 0 ]; then
-	exit 1
-fi
-echo "headers: $count compilations, by $(echo "$compilers" | tr -s '|' ' ')"
+[ "$count" -gt 0 ] || fail "there is no compiler"
+conclude "$count compilations, by $(echo "$compilers" | tr -s '|' ' ')"

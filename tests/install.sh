@@ -13,18 +13,7 @@
 #   MAKE, CC, SWITCH    as for make
 set -u
 cd "$(dirname "$0")/.." || exit 1
-
-MAKE=${MAKE:-make}
-CC=${CC:-cc}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-
-fail() {
-	echo "install: $*" >&2
-	failed=$((failed + 1))
-}
+. tests/test.lib
 
 # The library that the caller built stays as it is.
 run_make() {
@@ -163,7 +152,7 @@ if command -v pkg-config >/dev/null; then
 	build_and_run "embedded, static" $cflags "$dir/embed.c" $static
 	# shellcheck disable=SC2086
 	build_and_run "a join with a deadline, static" $cflags "$dir/join.c" $static
-	version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+	version=$(version)
 	[ "$(pkg-config --modversion usched)" = "$version" ] ||
 		fail "pkg-config does not say that it is version $version"
 	how='static, shared and compiled in'
@@ -194,7 +183,7 @@ if man -M "$man" -w unet >/dev/null 2>&1; then
 		! man -M "$man" -w $name 2>/dev/null || fail "man $name finds a page of ours"
 	done
 else
-	echo "install: there is no man here to look for pages" >&2
+	note "there is no man here to look for pages"
 fi
 
 run_make uninstall || fail "make uninstall"
@@ -232,7 +221,4 @@ for assembly in arch/*.S; do
 done
 [ "$fitting" -le 1 ] || fail "arch/ has assembly of $fitting machines for this one"
 
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "install: $how"
+conclude "$how"

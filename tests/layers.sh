@@ -1,19 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The layers. A file of the library includes, of the project's files, only those named
-# behind it below, and every file is in the list. Besides:
+# The layers. The list below has every file of the library and the files of the project that
+# it may include. Besides:
 #
-#  - the dispatcher has its few headers, memcpy() and errno, and nothing else of libc;
-#  - what can be written to is one thread-local pointer; and what a process has only one of:
-#    its descriptors, its pool of native threads, the keys of its native threads, what
-#    handled its faults before;
-#  - no C file asks for which machine it is compiled, that is what arch/ is for; but for
-#    uhere.h, of which one statement has to be inlined.
+#  - of libc the dispatcher uses a few headers, memcpy() and errno;
+#  - the only writable globals are one thread-local pointer, and what a process has once:
+#    its descriptors, its pool of native threads, the keys of its native threads, and the
+#    earlier handler of its faults;
+#  - no C file depends on the machine, except uhere.h, of which one statement is inlined.
+#    All else is in arch/.
 #
 #   CC    the compiler, with options if it needs some
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
 layers='
 uhere.h:
@@ -73,17 +74,6 @@ bench/idle-load.c:      bench.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'
 
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-count=0
-
-fail() {
-	echo "layers: $*" >&2
-	failed=$((failed + 1))
-}
-
 # includes QUOTE FILE: what it includes between such quotes.
 includes() {
 	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
@@ -142,8 +132,8 @@ for options in -O0 -O2; do
 	done
 done
 
-# The dispatcher of nobody is only read; the marks of uproc.c are addresses, nothing is
-# ever at them; the pointers of setjmp.c are volatile constants.
+# `nobody' is only read. Of the marks of uproc.c only the addresses are used. The pointers
+# of setjmp.c are volatile constants.
 for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c unet.c uoffload.c \
 	uoverflow.c arch/setjmp.c; do
 	compile "$file" -O2
@@ -166,7 +156,4 @@ if grep -v '^\./uhere\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi
 
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "layers: $count files keep to them"
+conclude "$count files keep to them"

@@ -7,17 +7,7 @@
 #   MAKE    default make
 set -u
 cd "$(dirname "$0")/.." || exit 1
-
-MAKE=${MAKE:-make}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-
-fail() {
-	echo "make: $*" >&2
-	failed=$((failed + 1))
-}
+. tests/test.lib
 
 # links TARGET...: the files that a first build of it links or packs.
 links() {
@@ -28,7 +18,7 @@ links() {
 
 links >"$dir/default"
 links programs >"$dir/programs"
-version=$(sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
+version=$(version)
 for file in libusched.a "libusched.so.$version" libusched-check.a \
 	"libusched-check.so.$version"; do
 	grep -qx "$file" "$dir/default" || fail "make does not build $file"
@@ -52,5 +42,4 @@ sed -n '/^Variables/,$p' "$dir/help" | grep -oE '\b[A-Za-z]+=' | tr -d = | sort 
 diff "$dir/variables" "$dir/told" >&2 ||
 	fail 'the variables (<) are not those of make help (>)'
 
-[ "$failed" -eq 0 ] || exit 1
-echo "make: $(wc -l <"$dir/targets") targets, $(wc -l <"$dir/variables") variables"
+conclude "$(wc -l <"$dir/targets") targets, $(wc -l <"$dir/variables") variables"

@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Has spin look at all that the models in model/ can do within some bounds. Then it checks
-# that it would have found a mistake: with a BREAK_something of a model there must be an
-# error. The bounds, and those within which a mistake is found, are in the models' heads.
+# spin searches all states of the models in model/ within some bounds. Then mistakes are
+# planted: with a BREAK_something of a model spin must find an error. The bounds of both are
+# in the heads of the models.
 #
 #   CC      the compiler in place of cc
 #   LONG    1: larger bounds, and all mistakes, not the first of each model only: minutes
 #   MODELS  a pattern; default *
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-# look FILE OPTIONS...: 0: all that can happen is right; 1: it is not; 2: nobody knows.
+# look FILE OPTIONS...: 0: all that can happen is right; 1: it is not; 2: the search did not end.
 look() {
 	model=$PWD/$1
 	shift
@@ -37,7 +38,6 @@ if [ $# -eq 1 ]; then
 	set -- $1
 	form=$1 file=$2
 	shift 2
-	dir=$(mktemp -d "$MODEL_DIR/XXXXXX") || exit 1
 	optimize=-O0 memory=-DPLAIN             # most of the time goes to the compiler
 	if [ "$form" = long ]; then
 		optimize=-O1 memory=-DCOLLAPSE
@@ -62,20 +62,12 @@ if [ $# -eq 1 ]; then
 		fi
 		;;
 	esac
-	rm -rf "$dir"
 	exit 0
 fi
 
-if ! command -v spin >/dev/null; then
-	echo "model: skipped: no spin"
-	exit 77
-fi
-MODEL_DIR=$(mktemp -d) || exit 1
-export MODEL_DIR
-trap 'rm -rf "$MODEL_DIR"' EXIT
-trap 'exit 1' HUP INT TERM
-list=$MODEL_DIR/list
-output=$MODEL_DIR/output
+need spin
+list=$dir/list
+output=$dir/output
 form=short mistakes=2
 if [ "${LONG-}" = 1 ]; then
 	form=long mistakes=1000
@@ -83,13 +75,13 @@ fi
 for file in model/${MODELS:-*}.pml; do
 	sed -n "s#^ \*   \($form\|BREAK_[A-Z_]*\): *#\1 $file #p" "$file" |
 		awk -v most=$mistakes '!/^BREAK_/ || ++n <= most' >>"$list"
-	sed -n 's/^#.*\(BREAK_[A-Z_]*\).*/\1/p' "$file" | sort -u >"$MODEL_DIR/variants"
+	sed -n 's/^#.*\(BREAK_[A-Z_]*\).*/\1/p' "$file" | sort -u >"$dir/variants"
 	while read -r variant; do
 		grep -q "^ \*   $variant: " "$file" ||
 			echo "$file: FAIL: where is $variant found?"
-	done <"$MODEL_DIR/variants" >>"$output"
+	done <"$dir/variants" >>"$output"
 	if ! grep -q "^$form $file" "$list" ||
-		[ "$(wc -l <"$MODEL_DIR/variants")" -lt 4 ]
+		[ "$(wc -l <"$dir/variants")" -lt 4 ]
 	then
 		echo "$file: FAIL: no bounds, or few mistakes to find" >>"$output"
 	fi
@@ -102,4 +94,4 @@ found=$(grep -c ' is found$' "$output")
 if grep -q FAIL "$output" || [ $((right + found)) -ne "$(wc -l <"$list")" ]; then
 	exit 1
 fi
-echo "model: $right searches found nothing wrong, and $found mistakes were found"
+note "$right searches found nothing wrong, and $found mistakes were found"

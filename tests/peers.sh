@@ -4,22 +4,18 @@
 # The benchmark programs of other systems that are built, and ours over rr, ll and the
 # dispatcher alone, at tiny sizes: what they print, how they end, what they say to wrong
 # arguments, and how often their threads block. Servers are to answer right once and
-# to end when told so. And that what a peer.mk offers is skipped where there is no
-# toolchain, and says what to install. Nothing is built here: see `make peers'. What is
-# run is in the tables of bench/workloads.sh, and the contract in bench/peers/README.md.
+# to end when told so. Without a toolchain a peer.mk skips its programs and says what to
+# install. Nothing is built here: see `make peers'. The tables of bench/workloads.sh say
+# what is run, and bench/peers/README.md has the contract.
 #
-# No fault of a program of another system, and told in the line before the last, is that
-# there is not enough memory for it or too few native threads, that it is killed, and that
-# it cannot be started any more since it was built.
+# Some failures are not the fault of a program of another system: it lacks memory or native
+# threads, it is killed, or it does not start any more. The line before the last names it.
 #
 #   B       where the programs are
 #   PORTS   as for bench/serve.sh
 set -u
 cd "$(dirname "$0")/.." || exit 1
-B=${B:-build}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-failed=0
+. tests/test.lib
 programs=0
 runs=0
 excuses=
@@ -27,11 +23,6 @@ PROCS=2
 # shellcheck source=bench/workloads.sh
 . bench/workloads.sh || exit 1
 unset BLOCKS
-
-fail() {
-	echo "peers: $*"
-	failed=1
-}
 
 complain() {		# of the program; only the first is printed
 	complaints=$((complaints + 1))
@@ -79,7 +70,7 @@ runs_of_others() {
 		load=${name#*-}
 		load=${load%%-*}
 		[ -f "$file" ] || continue
-		! grep -q "^$name " "$tmp/columns" || continue
+		! grep -q "^$name " "$dir/columns" || continue
 		case " $workloads " in
 		*" $load "*) tiny_points_of "$load" | sed "s|^|$name $load |" ;;
 		*" ${name##*-} "*) ;;		# of a server
@@ -91,7 +82,7 @@ runs_of_others() {
 # Sets `status', and `over' when there is no use in trying again. What takes so long hangs.
 run() {			# ARGUMENT...
 	runs=$((runs + 1))
-	timeout 300 "$B/$program" "$@" </dev/null >"$tmp/out" 2>"$tmp/err"
+	timeout 300 "$B/$program" "$@" </dev/null >"$dir/out" 2>"$dir/err"
 	status=$?
 	[ $status -ne 124 ] || over=yes
 }
@@ -100,7 +91,7 @@ run() {			# ARGUMENT...
 excused() {
 	case $program.$status in
 	peers/*.126 | peers/*.127 | peers/*.137) ;;
-	peers/*) grep -q 'not enough memory' "$tmp/err" ;;
+	peers/*) grep -q 'not enough memory' "$dir/err" ;;
 	*) false ;;
 	esac
 }
@@ -110,7 +101,7 @@ tell_failure() {	# WHAT
 	if excused; then
 		over=yes excuses="$excuses ${program#peers/} (status $status)"
 	else
-		complain "$1: status $status, $(head -c 200 "$tmp/err" | head -n 1)"
+		complain "$1: status $status, $(head -c 200 "$dir/err" | head -n 1)"
 	fi
 }
 
@@ -129,8 +120,8 @@ check_run() {		# WORKLOAD ARGUMENT...
 		return
 	}
 	want=$(answer_of "$load" "$@")
-	found=$(cat "$tmp/out")
-	number=$(sed -n 1p "$tmp/out")
+	found=$(cat "$dir/out")
+	number=$(sed -n 1p "$dir/out")
 	case $number in
 	'' | .* | *. | *[!0-9.]* | *.*.*) complain "$*: not a number but '$number'" ;;
 	*.??????) ;;
@@ -138,7 +129,7 @@ check_run() {		# WORKLOAD ARGUMENT...
 			complain "$*: not six digits behind the point: '$number'" ;;
 	esac
 	[ "$found" = "$number${want:+
-}$want" ] || complain "$*: not the answer '$want' but '$(sed 1d "$tmp/out")'"
+}$want" ] || complain "$*: not the answer '$want' but '$(sed 1d "$dir/out")'"
 }
 
 # Each round, a message goes out and its sender has to wait for it, so N threads on fewer
@@ -153,7 +144,7 @@ check_blocks() {	# N R M ARGUMENT...
 		tell_failure "BLOCKS=1, $*"
 		return
 	}
-	number=$(cat "$tmp/out") least=$(($2 * $3)) most=$(($1 * $2 * ($3 + 1)))
+	number=$(cat "$dir/out") least=$(($2 * $3)) most=$(($1 * $2 * ($3 + 1)))
 	case $program in
 	*/pthreads-* | *-async-std) least=1 most=$number ;;
 	esac
@@ -169,9 +160,9 @@ check_usage() {		# ARGUMENT...
 	run "$@"
 	if [ $status -ne 2 ]; then
 		complain "'$*': not status 2 but $status"
-	elif [ -s "$tmp/out" ]; then
-		complain "'$*': prints $(head -n 1 "$tmp/out")"
-	elif [ ! -s "$tmp/err" ]; then
+	elif [ -s "$dir/out" ]; then
+		complain "'$*': prints $(head -n 1 "$dir/out")"
+	elif [ ! -s "$dir/err" ]; then
 		complain "'$*': no usage on standard error"
 	fi
 }
@@ -201,7 +192,7 @@ check_program() {	# reads its runs
 		# shellcheck disable=SC2086 # one word for each
 		check_run "$load" $arguments
 		[ "$load" = blocks ] || usage_of=${usage_of:-$load $arguments}
-	done <"$tmp/runs"
+	done <"$dir/runs"
 	# shellcheck disable=SC2086 # one word for each
 	[ -z "$usage_of" ] || check_usages $usage_of
 	tell_complaints
@@ -217,10 +208,10 @@ tell_complaints() {
 
 check_programs() {
 	absent=
-	for program in $(cut -d ' ' -f 1 "$tmp/all" | uniq); do
+	for program in $(cut -d ' ' -f 1 "$dir/all" | uniq); do
 		if [ -x "$B/$program" ]; then
 			programs=$((programs + 1))
-			grep "^$program " "$tmp/all" >"$tmp/runs"
+			grep "^$program " "$dir/all" >"$dir/runs"
 			check_program
 			continue
 		fi
@@ -258,24 +249,24 @@ answers_need() {	# KIND
 check_answer() {	# KIND
 	need=$(answers_need "$1")
 	command -v "$need" >/dev/null || {
-		echo "peers: $program: whether it answers right was not tried, no ${need##*/}"
+		note "$program: whether it answers right was not tried, no ${need##*/}"
 		return
 	}
 	runs=$((runs + 1))
 	BUILD=$B PATIENCE=100 timeout -k 5 900 bench/serve.sh answer "$B/$program" "$1" \
-		</dev/null >"$tmp/out" 2>"$tmp/err"
-	status=$(sed -n 's/^fail:exit-//p; s/^fail:killed-9$/137/p' "$tmp/out")
+		</dev/null >"$dir/out" 2>"$dir/err"
+	status=$(sed -n 's/^fail:exit-//p; s/^fail:killed-9$/137/p' "$dir/out")
 	if excused; then
 		over=yes excuses="$excuses ${program#peers/} (status $status)"
-	elif [ "$(cat "$tmp/out")" != 1 ]; then
-		complain "answers: $(cat "$tmp/out"), $(head -n 1 "$tmp/err")"
+	elif [ "$(cat "$dir/out")" != 1 ]; then
+		complain "answers: $(cat "$dir/out"), $(head -n 1 "$dir/err")"
 	fi
 }
 
 # A good port behind, or in front of, what is wrong; HTTP wants a directory besides.
 check_server_usages() {	# KIND
 	directory=
-	[ "$1" != http ] || directory=$tmp/files
+	[ "$1" != http ] || directory=$dir/files
 	check_usage
 	# shellcheck disable=SC2086 # nothing or one word
 	for wrong in 0 -1 x 65536 80x ''; do
@@ -287,8 +278,8 @@ check_server_usages() {	# KIND
 }
 
 check_servers() {
-	mkdir "$tmp/files" && printf %1024s '' >"$tmp/files/1k"
-	servers_there | sort -u >"$tmp/servers"
+	mkdir "$dir/files" && printf %1024s '' >"$dir/files/1k"
+	servers_there | sort -u >"$dir/servers"
 	while read -r program kind; do
 		if [ ! -x "$B/$program" ]; then
 			case $program in
@@ -301,7 +292,7 @@ check_servers() {
 		check_answer "$kind"
 		check_server_usages "$kind"
 		tell_complaints
-	done <"$tmp/servers"
+	done <"$dir/servers"
 }
 
 # What the peer.mk files offer where there is no toolchain: the variables that
@@ -309,16 +300,16 @@ check_servers() {
 check_offers() {
 	none=$(sed -n 's/^\([A-Z0-9_]*\) *?=.*/\1=no-such-program/p' bench/peers/*/peer.mk)
 	# shellcheck disable=SC2086 # one word for each
-	${MAKE:-make} -s -C bench/peers "B=$tmp/none" CC=no-such-program \
-		CXX=no-such-program $none report >"$tmp/report" 2>&1
+	${MAKE:-make} -s -C bench/peers "B=$dir/none" CC=no-such-program \
+		CXX=no-such-program $none report >"$dir/report" 2>&1
 	status=$?
-	skipped=$tmp/none/peers/skipped
-	if [ -s "$tmp/none/peers/versions" ]; then
+	skipped=$dir/none/peers/skipped
+	if [ -s "$dir/none/peers/versions" ]; then
 		fail "offered without a toolchain: $(cut -d : -f 1 \
-			"$tmp/none/peers/versions" | tr '\n' ' ')"
+			"$dir/none/peers/versions" | tr '\n' ' ')"
 		return
 	fi
-	[ $status -eq 0 ] || fail "make report: $(grep -v ': skipped ' "$tmp/report" | sed 1q)"
+	[ $status -eq 0 ] || fail "make report: $(grep -v ': skipped ' "$dir/report" | sed 1q)"
 	for file in bench/peers/*/peer.mk; do
 		system=${file%/peer.mk}
 		system=${system##*/}
@@ -328,12 +319,12 @@ check_offers() {
 		for program in $offered; do
 			echo "peers/$system-$program"
 		done
-	done | sort >"$tmp/offered"
-	cut -d ' ' -f 1 "$tmp/columns" "$tmp/servers" | grep '^peers/' | sort -u >"$tmp/wanted"
-	nobody=$(comm -13 "$tmp/offered" "$tmp/wanted" | tr '\n' ' ')
-	[ -z "$nobody" ] || fail "no peer.mk offers $nobody"
-	unused=$(comm -23 "$tmp/offered" "$tmp/wanted" | tr '\n' ' ')
-	[ -z "$unused" ] || echo "peers: no column uses $unused"
+	done | sort >"$dir/offered"
+	cut -d ' ' -f 1 "$dir/columns" "$dir/servers" | grep '^peers/' | sort -u >"$dir/wanted"
+	lacking=$(comm -13 "$dir/offered" "$dir/wanted" | tr '\n' ' ')
+	[ -z "$lacking" ] || fail "no peer.mk offers $lacking"
+	unused=$(comm -23 "$dir/offered" "$dir/wanted" | tr '\n' ' ')
+	[ -z "$unused" ] || note "no column uses $unused"
 	check_packages
 }
 
@@ -353,20 +344,13 @@ check_packages() {
 	done <"$skipped"
 }
 
-command -v timeout >/dev/null || {
-	echo 'peers: skipped, there is no command timeout'
-	exit 77
-}
-runs_of_columns >"$tmp/columns"
-{ cat "$tmp/columns"; runs_of_others; } >"$tmp/all"
+need timeout
+runs_of_columns >"$dir/columns"
+{ cat "$dir/columns"; runs_of_others; } >"$dir/all"
 check_programs
 check_servers
-[ -z "$absent" ] || echo "peers: not built:$absent"
-[ -z "$excuses" ] || echo "peers: cannot be run here:$excuses"
-[ $programs -gt 0 ] || {
-	echo "peers: skipped, there are no programs in $B"
-	exit 77
-}
+[ -z "$absent" ] || note "not built:$absent"
+[ -z "$excuses" ] || note "cannot be run here:$excuses"
+[ $programs -gt 0 ] || skip "there are no programs in $B"
 check_offers
-echo "peers: $programs programs, $runs runs"
-exit $failed
+conclude "$programs programs, $runs runs"

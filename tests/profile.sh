@@ -1,42 +1,31 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Profilers, whose handlers interrupt threads on their stacks and walk these, over the
-# benchmark programs: nothing crashes, no message is lost, and the benchmark's function is
-# in the profile. These are
+# The benchmark programs under profilers. Their handlers interrupt threads and walk their
+# stacks. Nothing crashes, no message is lost, and the benchmark's function is in the
+# profile. The profilers are
 #
 #  - the CPU profiler of gperftools, preloaded;
 #  - perf, with call chains by frame pointers and by unwinding;
 #  - programs that are built with -pg, and gprof.
 #
-# What is not installed, not permitted here, or not for this compiler is left out, and
-# named in the last line.
+# A profiler is left out if it is not installed, not permitted, or not for this compiler. The
+# last line names it.
 #
 #   B, CC, MAKE, SWITCH    as for make
 #   LONG=1                 many more samples
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-B=${B:-build}
-CC=${CC:-cc}
-MAKE=${MAKE:-make}
 samples=10
 runs='rmain:default lmain:1'
 if [ -n "${LONG-}" ]; then
 	samples=500
 	runs='rmain:default rmain:1 rmain:native lmain:default lmain:1 lmain:native'
 fi
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
 ran=
 left=
-
-fail() {
-	echo "profile: $*" >&2
-	failed=$((failed + 1))
-}
 
 left_out() {
 	left="$left; no $*"
@@ -111,10 +100,7 @@ with_gprof() {
 }
 
 programs=$B
-if [ ! -x "$programs/rmain" ] || [ ! -x "$programs/lmain" ]; then
-	echo "profile: nothing in $B: run make programs first" >&2
-	exit 1
-fi
+[ -x "$B/lmain" ] || die "nothing in $B: run make programs first"
 
 profiler=$(${CC} -print-file-name=libprofiler.so 2>/dev/null)
 if ! [ -e "$profiler" ]; then
@@ -157,8 +143,5 @@ fi
 if [ $failed -gt 0 ]; then
 	exit 1
 fi
-if [ -z "$ran" ]; then
-	echo "profile: skipped${left#;}"
-	exit 77
-fi
-echo "profile:$ran$left"
+[ -n "$ran" ] || skip "${left#; }"
+conclude "${ran# }$left"

@@ -1,24 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# bench/serve.sh, with servers and clients that are made up: see fakes. What it calls for
-# each workload, how servers and clients fail, and that nothing is left.
+# bench/serve.sh, with made-up servers and clients: see fakes. Checks its calls for each
+# workload, how servers and clients fail, and that no process and no file is left.
 #
-#   B      where examples/04-echo is, whose port is somebody else's
+#   B      where examples/04-echo is: it takes a port
 #   PORT   the first port for that one
 set -u
-here=$(cd "$(dirname "$0")/.." && pwd)
-B=${B:-$here/build}
-tmp=$(mktemp -d) || exit 1
-dir=$tmp
+cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
+here=$PWD
 PORT=${PORT:-$((25000 + $$ % 900))}
 # shellcheck source=tests/server.lib
-. "$here/tests/server.lib"
-trap 'kill_servers; rm -rf "$tmp"' EXIT
-me=serve
+. tests/server.lib
 runs=0
 # shellcheck source=tests/fakes
-. "$here/tests/fakes"
+. tests/fakes
 
 begin() {
 	fake
@@ -87,7 +84,7 @@ test_values() {
 	on_client=$(echo "$pinned" | sed -n 's/.*, client on \([0-9]*\)$/ on \1/p')
 	[ -z "$on_server" ] || [ "$on_server" != "$on_client" ] || fail 'one processor for both'
 	export DURATION=2 PEAK=5000
-	values >"$tmp/values"
+	values >"$dir/values"
 	while IFS='|' read -r command value calls; do
 		begin
 		echo "echo $value" >"$FAKES/value"
@@ -105,10 +102,10 @@ test_values() {
 			calls "$calls" "$(echo "$command" | cut -d ' ' -f 2)" |
 				sed "s/\$/$on_client/"
 			echo 'peers/c-server ends'
-		} >"$tmp/want"
-		diff "$tmp/want" "$FAKES/calls" >&2 || fail "calls of $command"
+		} >"$dir/want"
+		diff "$dir/want" "$FAKES/calls" >&2 || fail "calls of $command"
 		nothing_left "$command"
-	done <"$tmp/values"
+	done <"$dir/values"
 	unset DURATION PEAK
 }
 
@@ -150,7 +147,7 @@ test_failures() {
 	export DURATION=1 PEAK=1000
 	# shellcheck disable=SC2016 # for the client to expand
 	ended='until [ -e "$TMPDIR"/*/status ]; do sleep 0.1; done'
-	failures | sed "s|; ended;|; $ended;|" >"$tmp/failures"
+	failures | sed "s|; ended;|; $ended;|" >"$dir/failures"
 	while IFS='|' read -r command file text said pattern; do
 		begin
 		echo "$text" >"$FAKES/$file"
@@ -163,17 +160,17 @@ test_failures() {
 		grep -q -e "$pattern" "$err" || [ -z "$pattern" ] ||
 			fail "where $file does '$text': no '$pattern' in '$(cat "$err")'"
 		nothing_left "$text"
-	done <"$tmp/failures"
+	done <"$dir/failures"
 	begin
 	PEAK='' serve latency 1 50
 	same 'without a peak' fail:reference "$(cat "$out")"
 	unset DURATION PEAK
 }
 
-# What waits for its patience to end does so beside the others. That is enough for what
-# does not hang.
+# Tests that wait until the patience of serve.sh ends run beside the others. The patience is
+# long enough for all that does not hang.
 beside() {		# TEST PATIENCE
-	export PATIENCE="$2" TMPDIR="$tmp/$1"
+	export PATIENCE="$2" TMPDIR="$dir/$1"
 	mkdir "$TMPDIR"
 	begin
 	"$1"
@@ -193,7 +190,7 @@ test_never_ready() {
 	same 'a server that does not get ready' fail:ready "$(cat "$out")"
 }
 
-# What it has started goes with it where it has to be killed.
+# A server that has to be killed takes its children along.
 test_never_ends() {
 	cat >"$FAKES/serve" <<-'END'
 	trap '' TERM
@@ -207,18 +204,18 @@ test_never_ends() {
 	gone "$FAKES/child"
 }
 
-# Whose memory is it? That of a child which runs the same program.
+# The memory of a server is that of its child, if that runs the same program.
 test_worker() {
-	cat >"$tmp/idle-load" <<-'END'
+	cat >"$dir/idle-load" <<-'END'
 	echo "$3" >"$FAKES/measured"
 	echo bytes_per_connection=5 connections=1
 	END
 	begin
-	cp "$tmp/idle-load" "$FAKES/idle-load"
+	cp "$dir/idle-load" "$FAKES/idle-load"
 	serve idle 1
 	same 'the process of a server' "$(cat "$FAKES/server")" "$(cat "$FAKES/measured")"
 	begin
-	cp "$tmp/idle-load" "$FAKES/idle-load"
+	cp "$dir/idle-load" "$FAKES/idle-load"
 	cat >"$FAKES/serve" <<-'END'
 	sh -c 'echo $$ >"$FAKES/worker"; trap "exit 0" TERM; while :; do sleep 0.1; done' &
 	worker=$!
@@ -243,7 +240,7 @@ wait_for() {		# FILE
 # A signal while the client runs, or before the server is ready: only to serve.sh.
 test_signals() {
 	env --default-signal true 2>/dev/null || {
-		echo 'serve: no signals tried, env cannot reset them'
+		note 'no signals tried, env cannot reset them'
 		return
 	}
 	for signal in HUP INT TERM; do
@@ -265,7 +262,7 @@ test_signals() {
 	done
 }
 
-# A port that somebody gets before the server does, and all of them.
+# Another program gets the port before the server does; or all ports.
 test_lost_ports() {
 	begin
 	echo 'echo "bind: Address already in use" >&2; exit 1' >"$FAKES/serve"
@@ -281,7 +278,7 @@ test_lost_ports() {
 	nothing_left 'a port that is lost'
 }
 
-# Nothing of somebody else's port; the commands as they are where processors cannot be had.
+# A port of another program is left alone. Without taskset commands run anywhere.
 test_surroundings() {
 	begin
 	executable "$FAKES/bin/taskset" <<-'END'
@@ -303,25 +300,20 @@ test_surroundings() {
 		grep -q '^usage: ' "$FAKES/err" || fail "'$wrong': no usage"
 	done
 	[ -x "$B/examples/04-echo" ] || {
-		echo "serve: no port of somebody else tried, no $B/examples/04-echo"
+		note "no port in use tried, no $B/examples/04-echo"
 		return
 	}
-	start "$B/examples/04-echo" 1 || fail 'nobody else gets a port'
+	start "$B/examples/04-echo" 1 || fail 'the other program gets no port'
 	begin
 	PORTS=$port-$port serve http 1
-	same 'a port of somebody else' fail:port "$(cat "$out")"
-	[ ! -e "$FAKES/calls" ] || fail 'it was run with the port of somebody else'
+	same 'a port in use' fail:port "$(cat "$out")"
+	[ ! -e "$FAKES/calls" ] || fail 'it was run with a port in use'
 	stop "$server"
 }
 
-for command in timeout setsid pgrep; do
-	command -v $command >/dev/null || {
-		echo "serve: skipped, there is no command $command"
-		exit 77
-	}
-done
+need timeout setsid pgrep
 unset DURATION PEAK PINNED PATIENCE
-TMPDIR=$tmp/tmp
+TMPDIR=$dir/tmp
 export TMPDIR
 mkdir "$TMPDIR"
 beside test_hanging_client 15 &
@@ -339,5 +331,4 @@ test_surroundings
 for test in $beside_it; do
 	wait "$test" || failed=1
 done
-echo "serve: $runs runs"
-exit $failed
+conclude "$runs runs"

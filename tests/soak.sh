@@ -3,8 +3,8 @@
 #
 # The four servers of examples/ under everything at once: wrk, redis-benchmark, curl,
 # socat, and clients that dribble, reset, and never read, directly and through the proxy.
-# In the end no client may have seen an error, memory must not have grown after a warm-up,
-# and each server must have as many descriptors as in the beginning and end in good order.
+# No client may see an error. Memory must not grow after a warm-up. In the end each server
+# must have as many descriptors as in the beginning, and end with status 0.
 #
 #   B              the build directory: the servers are B/examples/NN-name
 #   SOAK_SECONDS   how long after each client has been called once; default 16, and 3600 is
@@ -17,37 +17,28 @@
 # shellcheck disable=SC2016	# what is in single quotes is Redis protocol
 set -u
 cd "$(dirname "$0")/.." || exit 1
-B=${B:-build}
+. tests/test.lib
 seconds=${SOAK_SECONDS:-16}
 
-skip() {
-	echo "soak: skipped, $*"
-	exit 77
-}
-
-for client in wrk redis-benchmark redis-cli curl socat timeout; do
-	command -v $client >/dev/null || skip "there is no $client"
-done
+need wrk redis-benchmark redis-cli curl socat timeout
 for server in 04-echo 05-httpd 06-kv 07-proxy; do
 	[ -x "$B/examples/$server" ] || skip "there is no $B/examples/$server"
 done
 
-dir=$(mktemp -d) || exit 1
 PORT=${PORT:-$((23000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
 clients=
 loads=
 sampler=
-trap 'kill_servers; kill_clients; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
 : >"$dir/failures"
 
 fail() {
 	echo "$*" >>"$dir/failures"
 }
 
-kill_clients() {
+at_exit() {
+	kill_servers
 	# shellcheck disable=SC2086
 	[ -z "$clients$sampler" ] || kill $clients $sampler 2>/dev/null
 }
@@ -56,10 +47,7 @@ kill_clients() {
 launch() {
 	launched=$1
 	shift
-	start "$@" || {
-		echo "soak: $launched does not get ready" >&2
-		exit 1
-	}
+	start "$@" || die "$launched does not get ready"
 	names="$names $launched"
 	eval "server_$launched=$server port_$launched=$port"
 	eval "opened_$launched=$(descriptors "$server")"
@@ -69,11 +57,10 @@ value_of() {		# PREFIX NAME
 	eval "echo \$$1_$2"
 }
 
-# Clients. Each is called again and again, and fails when it saw an error; then what it
-# printed is shown.
+# Clients. Each is called again and again. If one fails, its output is shown.
 
 uses_wrk() {		# PORT
-	timeout 600 wrk -t1 -c16 -d2s --timeout 600s "http://127.0.0.1:$1/1000" || return 1
+	limited wrk -t1 -c16 -d2s --timeout 600s "http://127.0.0.1:$1/1000" || return 1
 }
 
 # wrk ends with 0 whatever happens.
@@ -82,44 +69,44 @@ said_errors() {
 }
 
 uses_redis_benchmark() {	# PORT
-	timeout 600 redis-benchmark -p "$1" -t ping,set,get,incr,lpush,lpop -c 16 \
+	limited redis-benchmark -p "$1" -t ping,set,get,incr,lpush,lpop -c 16 \
 		-n 2000 -q &&
-		timeout 600 redis-benchmark -p "$1" -t set,get -P 16 -c 16 -n 20000 -q
+		limited redis-benchmark -p "$1" -t set,get -P 16 -c 16 -n 20000 -q
 }
 
 uses_curl() {		# PORT
-	timeout 600 curl -s -S "http://127.0.0.1:$1/1000000" >"$out" &&
+	limited curl -s -S "http://127.0.0.1:$1/1000000" >"$out" &&
 		cmp "$dir/1000000" "$out"
 }
 
 uses_socat() {		# PORT
-	timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" <"$dir/1000000" >"$out" &&
+	limited socat -t 600 - "TCP:127.0.0.1:$1" <"$dir/1000000" >"$out" &&
 		cmp "$dir/1000000" "$out"
 }
 
 dribbles_http() {	# PORT
 	printf 'GET /1000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' |
 		dribble 0.01 4 |
-		timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
+		limited socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
 	tail -c 1000 "$out" | cmp - "$dir/1000"
 }
 
 dribbles_redis() {	# PORT
 	printf '*1\r\n$4\r\nPING\r\n' | dribble 0.01 4 |
-		timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
+		limited socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
 	printf '+PONG\r\n' | cmp - "$out"
 }
 
 dribbles_echo() {	# PORT
 	printf 'byte by byte' | dribble 0.01 4 |
-		timeout 600 socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
+		limited socat -t 600 - "TCP:127.0.0.1:$1" >"$out"
 	printf 'byte by byte' | cmp - "$out"
 }
 
-# Whatever becomes of these is right for themselves: they are there to disturb the others.
+# These cannot fail: they disturb the others.
 resets() {		# PORT
 	printf 'GET /1000000 HTTP/1.1\r\nHost: x\r\n\r\n' |
-		timeout 600 socat -u - "TCP:127.0.0.1:$1,linger=0,shut-close" 2>/dev/null
+		limited socat -u - "TCP:127.0.0.1:$1,linger=0,shut-close" 2>/dev/null
 	sleep 0.05
 }
 
@@ -129,7 +116,7 @@ never_reads() {		# PORT
 	sleep 0.5
 }
 
-# again NAME COMMAND...: until the time is over, or it has reported a few errors.
+# again NAME COMMAND...: until the time is over, or three errors.
 again() {
 	out=$dir/out.$1
 	log=$dir/log.$1
@@ -274,4 +261,4 @@ if [ -s "$dir/failures" ]; then
 	exit 1
 fi
 n=$(find "$dir" -name 'rounds.*' | wc -l)
-echo "soak: $seconds s, $rounds rounds of $n clients, no error$unnamed"
+note "$seconds s, $rounds rounds of $n clients, no error$unnamed"

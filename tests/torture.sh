@@ -1,17 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# test_torture at more optimisation levels than `make check' builds, with programs that
-# it does not run there: what a compiler keeps in registers and where it puts its frames
-# is another thing at each level.
+# test_torture at more optimisation levels than `make check' builds, with other programs.
+# Registers and frames differ from level to level.
 #
 #   MAKE, B, CC, SWITCH    as for make
 #   LONG=1                 all levels, with two hundred programs each: minutes
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-MAKE=${MAKE:-make}
-B=${B:-build}
 levels='-O0 -O3'
 count=2
 if [ "${LONG-}" ]; then
@@ -19,24 +17,19 @@ if [ "${LONG-}" ]; then
 	count=200
 fi
 seed=1000
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
-trap 'exit 1' HUP INT TERM
 
 for level in $levels; do
-	dir=$B/torture/$level
-	program=$dir/tests/test_torture
-	if ! $MAKE -s --no-print-directory "B=$dir" ${CC+"CC=$CC"} \
+	build=$B/torture/$level
+	program=$build/tests/test_torture
+	if ! $MAKE -s --no-print-directory "B=$build" "CC=$CC" \
 		${SWITCH+"SWITCH=$SWITCH"} "CFLAGS=$(echo "$level" | tr , ' ') -g" "$program"
 	then
-		echo "torture: does not build with $level" >&2
-		exit 1
+		die "does not build with $level"
 	fi
-	if ! USCHED_TEST_SEED=$seed USCHED_TEST_COUNT=$count "$program" >"$log" 2>&1; then
-		cat "$log"
-		echo "torture: $program fails" >&2
-		exit 1
+	if ! USCHED_TEST_SEED=$seed USCHED_TEST_COUNT=$count "$program" >"$dir/log" 2>&1; then
+		cat "$dir/log"
+		die "$program fails"
 	fi
 	seed=$((seed + count))
 done
-echo "torture: $((seed - 1000)) programs, at $levels"
+note "$((seed - 1000)) programs, at $levels"

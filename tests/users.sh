@@ -16,32 +16,19 @@
 #   CXX                 default c++
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-MAKE=${MAKE:-make}
-CC=${CC:-cc}
 CXX=${CXX:-c++}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
 tested=
 skipped=
 
-fail() {
-	echo "users: $*" >&2
-	failed=$((failed + 1))
-}
-
-# skip WHAT REASON: the rest is tested.
-skip() {
-	echo "users: $1 not tested: $2" >&2
+# leave_out WHAT REASON: the rest is tested.
+leave_out() {
+	note "$1 not tested: $2"
 	skipped="$skipped; no $1"
 }
 
-if ! command -v pkg-config >/dev/null; then
-	echo "users: skipped: no pkg-config"
-	exit 77
-fi
+need pkg-config
 
 usr=$dir/usr
 lib=$usr/lib
@@ -94,7 +81,7 @@ END
 
 test_cmake() {
 	if ! command -v cmake >/dev/null; then
-		skip cmake 'it is not installed'
+		leave_out cmake 'it is not installed'
 		return
 	fi
 	mkdir "$dir/cmake"
@@ -119,7 +106,7 @@ test_cmake() {
 
 test_meson() {
 	if ! command -v meson >/dev/null; then
-		skip meson 'it is not installed'
+		leave_out meson 'it is not installed'
 		return
 	fi
 	mkdir "$dir/meson"
@@ -176,7 +163,7 @@ test_orders() {
 	if echo 'int i;' | $CXX -x c++ -fsyntax-only - 2>/dev/null; then
 		languages='c c++'
 	else
-		skip C++ "no $CXX"
+		leave_out C++ "no $CXX"
 	fi
 	for language in $languages; do
 		case $language in
@@ -298,7 +285,7 @@ test_dlclose() {
 	run "$dir/unload" "$lib/libusched.so"
 	case $? in
 	0)  tested="$tested, dlclose" ;;
-	77) skip dlclose "$(cat "$dir/log")" ;;         # musl has no room in the static TLS
+	77) leave_out dlclose "$(cat "$dir/log")" ;;         # musl has no room in the static TLS
 	*)  fail "after dlclose(): $(cat "$dir/log")" ;;
 	esac
 }
@@ -319,7 +306,7 @@ test_split_stack() {
 	}
 	END
 	if ! compile -fsplit-stack -c "$dir/split.c" -o "$dir/split.o"; then
-		skip -fsplit-stack "$(tail -n 1 "$dir/log")"
+		leave_out -fsplit-stack "$(tail -n 1 "$dir/log")"
 		return
 	fi
 	for libraries in "$(pkg-config --libs usched)" "$lib/libusched.a -lm" \
@@ -345,5 +332,4 @@ test_check
 test_layout
 test_dlclose
 test_split_stack
-[ "$failed" -eq 0 ] || exit 1
-echo "users: ${tested#, }$skipped"
+conclude "${tested#, }$skipped"

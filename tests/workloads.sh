@@ -1,18 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# bench.sh with the workloads of servers; these and their clients are made up, see fakes.
-# What is called for each row, and in which order, is spelled out here once more.
-
+# bench.sh with the workloads of servers. Servers and clients are made up: see fakes. The
+# calls of each row, and their order, are spelled out here once more.
 set -u
-here=$(cd "$(dirname "$0")/.." && pwd)
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-me=servers
+cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
+here=$PWD
 runs=0
 servers='http h2load latency echo redis idle'
 # shellcheck source=tests/fakes
-. "$here/tests/fakes"
+. tests/fakes
 
 # Without arguments: these are PORT and, but for echo and redis, DIR.
 expected() {
@@ -54,7 +52,7 @@ columns_of() {		# WORKLOAD
 # Runs bench.sh; leaves $status, $out, $err and $results.
 bench() {		# ARGUMENTS
 	runs=$((runs + 1))
-	out=$tmp/out.$runs err=$tmp/err.$runs results=$tmp/results.$runs
+	out=$dir/out.$runs err=$dir/err.$runs results=$dir/results.$runs
 	"$here/bench.sh" -o "$results" --limit 300 "$@" >"$out" 2>"$err" </dev/null
 	status=$?
 }
@@ -66,8 +64,8 @@ line() {		# NUMBER: of standard output, without spaces
 test_columns() {
 	for load in $servers; do
 		echo "$load: $(columns_of "$load" | tr , ' ')"
-	done >"$tmp/want"
-	"$here/bench.sh" --columns | tail -n 6 | diff "$tmp/want" - >&2 || fail --columns
+	done >"$dir/want"
+	"$here/bench.sh" --columns | tail -n 6 | diff "$dir/want" - >&2 || fail --columns
 }
 
 # Servers of these workloads, with their clients.
@@ -103,9 +101,9 @@ test_servers() {
 			# shellcheck disable=SC2046,SC2086 # words
 			server_calls "$load" 1 $point
 		done
-	done >"$tmp/want"
-	calls >"$tmp/found"
-	diff "$tmp/want" "$tmp/found" >&2 || fail 'calls of servers'
+	done >"$dir/want"
+	calls >"$dir/found"
+	diff "$dir/want" "$dir/found" >&2 || fail 'calls of servers'
 	for load in $servers; do
 		columns=$(columns_of "$load")
 		echo "$load,$(parameters_of "$load"),$columns"
@@ -115,8 +113,8 @@ test_servers() {
 			echo "$load,$point,$(echo "$columns" | sed "s/[^,]*/$cell/g")" |
 				tr ' ' ,
 		done
-	done >"$tmp/want"
-	tr -d ' ' <"$out" | diff "$tmp/want" - >&2 || fail 'results of servers'
+	done >"$dir/want"
+	tr -d ' ' <"$out" | diff "$dir/want" - >&2 || fail 'results of servers'
 }
 
 parameters_of() {	# WORKLOAD
@@ -181,10 +179,10 @@ test_server_runs() {
 			# shellcheck disable=SC2046,SC2086 # words
 			server_calls "$load" 5 $point
 		done
-	done >"$tmp/want"
+	done >"$dir/want"
 	unset only
-	calls >"$tmp/found"
-	diff "$tmp/want" "$tmp/found" >&2 || fail 'calls of our servers'
+	calls >"$dir/found"
+	diff "$dir/want" "$dir/found" >&2 || fail 'calls of our servers'
 	rm "$FAKES/calls"
 	bench --workload latency --only U,EPOLL --quick -n 2
 	{
@@ -192,9 +190,9 @@ test_server_runs() {
 		server_calls latency 1 64 80
 		server_calls latency 1 64 80
 		unset only
-	} >"$tmp/want"
-	calls >"$tmp/found"
-	diff "$tmp/want" "$tmp/found" >&2 || fail 'calls of two runs'
+	} >"$dir/want"
+	calls >"$dir/found"
+	diff "$dir/want" "$dir/found" >&2 || fail 'calls of two runs'
 	same 'references of two runs' 2 "$(grep -c '^reference' "$results/machine.txt")"
 	bench --workload redis --only U
 	same 'runs of redis' 20 "$(grep -c 2500.5 "$out")"
@@ -230,7 +228,7 @@ test_server_failures() {
 # A server that does not end, once: it takes the time that is patience, which is enough for
 # clients that do not hang. Beside the other tests.
 test_server_deaf() {
-	TMPDIR=$tmp/tmp.deaf runs=1000
+	TMPDIR=$dir/tmp.deaf runs=1000
 	mkdir "$TMPDIR"
 	fakes_of http
 	cat >"$FAKES/serve" <<-'END'
@@ -296,16 +294,16 @@ test_server_lacks() {
 
 # A directory with the commands that are needed, but for clients.
 minimal_path() {
-	mkdir -p "$tmp/minimal"
+	mkdir -p "$dir/minimal"
 	for name in sh awk basename cat chmod cksum cmp cp cut date dirname env getconf git \
 		grep head id ln mkdir mktemp mv nproc printf ps rm sed seq setsid sleep sort \
 		tail timeout tr uname wc lscpu uptime; do
 		command=$(command -v $name) || continue
 		case $command in
-		/*) ln -sf "$command" "$tmp/minimal" ;;
+		/*) ln -sf "$command" "$dir/minimal" ;;
 		esac
 	done
-	echo "$tmp/minimal"
+	echo "$dir/minimal"
 }
 
 # An interruption while a client runs: neither it nor its server is left.
@@ -316,7 +314,7 @@ test_server_interrupt() {
 	echo '[ $server != peers/st-http ] || sleep 50; echo Requests/sec: 5' >"$FAKES/wrk"
 	rm -f "$FAKES/client"
 	runs=$((runs + 1))
-	out=$tmp/out.$runs results=$tmp/results.$runs
+	out=$dir/out.$runs results=$dir/results.$runs
 	env --default-signal "$here/bench.sh" --quick --limit 300 --workload http \
 		-o "$results" >"$out" 2>/dev/null </dev/null &
 	bench=$!
@@ -335,14 +333,9 @@ test_server_interrupt() {
 	[ ! -e "$results/failures.txt" ] || fail 'workloads: an interruption is no failure'
 }
 
-for command in timeout setsid pgrep; do
-	command -v $command >/dev/null || {
-		echo "workloads: skipped, there is no command $command"
-		exit 77
-	}
-done
+need timeout setsid pgrep
 unset PROCS BLOCKS USCHED_STACKS PEAK DURATION PINNED PATIENCE
-TMPDIR=$tmp/tmp
+TMPDIR=$dir/tmp
 export TMPDIR
 mkdir "$TMPDIR"
 test_server_deaf &
@@ -356,5 +349,4 @@ test_server_lacks
 test_server_interrupt
 wait "$deaf" || failed=1
 same 'temporary files' '' "$(ls "$TMPDIR")"
-echo "workloads: $runs runs"
-exit $failed
+conclude "$runs runs"
