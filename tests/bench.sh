@@ -3,29 +3,14 @@
 #
 # bench.sh, with programs that take no time, fail, hang, or print nonsense. What a row
 # calls is spelled out in expected(), once more, to compare bench/workloads.sh with.
-# Workloads of servers are for servers.sh.
-
+# workloads.sh has the workloads of servers.
 set -u
-here=$(cd "$(dirname "$0")/.." && pwd)
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-failed=0
+cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
+here=$PWD
 runs=0
 all='cycle ring counters pingpong create alternate memory blocks threads depth stacks'
 servers='http h2load latency echo redis idle'
-
-fail() {
-	echo "bench: $*" >&2
-	failed=1
-}
-
-same() {		# WHAT EXPECTED FOUND
-	[ "$2" = "$3" ] || fail "$1: expected '$2', found '$3'"
-}
-
-has() {			# PATTERN FILE
-	grep -q -e "$1" "$2" || fail "no '$1' in ${2##*/}: $(head -n 20 "$2")"
-}
 
 # WORKLOAD COLUMN COMMAND, with @ for the arguments of the row, and @MOST if the last is
 # no more than that; % for all but the last of them, and $ for the last. With three
@@ -209,7 +194,7 @@ environment=$environment${USCHED_STACKS+ USCHED_STACKS=$USCHED_STACKS}'
 
 # A new directory of programs, our own of cycle, which note their arguments, and succeed.
 programs() {
-	BUILD=$(mktemp -d "$tmp/build.XXXXXX")
+	BUILD=$(mktemp -d "$dir/build.XXXXXX")
 	export BUILD
 	mkdir "$BUILD/bench" "$BUILD/peers"
 	for name in rmain rmain.1t lmain lmain.setjmp; do
@@ -253,7 +238,7 @@ answer_of() {		# WORKLOAD
 limit=300
 bench() {		# ARGUMENTS
 	runs=$((runs + 1))
-	out=$tmp/out.$runs err=$tmp/err.$runs results=$tmp/results.$runs
+	out=$dir/out.$runs err=$dir/err.$runs results=$dir/results.$runs
 	# shellcheck disable=SC2086 # nothing or two words
 	"$here/bench.sh" -o "$results" ${limit:+--limit $limit} "$@" >"$out" 2>"$err" </dev/null
 	status=$?
@@ -312,8 +297,8 @@ test_shape() {
 	same R '2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000 ' \
 		"$(grep '^ *8,' "$out" | cut -d , -f 2 | tr -d ' ' | tr '\n' ' ')"
 	same 'lengths of lines' 1 "$(awk '{ print length }' "$out" | sort -u | wc -l)"
-	row_of cycle 2 2 2000010 | sed -n 's/^U[^ ]* @ //p' >"$tmp/want"
-	same 'the commands of a row' "$(cat "$tmp/want")" "$(head -n 8 "$BUILD/calls")"
+	row_of cycle 2 2 2000010 | sed -n 's/^U[^ ]* @ //p' >"$dir/want"
+	same 'the commands of a row' "$(cat "$dir/want")" "$(head -n 8 "$BUILD/calls")"
 	same 'all commands' 208 "$(wc -l <"$BUILD/calls")"
 	same 'results noted' "bench.sh: results in $results" "$(sed -n '$p' "$err")"
 	same 'lines on standard error' 2 "$(wc -l <"$err")"
@@ -365,15 +350,15 @@ rows() {		# WORKLOAD PARAMETERS SIZE[/SIZE] OPTION
 	programs_of "$load"
 	prefix=$load,
 	[ "$load" != cycle ] || prefix=
-	echo "$prefix$2,$(columns_of "$load" | tr ' ' ,)" | sed 's/,$//' >"$tmp/csv"
-	: >"$tmp/calls"
+	echo "$prefix$2,$(columns_of "$load" | tr ' ' ,)" | sed 's/,$//' >"$dir/csv"
+	: >"$dir/calls"
 	for size in $(echo "$3" | tr / ' '); do
 		# shellcheck disable=SC2046 # a word for each parameter
-		row_of "$load" $(echo "$size" | tr . ' ') >"$tmp/row"
-		sed 's/^[^ ]* [^ ]* //' "$tmp/row" >>"$tmp/calls"
-		cells=$(sed 's/^[^ ]* \(@[0-9]*\) .*/,0.250000\1/; s/@$//' "$tmp/row" |
+		row_of "$load" $(echo "$size" | tr . ' ') >"$dir/row"
+		sed 's/^[^ ]* [^ ]* //' "$dir/row" >>"$dir/calls"
+		cells=$(sed 's/^[^ ]* \(@[0-9]*\) .*/,0.250000\1/; s/@$//' "$dir/row" |
 			tr -d '\n')
-		echo "$prefix$(echo "$size" | tr . ,)$cells" >>"$tmp/csv"
+		echo "$prefix$(echo "$size" | tr . ,)$cells" >>"$dir/csv"
 	done
 	shift 3
 	bench --workload "$load" -n 1 "$@"
@@ -382,10 +367,10 @@ rows() {		# WORKLOAD PARAMETERS SIZE[/SIZE] OPTION
 	cmp -s "$out" "$results/$load.csv" || fail "$load.csv is not what was printed"
 	if [ "$load" = cycle ]; then	# here all but the first row are for test_shape()
 		sed -i 2q "$out"
-		sed -i "$(wc -l <"$tmp/calls")q" "$BUILD/calls"
+		sed -i "$(wc -l <"$dir/calls")q" "$BUILD/calls"
 	fi
-	same "commands of $load $*" "$(cat "$tmp/calls")" "$(cat "$BUILD/calls")"
-	same "results of $load $*" "$(cat "$tmp/csv")" "$(tr -d ' ' <"$out")"
+	same "commands of $load $*" "$(cat "$dir/calls")" "$(cat "$BUILD/calls")"
+	same "results of $load $*" "$(cat "$dir/csv")" "$(tr -d ' ' <"$out")"
 }
 
 test_machine() {
@@ -418,33 +403,33 @@ test_machine() {
 # Where results go by default, and what is said of the version.
 test_tree() {
 	programs
-	tree=$tmp/outer/tree
+	tree=$dir/outer/tree
 	mkdir -p "$tree/bench"
 	cp "$here/bench.sh" "$here/usched.h" "$tree"
 	cp "$here/bench/workloads.sh" "$tree/bench"
 	git="git -c user.name=x -c user.email=x@example.org -C"
 	if command -v git >/dev/null; then	# a history that is not ours
-		$git "$tmp/outer" init -q
-		$git "$tmp/outer" commit -q --allow-empty -m x
+		$git "$dir/outer" init -q
+		$git "$dir/outer" commit -q --allow-empty -m x
 	fi
 	"$tree/bench.sh" --quick --only UL >/dev/null 2>&1
 	"$tree/bench.sh" --quick --only UL >/dev/null 2>&1
 	host=$(uname -n | tr -c 'A-Za-z0-9.\n' -)
 	same 'directories of two sweeps' 2 "$(find "$tree/results" -type f \
 		-path "*/results/20*-$host*/cycle.csv" | wc -l)"
-	cat "$tree/results"/*/machine.txt >"$tmp/tree.txt"
-	same 'unknown commits' 2 "$(grep -c '^commit: unknown$' "$tmp/tree.txt")"
-	same 'unknown compilers' 2 "$(grep -c '^compiler: unknown$' "$tmp/tree.txt")"
+	cat "$tree/results"/*/machine.txt >"$dir/tree.txt"
+	same 'unknown commits' 2 "$(grep -c '^commit: unknown$' "$dir/tree.txt")"
+	same 'unknown compilers' 2 "$(grep -c '^compiler: unknown$' "$dir/tree.txt")"
 	command -v git >/dev/null || return 0
 	$git "$tree" init -q
 	$git "$tree" add bench.sh
 	$git "$tree" commit -q -m x
 	commit=$($git "$tree" rev-parse HEAD)
-	"$tree/bench.sh" --quick --only UL -o "$tmp/clean" >/dev/null 2>&1
-	has "^commit: $commit\$" "$tmp/clean/machine.txt"
+	"$tree/bench.sh" --quick --only UL -o "$dir/clean" >/dev/null 2>&1
+	has "^commit: $commit\$" "$dir/clean/machine.txt"
 	echo '# changed' >>"$tree/bench.sh"
-	"$tree/bench.sh" --quick --only UL -o "$tmp/dirty" >/dev/null 2>&1
-	has "^commit: $commit-dirty\$" "$tmp/dirty/machine.txt"
+	"$tree/bench.sh" --quick --only UL -o "$dir/dirty" >/dev/null 2>&1
+	has "^commit: $commit-dirty\$" "$dir/dirty/machine.txt"
 }
 
 test_options() {
@@ -458,23 +443,23 @@ test_options() {
 	same 'M of --quick' 62510 "$(grep '^ *8, *4,' "$out" | head -n 1 |
 		cut -d , -f 3 | tr -d ' ')"
 	before=$(cat "$out")
-	"$here/bench.sh" --quick -o "$results" >"$tmp/again" 2>&1
+	"$here/bench.sh" --quick -o "$results" >"$dir/again" 2>&1
 	same 'status when results exist' 1 $?
 	same 'results that exist' "$before" "$(cat "$results/cycle.csv")"
-	has "^bench.sh: '.*/cycle.csv' exists" "$tmp/again"
-	"$here/bench.sh" --help >"$tmp/help" 2>&1
+	has "^bench.sh: '.*/cycle.csv' exists" "$dir/again"
+	"$here/bench.sh" --help >"$dir/help" 2>&1
 	same 'status of --help' 0 $?
-	has '^usage: ' "$tmp/help"
-	has " $(echo "$all $servers" | tr ' ' ,)\$" "$tmp/help"
-	"$here/bench.sh" --columns >"$tmp/columns" 2>&1
+	has '^usage: ' "$dir/help"
+	has " $(echo "$all $servers" | tr ' ' ,)\$" "$dir/help"
+	"$here/bench.sh" --columns >"$dir/columns" 2>&1
 	same 'status of --columns' 0 $?
 	for load in $servers; do
-		sed -i "/^$load: /d" "$tmp/columns"
+		sed -i "/^$load: /d" "$dir/columns"
 	done
 	for load in $all; do
 		echo "$load: $(columns_of "$load")"
-	done | sed 's/ $//' >"$tmp/want"
-	same --columns "$(cat "$tmp/want")" "$(cat "$tmp/columns")"
+	done | sed 's/ $//' >"$dir/want"
+	same --columns "$(cat "$dir/want")" "$(cat "$dir/columns")"
 }
 
 # How often each workload is run if -n does not say it.
@@ -484,10 +469,10 @@ test_runs() {
 	bench --workload all --quick --only U1T
 	for load in $all; do
 		echo "$load $(grep -c 0.250000 "$results/$load.csv")"
-	done >"$tmp/rows"
+	done >"$dir/rows"
 	same 'rows of --quick' "cycle 8,ring 3,counters 3,pingpong 3,create 3,alternate 6,$(
 		)memory 3,blocks 2,threads 18,depth 30,stacks 30," \
-		"$(tr '\n' , <"$tmp/rows")"
+		"$(tr '\n' , <"$dir/rows")"
 	same 'headers of ring' 3 "$(grep -c passes "$results/ring.csv")"
 	bench --workload memory,blocks,threads,depth,stacks --only UL1T
 	same 'rows of memory' 5 "$(grep -c 0.250000 "$results/memory.csv")"
@@ -525,8 +510,8 @@ test_short() {
 	same 'runs of a row' 9 "$(grep -c '^2 4 ' "$BUILD/calls")"
 	same 'runs of another' 4 "$(grep -c '^2 100 ' "$BUILD/calls")"
 	printf '%s\n' 'cycle: U10K N=2 R=4 M=250010: 0.000009 1.500000 0.030000' \
-		'cycle: U1T N=2 R=4 M=250010: 0.100000 0.900000 0.150000' >"$tmp/want"
-	same 'all times' "$(cat "$tmp/want")" "$(cat "$results/short.txt")"
+		'cycle: U1T N=2 R=4 M=250010: 0.100000 0.900000 0.150000' >"$dir/want"
+	same 'all times' "$(cat "$dir/want")" "$(cat "$results/short.txt")"
 	rm "$BUILD/calls"
 	bench --only U1T
 	same 'a short run of the full cycle' 0.100000 "$(cell 2 4 1)"
@@ -545,8 +530,8 @@ test_several() {
 		"$(cd "$results" && echo *)"
 	for load in blocks ring alternate cycle; do
 		cat "$results/$load.csv"
-	done >"$tmp/want"
-	cmp -s "$tmp/want" "$out" || fail 'several: the files are not what was printed'
+	done >"$dir/want"
+	cmp -s "$dir/want" "$out" || fail 'several: the files are not what was printed'
 	same 'columns of blocks' blocks,N,R,M,U1T "$(line 1 "$results/blocks.csv")"
 	same 'columns of ring' ring,passes,U1T,GO "$(line 1 "$results/ring.csv")"
 	same 'columns of cycle' N,R,M,U1T "$(line 1 "$results/cycle.csv")"
@@ -572,23 +557,23 @@ test_exists() {
 	programs_of ring counters
 	for load in ring counters; do
 		rm -f "$BUILD/calls"
-		mkdir "$tmp/exists.$load"
-		echo mine >"$tmp/exists.$load/$load.csv"
-		"$here/bench.sh" --workload ring,counters --quick -o "$tmp/exists.$load" \
-			>"$tmp/again" 2>"$tmp/said"
+		mkdir "$dir/exists.$load"
+		echo mine >"$dir/exists.$load/$load.csv"
+		"$here/bench.sh" --workload ring,counters --quick -o "$dir/exists.$load" \
+			>"$dir/again" 2>"$dir/said"
 		same "status when $load.csv exists" 1 $?
-		has "^bench.sh: '.*/$load.csv' exists" "$tmp/said"
-		same "a $load.csv that exists" mine "$(cat "$tmp/exists.$load/$load.csv")"
-		same "beside a $load.csv that exists" $load.csv "$(ls "$tmp/exists.$load")"
-		[ ! -s "$tmp/again" ] || fail "$load.csv exists: output"
+		has "^bench.sh: '.*/$load.csv' exists" "$dir/said"
+		same "a $load.csv that exists" mine "$(cat "$dir/exists.$load/$load.csv")"
+		same "beside a $load.csv that exists" $load.csv "$(ls "$dir/exists.$load")"
+		[ ! -s "$dir/again" ] || fail "$load.csv exists: output"
 		[ ! -e "$BUILD/calls" ] || fail "$load.csv exists: something was run"
 	done
-	echo 'usched: mine' >"$tmp/exists.ring/machine.txt"
-	"$here/bench.sh" --workload counters --quick -n 1 -o "$tmp/exists.ring" \
+	echo 'usched: mine' >"$dir/exists.ring/machine.txt"
+	"$here/bench.sh" --workload counters --quick -n 1 -o "$dir/exists.ring" \
 		>/dev/null 2>&1
 	same 'status when another.csv exists' 0 $?
-	same 'results of another workload' mine "$(cat "$tmp/exists.ring/ring.csv")"
-	same 'machines noted' 2 "$(grep -c ^usched: "$tmp/exists.ring/machine.txt")"
+	same 'results of another workload' mine "$(cat "$dir/exists.ring/ring.csv")"
+	same 'machines noted' 2 "$(grep -c ^usched: "$dir/exists.ring/machine.txt")"
 }
 
 wrong() {		# ARGUMENTS
@@ -814,13 +799,13 @@ test_timeout() {
 	program rmain <<-END
 	[ "\$1 \$2" = "2 4" ] || { echo 0.5; exit; }
 	sleep 600 &
-	echo \$! >"$tmp/hung"
+	echo \$! >"$dir/hung"
 	wait
 	END
 	program lmain <<-END
 	[ "\$1 \$2" = "2 4" ] || { echo 0.5; exit; }
 	trap '' TERM
-	echo \$\$ >"$tmp/deaf"
+	echo \$\$ >"$dir/deaf"
 	for i in \$(seq 600); do sleep 1; done
 	END
 	program rmain.1t <<-'END'
@@ -831,8 +816,8 @@ test_timeout() {
 	same 'a program that hangs' fail:timeout "$(cell 2 4 1)"
 	same 'a program that does not listen' fail:timeout "$(cell 2 4 2)"
 	same 'all rows' 8 "$(grep -c '^ *[28],' "$out")"
-	gone "$tmp/hung"
-	gone "$tmp/deaf"
+	gone "$dir/hung"
+	gone "$dir/deaf"
 	bench --quick --only U1TS
 	same 'a program that fails like one that hangs' fail:exit-124 "$(cell 2 4 1)"
 }
@@ -840,37 +825,37 @@ test_timeout() {
 # Runs bench.sh until PROGRAM, made to hang, gets arguments that begin so; then signals it.
 interrupt() {		# SIGNAL PROGRAM ARGUMENTS OPTION...
 	signal=$1
-	rm -f "$tmp/pid"
+	rm -f "$dir/pid"
 	program "$2" <<-END
 	case "\$* " in
 	"$3 "*) ;;
 	*) echo 0.5; $answer; exit ;;
 	esac
-	echo \$\$ >"$tmp/pid"
+	echo \$\$ >"$dir/pid"
 	sleep 600
-	: >"$tmp/slept"
+	: >"$dir/slept"
 	END
 	shift 3
 	runs=$((runs + 1))
-	out=$tmp/out.$runs results=$tmp/results.$runs
+	out=$dir/out.$runs results=$dir/results.$runs
 	# A shell has what it starts with & ignore SIGINT, and nohup SIGHUP.
 	env --default-signal \
 		"$here/bench.sh" --quick --limit 300 -o "$results" "$@" \
 			>"$out" 2>/dev/null </dev/null &
 	bench=$!
-	wait_for "$tmp/pid"
+	wait_for "$dir/pid"
 	kill -s "$signal" $bench
 	wait $bench 2>/dev/null
 	status=$?
-	[ ! -e "$tmp/slept" ] || fail "$signal: not at once"
-	gone "$tmp/pid"
+	[ ! -e "$dir/slept" ] || fail "$signal: not at once"
+	gone "$dir/pid"
 	has "^end: .*, $signal\$" "$results/machine.txt"
 	[ ! -e "$results/failures.txt" ] || fail "$signal: an interruption is no failure"
 }
 
 test_interrupt() {
 	env --default-signal true 2>/dev/null || {
-		echo 'bench: no interruptions tried, env cannot reset signals'
+		note 'no interruptions tried, env cannot reset signals'
 		return
 	}
 	answer=:
@@ -902,8 +887,8 @@ interrupt_second() {
 	answer=$(answer_of alternate)
 	interrupt TERM bench/alternate-ll '1 100000' --workload ring,alternate,counters
 	same 'status in the second workload' 143 $status
-	cat "$results/ring.csv" "$results/alternate.csv" >"$tmp/want"
-	cmp -s "$tmp/want" "$out" || fail 'interrupted: the files are not what was printed'
+	cat "$results/ring.csv" "$results/alternate.csv" >"$dir/want"
+	cmp -s "$dir/want" "$out" || fail 'interrupted: the files are not what was printed'
 	same 'rows of the first workload' 3 "$(grep -c '^ *ring, *500000, .* 0.250000$' "$out")"
 	same 'rows of the second' alternate,1000,3,0.250000,0.5,0.250000,0.250000,0.250000 \
 		"$(line 2 "$results/alternate.csv")"
@@ -919,14 +904,14 @@ interrupt_second() {
 test_no_reader() {
 	programs
 	program rmain <<-END
-	until [ -e "$tmp/closed" ]; do sleep 0.1; done
+	until [ -e "$dir/closed" ]; do sleep 0.1; done
 	echo 0.5
 	END
-	results=$tmp/results.reader
+	results=$dir/results.reader
 	"$here/bench.sh" -o "$results" 2>/dev/null | {
 		head -n 1 >/dev/null
 		exec <&-
-		: >"$tmp/closed"
+		: >"$dir/closed"
 	}
 	same 'lines without a reader' 2 "$(wc -l <"$results/cycle.csv")"
 	[ -w /dev/full ] || return 0
@@ -943,17 +928,17 @@ test_no_reader() {
 test_progress() {
 	programs
 	script -qec true /dev/null >/dev/null 2>&1 || return 0
-	script -qec "'$here/bench.sh' --quick --only UL -o '$tmp/results.tty' >'$tmp/csv'" \
-		/dev/null >"$tmp/tty" </dev/null
-	has 'cycle, run 1 of 1, N=2 R=4 M=250010, UL: 0% done, time left unknown yet' "$tmp/tty"
-	has 'N=8 R=100000 M=12, UL: 87% done, about 0 min' "$tmp/tty"
-	has '^ *2, *4, *250010, *0.250000$' "$tmp/csv"
+	script -qec "'$here/bench.sh' --quick --only UL -o '$dir/results.tty' >'$dir/csv'" \
+		/dev/null >"$dir/tty" </dev/null
+	has 'cycle, run 1 of 1, N=2 R=4 M=250010, UL: 0% done, time left unknown yet' "$dir/tty"
+	has 'N=8 R=100000 M=12, UL: 87% done, about 0 min' "$dir/tty"
+	has '^ *2, *4, *250010, *0.250000$' "$dir/csv"
 	programs_of ring memory
 	script -qec "'$here/bench.sh' --workload ring,memory --quick --only UL1T,GO \
-		-o '$tmp/results.tty2' >'$tmp/csv'" /dev/null >"$tmp/tty" </dev/null
-	has 'ring, run 1 of 3, passes=500000, GO: 8% done, about' "$tmp/tty"
-	has 'ring, run 2 of 3, passes=500000, UL1T: 16% done, about' "$tmp/tty"
-	has 'memory, run 3 of 3, threads=100000, GO: 91% done, about' "$tmp/tty"
+		-o '$dir/results.tty2' >'$dir/csv'" /dev/null >"$dir/tty" </dev/null
+	has 'ring, run 1 of 3, passes=500000, GO: 8% done, about' "$dir/tty"
+	has 'ring, run 2 of 3, passes=500000, UL1T: 16% done, about' "$dir/tty"
+	has 'memory, run 3 of 3, threads=100000, GO: 91% done, about' "$dir/tty"
 }
 
 # What waits for limits does so beside the others.
@@ -968,15 +953,12 @@ test_no_rest() {
 	same 'temporary files' '' "$(ls "$TMPDIR")"
 }
 
-command -v timeout >/dev/null || {
-	echo 'bench: skipped, there is no command timeout'
-	exit 77
-}
+need timeout
 unset PROCS BLOCKS USCHED_STACKS
 # shellcheck disable=SC2046 # a word for each; what git is to do is not for the user to say
 unset $(git rev-parse --local-env-vars 2>/dev/null)
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
-TMPDIR=$tmp/tmp
+TMPDIR=$dir/tmp
 export TMPDIR
 mkdir "$TMPDIR"
 beside test_answers 1000 &
@@ -1003,5 +985,4 @@ for test in $beside_it; do
 	wait "$test" || failed=1
 done
 test_no_rest
-[ "$failed" -eq 0 ] || exit 1
-echo 'bench: runs, failures and interrupts, with programs that are made up'
+conclude 'runs, failures and interrupts, with programs that are made up'

@@ -21,14 +21,10 @@
 # random across runs). Such a file goes to fuzz/corpus/.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-MAKE=${MAKE:-make}
 CLANG=${CLANG:-clang}
 root=$PWD
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
 runs=0
 tested=
 
@@ -42,10 +38,7 @@ has() {			# HEADER
 	echo "#include <$1>" | "$CLANG" -E -x c - >/dev/null 2>&1
 }
 
-if ! links -fsanitize=fuzzer; then
-	echo "fuzz: skipped: there is no clang with libFuzzer as '$CLANG'"
-	exit 77
-fi
+links -fsanitize=fuzzer || skip "there is no clang with libFuzzer as '$CLANG'"
 sanitizers=undefined
 [ ! -f watch/watch.h ] || sanitizers=address,undefined
 # To look for leaks is to trace, which may not be allowed.
@@ -100,8 +93,7 @@ build() {		# TARGET
 fuzz() {
 	case " ${TARGETS-$1} " in *" $1 "*) ;; *) return ;; esac
 	if ! build "$1"; then
-		echo "fuzz: $1 does not build" >&2
-		failed=$((failed + 1))
+		fail "$1 does not build"
 		return
 	fi
 	seconds=$3
@@ -118,9 +110,7 @@ fuzz() {
 		runs=$((runs + more))
 		tested="$tested $1"
 	else
-		echo "fuzz: $1:" >&2
-		grep -vE '^#[0-9]+|NEW_FUNC' "$dir/log" >&2
-		failed=$((failed + 1))
+		fail "$1: $(grep -vE '^#[0-9]+|NEW_FUNC' "$dir/log")"
 	fi
 }
 
@@ -143,7 +133,4 @@ fuzz dispatch 4096 1
 ! has hiredis/hiredis.h || ! has uthash.h || fuzz kv 1024 1
 fuzz addr 64 1
 
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "fuzz: $runs runs of$tested, with -fsanitize=$sanitizers"
+conclude "$runs runs of$tested, with -fsanitize=$sanitizers"

@@ -15,31 +15,16 @@
 #   B, MAKE   for LONG: the builds are in $B/sanitize; default build, make
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-B=${B:-build}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-count=0
 rows=
 src=.
-MAKE=${MAKE:-make}
 LONG=${LONG-}
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 symbolizer=llvm-symbolizer
 modules='usched uimage uproc rr uevents uwait usync uchan'
 machine=$(uname -m)
 [ -f "arch/$machine.S" ] || machine=setjmp
-
-fail() {
-	echo "sanitize: $*" >&2
-	failed=$((failed + 1))
-}
-
-note() {
-	echo "sanitize: $*"
-}
 
 # What each kind of build is for, and its options. -O1: frames are as in the source.
 tools_of() {
@@ -422,8 +407,5 @@ refuse_shadow_stack
 if [ "$failed" -gt 0 ]; then
 	exit 1
 fi
-if [ -z "$rows" ]; then
-	note "skipped: no sanitizer and no valgrind here"
-	exit 77
-fi
-echo "sanitize: $count runs of $(find tests/sanitize -name '*.c' | wc -l) programs${rows}"
+[ -n "$rows" ] || skip "no sanitizer and no valgrind here"
+note "$count runs of $(find tests/sanitize -name '*.c' | wc -l) programs${rows}"
