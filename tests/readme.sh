@@ -9,18 +9,13 @@
 #   PORT          for the server; default 27900
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
 
-dir=$(mktemp -d) || exit 1
 server=
-trap 'if [ -n "$server" ]; then kill $server; fi 2>/dev/null; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
-port=${PORT:-27900}
-
-fail() {
-	echo "readme: $*" >&2
-	failed=$((failed + 1))
+at_exit() {
+	[ -z "$server" ] || kill "$server" 2>/dev/null
 }
+port=${PORT:-27900}
 
 awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/server.c"
 command=$(sed -n '/^cc server\.c u\*/p' README.md)
@@ -59,7 +54,7 @@ if command -v python3 >/dev/null; then
 	    sys.exit(got != data[:1000] or s.recv(1) != b"")
 	END
 else
-	echo 'readme: without python3 the server was not talked to' >&2
+	note 'without python3 the server was not talked to'
 fi
 
 # holds FILE FUNCTION: the README names them together, and the function is there.
@@ -72,7 +67,4 @@ holds usched.c load_frames
 holds private/uproc_native.inc unpark
 holds unet.c unet_close
 
-if [ "$failed" -gt 0 ]; then
-	exit 1
-fi
-echo "readme: a server, by the README's own command line"
+conclude "a server, by the README's own command line"

@@ -390,8 +390,8 @@ class Valgrind(Servers):
         build = serverlib.library(f"{directory}/build")
         echo = self.echo(serverlib.compiled("04-echo", f"{directory}/echo", build=build), 2,
                          before=serverlib.VALGRIND)
-        proxy = self.proxy(echo.port, serverlib.compiled("07-proxy", f"{directory}/proxy", build=build),
-                           2, before=serverlib.VALGRIND)
+        program = serverlib.compiled("07-proxy", f"{directory}/proxy", build=build)
+        proxy = self.proxy(echo.port, program, 2, before=serverlib.VALGRIND)
         for size in 1, 16385, 1048576:
             self.echoes(proxy, size)
         for _ in range(10):
