@@ -53,7 +53,7 @@ struct uevents {
 	uint64_t e_serial;      /* unique in the process, not 0: constant */
 
 	/* Owned by its native thread; read by all. */
-	uint32_t e_waiting;     /* threads that wait for time, kernel or a native thread */
+	uint32_t e_waiting;  /* threads that wait for time, kernel or a native thread */
 };
 
 /* For e_poll, besides a time until which it may sleep. */

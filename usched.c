@@ -224,7 +224,7 @@ int usched_init(struct usched *s)
 
 	if (rc < 0)
 		return rc;
-	if (__splitstack_getcontext)    /* its functions leave the stacks that are copied */
+	if (__splitstack_getcontext)  /* its functions leave the stacks that are copied */
 		return -ENOTSUP;
 	if (!s->s_next || !s->s_alloc || !s->s_free)
 		return -EINVAL;

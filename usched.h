@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usched.h: the dispatcher, for those who write schedulers. ustack.h is for those who
- * write threads; rr.h and ll.h are two schedulers.
+ * usched.h: the dispatcher, for authors of schedulers, ustack.h for authors of
+ * threads; rr.h and ll.h are two schedulers.
  *
  * Words, used in this sense and no other throughout the code:
  *
@@ -99,10 +99,11 @@ struct usched_caught {
 };
 
 /*
- * Call-backs. They run on the stack of the thread that blocks or ends, below its frames, or
- * on the native stack without one. They may not block the thread (call ustack_block(), or a
- * function that does), but for s_yield and s_join. s_alloc and s_free abort neither `u' nor
- * the running thread. `s' is the dispatcher of `u', or else of the running thread.
+ * Call-backs. They run on the stack of the thread that blocks or ends, below its frames,
+ * or on the native stack without one. They may not block the thread (call ustack_block(),
+ * or a function that does), but for s_yield and s_join. s_alloc and s_free abort neither
+ * `u' nor the running thread. `s' is the dispatcher of `u', or else of the running
+ * thread.
  */
 
 /*
@@ -166,10 +167,10 @@ typedef int usched_detach_fn(struct usched *s, struct ustack *u);
 typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
 
 /*
- * Waits until `u' has ended, and frees it. `s' is its dispatcher. `where' is a place in the
- * call, for reports. A native thread waits until `deadline' at most. A thread gets 0, not to
- * wait at all, or USCHED_NEVER; then it waits until s_interrupt is called for it, and its
- * join returns -EDEADLK. ustack_join() calls it.
+ * Waits until `u' has ended, and frees it. `s' is its dispatcher. `where' is a place in
+ * the call, for reports. A native thread waits until `deadline' at most. A thread gets 0,
+ * not to wait at all, or USCHED_NEVER; then it waits until s_interrupt is called for it,
+ * and its join returns -EDEADLK. ustack_join() calls it.
  */
 typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where,
 			   int64_t deadline);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ustack.h: the calls for threads, whatever their scheduler. rr.h and ll.h start threads;
- * usched.h is for those who write schedulers.
+ * usched.h is for authors of schedulers.
  *
  * One rule comes with threads that share stacks. While a thread is blocked, the addresses
  * of its locals may hold the locals of another thread. A pointer into a thread's stack is
@@ -86,9 +86,9 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 }
 
 /*
- * Runs all threads that are ready on this processor before the caller goes on. Then looks at
- * timers and descriptors, unless that was done in the last half millisecond; threads that
- * these wake run after the caller.
+ * Runs all threads that are ready on this processor before the caller goes on. Then looks
+ * at timers and descriptors, unless that was done in the last half millisecond; threads
+ * that these wake run after the caller.
  * 0; -EPERM: the caller is no thread; -ECANCELED: it was cancelled; -ENOMEM, -EFAULT as
  * ustack_block(); -ENOTSUP: the scheduler has no s_yield.
  * Switches.
@@ -126,9 +126,9 @@ int ustack_join(struct ustack *u, int64_t deadline);
 int ustack_detach(struct ustack *u);
 
 /*
- * Cancels `u': whenever it has to wait with a deadline (usync.h, unet.h, uoffload.h), sleeps,
- * yields or joins, that returns -ECANCELED, and so does the wait that is going on. This lasts
- * until the thread ends.
+ * Cancels `u': whenever it has to wait with a deadline (usync.h, unet.h, uoffload.h),
+ * sleeps, yields or joins, that returns -ECANCELED, and so does the wait that is going
+ * on. This lasts until the thread ends.
  * 0; -ESRCH: it has ended; -ENOTSUP: the scheduler has no s_cancel.
  * Does not switch.
  */

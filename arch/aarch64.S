@@ -11,8 +11,8 @@
  *    160  FPCR (8 bytes), errno (4), unused (4)
  *    176  the caller's
  *
- * In between, x19 holds the FPCR of the thread that blocked, since comparing it costs less
- * than writing it, and x20 is the dispatcher.
+ * In between, x19 holds the FPCR of the thread that blocked: comparing it costs less than
+ * writing it. x20 is the dispatcher.
  *
  * x30 is saved signed. The signature depends on SP and a key of the process;
  * a frame comes back to its address, so it stays valid.

@@ -31,9 +31,9 @@
 #define MXCSR_CONTROL   0xffc0          /* the bits that are not sticky flags */
 
 /*
- * Loads the control words of the frame at `top', through four bytes of the red zone. An x87
- * control word that unmasks an exception traps at once if its sticky flag is set by an
- * earlier thread, so the flags are cleared first.
+ * Loads the control words of the frame at `top', through four bytes of the red zone. An
+ * x87 control word that unmasks an exception traps at once if an earlier thread has set
+ * its sticky flag, so the flags are cleared first.
  */
 .macro	set_control top
 	movzwl	(\top), %ecx

@@ -56,7 +56,7 @@ check_escape() {
 	timeout 600 "$dir/escape" "$@" >"$dir/output" 2>&1
 	status=$?
 	if [ $status -ne 134 ] || grep -q -e 'went on' -e 'caught' "$dir/output" ||
-	   ! grep -q 'nobody catches this' "$dir/output"; then
+	   ! grep -q 'no handler for this' "$dir/output"; then
 		fail "$name: an exception escapes: status $status, $(cat "$dir/output")"
 	fi
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * foreign.h: a scheduler such as a user might write, over usched.h and uevents.h alone, to
- * find out whether sync.h and net.h need more than these promise. One dispatcher on a
- * native thread of its own, runnable threads first in first out, one lock for everything.
+ * foreign.h: a scheduler as a user might write it, over usched.h and uevents.h alone:
+ * usync.h and unet.h must need no more than these promise. One dispatcher on a native
+ * thread of its own, runnable threads first in first out, one lock for everything.
  *
  * Its functions are called as those of rr.h, and do the same, but for a deadlock:
  * only native threads that join are told, and nothing is reported.
@@ -29,7 +29,7 @@ enum {
 	FOREIGN_SECOND     = 1000000000,        /* ns */
 };
 
-/* What a thread that blocks has in mind. */
+/* Why the running thread blocks. */
 enum foreign_intent { FOREIGN_BLOCK, FOREIGN_YIELD, FOREIGN_JOIN };
 
 /* All under f_lock, but for the first. */
@@ -46,7 +46,7 @@ struct foreign_thread {
 	bool                   t_waits;         /* for a token */
 	bool                   t_joins;         /* waits for news */
 	bool                   t_cancelled;     /* in f_cancels */
-	bool                   t_claimed;       /* by who joins it */
+	bool                   t_claimed;       /* by a joiner */
 	bool                   t_detached;
 	bool                   t_ended;
 };
@@ -64,7 +64,7 @@ struct foreign {
 	pthread_cond_t         f_changed;       /* a thread ended, or all wait */
 	struct foreign_thread *f_ready;         /* the first of a list, */
 	struct foreign_thread *f_last;          /* and the last */
-	struct foreign_thread *f_cancels;       /* who has to be told */
+	struct foreign_thread *f_cancels;       /* to be told of a cancel */
 	struct foreign_thread *f_threads;       /* that were not freed */
 	unsigned               f_alive;         /* threads that have not ended */
 	unsigned               f_held;
@@ -129,7 +129,7 @@ static inline void foreign_put(struct foreign *f, struct foreign_thread *t)
 	free(t);
 }
 
-/* Whether nobody is left who could make a thread runnable. */
+/* Whether nothing can make a thread runnable any more. */
 static inline bool foreign_stuck(const struct foreign *f)
 {
 	return f->f_asleep && f->f_held == 0 && !uevents_waited(&f->f_sched);
@@ -312,7 +312,7 @@ static inline int foreign_claim(struct foreign *f, struct foreign_thread *t)
 	return 1;
 }
 
-/* Under f_lock: who joined `t' goes on, with `rc' unless it has ended after all. */
+/* Under f_lock: the joiner of `t' goes on, with `rc' unless `t' has ended after all. */
 static inline int foreign_joined(struct foreign *f, struct foreign_thread *t, int rc)
 {
 	t->t_joiner = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_eintr.c: every system call that a signal can interrupt is interrupted, every other
- * time: nobody who calls the library sees it. Those that are made by the pool's native
- * threads are not, for all signals are blocked there. To be linked with --wrap for each of
- * them; the Makefile has the list.
+ * time: callers of the library do not see it. Those that are made by the pool's native
+ * threads are not, for all signals are blocked there. To be linked with --wrap for each
+ * of them; the Makefile has the list.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -33,8 +33,8 @@
 /* ---- What is interrupted ---- */
 
 enum call {
-	READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, SENDMSG, ACCEPT, CONNECT,
-	CLOSE, POLL, SLEEP, NANOSLEEP, SIGTIMEDWAIT, PREADV, CALLS
+	READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, SENDMSG, ACCEPT,
+	CONNECT, CLOSE, POLL, SLEEP, NANOSLEEP, SIGTIMEDWAIT, PREADV, CALLS
 };
 
 static atomic_uint calls[CALLS];
@@ -69,10 +69,12 @@ WRAP(SENDTO, ssize_t, sendto,
      (int fd, const void *p, size_t n, int f, const struct sockaddr *a, socklen_t s),
      (fd, p, n, f, a, s))
 WRAP(SENDMSG, ssize_t, sendmsg, (int fd, const struct msghdr *m, int f), (fd, m, f))
-WRAP(ACCEPT, int, accept4, (int fd, struct sockaddr *a, socklen_t *s, int f), (fd, a, s, f))
+WRAP(ACCEPT, int, accept4, (int fd, struct sockaddr *a, socklen_t *s, int f),
+     (fd, a, s, f))
 WRAP(POLL, int, poll, (struct pollfd *p, nfds_t n, int t), (p, n, t))
 WRAP(SLEEP, int, epoll_wait, (int fd, struct epoll_event *e, int n, int t), (fd, e, n, t))
-WRAP(NANOSLEEP, int, nanosleep, (const struct timespec *t, struct timespec *left), (t, left))
+WRAP(NANOSLEEP, int, nanosleep, (const struct timespec *t, struct timespec *left),
+     (t, left))
 WRAP(SIGTIMEDWAIT, int, sigtimedwait,
      (const sigset_t *s, siginfo_t *i, const struct timespec *t), (s, i, t))
 WRAP(PREADV, ssize_t, preadv2, (int fd, const struct iovec *v, int n, off_t o, int f),
@@ -122,7 +124,7 @@ static void assert_called(enum call call)
 		fail_msg("call %d was made %u times", (int)call, calls[call]);
 }
 
-/* ---- Who must not see it ---- */
+/* ---- Callers that must not see it ---- */
 
 enum { TALK = 30000, ROUNDS = 20, DATAGRAMS = 1000 };
 
@@ -178,7 +180,8 @@ static void send_all(void *arg)
 		TEST_EQUAL(unet_sendto(fd, out, 1, 0, NULL, soon()), 1);
 		n = unet_writev(fd, two, 2, soon());    /* there may be little room */
 		TEST_TRUE(n > 0 && n <= 3000);
-		TEST_EQUAL(unet_write_all(fd, out + n, (size_t)(3000 - n), NULL, soon()), 0);
+		TEST_EQUAL(unet_write_all(fd, out + n, (size_t)(3000 - n), NULL, soon()),
+			   0);
 	}
 	TEST_EQUAL(unet_close(fd), 0);
 }
@@ -225,7 +228,8 @@ static void serve(void *arg)
 
 	TEST_TRUE(listener >= 0);
 	a->a_size = sizeof a->a_sockaddr;
-	TEST_EQUAL(getsockname(listener, (struct sockaddr *)&a->a_sockaddr, &a->a_size), 0);
+	TEST_EQUAL(getsockname(listener, (struct sockaddr *)&a->a_sockaddr, &a->a_size),
+		   0);
 	TEST_EQUAL(rr_start(rr, connect_and_send, a, &t), 0);
 	fd = unet_accept(listener, NULL, soon());
 	TEST_TRUE(fd >= 0);
@@ -277,7 +281,7 @@ static void test_connect(void **state)
 	assert_called(CONNECT);
 }
 
-/* A pipe, which nobody reads in the end: then there is a SIGPIPE to take out. */
+/* A pipe without a reader in the end: then there is a SIGPIPE to take out. */
 static void use_pipe(void *arg)
 {
 	static const char text[] = "through a pipe";
@@ -334,8 +338,8 @@ static void test_poll(void **state)
 }
 
 /*
- * A datagram to a receiver that is full, which it is until the sender, a native thread, has
- * tried often enough.
+ * A datagram to a receiver that is full, which it is until the sender, a native thread,
+ * has tried often enough.
  */
 static void *receive_late(void *arg)
 {

@@ -16,7 +16,7 @@ enum {
 	IMAGE  = 128,           /* are the image that is not used if it is too small */
 	RING   = 24,            /* place in the run queue, and in the one before */
 	STACKS = 1024,          /* of a processor, with two pages each */
-	HUGE   = 4 << 20,       /* the huge pages that the last records and images begin */
+	HUGE   = 4 << 20,  /* the huge pages that the last records and images begin */
 };
 
 static atomic_size_t woken;
@@ -54,13 +54,16 @@ static int start(const int *local, struct ustack **thread)
 
 static int join(int local, struct ustack *thread)
 {
-	return local ? ustack_join(thread, USCHED_NEVER) : ustack_join(thread, USCHED_NEVER);
+	return local
+		? ustack_join(thread, USCHED_NEVER) : ustack_join(thread, USCHED_NEVER);
 }
 
 /* What a thread may take: what is documented, and no more. */
-static size_t most(const struct usched_conf *conf, const struct usched_stats *stats, size_t n)
+static size_t most(const struct usched_conf *conf, const struct usched_stats *stats,
+		   size_t n)
 {
-	size_t pages = conf->c_stacks == USCHED_NATIVE ? 0 : 2 * STACKS * conf->c_processors;
+	size_t pages = conf->c_stacks == USCHED_NATIVE
+		? 0 : 2 * STACKS * conf->c_processors;
 	size_t image = stats->s_image_bytes / n;
 
 	return RECORD + RING + (image > IMAGE ? image : 0)
@@ -102,7 +105,8 @@ static void million(int is_local, const struct usched_conf *conf)
 	if (test_has_stacks() && n >= 100000)
 		assert_in_range((after - before) / n, 0, most(conf, &stats, n));
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(local ? ustack_wake(threads[i]) : ustack_wake(threads[i]), 0);
+		assert_int_equal(local
+				 ? ustack_wake(threads[i]) : ustack_wake(threads[i]), 0);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(join(local, threads[i]), 0);
 	assert_int_equal(woken, n);

@@ -45,7 +45,7 @@ static size_t number(const struct ustack *u)
 	return THREADS;
 }
 
-/* Somebody runnable, from a random place on; or NULL. */
+/* A runnable thread, from a random place on; or NULL. */
 static struct ustack *anybody(void)
 {
 	size_t first = any(THREADS);

@@ -51,7 +51,8 @@ static void take_none(void *arg)
 /* Any number, also where threads that take one and threads that do not come in turns. */
 static void test_start_fd(void **state)
 {
-	static struct call calls[] = { { .c_fd = 0 }, { .c_fd = 3 }, { .c_fd = INT_MAX - 1 },
+	static struct call calls[] = { { .c_fd = 0 }, { .c_fd = 3 },
+				      { .c_fd = INT_MAX - 1 },
 				       { .c_fd = 0 } };
 	static struct call others[4];
 	struct ustack *threads[8];
@@ -83,8 +84,10 @@ static void test_start_fd_errors(void **state)
 	(void)state;
 	test_timeout(10);
 	if (over->o_procs) {
-		assert_int_equal(over->o_start_fd(s, take_fd, -1, NULL, &thread), -EINVAL);
-		assert_int_equal(over->o_start_fd(s, take_fd, INT_MAX, NULL, &thread), -EINVAL);
+		assert_int_equal(over->o_start_fd(s, take_fd, -1, NULL, &thread),
+				 -EINVAL);
+		assert_int_equal(over->o_start_fd(s, take_fd, INT_MAX, NULL, &thread),
+				 -EINVAL);
 		assert_int_equal(over->o_start_fd(s, NULL, 0, NULL, &thread), -EINVAL);
 	}
 	assert_int_equal(over->o_destroy(s), 0);

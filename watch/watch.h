@@ -32,10 +32,10 @@
 #include "../usched.h"
 
 #if USCHED_HAS(safe_stack)
-#error "-fsanitize=safe-stack keeps locals on a second stack, which is not copied: leave it out"
+#error "-fsanitize=safe-stack keeps locals on a second stack: not copied"
 #endif
 #if USCHED_HAS(shadow_call_stack)
-#error "-fsanitize=shadow-call-stack keeps a second stack, which is not copied: leave it out"
+#error "-fsanitize=shadow-call-stack keeps a second stack: not copied"
 #endif
 #if defined(__SANITIZE_HWADDRESS__) || USCHED_HAS(hwaddress_sanitizer)
 #error "hwaddress tags the memory of locals: not copied, use -fsanitize=address"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dispatcher.h: the least scheduler in C++, for the programs of cpp.sh: a ring in which
- * who blocks is put again. And checks, which end the program.
+ * a thread that blocks is put again. And checks, which end the program.
  */
 #ifndef USCHED_TEST_DISPATCHER_H
 #define USCHED_TEST_DISPATCHER_H

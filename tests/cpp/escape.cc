@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * escape.cc: nobody in the thread catches what it throws: that is the end of the program,
- * by std::terminate(), with all frames of the thread still there for whoever looks.
+ * escape.cc: a thread throws what it does not catch. That ends the program, by
+ * std::terminate(), with all frames of the thread still there for a debugger.
  *
  *   escape native|lent [catch]         on which stack
  *
@@ -17,7 +17,7 @@ static __attribute__((noinline)) void throw_below(int depth)
 {
 	CHECK(ustack_block() == 0);
 	if (depth == 0)
-		throw std::runtime_error("nobody catches this");
+		throw std::runtime_error("no handler for this");
 	throw_below(depth - 1);
 	CHECK(ustack_block() == 0);             /* no tail call */
 }

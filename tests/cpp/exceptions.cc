@@ -350,7 +350,7 @@ static void over_native_threads()
 	CHECK(alive == 0);
 }
 
-/* usched_run() by who handles an exception, or is throwing one; also by a thread. */
+/* usched_run() while an exception is handled, or thrown; also by a thread. */
 struct runner {
 	unsigned lent;
 
@@ -396,7 +396,7 @@ static void inside_each_other()
 	CHECK(runs == 4);
 }
 
-/* Who is aborted never leaves its handler, and leaves nothing of it to others. */
+/* An aborted thread never leaves its handler, and leaves nothing of it to others. */
 static void abort_in_handler(void *arg)
 {
 	handles_nothing();

@@ -5,11 +5,11 @@
  * ll, whose threads all read from the same input; so does the native thread that has the
  * loop.
  *
- * Beside it goes a model, model.h, of what each call may return, and of who may still
- * wait when nothing is ready to run: only those whose time has not come, and for whom
- * what they wait for is not there. In the end everybody is freed who can be. Then all threads
- * have ended, and all images are back; or those that are left wait for each other, and to
- * destroy the scheduler says so.
+ * Beside it goes a model, model.h, of what each call may return, and of the threads that
+ * may still wait when nothing is ready to run: those whose deadline has not come and
+ * whose condition does not hold. In the end all waits are ended that can be. Then all
+ * threads have ended, and all images are back; or those that are left wait for each
+ * other, and to destroy the scheduler says so.
  */
 #include "model.h"
 
@@ -46,7 +46,7 @@ static void start(struct thread *me)
 	CHECK(sched->k_start(body, t, detached ? NULL : &t->handle) == 0);
 }
 
-/* Somebody whose handle is good; or NULL. */
+/* A thread whose handle is good; or NULL. */
 static struct thread *anybody(void)
 {
 	struct thread *t = &threads[fuzz_take(THREADS)];

@@ -2,9 +2,9 @@
 /*
  * fuzz.c: the input, and time. Library and targets are compiled with these in the place
  * of the functions of libc: clock_gettime, time, syscall and _exit. A sleep until a time
- * moves the clock to that time, but only after the calls on files that the pool makes: they
- * take no time, on a disk or on a tmpfs. A sleep for ever that nothing ends is a hang. It is
- * reported at once.
+ * moves the clock to that time, but only after the calls on files that the pool makes:
+ * they take no time, on a disk or on a tmpfs. A sleep for ever that nothing ends is a
+ * hang. It is reported at once.
  */
 #include "fuzz.h"
 
@@ -83,7 +83,7 @@ static long sleep_in(int epoll, struct epoll_event *events, int max, const int64
 	if (n > 0 || left || (fuzz_endless && fuzz_endless()))
 		return n;
 	n = epoll_wait(epoll, events, max, OTHERS);
-	CHECK(n > 0 && "somebody wakes us");
+	CHECK(n > 0 && "there is a wake");
 	return n;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * httpd.c: a fuzz target for examples/05-httpd.c, to be run in a directory with some
- * files: it answers what the input asks for. Each answer has a status and as many bytes as
- * it says, and nothing is between them.
+ * files: it answers what the input asks for. Each answer has a status and as many bytes
+ * as it says, and nothing is between them.
  */
 int httpd_main(int argc, char **argv);
 

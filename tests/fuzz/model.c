@@ -2,7 +2,7 @@
 /*
  * model.c: the model of api.c, and the calls about what sync.h has. What a call does is
  * foretold as far as it depends on calls before; where it also depends on whether a
- * deadline or a cancel came first, the waiter is asked, who was claimed by whom.
+ * deadline or a cancel came first, the waiter knows: it was claimed by one of these.
  */
 #include "model.h"
 
@@ -134,7 +134,7 @@ static bool is_in(const struct usync_cond *c, const struct thread *t)
 	return n && t->waiter->w_state == WAITING;
 }
 
-/* Who waits longest for that, and nobody has claimed; NULL: there is none. */
+/* The thread that waits longest for that, unclaimed; or NULL. */
 static struct thread *first(enum wait wait, const void *object)
 {
 	struct thread *found = NULL;
@@ -148,7 +148,7 @@ static struct thread *first(enum wait wait, const void *object)
 	return found;
 }
 
-static bool somebody(enum wait wait, const void *object)
+static bool any_waits(enum wait wait, const void *object)
 {
 	for (struct thread *t = threads; t < native; t++)
 		if (t->state == LIVE && t->wait == wait && t->object == object)
@@ -292,7 +292,7 @@ static void release_rwlock(struct thread *me, unsigned i)
 	CHECK(usync_rwlock_unlock(&l->usync) == 0);
 }
 
-/* Not what others have to read: the lock cannot tell who has it. */
+/* Readers of a lock are not known one by one. */
 void model_rwunlock(struct thread *me)
 {
 	unsigned i = fuzz_take(OBJECTS);
@@ -476,7 +476,7 @@ void model_close(struct thread *me)
 	close_channel(&channels[fuzz_take(CHANNELS)]);
 }
 
-/* ---- Who may wait ---- */
+/* ---- Threads that may wait ---- */
 
 static bool has_case(const struct thread *t, const struct usync_chan *c, enum usync_op op)
 {
@@ -523,7 +523,7 @@ static bool must_wait(const struct thread *t)
 	case TOKEN:     return t->tokens == 0;
 	case JOIN:      return other->state == LIVE;
 	case LOCK:      return m->owner;
-	case READ:      return l->writer || somebody(WRITE, l);
+	case READ:      return l->writer || any_waits(WRITE, l);
 	case WRITE:     return l->writer || l->readers > 0;
 	case COND:      return !has_returned(t) || t->mutex->owner;
 	case SEM: case GROUP: return !t->granted;
@@ -562,7 +562,7 @@ void model_quiet(int64_t then)
 	check_objects();
 }
 
-/* A deadlock is one: nobody has a deadline, and all are counted. */
+/* A deadlock is one: no thread has a deadline, and all are counted. */
 void model_log(const char *line)
 {
 	unsigned n;
@@ -577,7 +577,7 @@ void model_log(const char *line)
 	model_quiet(fuzz_now);
 }
 
-/* A native thread that had said so before would now wake somebody. */
+/* A native thread that had held the scheduler would now wake a thread. */
 bool model_endless(void)
 {
 	if (held == 0)
@@ -647,7 +647,7 @@ void model_free_all(void)
 	fuzz_now += (int64_t)1 << LONG;
 }
 
-/* What was sent and nobody has received is still there, in order. */
+/* Values that were sent and not received are still there, in order. */
 static void empty(struct channel *c)
 {
 	struct value v;

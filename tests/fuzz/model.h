@@ -26,7 +26,7 @@ struct mutex;
 
 struct thread {
 	enum state      state;
-	struct ustack  *handle;         /* NULL: nobody has one */
+	struct ustack  *handle;         /* or NULL */
 	struct uwaiter *waiter;
 	struct thread  *joiner;
 	bool            detached, cancelled, shielded;
@@ -39,7 +39,7 @@ struct thread {
 	/* Of the call in which it may wait. */
 	enum wait       wait;
 	void           *object;
-	struct mutex   *mutex;          /* of a condition: who waits has it again */
+	struct mutex   *mutex;          /* of a condition: a returned waiter has it */
 	int64_t         deadline;
 	uint64_t        since;          /* counts waits */
 	bool            granted;
@@ -106,7 +106,7 @@ void model_quiet(int64_t then);
 /* Ends all waits that can be ended. */
 void model_free_all(void);
 
-/* All who could have ended have; then the scheduler is destroyed. */
+/* All threads that could end have; then the scheduler is destroyed. */
 void model_end(void);
 void model_destroy(void);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The program exits while threads are blocked that have pointers to what they allocated
- * in their frames, and nobody else has: which is no leak. One that was overwritten is.
+ * in their frames, and nowhere else: that is no leak. A pointer that was overwritten is
+ * one.
  *
  * leak: Direct leak of 1234 byte in allocate
  * memcheck: 1,234 bytes in 1 blocks are definitely lost in allocate

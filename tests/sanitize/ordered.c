@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two threads write to the same numbers, in an order that what they do besides makes: a
- * wake, a mutex, a semaphore, a channel, a join. Nobody reports these, on one processor
+ * wake, a mutex, a semaphore, a channel, a join. These are not reported, on one processor
  * or two: there is no bug in this one.
  */
 #include "../../usync.h"

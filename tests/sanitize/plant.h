@@ -6,7 +6,7 @@
  *
  *   NAME one|native|many right|wrong
  *
- * right: it goes without the bug, and nobody reports anything. one: threads share one
+ * right: it runs without the bug, and nothing is reported. one: threads share one
  * stack, and their frames are moved at each switch; native: the same on the native stack;
  * many: they have a stack each, and stay where they are.
  */
@@ -75,7 +75,7 @@ static __attribute__((noinline)) void bystand(int depth)
 	EXPECT(frame[depth] == depth);
 }
 
-/* Until this has begun, nobody else does. */
+/* Until this has begun, no other does. */
 static struct ustack *first;
 
 static inline void bystander(void *arg)

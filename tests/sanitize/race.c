@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two threads write to the same number, and nothing says who is first: on two processors
+ * Two threads write to the same number, in no order: on two processors
  * that is a race. On one they take turns. Others are blocked meanwhile, deeper than
  * these.
  *
@@ -13,7 +13,7 @@
 static int number;
 
 /*
- * Two threads go on when both have come. Relaxed, it says nothing of who did what first.
+ * Two threads go on when both have come. Relaxed, it orders nothing.
  * Those that go wrong, on two processors, do not block here: dispatchers would say so.
  */
 static void meet(void)

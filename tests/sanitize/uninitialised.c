@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides on a local that nobody has initialised, though others have written to the same
+ * Decides on a local that was not initialised, though others have written to the same
  * place, since it was moved out and in.
  *
  * memory: use-of-uninitialized-value in decide
