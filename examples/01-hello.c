@@ -2,7 +2,7 @@
 /*
  * Threads that greet in turn: each waits until the one before wakes it. Build it with
  *
- *   cc examples/01-hello.c usched.c arch/x86_64.S uimage.c uproc.c rr.c -I. -pthread -o hello
+ *   cc examples/01-hello.c u*.c rr.c arch/x86_64.S -I. -pthread -o hello
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *
@@ -18,7 +18,7 @@
 
 enum { THREADS = 3 };
 
-static struct ustack *thread[THREADS + 1];      /* behind the last: NULL */
+static struct ustack *thread[THREADS + 1];      /* NULL after the last */
 
 static void check(int rc)
 {
@@ -45,7 +45,7 @@ int main(void)
 	check(rr_create(NULL, &rr));
 	for (int i = 0; i < THREADS; i++)
 		check(rr_start(rr, hello, &thread[i], &thread[i]));
-	check(ustack_wake(thread[0]));              /* from outside: also allowed */
+	check(ustack_wake(thread[0]));              /* allowed from outside, too */
 	for (int i = 0; i < THREADS; i++)
 		check(ustack_join(thread[i], USCHED_NEVER));
 	check(rr_destroy(rr));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The same fringe: do two trees have the same leaves in the same order, whatever
- * their shapes? Build it with
+ * The same fringe: do two trees of any shape have the same leaves in the same order?
+ * Build it with
  *
  *   cc examples/02-generator.c usched.c arch/x86_64.S -I. -o generator
  *
@@ -12,13 +12,12 @@
  *   (1 (2 3)) and (1 2): different at leaf 3
  *   left comb and right comb of 200: same
  *
- * To walk a tree is to recurse, and to compare two walks is to stop each at every
- * leaf, as deep as it is. Without threads one of the two has to go: the
- * recursion, for a stack of one's own making, or the early end, for a list of all
- * leaves. Here each walk is a thread, walk() is the plain recursive function,
- * and what it calls at a leaf blocks.
+ * A tree is walked by recursion, and a comparison stops both walks at each leaf, deep in
+ * the recursion. Without threads one has to give up the recursion, for an explicit stack,
+ * or the early end, for a list of all leaves. Here each walk is a thread: walk() is a
+ * recursive function, and it blocks at each leaf.
  *
- * There is no rr and no ll in this: the three call-backs below are a scheduler.
+ * The program uses neither rr nor ll: its call-backs below are a scheduler.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +26,14 @@
 #include "usched.h"
 
 struct tree {
-	const struct tree *left;        /* NULL in a leaf, */
+	const struct tree *left;        /* NULL in a leaf */
 	const struct tree *right;
-	int                value;       /* which alone has a value */
+	int                value;       /* of a leaf */
 };
 
 /*
- * One comparison. Threads hand each other pointers into this, so it must not be
- * in the frames of one; it is in those of compare(), which is none.
+ * One comparison. Threads share pointers into this, so it must not be in a thread's
+ * frames. It is in a frame of compare(), which runs outside of all threads.
  */
 struct fringes {
 	struct usched        dispatcher;
@@ -44,7 +43,7 @@ struct fringes {
 		struct ustack        thread;
 		struct fringes      *fringes;
 		const struct tree   *root;
-		const struct tree   *leaf;      /* where it is; NULL: at the end */
+		const struct tree   *leaf;      /* its present leaf; NULL: at the end */
 	} walker[2];
 	int                  result;
 };
@@ -84,10 +83,10 @@ static void done(struct usched *s, struct ustack *u)
 	struct fringes *f = (struct fringes *)(void *)s;
 
 	if (u == f->next)
-		f->next = NULL;         /* the reader has ended: so does usched_run() */
+		f->next = NULL;         /* the reader has ended: usched_run() returns */
 }
 
-/* Called at any depth, and returns when the reader wants the next leaf. */
+/* Called at any depth. Returns when the reader wants the next leaf. */
 static void yield_leaf(struct walker *w, const struct tree *leaf)
 {
 	w->leaf = leaf;
@@ -104,7 +103,7 @@ static void walk(struct walker *w, const struct tree *t)
 	}
 }
 
-/* A walker's thread. When it ends, s_next has the reader go on. */
+/* A walker's thread. When it ends, s_next returns the reader. */
 static void walk_all(void *arg)
 {
 	struct walker *w = arg;
@@ -119,7 +118,7 @@ static const struct tree *next_leaf(struct walker *w)
 	return w->leaf;
 }
 
-/* The reader's thread. Walkers that have not come to their end are aborted. */
+/* The reader's thread. Aborts walkers that have not ended. */
 static void read_both(void *arg)
 {
 	struct fringes *f = arg;
@@ -137,7 +136,7 @@ static void read_both(void *arg)
 			check(ustack_abort(&f->walker[i].thread));
 }
 
-/* The number of the first leaf that differs, from 1 on; 0 if none does. */
+/* Returns the number of the first different leaf, from 1 on; 0: there is none. */
 static int compare(const struct tree *a, const struct tree *b)
 {
 	struct fringes f = {
@@ -164,9 +163,9 @@ static int compare(const struct tree *a, const struct tree *b)
 #define LEAF(v)    &(const struct tree){ .value = (v) }
 #define FORK(a, b) &(const struct tree){ .left = (a), .right = (b) }
 
-enum { COMB = 200 };    /* leaves; the left comb is as deep as that */
+enum { COMB = 200 };    /* leaves, and the left comb's depth */
 
-/* A tree of the leaves 1 to COMB in `node', of 2 * COMB - 1. */
+/* Builds a tree of the leaves 1 to COMB, in 2 * COMB - 1 nodes from `node' on. */
 static const struct tree *comb(struct tree *node, int left)
 {
 	struct tree *root = node++;

@@ -2,31 +2,30 @@
 /*
  * A pipeline: how many words of each length has a text? Build it with
  *
- *   cc examples/03-pipeline.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
- *      usync.c uchan.c -I. -pthread -o pipeline
+ *   cc examples/03-pipeline.c u*.c rr.c arch/x86_64.S -I. -pthread -o pipeline
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *
  *   1 letter: 7
- *   2 letters: 21
+ *   2 letters: 20
  *   3 letters: 16
  *   4 letters: 17
- *   5 letters: 9
- *   6 letters: 5
+ *   5 letters: 8
+ *   6 letters: 6
  *   7 letters: 3
  *   8 letters: 1
  *   12 letters: 1
  *
- * Each stage is a thread, and what goes from one to the next goes through channels:
+ * Each stage is a thread. Channels connect the stages:
  *
  *                       +--> worker --lengths[0]--+
  *     reader --lines----+--> worker --lengths[1]--+--> counter
  *                       +--> worker --lengths[2]--+
  *
- * The workers share one channel: a line goes to whoever is free. The counter has one from
- * each, and selects among them. Who has no more to send closes the channel, and so the
- * end goes down the pipeline behind the last value. No stage can run far ahead of the
- * next: `lines' holds four, and the others none.
+ * The workers share one channel: a line goes to the next free worker. The counter has a
+ * channel from each worker, and selects among them. A stage that has no more to send
+ * closes its channel, so the end follows the last value down the pipeline. No stage runs
+ * far ahead of the next: `lines' holds four lines, the other channels hold nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,11 +37,11 @@
 
 enum {
 	WORKERS = 3,
-	LINES   = 4,                    /* that may wait for a worker */
+	LINES   = 4,                    /* capacity of the channel */
 	LONGEST = 32,
 };
 
-#define PATIENCE (60 * USYNC_SECOND)    /* then something is wrong */
+#define PATIENCE (60 * USYNC_SECOND)    /* a longer wait is an error */
 
 static const char *const text[] = {
 	"A thread that waits is no more than the frames on its stack. When",
@@ -50,7 +49,7 @@ static const char *const text[] = {
 	"it is to go on they are copied back. As long as there is room for",
 	"all of them nothing is copied, and a wait is a few instructions.",
 	"A channel is a queue with two ends; a stage of a pipeline waits at",
-	"both, and has no idea of who is there.",
+	"both, and has no idea of the others.",
 };
 
 static struct usync_chan *lines;                /* of const char * */
@@ -93,7 +92,7 @@ static void work(void *arg)
 	check(usync_chan_close(out));
 }
 
-/* Lengths from all workers, whichever has one, until all have closed. */
+/* Takes lengths from all workers, until all have closed. */
 static void count_lengths(void *arg)
 {
 	struct usync_case worker[WORKERS];
@@ -110,7 +109,7 @@ static void count_lengths(void *arg)
 		if (worker[i].s_rc == 0) {
 			count[length[i] < LONGEST ? length[i] : LONGEST]++;
 		} else {
-			worker[i].s_chan = NULL;        /* closed: never again */
+			worker[i].s_chan = NULL;        /* closed: left out from now on */
 			open--;
 		}
 	}

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An echo server that can be left alone: with limits, deadlines, and a graceful end.
+ * An echo server for continuous use: with limits, deadlines, and a graceful end.
  * Build it with
  *
- *   cc examples/04-echo.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
- *      usync.c unet.c uoffload.c -I. -pthread -o echo
+ *   cc examples/04-echo.c u*.c rr.c arch/x86_64.S -I. -pthread -o echo
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
- * a port, and if you like a number of processors, and talk to it:
+ * a port and, optionally, a number of processors, and talk to it:
  *
  *   ./echo 7000 &
  *   socat - TCP:127.0.0.1:7000
  *
- * Each connection is a thread: wait, read, write, and again. While it waits it has no
- * buffer, so a connection that is idle costs a few hundred bytes.
+ * Each connection is a thread: a loop of wait, read, write. A waiting thread has no
+ * buffer, so an idle connection costs a few hundred bytes.
  *
- * SIGTERM and SIGINT end it: nothing is accepted any more, and the threads of all
- * connections are cancelled. They are shielded from that but for one place, where they
- * wait for more and owe nothing. What was received is echoed, and then closed.
+ * SIGTERM and SIGINT end it. It stops accepting and cancels the threads of all
+ * connections. These are shielded from cancellation except where they wait for input and
+ * have nothing to echo. They echo what was received, and close.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,14 +29,14 @@
 #include "rr.h"
 #include "usync.h"
 
-#define IDLE  (300 * USYNC_SECOND)      /* a client that says nothing for so long, */
-#define STALL (30 * USYNC_SECOND)       /* or takes nothing, is given up */
+#define IDLE  (300 * USYNC_SECOND)      /* for a client to send something */
+#define STALL (30 * USYNC_SECOND)       /* for a client to take its echo */
 #define GRACE (5 * USYNC_SECOND)        /* for all to end after a signal */
-#define PAUSE (USYNC_SECOND / 10)       /* when no connection could be accepted */
+#define PAUSE (USYNC_SECOND / 10)       /* after a failed accept */
 
 enum {
-	CONNECTIONS = 16384,            /* more have to wait until one has ended */
-	SIZE        = 16384,            /* of a buffer, bytes */
+	CONNECTIONS = 16384,            /* more wait until one has ended */
+	SIZE        = 16384,            /* bytes of a buffer */
 };
 
 /* On the heap: other threads follow pointers to it. */
@@ -48,8 +47,8 @@ struct connection {
 };
 
 /*
- * What all threads share. The list is under a native mutex: nobody switches threads while
- * holding it, and unlike those of usync.h, to lock it cannot fail.
+ * All threads share these. A native mutex protects the list: no thread switches while it
+ * holds the mutex, and to lock it cannot fail, unlike a usync_mutex.
  */
 static struct rr         *rr;
 static struct usync_sem   room = { .s_count = CONNECTIONS };
@@ -68,7 +67,7 @@ static int check(int rc, const char *what)
 	return rc;
 }
 
-/* Both under the lock. */
+/* Both: under the lock. */
 static void enlist(struct connection *c)
 {
 	c->prev = NULL;
@@ -89,11 +88,12 @@ static void unlist(struct connection *c)
 }
 
 /*
- * Reads once, and echoes that; or drops it, if `echo' is 0. How many bytes, 0 at the end,
- * or an error. The buffer is on the stack, and as it is only in here, a thread that waits
- * for its client outside has none to be kept for it.
+ * Reads once, and echoes the bytes, or drops them if `echo' is 0. Returns the number of
+ * bytes, 0 at the end, or an error. The buffer is in this frame only, so a thread that
+ * waits for its client in the caller has no buffer in its image.
  */
-static __attribute__((noinline)) ssize_t copy(int fd, int echo, int64_t read_by, int64_t write_by)
+static __attribute__((noinline)) ssize_t copy(int fd, int echo, int64_t read_by,
+					      int64_t write_by)
 {
 	char buffer[SIZE];
 	ssize_t n = unet_read(fd, buffer, sizeof buffer, read_by);
@@ -116,9 +116,9 @@ static int wait_for_more(int fd)
 }
 
 /*
- * Echoes what is there, says that this is all, and waits until the client has closed,
- * too. To close at once could do harm: whatever arrived then would be answered by a
- * reset, and what the client has not received by then would be lost.
+ * Echoes what has arrived, sends the end of the stream, and waits until the client closes
+ * as well. A close at once would answer later input with a reset, and the client would
+ * lose what it has not received yet.
  */
 static void finish(int fd)
 {
@@ -148,7 +148,7 @@ static void talk(void *arg)
 	if (ustack_cancelled())
 		finish(c->fd);
 	pthread_mutex_lock(&lock);
-	unlist(c);                              /* from now on nobody cancels it */
+	unlist(c);                              /* no cancel from here on */
 	pthread_mutex_unlock(&lock);
 	unet_close(c->fd);
 	free(c);
@@ -156,7 +156,7 @@ static void talk(void *arg)
 	usync_sem_post(&room);
 }
 
-/* A thread for the new connection; where there is no memory for one, it is closed. */
+/* Starts a thread for the new connection. Without memory for one, closes it. */
 static void start(int fd)
 {
 	struct connection *c = malloc(sizeof *c);
@@ -180,7 +180,7 @@ static void start(int fd)
 	}
 }
 
-/* The next connection, for which there is room; or an error. */
+/* Waits for room, and for a connection. Returns its descriptor, or an error. */
 static int accept_one(void)
 {
 	int rc = usync_sem_wait(&room, USCHED_NEVER);
@@ -193,7 +193,7 @@ static int accept_one(void)
 	return rc;
 }
 
-/* A thread of its own, until it is cancelled. Without memory it cannot even sleep. */
+/* The acceptor's thread, until it is cancelled. Out of memory, it cannot even sleep. */
 static void accept_all(void *arg)
 {
 	(void)arg;
@@ -225,7 +225,7 @@ static void serve(void *arg)
 	usync_group_wait(&open_connections, USCHED_NEVER);
 }
 
-/* 0: it is none from 1 to max. */
+/* 0: the text is no number from 1 to max. */
 static unsigned number(const char *text, unsigned max)
 {
 	char *end;
@@ -234,7 +234,7 @@ static unsigned number(const char *text, unsigned max)
 	return *end || n < 1 || n > (long)max ? 0 : (unsigned)n;
 }
 
-/* For unet_signal(). Native threads inherit it, so it comes before there are any. */
+/* For unet_signal(). Called before native threads start, since they inherit the mask. */
 static void block_signals(sigset_t *set)
 {
 	sigemptyset(set);
@@ -247,7 +247,7 @@ int main(int argc, char **argv)
 {
 	unsigned port = argc > 1 ? number(argv[1], 65535) : 0;
 	unsigned processors = argc > 2 ? number(argv[2], 1024) : 0;
-	/* One processor runs in main(): one native thread is faster than two. */
+	/* A single processor runs in main(): one native thread is faster than two. */
 	struct usched_conf conf = { .c_processors = processors,
 				    .c_embed = processors == 1 };
 	struct unet_addr address;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A web server for the files below a directory: HTTP/1.1, a thread for each connection.
- * Build it, on Linux 5.6 with libhttp-parser-dev, and run it with a port and a directory:
+ * It needs Linux 5.6 and libhttp-parser-dev. Run it with a port and a directory:
  *
- *   cc examples/05-httpd.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
- *      usync.c unet.c uoffload.c -I. -pthread -lhttp_parser -o httpd
+ *   cc examples/05-httpd.c u*.c rr.c arch/x86_64.S -I. -pthread -lhttp_parser -o httpd
  *   ./httpd 8080 /usr/share/doc
  *
- * An idle connection is a few frames; one that reads and answers has a struct work, too.
- * Requests that come together are answered together. Threads are switched only where they
- * wait, on one native thread: nothing is locked. SIGTERM ends it when all are answered.
+ * An idle connection is a few frames; a busy one has a struct work as well. Requests that
+ * arrive together are answered by one write. All threads run on one native thread and
+ * switch only where they wait, so no lock is needed. After a SIGTERM it answers what has
+ * arrived, and ends.
  */
 #define _GNU_SOURCE             /* strptime(), timegm(), syscall() */
 #include <fcntl.h>
@@ -27,42 +27,42 @@
 #include "uoffload.h"
 #include "rr.h"
 
-enum {                                  /* bytes, but for KEPT */
+enum {                                  /* bytes, except KEPT */
 	IN_MAX   = 65536,               /* of a request, 8192 of its head */
 	TEXT_MAX = 2048,                /* of its path, and of a field */
-	KEPT     = 256,                 /* answers are kept for a second, */
-	KEPT_MAX = 65536,               /* with files of so many bytes */
+	KEPT     = 256,                 /* answers in the cache, for a second */
+	KEPT_MAX = 65536,               /* of a file in the cache */
 	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
 };
 
 #define IDLE   (60 * USYNC_SECOND)      /* between requests */
-#define STALL  (10 * USYNC_SECOND)      /* for a request to come, or answers to go */
-#define GRACE  (1 * USYNC_SECOND)       /* in the end, for what may be on its way */
-#define LINGER (5 * USYNC_SECOND)       /* for a client to take its last answer, and close */
+#define STALL  (10 * USYNC_SECOND)      /* to receive a request, or to send answers */
+#define GRACE  (1 * USYNC_SECOND)       /* at the end, for requests on their way */
+#define LINGER (5 * USYNC_SECOND)       /* for a client to take its last answer */
 #define DATE   "%a, %d %b %Y %H:%M:%S GMT"
 
 struct answer {
-	time_t second;                  /* in which it is right */
-	size_t asked, size;             /* bytes in data: the request, the answer */
+	time_t second;                  /* in which it is valid */
+	size_t asked, size;             /* bytes of data: request, answer */
 	char   data[];
 };
 
 struct work {
 	int         fd;
-	bool        close;              /* when the answers are written */
-	int64_t     deadline;           /* of the request that is half here, or 0 */
-	size_t      have, size;         /* bytes: of it, in in; in out */
+	bool        close;              /* after the answers are written */
+	int64_t     deadline;           /* of an incomplete request, or 0 */
+	size_t      have, size;         /* bytes in `in' and in `out' */
 	http_parser parser;
 	char        in[IN_MAX + 1], out[OUT_MAX];
 };
 
 static struct rr *rr;
 static int listener, signals;
-static struct usync_sem slots;          /* for connections */
-static struct usync_group busy;         /* connections that have work */
+static struct usync_sem slots;          /* free places for connections */
+static struct usync_group busy;         /* connections with a struct work */
 static struct work *spare;
 static bool stopping;
-static struct answer *kept[KEPT];       /* by a hash of the request */
+static struct answer *kept[KEPT];       /* the cache, by a hash of the request */
 static time_t now;
 
 static int check(int rc, const char *what)
@@ -73,7 +73,7 @@ static int check(int rc, const char *what)
 	exit(1);
 }
 
-/* There is room: parse() sees to it. */
+/* parse() has made room. */
 #define PUT(w, ...) ((w)->size += (size_t)sprintf((w)->out + (w)->size, __VA_ARGS__))
 
 static bool flush(struct work *w)
@@ -101,7 +101,7 @@ static void put_empty(struct work *w, enum http_status status, bool close)
 	end_head(w);
 }
 
-/* Up to one of `ends'; what is too long is as if it were not there. */
+/* Copies up to one of `ends'. A text that is too long becomes an empty one. */
 static void copy(char *to, const char *from, const char *ends)
 {
 	size_t size = strcspn(from, ends);
@@ -112,14 +112,14 @@ static void copy(char *to, const char *from, const char *ends)
 	to[size] = '\0';
 }
 
-/* Into `value' what follows `name' in the first line that begins so, or nothing. */
+/* Copies the value of the first field `name', or an empty text. */
 static char *field(const char *request, const char *name, char *value)
 {
 	size_t size = strlen(name);
 
 	do {
 		request = strchr(request, '\n');
-		request = request ? request + 1 : "";   /* http_parser takes more for an end */
+		request = request ? request + 1 : "";   /* other ends exist */
 	} while (*request > '\r' && strncasecmp(request, name, size) != 0);
 	if (*request > '\r')
 		request += size + strspn(request + size, " \t");
@@ -127,7 +127,7 @@ static char *field(const char *request, const char *name, char *value)
 	return value;
 }
 
-/* The status, and which part of the file; of several ranges, the first. */
+/* Returns the status, and the range of the file: the first one, if there are several. */
 static int choose(const struct work *w, const char *request, const struct stat *st,
 		  const char *etag, long long *from, long long *to)
 {
@@ -150,7 +150,7 @@ static int choose(const struct work *w, const char *request, const struct stat *
 	return *from <= *to ? 206 : 416;
 }
 
-/* False: the URL asks for no path. */
+/* False: the URL has no valid path. */
 static bool decode(const char *url, char *path)
 {
 	for (int n; *url; url += n) {
@@ -165,7 +165,7 @@ static bool decode(const char *url, char *path)
 	return true;
 }
 
-/* If less is there than the head says, only closing can tell. */
+/* If the file is shorter than the head says, the connection is closed. */
 static void put_body(struct work *w, int fd, long long from, long long to)
 {
 	for (ssize_t n = 1; from <= to && n > 0; from += n) {
@@ -208,7 +208,7 @@ static void put_file(struct work *w, const char *request, const char *path, int 
 		put_body(w, fd, from, to);
 }
 
-/* Opens nothing outside of the directory. Whether the answer is all in w->out. */
+/* Opens no file outside of the directory. True: w->out has the whole answer. */
 static bool put_answer(struct work *w, const char *request)
 {
 	struct open_how how = { .flags = O_NONBLOCK, .resolve = RESOLVE_IN_ROOT };
@@ -237,7 +237,7 @@ static bool put_answer(struct work *w, const char *request)
 	return st.st_size <= KEPT_MAX && !w->close;
 }
 
-/* The same request has the same answer for the rest of the second. */
+/* Answers from the cache for the rest of the second. */
 static void answer(struct work *w, const char *request, size_t asked)
 {
 	size_t start = w->size, hash = asked;
@@ -267,7 +267,7 @@ static int on_complete(http_parser *p)
 	return 0;
 }
 
-/* Answers what is complete now, and keeps the rest. */
+/* Answers the complete requests, and keeps the rest. */
 static void parse(struct work *w, size_t more)
 {
 	const http_parser_settings settings = { .on_message_complete = on_complete };
@@ -278,7 +278,7 @@ static void parse(struct work *w, size_t more)
 		enum http_errno e;
 		char next;
 
-		if (w->size > KEPT_MAX)         /* there is room for two such */
+		if (w->size > KEPT_MAX)         /* room for two more */
 			flush(w);
 		done += http_parser_execute(p, &settings, w->in + done, have - done);
 		e = HTTP_PARSER_ERRNO(p);
@@ -302,7 +302,7 @@ static void parse(struct work *w, size_t more)
 		put_empty(w, 413, true);
 }
 
-/* Until no request is half here; false: it was the last. Idle ones have no such frame. */
+/* Serves until no request is incomplete. False: close. Not in the frames of idle ones. */
 __attribute__((noinline))
 static bool talk(int fd)
 {
@@ -329,7 +329,7 @@ static bool talk(int fd)
 		if (w->have > 0 && w->deadline == 0)
 			w->deadline = usync_after(STALL);
 	} while (w->have > 0 && !w->close);
-	if (w->close) {                 /* what comes now must not cause a reset */
+	if (w->close) {                 /* drains, so that no reset is sent */
 		unet_shutdown(fd, SHUT_WR);
 		w->deadline = usync_after(LINGER);
 		for (int i = 0; i < 64; i++)
@@ -342,27 +342,27 @@ static bool talk(int fd)
 	return !w->close;
 }
 
-static void connection(void *arg)
+static void connection(int fd, void *unused)
 {
-	int fd = (int)(intptr_t)arg;
-
+	(void)unused;
 	while (unet_wait_readable(fd, usync_after(IDLE)) == 0 && talk(fd))
 		;
 	unet_close(fd);
 	usync_sem_post(&slots);
 }
 
-/* Until it is cancelled and has taken what the system has accepted. */
+/* Accepts until it is cancelled, and then what is left in the backlog. */
 static void accept_all(void *arg)
 {
 	int fd = 0, rc;
 
 	(void)arg;
-	while (fd != -ETIMEDOUT && (rc = usync_sem_wait(&slots, USCHED_NEVER)) != -ECANCELED) {
+	while (fd != -ETIMEDOUT
+	       && (rc = usync_sem_wait(&slots, USCHED_NEVER)) != -ECANCELED) {
 		fd = rc ? rc : unet_accept(listener, NULL, stopping ? 0 : USCHED_NEVER);
-		if (fd < 0 || rr_start(rr, connection, (void *)(intptr_t)fd, NULL)) {
+		if (fd < 0 || rr_start_fd(rr, connection, fd, NULL, NULL)) {
 			unet_close(fd);
-			ustack_yield();     /* without memory there is no other way to wait */
+			ustack_yield();     /* out of memory, it cannot sleep */
 			if (rc == 0)
 				usync_sem_post(&slots);
 		}
@@ -370,7 +370,7 @@ static void accept_all(void *arg)
 	unet_close(listener);
 }
 
-/* Who is idle in the end is owed nothing. */
+/* Ends the program. Idle connections need no answer. */
 static void end(void *acceptor)
 {
 	int64_t by;
@@ -404,7 +404,7 @@ int main(int argc, char **argv)
 	if (unet_addr(text, &address) || argv[1][0] == '0')
 		return dprintf(2, "usage: httpd PORT DIRECTORY\n"), 2;
 	check(chdir(argv[2]) ? -errno : 0, argv[2]);
-	slots.s_count = (uint32_t)sysconf(_SC_OPEN_MAX) / 2 - 16;      /* two for each */
+	slots.s_count = (uint32_t)sysconf(_SC_OPEN_MAX) / 2 - 16;      /* two each */
 	http_parser_set_max_header_size(8192);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

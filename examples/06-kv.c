@@ -2,23 +2,22 @@
 /*
  * A key-value server that speaks the Redis protocol. Build it with
  *
- *   cc examples/06-kv.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
- *      usync.c unet.c uoffload.c -I. -pthread -lhiredis -o kv
+ *   cc examples/06-kv.c u*.c rr.c arch/x86_64.S -I. -pthread -lhiredis -o kv
  *
- * (hiredis 0.14, uthash.) `kv PORT' serves 127.0.0.1:PORT until SIGTERM. It prints:
+ * with hiredis 0.14 and uthash. `kv PORT' serves 127.0.0.1:PORT until SIGTERM. It prints:
  *
  *   ready
  *
- * A thread for each connection reads what has come, executes the commands in it, and
- * writes their replies at once. main() runs all threads, and others run only while one
- * waits, so commands are atomic without locks. In the end threads are cancelled: they
- * answer what has come, and wait for no more. A command for which there is no memory is
- * answered so; but to split a line of words is left to hiredis, which ends then. The
- * commands are in 06-kv.h.
+ * Each connection is a thread. It reads what has arrived, executes the commands, and
+ * writes all their replies at once. main() runs all threads, and they switch only where
+ * one waits, so commands are atomic without locks. SIGTERM cancels the threads: they
+ * answer what has arrived, and end. Out of memory, a command gets an error reply; only
+ * hiredis, which splits lines of words, ends the program then. The commands are in
+ * 06-kv.h.
  */
 #include "06-kv.h"
 
-#define LINGER (5 * USYNC_SECOND)        /* for a client to take its last replies, and close */
+#define LINGER (5 * USYNC_SECOND)        /* for a client to take its last replies */
 
 static const char *execute(struct conn *c)
 {
@@ -42,12 +41,12 @@ static const char *execute(struct conn *c)
 	return id <= MSET ? do_strings(c, id, e) : do_others(c, id, e);
 }
 
-/* What arrives: an array of strings. Also, to run(), a line of words. */
+/* Call-backs of hiredis for an array of strings. run() also takes a line of words. */
 static void *on_array(const redisReadTask *t, int n)
 {
 	struct conn *c = t->privdata;
 
-	c->bytes = SIZE_MAX;                    /* too many, and not without memory */
+	c->bytes = SIZE_MAX;                    /* too many, rather than out of memory */
 	if (t->parent || n > ARGS_MAX)
 		return NULL;
 	c->n = c->missing = (size_t)n;
@@ -64,10 +63,11 @@ static void *on_string(const redisReadTask *t, char *text, size_t size)
 	return c->bytes > COMMAND_MAX ? NULL : (c->a[t->idx] = sdsnewlen(text, size));
 }
 
-/* An array that could not be read, or has no place here. */
+/* The reply to an array that is malformed or too large. */
 static const char *refuse(const struct conn *c, const redisReader *r)
 {
-	return r->err == REDIS_ERR_OOM && c->bytes <= COMMAND_MAX ? OOM : "-ERR Protocol error\r\n";
+	return r->err == REDIS_ERR_OOM && c->bytes <= COMMAND_MAX
+		? OOM : "-ERR Protocol error\r\n";
 }
 
 static bool split_line(struct conn *c, redisReader *r)
@@ -85,7 +85,7 @@ static bool split_line(struct conn *c, redisReader *r)
 	return true;
 }
 
-/* Executes what is complete, and leaves the rest. */
+/* Executes the complete commands, and keeps the rest. */
 static void run(struct conn *c, redisReader *r)
 {
 	while (!c->quit && r->pos < r->len) {
@@ -117,7 +117,7 @@ static void run(struct conn *c, redisReader *r)
 	r->pos = 0;
 }
 
-/* Reads what has come, and does it. */
+/* Reads what has arrived, and executes it. */
 static void receive(struct conn *c)
 {
 	static redisReplyObjectFunctions functions = {
@@ -148,17 +148,17 @@ static void receive(struct conn *c)
 		c->quit = true;
 }
 
-static void serve(void *fd)
+static void serve(int fd, void *unused)
 {
 	struct conn *c = calloc(1, sizeof *c);
 	int64_t until;
 
+	(void)unused;
 	if (!c) {
-		unet_close((int)(intptr_t)fd);
+		unet_close(fd);
 		return;
 	}
-	*c = (struct conn){ .fd = (int)(intptr_t)fd, .bell = -1 };
-	c->thread = ustack_self();
+	*c = (struct conn){ .fd = fd, .bell = -1, .thread = ustack_self() };
 	TAILQ_INSERT_TAIL(&conns, c, next);
 	usync_group_add(&clients, 1);
 	while (!c->quit && (end != USCHED_NEVER || await(c, POLLIN, USCHED_NEVER) >= 0
@@ -168,7 +168,7 @@ static void serve(void *fd)
 	unet_shutdown(c->fd, SHUT_WR);
 	until = usync_after(LINGER);
 	while (unet_read(c->fd, batch, BATCH, until) > 0)
-		;                       /* left there, it would reset the connection */
+		;                       /* unread input would cause a reset */
 	TAILQ_REMOVE(&conns, c, next);
 	unet_close(c->fd);
 	if (c->bell >= 0)
@@ -184,7 +184,7 @@ static void serve(void *fd)
 	usync_group_done(&clients);
 }
 
-/* Until the listener is closed. Without memory to wait with it lets others run. */
+/* Accepts until the listener is closed. Out of memory, it yields. */
 static void accept_clients(void *unused)
 {
 	int fd;
@@ -193,11 +193,11 @@ static void accept_clients(void *unused)
 	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) != -EBADF)
 		if (fd < 0)
 			ustack_yield();
-		else if (rr_start(rr, serve, (void *)(intptr_t)fd, NULL))
+		else if (rr_start_fd(rr, serve, fd, NULL, NULL))
 			unet_close(fd);
 }
 
-/* Until a signal ends it all, looks for keys that have expired. */
+/* Drops expired keys until a signal comes, and then ends the program. */
 static void watch(void *unused)
 {
 	struct conn *c;
@@ -222,7 +222,7 @@ static void watch(void *unused)
 	while (usync_group_wait(&clients, end + LINGER) == -ENOMEM)
 		ustack_yield();
 	TAILQ_FOREACH(c, &conns, next)
-		unet_shutdown(c->fd, SHUT_RDWR);        /* they do not read */
+		unet_shutdown(c->fd, SHUT_RDWR);        /* their clients do not read */
 }
 
 int main(int argc, char **argv)

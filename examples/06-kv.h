@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 06-kv.h: what 06-kv.c knows, and what its clients can ask for: keys, those who wait
- * for them, and the commands. One of these runs until it waits, so none needs a lock.
+ * 06-kv.h: the data of 06-kv.c, and its commands: keys, blocked clients, replies. A
+ * command runs until it waits, so none needs a lock.
  */
 #ifndef KV_H
 #define KV_H
@@ -20,45 +20,45 @@
 #include "rr.h"
 
 enum {
-	BATCH       = 16 << 10,         /* bytes read at a time; and of a line of words */
-	FLUSH       = 64 << 10,         /* bytes of replies that do not wait for more */
+	BATCH       = 16 << 10,         /* bytes of a read, and of a line of words */
+	FLUSH       = 64 << 10,         /* bytes of replies that are written at once */
 	COMMAND_MAX = 64 << 20,         /* bytes of arguments */
-	UNREAD_MAX  = 8 << 20,          /* bytes that a subscriber has not taken */
+	UNREAD_MAX  = 8 << 20,          /* bytes that a subscriber may leave unread */
 	ARGS_MAX    = 1 << 20,
-	SWEEP       = 4096,             /* keys looked at in a row, ten times a second */
-	SHORT       = 256,              /* bytes of a reply, at most, but for strings in it */
+	SWEEP       = 4096,             /* keys checked in a row, ten times a second */
+	SHORT       = 256,              /* bytes of a reply besides its strings */
 };
 
 struct entry {
 	UT_hash_handle hh;
 	int64_t        expires;         /* ns of CLOCK_MONOTONIC */
-	sds            key, string;     /* no string: it is a list */
-	sds           *list;            /* its head is behind */
+	sds            key, string;     /* string: NULL for a list */
+	sds           *list;            /* its head is the last */
 	size_t         length;
 };
 
 struct conn {
-	int               fd, bell;     /* bell: eventfd by which others wake it, or -1 */
-	bool              quit, lost;   /* lost: a reply, since there was no memory */
+	int               fd, bell;     /* bell: eventfd to wake it, or -1 */
+	bool              quit, lost;   /* lost: a reply, for want of memory */
 	struct ustack    *thread;
-	redisReader      *reader;       /* NULL: it is idle */
-	sds               out;          /* replies; if it waits, it was rung for */
-	sds              *a;            /* the command with its arguments: n, */
-	size_t            n, missing, bytes;    /* of which some have still to come */
-	sds              *channels;     /* it is subscribed to: joined */
-	size_t            joined;
+	redisReader      *reader;       /* NULL: idle */
+	sds               out;          /* replies; set while it waits: bell was rung */
+	sds              *a;            /* the command and its arguments */
+	size_t            n, missing, bytes;    /* of a: all, yet to come, their bytes */
+	sds              *channels;     /* its subscriptions */
+	size_t            joined;       /* their number */
 	TAILQ_ENTRY(conn) next, turn;
 };
 
-static TAILQ_HEAD(, conn) conns = TAILQ_HEAD_INITIALIZER(conns);        /* by next */
-static TAILQ_HEAD(, conn) waiting = TAILQ_HEAD_INITIALIZER(waiting);    /* by turn */
+static TAILQ_HEAD(, conn) conns = TAILQ_HEAD_INITIALIZER(conns);      /* by next */
+static TAILQ_HEAD(, conn) waiting = TAILQ_HEAD_INITIALIZER(waiting);  /* by turn */
 static struct usync_group clients, blocked;
 static struct entry *table, *next_to_sweep;
 static struct rr *rr;
 static int listener, signals;
-static int64_t end = USCHED_NEVER;       /* ns: when threads stop to read */
-static redisReader *spare;              /* what one leaves the next takes */
-static char batch[BATCH];               /* of all: nobody waits with something in it */
+static int64_t end = USCHED_NEVER;       /* ns: threads read no more after it */
+static redisReader *spare;              /* reused by the next connection */
+static char batch[BATCH];               /* shared: empty while a thread waits */
 
 static const char OK[] = "+OK\r\n", SYNTAX[] = "-ERR syntax error\r\n";
 static const char OOM[] = "-OOM out of memory\r\n";
@@ -67,8 +67,8 @@ static const char WRONGTYPE[] =
 	"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
 /*
- * Sees to it that the replies have room for so much more: sdscatfmt() does not look what
- * it gets. False: there is no memory, and the client to whom nothing can be said is given up.
+ * Makes room for so many bytes more of replies, since sdscatfmt() does not check. False:
+ * there is no memory; the client is closed, as no reply can be sent.
  */
 static bool room(struct conn *c, size_t size)
 {
@@ -80,13 +80,14 @@ static bool room(struct conn *c, size_t size)
 		c->out = new;
 	else if (!c->out)
 		sdsfree(old);
-	c->lost |= !new;                        /* what came behind would be taken for it */
+	c->lost |= !new;                        /* the next reply would be taken for it */
 	c->quit |= c->lost;
 	return new;
 }
 
-/* Adds to the replies, at most SHORT: %s a string, %U an uint64_t, %I an int64_t. NULL. */
-#define SAY(c, ...) said(c, room(c, SHORT) ? sdscatfmt((c)->out, __VA_ARGS__) : (c)->out)
+/* Adds to the replies, at most SHORT: %s a string, %U a uint64_t, %I an int64_t. NULL. */
+#define SAY(c, ...) \
+	said(c, room(c, SHORT) ? sdscatfmt((c)->out, __VA_ARGS__) : (c)->out)
 
 static const char *said(struct conn *c, sds out)
 {
@@ -98,10 +99,11 @@ static const char *say(struct conn *c, sds s)
 {
 	if (!s)
 		return SAY(c, "$-1\r\n");
-	return room(c, sdslen(s) + SHORT) ? SAY(c, "$%U\r\n%S\r\n", (uint64_t)sdslen(s), s) : NULL;
+	return room(c, sdslen(s) + SHORT)
+		? SAY(c, "$%U\r\n%S\r\n", (uint64_t)sdslen(s), s) : NULL;
 }
 
-/* Others may add to c->out meanwhile. What has been done is said, cancelled or not. */
+/* Other threads may add to c->out meanwhile. Replies are sent even if cancelled. */
 static void flush(struct conn *c)
 {
 	sds out = c->out;
@@ -114,7 +116,7 @@ static void flush(struct conn *c)
 	sdsfree(out);
 }
 
-/* Until the client does one of `events', or others have said something to it. */
+/* Waits for one of `events' of the client, or for the bell. */
 static int await(struct conn *c, short events, int64_t deadline)
 {
 	struct pollfd p[] = { { c->fd, events, 0 }, { c->bell, POLLIN, 0 } };
@@ -127,7 +129,7 @@ static int await(struct conn *c, short events, int64_t deadline)
 	return rc;
 }
 
-/* Before so much is said to another, who waits, or writes. As room(). */
+/* Before a reply of `size' to another connection: room(), and wakes its thread. */
 static bool ring(struct conn *c, size_t size)
 {
 	bool rung = c->out;
@@ -158,7 +160,7 @@ static void drop(struct entry *e)
 	free(e);
 }
 
-/* Into the table. NULL: there is no memory. */
+/* Adds an entry to the table. NULL: there is no memory. */
 static struct entry *make(sds key)
 {
 	struct entry *e = calloc(1, sizeof *e);
@@ -188,7 +190,7 @@ static struct entry *find(sds key)
 	return e;
 }
 
-/* Takes the string from where it is. False: there is no memory. */
+/* Takes the string over. False: there is no memory. */
 static bool put(sds key, sds *string, int64_t expires)
 {
 	struct entry *e = find(key);
@@ -214,7 +216,7 @@ static size_t place(sds *names, size_t n, sds name)
 	return i;
 }
 
-/* As it is written back, and not otherwise. */
+/* Accepts a number in its usual form only. */
 static bool integer(sds s, int64_t min, int64_t max, int64_t *n)
 {
 	char again[24];
@@ -223,13 +225,13 @@ static bool integer(sds s, int64_t min, int64_t max, int64_t *n)
 	return sdslen(s) == strlen(again) && !strcmp(s, again) && *n >= min && *n <= max;
 }
 
-/* The commands. They return a reply, or NULL when they have said it. */
+/* The commands. They return a reply, or NULL if they have sent it. */
 enum { GET, SET, INCR, DEL, EXISTS, EXPIRE, TTL, MGET, MSET, LPUSH, LPOP, PUBLISH,
        PING, ECHO, INFO, COMMAND, CONFIG, QUIT, BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
 
 static const struct {
 	const char *name;
-	int         arity;              /* with the name; negative: or more */
+	int         arity;              /* with the name; negative: at least */
 	char        type;               /* of the key a[1]: string, list, any */
 } commands[IDS] = {
 	{ "get", 2, 's' }, { "set", -3, 0 }, { "incr", 2, 's' }, { "del", -2, 0 },
@@ -249,7 +251,8 @@ static const char *set(struct conn *c)
 		return SYNTAX;
 	if (c->n == 5 && !integer(c->a[4], 1, INT64_MAX / 4 / unit, &n))
 		return RANGE;
-	return put(c->a[1], &c->a[2], n ? usync_after(n * unit) : USCHED_NEVER) ? OK : OOM;
+	n = n ? usync_after(n * unit) : USCHED_NEVER;
+	return put(c->a[1], &c->a[2], n) ? OK : OOM;
 }
 
 static const char *do_strings(struct conn *c, int id, struct entry *e)
@@ -268,7 +271,7 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 	case MSET:
 		for (size_t i = 1; c->n % 2 && i < c->n; i += 2)
 			if (!put(c->a[i], &c->a[i + 1], USCHED_NEVER))
-				return OOM;     /* those before it are there */
+				return OOM;     /* the keys before it are set */
 		return c->n % 2 ? OK : SYNTAX;
 	case INCR:
 		if (e && !integer(e->string, INT64_MIN, INT64_MAX - 1, &n))
@@ -296,7 +299,7 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 	}
 }
 
-/* Says the name of the list, unless it is NULL, and its head; without room that stays. */
+/* Replies with the name, if there is one, and the head. Without room, the head stays. */
 static const char *pop(struct conn *c, struct entry *e, sds name)
 {
 	sds s = e->list[e->length - 1];
@@ -314,11 +317,11 @@ static const char *pop(struct conn *c, struct entry *e, sds name)
 	return NULL;
 }
 
-/* False: there is no memory for so many more. */
+/* Makes room for so many more. False: there is no memory. */
 static bool grow(struct entry *e, size_t more)
 {
 	for (size_t n = e->length; n < e->length + more; n++)
-		if ((n & (n - 1)) == 0) {                       /* as good as full */
+		if ((n & (n - 1)) == 0) {                       /* full */
 			sds *list = realloc(e->list, (2 * n + 1) * sizeof *e->list);
 
 			if (!list)
@@ -328,7 +331,7 @@ static bool grow(struct entry *e, size_t more)
 	return true;
 }
 
-/* For those who wait: first come, first served. Who is gone will find out itself. */
+/* Serves blocked clients, first come, first served. Skips clients that are gone. */
 static const char *push(struct conn *c, struct entry *e)
 {
 	struct conn *to = TAILQ_FIRST(&waiting), *next;
@@ -384,7 +387,7 @@ static const char *blpop(struct conn *c)
 	rc = await(c, POLLRDHUP, s > 0 ? usync_after((int64_t)(s * 1e9)) : USCHED_NEVER);
 	usync_group_done(&blocked);
 	if (c->out)
-		return NULL;                    /* it was served */
+		return NULL;                    /* served */
 	TAILQ_REMOVE(&waiting, c, turn);
 	c->quit |= rc >= 0;                     /* the client is gone */
 	return rc == -ETIMEDOUT ? "*-1\r\n" : "-ERR the server ends\r\n";
@@ -405,7 +408,7 @@ static bool join(struct conn *c, sds name)
 	return true;
 }
 
-/* UNSUBSCRIBE alone is from all. */
+/* UNSUBSCRIBE without arguments ends all subscriptions. */
 static const char *subscribe(struct conn *c, bool on)
 {
 	size_t i = 1, k;
@@ -439,7 +442,7 @@ static const char *publish(struct conn *c)
 			say(to, c->a[1]);
 			say(to, c->a[2]);
 			to->quit = sdslen(to->out) > UNREAD_MAX;
-			if (to->quit)                   /* it does not read */
+			if (to->quit)                   /* the client does not read */
 				unet_shutdown(to->fd, SHUT_RDWR);
 		}
 	return SAY(c, ":%I\r\n", count);
@@ -460,7 +463,7 @@ static const char *do_others(struct conn *c, int id, struct entry *e)
 			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
 		return c->n > 1 ? say(c, c->a[1]) : "+PONG\r\n";
 	case ECHO: return say(c, c->a[1]);
-	case CONFIG:                    /* GET, that is: redis-benchmark asks */
+	case CONFIG:                    /* CONFIG GET, for redis-benchmark */
 		SAY(c, "*2\r\n");
 		say(c, c->a[2]);
 		return SAY(c, "$0\r\n\r\n");

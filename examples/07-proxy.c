@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A TCP proxy: what comes in on a port is passed on to another server, and back. Build it
+ * A TCP proxy: it copies bytes between the clients of a port and another server. Build it
  * with
  *
- *   cc examples/07-proxy.c usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
- *      usync.c unet.c uoffload.c -I. -pthread -o proxy
+ *   cc examples/07-proxy.c u*.c rr.c arch/x86_64.S -I. -pthread -o proxy
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
- * a port, the server's host and port, and if you like a number of processors:
+ * a port, the server's host and port and, optionally, a number of processors:
  *
  *   ./proxy 7001 localhost:7000
  *
- * A connection has two threads, one for each way, and each is a plain loop: wait, read,
- * write. So no way can hold up the other. When one side says that it has no more to send,
- * the other is told so, and the other way goes on. When anything fails, both sides get
- * a reset and not the end of a stream: they must not take what they have for all.
+ * A connection has two threads, one for each direction. Each is a loop of wait, read,
+ * write, so neither direction holds up the other. When one side ends its stream, the
+ * proxy ends that direction, and the other goes on. After an error both sides get a reset
+ * and not the end of a stream, so they do not take what they have for all.
  *
- * SIGTERM and SIGINT end it: nothing is accepted any more, and connections get some time
- * to come to an end by themselves; then they are cancelled.
+ * SIGTERM and SIGINT end it. It stops accepting, gives the connections some time to end,
+ * and then cancels them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,32 +32,32 @@
 #include "rr.h"
 #include "usync.h"
 
-#define CONNECT (10 * USYNC_SECOND)     /* for the server to answer, at each address */
-#define IDLE    (300 * USYNC_SECOND)    /* nothing goes either way for so long: give up */
+#define CONNECT (10 * USYNC_SECOND)     /* for the server, at each address */
+#define IDLE    (300 * USYNC_SECOND)    /* without bytes in both directions */
 #define GRACE   (10 * USYNC_SECOND)     /* for connections to end after a signal */
-#define PAUSE   (USYNC_SECOND / 10)     /* when no connection could be accepted */
+#define PAUSE   (USYNC_SECOND / 10)     /* after a failed accept */
 
 enum {
-	CONNECTIONS = 8192,             /* more have to wait until one has ended */
-	SIZE        = 16384,            /* of a buffer, bytes */
+	CONNECTIONS = 8192,             /* more wait until one has ended */
+	SIZE        = 16384,            /* bytes of a buffer */
 	ADDRESSES   = 8,                /* of the server, tried in turn */
 };
 
-enum { UP, DOWN };                      /* ways: from the client, and to it */
+enum { UP, DOWN };                      /* from the client, and to it */
 
 /* On the heap: other threads follow pointers to it. */
 struct connection {
 	struct connection *next, *prev;
-	struct ustack     *thread[2];   /* NULL: it has not begun, or has ended */
-	int                fd[2];       /* where each way comes from; -1: not connected */
+	struct ustack     *thread[2];   /* NULL: not started, or ended */
+	int                fd[2];       /* the source of each; -1: not connected */
 	int                broken;
-	_Atomic int64_t    idle_until;  /* moved by both ways */
+	_Atomic int64_t    idle_until;  /* moved by both threads */
 };
 
 /*
- * What all threads share. The list, and what is in its connections but for idle_until, is
- * under a native mutex: nobody switches threads while holding it, and unlike those of
- * usync.h, to lock it cannot fail.
+ * All threads share these. A native mutex protects the list and the connections in it,
+ * except idle_until: no thread switches while it holds the mutex, and to lock it cannot
+ * fail, unlike a usync_mutex.
  */
 static struct rr         *rr;
 static struct usync_sem   room = { .s_count = CONNECTIONS };
@@ -81,7 +80,7 @@ static int check(int rc, const char *what)
 	return rc;
 }
 
-/* Both under the lock. */
+/* Both: under the lock. */
 static void enlist(struct connection *c)
 {
 	c->prev = NULL;
@@ -101,7 +100,7 @@ static void unlist(struct connection *c)
 		c->next->prev = c->prev;
 }
 
-/* What is unread is dropped, and with what was not sent, if the connection is broken. */
+/* Drops unread bytes; a broken connection is reset, and drops unsent bytes, too. */
 static void close_one(int fd, int broken)
 {
 	struct linger reset = { .l_onoff = 1 };
@@ -124,8 +123,8 @@ static void free_connection(struct connection *c)
 }
 
 /*
- * The thread of one way ends, with 0 or an error; then the other way is to end, too. The
- * last one closes: while a thread is there, no descriptor may become somebody else's.
+ * The thread of one direction ends, with 0 or an error; an error ends the other thread as
+ * well. The last thread closes: while a thread uses the numbers, they must not be reused.
  */
 static void leave(struct connection *c, int way, int rc)
 {
@@ -144,7 +143,7 @@ static void leave(struct connection *c, int way, int rc)
 		free_connection(c);
 }
 
-/* Reads and writes once. How many bytes, 0 at the end, or an error. */
+/* Reads and writes once. Returns the number of bytes, 0 at the end, or an error. */
 static ssize_t copy(struct connection *c, int way)
 {
 	int64_t by = usync_after(IDLE);
@@ -159,7 +158,7 @@ static ssize_t copy(struct connection *c, int way)
 	return rc ? rc : n;
 }
 
-/* Without a buffer. A way that is quiet is not idle as long as the other one is not. */
+/* Waits without a buffer. The time-out is for both directions together. */
 static int wait_for_more(struct connection *c, int way)
 {
 	int64_t until;
@@ -172,7 +171,7 @@ static int wait_for_more(struct connection *c, int way)
 	return rc;
 }
 
-/* All that one side sends, and its end. */
+/* Copies what one side sends, up to and including its end. */
 static int pump(struct connection *c, int way)
 {
 	ssize_t n;
@@ -196,7 +195,7 @@ static int connect_one(void)
 	return rc;
 }
 
-/* The first thread of a connection, which starts the second. */
+/* The first thread of a connection. It starts the second. */
 static void up(void *arg)
 {
 	struct connection *c = arg;
@@ -223,7 +222,7 @@ static void down(void *arg)
 	leave(c, DOWN, pump(c, DOWN));
 }
 
-/* Threads for a new connection; where there is no memory for one, it is closed. */
+/* Starts the threads of a new connection. Without memory for one, closes it. */
 static void start(int fd)
 {
 	struct connection *c = calloc(1, sizeof *c);
@@ -245,7 +244,7 @@ static void start(int fd)
 		leave(c, UP, rc);
 }
 
-/* The next connection, for which there is room; or an error. */
+/* Waits for room, and for a connection. Returns its descriptor, or an error. */
 static int accept_one(void)
 {
 	int rc = usync_sem_wait(&room, USCHED_NEVER);
@@ -258,7 +257,7 @@ static int accept_one(void)
 	return rc;
 }
 
-/* A thread of its own, until it is cancelled. Without memory it cannot even sleep. */
+/* The acceptor's thread, until it is cancelled. Out of memory, it cannot even sleep. */
 static void accept_all(void *arg)
 {
 	(void)arg;
@@ -298,7 +297,7 @@ static void serve(void *arg)
 	usync_group_wait(&open_connections, USCHED_NEVER);
 }
 
-/* Of "HOST:PORT": numbers, or a name, which is looked up now. */
+/* Reads "HOST:PORT": looks a name up now. Returns how many addresses, or an error. */
 static int find_server(char *text)
 {
 	char *colon = strrchr(text, ':');
@@ -315,7 +314,7 @@ static int find_server(char *text)
 	return n;
 }
 
-/* 0: it is none from 1 to max. */
+/* 0: the text is no number from 1 to max. */
 static unsigned number(const char *text, unsigned max)
 {
 	char *end;
@@ -324,7 +323,7 @@ static unsigned number(const char *text, unsigned max)
 	return *end || n < 1 || n > (long)max ? 0 : (unsigned)n;
 }
 
-/* For unet_signal(). Native threads inherit it, so it comes before there are any. */
+/* For unet_signal(). Called before native threads start, since they inherit the mask. */
 static void block_signals(sigset_t *set)
 {
 	sigemptyset(set);
@@ -337,7 +336,7 @@ int main(int argc, char **argv)
 {
 	unsigned port = argc > 2 ? number(argv[1], 65535) : 0;
 	unsigned processors = argc > 3 ? number(argv[3], 1024) : 0;
-	/* One processor runs in main(): one native thread is faster than two. */
+	/* A single processor runs in main(): one native thread is faster than two. */
 	struct usched_conf conf = { .c_processors = processors,
 				    .c_embed = processors == 1 };
 	struct unet_addr address;

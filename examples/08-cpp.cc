@@ -2,22 +2,21 @@
 /*
  * Threads in C++: transfers between accounts, some of which fail. Build it with
  *
- *   cc examples/08-cpp.cc usched.c arch/x86_64.S uimage.c uproc.c rr.c uevents.c uwait.c \
- *      usync.c -I. -pthread -lstdc++ -o cpp
+ *   cc examples/08-cpp.cc u*.c rr.c arch/x86_64.S -I. -pthread -lstdc++ -o cpp
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *
  *   30 from anna to bert: done
- *   900 from bert to carl: bert has not so much
+ *   900 from bert to carl: bert has too little
  *   20 from carl to anna: done
- *   5 from anna to dora: nobody is called dora
+ *   5 from anna to dora: dora has no account
  *   10 from bert to anna: done
  *   anna 100, bert 120, carl 80
  *
- * Exceptions are the thread's own: one that is being thrown or handled while others run
- * is not seen by them, and std::uncaught_exceptions() counts for each thread. So a
- * destructor may wait, and so may a handler. One that leaves the thread's function would
- * be the end of the program; class thread catches it and hands it to who joins.
+ * Exceptions are a thread's own. While one is thrown or handled, other threads can run,
+ * and do not see it: std::uncaught_exceptions() counts those of the thread. So a
+ * destructor or a handler may wait. An exception that leaves the thread's function would
+ * end the program; class thread catches it, and join() throws it.
  */
 #include <exception>
 #include <functional>
@@ -55,7 +54,7 @@ private:
 	struct rr *rr;
 };
 
-/* As std::thread, but that join() throws what the function has thrown. */
+/* As std::thread, except that join() throws what the function has thrown. */
 class thread {
 public:
 	thread(scheduler &on, std::function<void()> func) : work(new job{func, nullptr})
@@ -63,7 +62,8 @@ public:
 		on.start(run, work.get(), &handle);
 	}
 
-	thread(thread &&other) noexcept : work(std::move(other.work)), handle(other.handle)
+	thread(thread &&other) noexcept
+		: work(std::move(other.work)), handle(other.handle)
 	{
 		other.handle = nullptr;
 	}
@@ -83,7 +83,7 @@ public:
 	}
 
 private:
-	/* On the heap: the thread must not follow a pointer into the frames of another. */
+	/* On the heap, as a thread must not follow pointers into another's frames. */
 	struct job {
 		std::function<void()> func;
 		std::exception_ptr    error;
@@ -107,8 +107,8 @@ private:
 /* For std::lock_guard and std::unique_lock. */
 class mutex {
 public:
-	void lock()                             { check(usync_mutex_lock(&m, USCHED_NEVER)); }
-	void unlock()                           { check(usync_mutex_unlock(&m)); }
+	void lock()     { check(usync_mutex_lock(&m, USCHED_NEVER)); }
+	void unlock()   { check(usync_mutex_unlock(&m)); }
 
 private:
 	struct usync_mutex m = {};
@@ -116,7 +116,7 @@ private:
 
 class bank {
 public:
-	/* The guard unlocks in the end, also when an exception passes: to whom waits. */
+	/* The guard unlocks at the end, also by an exception. */
 	void transfer(int amount, const std::string &from, const std::string &to)
 	{
 		std::lock_guard<mutex> guard(lock);
@@ -124,18 +124,18 @@ public:
 
 		source -= amount;
 		try {
-			check(ustack_yield());           /* a slow network, say */
+			check(ustack_yield());           /* e.g. a slow network */
 			if (source < 0)
-				throw std::runtime_error(from + " has not so much");
+				throw std::runtime_error(from + " has too little");
 			find(to) += amount;
 		} catch (...) {
-			check(ustack_yield());           /* and a slow way back */
+			check(ustack_yield());           /* also slow */
 			source += amount;
 			throw;
 		}
 	}
 
-	/* When nobody transfers any more. */
+	/* After the last transfer. */
 	std::string balances() const
 	{
 		std::string text;
@@ -152,7 +152,7 @@ private:
 		auto account = accounts.find(name);
 
 		if (account == accounts.end())
-			throw std::out_of_range("nobody is called " + name);
+			throw std::out_of_range(name + " has no account");
 		return account->second;
 	}
 
@@ -175,11 +175,12 @@ static const order orders[] = {
 int main()
 {
 	scheduler threads;
-	bank b;                 /* main() is no thread: what is in its frames stays there */
+	bank b;                 /* main() is no thread: its frames do not move */
 	std::vector<thread> running;
 
 	for (const order &o : orders)
-		running.emplace_back(threads, [&b, &o] { b.transfer(o.amount, o.from, o.to); });
+		running.emplace_back(threads,
+				     [&b, &o] { b.transfer(o.amount, o.from, o.to); });
 	for (size_t i = 0; i < running.size(); i++) {
 		const order &o = orders[i];
 

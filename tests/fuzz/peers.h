@@ -102,7 +102,7 @@ static void write_requests(void *unused)
 }
 
 /* Until all have ended. What was answered is in `peers'. */
-static void run_server(void (*serve)(void *fd), const uint8_t *data, size_t size)
+static void run_server(void (*serve)(int fd, void *), const uint8_t *data, size_t size)
 {
 	struct usched_conf conf = { .c_embed = 1, .c_stacks = 4 };
 
@@ -116,7 +116,7 @@ static void run_server(void (*serve)(void *fd), const uint8_t *data, size_t size
 
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 		*p = (struct peer){ .fd = pair[0], .got = malloc(1) };
-		CHECK(rr_start(rr, serve, (void *)(intptr_t)pair[1], NULL) == 0);
+		CHECK(rr_start_fd(rr, serve, pair[1], NULL, NULL) == 0);
 		CHECK(rr_start(rr, read_answers, p, NULL) == 0);
 	}
 	CHECK(rr_start(rr, write_requests, NULL, NULL) == 0);
@@ -133,7 +133,7 @@ static bool is_plain(const uint8_t *data, size_t size)
 }
 
 /* One run, between reset(), and check() of what each client got. */
-static void run_once(void (*serve)(void *fd), void (*reset)(void),
+static void run_once(void (*serve)(int fd, void *), void (*reset)(void),
 		     void (*check)(struct peer *p), const uint8_t *data, size_t size)
 {
 	reset();
@@ -143,7 +143,7 @@ static void run_once(void (*serve)(void *fd), void (*reset)(void),
 }
 
 /* The first byte is the size of the pieces, if it is sent once more. */
-static int feed(void (*serve)(void *fd), void (*reset)(void),
+static int feed(void (*serve)(int fd, void *), void (*reset)(void),
 		void (*check)(struct peer *p), const uint8_t *data, size_t size)
 {
 	struct peer first[PEERS];
