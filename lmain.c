@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lmain.c: the cycle benchmark over ll: the threads of a cycle are a group, so
- * there are no more processors at work than cycles. See bench/cycle.h.
+ * lmain.c: the cycle benchmark over ll. The threads of a cycle are a group, so no more
+ * processors work than there are cycles. See bench/cycle.h.
  */
 #include "ll.h"
 

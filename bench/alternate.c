@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alternate.c: two tasks that yield in turn, each so often, and end; then two others,
- * and so on. Each looks whether it is its turn. Prints the seconds, and the turns.
+ * alternate.c: two tasks yield in turn, YIELDS times each, and end. This is done
+ * REPETITIONS times, with new tasks. Each task checks that it is its turn. Prints the
+ * seconds, and the turns.
  */
 #define BENCH_PROGRAM "alternate"
 

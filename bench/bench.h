@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench.h: what the benchmark programs share: errors, arguments, the clock. Who
- * includes it defines BENCH_PROGRAM, the program's name, and usage().
+ * bench.h: errors, arguments and the clock of the benchmark programs. The including file
+ * defines BENCH_PROGRAM, the program's name, and usage().
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Says on standard error what the arguments are, and exits with status 2. */
+/* Prints the arguments on standard error, and exits with status 2. */
 static _Noreturn void usage(void);
 
-/* Ends the program, from within a thread or not; rc is a negative errno value. */
+/* Ends the program, from a thread or not; rc is a negative errno value. */
 static inline _Noreturn void fail(const char *what, int rc)
 {
 	fprintf(stderr, "%s: %s: %s\n", BENCH_PROGRAM,
@@ -24,7 +24,7 @@ static inline _Noreturn void fail(const char *what, int rc)
 	_Exit(1);
 }
 
-/* Seconds since some time ago. */
+/* Seconds of a monotonic clock. */
 static inline double now(void)
 {
 	struct timespec t;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counters.c: counters that are threads. The i-th keeps its number in a local variable,
- * from i on, and gives one at each call; all are called in turn. Prints the seconds, and
- * the sum of all numbers.
+ * counters.c: each counter is a thread. The i-th counts in a local variable, from i on,
+ * and gives one number at each call. All are called in turn. Prints the seconds, and the
+ * sum of all numbers.
  */
 #define BENCH_PROGRAM "counters"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * create.c: one thread after the other is created, runs to its first block, where it
- * gives its number, and is dropped: aborted by the dispatcher alone, and over rr and ll
- * woken to its end, and joined. Prints the seconds, and the sum of the numbers.
+ * create.c: threads are created one after the other. Each runs to its first block, gives
+ * its number there, and is dropped: the dispatcher alone aborts it; over rr and ll it is
+ * woken, ends, and is joined. Prints the seconds, and the sum of the numbers.
  */
 #define BENCH_PROGRAM "create"
 

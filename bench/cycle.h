@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cycle.h: the cycle benchmark, as it was published with the first usched: R
- * cycles of N threads, M rounds. In round m, thread m mod N of each cycle sends
- * a message to its right neighbour and waits until it has come round; the others
- * wait for it and pass it on. A message is a token: N * R * M are sent in all.
+ * cycle.h: the cycle benchmark, as it was published with the first usched: R cycles of N
+ * threads, M rounds. In round m, thread m mod N of each cycle sends a message to its
+ * right neighbour and waits until it comes back. The others wait for it and pass it on. A
+ * message is a token: N * R * M are sent in all.
  *
- * rmain.c and lmain.c include this file, so the work is the same to the letter.
- * They define
+ * rmain.c and lmain.c include this file, so both do the same work. They define
  *
  *   CYCLE_PROGRAM      the program's name
  *   CYCLE_SCHED        struct rr or struct ll
  *   CYCLE_(name)       rr_name or ll_name
- *   cycle_start(cycle, func, arg, thread)      starts a thread for that cycle;
- *                                              called for one cycle after the other
- *   cycle_processors(p, r)                     how many processors to ask for
+ *   cycle_start(cycle, func, arg, thread)      starts a thread of that cycle;
+ *                                              called for the cycles in order
+ *   cycle_processors(p, r)                     the number of processors to ask for
  *
- * Threads are created before the clock starts, and each has blocked once by then:
- * the one that arrives last wakes the conductor, who reads the clock. It starts
- * the first cycles, as many as there are processors, and each cycle starts two more of
- * its processor, so that soon all run at a time. The last message to come round wakes
- * the conductor again.
+ * Threads are created, and block once, before the clock starts: the last to arrive wakes
+ * the conductor, which reads the clock. The conductor starts as many cycles as there are
+ * processors. Each cycle starts two more on its processor, so soon all run at a time. The
+ * last message to come back wakes the conductor again.
  *
- * Only the seconds go to standard output. In the environment, USCHED_STACKS sets
- * the number of stacks of a processor ("native" for none but the native stack),
- * USCHED_STATS has the dispatchers' counters printed on standard error, and BLOCKS
- * has the program print, instead of the seconds, how often threads have blocked
- * and let others run.
+ * The only standard output is the seconds. Three environment variables change the run:
+ * USCHED_STACKS sets the number of stacks of a processor ("native" for the native stack
+ * only). USCHED_STATS prints the dispatchers' counters on standard error. BLOCKS prints
+ * the number of times that threads blocked and let others run, instead of the seconds.
  */
 #define BENCH_PROGRAM CYCLE_PROGRAM
 
@@ -35,29 +32,29 @@
 #include "bench.h"
 
 enum {
-	THREAD_BYTES = 320,             /* of a thread with D = 0, all included */
+	THREAD_BYTES = 320,             /* of a thread with D = 0, in all */
 	IMAGE_SLACK  = 512,             /* bytes of frames besides D, at most */
 	STACK_SLACK  = 128 << 10,       /* bytes of stack besides D */
-	HOLD_STEP    = 64,              /* bytes from one that is touched to the next */
+	HOLD_STEP    = 64,              /* bytes between two touched ones */
 };
 
-/* What is not inlined takes nothing on the stacks of those who call it last. */
+/* A tail call to a function that is not inlined takes no stack of the caller. */
 #define APART __attribute__((noinline))
 
 static struct {
 	size_t   n, r, m, d;
-	size_t   last;                          /* who sends the last message of a cycle */
+	size_t   last;          /* the thread that sends the last message of a cycle */
 	unsigned p;
 } arg;
 
 static CYCLE_SCHED *sched;
-static struct ustack **thread;          /* of cycle c, the i-th at [c * n + i] */
+static struct ustack **thread;          /* the i-th of cycle c is at [c * n + i] */
 static struct ustack *conductor;
-static size_t arrived;                  /* threads. Atomic, as the next two */
-static size_t finished;                 /* shares: the c-th cycle is of share c mod P */
+static size_t arrived;                  /* threads. Atomic, like the next two */
+static size_t finished;                 /* shares; cycle c belongs to share c mod P */
 static struct share {
-	size_t cycles;                  /* of it that have finished */
-} __attribute__((aligned(128))) *share; /* on lines of its own */
+	size_t cycles;                  /* finished */
+} __attribute__((aligned(128))) *share; /* each on its own cache lines */
 static double seconds;
 static uint64_t blocks;
 
@@ -78,7 +75,7 @@ static size_t count(size_t *counter)
 #endif
 }
 
-/* The last message of a cycle has come round. */
+/* The last message of a cycle has come back. */
 static void finish(size_t cycle)
 {
 	size_t shares = arg.p < arg.r ? arg.p : arg.r, its = cycle % shares;
@@ -88,11 +85,11 @@ static void finish(size_t cycle)
 		ustack_wake(conductor);
 }
 
-/* All rounds but the first, for thread i of a cycle. What it needs is in registers. */
+/* The rounds after the first, for thread i of a cycle. Its variables are in registers. */
 static APART void pass_on(size_t cycle, size_t i, struct ustack *right)
 {
 	size_t n = arg.n, left = arg.m - 1;
-	size_t others = i > 0 ? i - 1 : n - 1;  /* rounds of others before its own */
+	size_t others = i > 0 ? i - 1 : n - 1;  /* other rounds before its own */
 
 	for (; left > 0; left--) {
 		if (others == 0) {
@@ -109,7 +106,7 @@ static APART void pass_on(size_t cycle, size_t i, struct ustack *right)
 		finish(cycle);
 }
 
-/* Two more, if there are, each so many behind this one that the first P have them all. */
+/* Starts two more cycles of this processor. The first P start all others this way. */
 static void start_others(size_t cycle)
 {
 	size_t other = cycle + (cycle / arg.p + 1) * arg.p;
@@ -136,7 +133,7 @@ static APART void relay(size_t index)
 	pass_on(index / arg.n, i, right);
 }
 
-/* Has arg.d bytes of its frame hold something while it relays. */
+/* Relays with arg.d bytes in its frame, and checks them afterwards. */
 static APART void relay_deep(size_t index)
 {
 	volatile char hold[arg.d];
@@ -157,7 +154,7 @@ static void member(void *index)
 		relay((uintptr_t)index);
 }
 
-/* How often threads went on after a block. */
+/* The number of times that threads were resumed. */
 static uint64_t count_resumes(void)
 {
 	struct usched_stats s;
@@ -177,7 +174,7 @@ static void conduct(void *unused)
 	wait_message();
 	seconds = now() - seconds;
 	blocks = count_resumes() - blocks;
-	blocks -= arg.n * arg.r + 1;            /* who had blocked before, and this one */
+	blocks -= arg.n * arg.r + 1;            /* the first block of each thread */
 }
 
 static void usage(void)
@@ -194,7 +191,7 @@ static void usage(void)
 	exit(2);
 }
 
-/* Bytes of memory that can be had without swapping, or SIZE_MAX if unknown. */
+/* Bytes of memory available without swapping, or SIZE_MAX if unknown. */
 static size_t available(void)
 {
 	FILE *file = fopen("/proc/meminfo", "r");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * echo-load.c: a client of echo servers. Each connection sends a message, waits until
- * all of it has come back, checks it, and sends the next. Prints, for the time behind a
- * warm-up of a fifth, how many round trips there were in a second, and how long they
- * took. One native thread over epoll that does nothing for a round trip but read,
- * compare and write, so that it is the server that is measured.
+ * echo-load.c: a client of echo servers. Each connection sends a message, waits until all
+ * of it comes back, checks it, and sends the next. The first fifth of the time is a
+ * warm-up. For the rest it prints the round trips per second, and their latency. One
+ * native thread runs it over epoll. A round trip is a read, a comparison and a write, so
+ * the server is the bottleneck.
  *
- * A message is a piece of `pool', of random bytes, that begins elsewhere for each
- * connection and round: it is written from there and compared with that.
+ * A message is a piece of `pool', which has random bytes. It begins elsewhere for each
+ * connection and round. It is written from the pool, and compared with it.
  */
 #define BENCH_PROGRAM "echo-load"
 
@@ -25,8 +25,8 @@
 enum {
 	STARTS    = 1 << 16,    /* where in the pool a message can begin */
 	MOST_SIZE = 1 << 20,    /* bytes of a message */
-	EVENTS    = 1024,       /* taken at a time */
-	STEPS     = 32,         /* buckets of the histogram for each power of 2: 3 % */
+	EVENTS    = 1024,       /* of one epoll_wait() */
+	STEPS     = 32,         /* histogram buckets for each power of 2: 3 % */
 	BUCKETS   = 64 * STEPS,
 };
 
@@ -34,7 +34,7 @@ struct connection {
 	int fd;
 	uint32_t start;         /* of its message in the pool */
 	size_t sent, received;  /* bytes of it */
-	uint64_t since;         /* ns, when it was begun */
+	uint64_t since;         /* ns: start of the message */
 };
 
 static size_t count, size;
@@ -80,7 +80,7 @@ static void fill_pool(void)
 	}
 }
 
-/* Below STEPS ns one for each, then STEPS of the same width up to each power of 2. */
+/* Below STEPS ns one bucket each; then STEPS of equal width between powers of 2. */
 static size_t bucket_of(uint64_t ns)
 {
 	int shift;
@@ -91,7 +91,7 @@ static size_t bucket_of(uint64_t ns)
 	return (size_t)(shift + 1) * STEPS + (size_t)(ns >> shift) - STEPS;
 }
 
-/* The middle of one, in ns. */
+/* The middle of a bucket, in ns. */
 static double value_of(size_t bucket)
 {
 	size_t shift = bucket / STEPS;
@@ -117,7 +117,7 @@ static void check(bool good, const char *what)
 		fail(what, -errno);
 }
 
-/* Writes what there is room for; the rest when epoll tells of more. */
+/* Writes as much as there is room for. The rest follows an event. */
 static void send_message(struct connection *c)
 {
 	const unsigned char *text = pool + c->start;
@@ -130,7 +130,7 @@ static void send_message(struct connection *c)
 
 static void next_message(struct connection *c, uint64_t time)
 {
-	c->start = (c->start + 40503) % STARTS;         /* odd: all of them in turn */
+	c->start = (c->start + 40503) % STARTS;         /* odd: each start in turn */
 	c->sent = c->received = 0;
 	c->since = time;
 	send_message(c);
@@ -149,7 +149,7 @@ static void end_message(struct connection *c)
 	next_message(c, time);
 }
 
-/* A short read has emptied the socket, and the next byte is a new event. */
+/* A short read has emptied the socket: the next byte is a new event. */
 static void receive(struct connection *c)
 {
 	size_t want;
@@ -210,7 +210,7 @@ static void handle(struct connection *c, uint32_t events)
 		receive(c);
 }
 
-/* Returns the seconds that were counted. */
+/* Returns the seconds behind the warm-up. */
 static double run(uint64_t duration)
 {
 	static struct epoll_event events[EVENTS];
@@ -233,7 +233,7 @@ static double run(uint64_t duration)
 	return (double)(time - since) / 1e9;
 }
 
-/* Who still waits has waited so long at least. */
+/* An unanswered message has taken so long at least. */
 static void count_unanswered(void)
 {
 	uint64_t time = nanoseconds();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * idle-load.c: what idle connections cost an HTTP server in memory. Opens them, has
- * each answer one request, and prints by how much the anonymous resident memory of the
- * server's process has grown for each. Then all have to answer once more, as they did
- * before.
+ * idle-load.c: the memory of an HTTP server for idle connections. Opens the connections,
+ * sends one request on each, and prints the growth of the server's anonymous resident
+ * memory, in bytes per connection. Then sends a second request on each, and checks the
+ * answer.
  *
- * It was asked once before that, so that what is there for the first request only does
- * not count.
+ * Another request comes first, so that memory for the first request of all does not
+ * count.
  */
 #define BENCH_PROGRAM "idle-load"
 
@@ -20,15 +20,15 @@
 #include "bench.h"
 
 enum {
-	MOST_ANSWER = 1 << 20,  /* bytes, with its header */
+	MOST_ANSWER = 1 << 20,  /* bytes, with the header */
 	PATIENCE    = 10,       /* seconds for an answer */
-	SETTLE      = 500,      /* ms, after which the server has done all it has to */
+	SETTLE      = 500,      /* ms until the server is at rest */
 };
 
 static const char *path = "/1k";
 static struct sockaddr_in server;
 static char answer[MOST_ANSWER + 1];
-static char body[MOST_ANSWER];          /* of the first answer; all have the same */
+static char body[MOST_ANSWER];          /* of the first answer; all are equal */
 static size_t body_length = SIZE_MAX;   /* none yet */
 
 static void usage(void)
@@ -58,7 +58,7 @@ static void raise_limit(void)
 	check(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
-/* Bytes of memory that the process has for itself, without pages of files. */
+/* Bytes of anonymous memory of the process. */
 static double memory(size_t pid)
 {
 	char name[64], line[128];
@@ -89,7 +89,7 @@ static int open_connection(void)
 	return fd;
 }
 
-/* To value what a header line of the answer says, false if there is none. */
+/* Copies the value of a header field. False: there is none. */
 static bool field(const char *name, char *value, size_t size)
 {
 	const char *line = answer;
@@ -108,7 +108,7 @@ static bool field(const char *name, char *value, size_t size)
 	return false;
 }
 
-/* How many bytes the answer has; 0 if that is not known yet. */
+/* The bytes of the answer; 0: not known yet. */
 static size_t answer_length(void)
 {
 	const char *end = strstr(answer, "\r\n\r\n");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory.c: so many threads block at a shallow depth, all at a time. Prints the bytes
- * by which the resident memory of the process has grown for each, 0 if it has not, and
- * how many there were: each is resumed and ends.
+ * memory.c: THREADS threads block at a shallow depth, all at a time. Prints the growth of
+ * the process's resident memory, in bytes per thread (0 if there is none). Then each is
+ * resumed and ends; prints how many did.
  */
 #define BENCH_PROGRAM "memory"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pingpong.c: one thread is resumed and suspends itself, so often, and gives 0, 1, 2 and
- * so on. Prints the seconds, and the sum.
+ * pingpong.c: a thread is resumed, gives a number (0, 1, 2, ...), and suspends itself,
+ * PAIRS times. Prints the seconds, and the sum.
  */
 #define BENCH_PROGRAM "pingpong"
 

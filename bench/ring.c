@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring.c: thread-ring. 503 threads in a ring pass on a token with a number, each less
- * by one than it was; who gets 0 ends it. Prints the seconds, and who that was,
- * counting from 1.
+ * ring.c: thread-ring. 503 threads in a ring pass on a token with a number, and each
+ * subtracts one. The thread that gets 0 ends the run. Prints the seconds, and the number
+ * of that thread, counted from 1.
  */
 #define BENCH_PROGRAM "ring"
 
@@ -12,7 +12,7 @@ enum { THREADS = 503 };
 
 static size_t passes;
 static struct ustack *ring[THREADS];
-static size_t token[THREADS];           /* what each gets */
+static size_t token[THREADS];           /* the number that each gets */
 static size_t last;
 static int over;
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slow.c: how long one thread that computes keeps the others waiting.
+ * slow.c: how long a thread that computes delays the others.
  *
  *	slow COMPUTATION THREADS SECONDS [PROCESSORS]
  *
- * So many threads sleep a millisecond at a time and note how much later they run;
- * meanwhile one thread computes for COMPUTATION milliseconds and sleeps as long, again
- * and again (0: there is none). Prints the median, the 99th percentile, and the largest
- * delay in microseconds: with threads that are not interrupted it is one computation,
- * and not more.
+ * THREADS threads sleep a millisecond at a time and note how late they run. Meanwhile one
+ * thread computes for COMPUTATION milliseconds and sleeps as long, again and again (0:
+ * there is none). Prints the median, the 99th percentile, and the largest delay in
+ * microseconds. Without preemption the largest delay is one computation, and not more.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -22,12 +21,12 @@
 enum {
 	MICRO   = 1000,                 /* ns */
 	MILLI   = 1000000,              /* ns */
-	BUCKETS = 1000000,              /* us: later than that is counted as that */
+	BUCKETS = 1000000,              /* us: the last counts all above */
 };
 
 static int64_t        end;
 static size_t         computation;      /* ms */
-static atomic_ulong   late[BUCKETS];    /* how often by so many us */
+static atomic_ulong   late[BUCKETS];    /* counts, by us */
 
 static void usage(void)
 {
@@ -65,11 +64,11 @@ static void tick(void *unused)
 		check(usync_sleep_until(due), "sleep");
 		us = (uevents_now() - due) / MICRO;
 		late[us < BUCKETS ? us : BUCKETS - 1]++;
-		due += us / MICRO * MILLI;      /* those that were missed are not made up for */
+		due += us / MICRO * MILLI;      /* missed ones are left out */
 	}
 }
 
-/* By how much at most a part of all were late, us. */
+/* The delay, in us, that a part of all did not exceed. */
 static int percentile(double part)
 {
 	unsigned long all = 0, sum = 0;

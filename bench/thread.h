@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread.h: what ring.c, counters.c, pingpong.c, create.c, alternate.c and memory.c are
- * written with, so that each is the same work over
+ * thread.h: the threads of ring.c, counters.c, pingpong.c, create.c, alternate.c and
+ * memory.c. It makes each the same work over one of
  *
- *   BENCH_RR       rr with one processor; to hand over is to wake and wait
+ *   BENCH_RR       rr with one processor; a hand-over is a wake and a wait
  *   BENCH_LL       ll with one processor, all threads in one group
- *   BENCH_DIRECT   the dispatcher alone, which hands over without asking a scheduler:
- *                  the three call-backs below are all there is
+ *   BENCH_DIRECT   the dispatcher alone, which hands over without a scheduler; the
+ *                  call-backs below are all that it needs
  *
- * one of which is defined. The workload, workload(), runs as a thread itself.
+ * The compiler's options define one. workload() runs as a thread itself.
  */
 #ifndef BENCH_THREAD_H
 #define BENCH_THREAD_H
@@ -17,7 +17,7 @@
 
 struct ustack;
 
-/* What the program does. It prints the result. */
+/* The work of the program. It prints the result. */
 static void workload(void);
 
 /* The thread that runs workload(). */
@@ -30,26 +30,25 @@ static inline void bench_check(const char *what, int rc)
 }
 
 /*
- * What there is for a thread, in each of the three forms:
+ * The calls, in each of the three forms:
  *
  *   bench_run()             runs workload() and frees everything.
- *   bench_start(func, arg)  a new thread.
- *   bench_begin(u)          lets a new thread run, and blocks the caller until
- *                           somebody hands over to it.
- *   bench_hand(u)           the same for a thread that has blocked in bench_hand().
- *   bench_yield(u)          lets others run before the caller goes on; u is the only
- *                           other there is.
- *   bench_last(u)           the caller ends now, and u, which is blocked, goes on.
- *   bench_drop(u)           ends a thread that is blocked in bench_hand(); where that
- *                           takes its help it returns from there, and has to end.
- *   bench_done(u)           u has called bench_last(): frees it.
+ *   bench_start(func, arg)  makes a thread.
+ *   bench_begin(u)          runs a new thread, and blocks the caller until a thread
+ *                           hands over to it.
+ *   bench_hand(u)           the same for a thread that blocked in bench_hand().
+ *   bench_yield(u)          lets u, the only other thread, run before the caller.
+ *   bench_last(u)           resumes u, which is blocked; the caller must end now.
+ *   bench_drop(u)           ends a thread that is blocked in bench_hand(). Over rr and ll
+ *                           its bench_hand() returns, and the thread must end.
+ *   bench_done(u)           frees u, which has called bench_last().
  */
 #ifdef BENCH_DIRECT
 
 #include "../usched.h"
 
 enum {
-	BENCH_STACKS     = 1024,          /* as many as rr and ll have */
+	BENCH_STACKS     = 1024,        /* the default of rr and ll */
 	BENCH_STACK_SIZE = 64 << 10,
 	BENCH_IMAGE      = 144,         /* bytes; with struct ustack, 192 */
 };
@@ -60,7 +59,7 @@ struct bench_thread {
 };
 
 static struct usched bench_sched;
-static struct ustack *bench_next;       /* who goes on when a thread ends */
+static struct ustack *bench_next;       /* resumed when a thread ends */
 
 static struct ustack *bench_choose(struct usched *s)
 {
@@ -137,7 +136,7 @@ static void bench_entry(void *unused)
 	bench_last(NULL);
 }
 
-/* The portable switch has no use for stacks, and says so. */
+/* The portable switch refuses added stacks. */
 static void bench_add_stacks(char *stacks)
 {
 	for (size_t i = 0; i < BENCH_STACKS; i++) {
