@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * counters with Boost.Context: its fibers are what Boost.Coroutine2 is made of (counters.cc).
- * Without what that keeps for each coroutine, on its stack, less memory is touched.
+ * counters with Boost.Context, whose fibers Boost.Coroutine2 (counters.cc) is made of. It
+ * touches less memory: Coroutine2 keeps more on each stack.
  *
- * Stacks come from malloc. They are large enough to be unwound in the end.
+ * Stacks come from malloc. They are large enough for unwinding at the end.
  */
 #include "peer.h"
 #include <boost/context/fiber.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * counters with Boost.Coroutine2, whose coroutines are Boost's for this: what a pull_type
- * gives, its body pushes. It runs to its first number when it is made, before the clock
- * starts; each call takes the number that is there and resumes it for the next.
+ * counters with Boost.Coroutine2: the body of a pull_type pushes the numbers that it
+ * gives. It runs to its first number when it is made, before the clock starts. Each call
+ * takes the present number, and resumes it for the next.
  *
- * Stacks come from malloc. They are large enough to be unwound in the end.
+ * Stacks come from malloc. They are large enough for unwinding at the end.
  */
 #include "peer.h"
 #include <boost/context/fixedsize_stack.hpp>

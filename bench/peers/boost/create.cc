@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * create with Boost.Context: a fiber after the other, on stacks from a pool, so that they
- * all get the same one. To drop a suspended fiber is to unwind its stack, by an exception
- * that is thrown on it; that is what most of the time goes to.
+ * create with Boost.Context: one fiber after the other. The stacks come from a pool, so
+ * all fibers get the same one. A suspended fiber is dropped by an exception that unwinds
+ * its stack, which takes most of the time.
  */
 #include "peer.h"
 #include <boost/context/fiber.hpp>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * cycle with Boost.Fiber, in one native thread. A fiber waits for tokens with
- * context::suspend and is woken with context::schedule, of which the library makes its own
- * mutexes, condition variables and channels. Those have a spin lock and a list of fibers
- * besides, which is not needed where only one fiber waits; a buffered channel, which has to
- * hold N messages, because so many can be on their way to one fiber, takes four times as long.
+ * context::suspend and is woken with context::schedule. The library makes its mutexes,
+ * condition variables and channels of these two. Those add a spin lock and a list of
+ * fibers, which a single waiter does not need. A buffered channel takes four times as
+ * long: it has to hold N messages, because so many can be on their way to one fiber.
  *
- * Stacks come from malloc, so that there can be as many as memory is for: a protected
- * one takes two mappings, of which Linux allows a process 65,530 unless told otherwise.
+ * Stacks come from malloc, so memory limits their number. A protected stack takes two
+ * mappings, and Linux allows a process 65,530 by default.
  */
 #include "peer.h"
 #include <boost/fiber/all.hpp>
@@ -16,7 +16,7 @@
 
 namespace fibers = boost::fibers;
 
-static constexpr std::size_t stack_bytes = 4096;        // most of it is never used
+static constexpr std::size_t stack_bytes = 4096;        // most of it is not used
 
 struct inbox {
 	std::size_t tokens = 0;
@@ -26,14 +26,15 @@ struct inbox {
 	{
 		tokens++;
 		if (waiter)
-			fibers::context::active()->schedule(std::exchange(waiter, nullptr));
+			fibers::context::active()->schedule(
+				std::exchange(waiter, nullptr));
 	}
 
 	template <bool counting> void receive();
 };
 
 static std::size_t n, r, m;
-static std::unique_ptr<inbox[]> inboxes;        // of cycle c, the i-th at [c * n + i]
+static std::unique_ptr<inbox[]> inboxes;        // the i-th of cycle c is at [c * n + i]
 static inbox conductor;
 static std::size_t finished;
 static std::uint64_t blocks;
@@ -75,7 +76,7 @@ template <bool counting> static void relay(std::size_t index)
 template <bool counting> static void cycles()
 {
 	inboxes = std::make_unique<inbox[]>(n * r);
-	for (std::size_t index = 0; index < n * r; index++)     // each runs until it blocks
+	for (std::size_t index = 0; index < n * r; index++)   // each runs until it blocks
 		fibers::fiber(fibers::launch::dispatch, std::allocator_arg,
 			      fibers::fixedsize_stack(stack_bytes), relay<counting>,
 			      index).detach();
@@ -101,5 +102,6 @@ int main(int argc, char **argv)
 	if (n < 2)
 		peer::usage("N R M");
 	peer::check_memory(n, r, stack_bytes + 64);
-	return peer::run(count && std::strcmp(count, "1") == 0 ? cycles<true> : cycles<false>);
+	return peer::run(count && std::strcmp(count, "1") == 0
+			 ? cycles<true> : cycles<false>);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * memory with Boost.Context, whose fibers have no scheduler. Stacks come from malloc and
- * are a page each, which is more than suspending takes.
+ * memory with Boost.Context, whose fibers have no scheduler. Stacks come from malloc, a
+ * page each, which is more than a suspended fiber uses.
  */
 #include "peer.h"
 #include <boost/context/fiber.hpp>
@@ -20,7 +20,8 @@ static void memory(std::size_t count)
 
 	threads.reserve(count);
 	for (std::size_t i = 0; i < count; i++) {
-		threads.emplace_back(std::allocator_arg, context::fixedsize_stack(stack_bytes),
+		threads.emplace_back(std::allocator_arg,
+				     context::fixedsize_stack(stack_bytes),
 				     [&ended](context::fiber &&main) {
 					     main = std::move(main).resume();
 					     ended++;

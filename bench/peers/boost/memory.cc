@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * memory with Boost.Fiber. Each fiber waits to be scheduled; its stack comes from malloc and
- * is a page, which is more than waiting takes. What the library keeps for a fiber is at the
- * top of it.
+ * memory with Boost.Fiber. Each fiber waits to be scheduled. Its stack is a page from
+ * malloc, which is more than a wait uses. The library keeps the fiber's record at the top
+ * of it.
  */
 #include "peer.h"
 #include <boost/fiber/all.hpp>
@@ -29,7 +29,7 @@ static void memory(std::size_t count)
 	peer::print_growth(before, count);
 	for (fibers::context *fiber : waiting)
 		fibers::context::active()->schedule(fiber);
-	boost::this_fiber::yield();             // main goes on after all that are ready
+	boost::this_fiber::yield();             // main goes on after all ready fibers
 	if (ended != count)
 		peer::fail("a fiber has not ended");
 	std::printf("%zu\n", ended);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs share: arguments, clock, memory, and errors. */
+/* Shared by the programs: arguments, clock, memory, and errors. */
 #ifndef PEER_H
 #define PEER_H
 
@@ -28,7 +28,7 @@ namespace peer {
 	std::_Exit(1);
 }
 
-/* The arguments, as many as names has words, each at least 1. */
+/* The arguments, one for each word of names, each at least 1. */
 template <int count>
 void arguments(int argc, char **argv, const char *names, std::size_t (&number)[count])
 {
@@ -45,7 +45,7 @@ void arguments(int argc, char **argv, const char *names, std::size_t (&number)[c
 	}
 }
 
-/* Ends the program if a * b * bytes is more memory than there is: the system would kill it. */
+/* Ends the program if a * b * bytes exceed the memory: the system would kill it. */
 inline void check_memory(std::size_t a, std::size_t b, std::size_t bytes)
 {
 	std::FILE *file = std::fopen("/proc/meminfo", "r");
@@ -80,13 +80,14 @@ class stopwatch {
 public:
 	double seconds() const
 	{
-		std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+		std::chrono::duration<double> passed =
+			std::chrono::steady_clock::now() - start;
 
 		return passed.count();
 	}
 };
 
-/* Prints seconds and answer, if that is right. */
+/* Prints the seconds and the answer, if the answer is right. */
 inline void print_answer(double seconds, std::uint64_t answer, unsigned __int128 right)
 {
 	if (answer != right)
@@ -101,7 +102,7 @@ inline void print_growth(std::size_t before, std::size_t threads)
 	std::printf("%zu\n", now > before ? (now - before) / threads : 0);
 }
 
-/* Runs work, and ends the program if that throws. */
+/* Runs work. Ends the program if it throws. */
 template <typename Work>
 int run(Work work)
 {

@@ -2,12 +2,11 @@
 /*
  * pingpong with Boost.Context's fiber, its public interface to fcontext.
  *
- * A switch saves the SSE control and status register, MXCSR, and loads the other side's
- * (on x86). In it are sticky flags too, such as that a result was not exact; one division
- * sets that. As long as the register is the same on both sides (same), the load costs next
- * to nothing. When one side has computed with fractions and the other has not (differ), each
- * load changes the register, for which processors wait until their pipeline is empty.
- * Nothing clears these flags by itself, so that is what happens in a program that computes.
+ * On x86 a switch saves the SSE control and status register, MXCSR, and loads the other
+ * side's. The register has sticky flags: a division with an inexact result sets one. With
+ * equal registers on both sides (same) the load costs next to nothing. If only one side
+ * has computed with fractions (differ), each load changes the register, and the CPU waits
+ * until its pipeline is empty. The flags stay set, so a program that computes pays this.
  */
 #include "peer.h"
 #include <boost/context/fiber.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * ring with Boost.Fiber, in one native thread. A fiber waits for the token with
- * context::suspend and is woken with context::schedule, as in cycle.cc.
+ * ring with Boost.Fiber, in one native thread. As in cycle.cc, a fiber waits for the
+ * token with context::suspend, and context::schedule wakes it.
  */
 #include "peer.h"
 #include <boost/fiber/all.hpp>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counters workload with plain calls: no threads, but an object for each counter and a
- * function that is called with it. This is the limit that threads can come near to.
+ * The counters workload with function calls: an object for each counter, and a function
+ * that takes it. There are no threads. It is the limit for threads.
  */
 #include "peer.h"
 

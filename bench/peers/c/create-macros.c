@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The create workload: a task of macros.h is made with malloc(), runs until it yields,
- * and is freed.
+ * The create workload: malloc() makes a task of macros.h, which runs until it yields, and
+ * is freed.
  */
 #include "macros.h"
 #include "peer.h"

@@ -2,7 +2,7 @@
 /* The echo server as a state machine over epoll. */
 #include "peer.h"
 
-struct protocol {};               /* nothing */
+struct protocol {};               /* no state */
 
 #include "epoll.h"
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * epoll.h: the loop of the servers that are state machines over epoll, as fast as the
- * system calls are: in the steady state one recv() and one send() for each message,
- * which take a little less than read() and write(), and one epoll_wait() for all
- * connections that are ready. Who includes it defines struct protocol, what a
- * connection knows, open_protocol(), and answer().
+ * epoll.h: the loop of the servers that are state machines over epoll. In the steady
+ * state it makes one recv() and one send() for each message, which are a little faster
+ * than read() and write(), and one epoll_wait() for all ready connections. The including
+ * file defines struct protocol, the state of a connection, open_protocol(), and answer().
  *
- * Connections are edge triggered, for both directions from the start, so nothing has to
- * be asked for again. A short read has emptied the socket, and the next byte is a new
- * event. In two cases there may be no event and one is asked for: when the buffer was
- * filled, or the peer's end was seen with data before it; and when nothing was read
- * because something was left to write.
+ * Connections are registered once, edge triggered, for both directions. A short read has
+ * emptied the socket: the next byte is a new event. Two cases may bring no event, and ask
+ * for one: a read that filled the buffer, or that saw the peer's end behind data; and a
+ * read that was put off until something was written.
  */
 #ifndef EPOLL_H
 #define EPOLL_H
@@ -20,10 +18,10 @@
 
 #include "server.h"
 
-struct connection {                     /* has the number of its descriptor */
-	char *rest;                     /* to be written before more is read; or NULL */
-	size_t length, sent;            /* of it */
-	bool ends;                      /* is closed when it is written */
+struct connection {                     /* its index is its descriptor */
+	char *rest;                     /* to write before more is read; or NULL */
+	size_t length, sent;            /* bytes of rest */
+	bool ends;                      /* to close after rest is written */
 	struct protocol protocol;
 };
 
@@ -34,7 +32,7 @@ static bool full;                       /* no descriptor for another connection 
 
 static void open_protocol(struct connection *connection);
 
-/* Sends what there is to say to length bytes of buffer; false if that was all. */
+/* Answers length bytes of buffer. False: this was the last answer. */
 static bool answer(int fd, struct connection *connection, size_t length);
 
 static void watch(int operation, int fd, uint32_t events)
@@ -75,7 +73,7 @@ static void accept_connections(void)
 	}
 }
 
-/* Writes at once, and keeps what is left; false if the connection is lost. */
+/* Writes at once, and keeps the rest. False: the connection is lost. */
 static inline bool send_all(int fd, struct connection *connection, struct iovec *iov,
                             int count)
 {
@@ -95,7 +93,7 @@ static inline bool send_all(int fd, struct connection *connection, struct iovec 
 	return connection->rest;
 }
 
-/* False if the connection is lost. When all is written, asks for what has come since. */
+/* Writes the rest, and then asks for input. False: the connection is lost. */
 static bool send_rest(int fd, struct connection *connection)
 {
 	ssize_t sent = send(fd, connection->rest + connection->sent,
@@ -113,7 +111,7 @@ static bool send_rest(int fd, struct connection *connection)
 	return true;
 }
 
-/* False to close. */
+/* False: close. */
 static inline bool receive(int fd, struct connection *connection, uint32_t events)
 {
 	ssize_t length = recv(fd, buffer, sizeof buffer, 0);

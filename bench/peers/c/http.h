@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http.h: HTTP for the servers in C. Requests are parsed by http_parser, piece by piece
- * as they are read, so that no connection needs a buffer. Answers are composed in
- * advance; all to what was read at once are sent by one writev() of http_answers, which
- * are good until http_read() is called again.
+ * http.h: HTTP for the servers in C. http_parser parses requests piece by piece as they
+ * are read, so no connection needs a buffer. Answers are composed in advance. One
+ * writev() of http_answers sends all answers to one read. They are valid until the next
+ * http_read().
  */
 #ifndef HTTP_H
 #define HTTP_H
@@ -29,17 +29,17 @@ enum {
 
 struct http {                           /* of a connection */
 	http_parser parser;
-	unsigned char matched;          /* bytes of HTTP_PATH; more: it is another path */
-	bool ended;                     /* to be closed when the answers are sent */
+	unsigned char matched;          /* bytes of HTTP_PATH; more: another path */
+	bool ended;                     /* to close after the answers */
 };
 
 struct http_answer {
-	char *text, *date;              /* the date is in the text */
+	char *text, *date;              /* date: in text */
 	size_t length;
 };
 
 static struct http_answer http_composed[HTTP_KINDS];
-static time_t http_time;                /* of the dates in them */
+static time_t http_time;                /* of the dates in the answers */
 static struct iovec http_answers[HTTP_MOST_ANSWERS];
 static int http_count;
 
@@ -66,7 +66,7 @@ static void http_update_dates(void)
 		memcpy(http_composed[i].date, date, sizeof date - 1);
 }
 
-/* Both answers of a kind; fields are those only it has. */
+/* Composes both answers of a kind; `fields' are specific to it. */
 static void http_compose(int kind, const char *status, const char *fields,
                          const char *body, size_t length)
 {
@@ -88,7 +88,7 @@ static void http_compose(int kind, const char *status, const char *fields,
 	}
 }
 
-/* Composes the answers; the file is DIR with HTTP_PATH behind. */
+/* Composes the answers. The file is DIR followed by HTTP_PATH. */
 static void http_prepare(const char *dir)
 {
 	char name[4096], fields[128], date[30], *body;
@@ -115,7 +115,7 @@ static void http_prepare(const char *dir)
 	free(body);
 }
 
-/* False if there are too many. */
+/* False: there are too many. */
 static bool http_add(struct http *http, int kind)
 {
 	int closes = http->ended ? HTTP_CLOSES : 0;
@@ -148,7 +148,7 @@ static int http_on_path(http_parser *parser, const char *at, size_t length)
 
 static int http_on_headers(http_parser *parser)
 {
-	parser->upgrade = 0;            /* a request to speak something else is ignored */
+	parser->upgrade = 0;            /* an upgrade request is ignored */
 	return 0;
 }
 
@@ -177,7 +177,7 @@ static void http_open(struct http *http)
 	http->ended = false;
 }
 
-/* Takes what was read; what is to be sent for it is in http_answers then. */
+/* Parses the bytes, and leaves the answers to them in http_answers. */
 static void http_read(struct http *http, const char *data, size_t length)
 {
 	size_t parsed;

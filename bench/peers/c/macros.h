@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * macros.h: the least that can be called a thread: a function that starts with a jump
- * to the line it has left last time. It has no stack: what it has to keep across a
- * TASK_YIELD() or TASK_WAIT_UNTIL() is in a structure of its own, and it can be left
- * only in the function itself, not in one that it calls.
+ * macros.h: the simplest kind of thread: a function that starts with a jump to the line
+ * where it has returned last. It has no stack. It keeps its variables in a structure
+ * across a TASK_YIELD() or TASK_WAIT_UNTIL(), and only the function itself can yield, not
+ * one that it calls.
  *
- * All functions return TASK_ENDED or TASK_WAITS. At most one of these on a line.
+ * A task function returns TASK_ENDED or TASK_WAITS. A line has at most one of the macros.
  */
 #ifndef MACROS_H
 #define MACROS_H
 
 struct task {
-	unsigned line;                  /* where to go on; 0: at the beginning */
+	unsigned line;                  /* where to go on; 0: the beginning */
 };
 
 enum { TASK_WAITS, TASK_ENDED };

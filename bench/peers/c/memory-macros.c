@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory workload: tasks of macros.h that have yielded once. They are all of one
- * kind, so an array holds them, as is usual with such tasks.
+ * The memory workload: tasks of macros.h that have yielded once. All are of one kind, so
+ * an array holds them, as is usual for such tasks.
  */
 #include "macros.h"
 #include "peer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peer.h: what the C and C++ programs have in common: arguments, the clock, memory.
- * ../README.md says what a program prints and how it ends.
+ * peer.h: arguments, the clock and memory, for the C and C++ programs. ../README.md says
+ * what a program prints and how it ends.
  */
 #ifndef PEER_H
 #define PEER_H
@@ -28,7 +28,7 @@ __attribute__((noreturn)) static inline void usage(const char *program, const ch
 	exit(2);
 }
 
-/* To value[] the arguments, as many as there are words in names, and each positive. */
+/* Reads the arguments to value[], one for each word of names, each positive. */
 static inline void arguments(int argc, char **argv, const char *names, size_t *value)
 {
 	int count = 2;
@@ -50,7 +50,7 @@ static inline void arguments(int argc, char **argv, const char *names, size_t *v
 	}
 }
 
-/* Fails unless there is room for that: the kernel would promise it, and kill us later. */
+/* Fails unless there is memory: the kernel would grant it, and kill the program later. */
 static inline void need_memory(size_t count, size_t bytes_each)
 {
 	FILE *file = fopen("/proc/meminfo", "r");
@@ -67,7 +67,7 @@ static inline void need_memory(size_t count, size_t bytes_each)
 		fail("not enough memory");
 }
 
-/* How many threads r cycles of n have, if there is room for them. */
+/* The threads of r cycles of n. Fails unless there is memory for them. */
 static inline size_t cycle_threads(size_t n, size_t r, size_t bytes_each)
 {
 	size_t all;
@@ -78,7 +78,7 @@ static inline size_t cycle_threads(size_t n, size_t r, size_t bytes_each)
 	return all;
 }
 
-/* Whether a cycle program has to print how often threads have blocked. */
+/* Whether a cycle program prints how often threads have blocked. */
 static inline int counts_blocks(void)
 {
 	const char *blocks = getenv("BLOCKS");
@@ -94,7 +94,7 @@ static inline double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Bytes of memory that the process has in fact. */
+/* The resident memory of the process, in bytes. */
 static inline size_t resident(void)
 {
 	FILE *file = fopen("/proc/self/statm", "r");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring workload: 503 tasks of macros.h. Nobody knows which of them can go on, so
- * all are called in turn, as is usual with such tasks, and each looks whether it has
- * the token. In the order of the ring (BEST) a round of calls brings the token round the
- * ring, in the opposite order a round passes it once.
+ * The ring workload: 503 tasks of macros.h. The ready task is not known, so all are
+ * called in turn, as is usual for such tasks, and each checks whether it has the token.
+ * In the order of the ring (BEST) a round of calls passes the token 503 times; in the
+ * opposite order a round passes it once.
  */
 #include "macros.h"
 #include "peer.h"
@@ -33,7 +33,7 @@ __attribute__((noinline)) static int pass(struct member *me)
 	TASK_END(&me->task);
 }
 
-/* Calls all in turn until one ends: returns its index. */
+/* Calls all in turn until one ends. Returns its index. */
 static int run(void)
 {
 	for (;;) {

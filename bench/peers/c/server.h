@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server.h: what the servers in C have in common: arguments, the socket that listens, the
- * end. ../README.md says what a server does.
+ * server.h: arguments, the listening socket and the end, for the servers in C.
+ * ../README.md says what a server does.
  */
 #ifndef SERVER_H
 #define SERVER_H
@@ -17,8 +17,8 @@
 #include "peer.h"
 
 enum {
-	BACKLOG     = 4096,     /* connections that are not accepted yet */
-	BUFFER_SIZE = 16 << 10, /* bytes that are read at a time */
+	BACKLOG     = 4096,     /* connections not accepted yet */
+	BUFFER_SIZE = 16 << 10, /* bytes of a read */
 	MOST_FILES  = 1 << 16,
 };
 
@@ -46,8 +46,8 @@ static inline void end_server(int signal_number)
 }
 
 /*
- * As many descriptors as there may be, within reason: in some containers that is a thousand
- * million. SIGTERM ends; a lost peer is just an error.
+ * Raises the limit of descriptors, but not to the thousand million of some containers.
+ * SIGTERM ends the program. A lost peer is an error, not a signal.
  */
 static inline void prepare_process(void)
 {
@@ -63,7 +63,7 @@ static inline void prepare_process(void)
 		fail_errno("signals");
 }
 
-/* Connections get TCP_NODELAY from the socket that listens. */
+/* Connections inherit TCP_NODELAY from the listening socket. */
 static inline int listen_at(uint16_t port, int flags)
 {
 	struct sockaddr_in address = {
@@ -92,7 +92,7 @@ static inline void print_ready(void)
 	fflush(stdout);
 }
 
-/* Copies what is left of count buffers after sent bytes; NULL if there is no memory. */
+/* Copies the rest of count buffers behind `sent' bytes. NULL: no memory. */
 __attribute__((noinline, cold, unused))
 static char *rest_of(const struct iovec *iov, int count, size_t sent, size_t *length)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The cycle workload with C++20 coroutines in one native thread, all cycles at a time;
-// see cycle.hpp. FIFO says in which order threads run that are ready.
+// see cycle.hpp. FIFO sets the order of ready threads.
 #include "cycle.hpp"
 
 template <bool count_blocks> static double run()

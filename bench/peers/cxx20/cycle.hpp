@@ -2,11 +2,11 @@
 //
 // A thread of the cycle workload as a C++20 coroutine.
 //
-// Its messages are a number in its promise, which lies in the frame beside what resumes
-// it. To send is to count one more or, if the thread waits for it, to put the thread
-// in the queue of those that are ready. All is local to a native thread: no atomics, no
-// virtual calls, no allocation. A thread that has to wait goes straight on to the next
-// that is ready (symmetric transfer), the oldest with FIFO, otherwise the newest.
+// Its messages are a count in its promise, which lies in the frame beside the resume
+// address. A send adds one to the count or, if the thread waits, puts the thread in the
+// queue of ready threads. All is local to a native thread: no atomics, no virtual calls,
+// no allocation. A thread that waits resumes the next ready thread directly (symmetric
+// transfer): the oldest with FIFO, otherwise the newest.
 #ifndef CYCLE_HPP
 #define CYCLE_HPP
 
@@ -29,10 +29,10 @@ static struct {
 	size_t n, r, m;
 } arg;
 
-static constexpr size_t thread_bytes = 224;     // of one, at most, all included
+static constexpr size_t thread_bytes = 224;     // of one, at most, in all
 static LOCAL size_t finished, blocks;
 
-// Has room for so many threads, as each is in it at most once.
+// Room for all threads: each is in it at most once.
 class ready_queue {
 	using handle = std::coroutine_handle<>;
 	static constexpr size_t ahead = 6;      // how many to prefetch
@@ -96,7 +96,10 @@ template <bool count_blocks> struct relay {
 	};
 	struct go_on {                  // at the end
 		bool await_ready() noexcept { return false; }
-		std::coroutine_handle<> await_suspend(handle) noexcept { return ready.pop(); }
+		std::coroutine_handle<> await_suspend(handle) noexcept
+		{
+			return ready.pop();
+		}
 		void await_resume() noexcept {}
 	};
 	struct promise_type {
@@ -135,7 +138,7 @@ template <bool count_blocks> static std::vector<relay<count_blocks>> thread;
 template <bool count_blocks> static relay<count_blocks> member(size_t index)
 {
 	co_await message();                     // the first of a cycle: to start
-	size_t other = index % arg.n;           // rounds of others before its own
+	size_t other = index % arg.n;           // other rounds before its own
 	auto &right = thread<count_blocks>[index - other + (other + 1) % arg.n].mailbox();
 	size_t left = arg.m;
 	if (other > 0) {
@@ -166,7 +169,7 @@ template <bool count_blocks> static void start()
 	thread<count_blocks>.reserve(threads);
 	for (size_t i = 0; i < threads; i++) {
 #ifdef POOL
-		// Cycles run at once: a pair of cache lines must not belong to two.
+		// Cycles run in parallel: none shares a pair of cache lines.
 		if (i % arg.n == 0)
 			gap.push_back(std::make_unique<char[]>(128));
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// What C++20 leaves to its users, and C++23 calls std::generator: a coroutine that gives
-// numbers, one each time it is resumed. Its frame comes from operator new.
+// A coroutine that gives a number each time it is resumed: C++23 has std::generator for
+// this, C++20 has nothing. Its frame comes from operator new.
 //
-// Functions that make one are [[gnu::noinline]]: else a compiler may see that the
-// frame dies with its caller, and have neither a frame nor a coroutine at all.
+// Functions that make one are [[gnu::noinline]]. Otherwise a compiler may see that the
+// frame dies with its caller, and leave out the frame and the coroutine.
 #ifndef GENERATOR_HPP
 #define GENERATOR_HPP
 
@@ -35,7 +35,8 @@ public:
 		void unhandled_exception() { std::terminate(); }
 	};
 
-	generator(generator &&other) noexcept : frame(std::exchange(other.frame, nullptr)) {}
+	generator(generator &&other) noexcept
+		: frame(std::exchange(other.frame, nullptr)) {}
 	~generator() { if (frame) frame.destroy(); }
 	size_t next() const
 	{

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The cycle workload with C++20 coroutines on a pool of P native threads. A cycle is a
-// task of the pool, so its threads become ready and run on the same native thread,
-// which needs no atomics for that; see cycle.hpp. Who is idle takes the next cycle.
+// task of the pool, so its threads become ready and run on one native thread, which needs
+// no atomics for that; see cycle.hpp. An idle native thread takes the next cycle.
 #include "cycle.hpp"
 
 #include <algorithm>

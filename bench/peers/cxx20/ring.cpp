@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The ring workload with C++20 coroutines in one native thread. To pass the token on is to
-// put its receiver in a queue of those that are ready, first in, first out; a coroutine
-// that waits goes straight on to the next that is ready (symmetric transfer).
+// The ring workload with C++20 coroutines in one native thread. A pass puts the receiver
+// in a queue of ready coroutines, first in, first out. A coroutine that waits resumes the
+// next ready one directly (symmetric transfer).
 #include "../c/peer.h"
 
 #include <array>

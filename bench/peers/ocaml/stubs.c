@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OCaml's own library has no monotonic clock, and does not tell the size of a page. */
+/* OCaml's library has no monotonic clock and no page size. */
 #include <caml/alloc.h>
 #include <caml/mlvalues.h>
 #include <time.h>

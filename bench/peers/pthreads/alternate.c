@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The alternate workload with native threads: two that hand over to each other with a
- * semaphore each. sched_yield() would not do: it promises no order.
+ * The alternate workload with native threads: two hand over to each other, with a
+ * semaphore each. sched_yield() does not do: it promises no order.
  */
 #include "threads.h"
 

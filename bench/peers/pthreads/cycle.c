@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cycle workload with native threads. Each waits for messages at a semaphore of its
- * own, which counts them; nothing else in POSIX does so in a single call. P is the
- * number of processors they are kept on.
+ * The cycle workload with native threads. Each waits for messages at its own semaphore,
+ * which counts them; nothing else in POSIX does so in a single call. The threads are kept
+ * on P processors.
  *
- * The number of times a thread has blocked is that of voluntary context switches, which
- * the kernel counts anyway, between the start and the end of the clock.
+ * The number of blocks is that of voluntary context switches while the clock runs. The
+ * kernel counts them.
  */
 #include "threads.h"
 
 #include <sys/resource.h>
 
-enum { THREAD_BYTES = 24 << 10 };       /* of one, at least: two pages, and the kernel's */
+enum { THREAD_BYTES = 24 << 10 };       /* of one, at least, with the kernel's part */
 
 struct member {
 	sem_t messages;
@@ -94,12 +94,12 @@ int main(int argc, char **argv)
 	arg.n = value[0], arg.r = value[1], arg.m = value[2];
 	threads = cycle_threads(arg.n, arg.r, THREAD_BYTES);
 	start(threads);
-	down(&conductor);               /* until the last has arrived */
+	down(&conductor);               /* until all have arrived */
 	blocks = switches();
 	seconds = now();
 	for (size_t c = 0; c < arg.r; c++)
 		up(&member[c * arg.n].messages);
-	down(&conductor);               /* until the last cycle has finished */
+	down(&conductor);               /* until all cycles have finished */
 	seconds = now() - seconds;
 	blocks = switches() - blocks;
 	for (size_t i = 0; i < threads; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory workload with native threads that wait at a semaphore each. What the kernel
- * has for a thread, some 20 KiB more, is not in the resident memory of the process.
+ * The memory workload with native threads, which wait at a semaphore each. The kernel's
+ * memory for a thread, some 20 KiB more, is not resident memory of the process.
  */
 #include "threads.h"
 
@@ -12,7 +12,7 @@ struct blocked {
 	pthread_t thread;
 };
 
-static size_t threads, arrived, ended;  /* atomic, the last two */
+static size_t threads, arrived, ended;  /* the last two are atomic */
 static sem_t all_arrived;
 
 static void *block(void *self)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring workload with native threads. Each has a mutex that is locked while there is no
- * token for it: it waits by locking it once more, and is passed the token by another that
- * unlocks it. POSIX does not promise that this works, but here and on most systems it
- * does, and it is how this ring is usually made. With SEMAPHORE it is a semaphore,
- * which POSIX has for that.
+ * The ring workload with native threads. Each has a mutex that is locked while it has no
+ * token. It waits by locking the mutex again; another thread passes the token by
+ * unlocking it. POSIX does not promise that this works, but it does on most systems, and
+ * this ring is usually made so. With SEMAPHORE it is a semaphore, as POSIX intends.
  */
 #include "threads.h"
 
@@ -32,7 +31,7 @@ static struct member {
 } ring[RING];
 
 static size_t arrived;          /* threads. Atomic */
-static size_t last;             /* the number of who got 0 */
+static size_t last;             /* the number of the thread that got 0 */
 static gate ready, end;
 
 static void *pass(void *self)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * threads.h: native threads with the smallest stack there may be. They have no guard page:
- * each would be one mapping more, of which a process may have 65530 by default.
+ * threads.h: native threads with the smallest possible stack. They have no guard page, as
+ * it would be one mapping more: a process may have 65530 by default.
  */
 #ifndef THREADS_H
 #define THREADS_H
@@ -31,9 +31,9 @@ static inline void small_stacks(pthread_attr_t *attr)
 }
 
 /*
- * Keeps all threads on so many processors, if there are as many. One is best where
- * only one thread can run at a time: it saves the wake-up of another processor, which
- * takes most of a switch.
+ * Keeps all threads on so many processors, if there are as many. One is best where only
+ * one thread can run at a time: it saves the wake of another processor, which is most of
+ * a switch.
  */
 static inline void use_processors(size_t count)
 {
@@ -49,7 +49,7 @@ static inline void use_processors(size_t count)
 		fail("sched_setaffinity");
 }
 
-/* Waits for a semaphore; a signal may interrupt that. */
+/* Waits for a semaphore. A signal may interrupt sem_wait(). */
 static inline void down(sem_t *sem)
 {
 	while (sem_wait(sem))

@@ -3,10 +3,10 @@
 #include "../c/http.h"
 #include "st.h"
 
-/* All share it: nobody else runs between the read and the end of http_read(). */
+/* Shared: no other thread runs between the read and the end of http_read(). */
 static char buffer[BUFFER_SIZE];
 
-/* Answers change when others run, so what cannot be written at once is copied. */
+/* Answers change when other threads run, so a rest to be written is copied. */
 static int send_answers(st_netfd_t peer)
 {
 	ssize_t sent = writev(st_netfd_fileno(peer), http_answers, http_count);

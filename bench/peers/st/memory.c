@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory workload with State Threads: all threads wait at one condition. What the
- * library keeps for a thread is at the top of its stack.
+ * The memory workload with State Threads: all threads wait at one condition. The library
+ * keeps the thread's record at the top of its stack.
  */
 #include <st.h>
 
 #include "../c/peer.h"
 
-/* Bytes; only pages that are used are in memory. */
+/* Bytes; only used pages are in memory. */
 enum { STACK_SIZE = 16 << 10 };
 
 static st_cond_t resume;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring workload with State Threads: each thread waits for the token at a condition of
- * its own.
+ * The ring workload with State Threads: each thread waits for the token at its own
+ * condition.
  */
 #include <st.h>
 
 #include "../c/peer.h"
 
-/* Bytes; only pages that are used are in memory. */
+/* Bytes; only used pages are in memory. */
 enum { THREADS = 503, STACK_SIZE = 16 << 10 };
 
 static struct {

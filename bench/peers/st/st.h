@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * st.h: what the servers with State Threads share: a thread for each connection. Who
- * includes it defines talk(), which returns when the connection is to be closed.
+ * st.h: the servers with State Threads: a thread for each connection. The including file
+ * defines talk(), which returns when the connection is to be closed.
  *
- * Over poll(), which has no limit of descriptors as select() has. Debian's library,
- * which is built without epoll, takes ST_EVENTSYS_ALT for select(). One that is built
- * with epoll takes a third more time for an echo with 64 or 256 busy connections: it
- * calls epoll_ctl() for each wait.
+ * The library runs over poll(), which unlike select() has no limit of descriptors.
+ * Debian's library is built without epoll, and takes ST_EVENTSYS_ALT for select(). One
+ * that is built with epoll takes a third more time for an echo with 64 or 256 busy
+ * connections: it calls epoll_ctl() for each wait.
  */
 #ifndef PEERS_ST_H
 #define PEERS_ST_H
@@ -15,7 +15,7 @@
 
 #include "../c/server.h"
 
-/* Bytes; of the default, too, only pages that are used are in memory. */
+/* Bytes; only used pages are in memory, as with the default. */
 enum { STACK_SIZE = 64 << 10 };
 
 static void talk(st_netfd_t peer);
@@ -27,7 +27,7 @@ static void *serve_connection(void *peer)
 	return NULL;
 }
 
-/* Without a descriptor or memory for another connection, waits until there may be one. */
+/* Out of descriptors or memory for a connection, waits a while. */
 __attribute__((noreturn)) static void serve(uint16_t port)
 {
 	st_netfd_t listener, peer;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context.h: threads of getcontext(), makecontext() and swapcontext(), which is all that
- * POSIX ever had for this. A swapcontext() also asks the kernel for the signal mask,
- * which is most of its time.
+ * context.h: threads of getcontext(), makecontext() and swapcontext(), the calls that
+ * POSIX once had. A swapcontext() also sets the signal mask, by a system call that takes
+ * most of its time.
  *
- * A thread lies at the top of its stack, in the page that its first frame needs anyway.
- * Stacks that are free are kept for the next threads.
+ * A thread's record lies at the top of its stack, in the page of its first frame. Free
+ * stacks are kept for the next threads.
  */
 #ifndef CONTEXT_H
 #define CONTEXT_H
@@ -19,15 +19,15 @@ enum { STACK_SIZE = 16 << 10 };
 
 struct thread {
 	ucontext_t context;
-	size_t number;                  /* what it is to give, and gives */
+	size_t number;                  /* that it gives */
 	int ended;
 	struct thread *next_free;
 };
 
-static ucontext_t resumer;              /* who has resumed the one that runs */
+static ucontext_t resumer;              /* resumed the running one */
 static struct thread *running, *unused;
 
-/* Once for a stack: makecontext() may be called again on what it has been called on. */
+/* Once for a stack: makecontext() may be called again on its context. */
 __attribute__((noinline)) static void init(struct thread *t)
 {
 	if (getcontext(&t->context))
@@ -40,7 +40,8 @@ __attribute__((noinline)) static void init(struct thread *t)
 static inline struct thread *new_stack(void)
 {
 	char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE,
+			   -1, 0);
 	struct thread *t;
 
 	if (stack == MAP_FAILED)

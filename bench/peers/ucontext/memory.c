@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory workload with makecontext(): a thread takes the one page of its stack that
- * it uses. A guard page for each would end this at some 32,000 threads, as it makes a
- * mapping of each stack.
+ * it uses. Guard pages would limit the threads to some 32,000, as each makes a mapping of
+ * its stack.
  */
 #include "context.h"
 

@@ -2,7 +2,7 @@
 /* The echo server with libuv. */
 #include "../c/peer.h"
 
-struct protocol {};               /* nothing */
+struct protocol {};               /* no state */
 
 #include "uv.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uv.h: what the servers with libuv share. Who includes it defines struct protocol,
- * what a connection knows, open_protocol(), and answer().
+ * uv.h: the servers with libuv. The including file defines struct protocol, the state of
+ * a connection, open_protocol(), and answer().
  */
 #ifndef PEERS_UV_H
 #define PEERS_UV_H
@@ -13,10 +13,10 @@
 #include "../c/server.h"
 
 struct connection {
-	uv_tcp_t tcp;                   /* first: a handle of one is a pointer to it */
-	uv_write_t write;               /* of the rest */
-	char *rest;                     /* what could not be written at once, or NULL */
-	bool ends;                      /* is closed when that is written */
+	uv_tcp_t tcp;                   /* first: libuv passes pointers to it */
+	uv_write_t write;               /* of rest */
+	char *rest;                     /* not written at once; or NULL */
+	bool ends;                      /* to close after rest is written */
 	struct protocol protocol;
 };
 
@@ -25,12 +25,12 @@ _Static_assert(sizeof(uv_buf_t) == sizeof(struct iovec)
                && offsetof(uv_buf_t, base) == offsetof(struct iovec, iov_base)
                && offsetof(uv_buf_t, len) == offsetof(struct iovec, iov_len), "uv_buf_t");
 
-/* Of all: libuv fills it only to hand it over at once. */
+/* Shared: libuv fills it and passes it on at once. */
 static char buffer[BUFFER_SIZE];
 
 static void open_protocol(struct connection *connection);
 
-/* Sends what there is to say to length bytes of buffer; false if that was all. */
+/* Answers length bytes of buffer. False: this was the last answer. */
 static bool answer(struct connection *connection, size_t length);
 
 static void on_close(uv_handle_t *handle)
@@ -79,7 +79,7 @@ static void on_written(uv_write_t *request, int error)
 		close_connection(connection);
 }
 
-/* Writes at once. What is left is written before more is read. False if it is lost. */
+/* Writes at once. Keeps the rest, and reads after it is written. False: it is lost. */
 static inline bool send_all(struct connection *connection, const uv_buf_t *bufs,
                             int count)
 {

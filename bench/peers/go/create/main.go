@@ -2,8 +2,8 @@
 
 //go:build go1.23
 
-// go-create: coroutines of iter.Pull, one after the other. Each gives its number
-// and is stopped, which ends its goroutine, and the runtime uses that again.
+// go-create: coroutines of iter.Pull, one after the other. Each gives its number and is
+// stopped. This ends its goroutine, and the runtime reuses it.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 func main() {
 	threads := peer.Args("THREADS", 1)[0]
-	runtime.GOMAXPROCS(1) // more would only hand the collector's work about
+	runtime.GOMAXPROCS(1) // more would only spread the collector's work
 
 	sum := 0
 	began := time.Now()

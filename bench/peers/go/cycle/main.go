@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-// go-cycle: cycles of goroutines. Each receives from a channel of its own and
-// sends to its right neighbour's.
+// go-cycle: cycles of goroutines. Each receives from its own channel and sends to that of
+// its right neighbour.
 //
-// A round starts before the last message of the one before has come round, so up
-// to N messages of a cycle are on their way. The channels have room for as many,
-// that a send never blocks; messages are empty, so the room costs nothing.
+// A round starts before the last message of the previous one has come back, so up to N
+// messages of a cycle are on their way. Channels have room for as many, so a send never
+// blocks. Messages are empty, so the room costs nothing.
 package main
 
 import (
@@ -99,7 +99,7 @@ func main() {
 	}
 	create()
 	arrived.Wait()
-	runtime.GC() // what creation has left is not to be collected by the clock
+	runtime.GC() // keeps garbage of the creation out of the time
 
 	began := time.Now()
 	close(start)

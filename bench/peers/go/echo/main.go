@@ -28,7 +28,7 @@ func main() {
 	listener := server.Listen(server.Args("PORT")[0])
 	for {
 		conn, err := listener.Accept()
-		if err != nil { // out of descriptors: some may come back
+		if err != nil { // out of descriptors: some may become free
 			time.Sleep(time.Millisecond)
 			continue
 		}

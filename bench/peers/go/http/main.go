@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// go-http: the HTTP server with net/http. Its file and the header fields of that are in
-// memory; http.Server adds the date.
+// go-http: the HTTP server with net/http. The file and its header fields are in memory;
+// http.Server adds the date.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const path = "/1k"
 
-// The fields are put into the header as they are: Set would make a slice of each.
+// The fields are put into the header directly: Set would make a slice for each.
 type file struct {
 	text                           []byte
 	kind, length, modified, entity []string

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// go-memory: goroutines that block on a channel. One channel for all, and one
-// message for each: what is measured is the goroutines, not their channels.
+// go-memory: goroutines that block on one channel, which has a message for each. So the
+// memory is that of goroutines, not of channels.
 package main
 
 import (
@@ -30,7 +30,7 @@ func wait() {
 func main() {
 	threads := peer.Args("THREADS", 1)[0]
 	peer.NeedMemory(threads)
-	// With one processor the last to arrive has blocked before main goes on.
+	// With one processor the last goroutine has blocked before main goes on.
 	runtime.GOMAXPROCS(1)
 	arrived.Add(threads)
 	finish.Add(threads)

@@ -2,8 +2,8 @@
 
 //go:build go1.23
 
-// go-pingpong: a coroutine of iter.Pull, the only switch of the Go runtime that
-// goes straight from one goroutine to another and not through the scheduler.
+// go-pingpong: a coroutine of iter.Pull, the only direct switch from one goroutine to
+// another, without the scheduler, of the Go runtime.
 package main
 
 import (

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// go-ring: goroutines in a ring, each with a channel to the next. The receiver is
-// always there before the sender, so the token goes from hand to hand; room in the
-// channels would not be used.
+// go-ring: goroutines in a ring, each with a channel to the next. The receiver always
+// waits before the sender sends, so a buffer in the channels would not be used.
 package main
 
 import (
@@ -32,7 +31,7 @@ func pass(number int, in <-chan int, next chan<- int, end chan<- int) {
 
 func main() {
 	passes := peer.Args("PASSES", 1)[0]
-	runtime.GOMAXPROCS(1) // there is never more than one to run
+	runtime.GOMAXPROCS(1) // no more than one is ready at a time
 	first, end := make(chan int), make(chan int)
 	arrived.Add(threads)
 	in := first

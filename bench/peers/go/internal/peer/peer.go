@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Package peer is what the Go programs share: arguments, failures, memory.
+// Package peer has arguments, failures and memory, for the Go programs.
 package peer
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Fail ends the program: something is wrong, and there is nothing to report.
+// Fail ends the program after an error, without a result.
 func Fail(what string) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(os.Args[0]), what)
 	os.Exit(1)
@@ -24,9 +24,8 @@ func usage(names string) {
 	os.Exit(2)
 }
 
-// Args returns the arguments, at least as many as least has, and as many as
-// names has words at most. Each is a whole number, not less than its least, or
-// than 1 where there is none.
+// Args returns the arguments: at least as many as least has, and at most one for each
+// word of names. Each is a whole number, not below its least, or 1 where there is none.
 func Args(names string, least ...int) []int {
 	args := os.Args[1:]
 	if len(args) < len(least) || len(args) > len(strings.Fields(names)) {
@@ -43,7 +42,7 @@ func Args(names string, least ...int) []int {
 	return values
 }
 
-// Product multiplies two numbers of threads, as far as it goes.
+// Product multiplies two numbers of threads, and fails if the result is too large.
 func Product(a, b int) int {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || int(lo) < 0 {
@@ -52,10 +51,10 @@ func Product(a, b int) int {
 	return int(lo)
 }
 
-// NeedMemory fails if there is no room for so many goroutines: the runtime can
-// not be asked, it kills the process.
+// NeedMemory fails if there is no memory for so many goroutines: the runtime cannot be
+// asked, and kills the process.
 func NeedMemory(threads int) {
-	const each = 2800 // stack 2048, descriptor 440, and what it waits on
+	const each = 2800 // stack 2048, descriptor 440, and the wait
 	text, _ := os.ReadFile("/proc/meminfo")
 	for _, line := range strings.Split(string(text), "\n") {
 		f := strings.Fields(line)
@@ -68,7 +67,7 @@ func NeedMemory(threads int) {
 	}
 }
 
-// Resident returns the bytes of this process that are in memory.
+// Resident returns the resident memory of this process, in bytes.
 func Resident() int {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// Package server is what the Go servers share: arguments, the listener, the end. The
-// runtime raises the limit of descriptors by itself, listens with the longest backlog
-// that the system allows, and sets SO_REUSEADDR and TCP_NODELAY.
+// Package server has arguments, the listener and the end, for the Go servers. The runtime
+// raises the limit of descriptors, listens with the longest backlog that the system
+// allows, and sets SO_REUSEADDR and TCP_NODELAY.
 package server
 
 import (
@@ -18,7 +18,7 @@ import (
 	"peers/internal/peer"
 )
 
-// Args returns the arguments, the port first; as many as names has.
+// Args returns the arguments, the port first: as many as names has.
 func Args(names ...string) []string {
 	args := os.Args[1:]
 	if len(args) == len(names) {
@@ -36,7 +36,7 @@ func Args(names ...string) []string {
 	return nil
 }
 
-// Listen has the process use one processor and end at SIGTERM, and says that it is
+// Listen limits the process to one processor, ends it at SIGTERM, and prints that it is
 // ready.
 func Listen(port string) net.Listener {
 	runtime.GOMAXPROCS(1)
