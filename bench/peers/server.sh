@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# shellcheck disable=SC2154,SC3045 # set by who includes it; all have ulimit -n
+# shellcheck disable=SC2154,SC3045 # the caller sets them; all shells have ulimit -n
 #
-# server.sh: for scripts that become a server of another project, so that it has their
-# process number and gets their SIGTERM. Who includes it has set
+# server.sh: for scripts that exec a server of another project, so that the server has
+# their process number and gets their SIGTERM. The including script sets
 #
-#   me, names, count   the program's name, and those of its arguments, so many
+#   me, names, count   the program's name, the names of its arguments, their number
 #   server             the command
 #
-# and calls prepare() before. Beside the server there is watch() then: it says when the
-# server listens, and removes what is temporary when that has ended.
+# It calls prepare() before the exec. Then watch() runs beside the server: it prints when
+# the server listens, and removes temporary files after the server has ended.
 
 fail() {		# MESSAGE
 	echo "$me: $1" >&2
@@ -28,7 +28,7 @@ least() {		# NUMBER|unlimited NUMBER
 	esac
 }
 
-# Sets `tmp', the name of a directory for what is temporary.
+# Sets `tmp', the name of a temporary directory.
 prepare() {
 	tmp=$(mktemp -d) || fail 'cannot make a temporary directory'
 	mkfifo "$tmp/pipe" || fail 'cannot make a pipe'
@@ -36,7 +36,7 @@ prepare() {
 	exec 9>"$tmp/pipe"
 }
 
-# The number that the kernel has for a socket that listens at 127.0.0.1:PORT.
+# The kernel's number of the socket that listens at 127.0.0.1:PORT.
 listener() {
 	awk -v "at=$(printf '0100007F:%04X' "$port")" \
 		'$2 == at && $4 == "0A" { print $10 }' /proc/net/tcp
@@ -55,7 +55,7 @@ announce() {
 	echo ready
 }
 
-# The server has the pipe open for as long as it runs, and never writes there.
+# The server has the pipe open as long as it runs, and never writes to it.
 watch() {
 	announce &
 	exec >/dev/null

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
-# Boost.Fiber, and Boost.Context and Boost.Coroutine2 below it. Linked statically, and the
-# rest bound when the program starts: to bind a function at its first call takes kilobytes
-# of the stack of whichever fiber calls it.
+# Boost.Fiber, and Boost.Context and Boost.Coroutine2 below it. Linked statically. Other
+# libraries are bound when the program starts: lazy binding takes kilobytes of the calling
+# fiber's stack.
 
 boost_flags   := -O3 -std=c++17 -Wall -Wextra -pthread -Wl,-z,now
 boost_libs    := -Wl,-Bstatic -lboost_fiber -lboost_context -Wl,-Bdynamic

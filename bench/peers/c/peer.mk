@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 #
-# Plain calls, switch macros, and state machines over epoll; they need nothing but a C
-# compiler, and http_parser for HTTP.
+# Function calls, switch macros, and state machines over epoll. They need a C compiler
+# and, for HTTP, http_parser.
 
 c_flags   := -O3 -std=gnu11 -Wall -Wextra
 c_version := $(shell $(CC) --version 2>/dev/null | sed 1q)
 
-# What an HTTP server needs, for all that are in C.
+# The requirements of HTTP servers in C.
 http_hash    := \#
 http_version := $(shell printf '%s\n' '$(http_hash)include <http_parser.h>' 'version \
 	HTTP_PARSER_VERSION_MAJOR HTTP_PARSER_VERSION_MINOR HTTP_PARSER_VERSION_PATCH' | \

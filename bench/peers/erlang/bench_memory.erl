@@ -1,10 +1,10 @@
 %% SPDX-License-Identifier: MIT
 
-%% erlang-memory: processes that wait for a message. Each has a heap of 233 words,
-%% its stack included: spawn_opt and +hms can make it larger, but no smaller.
+%% erlang-memory: processes that wait for a message. Each has a heap of 233 words, its
+%% stack included: spawn_opt and +hms can make it larger, but not smaller.
 %%
-%% erlang-memory-hibernate: the same, but they wait in erlang:hibernate, which drops
-%% the stack and cuts the heap down to what is alive.
+%% erlang-memory-hibernate: the same, waiting in erlang:hibernate, which drops the stack
+%% and shrinks the heap to live data.
 -module(bench_memory).
 -export([receiving/0, hibernating/0, wait/1, sleep/1, resumed/1]).
 
@@ -21,7 +21,7 @@ resumed(Main) ->
         resume -> Main ! ended
     end.
 
-%% One after the other, that main does not have to hold what they send.
+%% One after the other, so that main does not have to hold their messages.
 create(0, _Function, Pids) ->
     Pids;
 create(Threads, Function, Pids) ->
@@ -33,11 +33,11 @@ create(Threads, Function, Pids) ->
 measure(Program, Function, Least) ->
     Threads = bench_peer:argument(Program, "THREADS"),
     bench_peer:need_memory(Program, Threads, Least),
-    bench_peer:resident(), % loads the code of what it needs
+    bench_peer:resident(), % loads the code that it needs
     erlang:garbage_collect(),
     Before = bench_peer:resident(),
     Pids = create(Threads, Function, []),
-    erlang:yield(), % the last has arrived, and now blocks
+    erlang:yield(), % the last process blocks now
     erlang:garbage_collect(),
     Bytes = max(0, bench_peer:resident() - Before),
 

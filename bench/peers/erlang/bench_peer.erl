@@ -1,16 +1,16 @@
 %% SPDX-License-Identifier: MIT
 
-%% What the Erlang programs share: arguments, failures, output, memory.
+%% Shared by the Erlang programs: arguments, failures, output, memory.
 -module(bench_peer).
 -export([argument/2, fail/2, print/2, seconds/1, need_memory/3, resident/0]).
 
--define(MOST, (1 bsl 59 - 1)). % what is more is not one word, but on the heap
+-define(MOST, (1 bsl 59 - 1)). % larger numbers are on the heap
 
 complain(Status, Format, Values) ->
     io:format(standard_error, Format ++ "~n", Values),
     halt(Status).
 
-%% Ends the program: something is wrong, and there is nothing to report.
+%% Ends the program after an error, without a result.
 fail(Program, What) ->
     complain(1, "~s: ~s", [Program, What]).
 
@@ -36,8 +36,8 @@ print(First, Answer) ->
     io:format("~s~n~b~n", [First, Answer]),
     halt(0).
 
-%% Fails if there is no room for so many processes of so many bytes each: the
-%% runtime can not be asked, it ends the program.
+%% Fails if there is no memory for so many processes of so many bytes each: the runtime
+%% cannot be asked, and ends the program.
 need_memory(Program, Threads, Each) ->
     {ok, Text} = file:read_file("/proc/meminfo"),
     {match, [KiB]} = re:run(Text, "MemAvailable: *([0-9]+)", [{capture, [1], list}]),
@@ -46,7 +46,7 @@ need_memory(Program, Threads, Each) ->
     Threads =< Limit orelse
         fail(Program, io_lib:format("not enough memory for ~b processes", [Threads])).
 
-%% Bytes of this process that are in memory.
+%% The resident memory of this process, in bytes.
 resident() ->
     Page = list_to_integer(string:trim(os:cmd("getconf PAGESIZE"))),
     {ok, Text} = file:read_file("/proc/self/statm"),

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: MIT
 
-%% erlang-ring: processes in a ring, that send messages. The token is the number
-%% itself, which is one word and needs no heap.
+%% erlang-ring: processes in a ring, which send messages. The token is the number itself,
+%% one word that needs no heap.
 -module(bench_ring).
 -export([start/0]).
 

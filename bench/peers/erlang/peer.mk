@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 #
-# The scripts start one scheduler: nothing here has work for two. Messages are kept off
-# the heaps of their receivers, which makes the ring faster by a twentieth. The limit of
-# processes has to be told at the start. The runtime has tables for as many descriptors as
-# there may be.
+# The scripts start one scheduler: no program has work for two. Messages are kept off the
+# heaps of their receivers, which makes the ring faster by a twentieth. The limit of
+# processes is an option of the start. The runtime has tables for all possible
+# descriptors, so their limit is lowered.
 
 ERL  ?= erl
 ERLC ?= erlc
@@ -13,7 +13,7 @@ erl_version := $(if $(shell command -v $(ERLC) 2>/dev/null),$(shell $(erl) -eval
 
 $(eval $(call offer,erlang,ring memory memory-hibernate,$(erl_version),erlang-base))
 
-# erl_script FUNCTION,FLAGS: makes the target a script that calls it.
+# erl_script FUNCTION,FLAGS: makes the target a script that calls FUNCTION.
 erl_script = ulimit -S -n 1024 2>/dev/null; ERL_CRASH_DUMP_SECONDS=0 exec $(erl) $2 -pa '$(P)/erlang' -s $1 -extra "$$@"
 
 erl_processes = case $$1 in (''|0*|*[!0-9]*|?????????*) n=262144;; (*) n=$$(($$1 + 1024));; esac;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# The standard library is all they need. The coroutines are in it since Go 1.23.
+# They need the standard library only. It has coroutines since Go 1.23.
 
 GO ?= go
 go := GOTOOLCHAIN=local GOFLAGS= GOWORK=off GOPROXY=off CGO_ENABLED=0 $(GO)

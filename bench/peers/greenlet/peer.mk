@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# The first Python that has greenlet, which need not be the first in PATH.
+# python3, or the system's if only that has greenlet.
 
 greenlet_tell := import greenlet, platform; print("greenlet", greenlet.__version__, "on Python", platform.python_version())
 GREENLET_PYTHON ?= $(firstword $(foreach p,python3 /usr/bin/python3,\

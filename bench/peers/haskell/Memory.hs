@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: MIT
 
--- | haskell-memory: threads of GHC's runtime that block on an MVar. One for all,
--- and one message for each: what is measured is the threads. Its options for the
--- runtime, in peer.mk: stacks of 512 bytes at first, which is enough here, instead
--- of 1024 (with 400 they overflow, into chunks of 32 KiB), and compaction in place,
--- as the memory that a copying collector copies from would count too.
+-- | haskell-memory: threads of GHC's runtime that block on one MVar, which gets a message
+-- for each. So the memory is that of threads, not of MVars. The runtime's options are in
+-- peer.mk. Stacks have 512 bytes at first instead of 1024, which is enough here (with 400
+-- they overflow, into chunks of 32 KiB). The collector compacts in place: the source
+-- memory of a copying collector would count as well.
 module Main (main) where
 
 import Control.Concurrent
@@ -30,7 +30,7 @@ main = do
   before <- resident
   replicateM_ threads (forkIO wait)
   await arrived
-  yield -- the last has arrived, and now blocks
+  yield -- the last thread blocks now
   performMajorGC
   bytes <- max 0 . subtract before <$> resident
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 
--- | What the Haskell programs share: arguments, failures, memory.
+-- | Shared by the Haskell programs: arguments, failures, memory.
 module Peer (argument, failWith, needMemory, resident) where
 
 import Data.Char (isDigit)
@@ -13,7 +13,7 @@ import System.IO.Error (catchIOError)
 complain :: Int -> String -> IO a
 complain status what = hPutStrLn stderr what >> exitWith (ExitFailure status)
 
--- | Ends the program: something is wrong, and there is nothing to report.
+-- | Ends the program after an error, without a result.
 failWith :: String -> IO a
 failWith what = do
   program <- getProgName
@@ -33,7 +33,7 @@ argument name = do
 
 foreign import ccall unsafe "getpagesize" pageSize :: IO CInt
 
--- | Bytes of this process that are in memory.
+-- | The resident memory of this process, in bytes.
 resident :: IO Int
 resident = do
   text <- readFile "/proc/self/statm" `catchIOError` (failWith . show)
@@ -43,8 +43,8 @@ resident = do
       return $! read pages * fromIntegral size
     _ -> failWith "/proc/self/statm: no second number"
 
--- | Fails if there is no room for so many threads: the runtime would end with a
--- message of its own, or be killed.
+-- | Fails if there is no memory for so many threads: the runtime would end with another
+-- message, or be killed.
 needMemory :: Int -> IO ()
 needMemory threads = do
   text <- readFile "/proc/meminfo" `catchIOError` const (return "")
@@ -54,4 +54,4 @@ needMemory threads = do
           failWith ("not enough memory for " ++ show threads ++ " threads")
     _ -> return ()
   where
-    each = 700 -- with a stack of 512 bytes, and when it is compacted
+    each = 700 -- with a stack of 512 bytes, and compaction

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 
--- | haskell-ring: threads of GHC's runtime in a ring, each with an MVar to the
--- next, the primitive that all others are made of. Not linked with -threaded: a
--- ring has work for one processor, and that runtime has no locks.
+-- | haskell-ring: threads of GHC's runtime in a ring, each with an MVar to the next. All
+-- other primitives are made of MVars. Not linked with -threaded: a ring has work for one
+-- processor, and the other runtime has no locks.
 module Main (main) where
 
 import Control.Concurrent
@@ -34,7 +34,7 @@ main = do
   forM_ (zip3 [1 ..] boxes (others ++ [first])) $ \(number, own, next) ->
     forkIO (pass arrived end number own next)
   replicateM_ threads (takeMVar arrived)
-  yield -- the last has arrived, and now blocks
+  yield -- the last thread blocks now
 
   began <- getMonotonicTime
   putMVar first passes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# base is all they need. What is passed to the runtime is here, not on the command
-# line: that is for the programs.
+# They need base only. The runtime's options are fixed here: the command line is for the
+# programs.
 
 GHC ?= ghc
 ghc := $(shell $(GHC) --numeric-version 2>/dev/null)

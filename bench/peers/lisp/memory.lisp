@@ -1,5 +1,5 @@
 ;;;; SPDX-License-Identifier: MIT
-;;;; The memory workload with tasks of TAGBODY and ECASE: a closure and the cell of its
+;;;; The memory workload with tasks of TAGBODY and ECASE: a closure and the cell with its
 ;;;; state. The collector runs before each reading.
 
 (declaim (type fixnum *ended*))

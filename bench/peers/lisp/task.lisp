@@ -1,13 +1,13 @@
-;;;; SPDX-License-Identifier: MIT
-;;;; Tasks of TAGBODY and ECASE. A task is a closure over its state: called, it goes to
-;;;; where it has yielded. What is to outlive a yield is bound outside. The value is true
-;;;; as long as it has not ended; to call one that has is an error.
+;;;; SPDX-License-Identifier: MIT Tasks of TAGBODY and ECASE. A task is a closure over its
+;;;; state. A call goes on where it yielded last, and returns true unless the task has
+;;;; ended. Variables that live across a yield are bound outside. A call of an ended task
+;;;; is an error.
 
 (declaim (optimize (speed 3) (safety 1) (debug 0)))
 
 (defmacro task (&body body)
-  "A task of BODY, which is that of a TAGBODY, with (yield) among its forms.
-(yield) is to be a form of the body itself, not of a form in it; loops are made with GO."
+  "A task of BODY, the body of a TAGBODY, with (yield) among its forms. (yield) must be a
+form of the body itself, not of a form in it; loops are made with GO."
   (let* ((state (gensym "STATE"))
          (start (gensym "START"))
          (tags (list start))

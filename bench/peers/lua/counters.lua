@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The counters workload with coroutines; wrap, which is a call, is faster than resume,
--- which also returns a status.
+-- The counters workload with coroutines. A wrapped coroutine is called, which is faster
+-- than resume, which also returns a status.
 
 local peer = dofile((arg[0]:match("^.*/") or "") .. "peer.lua")
 local wrap, yield = coroutine.wrap, coroutine.yield

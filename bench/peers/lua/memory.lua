@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The memory workload with coroutines, without the closure that wrap adds to each.
+-- The memory workload with coroutines, without the closures of wrap.
 
 local peer = dofile((arg[0]:match("^.*/") or "") .. "peer.lua")
 local create, resume, yield = coroutine.create, coroutine.resume, coroutine.yield

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- What the Lua programs share. Lua has no monotonic clock: os.clock is processor time,
--- which stands in for it, as these programs have one thread and never sleep. LuaJIT can
--- ask the system.
+-- Shared by the Lua programs. Lua has no monotonic clock. os.clock, the processor time,
+-- stands in for it, as these programs have one thread and never sleep. LuaJIT can call
+-- clock_gettime().
 
 local peer = { clock = os.clock }
 
@@ -47,7 +47,7 @@ function peer.print(value, answer)
 	print(("%.6f\n%d"):format(value, answer))
 end
 
--- Bytes, if a page has 4096, which Lua cannot ask.
+-- Bytes, for pages of 4096 bytes: Lua cannot ask.
 function peer.resident()
 	collectgarbage()
 	collectgarbage()

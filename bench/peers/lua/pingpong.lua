@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The pingpong workload with a coroutine; see counters.lua for why wrap.
+-- The pingpong workload with a coroutine; counters.lua says why wrap is used.
 
 local peer = dofile((arg[0]:match("^.*/") or "") .. "peer.lua")
 local yield = coroutine.yield

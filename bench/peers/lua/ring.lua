@@ -1,6 +1,6 @@
--- SPDX-License-Identifier: MIT
--- The ring workload with coroutines. These only go back to who has resumed them, so each
--- returns the next to a loop that resumes it: the usual trampoline.
+-- SPDX-License-Identifier: MIT The ring workload with coroutines. A coroutine only yields
+-- to its resumer, so each yields the next one to a loop that resumes it: the usual
+-- trampoline.
 
 local peer = dofile((arg[0]:match("^.*/") or "") .. "peer.lua")
 local wrap, yield = coroutine.wrap, coroutine.yield

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# http.sh PORT DIR: nginx, in one process, so that its memory is in one place, too.
+# http.sh PORT DIR: nginx, in one process, so that one process has all its memory.
 # shellcheck disable=SC2034,SC2154,SC3045 # for and from server.sh
 set -u
 me=nginx-http
 names='PORT DIR'
 count=2
-server=${NGINX_PROGRAM:-nginx}		# NGINX means something to nginx
+server=${NGINX_PROGRAM:-nginx}		# nginx itself reads NGINX
 # shellcheck source=bench/peers/server.sh
 . "${0%/*}/../server.sh"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# Debian keeps nginx where the PATH of users does not look.
+# Debian's nginx is in a directory that is not in the PATH of users.
 
 NGINX ?= nginx
 nginx         := $(shell PATH="$$PATH:/usr/sbin"; command -v '$(NGINX)')

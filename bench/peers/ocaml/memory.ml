@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: MIT *)
 
-(* ocaml-memory: Lwt threads, each of which waits for a promise of its own. A
-   thread is the promise and the closure of what it does next. *)
+(* ocaml-memory: Lwt threads, which wait for a promise each. A thread is the promise and
+   the closure that runs next. *)
 
 open Lwt.Infix
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# The compiler leaves its files where the sources are, so these are copied.
-# -O3 is for compilers with flambda; others take no notice.
+# The compiler leaves its files beside the sources, so the sources are copied.
+# -O3 is for compilers with flambda; others ignore it.
 
 OCAMLFIND ?= ocamlfind
 ocaml_flags := -O3 -unsafe -inline 200

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: MIT *)
 
-(* What the OCaml programs share: arguments, failures, the clock, memory. *)
+(* Shared by the OCaml programs: arguments, failures, the clock, memory. *)
 
 external now : unit -> (float[@unboxed]) = "peer_now_boxed" "peer_now"
 [@@noalloc]
@@ -13,7 +13,7 @@ let complain status what =
   prerr_endline what;
   exit status
 
-(* Ends the program: something is wrong, and there is nothing to report. *)
+(* Ends the program after an error, without a result. *)
 let fail what = complain 1 (program ^ ": " ^ what)
 
 (* The only argument, a positive number. *)
@@ -25,14 +25,14 @@ let argument name =
       int_of_string text
   | _ -> complain 2 ("usage: " ^ program ^ " " ^ name)
 
-(* Bytes of this process that are in memory. *)
+(* The resident memory of this process, in bytes. *)
 let resident () =
   let channel = Scanf.Scanning.open_in "/proc/self/statm" in
   let pages = Scanf.bscanf channel "%_d %d" Fun.id in
   Scanf.Scanning.close_in channel;
   pages * page_size ()
 
-(* Bytes that can be had without swapping. *)
+(* Bytes of memory available without swapping. *)
 let available () =
   let rec find channel =
     match input_line channel with
@@ -44,7 +44,7 @@ let available () =
   let channel = open_in "/proc/meminfo" in
   Fun.protect ~finally:(fun () -> close_in channel) (fun () -> find channel)
 
-(* Fails if there is no room for so many threads of so many bytes each. *)
+(* Fails if there is no memory for so many threads of so many bytes each. *)
 let need_memory threads each =
   if threads > available () / each then
     fail (Printf.sprintf "not enough memory for %d threads" threads)

@@ -1,10 +1,9 @@
 (* SPDX-License-Identifier: MIT *)
 
-(* ocaml-ring: Lwt threads in a ring. Each waits for a promise of its own, and
-   the one before resolves it: the primitive that Lwt_mvar and the like are made
-   of, without the queues that they keep. [wakeup_later] and not [wakeup], which
-   would run the next thread on top of the stack of this. There is nothing to wait
-   for outside, so Lwt's core runs them all, without Lwt_main. *)
+(* ocaml-ring: Lwt threads in a ring. Each waits for a promise, and its neighbour resolves
+   it. Lwt_mvar and the like are made of promises, with queues besides. [wakeup] would run
+   the next thread on top of the stack of this one; [wakeup_later] does not. No thread
+   waits for the outside, so Lwt's core runs them all, without Lwt_main. *)
 
 open Lwt.Infix
 
@@ -29,7 +28,7 @@ let pass boxes finish i =
 
 let () =
   let passes = Peer.argument "PASSES" in
-  (* 8 MiB, that what lives for one turn of the ring does not grow old. *)
+  (* 8 MiB, so that data of one turn of the ring does not get old. *)
   Gc.set { (Gc.get ()) with minor_heap_size = 1 lsl 20 };
   let finished, finish = Lwt.wait () in
   let boxes = Array.make threads (snd (Lwt.wait ())) in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The create workload with generators; the last reference gone, one is freed."""
+"""The create workload with generators. Dropping the last reference frees one."""
 
 from time import perf_counter
 

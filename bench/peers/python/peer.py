@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the Python programs share, those of greenlet too."""
+"""Shared by the Python programs, and those of greenlet."""
 
 import gc
 import os

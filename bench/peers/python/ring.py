@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The ring workload with generators. These only go back to who has
-called them, so a loop hands the token from one to the next."""
+"""The ring workload with generators. A generator only yields to its caller, so a loop
+passes the token from one to the next."""
 
 from time import perf_counter
 

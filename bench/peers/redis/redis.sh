@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# redis.sh PORT: redis-server, which keeps nothing on disk.
+# redis.sh PORT: redis-server, without files.
 # shellcheck disable=SC2034,SC2154 # for and from server.sh
 set -u
 me=redis-redis

@@ -6,14 +6,14 @@
 CARGO ?= cargo
 RUSTC ?= rustc
 
-# A server is named as those of other systems are, tokio-echo.
+# The server is named as those of other systems: tokio-echo.
 rust_servers  := echo-tokio
 rust_programs := $(filter-out $(rust_servers),\
 	$(sort $(patsubst rust/src/bin/%.rs,%,$(wildcard rust/src/bin/*.rs))))
 rust_sources  := $(wildcard rust/src/*.rs rust/src/bin/*.rs) rust/Cargo.toml rust/Cargo.lock
 
-# The oldest that will do is the rust-version of Cargo.toml. Debian's packages rustc and
-# cargo are older than that.
+# The oldest compiler that does is the rust-version of Cargo.toml. Debian's packages rustc
+# and cargo are older.
 rust_version := $(shell { $(CARGO) --version; $(RUSTC) --version; } 2>/dev/null | awk ' \
 	{ split($$2, v, "."); good += v[1] > 1 || v[2] >= 85 } END { if (good == 2) print }')
 rust_crates  := $(shell sed -n '/^libc/d; s/^\([a-z-]*\) = .*"=\([0-9.]*\)".*/\1 \2/p' \
@@ -24,7 +24,7 @@ $(eval $(call offer,rust,$(rust_programs),$(rust_version),cargo-web and rustc-we
 $(eval $(call offer,tokio,echo,$(rust_version),cargo-web and rustc-web \
 	(1.85 or newer)))
 
-# One run of cargo builds them all.
+# One run of cargo builds all.
 $(P)/rust-target/built: $(rust_sources)
 	@mkdir -p $(@D)
 	RUSTC='$(RUSTC)' $(CARGO) build --release --locked --manifest-path rust/Cargo.toml \

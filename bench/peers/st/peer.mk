@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# State Threads. Bound when the program starts: to bind a function at its first call takes
-# kilobytes of the stack of whichever thread calls it. c/peer.mk has http_version.
+# State Threads. Bound when the program starts: lazy binding takes kilobytes of the
+# calling thread's stack. c/peer.mk has http_version.
 
 st_flags   := -O3 -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wl,-z,now
 st_hash    := \#

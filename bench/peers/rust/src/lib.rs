@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What the programs share: arguments, clock, memory, and the count of blocks.
+//! Shared by the programs: arguments, clock, memory, and the count of blocks.
 
 pub mod min;
 
@@ -11,8 +11,8 @@ use std::process::exit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The arguments, one for each name, each at least 1; one in brackets may be left out and
-/// is 1 then. Exits with a usage line if they are others.
+/// The arguments, one for each name, each at least 1. One in brackets may be left out,
+/// and is 1 then. Exits with a usage line if the arguments are wrong.
 pub fn arguments<const K: usize>(names: [&str; K]) -> [usize; K] {
     let mut given = std::env::args().skip(1);
     let numbers = names.map(|name| match given.next() {
@@ -46,7 +46,7 @@ fn program() -> String {
     path.rsplit('/').next().unwrap_or_default().to_string()
 }
 
-/// The arguments of the cycle benchmark, N and R first; `bytes` is what a thread takes.
+/// The arguments of the cycle benchmark, N and R first; a thread takes `bytes`.
 pub fn cycle_arguments<const K: usize>(names: [&str; K], bytes: usize) -> [usize; K] {
     let numbers = arguments(names);
     if numbers[0] < 2 {
@@ -56,8 +56,8 @@ pub fn cycle_arguments<const K: usize>(names: [&str; K], bytes: usize) -> [usize
     numbers
 }
 
-/// Ends the program if `count` times `bytes` is more memory than there is. Rust's
-/// collections abort without a word of that, or are killed.
+/// Ends the program if `count` times `bytes` exceed the memory. Rust's collections would
+/// abort without a message, or be killed.
 pub fn check_memory(count: usize, bytes: usize) {
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
@@ -77,7 +77,7 @@ pub fn resident() -> usize {
     pages.map_or_else(|| fail("no /proc/self/statm"), |pages| pages * page)
 }
 
-/// Bytes for each of `count`, now that the process has grown since `before`.
+/// Bytes for each of `count`, by the growth of the process since `before`.
 pub fn print_growth(before: usize, count: usize) {
     println!("{}", resident().saturating_sub(before) / count);
 }
@@ -86,7 +86,7 @@ pub fn print_seconds(time: Duration) {
     println!("{:.6}", time.as_secs_f64());
 }
 
-/// Prints seconds and answer, if that is right.
+/// Prints the seconds and the answer, if the answer is right.
 pub fn print_answer(time: Duration, answer: u128, right: u128) {
     if answer != right {
         fail(&format!("{answer} instead of {right}"));
@@ -97,13 +97,13 @@ pub fn print_answer(time: Duration, answer: u128, right: u128) {
 
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether to count how often a task has blocked, instead of the time.
+/// Whether to count the blocks of tasks, instead of the time.
 pub fn counts_blocks() -> bool {
     std::env::var_os("BLOCKS").is_some_and(|value| value == "1")
 }
 
-/// A whole task, with its polls that came to nothing counted. Only tasks of a run that
-/// counts are wrapped in it, so one that does not is not slowed down.
+/// A task whose pending polls are counted. It wraps tasks only in a run that counts, so
+/// others are not slowed down.
 pub async fn counted<F: Future>(task: F) -> F::Output {
     let mut task = pin!(task);
     poll_fn(|context| {
@@ -118,7 +118,7 @@ pub fn blocked() -> u64 {
     BLOCKED.load(Relaxed)
 }
 
-/// Prints the blocks since there were `Some` of them, else the time.
+/// Prints the blocks since `Some` number of them, or the time.
 pub fn print_blocks_or_seconds(since: Option<u64>, time: Duration) {
     match since {
         Some(since) => println!("{}", blocked() - since),
@@ -126,14 +126,14 @@ pub fn print_blocks_or_seconds(since: Option<u64>, time: Duration) {
     }
 }
 
-/// What all counters give, together.
+/// The sum of all counters.
 pub fn counters_sum(counters: usize, calls: usize) -> u128 {
     let (counters, calls) = (counters as u128, calls as u128);
     counters * calls * (counters + calls - 2) / 2
 }
 
-/// Has a panic, which is what some crates make of having got no memory or no native thread,
-/// end the program with a message that says so.
+/// Ends the program with a message at a panic: some crates panic for want of memory or of
+/// a native thread.
 pub fn panic_means_no_memory() {
     set_hook(Box::new(|info| {
         eprintln!("{info}");

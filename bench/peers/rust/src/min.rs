@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! A minimal executor, in one native thread: tasks of one type side by side in memory, a
-//! first-in, first-out queue of the numbers of those that can go on, and an event to wait
-//! for that counts. Nothing is allocated, and nothing is reference-counted, once the tasks
-//! are there: a waker is no more than the number of its task.
+//! first-in, first-out queue of the numbers of ready tasks, and a counting event. After
+//! the tasks are made nothing is allocated, and nothing is reference-counted: a waker is
+//! the number of its task.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -26,13 +26,13 @@ fn raw_waker(task: *const ()) -> RawWaker {
 }
 
 fn waker(task: usize) -> Waker {
-    // SAFETY: the functions take any number; there is nothing to free, and the queue is the
-    // calling thread's own, so they can be called in any. (In another than the executor's
-    // they would do nothing for the task.)
+    // SAFETY: the functions take any number, and free nothing. The queue is thread-local,
+    // so any native thread can call them. (In another than the executor's they would not
+    // wake the task.)
     unsafe { Waker::from_raw(raw_waker(without_provenance(task))) }
 }
 
-/// Messages without content, for one task to wait for.
+/// Counts messages without content, for one waiting task.
 #[derive(Default)]
 pub struct Event {
     tokens: Cell<usize>,
@@ -62,13 +62,13 @@ impl Event {
 }
 
 fn poll<F: Future<Output = ()>>(tasks: &mut Pin<Box<[F]>>, index: usize) -> bool {
-    // SAFETY: an element of a pinned slice does not move either.
+    // SAFETY: an element of a pinned slice does not move.
     let task = unsafe { tasks.as_mut().map_unchecked_mut(|all| &mut all[index]) };
     task.poll(&mut Context::from_waker(&waker(index)))
         .is_ready()
 }
 
-/// Makes the tasks of these futures, and runs each until it has to wait.
+/// Makes a task of each future, and runs each until it waits.
 pub fn start<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) -> Pin<Box<[F]>> {
     let mut tasks = Box::into_pin(futures.collect::<Box<[F]>>());
     for index in 0..tasks.len() {
@@ -77,7 +77,7 @@ pub fn start<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) -> Pin<Bo
     tasks
 }
 
-/// Runs the tasks until none can go on, and returns how many have ended in that.
+/// Runs the tasks until none is ready. Returns how many have ended meanwhile.
 pub fn run<F: Future<Output = ()>>(tasks: &mut Pin<Box<[F]>>) -> usize {
     let mut ended = 0;
     while let Some(index) = READY.with_borrow_mut(VecDeque::pop_front) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! counters with corosensei: a coroutine for each, on a mapped stack with a guard page.
-//! That takes two mappings, of which Linux allows a process 65,530 unless told otherwise.
+//! A stack takes two mappings, and Linux allows a process 65,530 by default.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult::Yield};
 use peers::{arguments, check_memory, counters_sum, fail, print_answer};
 use std::time::Instant;
 
-const STACK_BYTES: usize = 16 << 10; // Room enough to unwind it at the end.
+const STACK_BYTES: usize = 16 << 10; // Enough for unwinding at the end.
 
 fn counter(first: usize) -> Coroutine<(), usize, ()> {
     let stack = DefaultStack::new(STACK_BYTES).unwrap_or_else(|_| fail("not enough memory"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! counters with generator-rs: a generator for each, on a mapped stack with a guard page.
-//! That takes two mappings, of which Linux allows a process 65,530 unless told otherwise.
+//! A stack takes two mappings, and Linux allows a process 65,530 by default.
 
 use generator::{Gn, LocalGenerator};
 use peers::{arguments, check_memory, counters_sum, panic_means_no_memory, print_answer};

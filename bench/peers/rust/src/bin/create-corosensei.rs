@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! create with corosensei. All threads use one stack after the other, which is what its
-//! documents recommend, as a stack is a mapping. A suspended coroutine is dropped with
-//! force_reset: to have it dropped the ordinary way, which unwinds it as a panic would,
-//! takes eighty times as long, and there is nothing on its stack that needs it.
+//! create with corosensei. All threads use the same stack in turn, as its documents
+//! recommend, since a stack is a mapping. force_reset drops a suspended coroutine. An
+//! ordinary drop unwinds it like a panic, and takes eighty times as long; nothing on the
+//! stack needs it.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult::Yield};
@@ -21,7 +21,7 @@ fn main() {
         if let Yield(number) = thread.resume(()) {
             sum += number as u128;
         }
-        // SAFETY: nothing on its stack has to be dropped, or is referred to from elsewhere.
+        // SAFETY: nothing on its stack needs a drop, or is referred to from elsewhere.
         unsafe { thread.force_reset() };
         stack = thread.into_stack();
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! create with generator-rs. All threads use one generator, and so one stack, after the
-//! other: to initialise it again cancels what is suspended there, which unwinds it as a
-//! panic would. It has no other way to drop a suspended generator.
+//! create with generator-rs. All threads use the same generator in turn, and so one
+//! stack. Initialising it again cancels the suspended thread, which is unwound as by a
+//! panic. The crate has no other way to drop a suspended generator.
 
 use generator::{Gn, LocalGenerator};
 use peers::{arguments, print_answer};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! cycle with async-std, in P native threads of its executor, besides that of main. A task
-//! for each thread, and a bounded channel for its messages: async-std has no semaphore, and
-//! an unbounded channel takes a block of memory at its first message. Up to N messages can
-//! be on their way to one task; with more than fit into its channel their sender waits.
+//! cycle with async-std, in P native threads of its executor, besides that of main. Each
+//! thread is a task with a bounded channel for its messages: async-std has no semaphore,
+//! and an unbounded channel allocates a block at its first message. Up to N messages can
+//! be on their way to one task. If its channel is full, the sender waits.
 
 use async_std::channel::{bounded, Receiver, Sender};
 use async_std::task;
@@ -60,7 +60,7 @@ async fn relay(all: &Cycles, inbox: Receiver<()>, index: usize) {
     }
 }
 
-/// In a task: when there is one native thread, the last to arrive has blocked by then.
+/// In a task: with one native thread, the last task to arrive has blocked before it runs.
 async fn conduct(all: &Cycles, inbox: Receiver<()>) -> (u64, Duration) {
     receive(&inbox).await;
     let (blocks, start) = (blocked(), Instant::now());
@@ -87,7 +87,7 @@ fn main() {
     let count = counts_blocks();
     let (outbox, inboxes): (Vec<_>, Vec<_>) = (0..n * r).map(|_| bounded(n.min(SLOTS))).unzip();
     let (conductor, inbox) = bounded(1);
-    // Tasks have to be 'static: one leak saves a reference count for each.
+    // Tasks have to be 'static: a leak saves a reference count for each.
     let all: &'static Cycles = Box::leak(Box::new(Cycles {
         n,
         m,
@@ -101,6 +101,6 @@ fn main() {
     }
     let (blocks, time) = task::block_on(task::spawn(conduct(all, inbox)));
     print_blocks_or_seconds(count.then_some(blocks), time);
-    // Without a wait for the executor's threads, which do not end.
+    // Does not wait for the executor's threads, which do not end.
     std::process::exit(0);
 }

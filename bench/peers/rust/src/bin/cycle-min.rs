@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! cycle with Rust's own futures on a minimal executor, which is in ../min.rs: what the
-//! language can do without the services of a runtime. A future for each thread, and a
-//! counting event for its messages.
+//! cycle with Rust's futures on the minimal executor of ../min.rs: the language without
+//! the services of a runtime. Each thread is a future with a counting event for its
+//! messages.
 
 use peers::min::{run, start, Event};
 use peers::{blocked, counted, counts_blocks, cycle_arguments, fail, print_blocks_or_seconds};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! cycle with tokio, in one native thread. A task for each thread, and a semaphore from
-//! which it takes a permit for each message. Of what tokio has to wait for it is the fastest
-//! that is right: Notify holds one permit only, but several messages can be on their way to
-//! a task, so that it would hang.
+//! cycle with tokio, in one native thread. Each thread is a task that takes a permit from
+//! its semaphore for each message. This is the fastest primitive of tokio that is
+//! correct. Notify holds one permit only, but several messages can be on their way to a
+//! task, so it would hang.
 
 use peers::{blocked, counted, counts_blocks, cycle_arguments, print_blocks_or_seconds};
 use std::future::Future;
@@ -74,7 +74,7 @@ fn main() {
     let [n, r, m] = cycle_arguments(["N", "R", "M"], TASK_BYTES);
     let count = counts_blocks();
     let inbox = (0..n * r).map(|_| Semaphore::new(0)).collect();
-    // Tasks have to be 'static: one leak saves a reference count for each.
+    // Tasks have to be 'static: a leak saves a reference count for each.
     let all: &'static Cycles = Box::leak(Box::new(Cycles {
         n,
         m,

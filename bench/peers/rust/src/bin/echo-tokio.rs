@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The echo server with tokio, in one native thread, a task for each connection.
+//! The echo server with tokio, in one native thread, with a task for each connection.
 
 use peers::{arguments, fail, usage};
 use std::io;
@@ -16,11 +16,11 @@ extern "C" fn end(_: libc::c_int) {
     unsafe { libc::_exit(0) }
 }
 
-/// SIGTERM ends, and there may be as many descriptors as the hard limit says.
+/// Ends at SIGTERM, and raises the limit of descriptors to the hard one.
 fn prepare_process() {
     let handler = end as extern "C" fn(libc::c_int) as libc::sighandler_t;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the handler keeps the rules for one, and limit outlives the calls.
+    // SAFETY: the handler is async-signal-safe, and limit outlives the calls.
     let good = unsafe {
         libc::signal(libc::SIGTERM, handler) != libc::SIG_ERR
             && libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0
@@ -59,7 +59,7 @@ async fn serve(port: u16) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(echo(stream))),
-            // Out of descriptors: some may come back.
+            // Out of descriptors: some may become free.
             Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
     }

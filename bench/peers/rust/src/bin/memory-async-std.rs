@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! memory with async-std, in one native thread of its executor: a task for each thread, all
-//! waiting at one channel until that is closed.
+//! memory with async-std, in one native thread of its executor. Each thread is a task;
+//! all wait at one channel until it is closed.
 
 use async_std::channel::{bounded, Receiver};
 use async_std::task;
@@ -17,7 +17,7 @@ async fn thread(gate: &Receiver<()>) {
     }
 }
 
-/// In a task, of which there is only one at a time that runs: the others have blocked.
+/// In a task. One task runs at a time, so the others have blocked.
 async fn until(counter: &AtomicUsize, count: usize) {
     while counter.load(SeqCst) < count {
         task::yield_now().await;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! memory with corosensei: a coroutine for each thread, on a mapped stack with a guard page,
-//! as it makes them. However small, at least a page of it is touched, and it takes two
-//! mappings, of which Linux allows a process 65,530 unless told otherwise.
+//! memory with corosensei: a coroutine for each thread, on one of the crate's stacks:
+//! mapped, with a guard page. At least a page of a stack is touched, however small it is.
+//! A stack takes two mappings, and Linux allows a process 65,530 by default.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult::Return};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! memory with generator-rs: a generator for each thread, on a mapped stack with a guard
-//! page. The stack is one page, because it writes to both ends of it. It takes two mappings,
-//! of which Linux allows a process 65,530 unless told otherwise.
+//! page. The stack is one page, because the crate writes to both ends of it. It takes two
+//! mappings, and Linux allows a process 65,530 by default.
 
 use generator::{Gn, LocalGenerator};
 use peers::{arguments, check_memory, panic_means_no_memory, print_growth, resident};

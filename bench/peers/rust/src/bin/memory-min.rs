@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! memory with Rust's own futures on a minimal executor, which is in ../min.rs: a future for
-//! each thread, with an event to wait for.
+//! memory with Rust's futures on the minimal executor of ../min.rs. Each thread is a
+//! future that waits for an event.
 
 use peers::min::{run, start, Event};
 use peers::{arguments, check_memory, print_growth, resident};

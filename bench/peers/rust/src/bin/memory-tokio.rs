@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! memory with tokio, in one native thread: a task for each thread, all waiting at one
-//! semaphore, which keeps the list of who waits within their futures.
+//! memory with tokio, in one native thread. Each thread is a task; all wait at one
+//! semaphore, which keeps its list of waiters within their futures.
 
 use peers::{arguments, check_memory, print_growth, resident};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

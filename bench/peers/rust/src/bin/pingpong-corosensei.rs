@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! pingpong with corosensei: coroutines with stacks of their own. The switch is inline
-//! assembly, so that the compiler saves only the registers that are in use there.
+//! pingpong with corosensei: a coroutine with its own stack. The switch is inline
+//! assembly, so the compiler saves only the registers that are in use there.
 
 use corosensei::{Coroutine, CoroutineResult::Yield};
 use peers::{arguments, print_answer};

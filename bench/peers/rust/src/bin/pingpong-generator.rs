@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! pingpong with generator-rs: generators with stacks of their own. A LocalGenerator, which
-//! is resumed in the native thread that made it.
+//! pingpong with generator-rs: a generator with its own stack. It is a LocalGenerator,
+//! which is resumed in the native thread that made it.
 
 use generator::Gn;
 use peers::{arguments, print_answer};

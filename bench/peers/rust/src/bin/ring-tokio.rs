@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! ring with tokio, in one native thread. A task for each thread, and an unbounded channel
-//! for the number that it gets; a bounded channel, which counts with a semaphore, is no
-//! faster.
+//! ring with tokio, in one native thread. Each thread is a task, and gets numbers from an
+//! unbounded channel. A bounded channel, which counts with a semaphore, is not faster.
 
 use peers::{arguments, fail, print_answer};
 use std::time::Instant;
@@ -16,7 +15,7 @@ type Outbox = UnboundedSender<usize>;
 
 async fn relay(number: usize, mut inbox: Inbox, right: Outbox, end: Outbox) {
     while let Some(token) = inbox.recv().await {
-        // Nobody listens any more when the run has ended.
+        // The receiver is gone when the run has ended.
         let _ = match token {
             0 => end.send(number),
             _ => right.send(token - 1),
