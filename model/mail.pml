@@ -2,14 +2,14 @@
 /*
  * mail.pml: mail, inboxes, tokens, joins, and the end of threads: uproc.h, uproc.c.
  *
- * Processors run threads that do anything in any order, and native threads do the same
- * from outside, as often as ACTIONS and NATIVE_ACTIONS say. What is left when nobody can
- * do anything any more is checked at the end of `init'. How a processor sleeps is left to
- * park.pml: here it just waits for its inbox.
+ * Processors run threads, which do anything in any order, ACTIONS times each. Native
+ * threads do the same from outside, NATIVE_ACTIONS times each. When no process can go on,
+ * the end of `init' checks the state. A processor here waits for its inbox; park.pml has
+ * the way in which it sleeps.
  *
- * Records are 1, 2, ...; 0 is NULL. A freed one can be used again.
+ * Records are 1, 2, ...; 0 is NULL. A freed record can be used again.
  *
- * What tests/model.sh looks at:
+ * Searches of tests/model.sh:
  *   short: -DACTIONS=1 -DNATIVE_ACTIONS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DSTARTS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=2
@@ -42,7 +42,7 @@
 #define NATIVE_ACTIONS 3        /* of each native thread */
 #endif
 #ifndef STARTS
-#define STARTS         0        /* of threads besides those that there are at first */
+#define STARTS         0        /* of threads besides the first ones */
 #endif
 #ifndef INTERRUPTS
 #define INTERRUPTS     1
@@ -62,7 +62,7 @@
 #define MAIL_CANCEL   16
 #define MAIL_TOKEN    32
 
-/* u_tokens: as in C, of fewer bits */
+/* u_tokens: as in C, with fewer bits */
 #define UPROC_WAITING  (-1)
 #define UPROC_ENDED    (-768)
 #define UPROC_JOINING  (-512)
@@ -85,11 +85,11 @@ short u_tokens[RECORDS + 1];
 byte  t_joiner[RECORDS + 1];
 byte  t_next[RECORDS + 1];
 byte  uproc_of[RECORDS + 1];
-byte  joined[RECORDS + 1];      /* on its stack: whom it joins, what it had, and */
-byte  had[RECORDS + 1];
-byte  left[RECORDS + 1];        /* how many actions it has left */
+byte  joined[RECORDS + 1];      /* on its stack: the thread that it joins, */
+byte  had[RECORDS + 1];         /* its tokens before, */
+byte  left[RECORDS + 1];        /* the actions that are left */
 
-/* The processors, and who joins from outside. */
+/* The processors, and native threads that join. */
 byte  p_inbox[PROCESSORS];
 chan  p_queue[PROCESSORS] = [RECORDS] of { byte };
 bool  r_lock;
@@ -97,7 +97,7 @@ byte  r_joining;
 bool  r_changed[NATIVES];
 byte  awaited[NATIVES];
 
-/* What the C code does not have: to check by. */
+/* Not in the C code: for checks. */
 bool  freed[RECORDS + 1];
 bool  in_inbox[RECORDS + 1];
 bool  in_queue[RECORDS + 1];
@@ -121,7 +121,7 @@ inline uproc_push(p, t)
 	p_queue[p] ! t
 }
 
-/* Who may not touch it any more has freed it. */
+/* The last user frees it. */
 inline put_record(t)
 {
 	assert(!freed[t] && !in_inbox[t] && !in_queue[t] && u_mail[t] == MAIL_ENDED);
@@ -172,7 +172,7 @@ inline uproc_post(t, mail)
 	old = 0
 }
 
-/* rc: 0, 1, or 2 for -EINVAL. The handle must not be used after the record was freed. */
+/* rc: 0, 1, or 2 for -EINVAL. A handle must not be used after its record is freed. */
 inline claim(t, by)
 {
 	atomic {
@@ -194,7 +194,7 @@ inline claim(t, by)
 	fi
 }
 
-/* On the processor of `t', so all of it is its own. */
+/* On the processor of `t', which owns it. */
 inline deliver(p, t, mail)
 {
 	assert(!freed[t] && u_tokens[t] != UPROC_ENDED);
@@ -231,7 +231,7 @@ inline deliver(p, t, mail)
 	fi
 }
 
-/* From lock to unlock at once: who holds r_lock looks at nothing of ours twice. */
+/* One step from lock to unlock: other holders of r_lock read our state only once. */
 inline tell_native(t)
 {
 	atomic {
@@ -359,7 +359,7 @@ inline uproc_done(p, t)
 	mail = 0
 }
 
-/* A record that was freed becomes a thread for processor `on', by one of `by'. */
+/* Processor `by' makes a freed record a thread of processor `on'. */
 inline uproc_start(t, on, by)
 {
 	atomic {
@@ -384,7 +384,7 @@ inline uproc_start(t, on, by)
 	fi
 }
 
-/* The first part of the wait for u's end, and what comes when it goes on. */
+/* The first part of a join of u, and the part after the wait. */
 inline join_begin(t, u)
 {
 	claim(u, t);
@@ -420,7 +420,7 @@ inline join_goes_on(t)
 		:: !(mail & UPROC_JOINED) && t_joiner[joined[t]] == t ->
 			t_joiner[joined[t]] = 0;
 			joined[t] = 0
-		:: else ->                      /* it is on its way */
+		:: else ->                      /* news is on its way */
 			had[t] = u_tokens[t];
 			u_tokens[t] = UPROC_JOINING;
 			p_intent = UPROC_WAIT;
@@ -431,7 +431,7 @@ inline join_goes_on(t)
 	}
 }
 
-/* By a thread: with mail only for those of others. */
+/* By a thread: sends mail only to threads of other processors. */
 inline rr_wake(p, u)
 {
 	if
@@ -450,7 +450,7 @@ inline rr_wake(p, u)
 	fi
 }
 
-/* A thread does something of all that it can do. Not atomic as a whole. */
+/* A thread does one of its actions. Not atomic as a whole. */
 inline act(p, t)
 {
 	atomic { left[t]--; select(u : 1 .. RECORDS) }
@@ -476,7 +476,7 @@ inline act(p, t)
 	atomic { u = 0; rc = 0 }
 }
 
-/* A join's deadline on the thread's own processor: uwait_join() in uwait.c. */
+/* The deadline of a join, on the thread's processor: uwait_join() in uwait.c. */
 inline interrupt(p, t)
 {
 	atomic {
@@ -486,7 +486,7 @@ inline interrupt(p, t)
 	}
 }
 
-/* uproc_next(), and the thread that it returns, until that blocks or ends. */
+/* uproc_next(), and a run of the thread that it returns. */
 proctype processor(byte p)
 {
 	byte self, t, u, next, oldest, joiner, i, more, p_intent, rc;
@@ -614,7 +614,7 @@ init
 		for (i : 0 .. PROCESSORS - 1) { run processor(i) }
 		for (i : 0 .. NATIVES - 1) { run native(i) }
 	}
-	timeout ->                              /* nobody can do anything any more */
+	timeout ->                              /* no process can go on */
 	d_step {
 		assert(!r_lock);
 		for (i : 0 .. PROCESSORS - 1) {

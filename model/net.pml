@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net.pml: a descriptor that is waited for, used and closed, and who has its number next:
- * unet.c, and of uevents.c how epoll is used.
+ * net.pml: waits, uses and closes of a descriptor, and the reuse of its number: unet.c,
+ * and the use of epoll in uevents.c.
  *
- * Users, each with an epoll set of its own, on a processor or a native thread of its own,
- * do anything in any order, as often as ACTIONS says: read, poll, close, or get the number
- * from the system when it is free, for a file that unet.c has made, or one that the first
- * call makes ready for use. A call is for the file that was open when it began. Bytes come,
- * and so may deadlines, at any time.
+ * Each user has an epoll set, and a processor or a native thread. The users do anything
+ * in any order, ACTIONS times together: read, poll, close, or, when the number is free,
+ * get it from the system, for a file that unet.c has made, or one that the first call
+ * adopts. A call is for the file that was open when it began. Bytes may come, and
+ * deadlines, at any time.
  *
- * Files are 1, 2, ...; 0 is none. What wait.pml shows is taken for granted: to finish a
- * wait is one step here.
+ * Files are 1, 2, ...; 0 is none. wait.pml shows how waits end; here it is one step.
  *
- * What tests/model.sh looks at:
+ * Searches of tests/model.sh:
  *   short: -DACTIONS=3
  *   long: -DACTIONS=4
  *   long: -DACTIONS=4 -DTHREADS=2 -DNATIVES=0
@@ -46,10 +45,10 @@
 #define FILES   2               /* that have the number, one after the other */
 #endif
 #ifndef BYTES
-#define BYTES   1               /* that come for whoever has it */
+#define BYTES   1               /* that come for its user */
 #endif
 #define USERS   (THREADS + NATIVES)
-#define NOBODY  USERS
+#define NO_USER USERS
 
 /* d_kind; that of a file is its number */
 #define NEW     0
@@ -66,19 +65,19 @@
 #define ETIMEDOUT 2
 #define EBADF     3
 
-/* The system: whose the number is; of each file. */
+/* The system: the file of the number; the state of each file. */
 byte file = 1;
 byte files = 1;
 byte bytes[FILES + 1];
 bool nonblock[FILES + 1];
-bool given[FILES + 1];          /* to its owner: there may be calls */
+bool given[FILES + 1];          /* to a user: calls may begin */
 bool closing[FILES + 1];        /* or closed: no call may begin */
-bool reading[FILES + 1];        /* one at a time may */
+bool reading[FILES + 1];        /* at most one user */
 byte left = BYTES;              /* to come */
 byte actions = ACTIONS;
-byte begun;                     /* threads that have done something, or nothing at all */
+byte begun;                     /* threads that have acted, or never will */
 
-/* The epoll set of each user: which files it watches, by bits, and edges of them. */
+/* The epoll set of each user: bits of registered files, and their edges. */
 byte v_watched[USERS];
 byte v_ready[USERS];
 bool v_interrupt[USERS];
@@ -89,19 +88,19 @@ bool d_ready;
 byte d_generation;
 byte d_inside;
 byte d_kind;
-byte d_waiter = NOBODY;
-byte d_serial = NOBODY;
+byte d_waiter = NO_USER;
+byte d_serial = NO_USER;
 
 /* Waiters. */
 byte w_state[USERS];
 byte w_result[USERS];
 bool freed[USERS];
 
-/* Threads are alike, so of those that have done nothing yet it is the first's turn. */
+/* Threads are alike: of those that have not acted yet, the first is next. */
 #define is_next(u)  (u >= THREADS || u <= begun)
 #define may_act(u)  (actions > 0 && is_next(u))
 
-/* The number belongs to who calls, and is not being closed. */
+/* The user has the number, and it is not being closed. */
 #define may_call(u) (may_act(u) && file && given[file] && !closing[file])
 
 inline act(u)
@@ -120,27 +119,27 @@ inline uwait_claim(w)
 	fi
 }
 
-/* w: NOBODY, or who was claimed. */
+/* w: NO_USER, or the claimed waiter. */
 inline uwait_finish(w, result)
 {
 	atomic {
 		if
-		:: w != NOBODY ->
+		:: w != NO_USER ->
 			assert(!freed[w] && w_state[w] == WAKING);
 			w_result[w] = result;
 			w_state[w] = IDLE;
 #ifndef BREAK_NO_INTERRUPT
 			v_interrupt[w] = true;
 #endif
-			w = NOBODY
+			w = NO_USER
 		:: else
 		fi
 	}
 }
 
 /*
- * With d_lock around it, which is free thereafter: into `told'. What others look at
- * without it is changed one by one.
+ * Under d_lock, which is free afterwards. The waiter to be told goes to `told'. Fields
+ * that are read without the lock change one by one.
  */
 inline reset(kind)
 {
@@ -149,15 +148,15 @@ inline reset(kind)
 	d_generation++;
 #endif
 #ifndef BREAK_SERIAL_KEPT
-	d_serial = NOBODY;
+	d_serial = NO_USER;
 #endif
 	atomic {
 		d_ready = true;
 		if
-		:: d_waiter != NOBODY ->
+		:: d_waiter != NO_USER ->
 			uwait_claim(d_waiter);
-			told = (claimed -> d_waiter : NOBODY);
-			d_waiter = NOBODY;
+			told = (claimed -> d_waiter : NO_USER);
+			d_waiter = NO_USER;
 			claimed = false
 		:: else
 		fi;
@@ -166,7 +165,7 @@ inline reset(kind)
 	}
 }
 
-/* fresh(), or the number is just used. */
+/* fresh(), or a use of the number without it. */
 inline open_file(u)
 {
 	atomic {
@@ -281,7 +280,7 @@ inline adopt()
 	fi
 }
 
-/* uevents_add() is under d_lock: it tells at once what is ready. */
+/* uevents_add(), under d_lock: it reports readiness at once. */
 inline watch(u)
 {
 	if
@@ -321,10 +320,10 @@ inline poll_events(u)
 		atomic { !d_lock -> d_lock = true; d_ready = true };
 		atomic {
 			if
-			:: d_waiter != NOBODY ->
+			:: d_waiter != NO_USER ->
 				uwait_claim(d_waiter);
 				if
-				:: claimed -> told = d_waiter; d_waiter = NOBODY
+				:: claimed -> told = d_waiter; d_waiter = NO_USER
 				:: else
 				fi
 			:: else
@@ -365,7 +364,7 @@ inline forget_waiter(u)
 	atomic {
 		!d_lock ->
 		if
-		:: d_waiter == u -> d_waiter = NOBODY
+		:: d_waiter == u -> d_waiter = NO_USER
 		:: else
 		fi
 	}
@@ -384,7 +383,7 @@ inline wait_ready(u)
 			:: d_generation != generation -> rc = EBADF
 			:: d_generation == generation && d_ready
 			:: else ->
-				assert(d_waiter == NOBODY);     /* or -EBUSY */
+				assert(d_waiter == NO_USER);     /* or -EBUSY */
 				w_state[u] = (polls -> w_state[u] : WAITING);
 				d_waiter = u;
 				waits = true
@@ -483,12 +482,12 @@ inline perform(u)
 		fi
 	od;
 	if
-	:: got || polls -> d_ready = true               /* for all that is known */
+	:: got || polls -> d_ready = true               /* may be ready */
 	:: !(got || polls) || drained                     /* of TCP */
 	fi
 }
 
-/* A read, twice if `all', as unet_read_all() does, or a poll. */
+/* A read, a second one if `all', as in unet_read_all(), or a poll. */
 inline call(u)
 {
 	do
@@ -510,7 +509,7 @@ inline call(u)
 proctype user(byte u)
 {
 	byte f, i, generation, rc;
-	byte told = NOBODY;
+	byte told = NO_USER;
 	bool claimed, deadline, edge, got, drained, inside, all, now, polls, waits;
 
 	do
@@ -546,7 +545,7 @@ proctype user(byte u)
 	:: atomic { may_call(u) ->
 		act(u);
 		f = file;
-		closing[f] = true                       /* nobody else does */
+		closing[f] = true                       /* the only closer */
 	   }
 		unet_close(u)
 	:: open_file(u)
@@ -554,7 +553,7 @@ proctype user(byte u)
 	:: atomic { is_next(u) -> begun = begun + (u == begun) } break
 	od;
 	atomic {                                        /* its waiter is freed */
-		assert(told == NOBODY);
+		assert(told == NO_USER);
 		freed[u] = true;
 		v_interrupt[u] = false
 	}
@@ -568,7 +567,7 @@ end_processor:
 	fi
 }
 
-/* Something comes, for who has the number, or is the end of what comes. */
+/* A byte comes for the user of the number, or the end of all bytes. */
 proctype system()
 {
 	byte i;
@@ -598,7 +597,7 @@ init
 		run system();
 		i = 0
 	}
-	timeout ->                              /* nobody can do anything any more */
+	timeout ->                              /* no process can go on */
 	d_step {
 		assert(!d_lock && d_inside == 0 && d_kind != CLOSING);
 		for (i : 0 .. USERS - 1) {

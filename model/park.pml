@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * park.pml: how processors sleep and are woken, how a deadlock is found, and how all of
- * it ends: private/uproc_native.inc, and of uevents.c the interrupt.
+ * park.pml: sleep and wake of processors, the detection of a deadlock, and the end of a
+ * scheduler: private/uproc_native.inc, and the interrupt of uevents.c.
  *
- * Threads do anything in any order, as often as ACTIONS says: wait for a token, wake
- * another, wait for an event, join another, end. Native threads join some of them, or
- * hold the scheduler and wake some; then one destroys it, which must come to an end. What
- * mail.pml shows is taken for granted: mail and inbox are words here, and taking mail in
- * is one step. Not here: c_embed.
+ * Threads do anything in any order, ACTIONS times each: wait for a token, wake another
+ * thread, wait for an event, join another thread, end. Native threads join some of them,
+ * or hold the scheduler and wake some. Then one destroys it, which must come to an end.
+ * mail.pml shows how mail works; here mail and inbox are words, and a drain is one step.
+ * Not here: c_embed.
  *
- * What tests/model.sh looks at:
+ * Searches of tests/model.sh:
  *   short: -DACTIONS=1
  *   long: -DJOINERS=1
  *   short: -DEVENTS=1
@@ -18,7 +18,7 @@
  *   long: -DEVENTS=1 -DHAS_EVENTS=1
  *   long: -DPROCESSORS=3 -DACTIONS=1
  *   long: -DPROCESSORS=3 -DTHREADS=3 -DACTIONS=0 -DJOINERS=1
- *   BREAK_DEADLINE_TELLS_NOBODY: -DPROCESSORS=1 -DJOINERS=2
+ *   BREAK_DEADLINE_NOT_TOLD: -DPROCESSORS=1 -DJOINERS=2
  *   BREAK_LATE_NEWS: -DPROCESSORS=1 -DTHREADS=3 -DACTIONS=2
  *   BREAK_MARK_WITHOUT_CAS: -DJOINERS=1
  *   BREAK_NO_LOOK_AT_EVENTS: -DEVENTS=1
@@ -26,7 +26,7 @@
  *   BREAK_NO_SUGGESTION: -DJOINERS=1
  *   BREAK_NO_UNPARK: -DEVENTS=1
  *   BREAK_ON_BEFORE_IDLE: -DEVENTS=1 -DHAS_EVENTS=1
- *   BREAK_RELEASE_TELLS_NOBODY: -DACTIONS=0 -DHOLDERS=1
+ *   BREAK_RELEASE_NOT_TOLD: -DACTIONS=0 -DHOLDERS=1
  *   BREAK_SIGNAL_WITHOUT_LOCK: -DACTIONS=0 -DHOLDERS=1
  *   BREAK_STOP_AFTER_SWAP: -DJOINERS=1
  *   BREAK_UNPARK_NOT_COUNTED: -DJOINERS=1
@@ -44,18 +44,18 @@
 #define JOINERS    0            /* native threads that join thread 0, 1, ... */
 #endif
 #ifndef HOLDERS
-#define HOLDERS    0            /* native threads that hold all of it and wake a thread */
+#define HOLDERS    0            /* native threads that hold, and wake a thread */
 #endif
 #ifndef LOOKS
-#define LOOKS      0            /* for events, while there is something to run */
+#define LOOKS      0            /* for events, while threads are ready */
 #endif
 #ifndef EVENTS
 #define EVENTS     0            /* that threads wait for */
 #endif
 #ifndef HAS_EVENTS
-#define HAS_EVENTS 0            /* 1: every processor has been waited on before */
+#define HAS_EVENTS 0            /* 1: every processor has events from the start */
 #endif
-#define MAIN       JOINERS      /* among those who wait for r_changed */
+#define MAIN       JOINERS      /* among the waiters for r_changed */
 
 #define of(t) ((t) % PROCESSORS)
 
@@ -91,7 +91,7 @@ bool armed[THREADS];            /* and not claimed */
 bool fired[THREADS];
 bool waking[THREADS];           /* claimed, and not finished */
 byte blocks[THREADS];
-bool yields[THREADS];           /* until late news of a deadlock have come */
+bool yields[THREADS];           /* until late news of a deadlock comes */
 
 /* Processors. */
 byte p_inbox[PROCESSORS];
@@ -101,7 +101,7 @@ bool p_asleep[PROCESSORS];      /* in pthread_cond_wait() */
 bool s_events[PROCESSORS];
 byte e_waiting[PROCESSORS];
 bool v_interrupt[PROCESSORS];   /* the edge of the eventfd */
-byte v_ready[PROCESSORS];       /* edges of what threads wait for: bits */
+byte v_ready[PROCESSORS];       /* edges of awaited events: bits */
 byte p_ended[PROCESSORS];
 bool ended[PROCESSORS];         /* its native thread */
 byte looks = LOOKS;
@@ -120,10 +120,10 @@ bool told[THREADS];             /* the list r_told */
 byte r_inside;
 byte joiners_done;
 
-/* To check by. */
+/* For checks. */
 bool destroyed;
 byte join_number[THREADS];      /* counts its joins */
-byte told_number[THREADS];      /* of which it is told a deadlock */
+byte told_number[THREADS];      /* of the join that the deadlock is told to */
 
 inline lock(m)
 {
@@ -157,7 +157,7 @@ inline unpark(q)
 	fi
 }
 
-/* Who was told to has to unpark. */
+/* A pusher that finds the mark has to unpark. */
 inline push_inbox(t)
 {
 	atomic {
@@ -193,7 +193,7 @@ inline uproc_post(t, mail)
 	old = 0
 }
 
-/* What a thread's end tells to whom: settle() in uproc.c. mail.pml has the details. */
+/* Tells the joiner of a thread's end: settle() in uproc.c. mail.pml has the details. */
 inline settle(p, t)
 {
 	do
@@ -246,7 +246,7 @@ inline uproc_drain(p)
 				if
 				:: state[i] == JOINING || news[i] ->
 					news[i] = news[i] | (u_mail[i] & MAIL_NEWS)
-				:: else         /* late: it has gone on by itself */
+				:: else         /* late: it was resumed meanwhile */
 				fi;
 				tokens[i] = tokens[i] + u_mail[i] / MAIL_TOKEN;
 				u_mail[i] = 0;
@@ -277,7 +277,7 @@ inline make_runnable(t)
 	fi
 }
 
-/* e_poll: the edges are gone thereafter. */
+/* e_poll: takes the edges. */
 inline uproc_poll(p)
 {
 	d_step { v_interrupt[p] = false; edges = v_ready[p]; v_ready[p] = 0 }
@@ -360,7 +360,7 @@ inline sleep_parked(p)
 #endif
 }
 
-/* What comes first when it goes on: the rest of a join, or of uwait_block(). */
+/* After the wait: the rest of a join, or of uwait_block(). */
 inline go_on(p, t)
 {
 	d_step {
@@ -376,7 +376,7 @@ inline go_on(p, t)
 			:: !(news[t] & MAIL_JOINED) && t_joiner[joined[t]] == t ->
 				t_joiner[joined[t]] = NONE;
 				yields[t] = true
-			:: else -> state[t] = JOINING           /* it is on its way */
+			:: else -> state[t] = JOINING           /* news is on its way */
 			fi;
 			news[t] = 0
 		:: waits_event[t] ->
@@ -407,7 +407,7 @@ inline go_on(p, t)
 	}
 }
 
-/* u: whom, or itself */
+/* u: the other thread, or itself */
 inline act(p, t)
 {
 	if
@@ -517,7 +517,7 @@ stopped:
 	ended[p] = true
 }
 
-/* Nobody can do anything, but for those who must hold the scheduler before they do. */
+/* No process can go on, except holders that have not begun. */
 inline assert_stuck()
 {
 	assert(r_held == 0);
@@ -529,7 +529,7 @@ inline assert_stuck()
 	i = 0
 }
 
-/* mail_joiner() for each, while all stand still; then they are pushed one by one. */
+/* mail_joiner() for each, while all stand still; then the pushes, one by one. */
 inline report_stuck()
 {
 	atomic {
@@ -651,7 +651,7 @@ inline await(n, t, all, deadline)
 	od;
 	atomic {
 		r_held = r_held - deadline;
-#ifndef BREAK_DEADLINE_TELLS_NOBODY
+#ifndef BREAK_DEADLINE_NOT_TOLD
 		if
 		:: deadline && r_held == 0 && r_joining > 0 -> broadcast()
 		:: else
@@ -691,7 +691,7 @@ proctype holder()
 		!r_lock ->
 		assert(!destroyed);
 		r_held--;
-#ifndef BREAK_RELEASE_TELLS_NOBODY
+#ifndef BREAK_RELEASE_NOT_TOLD
 		if
 		:: r_held == 0 && r_joining > 0 -> broadcast()
 		:: else
@@ -700,7 +700,7 @@ proctype holder()
 	}
 }
 
-/* What threads wait for happens: on their processor, and perhaps on another before. */
+/* An awaited event happens: on its processor, or on another before that. */
 inline happen(t)
 {
 	atomic {

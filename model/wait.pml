@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.pml: waiters, uwait.c, and what the mutex of usync.c makes of them.
+ * wait.pml: the waiters of uwait.c, and the mutex of usync.c.
  *
- * THREADS threads, each alone on a processor, and NATIVES native threads lock a mutex and
- * unlock it, with a deadline or without, ROUNDS times, then end, with their waiters. The
- * last who has the mutex, if nobody will ask for it any more, may free it. Meanwhile one
- * thread may be cancelled, and somebody gives tokens that have nothing to do with it: at
- * the end all of them must be there.
+ * THREADS threads, each alone on a processor, and NATIVES native threads lock and unlock
+ * a mutex, with a deadline or without, ROUNDS times. Then they end, with their waiters.
+ * The last owner of the mutex may free it, if no other user will lock it. Meanwhile one
+ * thread may be cancelled, and threads get tokens that do not belong to the mutex: all of
+ * these must be left at the end.
  *
- * How tokens get to another processor is in mail.pml. Here each is a step.
+ * mail.pml shows how tokens get to another processor. Here it is one step.
  *
- * What tests/model.sh looks at:
+ * Searches of tests/model.sh:
  *   short: -DNATIVES=0
  *   short: -DCANCELS=0 -DTHREADS=1
  *   long: -DTOKENS=1
@@ -36,7 +36,7 @@
 #define ROUNDS  1
 #endif
 #ifndef TOKENS
-#define TOKENS  1               /* that have nothing to do with it */
+#define TOKENS  1               /* that do not belong to the mutex */
 #endif
 #ifndef CANCELS
 #define CANCELS 1
@@ -54,11 +54,11 @@
 #define ETIMEDOUT 1
 #define ECANCELED 2
 
-/* m_owner: twice the name, and this; names are 1, 2, ... */
+/* m_owner: this bit, and twice the name; names are 1, 2, ... */
 #define WAITED  1
 #define name(w) (2 * ((w) + 1))
 
-/* Waiters; of native ones n_lock, and whether it is asleep or was interrupted. */
+/* Waiters; n_...: of native threads. */
 byte w_state[USERS];
 byte w_result[USERS];
 bool n_lock[USERS];
@@ -76,12 +76,12 @@ bool m_lock;
 byte m_queue[USERS];
 byte m_count;
 
-/* To check by. */
+/* For checks. */
 bool freed[USERS];              /* the waiter, and its thread */
 bool m_freed;
 byte holders;
-byte others[USERS];             /* tokens that have nothing to do with it */
-byte asking = USERS;            /* who will lock the mutex, or is about to */
+byte others[USERS];             /* tokens that do not belong to the mutex */
+byte asking = USERS;            /* users that will lock the mutex */
 
 inline uwait_lock()
 {
@@ -151,7 +151,7 @@ inline uwait_finish(w, result)
 	fi
 }
 
-/* On its own native thread: its deadline has come, or it was cancelled. */
+/* On its native thread: its deadline has come, or it was cancelled. */
 inline end_wait(w, result)
 {
 	uwait_claim(w);
@@ -265,7 +265,7 @@ inline uwait_remove(w)
 	}
 }
 
-/* n: the waiter that was claimed, or USERS. */
+/* n: the claimed waiter, or USERS. */
 inline uwait_pop()
 {
 	n = USERS;
@@ -283,7 +283,7 @@ inline uwait_pop()
 	claimed = false
 }
 
-/* w_result says whether it is had. */
+/* w_result: whether the mutex was given to it. */
 inline usync_mutex_lock(w)
 {
 	atomic {
