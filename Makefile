@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
 #
-# make             the library, static and shared, and once more with its checks
+# make             the library, static and shared, with and without checks
 # make programs    the benchmark programs
 # make bench       runs the quick benchmark, draws it and prints the tables; installs
-#                  what it needs and is missing. WORKLOAD=all runs all benchmarks,
+#                  missing packages that it needs. WORKLOAD=all runs all benchmarks,
 #                  FULL=1 their long forms, DIR=results sets the directory;
 #                  see scripts/report.sh
-# make check       builds and runs the tests; installs what they need and is missing.
+# make check       builds and runs the tests; installs missing packages that they need.
 #                  ONLY='peers serve' runs these scripts of tests/ alone
 # make tests       builds the test programs
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
 #                  see scripts/matrix.sh
-# make examples    examples/, those whose libraries are installed
-# make peers       builds the benchmark programs of other systems, those that can be
+# make examples    builds examples/, if their libraries are installed
+# make peers       builds the benchmark programs of the other systems installed here
 # make install     installs the library, the headers and the manual pages
 # make uninstall   removes them
 # make dist        packs the last commit: usched-<version>.tar.gz and .sha256, in $(B)
-# make deb         builds Debian packages of that, in $(B)/deb
+# make deb         builds Debian packages of it, in $(B)/deb
 # make clean       removes $(B)
 # make help        prints this text
 #
@@ -26,15 +26,15 @@
 #   CC=cc, AR=ar              the compiler; with -flto, AR=gcc-ar or AR=llvm-ar
 #   CFLAGS='-O2 -g', CPPFLAGS=, LDFLAGS=
 #   WARNINGS='-Wall ...'      options for warnings
-#   SWITCH=<machine>          how threads are switched: x86_64, aarch64, or setjmp, which
-#                             is the default on other machines
-#   prefix=/usr/local         where to install, and of it
+#   SWITCH=<machine>          the switch: x86_64, aarch64, or setjmp, which is the default
+#                             on other machines
+#   prefix=/usr/local         the directory to install in, and its parts
 #   libdir=$(prefix)/lib, includedir=$(prefix)/include, mandir=$(prefix)/share/man
 #   DESTDIR=                  a directory to put before these, for packages
 #
-# A variable can be set on the command line, in config.mak, or in the environment. Of
-# these the first counts that sets it. What is built depends on $(B)/flags, so after a
-# change of compiler or options all of it is built again.
+# A variable can be set on the command line, in config.mak, or in the environment. The
+# first of these that sets it counts. All objects depend on $(B)/flags, so a change of
+# compiler or options builds them again.
 
 -include config.mak
 
@@ -53,7 +53,7 @@ DESTDIR    ?=
 
 machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
-# Programs inline layouts, so until 1.0.0 a new minor version is a new ABI, too.
+# Programs inline layouts, so until 1.0.0 a new minor version is a new ABI.
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
 headers := uhere.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
@@ -68,7 +68,7 @@ library  := $(modules:%=$(B)/%.o) $(switch:%=$(B)/%.o)
 checked  := $(modules:%=$(B)/checked/%.o) $(switch:%=$(B)/%.o)
 static   := $(B)/libusched.a
 shared   := $(B)/libusched.so.$(version)
-# What is installed; the second two check themselves and what programs pass to them.
+# Installed; the last two check themselves, and the arguments of programs.
 libraries := $(static) $(shared) $(B)/libusched-check.a $(B)/libusched-check.so.$(version)
 names     := libusched libusched-check
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
@@ -76,7 +76,7 @@ workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 programs += $(B)/bench/slow $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
-# Those whose libraries are there: others are skipped, and tests/examples.sh says so.
+# Examples whose libraries are installed. tests/examples.sh names the others.
 speaks    = $(shell echo '\#include <$2>' | $(CC) $(CPPFLAGS) -E -x $1 - >/dev/null 2>&1 && echo yes)
 has       = $(call speaks,c,$1)
 examples := $(filter-out %/05-httpd %/06-kv,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
@@ -88,7 +88,7 @@ ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
 endif
 
-# It moves frames to stacks of its own, which are not copied.
+# It moves frames to its own stacks, which are not copied.
 ifneq ($(findstring -fsplit-stack,$(CC) $(CFLAGS)),)
 $(error -fsplit-stack cannot be used with threads whose stacks are copied: leave it out)
 endif
@@ -125,7 +125,7 @@ $(filter %.a,$(libraries)):
 	rm -f $@
 	$(AR) rcs $@ $^
 
-# Never unloaded: the keys of its native threads have destructors in it.
+# Never unloaded: it has the destructors of thread-specific keys.
 $(shared): $(library:.o=.lo)
 $(B)/libusched-check.so.$(version): $(checked:.o=.lo)
 $(filter-out %.a,$(libraries)):
@@ -167,10 +167,10 @@ $(filter $(B)/bench/slow %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) 
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 
-# Calls that these make fail.
+# Their calls can be made to fail.
 faults := $(filter $(B)/tests/test_fault%,$(tests))
 $(faults): $(B)/tests/fault.o
-# ThreadSanitizer makes some of these calls before it can look at what calls do.
+# ThreadSanitizer makes some of these calls before it is initialised.
 $(B)/tests/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
 	tests/fault.c)
@@ -255,7 +255,7 @@ matrix:
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
 
-# What a manual page is about besides its own name: each gets a link to the page.
+# The other names in a manual page: each gets a link to the page.
 aliases = awk '/^\.Sh/ { on = $$2 == "NAME" || $$2 == "SYNOPSIS" } \
 	on && /^\.(Nm|Fn|Fo) [a-z]/ && !seen[$$2]++ { print $$2 }'
 # for_aliases COMMAND: runs it with $$page, $$section and $$alias set.

@@ -1,39 +1,38 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""graph.py: pictures and tables of what bench.sh measured.
+"""graph.py: pictures and tables of the results of bench.sh.
 
     grep -h '^ *[2N],' results/*/cycle.csv | python3 graph.py c2.svg > c2.md
     cat results/*/ring.csv results/*/memory.csv | python3 graph.py others.png
 
 usage: graph.py [PICTURE.svg | PICTURE.png | PICTURE.pdf]...
 
-Reads the rows of bench.sh, of one run or of many one after the other, of one
-workload or of several, whatever their columns, from standard input. Prints tables
-in Markdown and draws the same into each picture named.
+Reads the rows of bench.sh from standard input: one run or several one after the
+other, one workload or several, with any columns. Prints tables in Markdown and
+draws the same into each picture named.
 
-Cycle: for each implementation and each number of threads N*R the mean, over the
-runs, of the rate N*R*M / seconds, in millions of operations per second, or `-' if
-there is none; drawn as lines, with bars from the lowest rate to the highest. With
-several N there is a table, and a part of each picture, for each.
+Cycle: the mean over the runs of the rate N*R*M / seconds, in millions of operations
+per second, for each implementation and each number of threads N*R, or `-' if there is
+none. Drawn as lines, with bars from the lowest rate to the highest. Each N has a
+table, and a part of each picture.
 
-Threads, depth and stacks: likewise, but with the median over the runs of what a
-message takes, in nanoseconds, against the number of threads N*R, the bytes D that
-each holds on its stack, or the number of stacks; with a table and a part of each
-picture for each N, or N and R. A row of these tables is a point of the lines.
+Threads, depth and stacks: the median over the runs of the time of a message, in
+nanoseconds, against the number of threads N*R, the bytes D that each holds on its
+stack, or the number of stacks. Each N, or N and R, has a table, and a part of each
+picture. A row of these tables is a point of the lines.
 
-Http, h2load and echo: likewise, of thousands of requests or round trips per second,
+Http, h2load and echo: likewise, thousands of requests or round trips per second,
 against the number of connections.
 
-The other workloads: a table and a part of each picture for each set of parameters,
-with the median over the runs of what one operation takes, the lowest first, or for
-redis of thousands of requests per second, the highest first; drawn as bars, with
-whiskers from the least to the most. A cell NUMBER@SIZE was measured
-with SIZE in place of the last parameter; the table and the picture say so.
+The other workloads: the median over the runs of the time of one operation, the lowest
+first, or for redis thousands of requests per second, the highest first. Each set of
+parameters has a table, and a part of each picture, drawn as bars, with whiskers from
+the least to the most. A cell NUMBER@SIZE was measured with SIZE in place of the last
+parameter; the table and the picture say so.
 
-A cell that failed is no measurement and has no point: one that says fail:reason,
-a number that is not positive, or one from 100000 (seconds) on, which is how
-results were published whose programs had crashed. What is only fail:missing
-is named below the table instead.
+A failed cell has no point: fail:reason, a number that is not positive, or one from
+100000 (seconds) on, the published form of results whose programs had crashed. An
+implementation with fail:missing only is named below the table.
 
 Exit status: 0; 1 if the input is empty or wrong (then nothing is written), or a
 picture cannot be written; 2 if the arguments are wrong.
@@ -52,19 +51,19 @@ from xml.sax.saxutils import escape, quoteattr
 
 FORMATS = ("svg", "png", "pdf")
 FAILED_SECONDS = 100000  # more than a day: no run takes that, see above
-FAILED_NUMBER = 1e18  # for what is no time: more than there can be of anything
-LEAST = 1e-9  # programs print six digits: what is smaller is zero
+FAILED_NUMBER = 1e18  # for counts and rates: larger than any
+LEAST = 1e-9  # programs print six digits: smaller numbers are zero
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 OURS = re.compile(r"U[DJL]?([0-9][0-9A-Z]*)?")  # U, U10K, U1TS, UL1T; not UV, UCONTEXT
 COMMANDS = ("GET", "SET")  # of redis
 
 
 class Bad(Exception):
-    """What is wrong with the input, or the outside; the message says it all."""
+    """An error in the input or outside; the message describes it."""
 
 
-# What is drawn as lines: the place on the x axis, of the parameters; the axis's name in
-# tables, and its label; how many of the parameters, the first, make a part.
+# A workload that is drawn as lines: the place on the x axis, by the parameters; the
+# axis's name in tables, and its label; the number of leading parameters that make a part.
 Curve = namedtuple("Curve", "place name label lead")
 THREADS = Curve(lambda n, r, m: n * r, "threads", "threads, N·R", 1)
 DEPTH = Curve(
@@ -85,8 +84,8 @@ def as_it_is(number, *_):
     return number
 
 
-# What bench.sh runs. `value' makes what is shown of a cell and the parameters; `curve' is
-# None for bars; `better' is whether more is, or less, or neither.
+# The workloads of bench.sh. `value' makes the number shown, of a cell and the parameters;
+# `curve' is None for bars; `better' is higher, lower or None.
 Workload = namedtuple("Workload", "parameters title unit limit value curve better",
                       defaults=(None, "lower"))
 WORKLOADS = {
@@ -145,18 +144,18 @@ WORKLOADS = {
         ("connections",), "Idle: memory for an HTTP connection that is kept",
         "bytes per connection", FAILED_NUMBER, as_it_is),
 }
-# Of one run: the value, None if there is none; why not; the last parameter.
+# Of one run: the value or None; the reason of a failure; the last parameter.
 Cell = namedtuple("Cell", "value reason size")
 
 
 class Part:
-    """What becomes a table and a part of the picture: cycle's of one N, a curve's of
-    those parameters that lead, or another workload's of one set of parameters."""
+    """A table and a part of the picture: of one N in cycle, of one set of leading
+    parameters for a curve, of one set of parameters in other workloads."""
 
     def __init__(self, workload, parameters, names):
         self.workload, self.parameters = workload, parameters
         self.kind = WORKLOADS[workload]
-        self.names = names  # those of all parts of the workload
+        self.names = names  # the columns of all parts of the workload
         self.cells = {}  # name -> place on the x axis, 0 for bars -> [Cell]
 
     def add(self, name, place, cell):
@@ -169,7 +168,7 @@ class Part:
         return all(cell.reason == "missing" for cell in self.runs(name))
 
     def measured(self):
-        """[(name, {place: values})], cells without a value left out."""
+        """[(name, {place: values})], without cells that have no value."""
         for name in self.names:
             values = {place: [cell.value for cell in cells if cell.value is not None]
                       for place, cells in sorted(self.cells.get(name, {}).items())}
@@ -179,7 +178,7 @@ class Part:
         return sorted({place for cells in self.cells.values() for place in cells})
 
     def average(self, values):
-        """Of rates, the mean."""
+        """The mean of rates, the median of others."""
         return mean(values) if self.workload == "cycle" else statistics.median(values)
 
     def bars(self):
@@ -198,7 +197,7 @@ class Part:
         return ", ".join(map("{} = {}".format, self.kind.parameters, self.parameters))
 
 
-# Of an implementation: `sizes' are the last parameters with which it was measured.
+# Of an implementation; `sizes' are the values of the last parameter.
 Bar = namedtuple("Bar", "name median least most runs of sizes")
 
 
@@ -219,7 +218,7 @@ class Results:
         return parts[key]
 
     def parts(self):
-        """Those of lines sorted."""
+        """All parts; those with lines sorted."""
         for workload, parts in self.found.items():
             curve = WORKLOADS[workload].curve
             yield from map(parts.get, sorted(parts) if curve else parts)
@@ -238,7 +237,7 @@ def read(lines):
         cells = [cell.strip() for cell in line.split(",")]
         if cells == [""]:
             continue
-        # Cycle's lines do not say that they are: they begin with N.
+        # Cycle's lines do not begin with its name, but with N.
         workload = cells[0] if cells[0] in WORKLOADS else "cycle"
         begins = cells[0] if workload == "cycle" else "".join(cells[1:2])
         try:
@@ -294,7 +293,7 @@ def row(results, workload, cells):
 
 
 def count(what, cell):
-    # No more digits than that: what comes of them has to fit a float. Only D can be 0.
+    # Products of numbers with so few digits fit a float. Only D can be 0.
     if what == "command":
         if cell not in COMMANDS:
             raise Bad(f"{what} is '{cell}', none of {', '.join(COMMANDS)}")
@@ -323,7 +322,7 @@ def measurement(name, cell, workload, sizes):
 
 
 def line_rows(part):
-    """A row for each implementation; but for cycle, a column."""
+    """A column for each implementation, except in cycle, where it is a row."""
     places, rows = part.places(), []
     for name, cells in part.measured():
         if name in part.cells and not part.is_missing(name):
@@ -357,7 +356,7 @@ def other_rows(part):
 
 
 def digits(value):
-    """At least three of them that count."""
+    """At least three significant digits."""
     decimals = max(0, 2 - math.floor(math.log10(value)))
     return f"{value:.{decimals}f}" if decimals < 7 else f"{value:.2e}"
 
@@ -377,7 +376,7 @@ def table(part):
 
 
 def tables(results):
-    """With headings, but for a single table of cycle's."""
+    """With headings, except for a single table of cycle."""
     parts = list(results.parts())
     if [part.workload for part in parts] == ["cycle"]:
         return table(parts[0])
@@ -393,12 +392,12 @@ def heading(part, results):
 # The pictures
 
 
-# The i-th of ours, or of the others, has the i-th of each, again from the first after
-# the last: neighbours differ in all, and the numbers of colours and of markers have no
-# common divisor, so that no two of 104 of ours or 143 others look the same. Ours
-# are solid, the first seven in colours of Okabe and Ito's, made to be told apart also
-# by the colour-blind; the others are thin, dashed and hollow.
-MARKERS = (  # with the sizes at which they look equally large
+# The i-th line of ours, or of the others, has the i-th marker and colour, modulo their
+# numbers, which have no common divisor. So neighbours differ in both, and no two of 104
+# of ours or 143 others look the same. Ours are solid; the first seven have the colours of
+# Okabe and Ito, which colour-blind readers can tell apart. The others are thin, dashed
+# and hollow.
+MARKERS = (  # with sizes that look equal
     ("o", 7), ("s", 6.5), ("^", 8), ("D", 6.5), ("v", 8), ("P", 8.5), ("X", 8.5),
     ("<", 8), (">", 8), ("p", 8.5), ("*", 11), ("h", 8), ("d", 8.5))
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
@@ -407,7 +406,7 @@ OTHER_COLOURS = ("#777777", "#882255", "#999933", "#332288", "#8C510A", "#44AA99
                  "#AA4466", "#117733", "#6699CC", "#555555", "#AA8800")
 OTHER_DASHES = ((0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 OUR_BAR, OTHER_BAR = "#0072B2", "#B8B8B8"
-FONTS = ("DejaVu Sans", "Verdana", "sans-serif")  # the first is measured; equally wide
+FONTS = ("DejaVu Sans", "Verdana", "sans-serif")  # the first is measured; equal widths
 
 
 def is_ours(name):
@@ -415,7 +414,7 @@ def is_ours(name):
 
 
 def draw(results):
-    """A figure; never a window, for matplotlib's pyplot has no part in it."""
+    """A figure, without pyplot, so never a window."""
     os.environ["MPLBACKEND"] = "Agg"
     try:
         import matplotlib
@@ -423,7 +422,7 @@ def draw(results):
     except ImportError:
         raise Bad("pictures need matplotlib: python3 -m pip install matplotlib; "
                   "without the names of pictures, the table needs nothing") from None
-    matplotlib.rcdefaults()  # the same picture whatever the user's settings
+    matplotlib.rcdefaults()  # independent of the user's settings
     matplotlib.rcParams.update({
         "svg.hashsalt": "usched", "svg.fonttype": "none", "font.sans-serif": FONTS,
         "text.parse_math": False,
@@ -463,7 +462,7 @@ def plot_lines(axes, part):
         titles(axes, f"{part.kind.title}, cycles of N = {part.parameters[0]} threads",
                f"higher is better; {explain(numbers, 'mean')}")
     else:
-        threads = math.prod(part.parameters)  # where R makes the part, too
+        threads = math.prod(part.parameters)  # R is in the parameters then
         lead = f"{threads} threads, " if part.kind.curve.lead > 1 else ""
         titles(axes, part.kind.title, subtitle(lead + part.heading(), part, numbers))
     legend(axes, lines)
@@ -475,14 +474,14 @@ def subtitle(first, part, numbers):
 
 
 def place_axis(axes, part):
-    """The x axis: logarithmic, with zero where half of the next would be."""
+    """The x axis: logarithmic, with zero at half of the next place."""
     axes.set_xscale("log")
     places = part.places()
     drawn = [position(place, part) for place in places]
     axes.set_xlim(*span(drawn))
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
-    if part.kind.curve is not THREADS and len(places) < 15:  # they are chosen: name them
+    if part.kind.curve is not THREADS and len(places) < 15:  # few: label each
         axes.set_xticks(drawn, [str(p) if p % 1000 else short(p) for p in places])
         axes.minorticks_off()
 
@@ -492,7 +491,7 @@ def position(place, part):
 
 
 def value_axis(axes, values):
-    """The y axis: from zero, but logarithmic where that would leave some in a heap."""
+    """The y axis: from zero, or logarithmic if values differ very much."""
     if values and max(values) > 50 * min(values):
         axes.set_yscale("log")
         axes.set_ylim(min(values) / 1.4, max(values) * 1.4)
@@ -502,7 +501,7 @@ def value_axis(axes, values):
 
 
 def ticks(axis, low, high):
-    """Of a logarithmic axis: 1, 2, 5, 10, ..., or powers of ten if it is long."""
+    """Ticks of a logarithmic axis: 1, 2, 5, 10, ..., or powers of ten if it is long."""
     from matplotlib.ticker import LogLocator, NullFormatter
     steps = (1,) if high > 20000 * low else (1, 2, 5)
     axis.set_major_locator(LogLocator(subs=steps, numticks=20))
@@ -530,10 +529,10 @@ def line(axes, i, name, cells, part):
 
 
 def whiskers(axes, points, colour):
-    """From the least to the most of the runs of each point."""
+    """Whiskers from the least to the most of the runs of each point."""
     if points:
         places, averages, runs = zip(*points)
-        # The mean of equal numbers may be rounded to one that is less or more.
+        # The mean of equal numbers may be rounded up or down.
         below = [max(0, a - min(values)) for a, values in zip(averages, runs)]
         above = [max(0, max(values) - a) for a, values in zip(averages, runs)]
         axes.errorbar(places, averages, yerr=(below, above), fmt="none", ecolor=colour,
@@ -541,7 +540,7 @@ def whiskers(axes, points, colour):
 
 
 def legend(axes, lines):
-    """Beside the plot, in the order in which the lines end at its right."""
+    """A legend beside the plot, in the order of the right ends of the lines."""
     lines.sort(key=lambda line: line.get_ydata()[-1], reverse=True)
     axes.legend(handles=lines, loc="upper left", bbox_to_anchor=(1.01, 1),
                 frameon=False, handlelength=4)
@@ -563,13 +562,13 @@ def plot_bars(axes, part):
 
 
 def extent(axes, entries):
-    """The x axis, with room for the values; returns where bars start."""
+    """The x axis, with room for the values. Returns the start of the bars."""
     low = min(bar.least for bar in entries)
     high = max(bar.most for bar in entries)
     if high <= 20 * low:
         axes.set_xlim(0, high * 1.2)
         return 0
-    # The shortest bar is to be seen, and to start at 1, 2 or 5.
+    # The shortest bar stays visible; bars start at 1, 2 or 5.
     power = 10.0 ** math.floor(math.log10(low / 1.5))
     left = max([power] + [step * power for step in (2, 5) if step * power < low / 1.5])
     axes.set_xscale("log")
@@ -598,7 +597,7 @@ def draw_bar(axes, y, bar, left, part):
 
 
 def span(places):
-    """The axis: some room at the sides, and a power of ten on it, with its label."""
+    """The limits of an axis: room at the sides, and at least one power of ten."""
     first, last = places[0], places[-1]
     if last / first < 10:
         low = 10 ** math.floor(math.log10(first))
@@ -624,7 +623,7 @@ def explain(runs, average):
 
 
 def render(figure, kind):
-    """The bytes of a picture; the same for the same results, so without a date."""
+    """The bytes of a picture. Without a date: equal results give equal bytes."""
     metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "png": {},
                 "pdf": {"CreationDate": None}}
     out = io.BytesIO()
@@ -636,13 +635,13 @@ SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 
 class Compact:
-    """An SVG of matplotlib's in a tenth of its lines, which looks the same.
+    """An SVG of matplotlib's in a tenth of its lines, with the same look.
 
-    Coordinates have one decimal, those of markers two. Styles are classes. A class is
-    named after its rules, so pictures on one page do not disturb each other. Clipping is
-    left out, as nothing lies outside of the axes, and so are most groups."""
+    Coordinates have one decimal, those of markers two. Styles are classes. The name of a
+    class depends on its rules, so pictures on one page do not disturb each other. There is
+    no clipping, as nothing lies outside of the axes, and most groups are left out."""
 
-    WIDTH = 100  # columns, for tags that are shorter
+    WIDTH = 100  # columns, unless a tag is longer
     DROPPED = {f"{{{SVG}}}{tag}" for tag in ("metadata", "style", "clipPath")}
 
     def __init__(self, svg):
@@ -678,7 +677,7 @@ class Compact:
             yield f"<{tag}{self.attributes(element, decimals)}/>"
 
     def group(self, element, decimals):
-        """Only one whose marks share a style is kept."""
+        """Keeps a group if its marks share a style."""
         marks = [child for child in element if child.tag == f"{{{SVG}}}use"]
         style = marks[0].get("style") if marks else None
         if len(marks) < 2 or {mark.get("style") for mark in marks} != {style}:
@@ -696,7 +695,7 @@ class Compact:
         found.pop("clip-path", None)
         if found.get("transform", "").startswith("rotate(-0 "):
             del found["transform"]
-        if style and decimals == 1:  # what is defined takes its style from its use
+        if style and decimals == 1:  # a definition takes the style of its use
             found["class"] = self.class_of(style)
         return "".join(
             f" {name.replace(f'{{{XLINK}}}', 'xlink:')}="
@@ -735,7 +734,7 @@ def kind_of(name):
 
 
 def write(pictures):
-    """All or none: every file is complete before the first takes its name."""
+    """Writes all or none: every file is complete before the first is renamed."""
     parts = {name: f"{name}.{os.getpid()}.part" for name in pictures}
     try:
         for name, part in parts.items():

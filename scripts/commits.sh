@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# commits.sh [RANGE]: are the messages of these commits as CONTRIBUTING.md has them? The
-# subject has at most 60 columns, and the form "module: do this", with the verb in the
-# imperative as far as its form tells; a body says why. RANGE is as for git log; without
-# one, the commits that origin/main has not, and if there are none, the last one. Merges
-# are left out. Says what is wrong with which commit; the exit status is 1 then.
+# commits.sh [RANGE]: checks the messages of commits against CONTRIBUTING.md. The subject
+# has at most 60 columns, and the form "module: do this", with a verb in the imperative,
+# as far as its form shows. A body says why. RANGE is as for git log. The default is the
+# commits that origin/main lacks, or the last one if there are none. Merges are left out.
+# Prints the faults of each commit; the exit status is 1 then.
 set -u
 LC_ALL=C.UTF-8
 export LC_ALL
@@ -22,7 +22,7 @@ wrong() {
 	failed=$((failed + 1))
 }
 
-# Verbs that end like a participle are few; what begins a clause is no verb.
+# Few verbs end like a participle: they are listed. An article or a pronoun is no verb.
 check_verb() {
 	case $1 in
 	need | feed | seed | embed | shed | speed | proceed | exceed | succeed | wed | bleed) ;;
@@ -49,7 +49,7 @@ check_subject() {
 	fi
 }
 
-# Trailers such as Signed-off-by are no text.
+# Trailers such as Signed-off-by do not count as text.
 check_body() {
 	message=$(git log -1 --format=%B "$commit")
 	case $(printf '%s\n' "$message" | sed -n 2p) in

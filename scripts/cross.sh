@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 #
 # cross.sh DIRECTORY: cmocka for aarch64, for programs that gcc of aarch64-linux-gnu
-# builds on another machine. Prints a directory that has it in include/ and lib/.
+# builds on another machine. Prints a directory with cmocka in include/ and lib/.
 #
-# It is the package of that architecture of the distribution, unpacked in DIRECTORY and
-# installed nowhere: apt reads its lists for that architecture into DIRECTORY, too. So
-# it takes no privilege and leaves the system as it is. Fails, saying why, where there
-# is no apt or it does not offer that architecture.
+# It unpacks the distribution's package of that architecture in DIRECTORY, and installs
+# nothing. apt's lists of that architecture are in DIRECTORY as well. So it needs no
+# privilege and does not change the system. Without apt, or if apt does not offer the
+# architecture, it fails with a message.
 set -eu
 dir=$1
 lock=$dir.lock
@@ -15,7 +15,7 @@ lock=$dir.lock
 if [ ! -e "$dir/lib/libcmocka.so" ]; then
 	mkdir -p "$(dirname "$dir")"
 	exec 9>"$lock"
-	flock 9                                 # rows run at the same time
+	flock 9                                 # rows run in parallel
 fi
 if [ ! -e "$dir/lib/libcmocka.so" ]; then
 	if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
@@ -37,7 +37,7 @@ if [ ! -e "$dir/lib/libcmocka.so" ]; then
 	done
 	cp "$dir"/unpacked/usr/include/cmocka*.h "$dir/include"
 	rm -rf "$dir/lists" "$dir/cache"
-	# Last, for it says that all is there.
+	# Last, as it marks the end.
 	cp -P "$dir"/unpacked/usr/lib/aarch64-linux-gnu/libcmocka.so* "$dir/lib"
 fi
 cd "$dir" && pwd

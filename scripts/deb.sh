@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# deb.sh: make deb. Builds the source and the binary packages of packaging/debian from the
-# tar file of make dist, in a scratch directory, and leaves them in $B/deb.
+# deb.sh: make deb. Builds the source and binary packages of packaging/debian from the tar
+# file of make dist, in a scratch directory, and leaves them in $B/deb.
 #
 #   B, VERSION          as in the Makefile, which sets them
 #   DEB_BUILD_OPTIONS   as for dpkg-buildpackage, such as nocheck
@@ -27,7 +27,7 @@ cp "$B/usched-$VERSION.tar.gz" "$scratch/usched_$VERSION.orig.tar.gz"
 tar -xzf "$scratch/usched_$VERSION.orig.tar.gz" -C "$scratch"
 cp -r packaging/debian "$scratch/usched-$VERSION/debian"
 
-# Nothing of the make that called this one is for the one in there.
+# The inner make gets no settings of the outer one.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CC CFLAGS CPPFLAGS LDFLAGS SWITCH DESTDIR
 unset prefix libdir includedir mandir WARNINGS
 (cd "$scratch/usched-$VERSION" && env -u B -u VERSION dpkg-buildpackage -us -uc) ||

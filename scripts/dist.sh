@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# dist.sh: make dist. Packs the last commit as $B/usched-$VERSION.tar.gz, and its checksum
-# beside it, for sha256sum -c. The same commit gives the same bytes.
+# dist.sh: make dist. Packs the last commit as $B/usched-$VERSION.tar.gz, with a checksum
+# for sha256sum -c beside it. The same commit gives the same bytes.
 #
 #   B, VERSION   as in the Makefile, which sets them
 set -eu

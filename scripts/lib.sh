@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
 #
-# lib.sh: running and counting tests; for check.sh and matrix.sh, which set $logs, the
-# directory for what the programs print.
+# lib.sh: runs and counts tests, for check.sh and matrix.sh. They set $logs, the directory
+# for the output of the programs.
 #
 #   EMULATOR   a command that runs the programs; $valgrind is one
 : "${logs:?}"
 
-LC_ALL=C                # what programs say is compared
+LC_ALL=C                # messages are compared
 export LC_ALL
 
-# Among their temporary files tests run programs and call make, which takes no spaces in
-# names: where that cannot be, these are here.
+# Tests run programs and make in their temporary directory. If it does not allow programs,
+# or has a space in its name, they get one in $logs.
 probe=$(mktemp)
 { echo '#!/bin/sh' >"$probe" && chmod +x "$probe" && "$probe"; } 2>/dev/null
 case $?$probe in
@@ -29,12 +29,12 @@ valgrind='valgrind -q --error-exitcode=99 --leak-check=full --fair-sched=yes'
 valgrind="$valgrind --errors-for-leak-kinds=definite,indirect,possible"
 cores=$(nproc 2>/dev/null || echo 1)
 
-# setting NAME: what a build in $B was made with.
+# setting NAME: a setting of the build in $B.
 setting() {
 	sed -n "s/^$1=//p" "$B/flags"
 }
 
-# Make, quiet, with as many jobs as there are processors unless the user said how many.
+# Runs make quietly, with a job for each processor, unless the user has set -j.
 build() {
 	case ${MAKEFLAGS-} in
 	*-j*)	$MAKE -s --no-print-directory "$@" ;;
@@ -42,9 +42,9 @@ build() {
 	esac
 }
 
-# count LOG STATUS: sets p, f and s to the numbers of test cases in what a cmocka program
-# printed. One that crashed, that ran nothing, or whose closing lines do not explain
-# its exit status has one failure more.
+# count LOG STATUS: sets p, f and s to the numbers of test cases in the output of a cmocka
+# program. There is one failure more if it crashed, ran nothing, or its exit status does
+# not agree with its last lines.
 count() {
 	# shellcheck disable=SC2046
 	set -- "$2" $(awk '
@@ -69,7 +69,7 @@ count() {
 	fi
 }
 
-# show LOG: what a program that failed has printed; of very much, how it began and ended.
+# show LOG: prints the output of a failed program, or its two ends if it is long.
 show() {
 	if [ "$(wc -l <"$1")" -le 400 ]; then
 		cat "$1"
@@ -80,7 +80,7 @@ show() {
 	fi
 }
 
-# run LABEL SECONDS PROGRAM: one test program of cmocka.
+# run LABEL SECONDS PROGRAM: runs a test program of cmocka.
 run() {
 	name=$(basename "$3")
 	log=$logs/$1-$name.log
@@ -95,7 +95,7 @@ run() {
 	line "$1" "$name" "$(grep -E '^\[ +[A-Z]+ +\] [0-9]+ test' "$log" | tr -s '\n' ' ')"
 }
 
-# run_script LABEL SECONDS COMMAND...: 0 is a pass, 77 a skip, anything else a failure.
+# run_script LABEL SECONDS COMMAND...: status 0 is a pass, 77 a skip, others a failure.
 run_script() {
 	label=$1 seconds=$2
 	shift 2
@@ -114,8 +114,8 @@ run_script() {
 	line "$label" "$name" "$(tail -n 1 "$log")"
 }
 
-# run_python LABEL SECONDS FILE: tests of Python's unittest. Each is a case; so is a file that
-# is skipped as a whole, or a class.
+# run_python LABEL SECONDS FILE: runs tests of Python's unittest. Each test is a case; so is
+# a file or a class that is skipped as a whole.
 run_python() {
 	name=$(basename "$3")
 	log=$logs/$1-$name.log
@@ -138,8 +138,8 @@ run_python() {
 		paste -s -d ';' -)"
 }
 
-# count_python LOG STATUS: the same as count, of what unittest printed. A failure outside of
-# all tests, as of what several begin with, is one besides those that ran.
+# count_python LOG STATUS: like count, for the output of unittest. A failure outside of all
+# tests, as in a set-up of several, counts besides those that ran.
 count_python() {
 	# shellcheck disable=SC2046
 	set -- "$2" $(awk '
@@ -161,7 +161,7 @@ count_python() {
 	fi
 }
 
-# line LABEL NAME TEXT: what became of it.
+# line LABEL NAME TEXT: prints the result of a program.
 line() {
 	if [ "$f" -gt 0 ]; then
 		verdict=FAIL
@@ -181,7 +181,7 @@ line() {
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
-# cycles LABEL: both benchmark programs and the one without locks, on something small.
+# cycles LABEL: runs the cycle benchmarks, and the one without locks, briefly.
 cycles() {
 	for program in rmain lmain rmain.1t; do
 		began=$(date +%s)
@@ -200,7 +200,7 @@ cycles() {
 	done
 }
 
-# Ends the program.
+# Prints the sums, and ends the program.
 summary() {
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

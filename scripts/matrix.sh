@@ -3,23 +3,23 @@
 #
 # matrix.sh: make matrix. The tests under many compilers and options, a row for each:
 #
-#   compiler   gcc, clang, musl-gcc, or aarch64: gcc for that, run by qemu
+#   compiler   gcc, clang, musl-gcc, or aarch64: gcc for that machine, run by qemu
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
-#   kind       plain; hard: with all that distributions harden with; checked: with
-#              -DUSCHED_CHECK; stress: with -DUSCHED_STRESS besides; branch: with pointer
+#   kind       plain: no other options; hard: the hardening of distributions; checked:
+#              -DUSCHED_CHECK; stress: -DUSCHED_STRESS as well; branch: pointer
 #              authentication and landing pads; valgrind
 #   switch     asm: this machine's file in arch/, or setjmp
 #
-# A row's name is these four in this order. Other rows are "proof" and the name of a script of
-# tests/ that has a long form: sanitizers, failing calls, models, random programs, and more.
-# What a row did is one line, and is kept in
-# $B/matrix/<name>.log, which is shown if it failed. The last lines are the number of
-# rows, and of test cases, that passed, failed, and were skipped.
+# The name of a row is these four in this order. Other rows are "proof" and the name of a
+# script of tests/ that has a long form: sanitizers, failing calls, models, random
+# programs, and more. A row prints one line. Its output is in $B/matrix/<name>.log, and is
+# shown if it failed. The last lines are the numbers of rows, and of test cases, that
+# passed, failed, and were skipped.
 #
 #   MAKE, B             as in the Makefile, which sets them
-#   ROWS                patterns of names, with | between them: make matrix
-#                       ROWS='gcc -O2*|clang * setjmp'; or short: the few of CI
-#   ROWS_AT_ONCE        default: the processors there are
+#   ROWS                patterns of names, separated by |: make matrix
+#                       ROWS='gcc -O2*|clang * setjmp'; or short: the rows of CI
+#   ROWS_AT_ONCE        default: the number of processors
 #   USCHED_TEST_SCALE   default 10, and 100 where the machine is simulated
 #   CHECK_TIMEOUT       seconds for one program; default 3600
 #   PROOF_TIMEOUT       seconds for a script in its long form; default 7200
@@ -84,7 +84,7 @@ chosen() {
 		set -f
 		while IFS= read -r name; do
 			for pattern in $ROWS; do
-				# It is meant to be a pattern.
+				# $pattern is unquoted: a pattern.
 				# shellcheck disable=SC2254
 				case $name in
 				$pattern) echo "$name" && break ;;
@@ -94,7 +94,7 @@ chosen() {
 	)
 }
 
-# report VERDICT TEXT: the line of a row.
+# report VERDICT TEXT: prints the line of a row.
 report() {
 	printf '%-4s  %-28s %4ds  %s\n' "$1" "$row" $(($(date +%s) - start)) "$2"
 }
@@ -105,7 +105,7 @@ skip() {
 	exit 0
 }
 
-# The part of a row's name that is its compiler.
+# Sets the compiler of a row.
 set_compiler() {
 	case $1 in
 	aarch64)
@@ -129,7 +129,7 @@ set_options() {
 	case $kind in
 	hard)
 		cflags="$cflags -fstack-protector-all -fstack-clash-protection"
-		if [ "$options" != -O0 ]; then      # it does nothing there but warn
+		if [ "$options" != -O0 ]; then      # with -O0 it only warns
 			cflags="$cflags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"
 		fi
 		if [ "$machine" = x86_64 ]; then
@@ -153,7 +153,7 @@ set_options() {
 	esac
 }
 
-# What else to pass to make, and to EMULATOR, for cmocka to be found.
+# Sets the options of make, and of EMULATOR, that find cmocka.
 set_cmocka() {
 	cppflags=
 	ldflags=
@@ -222,7 +222,7 @@ conclude() {
 	report "$verdict" "$passed passed, $failed failed, $skipped skipped$note"
 }
 
-# prove NAME: the long form of tests/NAME.sh.
+# prove NAME: runs the long form of tests/NAME.sh.
 prove() {
 	B=$base
 	SWITCH=$(uname -m)
@@ -253,9 +253,9 @@ build_and_run() {
 		;;
 	esac
 	case $kind in
-	valgrind) ;;            # the examples are not run by it
+	valgrind) ;;            # examples are not run under it
 	*)
-		# With -flto the linker warns of what cannot be.
+		# With -flto the linker warns without reason.
 		CC=$CC CFLAGS="$cflags -Wno-error" EMULATOR=$EMULATOR SWITCH=$switch \
 			run_script "$kind" "$timeout" tests/examples.sh
 		;;

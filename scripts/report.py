@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""report.py: tables, pictures and one page of what bench.sh measured.
+"""report.py: tables, pictures and one page of the results of bench.sh.
 
 usage: report.py DIR
 
-DIR is a directory of bench.sh's: WORKLOAD.csv, machine.txt and, if a program failed,
-failures.txt. Writes to it, of each workload, WORKLOAD.md, WORKLOAD.svg and
-WORKLOAD.png; of cycle, c2 and c8, of cycles of two and of eight threads. Writes
-report.md and report.html, which have these and the machine on one page; the
-second has its pictures inside. Prints the tables.
+DIR is a directory of bench.sh, with WORKLOAD.csv, machine.txt and, if a program
+failed, failures.txt. Writes WORKLOAD.md, WORKLOAD.svg and WORKLOAD.png to it for each
+workload. Cycle has c2 and c8, for cycles of two and of eight threads. Writes report.md
+and report.html: one page with all of these, and the machine. report.html contains its
+pictures. Prints the tables.
 
-Exit status: 0; 1 if a workload has no results or no picture, which the page says, or
-if a file cannot be read or written; 2 if the arguments are wrong.
+Exit status: 0; 1 if a workload has no results or no picture (the page says so), or if a
+file cannot be read or written; 2 if the arguments are wrong.
 """
 
 import html
@@ -41,7 +41,7 @@ NOTE = ("Names that begin with U are usched's. doc/benchmarks.md says what each 
 
 
 def read_lines(directory, name):
-    """Of a file of bench.sh's; none if it is not there."""
+    """The lines of a file of bench.sh; none without the file."""
     try:
         with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
@@ -66,7 +66,7 @@ def measured(directory):
 
 
 def section(name, title, lines, files):
-    """Its Markdown; adds its files, and prints its table. Returns also what is wrong."""
+    """Adds its files, prints its table. Returns its Markdown, and an error or None."""
     text, wrong = f"## {title}\n\n", None
     try:
         results = graph.read(lines)
@@ -88,7 +88,7 @@ def section(name, title, lines, files):
 
 
 def pairs_of(machine):
-    """[(what, value)]; a line without a colon is a value."""
+    """[(name, value)]; a line without a colon is a value."""
     split = [line.partition(":") for line in machine]
     pairs = [(what.strip(), value.strip()) if colon else ("", what.strip())
              for what, colon, value in split]
@@ -122,7 +122,7 @@ def cell(text):
 
 
 def to_html(markdown, files):
-    """Of what page() writes, no more: its blocks have a blank line between them."""
+    """HTML of the Markdown of page() only: blocks with a blank line between them."""
     blocks = markdown.strip().split("\n\n")
     title = html.escape(blocks[0].lstrip("# "))
     body = "\n".join(block_to_html(block, files) for block in blocks)

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# report.sh: make bench. Runs the benchmarks of WORKLOAD in their quick form and keeps the
-# numbers and the machine's description in results/<date>-<host>/. Beside them report.py
-# writes tables, pictures, and one page with all of it: report.md and report.html.
+# report.sh: make bench. Runs the benchmarks of WORKLOAD in their quick form. The numbers
+# and the machine's description go to results/<date>-<host>/. There report.py writes
+# tables, pictures, and one page with all of these: report.md and report.html.
 #
 #   WORKLOAD  as for bench.sh --workload, such as http,echo; default: cycle
 #   FULL      1: the full form, which takes long
-#   DIR       where to keep all of it instead
-#   B         where the programs are
-#   PYTHON    what runs report.py; default: that of .venv, if it is there, or the system's
+#   DIR       the directory of the results
+#   B         the directory of the programs
+#   PYTHON    runs report.py; default: that of .venv, if it exists, or the system's
 set -eu
 B=${B:-build}
 if [ -z "${PYTHON-}" ]; then
