@@ -170,7 +170,7 @@ $(filter $(B)/bench/slow %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) 
 # Their calls can be made to fail.
 faults := $(filter $(B)/tests/test_fault%,$(tests))
 $(faults): $(B)/tests/fault.o
-# ThreadSanitizer makes some of these calls before it is initialised.
+# ThreadSanitizer makes some of these calls before it can look at what calls do.
 $(B)/tests/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
 	tests/fault.c)

@@ -1,16 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# bench.sh: runs the benchmark programs. What they measure goes to standard output as
+# bench.sh: runs the benchmark programs. The results go to standard output as
 # comma-separated values, a row for each size and run and a column for each
-# implementation, and to a directory of results, beside a description of the
-# machine. graph.py makes pictures and tables of them. See usage() for the options,
-# and bench/workloads.sh for what is run.
+# implementation, and to a directory, with a description of the machine. graph.py makes
+# pictures and tables of them. See usage() for the options, and bench/workloads.sh for the
+# workloads.
 #
-# Nothing that was measured is lost: a program that fails leaves `fail:reason' in
-# its cell and the sweep goes on; a row is written as soon as it is complete; and
-# if the sweep is interrupted, the row it was at is completed with
-# `fail:interrupted'. At most one program runs at a time, and none is left behind.
+# No result is lost: a program that fails leaves `fail:reason' in its cell, and the sweep
+# goes on; a row is written as soon as it is complete; an interrupted row is completed
+# with `fail:interrupted'. At most one program runs at a time, and none is left behind.
 
 set -fu			# no file names come from patterns here
 LC_ALL=C		# a point in 0.123456, whatever the user's language
@@ -43,7 +42,7 @@ usage() {
 	  -h, --help       print this
 
 	Results: DIR/WORKLOAD.csv, what is printed; DIR/machine.txt, where and how it
-	was measured; DIR/failures.txt, what programs that failed had to say; DIR/short.txt,
+	was measured; DIR/failures.txt, the messages of programs that failed; DIR/short.txt,
 	all times of runs of the quick cycle under 0.2 s, of which the median counts.
 
 	A cell is the seconds (memory: bytes per thread; blocks: how often threads have
@@ -79,7 +78,7 @@ need_number() {		# WHAT VALUE
 	esac
 }
 
-# member WORD LIST: is it one of these?
+# member WORD LIST: is the word in the list?
 member() {
 	case " $2 " in
 	*" $1 "*) ;;
@@ -112,8 +111,8 @@ check_columns() {
 	done
 }
 
-# The columns of a workload that are run, in the order of the table, to `chosen'; other
-# systems of which there is no program are left out, and go to `absent'.
+# Sets `chosen' to the columns of a workload that are run, in the order of the table, and
+# `absent' to other systems that have no program.
 choose() {		# WORKLOAD
 	chosen='' absent=''
 	for column in $(columns_of "$1"); do
@@ -179,7 +178,7 @@ print_columns() {
 	done
 }
 
-# A sweep of nothing but fail:missing helps nobody: it is a build that was forgotten.
+# A sweep of fail:missing only is useless: the build was forgotten.
 check_programs() {
 	for load in $loads; do
 		choose "$load"
@@ -191,7 +190,7 @@ check_programs() {
 	fatal "no program to run in '$BUILD': run 'make programs' first, or set BUILD"
 }
 
-# Never writes over results. Sets `dir', makes it, and what is temporary.
+# Sets and makes `dir' and `tmp'. Never overwrites results.
 make_directories() {
 	if [ -n "$dir" ]; then
 		mkdir -p -- "$dir" || exit 1
@@ -238,7 +237,7 @@ load_average() {
 	} 2>/dev/null | known
 }
 
-# A copy without history can lie within somebody else's repository: ask only ours.
+# A copy without history may be inside another repository: ask ours only.
 commit() {
 	{
 		[ -e "$root/.git" ] && git -C "$root" describe --always --abbrev=40 \
@@ -250,7 +249,7 @@ version() {
 	sed -n 's/^#define USCHED_VERSION "\(.*\)"/\1/p' "$root/usched.h" | known
 }
 
-# The compiler and its flags, which make keeps as lines NAME=value.
+# The compiler and its flags, from lines NAME=value that make has written.
 built_with() {
 	sed 's/^VERSION=/compiler=/; s/=/: /' "$BUILD/flags" 2>/dev/null ||
 		echo 'compiler: unknown'
@@ -295,7 +294,7 @@ count_cells() {
 	done
 }
 
-# The time left supposes that a cell takes as long as those so far.
+# The estimate takes the mean time of the cells so far.
 progress() {
 	[ -t 2 ] || return 0
 	if [ $done -gt 0 ]; then
@@ -314,24 +313,24 @@ clear_progress() {
 	[ ! -t 2 ] || printf '\r\033[K' >&2
 }
 
-# Called at a signal, between any two commands. A program is stopped at once; the
-# rest is for the sweep, which looks at `stopped'.
+# Called at a signal, between any two commands. Stops the program at once. The sweep ends
+# when it sees `stopped'.
 stop() {		# SIGNAL
 	stopped=$1
 	[ -z "$child" ] || stop_child
 }
 
-# A program that was just started may still be a copy of this shell, and lose the
-# first signal together with the traps.
+# A program that was just started may still be a copy of this shell, and lose the first
+# signal with the traps.
 stop_child() {
 	kill "$child"
 	sleep 0.2 || sleep 1
 	kill "$child"
 } 2>/dev/null
 
-# Runs a column's program; what it measured or fail:reason to `cell'. The command
-# timeout kills also a program that has stopped listening, and what it has started. And
-# if we are killed, without a chance to stop it, the program ends at its limit.
+# Runs a column's program, and sets `cell' to its result or fail:reason. timeout(1) also
+# kills a program that ignores SIGTERM, and its children. If this script is killed, the
+# program ends at its limit.
 measure() {		# COLUMN ARGUMENT...
 	column=$1
 	shift
@@ -368,8 +367,8 @@ measure() {		# COLUMN ARGUMENT...
 	esac
 }
 
-# The quick cycle is run once, and a short run can be off by much: it is repeated, and the
-# median of three goes to `cell'. A failure stands.
+# The quick cycle is run once, and short runs vary much. So a short run is repeated, and
+# the median of three goes to `cell'. A failure is kept.
 measure_short() {	# COLUMN ARGUMENT...
 	measure "$@"
 	case $workload.$quick.$cell in
@@ -389,7 +388,7 @@ measure_short() {	# COLUMN ARGUMENT...
 	cell=$(printf '%s\n' $times | sort -n | sed -n 2p)
 }
 
-# The arguments, of which the last is no more than what the system can be asked for.
+# Sets `arguments', the last one limited to the largest for the system.
 shrink() {		# ARGUMENT...
 	arguments=$* shrunk=
 	most=$(most_of "$workload" "$column")
@@ -398,8 +397,8 @@ shrink() {		# ARGUMENT...
 	arguments="${arguments%"$last"}$most" shrunk=@$most
 }
 
-# The status does not tell the limit from a program that exits with 124 or is killed:
-# timeout says on standard error when it has sent a signal.
+# The status of a time-out may also be that of a program that exits with 124 or is killed.
+# timeout reports its signals on standard error.
 judge() {		# STATUS
 	if [ -n "$stopped" ]; then
 		cell=fail:interrupted
@@ -418,7 +417,7 @@ judge() {		# STATUS
 	fi
 }
 
-# A positive number on the first line, and the answer, if there is one, on another.
+# Checks for a positive number on the first line, and the answer, if any, on another.
 check_output() {
 	cell=$(head -c 100 "$tmp/out" | tr '\0' '?')
 	newline='
@@ -456,8 +455,8 @@ tell_absent() {
 		"and says what to install" >&2
 }
 
-# A line of the results; to the file first, for who reads standard output may be gone.
-# But for cycle, whose form is as old as the benchmark, it begins with the workload.
+# Writes a line of the results: to the file first, as the reader of standard output may be
+# gone. It begins with the workload, except in cycle, whose form is older.
 csv() {			# CELLS-OF-PARAMETERS CELL...
 	# shellcheck disable=SC2086 # one word for each parameter
 	if [ "$workload" = cycle ]; then
@@ -475,7 +474,7 @@ csv() {			# CELLS-OF-PARAMETERS CELL...
 		printf '%s\n' "$line" || stopped=${stopped:-cannot write}
 }
 
-# What a size is called: N=2 R=4 M=100.
+# Sets `size' to the name of a size: N=2 R=4 M=100.
 describe() {		# ARGUMENT...
 	size=
 	for name in $(parameters_of "$workload"); do
@@ -484,7 +483,7 @@ describe() {		# ARGUMENT...
 	done
 }
 
-# Measures what a row refers to, if it does, to `peak'; empty if that has failed.
+# Sets `peak' to the reference of a row, if it has one; empty if that has failed.
 refer() {
 	# shellcheck disable=SC2046 # WORKLOAD COLUMN ARGUMENT...
 	set -- $(reference_of "$workload")
@@ -501,7 +500,7 @@ refer() {
 	workload=$of
 }
 
-# One row. Nothing is written if not a single cell could be measured.
+# Measures a row. Writes nothing if it was interrupted before the first result.
 row() {			# ARGUMENT...
 	row='' some=no peak=none
 	refer
@@ -523,7 +522,7 @@ row() {			# ARGUMENT...
 	[ $some = no ] || csv "$*" $row
 }
 
-# All sizes once, with a header before the first, and in cycle before each new N.
+# Measures all sizes, with a header before the first and, in cycle, before each new N.
 sweep() {
 	before=none
 	for point in $(points_of "$workload" | tr ' ' .); do
@@ -539,7 +538,7 @@ sweep() {
 	done
 }
 
-# What a workload needs and is not there.
+# The missing commands of a workload.
 lacks() {		# WORKLOAD
 	for need in $(needs_of "$1"); do
 		command -v "$need" >/dev/null || echo "$need"
@@ -575,7 +574,7 @@ run_workload() {	# NAME
 	done
 }
 
-# What called us must learn of a signal, to stop as well: end by it.
+# Ends by the same signal, so that the caller stops as well.
 finish() {
 	clear_progress
 	rm -rf -- "$tmp"

@@ -638,8 +638,8 @@ class Compact:
     """An SVG of matplotlib's in a tenth of its lines, with the same look.
 
     Coordinates have one decimal, those of markers two. Styles are classes. The name of a
-    class depends on its rules, so pictures on one page do not disturb each other. There is
-    no clipping, as nothing lies outside of the axes, and most groups are left out."""
+    class depends on its rules, so pictures on one page do not disturb each other. Nothing
+    lies outside of the axes, so there is no clipping. Most groups are left out."""
 
     WIDTH = 100  # columns, unless a tag is longer
     DROPPED = {f"{{{SVG}}}{tag}" for tag in ("metadata", "style", "clipPath")}

@@ -1,13 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# compare.sh: the figures that usched aims at, as ratios to other systems and to itself.
-# What is compared runs in turns, each so often, so that it meets the same machine; the
-# ratio is that of the medians, and the spread goes from the least to the most of what
-# the turns give one by one. Prints a table in Markdown, a row for each aim; what was
-# measured goes to DIR/compare.csv, and what failed is told on standard error. Takes some
-# five minutes, and ten more for servers. Exit status: 0 if every aim was reached, 1 if
-# not, 2 if something could not be measured. What the columns are, workloads.sh knows.
+# compare.sh: the aims of usched, as ratios to other systems and to itself. The programs
+# of an aim run in turns, TURNS times, under the same conditions. The ratio is that of the
+# medians; the spread is the least and the most of the ratios of single turns. Prints a
+# table in Markdown, a row for each aim. The measurements go to DIR/compare.csv, failures
+# to standard error. Takes some five minutes, and ten more for servers. Exit status: 0 if
+# every aim was reached, 1 if not, 2 if a program failed. workloads.sh has the columns.
 #
 # usage: bench/compare.sh [-n TURNS] [-o DIR] [PART...]
 #
@@ -16,8 +15,8 @@
 #          by default
 #
 #   BUILD  the directory of the programs (build), of `make programs' and `make peers'
-#   CPU    the processor for what is to use one (1; some machines do much else on 0), but
-#          for servers, see serve.sh
+#   CPU    the processor for programs that use one (1: some machines are busy on 0);
+#          serve.sh chooses those for servers
 # shellcheck disable=SC2317 # parts are called by their names
 set -u
 LC_ALL=C
@@ -69,8 +68,8 @@ arguments() {		# ARGUMENT...
 	[ $# -eq 0 ] || parts=$(printf '%s\n' "$@" | awk '!seen[$0]++')
 }
 
-# The first line of what a program prints, to the end of the file of LABEL, or `fail'. One
-# that uses one processor always gets the same.
+# Appends the first line of a program's output, or `fail', to the file of LABEL. Programs
+# that use one processor always get the same.
 measure() {		# LABEL COMMAND...
 	label=$1 program=$BUILD/$2
 	shift 2
@@ -91,7 +90,7 @@ measure() {		# LABEL COMMAND...
 			>>"$dir/compare.csv"
 }
 
-# COLUMN COMMAND of some columns of a workload.
+# Prints COLUMN COMMAND for some columns of a workload.
 commands() {		# WORKLOAD ARGUMENTS COLUMN...
 	of=$1 arguments=$2
 	shift 2
@@ -101,8 +100,8 @@ commands() {		# WORKLOAD ARGUMENTS COLUMN...
 	done
 }
 
-# Runs the commands of standard input, lines of LABEL COMMAND, in turns. What they print
-# goes to $values, a file for each: a line for a turn, `-' if it was left out.
+# Runs the commands of standard input, lines of LABEL COMMAND, in turns. Their output goes
+# to $values, a file for each command, a line for each turn, `-' if it was left out.
 series() {		# NAME
 	values=$tmp/values/$1
 	mkdir "$values" || exit 2
@@ -123,9 +122,8 @@ series() {		# NAME
 	done
 }
 
-# Prints median, least and most of the ratios of A to B, where B may be several, of which
-# the fastest counts, or a number; or `fail' if one of them has failed. Appends what it
-# prints to the file of ratios.
+# Prints median, least and most of the ratios of A to B, or `fail' if one has failed. The
+# fastest of several B counts; B may be a number. Appends the same to the file of ratios.
 ratio() {		# A B...
 	a=$1
 	shift
@@ -215,7 +213,7 @@ means() {
 		}' "$tmp/ratios")"
 }
 
-# Seconds of the cycle workload at one point, which are kept for all rows.
+# The seconds of the cycle workload at a point are kept for all rows.
 part_cycle() {
 	points='2.4.1000000 2.100000.40 2.1000000.10 8.2.500000 8.1000.1000 8.100000.10'
 	for point in $points; do
@@ -310,7 +308,7 @@ part_memory() {
 	aim 'GB of ten million blocked threads' 3 UL1T 100
 }
 
-# What serve.sh measures of some columns.
+# Measures some columns by serve.sh.
 serve() {		# WORKLOAD ARGUMENTS COLUMN...
 	served=$1 arguments=$2
 	shift 2
@@ -340,7 +338,7 @@ part_servers() {
 	served=
 }
 
-# Of those at one rate, which is a part of what one of them has just reached.
+# At one rate for all: a part of the peak that EPOLL has just reached.
 part_latency() {
 	repeat=1
 	serve h2load 64 EPOLL

@@ -1,44 +1,44 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# serve.sh: measures a server. Starts it on one processor, drives it by a client on
-# another, ends it, and prints a number; or `fail:reason', with a line on standard error
-# and status 1. Whatever happens, nothing is left running.
+# serve.sh: measures a server. Starts it on one processor and a client on another, ends
+# the server, and prints a number; or `fail:reason', with a line on standard error and
+# status 1. It leaves nothing running.
 #
 # usage: bench/serve.sh WORKLOAD PROGRAM ARGUMENT...
 #        bench/serve.sh --about
 #
 #   http CONNECTIONS     GET of a file of 1024 bytes, requests per second: by wrk
 #   h2load CONNECTIONS   the same by h2load
-#   latency CONNECTIONS PERCENT   the same file, so many percent of $PEAK requests per
-#                        second: the 99th percentile of what they take, in us
+#   latency CONNECTIONS PERCENT   the same file, at PERCENT % of $PEAK requests per
+#                        second: the 99th percentile of the latency, in us
 #   echo CONNECTIONS     round trips of 64 bytes per second, by $BUILD/bench/echo-load
 #   redis CLIENTS COMMAND PIPELINE   GET or SET, PIPELINE requests sent at a time:
 #                        requests per second, by redis-benchmark
 #   idle CONNECTIONS     bytes of memory for each, by $BUILD/bench/idle-load
-#   answer KIND          of http, echo, redis: 1, if it answers right
+#   answer KIND          KIND is http, echo or redis: 1, if the answers are right
 #   --about              processors and versions of clients, a line each
 #
 #   BUILD     the directory of echo-load and idle-load (build)
-#   DURATION  the seconds to measure (5); latency and h2load have one more before
-#   PORTS     FIRST-LAST: where to look for a free one (21000-21999)
-#   PATIENCE  the seconds in which a server is to begin, to answer and to end, and a client
-#             that measures is to be through after DURATION (20)
+#   DURATION  the seconds to measure (5); latency and h2load take one more before
+#   PORTS     FIRST-LAST: the range of free ports (21000-21999)
+#   PATIENCE  the seconds for a server to begin, to answer and to end, and for a client to
+#             end after DURATION (20)
 #
 # A server is run as PROGRAM PORT [DIR], and prints `ready' when it listens on
 # 127.0.0.1:PORT; DIR, for HTTP, has the file 1k. It ends, with status 0, upon SIGTERM.
 #
-# Reasons: ready (it did not get so in time), exit-STATUS and killed-SIGNAL (of a server),
-# end (the SIGTERM did not do it), content (a wrong answer), errors (the client had
-# some), client (it failed), timeout (it hung), rate (98 % of it were not reached).
+# Reasons: ready (not ready in time), exit-STATUS and killed-SIGNAL (of a server), end
+# (not ended by SIGTERM), content (a wrong answer), errors (of the client), client (it
+# failed), timeout (it hung), rate (below 98 % of the rate).
 #
-# wrk, echo-load and redis-benchmark are closed loops: who has its answer sends the next
-# request, so what they measure is a rate and no latency. In latency, each connection has
-# a rate; but h2load has a clock of 10 ms for it, and sends what is due then, one after
-# the other: short closed loops of all connections at a time, with pauses.
+# wrk, echo-load and redis-benchmark are closed loops: a connection sends the next request
+# after its answer, so they measure a rate and no latency. In latency, each connection has
+# a rate. But h2load's clock for it has 10 ms: at each tick it sends the requests that are
+# due, one after the other. That is short closed loops of all connections, with pauses.
 set -fu
 LC_ALL=C
-no_proxy='*'		# no client asks another than our server
+no_proxy='*'		# clients talk to our server only
 export LC_ALL no_proxy
 BUILD=${BUILD:-build}
 DURATION=${DURATION:-5}
@@ -57,7 +57,7 @@ fail() {		# REASON MESSAGE
 	exit 1
 }
 
-# Sets the commands that keep a program on a processor: the first two that we may use.
+# Sets the commands that pin a program to one of the first two allowed processors.
 pin() {
 	# shellcheck disable=SC2046 # a word for each
 	set -- $(sed -n 's/^Cpus_allowed_list://p' /proc/self/status 2>/dev/null | tr ',' '\n' |
@@ -81,8 +81,8 @@ about() {
 	} 2>/dev/null | sed 's/^/client: /'
 }
 
-# Both have a session of their own, and with it a process group. The server's ends within
-# a second, for what it has begun may have to be put away, or is killed.
+# Server and client each have a session, and with it a process group. The server's group
+# has a second to end and to clean up; then it is killed.
 clean() {
 	trap '' HUP INT TERM			# once is enough
 	[ -z "$client" ] || kill -s KILL -- "-$client"
@@ -98,13 +98,13 @@ clean() {
 	[ -z "$tmp" ] || rm -rf "$tmp"
 } 2>/dev/null
 
-# At a signal. A server that is just being started has no number yet.
+# At a signal. A server that is being started has no process number yet.
 stop() {		# STATUS
 	stopped=$1
 	[ -n "$starting" ] || exit "$stopped"
 }
 
-# A server may have given up its rights: everybody can read the file.
+# The file is readable for all: a server may have dropped its privileges.
 prepare() {
 	tmp=$(mktemp -d) && chmod 755 "$tmp" && mkdir "$tmp/files" || exit 1
 	printf %1024s '' | tr ' ' u >"$tmp/files/1k" || exit 1
@@ -112,7 +112,7 @@ prepare() {
 	ulimit -S -n "$(ulimit -H -n)"
 }
 
-# Sets `port' to the next that no socket has. Begins where others do not, who look just now.
+# Sets `port' to the next free one. Each process begins elsewhere, as others may search.
 find_port() {
 	first=${PORTS%-*} last=${PORTS#*-}
 	count=$((last - first + 1))
@@ -124,8 +124,8 @@ find_port() {
 	fail port "no port of $PORTS is free"
 }
 
-# Runs the server, which is a child of this function's process: that has its status, and
-# is not to end before it.
+# Runs the server as a child of this function's process, which gets its status, and must
+# not end before it.
 run_server() {
 	trap : HUP INT TERM
 	directory=
@@ -164,12 +164,12 @@ start_server() {
 	done
 }
 
-# Has somebody got the port since it was found?
+# Has another process taken the port since it was found?
 lost_port() {
 	[ -e "$tmp/status" ] && grep -qi 'address already in use' "$tmp/err"
 }
 
-# It must not have ended.
+# The server must not have ended.
 check_server() {
 	[ -e "$tmp/status" ] || return 0
 	status=$(cat "$tmp/status")
@@ -192,7 +192,7 @@ end_server() {
 	[ "$status" = 0 ] || fail end "status $status after SIGTERM: $(say <"$tmp/err")"
 }
 
-# Runs a client; what it prints to $tmp/said.
+# Runs a client; its output goes to $tmp/said.
 run_client() {		# SECONDS-AT-MOST COMMAND...
 	most=$1
 	shift
@@ -209,7 +209,7 @@ run_client() {		# SECONDS-AT-MOST COMMAND...
 	fail client "$1: status $status: $(cat "$tmp/client" "$tmp/said" | say)"
 }
 
-# Sets `value' to what sed finds in what the client said.
+# Sets `value' to what sed finds in the output of the client.
 take() {		# SED-EXPRESSION
 	value=$(sed -nE "$1" "$tmp/said")
 	[ -n "$value" ] || fail client "what is this: $(say <"$tmp/said")"
@@ -220,7 +220,7 @@ check_http() {
 	cmp -s "$tmp/got" "$tmp/files/1k" || fail content "/1k: $(say <"$tmp/got")"
 }
 
-# It compares what it gets with what it has sent.
+# echo-load compares the echo with its messages.
 check_echo() {
 	run_client "$PATIENCE" "$BUILD/bench/echo-load" "$port" 1 1
 }
@@ -262,7 +262,7 @@ measure_h2load() {	# CONNECTIONS OPTION...
 	take 's/^finished in [^,]*, ([0-9.]+) req\/s.*/\1/p'
 }
 
-# The third word of a line is the time that a request took.
+# The third word of a line is the latency of a request.
 measure_latency() {	# CONNECTIONS PERCENT
 	[ -n "$PEAK" ] || fail reference 'PEAK is not set'
 	rate=$(echo "$PEAK $2" | awk '{ print $1 * $2 / 100 }')
@@ -281,8 +281,8 @@ measure_echo() {	# CONNECTIONS
 	take 's/^round_trips_per_s=([0-9.]+) p50_us=.* errors=0$/\1/p'
 }
 
-# What is not measured must not fail either. It sends so many requests as a good server
-# answers in the time; those of GET find something.
+# Commands that are not measured must work, too. The number of requests is what a good
+# server answers in the time. Those of GET find a value.
 measure_redis() {	# CLIENTS COMMAND PIPELINE
 	check_redis
 	redis_benchmark 1000 "$1" 1 ping,set,get,incr,lpush,lpop
@@ -299,8 +299,8 @@ redis_benchmark() {	# REQUESTS CLIENTS PIPELINE COMMANDS
 		-n "$1" -c "$2" -P "$3" -t "$4" -q --csv
 }
 
-# The process that serves may be a child of the one that was started, as in nginx; other
-# children may be a shell's.
+# The serving process may be a child of the started one, as in nginx. Other children may
+# be those of a shell.
 measure_idle() {	# CONNECTIONS
 	serving=$server
 	for each in $(pgrep -P "$server"); do

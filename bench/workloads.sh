@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh disable=SC2034,SC2154 # it shares variables with bench.sh
 #
-# workloads.sh: what bench.sh runs; it reads this file. These are tables: the
-# workloads, the columns of each, which are the implementations, how large they are run,
-# what programs to call, and what these must answer. This is the place, and the
-# only one, to add a column: its name in columns_of(), which is also their order, and
-# its program, a path within $BUILD, with arguments, in command_for(). compare.sh calls
-# the same programs.
+# workloads.sh: the tables of bench.sh, which reads this file: the workloads, their
+# columns (the implementations), their sizes, their programs, and the right answers. A
+# column is added only here: its name in columns_of(), which has the order, and its
+# program, a path within $BUILD, with arguments, in command_for(). compare.sh calls the
+# same programs.
 #
-# What each workload is, and what programs print: peers/README.md; of those of servers,
-# serve.sh, which runs their programs together with a client.
+# peers/README.md describes the workloads, and the output of the programs. serve.sh has
+# those of servers, which it runs together with a client.
 
 servers='http h2load latency echo redis idle'
 workloads='cycle ring counters pingpong create alternate memory blocks'
@@ -61,12 +60,12 @@ columns_of() {		# WORKLOAD
 	esac
 }
 
-# The sizes of a sweep, a line each. In cycle, R cycles of N threads send so many
-# messages in all, but each cycle makes at least a number of rounds; the quick one takes
-# every third R from the second on, so that its largest, 800,000 threads, is no burden
-# for a small machine. threads, depth and stacks are cycle's work, too, but one thing
-# grows. In depth 8 threads have a stack each, and most of 4000 do not; in stacks 100 and 1000
-# have, once there are as many.
+# The sizes of a sweep, a line each. In cycle, R cycles of N threads send a fixed number
+# of messages in all, but each cycle makes a least number of rounds. The quick sweep takes
+# every third R from the second on, so that its largest, 800,000 threads, fits a small
+# machine. threads, depth and stacks do the work of cycle, with one growing parameter. In
+# depth 8 threads have a stack each, and most of 4000 do not. In stacks 100 and 1000
+# threads have one, once there are as many.
 points_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.no)	cycle_points '2 8' 8000000 10 2 4 8 50 100 500 1000 5000 10000 \
@@ -128,7 +127,7 @@ growing_points() {	# 'N.R.M ...' LAST...
 	done | tr . ' '
 }
 
-# How often a sweep is repeated.
+# The number of runs of a sweep.
 runs_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.* | blocks.*) echo 1 ;;
@@ -138,8 +137,8 @@ runs_of() {		# WORKLOAD
 	esac
 }
 
-# The most that a system can be asked to do, as the last parameter: because it takes
-# very long, or because it cannot have as many threads.
+# The largest last parameter of a system that would take very long, or cannot have as many
+# threads.
 most_of() {		# WORKLOAD COLUMN
 	case $1.$2 in
 	ring.POSIX | ring.POSIX-SEM) echo 500000 ;;
@@ -229,7 +228,7 @@ peer_of() {		# WORKLOAD COLUMN
 	esac
 }
 
-# What a workload's servers speak; nothing where there are none.
+# The protocol of a workload's servers; empty without servers.
 kind_of() {		# WORKLOAD
 	case $1 in
 	http | h2load | latency | idle) echo http ;;
@@ -237,7 +236,7 @@ kind_of() {		# WORKLOAD
 	esac
 }
 
-# A server is told its port, and serve.sh what is measured.
+# A server gets its port, and serve.sh the workload.
 server_of() {		# WORKLOAD COLUMN
 	kind=$(kind_of "$1")
 	case $kind.$2 in
@@ -249,7 +248,7 @@ server_of() {		# WORKLOAD COLUMN
 	esac
 }
 
-# The commands of other packages without which servers cannot be measured.
+# The commands of other packages that measure servers.
 needs_of() {		# WORKLOAD
 	case $1 in
 	http)		echo curl wrk ;;
@@ -258,14 +257,14 @@ needs_of() {		# WORKLOAD
 	esac
 }
 
-# WORKLOAD COLUMN ARGUMENT...: what is measured before each row, for the row to refer to.
+# WORKLOAD COLUMN ARGUMENT...: measured before each row, as its reference.
 reference_of() {	# WORKLOAD
 	case $1 in
 	latency)	echo h2load EPOLL 64 ;;
 	esac
 }
 
-# What a program finds in its environment, besides what is there: NAME=VALUE, or nothing.
+# Additions to the environment of a program: NAME=VALUE, or nothing.
 environment_of() {	# WORKLOAD ARGUMENT...
 	case $1 in
 	blocks)	echo BLOCKS=1 ;;
@@ -282,7 +281,7 @@ duration() {		# seconds that a server is measured
 	esac
 }
 
-# What a program prints behind the seconds; nothing where there is no answer.
+# The answer that a program prints behind the seconds; empty if it has none.
 answer_of() {		# WORKLOAD ARGUMENT...
 	case $1 in
 	ring)		echo $(($2 % 503 + 1)) ;;

@@ -1,23 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# install.sh check|bench|matrix|peers: sees to it that what `make' of that name needs is there.
-# What is missing is named and then installed through apt where there is apt, and
-# Python packages in .venv. Elsewhere, it says what to install. If nothing is
-# missing, nothing is done.
+# install.sh check|bench|matrix|peers: installs what `make' of that name needs. With apt,
+# it names the missing packages and installs them; Python packages go to .venv. Without
+# apt, it says what to install. If nothing is missing, it does nothing.
 #
 #   CC    the compiler
 set -u
 CC=${CC:-cc}
 target=$1
-missing=                # what there must be, in words,
-packages=               # and all packages to install: for that, and what is of use
+missing=                # what is required, in words
+packages=               # all packages to install: required, or useful
 
 exists() {
 	command -v "$1" >/dev/null 2>&1
 }
 
-# installed PACKAGE: says dpkg so?
+# installed PACKAGE: by dpkg?
 installed() {
 	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q ' installed$'
 }
@@ -31,7 +30,7 @@ tool_of() {
 	esac
 }
 
-# compiles HEADER [OPTION]: does a program with that header build?
+# compiles HEADER [OPTION]: does a program with the header build?
 compiles() {
 	object=$(mktemp) || exit 1
 	# $CC may have options.
@@ -44,7 +43,7 @@ compiles() {
 	return $result
 }
 
-# The Debian packages that a compiler of that name is in.
+# The Debian packages of the compiler.
 compiler_packages() {
 	case ${CC%% *} in
 	cc | gcc)               echo gcc libc6-dev ;;
@@ -54,7 +53,7 @@ compiler_packages() {
 	esac
 }
 
-# must WORDS PACKAGE...: it is missing, and nothing goes on without it.
+# must WORDS PACKAGE...: it is missing, and required.
 must() {
 	missing="$missing
 	$1"
@@ -62,7 +61,7 @@ must() {
 	packages="$packages $*"
 }
 
-# useful PACKAGE...: it is missing, and something is skipped without it.
+# useful PACKAGE...: it is missing, and tests are skipped without it.
 useful() {
 	packages="$packages $*"
 }
@@ -84,7 +83,7 @@ look() {
 		exists pkg-config || useful pkg-config
 		exists mandoc || useful mandoc
 		exists python3 || useful python3
-		# What the example servers are made of, and who talks to them.
+		# Libraries of the example servers, and their clients.
 		compiles http_parser.h || useful libhttp-parser-dev
 		compiles hiredis/hiredis.h || useful libhiredis-dev
 		compiles uthash.h || useful uthash-dev
@@ -113,7 +112,7 @@ look() {
 			must "Python's modules venv and ensurepip" python3-venv
 		;;
 	peers)
-		# A newer tool from elsewhere does as well; what is missing is skipped.
+		# A newer tool from elsewhere does as well. Missing ones are skipped.
 		while read -r package; do
 			exists "$(tool_of "$package")" || installed "$package" ||
 				useful "$package"
@@ -122,8 +121,8 @@ look() {
 	esac
 }
 
-# What proves more than the tests do: model checker, sanitizers, fuzzer, random programs,
-# profilers. clang brings its own libraries along where packages are recommended.
+# For the proofs: model checker, sanitizers, fuzzer, random programs, profilers. clang
+# needs its libraries apart, as recommended packages are not installed.
 proofs() {
 	exists spin || useful spin
 	exists csmith || useful csmith libcsmith-dev
@@ -161,7 +160,7 @@ install_packages() {
 	$as_root$command"
 	# shellcheck disable=SC2086
 	${as_root}apt-get update || stop "could not install:$packages"
-	# Not every system has all that is of use; what must be there is looked for again.
+	# Some systems lack useful packages. Required ones are looked for again.
 	known=
 	for package in $packages; do
 		! apt-cache show "$package" >/dev/null 2>&1 || known="$known $package"
