@@ -595,7 +595,7 @@ options "$@"
 command -v timeout >/dev/null || fatal "needs the command timeout, of GNU coreutils"
 check_programs
 child='' stopped='' peak=''
-unset BLOCKS		# what programs find is for the tables to say
+unset BLOCKS		# workloads.sh sets the environment of programs
 export BUILD
 for signal in HUP INT PIPE TERM; do
 	# shellcheck disable=SC2064 # the signal of now
