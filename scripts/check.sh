@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# check.sh: make check. Builds and runs every test: with the settings given, with the
-# portable switch, with invariants checked and threads evicted at each block (stress), a
-# choice of them under valgrind, and the scripts. Ends with the number of test cases that
-# passed, failed and were skipped, on a line.
+# check.sh: make check. Builds and runs every test: with the given settings, with the
+# portable switch, in a stress build, some under valgrind, and the scripts. The stress
+# build checks invariants, and evicts threads at each block. The last line has the numbers
+# of test cases that passed, failed and were skipped.
 #
 #   MAKE, B            as in the Makefile, which sets them
 #   ONLY               scripts of tests/: "peers serve" runs these two and nothing else
@@ -14,7 +14,7 @@
 #   USCHED_TEST_SCALE  the tests' large counts are divided by it, see tests/README.md;
 #                      default 4, 40 after the first build, 100 under valgrind
 #
-# What one program printed is in $B/check/logs. "check.sh LABEL PROGRAM" runs just one.
+# The output of a program is in $B/check/logs. "check.sh LABEL PROGRAM" runs one program.
 set -u
 MAKE=${MAKE:-make}
 B=${B:-build}
@@ -25,12 +25,13 @@ logs=$top/check/logs
 mkdir -p "$logs" "$counts" || exit 1
 . scripts/lib.sh
 
-# Under valgrind a program takes 50 times as long: these are short, and see most of the code.
+# Under valgrind a program takes 50 times as long: these are short, and see most of the
+# code.
 memchecked='test_usched test_switch test_random test_torture test_image test_event test_embed
 	test_embed_end test_frames test_frames_check test_net_foreign'
 memchecked="$memchecked $(basename -s .c tests/test_sync_*.c | tr '\n' ' ')"
 
-# run_one LABEL PROGRAM: with the counts to a file of its own.
+# run_one LABEL PROGRAM: runs it, and writes its counts to a file.
 run_one() {
 	name=$(basename "$2")
 	case $1 in
@@ -81,7 +82,7 @@ export MAKE B CC SWITCH memcheck_dir
 echo "$CC, $(setting VERSION)"
 echo "CFLAGS=$cflags SWITCH=$SWITCH"
 
-# build_tests LABEL VARIABLE=VALUE...: nothing can be tested that does not build.
+# build_tests LABEL VARIABLE=VALUE...: builds the tests. An error is a failed case.
 build_tests() {
 	label=$1
 	shift
@@ -91,14 +92,14 @@ build_tests() {
 	return 1
 }
 
-# programs LABEL: a job each.
+# programs LABEL: prints a job for each program.
 programs() {
 	for test in tests/test_*.c; do
 		echo "$1 $(basename "$test" .c)"
 	done
 }
 
-# Scripts first, as the longest of all are among them.
+# Scripts come first, as some are the longest jobs.
 list_jobs() {
 	if [ -n "${ONLY-}" ]; then
 		for script in $ONLY; do
@@ -144,5 +145,5 @@ while read -r p f s; do
 	expected=$((expected - 1))
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done <"$top/check/sums"
-failed=$((failed + expected))           # those that have not come to their end
+failed=$((failed + expected))           # those that did not end
 summary

@@ -114,8 +114,8 @@ run_script() {
 	line "$label" "$name" "$(tail -n 1 "$log")"
 }
 
-# run_python LABEL SECONDS FILE: runs tests of Python's unittest. Each test is a case; so is
-# a file or a class that is skipped as a whole.
+# run_python LABEL SECONDS FILE: runs tests of Python's unittest. Each test is a case; so
+# is a file or a class that is skipped as a whole.
 run_python() {
 	name=$(basename "$3")
 	log=$logs/$1-$name.log
@@ -138,8 +138,8 @@ run_python() {
 		paste -s -d ';' -)"
 }
 
-# count_python LOG STATUS: like count, for the output of unittest. A failure outside of all
-# tests, as in a set-up of several, counts besides those that ran.
+# count_python LOG STATUS: like count, for the output of unittest. A failure outside of
+# all tests, as in a set-up of several, counts besides those that ran.
 count_python() {
 	# shellcheck disable=SC2046
 	set -- "$2" $(awk '

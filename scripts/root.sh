@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# root.sh COMMAND...: runs each command line as on a fresh machine: in a minimal root of the
-# machine's own distribution, Debian or one made from it, to which only git, make and
-# certificates are added. The last commit of this checkout is cloned into it, and there the
-# commands run. The root gets the machine's package sources, of apt and of pip, its proxies,
-# name servers and certificates, and nothing else. Like a container it has /proc, /dev with
+# root.sh COMMAND...: runs each command line as on a fresh machine, in a minimal root. The
+# root has the machine's distribution, Debian or one made from it, and only git, make and
+# certificates besides. The commands run in a clone of this checkout's last commit. From
+# the machine the root gets the package sources of apt and of pip, proxies, name servers
+# and certificates, and nothing else. Like a container it has /proc, /dev with
 # pseudo-terminals, and a read-only /sys. /tmp is a tmpfs, if there is memory for it.
 #
-# All commands run, also after one that failed. The exit status is that of the first one that
-# failed, or 77 if no root can be made; the reason is said. In the end the root is removed, also
-# after a signal: its mounts and processes are in namespaces of their own and end with it.
-# It needs root or sudo. debootstrap is installed if it is missing.
+# All commands run, also after a failure. The exit status is that of the first failure, or
+# 77 if no root can be made; a message gives the reason. At the end, also after a signal,
+# the root is removed: its mounts and processes are in their own namespaces and end with
+# it. It needs root or sudo. It installs debootstrap if that is missing.
 #
-#   ROOT_PARENT   the directory to make it in; default /var/tmp. It takes 3 GB there
+#   ROOT_PARENT   the directory of the root; default /var/tmp. It takes 3 GB there
 set -u
 parent=${ROOT_PARENT:-/var/tmp}
 tmp_kib=$((4 << 20))    # of memory; with less /tmp is on the disk
@@ -23,12 +23,12 @@ cannot() {
 	exit 77
 }
 
-# The variables that say where packages come from, that this is CI, and how to compile.
+# The variables for package sources, for CI and for the compiler.
 kept() {
 	env | sed -nE 's/^(CI|CC|CFLAGS|CPPFLAGS|PIP_[A-Z_]+|[A-Za-z]+_(proxy|PROXY))=.*/\1/p'
 }
 
-# copy FILE...: to the same place in the root, over what it has there; if there are such.
+# copy FILE...: copies existing files to the same place in the root, and overwrites.
 copy() {
 	for file; do
 		if [ -d "$file" ]; then
@@ -39,7 +39,7 @@ copy() {
 	done
 }
 
-# The first source of the distribution itself, as apt tells it.
+# The first source of the distribution itself, by apt.
 find_mirror() {
 	suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 	mirror=$(apt-get update --print-uris 2>/dev/null |
@@ -57,7 +57,7 @@ get_debootstrap() {
 	apt-get -q install -y --no-install-recommends debootstrap || cannot 'no debootstrap'
 }
 
-# debootstrap asks for the proxy in the environment, and apt for that of its configuration.
+# debootstrap uses the proxy of the environment, apt that of its configuration.
 make_system() {
 	proxy=$(apt-config shell p Acquire::http::Proxy | sed "s/^p='\(.*\)'$/\1/")
 	[ -z "$proxy" ] || export http_proxy="${http_proxy-$proxy}"
@@ -68,8 +68,8 @@ make_system() {
 	}
 }
 
-# Hooks of the machine's apt may call what is not here: only the settings of transfers come
-# along. Packages are not written with care: the root will be thrown away.
+# The machine's apt may have hooks that call missing programs: only its settings of
+# transfers are copied. dpkg does not sync files: the root is temporary.
 configure() {
 	rm -f "$root/etc/apt/sources.list"
 	copy /etc/apt /usr/share/keyrings /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt \
@@ -122,7 +122,7 @@ mount_all() {
 	fi
 }
 
-# enter COMMAND: in the clone.
+# enter COMMAND: runs it in the clone.
 enter() {
 	line="cd /root/usched && $1"
 	set -- HOME=/root TERM=dumb \
@@ -133,7 +133,7 @@ enter() {
 	chroot "$root" /usr/bin/env -i "$@" sh -c "$line" </dev/null
 }
 
-# In the namespaces: all of it.
+# The main program, inside the namespaces.
 inside() {
 	began=$(date +%s)
 	get_debootstrap
@@ -155,7 +155,7 @@ inside() {
 	exit $first
 }
 
-# Mounts and processes end with the first process of their namespaces, but not at once.
+# Mounts and processes end with the first process of their namespaces, after a moment.
 remove() {
 	if [ -n "$child" ]; then
 		kill -KILL "$child"
