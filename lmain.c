@@ -6,28 +6,39 @@
 #include "ll.h"
 
 #define CYCLE_PROGRAM "lmain"
-#define CYCLE_SCHED   struct ll
-#define CYCLE_(name)  ll_##name
+
+static struct ll *ll;
+
+static int cycle_create(const struct usched_conf *conf)
+{
+	return ll_create(conf, &ll);
+}
+
+static int cycle_destroy(void)
+{
+	return ll_destroy(ll);
+}
 
 static int cycle_start(size_t cycle, void (*func)(void *), void *arg,
-		       struct ustack **thread);
-static unsigned cycle_processors(unsigned p, size_t r);
-
-#include "bench/cycle.h"
-
-static int cycle_start(size_t cycle, void (*func)(void *), void *func_arg,
-		       struct ustack **handle)
+		       struct ustack **thread)
 {
 	static struct ll_group *group;
 	static size_t of;
 
 	if (!group || cycle != of)
-		group = ll_group(sched);
+		group = ll_group(ll);
 	of = cycle;
-	return ll_start(sched, group, func, func_arg, handle);
+	return ll_start(ll, group, func, arg, thread);
 }
 
 static unsigned cycle_processors(unsigned p, size_t r)
 {
 	return p < r ? p : (unsigned)r;
 }
+
+static void cycle_stats(struct usched_stats *out)
+{
+	ll_stats(ll, out);
+}
+
+#include "bench/cycle.h"

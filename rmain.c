@@ -3,20 +3,24 @@
 #include "rr.h"
 
 #define CYCLE_PROGRAM "rmain"
-#define CYCLE_SCHED   struct rr
-#define CYCLE_(name)  rr_##name
+
+static struct rr *rr;
+
+static int cycle_create(const struct usched_conf *conf)
+{
+	return rr_create(conf, &rr);
+}
+
+static int cycle_destroy(void)
+{
+	return rr_destroy(rr);
+}
 
 static int cycle_start(size_t cycle, void (*func)(void *), void *arg,
-		       struct ustack **thread);
-static unsigned cycle_processors(unsigned p, size_t r);
-
-#include "bench/cycle.h"
-
-static int cycle_start(size_t cycle, void (*func)(void *), void *func_arg,
-		       struct ustack **handle)
+		       struct ustack **thread)
 {
 	(void)cycle;
-	return rr_start(sched, func, func_arg, handle);
+	return rr_start(rr, func, arg, thread);
 }
 
 static unsigned cycle_processors(unsigned p, size_t r)
@@ -24,3 +28,10 @@ static unsigned cycle_processors(unsigned p, size_t r)
 	(void)r;
 	return p;
 }
+
+static void cycle_stats(struct usched_stats *out)
+{
+	rr_stats(rr, out);
+}
+
+#include "bench/cycle.h"

@@ -8,11 +8,11 @@
  * rmain.c and lmain.c include this file, so both do the same work. They define
  *
  *   CYCLE_PROGRAM      the program's name
- *   CYCLE_SCHED        struct rr or struct ll
- *   CYCLE_(name)       rr_name or ll_name
+ *   cycle_create(conf), cycle_destroy()        make and free the scheduler
  *   cycle_start(cycle, func, arg, thread)      starts a thread of that cycle;
  *                                              called for the cycles in order
  *   cycle_processors(p, r)                     the number of processors to ask for
+ *   cycle_stats(out)                           the scheduler's counters
  *
  * Threads are created, and block once, before the clock starts: the last to arrive wakes
  * the conductor, which reads the clock. The conductor starts as many cycles as there are
@@ -47,7 +47,6 @@ static struct {
 	unsigned p;
 } arg;
 
-static CYCLE_SCHED *sched;
 static struct ustack **thread;          /* the i-th of cycle c is at [c * n + i] */
 static struct ustack *conductor;
 static size_t arrived;                  /* threads. Atomic, like the next two */
@@ -159,7 +158,7 @@ static uint64_t count_resumes(void)
 {
 	struct usched_stats s;
 
-	CYCLE_(stats)(sched, &s);
+	cycle_stats(&s);
 	return s.s_switches - s.s_launches;
 }
 
@@ -234,7 +233,7 @@ static void print_stats(void)
 {
 	struct usched_stats s;
 
-	CYCLE_(stats)(sched, &s);
+	cycle_stats(&s);
 	fprintf(stderr, "switches %" PRIu64 ", launches %" PRIu64 ", evictions %" PRIu64
 		", loads %" PRIu64 ", bytes copied %" PRIu64 ", deepest %" PRIu64
 		", images %" PRIu64 ", image bytes %" PRIu64 "\n",
@@ -267,7 +266,7 @@ static void create(void)
 
 	if (conf.c_stacks != USCHED_NATIVE && conf.c_stack_size < 256 << 10)
 		conf.c_stack_size = 0;
-	rc = CYCLE_(create)(&conf, &sched);
+	rc = cycle_create(&conf);
 	if (rc)
 		fail("no scheduler", rc);
 }
@@ -299,7 +298,7 @@ int main(int argc, char **argv)
 	if (getenv("USCHED_STATS"))
 		print_stats();
 	if (rc == 0)
-		rc = CYCLE_(destroy)(sched);
+		rc = cycle_destroy();
 	if (rc)
 		fail("join", rc);
 	free(thread);

@@ -171,22 +171,43 @@ static void bench_run(void)
 
 #ifdef BENCH_RR
 #include "../rr.h"
-#define BENCH_(name)       rr_##name
-#define BENCH_START(...)   rr_start(bench_sched, __VA_ARGS__)
 static struct rr *bench_sched;
 #else
 #include "../ll.h"
-#define BENCH_(name)       ll_##name
-#define BENCH_START(...)   ll_start(bench_sched, bench_group, __VA_ARGS__)
 static struct ll *bench_sched;
 static struct ll_group *bench_group;
 #endif
+
+static void bench_create(void)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+
+#ifdef BENCH_RR
+	bench_check("no scheduler", rr_create(&conf, &bench_sched));
+#else
+	bench_check("no scheduler", ll_create(&conf, &bench_sched));
+	bench_group = ll_group(bench_sched);
+#endif
+}
+
+static void bench_destroy(void)
+{
+#ifdef BENCH_RR
+	bench_check("destroy", rr_destroy(bench_sched));
+#else
+	bench_check("destroy", ll_destroy(bench_sched));
+#endif
+}
 
 static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 {
 	struct ustack *u;
 
-	bench_check("start", BENCH_START(func, arg, &u));
+#ifdef BENCH_RR
+	bench_check("start", rr_start(bench_sched, func, arg, &u));
+#else
+	bench_check("start", ll_start(bench_sched, bench_group, func, arg, &u));
+#endif
 	return u;
 }
 
@@ -233,16 +254,9 @@ static void bench_entry(void *unused)
 
 static void bench_run(void)
 {
-	struct usched_conf conf = { .c_processors = 1 };
-	struct ustack *u;
-
-	bench_check("no scheduler", BENCH_(create)(&conf, &bench_sched));
-#ifdef BENCH_LL
-	bench_group = ll_group(bench_sched);
-#endif
-	u = bench_start(bench_entry, NULL);
-	bench_check("join", ustack_join(u, USCHED_NEVER));
-	bench_check("destroy", BENCH_(destroy)(bench_sched));
+	bench_create();
+	bench_done(bench_start(bench_entry, NULL));
+	bench_destroy();
 }
 
 #endif /* BENCH_DIRECT */
