@@ -5,7 +5,7 @@
 #
 #   compiler   gcc, clang, musl-gcc, or aarch64: gcc for that machine, run by qemu
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
-#   kind       plain: no other options; hard: the hardening of distributions; checked:
+#   kind       default: no other options; hard: the hardening of distributions; checked:
 #              -DUSCHED_CHECK; stress: -DUSCHED_STRESS as well; branch: pointer
 #              authentication and landing pads; valgrind
 #   switch     asm: this machine's file in arch/, or setjmp
@@ -30,12 +30,12 @@ top=$B/matrix
 timeout=${CHECK_TIMEOUT:-3600}
 export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
 
-short='clang -O2 -flto plain asm|gcc -O0 plain setjmp|gcc -O3 hard asm|aarch64 -O2 plain asm'
+short='clang -O2 -flto default asm|gcc -O0 default setjmp|gcc -O3 hard asm|aarch64 -O2 default asm'
 
 rows() {
 	for cc in gcc clang; do
 		for options in -O0 -O1 -O2 -O3 -Os '-O2 -flto'; do
-			for kind in plain hard; do
+			for kind in default hard; do
 				for switch in asm setjmp; do
 					echo "$cc $options $kind $switch"
 				done
@@ -51,11 +51,11 @@ rows() {
 	clang -O0 checked asm
 	gcc -O2 valgrind asm
 	gcc -O2 valgrind setjmp
-	musl-gcc -O2 plain asm
-	musl-gcc -O2 plain setjmp
-	aarch64 -O0 plain asm
-	aarch64 -O2 plain asm
-	aarch64 -O2 plain setjmp
+	musl-gcc -O2 default asm
+	musl-gcc -O2 default setjmp
+	aarch64 -O0 default asm
+	aarch64 -O2 default asm
+	aarch64 -O2 default setjmp
 	aarch64 -O2 branch asm
 	aarch64 -O2 hard asm
 	proof sanitize

@@ -91,7 +91,7 @@ summarize() {
 }
 
 : >"$dir/counts"
-measure plain '' "${SWITCH-}"
+measure default '' "${SWITCH-}"
 measure setjmp '' setjmp
 measure stress '-DUSCHED_CHECK -DUSCHED_STRESS' "${SWITCH-}"
 summarize >"$dir/functions"

@@ -288,7 +288,7 @@ refuse_mixed() {
 
 # With a library that is built without any.
 refuse_all_mixed() {
-	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched uimage uproc rr ll'
+	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules='usched uimage uproc rr ll'
 	build_library
 	for each in gcc clang; do
 		refuse_mixed $each address
@@ -314,7 +314,7 @@ refuse_shadow_stack() {
 			return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 		}
 	END
-	cc=${CC:-cc} kind=plain switch=$machine options=-O1 modules='usched uimage uproc rr'
+	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules='usched uimage uproc rr'
 	count=$((count + 1))
 	build_library
 	compile "$dir/shadow.c" "$dir"/lib/*.o -lm -Wl,--wrap=usched__probe \
