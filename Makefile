@@ -192,6 +192,7 @@ $(B)/tests/test_overflow: libs += -rdynamic
 $(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
 $(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/embed.o
 $(filter $(B)/tests/test_report_%,$(tests)): $(B)/tests/sync.o $(B)/tests/report.o
+$(filter $(B)/tests/test_net_%,$(tests)): $(B)/tests/net.o $(B)/tests/netop.o
 
 $(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(B)/tests/over.o $(library)
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)

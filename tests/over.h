@@ -39,6 +39,7 @@ extern const struct over *over;
 /* cmocka's part of a program: `which' are bits of OVER_ALL. What main() returns. */
 int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which);
 
-#define OVER_RUN(tests, which) over_run(#tests, tests, sizeof(tests) / sizeof(tests)[0], which)
+#define OVER_RUN(tests, which) \
+	over_run(#tests, tests, sizeof(tests) / sizeof(tests)[0], which)
 
 #endif /* USCHED_TEST_OVER_H */

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_net_fair.c: a server among clients that are slow, deaf or gone; threads that never
+ * wait give way.
+ */
+#include "net.h"
+
+#include <sys/un.h>
+
+/* ---- Rude clients ---- */
+
+struct rude {
+	struct unet_addr r_addr;
+	atomic_int       r_stop;
+	atomic_int       r_bytes;
+};
+
+/* Sends a byte at a time, and waits for its echo. */
+static void be_slow(void *arg)
+{
+	struct rude *r = arg;
+	int fd = unet_connect(&r->r_addr, NEVER);
+	char c;
+
+	TEST_TRUE(fd >= 0);
+	while (!r->r_stop || r->r_bytes < 3) {
+		c = (char)('a' + r->r_bytes % 26);
+		TEST_EQUAL(unet_write(fd, &c, 1, NEVER), 1);
+		nap(1);
+		c = 0;
+		TEST_EQUAL(unet_read(fd, &c, 1, NEVER), 1);
+		TEST_EQUAL(c, 'a' + r->r_bytes % 26);
+		r->r_bytes++;
+	}
+	TEST_EQUAL(unet_close(fd), 0);
+}
+
+/* Never reads the echo, so the server's writes have to wait. */
+static void be_deaf(void *arg)
+{
+	struct rude *r = arg;
+	char *data = calloc(1, 1 << 20);
+	int fd = unet_connect(&r->r_addr, NEVER);
+
+	TEST_TRUE(fd >= 0 && data);
+	small_buffers(fd);
+	while (!r->r_stop) {
+		ssize_t n = unet_write(fd, data, 1 << 20, usync_after(5 * MILLI));
+
+		TEST_TRUE(n > 0 || n == -ETIMEDOUT);
+	}
+	be_abrupt(fd);
+	TEST_EQUAL(unet_close(fd), 0);
+	free(data);
+}
+
+static void be_gone(void *arg)
+{
+	struct rude *r = arg;
+
+	while (!r->r_stop) {
+		int fd = unet_connect(&r->r_addr, NEVER);
+
+		TEST_TRUE(fd >= 0);
+		TEST_EQUAL(unet_write(fd, "x", 1, NEVER), 1);
+		be_abrupt(fd);
+		TEST_EQUAL(unet_close(fd), 0);
+		nap(1);
+	}
+}
+
+static void serve_rude(int fd, void *unused)
+{
+	(void)unused;
+	echo(fd, true);
+}
+
+/* Meanwhile other clients are served. */
+static void rude_clients(void)
+{
+	static struct rude r;
+	struct unet_addr a = address(local());
+	struct ustack *threads[3], *acceptor;
+	size_t rounds = test_scale(1000, 20);
+	int listener = unet_listen(&a, 0, 0);
+
+	r = (struct rude){ .r_addr = bound(listener) };
+	acceptor = go_acceptor(listener, serve_rude, NULL);
+	threads[0] = go(be_slow, &r);
+	threads[1] = go(be_deaf, &r);
+	threads[2] = go(be_gone, &r);
+	for (size_t i = 0; i < rounds; i++) {
+		int fd = unet_connect(&r.r_addr, NEVER);
+
+		TEST_TRUE(fd >= 0);
+		for (int k = 0; k < 5; k++) {
+			TEST_EQUAL(unet_write(fd, "hello", 5, NEVER), 5);
+			receive(fd, "hello");
+		}
+		TEST_EQUAL(unet_close(fd), 0);
+	}
+	r.r_stop = 1;
+	for (size_t i = 0; i < 3; i++)
+		join(threads[i]);
+	TEST_EQUAL(unet_close(listener), 0);
+	join(acceptor);
+}
+
+/* ---- Budgets ---- */
+
+struct busy {
+	atomic_int  b_stop;
+	unsigned    b_longest;          /* run of calls without one of the other */
+	unsigned   *b_other;            /* the other's b_mine */
+	unsigned    b_mine;
+	int         b_kind;
+};
+
+enum { BUSY_ZERO, BUSY_SOCKET, BUSY_POLL, BUSY_WRITE, BUSY_ACCEPT, BUSY_DATAGRAM,
+       BUSY_SEND, BUSY_KINDS };
+
+static void busy_call(int kind, int fds[2])
+{
+	struct unet_addr to;
+	struct pollfd p;
+	char c;
+
+	switch (kind) {
+	case BUSY_ZERO:
+	case BUSY_SOCKET:
+		TEST_EQUAL(unet_read(fds[0], &c, 1, NEVER), 1);
+		if (kind == BUSY_SOCKET)
+			put(fds[1], "x");
+		break;
+	case BUSY_POLL:
+		p = (struct pollfd){ fds[0], POLLOUT, 0 };
+		TEST_EQUAL(unet_poll(&p, 1, NEVER), 1);
+		break;
+	case BUSY_WRITE:
+		TEST_EQUAL(unet_write(fds[0], "x", 1, NEVER), 1);
+		expect(fds[1], "x");
+		break;
+	case BUSY_ACCEPT:
+		close(mini_connect(bound(fds[0])));
+		TEST_EQUAL(unet_close(unet_accept(fds[0], NULL, NEVER)), 0);
+		break;
+	case BUSY_SEND:
+		to = bound(fds[1]);
+		TEST_EQUAL(unet_sendto(fds[0], "x", 1, 0, &to, NEVER), 1);
+		expect(fds[1], "x");
+		break;
+	default:
+		put(fds[1], "x");
+		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, 0, NULL, NEVER), 1);
+	}
+}
+
+static void busy_open(int kind, int fds[2])
+{
+	if (kind == BUSY_ZERO) {
+		fds[0] = open("/dev/zero", O_RDONLY);
+		fds[1] = dup(fds[0]);
+	} else if (kind == BUSY_ACCEPT) {
+		fds[0] = mini_listen(4);
+		fds[1] = dup(fds[0]);
+	} else if (kind == BUSY_SEND) {
+		fds[0] = socket(AF_UNIX, SOCK_DGRAM, 0);
+		fds[1] = socket(AF_UNIX, SOCK_DGRAM, 0);
+		TEST_EQUAL(bind(fds[1], &(struct sockaddr){ .sa_family = AF_UNIX },
+				sizeof(sa_family_t)), 0);
+	} else {
+		unix_pair(fds);
+	}
+	TEST_TRUE(fds[0] >= 0 && fds[1] >= 0);
+	if (kind == BUSY_SOCKET)
+		put(fds[1], "x");
+}
+
+/* Counts its calls between two of the other thread. */
+static void be_busy(void *arg)
+{
+	struct busy *b = arg;
+	unsigned in_a_row = 0, seen = *b->b_other;
+	int fds[2];
+
+	busy_open(b->b_kind, fds);
+	while (!b->b_stop) {
+		busy_call(b->b_kind, fds);
+		b->b_mine++;
+		in_a_row = *b->b_other == seen ? in_a_row + 1 : 0;
+		seen = *b->b_other;
+		if (in_a_row > b->b_longest)
+			b->b_longest = in_a_row;
+	}
+	close_both(fds);
+}
+
+/* On one processor: two threads that never wait, one that sleeps, one that reads. */
+static void fair(void)
+{
+	static struct busy busy[2];
+	static int fds[2];
+	struct ustack *threads[2];
+
+	for (int kind = 0; kind < BUSY_KINDS; kind++) {
+		for (int i = 0; i < 2; i++)
+			busy[i] = (struct busy){ .b_other = &busy[!i].b_mine,
+						 .b_kind = kind };
+		for (int i = 0; i < 2; i++)
+			threads[i] = go(be_busy, &busy[i]);
+		nap(5);
+		unix_pair(fds);
+		wait_for_hello(fds);
+		close_both(fds);
+		for (int i = 0; i < 2; i++)
+			busy[i].b_stop = 1;
+		for (int i = 0; i < 2; i++) {
+			join(threads[i]);
+			TEST_TRUE(busy[i].b_mine > 0);
+			if (busy[i].b_longest > 2 * UNET_BUDGET)
+				fprintf(stderr, "kind %d: %u calls of %u\n", kind,
+					busy[i].b_longest, busy[i].b_mine);
+			TEST_TRUE(busy[i].b_longest <= 2 * UNET_BUDGET);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest net_fair_tests[] = {
+		NET_CASE(rude_clients),
+		CALM_CASE(fair, one_processor),
+	};
+
+	return OVER_RUN(net_fair_tests, OVER_ALL);
+}

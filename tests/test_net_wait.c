@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_net_wait.c: every call of unet.h that waits: deadlines, cancel, a second waiter,
+ * native threads that wait; connections to full queues; unet_poll().
+ */
+#include "netop.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+static void times_out(const struct op *op)
+{
+	int64_t deadline;
+	struct ustack *u;
+
+	make_place(op);
+	op_equal(op->o_call(&place, 0), -ETIMEDOUT);
+	op_equal(op->o_call(&place, 1), -ETIMEDOUT);
+	op_equal(op->o_call(&place, usync_after(-MILLI)), -ETIMEDOUT);
+	deadline = usync_after(3 * MILLI);
+	u = go_op(deadline);
+	end_op(u, -ETIMEDOUT);
+	op_equal(uevents_now() >= deadline, 1);
+	works();
+	unmake_place(false);
+}
+
+/* While it waits, and before. */
+static void is_cancelled(const struct op *op)
+{
+	struct ustack *u;
+
+	make_place(op);
+	for (int i = 0; i < 2; i++) {
+		u = go_op(i ? usync_after(3600 * USYNC_SECOND) : NEVER);
+		await_op(u);
+		TEST_EQUAL(ustack_cancel(u), 0);
+		end_op(u, -ECANCELED);
+	}
+	u = go_op(NEVER);
+	TEST_EQUAL(ustack_cancel(u), 0);
+	end_op(u, -ECANCELED);
+	works();
+	unmake_place(false);
+}
+
+/* A second waiter is refused. The first one keeps waiting. */
+static void is_busy(const struct op *op)
+{
+	struct ustack *u;
+
+	make_place(op);
+	u = go_op(NEVER);
+	await_op(u);
+	op_equal(op->o_call(&place, NEVER), -EBUSY);
+	op_equal(op->o_call(&place, usync_after(3600 * USYNC_SECOND)), -EBUSY);
+	op_equal(place.p_returned, 0);
+	op->o_ready(&place);
+	join(u);
+	op_equal(place.p_rc >= op->o_least, 1);
+	unmake_place(false);
+}
+
+/* ---- Native threads ---- */
+
+/* A native thread waits; the calling thread ends the wait, before or after it began. */
+static void native_waits(const struct op *op)
+{
+	pthread_t native;
+
+	make_place(op);
+	op_equal(op->o_call(&place, 0), -ETIMEDOUT);
+	for (int i = 0; i < 3; i++) {
+		place.p_deadline = i == 0 ? usync_after(2 * MILLI) : NEVER;
+		native = go_native(call_op, NULL);
+		sleep_native(1);
+		if (i == 1)
+			op->o_ready(&place);
+		if (i == 2)
+			op_equal(unet_close(place.p_fds[0]), 0);
+		join_native(native);
+		if (i != 1)
+			op_equal(place.p_rc, i == 0 ? -ETIMEDOUT : -EBADF);
+		else if (place.p_rc < op->o_least)
+			op_equal(place.p_rc, op->o_least);
+		if (i == 1)
+			unready_place();
+	}
+	unmake_place(true);
+}
+
+/* ---- Listeners with a full queue ---- */
+
+enum { BACKLOG = 1, QUEUED = 4 };
+
+static ssize_t call_connect(struct place *p, int64_t deadline)
+{
+	struct unet_addr a = bound(p->p_fds[0]);
+	int fd = unet_connect(&a, deadline);
+
+	if (fd >= 0)
+		TEST_EQUAL(unet_close(fd), 0);
+	return fd < 0 ? fd : 0;
+}
+
+/* The kernel queues connections late. tcpi_unacked of a TCP listener counts them. */
+static void await_full(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof info;
+
+	for (int ms = 0; ms < 1000 && info.tcpi_unacked <= BACKLOG; ms++) {
+		if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+			return;                 /* not TCP */
+		sleep_native(1);
+	}
+}
+
+/* Fills the queue of `fd' with connections. */
+static void fill_queue(int fd, int queued[QUEUED])
+{
+	struct unet_addr a = bound(fd);
+
+	for (int i = 0; i < QUEUED; i++) {
+		queued[i] = socket(a.a_sockaddr.ss_family, SOCK_STREAM, 0);
+		do_not_wait(queued[i]);
+		if (connect(queued[i], sockaddr_of(&a), a.a_size) < 0)
+			TEST_TRUE(errno == EINPROGRESS || errno == EAGAIN);
+	}
+	await_full(fd);
+}
+
+/* Until the call has connected: the kernel serves others first, and retries seldom. */
+static void accept_queue(struct place *p)
+{
+	int fd;
+
+	do_not_wait(p->p_fds[0]);
+	while (!p->p_returned) {
+		while ((fd = accept(p->p_fds[0], NULL, NULL)) >= 0)
+			close(fd);
+		pause_thread();
+	}
+}
+
+static void listen_at(const char *text, int fds[2])
+{
+	struct unet_addr a = address(text);
+
+	fds[0] = unet_listen(&a, BACKLOG, 0);
+	fds[1] = -1;
+}
+
+static void make_listener(int fds[2])
+{
+	listen_at(local(), fds);
+}
+
+static void make_unix_listener(int fds[2])
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "@usched-full-%ld", (long)getpid());
+	listen_at(name, fds);
+}
+
+/* A call that gives up leaves no descriptor. Another one waits for room. */
+static void connect_waits(const struct op *op)
+{
+	int queued[QUEUED];
+	struct ustack *u;
+	size_t before;
+
+	make_place(op);
+	fill_queue(place.p_fds[0], queued);
+	before = descriptors();
+	for (int i = 0; i < 4; i++)
+		end_op(go_op(i % 2 ? 0 : usync_after(2 * MILLI)), -ETIMEDOUT);
+	for (int i = 0; i < 2; i++) {
+		u = go_op(NEVER);
+		await_op(u);
+		op_equal(place.p_returned, 0);
+		i == 0 ? TEST_EQUAL(ustack_cancel(u), 0) : op->o_ready(&place);
+		end_op(u, i == 0 ? -ECANCELED : 0);
+		TEST_EQUAL(descriptors(), before);
+	}
+	for (int i = 0; i < QUEUED; i++)
+		close(queued[i]);
+	unmake_place(false);
+}
+
+static void connect_waits_all(void)
+{
+	static const struct op connects[] = {
+		{ "connect", make_listener, call_connect, accept_queue, 0 },
+		{ "connect, UNIX", make_unix_listener, call_connect, accept_queue, 0 },
+	};
+
+	all_have_events();
+	for (size_t i = 0; i < COUNT(connects); i++)
+		connect_waits(&connects[i]);
+}
+
+/* ---- Polls ---- */
+
+struct polled {
+	struct pollfd  p_fds[8];
+	size_t         p_n;
+	int            p_rc;
+	atomic_int     p_returned;
+};
+
+/* The array is on the stack, so the thread itself must make the system call. */
+static void poll_them(void *arg)
+{
+	struct polled *p = arg;
+	struct pollfd fds[8];
+
+	memcpy(fds, p->p_fds, sizeof fds);
+	p->p_rc = unet_poll(fds, p->p_n, NEVER);
+	memcpy(p->p_fds, fds, sizeof fds);
+	p->p_returned = 1;
+}
+
+static struct ustack *go_poll(struct polled *p)
+{
+	struct ustack *u = go(poll_them, p);
+
+	while (!p->p_returned && waiting(u) == 0)
+		pause_thread();
+	TEST_EQUAL(p->p_returned, 0);
+	return u;
+}
+
+/* Descriptors that are ready: the same answers as from poll(2). */
+static void poll_ready(void)
+{
+	struct pollfd mine[7], right[7];
+	int fds[2], gone[2], closed;
+
+	unix_pair(fds);
+	unix_pair(gone);
+	TEST_EQUAL(close(gone[1]), 0);
+	put(fds[1], "x");
+	closed = gone[1];
+	right[0] = (struct pollfd){ fds[0], POLLIN, 0 };
+	right[1] = (struct pollfd){ -1, POLLIN, 77 };
+	right[2] = (struct pollfd){ fds[0], POLLIN | POLLOUT, 0 };      /* twice */
+	right[3] = (struct pollfd){ gone[0], 0, 0 };
+	right[4] = (struct pollfd){ closed, POLLIN, 0 };
+	right[5] = (struct pollfd){ fds[1], POLLIN, 77 };               /* not ready */
+	right[6] = (struct pollfd){ fds[1], POLLOUT | POLLPRI, 0 };
+	memcpy(mine, right, sizeof mine);
+	TEST_EQUAL(poll(right, 7, 0), 5);
+	TEST_EQUAL(unet_poll(mine, 7, NEVER), 5);
+	for (size_t i = 0; i < 7; i++)
+		TEST_EQUAL(mine[i].revents, right[i].revents);
+	TEST_EQUAL(mine[4].revents, POLLNVAL);
+	TEST_EQUAL(unet_poll(mine, 7, 0), 5);
+	close_both(fds);
+	TEST_EQUAL(unet_close(gone[0]), 0);
+}
+
+static void poll_errors(void)
+{
+	static struct pollfd many[65537];
+	static struct polled p;
+	struct ustack *u;
+	int64_t deadline = usync_after(2 * MILLI);
+
+	for (size_t i = 0; i < COUNT(many); i++)
+		many[i] = (struct pollfd){ -1, POLLIN, 7 };
+	TEST_EQUAL(unet_poll(many, 65537, 0), -EINVAL);
+	TEST_EQUAL(unet_poll(many, 200, 0), -ETIMEDOUT);        /* below RLIMIT_NOFILE */
+	TEST_EQUAL(unet_poll(many, 200, deadline), -ETIMEDOUT);
+	TEST_TRUE(uevents_now() >= deadline);
+	TEST_EQUAL(many[199].revents, 0);
+	TEST_EQUAL(unet_poll(NULL, 0, 0), -ETIMEDOUT);
+	TEST_EQUAL(unet_poll(NULL, 0, usync_after(MILLI)), -ETIMEDOUT);
+	p = (struct polled){ .p_n = 0 };
+	u = go_poll(&p);
+	TEST_EQUAL(ustack_cancel(u), 0);
+	join(u);
+	TEST_EQUAL(p.p_rc, -ECANCELED);
+}
+
+/* Three descriptors, each twice: one after the other becomes ready. */
+static void poll_each(void)
+{
+	static struct polled p;
+	int fds[3][2];
+
+	for (int i = 0; i < 3; i++)
+		i == 1 ? TEST_EQUAL(pipe(fds[i]), 0) : unix_pair(fds[i]);
+	for (int i = 0; i < 3; i++) {
+		struct ustack *u;
+
+		p = (struct polled){ .p_n = 8 };
+		for (int k = 0; k < 8; k++)
+			p.p_fds[k] = (struct pollfd){ k < 6 ? fds[k % 3][0] : -1,
+						      POLLIN, 7 };
+		u = go_poll(&p);
+		put(fds[i][1], "x");
+		join(u);
+		TEST_EQUAL(p.p_rc, 2);
+		for (int k = 0; k < 8; k++)
+			TEST_EQUAL(p.p_fds[k].revents, k < 6 && k % 3 == i ? POLLIN : 0);
+		receive(fds[i][0], "x");
+	}
+	for (int i = 0; i < 3; i++)
+		close_both(fds[i]);
+}
+
+/* During the poll the descriptor is closed, or its peer, or the writer of a pipe. */
+static void poll_closed(void)
+{
+	static struct polled p;
+	struct ustack *u;
+	int fds[2], other[2];
+
+	for (int i = 0; i < 3; i++) {
+		i < 2 ? unix_pair(fds) : TEST_EQUAL(pipe(fds), 0);
+		unix_pair(other);
+		p = (struct polled){ .p_n = 3 };
+		p.p_fds[0] = (struct pollfd){ other[0], POLLIN, 0 };
+		p.p_fds[1] = (struct pollfd){ fds[0], i < 2 ? POLLIN : 0, 0 };
+		p.p_fds[2] = (struct pollfd){ -3, 0, 0 };
+		u = go_poll(&p);
+		i == 0 ? TEST_EQUAL(unet_close(fds[0]), 0) : TEST_EQUAL(close(fds[1]), 0);
+		join(u);
+		TEST_EQUAL(p.p_rc, 1);
+		TEST_EQUAL(p.p_fds[0].revents, 0);
+		TEST_EQUAL(p.p_fds[2].revents, 0);
+		if (i == 0)
+			TEST_EQUAL(p.p_fds[1].revents, POLLNVAL);
+		else
+			TEST_TRUE(p.p_fds[1].revents & POLLHUP);
+		TEST_EQUAL(i == 0 ? close(fds[1]) : unet_close(fds[0]), 0);
+		close_both(other);
+	}
+}
+
+/* A poll for data counts as a reader, a poll for room as a writer, until it returns. */
+static void poll_counts(void)
+{
+	static struct polled in, out;
+	struct pollfd both;
+	int fds[2];
+	struct ustack *u, *v;
+	char c;
+
+	unix_pair(fds);
+	fill(fds[0]);
+	in = (struct polled){ .p_n = 1, .p_fds = { { fds[0], POLLIN, 0 } } };
+	out = (struct polled){ .p_n = 1, .p_fds = { { fds[0], POLLOUT, 0 } } };
+	u = go_poll(&in);
+	TEST_EQUAL(unet_read(fds[0], &c, 1, NEVER), -EBUSY);
+	v = go(poll_them, &out);
+	while (waiting(v) < (ustack_sched(u) == ustack_sched(v) ? 2 : 1))
+		pause_thread();
+	TEST_EQUAL(unet_write(fds[0], "x", 1, NEVER), -EBUSY);
+	both = (struct pollfd){ fds[0], POLLIN | POLLOUT, 0 };
+	TEST_EQUAL(unet_poll(&both, 1, NEVER), -EBUSY);
+	TEST_EQUAL(in.p_returned + out.p_returned, 0);
+	drain(fds[1]);
+	join(v);
+	TEST_EQUAL(out.p_fds[0].revents, POLLOUT);
+	TEST_EQUAL(in.p_returned, 0);
+	put(fds[1], "y");
+	join(u);
+	TEST_EQUAL(in.p_fds[0].revents, POLLIN);
+	receive(fds[0], "y");
+	close_both(fds);
+}
+
+enum { BESIDE = 100 };
+
+static void poll_for_room(void *arg)
+{
+	struct pollfd p = { *(int *)arg, POLLOUT, 0 };
+
+	for (int i = 0; i < BESIDE; i++)
+		TEST_EQUAL(unet_poll(&p, 1, NEVER), 1);
+}
+
+/* A poll for room beside a reader, maybe on another processor. */
+static void poll_beside(void)
+{
+	static int fds[2];
+	struct ustack *u;
+
+	unix_pair(fds);
+	u = go(poll_for_room, &fds[0]);
+	for (int i = 0; i < BESIDE; i++) {
+		put(fds[1], "x");
+		receive(fds[0], "x");
+	}
+	join(u);
+	close_both(fds);
+}
+
+int main(void)
+{
+	const struct CMUnitTest net_wait_tests[] = {
+		OP_CASE(NULL, times_out),
+		OP_CASE(NULL, is_cancelled),
+		OP_CASE(NULL, is_busy),
+		OP_CASE(NULL, native_waits),
+		OP_NATIVE_CASE(native_waits),
+		CONF_CASE(connect_waits_all, one_processor),
+		CONF_CASE(connect_waits_all, two_processors),
+		NET_CASE(poll_beside),
+		NET_CASE(poll_ready),
+		NET_CASE(poll_errors),
+		NET_CASE(poll_each),
+		NET_CASE(poll_closed),
+		NET_CASE(poll_counts),
+	};
+
+	return OVER_RUN(net_wait_tests, OVER_ALL);
+}
