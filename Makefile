@@ -179,8 +179,9 @@ $(B)/tests/test_usched: wrapped := usched__handover_slow
 
 $(B)/tests/test_offload: wrapped := pthread_create
 
-$(B)/tests/test_close: wrapped := read send sendto accept4 close poll epoll_wait syscall \
-	nanosleep sched_yield pthread_mutex_lock
+$(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
+$(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait syscall nanosleep \
+	sched_yield pthread_mutex_lock
 
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto sendmsg \
 	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
@@ -192,7 +193,13 @@ $(B)/tests/test_overflow: libs += -rdynamic
 $(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
 $(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/embed.o
 $(filter $(B)/tests/test_report_%,$(tests)): $(B)/tests/sync.o $(B)/tests/report.o
-$(filter $(B)/tests/test_net_%,$(tests)): $(B)/tests/net.o $(B)/tests/netop.o
+nets   := $(filter $(B)/tests/test_net_%,$(tests))
+pools  := $(filter $(B)/tests/test_offload%,$(tests))
+closes := $(filter $(B)/tests/test_close%,$(tests))
+$(nets) $(pools) $(closes): $(B)/tests/net.o
+$(nets): $(B)/tests/netop.o
+$(pools): $(B)/tests/pool.o
+$(B)/tests/test_close_step: $(B)/tests/stop.o
 
 $(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o $(B)/tests/over.o $(library)
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)

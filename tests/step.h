@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * step.h: single steps: look(pc) is called before each instruction of the native thread
- * that calls step(), until it returns false. Where a machine or an emulator has no such
- * thing, nothing happens, and stepper.s_steps stays 0. To be included once by a test
- * program that defines _GNU_SOURCE before all else: for REG_EFL.
+ * that calls step(), until it returns false. Where the machine or an emulator has no
+ * single steps, nothing happens, and stepper.s_steps stays 0. Include it once, after a
+ * definition of _GNU_SOURCE, which REG_EFL needs.
  */
 #ifndef USCHED_TESTS_STEP_H
 #define USCHED_TESTS_STEP_H
