@@ -175,6 +175,10 @@ $(B)/tests/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
 	tests/fault.c)
 
+# Tests of schedulers over uproc.h.
+procs := tokens wake join deadlock lifetime conf rr ll
+$(procs:%=$(B)/tests/test_%): $(B)/tests/procs.o
+
 $(B)/tests/test_usched: wrapped := usched__handover_slow
 
 $(B)/tests/test_offload: wrapped := pthread_create

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -84,6 +85,36 @@ size_t test_scale(size_t n, size_t least)
 {
 	n /= scale();
 	return n > least ? n : least;
+}
+
+int test_is_scaled(void)
+{
+	return scale() > 1;
+}
+
+size_t test_mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	size_t n = 0;
+	int c;
+
+	TEST_TRUE(f);
+	while ((c = getc(f)) != EOF)
+		n += c == '\n';
+	fclose(f);
+	return n;
+}
+
+size_t test_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	TEST_TRUE(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
 }
 
 int test_on_valgrind(void)

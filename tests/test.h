@@ -23,6 +23,13 @@ void test_timeout(unsigned seconds);
  */
 size_t test_scale(size_t n, size_t least);
 
+/* Whether counts are divided by it: valgrind and emulators map memory in their own way. */
+int test_is_scaled(void);
+
+/* Mappings and open descriptors of this process. */
+size_t test_mappings(void);
+size_t test_descriptors(void);
+
 /* Whether valgrind runs this. */
 int test_on_valgrind(void);
 

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* test_ll.c: what ll promises beyond schedulers.h: groups, order, the bound. */
-#define _GNU_SOURCE             /* for schedulers.h */
+/*
+ * test_ll.c: what ll alone promises: groups, the order of threads, the bound, no atomic
+ * instructions inside a group; and rr and ll in one process.
+ */
+#define _GNU_SOURCE             /* REG_EFL, for step.h */
 #include "../ll.h"
 #include "../rr.h"
 
-#define SCHED ll
-#define START(s, func, arg, thread) ll_start(s, ll_group(s), func, arg, thread)
-#include "schedulers.h"
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "procs.h"
+#include "step.h"
 
 enum { QUEUED = 20 };
 
-/* One group, so one processor: its threads may share it without locks. */
+/* Threads of one group are on one processor and share it without locks. */
 struct pair {
 	struct ll     *p_ll;
 	struct ustack *p_threads[2];
@@ -21,7 +26,7 @@ struct pair {
 	size_t         p_turn;          /* dispatches until it is the queue's */
 };
 
-/* Wakes the other and waits, for ever: both always run next. */
+/* Wakes the other and waits, again and again: each wake runs its thread next. */
 static void hog(struct pair *p, struct ustack *other)
 {
 	while (!p->p_stop) {
@@ -91,7 +96,7 @@ static void test_bound(void **state)
 	each_conf(bound);
 }
 
-/* Native threads' mail is not starved either: here it is what ends it all. */
+/* Mail of native threads is not starved: here it ends the pair. */
 static void stop_pair(void *arg)
 {
 	struct pair *p = arg;
@@ -121,7 +126,7 @@ static void test_mail_is_not_starved(void **state)
 	assert_int_equal(ll_destroy(p.p_ll), 0);
 }
 
-/* A log of letters: who ran when. */
+/* A log of letters: the order in which threads ran. */
 struct script {
 	struct ll     *s_ll;
 	struct ustack *s_sleepers[3];
@@ -150,8 +155,8 @@ static void just_say(void *arg)
 }
 
 /*
- * Q is queued; of those woken the last runs next, the others queue up behind Q
- * in their order; who wakes and yields queues up behind them.
+ * Q is queued. The last thread to be woken runs next. The other two queue up behind Q in
+ * order, and a thread that yields behind them.
  */
 static void wake_three(void *arg)
 {
@@ -191,10 +196,10 @@ static void test_run_next(void **state)
 	each_conf(run_next);
 }
 
-/* Which native threads a group's threads see. */
+/* The native thread on which the threads of a group run. */
 struct where {
 	struct ll       *w_ll;
-	struct ll_group *w_group;       /* NULL inside: that of who starts */
+	struct ll_group *w_group;       /* NULL inside: that of the starter */
 	pthread_t        w_native;
 	atomic_size_t    w_count;
 	struct ustack   *w_last;
@@ -236,7 +241,7 @@ static void groups(const struct usched_conf *conf)
 						  &where[i], NULL), 0);
 		await_count(&where[i].w_count, 1);
 	}
-	/* From outside without a group: a new one each time. */
+	/* A start from outside without a group makes a new one. */
 	for (size_t i = 0; i < GROUPS; i++) {
 		outside[i] = (struct where){ .w_ll = ll };
 		assert_int_equal(ll_start(ll, NULL, start_inside, &outside[i], NULL), 0);
@@ -267,9 +272,8 @@ static void test_groups(void **state)
 }
 
 /*
- * Wakes, waits, and switches inside a group, looked at instruction by
- * instruction: on x86-64 an instruction is atomic if it has the prefix f0, or is an
- * exchange with memory.
+ * Wakes, waits, and switches inside a group, by single instructions. On x86-64 an
+ * instruction is atomic if it has the prefix f0, or is an exchange with memory.
  */
 static size_t atomic_instructions;
 static bool   step_on;
@@ -296,9 +300,9 @@ static void ping(void *arg)
 {
 	atomic_size_t *control = arg;
 
-	TEST_EQUAL(ustack_reserve(IMAGE), 0);   /* to get one takes a lock */
+	TEST_EQUAL(ustack_reserve(IMAGE), 0);   /* images are taken under a lock */
 	for (int i = 0; i < ROUNDS; i++) {
-		if (i == ROUNDS / 2) {          /* by now the linker is done */
+		if (i == ROUNDS / 2) {          /* symbols are resolved by now */
 			step_on = true;
 			step(count_atomics);
 			atomic_instructions = 0;        /* those of step() itself */
@@ -324,7 +328,7 @@ static void pong(void *arg)
 		ustack_wait();
 		ustack_wake(steppers[0]);
 	}
-	ustack_wait();                              /* to end takes atomic instructions */
+	ustack_wait();                              /* the end has atomic instructions */
 }
 
 static void no_atomics(const struct usched_conf *conf)
@@ -346,7 +350,7 @@ static void test_no_atomics(void **state)
 {
 	(void)state;
 	if (test_is_sanitized() || test_is_harsh() || test_is_counted())
-		skip();                 /* their instructions are in between */
+		skip();                 /* their instructions are atomic, too */
 	test_timeout(60);
 	stepper.s_steps = 0;
 	each_conf(no_atomics);
@@ -373,7 +377,7 @@ struct mixed_node {
 	size_t        n_index;
 };
 
-/* A ring through all of them: wakes go by the other kind's function, too. */
+/* A ring through all schedulers, of both kinds in turn. */
 static void relay_mixed(void *arg)
 {
 	struct mixed_node *n = arg;
@@ -381,14 +385,12 @@ static void relay_mixed(void *arg)
 	size_t right = (n->n_index + 1) % (2 * SCHEDULERS);
 
 	for (size_t i = 0; i < m->m_rounds; i++) {
-		TEST_EQUAL(n->n_index % 2 ? ustack_wait() : ustack_wait(), 0);
+		TEST_EQUAL(ustack_wait(), 0);
 		if (right != 0 || i + 1 < m->m_rounds)
-			TEST_EQUAL(n->n_index % 2 ? ustack_wake(m->m_nodes[right])
-				   : ustack_wake(m->m_nodes[right]), 0);
+			TEST_EQUAL(ustack_wake(m->m_nodes[right]), 0);
 	}
 	if (right != 0) {
-		TEST_EQUAL(n->n_index % 2 ? ustack_join(m->m_nodes[right], USCHED_NEVER)
-			   : ustack_join(m->m_nodes[right], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(m->m_nodes[right], USCHED_NEVER), 0);
 		m->m_joined++;
 	}
 }
@@ -434,15 +436,14 @@ static void test_mixed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest ll[] = {
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_mail_is_not_starved),
 		cmocka_unit_test(test_run_next),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_no_atomics),
 		cmocka_unit_test(test_mixed),
-		COMMON_TESTS,
 	};
 
-	return cmocka_run_group_tests_name("ll", tests, NULL, NULL);
+	return OVER_RUN(ll, OVER_LL);
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* test_rr.c: what rr promises beyond schedulers.h: order, and spreading. */
-#define _GNU_SOURCE             /* for schedulers.h */
+/* test_rr.c: what rr alone promises: the order of threads, and how they are spread. */
 #include "../rr.h"
 
-#define SCHED rr
-#define START(s, func, arg, thread) rr_start(s, func, arg, thread)
-#include "schedulers.h"
+#include <sched.h>
+
+#include "procs.h"
 
 enum { THREADS = 1000, YIELDS = 5 };
 
-/* One processor's threads may share it without locks. */
+/* The threads of one processor share it without locks. */
 struct order {
 	size_t         o_next;
 	struct ustack *o_threads[THREADS];
@@ -39,7 +38,7 @@ struct opener {
 	size_t        o_stride;
 };
 
-/* Makes them ready in an order that is not that of their starts. */
+/* Makes them ready in another order than that of their starts. */
 static void wake_in_order(void *arg)
 {
 	struct opener *opener = arg;
@@ -55,11 +54,8 @@ static void fifo(const struct usched_conf *conf)
 	static struct ordered threads[THREADS];
 	struct opener opener = { &o, 7 };
 	struct ustack *u;
-	struct rr *rr;
+	struct rr *rr = make(conf);
 
-	if (conf->c_processors > 1)
-		return;
-	rr = make(conf);
 	o.o_next = 0;
 	for (size_t i = 0; i < THREADS; i++) {
 		threads[i] = (struct ordered){ &o, i };
@@ -83,10 +79,10 @@ static void test_fifo(void **state)
 	if (test_is_harsh())
 		skip();
 	test_timeout(60);
-	each_conf(fifo);
+	each_conf_of_one(fifo);
 }
 
-/* A log of letters: who ran when. */
+/* A log of letters: the order in which threads ran. */
 struct script {
 	struct rr     *s_rr;
 	struct ustack *s_sleeper;
@@ -132,15 +128,12 @@ static void wake_between(void *arg)
 	say(s, '1');
 }
 
-/* Woken, started, yielding: all queue up at the end. */
+/* Threads queue up at the end when they are woken, are started, or yield. */
 static void queue_up(const struct usched_conf *conf)
 {
-	struct script s = { 0 };
+	struct script s = { .s_rr = make(conf) };
 	struct ustack *u;
 
-	if (conf->c_processors > 1)
-		return;
-	s.s_rr = make(conf);
 	assert_int_equal(rr_start(s.s_rr, say_sleeper, &s, &s.s_sleeper), 0);
 	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(rr_start(s.s_rr, wake_between, &s, &u), 0);
@@ -156,10 +149,10 @@ static void test_queue_up(void **state)
 	if (test_is_harsh())
 		skip();
 	test_timeout(60);
-	each_conf(queue_up);
+	each_conf_of_one(queue_up);
 }
 
-/* Runs until mail has been sent from outside, and only then yields. */
+/* Runs until mail has been sent from outside, then yields. */
 static void yield_after_mail(void *arg)
 {
 	struct script *s = arg;
@@ -174,12 +167,9 @@ static void yield_after_mail(void *arg)
 
 static void mail_before_yield(const struct usched_conf *conf)
 {
-	struct script s = { 0 };
+	struct script s = { .s_rr = make(conf) };
 	struct ustack *u;
 
-	if (conf->c_processors > 1)
-		return;
-	s.s_rr = make(conf);
 	assert_int_equal(rr_start(s.s_rr, say_sleeper, &s, &s.s_sleeper), 0);
 	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(rr_start(s.s_rr, yield_after_mail, &s, &u), 0);
@@ -200,19 +190,13 @@ static void test_mail_before_yield(void **state)
 	if (test_is_harsh())
 		skip();
 	test_timeout(60);
-	each_conf(mail_before_yield);
-}
-
-static void stay(void *unused)
-{
-	(void)unused;
-	TEST_EQUAL(ustack_wait(), 0);
+	each_conf_of_one(mail_before_yield);
 }
 
 static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(rr_start(rr, stay, NULL, &threads[i]), 0);
+		assert_int_equal(rr_start(rr, wait_once, NULL, &threads[i]), 0);
 }
 
 static void end_waiting(struct ustack *u)
@@ -221,7 +205,7 @@ static void end_waiting(struct ustack *u)
 	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 }
 
-/* How many of them are where `u' is. */
+/* How many of them are on the processor of `u'. */
 static size_t companions(struct ustack *const *threads, size_t n, const struct ustack *u)
 {
 	size_t count = 0;
@@ -231,7 +215,9 @@ static size_t companions(struct ustack *const *threads, size_t n, const struct u
 	return count;
 }
 
-/* The first in turn, then in longer and longer runs; nowhere far from its share. */
+/*
+ * Starts go round, by one, then in longer and longer runs; each processor has its share.
+ */
 static void spread(const struct usched_conf *conf)
 {
 	static struct ustack *threads[THREADS];
@@ -241,8 +227,8 @@ static void spread(const struct usched_conf *conf)
 	start_waiting(rr, threads, THREADS);
 	for (size_t i = 0; i < 4 * n; i++)
 		for (size_t k = 0; k < 4 * n; k++)
-			assert_int_equal(ustack_sched(threads[i]) == ustack_sched(threads[k]),
-					 i % n == k % n);
+			assert_int_equal(i % n == k % n, ustack_sched(threads[i])
+					 == ustack_sched(threads[k]));
 	for (size_t i = 1; i < THREADS; i++)
 		adjacent += ustack_sched(threads[i]) == ustack_sched(threads[i - 1]);
 	assert_true(adjacent >= THREADS * 8 / 10);
@@ -257,7 +243,7 @@ static void spread(const struct usched_conf *conf)
 	assert_int_equal(rr_destroy(rr), 0);
 }
 
-/* Where threads have ended, others are started, until all have their share again. */
+/* Threads start where others have ended, until each processor has its share again. */
 static void refill(const struct usched_conf *conf)
 {
 	static struct ustack *threads[THREADS], *more[THREADS / 4];
@@ -294,13 +280,12 @@ static void test_spread(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest rr[] = {
 		cmocka_unit_test(test_fifo),
 		cmocka_unit_test(test_queue_up),
 		cmocka_unit_test(test_mail_before_yield),
 		cmocka_unit_test(test_spread),
-		COMMON_TESTS,
 	};
 
-	return cmocka_run_group_tests_name("rr", tests, NULL, NULL);
+	return OVER_RUN(rr, OVER_RR);
 }

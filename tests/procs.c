@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "procs.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum { LINES = 64, LINE_SIZE = 1024 };
+
+/* One native thread at a time calls c_log. */
+static char lines[LINES][LINE_SIZE];
+atomic_uint line_count;
+
+void log_line(const char *line)
+{
+	unsigned i = line_count;
+
+	if (i < LINES)
+		snprintf(lines[i], LINE_SIZE, "%s", line);
+	line_count = i + 1;
+}
+
+unsigned lines_with(const char *text)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < LINES && i < line_count; i++)
+		n += strstr(lines[i], text) != NULL;
+	return n;
+}
+
+void *make(const struct usched_conf *conf)
+{
+	struct usched_conf c = conf ? *conf : (struct usched_conf){ 0 };
+	void *s;
+
+	if (!c.c_log)
+		c.c_log = log_line;
+	line_count = 0;
+	assert_int_equal(over->o_create(&c, &s), 0);
+	return s;
+}
+
+static void each_conf_up_to(size_t most, void (*test)(const struct usched_conf *conf))
+{
+	static const unsigned processors[] = { 1, 2, 4 };
+	static const unsigned stacks[] = { USCHED_NATIVE, 1, 0 };
+	static const size_t images[] = { 1, 0, 4096 };
+	size_t kinds = test_has_stacks() ? 3 : 1;
+
+	for (size_t p = 0; p < most; p++)
+		for (size_t k = 0; k < kinds; k++)
+			for (size_t i = 0; i < 3; i++) {
+				struct usched_conf conf = {
+					.c_processors = processors[p],
+					.c_stacks     = stacks[k],
+					.c_image      = images[i],
+				};
+
+				if (!test_is_sanitized() || (p + k + i) % 3 == 0)
+					test(&conf);
+			}
+}
+
+void each_conf(void (*test)(const struct usched_conf *conf))
+{
+	each_conf_up_to(3, test);
+}
+
+void each_conf_of_one(void (*test)(const struct usched_conf *conf))
+{
+	each_conf_up_to(1, test);
+}
+
+void sleep_ms(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+void await_count(atomic_size_t *count, size_t value)
+{
+	while (*count < value)
+		sched_yield();
+}
+
+void await_joiner(struct ustack *u)
+{
+	struct uproc_thread *t = uproc_thread(u);
+
+	while (!__atomic_load_n(&t->t_joiner, __ATOMIC_SEQ_CST))
+		sched_yield();
+}
+
+void await_end(struct ustack *u)
+{
+	int rc;
+
+	while ((rc = ustack_wake(u)) == 0)
+		sched_yield();
+	TEST_EQUAL(rc, -ESRCH);
+}
+
+__attribute__((noinline)) void below(size_t size, void (*func)(void *), void *arg)
+{
+	volatile unsigned char room[size];
+	unsigned char mark = (unsigned char)((uintptr_t)arg >> 4);
+
+	for (size_t i = 0; i < size; i++)
+		room[i] = (unsigned char)(mark + i);
+	func(arg);
+	for (size_t i = 0; i < size; i++)
+		TEST_EQUAL(room[i], (unsigned char)(mark + i));
+}
+
+void spin(size_t n)
+{
+	for (volatile size_t i = 0; i < n; i++)
+		;
+}
+
+void wake_times(struct ustack *u, size_t n)
+{
+	while (n-- > 0)
+		TEST_EQUAL(ustack_wake(u), 0);
+}
+
+void nothing(void *unused)
+{
+	(void)unused;
+}
+
+void count_up(void *count)
+{
+	++*(atomic_size_t *)count;
+}
+
+void wait_once(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+void take_one(void *taker)
+{
+	struct taker *t = taker;
+
+	TEST_EQUAL(ustack_wait(), 0);
+	t->t_got++;
+}
+
+void take(void *taker)
+{
+	struct taker *t = taker;
+
+	while (t->t_got < t->t_need)
+		below(t->t_depth + 1, take_one, t);
+}
+
+void start_taker(void *s, struct taker *t)
+{
+	TEST_EQUAL(over->o_start(s, take, t, &t->t_thread), 0);
+}
+
+void join_it(void *joins)
+{
+	struct joins *j = joins;
+
+	j->j_rc = ustack_join(j->j_thread, USCHED_NEVER);
+	j->j_done++;
+}
+
+void *join_native(void *joins)
+{
+	join_it(joins);
+	return NULL;
+}
+
+void run_to_end(void *s, void (*func)(void *), void *arg)
+{
+	struct ustack *u;
+
+	TEST_EQUAL(over->o_start(s, func, arg, &u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+}
