@@ -141,6 +141,11 @@ void wait_once(void *unused)
 	TEST_EQUAL(ustack_wait(), 0);
 }
 
+void start_waiter(void *s, struct ustack **thread)
+{
+	TEST_EQUAL(over->o_start(s, wait_once, NULL, thread), 0);
+}
+
 void take_one(void *taker)
 {
 	struct taker *t = taker;

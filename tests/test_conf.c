@@ -143,12 +143,7 @@ static void stats(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_stats(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(stats);
-}
+EACH_CONF(test_stats, stats)
 
 /*
  * R7: stacks grow with the threads. Each of 1024 threads has a stack of its own; more
@@ -164,7 +159,7 @@ static void grow_stacks(size_t n)
 
 	TEST_TRUE(threads);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[i]), 0);
+		start_waiter(s, &threads[i]);
 	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);  /* all wait */
 	for (size_t i = 0; i < n; i++) {
 		const struct usched_stack *k = threads[i]->u_stack;
@@ -221,7 +216,7 @@ static void evict_all(void *s, const struct usched_conf *conf)
 
 	TEST_TRUE(filler);
 	for (size_t i = 0; i < n; i++)
-		TEST_EQUAL(over->o_start(s, wait_once, NULL, &filler[i]), 0);
+		start_waiter(s, &filler[i]);
 	TEST_EQUAL(ustack_join(filler[0], USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < n; i++)
 		wake_times(filler[i], 1);
@@ -261,12 +256,7 @@ static void exchange(const struct usched_conf *conf)
 	}
 }
 
-static void test_exchange(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(exchange);
-}
+EACH_CONF(test_exchange, exchange)
 
 /* ---- A dispatcher without most call-backs ---- */
 

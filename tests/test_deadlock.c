@@ -42,12 +42,7 @@ static void deadlock_native(const struct usched_conf *conf)
 	assert_int_equal(line_count, 5);
 }
 
-static void test_deadlock_native(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(deadlock_native);
-}
+EACH_CONF(test_deadlock_native, deadlock_native)
 
 /* Joins in vain, and then wakes the thread. */
 static void join_in_vain(void *arg)
@@ -82,12 +77,7 @@ static void deadlock_thread(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_deadlock_thread(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(deadlock_thread);
-}
+EACH_CONF(test_deadlock_thread, deadlock_thread)
 
 static void join_mate(void *arg)
 {
@@ -123,12 +113,7 @@ static void deadlock_cycle(const struct usched_conf *conf)
 	assert_true(b.j_rc == 0 || b.j_rc == -EDEADLK);
 }
 
-static void test_deadlock_cycle(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(deadlock_cycle);
-}
+EACH_CONF(test_deadlock_cycle, deadlock_cycle)
 
 /* ---- Destroy ---- */
 
@@ -167,12 +152,7 @@ static void deadlock_destroy(const struct usched_conf *conf)
 		assert_int_equal(takers[i].t_got, 0);
 }
 
-static void test_deadlock_destroy(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(deadlock_destroy);
-}
+EACH_CONF(test_deadlock_destroy, deadlock_destroy)
 
 /* The report works on the smallest stacks. */
 static void test_deadlock_small_stacks(void **state)
@@ -263,9 +243,9 @@ static void test_deadlock_told_together(void **state)
 	assert_non_null(t->t_between);
 	over->o_hold(t->t_sched);
 	assert_int_equal(over->o_start(t->t_sched, join_late, t, &t->t_late), 0);
-	assert_int_equal(over->o_start(t->t_sched, wait_once, NULL, &t->t_stuck), 0);
+	start_waiter(t->t_sched, &t->t_stuck);
 	for (size_t i = 0; i < t->t_count; i++)
-		TEST_EQUAL(over->o_start(t->t_sched, wait_once, NULL, &t->t_between[i]), 0);
+		start_waiter(t->t_sched, &t->t_between[i]);
 	assert_int_equal(over->o_start(t->t_sched, join_first, t, &t->t_first), 0);
 	over->o_release(t->t_sched);
 	assert_int_equal(ustack_join(t->t_late, USCHED_NEVER), 0);
@@ -323,20 +303,22 @@ static void test_deadlock_told_late(void **state)
 {
 	struct usched_conf conf = { .c_processors = 1 };
 	struct told_late *t = &told_late;
+	void *s;
 
 	(void)state;
 	test_timeout(60);
-	*t = (struct told_late){ .t_sched = make(&conf) };
+	s = make(&conf);
+	*t = (struct told_late){ .t_sched = s };
 	t->t_count = test_scale(100000, 100);
 	t->t_others = calloc(t->t_count, sizeof *t->t_others);
 	assert_non_null(t->t_others);
 	over->o_hold(t->t_sched);
-	assert_int_equal(over->o_start(t->t_sched, wait_once, NULL, &t->t_stuck), 0);
+	start_waiter(t->t_sched, &t->t_stuck);
 	assert_int_equal(over->o_start(t->t_sched, join_stuck, t, &t->t_b), 0);
 	for (size_t i = 0; i < t->t_count; i++)
-		TEST_EQUAL(over->o_start(t->t_sched, wait_once, NULL, &t->t_others[i]), 0);
+		start_waiter(t->t_sched, &t->t_others[i]);
 	for (size_t i = 0; i < t->t_count; i++)
-		TEST_EQUAL(over->o_start(t->t_sched, join_other, &t->t_others[i], NULL), 0);
+		TEST_EQUAL(over->o_start(s, join_other, &t->t_others[i], NULL), 0);
 	assert_int_equal(over->o_start(t->t_sched, join_twice, t, &t->t_a), 0);
 	over->o_release(t->t_sched);
 	assert_int_equal(ustack_join(t->t_a, USCHED_NEVER), 0);
@@ -384,12 +366,7 @@ static void late_news(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(l.l_sched), 0);
 }
 
-static void test_late_news(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(late_news);
-}
+EACH_CONF(test_late_news, late_news)
 
 int main(void)
 {

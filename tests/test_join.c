@@ -72,12 +72,7 @@ static void join(const struct usched_conf *conf)
 	assert_int_equal(line_count, 0);
 }
 
-static void test_join(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(join);
-}
+EACH_CONF(test_join, join)
 
 /*
  * On one processor: a thread has ended, and its joiner is runnable but has not run; then
@@ -164,12 +159,7 @@ static void join_by_natives(const struct usched_conf *conf)
 	assert_int_equal(line_count, 0);
 }
 
-static void test_join_by_natives(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(join_by_natives);
-}
+EACH_CONF(test_join_by_natives, join_by_natives)
 
 /*
  * A thread on another processor ends when its joiner is known and has not yet blocked.

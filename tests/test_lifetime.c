@@ -36,12 +36,7 @@ static void detach(const struct usched_conf *conf)
 	assert_int_equal(count, 1);
 }
 
-static void test_detach(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(detach);
-}
+EACH_CONF(test_detach, detach)
 
 /* ---- Records ---- */
 
@@ -157,12 +152,7 @@ static void tree(const struct usched_conf *conf)
 	assert_int_equal(t.t_count, all);
 }
 
-static void test_tree(void **state)
-{
-	(void)state;
-	test_timeout(120);
-	each_conf(tree);
-}
+EACH_CONF(test_tree, tree)
 
 /* ---- Hold ---- */
 
@@ -195,12 +185,7 @@ static void hold(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_hold(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(hold);
-}
+EACH_CONF(test_hold, hold)
 
 struct holder {
 	void         *h_sched;

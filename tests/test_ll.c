@@ -264,12 +264,7 @@ static void groups(const struct usched_conf *conf)
 	}
 }
 
-static void test_groups(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(groups);
-}
+EACH_CONF(test_groups, groups)
 
 /*
  * Wakes, waits, and switches inside a group, by single instructions. On x86-64 an
@@ -427,12 +422,7 @@ static void mixed(const struct usched_conf *conf)
 	assert_int_equal(line_count, 0);
 }
 
-static void test_mixed(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(mixed);
-}
+EACH_CONF(test_mixed, mixed)
 
 int main(void)
 {

@@ -196,7 +196,7 @@ static void test_mail_before_yield(void **state)
 static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(rr_start(rr, wait_once, NULL, &threads[i]), 0);
+		start_waiter(rr, &threads[i]);
 }
 
 static void end_waiting(struct ustack *u)

@@ -38,12 +38,7 @@ static void tokens(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_tokens(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tokens);
-}
+EACH_CONF(test_tokens, tokens)
 
 struct gate {
 	atomic_int    g_open;
@@ -84,12 +79,7 @@ static void wake_first(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_wake_before_wait(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(wake_first);
-}
+EACH_CONF(test_wake_before_wait, wake_first)
 
 static void join_then_take(void *arg)
 {
@@ -121,12 +111,7 @@ static void tokens_and_join(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_tokens_survive_join(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(tokens_and_join);
-}
+EACH_CONF(test_tokens_survive_join, tokens_and_join)
 
 /* ---- Hand-over ---- */
 
@@ -321,12 +306,7 @@ static void tokens_up_to_the_limit(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_token_limits(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf_of_one(tokens_up_to_the_limit);
-}
+EACH_CONF_OF_ONE(test_token_limits, tokens_up_to_the_limit)
 
 int main(void)
 {

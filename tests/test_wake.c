@@ -45,12 +45,7 @@ static void wake_after_end(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_wake_after_end(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	each_conf(wake_after_end);
-}
+EACH_CONF(test_wake_after_end, wake_after_end)
 
 /*
  * A program may wake a detached thread that has ended, by mistake, while a new thread
@@ -247,12 +242,7 @@ static void between(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_wakes_between(void **state)
-{
-	(void)state;
-	test_timeout(120);
-	each_conf(between);
-}
+EACH_CONF(test_wakes_between, between)
 
 int main(void)
 {
