@@ -169,7 +169,7 @@ $(filter $(B)/bench/slow %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) 
 
 # Their calls can be made to fail.
 faults := $(filter $(B)/tests/test_fault%,$(tests))
-$(faults): $(B)/tests/fault.o
+$(faults): $(B)/tests/fault.o $(B)/tests/sweep.o
 # ThreadSanitizer makes some of these calls before it can look at what calls do.
 $(B)/tests/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_fault.c: schedulers, of which the n-th allocation, mapping, or native thread
- * fails, for n = 1, 2, 3 ... until a scenario runs without meeting it. See fault.h.
+ * test_fault.c: schedulers where the n-th allocation, mapping, or native thread fails, for
+ * n = 1, 2, 3 ... until a scenario runs without a failure; see fault.h.
  */
-#include "test.h"
-
-#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "../uproc.h"
-#include "either.h"
-#include "fault.h"
+#include "sweep.h"
 
-static const struct usched_conf confs[] = {
+enum { CONFS = 3 };
+
+static const struct usched_conf confs[CONFS] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 	{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
 	{ .c_processors = 3, .c_stacks = 5 },
@@ -33,7 +31,7 @@ static bool failed(int rc)
 }
 
 /* How many calls creating a scheduler takes, and one more. */
-static long sweep_create(const struct scheduler *k, const struct usched_conf *conf)
+static long sweep_create(const struct usched_conf *conf)
 {
 	void *s;
 	long n;
@@ -43,10 +41,10 @@ static long sweep_create(const struct scheduler *k, const struct usched_conf *co
 		long held = fault_held();
 
 		fail_calls(n, 1);
-		rc = k->s_create(&s, conf);
+		rc = over->o_create(conf, &s);
 		fault_end();
 		if (rc == 0)
-			TEST_EQUAL(k->s_destroy(s), 0);
+			TEST_EQUAL(over->o_destroy(s), 0);
 		TEST_EQUAL(fault_held(), held);
 		if (rc == 0)
 			return n;
@@ -58,12 +56,11 @@ static void test_create(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	for (size_t k = 0; k < 2; k++)
-		for (size_t c = 0; c < 3; c++)
-			TEST_TRUE(sweep_create(&schedulers[k], &confs[c]) > 3);
+	for (size_t c = 0; c < CONFS; c++)
+		TEST_TRUE(sweep_create(&confs[c]) > 3);
 }
 
-/* Whichever native thread is the one that cannot be made, those that are there must end. */
+/* Any native thread may be the one that cannot be made: the others must end. */
 static void test_native_threads(void **state)
 {
 	struct usched_conf conf = { .c_processors = 4, .c_stacks = USCHED_NATIVE };
@@ -73,9 +70,9 @@ static void test_native_threads(void **state)
 	(void)state;
 	test_timeout(60);
 	fault_only = "pthread_create";
-	for (size_t i = 0; i < 2 * rounds; i++) {
-		fail_calls((long)(i / 2 % conf.c_processors) + 1, 1);
-		assert_int_equal(schedulers[i % 2].s_create(&s, &conf), -EAGAIN);
+	for (size_t i = 0; i < rounds; i++) {
+		fail_calls((long)(i % conf.c_processors) + 1, 1);
+		assert_int_equal(over->o_create(&conf, &s), -EAGAIN);
 		assert_int_equal(fault_end(), 1);
 	}
 	fault_only = NULL;
@@ -91,17 +88,16 @@ enum { THREADS = 300 };
 enum { DEEPEST = 100 << 10 };
 
 struct work {
-	const struct scheduler *w_scheduler;
-	struct crew            *w_crew;
-	struct ustack          *w_thread;
-	size_t                  w_index;
-	bool                    w_ended;
+	struct crew   *w_crew;
+	struct ustack *w_thread;
+	size_t         w_index;
+	bool           w_ended;
 };
 
 struct crew {
 	void         *c_scheduler;
 	struct work   c_work[THREADS];
-	atomic_size_t c_errors;         /* -ENOMEM that somebody saw */
+	atomic_size_t c_errors;         /* calls that returned -ENOMEM */
 	size_t        c_stay;           /* how many shall wait for ever */
 	atomic_size_t c_staying;
 };
@@ -116,16 +112,11 @@ static void retry(struct crew *c, int (*f)(void))
 	}
 }
 
-static int yield(void)
-{
-	return ustack_yield();                      /* the same in ll */
-}
-
 static void join(struct crew *c, struct ustack *t)
 {
 	int rc;
 
-	while ((rc = ustack_join(t, USCHED_NEVER))) {             /* the same in ll */
+	while ((rc = ustack_join(t, USCHED_NEVER))) {
 		TEST_EQUAL(rc, -ENOMEM);
 		c->c_errors++;
 	}
@@ -135,7 +126,7 @@ static void help(void *arg)
 {
 	struct work *w = arg;
 
-	retry(w->w_crew, yield);
+	retry(w->w_crew, ustack_yield);
 }
 
 /* Starts a thread and joins it, at a depth of its own. */
@@ -144,7 +135,7 @@ static void have_help(struct work *w)
 	struct ustack *t;
 	int rc;
 
-	while ((rc = w->w_scheduler->s_start(w->w_crew->c_scheduler, help, w, &t))) {
+	while ((rc = over->o_start(w->w_crew->c_scheduler, help, w, &t))) {
 		TEST_EQUAL(rc, -ENOMEM);
 		w->w_crew->c_errors++;
 	}
@@ -172,7 +163,7 @@ static void work(void *arg)
 	struct crew *c = w->w_crew;
 
 	descend(w, 1 + w->w_index * w->w_index * DEEPEST / THREADS / THREADS);
-	retry(c, yield);
+	retry(c, ustack_yield);
 	if (w->w_index < THREADS - 1)
 		TEST_EQUAL(ustack_wake(c->c_work[w->w_index + 1].w_thread), 0);
 	w->w_ended = true;
@@ -183,14 +174,8 @@ static void work(void *arg)
 	}
 }
 
-static void no_log(const char *line)
-{
-	(void)line;
-}
-
 /* False: not even a scheduler. */
-static bool run_crew(const struct scheduler *k, const struct usched_conf *conf,
-		     size_t stay)
+static bool run_crew(const struct usched_conf *conf, size_t stay)
 {
 	static struct crew c;
 	struct usched_conf quiet = *conf;
@@ -198,7 +183,7 @@ static bool run_crew(const struct scheduler *k, const struct usched_conf *conf,
 
 	quiet.c_log = no_log;
 	c = (struct crew){ .c_stay = stay };
-	rc = k->s_create(&c.c_scheduler, &quiet);
+	rc = over->o_create(&quiet, &c.c_scheduler);
 	if (rc) {
 		TEST_TRUE(failed(rc));
 		return false;
@@ -206,8 +191,8 @@ static bool run_crew(const struct scheduler *k, const struct usched_conf *conf,
 	for (size_t i = 0; i < THREADS; i++) {
 		struct work *w = &c.c_work[i];
 
-		*w = (struct work){ .w_scheduler = k, .w_crew = &c, .w_index = i };
-		while ((rc = k->s_start(c.c_scheduler, work, w, &w->w_thread))) {
+		*w = (struct work){ .w_crew = &c, .w_index = i };
+		while ((rc = over->o_start(c.c_scheduler, work, w, &w->w_thread))) {
 			TEST_EQUAL(rc, -ENOMEM);
 			c.c_errors++;
 		}
@@ -215,7 +200,7 @@ static bool run_crew(const struct scheduler *k, const struct usched_conf *conf,
 	TEST_EQUAL(ustack_wake(c.c_work[0].w_thread), 0);
 	for (size_t i = stay; i < THREADS; i++)
 		TEST_EQUAL(ustack_join(c.c_work[i].w_thread, USCHED_NEVER), 0);
-	TEST_EQUAL(k->s_destroy(c.c_scheduler), stay ? -EDEADLK : 0);
+	TEST_EQUAL(over->o_destroy(c.c_scheduler), stay ? -EDEADLK : 0);
 	TEST_EQUAL(c.c_staying, stay);
 	for (size_t i = 0; i < THREADS; i++)
 		TEST_TRUE(c.c_work[i].w_ended);
@@ -223,12 +208,10 @@ static bool run_crew(const struct scheduler *k, const struct usched_conf *conf,
 }
 
 /*
- * In which call the n-th failure ends is not the same each time, with several
- * processors; so go on until it was beyond all calls a few times. A failure may also
- * last for some calls.
+ * With several processors the calls differ between runs, so a few runs must have no
+ * failure. Up to `last' calls in a row fail.
  */
-static void sweep_crew(const struct scheduler *k, const struct usched_conf *conf,
-		       long last, size_t stay)
+static void sweep_crew(const struct usched_conf *conf, long last, size_t stay)
 {
 	long step = 100 / (long)test_scale(100, 10), beyond = 0;
 
@@ -236,7 +219,7 @@ static void sweep_crew(const struct scheduler *k, const struct usched_conf *conf
 		long held = fault_held();
 
 		fail_calls(n, last);
-		run_crew(k, conf, stay);
+		run_crew(conf, stay);
 		beyond += fault_end() == 0;
 		TEST_EQUAL(fault_held(), held);
 	}
@@ -247,23 +230,21 @@ static void test_threads(void **state)
 	(void)state;
 	test_timeout(300);
 	for (long last = 1; last <= 7; last += 3)
-		for (size_t k = 0; k < 2; k++)
-			for (size_t c = 0; c < 3; c++)
-				sweep_crew(&schedulers[k], &confs[c], last, c == 1 ? 20 : 0);
+		for (size_t c = 0; c < CONFS; c++)
+			sweep_crew(&confs[c], last, c == 1 ? 20 : 0);
 }
 
-/* With no memory at all for a while: what was started goes on all the same. */
+/* No memory at all for a while: the threads that were started go on. */
 static void test_famine(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	for (size_t k = 0; k < 2; k++)
-		for (size_t c = 0; c < 3; c++)
-			for (long n = 40; n < 200; n += 20) {
-				fail_calls(n, 200);
-				run_crew(&schedulers[k], &confs[c], 0);
-				fault_end();
-			}
+	for (size_t c = 0; c < CONFS; c++)
+		for (long n = 40; n < 200; n += 20) {
+			fail_calls(n, 200);
+			run_crew(&confs[c], 0);
+			fault_end();
+		}
 }
 
 static void wait_once(void *unused)
@@ -272,7 +253,7 @@ static void wait_once(void *unused)
 	TEST_EQUAL(ustack_wait(), 0);
 }
 
-/* A start that fails because the run queue cannot grow takes no record along. */
+/* A start that fails because the run queue cannot grow loses no record. */
 static void test_failed_starts(void **state)
 {
 	enum { ROOM = 64 };                     /* of the first ring */
@@ -283,39 +264,31 @@ static void test_failed_starts(void **state)
 
 	(void)state;
 	test_timeout(20);
-	for (size_t k = 0; k < 2; k++) {
-		const struct scheduler *q = &schedulers[k];
-
-		assert_int_equal(q->s_create(&s, &conf), 0);
-		for (size_t i = 0; i < ROOM; i++)
-			assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
-						    &threads[i]), 0);
-		assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);        /* all wait */
-		bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
-		fault_only = "calloc";
-		fault_begin(FAULT_USED_UP, 1, LONG_MAX);
-		for (size_t i = 0; i < 10000; i++)
-			assert_int_equal(q->s_start(s, wait_once, NULL, &threads[ROOM]),
-					 -ENOMEM);
-		fault_end();
-		fault_only = NULL;
-		assert_in_range(uimage_pool_bytes(&((struct uprocs *)s)->r_images),
-				bytes, bytes + (64 << 10));
-		assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
-					    &threads[ROOM]), 0);
-		for (size_t i = 0; i <= ROOM; i++) {
-			assert_int_equal(ustack_wake(threads[i]), 0);
-			assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
-		}
-		assert_int_equal(q->s_destroy(s), 0);
+	assert_int_equal(over->o_create(&conf, &s), 0);
+	for (size_t i = 0; i < ROOM; i++)
+		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[i]), 0);
+	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);      /* all wait */
+	bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
+	fault_only = "calloc";
+	fault_begin(FAULT_USED_UP, 1, LONG_MAX);
+	for (size_t i = 0; i < 10000; i++)
+		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[ROOM]), -ENOMEM);
+	fault_end();
+	fault_only = NULL;
+	assert_in_range(uimage_pool_bytes(&((struct uprocs *)s)->r_images), bytes,
+			bytes + (64 << 10));
+	assert_int_equal(over->o_start(s, wait_once, NULL, &threads[ROOM]), 0);
+	for (size_t i = 0; i <= ROOM; i++) {
+		assert_int_equal(ustack_wake(threads[i]), 0);
+		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
 	}
+	assert_int_equal(over->o_destroy(s), 0);
 }
 
-/* A block that failed has changed nothing: what is waited for next is a token. */
+/* A block that failed has changed nothing: the next wait is a wait for a token. */
 struct failing {
-	const struct scheduler *f_scheduler;
-	struct ustack          *f_other;
-	atomic_size_t           f_woken;
+	struct ustack *f_other;
+	atomic_size_t  f_woken;
 };
 
 static __attribute__((noinline)) void fail_deep(struct failing *f, size_t size)
@@ -345,33 +318,30 @@ static void test_failed_blocks(void **state)
 {
 	(void)state;
 	test_timeout(20);
-	for (size_t k = 0; k < 2; k++)
-		for (size_t c = 0; c < 3; c++) {
-			const struct scheduler *q = &schedulers[k];
-			struct usched_conf conf = confs[c];
-			struct failing f = { .f_scheduler = q };
-			struct ustack *t;
-			void *s;
+	for (size_t c = 0; c < CONFS; c++) {
+		struct usched_conf conf = confs[c];
+		struct failing f = { 0 };
+		struct ustack *t;
+		void *s;
 
-			conf.c_log = no_log;
-			assert_int_equal(q->s_create(&s, &conf), 0);
-			assert_int_equal(q->s_start(s, wait_once, (void *)(uintptr_t)q,
-						    &f.f_other), 0);
-			assert_int_equal(q->s_start(s, fail_to_block, &f, &t), 0);
-			for (size_t i = 0; i < 2; i++) {
-				assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
-				assert_int_equal(f.f_woken, i);
-				assert_int_equal(ustack_wake(t), 0);
-			}
-			assert_int_equal(ustack_wake(f.f_other), 0);
-			assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
-			assert_int_equal(q->s_destroy(s), 0);
+		conf.c_log = no_log;
+		assert_int_equal(over->o_create(&conf, &s), 0);
+		assert_int_equal(over->o_start(s, wait_once, NULL, &f.f_other), 0);
+		assert_int_equal(over->o_start(s, fail_to_block, &f, &t), 0);
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
+			assert_int_equal(f.f_woken, i);
+			assert_int_equal(ustack_wake(t), 0);
 		}
+		assert_int_equal(ustack_wake(f.f_other), 0);
+		assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+		assert_int_equal(over->o_destroy(s), 0);
+	}
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest fault[] = {
 		cmocka_unit_test(test_create),
 		cmocka_unit_test(test_native_threads),
 		cmocka_unit_test(test_failed_starts),
@@ -380,5 +350,5 @@ int main(void)
 		cmocka_unit_test(test_famine),
 	};
 
-	return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
+	return OVER_RUN(fault, OVER_PROCS);
 }

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_fault_net.c: net.h, uoffload.h, uevents.h where the n-th call fails. See sweep.h. A
- * connection may get lost that way; then its client makes another.
+ * test_fault_net.c: connections and descriptors of unet.h where the n-th call fails, for
+ * every n; see sweep.h. A connection may get lost that way; then its client makes another.
  */
-#define _GNU_SOURCE             /* pipe2() */
-#include "sweep.h"
-
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "../unet.h"
-#include "../uoffload.h"
+#include "../usync.h"
+#include "sweep.h"
 
 enum {
 	CLIENTS  = 3,                   /* threads, of each listener */
@@ -26,13 +23,12 @@ enum {
 	ATTEMPTS = 200,
 };
 
-#define SOON (USYNC_SECOND / 100000)
-#define LATE usync_after(1000 * USYNC_SECOND)    /* what takes so long is lost */
+#define LATE usync_after(1000 * USYNC_SECOND)   /* never, but with a timer */
 
 static struct unet_addr tcp, local;     /* where they listen */
 static struct usync_group native_ends;
 
-/* Whether it may be so where something is made to fail. */
+/* Whether `rc' may come of a call that was made to fail, here or at the other end. */
 static bool may_be(intmax_t rc)
 {
 	return rc < 0 && rc != -ETIMEDOUT && rc != -ECANCELED && rc != -EBADF && rc != -EBUSY
@@ -41,12 +37,12 @@ static bool may_be(intmax_t rc)
 
 /* ---- Connections ---- */
 
-static void echo(void *arg)
+static void echo(int fd, void *unused)
 {
-	int fd = (int)(intptr_t)arg;
 	char buffer[500];
 	ssize_t n;
 
+	(void)unused;
 	do {
 		n = TRY(unet_wait_readable(fd, LATE));
 		if (n == 0)
@@ -66,7 +62,7 @@ static void accept_all(void *arg)
 	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) != -ECANCELED)
 		if (fd < 0)
 			TEST_TRUE(may_be(fd) && fd != -ECONNABORTED);
-		else if (over->s_start(the, echo, (void *)(intptr_t)fd, NULL))
+		else if (over->o_start_fd(the, echo, fd, NULL, NULL))
 			TEST_EQUAL(unet_close(fd), 0);
 }
 
@@ -108,7 +104,7 @@ static void *talk_as_native(void *to)
 {
 	talk(to);
 	TEST_EQUAL(usync_group_done(&native_ends), 0);
-	rr_release(the);                        /* the same in ll */
+	over->o_release(the);
 	return NULL;
 }
 
@@ -138,7 +134,7 @@ static void connect_all(void *unused)
 	for (int i = 0; i < 2; i++)
 		acceptors[i] = go(accept_all, (void *)(intptr_t)listeners[i]);
 	TEST_EQUAL(usync_group_add(&native_ends, 1), 0);
-	rr_hold(the);                           /* the same in ll */
+	over->o_hold(the);
 	TEST_EQUAL(TRY(-pthread_create(&native, NULL, talk_as_native, &tcp)), 0);
 	for (int i = 0; i < 2 * CLIENTS; i++)
 		clients[i] = go(talk, i < CLIENTS ? &tcp : &local);
@@ -153,188 +149,30 @@ static void connect_all(void *unused)
 	}
 }
 
-/* ---- What has no connection ---- */
-
-static void read_pipe(void *fd)
+static void test_connections(void **state)
 {
-	unsigned char in[SIZE];
-	size_t got = 0, n;
+	static const struct scene scene = { .s_main = connect_all, .s_step = 4 };
 
-	while (got < SIZE) {
-		int rc = unet_read_all((int)(intptr_t)fd, in + got, SIZE - got, &n, LATE);
-
-		TEST_TRUE(rc == 0 || fault_made(rc));
-		got += n;
-	}
-	for (int i = 0; i < SIZE; i++)
-		TEST_EQUAL(in[i], (unsigned char)(i * 11));
+	(void)state;
+	sweep_kinds(&scene);
 }
 
-/* What went through before an error is not to be written again. */
-static void use_pipe(void)
+/* Without epoll_pwait2(), as on an old kernel, epoll_pwait() is used at once. */
+static void test_old_kernel(void **state)
 {
-	unsigned char out[SIZE];
-	size_t put = 0, n;
-	struct ustack *reader;
-	int fds[2];
+	static const struct scene scene = { .s_main = connect_all };
+	static const struct usched_conf some = { .c_processors = 2 };
 
-	for (int i = 0; i < SIZE; i++)
-		out[i] = (unsigned char)(i * 11);
-	TEST_EQUAL(pipe2(fds, O_CLOEXEC), 0);
-	reader = go(read_pipe, (void *)(intptr_t)fds[0]);
-	while (put < SIZE) {
-		int rc = unet_write_all(fds[1], out + put, SIZE - put, &n, LATE);
-
-		TEST_TRUE(rc == 0 || fault_made(rc));
-		put += n;
-	}
-	end(reader);
-	TEST_EQUAL(unet_close(fds[0]), 0);
-	TEST_EQUAL(unet_close(fds[1]), 0);
+	(void)state;
+	test_timeout(20);
+	fault_only = "epoll_pwait2";
+	fault_begin(FAULT_BROKEN, 1, LONG_MAX);
+	run_scene(&scene, &some);
+	assert_true(fault_end() > 0);
+	fault_only = NULL;
 }
 
-static void use_datagrams(void)
-{
-	struct unet_addr a, from;
-	char text[8];
-	int fd;
-
-	TEST_EQUAL(unet_addr("127.0.0.1:0", &a), 0);
-	fd = (int)TRY(unet_bind(&a, 0));
-	TEST_TRUE(fd >= 0);
-	a.a_size = sizeof a.a_sockaddr;
-	TEST_EQUAL(getsockname(fd, (struct sockaddr *)&a.a_sockaddr, &a.a_size), 0);
-	TEST_EQUAL(TRY(unet_recvfrom(fd, text, sizeof text, 0, &from, usync_after(SOON))),
-		   -ETIMEDOUT);
-	TEST_EQUAL(TRY(unet_sendto(fd, "hello", 5, 0, &a, LATE)), 5);
-	TEST_EQUAL(TRY(unet_recvfrom(fd, text, sizeof text, 0, &from, LATE)), 5);
-	TEST_EQUAL(memcmp(text, "hello", 5), 0);
-	TEST_EQUAL(unet_close(fd), 0);
-}
-
-static void write_late(void *fd)
-{
-	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
-	TEST_EQUAL(TRY(unet_write((int)(intptr_t)fd, "x", 1, LATE)), 1);
-}
-
-static void use_poll(void)
-{
-	struct ustack *writer;
-	struct pollfd p[2];
-	char c;
-	int fds[2];
-
-	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	for (int i = 0; i < 2; i++)
-		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-	TEST_EQUAL(TRY(unet_poll(p, 2, usync_after(SOON))), -ETIMEDOUT);
-	writer = go(write_late, (void *)(intptr_t)fds[1]);
-	TEST_EQUAL(TRY(unet_poll(p, 2, LATE)), 1);
-	TEST_EQUAL(p[0].revents, POLLIN);
-	TEST_EQUAL(p[1].revents, 0);
-	TEST_EQUAL(TRY(unet_read(fds[0], &c, 1, LATE)), 1);
-	end(writer);
-	TEST_EQUAL(unet_close(fds[0]), 0);
-	TEST_EQUAL(unet_close(fds[1]), 0);
-}
-
-static void use_signals(void)
-{
-	sigset_t set;
-	int fd;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
-	fd = (int)TRY(unet_signals(&set));
-	TEST_TRUE(fd >= 0);
-	TEST_EQUAL(TRY(unet_signal(fd, usync_after(SOON))), -ETIMEDOUT);
-	TEST_EQUAL(kill(getpid(), SIGUSR2), 0);
-	TEST_EQUAL(TRY(unet_signal(fd, LATE)), SIGUSR2);
-	TEST_EQUAL(unet_close(fd), 0);
-}
-
-static void wait_variously(void *unused)
-{
-	(void)unused;
-	use_pipe();
-	use_datagrams();
-	use_poll();
-	use_signals();
-}
-
-/* ---- The pool ---- */
-
-static atomic_int made, dropped;
-
-static void make(void *argument)
-{
-	made++;
-	++*(int *)argument;
-}
-
-static void drop(void *argument)
-{
-	(void)argument;
-	dropped++;
-}
-
-static void use_pool(void)
-{
-	int argument = 1, rc, failures = 0;
-
-	made = dropped = 0;
-	while ((rc = uoffload(make, drop, &argument, sizeof argument, LATE))) {
-		TEST_TRUE(fault_made(rc));
-		TEST_EQUAL(argument, 1);
-		failures++;
-	}
-	TEST_EQUAL(argument, 2);
-	TEST_EQUAL(made, 1);
-	TEST_EQUAL(dropped, failures);
-}
-
-/* Whatever is written and read at a time. */
-static void use_file(void)
-{
-	char path[64], out[100], in[100];
-	const char *tmp = getenv("TMPDIR");
-	struct stat status;
-	ssize_t n;
-	int fd;
-
-	for (int i = 0; i < 100; i++)
-		out[i] = (char)i;
-	snprintf(path, sizeof path, "%.40s/usched.%d", tmp ? tmp : "/tmp", (int)getpid());
-	fd = (int)TRY(ufile_open(path, O_CREAT | O_RDWR, 0600, LATE));
-	TEST_TRUE(fd >= 0);
-	for (ssize_t at = 0; at < 100; at += n) {
-		n = TRY(ufile_pwrite(fd, out + at, 100 - (size_t)at, at, LATE));
-		TEST_TRUE(n > 0);
-	}
-	TEST_EQUAL(TRY(ufile_sync(fd, LATE)), 0);
-	for (ssize_t at = 0; at < 100; at += n) {
-		n = TRY(ufile_pread(fd, in + at, 100 - (size_t)at, at, LATE));
-		TEST_TRUE(n > 0);
-	}
-	TEST_EQUAL(memcmp(in, out, 100), 0);
-	TEST_EQUAL(TRY(ufile_stat(path, &status, LATE)), 0);
-	TEST_EQUAL(status.st_size, 100);
-	TEST_EQUAL(unet_close(fd), 0);
-	TEST_EQUAL(unlink(path), 0);
-}
-
-static void offload_all(void *unused)
-{
-	struct unet_addr found[2];
-
-	(void)unused;
-	use_pool();
-	use_file();
-	TEST_TRUE(TRY(unet_resolve("127.0.0.1", "80", SOCK_STREAM, found, 2, LATE)) > 0);
-}
-
-/* ---- Numbers for which the table must grow ---- */
+/* ---- Numbers that make the table grow ---- */
 
 enum { CHUNK = 1024 };                  /* as in ../unet.c */
 
@@ -378,7 +216,7 @@ static int make_adopted(void)
 	return rc ? rc : fd;
 }
 
-/* All numbers below the next chunk's are taken. */
+/* Takes all numbers below the next chunk, whose first number it returns. */
 static int next_chunk(void)
 {
 	int fd;
@@ -411,7 +249,7 @@ static void test_numbers(void **state)
 		fault_begin(FAULT_USED_UP, 1, 1);
 		assert_int_equal(makers[i](), -ENOMEM);
 		fault_end();
-		assert_int_equal(makers[i](), next);            /* so nothing leaked */
+		assert_int_equal(makers[i](), next);            /* no number leaked */
 	}
 	fault_only = NULL;
 	for (int fd = first; fd <= next; fd++)
@@ -419,134 +257,15 @@ static void test_numbers(void **state)
 	unet_close(listener);
 }
 
-/* ---- In a loop of ours ---- */
-
-static void sleep_twice(void *ended)
-{
-	for (int i = 0; i < 2; i++)
-		TEST_EQUAL(TRY(usync_sleep_until(usync_after(USYNC_SECOND / 1000))), 0);
-	use_poll();
-	*(bool *)ended = true;
-}
-
-/* False: not even a scheduler. */
-static bool loop(void)
-{
-	struct usched_conf conf = { .c_embed = 1 };
-	static bool ended;
-	struct ustack *u;
-	struct rr *rr;
-	int rc = rr_create(&conf, &rr);
-
-	if (rc) {
-		TEST_TRUE(fault_made(rc));
-		return false;
-	}
-	over = &schedulers[0];
-	the = rr;
-	ended = false;
-	u = go(sleep_twice, &ended);
-	while (!ended) {
-		struct pollfd p = { .fd = rr_run(rr), .events = POLLIN };
-
-		TEST_TRUE(p.fd >= 0 || fault_made(p.fd));
-		if (p.fd >= 0 && !ended && poll(&p, 1, 20000) == 0)
-			TEST_TRUE(false);
-	}
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
-	TEST_EQUAL(rr_destroy(rr), 0);
-	return true;
-}
-
-static void test_loop(void **state)
-{
-	(void)state;
-	test_timeout(60);
-	assert_true(loop());                    /* what is made once is there then */
-	for (int kind = 0; kind < FAULT_KINDS; kind++) {
-		long open = descriptors(), held = fault_held(), failed = 1;
-
-		for (long n = 1; failed > 0; n++) {
-			test_seed = (uint32_t)n;
-			fault_begin((enum fault_kind)kind, n, n);
-			loop();
-			failed = fault_end();
-			TEST_EQUAL(fault_held(), held);
-			TEST_EQUAL(descriptors(), open);
-		}
-	}
-}
-
-/* ---- All of it ---- */
-
-static void sweep_kinds(const struct scene *scene)
-{
-	for (int kind = 0; kind < FAULT_KINDS; kind++)
-		sweep(scene, (enum fault_kind)kind, 1);
-	sweep(scene, FAULT_USED_UP, 40);
-}
-
-static void test_connections(void **state)
-{
-	static const struct scene scene = { .s_main = connect_all, .s_step = 4 };
-
-	(void)state;
-	sweep_kinds(&scene);
-}
-
-static void test_waits(void **state)
-{
-	static const struct scene scene = { .s_main = wait_variously, .s_step = 2 };
-
-	(void)state;
-	sweep_kinds(&scene);
-}
-
-static void test_offload(void **state)
-{
-	static const struct scene scene = { offload_all, uoffload_drain, 2 };
-
-	(void)state;
-	sweep_kinds(&scene);
-}
-
-/* One that has no epoll_pwait2(): nobody may ask for it again and again. */
-static void test_old_kernel(void **state)
-{
-	static const struct scene scene = { .s_main = connect_all };
-	static const struct usched_conf some = { .c_processors = 2 };
-
-	(void)state;
-	test_timeout(20);
-	over = &schedulers[0];
-	fault_only = "epoll_pwait2";
-	fault_begin(FAULT_BROKEN, 1, LONG_MAX);
-	run_scene(&scene, &some);
-	assert_true(fault_end() > 0);
-	fault_only = NULL;
-}
-
-/* Before there are native threads: all have them blocked. */
-static void block_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_loop),
+	const struct CMUnitTest once[] = {
 		cmocka_unit_test(test_numbers),
+	};
+	const struct CMUnitTest fault_net[] = {
 		cmocka_unit_test(test_old_kernel),
-		cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_offload),
 		cmocka_unit_test(test_connections),
 	};
 
-	block_signals();
-	return cmocka_run_group_tests_name("fault_net", tests, NULL, NULL);
+	return cmocka_run_group_tests(once, NULL, NULL) + OVER_RUN(fault_net, OVER_PROCS);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* test_fault_sync.c: sync.h where the n-th call fails. See sweep.h. */
-#include "sweep.h"
-
+/* test_fault_sync.c: usync.h where the n-th call fails, for every n; see sweep.h. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+
+#include "../usync.h"
+#include "../uwait.h"
+#include "sweep.h"
 
 enum {
 	WORKERS = 5,                    /* threads, */
-	ALL     = WORKERS + 1,          /* and a native thread */
+	ALL     = WORKERS + 1,          /* with a native thread */
 	ROUNDS  = 2,
 	DEEP    = 3000,                 /* bytes of the deepest worker's frame */
 };
@@ -15,7 +18,7 @@ enum {
 #define SOON (USYNC_SECOND / 100000)
 #define LATE usync_after(1000 * USYNC_SECOND)    /* never, but with a timer */
 
-/* What all share. */
+/* All workers share this. */
 static struct {
 	struct usync_mutex  mutex;
 	struct usync_rwlock rwlock;
@@ -35,7 +38,7 @@ static void destroy(void *value)
 
 static const struct usync_key key = { destroy };
 
-/* Others get in between, if they can. */
+/* A mutex that did not exclude would let others in between. */
 static void use_mutex(void)
 {
 	unsigned before;
@@ -65,7 +68,7 @@ static void use_rwlock(void)
 	TEST_EQUAL(usync_rwlock_unlock(&all.rwlock), 0);
 }
 
-/* Until all are here. An error leaves the mutex where it is. */
+/* A barrier. An error leaves the mutex as it is. */
 static void use_cond(unsigned round)
 {
 	TEST_EQUAL(TRY(usync_mutex_lock(&all.mutex, USCHED_NEVER)), 0);
@@ -104,7 +107,7 @@ static void wait_for_ever(void *unused)
 	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
 }
 
-/* One that is cancelled, at whatever it does. */
+/* One thread that is cancelled, anywhere. */
 static void use_threads(void)
 {
 	struct ustack *u = go(wait_for_ever, NULL);
@@ -148,11 +151,11 @@ static void *work_as_native(void *unused)
 	TEST_EQUAL(TRY(usync_key_set(&key, &all)), 0);
 	work(WORKERS, 1);
 	TEST_EQUAL(usync_group_done(&all.working), 0);
-	rr_release(the);                        /* the same in ll */
+	over->o_release(the);
 	return unused;
 }
 
-/* Each value was sent ROUNDS times to `values', and as often to either. */
+/* Each value was sent ROUNDS times to `values', and ROUNDS times to one of the two. */
 static void receive_all(void)
 {
 	unsigned got[ALL] = { 0 }, value;
@@ -180,7 +183,7 @@ static void wait_for_all(void *unused)
 	TEST_EQUAL(TRY(usync_chan_create(sizeof(unsigned), 0, &all.values)), 0);
 	TEST_EQUAL(TRY(usync_chan_create(sizeof(unsigned), 2, &all.kept)), 0);
 	usync_group_add(&all.working, ALL);
-	rr_hold(the);
+	over->o_hold(the);
 	for (uintptr_t i = 0; i < WORKERS; i++)
 		workers[i] = go(work_as_thread, (void *)i);
 	TEST_EQUAL(TRY(-pthread_create(&native, NULL, work_as_native, NULL)), 0);
@@ -209,7 +212,7 @@ static void *use_native_key(void *unused)
 	return unused;
 }
 
-/* The key that the process has one of: so this must be the first test. */
+/* A process makes its native key once, so this must be the first test. */
 static void test_key(void **state)
 {
 	pthread_t native;
@@ -220,7 +223,7 @@ static void test_key(void **state)
 	assert_int_equal(pthread_join(native, NULL), 0);
 }
 
-/* Granted, and then there is no memory to block: the wake must not be left behind. */
+/* Granted, and then no memory to block: the wake must not stay behind. */
 static __attribute__((noinline)) void block_deep(struct uwaiter *w, size_t size)
 {
 	volatile unsigned char room[size];
@@ -248,29 +251,22 @@ static void block_in_vain(void *unused)
 	TEST_EQUAL(ustack_wait(), 0);
 }
 
-static void no_log(const char *line)
-{
-	(void)line;
-}
-
 static void test_failed_block(void **state)
 {
 	(void)state;
 	test_timeout(20);
-	for (size_t k = 0; k < 2; k++)
-		for (size_t c = 0; c < sizeof confs / sizeof *confs; c++) {
-			struct usched_conf conf = confs[c];
-			struct ustack *u;
+	for (size_t c = 0; c < SWEEP_CONFS; c++) {
+		struct usched_conf conf = sweep_confs[c];
+		struct ustack *u;
 
-			over = &schedulers[k];
-			conf.c_log = no_log;
-			assert_int_equal(over->s_create(&the, &conf), 0);
-			u = go(block_in_vain, NULL);
-			assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
-			assert_int_equal(ustack_wake(u), 0);
-			assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
-			assert_int_equal(over->s_destroy(the), 0);
-		}
+		conf.c_log = no_log;
+		assert_int_equal(over->o_create(&conf, &the), 0);
+		u = go(block_in_vain, NULL);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(ustack_wake(u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_int_equal(over->o_destroy(the), 0);
+	}
 }
 
 static void test_used_up(void **state)
@@ -299,8 +295,10 @@ static void test_interrupted(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest once[] = {
 		cmocka_unit_test(test_key),
+	};
+	const struct CMUnitTest fault_sync[] = {
 		cmocka_unit_test(test_failed_block),
 		cmocka_unit_test(test_used_up),
 		cmocka_unit_test(test_famine),
@@ -308,5 +306,5 @@ int main(void)
 		cmocka_unit_test(test_interrupted),
 	};
 
-	return cmocka_run_group_tests_name("fault_sync", tests, NULL, NULL);
+	return cmocka_run_group_tests(once, NULL, NULL) + OVER_RUN(fault_sync, OVER_PROCS);
 }

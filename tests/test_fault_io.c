@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_fault_io.c: pipes, datagrams, polls, signals, files, jobs, and an embedded scheduler
+ * where the n-th call fails, for every n; see sweep.h.
+ */
+#define _GNU_SOURCE             /* pipe2() */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../unet.h"
+#include "../uoffload.h"
+#include "../usync.h"
+#include "sweep.h"
+
+enum { SIZE = 3000 };                   /* bytes through a pipe */
+
+#define SOON (USYNC_SECOND / 100000)
+#define LATE usync_after(1000 * USYNC_SECOND)   /* never, but with a timer */
+
+/* ---- Without a connection ---- */
+
+static void read_pipe(void *fd)
+{
+	unsigned char in[SIZE];
+	size_t got = 0, n;
+
+	while (got < SIZE) {
+		int rc = unet_read_all((int)(intptr_t)fd, in + got, SIZE - got, &n, LATE);
+
+		TEST_TRUE(rc == 0 || fault_made(rc));
+		got += n;
+	}
+	for (int i = 0; i < SIZE; i++)
+		TEST_EQUAL(in[i], (unsigned char)(i * 11));
+}
+
+/* After an error, writes go on behind the bytes that went through. */
+static void use_pipe(void)
+{
+	unsigned char out[SIZE];
+	size_t put = 0, n;
+	struct ustack *reader;
+	int fds[2];
+
+	for (int i = 0; i < SIZE; i++)
+		out[i] = (unsigned char)(i * 11);
+	TEST_EQUAL(pipe2(fds, O_CLOEXEC), 0);
+	reader = go(read_pipe, (void *)(intptr_t)fds[0]);
+	while (put < SIZE) {
+		int rc = unet_write_all(fds[1], out + put, SIZE - put, &n, LATE);
+
+		TEST_TRUE(rc == 0 || fault_made(rc));
+		put += n;
+	}
+	end(reader);
+	TEST_EQUAL(unet_close(fds[0]), 0);
+	TEST_EQUAL(unet_close(fds[1]), 0);
+}
+
+static void use_datagrams(void)
+{
+	struct unet_addr a, from;
+	char text[8];
+	int fd;
+
+	TEST_EQUAL(unet_addr("127.0.0.1:0", &a), 0);
+	fd = (int)TRY(unet_bind(&a, 0));
+	TEST_TRUE(fd >= 0);
+	a.a_size = sizeof a.a_sockaddr;
+	TEST_EQUAL(getsockname(fd, (struct sockaddr *)&a.a_sockaddr, &a.a_size), 0);
+	TEST_EQUAL(TRY(unet_recvfrom(fd, text, sizeof text, 0, &from, usync_after(SOON))),
+		   -ETIMEDOUT);
+	TEST_EQUAL(TRY(unet_sendto(fd, "hello", 5, 0, &a, LATE)), 5);
+	TEST_EQUAL(TRY(unet_recvfrom(fd, text, sizeof text, 0, &from, LATE)), 5);
+	TEST_EQUAL(memcmp(text, "hello", 5), 0);
+	TEST_EQUAL(unet_close(fd), 0);
+}
+
+static void write_late(void *fd)
+{
+	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
+	TEST_EQUAL(TRY(unet_write((int)(intptr_t)fd, "x", 1, LATE)), 1);
+}
+
+static void use_poll(void)
+{
+	struct ustack *writer;
+	struct pollfd p[2];
+	char c;
+	int fds[2];
+
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	for (int i = 0; i < 2; i++)
+		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+	TEST_EQUAL(TRY(unet_poll(p, 2, usync_after(SOON))), -ETIMEDOUT);
+	writer = go(write_late, (void *)(intptr_t)fds[1]);
+	TEST_EQUAL(TRY(unet_poll(p, 2, LATE)), 1);
+	TEST_EQUAL(p[0].revents, POLLIN);
+	TEST_EQUAL(p[1].revents, 0);
+	TEST_EQUAL(TRY(unet_read(fds[0], &c, 1, LATE)), 1);
+	end(writer);
+	TEST_EQUAL(unet_close(fds[0]), 0);
+	TEST_EQUAL(unet_close(fds[1]), 0);
+}
+
+static void use_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	fd = (int)TRY(unet_signals(&set));
+	TEST_TRUE(fd >= 0);
+	TEST_EQUAL(TRY(unet_signal(fd, usync_after(SOON))), -ETIMEDOUT);
+	TEST_EQUAL(kill(getpid(), SIGUSR2), 0);
+	TEST_EQUAL(TRY(unet_signal(fd, LATE)), SIGUSR2);
+	TEST_EQUAL(unet_close(fd), 0);
+}
+
+static void wait_variously(void *unused)
+{
+	(void)unused;
+	use_pipe();
+	use_datagrams();
+	use_poll();
+	use_signals();
+}
+
+/* ---- The pool ---- */
+
+static atomic_int made, dropped;
+
+static void make(void *argument)
+{
+	made++;
+	++*(int *)argument;
+}
+
+static void drop(void *argument)
+{
+	(void)argument;
+	dropped++;
+}
+
+static void use_pool(void)
+{
+	int argument = 1, rc, failures = 0;
+
+	made = dropped = 0;
+	while ((rc = uoffload(make, drop, &argument, sizeof argument, LATE))) {
+		TEST_TRUE(fault_made(rc));
+		TEST_EQUAL(argument, 1);
+		failures++;
+	}
+	TEST_EQUAL(argument, 2);
+	TEST_EQUAL(made, 1);
+	TEST_EQUAL(dropped, failures);
+}
+
+/* A write or read may transfer any number of bytes. */
+static void use_file(void)
+{
+	char path[64], out[100], in[100];
+	const char *tmp = getenv("TMPDIR");
+	struct stat status;
+	ssize_t n;
+	int fd;
+
+	for (int i = 0; i < 100; i++)
+		out[i] = (char)i;
+	snprintf(path, sizeof path, "%.40s/usched.%d", tmp ? tmp : "/tmp", (int)getpid());
+	fd = (int)TRY(ufile_open(path, O_CREAT | O_RDWR, 0600, LATE));
+	TEST_TRUE(fd >= 0);
+	for (ssize_t at = 0; at < 100; at += n) {
+		n = TRY(ufile_pwrite(fd, out + at, 100 - (size_t)at, at, LATE));
+		TEST_TRUE(n > 0);
+	}
+	TEST_EQUAL(TRY(ufile_sync(fd, LATE)), 0);
+	for (ssize_t at = 0; at < 100; at += n) {
+		n = TRY(ufile_pread(fd, in + at, 100 - (size_t)at, at, LATE));
+		TEST_TRUE(n > 0);
+	}
+	TEST_EQUAL(memcmp(in, out, 100), 0);
+	TEST_EQUAL(TRY(ufile_stat(path, &status, LATE)), 0);
+	TEST_EQUAL(status.st_size, 100);
+	TEST_EQUAL(unet_close(fd), 0);
+	TEST_EQUAL(unlink(path), 0);
+}
+
+static void offload_all(void *unused)
+{
+	struct unet_addr found[2];
+
+	(void)unused;
+	use_pool();
+	use_file();
+	TEST_TRUE(TRY(unet_resolve("127.0.0.1", "80", SOCK_STREAM, found, 2, LATE)) > 0);
+}
+
+static void test_waits(void **state)
+{
+	static const struct scene scene = { .s_main = wait_variously, .s_step = 2 };
+
+	(void)state;
+	sweep_kinds(&scene);
+}
+
+static void test_offload(void **state)
+{
+	static const struct scene scene = { offload_all, uoffload_drain, 2 };
+
+	(void)state;
+	sweep_kinds(&scene);
+}
+
+/* ---- Embedded ---- */
+
+static void sleep_twice(void *ended)
+{
+	for (int i = 0; i < 2; i++)
+		TEST_EQUAL(TRY(usync_sleep_until(usync_after(USYNC_SECOND / 1000))), 0);
+	use_poll();
+	*(bool *)ended = true;
+}
+
+/* False: not even a scheduler. */
+static bool loop(void)
+{
+	struct usched_conf conf = { .c_embed = 1 };
+	static bool ended;
+	struct ustack *u;
+	int rc = over->o_create(&conf, &the);
+
+	if (rc) {
+		TEST_TRUE(fault_made(rc));
+		return false;
+	}
+	ended = false;
+	u = go(sleep_twice, &ended);
+	while (!ended) {
+		struct pollfd p = { .fd = over->o_run(the), .events = POLLIN };
+
+		TEST_TRUE(p.fd >= 0 || fault_made(p.fd));
+		if (p.fd >= 0 && !ended && poll(&p, 1, 20000) == 0)
+			TEST_TRUE(false);
+	}
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(over->o_destroy(the), 0);
+	return true;
+}
+
+static void test_loop(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	assert_true(loop());                    /* takes what is kept for good */
+	for (int kind = 0; kind < FAULT_KINDS; kind++) {
+		size_t open = test_descriptors();
+		long held = fault_held(), failed = 1;
+
+		for (long n = 1; failed > 0; n++) {
+			test_seed = (uint32_t)n;
+			fault_begin((enum fault_kind)kind, n, n);
+			loop();
+			failed = fault_end();
+			TEST_EQUAL(fault_held(), held);
+			TEST_EQUAL(test_descriptors(), open);
+		}
+	}
+}
+
+/* Native threads inherit the mask, so this comes before any is made. */
+static void block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest fault_io[] = {
+		cmocka_unit_test(test_loop),
+		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_offload),
+	};
+
+	block_signals();
+	return OVER_RUN(fault_io, OVER_PROCS);
+}
