@@ -179,7 +179,10 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 procs := tokens wake join deadlock lifetime conf rr ll
 $(procs:%=$(B)/tests/test_%): $(B)/tests/procs.o
 
-$(B)/tests/test_usched: wrapped := usched__handover_slow
+# Tests of the dispatcher alone.
+plain := usched evict dispatch switch float errno
+$(plain:%=$(B)/tests/test_%): $(B)/tests/plain.o
+$(B)/tests/test_dispatch: wrapped := usched__handover_slow
 
 $(B)/tests/test_offload: wrapped := pthread_create
 

@@ -41,7 +41,9 @@ void run_scene(const struct scene *scene, const struct usched_conf *conf)
 		scene->s_after();
 }
 
-/* With several processors the calls differ between runs. So some runs must have no failure. */
+/*
+ * With several processors calls differ between runs, so a few runs must have no failure.
+ */
 static void sweep_one(const struct scene *scene, const struct usched_conf *conf,
 		      enum fault_kind kind, long width, long first, long step)
 {
@@ -66,7 +68,7 @@ void sweep(const struct scene *scene, enum fault_kind kind, long width)
 
 	test_timeout(getenv("LONG") ? 600 : 60);
 	for (size_t c = 0; c < SWEEP_CONFS; c++, first++) {
-		/* Without stacks, ustack_join() and o_destroy() would need the same depth. */
+		/* Without stacks, join and destroy would need the same depth. */
 		if (sweep_confs[c].c_embed && !test_has_stacks())
 			continue;
 		fault_end();

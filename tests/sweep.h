@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sweep.h: a scene is a thread's function that starts other threads. It is run again and
- * again over the scheduler `over'. Each time the next call fails, until there is none left.
- * The Makefile links test_fault*.c with sweep.c and fault.c.
+ * again over the scheduler `over'. Each time the next call fails, until there is none
+ * left. The Makefile links test_fault*.c with sweep.c and fault.c.
  *
  * A scene repeats a call that failed for that reason. So the scene comes to its end, and
  * all that was taken is given back.
@@ -42,12 +42,12 @@ struct scene {
 void run_scene(const struct scene *scene, const struct usched_conf *conf);
 
 /*
- * `width' calls in a row fail. With a step, the sweeps of all configurations take every n
- * together. With LONG in the environment each sweep does.
+ * `width' calls in a row fail. With a step, the sweeps of all configurations take every
+ * n together. With LONG in the environment each sweep does.
  */
 void sweep(const struct scene *scene, enum fault_kind kind, long width);
 
-/* Each kind of failure, one call at a time; and 40 calls in a row that find nothing left. */
+/* Each kind of failure, one call at a time; and 40 calls in a row with nothing left. */
 void sweep_kinds(const struct scene *scene);
 
 /* A c_log that drops the line. */

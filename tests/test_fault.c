@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_fault.c: schedulers where the n-th allocation, mapping, or native thread fails, for
- * n = 1, 2, 3 ... until a scenario runs without a failure; see fault.h.
+ * test_fault.c: schedulers where the n-th allocation, mapping, or native thread fails,
+ * for n = 1, 2, 3 ... until a scenario runs without a failure; see fault.h.
  */
 #include <limits.h>
 #include <stdatomic.h>
@@ -267,12 +267,13 @@ static void test_failed_starts(void **state)
 	assert_int_equal(over->o_create(&conf, &s), 0);
 	for (size_t i = 0; i < ROOM; i++)
 		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[i]), 0);
-	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);      /* all wait */
+	/* All wait. */
+	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);
 	bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
 	fault_only = "calloc";
 	fault_begin(FAULT_USED_UP, 1, LONG_MAX);
 	for (size_t i = 0; i < 10000; i++)
-		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[ROOM]), -ENOMEM);
+		TEST_EQUAL(over->o_start(s, wait_once, NULL, &threads[ROOM]), -ENOMEM);
 	fault_end();
 	fault_only = NULL;
 	assert_in_range(uimage_pool_bytes(&((struct uprocs *)s)->r_images), bytes,

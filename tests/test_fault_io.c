@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_fault_io.c: pipes, datagrams, polls, signals, files, jobs, and an embedded scheduler
- * where the n-th call fails, for every n; see sweep.h.
+ * test_fault_io.c: pipes, datagrams, polls, signals, files, jobs, and an embedded
+ * scheduler where the n-th call fails, for every n; see sweep.h.
  */
 #define _GNU_SOURCE             /* pipe2() */
 #include <fcntl.h>

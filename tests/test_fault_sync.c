@@ -306,5 +306,6 @@ int main(void)
 		cmocka_unit_test(test_interrupted),
 	};
 
-	return cmocka_run_group_tests(once, NULL, NULL) + OVER_RUN(fault_sync, OVER_PROCS);
+	return cmocka_run_group_tests(once, NULL, NULL)
+		+ OVER_RUN(fault_sync, OVER_PROCS);
 }

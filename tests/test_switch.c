@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_switch.c: what a thread must find as it left it when its block returns:
- * registers, floating point control words, alignment, frames of any depth; and
- * that a signal at any instruction finds a stack (R5). Threads with
- * different values take turns, so that what is not restored is another's.
+ * test_switch.c: what a block leaves as it was: registers, alignment, frames of any
+ * depth; and R5: a signal finds a stack at any instruction. Threads with different
+ * values take turns, so a value that is not restored is that of another thread.
+ * test_float.c and test_errno.c are about the floating point environment and errno.
  */
-#include <fenv.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -15,51 +14,11 @@
 #include <execinfo.h>
 #endif
 
-#include "mini.h"
+#include "plain.h"
 
-enum { THREADS = 5, STACK = 4 << 20, ROUNDS = 200 };
+enum { STACK = 4 << 20, ROUNDS = 200 };
 
-static struct mini plain;
-static struct ustack thread[THREADS];
-static unsigned ended;
-
-/* On the native stack, on one, on two that are too few, and on enough. */
-static const unsigned lent[] = { 0, 1, 2, THREADS };
-
-/* As ustack_block() here, but a hand-off, which goes a shorter way where it can. */
-static int hand_off(void)
-{
-	mini_push(&plain, ustack_self());
-	return ustack_switch(plain.p_ring[plain.p_head++ % MINI_RING]);
-}
-
-static int (*volatile block)(void);
-
-static void run_all_by(int (*way)(void), void (*func)(void *))
-{
-	block = way;
-	for (size_t i = 0; i < sizeof lent / sizeof *lent; i++) {
-		ended = 0;
-		mini_init(&plain, lent[i], STACK);
-		for (uintptr_t k = 0; k < THREADS; k++)
-			mini_start(&plain, &thread[k], func, (void *)(k + 1));
-		TEST_EQUAL(usched_run(&plain.p_sched), 0);
-		TEST_EQUAL(ended, THREADS);
-		mini_fini(&plain);
-	}
-}
-
-static void run_all(void (*func)(void *))
-{
-	test_timeout(60);
-	run_all_by(ustack_block, func);
-	run_all_by(hand_off, func);
-}
-
-/*
- * More values than there are registers live across the block, so all registers
- * that may hold some do.
- */
+/* More values than registers live across the block, so all registers are in use. */
 static void registers(void *arg)
 {
 	volatile uintptr_t seed = (uintptr_t)arg;
@@ -81,18 +40,17 @@ static void registers(void *arg)
 		o += 1, p += 3, q += 5, r += 7, s += 11, t += 13;
 		u += 17, v += 19, w += 23, x += 29;
 	}
-	ended++;
 }
 
 static void registers_are_kept(void **state)
 {
 	(void)state;
-	run_all(registers);
+	run_five_by_each(registers, STACK);
 }
 
 #if defined(__x86_64__)
 
-/* Each callee-saved register, rbp too, holds a value of the thread's own. */
+/* Each callee-saved register, with rbp, holds a value of the thread. */
 static void all_callee_saved(void *arg)
 {
 	for (unsigned n = 0; n < ROUNDS; n++) {
@@ -124,7 +82,6 @@ static void all_callee_saved(void *arg)
 		for (unsigned i = 0; i < 6; i++)
 			TEST_EQUAL(out[i], in[i]);
 	}
-	ended++;
 }
 
 #endif
@@ -133,120 +90,13 @@ static void callee_saved_registers_are_kept(void **state)
 {
 	(void)state;
 #if defined(__x86_64__)
-	run_all(all_callee_saved);
+	run_five_by_each(all_callee_saved, STACK);
 #else
 	skip();
 #endif
 }
 
-static const int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
-
-static void round_own_way(void *arg)
-{
-	int own = rounding[(uintptr_t)arg % 4];
-
-	TEST_EQUAL(fegetround(), FE_UPWARD);    /* as usched_run() was called */
-	TEST_EQUAL(fesetround(own), 0);
-	for (unsigned n = 0; n < ROUNDS; n++) {
-		TEST_EQUAL(block(), 0);
-		TEST_EQUAL(fegetround(), own);
-	}
-	ended++;
-}
-
-static void rounding_is_kept_and_inherited(void **state)
-{
-	(void)state;
-	fesetround(FE_UPWARD);
-	run_all(round_own_way);
-	assert_int_equal(fegetround(), FE_UPWARD);
-	fesetround(FE_TONEAREST);
-}
-
-#if defined(__x86_64__)
-
-/* MemorySanitizer does not see what assembly writes. */
-static uint32_t get_mxcsr(void)
-{
-	uint32_t word = 0;
-
-	__asm__ volatile("stmxcsr %0" : "=m"(word));
-	return word;
-}
-
-static void set_mxcsr(uint32_t word)
-{
-	__asm__ volatile("ldmxcsr %0" : : "m"(word));
-}
-
-static uint16_t get_x87(void)
-{
-	uint16_t word = 0;
-
-	__asm__ volatile("fnstcw %0" : "=m"(word));
-	return word;
-}
-
-static void set_x87(uint16_t word)
-{
-	__asm__ volatile("fldcw %0" : : "m"(word));
-}
-
-/*
- * Neighbours differ in one bit or two, of one word or the other: flush to zero, denormals
- * are zero; precision. A sticky flag may differ. While a thread blocks, its own registers
- * hold what its successor has: who compares with them sees no difference.
- */
-static void control_words(void *arg)
-{
-	static const uint32_t mxcsr[] = { 0x1f80, 0x9f80, 0x9f80, 0x9fc0, 0x3fc0 };
-	static const uint16_t x87[] = { 0x37f, 0x37f, 0x27f, 0x27f, 0x27f };
-	unsigned own = (unsigned)(uintptr_t)arg % THREADS;
-
-	TEST_EQUAL(get_mxcsr() & 0xffc0, 0x9fc0);
-	TEST_EQUAL(get_x87(), 0x27f);
-	set_mxcsr(mxcsr[own]);
-	set_x87(x87[own]);
-	for (unsigned n = 0; n < ROUNDS; n++) {
-		register uint64_t r12 __asm__("r12") = mxcsr[(own + 1) % THREADS];
-		register uint64_t r13 __asm__("r13") = x87[(own + 1) % THREADS];
-
-		__asm__ volatile("" : "+r"(r12), "+r"(r13));
-		TEST_EQUAL(block(), 0);
-		__asm__ volatile("" : "+r"(r12), "+r"(r13));
-		TEST_EQUAL(get_mxcsr() & 0xffc0, mxcsr[own]);
-		TEST_EQUAL(get_x87(), x87[own]);
-		set_mxcsr(mxcsr[own] | (n & 0x3f));
-	}
-	ended++;
-}
-
-#endif
-
-static void control_words_are_kept_and_inherited(void **state)
-{
-	(void)state;
-#if defined(__x86_64__)
-	uint32_t mxcsr = get_mxcsr();
-	uint16_t x87 = get_x87();
-
-	if (!test_has_stacks())
-		skip();                 /* portable C keeps the rounding only */
-	if (test_on_valgrind())
-		skip();                 /* it does not know all the bits */
-	set_mxcsr(0x9fc0);
-	set_x87(0x27f);
-	run_all(control_words);
-	assert_int_equal(get_mxcsr() & 0xffc0, 0x9fc0);
-	assert_int_equal(get_x87(), 0x27f);
-	set_mxcsr(mxcsr);
-	set_x87(x87);
-#else
-	skip();
-#endif
-}
-
-/* What the ABI promises a function holds for the first one of a thread. */
+/* The first function of a thread has the alignment of the ABI. */
 static void alignment(void *arg)
 {
 	_Alignas(64) volatile char local[64];
@@ -261,17 +111,16 @@ static void alignment(void *arg)
 		TEST_EQUAL(block(), 0);
 		TEST_EQUAL(local[0], (char)(uintptr_t)arg);
 	}
-	ended++;
 }
 
 static void alignment_is_kept(void **state)
 {
 	(void)state;
 	for (volatile size_t size = 1; size < 256; size += 16) {
-		volatile char deeper[size];     /* the native bottom is elsewhere */
+		volatile char deeper[size];     /* moves the native bottom */
 
 		deeper[0] = 0;
-		run_all(alignment);
+		run_five_by_each(alignment, STACK);
 		assert_int_equal(deeper[0], 0);
 	}
 }
@@ -315,7 +164,6 @@ static void depths(void *arg)
 
 	for (size_t depth = 1; depth <= deepest; depth *= 2)
 		go_deep(depth, test_random(&seed));
-	ended++;
 }
 
 static void frames_are_kept_at_every_depth(void **state)
@@ -325,10 +173,10 @@ static void frames_are_kept_at_every_depth(void **state)
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_STACK, &native), 0);
 	deepest = native.rlim_cur / 4 < 1 << 20 ? native.rlim_cur / 4 : 1 << 20;
-	run_all(depths);
+	run_five_by_each(depths, STACK);
 }
 
-/* The user's own setjmp and longjmp, within a thread, across blocks. */
+/* setjmp and longjmp of the user, within a thread, across blocks. */
 static __attribute__((noinline)) int jump_out(jmp_buf env, unsigned depth, bool jump)
 {
 	volatile char frame[100];
@@ -357,17 +205,15 @@ static void user_jumps(void *arg)
 		}
 		TEST_EQUAL(own, (uintptr_t)arg);
 	}
-	ended++;
 }
 
 static void own_longjmp_works(void **state)
 {
 	(void)state;
-	run_all(user_jumps);
+	run_five_by_each(user_jumps, STACK);
 }
 
-/* An alternate signal stack is not the thread's, below or above: there it cannot block. */
-
+/* A thread cannot block on an alternate signal stack, below its own stack or above. */
 static volatile int block_in_handler, hand_off_in_handler, reserved_in_handler;
 
 static void blocking_handler(int signo)
@@ -377,7 +223,7 @@ static void blocking_handler(int signo)
 	(void)signo;
 	block_in_handler = ustack_block();
 	hand_off_in_handler = ustack_switch(&thread[other]);
-	for (size_t room = 0; room < 1 << 17; room += 64)       /* the bottom is not as far */
+	for (size_t room = 0; room < 1 << 17; room += 64)       /* not to the bottom */
 		reserved_in_handler += ustack_reserve(room) != -EFAULT;
 }
 
@@ -390,7 +236,6 @@ static void raise_in_thread(void *arg)
 	TEST_EQUAL(hand_off_in_handler, -EFAULT);
 	TEST_EQUAL(reserved_in_handler, 0);
 	TEST_EQUAL(ustack_block(), 0);
-	ended++;
 }
 
 static void no_block_with(char *memory, size_t size)
@@ -398,7 +243,7 @@ static void no_block_with(char *memory, size_t size)
 	stack_t alternate = { .ss_sp = memory, .ss_size = size };
 
 	assert_int_equal(sigaltstack(&alternate, NULL), 0);
-	run_all(raise_in_thread);
+	run_five_by_each(raise_in_thread, STACK);
 	alternate.ss_flags = SS_DISABLE;
 	assert_int_equal(sigaltstack(&alternate, NULL), 0);
 }
@@ -415,19 +260,18 @@ static void no_block_on_an_alternate_stack(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	no_block_with(above, sizeof above);
 	if ((uintptr_t)&action - (uintptr_t)memory < 64 << 20)
-		skip();                 /* too near to be told from the native stack */
+		skip();                 /* too near the native stack */
 	no_block_with(memory, sizeof memory);
 	signal(SIGUSR1, SIG_DFL);
 }
 
 /*
- * R5 at every instruction: with the trap flag set, each is followed by SIGTRAP, and
+ * R5 at every instruction: with the trap flag set, SIGTRAP follows each instruction, and
  * the handler fills 8 KB of the stack below.
  */
 #if defined(__x86_64__)
 
 static volatile unsigned traps;
-static size_t steps;
 
 static void trap(int signo)
 {
@@ -443,19 +287,18 @@ static void step_through(void *arg)
 {
 	volatile uintptr_t own[64];
 
-	for (size_t n = 0; n < steps; n++) {
+	for (unsigned n = 0; n < rounds; n++) {
 		for (unsigned i = 0; i < 64; i++)
 			own[i] = (uintptr_t)arg + i;
 		TEST_EQUAL(block(), 0);
 		for (unsigned i = 0; i < 64; i++)
 			TEST_EQUAL(own[i], (uintptr_t)arg + i);
 	}
-	ended++;
 }
 
 static void set_trap_flag(int on)
 {
-	/* Below the red zone; the flags are the processor's, so they go along. */
+	/* Below the red zone. The flags stay set across switches. */
 	__asm__ volatile(
 		"leaq -128(%%rsp), %%rsp; pushfq;"
 		"andq $~0x100, (%%rsp); orq %0, (%%rsp); popfq;"
@@ -472,22 +315,22 @@ static void signals_at_every_instruction(void **state)
 	struct sigaction action = { .sa_handler = trap };
 
 	if (test_on_valgrind() || test_is_sanitized())
-		skip();                 /* it does not trap like this, they take too long */
+		skip();                 /* other traps; too many instructions */
 	test_timeout(60);
-	steps = test_scale(6, 2);
+	rounds = (unsigned)test_scale(6, 2);
 	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
-	for (size_t i = 0; i < 2 * (sizeof lent / sizeof *lent); i++) {
+	for (size_t i = 0; i < 2 * LENTS; i++) {
 		block = i % 2 ? hand_off : ustack_block;
-		ended = traps = 0;
+		traps = 0;
 		mini_init(&plain, lent[i / 2], STACK);
-		for (uintptr_t k = 0; k < THREADS; k++)
+		for (uintptr_t k = 0; k < FIVE; k++)
 			mini_start(&plain, &thread[k], step_through,
 				    (void *)(k * 1000));
 		set_trap_flag(1);
 		usched_run(&plain.p_sched);
 		set_trap_flag(0);
-		assert_int_equal(ended, THREADS);
-		assert_true(traps > 1000 * steps);
+		assert_int_equal(plain.p_dones, FIVE);
+		assert_true(traps > 1000 * rounds);
 		mini_fini(&plain);
 	}
 	signal(SIGTRAP, SIG_DFL);
@@ -496,8 +339,7 @@ static void signals_at_every_instruction(void **state)
 #endif
 }
 
-/* An unwinder finds the frames of the thread and an end. */
-
+/* An unwinder finds the frames of the thread, and an end. */
 static __attribute__((noinline)) void unwind(void *arg)
 {
 	(void)arg;
@@ -509,7 +351,6 @@ static __attribute__((noinline)) void unwind(void *arg)
 	n = backtrace(frames, 64);
 	TEST_TRUE(n >= 1 && n < 16);
 #endif
-	ended++;
 }
 
 static void backtraces_end(void **state)
@@ -521,7 +362,7 @@ static void backtraces_end(void **state)
 	if (!test_has_stacks())
 		skip();                 /* portable C says nothing to unwinders */
 	backtrace(frames, 4);           /* loads the unwinder, on this stack */
-	run_all(unwind);
+	run_five_by_each(unwind, STACK);
 #else
 	skip();
 #endif
@@ -532,8 +373,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(registers_are_kept),
 		cmocka_unit_test(callee_saved_registers_are_kept),
-		cmocka_unit_test(rounding_is_kept_and_inherited),
-		cmocka_unit_test(control_words_are_kept_and_inherited),
 		cmocka_unit_test(alignment_is_kept),
 		cmocka_unit_test(frames_are_kept_at_every_depth),
 		cmocka_unit_test(own_longjmp_works),
