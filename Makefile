@@ -176,7 +176,8 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 	tests/fault.c)
 
 # Tests of schedulers over uproc.h.
-procs := tokens wake join deadlock lifetime conf rr ll
+children := overflow segv guard
+procs := tokens wake join deadlock lifetime conf rr ll $(children)
 $(procs:%=$(B)/tests/test_%): $(B)/tests/procs.o
 
 # Tests of the dispatcher alone.
@@ -193,6 +194,7 @@ $(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait syscall na
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto sendmsg \
 	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
 
+$(children:%=$(B)/tests/test_%): $(B)/tests/child.o
 $(B)/tests/test_overflow: wrapped := dladdr
 $(B)/tests/test_overflow: libs += -rdynamic
 

@@ -36,7 +36,7 @@ void *make(const struct usched_conf *conf)
 	if (!c.c_log)
 		c.c_log = log_line;
 	line_count = 0;
-	assert_int_equal(over->o_create(&c, &s), 0);
+	TEST_EQUAL(over->o_create(&c, &s), 0);
 	return s;
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE             /* dladdr */
 #include "test.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -147,6 +149,15 @@ void __gcov_init(void *info) __attribute__((weak));
 int test_is_counted(void)
 {
 	return __gcov_init != NULL;
+}
+
+extern __typeof__(dladdr) dladdr __attribute__((weak));
+
+int test_has_names(void)
+{
+	Dl_info info;
+
+	return dladdr && dladdr(&test_seed, &info) && info.dli_fname;
 }
 
 static struct ustack *no_next(struct usched *s)

@@ -42,6 +42,9 @@ int test_is_harsh(void);
 /* Whether gcov counts what runs, for which it takes instructions that are atomic. */
 int test_is_counted(void);
 
+/* Whether the dynamic linker names functions, as it does not in static programs. */
+int test_has_names(void);
+
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 

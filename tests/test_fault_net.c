@@ -48,8 +48,8 @@ static void echo(int fd, void *unused)
 		n = TRY(unet_wait_readable(fd, LATE));
 		if (n == 0)
 			n = unet_read(fd, buffer, sizeof buffer, LATE);
-		if (n > 0)
-			n = unet_write_all(fd, buffer, (size_t)n, NULL, LATE) ? -EPIPE : 1;
+		if (n > 0 && unet_write_all(fd, buffer, (size_t)n, NULL, LATE))
+			n = -EPIPE;
 	} while (n > 0);
 	TEST_TRUE(n == 0 || may_be(n));
 	TEST_EQUAL(unet_close(fd), 0);

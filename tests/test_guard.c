@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_guard.c: guards below stacks, and alternate stacks of processors.
+ */
+#define _GNU_SOURCE             /* pthread_getattr_np */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../uoverflow.h"
+#include "child.h"
+
+enum {
+	THREADS   = 150,                /* more than processors map stacks for at first */
+	ENOUGH    = 65536,              /* bytes of guard for -fstack-clash-protection */
+};
+
+/* ---- Guards ---- */
+
+/* Whether the mappings forbid a read at `address'. */
+static bool is_guarded(const char *maps, uintptr_t address)
+{
+	for (const char *line = maps; line; line = strchr(line + 1, '\n')) {
+		uintptr_t from, to;
+		char mode;
+
+		if (sscanf(line, " %" SCNxPTR "-%" SCNxPTR " %c", &from, &to, &mode) == 3
+		    && address >= from && address < to)
+			return mode == '-';
+	}
+	return true;
+}
+
+static char *read_maps(void)
+{
+	size_t size = 1 << 20;
+	char *maps = calloc(1, size + 1);
+	FILE *f = fopen("/proc/self/maps", "r");
+
+	TEST_TRUE(maps && f && fread(maps, 1, size, f) < size);
+	fclose(f);
+	return maps;
+}
+
+struct guarded {
+	struct usched_stack *g_stack;
+	uintptr_t            g_native;          /* low end of the native stack */
+};
+
+static atomic_size_t noted;
+
+static void note_stack(void *arg)
+{
+	struct guarded *g = arg;
+	pthread_attr_t attr;
+	size_t size, guard;
+	void *low;
+
+	g->g_stack = ustack_self()->u_stack;
+	TEST_EQUAL(pthread_getattr_np(pthread_self(), &attr), 0);
+	TEST_EQUAL(pthread_attr_getstack(&attr, &low, &size), 0);
+	TEST_EQUAL(pthread_attr_getguardsize(&attr, &guard), 0);
+	pthread_attr_destroy(&attr);
+	TEST_TRUE(guard > 0);
+	g->g_native = (uintptr_t)low;
+	noted++;
+	ustack_wait();
+}
+
+/* Every stack has a guard: those of the start, those lent later, and native ones. */
+static void test_guards(void **state)
+{
+	static struct guarded g[THREADS];
+	struct ustack *t[THREADS];
+	size_t stacks = 0;
+
+	(void)state;
+	test_timeout(60);
+	for (int native = 0; native < 2; native++) {
+		struct usched_conf conf = { .c_processors = 1, .c_image = 2048 };
+		void *s;
+		char *maps;
+
+		conf.c_stacks = native ? USCHED_NATIVE : 0;
+		s = make(&conf);
+		for (size_t i = 0; i < THREADS; i++)
+			assert_int_equal(over->o_start(s, note_stack, &g[i], &t[i]), 0);
+		while (noted < THREADS)
+			usleep(1000);
+		noted = 0;
+		maps = read_maps();
+		for (size_t i = 0; i < THREADS; i++) {
+			uintptr_t low = g[i].g_native;
+
+			if (!native && test_has_stacks()) {
+				const struct usched_stack *k = g[i].g_stack;
+
+				low = (uintptr_t)k->k_bottom - k->k_size;
+				stacks++;
+			}
+			assert_false(is_guarded(maps, low));
+			assert_true(is_guarded(maps, low - 1));
+			assert_true(is_guarded(maps, low - ENOUGH));
+		}
+		free(maps);
+		for (size_t i = 0; i < THREADS; i++) {
+			assert_int_equal(ustack_wake(t[i]), 0);
+			assert_int_equal(ustack_join(t[i], USCHED_NEVER), 0);
+		}
+		assert_int_equal(over->o_destroy(s), 0);
+	}
+	assert_int_equal(stacks, test_has_stacks() ? THREADS : 0);
+}
+
+/* ---- Alternate stacks ---- */
+
+static char own[65536];
+
+static void note_alternate(void *stack)
+{
+	TEST_EQUAL(sigaltstack(NULL, stack), 0);
+}
+
+static void *keep_own(void *arg)
+{
+	stack_t mine = { .ss_sp = own, .ss_size = sizeof own }, before, now;
+
+	TEST_EQUAL(sigaltstack(&mine, &before), 0);
+	TEST_EQUAL(uoverflow_stack(), 0);
+	TEST_EQUAL(sigaltstack(NULL, &now), 0);
+	TEST_TRUE(now.ss_sp == own);
+	TEST_EQUAL(sigaltstack(&before, NULL), 0);
+	return arg;
+}
+
+/* Processors map and unmap alternate stacks; one that is there stays in use. */
+static void test_alternate(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2, .c_stacks = 1 };
+	size_t mappings = 0;
+	pthread_t native;
+	stack_t stack;
+
+	(void)state;
+	test_timeout(60);
+	for (int i = 0; i < 20; i++) {
+		void *s = make(&conf);
+
+		run_to_end(s, note_alternate, &stack);
+		assert_int_equal(over->o_destroy(s), 0);
+		assert_false(stack.ss_flags & SS_DISABLE);
+		assert_int_equal(pthread_create(&native, NULL, keep_own, NULL), 0);
+		assert_int_equal(pthread_join(native, NULL), 0);
+		if (i == 10)
+			mappings = test_mappings();
+	}
+	assert_in_range(test_mappings(), 1, mappings + 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest guard[] = {
+		cmocka_unit_test(test_guards),
+		cmocka_unit_test(test_alternate),
+	};
+
+	return OVER_RUN(guard, OVER_PROCS);
+}
