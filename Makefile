@@ -176,14 +176,17 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 	tests/fault.c)
 
 # Tests of schedulers over uproc.h.
-children := overflow segv guard
-procs := tokens wake join deadlock lifetime conf rr ll $(children)
+children := overflow segv
+procs := tokens wake join deadlock lifetime conf guard rr ll $(children)
 $(procs:%=$(B)/tests/test_%): $(B)/tests/procs.o
 
 # Tests of the dispatcher alone.
 plain := usched evict dispatch switch float errno
 $(plain:%=$(B)/tests/test_%): $(B)/tests/plain.o
 $(B)/tests/test_dispatch: wrapped := usched__handover_slow
+
+$(B)/tests/test_torture: $(B)/tests/torture.o $(B)/tests/torture_libc.o
+$(B)/tests/test_signal: $(B)/tests/flood.o
 
 $(B)/tests/test_offload: wrapped := pthread_create
 

@@ -107,6 +107,17 @@ size_t test_mappings(void)
 	return n;
 }
 
+size_t test_address_space(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	TEST_TRUE(f);
+	TEST_EQUAL(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 size_t test_descriptors(void)
 {
 	DIR *d = opendir("/proc/self/fd");

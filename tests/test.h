@@ -26,8 +26,9 @@ size_t test_scale(size_t n, size_t least);
 /* Whether counts are divided by it: valgrind and emulators map memory in their own way. */
 int test_is_scaled(void);
 
-/* Mappings and open descriptors of this process. */
+/* Mappings, bytes of address space, and open descriptors of this process. */
 size_t test_mappings(void);
+size_t test_address_space(void);
 size_t test_descriptors(void);
 
 /* Whether valgrind runs this. */

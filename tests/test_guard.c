@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_guard.c: guards below stacks, and alternate stacks of processors.
+ * test_guard.c: stacks that are mapped, guards below stacks, alternate stacks.
  */
 #define _GNU_SOURCE             /* pthread_getattr_np */
 #include <inttypes.h>
@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../uoverflow.h"
-#include "child.h"
+#include "procs.h"
 
 enum {
 	THREADS   = 150,                /* more than processors map stacks for at first */
@@ -118,6 +119,99 @@ static void test_guards(void **state)
 	assert_int_equal(stacks, test_has_stacks() ? THREADS : 0);
 }
 
+/* ---- Mapped stacks ---- */
+
+/* By a signal: valgrind would change an exit status. */
+static void die(int signo)
+{
+	(void)signo;
+	kill(getpid(), SIGKILL);
+}
+
+/* Whether a write at p is a fault. */
+static int faults(volatile char *p)
+{
+	int status;
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		signal(SIGSEGV, die);
+		*p = 1;
+		kill(getpid(), SIGTERM);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	return WTERMSIG(status) == SIGKILL;
+}
+
+static void test_mapped_stacks(void **state)
+{
+	static const size_t sizes[] = { 1, 4096, 8192, 10000, 262144 };
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), before;
+
+	(void)state;
+	test_timeout(60);
+	before = test_address_space();
+	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+		enum { COUNT = 8 };
+		struct uimage_stacks stacks;
+
+		assert_int_equal(uimage_stacks_map(&stacks, COUNT, sizes[k]), 0);
+		assert_int_equal(stacks.k_count, COUNT);
+		assert_true(stacks.k_size >= sizes[k]);
+		assert_true(stacks.k_size - sizes[k] < page);
+		assert_int_equal(stacks.k_size % page, 0);
+		assert_int_equal(stacks.k_stride / page % 2, 1);
+		for (size_t i = 0; i < COUNT; i++) {
+			char *base = uimage_stacks_base(&stacks, i);
+
+			assert_int_equal((uintptr_t)base % page, 0);
+			memset(base, (int)i + 1, stacks.k_size);
+			assert_true(faults(base - 1));
+			assert_true(faults(base - page));
+			assert_true(faults(base - UIMAGE_GUARD));
+			assert_false(faults(base));
+			assert_false(faults(base + stacks.k_size - 1));
+		}
+		for (size_t i = 0; i < COUNT; i++) {
+			char *base = uimage_stacks_base(&stacks, i);
+
+			for (size_t n = 0; n < stacks.k_size; n++)
+				assert_int_equal(base[n], i + 1);
+		}
+		uimage_stacks_unmap(&stacks);
+		if (!test_is_scaled())
+			assert_in_range(test_address_space(), 0, before + (512 << 10));
+	}
+}
+
+static void test_too_many_stacks(void **state)
+{
+	struct uimage_stacks stacks;
+	size_t before;
+
+	(void)state;
+	test_timeout(60);
+	before = test_address_space();
+	assert_int_equal(uimage_stacks_map(&stacks, SIZE_MAX / 4096, 65536), -ENOMEM);
+	assert_int_equal(uimage_stacks_map(&stacks, 1, SIZE_MAX / 4 * 3), -ENOMEM);
+#if SIZE_MAX > UINT32_MAX
+	assert_int_equal(uimage_stacks_map(&stacks, (size_t)1 << 40, 65536), -ENOMEM);
+	assert_int_equal(uimage_stacks_map(&stacks, 1, (size_t)1 << 60), -ENOMEM);
+#endif
+	for (size_t n = 100; n <= (test_is_scaled() ? 1000 : 10000000); n *= 10) {
+		int rc = uimage_stacks_map(&stacks, n, 4096);
+
+		if (rc == 0)
+			uimage_stacks_unmap(&stacks);
+		else
+			assert_int_equal(rc, -ENOMEM);
+		if (!test_is_scaled())
+			assert_in_range(test_address_space(), 0, before + (512 << 10));
+	}
+}
+
 /* ---- Alternate stacks ---- */
 
 static char own[65536];
@@ -165,10 +259,14 @@ static void test_alternate(void **state)
 
 int main(void)
 {
+	const struct CMUnitTest mapped[] = {
+		cmocka_unit_test(test_mapped_stacks),
+		cmocka_unit_test(test_too_many_stacks),
+	};
 	const struct CMUnitTest guard[] = {
 		cmocka_unit_test(test_guards),
 		cmocka_unit_test(test_alternate),
 	};
 
-	return OVER_RUN(guard, OVER_PROCS);
+	return cmocka_run_group_tests(mapped, NULL, NULL) + OVER_RUN(guard, OVER_PROCS);
 }

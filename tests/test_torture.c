@@ -2,23 +2,22 @@
 /*
  * test_torture.c: the random programs of torture.h, each run by a plain call, and then
  * many as threads: over the dispatcher alone, over rr and over ll; on the native stack,
- * on one, on some, on enough for all. Each time each must compute what it computed by
- * itself. USCHED_TEST_SEED is the first seed and USCHED_TEST_COUNT the number of them.
+ * on one, on some, on enough for all. Each program computes the same each time.
+ * USCHED_TEST_SEED is the first seed, USCHED_TEST_COUNT the number of seeds.
  */
-#define _GNU_SOURCE             /* for torture.h */
-#include "../ll.h"
-#include "../rr.h"
+#include <fenv.h>
 
+#include "../ll.h"
+#include "over.h"
 #include "torture.h"
 
 enum { LIVES = KINDS, PROGRAMS = 6, STACK = 1 << 20 };
 
 static struct life life[LIVES];
 static uint64_t alone_sum[LIVES];
-static struct rr *rr;
-static struct ll *ll;
+static void *scheduler;
 
-/* A thread's function. It begins with the rounding direction of whoever runs it. */
+/* A thread's function. A thread begins with the rounding direction of its caller. */
 static void whole_life(void *arg)
 {
 	struct life *l = arg;
@@ -93,7 +92,7 @@ static void ended(struct usched *s, struct ustack *u)
 	((struct life *)(void *)u)->l_ended = true;
 }
 
-/* Runs `n' lives to their ends, from `l', which pauses when s_next has said NULL. */
+/* Runs n lives to their ends, inside `l', which pauses when usched_run() returns. */
 static __attribute__((noinline)) void run_plain(unsigned stacks, struct life **lives,
 						unsigned n, struct life *l)
 {
@@ -117,7 +116,7 @@ static __attribute__((noinline)) void run_plain(unsigned stacks, struct life **l
 	free(p);
 }
 
-static void nested_lives(struct life *l, struct life **child, unsigned n)
+void nested_lives(struct life *l, struct life **child, unsigned n)
 {
 	if (l->l_way != &alone)
 		run_plain(luck(l, 3), child, n, l);
@@ -128,43 +127,27 @@ static void nested_lives(struct life *l, struct life **child, unsigned n)
 
 /* ---- Over rr and ll ---- */
 
-static void rr_pause(struct life *l)
+static void over_pause(struct life *l)
 {
 	if (luck(l, 6))
 		TEST_EQUAL(ustack_yield(), 0);
 }
 
-static void rr_begin(struct life *l)
+/* With ll also in the group of the starter. */
+static void over_begin(struct life *l)
 {
-	TEST_EQUAL(rr_start(rr, whole_life, l, &l->l_handle), 0);
+	if (over == &over_ll && luck(l, 2))
+		TEST_EQUAL(ll_start(scheduler, NULL, whole_life, l, &l->l_handle), 0);
+	else
+		TEST_EQUAL(over->o_start(scheduler, whole_life, l, &l->l_handle), 0);
 }
 
-static void rr_end(struct life *l)
-{
-	TEST_EQUAL(ustack_join(l->l_handle, USCHED_NEVER), 0);
-}
-
-static const struct way over_rr = { rr_pause, rr_begin, rr_end };
-
-static void ll_pause(struct life *l)
-{
-	if (luck(l, 6))
-		TEST_EQUAL(ustack_yield(), 0);
-}
-
-static void ll_begin(struct life *l)
-{
-	struct ll_group *group = luck(l, 2) ? ll_group(ll) : NULL;
-
-	TEST_EQUAL(ll_start(ll, group, whole_life, l, &l->l_handle), 0);
-}
-
-static void ll_end(struct life *l)
+static void over_end(struct life *l)
 {
 	TEST_EQUAL(ustack_join(l->l_handle, USCHED_NEVER), 0);
 }
 
-static const struct way over_ll = { ll_pause, ll_begin, ll_end };
+static const struct way over_scheduler = { over_pause, over_begin, over_end };
 
 static void run_over(const struct way *way)
 {
@@ -178,7 +161,7 @@ static void run_over(const struct way *way)
 
 /* ---- Comparing them ---- */
 
-/* The same programs each time, but not the same pauses. */
+/* The same programs each time, with other pauses. */
 static void new_lives(unsigned time)
 {
 	for (unsigned i = 0; i < LIVES; i++)
@@ -239,24 +222,13 @@ static const struct usched_conf confs[] = {
 
 enum { CONFS = sizeof confs / sizeof *confs };
 
-static void round_robin(void)
+static void each_conf(void)
 {
 	for (unsigned k = 0; k < CONFS; k++) {
 		new_lives(k);
-		TEST_EQUAL(rr_create(&confs[k], &rr), 0);
-		run_over(&over_rr);
-		TEST_EQUAL(rr_destroy(rr), 0);
-		compare();
-	}
-}
-
-static void local(void)
-{
-	for (unsigned k = 0; k < CONFS; k++) {
-		new_lives(k);
-		TEST_EQUAL(ll_create(&confs[k], &ll), 0);
-		run_over(&over_ll);
-		TEST_EQUAL(ll_destroy(ll), 0);
+		TEST_EQUAL(over->o_create(&confs[k], &scheduler), 0);
+		run_over(&over_scheduler);
+		TEST_EQUAL(over->o_destroy(scheduler), 0);
 		compare();
 	}
 }
@@ -267,25 +239,21 @@ static void over_the_dispatcher(void **state)
 	each_program(dispatcher);
 }
 
-static void over_round_robin(void **state)
+static void over_processors(void **state)
 {
 	(void)state;
-	each_program(round_robin);
-}
-
-static void over_the_local_scheduler(void **state)
-{
-	(void)state;
-	each_program(local);
+	each_program(each_conf);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest dispatched[] = {
 		cmocka_unit_test(over_the_dispatcher),
-		cmocka_unit_test(over_round_robin),
-		cmocka_unit_test(over_the_local_scheduler),
+	};
+	const struct CMUnitTest scheduled[] = {
+		cmocka_unit_test(over_processors),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(dispatched, NULL, NULL)
+		+ OVER_RUN(scheduled, OVER_PROCS);
 }
