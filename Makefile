@@ -175,18 +175,16 @@ $(B)/tests/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
 	tests/fault.c)
 
-# Tests of schedulers over uproc.h.
-children := overflow segv
-procs := tokens wake join deadlock lifetime conf guard rr ll $(children)
-$(procs:%=$(B)/tests/test_%): $(B)/tests/procs.o
+# Modules that some tests share.
+tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
+$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv): \
+	$(B)/tests/procs.o
+$(call tests_of,overflow segv): $(B)/tests/child.o
+$(call tests_of,usched evict dispatch switch float errno): $(B)/tests/plain.o
+$(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
+$(call tests_of,signal): $(B)/tests/flood.o
 
-# Tests of the dispatcher alone.
-plain := usched evict dispatch switch float errno
-$(plain:%=$(B)/tests/test_%): $(B)/tests/plain.o
 $(B)/tests/test_dispatch: wrapped := usched__handover_slow
-
-$(B)/tests/test_torture: $(B)/tests/torture.o $(B)/tests/torture_libc.o
-$(B)/tests/test_signal: $(B)/tests/flood.o
 
 $(B)/tests/test_offload: wrapped := pthread_create
 
@@ -197,7 +195,6 @@ $(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait syscall na
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto sendmsg \
 	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
 
-$(children:%=$(B)/tests/test_%): $(B)/tests/child.o
 $(B)/tests/test_overflow: wrapped := dladdr
 $(B)/tests/test_overflow: libs += -rdynamic
 
