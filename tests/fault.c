@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fault.c: see fault.h. With -DFAULT_PRELOAD it is a shared object to be loaded before
- * libc by programs that know nothing of it, and then whatever they call can fail, by
- * whichever library. The environment:
+ * fault.c: see fault.h. With -DFAULT_PRELOAD it is a shared object to preload into any
+ * program. Then calls of the program and of all its libraries can fail. The environment:
  *
- *   FAULT=KIND:FIRST:LAST   as fault_begin(), KIND being a number
- *   FAULT_LOG=FILE          gets a line for each call that failed, "NAME N ERRNO", and one at
- *                           exit, "held HELD CALLS": blocks and native threads that were not
- *                           given back, and how many calls could have failed
+ *   FAULT=KIND:FIRST:LAST   as fault_begin(); KIND is a number
+ *   FAULT_LOG=FILE          has a line for each call that failed, "NAME N ERRNO", and one
+ *                           at exit, "held HELD CALLS": blocks and native threads that
+ *                           were not given back, and the calls that could have failed
  *
- * Functions are defined by WRAP(), CALL() and TRANSFER() at the beginning of a line: there
- * the Makefile finds their names.
+ * WRAP(), CALL() and TRANSFER() define functions, at the beginning of a line: the
+ * Makefile finds the names there.
  */
 #define _GNU_SOURCE
 #include "fault.h"
@@ -38,7 +37,7 @@
 #include <unistd.h>
 
 #ifdef FAULT_PRELOAD
-/* The names of libc's headers may be those of macros, or have types that are no ISO C. */
+/* Names in the headers of libc may be macros, or have types that are no ISO C. */
 #define WRAP(type, name, params)                        \
 	static type (*real_##name) params;              \
 	type preload_##name params __asm__(#name);        \
@@ -60,7 +59,7 @@ static atomic_int  fault_kind;
 static atomic_long first_bad, last_bad; /* calls that fail; 0: none */
 static atomic_long calls, failures;     /* since fault_begin() */
 static atomic_long held, mapped;
-static atomic_bool made[ERRORS];        /* since then */
+static atomic_bool made[ERRORS];        /* likewise */
 
 static void note(const char *name, long n, long more);
 static bool number_fails(long number, const long *a);
@@ -100,10 +99,10 @@ bool fault_made(int rc)
 	return rc < 0 && rc > -ERRORS && rc != -EINTR && made[-rc];
 }
 
-/* The errors are those of each kind, or 0. True: the call is to fail, and errno is set. */
-static bool fails(const char *name, int used_up, int broken, int interrupted, int is_short)
+/* Takes the error of each kind, or 0. True: the call is to fail, and errno is set. */
+static bool fails(const char *name, int used_up, int broken, int interrupted, int cut)
 {
-	const int errors[FAULT_KINDS] = { used_up, broken, interrupted, is_short };
+	const int errors[FAULT_KINDS] = { used_up, broken, interrupted, cut };
 	int error = errors[atomic_load(&fault_kind)];
 	long n;
 
@@ -194,7 +193,7 @@ WRAP(int, pthread_join, (pthread_t native, void **result))
 	return REAL(pthread_join)(native, result);
 }
 
-/* A sanitizer that is linked in makes its key before main(); it takes no error there. */
+/* A sanitizer makes its key before main(), and takes no error there. */
 static atomic_bool in_main;
 static atomic_uint its_key = UINT_MAX;
 
@@ -215,8 +214,9 @@ WRAP(int, pthread_key_create, (pthread_key_t *key, void (*destroy)(void *)))
 
 WRAP(int, pthread_setspecific, (pthread_key_t key, const void *value))
 {
-	return value && key != its_key && fails("pthread_setspecific", ENOMEM, 0, 0, 0) ? ENOMEM
-		: REAL(pthread_setspecific)(key, value);
+	if (value && key != its_key && fails("pthread_setspecific", ENOMEM, 0, 0, 0))
+		return ENOMEM;
+	return REAL(pthread_setspecific)(key, value);
 }
 
 /* ---- Calls that return -1: used up, broken, interrupted ---- */
@@ -235,7 +235,8 @@ CALL(epoll_wait, (int fd, struct epoll_event *events, int n, int ms), (fd, event
      0, 0, ms ? EINTR : 0)
 CALL(eventfd, (unsigned value, int flags), (value, flags), EMFILE, ENFILE, 0)
 CALL(timerfd_create, (int clock, int flags), (clock, flags), EMFILE, ENFILE, 0)
-CALL(signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), EMFILE, ENFILE, 0)
+CALL(signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), EMFILE,
+     ENFILE, 0)
 CALL(socket, (int family, int type, int protocol), (family, type, protocol), EMFILE,
      ENOBUFS, 0)
 CALL(setsockopt, (int fd, int level, int name, const void *value, socklen_t size),
@@ -243,15 +244,15 @@ CALL(setsockopt, (int fd, int level, int name, const void *value, socklen_t size
 CALL(bind, (int fd, const struct sockaddr *a, socklen_t size), (fd, a, size), ENOMEM,
      EADDRINUSE, 0)
 CALL(listen, (int fd, int backlog), (fd, backlog), ENOMEM, EADDRINUSE, 0)
-CALL(accept4, (int fd, struct sockaddr *a, socklen_t *size, int flags), (fd, a, size, flags),
-     EMFILE, ECONNABORTED, EINTR)
+CALL(accept4, (int fd, struct sockaddr *a, socklen_t *size, int flags),
+     (fd, a, size, flags), EMFILE, ECONNABORTED, EINTR)
 CALL(shutdown, (int fd, int how), (fd, how), 0, ENOTCONN, 0)
 CALL(poll, (struct pollfd *fds, nfds_t n, int ms), (fds, n, ms), ENOMEM, 0, EINTR)
 CALL(nanosleep, (const struct timespec *t, struct timespec *left), (t, left), 0, 0, EINTR)
 CALL(stat, (const char *path, struct stat *status), (path, status), ENOMEM, EACCES, 0)
 CALL(fsync, (int fd), (fd), 0, EIO, 0)
 
-/* What has been begun goes on. */
+/* An interrupted connect goes on. */
 WRAP(int, connect, (int fd, const struct sockaddr *a, socklen_t size))
 {
 	int rc;
@@ -262,7 +263,7 @@ WRAP(int, connect, (int fd, const struct sockaddr *a, socklen_t size))
 	return fails("connect", 0, 0, EINTR, 0) ? -1 : rc;
 }
 
-/* It is closed all the same. */
+/* The descriptor is closed all the same. */
 WRAP(int, close, (int fd))
 {
 	int rc = REAL(close)(fd);
@@ -270,7 +271,7 @@ WRAP(int, close, (int fd))
 	return fails("close", 0, EIO, EINTR, 0) ? -1 : rc;
 }
 
-/* The others cannot fail where nothing is wrong. */
+/* Other operations fail by mistakes only. */
 WRAP(int, epoll_ctl, (int fd, int op, int other, struct epoll_event *event))
 {
 	if (op == EPOLL_CTL_ADD && fails("epoll_ctl", ENOMEM, ENOSPC, 0, 0))
@@ -284,7 +285,7 @@ WRAP(int, fcntl, (int fd, int command, ...))
 	long arg;
 
 	va_start(args, command);
-	arg = va_arg(args, long);               /* or whatever is there */
+	arg = va_arg(args, long);               /* or anything */
 	va_end(args);
 	if (fails("fcntl", 0, EPERM, 0, 0))
 		return -1;
@@ -318,7 +319,7 @@ WRAP(long, syscall, (long number, ...))
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* An old kernel does not know them. Who only looks is not interrupted. */
+/* An old kernel lacks them. A wait of no time is not interrupted. */
 static bool number_fails(long number, const long *a)
 {
 	const int64_t *t = (const void *)a[3];
@@ -337,8 +338,8 @@ static bool number_fails(long number, const long *a)
 	}
 }
 
-WRAP(int, getaddrinfo, (const char *host, const char *service, const struct addrinfo *hints,
-			struct addrinfo **list))
+WRAP(int, getaddrinfo, (const char *host, const char *service,
+			const struct addrinfo *hints, struct addrinfo **list))
 {
 	if (fails("getaddrinfo", ENOMEM, 0, 0, 0))
 		return EAI_MEMORY;
@@ -347,9 +348,9 @@ WRAP(int, getaddrinfo, (const char *host, const char *service, const struct addr
 	return REAL(getaddrinfo)(host, service, hints, list);
 }
 
-/* ---- Transfers, of which `n' is how much; true: in ---- */
+/* ---- Transfers of `n' bytes or buffers; true: in ---- */
 
-/* Those of the kernel's own objects, whose mode has no type, cannot break. */
+/* Objects of the kernel, like an eventfd, cannot break. Their mode has no type. */
 static bool may_break(int fd)
 {
 	struct stat status;
@@ -358,8 +359,8 @@ static bool may_break(int fd)
 }
 
 /*
- * Not of messages: the rest of one would be lost. Nor what comes from TCP: epoll(7) has it
- * that nothing is left then.
+ * Not messages: the rest of one would be lost. Nor input from TCP: by epoll(7), a short
+ * read means that nothing is left.
  */
 static bool may_be_short(int fd, bool in)
 {
@@ -371,11 +372,11 @@ static bool may_be_short(int fd, bool in)
 	return type == SOCK_STREAM && !(in && protocol == IPPROTO_TCP) && may_break(fd);
 }
 
-static bool transfer_fails(const char *name, int fd, int used_up, int broken, int interrupted)
+static bool transfer_fails(const char *name, int fd, int used_up, int broken, int eintr)
 {
 	if (may_break(fd))
-		return fails(name, used_up, broken, interrupted, 0);
-	return fails(name, 0, 0, interrupted, 0);
+		return fails(name, used_up, broken, eintr, 0);
+	return fails(name, 0, 0, eintr, 0);
 }
 
 static bool is_short(const char *name, int fd, bool in, size_t n)
@@ -383,32 +384,37 @@ static bool is_short(const char *name, int fd, bool in, size_t n)
 	return n > 1 && may_be_short(fd, in) && fails(name, 0, 0, 0, EAGAIN);
 }
 
-#define TRANSFER(name, in, params, args, used_up, broken, interrupted)              \
-	WRAP(ssize_t, name, params)                                             \
-	{                                                                       \
-		if (transfer_fails(#name, fd, used_up, broken, interrupted))    \
-			return -1;                                              \
-		if (is_short(#name, fd, in, (size_t)n))                         \
-			n = 1;                                                  \
-		return REAL(name) args;                                         \
+#define TRANSFER(name, in, params, args, used_up, broken, eintr)        \
+	WRAP(ssize_t, name, params)                                     \
+	{                                                               \
+		if (transfer_fails(#name, fd, used_up, broken, eintr))  \
+			return -1;                                      \
+		if (is_short(#name, fd, in, (size_t)n))                 \
+			n = 1;                                          \
+		return REAL(name) args;                                 \
 	}
 
 TRANSFER(read, true, (int fd, void *to, size_t n), (fd, to, n), EIO, ECONNRESET, EINTR)
 TRANSFER(recv, true, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), ENOMEM,
 	 ECONNRESET, EINTR)
-TRANSFER(recvfrom, true, (int fd, void *to, size_t n, int flags, struct sockaddr *a, socklen_t *size),
-	 (fd, to, n, flags, a, size), ENOMEM, ECONNREFUSED, EINTR)
-TRANSFER(write, false, (int fd, const void *from, size_t n), (fd, from, n), ENOSPC, EPIPE, EINTR)
-TRANSFER(send, false, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags),
-	 ENOBUFS, EPIPE, EINTR)
-TRANSFER(sendto, false, (int fd, const void *from, size_t n, int flags, const struct sockaddr *a,
-		  socklen_t size), (fd, from, n, flags, a, size), ENOBUFS, ECONNREFUSED, EINTR)
-TRANSFER(readv, true, (int fd, const struct iovec *iov, int n), (fd, iov, n), EIO, ECONNRESET, EINTR)
-TRANSFER(writev, false, (int fd, const struct iovec *iov, int n), (fd, iov, n), ENOSPC, EPIPE, EINTR)
-TRANSFER(pread, true, (int fd, void *to, size_t n, off_t from), (fd, to, n, from), ENOMEM, EIO, 0)
-TRANSFER(pwrite, false, (int fd, const void *from, size_t n, off_t to), (fd, from, n, to), ENOSPC,
+TRANSFER(recvfrom, true, (int fd, void *to, size_t n, int flags, struct sockaddr *a,
+	 socklen_t *size), (fd, to, n, flags, a, size), ENOMEM, ECONNREFUSED, EINTR)
+TRANSFER(write, false, (int fd, const void *from, size_t n), (fd, from, n), ENOSPC, EPIPE,
+	 EINTR)
+TRANSFER(send, false, (int fd, const void *from, size_t n, int flags),
+	 (fd, from, n, flags), ENOBUFS, EPIPE, EINTR)
+TRANSFER(sendto, false, (int fd, const void *from, size_t n, int flags,
+	 const struct sockaddr *a, socklen_t size), (fd, from, n, flags, a, size),
+	 ENOBUFS, ECONNREFUSED, EINTR)
+TRANSFER(readv, true, (int fd, const struct iovec *iov, int n), (fd, iov, n), EIO,
+	 ECONNRESET, EINTR)
+TRANSFER(writev, false, (int fd, const struct iovec *iov, int n), (fd, iov, n), ENOSPC,
+	 EPIPE, EINTR)
+TRANSFER(pread, true, (int fd, void *to, size_t n, off_t from), (fd, to, n, from), ENOMEM,
 	 EIO, 0)
-/* What is not in memory, and a system that cannot tell. */
+TRANSFER(pwrite, false, (int fd, const void *from, size_t n, off_t to), (fd, from, n, to),
+	 ENOSPC, EIO, 0)
+/* Pages that are not in memory, and a system that cannot tell. */
 TRANSFER(preadv2, true, (int fd, const struct iovec *iov, int n, off_t from, int flags),
 	 (fd, iov, n, from, flags), EAGAIN, EOPNOTSUPP, 0)
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fault.h: has the n-th system call, allocation or native thread fail. Programs that
- * include it are linked with fault.c, and with -Wl,--wrap= for each function in there; the
- * Makefile does so for test_fault*.c. Only what the program and the library's objects
- * call can fail, not what libc itself does.
+ * fault.h: has the n-th system call, allocation or native thread fail. The Makefile
+ * links test_fault*.c with fault.c, and with -Wl,--wrap= for each function in there.
+ * Calls of the program and of the library's objects can fail. Calls of libc itself can
+ * only where it is linked statically.
  */
 #ifndef USCHED_TEST_FAULT_H
 #define USCHED_TEST_FAULT_H
@@ -11,30 +11,30 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* How a call fails. Those to which it cannot happen are not counted. */
+/* How a call fails. Calls that cannot fail so are not counted. */
 enum fault_kind {
 	FAULT_USED_UP,                  /* no memory, descriptor, native thread is left */
-	FAULT_BROKEN,                   /* the connection is gone, the disk is full, ... */
+	FAULT_BROKEN,                   /* a lost connection, a full disk, ... */
 	FAULT_INTERRUPTED,              /* EINTR */
-	FAULT_SHORT,                    /* it transfers a byte only */
+	FAULT_SHORT,                    /* a transfer of one byte */
 	FAULT_KINDS,
 };
 
-/* From now on the calls number `first' to `last' fail, counted from 1. 0, 0: none. */
+/* The calls number `first' to `last' from now fail, counted from 1. 0, 0: none. */
 void fault_begin(enum fault_kind kind, long first, long last);
 
-/* How many have failed since then. From now on all succeed. */
+/* The number of calls that have failed since then. From now on all succeed. */
 long fault_end(void);
 
-/* Those of this name alone can fail; NULL: all, as at first. Set while none does. */
+/* Only calls of this name can fail; NULL: all, as at first. Set it while none fails. */
 extern const char *fault_only;
 
-/* What these calls have given and not got back: blocks, bytes mapped, native threads. */
+/* Blocks, bytes mapped and native threads that were taken and not given back. */
 long fault_held(void);
 
 /*
- * Whether `rc' is the negative errno of a call that was made to fail. Not of one that was
- * interrupted: nobody shall see that.
+ * Whether `rc' is the negative errno of a call that was made to fail. EINTR is never
+ * one: the library hides it.
  */
 bool fault_made(int rc);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mini.h: the least scheduler, to test the dispatcher with: a ring of runnable
- * threads, first in first out, in which who blocks is put again unless
- * it said otherwise, and call-backs that count and can fail. Not thread-safe.
+ * mini.h: the least scheduler, for tests of the dispatcher: a ring of runnable threads,
+ * first in, first out. A thread that blocks gets into the ring again, unless p_wait is
+ * set. Call-backs count, and can fail. Not thread-safe.
  */
 #ifndef USCHED_TEST_MINI_H
 #define USCHED_TEST_MINI_H
@@ -21,14 +21,14 @@ struct mini {
 	struct usched  p_sched;         /* first */
 	struct ustack *p_ring[MINI_RING];
 	unsigned       p_head, p_tail;
-	bool           p_wait;          /* who blocks now is not put in the ring */
-	bool           p_self;          /* who blocks now is returned at once */
+	bool           p_wait;          /* the next block is not put in the ring */
+	bool           p_self;          /* blocks return at once */
 	bool           p_stop;          /* s_next returns NULL once */
 	bool           p_no_memory;
-	struct ustack *p_done;          /* the last that ended, */
-	unsigned       p_dones;         /* and how many */
+	struct ustack *p_done;          /* the last that ended */
+	unsigned       p_dones;         /* how many ended */
 	unsigned       p_nexts, p_allocs, p_frees;
-	size_t         p_bytes;         /* images given and not taken back */
+	size_t         p_bytes;         /* of images given and not taken back */
 	uintptr_t      p_next_frame;    /* an address in s_next's frame */
 	void          *p_stack[MINI_STACKS];
 	unsigned       p_stacks;
@@ -58,7 +58,7 @@ static inline struct ustack *mini_next(struct usched *s)
 	return p->p_ring[p->p_head++ % MINI_RING];
 }
 
-/* Behind each image is a canary, so that to write past its end is found. */
+/* A canary behind each image finds writes past the end. */
 enum { MINI_CANARY = 0x5a, MINI_CANARIES = 16 };
 
 static inline void *mini_alloc(struct usched *s, struct ustack *u, size_t *size)
@@ -98,7 +98,7 @@ static inline void mini_done(struct usched *s, struct ustack *u)
 	p->p_dones++;
 }
 
-/* With `stacks' lent stacks, or as many as the switch can have. */
+/* With so many lent stacks, or with none where the switch has only the native one. */
 static inline void mini_init(struct mini *p, unsigned stacks, size_t size)
 {
 	*p = (struct mini){ .p_sched = {
@@ -107,13 +107,15 @@ static inline void mini_init(struct mini *p, unsigned stacks, size_t size)
 	} };
 	TEST_EQUAL(usched_init(&p->p_sched), 0);
 	for (; test_has_stacks() && p->p_stacks < stacks; p->p_stacks++) {
-		p->p_stack[p->p_stacks] = malloc(size);
-		TEST_TRUE(p->p_stack[p->p_stacks]);
-		TEST_EQUAL(usched_add_stack(&p->p_sched, p->p_stack[p->p_stacks], size), 0);
+		void *stack = malloc(size);
+
+		TEST_TRUE(stack);
+		TEST_EQUAL(usched_add_stack(&p->p_sched, stack, size), 0);
+		p->p_stack[p->p_stacks] = stack;
 	}
 }
 
-/* All threads must have ended, with all they had. */
+/* All threads must have ended, and all images have come back. */
 static inline void mini_fini(struct mini *p)
 {
 	struct usched_stats stats;

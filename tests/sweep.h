@@ -50,6 +50,12 @@ void sweep(const struct scene *scene, enum fault_kind kind, long width);
 /* Each kind of failure, one call at a time; and 40 calls in a row with nothing left. */
 void sweep_kinds(const struct scene *scene);
 
+/* Whether only calls of ours fail: not those of libc in a static program, nor of gcov. */
+bool sweep_is_exact(void);
+
+/* fault_held(), or 0 where it is not exact. */
+long sweep_held(void);
+
 /* A c_log that drops the line. */
 void no_log(const char *line);
 

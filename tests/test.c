@@ -156,10 +156,11 @@ int test_is_harsh(void)
 }
 
 void __gcov_init(void *info) __attribute__((weak));
+void __gmon_start__(void) __attribute__((weak));          /* of -pg */
 
 int test_is_counted(void)
 {
-	return __gcov_init != NULL;
+	return __gcov_init || __gmon_start__;
 }
 
 extern __typeof__(dladdr) dladdr __attribute__((weak));

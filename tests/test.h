@@ -23,7 +23,9 @@ void test_timeout(unsigned seconds);
  */
 size_t test_scale(size_t n, size_t least);
 
-/* Whether counts are divided by it: valgrind and emulators map memory in their own way. */
+/*
+ * Whether counts are divided by it: valgrind and emulators map memory in their own way.
+ */
 int test_is_scaled(void);
 
 /* Mappings, bytes of address space, and open descriptors of this process. */
@@ -40,7 +42,7 @@ int test_is_sanitized(void);
 /* Whether threads are evicted at each block and run in any order: USCHED_STRESS. */
 int test_is_harsh(void);
 
-/* Whether gcov counts what runs, for which it takes instructions that are atomic. */
+/* Whether gcov or gprof counts what runs, by atomic instructions. */
 int test_is_counted(void);
 
 /* Whether the dynamic linker names functions, as it does not in static programs. */

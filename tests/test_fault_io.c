@@ -265,14 +265,14 @@ static void test_loop(void **state)
 	assert_true(loop());                    /* takes what is kept for good */
 	for (int kind = 0; kind < FAULT_KINDS; kind++) {
 		size_t open = test_descriptors();
-		long held = fault_held(), failed = 1;
+		long held = sweep_held(), failed = 1;
 
 		for (long n = 1; failed > 0; n++) {
 			test_seed = (uint32_t)n;
 			fault_begin((enum fault_kind)kind, n, n);
 			loop();
 			failed = fault_end();
-			TEST_EQUAL(fault_held(), held);
+			TEST_EQUAL(sweep_held(), held);
 			TEST_EQUAL(test_descriptors(), open);
 		}
 	}
