@@ -41,17 +41,6 @@ void each_conf(void (*test)(const struct usched_conf *conf));
 /* Likewise with one processor only. */
 void each_conf_of_one(void (*test)(const struct usched_conf *conf));
 
-/* The test `name', which is a function for each_conf() or each_conf_of_one(). */
-#define EACH_CONF(name, test) CONF_TEST(each_conf, name, test)
-#define EACH_CONF_OF_ONE(name, test) CONF_TEST(each_conf_of_one, name, test)
-#define CONF_TEST(each, name, test)             \
-	static void name(void **state)          \
-	{                                       \
-		(void)state;                    \
-		test_timeout(120);              \
-		each(test);                     \
-	}
-
 void sleep_ms(long ms);
 
 /* Until *count is `value' at least. */

@@ -23,9 +23,7 @@ void test_timeout(unsigned seconds);
  */
 size_t test_scale(size_t n, size_t least);
 
-/*
- * Whether counts are divided by it: valgrind and emulators map memory in their own way.
- */
+/* Whether counts are divided: valgrind and emulators map memory in their own way. */
 int test_is_scaled(void);
 
 /* Mappings, bytes of address space, and open descriptors of this process. */

@@ -143,7 +143,7 @@ static void stats(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_stats, stats)
+TEST_CASE(test_stats, each_conf, stats)
 
 /*
  * R7: stacks grow with the threads. Each of 1024 threads has a stack of its own; more
@@ -256,7 +256,7 @@ static void exchange(const struct usched_conf *conf)
 	}
 }
 
-EACH_CONF(test_exchange, exchange)
+TEST_CASE(test_exchange, each_conf, exchange)
 
 /* ---- A dispatcher without most call-backs ---- */
 

@@ -49,7 +49,7 @@ static void deadlock_native(const struct usched_conf *conf)
 	assert_int_equal(line_count, 5);
 }
 
-EACH_CONF(test_deadlock_native, deadlock_native)
+TEST_CASE(test_deadlock_native, each_conf, deadlock_native)
 
 /* Joins in vain, and then wakes the thread. */
 static void join_in_vain(void *arg)
@@ -85,7 +85,7 @@ static void deadlock_thread(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_deadlock_thread, deadlock_thread)
+TEST_CASE(test_deadlock_thread, each_conf, deadlock_thread)
 
 static void join_mate(void *arg)
 {
@@ -121,7 +121,7 @@ static void deadlock_cycle(const struct usched_conf *conf)
 	assert_true(b.j_rc == 0 || b.j_rc == -EDEADLK);
 }
 
-EACH_CONF(test_deadlock_cycle, deadlock_cycle)
+TEST_CASE(test_deadlock_cycle, each_conf, deadlock_cycle)
 
 /* ---- Destroy ---- */
 
@@ -160,7 +160,7 @@ static void deadlock_destroy(const struct usched_conf *conf)
 		assert_int_equal(takers[i].t_got, 0);
 }
 
-EACH_CONF(test_deadlock_destroy, deadlock_destroy)
+TEST_CASE(test_deadlock_destroy, each_conf, deadlock_destroy)
 
 /* The report works on the smallest stacks. */
 static void test_deadlock_small_stacks(void **state)
@@ -374,7 +374,7 @@ static void late_news(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(l.l_sched), 0);
 }
 
-EACH_CONF(test_late_news, late_news)
+TEST_CASE(test_late_news, each_conf, late_news)
 
 int main(void)
 {

@@ -72,7 +72,7 @@ static void join(const struct usched_conf *conf)
 	assert_int_equal(line_count, 0);
 }
 
-EACH_CONF(test_join, join)
+TEST_CASE(test_join, each_conf, join)
 
 /*
  * On one processor: a thread has ended, and its joiner is runnable but has not run; then
@@ -159,7 +159,7 @@ static void join_by_natives(const struct usched_conf *conf)
 	assert_int_equal(line_count, 0);
 }
 
-EACH_CONF(test_join_by_natives, join_by_natives)
+TEST_CASE(test_join_by_natives, each_conf, join_by_natives)
 
 /*
  * A thread on another processor ends when its joiner is known and has not yet blocked.

@@ -36,7 +36,7 @@ static void detach(const struct usched_conf *conf)
 	assert_int_equal(count, 1);
 }
 
-EACH_CONF(test_detach, detach)
+TEST_CASE(test_detach, each_conf, detach)
 
 /* ---- Records ---- */
 
@@ -152,7 +152,7 @@ static void tree(const struct usched_conf *conf)
 	assert_int_equal(t.t_count, all);
 }
 
-EACH_CONF(test_tree, tree)
+TEST_CASE(test_tree, each_conf, tree)
 
 /* ---- Hold ---- */
 
@@ -185,7 +185,7 @@ static void hold(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_hold, hold)
+TEST_CASE(test_hold, each_conf, hold)
 
 struct holder {
 	void         *h_sched;

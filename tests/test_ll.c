@@ -264,7 +264,7 @@ static void groups(const struct usched_conf *conf)
 	}
 }
 
-EACH_CONF(test_groups, groups)
+TEST_CASE(test_groups, each_conf, groups)
 
 /*
  * Wakes, waits, and switches inside a group, by single instructions. On x86-64 an
@@ -422,7 +422,7 @@ static void mixed(const struct usched_conf *conf)
 	assert_int_equal(line_count, 0);
 }
 
-EACH_CONF(test_mixed, mixed)
+TEST_CASE(test_mixed, each_conf, mixed)
 
 int main(void)
 {

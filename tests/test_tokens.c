@@ -38,7 +38,7 @@ static void tokens(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_tokens, tokens)
+TEST_CASE(test_tokens, each_conf, tokens)
 
 struct gate {
 	atomic_int    g_open;
@@ -79,7 +79,7 @@ static void wake_first(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_wake_before_wait, wake_first)
+TEST_CASE(test_wake_before_wait, each_conf, wake_first)
 
 static void join_then_take(void *arg)
 {
@@ -111,7 +111,7 @@ static void tokens_and_join(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_tokens_survive_join, tokens_and_join)
+TEST_CASE(test_tokens_survive_join, each_conf, tokens_and_join)
 
 /* ---- Hand-over ---- */
 
@@ -306,7 +306,7 @@ static void tokens_up_to_the_limit(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF_OF_ONE(test_token_limits, tokens_up_to_the_limit)
+TEST_CASE(test_token_limits, each_conf_of_one, tokens_up_to_the_limit)
 
 int main(void)
 {

@@ -45,7 +45,7 @@ static void wake_after_end(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_wake_after_end, wake_after_end)
+TEST_CASE(test_wake_after_end, each_conf, wake_after_end)
 
 /*
  * A program may wake a detached thread that has ended, by mistake, while a new thread
@@ -242,7 +242,7 @@ static void between(const struct usched_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-EACH_CONF(test_wakes_between, between)
+TEST_CASE(test_wakes_between, each_conf, between)
 
 int main(void)
 {
