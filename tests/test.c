@@ -146,7 +146,7 @@ int test_is_sanitized(void)
 #endif
 }
 
-int test_is_harsh(void)
+int test_is_stressed(void)
 {
 #ifdef USCHED_STRESS
 	return 1;

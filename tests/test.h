@@ -38,7 +38,7 @@ int test_on_valgrind(void);
 int test_is_sanitized(void);
 
 /* Whether threads are evicted at each block and run in any order: USCHED_STRESS. */
-int test_is_harsh(void);
+int test_is_stressed(void);
 
 /* Whether gcov or gprof counts what runs, by atomic instructions. */
 int test_is_counted(void);

@@ -136,7 +136,7 @@ static void stats(const struct usched_conf *conf)
 	assert_int_equal(st.s_images, 0);
 	assert_int_equal(st.s_image_bytes, 0);
 	if (conf->c_stacks == 0 && conf->c_processors > 1 && test_has_stacks()
-	    && !test_is_harsh())
+	    && !test_is_stressed())
 		assert_int_equal(st.s_bytes, 0);        /* R7: all fit */
 	else if (conf->c_stacks == 1 && conf->c_processors == 1)
 		assert_true(st.s_bytes >= 2 * 50 * 49 / 2 * 300);
@@ -186,7 +186,7 @@ static void grow_stacks(size_t n)
 static void test_stacks_grow(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(60);
 	if (!test_has_stacks())

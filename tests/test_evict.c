@@ -94,7 +94,7 @@ static void reserve_again(void *unused)
 	TEST_EQUAL(ustack_reserve(0), 0);
 	image = ustack_self()->u_image;
 	TEST_EQUAL(ustack_reserve(0), 0);
-	TEST_EQUAL(ustack_self()->u_image != image, test_is_harsh());
+	TEST_EQUAL(ustack_self()->u_image != image, test_is_stressed());
 }
 
 static void r4_an_image_that_is_reserved_stays(void **state)

@@ -92,7 +92,7 @@ static void expect_shallow(bool two, enum usched_place place, const struct ustac
 {
 	if (!two)
 		expect(shallow, USCHED_MINE, &thread[1]);
-	else if (test_is_harsh())
+	else if (test_is_stressed())
 		expect(shallow, USCHED_STALE, NULL);
 	else
 		expect(shallow, place, owner);
@@ -100,7 +100,7 @@ static void expect_shallow(bool two, enum usched_place place, const struct ustac
 
 static void look_at_other(void *stacks)
 {
-	bool both = *(const unsigned *)stacks > 1 && !test_is_harsh();
+	bool both = *(const unsigned *)stacks > 1 && !test_is_stressed();
 	char *middle = alloca(unknown(DEEP / 2));       /* to be deeper than `shallow' */
 	void *data = malloc(SIZE);
 
@@ -108,7 +108,7 @@ static void look_at_other(void *stacks)
 	expect(middle, USCHED_MINE, &thread[1]);
 	expect(deep, both ? USCHED_THEIRS : USCHED_STALE, both ? &thread[0] : NULL);
 	expect_shallow(*(const unsigned *)stacks > 1, USCHED_THEIRS, &thread[0]);
-	if (*(const unsigned *)stacks > 1 && test_is_harsh())
+	if (*(const unsigned *)stacks > 1 && test_is_stressed())
 		TEST_EQUAL((unsigned char)deep[0], RUBBISH);
 	TEST_EQUAL(ustack_block(), 0);
 	expect(deep, USCHED_STALE, NULL);             /* it has returned from there */

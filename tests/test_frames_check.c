@@ -258,7 +258,7 @@ static void test_theirs(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	if (!CHECKED || !test_has_stacks() || test_is_harsh())
+	if (!CHECKED || !test_has_stacks() || test_is_stressed())
 		skip();                         /* no other is resident: see below */
 	for (size_t i = 0; i < OBJECTS; i++)
 		is_told(&for_objects[i], give, use_given, 1, 2, theirs);

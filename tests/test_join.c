@@ -222,7 +222,7 @@ static void test_join_overtaken(void **state)
 	struct usched_conf conf = { .c_processors = 2 };
 
 	(void)state;
-	if (test_is_sanitized() || test_is_harsh())
+	if (test_is_sanitized() || test_is_stressed())
 		skip();                 /* their instructions would be stepped, too */
 	test_timeout(20);
 	overtaken = (struct overtaken){ .o_sched = make(&conf) };

@@ -90,7 +90,7 @@ static void bound(const struct usched_conf *conf)
 static void test_bound(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(60);
 	each_conf(bound);
@@ -190,7 +190,7 @@ static void run_next(const struct usched_conf *conf)
 static void test_run_next(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(60);
 	each_conf(run_next);
@@ -344,7 +344,7 @@ static void no_atomics(const struct usched_conf *conf)
 static void test_no_atomics(void **state)
 {
 	(void)state;
-	if (test_is_sanitized() || test_is_harsh() || test_is_counted())
+	if (test_is_sanitized() || test_is_stressed() || test_is_counted())
 		skip();                 /* their instructions are atomic, too */
 	test_timeout(60);
 	stepper.s_steps = 0;

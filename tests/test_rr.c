@@ -76,7 +76,7 @@ static void fifo(const struct usched_conf *conf)
 static void test_fifo(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(60);
 	each_conf_of_one(fifo);
@@ -146,7 +146,7 @@ static void queue_up(const struct usched_conf *conf)
 static void test_queue_up(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(60);
 	each_conf_of_one(queue_up);
@@ -187,7 +187,7 @@ static void mail_before_yield(const struct usched_conf *conf)
 static void test_mail_before_yield(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(60);
 	each_conf_of_one(mail_before_yield);

@@ -226,7 +226,7 @@ static void reserve(void *s, const struct point *o, bool past)
 static void test_reserve(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(20);
 	each_point(reserve);

@@ -248,7 +248,7 @@ static void test_refused_wait(void **state)
 	}, old;
 
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	test_timeout(60);
 	sigaction(SIGUSR1, &act, &old);

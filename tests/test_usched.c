@@ -85,7 +85,7 @@ static void r2_two_on_one_stack_one_each_a_switch(void **state)
 static void r2_images_of_residents_are_untouched(void **state)
 {
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
 		skip();
@@ -228,7 +228,7 @@ static void r7_threads_that_fit_do_not_copy(void **state)
 	enum { STACKS = 5 };
 
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
 		skip();
@@ -257,7 +257,7 @@ static void r7_prefers_a_stack_without_threads(void **state)
 	int stays;
 
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
 		skip();
@@ -331,7 +331,7 @@ static void r7_few_stacks_are_shared(void **state)
 	static struct ustack many[ALL];
 
 	(void)state;
-	if (test_is_harsh())
+	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
 		skip();
