@@ -90,11 +90,11 @@ void *new_image(size_t size)
 
 const unsigned lent[LENTS] = { 0, 1, 2, FIVE };
 
-void run_five(void (*func)(void *), size_t stack)
+void run_five(void (*func)(void *))
 {
 	test_timeout(60);
 	for (size_t i = 0; i < LENTS; i++) {
-		mini_init(&plain, lent[i], stack);
+		mini_init(&plain, lent[i], FIVE_STACK);
 		for (uintptr_t k = 0; k < FIVE; k++)
 			mini_start(&plain, &thread[k], func, (void *)(k + 1));
 		run();
@@ -105,10 +105,10 @@ void run_five(void (*func)(void *), size_t stack)
 
 int (*volatile block)(void);
 
-void run_five_by_each(void (*func)(void *), size_t stack)
+void run_five_by_each(void (*func)(void *))
 {
 	block = ustack_block;
-	run_five(func, stack);
+	run_five(func);
 	block = hand_off;
-	run_five(func, stack);
+	run_five(func);
 }

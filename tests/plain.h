@@ -42,14 +42,14 @@ int block_below(size_t size, int (*way)(void));
 void *new_image(size_t size);
 
 /* Numbers of stacks for five threads: the native stack; one; two, too few; enough. */
-enum { FIVE = 5, LENTS = 4 };
+enum { FIVE = 5, LENTS = 4, FIVE_STACK = 4 << 20 };
 extern const unsigned lent[LENTS];
 
 /* Five threads run func((void *)1) and so on to the end, over each number of stacks. */
-void run_five(void (*func)(void *), size_t stack);
+void run_five(void (*func)(void *));
 
 /* run_five() with `block' as ustack_block(), and again as hand_off(). */
 extern int (*volatile block)(void);
-void run_five_by_each(void (*func)(void *), size_t stack);
+void run_five_by_each(void (*func)(void *));
 
 #endif /* USCHED_TEST_PLAIN_H */

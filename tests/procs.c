@@ -40,6 +40,34 @@ void *make(const struct usched_conf *conf)
 	return s;
 }
 
+void *make_in_order(const struct usched_conf *conf)
+{
+	if (test_is_stressed())
+		skip();
+	memset(script, 0, sizeof script);
+	return make(conf);
+}
+
+char script[32];
+
+void say(char c)
+{
+	script[strlen(script)] = c;
+}
+
+void wait_and_say(void *letter)
+{
+	wait_once(NULL);
+	say(*(const char *)letter);
+}
+
+void say_twice(void *letter)
+{
+	say(*(const char *)letter);
+	TEST_EQUAL(ustack_yield(), 0);
+	say((char)(*(const char *)letter + 'a' - 'A'));
+}
+
 static void each_conf_up_to(size_t most, void (*test)(const struct usched_conf *conf))
 {
 	static const unsigned processors[] = { 1, 2, 4 };
@@ -123,6 +151,12 @@ void wake_times(struct ustack *u, size_t n)
 {
 	while (n-- > 0)
 		TEST_EQUAL(ustack_wake(u), 0);
+}
+
+void finish(struct ustack *u)
+{
+	TEST_EQUAL(ustack_wake(u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 }
 
 void nothing(void *unused)

@@ -32,6 +32,19 @@ void log_line(const char *line);
 /* A scheduler of the kind `over'; it logs to log_line() unless `conf' has a c_log. */
 void *make(const struct usched_conf *conf);
 
+/* Likewise. Skips the test under stress, which changes the order of threads. */
+void *make_in_order(const struct usched_conf *conf);
+
+/*
+ * Letters in the order in which threads ran, all on one processor, since
+ * make_in_order(). Two threads' functions: one waits and says its letter; one says it,
+ * yields, and says it in lower case.
+ */
+extern char script[32];
+void say(char c);
+void wait_and_say(void *letter);
+void say_twice(void *letter);
+
 /*
  * Runs `test' with few and many processors, stacks, and bytes in the record: 27 ways.
  * With a sanitizer, where a start takes a millisecond, 9 of them.
@@ -58,6 +71,9 @@ void below(size_t size, void (*func)(void *), void *arg);
 void spin(size_t n);
 
 void wake_times(struct ustack *u, size_t n);
+
+/* Wakes `u' once, and joins it. */
+void finish(struct ustack *u);
 
 /* A thread's functions. */
 void nothing(void *unused);

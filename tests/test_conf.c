@@ -4,6 +4,7 @@
  * and destroy gives back, counters, stacks that grow and images that shrink; and calls
  * from outside of threads, or for threads of another kind.
  */
+#include "mini.h"
 #include "procs.h"
 
 /* ---- Create and destroy ---- */
@@ -260,54 +261,32 @@ TEST_CASE(test_exchange, each_conf, exchange)
 
 /* ---- A dispatcher without most call-backs ---- */
 
-static struct ustack foreign;
-
-static struct ustack *foreign_next(struct usched *s)
-{
-	(void)s;
-	return foreign.u_func ? &foreign : NULL;
-}
-
-static void *foreign_alloc(struct usched *s, struct ustack *u, size_t *size)
-{
-	(void)s;
-	(void)u;
-	return malloc(*size);
-}
-
-static void foreign_free(struct usched *s, struct ustack *u, void *image, size_t size)
-{
-	(void)s;
-	(void)u;
-	(void)size;
-	free(image);
-}
-
 static void try_all(void *unused)
 {
+	struct ustack *self = ustack_self();
+
 	(void)unused;
 	TEST_EQUAL(ustack_wait(), 0);           /* s_next returns the same */
-	TEST_EQUAL(ustack_wake(&foreign), -ENOTSUP);
-	TEST_EQUAL(foreign.u_tokens, INT32_MIN);
+	TEST_EQUAL(ustack_wake(self), -ENOTSUP);
+	TEST_EQUAL(self->u_tokens, INT32_MIN);
 	TEST_EQUAL(ustack_yield(), -ENOTSUP);
-	TEST_EQUAL(ustack_cancel(&foreign), -ENOTSUP);
-	TEST_EQUAL(ustack_detach(&foreign), -ENOTSUP);
-	TEST_EQUAL(ustack_join(&foreign, USCHED_NEVER), -ENOTSUP);
-	TEST_EQUAL(ustack_name(&foreign, "foreign"), -ENOTSUP);
+	TEST_EQUAL(ustack_cancel(self), -ENOTSUP);
+	TEST_EQUAL(ustack_detach(self), -ENOTSUP);
+	TEST_EQUAL(ustack_join(self, USCHED_NEVER), -ENOTSUP);
+	TEST_EQUAL(ustack_name(self, "foreign"), -ENOTSUP);
 }
 
 static void test_foreign_thread(void **state)
 {
-	struct usched s = {
-		.s_next = foreign_next, .s_alloc = foreign_alloc, .s_free = foreign_free,
-	};
+	static struct mini plain;
+	struct ustack foreign;
 
 	(void)state;
 	test_timeout(10);
-	assert_int_equal(usched_init(&s), 0);
-	assert_int_equal(ustack_init(&s, &foreign, try_all, NULL, NULL, 0), 0);
-	assert_int_equal(usched_run(&s), 0);
-	assert_int_equal(usched_fini(&s), 0);
+	mini_init(&plain, 0, 0);
+	mini_start(&plain, &foreign, try_all, NULL);
+	assert_int_equal(usched_run(&plain.p_sched), 0);
+	mini_fini(&plain);
 }
 
 int main(void)

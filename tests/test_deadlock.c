@@ -38,13 +38,11 @@ static void deadlock_native(const struct usched_conf *conf)
 	assert_int_equal(lines_with(text), 2);
 	assert_int_equal(lines_with("waits for a wake"), 2);
 
-	wake_times(t.t_thread, 1);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
+	finish(t.t_thread);
 	assert_int_equal(line_count, 3);
 	assert_int_equal(ustack_join(u.t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 5);
-	wake_times(u.t_thread, 1);
-	assert_int_equal(ustack_join(u.t_thread, USCHED_NEVER), 0);
+	finish(u.t_thread);
 	assert_int_equal(over->o_destroy(s), 0);
 	assert_int_equal(line_count, 5);
 }
@@ -368,8 +366,7 @@ static void late_news(const struct usched_conf *conf)
 	assert_int_equal(over->o_start(l.l_sched, get_late_news, &l, &u), 0);
 	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(l.l_runs, 3);
-	assert_int_equal(ustack_wake(u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	finish(u);
 	assert_int_equal(l.l_runs, 4);
 	assert_int_equal(over->o_destroy(l.l_sched), 0);
 }

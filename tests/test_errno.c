@@ -77,11 +77,7 @@ static void run_noisily(void (*func)(void *))
 	}
 }
 
-static void errno_is_each_threads_own(void **state)
-{
-	(void)state;
-	run_noisily(keep_errno);
-}
+TEST_CASE(errno_is_each_threads_own, run_noisily, keep_errno)
 
 /* Threads that end or are aborted without a block leave no value to others. */
 static void end_noisily(void *arg)
@@ -92,11 +88,7 @@ static void end_noisily(void *arg)
 		ustack_abort(ustack_self());
 }
 
-static void errno_of_the_ended_is_dropped(void **state)
-{
-	(void)state;
-	run_noisily(end_noisily);
-}
+TEST_CASE(errno_of_the_ended_is_dropped, run_noisily, end_noisily)
 
 /* ustack_reserve() and a block that fails return without a switch. */
 static void fail_to_block(void *arg)
@@ -113,11 +105,7 @@ static void fail_to_block(void *arg)
 	TEST_EQUAL(errno, OWN);
 }
 
-static void errno_is_kept_by_what_fails(void **state)
-{
-	(void)state;
-	run_noisily(fail_to_block);
-}
+TEST_CASE(errno_is_kept_by_what_fails, run_noisily, fail_to_block)
 
 /* A thread may call usched_run() for another dispatcher. */
 static void run_inner(void *arg)

@@ -206,21 +206,11 @@ static void offload_all(void *unused)
 	TEST_TRUE(TRY(unet_resolve("127.0.0.1", "80", SOCK_STREAM, found, 2, LATE)) > 0);
 }
 
-static void test_waits(void **state)
-{
-	static const struct scene scene = { .s_main = wait_variously, .s_step = 2 };
+static const struct scene waits = { .s_main = wait_variously, .s_step = 2 };
+TEST_CASE(test_waits, sweep_kinds, &waits)
 
-	(void)state;
-	sweep_kinds(&scene);
-}
-
-static void test_offload(void **state)
-{
-	static const struct scene scene = { offload_all, uoffload_drain, 2 };
-
-	(void)state;
-	sweep_kinds(&scene);
-}
+static const struct scene offload = { offload_all, uoffload_drain, 2 };
+TEST_CASE(test_offload, sweep_kinds, &offload)
 
 /* ---- Embedded ---- */
 

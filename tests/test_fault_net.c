@@ -150,13 +150,8 @@ static void connect_all(void *unused)
 	}
 }
 
-static void test_connections(void **state)
-{
-	static const struct scene scene = { .s_main = connect_all, .s_step = 4 };
-
-	(void)state;
-	sweep_kinds(&scene);
-}
+static const struct scene connections = { .s_main = connect_all, .s_step = 4 };
+TEST_CASE(test_connections, sweep_kinds, &connections)
 
 /* Without epoll_pwait2(), as on an old kernel, epoll_pwait() is used at once. */
 static void test_old_kernel(void **state)

@@ -31,7 +31,7 @@ static void rounding_is_kept_and_inherited(void **state)
 {
 	(void)state;
 	fesetround(FE_UPWARD);
-	run_five_by_each(keep_rounding, PLAIN_STACK);
+	run_five_by_each(keep_rounding);
 	assert_int_equal(fegetround(), FE_UPWARD);
 	fesetround(FE_TONEAREST);
 }
@@ -66,7 +66,7 @@ static void round_own_way(void *arg)
 static void divisions_round_in_each_threads_way(void **state)
 {
 	(void)state;
-	run_five(round_own_way, PLAIN_STACK);
+	run_five(round_own_way);
 	assert_int_equal(fegetround(), FE_TONEAREST);
 }
 
@@ -89,11 +89,7 @@ static void end_with_own_rounding(void *arg)
 	}
 }
 
-static void the_ended_leave_no_rounding(void **state)
-{
-	(void)state;
-	run_five(end_with_own_rounding, PLAIN_STACK);
-}
+TEST_CASE(the_ended_leave_no_rounding, run_five, end_with_own_rounding)
 
 /* ---- Control words ---- */
 
@@ -170,7 +166,7 @@ static void control_words_are_kept_and_inherited(void **state)
 		skip();                 /* it lacks some of the bits */
 	set_mxcsr(0x9fc0);
 	set_x87(0x27f);
-	run_five_by_each(control_words, PLAIN_STACK);
+	run_five_by_each(control_words);
 	assert_int_equal(get_mxcsr() & 0xffc0, 0x9fc0);
 	assert_int_equal(get_x87(), 0x27f);
 	set_mxcsr(mxcsr);
@@ -262,7 +258,7 @@ static void environments_are_each_threads_own(void **state)
 		skip();                 /* portable C keeps the rounding only */
 	if (test_on_valgrind())
 		skip();                 /* it has the rounding only */
-	run_five(keep_environment, PLAIN_STACK);
+	run_five(keep_environment);
 	assert_int_equal(environment(), 0);
 }
 
@@ -289,7 +285,7 @@ static void traps_are_for_a_threads_own_exceptions(void **state)
 	(void)state;
 	if (!HAS_ENVIRONMENT || !test_has_stacks() || test_on_valgrind())
 		skip();                 /* as above */
-	run_five(divide_by_zero, PLAIN_STACK);
+	run_five(divide_by_zero);
 }
 
 int main(void)

@@ -111,8 +111,7 @@ static void test_guards(void **state)
 		}
 		free(maps);
 		for (size_t i = 0; i < THREADS; i++) {
-			assert_int_equal(ustack_wake(t[i]), 0);
-			assert_int_equal(ustack_join(t[i], USCHED_NEVER), 0);
+			finish(t[i]);
 		}
 		assert_int_equal(over->o_destroy(s), 0);
 	}

@@ -180,8 +180,7 @@ static void hold(const struct usched_conf *conf)
 	pthread_join(native, NULL);
 	assert_int_equal(j.j_rc, -EDEADLK);
 	assert_int_equal(line_count, 2);
-	wake_times(t.t_thread, 1);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
+	finish(t.t_thread);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 

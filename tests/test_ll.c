@@ -76,7 +76,7 @@ static void start_pair(void *arg)
 
 static void bound(const struct usched_conf *conf)
 {
-	struct pair p = { .p_ll = make(conf) };
+	struct pair p = { .p_ll = make_in_order(conf) };
 
 	assert_int_equal(ll_start(p.p_ll, NULL, start_pair, &p, NULL), 0);
 	assert_int_equal(ll_destroy(p.p_ll), 0);
@@ -87,14 +87,7 @@ static void bound(const struct usched_conf *conf)
 				n * (LL_BOUND + 1));
 }
 
-static void test_bound(void **state)
-{
-	(void)state;
-	if (test_is_stressed())
-		skip();
-	test_timeout(60);
-	each_conf(bound);
-}
+TEST_CASE(test_bound, each_conf, bound)
 
 /* Mail of native threads is not starved: here it ends the pair. */
 static void stop_pair(void *arg)
@@ -126,44 +119,17 @@ static void test_mail_is_not_starved(void **state)
 	assert_int_equal(ll_destroy(p.p_ll), 0);
 }
 
-/* A log of letters: the order in which threads ran. */
-struct script {
-	struct ll     *s_ll;
-	struct ustack *s_sleepers[3];
-	char           s_log[32];
-	size_t         s_length;
-};
-
-static struct script script;
-
-static void say(char c)
-{
-	script.s_log[script.s_length++] = c;
-}
-
-static void sleep_and_say(void *arg)
-{
-	TEST_EQUAL(ustack_wait(), 0);
-	say(*(const char *)arg);
-}
-
-static void just_say(void *arg)
-{
-	say(*(const char *)arg);
-	TEST_EQUAL(ustack_yield(), 0);
-	say((char)(*(const char *)arg + 'a' - 'A'));
-}
+static struct ustack *sleepers[3];
 
 /*
  * Q is queued. The last thread to be woken runs next. The other two queue up behind Q in
  * order, and a thread that yields behind them.
  */
-static void wake_three(void *arg)
+static void wake_three(void *ll)
 {
-	(void)arg;
-	TEST_EQUAL(ll_start(script.s_ll, NULL, just_say, "Q", NULL), 0);
+	TEST_EQUAL(ll_start(ll, NULL, say_twice, "Q", NULL), 0);
 	for (int i = 0; i < 3; i++)
-		TEST_EQUAL(ustack_wake(script.s_sleepers[i]), 0);
+		TEST_EQUAL(ustack_wake(sleepers[i]), 0);
 	say('0');
 	TEST_EQUAL(ustack_yield(), 0);
 	say('1');
@@ -172,29 +138,20 @@ static void wake_three(void *arg)
 static void run_next(const struct usched_conf *conf)
 {
 	static char letters[3][2] = { "A", "B", "C" };
-	struct ll_group *g;
+	struct ll *ll = make_in_order(conf);
+	struct ll_group *g = ll_group(ll);
 
-	script = (struct script){ .s_ll = make(conf) };
-	g = ll_group(script.s_ll);
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(ll_start(script.s_ll, g, sleep_and_say, letters[i],
-					  &script.s_sleepers[i]), 0);
-	assert_int_equal(ustack_join(script.s_sleepers[0], USCHED_NEVER), -EDEADLK);
-	assert_int_equal(ll_start(script.s_ll, g, wake_three, NULL, NULL), 0);
+		TEST_EQUAL(ll_start(ll, g, wait_and_say, letters[i], &sleepers[i]), 0);
+	assert_int_equal(ustack_join(sleepers[0], USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ll_start(ll, g, wake_three, ll, NULL), 0);
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(ustack_join(script.s_sleepers[i], USCHED_NEVER), 0);
-	assert_int_equal(ll_destroy(script.s_ll), 0);
-	assert_string_equal(script.s_log, "0CQAB1q");
+		assert_int_equal(ustack_join(sleepers[i], USCHED_NEVER), 0);
+	assert_int_equal(ll_destroy(ll), 0);
+	assert_string_equal(script, "0CQAB1q");
 }
 
-static void test_run_next(void **state)
-{
-	(void)state;
-	if (test_is_stressed())
-		skip();
-	test_timeout(60);
-	each_conf(run_next);
-}
+TEST_CASE(test_run_next, each_conf, run_next)
 
 /* The native thread on which the threads of a group run. */
 struct where {
@@ -202,7 +159,6 @@ struct where {
 	struct ll_group *w_group;       /* NULL inside: that of the starter */
 	pthread_t        w_native;
 	atomic_size_t    w_count;
-	struct ustack   *w_last;
 };
 
 static void stay(void *arg)
@@ -410,8 +366,7 @@ static void mixed(const struct usched_conf *conf)
 				 : rr_start(m.m_rr[i / 2], relay_mixed,
 					    &nodes[i], &m.m_nodes[i]), 0);
 	}
-	assert_int_equal(ustack_wake(m.m_nodes[0]), 0);
-	assert_int_equal(ustack_join(m.m_nodes[0], USCHED_NEVER), 0);
+	finish(m.m_nodes[0]);
 	assert_int_equal(m.m_joined, 2 * SCHEDULERS - 1);
 	for (size_t i = 0; i < SCHEDULERS; i++) {
 		ll_release(m.m_ll[i]);

@@ -53,8 +53,7 @@ static void fifo(const struct usched_conf *conf)
 	static struct order o;
 	static struct ordered threads[THREADS];
 	struct opener opener = { &o, 7 };
-	struct ustack *u;
-	struct rr *rr = make(conf);
+	struct rr *rr = make_in_order(conf);
 
 	o.o_next = 0;
 	for (size_t i = 0; i < THREADS; i++) {
@@ -63,8 +62,7 @@ static void fifo(const struct usched_conf *conf)
 					  &o.o_threads[i]), 0);
 	}
 	assert_int_equal(ustack_join(o.o_threads[0], USCHED_NEVER), -EDEADLK);
-	assert_int_equal(rr_start(rr, wake_in_order, &opener, &u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	run_to_end(rr, wake_in_order, &opener);
 	for (size_t i = 0; i < THREADS; i++)
 		assert_int_equal(ustack_join(o.o_threads[i], USCHED_NEVER), 0);
 	assert_int_equal(o.o_next, THREADS * (YIELDS + 1));
@@ -73,136 +71,74 @@ static void fifo(const struct usched_conf *conf)
 	assert_int_equal(rr_destroy(rr), 0);
 }
 
-static void test_fifo(void **state)
-{
-	(void)state;
-	if (test_is_stressed())
-		skip();
-	test_timeout(60);
-	each_conf_of_one(fifo);
-}
+TEST_CASE(test_fifo, each_conf_of_one, fifo)
 
-/* A log of letters: the order in which threads ran. */
-struct script {
-	struct rr     *s_rr;
-	struct ustack *s_sleeper;
-	char           s_log[32];
-	size_t         s_length;
-	atomic_int     s_mailed;
-};
+static struct ustack *sleeper;
+static atomic_int     mailed;
 
-static void say(struct script *s, char c)
+static void wake_between(void *rr)
 {
-	s->s_log[s->s_length++] = c;
-}
-
-static void say_sleeper(void *arg)
-{
-	TEST_EQUAL(ustack_wait(), 0);
-	say(arg, 'S');
-}
-
-static void say_a(void *arg)
-{
-	say(arg, 'A');
+	TEST_EQUAL(rr_start(rr, say_twice, "A", NULL), 0);
+	TEST_EQUAL(ustack_wake(sleeper), 0);
+	TEST_EQUAL(rr_start(rr, say_twice, "B", NULL), 0);
+	say('0');
 	TEST_EQUAL(ustack_yield(), 0);
-	say(arg, 'a');
-}
-
-static void say_b(void *arg)
-{
-	say(arg, 'B');
-	TEST_EQUAL(ustack_yield(), 0);
-	say(arg, 'b');
-}
-
-static void wake_between(void *arg)
-{
-	struct script *s = arg;
-
-	TEST_EQUAL(rr_start(s->s_rr, say_a, s, NULL), 0);
-	TEST_EQUAL(ustack_wake(s->s_sleeper), 0);
-	TEST_EQUAL(rr_start(s->s_rr, say_b, s, NULL), 0);
-	say(s, '0');
-	TEST_EQUAL(ustack_yield(), 0);
-	say(s, '1');
+	say('1');
 }
 
 /* Threads queue up at the end when they are woken, are started, or yield. */
 static void queue_up(const struct usched_conf *conf)
 {
-	struct script s = { .s_rr = make(conf) };
-	struct ustack *u;
+	struct rr *rr = make_in_order(conf);
 
-	assert_int_equal(rr_start(s.s_rr, say_sleeper, &s, &s.s_sleeper), 0);
-	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), -EDEADLK);
-	assert_int_equal(rr_start(s.s_rr, wake_between, &s, &u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
-	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(s.s_rr), 0);
-	assert_string_equal(s.s_log, "0ASB1ab");
+	assert_int_equal(rr_start(rr, wait_and_say, "S", &sleeper), 0);
+	assert_int_equal(ustack_join(sleeper, USCHED_NEVER), -EDEADLK);
+	run_to_end(rr, wake_between, rr);
+	assert_int_equal(ustack_join(sleeper, USCHED_NEVER), 0);
+	assert_int_equal(rr_destroy(rr), 0);
+	assert_string_equal(script, "0ASB1ab");
 }
 
-static void test_queue_up(void **state)
-{
-	(void)state;
-	if (test_is_stressed())
-		skip();
-	test_timeout(60);
-	each_conf_of_one(queue_up);
-}
+TEST_CASE(test_queue_up, each_conf_of_one, queue_up)
 
 /* Runs until mail has been sent from outside, then yields. */
-static void yield_after_mail(void *arg)
+static void yield_after_mail(void *unused)
 {
-	struct script *s = arg;
-
-	say(s, '0');
-	s->s_mailed = -1;
-	while (s->s_mailed != 1)
+	(void)unused;
+	say('0');
+	mailed = -1;
+	while (mailed != 1)
 		;
 	TEST_EQUAL(ustack_yield(), 0);
-	say(s, '1');
+	say('1');
 }
 
 static void mail_before_yield(const struct usched_conf *conf)
 {
-	struct script s = { .s_rr = make(conf) };
+	struct rr *rr = make_in_order(conf);
 	struct ustack *u;
 
-	assert_int_equal(rr_start(s.s_rr, say_sleeper, &s, &s.s_sleeper), 0);
-	assert_int_equal(ustack_join(s.s_sleeper, USCHED_NEVER), -EDEADLK);
-	assert_int_equal(rr_start(s.s_rr, yield_after_mail, &s, &u), 0);
-	while (s.s_mailed != -1)
+	mailed = 0;
+	assert_int_equal(rr_start(rr, wait_and_say, "S", &sleeper), 0);
+	assert_int_equal(ustack_join(sleeper, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(rr_start(rr, yield_after_mail, NULL, &u), 0);
+	while (mailed != -1)
 		sched_yield();
-	assert_int_equal(rr_start(s.s_rr, say_a, &s, NULL), 0);
-	assert_int_equal(ustack_wake(s.s_sleeper), 0);
-	assert_int_equal(rr_start(s.s_rr, say_b, &s, NULL), 0);
-	s.s_mailed = 1;
+	assert_int_equal(rr_start(rr, say_twice, "A", NULL), 0);
+	assert_int_equal(ustack_wake(sleeper), 0);
+	assert_int_equal(rr_start(rr, say_twice, "B", NULL), 0);
+	mailed = 1;
 	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(s.s_rr), 0);
-	assert_string_equal(s.s_log, "0ASB1ab");
+	assert_int_equal(rr_destroy(rr), 0);
+	assert_string_equal(script, "0ASB1ab");
 }
 
-static void test_mail_before_yield(void **state)
-{
-	(void)state;
-	if (test_is_stressed())
-		skip();
-	test_timeout(60);
-	each_conf_of_one(mail_before_yield);
-}
+TEST_CASE(test_mail_before_yield, each_conf_of_one, mail_before_yield)
 
 static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		start_waiter(rr, &threads[i]);
-}
-
-static void end_waiting(struct ustack *u)
-{
-	assert_int_equal(ustack_wake(u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
 }
 
 /* How many of them are on the processor of `u'. */
@@ -239,7 +175,7 @@ static void spread(const struct usched_conf *conf)
 		assert_true(share <= THREADS * 13 / 10 / n);
 	}
 	for (size_t i = 0; i < THREADS; i++)
-		end_waiting(threads[i]);
+		finish(threads[i]);
 	assert_int_equal(rr_destroy(rr), 0);
 }
 
@@ -255,7 +191,7 @@ static void refill(const struct usched_conf *conf)
 	first = threads[0];
 	for (size_t i = 1; i < THREADS; i++)
 		if (ustack_sched(threads[i]) == ustack_sched(first))
-			end_waiting(threads[i]);
+			finish(threads[i]);
 		else
 			threads[left++] = threads[i];
 	start_waiting(rr, more, THREADS / 4);
@@ -263,10 +199,10 @@ static void refill(const struct usched_conf *conf)
 		assert_int_equal(companions(more, THREADS / 4, first), THREADS / 4);
 	assert_true(companions(more, THREADS / 4, first) >= THREADS / 4 / n);
 	for (size_t i = 0; i < left; i++)
-		end_waiting(threads[i]);
+		finish(threads[i]);
 	for (size_t i = 0; i < THREADS / 4; i++)
-		end_waiting(more[i]);
-	end_waiting(first);
+		finish(more[i]);
+	finish(first);
 	assert_int_equal(rr_destroy(rr), 0);
 }
 

@@ -16,7 +16,7 @@
 
 #include "plain.h"
 
-enum { STACK = 4 << 20, ROUNDS = 200 };
+enum { ROUNDS = 200 };
 
 /* More values than registers live across the block, so all registers are in use. */
 static void registers(void *arg)
@@ -42,11 +42,7 @@ static void registers(void *arg)
 	}
 }
 
-static void registers_are_kept(void **state)
-{
-	(void)state;
-	run_five_by_each(registers, STACK);
-}
+TEST_CASE(registers_are_kept, run_five_by_each, registers)
 
 #if defined(__x86_64__)
 
@@ -93,7 +89,7 @@ static void callee_saved_registers_are_kept(void **state)
 {
 	(void)state;
 #if defined(__x86_64__)
-	run_five_by_each(all_callee_saved, STACK);
+	run_five_by_each(all_callee_saved);
 #else
 	skip();
 #endif
@@ -123,7 +119,7 @@ static void alignment_is_kept(void **state)
 		volatile char deeper[size];     /* moves the native bottom */
 
 		deeper[0] = 0;
-		run_five_by_each(alignment, STACK);
+		run_five_by_each(alignment);
 		assert_int_equal(deeper[0], 0);
 	}
 }
@@ -176,7 +172,7 @@ static void frames_are_kept_at_every_depth(void **state)
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_STACK, &native), 0);
 	deepest = native.rlim_cur / 4 < 1 << 20 ? native.rlim_cur / 4 : 1 << 20;
-	run_five_by_each(depths, STACK);
+	run_five_by_each(depths);
 }
 
 /* setjmp and longjmp of the user, within a thread, across blocks. */
@@ -210,11 +206,7 @@ static void user_jumps(void *arg)
 	}
 }
 
-static void own_longjmp_works(void **state)
-{
-	(void)state;
-	run_five_by_each(user_jumps, STACK);
-}
+TEST_CASE(own_longjmp_works, run_five_by_each, user_jumps)
 
 /* A thread cannot block on an alternate signal stack, below its own stack or above. */
 static volatile int block_in_handler, hand_off_in_handler, reserved_in_handler;
@@ -246,7 +238,7 @@ static void no_block_with(char *memory, size_t size)
 	stack_t alternate = { .ss_sp = memory, .ss_size = size };
 
 	assert_int_equal(sigaltstack(&alternate, NULL), 0);
-	run_five_by_each(raise_in_thread, STACK);
+	run_five_by_each(raise_in_thread);
 	alternate.ss_flags = SS_DISABLE;
 	assert_int_equal(sigaltstack(&alternate, NULL), 0);
 }
@@ -325,7 +317,7 @@ static void signals_at_every_instruction(void **state)
 	for (size_t i = 0; i < 2 * LENTS; i++) {
 		block = i % 2 ? hand_off : ustack_block;
 		traps = 0;
-		mini_init(&plain, lent[i / 2], STACK);
+		mini_init(&plain, lent[i / 2], FIVE_STACK);
 		for (uintptr_t k = 0; k < FIVE; k++)
 			mini_start(&plain, &thread[k], step_through,
 				    (void *)(k * 1000));
@@ -365,7 +357,7 @@ static void backtraces_end(void **state)
 	if (!test_has_stacks())
 		skip();                 /* portable C says nothing to unwinders */
 	backtrace(frames, 4);           /* loads the unwinder, on this stack */
-	run_five_by_each(unwind, STACK);
+	run_five_by_each(unwind);
 #else
 	skip();
 #endif

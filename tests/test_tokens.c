@@ -32,8 +32,7 @@ static void tokens(const struct usched_conf *conf)
 	wake_times(t.t_thread, 499);
 	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(t.t_got, 999);
-	wake_times(t.t_thread, 1);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
+	finish(t.t_thread);
 	assert_int_equal(t.t_got, 1000);
 	assert_int_equal(over->o_destroy(s), 0);
 }
@@ -73,8 +72,7 @@ static void wake_first(const struct usched_conf *conf)
 	g.g_open = 1;
 	assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(g.g_passed, 5);
-	wake_times(t, 1);
-	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+	finish(t);
 	assert_int_equal(g.g_passed, 6);
 	assert_int_equal(over->o_destroy(s), 0);
 }
@@ -106,8 +104,7 @@ static void tokens_and_join(const struct usched_conf *conf)
 	wake_times(t.t_thread, 1);
 	assert_int_equal(ustack_join(joiner, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(j.j_done, 3);
-	wake_times(joiner, 1);
-	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
+	finish(joiner);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -236,8 +233,7 @@ static void refuse(const struct usched_conf *conf)
 
 	assert_int_equal(over->o_start(s, be_refused, s, &u), 0);
 	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
-	assert_int_equal(ustack_wake(u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	finish(u);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 

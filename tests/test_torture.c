@@ -233,17 +233,9 @@ static void each_conf(void)
 	}
 }
 
-static void over_the_dispatcher(void **state)
-{
-	(void)state;
-	each_program(dispatcher);
-}
+TEST_CASE(over_the_dispatcher, each_program, dispatcher)
 
-static void over_processors(void **state)
-{
-	(void)state;
-	each_program(each_conf);
-}
+TEST_CASE(over_processors, each_program, each_conf)
 
 int main(void)
 {

@@ -140,8 +140,7 @@ static void foreign_wakes(const struct usched_conf *conf, size_t wakes)
 		pthread_join(natives[i], NULL);
 	for (size_t i = 0; i < TARGETS; i++) {
 		assert_int_equal(takers[i].t_got, f.f_rounds * NATIVES);
-		wake_times(takers[i].t_thread, 1);
-		assert_int_equal(ustack_join(takers[i].t_thread, USCHED_NEVER), 0);
+		finish(takers[i].t_thread);
 	}
 	assert_int_equal(over->o_destroy(s), 0);
 }

@@ -426,7 +426,7 @@ static void deeper(struct life *l)
 		live(l);
 }
 
-static void (*const act[])(struct life *l) = {
+static act_fn *const act[] = {
 	deeper, floating_point, long_double, matrix, vectors,
 	small_by_value, pair_by_value, reals_by_value, large_by_value, complex_by_value,
 	variable_arguments, jumps, sorting, tree, streams, text, error_number,

@@ -82,23 +82,9 @@ void inner(struct life *l);
 void fill(volatile unsigned char *p, size_t size, uint32_t mark);
 void check(const volatile unsigned char *p, size_t size, uint32_t mark);
 
-/* Acts. */
-void floating_point(struct life *l);
-void long_double(struct life *l);
-void matrix(struct life *l);
-void vectors(struct life *l);
-void small_by_value(struct life *l);
-void pair_by_value(struct life *l);
-void reals_by_value(struct life *l);
-void large_by_value(struct life *l);
-void complex_by_value(struct life *l);
-void variable_arguments(struct life *l);
-void jumps(struct life *l);
-void sorting(struct life *l);
-void tree(struct life *l);
-void streams(struct life *l);
-void text(struct life *l);
-void error_number(struct life *l);
-void heap(struct life *l);
+typedef void act_fn(struct life *l);
+act_fn floating_point, long_double, matrix, vectors, small_by_value, pair_by_value,
+	reals_by_value, large_by_value, complex_by_value, variable_arguments, jumps;
+act_fn sorting, tree, streams, text, error_number, heap;        /* torture_libc.c */
 
 #endif /* USCHED_TEST_TORTURE_H */
