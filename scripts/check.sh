@@ -29,8 +29,9 @@ mkdir -p "$logs" "$counts" || exit 1
 # code.
 memchecked='test_usched test_evict test_dispatch test_switch test_float test_random
 	test_torture test_image test_guard test_event test_embed test_embed_end
-	test_frames test_frames_check test_net_foreign'
-memchecked="$memchecked $(basename -s .c tests/test_sync_*.c | tr '\n' ' ')"
+	test_frames test_frames_check'
+memchecked="$memchecked $(basename -s .c tests/test_sync_*.c tests/test_net_*.c | tr '
+' ' ')"
 
 # run_one LABEL PROGRAM: runs it, and writes its counts to a file.
 run_one() {
