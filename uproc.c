@@ -8,10 +8,22 @@
  *    The sender that sets the first bit pushes the thread. The processor clears u_mail
  *    after it has read t_next. So a record is in at most one inbox, once.
  *  - A thread that ends while it is in the inbox is settled when it is taken out. No
- *    record is freed while it is in a list.
- *  - t_joiner goes from NULL to the joiner (a thread or NATIVE) or to DETACHED; at the
- *    end from NULL to ENDED, and from the joiner to TAKEN. The joiner frees the record,
- *    or the caller that replaces ENDED by TAKEN. A detached one is freed at its end.
+ *    record is freed while it is in a list. ENDED, in the same word, decides whether the
+ *    end or the mail came first. It stays until the last step of the record's next start,
+ *    so a stale handle cannot change a thread that is half made.
+ *  - t_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
+ *
+ *	NULL   -> joiner      a thread joins, or a native thread: NATIVE
+ *	NULL   -> DETACHED
+ *	NULL   -> ENDED       the thread ends without a joiner
+ *	joiner -> TAKEN       the thread ends, and its joiner is told
+ *	ENDED  -> TAKEN       a join or a detach comes after the end
+ *	joiner -> NULL        the joiner gives up: a deadlock, its deadline, a cancel
+ *
+ *    The joiner that was told frees the record, or the caller that replaced ENDED by
+ *    TAKEN. A detached one is freed at its end. TAKEN is not ENDED, since the joiner may
+ *    not have run yet, and until then a second join must fail. A joiner that gives up
+ *    and finds TAKEN waits for the news: it must not come in the middle of a later wait.
  *  - A ring has room for all threads of its processor, so making a thread runnable cannot
  *    fail. The room is made when a thread is started.
  *  - r_joining counts the native threads whose join is not over. The end that a native

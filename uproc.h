@@ -82,7 +82,11 @@ enum {
 	UPROC_MAIL_NONE     = UPROC_MAIL_ENDED | UPROC_MAIL_NAMED,
 };
 
-/* A record: a thread, with a first image behind it. */
+/*
+ * A record: a thread in one cache line, with a first image behind it. The 128 bytes of
+ * the default are enough for a block in shallow frames, so that to evict or load such a
+ * thread touches three adjacent lines.
+ */
 struct uproc_thread {
 	struct ustack        t_stack;
 	struct uproc_thread *t_joiner;   /* atomic; or one of the marks in uproc.c */

@@ -37,6 +37,12 @@
  * top, below all that will be written, and only then does the copying start. The
  * functions that move SP are in arch/, see arch/arch.h. They ask this file where to go.
  *
+ * A switch exchanges two things of the native thread, so that each thread has its own.
+ * errno is part of the saved frame; its address is the same while usched_run() runs, so
+ * it is looked up once (s_errno). C++'s exceptions in flight are two words, most often
+ * zero. Where they are not, s_caught tells, and the switch goes through switch_caught(),
+ * which keeps them in its frame.
+ *
  * RULES, cited in the code:
  *
  *  R1  A thread runs at the same addresses all its life: on the stack where it was
@@ -224,7 +230,7 @@ int usched_init(struct usched *s)
 
 	if (rc < 0)
 		return rc;
-	if (__splitstack_getcontext)  /* its functions leave the stacks that are copied */
+	if (__splitstack_getcontext)    /* its functions leave these stacks */
 		return -ENOTSUP;
 	if (!s->s_next || !s->s_alloc || !s->s_free)
 		return -EINVAL;
@@ -639,7 +645,10 @@ UNWATCHED struct arch_start usched__start(void)
 	return (struct arch_start){ u->u_func, u->u_top };
 }
 
-/* Compilers make the last call a jump: it costs the thread no frame. */
+/*
+ * A descriptor is in u_deep until the launch, then in s_fd until here. Compilers make the
+ * last call a jump: it costs the thread no frame.
+ */
 static void start_fd(void *thread)
 {
 	struct ustack *u = thread;

@@ -15,6 +15,8 @@
  *    since there was no memory to block, leaves w_owed to the next wait.
  *  - The timer stays armed when a wait ends, for the next is likely to end later: then
  *    there is nothing to do. When it expires too early it is armed again.
+ *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
+ *    The timer and a cancel end it by s_interrupt; u_cancelled and w_joins say which.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
