@@ -56,7 +56,8 @@ int main(int argc, char **argv)
 	check(rr_start(rr, load_plugin, argv[1], &thread[0]) == 0, "rr_start()");
 	check(ustack_join(thread[0], USCHED_NEVER) == 0, "ustack_join()");
 	for (intptr_t i = 0; i < THREADS; i++)
-		check(rr_start(rr, call_plugin, (void *)i, &thread[i]) == 0, "rr_start()");
+		check(rr_start(rr, call_plugin, (void *)i, &thread[i]) == 0,
+		      "rr_start()");
 	for (int i = 0; i < THREADS; i++)
 		check(ustack_join(thread[i], USCHED_NEVER) == 0, "ustack_join()");
 	check(rr_destroy(rr) == 0, "rr_destroy()");
