@@ -234,7 +234,7 @@ static void is_right(const struct use *which, func *first, func *second)
 }
 
 static const char *const theirs = "in the frames of another thread, 0x",
-	*const nobodys = "on a stack, in nobody's frames",
+	*const stale = "on a stack, in no thread's frames",
 	*const others = "on a stack of another processor";
 
 /* ---- Tests ---- */
@@ -266,7 +266,7 @@ static void test_theirs(void **state)
 		is_told(&for_buffers[i], give, use_given, 1, 2, theirs);
 }
 
-static void test_nobodys(void **state)
+static void test_stale(void **state)
 {
 	unsigned stacks = test_has_stacks() ? 1 : USCHED_NATIVE;
 
@@ -274,10 +274,10 @@ static void test_nobodys(void **state)
 	test_timeout(60);
 	if (!CHECKED)
 		skip();
-	is_told(&for_objects[0], give_deep, use_given, 1, stacks, nobodys);
+	is_told(&for_objects[0], give_deep, use_given, 1, stacks, stale);
 	for (size_t i = 0; i < BUFFERS; i++)
-		is_told(&for_buffers[i], give_deep, use_given, 1, stacks, nobodys);
-	is_told(&for_buffers[0], give_deep, use_given, 1, USCHED_NATIVE, nobodys);
+		is_told(&for_buffers[i], give_deep, use_given, 1, stacks, stale);
+	is_told(&for_buffers[0], give_deep, use_given, 1, USCHED_NATIVE, stale);
 	if (test_has_stacks())
 		is_told(&for_buffers[0], give_deep, use_given, 2, 0, others);
 }
@@ -311,7 +311,7 @@ int main(void)
 	const struct CMUnitTest check_tests[] = {
 		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_theirs),
-		cmocka_unit_test(test_nobodys),
+		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_native_stack),
 	};
 
