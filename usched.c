@@ -204,7 +204,8 @@ globals_fn __cxa_get_globals __attribute__((weak));
 /* libgcc's, where code was compiled with -fsplit-stack. No macro tells of that option. */
 void __splitstack_getcontext(void *context[10]) __attribute__((weak));
 
-__thread struct usched *usched__current = &nobody;
+/* Used: other files name it in assembly, which LTO does not see. */
+__attribute__((used)) __thread struct usched *usched__current = &nobody;
 
 /* For joins with a deadline; everything else works without uwait.c. */
 int uwait_join(struct ustack *u, const void *where,
