@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "embed.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -29,14 +28,14 @@ void each(void (*test)(void))
 	};
 
 	for (size_t i = test_has_stacks() ? 0 : 2; i < 3; i++) {
-		size_t before = descriptors();
+		size_t before = test_descriptors();
 
 		on_native = i == 2;
 		lines = 0;
 		done = 0;
 		assert_int_equal(over->o_create(&confs[i], &embedded), 0);
 		test();
-		assert_int_equal(descriptors(), before);
+		assert_int_equal(test_descriptors(), before);
 	}
 }
 
@@ -80,18 +79,6 @@ void finish(void)
 {
 	assert_int_equal(over->o_destroy(embedded), 0);
 	assert_int_equal(lines, 0);
-}
-
-size_t descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t n = 0;
-
-	TEST_TRUE(dir != NULL);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 void sleep_native(long ms)

@@ -43,7 +43,6 @@ int loop(int n);
 /* Destroys the scheduler. No deadlock was reported. */
 void finish(void);
 
-size_t descriptors(void);
 void sleep_native(long ms);
 
 /* Threads' functions, which add to `done' in the end: */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "net.h"
 
-#include <dirent.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -94,23 +93,6 @@ void await_waiting(const struct ustack *u)
 		pause_thread();
 }
 
-size_t count_entries(const char *name)
-{
-	DIR *dir = opendir(name);
-	size_t n = 0;
-
-	TEST_TRUE(dir != NULL);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-size_t descriptors(void)
-{
-	return count_entries("/proc/self/fd");
-}
-
 static void nap_once(void *unused)
 {
 	(void)unused;
@@ -134,14 +116,14 @@ void call_case(void *c_func)
 
 static void in_thread(const struct usched_conf *conf, void (*func)(void))
 {
-	size_t before = descriptors();
+	size_t before = test_descriptors();
 
 	block_signals(SIG_BLOCK);
 	assert_int_equal(over->o_create(conf, &scheduler), 0);
 	join(go(call_case, &func));
 	assert_int_equal(over->o_destroy(scheduler), 0);
 	block_signals(SIG_UNBLOCK);
-	assert_int_equal(descriptors(), before);
+	assert_int_equal(test_descriptors(), before);
 }
 
 void each_conf(void (*func)(void))

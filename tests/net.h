@@ -53,9 +53,6 @@ void sleep_native(long ms);
 uint32_t waiting(const struct ustack *u);
 void await_waiting(const struct ustack *u);
 
-size_t count_entries(const char *directory);
-size_t descriptors(void);
-
 /* Makes each processor open its epoll now, not amid the test. */
 void all_have_events(void);
 

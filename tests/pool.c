@@ -4,7 +4,7 @@
 
 static size_t count_natives(void)
 {
-	return count_entries("/proc/self/task") - 2;
+	return test_entries("/proc/self/task") - 2;
 }
 
 static void tell_number(void *number)
@@ -40,7 +40,7 @@ void await_natives(size_t n)
 
 static void in_pool(const struct usched_conf *conf, void (*func)(void))
 {
-	size_t fds = descriptors();
+	size_t fds = test_descriptors();
 
 	uoffload_drain();
 	await_natives(1);
@@ -49,7 +49,7 @@ static void in_pool(const struct usched_conf *conf, void (*func)(void))
 	uoffload_drain();
 	assert_int_equal(over->o_destroy(scheduler), 0);
 	await_natives(1);
-	assert_int_equal(descriptors(), fds);
+	assert_int_equal(test_descriptors(), fds);
 }
 
 void run_pool_case(void **state)

@@ -118,9 +118,9 @@ size_t test_address_space(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-size_t test_descriptors(void)
+size_t test_entries(const char *directory)
 {
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = opendir(directory);
 	size_t n = 0;
 
 	TEST_TRUE(d);
@@ -128,6 +128,11 @@ size_t test_descriptors(void)
 		n++;
 	closedir(d);
 	return n;
+}
+
+size_t test_descriptors(void)
+{
+	return test_entries("/proc/self/fd");
 }
 
 int test_on_valgrind(void)

@@ -31,6 +31,9 @@ size_t test_mappings(void);
 size_t test_address_space(void);
 size_t test_descriptors(void);
 
+/* Entries of a directory, "." and ".." included. */
+size_t test_entries(const char *directory);
+
 /* Whether valgrind runs this. */
 int test_on_valgrind(void);
 

@@ -185,7 +185,7 @@ static void exhausted(void)
 static void test_exhausted(void **state)
 {
 	static const struct usched_conf conf = { .c_embed = 1 };
-	size_t before = descriptors();
+	size_t before = test_descriptors();
 	int rc;
 
 	(void)state;
@@ -195,7 +195,7 @@ static void test_exhausted(void **state)
 	rc = over->o_create(&conf, &embedded);
 	restore_limit();
 	assert_int_equal(rc, -EMFILE);
-	assert_int_equal(descriptors(), before);
+	assert_int_equal(test_descriptors(), before);
 }
 
 int main(void)

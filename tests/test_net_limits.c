@@ -249,7 +249,7 @@ static void many_connections(const struct usched_conf *conf)
 {
 	struct many m = { .m_n = most_connections() };
 	int *clients = calloc(m.m_n, sizeof *clients);
-	size_t before = descriptors(), places;
+	size_t before = test_descriptors(), places;
 	struct ustack *acceptor, *at[16];
 
 	m.m_threads = calloc(m.m_n, sizeof(struct ustack *));
@@ -273,7 +273,7 @@ static void many_connections(const struct usched_conf *conf)
 		join(m.m_threads[i]);
 	assert_int_equal(unet_close(m.m_listener), 0);
 	assert_int_equal(over->o_destroy(scheduler), 0);
-	assert_int_equal(descriptors(), before);
+	assert_int_equal(test_descriptors(), before);
 	free(m.m_threads);
 	free(clients);
 }

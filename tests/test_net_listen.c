@@ -115,7 +115,7 @@ static void making_fails(void)
 	size_t before;
 
 	all_have_events();                      /* a refusal may have to wait */
-	before = descriptors();
+	before = test_descriptors();
 	taken = bound(fd);
 	TEST_EQUAL(unet_listen(&taken, 0, 0), -EADDRINUSE);
 	TEST_EQUAL(unet_listen(&taken, 0, UNET_REUSEPORT), -EADDRINUSE);
@@ -123,13 +123,13 @@ static void making_fails(void)
 	TEST_EQUAL(unet_listen(&strange, 0, 0), -EAFNOSUPPORT);
 	TEST_EQUAL(unet_bind(&strange, 0), -EAFNOSUPPORT);
 	TEST_EQUAL(unet_connect(&strange, NEVER), -EAFNOSUPPORT);
-	TEST_EQUAL(descriptors(), before);
+	TEST_EQUAL(test_descriptors(), before);
 	TEST_EQUAL(unet_close(fd), 0);
 	TEST_EQUAL(unet_connect(&taken, NEVER), -ECONNREFUSED);
 	TEST_EQUAL(unet_connect(&taken, usync_after(3600 * USYNC_SECOND)), -ECONNREFUSED);
 	a = address("@usched-not-listening");
 	TEST_EQUAL(unet_connect(&a, NEVER), -ECONNREFUSED);
-	TEST_EQUAL(descriptors(), before - 1);
+	TEST_EQUAL(test_descriptors(), before - 1);
 }
 
 /* Each call refuses a number that is no descriptor. */

@@ -173,7 +173,7 @@ static void connect_waits(const struct op *op)
 
 	make_place(op);
 	fill_queue(place.p_fds[0], queued);
-	before = descriptors();
+	before = test_descriptors();
 	for (int i = 0; i < 4; i++)
 		end_op(go_op(i % 2 ? 0 : usync_after(2 * MILLI)), -ETIMEDOUT);
 	for (int i = 0; i < 2; i++) {
@@ -182,7 +182,7 @@ static void connect_waits(const struct op *op)
 		op_equal(place.p_returned, 0);
 		i == 0 ? TEST_EQUAL(ustack_cancel(u), 0) : op->o_ready(&place);
 		end_op(u, i == 0 ? -ECANCELED : 0);
-		TEST_EQUAL(descriptors(), before);
+		TEST_EQUAL(test_descriptors(), before);
 	}
 	for (int i = 0; i < QUEUED; i++)
 		close(queued[i]);
