@@ -192,7 +192,7 @@ static void evict_blocked(struct usched *s);
 static void validate(const struct usched *s);
 
 /* The dispatcher of native threads without one. */
-static struct usched nobody;
+static struct usched outside;
 
 /* For s_caught: without C++; and to have all switches take the long way. */
 static const struct usched_caught none, all = { .c_uncaught = 1 };
@@ -205,7 +205,7 @@ globals_fn __cxa_get_globals __attribute__((weak));
 void __splitstack_getcontext(void *context[10]) __attribute__((weak));
 
 /* Used: other files name it in assembly, which LTO does not see. */
-__attribute__((used)) __thread struct usched *usched__current = &nobody;
+__attribute__((used)) __thread struct usched *usched__current = &outside;
 
 /* For joins with a deadline; everything else works without uwait.c. */
 int uwait_join(struct ustack *u, const void *where,

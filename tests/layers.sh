@@ -132,14 +132,14 @@ for options in -O0 -O2; do
 	done
 done
 
-# `nobody' is only read. Of the marks of uproc.c only the addresses are used. The pointers
+# `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
 for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c unet.c uoffload.c \
 	uoverflow.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:nobody | uproc.c:marks | uproc.c:names | uproc.c:names_lock | arch/setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_lock | arch/setjmp.c:call_*) ;;
 		unet.c:table | uoffload.c:pool | uevents.c:serials) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
