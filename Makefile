@@ -184,7 +184,7 @@ $(call tests_of,usched evict dispatch switch float errno): $(B)/tests/plain.o
 $(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
 $(call tests_of,signal): $(B)/tests/flood.o
 
-$(B)/tests/test_dispatch: wrapped := usched__handover_slow
+$(B)/tests/test_dispatch: wrapped := usched__go
 
 $(B)/tests/test_offload: wrapped := pthread_create
 

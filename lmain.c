@@ -3,6 +3,7 @@
  * lmain.c: the cycle benchmark over ll. The threads of a cycle are a group, so no more
  * processors work than there are cycles. See bench/cycle.h.
  */
+#define USCHED_INLINE_SWITCH
 #include "ll.h"
 
 #define CYCLE_PROGRAM "lmain"

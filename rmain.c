@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rmain.c: the cycle benchmark over rr. See bench/cycle.h. */
+#define USCHED_INLINE_SWITCH
 #include "rr.h"
 
 #define CYCLE_PROGRAM "rmain"

@@ -26,6 +26,7 @@
 
 enum {
 	RECORD     = 0,                 /* the class of records */
+	LINE       = 64,                /* bytes of a cache line */
 	FINE_STEP  = 64,                /* bytes between the small classes, */
 	FINE_MAX   = 512,               /* up to here; log2 of it is 9 */
 	FINE_LOG   = 9,
@@ -42,13 +43,17 @@ struct uimage_block {
 	struct uimage_block *b_batch;  /* first of a batch in the pool: the next batch */
 };
 
+/* So many bytes that blocks behind it start on a cache line. */
 struct uimage_arena {
-	_Alignas(64)  /* so that blocks behind it start on a cache line */
+	_Alignas(UIMAGE_HEAD)
+	struct uimage_chunk  a_chunk;    /* of records: the head of the first */
 	struct uimage_arena *a_next;     /* the one before it */
 	size_t               a_size;
 	char                *a_carved;   /* blocks below have been handed out */
 	char                *a_end;
 };
+
+_Static_assert(sizeof(struct uimage_arena) == UIMAGE_HEAD, "rests begin behind it");
 
 _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
@@ -58,6 +63,7 @@ _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
 void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
+static struct uimage_chunk plan_chunk(size_t record, size_t rest);
 static size_t class_of(size_t size);
 static size_t class_size(size_t class);
 static void  *get(struct uimage_cache *cache, size_t class);
@@ -67,6 +73,8 @@ static bool   refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 static void   give_batch(struct uimage_pool *pool, size_t class,
 			 struct uimage_block *batch);
 static size_t carve(struct uimage_class *c, struct uimage_block **list);
+static struct uimage_chunk *chunk_of(char *record);
+static char  *next_record(const struct uimage_arena *a, char *r);
 static bool   grow(struct uimage_pool *pool, struct uimage_class *c);
 static void  *map(size_t size, size_t align);
 static void   show(void *p, size_t size);
@@ -74,16 +82,17 @@ static void   unmap(void *p, size_t size);
 static size_t round_up(size_t size, size_t unit);
 static size_t page_size(void);
 
-int uimage_pool_init(struct uimage_pool *pool, size_t record)
+int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest)
 {
-	if (record > CLASS_MAX)
+	if (record > UIMAGE_RECORD_MAX || rest > UIMAGE_RECORD_MAX - record)
 		return -EINVAL;
+	record = round_up(record + !record, 16);
 	*pool = (struct uimage_pool){ .i_lock = PTHREAD_MUTEX_INITIALIZER };
+	pool->i_chunk = plan_chunk(record, rest);
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
 		struct uimage_class *c = &pool->i_class[i];
 
-		c->c_size = i == RECORD ? round_up(record + !record, 16)
-					: class_size(i);
+		c->c_size = i == RECORD ? record : class_size(i);
 		c->c_batch = BATCH_SIZE / c->c_size;
 		if (c->c_batch > BATCH_MAX)
 			c->c_batch = BATCH_MAX;
@@ -91,6 +100,16 @@ int uimage_pool_init(struct uimage_pool *pool, size_t record)
 			c->c_batch = 1;
 	}
 	return 0;
+}
+
+/* As many records as fit behind their rests. */
+static struct uimage_chunk plan_chunk(size_t record, size_t rest)
+{
+	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - LINE) / (record + rest);
+	size_t first = round_up(UIMAGE_HEAD + count * rest, LINE);
+
+	return (struct uimage_chunk){ (uint32_t)first, (uint32_t)record, (uint32_t)rest,
+				      (uint32_t)count };
 }
 
 void uimage_pool_fini(struct uimage_pool *pool)
@@ -122,7 +141,8 @@ void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *ar
 	const struct uimage_class *c = &pool->i_class[RECORD];
 
 	for (struct uimage_arena *a = c->c_arenas; a; a = a->a_next)
-		for (char *r = (char *)(a + 1); r < a->a_carved; r += c->c_size)
+		for (char *r = (char *)a + pool->i_chunk.k_first; r < a->a_carved;
+		     r = next_record(a, r))
 			f(r, arg);
 }
 
@@ -288,6 +308,7 @@ static void give_batch(struct uimage_pool *pool, size_t class,
 static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
 	struct uimage_arena *a = c->c_arenas;
+	bool records = a->a_chunk.k_size > 0;
 	size_t n = 0;
 
 	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
@@ -295,21 +316,43 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 
 		*list = b;
 		list = &b->b_next;
-		a->a_carved += c->c_size;
+		a->a_carved = records ? next_record(a, a->a_carved)
+				      : a->a_carved + c->c_size;
+		if (records && a->a_carved < a->a_end)
+			*chunk_of(a->a_carved) = a->a_chunk;
 	}
 	*list = NULL;
 	return n;
 }
 
+static struct uimage_chunk *chunk_of(char *record)
+{
+	return (void *)(record - (uintptr_t)record % UIMAGE_CHUNK);
+}
+
+/* The record after `r', in this chunk or the next; or the end of the arena. */
+static char *next_record(const struct uimage_arena *a, char *r)
+{
+	const struct uimage_chunk *plan = &a->a_chunk;
+	char *chunk = (char *)chunk_of(r);
+
+	r += plan->k_size;
+	if (r < chunk + plan->k_first + (size_t)plan->k_count * plan->k_size)
+		return r;
+	chunk += UIMAGE_CHUNK;
+	return chunk < a->a_end ? chunk + plan->k_first : a->a_end;
+}
+
 /* Makes room for a block in the newest arena of the class. */
 static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 {
+	bool records = c == &pool->i_class[RECORD];
+	size_t size, align = records ? UIMAGE_CHUNK : 1;
 	struct uimage_arena *a = c->c_arenas;
-	size_t size, align = 1;
 
 	if (a && a->a_carved < a->a_end)
 		return true;
-	size = a ? a->a_size * 2 : ARENA_MIN;
+	size = a ? a->a_size * 2 : records ? UIMAGE_CHUNK : ARENA_MIN;
 	if (size > ARENA_MAX)
 		size = ARENA_MAX;
 	if (size < c->c_size + sizeof *a)
@@ -320,15 +363,21 @@ static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 	if (!a)
 		return false;
 	a->a_size = size;
-	a->a_carved = (char *)(a + 1);
-	a->a_end = a->a_carved + (size - sizeof *a) / c->c_size * c->c_size;
+	if (records) {
+		a->a_chunk = pool->i_chunk;
+		a->a_carved = (char *)a + a->a_chunk.k_first;
+		a->a_end = (char *)a + size;
+	} else {
+		a->a_carved = (char *)(a + 1);
+		a->a_end = a->a_carved + (size - sizeof *a) / c->c_size * c->c_size;
+	}
 	a->a_next = c->c_arenas;
 	c->c_arenas = a;
 	pool->i_bytes += size;
 	return true;
 }
 
-/* Maps zeroed memory; `align' is 1 for pages, or HUGE_PAGE and more. */
+/* Maps zeroed memory; `align' is 1 for pages, or UIMAGE_CHUNK or HUGE_PAGE. */
 static void *map(size_t size, size_t align)
 {
 	size_t slack = align > 1 ? align : 0, before, after;
@@ -347,7 +396,8 @@ static void *map(size_t size, size_t align)
 	if (after)
 		munmap(p + before + size, after);
 #ifdef MADV_HUGEPAGE
-	madvise(p + before, size, MADV_HUGEPAGE);       /* a hint */
+	if (align >= HUGE_PAGE)
+		madvise(p + before, size, MADV_HUGEPAGE);       /* a hint */
 #endif
 	return p + before;
 }

@@ -35,6 +35,21 @@ extern "C" {
  */
 enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
 
+/*
+ * Records are in chunks that are aligned to their size:
+ *
+ *	| head | rest rest rest ... | record record record ... | unused |
+ *                                  ^ k_first
+ */
+enum { UIMAGE_CHUNK = 256 << 10, UIMAGE_HEAD = 64 };    /* bytes */
+
+struct uimage_chunk {
+	uint32_t k_first;               /* bytes from here to the first record, */
+	uint32_t k_size;                /* of a record, */
+	uint32_t k_rest;                /* and of its rest */
+	uint32_t k_count;               /* of records */
+};
+
 struct uimage_block;             /* a free block: see uimage.c */
 struct uimage_arena;
 
@@ -56,13 +71,17 @@ struct uimage_pool {
 		struct uimage_arena *c_arenas;   /* the newest first */
 	} i_class[UIMAGE_CLASSES];
 	size_t              i_bytes;         /* i_lock; mapped for classes */
+	struct uimage_chunk i_chunk;         /* constant: each begins so */
 };
 
 /*
- * A pool without memory, with records of `record' bytes, rounded up to 16.
- * 0; -EINVAL: more than 1 MiB.
+ * A pool without memory, with records of `record' bytes, rounded up to 16, and `rest'
+ * bytes for each, a multiple of 8, that are kept apart.
+ * 0; -EINVAL: more than UIMAGE_RECORD_MAX in all.
  */
-int uimage_pool_init(struct uimage_pool *pool, size_t record);
+int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest);
+
+enum { UIMAGE_RECORD_MAX = 120 << 10 };
 
 /* Frees every block of the pool, also those in use. */
 void uimage_pool_fini(struct uimage_pool *pool);
@@ -87,6 +106,19 @@ void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
  */
 void *uimage_record(struct uimage_cache *cache);
 void uimage_record_free(struct uimage_cache *cache, void *record);
+
+/*
+ * The rest of a record: zeros when it is first taken, and always what its last user left.
+ */
+static inline void *uimage_rest(const void *record)
+{
+	uintptr_t offset = (uintptr_t)record % UIMAGE_CHUNK;
+	const struct uimage_chunk *chunk =
+		(const struct uimage_chunk *)((uintptr_t)record - offset);
+
+	return (char *)(uintptr_t)chunk + UIMAGE_HEAD
+		+ ((uint32_t)offset - chunk->k_first) / chunk->k_size * chunk->k_rest;
+}
 
 /*
  * An image of at least *size bytes, aligned to 64, with its real size in *size. NULL: no

@@ -56,7 +56,6 @@ enum {
 	DEFAULT_ALL_STACKS   = 16 << 10,        /* of all: the system limits mappings */
 	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
 	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
-	DEFAULT_IMAGE        = 128,             /* bytes: a record is 192, three lines */
 	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
 	JOINS_MIN            = 32,              /* notes of joins */
@@ -77,10 +76,6 @@ extern __typeof__(uoverflow__leave) uoverflow__leave __attribute__((weak));
 extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
-_Static_assert(sizeof(void *) != 8
-	       || sizeof(struct uproc_thread) == 64 + sizeof(struct ustack) - 48,
-	       "a record begins with a cache line; sanitizers add to it");
-
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
 static struct uproc_thread marks[6];
 #define ENDED    (&marks[0])
@@ -165,8 +160,8 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks : FIRST_STACKS;
 	rc = complete(&r->r_conf, conf);
 	if (rc == 0)
-		rc = uimage_pool_init(&r->r_images,
-				      sizeof(struct uproc_thread) + r->r_conf.c_image);
+		rc = uimage_pool_init(&r->r_images, offsetof(struct ustack, u_image)
+				      + r->r_conf.c_image, sizeof(struct uproc_rest));
 	if (rc)
 		goto no_images;
 	rc = make_procs(r, &callbacks);
@@ -206,7 +201,6 @@ int uprocs_fini(struct uprocs *r)
 int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 		struct ustack **thread)
 {
-	size_t size = p->p_procs->r_conf.c_image;
 	struct uproc_thread *t;
 
 	if (!func)
@@ -214,7 +208,7 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 	t = new_thread(p);
 	if (!t)
 		return -ENOMEM;
-	ustack_init(&p->p_sched, &t->t_stack, func, arg, t + 1, size);
+	ustack_init(&p->p_sched, &t->t_stack, func, arg);
 	start(p, t, thread);
 	return 0;
 }
@@ -222,7 +216,6 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 int uproc_start_fd(struct uproc *p, void (*func)(int fd, void *arg), int fd, void *arg,
 		   struct ustack **thread)
 {
-	size_t size = p->p_procs->r_conf.c_image;
 	struct uproc_thread *t;
 
 	if (!func || fd < 0 || fd == INT_MAX)
@@ -230,7 +223,7 @@ int uproc_start_fd(struct uproc *p, void (*func)(int fd, void *arg), int fd, voi
 	t = new_thread(p);
 	if (!t)
 		return -ENOMEM;
-	ustack_init_fd(&p->p_sched, &t->t_stack, func, fd, arg, t + 1, size);
+	ustack_init_fd(&p->p_sched, &t->t_stack, func, fd, arg);
 	start(p, t, thread);
 	return 0;
 }
@@ -251,7 +244,7 @@ static void start(struct uproc *p, struct uproc_thread *t, struct ustack **threa
 {
 	struct uproc *self = uproc_self();
 
-	t->t_joiner = thread ? NULL : DETACHED;
+	uproc_rest(t)->t_joiner = thread ? NULL : DETACHED;
 	/* Until now u_mail was ENDED, which refuses stale handles. */
 	__atomic_store_n(&t->t_stack.u_mail, p == self ? 0 : UPROC_MAIL_START,
 			 __ATOMIC_RELEASE);
@@ -287,7 +280,7 @@ static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 
 	if (t == me)
 		return -EDEADLK;
-	if (CAS(&t->t_joiner, &now, TAKEN))
+	if (CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
 		return 0;
 	return now ? -EINVAL : -ETIMEDOUT;
 }
@@ -403,7 +396,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 		if (all < old)
 			return -EOVERFLOW;
 	} while (!CAS(box, &old, all));
-	if ((old & ~(uint32_t)UPROC_MAIL_NAMED) == 0)
+	if ((old & ~(uint32_t)UPROC_MAIL_NONE) == 0)
 		push_inbox(uproc_of(&t->t_stack), t);
 	return 0;
 }
@@ -414,14 +407,14 @@ void uproc_drain(struct uproc *p)
 	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
 
 	for (; t && t != STOPPED; t = next) {
-		next = t->t_next;
-		t->t_next = oldest;
+		next = uproc_rest(t)->t_next;
+		uproc_rest(t)->t_next = oldest;
 		oldest = t;
 	}
 	for (t = oldest; t; t = next) {
 		uint32_t mail;
 
-		next = t->t_next;
+		next = uproc_rest(t)->t_next;
 		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_NONE);
 		if (mail & UPROC_MAIL_ENDED)
 			settle(p, t);
@@ -450,7 +443,7 @@ void uproc_done(struct usched *s, struct ustack *u)
 	mail = FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED);
 	if (mail & UPROC_MAIL_NAMED)
 		forget_name(u);
-	if ((mail & ~(uint32_t)UPROC_MAIL_NAMED) == 0)
+	if ((mail & ~(uint32_t)UPROC_MAIL_NONE) == 0)
 		settle(p, t);
 }
 
@@ -497,10 +490,10 @@ static void add_tokens(int32_t *tokens, uint32_t more)
 /* `t' has ended and is in no list: tells the joiner, or frees it. */
 static void settle(struct uproc *p, struct uproc_thread *t)
 {
-	struct uproc_thread *joiner = LOAD(t->t_joiner);
+	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
 	bool told;
 
-	if (!joiner && CAS(&t->t_joiner, &joiner, ENDED))
+	if (!joiner && CAS(&uproc_rest(t)->t_joiner, &joiner, ENDED))
 		return;
 	if (joiner == DETACHED) {
 		uimage_record_free(&p->p_images, t);
@@ -509,7 +502,7 @@ static void settle(struct uproc *p, struct uproc_thread *t)
 	if (joiner == NATIVE)
 		told = tell_native(p->p_procs, t);
 	else
-		told = CAS(&t->t_joiner, &joiner, TAKEN);
+		told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
 	if (!told)
 		settle(p, t);                   /* the joiner has given up */
 	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
@@ -527,9 +520,9 @@ static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 {
 	struct uproc_thread *now = NULL;
 
-	if (CAS(&t->t_joiner, &now, joiner))
+	if (CAS(&uproc_rest(t)->t_joiner, &now, joiner))
 		return 0;
-	if (now == ENDED && CAS(&t->t_joiner, &now, TAKEN))
+	if (now == ENDED && CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
 		return 1;
 	return -EINVAL;
 }
@@ -601,7 +594,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
 		had = *tokens;
 		joiner = me;
-		gave_up = !(news & UPROC_JOINED) && CAS(&t->t_joiner, &joiner, NULL);
+		gave_up = !(news & UPROC_JOINED) && CAS(&uproc_rest(t)->t_joiner, &joiner, NULL);
 	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
 	/* News of a deadlock may be, too. It is not for the next join. */
 	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
@@ -653,7 +646,7 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
 			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
 	if (conf->c_image == 0)
-		conf->c_image = DEFAULT_IMAGE;
+		conf->c_image = usched__shallow;
 	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
 	    || conf->c_stack_size < USCHED_STACK_MIN
 	    || conf->c_stack_size > USCHED_STACK_MAX)
@@ -737,6 +730,8 @@ static int uproc_init(struct uproc *p, struct uprocs *r, const struct usched *ca
 	p->p_sched.s_interrupt = interrupt;
 	p->p_sched.s_polls = 1;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
+	p->p_sched.s_control_each = r->r_conf.c_control != 0;
+	p->p_sched.s_room = r->r_conf.c_image;
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
 	uimage_cache_init(&p->p_images, &r->r_images);
@@ -823,25 +818,16 @@ int uproc__has_stack(const struct usched *s, const void *address)
 	return 0;
 }
 
-/* The image in the record, if that is large enough. */
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
-
-	if (*size <= p->p_procs->r_conf.c_image) {
-		*size = p->p_procs->r_conf.c_image;
-		return uproc_thread(u) + 1;
-	}
-	return uimage_alloc(&p->p_images, size);
+	(void)u;
+	return uimage_alloc(&((struct uproc *)(void *)s)->p_images, size);
 }
 
-static void free_image(struct usched *s, struct ustack *u, void *image,
-		       size_t size)
+static void free_image(struct usched *s, struct ustack *u, void *image, size_t size)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
-
-	if (image != uproc_thread(u) + 1)
-		uimage_free(&p->p_images, image, size);
+	(void)u;
+	uimage_free(&((struct uproc *)(void *)s)->p_images, image, size);
 }
 
 /* Counts one thread more, and makes a place for it in the ring. */
@@ -946,7 +932,7 @@ static void push_inbox(struct uproc *p, struct uproc_thread *t)
 	struct uproc_thread *first = LOAD(p->p_inbox);
 
 	do {
-		t->t_next = first == PARKED ? NULL : first;
+		uproc_rest(t)->t_next = first == PARKED ? NULL : first;
 	} while (!CAS(&p->p_inbox, &first, t));
 	if (first == PARKED)
 		unpark(p);
@@ -979,7 +965,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 		r->r_stop = 0;
 		if (rc)
 			break;
-		if (t ? t->t_joiner == TAKEN : uproc_count(p) == 0)
+		if (t ? uproc_rest(t)->t_joiner == TAKEN : uproc_count(p) == 0)
 			rc = 1;
 		else if (deadline != INT64_MAX && now() >= deadline)
 			rc = -ETIMEDOUT;
@@ -989,8 +975,8 @@ static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 	r->r_deadline = INT64_MAX;
 	if (rc > 0 && t)
 		put_record(uproc_of(&t->t_stack), t);
-	else if (rc < 0 && t && t->t_joiner == NATIVE)
-		t->t_joiner = NULL;
+	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
+		uproc_rest(t)->t_joiner = NULL;
 	return rc < 0 ? rc : 0;
 }
 

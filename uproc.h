@@ -72,27 +72,37 @@ enum {
 
 /* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
-	UPROC_MAIL_ENDED    = 1, /* not mail: the thread has ended, send none */
-	UPROC_MAIL_NAMED    = 2, /* not mail: the thread has a name */
-	UPROC_MAIL_START    = 4,
-	UPROC_MAIL_JOINED   = 8,
-	UPROC_MAIL_DEADLOCK = 16,
-	UPROC_MAIL_CANCEL   = 32,
-	UPROC_MAIL_TOKEN    = 64,
-	UPROC_MAIL_NONE     = UPROC_MAIL_ENDED | UPROC_MAIL_NAMED,
+	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next two */
+	UPROC_MAIL_ENDED    = 2, /* the thread has ended, send none */
+	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
+	UPROC_MAIL_START    = 8,
+	UPROC_MAIL_JOINED   = 16,
+	UPROC_MAIL_DEADLOCK = 32,
+	UPROC_MAIL_CANCEL   = 64,
+	UPROC_MAIL_TOKEN    = 128,
+	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_ENDED | UPROC_MAIL_NAMED,
 };
 
 /*
- * A record: a thread in one cache line, with a first image behind it. The 128 bytes of
- * the default are enough for a block in shallow frames, so that to evict or load such a
- * thread touches three adjacent lines.
+ * A record: a thread in one cache line, with its first image behind. The 96 bytes of the
+ * default (x86-64) are enough for a plain wait in a shallow function, so that to evict or
+ * load such a thread touches three adjacent lines.
  */
 struct uproc_thread {
 	struct ustack        t_stack;
+};
+
+/* The part of a record that a switch does not need: uimage.c keeps it apart. */
+struct uproc_rest {
 	struct uproc_thread *t_joiner;   /* atomic; or one of the marks in uproc.c */
 	struct uproc_thread *t_next;     /* inbox link: owned by the pusher, then by the
 					    processor */
 };
+
+static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
+{
+	return (struct uproc_rest *)uimage_rest(t);
+}
 
 enum { UPROC_STEPS = 5 };
 
@@ -403,8 +413,7 @@ uproc_wake(struct usched *s, struct ustack *u,
 		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
 	if (u->u_tokens == UPROC_WAITING) {
 		u->u_tokens = 0;
-		__builtin_prefetch(uproc_thread(u) + 1);
-		__builtin_prefetch(uproc_thread(u) + 2);
+		__builtin_prefetch(&u->u_image);
 		local((struct uproc *)(void *)s, uproc_thread(u));
 		return 0;
 	}

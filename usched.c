@@ -37,11 +37,18 @@
  * top, below all that will be written, and only then does the copying start. The
  * functions that move SP are in arch/, see arch/arch.h. They ask this file where to go.
  *
- * A switch exchanges two things of the native thread, so that each thread has its own.
- * errno is part of the saved frame; its address is the same while usched_run() runs, so
- * it is looked up once (s_errno). C++'s exceptions in flight are two words, most often
- * zero. Where they are not, s_caught tells, and the switch goes through switch_caught(),
- * which keeps them in its frame.
+ * THE SWITCH. Most threads block in a statement of assembly that the compiler has put into
+ * their code (uswitch.h), or in the same as a function (arch/). It saves four words in the
+ * record and loads those of the next thread. usched__go() below is asked only if frames
+ * have to move, or s_next has to choose.
+ *
+ * Three things belong to a native thread and are exchanged, so that each thread has its
+ * own. errno goes to the record; its address is the same while usched_run() runs, so it is
+ * looked up once (s_errno). C++'s exceptions in flight are two words, most often zero;
+ * where they are not, s_caught tells. A thread that wants floating point control words of
+ * its own says so, and s_caught is `all' while it runs. Such switches go through
+ * switch_caught(), which keeps these in its frame; and so do all switches of builds that
+ * look at each one.
  *
  * RULES, cited in the code:
  *
@@ -99,6 +106,9 @@ enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes: the sets of an L1 */
 	COLOURS      = PAGE / COLOUR_STEP,
+	AWAY         = 1,               /* in u_top: new, or its frames are not in place */
+	DEEP_UNIT    = 8,               /* bytes: of u_deep8, */
+	DEEP_UNITS   = (1 << 29) - 1,   /* and so many at most */
 	HOT_SCHED    = 120,  /* bytes of the dispatcher that each switch writes */
 	HOT_AFTER    = 64,              /* and where these end, from s_current on */
 	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
@@ -111,20 +121,27 @@ enum {
 	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of vacated frames */
 };
 
-_Static_assert(ARCH_LOAD == 1, "OP_LOAD in arch/");
+_Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arch/");
 _Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
 _Static_assert(sizeof(void *) != 8              /* 32 bits: no assembly */
-	       || (offsetof(struct usched, s_current) == S_CURRENT
+	       || (offsetof(struct usched, s_func) == S_FUNC
+		   && offsetof(struct usched, s_arg) == S_ARG
+		   && offsetof(struct usched, s_current) == S_CURRENT
 		   && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
 		   && offsetof(struct usched, s_errno) == S_ERRNO
 		   && offsetof(struct usched, s_caught) == S_CAUGHT
 		   && offsetof(struct usched_caught, c_uncaught) == CAUGHT_UNCAUGHT
 		   && offsetof(struct usched_stack, k_bottom) == K_BOTTOM
-		   && offsetof(struct usched_stack, k_resident) == K_RESIDENT
 		   && offsetof(struct usched_stack, k_sched) == K_SCHED
 		   && offsetof(struct ustack, u_top) == U_TOP
 		   && offsetof(struct ustack, u_stack) == U_STACK
-		   && offsetof(struct ustack, u_deep) == U_DEEP), "arch/offsets.h");
+		   && offsetof(struct ustack, u_pc) == U_PC
+		   && offsetof(struct ustack, u_fp) == U_FP
+		   && offsetof(struct ustack, u_bp) == U_BP
+		   && offsetof(struct ustack, u_deep) == U_DEEP
+		   && offsetof(struct ustack, u_errno) == U_ERRNO), "arch/offsets.h");
+_Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image) == 64,
+	       "a hand-over touches one cache line of a record");
 
 #define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: farther away is another stack */
 
@@ -152,20 +169,26 @@ enum { STRESS = 0 };
 /* Not inlined into callers that call it last, so they save no registers for it. */
 #define APART __attribute__((noinline))
 
-/* The j_op for a resident thread, and for usched_run(). */
-#define RESIDENT (WATCHED ? ARCH_LOAD : 0)
+/* The j_op for a resident thread. */
+#define RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
 
 /* Counters: written by one native thread, read by any. */
 #define ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
-static arch_next_fn enter, block, reserve;
+static arch_next_fn enter, block, hand_over;
+static int  enter_threads(struct usched *s);
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
 static void start_fd(void *thread);
+static void start_watched(void *thread);
 static int  refuse_wake(struct usched *s, struct ustack *u);
 static struct ustack *pick_none(struct usched *s, struct ustack *self);
+static const struct usched_caught *look_at(const struct usched *s);
 static struct usched_caught *caught(void);
+static void own_control(struct usched *s, uint64_t words);
+static void share_control(struct usched *s);
+static void check_control(const struct usched *s);
 static bool has_caught(const struct usched *s);
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
@@ -174,11 +197,12 @@ APART static struct arch_jump leave(struct usched *s);
 static struct usched_stack *place_bottom(struct usched *s, uintptr_t end);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
-static inline bool set_top(struct usched *s, char *top);
-APART static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg);
+static int  stop(struct usched *s, char *top);
+static void set_deep(struct ustack *u, size_t deep);
 APART static int make_room(struct usched *s, const char *top, size_t room);
 static void count_depth(struct usched *s, size_t deep);
 static int  exchange_image(struct usched *s, struct ustack *u, size_t need);
+static size_t capacity(const struct usched *s, const struct ustack *u);
 static void drop_image(struct usched *s, struct ustack *u);
 static void release(struct usched *s, struct ustack *u);
 static void evict(struct usched *s, struct usched_stack *k);
@@ -194,7 +218,7 @@ static void validate(const struct usched *s);
 /* The dispatcher of native threads without one. */
 static struct usched outside;
 
-/* For s_caught: without C++; and to have all switches take the long way. */
+/* For s_caught: without C++; and to have all switches go the long way. */
 static const struct usched_caught none, all = { .c_uncaught = 1 };
 
 /* C++'s, if linked. */
@@ -233,7 +257,7 @@ int usched_init(struct usched *s)
 		return rc;
 	if (__splitstack_getcontext)    /* its functions leave these stacks */
 		return -ENOTSUP;
-	if (!s->s_next || !s->s_alloc || !s->s_free)
+	if (!s->s_next || !s->s_alloc || !s->s_free || s->s_room > USCHED_IMAGE_MAX)
 		return -EINVAL;
 	if (!s->s_wake)
 		s->s_wake = refuse_wake;
@@ -241,7 +265,9 @@ int usched_init(struct usched *s)
 		s->s_pick = pick_none;
 	s->s_current = NULL;
 	s->s_home = NULL;
-	s->s_fd = -1;
+	s->s_owns = 0;
+	if (s->s_room < sizeof(struct usched_image))
+		s->s_room = sizeof(struct usched_image);
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
 	s->s_new = (struct usched_stack){ .k_sched = s };
 	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX,
@@ -323,19 +349,31 @@ static struct usched_stack *place_bottom(struct usched *s, uintptr_t end)
 BY_THREADS int usched_run(struct usched *s)
 {
 	struct usched *outer = usched__current;
-	int rc;
+	int error, rc;
 
 	if (s->s_home)
 		return -EBUSY;
 	usched__current = s;
 	s->s_errno = &errno;
-	s->s_caught = WATCHED || CHECKED || STRESS ? &all : caught();
-	if (!s->s_caught)
-		s->s_caught = &none;
+	error = errno;
+	s->s_first = usched__control();
+	s->s_caught = look_at(s);
 	watch_run(s);
-	rc = switch_caught(enter, s, s);  /* the caller may be handling an exception */
+	rc = switch_caught(NULL, s, s);   /* the caller may be handling an exception */
+	usched__set_control(s->s_first);
+	errno = error;
 	usched__current = outer;
 	s->s_home = NULL;
+	return rc;
+}
+
+/* Not watched: it is entered by one fiber, and SP comes back from another. */
+UNWATCHED APART static int enter_threads(struct usched *s)
+{
+	int rc = usched__switch(enter, s);
+
+	if (s->s_home)
+		watch_arrive(s);
 	return rc;
 }
 
@@ -365,63 +403,129 @@ void usched_stats(const struct usched *s, struct usched_stats *out)
 	out->s_image_bytes = GET(s->s_stats.s_image_bytes);
 }
 
-int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
-		void *arg, void *image, size_t size)
+int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *arg)
 {
-	if (!func || size > USCHED_IMAGE_MAX)
+	if (!func)
 		return -EINVAL;
-	u->u_top = arg;
-	u->u_image = image;
+	u->u_top = (char *)NULL + AWAY;
 	__atomic_store_n(&u->u_stack, &s->s_new, __ATOMIC_RELAXED);
 	u->u_func = func;
-	u->u_size = image ? (uint32_t)size & USCHED_IMAGE_MAX : 0;
-	u->u_cancelled = u->u_attached = 0;
 	u->u_deep = 0;
+	u->u_errno = 0;
 	u->u_tokens = s->s_pick == pick_none ? INT32_MIN : 0;
+	u->u_image = (struct usched_image){ arg, 0 };
 	return 0;
 }
 
 int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void *arg),
-		   int fd, void *arg, void *image, size_t size)
+		   int fd, void *arg)
 {
 	int rc = -EINVAL;
 
 	if (fd >= 0 && fd < INT32_MAX)
-		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg, image,
-				 size);
+		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg);
 	if (rc == 0)
-		u->u_deep = (uint32_t)fd + 1;
+		u->u_image.i_size = (size_t)fd + 1;
 	return rc;
 }
 
 BY_THREADS int ustack_block(void)
 {
 	struct usched *s = usched__current;
+	struct ustack *self = s->s_current;
 
-	if (!s->s_current)
-		return -EPERM;
-	return has_caught(s) ? switch_caught(block, s, s) : usched__switch(block, s, s);
+	return self ? usched__handover(NULL, self, s) : -EPERM;
 }
 
+__attribute__((visibility("protected")))
 int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s)
 {
 	(void)self;
-	return switch_caught(usched__handover_slow, u, s);
+	return u ? switch_caught(hand_over, u, s) : switch_caught(block, s, s);
 }
 
-/* C++'s state of the native thread is the calling thread's. */
+/*
+ * What belongs to the native thread is the calling thread's. Afterwards it may be on
+ * another native thread. `next' NULL: enters the dispatcher.
+ */
 static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
-	struct usched_caught *all_caught = caught(), mine;
+	struct usched_caught *all_caught = caught(), mine = none;
+	bool owns = next && s->s_owns;
+	uint64_t words = 0;
 	int rc;
 
-	if (!all_caught)
-		return usched__switch(next, arg, s);
-	mine = *all_caught;
-	*all_caught = none;
-	rc = usched__switch(next, arg, s);
-	*caught() = mine;                       /* it may be another native thread */
+	check_control(s);
+	if (all_caught) {
+		mine = *all_caught;
+		*all_caught = none;
+	}
+	if (owns) {
+		words = usched__control();
+		share_control(s);
+	}
+	rc = next ? usched__switch(next, arg) : enter_threads(s);
+	if (owns)
+		own_control(usched__current, words);
+	all_caught = caught();
+	if (all_caught)
+		*all_caught = mine;
 	return rc;
+}
+
+/* The running thread has control words of its own from now on. */
+static void own_control(struct usched *s, uint64_t words)
+{
+	s->s_control = usched__control();
+	usched__set_control(words);
+	s->s_owns = 1;
+	s->s_caught = &all;
+}
+
+static void share_control(struct usched *s)
+{
+	usched__set_control(s->s_control);
+	s->s_owns = 0;
+	s->s_caught = look_at(s);
+}
+
+BY_THREADS int ustack_control(int own)
+{
+	struct usched *s = usched__current;
+	int before = s->s_owns;
+
+	if (!s->s_current)
+		return -EPERM;
+	if (own && !before)
+		own_control(s, usched__control());
+	else if (!own && before)
+		share_control(s);
+	return before;
+}
+
+/*
+ * In USCHED_CHECK builds: finds a thread that blocks with other control words than
+ * usched_run() had, and has not called ustack_control().
+ */
+static void check_control(const struct usched *s)
+{
+#ifdef USCHED_CHECK
+	if (s->s_current && !s->s_owns && usched__control() != s->s_first
+	    && s->s_changed)
+		s->s_changed(s, s->s_current);
+#else
+	(void)s;
+#endif
+}
+
+/* The s_caught of a thread that shares control words. */
+static const struct usched_caught *look_at(const struct usched *s)
+{
+	const struct usched_caught *look = caught();
+
+	if (WATCHED || CHECKED || STRESS || s->s_control_each || usched__probe() == 0)
+		return &all;
+	return look ? look : &none;
 }
 
 /*
@@ -446,17 +550,23 @@ BY_THREADS int ustack_reserve(size_t room)
 {
 	struct usched *s = usched__current;
 	const struct ustack *u = s->s_current;
+	char *here = __builtin_frame_address(0);
 	uintptr_t deep;
+	int error, rc;
 
 	if (!u)
 		return -EPERM;
+	if (room > USCHED_STACK_MAX)
+		return -ENOMEM;
+	room += RESERVE_MORE + usched__frame + (has_caught(s) ? CAUGHT_FRAME : 0);
 	/* Above the bottom it wraps: another stack. */
-	deep = (uintptr_t)u->u_stack->k_bottom - (uintptr_t)__builtin_frame_address(0);
-	if (deep <= u->u_deep && room < USCHED_STACK_MAX        /* was as deep before: */
-	    && deep + room + RESERVE_MORE + usched__frame /* a switch's frames included */
-	       <= u->u_deep && !has_caught(s))
-		return 0;
-	return usched__switch(reserve, &room, s);
+	deep = (uintptr_t)u->u_stack->k_bottom - (uintptr_t)here;
+	if (deep <= u->u_deep && deep + room <= u->u_deep)
+		return 0;                               /* was as deep before */
+	error = *s->s_errno;
+	rc = make_room(s, here, room);
+	*s->s_errno = error;
+	return rc;
 }
 
 BY_THREADS int ustack_abort(struct ustack *u)
@@ -465,10 +575,10 @@ BY_THREADS int ustack_abort(struct ustack *u)
 
 	if (!u->u_func)
 		return -EINVAL;
-	if (u == ustack_self()) {
+	if (u == usched__current->s_current) {
 		if (caught())
 			*caught() = none;       /* no handler will be entered or left */
-		usched__exit(s);
+		usched__exit();
 	}
 	if (u == s->s_current)
 		return -EBUSY;
@@ -478,7 +588,12 @@ BY_THREADS int ustack_abort(struct ustack *u)
 
 BY_THREADS struct ustack *ustack_self(void)
 {
-	return usched__current->s_current;
+	struct ustack *u = usched__current->s_current;
+
+	/* While the bit is clear, nothing else writes there. */
+	if (u && !(GET(u->u_mail) & USTACK_KNOWN))
+		__atomic_store_n(&u->u_mail, u->u_mail | USTACK_KNOWN, __ATOMIC_RELAXED);
+	return u;
 }
 
 static int refuse_wake(struct usched *s, struct ustack *u)
@@ -570,7 +685,7 @@ BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 
 int ustack_attach(struct ustack_attachment *l)
 {
-	struct ustack *u = ustack_self();
+	struct ustack *u = usched__current->s_current;
 
 	if (!u)
 		return -EPERM;
@@ -598,73 +713,95 @@ static struct arch_jump enter(char *top, void *arg)
 static struct arch_jump block(char *top, void *arg)
 {
 	struct usched *s = arg;
-	struct ustack *u;
+	int rc = stop(s, top);
 
-	if (!set_top(s, top))
-		return fit_image(block, top, arg);
-	u = s->s_next(s);                                       /* R3 */
-	if (u == s->s_current)
-		return (struct arch_jump){ u->u_top, 0 };
-	return run(s, u);                                       /* R2 */
+	return rc ? (struct arch_jump){ top, rc } : usched__go(NULL, s);
 }
 
-struct arch_jump usched__handover_slow(char *top, void *arg)
+static struct arch_jump hand_over(char *top, void *arg)
 {
-	struct ustack *u = arg;
 	struct usched *s = usched__current;
+	int rc = stop(s, top);
 
-	if (!u->u_func || ustack_sched(u) != s)
-		return (struct arch_jump){ top, -EINVAL };
-	if (!set_top(s, top))
-		return fit_image(usched__handover_slow, top, arg);
-	return run(s, u);
+	return rc ? (struct arch_jump){ top, rc } : usched__go(arg, s);
 }
 
-static struct arch_jump reserve(char *top, void *arg)
+/* The running thread blocks, with that top. */
+static int stop(struct usched *s, char *top)
 {
-	size_t room = *(const size_t *)arg;
-	struct usched *s = usched__current;
-	int rc = -ENOMEM;
+	struct ustack *u = s->s_current;
 
-	if (room <= USCHED_STACK_MAX)
-		rc = make_room(s, top,
-			       room + RESERVE_MORE + (has_caught(s) ? CAUGHT_FRAME : 0));
-	return (struct arch_jump){ top, rc };
+	if ((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top > u->u_deep) {
+		int rc = usched__fit_top(s, top);
+
+		if (rc)
+			return rc;
+	}
+	u->u_top = top;
+	u->u_pc = (const void *)(uintptr_t)usched__resumed;
+	u->u_errno = *s->s_errno;
+	return 0;
 }
 
 /* Called by the code in arch/. */
 
-UNWATCHED struct arch_start usched__start(void)
+/* The running thread has blocked. This is below its frames. */
+struct arch_jump usched__go(struct ustack *u, struct usched *s)
 {
-	struct usched *s = usched__current;
-	const struct ustack *u = s->s_current;
-
-	watch_arrive(s);
-	*s->s_errno = 0;
-	if (s->s_fd >= 0)
-		return (struct arch_start){ start_fd, s->s_current };
-	return (struct arch_start){ u->u_func, u->u_top };
+	return run(s, u ? u : s->s_next(s));                    /* R2, R3 */
 }
 
-/*
- * A descriptor is in u_deep until the launch, then in s_fd until here. Compilers make the
- * last call a jump: it costs the thread no frame.
- */
+/* The running thread is deeper than before: reserves an image for that (R4). */
+int usched__fit_top(struct usched *s, char *top)
+{
+	struct ustack *u = s->s_current;
+	int error = *s->s_errno, rc = make_room(s, top, 0);
+	size_t deep = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
+
+	*s->s_errno = error;
+	if (rc)
+		return rc;
+	set_deep(u, deep);
+	count_depth(s, deep);
+	return 0;
+}
+
+/* Blocks up to that depth need no check. */
+static void set_deep(struct ustack *u, size_t deep)
+{
+	u->u_deep8 = (uint32_t)(deep + DEEP_UNIT - 1) / DEEP_UNIT & DEEP_UNITS;
+}
+
+/* A thread's first calls, where it does not begin with its function. */
+
 static void start_fd(void *thread)
 {
-	struct ustack *u = thread;
-	int fd = ustack_sched(u)->s_fd;
+	const struct ustack *u = thread;
 
-	((void (*)(int, void *))(void (*)(void))u->u_func)(fd, u->u_top);
+	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_image.i_size - 1,
+							   u->u_image.i_frames);
+}
+
+/* Compilers make the last call a jump: it costs the thread no frame. */
+UNWATCHED static void start_watched(void *thread)
+{
+	const struct ustack *u = thread;
+
+	watch_arrive(ustack_sched(u));
+	if (u->u_image.i_size)
+		start_fd(thread);
+	else
+		u->u_func(u->u_image.i_frames);
 }
 
 /* After the function of a thread; not after ustack_abort(). */
-void usched__end(void)
+struct arch_jump usched__end(void)
 {
 	const struct ustack *u = usched__current->s_current;
 
 	if (u->u_attached)
 		u->u_attachment->a_end(u->u_attachment);
+	return usched__finish();
 }
 
 struct arch_jump usched__finish(void)
@@ -672,6 +809,8 @@ struct arch_jump usched__finish(void)
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
+	if (s->s_owns)
+		share_control(s);
 	s->s_current = NULL;
 	release(s, u);
 	return run(s, s->s_next(s));
@@ -692,10 +831,11 @@ static void load_frames(struct usched *s, struct ustack *u)
 {
 	size_t deep = depth(u);
 
+	u->u_top = usched__top(u);
 	occupy(u->u_stack, u);
 	ADD(s->s_stats.s_loads, 1);
 	ADD(s->s_stats.s_bytes, deep);
-	copy(u->u_top, u->u_image, deep);                       /* R1 */
+	copy(u->u_top, usched__image(u), deep);                 /* R1 */
 	watch_loaded(u);
 }
 
@@ -705,20 +845,24 @@ static void load_frames(struct usched *s, struct ustack *u)
  */
 static inline struct arch_jump run(struct usched *s, struct ustack *u)
 {
+	const struct ustack *self = s->s_current;
 	struct usched_stack *k;
+	struct arch_jump jump;
 
 	validate(s);
-	if (STRESS)
+	if (STRESS && u != self)
 		evict_blocked(s);
 	s->s_current = u;
 	if (!u)
 		return leave(s);
 	CHECK(u->u_func && ustack_sched(u) == s);
-	ADD(s->s_stats.s_switches, 1);
 	k = u->u_stack;
-	if (k->k_resident == u)
-		return (struct arch_jump){ u->u_top, RESIDENT };
-	return k == &s->s_new ? launch(s, u) : load(s, u);
+	jump = (struct arch_jump){ u, RESIDENT };
+	if (k->k_resident != u)
+		jump = k == &s->s_new ? launch(s, u) : load(s, u);
+	ADD(s->s_stats.s_switches, self != u);
+	*s->s_errno = u->u_errno;               /* after the call-backs */
+	return jump;
 }
 
 static struct arch_jump load(struct usched *s, struct ustack *u)
@@ -727,8 +871,8 @@ static struct arch_jump load(struct usched *s, struct ustack *u)
 
 	if (k->k_resident)
 		evict(s, k);
-	watch_place(k, u->u_top);
-	return (struct arch_jump){ u->u_top, ARCH_LOAD };
+	watch_place(k, usched__top(u));
+	return (struct arch_jump){ u, ARCH_LOAD };
 }
 
 static struct arch_jump launch(struct usched *s, struct ustack *u)
@@ -744,18 +888,23 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	watch_place(k, k->k_bottom);
 	k->k_threads++;
 	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
-	s->s_fd = (int)u->u_deep - 1;
-	if (WATCHED)
-		u->u_deep = 0;
-	else
-		u->u_deep = k->k_shared && u->u_size < DEEP_MIN ? u->u_size : DEEP_MIN;
+	u->u_deep = 0;
+	if (!k->k_shared)
+		u->u_deep = DEEP_MIN;
+	else if (!WATCHED && !STRESS)
+		u->u_deep8 = (uint32_t)(s->s_room < DEEP_MIN ? s->s_room : DEEP_MIN)
+			/ DEEP_UNIT & DEEP_UNITS;
 	watch_launch(s, u);
 	ADD(s->s_stats.s_launches, 1);
-	if (u->u_image) {
-		ADD(s->s_stats.s_images, 1);
-		ADD(s->s_stats.s_image_bytes, u->u_size);
+	s->s_func = u->u_func;
+	s->s_arg = u->u_image.i_frames;
+	if (WATCHED || u->u_image.i_size) {
+		s->s_func = WATCHED ? start_watched : start_fd;
+		s->s_arg = u;
 	}
-	return (struct arch_jump){ k->k_bottom, (intptr_t)s->s_home };
+	if (s->s_control_each)
+		own_control(s, s->s_first);
+	return (struct arch_jump){ u, ARCH_LAUNCH };
 }
 
 static struct arch_jump leave(struct usched *s)
@@ -766,7 +915,7 @@ static struct arch_jump leave(struct usched *s)
 		evict(s, k);
 		vacate(s, k);
 	}
-	return (struct arch_jump){ s->s_home, RESIDENT };
+	return (struct arch_jump){ s->s_home, 0 };
 }
 
 static bool on_native(const struct usched *s)
@@ -789,31 +938,6 @@ static int bind_native(struct usched *s, const char *top)
 	return 0;
 }
 
-/* Sets the top of the blocking thread. False: it may have no image for that (R4). */
-static inline bool set_top(struct usched *s, char *top)
-{
-	struct ustack *u = s->s_current;
-
-	if ((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top > u->u_deep)
-		return false;
-	u->u_top = top;
-	return true;
-}
-
-/* Deeper than before: gets an image for that, then goes on with `next'. */
-static struct arch_jump fit_image(arch_next_fn *next, char *top, void *arg)
-{
-	struct usched *s = usched__current;
-	struct ustack *u = s->s_current;
-	int rc = make_room(s, top, 0);
-
-	if (rc)
-		return (struct arch_jump){ top, rc };
-	u->u_deep = (uint32_t)(u->u_stack->k_bottom - top);
-	count_depth(s, u->u_deep);
-	return next(top, arg);
-}
-
 static void count_depth(struct usched *s, size_t deep)
 {
 	if (deep > s->s_stats.s_deepest)
@@ -830,22 +954,27 @@ static int make_room(struct usched *s, const char *top, size_t room)
 
 	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
 		return -EFAULT;
-	need += room;
 	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
-	fits = watch_image(need) <= u->u_size;
+	need = (need + room + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
+	fits = watch_image(need) <= capacity(s, u);
 	if (fits && !STRESS)
 		return 0;
 	rc = exchange_image(s, u, need < u->u_deep ? u->u_deep : need);
 	return fits ? 0 : rc;
 }
 
-/* A new image for `deep' bytes of frames; the old one holds none. */
+/* An image for `deep' bytes of frames instead of the one that there is: it holds none. */
 static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
 {
 	size_t need = watch_image(deep), size = need;
-	void *image = s->s_alloc(s, u, &size);
+	void *image;
 
+	if (need <= s->s_room && !STRESS) {
+		drop_image(s, u);
+		return 0;
+	}
+	image = s->s_alloc(s, u, &size);
 	if (!image)
 		return -ENOMEM;
 	if (size < need
@@ -854,25 +983,31 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
 		return -ENOMEM;
 	}
 	drop_image(s, u);
-	u->u_image = image;
-	u->u_size = (uint32_t)size & USCHED_IMAGE_MAX;
+	u->u_image = (struct usched_image){ image, size };
+	u->u_outside = 1;
 	ADD(s->s_stats.s_images, 1);
 	ADD(s->s_stats.s_image_bytes, size);
 	return 0;
 }
 
+static size_t capacity(const struct usched *s, const struct ustack *u)
+{
+	if (u->u_outside)
+		return u->u_image.i_size;
+	return STRESS ? 0 : s->s_room;
+}
+
+/* Back to the first image. */
 static void drop_image(struct usched *s, struct ustack *u)
 {
-	void *image = u->u_image;
+	struct usched_image image = u->u_image;
 
-	if (!image)
+	if (!u->u_outside)
 		return;
-	u->u_image = NULL;
-	if (u->u_stack != &s->s_new) {          /* counted when it was launched */
-		ADD(s->s_stats.s_images, -(uint64_t)1);
-		ADD(s->s_stats.s_image_bytes, -(uint64_t)u->u_size);
-	}
-	s->s_free(s, u, image, u->u_size);
+	u->u_outside = 0;
+	ADD(s->s_stats.s_images, -(uint64_t)1);
+	ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
+	s->s_free(s, u, image.i_frames, image.i_size);
 }
 
 /* Ends `u', in whatever state it is (R6). */
@@ -904,15 +1039,16 @@ static void evict(struct usched *s, struct usched_stack *k)
 	size_t deep = depth(u);
 
 	CHECK(u && u->u_func && k->k_shared
-	      && watch_image(deep) <= u->u_size); /* R4, R6 */
+	      && watch_image(deep) <= capacity(s, u)); /* R4, R6 */
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
 	    && exchange_image(s, u, deep) == 0)
-		u->u_deep = (uint32_t)deep;
+		set_deep(u, deep);
 	count_depth(s, deep);
 	ADD(s->s_stats.s_evictions, 1);
 	ADD(s->s_stats.s_bytes, deep);
 	watch_evict(u);
-	copy(u->u_image, u->u_top, deep);
+	copy(usched__image(u), u->u_top, deep);
+	u->u_top += AWAY;
 }
 
 /*
@@ -934,7 +1070,7 @@ static inline void copy(char *to, const char *from, size_t n)
 
 static size_t depth(const struct ustack *u)
 {
-	return (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)u->u_top);
+	return (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)usched__top(u));
 }
 
 /* Without a resident: into the list, those without threads first. */
@@ -972,7 +1108,7 @@ static void evict_blocked(struct usched *s)
 		return;
 	evict(s, u->u_stack);
 	vacate(s, u->u_stack);
-	memset(u->u_top, VACATED, depth(u));
+	memset(usched__top(u), VACATED, depth(u));
 }
 
 /* In USCHED_CHECK builds: validates every stack and the list of vacant ones. */
@@ -989,6 +1125,7 @@ static void validate(const struct usched *s)
 		vacant += !u;
 		CHECK(!u || (u->u_stack == k && u->u_func && k->k_threads > 0));
 		CHECK(!u || u == s->s_current || u->u_top <= k->k_bottom);
+		CHECK(!u || u == s->s_current || u->u_top == usched__top(u));
 		CHECK(k->k_shared || k->k_threads <= 1);
 	}
 	for (v = s->s_vacant.k_next; v != &s->s_vacant; v = v->k_next) {

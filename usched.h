@@ -117,12 +117,13 @@ typedef struct ustack *usched_next_fn(struct usched *s);
 /*
  * An image of at least *size bytes for `u', and its real size in *size (at most
  * USCHED_IMAGE_MAX); NULL: no memory. The thread owns it until s_free. Called rarely:
- * when a thread blocks deeper than before, or is evicted much less deep than it was,
- * which a smaller image would do for. Then NULL is no failure.
+ * when a thread on a shared stack blocks deeper than before, and deeper than s_room; or
+ * is evicted much less deep than it was, which a smaller image would do for. Then NULL is
+ * no failure.
  */
 typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
 
-/* Takes back an image from s_alloc or from ustack_init(), with its size. */
+/* Takes back an image from s_alloc, with its size. */
 typedef void usched_free_fn(struct usched *s, struct ustack *u,
 			    void *image, size_t size);
 
@@ -156,6 +157,12 @@ typedef void usched_unpick_fn(struct usched *s);
 /* Blocks the calling thread until all that are runnable have run. As ustack_yield(). */
 typedef int usched_yield_fn(struct usched *s);
 
+/*
+ * In builds with USCHED_CHECK: `u' blocks with other floating point control words than
+ * the threads of `s' share, and has not called ustack_control(). Does not return.
+ */
+typedef void usched_changed_fn(const struct usched *s, const struct ustack *u);
+
 /* Frees `u' when it ends. As ustack_detach(). */
 typedef int usched_detach_fn(struct usched *s, struct ustack *u);
 
@@ -181,7 +188,7 @@ typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
 /* Counters since usched_init(), but for s_images and s_image_bytes: now. */
 struct usched_stats {
 	uint64_t s_launches;    /* threads that began to run */
-	uint64_t s_images;      /* images held by threads */
+	uint64_t s_images;      /* images from s_alloc */
 	uint64_t s_image_bytes; /* their sizes added up */
 	uint64_t s_deepest;     /* bytes of the deepest block over 1 KiB or evicted */
 	uint64_t s_bytes;       /* bytes copied by evictions and loads */
@@ -213,17 +220,26 @@ struct usched {
 	struct usched_stack  s_new;     /* new threads are here */
 	unsigned             s_stacks;    /* stacks */
 	unsigned             s_colour;  /* of the next */
-	int                  s_fd;      /* of the thread being launched; -1: none */
+	int                  s_owns;    /* 1: the running thread has control words of its
+					   own */
+	uint64_t             s_control; /* those of the others meanwhile */
+	uint64_t             s_first;   /* those of usched_run() */
+	void               (*s_func)(void *);   /* of the thread being launched */
+	void                *s_arg;
 
 	/* Timers and descriptors, once a thread waits for one; uevents.h. */
 	struct uevents  *s_events;
 
 	/* Set by the scheduler before usched_init(); the last ones are hot. */
+	size_t           s_room;        /* bytes from u_image to the end of a record */
+	int              s_control_each; /* 1: each thread has its own control words, see
+					    ustack_control() */
 	int              s_keep;        /* 1: threads keep images that became too large */
 	int              s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */
+	usched_changed_fn *s_changed;
 	usched_yield_fn *s_yield;
 	usched_cancel_fn *s_cancel;
 	usched_detach_fn *s_detach;
@@ -278,34 +294,85 @@ struct ustack_attachment {
 	void (*a_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };
 
+/* An image from s_alloc. */
+struct usched_image {
+	void  *i_frames;
+	size_t i_size;
+};
+
 /*
- * Private to usched.c from ustack_init() to s_done, but for the last two. A thread is
+ * Private to usched.c from ustack_init() to s_done, but for the scheduler's part. A
+ * thread is
  *
  *   new      u_stack == &s_new of its dispatcher, u_func != NULL
  *   running  s_current == this
  *   blocked  otherwise; resident if u_stack->k_resident == this
  *   ended    u_func == NULL
+ *
+ * It is the beginning of a record of the scheduler, and its first image the end: the
+ * s_room bytes from u_image on. So what a switch touches is one cache line, and the next
+ * ones if it copies. By bytes, with 64 bits and no sanitizer:
+ *
+ *    0  u_top, u_pc, u_stack, u_fp, u_bp      a hand-over reads and writes these,
+ *   48  u_deep, u_errno                       and these
+ *   40  u_func                                at the start and the end
+ *   56  u_tokens, u_mail                      a wait or a wake
+ *   64  u_image                               an eviction or a load
  */
 struct ustack {
-	char                *u_top;     /* blocked: its top; new: the argument */
-	void                *u_image;
+	char                *u_top;     /* blocked: its top; bit 0: its frames are not in
+					   place, or it is new */
+	const void          *u_pc;      /* blocked: where it goes on, */
 	struct usched_stack *u_stack;   /* where it was launched (R1) */
+	void                *u_fp;      /* blocked: its frame pointer */
+	void                *u_bp;      /* and base pointer */
 	__extension__ union {
 		void               (*u_func)(void *);
 		struct ustack_attachment *u_attachment;         /* if u_attached */
 	};
-	uint32_t             u_size      : 30;  /* bytes in u_image */
-	uint32_t             u_cancelled : 1;
-	uint32_t             u_attached  : 1;
-	uint32_t             u_deep;    /* bytes: blocks up to this depth need no check;
-					   new: 0, or 1 + its descriptor */
+	__extension__ union {
+		struct {
+			uint32_t u_cancelled : 1;
+			uint32_t u_attached  : 1;
+			uint32_t u_outside   : 1;       /* has an image from s_alloc */
+			uint32_t u_deep8     : 29;      /* eighths of u_deep */
+		};
+		/* Bytes, less than 8 too many: blocks up to this depth need no check. */
+		uint32_t     u_deep;
+	};
+	int                  u_errno;   /* blocked: its errno */
 
 	/* The scheduler's. */
 	int32_t              u_tokens;  /* see s_pick */
 	uint32_t             u_mail;    /* not touched by ustack_init() */
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
+
+	/* If u_outside; new: argument and descriptor; else the first image begins here. */
+	struct usched_image  u_image;
 };
+
+/*
+ * In u_mail: other threads may know the address of this one. ustack_self() sets it. If it
+ * is clear, and the scheduler has told the address to none, none can send mail.
+ */
+#define USTACK_KNOWN 1u
+
+/* Private: the top of a blocked thread. */
+static inline char *usched__top(const struct ustack *u)
+{
+	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)1);
+}
+
+/* Private: the image of a launched thread. */
+static inline char *usched__image(const struct ustack *u)
+{
+	const struct usched_image *image = &u->u_image;
+
+	/* Compilers must not think that it ends with that member. */
+	__asm__("" : "+r"(image));
+	return u->u_outside ? (char *)image->i_frames : (char *)(uintptr_t)image;
+}
 
 /* Private: whether waits of `u' fail. From the dispatcher's native thread. */
 static inline int usched__is_cancelled(const struct ustack *u)
@@ -313,12 +380,15 @@ static inline int usched__is_cancelled(const struct ustack *u)
 	return u->u_cancelled && !(u->u_attached && u->u_attachment->a_shield);
 }
 
-/* Private: ustack_switch() from `self', the running thread of `s', to another of `s'. */
+/*
+ * Private: the hand-over as a function. Blocks `self', the running thread of `s', and
+ * runs `u' of the same dispatcher, or asks s_next if `u' is NULL.
+ */
 int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
 /*
  * Makes `s' ready for use, with the native stack as its one stack. The call-backs must be
- * set.
+ * set, and s_room, unless a record ends with its struct ustack.
  * 0; -EINVAL: a required call-back is missing; -ENOTSUP: this machine keeps a shadow
  * stack, which cannot be copied, or code of the program was compiled with -fsplit-stack,
  * which moves frames to stacks of its own.
@@ -367,22 +437,19 @@ void usched_stats(const struct usched *s, struct usched_stats *out);
 
 /*
  * Makes `u' a new thread of `s' that will run func(arg) when s_next first returns it, and
- * ends when `func' returns. `image', of `size' bytes, is its first image, or NULL. As
- * those from s_alloc it goes to s_free, when it is exchanged or the thread ends. A thread
- * that never blocks, or has a stack for itself, needs none. The caller owns *u until
- * s_done.
- * 0; -EINVAL: func is NULL, or size over USCHED_IMAGE_MAX.
+ * ends when `func' returns. The caller owns *u until s_done, and the s_room bytes from
+ * u->u_image on, which are its first image.
+ * 0; -EINVAL: func is NULL.
  * From any native thread: only *u is written. Does not switch.
  */
-int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *),
-		void *arg, void *image, size_t size);
+int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *arg);
 
 /*
  * As ustack_init(), for a thread that runs func(fd, arg).
  * Besides, -EINVAL: fd is negative or INT_MAX.
  */
 int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void *arg),
-		   int fd, void *arg, void *image, size_t size);
+		   int fd, void *arg);
 
 /*
  * Blocks the calling thread: asks s_next for a thread and runs that. Returns when s_next
@@ -394,6 +461,8 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
  * Switches.
  */
 int ustack_block(void);
+
+#include "uswitch.h"
 
 /*
  * The dispatcher of a thread, even one that has ended, while *u and the stacks exist.
@@ -412,7 +481,7 @@ USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
  * of this dispatcher.
  * Switches.
  */
-USCHED_INLINE int ustack_switch(struct ustack *u)
+USCHED_SWITCHES int ustack_switch(struct ustack *u)
 {
 	struct usched *s = usched__here();
 	struct ustack *self = s->s_current;
@@ -421,7 +490,9 @@ USCHED_INLINE int ustack_switch(struct ustack *u)
 		return -EPERM;
 	if (u == self)
 		return 0;
-	return u ? usched__handover(u, self, s) : -EINVAL;
+	if (!u || !u->u_func || ustack_sched(u) != s)
+		return -EINVAL;
+	return usched__hand_over(u, self, s);
 }
 
 /*

@@ -51,7 +51,7 @@ struct ustack *ustack_self(void);
  * ustack_block().
  * Switches.
  */
-USCHED_INLINE int ustack_wait(void)
+USCHED_SWITCHES int ustack_wait(void)
 {
 	struct usched *s = usched__here();
 	struct ustack *self = s->s_current, *u;
@@ -61,9 +61,15 @@ USCHED_INLINE int ustack_wait(void)
 		self->u_tokens--;
 		return 0;
 	}
-	u = self ? s->s_pick(s, self) : NULL;
-	rc = u ? usched__handover(u, self, s) : ustack_block();
-	return rc ? usched__stay(rc) : 0;
+	if (!self)
+		return -EPERM;
+	u = s->s_pick(s, self);
+	rc = usched__hand_over(u, self, s);
+	if (__builtin_expect(rc, 0)) {
+		rc = usched__stay(rc);
+		__asm__ volatile("" : "+r"(rc));        /* no tail call: see uswitch.h */
+	}
+	return rc;
 }
 
 /*
@@ -144,6 +150,16 @@ int ustack_cancelled(void);
  * Does not switch.
  */
 int ustack_shield(int on);
+
+/*
+ * Threads of a processor share its floating point control words (rounding, exceptions,
+ * denormals), as they share its locale. With 1, the calling thread has its own from now
+ * on, for example to call fesetround(); they begin as they are. With 0, it has those that
+ * the others share. Switches to and from such a thread cost more, others nothing.
+ * The value before; -EPERM: the caller is no thread.
+ * Does not switch.
+ */
+int ustack_control(int own);
 
 enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
 

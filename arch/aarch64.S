@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64.S: the switch for AArch64, AAPCS64. The contract is in arch.h.
+ * aarch64.S: the switch for AArch64, AAPCS64. The contract is in arch.h, the statement
+ * that most threads block in is in uswitch.h; usched__handover() is the same as a
+ * function.
  *
- * A saved frame, from top up; what the ABI has a function preserve, and no
- * more:
+ * A frame saved by a function, from top up; what the ABI has a function preserve, but for
+ * FPCR (see ustack_control()), and no more:
  *
  *      0  x29 x30
  *     16  x19 ... x28
  *     96  d8 ... d15
- *    160  FPCR (8 bytes), errno (4), unused (4)
- *    176  the caller's
- *
- * In between, x19 holds the FPCR of the thread that blocked: comparing it costs less than
- * writing it. x20 is the dispatcher.
+ *    160  the caller's
  *
  * x30 is saved signed. The signature depends on SP and a key of the process;
  * a frame comes back to its address, so it stays valid.
@@ -24,20 +22,11 @@
 
 #include "offsets.h"
 
-#define OP_LOAD 1                       /* ARCH_LOAD */
-#define FRAME   176
+#define OP_LOAD         2               /* ARCH_LOAD */
+#define OP_LAUNCH       3               /* ARCH_LAUNCH */
+#define FRAME           160
 
-/* Writes the FPCR saved in the frame at `frame' where it differs from x19. */
-.macro	load_control frame
-	ldr	x9, [\frame, #160]
-	cmp	x9, x19
-	b.eq	9f
-	msr	fpcr, x9
-9:
-.endm
-
-/* Leaves its FPCR in x19 and `sched' in x20. */
-.macro	push_frame sched
+.macro	push_frame
 	hint	#25                             /* paciasp, and a landing pad */
 	.cfi_negate_ra_state
 	stp	x29, x30, [sp, #-FRAME]!
@@ -72,12 +61,13 @@
 	stp	d14, d15, [sp, #144]
 	.cfi_offset d14, -FRAME + 144
 	.cfi_offset d15, -FRAME + 152
-	mrs	x19, fpcr
-	str	x19, [sp, #160]
-	mov	x20, \sched
-	ldr	x9, [x20, #S_ERRNO]
-	ldr	w9, [x9]
-	str	w9, [sp, #168]
+.endm
+
+/* For unwinders, below a thread that has blocked; `reg' is its record. */
+.macro	caller_of_record reg
+	.cfi_escape 0x10, 30, 2, 0x70 + \reg, U_PC
+	.cfi_escape 0x10, 29, 2, 0x70 + \reg, U_FP
+	.cfi_escape 0x10, 19, 2, 0x70 + \reg, U_BP
 .endm
 
 .macro	function name visibility=hidden
@@ -97,53 +87,6 @@
 	.text
 
 /*
- * int usched__switch(arch_next_fn *next, void *arg, struct usched *s);
- * x0 next, x1 arg, x2 s; next(x0 top, x1 arg) returns x0 j_sp, x1 j_op.
- */
-function usched__switch
-	push_frame x2
-	mov	x9, x0
-	mov	x0, sp
-	blr	x9
-
-.Ljump:
-	mov	sp, x0                          /* R5 */
-	cmp	x1, #0
-	b.gt	.Lfar
-.Lresume:
-	load_control sp
-	ldr	x9, [x20, #S_ERRNO]
-	ldr	w10, [sp, #168]
-	str	w10, [x9]
-	mov	w0, w1
-	ldp	d14, d15, [sp, #144]
-	ldp	d12, d13, [sp, #128]
-	ldp	d10, d11, [sp, #112]
-	ldp	d8, d9, [sp, #96]
-	ldp	x27, x28, [sp, #80]
-	ldp	x25, x26, [sp, #64]
-	ldp	x23, x24, [sp, #48]
-	ldp	x21, x22, [sp, #32]
-	ldp	x19, x20, [sp, #16]
-	.cfi_remember_state
-	ldp	x29, x30, [sp], #FRAME
-	.cfi_def_cfa_offset 0
-	.cfi_restore x29
-	.cfi_restore x30
-	hint	#29                             /* autiasp */
-	.cfi_negate_ra_state
-	ret
-	.cfi_restore_state
-
-.Lfar:
-	cmp	x1, #OP_LOAD
-	b.ne	usched__launch
-	bl	usched__load
-	mov	w1, wzr
-	b	.Lresume
-end usched__switch
-
-/*
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * x0, x1, x2.
  */
@@ -156,63 +99,195 @@ function usched__handover visibility=protected
 	cbz	x9, 1f
 	b	usched__handover_caught
 1:
-	push_frame x2
+	push_frame
+.Lagain:
 	ldr	x9, [x1, #U_STACK]
 	ldr	w10, [x1, #U_DEEP]
-	ldr	x11, [x0, #U_STACK]
 	mov	x12, sp
 	ldr	x9, [x9, #K_BOTTOM]
-	sub	x9, x9, x12
+	sub	x9, x9, x12                     /* R4 */
 	cmp	x9, x10
-	b.hi	.Lslow
-	ldp	x9, x10, [x11, #K_RESIDENT]     /* and K_SCHED */
-	cmp	x9, x0
-	ccmp	x10, x2, #0, eq
-	b.ne	.Lslow
-	str	x12, [x1, #U_TOP]               /* R4: u_image is large enough */
+	b.hi	.Lfit
+	ldr	x9, [x2, #S_ERRNO]
+	ldr	w10, [x9]
+	str	w10, [x1, #U_ERRNO]
+	adr	x10, usched__resumed
+	stp	x12, x10, [x1, #U_TOP]          /* and U_PC */
+	cbz	x0, .Lfar
+	ldp	x12, x16, [x0, #U_TOP]
+	tbnz	x12, #0, .Lfar
 	str	x0, [x2, #S_CURRENT]
-	ldr	x9, [x2, #S_SWITCHES]
-	add	x9, x9, #1
-	str	x9, [x2, #S_SWITCHES]
-	ldr	x9, [x0, #U_TOP]
-	mov	sp, x9                          /* R5 */
-	mov	w1, wzr
-	b	.Lresume
-.Lslow:
-	mov	x1, x0
-	mov	x0, sp
-	bl	usched__handover_slow
-	b	.Ljump
+	ldr	x10, [x2, #S_SWITCHES]
+	add	x10, x10, #1
+	str	x10, [x2, #S_SWITCHES]
+	ldr	w10, [x0, #U_ERRNO]
+	str	w10, [x9]
+	.cfi_remember_state
+	.cfi_undefined x30
+	ldr	x29, [x0, #U_FP]
+	ldr	x19, [x0, #U_BP]
+	mov	sp, x12                         /* R5 */
+	br	x16
+	.cfi_restore_state
+.Lfar:
+	b	usched__far
+
+.Lfit:
+	bl	usched__fit
+	cbz	w0, .Lagain_u
+	b	.Lreturn
+.Lagain_u:
+	mov	x0, x3
+	b	.Lagain
+
+	.globl	usched__resumed
+	.hidden	usched__resumed
+usched__resumed:
+	hint	#36                             /* bti j */
+	mov	w0, wzr
+.Lreturn:
+	ldp	d14, d15, [sp, #144]
+	ldp	d12, d13, [sp, #128]
+	ldp	d10, d11, [sp, #112]
+	ldp	d8, d9, [sp, #96]
+	ldp	x27, x28, [sp, #80]
+	ldp	x25, x26, [sp, #64]
+	ldp	x23, x24, [sp, #48]
+	ldp	x21, x22, [sp, #32]
+	ldp	x19, x20, [sp, #16]
+	ldp	x29, x30, [sp], #FRAME
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	hint	#29                             /* autiasp */
+	.cfi_negate_ra_state
+	ret
 end usched__handover
 
 /*
- * sp the bottom of a stack, x1 the frame saved by usched_run(), x20 the dispatcher.
- * The outermost frame of a thread: no return address, x29 0, and unwinders
- * are told so.
+ * Not called, but jumped to: `self', x1, has blocked, and its record says how it goes on.
+ * x0 u, x2 s.
+ */
+function usched__far visibility=protected
+	hint	#38                             /* bti jc */
+	.cfi_def_cfa sp, 0
+	caller_of_record 1
+	mov	x29, sp
+	mov	x19, x1
+	.cfi_def_cfa x29, 0
+	caller_of_record 19
+	mov	x1, x2
+	bl	usched__go
+	b	usched__jump
+end usched__far
+
+/*
+ * Called by the statement, which keeps nothing but x0, x1 and x2 for later, and finds x0
+ * in x3. Its frames begin at SP. Returns w0.
+ */
+function usched__fit visibility=protected
+	hint	#25                             /* paciasp, and a landing pad */
+	.cfi_negate_ra_state
+	mov	x9, sp
+	stp	x29, x30, [sp, #-48]!
+	.cfi_def_cfa_offset 48
+	.cfi_offset x29, -48
+	.cfi_offset x30, -40
+	mov	x29, sp
+	stp	x0, x1, [sp, #16]
+	str	x2, [sp, #32]
+	mov	x0, x2
+	mov	x1, x9
+	bl	usched__fit_top
+	ldp	x3, x1, [sp, #16]
+	ldr	x2, [sp, #32]
+	ldp	x29, x30, [sp], #48
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	hint	#29                             /* autiasp */
+	.cfi_negate_ra_state
+	ret
+end usched__fit
+
+/*
+ * int usched__switch(arch_next_fn *next, void *arg);
+ * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 j_at, x1 j_op.
+ */
+function usched__switch
+	push_frame
+	mov	x9, x0
+	mov	x0, sp
+	blr	x9
+	b	usched__jump
+end usched__switch
+
+/* x0 j_at, x1 j_op. */
+function usched__jump
+	.cfi_undefined x30
+	cmp	x1, #0
+	b.le	.Lframe
+	cmp	x1, #OP_LAUNCH
+	b.eq	usched__launch
+	ldr	x9, [x0, #U_TOP]
+	and	x9, x9, #-2
+	mov	sp, x9                          /* R5 */
+	cmp	x1, #OP_LOAD
+	b.ne	.Lresume
+	mov	x19, x0
+	bl	usched__load
+	mov	x0, x19
+.Lresume:
+	ldr	x16, [x0, #U_PC]
+	ldr	x29, [x0, #U_FP]
+	ldr	x19, [x0, #U_BP]
+	br	x16
+
+.Lframe:
+	mov	sp, x0                          /* R5 */
+	mov	w0, w1
+	b	.Lreturn
+end usched__jump
+
+/*
+ * x0 a thread. The outermost frame: no return address, x29 0, and unwinders are told so.
  */
 function usched__launch
 	.cfi_undefined x30
-	load_control x1
+	ldr	x9, [x0, #U_STACK]
+	ldr	x10, [x9, #K_BOTTOM]
+	mov	sp, x10                         /* R5 */
+	ldr	x9, [x9, #K_SCHED]
+	ldr	x10, [x9, #S_FUNC]
+	ldr	x0, [x9, #S_ARG]
 	mov	x29, xzr
 	mov	x30, xzr
-	bl	usched__start
-	mov	x9, x0
-	mov	x0, x1
-	blr	x9
-	bl	usched__end                     /* before usched__exit looks at FPCR */
-	mov	x0, x20
-	b	usched__exit
+	blr	x10
+	bl	usched__end
+	b	usched__jump
 end usched__launch
 
-/* _Noreturn void usched__exit(struct usched *s); */
+/* _Noreturn void usched__exit(void); */
 function usched__exit
 	hint	#34                             /* bti c */
 	.cfi_undefined x30
-	mrs	x19, fpcr
-	mov	x20, x0
 	bl	usched__finish
-	b	.Ljump
+	b	usched__jump
 end usched__exit
+
+/* uint64_t usched__control(void); */
+function usched__control
+	hint	#34                             /* bti c */
+	mrs	x0, fpcr
+	ret
+end usched__control
+
+/* void usched__set_control(uint64_t words); */
+function usched__set_control
+	hint	#34                             /* bti c */
+	msr	fpcr, x0
+	ret
+end usched__set_control
 
 /*
  * int usched__probe(void);
@@ -259,7 +334,8 @@ end usched__valgrind
 .endm
 
 	number	usched__return_at 8
-	number	usched__frame 176
+	number	usched__frame 160
+	number	usched__shallow 192
 
 	.section .note.GNU-stack, "", %progbits
 

@@ -20,45 +20,60 @@ struct usched_stack;
 /*
  * Where to go on: two words, returned in two registers.
  *
- *   j_op          at j_sp is                           then
- *   0, or -errno  a frame of usched__switch()          its call returns j_op
- *   ARCH_LOAD     the place of such a frame            usched__load() is called
- *                                                      below, its call returns 0
- *   an address    the bottom of a stack                usched__start() is called
- *                                                      below, then what that returns
- *
- * The address is of the frame saved by usched_run(): a new thread inherits from it what a
- * C function expects to be set, such as floating point control words.
+ *   j_op          j_at is                          then
+ *   0, or -errno  a frame of usched__switch()      its call returns j_op
+ *   ARCH_RESUME   a blocked thread, in place       it goes on: SP is its u_top
+ *   ARCH_LOAD     a blocked thread                 likewise, after usched__load() was
+ *                                                  called below that
+ *   ARCH_LAUNCH   a new thread, on its stack       at the bottom s_func(s_arg) of its
+ *                                                  dispatcher is called; then
+ *                                                  usched__end() says where to go on
  */
 struct arch_jump {
-	char    *j_sp;
+	void    *j_at;
 	intptr_t j_op;
 };
 
-#define ARCH_LOAD ((intptr_t)1)
+#define ARCH_RESUME ((intptr_t)1)
+#define ARCH_LOAD   ((intptr_t)2)
+#define ARCH_LAUNCH ((intptr_t)3)
 
 typedef struct arch_jump arch_next_fn(char *top, void *arg);
 
 /*
  * Saves on the stack what the ABI has a function preserve, and calls next(top, arg)
- * below: all that is live of the caller is at `top' or above. Then moves SP to the j_sp
- * that `next' returned, first of all (R5), and goes on as j_op says. Returns after a jump
- * to the saved frame. The value of errno, at s_errno, is part of that frame.
+ * below: all that is live of the caller is at `top' or above. Then moves SP to where
+ * `next' said, first of all (R5), and goes on there. Returns after a jump to the saved
+ * frame, or when a thread is resumed whose u_top is `top' and u_pc is usched__resumed.
  */
-ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg, struct usched *s);
+ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
+
+/* Where such a frame goes on; not a function to be called. */
+ARCH_PRIVATE void usched__resumed(void);
 
 /*
  * usched__handover(u, self, s), declared in usched.h, is usched__handover_caught() unless
- * s_caught is all zeros; then it is usched__switch(usched__handover_slow, u, s). Where
- * nothing has to be copied or allocated it may take a shorter way: if `self' has blocked
- * as deep before (u_deep) and `u' is resident on a stack of `s'. Then it sets u_top of
- * `self' and s_current, counts a switch, and goes on at u_top of `u'.
+ * s_caught is all zeros. Then it blocks `self' as usched__switch() does, and as the
+ * statement in uswitch.h:
+ *
+ *  1. While SP is deeper than u_deep allows, usched__fit() calls usched__fit_top(s, SP).
+ *     If that fails, its result is returned. The SP that was compared is the u_top of `self' (R4),
+ *     and errno goes to u_errno.
+ *  2. If `u' is not NULL and bit 0 of its u_top is clear, it is made s_current, a switch
+ *     is counted, errno becomes u_errno of `u', and that goes on.
+ *  3. Otherwise usched__far() calls usched__go(u, s) below the frames of
+ *     `self', and goes on as that says.
+ *
+ * The portable switch has no such statement. There s_caught is never all zeros, and
+ * usched__far() and usched__fit() are never reached.
  */
 
-/*
- * Leaves a thread of `s': calls usched__finish() and goes where it says. Saves nothing.
- */
-ARCH_PRIVATE _Noreturn void usched__exit(struct usched *s);
+/* Leaves a thread: calls usched__finish() and goes where it says. Saves nothing. */
+ARCH_PRIVATE _Noreturn void usched__exit(void);
+
+/* The floating point control words, in one word. */
+ARCH_PRIVATE uint64_t usched__control(void);
+ARCH_PRIVATE void usched__set_control(uint64_t words);
 
 /*
  * 1: SP may be moved to any stack; 0: only on the native one; -ENOTSUP: not at all here.
@@ -74,20 +89,15 @@ ARCH_PRIVATE extern const int usched__return_at;
 /* Bytes from a top to the frame of the caller of usched__switch(), at most. */
 ARCH_PRIVATE extern const unsigned usched__frame;
 
-/* The call that a thread begins with. Two words, as above. */
-struct arch_start {
-	void (*t_func)(void *arg);
-	void  *t_arg;
-};
+/* Bytes of frames that a thread in a plain wait has at least; for defaults. */
+ARCH_PRIVATE extern const unsigned usched__shallow;
 
 /* Supplied by usched.c. */
 ARCH_PRIVATE void usched__load(void);   /* loads s_current */
-ARCH_PRIVATE struct arch_start usched__start(void);     /* of s_current */
-ARCH_PRIVATE void usched__end(void);  /* its function has returned; may switch */
+ARCH_PRIVATE struct arch_jump usched__go(struct ustack *u, struct usched *s);
+ARCH_PRIVATE int usched__fit_top(struct usched *s, char *top);
+ARCH_PRIVATE struct arch_jump usched__end(void);  /* the thread has returned; may switch */
 ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
-ARCH_PRIVATE arch_next_fn usched__handover_slow;
-ARCH_PRIVATE int usched__handover_caught(struct ustack *u, struct ustack *self,
-					 struct usched *s);
 
 /* For uframes.c: the next of all stacks, which begin with s_victim; or NULL. */
 ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,

@@ -3,16 +3,21 @@
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
 
-#define S_CURRENT       424
-#define S_CAUGHT        416
-#define S_ERRNO         408
-#define S_SWITCHES      400
+#define S_FUNC          248
+#define S_ARG           256
+#define S_SWITCHES      456
+#define S_ERRNO         464
+#define S_CAUGHT        472
+#define S_CURRENT       480
 #define K_BOTTOM        0
-#define K_RESIDENT      8
 #define K_SCHED         16
 #define U_TOP           0
+#define U_PC            8
 #define U_STACK         16
-#define U_DEEP          36
+#define U_FP            24
+#define U_BP            32
+#define U_DEEP          48
+#define U_ERRNO         52
 #define CAUGHT_UNCAUGHT 8
 
 #endif /* USCHED_OFFSETS_H */

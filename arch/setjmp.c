@@ -24,6 +24,8 @@
  *
  * Of the floating point environment C can save the rounding direction.
  *
+ * There is no statement as in uswitch.h: all switches go the long way.
+ *
  * AddressSanitizer takes longjmp for the end of all frames that are jumped over;
  * watch_landed() corrects that.
  */
@@ -35,26 +37,23 @@
 
 #include <fenv.h>
 #include <setjmp.h>
-#include <stdbool.h>
+#include <stdlib.h>
 
 #include "../watch/watch.h"
 
 /* In the frame of usched__switch(). A pointer to it is at every top. */
 struct frame {
-	jmp_buf                   f_env;
-	int                       f_rounding;
-	int                       f_errno;
-	struct usched            *f_sched;
-	volatile struct arch_jump f_launch;     /* home only: the thread to launch */
+	jmp_buf                 f_env;
+	struct ustack *volatile f_launch;       /* home only: the thread to launch */
 };
 
 enum {
 	AROUND = 512,                   /* bytes: frames around, with sanitizers */
-	ERRORS = 4096, /* above errno values, and no stack is so near the end of memory */
 };
 
 const int usched__return_at = -1;
 const unsigned usched__frame = sizeof(struct frame) + AROUND;
+const unsigned usched__shallow = 64;
 
 enum { SAVED, RESUME, LAUNCH };         /* results of setjmp */
 
@@ -62,50 +61,69 @@ typedef int descend_fn(struct frame *f, arch_next_fn *next, void *arg);
 typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
 
 static descend_fn descend;
-static bool is_result(intptr_t op);
 static _Noreturn void jump(struct arch_jump j);
 static sink_fn sink;
 static void load(void *top);
 static void start(void *home);
 static _Noreturn void resume(char *top);
-static void set_rounding(int rounding);
+static char *home_of(const struct ustack *u);
 
 static descend_fn *const volatile call_descend = descend;
 static sink_fn *const volatile call_sink = sink;
 
-UNWATCHED int usched__switch(arch_next_fn *next, void *arg, struct usched *s)
+UNWATCHED int usched__switch(arch_next_fn *next, void *arg)
 {
 	volatile int rc = 0;
 	struct frame f;
 
-	f.f_sched = s;
-	f.f_errno = *s->s_errno;
-	f.f_rounding = fegetround();
 	switch (_setjmp(f.f_env)) {
 	case SAVED:
 		rc = call_descend(&f, next, arg);
 		break;
 	case LAUNCH:
-		call_sink(f.f_launch.j_sp, start, &f);
+		call_sink(f.f_launch->u_stack->k_bottom, start, &f);
 		break;
 	default:
-		watch_landed(f.f_sched);
+		watch_landed(usched__current);
 	}
-	*f.f_sched->s_errno = f.f_errno;
 	return rc;
 }
 
-UNWATCHED int usched__handover(struct ustack *u, struct ustack *self, struct usched *s)
+void usched__resumed(void)
 {
-	if (s->s_caught->c_caught || s->s_caught->c_uncaught)
-		return usched__handover_caught(u, self, s);
-	return usched__switch(usched__handover_slow, u, s);
 }
 
-UNWATCHED void usched__exit(struct usched *s)
+int usched__handover(struct ustack *u, struct ustack *self, struct usched *s)
 {
-	(void)s;
+	return usched__handover_caught(u, self, s);
+}
+
+/* Parts of a statement that is not reached, see above. */
+
+void usched__fit(void)
+{
+	abort();
+}
+
+void usched__far(void)
+{
+	abort();
+}
+
+UNWATCHED void usched__exit(void)
+{
 	jump(usched__finish());
+}
+
+uint64_t usched__control(void)
+{
+	return (uint64_t)fegetround();
+}
+
+void usched__set_control(uint64_t words)
+{
+	if ((int)words != fegetround())
+		fesetround((int)words);
 }
 
 int usched__probe(void)
@@ -123,17 +141,14 @@ uintptr_t usched__valgrind(const uintptr_t request[6])
 UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 {
 	struct frame *mark = f;
-	struct arch_jump j = next((char *)&mark, arg);
+	char *top = (char *)&mark;
+	struct arch_jump j = next(top, arg);
 
-	if (j.j_sp == (char *)&mark && is_result(j.j_op))
+	if (j.j_op <= 0 && j.j_at == top)
 		return (int)j.j_op;
+	if (j.j_op == ARCH_RESUME && ((const struct ustack *)j.j_at)->u_top == top)
+		return 0;
 	jump(j);
-}
-
-/* With 32 bits a stack may be at negative addresses, near 0 as errors are. */
-UNWATCHED static bool is_result(intptr_t op)
-{
-	return op <= 0 && op > -ERRORS;
 }
 
 UNWATCHED static struct frame **mark_at(char *top)
@@ -143,16 +158,23 @@ UNWATCHED static struct frame **mark_at(char *top)
 
 UNWATCHED static void jump(struct arch_jump j)
 {
+	struct ustack *u = j.j_at;
 	struct frame *home;
 
-	if (is_result(j.j_op))
-		resume(j.j_sp);
+	if (j.j_op <= 0)
+		resume(j.j_at);
+	if (j.j_op == ARCH_RESUME)
+		resume(u->u_top);
 	if (j.j_op == ARCH_LOAD)
-		call_sink(j.j_sp, load, j.j_sp);
-	home = *mark_at((char *)j.j_op);
-	home->f_launch = j;
-	set_rounding(home->f_rounding);
+		call_sink(usched__top(u), load, usched__top(u));
+	home = *mark_at(home_of(u));
+	home->f_launch = u;
 	_longjmp(home->f_env, LAUNCH);
+}
+
+UNWATCHED static char *home_of(const struct ustack *u)
+{
+	return u->u_stack->k_sched->s_home;
 }
 
 /* Calls then(arg) with all its frame below sp, and does not return. */ /* R5 */
@@ -178,25 +200,14 @@ UNWATCHED static void load(void *top)
 UNWATCHED static void start(void *home)
 {
 	struct frame *f = home;
-	struct arch_start thread;
+	const struct usched *s = f->f_launch->u_stack->k_sched;
 
-	*mark_at((char *)f->f_launch.j_op) = f;
-	thread = usched__start();
-	thread.t_func(thread.t_arg);
-	usched__end();
-	usched__exit(f->f_sched);
+	*mark_at(s->s_home) = f;
+	s->s_func(s->s_arg);
+	jump(usched__end());
 }
 
 UNWATCHED static void resume(char *top)
 {
-	struct frame *f = *mark_at(top);
-
-	set_rounding(f->f_rounding);
-	_longjmp(f->f_env, RESUME);
-}
-
-UNWATCHED static void set_rounding(int rounding)
-{
-	if (rounding != fegetround())
-		fesetround(rounding);
+	_longjmp((*mark_at(top))->f_env, RESUME);
 }

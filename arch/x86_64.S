@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * x86_64.S: the switch for x86-64, System V ABI. The contract is in arch.h.
+ * x86_64.S: the switch for x86-64, System V ABI. The contract is in arch.h, the statement
+ * that most threads block in is in uswitch.h; usched__handover() is the same as a
+ * function.
  *
- * A saved frame, from top up; what the ABI has a function preserve, and no
- * more:
+ * A frame saved by a function, from top up; what the ABI has a function preserve, but for
+ * control words (see ustack_control()), and no more:
  *
- *      0  MXCSR (2 bytes, the others are 0), x87 control word (2), errno (4)
- *      8  r15 r14 r13 r12 rbx rbp
- *     56  return address
+ *      0  r15 r14 r13 r12 rbx rbp
+ *     48  return address
  *
- * In between, r15 is the dispatcher, and r12d and r13d hold the control words of the
- * thread that blocked. Comparing them costs less than loading the same values again, far
- * less when a sticky exception flag differs (those are not preserved).
- * r14 holds its return address. CPUs predict that `ret' goes there, which is right for a
- * thread that was called from the same place, as threads that block in one function are;
- * their callers are predicted as well. Any other thread gets a jump, which is predicted
- * from where jumps went before.
+ * CPUs predict that `ret' goes back to the last call. That is right for a thread that was
+ * called from the same place as the one that ran before, as threads that block in one
+ * function are; their callers are predicted as well. Any other thread gets a jump, which
+ * is predicted from where jumps went before. rcx holds the return address of the thread
+ * that ran before, if that has blocked in a function; otherwise anything.
  *
- * Functions that are entered by a call start with endbr64, and the object is
- * marked for indirect branch tracking only: a shadow stack could not follow.
+ * Functions that are entered by a call or a jump through a register start with endbr64,
+ * and the object is marked for indirect branch tracking only: a shadow stack could not
+ * follow.
  */
 
 #if !defined(__x86_64__) || defined(__ILP32__)
@@ -27,62 +27,19 @@
 
 #include "offsets.h"
 
-#define OP_LOAD         1               /* ARCH_LOAD */
-#define MXCSR_CONTROL   0xffc0          /* the bits that are not sticky flags */
+#define RETURN_AT       48
+#define OP_LOAD         2               /* ARCH_LOAD */
+#define OP_LAUNCH       3               /* ARCH_LAUNCH */
 
-/*
- * Loads the control words of the frame at `top', through four bytes of the red zone. An
- * x87 control word that unmasks an exception traps at once if an earlier thread has set
- * its sticky flag, so the flags are cleared first.
- */
-.macro	set_control top
-	movzwl	(\top), %ecx
-	movl	%ecx, -8(%rsp)
-	ldmxcsr	-8(%rsp)
-	fnclex
-	fldcw	2(\top)
-.endm
-
-/* Loads the control words of the frame at `top' if they differ from r12d, r13d. */
-.macro	load_control top
-	movzwl	(\top), %eax
-	movzwl	2(\top), %ecx
-	xorl	%r12d, %eax
-	xorl	%r13d, %ecx
-	andl	$MXCSR_CONTROL, %eax
-	orl	%ecx, %eax
-	jz	9f
-	set_control \top
-9:
-.endm
-
-/* `errno' is a register for where errno is. */
-.macro	push_frame sched errno
+.macro	push_frame
 	.irp	reg, rbp, rbx, r12, r13, r14, r15
 	pushq	%\reg
 	.cfi_adjust_cfa_offset 8
 	.cfi_rel_offset \reg, 0
 	.endr
-	subq	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	stmxcsr	(%rsp)
-	fnstcw	2(%rsp)
-	movq	S_ERRNO(\sched), \errno
-	movl	(\errno), %eax
-	movl	%eax, 4(%rsp)
 .endm
 
-/* What .Ljump wants to know of the frame that was pushed. */
-.macro	note_frame sched
-	movzwl	(%rsp), %r12d
-	movzwl	2(%rsp), %r13d
-	movq	56(%rsp), %r14
-	movq	\sched, %r15
-.endm
-
-.macro	pop_registers
-	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
+.macro	pop_frame
 	.irp	reg, r15, r14, r13, r12, rbx, rbp
 	popq	%\reg
 	.cfi_adjust_cfa_offset -8
@@ -105,51 +62,14 @@
 	.size	\name, . - \name
 .endm
 
+/* For unwinders, below a thread that has blocked; `reg' (DWARF's number) is its record. */
+.macro	caller_of_record reg
+	.cfi_escape 0x10, 16, 2, 0x70 + \reg, U_PC
+	.cfi_escape 0x10, 6, 2, 0x70 + \reg, U_FP
+	.cfi_escape 0x10, 3, 2, 0x70 + \reg, U_BP
+.endm
+
 	.text
-
-/*
- * int usched__switch(arch_next_fn *next, void *arg, struct usched *s);
- * rdi next, rsi arg, rdx s; next(rdi top, rsi arg) returns rax j_sp, rdx j_op.
- */
-function usched__switch
-	push_frame %rdx, %rcx
-	note_frame %rdx
-	movq	%rdi, %rax
-	movq	%rsp, %rdi
-	call	*%rax
-
-.Ljump:
-	movq	%rax, %rsp                      /* R5 */
-	testq	%rdx, %rdx
-	jg	.Lfar
-.Lresume:
-	load_control %rsp
-	movq	S_ERRNO(%r15), %rcx
-	movl	4(%rsp), %eax
-	movl	%eax, (%rcx)
-	movl	%edx, %eax
-	cmpq	%r14, 56(%rsp)
-	jne	.Lelsewhere
-	.cfi_remember_state
-	pop_registers
-	ret
-	.cfi_restore_state
-.Lelsewhere:
-	.cfi_remember_state
-	pop_registers
-	popq	%rcx
-	.cfi_adjust_cfa_offset -8
-	.cfi_register rip, rcx
-	notrack jmp *%rcx
-	.cfi_restore_state
-
-.Lfar:
-	cmpq	$OP_LOAD, %rdx
-	jne	usched__launch
-	call	usched__load
-	xorl	%edx, %edx
-	jmp	.Lresume
-end usched__switch
 
 /*
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
@@ -157,89 +77,212 @@ end usched__switch
  */
 function usched__handover visibility=protected
 	movq	S_CAUGHT(%rdx), %rax
-	movl	CAUGHT_UNCAUGHT(%rax), %ecx
-	orq	(%rax), %rcx
-	jnz	usched__handover_caught
-	push_frame %rdx, %r9
+	cmpq	$0, (%rax)
+	jne	usched__handover_caught
+	cmpl	$0, CAUGHT_UNCAUGHT(%rax)
+	jne	usched__handover_caught
+	push_frame
+.Lagain:
 	movq	U_STACK(%rsi), %rax
-	movl	U_DEEP(%rsi), %ecx
+	movl	U_DEEP(%rsi), %r8d
 	movq	K_BOTTOM(%rax), %rax
-	subq	%rsp, %rax
-	cmpq	%rcx, %rax
-	ja	.Lslow
-	movq	U_STACK(%rdi), %rax
-	cmpq	%rdi, K_RESIDENT(%rax)
-	jne	.Lslow
-	cmpq	%rdx, K_SCHED(%rax)
-	jne	.Lslow
-	movq	%rsp, U_TOP(%rsi)               /* R4: u_image is large enough */
-	movq	%rsp, %r8
+	subq	%rsp, %rax                      /* R4 */
+	cmpq	%r8, %rax
+	ja	.Lfit
+	movq	S_ERRNO(%rdx), %r9
+	movl	(%r9), %eax
+	movl	%eax, U_ERRNO(%rsi)
+	leaq	usched__resumed(%rip), %rax
+	movq	%rax, U_PC(%rsi)
+	movq	%rsp, U_TOP(%rsi)
+	testq	%rdi, %rdi
+	jz	usched__far
+	movq	U_TOP(%rdi), %r8
+	testb	$1, %r8b
+	jnz	usched__far
 	movq	%rdi, S_CURRENT(%rdx)
 	incq	S_SWITCHES(%rdx)
-	movq	U_TOP(%rdi), %rsp               /* R5; both frames stay where they are */
-	movzwl	(%rsp), %eax                    /* one by one, as they were stored */
-	movzwl	2(%rsp), %ecx
-	xorw	(%r8), %ax
-	xorw	2(%r8), %cx
-	andl	$MXCSR_CONTROL, %eax
-	orl	%ecx, %eax
-	jnz	.Lcontrol
-.Lsame_control:
-	movl	4(%rsp), %eax
+	movl	U_ERRNO(%rdi), %eax
 	movl	%eax, (%r9)
+	movq	RETURN_AT(%rsp), %rcx
+	.cfi_remember_state
+	.cfi_undefined rip
+	movq	U_FP(%rdi), %rbp
+	movq	U_BP(%rdi), %rbx
+	movq	%r8, %rsp                       /* R5 */
+	jmp	*U_PC(%rdi)
+	.cfi_restore_state
+
+.Lfit:
+	call	usched__fit
+	testl	%eax, %eax
+	jz	.Lagain
+	xorl	%ecx, %ecx                      /* no return address is 0 */
+	jmp	.Lreturn
+
+	.globl	usched__resumed
+	.hidden	usched__resumed
+usched__resumed:
+	endbr64
 	xorl	%eax, %eax
-	movq	56(%rsp), %rcx
-	cmpq	56(%r8), %rcx
+.Lreturn:
+	cmpq	%rcx, RETURN_AT(%rsp)
 	jne	.Lelsewhere
 	.cfi_remember_state
-	pop_registers
+	pop_frame
 	ret
 	.cfi_restore_state
-.Lcontrol:
-	set_control %rsp
-	jmp	.Lsame_control
-.Lslow:
-	note_frame %rdx
-	movq	%rdi, %rsi
-	movq	%rsp, %rdi
-	call	usched__handover_slow
-	jmp	.Ljump
+.Lelsewhere:
+	pop_frame
+	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	.cfi_register rip, rcx
+	notrack jmp *%rcx
 end usched__handover
 
 /*
- * rsp the bottom of a stack, rdx the frame saved by usched_run(), r15 the dispatcher.
- * The outermost frame of a thread: no return address, rbp 0, and unwinders
- * are told so.
+ * Not called, but jumped to: `self', rsi, has blocked, and its record says how it goes on.
+ * rdi u, rdx s.
+ */
+function usched__far visibility=protected
+	.cfi_def_cfa rsp, 0
+	caller_of_record 4
+	movq	%rsp, %rbp
+	movq	%rsi, %rbx
+	.cfi_def_cfa rbp, 0
+	caller_of_record 3
+	andq	$-16, %rsp
+	movq	%rdx, %rsi
+	call	usched__go
+	jmp	usched__jump
+end usched__far
+
+/*
+ * Called by the statement, which keeps nothing but rdi, rsi and rdx for later. Its frames
+ * begin above the return address, at any alignment. Returns eax.
+ */
+function usched__fit visibility=protected
+	leaq	8(%rsp), %rax
+	.irp	reg, rbp, rdi, rsi, rdx
+	pushq	%\reg
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset \reg, 0
+	.endr
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register rbp
+	andq	$-16, %rsp
+	movq	%rdx, %rdi
+	movq	%rax, %rsi
+	call	usched__fit_top
+	movq	%rbp, %rsp
+	.cfi_def_cfa_register rsp
+	.irp	reg, rdx, rsi, rdi, rbp
+	popq	%\reg
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore \reg
+	.endr
+	ret
+end usched__fit
+
+/*
+ * int usched__switch(arch_next_fn *next, void *arg);
+ * rdi next, rsi arg; next(rdi top, rsi arg) returns rax j_at, rdx j_op.
+ */
+function usched__switch
+	push_frame
+	movq	%rdi, %rax
+	movq	%rsp, %rdi
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	*%rax
+	jmp	usched__jump
+end usched__switch
+
+/* rax j_at, rdx j_op. */
+function usched__jump
+	.cfi_undefined rip
+	testq	%rdx, %rdx
+	jle	.Lframe
+	movq	%rax, %rdi
+	cmpq	$OP_LAUNCH, %rdx
+	je	usched__launch
+	movq	U_TOP(%rdi), %rsp               /* R5 */
+	andq	$-2, %rsp
+	cmpq	$OP_LOAD, %rdx
+	jne	.Lresume
+	movq	%rsp, %rbp
+	movq	%rdi, %rbx
+	andq	$-16, %rsp
+	call	usched__load
+	movq	%rbp, %rsp
+	movq	%rbx, %rdi
+.Lresume:
+	movq	U_FP(%rdi), %rbp
+	movq	U_BP(%rdi), %rbx
+	xorl	%ecx, %ecx
+	jmp	*U_PC(%rdi)
+
+.Lframe:
+	movq	%rax, %rsp
+	movl	%edx, %eax
+	movq	RETURN_AT(%rsp), %rcx           /* `ret': it was called last */
+	jmp	.Lreturn
+end usched__jump
+
+/*
+ * rdi a thread. The outermost frame: no return address, rbp 0, and unwinders are told so.
  */
 function usched__launch
 	.cfi_undefined rip
-	load_control %rdx
+	movq	U_STACK(%rdi), %rax
+	movq	K_BOTTOM(%rax), %rsp            /* R5 */
+	movq	K_SCHED(%rax), %rcx
+	movq	S_FUNC(%rcx), %rax
+	movq	S_ARG(%rcx), %rdi
 	xorl	%ebp, %ebp
-	call	usched__start
-	movq	%rdx, %rdi
 	call	*%rax
-	call	usched__end                     /* before usched__exit looks at MXCSR */
-	movq	%r15, %rdi
-	jmp	usched__exit
+	call	usched__end
+	jmp	usched__jump
 end usched__launch
 
 /*
- * _Noreturn void usched__exit(struct usched *s);
+ * _Noreturn void usched__exit(void);
  * The frame below is dropped with the rest of the stack.
  */
 function usched__exit
 	.cfi_undefined rip
 	andq	$-16, %rsp
-	subq	$16, %rsp
-	stmxcsr	(%rsp)
-	fnstcw	2(%rsp)
-	movzwl	(%rsp), %r12d
-	movzwl	2(%rsp), %r13d
-	xorl	%r14d, %r14d                    /* no return address is 0 */
-	movq	%rdi, %r15
 	call	usched__finish
-	jmp	.Ljump
+	jmp	usched__jump
 end usched__exit
+
+/*
+ * uint64_t usched__control(void);
+ * MXCSR without its sticky flags, and above it the x87 control word.
+ */
+function usched__control
+	stmxcsr	-8(%rsp)
+	fnstcw	-4(%rsp)
+	movl	-8(%rsp), %eax
+	movzwl	-4(%rsp), %ecx
+	andl	$0xffc0, %eax
+	shlq	$32, %rcx
+	orq	%rcx, %rax
+	ret
+end usched__control
+
+/*
+ * void usched__set_control(uint64_t words);
+ * An x87 control word that unmasks an exception traps at once if the sticky flag is set,
+ * so the flags are cleared first.
+ */
+function usched__set_control
+	movq	%rdi, -8(%rsp)
+	ldmxcsr	-8(%rsp)
+	fnclex
+	fldcw	-4(%rsp)
+	ret
+end usched__set_control
 
 /*
  * int usched__probe(void);
@@ -283,8 +326,9 @@ end usched__valgrind
 	.size	\name, 4
 .endm
 
-	number	usched__return_at 56
+	number	usched__return_at RETURN_AT
 	number	usched__frame 64
+	number	usched__shallow 96
 
 	.section .note.GNU-stack, "", @progbits
 

@@ -57,7 +57,7 @@ static struct share {
 static double seconds;
 static uint64_t blocks;
 
-static inline void wait_message(void)
+static inline __attribute__((always_inline)) void wait_message(void)
 {
 	int rc = ustack_wait();
 
@@ -74,25 +74,31 @@ static size_t count(size_t *counter)
 #endif
 }
 
-/* The last message of a cycle has come back. */
-static void finish(size_t cycle)
+/* The rounds of a thread are over. The last of its cycle counts that. */
+static APART void finish(uint32_t index)
 {
-	size_t shares = arg.p < arg.r ? arg.p : arg.r, its = cycle % shares;
+	size_t shares = arg.p < arg.r ? arg.p : arg.r, cycle = index / arg.n;
+	size_t its = cycle % shares;
 
+	if (index % arg.n != arg.last)
+		return;
 	if (count(&share[its].cycles) == (arg.r - its + shares - 1) / shares
 	    && count(&finished) == shares)
 		ustack_wake(conductor);
 }
 
-/* The rounds after the first, for thread i of a cycle. Its variables are in registers. */
-static APART void pass_on(size_t cycle, size_t i, struct ustack *right)
+/*
+ * The rounds after the first; `others' come before its own. What is kept while the thread
+ * waits is small, because it is copied with its frame.
+ */
+static APART void pass_on(uint32_t index, uint32_t others, struct ustack *right)
 {
-	size_t n = arg.n, left = arg.m - 1;
-	size_t others = i > 0 ? i - 1 : n - 1;  /* other rounds before its own */
+	/* The number of the thread, and in the low half the rounds that are left. */
+	uint64_t is = (uint64_t)index << 32 | (arg.m - 1);
 
-	for (; left > 0; left--) {
+	for (; (uint32_t)is > 0; is--) {
 		if (others == 0) {
-			others = n;
+			others = (uint32_t)arg.n;
 			ustack_wake(right);
 			wait_message();
 		} else {
@@ -101,8 +107,7 @@ static APART void pass_on(size_t cycle, size_t i, struct ustack *right)
 		}
 		others--;
 	}
-	if (i == arg.last)
-		finish(cycle);
+	finish((uint32_t)(is >> 32));
 }
 
 /* Starts two more cycles of this processor. The first P start all others this way. */
@@ -129,7 +134,7 @@ static APART void relay(size_t index)
 	ustack_wake(right);
 	if (i == 0)
 		wait_message();
-	pass_on(index / arg.n, i, right);
+	pass_on((uint32_t)index, (uint32_t)(i > 0 ? i - 1 : arg.n - 1), right);
 }
 
 /* Relays with arg.d bytes in its frame, and checks them afterwards. */
@@ -245,9 +250,9 @@ static void read_arguments(int argc, char **argv)
 {
 	if (argc != 6)
 		usage();
-	arg.n = number(argv[1], 2, SIZE_MAX);
-	arg.r = number(argv[2], 1, SIZE_MAX);
-	arg.m = number(argv[3], 1, SIZE_MAX);
+	arg.n = number(argv[1], 2, UINT32_MAX);
+	arg.r = number(argv[2], 1, UINT32_MAX / arg.n);
+	arg.m = number(argv[3], 1, UINT32_MAX);
 	arg.d = number(argv[4], 0, INT_MAX - STACK_SLACK);
 	arg.p = (unsigned)number(argv[5], 1, INT_MAX);
 	arg.last = (arg.m - 1) % arg.n;

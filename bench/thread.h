@@ -13,6 +13,8 @@
 #ifndef BENCH_THREAD_H
 #define BENCH_THREAD_H
 
+#define USCHED_INLINE_SWITCH
+
 #include "bench.h"
 
 struct ustack;
@@ -50,12 +52,7 @@ static inline void bench_check(const char *what, int rc)
 enum {
 	BENCH_STACKS     = 1024,        /* the default of rr and ll */
 	BENCH_STACK_SIZE = 64 << 10,
-	BENCH_IMAGE      = 144,         /* bytes; with struct ustack, 192 */
-};
-
-struct bench_thread {
-	struct ustack stack;            /* first */
-	char          image[BENCH_IMAGE];
+	BENCH_RECORD     = 128,         /* bytes: struct ustack, and the first image */
 };
 
 static struct usched bench_sched;
@@ -77,9 +74,9 @@ static void *bench_alloc(struct usched *s, struct ustack *u, size_t *size)
 static void bench_free(struct usched *s, struct ustack *u, void *image, size_t size)
 {
 	(void)s;
+	(void)u;
 	(void)size;
-	if (image != ((struct bench_thread *)(void *)u)->image)
-		free(image);
+	free(image);
 }
 
 static void bench_ended(struct usched *s, struct ustack *u)
@@ -90,13 +87,12 @@ static void bench_ended(struct usched *s, struct ustack *u)
 
 static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 {
-	struct bench_thread *t = malloc(sizeof *t);
+	struct ustack *u = malloc(BENCH_RECORD);
 
-	if (!t)
+	if (!u)
 		fail("threads", -ENOMEM);
-	bench_check("start", ustack_init(&bench_sched, &t->stack, func, arg,
-					 t->image, sizeof t->image));
-	return &t->stack;
+	bench_check("start", ustack_init(&bench_sched, u, func, arg));
+	return u;
 }
 
 static inline void bench_hand(struct ustack *u)
@@ -158,6 +154,7 @@ static void bench_run(void)
 	bench_sched.s_alloc = bench_alloc;
 	bench_sched.s_free = bench_free;
 	bench_sched.s_done = bench_ended;
+	bench_sched.s_room = BENCH_RECORD - offsetof(struct ustack, u_image);
 	bench_check("no dispatcher", usched_init(&bench_sched));
 	bench_add_stacks(stacks);
 	bench_main = bench_start(bench_entry, NULL);

@@ -149,11 +149,11 @@ static int compare(const struct tree *a, const struct tree *b)
 	};
 
 	check(usched_init(&f.dispatcher));
-	check(ustack_init(&f.dispatcher, &f.reader, read_both, &f, NULL, 0));
+	check(ustack_init(&f.dispatcher, &f.reader, read_both, &f));
 	for (int i = 0; i < 2; i++) {
 		f.walker[i].fringes = &f;
 		check(ustack_init(&f.dispatcher, &f.walker[i].thread, walk_all,
-				  &f.walker[i], NULL, 0));
+				  &f.walker[i]));
 	}
 	check(usched_run(&f.dispatcher));
 	check(usched_fini(&f.dispatcher));

@@ -23,14 +23,14 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 {
 	const struct usched *s = ustack_sched(u);
 	const struct usched_stack *k = u->u_stack;
-	uintptr_t top = (uintptr_t)u->u_top;
+	uintptr_t top = (uintptr_t)usched__top(u);
 	size_t deep = (uintptr_t)k->k_bottom - top;
 
 	if (!u->u_func || k == &s->s_new)
 		return -EINVAL;
 	if (address - top > deep || n > deep - (address - top))
 		return -EFAULT;
-	*at = (k->k_resident == u ? u->u_top : (char *)u->u_image) + (address - top);
+	*at = (k->k_resident == u ? (char *)top : usched__image(u)) + (address - top);
 	return 0;
 }
 
@@ -42,19 +42,23 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 #endif
 
 /*
- * ustack_where(). AArch64 may save addresses with a signature, above the 48 bits that
- * they have in programs.
+ * ustack_where(): where the thread goes on, or where the function returns to in which it
+ * has blocked. AArch64 may save addresses with a signature, above the 48 bits that they
+ * have in programs.
  */
 UNSEEN static inline const void *usched__where(const struct ustack *u)
 {
 	const uintptr_t bits = sizeof bits > 4
 		? ((uintptr_t)1 << 32 << 16) - 1 : UINTPTR_MAX;
-	uintptr_t code;
+	uintptr_t code, top = (uintptr_t)usched__top(u);
 	char *at;
 
+	if (usched__frames(u, top, 0, &at))
+		return NULL;
+	if (u->u_pc != (const void *)(uintptr_t)usched__resumed)
+		return u->u_pc;
 	if (usched__return_at < 0
-	    || usched__frames(u, (uintptr_t)u->u_top + (uintptr_t)usched__return_at,
-			      sizeof code, &at))
+	    || usched__frames(u, top + (uintptr_t)usched__return_at, sizeof code, &at))
 		return NULL;
 	code = *(const uintptr_t *)(const void *)at;
 	return (const void *)(code & bits);

@@ -543,7 +543,7 @@ static inline int foreign_start(struct foreign *f, void (*func)(void *), void *a
 {
 	struct foreign_thread *t = foreign_new(thread);
 
-	TEST_EQUAL(ustack_init(&f->f_sched, &t->t_ustack, func, arg, NULL, 0), 0);
+	TEST_EQUAL(ustack_init(&f->f_sched, &t->t_ustack, func, arg), 0);
 	foreign_launch(f, t);
 	return 0;
 }
@@ -553,7 +553,7 @@ static inline int foreign_start_fd(struct foreign *f, void (*func)(int, void *),
 {
 	struct foreign_thread *t = foreign_new(thread);
 
-	TEST_EQUAL(ustack_init_fd(&f->f_sched, &t->t_ustack, func, fd, arg, NULL, 0), 0);
+	TEST_EQUAL(ustack_init_fd(&f->f_sched, &t->t_ustack, func, fd, arg), 0);
 	foreign_launch(f, t);
 	return 0;
 }

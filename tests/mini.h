@@ -93,7 +93,7 @@ static inline void mini_done(struct usched *s, struct ustack *u)
 {
 	struct mini *p = (struct mini *)(void *)s;
 
-	TEST_TRUE(!u->u_image);
+	TEST_TRUE(!u->u_outside);
 	p->p_done = u;
 	p->p_dones++;
 }
@@ -132,7 +132,7 @@ static inline void mini_fini(struct mini *p)
 static inline void mini_start(struct mini *p, struct ustack *u,
 			       void (*func)(void *), void *arg)
 {
-	TEST_EQUAL(ustack_init(&p->p_sched, u, func, arg, NULL, 0), 0);
+	TEST_EQUAL(ustack_init(&p->p_sched, u, func, arg), 0);
 	mini_push(p, u);
 }
 

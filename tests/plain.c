@@ -78,16 +78,6 @@ int block_deep(size_t size)
 	return block_below(size, ustack_block);
 }
 
-void *new_image(size_t size)
-{
-	char *image = malloc(size + MINI_CANARIES);
-
-	TEST_TRUE(image);
-	memset(image + size, MINI_CANARY, MINI_CANARIES);
-	plain.p_bytes += size;
-	return image;
-}
-
 const unsigned lent[LENTS] = { 0, 1, 2, FIVE };
 
 void run_five(void (*func)(void *))

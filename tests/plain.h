@@ -38,9 +38,6 @@ int block_deep(size_t size);
 /* Calls `way' below a frame of `size' bytes. */
 int block_below(size_t size, int (*way)(void));
 
-/* An image of the size that mini_free() takes back. */
-void *new_image(size_t size);
-
 /* Numbers of stacks for five threads: the native stack; one; two, too few; enough. */
 enum { FIVE = 5, LENTS = 4, FIVE_STACK = 4 << 20 };
 extern const unsigned lent[LENTS];

@@ -122,7 +122,7 @@ static void stats(const struct usched_conf *conf)
 		over->o_stats(s, &st);
 		assert_int_equal(st.s_launches, 50);
 		assert_in_range(st.s_switches, 50, 50 * (k + 1));
-		assert_int_equal(st.s_images, 50);
+		assert_in_range(st.s_images, 1, 50);    /* some fit their records */
 		assert_true(st.s_image_bytes >= 50 * 49 / 2 * 300);
 		assert_in_range(st.s_deepest, 49 * 300, 49 * 300 + 4096);
 		for (size_t i = 0; i < 50; i++)
@@ -245,11 +245,10 @@ static void exchange(const struct usched_conf *conf)
 			assert_int_equal(t.t_got, i);
 			evict_all(s, &c);
 			over->o_stats(s, &st);
-			assert_int_equal(st.s_images, 1);
 			if (i % 2 == 0 || keep)
 				assert_in_range(st.s_image_bytes, 30000, 45000);
 			else
-				assert_in_range(st.s_image_bytes, 64, 5000);
+				assert_in_range(st.s_image_bytes, 0, 5000);
 			wake_times(t.t_thread, 1);
 		}
 		assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_dispatch.c: the contract of the calls of usched.h: init, stacks, run, switch,
- * abort, wake. The Makefile has usched__handover_slow() come here.
+ * abort, wake. The Makefile has usched__go() come here.
  */
 #include <pthread.h>
 
@@ -24,12 +24,10 @@ static void init_wants_call_backs(void **state)
 	assert_int_equal(usched_init(&s), -EINVAL);
 	s.s_next = mini_next;
 	assert_int_equal(usched_init(&s), 0);
-	assert_int_equal(ustack_init(&s, &thread[0], NULL, NULL, NULL, 0), -EINVAL);
-#if SIZE_MAX > UINT32_MAX
-	assert_int_equal(ustack_init(&s, &thread[0], once, NULL, &s,
-				     (size_t)UINT32_MAX + 1), -EINVAL);
-#endif
+	assert_int_equal(ustack_init(&s, &thread[0], NULL, NULL), -EINVAL);
 	assert_int_equal(usched_fini(&s), 0);
+	s.s_room = (size_t)USCHED_IMAGE_MAX + 1;
+	assert_int_equal(usched_init(&s), -EINVAL);
 }
 
 static void lend_wants_a_stack(void **state)
@@ -211,7 +209,7 @@ static void switch_asks_no_call_back(void **state)
 		setup(stacks, 0, NULL);
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(ustack_init(&plain.p_sched, &thread[i],
-				hand_over, &thread[(i + 1) % 3], NULL, 0), 0);
+				hand_over, &thread[(i + 1) % 3]), 0);
 		mini_push(&plain, &thread[0]);
 		run();
 		assert_int_equal(steps, 3 * rounds);
@@ -222,32 +220,33 @@ static void switch_asks_no_call_back(void **state)
 }
 
 /* arch/ calls it where it has no shorter way. */
-static unsigned handover_slows;
-arch_next_fn __real_usched__handover_slow, __wrap_usched__handover_slow;
+static unsigned goes;
+struct arch_jump __real_usched__go(struct ustack *u, struct usched *s);
+struct arch_jump __wrap_usched__go(struct ustack *u, struct usched *s);
 
-struct arch_jump __wrap_usched__handover_slow(char *top, void *arg)
+struct arch_jump __wrap_usched__go(struct ustack *u, struct usched *s)
 {
-	handover_slows++;
-	return __real_usched__handover_slow(top, arg);
+	goes++;
+	return __real_usched__go(u, s);
 }
 
-/* With a stack for each of three threads, only the launches take the slow way. */
+/* With a stack for each of three threads, only launches by a thread take the long way. */
 static void switch_between_residents_is_short(void **state)
 {
 	(void)state;
 	rounds = 100;
 	for (unsigned stacks = 1; stacks <= 3; stacks += 2) {
 		setup(stacks, 0, NULL);
-		handover_slows = 0;
+		goes = 0;
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(ustack_init(&plain.p_sched, &thread[i],
-				hand_over, &thread[(i + 1) % 3], NULL, 0), 0);
+				hand_over, &thread[(i + 1) % 3]), 0);
 		mini_push(&plain, &thread[0]);
 		run();
 		mini_fini(&plain);
 		if (!test_has_stacks() || plain.p_sched.s_caught->c_uncaught)
 			skip();         /* this build has no short way */
-		assert_int_equal(handover_slows, stacks == 1 ? 3 * rounds : 3);
+		assert_int_equal(goes, stacks == 1 ? 3 * rounds : 2);
 	}
 }
 
@@ -268,8 +267,7 @@ static void switch_wants_a_thread(void **state)
 	(void)state;
 	setup(0, 1, once);
 	mini_init(&inner, 0, 0);
-	assert_int_equal(ustack_init(&inner.p_sched, &inner_thread[0], once, NULL,
-				     NULL, 0), 0);
+	assert_int_equal(ustack_init(&inner.p_sched, &inner_thread[0], once, NULL), 0);
 	mini_start(&plain, &thread[1], switch_errors, &thread[0]);
 	run();
 	assert_int_equal(plain.p_dones, 2);
@@ -317,8 +315,7 @@ static void abort_in_every_state(void **state)
 		/* Resident with two stacks, else evicted. */
 		mini_start(&plain, &thread[0], blocker, NULL);
 		mini_start(&plain, &thread[1], abort_others, NULL);
-		assert_int_equal(ustack_init(&plain.p_sched, &thread[2], once, NULL,
-					     new_image(64), 64), 0);
+		assert_int_equal(ustack_init(&plain.p_sched, &thread[2], once, NULL), 0);
 		run();
 		assert_int_equal(plain.p_dones, 4);
 

@@ -67,20 +67,13 @@ static void reserve_then_block(void *unused)
 	plain.p_no_memory = false;
 }
 
-static void start_with_image(struct ustack *u, size_t size)
-{
-	void *image = new_image(size);
-
-	TEST_EQUAL(ustack_init(&plain.p_sched, u, blocker, NULL, image, size), 0);
-	mini_push(&plain, u);
-}
-
 static void r4_reserved_block_cannot_fail(void **state)
 {
 	(void)state;
 	rounds = 200;
-	setup(0, 1, reserve_then_block);
-	start_with_image(&thread[1], 4096);     /* needs no more */
+	setup(0, 0, NULL);
+	mini_start(&plain, &thread[1], blocker, NULL);  /* gets its image first */
+	mini_start(&plain, &thread[0], reserve_then_block, NULL);
 	run();
 	assert_int_equal(plain.p_dones, 2);
 	mini_fini(&plain);
@@ -92,9 +85,9 @@ static void reserve_again(void *unused)
 
 	(void)unused;
 	TEST_EQUAL(ustack_reserve(0), 0);
-	image = ustack_self()->u_image;
+	image = usched__image(ustack_self());
 	TEST_EQUAL(ustack_reserve(0), 0);
-	TEST_EQUAL(ustack_self()->u_image != image, test_is_stressed());
+	TEST_EQUAL(usched__image(ustack_self()) != image, test_is_stressed());
 }
 
 static void r4_an_image_that_is_reserved_stays(void **state)
@@ -121,7 +114,8 @@ static __attribute__((noinline)) void reserve_at(size_t frame, size_t room)
 	plain.p_no_memory = true;
 	TEST_EQUAL(ustack_block(), 0);
 	plain.p_no_memory = false;
-	TEST_TRUE((size_t)(u->u_stack->k_bottom - u->u_top) + room + SPARE <= u->u_size);
+	TEST_TRUE((size_t)(u->u_stack->k_bottom - u->u_top) + room + SPARE
+		  <= u->u_image.i_size);
 	TEST_EQUAL(deep[0] + deep[frame - 1], 2);
 }
 
@@ -185,31 +179,80 @@ static void small_images_are_refused(void **state)
 	mini_fini(&plain);
 }
 
-static void given_image_is_used(void **state)
+/* Records with room for frames, and a canary behind. */
+static struct wide {
+	struct ustack w_thread;
+	unsigned char w_more[8192];
+	unsigned char w_canary[MINI_CANARIES];
+} wide[2];
+
+enum { WIDE_ROOM = offsetof(struct wide, w_canary) - offsetof(struct ustack, u_image) };
+
+/* Frames that fit the record need no other image. */
+static void first_image_is_used(void **state)
 {
 	(void)state;
 	rounds = 10;
-	setup(0, 1, blocker);
-	start_with_image(&thread[1], 8192);
+	setup(0, 0, NULL);
+	plain.p_sched.s_room = WIDE_ROOM;
+	for (int i = 0; i < 2; i++) {
+		memset(wide[i].w_canary, MINI_CANARY, MINI_CANARIES);
+		mini_start(&plain, &wide[i].w_thread, blocker, NULL);
+	}
 	run();
-	assert_int_equal(plain.p_allocs, 1);    /* for the other thread */
-	assert_int_equal(plain.p_frees, 2);
+	if (!test_is_stressed())
+		assert_int_equal(plain.p_allocs, 0);
+	assert_true(mini_stats(&plain).s_loads > 0);
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < MINI_CANARIES; k++)
+			assert_int_equal(wide[i].w_canary[k], MINI_CANARY);
 	mini_fini(&plain);
 }
 
-static uint32_t size_deep, size_shallow;
+/* Deeper ones get another, and go back when they are shallow. */
+static unsigned outside;
+
+static void deep_and_back(void *unused)
+{
+	const struct ustack *self = ustack_self();
+
+	(void)unused;
+	TEST_EQUAL(ustack_block(), 0);
+	outside += self->u_outside;
+	TEST_EQUAL(block_deep(16 * WIDE_ROOM), 0);
+	outside += 2 * self->u_outside;
+	TEST_EQUAL(ustack_block(), 0);          /* evicted there */
+	outside += 4 * self->u_outside;
+	TEST_EQUAL(ustack_block(), 0);
+}
+
+static void first_image_is_used_again(void **state)
+{
+	(void)state;
+	rounds = 10;
+	outside = 0;
+	setup(0, 0, NULL);
+	plain.p_sched.s_room = WIDE_ROOM;
+	mini_start(&plain, &wide[0].w_thread, deep_and_back, NULL);
+	mini_start(&plain, &wide[1].w_thread, blocker, NULL);
+	run();
+	assert_int_equal(outside, test_is_stressed() ? 7 : 2);
+	mini_fini(&plain);
+}
+
+static size_t size_deep, size_shallow;
 
 static void deep_then_shallow(void *unused)
 {
 	(void)unused;
 	TEST_EQUAL(block_deep(16384), 0);
-	size_deep = ustack_self()->u_size;
+	size_deep = ustack_self()->u_image.i_size;
 	plain.p_no_memory = true;               /* then the old image stays */
 	TEST_EQUAL(ustack_block(), 0);
-	TEST_EQUAL(ustack_self()->u_size, size_deep);
+	TEST_EQUAL(ustack_self()->u_image.i_size, size_deep);
 	plain.p_no_memory = false;
 	TEST_EQUAL(ustack_block(), 0);
-	size_shallow = ustack_self()->u_size;
+	size_shallow = ustack_self()->u_image.i_size;
 }
 
 /* Large images are exchanged when another thread evicts, unless s_keep is set. */
@@ -252,8 +295,9 @@ static void deepest_is_counted_of_the_evicted(void **state)
 	(void)state;
 	rounds = 1;
 	setup(1, 0, NULL);
-	start_with_image(&thread[0], 4096);
-	mini_start(&plain, &thread[1], once, NULL);
+	plain.p_sched.s_room = WIDE_ROOM;
+	mini_start(&plain, &wide[0].w_thread, blocker, NULL);
+	mini_start(&plain, &wide[1].w_thread, once, NULL);
 	run();
 	s = mini_stats(&plain);
 	assert_true(s.s_deepest > 0);
@@ -271,7 +315,8 @@ int main(void)
 		cmocka_unit_test(r4_what_is_reserved_has_a_margin),
 		cmocka_unit_test(never_blocks_no_image),
 		cmocka_unit_test(small_images_are_refused),
-		cmocka_unit_test(given_image_is_used),
+		cmocka_unit_test(first_image_is_used),
+		cmocka_unit_test(first_image_is_used_again),
 		cmocka_unit_test(large_images_are_exchanged),
 		cmocka_unit_test(deepest_is_counted),
 		cmocka_unit_test(deepest_is_counted_of_the_evicted),

@@ -204,12 +204,12 @@ static void be_refused(struct ustack *u)
 	const struct usched_stack *k = u->u_stack;
 	char byte = 0;
 
-	TEST_EQUAL(ustack_peek(u, u->u_top - 1, &byte, 1), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, usched__top(u) - 1, &byte, 1), -EFAULT);
 	TEST_EQUAL(ustack_peek(u, k->k_bottom, &byte, 1), -EFAULT);
 	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, 2), -EFAULT);
 	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, SIZE_MAX), -EFAULT);
 	TEST_EQUAL(ustack_peek(u, &plain, &byte, 1), -EFAULT);
-	TEST_EQUAL(ustack_poke(u, u->u_top - 1, &byte, 1), -EFAULT);
+	TEST_EQUAL(ustack_poke(u, usched__top(u) - 1, &byte, 1), -EFAULT);
 	TEST_EQUAL(ustack_poke(u, k->k_bottom - 1, &byte, 2), -EFAULT);
 	TEST_EQUAL(ustack_peek(u, k->k_bottom, &byte, 0), 0);
 	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, 1), 0);
@@ -240,7 +240,7 @@ static void peek(unsigned stacks)
 	(void)stacks;
 	mini_start(&plain, &thread[0], be_looked_at, NULL);
 	mini_start(&plain, &thread[1], look_into, NULL);
-	TEST_EQUAL(ustack_init(&plain.p_sched, &thread[2], look_into, NULL, NULL, 0), 0);
+	TEST_EQUAL(ustack_init(&plain.p_sched, &thread[2], look_into, NULL), 0);
 	run();
 	assert_true(ustack_func(&thread[0]));           /* blocked where the run ended */
 	assert_int_equal(ustack_peek(&thread[0], shallow, &got, 1), 0);

@@ -15,7 +15,7 @@ static struct uimage_pool *make_pool(size_t record)
 	struct uimage_pool *pool = malloc(sizeof *pool);
 
 	assert_non_null(pool);
-	assert_int_equal(uimage_pool_init(pool, record), 0);
+	assert_int_equal(uimage_pool_init(pool, record, 0), 0);
 	return pool;
 }
 
@@ -88,7 +88,7 @@ static void test_too_large(void **state)
 		assert_null(uimage_alloc(&cache, &sizes[i]));
 	free_pool(pool);
 	pool = malloc(sizeof *pool);
-	assert_int_equal(uimage_pool_init(pool, (1 << 20) + 1), -EINVAL);
+	assert_int_equal(uimage_pool_init(pool, UIMAGE_RECORD_MAX + 1, 0), -EINVAL);
 	free(pool);
 }
 

@@ -12,8 +12,12 @@
 #include "../rr.h"
 
 enum {
-	RECORD = 192,           /* bytes, of which */
-	IMAGE  = 128,           /* are the image that is not used if it is too small */
+#ifdef __aarch64__
+	IMAGE  = 192,           /* bytes: not used if it is too small */
+#else
+	IMAGE  = 96,
+#endif
+	RECORD = 64 + IMAGE + 16,       /* with the part that is apart */
 	RING   = 24,            /* place in the run queue, and in the one before */
 	STACKS = 1024,          /* of a processor, with two pages each */
 	HUGE   = 4 << 20,  /* the huge pages that the last records and images begin */

@@ -89,14 +89,10 @@ static void done(struct usched *s, struct ustack *u)
 static void start_one(void)
 {
 	for (size_t i = 0; i < THREADS; i++) {
-		size_t size = any(2) ? 64 + any(2048) : 0;
-
 		if (slot[i].alive)
 			continue;
 		plain.p_no_memory = false;
-		TEST_EQUAL(ustack_init(&plain.p_sched, &slot[i].u, live, NULL, size ?
-				       mini_alloc(&plain.p_sched, NULL, &size) : NULL,
-				       size), 0);
+		TEST_EQUAL(ustack_init(&plain.p_sched, &slot[i].u, live, NULL), 0);
 		slot[i].alive = slot[i].runnable = true;
 		return;
 	}

@@ -95,10 +95,12 @@ static void r2_images_of_residents_are_untouched(void **state)
 	for (int i = 0; i < 5; i++) {
 		run();
 		for (int k = 0; k < 2; k++)
-			for (uint32_t b = 0; b < thread[k].u_size; b++)
+			for (size_t b = 0; thread[k].u_outside
+			     && b < thread[k].u_image.i_size; b++)
 				assert_int_equal(((unsigned char *)
-						 thread[k].u_image)[b], 0xa5);
+						 thread[k].u_image.i_frames)[b], 0xa5);
 	}
+	assert_true(thread[0].u_outside);
 	while (plain.p_dones < 2)
 		run();
 	assert_int_equal(mini_stats(&plain).s_bytes, 0);
@@ -320,7 +322,7 @@ static void block_deep_alone(void *unused)
 	TEST_EQUAL(block_deep(4096), 0);
 	if (!ustack_self()->u_stack->k_shared) {
 		alone++;
-		TEST_TRUE(!ustack_self()->u_image);
+		TEST_TRUE(!ustack_self()->u_outside);
 	}
 	TEST_EQUAL(block_deep(4096), 0);
 }

@@ -12,15 +12,15 @@ UNWATCHED static inline volatile char *watch__shadow(const char *p)
 
 UNWATCHED static inline size_t watch__deep(const struct ustack *u)
 {
-	return (size_t)(u->u_stack->k_bottom - u->u_top);
+	return (size_t)(u->u_stack->k_bottom - usched__top(u));
 }
 
 /* From image to shadow. memcpy() would check the shadow's shadow. */
 UNWATCHED static inline void watch_loaded(const struct ustack *u)
 {
 	size_t deep = watch__deep(u);
-	volatile char *shadow = watch__shadow(u->u_top);
-	const char *image = (const char *)u->u_image + deep;
+	volatile char *shadow = watch__shadow(usched__top(u));
+	const char *image = usched__image(u) + deep;
 
 	for (size_t i = 0; i < deep / 8; i++)
 		shadow[i] = image[i];
@@ -29,12 +29,12 @@ UNWATCHED static inline void watch_loaded(const struct ustack *u)
 UNWATCHED static inline void watch_evict(const struct ustack *u)
 {
 	size_t deep = watch__deep(u);
-	volatile char *shadow = watch__shadow(u->u_top);
-	char *image = (char *)u->u_image + deep;
+	volatile char *shadow = watch__shadow(usched__top(u));
+	char *image = usched__image(u) + deep;
 
 	for (size_t i = 0; i < deep / 8; i++)
 		image[i] = shadow[i];
-	__asan_unpoison_memory_region(u->u_top, deep);
+	__asan_unpoison_memory_region(usched__top(u), deep);
 }
 
 /* Switches fibers; `from' NULL: for good. */
@@ -80,14 +80,14 @@ UNWATCHED static inline void watch_arrive(struct usched *s)
 /* The launched thread `u' ends. */
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
-	const char *low = u->u_top;
+	const char *low = usched__top(u);
 	struct usched_fiber here = { 0 };
 
 	if (s->s_followed == &u->u_fiber) {
 		low = __builtin_frame_address(0);
 		s->s_followed = NULL;
 	} else if (u->u_fiber.f_handle) {  /* a fiber can be ended only while it runs */
-		__sanitizer_start_switch_fiber(&here.f_handle, u->u_top, 1);
+		__sanitizer_start_switch_fiber(&here.f_handle, usched__top(u), 1);
 		__sanitizer_finish_switch_fiber(u->u_fiber.f_handle, &here.f_base,
 						&here.f_size);
 		watch__change(NULL, &here);
@@ -99,7 +99,7 @@ UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 /* longjmp() has cleared the shadow of the frames it jumped over. */
 static inline void watch_landed(const struct usched *s)
 {
-	if (s->s_current && s->s_current->u_image)
+	if (s->s_current && s->s_current->u_deep)
 		watch_loaded(s->s_current);
 }
 

@@ -44,8 +44,7 @@ public:
 	struct ustack *start(void (*func)(void *), void *arg)
 	{
 		threads.push_back(std::make_unique<struct ustack>());
-		CHECK(ustack_init(&sched, threads.back().get(), func, arg, nullptr,
-				  0) == 0);
+		CHECK(ustack_init(&sched, threads.back().get(), func, arg) == 0);
 		ring.push_back(threads.back().get());
 		return ring.back();
 	}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uswitch.h: the hand-over, inlined. Private, for inline functions of other headers.
+ *
+ * A thread that blocks in one statement of assembly needs no saved registers: the
+ * compiler knows that the statement overwrites them, and keeps in memory what is live,
+ * and only that. So a thread's frames are smaller, and no call is made.
+ *
+ * What the statement does. It compares SP with the depth of the thread's image. It saves
+ * SP, the frame pointer, the base pointer and the address of its end in the record. It
+ * loads those of the next thread, which end a statement like this one, or continue a
+ * function of arch/. If the next thread's frames are not in place, or s_next must be
+ * asked, it goes to usched__far() in arch/, whose frames are below the thread's own.
+ *
+ * What makes it right, where compilers might do otherwise:
+ *
+ *  - A function may keep locals below SP only if it makes no call. Here each statement
+ *    comes with two that are not inlined and are not tail calls.
+ *  - The frame pointer and the base pointer are preserved by the statement: compilers
+ *    refuse them as overwritten registers, or ignore that.
+ *  - SP does not change before the next thread's is loaded, and is the same at the end.
+ *    So unwinders see the caller at each instruction, except between the loads and the
+ *    jump, where they stop. The byte before the end belongs to another part of the
+ *    statement, because unwinders look for return addresses there.
+ *  - All other registers are listed. GCC refuses to list those of AVX-512, or of SVE,
+ *    where the file is compiled without, but keeps values there in functions with
+ *    __attribute__((target("avx512f"))). So programs ask for the statement with
+ *    USCHED_INLINE_SWITCH, and must not block in such functions. Without, a function is
+ *    called, which saves what the ABI says. The library's own waits have the statement.
+ *
+ * s_caught sends switches another way: see usched.c.
+ */
+#ifndef USCHED_H
+#include "usched.h"             /* which includes this file where it is needed */
+#elif !defined(USCHED_SWITCH_H)
+#define USCHED_SWITCH_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The long way, for when s_caught is not all zeros. As usched__handover(). */
+int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s);
+
+/* Parts of the statement, not functions to be called from C; see arch/arch.h. */
+void usched__fit(void);
+void usched__far(void);
+
+#if defined(USCHED_INLINE_SWITCH) && defined(__x86_64__) && defined(__LP64__) \
+	&& defined(__ELF__) && !defined(__code_model_large__) && !defined(__AMX_TILE__)
+
+/* Clang knows all registers, always; gcc those that it may use. */
+#if defined(__AVX512F__) || defined(__clang__)
+#define USCHED__MORE_VECTORS \
+	, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23" \
+	, "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31" \
+	, "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#else
+#define USCHED__MORE_VECTORS
+#endif
+#ifdef __SSE__
+#define USCHED__VECTORS \
+	, "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8" \
+	, "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15" \
+	USCHED__MORE_VECTORS
+#else
+#define USCHED__VECTORS
+#endif
+#ifdef _SOFT_FLOAT
+#define USCHED__X87
+#else
+#define USCHED__X87 \
+	, "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)"
+#endif
+#ifdef __APX_F__
+#define USCHED__MORE_REGISTERS \
+	, "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23" \
+	, "r24", "r25", "r26", "r27", "r28", "r29", "r30", "r31"
+#else
+#define USCHED__MORE_REGISTERS
+#endif
+
+#if defined(__CET__) && __CET__ & 1
+#define USCHED__LANDING "endbr64\n\t"
+#else
+#define USCHED__LANDING ""
+#endif
+#ifdef __GCC_HAVE_DWARF2_CFI_ASM
+#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
+#define USCHED__CALLER     ".cfi_restore_state\n\t"
+#else
+#define USCHED__NO_CALLER
+#define USCHED__CALLER
+#endif
+
+/* For -masm=att and for -masm=intel. */
+#define USCHED__LOAD(from, at, to) \
+	"mov{q	%c[" #at "](%[" #from "]), %%" #to "|	" \
+		#to ", [%[" #from "] + %c[" #at "]]}\n\t"
+#define USCHED__STORE(from, at, to) \
+	"mov{q	%%" #from ", %c[" #at "](%[" #to "])|	" \
+		"[%[" #to "] + %c[" #at "]], " #from "}\n\t"
+
+/* As usched__handover(), where s_caught is all zeros. */
+__attribute__((always_inline))
+static inline int usched__statement(struct ustack *u, struct ustack *self,
+				    struct usched *s)
+{
+	int rc;
+
+	/* Inline: gcc estimates the size of a statement by its lines. */
+	__asm__ volatile __inline__ (
+		"7:\n\t"
+		USCHED__LOAD(self, stack, rcx)
+		"mov{l	%c[deep](%[self]), %%eax|	eax, [%[self] + %c[deep]]}\n\t"
+		"mov{q	%c[bottom](%%rcx), %%rcx|	rcx, [rcx + %c[bottom]]}\n\t"
+		"sub{q	%%rsp, %%rcx|	rcx, rsp}\n\t"          /* R4: that SP */
+		"cmp{q	%%rax, %%rcx|	rcx, rax}\n\t"
+		"ja	3f\n\t"
+		"lea{q	1f(%%rip), %%rax|	rax, [rip + 1f]}\n\t"
+		USCHED__STORE(rax, pc, self)
+		USCHED__STORE(rbp, fp, self)
+		USCHED__STORE(rbx, bp, self)
+		USCHED__STORE(rsp, top, self)
+		"test{q	%[u], %[u]|	%[u], %[u]}\n\t"
+		"jz	2f\n\t"
+		USCHED__LOAD(u, top, r8)
+		"test{b	$1, %%r8b|	r8b, 1}\n\t"
+		"jnz	2f\n\t"
+		"mov{q	%[u], %c[current](%[s])|	"
+			"[%[s] + %c[current]], %[u]}\n\t"
+		"inc{q	%c[switches](%[s])|	QWORD PTR [%[s] + %c[switches]]}\n\t"
+		USCHED__LOAD(s, errno_at, r9)
+		"mov{l	%c[error](%[u]), %%eax|	eax, [%[u] + %c[error]]}\n\t"
+		"cmp{l	%%eax, (%%r9)|	[r9], eax}\n\t"
+		"jne	4f\n\t"
+		"5:\n\t"
+		USCHED__NO_CALLER
+		USCHED__LOAD(u, fp, rbp)
+		USCHED__LOAD(u, bp, rbx)
+		"mov{q	%%r8, %%rsp|	rsp, r8}\n\t"           /* R5 */
+		"jmp	{*%c[pc](%[u])|QWORD PTR [%[u] + %c[pc]]}\n\t"
+		USCHED__CALLER
+		"3:\n\t"
+		"call	usched__fit@PLT\n\t"
+		"test{l	%%eax, %%eax|	eax, eax}\n\t"
+		"jz	7b\n\t"
+		"jmp	6f\n\t"
+		"4:\n\t"
+		"mov{l	%%eax, (%%r9)|	[r9], eax}\n\t"
+		"jmp	5b\n\t"
+		"2:\n\t"
+		"jmp	usched__far@PLT\n"
+		"1:\n\t"
+		USCHED__LANDING
+		"xor{l	%%eax, %%eax|	eax, eax}\n"
+		"6:"
+		: "=a"(rc), [u] "+D"(u), [self] "+S"(self), [s] "+d"(s)
+		: [top] "i"(offsetof(struct ustack, u_top)),
+		  [pc] "i"(offsetof(struct ustack, u_pc)),
+		  [stack] "i"(offsetof(struct ustack, u_stack)),
+		  [fp] "i"(offsetof(struct ustack, u_fp)),
+		  [bp] "i"(offsetof(struct ustack, u_bp)),
+		  [deep] "i"(offsetof(struct ustack, u_deep)),
+		  [error] "i"(offsetof(struct ustack, u_errno)),
+		  [bottom] "i"(offsetof(struct usched_stack, k_bottom)),
+		  [current] "i"(offsetof(struct usched, s_current)),
+		  [switches] "i"(offsetof(struct usched, s_stats.s_switches)),
+		  [errno_at] "i"(offsetof(struct usched, s_errno))
+		: "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+		  "memory", "cc"
+		  USCHED__MORE_REGISTERS USCHED__VECTORS USCHED__X87);
+	return rc;
+}
+#define USCHED__STATEMENT
+
+#elif defined(USCHED_INLINE_SWITCH) && defined(__aarch64__) && defined(__LP64__) \
+	&& defined(__ELF__) && !defined(__AARCH64_CMODEL_LARGE__)
+
+#ifdef __ARM_FEATURE_SVE
+#define USCHED__PREDICATES \
+	, "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11" \
+	, "p12", "p13", "p14", "p15"
+#else
+#define USCHED__PREDICATES
+#endif
+#ifdef __ARM_FEATURE_BTI_DEFAULT
+#define USCHED__LANDING "hint	#36\n\t"                /* bti j */
+#else
+#define USCHED__LANDING ""
+#endif
+#ifdef __GCC_HAVE_DWARF2_CFI_ASM
+#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_undefined x30\n\t"
+#define USCHED__CALLER     ".cfi_restore_state\n\t"
+#else
+#define USCHED__NO_CALLER
+#define USCHED__CALLER
+#endif
+
+/* As usched__handover(), where s_caught is all zeros. */
+__attribute__((always_inline))
+static inline int usched__statement(struct ustack *u, struct ustack *self,
+				    struct usched *s)
+{
+	register uintptr_t x0 __asm__("x0") = (uintptr_t)u;
+	register uintptr_t x1 __asm__("x1") = (uintptr_t)self;
+	register uintptr_t x2 __asm__("x2") = (uintptr_t)s;
+
+	__asm__ volatile __inline__ (
+		"7:\n\t"
+		"ldr	x9, [x1, %[stack]]\n\t"
+		"ldr	w10, [x1, %[deep]]\n\t"
+		"mov	x12, sp\n\t"
+		"ldr	x9, [x9, %[bottom]]\n\t"
+		"sub	x9, x9, x12\n\t"                        /* R4: that SP */
+		"cmp	x9, x10\n\t"
+		"b.hi	3f\n\t"
+		"adr	x10, 1f\n\t"
+		"stp	x12, x10, [x1, %[top]]\n\t"             /* and u_pc */
+		"stp	x29, x19, [x1, %[fp]]\n\t"              /* and u_bp */
+		"cbz	x0, 2f\n\t"
+		"ldp	x12, x16, [x0, %[top]]\n\t"
+		"tbnz	x12, #0, 2f\n\t"
+		"str	x0, [x2, %[current]]\n\t"
+		"ldr	x10, [x2, %[switches]]\n\t"
+		"add	x10, x10, #1\n\t"
+		"str	x10, [x2, %[switches]]\n\t"
+		"ldr	x9, [x2, %[errno_at]]\n\t"
+		"ldr	w10, [x0, %[error]]\n\t"
+		"str	w10, [x9]\n\t"
+		USCHED__NO_CALLER
+		"ldp	x29, x19, [x0, %[fp]]\n\t"
+		"mov	sp, x12\n\t"                            /* R5 */
+		"br	x16\n\t"
+		USCHED__CALLER
+		"3:\n\t"
+		"bl	usched__fit\n\t"
+		"cbnz	w0, 6f\n\t"
+		"mov	x0, x3\n\t"
+		"b	7b\n\t"
+		"2:\n\t"
+		"b	usched__far\n"
+		"1:\n\t"
+		USCHED__LANDING
+		"mov	w0, wzr\n"
+		"6:"
+		: "+r"(x0), "+r"(x1), "+r"(x2)
+		: [top] "i"(offsetof(struct ustack, u_top)),
+		  [stack] "i"(offsetof(struct ustack, u_stack)),
+		  [fp] "i"(offsetof(struct ustack, u_fp)),
+		  [deep] "i"(offsetof(struct ustack, u_deep)),
+		  [error] "i"(offsetof(struct ustack, u_errno)),
+		  [bottom] "i"(offsetof(struct usched_stack, k_bottom)),
+		  [current] "i"(offsetof(struct usched, s_current)),
+		  [switches] "i"(offsetof(struct usched, s_stats.s_switches)),
+		  [errno_at] "i"(offsetof(struct usched, s_errno))
+		: "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
+		  "x14", "x15", "x16", "x17", "x20", "x21", "x22", "x23", "x24", "x25",
+		  "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
+		  "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",
+		  "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
+		  "v27", "v28", "v29", "v30", "v31", "memory", "cc" USCHED__PREDICATES);
+	return (int)x0;
+}
+#define USCHED__STATEMENT
+
+#endif
+
+#ifdef USCHED__STATEMENT
+
+/* For functions with the statement. */
+#define USCHED_SWITCHES __attribute__((always_inline, unused)) static inline
+
+/* As usched__handover(). */
+__attribute__((always_inline))
+static inline int usched__hand_over(struct ustack *u, struct ustack *self,
+				    struct usched *s)
+{
+	int rc;
+
+	if (__builtin_expect(s->s_caught->c_caught || s->s_caught->c_uncaught, 0)) {
+		rc = usched__handover_caught(u, self, s);
+		__asm__ volatile("" : "+r"(rc));        /* no tail call */
+		return rc;
+	}
+	self->u_errno = *s->s_errno;
+	return usched__statement(u, self, s);
+}
+
+#else
+
+#define USCHED_SWITCHES USCHED_INLINE
+#define usched__hand_over usched__handover
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_SWITCH_H */
