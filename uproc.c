@@ -4,7 +4,7 @@
  * uproc.h has the picture and the part that is hot.
  *
  * Invariants
- *  - A thread is in an inbox if and only if its u_mail has bits besides ENDED and NAMED.
+ *  - A thread is in an inbox if and only if its u_mail has bits that are mail.
  *    The sender that sets the first bit pushes the thread. The processor clears u_mail
  *    after it has read t_next. So a record is in at most one inbox, once.
  *  - A thread that ends while it is in the inbox is settled when it is taken out. No
@@ -243,10 +243,11 @@ static struct uproc_thread *new_thread(struct uproc *p)
 static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread)
 {
 	struct uproc *self = uproc_self();
+	uint32_t mail = p == self ? 0 : UPROC_MAIL_START;
 
 	uproc_rest(t)->t_joiner = thread ? NULL : DETACHED;
 	/* Until now u_mail was ENDED, which refuses stale handles. */
-	__atomic_store_n(&t->t_stack.u_mail, p == self ? 0 : UPROC_MAIL_START,
+	__atomic_store_n(&t->t_stack.u_mail, thread ? mail | UPROC_MAIL_KNOWN : mail,
 			 __ATOMIC_RELEASE);
 	if (thread)
 		*thread = &t->t_stack;

@@ -888,10 +888,9 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	watch_place(k, k->k_bottom);
 	k->k_threads++;
 	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
-	u->u_deep = 0;
 	if (!k->k_shared)
-		u->u_deep = DEEP_MIN;
-	else if (!WATCHED && !STRESS)
+		set_deep(u, DEEP_MIN);
+	else if (!WATCHED && !STRESS)           /* else at its first block */
 		u->u_deep8 = (uint32_t)(s->s_room < DEEP_MIN ? s->s_room : DEEP_MIN)
 			/ DEEP_UNIT & DEEP_UNITS;
 	watch_launch(s, u);
