@@ -20,7 +20,7 @@
  *    refuse them as overwritten registers, or ignore that.
  *  - SP does not change before the next thread's is loaded, and is the same at the end.
  *    So unwinders see the caller at each instruction, except between the loads and the
- *    jump, where they stop. The byte before the end belongs to another part of the
+ *    jump, where they stop; there the CFA is named, too, since they compute it. The byte before the end belongs to another part of the
  *    statement, because unwinders look for return addresses there.
  *  - All other registers are listed. GCC refuses to list those of AVX-512, or of SVE,
  *    where the file is compiled without, but keeps values there in functions with
@@ -88,7 +88,8 @@ void usched__far(void);
 #define USCHED__LANDING ""
 #endif
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
-#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
+#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_def_cfa rsp, 0\n\t" \
+	".cfi_undefined rip\n\t"
 #define USCHED__CALLER     ".cfi_restore_state\n\t"
 #else
 #define USCHED__NO_CALLER
@@ -177,7 +178,7 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 #define USCHED__STATEMENT
 
 #elif defined(USCHED_INLINE_SWITCH) && defined(__aarch64__) && defined(__LP64__) \
-	&& defined(__ELF__) && !defined(__AARCH64_CMODEL_LARGE__)
+	&& defined(__ELF__) && !defined(__AARCH64_CMODEL_LARGE__) && defined(__ARM_FP)
 
 #ifdef __ARM_FEATURE_SVE
 #define USCHED__PREDICATES \
@@ -192,7 +193,8 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 #define USCHED__LANDING ""
 #endif
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
-#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_undefined x30\n\t"
+#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_def_cfa sp, 0\n\t" \
+	".cfi_undefined x30\n\t"
 #define USCHED__CALLER     ".cfi_restore_state\n\t"
 #else
 #define USCHED__NO_CALLER

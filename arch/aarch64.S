@@ -123,6 +123,7 @@ function usched__handover visibility=protected
 	ldr	w10, [x0, #U_ERRNO]
 	str	w10, [x9]
 	.cfi_remember_state
+	.cfi_def_cfa sp, 0
 	.cfi_undefined x30
 	ldr	x29, [x0, #U_FP]
 	ldr	x19, [x0, #U_BP]
@@ -169,9 +170,9 @@ end usched__handover
  * x0 u, x2 s.
  */
 function usched__far visibility=protected
-	hint	#38                             /* bti jc */
 	.cfi_def_cfa sp, 0
 	caller_of_record 1
+	hint	#38                             /* bti jc */
 	mov	x29, sp
 	mov	x19, x1
 	.cfi_def_cfa x29, 0
@@ -269,8 +270,8 @@ end usched__launch
 
 /* _Noreturn void usched__exit(void); */
 function usched__exit
-	hint	#34                             /* bti c */
 	.cfi_undefined x30
+	hint	#34                             /* bti c */
 	bl	usched__finish
 	b	usched__jump
 end usched__exit

@@ -47,13 +47,15 @@
 	.endr
 .endm
 
-.macro	function name visibility=hidden
+.macro	function name visibility=hidden cfi cfi2
 	.globl	\name
 	.\visibility \name
 	.type	\name, @function
 	.balign	16
 \name:
 	.cfi_startproc
+	\cfi
+	\cfi2
 	endbr64
 .endm
 
@@ -144,9 +146,7 @@ end usched__handover
  * Not called, but jumped to: `self', rsi, has blocked, and its record says how it goes on.
  * rdi u, rdx s.
  */
-function usched__far visibility=protected
-	.cfi_def_cfa rsp, 0
-	caller_of_record 4
+function usched__far visibility=protected cfi=".cfi_def_cfa rsp, 0" cfi2="caller_of_record 4"
 	movq	%rsp, %rbp
 	movq	%rsi, %rbx
 	.cfi_def_cfa rbp, 0
@@ -199,8 +199,7 @@ function usched__switch
 end usched__switch
 
 /* rax j_at, rdx j_op. */
-function usched__jump
-	.cfi_undefined rip
+function usched__jump cfi=".cfi_undefined rip"
 	testq	%rdx, %rdx
 	jle	.Lframe
 	movq	%rax, %rdi
@@ -232,8 +231,7 @@ end usched__jump
 /*
  * rdi a thread. The outermost frame: no return address, rbp 0, and unwinders are told so.
  */
-function usched__launch
-	.cfi_undefined rip
+function usched__launch cfi=".cfi_undefined rip"
 	movq	U_STACK(%rdi), %rax
 	movq	K_BOTTOM(%rax), %rsp            /* R5 */
 	movq	K_SCHED(%rax), %rcx
@@ -249,8 +247,7 @@ end usched__launch
  * _Noreturn void usched__exit(void);
  * The frame below is dropped with the rest of the stack.
  */
-function usched__exit
-	.cfi_undefined rip
+function usched__exit cfi=".cfi_undefined rip"
 	andq	$-16, %rsp
 	call	usched__finish
 	jmp	usched__jump
