@@ -456,6 +456,8 @@ static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	int rc;
 
 	check_control(s);
+	if (!all_caught && !owns && next)       /* a jump: reports want the caller */
+		return usched__switch(next, arg);
 	if (all_caught) {
 		mine = *all_caught;
 		*all_caught = none;

@@ -95,7 +95,7 @@ static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 	return u;
 }
 
-static inline void bench_hand(struct ustack *u)
+static inline __attribute__((always_inline)) void bench_hand(struct ustack *u)
 {
 	bench_check("switch", ustack_switch(u));
 }
@@ -214,7 +214,7 @@ static inline void bench_begin(struct ustack *u)
 	bench_check("wait", ustack_wait());
 }
 
-static inline void bench_hand(struct ustack *u)
+static inline __attribute__((always_inline)) void bench_hand(struct ustack *u)
 {
 	bench_check("wake", ustack_wake(u));
 	bench_check("wait", ustack_wait());
