@@ -109,7 +109,8 @@ static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 	size_t first = round_up(UIMAGE_HEAD + count * rest, LINE);
 
 	return (struct uimage_chunk){ (uint32_t)first, (uint32_t)record, (uint32_t)rest,
-				      (uint32_t)count };
+				      (uint32_t)count,
+				      (uint32_t)((((uint64_t)1 << 32) - 1) / record + 1) };
 }
 
 void uimage_pool_fini(struct uimage_pool *pool)

@@ -48,6 +48,7 @@ struct uimage_chunk {
 	uint32_t k_size;                /* of a record, */
 	uint32_t k_rest;                /* and of its rest */
 	uint32_t k_count;               /* of records */
+	uint32_t k_inverse;             /* of k_size, times 2^32, rounded up */
 };
 
 struct uimage_block;             /* a free block: see uimage.c */
@@ -116,8 +117,10 @@ static inline void *uimage_rest(const void *record)
 	const struct uimage_chunk *chunk =
 		(const struct uimage_chunk *)((uintptr_t)record - offset);
 
+	/* The number of the record, by a multiplication: exact for multiples of k_size. */
 	return (char *)(uintptr_t)chunk + UIMAGE_HEAD
-		+ ((uint32_t)offset - chunk->k_first) / chunk->k_size * chunk->k_rest;
+		+ ((uint64_t)(offset - chunk->k_first) * chunk->k_inverse >> 32)
+		* chunk->k_rest;
 }
 
 /*

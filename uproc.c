@@ -21,7 +21,8 @@
  *	joiner -> NULL        the joiner gives up: a deadlock, its deadline, a cancel
  *
  *    The joiner that was told frees the record, or the caller that replaced ENDED by
- *    TAKEN. A detached one is freed at its end. TAKEN is not ENDED, since the joiner may
+ *    TAKEN. A detached one is freed at its end. While a record is free the word is
+ *    DETACHED, so the start and the end of a thread that none knows leave it alone. TAKEN is not ENDED, since the joiner may
  *    not have run yet, and until then a second join must fail. A joiner that gives up
  *    and finds TAKEN waits for the news: it must not come in the middle of a later wait.
  *  - A ring has room for all threads of its processor, so making a thread runnable cannot
@@ -59,6 +60,7 @@ enum {
 	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
 	RING_MIN             = 64,              /* threads */
 	JOINS_MIN            = 32,              /* notes of joins */
+	CREDIT               = 16,              /* threads, see make_room() */
 	RUN_SHARE            = 4,  /* a run is this part of a processor's threads */
 	LOOKS                = 100,  /* at an inbox, before a yield of the CPU */
 	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
@@ -106,9 +108,11 @@ static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
 static uint64_t begin_run(const struct uprocs *r, uint64_t last);
 static int  make_room(struct uproc *p);
+static int  count_started(struct uproc *p, uint32_t n);
 static int  enlarge_ring(struct uproc *p, uint32_t count);
 static void adopt_room(struct uproc *p);
 static void push_inbox(struct uproc *p, struct uproc_thread *t);
+static void make_runnable(struct uproc *p, struct uproc_thread *t);
 static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail);
 static void add_tokens(int32_t *tokens, uint32_t more);
 static void settle(struct uproc *p, struct uproc_thread *t);
@@ -245,16 +249,25 @@ static void start(struct uproc *p, struct uproc_thread *t, struct ustack **threa
 	struct uproc *self = uproc_self();
 	uint32_t mail = p == self ? 0 : UPROC_MAIL_START;
 
-	uproc_rest(t)->t_joiner = thread ? NULL : DETACHED;
-	/* Until now u_mail was ENDED, which refuses stale handles. */
-	__atomic_store_n(&t->t_stack.u_mail, thread ? mail | UPROC_MAIL_KNOWN : mail,
-			 __ATOMIC_RELEASE);
-	if (thread)
+	if (thread) {
+		uproc_rest(t)->t_joiner = NULL;
 		*thread = &t->t_stack;
+		mail |= UPROC_MAIL_KNOWN;
+	}
+	/* Until now u_mail was ENDED, which refuses stale handles. */
+	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
-		deliver(p, t, UPROC_MAIL_START);
+		make_runnable(p, t);
 	else
 		push_inbox(p, t);
+}
+
+/* `t' is new. */
+static void make_runnable(struct uproc *p, struct uproc_thread *t)
+{
+	if (p->p_mask + 1 < LOAD(p->p_room))
+		adopt_room(p);
+	uproc_push(p, t);
 }
 
 static int join(struct usched *s, struct ustack *u, const void *where, int64_t deadline)
@@ -364,8 +377,11 @@ struct uproc *uprocs_next(struct uprocs *r)
 
 struct uproc *uprocs_place(struct uprocs *r)
 {
-	uint64_t old = LOAD(r->r_place), place;
+	uint64_t old, place;
 
+	if (r->r_conf.c_processors == 1)
+		return uproc_at(r, 0);
+	old = LOAD(r->r_place);
 	do
 		place = old >= RUN_LEFT ? old - RUN_LEFT : begin_run(r, old);
 	while (!CAS(&r->r_place, &old, place));
@@ -437,10 +453,15 @@ void uproc_done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
-	uint32_t mail;
+	uint32_t mail = __atomic_load_n(&u->u_mail, __ATOMIC_RELAXED);
 
 	u->u_tokens = UPROC_ENDED;
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
+	if (mail == 0) {                        /* not known, so it is detached */
+		__atomic_store_n(&u->u_mail, UPROC_MAIL_ENDED, __ATOMIC_RELEASE);
+		uimage_record_free(&p->p_images, t);
+		return;
+	}
 	mail = FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED);
 	if (mail & UPROC_MAIL_NAMED)
 		forget_name(u);
@@ -454,11 +475,8 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 	int32_t *tokens = &t->t_stack.u_tokens;
 	uint32_t more = mail / UPROC_MAIL_TOKEN;
 
-	if (mail & UPROC_MAIL_START) {
-		if (p->p_mask + 1 < LOAD(p->p_room))
-			adopt_room(p);
-		uproc_push(p, t);
-	}
+	if (mail & UPROC_MAIL_START)
+		make_runnable(p, t);
 	if (*tokens == UPROC_WAITING && more > 0) {
 		*tokens = 0;
 		more--;
@@ -615,11 +633,17 @@ static struct uproc_thread *get_record(struct uproc *p)
 	struct uproc *self = uproc_self();
 	struct uproc_thread *t;
 
-	if (self && self->p_procs == p->p_procs)
-		return uimage_record(&self->p_images);
-	lock(&p->p_lock);
-	t = uimage_record(&p->p_outside);
-	unlock(&p->p_lock);
+	if (self && self->p_procs == p->p_procs) {
+		t = uimage_record(&self->p_images);
+	} else {
+		lock(&p->p_lock);
+		t = uimage_record(&p->p_outside);
+		unlock(&p->p_lock);
+	}
+	if (t && t->t_stack.u_mail == 0) {      /* it was never used */
+		t->t_stack.u_mail = UPROC_MAIL_ENDED;
+		uproc_rest(t)->t_joiner = DETACHED;
+	}
 	return t;
 }
 
@@ -627,6 +651,7 @@ static void put_record(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc *self = uproc_self();
 
+	__atomic_store_n(&uproc_rest(t)->t_joiner, DETACHED, __ATOMIC_RELAXED);
 	if (self && self->p_procs == p->p_procs) {
 		uimage_record_free(&self->p_images, t);
 		return;
@@ -831,11 +856,26 @@ static void free_image(struct usched *s, struct ustack *u, void *image, size_t s
 	uimage_free(&((struct uproc *)(void *)s)->p_images, image, size);
 }
 
-/* Counts one thread more, and makes a place for it in the ring. */
+/*
+ * Counts one thread more, and makes a place for it in the ring. The processor's own
+ * native thread counts several at once, and then needs no atomic instruction for them.
+ */
 static int make_room(struct uproc *p)
 {
+	uint32_t credit = p == uproc_self() ? p->p_credit : 0;
+
+	if (credit == 0 && p == uproc_self() && count_started(p, CREDIT) == 0)
+		credit = CREDIT;
+	if (credit == 0)
+		return count_started(p, 1);
+	__atomic_store_n(&p->p_credit, credit - 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static int count_started(struct uproc *p, uint32_t n)
+{
 	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
-	uint32_t count = FETCH_ADD(&p->p_started, 1) + 1 - ended;
+	uint32_t count = FETCH_ADD(&p->p_started, n) + n - ended;
 	int rc;
 
 	if (count <= LOAD(p->p_room))
@@ -844,7 +884,7 @@ static int make_room(struct uproc *p)
 	rc = enlarge_ring(p, count);
 	unlock(&p->p_lock);
 	if (rc)
-		FETCH_ADD(&p->p_started, (uint32_t)-1);
+		FETCH_ADD(&p->p_started, -n);
 	return rc;
 }
 

@@ -129,6 +129,8 @@ struct uproc {
 	uint8_t               p_turns;   /* calls of s_next, mod 256 */
 	uint8_t               p_polls;   /* 1: events or a cancel wake threads now */
 	uint32_t              p_ended;   /* threads; read by all */
+	uint32_t              p_credit;  /* counted in p_started, and not started yet;
+					    read by all */
 	struct uprocs        *p_procs;
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
@@ -258,8 +260,9 @@ static inline struct uproc *uproc_self(void)
 static inline uint32_t uproc_count(const struct uproc *p)
 {
 	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+	uint32_t credit = __atomic_load_n(&p->p_credit, __ATOMIC_RELAXED);
 
-	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - ended;
+	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - credit - ended;
 }
 
 static inline struct uproc_thread *uproc_thread(struct ustack *u)
