@@ -56,7 +56,7 @@ version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 # Programs inline layouts, so until 1.0.0 a new minor version is a new ABI.
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
-headers := uhere.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
+headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
 	usync.h unet.h uoffload.h uoverflow.h
 modules := usched uimage uproc uframes rr ll uevents uwait usync uchan unet uoffload uoverflow
 pages   := $(wildcard doc/*.[37])

@@ -259,7 +259,7 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 		  [switches] "i"(offsetof(struct usched, s_stats.s_switches)),
 		  [errno_at] "i"(offsetof(struct usched, s_errno))
 		: "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
-		  "x14", "x15", "x16", "x17", "x20", "x21", "x22", "x23", "x24", "x25",
+		  "x14", "x15", "x16", "x17", "x18", "x20", "x21", "x22", "x23", "x24", "x25",
 		  "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
 		  "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",
 		  "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",

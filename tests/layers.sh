@@ -18,7 +18,8 @@ cd "$(dirname "$0")/.." || exit 1
 
 layers='
 uhere.h:
-usched.h:       uhere.h
+uswitch.h:      usched.h
+usched.h:       uhere.h uswitch.h
 usched.c:       ustack.h arch/arch.h arch/offsets.h watch/watch.h
 arch/arch.h:
 arch/offsets.h:
@@ -121,7 +122,7 @@ for options in -O0 -O2; do
 	compile usched.c $options
 	for symbol in $(nm -u "$dir/object" | awk '{ print $2 }'); do
 		case $symbol in
-		memcpy | usched__switch | usched__handover | usched__exit | usched__probe | usched__frame) ;;
+		memcpy | usched__switch | usched__handover | usched__exit | usched__resumed | usched__probe | usched__frame | usched__control | usched__set_control) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
 		__cxa_get_globals | uwait_join | __splitstack_getcontext) ;;    # weak
 		# What compilers make of assignments, of the thread-local pointer, and
