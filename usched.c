@@ -654,7 +654,7 @@ void ustack_cancel_here(struct ustack *u)
 	if (!usched__is_cancelled(u))
 		return;
 	if (u->u_attached)
-		u->u_attachment->a_cancel(u->u_attachment);
+		u->u_attachment->a_ops->a_cancel(u->u_attachment);
 	if (s->s_interrupt)
 		s->s_interrupt(s, u);
 }
@@ -802,7 +802,7 @@ struct arch_jump usched__end(void)
 	const struct ustack *u = usched__current->s_current;
 
 	if (u->u_attached)
-		u->u_attachment->a_end(u->u_attachment);
+		u->u_attachment->a_ops->a_end(u->u_attachment);
 	return usched__finish();
 }
 
@@ -1020,7 +1020,7 @@ static void release(struct usched *s, struct ustack *u)
 	u->u_func = NULL;                       /* first: call-backs may abort, too */
 	u->u_attached = 0;
 	if (local)
-		local->a_free(local);
+		local->a_ops->a_free(local);
 	drop_image(s, u);
 	if (k != &s->s_new) {
 		watch_release(s, u);

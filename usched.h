@@ -275,13 +275,18 @@ struct ustack_why {
  * may touch it.
  */
 struct ustack_attachment {
+	const struct ustack_attachment_ops *a_ops;
 	void (*a_func)(void *); /* the thread's; ustack_attach() sets it */
-	int    a_shield;        /* 1: cancel has no effect for now */
+};
 
+struct ustack_attachment_ops {
 	/* The thread calls it after its function. May block. */
 	void (*a_end)(struct ustack_attachment *a);
 
-	/* The thread was cancelled. */
+	/* 1: the thread was cancelled, and that has no effect for now. */
+	int (*a_shielded)(const struct ustack_attachment *a);
+
+	/* The thread was cancelled, and is not shielded. */
 	void (*a_cancel)(struct ustack_attachment *a);
 
 	/* The thread has ended or was aborted. May not block. */
@@ -377,7 +382,9 @@ static inline char *usched__image(const struct ustack *u)
 /* Private: whether waits of `u' fail. From the dispatcher's native thread. */
 static inline int usched__is_cancelled(const struct ustack *u)
 {
-	return u->u_cancelled && !(u->u_attached && u->u_attachment->a_shield);
+	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;
+
+	return u->u_cancelled && !(a && a->a_ops->a_shielded(a));
 }
 
 /*

@@ -314,15 +314,15 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 	rc = queue_up(w, &c->c_lock, &c->c_queue);
 	if (!__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED)) {
-		int shield = w->w_attachment.a_shield;
+		uint8_t shield = w->w_shield;
 
-		w->w_attachment.a_shield = 1;
+		w->w_shield = 1;
 		w->w_deadline = USCHED_NEVER;
 		w->w_counted = 0;
 		uwait_note(w, &mutex, m, w->w_where);
 		while (mutex_wait(w, m, self))
 			;
-		w->w_attachment.a_shield = shield;
+		w->w_shield = shield;
 	}
 	return rc;
 }
@@ -490,6 +490,7 @@ static void tell_group(const struct uwaiter *w, struct ustack_why *why)
 /* Keys: a few pairs, in no order. */
 
 struct values {
+	struct uwait_values v_base;     /* first */
 	size_t v_count;
 	size_t v_room;
 	struct value {
@@ -498,9 +499,14 @@ struct values {
 	} v_all[];
 };
 
+static struct values *values_of(const struct uwaiter *w)
+{
+	return (struct values *)(void *)w->w_values;
+}
+
 static struct value *find_value(const struct uwaiter *w, const struct usync_key *key)
 {
-	struct values *v = w->w_values;
+	struct values *v = values_of(w);
 
 	for (size_t i = 0; v && i < v->v_count; i++)
 		if (v->v_all[i].v_key == key)
@@ -509,15 +515,14 @@ static struct value *find_value(const struct uwaiter *w, const struct usync_key 
 }
 
 /* Destructors may set values, so nothing is kept across a call. */
-static void destroy_values(struct ustack_attachment *l)
+static void destroy_values(struct uwaiter *w)
 {
-	struct uwaiter *w = (struct uwaiter *)(void *)l;
 	bool more = true;
 
 	for (int round = 0; more && round < ROUNDS; round++) {
 		more = false;
-		for (size_t i = 0; i < ((struct values *)w->w_values)->v_count; i++) {
-			struct value *v = &((struct values *)w->w_values)->v_all[i];
+		for (size_t i = 0; i < values_of(w)->v_count; i++) {
+			struct value *v = &values_of(w)->v_all[i];
 			void *value = v->v_value;
 
 			v->v_value = NULL;
@@ -531,7 +536,7 @@ static void destroy_values(struct ustack_attachment *l)
 
 static struct value *add_value(struct uwaiter *w)
 {
-	struct values *v = w->w_values;
+	struct values *v = values_of(w);
 	size_t room = v ? v->v_room : 0;
 
 	if (!v || v->v_count == room) {
@@ -542,8 +547,8 @@ static struct value *add_value(struct uwaiter *w)
 		if (!w->w_values)
 			v->v_count = 0;
 		v->v_room = room;
-		w->w_values = v;
-		w->w_attachment.a_end = destroy_values;
+		v->v_base.v_end = destroy_values;
+		w->w_values = &v->v_base;
 	}
 	return &v->v_all[v->v_count++];
 }

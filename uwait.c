@@ -58,6 +58,7 @@ static bool make_key(void);
 static void free_native(void *native);
 static int  prepare(struct uwaiter **w, int64_t deadline, bool outside);
 static void end(struct ustack_attachment *l);
+static int  shielded(const struct ustack_attachment *l);
 static void cancel(struct ustack_attachment *l);
 static void free_waiter(struct ustack_attachment *l);
 static void describe(struct ustack_attachment *l, struct ustack_why *why);
@@ -68,6 +69,11 @@ static void block_thread(struct uwaiter *w);
 static void block_native(struct uwaiter *w);
 static bool sleep_native(struct uwait_native *n, int64_t deadline);
 static void relax(unsigned *spins);
+
+static const struct ustack_attachment_ops ops = {
+	.a_end = end, .a_shielded = shielded, .a_cancel = cancel, .a_free = free_waiter,
+	.a_describe = describe,
+};
 
 static struct uwaiter *waiter_of(struct ustack_attachment *l)
 {
@@ -186,8 +192,8 @@ int ustack_shield(int on)
 
 	if (!w)
 		return -ENOMEM;
-	before = w->w_attachment.a_shield;
-	w->w_attachment.a_shield = on != 0;
+	before = w->w_shield;
+	w->w_shield = on != 0;
 	return before;
 }
 
@@ -274,9 +280,7 @@ static struct uwaiter *new_waiter(void)
 
 	if (!w)
 		return NULL;
-	w->w_attachment = (struct ustack_attachment){ .a_end = end, .a_cancel = cancel,
-					    .a_free = free_waiter,
-					    .a_describe = describe };
+	w->w_attachment.a_ops = &ops;
 	w->w_thread = ustack_self();
 	w->w_name = uwait_name();
 	w->w_timer.t_expired = expired;
@@ -303,7 +307,6 @@ static struct uwaiter *native_waiter(void)
 	n->n_waiter.w_native = n;
 	n->n_waiter.w_name = uwait_name();
 	n->n_waiter.w_node.n_waiter = &n->n_waiter;
-	n->n_waiter.w_attachment.a_end = end;
 	pthread_mutex_init(&n->n_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -330,7 +333,7 @@ static void free_native(void *native)
 	struct uwait_native *n = native;
 
 	pthread_setspecific(key, n);            /* for the destructors of its keys */
-	n->n_waiter.w_attachment.a_end(&n->n_waiter.w_attachment);
+	end(&n->n_waiter.w_attachment);
 	pthread_setspecific(key, NULL);
 	if (n->n_events)
 		n->n_events->e_close(n->n_events);
@@ -366,10 +369,17 @@ static int prepare(struct uwaiter **self, int64_t deadline, bool outside)
 	return rc ? rc : ustack_reserve(ROOM);
 }
 
-/* a_end, until usync.c sets its own for keys. */
 static void end(struct ustack_attachment *l)
 {
-	(void)l;
+	struct uwaiter *w = waiter_of(l);
+
+	if (w->w_values)
+		w->w_values->v_end(w);
+}
+
+static int shielded(const struct ustack_attachment *l)
+{
+	return ((const struct uwaiter *)(const void *)l)->w_shield;
 }
 
 static void cancel(struct ustack_attachment *l)

@@ -64,6 +64,11 @@ struct uwait_queue {
 	struct uwait_node *q_last;
 };
 
+/* The beginning of a thread's values of keys. */
+struct uwait_values {
+	void (*v_end)(struct uwaiter *w);       /* the thread calls it at its end */
+};
+
 struct uwaiter {
 	/* Owned by its native thread. */
 	struct ustack_attachment w_attachment;
@@ -74,10 +79,11 @@ struct uwaiter {
 	int64_t             w_deadline; /* of the current wait */
 	uint8_t             w_joins;    /* 1: in s_join; 2: and the deadline came */
 	uint8_t             w_counted;  /* by uevents_count() */
+	uint8_t             w_shield;   /* 1: cancelling the thread has no effect */
 	int                 w_owed;     /* wakes by grants that no block took */
 	void               *w_room;     /* for nodes, see uwait_room() */
 	size_t              w_size;     /* of w_room, bytes */
-	void               *w_values;   /* of keys (usync.c); freed with the waiter */
+	struct uwait_values *w_values;  /* usync.c's, or NULL; freed with the waiter */
 
 	/* For reports: uwait_note(). */
 	const struct uwait_kind *w_kind;
