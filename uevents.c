@@ -2,15 +2,16 @@
 /*
  * uevents.c: timers and epoll, for one dispatcher.
  *
- * Timers are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
- * 1986). Its links are in the timers, so arming cannot fail.
+ * Expiries are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
+ * 1986). Its links are in the expiries, so arming cannot fail. Timers have one heap, and
+ * waiters another: so waiters need no pointer to the function that all of them have.
  *
  * 	first --child--> a --next--> b --next--> c        no parent is due after its child
  * 	                 |           |
  * 	               child       child
  *
- * t_prev is the previous in a list of children, and the parent of the first child. That
- * of the timer due first is `heap' itself, which marks it as armed.
+ * x_prev is the previous in a list of children, and the parent of the first child. That
+ * of the expiry due first is the heap itself, which marks it as armed.
  *
  * Descriptors are registered for edges, once and for all, so a wait costs no
  * epoll_ctl(2). The eventfd that interrupts a sleep is never read: each write is an edge.
@@ -37,9 +38,12 @@ enum {
 	TICK     = 10000000,            /* of CLOCK_MONOTONIC_COARSE, at most */
 };
 
+enum { TIMERS, WAITERS, HEAPS };
+
 struct events {
 	struct uevents     v_events;    /* first */
-	struct utimer      v_heap;      /* t_child: the timer that is due first */
+	struct uexpiry     v_heap[HEAPS];       /* x_child: due first */
+	uexpired_fn       *v_expired;   /* for WAITERS */
 	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
 	int64_t            v_exposed;   /* the time of the timerfd; 0: not set */
 	int                v_epoll;
@@ -58,14 +62,15 @@ static void poll_events(struct uevents *e, int64_t until);
 static void interrupt(struct uevents *e);
 static void close_events(struct uevents *e);
 static int  expose(struct uevents *e);
-static void arm(struct uevents *e, struct utimer *t);
-static void disarm(struct uevents *e, struct utimer *t);
+static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired);
+static void disarm(struct uevents *e, struct uexpiry *x);
 static void nothing(struct uinterest *i, uint32_t events);
 static int  sleep_until(struct events *v, int64_t until);
 static void expire(struct events *v);
-static struct utimer *merge(struct utimer *a, struct utimer *b);
-static struct utimer *merge_all(struct utimer *first);
-static void become_first(struct events *v, struct utimer *t);
+static int64_t first_due(const struct events *v);
+static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b);
+static struct uexpiry *merge_all(struct uexpiry *first);
+static void become_first(struct uexpiry *heap, struct uexpiry *x);
 
 int uevents_of(struct usched *s, struct uevents **e)
 {
@@ -157,7 +162,7 @@ static void poll_events(struct uevents *e, int64_t until)
 
 		interest->i_ready(interest, v->v_batch[i].events);
 	}
-	if (v->v_heap.t_child)
+	if (v->v_heap[TIMERS].x_child || v->v_heap[WAITERS].x_child)
 		expire(v);
 }
 
@@ -191,7 +196,7 @@ static void close_events(struct uevents *e)
 static int expose(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
-	int64_t when = v->v_heap.t_child ? v->v_heap.t_child->t_when : 0;
+	int64_t due = first_due(v), when = due == USCHED_NEVER ? 0 : due;
 	struct itimerspec spec = { .it_value = { when / SECOND, when % SECOND } };
 	int rc;
 
@@ -222,12 +227,11 @@ static void nothing(struct uinterest *i, uint32_t events)
 /* The number of events in v_batch. */
 static int sleep_until(struct events *v, int64_t until)
 {
-	const struct utimer *first = v->v_heap.t_child;
-	int64_t left = 0;
+	int64_t first = first_due(v), left = 0;
 	int n = -1;
 
-	if (first && until > first->t_when)
-		until = first->t_when;
+	if (until > first)
+		until = first;
 	if (until > 0 && until != USCHED_NEVER) {
 		left = until - uevents_now();
 		if (left < 0)
@@ -252,68 +256,96 @@ static int sleep_until(struct events *v, int64_t until)
 	return n;                               /* -1: EINTR */
 }
 
+/* USCHED_NEVER: nothing is armed. */
+static int64_t first_due(const struct events *v)
+{
+	int64_t due = USCHED_NEVER;
+
+	for (int i = 0; i < HEAPS; i++) {
+		const struct uexpiry *x = v->v_heap[i].x_child;
+
+		if (x && x->x_when < due)
+			due = x->x_when;
+	}
+	return due;
+}
+
 static void expire(struct events *v)
 {
 	int64_t now = uevents_now();
-	struct utimer *t;
 
-	while ((t = v->v_heap.t_child) && t->t_when <= now) {
-		disarm(&v->v_events, t);
-		t->t_expired(t);
+	for (int i = 0; i < HEAPS; i++) {
+		struct uexpiry *x;
+
+		while ((x = v->v_heap[i].x_child) && x->x_when <= now) {
+			struct utimer *t = (struct utimer *)(void *)x;
+
+			disarm(&v->v_events, x);
+			if (i == WAITERS)
+				v->v_expired(x);
+			else
+				t->t_expired(t);
+		}
 	}
 }
 
-static void arm(struct uevents *e, struct utimer *t)
+/* expired: NULL for the expiry of a timer. */
+static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 {
 	struct events *v = (struct events *)(void *)e;
+	struct uexpiry *heap = &v->v_heap[expired ? WAITERS : TIMERS];
 
-	uevents_disarm(e, t);
-	t->t_child = t->t_next = NULL;
-	become_first(v, v->v_heap.t_child ? merge(v->v_heap.t_child, t) : t);
+	if (x->x_prev)
+		disarm(e, x);
+	if (expired)
+		v->v_expired = expired;
+	x->x_child = x->x_next = NULL;
+	become_first(heap, heap->x_child ? merge(heap->x_child, x) : x);
 }
 
-static void disarm(struct uevents *e, struct utimer *t)
+/* Its children, as one heap, take its place: wherever that is, they are due later. */
+static void disarm(struct uevents *e, struct uexpiry *x)
 {
-	struct events *v = (struct events *)(void *)e;
-	struct utimer *rest = merge_all(t->t_child);
+	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
 
-	if (t == v->v_heap.t_child) {
-		become_first(v, rest);
+	(void)e;
+	if (!rest) {
+		rest = x->x_next;
 	} else {
-		if (t->t_prev->t_child == t)
-			t->t_prev->t_child = t->t_next;
-		else
-			t->t_prev->t_next = t->t_next;
-		if (t->t_next)
-			t->t_next->t_prev = t->t_prev;
-		if (rest)
-			become_first(v, merge(v->v_heap.t_child, rest));
+		rest->x_next = x->x_next;
+		if (rest->x_next)
+			rest->x_next->x_prev = rest;
 	}
-	t->t_prev = NULL;
+	if (prev->x_child == x)
+		prev->x_child = rest;
+	else
+		prev->x_next = rest;
+	if (rest)
+		rest->x_prev = prev;
+	x->x_prev = NULL;
 }
 
-static void become_first(struct events *v, struct utimer *t)
+static void become_first(struct uexpiry *heap, struct uexpiry *x)
 {
-	v->v_heap.t_child = t;
-	if (t)
-		t->t_prev = &v->v_heap;
+	heap->x_child = x;
+	x->x_prev = heap;
 }
 
 /* Merges two heaps: the one due later becomes a child of the other. */
-static struct utimer *merge(struct utimer *a, struct utimer *b)
+static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b)
 {
-	if (b->t_when < a->t_when) {
-		struct utimer *t = a;
+	if (b->x_when < a->x_when) {
+		struct uexpiry *x = a;
 
 		a = b;
-		b = t;
+		b = x;
 	}
-	b->t_next = a->t_child;
-	if (b->t_next)
-		b->t_next->t_prev = b;
-	b->t_prev = a;
-	a->t_child = b;
-	a->t_next = NULL;
+	b->x_next = a->x_child;
+	if (b->x_next)
+		b->x_next->x_prev = b;
+	b->x_prev = a;
+	a->x_child = b;
+	a->x_next = NULL;
 	return a;
 }
 
@@ -321,24 +353,24 @@ static struct utimer *merge(struct utimer *a, struct utimer *b)
  * Merges a list of children: in pairs from the first on, then the pairs from the last
  * back.
  */
-static struct utimer *merge_all(struct utimer *first)
+static struct uexpiry *merge_all(struct uexpiry *first)
 {
-	struct utimer *pairs = NULL, *all = NULL, *next;
+	struct uexpiry *pairs = NULL, *all = NULL, *next;
 
 	for (; first; first = next) {
-		struct utimer *second = first->t_next;
+		struct uexpiry *second = first->x_next;
 
-		next = second ? second->t_next : NULL;
+		next = second ? second->x_next : NULL;
 		if (second)
 			first = merge(first, second);
-		first->t_next = pairs;
+		first->x_next = pairs;
 		pairs = first;
 	}
 	for (; pairs; pairs = next) {
-		next = pairs->t_next;
+		next = pairs->x_next;
 		all = all ? merge(all, pairs) : pairs;
 	}
 	if (all)
-		all->t_next = NULL;
+		all->x_next = NULL;
 	return all;
 }

@@ -28,14 +28,22 @@
 extern "C" {
 #endif
 
-/* A one-shot timer. Used on the dispatcher's native thread only. */
-struct utimer {
-	int64_t  t_when;                        /* ns of CLOCK_MONOTONIC */
-	void   (*t_expired)(struct utimer *t);  /* called disarmed; may not block */
-	struct utimer *t_child;                 /* private: the heap */
-	struct utimer *t_next;
-	struct utimer *t_prev;                  /* NULL: it is not armed */
+/* A time to come. Used on the dispatcher's native thread only. */
+struct uexpiry {
+	int64_t         x_when;                 /* ns of CLOCK_MONOTONIC */
+	struct uexpiry *x_child;                /* private: the heap */
+	struct uexpiry *x_next;
+	struct uexpiry *x_prev;                 /* NULL: it is not armed */
 };
+
+/* A one-shot timer: an expiry with a function of its own. */
+struct utimer {
+	struct uexpiry t_expiry;
+	void (*t_expired)(struct utimer *t);    /* called disarmed; may not block */
+};
+
+/* The one function of all waiters: called disarmed, may not block. */
+typedef void uexpired_fn(struct uexpiry *x);
 
 /* A registered descriptor: part of an object that is never freed. */
 struct uinterest {
@@ -47,8 +55,8 @@ struct uevents {
 	void (*e_interrupt)(struct uevents *e);
 	void (*e_close)(struct uevents *e);
 	int  (*e_expose)(struct uevents *e);
-	void (*e_arm)(struct uevents *e, struct utimer *t);
-	void (*e_disarm)(struct uevents *e, struct utimer *t);
+	void (*e_arm)(struct uevents *e, struct uexpiry *x, uexpired_fn *expired);
+	void (*e_disarm)(struct uevents *e, struct uexpiry *x);
 
 	uint64_t e_serial;      /* unique in the process, not 0: constant */
 
@@ -93,18 +101,18 @@ int64_t uevents_now(void);
 int64_t uevents_next_tick(void);
 
 /*
- * Arms `t' for t->t_when, or moves it there; or disarms it, if it is armed. From the
+ * Arms `t' for its x_when, or moves it there; or disarms it, if it is armed. From the
  * dispatcher's native thread.
  */
 static inline void uevents_arm(struct uevents *e, struct utimer *t)
 {
-	e->e_arm(e, t);
+	e->e_arm(e, &t->t_expiry, NULL);
 }
 
 static inline void uevents_disarm(struct uevents *e, struct utimer *t)
 {
-	if (t->t_prev)
-		e->e_disarm(e, t);
+	if (t->t_expiry.x_prev)
+		e->e_disarm(e, &t->t_expiry);
 }
 
 /* Whether a thread waits for an event. From any native thread. */

@@ -396,7 +396,7 @@ static void free_waiter(struct ustack_attachment *l)
 
 	if (w->w_joins || w->w_state != IDLE)   /* aborted while it waited */
 		count(w, -1);
-	if (w->w_timer.t_prev)
+	if (w->w_timer.t_expiry.x_prev)
 		uevents_disarm(ustack_sched(w->w_thread)->s_events, &w->w_timer);
 	free(w->w_values);
 	free(w->w_room);
@@ -430,7 +430,7 @@ static void expired(struct utimer *t)
 
 	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
 		return;
-	if (w->w_deadline > t->t_when) {
+	if (w->w_deadline > t->t_expiry.x_when) {
 		arm_timer(w);                   /* it was armed by an earlier wait */
 	} else if (w->w_joins) {
 		w->w_joins = 2;
@@ -446,10 +446,11 @@ static void arm_timer(struct uwaiter *w)
 	struct uevents *e = ustack_sched(w->w_thread)->s_events;
 	struct utimer *t = &w->w_timer;
 
-	if (w->w_deadline == USCHED_NEVER || (t->t_prev && t->t_when <= w->w_deadline))
+	if (w->w_deadline == USCHED_NEVER
+	    || (t->t_expiry.x_prev && t->t_expiry.x_when <= w->w_deadline))
 		return;
 	uevents_disarm(e, t);
-	t->t_when = w->w_deadline;
+	t->t_expiry.x_when = w->w_deadline;
 	uevents_arm(e, t);
 }
 

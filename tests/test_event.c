@@ -41,7 +41,7 @@ static void note(struct utimer *t)
 {
 	struct timer *timer = (struct timer *)(void *)t;
 
-	assert_null(t->t_prev);
+	assert_null(t->t_expiry.x_prev);
 	assert_true(timer->t_armed);
 	timer->t_armed = false;
 	expired[expired_count++] = timer;
@@ -66,19 +66,19 @@ static struct uevents *open_events(struct usched *s)
 
 static void arm(struct uevents *e, struct timer *t, int64_t when)
 {
-	if (t->t_armed)                         /* t_when belongs to the heap now */
+	if (t->t_armed)                         /* x_when belongs to the heap now */
 		uevents_disarm(e, &t->t_timer);
-	t->t_timer.t_when = t->t_due = when;
+	t->t_timer.t_expiry.x_when = t->t_due = when;
 	t->t_armed = true;
 	uevents_arm(e, &t->t_timer);
-	assert_non_null(t->t_timer.t_prev);
+	assert_non_null(t->t_timer.t_expiry.x_prev);
 }
 
 static void disarm(struct uevents *e, struct timer *t)
 {
 	uevents_disarm(e, &t->t_timer);
 	t->t_armed = false;
-	assert_null(t->t_timer.t_prev);
+	assert_null(t->t_timer.t_expiry.x_prev);
 }
 
 static size_t count_armed(int64_t until)
@@ -86,7 +86,8 @@ static size_t count_armed(int64_t until)
 	size_t n = 0;
 
 	for (size_t i = 0; i < TIMERS; i++) {
-		assert_int_equal(timers[i].t_armed, timers[i].t_timer.t_prev != NULL);
+		assert_int_equal(timers[i].t_armed,
+				 timers[i].t_timer.t_expiry.x_prev != NULL);
 		n += timers[i].t_armed && timers[i].t_due <= until;
 	}
 	return n;
@@ -168,7 +169,7 @@ static void test_move(void **state)
 	for (size_t i = 0; i < 10; i++) {
 		struct timer *t = &timers[i * 3 % 10];
 
-		t->t_timer.t_when = t->t_due = (int64_t)i + 1;
+		t->t_timer.t_expiry.x_when = t->t_due = (int64_t)i + 1;
 		uevents_arm(e, &t->t_timer);
 	}
 	assert_int_equal(count_armed(1000), 10);
