@@ -2,14 +2,16 @@
 /*
  * uchan.c: channels, and select.
  *
- * Send and receive are a select of one case. A waiter has a node for each case, with room
- * for a value behind it, since others may not write to the stack of a blocked thread:
+ * A select has a place for each case, and send and receive have one: a node with room for
+ * a value behind it, since others may not write to the stack of a blocked thread:
  *
- * 	w_room:  | node | value ... | node | value ... |
+ * 	uwait_room():  | place | value ... | place | value ... |
  *
- * A sender puts its value into the node before it waits; a receiver finds its value
- * there. A partner that claims a waiter through one of its nodes does that case, sets
- * n_tag to the outcome, and finishes the waiter with the index of the case.
+ * A sender puts its value into the place before it waits; a receiver finds its value
+ * there. A partner that claims a waiter through one of its places does that case, sets
+ * p_closed to the outcome, and finishes the waiter with the index of the case.
+ *
+ * Send and receive are most of the waits, so they have frames of their own, small ones.
  *
  * 	c_senders    wait only if the buffer is full
  * 	c_receivers  wait only if it is empty
@@ -25,7 +27,8 @@
 
 enum {
 	CASES_MAX   = 65536,
-	PLACE_ALIGN = 16,               /* bytes */
+	BUSY        = 1,                /* a case has to wait */
+	PLACE_ALIGN = 8,                /* bytes; values are copied, so they need none */
 };
 
 #define CHAN_MAX ((size_t)1 << 30)      /* bytes */
@@ -44,37 +47,46 @@ struct usync_chan {
 
 /* After the grant the channel may be gone, so all that is needed then is here. */
 struct place {
-	struct uwait_node p_node;       /* first */
-	const void       *p_chan;       /* for reports */
-	uint32_t          p_size;       /* bytes of the value */
-	uint16_t          p_case;
-	uint8_t           p_sends;
-	uint8_t           p_last;
-	_Alignas(PLACE_ALIGN) char p_value[];
+	struct uwait_place p_base;      /* first */
+	const void        *p_chan;      /* for reports */
+	uint32_t           p_size;      /* bytes of the value */
+	uint16_t           p_case;
+	bool               p_sends  : 1;
+	bool               p_last   : 1;
+	uint8_t            p_closed;    /* the outcome: 1: nothing was transferred */
+	char               p_value[];
 };
+
+_Static_assert(sizeof(struct place) % PLACE_ALIGN == 0, "values follow at once");
+
+/* Not inlined, so that its frame is small. */
+#define APART __attribute__((noinline))
 
 static int  select_one(struct usync_chan *c, enum usync_op op, void *value,
 		       int64_t deadline, const void *where);
+static int  try_case(struct usync_chan *c, enum usync_op op, void *value);
+static int  try_send(struct usync_chan *c, const void *value, struct place **peer);
+static int  try_recv(struct usync_chan *c, void *value, struct place **peer);
+APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value);
+APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value);
 static int  wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 		     const void *where);
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why);
 static bool try_all(struct usync_case *cases, size_t n, int *done);
-static bool try_send(struct usync_case *k, struct uwait_node **peer);
-static bool try_recv(struct usync_case *k, struct uwait_node **peer);
 static int  wait_all(struct uwaiter *w, struct usync_case *cases, size_t n);
+static void fill_place(struct uwaiter *w, struct place *p, const struct usync_chan *c,
+		       enum usync_op op, const void *value);
 static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_t n);
 static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n);
 static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int except);
 static bool could(const struct usync_case *k, const struct uwaiter *w);
+static struct place *first_place(const struct uwaiter *w);
 static struct place *next_place(struct place *p);
 static size_t place_size(size_t size);
-static struct uwait_queue *queue_of(const struct usync_case *k);
-static void finish(struct uwait_node *n);
+static struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op op);
+static void finish(struct place *p);
 static char *slot(struct usync_chan *c, size_t i);
 static void copy(void *to, const void *from, size_t size);
-
-/* n_tag: the outcome of the case. */
-enum { DONE, CLOSED };
 
 static const struct uwait_kind channels = { "no channel", tell_channels };
 
@@ -116,18 +128,66 @@ UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadli
 static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 		      int64_t deadline, const void *where)
 {
-	struct usync_case one = { .s_chan = c, .s_op = op, .s_value = value };
-	int rc;
+	struct uwaiter *w;
+	struct place *p;
+	int rc = try_case(c, op, value);
 
-	if (!try_all(&one, 1, &rc))
-		rc = wait_any(&one, 1, deadline, where);
-	return rc < 0 ? rc : one.s_rc;
+	if (rc != BUSY)
+		return rc;
+	uwait_unlock(&c->c_lock);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc)
+		return rc;
+	p = uwait_room(w, place_size(c->c_size));
+	if (!p)
+		return -ENOMEM;
+	uwait_note(w, &channels, p, where);
+	fill_place(w, p, c, op, value);
+	p->p_case = 0;
+	p->p_last = true;
+	return wait_one(w, c, value);
+}
+
+/* The waiter's one place says what it wants to do. */
+static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
+{
+	struct place *p = first_place(w);
+	enum usync_op op = p->p_sends ? USYNC_SEND : USYNC_RECV;
+	int rc = try_case(c, op, value);
+
+	if (rc != BUSY)
+		return rc;
+	uwait_begin(w);
+	uwait_push(queue_of(c, op), &p->p_base.p_node);
+	uwait_unlock(&c->c_lock);
+	return block_one(w, c, value);
+}
+
+static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
+{
+	int rc = uwait_block(w);
+	struct place *p = first_place(w);
+
+	if (rc < 0) {
+		uwait_lock(&c->c_lock);
+		uwait_remove(queue_of(c, p->p_sends ? USYNC_SEND : USYNC_RECV),
+			     &p->p_base.p_node);
+		uwait_unlock(&c->c_lock);
+		return rc;
+	}
+	if (p->p_closed)
+		return -EPIPE;
+	if (!p->p_sends)
+		copy(value, p->p_value, p->p_size);
+	return 0;
 }
 
 int usync_chan_close(struct usync_chan *c)
 {
 	struct uwait_queue *queues[] = { &c->c_senders, &c->c_receivers };
 	struct uwait_node *list = NULL, **end = &list, *n;
+	struct uwait_place *p;
 	int rc = 0;
 
 	uwait_lock(&c->c_lock);
@@ -135,16 +195,16 @@ int usync_chan_close(struct usync_chan *c)
 		rc = -EPIPE;
 	c->c_closed = true;
 	for (int i = 0; i < 2; i++)
-		while ((n = uwait_pop(queues[i]))) {
-			n->n_tag = CLOSED;
-			n->n_next = NULL;
-			*end = n;
-			end = &n->n_next;
+		while ((p = uwait_pop_place(queues[i]))) {
+			((struct place *)(void *)p)->p_closed = 1;
+			p->p_node.n_next = NULL;
+			*end = &p->p_node;
+			end = &p->p_node.n_next;
 		}
 	uwait_unlock(&c->c_lock);
 	while ((n = list)) {
 		list = n->n_next;
-		finish(n);
+		finish((struct place *)(void *)n);
 	}
 	return rc;
 }
@@ -190,12 +250,13 @@ static int wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 				size, place_size(cases[i].s_chan->c_size), &size))
 			return -ENOMEM;
 	do {
-		rc = uwait_prepare(&w, deadline);
+		w = uwait_prepare_lean(deadline, false);
+		rc = uwait_error(w);
 		if (rc)
 			return rc;
 		if (size > 0 && !uwait_room(w, size))
 			return -ENOMEM;
-		uwait_note(w, &channels, size > 0 ? w->w_room : NULL, where);
+		uwait_note(w, &channels, size > 0 ? first_place(w) : NULL, where);
 		rc = wait_all(w, cases, n);
 	} while (rc == -EAGAIN && !try_all(cases, n, &rc));
 	return rc;
@@ -211,71 +272,71 @@ static bool try_all(struct usync_case *cases, size_t n, int *done)
 
 	for (size_t i = 0; i < n; i++) {
 		struct usync_case *k = &cases[(first + i) % n];
-		struct uwait_node *peer = NULL;
-		bool tried;
 
 		if (!k->s_chan)
 			continue;
-		uwait_lock(&k->s_chan->c_lock);
-		tried = k->s_op == USYNC_SEND ? try_send(k, &peer) : try_recv(k, &peer);
-		uwait_unlock(&k->s_chan->c_lock);
-		if (peer)
-			finish(peer);
-		if (tried) {
+		k->s_rc = try_case(k->s_chan, k->s_op, k->s_value);
+		if (k->s_rc != BUSY) {
 			*done = (int)(k - cases);
 			return true;
 		}
+		uwait_unlock(&k->s_chan->c_lock);
 	}
 	return false;
 }
 
-/* Under c_lock. *peer is to be finished after the unlock. */
-static bool try_send(struct usync_case *k, struct uwait_node **peer)
+/* 0; -EPIPE; BUSY: it has to wait, and c_lock is held. */
+static int try_case(struct usync_chan *c, enum usync_op op, void *value)
 {
-	struct usync_chan *c = k->s_chan;
+	struct place *peer = NULL;
+	int rc;
 
-	k->s_rc = c->c_closed ? -EPIPE : 0;
-	if (c->c_closed)
-		return true;
-	*peer = uwait_pop(&c->c_receivers);
-	if (*peer) {
-		(*peer)->n_tag = DONE;
-		copy(((struct place *)(void *)*peer)->p_value, k->s_value, c->c_size);
-		return true;
-	}
-	if (c->c_count == c->c_capacity)
-		return false;
-	copy(slot(c, c->c_count++), k->s_value, c->c_size);
-	return true;
+	uwait_lock(&c->c_lock);
+	rc = op == USYNC_SEND ? try_send(c, value, &peer) : try_recv(c, value, &peer);
+	if (rc == BUSY)
+		return BUSY;
+	uwait_unlock(&c->c_lock);
+	if (peer)
+		finish(peer);
+	return rc;
 }
 
-static bool try_recv(struct usync_case *k, struct uwait_node **peer)
+/* Under c_lock. *peer is to be finished after the unlock. */
+static int try_send(struct usync_chan *c, const void *value, struct place **peer)
 {
-	struct usync_chan *c = k->s_chan;
+	if (c->c_closed)
+		return -EPIPE;
+	*peer = (struct place *)(void *)uwait_pop_place(&c->c_receivers);
+	if (*peer)
+		copy((*peer)->p_value, value, c->c_size);
+	else if (c->c_count == c->c_capacity)
+		return BUSY;
+	else
+		copy(slot(c, c->c_count++), value, c->c_size);
+	return 0;
+}
+
+static int try_recv(struct usync_chan *c, void *value, struct place **peer)
+{
 	bool kept = c->c_count > 0;
 
-	k->s_rc = 0;
 	if (kept) {
-		copy(k->s_value, slot(c, 0), c->c_size);
+		copy(value, slot(c, 0), c->c_size);
 		c->c_first = (c->c_first + 1) % c->c_capacity;
 		c->c_count--;
 	}
-	*peer = uwait_pop(&c->c_senders);
-	if (*peer) {
-		(*peer)->n_tag = DONE;
-		copy(kept ? slot(c, c->c_count++) : k->s_value,
-		     ((struct place *)(void *)*peer)->p_value, c->c_size);
-		return true;
-	}
-	if (!kept && c->c_closed)
-		k->s_rc = -EPIPE;
-	return kept || c->c_closed;
+	*peer = (struct place *)(void *)uwait_pop_place(&c->c_senders);
+	if (*peer)
+		copy(kept ? slot(c, c->c_count++) : value, (*peer)->p_value, c->c_size);
+	else if (!kept)
+		return c->c_closed ? -EPIPE : BUSY;
+	return 0;
 }
 
 /* The index of the case that a partner did; -EAGAIN: one can be done now; an error. */
 static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 {
-	struct place *p = w->w_room;
+	struct place *p = first_place(w);
 	struct usync_case *k;
 	int rc;
 
@@ -287,42 +348,49 @@ static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 	k = &cases[rc];
 	while (p->p_case != (size_t)rc)
 		p = next_place(p);
-	k->s_rc = p->p_node.n_tag == DONE ? 0 : -EPIPE;
-	if (k->s_op == USYNC_RECV && p->p_node.n_tag == DONE)
+	k->s_rc = p->p_closed ? -EPIPE : 0;
+	if (k->s_op == USYNC_RECV && !p->p_closed)
 		copy(k->s_value, p->p_value, p->p_size);
 	return rc;
 }
 
 static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_t n)
 {
-	struct place *p = w->w_room, *last = NULL;
+	struct place *p = first_place(w), *last = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!cases[i].s_chan)
 			continue;
 		last = p;
-		p->p_node.n_waiter = w;
-		p->p_node.n_prev = NULL;
-		p->p_chan = cases[i].s_chan;
+		fill_place(w, p, cases[i].s_chan, cases[i].s_op, cases[i].s_value);
 		p->p_case = (uint16_t)i;
-		p->p_size = (uint32_t)cases[i].s_chan->c_size;
-		p->p_sends = cases[i].s_op == USYNC_SEND;
-		p->p_last = 0;
-		if (cases[i].s_op == USYNC_SEND)
-			copy(p->p_value, cases[i].s_value, p->p_size);
+		p->p_last = false;
 		p = next_place(p);
 	}
 	if (last)
-		last->p_last = 1;
+		last->p_last = true;
+}
+
+static void fill_place(struct uwaiter *w, struct place *p, const struct usync_chan *c,
+		       enum usync_op op, const void *value)
+{
+	p->p_base.p_waiter = w;
+	p->p_base.p_node.n_prev = NULL;
+	p->p_chan = c;
+	p->p_size = (uint32_t)c->c_size;
+	p->p_sends = op == USYNC_SEND;
+	p->p_closed = 0;
+	if (op == USYNC_SEND)
+		copy(p->p_value, value, p->p_size);
 }
 
 /* Moves as many values as there is room for. */
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
-	struct place *p = w->w_room;
+	struct place *p = w->w_object ? first_place(w) : NULL;
 	size_t n = 0, room = sizeof why->y_what;
 
-	for (; w->w_object && p && n < room; p = p->p_last ? NULL : next_place(p))
+	for (; p && n < room; p = p->p_last ? NULL : next_place(p))
 		n += (size_t)snprintf(why->y_what + n, room - n, "%schannel %p to %s",
 				      n ? " or " : "", p->p_chan,
 				      p->p_sends ? "send" : "receive");
@@ -334,22 +402,24 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
  */
 static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 {
-	struct place *p = w->w_room;
-	bool pushed = true;
+	struct place *p = first_place(w);
+	bool pushed = true, begun = false;
 
 	for (size_t i = 0; i < n && pushed; i++) {
 		if (!cases[i].s_chan)
 			continue;
 		uwait_lock(&cases[i].s_chan->c_lock);
-		if (p == w->w_room)
+		if (!begun)
 			uwait_begin(w);
+		begun = true;
 		pushed = !could(&cases[i], w);
 		if (pushed)
-			uwait_push(queue_of(&cases[i]), &p->p_node);
+			uwait_push(queue_of(cases[i].s_chan, cases[i].s_op),
+				   &p->p_base.p_node);
 		uwait_unlock(&cases[i].s_chan->c_lock);
 		p = next_place(p);
 	}
-	if (p == w->w_room)  /* no channel: only the deadline ends it */
+	if (!begun)  /* no channel: only the deadline ends it */
 		uwait_begin(w);
 	return pushed;
 }
@@ -357,14 +427,15 @@ static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 /* Takes all nodes out of their queues; a partner has taken out that of its case. */
 static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int claimed)
 {
-	struct place *p = w->w_room;
+	struct place *p = first_place(w);
 
 	for (size_t i = 0; i < n; i++) {
 		if (!cases[i].s_chan)
 			continue;
 		if ((int)i != claimed) {
 			uwait_lock(&cases[i].s_chan->c_lock);
-			uwait_remove(queue_of(&cases[i]), &p->p_node);
+			uwait_remove(queue_of(cases[i].s_chan, cases[i].s_op),
+				     &p->p_base.p_node);
 			uwait_unlock(&cases[i].s_chan->c_lock);
 		}
 		p = next_place(p);
@@ -382,9 +453,15 @@ static bool could(const struct usync_case *k, const struct uwaiter *w)
 	if (c->c_closed || c->c_count != (k->s_op == USYNC_SEND ? c->c_capacity : 0))
 		return true;
 	n = k->s_op == USYNC_SEND ? c->c_receivers.q_first : c->c_senders.q_first;
-	while (n && n->n_waiter == w)
+	while (n && ((const struct uwait_place *)(const void *)n)->p_waiter == w)
 		n = n->n_next;
 	return n != NULL;
+}
+
+/* NULL: there is none, since no case has a channel. */
+static struct place *first_place(const struct uwaiter *w)
+{
+	return w->w_more ? (struct place *)(void *)(w->w_more + 1) : NULL;
 }
 
 static struct place *next_place(struct place *p)
@@ -399,14 +476,14 @@ static size_t place_size(size_t size)
 	return size / PLACE_ALIGN * PLACE_ALIGN;
 }
 
-static struct uwait_queue *queue_of(const struct usync_case *k)
+static struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op op)
 {
-	return k->s_op == USYNC_SEND ? &k->s_chan->c_senders : &k->s_chan->c_receivers;
+	return op == USYNC_SEND ? &c->c_senders : &c->c_receivers;
 }
 
-static void finish(struct uwait_node *n)
+static void finish(struct place *p)
 {
-	uwait_finish(n->n_waiter, (int)((struct place *)(void *)n)->p_case);
+	uwait_finish(p->p_base.p_waiter, (int)p->p_case);
 }
 
 /* The i-th place of the buffer. */

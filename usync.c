@@ -14,10 +14,11 @@
  *
  * Where the object is busy:
  *
- * 	rc = queue_up(w, lock, queue);          unlocks, blocks
+ * 	rc = uwait_queue_up(w, lock, queue);    unlocks, blocks
  *
  * After an error this takes the waiter out again, and the caller looks whether the next
- * one can go on.
+ * one can go on. So a wait that has no memory to block harms no other, and no image is
+ * reserved for it. Only a condition does that, since its mutex has to be taken again.
  */
 #include "usync.h"
 
@@ -33,12 +34,23 @@ enum {
 	KEYS_MIN = 4,
 };
 
+/* Not inlined, so that the callers' frames are small. */
+#define APART __attribute__((noinline))
+
+/* Bytes of frames of retake(), beyond what ustack_reserve() adds. */
+#ifdef __OPTIMIZE__
+enum { COND_ROOM = 64 };
+#else
+enum { COND_ROOM = 512 };
+#endif
+
 #define WAITED   ((uintptr_t)1)         /* in m_owner: there are waiters */
 
-static int  queue_up(struct uwaiter *w, struct uwait_lock *lock,
-		     struct uwait_queue *queue);
-static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t self)
+static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 	__attribute__((always_inline));
+APART static int cond_wait(struct uwaiter *w, struct usync_cond *c,
+			   struct usync_mutex *m);
+APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc);
 static void finish_all(struct uwait_node *list);
 static struct uwait_node *pop_all(struct uwait_queue *q);
 static struct uwait_node *admit(struct usync_rwlock *l);
@@ -67,8 +79,8 @@ int64_t usync_after(int64_t ns)
 
 UWAIT_CALL int usync_sleep_until(int64_t deadline)
 {
-	struct uwaiter *w;
-	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
+	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
+	int rc = uwait_error(w);
 
 	if (rc)
 		return rc;
@@ -76,23 +88,6 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 	uwait_begin(w);
 	rc = uwait_block(w);
 	return rc == -ETIMEDOUT ? 0 : rc;
-}
-
-/* Under `lock', which is released. */
-static int queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *queue)
-{
-	int rc;
-
-	uwait_begin(w);
-	uwait_push(queue, &w->w_node);
-	uwait_unlock(lock);
-	rc = uwait_block(w);
-	if (rc < 0) {
-		uwait_lock(lock);
-		uwait_remove(queue, &w->w_node);
-		uwait_unlock(lock);
-	}
-	return rc;
 }
 
 /* Mutex. Without WAITED, m_owner changes without the lock. */
@@ -109,26 +104,27 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 		return 0;
 	if ((owner & ~WAITED) == self)
 		return -EDEADLK;
-	rc = uwait_prepare(&w, deadline);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
 	if (rc)
 		return rc;
 	uwait_note(w, &mutex, m, __builtin_return_address(0));
-	return mutex_wait(w, m, self);
+	return mutex_wait(w, m);
 }
 
 /* Inlined: usync_cond_wait() has no frame to spare. */
-static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t self)
+static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 {
 	uintptr_t owner, next;
 
 	uwait_lock(&m->m_lock);
 	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
 	do
-		next = owner ? owner | WAITED : self;
+		next = owner ? owner | WAITED : w->w_name;
 	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
 	if (owner)
-		return queue_up(w, &m->m_lock, &m->m_queue);
+		return uwait_queue_up(w, &m->m_lock, &m->m_queue);
 	uwait_unlock(&m->m_lock);
 	return 0;
 }
@@ -141,28 +137,28 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m, uintptr_t
 int usync_mutex_unlock(struct usync_mutex *m)
 {
 	uintptr_t self = uwait_name(), owner = self;
-	struct uwait_node *n = NULL;
+	struct uwaiter *w = NULL;
 
 	check(m, OBJECT, __func__);
-	while (!n
+	while (!w
 	       && !__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0,
 					       __ATOMIC_RELEASE,
 						  __ATOMIC_RELAXED)) {
 		if ((owner & ~WAITED) != self)
 			return -EPERM;
 		uwait_lock(&m->m_lock);
-		n = uwait_pop(&m->m_queue);
-		owner = n ? n->n_waiter->w_name : self;
+		w = uwait_pop(&m->m_queue);
+		owner = w ? w->w_name : self;
 		__atomic_store_n(&m->m_owner, owner | (m->m_queue.q_first ? WAITED : 0),
 				 __ATOMIC_RELEASE);
 		uwait_unlock(&m->m_lock);
 	}
-	if (n)
-		uwait_finish(n->n_waiter, 0);
+	if (w)
+		uwait_finish(w, 0);
 	return 0;
 }
 
-/* Reader-writer lock: all under r_lock. n_tag: 1 for a writer. */
+/* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */
 
 UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
@@ -204,7 +200,8 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 	uwait_unlock(&l->r_lock);
 	if (rc)
 		return rc < 0 ? rc : 0;
-	rc = uwait_prepare(&w, deadline);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
 	if (rc)
 		return rc;
 	uwait_lock(&l->r_lock);
@@ -213,9 +210,9 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 		uwait_unlock(&l->r_lock);
 		return rc < 0 ? rc : 0;
 	}
-	w->w_node.n_tag = self;
+	w->w_tag = self != 0;
 	uwait_note(w, &rwlock, l, where);
-	rc = queue_up(w, &l->r_lock, &l->r_queue);
+	rc = uwait_queue_up(w, &l->r_lock, &l->r_queue);
 	if (rc < 0) {  /* readers may go on behind a writer that gave up */
 		uwait_lock(&l->r_lock);
 		admitted = admit(l);
@@ -250,13 +247,14 @@ static struct uwait_node *admit(struct usync_rwlock *l)
 {
 	struct uwait_node *list = NULL, **end = &list, *n;
 
-	while (!l->r_owner && (n = l->r_queue.q_first) && !(n->n_tag && l->r_readers > 0)
+	while (!l->r_owner && (n = l->r_queue.q_first)
+	       && !(uwait_of(n)->w_tag && l->r_readers > 0)
 	       && l->r_readers < UINT32_MAX) {
 		uwait_remove(&l->r_queue, n);
-		if (!uwait_claim(n->n_waiter))
+		if (!uwait_claim(uwait_of(n)))
 			continue;
-		if (n->n_tag)
-			l->r_owner = n->n_tag;
+		if (uwait_of(n)->w_tag)
+			l->r_owner = uwait_of(n)->w_name;
 		else
 			l->r_readers++;
 		n->n_next = NULL;
@@ -268,12 +266,13 @@ static struct uwait_node *admit(struct usync_rwlock *l)
 
 static struct uwait_node *pop_all(struct uwait_queue *q)
 {
-	struct uwait_node *list = NULL, **end = &list, *n;
+	struct uwait_node *list = NULL, **end = &list;
+	struct uwaiter *w;
 
-	while ((n = uwait_pop(q))) {
-		n->n_next = NULL;
-		*end = n;
-		end = &n->n_next;
+	while ((w = uwait_pop(q))) {
+		w->w_node.n_next = NULL;
+		*end = &w->w_node;
+		end = &w->w_node.n_next;
 	}
 	return list;
 }
@@ -284,59 +283,72 @@ static void finish_all(struct uwait_node *list)
 
 	for (; list; list = next) {
 		next = list->n_next;
-		uwait_finish(list->n_waiter, 0);
+		uwait_finish(uwait_of(list), 0);
 	}
 }
 
 /* Condition. */
 
 /*
- * Taking the mutex again needs no more stack than the wait did, so it cannot fail for
- * lack of an image: R4.
+ * What is reserved is enough for the frames of retake(), so that cannot fail for lack of
+ * an image: R4.
  */
 UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 			       int64_t deadline)
 {
-	uintptr_t self = uwait_name(), owner = 0;
 	struct uwaiter *w;
 	int rc;
 
 	check(c, OBJECT, __func__);
 	check(m, OBJECT, __func__);
-	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED) != self)
+	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED) != uwait_name())
 		return -EPERM;
-	rc = uwait_prepare(&w, deadline);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc == 0 && !w->w_outside)
+		rc = ustack_reserve(COND_ROOM);
 	if (rc)
 		return rc;
 	uwait_note(w, &cond, c, __builtin_return_address(0));
+	return cond_wait(w, c, m);
+}
+
+static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)
+{
 	uwait_lock(&c->c_lock);
 	usync_mutex_unlock(m);
-	rc = queue_up(w, &c->c_lock, &c->c_queue);
-	if (!__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED)) {
-		uint8_t shield = w->w_shield;
+	return retake(w, m, uwait_queue_up(w, &c->c_lock, &c->c_queue));
+}
 
-		w->w_shield = 1;
-		w->w_deadline = USCHED_NEVER;
-		w->w_counted = 0;
-		uwait_note(w, &mutex, m, w->w_where);
-		while (mutex_wait(w, m, self))
-			;
-		w->w_shield = shield;
-	}
+/* Takes the mutex, whatever it takes, and returns rc. */
+static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
+{
+	bool shield = w->w_shield;
+	uintptr_t owner = 0;
+
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, w->w_name, 0,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return rc;
+	w->w_shield = true;
+	w->w_deadline = USCHED_NEVER;
+	w->w_counted = false;
+	uwait_note(w, &mutex, m, w->w_where);
+	while (mutex_wait(w, m))
+		;
+	w->w_shield = shield;
 	return rc;
 }
 
 void usync_cond_signal(struct usync_cond *c)
 {
-	struct uwait_node *n;
+	struct uwaiter *w;
 
 	check(c, OBJECT, __func__);
 	uwait_lock(&c->c_lock);
-	n = uwait_pop(&c->c_queue);
+	w = uwait_pop(&c->c_queue);
 	uwait_unlock(&c->c_lock);
-	if (n)
-		uwait_finish(n->n_waiter, 0);
+	if (w)
+		uwait_finish(w, 0);
 }
 
 void usync_cond_broadcast(struct usync_cond *c)
@@ -372,32 +384,33 @@ UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 	uwait_unlock(&s->s_lock);
 	if (taken)
 		return 0;
-	rc = uwait_prepare(&w, deadline);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
 	if (rc)
 		return rc;
 	uwait_note(w, &sem, s, __builtin_return_address(0));
 	uwait_lock(&s->s_lock);
 	if (!sem_take(s))
-		return queue_up(w, &s->s_lock, &s->s_queue);
+		return uwait_queue_up(w, &s->s_lock, &s->s_queue);
 	uwait_unlock(&s->s_lock);
 	return 0;
 }
 
 int usync_sem_post(struct usync_sem *s)
 {
-	struct uwait_node *n;
+	struct uwaiter *w;
 	int rc = 0;
 
 	check(s, OBJECT, __func__);
 	uwait_lock(&s->s_lock);
-	n = uwait_pop(&s->s_queue);
-	if (!n && s->s_count == UINT32_MAX)
+	w = uwait_pop(&s->s_queue);
+	if (!w && s->s_count == UINT32_MAX)
 		rc = -EOVERFLOW;
-	else if (!n)
+	else if (!w)
 		s->s_count++;
 	uwait_unlock(&s->s_lock);
-	if (n)
-		uwait_finish(n->n_waiter, 0);
+	if (w)
+		uwait_finish(w, 0);
 	return rc;
 }
 
@@ -445,13 +458,14 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 	uwait_unlock(&g->g_lock);
 	if (none)
 		return 0;
-	rc = uwait_prepare(&w, deadline);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
 	if (rc)
 		return rc;
 	uwait_note(w, &group, g, __builtin_return_address(0));
 	uwait_lock(&g->g_lock);
 	if (g->g_count > 0)
-		return queue_up(w, &g->g_lock, &g->g_queue);
+		return uwait_queue_up(w, &g->g_lock, &g->g_queue);
 	uwait_unlock(&g->g_lock);
 	return 0;
 }
@@ -474,7 +488,7 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 	if (readers > 0)
 		snprintf(more, sizeof more, ", readers: %lu", (unsigned long)readers);
 	snprintf(why->y_what, sizeof why->y_what, "%s %p to %s%s", rwlock.k_name,
-		 w->w_object, w->w_node.n_tag ? "write" : "read", more);
+		 w->w_object, w->w_tag ? "write" : "read", more);
 	why->y_holder = __atomic_load_n(&l->r_owner, __ATOMIC_RELAXED);
 }
 
@@ -501,7 +515,7 @@ struct values {
 
 static struct values *values_of(const struct uwaiter *w)
 {
-	return (struct values *)(void *)w->w_values;
+	return w->w_more ? (struct values *)(void *)w->w_more->m_values : NULL;
 }
 
 static struct value *find_value(const struct uwaiter *w, const struct usync_key *key)
@@ -539,16 +553,18 @@ static struct value *add_value(struct uwaiter *w)
 	struct values *v = values_of(w);
 	size_t room = v ? v->v_room : 0;
 
+	if (!w->w_more && !uwait_room(w, 0))
+		return NULL;
 	if (!v || v->v_count == room) {
 		room = room ? room * 2 : KEYS_MIN;
 		v = realloc(v, sizeof *v + room * sizeof v->v_all[0]);
 		if (!v)
 			return NULL;
-		if (!w->w_values)
+		if (!w->w_more->m_values)
 			v->v_count = 0;
 		v->v_room = room;
 		v->v_base.v_end = destroy_values;
-		w->w_values = &v->v_base;
+		w->w_more->m_values = &v->v_base;
 	}
 	return &v->v_all[v->v_count++];
 }

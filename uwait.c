@@ -13,10 +13,13 @@
  *  - Wakes are counted. A block that another wake has ended is repeated, and the token is
  *    given back. So a program may use wakes beside. A grant whose wake no block took,
  *    since there was no memory to block, leaves w_owed to the next wait.
+ *  - The frames of a blocked thread are most of what it costs. So callers end in a jump
+ *    to here where they can, and little is kept across the block. What is not the usual
+ *    case is left to settle(), a jump as well.
  *  - The timer stays armed when a wait ends, for the next is likely to end later: then
  *    there is nothing to do. When it expires too early it is armed again.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
- *    The timer and a cancel end it by s_interrupt; u_cancelled and w_joins say which.
+ *    The timer and a cancel end it by s_interrupt; u_cancelled and w_late say which.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
@@ -31,16 +34,25 @@
 
 enum { IDLE, WAITING, WAKING };
 
+/* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
+#ifdef __OPTIMIZE__
+enum { ROOM = 0 };
+#else
+enum { ROOM = 128 };
+#endif
+
 enum {
-	ROOM   = 128,  /* bytes of frames that uwait_block() may take besides */
 	SPINS  = 100,                   /* then the holder may need this CPU */
 	SECOND = 1000000000,            /* ns */
-	ALIGN  = 64,                    /* bytes: rooms grow by so many */
+	ALIGN  = 16,                    /* bytes: rooms grow by so many */
 };
+
+/* Not inlined, so that the caller saves no registers for it. */
+#define APART __attribute__((noinline))
 
 /* The waiter of a native thread. */
 struct uwait_native {
-	struct uwaiter  n_waiter;
+	struct uwaiter  n_waiter;       /* first */
 	struct uevents *n_events;       /* or NULL */
 	bool            n_polls;        /* waits for these, and not for n_granted */
 	pthread_mutex_t n_lock;
@@ -54,19 +66,29 @@ static int             key_made;        /* atomic; key_lock */
 
 static struct uwaiter *new_waiter(void);
 static struct uwaiter *native_waiter(void);
+static int prepare(struct uwaiter **w, int64_t deadline, bool outside);
+static struct uwaiter *no_waiter(int rc);
 static bool make_key(void);
 static void free_native(void *native);
-static int  prepare(struct uwaiter **w, int64_t deadline, bool outside);
 static void end(struct ustack_attachment *l);
 static int  shielded(const struct ustack_attachment *l);
 static void cancel(struct ustack_attachment *l);
 static void free_waiter(struct ustack_attachment *l);
 static void describe(struct ustack_attachment *l, struct ustack_why *why);
-static void expired(struct utimer *t);
-static void arm_timer(struct uwaiter *w);
+static void expired(struct uexpiry *x);
+static void disarm(struct uwaiter *w);
+static void free_more(struct uwaiter *w);
+static void arm(struct uwaiter *w);
 static void count(struct uwaiter *w, int n);
-static void block_thread(struct uwaiter *w);
-static void block_native(struct uwaiter *w);
+static struct uwait_native *native_of(struct uwaiter *w);
+static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
+			       struct uwait_queue *q) __attribute__((always_inline));
+APART static void expect(struct uwaiter *w);
+APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
+			struct uwait_queue *q);
+APART static int block_native(struct uwaiter *w, struct uwait_lock *lock,
+			      struct uwait_queue *q);
+static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 static bool sleep_native(struct uwait_native *n, int64_t deadline);
 static void relax(unsigned *spins);
 
@@ -106,12 +128,55 @@ int uwait_prepare_outside(struct uwaiter **w, int64_t deadline)
 	return prepare(w, deadline, true);
 }
 
+static int prepare(struct uwaiter **w, int64_t deadline, bool outside)
+{
+	int rc;
+
+	*w = uwait_prepare_lean(deadline, outside);
+	rc = uwait_error(*w);
+	return rc || (*w)->w_outside ? rc : ustack_reserve(ROOM);
+}
+
+struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
+{
+	struct uevents *e;
+	struct uwaiter *w;
+	int rc;
+
+	if (deadline <= 0)
+		return no_waiter(-ETIMEDOUT);
+	w = uwait_self();
+	if (!w)
+		return no_waiter(-ENOMEM);
+	w->w_deadline = deadline;
+	w->w_kind = NULL;
+	w->w_counted = false;
+	if (w->w_outside) {
+		native_of(w)->n_polls = false;
+		return w;
+	}
+	if (usched__is_cancelled(w->w_thread))
+		return no_waiter(-ECANCELED);
+	if (!outside && deadline == USCHED_NEVER)
+		return w;
+	rc = uevents_of(ustack_sched(w->w_thread), &e);
+	if (rc)
+		return no_waiter(rc);
+	w->w_counted = true;
+	return w;
+}
+
+static struct uwaiter *no_waiter(int rc)
+{
+	return (struct uwaiter *)(intptr_t)rc;
+}
+
 int uwait_events(struct uwaiter *w, struct uevents **e)
 {
-	struct uwait_native *n = w->w_native;
+	struct uwait_native *n = native_of(w);
 	int rc = 0;
 
-	if (!n) {
+	if (!w->w_outside) {
 		*e = ustack_sched(w->w_thread)->s_events;
 		return 0;
 	}
@@ -129,36 +194,48 @@ void uwait_begin(struct uwaiter *w)
 
 void *uwait_room(struct uwaiter *w, size_t size)
 {
-	void *room;
+	struct uwait_more *more = w->w_more;
 
-	if (size <= w->w_size)
-		return w->w_room;
-	if (size > SIZE_MAX - ALIGN)
+	if (more && size <= more->m_size)
+		return more + 1;
+	if (size > SIZE_MAX - ALIGN - sizeof *more)
 		return NULL;
 	size = (size + ALIGN - 1) / ALIGN * ALIGN;
-	room = malloc(size);
-	if (!room)
+	more = malloc(sizeof *more + size);
+	if (!more)
 		return NULL;
-	free(w->w_room);
-	w->w_room = room;
-	w->w_size = size;
-	return room;
+	more->m_values = w->w_more ? w->w_more->m_values : NULL;
+	more->m_size = size;
+	free(w->w_more);
+	w->w_more = more;
+	return more + 1;
 }
 
 UWAIT_CALL int uwait_block(struct uwaiter *w)
 {
 	if (!w->w_kind)
 		w->w_where = __builtin_return_address(0);
-	if (w->w_thread)
-		block_thread(w);
-	else
-		block_native(w);
-	return w->w_result;
+	if (w->w_outside)
+		return block_native(w, NULL, NULL);
+	return block_thread(w, NULL, NULL);
+}
+
+UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
+			      struct uwait_queue *q)
+{
+	if (!w->w_kind)
+		w->w_where = __builtin_return_address(0);
+	uwait_begin(w);
+	uwait_push(q, &w->w_node);
+	uwait_unlock(lock);
+	if (w->w_outside)
+		return block_native(w, lock, q);
+	return block_thread(w, lock, q);
 }
 
 bool uwait_withdraw(struct uwaiter *w)
 {
-	uint32_t state = WAITING;
+	uint8_t state = WAITING;
 
 	return __atomic_compare_exchange_n(&w->w_state, &state, IDLE, 0, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
@@ -167,20 +244,20 @@ bool uwait_withdraw(struct uwaiter *w)
 int uwait_join(struct ustack *u, const void *where, int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);
-	struct uwaiter *w;
-	int rc = uwait_prepare(&w, deadline > 0 ? deadline : 1);
+	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
+	int rc = uwait_error(w);
 
 	if (rc)
 		return rc;
-	arm_timer(w);
-	count(w, 1);
-	w->w_joins = 1;
+	expect(w);
+	w->w_joins = true;
+	w->w_late = false;
 	rc = s->s_join(s, u, where, USCHED_NEVER);
 	if (rc == -EDEADLK && usched__is_cancelled(w->w_thread))
 		rc = -ECANCELED;
-	else if (rc == -EDEADLK && w->w_joins > 1)
+	else if (rc == -EDEADLK && w->w_late)
 		rc = -ETIMEDOUT;
-	w->w_joins = 0;
+	w->w_joins = false;
 	count(w, -1);
 	return rc;
 }
@@ -193,13 +270,13 @@ int ustack_shield(int on)
 	if (!w)
 		return -ENOMEM;
 	before = w->w_shield;
-	w->w_shield = on != 0;
+	w->w_shield = on;
 	return before;
 }
 
 bool uwait_claim(struct uwaiter *w)
 {
-	uint32_t state = WAITING;
+	uint8_t state = WAITING;
 
 	return __atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0,
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
@@ -207,10 +284,10 @@ bool uwait_claim(struct uwaiter *w)
 
 void uwait_finish(struct uwaiter *w, int result)
 {
-	struct uwait_native *n = w->w_native;
+	struct uwait_native *n = native_of(w);
 
 	w->w_result = result;
-	if (!n) {
+	if (!w->w_outside) {
 		ustack_wake(w->w_thread);
 		__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
 		return;
@@ -252,16 +329,30 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
 	n->n_prev = NULL;
 }
 
-struct uwait_node *uwait_pop(struct uwait_queue *q)
+struct uwaiter *uwait_pop(struct uwait_queue *q)
 {
 	struct uwait_node *n;
 
 	do {
 		n = q->q_first;
-		if (n)
-			uwait_remove(q, n);
-	} while (n && !uwait_claim(n->n_waiter));
-	return n;
+		if (!n)
+			return NULL;
+		uwait_remove(q, n);
+	} while (!uwait_claim(uwait_of(n)));
+	return uwait_of(n);
+}
+
+struct uwait_place *uwait_pop_place(struct uwait_queue *q)
+{
+	struct uwait_place *p;
+
+	do {
+		p = (struct uwait_place *)(void *)q->q_first;
+		if (!p)
+			return NULL;
+		uwait_remove(q, &p->p_node);
+	} while (!uwait_claim(p->p_waiter));
+	return p;
 }
 
 void uwait_lock_slow(struct uwait_lock *l)
@@ -282,9 +373,6 @@ static struct uwaiter *new_waiter(void)
 		return NULL;
 	w->w_attachment.a_ops = &ops;
 	w->w_thread = ustack_self();
-	w->w_name = uwait_name();
-	w->w_timer.t_expired = expired;
-	w->w_node.n_waiter = w;
 	ustack_attach(&w->w_attachment);
 	return w;
 }
@@ -304,9 +392,8 @@ static struct uwaiter *native_waiter(void)
 		free(n);
 		return NULL;
 	}
-	n->n_waiter.w_native = n;
+	n->n_waiter.w_outside = true;
 	n->n_waiter.w_name = uwait_name();
-	n->n_waiter.w_node.n_waiter = &n->n_waiter;
 	pthread_mutex_init(&n->n_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -339,42 +426,16 @@ static void free_native(void *native)
 		n->n_events->e_close(n->n_events);
 	pthread_cond_destroy(&n->n_granted);
 	pthread_mutex_destroy(&n->n_lock);
-	free(n->n_waiter.w_values);
-	free(n->n_waiter.w_room);
+	free_more(&n->n_waiter);
 	free(n);
-}
-
-static int prepare(struct uwaiter **self, int64_t deadline, bool outside)
-{
-	struct uevents *e;
-	struct uwaiter *w;
-	int rc;
-
-	if (deadline <= 0)
-		return -ETIMEDOUT;
-	w = uwait_self();
-	if (!w)
-		return -ENOMEM;
-	*self = w;
-	w->w_deadline = deadline;
-	w->w_kind = NULL;
-	if (w->w_native)
-		w->w_native->n_polls = false;
-	if (!w->w_thread)
-		return 0;
-	if (usched__is_cancelled(w->w_thread))
-		return -ECANCELED;
-	w->w_counted = outside || deadline != USCHED_NEVER;
-	rc = w->w_counted ? uevents_of(ustack_sched(w->w_thread), &e) : 0;
-	return rc ? rc : ustack_reserve(ROOM);
 }
 
 static void end(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
-	if (w->w_values)
-		w->w_values->v_end(w);
+	if (w->w_more && w->w_more->m_values)
+		w->w_more->m_values->v_end(w);
 }
 
 static int shielded(const struct ustack_attachment *l)
@@ -396,10 +457,8 @@ static void free_waiter(struct ustack_attachment *l)
 
 	if (w->w_joins || w->w_state != IDLE)   /* aborted while it waited */
 		count(w, -1);
-	if (w->w_timer.t_expiry.x_prev)
-		uevents_disarm(ustack_sched(w->w_thread)->s_events, &w->w_timer);
-	free(w->w_values);
-	free(w->w_room);
+	disarm(w);
+	free_more(w);
 	free(w);
 }
 
@@ -422,36 +481,57 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 		kind->k_tell(w, why);
 }
 
-static void expired(struct utimer *t)
+static void expired(struct uexpiry *x)
 {
 	struct uwaiter *w = (struct uwaiter *)(void *)
-		((char *)t - offsetof(struct uwaiter, w_timer));
+		((char *)x - offsetof(struct uwaiter, w_expiry));
 	struct usched *s = ustack_sched(w->w_thread);
 
 	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
 		return;
-	if (w->w_deadline > t->t_expiry.x_when) {
-		arm_timer(w);                   /* it was armed by an earlier wait */
+	if (w->w_deadline > x->x_when) {
+		arm(w);                         /* it was armed by an earlier wait */
 	} else if (w->w_joins) {
-		w->w_joins = 2;
+		w->w_late = true;
 		s->s_interrupt(s, w->w_thread);
 	} else if (uwait_claim(w)) {
 		uwait_finish(w, -ETIMEDOUT);
 	}
 }
 
-/* Arms the timer for the deadline. If it is armed for an earlier time, expired() will. */
-static void arm_timer(struct uwaiter *w)
+static void disarm(struct uwaiter *w)
 {
 	struct uevents *e = ustack_sched(w->w_thread)->s_events;
-	struct utimer *t = &w->w_timer;
 
-	if (w->w_deadline == USCHED_NEVER
-	    || (t->t_expiry.x_prev && t->t_expiry.x_when <= w->w_deadline))
+	if (w->w_expiry.x_prev)
+		e->e_disarm(e, &w->w_expiry);
+}
+
+static void free_more(struct uwaiter *w)
+{
+	if (w->w_more)
+		free(w->w_more->m_values);
+	free(w->w_more);
+}
+
+/* Arms for the deadline. If it is armed for an earlier time, expired() will. */
+static void arm(struct uwaiter *w)
+{
+	struct uevents *e = ustack_sched(w->w_thread)->s_events;
+	struct uexpiry *x = &w->w_expiry;
+
+	if (w->w_deadline == USCHED_NEVER || (x->x_prev && x->x_when <= w->w_deadline))
 		return;
-	uevents_disarm(e, t);
-	t->t_expiry.x_when = w->w_deadline;
-	uevents_arm(e, t);
+	disarm(w);
+	x->x_when = w->w_deadline;
+	e->e_arm(e, x, expired);
+}
+
+/* Before a wait that is counted: for its deadline, and all else outside. */
+static void expect(struct uwaiter *w)
+{
+	arm(w);
+	count(w, 1);
 }
 
 static void count(struct uwaiter *w, int n)
@@ -460,41 +540,76 @@ static void count(struct uwaiter *w, int n)
 		uevents_count(ustack_sched(w->w_thread)->s_events, n);
 }
 
-static void block_thread(struct uwaiter *w)
+static struct uwait_native *native_of(struct uwaiter *w)
 {
-	int blocks = -w->w_owed;
+	return (struct uwait_native *)(void *)w;
+}
+
+/* In most cases one wake ends the wait, the granter's. */
+static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
+			       struct uwait_queue *q)
+{
+	int rc;
+
+	if (w->w_counted)
+		expect(w);
+	rc = ustack_wait();
+	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
+	    || w->w_result < 0)
+		return settle(w, rc, lock, q);
+	count(w, -1);
+	return w->w_result;
+}
+
+/* The wait has blocked once, with `rc'. */
+static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
+		  struct uwait_queue *q)
+{
+	int blocks = -(int)w->w_owed;
 	unsigned spins = 0;
 
-	arm_timer(w);
-	count(w, 1);
-	do {
-		int rc = ustack_block();
-
+	for (;; rc = ustack_wait()) {
 		blocks += !rc;
-		/* Only if the frames are deeper than uwait_prepare() reserved for: R4. */
+		/* Only if no image was reserved, or a smaller one: R4. */
 		if (rc && uwait_withdraw(w)) {
 			w->w_result = rc;
 			blocks++;               /* as if: there will be no wake */
 		}
-	} while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) == WAITING);
+		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
+			break;
+	}
 	count(w, -1);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		relax(&spins);
 	for (; blocks > 1; blocks--)
 		ustack_wake(w->w_thread);
-	w->w_owed = 1 - blocks;
+	w->w_owed = (uint16_t)(1 - blocks < UINT16_MAX ? 1 - blocks : UINT16_MAX);
+	return w->w_result < 0 ? leave(w, lock, q) : w->w_result;
 }
 
 /* Until it is IDLE, which is set under n_lock. */
-static void block_native(struct uwaiter *w)
+static int block_native(struct uwaiter *w, struct uwait_lock *lock,
+			struct uwait_queue *q)
 {
-	struct uwait_native *n = w->w_native;
+	struct uwait_native *n = native_of(w);
 
 	pthread_mutex_lock(&n->n_lock);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))
 			w->w_result = -ETIMEDOUT;
 	pthread_mutex_unlock(&n->n_lock);
+	return w->w_result < 0 ? leave(w, lock, q) : w->w_result;
+}
+
+/* After an error. q: where the waiter queued up, or NULL. */
+static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
+{
+	if (q) {
+		uwait_lock(lock);
+		uwait_remove(q, &w->w_node);
+		uwait_unlock(lock);
+	}
+	return w->w_result;
 }
 
 /* Under n_lock, released for the sleep. False: the deadline has come. */

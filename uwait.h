@@ -25,6 +25,8 @@
  *		unlock the queue
  *	}
  *
+ * From uwait_begin() on that is uwait_queue_up().
+ *
  * Nodes and waiters are on the heap: no other thread may follow a pointer to the stack of
  * a blocked one.
  */
@@ -54,8 +56,12 @@ struct uwait_kind {
 struct uwait_node {
 	struct uwait_node *n_next;
 	struct uwait_node *n_prev;      /* itself, if first; NULL: in no queue */
-	struct uwaiter    *n_waiter;
-	uintptr_t          n_tag;       /* the queue's */
+};
+
+/* A node in uwait_room(), for waits in several queues. */
+struct uwait_place {
+	struct uwait_node  p_node;      /* first */
+	struct uwaiter    *p_waiter;
 };
 
 /* Zeros are an empty queue. */
@@ -69,32 +75,42 @@ struct uwait_values {
 	void (*v_end)(struct uwaiter *w);       /* the thread calls it at its end */
 };
 
+/* What few waiters need. The room is behind it. */
+struct uwait_more {
+	struct uwait_values *m_values;  /* usync.c's, or NULL; freed with the waiter */
+	size_t               m_size;    /* of the room, bytes */
+};
+
+/* 120 bytes of 64 bits: 128 with malloc's word. */
 struct uwaiter {
 	/* Owned by its native thread. */
 	struct ustack_attachment w_attachment;
-	struct ustack      *w_thread;   /* NULL: a native thread, */
-	struct uwait_native *w_native;  /* with this */
-	uintptr_t           w_name;     /* unique among threads and native threads */
-	struct utimer       w_timer;    /* armed for the deadline, or earlier */
+	__extension__ union {
+		struct ustack *w_thread;  /* unless w_outside */
+		uintptr_t      w_name;    /* unique among threads and native threads */
+	};
+	struct uexpiry      w_expiry;   /* armed for the deadline, or earlier */
 	int64_t             w_deadline; /* of the current wait */
-	uint8_t             w_joins;    /* 1: in s_join; 2: and the deadline came */
-	uint8_t             w_counted;  /* by uevents_count() */
-	uint8_t             w_shield;   /* 1: cancelling the thread has no effect */
-	int                 w_owed;     /* wakes by grants that no block took */
-	void               *w_room;     /* for nodes, see uwait_room() */
-	size_t              w_size;     /* of w_room, bytes */
-	struct uwait_values *w_values;  /* usync.c's, or NULL; freed with the waiter */
+	struct uwait_more  *w_more;     /* or NULL */
 
 	/* For reports: uwait_note(). */
 	const struct uwait_kind *w_kind;
 	const void         *w_object;
 	const void         *w_where;
 
-	/* Written by the granter. */
-	uint32_t            w_state;    /* atomic: enum in uwait.c */
-	int                 w_result;
+	struct uwait_node   w_node;     /* for waits in one queue, */
+	bool                w_tag     : 1;      /* and the queue's */
+	bool                w_outside : 1;      /* of a native thread: constant */
+	bool                w_counted : 1;      /* by uevents_count() */
+	bool                w_shield  : 1;      /* cancelling the thread has no effect */
+	bool                w_joins   : 1;      /* in s_join */
+	bool                w_late    : 1;      /* and the deadline came */
 
-	struct uwait_node   w_node;     /* for waits in one queue */
+	/* Written by the granter. */
+	uint8_t             w_state;    /* atomic: enum in uwait.c */
+
+	uint16_t            w_owed;     /* wakes by grants that no block took */
+	int                 w_result;   /* the granter's */
 };
 
 /* A spin lock, held for some instructions, never over a block. Zeros are an open one. */
@@ -140,6 +156,22 @@ int uwait_prepare(struct uwaiter **w, int64_t deadline);
 int uwait_prepare_outside(struct uwaiter **w, int64_t deadline);
 
 /*
+ * As one of the two, but reserves no image, so the thread gets the smallest that will do.
+ * uwait_block() may fail with -ENOMEM, which has to do no more harm than a deadline.
+ * The caller's waiter; or uwait_error() is an error. No pointer to a local is passed, so
+ * what the caller calls last can be a jump, and its frame gone.
+ */
+struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside);
+
+enum { UWAIT_ERRORS = 4095 };           /* the largest of errno, as the kernel has it */
+
+/* Errors of calls that return waiters: a negative errno value, or 0 for a waiter. */
+static inline int uwait_error(const struct uwaiter *w)
+{
+	return (uintptr_t)w >= (uintptr_t)-(intptr_t)UWAIT_ERRORS ? (int)(intptr_t)w : 0;
+}
+
+/*
  * For reports: notes the object of the prepared wait, or NULL, and the return address of
  * the public call: __builtin_return_address(0) in a function that is UWAIT_CALL, so not
  * inlined. Without a note the report says "a grant".
@@ -177,10 +209,18 @@ void uwait_begin(struct uwaiter *w);
 /*
  * Blocks until the wait has been granted. Nodes that were not popped are still in their
  * queues then. The result of the grant; -ETIMEDOUT; -ECANCELED; -ENOMEM: the frames are
- * much deeper than those of uwait_prepare() were, and there is no image for them.
+ * much deeper than those of uwait_prepare() were, or it was uwait_prepare_lean(), and
+ * there is no image for them.
  * Switches.
  */
 int uwait_block(struct uwaiter *w);
+
+/*
+ * Has `w' wait in one queue, under its lock: begins, pushes w_node, releases the lock,
+ * and blocks. After an error it takes out the node, under the lock.
+ * As uwait_block(). Switches.
+ */
+int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 
 /*
  * Ends a wait that the caller has begun and not blocked in. False: it is claimed, and
@@ -212,8 +252,18 @@ void uwait_finish(struct uwaiter *w, int result);
 void uwait_push(struct uwait_queue *q, struct uwait_node *n);
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n);  /* if it is in q */
 
-/* Takes out the first whose waiter can be claimed. NULL: there is none. */
-struct uwait_node *uwait_pop(struct uwait_queue *q);
+/*
+ * Takes out the first whose waiter can be claimed, of w_nodes or of places. NULL: there
+ * is none.
+ */
+struct uwaiter *uwait_pop(struct uwait_queue *q);
+struct uwait_place *uwait_pop_place(struct uwait_queue *q);
+
+/* The waiter of a w_node. */
+static inline struct uwaiter *uwait_of(struct uwait_node *n)
+{
+	return (struct uwaiter *)(void *)((char *)n - offsetof(struct uwaiter, w_node));
+}
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../usync.h"
 #include "../uwait.h"
@@ -223,7 +224,15 @@ static void test_key(void **state)
 	assert_int_equal(pthread_join(native, NULL), 0);
 }
 
-/* Granted, and then no memory to block: the wake must not stay behind. */
+/* The block has failed by then, and its wake comes as mail. */
+static void *grant_late(void *waiter)
+{
+	usleep(1000);
+	uwait_finish(waiter, 7);
+	return NULL;
+}
+
+/* Claimed, and then no memory to block: the wake must not stay behind. */
 static __attribute__((noinline)) void block_deep(struct uwaiter *w, size_t size)
 {
 	volatile unsigned char room[size];
@@ -241,11 +250,14 @@ static void block_in_vain(void *unused)
 
 	(void)unused;
 	for (int i = 0; i < 3; i++) {
+		pthread_t native;
+
 		TEST_EQUAL(uwait_prepare(&w, USCHED_NEVER), 0);
 		uwait_begin(w);
 		TEST_TRUE(uwait_claim(w));
-		uwait_finish(w, 7);
+		TEST_EQUAL(pthread_create(&native, NULL, grant_late, w), 0);
 		block_deep(w, 50000u << i);
+		TEST_EQUAL(pthread_join(native, NULL), 0);
 	}
 	TEST_EQUAL(usync_sleep_until(usync_after(SOON)), 0);
 	TEST_EQUAL(ustack_wait(), 0);

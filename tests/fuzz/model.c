@@ -129,7 +129,7 @@ static bool is_in(const struct usync_cond *c, const struct thread *t)
 {
 	const struct uwait_node *n = c->c_queue.q_first;
 
-	while (n && n->n_waiter != t->waiter)
+	while (n && n != &t->waiter->w_node)
 		n = n->n_next;
 	return n && t->waiter->w_state == WAITING;
 }
