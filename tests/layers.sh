@@ -70,6 +70,7 @@ bench/create.c: thread.h
 bench/alternate.c:      thread.h
 bench/memory.c: thread.h
 bench/slow.c:   bench.h ../rr.h ../usync.h
+bench/waits.c:  bench.h ../rr.h ../unet.h ../usync.h
 bench/echo-load.c:      bench.h
 bench/idle-load.c:      bench.h
 rmain.c:        rr.h bench/cycle.h

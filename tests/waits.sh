@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# bench/waits: what it prints, and the bytes of some waits, where the compiler saves frames
+# and threads have stacks. Documents have these numbers for more threads.
+#
+#   B   where the program is
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
+
+# Without the bytes.
+expected() {
+	cat <<-'END'
+	| wait | bytes |
+	|---|---|
+	| `ustack_wait()` | N |
+	| semaphore | N |
+	| semaphore, with a deadline | N |
+	| mutex | N |
+	| condition | N |
+	| group | N |
+	| channel, 8 bytes | N |
+	| sleep | N |
+	| join | N |
+	| join, with a deadline | N |
+	| read from a pipe | N |
+	| read from a pipe, with a deadline | N |
+	END
+}
+
+bytes_of() {		# WAIT
+	sed -n "s/^| $1 | \([0-9]*\) |\$/\1/p" "$dir/out"
+}
+
+# most WAIT BYTES
+most() {
+	n=$(bytes_of "$1")
+	if [ "${n:-0}" -lt 1 ] || [ "$n" -gt "$2" ]; then
+		fail "waits: $1: $n bytes, and not 1 to $2"
+	fi
+}
+
+"$B/bench/waits" 30000 >"$dir/out" || fail "waits: status $?"
+expected >"$dir/want"
+sed 's/ [0-9][0-9]* |$/ N |/' "$dir/out" | diff "$dir/want" - >&2 || fail 'waits: the table'
+usual=no
+if grep -q "^CFLAGS=.*-O[23]" "$B/flags" && ! grep -q -e SWITCH=setjmp -e -fsanitize \
+	-e USCHED_STRESS "$B/flags"; then
+	usual=yes
+	most '`ustack_wait()`' 230
+	for wait in semaphore 'semaphore, with a deadline' mutex group sleep; do
+		most "$wait" 400
+	done
+fi
+for arguments in x 0 '5 5'; do
+	# shellcheck disable=SC2086 # several
+	"$B/bench/waits" $arguments >"$dir/out" 2>"$dir/err"
+	[ $? -eq 2 ] && grep -q '^usage: waits' "$dir/err" || fail "waits $arguments"
+done
+conclude "12 kinds of waits, limits: $usual"
