@@ -88,7 +88,8 @@ static void finish(struct place *p);
 static char *slot(struct usync_chan *c, size_t i);
 static void copy(void *to, const void *from, size_t size);
 
-static const struct uwait_kind channels = { "no channel", tell_channels };
+static const struct uwait_kind channels = { .k_name = "no channel",
+					   .k_tell = tell_channels };
 
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
 {

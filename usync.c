@@ -56,17 +56,19 @@ static struct uwait_node *pop_all(struct uwait_queue *q);
 static struct uwait_node *admit(struct usync_rwlock *l);
 static int  rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 			const void *where);
+static void readmit(const void *object);
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why);
 static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why);
 static void tell_group(const struct uwaiter *w, struct ustack_why *why);
 
 static const struct uwait_kind
-	mutex      = { "mutex", tell_mutex },
-	rwlock     = { "reader-writer lock", tell_rwlock },
-	cond       = { "condition", NULL },
-	sem        = { "semaphore", NULL },
-	group      = { "group", tell_group },
-	never      = { "a time that never comes", NULL };
+	mutex  = { .k_name = "mutex", .k_tell = tell_mutex },
+	rwlock = { .k_name = "reader-writer lock", .k_tell = tell_rwlock,
+		   .k_left = readmit },
+	cond   = { .k_name = "condition" },
+	sem    = { .k_name = "semaphore" },
+	group  = { .k_name = "group", .k_tell = tell_group },
+	never  = { .k_name = "a time that never comes", .k_sleeps = true };
 
 int64_t usync_after(int64_t ns)
 {
@@ -86,8 +88,7 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 		return rc;
 	uwait_note(w, &never, NULL, __builtin_return_address(0));
 	uwait_begin(w);
-	rc = uwait_block(w);
-	return rc == -ETIMEDOUT ? 0 : rc;
+	return uwait_block(w);
 }
 
 /* Mutex. Without WAITED, m_owner changes without the lock. */
@@ -191,7 +192,6 @@ static int rwlock_try(struct usync_rwlock *l, uintptr_t self)
 static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 		       const void *where)
 {
-	struct uwait_node *admitted;
 	struct uwaiter *w;
 	int rc;
 
@@ -212,14 +212,19 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 	}
 	w->w_tag = self != 0;
 	uwait_note(w, &rwlock, l, where);
-	rc = uwait_queue_up(w, &l->r_lock, &l->r_queue);
-	if (rc < 0) {  /* readers may go on behind a writer that gave up */
-		uwait_lock(&l->r_lock);
-		admitted = admit(l);
-		uwait_unlock(&l->r_lock);
-		finish_all(admitted);
-	}
-	return rc;
+	return uwait_queue_up(w, &l->r_lock, &l->r_queue);
+}
+
+/* Readers may go on behind a writer that gave up. */
+static void readmit(const void *object)
+{
+	struct usync_rwlock *l = (void *)(uintptr_t)object;
+	struct uwait_node *admitted;
+
+	uwait_lock(&l->r_lock);
+	admitted = admit(l);
+	uwait_unlock(&l->r_lock);
+	finish_all(admitted);
 }
 
 int usync_rwlock_unlock(struct usync_rwlock *l)

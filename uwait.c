@@ -76,6 +76,7 @@ static void cancel(struct ustack_attachment *l);
 static void free_waiter(struct ustack_attachment *l);
 static void describe(struct ustack_attachment *l, struct ustack_why *why);
 static void expired(struct uexpiry *x);
+static int  late(const struct uwaiter *w);
 static void disarm(struct uwaiter *w);
 static void free_more(struct uwaiter *w);
 static void arm(struct uwaiter *w);
@@ -495,8 +496,14 @@ static void expired(struct uexpiry *x)
 		w->w_late = true;
 		s->s_interrupt(s, w->w_thread);
 	} else if (uwait_claim(w)) {
-		uwait_finish(w, -ETIMEDOUT);
+		uwait_finish(w, late(w));
 	}
+}
+
+/* The result of a wait whose deadline has come. */
+static int late(const struct uwaiter *w)
+{
+	return w->w_kind && w->w_kind->k_sleeps ? 0 : -ETIMEDOUT;
 }
 
 static void disarm(struct uwaiter *w)
@@ -596,7 +603,7 @@ static int block_native(struct uwaiter *w, struct uwait_lock *lock,
 	pthread_mutex_lock(&n->n_lock);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))
-			w->w_result = -ETIMEDOUT;
+			w->w_result = late(w);
 	pthread_mutex_unlock(&n->n_lock);
 	return w->w_result < 0 ? leave(w, lock, q) : w->w_result;
 }
@@ -604,11 +611,13 @@ static int block_native(struct uwaiter *w, struct uwait_lock *lock,
 /* After an error. q: where the waiter queued up, or NULL. */
 static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
-	if (q) {
-		uwait_lock(lock);
-		uwait_remove(q, &w->w_node);
-		uwait_unlock(lock);
-	}
+	if (!q)
+		return w->w_result;
+	uwait_lock(lock);
+	uwait_remove(q, &w->w_node);
+	uwait_unlock(lock);
+	if (w->w_kind && w->w_kind->k_left)
+		w->w_kind->k_left(w->w_object);
 	return w->w_result;
 }
 

@@ -51,6 +51,9 @@ struct uwait_kind {
 	const char *k_name;             /* such as "mutex" */
 	/* Adds to the report what is known beyond name and address; or NULL. */
 	void (*k_tell)(const struct uwaiter *w, struct ustack_why *why);
+	/* After an error of uwait_queue_up(): the node has left the queue; or NULL. */
+	void (*k_left)(const void *object);
+	bool k_sleeps;                  /* at its deadline uwait_block() returns 0 */
 };
 
 struct uwait_node {

@@ -44,6 +44,7 @@ static size_t              ended;          /* before their time */
 
 static struct usync_sem    sem;
 static struct usync_mutex  mutex, outer;
+static struct usync_rwlock rwlock;
 static struct usync_cond   cond;
 static struct usync_group  group;
 static struct usync_chan  *channel;
@@ -90,6 +91,13 @@ static void lock_mutex(void *unused)
 {
 	(void)unused;
 	usync_mutex_lock(&mutex, USCHED_NEVER);
+	ended++;
+}
+
+static void lock_to_read(void *unused)
+{
+	(void)unused;
+	usync_rwlock_read(&rwlock, USCHED_NEVER);
 	ended++;
 }
 
@@ -188,6 +196,7 @@ static const struct kind kinds[] = {
 	{ "semaphore", start_one, wait_sem, false },
 	{ "semaphore, with a deadline", start_one, wait_sem_until, false },
 	{ "mutex", start_one, lock_mutex, false },
+	{ "reader-writer lock, to read", start_one, lock_to_read, false },
 	{ "condition", start_one, wait_cond, false },
 	{ "group", start_one, wait_group, false },
 	{ "channel, 8 bytes", start_one, receive, false },
@@ -259,6 +268,7 @@ static _Noreturn void measure(size_t threads)
 	later = usync_after(HOUR * USYNC_SECOND);
 	check(rr_create(&conf, &rr), "scheduler");
 	check(usync_mutex_lock(&mutex, USCHED_NEVER), "mutex");
+	check(usync_rwlock_write(&rwlock, USCHED_NEVER), "lock");
 	check(usync_group_add(&group, 1), "group");
 	check(usync_chan_create(sizeof(int64_t), 0, &channel), "channel");
 	check(pipe(ends) ? -errno : 0, "pipe");

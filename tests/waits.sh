@@ -18,6 +18,7 @@ expected() {
 	| semaphore | N |
 	| semaphore, with a deadline | N |
 	| mutex | N |
+	| reader-writer lock, to read | N |
 	| condition | N |
 	| group | N |
 	| channel, 8 bytes | N |
@@ -49,7 +50,8 @@ if grep -q "^CFLAGS=.*-O[23]" "$B/flags" && ! grep -q -e SWITCH=setjmp -e -fsani
 	-e USCHED_STRESS "$B/flags"; then
 	usual=yes
 	most '`ustack_wait()`' 230
-	for wait in semaphore 'semaphore, with a deadline' mutex group sleep; do
+	for wait in semaphore 'semaphore, with a deadline' mutex 'reader-writer lock, to read' \
+		group sleep; do
 		most "$wait" 400
 	done
 fi
@@ -58,4 +60,4 @@ for arguments in x 0 '5 5'; do
 	"$B/bench/waits" $arguments >"$dir/out" 2>"$dir/err"
 	[ $? -eq 2 ] && grep -q '^usage: waits' "$dir/err" || fail "waits $arguments"
 done
-conclude "12 kinds of waits, limits: $usual"
+conclude "13 kinds of waits, limits: $usual"
