@@ -268,6 +268,53 @@ static void test_retake(void **state)
 	assert_int_equal(rr_destroy(rr), 0);
 }
 
+/* ---- A queue of one's own ---- */
+
+static struct uwait_lock  own_lock;
+static struct uwait_queue own_queue;
+
+static void wait_own(void *unused)
+{
+	struct uwaiter *w;
+
+	(void)unused;
+	TEST_EQUAL(uwait_prepare(&w, usync_after(1000)), 0);
+	uwait_lock(&own_lock);
+	TEST_EQUAL(uwait_queue_up(w, &own_lock, &own_queue), -ETIMEDOUT);
+	TEST_TRUE(!own_queue.q_first);
+	w = uwait_prepare_lean(USCHED_NEVER, false);
+	TEST_EQUAL(uwait_error(w), 0);
+	TEST_EQUAL(uwait_error(uwait_prepare_lean(0, false)), -ETIMEDOUT);
+	uwait_lock(&own_lock);
+	TEST_EQUAL(uwait_queue_up(w, &own_lock, &own_queue), 7);
+}
+
+static void test_own(void **state)
+{
+	struct uwaiter *w = NULL;
+	struct ustack *waiter;
+
+	(void)state;
+	test_timeout(20);
+	assert_int_equal(rr_create(NULL, &rr), 0);
+	rr_hold(rr);
+	assert_int_equal(rr_start(rr, wait_own, NULL, &waiter), 0);
+	while (!w || w->w_deadline != USCHED_NEVER) {
+		uwait_lock(&own_lock);
+		w = own_queue.q_first ? uwait_of(own_queue.q_first) : NULL;
+		if (w && w->w_deadline == USCHED_NEVER)
+			assert_ptr_equal(uwait_pop(&own_queue), w);
+		else
+			w = NULL;
+		uwait_unlock(&own_lock);
+		test_give_way();
+	}
+	uwait_finish(w, 7);
+	rr_release(rr);
+	assert_int_equal(ustack_join(waiter, USCHED_NEVER), 0);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest cost_tests[] = {
@@ -275,6 +322,7 @@ int main(void)
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_retake),
+		cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(cost_tests, NULL, NULL);
