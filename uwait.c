@@ -24,6 +24,7 @@
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
 #endif
+#define USCHED_INLINE_SWITCH    /* so functions that wait are not inlined: uswitch.h */
 #include "uwait.h"
 
 #include <pthread.h>
@@ -569,6 +570,7 @@ static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 }
 
 /* The wait has blocked once, with `rc'. */
+__attribute__((noinline))
 static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 		  struct uwait_queue *q)
 {
