@@ -108,9 +108,13 @@ static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - LINE) / (record + rest);
 	size_t first = round_up(UIMAGE_HEAD + count * rest, LINE);
 
-	return (struct uimage_chunk){ (uint32_t)first, (uint32_t)record, (uint32_t)rest,
-				      (uint32_t)count,
-				      (uint32_t)((((uint64_t)1 << 32) - 1) / record + 1) };
+	return (struct uimage_chunk){
+		.k_first   = (uint32_t)first,
+		.k_size    = (uint32_t)record,
+		.k_rest    = (uint32_t)rest,
+		.k_count   = (uint32_t)count,
+		.k_inverse = (uint32_t)((((uint64_t)1 << 32) - 1) / record + 1),
+	};
 }
 
 void uimage_pool_fini(struct uimage_pool *pool)

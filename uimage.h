@@ -117,7 +117,7 @@ static inline void *uimage_rest(const void *record)
 	const struct uimage_chunk *chunk =
 		(const struct uimage_chunk *)((uintptr_t)record - offset);
 
-	/* The number of the record, by a multiplication: exact for multiples of k_size. */
+	/* Divided by k_size: exact for multiples of it. */
 	return (char *)(uintptr_t)chunk + UIMAGE_HEAD
 		+ ((uint64_t)(offset - chunk->k_first) * chunk->k_inverse >> 32)
 		* chunk->k_rest;

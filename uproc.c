@@ -22,9 +22,10 @@
  *
  *    The joiner that was told frees the record, or the caller that replaced ENDED by
  *    TAKEN. A detached one is freed at its end. While a record is free the word is
- *    DETACHED, so the start and the end of a thread that none knows leave it alone. TAKEN is not ENDED, since the joiner may
- *    not have run yet, and until then a second join must fail. A joiner that gives up
- *    and finds TAKEN waits for the news: it must not come in the middle of a later wait.
+ *    DETACHED, so the start and the end of a thread that none knows leave it alone.
+ *    TAKEN is not ENDED, since the joiner may not have run yet, and until then a second
+ *    join must fail. A joiner that gives up and finds TAKEN waits for the news: it must
+ *    not come in the middle of a later wait.
  *  - A ring has room for all threads of its processor, so making a thread runnable cannot
  *    fail. The room is made when a thread is started.
  *  - r_joining counts the native threads whose join is not over. The end that a native
@@ -613,7 +614,8 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
 		had = *tokens;
 		joiner = me;
-		gave_up = !(news & UPROC_JOINED) && CAS(&uproc_rest(t)->t_joiner, &joiner, NULL);
+		gave_up = !(news & UPROC_JOINED)
+			&& CAS(&uproc_rest(t)->t_joiner, &joiner, NULL);
 	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
 	/* News of a deadlock may be, too. It is not for the next join. */
 	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {

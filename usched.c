@@ -37,14 +37,14 @@
  * top, below all that will be written, and only then does the copying start. The
  * functions that move SP are in arch/, see arch/arch.h. They ask this file where to go.
  *
- * THE SWITCH. Most threads block in a statement of assembly that the compiler has put into
- * their code (uswitch.h), or in the same as a function (arch/). It saves four words in the
- * record and loads those of the next thread. usched__go() below is asked only if frames
- * have to move, or s_next has to choose.
+ * THE SWITCH. Most threads block in a statement of assembly that the compiler has put
+ * into their code (uswitch.h), or in the same as a function (arch/). It saves four words
+ * in the record and loads those of the next thread. usched__go() below is asked only if
+ * frames have to move, or s_next has to choose.
  *
  * Three things belong to a native thread and are exchanged, so that each thread has its
- * own. errno goes to the record; its address is the same while usched_run() runs, so it is
- * looked up once (s_errno). C++'s exceptions in flight are two words, most often zero;
+ * own. errno goes to the record; its address is the same while usched_run() runs, so it
+ * is looked up once (s_errno). C++'s exceptions in flight are two words, most often zero;
  * where they are not, s_caught tells. A thread that wants floating point control words of
  * its own says so, and s_caught is `all' while it runs. Such switches go through
  * switch_caught(), which keeps these in its frame; and so do all switches of builds that
@@ -106,7 +106,7 @@ enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes: the sets of an L1 */
 	COLOURS      = PAGE / COLOUR_STEP,
-	AWAY         = 1,               /* in u_top: new, or its frames are not in place */
+	AWAY         = 1,               /* in u_top: new, or its frames are elsewhere */
 	DEEP_UNIT    = 8,               /* bytes: of u_deep8, */
 	DEEP_UNITS   = (1 << 29) - 1,   /* and so many at most */
 	HOT_SCHED    = 120,  /* bytes of the dispatcher that each switch writes */

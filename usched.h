@@ -353,7 +353,7 @@ struct ustack {
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 
-	/* If u_outside; new: argument and descriptor; else the first image begins here. */
+	/* If u_outside; new: argument and descriptor; else the first image is here. */
 	struct usched_image  u_image;
 };
 

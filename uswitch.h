@@ -15,13 +15,14 @@
  * What makes it right, where compilers might do otherwise:
  *
  *  - A function may keep locals below SP only if it makes no call. Here each statement
- *    comes with two that are not inlined and are not tail calls.
+ *    comes with one that is not inlined and is not a tail call.
  *  - The frame pointer and the base pointer are preserved by the statement: compilers
  *    refuse them as overwritten registers, or ignore that.
  *  - SP does not change before the next thread's is loaded, and is the same at the end.
  *    So unwinders see the caller at each instruction, except between the loads and the
- *    jump, where they stop; there the CFA is named, too, since they compute it. The byte before the end belongs to another part of the
- *    statement, because unwinders look for return addresses there.
+ *    jump, where they stop; the CFA is named there, because they compute it nevertheless.
+ *    The byte before the end belongs to another part of the statement, because unwinders
+ *    look for return addresses there.
  *  - All other registers are listed. GCC refuses to list those of AVX-512, or of SVE,
  *    where the file is compiled without, but keeps values there in functions with
  *    __attribute__((target("avx512f"))). So programs ask for the statement with
@@ -48,8 +49,29 @@ int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched
 void usched__fit(void);
 void usched__far(void);
 
-#if defined(USCHED_INLINE_SWITCH) && defined(__x86_64__) && defined(__LP64__) \
-	&& defined(__ELF__) && !defined(__code_model_large__) && !defined(__AMX_TILE__)
+#if defined(USCHED_INLINE_SWITCH) && defined(__LP64__) && defined(__ELF__)
+#if defined(__x86_64__) && !defined(__code_model_large__) && !defined(__AMX_TILE__)
+#define USCHED__X86_64
+#elif defined(__aarch64__) && !defined(__AARCH64_CMODEL_LARGE__) && defined(__ARM_FP)
+#define USCHED__AARCH64
+#endif
+#endif
+
+/* Offsets that both statements need. */
+#define USCHED__OFFSETS \
+	[top] "i"(offsetof(struct ustack, u_top)), \
+	[pc] "i"(offsetof(struct ustack, u_pc)), \
+	[stack] "i"(offsetof(struct ustack, u_stack)), \
+	[fp] "i"(offsetof(struct ustack, u_fp)), \
+	[bp] "i"(offsetof(struct ustack, u_bp)), \
+	[deep] "i"(offsetof(struct ustack, u_deep)), \
+	[error] "i"(offsetof(struct ustack, u_errno)), \
+	[bottom] "i"(offsetof(struct usched_stack, k_bottom)), \
+	[current] "i"(offsetof(struct usched, s_current)), \
+	[switches] "i"(offsetof(struct usched, s_stats.s_switches)), \
+	[errno_at] "i"(offsetof(struct usched, s_errno))
+
+#if defined(USCHED__X86_64)
 
 /* Clang knows all registers, always; gcc those that it may use. */
 #if defined(__AVX512F__) || defined(__clang__)
@@ -88,21 +110,73 @@ void usched__far(void);
 #define USCHED__LANDING ""
 #endif
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
-#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_def_cfa rsp, 0\n\t" \
-	".cfi_undefined rip\n\t"
-#define USCHED__CALLER     ".cfi_restore_state\n\t"
+#define USCHED__NO_CALLER \
+	".cfi_remember_state\n\t.cfi_def_cfa rsp, 0\n\t.cfi_undefined rip\n\t"
+#define USCHED__CALLER ".cfi_restore_state\n\t"
 #else
 #define USCHED__NO_CALLER
 #define USCHED__CALLER
 #endif
 
-/* For -masm=att and for -masm=intel. */
-#define USCHED__LOAD(from, at, to) \
-	"mov{q	%c[" #at "](%[" #from "]), %%" #to "|	" \
-		#to ", [%[" #from "] + %c[" #at "]]}\n\t"
-#define USCHED__STORE(from, at, to) \
-	"mov{q	%%" #from ", %c[" #at "](%[" #to "])|	" \
-		"[%[" #to "] + %c[" #at "]], " #from "}\n\t"
+/* Lines for -masm=att and for -masm=intel. */
+#define USCHED__LINE(att, intel) "{" att "|" intel "}\n\t"
+#define USCHED__LOAD(from, at, to) USCHED__LINE( \
+	"movq	%c[" #at "](%[" #from "]), %%" #to, \
+	"mov	" #to ", [%[" #from "] + %c[" #at "]]")
+#define USCHED__STORE(from, at, to) USCHED__LINE( \
+	"movq	%%" #from ", %c[" #at "](%[" #to "])", \
+	"mov	[%[" #to "] + %c[" #at "]], " #from)
+
+#define USCHED__TEXT \
+	"7:\n\t" \
+	USCHED__LOAD(self, stack, rcx) \
+	USCHED__LINE("movl	%c[deep](%[self]), %%eax", \
+		     "mov	eax, [%[self] + %c[deep]]") \
+	USCHED__LINE("movq	%c[bottom](%%rcx), %%rcx", \
+		     "mov	rcx, [rcx + %c[bottom]]") \
+	USCHED__LINE("subq	%%rsp, %%rcx", "sub	rcx, rsp")  /* R4: that SP */ \
+	USCHED__LINE("cmpq	%%rax, %%rcx", "cmp	rcx, rax") \
+	"ja	3f\n\t" \
+	USCHED__LINE("leaq	1f(%%rip), %%rax", "lea	rax, [rip + 1f]") \
+	USCHED__STORE(rax, pc, self) \
+	USCHED__STORE(rbp, fp, self) \
+	USCHED__STORE(rbx, bp, self) \
+	USCHED__STORE(rsp, top, self) \
+	USCHED__LINE("testq	%[u], %[u]", "test	%[u], %[u]") \
+	"jz	2f\n\t" \
+	USCHED__LOAD(u, top, r8) \
+	USCHED__LINE("testb	$1, %%r8b", "test	r8b, 1") \
+	"jnz	2f\n\t" \
+	USCHED__LINE("movq	%[u], %c[current](%[s])", \
+		     "mov	[%[s] + %c[current]], %[u]") \
+	USCHED__LINE("incq	%c[switches](%[s])", \
+		     "inc	QWORD PTR [%[s] + %c[switches]]") \
+	USCHED__LOAD(s, errno_at, r9) \
+	USCHED__LINE("movl	%c[error](%[u]), %%eax", \
+		     "mov	eax, [%[u] + %c[error]]") \
+	USCHED__LINE("cmpl	%%eax, (%%r9)", "cmp	[r9], eax") \
+	"jne	4f\n\t" \
+	"5:\n\t" \
+	USCHED__NO_CALLER \
+	USCHED__LOAD(u, fp, rbp) \
+	USCHED__LOAD(u, bp, rbx) \
+	USCHED__LINE("movq	%%r8, %%rsp", "mov	rsp, r8")   /* R5 */ \
+	USCHED__LINE("jmp	*%c[pc](%[u])", "jmp	QWORD PTR [%[u] + %c[pc]]") \
+	USCHED__CALLER \
+	"3:\n\t" \
+	"call	usched__fit@PLT\n\t" \
+	USCHED__LINE("testl	%%eax, %%eax", "test	eax, eax") \
+	"jz	7b\n\t" \
+	"jmp	6f\n\t" \
+	"4:\n\t" \
+	USCHED__LINE("movl	%%eax, (%%r9)", "mov	[r9], eax") \
+	"jmp	5b\n\t" \
+	"2:\n\t" \
+	"jmp	usched__far@PLT\n" \
+	"1:\n\t" \
+	USCHED__LANDING \
+	USCHED__LINE("xorl	%%eax, %%eax", "xor	eax, eax") \
+	"6:"
 
 /* As usched__handover(), where s_caught is all zeros. */
 __attribute__((always_inline))
@@ -113,72 +187,16 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 
 	/* Inline: gcc estimates the size of a statement by its lines. */
 	__asm__ volatile __inline__ (
-		"7:\n\t"
-		USCHED__LOAD(self, stack, rcx)
-		"mov{l	%c[deep](%[self]), %%eax|	eax, [%[self] + %c[deep]]}\n\t"
-		"mov{q	%c[bottom](%%rcx), %%rcx|	rcx, [rcx + %c[bottom]]}\n\t"
-		"sub{q	%%rsp, %%rcx|	rcx, rsp}\n\t"          /* R4: that SP */
-		"cmp{q	%%rax, %%rcx|	rcx, rax}\n\t"
-		"ja	3f\n\t"
-		"lea{q	1f(%%rip), %%rax|	rax, [rip + 1f]}\n\t"
-		USCHED__STORE(rax, pc, self)
-		USCHED__STORE(rbp, fp, self)
-		USCHED__STORE(rbx, bp, self)
-		USCHED__STORE(rsp, top, self)
-		"test{q	%[u], %[u]|	%[u], %[u]}\n\t"
-		"jz	2f\n\t"
-		USCHED__LOAD(u, top, r8)
-		"test{b	$1, %%r8b|	r8b, 1}\n\t"
-		"jnz	2f\n\t"
-		"mov{q	%[u], %c[current](%[s])|	"
-			"[%[s] + %c[current]], %[u]}\n\t"
-		"inc{q	%c[switches](%[s])|	QWORD PTR [%[s] + %c[switches]]}\n\t"
-		USCHED__LOAD(s, errno_at, r9)
-		"mov{l	%c[error](%[u]), %%eax|	eax, [%[u] + %c[error]]}\n\t"
-		"cmp{l	%%eax, (%%r9)|	[r9], eax}\n\t"
-		"jne	4f\n\t"
-		"5:\n\t"
-		USCHED__NO_CALLER
-		USCHED__LOAD(u, fp, rbp)
-		USCHED__LOAD(u, bp, rbx)
-		"mov{q	%%r8, %%rsp|	rsp, r8}\n\t"           /* R5 */
-		"jmp	{*%c[pc](%[u])|QWORD PTR [%[u] + %c[pc]]}\n\t"
-		USCHED__CALLER
-		"3:\n\t"
-		"call	usched__fit@PLT\n\t"
-		"test{l	%%eax, %%eax|	eax, eax}\n\t"
-		"jz	7b\n\t"
-		"jmp	6f\n\t"
-		"4:\n\t"
-		"mov{l	%%eax, (%%r9)|	[r9], eax}\n\t"
-		"jmp	5b\n\t"
-		"2:\n\t"
-		"jmp	usched__far@PLT\n"
-		"1:\n\t"
-		USCHED__LANDING
-		"xor{l	%%eax, %%eax|	eax, eax}\n"
-		"6:"
+		USCHED__TEXT
 		: "=a"(rc), [u] "+D"(u), [self] "+S"(self), [s] "+d"(s)
-		: [top] "i"(offsetof(struct ustack, u_top)),
-		  [pc] "i"(offsetof(struct ustack, u_pc)),
-		  [stack] "i"(offsetof(struct ustack, u_stack)),
-		  [fp] "i"(offsetof(struct ustack, u_fp)),
-		  [bp] "i"(offsetof(struct ustack, u_bp)),
-		  [deep] "i"(offsetof(struct ustack, u_deep)),
-		  [error] "i"(offsetof(struct ustack, u_errno)),
-		  [bottom] "i"(offsetof(struct usched_stack, k_bottom)),
-		  [current] "i"(offsetof(struct usched, s_current)),
-		  [switches] "i"(offsetof(struct usched, s_stats.s_switches)),
-		  [errno_at] "i"(offsetof(struct usched, s_errno))
+		: USCHED__OFFSETS
 		: "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 		  "memory", "cc"
 		  USCHED__MORE_REGISTERS USCHED__VECTORS USCHED__X87);
 	return rc;
 }
-#define USCHED__STATEMENT
 
-#elif defined(USCHED_INLINE_SWITCH) && defined(__aarch64__) && defined(__LP64__) \
-	&& defined(__ELF__) && !defined(__AARCH64_CMODEL_LARGE__) && defined(__ARM_FP)
+#elif defined(USCHED__AARCH64)
 
 #ifdef __ARM_FEATURE_SVE
 #define USCHED__PREDICATES \
@@ -193,13 +211,53 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 #define USCHED__LANDING ""
 #endif
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
-#define USCHED__NO_CALLER  ".cfi_remember_state\n\t.cfi_def_cfa sp, 0\n\t" \
-	".cfi_undefined x30\n\t"
-#define USCHED__CALLER     ".cfi_restore_state\n\t"
+#define USCHED__NO_CALLER \
+	".cfi_remember_state\n\t.cfi_def_cfa sp, 0\n\t.cfi_undefined x30\n\t"
+#define USCHED__CALLER ".cfi_restore_state\n\t"
 #else
 #define USCHED__NO_CALLER
 #define USCHED__CALLER
 #endif
+
+/* x0 u, x1 self, x2 s. usched__fit() leaves x0 in x3. */
+#define USCHED__TEXT \
+	"7:\n\t" \
+	"ldr	x9, [x1, %[stack]]\n\t" \
+	"ldr	w10, [x1, %[deep]]\n\t" \
+	"mov	x12, sp\n\t" \
+	"ldr	x9, [x9, %[bottom]]\n\t" \
+	"sub	x9, x9, x12\n\t"                        /* R4: that SP */ \
+	"cmp	x9, x10\n\t" \
+	"b.hi	3f\n\t" \
+	"adr	x10, 1f\n\t" \
+	"stp	x12, x10, [x1, %[top]]\n\t"             /* and u_pc */ \
+	"stp	x29, x19, [x1, %[fp]]\n\t"              /* and u_bp */ \
+	"cbz	x0, 2f\n\t" \
+	"ldp	x12, x16, [x0, %[top]]\n\t" \
+	"tbnz	x12, #0, 2f\n\t" \
+	"str	x0, [x2, %[current]]\n\t" \
+	"ldr	x10, [x2, %[switches]]\n\t" \
+	"add	x10, x10, #1\n\t" \
+	"str	x10, [x2, %[switches]]\n\t" \
+	"ldr	x9, [x2, %[errno_at]]\n\t" \
+	"ldr	w10, [x0, %[error]]\n\t" \
+	"str	w10, [x9]\n\t" \
+	USCHED__NO_CALLER \
+	"ldp	x29, x19, [x0, %[fp]]\n\t" \
+	"mov	sp, x12\n\t"                            /* R5 */ \
+	"br	x16\n\t" \
+	USCHED__CALLER \
+	"3:\n\t" \
+	"bl	usched__fit\n\t" \
+	"cbnz	w0, 6f\n\t" \
+	"mov	x0, x3\n\t" \
+	"b	7b\n\t" \
+	"2:\n\t" \
+	"b	usched__far\n" \
+	"1:\n\t" \
+	USCHED__LANDING \
+	"mov	w0, wzr\n" \
+	"6:"
 
 /* As usched__handover(), where s_caught is all zeros. */
 __attribute__((always_inline))
@@ -211,66 +269,22 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 	register uintptr_t x2 __asm__("x2") = (uintptr_t)s;
 
 	__asm__ volatile __inline__ (
-		"7:\n\t"
-		"ldr	x9, [x1, %[stack]]\n\t"
-		"ldr	w10, [x1, %[deep]]\n\t"
-		"mov	x12, sp\n\t"
-		"ldr	x9, [x9, %[bottom]]\n\t"
-		"sub	x9, x9, x12\n\t"                        /* R4: that SP */
-		"cmp	x9, x10\n\t"
-		"b.hi	3f\n\t"
-		"adr	x10, 1f\n\t"
-		"stp	x12, x10, [x1, %[top]]\n\t"             /* and u_pc */
-		"stp	x29, x19, [x1, %[fp]]\n\t"              /* and u_bp */
-		"cbz	x0, 2f\n\t"
-		"ldp	x12, x16, [x0, %[top]]\n\t"
-		"tbnz	x12, #0, 2f\n\t"
-		"str	x0, [x2, %[current]]\n\t"
-		"ldr	x10, [x2, %[switches]]\n\t"
-		"add	x10, x10, #1\n\t"
-		"str	x10, [x2, %[switches]]\n\t"
-		"ldr	x9, [x2, %[errno_at]]\n\t"
-		"ldr	w10, [x0, %[error]]\n\t"
-		"str	w10, [x9]\n\t"
-		USCHED__NO_CALLER
-		"ldp	x29, x19, [x0, %[fp]]\n\t"
-		"mov	sp, x12\n\t"                            /* R5 */
-		"br	x16\n\t"
-		USCHED__CALLER
-		"3:\n\t"
-		"bl	usched__fit\n\t"
-		"cbnz	w0, 6f\n\t"
-		"mov	x0, x3\n\t"
-		"b	7b\n\t"
-		"2:\n\t"
-		"b	usched__far\n"
-		"1:\n\t"
-		USCHED__LANDING
-		"mov	w0, wzr\n"
-		"6:"
+		USCHED__TEXT
 		: "+r"(x0), "+r"(x1), "+r"(x2)
-		: [top] "i"(offsetof(struct ustack, u_top)),
-		  [stack] "i"(offsetof(struct ustack, u_stack)),
-		  [fp] "i"(offsetof(struct ustack, u_fp)),
-		  [deep] "i"(offsetof(struct ustack, u_deep)),
-		  [error] "i"(offsetof(struct ustack, u_errno)),
-		  [bottom] "i"(offsetof(struct usched_stack, k_bottom)),
-		  [current] "i"(offsetof(struct usched, s_current)),
-		  [switches] "i"(offsetof(struct usched, s_stats.s_switches)),
-		  [errno_at] "i"(offsetof(struct usched, s_errno))
+		: USCHED__OFFSETS
 		: "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
-		  "x14", "x15", "x16", "x17", "x18", "x20", "x21", "x22", "x23", "x24", "x25",
-		  "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
-		  "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",
-		  "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
-		  "v27", "v28", "v29", "v30", "v31", "memory", "cc" USCHED__PREDICATES);
+		  "x14", "x15", "x16", "x17", "x18", "x20", "x21", "x22", "x23", "x24",
+		  "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5",
+		  "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
+		  "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25",
+		  "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc"
+		  USCHED__PREDICATES);
 	return (int)x0;
 }
-#define USCHED__STATEMENT
 
 #endif
 
-#ifdef USCHED__STATEMENT
+#if defined(USCHED__X86_64) || defined(USCHED__AARCH64)
 
 /* For functions with the statement. */
 #define USCHED_SWITCHES __attribute__((always_inline, unused)) static inline

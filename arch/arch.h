@@ -57,8 +57,8 @@ ARCH_PRIVATE void usched__resumed(void);
  * statement in uswitch.h:
  *
  *  1. While SP is deeper than u_deep allows, usched__fit() calls usched__fit_top(s, SP).
- *     If that fails, its result is returned. The SP that was compared is the u_top of `self' (R4),
- *     and errno goes to u_errno.
+ *     If that fails, its result is returned. The SP that was compared is the u_top of
+ *     `self' (R4), and errno goes to u_errno.
  *  2. If `u' is not NULL and bit 0 of its u_top is clear, it is made s_current, a switch
  *     is counted, errno becomes u_errno of `u', and that goes on.
  *  3. Otherwise usched__far() calls usched__go(u, s) below the frames of
@@ -96,7 +96,7 @@ ARCH_PRIVATE extern const unsigned usched__shallow;
 ARCH_PRIVATE void usched__load(void);   /* loads s_current */
 ARCH_PRIVATE struct arch_jump usched__go(struct ustack *u, struct usched *s);
 ARCH_PRIVATE int usched__fit_top(struct usched *s, char *top);
-ARCH_PRIVATE struct arch_jump usched__end(void);  /* the thread has returned; may switch */
+ARCH_PRIVATE struct arch_jump usched__end(void); /* it has returned; may switch */
 ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
 
 /* For uframes.c: the next of all stacks, which begin with s_victim; or NULL. */

@@ -64,7 +64,7 @@
 	.size	\name, . - \name
 .endm
 
-/* For unwinders, below a thread that has blocked; `reg' (DWARF's number) is its record. */
+/* For unwinders, below a thread that has blocked; `reg', of DWARF, is its record. */
 .macro	caller_of_record reg
 	.cfi_escape 0x10, 16, 2, 0x70 + \reg, U_PC
 	.cfi_escape 0x10, 6, 2, 0x70 + \reg, U_FP
@@ -143,10 +143,11 @@ usched__resumed:
 end usched__handover
 
 /*
- * Not called, but jumped to: `self', rsi, has blocked, and its record says how it goes on.
+ * Not called, but jumped to: `self', rsi, has blocked; its record says how it goes on.
  * rdi u, rdx s.
  */
-function usched__far visibility=protected cfi=".cfi_def_cfa rsp, 0" cfi2="caller_of_record 4"
+function usched__far visibility=protected \
+	cfi=".cfi_def_cfa rsp, 0" cfi2="caller_of_record 4"
 	movq	%rsp, %rbp
 	movq	%rsi, %rbx
 	.cfi_def_cfa rbp, 0

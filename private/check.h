@@ -36,7 +36,7 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 {
 	size_t down = (uintptr_t)k->k_bottom - (uintptr_t)address;  /* above: it wraps */
 	const struct ustack *u = k->k_resident;
-	const void *top = u && u == s->s_current ? here : u ? usched__top(u) : k->k_bottom;
+	const void *top = !u ? k->k_bottom : u == s->s_current ? here : usched__top(u);
 
 	if (down == 0 || down > k->k_size)
 		return USCHED_ELSEWHERE;
