@@ -62,6 +62,7 @@ enum {
 	READY      = 0,                 /* results of a grant */
 	CLOSED     = 1,
 	LINE       = 64,                /* bytes */
+	WAITS      = INT32_MIN,         /* of a step: block() is next */
 };
 
 /*
@@ -81,16 +82,25 @@ struct descriptor {
 	uint64_t          d_serial[2];  /* of the events that it is registered with */
 } __attribute__((aligned(64)));
 
-/* The arguments of a system call. It uses some of them. */
+/*
+ * The arguments of a system call. It uses some of them. Where the call is inlined, they
+ * stay in registers.
+ */
 struct op {
-	const struct iovec *o_iov;
+	void               *o_buffer;
+	size_t              o_size;
+	const struct iovec *o_iov;      /* instead of the buffer */
 	int                 o_n;
 	int                 o_flags;
 	size_t              o_short;    /* fewer bytes than this empty it */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
-	const uint32_t     *o_generation;       /* to use; NULL: the current one */
-	bool                o_waits;    /* only waits: makes no second call */
+};
+
+/* What a call keeps while its thread is blocked, beside its arguments. */
+struct turn {
+	struct uwaiter     *t_waiter;   /* NULL: it has not waited */
+	uint32_t            t_generation;
 };
 
 /* Makes a system call, for a kind of descriptor: a number, or a negative error. */
@@ -99,7 +109,7 @@ typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
 static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
 
 static inline int find(int fd, struct descriptor **d);
-static int find_chunk(int fd, struct descriptor **d);
+static struct descriptor *find_chunk(int fd) __attribute__((noinline));
 static int  adopt(struct descriptor *d, int fd, uint32_t generation);
 static int  set_nonblocking(int fd);
 static enum kind kind_of(int fd);
@@ -107,24 +117,40 @@ static int  fresh(int fd, enum kind kind);
 static void ready(struct uinterest *interest, uint32_t events);
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline);
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
-			      int64_t deadline) __attribute__((always_inline));
-static int  wait_ready(struct descriptor *d, int fd, int direction, uint32_t generation,
-		       int64_t deadline);
-static int  add_interest(struct descriptor *d, int fd, int direction, uint32_t generation,
-			 struct uwaiter *w);
-static inline ssize_t read_into(int fd, const uint32_t *generation,
-				const struct iovec *iov, int n, int64_t deadline)
+			      int64_t deadline, uint32_t generation)
 	__attribute__((always_inline));
-static inline ssize_t write_from(int fd, const uint32_t *generation,
-				 const struct iovec *iov, int n, int64_t deadline)
+static ssize_t general_step(attempt *try, int fd, int direction, const struct op *o,
+			    int64_t deadline, struct turn *t)
+	__attribute__((noinline));
+static inline ssize_t step(attempt *try, int fd, int direction, const struct op *o,
+			   int64_t deadline, struct turn *t)
 	__attribute__((always_inline));
-static attempt try_read, try_write, try_recvfrom, try_sendto, try_accept, try_poll;
+static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int fd,
+				   int direction, const struct op *o, uint32_t generation)
+	__attribute__((always_inline));
+static inline int block(struct turn *t, int fd, int direction, int64_t deadline)
+	__attribute__((always_inline));
+static int  begin_wait(int fd, int direction, const struct turn *t)
+	__attribute__((noinline));
+static int  end_wait(int fd, int direction, int rc) __attribute__((noinline));
+static inline int add_interest(struct descriptor *d, int fd, int direction,
+			       uint32_t generation, struct uwaiter *w);
+static int  add_to(struct uevents *e, struct descriptor *d, int fd, int direction,
+		   uint32_t generation) __attribute__((noinline));
+static ssize_t read_step(int fd, void *buffer, size_t size, int64_t deadline,
+			 struct turn *t) __attribute__((noinline));
+static ssize_t write_step(int fd, const void *buffer, size_t size, int64_t deadline,
+			  struct turn *t) __attribute__((noinline));
+static int poll_step(int fd, int64_t deadline, struct turn *t) __attribute__((noinline));
+static inline attempt try_read, try_write __attribute__((always_inline));
+static attempt try_readv, try_writev, try_recvfrom, try_sendto, try_accept, try_poll;
 static attempt try_connect __attribute__((noinline));  /* large frame */
+static ssize_t write_one(int fd, void *buffer, size_t size, enum kind kind)
+	__attribute__((noinline));
 static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
 	__attribute__((noinline));
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n);
 static int  pause_until(int64_t deadline);
-static uint32_t generation_now(int fd);
 static int  open_socket(const struct unet_addr *a, int type, unsigned flags);
 static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		       int64_t deadline);
@@ -257,23 +283,19 @@ static inline int find(int fd, struct descriptor **d)
 	struct descriptor *chunk;
 
 	chunk = i < CHUNKS ? __atomic_load_n(&table[i], __ATOMIC_ACQUIRE) : NULL;
-	if (!chunk)
-		return find_chunk(fd, d);
-	*d = &chunk[(size_t)fd % CHUNK];
-	return 0;
+	*d = chunk ? &chunk[(size_t)fd % CHUNK] : find_chunk(fd);
+	return *d ? 0 : i < CHUNKS ? -ENOMEM : -EBADF;
 }
 
-static int find_chunk(int fd, struct descriptor **d)
+/* NULL: no memory, or no descriptor. */
+static struct descriptor *find_chunk(int fd)
 {
 	size_t i = (size_t)fd / CHUNK;
 	struct descriptor *chunk, *now = NULL;
 
-	*d = NULL;
-	if (fd < 0 || i >= CHUNKS)
-		return -EBADF;
-	chunk = aligned_alloc(LINE, CHUNK * sizeof *chunk);
+	chunk = i < CHUNKS ? aligned_alloc(LINE, CHUNK * sizeof *chunk) : NULL;
 	if (!chunk)
-		return -ENOMEM;
+		return NULL;
 	memset(chunk, 0, CHUNK * sizeof *chunk);
 	for (size_t k = 0; k < CHUNK; k++)
 		chunk[k].d_interest.i_ready = ready;
@@ -282,13 +304,20 @@ static int find_chunk(int fd, struct descriptor **d)
 		free(chunk);                    /* another native thread was faster */
 		chunk = now;
 	}
-	*d = &chunk[(size_t)fd % CHUNK];
-	return 0;
+	return &chunk[(size_t)fd % CHUNK];
 }
 
 static uint32_t generation_of(const struct descriptor *d)
 {
 	return __atomic_load_n(&d->d_generation, __ATOMIC_ACQUIRE);
+}
+
+/* For a call: its system calls all use the generation of its beginning. */
+static inline uint32_t generation_now(int fd)
+{
+	struct descriptor *d;
+
+	return find(fd, &d) == 0 ? generation_of(d) : 0;  /* then the call fails, too */
 }
 
 static enum kind get_kind(const struct descriptor *d)
@@ -471,28 +500,37 @@ int unet_shutdown(int fd, int how)
 
 /* Waiting. */
 
+/* Under d_lock. Returns the waiter, which is to be told, or NULL. */
+static inline struct uwaiter *now_ready(struct descriptor *d, int direction)
+{
+	struct uwaiter *w = d->d_waiter[direction];
+
+	set_ready(d, direction, true);
+	if (!w || !uwait_claim(w))
+		return NULL;
+	d->d_waiter[direction] = NULL;
+	return w;
+}
+
 /* i_ready: on the native thread of a dispatcher that it is registered with. */
 static void ready(struct uinterest *interest, uint32_t events)
 {
-	static const uint32_t lasting = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI;
+	const uint32_t ends = EPOLLHUP | EPOLLERR, lasting = EPOLLRDHUP | EPOLLPRI | ends;
 	struct descriptor *d = (struct descriptor *)(void *)interest;
-	const uint32_t of[] = { EPOLLIN | lasting, EPOLLOUT | EPOLLHUP | EPOLLERR };
-	struct uwaiter *waiters[2] = { NULL, NULL };
+	struct uwaiter *reader = NULL, *writer = NULL;
 
 	uwait_lock(&d->d_lock);
 	if (events & lasting)
 		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
-	for (int i = IN; i <= OUT; i++) {
-		if (!(events & of[i]))
-			continue;
-		set_ready(d, i, true);
-		if (d->d_waiter[i] && uwait_claim(d->d_waiter[i])) {
-			waiters[i] = d->d_waiter[i];
-			d->d_waiter[i] = NULL;
-		}
-	}
+	if (events & (EPOLLIN | lasting))
+		reader = now_ready(d, IN);
+	if (events & (EPOLLOUT | ends))
+		writer = now_ready(d, OUT);
 	uwait_unlock(&d->d_lock);
-	finish(waiters, READY);
+	if (reader)
+		uwait_finish(reader, READY);
+	if (writer)
+		uwait_finish(writer, READY);
 }
 
 /* A thread that never has to wait yields all the same. */
@@ -509,106 +547,157 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	return ustack_yield() == -ECANCELED ? -ECANCELED : 0;
 }
 
-/* Inlined with each system call. */
+/*
+ * A call is made of steps. A step makes the system call, or finds that the call has to
+ * wait. Waits are begun and ended in functions of their own. So the frames of a blocked
+ * thread are those of the public call and of uwait_block() only, and the image that
+ * uwait_prepare_outside() reserves is no larger.
+ */
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
-			      int64_t deadline)
+			      int64_t deadline, uint32_t generation)
+{
+	struct turn t = { NULL, generation };
+	ssize_t n;
+
+	do {
+		n = general_step(try, fd, direction, o, deadline, &t);
+	} while (n == WAITS && (n = block(&t, fd, direction, deadline)) == 0);
+	return n;
+}
+
+static ssize_t general_step(attempt *try, int fd, int direction, const struct op *o,
+			    int64_t deadline, struct turn *t)
+{
+	return step(try, fd, direction, o, deadline, t);
+}
+
+/* Inlined with each system call. */
+static inline ssize_t step(attempt *try, int fd, int direction, const struct op *o,
+			   int64_t deadline, struct turn *t)
 {
 	struct descriptor *d;
 	int rc = find(fd, &d);
-	uint32_t generation;
 	ssize_t n;
 
 	if (rc)
 		return rc;
-	generation = o->o_generation ? *o->o_generation : generation_of(d);
 	if (is_new(d))
-		rc = adopt(d, fd, generation);
-	if (rc == 0)
+		rc = adopt(d, fd, t->t_generation);
+	if (rc == 0 && !t->t_waiter)
 		rc = give_way(d, direction, deadline);
-	while (rc == 0) {
-		if (deadline <= 0 || is_ready(d, direction)) {
-			if (!enter(d, generation))
-				return -EBADF;
-			set_ready(d, direction, false);
-			n = try(fd, o, get_kind(d));
-			leave(d);
-			if (n < 0 && generation_of(d) != generation)
-				return -EBADF;
-			if (n >= 0 ? (size_t)n >= o->o_short || get_kind(d) != TCP
-			    || n == 0 || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
-			    : n != -EAGAIN)
-				set_ready(d, direction, true);
-			if (n != -EAGAIN && n != -EINTR)
-				return n;
-			if (n == -EINTR)
-				continue;
-		}
-		rc = wait_ready(d, fd, direction, generation, deadline);
-		if (o->o_waits)
-			break;
+	if (rc)
+		return rc;
+	do {
+		if (deadline > 0 && !is_ready(d, direction))
+			return WAITS;
+		n = attempt_once(try, d, fd, direction, o, t->t_generation);
+	} while (n == -EINTR);
+	return n == -EAGAIN ? WAITS : n;
+}
+
+/* What it returns tells whether the descriptor is still ready. */
+static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int fd,
+				   int direction, const struct op *o, uint32_t generation)
+{
+	enum kind kind = get_kind(d);
+	ssize_t n;
+
+	if (!enter(d, generation))
+		return -EBADF;
+	set_ready(d, direction, false);
+	n = try(fd, o, kind);
+	leave(d);
+	if (n < 0 && generation_of(d) != generation)
+		return -EBADF;
+	if (n >= 0 ? (size_t)n >= o->o_short || kind != TCP || n == 0
+		     || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
+		   : n != -EAGAIN)
+		set_ready(d, direction, true);
+	return n;
+}
+
+/* 0: it may be ready. */
+static inline int block(struct turn *t, int fd, int direction, int64_t deadline)
+{
+	int rc = uwait_prepare_outside(&t->t_waiter, deadline);
+
+	if (rc == 0)
+		rc = begin_wait(fd, direction, t);
+	if (rc != WAITS)
+		return rc;
+	rc = uwait_block(t->t_waiter);
+	return rc == READY ? 0 : end_wait(fd, direction, rc);
+}
+
+/* WAITS; 0: it is ready already; an error. */
+static int begin_wait(int fd, int direction, const struct turn *t)
+{
+	struct uwaiter *w = t->t_waiter;
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	if (rc == 0)
+		rc = add_interest(d, fd, direction, t->t_generation, w);
+	if (rc)
+		return rc;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != t->t_generation)
+		rc = -EBADF;
+	else if (!is_ready(d, direction))
+		rc = d->d_waiter[direction] ? -EBUSY : WAITS;
+	if (rc == WAITS) {
+		uwait_begin(w);
+		d->d_waiter[direction] = w;
+		set_calls(d, direction, 0);
 	}
+	uwait_unlock(&d->d_lock);
 	return rc;
 }
 
-static int wait_ready(struct descriptor *d, int fd, int direction, uint32_t generation,
-		      int64_t deadline)
+/* It did not become ready. */
+static int end_wait(int fd, int direction, int rc)
 {
-	struct uwaiter *w;
-	int rc;
+	const struct uwaiter *w = uwait_self();
+	struct descriptor *d;
 
-	rc = uwait_prepare_outside(&w, deadline);
-	if (rc == 0)
-		rc = add_interest(d, fd, direction, generation, w);
-	if (rc)
-		return rc;
+	if (rc == CLOSED || find(fd, &d))
+		return -EBADF;
 	uwait_lock(&d->d_lock);
-	if (generation_of(d) != generation)
-		rc = -EBADF;
-	else if (!is_ready(d, direction) && d->d_waiter[direction])
-		rc = -EBUSY;
-	if (rc || is_ready(d, direction)) {
-		uwait_unlock(&d->d_lock);
-		return rc;
-	}
-	uwait_begin(w);
-	d->d_waiter[direction] = w;
-	set_calls(d, direction, 0);
+	if (d->d_waiter[direction] == w)
+		d->d_waiter[direction] = NULL;
 	uwait_unlock(&d->d_lock);
-	rc = uwait_block(w);
-	if (rc < 0) {
-		uwait_lock(&d->d_lock);
-		if (d->d_waiter[direction] == w)
-			d->d_waiter[direction] = NULL;
-		uwait_unlock(&d->d_lock);
-	}
-	return rc == CLOSED ? -EBADF : rc;
+	return rc;
 }
 
-/*
- * Registers, once for each dispatcher or native thread: edges stay registered. Not after
- * a close: d_serial would be taken for that of the number's next user.
- */
-static int add_interest(struct descriptor *d, int fd, int direction, uint32_t generation,
-			struct uwaiter *w)
+/* Registers, once for each dispatcher or native thread: edges stay registered. */
+static inline int add_interest(struct descriptor *d, int fd, int direction,
+			       uint32_t generation, struct uwaiter *w)
 {
 	struct uevents *e;
 	int rc = uwait_events(w, &e);
-	uint64_t serial;
 
 	if (rc)
 		return rc;
-	serial = e->e_serial;
-	if (__atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == serial)
+	if (__atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == e->e_serial)
 		return 0;
+	return add_to(e, d, fd, direction, generation);
+}
+
+/* Not after a close: d_serial would be taken for that of the number's next user. */
+static int add_to(struct uevents *e, struct descriptor *d, int fd, int direction,
+		  uint32_t generation)
+{
+	int rc = 0;
+
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
-	else if (d->d_serial[!direction] != serial)
+	else if (d->d_serial[!direction] != e->e_serial)
 		rc = uevents_add(e, fd, &d->d_interest);
 	if (rc == -EEXIST)
 		rc = 0;
 	if (rc == 0)
-		__atomic_store_n(&d->d_serial[direction], serial, __ATOMIC_RELEASE);
+		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
 	uwait_unlock(&d->d_lock);
 	return rc;
 }
@@ -624,21 +713,21 @@ static inline size_t size_of(const struct iovec *iov, int n)
 	return size;
 }
 
-static inline ssize_t read_into(int fd, const uint32_t *generation,
-				const struct iovec *iov, int n, int64_t deadline)
+static ssize_t read_step(int fd, void *buffer, size_t size, int64_t deadline,
+			 struct turn *t)
 {
-	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n),
-			      .o_generation = generation };
+	const struct op o = { .o_buffer = buffer, .o_size = size, .o_short = size };
 
-	return perform(try_read, fd, IN, &o, o.o_short > 0 ? deadline : 0);
+	return step(try_read, fd, IN, &o, size > 0 ? deadline : 0, t);
 }
 
-static inline ssize_t write_from(int fd, const uint32_t *generation,
-				 const struct iovec *iov, int n, int64_t deadline)
+static ssize_t write_step(int fd, const void *buffer, size_t size, int64_t deadline,
+			  struct turn *t)
 {
-	const struct op o = { .o_iov = iov, .o_n = n, .o_generation = generation };
+	/* It is only read. */
+	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size };
 
-	return perform(try_write, fd, OUT, &o, deadline);
+	return step(try_write, fd, OUT, &o, deadline, t);
 }
 
 static inline void check_iov(const struct iovec *iov, int n, const char *call)
@@ -650,53 +739,63 @@ static inline void check_iov(const struct iovec *iov, int n, const char *call)
 
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
 {
-	struct iovec iov = { buffer, size };
+	struct turn t = { NULL, generation_now(fd) };
+	ssize_t n;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
-	return read_into(fd, NULL, &iov, 1, deadline);
+	do {
+		n = read_step(fd, buffer, size, deadline, &t);
+	} while (n == WAITS && (n = block(&t, fd, IN, deadline)) == 0);
+	return n;
 }
 
 ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 {
-	/* It is only read. */
-	struct iovec iov = { (void *)(uintptr_t)buffer, size };
+	struct turn t = { NULL, generation_now(fd) };
+	ssize_t n;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
-	return write_from(fd, NULL, &iov, 1, deadline);
+	do {
+		n = write_step(fd, buffer, size, deadline, &t);
+	} while (n == WAITS && (n = block(&t, fd, OUT, deadline)) == 0);
+	return n;
 }
 
 ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
 {
+	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
+
 	check_iov(iov, n, __func__);
-	return read_into(fd, NULL, iov, n, deadline);
+	return perform(try_readv, fd, IN, &o, o.o_short > 0 ? deadline : 0,
+		       generation_now(fd));
 }
 
 ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 {
+	const struct op o = { .o_iov = iov, .o_n = n };
+
 	check_iov(iov, n, __func__);
-	return write_from(fd, NULL, iov, n, deadline);
+	return perform(try_writev, fd, OUT, &o, deadline, generation_now(fd));
 }
 
 ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 		      struct unet_addr *from, int64_t deadline)
 {
-	const struct iovec iov = { buffer, size };
-	const struct op o = { .o_iov = &iov, .o_flags = flags,
+	const struct op o = { .o_buffer = buffer, .o_size = size, .o_flags = flags,
 			      .o_from = from };
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(from, BUFFER, __func__);
-	return perform(try_recvfrom, fd, IN, &o, deadline);
+	return perform(try_recvfrom, fd, IN, &o, deadline, generation_now(fd));
 }
 
 ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 		    const struct unet_addr *to, int64_t deadline)
 {
 	/* It is only read. */
-	const struct iovec iov = { (void *)(uintptr_t)buffer, size };
+	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
+			      .o_flags = flags, .o_to = to };
 	uint32_t generation;
-	const struct op o = { .o_iov = &iov, .o_flags = flags, .o_to = to,
-			      .o_generation = &generation };
 	struct descriptor *d;
 	int rc = find(fd, &d);
 	ssize_t n = 0;
@@ -707,10 +806,10 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 		return rc;
 	generation = generation_of(d);
 	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
-		return perform(try_sendto, fd, OUT, &o, deadline);
+		return perform(try_sendto, fd, OUT, &o, deadline, generation);
 	rc = give_way(d, OUT, deadline);
 	while (rc == 0) {  /* no event tells of room at the receiver */
-		n = perform(try_sendto, fd, OUT, &o, 0);
+		n = perform(try_sendto, fd, OUT, &o, 0, generation);
 		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
 	}
 	return rc < 0 ? rc : n;
@@ -721,23 +820,43 @@ static ssize_t result(ssize_t n)
 	return n < 0 ? errno == EWOULDBLOCK ? -EAGAIN : -errno : n;
 }
 
-static ssize_t try_read(int fd, const struct op *o, enum kind kind)
+static bool is_socket(enum kind kind)
 {
-	if (o->o_n != 1)
-		return result(readv(fd, o->o_iov, o->o_n));
-	/* of no bytes, only read() returns 0 */
-	if ((kind == TCP || kind == SOCKET) && o->o_short > 0)
-		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len,
-				   MSG_DONTWAIT));
-	return result(read(fd, o->o_iov->iov_base, o->o_iov->iov_len));
+	return kind == TCP || kind == SOCKET;
 }
 
-static ssize_t try_write(int fd, const struct op *o, enum kind kind)
+static inline ssize_t try_read(int fd, const struct op *o, enum kind kind)
 {
-	if (o->o_n == 1 && (kind == TCP || kind == SOCKET))
-		return result(send(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+	/* of no bytes, only read() returns 0 */
+	if (is_socket(kind) && o->o_short > 0)
+		return result(recv(fd, o->o_buffer, o->o_size, MSG_DONTWAIT));
+	return result(read(fd, o->o_buffer, o->o_size));
+}
+
+static inline ssize_t try_write(int fd, const struct op *o, enum kind kind)
+{
+	if (is_socket(kind))
+		return result(send(fd, o->o_buffer, o->o_size,
 				   MSG_NOSIGNAL | MSG_DONTWAIT));
+	return write_one(fd, o->o_buffer, o->o_size, kind);
+}
+
+static ssize_t try_readv(int fd, const struct op *o, enum kind kind)
+{
+	(void)kind;
+	return result(readv(fd, o->o_iov, o->o_n));
+}
+
+static ssize_t try_writev(int fd, const struct op *o, enum kind kind)
+{
 	return write_other(fd, o->o_iov, o->o_n, kind);
+}
+
+static ssize_t write_one(int fd, void *buffer, size_t size, enum kind kind)
+{
+	struct iovec iov = { buffer, size };
+
+	return write_other(fd, &iov, 1, kind);
 }
 
 /* Apart, since the frames are large, and threads block in its caller. */
@@ -784,10 +903,10 @@ static ssize_t try_recvfrom(int fd, const struct op *o, enum kind kind)
 
 	(void)kind;
 	if (!a)
-		return result(recv(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+		return result(recv(fd, o->o_buffer, o->o_size,
 				   o->o_flags | MSG_DONTWAIT));
 	a->a_size = sizeof a->a_sockaddr;
-	return result(recvfrom(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+	return result(recvfrom(fd, o->o_buffer, o->o_size,
 			       o->o_flags | MSG_DONTWAIT,
 			       (struct sockaddr *)&a->a_sockaddr,
 			       &a->a_size));
@@ -799,32 +918,28 @@ static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
 		? (const struct sockaddr *)&o->o_to->a_sockaddr : NULL;
 
 	(void)kind;
-	return result(sendto(fd, o->o_iov->iov_base, o->o_iov->iov_len,
+	return result(sendto(fd, o->o_buffer, o->o_size,
 			     o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL, to,
 			     o->o_to ? o->o_to->a_size : 0));
 }
 
-/* For calls that make several: all use the generation of the first. */
-static uint32_t generation_now(int fd)
-{
-	struct descriptor *d;
-
-	return find(fd, &d) == 0 ? generation_of(d) : 0;  /* then the call fails, too */
-}
-
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline)
 {
-	uint32_t generation = generation_now(fd);
+	struct turn t = { NULL, generation_now(fd) };
 	size_t got = 0;
 	ssize_t n = 1;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(done, BUFFER, __func__);
 	while (got < size && n > 0) {
-		struct iovec rest = { (char *)buffer + got, size - got };
-
-		n = read_into(fd, &generation, &rest, 1, deadline);
-		got += n > 0 ? (size_t)n : 0;
+		n = read_step(fd, (char *)buffer + got, size - got, deadline, &t);
+		if (n == WAITS) {
+			n = block(&t, fd, IN, deadline);
+			n = n == 0 ? 1 : n;     /* it goes on */
+		} else {
+			got += n > 0 ? (size_t)n : 0;
+			t.t_waiter = NULL;
+		}
 	}
 	if (done)
 		*done = got;
@@ -834,18 +949,20 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 		   int64_t deadline)
 {
-	uint32_t generation = generation_now(fd);
+	struct turn t = { NULL, generation_now(fd) };
 	size_t put = 0;
 	ssize_t n = 0;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(done, BUFFER, __func__);
 	while (put < size && n >= 0) {
-		/* It is only read. */
-		struct iovec rest = { (char *)(uintptr_t)buffer + put, size - put };
-
-		n = write_from(fd, &generation, &rest, 1, deadline);
-		put += n > 0 ? (size_t)n : 0;
+		n = write_step(fd, (const char *)buffer + put, size - put, deadline, &t);
+		if (n == WAITS) {
+			n = block(&t, fd, OUT, deadline);
+		} else {
+			put += n > 0 ? (size_t)n : 0;
+			t.t_waiter = NULL;
+		}
 	}
 	if (done)
 		*done = put;
@@ -966,10 +1083,10 @@ static int pause_until(int64_t deadline)
 
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 {
-	uint32_t generation;
-	const struct op o = { .o_from = peer, .o_generation = &generation };
+	const struct op o = { .o_from = peer };
 	struct descriptor *d;
 	int new, rc = find(fd, &d);
+	uint32_t generation;
 	enum kind kind;
 
 	check(peer, BUFFER, __func__);
@@ -978,7 +1095,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	generation = generation_of(d);
 	kind = get_kind(d);  /* before the call: then the number may be reused */
 	do {
-		new = (int)perform(try_accept, fd, IN, &o, deadline);
+		new = (int)perform(try_accept, fd, IN, &o, deadline, generation);
 		rc = is_exhausted(new) ? pause_until(deadline) : 0;
 	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
 	if (rc)
@@ -1025,7 +1142,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 		return fd;
 	rc = connect_socket(fd, a, deadline);
 	if (rc > 0)
-		rc = (int)perform(try_connect, fd, OUT, &o, deadline);
+		rc = (int)perform(try_connect, fd, OUT, &o, deadline, generation_now(fd));
 	if (rc == 0)
 		return fd;
 	unet_close(fd);
@@ -1073,9 +1190,17 @@ int unet_signal(int fd, int64_t deadline)
 
 int unet_wait_readable(int fd, int64_t deadline)
 {
-	const struct op o = { .o_waits = true };
+	struct turn t = { NULL, generation_now(fd) };
+	int rc = poll_step(fd, deadline, &t);
 
-	return (int)perform(try_poll, fd, IN, &o, deadline);
+	return rc == WAITS ? block(&t, fd, IN, deadline) : rc;
+}
+
+static int poll_step(int fd, int64_t deadline, struct turn *t)
+{
+	static const struct op none;
+
+	return (int)step(try_poll, fd, IN, &none, deadline, t);
 }
 
 static ssize_t try_poll(int fd, const struct op *o, enum kind kind)
