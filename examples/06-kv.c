@@ -49,9 +49,9 @@ static void *on_array(const redisReadTask *t, int n)
 	c->bytes = SIZE_MAX;                    /* too many, rather than out of memory */
 	if (t->parent || n > ARGS_MAX)
 		return NULL;
-	c->n = c->missing = (size_t)n;
+	c->missing = (size_t)n;
 	c->bytes = 0;
-	return c->a = calloc(c->n + 1, sizeof *c->a);
+	return take_args(c, (size_t)n);
 }
 
 static void *on_string(const redisReadTask *t, char *text, size_t size)
@@ -60,7 +60,7 @@ static void *on_string(const redisReadTask *t, char *text, size_t size)
 
 	c->bytes += size;
 	c->missing--;
-	return c->bytes > COMMAND_MAX ? NULL : (c->a[t->idx] = sdsnewlen(text, size));
+	return c->bytes > COMMAND_MAX ? NULL : take_arg(c, (size_t)t->idx, text, size);
 }
 
 /* The reply to an array that is malformed or too large. */
@@ -80,7 +80,7 @@ static bool split_line(struct conn *c, redisReader *r)
 	*nl = '\0';
 	c->a = sdssplitargs(line, &n);
 	c->quit = !c->a;                        /* unbalanced quotes */
-	c->n = (size_t)n;
+	c->n = c->places = (size_t)n;
 	r->pos += (size_t)(nl + 1 - line);
 	return true;
 }
@@ -104,10 +104,8 @@ static void run(struct conn *c, redisReader *r)
 			reply = execute(c);
 		}
 		if (reply)
-			SAY(c, "%s", reply);
-		sdsfreesplitres(c->a, (int)c->n);
-		c->a = NULL;
-		c->n = 0;
+			answer(c, reply);
+		leave_args(c);
 		if (c->out && sdslen(c->out) > FLUSH)
 			flush(c);
 	}
@@ -131,7 +129,7 @@ static void receive(struct conn *c)
 		spare = r == spare ? NULL : spare;
 		c->reader = r;
 		if (!r || redisReaderFeed(r, batch, (size_t)n) != REDIS_OK) {
-			SAY(c, "%s", OOM);
+			answer(c, OOM);
 			c->quit = true;
 		} else {
 			r->privdata = c;
@@ -175,7 +173,7 @@ static void serve(int fd, void *unused)
 		unet_close(c->bell);
 	if (c->reader)
 		redisReaderFree(c->reader);
-	sdsfreesplitres(c->a, (int)c->n);
+	free_args(c->a, c->places);
 	while (c->joined > 0)
 		sdsfree(c->channels[--c->joined]);
 	free(c->channels);
@@ -207,7 +205,7 @@ static void watch(void *unused)
 	while ((rc = unet_signal(signals, usync_after(USYNC_SECOND / 10))) < 0) {
 		if (rc != -ETIMEDOUT)
 			ustack_yield();
-		for (int i = 0; i < SWEEP && table; i++) {
+		for (unsigned i = 0; i < SWEEP && i < HASH_COUNT(table); i++) {
 			struct entry *e = next_to_sweep ? next_to_sweep : table;
 
 			next_to_sweep = e->hh.next;
@@ -255,5 +253,7 @@ int main(int argc, char **argv)
 		drop(table);
 	if (spare)
 		redisReaderFree(spare);
+	free_args(spare_args, FEW);
+	sdsfree(spare_out);
 	return 0;
 }

@@ -27,6 +27,9 @@ enum {
 	ARGS_MAX    = 1 << 20,
 	SWEEP       = 4096,             /* keys checked in a row, ten times a second */
 	SHORT       = 256,              /* bytes of a reply besides its strings */
+	FEW         = 4,                /* arguments whose memory is used again */
+	SLACK       = 32,               /* bytes that a string used again may waste */
+	KEPT_MAX    = 4096,             /* bytes of a string or of replies kept for it */
 };
 
 struct entry {
@@ -45,6 +48,7 @@ struct conn {
 	sds               out;          /* replies; set while it waits: bell was rung */
 	sds              *a;            /* the command and its arguments */
 	size_t            n, missing, bytes;    /* of a: all, yet to come, their bytes */
+	size_t            places;       /* of the array */
 	sds              *channels;     /* its subscriptions */
 	size_t            joined;       /* their number */
 	TAILQ_ENTRY(conn) next, turn;
@@ -57,7 +61,8 @@ static struct entry *table, *next_to_sweep;
 static struct rr *rr;
 static int listener, signals;
 static int64_t end = USCHED_NEVER;       /* ns: threads read no more after it */
-static redisReader *spare;              /* reused by the next connection */
+static redisReader *spare;              /* reused by the next connection, */
+static sds *spare_args, spare_out;      /* as these: FEW arguments, and replies */
 static char batch[BATCH];               /* shared: empty while a thread waits */
 
 static const char OK[] = "+OK\r\n", SYNTAX[] = "-ERR syntax error\r\n";
@@ -72,8 +77,9 @@ static const char WRONGTYPE[] =
  */
 static bool room(struct conn *c, size_t size)
 {
-	sds old = c->out ? c->out : sdsempty(), new = NULL;
+	sds old = c->out ? c->out : spare_out ? spare_out : sdsempty(), new = NULL;
 
+	spare_out = old == spare_out ? NULL : spare_out;
 	if (old && !c->lost)
 		new = sdsMakeRoomFor(old, size);
 	if (new)
@@ -95,6 +101,14 @@ static const char *said(struct conn *c, sds out)
 	return NULL;
 }
 
+static void answer(struct conn *c, const char *reply)
+{
+	size_t size = strlen(reply);
+
+	if (room(c, size))
+		c->out = sdscatlen(c->out, reply, size);
+}
+
 static const char *say(struct conn *c, sds s)
 {
 	if (!s)
@@ -113,7 +127,58 @@ static void flush(struct conn *c)
 	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, USCHED_NEVER) < 0)
 		c->quit = true;
 	ustack_shield(0);
-	sdsfree(out);
+	if (out && !spare_out && sdsalloc(out) <= KEPT_MAX) {
+		sdsclear(out);
+		spare_out = out;
+	} else {
+		sdsfree(out);
+	}
+}
+
+/*
+ * An array for n arguments. What the last command has left in a spare one is used again:
+ * a SET leaves the value that was there before. NULL: there is no memory.
+ */
+static sds *take_args(struct conn *c, size_t n)
+{
+	c->places = n > FEW ? n : FEW;
+	c->a = n <= FEW ? spare_args : NULL;
+	spare_args = c->a ? NULL : spare_args;
+	if (!c->a)
+		c->a = calloc(c->places + 1, sizeof *c->a);
+	c->n = c->a ? n : 0;
+	return c->a;
+}
+
+static sds take_arg(struct conn *c, size_t i, const char *text, size_t size)
+{
+	sds old = c->a[i];
+	size_t place = old ? sdsalloc(old) : 0;
+
+	if (old && size <= place && place <= size + SLACK)
+		return sdscpylen(old, text, size);
+	sdsfree(old);
+	return c->a[i] = sdsnewlen(text, size);
+}
+
+static void free_args(sds *a, size_t places)
+{
+	if (a)
+		sdsfreesplitres(a, (int)places);
+}
+
+static void leave_args(struct conn *c)
+{
+	bool keeps = c->a && !spare_args && c->places == FEW;
+
+	for (size_t i = 0; keeps && i < FEW; i++)
+		keeps = !c->a[i] || sdsalloc(c->a[i]) <= KEPT_MAX;
+	if (keeps)
+		spare_args = c->a;
+	else
+		free_args(c->a, c->places);
+	c->a = NULL;
+	c->n = c->places = 0;
 }
 
 /* Waits for one of `events' of the client, or for the bell. */
@@ -190,20 +255,22 @@ static struct entry *find(sds key)
 	return e;
 }
 
-/* Takes the string over. False: there is no memory. */
+/* Takes the string over, and leaves the one before. False: there is no memory. */
 static bool put(sds key, sds *string, int64_t expires)
 {
 	struct entry *e = find(key);
+	sds before;
 
-	if (e)
-		clear(e);
-	else
+	if (!e)
 		e = make(key);
+	else if (!e->string)
+		clear(e);
 	if (!e)
 		return false;
+	before = e->string;
 	e->string = *string;
 	e->expires = expires;
-	*string = NULL;
+	*string = before;
 	return true;
 }
 
@@ -258,6 +325,7 @@ static const char *set(struct conn *c)
 static const char *do_strings(struct conn *c, int id, struct entry *e)
 {
 	int64_t n = 0;
+	bool done;
 	sds text;
 
 	switch (id) {
@@ -277,10 +345,9 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 		if (e && !integer(e->string, INT64_MIN, INT64_MAX - 1, &n))
 			return RANGE;
 		text = sdsfromlonglong(n + 1);
-		if (text && put(c->a[1], &text, e ? e->expires : USCHED_NEVER))
-			return SAY(c, ":%I\r\n", n + 1);
+		done = text && put(c->a[1], &text, e ? e->expires : USCHED_NEVER);
 		sdsfree(text);
-		return OOM;
+		return done ? SAY(c, ":%I\r\n", n + 1) : OOM;
 	case EXPIRE:
 		if (!integer(c->a[2], INT64_MIN, INT64_MAX / 4 / USYNC_SECOND, &n))
 			return RANGE;
