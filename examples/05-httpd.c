@@ -33,6 +33,7 @@ enum {                                  /* bytes, except KEPT */
 	KEPT     = 256,                 /* answers in the cache, for a second */
 	KEPT_MAX = 65536,               /* of a file in the cache */
 	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
+	IMAGE    = 512,                 /* for the frames of an idle connection */
 };
 
 #define IDLE   (60 * USYNC_SECOND)      /* between requests */
@@ -394,7 +395,8 @@ static void end(void *acceptor)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 64, .c_embed = 1 };
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 64, .c_image = IMAGE,
+				    .c_embed = 1 };
 	struct unet_addr address;
 	struct ustack *acceptor;
 	char text[64];
