@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_net_wait.c: every call of unet.h that waits: deadlines, cancel, a second waiter,
- * native threads that wait; connections to full queues; unet_poll().
+ * native threads that wait; connections to full queues; unet_poll(); how deep a blocked
+ * thread is.
  */
 #include "netop.h"
 
@@ -399,6 +400,103 @@ static void poll_beside(void)
 	close_both(fds);
 }
 
+enum { SHALLOW = 256 };                  /* bytes beyond ustack_wait() */
+
+static char *called_at;                 /* where the frame of shallow_call() begins */
+static int shallow_fd;
+
+static void by_wait(void)
+{
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+static void by_wait_readable(void)
+{
+	TEST_EQUAL(unet_wait_readable(shallow_fd, NEVER), 0);
+}
+
+static void by_read(void)
+{
+	static char c;
+
+	TEST_EQUAL(unet_read(shallow_fd, &c, 1, NEVER), 1);
+}
+
+static void by_read_all(void)
+{
+	static char c;
+
+	TEST_EQUAL(unet_read_all(shallow_fd, &c, 1, NULL, NEVER), 0);
+}
+
+static void by_readv(void)
+{
+	static char c;
+	static const struct iovec iov = { &c, 1 };
+
+	TEST_EQUAL(unet_readv(shallow_fd, &iov, 1, NEVER), 1);
+}
+
+static void by_recvfrom(void)
+{
+	static char c;
+
+	TEST_EQUAL(unet_recvfrom(shallow_fd, &c, 1, 0, NULL, NEVER), 1);
+}
+
+static void shallow_call(void *call)
+{
+	called_at = __builtin_frame_address(0);
+	(*(void (**)(void))call)();
+}
+
+/* The bytes between shallow_call() and the top of the thread, which blocks in `call'. */
+static long depth_in(void (*call)(void), int fds[2])
+{
+	struct ustack *u = go(shallow_call, &call);
+	long deep;
+
+	if (call == by_wait)
+		nap(1);
+	else
+		await_waiting(u);
+	deep = called_at - u->u_top;
+	if (call == by_wait)
+		TEST_EQUAL(ustack_wake(u), 0);
+	else
+		put(fds[1], "x");
+	join(u);
+	if (call == by_wait_readable)
+		receive(fds[0], "x");
+	return deep;
+}
+
+/* A blocked thread's image holds little of this library. */
+static void frames_are_shallow(void)
+{
+	void (*const calls[])(void) = { by_wait_readable, by_read, by_read_all, by_readv,
+					by_recvfrom };
+	int fds[2];
+	long plain;
+
+	unix_pair(fds);
+	shallow_fd = fds[0];
+	plain = depth_in(by_wait, fds);
+	for (size_t i = 0; i < COUNT(calls); i++)
+		TEST_EQUAL(depth_in(calls[i], fds) - plain < SHALLOW, 1);
+	close_both(fds);
+}
+
+static void run_shallow_case(void **state)
+{
+#if !defined(__OPTIMIZE__) || defined(__OPTIMIZE_SIZE__) || defined(__SSP_ALL__) \
+	|| defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) \
+	|| defined(__clang__) || defined(USCHED_CHECK)
+	skip_because("the compiler does not save frames");
+#endif
+	run_calm_case(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest net_wait_tests[] = {
@@ -407,6 +505,8 @@ int main(void)
 		OP_CASE(NULL, is_busy),
 		OP_CASE(NULL, native_waits),
 		OP_NATIVE_CASE(native_waits),
+		CASE_BY(run_shallow_case, "frames_are_shallow", frames_are_shallow,
+			&one_processor),
 		CONF_CASE(connect_waits_all, one_processor),
 		CONF_CASE(connect_waits_all, two_processors),
 		NET_CASE(poll_beside),
