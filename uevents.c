@@ -56,6 +56,11 @@ struct events {
 	struct epoll_event v_batch[BATCH];
 };
 
+enum {
+	INPUT = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
+	ALL   = INPUT | EPOLLOUT,
+};
+
 /* The last e_serial. */
 static uint64_t serials;
 
@@ -112,8 +117,12 @@ int uevents_create(struct uevents **e)
 
 int uevents_add(struct uevents *e, int fd, struct uinterest *i)
 {
-	return add((struct events *)(void *)e, fd,
-		   EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, i);
+	return add((struct events *)(void *)e, fd, ALL, i);
+}
+
+int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
+{
+	return add((struct events *)(void *)e, fd, INPUT, i);
 }
 
 static int add(struct events *v, int fd, uint32_t edges, struct uinterest *i)
@@ -124,6 +133,7 @@ static int add(struct events *v, int fd, uint32_t edges, struct uinterest *i)
 		return 0;
 	if (errno != EEXIST)
 		return -errno;
+	event.events = ALL | EPOLLET;           /* a thread may wait to write */
 	epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &event);  /* reports readiness again */
 	return -EEXIST;
 }

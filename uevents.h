@@ -91,6 +91,13 @@ int uevents_create(struct uevents **e);
  */
 int uevents_add(struct uevents *e, int fd, struct uinterest *i);
 
+/*
+ * Likewise, but i_ready is not called because fd can be written to, unless errors or the
+ * end come with that. uevents_add() then adds this, and returns -EEXIST. If fd is
+ * registered already, it does what uevents_add() does.
+ */
+int uevents_add_input(struct uevents *e, int fd, struct uinterest *i);
+
 /* Now, in ns of CLOCK_MONOTONIC. */
 int64_t uevents_now(void);
 

@@ -13,7 +13,9 @@
  *    would return EAGAIN is not made. The end, errors and urgent data that came before
  *    bring no edge of their own; for them d_lasting is set.
  *  - A descriptor is registered with the events of each dispatcher on which a thread has
- *    waited for it. d_serial names the last ones, for each direction.
+ *    waited for it: for input, and after a wait to write for both. Else a peer that reads
+ *    from a UNIX socket would end a sleep each time. d_serial names the last ones, for
+ *    each direction.
  *  - d_generation changes when the descriptor is closed, and when the number is used
  *    again. Neither happens during a system call on another native thread: close(2) waits
  *    for these, counted in d_inside; they do not block. A call that makes several system
@@ -692,8 +694,10 @@ static int add_to(struct uevents *e, struct descriptor *d, int fd, int direction
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
-	else if (d->d_serial[!direction] != e->e_serial)
+	else if (direction == OUT)
 		rc = uevents_add(e, fd, &d->d_interest);
+	else if (d->d_serial[OUT] != e->e_serial)
+		rc = uevents_add_input(e, fd, &d->d_interest);
 	if (rc == -EEXIST)
 		rc = 0;
 	if (rc == 0)

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../uevents.h"
@@ -362,6 +363,43 @@ static void test_add(void **state)
 	uevents_close(&s);
 }
 
+/* What a peer reads is no event, until uevents_add(). What it writes is one. */
+static void test_add_input(void **state)
+{
+	struct seen seen = { { see }, 0, 0 };
+	struct usched s;
+	struct uevents *e = open_events(&s);
+	char got[2];
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_int_equal(uevents_add_input(e, ends[0], &seen.s_interest), 0);
+	for (size_t i = 0; i < 2; i++) {
+		seen.s_count = 0;
+		assert_int_equal(write(ends[0], "x", 1), 1);
+		assert_int_equal(read(ends[1], got, 1), 1);
+		uevents_sleep(&s, UEVENTS_RUN);
+		assert_int_equal(seen.s_count, i);
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		uevents_sleep(&s, UEVENTS_RUN);
+		assert_int_equal(seen.s_count, i + 1);
+		assert_true(seen.s_events & EPOLLIN);
+		assert_int_equal(read(ends[0], got, 1), 1);
+		if (i == 0)
+			assert_int_equal(uevents_add(e, ends[0], &seen.s_interest),
+					 -EEXIST);
+		uevents_sleep(&s, UEVENTS_RUN);
+	}
+	assert_int_equal(uevents_add_input(e, ends[0], &seen.s_interest), -EEXIST);
+	seen.s_events = 0;
+	uevents_sleep(&s, UEVENTS_RUN);
+	assert_int_equal(seen.s_events, EPOLLOUT);
+	close(ends[0]);
+	close(ends[1]);
+	uevents_close(&s);
+}
+
 static bool readable(int fd, int timeout)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -484,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_look),
 		cmocka_unit_test(test_count),
 		cmocka_unit_test(test_add),
+		cmocka_unit_test(test_add_input),
 		cmocka_unit_test(test_expose),
 		cmocka_unit_test(test_expose_timers),
 		cmocka_unit_test(test_no_descriptors),
