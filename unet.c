@@ -552,8 +552,8 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 /*
  * A call is made of steps. A step makes the system call, or finds that the call has to
  * wait. Waits are begun and ended in functions of their own. So the frames of a blocked
- * thread are those of the public call and of uwait_block() only, and the image that
- * uwait_prepare_outside() reserves is no larger.
+ * thread are those of the public call and of uwait_block() only, and the image is no
+ * larger: without memory for one the wait ends as at a deadline.
  */
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
 			      int64_t deadline, uint32_t generation)
@@ -621,8 +621,10 @@ static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int fd,
 /* 0: it may be ready. */
 static inline int block(struct turn *t, int fd, int direction, int64_t deadline)
 {
-	int rc = uwait_prepare_outside(&t->t_waiter, deadline);
+	int rc;
 
+	t->t_waiter = uwait_prepare_lean(deadline, true);
+	rc = uwait_error(t->t_waiter);
 	if (rc == 0)
 		rc = begin_wait(fd, direction, t);
 	if (rc != WAITS)

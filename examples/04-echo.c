@@ -40,7 +40,7 @@ enum {
 	CONNECTIONS = 16384,            /* more wait until one has ended */
 	SIZE        = 16384,            /* bytes of a buffer */
 	STACKS      = 64,               /* of each processor */
-	IMAGE       = 512,              /* bytes: for the frames of a connection */
+	IMAGE       = 192,              /* bytes: for the frames of a connection */
 };
 
 /* On the heap: other threads follow pointers to it. */

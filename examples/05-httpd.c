@@ -33,7 +33,7 @@ enum {                                  /* bytes, except KEPT */
 	KEPT     = 256,                 /* answers in the cache, for a second */
 	KEPT_MAX = 65536,               /* of a file in the cache */
 	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
-	IMAGE    = 512,                 /* for the frames of an idle connection */
+	IMAGE    = 192,                 /* for the frames of an idle connection */
 };
 
 #define IDLE   (60 * USYNC_SECOND)      /* between requests */
