@@ -675,6 +675,8 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
 	if (conf->c_image == 0)
 		conf->c_image = usched__shallow;
+	if (conf->c_image < sizeof(struct usched_image))
+		conf->c_image = sizeof(struct usched_image);
 	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
 	    || conf->c_stack_size < USCHED_STACK_MIN
 	    || conf->c_stack_size > USCHED_STACK_MAX)
