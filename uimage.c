@@ -74,6 +74,7 @@ static void   give_batch(struct uimage_pool *pool, size_t class,
 			 struct uimage_block *batch);
 static size_t carve(struct uimage_class *c, struct uimage_block **list);
 static struct uimage_chunk *chunk_of(char *record);
+static bool   is_first(const struct uimage_arena *a, const char *record);
 static char  *next_record(const struct uimage_arena *a, char *r);
 static bool   grow(struct uimage_pool *pool, struct uimage_class *c);
 static void  *map(size_t size, size_t align);
@@ -323,7 +324,7 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 		list = &b->b_next;
 		a->a_carved = records ? next_record(a, a->a_carved)
 				      : a->a_carved + c->c_size;
-		if (records && a->a_carved < a->a_end)
+		if (records && a->a_carved < a->a_end && is_first(a, a->a_carved))
 			*chunk_of(a->a_carved) = a->a_chunk;
 	}
 	*list = NULL;
@@ -333,6 +334,11 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 static struct uimage_chunk *chunk_of(char *record)
 {
 	return (void *)(record - (uintptr_t)record % UIMAGE_CHUNK);
+}
+
+static bool is_first(const struct uimage_arena *a, const char *record)
+{
+	return (uintptr_t)record % UIMAGE_CHUNK == a->a_chunk.k_first;
 }
 
 /* The record after `r', in this chunk or the next; or the end of the arena. */

@@ -407,7 +407,7 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 {
 	if (!func)
 		return -EINVAL;
-	u->u_top = (char *)NULL + AWAY;
+	u->u_top = (char *)(uintptr_t)AWAY;
 	__atomic_store_n(&u->u_stack, &s->s_new, __ATOMIC_RELAXED);
 	u->u_func = func;
 	u->u_deep = 0;

@@ -109,9 +109,10 @@ void usched__far(void);
 #else
 #define USCHED__LANDING ""
 #endif
+/* Escaped: DW_CFA_def_cfa. LLVM's assembler does not forget another at the restore. */
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
 #define USCHED__NO_CALLER \
-	".cfi_remember_state\n\t.cfi_def_cfa rsp, 0\n\t.cfi_undefined rip\n\t"
+	".cfi_remember_state\n\t.cfi_escape 0x0c, 7, 0\n\t.cfi_undefined rip\n\t"
 #define USCHED__CALLER ".cfi_restore_state\n\t"
 #else
 #define USCHED__NO_CALLER
@@ -210,9 +211,10 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 #else
 #define USCHED__LANDING ""
 #endif
+/* Escaped, as above. */
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
 #define USCHED__NO_CALLER \
-	".cfi_remember_state\n\t.cfi_def_cfa sp, 0\n\t.cfi_undefined x30\n\t"
+	".cfi_remember_state\n\t.cfi_escape 0x0c, 31, 0\n\t.cfi_undefined x30\n\t"
 #define USCHED__CALLER ".cfi_restore_state\n\t"
 #else
 #define USCHED__NO_CALLER

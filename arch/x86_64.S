@@ -134,6 +134,7 @@ usched__resumed:
 	pop_frame
 	ret
 	.cfi_restore_state
+	.cfi_def_cfa_offset RETURN_AT + 8       /* LLVM's assembler forgets it */
 .Lelsewhere:
 	pop_frame
 	popq	%rcx
