@@ -43,7 +43,7 @@ static void test_create_destroy(void **state)
 	for (size_t i = 0; i < rounds; i++)
 		come_and_go(i);
 	if (!test_is_scaled())
-		assert_in_range(test_mappings(), 0, mappings + 12);
+		assert_in_range(test_mappings(), 0, mappings + 24);
 	assert_int_equal(test_descriptors(), descriptors);
 }
 
@@ -77,7 +77,7 @@ static void test_create_errors(void **state)
 			assert_int_equal(over->o_create(&many, &s), -ENOMEM);
 	}
 	if (!test_is_scaled())
-		assert_in_range(test_mappings(), 0, mappings + 12);
+		assert_in_range(test_mappings(), 0, mappings + 24);
 	assert_int_equal(over->o_create(&most, &s), 0);
 	assert_int_equal(over->o_start(s, nothing, NULL, NULL), 0);
 	assert_int_equal(over->o_destroy(s), 0);
