@@ -100,6 +100,11 @@ static struct uproc_thread *new_thread(struct uproc *p);
 static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread);
 static int  yield(struct usched *s);
 static void unpick(struct usched *s);
+#ifdef USCHED_CHECK
+static usched_changed_fn report_changed;
+#else
+#define report_changed NULL
+#endif
 static int  cancel(struct usched *s, struct ustack *u);
 static int  detach(struct usched *s, struct ustack *u);
 static int  join(struct usched *s, struct ustack *u, const void *where, int64_t deadline);
@@ -758,6 +763,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r, const struct usched *ca
 	p->p_sched.s_detach = detach;
 	p->p_sched.s_join = join;
 	p->p_sched.s_interrupt = interrupt;
+	p->p_sched.s_changed = report_changed;
 	p->p_sched.s_polls = 1;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
 	p->p_sched.s_control_each = r->r_conf.c_control != 0;

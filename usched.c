@@ -498,6 +498,7 @@ BY_THREADS int ustack_control(int own)
 
 	if (!s->s_current)
 		return -EPERM;
+	check_control(s);
 	if (own && !before)
 		own_control(s, usched__control());
 	else if (!own && before)
@@ -506,15 +507,16 @@ BY_THREADS int ustack_control(int own)
 }
 
 /*
- * In USCHED_CHECK builds: finds a thread that blocks with other control words than
- * usched_run() had, and has not called ustack_control().
+ * In USCHED_CHECK builds: finds a thread that has changed the control words that threads
+ * share, where others would find them: it blocks, ends, or only now has its own.
  */
 static void check_control(const struct usched *s)
 {
 #ifdef USCHED_CHECK
-	if (s->s_current && !s->s_owns && usched__control() != s->s_first
-	    && s->s_changed)
-		s->s_changed(s, s->s_current);
+	if (!s->s_current || s->s_owns || usched__control() == s->s_first)
+		return;
+	CHECK(s->s_changed);            /* or: control words changed, see ustack_control() */
+	s->s_changed(s, s->s_current);
 #else
 	(void)s;
 #endif
@@ -811,6 +813,7 @@ struct arch_jump usched__finish(void)
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
+	check_control(s);
 	if (s->s_owns)
 		share_control(s);
 	s->s_current = NULL;

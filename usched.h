@@ -158,8 +158,9 @@ typedef void usched_unpick_fn(struct usched *s);
 typedef int usched_yield_fn(struct usched *s);
 
 /*
- * In builds with USCHED_CHECK: `u' blocks with other floating point control words than
- * the threads of `s' share, and has not called ustack_control(). Does not return.
+ * In builds with USCHED_CHECK: `u' has changed the floating point control words that the
+ * threads of `s' share, without ustack_control(), and blocks or ends. Does not return.
+ * Without it an assertion fails.
  */
 typedef void usched_changed_fn(const struct usched *s, const struct ustack *u);
 

@@ -338,6 +338,18 @@ end usched__valgrind
 	number	usched__frame 160
 	number	usched__shallow 192
 
+.macro	text name value
+	.globl	\name
+	.hidden	\name
+	.type	\name, %object
+\name:
+	.asciz	"\value"
+	.size	\name, . - \name
+.endm
+
+	text	usched__control_low "FPCR"
+	text	usched__control_high ""
+
 	.section .note.GNU-stack, "", %progbits
 
 	/* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI and PAC */

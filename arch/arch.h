@@ -75,6 +75,9 @@ ARCH_PRIVATE _Noreturn void usched__exit(void);
 ARCH_PRIVATE uint64_t usched__control(void);
 ARCH_PRIVATE void usched__set_control(uint64_t words);
 
+/* For reports, the names of its halves; the second may be "". */
+ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
+
 /*
  * 1: SP may be moved to any stack; 0: only on the native one; -ENOTSUP: not at all here.
  */

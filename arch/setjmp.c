@@ -54,6 +54,7 @@ enum {
 const int usched__return_at = -1;
 const unsigned usched__frame = sizeof(struct frame) + AROUND;
 const unsigned usched__shallow = 64;
+const char usched__control_low[] = "the rounding direction", usched__control_high[] = "";
 
 enum { SAVED, RESUME, LAUNCH };         /* results of setjmp */
 

@@ -329,6 +329,18 @@ end usched__valgrind
 	number	usched__frame 64
 	number	usched__shallow 96
 
+.macro	text name value
+	.globl	\name
+	.hidden	\name
+	.type	\name, @object
+\name:
+	.asciz	"\value"
+	.size	\name, . - \name
+.endm
+
+	text	usched__control_low "MXCSR"
+	text	usched__control_high "the x87 control word"
+
 	.section .note.GNU-stack, "", @progbits
 
 	/* GNU_PROPERTY_X86_FEATURE_1_AND: IBT, and not SHSTK */
