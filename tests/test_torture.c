@@ -16,16 +16,24 @@ enum { LIVES = KINDS, PROGRAMS = 6, STACK = 1 << 20 };
 static struct life life[LIVES];
 static uint64_t alone_sum[LIVES];
 static void *scheduler;
+static const struct way alone;
 
-/* A thread's function. A thread begins with the rounding direction of its caller. */
+/* A thread's function, or called alone. */
 static void whole_life(void *arg)
 {
 	struct life *l = arg;
 	int before = fegetround();
 
+	if (l->l_way == &alone)
+		TEST_EQUAL(fesetround(l->l_shared), 0);
+	else if (!l->l_shares)
+		TEST_EQUAL(ustack_control(1), 0);
+	TEST_EQUAL(fegetround(), l->l_shared);
+	l->l_round = l->l_shared;
 	set_round(l, FE_TONEAREST);
 	live(l);
-	TEST_EQUAL(fesetround(before), 0);
+	if (l->l_way == &alone)
+		TEST_EQUAL(fesetround(before), 0);
 }
 
 /* ---- Without threads ---- */
@@ -168,6 +176,7 @@ static void new_lives(unsigned time)
 		life[i] = (struct life){
 			.l_seed = test_seed * LIVES + i + 1, .l_first = i, .l_acts = ACTS,
 			.l_luck = (test_seed + time) * LIVES + i + 1,
+			.l_shared = FE_TONEAREST, .l_shares = i % SHARES == 0,
 		};
 }
 

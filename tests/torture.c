@@ -51,6 +51,8 @@ double real(struct life *l)
 
 void set_round(struct life *l, int round)
 {
+	if (l->l_shares)
+		return;
 	TEST_EQUAL(fesetround(round), 0);
 	l->l_round = round;
 }
@@ -373,7 +375,9 @@ static struct life *born(struct life *l)
 	*child = (struct life){
 		.l_way = l->l_way, .l_nested = l->l_nested, .l_seed = any(l, UINT32_MAX),
 		.l_luck = luck(l, UINT32_MAX), .l_first = first, .l_acts = acts,
+		.l_shared = l->l_shared,
 	};
+	child->l_shares = child->l_seed % SHARES == 0;
 	l->l_acts -= acts;
 	return child;
 }
@@ -414,6 +418,7 @@ static void nested(struct life *l)
 	for (unsigned i = 0; i < n; i++) {
 		child[i] = born(l);
 		child[i]->l_nested++;
+		child[i]->l_shared = l->l_round;
 	}
 	nested_lives(l, child, n);
 	for (unsigned i = 0; i < n; i++)

@@ -21,6 +21,7 @@ enum {
 	ACTS     = 80,          /* of a program with its children */
 	CHILDREN = 3,
 	NESTED   = 2,           /* dispatchers within dispatchers */
+	SHARES   = 3,           /* each third life shares its rounding direction */
 	ITEMS    = 60,          /* glibc sorts some on the stack, more on the heap */
 	TEXT     = 64,
 };
@@ -43,7 +44,9 @@ struct life {
 	unsigned          l_acts;       /* that are left */
 	unsigned          l_depth;
 	unsigned          l_nested;     /* dispatchers of lives around it */
-	int               l_round;      /* its rounding direction */
+	int               l_round;      /* its rounding direction; */
+	int               l_shared;     /* of the threads around it that have not their own: */
+	bool              l_shares;     /* it is one of these */
 	bool              l_ended;
 	uint64_t          l_sum;        /* of all results */
 };
@@ -69,7 +72,7 @@ void add_real(struct life *l, double x);
  */
 void known(const volatile void *p, size_t size);
 
-/* Directions, for fesetround(). */
+/* Directions, for fesetround(). set_round() leaves alone one that is shared. */
 extern const int rounding[4];
 void set_round(struct life *l, int round);
 

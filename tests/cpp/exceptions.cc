@@ -3,9 +3,11 @@
  * exceptions.cc: exceptions in flight while threads block. The runtime library counts,
  * for each native thread, those that are being thrown and lists those that are being
  * handled; threads take turns here with different ones of both, so that what is not their
- * own is another's.
+ * own is another's. Every other thread has floating point control words of its own, too:
+ * both go the same way through the dispatcher.
  */
 #include <atomic>
+#include <cfenv>
 #include <cxxabi.h>
 #include <exception>
 #include <stdexcept>
@@ -211,10 +213,18 @@ static void all_ways(void *arg)
 {
 	int own = static_cast<int>(reinterpret_cast<intptr_t>(arg));
 
+	int round = own % 2 ? FE_UPWARD : FE_TONEAREST;
+
 	handles_nothing();
+	CHECK(fegetround() == FE_TONEAREST);
+	if (own % 2)
+		CHECK(ustack_control(1) == 0 && fesetround(round) == 0);
 	for (int n = 0; n < ROUNDS; n++)
-		for (size_t i = 0; i < 4; i++)
+		for (size_t i = 0; i < 4; i++) {
 			ways[(i + static_cast<unsigned>(own)) % 4](own);
+			CHECK(fegetround() == round);
+		}
+	CHECK(ustack_control(0) == own % 2 && fegetround() == FE_TONEAREST);
 }
 
 static void hand_over_all(void *arg)
@@ -400,6 +410,8 @@ static void inside_each_other()
 static void abort_in_handler(void *arg)
 {
 	handles_nothing();
+	CHECK(fegetround() == FE_TONEAREST);
+	CHECK(ustack_control(1) == 0 && fesetround(FE_DOWNWARD) == 0);
 	try {
 		throw reinterpret_cast<intptr_t>(arg);
 	} catch (intptr_t) {
