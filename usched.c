@@ -184,7 +184,7 @@ static void start_fd(void *thread);
 static void start_watched(void *thread);
 static int  refuse_wake(struct usched *s, struct ustack *u);
 static struct ustack *pick_none(struct usched *s, struct ustack *self);
-static const struct usched_caught *look_at(const struct usched *s);
+static const struct usched_caught *look_at(void);
 static struct usched_caught *caught(void);
 static void own_control(struct usched *s, uint64_t words);
 static void share_control(struct usched *s);
@@ -357,7 +357,7 @@ BY_THREADS int usched_run(struct usched *s)
 	s->s_errno = &errno;
 	error = errno;
 	s->s_first = usched__control();
-	s->s_caught = look_at(s);
+	s->s_caught = look_at();
 	watch_run(s);
 	rc = switch_caught(NULL, s, s);   /* the caller may be handling an exception */
 	usched__set_control(s->s_first);
@@ -488,7 +488,7 @@ static void share_control(struct usched *s)
 {
 	usched__set_control(s->s_control);
 	s->s_owns = 0;
-	s->s_caught = look_at(s);
+	s->s_caught = look_at();
 }
 
 BY_THREADS int ustack_control(int own)
@@ -523,11 +523,11 @@ static void check_control(const struct usched *s)
 }
 
 /* The s_caught of a thread that shares control words. */
-static const struct usched_caught *look_at(const struct usched *s)
+static const struct usched_caught *look_at(void)
 {
 	const struct usched_caught *look = caught();
 
-	if (WATCHED || CHECKED || STRESS || s->s_control_each || usched__probe() == 0)
+	if (WATCHED || CHECKED || STRESS || usched__probe() == 0)
 		return &all;
 	return look ? look : &none;
 }

@@ -331,7 +331,8 @@ static void embedded_begin_with_the_loops(void **state)
 	fesetround(FE_UPWARD);
 	for (unsigned i = 0; i < 2; i++) {
 		numbers[i] = i;
-		TEST_EQUAL(over->o_start(scheduler, begin_with_loops, &numbers[i], NULL), 0);
+		TEST_EQUAL(over->o_start(scheduler, begin_with_loops, &numbers[i],
+					 NULL), 0);
 	}
 	while (ran < 2) {
 		TEST_TRUE(over->o_run(scheduler) >= 0);

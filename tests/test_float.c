@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_float.c: threads of a dispatcher share its floating point control words; those
- * that call ustack_control(1) have their own: rounding, control words, traps. test_switch.c
- * is about other registers, test_control.c about schedulers.
+ * that call ustack_control(1) have their own: rounding, control words, traps.
+ * test_switch.c is about other registers, test_control.c about schedulers.
  */
 #define _GNU_SOURCE             /* feenableexcept() */
 #include <fenv.h>
@@ -280,6 +280,32 @@ static void take_and_give_back(void *unused)
 
 TEST_CASE(control_says_what_was_before, run_five, take_and_give_back)
 
+/* Threads that share go the short way again as soon as they run. */
+static bool short_way(void)
+{
+	const struct usched_caught *look = ustack_sched(ustack_self())->s_caught;
+
+	return !look->c_caught && !look->c_uncaught;
+}
+
+static void own_or_not(void *arg)
+{
+	bool shares = (uintptr_t)arg % 2, expected = short_way();
+
+	TEST_EQUAL(ustack_control(1), 0);
+	TEST_TRUE(!short_way());
+	if (shares) {
+		TEST_EQUAL(ustack_control(0), 1);
+		TEST_EQUAL(short_way(), expected);
+	}
+	for (size_t way = 0; way < WAYS; way++) {
+		TEST_EQUAL(ways[way](), 0);
+		TEST_EQUAL(short_way(), shares && expected);
+	}
+}
+
+TEST_CASE(only_owners_go_the_long_way, run_five, own_or_not)
+
 static struct ustack *next_outside(struct usched *s)
 {
 	if (!s->s_current) {
@@ -338,7 +364,7 @@ static void run_gives_its_caller_its_words(void **state)
 	}
 }
 
-/* In a thread with words of its own, or one that shares: they are the inner native ones. */
+/* The words of the outer thread, its own or shared, are what the inner threads share. */
 static void inside(void *arg)
 {
 	int outer = (int)(intptr_t)arg;
@@ -405,10 +431,13 @@ static void each_its_own(void *arg)
 	TEST_EQUAL(ustack_block(), 0);
 	TEST_EQUAL(fegetround(), own);
 	TEST_EQUAL(ustack_control(0), 1);
-	TEST_EQUAL(fegetround(), FE_UPWARD);
+	TEST_EQUAL(fegetround(), shared);
 	TEST_EQUAL(ustack_block(), 0);
 	TEST_EQUAL(ustack_control(0), 0);
-	TEST_EQUAL(fegetround(), FE_UPWARD);
+	TEST_EQUAL(fegetround(), shared);
+	if (may_change())
+		share(FE_TOWARDZERO);           /* none begins with that */
+	mini_start(&plain, &thread[number + FIVE + 3], each_its_own, NULL);
 }
 
 static void all_may_have_their_own(void **state)
@@ -417,12 +446,13 @@ static void all_may_have_their_own(void **state)
 	fesetround(FE_UPWARD);
 	for (size_t i = 0; i < LENTS; i++) {
 		test_timeout(20);
+		shared = FE_UPWARD;
 		mini_init(&plain, lent[i], FIVE_STACK);
 		plain.p_sched.s_control_each = 1;
 		for (uintptr_t k = 0; k < FIVE + 2; k++)
 			mini_start(&plain, &thread[k], each_its_own, (void *)k);
 		run();
-		assert_int_equal(plain.p_dones, FIVE + 2 + 3);
+		assert_int_equal(plain.p_dones, FIVE + 2 + 3 + 3);
 		assert_int_equal(fegetround(), FE_UPWARD);
 		mini_fini(&plain);
 	}
@@ -673,8 +703,8 @@ static void environments_are_each_threads_own(void **state)
 static void divide_by_zero(void *arg)
 {
 	bool traps = (uintptr_t)arg % 2;
-	volatile double      d = 1, by = traps;
-	volatile long double l = 1, by_l = traps;
+	volatile double      d = 1, one = 1, by = traps;
+	volatile long double l = 1, one_l = 1, by_l = traps;
 
 	if (traps) {
 		TEST_EQUAL(ustack_control(1), 0);
@@ -682,8 +712,8 @@ static void divide_by_zero(void *arg)
 	}
 	for (unsigned n = 0; n < ROUNDS; n++)
 		for (size_t way = 0; way < WAYS; way++) {
-			d = d / by;
-			l = l / by_l;
+			d = one / by;   /* leaves a sticky flag, each time */
+			l = one_l / by_l;
 			TEST_EQUAL(ways[way](), 0);
 		}
 	TEST_TRUE(isinf(d) == !traps && isinf(l) == !traps);
@@ -710,6 +740,7 @@ int main(void)
 		cmocka_unit_test(others_share),
 		cmocka_unit_test(launches_inherit_the_shared),
 		cmocka_unit_test(control_says_what_was_before),
+		cmocka_unit_test(only_owners_go_the_long_way),
 		cmocka_unit_test(control_is_for_threads),
 		cmocka_unit_test(run_gives_its_caller_its_words),
 		cmocka_unit_test(dispatchers_nest),

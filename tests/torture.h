@@ -45,8 +45,8 @@ struct life {
 	unsigned          l_depth;
 	unsigned          l_nested;     /* dispatchers of lives around it */
 	int               l_round;      /* its rounding direction; */
-	int               l_shared;     /* of the threads around it that have not their own: */
-	bool              l_shares;     /* it is one of these */
+	int               l_shared;     /* and that which threads around it share */
+	bool              l_shares;     /* it shares that */
 	bool              l_ended;
 	uint64_t          l_sum;        /* of all results */
 };
