@@ -515,7 +515,7 @@ static void check_control(const struct usched *s)
 #ifdef USCHED_CHECK
 	if (!s->s_current || s->s_owns || usched__control() == s->s_first)
 		return;
-	CHECK(s->s_changed);            /* or: control words changed, see ustack_control() */
+	CHECK(s->s_changed);            /* or: `u' needs ustack_control() */
 	s->s_changed(s, s->s_current);
 #else
 	(void)s;
