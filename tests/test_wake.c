@@ -55,6 +55,8 @@ struct stale {
 	void                  *s_sched;
 	struct ustack *_Atomic s_thread;
 	atomic_int             s_stop;
+	atomic_size_t          s_count;
+	size_t                 s_rounds;
 };
 
 static void *wake_stale(void *arg)
@@ -72,7 +74,7 @@ static void test_wake_stale(void **state)
 {
 	struct usched_conf conf = { .c_processors = 2 };
 	size_t rounds = test_scale(100000, 1000);
-	struct stale stale = { NULL, NULL, 0 };
+	struct stale stale = { 0 };
 	atomic_size_t count = 0;
 	pthread_t native;
 	void *s;
@@ -96,6 +98,57 @@ static void test_wake_stale(void **state)
 	pthread_join(native, NULL);
 	assert_int_equal(over->o_destroy(s), 0);
 	assert_int_equal(count, rounds);
+}
+
+/*
+ * Threads that are started without a handle, on their processor. Some of them tell their
+ * address, and get wakes from elsewhere while they end; the others end without an atomic
+ * instruction, and use the same records.
+ */
+#define LOAD_MAIL(u) __atomic_load_n(&(u)->u_mail, __ATOMIC_RELAXED)
+
+static void tell_self(void *arg)
+{
+	struct stale *stale = arg;
+
+	stale->s_thread = ustack_self();
+	TEST_TRUE(LOAD_MAIL(stale->s_thread) & USTACK_KNOWN);
+	stale->s_count++;
+}
+
+static void start_untold(void *arg)
+{
+	struct stale *stale = arg;
+	void *s = stale->s_sched;
+
+	for (size_t i = 0; i < stale->s_rounds; i++) {
+		TEST_EQUAL(over->o_start(s, tell_self, stale, NULL), 0);
+		for (size_t k = 0; k < i % 4; k++)
+			TEST_EQUAL(over->o_start(s, count_up, &stale->s_count, NULL), 0);
+		if (i % 8 == 0)
+			TEST_EQUAL(ustack_yield(), 0);
+	}
+}
+
+static void test_wake_untold(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	struct stale stale = { .s_rounds = test_scale(100000, 1000) };
+	struct ustack *t;
+	pthread_t native;
+
+	(void)state;
+	test_timeout(60);
+	stale.s_sched = make(&conf);
+	over->o_hold(stale.s_sched);
+	assert_int_equal(pthread_create(&native, NULL, wake_stale, &stale), 0);
+	assert_int_equal(over->o_start(stale.s_sched, start_untold, &stale, &t), 0);
+	assert_true(LOAD_MAIL(t) & USTACK_KNOWN);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+	stale.s_stop = 1;
+	pthread_join(native, NULL);
+	assert_int_equal(over->o_destroy(stale.s_sched), 0);
+	assert_int_equal(stale.s_count, stale.s_rounds + stale.s_rounds / 4 * 6);
 }
 
 /* ---- Wakes from native threads outside of processors ---- */
@@ -248,6 +301,7 @@ int main(void)
 	const struct CMUnitTest wake[] = {
 		cmocka_unit_test(test_wake_after_end),
 		cmocka_unit_test(test_wake_stale),
+		cmocka_unit_test(test_wake_untold),
 		cmocka_unit_test(test_foreign_wakes),
 		cmocka_unit_test(test_wakes_between),
 	};
