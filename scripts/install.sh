@@ -83,6 +83,7 @@ look() {
 		exists pkg-config || useful pkg-config
 		exists mandoc || useful mandoc
 		exists python3 || useful python3
+		exists objdump || useful binutils
 		# Libraries of the example servers, and their clients.
 		compiles http_parser.h || useful libhttp-parser-dev
 		compiles hiredis/hiredis.h || useful libhiredis-dev
@@ -104,6 +105,14 @@ look() {
 		exists musl-gcc || useful musl-tools
 		exists aarch64-linux-gnu-gcc ||
 			useful gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+		exists aarch64-linux-gnu-g++ || useful g++-aarch64-linux-gnu
+		# More compilers, as far as the system has them.
+		for version in 11 12; do
+			exists g++-$version || useful gcc-$version g++-$version
+		done
+		for version in 14 15 16 19 22; do
+			exists clang-$version || useful clang-$version
+		done
 		exists qemu-aarch64-static || exists qemu-aarch64 || useful qemu-user-static
 		;;
 	bench)

@@ -67,6 +67,7 @@ rows() {
 	proof fuzz
 	proof profile
 	proof coverage
+	proof inline
 	END
 }
 
