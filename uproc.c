@@ -765,6 +765,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r, const struct usched *ca
 	p->p_sched.s_interrupt = interrupt;
 	p->p_sched.s_changed = report_changed;
 	p->p_sched.s_polls = 1;
+	p->p_sched.s_known = 1;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
 	p->p_sched.s_control_each = r->r_conf.c_control != 0;
 	p->p_sched.s_room = r->r_conf.c_image;

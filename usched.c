@@ -117,7 +117,7 @@ enum {
 	DEEP_MIN     = 1024,  /* bytes: a thread that was deeper gets a smaller image */
 	DEEP_RATIO   = 4,               /* when it is less than this part as deep */
 	RESERVE_MORE = 128,             /* bytes: by which frames of callers may differ */
-	CAUGHT_FRAME        = 128,             /* bytes: the frame of switch_caught() */
+	CAUGHT_FRAME        = 256,             /* bytes: the frame of switch_caught() */
 	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of vacated frames */
 };
 
@@ -592,10 +592,11 @@ BY_THREADS int ustack_abort(struct ustack *u)
 
 BY_THREADS struct ustack *ustack_self(void)
 {
-	struct ustack *u = usched__current->s_current;
+	const struct usched *s = usched__current;
+	struct ustack *u = s->s_current;
 
 	/* While the bit is clear, nothing else writes there. */
-	if (u && !(GET(u->u_mail) & USTACK_KNOWN))
+	if (u && s->s_known && !(GET(u->u_mail) & USTACK_KNOWN))
 		__atomic_store_n(&u->u_mail, u->u_mail | USTACK_KNOWN, __ATOMIC_RELAXED);
 	return u;
 }

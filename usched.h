@@ -236,6 +236,7 @@ struct usched {
 	int              s_control_each; /* 1: each thread has its own control words, see
 					    ustack_control() */
 	int              s_keep;        /* 1: threads keep images that became too large */
+	int              s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
 	int              s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
@@ -359,8 +360,8 @@ struct ustack {
 };
 
 /*
- * In u_mail: other threads may know the address of this one. ustack_self() sets it. If it
- * is clear, and the scheduler has told the address to none, none can send mail.
+ * In u_mail, with s_known: other threads may know the address of this one. If it is
+ * clear, and the scheduler has told the address to none, none can send mail.
  */
 #define USTACK_KNOWN 1u
 

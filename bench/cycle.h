@@ -216,7 +216,7 @@ static void check_memory(void)
 	size_t image = arg.d > 0 ? arg.d + arg.d / 4 + IMAGE_SLACK : 0;
 	size_t all, have = available();
 
-	if (__builtin_mul_overflow(arg.n, arg.r, &all)
+	if (__builtin_mul_overflow(arg.n, arg.r, &all) || all > UINT32_MAX
 	    || __builtin_mul_overflow(all, THREAD_BYTES + image, &all)
 	    || all > have) {
 		fprintf(stderr, "%s: not enough memory for %zu times %zu threads\n",
@@ -250,8 +250,8 @@ static void read_arguments(int argc, char **argv)
 {
 	if (argc != 6)
 		usage();
-	arg.n = number(argv[1], 2, UINT32_MAX);
-	arg.r = number(argv[2], 1, UINT32_MAX / arg.n);
+	arg.n = number(argv[1], 2, SIZE_MAX);
+	arg.r = number(argv[2], 1, SIZE_MAX);
 	arg.m = number(argv[3], 1, UINT32_MAX);
 	arg.d = number(argv[4], 0, INT_MAX - STACK_SLACK);
 	arg.p = (unsigned)number(argv[5], 1, INT_MAX);
