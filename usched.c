@@ -777,7 +777,10 @@ static void set_deep(struct ustack *u, size_t deep)
 	u->u_deep8 = (uint32_t)(deep + DEEP_UNIT - 1) / DEEP_UNIT & DEEP_UNITS;
 }
 
-/* A thread's first calls, where it does not begin with its function. */
+/*
+ * A thread's first calls, where it does not begin with its function. Compilers make the
+ * last one a jump: it costs the thread no frame.
+ */
 
 static void start_fd(void *thread)
 {
@@ -787,7 +790,6 @@ static void start_fd(void *thread)
 							   u->u_image.i_frames);
 }
 
-/* Compilers make the last call a jump: it costs the thread no frame. */
 UNWATCHED static void start_watched(void *thread)
 {
 	const struct ustack *u = thread;
