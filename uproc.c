@@ -253,13 +253,15 @@ static struct uproc_thread *new_thread(struct uproc *p)
 static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread)
 {
 	struct uproc *self = uproc_self();
-	uint32_t mail = p == self ? 0 : UPROC_MAIL_START;
+	uint32_t mail = t->t_stack.u_mail & UPROC_MAIL_KNOWN;   /* see uproc_done() */
 
 	if (thread) {
 		uproc_rest(t)->t_joiner = NULL;
 		*thread = &t->t_stack;
 		mail |= UPROC_MAIL_KNOWN;
 	}
+	if (p != self)
+		mail |= UPROC_MAIL_START;
 	/* Until now u_mail was ENDED, which refuses stale handles. */
 	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
@@ -463,7 +465,11 @@ void uproc_done(struct usched *s, struct ustack *u)
 
 	u->u_tokens = UPROC_ENDED;
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
-	if (mail == 0) {                        /* not known, so it is detached */
+	/*
+	 * Not known, so it is detached. Nor was an earlier thread with this record, of
+	 * which there could be a stale handle: KNOWN stays.
+	 */
+	if (mail == 0) {
 		__atomic_store_n(&u->u_mail, UPROC_MAIL_ENDED, __ATOMIC_RELEASE);
 		uimage_record_free(&p->p_images, t);
 		return;
@@ -481,8 +487,10 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 	int32_t *tokens = &t->t_stack.u_tokens;
 	uint32_t more = mail / UPROC_MAIL_TOKEN;
 
-	if (mail & UPROC_MAIL_START)
+	if (mail & UPROC_MAIL_START && t->t_stack.u_stack == &p->p_sched.s_new) {
 		make_runnable(p, t);
+		mail &= ~(uint32_t)UPROC_MAIL_JOINED;
+	}
 	if (*tokens == UPROC_WAITING && more > 0) {
 		*tokens = 0;
 		more--;

@@ -75,11 +75,11 @@ enum {
 	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next two */
 	UPROC_MAIL_ENDED    = 2, /* the thread has ended, send none */
 	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
-	UPROC_MAIL_START    = 8,
-	UPROC_MAIL_JOINED   = 16,
-	UPROC_MAIL_DEADLOCK = 32,
-	UPROC_MAIL_CANCEL   = 64,
-	UPROC_MAIL_TOKEN    = 128,
+	UPROC_MAIL_JOINED   = 8,
+	UPROC_MAIL_START    = UPROC_MAIL_JOINED,        /* a new one cannot join */
+	UPROC_MAIL_DEADLOCK = 16,
+	UPROC_MAIL_CANCEL   = 32,
+	UPROC_MAIL_TOKEN    = 64,
 	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_ENDED | UPROC_MAIL_NAMED,
 };
 
