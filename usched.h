@@ -361,7 +361,8 @@ struct ustack {
 
 /*
  * In u_mail, with s_known: other threads may know the address of this one. If it is
- * clear, and the scheduler has told the address to none, none can send mail.
+ * clear, and the scheduler has told the address to none, now or for an earlier thread,
+ * none can send mail.
  */
 #define USTACK_KNOWN 1u
 
