@@ -117,7 +117,7 @@ enum {
 	DEEP_MIN     = 1024,  /* bytes: a thread that was deeper gets a smaller image */
 	DEEP_RATIO   = 4,               /* when it is less than this part as deep */
 	RESERVE_MORE = 128,             /* bytes: by which frames of callers may differ */
-	CAUGHT_FRAME        = 256,             /* bytes: the frame of switch_caught() */
+	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
 	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of vacated frames */
 };
 

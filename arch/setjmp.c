@@ -99,14 +99,16 @@ int usched__handover(struct ustack *u, struct ustack *self, struct usched *s)
 	return usched__handover_caught(u, self, s);
 }
 
-/* Parts of a statement that is not reached, see above. */
-
-void usched__fit(void)
+/*
+ * Parts of a statement that is not reached, see above. Used: other files name them in
+ * assembly, which LTO does not see.
+ */
+__attribute__((used)) void usched__fit(void)
 {
 	abort();
 }
 
-void usched__far(void)
+__attribute__((used)) void usched__far(void)
 {
 	abort();
 }
