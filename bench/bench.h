@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench.h: errors, arguments and the clock of the benchmark programs. The including file
- * defines BENCH_PROGRAM, the program's name, and usage().
+ * bench.h: errors, arguments, the clock and the memory of benchmark programs. The
+ * including file defines BENCH_PROGRAM, the program's name, and usage().
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Prints the arguments on standard error, and exits with status 2. */
 static _Noreturn void usage(void);
@@ -43,6 +44,18 @@ static inline size_t number(const char *text, size_t least, size_t most)
 	if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
 		usage();
 	return (size_t)value;
+}
+
+/* Bytes of this process that are in memory. */
+static inline double resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long pages;
+
+	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
+		fail("/proc/self/statm", -ENOTSUP);
+	fclose(file);
+	return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
 #endif /* BENCH_BENCH_H */

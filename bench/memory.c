@@ -6,7 +6,6 @@
  */
 #define BENCH_PROGRAM "memory"
 
-#include <unistd.h>
 
 #include "thread.h"
 
@@ -25,18 +24,6 @@ static void block(void *unused)
 	bench_hand(bench_main);
 	ended++;
 	bench_last(bench_main);
-}
-
-/* Bytes. */
-static double resident(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	unsigned long pages;
-
-	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
-		fail("/proc/self/statm", -ENOTSUP);
-	fclose(file);
-	return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
 static void workload(void)

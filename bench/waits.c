@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "../rr.h"
 #include "../unet.h"
@@ -206,18 +205,6 @@ static const struct kind kinds[] = {
 	{ "read from a pipe", start_read, NULL, true },
 	{ "read from a pipe, with a deadline", start_read_until, NULL, true },
 };
-
-/* Bytes. */
-static double resident(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	unsigned long pages;
-
-	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
-		fail("/proc/self/statm", -ENOTSUP);
-	fclose(file);
-	return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
 
 /* Starts `n' threads, and runs all until they are blocked. */
 static void start(size_t n, void (*start_it)(void))
