@@ -282,14 +282,13 @@ static int join(struct usched *s, struct ustack *u, const void *where, int64_t d
 {
 	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
+	struct uproc_thread *me;
 	int rc;
 
 	if (!self)
 		return await(p->p_procs, t, deadline);
-	if (deadline == 0)
-		rc = join_ended(uproc_thread(self->p_sched.s_current), t);
-	else
-		rc = join_by_thread(uproc_thread(self->p_sched.s_current), t, where);
+	me = uproc_thread(ustack_self());       /* KNOWN: its joined thread sends mail */
+	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t, where);
 	if (rc == 0)
 		put_record(p, t);
 	return rc;
