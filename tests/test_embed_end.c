@@ -166,19 +166,31 @@ static void restore_limit(void)
 	TEST_EQUAL(setrlimit(RLIMIT_NOFILE, &limit_before), 0);
 }
 
+/* Longer than any machine is slow. */
+static void sleep_for_an_hour(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sleep_until(usync_after(INT64_C(3600000) * MILLI)), -ECANCELED);
+	done++;
+}
+
 /* None for the timer: what is ready runs all the same. The next call arms the timer. */
 static void exhausted(void)
 {
+	struct ustack *u;
 	int fd;
 
-	TEST_EQUAL(over->o_start(embedded, sleep_often, NULL, NULL), 0);
+	u = go(sleep_for_an_hour, NULL);
 	TEST_EQUAL(over->o_start(embedded, once, NULL, NULL), 0);
 	exhaust();
 	fd = loop(1);
 	restore_limit();
 	TEST_EQUAL(fd, -EMFILE);
 	TEST_EQUAL(done, 1);
+	TEST_TRUE(loop(1) >= 0);
+	TEST_EQUAL(ustack_cancel(u), 0);
 	TEST_TRUE(loop(2) >= 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 	finish();
 }
 
