@@ -259,6 +259,8 @@ static void start(struct uproc *p, struct uproc_thread *t, struct ustack **threa
 		uproc_rest(t)->t_joiner = NULL;
 		*thread = &t->t_stack;
 		mail |= UPROC_MAIL_KNOWN;
+	} else {
+		mail |= UPROC_MAIL_UNJOINED;
 	}
 	if (p != self)
 		mail |= UPROC_MAIL_START;
@@ -465,10 +467,10 @@ void uproc_done(struct usched *s, struct ustack *u)
 	u->u_tokens = UPROC_ENDED;
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	/*
-	 * Not known, so it is detached. Nor was an earlier thread with this record, of
-	 * which there could be a stale handle: KNOWN stays.
+	 * Not known. Nor was an earlier thread with this record, of which there could be
+	 * a stale handle: KNOWN stays.
 	 */
-	if (mail == 0) {
+	if (mail == UPROC_MAIL_UNJOINED) {
 		__atomic_store_n(&u->u_mail, UPROC_MAIL_ENDED, __ATOMIC_RELEASE);
 		uimage_record_free(&p->p_images, t);
 		return;
@@ -476,7 +478,11 @@ void uproc_done(struct usched *s, struct ustack *u)
 	mail = FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED);
 	if (mail & UPROC_MAIL_NAMED)
 		forget_name(u);
-	if ((mail & ~(uint32_t)UPROC_MAIL_NONE) == 0)
+	if (mail & ~(uint32_t)UPROC_MAIL_NONE)
+		return;                         /* it is in the inbox */
+	if (mail & UPROC_MAIL_UNJOINED)
+		uimage_record_free(&p->p_images, t);
+	else
 		settle(p, t);
 }
 

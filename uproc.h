@@ -72,15 +72,17 @@ enum {
 
 /* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
-	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next two */
+	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next three */
 	UPROC_MAIL_ENDED    = 2, /* the thread has ended, send none */
 	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
-	UPROC_MAIL_JOINED   = 8,
+	UPROC_MAIL_UNJOINED = 8, /* it was started detached */
+	UPROC_MAIL_JOINED   = 16,
 	UPROC_MAIL_START    = UPROC_MAIL_JOINED,        /* a new one cannot join */
-	UPROC_MAIL_DEADLOCK = 16,
-	UPROC_MAIL_CANCEL   = 32,
-	UPROC_MAIL_TOKEN    = 64,
-	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_ENDED | UPROC_MAIL_NAMED,
+	UPROC_MAIL_DEADLOCK = 32,
+	UPROC_MAIL_CANCEL   = 64,
+	UPROC_MAIL_TOKEN    = 128,
+	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_ENDED | UPROC_MAIL_NAMED
+			    | UPROC_MAIL_UNJOINED,
 };
 
 /*
@@ -214,7 +216,7 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
 /*
  * Sends mail to a thread, from any native thread.
- * 0; -ESRCH: it has ended; -EOVERFLOW: the mail holds 2^26 - 1 tokens already.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: the mail holds 2^25 - 1 tokens already.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 

@@ -203,8 +203,10 @@ APART static int make_room(struct usched *s, const char *top, size_t room);
 static void count_depth(struct usched *s, size_t deep);
 static int  exchange_image(struct usched *s, struct ustack *u, size_t need);
 static size_t capacity(const struct usched *s, const struct ustack *u);
-static void drop_image(struct usched *s, struct ustack *u);
-static void release(struct usched *s, struct ustack *u);
+static inline void drop_image(struct usched *s, struct ustack *u);
+APART static void free_image(struct usched *s, struct ustack *u);
+static inline struct arch_jump finish(struct usched *s, struct ustack *u);
+static inline void release(struct usched *s, struct ustack *u);
 static void evict(struct usched *s, struct usched_stack *k);
 static inline void copy(char *to, const char *from, size_t n);
 static size_t depth(const struct ustack *u);
@@ -804,18 +806,24 @@ UNWATCHED static void start_watched(void *thread)
 /* After the function of a thread; not after ustack_abort(). */
 struct arch_jump usched__end(void)
 {
-	const struct ustack *u = usched__current->s_current;
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current;
 
-	if (u->u_attached)
-		u->u_attachment->a_ops->a_end(u->u_attachment);
-	return usched__finish();
+	if (!u->u_attached)
+		return finish(s, u);
+	u->u_attachment->a_ops->a_end(u->u_attachment);
+	return usched__finish();        /* that may have switched */
 }
 
 struct arch_jump usched__finish(void)
 {
 	struct usched *s = usched__current;
-	struct ustack *u = s->s_current;
 
+	return finish(s, s->s_current);
+}
+
+static inline struct arch_jump finish(struct usched *s, struct ustack *u)
+{
 	check_control(s);
 	if (s->s_owns)
 		share_control(s);
@@ -1005,12 +1013,16 @@ static size_t capacity(const struct usched *s, const struct ustack *u)
 }
 
 /* Back to the first image. */
-static void drop_image(struct usched *s, struct ustack *u)
+static inline void drop_image(struct usched *s, struct ustack *u)
+{
+	if (u->u_outside)
+		free_image(s, u);
+}
+
+static void free_image(struct usched *s, struct ustack *u)
 {
 	struct usched_image image = u->u_image;
 
-	if (!u->u_outside)
-		return;
 	u->u_outside = 0;
 	ADD(s->s_stats.s_images, -(uint64_t)1);
 	ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
@@ -1018,7 +1030,7 @@ static void drop_image(struct usched *s, struct ustack *u)
 }
 
 /* Ends `u', in whatever state it is (R6). */
-static void release(struct usched *s, struct ustack *u)
+static inline void release(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = u->u_stack;
 	struct ustack_attachment *local = u->u_attached ? u->u_attachment : NULL;
@@ -1083,14 +1095,15 @@ static size_t depth(const struct ustack *u)
 /* Without a resident: into the list, those without threads first. */
 static void vacate(struct usched *s, struct usched_stack *k)
 {
-	struct usched_stack *prev = &s->s_vacant;
+	struct usched_stack *prev = &s->s_vacant, *next;
 
 	if (k->k_threads > 0)
 		prev = s->s_vacant.k_prev;
+	next = prev->k_next;
 	k->k_resident = NULL;
 	k->k_prev = prev;
-	k->k_next = prev->k_next;
-	k->k_prev->k_next = k->k_next->k_prev = k;
+	k->k_next = next;
+	prev->k_next = next->k_prev = k;
 }
 
 static void occupy(struct usched_stack *k, struct ustack *u)

@@ -75,7 +75,7 @@ USCHED_SWITCHES int ustack_wait(void)
 /*
  * Gives `u' a token, which wakes it if it waits for one.
  * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens, or 2^27 - 1 new ones while
- * it joins, or 2^26 - 1 that other native threads sent and its processor has not taken
+ * it joins, or 2^25 - 1 that other native threads sent and its processor has not taken
  * in; excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
  * Does not switch.
  */

@@ -36,6 +36,7 @@ enum {
 	IMAGE_SLACK  = 512,             /* bytes of frames besides D, at most */
 	STACK_SLACK  = 128 << 10,       /* bytes of stack besides D */
 	HOLD_STEP    = 64,              /* bytes between two touched ones */
+	AHEAD        = 6,               /* cycles from a prefetch to its use */
 };
 
 /* A tail call to a function that is not inlined takes no stack of the caller. */
@@ -77,11 +78,14 @@ static size_t count(size_t *counter)
 /* The rounds of a thread are over. The last of its cycle counts that. */
 static APART void finish(uint32_t index)
 {
-	size_t shares = arg.p < arg.r ? arg.p : arg.r, cycle = index / arg.n;
-	size_t its = cycle % shares;
+	const uint32_t n = (uint32_t)arg.n;
+	size_t shares, cycle, its;
 
-	if (index % arg.n != arg.last)
+	if (index % n != arg.last)
 		return;
+	shares = arg.p < arg.r ? arg.p : arg.r;
+	cycle = index / n;
+	its = cycle % shares;
 	if (count(&share[its].cycles) == (arg.r - its + shares - 1) / shares
 	    && count(&finished) == shares)
 		ustack_wake(conductor);
@@ -114,31 +118,34 @@ static APART void pass_on(uint32_t index, uint32_t others, struct ustack *right)
 static void start_others(size_t cycle)
 {
 	size_t other = cycle + (cycle / arg.p + 1) * arg.p;
+	size_t later = other + AHEAD * arg.p;
 
 	for (int i = 0; i < 2 && other < arg.r; i++, other += arg.p)
 		ustack_wake(thread[other * arg.n]);
+	for (int i = 0; i < 2 && later < arg.r; i++, later += arg.p)
+		__builtin_prefetch(thread[later * arg.n]);
 }
 
-static APART void relay(size_t index)
+static APART void relay(uint32_t index)
 {
-	const size_t i = index % arg.n;
+	const uint32_t n = (uint32_t)arg.n, i = index % n;
 	struct ustack *right;
 
 	thread[index] = ustack_self();
 	if (count(&arrived) == arg.n * arg.r)
 		ustack_wake(conductor);
 	wait_message();                         /* i == 0: to start */
-	right = thread[i + 1 < arg.n ? index + 1 : index - i];
+	right = thread[i + 1 < n ? index + 1 : index - i];
 	if (i == 0)
-		start_others(index / arg.n);
+		start_others(index / n);
 	ustack_wake(right);
 	if (i == 0)
 		wait_message();
-	pass_on((uint32_t)index, (uint32_t)(i > 0 ? i - 1 : arg.n - 1), right);
+	pass_on(index, i > 0 ? i - 1 : n - 1, right);
 }
 
 /* Relays with arg.d bytes in its frame, and checks them afterwards. */
-static APART void relay_deep(size_t index)
+static APART void relay_deep(uint32_t index)
 {
 	volatile char hold[arg.d];
 
@@ -153,9 +160,9 @@ static APART void relay_deep(size_t index)
 static void member(void *index)
 {
 	if (arg.d > 0)
-		relay_deep((uintptr_t)index);
+		relay_deep((uint32_t)(uintptr_t)index);
 	else
-		relay((uintptr_t)index);
+		relay((uint32_t)(uintptr_t)index);
 }
 
 /* The number of times that threads were resumed. */

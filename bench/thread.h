@@ -58,6 +58,15 @@ enum {
 static struct usched bench_sched;
 static struct ustack *bench_next;       /* resumed when a thread ends */
 
+/* Free records, the one that was used last first, as rr and ll keep them. */
+union bench_record {
+	struct ustack       e_thread;
+	union bench_record *e_next;
+	char                e_bytes[BENCH_RECORD];
+};
+
+static union bench_record *bench_vacant;
+
 static struct ustack *bench_choose(struct usched *s)
 {
 	(void)s;
@@ -81,18 +90,25 @@ static void bench_free(struct usched *s, struct ustack *u, void *image, size_t s
 
 static void bench_ended(struct usched *s, struct ustack *u)
 {
+	union bench_record *record = (void *)u;
+
 	(void)s;
-	free(u);
+	record->e_next = bench_vacant;
+	bench_vacant = record;
 }
 
 static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 {
-	struct ustack *u = malloc(BENCH_RECORD);
+	union bench_record *record = bench_vacant;
 
-	if (!u)
+	if (record)
+		bench_vacant = record->e_next;
+	else
+		record = malloc(sizeof *record);
+	if (!record)
 		fail("threads", -ENOMEM);
-	bench_check("start", ustack_init(&bench_sched, u, func, arg));
-	return u;
+	bench_check("start", ustack_init(&bench_sched, &record->e_thread, func, arg));
+	return &record->e_thread;
 }
 
 static inline __attribute__((always_inline)) void bench_hand(struct ustack *u)
@@ -161,6 +177,12 @@ static void bench_run(void)
 	bench_next = bench_main;
 	bench_check("run", usched_run(&bench_sched));
 	bench_check("end", usched_fini(&bench_sched));
+	while (bench_vacant) {
+		union bench_record *record = bench_vacant;
+
+		bench_vacant = record->e_next;
+		free(record);
+	}
 	free(stacks);
 }
 

@@ -128,14 +128,22 @@ static inline void watch_stack_end(const struct usched_stack *k)
 		watch__ask(VALGRIND_STACK_END, k->k_memcheck, 0);
 }
 
-/* The memory from `top' up will be used, after a switch from another stack. */
-static inline void watch_place(const struct usched_stack *k, const char *top)
+/* Private: of watch_place(), with memcheck. */
+static __attribute__((noinline, unused))
+void watch__place(const struct usched_stack *k, const char *top)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	uintptr_t low = (uintptr_t)top - WATCH_BELOW, bottom = (uintptr_t)k->k_bottom;
 
-	if (k->k_memcheck && bottom - here > k->k_size)
+	if (bottom - here > k->k_size)
 		watch__ask(MEMCHECK_UNDEFINED, low, bottom - low);
+}
+
+/* The memory from `top' up will be used, after a switch from another stack. */
+static inline void watch_place(const struct usched_stack *k, const char *top)
+{
+	if (__builtin_expect(k->k_memcheck > 0, 0))
+		watch__place(k, top);
 }
 
 #endif /* USCHED_WATCH_H */

@@ -16,7 +16,6 @@
 #include <exception>
 #include <memory>
 #include <new>
-#include <utility>
 #include <vector>
 
 #ifdef POOL
@@ -94,10 +93,11 @@ template <bool count_blocks> struct relay {
 		}
 		void await_resume() noexcept {}
 	};
-	struct go_on {                  // at the end
+	struct go_on {                  // at the end: frees the thread, as others do
 		bool await_ready() noexcept { return false; }
-		std::coroutine_handle<> await_suspend(handle) noexcept
+		std::coroutine_handle<> await_suspend(handle me) noexcept
 		{
+			me.destroy();
 			return ready.pop();
 		}
 		void await_resume() noexcept {}
@@ -126,8 +126,6 @@ template <bool count_blocks> struct relay {
 	};
 
 	explicit relay(handle h) : frame(h) {}
-	relay(relay &&other) noexcept : frame(std::exchange(other.frame, nullptr)) {}
-	~relay() { if (frame) frame.destroy(); }
 	promise_type &mailbox() const { return frame.promise(); }
 private:
 	handle frame;
