@@ -17,7 +17,7 @@ struct ll {
 };
 
 struct ll_group {
-	struct uproc         g_proc;     /* p_next runs next, unless it is NULL */
+	struct uproc         g_proc;
 };
 
 static struct uproc *place(struct ll *ll, struct ll_group *group);
@@ -25,29 +25,31 @@ static struct uproc *place(struct ll *ll, struct ll_group *group);
 /* Every LL_BOUND-th dispatch is the queue's. */
 static inline struct uproc_thread *pick(struct uproc *p)
 {
-	struct uproc_thread *t = p->p_next;
+	struct ustack *u = p->p_sched.s_slot;
 
-	if (!t)
+	if ((uintptr_t)u <= (uintptr_t)USCHED_CLOSED)
 		return uproc_pop(p);
-	p->p_next = NULL;
-	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0)
-	    || UPROC_STRESS) {
-		uproc_push(p, t);
-		t = uproc_pop(p);
+	p->p_sched.s_slot = NULL;
+	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0)) {
+		uproc_push(p, uproc_thread(u));
+		return uproc_pop(p);
 	}
-	return t;
+	return uproc_thread(u);
 }
 
-/* Threads woken by events queue up, as with mail: no thread is about to wait for them. */
-static void run_next(struct uproc *p, struct uproc_thread *t)
+/*
+ * The slot is taken, or closed: threads that are woken by events queue up, as with mail.
+ */
+static void ready(struct usched *s, struct ustack *u)
 {
-	if (p->p_polls) {
-		uproc_push(p, t);
-		return;
+	struct uproc *p = (struct uproc *)(void *)s;
+	struct ustack *later = u;
+
+	if (p->p_slot && !p->p_polls) {
+		later = s->s_slot;
+		s->s_slot = u;
 	}
-	if (p->p_next)
-		uproc_push(p, p->p_next);
-	p->p_next = t;
+	uproc_push(p, uproc_thread(later));
 }
 
 static struct ustack *next(struct usched *s)
@@ -60,10 +62,13 @@ static struct ustack *pick_next(struct usched *s, struct ustack *self)
 	return uproc_wait(s, self, pick);
 }
 
-static int wake(struct usched *s, struct ustack *u)
-{
-	return uproc_wake(s, u, run_next);
-}
+static const struct uproc_policy policy = {
+	.y_size  = sizeof(struct ll_group),
+	.y_next  = next,
+	.y_pick  = pick_next,
+	.y_ready = ready,
+	.y_slot  = 1,
+};
 
 int ll_create(const struct usched_conf *conf, struct ll **ll)
 {
@@ -72,8 +77,7 @@ int ll_create(const struct usched_conf *conf, struct ll **ll)
 
 	if (!new)
 		return -ENOMEM;
-	rc = uprocs_init(&new->ll_procs, conf, sizeof(struct ll_group), next, pick_next,
-			 wake);
+	rc = uprocs_init(&new->ll_procs, conf, &policy);
 	if (rc)
 		free(new);
 	else

@@ -23,10 +23,17 @@ static struct ustack *pick_next(struct usched *s, struct ustack *self)
 	return uproc_wait(s, self, uproc_pop);
 }
 
-static int wake(struct usched *s, struct ustack *u)
+static void ready(struct usched *s, struct ustack *u)
 {
-	return uproc_wake(s, u, uproc_push);
+	uproc_push((struct uproc *)(void *)s, uproc_thread(u));
 }
+
+static const struct uproc_policy policy = {
+	.y_size  = sizeof(struct uproc),
+	.y_next  = next,
+	.y_pick  = pick_next,
+	.y_ready = ready,
+};
 
 int rr_create(const struct usched_conf *conf, struct rr **rr)
 {
@@ -35,8 +42,7 @@ int rr_create(const struct usched_conf *conf, struct rr **rr)
 
 	if (!new)
 		return -ENOMEM;
-	rc = uprocs_init(&new->rr_procs, conf, sizeof(struct uproc), next, pick_next,
-			 wake);
+	rc = uprocs_init(&new->rr_procs, conf, &policy);
 	if (rc)
 		free(new);
 	else

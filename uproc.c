@@ -89,9 +89,11 @@ static struct uproc_thread marks[6];
 #define STOPPED  (&marks[5])            /* the processor must not park */
 
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
-static int  make_procs(struct uprocs *r, const struct usched *callbacks);
+static int  make_procs(struct uprocs *r, const struct uproc_policy *policy);
 static void free_procs(struct uprocs *r, size_t n);
-static int  uproc_init(struct uproc *p, struct uprocs *r, const struct usched *callbacks);
+static int  uproc_init(struct uproc *p, struct uprocs *r,
+		       const struct uproc_policy *policy);
+static void set_call_backs(struct usched *s, const struct uproc_policy *policy);
 static void uproc_fini(struct uproc *p);
 static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
@@ -100,6 +102,7 @@ static struct uproc_thread *new_thread(struct uproc *p);
 static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread);
 static int  yield(struct usched *s);
 static void unpick(struct usched *s);
+static int  wake(struct usched *s, struct ustack *u);
 #ifdef USCHED_CHECK
 static usched_changed_fn report_changed;
 #else
@@ -150,16 +153,15 @@ static int  await(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
 static bool tell_native(struct uprocs *r, struct uproc_thread *t);
 static void unpark(struct uproc *p);
 
-int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
-		usched_next_fn *next, usched_pick_fn *pick, usched_wake_fn *wake)
+int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
+		const struct uproc_policy *policy)
 {
-	const struct usched callbacks = { .s_next = next, .s_pick = pick,
-					 .s_wake = wake };
 	pthread_condattr_t attr;
 	int rc;
 
 	*r = (struct uprocs){
-		.r_stride  = (size + CACHE_LINES - 1) / CACHE_LINES * CACHE_LINES,
+		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
+			      * CACHE_LINES,
 		.r_deadline = INT64_MAX,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
 	};
@@ -174,7 +176,7 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
 				      + r->r_conf.c_image, sizeof(struct uproc_rest));
 	if (rc)
 		goto no_images;
-	rc = make_procs(r, &callbacks);
+	rc = make_procs(r, policy);
 	if (rc)
 		goto no_procs;
 	rc = start_natives(r);
@@ -353,8 +355,23 @@ static void unpick(struct usched *s)
 
 	s->s_current->u_tokens = 0;
 	p->p_intent = UPROC_BLOCK;
-	if (p->p_chosen)
-		p->p_queue[--p->p_head & p->p_mask] = p->p_chosen;
+	if (s->s_chosen)
+		p->p_queue[--p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
+}
+
+static int wake(struct usched *s, struct ustack *u)
+{
+	uint32_t most;
+
+	if (s != usched__here())
+		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
+	if (u->u_tokens == UPROC_ENDED)
+		return -ESRCH;
+	most = uproc_most(u->u_tokens);
+	if (((uint32_t)u->u_tokens & most) == most)
+		return -EOVERFLOW;
+	u->u_tokens++;
+	return 0;
 }
 
 void uprocs_stats(struct uprocs *r, struct usched_stats *out)
@@ -503,9 +520,9 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 	}
 	add_tokens(tokens, more);
 	if (mail & UPROC_MAIL_CANCEL) {
-		p->p_polls = 1;
+		uproc__close(p);
 		ustack_cancel_here(&t->t_stack);
-		p->p_polls = 0;
+		uproc__open(p);
 	}
 	/* News of a deadlock may be late: the thread may have gone on. */
 	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
@@ -729,7 +746,7 @@ static unsigned processors_on_line(void)
 	return n > 0 ? (unsigned)n : 1;
 }
 
-static int make_procs(struct uprocs *r, const struct usched *callbacks)
+static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 {
 	size_t size = r->r_conf.c_processors * r->r_stride;
 
@@ -738,7 +755,7 @@ static int make_procs(struct uprocs *r, const struct usched *callbacks)
 		return -ENOMEM;
 	memset(r->r_proc, 0, size);
 	for (size_t n = 0; n < r->r_conf.c_processors; n++) {
-		int rc = uproc_init(uproc_at(r, n), r, callbacks);
+		int rc = uproc_init(uproc_at(r, n), r, policy);
 
 		if (rc) {
 			free_procs(r, n);
@@ -758,25 +775,16 @@ static void free_procs(struct uprocs *r, size_t n)
 	free(r->r_proc);
 }
 
-static int uproc_init(struct uproc *p, struct uprocs *r, const struct usched *callbacks)
+static int uproc_init(struct uproc *p, struct uprocs *r,
+		      const struct uproc_policy *policy)
 {
 	struct uevents *events;
 	int rc;
 
 	p->p_procs = r;
-	p->p_sched.s_next = callbacks->s_next;
-	p->p_sched.s_pick = callbacks->s_pick;
-	p->p_sched.s_unpick = unpick;
-	p->p_sched.s_wake = callbacks->s_wake;
-	p->p_sched.s_yield = yield;
-	p->p_sched.s_alloc = alloc_image;
-	p->p_sched.s_free = free_image;
-	p->p_sched.s_done = uproc_done;
-	p->p_sched.s_cancel = cancel;
-	p->p_sched.s_detach = detach;
-	p->p_sched.s_join = join;
-	p->p_sched.s_interrupt = interrupt;
-	p->p_sched.s_changed = report_changed;
+	set_call_backs(&p->p_sched, policy);
+	p->p_sched.s_mail = (const usched_mail *)&p->p_inbox;
+	p->p_slot = policy->y_slot && !UPROC_STRESS;
 	p->p_sched.s_polls = 1;
 	p->p_sched.s_known = 1;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
@@ -789,6 +797,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r, const struct usched *ca
 	pthread_mutex_init(&p->p_lock, NULL);
 	pthread_cond_init(&p->p_unparked, NULL);
 	rc = usched_init(&p->p_sched);
+	uproc__open(p);
 	if (rc == 0) {
 		p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
 		rc = p->p_queue ? add_stacks(p) : -ENOMEM;
@@ -798,6 +807,24 @@ static int uproc_init(struct uproc *p, struct uprocs *r, const struct usched *ca
 	if (rc)
 		uproc_fini(p);
 	return rc;
+}
+
+static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
+{
+	s->s_next = policy->y_next;
+	s->s_pick = policy->y_pick;
+	s->s_unpick = unpick;
+	s->s_ready = policy->y_ready;
+	s->s_wake = wake;
+	s->s_yield = yield;
+	s->s_alloc = alloc_image;
+	s->s_free = free_image;
+	s->s_done = uproc_done;
+	s->s_cancel = cancel;
+	s->s_detach = detach;
+	s->s_join = join;
+	s->s_interrupt = interrupt;
+	s->s_changed = report_changed;
 }
 
 static void uproc_fini(struct uproc *p)

@@ -61,7 +61,7 @@ enum uproc_intent {
  *   UPROC_ENDED
  */
 enum {
-	UPROC_WAITING  = -1,
+	UPROC_WAITING  = USTACK_WAITING,
 	UPROC_ENDED    = INT32_MIN | 1 << 29,
 	UPROC_JOINING  = INT32_MIN | 1 << 30,
 	UPROC_JOINED   = 1 << 28,        /* the thread has ended */
@@ -121,15 +121,15 @@ struct uproc {
 	struct usched         p_sched;   /* first */
 
 	/* Owned by its native thread. */
-	struct uproc_thread  *p_next;    /* for the policy */
 	struct uproc_thread **p_queue;   /* ring of runnable threads */
 	size_t                p_mask;    /* its size - 1 */
 	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
 	size_t                p_tail;
-	struct uproc_thread  *p_chosen;  /* by the last s_pick, or NULL */
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
 	uint8_t               p_turns;   /* calls of s_next, mod 256 */
-	uint8_t               p_polls;   /* 1: events or a cancel wake threads now */
+	uint8_t               p_polls;   /* 1: events or a cancel wake threads now, and
+					    the slot is closed */
+	uint8_t               p_slot;    /* 1: else it is open */
 	uint32_t              p_ended;   /* threads; read by all */
 	uint32_t              p_credit;  /* counted in p_started, and not started yet;
 					    read by all */
@@ -186,15 +186,23 @@ struct uprocs {
 	unsigned           r_deadlocks;  /* times that these were told of one */
 };
 
+/* A scheduler over processors: its call-backs, see usched.h. */
+struct uproc_policy {
+	size_t           y_size;        /* bytes of an element, see uprocs_init() */
+	usched_next_fn  *y_next;
+	usched_pick_fn  *y_pick;
+	usched_ready_fn *y_ready;
+	int              y_slot;        /* 1: it has the slot */
+};
+
 /*
- * Starts the processors. `size' is that of an element, a struct uproc at its
- * beginning and the scheduler's part after it, zeroed; `next', `pick' and `wake' are
- * its call-backs.
+ * Starts the processors. The policy's size is that of an element: a struct uproc, and the
+ * scheduler's part after it, zeroed.
  * 0; -EINVAL: no such configuration; -ENOMEM; -EAGAIN: no more native threads;
  * -ENOTSUP as usched_init(). Then nothing is left behind.
  */
-int uprocs_init(struct uprocs *r, const struct usched_conf *conf, size_t size,
-		usched_next_fn *next, usched_pick_fn *pick, usched_wake_fn *wake);
+int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
+		const struct uproc_policy *policy);
 
 /*
  * Waits until all threads have ended, stops the processors, frees everything.
@@ -301,7 +309,7 @@ static inline void uproc__shuffle(struct uproc *p)
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches from a prefetch to its use */
 	UPROC_CACHED = 256,             /* threads that stay in the cache */
-	UPROC_LOOK   = 64,              /* dispatches between looks for events */
+	UPROC_LOOK   = USCHED_TURN,     /* dispatches between looks for events */
 };
 
 /*
@@ -347,14 +355,29 @@ static inline bool uproc_looks(struct uproc *p)
 		|| ++p->p_turns % UPROC_LOOK == 0;
 }
 
+/* Private: around what wakes threads that no thread will wait for. They queue up. */
+static inline void uproc__close(struct uproc *p)
+{
+	p->p_polls = 1;
+	if (!p->p_sched.s_slot)
+		p->p_sched.s_slot = USCHED_CLOSED;
+}
+
+static inline void uproc__open(struct uproc *p)
+{
+	p->p_polls = 0;
+	if (p->p_sched.s_slot == USCHED_CLOSED && p->p_slot)
+		p->p_sched.s_slot = NULL;
+}
+
 /* Runs events, or sleeps until there are some. 0: the processor has none. */
 static inline int uproc_poll(struct uproc *p, int64_t until)
 {
 	int rc;
 
-	p->p_polls = 1;
+	uproc__close(p);
 	rc = uevents_sleep(&p->p_sched, until);
-	p->p_polls = 0;
+	uproc__open(p);
 	return rc;
 }
 
@@ -402,32 +425,10 @@ uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 	    && p->p_sched.s_stats.s_switches % UPROC_LOOK != 0)
 		t = pick(p);
 	self->u_tokens = UPROC_WAITING;
-	p->p_chosen = t;
 	if (t)
 		return &t->t_stack;
 	p->p_intent = UPROC_WAIT;
 	return NULL;
-}
-
-/* The skeleton of s_wake; local(p, t) makes a thread runnable. */
-static inline int
-uproc_wake(struct usched *s, struct ustack *u,
-	   void (*local)(struct uproc *p, struct uproc_thread *t))
-{
-	if (s != usched__here())
-		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
-	if (u->u_tokens == UPROC_WAITING) {
-		u->u_tokens = 0;
-		__builtin_prefetch(&u->u_image);
-		local((struct uproc *)(void *)s, uproc_thread(u));
-		return 0;
-	}
-	if (u->u_tokens == UPROC_ENDED)
-		return -ESRCH;
-	if (((uint32_t)u->u_tokens & uproc_most(u->u_tokens)) == uproc_most(u->u_tokens))
-		return -EOVERFLOW;
-	u->u_tokens++;
-	return 0;
 }
 
 #ifdef __cplusplus

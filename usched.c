@@ -109,8 +109,8 @@ enum {
 	AWAY         = 1,               /* in u_top: new, or its frames are elsewhere */
 	DEEP_UNIT    = 8,               /* bytes: of u_deep8, */
 	DEEP_UNITS   = (1 << 29) - 1,   /* and so many at most */
-	HOT_SCHED    = 120,  /* bytes of the dispatcher that each switch writes */
-	HOT_AFTER    = 64,              /* and where these end, from s_current on */
+	HOT_SCHED    = 128,  /* bytes of the dispatcher that each switch writes */
+	HOT_AFTER    = 72,              /* and where these end, from s_current on */
 	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
 	HOT_HEAD     = 24,              /* and of its head, above the bottom */
 	SHARED_STACKS       = 64,              /* the first stacks */
@@ -184,6 +184,7 @@ static void start_fd(void *thread);
 static void start_watched(void *thread);
 static int  refuse_wake(struct usched *s, struct ustack *u);
 static struct ustack *pick_none(struct usched *s, struct ustack *self);
+static void ready_by_wake(struct usched *s, struct ustack *u);
 static const struct usched_caught *look_at(void);
 static struct usched_caught *caught(void);
 static void own_control(struct usched *s, uint64_t words);
@@ -222,6 +223,9 @@ static struct usched outside;
 
 /* For s_caught: without C++; and to have all switches go the long way. */
 static const struct usched_caught none, all = { .c_uncaught = 1 };
+
+/* The s_mail of schedulers without. */
+static const usched_mail no_mail;
 
 /* C++'s, if linked. */
 typedef struct usched_caught *globals_fn(void);
@@ -265,6 +269,11 @@ int usched_init(struct usched *s)
 		s->s_wake = refuse_wake;
 	if (!s->s_pick)
 		s->s_pick = pick_none;
+	if (!s->s_ready)
+		s->s_ready = ready_by_wake;
+	if (!s->s_mail)
+		s->s_mail = &no_mail;
+	s->s_slot = USCHED_CLOSED;
 	s->s_current = NULL;
 	s->s_home = NULL;
 	s->s_owns = 0;
@@ -615,6 +624,12 @@ static struct ustack *pick_none(struct usched *s, struct ustack *self)
 	(void)s;
 	(void)self;
 	return NULL;
+}
+
+static void ready_by_wake(struct usched *s, struct ustack *u)
+{
+	u->u_tokens = USTACK_WAITING;
+	s->s_wake(s, u);
 }
 
 BY_THREADS int usched__stay(int rc)

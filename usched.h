@@ -139,18 +139,35 @@ typedef void usched_done_fn(struct usched *s, struct ustack *u);
  */
 typedef int usched_wake_fn(struct usched *s, struct ustack *u);
 
+/* Makes `u', which waited for a token and was given it, runnable. See s_pick. */
+typedef void usched_ready_fn(struct usched *s, struct ustack *u);
+
 /*
  * Tokens. With s_pick, u_tokens of a thread counts the wakes that no wait has used, from
  * 0 on. While it is not negative, ustack_wait() takes from it and, on the dispatcher's
- * native thread, ustack_wake() adds to it without a call. The scheduler makes it negative
- * while the thread waits, and at other times for reasons of its own; then s_wake is
- * called. Without s_pick, u_tokens stays INT32_MIN: each wake is an s_wake, each wait a
- * block.
+ * native thread, ustack_wake() adds to it without a call. The scheduler makes it
+ * USTACK_WAITING while the thread waits for a token, for ustack_wake() to make it 0 and
+ * have the thread run; and another negative value for reasons of its own, at which s_wake
+ * is called. Without s_pick, u_tokens stays INT32_MIN: each wake is an s_wake, each wait
+ * a block.
  *
  * s_pick: `self', the running thread, has no token and will wait. Notes that, and returns
  * the thread to run meanwhile; or NULL: then the thread blocks, and s_next is asked.
- * s_unpick: blocking has failed. Undoes s_pick.
+ * s_unpick: blocking has failed. Undoes s_pick: s_chosen is what that returned.
+ *
+ * The slot, for schedulers that run the thread next that was woken last. While s_slot is
+ * NULL, ustack_wake() puts its thread there, else it calls s_ready. While a thread is
+ * there, ustack_wait() hands over to it, unless it is the scheduler's turn: *s_mail is not
+ * NULL, or s_switches a multiple of USCHED_TURN. Else it calls s_pick. So s_pick and
+ * s_next take from there, too. usched_init() closes it: USCHED_CLOSED is no thread.
  */
+enum { USTACK_WAITING = -1, USCHED_TURN = 64 };
+
+#define USCHED_CLOSED ((struct ustack *)1)
+
+/* A pointer of any type, written by other native threads. */
+typedef void *usched_mail __attribute__((may_alias));
+
 typedef struct ustack *usched_pick_fn(struct usched *s, struct ustack *self);
 typedef void usched_unpick_fn(struct usched *s);
 
@@ -249,14 +266,18 @@ struct usched {
 	usched_interrupt_fn *s_interrupt;
 	usched_unpick_fn *s_unpick;     /* with */
 	usched_pick_fn  *s_pick;
+	usched_ready_fn *s_ready;       /* with */
 	usched_wake_fn  *s_wake;
 	usched_next_fn  *s_next;
+	const usched_mail *s_mail;
 
 	/* Private, and last: next to the hot part of a scheduler's struct. */
 	struct usched_stats  s_stats;   /* read with usched_stats() */
 	int                 *s_errno;   /* errno of the native thread that runs it */
 	const struct usched_caught *s_caught;   /* likewise; zeros if there is no C++ */
 	struct ustack       *s_current; /* the running thread, or NULL */
+	struct ustack       *s_slot;    /* with the next: see s_pick */
+	struct ustack       *s_chosen;
 	/* The native thread; the running fiber, or NULL and the thread that ended. */
 	USCHED_WATCHED(struct usched_fiber s_fiber)
 	USCHED_WATCHED(struct usched_fiber *s_followed)

@@ -63,7 +63,16 @@ USCHED_SWITCHES int ustack_wait(void)
 	}
 	if (!self)
 		return -EPERM;
-	u = s->s_pick(s, self);
+	u = s->s_slot;
+	if (__builtin_expect((uintptr_t)u > (uintptr_t)USCHED_CLOSED
+			     && !__atomic_load_n(s->s_mail, __ATOMIC_RELAXED)
+			     && s->s_stats.s_switches % USCHED_TURN != 0, 1)) {
+		s->s_slot = NULL;
+		self->u_tokens = USTACK_WAITING;
+	} else {
+		u = s->s_pick(s, self);
+	}
+	s->s_chosen = u;
 	rc = usched__hand_over(u, self, s);
 	if (__builtin_expect(rc, 0)) {
 		rc = usched__stay(rc);
@@ -83,12 +92,20 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
 
-	if (__builtin_expect(s == usched__here() && u->u_tokens >= 0
-			     && u->u_tokens < INT32_MAX, 1)) {
+	if (__builtin_expect(s != usched__here(), 0))
+		return s->s_wake(s, u);
+	if ((uint32_t)u->u_tokens < INT32_MAX) {
 		u->u_tokens++;
 		return 0;
 	}
-	return s->s_wake(s, u);
+	if (__builtin_expect(u->u_tokens != USTACK_WAITING, 0))
+		return s->s_wake(s, u);
+	u->u_tokens = 0;
+	if (s->s_slot)
+		s->s_ready(s, u);
+	else
+		s->s_slot = u;
+	return 0;
 }
 
 /*

@@ -5,10 +5,10 @@
 
 #define S_FUNC          248
 #define S_ARG           256
-#define S_SWITCHES      456
-#define S_ERRNO         464
-#define S_CAUGHT        472
-#define S_CURRENT       480
+#define S_SWITCHES      472
+#define S_ERRNO         480
+#define S_CAUGHT        488
+#define S_CURRENT       496
 #define K_BOTTOM        0
 #define K_SCHED         16
 #define U_TOP           0
