@@ -157,8 +157,8 @@ typedef void usched_ready_fn(struct usched *s, struct ustack *u);
  *
  * The slot, for schedulers that run the thread next that was woken last. While s_slot is
  * NULL, ustack_wake() puts its thread there, else it calls s_ready. While a thread is
- * there, ustack_wait() hands over to it, unless it is the scheduler's turn: *s_mail is not
- * NULL, or s_switches a multiple of USCHED_TURN. Else it calls s_pick. So s_pick and
+ * there, ustack_wait() hands over to it, unless it is the scheduler's turn: *s_mail is
+ * not NULL, or s_switches a multiple of USCHED_TURN. Else it calls s_pick. So s_pick and
  * s_next take from there, too. usched_init() closes it: USCHED_CLOSED is no thread.
  */
 enum { USTACK_WAITING = -1, USCHED_TURN = 64 };
