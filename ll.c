@@ -18,19 +18,26 @@ struct ll {
 
 struct ll_group {
 	struct uproc         g_proc;
+	uint64_t             g_served;   /* switches when it was the queue's dispatch */
 };
 
 static struct uproc *place(struct ll *ll, struct ll_group *group);
 
-/* Every LL_BOUND-th dispatch is the queue's. */
+/*
+ * Every LL_BOUND-th dispatch is the queue's, or an earlier one: those between two turns
+ * of the scheduler's do not come here.
+ */
 static inline struct uproc_thread *pick(struct uproc *p)
 {
+	struct ll_group *group = (struct ll_group *)(void *)p;
+	uint64_t switches = p->p_sched.s_stats.s_switches;
 	struct ustack *u = p->p_sched.s_slot;
 
 	if ((uintptr_t)u <= (uintptr_t)USCHED_CLOSED)
 		return uproc_pop(p);
 	p->p_sched.s_slot = NULL;
-	if (__builtin_expect(p->p_sched.s_stats.s_switches % LL_BOUND == 0, 0)) {
+	if (__builtin_expect(switches - group->g_served >= LL_BOUND - UPROC_LOOK, 0)) {
+		group->g_served = switches;
 		uproc_push(p, uproc_thread(u));
 		return uproc_pop(p);
 	}

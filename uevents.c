@@ -13,6 +13,12 @@
  * x_prev is the previous in a list of children, and the parent of the first child. That
  * of the expiry due first is the heap itself, which marks it as armed.
  *
+ * A million deadlines armed in their order would be a million children of the first, and
+ * its end would merge them all at once. So the newest children are merged as a binary
+ * counter carries: every second time that one is armed the last two, every fourth time
+ * these with the two before them, and so on. The first then has about twenty. For the
+ * same reason a look expires a batch at most, and the next looks the rest.
+ *
  * Descriptors are registered for edges, once and for all, so a wait costs no
  * epoll_ctl(2). The eventfd that interrupts a sleep is never read: each write is an edge.
  */
@@ -34,6 +40,7 @@ enum {
 	BATCH    = 64,                  /* events taken at a time: when their threads run,
 					   what they touch is still in the cache */
 	AHEAD    = 4,                   /* events from a prefetch to its use */
+	EXPIRIES = 64,                  /* of a look: not more than run until the next */
 	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
 	SECOND   = 1000000000,          /* ns */
 	MILLI    = 1000000,             /* ns */
@@ -45,6 +52,7 @@ enum { TIMERS, WAITERS, HEAPS };
 struct events {
 	struct uevents     v_events;    /* first */
 	struct uexpiry     v_heap[HEAPS];       /* x_child: due first */
+	uint32_t           v_armed[HEAPS];      /* how many were, mod 2^32 */
 	uexpired_fn       *v_expired;   /* for WAITERS */
 	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
 	int64_t            v_exposed;   /* the time of the timerfd; 0: not set */
@@ -75,6 +83,7 @@ static void nothing(struct uinterest *i, uint32_t events);
 static int  sleep_until(struct events *v, int64_t until);
 static void expire(struct events *v);
 static int64_t first_due(const struct events *v);
+static void carry(struct uexpiry *first, uint32_t count);
 static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b);
 static struct uexpiry *merge_all(struct uexpiry *first);
 static void become_first(struct uexpiry *heap, struct uexpiry *x);
@@ -284,16 +293,22 @@ static int64_t first_due(const struct events *v)
 	return due;
 }
 
+/* What is due, the two heaps in turn; what is left after that many is looked at next. */
 static void expire(struct events *v)
 {
 	int64_t now = uevents_now();
 
 	for (int i = 0; i < HEAPS; i++) {
+		int left = EXPIRIES;
 		struct uexpiry *x;
 
 		while ((x = v->v_heap[i].x_child) && x->x_when <= now) {
 			struct utimer *t = (struct utimer *)(void *)x;
 
+			if (left-- == 0) {
+				v->v_looked = 0;
+				break;
+			}
 			disarm(&v->v_events, x);
 			if (i == WAITERS)
 				v->v_expired(x);
@@ -307,7 +322,8 @@ static void expire(struct events *v)
 static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 {
 	struct events *v = (struct events *)(void *)e;
-	struct uexpiry *heap = &v->v_heap[expired ? WAITERS : TIMERS];
+	int which = expired ? WAITERS : TIMERS;
+	struct uexpiry *heap = &v->v_heap[which];
 
 	if (x->x_prev)
 		disarm(e, x);
@@ -315,6 +331,23 @@ static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 		v->v_expired = expired;
 	x->x_child = x->x_next = NULL;
 	become_first(heap, heap->x_child ? merge(heap->x_child, x) : x);
+	carry(heap->x_child, ++v->v_armed[which]);
+}
+
+/* Merges the newest children for the zeros at the end of the count. */
+static void carry(struct uexpiry *first, uint32_t count)
+{
+	struct uexpiry *a = first->x_child, *b;
+
+	for (; a && (b = a->x_next) && count % 2 == 0; count /= 2) {
+		struct uexpiry *rest = b->x_next;
+
+		a = merge(a, b);
+		a->x_next = rest;
+		if (rest)
+			rest->x_prev = a;
+		become_first(first, a);
+	}
 }
 
 /* Its children, as one heap, take its place: wherever that is, they are due later. */

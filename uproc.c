@@ -66,6 +66,7 @@ enum {
 	LOOKS                = 100,  /* at an inbox, before a yield of the CPU */
 	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
 	TURN                 = 1000000,         /* ns in rr_run() */
+	LOOK_TIME            = 500000,          /* ns from a look to the next */
 	CACHE_LINES          = 128,             /* bytes fetched together */
 };
 
@@ -116,6 +117,7 @@ static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
 static uint64_t begin_run(const struct uprocs *r, uint64_t last);
+static void set_turn(struct uproc *p);
 static int  make_room(struct uproc *p);
 static int  count_started(struct uproc *p, uint32_t n);
 static int  enlarge_ring(struct uproc *p, uint32_t count);
@@ -341,7 +343,7 @@ static int yield(struct usched *s)
 
 	p->p_intent = UPROC_YIELD;
 	if (s->s_events)
-		p->p_turns = UPROC_LOOK - 1;    /* so that uproc_looks() is true */
+		p->p_left = 1;                  /* so that uproc_looks() is true */
 	rc = ustack_block();
 	if (rc)
 		p->p_intent = UPROC_BLOCK;
@@ -471,8 +473,32 @@ bool uproc_look(struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;
 
+	set_turn(p);
 	uproc_poll(p, UEVENTS_LOOK);
 	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
+}
+
+/*
+ * When the next look is due. Threads that compute for a millisecond each would keep
+ * timers waiting for 64: so there are fewer dispatches to the next if those since the
+ * last took long, and twice as many if not.
+ */
+static void set_turn(struct uproc *p)
+{
+	int64_t interval = UPROC_LOOK, looked = p->p_looked;
+
+	if (p->p_sched.s_events) {
+		p->p_looked = now();
+		interval = 2 * p->p_interval;
+		if (looked && p->p_looked - looked > LOOK_TIME)
+			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);
+		if (interval > UPROC_LOOK)
+			interval = UPROC_LOOK;
+		if (interval == 0)
+			interval = 1;
+	}
+	p->p_interval = p->p_left = (uint8_t)interval;
+	p->p_sched.s_turn = p->p_sched.s_stats.s_switches + (uint64_t)interval;
 }
 
 void uproc_done(struct usched *s, struct ustack *u)
@@ -792,6 +818,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r,
 	p->p_sched.s_room = r->r_conf.c_image;
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
+	p->p_interval = p->p_left = UPROC_LOOK;
 	uimage_cache_init(&p->p_images, &r->r_images);
 	uimage_cache_init(&p->p_outside, &r->r_images);
 	pthread_mutex_init(&p->p_lock, NULL);

@@ -126,11 +126,13 @@ struct uproc {
 	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
 	size_t                p_tail;
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
-	uint8_t               p_turns;   /* calls of s_next, mod 256 */
+	uint8_t               p_interval;       /* dispatches from a look to the next */
+	uint8_t               p_left;    /* calls of s_next until the next look */
 	uint8_t               p_polls;   /* 1: events or a cancel wake threads now, and
 					    the slot is closed */
 	uint8_t               p_slot;    /* 1: else it is open */
 	uint32_t              p_ended;   /* threads; read by all */
+	int64_t               p_looked;  /* ns; 0: it has slept since */
 	uint32_t              p_credit;  /* counted in p_started, and not started yet;
 					    read by all */
 	struct uprocs        *p_procs;
@@ -309,7 +311,7 @@ static inline void uproc__shuffle(struct uproc *p)
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches from a prefetch to its use */
 	UPROC_CACHED = 256,             /* threads that stay in the cache */
-	UPROC_LOOK   = USCHED_TURN,     /* dispatches between looks for events */
+	UPROC_LOOK   = 64,              /* dispatches between looks for events, at most */
 };
 
 /*
@@ -351,8 +353,7 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
  */
 static inline bool uproc_looks(struct uproc *p)
 {
-	return p->p_sched.s_stats.s_switches % UPROC_LOOK == 0
-		|| ++p->p_turns % UPROC_LOOK == 0;
+	return p->p_sched.s_stats.s_switches >= p->p_sched.s_turn || --p->p_left == 0;
 }
 
 /* Private: around what wakes threads that no thread will wait for. They queue up. */
@@ -422,7 +423,7 @@ uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 	struct uproc_thread *t = NULL;
 
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)
-	    && p->p_sched.s_stats.s_switches % UPROC_LOOK != 0)
+	    && p->p_sched.s_stats.s_switches < p->p_sched.s_turn)
 		t = pick(p);
 	self->u_tokens = UPROC_WAITING;
 	if (t)

@@ -110,7 +110,7 @@ enum {
 	DEEP_UNIT    = 8,               /* bytes: of u_deep8, */
 	DEEP_UNITS   = (1 << 29) - 1,   /* and so many at most */
 	HOT_SCHED    = 128,  /* bytes of the dispatcher that each switch writes */
-	HOT_AFTER    = 72,              /* and where these end, from s_current on */
+	HOT_AFTER    = 80,              /* and where these end, from s_current on */
 	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
 	HOT_HEAD     = 24,              /* and of its head, above the bottom */
 	SHARED_STACKS       = 64,              /* the first stacks */
@@ -274,6 +274,7 @@ int usched_init(struct usched *s)
 	if (!s->s_mail)
 		s->s_mail = &no_mail;
 	s->s_slot = USCHED_CLOSED;
+	s->s_turn = 0;
 	s->s_current = NULL;
 	s->s_home = NULL;
 	s->s_owns = 0;

@@ -158,10 +158,10 @@ typedef void usched_ready_fn(struct usched *s, struct ustack *u);
  * The slot, for schedulers that run the thread next that was woken last. While s_slot is
  * NULL, ustack_wake() puts its thread there, else it calls s_ready. While a thread is
  * there, ustack_wait() hands over to it, unless it is the scheduler's turn: *s_mail is
- * not NULL, or s_switches a multiple of USCHED_TURN. Else it calls s_pick. So s_pick and
+ * not NULL, or s_switches has come to s_turn. Else it calls s_pick. So s_pick and
  * s_next take from there, too. usched_init() closes it: USCHED_CLOSED is no thread.
  */
-enum { USTACK_WAITING = -1, USCHED_TURN = 64 };
+enum { USTACK_WAITING = -1 };
 
 #define USCHED_CLOSED ((struct ustack *)1)
 
@@ -276,8 +276,9 @@ struct usched {
 	int                 *s_errno;   /* errno of the native thread that runs it */
 	const struct usched_caught *s_caught;   /* likewise; zeros if there is no C++ */
 	struct ustack       *s_current; /* the running thread, or NULL */
-	struct ustack       *s_slot;    /* with the next: see s_pick */
+	struct ustack       *s_slot;    /* the scheduler's, as the next two: see s_pick */
 	struct ustack       *s_chosen;
+	uint64_t             s_turn;
 	/* The native thread; the running fiber, or NULL and the thread that ended. */
 	USCHED_WATCHED(struct usched_fiber s_fiber)
 	USCHED_WATCHED(struct usched_fiber *s_followed)

@@ -66,7 +66,7 @@ USCHED_SWITCHES int ustack_wait(void)
 	u = s->s_slot;
 	if (__builtin_expect((uintptr_t)u > (uintptr_t)USCHED_CLOSED
 			     && !__atomic_load_n(s->s_mail, __ATOMIC_RELAXED)
-			     && s->s_stats.s_switches % USCHED_TURN != 0, 1)) {
+			     && s->s_stats.s_switches < s->s_turn, 1)) {
 		s->s_slot = NULL;
 		self->u_tokens = USTACK_WAITING;
 	} else {
