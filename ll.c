@@ -16,6 +16,9 @@ struct ll {
 	struct uprocs ll_procs;
 };
 
+/* From a dispatch of the queue's to the next: in the slot are LL_BOUND at most. */
+enum { LOOKS = LL_BOUND / UPROC_LOOK - 1 };
+
 struct ll_group {
 	struct uproc         g_proc;
 	uint64_t             g_served;   /* switches when it was the queue's dispatch */
@@ -24,8 +27,8 @@ struct ll_group {
 static struct uproc *place(struct ll *ll, struct ll_group *group);
 
 /*
- * Every LL_BOUND-th dispatch is the queue's, or an earlier one: those between two turns
- * of the scheduler's do not come here.
+ * The queue's turn comes with the looks for events, which come after half a millisecond
+ * or so, and after UPROC_LOOK dispatches at the latest.
  */
 static inline struct uproc_thread *pick(struct uproc *p)
 {
@@ -36,7 +39,7 @@ static inline struct uproc_thread *pick(struct uproc *p)
 	if ((uintptr_t)u <= (uintptr_t)USCHED_CLOSED)
 		return uproc_pop(p);
 	p->p_sched.s_slot = NULL;
-	if (__builtin_expect(switches - group->g_served >= LL_BOUND - UPROC_LOOK, 0)) {
+	if (__builtin_expect(switches - group->g_served >= LOOKS * p->p_interval, 0)) {
 		group->g_served = switches;
 		uproc_push(p, uproc_thread(u));
 		return uproc_pop(p);

@@ -16,8 +16,9 @@
  *	ll_destroy(ll);
  *
  * Every LL_BOUND-th dispatch of a processor is that of the thread that has waited longest
- * in its queue, so nothing starves: the n-th in the queue runs after n * LL_BOUND
- * dispatches at most. Threads that are started, yield, or are woken by another native
+ * in its queue, and an earlier one if they take long: about every four milliseconds. So
+ * nothing starves: the n-th in the queue runs after n * LL_BOUND dispatches at most.
+ * Threads that are started, yield, or are woken by another native
  * thread, by time or by a descriptor go to the end of the queue, and so does a thread
  * that would have run next when another takes its place.
  *
@@ -44,7 +45,7 @@ struct ll_group;
  * is in it. If a dispatch is a microsecond's work, the bound is a millisecond: a
  * tenth of the time slice that threads which run next share in Go.
  */
-enum { LL_BOUND = 1024 };
+enum { LL_BOUND = 512 };
 
 /* As rr_create(). */
 int ll_create(const struct usched_conf *conf, struct ll **ll);
