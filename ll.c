@@ -109,6 +109,11 @@ struct ll_group *ll_group(struct ll *ll)
 	return (struct ll_group *)(void *)uprocs_next(&ll->ll_procs);
 }
 
+struct ll_group *ll_group_on(struct ll *ll, unsigned on)
+{
+	return (struct ll_group *)(void *)uprocs_on(&ll->ll_procs, on);
+}
+
 int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
 	     void *arg, struct ustack **thread)
 {

@@ -60,6 +60,13 @@ int ll_destroy(struct ll *ll);
 struct ll_group *ll_group(struct ll *ll);
 
 /*
+ * A group on processor number `on', from 0 on, or with USCHED_BESIDE on the calling
+ * thread's. NULL: there is no such processor, or the caller is no thread of `ll'.
+ * From any native thread. Does not switch.
+ */
+struct ll_group *ll_group_on(struct ll *ll, unsigned on);
+
+/*
  * Starts a thread of `group' that runs func(arg). With a NULL group it is of the calling
  * thread's group or, if the caller is no thread of `ll', of a new one. `thread' and
  * errors are as in rr_start().

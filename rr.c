@@ -71,6 +71,22 @@ int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *ar
 	return uproc_start_fd(uprocs_place(&rr->rr_procs), func, fd, arg, thread);
 }
 
+int rr_start_on(struct rr *rr, unsigned on, void (*func)(void *), void *arg,
+		struct ustack **thread)
+{
+	struct uproc *p = uprocs_on(&rr->rr_procs, on);
+
+	return p ? uproc_start(p, func, arg, thread) : -EINVAL;
+}
+
+int rr_start_fd_on(struct rr *rr, unsigned on, void (*func)(int fd, void *arg), int fd,
+		   void *arg, struct ustack **thread)
+{
+	struct uproc *p = uprocs_on(&rr->rr_procs, on);
+
+	return p ? uproc_start_fd(p, func, fd, arg, thread) : -EINVAL;
+}
+
 void rr_hold(struct rr *rr)
 {
 	uproc_hold(&rr->rr_procs);

@@ -73,6 +73,16 @@ int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *ar
 		struct ustack **thread);
 
 /*
+ * The same two on processor number `on', from 0 on, or beside the calling thread:
+ * USCHED_BESIDE. Threads that work together wake each other fastest there.
+ * Besides, -EINVAL: there is no such processor, or the caller is no thread of `rr'.
+ */
+int rr_start_on(struct rr *rr, unsigned on, void (*func)(void *), void *arg,
+		struct ustack **thread);
+int rr_start_fd_on(struct rr *rr, unsigned on, void (*func)(int fd, void *arg), int fd,
+		   void *arg, struct ustack **thread);
+
+/*
  * Between the two, a native thread may wake or start threads while others join or
  * destroy: waiting threads are not taken for deadlocked, and `rr' is not destroyed. Holds
  * nest and add up. The threads of another scheduler count as such native threads.

@@ -7,7 +7,8 @@
 
 /* Zeros are defaults. */
 struct usched_conf {
-	unsigned c_processors;  /* 0: one for each CPU that the process may use */
+	unsigned c_processors;  /* 0: one for each CPU that the process may use, by its
+				   affinity and by the quota of its control groups */
 	unsigned c_stacks;      /* of each processor, mapped at once, two mappings each;
 				   0: 1024, with more than 16 processors fewer, mapped as
 				   needed; USCHED_NATIVE: only the native stack, as always
@@ -23,10 +24,15 @@ struct usched_conf {
 				   ustack_control() */
 	unsigned c_embed;       /* 1: no native thread is made; the one processor runs in
 				   rr_run() or ll_run(), in a loop of the program */
+	unsigned c_pin;         /* 1: each processor's native thread is pinned to a CPU,
+				   in turn, of those that the creator may use */
 	void   (*c_log)(const char *line);      /* gets reports; NULL: standard error.
 				   May not call the scheduler, which is locked */
 };
 
 #define USCHED_NATIVE ((unsigned)-1)
+
+/* In place of a processor's number: that of the calling thread. */
+#define USCHED_BESIDE ((unsigned)-1)
 
 #endif /* USCHED_CONF_H */

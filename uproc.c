@@ -49,6 +49,7 @@
 #include <unistd.h>
 
 #include "private/lock.h"
+#include "private/quota.h"
 #include "uoverflow.h"
 #include "private/where.h"
 
@@ -65,6 +66,8 @@ enum {
 	RUN_SHARE            = 4,  /* a run is this part of a processor's threads */
 	LOOKS                = 100,  /* at an inbox, before a yield of the CPU */
 	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
+	QUICK                = 2,               /* times that: a short idle time */
+	QUICK_MAX            = 8,
 	TURN                 = 1000000,         /* ns in rr_run() */
 	LOOK_TIME            = 500000,          /* ns from a look to the next */
 	CACHE_LINES          = 128,             /* bytes fetched together */
@@ -98,7 +101,7 @@ static void set_call_backs(struct usched *s, const struct uproc_policy *policy);
 static void uproc_fini(struct uproc *p);
 static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
-static unsigned processors_on_line(void);
+static unsigned processors_allowed(void);
 static struct uproc_thread *new_thread(struct uproc *p);
 static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread);
 static int  yield(struct usched *s);
@@ -398,6 +401,16 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out)
 struct uproc *uprocs_next(struct uprocs *r)
 {
 	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+}
+
+struct uproc *uprocs_on(struct uprocs *r, unsigned i)
+{
+	struct uproc *self;
+
+	if (i != USCHED_BESIDE)
+		return i < r->r_conf.c_processors ? uproc_at(r, i) : NULL;
+	self = uproc_self();
+	return self && self->p_procs == r ? self : NULL;
 }
 
 /* r_place: where the run is, and how many starts are left of it, in units of: */
@@ -728,7 +741,7 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 {
 	*conf = given ? *given : (struct usched_conf){ 0 };
 	if (conf->c_processors == 0)
-		conf->c_processors = processors_on_line();
+		conf->c_processors = processors_allowed();
 	if (conf->c_stacks == 0)
 		conf->c_stacks = default_stacks(conf->c_processors);
 	if (conf->c_stack_size == 0)
@@ -759,17 +772,19 @@ static unsigned default_stacks(unsigned processors)
 	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
 }
 
-static unsigned processors_on_line(void)
+static unsigned processors_allowed(void)
 {
-	long n;
+	unsigned quota = quota_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
 #ifdef CPU_COUNT
 	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof set, &set) == 0)
-		return (unsigned)CPU_COUNT(&set);
+		n = CPU_COUNT(&set);
 #endif
-	n = sysconf(_SC_NPROCESSORS_ONLN);
-	return n > 0 ? (unsigned)n : 1;
+	if (n < 1)
+		n = 1;
+	return n < (long)quota ? (unsigned)n : quota;
 }
 
 static int make_procs(struct uprocs *r, const struct uproc_policy *policy)

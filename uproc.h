@@ -132,6 +132,7 @@ struct uproc {
 					    the slot is closed */
 	uint8_t               p_slot;    /* 1: else it is open */
 	uint32_t              p_ended;   /* threads; read by all */
+	uint8_t               p_quick;   /* short idle times lately, less others */
 	int64_t               p_looked;  /* ns; 0: it has slept since */
 	uint32_t              p_credit;  /* counted in p_started, and not started yet;
 					    read by all */
@@ -239,6 +240,9 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 
 /* The processors in turn. */
 struct uproc *uprocs_next(struct uprocs *r);
+
+/* Processor `i'; with USCHED_BESIDE the calling thread's. NULL: there is none. */
+struct uproc *uprocs_on(struct uprocs *r, unsigned i);
 
 /*
  * The processor for the next thread of a scheduler that spreads them. Threads that are

@@ -31,6 +31,7 @@ watch/none.h:
 uimage.h:
 uimage.c:       uimage.h private/lock.h
 private/lock.h:
+private/quota.h:
 uconf.h:
 ustack.h:       usched.h
 uevents.h:      usched.h
@@ -47,7 +48,7 @@ uoffload.c:     uoffload.h unet.h private/check.h
 uoverflow.h:
 uoverflow.c:    uoverflow.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/lock.h uoverflow.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/lock.h private/quota.h uoverflow.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
 private/uproc_names.inc:
 private/uproc_report.inc:
 private/uproc_native.inc:

@@ -217,6 +217,31 @@ static void groups(const struct usched_conf *conf)
 
 TEST_CASE(test_groups, each_conf, groups)
 
+static void start_beside(void *arg)
+{
+	struct where *w = arg;
+
+	TEST_TRUE(ll_group_on(w->w_ll, USCHED_BESIDE) == w->w_group);
+}
+
+static void groups_on(const struct usched_conf *conf)
+{
+	struct where w = { .w_ll = make(conf) };
+	struct ustack *u;
+
+	assert_null(ll_group_on(w.w_ll, conf->c_processors));
+	assert_null(ll_group_on(w.w_ll, USCHED_BESIDE));
+	for (unsigned i = 0; i < conf->c_processors; i++) {
+		assert_true(ll_group_on(w.w_ll, i) != w.w_group);
+		w.w_group = ll_group_on(w.w_ll, i);
+		assert_int_equal(ll_start(w.w_ll, w.w_group, start_beside, &w, &u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	}
+	assert_int_equal(ll_destroy(w.w_ll), 0);
+}
+
+TEST_CASE(test_groups_on, each_conf, groups_on)
+
 /*
  * Wakes, waits, and switches inside a group, by single instructions. On x86-64 an
  * instruction is atomic if it has the prefix f0, or is an exchange with memory.
@@ -381,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_mail_is_not_starved),
 		cmocka_unit_test(test_run_next),
 		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_groups_on),
 		cmocka_unit_test(test_no_atomics),
 		cmocka_unit_test(test_mixed),
 	};

@@ -135,6 +135,58 @@ static void mail_before_yield(const struct usched_conf *conf)
 
 TEST_CASE(test_mail_before_yield, each_conf_of_one, mail_before_yield)
 
+static pthread_t found[3];
+
+static void find(void *at)
+{
+	*(pthread_t *)at = pthread_self();
+}
+
+static void find_fd(int fd, void *at)
+{
+	TEST_EQUAL(fd, 0);
+	find(at);
+}
+
+static void find_beside(void *rr)
+{
+	struct ustack *u;
+
+	find(&found[0]);
+	for (size_t i = 1; i < 3; i++) {
+		TEST_EQUAL(i == 1 ? rr_start_on(rr, USCHED_BESIDE, find, &found[i], &u)
+			   : rr_start_fd_on(rr, USCHED_BESIDE, find_fd, 0, &found[i], &u),
+			   0);
+		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_TRUE(pthread_equal(found[0], found[i]));
+	}
+}
+
+static void on(const struct usched_conf *conf)
+{
+	struct rr *rr = make(conf), *another = make(conf);
+	unsigned n = conf->c_processors;
+	struct ustack *u;
+
+	assert_int_equal(rr_start_on(rr, n, find, found, &u), -EINVAL);
+	assert_int_equal(rr_start_on(rr, USCHED_BESIDE, find, found, &u), -EINVAL);
+	assert_int_equal(rr_start_fd_on(rr, n, find_fd, 0, found, &u), -EINVAL);
+	assert_int_equal(rr_start_on(rr, 0, NULL, NULL, &u), -EINVAL);
+	run_to_end(rr, find_beside, rr);
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(rr_start_on(rr, i, find, &found[i % 2], &u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_int_equal(rr_start_fd_on(rr, i, find_fd, 0, &found[2], &u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_true(pthread_equal(found[i % 2], found[2]));
+		assert_true(i == 0 || !pthread_equal(found[0], found[1]));
+	}
+	assert_int_equal(rr_destroy(another), 0);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
+TEST_CASE(test_on, each_conf, on)
+
 static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -220,6 +272,7 @@ int main(void)
 		cmocka_unit_test(test_fifo),
 		cmocka_unit_test(test_queue_up),
 		cmocka_unit_test(test_mail_before_yield),
+		cmocka_unit_test(test_on),
 		cmocka_unit_test(test_spread),
 	};
 
