@@ -74,7 +74,8 @@ names     := libusched libusched-check
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
-programs += $(B)/bench/slow $(B)/bench/waits $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
+single   := slow waits uneven late contend channel after simulate
+programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
 # Examples whose libraries are installed. tests/examples.sh names the others.
 speaks    = $(shell echo '\#include <$2>' | $(CC) $(CPPFLAGS) -E -x $1 - >/dev/null 2>&1 && echo yes)
@@ -163,7 +164,9 @@ $(B)/examples/06-kv: libs += -lhiredis
 $(B)/examples/%: $(B)/examples/%.o $(static)
 	$(link) $(static) $(libs)
 
-$(filter $(B)/bench/slow $(B)/bench/waits %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
+$(B)/bench/uneven $(B)/bench/simulate: libs += -lm
+
+$(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 

@@ -53,6 +53,7 @@ private/uproc_names.inc:
 private/uproc_report.inc:
 private/uproc_native.inc:
 private/uproc_single.inc:
+private/policy.h:
 private/where.h:        ../arch/arch.h ../usched.h
 private/check.h:        ../arch/arch.h ../uframes.h ../usched.h
 uframes.h:      usched.h
@@ -71,6 +72,12 @@ bench/create.c: thread.h
 bench/alternate.c:      thread.h
 bench/memory.c: thread.h
 bench/slow.c:   bench.h ../rr.h ../usync.h
+bench/simulate.c:       bench.h ../private/policy.h
+bench/uneven.c: bench.h ../rr.h ../usync.h
+bench/late.c:   bench.h ../rr.h ../usync.h
+bench/contend.c:        bench.h ../ll.h ../usync.h
+bench/channel.c:        bench.h ../ll.h ../usync.h
+bench/after.c:  bench.h ../rr.h ../usync.h
 bench/waits.c:  bench.h ../rr.h ../unet.h ../usync.h
 bench/echo-load.c:      bench.h
 bench/idle-load.c:      bench.h

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uneven.c: how late short requests end, beside long ones.
+ *
+ *	uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS
+ *
+ * CONNECTIONS threads of rr on PROCESSORS get requests at random times, in all so many
+ * that they compute for LOAD percent of the time of all processors: 95 % of the requests
+ * for 20 us, 5 % for 2 ms. A thread sleeps until its next request is due; when it is late
+ * it begins at once, and the request counts from the time at which it was due. So it is
+ * an open loop. It goes on for SECONDS, of which the first fifth is a warm-up. Prints the
+ * delay in us, from due to done, that PERMILLE of 1000 short requests did not exceed. On
+ * standard error it prints the share of the threads that have moved to another processor.
+ *
+ * To compute is to run through a chain of numbers. How many take a microsecond is
+ * measured when the processor has run for some time, in the best of several tries.
+ */
+#include <math.h>
+
+#include "../rr.h"
+#include "../usync.h"
+
+#define BENCH_PROGRAM "uneven"
+#include "bench.h"
+
+enum {
+	SHORT  = 20,                    /* us */
+	LONG   = 2000,
+	LONGS  = 5,                     /* percent */
+	WARM   = 400,                   /* ms before the calibration */
+	TRY    = 20,                    /* ms */
+	TRIES  = 10,
+	FIRST  = 50000000,              /* ns from the start to the first request */
+	MOST   = 1 << 24,               /* requests */
+};
+
+static size_t   connections, processors;
+static double   seconds, gap;       /* ns between requests of a connection */
+static int64_t  begin, counted, end;
+static double   each_us;                /* numbers of the chain */
+static double  *late;
+static size_t   requests;
+static uint64_t sink;
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS\n");
+	exit(2);
+}
+
+static void check(int rc, const char *what)
+{
+	if (rc)
+		fail(what, rc);
+}
+
+/* (Marsaglia's xorshift.) */
+static uint64_t next_of(uint64_t x)
+{
+	x ^= x << 13;
+	x ^= x >> 7;
+	return x ^ x << 17;
+}
+
+static void compute(double us)
+{
+	uint64_t x = 88172645463325252;
+
+	for (uint64_t n = (uint64_t)(us * each_us); n > 0; n--)
+		x = next_of(x);
+	__atomic_store_n(&sink, x, __ATOMIC_RELAXED);
+}
+
+static void calibrate(void)
+{
+	double best = 0;
+	int64_t start = uevents_now();
+
+	each_us = 100;
+	while (uevents_now() - start < WARM * 1000000)
+		compute(1000);
+	for (int i = 0; i < TRIES; i++) {
+		int64_t us;
+
+		start = uevents_now();
+		compute(TRY * 1000);
+		us = (uevents_now() - start) / 1000;
+		if (TRY * 1000 * each_us / (double)us > best)
+			best = TRY * 1000 * each_us / (double)us;
+	}
+	each_us = best;
+}
+
+static void serve(void *arg)
+{
+	uint64_t x = 88172645463325252 ^ ((uintptr_t)arg * 2654435761);
+	double due = (double)begin;
+
+	for (int i = 0; i < 10; i++)
+		x = next_of(x);
+	for (;;) {
+		int is_long;
+
+		x = next_of(x);
+		due -= log(((double)(x >> 11) + 1) / 9007199254740992.0) * gap;
+		if (due >= (double)end)
+			return;
+		if ((double)uevents_now() < due)
+			check(usync_sleep_until((int64_t)due), "sleep");
+		x = next_of(x);
+		is_long = x % 100 < LONGS;
+		compute(is_long ? LONG : SHORT);
+		if (!is_long && due >= (double)counted) {
+			size_t i = __atomic_fetch_add(&requests, 1, __ATOMIC_RELAXED);
+
+			if (i < MOST)
+				late[i] = ((double)uevents_now() - due) / 1000;
+		}
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void run(void)
+{
+	struct usched_conf conf = { .c_processors = (unsigned)processors };
+	struct rr *rr;
+
+	check(rr_create(&conf, &rr), "scheduler");
+	begin = uevents_now() + FIRST;
+	end = begin + (int64_t)(seconds * 1e9);
+	counted = begin + (int64_t)(seconds * 2e8);
+	for (size_t i = 1; i <= connections; i++)
+		check(rr_start(rr, serve, (void *)(uintptr_t)i, NULL), "start");
+	check(rr_destroy(rr), "end");
+}
+
+/* The part of the threads that another processor has run than the first one. */
+static double moved(void)
+{
+	return 0;                       /* no thread moves, see doc/moving.md */
+}
+
+int main(int argc, char **argv)
+{
+	size_t permille, load;
+	double mean = ((100 - LONGS) * SHORT + LONGS * LONG) * 10.0;    /* ns */
+
+	if (argc != 6)
+		usage();
+	permille = number(argv[1], 1, 999);
+	load = number(argv[2], 1, 99);
+	connections = number(argv[3], 1, 1000000);
+	seconds = (double)number(argv[4], 1, 3600);
+	processors = number(argv[5], 1, 1024);
+	gap = mean * 100 * (double)connections / ((double)load * (double)processors);
+	late = calloc(MOST, sizeof *late);
+	check(late ? 0 : -ENOMEM, "memory");
+	calibrate();
+	run();
+	if (requests > MOST)
+		requests = MOST;
+	check(requests > 0 ? 0 : -ENODATA, "no requests");
+	qsort(late, requests, sizeof *late, compare);
+	printf("%.6f\n", late[requests * permille / 1000]);
+	fprintf(stderr, "moved %.3f of the threads\n", moved());
+	return 0;
+}
