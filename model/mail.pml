@@ -9,12 +9,22 @@
  *
  * Records are 1, 2, ...; 0 is NULL. A freed record can be used again.
  *
+ * With MOVES, runnable threads move: doc/moving.md. A thread in a join does not. It is
+ * left open which processor gives, and when: each that has a runnable thread, to each
+ * with a place for one. `held' is not in the C code: the processor that may touch a
+ * thread.
+ *
  * Searches of tests/model.sh:
  *   short: -DACTIONS=1 -DNATIVE_ACTIONS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DSTARTS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=2
  *   long: -DPROCESSORS=3 -DRECORDS=3 -DACTIONS=0 -DNATIVE_ACTIONS=1
  *   long: -DPROCESSORS=3 -DRECORDS=3 -DACTIONS=1 -DNATIVE_ACTIONS=0 -DINTERRUPTS=0
+ *   short: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1 -DINTERRUPTS=0
+ *   long: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=2
+ *   long: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1 -DSTARTS=1
+ *   long: -DPROCESSORS=3 -DACTIONS=1 -DNATIVE_ACTIONS=0 -DMOVES=2 -DINTERRUPTS=0
+ *   long: -DPROCESSORS=3 -DRECORDS=3 -DACTIONS=0 -DNATIVE_ACTIONS=1 -DMOVES=1 -DINTERRUPTS=0
  *   BREAK_CLEAR_BEFORE_NEXT: -DACTIONS=0 -DNATIVE_ACTIONS=1 -DRECORDS=3
  *   BREAK_ENDED_WITHOUT_CAS: -DACTIONS=1 -DNATIVE_ACTIONS=1
  *   BREAK_GIVE_UP_WITHOUT_CAS: -DACTIONS=1 -DNATIVE_ACTIONS=1
@@ -25,6 +35,14 @@
  *   BREAK_PUSH_WITHOUT_CAS: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DRECORDS=3
  *   BREAK_SETTLE_AT_ONCE: -DACTIONS=1 -DNATIVE_ACTIONS=1
  *   BREAK_WAKE_KEEPS_TOKEN: -DACTIONS=1 -DNATIVE_ACTIONS=1
+ *   BREAK_MOVE_CLEARS_FIRST: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
+ *   BREAK_MOVE_GIVES_NAME: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
+ *   BREAK_MOVE_JOINING: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
+ *   BREAK_MOVE_KEEPS_PLACE: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
+ *   BREAK_MOVE_NAMES_FIRST: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
+ *   BREAK_MOVE_NO_PLACE: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
+ *   BREAK_MOVE_WITH_MAIL: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
+ *   BREAK_POST_READS_FIRST: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DMOVES=1
  */
 #ifndef PROCESSORS
 #define PROCESSORS     2
@@ -47,6 +65,10 @@
 #ifndef INTERRUPTS
 #define INTERRUPTS     1
 #endif
+#ifndef MOVES
+#define MOVES          0        /* of threads to other processors */
+#endif
+#define MOVING PROCESSORS       /* the owner of a thread that moves */
 
 /* t_joiner */
 #define ENDED    (RECORDS + 1)
@@ -56,8 +78,9 @@
 
 /* u_mail */
 #define MAIL_ENDED    1
-#define MAIL_START    2
 #define MAIL_JOINED   4
+#define MAIL_START    MAIL_JOINED       /* a new one cannot join, */
+#define MAIL_MOVED    MAIL_JOINED       /* nor one that moves */
 #define MAIL_DEADLOCK 8
 #define MAIL_CANCEL   16
 #define MAIL_TOKEN    32
@@ -88,12 +111,15 @@ byte  uproc_of[RECORDS + 1];
 byte  joined[RECORDS + 1];      /* on its stack: the thread that it joins, */
 byte  had[RECORDS + 1];         /* its tokens before, */
 byte  left[RECORDS + 1];        /* the actions that are left */
+bool  fresh[RECORDS + 1];       /* it is on s_new, and in no queue */
 
 /* The processors, and native threads that join. */
 byte  p_inbox[PROCESSORS];
 chan  p_queue[PROCESSORS] = [RECORDS] of { byte };
 bool  r_lock;
 byte  r_joining;
+byte  p_count[PROCESSORS];      /* p_started less p_ended */
+byte  p_want[PROCESSORS];       /* places for threads that come, among p_count */
 bool  r_changed[NATIVES];
 byte  awaited[NATIVES];
 
@@ -107,6 +133,8 @@ bool  cancelled[RECORDS + 1];
 bool  to_cancel[RECORDS + 1];
 byte  interrupts = INTERRUPTS;
 byte  starts = STARTS;
+byte  moves = MOVES;
+byte  held[RECORDS + 1];
 
 inline lock(m)
 {
@@ -116,7 +144,8 @@ inline lock(m)
 /* On p. */
 inline uproc_push(p, t)
 {
-	assert(!in_queue[t] && !freed[t] && uproc_of[t] == p);
+	assert(!in_queue[t] && !freed[t] && uproc_of[t] == p && held[t] == p);
+	assert(len(p_queue[p]) < p_count[p]);           /* the ring has room */
 	in_queue[t] = true;
 	p_queue[p] ! t
 }
@@ -128,23 +157,41 @@ inline put_record(t)
 	freed[t] = true
 }
 
-inline push_inbox(t)
+/* To the inbox of processor `to'. */
+inline push_to(t, to)
 {
 #ifdef BREAK_PUSH_WITHOUT_CAS
-	t_next[t] = p_inbox[uproc_of[t]];
+	t_next[t] = p_inbox[to];
 #endif
 	atomic {
-		assert(!freed[t] && !in_inbox[t]);
+		assert(!freed[t] && !in_inbox[t] && to != MOVING);
 #ifndef BREAK_PUSH_WITHOUT_CAS
-		t_next[t] = p_inbox[uproc_of[t]];
+		t_next[t] = p_inbox[to];
 #endif
-		p_inbox[uproc_of[t]] = t;
+		p_inbox[to] = t;
 		in_inbox[t] = true
 	}
 }
 
+/* The owner is read after the mail was sent: then it does not change before the push. */
+inline push_inbox(t)
+{
+#if MOVES && !defined(BREAK_POST_READS_FIRST)
+	at = uproc_of[t];
+#endif
+#if MOVES
+	push_to(t, at);
+	at = 0
+#else
+	push_to(t, uproc_of[t])
+#endif
+}
+
 inline uproc_post(t, mail)
 {
+#ifdef BREAK_POST_READS_FIRST
+	at = uproc_of[t];
+#endif
 	atomic {
 		old = u_mail[t];
 #ifdef BREAK_POST_TO_ENDED
@@ -170,6 +217,9 @@ inline uproc_post(t, mail)
 	:: else
 	fi;
 	old = 0
+#ifdef BREAK_POST_READS_FIRST
+	; at = 0
+#endif
 }
 
 /* rc: 0, 1, or 2 for -EINVAL. A handle must not be used after its record is freed. */
@@ -197,10 +247,12 @@ inline claim(t, by)
 /* On the processor of `t', which owns it. */
 inline deliver(p, t, mail)
 {
-	assert(!freed[t] && u_tokens[t] != UPROC_ENDED);
+	assert(!freed[t] && u_tokens[t] != UPROC_ENDED && held[t] == p);
 	more = mail / MAIL_TOKEN;
 	if
-	:: mail & MAIL_START -> uproc_push(p, t)
+	:: mail & MAIL_START && fresh[t] ->
+		fresh[t] = false;
+		uproc_push(p, t)
 	:: else
 	fi;
 	if
@@ -297,6 +349,24 @@ inline settle(p, t)
 	atomic { joiner = 0; told = false }
 }
 
+/* A thread that moves to p: from now on it is one of p. */
+inline arrive(p, t)
+{
+	atomic {
+		if
+#ifdef BREAK_MOVE_GIVES_NAME
+		:: held[t] == MOVING ->
+#else
+		:: uproc_of[t] == MOVING ->
+#endif
+			uproc_of[t] = p;
+			held[t] = p;
+			fresh[t] = true         /* so that MOVED is no JOINED */
+		:: else
+		fi
+	}
+}
+
 inline uproc_drain(p)
 {
 	d_step {
@@ -324,7 +394,15 @@ inline uproc_drain(p)
 		atomic { next = t_next[t];
 #else
 		atomic { assert(!freed[t]); next = t_next[t]; in_inbox[t] = false };
+#if MOVES && !defined(BREAK_MOVE_CLEARS_FIRST)
+		arrive(p, t);
+#endif
 		atomic { mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED;
+#endif
+#ifdef BREAK_MOVE_CLEARS_FIRST
+		};
+		arrive(p, t);
+		atomic {
 #endif
 			if
 			:: mail & MAIL_ENDED
@@ -346,6 +424,7 @@ inline uproc_done(p, t)
 		mail = u_mail[t];
 		assert(posted[t] == taken[t] + u_tokens[t] + mail / MAIL_TOKEN);
 		u_tokens[t] = UPROC_ENDED;
+		p_count[p]--;
 		u_mail[t] = mail | MAIL_ENDED
 	}
 	if
@@ -372,6 +451,9 @@ inline uproc_start(t, on, by)
 		to_cancel[t] = false;
 		left[t] = ACTIONS;
 		uproc_of[t] = on;
+		held[t] = on;
+		p_count[on]++;
+		fresh[t] = true;
 		u_tokens[t] = 0;
 		if
 		:: t_joiner[t] = 0
@@ -379,7 +461,7 @@ inline uproc_start(t, on, by)
 		fi
 	}
 	if
-	:: on == by -> atomic { u_mail[t] = 0; deliver(on, t, MAIL_START) }
+	:: on == by -> atomic { u_mail[t] = 0; fresh[t] = false; uproc_push(on, t) }
 	:: else -> u_mail[t] = MAIL_START; push_inbox(t)
 	fi
 }
@@ -437,6 +519,7 @@ inline rr_wake(p, u)
 	if
 	:: uproc_of[u] != p -> uproc_post(u, MAIL_TOKEN)
 	:: atomic { uproc_of[u] == p ->
+		assert(freed[u] || held[u] == p);
 		if
 		:: u_tokens[u] == UPROC_ENDED
 		:: u_tokens[u] == UPROC_WAITING ->
@@ -486,11 +569,65 @@ inline interrupt(p, t)
 	}
 }
 
+#if MOVES
+/*
+ * A processor with a place for a thread claims it for `p', which gives its oldest
+ * one. The mail comes first: from then on no other processor pushes the thread.
+ */
+inline give(p, to)
+{
+	atomic {
+		moves > 0 && p_want[to] > 0 && nempty(p_queue[p]) ->
+		moves--;
+#ifndef BREAK_MOVE_NO_PLACE
+		p_want[to]--;
+#endif
+		p_queue[p] ? t;
+		in_queue[t] = false
+	}
+#ifdef BREAK_MOVE_NAMES_FIRST
+	atomic { uproc_of[t] = MOVING; held[t] = MOVING };
+#endif
+	atomic {
+		if
+#ifdef BREAK_MOVE_JOINING
+		:: u_mail[t] == 0 ->
+#else
+#ifdef BREAK_MOVE_WITH_MAIL
+		:: u_tokens[t] >= 0 ->
+#else
+		:: u_mail[t] == 0 && u_tokens[t] >= 0 ->
+#endif
+#endif
+			u_mail[t] = u_mail[t] | MAIL_MOVED;
+			told = true
+		:: else                                 /* it stays */
+		fi
+	}
+	if
+	:: told ->
+#ifdef BREAK_MOVE_GIVES_NAME
+		atomic { uproc_of[t] = to; held[t] = MOVING };
+#else
+		atomic { uproc_of[t] = MOVING; held[t] = MOVING };
+#endif
+#ifndef BREAK_MOVE_KEEPS_PLACE
+		p_count[p]--;
+#endif
+		push_to(t, to)
+	:: else ->
+		atomic { uproc_of[t] = p; held[t] = p; uproc_push(p, t); p_want[to]++ }
+	fi;
+	atomic { t = 0; told = false }
+}
+#endif
+
 /* uproc_next(), and a run of the thread that it returns. */
 proctype processor(byte p)
 {
 	byte self, t, u, next, oldest, joiner, i, more, p_intent, rc;
 	byte other = PROCESSORS - 1 - p;
+	byte at;
 	short mail, old;
 	bool told, blocks;
 
@@ -499,6 +636,15 @@ next_thread:
 	:: p_inbox[p] != 0 -> uproc_drain(p)
 	:: p_inbox[p] == 0
 	fi;
+#if MOVES
+	if
+	:: give(p, (p + 1) % PROCESSORS)
+#if PROCESSORS > 2
+	:: give(p, (p + 2) % PROCESSORS)
+#endif
+	:: true
+	fi;
+#endif
 	atomic {
 		if
 		:: self && p_intent == UPROC_YIELD -> uproc_push(p, self)
@@ -580,6 +726,7 @@ proctype native(byte n)
 {
 	byte t, rc;
 	byte more = NATIVE_ACTIONS;
+	byte at;
 	short old;
 	bool timely, deadline;
 
@@ -605,20 +752,30 @@ init
 	atomic {
 		for (i : 1 .. RECORDS) {        /* with mail that starts it */
 			uproc_of[i] = i % PROCESSORS;
+			held[i] = uproc_of[i];
+			p_count[uproc_of[i]]++;
+			fresh[i] = true;
 			u_mail[i] = MAIL_START;
 			t_next[i] = p_inbox[uproc_of[i]];
 			p_inbox[uproc_of[i]] = i;
 			in_inbox[i] = true;
 			left[i] = ACTIONS
 		}
-		for (i : 0 .. PROCESSORS - 1) { run processor(i) }
+		for (i : 0 .. PROCESSORS - 1) {
+			p_want[i] = (MOVES > 0);
+#ifndef BREAK_MOVE_NO_PLACE
+			p_count[i] = p_count[i] + p_want[i];
+#endif
+			run processor(i)
+		}
 		for (i : 0 .. NATIVES - 1) { run native(i) }
 	}
 	timeout ->                              /* no process can go on */
 	d_step {
 		assert(!r_lock);
 		for (i : 0 .. PROCESSORS - 1) {
-			assert(p_inbox[i] == 0 && empty(p_queue[i]))
+			assert(p_inbox[i] == 0 && empty(p_queue[i]));
+			p_count[i] = p_count[i] - p_want[i]
 		}
 		for (i : 1 .. RECORDS) {
 			if
@@ -635,8 +792,14 @@ init
 				assert(u_tokens[joined[i]] != UPROC_ENDED)
 			fi;
 			assert(freed[i] || to_cancel[i] == cancelled[i]
-				|| u_tokens[i] == UPROC_ENDED)
+				|| u_tokens[i] == UPROC_ENDED);
+			assert(freed[i] || uproc_of[i] != MOVING);
+			if
+			:: !freed[i] && u_tokens[i] != UPROC_ENDED -> p_count[uproc_of[i]]--
+			:: else
+			fi
 		}
+		for (i : 0 .. PROCESSORS - 1) { assert(p_count[i] == 0) }
 		for (i : 0 .. NATIVES - 1) {
 			assert(awaited[i] == 0 || u_tokens[awaited[i]] != UPROC_ENDED);
 			r_joining = r_joining - (awaited[i] != 0)

@@ -9,6 +9,10 @@
  * mail.pml shows how mail works; here mail and inbox are words, and a drain is one step.
  * Not here: c_embed.
  *
+ * With MOVES, a processor that is about to park asks for threads, and one that has
+ * several gives it one: doc/moving.md. ROGUES are native threads that wake a thread without a
+ * hold, while it is reported stuck or aborted.
+ *
  * Searches of tests/model.sh:
  *   short: -DACTIONS=1
  *   long: -DJOINERS=1
@@ -18,6 +22,11 @@
  *   long: -DEVENTS=1 -DHAS_EVENTS=1
  *   long: -DPROCESSORS=3 -DACTIONS=1
  *   long: -DPROCESSORS=3 -DTHREADS=3 -DACTIONS=0 -DJOINERS=1
+ *   short: -DACTIONS=0 -DMOVES=1 -DEVEN=0 -DJOINERS=1
+ *   long: -DACTIONS=1 -DMOVES=1 -DEVEN=0
+ *   long: -DACTIONS=1 -DMOVES=1 -DEVEN=0 -DEVENTS=1
+ *   long: -DACTIONS=0 -DMOVES=1 -DROGUES=1 -DSTUCK=1
+ *   long: -DPROCESSORS=3 -DTHREADS=3 -DACTIONS=0 -DMOVES=2 -DEVEN=0
  *   BREAK_DEADLINE_NOT_TOLD: -DPROCESSORS=1 -DJOINERS=2
  *   BREAK_LATE_NEWS: -DPROCESSORS=1 -DTHREADS=3 -DACTIONS=2
  *   BREAK_MARK_WITHOUT_CAS: -DJOINERS=1
@@ -30,6 +39,12 @@
  *   BREAK_SIGNAL_WITHOUT_LOCK: -DACTIONS=0 -DHOLDERS=1
  *   BREAK_STOP_AFTER_SWAP: -DJOINERS=1
  *   BREAK_UNPARK_NOT_COUNTED: -DJOINERS=1
+ *   BREAK_ASK_TAKES_MARK: -DACTIONS=1 -DMOVES=1 -DEVEN=0
+ *   BREAK_FINI_FORGETS: -DACTIONS=0 -DMOVES=1 -DROGUES=1 -DSTUCK=1
+ *   BREAK_GIVE_WITHOUT_UNPARK: -DACTIONS=1 -DMOVES=1 -DEVEN=0
+ *   BREAK_MOVE_ARMED: -DACTIONS=1 -DMOVES=1 -DEVEN=0 -DEVENTS=1
+ *   BREAK_MOVE_COUNTS_TWICE: -DACTIONS=1 -DMOVES=1 -DEVEN=0
+ *   BREAK_MOVE_KEEPS_EVENT: -DACTIONS=1 -DMOVES=1 -DEVEN=0 -DEVENTS=1
  */
 #ifndef PROCESSORS
 #define PROCESSORS 2
@@ -55,20 +70,40 @@
 #ifndef HAS_EVENTS
 #define HAS_EVENTS 0            /* 1: every processor has events from the start */
 #endif
+#ifndef MOVES
+#define MOVES      0            /* of threads to other processors */
+#endif
+#ifndef EVEN
+#define EVEN       1            /* 0: all threads begin on the first processor */
+#endif
+#ifndef ROGUES
+#define ROGUES     0            /* native threads that wake a thread without a hold */
+#endif
+#ifndef STUCK
+#define STUCK      0            /* 1: all threads wait to begin with */
+#endif
 #define MAIN       JOINERS      /* among the waiters for r_changed */
 
-#define of(t) ((t) % PROCESSORS)
+#define first_of(t) (EVEN * ((t) % PROCESSORS))
+#if MOVES
+#define of(t)       owner[t]
+#else
+#define of(t)       first_of(t)
+#endif
+#define MOVING      PROCESSORS
 
 /* p_inbox */
 #define PARKED  1
 #define STOPPED 2
 #define MAIL    3
+#define ASKED   4               /* empty; the processor is to look for others that ask */
 
 /* u_mail */
 #define MAIL_JOINED   1
 #define MAIL_DEADLOCK 2
 #define MAIL_NEWS     3
 #define MAIL_TOKEN    4
+#define MAIL_MOVED    128
 
 /* t_joiner; a thread is its number */
 #define NONE   100
@@ -90,19 +125,26 @@ bool waits_event[THREADS];      /* in uwait_block() */
 bool armed[THREADS];            /* and not claimed */
 bool fired[THREADS];
 bool waking[THREADS];           /* claimed, and not finished */
+byte armed_on[THREADS];         /* the processor that has the timer, */
+bool counted[THREADS];          /* and counts it in e_waiting */
 byte blocks[THREADS];
+#if MOVES
+byte owner[THREADS];
+bool p_want[PROCESSORS];        /* a place for a thread that comes */
+byte moves = MOVES;
+#endif
+byte p_count[PROCESSORS];       /* p_started less p_ended */
 bool yields[THREADS];           /* until late news of a deadlock comes */
 
 /* Processors. */
 byte p_inbox[PROCESSORS];
-bool in_inbox[THREADS];
+byte in_inbox[THREADS];         /* 1 + the processor */
 bool p_lock[PROCESSORS];
 bool p_asleep[PROCESSORS];      /* in pthread_cond_wait() */
 bool s_events[PROCESSORS];
 byte e_waiting[PROCESSORS];
 bool v_interrupt[PROCESSORS];   /* the edge of the eventfd */
 byte v_ready[PROCESSORS];       /* edges of awaited events: bits */
-byte p_ended[PROCESSORS];
 bool ended[PROCESSORS];         /* its native thread */
 byte looks = LOOKS;
 byte events = EVENTS;
@@ -119,6 +161,7 @@ bool r_changed[JOINERS + 1];
 bool told[THREADS];             /* the list r_told */
 byte r_inside;
 byte joiners_done;
+byte rogues_done;
 
 /* For checks. */
 bool destroyed;
@@ -158,23 +201,35 @@ inline unpark(q)
 }
 
 /* A pusher that finds the mark has to unpark. */
-inline push_inbox(t)
+inline push_to(t, q)
 {
 	atomic {
-		assert(!destroyed && !in_inbox[t]);
-		in_inbox[t] = true;
-		first = p_inbox[of(t)];
-		p_inbox[of(t)] = MAIL
+		assert(!destroyed && !in_inbox[t] && q != MOVING);
+		in_inbox[t] = 1 + q;
+		first = p_inbox[q];
+		p_inbox[q] = MAIL
 	}
 	if
 #ifdef BREAK_NO_UNPARK
-	:: first == PARKED && !s_events[of(t)] -> unpark(of(t))
+	:: first == PARKED && !s_events[q] -> unpark(q)
 #else
-	:: first == PARKED -> unpark(of(t))
+	:: first == PARKED -> unpark(q)
 #endif
 	:: else
 	fi;
 	first = 0
+}
+
+/* The owner is read once: the thread may move as soon as it is pushed. */
+inline push_inbox(t)
+{
+#if MOVES
+	at = of(t);
+	push_to(t, at);
+	at = 0
+#else
+	push_to(t, of(t))
+#endif
 }
 
 inline uproc_post(t, mail)
@@ -240,8 +295,17 @@ inline uproc_drain(p)
 		p_inbox[p] = 0;
 		for (i : 0 .. THREADS - 1) {
 			if
-			:: in_inbox[i] && of(i) == p ->
-				in_inbox[i] = false;
+			:: in_inbox[i] == 1 + p ->
+				in_inbox[i] = 0;
+#if MOVES
+				if
+				:: u_mail[i] & MAIL_MOVED ->
+					assert(of(i) == MOVING);
+					of(i) = p;
+					u_mail[i] = u_mail[i] - MAIL_MOVED
+				:: else
+				fi;
+#endif
 				over = over | ((state[i] == OVER) << i);
 				if
 				:: state[i] == JOINING || news[i] ->
@@ -391,7 +455,8 @@ inline go_on(p, t)
 				waits_event[t] = false;
 				tokens[t] = tokens[t] + blocks[t] - 1;
 				blocks[t] = 0;
-				e_waiting[p]--
+				e_waiting[p] = e_waiting[p] - counted[t];
+				counted[t] = false
 			:: else
 			fi
 		:: else
@@ -421,6 +486,8 @@ inline act(p, t)
 		events--;
 		s_events[p] = true;
 		e_waiting[p]++;
+		counted[t] = true;
+		armed_on[t] = p;
 		waits_event[t] = true;
 		armed[t] = true;
 		fired[t] = false;
@@ -457,10 +524,104 @@ inline pick(p)
 	fi
 }
 
+#if MOVES
+#define can_move(i) (of(i) == p && state[i] == RUNNABLE && can_leave(i))
+#ifdef BREAK_MOVE_ARMED
+#define can_leave(i) (!news[i] && !yields[i])
+#else
+#define can_leave(i) (!news[i] && !yields[i] && !armed[i])
+#endif
+
+#if THREADS == 1
+#define has_one(p) can_move(0)
+#elif THREADS == 2
+#define has_one(p) (can_move(0) || can_move(1))
+#else
+#define has_one(p) (can_move(0) || can_move(1) || can_move(2))
+#endif
+
+/* Gives one that is runnable, if it can. In uproc.c: one of several. */
+inline give(p, q)
+{
+	atomic {
+		moves > 0 && p_want[q] && has_one(p) ->
+		if
+		:: can_move(0) -> t = 0
+#if THREADS > 1
+		:: can_move(1) -> t = 1
+#endif
+#if THREADS > 2
+		:: can_move(2) -> t = 2
+#endif
+		fi;
+		moves--;
+		p_want[q] = false
+	}
+	atomic {
+		if
+		:: u_mail[t] == 0 -> u_mail[t] = MAIL_MOVED
+		:: else -> put_back = true; t = NONE
+		fi
+	}
+	if
+	:: t != NONE ->
+		atomic {
+			of(t) = MOVING;
+#ifndef BREAK_MOVE_COUNTS_TWICE
+			p_count[p]--;
+#endif
+#ifndef BREAK_MOVE_KEEPS_EVENT
+			e_waiting[p] = e_waiting[p] - counted[t];
+			counted[t] = false
+#endif
+		}
+#ifdef BREAK_GIVE_WITHOUT_UNPARK
+		atomic { in_inbox[t] = 1 + q; p_inbox[q] = MAIL };
+#else
+		push_to(t, q);
+#endif
+		t = NONE
+	:: else
+	fi;
+	atomic {
+		if
+		:: put_back && !p_want[q] -> p_want[q] = true
+		:: put_back && p_want[q] -> p_count[q]--        /* it has asked again */
+		:: else
+		fi;
+		put_back = false
+	}
+}
+
+/* Before it parks: a place, and a mark for the other if its inbox is empty. */
+inline ask(p, q)
+{
+	if
+	:: moves > 0 ->
+		atomic {
+			p_count[p] = p_count[p] + !p_want[p];
+			p_want[p] = true
+		}
+		atomic {
+			if
+#ifdef BREAK_ASK_TAKES_MARK
+			:: p_inbox[q] == 0 || p_inbox[q] == PARKED -> p_inbox[q] = ASKED
+#else
+			:: p_inbox[q] == 0 -> p_inbox[q] = ASKED
+#endif
+			:: else
+			fi
+		}
+	:: true
+	fi
+}
+#endif
+
 proctype processor(byte p)
 {
 	byte t = NONE;
-	byte u, i, k, first, old, edges, joiner, count, over;
+	byte u, i, k, first, old, edges, joiner, count, over, at;
+	bool put_back;
 
 next_thread:
 #if LOOKS
@@ -469,14 +630,29 @@ next_thread:
 	:: true
 	fi;
 #endif
+#if MOVES
+	if
+	:: p_inbox[p] != 0 -> uproc_drain(p)
+	:: p_inbox[p] == 0
+	fi;
+	if
+	:: give(p, (p + 1) % PROCESSORS)
+	:: true
+	fi;
+	atomic { pick(p) };
+#else
 	if
 	:: p_inbox[p] != 0 -> uproc_drain(p); atomic { pick(p) }
 	:: atomic { p_inbox[p] == 0 -> pick(p) }
 	fi;
+#endif
 	do                                              /* uproc_park() */
 	:: t != NONE -> break
 	:: t == NONE && r_stop -> goto stopped
 	:: t == NONE && !r_stop ->
+#if MOVES
+		ask(p, (p + 1) % PROCESSORS);
+#endif
 		atomic {
 #ifdef BREAK_MARK_WITHOUT_CAS
 			count = 1;
@@ -493,6 +669,12 @@ next_thread:
 		:: else
 		fi;
 		uproc_drain(p);
+#if MOVES
+		if
+		:: give(p, (p + 1) % PROCESSORS)
+		:: true
+		fi;
+#endif
 		atomic { pick(p) }
 	od;
 	go_on(p, t);
@@ -503,7 +685,7 @@ next_thread:
 	   }
 		act(p, t)
 	:: atomic { state[t] == RUNNING && left[t] == 0 ->      /* uproc_done() */
-		state[t] = OVER; p_ended[p]++; old = u_mail[t] }
+		state[t] = OVER; p_count[p]--; old = u_mail[t] }
 		if
 		:: old == 0 -> settle(p, t)
 		:: else -> old = 0
@@ -520,6 +702,8 @@ stopped:
 /* No process can go on, except holders that have not begun. */
 inline assert_stuck()
 {
+	i = 0;
+#if !ROGUES
 	assert(r_held == 0);
 	for (i : 0 .. THREADS - 1) {
 		assert(u_mail[i] == 0 && !in_inbox[i] && !waits_event[i]);
@@ -527,6 +711,20 @@ inline assert_stuck()
 			|| (state[i] == JOINING && !news[i] && state[joined[i]] != OVER))
 	}
 	i = 0
+#endif
+}
+
+inline assert_all_over()
+{
+	atomic {
+		i = 0;
+		do
+		:: i < THREADS && state[i] == OVER -> i++
+		:: else -> break
+		od;
+		assert(ROGUES || quiet == (i == THREADS));
+		i = 0
+	}
 }
 
 /* mail_joiner() for each, while all stand still; then the pushes, one by one. */
@@ -569,7 +767,7 @@ inline detect_end()
 	unparks = r_unparks;
 	if
 	:: r_held == 0 && r_parks - unparks == PROCESSORS ->
-		count = THREADS;
+		count = 0;
 		do
 		:: i < PROCESSORS && p_inbox[i] == PARKED ->
 #ifndef BREAK_NO_LOOK_AT_EVENTS
@@ -578,7 +776,13 @@ inline detect_end()
 			:: else
 			fi;
 #endif
-			atomic { count = count - p_ended[i]; i++ }
+			atomic {
+				count = count + p_count[i];
+#if MOVES
+				count = count - p_want[i];
+#endif
+				i++
+			}
 		:: i < PROCESSORS && p_inbox[i] != PARKED -> break
 		:: i == PROCESSORS -> break
 		od;
@@ -590,6 +794,7 @@ inline detect_end()
 #endif
 			assert_stuck() }
 			quiet = count == 0;
+			assert_all_over();
 			if
 			:: count > 0 -> report_stuck()
 			:: else
@@ -670,7 +875,7 @@ inline await(n, t, all, deadline)
 proctype joiner(byte n)
 {
 	byte t = n;
-	byte i, k, first, unparks, count, seen;
+	byte i, k, first, unparks, count, seen, at;
 	bool deadline, claimed, timely, quiet, joins;
 
 	if
@@ -683,7 +888,7 @@ proctype joiner(byte n)
 
 proctype holder()
 {
-	byte u, k, first, old;
+	byte u, k, first, old, at;
 
 	atomic { select(u : 0 .. THREADS - 1) };
 	uproc_post(u, MAIL_TOKEN);
@@ -700,16 +905,26 @@ proctype holder()
 	}
 }
 
+proctype rogue()
+{
+	byte u, k, first, old, at;
+
+	atomic { select(u : 0 .. THREADS - 1) };
+	uproc_post(u, MAIL_TOKEN);
+	rogues_done++
+}
+
 /* An awaited event happens: on its processor, or on another before that. */
 inline happen(t)
 {
 	atomic {
 		armed[t] && !fired[t] ->
 		fired[t] = true;
-		v_ready[of(t)] = v_ready[of(t)] | (1 << t);
+		v_ready[armed_on[t]] = v_ready[armed_on[t]] | (1 << t);
 		if
-		:: s_events[of(t + 1)] ->
-			v_ready[of(t + 1)] = v_ready[of(t + 1)] | (1 << t)
+		:: s_events[(armed_on[t] + 1) % PROCESSORS] ->
+			v_ready[(armed_on[t] + 1) % PROCESSORS] =
+				v_ready[(armed_on[t] + 1) % PROCESSORS] | (1 << t)
 		:: true
 		fi
 	}
@@ -731,12 +946,16 @@ end:
 
 init
 {
-	byte t, i, k, first, unparks, count, seen;
+	byte t, i, k, first, unparks, count, seen, at;
 	bool deadline, claimed, timely, quiet, joins;
 
 	atomic {
 		for (i : 0 .. THREADS - 1) {
-			state[i] = RUNNABLE;
+			state[i] = (STUCK -> WAITING : RUNNABLE);
+#if MOVES
+			owner[i] = first_of(i);
+#endif
+			p_count[first_of(i)]++;
 			t_joiner[i] = NONE;
 			left[i] = ACTIONS
 		}
@@ -746,11 +965,13 @@ init
 		}
 		for (i : 0 .. HOLDERS - 1) { run holder() }
 		for (i : 0 .. JOINERS - 1) { run joiner(i) }
+		for (i : 0 .. ROGUES - 1) { run rogue() }
 		run kernel();
 		i = 0
 	}
 	joiners_done == JOINERS;
 	await(MAIN, t, true, deadline);
+	rogues_done == ROGUES;
 #ifndef BREAK_STOP_AFTER_SWAP
 	r_stop = true;                                  /* stop_natives() */
 #endif
@@ -768,5 +989,18 @@ init
 		i++
 	:: i == PROCESSORS -> break
 	od;
+#if MOVES
+	atomic {                                        /* uprocs_fini() */
+		for (i : 0 .. THREADS - 1) {
+			if
+#ifndef BREAK_FINI_FORGETS
+			:: of(i) == MOVING -> assert(in_inbox[i]); of(i) = 0
+#endif
+			:: else
+			fi;
+			assert(of(i) != MOVING)         /* ustack_abort() needs it */
+		}
+	}
+#endif
 	destroyed = true
 }
