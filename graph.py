@@ -21,6 +21,9 @@ nanoseconds, against the number of threads N*R, the bytes D that each holds on i
 stack, or the number of stacks. Each N, or N and R, has a table, and a part of each
 picture. A row of these tables is a point of the lines.
 
+Uneven: likewise, microseconds that a part of the short requests took at most, against
+the number of connections.
+
 Http, h2load and echo: likewise, thousands of requests or round trips per second,
 against the number of connections.
 
@@ -69,6 +72,8 @@ THREADS = Curve(lambda n, r, m: n * r, "threads", "threads, N·R", 1)
 DEPTH = Curve(
     lambda n, r, m, d: d, "D", "D, bytes that each thread holds on its stack", 2)
 STACKS = Curve(lambda n, r, m, stacks: stacks, "stacks", "stacks of the processor", 2)
+UNEVEN = Curve(
+    lambda permille, load, connections: connections, "connections", "connections", 2)
 CONNECTIONS = Curve(lambda connections: connections, "connections", "connections", 0)
 
 
@@ -123,6 +128,13 @@ WORKLOADS = {
     "stacks": Workload(
         ("N", "R", "M", "stacks"), "Stacks: what more of them save",
         "ns per message", FAILED_SECONDS, per_message, STACKS),
+    "uneven": Workload(
+        ("permille", "load", "connections"),
+        "Uneven: short requests beside long ones",
+        "us that so many of 1000 took at most", FAILED_NUMBER, as_it_is, UNEVEN),
+    "channel": Workload(
+        ("capacity", "values"), "Channel: values go from one processor to another",
+        "ns per value", FAILED_SECONDS, lambda s, capacity, values: s * 1e9 / values),
     "http": Workload(
         ("connections",), "HTTP: a file of 1 KB, asked for by wrk",
         "thousand requests per second", FAILED_NUMBER, thousands, CONNECTIONS, "higher"),
@@ -293,13 +305,13 @@ def row(results, workload, cells):
 
 
 def count(what, cell):
-    # Products of numbers with so few digits fit a float. Only D can be 0.
+    # Products of numbers with so few digits fit a float. Only D and a capacity can be 0.
     if what == "command":
         if cell not in COMMANDS:
             raise Bad(f"{what} is '{cell}', none of {', '.join(COMMANDS)}")
         return cell
     if not (cell.isascii() and cell.isdigit() and len(cell) < 16
-            and (int(cell) > 0 or what == "D")):
+            and (int(cell) > 0 or what in ("D", "capacity"))):
         raise Bad(f"{what} is '{cell}', not a positive whole number")
     return int(cell)
 

@@ -12,7 +12,7 @@
 
 servers='http h2load latency echo redis idle'
 workloads='cycle ring counters pingpong create alternate memory blocks'
-workloads="$workloads threads depth stacks $servers"
+workloads="$workloads threads depth stacks uneven channel $servers"
 
 parameters_of() {	# WORKLOAD
 	case $1 in
@@ -25,6 +25,8 @@ parameters_of() {	# WORKLOAD
 	create)		echo threads ;;
 	alternate)	echo repetitions yields ;;
 	memory)		echo threads ;;
+	uneven)		echo permille load connections ;;
+	channel)	echo capacity values ;;
 	http | h2load | echo | idle) echo connections ;;
 	latency)	echo connections percent ;;
 	redis)		echo clients command pipeline ;;
@@ -51,6 +53,8 @@ columns_of() {		# WORKLOAD
 				ERLANG-HIBERNATE LISP LUA LUAJIT PYTHON GREENLET ;;
 	threads)	echo U1T UL1T C++1T C++1TL ;;
 	depth | stacks)	echo U1T UL1T ;;
+	uneven)		echo U GO TOKIO ;;
+	channel)	echo UL GO ;;
 	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
 	http | h2load)	echo U EPOLL ST UV GO NGINX ;;
 	latency)	echo U EPOLL GO NGINX ;;
@@ -96,6 +100,10 @@ points_of() {		# WORKLOAD
 	stacks.no)	growing_points '2.50.80000 2.500.8000' \
 				1 2 4 8 16 32 64 128 256 512 1024 2048 4096 ;;
 	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
+	uneven.no)	growing_points '500.70 990.70 999.70' 8 60 1000 10000 ;;
+	uneven.yes)	growing_points 990.70 8 1000 ;;
+	channel.no)	printf '%s\n' '0 500000' '1 500000' '128 5000000' ;;
+	channel.yes)	printf '%s\n' '0 50000' '1 50000' '128 500000' ;;
 	http.no | echo.no) printf '%s\n' 1 16 64 256 1000 ;;
 	http.yes | echo.yes) printf '%s\n' 1 64 1000 ;;
 	h2load.no)	printf '%s\n' 16 64 256 ;;
@@ -131,7 +139,7 @@ growing_points() {	# 'N.R.M ...' LAST...
 runs_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.* | blocks.*) echo 1 ;;
-	http.yes | h2load.yes | latency.yes | echo.yes | redis.yes | idle.yes) echo 1 ;;
+	uneven.yes | http.yes | h2load.yes | latency.yes | echo.yes | redis.yes | idle.yes) echo 1 ;;
 	*.yes)	echo 3 ;;
 	*.no)	echo 5 ;;
 	esac
@@ -155,6 +163,7 @@ command_for() {		# WORKLOAD COLUMN ARGUMENT...
 	cycle | blocks | threads) cycle_command "$@" ;;
 	stacks)		cycle_command "$1" "$2" "$3" ;;	# environment_of() has the last
 	depth)		depth_command "$@" ;;
+	uneven)		uneven_command "$@" ;;
 	http | h2load | latency | echo | redis | idle)
 		echo "$(server_of "$load" "$column") $*" ;;
 	*)		ours_or_peer "$@" ;;
@@ -192,10 +201,20 @@ depth_command() {	# N R M D
 	esac
 }
 
+# With the seconds that it takes.
+uneven_command() {	# PERMILLE LOAD CONNECTIONS
+	case $column in
+	U)	echo "bench/uneven $* $(duration) $PROCS" ;;
+	GO)	echo "peers/go-uneven $* $(duration) $PROCS" ;;
+	TOKIO)	echo "peers/rust-uneven-tokio $* $(duration) $PROCS" ;;
+	esac
+}
+
 ours_or_peer() {	# ARGUMENT...
 	case $column in
 	U1T)	echo "bench/$load-rr $*" ;;
 	UL1T)	echo "bench/$load-ll $*" ;;
+	UL)	echo "bench/$load $*" ;;
 	UD)	echo "bench/$load-direct $*" ;;
 	*)	echo "peers/$(peer_of "$load" "$column") $*" ;;
 	esac
@@ -274,8 +293,8 @@ environment_of() {	# WORKLOAD ARGUMENT...
 	esac
 }
 
-duration() {		# seconds that a server is measured
-	case $quick in
+duration() {		# seconds that a server is measured, or uneven runs
+	case ${quick-yes} in
 	yes)	echo 1 ;;
 	no)	echo 5 ;;
 	esac
@@ -289,5 +308,6 @@ answer_of() {		# WORKLOAD ARGUMENT...
 	pingpong | create) echo $(($2 * ($2 - 1) / 2)) ;;
 	alternate)	echo $((2 * $2 * $3)) ;;
 	memory)		echo "$2" ;;
+	channel)	echo $(($3 * ($3 - 1) / 2)) ;;
 	esac
 }

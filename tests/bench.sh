@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 here=$PWD
 runs=0
-all='cycle ring counters pingpong create alternate memory blocks threads depth stacks'
+all='cycle ring counters pingpong create alternate memory blocks threads depth stacks uneven channel'
 servers='http h2load latency echo redis idle'
 
 # WORKLOAD COLUMN COMMAND, with @ for the arguments of the row, and @MOST if the last is
@@ -144,6 +144,11 @@ expected() {
 	threads UL1T lmain @ 0 1
 	threads C++1T peers/cxx20-cycle-fifo @
 	threads C++1TL peers/cxx20-cycle-lifo @
+	uneven U bench/uneven @ SECONDS 3
+	uneven GO peers/go-uneven @ SECONDS 3
+	uneven TOKIO peers/rust-uneven-tokio @ SECONDS 3
+	channel UL bench/channel @
+	channel GO peers/go-channel @
 	depth U1T rmain @ 1
 	depth UL1T lmain @ 1
 	stacks U1T rmain % 0 1 USCHED_STACKS=$
@@ -153,7 +158,7 @@ expected() {
 
 # COLUMN @SIZE COMMAND for each column of a row, or @ if it is run at full size.
 row_of() {		# WORKLOAD ARGUMENT...
-	expected | awk -v row="$*" '
+	expected | awk -v row="$*" -v seconds="${seconds-}" '
 	BEGIN {
 		n = split(row, word, " ")
 		for (i = 2; i < n; i++)
@@ -173,6 +178,7 @@ row_of() {		# WORKLOAD ARGUMENT...
 		else
 			$4 = others last
 		sub(/\$$/, last)
+		sub(/SECONDS/, seconds)
 		sub(/^[^ ]* [^ ]* /, "")
 		print column, size, $0
 	}'
@@ -231,6 +237,7 @@ answer_of() {		# WORKLOAD
 	pingpong | create) echo 'echo $(($1 * ($1 - 1) / 2))' ;;
 	alternate) echo 'echo $(($1 * $2 * 2))' ;;
 	memory)	echo 'echo $1' ;;
+	channel) echo 'echo $(($2 * ($2 - 1) / 2))' ;;
 	esac
 }
 
@@ -336,6 +343,14 @@ test_rows() {
 		sizes 2.500.1000 1 8 64 512 4096)" --quick
 	set -- 1 2 4 8 16 32 64 128 256 512 1024 2048 4096
 	rows stacks N,R,M,stacks "$(sizes 2.50.80000 "$@")$(sizes 2.500.8000 "$@")"
+	seconds=1
+	rows uneven permille,load,connections "$(sizes 990.70 8 1000)" --quick
+	seconds=5
+	set -- 8 60 1000 10000
+	rows uneven permille,load,connections "$(sizes 500.70 "$@")$(sizes 990.70 "$@")$(
+		sizes 999.70 "$@")"
+	rows channel capacity,values 0.50000/1.50000/128.500000 --quick
+	rows channel capacity,values 0.500000/1.500000/128.5000000
 	unset PROCS BLOCKS
 }
 
@@ -467,7 +482,7 @@ test_runs() {
 	# shellcheck disable=SC2086 # a word for each workload
 	programs_of $all
 	bench --workload all --quick --only U1T
-	for load in $all; do
+	for load in ${all% uneven channel}; do
 		echo "$load $(grep -c 0.250000 "$results/$load.csv")"
 	done >"$dir/rows"
 	same 'rows of --quick' "cycle 8,ring 3,counters 3,pingpong 3,create 3,alternate 6,$(

@@ -40,6 +40,8 @@ tiny_points_of() {	# WORKLOAD
 	alternate)	printf '%s\n' '1 1' '300 2' '1 1000' ;;
 	memory)		printf '%s\n' 1 1000 ;;
 	blocks)		echo 8 10 100 ;;
+	uneven)		echo 9 5 8 ;;
+	channel)	printf '%s\n' '1 1' '0 100' '128 1000' ;;
 	esac
 }
 
@@ -177,6 +179,7 @@ check_usages() {	# WORKLOAD ARGUMENT...
 	good=$*		# each has one digit
 	[ $# -eq 1 ] || check_usage "$1"
 	for wrong in 0 -1 x 99999999999999999999; do
+		[ "$load$wrong" != channel0 ] || continue       # a capacity
 		# shellcheck disable=SC2086 # one word for each
 		check_usage $wrong ${good#?}
 		# shellcheck disable=SC2086 # one word for each
