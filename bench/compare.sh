@@ -11,8 +11,8 @@
 # usage: bench/compare.sh [-n TURNS] [-o DIR] [PART...]
 #
 #   TURNS  5 by default
-#   PART   of: cycle depth processors pingpong create counters ring memory servers; all
-#          by default
+#   PART   of: cycle depth processors pingpong create counters ring memory servers, which
+#          are the default, and even: threads that compute, and processors that share
 #
 #   BUILD  the directory of the programs (build), of `make programs' and `make peers'
 #   CPU    the processor for programs that use one (1: some machines are busy on 0);
@@ -34,6 +34,7 @@ turns=5
 dir=
 served=			# the workload of serve.sh, if it is one
 parts='cycle depth processors pingpong create counters ring memory servers'
+more='even'             # parts that are run by name only
 # These take twenty times as long as the others, and are as far from their aims: every
 # other turn is enough.
 slow='GO1T TOKIO'
@@ -60,7 +61,7 @@ arguments() {		# ARGUMENT...
 	'' | *[!0-9]* | 0*) usage ;;
 	esac
 	for part; do
-		case " $parts " in
+		case " $parts $more " in
 		*" $part "*) ;;
 		*) usage ;;
 		esac
@@ -306,6 +307,51 @@ part_memory() {
 	$(commands memory 10000000 UL1T)
 	END
 	aim 'GB of ten million blocked threads' 3 UL1T 100
+}
+
+# Programs and aims of their own: the delay of a timer, short requests beside long ones,
+# what more processors would do, locks, channels, and memory after a peak.
+part_even() {
+	pinned=
+	series late <<-END
+	p50 bench/late 500 4 1000
+	p99 bench/late 990 4 1000
+	END
+	aim 'timer beside four threads that compute 1 ms: ms late, median' 6 p50 1
+	aim 'timer beside four threads that compute 1 ms: ms late, 99 %' 12 p99 1
+	for connections in 8 60 1000; do
+		series "uneven $connections" <<-END
+		$(commands uneven "990 70 $connections" U GO)
+		END
+		aim "uneven, $connections connections, 99 %: rr / Go" 0.8 U GO
+	done
+	for held in 0 200; do
+		series "contend $held" <<-END
+		usync bench/contend usync $held 500
+		pthread bench/contend pthread $held 500
+		END
+	done
+	values=$tmp/values/'contend 0'
+	aim_least 'mutex, not held: locks of usync / pthread' 0.5 usync pthread
+	values=$tmp/values/'contend 200'
+	aim_least 'mutex, held for 200 ns: locks of usync / pthread' 0.9 usync pthread
+	for capacity in 0 1; do
+		series "channel $capacity" <<-END
+		$(commands channel "$capacity 100000" UL GO)
+		END
+		aim "channel of capacity $capacity: UL / Go" 1.5 UL GO
+	done
+	repeat=1
+	series simulate <<-END
+	all bench/simulate 16 70 250 all
+	END
+	aim 'simulated, 16 processors: us, 99 %' 700 all 1
+	series after <<-END
+	many bench/after 1000000 1024
+	deep bench/after 4000 65536
+	END
+	aim 'memory after 1,000,000 threads of 1 KiB / before' 1.3 many 1
+	aim 'memory after 4,000 threads of 64 KiB / before' 1.3 deep 1
 }
 
 # Measures some columns by serve.sh.

@@ -14,7 +14,8 @@ programs='rmain rmain.1t lmain lmain.setjmp bench/pingpong-direct bench/create-d
 bench/counters-direct bench/ring-direct bench/memory-ll peers/cxx20-cycle-fifo
 peers/cxx20-cycle-lifo peers/go-cycle peers/rust-cycle-tokio peers/boost-pingpong-same
 peers/rust-pingpong-corosensei peers/cxx20-create peers/rust-counters-corosensei
-peers/cxx20-counters peers/c-ring-best peers/c-ring-worst'
+peers/cxx20-counters peers/c-ring-best peers/c-ring-worst bench/late bench/uneven
+peers/go-uneven bench/contend bench/channel peers/go-channel bench/simulate bench/after'
 # shellcheck source=tests/fakes
 . tests/fakes
 
@@ -482,6 +483,42 @@ test_status() {
 	row 'create: UD / C++20' '1.3 | 100 | 100 to 100 | missed'
 }
 
+# A part that is run by name only.
+test_even() {
+	says <<-'END'
+	bench/late\ 500*) echo 5 ;;
+	bench/late\ 990*) echo 13 ;;
+	bench/uneven\ 990\ 70\ 8\ *) echo 1400 ;;
+	bench/uneven*) echo 700 ;;
+	peers/go-uneven*) echo 1000 ;;
+	bench/contend\ usync\ 0*) echo 10 ;;
+	bench/contend\ usync\ 200*) echo 95 ;;
+	bench/contend*) echo 100 ;;
+	bench/channel\ 0*) echo 3 ;;
+	bench/simulate*) echo 673 ;;
+	bench/after\ 4000\ *) echo 2 ;;
+	END
+	compare -n 1 even
+	same 'status of even' 1 $status
+	diff - "$rows" >&2 <<-'END' || fail 'the rows of even (>)'
+	| timer beside four threads that compute 1 ms: ms late, median | <= 6 | 5 | 5 to 5 | reached |
+	| timer beside four threads that compute 1 ms: ms late, 99 % | <= 12 | 13 | 13 to 13 | missed |
+	| uneven, 8 connections, 99 %: rr / Go | <= 0.8 | 1.4 | 1.4 to 1.4 | missed |
+	| uneven, 60 connections, 99 %: rr / Go | <= 0.8 | 0.7 | 0.7 to 0.7 | reached |
+	| uneven, 1000 connections, 99 %: rr / Go | <= 0.8 | 0.7 | 0.7 to 0.7 | reached |
+	| mutex, not held: locks of usync / pthread | >= 0.5 | 0.1 | 0.1 to 0.1 | missed |
+	| mutex, held for 200 ns: locks of usync / pthread | >= 0.9 | 0.95 | 0.95 to 0.95 | reached |
+	| channel of capacity 0: UL / Go | <= 1.5 | 3 | 3 to 3 | missed |
+	| channel of capacity 1: UL / Go | <= 1.5 | 1 | 1 to 1 | reached |
+	| simulated, 16 processors: us, 99 % | <= 700 | 673 | 673 to 673 | reached |
+	| memory after 1,000,000 threads of 1 KiB / before | <= 1.3 | 1 | 1 to 1 | reached |
+	| memory after 4,000 threads of 64 KiB / before | <= 1.3 | 2 | 2 to 2 | missed |
+	END
+	has '^bench/uneven 990 70 1000 5 2$' "$BUILD/calls"
+	has '^bench/channel 1 100000$' "$BUILD/calls"
+	same 'calls of even' 19 "$(wc -l <"$BUILD/calls")"
+}
+
 wrong() {		# ARGUMENTS
 	compare "$@"
 	same "status of '$*'" 2 $status
@@ -544,6 +581,7 @@ test_status
 test_servers
 test_server_failures
 test_default
+test_even
 test_usage
 same 'temporary files' '' "$(ls "$TMPDIR")"
 conclude 'tables, aims and failures, with programs that are made up'
