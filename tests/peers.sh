@@ -41,7 +41,7 @@ tiny_points_of() {	# WORKLOAD
 	memory)		printf '%s\n' 1 1000 ;;
 	blocks)		echo 8 10 100 ;;
 	uneven)		echo 9 5 8 ;;
-	channel)	printf '%s\n' '1 1' '0 100' '128 1000' ;;
+	channel)	printf '%s\n' '1 1' '2 100' '7 1000' ;;
 	esac
 }
 
@@ -172,6 +172,7 @@ check_usage() {		# ARGUMENT...
 # The arguments are those of the least size. Each wrong one is tried as the first and, if
 # there are several, as the last.
 check_usages() {	# WORKLOAD ARGUMENT...
+	of=$1
 	check_usage
 	[ "$1" != cycle ] || check_usage 1 "$3" "$4" ${5+"$5"}
 	shift
@@ -179,7 +180,7 @@ check_usages() {	# WORKLOAD ARGUMENT...
 	good=$*		# each has one digit
 	[ $# -eq 1 ] || check_usage "$1"
 	for wrong in 0 -1 x 99999999999999999999; do
-		[ "$load$wrong" != channel0 ] || continue       # a capacity
+		[ "$of$wrong" != channel0 ] || continue         # a capacity
 		# shellcheck disable=SC2086 # one word for each
 		check_usage $wrong ${good#?}
 		# shellcheck disable=SC2086 # one word for each

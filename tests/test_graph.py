@@ -354,6 +354,27 @@ class Tables(Case):
             Not measured: X (missing).
             """)
 
+    def test_uneven(self):
+        self.gives('''
+            uneven, permille, load, connections, U, GO
+            uneven, 990, 70, 60, 900.5, 1000
+            uneven, 990, 70, 8, 800, fail:timeout
+            uneven, 500, 70, 8, 20, 40
+            ''', '''
+            uneven, permille = 500, load = 70: us that so many of 1000 took at most
+
+            | connections |    U |   GO |
+            | :---------- | ---: | ---: |
+            | 8           | 20.0 | 40.0 |
+
+            uneven, permille = 990, load = 70: us that so many of 1000 took at most
+
+            | connections |    U |   GO |
+            | :---------- | ---: | ---: |
+            | 8           |  800 |    - |
+            | 60          |  900 | 1000 |
+            ''')
+
     def test_growth_of_depth(self):
         self.gives(DEPTH, """
             depth, N = 2, R = 4: ns per message
