@@ -195,6 +195,8 @@ $(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
 $(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait syscall nanosleep \
 	sched_yield pthread_mutex_lock
 
+$(B)/tests/test_net_limits: wrapped := accept4
+
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto sendmsg \
 	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
 

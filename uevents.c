@@ -21,12 +21,17 @@
  *
  * Descriptors are registered for edges, once and for all, so a wait costs no
  * epoll_ctl(2). The eventfd that interrupts a sleep is never read: each write is an edge.
+ *
+ * Timers need no descriptor. Where the process has none left for epoll and eventfd,
+ * sleeps wait for a condition, and each add() tries again to open the two. v_epoll is set
+ * last, under v_lock, and never changes again.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
 #endif
 #include "uevents.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -35,6 +40,8 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "private/cancel.h"
 
 enum {
 	BATCH    = 64,                  /* events taken at a time: when their threads run,
@@ -56,9 +63,12 @@ struct events {
 	uexpired_fn       *v_expired;   /* for WAITERS */
 	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
 	int64_t            v_exposed;   /* the time of the timerfd; 0: not set */
-	int                v_epoll;
+	int                v_epoll;     /* -1: there is no descriptor yet; atomic */
 	int                v_interrupt; /* eventfd */
 	int                v_timer;     /* timerfd, or -1 */
+	bool               v_rung;      /* interrupted, without descriptors; v_lock */
+	pthread_mutex_t    v_lock;
+	pthread_cond_t     v_bell;      /* for v_rung, and for descriptors */
 	bool               v_coarse;    /* the kernel has no epoll_pwait2() */
 	struct uinterest   v_nothing;   /* of eventfd and timerfd, which end a sleep */
 	struct epoll_event v_batch[BATCH];
@@ -72,6 +82,9 @@ enum {
 /* The last e_serial. */
 static uint64_t serials;
 
+static int  epoll_of(struct events *v);
+static int  open_descriptors(struct events *v);
+static void close_if(int fd);
 static int  add(struct events *v, int fd, uint32_t edges, struct uinterest *i);
 static void poll_events(struct uevents *e, int64_t until);
 static void interrupt(struct uevents *e);
@@ -81,6 +94,7 @@ static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired);
 static void disarm(struct uevents *e, struct uexpiry *x);
 static void nothing(struct uinterest *i, uint32_t events);
 static int  sleep_until(struct events *v, int64_t until);
+static void sleep_bare(struct events *v, int64_t until);
 static void expire(struct events *v);
 static int64_t first_due(const struct events *v);
 static void carry(struct uexpiry *first, uint32_t count);
@@ -103,7 +117,7 @@ int uevents_of(struct usched *s, struct uevents **e)
 int uevents_create(struct uevents **e)
 {
 	struct events *v = calloc(1, sizeof *v);
-	int rc;
+	pthread_condattr_t attr;
 
 	if (!v)
 		return -ENOMEM;
@@ -112,16 +126,58 @@ int uevents_create(struct uevents **e)
 					.e_arm = arm, .e_disarm = disarm };
 	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
 	v->v_nothing.i_ready = nothing;
-	v->v_timer = -1;
-	v->v_epoll = epoll_create1(EPOLL_CLOEXEC);
-	v->v_interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = v->v_epoll < 0 || v->v_interrupt < 0 ? -errno
-		: add(v, v->v_interrupt, EPOLLIN, &v->v_nothing);
-	if (rc)
-		close_events(&v->v_events);
-	else
-		*e = &v->v_events;
-	return rc;
+	v->v_epoll = v->v_interrupt = v->v_timer = -1;
+	pthread_mutex_init(&v->v_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&v->v_bell, &attr);
+	pthread_condattr_destroy(&attr);
+	epoll_of(v);                            /* or later */
+	*e = &v->v_events;
+	return 0;
+}
+
+/* The descriptor, which is opened if there is none; or an error. */
+static int epoll_of(struct events *v)
+{
+	int fd = __atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE);
+
+	if (fd >= 0)
+		return fd;
+	pthread_mutex_lock(&v->v_lock);
+	fd = v->v_epoll < 0 ? open_descriptors(v) : v->v_epoll;
+	pthread_mutex_unlock(&v->v_lock);
+	return fd;
+}
+
+/* Under v_lock. The sleep, if there is one, goes on with them. */
+static int open_descriptors(struct events *v)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET,
+				     .data.ptr = &v->v_nothing };
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	int bell = fd < 0 ? -1 : eventfd(v->v_rung, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (bell < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, bell, &event)) {
+		int rc = -errno;
+
+		close_if(bell);
+		close_if(fd);
+		return rc;
+	}
+	v->v_interrupt = bell;
+	__atomic_store_n(&v->v_epoll, fd, __ATOMIC_RELEASE);
+	pthread_cond_signal(&v->v_bell);
+	return fd;
+}
+
+static void close_if(int fd)
+{
+	int before = defer_cancel();
+
+	if (fd >= 0)
+		close(fd);
+	allow_cancel(before);
 }
 
 int uevents_add(struct uevents *e, int fd, struct uinterest *i)
@@ -137,13 +193,16 @@ int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
 static int add(struct events *v, int fd, uint32_t edges, struct uinterest *i)
 {
 	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = i };
+	int epoll = epoll_of(v);
 
-	if (epoll_ctl(v->v_epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+	if (epoll < 0)
+		return epoll;
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0)
 		return 0;
 	if (errno != EEXIST)
 		return -errno;
 	event.events = ALL | EPOLLET;           /* a thread may wait to write */
-	epoll_ctl(v->v_epoll, EPOLL_CTL_MOD, fd, &event);  /* reports readiness again */
+	epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event);    /* reports readiness again */
 	return -EEXIST;
 }
 
@@ -193,22 +252,31 @@ static void poll_events(struct uevents *e, int64_t until)
 static void interrupt(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
+	bool open = __atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE) >= 0;
+	int before = defer_cancel();
 	uint64_t one = 1;
 
-	while (write(v->v_interrupt, &one, sizeof one) < 0 && errno == EINTR)
+	if (!open) {
+		pthread_mutex_lock(&v->v_lock);
+		open = v->v_epoll >= 0;         /* since then: they do not know v_rung */
+		v->v_rung = true;
+		pthread_cond_signal(&v->v_bell);
+		pthread_mutex_unlock(&v->v_lock);
+	}
+	while (open && write(v->v_interrupt, &one, sizeof one) < 0 && errno == EINTR)
 		;
+	allow_cancel(before);
 }
 
 static void close_events(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
 
-	if (v->v_epoll >= 0)
-		close(v->v_epoll);
-	if (v->v_interrupt >= 0)
-		close(v->v_interrupt);
-	if (v->v_timer >= 0)
-		close(v->v_timer);
+	close_if(v->v_epoll);
+	close_if(v->v_interrupt);
+	close_if(v->v_timer);
+	pthread_cond_destroy(&v->v_bell);
+	pthread_mutex_destroy(&v->v_lock);
 	free(v);
 }
 
@@ -221,10 +289,10 @@ static int expose(struct uevents *e)
 	struct events *v = (struct events *)(void *)e;
 	int64_t due = first_due(v), when = due == USCHED_NEVER ? 0 : due;
 	struct itimerspec spec = { .it_value = { when / SECOND, when % SECOND } };
-	int rc;
+	int rc, epoll = epoll_of(v);
 
-	if (when == v->v_exposed)
-		return v->v_epoll;
+	if (epoll < 0 || when == v->v_exposed)
+		return epoll;
 	if (v->v_timer < 0) {
 		v->v_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 		if (v->v_timer < 0)
@@ -238,7 +306,7 @@ static int expose(struct uevents *e)
 	}
 	timerfd_settime(v->v_timer, TFD_TIMER_ABSTIME, &spec, NULL);
 	v->v_exposed = when;
-	return v->v_epoll;
+	return epoll;
 }
 
 static void nothing(struct uinterest *i, uint32_t events)
@@ -255,6 +323,10 @@ static int sleep_until(struct events *v, int64_t until)
 
 	if (until > first)
 		until = first;
+	if (__atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE) < 0) {
+		sleep_bare(v, until);
+		return 0;
+	}
 	if (until > 0 && until != USCHED_NEVER) {
 		left = until - uevents_now();
 		if (left < 0)
@@ -277,6 +349,21 @@ static int sleep_until(struct events *v, int64_t until)
 			       left > INT32_MAX ? INT32_MAX : (int)left);
 	}
 	return n;                               /* -1: EINTR */
+}
+
+/* Without descriptors. Once there are some, the next sleep is with them. */
+static void sleep_bare(struct events *v, int64_t until)
+{
+	struct timespec t = { until / SECOND, until % SECOND };
+	int rc = until > 0 ? 0 : ETIMEDOUT;
+
+	pthread_mutex_lock(&v->v_lock);
+	while (rc == 0 && !v->v_rung && v->v_epoll < 0)
+		rc = until == USCHED_NEVER
+			? pthread_cond_wait(&v->v_bell, &v->v_lock)
+			: pthread_cond_timedwait(&v->v_bell, &v->v_lock, &t);
+	v->v_rung = false;
+	pthread_mutex_unlock(&v->v_lock);
 }
 
 /* USCHED_NEVER: nothing is armed. */

@@ -70,15 +70,16 @@ struct uevents {
 
 /*
  * The events of `s'; they are made if there are none.
- * 0; -ENOMEM; -EMFILE, -ENFILE, -ENOSPC: no descriptor or interest left; -ENOTSUP: `s'
- * does not look for events (s_polls).
+ * Without descriptors left they have timers and interrupts, until uevents_add() finds
+ * some.
+ * 0; -ENOMEM; -ENOTSUP: `s' does not look for events (s_polls).
  * From the dispatcher's native thread. Does not switch.
  */
 int uevents_of(struct usched *s, struct uevents **e);
 
 /*
  * Events without a dispatcher, for a native thread. Closed with e_close.
- * 0; -ENOMEM, -EMFILE, -ENFILE, -ENOSPC.
+ * 0; -ENOMEM.
  */
 int uevents_create(struct uevents **e);
 
@@ -86,7 +87,8 @@ int uevents_create(struct uevents **e);
  * Registers `fd': i_ready is called at each edge (EPOLLET), for any readiness. Closing fd
  * ends it.
  * 0, or the error of epoll_ctl(2): -EPERM for files, which are always ready; -EEXIST: it
- * is registered already; i_ready is called once more if fd is ready.
+ * is registered already; i_ready is called once more if fd is ready. -EMFILE, -ENFILE: no
+ * descriptors left for epoll and eventfd.
  * From any native thread.
  */
 int uevents_add(struct uevents *e, int fd, struct uinterest *i);

@@ -43,6 +43,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "private/cancel.h"
 #include "private/check.h"
 
 enum { IN, OUT };
@@ -61,6 +62,7 @@ enum {
 	CHUNKS     = 4096,  /* 4 million descriptors, four times Linux's limit */
 	POLL_MAX   = 65536,
 	RETRY      = 10000000,          /* ns: if out of descriptors, or backlog full */
+	PASSING    = 16,                /* connections that failed, then a pause */
 	READY      = 0,                 /* results of a grant */
 	CLOSED     = 1,
 	LINE       = 64,                /* bytes */
@@ -124,6 +126,7 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 static ssize_t general_step(attempt *try, int fd, int direction, const struct op *o,
 			    int64_t deadline, struct turn *t)
 	__attribute__((noinline));
+static inline bool is_native(void);
 static inline ssize_t step(attempt *try, int fd, int direction, const struct op *o,
 			   int64_t deadline, struct turn *t)
 	__attribute__((always_inline));
@@ -141,8 +144,12 @@ static int  add_to(struct uevents *e, struct descriptor *d, int fd, int directio
 		   uint32_t generation) __attribute__((noinline));
 static ssize_t read_step(int fd, void *buffer, size_t size, int64_t deadline,
 			 struct turn *t) __attribute__((noinline));
+static ssize_t read_natively(int fd, void *buffer, size_t size, int64_t deadline,
+			     struct turn *t) __attribute__((noinline));
 static ssize_t write_step(int fd, const void *buffer, size_t size, int64_t deadline,
 			  struct turn *t) __attribute__((noinline));
+static ssize_t write_natively(int fd, void *buffer, size_t size, int64_t deadline,
+			      struct turn *t) __attribute__((noinline));
 static int poll_step(int fd, int64_t deadline, struct turn *t) __attribute__((noinline));
 static inline attempt try_read, try_write __attribute__((always_inline));
 static attempt try_readv, try_writev, try_recvfrom, try_sendto, try_accept, try_poll;
@@ -388,6 +395,14 @@ static void finish(struct uwaiter **waiters, int result)
 			uwait_finish(waiters[i], result);
 }
 
+static int close_it(int fd)
+{
+	int before = defer_cancel(), rc = close(fd) ? -errno : 0;
+
+	allow_cancel(before);
+	return rc;
+}
+
 /* Enters a new descriptor. Closes it if there is no memory. */
 static int fresh(int fd, enum kind kind)
 {
@@ -396,7 +411,7 @@ static int fresh(int fd, enum kind kind)
 	int rc = find(fd, &d);
 
 	if (rc) {
-		close(fd);
+		close_it(fd);
 		return rc;
 	}
 	if (kind <= CLOSING)                    /* its listener is being closed */
@@ -486,7 +501,7 @@ int unet_close(int fd)
 	uwait_unlock(&d->d_lock);
 	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) > 0)
 		sched_yield();
-	rc = close(fd) && errno == EBADF ? -EBADF : 0;
+	rc = close_it(fd) == -EBADF ? -EBADF : 0;
 	uwait_lock(&d->d_lock);
 	if (d->d_generation == generation)
 		__atomic_store_n(&d->d_kind, NEW, __ATOMIC_RELEASE);
@@ -570,7 +585,19 @@ static inline ssize_t perform(attempt *try, int fd, int direction, const struct 
 static ssize_t general_step(attempt *try, int fd, int direction, const struct op *o,
 			    int64_t deadline, struct turn *t)
 {
-	return step(try, fd, direction, o, deadline, t);
+	bool native = is_native();
+	int before = native ? defer_cancel() : 0;
+	ssize_t n = step(try, fd, direction, o, deadline, t);
+
+	if (native)
+		allow_cancel(before);
+	return n;
+}
+
+/* The caller is in no thread, so it may be cancelled: cancel.h. */
+static inline bool is_native(void)
+{
+	return __builtin_expect(!usched__here()->s_current, 0);
 }
 
 /* Inlined with each system call. */
@@ -724,7 +751,20 @@ static ssize_t read_step(int fd, void *buffer, size_t size, int64_t deadline,
 {
 	const struct op o = { .o_buffer = buffer, .o_size = size, .o_short = size };
 
-	return step(try_read, fd, IN, &o, size > 0 ? deadline : 0, t);
+	if (size == 0)
+		deadline = 0;
+	if (is_native())
+		return read_natively(fd, buffer, size, deadline, t);
+	return step(try_read, fd, IN, &o, deadline, t);
+}
+
+/* Apart, so that the caller's arguments stay in registers. */
+static ssize_t read_natively(int fd, void *buffer, size_t size, int64_t deadline,
+			     struct turn *t)
+{
+	const struct op o = { .o_buffer = buffer, .o_size = size, .o_short = size };
+
+	return general_step(try_read, fd, IN, &o, deadline, t);
 }
 
 static ssize_t write_step(int fd, const void *buffer, size_t size, int64_t deadline,
@@ -733,7 +773,17 @@ static ssize_t write_step(int fd, const void *buffer, size_t size, int64_t deadl
 	/* It is only read. */
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size };
 
+	if (is_native())
+		return write_natively(fd, o.o_buffer, size, deadline, t);
 	return step(try_write, fd, OUT, &o, deadline, t);
+}
+
+static ssize_t write_natively(int fd, void *buffer, size_t size, int64_t deadline,
+			      struct turn *t)
+{
+	const struct op o = { .o_buffer = buffer, .o_size = size };
+
+	return general_step(try_write, fd, OUT, &o, deadline, t);
 }
 
 static inline void check_iov(const struct iovec *iov, int n, const char *call)
@@ -993,7 +1043,7 @@ static int open_socket(const struct unet_addr *a, int type, unsigned flags)
 	    && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on)) {
 		int rc = -errno;
 
-		close(fd);
+		close_it(fd);
 		return rc;
 	}
 	return fd;
@@ -1031,7 +1081,7 @@ static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
 	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size) == 0)
 		return fd;
 	rc = -errno;
-	close(fd);
+	close_it(fd);
 	return rc;
 }
 
@@ -1046,7 +1096,7 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
 		return fresh(fd, kind_of(fd));
 	rc = -errno;
-	close(fd);
+	close_it(fd);
 	return rc;
 }
 
@@ -1078,12 +1128,15 @@ static int pause_until(int64_t deadline)
 {
 	int64_t until = usync_after(RETRY);
 	struct timespec t = { 0, RETRY };
+	int before;
 
 	if (deadline <= 0 || until - RETRY >= deadline)
 		return -ETIMEDOUT;
 	if (ustack_self())
 		return usync_sleep_until(until < deadline ? until : deadline);
+	before = defer_cancel();
 	nanosleep(&t, NULL);
+	allow_cancel(before);
 	return 0;
 }
 
@@ -1091,6 +1144,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 {
 	const struct op o = { .o_from = peer };
 	struct descriptor *d;
+	unsigned passed = 0;
 	int new, rc = find(fd, &d);
 	uint32_t generation;
 	enum kind kind;
@@ -1102,7 +1156,8 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	kind = get_kind(d);  /* before the call: then the number may be reused */
 	do {
 		new = (int)perform(try_accept, fd, IN, &o, deadline, generation);
-		rc = is_exhausted(new) ? pause_until(deadline) : 0;
+		if (is_exhausted(new) || (is_passing(new) && ++passed % PASSING == 0))
+			rc = pause_until(deadline);
 	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
 	if (rc)
 		return rc;
@@ -1120,19 +1175,27 @@ static ssize_t try_accept(int fd, const struct op *o, enum kind kind)
 			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
+static int connect_once(int fd, const struct unet_addr *a)
+{
+	int before = defer_cancel();
+	int rc = connect(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size)
+		? -errno : 0;
+
+	allow_cancel(before);
+	return rc;
+}
+
 /* A UNIX socket's backlog is full: no event tells when there is a place. */
 static int connect_socket(int fd, const struct unet_addr *a, int64_t deadline)
 {
 	int rc;
 
-	while (connect(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size)) {
-		if (errno == EINPROGRESS || errno == EINTR)
-			return 1;
-		rc = errno == EAGAIN ? pause_until(deadline) : -errno;
+	while ((rc = connect_once(fd, a)) == -EAGAIN) {
+		rc = pause_until(deadline);
 		if (rc)
 			return rc;
 	}
-	return 0;
+	return rc == -EINPROGRESS || rc == -EINTR ? 1 : rc;
 }
 
 int unet_connect(const struct unet_addr *a, int64_t deadline)
@@ -1206,7 +1269,7 @@ static int poll_step(int fd, int64_t deadline, struct turn *t)
 {
 	static const struct op none;
 
-	return (int)step(try_poll, fd, IN, &none, deadline, t);
+	return (int)general_step(try_poll, fd, IN, &none, deadline, t);
 }
 
 static ssize_t try_poll(int fd, const struct op *o, enum kind kind)
@@ -1271,8 +1334,8 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
  */
 static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
+	int found, before = defer_cancel();
 	size_t i = 0;
-	int found;
 
 	while (i < n && poll_inside(&fds[i], generations[i]))
 		i++;
@@ -1283,6 +1346,7 @@ static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 		if (d)
 			leave(d);
 	}
+	allow_cancel(before);
 	return found;
 }
 

@@ -21,7 +21,10 @@
  * it waits. Threads and native threads may call it. It returns a number of at least 0 or,
  * with nothing transferred,
  *
- *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EMFILE, -ENFILE, -EFAULT   as in usync.h
+ *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EFAULT   as in usync.h
+ *   -EMFILE, -ENFILE  no descriptor left for epoll: at a processor's first waits for
+ *               descriptors; a later call tries again
+ *   -ENOSPC     no epoll interest left, a limit of the system
  *   -EBADF      it is no descriptor, or unet_close() closed it meanwhile
  *   -EBUSY      another thread waits for the same
  *   any other   of the system call. -EPIPE comes without SIGPIPE on sockets, and on pipes
@@ -96,8 +99,9 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags);
 
 /*
  * The next connection. A non-NULL `peer' gets its address. Connections that ended before
- * are passed over. Without descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM) it
- * waits until there are some.
+ * are passed over, and a pause follows where many have. Without descriptors or memory
+ * (EMFILE, ENFILE, ENOBUFS, ENOMEM) it waits until there are some, also at a processor's
+ * first wait.
  */
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline);
 

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "private/cancel.h"
 #include "private/check.h"
 #include "unet.h"
 
@@ -108,6 +109,8 @@ int uoffload_limit(unsigned threads)
 
 void uoffload_drain(void)
 {
+	int before = defer_cancel();
+
 	pthread_mutex_lock(&pool.o_lock);
 	pool.o_draining++;
 	pthread_cond_broadcast(&pool.o_work);
@@ -115,6 +118,7 @@ void uoffload_drain(void)
 		pthread_cond_wait(&pool.o_quiet, &pool.o_lock);
 	pool.o_draining--;
 	join_ended(false);
+	allow_cancel(before);
 }
 
 static struct job *new_job(void (*func)(void *data), void (*drop)(void *data),
@@ -366,7 +370,10 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 	check(size ? buffer : NULL, BUFFER, __func__);
 #ifdef RWF_NOWAIT
 	struct iovec iov = { buffer, size };
+	int before = defer_cancel();
 	ssize_t rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
+
+	allow_cancel(before);
 
 	if (rc > 0 && __msan_unpoison)
 		__msan_unpoison(buffer, (size_t)rc);

@@ -10,7 +10,7 @@
  * these functions: with all of the pool waiting for the pool nothing would go on. Not for
  * SINGLE_THREAD.
  *
- * Deadlines and errors as in usync.h.
+ * Deadlines and errors as in usync.h. No call is a cancellation point.
  */
 #ifndef USCHED_OFFLOAD_H
 #define USCHED_OFFLOAD_H

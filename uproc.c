@@ -48,6 +48,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "private/cancel.h"
 #include "private/lock.h"
 #include "private/quota.h"
 #include "uoverflow.h"
@@ -98,6 +99,7 @@ static void free_procs(struct uprocs *r, size_t n);
 static int  uproc_init(struct uproc *p, struct uprocs *r,
 		       const struct uproc_policy *policy);
 static void set_call_backs(struct usched *s, const struct uproc_policy *policy);
+static int  expose_events(struct uproc *p);
 static void uproc_fini(struct uproc *p);
 static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
@@ -819,7 +821,6 @@ static void free_procs(struct uprocs *r, size_t n)
 static int uproc_init(struct uproc *p, struct uprocs *r,
 		      const struct uproc_policy *policy)
 {
-	struct uevents *events;
 	int rc;
 
 	p->p_procs = r;
@@ -845,7 +846,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r,
 		rc = p->p_queue ? add_stacks(p) : -ENOMEM;
 	}
 	if (rc == 0 && r->r_conf.c_embed)
-		rc = uevents_of ? uevents_of(&p->p_sched, &events) : -ENOTSUP;
+		rc = expose_events(p);
 	if (rc)
 		uproc_fini(p);
 	return rc;
@@ -867,6 +868,17 @@ static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
 	s->s_join = join;
 	s->s_interrupt = interrupt;
 	s->s_changed = report_changed;
+}
+
+/* The program's loop needs the descriptors. */
+static int expose_events(struct uproc *p)
+{
+	struct uevents *e;
+	int rc = uevents_of ? uevents_of(&p->p_sched, &e) : -ENOTSUP;
+
+	if (rc == 0)
+		rc = e->e_expose(e);
+	return rc < 0 ? rc : 0;
 }
 
 static void uproc_fini(struct uproc *p)
@@ -1133,7 +1145,7 @@ static int64_t now(void)
 int uprocs_run(struct uprocs *r)
 {
 	struct uproc *p = uproc_at(r, 0);
-	int rc;
+	int rc, before;
 
 	if (!r->r_conf.c_embed)
 		return -EINVAL;
@@ -1142,7 +1154,9 @@ int uprocs_run(struct uprocs *r)
 	r->r_leave = 1;
 	r->r_deadline = now() + TURN;
 	unmark(p);
+	before = defer_cancel();
 	rc = usched_run(&p->p_sched);
+	allow_cancel(before);
 	if (now() >= r->r_deadline)
 		uevents_interrupt(&p->p_sched);         /* there may be more to run */
 	r->r_leave = 0;

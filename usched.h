@@ -448,7 +448,9 @@ int usched_add_stack(struct usched *s, void *base, size_t size);
  * Runs threads until s_next returns NULL. Blocked threads stay blocked, and usched_run()
  * may be called again. With added stacks that may be at any depth and on any native
  * thread, one at a time. While threads live on the native stack, it must be at the same
- * depth of the same native thread. A thread may run another dispatcher.
+ * depth of the same native thread. A thread may run another dispatcher. The native
+ * thread must not be cancelled meanwhile (pthread_setcancelstate()); those of rr and ll
+ * never are.
  * 0; with nothing run: -EBUSY: `s' is running already; -EINVAL: threads live on the
  * native stack, at another depth or of another native thread.
  */

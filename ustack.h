@@ -137,7 +137,7 @@ int ustack_yield(void);
  *               SINGLE_THREAD
  *
  * From a thread: switches. From any other native thread, with c_embed only the loop's:
- * blocks that.
+ * blocks that; no cancellation point, as rr_destroy() and rr_run().
  */
 int ustack_join(struct ustack *u, int64_t deadline);
 

@@ -22,8 +22,6 @@
  *               sleep always has to wait
  *   -ENOMEM     no memory to wait with
  *   -ENOTSUP    there is a deadline, and the scheduler has no timers (s_polls)
- *   -EMFILE, -ENFILE  no descriptor left for timers: at a processor's first deadline
- *   -ENOSPC     no epoll interest left, a limit of the system
  *   -EFAULT     see ustack_block()
  *
  * and has changed nothing when it returns an error. All other calls neither wait nor
@@ -31,6 +29,9 @@
  *
  * Schedulers find deadlocks among threads. A native thread that will release what threads
  * wait for has to announce it: rr_hold().
+ *
+ * No call of the library is a cancellation point: pthread_cancel() of a native thread in
+ * a call takes effect after it, at the next such point.
  */
 #ifndef USCHED_SYNC_H
 #define USCHED_SYNC_H

@@ -33,6 +33,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "private/cancel.h"
+
 enum { IDLE, WAITING, WAKING };
 
 /* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
@@ -184,7 +186,9 @@ int uwait_events(struct uwaiter *w, struct uevents **e)
 	}
 	if (!n->n_events)
 		rc = uevents_create(&n->n_events);
-	n->n_polls = rc == 0;
+	/* Only once in a wait: the granter reads it as soon as a node is in a queue. */
+	if (rc == 0 && !n->n_polls)
+		n->n_polls = true;
 	*e = n->n_events;
 	return rc;
 }
@@ -601,12 +605,14 @@ static int block_native(struct uwaiter *w, struct uwait_lock *lock,
 			struct uwait_queue *q)
 {
 	struct uwait_native *n = native_of(w);
+	int before = defer_cancel();
 
 	pthread_mutex_lock(&n->n_lock);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))
 			w->w_result = late(w);
 	pthread_mutex_unlock(&n->n_lock);
+	allow_cancel(before);
 	return w->w_result < 0 ? leave(w, lock, q) : w->w_result;
 }
 

@@ -148,9 +148,8 @@ uintptr_t uwait_name(void);
 /*
  * Reserves all that uwait_block() needs, so that cannot fail. *w is the caller's waiter.
  * 0; -ENOMEM: for a waiter, or for the thread's image; -ECANCELED; -ETIMEDOUT: the
- * deadline is 0 or less: the caller does not want to wait; -ENOTSUP, -EMFILE, -ENFILE,
- * -ENOSPC: there is a deadline and the scheduler has no events, or cannot make them;
- * -EFAULT as ustack_block().
+ * deadline is 0 or less: the caller does not want to wait; -ENOTSUP: there is a deadline
+ * and the scheduler has no events; -EFAULT as ustack_block().
  * Does not switch.
  */
 int uwait_prepare(struct uwaiter **w, int64_t deadline);
@@ -192,7 +191,7 @@ static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 /*
  * The events that will end the prepared wait: those of the thread's dispatcher. A native
  * thread has events of its own, made if there are none, and waits for those.
- * 0; -ENOMEM; -EMFILE, -ENFILE, -ENOSPC: no descriptor or interest left.
+ * 0; -ENOMEM.
  * After uwait_prepare_outside(). Does not switch.
  */
 int uwait_events(struct uwaiter *w, struct uevents **e);

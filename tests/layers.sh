@@ -35,25 +35,26 @@ private/quota.h:
 uconf.h:
 ustack.h:       usched.h
 uevents.h:      usched.h
-uevents.c:      uevents.h
+uevents.c:      uevents.h private/cancel.h
 uwait.h:        uevents.h ustack.h
-uwait.c:        uwait.h
+uwait.c:        uwait.h private/cancel.h
 usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
 uchan.c:        usync.h private/check.h
 unet.h:         usync.h
-unet.c:         unet.h private/check.h
+unet.c:         unet.h private/cancel.h private/check.h
 uoffload.h:     usync.h
-uoffload.c:     uoffload.h unet.h private/check.h
+uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h
 uoverflow.h:
 uoverflow.c:    uoverflow.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/lock.h private/quota.h uoverflow.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/cancel.h private/lock.h private/quota.h uoverflow.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
 private/uproc_names.inc:
 private/uproc_report.inc:
 private/uproc_native.inc:
 private/uproc_single.inc:
 private/policy.h:
+private/cancel.h:
 private/where.h:        ../arch/arch.h ../usched.h
 private/check.h:        ../arch/arch.h ../uframes.h ../usched.h
 uframes.h:      usched.h

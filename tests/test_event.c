@@ -480,13 +480,59 @@ static void test_expose_timers(void **state)
 	uevents_close(&s);
 }
 
-/* With few descriptors left, then with more: none is lost, and then it works. */
+static void *interrupt_soon(void *e)
+{
+	nanosleep(&(struct timespec){ 0, MILLISECOND }, NULL);
+	((struct uevents *)e)->e_interrupt(e);
+	return NULL;
+}
+
+/* Without descriptors there are timers and interrupts, and no more. */
+static void lacking(struct usched *s)
+{
+	struct uinterest nothing = { 0 };
+	int64_t until = uevents_now() + 2 * MILLISECOND;
+	struct uevents *e;
+	pthread_t native;
+
+	assert_int_equal(uevents_of(s, &e), 0);
+	assert_int_equal(uevents_add(e, 0, &nothing), -EMFILE);
+	assert_int_equal(uevents_add_input(e, 0, &nothing), -EMFILE);
+	assert_int_equal(e->e_expose(e), -EMFILE);
+	assert_int_equal(uevents_sleep(s, until), 1);
+	assert_true(uevents_now() >= until);
+	timers[0] = (struct timer){ .t_timer = { .t_expired = note } };
+	until = uevents_now() + 2 * MILLISECOND;
+	arm(e, &timers[0], until);
+	expired_count = 0;
+	assert_int_equal(uevents_sleep(s, USCHED_NEVER), 1);
+	assert_int_equal(expired_count, 1);
+	assert_true(uevents_now() >= until);
+	uevents_interrupt(s);                   /* that of a sleep to come */
+	assert_int_equal(uevents_sleep(s, USCHED_NEVER), 1);
+	uevents_look(s);
+	assert_int_equal(uevents_sleep(s, UEVENTS_RUN), 1);
+	assert_int_equal(pthread_create(&native, NULL, interrupt_soon, e), 0);
+	assert_int_equal(uevents_sleep(s, USCHED_NEVER), 1);
+	assert_int_equal(pthread_join(native, NULL), 0);
+}
+
+static bool next_is(int fd)
+{
+	int next = dup(0);
+
+	close(next);
+	return next == fd;
+}
+
+/* With no descriptor left, then with one: none is lost; with two it works. */
 static void test_no_descriptors(void **state)
 {
 	struct rlimit old, few;
 	struct usched s = { .s_polls = 1 };
+	struct uinterest interest = { see };
 	struct uevents *e;
-	int rc = 0, first = dup(0);
+	int first = dup(0), fds[2];
 
 	(void)state;
 	test_timeout(10);
@@ -497,25 +543,27 @@ static void test_no_descriptors(void **state)
 	for (int left = 0; left < 2; left++) {
 		few.rlim_cur = (rlim_t)(first + left);
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-		assert_int_equal(uevents_of(&s, &e), -EMFILE);
-		assert_null(s.s_events);
+		lacking(&s);
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-		rc = dup(0);
-		assert_int_equal(rc, first);
-		close(rc);
+		assert_true(next_is(first));
 	}
-	assert_int_equal(uevents_of(&s, &e), 0);
+	e = s.s_events;
+	uevents_interrupt(&s);                  /* of a sleep with descriptors */
 	few.rlim_cur = (rlim_t)(first + 2);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	timers[0] = (struct timer){ .t_timer = { .t_expired = note } };
-	arm(s.s_events, &timers[0], 1000000000000000000);
-	assert_int_equal(s.s_events->e_expose(s.s_events), -EMFILE);
+	arm(e, &timers[0], 1000000000000000000);
+	assert_int_equal(e->e_expose(e), -EMFILE);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	assert_true(s.s_events->e_expose(s.s_events) >= 0);
+	assert_true(next_is(first + 2));
+	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);   /* interrupted before */
+	assert_true(e->e_expose(e) >= 0);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(uevents_add(e, fds[0], &interest), 0);
+	close(fds[0]);
+	close(fds[1]);
 	uevents_close(&s);
-	rc = dup(0);
-	assert_int_equal(rc, first);
-	close(rc);
+	assert_true(next_is(first));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_net_limits.c: EMFILE; thousands of connections. */
+/* test_net_limits.c: EMFILE; accepts that keep failing; thousands of connections. */
 #include "net.h"
 
 #include <signal.h>
@@ -141,6 +141,170 @@ static void first_wait(void)
 	give_back(spare, n);
 	TEST_EQUAL(unet_read(fds[0], &c, 1, usync_after(MILLI)), -ETIMEDOUT);
 	close_both(fds);
+}
+
+/* It has no epoll, and cannot have one: deadlines need none. */
+static void first_deadline(void)
+{
+	static struct acceptor a;
+	int spare[SPARE], client = -1;
+	int64_t deadline;
+	struct ustack *u;
+	size_t n;
+
+	a = (struct acceptor){ .a_listener = mini_listen(4) };
+	if (!test_on_valgrind())                /* its accept() loses the connection */
+		client = mini_connect(bound(a.a_listener));
+	n = exhaust(spare);
+	for (int i = 0; i < 2; i++) {
+		deadline = usync_after(15 * MILLI);
+		TEST_EQUAL(unet_accept(a.a_listener, NULL, deadline), -ETIMEDOUT);
+		TEST_TRUE(uevents_now() >= deadline);
+		deadline = usync_after(MILLI);
+		TEST_EQUAL(usync_sleep_until(deadline), 0);
+		TEST_TRUE(uevents_now() >= deadline);
+		u = go(accept_one, &a);
+		TEST_EQUAL(usync_sleep_until(usync_after(15 * MILLI)), 0);
+		TEST_EQUAL(a.a_returned, 0);
+		TEST_EQUAL(ustack_cancel(u), 0);
+		join(u);
+		TEST_EQUAL(a.a_rc, -ECANCELED);
+		a.a_returned = 0;
+	}
+	u = go(accept_one, &a);
+	give_back(spare, n);
+	if (client < 0)
+		client = mini_connect(bound(a.a_listener));
+	join(u);
+	put(client, "x");
+	receive(a.a_rc, "x");
+	TEST_EQUAL(unet_close(a.a_rc), 0);
+	TEST_EQUAL(unet_close(a.a_listener), 0);
+	close(client);
+}
+
+/* Threads wake each other from sleeps without epoll, and as each processor gets one. */
+static struct usync_sem pings, pongs;
+static atomic_bool enough, end;
+
+static void ping(int fd, void *unused)
+{
+	ssize_t rc;
+
+	(void)unused;
+	while (!end) {
+		TEST_EQUAL(usync_sem_wait(&pings, usync_after(3600 * USYNC_SECOND)), 0);
+		TEST_EQUAL(usync_sem_post(&pongs), 0);
+		rc = unet_wait_readable(fd, usync_after(1));
+		TEST_TRUE(rc == -ETIMEDOUT || rc == -EMFILE);
+	}
+}
+
+static void ping_all(void *fds)
+{
+	int64_t late = usync_after(3600 * USYNC_SECOND);
+	struct ustack *u[4];
+
+	for (size_t i = 0; i < COUNT(u); i++)
+		TEST_EQUAL(over->o_start_fd(scheduler, ping, ((int *)fds)[i], NULL,
+					    &u[i]), 0);
+	while (!enough) {
+		TEST_EQUAL(usync_sem_post(&pings), 0);
+		TEST_EQUAL(usync_sem_wait(&pongs, late), 0);
+	}
+	end = true;
+	for (size_t i = 0; i < COUNT(u); i++)
+		TEST_EQUAL(usync_sem_post(&pings), 0);
+	for (size_t i = 0; i < COUNT(u); i++)
+		join(u[i]);
+}
+
+static void first_wakes(void)
+{
+	static int fds[4];
+	int spare[SPARE];
+	struct ustack *u;
+	size_t n;
+
+	unix_pair(fds);
+	unix_pair(fds + 2);
+	pings = pongs = (struct usync_sem){ 0 };
+	enough = end = false;
+	n = exhaust(spare);
+	u = go(ping_all, fds);
+	TEST_EQUAL(usync_sleep_until(usync_after(10 * MILLI)), 0);
+	give_back(spare, n);
+	TEST_EQUAL(usync_sleep_until(usync_after(10 * MILLI)), 0);
+	enough = true;
+	join(u);
+	close_both(fds);
+	close_both(fds + 2);
+}
+
+/* ---- Accepts that keep failing ---- */
+
+static atomic_int refusal, refused;      /* an error of accept4(2), or 0; how often */
+
+int __wrap_accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags);
+int __real_accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags)
+{
+	if (!refusal)
+		return __real_accept4(fd, peer, size, flags);
+	refused++;
+	errno = refusal;
+	return -1;
+}
+
+/* Such as by a filter of system calls: it does not pass. The deadline holds. */
+static void refused_for_ever(void)
+{
+	static struct acceptor a;
+	int64_t deadline;
+	struct ustack *u;
+	int client;
+
+	a = (struct acceptor){ .a_listener = mini_listen(4) };
+	client = mini_connect(bound(a.a_listener));
+	refused = 0;
+	refusal = EPERM;
+	TEST_EQUAL(unet_accept(a.a_listener, NULL, 0), -ETIMEDOUT);
+	TEST_EQUAL(unet_accept(a.a_listener, NULL, 1), -ETIMEDOUT);
+	deadline = usync_after(50 * MILLI);
+	TEST_EQUAL(unet_accept(a.a_listener, NULL, deadline), -ETIMEDOUT);
+	TEST_TRUE(uevents_now() >= deadline);
+	TEST_TRUE(refused < 1000);
+	u = go(accept_one, &a);
+	TEST_EQUAL(usync_sleep_until(usync_after(15 * MILLI)), 0);
+	TEST_EQUAL(ustack_cancel(u), 0);
+	join(u);
+	TEST_EQUAL(a.a_rc, -ECANCELED);
+	TEST_TRUE(refused < 2000);
+	u = go(accept_one, &a);
+	pause_thread();
+	refusal = 0;
+	join(u);
+	TEST_TRUE(a.a_rc >= 0);
+	TEST_EQUAL(unet_close(a.a_rc), 0);
+	TEST_EQUAL(unet_close(a.a_listener), 0);
+	close(client);
+}
+
+/* Likewise in a native thread. */
+static void refused_natively(void)
+{
+	int listener = mini_listen(4);
+	int64_t deadline;
+
+	refused = 0;
+	refusal = EPERM;
+	deadline = usync_after(50 * MILLI);
+	TEST_EQUAL(unet_accept(listener, NULL, deadline), -ETIMEDOUT);
+	TEST_TRUE(uevents_now() >= deadline);
+	TEST_TRUE(refused < 1000);
+	refusal = 0;
+	TEST_EQUAL(unet_close(listener), 0);
 }
 
 /* ---- Very many connections ---- */
@@ -292,6 +456,12 @@ int main(void)
 		CONF_CASE(exhausted, one_processor),
 		CONF_CASE(exhausted, two_processors),
 		CONF_CASE(first_wait, one_processor),
+		CONF_CASE(first_deadline, one_processor),
+		CONF_CASE(first_deadline, two_processors),
+		CONF_CASE(first_wakes, one_processor),
+		CONF_CASE(first_wakes, two_processors),
+		NET_CASE(refused_for_ever),
+		NATIVE_CASE(refused_natively),
 		cmocka_unit_test(test_many),
 	};
 

@@ -90,6 +90,45 @@ static void native_waits(const struct op *op)
 	unmake_place(true);
 }
 
+/* With a pthread_cancel() that comes during the call, or is pending all the time. */
+static void call_cancelled(void *pending)
+{
+	int before;
+
+	if (pending)
+		pthread_cancel(pthread_self());
+	call_op(NULL);
+	if (place.p_rc >= 0 && pending)
+		op_equal(unet_close(place.p_fds[0]), 0);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	op_equal(before, PTHREAD_CANCEL_ENABLE);
+}
+
+static void native_is_cancelled(const struct op *op)
+{
+	pthread_t native;
+
+	make_place(op);
+	place.p_deadline = NEVER;
+	for (int i = 0; i < 2; i++) {
+		place.p_returned = 0;
+		native = go_native(call_cancelled, i ? &place : NULL);
+		sleep_native(1);
+		if (i == 0)
+			pthread_cancel(native);
+		sleep_native(1);
+		op_equal(place.p_returned, 0);
+		op->o_ready(&place);
+		join_native(native);
+		op_equal(place.p_returned, 1);
+		if (place.p_rc < op->o_least)
+			op_equal(place.p_rc, op->o_least);
+		if (i == 0)
+			unready_place();
+	}
+	unmake_place(true);
+}
+
 /* ---- Listeners with a full queue ---- */
 
 enum { BACKLOG = 1, QUEUED = 4 };
@@ -376,6 +415,38 @@ static void poll_counts(void)
 
 enum { BESIDE = 100 };
 
+/*
+ * A native thread polls two descriptors. The first is closed while it enters the second:
+ * for ThreadSanitizer.
+ */
+static void poll_two(void *fds)
+{
+	struct pollfd p[2] = { { ((int *)fds)[0], POLLIN, 0 },
+			       { ((int *)fds)[2], POLLIN, 0 } };
+
+	TEST_TRUE(unet_poll(p, 2, NEVER) > 0);
+	TEST_EQUAL(p[0].revents, POLLNVAL);
+}
+
+static void poll_races(void)
+{
+	static int fds[4];
+	pthread_t native;
+
+	unix_pair(fds + 2);
+	for (size_t i = 0; i < test_scale(1000, 40); i++) {
+		unix_pair(fds);
+		TEST_EQUAL(unet_adopt(fds[0]), 0);
+		native = go_native(poll_two, fds);
+		for (volatile size_t k = i % 40 * 1000; k > 0; k--)
+			;
+		TEST_EQUAL(unet_close(fds[0]), 0);
+		join_native(native);
+		close(fds[1]);
+	}
+	close_both(fds + 2);
+}
+
 static void poll_for_room(void *arg)
 {
 	struct pollfd p = { *(int *)arg, POLLOUT, 0 };
@@ -505,6 +576,8 @@ int main(void)
 		OP_CASE(NULL, is_busy),
 		OP_CASE(NULL, native_waits),
 		OP_NATIVE_CASE(native_waits),
+		OP_CASE(NULL, native_is_cancelled),
+		NATIVE_CASE(poll_races),
 		CASE_BY(run_shallow_case, "frames_are_shallow", frames_are_shallow,
 			&one_processor),
 		CONF_CASE(connect_waits_all, one_processor),

@@ -341,6 +341,30 @@ static void drains(void)
 	TEST_EQUAL(callers[0].c_call.c_out, 12);
 }
 
+/* A native thread with a cancel pending. */
+static void call_cancelled(void *unused)
+{
+	char c;
+	int before, fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	(void)unused;
+	pthread_cancel(pthread_self());
+	TEST_EQUAL(uoffload(call_nothing, drop_call, NULL, 0, NEVER), 0);
+	TEST_EQUAL(ufile_pread(fd, &c, 1, 0, NEVER), 1);
+	uoffload_drain();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	TEST_EQUAL(before, PTHREAD_CANCEL_ENABLE);
+	entered++;
+	close(fd);
+}
+
+static void is_cancelled(void)
+{
+	reset_counts(false);
+	in_native(call_cancelled, NULL);
+	TEST_EQUAL(entered, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest offload_tests[] = {
@@ -353,6 +377,7 @@ int main(void)
 		POOL_CASE(no_natives),
 		POOL_CASE(drains),
 		NATIVE_CASE(calls_native),
+		NATIVE_CASE(is_cancelled),
 	};
 
 	return OVER_RUN(offload_tests, OVER_ALL);

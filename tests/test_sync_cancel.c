@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_sync_cancel.c: cancels of threads at each wait of usync.h: while they wait, before
- * they run, after the grant, and without a wait.
+ * they run, after the grant, and without a wait. And pthread_cancel() of native threads,
+ * which takes effect after the call.
  */
 #include "place.h"
 
@@ -232,6 +233,100 @@ static void test_cancel_without_wait(void **state)
 	assert_int_equal(ustack_cancelled(), 0);        /* a native thread never is */
 }
 
+/* ---- Native threads ---- */
+
+/* `w_count' is 1 after the wait, if that was no cancellation point. */
+static void wait_natively(struct worker *w)
+{
+	struct visit *v = w->w_shared;
+	const struct point *o = v->v_point;
+	int before, rc;
+
+	if (v->v_step == 1)
+		pthread_cancel(pthread_self());
+	rc = o->o_wait(w, v->v_place, v->v_deadline);
+	if (rc == 0 && o->o_done)
+		o->o_done(v->v_place);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	TEST_EQUAL(before, PTHREAD_CANCEL_ENABLE);
+	TEST_EQUAL(rc, o->o_ends == NONE ? -ETIMEDOUT : 0);
+	w->w_count = 1;
+}
+
+static void cancel_native(void *s, const struct point *o, bool pending)
+{
+	struct visit v = { .v_place = make_place(s), .v_point = o, .v_step = pending };
+	struct worker w;
+
+	if (over->o_procs || !is_join(o)) {     /* a user's join is the user's */
+		v.v_deadline = o->o_ends == NONE ? usync_after(2 * MILLISECOND)
+						 : usync_after(1000 * USYNC_SECOND);
+		start_worker(&w, s, true, 0, wait_natively, &v);
+		if (o->o_ends != NONE)
+			await_visit(&w, o);
+		if (!pending)
+			pthread_cancel(w.w_native);
+		nanosleep(&(struct timespec){ 0, 200000 }, NULL);
+		if (o->o_ends != NONE)
+			release_place(o, v.v_place);
+		end_worker(&w);
+		assert_int_equal(w.w_count, 1);
+	}
+	free_place(v.v_place);
+}
+
+TEST_CASE(test_cancel_native, each_point, cancel_native)
+
+/* Wakes a processor that sleeps; joins and destroys. All that with a cancel pending. */
+static struct usync_sem called;
+
+static void await_call(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sem_wait(&called, usync_after(1000 * USYNC_SECOND)), 0);
+}
+
+static void *do_all_cancelled(void *s)
+{
+	static const struct timespec t = { 0, MILLISECOND };
+	struct ustack *u;
+	int before;
+
+	for (int i = 0; i < 3; i++) {
+		TEST_EQUAL(over->o_start(s, await_call, NULL, &u), 0);
+		nanosleep(&t, NULL);
+		if (i == 2)
+			pthread_cancel(pthread_self());
+		TEST_EQUAL(usync_sem_post(&called), 0);
+		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	}
+	TEST_EQUAL(over->o_start(s, await_call, NULL, &u), 0);
+	TEST_EQUAL(ustack_detach(u), 0);
+	TEST_EQUAL(usync_sem_post(&called), 0);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	TEST_EQUAL(before, PTHREAD_CANCEL_ENABLE);
+	return s;
+}
+
+static void destroy_cancelled(const struct usched_conf *conf)
+{
+	void *s = make_scheduler(conf), *done;
+	pthread_t native;
+
+	assert_int_equal(pthread_create(&native, NULL, do_all_cancelled, s), 0);
+	assert_int_equal(pthread_join(native, &done), 0);
+	assert_ptr_equal(done, s);
+}
+
+static void test_cancel_caller(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	if (over->o_procs)
+		each_conf(destroy_cancelled);
+}
+
 int main(void)
 {
 	const struct CMUnitTest cancel_tests[] = {
@@ -239,6 +334,8 @@ int main(void)
 		cmocka_unit_test(test_cancel_new),
 		cmocka_unit_test(test_cancel_granted),
 		cmocka_unit_test(test_cancel_without_wait),
+		cmocka_unit_test(test_cancel_native),
+		cmocka_unit_test(test_cancel_caller),
 	};
 
 	return OVER_RUN(cancel_tests, OVER_ALL);

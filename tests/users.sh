@@ -10,7 +10,8 @@
 #    by libusched; both link with the same object;
 #  - an object that was compiled for another layout does not link;
 #  - code that was compiled with -fsplit-stack is refused, with -ENOTSUP;
-#  - a native thread that has waited ends well after dlclose().
+#  - a native thread that has waited ends well after dlclose(), of the shared library and of
+#    a plugin that has the static one.
 #
 #   MAKE, CC, SWITCH    as for make
 #   CXX                 default c++
@@ -284,10 +285,28 @@ test_dlclose() {
 	fi
 	run "$dir/unload" "$lib/libusched.so"
 	case $? in
-	0)  tested="$tested, dlclose" ;;
+	0)  tested="$tested, dlclose"; test_plugin ;;
 	77) leave_out dlclose "$(cat "$dir/log")" ;;         # musl has no room in the static TLS
 	*)  fail "after dlclose(): $(cat "$dir/log")" ;;
 	esac
+}
+
+# A plugin with the library linked in stays, as the shared library does, by -z nodelete.
+test_plugin() {
+	echo '#include <usched/usync.h>
+	void *keeps(void);
+	void *keeps(void) { return (void *)usync_sem_wait; }' >"$dir/plugin.c"
+	if ! compile -fPIC -c "$dir/plugin.c" -o "$dir/plugin.o" ||
+		! $MAKE -s --no-print-directory "B=$dir/pic" "CC=$CC" CFLAGS='-O2 -fPIC' \
+			"$dir/pic/libusched.a" ||
+		! $CC -shared "$dir/plugin.o" "$dir/pic/libusched.a" -Wl,-z,nodelete -pthread \
+			-lm -o "$dir/plugin.so"; then
+		fail "a plugin does not build: $(cat "$dir/log")"
+	elif ! run "$dir/unload" "$dir/plugin.so"; then
+		fail "after dlclose() of a plugin: $(cat "$dir/log")"
+	else
+		tested="$tested, plugins"
+	fi
 }
 
 # The program runs if it is refused: with either library, and with the dispatcher compiled

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cancel.h: pthread_cancel(). No call of the library is a cancellation point, since a
+ * native thread that ended in one would leave locks held, and waiters in queues. So it is
+ * not cancelled where a call makes a system call that is such a point, or waits natively.
+ * The native threads of processors are never cancelled.
+ *
+ * The state belongs to the native thread: no thread may block between the two calls.
+ */
+#ifndef USCHED_CANCEL_H
+#define USCHED_CANCEL_H
+
+#include <pthread.h>
+
+/* The state before, for allow_cancel(). */
+static inline int defer_cancel(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void allow_cancel(int before)
+{
+	pthread_setcancelstate(before, NULL);
+}
+
+#endif /* USCHED_CANCEL_H */
