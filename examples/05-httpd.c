@@ -13,23 +13,18 @@
  */
 #define _GNU_SOURCE             /* strptime(), timegm(), syscall() */
 #include <fcntl.h>
-#include <http_parser.h>
 #include <linux/openat2.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "05-httpd.h"
 #include "unet.h"
 #include "uoffload.h"
 #include "rr.h"
 
 enum {                                  /* bytes, except KEPT */
 	IN_MAX   = 65536,               /* of a request, 8192 of its head */
-	TEXT_MAX = 2048,                /* of its path, and of a field */
 	KEPT     = 256,                 /* answers in the cache, for a second */
 	KEPT_MAX = 65536,               /* of a file in the cache */
 	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
@@ -102,32 +97,6 @@ static void put_empty(struct work *w, enum http_status status, bool close)
 	end_head(w);
 }
 
-/* Copies up to one of `ends'. A text that is too long becomes an empty one. */
-static void copy(char *to, const char *from, const char *ends)
-{
-	size_t size = strcspn(from, ends);
-
-	if (size >= TEXT_MAX)
-		size = 0;
-	memcpy(to, from, size);
-	to[size] = '\0';
-}
-
-/* Copies the value of the first field `name', or an empty text. */
-static char *field(const char *request, const char *name, char *value)
-{
-	size_t size = strlen(name);
-
-	do {
-		request = strchr(request, '\n');
-		request = request ? request + 1 : "";   /* other ends exist */
-	} while (*request > '\r' && strncasecmp(request, name, size) != 0);
-	if (*request > '\r')
-		request += size + strspn(request + size, " \t");
-	copy(value, request, "\r\n");
-	return value;
-}
-
 /* Returns the status, and the range of the file: the first one, if there are several. */
 static int choose(const struct work *w, const char *request, const struct stat *st,
 		  const char *etag, long long *from, long long *to)
@@ -142,28 +111,9 @@ static int choose(const struct work *w, const char *request, const struct stat *
 		return 304;
 	if (w->parser.method == HTTP_HEAD
 	    || (*field(request, "If-Range:", value) && strcmp(value, etag) != 0)
-	    || sscanf(field(request, "Range:", value), "bytes=%lld-%lld", from, to) <= 0)
+	    || !parse_range(field(request, "Range:", value), st->st_size, from, to))
 		return 200;
-	if (value[6] == '-')                    /* bytes=-COUNT */
-		*from = *from < -st->st_size ? 0 : st->st_size + *from;
-	if (*to >= st->st_size)
-		*to = st->st_size - 1;
 	return *from <= *to ? 206 : 416;
-}
-
-/* False: the URL has no valid path. */
-static bool decode(const char *url, char *path)
-{
-	for (int n; *url; url += n) {
-		unsigned c = (unsigned char)*url;
-
-		n = 1;
-		if ((c == '%' && sscanf(url, "%%%2x%n", &c, &n) != 1) || c == 0)
-			return false;
-		*path++ = (char)c;
-	}
-	strcpy(path, path[-1] == '/' ? "index.html" : "");
-	return true;
 }
 
 /* If the file is shorter than the head says, the connection is closed. */
@@ -216,14 +166,15 @@ static bool put_answer(struct work *w, const char *request)
 	bool get = w->parser.method == HTTP_GET || w->parser.method == HTTP_HEAD;
 	char text[TEXT_MAX], path[TEXT_MAX + 16];
 	struct stat st = { 0 };
-	int fd = -1;
+	int fd = -1, status;
 
 	request += strspn(request, "\r\n");
-	if (w->parser.http_minor > 0 && !*field(request, "Host:", text)) {
-		put_empty(w, 400, true);
+	status = refuse(&w->parser, request);
+	if (status) {
+		put_empty(w, (enum http_status)status, true);
 		return false;
 	}
-	copy(text, request + strcspn(request, "/"), " ?#\r\n");
+	copy_path(text, request);
 	errno = 0;
 	if (get && *text && decode(text, path))
 		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);

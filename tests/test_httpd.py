@@ -120,10 +120,23 @@ class Httpd(serverlib.Case):
                     self.assertTrue(self.body == data[first:first + count], "wrong bytes")
                     self.assertEqual(self.field["content-range"],
                                      f"bytes {first}-{first + count - 1}/{size}")
-            for asked in f"{size}-", f"{size}-{size + 1}", "5-4", "-0":
+            for asked in f"{size}-", f"{size}-{size + 1}", "-0", "9" * 30 + "-":
                 with self.subTest(name=name, range=asked):
                     self.get(416, f"/{name}", "-r", asked)
                     self.assertEqual(self.field["content-range"], f"bytes */{size}")
+            for asked in ("bytes= -5", "bytes=5", "bytes=-", "bytes=", "bytes=5-4", "bytes=5-x",
+                          "bytes= -9223372036854775808-5", "bytes=--5", "bytes=+1-5", "lines=0-1",
+                          "bytes=0x1-5", "bytes"):
+                with self.subTest(name=name, field=asked):
+                    self.get(200, f"/{name}", "-H", f"Range: {asked}")
+                    self.assertTrue(self.body == data, "wrong bytes")
+            for asked, first, last in (
+                    ("BYTES=1-2", 1, 2), ("bytes=1-2, 5-6", 1, 2), ("bytes=-" + "9" * 30, 0, size - 1),
+                    ("bytes=3-" + "9" * 30, 3, size - 1)):
+                with self.subTest(name=name, field=asked):
+                    self.get(206, f"/{name}", "-H", f"Range: {asked}")
+                    self.assertTrue(self.body == data[first:last + 1], "wrong bytes")
+                    self.assertEqual(self.field["content-range"], f"bytes {first}-{last}/{size}")
 
     def check_connections(self):
         text = self.raw(
@@ -279,7 +292,25 @@ class Answers(Httpd):
                 ("garbage", "400", "\1\2\3\r\n\r\n"),
                 ("half a request", "", "GET /1.txt HTT"),
                 ("nothing", "", ""),
-                ("bare line feeds", "200", "GET /1.txt HTTP/1.1\nHost: x\n\n"),
+                ("bare line feeds", "400", "GET /1.txt HTTP/1.1\nHost: x\n\n"),
+                ("one bare line feed", "400", "GET /1.txt HTTP/1.1\r\nA: b\nHost: x\r\n\r\n"),
+                ("two hosts", "400", request("/1.txt", HOST + "host: y\r\n")),
+                ("a space before the colon", "400", request("/1.txt", HOST + "A : b\r\n")),
+                ("the same of a coding", "400",
+                 request("/1.txt", HOST + "Transfer-Encoding : chunked\r\n") + "0\r\n\r\n"),
+                ("a folded field", "400", request("/1.txt", HOST + "A: b\r\n c\r\n")),
+                ("two codings", "501", request("/", HOST + "Transfer-Encoding: gzip, chunked\r\n",
+                                               "POST") + "0\r\n\r\n"),
+                ("codings in two fields", "400",
+                 request("/", chunked + "Transfer-Encoding: chunked\r\n", "POST") + "0\r\n\r\n"),
+                ("a coding in HTTP/1.0", "400",
+                 f"POST / HTTP/1.0\r\n{chunked}\r\n0\r\n\r\n"),
+                ("other versions", "505", f"GET /1.txt HTTP/9.9\r\n{HOST}\r\n"),
+                ("a later minor version", "200", f"GET /1.txt HTTP/1.7\r\n{CLOSE}\r\n"),
+                ("absolute form", "200 200 200 404",
+                 request("http://x/1.txt") + request("http://x:80?a") + request("HTTP://x/sub/?/#/")
+                 + request("http://x/none", CLOSE)),
+                ("a host only", "400", request("//")[:9] + "x\r\n\r\n"),
                 ("a line that ends in a lone CR", "400", "GET /1.txt\r\nH:\rm\r\nx"),
                 ("long URL", "404", request("/" + "a" * 3000)),
                 ("long field", "200", request("/", HOST + f"Range: {'a' * 3000}\r\n")),

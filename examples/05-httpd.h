@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * 05-httpd.h: what 05-httpd.c reads in the head of a request, beyond what http_parser
+ * does: fields, ranges, paths, and what RFC 9112 has a server refuse.
+ */
+#ifndef HTTPD_H
+#define HTTPD_H
+
+#include <http_parser.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { TEXT_MAX = 2048 };               /* bytes of a path, and of a field */
+
+/* Copies up to one of `ends'. A text that is too long becomes an empty one. */
+static void copy(char *to, const char *from, const char *ends)
+{
+	size_t size = strcspn(from, ends);
+
+	if (size >= TEXT_MAX)
+		size = 0;
+	memcpy(to, from, size);
+	to[size] = '\0';
+}
+
+/* Copies the value of the first field `name', or an empty text. */
+static char *field(const char *request, const char *name, char *value)
+{
+	size_t size = strlen(name);
+
+	do {
+		request = strchr(request, '\n');
+		request = request ? request + 1 : "";   /* other ends exist */
+	} while (*request > '\r' && strncasecmp(request, name, size) != 0);
+	if (*request > '\r')
+		request += size + strspn(request + size, " \t");
+	copy(value, request, "\r\n");
+	return value;
+}
+
+/* The first range of a file, of several. False: what is malformed is to be ignored. */
+static bool parse_range(const char *text, long long size, long long *from, long long *to)
+{
+	const char *digits = "0123456789";
+	long long low, high;
+	size_t first, last;
+
+	if (strncasecmp(text, "bytes=", 6) != 0)
+		return false;
+	text += 6;
+	first = strspn(text, digits);
+	last = text[first] == '-' ? strspn(text + first + 1, digits) : 0;
+	if (text[first] != '-' || first + last == 0
+	    || !strchr(", \t", text[first + 1 + last]))
+		return false;
+	low = first ? strtoll(text, NULL, 10) : 0;      /* LLONG_MAX: too large */
+	high = last ? strtoll(text + first + 1, NULL, 10) : size - 1;
+	if (first && last && high < low)
+		return false;
+	*from = first ? low : high < size ? size - high : 0;    /* the last bytes */
+	*to = first && high < size ? high : size - 1;
+	return true;
+}
+
+/* False: the URL has no valid path. */
+static bool decode(const char *url, char *path)
+{
+	for (int n; *url; url += n) {
+		unsigned c = (unsigned char)*url;
+
+		n = 1;
+		if ((c == '%' && sscanf(url, "%%%2x%n", &c, &n) != 1) || c == 0)
+			return false;
+		*path++ = (char)c;
+	}
+	strcpy(path, path[-1] == '/' ? "index.html" : "");
+	return true;
+}
+
+/*
+ * 0, or a status: the parser takes more than RFC 9112 permits, and what a proxy may take
+ * in another way.
+ */
+static int refuse(const http_parser *p, const char *line)
+{
+	int hosts = 0, codings = 0, status = p->http_major > 1 ? 505 : 0;
+
+	for (size_t size, name, first = 1; !status; line += size + 2, first = 0) {
+		size = strcspn(line, "\r\n");
+		name = strcspn(line, ": \t");
+		if (strncmp(line + size, "\r\n", 2) != 0)
+			return 400;             /* a bare LF, or a NUL */
+		if (size == 0)
+			break;
+		if (!first && (name == 0 || line[name] != ':'))
+			return 400;             /* a space before the colon, or a fold */
+		if (name == 4 && strncasecmp(line, "Host", name) == 0)
+			hosts++;
+		if (name == 17 && strncasecmp(line, "Transfer-Encoding", name) == 0) {
+			const char *value = line + name + 1;
+
+			value += strspn(value, " \t");
+			if (strncasecmp(value, "chunked", 7) != 0
+			    || value[7 + strspn(value + 7, " \t")] != '\r')
+				status = 501;
+			codings++;
+		}
+	}
+	if (!status && (p->http_major == 0 || hosts > 1 || codings > 1
+			|| (p->http_minor == 0 ? codings : hosts == 0)))
+		return 400;
+	return status;
+}
+
+/* Copies the path of the URL, which may have a scheme and a host. Else it is empty. */
+static void copy_path(char *to, const char *request)
+{
+	const char *url = strchr(request, ' ') + 1;
+	struct http_parser_url parts;
+	size_t size = strcspn(url, " \r\n");
+
+	http_parser_url_init(&parts);
+	*to = '\0';
+	if (http_parser_parse_url(url, size, 0, &parts))
+		return;
+	if (parts.field_set & 1 << UF_PATH)
+		copy(to, url + parts.field_data[UF_PATH].off, " ?#\r\n");
+	else if (parts.field_set & 1 << UF_SCHEMA)
+		strcpy(to, "/");
+}
+
+#endif /* HTTPD_H */
