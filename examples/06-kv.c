@@ -13,7 +13,7 @@
  * one waits, so commands are atomic without locks. SIGTERM cancels the threads: they
  * answer what has arrived, and end. Out of memory, a command gets an error reply; only
  * hiredis, which splits lines of words, ends the program then. The commands are in
- * 06-kv.h.
+ * 06-kv.h, the members of sets and hashes in 06-kv-members.h.
  */
 #include "06-kv.h"
 
@@ -34,11 +34,12 @@ static const char *execute(struct conn *c)
 			   commands[id].name);
 	if (commands[id].type)
 		e = find(c->a[1]);
-	if (e && commands[id].type == (e->string ? 'l' : 's'))
+	if (e && commands[id].type != 'a' && commands[id].type != e->type)
 		return WRONGTYPE;
 	if (id >= BLPOP && c->bell < 0 && (c->bell = eventfd(0, EFD_CLOEXEC)) < 0)
 		return "-ERR no descriptor is left\r\n";
-	return id <= MSET ? do_strings(c, id, e) : do_others(c, id, e);
+	return id <= MSET ? do_strings(c, id, e)
+		: id <= ZSCORE ? do_members(c, id, e) : do_others(c, id, e);
 }
 
 /* Call-backs of hiredis for an array of strings. run() also takes a line of words. */
@@ -156,7 +157,8 @@ static void serve(int fd, void *unused)
 		unet_close(fd);
 		return;
 	}
-	*c = (struct conn){ .fd = fd, .bell = -1, .thread = ustack_self() };
+	*c = (struct conn){ .fd = fd, .bell = -1, .thread = ustack_self(),
+			    .protocol = 2, .id = ++last_id };
 	TAILQ_INSERT_TAIL(&conns, c, next);
 	usync_group_add(&clients, 1);
 	while (!c->quit && (end != USCHED_NEVER || await(c, POLLIN, USCHED_NEVER) >= 0

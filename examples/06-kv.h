@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
+#include <time.h>
 #include <uthash.h>
 
 #include "unet.h"
@@ -35,13 +36,18 @@ enum {
 struct entry {
 	UT_hash_handle hh;
 	int64_t        expires;         /* ns of CLOCK_MONOTONIC */
-	sds            key, string;     /* string: NULL for a list */
-	sds           *list;            /* its head is the last */
-	size_t         length;
+	sds            key, string;
+	char           type;            /* s, and as in commands[] */
+	sds           *list;            /* a ring of `places', a power of 2 */
+	size_t         first, length, places, count;    /* count: of a stream */
+	struct member *members;         /* of a set, a hash or a sorted set */
+	struct member **heap;           /* of a sorted set, with HASH_COUNT() of them */
 };
 
 struct conn {
 	int               fd, bell;     /* bell: eventfd to wake it, or -1 */
+	int               protocol;     /* RESP: 2, or 3 after HELLO 3 */
+	int64_t           id;
 	bool              quit, lost;   /* lost: a reply, for want of memory */
 	struct ustack    *thread;
 	redisReader      *reader;       /* NULL: idle */
@@ -60,6 +66,7 @@ static struct usync_group clients, blocked;
 static struct entry *table, *next_to_sweep;
 static struct rr *rr;
 static int listener, signals;
+static int64_t last_id;
 static int64_t end = USCHED_NEVER;       /* ns: threads read no more after it */
 static redisReader *spare;              /* reused by the next connection, */
 static sds *spare_args, spare_out;      /* as these: FEW arguments, and replies */
@@ -112,7 +119,7 @@ static void answer(struct conn *c, const char *reply)
 static const char *say(struct conn *c, sds s)
 {
 	if (!s)
-		return SAY(c, "$-1\r\n");
+		return SAY(c, c->protocol == 3 ? "_\r\n" : "$-1\r\n");
 	return room(c, sdslen(s) + SHORT)
 		? SAY(c, "$%U\r\n%S\r\n", (uint64_t)sdslen(s), s) : NULL;
 }
@@ -206,13 +213,27 @@ static bool ring(struct conn *c, size_t size)
 	return !c->lost;
 }
 
+/* The i-th of a list, from its head. */
+static sds *at(const struct entry *e, size_t i)
+{
+	return &e->list[(e->first + i) & (e->places - 1)];
+}
+
+/* In 06-kv-members.h. */
+static void drop_member(struct entry *e, struct member *m);
+
 static void clear(struct entry *e)
 {
 	while (e->length > 0)
-		sdsfree(e->list[--e->length]);
+		sdsfree(*at(e, --e->length));
 	free(e->list);
+	while (e->members)
+		drop_member(e, e->members);
+	free(e->heap);
 	sdsfree(e->string);
 	e->list = NULL;
+	e->places = 0;
+	e->heap = NULL;
 	e->string = NULL;
 }
 
@@ -226,12 +247,13 @@ static void drop(struct entry *e)
 }
 
 /* Adds an entry to the table. NULL: there is no memory. */
-static struct entry *make(sds key)
+static struct entry *make(sds key, char type)
 {
 	struct entry *e = calloc(1, sizeof *e);
 
 	if (!e)
 		return NULL;
+	e->type = type;
 	e->expires = USCHED_NEVER;
 	e->key = sdsdup(key);
 	if (e->key)
@@ -262,11 +284,12 @@ static bool put(sds key, sds *string, int64_t expires)
 	sds before;
 
 	if (!e)
-		e = make(key);
+		e = make(key, 's');
 	else if (!e->string)
 		clear(e);
 	if (!e)
 		return false;
+	e->type = 's';
 	before = e->string;
 	e->string = *string;
 	e->expires = expires;
@@ -293,40 +316,112 @@ static bool integer(sds s, int64_t min, int64_t max, int64_t *n)
 }
 
 /* The commands. They return a reply, or NULL if they have sent it. */
-enum { GET, SET, INCR, DEL, EXISTS, EXPIRE, TTL, MGET, MSET, LPUSH, LPOP, PUBLISH,
-       PING, ECHO, INFO, COMMAND, CONFIG, QUIT, BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
+enum { GET, SET, INCR, DECR, INCRBY, DECRBY, DEL, EXISTS, EXPIRE, TTL, MGET, MSET,
+       SADD, SREM, SPOP, SCARD, SISMEMBER, SMEMBERS, HSET, HGET, HDEL, HLEN, HGETALL,
+       ZADD, ZPOPMIN, ZCARD, ZSCORE,
+       LPUSH, RPUSH, LPOP, RPOP, LLEN, LRANGE, XADD, XLEN, PUBLISH, PING, ECHO, INFO,
+       COMMAND, CONFIG, HELLO, CLIENT, SELECT, QUIT, BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
 
 static const struct {
 	const char *name;
 	int         arity;              /* with the name; negative: at least */
-	char        type;               /* of the key a[1]: string, list, any */
+	char        type;               /* of the key a[1]: string, list, stream (x), set
+					   (m), hash, sorted set (z), any; 0: no key */
 } commands[IDS] = {
-	{ "get", 2, 's' }, { "set", -3, 0 }, { "incr", 2, 's' }, { "del", -2, 0 },
+	{ "get", 2, 's' }, { "set", -3, 0 }, { "incr", 2, 's' }, { "decr", 2, 's' },
+	{ "incrby", 3, 's' }, { "decrby", 3, 's' }, { "del", -2, 0 },
 	{ "exists", -2, 0 }, { "expire", 3, 'a' }, { "ttl", 2, 'a' }, { "mget", -2, 0 },
-	{ "mset", -3, 0 }, { "lpush", -3, 'l' }, { "lpop", 2, 'l' }, { "publish", 3, 0 },
-	{ "ping", -1, 0 }, { "echo", 2, 0 }, { "info", -1, 0 }, { "command", 1, 0 },
-	{ "config", 3, 0 }, { "quit", -1, 0 }, { "blpop", -3, 0 }, { "subscribe", -2, 0 },
+	{ "mset", -3, 0 }, { "sadd", -3, 'm' }, { "srem", -3, 'm' }, { "spop", 2, 'm' },
+	{ "scard", 2, 'm' }, { "sismember", 3, 'm' }, { "smembers", 2, 'm' },
+	{ "hset", -4, 'h' }, { "hget", 3, 'h' }, { "hdel", -3, 'h' }, { "hlen", 2, 'h' },
+	{ "hgetall", 2, 'h' }, { "zadd", -4, 'z' }, { "zpopmin", 2, 'z' },
+	{ "zcard", 2, 'z' }, { "zscore", 3, 'z' },
+	{ "lpush", -3, 'l' }, { "rpush", -3, 'l' }, { "lpop", 2, 'l' },
+	{ "rpop", 2, 'l' }, { "llen", 2, 'l' }, { "lrange", 4, 'l' },
+	{ "xadd", -5, 'x' }, { "xlen", 2, 'x' },
+	{ "publish", 3, 0 }, { "ping", -1, 0 }, { "echo", 2, 0 }, { "info", -1, 0 },
+	{ "command", 1, 0 }, { "config", 3, 0 }, { "hello", -1, 0 }, { "client", -2, 0 },
+	{ "select", 2, 0 }, { "quit", -1, 0 }, { "blpop", -3, 0 }, { "subscribe", -2, 0 },
 	{ "unsubscribe", -1, 0 },
 };
 
+/* Of SET: when the key expires, by a word such as EX and a number. False: neither. */
+static bool expiry(sds word, sds number, int64_t *when, const char **error)
+{
+	static const char *const words[] = { "ex", "px", "exat", "pxat" };
+	struct timespec t;
+	int64_t unit, n;
+	int i = 0;
+
+	while (i < 4 && strcasecmp(word, words[i]) != 0)
+		i++;
+	if (i == 4)
+		return false;
+	unit = i % 2 ? USYNC_SECOND / 1000 : USYNC_SECOND;
+	if (!integer(number, 1, INT64_MAX / 4 / unit, &n))
+		*error = RANGE;
+	n *= unit;
+	clock_gettime(CLOCK_REALTIME, &t);
+	if (i >= 2)                             /* since 1970 */
+		n -= t.tv_sec * USYNC_SECOND + t.tv_nsec;
+	*when = usync_after(n);
+	return true;
+}
+
 static const char *set(struct conn *c)
 {
-	bool px = c->n == 5 && strcasecmp(c->a[3], "px") == 0;
-	int64_t unit = px ? USYNC_SECOND / 1000 : USYNC_SECOND, n = 0;
+	bool nx = false, xx = false, get = false, keep = false;
+	const char *error = NULL;
+	struct entry *e = c->n > 3 ? find(c->a[1]) : NULL;
+	int64_t when = USCHED_NEVER;
 
-	if (c->n != 3 && !px && (c->n != 5 || strcasecmp(c->a[3], "ex") != 0))
+	for (size_t i = 3; i < c->n; i++) {
+		if (strcasecmp(c->a[i], "nx") == 0)
+			nx = true;
+		else if (strcasecmp(c->a[i], "xx") == 0)
+			xx = true;
+		else if (strcasecmp(c->a[i], "get") == 0)
+			get = true;
+		else if (strcasecmp(c->a[i], "keepttl") == 0)
+			keep = true;
+		else if (when == USCHED_NEVER && i + 1 < c->n
+			 && expiry(c->a[i], c->a[i + 1], &when, &error))
+			i++;
+		else
+			return SYNTAX;
+	}
+	if ((nx && xx) || (keep && when != USCHED_NEVER))
 		return SYNTAX;
-	if (c->n == 5 && !integer(c->a[4], 1, INT64_MAX / 4 / unit, &n))
+	if (error)
+		return error;
+	if (get && e && e->type != 's')
+		return WRONGTYPE;
+	if (e ? nx : xx)
+		return say(c, get && e ? e->string : NULL);
+	if (!put(c->a[1], &c->a[2], keep && e ? e->expires : when))
+		return OOM;
+	return get ? say(c, c->a[2]) : OK;      /* which is the one before now */
+}
+
+static const char *increase(struct conn *c, struct entry *e, int64_t by, bool down)
+{
+	int64_t n = 0;
+	bool done;
+	sds text;
+
+	if (e && !integer(e->string, INT64_MIN, INT64_MAX, &n))
 		return RANGE;
-	n = n ? usync_after(n * unit) : USCHED_NEVER;
-	return put(c->a[1], &c->a[2], n) ? OK : OOM;
+	if (down ? __builtin_sub_overflow(n, by, &n) : __builtin_add_overflow(n, by, &n))
+		return "-ERR increment or decrement would overflow\r\n";
+	text = sdsfromlonglong(n);
+	done = text && put(c->a[1], &text, e ? e->expires : USCHED_NEVER);
+	sdsfree(text);
+	return done ? SAY(c, ":%I\r\n", n) : OOM;
 }
 
 static const char *do_strings(struct conn *c, int id, struct entry *e)
 {
 	int64_t n = 0;
-	bool done;
-	sds text;
 
 	switch (id) {
 	case GET: return say(c, e ? e->string : NULL);
@@ -341,13 +436,11 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 			if (!put(c->a[i], &c->a[i + 1], USCHED_NEVER))
 				return OOM;     /* the keys before it are set */
 		return c->n % 2 ? OK : SYNTAX;
-	case INCR:
-		if (e && !integer(e->string, INT64_MIN, INT64_MAX - 1, &n))
+	case INCRBY: case DECRBY:
+		if (!integer(c->a[2], INT64_MIN, INT64_MAX, &n))
 			return RANGE;
-		text = sdsfromlonglong(n + 1);
-		done = text && put(c->a[1], &text, e ? e->expires : USCHED_NEVER);
-		sdsfree(text);
-		return done ? SAY(c, ":%I\r\n", n + 1) : OOM;
+		return increase(c, e, n, id == DECRBY);
+	case INCR: case DECR: return increase(c, e, 1, id == DECR);
 	case EXPIRE:
 		if (!integer(c->a[2], INT64_MIN, INT64_MAX / 4 / USYNC_SECOND, &n))
 			return RANGE;
@@ -366,10 +459,13 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 	}
 }
 
-/* Replies with the name, if there is one, and the head. Without room, the head stays. */
-static const char *pop(struct conn *c, struct entry *e, sds name)
+/*
+ * Replies with the name, if there is one, and the head or the tail. Without room, that
+ * stays.
+ */
+static const char *pop(struct conn *c, struct entry *e, sds name, bool tail)
 {
-	sds s = e->list[e->length - 1];
+	sds s = *at(e, tail ? e->length - 1 : 0);
 
 	if (!room(c, sdslen(s) + (name ? sdslen(name) : 0) + SHORT))
 		return NULL;
@@ -379,6 +475,7 @@ static const char *pop(struct conn *c, struct entry *e, sds name)
 	}
 	say(c, s);
 	sdsfree(s);
+	e->first += !tail;
 	if (--e->length == 0)
 		drop(e);
 	return NULL;
@@ -387,34 +484,52 @@ static const char *pop(struct conn *c, struct entry *e, sds name)
 /* Makes room for so many more. False: there is no memory. */
 static bool grow(struct entry *e, size_t more)
 {
-	for (size_t n = e->length; n < e->length + more; n++)
-		if ((n & (n - 1)) == 0) {                       /* full */
-			sds *list = realloc(e->list, (2 * n + 1) * sizeof *e->list);
+	size_t places = e->places ? e->places : 1;
+	sds *list;
 
-			if (!list)
-				return false;
-			e->list = list;
-		}
+	if (e->length + more <= e->places)
+		return true;
+	while (places < e->length + more)
+		places *= 2;
+	list = malloc(places * sizeof *list);
+	if (!list)
+		return false;
+	for (size_t i = 0; i < e->length; i++)
+		list[i] = *at(e, i);
+	free(e->list);
+	e->list = list;
+	e->first = 0;
+	e->places = places;
+	return true;
+}
+
+/* Takes over the arguments from the i-th on. False: there is no memory. */
+static bool append(struct conn *c, struct entry *e, size_t i, bool tail)
+{
+	if (!e)
+		return false;
+	if (!grow(e, c->n - i)) {
+		if (e->length == 0)
+			drop(e);
+		return false;
+	}
+	for (; i < c->n; i++) {
+		e->first -= !tail;
+		*at(e, tail ? e->length : 0) = c->a[i];
+		e->length++;
+		c->a[i] = NULL;
+	}
 	return true;
 }
 
 /* Serves blocked clients, first come, first served. Skips clients that are gone. */
-static const char *push(struct conn *c, struct entry *e)
+static const char *push(struct conn *c, struct entry *e, bool tail)
 {
 	struct conn *to = TAILQ_FIRST(&waiting), *next;
 	size_t left;
 
-	if (!e)
+	if (!append(c, e, 2, tail))
 		return OOM;
-	if (!grow(e, c->n - 2)) {
-		if (e->length == 0)
-			drop(e);
-		return OOM;
-	}
-	for (size_t i = 2; i < c->n; i++) {
-		e->list[e->length++] = c->a[i];
-		c->a[i] = NULL;
-	}
 	left = e->length;
 	SAY(c, ":%U\r\n", (uint64_t)left);
 	for (; to && left > 0; to = next) {
@@ -423,13 +538,61 @@ static const char *push(struct conn *c, struct entry *e)
 
 		next = TAILQ_NEXT(to, turn);
 		if (place(to->a + 1, to->n - 2, name) == to->n - 2 || poll(&p, 1, 0) > 0
-		    || !ring(to, sdslen(name) + sdslen(e->list[left - 1]) + SHORT))
+		    || !ring(to, sdslen(name) + sdslen(*at(e, 0)) + SHORT))
 			continue;
 		TAILQ_REMOVE(&waiting, to, turn);
-		pop(to, e, name);
+		pop(to, e, name, false);
 		left--;
 	}
 	return NULL;
+}
+
+static const char *range(struct conn *c, const struct entry *e)
+{
+	int64_t from, to, length = e ? (int64_t)e->length : 0;
+
+	if (!integer(c->a[2], INT64_MIN, INT64_MAX, &from)
+	    || !integer(c->a[3], INT64_MIN, INT64_MAX, &to))
+		return RANGE;
+	from = from >= 0 ? from : from < -length ? 0 : from + length;
+	to = to >= 0 ? to : to + length;
+	to = to < length ? to : length - 1;
+	SAY(c, "*%I\r\n", from <= to ? to - from + 1 : 0);
+	for (; from <= to; from++)
+		say(c, *at(e, (size_t)from));
+	return NULL;
+}
+
+/* A stream is a list of texts here: only XADD with * and XLEN are there. */
+static const char *add_to_stream(struct conn *c, struct entry *e)
+{
+	static int64_t last_ms, last_number;
+	struct timespec t;
+	char text[48];
+	int64_t ms;
+	sds id;
+
+	if (strcmp(c->a[2], "*") != 0)
+		return "-ERR only the ID * is supported\r\n";
+	if (c->n % 2 == 0)
+		return "-ERR wrong number of arguments for 'xadd' command\r\n";
+	clock_gettime(CLOCK_REALTIME, &t);
+	ms = t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	last_number = ms > last_ms ? 0 : last_number + 1;
+	last_ms = ms > last_ms ? ms : last_ms;
+	snprintf(text, sizeof text, "%lld-%lld", (long long)last_ms,
+		 (long long)last_number);
+	id = sdsnew(text);
+	if (!id)
+		return OOM;
+	sdsfree(c->a[2]);
+	c->a[2] = id;
+	e = e ? e : make(c->a[1], 'x');
+	/* The ID, its fields and their values: XLEN counts by IDs. */
+	if (!append(c, e, 2, true))
+		return OOM;
+	e->count++;
+	return SAY(c, "$%u\r\n%s\r\n", (unsigned)strlen(text), text);
 }
 
 static const char *blpop(struct conn *c)
@@ -443,10 +606,10 @@ static const char *blpop(struct conn *c)
 		return "-ERR timeout is not a float or out of range\r\n";
 	for (size_t i = 1; i < c->n - 1; i++) {
 		e = find(c->a[i]);
-		if (e && e->string)
+		if (e && e->type != 'l')
 			return WRONGTYPE;
 		if (e)
-			return pop(c, e, c->a[i]);
+			return pop(c, e, c->a[i], false);
 	}
 	TAILQ_INSERT_TAIL(&waiting, c, turn);
 	usync_group_add(&blocked, 1);
@@ -457,7 +620,9 @@ static const char *blpop(struct conn *c)
 		return NULL;                    /* served */
 	TAILQ_REMOVE(&waiting, c, turn);
 	c->quit |= rc >= 0;                     /* the client is gone */
-	return rc == -ETIMEDOUT ? "*-1\r\n" : "-ERR the server ends\r\n";
+	if (rc == -ETIMEDOUT)
+		return c->protocol == 3 ? "_\r\n" : "*-1\r\n";
+	return "-ERR the server ends\r\n";
 }
 
 /* False: there is no memory. */
@@ -484,7 +649,8 @@ static const char *subscribe(struct conn *c, bool on)
 		k = c->n > 1 ? place(c->channels, c->joined, c->a[i]) : 0;
 		if (on && k == c->joined && !join(c, c->a[i]))
 			return OOM;
-		SAY(c, "*3\r\n$%s\r\n", on ? "9\r\nsubscribe" : "11\r\nunsubscribe");
+		SAY(c, "%s3\r\n$%s\r\n", c->protocol == 3 ? ">" : "*",
+		    on ? "9\r\nsubscribe" : "11\r\nunsubscribe");
 		say(c, c->n > 1 ? c->a[i] : c->joined ? c->channels[0] : NULL);
 		if (!on && k < c->joined) {
 			sdsfree(c->channels[k]);
@@ -505,7 +671,8 @@ static const char *publish(struct conn *c)
 		if (!to->quit && place(to->channels, to->joined, c->a[1]) < to->joined
 		    && ring(to, size)) {
 			count++;
-			SAY(to, "*3\r\n$7\r\nmessage\r\n");
+			SAY(to, "%s3\r\n$7\r\nmessage\r\n",
+			    to->protocol == 3 ? ">" : "*");
 			say(to, c->a[1]);
 			say(to, c->a[2]);
 			to->quit = sdslen(to->out) > UNREAD_MAX;
@@ -515,23 +682,75 @@ static const char *publish(struct conn *c)
 	return SAY(c, ":%I\r\n", count);
 }
 
+#include "06-kv-members.h"
+
+/* HELLO [2|3 [AUTH name password] [SETNAME name]]: any password will do. */
+static const char *hello(struct conn *c)
+{
+	int64_t protocol = c->protocol;
+
+	if (c->n > 1 && !integer(c->a[1], INT64_MIN, INT64_MAX, &protocol))
+		return "-ERR Protocol version is not an integer or out of range\r\n";
+	if (protocol != 2 && protocol != 3)
+		return "-NOPROTO unsupported protocol version\r\n";
+	for (size_t i = 2; i < c->n; ) {
+		bool auth = strcasecmp(c->a[i], "auth") == 0;
+
+		if ((!auth && strcasecmp(c->a[i], "setname") != 0)
+		    || i + (auth ? 2 : 1) >= c->n)
+			return SYNTAX;
+		if (auth && strcmp(c->a[i + 1], "default") != 0)
+			return "-WRONGPASS invalid username-password pair or user is "
+				"disabled.\r\n";
+		i += auth ? 3 : 2;
+	}
+	c->protocol = (int)protocol;
+	SAY(c, protocol == 3 ? "%%7\r\n" : "*14\r\n");
+	SAY(c, "$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n");
+	SAY(c, "$5\r\nproto\r\n:%I\r\n$2\r\nid\r\n:%I\r\n", protocol, c->id);
+	return SAY(c, "$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+		   "$7\r\nmodules\r\n*0\r\n");
+}
+
+/* What clients send when they connect: names and versions, which are not kept. */
+static const char *client(struct conn *c)
+{
+	if (strcasecmp(c->a[1], "id") == 0 && c->n == 2)
+		return SAY(c, ":%I\r\n", c->id);
+	if (strcasecmp(c->a[1], "getname") == 0 && c->n == 2)
+		return say(c, NULL);
+	if (strcasecmp(c->a[1], "setname") == 0 && c->n == 3)
+		return OK;
+	if (strcasecmp(c->a[1], "setinfo") == 0 && c->n == 4)
+		return OK;
+	return "-ERR unknown subcommand, or wrong number of arguments\r\n";
+}
+
 static const char *do_others(struct conn *c, int id, struct entry *e)
 {
 	char text[SHORT / 2];
 
 	switch (id) {
-	case LPUSH: return push(c, e ? e : make(c->a[1]));
-	case LPOP: return e ? pop(c, e, NULL) : say(c, NULL);
+	case LPUSH: case RPUSH: return push(c, e ? e : make(c->a[1], 'l'), id == RPUSH);
+	case LPOP: case RPOP: return e ? pop(c, e, NULL, id == RPOP) : say(c, NULL);
+	case LLEN: return SAY(c, ":%U\r\n", (uint64_t)(e ? e->length : 0));
+	case LRANGE: return range(c, e);
+	case XADD: return add_to_stream(c, e);
+	case XLEN: return SAY(c, ":%U\r\n", (uint64_t)(e ? e->count : 0));
+	case HELLO: return hello(c);
+	case CLIENT: return client(c);
+	case SELECT:
+		return strcmp(c->a[1], "0") ? "-ERR DB index is out of range\r\n" : OK;
 	case BLPOP: return c->joined ? SYNTAX : blpop(c);
 	case SUBSCRIBE: case UNSUBSCRIBE: return subscribe(c, id == SUBSCRIBE);
 	case PUBLISH: return publish(c);
 	case PING:
-		if (c->joined)
+		if (c->joined && c->protocol == 2)
 			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
 		return c->n > 1 ? say(c, c->a[1]) : "+PONG\r\n";
 	case ECHO: return say(c, c->a[1]);
 	case CONFIG:                    /* CONFIG GET, for redis-benchmark */
-		SAY(c, "*2\r\n");
+		SAY(c, c->protocol == 3 ? "%%1\r\n" : "*2\r\n");
 		say(c, c->a[2]);
 		return SAY(c, "$0\r\n\r\n");
 	case INFO:

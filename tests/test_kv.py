@@ -7,6 +7,7 @@ Environment: that of serverlib.
 """
 
 import os
+import random
 import re
 import shlex
 import signal
@@ -20,6 +21,8 @@ from serverlib import content, until
 
 KV = serverlib.example("06-kv")
 RANGE = "(error) ERR value is not an integer or out of range"
+WRONGTYPE = "(error) WRONGTYPE Operation against a key holding the wrong kind of value"
+OVERFLOW = "(error) ERR increment or decrement would overflow"
 BENCHMARK = "ping,set,get,incr,lpush,lpop"
 
 
@@ -144,7 +147,18 @@ class Commands(Kv):
             set counter 9223372036854775806 => OK
             incr counter => (integer) 9223372036854775807
             """)
-        self.refused(RANGE, "incr counter")
+        self.refused(OVERFLOW, "incr counter", "incrby counter 1", "decrby counter -1")
+        self.replies("""
+            incrby sum 5 => (integer) 5
+            incrby sum -7 => (integer) -2
+            decrby sum 8 => (integer) -10
+            decr sum => (integer) -11
+            decr none => (integer) -1
+            set low -9223372036854775808 => OK
+            """)
+        self.refused(OVERFLOW, "decr low", "decrby low 1", "incrby low -1",
+                     "decrby counter -9223372036854775808")
+        self.refused(RANGE, "incrby sum x", "incrby sum 9223372036854775808", "decrby sum 1.0")
         for text in "9223372036854775808", "1x", " 1", "1 ", "01", "+1", "-0", "", "x", "1.0":
             self.assertEqual(self.cli("set", "counter", text), "OK")
             self.assertEqual(self.cli("incr", "counter"), RANGE, text)
@@ -211,13 +225,208 @@ class Commands(Kv):
         self.refused("(error) ERR timeout is not a float or out of range", "blpop l -1",
                      "blpop l x", "blpop l 1x", "blpop l nan")
 
+    def test_set_options(self):
+        self.replies("""
+            set k 1 XX => (nil)
+            exists k => (integer) 0
+            set k 1 nx => OK
+            set k 2 nx => (nil)
+            get k => "1"
+            set k 2 xx get => "1"
+            set k 3 GET => "2"
+            set k 4 nx get => "3"
+            get k => "3"
+            set new 1 get => (nil)
+            get new => "1"
+            set other 1 nx get => (nil)
+            get other => "1"
+            set k 5 ex 1000 => OK
+            set k 6 keepttl => OK
+            """)
+        self.assertRegex(self.cli("ttl", "k"), r"^\(integer\) (1000|[1-9]..)$")
+        self.replies(f"""
+            set k 7 => OK
+            ttl k => (integer) -1
+            set k 7 exat {int(time.time()) + 1000} => OK
+            """)
+        self.assertRegex(self.cli("ttl", "k"), r"^\(integer\) (1000|[1-9]..)$")
+        self.replies(f"""
+            set k 7 pxat {int(time.time() * 1000) + 500000} xx => OK
+            set past 1 exat 1 => OK
+            get past => (nil)
+            lpush l 1 => (integer) 1
+            """)
+        self.assertRegex(self.cli("ttl", "k"), r"^\(integer\) (500|4..)$")
+        self.refused("(error) ERR syntax error", "set k 1 nx xx", "set k 1 ex 1 keepttl",
+                     "set k 1 keepttl px 1", "set k 1 ex 1 px 1", "set k 1 ex", "set k 1 nx nope")
+        self.refused(WRONGTYPE, "set l 1 get")
+        self.replies("set l 1 => OK")
+
+    def test_both_ends(self):
+        self.replies("""
+            rpush l 1 2 3 => (integer) 3
+            lpush l 0 -1 => (integer) 5
+            llen l => (integer) 5
+            lrange l 0 -1 => 1) "-1" 2) "0" 3) "1" 4) "2" 5) "3"
+            lrange l -2 100 => 1) "2" 2) "3"
+            lrange l 3 1 => (empty array)
+            lrange l -100 0 => 1) "-1"
+            lrange none 0 -1 => (empty array)
+            llen none => (integer) 0
+            rpop l => "3"
+            lpop l => "-1"
+            rpush l 7 8 9 10 => (integer) 7
+            lrange l 0 -1 => 1) "0" 2) "1" 3) "2" 4) "7" 5) "8" 6) "9" 7) "10"
+            del l => (integer) 1
+            rpop l => (nil)
+            """)
+        self.refused(RANGE, "lrange l x 1", "lrange l 0 1.5")
+
+    def test_sets(self):
+        self.replies("""
+            sadd s a b a => (integer) 2
+            sadd s b c => (integer) 1
+            scard s => (integer) 3
+            sismember s c => (integer) 1
+            sismember s d => (integer) 0
+            smembers s => 1) "a" 2) "b" 3) "c"
+            srem s a d => (integer) 1
+            srem s b c none => (integer) 2
+            exists s => (integer) 0
+            srem s b => (integer) 0
+            smembers s => (empty array)
+            spop s => (nil)
+            sadd s only => (integer) 1
+            spop s => "only"
+            exists s => (integer) 0
+            scard s => (integer) 0
+            """)
+
+    def test_hashes(self):
+        self.replies("""
+            hset h a 1 b 2 => (integer) 2
+            hset h b 3 c 4 => (integer) 1
+            hget h b => "3"
+            hget h none => (nil)
+            hget none a => (nil)
+            hlen h => (integer) 3
+            hgetall h => 1) "a" 2) "1" 3) "b" 4) "3" 5) "c" 6) "4"
+            hdel h a b x => (integer) 2
+            hdel h c => (integer) 1
+            exists h => (integer) 0
+            """)
+        self.refused("(error) ERR syntax error", "hset h a 1 b")
+
+    def test_sorted_sets(self):
+        self.replies("""
+            zadd z 3 c 1 a 2 b => (integer) 3
+            zadd z 0.5 c 7 d => (integer) 1
+            zcard z => (integer) 4
+            zscore z c => "0.5"
+            zscore z none => (nil)
+            zpopmin z => 1) "c" 2) "0.5"
+            zadd z 1 aa => (integer) 1
+            zpopmin z => 1) "a" 2) "1"
+            zpopmin z => 1) "aa" 2) "1"
+            zpopmin z => 1) "b" 2) "2"
+            zpopmin z => 1) "d" 2) "7"
+            zpopmin z => (empty array)
+            exists z => (integer) 0
+            """)
+        scores = list(range(300))
+        random.Random(1).shuffle(scores)
+        for score in scores, range(600, 300, -1):
+            data = b"".join(command(b"ZADD", b"z", b"%d" % s, b"m%d" % s) for s in score)
+            self.raw(data)
+        data = b"".join(command(b"ZADD", b"z", b"%d" % (1000 - s), b"m%d" % s) for s in range(50))
+        self.raw(data)
+        said = self.raw(command(b"ZPOPMIN", b"z") * 600).split()
+        expected = sorted([*range(50, 300), *range(301, 601), *range(951, 1001)])
+        self.assertEqual([int(score) for score in said[4::5]], expected)
+        self.refused("(error) ERR value is not a valid float", "zadd z x m", "zadd z nan m",
+                     "zadd z 1 a 1x b")
+
+    def test_streams(self):
+        self.assertRegex(self.cli("xadd", "x", "*", "a", "1"), r'^"[0-9]{13}-[0-9]+"$')
+        self.assertRegex(self.cli("xadd", "x", "*", "a", "1", "b", "2"), r'^"[0-9]{13}-[0-9]+"$')
+        self.replies("""
+            xlen x => (integer) 2
+            xlen none => (integer) 0
+            del x => (integer) 1
+            """)
+        self.refused("(error) ERR only the ID * is supported", "xadd x 1-1 a 1")
+        self.refused("(error) ERR wrong number of arguments for 'xadd' command", "xadd x * a 1 b")
+
+    def test_hello(self):
+        fields = "$6 server $5 redis $7 version $5 7.0.0 $5 proto :{} $2 id :{} " \
+            "$4 mode $10 standalone $4 role $6 master $7 modules *0"
+        for asked, shape, protocol in (("HELLO", "*14", 2), ("HELLO 2", "*14", 2),
+                                       ("HELLO 3", "%7", 3),
+                                       ("HELLO 3 AUTH default x SETNAME me", "%7", 3)):
+            said = self.raw(f"{asked}\r\nCLIENT ID\r\n".encode())
+            number = said.rsplit(":", 1)[1]
+            self.assertEqual(said, f"{shape} {fields.format(protocol, number)} :{number}", asked)
+        for asked, reply in (("HELLO 4", "-NOPROTO unsupported protocol version"),
+                             ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+                             ("HELLO 3 nope", "-ERR syntax error"),
+                             ("HELLO 3 SETNAME", "-ERR syntax error"),
+                             ("HELLO 3 AUTH a b", "-WRONGPASS invalid username-password pair or user"
+                              " is disabled.")):
+            self.assertEqual(self.raw(f"{asked}\r\nGET none\r\n".encode()), f"{reply} $-1", asked)
+        three = ("GET none", "_"), ("SADD s a", ":1"), ("SMEMBERS s", "~1 $1 a"), \
+            ("HSET h f v", ":1"), ("HGETALL h", "%1 $1 f $1 v"), ("ZADD z 1.5 m", ":1"), \
+            ("ZSCORE z m", ",1.5"), ("ZPOPMIN z", "*2 $1 m ,1.5"), \
+            ("CONFIG GET save", "%1 $4 save $0"), ("SUBSCRIBE c", ">3 $9 subscribe $1 c :1"), \
+            ("PUBLISH c x", ">3 $7 message $1 c $1 x :1"), ("PING", "+PONG")
+        said = self.raw(b"".join(f"{line}\r\n".encode() for line in ["HELLO 3", *dict(three)]))
+        self.assertEqual(said.split(" *0 ", 1)[1], " ".join(reply for _, reply in three))
+        client = self.dial(self.server)
+        client.sendall(b"BLPOP none 0.01\r\nHELLO 3\r\nBLPOP none 0.01\r\nQUIT\r\n")
+        said = words(serverlib.receive_all(client))
+        self.assertTrue(said.startswith("*-1 %7 "), said)
+        self.assertTrue(said.endswith(" *0 _ +OK"), said)
+
+    def test_client(self):
+        self.replies("""
+            client setname me => OK
+            client setinfo lib-name x => OK
+            client getname => (nil)
+            select 0 => OK
+            """)
+        self.refused("(error) ERR DB index is out of range", "select 1", "select x")
+        self.refused("(error) ERR unknown subcommand, or wrong number of arguments",
+                     "client kill", "client setname")
+        self.assertRegex(self.cli("client", "id"), r"^\(integer\) [1-9]")
+
+    def test_redis_py(self):
+        """Its default client, and both protocols."""
+        try:
+            import redis
+        except ImportError:
+            self.skipTest("there is no redis for Python")
+        for options in {}, {"protocol": 2}, {"protocol": 3}:
+            with redis.Redis(port=int(self.port), **options) as client:
+                self.assertEqual(client.incrby("py", 3) - client.decr("py"), 1)
+                self.assertIs(client.get("none"), None)
+                self.assertEqual(client.hset("pyh", mapping={"a": 1}), not options)
+                self.assertEqual(client.hgetall("pyh"), {b"a": b"1"})
+
     def test_types(self):
         self.replies("""
             set s 1 => OK
             lpush l 1 => (integer) 1
+            sadd m 1 => (integer) 1
+            hset h a 1 => (integer) 1
+            zadd z 1 a => (integer) 1
             """)
-        self.refused("(error) WRONGTYPE Operation against a key holding the wrong kind of value",
-                     "lpush s 1", "lpop s", "blpop none s 0", "get l", "incr l")
+        self.refused(WRONGTYPE, "get m", "incr h", "lpush z a", "sadd l a", "hget s a",
+                     "zadd h 1 a", "blpop m 0", "spop z", "xadd s * a 1", "llen m")
+        self.replies("""
+            set m string => OK
+            get m => "string"
+            set z string => OK
+            """)
+        self.refused(WRONGTYPE, "lpush s 1", "lpop s", "blpop none s 0", "get l", "incr l")
         self.replies("""
             mget l s => 1) (nil) 2) "1"
             set l string => OK
@@ -234,7 +443,7 @@ class Commands(Kv):
         self.refused("(error) ERR syntax error", "mset a 1 b")
         self.replies("set a 1 => OK")
         said = self.client("redis-cli", "-p", self.port, "command").decode()
-        self.assertEqual(len(re.findall("(?m)^[a-z]", said)), 21)
+        self.assertEqual(len(re.findall("(?m)^[a-z]", said)), len(re.findall(r"\{ \"[a-z]+\", -?[0-9]", content("examples/06-kv.h", "r"))))
         self.assertRegex(self.cli("info"), "redis_version:.*keys:[1-9].*connected_clients:[1-9]")
 
     def test_protocol(self):
@@ -280,6 +489,12 @@ class Commands(Kv):
             get counter:__rand_int__ => "40000"
             exists mylist => (integer) 0
             """)
+        done = subprocess.run(["redis-benchmark", "-p", self.port, "-q", "-n", "500"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = done.stdout.decode()
+        self.assertEqual(done.returncode, 0, said)
+        self.assertGreaterEqual(said.count("requests per second"), 20, said)
+        self.assertNotIn("Error from server", said)
 
 
 class Blocked(Kv):
