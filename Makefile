@@ -191,6 +191,8 @@ $(B)/tests/test_dispatch: wrapped := usched__go
 
 $(B)/tests/test_offload: wrapped := pthread_create
 
+$(B)/tests/test_offload_file: wrapped := getaddrinfo
+
 $(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
 $(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait syscall nanosleep \
 	sched_yield pthread_mutex_lock

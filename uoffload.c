@@ -5,6 +5,9 @@
  * A job is on the heap, followed by its input and output, since the native thread must
  * not follow pointers to the stack of a blocked thread. Under the lock of the pool, a job
  * belongs to its waiter until that gives up; then to the pool.
+ *
+ * Jobs are of classes, and native threads, too. A class has a queue of its own and as many
+ * native threads as the bound allows, so no class waits for another.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */
@@ -32,8 +35,11 @@ enum {
 	ADDRESS_MAX = 64,               /* addresses of one lookup */
 };
 
+enum class { CALLS, FILES, NAMES, CLASSES };
+
 struct job {
 	struct job     *j_next;
+	enum class      j_class;        /* constant */
 	void          (*j_func)(void *data);
 	void          (*j_drop)(void *data);
 	struct uwaiter *j_waiter;       /* o_lock; NULL: the waiter has gone */
@@ -42,42 +48,53 @@ struct job {
 	_Alignas(16) char j_data[];
 };
 
+struct crew {
+	pthread_cond_t  c_work;         /* there are jobs, or too many native threads */
+	struct job     *c_first;
+	struct job    **c_end;
+	unsigned        c_queued;
+	unsigned        c_threads;
+	unsigned        c_idle;
+};
+
 static struct {
 	pthread_mutex_t o_lock;         /* of all that follows */
-	pthread_cond_t  o_work;         /* there are jobs, or too many native threads */
-	pthread_cond_t  o_quiet;        /* a native thread is idle, or ended */
-	struct job     *o_first;
-	struct job    **o_end;
-	unsigned        o_queued;
-	unsigned        o_limit;
-	unsigned        o_threads;
-	unsigned        o_idle;
+	pthread_cond_t  o_quiet;        /* the last native thread has ended */
+	struct crew     o_crews[CLASSES];
+	unsigned        o_limit;        /* native threads of each class */
+	unsigned        o_threads;      /* of all */
 	unsigned        o_draining;     /* uoffload_drain() */
 	bool            o_one_ended;    /* o_ended is to be joined */
 	pthread_t       o_ended;
 } pool = {
 	.o_lock  = PTHREAD_MUTEX_INITIALIZER,
-	.o_work  = PTHREAD_COND_INITIALIZER,
 	.o_quiet = PTHREAD_COND_INITIALIZER,
+	.o_crews = {
+		[CALLS] = { .c_work = PTHREAD_COND_INITIALIZER },
+		[FILES] = { .c_work = PTHREAD_COND_INITIALIZER },
+		[NAMES] = { .c_work = PTHREAD_COND_INITIALIZER },
+	},
 	.o_limit = UOFFLOAD_THREADS,
 };
 
 /* MemorySanitizer's, if linked: it does not know preadv2(). */
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
-static struct job *new_job(void (*func)(void *data), void (*drop)(void *data),
-			   size_t size);
+static struct job *new_job(enum class class, void (*func)(void *data),
+			   void (*drop)(void *data), size_t size);
 static int  run_job(struct job *job, int64_t deadline);
-static int  enqueue(struct job *job) __attribute__((noinline));      /* large frame */
-static bool dequeue(struct job **job);
-static void *work(void *unused);
+static int  enqueue(struct job *job);
+static void add_native(struct crew *c) __attribute__((noinline));    /* large frame */
+static bool dequeue(struct crew *c, struct job **job);
+static void *work(void *crew);
+static void wake_all(void);
 static void join_ended(bool ends);
 static void perform(struct job *job);
 
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
 	     size_t size, int64_t deadline)
 {
-	struct job *job = new_job(func, drop, size);
+	struct job *job = new_job(CALLS, func, drop, size);
 	int rc;
 
 	check(size ? argument : NULL, BUFFER, __func__);
@@ -102,7 +119,7 @@ int uoffload_limit(unsigned threads)
 		return -EINVAL;
 	pthread_mutex_lock(&pool.o_lock);
 	pool.o_limit = threads;
-	pthread_cond_broadcast(&pool.o_work);
+	wake_all();
 	pthread_mutex_unlock(&pool.o_lock);
 	return 0;
 }
@@ -113,7 +130,7 @@ void uoffload_drain(void)
 
 	pthread_mutex_lock(&pool.o_lock);
 	pool.o_draining++;
-	pthread_cond_broadcast(&pool.o_work);
+	wake_all();
 	while (pool.o_threads > 0)
 		pthread_cond_wait(&pool.o_quiet, &pool.o_lock);
 	pool.o_draining--;
@@ -121,14 +138,21 @@ void uoffload_drain(void)
 	allow_cancel(before);
 }
 
-static struct job *new_job(void (*func)(void *data), void (*drop)(void *data),
-			   size_t size)
+/* The idle ones look again whether they are to end. Under o_lock. */
+static void wake_all(void)
+{
+	for (int i = 0; i < CLASSES; i++)
+		pthread_cond_broadcast(&pool.o_crews[i].c_work);
+}
+
+static struct job *new_job(enum class class, void (*func)(void *data),
+			   void (*drop)(void *data), size_t size)
 {
 	struct job *job = size < SIZE_MAX - sizeof *job
 		? malloc(sizeof *job + size) : NULL;
 
 	if (job)
-		*job = (struct job){ .j_func = func, .j_drop = drop };
+		*job = (struct job){ .j_class = class, .j_func = func, .j_drop = drop };
 	return job;
 }
 
@@ -167,41 +191,50 @@ static int run_job(struct job *job, int64_t deadline)
 /* Begins the wait. -EAGAIN: there is no native thread for the job. */
 static int enqueue(struct job *job)
 {
-	sigset_t all, old;
-	pthread_t native;
-	int rc = 0;
+	struct crew *c = &pool.o_crews[job->j_class];
+	int rc;
 
-	sigfillset(&all);
 	pthread_mutex_lock(&pool.o_lock);
-	if (pool.o_idle <= pool.o_queued && pool.o_threads < pool.o_limit) {
-		pthread_sigmask(SIG_SETMASK, &all, &old);
-		rc = pthread_create(&native, NULL, work, NULL);
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-		if (rc == 0)
-			pool.o_threads++;
-	}
-	if (pool.o_threads > 0) {
+	if (c->c_idle <= c->c_queued && c->c_threads < pool.o_limit)
+		add_native(c);
+	rc = c->c_threads > 0 ? 0 : -EAGAIN;
+	if (rc == 0) {
 		uwait_begin(job->j_waiter);
-		*(pool.o_first ? pool.o_end : &pool.o_first) = job;
-		pool.o_end = &job->j_next;
-		pool.o_queued++;
-		pthread_cond_signal(&pool.o_work);
+		*(c->c_first ? c->c_end : &c->c_first) = job;
+		c->c_end = &job->j_next;
+		c->c_queued++;
+		pthread_cond_signal(&c->c_work);
 	}
-	rc = pool.o_threads > 0 ? 0 : -EAGAIN;
 	pthread_mutex_unlock(&pool.o_lock);
 	return rc;
 }
 
-static void *work(void *unused)
+/* Under o_lock. It may fail. */
+static void add_native(struct crew *c)
 {
+	sigset_t all, old;
+	pthread_t native;
+	bool added;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	added = pthread_create(&native, NULL, work, c) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	c->c_threads += added;
+	pool.o_threads += added;
+}
+
+static void *work(void *crew)
+{
+	struct crew *c = crew;
 	struct job *job;
 
-	(void)unused;
 	pthread_mutex_lock(&pool.o_lock);
-	while (dequeue(&job))
+	while (dequeue(c, &job))
 		perform(job);
-	pool.o_threads--;
-	pthread_cond_broadcast(&pool.o_quiet);
+	c->c_threads--;
+	if (--pool.o_threads == 0)
+		pthread_cond_broadcast(&pool.o_quiet);
 	join_ended(true);
 	return NULL;
 }
@@ -223,24 +256,24 @@ static void join_ended(bool ends)
 }
 
 /* False: this native thread is to end. */
-static bool dequeue(struct job **job)
+static bool dequeue(struct crew *c, struct job **job)
 {
 	struct timespec until;
 	int rc = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE;
-	while (!pool.o_first && rc == 0 && !pool.o_draining
-	       && pool.o_threads <= pool.o_limit) {
-		pool.o_idle++;
-		rc = pthread_cond_timedwait(&pool.o_work, &pool.o_lock, &until);
-		pool.o_idle--;
+	while (!c->c_first && rc == 0 && !pool.o_draining
+	       && c->c_threads <= pool.o_limit) {
+		c->c_idle++;
+		rc = pthread_cond_timedwait(&c->c_work, &pool.o_lock, &until);
+		c->c_idle--;
 	}
-	*job = pool.o_first;
-	if (!*job || pool.o_threads > pool.o_limit)
+	*job = c->c_first;
+	if (!*job || c->c_threads > pool.o_limit)
 		return false;
-	pool.o_first = (*job)->j_next;
-	pool.o_queued--;
+	c->c_first = (*job)->j_next;
+	c->c_queued--;
 	return true;
 }
 
@@ -286,7 +319,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 	struct job *job = NULL;
 
 	if (size < SIZE_MAX / 2)
-		job = new_job(func, drop, sizeof **call + size);
+		job = new_job(FILES, func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
 	job->j_skip = true;                     /* f_fd may be reused by then */
@@ -492,7 +525,7 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 		 size_t max, int64_t deadline)
 {
 	size_t host_size = strlen(host) + 1, service_size = strlen(service) + 1;
-	struct job *job = new_job(look_up, NULL,
+	struct job *job = new_job(NAMES, look_up, NULL,
 				  sizeof(struct lookup) + host_size + service_size);
 	struct lookup *l;
 	int rc;

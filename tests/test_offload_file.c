@@ -1,8 +1,98 @@
 /* SPDX-License-Identifier: MIT */
-/* test_offload_file.c: files and names by the pool of native threads. */
+/*
+ * test_offload_file.c: files and names by the pool of native threads, and that these do
+ * not wait for each other. Linked with -Wl,--wrap=getaddrinfo.
+ */
 #include "pool.h"
 
 #include <netdb.h>
+#include <sys/stat.h>
+
+int __real_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **list);
+int __wrap_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **list);
+
+static atomic_bool names_wait;
+static atomic_int names_inside;
+
+int __wrap_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **list)
+{
+	names_inside++;
+	while (names_wait)
+		sleep_native(1);
+	names_inside--;
+	return __real_getaddrinfo(host, service, hints, list);
+}
+
+/* ---- Calls that occupy the only native thread of their class ---- */
+
+static const char *fifo;
+static atomic_int fifo_fd;
+
+static void open_fifo(void *unused)
+{
+	(void)unused;
+	fifo_fd = ufile_open(fifo, O_RDONLY, 0, NEVER);
+}
+
+/* The open waits for a writer. */
+static struct ustack *occupy_files(void)
+{
+	struct ustack *u;
+
+	TEST_EQUAL(uoffload_limit(1), 0);
+	make_directory();
+	fifo = path_of("fifo");
+	TEST_EQUAL(mkfifo(fifo, 0600), 0);
+	u = go(open_fifo, NULL);
+	nap(3);
+	return u;
+}
+
+static void free_files(struct ustack *occupier)
+{
+	int fd;
+
+	while ((fd = open(fifo, O_WRONLY | O_NONBLOCK)) < 0)
+		nap(1);                         /* it is not there yet */
+	join(occupier);
+	TEST_TRUE(fifo_fd >= 0);
+	TEST_EQUAL(close(fifo_fd), 0);
+	TEST_EQUAL(close(fd), 0);
+	TEST_EQUAL(unlink(fifo), 0);
+	remove_directory();
+	uoffload_drain();
+	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
+}
+
+static void look_up_number(void *unused)
+{
+	struct unet_addr found;
+
+	(void)unused;
+	TEST_EQUAL(unet_resolve("192.0.2.7", "80", SOCK_STREAM, &found, 1, NEVER), 1);
+}
+
+static struct ustack *occupy_names(void)
+{
+	struct ustack *u;
+
+	TEST_EQUAL(uoffload_limit(1), 0);
+	names_wait = true;
+	u = go(look_up_number, NULL);
+	await_count(&names_inside, 1);
+	return u;
+}
+
+static void free_names(struct ustack *occupier)
+{
+	names_wait = false;
+	join(occupier);
+	uoffload_drain();
+	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
+}
 
 /* ---- Files ---- */
 
@@ -74,11 +164,11 @@ static void files(void)
 /* A caller that gave up gets no descriptor: the pool closes the file. */
 static void open_late(void)
 {
-	struct ustack *u = occupy_pool();
+	struct ustack *u = occupy_files();
 	int64_t soon = usync_after(2 * MILLI);
 
 	TEST_EQUAL(ufile_open("/dev/null", O_RDONLY, 0, soon), -ETIMEDOUT);
-	free_pool(u);
+	free_files(u);
 }
 
 /* ---- Names ---- */
@@ -148,7 +238,7 @@ static void look_up_late(void *arg)
 static void resolve_late(void)
 {
 	static struct lookup l;
-	struct ustack *u = occupy_pool(), *v;
+	struct ustack *u = occupy_names(), *v;
 
 	for (int i = 0; i < 2; i++) {
 		memset(&l, 0, sizeof l);
@@ -161,8 +251,53 @@ static void resolve_late(void)
 		join(v);
 		TEST_EQUAL(l.l_rc, i ? -ECANCELED : -ETIMEDOUT);
 	}
-	free_pool(u);
+	free_names(u);
 	TEST_EQUAL(l.l_found[0].a_size, 0);
+}
+
+/* ---- Classes ---- */
+
+static void do_nothing(void *unused)
+{
+	(void)unused;
+}
+
+enum { A_CALL, A_FILE, A_NAME, CLASSES };
+
+static int make_call(int class, int64_t deadline)
+{
+	struct unet_addr found;
+	struct stat status;
+	int rc;
+
+	if (class == A_CALL)
+		return uoffload(do_nothing, NULL, NULL, 0, deadline);
+	if (class == A_FILE)
+		return ufile_stat("/", &status, deadline);
+	rc = unet_resolve("192.0.2.7", "80", SOCK_STREAM, &found, 1, deadline);
+	return rc == 1 ? 0 : rc;
+}
+
+/*
+ * With the only native thread of a class occupied, calls of this class wait, and those of
+ * others do not. Names wait in the wrapper, so these are not looked up.
+ */
+static void no_class_waits(void)
+{
+	static struct ustack *(*const occupy[])(void) = {
+		occupy_pool, occupy_files, occupy_names };
+	static void (*const make_free[])(struct ustack *) = {
+		free_pool, free_files, free_names };
+
+	for (int i = 0; i < CLASSES; i++) {
+		struct ustack *u = occupy[i]();
+
+		for (int k = 0; k < CLASSES; k++)
+			TEST_EQUAL(make_call(k, usync_after(k == i ? 2 * MILLI
+							  : 20 * USYNC_SECOND)),
+				   (k == i ? -ETIMEDOUT : 0));
+		make_free[i](u);
+	}
 }
 
 static void needs_localhost(void)
@@ -193,6 +328,7 @@ int main(void)
 		POOL_CASE(open_late),
 		POOL_CASE(resolve),
 		POOL_CASE(resolve_late),
+		POOL_CASE(no_class_waits),
 		CASE_BY(test_localhost, "resolve_localhost", resolve_localhost, NULL),
 		NATIVE_CASE(files),
 		CASE_BY(test_localhost_native, "localhost", resolve_localhost, NULL),
