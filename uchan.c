@@ -28,6 +28,7 @@
 enum {
 	CASES_MAX   = 65536,
 	BUSY        = 1,                /* a case has to wait */
+	TIRED       = 2,                /* others have to run first */
 	PLACE_ALIGN = 8,                /* bytes; values are copied, so they need none */
 };
 
@@ -38,6 +39,7 @@ struct usync_chan {
 	size_t             c_capacity;  /* values: constant */
 	struct uwait_lock  c_lock;      /* of all that follows */
 	bool               c_closed;
+	uint8_t            c_calls[2];  /* by enum usync_op: since the last wait */
 	size_t             c_count;     /* values in c_buffer */
 	size_t             c_first;     /* the oldest */
 	struct uwait_queue c_senders;
@@ -64,7 +66,8 @@ _Static_assert(sizeof(struct place) % PLACE_ALIGN == 0, "values follow at once")
 
 static int  select_one(struct usync_chan *c, enum usync_op op, void *value,
 		       int64_t deadline, const void *where);
-static int  try_case(struct usync_chan *c, enum usync_op op, void *value);
+static int  try_case(struct usync_chan *c, enum usync_op op, void *value, bool counts);
+APART static int give_way(int64_t deadline);
 static int  try_send(struct usync_chan *c, const void *value, struct place **peer);
 static int  try_recv(struct usync_chan *c, void *value, struct place **peer);
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value);
@@ -72,7 +75,7 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 static int  wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 		     const void *where);
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why);
-static bool try_all(struct usync_case *cases, size_t n, int *done);
+static int  try_all(struct usync_case *cases, size_t n, bool counts, int *done);
 static int  wait_all(struct uwaiter *w, struct usync_case *cases, size_t n);
 static void fill_place(struct uwaiter *w, struct place *p, const struct usync_chan *c,
 		       enum usync_op op, const void *value);
@@ -131,8 +134,13 @@ static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 {
 	struct uwaiter *w;
 	struct place *p;
-	int rc = try_case(c, op, value);
+	int rc = try_case(c, op, value, true);
 
+	if (rc == TIRED) {
+		rc = give_way(deadline);
+		if (rc == 0)
+			rc = try_case(c, op, value, false);
+	}
 	if (rc != BUSY)
 		return rc;
 	uwait_unlock(&c->c_lock);
@@ -155,10 +163,11 @@ static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
 	struct place *p = first_place(w);
 	enum usync_op op = p->p_sends ? USYNC_SEND : USYNC_RECV;
-	int rc = try_case(c, op, value);
+	int rc = try_case(c, op, value, false);
 
 	if (rc != BUSY)
 		return rc;
+	c->c_calls[op] = 0;
 	uwait_begin(w);
 	uwait_push(queue_of(c, op), &p->p_base.p_node);
 	uwait_unlock(&c->c_lock);
@@ -230,13 +239,17 @@ static void check_cases(const struct usync_case *cases, size_t n)
 
 UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 {
-	int rc;
+	int busy, rc;
 
 	if (n > CASES_MAX)
 		return -EINVAL;
 	check_cases(cases, n);
-	return try_all(cases, n, &rc) ? rc
-		: wait_any(cases, n, deadline, __builtin_return_address(0));
+	busy = try_all(cases, n, true, &rc);
+	if (busy == TIRED) {
+		rc = give_way(deadline);
+		busy = rc ? 0 : try_all(cases, n, false, &rc);
+	}
+	return busy ? wait_any(cases, n, deadline, __builtin_return_address(0)) : rc;
 }
 
 static int wait_any(struct usync_case *cases, size_t n, int64_t deadline,
@@ -259,40 +272,62 @@ static int wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 			return -ENOMEM;
 		uwait_note(w, &channels, size > 0 ? first_place(w) : NULL, where);
 		rc = wait_all(w, cases, n);
-	} while (rc == -EAGAIN && !try_all(cases, n, &rc));
+	} while (rc == -EAGAIN && try_all(cases, n, false, &rc));
 	return rc;
 }
 
 /*
  * Does a case that can be done at once. The clock's last digits choose which is tried
- * first.
+ * first, and that one counts the call. 0: *done is the result; BUSY; TIRED.
  */
-static bool try_all(struct usync_case *cases, size_t n, int *done)
+static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
 	size_t first = n > 1 ? (size_t)uevents_now() % n : 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct usync_case *k = &cases[(first + i) % n];
+		int rc;
 
 		if (!k->s_chan)
 			continue;
-		k->s_rc = try_case(k->s_chan, k->s_op, k->s_value);
-		if (k->s_rc != BUSY) {
+		rc = try_case(k->s_chan, k->s_op, k->s_value, counts);
+		if (rc == TIRED)
+			return TIRED;
+		if (rc != BUSY) {
+			k->s_rc = rc;
 			*done = (int)(k - cases);
-			return true;
+			return 0;
 		}
+		counts = false;
 		uwait_unlock(&k->s_chan->c_lock);
 	}
-	return false;
+	return BUSY;
 }
 
-/* 0; -EPIPE; BUSY: it has to wait, and c_lock is held. */
-static int try_case(struct usync_chan *c, enum usync_op op, void *value)
+/*
+ * Threads that never have to wait yield all the same. The result of a cancel, if the call
+ * may wait; other errors do not matter, since no wait is needed.
+ */
+static int give_way(int64_t deadline)
+{
+	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+}
+
+/*
+ * 0; -EPIPE; BUSY: it has to wait, and c_lock is held. counts: it is the first attempt of
+ * a call; then also TIRED, without an attempt.
+ */
+static int try_case(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 {
 	struct place *peer = NULL;
 	int rc;
 
 	uwait_lock(&c->c_lock);
+	if (counts && ++c->c_calls[op] == USYNC_BUDGET) {
+		c->c_calls[op] = 0;
+		uwait_unlock(&c->c_lock);
+		return TIRED;
+	}
 	rc = op == USYNC_SEND ? try_send(c, value, &peer) : try_recv(c, value, &peer);
 	if (rc == BUSY)
 		return BUSY;

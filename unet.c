@@ -107,6 +107,9 @@ struct turn {
 	uint32_t            t_generation;
 };
 
+/* As deadline 0, in a call that has given way. */
+#define COUNTED INT64_MIN
+
 /* Makes a system call, for a kind of descriptor: a number, or a negative error. */
 typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
 
@@ -550,18 +553,20 @@ static void ready(struct uinterest *interest, uint32_t events)
 		uwait_finish(writer, READY);
 }
 
-/* A thread that never has to wait yields all the same. */
+/*
+ * A thread that never has to wait yields all the same. The result of a cancel, if the
+ * call may wait; other errors do not matter, since no wait is needed.
+ */
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline)
 {
 	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
 
-	if (deadline <= 0)
+	if (deadline == COUNTED)
 		return 0;
 	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
 	if (calls < UNET_BUDGET)
 		return 0;
-	/* An error other than a cancel does not matter: no wait is needed. */
-	return ustack_yield() == -ECANCELED ? -ECANCELED : 0;
+	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
 /*
@@ -865,7 +870,7 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 		return perform(try_sendto, fd, OUT, &o, deadline, generation);
 	rc = give_way(d, OUT, deadline);
 	while (rc == 0) {  /* no event tells of room at the receiver */
-		n = perform(try_sendto, fd, OUT, &o, 0, generation);
+		n = perform(try_sendto, fd, OUT, &o, COUNTED, generation);
 		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
 	}
 	return rc < 0 ? rc : n;

@@ -32,8 +32,8 @@
  *
  * A connection that the peer has reset fails with -ECONNRESET, once; then reads return 0
  * and writes -EPIPE, as the system has it. One that the peer has half closed reads 0, and
- * can be written to. With a deadline over 0, a thread yields after each UNET_BUDGET calls
- * for a descriptor that did not wait, and may be cancelled there.
+ * can be written to. A thread yields after each UNET_BUDGET calls for a descriptor that
+ * did not wait, and with a deadline over 0 it may be cancelled there.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H

@@ -14,7 +14,7 @@
  *
  * Each call that may wait takes a deadline last: ns of CLOCK_MONOTONIC, as from
  * usync_after(); USCHED_NEVER is no deadline; 0 is not to wait at all. Such a call
- * switches threads if it has to wait. Threads and native threads may call it, call-backs
+ * switches threads if it has to wait, and calls for channels also by USYNC_BUDGET. Threads and native threads may call it, call-backs
  * and signal handlers may not. It returns 0 or
  *
  *   -ETIMEDOUT  the deadline has come, or is 0 and the call had to wait
@@ -142,6 +142,13 @@ int usync_group_wait(struct usync_group *g, int64_t deadline);
 /* Channel: values of one size, from senders to receivers. */
 
 struct usync_chan;
+
+/*
+ * A thread yields at each of so many calls of one kind for one channel, without a wait
+ * between, so that a channel that is never empty or full holds up no neighbour. Deadline
+ * 0 makes no difference, but for one: then it is no error that the thread was cancelled.
+ */
+enum { USYNC_BUDGET = 128 };
 
 /*
  * A channel of values of `size' bytes. It holds up to `capacity' of them; with 0, a

@@ -114,12 +114,13 @@ struct busy {
 	unsigned   *b_other;            /* the other's b_mine */
 	unsigned    b_mine;
 	int         b_kind;
+	int64_t     b_deadline;
 };
 
 enum { BUSY_ZERO, BUSY_SOCKET, BUSY_POLL, BUSY_WRITE, BUSY_ACCEPT, BUSY_DATAGRAM,
        BUSY_SEND, BUSY_KINDS };
 
-static void busy_call(int kind, int fds[2])
+static void busy_call(int kind, int fds[2], int64_t deadline)
 {
 	struct unet_addr to;
 	struct pollfd p;
@@ -128,30 +129,31 @@ static void busy_call(int kind, int fds[2])
 	switch (kind) {
 	case BUSY_ZERO:
 	case BUSY_SOCKET:
-		TEST_EQUAL(unet_read(fds[0], &c, 1, NEVER), 1);
+		TEST_EQUAL(unet_read(fds[0], &c, 1, deadline), 1);
 		if (kind == BUSY_SOCKET)
 			put(fds[1], "x");
 		break;
 	case BUSY_POLL:
 		p = (struct pollfd){ fds[0], POLLOUT, 0 };
-		TEST_EQUAL(unet_poll(&p, 1, NEVER), 1);
+		TEST_EQUAL(unet_poll(&p, 1, deadline), 1);
 		break;
 	case BUSY_WRITE:
-		TEST_EQUAL(unet_write(fds[0], "x", 1, NEVER), 1);
+		TEST_EQUAL(unet_write(fds[0], "x", 1, deadline), 1);
 		expect(fds[1], "x");
 		break;
 	case BUSY_ACCEPT:
 		close(mini_connect(bound(fds[0])));
+		/* it may take a moment until it is in the queue */
 		TEST_EQUAL(unet_close(unet_accept(fds[0], NULL, NEVER)), 0);
 		break;
 	case BUSY_SEND:
 		to = bound(fds[1]);
-		TEST_EQUAL(unet_sendto(fds[0], "x", 1, 0, &to, NEVER), 1);
+		TEST_EQUAL(unet_sendto(fds[0], "x", 1, 0, &to, deadline), 1);
 		expect(fds[1], "x");
 		break;
 	default:
 		put(fds[1], "x");
-		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, 0, NULL, NEVER), 1);
+		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, 0, NULL, deadline), 1);
 	}
 }
 
@@ -185,7 +187,7 @@ static void be_busy(void *arg)
 
 	busy_open(b->b_kind, fds);
 	while (!b->b_stop) {
-		busy_call(b->b_kind, fds);
+		busy_call(b->b_kind, fds, b->b_deadline);
 		b->b_mine++;
 		in_a_row = *b->b_other == seen ? in_a_row + 1 : 0;
 		seen = *b->b_other;
@@ -202,10 +204,13 @@ static void fair(void)
 	static int fds[2];
 	struct ustack *threads[2];
 
-	for (int kind = 0; kind < BUSY_KINDS; kind++) {
+	for (int k = 0; k < 2 * BUSY_KINDS; k++) {
+		int kind = k / 2;
+
 		for (int i = 0; i < 2; i++)
 			busy[i] = (struct busy){ .b_other = &busy[!i].b_mine,
-						 .b_kind = kind };
+						 .b_kind = kind,
+						 .b_deadline = k % 2 ? NEVER : 0 };
 		for (int i = 0; i < 2; i++)
 			threads[i] = go(be_busy, &busy[i]);
 		nap(5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_sync_chan.c: channels: buffers of all sizes, streams, close. */
+/* test_sync_chan.c: channels: buffers of all sizes, streams, close, budgets. */
 #include "place.h"
 
 #include <errno.h>
@@ -207,12 +207,123 @@ static void closing(void *s)
 
 TEST_CASE(test_close, each_scheduler, closing)
 
+/* ---- Budgets ---- */
+
+enum { PASS, PASS_AT_ONCE, FIND_NONE, CHOOSE, BUSY_KINDS };
+
+static void busy_call(struct usync_chan *c, int kind)
+{
+	size_t value = 5;
+	struct usync_case cases[] = {
+		{ NULL, USYNC_RECV, NULL, 1 }, { c, USYNC_SEND, &value, 1 },
+	};
+	int64_t d = kind == PASS_AT_ONCE ? 0 : USCHED_NEVER;
+
+	switch (kind) {
+	case FIND_NONE:
+		TEST_EQUAL(usync_chan_recv(c, &value, 0), -ETIMEDOUT);
+		break;
+	case CHOOSE:
+		TEST_EQUAL(usync_select(cases, 2, 0), 1);
+		TEST_EQUAL(usync_chan_recv(c, &value, d), 0);
+		break;
+	default:
+		TEST_EQUAL(usync_chan_send(c, &value, d), 0);
+		TEST_EQUAL(usync_chan_recv(c, &value, d), 0);
+	}
+}
+
+enum { TURNS = 8 };
+
+static atomic_size_t busy_calls[2];
+static atomic_bool busy_over;
+
+/* Each has a channel of its own, and never has to wait. */
+static void be_busy(struct worker *w)
+{
+	const int *kind = w->w_shared;
+	atomic_size_t *other = &busy_calls[!w->w_index];
+	size_t calls = 0, seen, turns = 0;
+	struct usync_chan *c;
+
+	TEST_EQUAL(usync_chan_create(sizeof(size_t), 4, &c), 0);
+	busy_calls[w->w_index] = 1;
+	while ((seen = *other) == 0)
+		TEST_EQUAL(ustack_yield(), 0);
+	while (!busy_over) {
+		busy_call(c, *kind);
+		busy_calls[w->w_index]++;
+		calls++;
+		if (*other != seen) {
+			seen = *other;
+			calls = 0;
+			busy_over = ++turns == TURNS || busy_over;
+		}
+		/* Then the other has had no turn; random ones come late. */
+		if (!test_is_stressed())
+			TEST_TRUE(calls <= 2 * USYNC_BUDGET);
+	}
+	usync_chan_destroy(c);
+}
+
+static void budgets(void *s)
+{
+	for (int kind = 0; kind < BUSY_KINDS; kind++) {
+		struct worker w[2];
+
+		busy_calls[0] = busy_calls[1] = 0;
+		busy_over = false;
+		for (size_t i = 0; i < 2; i++)
+			start_worker(&w[i], s, false, i, be_busy, &kind);
+		for (size_t i = 0; i < 2; i++)
+			end_worker(&w[i]);
+	}
+}
+
+TEST_CASE(test_budgets, each_single, budgets)
+
+/* A cancel ends it at a yield, but for calls that would not wait anyway. */
+static void busy_until_cancelled(struct worker *w)
+{
+	struct usync_chan *c;
+	size_t value = 0;
+	int rc = 0;
+
+	TEST_EQUAL(usync_chan_create(sizeof(size_t), 1, &c), 0);
+	while (!ustack_cancelled())
+		TEST_EQUAL(ustack_yield() == 0 || ustack_cancelled(), 1);
+	for (size_t i = 0; i < 2 * USYNC_BUDGET; i++) {
+		TEST_EQUAL(usync_chan_send(c, &value, 0), 0);
+		TEST_EQUAL(usync_chan_recv(c, &value, 0), 0);
+	}
+	for (; rc == 0 && w->w_count <= USYNC_BUDGET; w->w_count++) {
+		TEST_EQUAL(usync_chan_send(c, &value, 0), 0);
+		rc = usync_chan_recv(c, &value, USCHED_NEVER);
+	}
+	TEST_EQUAL(rc, -ECANCELED);
+	TEST_EQUAL(usync_chan_count(c), 1);     /* nothing was received */
+	usync_chan_destroy(c);
+}
+
+static void cancel_busy(void *s)
+{
+	struct worker w;
+
+	start_worker(&w, s, false, 0, busy_until_cancelled, NULL);
+	assert_int_equal(ustack_cancel(w.w_thread), 0);
+	end_worker(&w);
+}
+
+TEST_CASE(test_cancel_busy, each_single, cancel_busy)
+
 int main(void)
 {
 	const struct CMUnitTest chan_tests[] = {
 		cmocka_unit_test(test_buffers),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_close),
+		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_cancel_busy),
 	};
 
 	return OVER_RUN(chan_tests, OVER_ALL);
