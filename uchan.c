@@ -64,8 +64,8 @@ _Static_assert(sizeof(struct place) % PLACE_ALIGN == 0, "values follow at once")
 /* Not inlined, so that its frame is small. */
 #define APART __attribute__((noinline))
 
-static int  select_one(struct usync_chan *c, enum usync_op op, void *value,
-		       int64_t deadline, const void *where);
+APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
+			    int64_t deadline, const void *where, int rc);
 static int  try_case(struct usync_chan *c, enum usync_op op, void *value, bool counts);
 APART static int give_way(int64_t deadline);
 static int  try_send(struct usync_chan *c, const void *value, struct place **peer);
@@ -117,32 +117,39 @@ void usync_chan_destroy(struct usync_chan *c)
 
 UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
 {
+	void *from = (void *)(uintptr_t)value;          /* a sender only reads it */
+	int rc;
+
 	check(c->c_size ? value : NULL, BUFFER, __func__);
-	/* A sender only reads it. */
-	return select_one(c, USYNC_SEND, (void *)(uintptr_t)value, deadline,
-			  __builtin_return_address(0));
+	rc = try_case(c, USYNC_SEND, from, true);
+	return rc <= 0 ? rc : select_one(c, USYNC_SEND, from, deadline,
+					 __builtin_return_address(0), rc);
 }
 
 UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline)
 {
+	int rc;
+
 	check(c->c_size ? value : NULL, BUFFER, __func__);
-	return select_one(c, USYNC_RECV, value, deadline, __builtin_return_address(0));
+	rc = try_case(c, USYNC_RECV, value, true);
+	return rc <= 0 ? rc : select_one(c, USYNC_RECV, value, deadline,
+					 __builtin_return_address(0), rc);
 }
 
+/* rc: of the first attempt, BUSY or TIRED. */
 static int select_one(struct usync_chan *c, enum usync_op op, void *value,
-		      int64_t deadline, const void *where)
+		      int64_t deadline, const void *where, int rc)
 {
 	struct uwaiter *w;
 	struct place *p;
-	int rc = try_case(c, op, value, true);
 
 	if (rc == TIRED) {
-		rc = give_way(deadline);
-		if (rc == 0)
-			rc = try_case(c, op, value, false);
+		if (give_way(deadline))
+			return -ECANCELED;
+		rc = try_case(c, op, value, false);
+		if (rc != BUSY)
+			return rc;
 	}
-	if (rc != BUSY)
-		return rc;
 	uwait_unlock(&c->c_lock);
 	w = uwait_prepare_lean(deadline, false);
 	rc = uwait_error(w);
