@@ -6,7 +6,8 @@
  * All have the same shape: a spin lock, a few words of state, and a queue of waiters. A
  * change of the state is made on behalf of the first waiter: a mutex is unlocked into the
  * hands of the next owner, a value is put where the receiver will find it. So a thread
- * that wakes up has what it waited for, and does not try again. The order is always
+ * that wakes up has what it waited for, and does not try again; only a mutex may be
+ * overtaken between processors: see there. The order is always
  *
  * 	lock; pop the first waiter that can be claimed; give; unlock; finish
  *
@@ -44,10 +45,28 @@ enum { COND_ROOM = 64 };
 enum { COND_ROOM = 512 };
 #endif
 
-#define WAITED   ((uintptr_t)1)         /* in m_owner: there are waiters */
+/* In m_owner; names have none of them. */
+#define WAITED   ((uintptr_t)1)
+#define WOKEN    ((uintptr_t)2)
+#define BITS     (WAITED | WOKEN)
+#define KEPT     ((uintptr_t)4)
+
+enum {
+	AGAIN    = 1,                   /* the result of a wait: see again() */
+	LOOKS    = 4,                   /* at a mutex before a wait */
+	LOOK_GAP = 1000,                /* ns */
+};
 
 static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 	__attribute__((always_inline));
+static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self);
+APART static bool look_again(struct usync_mutex *m, uintptr_t self);
+static void pass_time(void);
+static int  again(struct uwaiter *w, const void *object);
+static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self);
+APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t owner);
+static bool pass_on(struct usync_mutex *m, uintptr_t self);
+static bool is_far(const struct uwaiter *w);
 APART static int cond_wait(struct uwaiter *w, struct usync_cond *c,
 			   struct usync_mutex *m);
 APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc);
@@ -62,7 +81,8 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why);
 static void tell_group(const struct uwaiter *w, struct ustack_why *why);
 
 static const struct uwait_kind
-	mutex  = { .k_name = "mutex", .k_tell = tell_mutex },
+	mutex  = { .k_name = "mutex", .k_tell = tell_mutex,
+		   .k_again = again },
 	rwlock = { .k_name = "reader-writer lock", .k_tell = tell_rwlock,
 		   .k_left = readmit },
 	cond   = { .k_name = "condition" },
@@ -91,7 +111,21 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 	return uwait_block(w);
 }
 
-/* Mutex. Without WAITED, m_owner changes without the lock. */
+/*
+ * Mutex. m_owner is a name with bits, and changes by compare-and-swap; WAITED is set under
+ * m_lock.
+ *
+ *	name            held
+ *	name | WAITED   held, there are waiters
+ *	WOKEN           free; the first waiter was woken, and is in no queue
+ *	name | WOKEN    held by a thread that overtook it
+ *	KEPT            kept for it: it was overtaken USYNC_OVERTAKES times
+ *
+ * WAITED may be set in all of them. A waiter on the caller's processor is handed the
+ * mutex, since it could not run before a thread there blocks. One that is far is woken
+ * with AGAIN, and comes to again(). It waits once more at most, before the others, with
+ * w_tag set; then it is handed the mutex.
+ */
 
 UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 {
@@ -103,14 +137,50 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED))
 		return 0;
-	if ((owner & ~WAITED) == self)
+	if (overtake(m, owner, self))
+		return 0;
+	if ((owner & ~BITS) == self)
 		return -EDEADLK;
+	if (__atomic_load_n(&m->m_far, __ATOMIC_RELAXED) && deadline > 0
+	    && look_again(m, self))
+		return 0;
 	w = uwait_prepare_lean(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
 	uwait_note(w, &mutex, m, __builtin_return_address(0));
 	return mutex_wait(w, m);
+}
+
+/* True: it was free, with `owner' in m_owner, and is the caller's. */
+static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self)
+{
+	while (!(owner & ~BITS))
+		if (__atomic_compare_exchange_n(&m->m_owner, &owner, self | owner, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* The owner is on another processor: it may be free soon. True: it is the caller's. */
+APART static bool look_again(struct usync_mutex *m, uintptr_t self)
+{
+	for (int i = 0; i < LOOKS; i++) {
+		pass_time();
+		if (overtake(m, __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED), self))
+			return true;
+	}
+	__atomic_store_n(&m->m_far, 0, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* So long that the owner is not slowed down: each look takes its cache line away. */
+static void pass_time(void)
+{
+	int64_t end = uevents_now() + LOOK_GAP;
+
+	while (uevents_now() < end)
+		;
 }
 
 /* Inlined: usync_cond_wait() has no frame to spare. */
@@ -121,13 +191,58 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 	uwait_lock(&m->m_lock);
 	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
 	do
-		next = owner ? owner | WAITED : w->w_name;
+		next = owner & ~BITS ? owner | WAITED : owner | w->w_name;
 	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
-	if (owner)
+	if (owner & ~BITS) {
+		w->w_tag = false;
 		return uwait_queue_up(w, &m->m_lock, &m->m_queue);
+	}
 	uwait_unlock(&m->m_lock);
 	return 0;
+}
+
+/* k_again: `w' was the first waiter, and is on its way. */
+static int again(struct uwaiter *w, const void *object)
+{
+	struct usync_mutex *m = (void *)(uintptr_t)object;
+	uintptr_t owner;
+
+	for (int i = 0; i < LOOKS; i++) {
+		owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+		if (arrive(m, &owner, w->w_name))
+			return 0;
+		pass_time();
+	}
+	uwait_lock(&m->m_lock);
+	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+	do
+		if (arrive(m, &owner, w->w_name)) {
+			uwait_unlock(&m->m_lock);
+			return 0;
+		}
+	while (!__atomic_compare_exchange_n(&m->m_owner, &owner,
+					    (owner | WAITED) & ~WOKEN, 0,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	if (!w->w_outside && usched__is_cancelled(w->w_thread)) {
+		uwait_unlock(&m->m_lock);
+		return -ECANCELED;
+	}
+	w->w_tag = true;
+	return uwait_queue_first(w, &m->m_lock, &m->m_queue);
+}
+
+/* For the waiter on its way. True: it was free or kept, and is the caller's. */
+static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self)
+{
+	while (!(*owner & ~(BITS | KEPT)))
+		if (__atomic_compare_exchange_n(&m->m_owner, owner,
+						self | (*owner & WAITED), 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			m->m_passed = 0;
+			return true;
+		}
+	return false;
 }
 
 /*
@@ -138,25 +253,61 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 int usync_mutex_unlock(struct usync_mutex *m)
 {
 	uintptr_t self = uwait_name(), owner = self;
-	struct uwaiter *w = NULL;
 
 	check(m, OBJECT, __func__);
-	while (!w
-	       && !__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0,
-					       __ATOMIC_RELEASE,
-						  __ATOMIC_RELAXED)) {
-		if ((owner & ~WAITED) != self)
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
+					__ATOMIC_RELAXED))
+		return 0;
+	return unlock_waited(m, self, owner);
+}
+
+APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t owner)
+{
+	uintptr_t next;
+
+	do {
+		if ((owner & ~BITS) != self)
 			return -EPERM;
-		uwait_lock(&m->m_lock);
-		w = uwait_pop(&m->m_queue);
-		owner = w ? w->w_name : self;
-		__atomic_store_n(&m->m_owner, owner | (m->m_queue.q_first ? WAITED : 0),
-				 __ATOMIC_RELEASE);
-		uwait_unlock(&m->m_lock);
-	}
-	if (w)
-		uwait_finish(w, 0);
+		if ((owner & BITS) == WAITED) {
+			if (pass_on(m, self))
+				return 0;
+			owner = self;
+		}
+		next = owner & BITS;
+		if (next & WOKEN && m->m_passed++ >= USYNC_OVERTAKES)
+			next = KEPT | (owner & WAITED);
+	} while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 	return 0;
+}
+
+/* To the first waiter. False: there is none, and WAITED is clear. */
+static bool pass_on(struct usync_mutex *m, uintptr_t self)
+{
+	struct uwaiter *w;
+	uintptr_t owner;
+	bool far;
+
+	uwait_lock(&m->m_lock);
+	w = uwait_pop(&m->m_queue);
+	far = w && !w->w_tag && is_far(w);
+	owner = !w ? self : far ? WOKEN : w->w_name;
+	if (w)
+		m->m_passed = far;
+	if (far)
+		__atomic_store_n(&m->m_far, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->m_owner, owner | (m->m_queue.q_first ? WAITED : 0),
+			 __ATOMIC_RELEASE);
+	uwait_unlock(&m->m_lock);
+	if (w)
+		uwait_finish(w, far ? AGAIN : 0);
+	return w;
+}
+
+/* Whether `w' is on another processor than the caller, or on none. */
+static bool is_far(const struct uwaiter *w)
+{
+	return w->w_outside || ustack_sched(w->w_thread) != usched__here();
 }
 
 /* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */
@@ -306,7 +457,7 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 
 	check(c, OBJECT, __func__);
 	check(m, OBJECT, __func__);
-	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED) != uwait_name())
+	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) != uwait_name())
 		return -EPERM;
 	w = uwait_prepare_lean(deadline, false);
 	rc = uwait_error(w);
@@ -481,7 +632,9 @@ static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {
 	const struct usync_mutex *m = w->w_object;
 
-	why->y_holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~WAITED;
+	uintptr_t holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS;
+
+	why->y_holder = holder != KEPT ? holder : 0;
 }
 
 static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)

@@ -10,7 +10,8 @@
  * channels. Do not reuse an object after aborting its waiter.
  *
  * Queues are first in, first out. What is released is handed to the first waiter, so no
- * other gets in before it, and nothing starves.
+ * other gets in before it, and nothing starves. A mutex may be overtaken between
+ * processors, within a bound: see there.
  *
  * Each call that may wait takes a deadline last: ns of CLOCK_MONOTONIC, as from
  * usync_after(); USCHED_NEVER is no deadline; 0 is not to wait at all. Such a call
@@ -63,9 +64,22 @@ int usync_sleep_until(int64_t deadline);
 
 /* Mutex. */
 
+/*
+ * An unlock hands it to the first waiter, if that is on the processor of the caller. A
+ * waiter of another processor, or a native thread, is woken instead, and while it is on
+ * its way, others may lock what is free: up to USYNC_OVERTAKES times in a row, then it is
+ * kept for the waiter. It looks for some microseconds; if it comes in vain, the next
+ * unlock hands over to it. The waiters keep their order. Where a waiter was on another
+ * processor, calls look for some microseconds before they wait, and may overtake then.
+ */
+enum { USYNC_OVERTAKES = 4096 };
+
+/* 32 bytes of 64 bits. */
 struct usync_mutex {
-	uintptr_t          m_owner;     /* 1: there are waiters */
+	uintptr_t          m_owner;     /* 1: there are waiters, 2: one is on its way */
 	struct uwait_lock  m_lock;
+	uint16_t           m_passed;    /* overtakes of the first waiter: the owner's */
+	uint8_t            m_far;       /* 1: a call looks before it waits; atomic */
 	struct uwait_queue m_queue;
 };
 

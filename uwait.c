@@ -87,6 +87,8 @@ static void count(struct uwaiter *w, int n);
 static struct uwait_native *native_of(struct uwaiter *w);
 static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 			       struct uwait_queue *q) __attribute__((always_inline));
+static int  outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
+static void push_first(struct uwait_queue *q, struct uwait_node *n);
 APART static void expect(struct uwaiter *w);
 APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 			struct uwait_queue *q);
@@ -239,6 +241,17 @@ UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
 	return block_thread(w, lock, q);
 }
 
+UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
+				 struct uwait_queue *q)
+{
+	uwait_begin(w);
+	push_first(q, &w->w_node);
+	uwait_unlock(lock);
+	if (w->w_outside)
+		return block_native(w, lock, q);
+	return block_thread(w, lock, q);
+}
+
 bool uwait_withdraw(struct uwaiter *w)
 {
 	uint8_t state = WAITING;
@@ -316,6 +329,17 @@ void uwait_push(struct uwait_queue *q, struct uwait_node *n)
 	else
 		q->q_first = n;
 	q->q_last = n;
+}
+
+static void push_first(struct uwait_queue *q, struct uwait_node *n)
+{
+	n->n_next = q->q_first;
+	n->n_prev = n;
+	if (q->q_first)
+		q->q_first->n_prev = n;
+	else
+		q->q_last = n;
+	q->q_first = n;
 }
 
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
@@ -567,7 +591,7 @@ static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 		expect(w);
 	rc = ustack_wait();
 	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
-	    || w->w_result < 0)
+	    || (lock ? w->w_result != 0 : w->w_result < 0))
 		return settle(w, rc, lock, q);
 	count(w, -1);
 	return w->w_result;
@@ -597,7 +621,7 @@ static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 	for (; blocks > 1; blocks--)
 		ustack_wake(w->w_thread);
 	w->w_owed = (uint16_t)(1 - blocks < UINT16_MAX ? 1 - blocks : UINT16_MAX);
-	return w->w_result < 0 ? leave(w, lock, q) : w->w_result;
+	return outcome(w, lock, q);
 }
 
 /* Until it is IDLE, which is set under n_lock. */
@@ -613,7 +637,17 @@ static int block_native(struct uwaiter *w, struct uwait_lock *lock,
 			w->w_result = late(w);
 	pthread_mutex_unlock(&n->n_lock);
 	allow_cancel(before);
-	return w->w_result < 0 ? leave(w, lock, q) : w->w_result;
+	return outcome(w, lock, q);
+}
+
+/* q: where the waiter queued up, or NULL. */
+static int outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
+{
+	if (w->w_result < 0)
+		return leave(w, lock, q);
+	if (q && w->w_result > 0 && w->w_kind && w->w_kind->k_again)
+		return w->w_kind->k_again(w, w->w_object);
+	return w->w_result;
 }
 
 /* After an error. q: where the waiter queued up, or NULL. */

@@ -53,6 +53,9 @@ struct uwait_kind {
 	void (*k_tell)(const struct uwaiter *w, struct ustack_why *why);
 	/* After an error of uwait_queue_up(): the node has left the queue; or NULL. */
 	void (*k_left)(const void *object);
+	/* What uwait_queue_up() returns in place of a result over 0; or NULL. It may be a
+	   wait again. */
+	int (*k_again)(struct uwaiter *w, const void *object);
 	bool k_sleeps;                  /* at its deadline uwait_block() returns 0 */
 };
 
@@ -142,7 +145,7 @@ static inline void uwait_unlock(struct uwait_lock *l)
  */
 struct uwaiter *uwait_self(void);
 
-/* The w_name of the caller, even, without making a waiter. Does not switch. */
+/* The w_name of the caller, a multiple of 8, without making a waiter. Does not switch. */
 uintptr_t uwait_name(void);
 
 /*
@@ -223,6 +226,9 @@ int uwait_block(struct uwaiter *w);
  * As uwait_block(). Switches.
  */
 int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
+
+/* As uwait_queue_up(), before all others in the queue. Switches. */
+int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 
 /*
  * Ends a wait that the caller has begun and not blocked in. False: it is claimed, and

@@ -6,25 +6,29 @@
  * a mutex, with a deadline or without, ROUNDS times. Then they end, with their waiters.
  * The last owner of the mutex may free it, if no other user will lock it. Meanwhile one
  * thread may be cancelled, and threads get tokens that do not belong to the mutex: all of
- * these must be left at the end.
+ * these must be left at the end. An unlock hands over to the first waiter, as on one
+ * processor, or wakes it, and others may overtake it, up to OVERTAKES times.
  *
  * mail.pml shows how tokens get to another processor. Here it is one step.
  *
  * Searches of tests/model.sh:
  *   short: -DNATIVES=0
  *   short: -DCANCELS=0 -DTHREADS=1
- *   long: -DTOKENS=1
- *   long: -DTHREADS=3 -DNATIVES=0
+ *   long: -DTOKENS=0
+ *   long: -DTHREADS=3 -DNATIVES=0 -DTOKENS=0 -DCANCELS=0
+ *   BREAK_AGAIN_WITHOUT_WAITED: -DTOKENS=0
  *   BREAK_CLAIM_WITHOUT_CAS: -DTOKENS=1
  *   BREAK_FINISH_WITHOUT_LOCK: -DTHREADS=1
  *   BREAK_FREE_UNDER_LOCK: -DTOKENS=1
  *   BREAK_IDLE_BEFORE_WAKE: -DTOKENS=1
  *   BREAK_NODE_LEFT: -DTOKENS=1
  *   BREAK_NOT_GIVEN_BACK: -DTOKENS=1
+ *   BREAK_NOT_KEPT: -DTHREADS=1 -DROUNDS=3 -DTOKENS=0
  *   BREAK_NOT_UNTIL_IDLE: -DTOKENS=1
  *   BREAK_NO_WAITED: -DTOKENS=1
  *   BREAK_WAITED_LOST: -DTOKENS=1
  *   BREAK_WITHDRAW_WITHOUT_CAS: -DTHREADS=1
+ *   BREAK_WOKEN_LEFT: -DTOKENS=0
  */
 #ifndef THREADS
 #define THREADS 2
@@ -41,6 +45,9 @@
 #ifndef CANCELS
 #define CANCELS 1
 #endif
+#ifndef OVERTAKES
+#define OVERTAKES 1
+#endif
 #define USERS   (THREADS + NATIVES)
 
 #define is_native(w) ((w) >= THREADS)
@@ -53,10 +60,14 @@
 /* w_result */
 #define ETIMEDOUT 1
 #define ECANCELED 2
+#define AGAIN     3
 
-/* m_owner: this bit, and twice the name; names are 1, 2, ... */
+/* m_owner: these bits, and a name or KEPT */
 #define WAITED  1
-#define name(w) (2 * ((w) + 1))
+#define WOKEN   2
+#define KEPT    4
+#define name(w) (8 * ((w) + 1))
+#define is_free(owner) ((owner) < 4)
 
 /* Waiters; n_...: of native threads. */
 byte w_state[USERS];
@@ -75,11 +86,14 @@ byte m_owner;
 bool m_lock;
 byte m_queue[USERS];
 byte m_count;
+byte m_passed;
+bool w_tag[USERS];
 
 /* For checks. */
 bool freed[USERS];              /* the waiter, and its thread */
 bool m_freed;
 byte holders;
+byte overtaken;                 /* the waiter on its way */
 byte others[USERS];             /* tokens that do not belong to the mutex */
 byte asking = USERS;            /* users that will lock the mutex */
 
@@ -243,6 +257,19 @@ inline uwait_push(w)
 	d_step { m_queue[m_count] = w; m_count++ }
 }
 
+inline push_first(w)
+{
+	d_step {
+		i = m_count;
+		do
+		:: i > 0 -> m_queue[i] = m_queue[i - 1]; i--
+		:: else -> break
+		od;
+		m_queue[0] = w;
+		m_count++
+	}
+}
+
 inline uwait_remove(w)
 {
 	d_step {
@@ -283,6 +310,63 @@ inline uwait_pop()
 	claimed = false
 }
 
+inline count_overtake()
+{
+	if
+	:: owner & WOKEN ->
+		overtaken++;
+		assert(overtaken <= OVERTAKES)
+	:: else
+	fi
+}
+
+inline arrive(w)
+{
+	assert(!m_freed);
+	owner = m_owner;
+	if
+	:: is_free(owner) || (owner & KEPT) ->
+		m_owner = name(w) | (owner & WAITED);
+		m_passed = 0;
+		w_result[w] = 0
+	:: else
+	fi
+}
+
+/* w_result: AGAIN: it waits once more; else it has the mutex, or was cancelled. */
+inline again(w)
+{
+	atomic { arrive(w) };
+	if
+	:: w_result[w] == AGAIN ->
+		uwait_lock();
+		atomic {
+			arrive(w);
+			if
+			:: w_result[w] == AGAIN ->
+#ifdef BREAK_AGAIN_WITHOUT_WAITED
+				m_owner = owner & ~WOKEN
+#elif defined(BREAK_WOKEN_LEFT)
+				m_owner = owner | WAITED
+#else
+				m_owner = (owner | WAITED) & ~WOKEN
+#endif
+			:: else
+			fi
+		};
+		if
+		:: w_result[w] == AGAIN && u_cancelled[w] -> w_result[w] = ECANCELED
+		:: w_result[w] == AGAIN && !u_cancelled[w] ->
+			w_tag[w] = true;
+			uwait_begin(w);
+			push_first(w)
+		:: else
+		fi;
+		uwait_unlock()
+	:: else
+	fi
+}
+
 /* w_result: whether the mutex was given to it. */
 inline usync_mutex_lock(w)
 {
@@ -291,33 +375,51 @@ inline usync_mutex_lock(w)
 		owner = m_owner;
 		w_result[w] = 0;
 		if
-		:: owner == 0 -> m_owner = name(w)
+		:: is_free(owner) ->                    /* overtake() */
+			m_owner = owner | name(w);
+			count_overtake()
 		:: else
 		fi
 	}
 	if
-	:: owner == 0
-	:: owner != 0 && u_cancelled[w] -> w_result[w] = ECANCELED
-	:: owner != 0 && !u_cancelled[w] ->
+	:: is_free(owner)
+	:: !is_free(owner) && u_cancelled[w] -> w_result[w] = ECANCELED
+	:: !is_free(owner) && !u_cancelled[w] ->
 		uwait_lock();
 		atomic {
 			assert(!m_freed);
 			owner = m_owner;
+			if
+			:: is_free(owner) ->
+				m_owner = owner | name(w);
+				count_overtake()
 #ifdef BREAK_NO_WAITED
-			m_owner = (owner -> owner : name(w))
+			:: else
 #else
-			m_owner = (owner -> owner | WAITED : name(w))
+			:: else -> m_owner = owner | WAITED
 #endif
+			fi
 		}
 		if
-		:: owner ->                             /* queue_up() */
+		:: !is_free(owner) ->                   /* queue_up() */
+			w_tag[w] = false;
 			uwait_begin(w);
 			uwait_push(w);
 			uwait_unlock();
-			if
-			:: is_native(w) -> block_native(w)
-			:: else -> block_thread(w)
-			fi;
+			do
+			:: if
+			   :: is_native(w) -> block_native(w)
+			   :: else -> block_thread(w)
+			   fi;
+			   if
+			   :: w_result[w] != AGAIN -> break
+			   :: else -> again(w)
+			   fi;
+			   if
+			   :: w_result[w] != AGAIN -> break
+			   :: else
+			   fi
+			od;
 #ifndef BREAK_NODE_LEFT
 			if
 			:: w_result[w] -> uwait_lock(); uwait_remove(w); uwait_unlock()
@@ -330,24 +432,41 @@ inline usync_mutex_lock(w)
 	owner = 0
 }
 
+/* n: the waiter to be finished, with AGAIN if it is far, or USERS. */
 inline usync_mutex_unlock(w)
 {
 	n = USERS;
 	do
-	:: n != USERS -> break
-	:: else ->
-		atomic {
-			assert(!m_freed);
-			owner = m_owner;
-			if
-			:: owner == name(w) -> m_owner = 0; break
-			:: else -> assert((owner | WAITED) == (name(w) | WAITED))
-			fi
-		}
-		uwait_lock();
+	:: atomic {
+		assert(!m_freed);
+		owner = m_owner;
+		if
+		:: owner == name(w) -> m_owner = 0; break
+		:: owner == (name(w) | WAITED)
+		:: else ->
+			assert((owner & ~(WAITED | WOKEN)) == name(w));
+#ifdef BREAK_NOT_KEPT
+			m_owner = owner & (WAITED | WOKEN);
+#else
+			m_owner = (m_passed >= OVERTAKES -> KEPT | (owner & WAITED)
+				   : owner & (WAITED | WOKEN));
+#endif
+			m_passed++;
+			break
+		fi
+	   }
+		uwait_lock();                           /* pass_on() */
 		uwait_pop();
+		if
+		:: n < USERS && !w_tag[n] -> far = true
+		:: far = false
+		fi;
 		atomic {
-			owner = (n < USERS -> name(n) : name(w));
+			if
+			:: n < USERS -> m_passed = far; overtaken = 0
+			:: else
+			fi;
+			owner = (n == USERS -> name(w) : (far -> WOKEN : name(n)));
 #ifdef BREAK_WAITED_LOST
 			m_owner = owner;
 #elif defined(BREAK_FREE_UNDER_LOCK)
@@ -356,26 +475,29 @@ inline usync_mutex_unlock(w)
 			m_owner = owner | (m_count > 0);
 #endif
 		}
-		uwait_unlock()
+		uwait_unlock();
 #ifdef BREAK_FREE_UNDER_LOCK
+		break
+#else
 		if
-		:: n == USERS -> break
+		:: n < USERS -> break
 		:: else
 		fi
 #endif
 	od;
 	if
-	:: n < USERS -> uwait_finish(n, 0)
+	:: n < USERS && far -> uwait_finish(n, AGAIN)
+	:: n < USERS && !far -> uwait_finish(n, 0)
 	:: else
 	fi;
-	atomic { n = 0; owner = 0 }
+	atomic { n = 0; owner = 0; far = false }
 }
 
 proctype user(byte w)
 {
 	byte owner, blocks, i, n;
 	byte more = ROUNDS;
-	bool deadline, claimed, late;
+	bool deadline, claimed, late, far;
 
 	do
 	:: more == 0 -> break

@@ -95,7 +95,9 @@ TEST_CASE(test_errors, each_scheduler, errors)
 
 /* ---- Mutex ---- */
 
-/* An unlock hands over: a worker that comes then does not get the mutex. */
+/*
+ * On one processor an unlock hands over: a worker that comes then does not get the mutex.
+ */
 struct relay {
 	struct usync_mutex  r_mutex;
 	struct usync_rwlock r_lock;
@@ -115,32 +117,163 @@ static void hold_mutex(struct worker *w)
 	TEST_EQUAL(usync_mutex_unlock(&r->r_mutex), 0);
 }
 
-static void hand_over(void *s)
-{
-	struct relay r = { 0 };
-	struct worker w[2];
+static struct relay relayed;
 
-	assert_int_equal(usync_mutex_lock(&r.r_mutex, 0), 0);
-	for (size_t i = 0; i < 2; i++) {
-		start_worker(&w[i], s, false, i, hold_mutex, &r);
-		await_waiting(&w[i]);
+/* In the last one, on the processor of the others. */
+static void pass_mutex(struct worker *w)
+{
+	struct relay *r = w->w_shared;
+
+	TEST_EQUAL(usync_mutex_lock(&r->r_mutex, 0), 0);
+	r->r_had = 1;
+	TEST_EQUAL(usync_sem_wait(&r->r_let_go, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_mutex_unlock(&r->r_mutex), 0);
+	TEST_EQUAL(usync_mutex_unlock(&r->r_mutex), -EPERM);
+	TEST_EQUAL(usync_mutex_lock(&r->r_mutex, 0), -ETIMEDOUT);
+	for (size_t i = 2; i <= 3; i++) {
+		while (r->r_had < i)
+			TEST_EQUAL(ustack_yield(), 0);
+		TEST_EQUAL(usync_mutex_lock(&r->r_mutex, 0), -ETIMEDOUT);
+		TEST_EQUAL(usync_sem_post(&r->r_let_go), 0);
 	}
-	for (size_t i = 0; i < 2; i++) {
-		if (i == 0)
-			assert_int_equal(usync_mutex_unlock(&r.r_mutex), 0);
-		assert_int_equal(usync_mutex_unlock(&r.r_mutex), -EPERM);
-		assert_int_equal(usync_mutex_lock(&r.r_mutex, 0), -ETIMEDOUT);
-		await_count(&r.r_had, i + 1);
-		assert_int_equal(usync_mutex_lock(&r.r_mutex, 0), -ETIMEDOUT);
-		assert_int_equal(usync_sem_post(&r.r_let_go), 0);
-		await_count(&r.r_had, i == 0 ? 2 : 0);
-	}
-	for (size_t i = 0; i < 2; i++)
-		end_worker(&w[i]);
-	assert_int_equal(usync_mutex_lock(&r.r_mutex, 0), 0);
 }
 
-TEST_CASE(test_hand_over, each_scheduler, hand_over)
+static void hand_over(void *s)
+{
+	struct worker w[3];
+
+	relayed = (struct relay){ 0 };
+	start_worker(&w[2], s, false, 2, pass_mutex, &relayed);
+	await_count(&relayed.r_had, 1);
+	await_waiting(&w[2]);
+	for (size_t i = 0; i < 2; i++) {
+		start_worker(&w[i], s, false, i, hold_mutex, &relayed);
+		await_waiting(&w[i]);
+	}
+	assert_int_equal(usync_sem_post(&relayed.r_let_go), 0);
+	for (size_t i = 0; i < 3; i++)
+		end_worker(&w[i]);
+	assert_int_equal(usync_mutex_lock(&relayed.r_mutex, 0), 0);
+	assert_int_equal(usync_mutex_unlock(&relayed.r_mutex), 0);
+	assert_int_equal(relayed.r_mutex.m_owner, 0);
+}
+
+TEST_CASE(test_hand_over, each_single, hand_over)
+
+/* The waiters' processor is busy, so they cannot come when they are woken. */
+static atomic_size_t is_busy;
+static atomic_bool   busy_ends;
+
+static void keep_busy(struct worker *w)
+{
+	(void)w;
+	is_busy = 1;
+	while (!busy_ends)
+		sched_yield();
+}
+
+static void note_order(struct worker *w)
+{
+	struct relay *r = w->w_shared;
+
+	w->w_rc = usync_mutex_lock(&r->r_mutex, w->w_index == 2 ? r->r_deadline
+							        : USCHED_NEVER);
+	if (w->w_rc)
+		return;
+	TEST_EQUAL(r->r_had, w->w_index);
+	r->r_had++;
+	TEST_EQUAL(usync_mutex_unlock(&r->r_mutex), 0);
+}
+
+/*
+ * A native thread overtakes the first waiter until the mutex is kept for that. Then the
+ * waiters have it in their order.
+ */
+static void overtaking(void *s)
+{
+	struct worker w[3], busy;
+	size_t n = 0;
+
+	relayed = (struct relay){ .r_deadline = usync_after(500 * MILLISECOND) };
+	is_busy = busy_ends = 0;
+	assert_int_equal(usync_mutex_lock(&relayed.r_mutex, 0), 0);
+	for (size_t i = 0; i < 3; i++) {
+		start_worker(&w[i], s, false, i, note_order, &relayed);
+		await_waiting(&w[i]);
+	}
+	start_worker(&busy, s, false, 3, keep_busy, NULL);
+	await_count(&is_busy, 1);
+	do
+		assert_int_equal(usync_mutex_unlock(&relayed.r_mutex), 0);
+	while (usync_mutex_lock(&relayed.r_mutex, 0) == 0 && ++n <= USYNC_OVERTAKES);
+	assert_int_equal(n, USYNC_OVERTAKES);
+	assert_int_equal(usync_mutex_unlock(&relayed.r_mutex), -EPERM);
+	assert_int_equal(usync_mutex_lock(&relayed.r_mutex, 0), -ETIMEDOUT);
+	assert_int_equal(usync_mutex_lock(&relayed.r_mutex, usync_after(MILLISECOND)),
+			 -ETIMEDOUT);
+	while (usync_after(0) <= relayed.r_deadline)
+		sched_yield();
+	busy_ends = true;
+	for (size_t i = 0; i < 3; i++)
+		end_worker(&w[i]);
+	end_worker(&busy);
+	assert_true(w[2].w_rc == 0 || w[2].w_rc == -ETIMEDOUT);
+	assert_int_equal(relayed.r_had, w[2].w_rc ? 2 : 3);
+	assert_int_equal(usync_mutex_lock(&relayed.r_mutex, 0), 0);
+	assert_int_equal(usync_mutex_unlock(&relayed.r_mutex), 0);
+	assert_int_equal(relayed.r_mutex.m_owner, 0);
+}
+
+TEST_CASE(test_overtaking, each_single, overtaking)
+
+enum { STEPS = 20000 };
+
+struct shared_count {
+	struct usync_mutex s_mutex;
+	size_t             s_count;
+	atomic_size_t      s_late;
+};
+
+/* Some with deadlines, so that waiters on their way find that theirs have come. */
+static void count_up(struct worker *w)
+{
+	struct shared_count *c = w->w_shared;
+	size_t steps = test_scale(STEPS, 100);
+
+	for (size_t i = 0; i < steps; i++) {
+		int64_t d = i % 4 ? USCHED_NEVER : usync_after(any(w, 20000));
+		int rc = usync_mutex_lock(&c->s_mutex, d);
+
+		TEST_TRUE(rc == 0 || (rc == -ETIMEDOUT && i % 4 == 0));
+		if (rc) {
+			c->s_late++;
+			continue;
+		}
+		c->s_count++;
+		if (i % 64 == 0)
+			pause_worker(w);
+		TEST_EQUAL(usync_mutex_unlock(&c->s_mutex), 0);
+	}
+}
+
+/* Threads of several processors, and native threads. */
+static void contention(void *s)
+{
+	static struct shared_count c;
+	struct worker w[6];
+
+	c = (struct shared_count){ .s_count = 0 };
+	for (size_t i = 0; i < 6; i++)
+		start_worker(&w[i], s, i > 3, i, count_up, &c);
+	for (size_t i = 0; i < 6; i++)
+		end_worker(&w[i]);
+	assert_int_equal(c.s_count + c.s_late, 6 * test_scale(STEPS, 100));
+	assert_int_equal(usync_mutex_lock(&c.s_mutex, 0), 0);
+	assert_int_equal(usync_mutex_unlock(&c.s_mutex), 0);
+	assert_int_equal(c.s_mutex.m_owner, 0);
+}
+
+TEST_CASE(test_contention, each_scheduler, contention)
 
 /* ---- Condition ---- */
 
@@ -275,6 +408,8 @@ int main(void)
 	const struct CMUnitTest lock_tests[] = {
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_hand_over),
+		cmocka_unit_test(test_overtaking),
+		cmocka_unit_test(test_contention),
 		cmocka_unit_test(test_relock),
 		cmocka_unit_test(test_rwlock),
 	};
