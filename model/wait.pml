@@ -14,8 +14,8 @@
  * Searches of tests/model.sh:
  *   short: -DNATIVES=0
  *   short: -DCANCELS=0 -DTHREADS=1
- *   long: -DTOKENS=0
- *   long: -DTHREADS=3 -DNATIVES=0 -DTOKENS=0 -DCANCELS=0
+ *   long: -DTOKENS=1
+ *   long: -DTHREADS=3 -DNATIVES=0
  *   BREAK_AGAIN_WITHOUT_WAITED: -DTOKENS=0
  *   BREAK_CLAIM_WITHOUT_CAS: -DTOKENS=1
  *   BREAK_FINISH_WITHOUT_LOCK: -DTHREADS=1
@@ -333,7 +333,7 @@ inline arrive(w)
 	fi
 }
 
-/* w_result: AGAIN: it waits once more; else it has the mutex, or was cancelled. */
+/* anew: it waits once more; else w_result says whether it has the mutex. */
 inline again(w)
 {
 	atomic { arrive(w) };
@@ -358,6 +358,7 @@ inline again(w)
 		:: w_result[w] == AGAIN && u_cancelled[w] -> w_result[w] = ECANCELED
 		:: w_result[w] == AGAIN && !u_cancelled[w] ->
 			w_tag[w] = true;
+			anew = true;
 			uwait_begin(w);
 			push_first(w)
 		:: else
@@ -416,8 +417,8 @@ inline usync_mutex_lock(w)
 			   :: else -> again(w)
 			   fi;
 			   if
-			   :: w_result[w] != AGAIN -> break
-			   :: else
+			   :: !anew -> break
+			   :: else -> anew = false
 			   fi
 			od;
 #ifndef BREAK_NODE_LEFT
@@ -497,7 +498,7 @@ proctype user(byte w)
 {
 	byte owner, blocks, i, n;
 	byte more = ROUNDS;
-	bool deadline, claimed, late, far;
+	bool deadline, claimed, late, far, anew;
 
 	do
 	:: more == 0 -> break
