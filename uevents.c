@@ -19,7 +19,7 @@
  * these with the two before them, and so on. The first then has about twenty. For the
  * same reason a look expires a batch at most, and the next looks the rest.
  *
- * Descriptors are registered for edges, once and for all, so a wait costs no
+ * Descriptors are registered for edges, and stay so, and a wait costs no
  * epoll_ctl(2). The eventfd that interrupts a sleep is never read: each write is an edge.
  *
  * Timers need no descriptor. Where the process has none left for epoll and eventfd,
@@ -188,6 +188,13 @@ int uevents_add(struct uevents *e, int fd, struct uinterest *i)
 int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
 {
 	return add((struct events *)(void *)e, fd, INPUT, i);
+}
+
+void uevents_remove(struct uevents *e, int fd)
+{
+	struct epoll_event none = { 0 };        /* before Linux 2.6.9 not NULL */
+
+	epoll_ctl(((struct events *)(void *)e)->v_epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
 static int add(struct events *v, int fd, uint32_t edges, struct uinterest *i)

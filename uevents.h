@@ -100,6 +100,9 @@ int uevents_add(struct uevents *e, int fd, struct uinterest *i);
  */
 int uevents_add_input(struct uevents *e, int fd, struct uinterest *i);
 
+/* Undoes both, if fd is registered. From the native thread of `e'. */
+void uevents_remove(struct uevents *e, int fd);
+
 /* Now, in ns of CLOCK_MONOTONIC. */
 int64_t uevents_now(void);
 

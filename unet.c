@@ -15,7 +15,8 @@
  *  - A descriptor is registered with the events of each dispatcher on which a thread has
  *    waited for it: for input, and after a wait to write for both. Else a peer that reads
  *    from a UNIX socket would end a sleep each time. d_serial names the last ones, for
- *    each direction.
+ *    each direction. Events that it does not name, and for which no thread waits, are
+ *    left at their next edge, since another processor has the descriptor now.
  *  - d_generation changes when the descriptor is closed, and when the number is used
  *    again. Neither happens during a system call on another native thread: close(2) waits
  *    for these, counted in d_inside; they do not block. A call that makes several system
@@ -82,6 +83,7 @@ struct descriptor {
 	uint8_t           d_lasting;
 	uint8_t           d_ready[2];
 	uint8_t           d_calls[2];   /* calls since the last wait */
+	int               d_fd;         /* constant */
 	struct uwaiter   *d_waiter[2];
 	uint64_t          d_serial[2];  /* of the events that it is registered with */
 } __attribute__((aligned(64)));
@@ -309,8 +311,10 @@ static struct descriptor *find_chunk(int fd)
 	if (!chunk)
 		return NULL;
 	memset(chunk, 0, CHUNK * sizeof *chunk);
-	for (size_t k = 0; k < CHUNK; k++)
+	for (size_t k = 0; k < CHUNK; k++) {
 		chunk[k].d_interest.i_ready = ready;
+		chunk[k].d_fd = (int)(i * CHUNK + k);
+	}
 	if (!__atomic_compare_exchange_n(&table[i], &now, chunk, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE)) {
 		free(chunk);                    /* another native thread was faster */
@@ -532,6 +536,19 @@ static inline struct uwaiter *now_ready(struct descriptor *d, int direction)
 	return w;
 }
 
+/*
+ * Under d_lock, by a dispatcher or native thread that got an event: else each event would
+ * wake a processor that has nothing to do with the descriptor any more. Native threads
+ * poll only while they wait, so theirs stay.
+ */
+static inline void unwatch(struct descriptor *d)
+{
+	struct uevents *e = usched__here()->s_events;
+
+	if (e && d->d_serial[IN] != e->e_serial && d->d_serial[OUT] != e->e_serial)
+		uevents_remove(e, d->d_fd);
+}
+
 /* i_ready: on the native thread of a dispatcher that it is registered with. */
 static void ready(struct uinterest *interest, uint32_t events)
 {
@@ -546,6 +563,8 @@ static void ready(struct uinterest *interest, uint32_t events)
 		reader = now_ready(d, IN);
 	if (events & (EPOLLOUT | ends))
 		writer = now_ready(d, OUT);
+	if (!d->d_waiter[IN] && !d->d_waiter[OUT])
+		unwatch(d);
 	uwait_unlock(&d->d_lock);
 	if (reader)
 		uwait_finish(reader, READY);

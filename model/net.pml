@@ -29,6 +29,7 @@
  *   BREAK_READY_AFTER_CALL: -DACTIONS=3
  *   BREAK_SAME_GENERATION: -DACTIONS=3
  *   BREAK_SERIAL_KEPT: -DACTIONS=4
+ *   BREAK_UNWATCH_OWN: -DACTIONS=3 -DBYTES=2
  *   BREAK_WAITER_LEFT: -DACTIONS=3
  *   BREAK_WATCH_CLOSED: -DACTIONS=3
  */
@@ -326,6 +327,16 @@ inline poll_events(u)
 				:: claimed -> told = d_waiter; d_waiter = NO_USER
 				:: else
 				fi
+			:: else
+			fi;
+			if
+#ifdef BREAK_UNWATCH_OWN
+			:: u < THREADS && d_waiter == NO_USER ->
+#else
+			:: u < THREADS && d_waiter == NO_USER && d_serial != u ->
+#endif
+				v_watched[u] = v_watched[u] & ~(1 << file);
+				v_ready[u] = v_ready[u] & ~(1 << file)
 			:: else
 			fi;
 			claimed = false;

@@ -568,6 +568,124 @@ static void run_shallow_case(void **state)
 	run_calm_case(state);
 }
 
+/* ---- Descriptors that move ---- */
+
+/* The epoll instances of this process that have the descriptor. */
+static size_t count_watchers(int fd)
+{
+	char path[64], link[64], line[256];
+	size_t n = 0;
+
+	for (int i = 0; i < 256; i++) {
+		int number;
+		ssize_t size;
+		FILE *f;
+
+		snprintf(path, sizeof path, "/proc/self/fd/%d", i);
+		size = readlink(path, link, sizeof link - 1);
+		link[size > 0 ? size : 0] = '\0';
+		snprintf(path, sizeof path, "/proc/self/fdinfo/%d", i);
+		f = strstr(link, "[eventpoll]") ? fopen(path, "r") : NULL;
+		while (f && fgets(line, sizeof line, f))
+			n += sscanf(line, "tfd: %d", &number) == 1 && number == fd;
+		if (f)
+			fclose(f);
+	}
+	return n;
+}
+
+enum { MOVERS = 32 };
+
+static struct mover {
+	int              m_fd;          /* -1: it is not to read */
+	struct usync_sem m_go;
+	struct usched   *m_sched;
+	atomic_int       m_read;
+	struct ustack   *m_thread;
+} movers[MOVERS];
+
+/* Reads bytes until an 'e'. */
+static void read_bytes(void *mover)
+{
+	struct mover *m = mover;
+	char c = 0;
+
+	m->m_sched = ustack_sched(ustack_self());
+	m->m_read = 0;
+	TEST_EQUAL(usync_sem_wait(&m->m_go, NEVER), 0);
+	while (m->m_fd >= 0 && c != 'e') {
+		TEST_EQUAL(unet_read(m->m_fd, &c, 1, NEVER), 1);
+		m->m_read++;
+	}
+}
+
+static void begin_mover(struct mover *m, int fd)
+{
+	m->m_fd = fd;
+	TEST_EQUAL(usync_sem_post(&m->m_go), 0);
+}
+
+static void send_byte(struct mover *m, int to, const char *byte)
+{
+	int before = m->m_read;
+
+	nap(1);                                 /* so that it waits, most likely */
+	put(to, byte);
+	while (m->m_read == before)
+		nap(1);
+}
+
+/* The first, and one on another processor. */
+static struct mover *start_movers(void)
+{
+	struct mover *other = NULL;
+
+	for (int i = 0; i < MOVERS; i++) {
+		movers[i] = (struct mover){ .m_read = -1 };
+		movers[i].m_thread = go(read_bytes, &movers[i]);
+		while (movers[i].m_read < 0)
+			nap(1);
+		if (movers[i].m_sched != movers[0].m_sched)
+			other = &movers[i];
+	}
+	for (int i = 1; i < MOVERS; i++)
+		if (&movers[i] != other)
+			begin_mover(&movers[i], -1);
+	return other;
+}
+
+/* A processor that does not read the descriptor any more leaves it. */
+static void moves(void)
+{
+	struct mover *other;
+	int fds[2];
+
+	if (!over->o_procs)                     /* one processor */
+		return;
+	unix_pair(fds);
+	other = start_movers();
+	TEST_TRUE(other != NULL);
+	begin_mover(&movers[0], fds[0]);
+	send_byte(&movers[0], fds[1], "e");
+	TEST_EQUAL(count_watchers(fds[0]), 1);
+	begin_mover(other, fds[0]);
+	send_byte(other, fds[1], "x");
+	for (int i = 0; i < 1000 && count_watchers(fds[0]) > 1; i++)
+		send_byte(other, fds[1], "x");
+	TEST_EQUAL(count_watchers(fds[0]), 1);
+	send_byte(other, fds[1], "e");
+	for (int i = 0; i < MOVERS; i++)
+		join(movers[i].m_thread);
+	close_both(fds);
+}
+
+static void no_fdinfo(void **state)
+{
+	if (access("/proc/self/fdinfo", R_OK))
+		skip_because("no /proc/self/fdinfo here");
+	run_net_case(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest net_wait_tests[] = {
@@ -582,6 +700,7 @@ int main(void)
 			&one_processor),
 		CONF_CASE(connect_waits_all, one_processor),
 		CONF_CASE(connect_waits_all, two_processors),
+		CASE_BY(no_fdinfo, "moves", moves, &two_processors),
 		NET_CASE(poll_beside),
 		NET_CASE(poll_ready),
 		NET_CASE(poll_errors),
