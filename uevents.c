@@ -193,8 +193,10 @@ int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
 void uevents_remove(struct uevents *e, int fd)
 {
 	struct epoll_event none = { 0 };        /* before Linux 2.6.9 not NULL */
+	struct events *v = (struct events *)(void *)e;
 
-	epoll_ctl(((struct events *)(void *)e)->v_epoll, EPOLL_CTL_DEL, fd, &none);
+	epoll_ctl(__atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE), EPOLL_CTL_DEL, fd,
+		  &none);
 }
 
 static int add(struct events *v, int fd, uint32_t edges, struct uinterest *i)
