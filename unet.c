@@ -539,7 +539,8 @@ static inline struct uwaiter *now_ready(struct descriptor *d, int direction)
 /*
  * Under d_lock, by a dispatcher or native thread that got an event: else each event would
  * wake a processor that has nothing to do with the descriptor any more. Native threads
- * poll only while they wait, so theirs stay.
+ * poll only while they wait, so theirs stay. Not while it is closed: the number is not to
+ * be used then.
  */
 static inline void unwatch(struct descriptor *d)
 {
@@ -563,7 +564,7 @@ static void ready(struct uinterest *interest, uint32_t events)
 		reader = now_ready(d, IN);
 	if (events & (EPOLLOUT | ends))
 		writer = now_ready(d, OUT);
-	if (!d->d_waiter[IN] && !d->d_waiter[OUT])
+	if (!d->d_waiter[IN] && !d->d_waiter[OUT] && !is_new(d))
 		unwatch(d);
 	uwait_unlock(&d->d_lock);
 	if (reader)

@@ -333,7 +333,9 @@ inline poll_events(u)
 #ifdef BREAK_UNWATCH_OWN
 			:: u < THREADS && d_waiter == NO_USER ->
 #else
-			:: u < THREADS && d_waiter == NO_USER && d_serial != u ->
+			:: (u < THREADS && d_waiter == NO_USER && d_serial != u &&
+			    d_kind != NEW && d_kind != CLOSING) ->
+				assert(file);
 #endif
 				v_watched[u] = v_watched[u] & ~(1 << file);
 				v_ready[u] = v_ready[u] & ~(1 << file)

@@ -666,11 +666,13 @@ static void moves(void)
 	other = start_movers();
 	TEST_TRUE(other != NULL);
 	begin_mover(&movers[0], fds[0]);
+	do
+		send_byte(&movers[0], fds[1], "x");
+	while (count_watchers(fds[0]) == 0);
 	send_byte(&movers[0], fds[1], "e");
 	TEST_EQUAL(count_watchers(fds[0]), 1);
 	begin_mover(other, fds[0]);
-	send_byte(other, fds[1], "x");
-	for (int i = 0; i < 1000 && count_watchers(fds[0]) > 1; i++)
+	for (int i = 0; i < 1000 && (i < 20 || count_watchers(fds[0]) != 1); i++)
 		send_byte(other, fds[1], "x");
 	TEST_EQUAL(count_watchers(fds[0]), 1);
 	send_byte(other, fds[1], "e");
