@@ -26,6 +26,10 @@ struct usched_conf {
 				   rr_run() or ll_run(), in a loop of the program */
 	unsigned c_pin;         /* 1: each processor's native thread is pinned to a CPU,
 				   in turn, of those that the creator may use */
+	unsigned c_slice;       /* ns that a thread may run before it is to give way, see
+				   ustack_check() and ustack_preemptible(), 10000 at
+				   least; 0: as long as it likes */
+	int      c_signal;      /* interrupts threads then, in their regions; 0: SIGURG */
 	void   (*c_log)(const char *line);      /* gets reports; NULL: standard error.
 				   May not call the scheduler, which is locked */
 };

@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "upreempt.h"
 #include "usched.h"
 
 enum {
@@ -224,7 +225,7 @@ static void install_for(int signo, struct sigaction *old)
  */
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
-	const struct ustack *u = usched__here()->s_current;
+	const struct ustack *u = upreempt__behind(usched__here())->s_current;
 
 	if (info->si_code <= 0 || !u || !is_overflow(u, (uintptr_t)info->si_addr)) {
 		chain(signo, info, context);

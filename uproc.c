@@ -42,6 +42,7 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@
 #include "private/lock.h"
 #include "private/quota.h"
 #include "uoverflow.h"
+#include "upreempt.h"
 #include "private/where.h"
 
 enum {
@@ -72,6 +74,7 @@ enum {
 	TURN                 = 1000000,         /* ns in rr_run() */
 	LOOK_TIME            = 500000,          /* ns from a look to the next */
 	CACHE_LINES          = 128,             /* bytes fetched together */
+	SLICE_MIN            = 10000,           /* ns */
 };
 
 /* For c_embed; everything else works without uevents.c. */
@@ -82,6 +85,21 @@ extern __typeof__(uoverflow__map) uoverflow__map __attribute__((weak));
 extern __typeof__(uoverflow__adopt) uoverflow__adopt __attribute__((weak));
 extern __typeof__(uoverflow__leave) uoverflow__leave __attribute__((weak));
 extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
+
+/* For c_slice, likewise. */
+extern __typeof__(upreempt__begin) upreempt__begin __attribute__((weak));
+extern __typeof__(upreempt__adopt) upreempt__adopt __attribute__((weak));
+extern __typeof__(upreempt__watch) upreempt__watch __attribute__((weak));
+extern __typeof__(upreempt__wake) upreempt__wake __attribute__((weak));
+extern __typeof__(upreempt__unwatch) upreempt__unwatch __attribute__((weak));
+
+/* Finds calls that a preemptible region must not contain. */
+#ifdef USCHED_CHECK
+extern __typeof__(usched__called) usched__called __attribute__((weak));
+#define CALLED(call) (usched__called ? usched__called(call) : (void)0)
+#else
+#define CALLED(call) ((void)0)
+#endif
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
 /* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
@@ -101,6 +119,7 @@ static int  uproc_init(struct uproc *p, struct uprocs *r,
 static void set_call_backs(struct usched *s, const struct uproc_policy *policy);
 static int  expose_events(struct uproc *p);
 static void uproc_fini(struct uproc *p);
+static int  begin_slices(struct uproc *p);
 static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
 static unsigned processors_allowed(void);
@@ -222,6 +241,7 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 {
 	struct uproc_thread *t;
 
+	CALLED("rr_start() or ll_start()");
 	if (!func)
 		return -EINVAL;
 	t = new_thread(p);
@@ -237,6 +257,7 @@ int uproc_start_fd(struct uproc *p, void (*func)(int fd, void *arg), int fd, voi
 {
 	struct uproc_thread *t;
 
+	CALLED("rr_start_fd() or ll_start_fd()");
 	if (!func || fd < 0 || fd == INT_MAX)
 		return -EINVAL;
 	t = new_thread(p);
@@ -393,6 +414,7 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out)
 		out->s_evictions += one.s_evictions;
 		out->s_loads += one.s_loads;
 		out->s_bytes += one.s_bytes;
+		out->s_preempted += one.s_preempted;
 		if (one.s_deepest > out->s_deepest)
 			out->s_deepest = one.s_deepest;
 		out->s_images += one.s_images;
@@ -449,6 +471,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 {
 	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
 
+	CALLED("ustack_wake(), or another call that sends mail,");
 	do {
 		if (old & UPROC_MAIL_ENDED)
 			return -ESRCH;
@@ -755,8 +778,11 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 		conf->c_image = sizeof(struct usched_image);
 	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
 	    || conf->c_stack_size < USCHED_STACK_MIN
-	    || conf->c_stack_size > USCHED_STACK_MAX)
+	    || conf->c_stack_size > USCHED_STACK_MAX
+	    || (conf->c_slice > 0 && conf->c_slice < SLICE_MIN))
 		return -EINVAL;
+	if (conf->c_signal == 0)
+		conf->c_signal = SIGURG;
 #ifdef SINGLE_THREAD
 	conf->c_processors = 1;
 #endif
@@ -847,6 +873,8 @@ static int uproc_init(struct uproc *p, struct uprocs *r,
 	}
 	if (rc == 0 && r->r_conf.c_embed)
 		rc = expose_events(p);
+	if (rc == 0 && r->r_conf.c_slice)
+		rc = begin_slices(p);
 	if (rc)
 		uproc_fini(p);
 	return rc;
@@ -881,9 +909,20 @@ static int expose_events(struct uproc *p)
 	return rc < 0 ? rc : 0;
 }
 
+static int begin_slices(struct uproc *p)
+{
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+
+	if (!upreempt__begin)
+		return -ENOTSUP;
+	return upreempt__begin(&p->p_sched, conf->c_slice,
+			       conf->c_embed ? 0 : conf->c_signal);
+}
+
 static void uproc_fini(struct uproc *p)
 {
 	uevents_close(&p->p_sched);
+	upreempt_close(&p->p_sched);
 	while (p->p_steps > 0)
 		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
 	if (p->p_alternate)

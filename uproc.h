@@ -173,6 +173,7 @@ struct uprocs {
 	uint32_t           r_unparks;    /* atomic: and was unparked */
 	uint32_t           r_looking;    /* atomic: 1 while a deadlock is looked for */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
+	struct upreempt_monitor *r_monitor;     /* atomic: of slices, or NULL */
 
 	/*
 	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.

@@ -241,6 +241,17 @@ __attribute__((used)) __thread struct usched *usched__current = &outside;
 int uwait_join(struct ustack *u, const void *where,
 	       int64_t deadline) __attribute__((weak));
 
+/* For threads that end in a region of ustack_preemptible(); upreempt.c's. */
+void usched__leave(void) __attribute__((weak, visibility("hidden")));
+
+/* In USCHED_CHECK builds: finds calls that such a region must not contain. */
+#ifdef USCHED_CHECK
+void usched__called(const char *call) __attribute__((weak, visibility("hidden")));
+#define CALLED(call) (usched__called ? usched__called(call) : (void)0)
+#else
+#define CALLED(call) ((void)0)
+#endif
+
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
 extern inline int ustack_wait(void);
@@ -290,6 +301,8 @@ int usched_init(struct usched *s)
 	s->s_stacks = s->s_colour = 0;
 	s->s_stats = (struct usched_stats){ 0 };
 	s->s_events = NULL;
+	s->s_slice = NULL;
+	s->s_over = 0;
 	s->s_errno = NULL;
 	s->s_caught = &none;
 	return 0;
@@ -409,6 +422,7 @@ void usched_stats(const struct usched *s, struct usched_stats *out)
 	out->s_launches    = GET(s->s_stats.s_launches);
 	out->s_evictions   = GET(s->s_stats.s_evictions);
 	out->s_loads       = GET(s->s_stats.s_loads);
+	out->s_preempted   = GET(s->s_stats.s_preempted);
 	out->s_bytes       = GET(s->s_stats.s_bytes);
 	out->s_deepest     = GET(s->s_stats.s_deepest);
 	out->s_images      = GET(s->s_stats.s_images);
@@ -446,6 +460,7 @@ BY_THREADS int ustack_block(void)
 	struct usched *s = usched__current;
 	struct ustack *self = s->s_current;
 
+	CALLED(__func__);
 	return self ? usched__handover(NULL, self, s) : -EPERM;
 }
 
@@ -508,6 +523,7 @@ BY_THREADS int ustack_control(int own)
 	struct usched *s = usched__current;
 	int before = s->s_owns;
 
+	CALLED(__func__);
 	if (!s->s_current)
 		return -EPERM;
 	check_control(s);
@@ -570,6 +586,7 @@ BY_THREADS int ustack_reserve(size_t room)
 	uintptr_t deep;
 	int error, rc;
 
+	CALLED(__func__);
 	if (!u)
 		return -EPERM;
 	if (room > USCHED_STACK_MAX)
@@ -589,6 +606,7 @@ BY_THREADS int ustack_abort(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
 
+	CALLED(__func__);
 	if (!u->u_func)
 		return -EINVAL;
 	if (u == usched__current->s_current) {
@@ -607,6 +625,7 @@ BY_THREADS struct ustack *ustack_self(void)
 	const struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
+	CALLED("ustack_self(), or a call that uses it,");
 	/* While the bit is clear, nothing else writes there. */
 	if (u && s->s_known && !(GET(u->u_mail) & USTACK_KNOWN))
 		__atomic_store_n(&u->u_mail, u->u_mail | USTACK_KNOWN, __ATOMIC_RELAXED);
@@ -646,6 +665,7 @@ BY_THREADS int ustack_yield(void)
 {
 	struct usched *s = usched__current;
 
+	CALLED(__func__);
 	if (!s->s_current)
 		return -EPERM;
 	if (usched__is_cancelled(s->s_current))
@@ -657,6 +677,7 @@ int ustack_detach(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
 
+	CALLED(__func__);
 	return s->s_detach ? s->s_detach(s, u) : -ENOTSUP;
 }
 
@@ -664,6 +685,7 @@ int ustack_cancel(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
 
+	CALLED(__func__);
 	return s->s_cancel ? s->s_cancel(s, u) : -ENOTSUP;
 }
 
@@ -684,6 +706,7 @@ BY_THREADS int ustack_cancelled(void)
 {
 	const struct ustack *u = usched__current->s_current;
 
+	CALLED(__func__);
 	return u && u->u_cancelled;
 }
 
@@ -694,6 +717,7 @@ BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 	struct usched *s = ustack_sched(u);
 	int rc;
 
+	CALLED(__func__);
 	if (!s->s_join || (self && ustack_sched(self)->s_join != s->s_join))
 		return -ENOTSUP;
 	if (!self || deadline <= 0)
@@ -710,6 +734,7 @@ int ustack_attach(struct ustack_attachment *l)
 {
 	struct ustack *u = usched__current->s_current;
 
+	CALLED(__func__);
 	if (!u)
 		return -EPERM;
 	if (u->u_attached)
@@ -825,6 +850,12 @@ struct arch_jump usched__end(void)
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current;
 
+	CALLED("the end of the thread");
+	if (!u) {
+		usched__leave();
+		s = usched__current;
+		u = s->s_current;
+	}
 	if (!u->u_attached)
 		return finish(s, u);
 	u->u_attachment->a_ops->a_end(u->u_attachment);
@@ -1019,6 +1050,16 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
 	ADD(s->s_stats.s_images, 1);
 	ADD(s->s_stats.s_image_bytes, size);
 	return 0;
+}
+
+int usched__fits(const struct usched *s, const char *top)
+{
+	const struct ustack *u = s->s_current;
+	size_t need = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
+
+	return need <= u->u_stack->k_size       /* or another stack */
+		&& (STRESS || !u->u_stack->k_shared     /* images move there */
+		    || watch_image(need) <= capacity(s, u));
 }
 
 static size_t capacity(const struct usched *s, const struct ustack *u)

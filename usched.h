@@ -51,6 +51,7 @@ extern "C" {
 struct usched;
 struct ustack;
 struct uevents;                 /* uevents.h */
+struct upreempt;                /* upreempt.h */
 
 /*
  * Programs inline functions of the library, and layouts of structs with them. This number
@@ -181,6 +182,15 @@ typedef int usched_yield_fn(struct usched *s);
  */
 typedef void usched_changed_fn(const struct usched *s, const struct ustack *u);
 
+/*
+ * Decides, in a signal handler, whether `u', the running thread, gives way. It is in a
+ * region of ustack_preemptible(), and was interrupted in the program's own text.
+ * `context' is the third argument of the handler. upreempt() calls it.
+ * 1: `u' is to give way; 0: it goes on. May not block; of what `u' and `s' have, it may
+ * read only.
+ */
+typedef int usched_preempt_fn(struct usched *s, struct ustack *u, void *context);
+
 /* Frees `u' when it ends. As ustack_detach(). */
 typedef int usched_detach_fn(struct usched *s, struct ustack *u);
 
@@ -212,6 +222,7 @@ struct usched_stats {
 	uint64_t s_bytes;       /* bytes copied by evictions and loads */
 	uint64_t s_evictions;
 	uint64_t s_loads;
+	uint64_t s_preempted;   /* times that a thread gave way as its slice was over */
 	uint64_t s_switches;    /* launches and resumes, but for self-resumes */
 };
 
@@ -224,7 +235,9 @@ struct usched_stack {
 	struct usched_stack *k_ring;    /* the next shared one, or the next of s_own */
 	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
 	struct usched_stack *k_next;
-	uint32_t             k_shared;  /* 1: several threads may live here */
+	uint16_t             k_shared;  /* 1: several threads may live here */
+	uint16_t             k_stays;   /* 1: its thread was interrupted, and did not
+					   block by a call: it may not move */
 	uint32_t             k_memcheck;        /* its number in memcheck */
 };
 
@@ -240,6 +253,9 @@ struct usched {
 	unsigned             s_colour;  /* of the next */
 	int                  s_owns;    /* 1: the running thread has control words of its
 					   own */
+	uint32_t             s_over;    /* atomic: 1: the slice of the running thread is
+					   over; set by the scheduler, from any native
+					   thread */
 	uint64_t             s_control; /* those of the others meanwhile */
 	uint64_t             s_first;   /* those of usched_run() */
 	void               (*s_func)(void *);   /* of the thread being launched */
@@ -247,6 +263,9 @@ struct usched {
 
 	/* Timers and descriptors, once a thread waits for one; uevents.h. */
 	struct uevents  *s_events;
+
+	/* Slices of time, once they are wanted; upreempt.h. */
+	struct upreempt *s_slice;
 
 	/* Set by the scheduler before usched_init(); the last ones are hot. */
 	size_t           s_room;        /* bytes from u_image to the end of a record */
@@ -259,6 +278,7 @@ struct usched {
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */
 	usched_changed_fn *s_changed;
+	usched_preempt_fn *s_preempt;
 	usched_yield_fn *s_yield;
 	usched_cancel_fn *s_cancel;
 	usched_detach_fn *s_detach;

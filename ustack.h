@@ -178,6 +178,54 @@ int ustack_shield(int on);
  */
 int ustack_control(int own);
 
+/* Private: what ustack_check() does when the slice is over. */
+int usched__give_way(void);
+
+/*
+ * For loops that compute: gives way, as ustack_yield(), if the thread has run for longer
+ * than its slice (c_slice) and the scheduler has found that. Otherwise it is a load and a
+ * test. Where the scheduler has no monitor (c_embed, SINGLE_THREAD, the portable switch,
+ * ThreadSanitizer) it is a call, which reads the clock every so many times. In
+ * upreempt.c.
+ * 0; as ustack_yield(), if it gives way. From a native thread, and in a region of
+ * ustack_preemptible(): 0, and nothing is done.
+ * Switches.
+ */
+USCHED_INLINE int ustack_check(void)
+{
+	const struct usched *s = usched__here();
+	uint32_t over = __atomic_load_n(&s->s_over, __ATOMIC_RELAXED);
+
+	return __builtin_expect(over != 0, 0) ? usched__give_way() : 0;
+}
+
+/*
+ * With 1, the calling thread may be preempted from now on: if it runs for longer than its
+ * slice, a signal interrupts it, and others run before it goes on. With 0, no longer.
+ *
+ *	int before = ustack_preemptible(1);
+ *
+ *	compute();
+ *	ustack_preemptible(before);
+ *
+ * What is between is plain computation. It calls nothing of usched but this and
+ * ustack_check(), holds no lock, does not return from the thread's function, and calls no
+ * function of a library that calls it back. Functions of shared libraries may be called:
+ * the thread is interrupted in the program's own code only. Code of static libraries
+ * counts as the program's. System calls may return EINTR; those that SA_RESTART covers
+ * do not. Regions are the thread's: two threads in regions interrupt each other as native
+ * threads would, so what they share needs atomic operations. The image is reserved for
+ * functions with up to 2 KiB of frames; deeper ones are interrupted if ustack_reserve()
+ * was called before. In upreempt.c.
+ *
+ * The value before; with nothing changed: -ENOTSUP: the scheduler has no slices
+ * (c_slice), or cannot interrupt threads here: c_embed, SINGLE_THREAD, the portable
+ * switch, static programs, ThreadSanitizer, sanitizers of clang, Valgrind; -EPERM: the
+ * caller is no thread; -ENOMEM, -EFAULT as ustack_reserve(). As an argument an error is
+ * 0. With 0 it may switch, if the slice is over; with 1 it does not.
+ */
+int ustack_preemptible(int on);
+
 enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
 
 /*

@@ -24,6 +24,7 @@
 
 #define OP_LOAD         2               /* ARCH_LOAD */
 #define OP_LAUNCH       3               /* ARCH_LAUNCH */
+#define CONTEXT_PC      440             /* in ucontext_t */
 #define FRAME           160
 
 .macro	push_frame
@@ -304,6 +305,13 @@ function usched__probe
 	csel	w0, w1, w0, eq
 	ret
 end usched__probe
+
+/* uintptr_t usched__interrupted(const void *context); */
+function usched__interrupted
+	hint	#34                             /* bti c */
+	ldr	x0, [x0, #CONTEXT_PC]
+	ret
+end usched__interrupted
 
 /*
  * uintptr_t usched__valgrind(const uintptr_t request[6]);

@@ -83,6 +83,9 @@ ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
  */
 ARCH_PRIVATE int usched__probe(void);
 
+/* The interrupted instruction, from what a signal handler gets third; 0: unknown. */
+ARCH_PRIVATE uintptr_t usched__interrupted(const void *context);
+
 /* A request to Valgrind, see watch/watch.h. 0: it is not there. */
 ARCH_PRIVATE uintptr_t usched__valgrind(const uintptr_t request[6]);
 
@@ -101,6 +104,12 @@ ARCH_PRIVATE struct arch_jump usched__go(struct ustack *u, struct usched *s);
 ARCH_PRIVATE int usched__fit_top(struct usched *s, char *top);
 ARCH_PRIVATE struct arch_jump usched__end(void); /* it has returned; may switch */
 ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
+
+/*
+ * For upreempt.c. Whether the running thread can block with frames down to `top' without
+ * more memory (R4).
+ */
+ARCH_PRIVATE int usched__fits(const struct usched *s, const char *top);
 
 /* For uframes.c: the next of all stacks, which begin with s_victim; or NULL. */
 ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,

@@ -5,10 +5,10 @@
 
 #define S_FUNC          248
 #define S_ARG           256
-#define S_SWITCHES      472
-#define S_ERRNO         480
-#define S_CAUGHT        488
-#define S_CURRENT       496
+#define S_SWITCHES      496
+#define S_ERRNO         504
+#define S_CAUGHT        512
+#define S_CURRENT       520
 #define K_BOTTOM        0
 #define K_SCHED         16
 #define U_TOP           0

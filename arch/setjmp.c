@@ -134,6 +134,12 @@ int usched__probe(void)
 	return 0;
 }
 
+uintptr_t usched__interrupted(const void *context)
+{
+	(void)context;                  /* stacks that signals could leave: none */
+	return 0;
+}
+
 uintptr_t usched__valgrind(const uintptr_t request[6])
 {
 	(void)request;                  /* about added stacks: there are none */

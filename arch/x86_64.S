@@ -30,6 +30,7 @@
 #define RETURN_AT       48
 #define OP_LOAD         2               /* ARCH_LOAD */
 #define OP_LAUNCH       3               /* ARCH_LAUNCH */
+#define CONTEXT_RIP     168             /* in ucontext_t */
 
 .macro	push_frame
 	.irp	reg, rbp, rbx, r12, r13, r14, r15
@@ -296,6 +297,15 @@ function usched__probe
 	cmovnzl	%ecx, %eax
 	ret
 end usched__probe
+
+/*
+ * uintptr_t usched__interrupted(const void *context);
+ * Its registers are in the order of the kernel.
+ */
+function usched__interrupted
+	movq	CONTEXT_RIP(%rdi), %rax
+	ret
+end usched__interrupted
 
 /*
  * uintptr_t usched__valgrind(const uintptr_t request[6]);

@@ -74,6 +74,9 @@ enum { OBJECT, BUFFER };
 #include <stdio.h>
 #include <stdlib.h>
 
+/* upreempt.c's, if that is linked: no preemptible region may contain these calls. */
+void usched__called(const char *call) __attribute__((weak, visibility("hidden")));
+
 /* Not inlined: its frame is below those of all callers. */
 __attribute__((noinline, unused))
 static void check(const void *pointer, int whose, const char *call)
@@ -85,9 +88,11 @@ static void check(const void *pointer, int whose, const char *call)
 		[USCHED_REMOTE]  = "on a stack of another processor",
 	};
 	struct ustack *u;
-	enum usched_place place = usched__onstack(pointer, &u,
-						  __builtin_frame_address(0));
+	enum usched_place place;
 
+	if (usched__called)
+		usched__called(call);
+	place = usched__onstack(pointer, &u, __builtin_frame_address(0));
 	if (place == USCHED_ELSEWHERE || (whose == BUFFER && place == USCHED_MINE))
 		return;
 	fprintf(stderr, "usched: %s: %s %p is %s", call,

@@ -7,7 +7,7 @@
 #  - of libc the dispatcher uses a few headers, memcpy() and errno;
 #  - the only writable globals are one thread-local pointer, and what a process has once:
 #    its descriptors, its pool of native threads, the keys of its native threads, and the
-#    earlier handler of its faults;
+#    earlier handlers of its signals;
 #  - no C file depends on the machine, except uhere.h and uswitch.h, of which one
 #    statement each is inlined. All else is in arch/.
 #
@@ -46,9 +46,11 @@ unet.c:         unet.h private/cancel.h private/check.h
 uoffload.h:     usync.h
 uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h
 uoverflow.h:
-uoverflow.c:    uoverflow.h usched.h
+upreempt.h:     usched.h
+upreempt.c:     upreempt.h arch/arch.h private/lock.h ustack.h
+uoverflow.c:    uoverflow.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/cancel.h private/lock.h private/quota.h uoverflow.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/cancel.h private/lock.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_native.inc private/uproc_single.inc
 private/uproc_names.inc:
 private/uproc_report.inc:
 private/uproc_native.inc:
@@ -134,7 +136,7 @@ for options in -O0 -O2; do
 		case $symbol in
 		memcpy | usched__switch | usched__handover | usched__exit | usched__resumed | usched__probe | usched__frame | usched__control | usched__set_control) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
-		__cxa_get_globals | uwait_join | __splitstack_getcontext) ;;    # weak
+		__cxa_get_globals | uwait_join | usched__leave | __splitstack_getcontext) ;;    # weak
 		# What compilers make of assignments, of the thread-local pointer, and
 		# of functions with arrays, where that is their default.
 		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;
@@ -146,7 +148,7 @@ done
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
 for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c unet.c uoffload.c \
-	uoverflow.c arch/setjmp.c; do
+	uoverflow.c upreempt.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
@@ -155,6 +157,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
 		uoverflow.c:mine | uoverflow.c:installed | uoverflow.c:previous) ;;
+		upreempt.c:previous | upreempt.c:installing) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done

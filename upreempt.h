@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * upreempt.h: threads that give way when their slice of time is over. For authors of
+ * schedulers; ustack_check() and ustack_preemptible(), in ustack.h, are for threads, and
+ * c_slice, in uconf.h, switches it on for rr and ll.
+ *
+ * A thread gives way at two kinds of places. ustack_check() reads s_over, which the
+ * scheduler sets when the slice is over. In a region of ustack_preemptible() a signal
+ * interrupts the thread, which then yields inside the handler: the frame of the signal is
+ * a part of its frames, and is copied like the others.
+ *
+ *	bottom | caller | function in the region | signal frame | handler | yield  top
+ *
+ * In a region usched__current is a stand-in without threads. So a call of usched that the
+ * region should not contain finds that its caller is no thread, and no inlined part of
+ * one changes what belongs to the dispatcher.
+ */
+#ifndef USCHED_PREEMPT_H
+#define USCHED_PREEMPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "usched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The slices of a dispatcher: s_slice, also of its stand-in. */
+struct upreempt {
+	struct usched *q_sched;         /* the dispatcher itself: constant */
+	void (*q_close)(struct upreempt *q);
+};
+
+/*
+ * In a signal handler without SA_ONSTACK, of which `context' is the third argument: if
+ * the interrupted code is the program's own, in a region of ustack_preemptible(), and its
+ * image has room for the frames of the signal, asks s_preempt. If that says so, the
+ * thread yields here: upreempt() returns when it runs again. Meanwhile others find the
+ * signal mask and the floating point control words of the beginning of the region. They
+ * are set again when the handler returns, with all registers. errno is kept.
+ * 1: it gave way; 0: it did not.
+ * Switches.
+ */
+int upreempt(void *context);
+
+/* No thread of `s' may run any more. */
+static inline void upreempt_close(struct usched *s)
+{
+	if (s->s_slice)
+		s->s_slice->q_close(s->s_slice);
+	s->s_slice = NULL;
+}
+
+/* Private: the dispatcher, of which `s' may be the stand-in. */
+static inline struct usched *upreempt__behind(struct usched *s)
+{
+	return s->s_slice ? s->s_slice->q_sched : s;
+}
+
+#define UPREEMPT_PRIVATE __attribute__((visibility("hidden")))
+
+/*
+ * Private, for processors (uproc.h), which have a monitor: a native thread that finds the
+ * processors on which a slice is over. It sleeps while all are idle.
+ */
+struct upreempt_monitor;
+
+/* Whether the processor has nothing to run. From the monitor. */
+typedef int upreempt__idle_fn(const struct usched *s);
+
+/*
+ * Gives `s' slices of `slice' ns, and `signal' for regions. Signal 0: there will be no
+ * monitor, and ustack_check() reads the clock.
+ * 0; -ENOMEM; -EINVAL: no such signal.
+ */
+UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, unsigned slice, int signal);
+
+/* The calling native thread will run `s'. */
+UPREEMPT_PRIVATE void upreempt__adopt(struct usched *s);
+
+/*
+ * Starts a monitor for n processors from `first' on, `stride' bytes apart, each of which
+ * begins with its dispatcher. *m is NULL where they need none.
+ * 0; -ENOMEM; -EAGAIN: no more native threads.
+ */
+UPREEMPT_PRIVATE int upreempt__watch(struct upreempt_monitor **m, char *first,
+				     size_t stride, size_t n, upreempt__idle_fn *idle);
+
+/* A processor is no longer idle. From any native thread. */
+UPREEMPT_PRIVATE void upreempt__wake(struct upreempt_monitor *m);
+
+/* Ends it. The processors still exist. */
+UPREEMPT_PRIVATE void upreempt__unwatch(struct upreempt_monitor *m);
+
+/* Private: the thread that ends here is in a region, and leaves it. */
+UPREEMPT_PRIVATE void usched__leave(void);
+
+/*
+ * Private, in builds with USCHED_CHECK: `call' is one that no region may contain. Says
+ * so, and aborts, if this is one.
+ */
+UPREEMPT_PRIVATE void usched__called(const char *call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_PREEMPT_H */
