@@ -81,6 +81,7 @@ bench/late.c:   bench.h ../rr.h ../usync.h
 bench/contend.c:        bench.h ../ll.h ../usync.h
 bench/channel.c:        bench.h ../ll.h ../usync.h
 bench/after.c:  bench.h ../rr.h ../usync.h
+bench/slice.c:  bench.h ../rr.h
 bench/waits.c:  bench.h ../rr.h ../unet.h ../usync.h
 bench/echo-load.c:      bench.h
 bench/idle-load.c:      bench.h
