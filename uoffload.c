@@ -6,8 +6,8 @@
  * not follow pointers to the stack of a blocked thread. Under the lock of the pool, a job
  * belongs to its waiter until that gives up; then to the pool.
  *
- * Jobs are of classes, and native threads, too. A class has a queue of its own and as many
- * native threads as the bound allows, so no class waits for another.
+ * Jobs are of classes, and native threads, too. A class has a queue of its own and as
+ * many native threads as the bound allows, so no class waits for another.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */

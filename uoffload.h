@@ -3,14 +3,14 @@
  * uoffload.h: a pool of native threads that makes calls which block natively, so that a
  * processor can run other threads meanwhile: files, name look-ups, other libraries.
  *
- * There is one pool in a process, of three classes: calls of uoffload(), files, and names.
- * No class waits for another, so a name look-up does not wait for slow files. A native
- * thread is added when a call finds none of its class idle and the class has fewer than
- * the bound. More calls queue up, first in, first out in their class. A native thread
- * ends after ten idle seconds. All signals are blocked there. A call that was
- * given up (deadline, cancel) is made nevertheless. An offloaded function must not call
- * these functions: with all of the pool waiting for the pool nothing would go on. Not for
- * SINGLE_THREAD.
+ * There is one pool in a process, of three classes: calls of uoffload(), files, and
+ * names. No class waits for another, so a name look-up does not wait for slow files. A
+ * native thread is added when a call finds none of its class idle and the class has
+ * fewer than the bound. More calls queue up, first in, first out in their class. A
+ * native thread ends after ten idle seconds. All signals are blocked there. A call that
+ * was given up (deadline, cancel) is made nevertheless. An offloaded function must not
+ * call these functions: with all of the pool waiting for the pool nothing would go on.
+ * Not for SINGLE_THREAD.
  *
  * Deadlines and errors as in usync.h. No call is a cancellation point.
  */
@@ -43,7 +43,8 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 	     size_t size, int64_t deadline);
 
 /*
- * Sets the bound of each class. Native threads beyond it end when they are idle. 0; -EINVAL: it is 0.
+ * Sets the bound of each class. Native threads beyond it end when they are idle.
+ * 0; -EINVAL: it is 0.
  */
 int uoffload_limit(unsigned threads);
 

@@ -112,8 +112,8 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 }
 
 /*
- * Mutex. m_owner is a name with bits, and changes by compare-and-swap; WAITED is set under
- * m_lock.
+ * Mutex. m_owner is a name with bits, and changes by compare-and-swap; WAITED is set
+ * under m_lock.
  *
  *	name            held
  *	name | WAITED   held, there are waiters

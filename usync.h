@@ -15,8 +15,9 @@
  *
  * Each call that may wait takes a deadline last: ns of CLOCK_MONOTONIC, as from
  * usync_after(); USCHED_NEVER is no deadline; 0 is not to wait at all. Such a call
- * switches threads if it has to wait, and calls for channels also by USYNC_BUDGET. Threads and native threads may call it, call-backs
- * and signal handlers may not. It returns 0 or
+ * switches threads if it has to wait, and calls for channels also by USYNC_BUDGET.
+ * Threads and native threads may call it, call-backs and signal handlers may not. It
+ * returns 0 or
  *
  *   -ETIMEDOUT  the deadline has come, or is 0 and the call had to wait
  *   -ECANCELED  the calling thread was cancelled (ustack_cancel()) and had to wait; a
