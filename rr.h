@@ -54,10 +54,10 @@ int rr_destroy(struct rr *rr);
 
 /*
  * Starts a thread that runs func(arg). The first few are spread over the processors in
- * turn. The more there are, the more starts in a row go to one processor, since threads
- * that are started together often work together. With a non-NULL `thread', *thread is the
- * handle, set before the thread runs, and the thread is to be joined or detached. With
- * NULL it is detached.
+ * turn. Later up to 32 starts in a row go to one processor, since threads that are
+ * started together often work together, and each run to where there is less to do. With
+ * a non-NULL `thread', *thread is the handle, set before the thread runs, and the thread
+ * is to be joined or detached. With NULL it is detached.
  * 0; -ENOMEM: there is no such thread then; -EINVAL: func is NULL.
  * From any native thread, in a thread or not. Does not switch.
  */

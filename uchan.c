@@ -121,7 +121,7 @@ UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t 
 	int rc;
 
 	check(c->c_size ? value : NULL, BUFFER, __func__);
-	rc = try_case(c, USYNC_SEND, from, true);
+	rc = try_case(c, USYNC_SEND, from, deadline != 0);
 	return rc <= 0 ? rc : select_one(c, USYNC_SEND, from, deadline,
 					 __builtin_return_address(0), rc);
 }
@@ -244,6 +244,14 @@ static void check_cases(const struct usync_case *cases, size_t n)
 			check(cases[i].s_value, BUFFER, "usync_select");
 }
 
+static bool may_send(const struct usync_case *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
+			return true;
+	return false;
+}
+
 UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
 {
 	int busy, rc;
@@ -251,7 +259,7 @@ UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline
 	if (n > CASES_MAX)
 		return -EINVAL;
 	check_cases(cases, n);
-	busy = try_all(cases, n, true, &rc);
+	busy = try_all(cases, n, deadline != 0 || !may_send(cases, n), &rc);
 	if (busy == TIRED) {
 		rc = give_way(deadline);
 		busy = rc ? 0 : try_all(cases, n, false, &rc);

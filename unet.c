@@ -575,13 +575,14 @@ static void ready(struct uinterest *interest, uint32_t events)
 
 /*
  * A thread that never has to wait yields all the same. The result of a cancel, if the
- * call may wait; other errors do not matter, since no wait is needed.
+ * call may wait; other errors do not matter, since no wait is needed. Not if it writes
+ * and may not wait: what it writes may be in a buffer that others use, too.
  */
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline)
 {
 	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
 
-	if (deadline == COUNTED)
+	if (deadline == COUNTED || (direction == OUT && deadline == 0))
 		return 0;
 	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
 	if (calls < UNET_BUDGET)

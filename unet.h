@@ -33,7 +33,8 @@
  * A connection that the peer has reset fails with -ECONNRESET, once; then reads return 0
  * and writes -EPIPE, as the system has it. One that the peer has half closed reads 0, and
  * can be written to. A thread yields after each UNET_BUDGET calls for a descriptor that
- * did not wait, and with a deadline over 0 it may be cancelled there.
+ * did not wait, and with a deadline over 0 it may be cancelled there. Writes with
+ * deadline 0 never switch: what they write may be in a buffer that threads share.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H

@@ -9,9 +9,9 @@
  * after a switch without another it sets s_over, with the count for which that is so: a
  * later thread finds another count, and goes on. A thread that gives way notes the time,
  * so the next one has one slice. When all processors were idle a few times in a row the
- * monitor sleeps until one is not. A processor that was
- * parked then looks at m_asleep, and the monitor at the mark of the parked after it has
- * set that: one of them sees the other.
+ * monitor sleeps until one is not. A processor that was parked then looks at m_asleep,
+ * and the monitor at the mark of the parked after it has set that: one of them sees the
+ * other.
  *
  * Where there is no monitor, s_over is always 1, and ustack_check() keeps the same notes.
  *

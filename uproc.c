@@ -51,6 +51,7 @@
 
 #include "private/cancel.h"
 #include "private/lock.h"
+#include "private/policy.h"
 #include "private/quota.h"
 #include "uoverflow.h"
 #include "upreempt.h"
@@ -66,7 +67,6 @@ enum {
 	RING_MIN             = 64,              /* threads */
 	JOINS_MIN            = 32,              /* notes of joins */
 	CREDIT               = 16,              /* threads, see make_room() */
-	RUN_SHARE            = 4,  /* a run is this part of a processor's threads */
 	LOOKS                = 100,  /* at an inbox, before a yield of the CPU */
 	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
 	QUICK                = 2,               /* times that: a short idle time */
@@ -76,6 +76,9 @@ enum {
 	CACHE_LINES          = 128,             /* bytes fetched together */
 	SLICE_MIN            = 10000,           /* ns */
 };
+
+/* What other native threads may write meanwhile. */
+#define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 /* For c_embed; everything else works without uevents.c. */
 extern __typeof__(uevents_of) uevents_of __attribute__((weak));
@@ -141,6 +144,7 @@ static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
 static uint64_t begin_run(const struct uprocs *r, uint64_t last);
+static uint32_t work_of(const struct uproc *p);
 static void set_turn(struct uproc *p);
 static int  make_room(struct uproc *p);
 static int  count_started(struct uproc *p, uint32_t n);
@@ -383,8 +387,10 @@ static void unpick(struct usched *s)
 
 	s->s_current->u_tokens = 0;
 	p->p_intent = UPROC_BLOCK;
-	if (s->s_chosen)
-		p->p_queue[--p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
+	if (!s->s_chosen)
+		return;
+	UPROC_COUNT(p->p_head, -1);
+	p->p_queue[p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
 }
 
 static int wake(struct usched *s, struct ustack *u)
@@ -453,18 +459,28 @@ struct uproc *uprocs_place(struct uprocs *r)
 	return uproc_at(r, (uint32_t)place);
 }
 
-/* On the processor with fewer threads of the next two in turn. */
+/* On the processor with less to do of the next two in turn. */
 static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
 	uint64_t next = (last + 1) % r->r_conf.c_processors;
 	uint64_t second = (last + 2) % r->r_conf.c_processors;
-	uint32_t count = uproc_count(uproc_at(r, next));
-	uint32_t other = uproc_count(uproc_at(r, second));
-	uint32_t run = (count > other ? count : other) / RUN_SHARE;
 
-	if (other < count)
+	if (policy_place(work_of(uproc_at(r, next)), work_of(uproc_at(r, second))))
 		next = second;
-	return next + (run > 1 ? run - 1 : 0) * RUN_LEFT;
+	return next + (policy_run(uproc_count(uproc_at(r, next))) - 1) * RUN_LEFT;
+}
+
+/*
+ * The threads that `p' has to run: those in its queue, or those that were started and
+ * have not begun, which may be there or on the way. The numbers may be of different age.
+ */
+static uint32_t work_of(const struct uproc *p)
+{
+	size_t queued = GET(p->p_tail) - GET(p->p_head);
+	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
+	uint32_t new = GET(p->p_started) - GET(p->p_credit) - (uint32_t)begun;
+
+	return queued > new ? (uint32_t)queued : new;
 }
 
 int uproc_post(struct uproc_thread *t, unsigned mail)

@@ -246,10 +246,10 @@ struct uproc *uprocs_next(struct uprocs *r);
 struct uproc *uprocs_on(struct uprocs *r, unsigned i);
 
 /*
- * The processor for the next thread of a scheduler that spreads them. Threads that are
- * started in a row often work together, which costs least on one processor. So they are
- * placed in runs of a quarter of the threads that a processor has, which leaves it with
- * little more than its share. The first few are placed in turn.
+ * The processor for the next thread of a scheduler that spreads them: the one of two with
+ * less to do. Threads that are started in a row often work together, which costs least on
+ * one processor. So they are placed in runs of a quarter of the threads that a processor
+ * has, and of 32 at most. The first few are placed in turn.
  */
 struct uproc *uprocs_place(struct uprocs *r);
 
@@ -292,10 +292,15 @@ static inline struct uproc *uproc_of(const struct ustack *u)
 	return (struct uproc *)(void *)ustack_sched(u);
 }
 
+/* Private: adds to a counter of `p', which others may read. */
+#define UPROC_COUNT(counter, n) \
+	__atomic_store_n(&(counter), (counter) + (size_t)(n), __ATOMIC_RELAXED)
+
 /* Queues up `t'. */
 static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 {
-	p->p_queue[p->p_tail++ & p->p_mask] = t;
+	p->p_queue[p->p_tail & p->p_mask] = t;
+	UPROC_COUNT(p->p_tail, 1);
 }
 
 /*
@@ -326,6 +331,7 @@ enum {
 static inline struct uproc_thread *uproc_pop(struct uproc *p)
 {
 	size_t ready = p->p_tail - p->p_head;
+	struct uproc_thread *t;
 	uintptr_t ahead;
 
 	if (ready == 0)
@@ -338,7 +344,9 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 		__builtin_prefetch((const void *)(ahead + 64));
 		__builtin_prefetch((const void *)(ahead + 128));
 	}
-	return p->p_queue[p->p_head++ & p->p_mask];
+	t = p->p_queue[p->p_head & p->p_mask];
+	UPROC_COUNT(p->p_head, 1);
+	return t;
 }
 
 /* Arranges for `t', which blocks, to run again. True: it goes on at once. */

@@ -308,7 +308,7 @@ static void step(struct proc *p)
 	dispatch(p);
 }
 
-/* As uprocs_place() is to. */
+/* As uprocs_place(). */
 static uint32_t place_start(void)
 {
 	if (place_left == 0) {
@@ -316,11 +316,9 @@ static uint32_t place_start(void)
 		uint32_t least = work(&proc[next]), other = work(&proc[second]);
 
 		place = next;
-		if (policy_place(least, other)) {
+		if (policy_place(least, other))
 			place = second;
-			second = next;
-		}
-		place_left = policy_run(work(&proc[place]), work(&proc[second]));
+		place_left = policy_run(proc[place].count);
 	}
 	place_left--;
 	return (uint32_t)place;

@@ -31,14 +31,14 @@ static inline unsigned policy_place(uint32_t work, uint32_t other)
 }
 
 /*
- * The starts of a run on a processor with this work, where the other of the two had that
- * much. A run makes up for half of the difference. It does not grow with the work itself:
- * then a processor with much to do would be given more than its share, and more each
- * time.
+ * The starts of a run on a processor with so many threads, waiting ones as well. Threads
+ * that are started in a row often work together, which costs least on one processor. With
+ * a quarter of these a processor gets little more than its share; beyond POLICY_RUN it
+ * would get too much to do at a time.
  */
-static inline uint32_t policy_run(uint32_t work, uint32_t other)
+static inline uint32_t policy_run(uint32_t threads)
 {
-	uint32_t run = other > work ? (other - work) / 2 : 0;
+	uint32_t run = threads / 4;
 
 	return run < 1 ? 1 : run > POLICY_RUN ? POLICY_RUN : run;
 }

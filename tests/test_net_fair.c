@@ -210,7 +210,9 @@ static void fair(void)
 		for (int i = 0; i < 2; i++)
 			busy[i] = (struct busy){ .b_other = &busy[!i].b_mine,
 						 .b_kind = kind,
-						 .b_deadline = k % 2 ? NEVER : 0 };
+						 .b_deadline = k % 2 || kind == BUSY_WRITE
+							|| kind == BUSY_SEND
+							? NEVER : 0 };
 		for (int i = 0; i < 2; i++)
 			threads[i] = go(be_busy, &busy[i]);
 		nap(5);
@@ -230,11 +232,41 @@ static void fair(void)
 	}
 }
 
+static char shared[8];
+
+/* Echoes through a buffer that others use, too, by calls that may not wait. */
+static void echo_shared(void *letter)
+{
+	int fds[2];
+
+	unix_pair(fds);
+	for (int i = 0; i < 4 * UNET_BUDGET; i++) {
+		put(fds[1], letter);
+		TEST_EQUAL(unet_read(fds[0], shared, sizeof shared, 0), 1);
+		TEST_EQUAL(unet_write(fds[0], shared, 1, 0), 1);
+		expect(fds[1], letter);
+	}
+	close_both(fds);
+}
+
+/* A write that may not wait does not switch, though a read may. */
+static void share_buffer(void)
+{
+	static char letters[3][2] = { "a", "b", "c" };
+	struct ustack *threads[3];
+
+	for (int i = 0; i < 3; i++)
+		threads[i] = go(echo_shared, letters[i]);
+	for (int i = 0; i < 3; i++)
+		join(threads[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest net_fair_tests[] = {
 		NET_CASE(rude_clients),
 		CALM_CASE(fair, one_processor),
+		CALM_CASE(share_buffer, one_processor),
 	};
 
 	return OVER_RUN(net_fair_tests, OVER_ALL);

@@ -3,6 +3,8 @@
 #include "../rr.h"
 
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "procs.h"
 
@@ -187,12 +189,6 @@ static void on(const struct usched_conf *conf)
 
 TEST_CASE(test_on, each_conf, on)
 
-static void start_waiting(struct rr *rr, struct ustack **threads, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		start_waiter(rr, &threads[i]);
-}
-
 /* How many of them are on the processor of `u'. */
 static size_t companions(struct ustack *const *threads, size_t n, const struct ustack *u)
 {
@@ -203,8 +199,41 @@ static size_t companions(struct ustack *const *threads, size_t n, const struct u
 	return count;
 }
 
+static atomic_int begun;
+static atomic_bool idle;
+
+static void yield_until_idle(void *unused)
+{
+	(void)unused;
+	begun++;
+	while (!idle)
+		TEST_EQUAL(ustack_yield(), 0);
+}
+
+static void begin_and_wait(void *unused)
+{
+	(void)unused;
+	begun++;
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+/* On that processor, or where rr likes, which then knows that all threads wait. */
+static void start_and_await(struct rr *rr, unsigned on, void (*func)(void *),
+			    struct ustack **u)
+{
+	int before = begun;
+
+	if (on == USCHED_BESIDE)
+		assert_int_equal(rr_start(rr, func, NULL, u), 0);
+	else
+		assert_int_equal(rr_start_on(rr, on, func, NULL, u), 0);
+	while (begun == before)
+		sched_yield();
+}
+
 /*
- * Starts go round, by one, then in longer and longer runs; each processor has its share.
+ * Starts go round, by one, then in longer and longer runs, up to 32; each processor has
+ * its share.
  */
 static void spread(const struct usched_conf *conf)
 {
@@ -212,7 +241,8 @@ static void spread(const struct usched_conf *conf)
 	struct rr *rr = make(conf);
 	size_t n = conf->c_processors, adjacent = 0;
 
-	start_waiting(rr, threads, THREADS);
+	for (size_t i = 0; i < THREADS; i++)
+		start_and_await(rr, USCHED_BESIDE, begin_and_wait, &threads[i]);
 	for (size_t i = 0; i < 4 * n; i++)
 		for (size_t k = 0; k < 4 * n; k++)
 			assert_int_equal(i % n == k % n, ustack_sched(threads[i])
@@ -231,30 +261,36 @@ static void spread(const struct usched_conf *conf)
 	assert_int_equal(rr_destroy(rr), 0);
 }
 
-/* Threads start where others have ended, until each processor has its share again. */
-static void refill(const struct usched_conf *conf)
+/*
+ * Starts go where there is less to do: the threads that are ready count, and not those
+ * that wait, of which the last processor has many.
+ */
+static void least(const struct usched_conf *conf)
 {
-	static struct ustack *threads[THREADS], *more[THREADS / 4];
-	struct rr *rr = make(conf);
-	struct ustack *first;
-	size_t n = conf->c_processors, left = 0;
+	enum { BUSY = 8, IDLE = 400, NEW = 200 };
+	static struct ustack *busy[BUSY], *waiting[IDLE], *new[NEW];
+	struct rr *rr;
 
-	start_waiting(rr, threads, THREADS);
-	first = threads[0];
-	for (size_t i = 1; i < THREADS; i++)
-		if (ustack_sched(threads[i]) == ustack_sched(first))
-			finish(threads[i]);
-		else
-			threads[left++] = threads[i];
-	start_waiting(rr, more, THREADS / 4);
-	if (n == 2)
-		assert_int_equal(companions(more, THREADS / 4, first), THREADS / 4);
-	assert_true(companions(more, THREADS / 4, first) >= THREADS / 4 / n);
-	for (size_t i = 0; i < left; i++)
-		finish(threads[i]);
-	for (size_t i = 0; i < THREADS / 4; i++)
-		finish(more[i]);
-	finish(first);
+	if (conf->c_processors == 1)
+		return;
+	rr = make(conf);
+	begun = 0;
+	idle = false;
+	for (size_t i = 0; i < IDLE; i++)
+		start_and_await(rr, conf->c_processors - 1, begin_and_wait, &waiting[i]);
+	for (size_t i = 0; i < BUSY; i++)
+		start_and_await(rr, 0, yield_until_idle, &busy[i]);
+	for (size_t i = 0; i < NEW; i++)
+		start_and_await(rr, USCHED_BESIDE, begin_and_wait, &new[i]);
+	/* The first run may have been chosen before these were busy. */
+	assert_true(companions(new, NEW, busy[0]) <= 1);
+	idle = true;
+	for (size_t i = 0; i < BUSY; i++)
+		assert_int_equal(ustack_join(busy[i], USCHED_NEVER), 0);
+	for (size_t i = 0; i < IDLE; i++)
+		finish(waiting[i]);
+	for (size_t i = 0; i < NEW; i++)
+		finish(new[i]);
 	assert_int_equal(rr_destroy(rr), 0);
 }
 
@@ -263,7 +299,7 @@ static void test_spread(void **state)
 	(void)state;
 	test_timeout(60);
 	each_conf(spread);
-	each_conf(refill);
+	each_conf(least);
 }
 
 int main(void)

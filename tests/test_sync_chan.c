@@ -224,7 +224,7 @@ static void busy_call(struct usync_chan *c, int kind)
 		TEST_EQUAL(usync_chan_recv(c, &value, 0), -ETIMEDOUT);
 		break;
 	case CHOOSE:
-		TEST_EQUAL(usync_select(cases, 2, 0), 1);
+		TEST_EQUAL(usync_select(cases, 2, USCHED_NEVER), 1);
 		TEST_EQUAL(usync_chan_recv(c, &value, d), 0);
 		break;
 	default:
