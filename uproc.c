@@ -287,7 +287,7 @@ static struct uproc_thread *new_thread(struct uproc *p)
 static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread)
 {
 	struct uproc *self = uproc_self();
-	uint32_t mail = t->t_stack.u_mail & UPROC_MAIL_KNOWN;   /* see uproc_done() */
+	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
 
 	if (thread) {
 		uproc_rest(t)->t_joiner = NULL;
@@ -559,7 +559,7 @@ void uproc_done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
-	uint32_t mail = __atomic_load_n(&u->u_mail, __ATOMIC_RELAXED);
+	uint32_t mail = GET(u->u_mail);
 
 	u->u_tokens = UPROC_ENDED;
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
@@ -757,7 +757,7 @@ static struct uproc_thread *get_record(struct uproc *p)
 		t = uimage_record(&p->p_outside);
 		unlock(&p->p_lock);
 	}
-	if (t && t->t_stack.u_mail == 0) {      /* it was never used */
+	if (t && GET(t->t_stack.u_mail) == 0) { /* it was never used */
 		t->t_stack.u_mail = UPROC_MAIL_ENDED;
 		uproc_rest(t)->t_joiner = DETACHED;
 	}

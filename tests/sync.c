@@ -172,7 +172,10 @@ void wait_for_sem(void *arg)
 	TEST_EQUAL(usync_sem_wait(arg, USCHED_NEVER), 0);
 }
 
-/* Starts threads until one has run on that dispatcher. */
+/*
+ * Starts threads until one has run on that dispatcher. One that has something to do, and
+ * whose native thread has no CPU, is given none before it had time for that.
+ */
 void settle(void *s, const struct ustack *u)
 {
 	static struct usync_sem sem;
@@ -181,6 +184,8 @@ void settle(void *s, const struct ustack *u)
 
 	do {
 		TEST_TRUE(n < 64);
+		if (n >= 8)
+			nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
 		TEST_EQUAL(over->o_start(s, wait_for_sem, &sem, &helpers[n]), 0);
 	} while (ustack_sched(helpers[n++]) != ustack_sched(u));
 	for (size_t i = 0; i < n; i++)
