@@ -195,7 +195,8 @@ static void overtaking(void *s)
 	size_t n = 0;
 
 	relayed = (struct relay){ .r_deadline = usync_after(500 * MILLISECOND) };
-	is_busy = busy_ends = 0;
+	is_busy = 0;
+	busy_ends = 0;
 	assert_int_equal(usync_mutex_lock(&relayed.r_mutex, 0), 0);
 	for (size_t i = 0; i < 3; i++) {
 		start_worker(&w[i], s, false, i, note_order, &relayed);
