@@ -558,18 +558,25 @@ static void check_often(void *arg)
 	}
 }
 
+/* Runs it. The number of times that a thread gave way: often. */
+static uint64_t give_way_often(const struct usched_conf *conf)
+{
+	uint64_t n;
+
+	test_timeout(60);
+	turns = 0;
+	n = run(conf, check_often);
+	print_message("gave way %llu times\n", (unsigned long long)n);
+	TEST_TRUE(n >= 10 && turns >= 10);
+	return n;
+}
+
 static void test_check(void **state)
 {
 	static const struct usched_conf conf = { .c_processors = 1, .c_slice = SLICE };
-	uint64_t n;
 
 	(void)state;
-	test_timeout(60);
-	turns = 0;
-	n = run(&conf, check_often);
-	print_message("gave way %llu times\n", (unsigned long long)n);
-	TEST_TRUE(n >= 10 && turns >= 10);
-	TEST_TRUE(n <= 100 + 8 * (uint64_t)THREADS * SPIN / SLICE);
+	TEST_TRUE(give_way_often(&conf) <= 100 + 8 * (uint64_t)THREADS * SPIN / SLICE);
 	TEST_EQUAL(ustack_check(), 0);          /* not a thread */
 	TEST_EQUAL(run(&(struct usched_conf){ .c_processors = 1 }, check_often), 0);
 }
@@ -578,14 +585,9 @@ static void test_check(void **state)
 static void test_embedded(void **state)
 {
 	static const struct usched_conf conf = { .c_embed = 1, .c_slice = SLICE };
-	uint64_t n;
 
 	(void)state;
-	test_timeout(60);
-	turns = 0;
-	n = run(&conf, check_often);
-	print_message("gave way %llu times\n", (unsigned long long)n);
-	TEST_TRUE(n >= 10 && turns >= 10);
+	give_way_often(&conf);
 }
 
 /* A slice that was over for the thread before is not for this one. */
