@@ -381,17 +381,19 @@ class Load(Httpd):
         self.h2load(10000, 10, "/1k")
         tracer.send_signal(signal.SIGINT)
         tracer.wait()
-        calls = {"write": 0, "read": 0, "epoll": 0, "other": 0}
+        calls = {"write": 0, "read": 0, "epoll": 0, "open": 0, "other": 0}
         for line in content(counts, "r").splitlines():
             words = line.split()
             if words and words[0][0].isdigit() and words[-1] != "total":
-                kind = re.match("(write|send)|(read|recv)|(epoll)|", words[-1]).lastindex
-                calls[("other", "write", "read", "epoll")[kind or 0]] += int(words[3])
+                kind = re.match("(write|send)|(read|recv)|(epoll)|(open)|",
+                                words[-1]).lastindex
+                calls[("other", "write", "read", "epoll", "open")[kind or 0]] += int(words[3])
         # Beside one for each request, two reads that find the end of each connection, and
-        # a write that wakes a processor.
+        # a write that wakes a processor. The file is looked at again each second, with a
+        # dozen calls; how many seconds this takes is the machine's affair.
         for kind in "write", "read":
             self.assertTrue(10000 <= calls[kind] <= 10100, calls)
-        self.assertLess(calls["other"], 500, content(counts, "r"))
+        self.assertLess(calls["other"], 200 + 12 * calls["open"], content(counts, "r"))
 
 
 class FewDescriptors(Httpd):
