@@ -24,7 +24,7 @@ struct ll_group {
 	uint64_t             g_served;   /* switches when it was the queue's dispatch */
 };
 
-static struct uproc *place(struct ll *ll, struct ll_group *group);
+static struct uproc_place place(struct ll *ll, struct ll_group *group);
 
 /*
  * The queue's turn comes with the looks for events, which come after half a millisecond
@@ -126,13 +126,15 @@ int ll_start_fd(struct ll *ll, struct ll_group *group, void (*func)(int fd, void
 	return uproc_start_fd(place(ll, group), func, fd, arg, thread);
 }
 
-static struct uproc *place(struct ll *ll, struct ll_group *group)
+static struct uproc_place place(struct ll *ll, struct ll_group *group)
 {
 	struct uproc *p = uproc_self();
 
 	if (group)
-		return &group->g_proc;
-	return p && p->p_procs == &ll->ll_procs ? p : uprocs_next(&ll->ll_procs);
+		p = &group->g_proc;
+	else if (!p || p->p_procs != &ll->ll_procs)
+		p = uprocs_next(&ll->ll_procs);
+	return (struct uproc_place){ p, true };
 }
 
 void ll_hold(struct ll *ll)

@@ -33,6 +33,7 @@ static const struct uproc_policy policy = {
 	.y_next  = next,
 	.y_pick  = pick_next,
 	.y_ready = ready,
+	.y_moves = 1,
 };
 
 int rr_create(const struct usched_conf *conf, struct rr **rr)
@@ -59,32 +60,37 @@ int rr_destroy(struct rr *rr)
 	return rc;
 }
 
+static struct uproc_place anywhere(struct rr *rr)
+{
+	return (struct uproc_place){ uprocs_place(&rr->rr_procs), false };
+}
+
 int rr_start(struct rr *rr, void (*func)(void *), void *arg,
 	     struct ustack **thread)
 {
-	return uproc_start(uprocs_place(&rr->rr_procs), func, arg, thread);
+	return uproc_start(anywhere(rr), func, arg, thread);
 }
 
 int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *arg,
 		struct ustack **thread)
 {
-	return uproc_start_fd(uprocs_place(&rr->rr_procs), func, fd, arg, thread);
+	return uproc_start_fd(anywhere(rr), func, fd, arg, thread);
 }
 
 int rr_start_on(struct rr *rr, unsigned on, void (*func)(void *), void *arg,
 		struct ustack **thread)
 {
-	struct uproc *p = uprocs_on(&rr->rr_procs, on);
+	struct uproc_place place = { uprocs_on(&rr->rr_procs, on), true };
 
-	return p ? uproc_start(p, func, arg, thread) : -EINVAL;
+	return place.w_proc ? uproc_start(place, func, arg, thread) : -EINVAL;
 }
 
 int rr_start_fd_on(struct rr *rr, unsigned on, void (*func)(int fd, void *arg), int fd,
 		   void *arg, struct ustack **thread)
 {
-	struct uproc *p = uprocs_on(&rr->rr_procs, on);
+	struct uproc_place place = { uprocs_on(&rr->rr_procs, on), true };
 
-	return p ? uproc_start_fd(p, func, fd, arg, thread) : -EINVAL;
+	return place.w_proc ? uproc_start_fd(place, func, fd, arg, thread) : -EINVAL;
 }
 
 void rr_hold(struct rr *rr)

@@ -74,7 +74,8 @@ int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *ar
 
 /*
  * The same two on processor number `on', from 0 on, or beside the calling thread:
- * USCHED_BESIDE. Threads that work together wake each other fastest there.
+ * USCHED_BESIDE. Threads that work together wake each other fastest there. It stays on
+ * that processor: ustack_stay().
  * Besides, -EINVAL: there is no such processor, or the caller is no thread of `rr'.
  */
 int rr_start_on(struct rr *rr, unsigned on, void (*func)(void *), void *arg,

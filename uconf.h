@@ -29,6 +29,10 @@ struct usched_conf {
 	unsigned c_slice;       /* ns that a thread may run before it is to give way, see
 				   ustack_check() and ustack_preemptible(), 10000 at
 				   least; 0: as long as it likes */
+	unsigned c_steal;       /* 1: an idle processor gets runnable threads of others,
+				   if these have a stack of their own; see
+				   ustack_stay(). For rr; each processor then has 128
+				   stacks to begin with */
 	int      c_signal;      /* interrupts threads then, in their regions; 0: SIGURG */
 	void   (*c_log)(const char *line);      /* gets reports; NULL: standard error.
 				   May not call the scheduler, which is locked */

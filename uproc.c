@@ -71,6 +71,7 @@ enum {
 	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
 	QUICK                = 2,               /* times that: a short idle time */
 	QUICK_MAX            = 8,
+	ASKING_BITS          = 64,              /* in a word of r_asking */
 	TURN                 = 1000000,         /* ns in rr_run() */
 	LOOK_TIME            = 500000,          /* ns from a look to the next */
 	CACHE_LINES          = 128,             /* bytes fetched together */
@@ -105,20 +106,22 @@ extern __typeof__(usched__called) usched__called __attribute__((weak));
 #endif
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
-/* Marks in t_joiner and, the last two, in p_inbox. They point nowhere. */
-static struct uproc_thread marks[6];
+/* Marks in t_joiner and, the last three, in p_inbox. They point nowhere. */
+static struct uproc_thread marks[7];
 #define ENDED    (&marks[0])
 #define TAKEN    (&marks[1])            /* ended, and the joiner will free it */
 #define DETACHED (&marks[2])
 #define NATIVE   (&marks[3])
 #define PARKED   (&marks[4])
 #define STOPPED  (&marks[5])            /* the processor must not park */
+#define ASKED    (&marks[6])            /* another asks it for threads */
 
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
 static int  make_procs(struct uprocs *r, const struct uproc_policy *policy);
 static void free_procs(struct uprocs *r, size_t n);
 static int  uproc_init(struct uproc *p, struct uprocs *r,
 		       const struct uproc_policy *policy);
+static int  make_parts(struct uproc *p);
 static void set_call_backs(struct usched *s, const struct uproc_policy *policy);
 static int  expose_events(struct uproc *p);
 static void uproc_fini(struct uproc *p);
@@ -127,7 +130,8 @@ static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
 static unsigned processors_allowed(void);
 static struct uproc_thread *new_thread(struct uproc *p);
-static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread);
+static void start(struct uproc_place place, struct uproc_thread *t,
+		  struct ustack **thread);
 static int  yield(struct usched *s);
 static void unpick(struct usched *s);
 static int  wake(struct usched *s, struct ustack *u);
@@ -145,6 +149,7 @@ static void free_image(struct usched *s, struct ustack *u, void *image,
 		       size_t size);
 static uint64_t begin_run(const struct uprocs *r, uint64_t last);
 static uint32_t work_of(const struct uproc *p);
+static uint32_t new_of(const struct uproc *p);
 static void set_turn(struct uproc *p);
 static int  make_room(struct uproc *p);
 static int  count_started(struct uproc *p, uint32_t n);
@@ -180,6 +185,19 @@ static bool report_stuck(struct uprocs *r);
 static int  start_natives(struct uprocs *r);
 static void stop_natives(struct uprocs *r, size_t n);
 static int  await(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
+
+/* In private/uproc_move.inc. */
+static void set_moves(struct uproc *p, const struct uproc_policy *policy);
+static bool is_wanted(const struct uproc *p);
+static void share(struct uproc *p);
+static bool is_moving(const struct uproc *p, struct uproc_thread *t);
+static void arrive(struct uproc *p, struct uproc_thread *t);
+static void leave_stack(struct uproc *p, struct ustack *u);
+static void exchange_stacks(struct uproc *p);
+#ifndef SINGLE_THREAD
+static void ask(struct uproc *p);
+static void stop_asking(struct uproc *p);
+#endif
 static bool tell_native(struct uprocs *r, struct uproc_thread *t);
 static void unpark(struct uproc *p);
 
@@ -199,8 +217,9 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->r_changed, &attr);
 	pthread_condattr_destroy(&attr);
-	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks : FIRST_STACKS;
 	rc = complete(&r->r_conf, conf);
+	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks
+		: r->r_conf.c_steal ? 2 * FIRST_STACKS : FIRST_STACKS;
 	if (rc == 0)
 		rc = uimage_pool_init(&r->r_images, offsetof(struct ustack, u_image)
 				      + r->r_conf.c_image, sizeof(struct uproc_rest));
@@ -240,7 +259,7 @@ int uprocs_fini(struct uprocs *r)
 	return rc;
 }
 
-int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
+int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
 		struct ustack **thread)
 {
 	struct uproc_thread *t;
@@ -248,27 +267,27 @@ int uproc_start(struct uproc *p, void (*func)(void *), void *arg,
 	CALLED("rr_start() or ll_start()");
 	if (!func)
 		return -EINVAL;
-	t = new_thread(p);
+	t = new_thread(place.w_proc);
 	if (!t)
 		return -ENOMEM;
-	ustack_init(&p->p_sched, &t->t_stack, func, arg);
-	start(p, t, thread);
+	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
+	start(place, t, thread);
 	return 0;
 }
 
-int uproc_start_fd(struct uproc *p, void (*func)(int fd, void *arg), int fd, void *arg,
-		   struct ustack **thread)
+int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
+		   void *arg, struct ustack **thread)
 {
 	struct uproc_thread *t;
 
 	CALLED("rr_start_fd() or ll_start_fd()");
 	if (!func || fd < 0 || fd == INT_MAX)
 		return -EINVAL;
-	t = new_thread(p);
+	t = new_thread(place.w_proc);
 	if (!t)
 		return -ENOMEM;
-	ustack_init_fd(&p->p_sched, &t->t_stack, func, fd, arg);
-	start(p, t, thread);
+	ustack_init_fd(&place.w_proc->p_sched, &t->t_stack, func, fd, arg);
+	start(place, t, thread);
 	return 0;
 }
 
@@ -284,9 +303,10 @@ static struct uproc_thread *new_thread(struct uproc *p)
 	return t;
 }
 
-static void start(struct uproc *p, struct uproc_thread *t, struct ustack **thread)
+static void start(struct uproc_place place, struct uproc_thread *t,
+		  struct ustack **thread)
 {
-	struct uproc *self = uproc_self();
+	struct uproc *self = uproc_self(), *p = place.w_proc;
 	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
 
 	if (thread) {
@@ -296,6 +316,8 @@ static void start(struct uproc *p, struct uproc_thread *t, struct ustack **threa
 	} else {
 		mail |= UPROC_MAIL_UNJOINED;
 	}
+	if (place.w_stays && p->p_moves)
+		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START;
 	/* Until now u_mail was ENDED, which refuses stale handles. */
@@ -372,7 +394,7 @@ static int yield(struct usched *s)
 	int rc;
 
 	p->p_intent = UPROC_YIELD;
-	if (s->s_events)
+	if (s->s_events || is_wanted(p))
 		p->p_left = 1;                  /* so that uproc_looks() is true */
 	rc = ustack_block();
 	if (rc)
@@ -421,6 +443,7 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out)
 		out->s_loads += one.s_loads;
 		out->s_bytes += one.s_bytes;
 		out->s_preempted += one.s_preempted;
+		out->s_moves += one.s_moves;
 		if (one.s_deepest > out->s_deepest)
 			out->s_deepest = one.s_deepest;
 		out->s_images += one.s_images;
@@ -477,10 +500,19 @@ static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 static uint32_t work_of(const struct uproc *p)
 {
 	size_t queued = GET(p->p_tail) - GET(p->p_head);
-	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
-	uint32_t new = GET(p->p_started) - GET(p->p_credit) - (uint32_t)begun;
+	uint32_t new = new_of(p);
 
 	return queued > new ? (uint32_t)queued : new;
+}
+
+/* The threads of `p' that have not begun. */
+static uint32_t new_of(const struct uproc *p)
+{
+	uint32_t counted = GET(p->p_credit) + GET(p->p_want) + GET(p->p_passed);
+	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
+	uint32_t new = GET(p->p_started) - counted - (uint32_t)begun;
+
+	return new > INT32_MAX ? 0 : new;       /* of different age */
 }
 
 int uproc_post(struct uproc_thread *t, unsigned mail)
@@ -505,21 +537,29 @@ void uproc_drain(struct uproc *p)
 {
 	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
 
-	for (; t && t != STOPPED; t = next) {
+	for (; t && t != STOPPED && t != ASKED; t = next) {
 		next = uproc_rest(t)->t_next;
 		uproc_rest(t)->t_next = oldest;
 		oldest = t;
 	}
 	for (t = oldest; t; t = next) {
+		bool moving = is_moving(p, t);
 		uint32_t mail;
 
 		next = uproc_rest(t)->t_next;
+		if (moving)
+			arrive(p, t);
 		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_NONE);
+		if (moving) {
+			make_runnable(p, t);
+			mail &= ~(uint32_t)UPROC_MAIL_MOVED;
+		}
 		if (mail & UPROC_MAIL_ENDED)
 			settle(p, t);
 		else
 			deliver(p, t, mail);
 	}
+	share(p);
 }
 
 /* Looks for events while threads are ready. True: usched_run() is to return. */
@@ -529,6 +569,9 @@ bool uproc_look(struct uproc *p)
 
 	set_turn(p);
 	uproc_poll(p, UEVENTS_LOOK);
+	p->p_barren = 0;
+	exchange_stacks(p);
+	share(p);
 	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
 }
 
@@ -541,7 +584,7 @@ static void set_turn(struct uproc *p)
 {
 	int64_t interval = UPROC_LOOK, looked = p->p_looked;
 
-	if (p->p_sched.s_events) {
+	if (p->p_sched.s_events || p->p_moves) {
 		p->p_looked = now();
 		interval = 2 * p->p_interval;
 		if (looked && p->p_looked - looked > LOOK_TIME)
@@ -562,6 +605,8 @@ void uproc_done(struct usched *s, struct ustack *u)
 	uint32_t mail = GET(u->u_mail);
 
 	u->u_tokens = UPROC_ENDED;
+	if (p->p_sched.s_moves)
+		leave_stack(p, u);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	/*
 	 * Not known. Nor was an earlier thread with this record, of which there could be
@@ -707,7 +752,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			  const void *where)
 {
 	int32_t *tokens = &me->t_stack.u_tokens, had = *tokens, news;
-	struct uproc *p = uproc_of(&me->t_stack);
+	struct uproc *p = uproc_of(&me->t_stack);       /* a thread that joins stays */
 	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
 	size_t note;
@@ -732,12 +777,12 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		gave_up = !(news & UPROC_JOINED)
 			&& CAS(&uproc_rest(t)->t_joiner, &joiner, NULL);
 	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
+	drop_note(p, note);
 	/* News of a deadlock may be, too. It is not for the next join. */
 	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
-		p->p_intent = UPROC_YIELD;
+		uproc_of(&me->t_stack)->p_intent = UPROC_YIELD;
 		ustack_block();                 /* R4 */
 	}
-	drop_note(p, note);
 	return gave_up ? -EDEADLK : 0;
 }
 
@@ -833,21 +878,34 @@ static unsigned processors_allowed(void)
 
 static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 {
-	size_t size = r->r_conf.c_processors * r->r_stride;
+	size_t all = r->r_conf.c_processors, n = 0;
+	size_t size = (all + 1) * r->r_stride;
+	int rc = -ENOMEM;
 
 	r->r_proc = aligned_alloc(CACHE_LINES, size);
-	if (!r->r_proc)
-		return -ENOMEM;
-	memset(r->r_proc, 0, size);
-	for (size_t n = 0; n < r->r_conf.c_processors; n++) {
-		int rc = uproc_init(uproc_at(r, n), r, policy);
-
-		if (rc) {
-			free_procs(r, n);
-			return rc;
-		}
+	r->r_asking = calloc(all / ASKING_BITS + 1, sizeof *r->r_asking);
+	if (r->r_proc && r->r_asking) {
+		memset(r->r_proc, 0, size);
+		r->r_moving = uproc_at(r, all);
+		rc = uproc_init(r->r_moving, r, policy);
+		if (rc)
+			uproc_fini(r->r_moving);
 	}
-	return 0;
+	if (rc) {
+		free(r->r_asking);
+		free(r->r_proc);
+		return rc;
+	}
+	for (; n < all && rc == 0; n += rc == 0) {
+		rc = uproc_init(uproc_at(r, n), r, policy);
+		if (rc == 0)
+			rc = make_parts(uproc_at(r, n));
+		if (rc)
+			uproc_fini(uproc_at(r, n));
+	}
+	if (rc)
+		free_procs(r, n);
+	return rc;
 }
 
 /* The first n, whose native threads have ended or never began. */
@@ -857,9 +915,12 @@ static void free_procs(struct uprocs *r, size_t n)
 		usched_fini(&uproc_at(r, n)->p_sched);
 		uproc_fini(uproc_at(r, n));
 	}
+	uproc_fini(r->r_moving);
+	free(r->r_asking);
 	free(r->r_proc);
 }
 
+/* The dispatcher, and what needs no more than memory. */
 static int uproc_init(struct uproc *p, struct uprocs *r,
 		      const struct uproc_policy *policy)
 {
@@ -867,6 +928,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r,
 
 	p->p_procs = r;
 	set_call_backs(&p->p_sched, policy);
+	set_moves(p, policy);
 	p->p_sched.s_mail = (const usched_mail *)&p->p_inbox;
 	p->p_slot = policy->y_slot && !UPROC_STRESS;
 	p->p_sched.s_polls = 1;
@@ -883,16 +945,24 @@ static int uproc_init(struct uproc *p, struct uprocs *r,
 	pthread_cond_init(&p->p_unparked, NULL);
 	rc = usched_init(&p->p_sched);
 	uproc__open(p);
-	if (rc == 0) {
-		p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
-		rc = p->p_queue ? add_stacks(p) : -ENOMEM;
-	}
-	if (rc == 0 && r->r_conf.c_embed)
+	return rc;
+}
+
+/* What a processor that runs needs besides. */
+static int make_parts(struct uproc *p)
+{
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+	struct uevents *e;
+	int rc;
+
+	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
+	rc = p->p_queue ? add_stacks(p) : -ENOMEM;
+	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);
-	if (rc == 0 && r->r_conf.c_slice)
+	else if (rc == 0 && p->p_sched.s_moves && uevents_of)
+		rc = uevents_of(&p->p_sched, &e);       /* for threads that bring waits */
+	if (rc == 0 && conf->c_slice)
 		rc = begin_slices(p);
-	if (rc)
-		uproc_fini(p);
 	return rc;
 }
 
@@ -1133,7 +1203,7 @@ static void push_inbox(struct uproc *p, struct uproc_thread *t)
 	struct uproc_thread *first = LOAD(p->p_inbox);
 
 	do {
-		uproc_rest(t)->t_next = first == PARKED ? NULL : first;
+		uproc_rest(t)->t_next = first == PARKED || first == ASKED ? NULL : first;
 	} while (!CAS(&p->p_inbox, &first, t));
 	if (first == PARKED)
 		unpark(p);
@@ -1219,8 +1289,23 @@ int uprocs_run(struct uprocs *r)
 	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }
 
+int ustack_stay(int on)
+{
+	struct ustack *u = ustack_self();
+	uint32_t before;
+
+	if (!u)
+		return -EPERM;
+	if (ustack_sched(u)->s_done != uproc_done)
+		return -ENOTSUP;
+	before = on ? FETCH_OR(&u->u_mail, UPROC_MAIL_STAYS)
+		: FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_STAYS);
+	return (before & UPROC_MAIL_STAYS) != 0;
+}
+
 #include "private/uproc_names.inc"
 #include "private/uproc_report.inc"
+#include "private/uproc_move.inc"
 #ifdef SINGLE_THREAD
 #include "private/uproc_single.inc"
 #else

@@ -4,7 +4,7 @@
  * top of it, and others can be.
  *
  * A processor is a native thread that runs one dispatcher. Each thread belongs to one
- * processor from its start to its end. Only that processor touches the thread's state:
+ * processor, and may move to another. Only its processor touches the thread's state:
  * whether it waits, its tokens, its place in the run queue. So threads of one processor
  * wake each other without a lock or an atomic instruction. All others send mail: they add
  * to the thread's u_mail and, if that was empty, push the thread to the processor's
@@ -22,6 +22,10 @@
  * that finds the mark unparks the processor. When all processors are parked and no thread
  * waits for an event (uevents.h), only another native thread can wake a thread. This is
  * how a deadlock is found.
+ *
+ * Before it parks it asks for threads of others, if the scheduler has y_moves: new ones,
+ * and with c_steal others, too. private/uproc_move.inc does that; doc/moving.md says why
+ * it is right.
  *
  * With -DSINGLE_THREAD all of it is compiled without locks and atomic instructions, for
  * one processor. It runs on the native thread that joins, calls uprocs_run() or
@@ -72,17 +76,19 @@ enum {
 
 /* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
-	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next three */
+	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next four */
 	UPROC_MAIL_ENDED    = 2, /* the thread has ended, send none */
 	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
 	UPROC_MAIL_UNJOINED = 8, /* it was started detached */
-	UPROC_MAIL_JOINED   = 16,
-	UPROC_MAIL_START    = UPROC_MAIL_JOINED,        /* a new one cannot join */
-	UPROC_MAIL_DEADLOCK = 32,
-	UPROC_MAIL_CANCEL   = 64,
-	UPROC_MAIL_TOKEN    = 128,
+	UPROC_MAIL_STAYS    = 16,        /* it does not move */
+	UPROC_MAIL_JOINED   = 32,
+	UPROC_MAIL_START    = UPROC_MAIL_JOINED,        /* a new one cannot join, */
+	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* and one that joins stays */
+	UPROC_MAIL_DEADLOCK = 64,
+	UPROC_MAIL_CANCEL   = 128,
+	UPROC_MAIL_TOKEN    = 256,
 	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_ENDED | UPROC_MAIL_NAMED
-			    | UPROC_MAIL_UNJOINED,
+			    | UPROC_MAIL_UNJOINED | UPROC_MAIL_STAYS,
 };
 
 /*
@@ -131,11 +137,18 @@ struct uproc {
 	uint8_t               p_polls;   /* 1: events or a cancel wake threads now, and
 					    the slot is closed */
 	uint8_t               p_slot;    /* 1: else it is open */
+	uint8_t               p_moves;   /* 1: its threads may move */
+	uint8_t               p_barren;  /* 1: none could, since the last look */
+	uint8_t               p_asks;    /* 1: its bit in r_asking is set */
 	uint32_t              p_ended;   /* threads; read by all */
 	uint8_t               p_quick;   /* short idle times lately, less others */
 	int64_t               p_looked;  /* ns; 0: it has slept since */
 	uint32_t              p_credit;  /* counted in p_started, and not started yet;
 					    read by all */
+	uint32_t              p_passed;  /* of those in p_started, moves of threads that
+					    began elsewhere; read by all */
+	uint32_t              p_searches;       /* for threads of others */
+	struct usched_stack  *p_foreign; /* vacant stacks of others, to go back */
 	struct uprocs        *p_procs;
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
@@ -149,6 +162,9 @@ struct uproc {
 		__attribute__((aligned(128)));
 	uint32_t              p_started; /* threads */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
+	uint32_t              p_want;    /* places for threads that move here, counted in
+					    p_started */
+	struct usched_stack  *p_returned;       /* stacks of its own, by k_next */
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
@@ -166,6 +182,9 @@ struct uprocs {
 	struct uimage_pool r_images;
 	char              *r_proc;       /* an array with elements of r_stride bytes, */
 	size_t             r_stride;     /* which begin with a struct uproc */
+	struct uproc      *r_moving;     /* threads on their way belong to this one, the
+					    last in the array, that never runs */
+	uint64_t          *r_asking;     /* atomic: bits of those that ask for threads */
 	uint64_t           r_place;      /* atomic: see uprocs_place() */
 	uint32_t           r_next;       /* atomic: where uprocs_next() is */
 	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
@@ -197,6 +216,7 @@ struct uproc_policy {
 	usched_pick_fn  *y_pick;
 	usched_ready_fn *y_ready;
 	int              y_slot;        /* 1: it has the slot */
+	int              y_moves;       /* 1: its threads may run anywhere */
 };
 
 /*
@@ -216,11 +236,17 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
  */
 int uprocs_fini(struct uprocs *r);
 
+/* A processor, and whether the thread stays there. */
+struct uproc_place {
+	struct uproc *w_proc;
+	bool          w_stays;
+};
+
 /* As in rr.h, where the contracts are. */
-int  uproc_start(struct uproc *p, void (*func)(void *), void *arg,
+int  uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
 		 struct ustack **thread);
-int  uproc_start_fd(struct uproc *p, void (*func)(int fd, void *arg), int fd, void *arg,
-		    struct ustack **thread);
+int  uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
+		    void *arg, struct ustack **thread);
 int  uprocs_run(struct uprocs *r);
 void uproc_hold(struct uprocs *r);
 void uproc_release(struct uprocs *r);
@@ -228,7 +254,7 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
 /*
  * Sends mail to a thread, from any native thread.
- * 0; -ESRCH: it has ended; -EOVERFLOW: the mail holds 2^25 - 1 tokens already.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: the mail holds 2^24 - 1 tokens already.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
@@ -277,7 +303,8 @@ static inline struct uproc *uproc_self(void)
 static inline uint32_t uproc_count(const struct uproc *p)
 {
 	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
-	uint32_t credit = __atomic_load_n(&p->p_credit, __ATOMIC_RELAXED);
+	uint32_t credit = __atomic_load_n(&p->p_credit, __ATOMIC_RELAXED)
+		+ __atomic_load_n(&p->p_want, __ATOMIC_RELAXED);
 
 	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - credit - ended;
 }

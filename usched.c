@@ -292,13 +292,15 @@ int usched_init(struct usched *s)
 	if (s->s_room < sizeof(struct usched_image))
 		s->s_room = sizeof(struct usched_image);
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
+	s->s_vacant_own.k_prev = s->s_vacant_own.k_next = &s->s_vacant_own;
 	s->s_new = (struct usched_stack){ .k_sched = s };
 	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX,
 					    .k_shared = 1 };
 	s->s_native.k_ring = s->s_victim = &s->s_native;
 	s->s_own = NULL;
 	vacate(s, &s->s_native);
-	s->s_stacks = s->s_colour = 0;
+	s->s_stacks = 0;
+	s->s_colour = 0;
 	s->s_stats = (struct usched_stats){ 0 };
 	s->s_events = NULL;
 	s->s_slice = NULL;
@@ -324,7 +326,8 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 	if (s->s_native.k_threads > 0)
 		return -EBUSY;
 	k = place_bottom(s, end);
-	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s };
+	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s,
+				    .k_number = s->s_number };
 	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
 	k->k_shared = s->s_stacks <= SHARED_STACKS || STRESS;
 	if (on_native(s)) {
@@ -423,6 +426,7 @@ void usched_stats(const struct usched *s, struct usched_stats *out)
 	out->s_evictions   = GET(s->s_stats.s_evictions);
 	out->s_loads       = GET(s->s_stats.s_loads);
 	out->s_preempted   = GET(s->s_stats.s_preempted);
+	out->s_moves       = GET(s->s_stats.s_moves);
 	out->s_bytes       = GET(s->s_stats.s_bytes);
 	out->s_deepest     = GET(s->s_stats.s_deepest);
 	out->s_images      = GET(s->s_stats.s_images);
@@ -730,6 +734,36 @@ BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 	return rc == -EDEADLK && usched__is_cancelled(self) ? -ECANCELED : rc;
 }
 
+int usched_may_move(const struct ustack *u)
+{
+	const struct usched_stack *k = u->u_stack;
+	const struct usched *s = k->k_sched;
+
+	return u != s->s_current && (k == &s->s_new || (!k->k_shared && !k->k_stays));
+}
+
+void usched_move(struct ustack *u, struct usched *to)
+{
+	struct usched_stack *k = u->u_stack;
+
+	if (k == &k->k_sched->s_new)
+		__atomic_store_n(&u->u_stack, &to->s_new, __ATOMIC_RELAXED);
+	else
+		__atomic_store_n(&k->k_sched, to, __ATOMIC_RELAXED);
+	ADD(to->s_stats.s_moves, 1);
+}
+
+void usched_drop_stack(struct usched_stack *k)
+{
+	unlink_vacant(k);
+}
+
+void usched_take_stack(struct usched *s, struct usched_stack *k)
+{
+	__atomic_store_n(&k->k_sched, s, __ATOMIC_RELAXED);
+	vacate(s, k);
+}
+
 int ustack_attach(struct ustack_attachment *l)
 {
 	struct ustack *u = usched__current->s_current;
@@ -940,8 +974,10 @@ static struct arch_jump load(struct usched *s, struct ustack *u)
 
 static struct arch_jump launch(struct usched *s, struct ustack *u)
 {
-	struct usched_stack *k = s->s_vacant.k_next;
+	struct usched_stack *k = s->s_vacant_own.k_next;
 
+	if (k == &s->s_vacant_own)
+		k = s->s_vacant.k_next;
 	if (k == &s->s_vacant) {                                /* R7 */
 		k = s->s_victim;
 		s->s_victim = k->k_ring;
@@ -1152,10 +1188,11 @@ static size_t depth(const struct ustack *u)
 /* Without a resident: into the list, those without threads first. */
 static void vacate(struct usched *s, struct usched_stack *k)
 {
-	struct usched_stack *prev = &s->s_vacant, *next;
+	struct usched_stack *prev = s->s_moves && !k->k_shared ? &s->s_vacant_own
+		: &s->s_vacant, *next;
 
 	if (k->k_threads > 0)
-		prev = s->s_vacant.k_prev;
+		prev = prev->k_prev;
 	next = prev->k_next;
 	k->k_resident = NULL;
 	k->k_prev = prev;
@@ -1188,29 +1225,47 @@ static void evict_blocked(struct usched *s)
 	memset(usched__top(u), VACATED, depth(u));
 }
 
-/* In USCHED_CHECK builds: validates every stack and the list of vacant ones. */
+#ifdef USCHED_CHECK
+/* The stacks in the list. */
+static size_t validate_vacant(const struct usched_stack *list)
+{
+	const struct usched_stack *k;
+	size_t listed = 0;
+	bool behind = false;            /* among those with threads */
+
+	for (k = list->k_next; k != list; k = k->k_next) {
+		CHECK(!k->k_resident && k->k_next->k_prev == k);
+		CHECK(!behind || k->k_threads > 0);
+		behind = k->k_threads > 0;
+		listed++;
+	}
+	return listed;
+}
+#endif
+
+/*
+ * In USCHED_CHECK builds: validates every stack and the lists of vacant ones. Those that
+ * have left with a thread are another dispatcher's.
+ */
 static void validate(const struct usched *s)
 {
 #ifdef USCHED_CHECK
-	const struct usched_stack *k = s->s_victim, *v;
-	size_t vacant = 0, listed = 0;
-	bool behind = false;            /* among those with threads */
+	const struct usched_stack *k = s->s_victim;
+	size_t vacant = 0, listed;
 
 	for (; k; k = usched__next_stack(s, k)) {
-		const struct ustack *u = k->k_resident;
+		const struct ustack *u;
 
+		if (GET(k->k_sched) != s)
+			continue;
+		u = k->k_resident;
 		vacant += !u;
 		CHECK(!u || (u->u_stack == k && u->u_func && k->k_threads > 0));
 		CHECK(!u || u == s->s_current || u->u_top <= k->k_bottom);
 		CHECK(!u || u == s->s_current || u->u_top == usched__top(u));
 		CHECK(k->k_shared || k->k_threads <= 1);
 	}
-	for (v = s->s_vacant.k_next; v != &s->s_vacant; v = v->k_next) {
-		CHECK(!v->k_resident && v->k_next->k_prev == v);
-		CHECK(!behind || v->k_threads > 0);
-		behind = v->k_threads > 0;
-		listed++;
-	}
+	listed = validate_vacant(&s->s_vacant) + validate_vacant(&s->s_vacant_own);
 	CHECK(vacant == listed);
 #else
 	(void)s;

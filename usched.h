@@ -223,21 +223,24 @@ struct usched_stats {
 	uint64_t s_evictions;
 	uint64_t s_loads;
 	uint64_t s_preempted;   /* times that a thread gave way as its slice was over */
+	uint64_t s_moves;       /* threads that came from another dispatcher */
 	uint64_t s_switches;    /* launches and resumes, but for self-resumes */
 };
 
 struct usched_stack {
 	char                *k_bottom;
 	struct ustack       *k_resident;
-	struct usched       *k_sched;   /* constant */
+	struct usched       *k_sched;   /* atomic: changes with usched_move() only */
 	uint32_t             k_size;    /* bytes below k_bottom */
 	uint32_t             k_threads; /* launched here and not ended */
 	struct usched_stack *k_ring;    /* the next shared one, or the next of s_own */
 	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
 	struct usched_stack *k_next;
-	uint16_t             k_shared;  /* 1: several threads may live here */
-	uint16_t             k_stays;   /* 1: its thread was interrupted, and did not
+	uint8_t              k_shared;  /* 1: several threads may live here */
+	uint8_t              k_stays;   /* 1: its thread was interrupted, and did not
 					   block by a call: it may not move */
+	uint16_t             k_number;  /* s_number of the dispatcher that it was added
+					   to: constant */
 	uint32_t             k_memcheck;        /* its number in memcheck */
 };
 
@@ -247,10 +250,12 @@ struct usched {
 	struct usched_stack *s_victim;  /* shared: the next launch may evict there */
 	struct usched_stack *s_own;     /* the others */
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
+	struct usched_stack  s_vacant_own;      /* with s_moves: those not shared */
 	struct usched_stack  s_native;
 	struct usched_stack  s_new;     /* new threads are here */
 	unsigned             s_stacks;    /* stacks */
-	unsigned             s_colour;  /* of the next */
+	uint16_t             s_colour;  /* of the next */
+	uint16_t             s_number;  /* the scheduler's: k_number of its stacks */
 	int                  s_owns;    /* 1: the running thread has control words of its
 					   own */
 	uint32_t             s_over;    /* atomic: 1: the slice of the running thread is
@@ -272,7 +277,9 @@ struct usched {
 	int              s_control_each; /* 1: each thread has its own control words, see
 					    ustack_control() */
 	int              s_keep;        /* 1: threads keep images that became too large */
-	int              s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
+	short            s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
+	short            s_moves;       /* 1: threads may leave: they are launched on
+					   stacks of their own first */
 	int              s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
@@ -332,6 +339,12 @@ struct ustack_attachment_ops {
 
 	/* The thread was cancelled, and is not shielded. */
 	void (*a_cancel)(struct ustack_attachment *a);
+
+	/*
+	 * The thread is to move to another dispatcher: lets go of what belongs to this
+	 * one. 0: it may not move. May not block. NULL: it never may.
+	 */
+	int (*a_leave)(struct ustack_attachment *a);
 
 	/* The thread has ended or was aborted. May not block. */
 	void (*a_free)(struct ustack_attachment *a);
@@ -524,7 +537,8 @@ int ustack_block(void);
  */
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
 {
-	return __atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE)->k_sched;
+	return __atomic_load_n(&__atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE)->k_sched,
+			       __ATOMIC_RELAXED);
 }
 
 /*
@@ -571,6 +585,31 @@ int ustack_reserve(size_t room);
  * caller.
  */
 int ustack_abort(struct ustack *u);
+
+/*
+ * 1: `u', which is runnable, may be given to another dispatcher: it is new; or it blocked
+ * by a call, is alone on its stack, and is not s_current. Else 0.
+ * From the dispatcher's native thread. Does not switch.
+ */
+int usched_may_move(const struct ustack *u);
+
+/*
+ * Makes `u', for which usched_may_move() is 1, a thread of `to', with its stack. What it
+ * keeps of this native thread, such as &errno, is wrong then. The schedulers must have
+ * forgotten it here, and know it there.
+ * From the dispatcher's native thread; `to' may run meanwhile, but not `u'. Or with `u'
+ * between dispatchers: doc/moving.md. Does not switch.
+ */
+void usched_move(struct ustack *u, struct usched *to);
+
+/*
+ * Takes a vacant stack out of the use of its dispatcher, and into that of `s'; for a
+ * stack that came with a thread and goes back to where it was added. Between the two no
+ * frame may be on it: the thread that ended there may have called s_done.
+ * From the native thread of its dispatcher, and of `s'. Does not switch.
+ */
+void usched_drop_stack(struct usched_stack *k);
+void usched_take_stack(struct usched *s, struct usched_stack *k);
 
 /*
  * For s_cancel: marks `u' as cancelled, and ends its wait.

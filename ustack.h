@@ -84,7 +84,7 @@ USCHED_SWITCHES int ustack_wait(void)
 /*
  * Gives `u' a token, which wakes it if it waits for one.
  * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens, or 2^27 - 1 new ones while
- * it joins, or 2^25 - 1 that other native threads sent and its processor has not taken
+ * it joins, or 2^24 - 1 that other native threads sent and its processor has not taken
  * in; excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
  * Does not switch.
  */
@@ -177,6 +177,16 @@ int ustack_shield(int on);
  * Does not switch.
  */
 int ustack_control(int own);
+
+/*
+ * With 1, the calling thread stays on its processor from now on, for example while it
+ * uses thread-local variables of its native thread; with 0 it may move again. Only a
+ * scheduler with c_steal moves threads that have run. In uproc.c.
+ * The value before; -EPERM: the caller is no thread; -ENOTSUP: it is not on a processor
+ * (uproc.h).
+ * Does not switch.
+ */
+int ustack_stay(int on);
 
 /* Private: what ustack_check() does when the slice is over. */
 int usched__give_way(void);

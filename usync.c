@@ -487,7 +487,7 @@ static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 		return rc;
 	w->w_shield = true;
 	w->w_deadline = USCHED_NEVER;
-	w->w_counted = false;
+	w->w_counts = false;
 	uwait_note(w, &mutex, m, w->w_where);
 	while (mutex_wait(w, m))
 		;

@@ -76,6 +76,7 @@ static void free_native(void *native);
 static void end(struct ustack_attachment *l);
 static int  shielded(const struct ustack_attachment *l);
 static void cancel(struct ustack_attachment *l);
+static int  move_on(struct ustack_attachment *l);
 static void free_waiter(struct ustack_attachment *l);
 static void describe(struct ustack_attachment *l, struct ustack_why *why);
 static void expired(struct uexpiry *x);
@@ -83,7 +84,7 @@ static int  late(const struct uwaiter *w);
 static void disarm(struct uwaiter *w);
 static void free_more(struct uwaiter *w);
 static void arm(struct uwaiter *w);
-static void count(struct uwaiter *w, int n);
+static inline void uncount(struct uwaiter *w);
 static struct uwait_native *native_of(struct uwaiter *w);
 static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 			       struct uwait_queue *q) __attribute__((always_inline));
@@ -99,8 +100,8 @@ static bool sleep_native(struct uwait_native *n, int64_t deadline);
 static void relax(unsigned *spins);
 
 static const struct ustack_attachment_ops ops = {
-	.a_end = end, .a_shielded = shielded, .a_cancel = cancel, .a_free = free_waiter,
-	.a_describe = describe,
+	.a_end = end, .a_shielded = shielded, .a_cancel = cancel, .a_leave = move_on,
+	.a_free = free_waiter, .a_describe = describe,
 };
 
 static struct uwaiter *waiter_of(struct ustack_attachment *l)
@@ -156,7 +157,7 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 		return no_waiter(-ENOMEM);
 	w->w_deadline = deadline;
 	w->w_kind = NULL;
-	w->w_counted = false;
+	w->w_counts = false;
 	if (w->w_outside) {
 		native_of(w)->n_polls = false;
 		return w;
@@ -168,7 +169,7 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 	rc = uevents_of(ustack_sched(w->w_thread), &e);
 	if (rc)
 		return no_waiter(rc);
-	w->w_counted = true;
+	w->w_counts = true;
 	return w;
 }
 
@@ -277,7 +278,7 @@ int uwait_join(struct ustack *u, const void *where, int64_t deadline)
 	else if (rc == -EDEADLK && w->w_late)
 		rc = -ETIMEDOUT;
 	w->w_joins = false;
-	count(w, -1);
+	uncount(w);
 	return rc;
 }
 
@@ -481,12 +482,26 @@ static void cancel(struct ustack_attachment *l)
 		uwait_finish(w, -ECANCELED);
 }
 
+/*
+ * The thread moves to another dispatcher. A wait that is granted may not be over yet: its
+ * time and its count are this dispatcher's, and end here.
+ */
+static int move_on(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+
+	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		return 0;
+	disarm(w);
+	uncount(w);
+	return 1;
+}
+
 static void free_waiter(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
-	if (w->w_joins || w->w_state != IDLE)   /* aborted while it waited */
-		count(w, -1);
+	uncount(w);                             /* aborted while it waited */
 	disarm(w);
 	free_more(w);
 	free(w);
@@ -563,17 +578,21 @@ static void arm(struct uwaiter *w)
 	e->e_arm(e, x, expired);
 }
 
-/* Before a wait that is counted: for its deadline, and all else outside. */
+/* Before a wait that counts: for its deadline, and all else outside. */
 static void expect(struct uwaiter *w)
 {
 	arm(w);
-	count(w, 1);
+	w->w_counted = true;
+	uevents_count(ustack_sched(w->w_thread)->s_events, 1);
 }
 
-static void count(struct uwaiter *w, int n)
+/* The wait is over, or never began. */
+static inline void uncount(struct uwaiter *w)
 {
-	if (w->w_counted)
-		uevents_count(ustack_sched(w->w_thread)->s_events, n);
+	if (!w->w_counted)
+		return;
+	w->w_counted = false;
+	uevents_count(ustack_sched(w->w_thread)->s_events, -1);
 }
 
 static struct uwait_native *native_of(struct uwaiter *w)
@@ -587,13 +606,13 @@ static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 {
 	int rc;
 
-	if (w->w_counted)
+	if (w->w_counts)
 		expect(w);
 	rc = ustack_wait();
 	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
 	    || (lock ? w->w_result != 0 : w->w_result < 0))
 		return settle(w, rc, lock, q);
-	count(w, -1);
+	uncount(w);
 	return w->w_result;
 }
 
@@ -615,12 +634,12 @@ static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
 			break;
 	}
-	count(w, -1);
+	uncount(w);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		relax(&spins);
 	for (; blocks > 1; blocks--)
 		ustack_wake(w->w_thread);
-	w->w_owed = (uint16_t)(1 - blocks < UINT16_MAX ? 1 - blocks : UINT16_MAX);
+	w->w_owed = (uint8_t)(1 - blocks < UINT8_MAX ? 1 - blocks : UINT8_MAX);
 	return outcome(w, lock, q);
 }
 

@@ -107,7 +107,7 @@ struct uwaiter {
 	struct uwait_node   w_node;     /* for waits in one queue, */
 	bool                w_tag     : 1;      /* and the queue's */
 	bool                w_outside : 1;      /* of a native thread: constant */
-	bool                w_counted : 1;      /* by uevents_count() */
+	bool                w_counts  : 1;      /* the wait is one for uevents_count() */
 	bool                w_shield  : 1;      /* cancelling the thread has no effect */
 	bool                w_joins   : 1;      /* in s_join */
 	bool                w_late    : 1;      /* and the deadline came */
@@ -115,7 +115,9 @@ struct uwaiter {
 	/* Written by the granter. */
 	uint8_t             w_state;    /* atomic: enum in uwait.c */
 
-	uint16_t            w_owed;     /* wakes by grants that no block took */
+	/* Owned by its native thread. Not bits: others read those while it waits. */
+	bool                w_counted;  /* w_counts, and it is counted now */
+	uint8_t             w_owed;     /* wakes by grants that no block took */
 	int                 w_result;   /* the granter's */
 };
 

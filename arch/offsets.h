@@ -3,12 +3,12 @@
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
 
-#define S_FUNC          248
-#define S_ARG           256
-#define S_SWITCHES      496
-#define S_ERRNO         504
-#define S_CAUGHT        512
-#define S_CURRENT       520
+#define S_FUNC          312
+#define S_ARG           320
+#define S_SWITCHES      568
+#define S_ERRNO         576
+#define S_CAUGHT        584
+#define S_CURRENT       592
 #define K_BOTTOM        0
 #define K_SCHED         16
 #define U_TOP           0

@@ -55,10 +55,17 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	enum usched_place place = USCHED_ELSEWHERE;
 	const struct usched_stack *k, *at = NULL;
 
+	if (s->s_current) {                     /* that may be another's, lent */
+		at = s->s_current->u_stack;
+		place = usched__look(s, at, address, here);
+	}
 	for (k = s->s_victim; k
 	     && place == USCHED_ELSEWHERE; k = usched__next_stack(s, k)) {
-		place = usched__look(s, k, address, here);
 		at = k;
+		if (__atomic_load_n(&k->k_sched, __ATOMIC_RELAXED) == s)
+			place = usched__look(s, k, address, here);
+		else if ((uintptr_t)k->k_bottom - (uintptr_t)address - 1 < k->k_size)
+			place = USCHED_REMOTE;  /* it has left with its thread */
 	}
 	if (whose)
 		*whose = place == USCHED_MINE || place == USCHED_THEIRS

@@ -9,17 +9,27 @@
 #include "../rr.h"
 #include "foreign.h"
 
+/* With USCHED_TEST_STEAL, and what came of it. */
+static uint64_t moved;
+
 static int create_rr(const struct usched_conf *conf, void **s)
 {
+	struct usched_conf all = conf ? *conf : (struct usched_conf){ 0 };
 	struct rr *rr = NULL;
-	int rc = rr_create(conf, &rr);
+	int rc;
 
+	all.c_steal |= getenv("USCHED_TEST_STEAL") != NULL;
+	rc = rr_create(&all, &rr);
 	*s = rr;
 	return rc;
 }
 
 static int destroy_rr(void *s)
 {
+	struct usched_stats stats;
+
+	rr_stats(s, &stats);
+	moved += stats.s_moves;
 	return rr_destroy(s);
 }
 
