@@ -750,7 +750,6 @@ void usched_move(struct ustack *u, struct usched *to)
 		__atomic_store_n(&u->u_stack, &to->s_new, __ATOMIC_RELAXED);
 	else
 		__atomic_store_n(&k->k_sched, to, __ATOMIC_RELAXED);
-	ADD(to->s_stats.s_moves, 1);
 }
 
 void usched_drop_stack(struct usched_stack *k)

@@ -223,7 +223,8 @@ struct usched_stats {
 	uint64_t s_evictions;
 	uint64_t s_loads;
 	uint64_t s_preempted;   /* times that a thread gave way as its slice was over */
-	uint64_t s_moves;       /* threads that came from another dispatcher */
+	uint64_t s_moves;       /* threads that came from another dispatcher; counted by
+				   the scheduler */
 	uint64_t s_switches;    /* launches and resumes, but for self-resumes */
 };
 

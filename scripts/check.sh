@@ -48,6 +48,10 @@ run_one() {
 	cycles)
 		cycles cycles
 		;;
+	steal)
+		export USCHED_TEST_STEAL=1 USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
+		run steal "$timeout" "$top/tests/$name"
+		;;
 	setjmp | stress)
 		export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
 		run "$1" "$timeout" "$top/$1/tests/$name"
@@ -117,6 +121,11 @@ list_jobs() {
 	done
 	echo 'cycles cycles'
 	programs "$SWITCH"
+	if [ "$SWITCH" != setjmp ]; then
+		for test in $steal_tests; do
+			echo "steal $test"
+		done
+	fi
 	if [ "$SWITCH" != setjmp ] && build_tests setjmp "B=$top/setjmp" SWITCH=setjmp >&2; then
 		programs setjmp
 	fi
@@ -148,4 +157,13 @@ while read -r p f s; do
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done <"$top/check/sums"
 failed=$((failed + expected))           # those that did not end
+if [ -z "${ONLY-}" ]; then
+	moved=$(counted "$logs"/*.log)
+	echo "threads $moved times"
+	case $SWITCH$moved in
+	setjmp*)	;;
+	*' 0'*)		echo 'check.sh: no thread moved, or none was preempted' >&2
+			failed=$((failed + 1)) ;;
+	esac
+fi
 summary

@@ -95,6 +95,16 @@ run() {
 	line "$1" "$name" "$(grep -E '^\[ +[A-Z]+ +\] [0-9]+ test' "$log" | tr -s '\n' ' ')"
 }
 
+# Programs that run once more with USCHED_TEST_STEAL: threads of rr move then.
+steal_tests='test_join test_lifetime test_net_storm test_net_wait
+	test_sync_cancel test_sync_chan test_sync_lock test_sync_storm test_tokens test_wake'
+
+# counted LOG...: how often threads moved to other processors and gave way in these runs.
+counted() {
+	cat "$@" | awk '/^\[ COUNTED  \]/ { moved += $5; preempted += $7 }
+		END { printf "moved %d, preempted %d\n", moved, preempted }'
+}
+
 # run_script LABEL SECONDS COMMAND...: status 0 is a pass, 77 a skip, others a failure.
 run_script() {
 	label=$1 seconds=$2

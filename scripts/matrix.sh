@@ -235,6 +235,20 @@ prove() {
 	note="; $(tail -n 1 "$logs/proof-$1.sh.log")"
 }
 
+# The row fails if no thread moved, or none was preempted.
+run_stealing() {
+	export USCHED_TEST_STEAL=1
+	for test in $steal_tests; do
+		run steal "$timeout" "$B/tests/$test"
+	done
+	unset USCHED_TEST_STEAL
+	moved=$(counted "$logs"/*.log)
+	note="$note; $moved"
+	case "$moved" in
+	*' 0'*)	failed=$((failed + 1)) ;;
+	esac
+}
+
 build_and_run() {
 	B=$base
 	# shellcheck disable=SC2086
@@ -251,6 +265,9 @@ build_and_run() {
 		for test in tests/test_*.c; do
 			run "$kind" "$timeout" "$B/tests/$(basename "$test" .c)"
 		done
+		if [ "$switch" != setjmp ] && [ "$kind" != stress ]; then
+			run_stealing
+		fi
 		;;
 	esac
 	case $kind in

@@ -9,16 +9,19 @@
 #include "../rr.h"
 #include "foreign.h"
 
-/* With USCHED_TEST_STEAL, and what came of it. */
-static uint64_t moved;
+enum { SLICE = 1000000 };               /* ns */
 
+/* With USCHED_TEST_STEAL threads move, and slices have a monitor. */
 static int create_rr(const struct usched_conf *conf, void **s)
 {
 	struct usched_conf all = conf ? *conf : (struct usched_conf){ 0 };
 	struct rr *rr = NULL;
 	int rc;
 
-	all.c_steal |= getenv("USCHED_TEST_STEAL") != NULL;
+	if (getenv("USCHED_TEST_STEAL")) {
+		all.c_steal = 1;
+		all.c_slice = all.c_slice ? all.c_slice : SLICE;
+	}
 	rc = rr_create(&all, &rr);
 	*s = rr;
 	return rc;
@@ -29,7 +32,7 @@ static int destroy_rr(void *s)
 	struct usched_stats stats;
 
 	rr_stats(s, &stats);
-	moved += stats.s_moves;
+	test_counted(&stats);
 	return rr_destroy(s);
 }
 

@@ -49,6 +49,23 @@ static __attribute__((constructor)) void begin(void)
 	heed_signals();
 }
 
+/* Of all schedulers; atomic. */
+static uint64_t moves, preempted;
+
+/* scripts/lib.sh adds up these lines. */
+static __attribute__((destructor)) void print_counted(void)
+{
+	if (moves + preempted > 0)
+		printf("[ COUNTED  ] moved %" PRIu64 ", preempted %" PRIu64 "\n", moves,
+		       preempted);
+}
+
+void test_counted(const struct usched_stats *stats)
+{
+	__atomic_fetch_add(&moves, stats->s_moves, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&preempted, stats->s_preempted, __ATOMIC_RELAXED);
+}
+
 static void print_seed(void)
 {
 	char line[64];

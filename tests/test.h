@@ -52,6 +52,10 @@ int test_has_names(void);
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 
+/* For the line that the program prints at its end: threads that moved and gave way. */
+struct usched_stats;
+void test_counted(const struct usched_stats *stats);
+
 /* Lets others run: a thread yields, and so does a native thread. 0. */
 int test_give_way(void);
 

@@ -45,6 +45,15 @@ static void begin(const struct usched_conf *conf)
 	assert_int_equal(rr_create(conf, &rr), 0);
 }
 
+static void finish(void)
+{
+	struct usched_stats stats;
+
+	rr_stats(rr, &stats);
+	test_counted(&stats);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
 /* Threads cannot move from the native stack, and those that share one do not. */
 static bool can_steal(void)
 {
@@ -112,7 +121,7 @@ static void test_new(void **state)
 	(void)state;
 	begin(&two);
 	assert_int_equal(rr_start(rr, start_many, NULL, NULL), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	finish();
 }
 
 /* ---- Threads that run ---- */
@@ -138,7 +147,7 @@ static void test_running(void **state)
 	begin(&steal);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	finish();
 }
 
 /* ---- Threads that stay ---- */
@@ -170,7 +179,7 @@ static void test_stay(void **state)
 		assert_int_equal(rr_start(rr, stay, NULL, NULL), 0);
 		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
 	}
-	assert_int_equal(rr_destroy(rr), 0);
+	finish();
 }
 
 /* ---- Everything at once ---- */
@@ -304,7 +313,7 @@ static void test_all(void **state)
 	assert_int_equal(sum, locked);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(unet_close(mover[i].m_fd), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	finish();
 }
 
 /* ---- Stacks ---- */
@@ -341,7 +350,7 @@ static void test_stacks_return(void **state)
 	need_steals();
 	begin(&steal);
 	assert_int_equal(rr_start_on(rr, 0, start_beside, NULL, NULL), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	finish();
 }
 
 /* ---- Late handles ---- */
@@ -387,8 +396,46 @@ static void test_late(void **state)
 	assert_int_equal(ustack_join(user, USCHED_NEVER), 0);
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(ustack_join(late[i], USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	finish();
 }
+
+/* ---- Addresses of thread-local variables ---- */
+
+#ifdef USCHED_CHECK
+static unsigned warnings;               /* atomic */
+
+static void count_warning(const char *line)
+{
+	COUNT(warnings);
+	TEST_TRUE(strstr(line, "thread-local") && strstr(line, "\"keeper\""));
+}
+
+/* As a compiler may do it. */
+static void keep_local(void *unused)
+{
+	int *volatile kept = &errno;
+
+	(void)unused;
+	TEST_EQUAL(ustack_name(ustack_self(), "keeper"), 0);
+	while (GET(warnings) == 0)
+		work();
+	TEST_TRUE(kept);
+}
+
+static void test_local(void **state)
+{
+	struct usched_conf conf = steal;
+
+	(void)state;
+	need_steals();
+	conf.c_log = count_warning;
+	begin(&conf);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rr_start(rr, keep_local, NULL, NULL), 0);
+	finish();
+	assert_int_not_equal(warnings, 0);
+}
+#endif
 
 int main(void)
 {
@@ -399,6 +446,9 @@ int main(void)
 		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_stacks_return),
 		cmocka_unit_test(test_late),
+#ifdef USCHED_CHECK
+		cmocka_unit_test(test_local),
+#endif
 	};
 
 	return cmocka_run_group_tests(move_tests, NULL, NULL);
