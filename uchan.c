@@ -39,6 +39,8 @@ struct usync_chan {
 	size_t             c_capacity;  /* values: constant */
 	struct uwait_lock  c_lock;      /* of all that follows */
 	bool               c_closed;
+	bool               c_far;       /* the last grant went to another processor, and
+					   no wait has lingered since */
 	uint8_t            c_calls[2];  /* by enum usync_op: since the last wait */
 	size_t             c_count;     /* values in c_buffer */
 	size_t             c_first;     /* the oldest */
@@ -71,6 +73,7 @@ APART static int give_way(int64_t deadline);
 static int  try_send(struct usync_chan *c, const void *value, struct place **peer);
 static int  try_recv(struct usync_chan *c, void *value, struct place **peer);
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value);
+static int  end_one(const struct place *p, void *value);
 APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value);
 static int  wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 		     const void *where);
@@ -165,19 +168,32 @@ static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 	return wait_one(w, c, value);
 }
 
-/* The waiter's one place says what it wants to do. */
+/*
+ * The waiter's one place says what it wants to do. Between processors the partner is
+ * likely to come at once: then neither of them needs mail, nor a block. A wait that may
+ * not block leaves c_calls alone.
+ */
 static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
 	struct place *p = first_place(w);
 	enum usync_op op = p->p_sends ? USYNC_SEND : USYNC_RECV;
 	int rc = try_case(c, op, value, false);
+	bool far;
 
 	if (rc != BUSY)
 		return rc;
-	c->c_calls[op] = 0;
-	uwait_begin(w);
+	far = c->c_far;
+	if (far) {
+		c->c_far = false;
+		uwait_begin_awake(w);
+	} else {
+		c->c_calls[op] = 0;
+		uwait_begin(w);
+	}
 	uwait_push(queue_of(c, op), &p->p_base.p_node);
 	uwait_unlock(&c->c_lock);
+	if (far && uwait_linger(w))
+		return end_one(p, value);
 	return block_one(w, c, value);
 }
 
@@ -193,6 +209,11 @@ static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 		uwait_unlock(&c->c_lock);
 		return rc;
 	}
+	return end_one(p, value);
+}
+
+static int end_one(const struct place *p, void *value)
+{
 	if (p->p_closed)
 		return -EPIPE;
 	if (!p->p_sends)
@@ -346,6 +367,8 @@ static int try_case(struct usync_chan *c, enum usync_op op, void *value, bool co
 	rc = op == USYNC_SEND ? try_send(c, value, &peer) : try_recv(c, value, &peer);
 	if (rc == BUSY)
 		return BUSY;
+	if (peer && !c->c_far)
+		c->c_far = uwait_is_far(peer->p_base.p_waiter);
 	uwait_unlock(&c->c_lock);
 	if (peer)
 		finish(peer);

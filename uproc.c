@@ -69,6 +69,8 @@ enum {
 	CREDIT               = 16,              /* threads, see make_room() */
 	LOOKS                = 100,  /* at an inbox, before a yield of the CPU */
 	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
+	LINGER               = 3000,            /* ns: some times the cost of mail */
+	LINGER_REST          = 64,              /* waits, after some in vain */
 	QUICK                = 2,               /* times that: a short idle time */
 	QUICK_MAX            = 8,
 	ASKING_BITS          = 64,              /* in a word of r_asking */
@@ -139,6 +141,11 @@ static int  wake(struct usched *s, struct ustack *u);
 static usched_changed_fn report_changed;
 #else
 #define report_changed NULL
+#endif
+#ifdef SINGLE_THREAD
+#define linger NULL
+#else
+static usched_linger_fn linger;
 #endif
 static int  cancel(struct usched *s, struct ustack *u);
 static int  detach(struct usched *s, struct ustack *u);
@@ -981,6 +988,7 @@ static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
 	s->s_detach = detach;
 	s->s_join = join;
 	s->s_interrupt = interrupt;
+	s->s_linger = linger;
 	s->s_changed = report_changed;
 }
 

@@ -142,6 +142,8 @@ struct uproc {
 	uint8_t               p_asks;    /* 1: its bit in r_asking is set */
 	uint32_t              p_ended;   /* threads; read by all */
 	uint8_t               p_quick;   /* short idle times lately, less others */
+	int8_t                p_linger;  /* gains by lingering lately, less others;
+					    below 0: how often not to try */
 	int64_t               p_looked;  /* ns; 0: it has slept since */
 	uint32_t              p_credit;  /* counted in p_started, and not started yet;
 					    read by all */

@@ -213,6 +213,13 @@ typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where
 /* Ends the s_join of `u', if it is in one. On the dispatcher's native thread. */
 typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
 
+/*
+ * The running thread would block until another native thread has changed *word from
+ * `value'. Looks at it for a short time, if the scheduler has nothing else to do.
+ * 1: it has changed; 0: the thread is to block. uwait_linger() calls it.
+ */
+typedef int usched_linger_fn(struct usched *s, const uint8_t *word, uint8_t value);
+
 /* Counters since usched_init(), but for s_images and s_image_bytes: now. */
 struct usched_stats {
 	uint64_t s_launches;    /* threads that began to run */
@@ -292,6 +299,7 @@ struct usched {
 	usched_detach_fn *s_detach;
 	usched_join_fn  *s_join;        /* with */
 	usched_interrupt_fn *s_interrupt;
+	usched_linger_fn *s_linger;
 	usched_unpick_fn *s_unpick;     /* with */
 	usched_pick_fn  *s_pick;
 	usched_ready_fn *s_ready;       /* with */

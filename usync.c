@@ -66,7 +66,6 @@ static int  again(struct uwaiter *w, const void *object);
 static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self);
 APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t owner);
 static bool pass_on(struct usync_mutex *m, uintptr_t self);
-static bool is_far(const struct uwaiter *w);
 APART static int cond_wait(struct uwaiter *w, struct usync_cond *c,
 			   struct usync_mutex *m);
 APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc);
@@ -290,7 +289,7 @@ static bool pass_on(struct usync_mutex *m, uintptr_t self)
 
 	uwait_lock(&m->m_lock);
 	w = uwait_pop(&m->m_queue);
-	far = w && !w->w_tag && is_far(w);
+	far = w && !w->w_tag && uwait_is_far(w);
 	owner = !w ? self : far ? WOKEN : w->w_name;
 	if (w)
 		m->m_passed = far;
@@ -302,12 +301,6 @@ static bool pass_on(struct usync_mutex *m, uintptr_t self)
 	if (w)
 		uwait_finish(w, far ? AGAIN : 0);
 	return w;
-}
-
-/* Whether `w' is on another processor than the caller, or on none. */
-static bool is_far(const struct uwaiter *w)
-{
-	return w->w_outside || ustack_sched(w->w_thread) != usched__here();
 }
 
 /* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */

@@ -5,6 +5,11 @@
  *	IDLE --uwait_begin()--> WAITING --uwait_claim()--> WAKING --uwait_finish()--> IDLE
  *	       the waiter                one of several             the same
  *
+ * A waiter that may not have to block is AWAKE at first, and looks at w_state:
+ *
+ *	IDLE --uwait_begin_awake()--> AWAKE --claim--> GIVING --finish--> IDLE
+ *	                              AWAKE --uwait_linger()--> WAITING
+ *
  * A waiter goes on, and may end, only when it is IDLE: then no other uses it.
  *
  * Invariants
@@ -13,6 +18,8 @@
  *  - Wakes are counted. A block that another wake has ended is repeated, and the token is
  *    given back. So a program may use wakes beside. A grant whose wake no block took,
  *    since there was no memory to block, leaves w_owed to the next wait.
+ *  - No wake is sent to a waiter that was AWAKE when it was claimed: it does not block.
+ *    Cancels and timers are taken in by dispatches, so they do not come meanwhile.
  *  - The frames of a blocked thread are most of what it costs. So callers end in a jump
  *    to here where they can, and little is kept across the block. What is not the usual
  *    case is left to settle(), a jump as well.
@@ -35,7 +42,7 @@
 
 #include "private/cancel.h"
 
-enum { IDLE, WAITING, WAKING };
+enum { IDLE, WAITING, WAKING, AWAKE, GIVING };
 
 /* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
 #ifdef __OPTIMIZE__
@@ -201,6 +208,29 @@ void uwait_begin(struct uwaiter *w)
 	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELAXED); /* the lock orders it */
 }
 
+void uwait_begin_awake(struct uwaiter *w)
+{
+	__atomic_store_n(&w->w_state, w->w_outside ? WAITING : AWAKE, __ATOMIC_RELAXED);
+}
+
+bool uwait_linger(struct uwaiter *w)
+{
+	uint8_t state = AWAKE;
+	unsigned spins = 0;
+	struct usched *s;
+
+	if (w->w_outside)
+		return false;
+	s = ustack_sched(w->w_thread);
+	if ((!s->s_linger || !s->s_linger(s, &w->w_state, AWAKE))
+	    && __atomic_compare_exchange_n(&w->w_state, &state, WAITING, 0,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return false;
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		relax(&spins);
+	return true;
+}
+
 void *uwait_room(struct uwaiter *w, size_t size)
 {
 	struct uwait_more *more = w->w_more;
@@ -298,8 +328,18 @@ bool uwait_claim(struct uwaiter *w)
 {
 	uint8_t state = WAITING;
 
-	return __atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0,
-					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&w->w_state, &state,
+					    state == WAITING ? WAKING : GIVING, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (state != WAITING && state != AWAKE)
+			return false;
+	return true;
+}
+
+bool uwait_is_far(const struct uwaiter *w)
+{
+	return __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == GIVING || w->w_outside
+		|| ustack_sched(w->w_thread) != usched__here();
 }
 
 void uwait_finish(struct uwaiter *w, int result)
@@ -308,7 +348,8 @@ void uwait_finish(struct uwaiter *w, int result)
 
 	w->w_result = result;
 	if (!w->w_outside) {
-		ustack_wake(w->w_thread);
+		if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAKING)
+			ustack_wake(w->w_thread);
 		__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
 		return;
 	}

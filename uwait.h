@@ -214,6 +214,21 @@ void *uwait_room(struct uwaiter *w, size_t size);
 void uwait_begin(struct uwaiter *w);
 
 /*
+ * As uwait_begin(), for a wait that another processor is likely to end soon. After it the
+ * caller calls uwait_linger().
+ */
+void uwait_begin_awake(struct uwaiter *w);
+
+/*
+ * After uwait_begin_awake() and the unlock: waits for some microseconds without a block,
+ * if the scheduler has nothing else to do. Then a grant costs no wake.
+ * True: the wait was granted, w_result is the result, and it is over. False: it goes on
+ * as after uwait_begin(), and the caller calls uwait_block().
+ * Does not switch.
+ */
+bool uwait_linger(struct uwaiter *w);
+
+/*
  * Blocks until the wait has been granted. Nodes that were not popped are still in their
  * queues then. The result of the grant; -ETIMEDOUT; -ECANCELED; -ENOMEM: the frames are
  * much deeper than those of uwait_prepare() were, or it was uwait_prepare_lean(), and
@@ -253,8 +268,14 @@ int uwait_join(struct ustack *u, const void *where, int64_t deadline);
 bool uwait_claim(struct uwaiter *w);
 
 /*
- * Has uwait_block() return `result', at least 0. From any native thread. Does not
- * switch.
+ * Whether `w', which the caller has claimed, is of another processor, or of none. Does
+ * not switch.
+ */
+bool uwait_is_far(const struct uwaiter *w);
+
+/*
+ * Has uwait_block() return `result', at least 0; or uwait_linger() true. From any native
+ * thread. Does not switch.
  */
 void uwait_finish(struct uwaiter *w, int result);
 

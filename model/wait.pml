@@ -7,7 +7,9 @@
  * The last owner of the mutex may free it, if no other user will lock it. Meanwhile one
  * thread may be cancelled, and threads get tokens that do not belong to the mutex: all of
  * these must be left at the end. An unlock hands over to the first waiter, as on one
- * processor, or wakes it, and others may overtake it, up to OVERTAKES times.
+ * processor, or wakes it, and others may overtake it, up to OVERTAKES times. A thread may
+ * wait awake at first, as those that wait for channels do: uwait_linger() gives that up at
+ * any time.
  *
  * mail.pml shows how tokens get to another processor. Here it is one step.
  *
@@ -20,7 +22,10 @@
  *   BREAK_CLAIM_WITHOUT_CAS: -DTOKENS=1
  *   BREAK_FINISH_WITHOUT_LOCK: -DTHREADS=1
  *   BREAK_FREE_UNDER_LOCK: -DTOKENS=1
+ *   BREAK_GIVING_WAKES: -DNATIVES=0
  *   BREAK_IDLE_BEFORE_WAKE: -DTOKENS=1
+ *   BREAK_LINGER_NOT_UNTIL_IDLE: -DNATIVES=0
+ *   BREAK_LINGER_WITHOUT_CAS: -DNATIVES=0
  *   BREAK_NODE_LEFT: -DTOKENS=1
  *   BREAK_NOT_GIVEN_BACK: -DTOKENS=1
  *   BREAK_NOT_KEPT: -DTHREADS=1 -DROUNDS=3 -DTOKENS=0
@@ -56,6 +61,8 @@
 #define IDLE    0
 #define WAITING 1
 #define WAKING  2
+#define AWAKE   3
+#define GIVING  4
 
 /* w_result */
 #define ETIMEDOUT 1
@@ -113,31 +120,47 @@ inline uwait_begin(w)
 	w_state[w] = WAITING
 }
 
+inline uwait_begin_awake(w)
+{
+	assert(w_state[w] == IDLE);
+	w_state[w] = AWAKE
+}
+
 inline uwait_claim(w)
 {
 #ifdef BREAK_CLAIM_WITHOUT_CAS
-	claimed = w_state[w] == WAITING;
+	claimed = w_state[w] == WAITING || w_state[w] == AWAKE;
 	if
-	:: claimed -> w_state[w] = WAKING
+	:: claimed -> w_state[w] = (w_state[w] == AWAKE -> GIVING : WAKING)
 	:: else
 	fi
 #else
 	atomic {
 		assert(!freed[w]);
-		claimed = w_state[w] == WAITING;
+		claimed = w_state[w] == WAITING || w_state[w] == AWAKE;
 		if
-		:: claimed -> w_state[w] = WAKING
+		:: claimed -> w_state[w] = (w_state[w] == AWAKE -> GIVING : WAKING)
 		:: else
 		fi
 	}
 #endif
 }
 
+#ifdef BREAK_GIVING_WAKES
+#define WAKES(w) true
+#else
+#define WAKES(w) (w_state[w] == WAKING)
+#endif
+
 inline uwait_finish(w, result)
 {
 	atomic { assert(!freed[w]); w_result[w] = result };
 	if
-	:: !is_native(w) ->
+#ifndef BREAK_GIVING_WAKES
+	:: w_state[w] == GIVING ->
+		atomic { assert(!freed[w]); w_state[w] = IDLE }
+#endif
+	:: !is_native(w) && WAKES(w) ->
 #ifdef BREAK_IDLE_BEFORE_WAKE
 		atomic { assert(!freed[w]); w_state[w] = IDLE };
 		atomic { assert(!freed[w]); tokens[w]++ }
@@ -145,7 +168,7 @@ inline uwait_finish(w, result)
 		atomic { assert(!freed[w]); tokens[w]++ };
 		atomic { assert(!freed[w]); w_state[w] = IDLE }
 #endif
-	:: else ->
+	:: is_native(w) ->
 #ifdef BREAK_FINISH_WITHOUT_LOCK
 		atomic { assert(!freed[w]); w_state[w] = IDLE };
 #else
@@ -173,6 +196,32 @@ inline end_wait(w, result)
 	:: claimed -> uwait_finish(w, result)
 	:: else
 	fi
+}
+
+/* awake: the wait was granted meanwhile, and is over. */
+inline uwait_linger(w)
+{
+#ifdef BREAK_LINGER_WITHOUT_CAS
+	awake = w_state[w] != AWAKE;
+	if
+	:: !awake -> w_state[w] = WAITING
+	:: else
+	fi;
+#else
+	atomic {
+		awake = w_state[w] != AWAKE;
+		if
+		:: !awake -> w_state[w] = WAITING
+		:: else
+		fi
+	};
+#endif
+#ifndef BREAK_LINGER_NOT_UNTIL_IDLE
+	if
+	:: awake -> (w_state[w] == IDLE)
+	:: else
+	fi
+#endif
 }
 
 inline block_thread(w)
@@ -404,13 +453,21 @@ inline usync_mutex_lock(w)
 		if
 		:: !is_free(owner) ->                   /* queue_up() */
 			w_tag[w] = false;
-			uwait_begin(w);
+			if
+			:: uwait_begin(w)
+			:: !is_native(w) -> uwait_begin_awake(w); awake = true
+			fi;
 			uwait_push(w);
 			uwait_unlock();
+			if
+			:: awake -> uwait_linger(w)
+			:: else
+			fi;
 			do
 			:: if
 			   :: is_native(w) -> block_native(w)
-			   :: else -> block_thread(w)
+			   :: !is_native(w) && !awake -> block_thread(w)
+			   :: awake -> awake = false
 			   fi;
 			   if
 			   :: w_result[w] != AGAIN -> break
@@ -498,7 +555,7 @@ proctype user(byte w)
 {
 	byte owner, blocks, i, n;
 	byte more = ROUNDS;
-	bool deadline, claimed, late, far, anew;
+	bool deadline, claimed, late, far, anew, awake;
 
 	do
 	:: more == 0 -> break
