@@ -35,12 +35,6 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 static void block(void *unused)
 {
 	char *locals = alloca(bytes);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench.h: errors, arguments, the clock and the memory of benchmark programs. The
+ * bench.h: errors, arguments, clocks, memory and numbers of benchmark programs. The
  * including file defines BENCH_PROGRAM, the program's name, and usage().
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,13 +26,62 @@ static inline _Noreturn void fail(const char *what, int rc)
 	_Exit(1);
 }
 
-/* Seconds of a monotonic clock. */
-static inline double now(void)
+/* Fails unless rc is 0. */
+static inline void check(int rc, const char *what)
+{
+	if (rc)
+		fail(what, rc);
+}
+
+/* Fails with errno. */
+static inline void need(bool good, const char *what)
+{
+	if (!good)
+		fail(what, -errno);
+}
+
+/* Nanoseconds of a clock. */
+static inline int64_t clock_of(clockid_t id)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	clock_gettime(id, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Seconds of a monotonic clock. */
+static inline double now(void)
+{
+	return 1e-9 * (double)clock_of(CLOCK_MONOTONIC);
+}
+
+/* Computes until that time of CLOCK_MONOTONIC, in ns. */
+static inline void spin_until(int64_t ns)
+{
+	while (clock_of(CLOCK_MONOTONIC) < ns)
+		;
+}
+
+/* A round of Marsaglia's xorshift. */
+static inline uint64_t next_of(uint64_t x)
+{
+	x ^= x << 13;
+	x ^= x >> 7;
+	return x ^ x << 17;
+}
+
+/* Of a random number: above 0, to 1. */
+static inline double chance_of(uint64_t x)
+{
+	return ((double)(x >> 11) + 1) / 9007199254740992.0;
+}
+
+/* For qsort(). */
+static inline int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
 }
 
 static inline size_t number(const char *text, size_t least, size_t most)

@@ -23,12 +23,6 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 static void send_all(void *unused)
 {
 	(void)unused;

@@ -33,21 +33,10 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 static void pass_time(void)
 {
-	int64_t until;
-
-	if (held == 0)
-		return;
-	until = uevents_now() + held;
-	while (uevents_now() < until)
-		;
+	if (held > 0)
+		spin_until(uevents_now() + held);
 }
 
 static bool goes_on(void)

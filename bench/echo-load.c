@@ -61,21 +61,16 @@ static _Noreturn void wrong(const char *what)
 
 static uint64_t nanoseconds(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)clock_of(CLOCK_MONOTONIC);
 }
 
-/* xorshift64: the same bytes in each run. */
+/* The same bytes in each run. */
 static void fill_pool(void)
 {
 	uint64_t x = 88172645463325252;
 
 	for (size_t i = 0; i < sizeof pool; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
+		x = next_of(x);
 		pool[i] = (unsigned char)(x >> 32);
 	}
 }
@@ -111,19 +106,13 @@ static double percentile(uint64_t percent)
 	return value_of(bucket) < (double)slowest ? value_of(bucket) : (double)slowest;
 }
 
-static void check(bool good, const char *what)
-{
-	if (!good)
-		fail(what, -errno);
-}
-
 /* Writes as much as there is room for. The rest follows an event. */
 static void send_message(struct connection *c)
 {
 	const unsigned char *text = pool + c->start;
 	ssize_t sent = send(c->fd, text + c->sent, size - c->sent, MSG_NOSIGNAL);
 
-	check(sent >= 0 || errno == EAGAIN, "connection lost");
+	need(sent >= 0 || errno == EAGAIN, "connection lost");
 	if (sent > 0)
 		c->sent += (size_t)sent;
 }
@@ -162,7 +151,7 @@ static void receive(struct connection *c)
 		length = recv(c->fd, buffer, want, 0);
 		if (length < 0 && errno == EAGAIN)
 			return;
-		check(length >= 0, "connection lost");
+		need(length >= 0, "connection lost");
 		if (length == 0)
 			wrong("connection closed by the server");
 		if (c->received + (size_t)length > c->sent
@@ -191,12 +180,12 @@ static void open_connections(size_t port)
 		};
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-		check(fd >= 0, "socket");
-		check(!connect(fd, (struct sockaddr *)&address, length), "connect");
-		check(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on),
+		need(fd >= 0, "socket");
+		need(!connect(fd, (struct sockaddr *)&address, length), "connect");
+		need(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on),
 		      "setsockopt");
-		check(fcntl(fd, F_SETFL, O_NONBLOCK) >= 0, "fcntl");
-		check(!epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+		need(fcntl(fd, F_SETFL, O_NONBLOCK) >= 0, "fcntl");
+		need(!epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 		connections[i].fd = fd;
 		connections[i].start = (uint32_t)(i % STARTS);
 	}
@@ -221,7 +210,7 @@ static double run(uint64_t duration)
 	while (time - begin < duration) {
 		int ready = epoll_wait(epoll, events, EVENTS, 10);
 
-		check(ready >= 0 || errno == EINTR, "epoll_wait");
+		need(ready >= 0 || errno == EINTR, "epoll_wait");
 		for (int i = 0; i < ready; i++)
 			handle(events[i].data.ptr, events[i].events);
 		time = nanoseconds();
@@ -247,9 +236,9 @@ static void raise_limit(void)
 {
 	struct rlimit limit;
 
-	check(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
+	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
 	limit.rlim_cur = limit.rlim_max;
-	check(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
+	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
 int main(int argc, char **argv)
@@ -266,9 +255,9 @@ int main(int argc, char **argv)
 	raise_limit();
 	fill_pool();
 	connections = calloc(count, sizeof *connections);
-	check(connections, "connections");
+	need(connections, "connections");
 	epoll = epoll_create1(0);
-	check(epoll >= 0, "epoll_create1");
+	need(epoll >= 0, "epoll_create1");
 	open_connections(port);
 	counted = run((uint64_t)seconds * 1000000000);
 	if (round_trips == 0)

@@ -43,19 +43,13 @@ static _Noreturn void wrong(const char *what)
 	_Exit(1);
 }
 
-static void check(bool good, const char *what)
-{
-	if (!good)
-		fail(what, -errno);
-}
-
 static void raise_limit(void)
 {
 	struct rlimit limit;
 
-	check(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
+	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
 	limit.rlim_cur = limit.rlim_max;
-	check(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
+	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
 /* Bytes of anonymous memory of the process. */
@@ -68,7 +62,7 @@ static double memory(size_t pid)
 
 	snprintf(name, sizeof name, "/proc/%zu/status", pid);
 	file = fopen(name, "r");
-	check(file, name);
+	need(file, name);
 	while (!found && fgets(line, sizeof line, file))
 		found = sscanf(line, "RssAnon: %lu kB", &kib) == 1;
 	fclose(file);
@@ -82,10 +76,10 @@ static int open_connection(void)
 	struct timeval patience = { .tv_sec = PATIENCE };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	check(fd >= 0, "socket");
-	check(!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience),
+	need(fd >= 0, "socket");
+	need(!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience),
 	      "setsockopt");
-	check(!connect(fd, (struct sockaddr *)&server, sizeof server), "connect");
+	need(!connect(fd, (struct sockaddr *)&server, sizeof server), "connect");
 	return fd;
 }
 
@@ -146,13 +140,13 @@ static void request(int fd)
 	                      "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path);
 	size_t have = 0, want = 0;
 
-	check(send(fd, text, (size_t)length, MSG_NOSIGNAL) == length, "request");
+	need(send(fd, text, (size_t)length, MSG_NOSIGNAL) == length, "request");
 	while (want == 0 || have < want) {
 		ssize_t got = recv(fd, answer + have, MOST_ANSWER - have, 0);
 
 		if (got < 0 && errno == EAGAIN)
 			wrong("no answer");
-		check(got >= 0, "answer");
+		need(got >= 0, "answer");
 		if (got == 0)
 			wrong("the connection was closed, or the answer is too long");
 		have += (size_t)got;
@@ -199,7 +193,7 @@ int main(int argc, char **argv)
 		usage();
 	raise_limit();
 	fds = malloc(connections * sizeof *fds);
-	check(fds, "connections");
+	need(fds, "connections");
 	warm_up();
 	before = memory(pid);
 	for (size_t i = 0; i < connections; i++)

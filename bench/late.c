@@ -22,7 +22,7 @@ enum {
 	MOST  = 100000,                 /* sleeps */
 };
 
-static int64_t late[MOST];
+static double  late[MOST];              /* ms */
 static size_t  times = 200;
 static int64_t computation;             /* ns */
 static bool    over;
@@ -33,20 +33,11 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 static void compute(void *unused)
 {
 	(void)unused;
 	while (!over) {
-		int64_t until = uevents_now() + computation;
-
-		while (uevents_now() < until)
-			;
+		spin_until(uevents_now() + computation);
 		check(ustack_yield(), "yield");
 	}
 }
@@ -58,16 +49,9 @@ static void sleep_often(void *unused)
 		int64_t due = usync_after(SLEEP);
 
 		check(usync_sleep_until(due), "sleep");
-		late[i] = uevents_now() - due;
+		late[i] = (double)(uevents_now() - due) / 1e6;
 	}
 	over = true;
-}
-
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv)
@@ -88,7 +72,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < threads; i++)
 		check(rr_start(rr, compute, NULL, NULL), "start");
 	check(rr_destroy(rr), "end");
-	qsort(late, times, sizeof *late, compare);
-	printf("%.6f\n", (double)late[times * permille / 1000] / 1e6);
+	qsort(late, times, sizeof *late, compare_doubles);
+	printf("%.6f\n", late[times * permille / 1000]);
 	return 0;
 }

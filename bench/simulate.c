@@ -94,15 +94,12 @@ static void usage(void)
 	exit(2);
 }
 
-/* Above 0, to 1. (Marsaglia's xorshift.) */
 static double chance(void)
 {
 	static uint64_t x = 88172645463325252;
 
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return ((double)(x >> 11) + 1) / 9007199254740992.0;
+	x = next_of(x);
+	return chance_of(x);
 }
 
 static uint32_t index_of(const struct proc *p)
@@ -373,13 +370,6 @@ static void simulate(void)
 	}
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void report(void)
 {
 	double all = 0, most = 0;
@@ -389,7 +379,7 @@ static void report(void)
 		if (proc[i].worked > most)
 			most = proc[i].worked;
 	}
-	qsort(late, shorts, sizeof *late, compare);
+	qsort(late, shorts, sizeof *late, compare_doubles);
 	printf("%.0f\np50_us=%.0f p999_us=%.0f busiest=%.2f moved=%.3f\n",
 	       late[shorts * 99 / 100], late[shorts / 2], late[shorts * 999 / 1000],
 	       most * (double)processors / all, (double)moved / (double)requests);

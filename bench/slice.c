@@ -57,39 +57,17 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
-static int64_t clock_of(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-/* A round of Marsaglia's xorshift. */
-static inline uint64_t turn(uint64_t x)
-{
-	x ^= x << 13;
-	x ^= x >> 7;
-	return x ^ x << 17;
-}
-
 __attribute__((noinline)) static uint64_t plain(uint64_t x, long n)
 {
 	while (n-- > 0)
-		x = turn(x);
+		x = next_of(x);
 	return x;
 }
 
 __attribute__((noinline)) static uint64_t checking(uint64_t x, long n)
 {
 	while (n-- > 0) {
-		x = turn(x);
+		x = next_of(x);
 		ustack_check();
 	}
 	return x;
@@ -188,16 +166,9 @@ static long percentile(const unsigned long *counts, double part)
 	return (i + 1) * BUCKET;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const double *one = a, *other = b;
-
-	return (*one > *other) - (*one < *other);
-}
-
 static double median(double *values)
 {
-	qsort(values, TURNS, sizeof *values, compare);
+	qsort(values, TURNS, sizeof *values, compare_doubles);
 	return values[TURNS / 2];
 }
 

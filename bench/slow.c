@@ -34,20 +34,13 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 static void compute(void *unused)
 {
 	(void)unused;
 	while (uevents_now() < end) {
 		int64_t until = uevents_now() + (int64_t)computation * MILLI;
 
-		while (uevents_now() < until)
-			;
+		spin_until(until);
 		check(usync_sleep_until(until + (int64_t)computation * MILLI), "sleep");
 	}
 }

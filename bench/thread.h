@@ -25,12 +25,6 @@ static void workload(void);
 /* The thread that runs workload(). */
 static struct ustack *bench_main;
 
-static inline void bench_check(const char *what, int rc)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 /*
  * The calls, in each of the three forms:
  *
@@ -107,13 +101,13 @@ static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 		record = malloc(sizeof *record);
 	if (!record)
 		fail("threads", -ENOMEM);
-	bench_check("start", ustack_init(&bench_sched, &record->e_thread, func, arg));
+	check(ustack_init(&bench_sched, &record->e_thread, func, arg), "start");
 	return &record->e_thread;
 }
 
 static inline __attribute__((always_inline)) void bench_hand(struct ustack *u)
 {
-	bench_check("switch", ustack_switch(u));
+	check(ustack_switch(u), "switch");
 }
 
 static inline void bench_begin(struct ustack *u)
@@ -133,7 +127,7 @@ static inline void bench_last(struct ustack *u)
 
 static inline void bench_drop(struct ustack *u)
 {
-	bench_check("abort", ustack_abort(u));
+	check(ustack_abort(u), "abort");
 }
 
 static inline void bench_done(struct ustack *u)
@@ -171,12 +165,12 @@ static void bench_run(void)
 	bench_sched.s_free = bench_free;
 	bench_sched.s_done = bench_ended;
 	bench_sched.s_room = BENCH_RECORD - offsetof(struct ustack, u_image);
-	bench_check("no dispatcher", usched_init(&bench_sched));
+	check(usched_init(&bench_sched), "no dispatcher");
 	bench_add_stacks(stacks);
 	bench_main = bench_start(bench_entry, NULL);
 	bench_next = bench_main;
-	bench_check("run", usched_run(&bench_sched));
-	bench_check("end", usched_fini(&bench_sched));
+	check(usched_run(&bench_sched), "run");
+	check(usched_fini(&bench_sched), "end");
 	while (bench_vacant) {
 		union bench_record *record = bench_vacant;
 
@@ -202,9 +196,9 @@ static void bench_create(void)
 	struct usched_conf conf = { .c_processors = 1 };
 
 #ifdef BENCH_RR
-	bench_check("no scheduler", rr_create(&conf, &bench_sched));
+	check(rr_create(&conf, &bench_sched), "no scheduler");
 #else
-	bench_check("no scheduler", ll_create(&conf, &bench_sched));
+	check(ll_create(&conf, &bench_sched), "no scheduler");
 	bench_group = ll_group(bench_sched);
 #endif
 }
@@ -212,9 +206,9 @@ static void bench_create(void)
 static void bench_destroy(void)
 {
 #ifdef BENCH_RR
-	bench_check("destroy", rr_destroy(bench_sched));
+	check(rr_destroy(bench_sched), "destroy");
 #else
-	bench_check("destroy", ll_destroy(bench_sched));
+	check(ll_destroy(bench_sched), "destroy");
 #endif
 }
 
@@ -223,9 +217,9 @@ static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 	struct ustack *u;
 
 #ifdef BENCH_RR
-	bench_check("start", rr_start(bench_sched, func, arg, &u));
+	check(rr_start(bench_sched, func, arg, &u), "start");
 #else
-	bench_check("start", ll_start(bench_sched, bench_group, func, arg, &u));
+	check(ll_start(bench_sched, bench_group, func, arg, &u), "start");
 #endif
 	return u;
 }
@@ -233,29 +227,29 @@ static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 static inline void bench_begin(struct ustack *u)
 {
 	(void)u;
-	bench_check("wait", ustack_wait());
+	check(ustack_wait(), "wait");
 }
 
 static inline __attribute__((always_inline)) void bench_hand(struct ustack *u)
 {
-	bench_check("wake", ustack_wake(u));
-	bench_check("wait", ustack_wait());
+	check(ustack_wake(u), "wake");
+	check(ustack_wait(), "wait");
 }
 
 static inline void bench_yield(struct ustack *u)
 {
 	(void)u;
-	bench_check("yield", ustack_yield());
+	check(ustack_yield(), "yield");
 }
 
 static inline void bench_last(struct ustack *u)
 {
-	bench_check("wake", ustack_wake(u));
+	check(ustack_wake(u), "wake");
 }
 
 static inline void bench_done(struct ustack *u)
 {
-	bench_check("join", ustack_join(u, USCHED_NEVER));
+	check(ustack_join(u, USCHED_NEVER), "join");
 }
 
 static inline void bench_drop(struct ustack *u)

@@ -48,20 +48,6 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
-/* (Marsaglia's xorshift.) */
-static uint64_t next_of(uint64_t x)
-{
-	x ^= x << 13;
-	x ^= x >> 7;
-	return x ^ x << 17;
-}
-
 static void compute(double us)
 {
 	uint64_t x = 88172645463325252;
@@ -102,7 +88,7 @@ static void serve(void *arg)
 		int is_long;
 
 		x = next_of(x);
-		due -= log(((double)(x >> 11) + 1) / 9007199254740992.0) * gap;
+		due -= log(chance_of(x)) * gap;
 		if (due >= (double)end)
 			return;
 		if ((double)uevents_now() < due)
@@ -117,13 +103,6 @@ static void serve(void *arg)
 				late[i] = ((double)uevents_now() - due) / 1000;
 		}
 	}
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 static void run(void)
@@ -166,7 +145,7 @@ int main(int argc, char **argv)
 	if (requests > MOST)
 		requests = MOST;
 	check(requests > 0 ? 0 : -ENODATA, "no requests");
-	qsort(late, requests, sizeof *late, compare);
+	qsort(late, requests, sizeof *late, compare_doubles);
 	printf("%.6f\n", late[requests * permille / 1000]);
 	fprintf(stderr, "moved %.3f of the threads\n", moved());
 	return 0;

@@ -59,12 +59,6 @@ static void usage(void)
 	exit(2);
 }
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 static void plain(void *unused)
 {
 	(void)unused;
