@@ -74,7 +74,7 @@ names     := libusched libusched-check
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
-single   := slow slice waits uneven late contend channel after simulate
+single   := slow slice waits uneven requests late contend channel after simulate
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
 # Examples whose libraries are installed. tests/examples.sh names the others.
@@ -164,7 +164,7 @@ $(B)/examples/06-kv: libs += -lhiredis
 $(B)/examples/%: $(B)/examples/%.o $(static)
 	$(link) $(static) $(libs)
 
-$(B)/bench/uneven $(B)/bench/simulate: libs += -lm
+$(addprefix $(B)/bench/,uneven requests-load simulate): libs += -lm
 
 $(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
 	@mkdir -p $(@D)

@@ -46,8 +46,8 @@ usage() {
 	all times of runs of the quick cycle under 0.2 s, of which the median counts.
 
 	A cell is the seconds (memory: bytes per thread; blocks: how often threads have
-	blocked; http, h2load, echo, redis: requests per second; latency, uneven: us; idle: bytes
-	per connection), followed by @SIZE if the last parameter was smaller than that of
+	blocked; http, h2load, echo, redis: requests per second; latency, uneven,
+	requests: us; idle: bytes per connection), followed by @SIZE if the last parameter was smaller than that of
 	the row; or fail:missing (no such program; other systems are skipped),
 	fail:exit-STATUS, fail:killed-SIGNAL, fail:memory, fail:timeout, fail:output (not
 	a number), fail:answer (a wrong one) or fail:interrupted. Of servers also

@@ -309,8 +309,8 @@ part_memory() {
 	aim 'GB of ten million blocked threads' 3 UL1T 100
 }
 
-# Programs and aims of their own: the delay of a timer, short requests beside long ones,
-# what more processors would do, locks, channels, and memory after a peak.
+# Programs and aims of their own: the delay of a timer, short requests beside long ones, in
+# one process and over sockets, what more processors would do, locks, channels, and memory after a peak.
 part_even() {
 	pinned=
 	series late <<-END
@@ -325,6 +325,12 @@ part_even() {
 		END
 		aim "uneven, $connections connections, 99 %: rr / Go" 0.8 U GO
 	done
+	for connections in 8 60 1000 10000; do
+		serve requests "990 70 $connections" U GO TOKIO
+		aim "requests, $connections connections, 99 %: rr / Go" 0.8 U GO
+		aim "requests, $connections connections, 99 %: rr / tokio" 0.8 U TOKIO
+	done
+	served=
 	for held in 0 200; do
 		series "contend $held" <<-END
 		usync bench/contend usync $held 500

@@ -11,9 +11,6 @@
  * an open loop. It goes on for SECONDS, of which the first fifth is a warm-up. Prints the
  * delay in us, from due to done, that PERMILLE of 1000 short requests did not exceed. On
  * standard error it prints the share of the threads that have moved to another processor.
- *
- * To compute is to run through a chain of numbers. How many take a microsecond is
- * measured when the processor has run for some time, in the best of several tries.
  */
 #include <math.h>
 
@@ -21,26 +18,18 @@
 #include "../usync.h"
 
 #define BENCH_PROGRAM "uneven"
-#include "bench.h"
+#include "chain.h"
 
 enum {
-	SHORT  = 20,                    /* us */
-	LONG   = 2000,
-	LONGS  = 5,                     /* percent */
-	WARM   = 400,                   /* ms before the calibration */
-	TRY    = 20,                    /* ms */
-	TRIES  = 10,
-	FIRST  = 50000000,              /* ns from the start to the first request */
-	MOST   = 1 << 24,               /* requests */
+	FIRST = 50000000,               /* ns from the start to the first request */
+	MOST  = 1 << 24,                /* requests */
 };
 
 static size_t   connections, processors;
 static double   seconds, gap;       /* ns between requests of a connection */
 static int64_t  begin, counted, end;
-static double   each_us;                /* numbers of the chain */
 static double  *late;
 static size_t   requests;
-static uint64_t sink;
 
 static void usage(void)
 {
@@ -48,38 +37,9 @@ static void usage(void)
 	exit(2);
 }
 
-static void compute(double us)
-{
-	uint64_t x = 88172645463325252;
-
-	for (uint64_t n = (uint64_t)(us * each_us); n > 0; n--)
-		x = next_of(x);
-	__atomic_store_n(&sink, x, __ATOMIC_RELAXED);
-}
-
-static void calibrate(void)
-{
-	double best = 0;
-	int64_t start = uevents_now();
-
-	each_us = 100;
-	while (uevents_now() - start < WARM * 1000000)
-		compute(1000);
-	for (int i = 0; i < TRIES; i++) {
-		int64_t us;
-
-		start = uevents_now();
-		compute(TRY * 1000);
-		us = (uevents_now() - start) / 1000;
-		if (TRY * 1000 * each_us / (double)us > best)
-			best = TRY * 1000 * each_us / (double)us;
-	}
-	each_us = best;
-}
-
 static void serve(void *arg)
 {
-	uint64_t x = 88172645463325252 ^ ((uintptr_t)arg * 2654435761);
+	uint64_t x = chain_seed ^ ((uintptr_t)arg * 2654435761);
 	double due = (double)begin;
 
 	for (int i = 0; i < 10; i++)
@@ -128,7 +88,6 @@ static double moved(void)
 int main(int argc, char **argv)
 {
 	size_t permille, load;
-	double mean = ((100 - LONGS) * SHORT + LONGS * LONG) * 10.0;    /* ns */
 
 	if (argc != 6)
 		usage();
@@ -137,7 +96,7 @@ int main(int argc, char **argv)
 	connections = number(argv[3], 1, 1000000);
 	seconds = (double)number(argv[4], 1, 3600);
 	processors = number(argv[5], 1, 1024);
-	gap = mean * 100 * (double)connections / ((double)load * (double)processors);
+	gap = gap_of(load, processors) * (double)connections;
 	late = calloc(MOST, sizeof *late);
 	check(late ? 0 : -ENOMEM, "memory");
 	calibrate();

@@ -10,7 +10,7 @@
 # peers/README.md describes the workloads, and the output of the programs. serve.sh has
 # those of servers, which it runs together with a client.
 
-servers='http h2load latency echo redis idle'
+servers='http h2load latency echo redis idle requests'
 workloads='cycle ring counters pingpong create alternate memory blocks'
 workloads="$workloads threads depth stacks uneven channel $servers"
 
@@ -25,7 +25,7 @@ parameters_of() {	# WORKLOAD
 	create)		echo threads ;;
 	alternate)	echo repetitions yields ;;
 	memory)		echo threads ;;
-	uneven)		echo permille load connections ;;
+	uneven | requests) echo permille load connections ;;
 	channel)	echo capacity values ;;
 	http | h2load | echo | idle) echo connections ;;
 	latency)	echo connections percent ;;
@@ -53,7 +53,7 @@ columns_of() {		# WORKLOAD
 				ERLANG-HIBERNATE LISP LUA LUAJIT PYTHON GREENLET ;;
 	threads)	echo U1T UL1T C++1T C++1TL ;;
 	depth | stacks)	echo U1T UL1T ;;
-	uneven)		echo U GO TOKIO ;;
+	uneven | requests) echo U GO TOKIO ;;
 	channel)	echo UL GO ;;
 	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
 	http | h2load)	echo U EPOLL ST UV GO NGINX ;;
@@ -100,8 +100,8 @@ points_of() {		# WORKLOAD
 	stacks.no)	growing_points '2.50.80000 2.500.8000' \
 				1 2 4 8 16 32 64 128 256 512 1024 2048 4096 ;;
 	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
-	uneven.no)	growing_points '500.70 990.70 999.70' 8 60 1000 10000 ;;
-	uneven.yes)	growing_points 990.70 8 1000 ;;
+	uneven.no | requests.no) growing_points '500.70 990.70 999.70' 8 60 1000 10000 ;;
+	uneven.yes | requests.yes) growing_points 990.70 8 1000 ;;
 	channel.no)	printf '%s\n' '0 500000' '1 500000' '128 5000000' ;;
 	channel.yes)	printf '%s\n' '0 50000' '1 50000' '128 500000' ;;
 	http.no | echo.no) printf '%s\n' 1 16 64 256 1000 ;;
@@ -139,7 +139,8 @@ growing_points() {	# 'N.R.M ...' LAST...
 runs_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.* | blocks.*) echo 1 ;;
-	uneven.yes | http.yes | h2load.yes | latency.yes | echo.yes | redis.yes | idle.yes) echo 1 ;;
+	uneven.yes | requests.yes | http.yes | h2load.yes | latency.yes) echo 1 ;;
+	echo.yes | redis.yes | idle.yes) echo 1 ;;
 	*.yes)	echo 3 ;;
 	*.no)	echo 5 ;;
 	esac
@@ -164,7 +165,7 @@ command_for() {		# WORKLOAD COLUMN ARGUMENT...
 	stacks)		cycle_command "$1" "$2" "$3" ;;	# environment_of() has the last
 	depth)		depth_command "$@" ;;
 	uneven)		uneven_command "$@" ;;
-	http | h2load | latency | echo | redis | idle)
+	http | h2load | latency | echo | redis | idle | requests)
 		echo "$(server_of "$load" "$column") $*" ;;
 	*)		ours_or_peer "$@" ;;
 	esac
@@ -251,7 +252,7 @@ peer_of() {		# WORKLOAD COLUMN
 kind_of() {		# WORKLOAD
 	case $1 in
 	http | h2load | latency | idle) echo http ;;
-	echo | redis)	echo "$1" ;;
+	echo | redis | requests) echo "$1" ;;
 	esac
 }
 
@@ -262,6 +263,7 @@ server_of() {		# WORKLOAD COLUMN
 	http.U)		echo examples/05-httpd ;;
 	echo.U)		echo examples/04-echo ;;
 	redis.U)	echo examples/06-kv ;;
+	requests.U)	echo bench/requests ;;
 	*.EPOLL)	echo "peers/c-epoll-$kind" ;;
 	*)		echo "peers/$(echo "$2" | tr '[:upper:]' '[:lower:]')-$kind" ;;
 	esac
@@ -290,6 +292,7 @@ environment_of() {	# WORKLOAD ARGUMENT...
 	stacks)	echo "USCHED_STACKS=$5" ;;
 	latency) echo "PEAK=$peak" "DURATION=$(duration)" ;;
 	http | h2load | echo | redis) echo "DURATION=$(duration)" ;;
+	requests) echo "PROCS=$PROCS" "DURATION=$(duration)" ;;
 	esac
 }
 

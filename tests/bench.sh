@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 here=$PWD
 runs=0
 all='cycle ring counters pingpong create alternate memory blocks threads depth stacks uneven channel'
-servers='http h2load latency echo redis idle'
+servers='http h2load latency echo redis idle requests'
 
 # WORKLOAD COLUMN COMMAND, with @ for the arguments of the row, and @MOST if the last is
 # no more than that; % for all but the last of them, and $ for the last. With three

@@ -483,6 +483,27 @@ test_status() {
 	row 'create: UD / C++20' '1.3 | 100 | 100 to 100 | missed'
 }
 
+# The servers of requests, beside the programs that says() has made.
+requests_say() {
+	said=$BUILD
+	fake
+	ln "$BUILD/bench/requests-load" "$said/bench/requests-load"
+	BUILD=$said
+	for name in bench/requests peers/go-requests peers/tokio-requests; do
+		fake_server "$name"
+	done
+	cat >"$FAKES/value" <<-'END'
+	case "$server $*" in
+	bench*\ 990\ 70\ 8\ 5\ 2) echo 300 ;;
+	bench*) echo 900 ;;
+	*go*\ 990\ 70\ 8\ 5\ 2) echo 600 ;;
+	*go*) echo 1500 ;;
+	*tokio*\ 990\ 70\ 8\ 5\ 2) echo 200 ;;
+	*) echo 500 ;;
+	esac
+	END
+}
+
 # A part that is run by name only.
 test_even() {
 	says <<-'END'
@@ -498,6 +519,7 @@ test_even() {
 	bench/simulate*) echo 673 ;;
 	bench/after\ 4000\ *) echo 2 ;;
 	END
+	requests_say
 	compare -n 1 even
 	same 'status of even' 1 $status
 	diff - "$rows" >&2 <<-'END' || fail 'the rows of even (>)'
@@ -506,6 +528,14 @@ test_even() {
 	| uneven, 8 connections, 99 %: rr / Go | <= 0.8 | 1.4 | 1.4 to 1.4 | missed |
 	| uneven, 60 connections, 99 %: rr / Go | <= 0.8 | 0.7 | 0.7 to 0.7 | reached |
 	| uneven, 1000 connections, 99 %: rr / Go | <= 0.8 | 0.7 | 0.7 to 0.7 | reached |
+	| requests, 8 connections, 99 %: rr / Go | <= 0.8 | 0.5 | 0.5 to 0.5 | reached |
+	| requests, 8 connections, 99 %: rr / tokio | <= 0.8 | 1.5 | 1.5 to 1.5 | missed |
+	| requests, 60 connections, 99 %: rr / Go | <= 0.8 | 0.6 | 0.6 to 0.6 | reached |
+	| requests, 60 connections, 99 %: rr / tokio | <= 0.8 | 1.8 | 1.8 to 1.8 | missed |
+	| requests, 1000 connections, 99 %: rr / Go | <= 0.8 | 0.6 | 0.6 to 0.6 | reached |
+	| requests, 1000 connections, 99 %: rr / tokio | <= 0.8 | 1.8 | 1.8 to 1.8 | missed |
+	| requests, 10000 connections, 99 %: rr / Go | <= 0.8 | 0.6 | 0.6 to 0.6 | reached |
+	| requests, 10000 connections, 99 %: rr / tokio | <= 0.8 | 1.8 | 1.8 to 1.8 | missed |
 	| mutex, not held: locks of usync / pthread | >= 0.5 | 0.1 | 0.1 to 0.1 | missed |
 	| mutex, held for 200 ns: locks of usync / pthread | >= 0.9 | 0.95 | 0.95 to 0.95 | reached |
 	| channel of capacity 0: UL / Go | <= 1.5 | 3 | 3 to 3 | missed |

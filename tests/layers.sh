@@ -77,7 +77,10 @@ bench/alternate.c:      thread.h
 bench/memory.c: thread.h
 bench/slow.c:   bench.h ../rr.h ../usync.h
 bench/simulate.c:       bench.h ../private/policy.h
-bench/uneven.c: bench.h ../rr.h ../usync.h
+bench/chain.h:  bench.h
+bench/uneven.c: chain.h ../rr.h ../usync.h
+bench/requests.c:       chain.h ../rr.h ../unet.h
+bench/requests-load.c:  chain.h
 bench/late.c:   bench.h ../rr.h ../usync.h
 bench/contend.c:        bench.h ../ll.h ../usync.h
 bench/channel.c:        bench.h ../ll.h ../usync.h

@@ -233,7 +233,7 @@ servers_there() {
 			echo "$(server_of "$load" "$column") $(kind_of "$load")"
 		done
 	done
-	for kind in http echo redis; do
+	for kind in http echo redis requests; do
 		for file in "$B"/peers/*-"$kind"; do
 			[ ! -f "$file" ] || echo "peers/${file##*/} $kind"
 		done
@@ -245,6 +245,7 @@ answers_need() {	# KIND
 	case $1 in
 	http)	echo curl ;;
 	echo)	echo "$B/bench/echo-load" ;;
+	requests) echo "$B/bench/requests-load" ;;
 	redis)	echo redis-cli ;;
 	esac
 }

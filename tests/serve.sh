@@ -51,10 +51,12 @@ values() {
 	echo 1000|77|echo-load PORT 1000 2
 	redis 50 GET 1|99.99|redis;redis-benchmark -h 127.0.0.1 -p PORT -n 200000 -c 50 -P 1 -t get -q --csv
 	redis 7 SET 16|5|redis;redis-benchmark -h 127.0.0.1 -p PORT -n 2000000 -c 7 -P 16 -t set -q --csv
+	requests 990 70 60|123.4|requests-load PORT 990 70 60 2 3
 	idle 9000|1024.5|idle-load PORT 9000 PID /1k
 	answer http|1|curl
 	answer redis|1|redis-cli
 	answer echo|1|echo-load PORT 1 1
+	answer requests|1|requests-load PORT 500 10 1 1 1
 	END
 }
 
@@ -83,7 +85,7 @@ test_values() {
 	on_server=$(echo "$pinned" | sed -n 's/server on processor \([0-9]*\),.*/ on \1/p')
 	on_client=$(echo "$pinned" | sed -n 's/.*, client on \([0-9]*\)$/ on \1/p')
 	[ -z "$on_server" ] || [ "$on_server" != "$on_client" ] || fail 'one processor for both'
-	export DURATION=2 PEAK=5000
+	export DURATION=2 PEAK=5000 PROCS=3
 	values >"$dir/values"
 	while IFS='|' read -r command value calls; do
 		begin
@@ -93,20 +95,21 @@ test_values() {
 		same "status of $command" 0 $status
 		same "$command" "$value" "$(cat "$out")"
 		same "complaints about $command" '' "$(cat "$err")"
-		directory=' DIR'
+		directory=' DIR' server_on=$on_server client_on=$on_client
 		case $command in
+		*requests*) server_on='' client_on='' ;;
 		echo* | redis* | answer\ [er]*) directory='' ;;
 		esac
 		{
-			echo "peers/c-server PORT$directory$on_server"
+			echo "peers/c-server PORT$directory$server_on"
 			calls "$calls" "$(echo "$command" | cut -d ' ' -f 2)" |
-				sed "s/\$/$on_client/"
+				sed "s/\$/$client_on/"
 			echo 'peers/c-server ends'
 		} >"$dir/want"
 		diff "$dir/want" "$FAKES/calls" >&2 || fail "calls of $command"
 		nothing_left "$command"
 	done <"$dir/values"
-	unset DURATION PEAK
+	unset DURATION PEAK PROCS
 }
 
 # WORKLOAD|FILE|its text|the line printed|PATTERN of the complaint. `_' is no file.
@@ -131,6 +134,7 @@ failures() {
 	idle 1|idle-load|echo idle-load: lost >&2; exit 1|fail:client|status 1: idle-load: lost$
 	echo 1|echo-load|echo round_trips_per_s=5 p50_us=1 errors=1|fail:client|what is this: round
 	echo 1|echo-load|echo round_trips_per_s= p50_us=1 errors=0|fail:client|what is this: round
+	requests 9 9 9|requests-load|echo us=5 requests=|fail:client|what is this: us=5
 	redis 1 GET 1|redis-cli|echo nonsense|fail:content|PING: nonsense$
 	redis 1 GET 1|redis-benchmark|echo Error from server >&2; exit 1|fail:client|Error from server$
 	redis 1 GET 1|redis-benchmark|echo '"PING_INLINE","5"'|fail:client|no PING_MBULK$

@@ -375,6 +375,18 @@ class Tables(Case):
             | 60          |  900 | 1000 |
             ''')
 
+    def test_requests(self):
+        self.gives('''
+            requests, permille, load, connections, U, GO
+            requests, 990, 70, 8, 800, 1000
+            ''', '''
+            requests, permille = 990, load = 70: us that so many of 1000 took at most
+
+            | connections |    U |   GO |
+            | :---------- | ---: | ---: |
+            | 8           |  800 | 1000 |
+            ''')
+
     def test_growth_of_depth(self):
         self.gives(DEPTH, """
             depth, N = 2, R = 4: ns per message

@@ -6,8 +6,8 @@
 CARGO ?= cargo
 RUSTC ?= rustc
 
-# The server is named as those of other systems: tokio-echo.
-rust_servers  := echo-tokio
+# The servers are named as those of other systems: tokio-echo.
+rust_servers  := echo-tokio requests-tokio
 rust_programs := $(filter-out $(rust_servers),\
 	$(sort $(patsubst rust/src/bin/%.rs,%,$(wildcard rust/src/bin/*.rs))))
 rust_sources  := $(wildcard rust/src/*.rs rust/src/bin/*.rs) rust/Cargo.toml rust/Cargo.lock
@@ -21,7 +21,7 @@ rust_crates  := $(shell sed -n '/^libc/d; s/^\([a-z-]*\) = .*"=\([0-9.]*\)".*/\1
 rust_version += $(if $(rust_version),($(rust_crates)))
 
 $(eval $(call offer,rust,$(rust_programs),$(rust_version),cargo-web and rustc-web (1.85 or newer)))
-$(eval $(call offer,tokio,echo,$(rust_version),cargo-web and rustc-web \
+$(eval $(call offer,tokio,echo requests,$(rust_version),cargo-web and rustc-web \
 	(1.85 or newer)))
 
 # One run of cargo builds all.
@@ -34,5 +34,5 @@ $(P)/rust-target/built: $(rust_sources)
 $(rust_programs:%=$(P)/rust-%): $(P)/rust-%: $(P)/rust-target/built
 	cp -f $(P)/rust-target/release/$* $@
 
-$(P)/tokio-echo: $(P)/rust-target/built
-	cp -f $(P)/rust-target/release/echo-tokio $@
+$(P)/tokio-%: $(P)/rust-target/built
+	cp -f $(P)/rust-target/release/$*-tokio $@

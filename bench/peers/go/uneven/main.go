@@ -11,57 +11,18 @@ import (
 	"sync"
 	"time"
 
+	"peers/internal/chain"
 	"peers/internal/peer"
 )
 
-const (
-	short, long = 20, 2000 // us
-	longs       = 5        // percent
-	seed        = uint64(88172645463325252)
-)
-
-var (
-	eachUs float64 // numbers of the chain
-)
-
-// Marsaglia's xorshift.
-func next(x uint64) uint64 {
-	x ^= x << 13
-	x ^= x >> 7
-	return x ^ x<<17
-}
-
-//go:noinline
-func compute(us float64) uint64 {
-	x := seed
-	for n := uint64(us * eachUs); n > 0; n-- {
-		x = next(x)
-	}
-	return x
-}
-
-func calibrate() {
-	eachUs = 100
-	for start := time.Now(); time.Since(start) < 400*time.Millisecond; {
-		compute(1000)
-	}
-	best := 0.0
-	for i := 0; i < 10; i++ {
-		start := time.Now()
-		compute(20000)
-		best = math.Max(best, 20000*eachUs*1000/float64(time.Since(start).Nanoseconds()))
-	}
-	eachUs = best
-}
-
 // Serve returns the delays of the short requests of a connection, in us.
 func serve(n int, begin time.Time, seconds, gap float64) (late []float64) {
-	x := seed ^ uint64(n)*2654435761
+	x := chain.Seed ^ uint64(n)*2654435761
 	for i := 0; i < 10; i++ {
-		x = next(x)
+		x = chain.Next(x)
 	}
 	for due := 0.0; ; {
-		x = next(x)
+		x = chain.Next(x)
 		due -= math.Log((float64(x>>11)+1)/9007199254740992) * gap
 		if due >= seconds*1e9 {
 			return
@@ -70,12 +31,12 @@ func serve(n int, begin time.Time, seconds, gap float64) (late []float64) {
 		if wait := time.Until(at); wait > 0 {
 			time.Sleep(wait)
 		}
-		x = next(x)
-		if x%100 < longs {
-			compute(long)
+		x = chain.Next(x)
+		if x%100 < chain.Longs {
+			chain.Compute(chain.Long)
 			continue
 		}
-		compute(short)
+		chain.Compute(chain.Short)
 		if due >= seconds*2e8 {
 			late = append(late, float64(time.Since(at).Nanoseconds())/1000)
 		}
@@ -90,9 +51,9 @@ func main() {
 		peer.Fail("PERMILLE is at most 999, LOAD 99")
 	}
 	runtime.GOMAXPROCS(processors)
-	mean := float64((100-longs)*short+longs*long) * 10 // ns
+	mean := float64((100-chain.Longs)*chain.Short+chain.Longs*chain.Long) * 10 // ns
 	gap := mean * 100 * float64(connections) / float64(load*processors)
-	calibrate()
+	chain.Calibrate()
 	begin := time.Now().Add(50 * time.Millisecond)
 	lates := make([][]float64, connections)
 	var group sync.WaitGroup

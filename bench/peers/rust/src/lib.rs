@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! Shared by the programs: arguments, clock, memory, and the count of blocks.
 
+pub mod chain;
 pub mod min;
+pub mod server;
 
 use std::fs;
 use std::future::{poll_fn, Future};

@@ -21,19 +21,38 @@ import (
 // Args returns the arguments, the port first: as many as names has.
 func Args(names ...string) []string {
 	args := os.Args[1:]
-	if len(args) == len(names) {
-		port, err := strconv.ParseUint(args[0], 10, 16)
-		if err == nil && port > 0 {
-			return args
-		}
+	if len(args) == len(names) && isNumber(args[0], 16) {
+		return args
 	}
+	usage(names)
+	return nil
+}
+
+// PortAndProcessors returns the arguments of a server for several processors, 1 without.
+func PortAndProcessors() (port string, processors int) {
+	args := os.Args[1:]
+	if len(args) == 1 {
+		args = append(args, "1")
+	}
+	if len(args) != 2 || !isNumber(args[0], 16) || !isNumber(args[1], 10) {
+		usage([]string{"PORT", "[PROCESSORS]"})
+	}
+	processors, _ = strconv.Atoi(args[1])
+	return args[0], processors
+}
+
+func isNumber(text string, bits int) bool {
+	value, err := strconv.ParseUint(text, 10, bits)
+	return err == nil && value > 0
+}
+
+func usage(names []string) {
 	fmt.Fprint(os.Stderr, "usage: ", filepath.Base(os.Args[0]))
 	for _, name := range names {
 		fmt.Fprint(os.Stderr, " ", name)
 	}
 	fmt.Fprintln(os.Stderr)
 	os.Exit(2)
-	return nil
 }
 
 // Listen limits the process to one processor, ends it at SIGTERM, and prints that it is

@@ -2,16 +2,11 @@
 //! uneven with tokio, over all its native threads: short requests beside long ones, a task
 //! for each connection. tokio's timers have a millisecond.
 
+use peers::chain::{calibrate, compute, next, LONG, LONGS, SEED, SHORT};
 use peers::{arguments, fail, usage};
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-
-const SHORT: f64 = 20.0; // us
-const LONG: f64 = 2000.0;
-const LONGS: u64 = 5; // percent
-const SEED: u64 = 88172645463325252;
 
 #[derive(Clone, Copy)]
 struct Plan {
@@ -19,31 +14,6 @@ struct Plan {
     gap: f64,     // ns between requests of a connection
     begin: Instant,
     seconds: f64,
-}
-
-/// Marsaglia's xorshift.
-fn next(mut x: u64) -> u64 {
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^ x << 17
-}
-
-fn compute(us: f64, each_us: f64) {
-    let numbers = (us * each_us) as u64;
-    black_box((0..numbers).fold(SEED, |x, _| next(x)));
-}
-
-fn calibrate() -> f64 {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(400) {
-        compute(1000.0, 100.0);
-    }
-    let tries = (0..10).map(|_| {
-        let start = Instant::now();
-        compute(20000.0, 100.0);
-        20000.0 * 100.0 / start.elapsed().as_secs_f64() / 1e6
-    });
-    tries.fold(0.0, f64::max)
 }
 
 /// The delays of the short requests of a connection, in us.

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * requests.c: a server with short and long requests, for requests-load.
+ *
+ *	requests PORT [PROCESSORS]
+ *
+ * A request is a byte: `s' is to compute for 20 us, `l' for 2 ms; the answer is the same
+ * byte. Each connection is a thread of rr, on PROCESSORS (1). It prints `ready' when it
+ * listens on 127.0.0.1:PORT, and ends upon SIGTERM.
+ */
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "../rr.h"
+#include "../unet.h"
+
+#define BENCH_PROGRAM "requests"
+#include "chain.h"
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: requests PORT [PROCESSORS]\n");
+	exit(2);
+}
+
+static void end(int signal)
+{
+	(void)signal;
+	_Exit(0);
+}
+
+static void serve(int fd, void *unused)
+{
+	char kind;
+
+	(void)unused;
+	while (unet_read(fd, &kind, 1, USCHED_NEVER) == 1) {
+		compute(kind == 'l' ? LONG : SHORT);
+		if (unet_write_all(fd, &kind, 1, NULL, USCHED_NEVER))
+			break;
+	}
+	unet_close(fd);
+}
+
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
+	limit.rlim_cur = limit.rlim_max;
+	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
+}
+
+int main(int argc, char **argv)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	struct unet_addr address;
+	char text[32];
+	struct rr *rr;
+	int fd, listener;
+
+	if (argc < 2 || argc > 3)
+		usage();
+	snprintf(text, sizeof text, "127.0.0.1:%zu", number(argv[1], 1, UINT16_MAX));
+	if (argc > 2)
+		conf.c_processors = (unsigned)number(argv[2], 1, 1024);
+	signal(SIGTERM, end);
+	raise_limit();
+	calibrate();
+	check(unet_addr(text, &address), "address");
+	listener = unet_listen(&address, 4096, 0);
+	if (listener < 0)
+		fail("listen", listener);
+	check(rr_create(&conf, &rr), "scheduler");
+	printf("ready\n");
+	fflush(stdout);
+	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
+		check(rr_start_fd(rr, serve, fd, NULL, NULL), "start");
+	fail("accept", fd);
+}
