@@ -20,7 +20,14 @@
  * slice, and LOOK after the last time. An idle one asks (private/policy.h) while it
  * watches its inbox, and sleeps then. It is given threads by a processor that it has
  * asked, at the end of a run, or by one that looks for events. Threads stay where they
- * have moved. The costs below were measured on two processors.
+ * have moved.
+ *
+ * The costs below are assumed. Measured on two processors: a switch takes 0.013 us where
+ * all is in the cache (README.md), and mail to a processor that watches its inbox 0.5; a
+ * wake of one that sleeps took 8 and more on a busy virtual machine. What the cache lines
+ * of a thread cost that has moved was not measured. With twice these costs the 99th
+ * percentile with 16 processors at load 70, slices of 250 and all moves is 690 us, in
+ * place of 673.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -41,7 +48,7 @@ enum {
 	NONE     = UINT32_MAX,
 };
 
-static const double SWITCH = 0.05, HAND_OVER = 1, WAKE = 5;
+static const double SWITCH = 0.05, HAND_OVER = 1, WAKE = 5;     /* assumed: see above */
 static const double NEVER = INFINITY;
 
 enum moves { MOVES_NONE, MOVES_NEW, MOVES_ALL };
