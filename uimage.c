@@ -36,6 +36,8 @@ enum {
 	ARENA_MIN  = 64 << 10,          /* bytes of a class's first arena */
 	ARENA_MAX  = 32 << 20,          /* bytes: doubling ends */
 	HUGE_PAGE  = 2 << 20,           /* bytes; arenas of two and more ask for them */
+	STEP       = 2048,              /* blocks, */
+	STEP_BYTES = 2 << 20,           /* or bytes, in a step of uimage_pool_trim() */
 };
 
 struct uimage_block {
@@ -48,9 +50,19 @@ struct uimage_arena {
 	_Alignas(UIMAGE_HEAD)
 	struct uimage_chunk  a_chunk;    /* of records: the head of the first */
 	struct uimage_arena *a_next;     /* the one before it */
-	size_t               a_size;
+	size_t               a_size;     /* bytes, without a_held */
 	char                *a_carved;   /* blocks below have been handed out */
 	char                *a_end;
+	struct uimage_held  *a_held;     /* behind it */
+};
+
+/* i_lock. The free blocks of an arena that are in no batch. */
+struct uimage_held {
+	size_t   d_count;
+	size_t   d_from;                /* there are none below this one */
+	bool     d_dirty;               /* some came since its pages were dropped */
+	bool     d_plain;               /* it was told to do without huge pages */
+	uint64_t d_bits[];              /* 1: this block */
 };
 
 _Static_assert(sizeof(struct uimage_arena) == UIMAGE_HEAD, "rests begin behind it");
@@ -73,15 +85,21 @@ static bool   refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 static void   give_batch(struct uimage_pool *pool, size_t class,
 			 struct uimage_block *batch);
 static size_t carve(struct uimage_class *c, struct uimage_block **list);
+static void   count_free(struct uimage_pool *pool, struct uimage_class *c, long n);
 static struct uimage_chunk *chunk_of(char *record);
 static bool   is_first(const struct uimage_arena *a, const char *record);
 static char  *next_record(const struct uimage_arena *a, char *r);
 static bool   grow(struct uimage_pool *pool, struct uimage_class *c);
+static size_t held_size(const struct uimage_class *c, size_t arena);
 static void  *map(size_t size, size_t align);
 static void   show(void *p, size_t size);
 static void   unmap(void *p, size_t size);
 static size_t round_up(size_t size, size_t unit);
 static size_t page_size(void);
+
+/* In private/uimage_trim.inc. */
+static size_t take_held(struct uimage_pool *pool, struct uimage_class *c,
+			struct uimage_block **list);
 
 int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest)
 {
@@ -125,7 +143,7 @@ void uimage_pool_fini(struct uimage_pool *pool)
 
 		for (; a; a = next) {
 			next = a->a_next;
-			unmap(a, a->a_size);
+			unmap(a, a->a_size + held_size(&pool->i_class[i], a->a_size));
 		}
 	}
 	pthread_mutex_destroy(&pool->i_lock);
@@ -276,7 +294,7 @@ static void put(struct uimage_cache *cache, size_t class, void *block)
 	shelf->h_count++;
 }
 
-/* Fills an empty shelf from its spare, the pool's batches, or a new carving. */
+/* Fills an empty shelf from its spare, the pool's batches, arenas, or a new carving. */
 static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		   size_t class)
 {
@@ -289,8 +307,11 @@ static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		return true;
 	lock(&pool->i_lock);
 	shelf->h_free = c->c_batches;
-	if (shelf->h_free)
+	if (shelf->h_free) {
 		c->c_batches = shelf->h_free->b_batch;
+		count_free(pool, c, -1);
+	} else if (c->c_held > 0)
+		shelf->h_count = take_held(pool, c, &shelf->h_free);
 	else if (grow(pool, c))
 		shelf->h_count = carve(c, &shelf->h_free);
 	else
@@ -307,7 +328,20 @@ static void give_batch(struct uimage_pool *pool, size_t class,
 	lock(&pool->i_lock);
 	batch->b_batch = c->c_batches;
 	c->c_batches = batch;
+	count_free(pool, c, 1);
 	unlock(&pool->i_lock);
+}
+
+/* So many batches more are free. */
+static void count_free(struct uimage_pool *pool, struct uimage_class *c, long n)
+{
+	size_t bytes = c->c_batch * c->c_size;
+
+	c->c_count += (size_t)n;
+	if (c->c_count < c->c_least)
+		c->c_least = c->c_count;
+	__atomic_store_n(&pool->i_free, pool->i_free + (size_t)n * bytes,
+			 __ATOMIC_RELAXED);
 }
 
 /* Up to a batch of new blocks from the newest arena, in order of address. */
@@ -324,8 +358,10 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 		list = &b->b_next;
 		a->a_carved = records ? next_record(a, a->a_carved)
 				      : a->a_carved + c->c_size;
-		if (records && a->a_carved < a->a_end && is_first(a, a->a_carved))
+		if (records && a->a_carved < a->a_end && is_first(a, a->a_carved)) {
 			*chunk_of(a->a_carved) = a->a_chunk;
+			chunk_of(a->a_carved)->k_kept = 0;
+		}
 	}
 	*list = NULL;
 	return n;
@@ -369,11 +405,12 @@ static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 	if (size < c->c_size + sizeof *a)
 		size = round_up(sizeof *a + 2 * c->c_size, HUGE_PAGE);
 	if (size >= 2 * HUGE_PAGE)
-		align = HUGE_PAGE;
-	a = map(size, align);
+		align = size == ARENA_MAX ? ARENA_MAX : HUGE_PAGE; /* see arena_of() */
+	a = map(size + held_size(c, size), align);
 	if (!a)
 		return false;
 	a->a_size = size;
+	a->a_held = (void *)((char *)a + size);
 	if (records) {
 		a->a_chunk = pool->i_chunk;
 		a->a_carved = (char *)a + a->a_chunk.k_first;
@@ -384,11 +421,20 @@ static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 	}
 	a->a_next = c->c_arenas;
 	c->c_arenas = a;
-	pool->i_bytes += size;
+	if (size < ARENA_MAX)
+		c->c_small = a;
+	pool->i_bytes += size + held_size(c, size);
 	return true;
 }
 
-/* Maps zeroed memory; `align' is 1 for pages, or UIMAGE_CHUNK or HUGE_PAGE. */
+/* Whole pages, which are not touched before memory goes back. */
+static size_t held_size(const struct uimage_class *c, size_t arena)
+{
+	return round_up(sizeof(struct uimage_held) + arena / c->c_size / 8 + LINE,
+			page_size());
+}
+
+/* Maps zeroed memory; `align' is 1 for pages, or a larger power of two. */
 static void *map(size_t size, size_t align)
 {
 	size_t slack = align > 1 ? align : 0, before, after;
@@ -435,3 +481,5 @@ static size_t page_size(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
+
+#include "private/uimage_trim.inc"

@@ -11,10 +11,12 @@
  *        class c:  free  -> b b b  <--  batches of class c -> b b .. b
  *                  spare -> b .. b -->                     -> b b .. b
  *                                       arenas of class c  -> [blocks....|    ]
- *                                                                 carved ^
+ *                                       and their free blocks     carved ^
  *
- * Blocks return to their class and stay there until uimage_pool_fini(). So a record stays
- * a record, and reading one that was freed is no memory error: uproc.c depends on that.
+ * Blocks return to their class, and their addresses stay there until uimage_pool_fini().
+ * So a record stays a record, and reading one that was freed is no memory error: uproc.c
+ * depends on that. But the memory of free blocks goes back to the system, by pages, when
+ * uimage_pool_trim() is called: then they are zeros.
  *
  * And stacks: address ranges with a guard below each.
  */
@@ -49,6 +51,7 @@ struct uimage_chunk {
 	uint32_t k_rest;                /* and of its rest */
 	uint32_t k_count;               /* of records */
 	uint32_t k_inverse;             /* of k_size, times 2^32, rounded up */
+	uint32_t k_kept;                /* i_lock; see uimage_pool_keep() */
 };
 
 struct uimage_block;             /* a free block: see uimage.c */
@@ -60,6 +63,7 @@ struct uimage_cache {
 		struct uimage_block *h_free;
 		struct uimage_block *h_spare;    /* a whole batch, or NULL */
 		size_t               h_count;    /* blocks on h_free */
+		struct uimage_block *h_seen;     /* h_free at uimage_cache_trim() */
 	} i_shelf[UIMAGE_CLASSES];
 };
 
@@ -70,9 +74,22 @@ struct uimage_pool {
 		size_t               c_batch;    /* blocks in a batch */
 		struct uimage_block *c_batches;
 		struct uimage_arena *c_arenas;   /* the newest first */
+		struct uimage_arena *c_small;    /* of these, those before full size */
+		size_t               c_count;    /* batches; fewest in this period: */
+		size_t               c_least;
+		size_t               c_excess;   /* batches to take apart */
+		size_t               c_held;     /* free blocks of arenas */
+		size_t               c_dirty;    /* arenas with new ones */
+		struct uimage_arena *c_from;     /* where the next are taken, */
+		struct uimage_arena *c_drop;     /* and where pages are dropped, */
+		size_t               c_at;       /* from this block on */
 	} i_class[UIMAGE_CLASSES];
 	size_t              i_bytes;         /* i_lock; mapped for classes */
-	struct uimage_chunk i_chunk;         /* constant: each begins so */
+	size_t              i_free;          /* i_lock; read by all: in batches */
+	uint32_t            i_work;          /* i_lock; read by all: 1: see _trim() */
+	size_t              i_kept_at;       /* constant: see uimage_pool_keep(), */
+	uint32_t            i_kept;
+	struct uimage_chunk i_chunk;         /* and each chunk begins so */
 };
 
 /*
@@ -83,6 +100,13 @@ struct uimage_pool {
 int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest);
 
 enum { UIMAGE_RECORD_MAX = 120 << 10 };
+
+/*
+ * Bits of the word of 32 bits at byte `at' of each record, 16 or more, which do not go
+ * with the memory of a free record: those that one record had then, all that share its
+ * chunk have when they are taken again. Before the first record is taken.
+ */
+void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits);
 
 /* Frees every block of the pool, also those in use. */
 void uimage_pool_fini(struct uimage_pool *pool);
@@ -101,15 +125,49 @@ void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *ar
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
 
 /*
+ * Ends a period. What was free in the pool for all of it, or with `all' what is free now,
+ * goes back by the next calls of uimage_pool_trim(). From any native thread.
+ */
+void uimage_pool_age(struct uimage_pool *pool, int all);
+
+/*
+ * Gives memory back, in one step of some hundred microseconds at most, during which
+ * others cannot use the pool. 1: there is more to do; 0: there is not. Failures of
+ * madvise(2) are ignored. From any native thread.
+ */
+int uimage_pool_trim(struct uimage_pool *pool);
+
+/* Whether so many bytes are free, or more is to do. From any native thread. */
+static inline int uimage_pool_spares(const struct uimage_pool *pool, size_t bytes)
+{
+	return __atomic_load_n(&pool->i_free, __ATOMIC_RELAXED) >= bytes
+		|| __atomic_load_n(&pool->i_work, __ATOMIC_RELAXED);
+}
+
+/*
+ * Takes the blocks out of the cache of which none was used since the last call, or with
+ * `all' every one, for uimage_pool_trim(). From the cache's native thread.
+ */
+void uimage_cache_trim(struct uimage_cache *cache, int all);
+
+/*
+ * Gives the whole pages between `p' and `p + size' back to the system. They stay mapped,
+ * and are zeros where it can do that. Does nothing where it fails.
+ */
+void uimage_drop(void *p, size_t size);
+
+/*
  * A record, aligned to 16 bytes and, if its size is a multiple of 64, to 64. From byte 16
- * on it holds what its last user left, zeros at first. NULL: no memory.
+ * on it holds what its last user left, or zeros: at first, and after its memory went back
+ * to the system, but for bits of uimage_pool_keep(). NULL: no memory.
  * From the cache's native thread.
  */
 void *uimage_record(struct uimage_cache *cache);
 void uimage_record_free(struct uimage_cache *cache, void *record);
 
 /*
- * The rest of a record: zeros when it is first taken, and always what its last user left.
+ * The rest of a record: what its last user left, or zeros: at first, and after the memory
+ * of the record went back.
  */
 static inline void *uimage_rest(const void *record)
 {

@@ -29,7 +29,8 @@ watch/asan.h:
 watch/tsan.h:
 watch/none.h:
 uimage.h:
-uimage.c:       uimage.h private/lock.h
+uimage.c:       uimage.h private/lock.h private/uimage_trim.inc
+private/uimage_trim.inc:
 private/lock.h:
 private/quota.h:
 uconf.h:

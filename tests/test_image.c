@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* test_image.c: size classes, caches, records. test_guard.c has the stacks. */
+/*
+ * test_image.c: size classes, caches, records, memory that goes back. test_guard.c has
+ * the stacks.
+ */
 #include "test.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "../uimage.h"
 
@@ -401,6 +407,220 @@ static void test_pool_bytes(void **state)
 	}
 }
 
+/* ---- Memory that goes back ---- */
+
+enum { TRIMMED = 6000 };
+
+static void *blocks[TRIMMED];
+
+static void trim(struct uimage_pool *pool, struct uimage_cache *cache)
+{
+	uimage_cache_trim(cache, 1);
+	uimage_pool_age(pool, 1);
+	while (uimage_pool_trim(pool))
+		;
+	assert_int_equal(pool->i_free, 0);
+}
+
+/* Whether the page of an address is in memory. */
+static bool is_resident(const void *address)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	unsigned char there = 0;
+
+	assert_int_equal(mincore((void *)((uintptr_t)address & -page), 1, &there), 0);
+	return there & 1;
+}
+
+static size_t count_resident(size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += is_resident(blocks[i]);
+	return count;
+}
+
+static void *take(struct uimage_cache *cache, size_t size, bool record)
+{
+	size_t real = size;
+
+	return record ? uimage_record(cache) : uimage_alloc(cache, &real);
+}
+
+static void put_back(struct uimage_cache *cache, void *block, size_t size, bool record)
+{
+	if (record)
+		uimage_record_free(cache, block);
+	else
+		uimage_free(cache, block, size);
+}
+
+/*
+ * All but every `keep'-th block are freed, and their memory dropped. Then as many are
+ * taken again: the same addresses, and no others.
+ */
+static void drop_and_take(size_t size, size_t keep, bool record)
+{
+	struct uimage_pool *pool = make_pool(record ? size : 256);
+	size_t n = size > 4096 ? TRIMMED / 10 : TRIMMED, bytes;
+	struct uimage_cache cache;
+
+	uimage_cache_init(&cache, pool);
+	for (size_t i = 0; i < n; i++) {
+		blocks[i] = take(&cache, size, record);
+		memset(blocks[i], (int)(i % 255 + 1), size);
+	}
+	bytes = uimage_pool_bytes(pool);
+	for (size_t i = 0; i < n; i++)
+		if (i % keep)
+			put_back(&cache, blocks[i], size, record);
+	trim(pool, &cache);
+	/* A block that is kept keeps two pages besides its own; a chunk's head, too. */
+	if (!test_on_valgrind())
+		assert_in_range(count_resident(n), 0,
+				(n / keep + 1 + n * size / UIMAGE_CHUNK)
+				* (3 + 2 * (4096 / size)) + 100);
+	for (size_t i = 0; i < n; i++)
+		if (i % keep)
+			assert_non_null(blocks[i] = take(&cache, size, record));
+	assert_int_equal(uimage_pool_bytes(pool), bytes);
+	for (size_t i = 0; i < n; i++)
+		if (i % keep)
+			memset(blocks[i], (int)(i % 255 + 1), size);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < size; k++)
+			TEST_EQUAL(((unsigned char *)blocks[i])[k], i % 255 + 1);
+	free_pool(pool);
+}
+
+static void test_drop(void **state)
+{
+	static const size_t sizes[] = { 64, 320, 1280, 4096, 20480 };
+
+	(void)state;
+	test_timeout(60);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		for (int record = 0; record < 2; record++) {
+			drop_and_take(sizes[i], TRIMMED, record);
+			drop_and_take(sizes[i], 50, record);
+			drop_and_take(sizes[i], 2, record);
+		}
+}
+
+/* A record without memory is zeros, with its rest, and bits that are kept come back. */
+static void test_drop_records(void **state)
+{
+	enum { AT = 60, KEPT = 1, GONE = 2, REST = 16 };
+	struct uimage_pool *pool = malloc(sizeof *pool);
+	struct uimage_cache cache;
+	size_t zeros = 0;
+
+	(void)state;
+	test_timeout(20);
+	assert_int_equal(uimage_pool_init(pool, 160, REST), 0);
+	uimage_pool_keep(pool, AT, KEPT);
+	uimage_cache_init(&cache, pool);
+	for (size_t i = 0; i < TRIMMED; i++) {
+		blocks[i] = uimage_record(&cache);
+		memset(blocks[i], 0, 160);
+		*(uint32_t *)(void *)((char *)blocks[i] + AT) = i % 20 ? GONE : KEPT;
+		memset(uimage_rest(blocks[i]), 7, REST);
+	}
+	for (size_t i = 0; i < TRIMMED; i++)
+		uimage_record_free(&cache, blocks[i]);
+	trim(pool, &cache);
+	for (size_t i = 0; i < TRIMMED; i++) {
+		uint32_t word = *(uint32_t *)(void *)((char *)blocks[i] + AT);
+		char rest = *(char *)uimage_rest(blocks[i]);
+
+		TEST_TRUE(word == 0 || word == (i % 20 ? GONE : KEPT));
+		TEST_TRUE(rest == 0 || rest == 7);
+		zeros += word == 0 && rest == 0;
+	}
+	assert_in_range(zeros, TRIMMED * 3 / 4, TRIMMED);
+	for (size_t i = 0; i < TRIMMED; i++) {
+		const char *r = uimage_record(&cache);
+
+		TEST_TRUE(*(const uint32_t *)(const void *)(r + AT) & KEPT);
+	}
+	free_pool(pool);
+}
+
+/* What caches take in each period stays, and the rest goes after two. */
+static void test_age(void **state)
+{
+	enum { SIZE = 4096, USED = TRIMMED / 4 };
+	struct uimage_pool *pool = make_pool(256);
+	struct uimage_cache cache;
+
+	(void)state;
+	test_timeout(20);
+	uimage_cache_init(&cache, pool);
+	for (size_t i = 0; i < TRIMMED; i++)
+		memset(blocks[i] = take(&cache, SIZE, false), 1, SIZE);
+	for (size_t i = 0; i < TRIMMED; i++)
+		put_back(&cache, blocks[i], SIZE, false);
+	for (int period = 0; period < 4; period++) {
+		void *used[USED];
+
+		for (size_t i = 0; i < USED; i++)
+			used[i] = take(&cache, SIZE, false);
+		for (size_t i = 0; i < USED; i++)
+			put_back(&cache, used[i], SIZE, false);
+		uimage_pool_age(pool, 0);
+		while (uimage_pool_trim(pool))
+			;
+		assert_in_range(pool->i_free, (USED - 16) * SIZE,
+				(period ? USED + 16 : TRIMMED) * SIZE);
+	}
+	if (!test_on_valgrind())
+		assert_in_range(count_resident(TRIMMED), USED - 16, USED + 100);
+	free_pool(pool);
+}
+
+/* Blocks of all sizes while memory goes back in steps: none is given twice. */
+static void test_trim_at_random(void **state)
+{
+	enum { HELD = 1000 };
+	static struct held held[HELD];
+	size_t rounds = test_scale(100000, 2000);
+	struct uimage_pool *pool = make_pool(256);
+	struct uimage_cache caches[2];
+	uint32_t seed = 1;
+
+	(void)state;
+	test_timeout(120);
+	memset(held, 0, sizeof held);
+	uimage_cache_init(&caches[0], pool);
+	uimage_cache_init(&caches[1], pool);
+	for (size_t i = 0; i < rounds; i++) {
+		struct held *h = &held[test_random(&seed) % HELD];
+		struct uimage_cache *cache = &caches[test_random(&seed) % 2];
+
+		if (h->h_memory) {
+			check(h);
+			uimage_free(cache, h->h_memory, h->h_size);
+			h->h_memory = NULL;
+		} else {
+			h->h_size = random_size(&seed) % 5000 + 1;
+			h->h_memory = uimage_alloc(cache, &h->h_size);
+			h->h_mark = (unsigned char)i;
+			fill(h);
+		}
+		if (test_random(&seed) % 16 == 0)
+			uimage_pool_trim(pool);
+		if (test_random(&seed) % 256 == 0)
+			uimage_pool_age(pool, test_random(&seed) % 4 == 0);
+		if (test_random(&seed) % 256 == 0)
+			uimage_cache_trim(cache, test_random(&seed) % 2);
+	}
+	for (size_t i = 0; i < HELD; i++)
+		if (held[i].h_memory)
+			check(&held[i]);
+	free_pool(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +632,10 @@ int main(void)
 		cmocka_unit_test(test_records),
 		cmocka_unit_test(test_large_are_mapped),
 		cmocka_unit_test(test_pool_bytes),
+		cmocka_unit_test(test_drop),
+		cmocka_unit_test(test_drop_records),
+		cmocka_unit_test(test_age),
+		cmocka_unit_test(test_trim_at_random),
 	};
 
 	return cmocka_run_group_tests_name("image", tests, NULL, NULL);
