@@ -8,17 +8,20 @@
  *    The sender that sets the first bit pushes the thread. The processor clears u_mail
  *    after it has read t_next. So a record is in at most one inbox, once.
  *  - A thread that ends while it is in the inbox is settled when it is taken out. No
- *    record is freed while it is in a list. ENDED, in the same word, decides whether the
- *    end or the mail came first. It stays until the last step of the record's next start,
+ *    record is freed while it is in a list. LIVE, in the same word, decides whether the
+ *    end or the mail came first. It is set in the last step of the record's next start,
  *    so a stale handle cannot change a thread that is half made.
+ *  - A free record may become zeros at any time, when its memory goes back to the system.
+ *    That is a thread which has ended, and which none may join. KNOWN comes back with
+ *    the next start.
  *  - t_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
  *
- *	NULL   -> joiner      a thread joins, or a native thread: NATIVE
- *	NULL   -> DETACHED
- *	NULL   -> ENDED       the thread ends without a joiner
+ *	OPEN   -> joiner      a thread joins, or a native thread: NATIVE
+ *	OPEN   -> DETACHED
+ *	OPEN   -> ENDED       the thread ends without a joiner
  *	joiner -> TAKEN       the thread ends, and its joiner is told
  *	ENDED  -> TAKEN       a join or a detach comes after the end
- *	joiner -> NULL        the joiner gives up: a deadlock, its deadline, a cancel
+ *	joiner -> OPEN        the joiner gives up: a deadlock, its deadline, a cancel
  *
  *    The joiner that was told frees the record, or the caller that replaced ENDED by
  *    TAKEN. A detached one is freed at its end. While a record is free the word is
@@ -108,15 +111,16 @@ extern __typeof__(usched__called) usched__called __attribute__((weak));
 #endif
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
-/* Marks in t_joiner and, the last three, in p_inbox. They point nowhere. */
-static struct uproc_thread marks[7];
+/* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
+static struct uproc_thread marks[6];
 #define ENDED    (&marks[0])
 #define TAKEN    (&marks[1])            /* ended, and the joiner will free it */
-#define DETACHED (&marks[2])
-#define NATIVE   (&marks[3])
-#define PARKED   (&marks[4])
-#define STOPPED  (&marks[5])            /* the processor must not park */
-#define ASKED    (&marks[6])            /* another asks it for threads */
+#define DETACHED ((struct uproc_thread *)NULL)
+#define OPEN     UPROC_OPEN
+#define NATIVE   (&marks[2])
+#define PARKED   (&marks[3])
+#define STOPPED  (&marks[4])            /* the processor must not park */
+#define ASKED    (&marks[5])            /* another asks it for threads */
 
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
 static int  make_procs(struct uprocs *r, const struct uproc_policy *policy);
@@ -232,6 +236,7 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 				      + r->r_conf.c_image, sizeof(struct uproc_rest));
 	if (rc)
 		goto no_images;
+	uimage_pool_keep(&r->r_images, offsetof(struct ustack, u_mail), UPROC_MAIL_KNOWN);
 	rc = make_procs(r, policy);
 	if (rc)
 		goto no_procs;
@@ -317,17 +322,17 @@ static void start(struct uproc_place place, struct uproc_thread *t,
 	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
 
 	if (thread) {
-		uproc_rest(t)->t_joiner = NULL;
+		uproc_rest(t)->t_joiner = OPEN;
 		*thread = &t->t_stack;
-		mail |= UPROC_MAIL_KNOWN;
+		mail |= UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE;
 	} else {
-		mail |= UPROC_MAIL_UNJOINED;
+		mail |= UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE;
 	}
 	if (place.w_stays && p->p_moves)
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START;
-	/* Until now u_mail was ENDED, which refuses stale handles. */
+	/* Until now it was not LIVE, which refuses stale handles. */
 	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
 		make_runnable(p, t);
@@ -368,7 +373,7 @@ static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 		return -EDEADLK;
 	if (CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
 		return 0;
-	return now ? -EINVAL : -ETIMEDOUT;
+	return now == OPEN ? -ETIMEDOUT : -EINVAL;
 }
 
 static void interrupt(struct usched *s, struct ustack *u)
@@ -380,7 +385,7 @@ static int cancel(struct usched *s, struct ustack *u)
 {
 	if (s != usched__here())
 		return uproc_post(uproc_thread(u), UPROC_MAIL_CANCEL);
-	if (u->u_tokens == UPROC_ENDED)
+	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))        /* it may become zeros now */
 		return -ESRCH;
 	ustack_cancel_here(u);
 	return 0;
@@ -428,7 +433,7 @@ static int wake(struct usched *s, struct ustack *u)
 
 	if (s != usched__here())
 		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
-	if (u->u_tokens == UPROC_ENDED)
+	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))
 		return -ESRCH;
 	most = uproc_most(u->u_tokens);
 	if (((uint32_t)u->u_tokens & most) == most)
@@ -528,7 +533,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 
 	CALLED("ustack_wake(), or another call that sends mail,");
 	do {
-		if (old & UPROC_MAIL_ENDED)
+		if (!(old & UPROC_MAIL_LIVE))
 			return -ESRCH;
 		all = mail < UPROC_MAIL_TOKEN ? old | mail : old + mail;
 		if (all < old)
@@ -561,7 +566,7 @@ void uproc_drain(struct uproc *p)
 			make_runnable(p, t);
 			mail &= ~(uint32_t)UPROC_MAIL_MOVED;
 		}
-		if (mail & UPROC_MAIL_ENDED)
+		if (!(mail & UPROC_MAIL_LIVE))
 			settle(p, t);
 		else
 			deliver(p, t, mail);
@@ -619,12 +624,12 @@ void uproc_done(struct usched *s, struct ustack *u)
 	 * Not known. Nor was an earlier thread with this record, of which there could be
 	 * a stale handle: KNOWN stays.
 	 */
-	if (mail == UPROC_MAIL_UNJOINED) {
-		__atomic_store_n(&u->u_mail, UPROC_MAIL_ENDED, __ATOMIC_RELEASE);
+	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
+		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
 		uimage_record_free(&p->p_images, t);
 		return;
 	}
-	mail = FETCH_OR(&u->u_mail, UPROC_MAIL_ENDED);
+	mail = FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_LIVE);
 	if (mail & UPROC_MAIL_NAMED)
 		forget_name(u);
 	if (mail & ~(uint32_t)UPROC_MAIL_NONE)
@@ -680,7 +685,7 @@ static void settle(struct uproc *p, struct uproc_thread *t)
 	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
 	bool told;
 
-	if (!joiner && CAS(&uproc_rest(t)->t_joiner, &joiner, ENDED))
+	if (joiner == OPEN && CAS(&uproc_rest(t)->t_joiner, &joiner, ENDED))
 		return;
 	if (joiner == DETACHED) {
 		uimage_record_free(&p->p_images, t);
@@ -705,7 +710,7 @@ static void settle(struct uproc *p, struct uproc_thread *t)
  */
 static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
 {
-	struct uproc_thread *now = NULL;
+	struct uproc_thread *now = OPEN;
 
 	if (CAS(&uproc_rest(t)->t_joiner, &now, joiner))
 		return 0;
@@ -782,7 +787,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		had = *tokens;
 		joiner = me;
 		gave_up = !(news & UPROC_JOINED)
-			&& CAS(&uproc_rest(t)->t_joiner, &joiner, NULL);
+			&& CAS(&uproc_rest(t)->t_joiner, &joiner, OPEN);
 	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
 	drop_note(p, note);
 	/* News of a deadlock may be, too. It is not for the next join. */
@@ -808,10 +813,6 @@ static struct uproc_thread *get_record(struct uproc *p)
 		lock(&p->p_lock);
 		t = uimage_record(&p->p_outside);
 		unlock(&p->p_lock);
-	}
-	if (t && GET(t->t_stack.u_mail) == 0) { /* it was never used */
-		t->t_stack.u_mail = UPROC_MAIL_ENDED;
-		uproc_rest(t)->t_joiner = DETACHED;
 	}
 	return t;
 }
@@ -1255,7 +1256,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 	if (rc > 0 && t)
 		put_record(uproc_of(&t->t_stack), t);
 	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
-		uproc_rest(t)->t_joiner = NULL;
+		uproc_rest(t)->t_joiner = OPEN;
 	return rc < 0 ? rc : 0;
 }
 

@@ -77,7 +77,7 @@ enum {
 /* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
 	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next four */
-	UPROC_MAIL_ENDED    = 2, /* the thread has ended, send none */
+	UPROC_MAIL_LIVE     = 2, /* the thread has not ended: else send none */
 	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
 	UPROC_MAIL_UNJOINED = 8, /* it was started detached */
 	UPROC_MAIL_STAYS    = 16,        /* it does not move */
@@ -87,7 +87,7 @@ enum {
 	UPROC_MAIL_DEADLOCK = 64,
 	UPROC_MAIL_CANCEL   = 128,
 	UPROC_MAIL_TOKEN    = 256,
-	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_ENDED | UPROC_MAIL_NAMED
+	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE | UPROC_MAIL_NAMED
 			    | UPROC_MAIL_UNJOINED | UPROC_MAIL_STAYS,
 };
 
@@ -102,10 +102,13 @@ struct uproc_thread {
 
 /* The part of a record that a switch does not need: uimage.c keeps it apart. */
 struct uproc_rest {
-	struct uproc_thread *t_joiner;   /* atomic; or one of the marks in uproc.c */
+	struct uproc_thread *t_joiner;   /* atomic; or UPROC_OPEN, or a mark of uproc.c */
 	struct uproc_thread *t_next;     /* inbox link: owned by the pusher, then by the
 					    processor */
 };
+
+/* In t_joiner: a thread may join, and none does yet. NULL: none may. */
+#define UPROC_OPEN ((struct uproc_thread *)1)
 
 static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 {
@@ -316,9 +319,10 @@ static inline struct uproc_thread *uproc_thread(struct ustack *u)
 	return (struct uproc_thread *)(void *)u;
 }
 
+/* `u' has not ended, or its record is not free. */
 static inline struct uproc *uproc_of(const struct ustack *u)
 {
-	return (struct uproc *)(void *)ustack_sched(u);
+	return (struct uproc *)(void *)usched__of(u);
 }
 
 /* Private: adds to a counter of `p', which others may read. */

@@ -183,6 +183,10 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
 static void start_fd(void *thread);
 static void start_watched(void *thread);
 static int  refuse_wake(struct usched *s, struct ustack *u);
+static int  refuse_ended(struct usched *s, struct ustack *u);
+static int  refuse_detach(struct usched *s, struct ustack *u);
+static int  refuse_join(struct usched *s, struct ustack *u, const void *where,
+			int64_t deadline);
 static struct ustack *pick_none(struct usched *s, struct ustack *self);
 static void ready_by_wake(struct usched *s, struct ustack *u);
 static const struct usched_caught *look_at(void);
@@ -220,6 +224,12 @@ static void validate(const struct usched *s);
 
 /* The dispatcher of native threads without one. */
 static struct usched outside;
+
+/* The dispatcher of records without memory. */
+static const struct usched gone = {
+	.s_wake = refuse_ended, .s_cancel = refuse_ended, .s_detach = refuse_detach,
+	.s_join = refuse_join,
+};
 
 /* For s_caught: without C++; and to have all switches go the long way. */
 static const struct usched_caught none, all = { .c_uncaught = 1 };
@@ -643,6 +653,33 @@ static int refuse_wake(struct usched *s, struct ustack *u)
 	return -ENOTSUP;
 }
 
+struct usched *usched__gone(void)
+{
+	return (struct usched *)(uintptr_t)&gone;
+}
+
+static int refuse_ended(struct usched *s, struct ustack *u)
+{
+	(void)s;
+	(void)u;
+	return -ESRCH;
+}
+
+static int refuse_detach(struct usched *s, struct ustack *u)
+{
+	(void)s;
+	(void)u;
+	return -EINVAL;
+}
+
+static int refuse_join(struct usched *s, struct ustack *u, const void *where,
+		       int64_t deadline)
+{
+	(void)where;
+	(void)deadline;
+	return refuse_detach(s, u);
+}
+
 static struct ustack *pick_none(struct usched *s, struct ustack *self)
 {
 	(void)s;
@@ -695,7 +732,7 @@ int ustack_cancel(struct ustack *u)
 
 void ustack_cancel_here(struct ustack *u)
 {
-	struct usched *s = ustack_sched(u);
+	struct usched *s = usched__of(u);
 
 	u->u_cancelled = 1;
 	if (!usched__is_cancelled(u))
@@ -722,8 +759,8 @@ BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 	int rc;
 
 	CALLED(__func__);
-	if (!s->s_join || (self && ustack_sched(self)->s_join != s->s_join))
-		return -ENOTSUP;
+	if (!s->s_join || (self && usched__current->s_join != s->s_join))
+		return s == &gone ? -EINVAL : -ENOTSUP;
 	if (!self || deadline <= 0)
 		return s->s_join(s, u, where, deadline > 0 ? deadline : 0);
 	if (deadline != USCHED_NEVER)

@@ -540,14 +540,28 @@ int ustack_block(void);
 
 #include "uswitch.h"
 
-/*
- * The dispatcher of a thread, even one that has ended, while *u and the stacks exist.
- * From any native thread. Does not switch.
- */
-USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
+/* Private: the dispatcher of a thread that has not ended, or cannot for now. */
+static inline struct usched *usched__of(const struct ustack *u)
 {
 	return __atomic_load_n(&__atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE)->k_sched,
 			       __ATOMIC_RELAXED);
+}
+
+/* Private: the dispatcher of threads whose memory went back to the system. */
+struct usched *usched__gone(void);
+
+/*
+ * The dispatcher of a thread, even one that has ended, while *u and the stacks exist. If
+ * *u is zeros, since its memory went back to the system: one for which each call has the
+ * error of a thread that has ended. From any native thread. Does not switch.
+ */
+USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
+{
+	const struct usched_stack *k = __atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE);
+
+	if (__builtin_expect(!k, 0))
+		return usched__gone();
+	return __atomic_load_n(&k->k_sched, __ATOMIC_RELAXED);
 }
 
 /*

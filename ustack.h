@@ -91,16 +91,16 @@ USCHED_SWITCHES int ustack_wait(void)
 USCHED_INLINE int ustack_wake(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
+	int32_t tokens;
 
 	if (__builtin_expect(s != usched__here(), 0))
 		return s->s_wake(s, u);
-	if ((uint32_t)u->u_tokens < INT32_MAX) {
-		u->u_tokens++;
-		return 0;
-	}
-	if (__builtin_expect(u->u_tokens != USTACK_WAITING, 0))
+	tokens = (int32_t)((uint32_t)u->u_tokens + 1);
+	if (__builtin_expect(tokens < 0, 0))
 		return s->s_wake(s, u);
-	u->u_tokens = 0;
+	u->u_tokens = tokens;
+	if (tokens > 0)                         /* else it was USTACK_WAITING */
+		return 0;
 	if (s->s_slot)
 		s->s_ready(s, u);
 	else

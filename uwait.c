@@ -173,7 +173,7 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 		return no_waiter(-ECANCELED);
 	if (!outside && deadline == USCHED_NEVER)
 		return w;
-	rc = uevents_of(ustack_sched(w->w_thread), &e);
+	rc = uevents_of(usched__of(w->w_thread), &e);
 	if (rc)
 		return no_waiter(rc);
 	w->w_counts = true;
@@ -191,7 +191,7 @@ int uwait_events(struct uwaiter *w, struct uevents **e)
 	int rc = 0;
 
 	if (!w->w_outside) {
-		*e = ustack_sched(w->w_thread)->s_events;
+		*e = usched__of(w->w_thread)->s_events;
 		return 0;
 	}
 	if (!n->n_events)
@@ -571,7 +571,7 @@ static void expired(struct uexpiry *x)
 {
 	struct uwaiter *w = (struct uwaiter *)(void *)
 		((char *)x - offsetof(struct uwaiter, w_expiry));
-	struct usched *s = ustack_sched(w->w_thread);
+	struct usched *s = usched__of(w->w_thread);
 
 	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
 		return;
@@ -593,7 +593,7 @@ static int late(const struct uwaiter *w)
 
 static void disarm(struct uwaiter *w)
 {
-	struct uevents *e = ustack_sched(w->w_thread)->s_events;
+	struct uevents *e = usched__of(w->w_thread)->s_events;
 
 	if (w->w_expiry.x_prev)
 		e->e_disarm(e, &w->w_expiry);
@@ -609,7 +609,7 @@ static void free_more(struct uwaiter *w)
 /* Arms for the deadline. If it is armed for an earlier time, expired() will. */
 static void arm(struct uwaiter *w)
 {
-	struct uevents *e = ustack_sched(w->w_thread)->s_events;
+	struct uevents *e = usched__of(w->w_thread)->s_events;
 	struct uexpiry *x = &w->w_expiry;
 
 	if (w->w_deadline == USCHED_NEVER || (x->x_prev && x->x_when <= w->w_deadline))
@@ -624,7 +624,7 @@ static void expect(struct uwaiter *w)
 {
 	arm(w);
 	w->w_counted = true;
-	uevents_count(ustack_sched(w->w_thread)->s_events, 1);
+	uevents_count(usched__of(w->w_thread)->s_events, 1);
 }
 
 /* The wait is over, or never began. */
@@ -633,7 +633,7 @@ static inline void uncount(struct uwaiter *w)
 	if (!w->w_counted)
 		return;
 	w->w_counted = false;
-	uevents_count(ustack_sched(w->w_thread)->s_events, -1);
+	uevents_count(usched__of(w->w_thread)->s_events, -1);
 }
 
 static struct uwait_native *native_of(struct uwaiter *w)

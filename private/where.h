@@ -24,10 +24,11 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 	const struct usched *s = ustack_sched(u);
 	const struct usched_stack *k = u->u_stack;
 	uintptr_t top = (uintptr_t)usched__top(u);
-	size_t deep = (uintptr_t)k->k_bottom - top;
+	size_t deep;
 
 	if (!u->u_func || k == &s->s_new)
 		return -EINVAL;
+	deep = (uintptr_t)k->k_bottom - top;
 	if (address - top > deep || n > deep - (address - top))
 		return -EFAULT;
 	*at = (k->k_resident == u ? (char *)top : usched__image(u)) + (address - top);
