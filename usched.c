@@ -118,6 +118,7 @@ enum {
 	DEEP_RATIO   = 4,               /* when it is less than this part as deep */
 	RESERVE_MORE = 128,             /* bytes: by which frames of callers may differ */
 	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
+	RED_ZONE     = 256,     /* bytes below a top, which ABIs leave to its function */
 	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of vacated frames */
 };
 
@@ -199,6 +200,7 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
 APART static struct arch_jump leave(struct usched *s);
+static bool contains(const struct usched_stack *k, const void *address);
 static struct usched_stack *place_bottom(struct usched *s, uintptr_t end);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
@@ -353,6 +355,33 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 	vacate(s, k);
 	watch_stack(k);
 	return 0;
+}
+
+/* A signal handler may write below SP while f runs, and that is dead afterwards. */
+BY_THREADS size_t usched_unused(const struct usched *s, size_t from,
+				int (*f)(void *low, size_t size, void *arg), void *arg)
+{
+	const char *here = __builtin_frame_address(0);
+	struct usched_stack *k = on_native(s) ? NULL : s->s_victim;
+	size_t i = 0;
+
+	for (; k; k = usched__next_stack(s, k), i++) {
+		const struct ustack *u = k->k_resident;
+		char *low = k->k_bottom - k->k_size;
+		char *top = u ? usched__top(u) : k->k_bottom;
+
+		if (i < from || (u && u == s->s_current) || contains(k, here))
+			continue;
+		top -= u ? RED_ZONE : 0;
+		if (top > low && !f(low, (size_t)(top - low), arg))
+			return i + 1;
+	}
+	return 0;
+}
+
+static bool contains(const struct usched_stack *k, const void *address)
+{
+	return (uintptr_t)k->k_bottom - (uintptr_t)address <= k->k_size;
 }
 
 /* After s_victim all others, then NULL. */

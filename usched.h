@@ -487,6 +487,17 @@ int usched_add_stack(struct usched *s, void *base, size_t size);
 #define USCHED_IMAGE_MAX (USCHED_STACK_MAX - 1) /* bytes: no thread is as deep */
 
 /*
+ * Calls f(low, size, arg) for stack memory of `s' that holds no frames: of each added
+ * stack from number `from' on the bytes from its low end to the frames of its resident.
+ * What f finds there it may overwrite. Ends early if f returns 0. The stack of the caller
+ * is left out, and so is the native one.
+ * The number to go on with; 0: these were all.
+ * From the dispatcher's native thread. Does not switch.
+ */
+size_t usched_unused(const struct usched *s, size_t from,
+		     int (*f)(void *low, size_t size, void *arg), void *arg);
+
+/*
  * Runs threads until s_next returns NULL. Blocked threads stay blocked, and usched_run()
  * may be called again. With added stacks that may be at any depth and on any native
  * thread, one at a time. While threads live on the native stack, it must be at the same

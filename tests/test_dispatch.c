@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_dispatch.c: the contract of the calls of usched.h: init, stacks, run, switch,
- * abort, wake. The Makefile has usched__go() come here.
+ * abort, wake, unused memory. The Makefile has usched__go() come here.
  */
 #include <pthread.h>
 
@@ -373,6 +373,54 @@ static void wake_is_the_scheduler_s(void **state)
 	mini_fini(&plain);
 }
 
+/* ---- Memory of stacks ---- */
+
+static size_t ranges;
+
+static int overwrite(void *low, size_t size, void *one_only)
+{
+	TEST_TRUE((uintptr_t)low > (uintptr_t)__builtin_frame_address(0)
+		  || (uintptr_t)low + size < (uintptr_t)__builtin_frame_address(0));
+	if (!test_is_sanitized() && !test_on_valgrind())
+		memset(low, 0x77, size);
+	ranges++;
+	return !one_only;
+}
+
+/* Between the blocks of five threads: none loses a byte of its frames. */
+static void overwrite_unused(void *number)
+{
+	volatile char locals[3000];
+	const struct usched *s = &plain.p_sched;
+	bool lends = thread[0].u_stack != &s->s_native;
+
+	for (size_t i = 0; i < sizeof locals; i++)
+		locals[i] = (char)(uintptr_t)number;
+	for (int round = 0; round < 5; round++) {
+		size_t all, at = 0, n = 0;
+
+		ranges = 0;
+		TEST_EQUAL(usched_unused(s, 0, overwrite, NULL), 0);
+		all = ranges;
+		TEST_EQUAL(all, lends ? plain.p_stacks - 1 : 0);
+		do {
+			at = usched_unused(s, at, overwrite, &plain);
+			n++;
+		} while (at > 0);
+		TEST_EQUAL(ranges, 2 * all);
+		TEST_TRUE(n == all || n == all + 1);
+		TEST_EQUAL(block_below(1000, ustack_block), 0);
+	}
+	for (size_t i = 0; i < sizeof locals; i++)
+		TEST_EQUAL(locals[i], (char)(uintptr_t)number);
+}
+
+static void unused_has_no_frames(void **state)
+{
+	(void)state;
+	run_five(overwrite_unused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -388,6 +436,7 @@ int main(void)
 		cmocka_unit_test(abort_in_every_state),
 		cmocka_unit_test(abort_while_ending),
 		cmocka_unit_test(wake_is_the_scheduler_s),
+		cmocka_unit_test(unused_has_no_frames),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
