@@ -156,3 +156,8 @@ void ll_stats(struct ll *ll, struct usched_stats *out)
 {
 	uprocs_stats(&ll->ll_procs, out);
 }
+
+void ll_trim(struct ll *ll)
+{
+	uprocs_trim(&ll->ll_procs);
+}

@@ -89,6 +89,9 @@ int ll_run(struct ll *ll);
 /* As rr_stats(). Does not switch. */
 void ll_stats(struct ll *ll, struct usched_stats *out);
 
+/* As rr_trim(). Does not switch. */
+void ll_trim(struct ll *ll);
+
 #ifdef __cplusplus
 }
 #endif

@@ -112,3 +112,8 @@ void rr_stats(struct rr *rr, struct usched_stats *out)
 {
 	uprocs_stats(&rr->rr_procs, out);
 }
+
+void rr_trim(struct rr *rr)
+{
+	uprocs_trim(&rr->rr_procs);
+}

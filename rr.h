@@ -112,6 +112,17 @@ int rr_run(struct rr *rr);
  */
 void rr_stats(struct rr *rr, struct usched_stats *out);
 
+/*
+ * Gives memory that no thread needs back to the system: images, records and stacks, which
+ * keep their addresses. Without this call, that happens some seconds after a peak, in
+ * idle time. Here what all processors share goes back before it returns, which takes a
+ * millisecond for some ten thousand threads that have ended. What a processor has for
+ * itself goes back soon, in small steps; with c_embed in rr_run(); if the caller is one
+ * of its threads, before it returns.
+ * From any native thread. Does not switch.
+ */
+void rr_trim(struct rr *rr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -83,6 +83,9 @@ enum {
 	SLICE_MIN            = 10000,           /* ns */
 };
 
+/* ns. It takes two of these, and a moment, until a peak is gone: less than 10 s. */
+#define UNUSED ((int64_t)3000000000)
+
 /* What other native threads may write meanwhile. */
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
@@ -122,6 +125,7 @@ static struct uproc_thread marks[6];
 #define STOPPED  (&marks[4])            /* the processor must not park */
 #define ASKED    (&marks[5])            /* another asks it for threads */
 
+static void init_cond(pthread_cond_t *c);
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
 static int  make_procs(struct uprocs *r, const struct uproc_policy *policy);
 static void free_procs(struct uprocs *r, size_t n);
@@ -186,6 +190,11 @@ static int  drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
 static void unmark(struct uproc *p);
 static int64_t now(void);
 
+/* In private/uproc_trim.inc. */
+static int64_t tidy_time(struct uproc *p);
+static void tidy_busy(struct uproc *p);
+static bool tidy_idle(struct uproc *p);
+
 /* In private/uproc_names.inc. */
 static void forget_name(const struct ustack *u);
 
@@ -215,19 +224,16 @@ static void unpark(struct uproc *p);
 int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 		const struct uproc_policy *policy)
 {
-	pthread_condattr_t attr;
 	int rc;
 
 	*r = (struct uprocs){
 		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
 			      * CACHE_LINES,
 		.r_deadline = INT64_MAX,
+		.r_unused  = UNUSED,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
 	};
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->r_changed, &attr);
-	pthread_condattr_destroy(&attr);
+	init_cond(&r->r_changed);
 	rc = complete(&r->r_conf, conf);
 	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks
 		: r->r_conf.c_steal ? 2 * FIRST_STACKS : FIRST_STACKS;
@@ -250,6 +256,16 @@ no_images:
 	pthread_cond_destroy(&r->r_changed);
 	pthread_mutex_destroy(&r->r_lock);
 	return rc;
+}
+
+static void init_cond(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 int uprocs_fini(struct uprocs *r)
@@ -584,6 +600,7 @@ bool uproc_look(struct uproc *p)
 	p->p_barren = 0;
 	exchange_stacks(p);
 	share(p);
+	tidy_busy(p);
 	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
 }
 
@@ -947,10 +964,11 @@ static int uproc_init(struct uproc *p, struct uprocs *r,
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
 	p->p_interval = p->p_left = UPROC_LOOK;
+	p->p_tidy = USCHED_NEVER;
 	uimage_cache_init(&p->p_images, &r->r_images);
 	uimage_cache_init(&p->p_outside, &r->r_images);
 	pthread_mutex_init(&p->p_lock, NULL);
-	pthread_cond_init(&p->p_unparked, NULL);
+	init_cond(&p->p_unparked);
 	rc = usched_init(&p->p_sched);
 	uproc__open(p);
 	return rc;
@@ -1312,6 +1330,7 @@ int ustack_stay(int on)
 	return (before & UPROC_MAIL_STAYS) != 0;
 }
 
+#include "private/uproc_trim.inc"
 #include "private/uproc_names.inc"
 #include "private/uproc_report.inc"
 #include "private/uproc_move.inc"

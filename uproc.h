@@ -161,6 +161,13 @@ struct uproc {
 	struct uproc_join    *p_joins;   /* notes; the first is not used */
 	size_t                p_join_room;
 	size_t                p_join_free;      /* the first free note */
+	int64_t               p_tidy;    /* ns: see private/uproc_trim.inc */
+	int64_t               p_period;
+	uint64_t              p_tidied;  /* s_launches when a period ended */
+	size_t                p_walked;  /* stacks that this walk has passed, */
+	uint8_t               p_walks;   /* 1: and it goes on */
+	uint8_t               p_periods; /* to go */
+	uint8_t               p_looks;   /* until a step may be due */
 
 	/* Shared, atomic; on a cache line of their own. */
 	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
@@ -170,6 +177,7 @@ struct uproc {
 	uint32_t              p_want;    /* places for threads that move here, counted in
 					    p_started */
 	struct usched_stack  *p_returned;       /* stacks of its own, by k_next */
+	uint32_t              p_trim;    /* 1: it is to give back what it can */
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
@@ -196,6 +204,9 @@ struct uprocs {
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
 	uint32_t           r_unparks;    /* atomic: and was unparked */
 	uint32_t           r_looking;    /* atomic: 1 while a deadlock is looked for */
+	int64_t            r_unused;     /* ns: a period without use, after which memory
+					    goes back: constant */
+	int64_t            r_period;     /* atomic: end of the pool's period */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: of slices, or NULL */
 
@@ -256,6 +267,7 @@ int  uprocs_run(struct uprocs *r);
 void uproc_hold(struct uprocs *r);
 void uproc_release(struct uprocs *r);
 void uprocs_stats(struct uprocs *r, struct usched_stats *out);
+void uprocs_trim(struct uprocs *r);
 
 /*
  * Sends mail to a thread, from any native thread.

@@ -366,13 +366,16 @@ BY_THREADS size_t usched_unused(const struct usched *s, size_t from,
 	size_t i = 0;
 
 	for (; k; k = usched__next_stack(s, k), i++) {
-		const struct ustack *u = k->k_resident;
-		char *low = k->k_bottom - k->k_size;
-		char *top = u ? usched__top(u) : k->k_bottom;
+		char *low = k->k_bottom - k->k_size, *top = k->k_bottom;
+		const struct ustack *u;
 
-		if (i < from || (u && u == s->s_current) || contains(k, here))
+		if (i < from || GET(k->k_sched) != s)   /* it has left with a thread */
 			continue;
-		top -= u ? RED_ZONE : 0;
+		u = k->k_resident;
+		if ((u && u == s->s_current) || contains(k, here))
+			continue;
+		if (u)
+			top = usched__top(u) - RED_ZONE;
 		if (top > low && !f(low, (size_t)(top - low), arg))
 			return i + 1;
 	}

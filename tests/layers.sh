@@ -51,7 +51,8 @@ upreempt.h:     usched.h
 upreempt.c:     upreempt.h arch/arch.h private/lock.h ustack.h
 uoverflow.c:    uoverflow.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/cancel.h private/lock.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_names.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/cancel.h private/lock.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
+private/uproc_trim.inc:
 private/uproc_names.inc:
 private/uproc_report.inc:
 private/uproc_move.inc:

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_trim.c: memory that goes back to the system after a peak: at once, and in idle
+ * time; handles that are used after that; threads that get the records again.
+ */
+#include "procs.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "../uframes.h"
+#include "../usync.h"
+
+enum {
+	LOCALS = 4096,                  /* bytes */
+	MIB    = 1 << 20,
+	UNUSED = 200000000,             /* ns: less than it is, see r_unused */
+	WAIT   = 5000,                  /* ms for a peak to go */
+};
+
+static struct uprocs *procs(void *s)
+{
+	return s;
+}
+
+/* Bytes of this process that are in memory. */
+static size_t resident(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long all, pages = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu %lu", &all, &pages), 2);
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool tells_memory(void)
+{
+	return !test_is_sanitized() && !test_on_valgrind();
+}
+
+/* ---- A peak ---- */
+
+static struct usync_sem gate;
+static atomic_size_t inside;
+
+static void hold_locals(void *unused)
+{
+	volatile char locals[LOCALS];
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof locals; i += 64)
+		locals[i] = 1;
+	inside++;
+	TEST_EQUAL(usync_sem_wait(&gate, USCHED_NEVER), 0);
+	TEST_EQUAL(locals[64], 1);
+	inside--;
+}
+
+/* Threads that wait at a time; where there is a handle they are known. */
+static void peak(void *s, size_t n, struct ustack **threads)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(over->o_start(s, hold_locals, NULL,
+					       threads ? &threads[i] : NULL), 0);
+	await_count(&inside, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(usync_sem_post(&gate), 0);
+	for (size_t i = 0; threads && i < n; i++)
+		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+	while (inside > 0)
+		sched_yield();
+}
+
+/* ---- Handles that are used too late ---- */
+
+enum { STALE = 5000 };
+
+static struct ustack *stale[STALE];
+
+static void use_stale(void *unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < STALE; i++) {
+		struct ustack *u = stale[i];
+		char byte, name[USTACK_NAME_MAX];
+
+		if (u == ustack_self())         /* it has got this record */
+			continue;
+		TEST_EQUAL(ustack_wake(u), -ESRCH);
+		TEST_EQUAL(ustack_cancel(u), -ESRCH);
+		TEST_EQUAL(ustack_join(u, USCHED_NEVER), -EINVAL);
+		TEST_EQUAL(ustack_join(u, 0), -EINVAL);
+		TEST_EQUAL(ustack_join(u, usync_after(1)), -EINVAL);
+		TEST_EQUAL(ustack_detach(u), -EINVAL);
+		TEST_EQUAL(ustack_name(u, "late"), -ESRCH);
+		TEST_EQUAL(ustack_get_name(u, name, sizeof name), -ENOENT);
+		TEST_EQUAL(ustack_abort(u), -EINVAL);
+		TEST_EQUAL(ustack_peek(u, &byte, &byte, 1), -EINVAL);
+		TEST_TRUE(!ustack_where(u));
+		TEST_TRUE(!ustack_func(u));
+	}
+}
+
+static size_t count_dropped(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < STALE; i++)
+		n += !stale[i]->u_stack;
+	return n;
+}
+
+static void use_late(const struct usched_conf *conf)
+{
+	void *s = make(conf);
+
+	inside = 0;
+	over->o_hold(s);
+	peak(s, STALE, stale);
+	uprocs_trim(procs(s));
+	while (count_dropped() < STALE / 2)     /* caches go back soon */
+		sleep_ms(1);
+	use_stale(NULL);
+	for (size_t i = 0; i < conf->c_processors; i++)
+		run_to_end(s, use_stale, NULL);
+	over->o_release(s);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static void test_stale(void **state)
+{
+	static const struct usched_conf confs[] = {
+		{ .c_processors = 1 }, { .c_processors = 2 },
+		{ .c_processors = 2, .c_stacks = USCHED_NATIVE, .c_image = 4096 },
+	};
+
+	(void)state;
+	test_timeout(60);
+	for (size_t i = 0; i < 3; i++)
+		use_late(&confs[i]);
+}
+
+/* Wakes and joins by such handles while their records are dropped, and used again. */
+struct storm {
+	void         *s_sched;
+	atomic_int    s_stop;
+	atomic_size_t s_ended;
+};
+
+static void *use_and_trim(void *arg)
+{
+	struct storm *storm = arg;
+	uint32_t seed = 1;
+
+	while (!storm->s_stop) {
+		for (int i = 0; i < 100; i++) {
+			struct ustack *u = __atomic_load_n(
+				&stale[test_random(&seed) % STALE], __ATOMIC_RELAXED);
+
+			if (u && i % 4)
+				ustack_wake(u);
+			else if (u)
+				TEST_TRUE(ustack_cancel(u) != -ENOTSUP);
+		}
+		uprocs_trim(procs(storm->s_sched));
+	}
+	return NULL;
+}
+
+static void test_storm(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2 };
+	size_t rounds = test_scale(50, 10), starts = 0;
+	struct storm storm = { 0 };
+	pthread_t native;
+
+	(void)state;
+	test_timeout(120);
+	memset(stale, 0, sizeof stale);
+	storm.s_sched = make(&conf);
+	over->o_hold(storm.s_sched);
+	assert_int_equal(pthread_create(&native, NULL, use_and_trim, &storm), 0);
+	for (size_t k = 0; k < rounds; k++) {
+		for (size_t i = k % 7; i < STALE / 10; i++, starts++) {
+			struct ustack *u;
+
+			assert_int_equal(over->o_start(storm.s_sched, count_up,
+						       &storm.s_ended, &u), 0);
+			__atomic_store_n(&stale[i], u, __ATOMIC_RELAXED);
+			if (i % 2)
+				assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+			else
+				assert_int_equal(ustack_detach(u), 0);
+		}
+		await_count(&storm.s_ended, starts);
+	}
+	storm.s_stop = 1;
+	pthread_join(native, NULL);
+	over->o_release(storm.s_sched);
+	assert_int_equal(over->o_destroy(storm.s_sched), 0);
+	assert_int_equal(storm.s_ended, starts);
+}
+
+/* ---- Records that are used again ---- */
+
+#define IS_KNOWN(u) (__atomic_load_n(&(u)->u_mail, __ATOMIC_RELAXED) & USTACK_KNOWN)
+
+static atomic_size_t known, unknown;
+
+static void count_known(void *unused)
+{
+	const struct ustack *u = usched__here()->s_current;
+
+	(void)unused;
+	if (IS_KNOWN(u))
+		known++;
+	else
+		unknown++;
+}
+
+/*
+ * A record of which there may be a handle stays marked, for its next thread gets mail by
+ * that; others need no atomic instruction.
+ */
+static void test_known(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	void *s;
+
+	(void)state;
+	test_timeout(60);
+	for (int told = 0; told < 2; told++) {
+		known = unknown = 0;
+		s = make(&conf);
+		over->o_hold(s);
+		for (size_t i = 0; i < STALE; i++)
+			assert_int_equal(over->o_start(s, nothing, NULL,
+						       told ? &stale[i] : NULL), 0);
+		for (size_t i = 0; told && i < STALE; i++)
+			assert_int_equal(ustack_join(stale[i], USCHED_NEVER), 0);
+		run_to_end(s, nothing, NULL);
+		uprocs_trim(procs(s));
+		sleep_ms(50);
+		for (size_t i = 0; i < STALE / 2; i++)
+			assert_int_equal(over->o_start(s, count_known, NULL, NULL), 0);
+		over->o_release(s);
+		assert_int_equal(over->o_destroy(s), 0);
+		assert_int_equal(known + unknown, STALE / 2);
+		if (told)
+			assert_int_equal(unknown, 0);
+		else
+			assert_in_range(unknown, STALE / 8, STALE / 2);
+	}
+}
+
+/* ---- Reports ---- */
+
+/* The walk over records meets those without memory. */
+static void test_report(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2 };
+	struct ustack *t;
+	void *s;
+
+	(void)state;
+	test_timeout(60);
+	s = make(&conf);
+	inside = 0;
+	over->o_hold(s);
+	start_waiter(s, &t);
+	peak(s, STALE, stale);
+	uprocs_trim(procs(s));
+	while (count_dropped() < STALE / 2)
+		sleep_ms(1);
+	over->o_release(s);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(lines_with("nothing can wake: 1"), 1);
+	assert_int_equal(lines_with("waits for a wake"), 1);
+	assert_int_equal(over->o_destroy(s), -EDEADLK);
+}
+
+/* ---- Memory ---- */
+
+static atomic_int stop;
+
+/* Hands over to others for all the time, with a pause if that is wanted. */
+static void go_on(void *pause)
+{
+	while (!stop)
+		if (pause)
+			usync_sleep_until(usync_after(MIB));
+		else
+			TEST_EQUAL(ustack_yield(), 0);
+}
+
+static void trim_peak(void *s, size_t n, bool at_once)
+{
+	size_t before, after;
+
+	peak(s, 100, NULL);
+	before = resident();
+	peak(s, n, NULL);
+	if (at_once)
+		uprocs_trim(procs(s));
+	if (!tells_memory() || n * LOCALS < 32 * MIB)
+		return;
+	for (int ms = 0; ms < WAIT; ms += 10) {
+		after = resident();
+		if (after < before + 16 * MIB)
+			break;
+		sleep_ms(10);
+	}
+	assert_in_range(after, 0, before + 16 * MIB);
+}
+
+static void give_back(bool at_once, size_t threads, bool pause)
+{
+	struct usched_conf conf = { .c_processors = threads > 0 ? 1 : 2 };
+	void *s = make(&conf);
+
+	stop = 0;
+	inside = 0;
+	procs(s)->r_unused = UNUSED;
+	over->o_hold(s);
+	for (size_t i = 0; i < threads; i++)
+		assert_int_equal(over->o_start(s, go_on, pause ? s : NULL, NULL), 0);
+	trim_peak(s, test_scale(20000, 500), at_once);
+	stop = 1;
+	over->o_release(s);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static void test_at_once(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	give_back(true, 0, false);
+	give_back(true, 4, false);
+}
+
+/* Nothing runs; a few threads sleep, or are always ready. */
+static void test_idle(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	give_back(false, 0, false);
+	give_back(false, 3, true);
+}
+
+static void test_busy(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	give_back(false, 2, false);
+}
+
+/* A thread trims its own processor before the call returns. */
+static void trim_own(void *s)
+{
+	size_t before = resident();
+
+	uprocs_trim(procs(s));
+	if (tells_memory() && !test_is_scaled())
+		TEST_TRUE(resident() + 20 * MIB < before);
+}
+
+static void test_own(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	void *s;
+
+	(void)state;
+	test_timeout(60);
+	s = make(&conf);
+	inside = 0;
+	peak(s, test_scale(20000, 500), NULL);
+	run_to_end(s, trim_own, s);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_storm),
+		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_report),
+		cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_idle),
+	};
+	const struct CMUnitTest busy[] = { cmocka_unit_test(test_busy) };
+
+	return OVER_RUN(tests, OVER_PROCS) + OVER_RUN(busy, OVER_RR);
+}
