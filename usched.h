@@ -120,7 +120,8 @@ typedef struct ustack *usched_next_fn(struct usched *s);
  * USCHED_IMAGE_MAX); NULL: no memory. The thread owns it until s_free. Called rarely:
  * when a thread on a shared stack blocks deeper than before, and deeper than s_room; or
  * is evicted much less deep than it was, which a smaller image would do for. Then NULL is
- * no failure.
+ * no failure. Also once for the waiter (uwait.h) of a thread, at its first wait there:
+ * aligned to 8 bytes at least.
  */
 typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
 

@@ -38,6 +38,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "private/cancel.h"
@@ -437,14 +438,20 @@ void uwait_lock_slow(struct uwait_lock *l)
 	} while (__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE));
 }
 
+/* From the scheduler's memory, which goes back to the system: libc's may not. */
 static struct uwaiter *new_waiter(void)
 {
-	struct uwaiter *w = calloc(1, sizeof *w);
+	struct ustack *u = ustack_self();
+	struct usched *s = usched__of(u);
+	size_t size = sizeof(struct uwaiter);
+	struct uwaiter *w = s->s_alloc(s, u, &size);
 
 	if (!w)
 		return NULL;
+	memset(w, 0, sizeof *w);
 	w->w_attachment.a_ops = &ops;
-	w->w_thread = ustack_self();
+	w->w_thread = u;
+	w->w_size = size;
 	ustack_attach(&w->w_attachment);
 	return w;
 }
@@ -541,11 +548,12 @@ static int move_on(struct ustack_attachment *l)
 static void free_waiter(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
+	struct usched *s = usched__of(w->w_thread);
 
 	uncount(w);                             /* aborted while it waited */
 	disarm(w);
 	free_more(w);
-	free(w);
+	s->s_free(s, w->w_thread, w, w->w_size);
 }
 
 /* The scheduler describes joins. */

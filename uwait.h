@@ -119,6 +119,8 @@ struct uwaiter {
 	bool                w_counted;  /* w_counts, and it is counted now */
 	uint8_t             w_owed;     /* wakes by grants that no block took */
 	int                 w_result;   /* the granter's */
+
+	size_t              w_size;     /* bytes, from s_alloc: constant */
 };
 
 /* A spin lock, held for some instructions, never over a block. Zeros are an open one. */

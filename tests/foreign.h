@@ -41,7 +41,7 @@ struct foreign_thread {
 	struct foreign_thread *t_prev;
 	struct foreign_thread *t_joiner;        /* a thread, or NULL */
 	unsigned               t_tokens;
-	unsigned               t_allocs;        /* of images; the dispatcher's */
+	unsigned               t_allocs;        /* of images and its waiter */
 	int                    t_news;          /* what its join returns */
 	bool                   t_waits;         /* for a token */
 	bool                   t_joins;         /* waits for news */
