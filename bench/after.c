@@ -2,13 +2,16 @@
 /*
  * after.c: the memory that is left after a peak.
  *
- *	after THREADS BYTES [SECONDS]
+ *	after [-s SECONDS] [-t] THREADS BYTES [THREADS BYTES]...
  *
  * A thousand threads of rr with a kilobyte of locals block and end, on one processor.
- * Then THREADS threads with BYTES of locals do. SECONDS (10) later it prints the resident
- * memory less 16 MiB, divided by that before the peak.
+ * Then THREADS threads with BYTES of locals do, for each pair of numbers in turn. SECONDS
+ * (10) later, or with -t a second after rr_trim(), it prints the resident memory less 16
+ * MiB, divided by that before the peaks, or 0.01 if that is more; and in another line the
+ * MiB before, at the last peak, and afterwards.
  */
 #include <alloca.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "../rr.h"
@@ -24,14 +27,18 @@ enum {
 	LOOK       = 1000,              /* us */
 };
 
+#define LEAST 0.01
+
 static struct rr        *rr;
 static struct usync_sem  sem;
 static size_t            bytes;         /* of locals */
 static size_t            inside;        /* threads; atomic */
+static double            most;          /* bytes at the last peak */
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: after THREADS BYTES [SECONDS]\n");
+	fprintf(stderr, "usage: after [-s SECONDS] [-t] THREADS BYTES "
+		"[THREADS BYTES]...\n");
 	exit(2);
 }
 
@@ -59,6 +66,7 @@ static void peak(size_t threads, size_t locals)
 	for (size_t i = 0; i < threads; i++)
 		check(rr_start(rr, block, NULL, NULL), "start");
 	wait_until(threads);
+	most = resident();
 	for (size_t i = 0; i < threads; i++)
 		check(usync_sem_post(&sem), "post");
 	wait_until(0);
@@ -67,21 +75,35 @@ static void peak(size_t threads, size_t locals)
 int main(int argc, char **argv)
 {
 	struct usched_conf conf = { .c_processors = 1 };
-	size_t threads, locals, seconds = 10;
-	double before;
+	unsigned seconds = 10;
+	bool trim = false;
+	double before, after, ratio;
+	int option;
 
-	if (argc < 3 || argc > 4)
+	while ((option = getopt(argc, argv, "s:t")) != -1) {
+		if (option == 's')
+			seconds = (unsigned)number(optarg, 1, 3600);
+		else if (option == 't')
+			trim = true;
+		else
+			usage();
+	}
+	argc -= optind;
+	argv += optind;
+	if (argc < 2 || argc % 2)
 		usage();
-	threads = number(argv[1], 1, 100000000);
-	locals = number(argv[2], 1, 128 << 10);
-	if (argc > 3)
-		seconds = number(argv[3], 1, 3600);
 	check(rr_create(&conf, &rr), "scheduler");
 	peak(WARM, WARM_BYTES);
 	before = resident();
-	peak(threads, locals);
-	sleep((unsigned)seconds);
-	printf("%.6f\n", (resident() - FREE) / before);
+	for (; argc > 0; argc -= 2, argv += 2)
+		peak(number(argv[0], 1, 100000000), number(argv[1], 1, 128 << 10));
+	if (trim)
+		rr_trim(rr);
+	sleep(trim ? 1 : seconds);
+	after = resident();
+	ratio = (after - FREE) / before;
+	printf("%.6f\n%.1f %.1f %.1f\n", ratio > LEAST ? ratio : LEAST,
+	       before / (1 << 20), most / (1 << 20), after / (1 << 20));
 	check(rr_destroy(rr), "end");
 	return 0;
 }

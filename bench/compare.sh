@@ -355,9 +355,11 @@ part_even() {
 	series after <<-END
 	many bench/after 1000000 1024
 	deep bench/after 4000 65536
+	both bench/after 1000000 1024 4000 65536
 	END
 	aim 'memory after 1,000,000 threads of 1 KiB / before' 1.3 many 1
 	aim 'memory after 4,000 threads of 64 KiB / before' 1.3 deep 1
+	aim 'memory after one and then the other / before' 1.3 both 1
 }
 
 # Measures some columns by serve.sh.
