@@ -381,6 +381,35 @@ static void test_own(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
+/* In a loop of the program: in rr_run(). */
+static void test_embed(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_embed = 1 };
+	size_t n = test_scale(20000, 500), before;
+	void *s;
+
+	(void)state;
+	test_timeout(60);
+	s = make(&conf);
+	inside = 0;
+	over->o_hold(s);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(over->o_start(s, hold_locals, NULL, NULL), 0);
+	while (inside < n)
+		assert_true(uprocs_run(procs(s)) >= 0);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(usync_sem_post(&gate), 0);
+	while (inside > 0)
+		assert_true(uprocs_run(procs(s)) >= 0);
+	before = resident();
+	uprocs_trim(procs(s));
+	assert_true(uprocs_run(procs(s)) >= 0);
+	if (tells_memory() && n * LOCALS > 64 * MIB)
+		assert_in_range(resident(), 0, before - n * LOCALS / 2);
+	over->o_release(s);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +419,7 @@ int main(void)
 		cmocka_unit_test(test_report),
 		cmocka_unit_test(test_at_once),
 		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_embed),
 		cmocka_unit_test(test_idle),
 	};
 	const struct CMUnitTest busy[] = { cmocka_unit_test(test_busy) };
