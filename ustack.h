@@ -95,12 +95,13 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 
 	if (__builtin_expect(s != usched__here(), 0))
 		return s->s_wake(s, u);
-	tokens = (int32_t)((uint32_t)u->u_tokens + 1);
+	tokens = (int32_t)((uint32_t)__atomic_load_n(&u->u_tokens, __ATOMIC_ACQUIRE) + 1);
 	if (__builtin_expect(tokens < 0, 0))
 		return s->s_wake(s, u);
 	u->u_tokens = tokens;
-	if (tokens > 0)                         /* else it was USTACK_WAITING */
-		return 0;
+	/* Else it was USTACK_WAITING. An ended thread may have become zeros meanwhile. */
+	if (tokens > 0)
+		return __atomic_load_n(&u->u_stack, __ATOMIC_RELAXED) ? 0 : -ESRCH;
 	if (s->s_slot)
 		s->s_ready(s, u);
 	else

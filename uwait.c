@@ -222,7 +222,7 @@ bool uwait_linger(struct uwaiter *w)
 
 	if (w->w_outside)
 		return false;
-	s = ustack_sched(w->w_thread);
+	s = usched__of(w->w_thread);
 	if ((!s->s_linger || !s->s_linger(s, &w->w_state, AWAKE))
 	    && __atomic_compare_exchange_n(&w->w_state, &state, WAITING, 0,
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -340,7 +340,7 @@ bool uwait_claim(struct uwaiter *w)
 bool uwait_is_far(const struct uwaiter *w)
 {
 	return __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == GIVING || w->w_outside
-		|| ustack_sched(w->w_thread) != usched__here();
+		|| usched__of(w->w_thread) != usched__here();
 }
 
 void uwait_finish(struct uwaiter *w, int result)
