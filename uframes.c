@@ -44,6 +44,24 @@ int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n)
 	return rc;
 }
 
+int ustack_visit(struct ustack *u, void (*f)(void *), void *arg)
+{
+	struct usched *s = usched__here();
+	const struct usched_stack *k = u->u_stack;
+	size_t deep;
+
+	if (!s->s_current)
+		return -EPERM;
+	if (!u->u_func || k->k_sched != s || k == &s->s_new)
+		return -EINVAL;
+	if (is_running(u))
+		return -EBUSY;
+	deep = (size_t)((uintptr_t)k->k_bottom - (uintptr_t)usched__top(u));
+	if (k->k_size - deep < USTACK_VISIT_ROOM)
+		return -ENOSPC;
+	return usched__visit(u, f, arg);
+}
+
 const void *ustack_where(const struct ustack *u)
 {
 	return is_running(u) ? NULL : usched__where(u);

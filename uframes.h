@@ -10,7 +10,7 @@
  * nor in a stale part of a stack. A wrong pointer is reported on standard error, and the
  * program is aborted.
  *
- * All calls are for the dispatcher's native thread, and none switches.
+ * All calls are for the dispatcher's native thread, and none switches threads.
  */
 #ifndef USCHED_FRAMES_H
 #define USCHED_FRAMES_H
@@ -50,6 +50,24 @@ enum usched_place usched_onstack(const void *address, struct ustack **whose);
  */
 int ustack_peek(const struct ustack *u, const void *address, void *buffer, size_t n);
 int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n);
+
+/*
+ * Calls f(arg) below the top of a blocked thread, with its frames in place: backtrace()
+ * and other unwinders find the call that has blocked it above f(). ustack_self() is `u'
+ * there. `f' must not block, start or wake threads, throw, or leave by longjmp(), and
+ * `arg' is not in the frames of the caller, which blocks meanwhile. No other thread runs.
+ * 0; with nothing called: -EPERM: the caller is no thread; -EINVAL: `u' is new, has
+ * ended, or is of another dispatcher; -EBUSY: it is the caller; -ENOSPC: there is less
+ * than USTACK_VISIT_ROOM below its top; -ENOMEM, -EFAULT as ustack_block().
+ * By a thread of the dispatcher.
+ */
+int ustack_visit(struct ustack *u, void (*f)(void *), void *arg);
+
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN)
+#define USTACK_VISIT_ROOM ((size_t)64 << 10)    /* bytes: they make frames larger */
+#else
+#define USTACK_VISIT_ROOM ((size_t)16 << 10)    /* bytes: an unwinder and a signal */
+#endif
 
 /*
  * The address to which the call that blocked a thread will return. In builds without

@@ -178,7 +178,7 @@ enum { STRESS = 0 };
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
-static arch_next_fn enter, block, hand_over;
+static arch_next_fn enter, block, hand_over, visit;
 static int  enter_threads(struct usched *s);
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
 static void start_fd(void *thread);
@@ -218,6 +218,7 @@ static void evict(struct usched *s, struct usched_stack *k);
 static inline void copy(char *to, const char *from, size_t n);
 static size_t depth(const struct ustack *u);
 static void load_frames(struct usched *s, struct ustack *u);
+APART static struct arch_jump end_visit(struct usched *s, bool away);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
 static void unlink_vacant(struct usched_stack *k);
@@ -648,6 +649,15 @@ BY_THREADS int ustack_reserve(size_t room)
 	return rc;
 }
 
+BY_THREADS int usched__visit(struct ustack *u, void (*f)(void *), void *arg)
+{
+	struct usched *s = usched__current;
+
+	s->s_func = f;                          /* no thread is launched meanwhile */
+	s->s_arg = arg;
+	return switch_caught(visit, u, s);
+}
+
 BY_THREADS int ustack_abort(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
@@ -876,6 +886,25 @@ static struct arch_jump hand_over(char *top, void *arg)
 	return rc ? (struct arch_jump){ top, rc } : usched__go(arg, s);
 }
 
+/* The running thread is noted in s_chosen: nothing is picked meanwhile. */
+static struct arch_jump visit(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct arch_jump jump = { arg, ARCH_VISIT };
+	struct ustack *u = arg;
+	int rc = stop(s, top);
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	if (STRESS)
+		evict_blocked(s);
+	s->s_chosen = s->s_current;
+	if (u->u_stack->k_resident != u)
+		jump.j_at = load(s, u).j_at;
+	s->s_current = u;
+	return jump;
+}
+
 /* The running thread blocks, with that top. */
 static int stop(struct usched *s, char *top)
 {
@@ -990,6 +1019,36 @@ UNWATCHED void usched__load(void)
 	if (u && u->u_stack->k_resident != u)
 		load_frames(s, u);
 	watch_arrive(s);
+}
+
+/* SP is at the top of s_current, or below; and what calls this there may be lost. */
+UNWATCHED struct arch_jump usched__visited(int loaded)
+{
+	struct usched *s = usched__current;
+	const struct ustack *u = s->s_current;
+	bool away = loaded || u->u_stack->k_resident != u;
+
+	if (!loaded)
+		usched__load();
+	s->s_func(s->s_arg);
+	return end_visit(s, away);
+}
+
+/* Back to the visitor. Frames that were loaded are the same as in the image. */
+static struct arch_jump end_visit(struct usched *s, bool away)
+{
+	struct ustack *u = s->s_current, *visitor = s->s_chosen;
+
+	if (away) {
+		watch_vacate(u);
+		vacate(s, u->u_stack);
+		u->u_top += AWAY;
+	}
+	s->s_current = visitor;
+	*s->s_errno = visitor->u_errno;
+	if (visitor->u_stack->k_resident == visitor)
+		return (struct arch_jump){ visitor, RESIDENT };
+	return load(s, visitor);
 }
 
 static void load_frames(struct usched *s, struct ustack *u)

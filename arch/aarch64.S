@@ -231,6 +231,7 @@ function usched__jump
 	b.le	.Lframe
 	cmp	x1, #OP_LAUNCH
 	b.eq	usched__launch
+	b.hi	usched__below                   /* ARCH_VISIT */
 	ldr	x9, [x0, #U_TOP]
 	and	x9, x9, #-2
 	mov	sp, x9                          /* R5 */
@@ -268,6 +269,21 @@ function usched__launch
 	bl	usched__end
 	b	usched__jump
 end usched__launch
+
+/* x0 a blocked thread, which calls usched__visited(), for unwinders. */
+function usched__below
+	.cfi_undefined x30
+	ldr	x9, [x0, #U_TOP]
+	and	x9, x9, #-2
+	mov	sp, x9                          /* R5 */
+	mov	x29, sp
+	mov	x19, x0
+	.cfi_def_cfa x29, 0
+	caller_of_record 19
+	mov	w0, wzr
+	bl	usched__visited
+	b	usched__jump
+end usched__below
 
 /* _Noreturn void usched__exit(void); */
 function usched__exit

@@ -28,6 +28,9 @@ struct usched_stack;
  *   ARCH_LAUNCH   a new thread, on its stack       at the bottom s_func(s_arg) of its
  *                                                  dispatcher is called; then
  *                                                  usched__end() says where to go on
+ *   ARCH_VISIT    a blocked thread                 below its top usched__visited(0) says
+ *                                                  where to go on; its caller, for
+ *                                                  unwinders, is what has blocked
  */
 struct arch_jump {
 	void    *j_at;
@@ -37,6 +40,7 @@ struct arch_jump {
 #define ARCH_RESUME ((intptr_t)1)
 #define ARCH_LOAD   ((intptr_t)2)
 #define ARCH_LAUNCH ((intptr_t)3)
+#define ARCH_VISIT  ((intptr_t)4)
 
 typedef struct arch_jump arch_next_fn(char *top, void *arg);
 
@@ -67,6 +71,13 @@ ARCH_PRIVATE void usched__resumed(void);
  * The portable switch has no such statement. There s_caught is never all zeros, and
  * usched__far() and usched__fit() are never reached.
  */
+
+/*
+ * For uframes.c: calls f(arg) below the top of `u', a blocked thread of the dispatcher
+ * that runs here. The calling thread blocks meanwhile.
+ * 0; as ustack_block().
+ */
+ARCH_PRIVATE int usched__visit(struct ustack *u, void (*f)(void *), void *arg);
 
 /* Leaves a thread: calls usched__finish() and goes where it says. Saves nothing. */
 ARCH_PRIVATE _Noreturn void usched__exit(void);
@@ -104,6 +115,8 @@ ARCH_PRIVATE struct arch_jump usched__go(struct ustack *u, struct usched *s);
 ARCH_PRIVATE int usched__fit_top(struct usched *s, char *top);
 ARCH_PRIVATE struct arch_jump usched__end(void); /* it has returned; may switch */
 ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
+/* Visits s_current; 1: its frames were loaded for that already. */
+ARCH_PRIVATE struct arch_jump usched__visited(int loaded);
 
 /*
  * For upreempt.c. Whether the running thread can block with frames down to `top' without

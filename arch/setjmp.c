@@ -56,7 +56,7 @@ const unsigned usched__frame = sizeof(struct frame) + AROUND;
 const unsigned usched__shallow = 64;
 const char usched__control_low[] = "the rounding direction", usched__control_high[] = "";
 
-enum { SAVED, RESUME, LAUNCH };         /* results of setjmp */
+enum { SAVED, RESUME, LAUNCH, VISIT };  /* results of setjmp */
 
 typedef int descend_fn(struct frame *f, arch_next_fn *next, void *arg);
 typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
@@ -65,6 +65,7 @@ static descend_fn descend;
 static _Noreturn void jump(struct arch_jump j);
 static sink_fn sink;
 static void load(void *top);
+static void load_visited(void *top);
 static void start(void *home);
 static _Noreturn void resume(char *top);
 static char *home_of(const struct ustack *u);
@@ -84,6 +85,9 @@ UNWATCHED int usched__switch(arch_next_fn *next, void *arg)
 	case LAUNCH:
 		call_sink(f.f_launch->u_stack->k_bottom, start, &f);
 		break;
+	case VISIT:                             /* with an image: f_env is there */
+		watch_landed(usched__current);
+		jump(usched__visited(1));
 	default:
 		watch_landed(usched__current);
 	}
@@ -176,6 +180,8 @@ UNWATCHED static void jump(struct arch_jump j)
 		resume(u->u_top);
 	if (j.j_op == ARCH_LOAD)
 		call_sink(usched__top(u), load, usched__top(u));
+	if (j.j_op == ARCH_VISIT)
+		call_sink(usched__top(u), load_visited, usched__top(u));
 	home = *mark_at(home_of(u));
 	home->f_launch = u;
 	_longjmp(home->f_env, LAUNCH);
@@ -203,6 +209,12 @@ UNWATCHED static void load(void *top)
 {
 	usched__load();
 	resume(top);
+}
+
+UNWATCHED static void load_visited(void *top)
+{
+	usched__load();
+	_longjmp((*mark_at(top))->f_env, VISIT);
 }
 
 /* Sinking from home overwrote the mark. It is above this frame again. */

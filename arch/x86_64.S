@@ -208,6 +208,7 @@ function usched__jump cfi=".cfi_undefined rip"
 	movq	%rax, %rdi
 	cmpq	$OP_LAUNCH, %rdx
 	je	usched__launch
+	ja	usched__below                   /* ARCH_VISIT */
 	movq	U_TOP(%rdi), %rsp               /* R5 */
 	andq	$-2, %rsp
 	cmpq	$OP_LOAD, %rdx
@@ -245,6 +246,20 @@ function usched__launch cfi=".cfi_undefined rip"
 	call	usched__end
 	jmp	usched__jump
 end usched__launch
+
+/* rdi a blocked thread, which calls usched__visited(), for unwinders. */
+function usched__below cfi=".cfi_undefined rip"
+	movq	U_TOP(%rdi), %rsp               /* R5 */
+	andq	$-2, %rsp
+	movq	%rsp, %rbp
+	movq	%rdi, %rbx
+	.cfi_def_cfa rbp, 0
+	caller_of_record 3
+	andq	$-16, %rsp
+	xorl	%edi, %edi
+	call	usched__visited
+	jmp	usched__jump
+end usched__below
 
 /*
  * _Noreturn void usched__exit(void);

@@ -37,6 +37,11 @@ UNWATCHED static inline void watch_evict(const struct ustack *u)
 	__asan_unpoison_memory_region(usched__top(u), deep);
 }
 
+UNWATCHED static inline void watch_vacate(const struct ustack *u)
+{
+	__asan_unpoison_memory_region(usched__top(u), watch__deep(u));
+}
+
 /* Switches fibers; `from' NULL: for good. */
 UNWATCHED static inline void watch__change(struct usched_fiber *from,
 					   struct usched_fiber *to)

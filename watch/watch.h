@@ -10,6 +10,7 @@
  *
  * 	evict   shadow of [top, bottom) -> image; clear it; then copy
  * 	load    copy to memory that is not poisoned; image -> shadow
+ * 	vacate  after a visit, as evict: the image has frames and shadow already
  *
  * To find uses after return it keeps locals elsewhere, in a fake stack for each fiber; a
  * thread is a fiber of its own. It is one for ThreadSanitizer, too, which orders the
@@ -95,6 +96,11 @@ static inline void watch_loaded(const struct ustack *u)
 }
 
 static inline void watch_evict(const struct ustack *u)
+{
+	(void)u;
+}
+
+static inline void watch_vacate(const struct ustack *u)
 {
 	(void)u;
 }
