@@ -461,13 +461,20 @@ static void fill_place(struct uwaiter *w, struct place *p, const struct usync_ch
 /* Moves as many values as there is room for. */
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
+	static const char *const ways[] = { " to receive", " to send" };
 	struct place *p = w->w_object ? first_place(w) : NULL;
-	size_t n = 0, room = sizeof why->y_what;
+	size_t n = 0, room = sizeof why->y_more;
 
-	for (; p && n < room; p = p->p_last ? NULL : next_place(p))
-		n += (size_t)snprintf(why->y_what + n, room - n, "%schannel %p to %s",
-				      n ? " or " : "", p->p_chan,
-				      p->p_sends ? "send" : "receive");
+	if (!p)
+		return;
+	why->y_kind = "channel";
+	why->y_object = p->p_chan;
+	why->y_how = ways[p->p_sends];
+	while (!p->p_last && n < room) {
+		p = next_place(p);
+		n += (size_t)snprintf(why->y_more + n, room - n, " or channel %p%s",
+				      p->p_chan, ways[p->p_sends]);
+	}
 }
 
 /*

@@ -117,6 +117,14 @@ typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
 
 static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
 
+/* For reports. */
+static const struct uwait_kind
+	waits[] = { [IN]  = { .k_name = "descriptor", .k_how = " to read",
+			      .k_number = true },
+		    [OUT] = { .k_name = "descriptor", .k_how = " to write",
+			      .k_number = true } },
+	polls   = { .k_name = "one of several descriptors" };
+
 static inline int find(int fd, struct descriptor **d);
 static struct descriptor *find_chunk(int fd) __attribute__((noinline));
 static int  adopt(struct descriptor *d, int fd, uint32_t generation);
@@ -703,6 +711,8 @@ static int begin_wait(int fd, int direction, const struct turn *t)
 	else if (!is_ready(d, direction))
 		rc = d->d_waiter[direction] ? -EBUSY : WAITS;
 	if (rc == WAITS) {
+		uwait_note(w, &waits[direction], (void *)(intptr_t)fd,
+			   __builtin_return_address(0));
 		uwait_begin(w);
 		d->d_waiter[direction] = w;
 		set_calls(d, direction, 0);
@@ -1448,6 +1458,7 @@ static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 
 	if (rc)
 		return rc;
+	uwait_note(w, &polls, NULL, __builtin_return_address(0));
 	uwait_begin(w);
 	rc = poll_enter(w, fds, n, generations);
 	if (rc == 0 || !uwait_withdraw(w))

@@ -77,6 +77,9 @@ static struct {
 	.o_limit = UOFFLOAD_THREADS,
 };
 
+/* For reports. */
+static const struct uwait_kind in_pool = { .k_name = "the pool of native threads" };
+
 /* MemorySanitizer's, if linked: it does not know preadv2(). */
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
@@ -171,6 +174,7 @@ static int run_job(struct job *job, int64_t deadline)
 
 	if (rc == 0) {
 		job->j_waiter = w;
+		uwait_note(w, &in_pool, NULL, __builtin_return_address(0));
 		rc = enqueue(job);
 	}
 	if (rc) {

@@ -324,10 +324,16 @@ struct usched {
 
 /* What a thread waits for, for reports. */
 struct ustack_why {
-	char        y_what[128];        /* in words */
+	const char *y_kind;             /* such as "mutex"; constant, as y_how */
+	const void *y_object;           /* its address, or NULL */
+	const char *y_how;              /* such as " to read"; or "" */
+	char        y_more[128];        /* more in words, behind that; or "" */
 	uintptr_t   y_holder;           /* the thread that has it, or a number of a native
 					   thread; 0: none, or not known */
 	const void *y_where;            /* return address of the call, or NULL */
+	int         y_number;           /* 1: y_object is a number, as of a descriptor */
+	int         y_woken;            /* 1: the wait is over, and the thread about to be
+					   woken: it waits for nothing */
 };
 
 /*
@@ -360,8 +366,8 @@ struct ustack_attachment_ops {
 	void (*a_free)(struct ustack_attachment *a);
 
 	/*
-	 * Describes what the thread waits for, if by means of `a'; or NULL. From any
-	 * native thread, while the thread and what it waits for do not change.
+	 * Describes what the thread waits for, if by means of `a'; or NULL. From the
+	 * dispatcher's native thread; from any, while none of its threads runs.
 	 */
 	void (*a_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };

@@ -619,7 +619,7 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 	return 0;
 }
 
-/* For reports. The objects may change meanwhile. */
+/* For reports: without its lock, what is not atomic is left out. */
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {
@@ -632,24 +632,31 @@ static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 
 static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 {
-	const struct usync_rwlock *l = w->w_object;
-	uint32_t readers = __atomic_load_n(&l->r_readers, __ATOMIC_RELAXED);
-	char more[32] = "";
+	struct usync_rwlock *l = (void *)(uintptr_t)w->w_object;
+	uint32_t readers;
 
+	why->y_how = w->w_tag ? " to write" : " to read";
+	if (!uwait_try_lock(&l->r_lock))
+		return;
+	readers = l->r_readers;
+	why->y_holder = l->r_owner;
+	uwait_unlock(&l->r_lock);
 	if (readers > 0)
-		snprintf(more, sizeof more, ", readers: %lu", (unsigned long)readers);
-	snprintf(why->y_what, sizeof why->y_what, "%s %p to %s%s", rwlock.k_name,
-		 w->w_object, w->w_tag ? "write" : "read", more);
-	why->y_holder = __atomic_load_n(&l->r_owner, __ATOMIC_RELAXED);
+		snprintf(why->y_more, sizeof why->y_more, ", readers: %lu",
+			 (unsigned long)readers);
 }
 
 static void tell_group(const struct uwaiter *w, struct ustack_why *why)
 {
-	const struct usync_group *g = w->w_object;
+	struct usync_group *g = (void *)(uintptr_t)w->w_object;
+	uint32_t count;
 
-	snprintf(why->y_what, sizeof why->y_what, "%s %p, not done: %lu", group.k_name,
-		 w->w_object, (unsigned long)__atomic_load_n(&g->g_count,
-							     __ATOMIC_RELAXED));
+	if (!uwait_try_lock(&g->g_lock))
+		return;
+	count = g->g_count;
+	uwait_unlock(&g->g_lock);
+	snprintf(why->y_more, sizeof why->y_more, ", not done: %lu",
+		 (unsigned long)count);
 }
 
 /* Keys: a few pairs, in no order. */

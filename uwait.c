@@ -3,7 +3,8 @@
  * uwait.c: waiters.
  *
  *	IDLE --uwait_begin()--> WAITING --uwait_claim()--> WAKING --uwait_finish()--> IDLE
- *	       the waiter                one of several             the same
+ *	       the waiter        |   ^   one of several             the same
+ *	                        LOOKED   describe()
  *
  * A waiter that may not have to block is AWAKE at first, and looks at w_state:
  *
@@ -25,6 +26,8 @@
  *    case is left to settle(), a jump as well.
  *  - The timer stays armed when a wait ends, for the next is likely to end later: then
  *    there is nothing to do. When it expires too early it is armed again.
+ *  - An object may be freed once a wait for it was granted. So a wait that is described
+ *    is LOOKED meanwhile, and claims wait for the end of that.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
  *    The timer and a cancel end it by s_interrupt; u_cancelled and w_late say which.
  */
@@ -36,14 +39,13 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "private/cancel.h"
 
-enum { IDLE, WAITING, WAKING, AWAKE, GIVING };
+enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
 
 /* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
 #ifdef __OPTIMIZE__
@@ -328,12 +330,18 @@ int ustack_shield(int on)
 bool uwait_claim(struct uwaiter *w)
 {
 	uint8_t state = WAITING;
+	unsigned spins = 0;
 
 	while (!__atomic_compare_exchange_n(&w->w_state, &state,
 					    state == WAITING ? WAKING : GIVING, 0,
-					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		if (state != WAITING && state != AWAKE)
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (state == LOOKED) {
+			relax(&spins);
+			state = WAITING;
+		} else if (state != WAITING && state != AWAKE) {
 			return false;
+		}
+	}
 	return true;
 }
 
@@ -559,20 +567,28 @@ static void free_waiter(struct ustack_attachment *l)
 /* The scheduler describes joins. */
 static void describe(struct ustack_attachment *l, struct ustack_why *why)
 {
-	const struct uwaiter *w = waiter_of(l);
+	struct uwaiter *w = waiter_of(l);
 	const struct uwait_kind *kind = w->w_kind;
+	uint8_t state = WAITING;
 
-	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
+	if (w->w_joins)
 		return;
+	if (!__atomic_compare_exchange_n(&w->w_state, &state, LOOKED, 0, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED)) {
+		why->y_woken = state == WAKING || state == GIVING;
+		return;
+	}
 	why->y_where = w->w_where;
-	if (kind && w->w_object)
-		snprintf(why->y_what, sizeof why->y_what, "%s %p", kind->k_name,
-			 w->w_object);
-	else
-		snprintf(why->y_what, sizeof why->y_what, "%s",
-			 kind ? kind->k_name : "a grant");
+	why->y_kind = "a grant";
+	if (kind) {
+		why->y_kind = kind->k_name;
+		why->y_how = kind->k_how ? kind->k_how : "";
+		why->y_object = w->w_object;
+		why->y_number = kind->k_number;
+	}
 	if (kind && kind->k_tell)
 		kind->k_tell(w, why);
+	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
 }
 
 static void expired(struct uexpiry *x)

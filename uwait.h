@@ -49,7 +49,12 @@ struct uwaiter;
 /* The kind of object that is waited for. */
 struct uwait_kind {
 	const char *k_name;             /* such as "mutex" */
-	/* Adds to the report what is known beyond name and address; or NULL. */
+	const char *k_how;              /* such as " to read"; or NULL */
+	/*
+	 * Adds to the report what is known beyond name and address; or NULL. Meanwhile
+	 * the wait is not granted, so the object stays; its lock may be held, by a caller
+	 * that waits for the end of this: uwait_try_lock().
+	 */
 	void (*k_tell)(const struct uwaiter *w, struct ustack_why *why);
 	/* After an error of uwait_queue_up(): the node has left the queue; or NULL. */
 	void (*k_left)(const void *object);
@@ -57,6 +62,7 @@ struct uwait_kind {
 	   wait again. */
 	int (*k_again)(struct uwaiter *w, const void *object);
 	bool k_sleeps;                  /* at its deadline uwait_block() returns 0 */
+	bool k_number;                  /* the object is a number */
 };
 
 struct uwait_node {
@@ -134,6 +140,12 @@ static inline void uwait_lock(struct uwait_lock *l)
 {
 	if (__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE))
 		uwait_lock_slow(l);
+}
+
+/* False: it is held. */
+static inline bool uwait_try_lock(struct uwait_lock *l)
+{
+	return !__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE);
 }
 
 static inline void uwait_unlock(struct uwait_lock *l)
