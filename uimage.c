@@ -45,17 +45,6 @@ struct uimage_block {
 	struct uimage_block *b_batch;  /* first of a batch in the pool: the next batch */
 };
 
-/* So many bytes that blocks behind it start on a cache line. */
-struct uimage_arena {
-	_Alignas(UIMAGE_HEAD)
-	struct uimage_chunk  a_chunk;    /* of records: the head of the first */
-	struct uimage_arena *a_next;     /* the one before it */
-	size_t               a_size;     /* bytes, without a_held */
-	char                *a_carved;   /* blocks below have been handed out */
-	char                *a_end;
-	struct uimage_held  *a_held;     /* behind it */
-};
-
 /* i_lock. The free blocks of an arena that are in no batch. */
 struct uimage_held {
 	size_t   d_count;

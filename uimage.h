@@ -55,7 +55,17 @@ struct uimage_chunk {
 };
 
 struct uimage_block;             /* a free block: see uimage.c */
-struct uimage_arena;
+
+/* So many bytes that blocks behind it start on a cache line. */
+struct uimage_arena {
+	struct uimage_chunk  a_chunk     /* of records: the head of the first */
+		__attribute__((aligned(64)));
+	struct uimage_arena *a_next;     /* the one before it */
+	size_t               a_size;     /* bytes, without a_held */
+	char                *a_carved;   /* blocks below have been handed out */
+	char                *a_end;
+	struct uimage_held  *a_held;     /* behind it */
+};
 
 struct uimage_cache {
 	struct uimage_pool *i_pool;

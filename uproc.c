@@ -36,7 +36,9 @@
  *    not zero and all processors are parked, threads are stuck, unless a thread waits for
  *    an event, or a native thread has announced a wake: uproc_hold(), or a join with a
  *    deadline.
- *  - Locks: r_lock before p_lock.
+ *  - All schedulers of the process are in a list, for reports and for debuggers: from the
+ *    end of uprocs_init() until uprocs_fini() takes them apart.
+ *  - Locks: list_lock before r_lock, and that before p_lock.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CPU_COUNT, and Dl_info in private/uproc_report.inc */
@@ -125,6 +127,12 @@ static struct uproc_thread marks[6];
 #define STOPPED  (&marks[4])            /* the processor must not park */
 #define ASKED    (&marks[5])            /* another asks it for threads */
 
+/* All schedulers of the process, linked by r_other; list_lock. */
+static struct uprocs  *schedulers;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void enlist(struct uprocs *r);
+static void delist(struct uprocs *r);
 static void init_cond(pthread_cond_t *c);
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
 static int  make_procs(struct uprocs *r, const struct uproc_policy *policy);
@@ -247,8 +255,10 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 	if (rc)
 		goto no_procs;
 	rc = start_natives(r);
-	if (rc == 0)
+	if (rc == 0) {
+		enlist(r);
 		return 0;
+	}
 	free_procs(r, r->r_conf.c_processors);
 no_procs:
 	uimage_pool_fini(&r->r_images);
@@ -277,6 +287,7 @@ int uprocs_fini(struct uprocs *r)
 	rc = await(r, NULL, INT64_MAX);
 	if (rc && rc != -EDEADLK)
 		return rc;
+	delist(r);
 	stop_natives(r, r->r_conf.c_embed ? 0 : r->r_conf.c_processors);
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
@@ -285,6 +296,25 @@ int uprocs_fini(struct uprocs *r)
 	pthread_cond_destroy(&r->r_changed);
 	pthread_mutex_destroy(&r->r_lock);
 	return rc;
+}
+
+static void enlist(struct uprocs *r)
+{
+	lock(&list_lock);
+	r->r_other = schedulers;
+	schedulers = r;
+	unlock(&list_lock);
+}
+
+static void delist(struct uprocs *r)
+{
+	struct uprocs **at = &schedulers;
+
+	lock(&list_lock);
+	while (*at != r)
+		at = &(*at)->r_other;
+	*at = r->r_other;
+	unlock(&list_lock);
 }
 
 int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,

@@ -209,6 +209,7 @@ struct uprocs {
 	int64_t            r_period;     /* atomic: end of the pool's period */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: of slices, or NULL */
+	struct uprocs     *r_other;      /* the next in the list of all: see uproc.c */
 
 	/*
 	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.

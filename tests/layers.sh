@@ -7,7 +7,7 @@
 #  - of libc the dispatcher uses a few headers, memcpy() and errno;
 #  - the only writable globals are one thread-local pointer, and what a process has once:
 #    its descriptors, its pool of native threads, the keys of its native threads, and the
-#    earlier handlers of its signals;
+#    earlier handlers of its signals, the list of its schedulers;
 #  - no C file depends on the machine, except uhere.h and uswitch.h, of which one
 #    statement each is inlined. All else is in arch/.
 #
@@ -159,7 +159,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_lock | arch/setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
 		unet.c:table | uoffload.c:pool | uevents.c:serials) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
