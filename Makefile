@@ -57,8 +57,8 @@ version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
 headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
-	usync.h unet.h uoffload.h uoverflow.h upreempt.h
-modules := usched uimage uproc uframes rr ll uevents uwait usync uchan unet uoffload uoverflow upreempt
+	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h
+modules := usched uimage uproc uframes rr ll uevents uwait usync uchan unet uoffload uoverflow upreempt uinspect
 pages   := $(wildcard doc/*.[37])
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 
@@ -180,7 +180,7 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 
 # Modules that some tests share.
 tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
-$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt trim): \
+$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim): \
 	$(B)/tests/procs.o
 $(call tests_of,overflow segv control preempt): $(B)/tests/child.o
 $(call tests_of,preempt preempt_step): $(B)/tests/vectors.o
@@ -209,7 +209,8 @@ $(B)/tests/test_overflow: libs += -rdynamic
 # What several programs share.
 $(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
 $(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/embed.o
-$(filter $(B)/tests/test_report_%,$(tests)): $(B)/tests/sync.o $(B)/tests/report.o
+$(filter $(B)/tests/test_report_%,$(tests)) $(call tests_of,inspect): \
+	$(B)/tests/sync.o $(B)/tests/report.o
 nets   := $(filter $(B)/tests/test_net_%,$(tests))
 pools  := $(filter $(B)/tests/test_offload%,$(tests))
 closes := $(filter $(B)/tests/test_close%,$(tests))

@@ -159,6 +159,33 @@ void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *ar
 			f(r, arg);
 }
 
+size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
+			void **records, size_t n)
+{
+	size_t got = 0;
+
+	lock(&pool->i_lock);
+	if (!walk->w_arena && !walk->w_ended)
+		walk->w_arena = pool->i_class[RECORD].c_arenas;
+	while (walk->w_arena && got < n) {
+		struct uimage_arena *a = walk->w_arena;
+
+		if (!walk->w_record)
+			walk->w_record = (char *)a + pool->i_chunk.k_first;
+		for (; got < n && walk->w_record < a->a_carved; got++) {
+			records[got] = walk->w_record;
+			walk->w_record = next_record(a, walk->w_record);
+		}
+		if (walk->w_record >= a->a_carved) {
+			walk->w_arena = a->a_next;
+			walk->w_record = NULL;
+		}
+	}
+	walk->w_ended = !walk->w_arena;
+	unlock(&pool->i_lock);
+	return got;
+}
+
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool)
 {
 	*cache = (struct uimage_cache){ .i_pool = pool };

@@ -131,6 +131,21 @@ size_t uimage_pool_bytes(struct uimage_pool *pool);
 void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
 		      void *arg);
 
+/* Where such a walk is. Zeros are its beginning. */
+struct uimage_walk {
+	struct uimage_arena *w_arena;
+	char                *w_record;
+	int                  w_ended;
+};
+
+/*
+ * The next records of a walk in pieces, up to n of them. Others may take records
+ * meanwhile: of memory that is mapped after the beginning, none is found.
+ * Their number; 0: there are no more.
+ */
+size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
+			void **records, size_t n);
+
 /* An empty cache. It ends with the pool. */
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
 

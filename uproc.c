@@ -55,6 +55,7 @@
 #include <unistd.h>
 
 #include "private/cancel.h"
+#include "private/code.h"
 #include "private/lock.h"
 #include "private/policy.h"
 #include "private/quota.h"
@@ -81,6 +82,7 @@ enum {
 	ASKING_BITS          = 64,              /* in a word of r_asking */
 	TURN                 = 1000000,         /* ns in rr_run() */
 	LOOK_TIME            = 500000,          /* ns from a look to the next */
+	PINNED               = 200000,          /* ns between looks at r_pins */
 	CACHE_LINES          = 128,             /* bytes fetched together */
 	SLICE_MIN            = 10000,           /* ns */
 };
@@ -288,6 +290,8 @@ int uprocs_fini(struct uprocs *r)
 	if (rc && rc != -EDEADLK)
 		return rc;
 	delist(r);
+	if (rc == 0)                            /* what an inspection has started */
+		rc = await(r, NULL, INT64_MAX);
 	stop_natives(r, r->r_conf.c_embed ? 0 : r->r_conf.c_processors);
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
@@ -306,6 +310,7 @@ static void enlist(struct uprocs *r)
 	unlock(&list_lock);
 }
 
+/* Returns when no inspection has it any more. */
 static void delist(struct uprocs *r)
 {
 	struct uprocs **at = &schedulers;
@@ -315,6 +320,57 @@ static void delist(struct uprocs *r)
 		at = &(*at)->r_other;
 	*at = r->r_other;
 	unlock(&list_lock);
+	while (LOAD(r->r_pins) > 0)             /* seldom, and for a second at most */
+		nanosleep(&(struct timespec){ 0, PINNED }, NULL);
+}
+
+size_t uprocs__pin(struct uprocs **all, size_t room)
+{
+	size_t n = 0;
+
+	lock(&list_lock);
+	for (struct uprocs *r = schedulers; r; r = r->r_other)
+		if (n++ < room) {
+			all[n - 1] = r;
+			FETCH_ADD(&r->r_pins, 1);
+		}
+	unlock(&list_lock);
+	return n;
+}
+
+/* Once it has no pin it may be freed. */
+void uprocs__unpin(struct uprocs *r)
+{
+	FETCH_ADD(&r->r_pins, -1);
+}
+
+/*
+ * If it is live, the native thread that has started it has written all before that. While
+ * it was no thread of `p', it could end and be started for `p' meanwhile: then the second
+ * look finds it half made, or all of it.
+ */
+bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
+{
+	const struct ustack *u = &t->t_stack;
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t mail = __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE);
+
+		if (mail == 0 || mail & UPROC_MAIL_ENDED
+		    || ustack_sched(u) != &p->p_sched)
+			return false;
+	}
+	return true;
+}
+
+const struct ustack *uproc__joiner(const struct uproc_thread *t)
+{
+	const struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+		if (joiner == &marks[i])
+			return NULL;
+	return joiner ? &joiner->t_stack : NULL;
 }
 
 int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,

@@ -210,6 +210,7 @@ struct uprocs {
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: of slices, or NULL */
 	struct uprocs     *r_other;      /* the next in the list of all: see uproc.c */
+	uint32_t           r_pins;       /* atomic: inspections that keep it */
 
 	/*
 	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.
@@ -298,6 +299,32 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned i);
 struct uproc *uprocs_place(struct uprocs *r);
 
 void uproc_done(struct usched *s, struct ustack *u);     /* every s_done */
+
+/*
+ * Private, for uinspect.c. The schedulers of the process, of which up to `room' stay
+ * until they are unpinned. Their number, which may be larger.
+ */
+#define UPROC_PRIVATE __attribute__((visibility("hidden")))
+
+UPROC_PRIVATE size_t uprocs__pin(struct uprocs **all, size_t room);
+UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
+
+/*
+ * Whether `t', any record, is a thread of `p'. It stays so while the caller, on the
+ * native thread of `p', does not block. So for the next ones, too.
+ */
+UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *t);
+
+/* What a thread does. It waits for *why, or joins; why->y_where may be NULL. */
+enum uproc_state {
+	UPROC_IS_NEW, UPROC_IS_READY, UPROC_IS_WOKEN, UPROC_WAITS, UPROC_JOINS
+};
+
+UPROC_PRIVATE enum uproc_state uproc__state(const struct uproc_thread *t,
+					    struct ustack_why *why);
+
+/* The thread that joins `t', or NULL. */
+UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
 
 /* Private, for private/check.h: whether the address is on another processor's stack. */
 int uproc__has_stack(const struct usched *s, const void *address)

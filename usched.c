@@ -481,7 +481,7 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 	if (!func)
 		return -EINVAL;
 	u->u_top = (char *)(uintptr_t)AWAY;
-	__atomic_store_n(&u->u_stack, &s->s_new, __ATOMIC_RELAXED);
+	__atomic_store_n(&u->u_stack, &s->s_new, __ATOMIC_RELEASE);
 	u->u_func = func;
 	u->u_deep = 0;
 	u->u_errno = 0;

@@ -585,6 +585,8 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 		why->y_how = kind->k_how ? kind->k_how : "";
 		why->y_object = w->w_object;
 		why->y_number = kind->k_number;
+		if (kind->k_sleeps && w->w_deadline != USCHED_NEVER)
+			why->y_kind = "a time";
 	}
 	if (kind && kind->k_tell)
 		kind->k_tell(w, why);

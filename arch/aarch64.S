@@ -280,6 +280,7 @@ function usched__below
 	mov	x19, x0
 	.cfi_def_cfa x29, 0
 	caller_of_record 19
+	sub	sp, sp, #16                     /* so that its frame begins below */
 	mov	w0, wzr
 	bl	usched__visited
 	b	usched__jump

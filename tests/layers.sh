@@ -48,10 +48,13 @@ uoffload.h:     usync.h
 uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h
 uoverflow.h:
 upreempt.h:     usched.h
+uinspect.h:
+uinspect.c:     uinspect.h private/cancel.h private/code.h private/where.h uframes.h uproc.h usync.h private/uinspect_show.inc
+private/uinspect_show.inc:
 upreempt.c:     upreempt.h arch/arch.h private/lock.h ustack.h
 uoverflow.c:    uoverflow.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/cancel.h private/lock.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
 private/uproc_trim.inc:
 private/uproc_names.inc:
 private/uproc_report.inc:
@@ -60,6 +63,7 @@ private/uproc_native.inc:
 private/uproc_single.inc:
 private/policy.h:
 private/cancel.h:
+private/code.h:
 private/where.h:        ../arch/arch.h ../usched.h
 private/check.h:        ../arch/arch.h ../uframes.h ../usched.h
 uframes.h:      usched.h
@@ -155,7 +159,7 @@ done
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
 for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c unet.c uoffload.c \
-	uoverflow.c upreempt.c arch/setjmp.c; do
+	uoverflow.c upreempt.c uinspect.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in

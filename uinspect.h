@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uinspect.h: what the threads of the process do: all threads of all schedulers over
+ * processors, such as rr and ll, while they go on.
+ *
+ *	threads: 3, schedulers: 1
+ *	processor 0.0: threads: 2
+ *	processor 0.1: threads: 1
+ *
+ *	2 threads, function 0x5581 (server+0x1290 serve), wait for mutex, at:
+ *		0x5581 (server+0x21a0 usync_mutex_lock)
+ *		0x5581 (server+0x12b5 serve)
+ *	thread 0x7f10 "north", processor 0.0, mutex 0x5590, held by thread 0x7f20 "south"
+ *	thread 0x7f18, processor 0.1, mutex 0x5590, held by thread 0x7f20 "south"
+ *
+ * Threads with the same function, state and calls are one group, the largest first.
+ * Addresses are for addr2line, as in the report of a deadlock. The state is
+ *
+ *	new         it has not run yet
+ *	ready       it could run, and others run before it
+ *	woken       its wait is over, and the wake is on the way
+ *	waits for   and what: an object and, as far as that is known, its holder; or a
+ *	            thread that it joins
+ *
+ * A processor is asked in pieces of 256 threads or a third of a millisecond, between
+ * which its threads run: a thread of the library's visits them (uframes.h). So each is
+ * shown as it is at one time, but not all at the same time: what a thread joins may be
+ * missing that has begun to since. A processor that does not answer for a second is kept
+ * by a thread that computes, or blocks natively. That is said, and its other threads are
+ * only counted. With less than USTACK_VISIT_ROOM below the top of a thread, its last call
+ * is shown and no more.
+ *
+ * Names are those of ustack_name(). Readers from outside of the process find them, as all
+ * else, through usched__layout: see private/uproc_layout.inc.
+ */
+#ifndef USCHED_INSPECT_H
+#define USCHED_INSPECT_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+	UINSPECT_JSON  = 1,     /* an object of JSON instead of text */
+	UINSPECT_BRIEF = 2,     /* without calls: names and states */
+};
+
+/*
+ * Writes all threads to the descriptor `fd', which waits natively. `how' is a sum of the
+ * constants above, or 0.
+ * 0; -ENOMEM: or some threads were left out, which the text counts; -EAGAIN: no more
+ * native threads; an error of write(2).
+ * From a thread: switches, and may not be cancelled. With c_embed, from a thread, or from
+ * a native thread while the loop runs.
+ */
+int uinspect_dump(int fd, unsigned how);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_INSPECT_H */
