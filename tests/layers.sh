@@ -94,6 +94,7 @@ bench/after.c:  bench.h ../rr.h ../usync.h
 bench/slice.c:  bench.h ../rr.h
 bench/waits.c:  bench.h ../rr.h ../unet.h ../usync.h
 bench/echo-load.c:      bench.h
+bench/inspect.c:        bench.h ../rr.h ../uinspect.h ../usync.h
 bench/idle-load.c:      bench.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'
