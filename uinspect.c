@@ -21,6 +21,11 @@
  *
  * A pinned scheduler stays: uprocs_fini() waits for the end of the collection.
  *
+ * What a processor runs that does not answer: uinspect_install()'s handler copies its
+ * registers and frames to a buffer that is ready, and returns. They are unwound later, on
+ * the dump's native thread: in a handler an unwinder may wait for a lock that the
+ * interrupted code holds.
+ *
  * Nothing else needs this file, so programs may leave it out.
  */
 #ifndef _GNU_SOURCE
@@ -31,6 +36,8 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,6 +45,7 @@
 
 #include "private/cancel.h"
 #include "private/code.h"
+#include "private/native.h"
 #include "private/where.h"
 #include "uframes.h"
 #include "uproc.h"
@@ -51,8 +59,37 @@ enum {
 	BUCKETS  = 4096,                /* of groups, for each processor */
 	CHUNK    = 64 << 10,            /* bytes of memory got at a time */
 	TICK     = 20,                  /* ms between looks at processors */
-	PATIENCE = 1000,                /* ms for an answer */
+	PATIENCE = 1000,                /* ms for an answer, also to a signal */
+	MILLI    = 1000000,             /* ns */
+	COPY     = 64 << 10,            /* bytes of frames */
+	CONTEXT  = 40,                  /* registers, more than machines have */
+	HOME_MAX = 64 << 20,            /* bytes of frames on a native stack */
 };
+
+/* What a native thread is doing. */
+struct snap {
+	pthread_t     s_native;         /* atomic, as the next one */
+	int           s_state;          /* FREE, WANTED, TAKEN, READY */
+	int           s_sent;           /* atomic: signals that are no user's */
+	struct uproc *s_proc;
+	const struct ustack *s_thread;  /* or NULL */
+	uintptr_t     s_func;
+	uintptr_t     s_registers[CONTEXT];
+	uintptr_t     s_low;            /* of the copy: its address there, */
+	size_t        s_size;           /* and bytes */
+	char          s_bytes[COPY];
+};
+
+enum { FREE, WANTED, TAKEN, READY };
+
+/* Of uinspect_install(). */
+static struct {
+	pthread_mutex_t i_lock;
+	int             i_signal;       /* atomic: 0: not installed */
+	bool            i_made;         /* i_lock: the native thread is */
+	sem_t           i_posted;
+	struct snap     i_snap;         /* i_lock: one dump at a time asks */
+} inspector = { .i_lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* A thread. */
 struct member {
@@ -123,7 +160,11 @@ struct task {
 	uintptr_t     k_top, k_bottom;
 	uintptr_t     k_frames[FRAMES];
 
-	size_t        k_all;            /* threads that it has, if it does not answer */
+	size_t        k_all;            /* threads that it has, if it does not answer, */
+	uintptr_t     k_runs;           /* that which runs, or 0, */
+	const char   *k_runs_name;
+	uintptr_t     k_runs_func;
+	size_t        k_runs_depth;     /* and its calls, in k_frames */
 };
 
 struct dump {
@@ -144,6 +185,9 @@ static int  make_tasks(struct dump *d);
 static int  ask_all(struct dump *d);
 static void await_all(struct dump *d);
 static bool expects(struct task *k, int64_t now);
+static void ask_natives(struct dump *d);
+static bool snap_native(struct snap *s, struct uproc *p, int sig);
+static void keep_snap(struct task *k, const struct snap *s);
 static void leave_dump(struct dump *d);
 static void free_task(struct task *k);
 static void collect(void *task);
@@ -156,6 +200,9 @@ static void add_member(struct task *k, struct group *g, const struct ustack *u);
 static void *get_memory(struct task *k, size_t size);
 static const char *keep_text(struct task *k, const char *text);
 static int64_t now_ns(void);
+
+/* In private/uinspect_unwind.inc. */
+static size_t unwind(const struct snap *s, uintptr_t frames[FRAMES]);
 
 /* In private/uinspect_show.inc. */
 static int show(struct dump *d);
@@ -174,7 +221,7 @@ static void *run_job(void *arg)
 {
 	struct job *job = arg;
 
-	pthread_setname_np(pthread_self(), "usched inspect");
+	name_native("usched inspect");
 	job->j_rc = dump_here(job->j_fd, job->j_how);
 	usync_group_done(&job->j_done);
 	return NULL;
@@ -209,6 +256,9 @@ int uinspect_dump(int fd, unsigned how)
 {
 	struct uproc *p = uproc_self();
 
+#ifdef SINGLE_THREAD
+	p = NULL;                               /* there is no other native thread */
+#endif
 	return p ? dump_apart(p->p_procs, fd, how) : dump_here(fd, how);
 }
 
@@ -234,8 +284,10 @@ static int dump_here(int fd, unsigned how)
 		rc = make_tasks(d);
 	if (rc == 0)
 		rc = ask_all(d);
-	if (rc == 0)
+	if (rc == 0) {
 		await_all(d);
+		ask_natives(d);
+	}
 	for (size_t i = 0; i < d->d_schedulers; i++)
 		uprocs__unpin(d->d_pinned[i]);
 	if (rc == 0)
@@ -295,6 +347,14 @@ static int start_collector(struct task *k)
 	struct uprocs *r = k->k_proc->p_procs;
 	int rc;
 
+#ifdef SINGLE_THREAD
+	struct ustack *u;
+
+	if (uproc_self() && uproc_self() != k->k_proc)
+		return -EBUSY;                  /* it runs later */
+	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, collect, k, &u);
+	return rc ? rc : ustack_join(u, USCHED_NEVER);
+#endif
 	uproc_hold(r);
 	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, collect, k, NULL);
 	uproc_release(r);
@@ -335,8 +395,9 @@ static void await_all(struct dump *d)
 		if (expected)
 			pthread_cond_timedwait(&d->d_changed, &d->d_lock, &t);
 	}
-	for (size_t i = 0; i < d->d_count; i++)
-		d->d_tasks[i]->k_all = uproc_count(d->d_tasks[i]->k_proc);
+	for (size_t i = 0; i < d->d_count; i++) /* but for the collector */
+		d->d_tasks[i]->k_all = uproc_count(d->d_tasks[i]->k_proc)
+			- (d->d_tasks[i]->k_state == GONE);
 	pthread_mutex_unlock(&d->d_lock);
 }
 
@@ -353,6 +414,58 @@ static bool expects(struct task *k, int64_t now)
 		return true;
 	k->k_state = GONE;
 	return false;
+}
+
+/* Of processors that do not answer, what they run. */
+static void ask_natives(struct dump *d)
+{
+	int sig = __atomic_load_n(&inspector.i_signal, __ATOMIC_ACQUIRE);
+
+	for (size_t i = 0; sig && i < d->d_count; i++) {
+		struct task *k = d->d_tasks[i];
+
+		if (k->k_state != GONE || k->k_proc->p_procs->r_conf.c_embed)
+			continue;
+		pthread_mutex_lock(&inspector.i_lock);
+		if (snap_native(&inspector.i_snap, k->k_proc, sig))
+			keep_snap(k, &inspector.i_snap);
+		pthread_mutex_unlock(&inspector.i_lock);
+	}
+}
+
+/* False: it blocks the signal, or sleeps in the kernel. */
+static bool snap_native(struct snap *s, struct uproc *p, int sig)
+{
+	int state = WANTED;
+
+	s->s_proc = p;
+	__atomic_store_n(&s->s_native, p->p_native, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->s_state, WANTED, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&s->s_sent, 1, __ATOMIC_RELAXED);
+	if (pthread_kill(p->p_native, sig))
+		__atomic_sub_fetch(&s->s_sent, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < PATIENCE; i++) {
+		if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == READY)
+			break;
+		nanosleep(&(struct timespec){ 0, MILLI }, NULL);
+	}
+	if (__atomic_compare_exchange_n(&s->s_state, &state, FREE, 0, __ATOMIC_ACQUIRE,
+					__ATOMIC_ACQUIRE))
+		return false;
+	while (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) != READY)
+		sched_yield();
+	return true;
+}
+
+static void keep_snap(struct task *k, const struct snap *s)
+{
+	char name[USTACK_NAME_MAX];
+
+	k->k_runs = (uintptr_t)s->s_thread;
+	k->k_runs_func = s->s_func;
+	if (s->s_thread && ustack_get_name(s->s_thread, name, sizeof name) == 0)
+		k->k_runs_name = keep_text(k, name);
+	k->k_runs_depth = usched__registers > 0 ? unwind(s, k->k_frames) : 0;
 }
 
 static void leave_dump(struct dump *d)
@@ -619,4 +732,129 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* ---- By a signal ---- */
+
+/*
+ * From `sp' to the end of the frames: the bottom of a stack, or usched_run(), on the
+ * native stack. 0: `sp' is on no stack that is known.
+ */
+static size_t frames_from(const struct uproc *p, uintptr_t sp)
+{
+	const struct ustack *u = p->p_sched.s_current;
+	uintptr_t home = (uintptr_t)p->p_sched.s_home, deep;
+
+	if (u) {
+		deep = (uintptr_t)u->u_stack->k_bottom - sp;
+		if (deep <= u->u_stack->k_size)
+			return deep;
+	}
+	return home - sp < HOME_MAX ? home - sp : 0;
+}
+
+/* Frames have parts that sanitizers do not let be read. */
+#ifdef USCHED_ASAN
+__attribute__((no_sanitize("address")))
+#endif
+static void copy_stack(char *to, const char *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		((volatile char *)to)[i] = from[i];
+}
+
+/* In the handler, on the native thread of the processor. */
+static void take_snap(struct snap *s, const char *context)
+{
+	const struct ustack *u = s->s_proc->p_sched.s_current;
+
+	for (unsigned i = 0; i < usched__registers; i++)
+		memcpy(&s->s_registers[i], context + usched__context[i],
+		       sizeof s->s_registers[i]);
+	s->s_thread = u;
+	s->s_func = u ? (uintptr_t)ustack_func(u) : 0;
+	s->s_size = 0;
+	if (usched__registers > 0) {
+		s->s_low = s->s_registers[usched__sp];
+		s->s_size = frames_from(s->s_proc, s->s_low);
+		if (s->s_size > COPY)
+			s->s_size = COPY;
+		copy_stack(s->s_bytes, (const char *)s->s_low, s->s_size);
+	}
+	__atomic_store_n(&s->s_state, READY, __ATOMIC_RELEASE);
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	struct snap *s = &inspector.i_snap;
+	int error = errno, wanted = WANTED;
+	bool ours = pthread_equal(__atomic_load_n(&s->s_native, __ATOMIC_RELAXED),
+				  pthread_self())
+		&& __atomic_load_n(&s->s_sent, __ATOMIC_RELAXED) > 0;
+
+	(void)sig;
+	(void)info;
+	if (ours) {
+		__atomic_sub_fetch(&s->s_sent, 1, __ATOMIC_RELAXED);
+		if (__atomic_compare_exchange_n(&s->s_state, &wanted, TAKEN, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			take_snap(s, context);
+	} else {
+		sem_post(&inspector.i_posted);
+	}
+	errno = error;
+}
+
+static void *dump_when_posted(void *unused)
+{
+	(void)unused;
+	name_native("usched inspect");
+	for (;;)
+		if (sem_wait(&inspector.i_posted) == 0)
+			uinspect_dump(STDERR_FILENO, 0);
+	return NULL;
+}
+
+/* Under i_lock. It handles no signals. */
+static int make_native(void)
+{
+	pthread_t native;
+	sigset_t all, old;
+	int rc;
+
+	if (inspector.i_made)
+		return 0;
+	sem_init(&inspector.i_posted, 0, 0);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&native, NULL, dump_when_posted, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return -rc;
+	pthread_detach(native);
+	inspector.i_made = true;
+	return 0;
+}
+
+int uinspect_install(int sig)
+{
+	struct sigaction action = {
+		.sa_sigaction = on_signal,
+		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK,
+	};
+	int rc;
+
+#ifdef SINGLE_THREAD
+	return -ENOTSUP;
+#endif
+	sigemptyset(&action.sa_mask);
+	pthread_mutex_lock(&inspector.i_lock);
+	rc = make_native();
+	if (rc == 0 && sigaction(sig, &action, NULL))
+		rc = -errno;
+	if (rc == 0)
+		__atomic_store_n(&inspector.i_signal, sig, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&inspector.i_lock);
+	return rc;
+}
+
+#include "private/uinspect_unwind.inc"
 #include "private/uinspect_show.inc"

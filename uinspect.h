@@ -26,9 +26,9 @@
  * which its threads run: a thread of the library's visits them (uframes.h). So each is
  * shown as it is at one time, but not all at the same time: what a thread joins may be
  * missing that has begun to since. A processor that does not answer for a second is kept
- * by a thread that computes, or blocks natively. That is said, and its other threads are
- * only counted. With less than USTACK_VISIT_ROOM below the top of a thread, its last call
- * is shown and no more.
+ * by a thread that computes, or blocks natively. That is said, with this thread and its
+ * calls after uinspect_install(), and its other threads are only counted. With less than
+ * USTACK_VISIT_ROOM below the top of a thread, its last call is shown and no more.
  *
  * Names are those of ustack_name(). Readers from outside of the process find them, as all
  * else, through usched__layout: see private/uproc_layout.inc.
@@ -54,6 +54,16 @@ enum {
  * a native thread while the loop runs.
  */
 int uinspect_dump(int fd, unsigned how);
+
+/*
+ * Makes a native thread that dumps to standard error whenever the signal `sig' comes, for
+ * example SIGQUIT, also while no processor answers. The handler only wakes it. From then
+ * on all dumps send that signal to the native threads of processors that do not answer,
+ * to ask for the thread that runs there, and its calls.
+ * 0; -EINVAL: no such signal; -EAGAIN: no more native threads; -ENOTSUP: SINGLE_THREAD.
+ * Does not switch. In the child of a fork that native thread is missing.
+ */
+int uinspect_install(int sig);
 
 #ifdef __cplusplus
 }

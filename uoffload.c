@@ -28,6 +28,7 @@
 
 #include "private/cancel.h"
 #include "private/check.h"
+#include "private/native.h"
 #include "unet.h"
 
 enum {
@@ -233,6 +234,7 @@ static void *work(void *crew)
 	struct crew *c = crew;
 	struct job *job;
 
+	name_native("usched pool");
 	pthread_mutex_lock(&pool.o_lock);
 	while (dequeue(c, &job))
 		perform(job);

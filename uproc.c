@@ -57,6 +57,7 @@
 #include "private/cancel.h"
 #include "private/code.h"
 #include "private/lock.h"
+#include "private/native.h"
 #include "private/policy.h"
 #include "private/quota.h"
 #include "uoverflow.h"
@@ -341,7 +342,7 @@ size_t uprocs__pin(struct uprocs **all, size_t room)
 /* Once it has no pin it may be freed. */
 void uprocs__unpin(struct uprocs *r)
 {
-	FETCH_ADD(&r->r_pins, -1);
+	FETCH_ADD(&r->r_pins, -(uint32_t)1);
 }
 
 /*
@@ -356,8 +357,7 @@ bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 	for (int i = 0; i < 2; i++) {
 		uint32_t mail = __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE);
 
-		if (mail == 0 || mail & UPROC_MAIL_ENDED
-		    || ustack_sched(u) != &p->p_sched)
+		if (!(mail & UPROC_MAIL_LIVE) || ustack_sched(u) != &p->p_sched)
 			return false;
 	}
 	return true;
@@ -370,7 +370,7 @@ const struct ustack *uproc__joiner(const struct uproc_thread *t)
 	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
 		if (joiner == &marks[i])
 			return NULL;
-	return joiner ? &joiner->t_stack : NULL;
+	return joiner && joiner != OPEN ? &joiner->t_stack : NULL;
 }
 
 int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,

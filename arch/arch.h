@@ -97,6 +97,13 @@ ARCH_PRIVATE int usched__probe(void);
 /* The interrupted instruction, from what a signal handler gets third; 0: unknown. */
 ARCH_PRIVATE uintptr_t usched__interrupted(const void *context);
 
+/*
+ * The registers in what a signal handler gets third: their number, by DWARF's numbering
+ * and with the PC last; 0: unknown. That of SP; and for each its byte there.
+ */
+ARCH_PRIVATE extern const unsigned usched__registers, usched__sp;
+ARCH_PRIVATE extern const uint16_t usched__context[];
+
 /* A request to Valgrind, see watch/watch.h. 0: it is not there. */
 ARCH_PRIVATE uintptr_t usched__valgrind(const uintptr_t request[6]);
 

@@ -354,6 +354,18 @@ end usched__valgrind
 	number	usched__return_at RETURN_AT
 	number	usched__frame 64
 	number	usched__shallow 96
+	number	usched__registers 17
+	number	usched__sp 7
+
+	/* rax rdx rcx rbx rsi rdi rbp rsp r8 ... r15 rip, in ucontext_t */
+	.globl	usched__context
+	.hidden	usched__context
+	.type	usched__context, @object
+	.balign	2
+usched__context:
+	.short	144, 136, 152, 128, 112, 104, 120, 160
+	.short	40, 48, 56, 64, 72, 80, 88, 96, CONTEXT_RIP
+	.size	usched__context, . - usched__context
 
 .macro	text name value
 	.globl	\name

@@ -45,16 +45,16 @@ uchan.c:        usync.h private/check.h
 unet.h:         usync.h
 unet.c:         unet.h private/cancel.h private/check.h
 uoffload.h:     usync.h
-uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h
+uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/native.h
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
-uinspect.c:     uinspect.h private/cancel.h private/code.h private/where.h uframes.h uproc.h usync.h private/uinspect_show.inc
+uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h uproc.h usync.h private/uinspect_unwind.inc private/uinspect_show.inc
 private/uinspect_show.inc:
 upreempt.c:     upreempt.h arch/arch.h private/lock.h ustack.h
 uoverflow.c:    uoverflow.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
 private/uproc_trim.inc:
 private/uproc_names.inc:
 private/uproc_report.inc:
@@ -64,6 +64,8 @@ private/uproc_single.inc:
 private/policy.h:
 private/cancel.h:
 private/code.h:
+private/native.h:
+private/uinspect_unwind.inc:
 private/where.h:        ../arch/arch.h ../usched.h
 private/check.h:        ../arch/arch.h ../uframes.h ../usched.h
 uframes.h:      usched.h
@@ -169,7 +171,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
 		uoverflow.c:mine | uoverflow.c:installed | uoverflow.c:previous) ;;
-		upreempt.c:previous | upreempt.c:installing) ;;
+		upreempt.c:previous | upreempt.c:installing | uinspect.c:inspector) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done

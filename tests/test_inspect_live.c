@@ -6,6 +6,7 @@
  * processors that do not answer.
  */
 #include <alloca.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -98,43 +99,51 @@ static void dive(void *arg)
 	descend(d, test_random(&d->d_seed) % DEPTH);
 }
 
-/* The addresses of the calls in the group of the thread, the last call first. */
-static int calls_of(const char *text, const struct ustack *u, uintptr_t calls[FRAMES + 8])
+/* The addresses on the lines behind this one, the last call first. */
+static int calls_behind(const char *line, uintptr_t calls[FRAMES + 8])
 {
-	const char *line, *at;
-	char name[40];
 	int n = 0;
 
-	snprintf(name, sizeof name, "\nthread %p,", (const void *)u);
-	line = strstr(text, name);
-	TEST_TRUE(line);
-	for (at = line; at > text && strncmp(at, "\n\n", 2) != 0; at--)
-		;
-	while ((at = strstr(at, "\n\t0x")) && at < line && n < FRAMES + 8)
-		calls[n++] = (uintptr_t)strtoull(at += 2, NULL, 16);
+	while ((line = strchr(line, '\n')) && strncmp(line, "\n\t0x", 4) == 0
+	       && n < FRAMES + 8)
+		calls[n++] = (uintptr_t)strtoull(line += 2, NULL, 16);
 	return n;
 }
 
 /*
- * From the caller of block_there() on they are those that the thread has found, up to
- * what has called its function. That is shown by no dump. Below may be a sanitizer's
- * backtrace().
+ * From the caller of the thread's function `frames[0]' on they are those that the thread
+ * has found, up to what has called it first. That is shown by no dump. Below may be a
+ * sanitizer's backtrace().
  */
-static void compare(const char *text, const struct diver *d)
+static void compare(const uintptr_t *calls, int n, void *const *frames, int count)
 {
-	uintptr_t calls[FRAMES + 8];
-	int n = calls_of(text, d->d_thread, calls), at = 0, own;
+	int at = 0, own;
 
-	if (d->d_count < 3)
+	if (count < 3)
 		return;                         /* no unwinder here */
 	for (own = 1; own <= 2 && (own == 1 || at == n); own++)
-		for (at = 0; at < n && calls[at] + 1 != (uintptr_t)d->d_frames[own]; at++)
+		for (at = 0; at < n && calls[at] + 1 != (uintptr_t)frames[own]; at++)
 			;
 	TEST_TRUE(at > 0 && at < n);
-	for (own--; at < n; at++, own++)
-		TEST_EQUAL(calls[at] + 1, (uintptr_t)d->d_frames[own]);
+	for (own--; at < n && own < count; at++, own++)
+		TEST_EQUAL(calls[at] + 1, (uintptr_t)frames[own]);
+	TEST_EQUAL(at, n);
 	if (test_has_stacks())                  /* else there is home */
-		TEST_EQUAL(own, d->d_count - 1);
+		TEST_TRUE(own >= count - 1);
+}
+
+static void compare_diver(const char *text, const struct diver *d)
+{
+	uintptr_t calls[FRAMES + 8];
+	const char *line, *head;
+	char name[40];
+
+	snprintf(name, sizeof name, "\nthread %p,", (const void *)d->d_thread);
+	line = head = strstr(text, name);
+	TEST_TRUE(line);
+	while (head > text && strncmp(head, "\n\n", 2) != 0)
+		head--;
+	compare(calls, calls_behind(head + 2, calls), d->d_frames, d->d_count);
 }
 
 static void await_divers(void)
@@ -169,7 +178,7 @@ static void show_calls(const struct usched_conf *conf)
 		await_divers();
 		text = dump(0);
 		for (int i = 0; i < DIVERS; i++)
-			compare(text, &divers[i]);
+			compare_diver(text, &divers[i]);
 		free(text);
 		wake_divers();
 		for (int i = 0; round == 0 && i < DIVERS; i++)
@@ -404,7 +413,7 @@ static void test_freed_objects(void **state)
 	with_dumps(free_objects);
 }
 
-/* Threads that start, wait, end, and are cancelled. */
+/* Threads that start, wait, end, are cancelled, and move to other processors. */
 static void be_cancelled(void *unused)
 {
 	(void)unused;
@@ -437,13 +446,16 @@ static void start_many(void *s)
 	}
 }
 
+static bool steals;
+
 static void come_and_go(void)
 {
-	const struct usched_conf conf = { .c_processors = 2, .c_stacks = 3 };
+	const struct usched_conf conf = { .c_processors = 2, .c_steal = steals,
+					  .c_stacks = steals ? 200 : 3 };
 	void *s = make(&conf), *brief;
 	struct ustack *u[3];
 
-	rounds = test_scale(3000, 30);
+	rounds = test_scale(1500, 30);
 	for (int i = 0; i < 3; i++)
 		TEST_EQUAL(over->o_start(s, start_many, s, &u[i]), 0);
 	for (size_t i = 0; i < test_scale(200, 10); i++) {
@@ -460,44 +472,137 @@ static void test_come_and_go(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	with_dumps(come_and_go);
+	for (int i = 0; i < 2; i++) {
+		steals = i == 1;
+		with_dumps(come_and_go);
+	}
 }
 
 /* ---- Processors that do not answer ---- */
 
 static atomic_int computes;
+static void *own_frames[FRAMES];
+static int own_count;
+
+__attribute__((noinline)) static void compute_there(size_t size)
+{
+	volatile char *local = alloca(size);
+
+	local[0] = 'c';
+	own_count = backtrace(own_frames, FRAMES);
+	for (computes = 1; computes != 2; )
+		local[size - 1]++;
+	TEST_EQUAL(local[0], 'c');
+}
 
 static void compute(void *unused)
 {
 	(void)unused;
-	for (computes = 1; computes != 2; )
-		;
+	compute_there(300);
 	computes = 0;
+}
+
+static void *start_computing(struct ustack **u, struct ustack **waits)
+{
+	const struct usched_conf conf = { .c_processors = 1 };
+	void *s = make(&conf);
+
+	computes = 0;
+	TEST_EQUAL(over->o_start(s, wait_once, NULL, waits), 0);
+	TEST_EQUAL(over->o_start(s, compute, NULL, u), 0);
+	TEST_EQUAL(ustack_name(*u, "busy"), 0);
+	while (!computes)
+		sched_yield();
+	return s;
+}
+
+static void end_computing(void *s, struct ustack *u, struct ustack *waits)
+{
+	computes = 2;
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	finish(waits);
+	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
 static void test_no_answer(void **state)
 {
-	const struct usched_conf conf = { .c_processors = 1 };
-	void *s = make(&conf);
 	struct ustack *u, *waits;
-	char *text;
+	void *s = start_computing(&u, &waits);
+	char *text = dump(0);
 
 	(void)state;
 	test_timeout(20);
-	TEST_EQUAL(over->o_start(s, wait_once, NULL, &waits), 0);
-	TEST_EQUAL(over->o_start(s, compute, NULL, &u), 0);
-	while (!computes)
-		sched_yield();
-	text = dump(0);
-	TEST_TRUE(strstr(text, "processor 0.0: threads: 3, does not answer, shown: 0"));
+	TEST_TRUE(strstr(text, "processor 0.0: threads: 2, does not answer, shown: 0"));
 	free(text);
 	computes = 2;
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	while (computes)
+		sched_yield();
 	text = dump(0);
-	TEST_TRUE(strstr(text, "processor 0.0: threads: 1\n"));
+	TEST_TRUE(strstr(text, "processor 0.0: threads: ") && !strstr(text, "answer"));
 	free(text);
-	finish(waits);
-	TEST_EQUAL(over->o_destroy(s), 0);
+	end_computing(s, u, waits);
+}
+
+/* What is written to standard error until `text' has come. */
+static char *standard_error(int sig, const char *text)
+{
+	FILE *file = tmpfile();
+	int before = dup(2);
+	char *got = NULL;
+
+	TEST_TRUE(file && dup2(fileno(file), 2) == 2);
+	TEST_EQUAL(raise(sig), 0);
+	while (!got || !strstr(got, text)) {
+		FILE *same = fdopen(dup(fileno(file)), "r");
+
+		free(got);
+		sleep_ms(5);
+		got = contents(same);
+	}
+	TEST_EQUAL(dup2(before, 2), 2);
+	close(before);
+	fclose(file);
+	return got;
+}
+
+/* ThreadSanitizer calls handlers later, with the registers of the time before. */
+#ifdef USCHED_TSAN
+enum { SIGNALS_AT_ONCE = 0 };
+#else
+enum { SIGNALS_AT_ONCE = 1 };
+#endif
+
+static void test_signal(void **state)
+{
+	struct ustack *u, *waits;
+	uintptr_t calls[FRAMES + 8];
+	char *text, what[80];
+	void *s;
+
+	(void)state;
+	test_timeout(20);
+	TEST_EQUAL(uinspect_install(0), -EINVAL);
+	TEST_EQUAL(uinspect_install(SIGUSR2), 0);
+	TEST_EQUAL(uinspect_install(SIGUSR2), 0);
+	s = start_computing(&u, &waits);
+	snprintf(what, sizeof what, ", runs thread %p \"busy\", function 0x%" PRIxPTR,
+		 (void *)u, (uintptr_t)compute);
+	text = standard_error(SIGUSR2, "does not answer");
+	TEST_TRUE(strstr(text, what));
+	if (test_has_stacks() && SIGNALS_AT_ONCE)
+		compare(calls, calls_behind(strstr(text, what), calls), own_frames,
+			own_count);
+	free(text);
+	text = dump(UINSPECT_JSON);
+	TEST_TRUE(strstr(text, "\"answers\":false,\"runs\":{\"thread\":"));
+	free(text);
+	computes = 2;
+	while (computes)
+		sched_yield();
+	text = standard_error(SIGUSR2, "\n1 thread, function ");
+	TEST_TRUE(!strstr(text, "does not answer"));
+	free(text);
+	end_computing(s, u, waits);
 }
 
 int main(void)
@@ -508,6 +613,7 @@ int main(void)
 		cmocka_unit_test(test_freed_objects),
 		cmocka_unit_test(test_come_and_go),
 		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_signal),
 	};
 
 	return OVER_RUN(live_tests, OVER_PROCS);
