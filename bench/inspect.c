@@ -43,12 +43,6 @@ static uint32_t           stop;         /* atomic */
 static unsigned           processors;
 static uint32_t           pauses[PROCESSORS][BUCKETS];  /* counts, by us */
 
-static void check(int rc, const char *what)
-{
-	if (rc)
-		fail(what, rc);
-}
-
 __attribute__((noinline)) static void descend(size_t n)
 {
 	volatile size_t local = n;
@@ -68,24 +62,16 @@ static void block(void *unused)
 	descend(depth);
 }
 
-static int64_t cpu_time(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void keep_yielding(void *counts)
 {
 	uint32_t *counted = counts;
-	int64_t last = cpu_time(CLOCK_THREAD_CPUTIME_ID);
+	int64_t last = clock_of(CLOCK_THREAD_CPUTIME_ID);
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		int64_t now, pause;
 
 		check(ustack_yield(), "yield");
-		now = cpu_time(CLOCK_THREAD_CPUTIME_ID);
+		now = clock_of(CLOCK_THREAD_CPUTIME_ID);
 		pause = (now - last) / MICRO;
 		counted[pause < BUCKETS ? pause : BUCKETS - 1]++;
 		last = now;
@@ -125,11 +111,11 @@ static void measure(struct rr *rr, int fd, unsigned how, const char *what)
 	memset(pauses, 0, sizeof pauses);
 	for (int i = 0; i < DUMPS; i++) {       /* with idle processors */
 		int64_t began = uevents_now();
-		int64_t cpu = cpu_time(CLOCK_PROCESS_CPUTIME_ID);
+		int64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
 		double took;
 
 		check(uinspect_dump(fd, how), "dump");
-		cpu = cpu_time(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+		cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 		took = (double)(uevents_now() - began) / 1e9;
 		best = took < best ? took : best;
 		best_cpu = (double)cpu / 1e9 < best_cpu ? (double)cpu / 1e9 : best_cpu;
