@@ -209,6 +209,9 @@ static bool tidy_idle(struct uproc *p);
 /* In private/uproc_names.inc. */
 static void forget_name(const struct ustack *u);
 
+/* In private/uproc_layout.inc. */
+extern const struct usched__layout usched__layout;
+
 /* In private/uproc_report.inc. */
 static bool report_stuck(struct uprocs *r);
 
@@ -305,6 +308,8 @@ int uprocs_fini(struct uprocs *r)
 
 static void enlist(struct uprocs *r)
 {
+	/* Mentioned, or linkers that collect unused sections leave it out. */
+	__asm__ volatile("" : : "r"(&usched__layout));
 	lock(&list_lock);
 	r->r_other = schedulers;
 	schedulers = r;
@@ -1418,6 +1423,7 @@ int ustack_stay(int on)
 
 #include "private/uproc_trim.inc"
 #include "private/uproc_names.inc"
+#include "private/uproc_layout.inc"
 #include "private/uproc_report.inc"
 #include "private/uproc_move.inc"
 #ifdef SINGLE_THREAD

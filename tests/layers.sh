@@ -54,9 +54,10 @@ private/uinspect_show.inc:
 upreempt.c:     upreempt.h arch/arch.h private/lock.h ustack.h
 uoverflow.c:    uoverflow.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
 private/uproc_trim.inc:
 private/uproc_names.inc:
+private/uproc_layout.inc:       ../uwait.h
 private/uproc_report.inc:
 private/uproc_move.inc:
 private/uproc_native.inc:
@@ -166,7 +167,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_first | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
 		unet.c:table | uoffload.c:pool | uevents.c:serials) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
