@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""The command line."""
+
+import argparse
+import os
+import re
+import sys
+
+from . import Problem, show
+from .target import open_target
+from .threads import open_views
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="uthreads", description="Shows the threads of usched in a process or a core file.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name, text):
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("target", metavar="PID|CORE", help="a process, or a core file")
+        sub.add_argument("--program", metavar="FILE",
+                         help="the program, if it is not where the target says")
+        sub.add_argument("--root", metavar="DIR", default="",
+                         help="a directory before the paths of all other files")
+        return sub
+
+    def filtered(sub, limit):
+        sub.add_argument("--filter", metavar="REGEX", type=pattern,
+                         help="threads with such a line in ps only")
+        sub.add_argument("--limit", metavar="N", type=int, default=limit,
+                         help="so many threads at most" + (f"; default {limit}" if limit else ""))
+
+    filtered(command("ps", "lists threads; does not stop the process"), None)
+    sub = command("bt", "shows where threads are")
+    sub.add_argument("threads", nargs="*", metavar="THREAD",
+                     help="a number or an address as in ps, or a name; default: all")
+    sub.add_argument("--group", action="store_true", help="each different trace once")
+    filtered(sub, None)
+    sub = command("top", "shows what processors do in a second; does not stop the process")
+    sub.add_argument("--seconds", type=float, default=1.0, metavar="S", help="between lines")
+    sub.add_argument("--times", type=int, metavar="N", help="so many times; default: for ever")
+    sub = command("gdb", "runs gdb; each thread is one of gdb's")
+    filtered(sub, 1000)
+    sub.add_argument("--serve", action="store_true",
+                     help="no gdb: speaks its remote protocol on standard input and output")
+    sub.add_argument("--port", type=int, metavar="PORT",
+                     help="likewise, to the first that connects to that port of localhost")
+    sub.add_argument("--gdb", default="gdb", metavar="COMMAND", help="the gdb to run")
+    sub.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="for gdb")
+    return parser
+
+
+def pattern(text):
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+    return text
+
+
+def run(options, script):
+    if options.command == "gdb":
+        from . import stub
+        if not (options.serve or options.port):
+            return stub.run_gdb(options, script)
+    target = open_target(options.target, options.program, options.root)
+    views = open_views(target)
+    if options.command == "ps":
+        show.ps(views, options.filter, options.limit)
+    elif options.command == "bt":
+        shown = show.bt(views, options.threads, options.filter, options.group, options.limit)
+        if options.threads and not shown:
+            raise Problem("there is no such thread")
+    elif options.command == "top":
+        if not target.live:
+            raise Problem("top needs a process")
+        show.top(views, options.seconds, options.times)
+    else:
+        return stub.serve(target, views, options)
+    return 0
+
+
+def main(argv, script):
+    options = arguments().parse_args(argv)
+    try:
+        return run(options, script)
+    except Problem as problem:
+        print(f"uthreads: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0

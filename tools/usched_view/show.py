@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""ps, bt and top: text about threads."""
+
+import re
+import sys
+import time
+
+from .threads import Reader
+
+COLUMNS = f"{'N':>7}  {'THREAD':<14}  {'CPU':<5}  {'STATE':<7}  {'DEPTH':>7}  {'IMAGE':>7}  " \
+          f"{'FRAMES':<6}  {'AGE':>4}  {'NAME':<16}  {'FUNCTION':<20}  WAITS FOR"
+
+
+class Names:
+    """Functions of addresses, each looked up once."""
+
+    def __init__(self, target):
+        self.target, self.known = target, {}
+
+    def __getitem__(self, address):
+        name = self.known.get(address)
+        if name is None:
+            name = self.known[address] = self.target.symbol(address) or f"{address:#x}"
+        return name
+
+
+def all_threads(views):
+    number = 0
+    for view in views:
+        for thread in view.threads():
+            thread.number = number
+            number += 1
+            yield thread
+
+
+def line(thread, functions):
+    """As in ps."""
+    view = thread.view
+    blocked = thread.blocked
+    frames = ("stack" if thread.in_place else "image") if blocked else "-"
+    image = thread.image_size if thread.outside else "-"
+    depth = thread.depth if blocked else "-"
+    name = view.names().get(thread.address, "-")
+    return f"{thread.number:7}  {thread.address:<#14x}  {thread.processor:<5}  " \
+           f"{thread.state:<7}  {depth:>7}  {image:>7}  {frames:<6}  {'-':>4}  {name:<16}  " \
+           f"{functions[thread.function]:<20}  {view.waits_for(thread) or '-'}"
+
+
+def selected(views, wanted, pattern, functions):
+    """Threads whose line has the pattern; `wanted' are numbers, addresses or names."""
+    match = re.compile(pattern).search if pattern else None
+    for thread in all_threads(views):
+        if wanted and not (str(thread.number) in wanted or f"{thread.address:#x}" in wanted
+                           or thread.view.names().get(thread.address, "") in wanted):
+            continue
+        if not match or match(line(thread, functions)):
+            yield thread
+
+
+def ps(views, pattern=None, limit=None, out=sys.stdout):
+    functions = Names(views[0].target)
+    match = re.compile(pattern).search if pattern else None
+    shown = more = 0
+    lines = [COLUMNS]
+    for thread in all_threads(views):
+        if limit is not None and shown >= limit and not match:
+            more += 1
+            continue
+        text = line(thread, functions)
+        if match and not match(text):
+            continue
+        if limit is not None and shown >= limit:
+            more += 1
+            continue
+        shown += 1
+        lines.append(text)
+        if len(lines) >= 1000:
+            out.write("\n".join(lines) + "\n")
+            lines = []
+    if more:
+        lines.append(f"and {more} more: --limit shows them")
+    out.write("".join(f"{text}\n" for text in lines))
+    return shown
+
+
+def head(thread, functions):
+    """The first line of a trace."""
+    name = thread.view.names().get(thread.address)
+    waits = thread.view.waits_for(thread)
+    return f"thread {thread.number}, {thread.address:#x}{f' {name!r}' if name else ''}, " \
+           f"{thread.state}{f' for {waits}' if waits and not thread.joins else ''}" \
+           f"{f' {waits}' if thread.joins else ''}, on processor {thread.processor}, " \
+           f"function {functions[thread.function]}"
+
+
+def frame_lines(target, trace, functions, describe=None):
+    """`describe' says more of an address, if it can: as gdb does."""
+    for number, address in enumerate(trace):
+        # A call may be the last instruction of its function.
+        known = describe(address, number) if describe else None
+        if known is None:
+            name = target.symbol(address) if number == 0 else called(target, address)
+            module = target.module_at(address)
+            known = f"{name or '??'}" + (f" in {module.name}" if module else "")
+        yield f"  #{number:<3} {address:#018x} {known}"
+
+
+def called(target, address):
+    """As target.symbol(), of a return address."""
+    module = target.module_at(address - 1)
+    found = module.function(address - 1) if module else None
+    return f"{found[0]}+{found[1] + 1:#x}" if found else ""
+
+
+def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, reader=None,
+       describe=None):
+    target = views[0].target
+    functions, reader = Names(target), reader or Reader(views)
+    groups, shown = {}, 0
+    for thread in selected(views, wanted, pattern, functions):
+        if limit is not None and shown >= limit:
+            out.write(f"and more: --limit shows them\n")
+            break
+        now, trace = reader.trace(thread)
+        if now is None:
+            continue
+        shown += 1
+        if group:
+            key = now.state, tuple(trace)
+            groups.setdefault(key, []).append(now)
+            continue
+        lines = [head(now, functions), *frame_lines(target, trace, functions, describe)]
+        if not trace:
+            lines.append("  not started yet" if now.is_new else "  no frames could be read")
+        out.write("\n".join(lines) + "\n\n")
+    for (state, trace), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        first = members[0]
+        out.write(f"{len(members)} threads, {state}, such as {head(first, functions)}\n")
+        out.write("".join(f"{text}\n" for text in
+                          frame_lines(target, trace, functions, describe)) + "\n")
+    return shown
+
+
+def top(views, seconds=1.0, times=None, out=sys.stdout):
+    """Counters of processors, a second."""
+    form = "{:<5} {:>9} {:>7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>9}  {}\n"
+    before, began = {}, time.monotonic()
+    while times is None or times > 0:
+        clear = "\033[H\033[2J" if times is None and out.isatty() else ""
+        text = clear + form.format("CPU", "threads", "queued", "switches/s", "starts/s",
+                                   "evicted/s", "loaded/s", "MB/s", "preempt/s", "")
+        now = time.monotonic()
+        for view in views:
+            for _, processors in view.schedulers:
+                for p in processors:
+                    values = p.counters()
+                    old = before.get(p.address)
+                    before[p.address] = values
+                    if not old:
+                        continue
+                    rates = [(values[c] - old[c]) / (now - began) for c in p.COUNTERS]
+                    switches, launches, evictions, loads, copied, preempted = rates
+                    text += form.format(
+                        p.name, values["threads"], values["queued"], f"{switches:.0f}",
+                        f"{launches:.0f}", f"{evictions:.0f}", f"{loads:.0f}",
+                        f"{copied / 1e6:.1f}", f"{preempted:.0f}",
+                        "parked" if values["parked"] else "")
+        if before and began != now and text.count("\n") > 1:
+            out.write(text)
+            out.flush()
+            if times is not None:
+                times -= 1
+                if times == 0:
+                    break
+        began = now
+        time.sleep(seconds)
+        for view in views:
+            view.refresh()

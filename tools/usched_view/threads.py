@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: MIT
+"""Schedulers, processors and threads, by the constant usched__layout.
+
+private/uproc_layout.inc has the rules that are followed here.
+"""
+
+import struct
+
+from . import Problem
+from .target import AT_RANDOM, STACK_POINTER
+from .unwind import Unwinder
+
+MAGIC = b"usched layout\xa7\x1d\0"
+VERSION = 1
+POINTERS = ("self", "list", "names", "parked", "resumed", "return_at")
+FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+SCHEDULERS_MAX, PROCESSORS_MAX, ARENAS_MAX = 10000, 65536, 65536
+NAMES_MAX = 1 << 28
+NATIVE_MAX = 64 << 20           # bytes of a native stack that are frames of threads
+MARKS = 4096                    # bytes around l_parked: marks, and no threads
+TRIES = 5                       # until what changes is read twice alike
+
+# glibc's jmp_buf: places of registers, and of those that are combined with a secret.
+JUMPS = {
+    "x86_64": ({3: 0, 6: 1, 12: 2, 13: 3, 14: 4, 15: 5, 7: 6, "pc": 7}, (6, 7, "pc"), 17),
+    "aarch64": ({**{19 + i: i for i in range(11)}, 31: 13, "pc": 11}, (31, "pc"), 0),
+}
+
+
+class Layout:
+    """usched__layout of one copy of the library."""
+
+    def __init__(self, target, address):
+        self.target = target
+        head = target.read(address, 96)
+        if len(head) < 96 or head[:16] != MAGIC:
+            raise Problem("usched__layout cannot be read")
+        version, = struct.unpack_from("<I", head, 16)
+        if version != VERSION:
+            raise Problem(f"usched__layout has version {version}, and this program knows"
+                          f" {VERSION}")
+        for name, value in zip(POINTERS, struct.unpack_from("<8Q", head, 32)):
+            setattr(self, name, value)
+        self.names_of = {}
+        data = target.read(address + 96, 32 * 256)
+        for text, offset, size in struct.iter_unpack("<24sII", data[:len(data) // 32 * 32]):
+            if not text[0]:
+                break
+            self.names_of[text.rstrip(b"\0").decode()] = offset, size
+        # The portable switch saves registers by setjmp.
+        self.portable = target.read(self.return_at, 4) == b"\xff\xff\xff\xff"
+
+    def offset(self, name):
+        try:
+            return self.names_of[name][0]
+        except KeyError:
+            raise Problem(f"usched__layout does not name {name}") from None
+
+    def number(self, name):
+        value = self.offset(name)
+        return value - (1 << 32) if value >> 31 else value
+
+    def fields(self, kind, members, size=None):
+        """A struct.Struct of some members, in order of offset, up to `size' bytes."""
+        places = sorted((*self.names_of[f"{kind}.{m}"], m) for m in members)
+        form, at, order = "<", 0, []
+        for offset, width, member in places:
+            form += f"{offset - at}x{FORMS[width]}"
+            at = offset + width
+            order.append(member)
+        if size:
+            form += f"{size - at}x"
+        return struct.Struct(form), order
+
+    def get(self, kind, address, *members):
+        """Values of members, by name."""
+        form, order = self.fields(kind, members)
+        data = self.target.read(address, form.size)
+        if len(data) < form.size:
+            raise Problem(f"{kind} at {address:#x} cannot be read")
+        return dict(zip(order, form.unpack(data)))
+
+
+def find_layouts(target):
+    """Of all copies of the library in a process: most often one."""
+    found = {}
+    for module in target.modules():
+        if module.path == "[vdso]":
+            continue
+        value = module.elf.find_symbol("usched__layout")
+        places = [value] if value is not None else module.elf.find(MAGIC, 16)
+        for place in places:
+            address = place + module.bias
+            if target.word(address + 32) == address:
+                found[address] = Layout(target, address)
+    return list(found.values())
+
+
+class Processor:
+    COUNTERS = ("s_switches", "s_launches", "s_evictions", "s_loads", "s_bytes", "s_preempted")
+
+    def __init__(self, layout, address, name):
+        self.layout, self.address, self.name = layout, address, name
+        self.new = address + layout.offset("usched.s_new")
+        self.native = address + layout.offset("usched.s_native")
+        self.read()
+
+    def read(self):
+        self.current = self.layout.get("usched", self.address, "s_current")["s_current"]
+
+    def counters(self):
+        layout = self.layout
+        values = layout.get("usched", self.address, *self.COUNTERS)
+        values.update(layout.get("uproc", self.address, "p_head", "p_tail", "p_inbox",
+                                 "p_started", "p_ended", "p_credit"))
+        values["queued"] = max(0, values["p_tail"] - values["p_head"])
+        values["threads"] = (values["p_started"] - values["p_credit"] - values["p_ended"]) \
+            & 0xFFFFFFFF
+        values["parked"] = values["p_inbox"] == layout.parked
+        return values
+
+
+class Stack:
+    __slots__ = ("address", "bottom", "resident", "size", "processor")
+
+
+class Thread:
+    """A thread as it was when it was read."""
+
+    __slots__ = ("view", "address", "top", "pc", "stack_at", "fp", "bp", "func", "deep",
+                 "tokens", "frames_at", "image_size", "number", "stack")
+
+    def key(self):
+        return (self.top, self.pc, self.stack_at, self.func, self.tokens, self.frames_at,
+                self.stack.resident == self.address)
+
+    @property
+    def sp(self):
+        return self.top & ~1
+
+    @property
+    def is_new(self):
+        return self.stack_at == self.stack.processor.new if self.stack.processor else True
+
+    @property
+    def outside(self):
+        return self.deep & self.view.OUTSIDE
+
+    @property
+    def joins(self):
+        view = self.view
+        return view.JOINING <= self.tokens < view.WAITING and not self.tokens & view.NEWS
+
+    @property
+    def waits(self):
+        return self.tokens == self.view.WAITING or self.joins
+
+    @property
+    def is_current(self):
+        """The one that runs, or that blocked last and below which its processor sleeps."""
+        return self.stack.processor is not None and self.stack.processor.current == self.address
+
+    @property
+    def runs(self):
+        return self.is_current and not self.waits
+
+    @property
+    def blocked(self):
+        return not self.is_new and not self.runs
+
+    @property
+    def state(self):
+        if self.runs:
+            return "running"
+        if self.is_new:
+            return "new"
+        return "joining" if self.joins else "waiting" if self.waits else "ready"
+
+    @property
+    def depth(self):
+        """Bytes of frames of a blocked thread."""
+        return self.stack.bottom - self.sp if self.blocked else 0
+
+    @property
+    def in_place(self):
+        return self.stack.resident == self.address
+
+    @property
+    def image_at(self):
+        return self.frames_at if self.outside else \
+            self.address + self.view.layout.offset("ustack.u_image")
+
+    @property
+    def function(self):
+        """Of the thread: an address."""
+        if not self.deep & self.view.ATTACHED:
+            return self.func
+        return self.view.word(self.func + self.view.layout.offset("uwaiter.a_func"))
+
+    @property
+    def processor(self):
+        return self.stack.processor.name if self.stack.processor else "?"
+
+
+class View:
+    """All threads of the schedulers of one copy of the library."""
+
+    MEMBERS = {"u_top": "top", "u_pc": "pc", "u_stack": "stack_at", "u_fp": "fp", "u_bp": "bp",
+               "u_func": "func", "u_deep": "deep", "u_tokens": "tokens",
+               "i_frames": "frames_at", "i_size": "image_size"}
+
+    def __init__(self, target, layout, prefix=""):
+        self.target, self.layout, self.prefix = target, layout, prefix
+        number = layout.number
+        self.ATTACHED, self.OUTSIDE = number("USTACK_ATTACHED"), number("USTACK_OUTSIDE")
+        self.WAITING, self.JOINING = number("UPROC_WAITING"), number("UPROC_JOINING")
+        self.NEWS = number("UPROC_NEWS")
+        self.UWAITING = number("UWAITER_WAITING")
+        self.chunk, self.head = number("UIMAGE_CHUNK"), number("UIMAGE_HEAD")
+        self.record_form, self.record_order = layout.fields("ustack", self.MEMBERS)
+        if self.record_order != list(self.MEMBERS):
+            raise Problem("usched__layout: members of a thread are in another order")
+        self.waiter_form, self.waiter_order = layout.fields(
+            "uwaiter", ["w_thread", "w_kind", "w_object", "w_where", "w_state", "w_deadline"])
+        self.stack_form, self.stack_order = layout.fields(
+            "usched_stack", ["k_bottom", "k_resident", "k_sched", "k_size"])
+        self.refresh()
+
+    def refresh(self):
+        """Forgets what may have changed."""
+        self.target.forget()
+        self.stacks, self.kinds = {}, {}
+        self._names = self._joined = None
+        self.schedulers = list(self._find_schedulers())
+        self.processors = {p.address: p for _, ps in self.schedulers for p in ps}
+
+    def word(self, address):
+        data = self.target.read_near(address, 8)
+        return int.from_bytes(data, "little") if len(data) == 8 else 0
+
+    def _find_schedulers(self):
+        layout, found = self.layout, []
+        at = self.target.word(layout.list)
+        while at and len(found) < SCHEDULERS_MAX and at not in found:
+            found.append(at)
+            at = self.target.word(at + layout.offset("uprocs.r_other"))
+        for number, at in enumerate(reversed(found)):
+            prefix = f"{number}." if len(found) > 1 else ""
+            values = layout.get("uprocs", at, "r_proc", "r_stride", "c_processors")
+            yield at, [Processor(layout, values["r_proc"] + i * values["r_stride"],
+                                 f"{self.prefix}{prefix}{i}")
+                       for i in range(min(values["c_processors"], PROCESSORS_MAX))]
+
+    def _chunks(self):
+        """The heads of chunks, and the bytes from the first record on that are used."""
+        layout, read = self.layout, self.target.read
+        for scheduler, _ in self.schedulers:
+            arena = self.target.word(scheduler + layout.offset("uprocs.c_arenas"))
+            for _ in range(ARENAS_MAX):
+                if not arena:
+                    break
+                values = layout.get("uimage_arena", arena, "a_next", "a_size", "a_carved")
+                for at in range(arena, min(values["a_carved"], arena + values["a_size"]),
+                                self.chunk):
+                    data = read(at, min(self.chunk, values["a_carved"] - at))
+                    if len(data) > self.head:
+                        yield at, data
+                arena = values["a_next"]
+
+    def _chunk_plan(self, data):
+        form, order = self.layout.fields("uimage_chunk", ["k_first", "k_size", "k_rest", "k_count"])
+        return dict(zip(order, form.unpack_from(data)))
+
+    def threads(self):
+        """All that have not ended, by address of arena and record."""
+        number = 0
+        ended = self.record_order.index("u_func")
+        for at, data in self._chunks():
+            plan = self._chunk_plan(data)
+            first, size = plan["k_first"], plan["k_size"]
+            if size < self.record_form.size:
+                continue
+            form, _ = self.layout.fields("ustack", self.MEMBERS, size)
+            count = min((len(data) - first) // size, plan["k_count"])
+            if count <= 0:
+                continue
+            whole = memoryview(data)[first:first + count * size]
+            for i, values in enumerate(form.iter_unpack(whole)):
+                if values[ended]:
+                    yield self._thread(at + first + i * size, values, number)
+                    number += 1
+
+    def _thread(self, address, values, number):
+        t = Thread()
+        t.view, t.address, t.number = self, address, number
+        (t.top, t.pc, t.stack_at, t.fp, t.bp, t.func, t.deep, t.tokens, t.frames_at,
+         t.image_size) = values
+        if t.tokens >> 31:
+            t.tokens -= 1 << 32
+        t.stack = self.stacks.get(t.stack_at) or self._stack(t.stack_at)
+        return t
+
+    def _stack(self, address):
+        data = self.target.read_near(address, self.stack_form.size)
+        stack = Stack()
+        stack.address, stack.processor = address, None
+        stack.bottom = stack.resident = stack.size = 0
+        if len(data) == self.stack_form.size:
+            stack.bottom, stack.resident, scheduler, stack.size = self.stack_form.unpack(data)
+            stack.processor = self.processors.get(scheduler)
+        self.stacks[address] = stack
+        return stack
+
+    def again(self, thread):
+        """The thread as it is now; None: it has ended."""
+        self.target.forget()
+        self.stacks.pop(thread.stack_at, None)
+        for p in self.processors.values():
+            p.read()
+        data = self.target.read(thread.address, self.record_form.size)
+        if len(data) < self.record_form.size:
+            return None
+        values = self.record_form.unpack(data)
+        if not values[self.record_order.index("u_func")]:
+            return None
+        self.stacks.pop(values[self.record_order.index("u_stack")], None)
+        return self._thread(thread.address, values, thread.number)
+
+    def names(self):
+        """Of threads that have one: by address."""
+        if self._names is None:
+            for _ in range(TRIES):
+                self._names = self._read_names()
+                if self._names is not None or not self.target.live:
+                    break
+            self._names = self._names or {}
+        return self._names
+
+    def _read_names(self):
+        """None: it has changed meanwhile."""
+        layout, found = self.layout, {}
+        form, _ = layout.fields("uproc_name", ["n_next", "n_thread"])
+        text, size = layout.names_of["uproc_name.n_text"]
+        next_first = layout.offset("uproc_name.n_next") < layout.offset("uproc_name.n_thread")
+        whole = max(form.size, text + size)
+        at, read = self.target.word(layout.names), self.target.read_near
+        while at and len(found) < NAMES_MAX:
+            data = read(at, whole)
+            if len(data) < whole:
+                return None
+            values = form.unpack_from(data)
+            at, thread = values if next_first else values[::-1]
+            if thread in found:
+                return None
+            found[thread] = data[text:text + size].split(b"\0")[0].decode("utf-8", "replace")
+        return found
+
+    def joined(self):
+        """By the address of a thread that joins: the thread that it joins."""
+        if self._joined is None:
+            self._joined = {}
+            for at, data in self._chunks():
+                plan = self._chunk_plan(data)
+                rests = data[self.head:self.head + plan["k_count"] * plan["k_rest"]]
+                offset = self.layout.offset("uproc_rest.t_joiner")
+                form = struct.Struct(f"<{offset}xQ{plan['k_rest'] - offset - 8}x")
+                for i, (joiner,) in enumerate(form.iter_unpack(rests)):
+                    if joiner and abs(joiner - self.layout.parked) > MARKS:
+                        self._joined[joiner] = at + plan["k_first"] + i * plan["k_size"]
+        return self._joined
+
+    def waits_for(self, thread):
+        """In words; "": it does not wait."""
+        if thread.joins:
+            other = self.joined().get(thread.address)
+            return f"thread {other:#x}" if other else "a thread"
+        if thread.tokens != self.WAITING:
+            return ""
+        if not thread.deep & self.ATTACHED:
+            return "a wake"
+        data = self.target.read_near(thread.func, self.waiter_form.size)
+        if len(data) < self.waiter_form.size:
+            return "?"
+        w = dict(zip(self.waiter_order, self.waiter_form.unpack(data)))
+        if w["w_thread"] != thread.address or w["w_state"] != self.UWAITING:
+            return "a wake"
+        if not w["w_kind"]:
+            return "a grant"
+        name = self.kinds.get(w["w_kind"])
+        if name is None:
+            at = self.target.word(w["w_kind"] + self.layout.offset("uwait_kind.k_name"))
+            name = self.kinds[w["w_kind"]] = self.target.text(at) or "?"
+        return f"{name} {w['w_object']:#x}" if w["w_object"] else name
+
+
+class Snapshot:
+    """Registers and frames of one thread, which agree with each other."""
+
+    def __init__(self, thread, registers, start, frames):
+        self.thread, self.registers = thread, registers
+        self.start, self.frames = start, frames         # bytes from `start' on
+
+    def word(self, address):
+        at = address - self.start
+        if 0 <= at <= len(self.frames) - 8:
+            return int.from_bytes(self.frames[at:at + 8], "little")
+        data = self.thread.view.target.read_near(address, 8)
+        return int.from_bytes(data, "little") if len(data) == 8 else None
+
+
+def registers_of(thread, read):
+    """Of a blocked thread. `read' gives bytes as that thread sees them."""
+    layout, target = thread.view.layout, thread.view.target
+    sp = STACK_POINTER[target.machine]
+    registers = {"pc": thread.pc, sp: thread.sp}
+    if target.machine == "x86_64":
+        registers.update({6: thread.fp, 3: thread.bp})
+    else:
+        registers.update({29: thread.fp, 19: thread.bp})
+    if not layout.portable or thread.pc != layout.resumed:
+        return registers
+    places, secret, turn = JUMPS[target.machine]
+    frame = int.from_bytes(read(thread.sp, 8), "little")
+    words = read(frame, 8 * (max(places.values()) + 1))
+    values = struct.unpack(f"<{len(words) // 8}Q", words)
+    if len(values) <= max(places.values()):
+        return None
+    registers = {name: values[place] for name, place in places.items()}
+    if not thread.sp <= registers[sp] < thread.stack.bottom:        # musl has no secret
+        guard = target.word(target.auxv().get(AT_RANDOM, 0) + 8)
+        for name in secret:
+            registers[name] = turned(registers[name], turn) ^ guard
+    return registers
+
+
+def turned(value, n):
+    """Rotated to the right."""
+    return (value >> n | value << 64 - n) & (1 << 64) - 1
+
+
+class Reader:
+    """Traces of threads."""
+
+    def __init__(self, views):
+        self.views = views
+        self.target = views[0].target
+        self.unwinder = Unwinder(self.target)
+
+    def trace(self, thread, limit=1000):
+        """The thread as it was then, and addresses of code; None: there are none."""
+        snapshot = self.snapshot(thread)
+        if snapshot is None:
+            return None, None
+        t = snapshot.thread
+        if snapshot.registers is None:
+            return t, []
+        end = t.stack.bottom
+        return t, self.unwinder.trace(snapshot.registers, snapshot.word, end, limit)
+
+    def snapshot(self, thread):
+        """None: it has ended. Registers are None where nothing is known."""
+        for attempt in range(TRIES):
+            if thread is None:
+                return None
+            if thread.is_new:
+                return Snapshot(thread, None, 0, b"")
+            if thread.runs:
+                found = self._running(thread)
+            else:
+                found = self._blocked(thread)
+            if found or not self.target.live:
+                return found or Snapshot(thread, None, 0, b"")
+            thread = thread.view.again(thread)
+        return Snapshot(thread, None, 0, b"") if thread else None
+
+    def _blocked(self, thread):
+        """Read twice, as it may go on meanwhile; None: it did."""
+        frames = self._frames(thread)
+        if frames is None:
+            return None
+        if self.target.live:
+            now = thread.view.again(thread)
+            if now is None or now.key() != thread.key() or self._frames(thread) != frames:
+                return None
+
+        def read(address, size):
+            at = address - thread.sp
+            return frames[at:at + size] if 0 <= at else b""
+
+        return Snapshot(thread, registers_of(thread, read), thread.sp, frames)
+
+    def _frames(self, thread):
+        depth = thread.depth
+        if not 0 < depth <= max(thread.stack.size, 1):
+            return None
+        data = self.target.read(thread.sp if thread.in_place else thread.image_at, depth)
+        return data if len(data) == depth else None
+
+    def _running(self, thread):
+        """Of the native thread whose stack pointer is nearest below the bottom."""
+        sp = STACK_POINTER[self.target.machine]
+        best, stack = None, thread.stack
+        for tid in self.target.natives():
+            with self.target.stopped(tid) as registers:
+                distance = stack.bottom - registers[sp] if registers else 0
+                if not 0 < distance <= stack.size or best and distance > best[0]:
+                    continue
+                if self.target.live:
+                    now = thread.view.again(thread)
+                    if now is None or not now.runs:
+                        return None
+                start = registers[sp] - 128
+                best = distance, registers, start, self.target.read(start, stack.bottom - start)
+                if stack.size < NATIVE_MAX:
+                    break
+        return Snapshot(thread, *best[1:]) if best else None
+
+
+def open_views(target):
+    layouts = find_layouts(target)
+    if not layouts:
+        reasons = "".join(f"\n  {reason}" for reason in target.missing)
+        raise Problem(f"{target.where}: no usched__layout in what is mapped there{reasons}")
+    return [View(target, layout, f"{i}:" if len(layouts) > 1 else "")
+            for i, layout in enumerate(layouts)]
