@@ -86,11 +86,17 @@ def ps(views, pattern=None, limit=None, out=sys.stdout):
 def head(thread, functions):
     """The first line of a trace."""
     name = thread.view.names().get(thread.address)
-    waits = thread.view.waits_for(thread)
     return f"thread {thread.number}, {thread.address:#x}{f' {name!r}' if name else ''}, " \
-           f"{thread.state}{f' for {waits}' if waits and not thread.joins else ''}" \
-           f"{f' {waits}' if thread.joins else ''}, on processor {thread.processor}, " \
+           f"{doing(thread)}, processor {thread.processor}, " \
            f"function {functions[thread.function]}"
+
+
+def doing(thread):
+    """Its state, in words."""
+    waits = thread.view.waits_for(thread)
+    if thread.joins:
+        return f"joins {waits}"
+    return f"waits for {waits}" if waits else thread.state
 
 
 def frame_lines(target, trace, functions, describe=None):
@@ -101,7 +107,9 @@ def frame_lines(target, trace, functions, describe=None):
         if known is None:
             name = target.symbol(address) if number == 0 else called(target, address)
             module = target.module_at(address)
-            known = f"{name or '??'}" + (f" in {module.name}" if module else "")
+            known = name or "??"
+            if module:
+                known += f" in {module.name}" + ("" if name else f"+{address - module.bias:#x}")
         yield f"  #{number:<3} {address:#018x} {known}"
 
 

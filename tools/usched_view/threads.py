@@ -5,6 +5,7 @@ private/uproc_layout.inc has the rules that are followed here.
 """
 
 import struct
+import time
 
 from . import Problem
 from .target import AT_RANDOM, STACK_POINTER
@@ -16,6 +17,7 @@ POINTERS = ("self", "list", "names", "parked", "resumed", "return_at")
 FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 SCHEDULERS_MAX, PROCESSORS_MAX, ARENAS_MAX = 10000, 65536, 65536
 NAMES_MAX = 1 << 28
+NEVER = (1 << 63) - 1
 NATIVE_MAX = 64 << 20           # bytes of a native stack that are frames of threads
 MARKS = 4096                    # bytes around l_parked: marks, and no threads
 TRIES = 5                       # until what changes is read twice alike
@@ -390,7 +392,15 @@ class View:
         if name is None:
             at = self.target.word(w["w_kind"] + self.layout.offset("uwait_kind.k_name"))
             name = self.kinds[w["w_kind"]] = self.target.text(at) or "?"
-        return f"{name} {w['w_object']:#x}" if w["w_object"] else name
+        text = f"{name} {w['w_object']:#x}" if w["w_object"] else name
+        if w["w_deadline"] == NEVER:
+            return text
+        if name == "a time that never comes":
+            text = "a time"
+        if not self.target.live:
+            return text
+        left = w["w_deadline"] / 1e9 - time.clock_gettime(time.CLOCK_MONOTONIC)
+        return f"{text}, {left:.1f} s left"
 
 
 class Snapshot:
