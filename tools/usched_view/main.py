@@ -82,7 +82,14 @@ def run(options, script):
 
 
 def main(argv, script):
-    options = arguments().parse_args(argv)
+    parser = arguments()
+    options, rest = parser.parse_known_args(argv)
+    # What comes behind options is not theirs.
+    more = {"bt": "threads", "gdb": "arguments"}.get(options.command)
+    if rest and (not more or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        getattr(options, more).extend(rest)
     try:
         return run(options, script)
     except Problem as problem:

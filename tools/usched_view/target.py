@@ -334,7 +334,8 @@ class Core(Target):
     def read(self, address, size):
         found = b""
         while size > 0:
-            data = self._read_dumped(address, size) or self._read_file(address, size)
+            data = self._read_dumped(address, size) or self._read_file(address, size) \
+                or self._read_module(address, size)
             if not data:
                 break
             found = found + data if found else data
@@ -364,6 +365,11 @@ class Core(Target):
                 self._file_data[path] = b""
         at = offset + address - start
         return self._file_data[path][at:at + min(size, end - address)]
+
+    def _read_module(self, address, size):
+        """Of cores that do not name files: what the program has, as long as it is there."""
+        module = self.module_at(address) if self._modules and not self._files else None
+        return module.elf.read(address - module.bias, size) if module else b""
 
     def maps(self):
         return self._files

@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""tools/uthreads: what it shows of threads is what these noted of themselves.
+
+traced.c is the program: its threads print the return addresses of their frames and then
+block. It is looked at as a process, as a core file and with gdb; with the switch of the
+machine, the portable one, and in the stress build; as PIE, static and stripped.
+
+    B      the build directory; default build
+    CC     the compiler; default that of B
+"""
+
+import contextlib
+import glob
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+os.chdir(ROOT)
+B = os.environ.get("B", "build")
+UTHREADS = os.path.join(ROOT, "tools", "uthreads")
+LIMIT = 300             # seconds: a command that takes so long hangs
+THREADS, SEED = 20, 7
+NOTED = re.compile(r"^trace (0x[0-9a-f]+) (\d+) ?(.*)$", re.M)
+MODULES = "usched uimage uproc rr uevents uwait usync upreempt".split()
+
+
+def setting(name):
+    with open(f"{B}/flags") as lines:
+        return next((line.rstrip("\n").split("=", 1)[1] for line in lines
+                     if line.startswith(name + "=")), "")
+
+
+def command(*words, status=0, **more):
+    """Standard output of a program. Standard error goes to the log."""
+    done = subprocess.run(words, stdout=subprocess.PIPE, timeout=LIMIT, text=True,
+                          stdin=subprocess.DEVNULL, **more)
+    if done.returncode != status:
+        raise AssertionError(f"{words}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def setUpModule():
+    global directory, compiler, switch
+    if not os.path.exists(f"{B}/flags"):
+        raise unittest.SkipTest(f"nothing in {B}: run make first")
+    switch = setting("SWITCH")
+    compiler = shlex.split(os.environ.get("CC") or setting("CC"))
+    flags = setting("CFLAGS")
+    if "-fsanitize" in flags:
+        raise unittest.SkipTest("sanitizers keep cores and stacks of their own")
+    if switch not in ("x86_64", "aarch64") and os.uname().machine not in ("x86_64", "aarch64"):
+        raise unittest.SkipTest("uthreads knows x86-64 and AArch64")
+    directory = tempfile.mkdtemp()
+    unittest.addModuleCleanup(shutil.rmtree, directory)
+
+
+def objects(kind):
+    """Those of a build of make check, or of one that is made here."""
+    if kind == "default":
+        return [f"{B}/libusched.a"]
+    sources = [f"{m}.c" for m in MODULES]
+    arch, options = switch, []
+    if kind == "setjmp":
+        arch = "setjmp"
+    else:
+        options = ["-DUSCHED_CHECK", "-DUSCHED_STRESS"]
+    machine = f"arch/{arch}.c" if arch == "setjmp" else f"arch/{arch}.S"
+    built = [f"{B}/{kind}/{m}.o" for m in MODULES] + [f"{B}/{kind}/arch/{arch}.o"]
+    return built if all(map(os.path.exists, built)) else [*options, *sources, machine]
+
+
+def build(name, kind="default", *options):
+    path = f"{directory}/{name}"
+    command(*compiler, "-std=c11", "-D_DEFAULT_SOURCE", "-O1", "-g", "-I.", "tests/traced.c", "-o",
+            path, *options, *objects(kind), "-pthread", "-lm")
+    return path
+
+
+def noted(text):
+    """Traces by handle."""
+    return {handle: frames.split() for handle, _, frames in NOTED.findall(text)}
+
+
+def parsed(text):
+    """Of bt: by handle, addresses without leading zeros."""
+    found, frames = {}, None
+    for line in text.splitlines():
+        head = re.match(r"thread \d+, (0x[0-9a-f]+)", line)
+        frame = re.match(r" +#\d+ +0x0*([0-9a-f]+) ", line)
+        if head:
+            frames = found[head.group(1)] = []
+        elif frame:
+            frames.append("0x" + frame.group(1))
+    return found
+
+
+def parsed_gdb(text):
+    """Of thread apply all bt. Inlined frames and the innermost have no address."""
+    found, frames = {}, None
+    for line in text.splitlines():
+        head = re.match(r'Thread \d+ \(.*? (0x[0-9a-f]+) ', line)
+        frame = re.match(r"#\d+ +0x0*([0-9a-f]+) in ", line)
+        if head:
+            frames = found[head.group(1)] = []
+        elif line.startswith("Thread "):
+            frames = []
+        elif frame:
+            frames.append("0x" + frame.group(1))
+    return found
+
+
+@contextlib.contextmanager
+def running(*words):
+    """A process that has said that it is ready, and what it printed before."""
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True,
+                               stderr=subprocess.DEVNULL)
+    try:
+        text = ""
+        while (line := process.stdout.readline()) != "ready\n":
+            if not line:
+                raise AssertionError(f"{words} ended")
+            text += line
+        yield process.pid, text
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def dumps():
+    """Whether the kernel writes core files into the directory of the process."""
+    with open("/proc/sys/kernel/core_pattern") as file:
+        pattern = file.read()
+    return not pattern.startswith(("|", "/")) and \
+        resource.getrlimit(resource.RLIMIT_CORE)[1] != 0
+
+
+def allow_core():
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+
+
+def core_of(place):
+    found = glob.glob(f"{place}/*core*")
+    if not found:
+        raise unittest.SkipTest("there is no core file")
+    return found[0]
+
+
+def crashed(*words):
+    """What a program printed that crashes, and its core file."""
+    if not dumps():
+        raise unittest.SkipTest("core files do not go to the directory of the process")
+    place = tempfile.mkdtemp(dir=directory)
+    text = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=LIMIT, cwd=place,
+                          preexec_fn=allow_core, stderr=subprocess.DEVNULL).stdout
+    return text, core_of(place)
+
+
+class Traces(unittest.TestCase):
+    def compare(self, wanted, found):
+        """Inner frames of the wait come first, and the switch's own last."""
+        self.assertTrue(wanted)
+        for handle, frames in wanted.items():
+            self.assertIn(handle, found)
+            trace = found[handle]
+            self.assertIn(frames[0], trace, (handle, frames, trace))
+            at = trace.index(frames[0])
+            self.assertLessEqual(at, 8, trace)
+            self.assertEqual(trace[at:at + len(frames)], frames)
+
+    def look(self, program, *stacks):
+        """As a core file and as a process."""
+        for count, processors in stacks:
+            words = program, str(THREADS), str(count), str(processors), str(SEED + count)
+            with self.subTest(stacks=count, how="core"):
+                text, core = crashed(*words, "crash")
+                self.compare(noted(text), parsed(command(UTHREADS, "bt", core)))
+                os.unlink(core)
+            with self.subTest(stacks=count, how="process"), running(*words, "stay") as \
+                    (pid, text):
+                self.compare(noted(text), parsed(command(UTHREADS, "bt", str(pid))))
+
+    def test_default(self):
+        self.look(build("default"), (1, 1), (3, 2), (1024, 2))
+
+    def test_setjmp(self):
+        self.look(build("setjmp", "setjmp"), (0, 1))
+
+    def test_stress(self):
+        self.look(build("stress", "stress"), (3, 2))
+
+    def test_stripped(self):
+        """Without symbols and debug information, at fixed addresses and moved."""
+        for name, options in (("static", ["-static"]), ("fixed", ["-no-pie"])):
+            try:
+                program = build(name, "default", "-s", *options)
+            except AssertionError:
+                continue                # there is no static libc
+            with self.subTest(name):
+                self.look(program, (2, 1))
+
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = build("commands")
+
+    def start(self, *words):
+        return running(self.program, str(THREADS), "2", "2", str(SEED), "stay", *words)
+
+    def test_ps(self):
+        with self.start() as (pid, text):
+            listed = command(UTHREADS, "ps", str(pid)).splitlines()
+            named = command(UTHREADS, "ps", str(pid), "--filter", "the first")
+            few = command(UTHREADS, "ps", str(pid), "--limit", "3")
+        self.assertEqual(len(listed), 1 + THREADS + 3)
+        for handle in noted(text):
+            line = next(line for line in listed if handle in line)
+            self.assertIn(" work ", line)
+            self.assertRegex(line, "semaphore 0x[0-9a-f]+, [0-9.]+ s left|a wake")
+        self.assertEqual(sum("semaphore" in line for line in listed), THREADS // 4)
+        self.assertEqual(sum(" compute " in line and " running " in line for line in listed), 1)
+        self.assertRegex(named, " the first +work ")
+        self.assertEqual(len(named.splitlines()), 2)
+        self.assertEqual(len(few.splitlines()), 5)
+
+    def test_running(self):
+        """A thread that computes is stopped for a moment, and goes on."""
+        with self.start() as (pid, _):
+            text = command(UTHREADS, "bt", str(pid), "--filter", " compute ")
+            self.assertRegex(text, "#0 +0x[0-9a-f]+ compute.*\n")
+            self.assertTrue(self.turns(pid))
+            self.assertRegex(command(UTHREADS, "bt", str(pid), "the first"), " work")
+
+    def turns(self, pid):
+        """Switches that two threads make in a moment."""
+        text = command(UTHREADS, "top", str(pid), "--times", "1", "--seconds", "0.2")
+        self.assertEqual(len(text.splitlines()), 3)
+        return sum(int(line.split()[3]) for line in text.splitlines()[1:])
+
+    def test_group(self):
+        with self.start() as (pid, _):
+            text = command(UTHREADS, "bt", str(pid), "--group", "--filter", " work ")
+        counts = [int(n) for n in re.findall(r"^(\d+) threads, ", text, re.M)]
+        self.assertEqual(sum(counts), THREADS)
+        self.assertLess(len(counts), THREADS)
+
+    def test_errors(self):
+        for words in (["ps", str(os.getpid())], ["ps", "/bin/sh"], ["bt", "/nowhere"]):
+            with self.subTest(words):
+                command(UTHREADS, *words, status=1, stderr=subprocess.DEVNULL)
+
+
+@unittest.skipUnless(shutil.which("gdb"), "there is no gdb")
+class Gdb(Traces):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = build("gdb")
+        cls.words = cls.program, str(THREADS), "2", "2", str(SEED)
+
+    test_default = test_setjmp = test_stress = test_stripped = None
+
+    def gdb(self, target, *commands):
+        words = [word for c in commands for word in ("-ex", c)]
+        return command(UTHREADS, "gdb", target, "--", "-nx", "-batch", *words,
+                       stderr=subprocess.STDOUT)
+
+    def test_core(self):
+        text, core = crashed(*self.words, "crash")
+        shown = self.gdb(core, "thread apply all bt", "set var sink = 1", "stepi",
+                         "thread apply all -s -q frame apply 7 -s -q p text")
+        self.compare(noted(text), parsed_gdb(shown))
+        self.assertRegex(shown, "Cannot access memory|E01")
+        texts = set(re.findall(r'"(thread \d+ waits)', shown))
+        self.assertEqual(texts, {f"thread {i} waits" for i in range(THREADS)})
+
+    def test_process(self):
+        with running(*self.words, "stay") as (pid, text):
+            shown = self.gdb(str(pid), "thread apply all bt", "info threads")
+            self.compare(noted(text), parsed_gdb(shown))
+            # It goes on, and no debugger has it.
+            with open(f"/proc/{pid}/status") as file:
+                self.assertRegex(file.read(), r"TracerPid:\s0\n")
+            self.assertNotIn(" T ", command("ps", "-L", "-o", "stat=", str(pid)))
+        self.assertIn("the first", shown)
+
+    def test_commands(self):
+        """For a gdb that has the process itself."""
+        with running(*self.words, "stay") as (pid, text):
+            script = os.path.join(ROOT, "tools", "usched-gdb.py")
+            wanted = dict(list(noted(text).items())[::5])
+            shown = command("gdb", "-nx", "-batch", "-ex", f"source {script}", "-ex", "info ustacks",
+                            *(word for h in wanted for word in ("-ex", f"ustack {h} bt")),
+                            "-p", str(pid), stderr=subprocess.STDOUT)
+        self.compare(wanted, parsed(shown))
+        self.assertRegex(shown, r"in descend \(\) at tests/traced.c:\d+")
+        self.assertRegex(shown, "the first +work ")
+
+
+class Server(unittest.TestCase):
+    CONNECTIONS = 100
+
+    def test_crash(self):
+        """A server crashes under load: its core has where each connection was."""
+        program = os.path.abspath(f"{B}/examples/04-echo")
+        if not os.path.exists(program):
+            self.skipTest("the echo server is not built")
+        if not dumps():
+            self.skipTest("core files do not go to the directory of the process")
+        place = tempfile.mkdtemp(dir=directory)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        process = subprocess.Popen([program, str(port), "2"], cwd=place, preexec_fn=allow_core,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.ExitStack() as stack:
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            sockets = [stack.enter_context(self.dial(port)) for _ in range(self.CONNECTIONS)]
+            for _ in range(20):                 # each has been served
+                for s in sockets:
+                    s.sendall(b"x" * 100)
+                for s in sockets:
+                    self.assertTrue(s.recv(1000))
+            for s in sockets:
+                s.sendall(b"y" * 1000)
+            process.send_signal(signal.SIGSEGV)
+            process.wait(LIMIT)
+        text = command(UTHREADS, "bt", core_of(place))
+        traces = [t for t in text.split("\n\n") if "function talk" in t]
+        self.assertEqual(len(traces), self.CONNECTIONS, text)
+        for trace in traces:
+            self.assertRegex(trace, r"#\d+ +0x[0-9a-f]+ talk")
+
+    @staticmethod
+    def dial(port):
+        for _ in range(500):
+            with contextlib.suppress(ConnectionRefusedError):
+                s = socket.create_connection(("127.0.0.1", port))
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return s
+            time.sleep(0.01)
+        raise AssertionError("no connection")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * traced.c: threads that note where they are, and block there. test_uthreads.py compares
+ * that with what tools/uthreads and gdb find from outside.
+ *
+ *	traced THREADS STACKS PROCESSORS SEED END
+ *
+ * Each thread calls itself to a random depth, with frames of random sizes, takes a trace
+ * of itself and waits. For each the program prints
+ *
+ *	trace HANDLE N ADDRESS...
+ *
+ * with its number, and the return addresses of all functions but the innermost, which
+ * waits: a trace ends in those that the thread's own function made. Every fourth waits
+ * for a semaphore, with a deadline; others for a wake. Then "ready" comes, and the end: a
+ * crash; or "stay", while a thread of the last processor computes, and two of the first
+ * take turns.
+ */
+#include <execinfo.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rr.h"
+#include "usync.h"
+
+enum { DEEPEST = 24, FRAMES = 64, LARGEST = 300 };
+
+/* On the heap: what a thread notes about itself. */
+struct note {
+	struct ustack *thread;
+	unsigned       number;
+	unsigned       depth;
+	unsigned       seed;
+	int            count;
+	void          *frames[FRAMES];
+};
+
+static struct usync_sem never;
+static volatile int     sink;
+static unsigned         noted;          /* atomic */
+
+static unsigned next_random(unsigned *seed)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 16;
+}
+
+__attribute__((noinline, noclone)) static void innermost(struct note *note)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, "thread %u waits", note->number);
+	note->count = backtrace(note->frames, FRAMES);
+	__atomic_fetch_add(&noted, 1, __ATOMIC_RELEASE);
+	if (note->number % 4 == 3)
+		usync_sem_wait(&never, usync_after(3600 * USYNC_SECOND));
+	else
+		ustack_wait();
+	sink += text[0];
+}
+
+__attribute__((noinline, noclone)) static void descend(struct note *note, unsigned depth)
+{
+	size_t size = 1 + next_random(&note->seed) % LARGEST;
+	char local[size];
+
+	memset(local, (int)note->number, size);
+	if (depth > 0)
+		descend(note, depth - 1);
+	else
+		innermost(note);
+	sink += local[size / 2];
+}
+
+static void work(void *arg)
+{
+	struct note *note = arg;
+
+	descend(note, note->depth);
+	sink++;
+}
+
+static void compute(void *unused)
+{
+	(void)unused;
+	for (;;)
+		sink++;
+}
+
+static void take_turns(void *unused)
+{
+	(void)unused;
+	for (;;)
+		ustack_yield();
+}
+
+/* The first is the innermost function, and `work' is called by the switch. */
+static void show(const struct note *note)
+{
+	int last = (int)note->depth + 3;
+
+	printf("trace %p %u", (void *)note->thread, note->number);
+	for (int i = 1; i < note->count && i < last; i++)
+		printf(" %p", note->frames[i]);
+	puts("");
+}
+
+int main(int argc, char **argv)
+{
+	unsigned threads = argc > 5 ? (unsigned)atoi(argv[1]) : 10, seed;
+	struct usched_conf conf = { .c_processors = 1 };
+	struct note *notes = calloc(threads, sizeof *notes);
+	struct rr *rr;
+	void *first[2];
+
+	if (argc < 6 || !notes)
+		return 2;
+	conf.c_stacks = (unsigned)atoi(argv[2]);
+	conf.c_processors = (unsigned)atoi(argv[3]);
+	seed = (unsigned)atoi(argv[4]);
+	backtrace(first, 2);                    /* it loads a library */
+	if (rr_create(&conf, &rr))
+		return 1;
+	rr_hold(rr);
+	for (unsigned i = 0; i < threads; i++) {
+		notes[i].number = i;
+		notes[i].depth = next_random(&seed) % DEEPEST;
+		notes[i].seed = seed;
+		if (rr_start(rr, work, &notes[i], &notes[i].thread))
+			return 1;
+	}
+	ustack_name(notes[0].thread, "the first");
+	while (__atomic_load_n(&noted, __ATOMIC_ACQUIRE) < threads)
+		usleep(1000);
+	usleep(20000);                          /* the last blocks */
+	for (unsigned i = 0; i < threads; i++)
+		show(&notes[i]);
+	if (strcmp(argv[5], "stay") == 0) {
+		rr_start_on(rr, 0, take_turns, NULL, NULL);
+		rr_start_on(rr, 0, take_turns, NULL, NULL);
+		rr_start_on(rr, conf.c_processors - 1, compute, NULL, NULL);
+	}
+	puts("ready");
+	fflush(stdout);
+	if (strcmp(argv[5], "stay") != 0)
+		abort();
+	pause();
+	return 0;
+}
