@@ -47,7 +47,7 @@ def arguments():
     sub.add_argument("--port", type=int, metavar="PORT",
                      help="likewise, to the first that connects to that port of localhost")
     sub.add_argument("--gdb", default="gdb", metavar="COMMAND", help="the gdb to run")
-    sub.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="for gdb")
+    sub.epilog = "What comes behind -- are arguments of gdb."
     return parser
 
 
@@ -83,13 +83,14 @@ def run(options, script):
 
 def main(argv, script):
     parser = arguments()
-    options, rest = parser.parse_known_args(argv)
-    # What comes behind options is not theirs.
-    more = {"bt": "threads", "gdb": "arguments"}.get(options.command)
-    if rest and (not more or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        getattr(options, more).extend(rest)
+    cut = argv.index("--") if "--" in argv else len(argv)
+    options, rest = parser.parse_known_args(argv[:cut])
+    options.arguments = argv[cut + 1:]
+    # Threads may come behind options.
+    if options.command == "bt" and not any(word.startswith("-") for word in rest):
+        options.threads.extend(rest)
+    elif rest or options.arguments and options.command != "gdb":
+        parser.error("unrecognized arguments: " + " ".join(rest or options.arguments))
     try:
         return run(options, script)
     except Problem as problem:

@@ -217,7 +217,7 @@ class View:
         self.ATTACHED, self.OUTSIDE = number("USTACK_ATTACHED"), number("USTACK_OUTSIDE")
         self.WAITING, self.JOINING = number("UPROC_WAITING"), number("UPROC_JOINING")
         self.NEWS = number("UPROC_NEWS")
-        self.UWAITING = number("UWAITER_WAITING")
+        self.granted = number("UWAITER_IDLE"), number("UWAITER_WAKING")
         self.chunk, self.head = number("UIMAGE_CHUNK"), number("UIMAGE_HEAD")
         self.record_form, self.record_order = layout.fields("ustack", self.MEMBERS)
         if self.record_order != list(self.MEMBERS):
@@ -384,7 +384,7 @@ class View:
         if len(data) < self.waiter_form.size:
             return "?"
         w = dict(zip(self.waiter_order, self.waiter_form.unpack(data)))
-        if w["w_thread"] != thread.address or w["w_state"] != self.UWAITING:
+        if w["w_thread"] != thread.address or w["w_state"] in self.granted:
             return "a wake"
         if not w["w_kind"]:
             return "a grant"
