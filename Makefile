@@ -29,7 +29,8 @@
 #   SWITCH=<machine>          the switch: x86_64, aarch64, or setjmp, which is the default
 #                             on other machines
 #   prefix=/usr/local         the directory to install in, and its parts
-#   libdir=$(prefix)/lib, includedir=$(prefix)/include, mandir=$(prefix)/share/man
+#   libdir=$(prefix)/lib, includedir=$(prefix)/include, bindir=$(prefix)/bin,
+#   datadir=$(prefix)/share, mandir=$(datadir)/man
 #   DESTDIR=                  a directory to put before these, for packages
 #
 # A variable can be set on the command line, in config.mak, or in the environment. The
@@ -48,7 +49,9 @@ SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 prefix     ?= /usr/local
 libdir     ?= $(prefix)/lib
 includedir ?= $(prefix)/include
-mandir     ?= $(prefix)/share/man
+bindir     ?= $(prefix)/bin
+datadir    ?= $(prefix)/share
+mandir     ?= $(datadir)/man
 DESTDIR    ?=
 
 machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
@@ -59,7 +62,8 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
 	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h
 modules := usched uimage uproc uframes rr ll uevents uwait usync uchan unet uoffload uoverflow upreempt uinspect
-pages   := $(wildcard doc/*.[37])
+pages   := $(wildcard doc/*.[137])
+viewer  := $(wildcard tools/usched_view/*.py)
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 
 switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
@@ -290,9 +294,14 @@ for_aliases = for page in $(pages); do \
 		for alias in $$($(aliases) doc/$$page); do \
 			[ $$alias.$$section = $$page ] || $1 || exit 1; done; done
 
+# Where gdb looks for what goes with a library, if $(datadir) is its own.
+auto_load = $(datadir)/gdb/auto-load$(libdir)
+
 install: $(libraries)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/usched \
-		$(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7
+		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
+		$(DESTDIR)$(bindir) $(DESTDIR)$(datadir)/usched/usched_view \
+		$(DESTDIR)$(auto_load)
 	install -m 644 $(libraries) $(DESTDIR)$(libdir)
 	for name in $(names); do \
 		ln -sf $$name.so.$(version) $(DESTDIR)$(libdir)/$$name.so.$(abi) && \
@@ -303,6 +312,13 @@ install: $(libraries)
 			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
 			exit 1; done
 	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
+	sed 's|^DATA = .*|DATA = "$(datadir)/usched"|' tools/uthreads | \
+		install -m 755 /dev/stdin $(DESTDIR)$(bindir)/uthreads
+	install -m 644 $(viewer) $(DESTDIR)$(datadir)/usched/usched_view
+	install -m 644 tools/usched-gdb.py $(DESTDIR)$(datadir)/usched
+	for name in $(names); do \
+		ln -sf $(datadir)/usched/usched-gdb.py \
+			$(DESTDIR)$(auto_load)/$$name.so.$(version)-gdb.py || exit 1; done
 	for page in $(pages); do \
 		install -m 644 $$page $(DESTDIR)$(mandir)/man$${page##*.} || exit 1; done
 	$(call for_aliases,ln -sf $$page $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
@@ -313,8 +329,13 @@ uninstall:
 		$(names:lib%=pkgconfig/%.pc))
 	rm -f $(headers:%=$(DESTDIR)$(includedir)/usched/%)
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
-	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man3/$(page) \
-		$(DESTDIR)$(mandir)/man7/$(page))
+	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
+	rm -f $(DESTDIR)$(bindir)/uthreads $(DESTDIR)$(datadir)/usched/usched-gdb.py \
+		$(viewer:tools/%=$(DESTDIR)$(datadir)/usched/%) \
+		$(names:%=$(DESTDIR)$(auto_load)/%.so.$(version)-gdb.py)
+	for directory in usched/usched_view usched; do \
+		if [ -d $(DESTDIR)$(datadir)/$$directory ]; then \
+			rmdir $(DESTDIR)$(datadir)/$$directory || exit 1; fi; done
 	if [ -d $(DESTDIR)$(includedir)/usched ]; then \
 		rmdir $(DESTDIR)$(includedir)/usched; fi
 

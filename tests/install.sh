@@ -160,12 +160,25 @@ else
 	how='compiled in only, for there is no pkg-config'
 fi
 
-others=$(find "$dir/dest" -type f ! -perm 644)
+tool=$dir/dest/opt/usched/bin/uthreads
+others=$(find "$dir/dest" -type f ! -perm 644 ! -path "$tool")
 [ -z "$others" ] || fail "not of mode 644: $others"
-for page in doc/*.[37]; do
+for page in doc/*.[137]; do
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"
 done
+
+# It finds its modules where they will be.
+grep -qx 'DATA = "/opt/usched/share/usched"' "$tool" && [ -x "$tool" ] ||
+	fail "uthreads does not know where it is installed"
+for file in tools/usched_view/*.py tools/usched-gdb.py; do
+	cmp "$file" "$dir/dest/opt/usched/share/usched/${file#tools/}" ||
+		fail "$file is not installed"
+done
+if command -v python3 >/dev/null; then
+	sed -i "s|^DATA = \"|&$dir/dest|" "$tool"
+	"$tool" ps --help >"$dir/log" || fail "uthreads does not run"
+fi
 
 # Every public call has a name under which its page is found.
 man=$dir/dest/opt/usched/man
