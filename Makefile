@@ -78,7 +78,7 @@ names     := libusched libusched-check
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
-single   := slow slice waits uneven requests late contend channel after simulate inspect
+single   := slow slice waits uneven requests late contend channel after simulate inspect outside
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
 # Examples whose libraries are installed. tests/examples.sh names the others.

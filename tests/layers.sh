@@ -96,6 +96,7 @@ bench/channel.c:        bench.h ../ll.h ../usync.h
 bench/after.c:  bench.h ../rr.h ../usync.h
 bench/slice.c:  bench.h ../rr.h
 bench/waits.c:  bench.h ../rr.h ../unet.h ../usync.h
+bench/outside.c:        bench.h ../rr.h
 bench/echo-load.c:      bench.h
 bench/inspect.c:        bench.h ../rr.h ../uinspect.h ../usync.h
 bench/idle-load.c:      bench.h

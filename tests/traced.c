@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "rr.h"
@@ -121,6 +122,7 @@ int main(int argc, char **argv)
 	conf.c_stacks = (unsigned)atoi(argv[2]);
 	conf.c_processors = (unsigned)atoi(argv[3]);
 	seed = (unsigned)atoi(argv[4]);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);      /* some systems want that */
 	backtrace(first, 2);                    /* it loads a library */
 	if (rr_create(&conf, &rr))
 		return 1;

@@ -34,16 +34,19 @@ def all_threads(views):
 
 
 def line(thread, functions):
-    """As in ps."""
-    view = thread.view
-    blocked = thread.blocked
-    frames = ("stack" if thread.in_place else "image") if blocked else "-"
-    image = thread.image_size if thread.outside else "-"
-    depth = thread.depth if blocked else "-"
-    name = view.names().get(thread.address, "-")
-    return f"{thread.number:7}  {thread.address:<#14x}  {thread.processor:<5}  " \
-           f"{thread.state:<7}  {depth:>7}  {image:>7}  {frames:<6}  {'-':>4}  {name:<16}  " \
-           f"{functions[thread.function]:<20}  {view.waits_for(thread) or '-'}"
+    """As in ps. A million threads want it quick."""
+    view, state = thread.view, thread.state
+    frames = depth = image = "-"
+    if state not in ("new", "running"):
+        frames = "stack" if thread.in_place else "image"
+        depth = thread.stack.bottom - thread.sp
+    if thread.outside:
+        image = thread.image_size
+    waits = view.waits_for(thread) if state in ("waiting", "joining") else "-"
+    return f"{thread.number:7}  {thread.address:<#14x}  {thread.processor:<5}  {state:<7}  " \
+           f"{depth:>7}  {image:>7}  {frames:<6}     -  " \
+           f"{view.names().get(thread.address, '-'):<16}  " \
+           f"{functions[thread.function]:<20}  {waits}"
 
 
 def selected(views, wanted, pattern, functions):

@@ -172,11 +172,14 @@ class Thread:
 
     @property
     def state(self):
-        if self.runs:
+        tokens, processor, view = self.tokens, self.stack.processor, self.view
+        if tokens == view.WAITING:
+            return "waiting"
+        if self.joins:
+            return "joining"
+        if processor and processor.current == self.address:
             return "running"
-        if self.is_new:
-            return "new"
-        return "joining" if self.joins else "waiting" if self.waits else "ready"
+        return "new" if self.is_new else "ready"
 
     @property
     def depth(self):
