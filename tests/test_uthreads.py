@@ -311,6 +311,46 @@ class Gdb(Traces):
         self.assertRegex(shown, "the first +work ")
 
 
+class Emulated(Traces):
+    """AArch64, by the stub for gdb that qemu has."""
+
+    test_default = test_setjmp = test_stress = test_stripped = None
+    EMULATOR = next(filter(shutil.which, ("qemu-aarch64-static", "qemu-aarch64")), None)
+
+    def test_aarch64(self):
+        cross = "aarch64-linux-gnu-gcc"
+        if not shutil.which(cross) or not self.EMULATOR:
+            self.skipTest(f"there is no {cross}, or no qemu")
+        for arch in ("arch/aarch64.S", "arch/setjmp.c"):
+            with self.subTest(arch):
+                program = f"{directory}/aarch64"
+                command(cross, "-static", "-std=c11", "-D_DEFAULT_SOURCE", "-O1", "-I.",
+                        "tests/traced.c", *(f"{m}.c" for m in MODULES), arch, "-o", program,
+                        "-pthread", "-lm")
+                self.emulate(program)
+
+    def emulate(self, program):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        process = subprocess.Popen(
+            [self.EMULATOR, "-g", str(port), program, str(THREADS), "3", "1", str(SEED), "crash"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=directory)
+        try:
+            for _ in range(100):        # it may not listen yet
+                time.sleep(0.1)
+                done = subprocess.run([UTHREADS, "bt", "--program", program, f":{port}"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      timeout=LIMIT)
+                if "refused" not in done.stderr:
+                    break
+            self.assertEqual(done.returncode, 0, done.stderr)
+            text = process.communicate(timeout=LIMIT)[0]
+        finally:
+            process.kill()
+            process.wait()
+        self.compare(noted(text), parsed(done.stdout))
+
+
 class Server(unittest.TestCase):
     CONNECTIONS = 100
 

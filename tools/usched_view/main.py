@@ -18,7 +18,8 @@ def arguments():
 
     def command(name, text):
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("target", metavar="PID|CORE", help="a process, or a core file")
+        sub.add_argument("target", metavar="PID|CORE|HOST:PORT",
+                         help="a process, a core file, or a remote target of gdb's, as of qemu")
         sub.add_argument("--program", metavar="FILE",
                          help="the program, if it is not where the target says")
         sub.add_argument("--root", metavar="DIR", default="",
@@ -65,6 +66,13 @@ def run(options, script):
         if not (options.serve or options.port):
             return stub.run_gdb(options, script)
     target = open_target(options.target, options.program, options.root)
+    try:
+        return show_target(target, options)
+    finally:
+        target.close()
+
+
+def show_target(target, options):
     views = open_views(target)
     if options.command == "ps":
         show.ps(views, options.filter, options.limit)
@@ -77,6 +85,7 @@ def run(options, script):
             raise Problem("top needs a process")
         show.top(views, options.seconds, options.times)
     else:
+        from . import stub
         return stub.serve(target, views, options)
     return 0
 

@@ -14,51 +14,65 @@ import sys
 
 from . import Problem
 from .show import Names, doing, selected
-from .target import STACK_POINTER
+from .target import GDB_REGISTERS, STACK_POINTER
 from .threads import registers_of
 
 FIRST = 1 << 24                 # numbers of threads in gdb: beyond those of native threads
 PACKET = 1 << 14
 
-# Registers as gdb numbers them: numbers of DWARF, and the bits of those that are not read.
-GDB = {
-    "x86_64": [0, 3, 2, 1, 4, 5, 6, 7, *range(8, 16), "pc"],
-    "aarch64": [*range(31), 31, "pc"],
-}
+SIGNATURE = 0xFF7F << 48        # bits of an address that AArch64 may have for one
 ARCHITECTURE = {"x86_64": "i386:x86-64", "aarch64": "aarch64"}
 
 
-def description(machine):
-    """For gdb: what registers there are. Those beyond GDB[machine] are not known."""
-    text = '<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target>' \
-           f"<architecture>{ARCHITECTURE[machine]}</architecture><osabi>GNU/Linux</osabi>"
+class Description:
+    """For gdb: what registers there are. `text' is XML, `values' those beyond GDB_REGISTERS."""
 
-    def register(name, bits, kind="int"):
-        return f'<reg name="{name}" bitsize="{bits}" type="{kind}"/>'
+    def __init__(self, machine):
+        self.values = ""
+        self.text = '<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target>' \
+                    f"<architecture>{ARCHITECTURE[machine]}</architecture>" \
+                    "<osabi>GNU/Linux</osabi>"
+        for name in FEATURES[machine]:
+            self.text += f'<feature name="org.gnu.gdb.{name}">'
+            self.text += '<vector id="v16" type="int8" count="16"/>'
+            for register in FEATURES[machine][name]:
+                self._register(*register)
+            self.text += "</feature>"
+        self.text += "</target>"
 
-    if machine == "x86_64":
-        text += '<feature name="org.gnu.gdb.i386.core">'
-        for name in "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split():
-            kind = {"rip": "code_ptr", "rsp": "data_ptr", "rbp": "data_ptr"}.get(name, "int64")
-            text += register(name, 64, kind)
-        for name in "eflags cs ss ds es fs gs".split():
-            text += register(name, 32)
-        text += "".join(register(f"st{i}", 80, "i387_ext") for i in range(8))
-        for name in "fctrl fstat ftag fiseg fioff foseg fooff fop".split():
-            text += register(name, 32)
-        text += '</feature><feature name="org.gnu.gdb.i386.sse">'
-        text += '<vector id="v16" type="int8" count="16"/>'
-        text += "".join(register(f"xmm{i}", 128, "v16") for i in range(16))
-        text += register("mxcsr", 32) + '</feature><feature name="org.gnu.gdb.i386.linux">'
-        text += register("orig_rax", 64) + "</feature>"         # or gdb thinks it is no Linux
-        unknown = [32] * 7 + [80] * 8 + [32] * 8 + [128] * 16 + [32, 64]
-    else:
-        text += '<feature name="org.gnu.gdb.aarch64.core">'
-        text += "".join(register(f"x{i}", 64) for i in range(31))
-        text += register("sp", 64, "data_ptr") + register("pc", 64, "code_ptr")
-        text += register("cpsr", 32) + "</feature>"
-        unknown = [32]
-    return text + "</target>", "".join("xx" * (bits // 8) for bits in unknown)
+    def _register(self, name, bits, kind="int", value=None):
+        """`value': None for what GDB_REGISTERS has, else it is written in hexadecimal."""
+        self.text += f'<reg name="{name}" bitsize="{bits}" type="{kind}"/>'
+        self.values += value or ""
+
+
+def unknown(names, bits, kind="int"):
+    return [(name, bits, kind, "xx" * (bits // 8)) for name in names]
+
+
+# gdb takes the target for Linux only if it has orig_rax; and without vectors gdb 13 takes
+# a register of the next feature for one.
+FEATURES = {
+    "x86_64": {
+        "i386.core": [
+            *[(name, 64, {"rip": "code_ptr", "rsp": "data_ptr"}.get(name, "int64")) for name in
+              "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()],
+            *unknown("eflags cs ss ds es fs gs".split(), 32),
+            *unknown([f"st{i}" for i in range(8)], 80, "i387_ext"),
+            *unknown("fctrl fstat ftag fiseg fioff foseg fooff fop".split(), 32)],
+        "i386.sse": [*unknown([f"xmm{i}" for i in range(16)], 128, "v16"),
+                     *unknown(["mxcsr"], 32)],
+        "i386.linux": unknown(["orig_rax"], 64),
+    },
+    "aarch64": {
+        "aarch64.core": [*[(f"x{i}", 64) for i in range(31)], ("sp", 64, "data_ptr"),
+                         ("pc", 64, "code_ptr"), *unknown(["cpsr"], 32)],
+        "aarch64.fpu": [*unknown([f"v{i}" for i in range(32)], 128, "v16"),
+                        *unknown(["fpsr", "fpcr"], 32)],
+        "aarch64.pauth": [(name, 64, "int", SIGNATURE.to_bytes(8, "little").hex())
+                          for name in ("pauth_dmask", "pauth_cmask")],
+    },
+}
 
 
 class Shown:
@@ -73,7 +87,7 @@ class Shown:
 class Stub:
     def __init__(self, target, views, natives, options):
         self.target = target
-        self.registers_text, self.unknown = description(target.machine)
+        self.description = Description(target.machine)
         self.threads = {}
         self.current = None
         self._add_threads(views, natives, options)
@@ -94,7 +108,7 @@ class Stub:
         for thread in running:
             bottom, size = thread.stack.bottom, thread.stack.size
             near = [(bottom - r[sp], tid) for tid, r in natives.items()
-                    if 0 < bottom - r[sp] <= size]
+                    if 0 <= bottom - r[sp] <= size]
             if near:
                 ours[min(near)[1]] = thread
         for tid, registers in natives.items():
@@ -136,10 +150,10 @@ class Stub:
     def registers(self):
         known = self.threads[self.current].registers if self.current in self.threads else {}
         text = ""
-        for name in GDB[self.target.machine]:
+        for name in GDB_REGISTERS[self.target.machine]:
             value = known.get(name)
             text += "xx" * 8 if value is None else value.to_bytes(8, "little").hex()
-        return text + self.unknown
+        return text + self.description.values
 
     def memory(self, address, size):
         """As the selected thread sees it."""
@@ -206,7 +220,7 @@ class Stub:
     def _transfer(self, packet):
         _, what, _, _, where = packet.split(":", 4)
         texts = {"threads": self.threads_text.encode, "auxv": self.target.auxv_bytes,
-                 "features": self.registers_text.encode,
+                 "features": self.description.text.encode,
                  "exec-file": lambda: os.path.abspath(
                      self.target.program or self.target.executable()).encode()}
         if what not in texts:
@@ -294,8 +308,8 @@ def run_gdb(options, script):
             serve_command += [f"--{name}", getattr(options, name)]
     serve_command += ["--limit", str(options.limit)]
     root = options.root or "/"
-    command = [options.gdb, "-ex", "set stack-cache off", "-ex", "set code-cache off",
-               "-ex", f"set sysroot {root}"]
+    command = [options.gdb, "-ex", "set remotetimeout 600", "-ex", "set stack-cache off",
+               "-ex", "set code-cache off", "-ex", f"set sysroot {root}"]
     if options.program:
         command += ["-ex", f"file {options.program}"]
     command += ["-ex", "target remote | exec " + " ".join(map(quote, serve_command)),

@@ -514,9 +514,11 @@ class Reader:
         sp = STACK_POINTER[self.target.machine]
         best, stack = None, thread.stack
         for tid in self.target.natives():
+            if not self.target.may_be_on(tid, stack.bottom - stack.size, stack.bottom):
+                continue
             with self.target.stopped(tid) as registers:
-                distance = stack.bottom - registers[sp] if registers else 0
-                if not 0 < distance <= stack.size or best and distance > best[0]:
+                distance = stack.bottom - registers[sp] if registers else -1
+                if not 0 <= distance <= stack.size or best and distance > best[0]:
                     continue
                 if self.target.live:
                     now = thread.view.again(thread)
@@ -531,6 +533,10 @@ class Reader:
 
 def open_views(target):
     layouts = find_layouts(target)
+    # A remote target may have been stopped before its first instruction.
+    if layouts and hasattr(target, "go_on") and not any(target.word(at.list) for at in layouts):
+        if not target.go_on():
+            raise Problem(f"{target.where}: it has ended")
     if not layouts:
         reasons = "".join(f"\n  {reason}" for reason in target.missing)
         raise Problem(f"{target.where}: no usched__layout in what is mapped there{reasons}")
