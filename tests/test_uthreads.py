@@ -165,9 +165,11 @@ def crashed(*words):
     if not dumps():
         raise unittest.SkipTest("core files do not go to the directory of the process")
     place = tempfile.mkdtemp(dir=directory)
-    text = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=LIMIT, cwd=place,
-                          preexec_fn=allow_core, stderr=subprocess.DEVNULL).stdout
-    return text, core_of(place)
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=LIMIT, cwd=place,
+                          preexec_fn=allow_core, stderr=subprocess.DEVNULL)
+    if done.returncode >= 0:
+        raise AssertionError(f"{words}: exit status {done.returncode}, and no crash")
+    return done.stdout, core_of(place)
 
 
 class Traces(unittest.TestCase):
@@ -227,7 +229,7 @@ class Commands(unittest.TestCase):
             listed = command(UTHREADS, "ps", str(pid)).splitlines()
             named = command(UTHREADS, "ps", str(pid), "--filter", "the first")
             few = command(UTHREADS, "ps", str(pid), "--limit", "3")
-        self.assertEqual(len(listed), 1 + THREADS + 3)
+        self.assertEqual(len(listed), 1 + THREADS + 3, listed)
         for handle in noted(text):
             line = next(line for line in listed if handle in line)
             self.assertIn(" work ", line)
@@ -245,6 +247,25 @@ class Commands(unittest.TestCase):
             self.assertRegex(text, "#0 +0x[0-9a-f]+ compute.*\n")
             self.assertTrue(self.turns(pid))
             self.assertRegex(command(UTHREADS, "bt", str(pid), "the first"), " work")
+
+    def test_interrupted(self):
+        """Threads that a signal has interrupted, one of which runs."""
+        if switch == "setjmp":
+            self.skipTest("the portable switch has no slices")
+        words = self.program, str(THREADS), "2", "1", str(SEED)
+        text, core = crashed(*words, "slices")
+        self.assertEqual(len(noted(text)), THREADS)
+        shown = command(UTHREADS, "bt", core, "--filter", " compute_in_slices ")
+        traces = shown.split("\n\n")[:-1]
+        self.assertEqual(len(traces), 3)
+        for trace in traces:
+            self.assertRegex(trace, "#[0-9]+ +0x[0-9a-f]+ compute")
+        self.assertEqual(shown.count(" running,"), 1)
+
+    def test_overflow(self):
+        _, core = crashed(self.program, str(THREADS), "2", "1", str(SEED), "overflow")
+        shown = command(UTHREADS, "bt", core, "--filter", " overflow ")
+        self.assertGreater(shown.count(" outgrow+"), 500)
 
     def turns(self, pid):
         """Switches that two threads make in a moment."""

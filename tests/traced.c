@@ -12,9 +12,13 @@
  *
  * with its number, and the return addresses of all functions but the innermost, which
  * waits: a trace ends in those that the thread's own function made. Every fourth waits
- * for a semaphore, with a deadline; others for a wake. Then "ready" comes, and the end: a
- * crash; or "stay", while a thread of the last processor computes, and two of the first
- * take turns.
+ * for a semaphore, with a deadline; others for a wake. Then END comes:
+ *
+ *	crash     of a native thread that has no threads of usched
+ *	overflow  a thread outgrows its stack
+ *	slices    three threads compute, and signals interrupt them; then as crash
+ *	stay      none; a thread of the last processor computes, two of the first take
+ *	          turns, and "ready" is printed
  */
 #include <execinfo.h>
 #include <stdint.h>
@@ -28,6 +32,10 @@
 #include "usync.h"
 
 enum { DEEPEST = 24, FRAMES = 64, LARGEST = 300 };
+
+#define SLICE   1000000                 /* ns */
+#define SLICES  100000                  /* us: for some of them */
+#define MOMENT  20000                   /* us: for the last thread to begin, or block */
 
 /* On the heap: what a thread notes about itself. */
 struct note {
@@ -49,7 +57,7 @@ static unsigned next_random(unsigned *seed)
 	return *seed >> 16;
 }
 
-__attribute__((noinline, noclone)) static void innermost(struct note *note)
+__attribute__((noinline)) static void innermost(struct note *note)
 {
 	char text[32];
 
@@ -63,7 +71,7 @@ __attribute__((noinline, noclone)) static void innermost(struct note *note)
 	sink += text[0];
 }
 
-__attribute__((noinline, noclone)) static void descend(struct note *note, unsigned depth)
+__attribute__((noinline)) static void descend(struct note *note, unsigned depth)
 {
 	size_t size = 1 + next_random(&note->seed) % LARGEST;
 	char local[size];
@@ -91,6 +99,26 @@ static void compute(void *unused)
 		sink++;
 }
 
+static void compute_in_slices(void *arg)
+{
+	ustack_preemptible(1);
+	compute(arg);
+}
+
+__attribute__((noinline)) static int outgrow(int depth)
+{
+	volatile char local[LARGEST];
+
+	local[0] = (char)depth;
+	return sink < 0 ? 0 : outgrow(depth + 1) + local[0];
+}
+
+static void overflow(void *unused)
+{
+	(void)unused;
+	sink = outgrow(0);
+}
+
 static void take_turns(void *unused)
 {
 	(void)unused;
@@ -109,6 +137,27 @@ static void show(const struct note *note)
 	puts("");
 }
 
+static void end(struct rr *rr, const char *how, unsigned last)
+{
+	if (strcmp(how, "stay") == 0) {
+		rr_start_on(rr, 0, take_turns, NULL, NULL);
+		rr_start_on(rr, 0, take_turns, NULL, NULL);
+		rr_start_on(rr, last, compute, NULL, NULL);
+		usleep(MOMENT);
+		puts("ready");
+		fflush(stdout);
+		pause();
+	} else if (strcmp(how, "overflow") == 0) {
+		rr_start(rr, overflow, NULL, NULL);
+		pause();
+	} else if (strcmp(how, "slices") == 0) {
+		for (int i = 0; i < 3; i++)
+			rr_start_on(rr, 0, compute_in_slices, NULL, NULL);
+		usleep(SLICES);
+	}
+	abort();
+}
+
 int main(int argc, char **argv)
 {
 	unsigned threads = argc > 5 ? (unsigned)atoi(argv[1]) : 10, seed;
@@ -121,6 +170,7 @@ int main(int argc, char **argv)
 		return 2;
 	conf.c_stacks = (unsigned)atoi(argv[2]);
 	conf.c_processors = (unsigned)atoi(argv[3]);
+	conf.c_slice = strcmp(argv[5], "slices") == 0 ? SLICE : 0;
 	seed = (unsigned)atoi(argv[4]);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);      /* some systems want that */
 	backtrace(first, 2);                    /* it loads a library */
@@ -137,18 +187,10 @@ int main(int argc, char **argv)
 	ustack_name(notes[0].thread, "the first");
 	while (__atomic_load_n(&noted, __ATOMIC_ACQUIRE) < threads)
 		usleep(1000);
-	usleep(20000);                          /* the last blocks */
+	usleep(MOMENT);
 	for (unsigned i = 0; i < threads; i++)
 		show(&notes[i]);
-	if (strcmp(argv[5], "stay") == 0) {
-		rr_start_on(rr, 0, take_turns, NULL, NULL);
-		rr_start_on(rr, 0, take_turns, NULL, NULL);
-		rr_start_on(rr, conf.c_processors - 1, compute, NULL, NULL);
-	}
-	puts("ready");
 	fflush(stdout);
-	if (strcmp(argv[5], "stay") != 0)
-		abort();
-	pause();
+	end(rr, argv[5], conf.c_processors - 1);
 	return 0;
 }

@@ -74,6 +74,8 @@ def run(options, script):
 
 def show_target(target, options):
     views = open_views(target)
+    for reason in target.missing:
+        print(f"uthreads: {reason}", file=sys.stderr)
     if options.command == "ps":
         show.ps(views, options.filter, options.limit)
     elif options.command == "bt":

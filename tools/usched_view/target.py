@@ -14,7 +14,7 @@ import socket
 import struct
 
 from . import Problem
-from .elf import ET_CORE, ET_EXEC, PT_LOAD, Elf, contents
+from .elf import ET_CORE, ET_EXEC, PT_LOAD, PT_NOTE, Elf, contents
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
 AT_PHDR, AT_PHENT, AT_PHNUM, AT_ENTRY, AT_RANDOM, AT_SYSINFO_EHDR = 3, 4, 5, 9, 25, 33
@@ -124,7 +124,11 @@ class Target:
                 if path == executable or any(offset == 0 for _, _, offset in maps):
                     self.missing.append(str(problem))
                 continue
-            yield from self._place(path, elf, maps)
+            for module in self._place(path, elf, maps):
+                if self._is_same(module):
+                    yield module
+                else:
+                    self.missing.append(f"{here} is not the file that was mapped")
         if not files and self.program:
             yield from self._by_auxv()
         vdso = self.auxv().get(AT_SYSINFO_EHDR)
@@ -132,6 +136,20 @@ class Target:
             with contextlib.suppress(Problem, struct.error):
                 elf = Elf("[vdso]", self.read(vdso, 2 * 4096))
                 yield Module("[vdso]", vdso - elf.base(), vdso, vdso + 2 * 4096, elf)
+
+    def _is_same(self, module):
+        """Whether the file's notes, such as its build ID, are those in memory, if any are."""
+        for s in module.elf.segments:
+            if s.type == PT_NOTE and s.size:
+                here = bytes(module.elf.data[s.offset:s.offset + s.size])
+                there = self.read_memory(module.bias + s.address, s.size)
+                if len(there) == len(here) and there != here:
+                    return False
+        return True
+
+    def read_memory(self, address, size):
+        """As read(), but of the memory alone."""
+        return self.read(address, size)
 
     @staticmethod
     def _place(path, elf, maps):
@@ -212,9 +230,15 @@ class Process(Target):
         """The file as it is mapped, if another one has its name by now."""
         if self.program and path == self.program:
             return None
-        with contextlib.suppress(Problem):
-            return contents(f"{self.proc}/map_files/{first[0]:x}-{first[1]:x}")
-        return contents(self.proc + "/exe") if path == self.executable() else None
+        tries = [f"{self.proc}/map_files/{first[0]:x}-{first[1]:x}"]
+        if path == self.executable():
+            tries.append(self.proc + "/exe")
+        if not self.root:
+            tries.append(f"{self.proc}/root{path}")     # it may see other files
+        for name in tries:
+            with contextlib.suppress(Problem):
+                return contents(name)
+        return None
 
     def executable(self):
         return os.readlink(self.proc + "/exe")
@@ -370,6 +394,9 @@ class Core(Target):
         start, end, offset = self._loads[i]
         at = offset + address - start
         return self.core.data[at:at + min(size, end - address)]
+
+    def read_memory(self, address, size):
+        return bytes(self._read_dumped(address, size))
 
     def _read_file(self, address, size):
         """What was not written to, the core does not have."""

@@ -18,6 +18,7 @@ FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 SCHEDULERS_MAX, PROCESSORS_MAX, ARENAS_MAX = 10000, 65536, 65536
 NAMES_MAX = 1 << 28
 NEVER = (1 << 63) - 1
+GUARD = 64 << 10                # bytes below a stack, where one that overflows faults
 NATIVE_MAX = 64 << 20           # bytes of a native stack that are frames of threads
 MARKS = 4096                    # bytes around l_parked: marks, and no threads
 TRIES = 5                       # until what changes is read twice alike
@@ -514,11 +515,11 @@ class Reader:
         sp = STACK_POINTER[self.target.machine]
         best, stack = None, thread.stack
         for tid in self.target.natives():
-            if not self.target.may_be_on(tid, stack.bottom - stack.size, stack.bottom):
+            if not self.target.may_be_on(tid, stack.bottom - stack.size - GUARD, stack.bottom):
                 continue
             with self.target.stopped(tid) as registers:
                 distance = stack.bottom - registers[sp] if registers else -1
-                if not 0 <= distance <= stack.size or best and distance > best[0]:
+                if not 0 <= distance <= stack.size + GUARD or best and distance > best[0]:
                     continue
                 if self.target.live:
                     now = thread.view.again(thread)
@@ -528,7 +529,19 @@ class Reader:
                 best = distance, registers, start, self.target.read(start, stack.bottom - start)
                 if stack.size < NATIVE_MAX:
                     break
-        return Snapshot(thread, *best[1:]) if best else None
+        if best or self.target.live:
+            return Snapshot(thread, *best[1:]) if best else None
+        return self._in_handler(thread)
+
+    def _in_handler(self, thread):
+        """Of a signal that has a stack of its own: its frames lead to the thread's."""
+        low, high = thread.stack.bottom - thread.stack.size, thread.stack.bottom
+        for tid in self.target.natives():
+            with self.target.stopped(tid) as registers:
+                snapshot = Snapshot(thread, registers, 0, b"")
+                if registers and self.unwinder.passes(registers, snapshot.word, low, high):
+                    return snapshot
+        return None
 
 
 def open_views(target):

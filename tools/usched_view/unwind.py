@@ -364,24 +364,38 @@ class Unwinder:
 
         `read' gives the word at an address, or None. Frames are below `end'.
         """
-        sp, found = STACK_POINTER[self.machine], [registers["pc"]]
-        look = registers["pc"]
-        while len(found) < limit:
+        found = []
+        for frame in self.walk(registers, read, end):
+            found.append(frame["pc"])
+            if len(found) == limit:
+                break
+        return found
+
+    def passes(self, registers, read, low, high):
+        """Whether a frame is on such a stack."""
+        sp = STACK_POINTER[self.machine]
+        return any(low <= frame[sp] <= high for frame in self.walk(registers, read, high))
+
+    def walk(self, registers, read, end):
+        """The registers of each frame."""
+        sp, look = STACK_POINTER[self.machine], registers["pc"]
+        for _ in range(FRAMES_MAX):
+            yield registers
             row = self._row(look)
             try:
                 caller = self._caller(row, registers, read) if row else \
                     self._by_frame_pointer(registers, read, end)
             except (Bad, IndexError):
-                break
-            # The outermost frame has no caller; a signal may come on another stack.
-            if not caller or not caller["pc"] or caller[sp] > end \
-                    or caller[sp] < registers[sp] and not (row and row.signal) \
+                return
+            signal = row is not None and row.signal     # it may come on another stack
+            # The outermost frame has no caller.
+            if not caller or not caller["pc"] \
+                    or not signal and caller[sp] > end >= registers[sp] \
+                    or not signal and caller[sp] < registers[sp] \
                     or caller[sp] == registers[sp] and caller["pc"] == registers["pc"]:
-                break
+                return
             registers = caller
-            found.append(registers["pc"])
-            look = registers["pc"] - (0 if row and row.signal else 1)
-        return found
+            look = registers["pc"] - (0 if signal else 1)
 
     def _caller(self, row, registers, read):
         if row.cfa is None:
