@@ -17,7 +17,7 @@
  *	crash     of a native thread that has no threads of usched
  *	overflow  a thread outgrows its stack
  *	slices    three threads compute, and signals interrupt them; then as crash
- *	stay      none; a thread of the last processor computes, two of the first take
+ *	stay      none; a thread of the last processor keeps it, two of the first take
  *	          turns, and "ready" is printed
  */
 #include <execinfo.h>
@@ -35,6 +35,7 @@ enum { DEEPEST = 24, FRAMES = 64, LARGEST = 300 };
 
 #define SLICE   1000000                 /* ns */
 #define SLICES  100000                  /* us: for some of them */
+#define PAUSE   1000                    /* us */
 #define MOMENT  20000                   /* us: for the last thread to begin, or block */
 
 /* On the heap: what a thread notes about itself. */
@@ -119,11 +120,23 @@ static void overflow(void *unused)
 	sink = outgrow(0);
 }
 
+/* Most of the time natively asleep, so it takes little of the CPU. */
+static void keep(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		usleep(PAUSE);
+		sink++;
+	}
+}
+
 static void take_turns(void *unused)
 {
 	(void)unused;
-	for (;;)
+	for (;;) {
+		usleep(PAUSE);
 		ustack_yield();
+	}
 }
 
 /* The first is the innermost function, and `work' is called by the switch. */
@@ -142,7 +155,7 @@ static void end(struct rr *rr, const char *how, unsigned last)
 	if (strcmp(how, "stay") == 0) {
 		rr_start_on(rr, 0, take_turns, NULL, NULL);
 		rr_start_on(rr, 0, take_turns, NULL, NULL);
-		rr_start_on(rr, last, compute, NULL, NULL);
+		rr_start_on(rr, last, keep, NULL, NULL);
 		usleep(MOMENT);
 		puts("ready");
 		fflush(stdout);
