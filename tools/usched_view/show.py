@@ -154,12 +154,12 @@ def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, 
 
 def top(views, seconds=1.0, times=None, out=sys.stdout):
     """Counters of processors, a second."""
-    form = "{:<5} {:>9} {:>7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>9}  {}\n"
+    form = "{:<5} {:>9} {:>7} {:>12} {:>10} {:>10} {:>10} {:>8} {:>9} {:>8}  {}\n"
     before, began = {}, time.monotonic()
     while times is None or times > 0:
         clear = "\033[H\033[2J" if times is None and out.isatty() else ""
         text = clear + form.format("CPU", "threads", "queued", "switches/s", "starts/s",
-                                   "evicted/s", "loaded/s", "MB/s", "preempt/s", "")
+                                   "evicted/s", "loaded/s", "MB/s", "preempt/s", "moved/s", "")
         now = time.monotonic()
         for view in views:
             for _, processors in view.schedulers:
@@ -170,11 +170,11 @@ def top(views, seconds=1.0, times=None, out=sys.stdout):
                     if not old:
                         continue
                     rates = [(values[c] - old[c]) / (now - began) for c in p.COUNTERS]
-                    switches, launches, evictions, loads, copied, preempted = rates
+                    switches, launches, evictions, loads, copied, preempted, moved = rates
                     text += form.format(
                         p.name, values["threads"], values["queued"], f"{switches:.0f}",
                         f"{launches:.0f}", f"{evictions:.0f}", f"{loads:.0f}",
-                        f"{copied / 1e6:.1f}", f"{preempted:.0f}",
+                        f"{copied / 1e6:.1f}", f"{preempted:.0f}", f"{moved:.0f}",
                         "parked" if values["parked"] else "")
         if before and began != now and text.count("\n") > 1:
             out.write(text)

@@ -100,7 +100,8 @@ def find_layouts(target):
 
 
 class Processor:
-    COUNTERS = ("s_switches", "s_launches", "s_evictions", "s_loads", "s_bytes", "s_preempted")
+    COUNTERS = ("s_switches", "s_launches", "s_evictions", "s_loads", "s_bytes", "s_preempted",
+                "s_moves")
 
     def __init__(self, layout, address, name):
         self.layout, self.address, self.name = layout, address, name
@@ -115,10 +116,10 @@ class Processor:
         layout = self.layout
         values = layout.get("usched", self.address, *self.COUNTERS)
         values.update(layout.get("uproc", self.address, "p_head", "p_tail", "p_inbox",
-                                 "p_started", "p_ended", "p_credit"))
+                                 "p_started", "p_ended", "p_credit", "p_want"))
         values["queued"] = max(0, values["p_tail"] - values["p_head"])
-        values["threads"] = (values["p_started"] - values["p_credit"] - values["p_ended"]) \
-            & 0xFFFFFFFF
+        values["threads"] = (values["p_started"] - values["p_credit"] - values["p_want"]
+                             - values["p_ended"]) & 0xFFFFFFFF
         values["parked"] = values["p_inbox"] == layout.parked
         return values
 
@@ -237,8 +238,10 @@ class View:
         self.target.forget()
         self.stacks, self.kinds = {}, {}
         self._names = self._joined = None
+        self.moving = []        # what threads belong to that are between processors
         self.schedulers = list(self._find_schedulers())
-        self.processors = {p.address: p for _, ps in self.schedulers for p in ps}
+        self.processors = {p.address: p for p in self.moving}
+        self.processors.update((p.address, p) for _, ps in self.schedulers for p in ps)
 
     def word(self, address):
         data = self.target.read_near(address, 8)
@@ -252,7 +255,8 @@ class View:
             at = self.target.word(at + layout.offset("uprocs.r_other"))
         for number, at in enumerate(reversed(found)):
             prefix = f"{number}." if len(found) > 1 else ""
-            values = layout.get("uprocs", at, "r_proc", "r_stride", "c_processors")
+            values = layout.get("uprocs", at, "r_proc", "r_stride", "r_moving", "c_processors")
+            self.moving.append(Processor(layout, values["r_moving"], "moving"))
             yield at, [Processor(layout, values["r_proc"] + i * values["r_stride"],
                                  f"{self.prefix}{prefix}{i}")
                        for i in range(min(values["c_processors"], PROCESSORS_MAX))]
