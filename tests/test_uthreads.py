@@ -325,9 +325,10 @@ class Gdb(Traces):
         with running(*self.words, "stay") as (pid, text):
             script = os.path.join(ROOT, "tools", "usched-gdb.py")
             wanted = dict(list(noted(text).items())[::5])
-            shown = command("gdb", "-nx", "-batch", "-ex", f"source {script}", "-ex", "info ustacks",
+            shown = command("gdb", "-nx", "-batch", "-ex", f"source {script}",
+                            "-ex", "info ustacks", "-p", str(pid),
                             *(word for h in wanted for word in ("-ex", f"ustack {h} bt")),
-                            "-p", str(pid), stderr=subprocess.STDOUT)
+                            stderr=subprocess.STDOUT)
         self.compare(wanted, parsed(shown))
         self.assertRegex(shown, r"in descend \(\) at tests/traced.c:\d+")
         self.assertRegex(shown, "the first +work ")

@@ -161,4 +161,5 @@ def contents(path):
         finally:
             os.close(fd)
     except (OSError, ValueError) as error:
-        raise Problem(f"{path}: {error.strerror if isinstance(error, OSError) else error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Problem(f"{path}: {reason}") from None

@@ -57,7 +57,8 @@ class DebuggedCore(ByGdb, Core):
 def open_debugged():
     inferior = gdb.selected_inferior()
     program = gdb.current_progspace().filename
-    core = re.search(r"core dump file:\s*[`'](.*)', file type", gdb.execute("info files", False, True))
+    core = re.search(r"core dump file:\s*[`'](.*)', file type",
+                     gdb.execute("info files", False, True))
     if core:
         target = DebuggedCore(core.group(1), program)
     elif inferior.pid:

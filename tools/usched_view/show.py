@@ -130,7 +130,7 @@ def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, 
     groups, shown = {}, 0
     for thread in selected(views, wanted, pattern, functions):
         if limit is not None and shown >= limit:
-            out.write(f"and more: --limit shows them\n")
+            out.write("and more: --limit shows them\n")
             break
         now, trace = reader.trace(thread)
         if now is None:

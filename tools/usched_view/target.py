@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A process, a core file or a remote target: its memory, the files mapped in it, its native threads.
+"""A process, a core file or a remote target.
+
+That is its memory, the files that are mapped in it, and its native threads.
 
 A process is read through /proc/PID/mem. It goes on meanwhile: only `stopped' stops it, or
 one native thread of it, for registers.
