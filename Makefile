@@ -79,6 +79,7 @@ programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 single   := slow slice waits uneven requests late contend channel after simulate inspect outside
+programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
 # Examples whose libraries are installed. tests/examples.sh names the others.
@@ -169,6 +170,13 @@ $(B)/examples/%: $(B)/examples/%.o $(static)
 	$(link) $(static) $(libs)
 
 $(addprefix $(B)/bench/,uneven requests-load simulate): libs += -lm
+
+# The server with threads that move, and with slices of time besides.
+$(B)/bench/requests-steal: c_flags += -DSTEAL=1
+$(B)/bench/requests-slice: c_flags += -DSTEAL=1 -DSLICE=250
+$(B)/bench/requests-steal $(B)/bench/requests-slice: bench/requests.c $(static) $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 
 $(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
 	@mkdir -p $(@D)

@@ -8,6 +8,7 @@
 #ifndef BENCH_CHAIN_H
 #define BENCH_CHAIN_H
 
+#include "../ustack.h"
 #include "bench.h"
 
 enum {
@@ -25,12 +26,17 @@ static const uint64_t chain_seed = 88172645463325252;
 static double   chain_us = 100;         /* numbers of the chain that take a us */
 static uint64_t chain_sink;
 
+enum { PIECE = 64 };                    /* numbers, then a check of the slice */
+
 static inline void compute(double us)
 {
 	uint64_t x = chain_seed;
 
-	for (uint64_t n = (uint64_t)(us * chain_us); n > 0; n--)
-		x = next_of(x);
+	for (uint64_t n = (uint64_t)(us * chain_us); n > PIECE; n -= PIECE) {
+		for (int i = 0; i < PIECE; i++)
+			x = next_of(x);
+		ustack_check();
+	}
 	__atomic_store_n(&chain_sink, x, __ATOMIC_RELAXED);
 }
 

@@ -17,6 +17,14 @@
 #define BENCH_PROGRAM "requests"
 #include "chain.h"
 
+/* us: the Makefile defines others for requests-steal and requests-slice. */
+#ifndef STEAL
+#define STEAL 0
+#endif
+#ifndef SLICE
+#define SLICE 0
+#endif
+
 static void usage(void)
 {
 	fprintf(stderr, "usage: requests PORT [PROCESSORS]\n");
@@ -53,7 +61,8 @@ static void raise_limit(void)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct usched_conf conf = { .c_processors = 1, .c_steal = STEAL,
+				    .c_slice = SLICE * 1000 };
 	struct unet_addr address;
 	char text[32];
 	struct rr *rr;

@@ -2,15 +2,17 @@
 /*
  * uneven.c: how late short requests end, beside long ones.
  *
- *	uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS
+ *	uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS [STEAL [SLICE]]
  *
  * CONNECTIONS threads of rr on PROCESSORS get requests at random times, in all so many
  * that they compute for LOAD percent of the time of all processors: 95 % of the requests
  * for 20 us, 5 % for 2 ms. A thread sleeps until its next request is due; when it is late
  * it begins at once, and the request counts from the time at which it was due. So it is
  * an open loop. It goes on for SECONDS, of which the first fifth is a warm-up. Prints the
- * delay in us, from due to done, that PERMILLE of 1000 short requests did not exceed. On
- * standard error it prints the share of the threads that have moved to another processor.
+ * delay in us, from due to done, that PERMILLE of 1000 short requests did not exceed.
+ * With STEAL 1, runnable threads move to idle processors (c_steal), and with SLICE
+ * threads give way after so many us (c_slice). On standard error it prints the share of
+ * the threads that have run on more than one processor.
  */
 #include <math.h>
 
@@ -30,17 +32,22 @@ static double   seconds, gap;       /* ns between requests of a connection */
 static int64_t  begin, counted, end;
 static double  *late;
 static size_t   requests;
+static size_t   moved;               /* threads; atomic */
+static struct usched_conf conf;
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS\n");
+	fprintf(stderr, "usage: uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS"
+		" [STEAL [SLICE]]\n");
 	exit(2);
 }
 
 static void serve(void *arg)
 {
 	uint64_t x = chain_seed ^ ((uintptr_t)arg * 2654435761);
+	const struct usched *first = usched__here();
 	double due = (double)begin;
+	bool seen = false;
 
 	for (int i = 0; i < 10; i++)
 		x = next_of(x);
@@ -56,6 +63,10 @@ static void serve(void *arg)
 		x = next_of(x);
 		is_long = x % 100 < LONGS;
 		compute(is_long ? LONG : SHORT);
+		if (!seen && usched__here() != first) {
+			__atomic_fetch_add(&moved, 1, __ATOMIC_RELAXED);
+			seen = true;
+		}
 		if (!is_long && due >= (double)counted) {
 			size_t i = __atomic_fetch_add(&requests, 1, __ATOMIC_RELAXED);
 
@@ -67,7 +78,6 @@ static void serve(void *arg)
 
 static void run(void)
 {
-	struct usched_conf conf = { .c_processors = (unsigned)processors };
 	struct rr *rr;
 
 	check(rr_create(&conf, &rr), "scheduler");
@@ -79,23 +89,20 @@ static void run(void)
 	check(rr_destroy(rr), "end");
 }
 
-/* The part of the threads that another processor has run than the first one. */
-static double moved(void)
-{
-	return 0;                       /* no thread moves, see doc/moving.md */
-}
-
 int main(int argc, char **argv)
 {
 	size_t permille, load;
 
-	if (argc != 6)
+	if (argc < 6 || argc > 8)
 		usage();
 	permille = number(argv[1], 1, 999);
 	load = number(argv[2], 1, 99);
 	connections = number(argv[3], 1, 1000000);
 	seconds = (double)number(argv[4], 1, 3600);
 	processors = number(argv[5], 1, 1024);
+	conf.c_processors = (unsigned)processors;
+	conf.c_steal = argc > 6 ? (unsigned)number(argv[6], 0, 1) : 0;
+	conf.c_slice = argc > 7 ? 1000 * (unsigned)number(argv[7], 10, 1000000) : 0;
 	gap = gap_of(load, processors) * (double)connections;
 	late = calloc(MOST, sizeof *late);
 	check(late ? 0 : -ENOMEM, "memory");
@@ -106,6 +113,7 @@ int main(int argc, char **argv)
 	check(requests > 0 ? 0 : -ENODATA, "no requests");
 	qsort(late, requests, sizeof *late, compare_doubles);
 	printf("%.6f\n", late[requests * permille / 1000]);
-	fprintf(stderr, "moved %.3f of the threads\n", moved());
+	fprintf(stderr, "moved %.3f of the threads\n",
+		(double)moved / (double)connections);
 	return 0;
 }

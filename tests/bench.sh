@@ -145,6 +145,8 @@ expected() {
 	threads C++1T peers/cxx20-cycle-fifo @
 	threads C++1TL peers/cxx20-cycle-lifo @
 	uneven U bench/uneven @ SECONDS 3
+	uneven U-STEAL bench/uneven @ SECONDS 3 1
+	uneven U-SLICE bench/uneven @ SECONDS 3 1 250
 	uneven GO peers/go-uneven @ SECONDS 3
 	uneven TOKIO peers/rust-uneven-tokio @ SECONDS 3
 	channel UL bench/channel @

@@ -86,7 +86,7 @@ bench/alternate.c:      thread.h
 bench/memory.c: thread.h
 bench/slow.c:   bench.h ../rr.h ../usync.h
 bench/simulate.c:       bench.h ../private/policy.h
-bench/chain.h:  bench.h
+bench/chain.h:  bench.h ../ustack.h
 bench/uneven.c: chain.h ../rr.h ../usync.h
 bench/requests.c:       chain.h ../rr.h ../unet.h
 bench/requests-load.c:  chain.h
