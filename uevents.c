@@ -95,6 +95,7 @@ static void disarm(struct uevents *e, struct uexpiry *x);
 static void nothing(struct uinterest *i, uint32_t events);
 static int  sleep_until(struct events *v, int64_t until);
 static void sleep_bare(struct events *v, int64_t until);
+static void count(uint64_t *counter, int n);
 static void expire(struct events *v);
 static int64_t first_due(const struct events *v);
 static void carry(struct uexpiry *first, uint32_t count);
@@ -246,6 +247,8 @@ static void poll_events(struct uevents *e, int64_t until)
 		v->v_looked = now;
 	}
 	n = sleep_until(v, until);
+	if (n > 0)
+		count(&e->e_ready, n);
 	for (int i = 0; i < n; i++) {
 		struct uinterest *interest = v->v_batch[i].data.ptr;
 
@@ -389,6 +392,12 @@ static int64_t first_due(const struct events *v)
 	return due;
 }
 
+/* Others may read it. */
+static void count(uint64_t *counter, int n)
+{
+	__atomic_store_n(counter, *counter + (uint64_t)n, __ATOMIC_RELAXED);
+}
+
 /* What is due, the two heaps in turn; what is left after that many is looked at next. */
 static void expire(struct events *v)
 {
@@ -401,16 +410,19 @@ static void expire(struct events *v)
 		while ((x = v->v_heap[i].x_child) && x->x_when <= now) {
 			struct utimer *t = (struct utimer *)(void *)x;
 
-			if (left-- == 0) {
+			if (left == 0) {
 				v->v_looked = 0;
 				break;
 			}
+			left--;
 			disarm(&v->v_events, x);
 			if (i == WAITERS)
 				v->v_expired(x);
 			else
 				t->t_expired(t);
 		}
+		if (left < EXPIRIES)
+			count(&v->v_events.e_expired, EXPIRIES - left);
 	}
 }
 

@@ -62,6 +62,8 @@ struct uevents {
 
 	/* Owned by its native thread; read by all. */
 	uint32_t e_waiting;  /* threads that wait for time, kernel or a native thread */
+	uint64_t e_ready;       /* counts descriptors that the kernel has found ready, */
+	uint64_t e_expired;     /* and timers and deadlines that have come */
 };
 
 /* For e_poll, besides a time until which it may sleep. */

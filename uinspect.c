@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uinspect.c: dumps of all threads.
+ * uinspect.c: dumps of all threads, and counters of processors.
  *
  *	uinspect_dump(), on a native thread         each processor
  *
@@ -858,3 +858,4 @@ int uinspect_install(int sig)
 
 #include "private/uinspect_unwind.inc"
 #include "private/uinspect_show.inc"
+#include "private/uinspect_metrics.inc"

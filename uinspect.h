@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uinspect.h: what the threads of the process do: all threads of all schedulers over
- * processors, such as rr and ll, while they go on.
+ * processors, such as rr and ll, while they go on; and counters of these processors.
  *
  *	threads: 3, schedulers: 1
  *	processor 0.0: threads: 2
@@ -64,6 +64,22 @@ int uinspect_dump(int fd, unsigned how);
  * Does not switch. In the child of a fork that native thread is missing.
  */
 int uinspect_install(int sig);
+
+/*
+ * Writes counters of all processors to the descriptor `fd', which waits natively, in the
+ * text format 0.0.4 of Prometheus. For example
+ *
+ *	# HELP usched_parks_total Times that the processor went to sleep.
+ *	# TYPE usched_parks_total counter
+ *	usched_parks_total{scheduler="0",processor="0"} 1234
+ *
+ * Units are bytes. Schedulers are numbered in the order in which they were created; when
+ * the last one was destroyed, the next one gets its number, and counts from 0.
+ * The processors are not asked: it works while they compute, block or sleep.
+ * 0; -ENOMEM; an error of write(2).
+ * Does not switch.
+ */
+int uinspect_metrics(int fd);
 
 #ifdef __cplusplus
 }

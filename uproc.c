@@ -311,6 +311,7 @@ static void enlist(struct uprocs *r)
 	/* Mentioned, or linkers that collect unused sections leave it out. */
 	__asm__ volatile("" : : "r"(&usched__layout));
 	lock(&list_lock);
+	r->r_number = schedulers ? schedulers->r_number + 1 : 0;
 	r->r_other = schedulers;
 	schedulers = r;
 	unlock(&list_lock);
@@ -655,12 +656,15 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 void uproc_drain(struct uproc *p)
 {
 	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
+	size_t n = 0;
 
 	for (; t && t != STOPPED && t != ASKED; t = next) {
 		next = uproc_rest(t)->t_next;
 		uproc_rest(t)->t_next = oldest;
 		oldest = t;
+		n++;
 	}
+	UPROC_COUNT(p->p_mailed, n);
 	for (t = oldest; t; t = next) {
 		bool moving = is_moving(p, t);
 		uint32_t mail;
@@ -687,6 +691,7 @@ bool uproc_look(struct uproc *p)
 	const struct uprocs *r = p->p_procs;
 
 	set_turn(p);
+	UPROC_COUNT(p->p_looked_for, 1);
 	uproc_poll(p, UEVENTS_LOOK);
 	p->p_barren = 0;
 	exchange_stacks(p);

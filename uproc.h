@@ -169,6 +169,12 @@ struct uproc {
 	uint8_t               p_periods; /* to go */
 	uint8_t               p_looks;   /* until a step may be due */
 
+	/* Counted where it costs nothing, and read by all. */
+	uint64_t              p_parked;  /* times that it parked, */
+	uint64_t              p_looked_for;     /* and looked for events while threads
+						   were ready */
+	uint64_t              p_mailed;  /* threads that were in its inbox */
+
 	/* Shared, atomic; on a cache line of their own. */
 	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
 		__attribute__((aligned(128)));
@@ -211,6 +217,7 @@ struct uprocs {
 	struct upreempt_monitor *r_monitor;     /* atomic: of slices, or NULL */
 	struct uprocs     *r_other;      /* the next in the list of all: see uproc.c */
 	uint32_t           r_pins;       /* atomic: inspections that keep it */
+	uint32_t           r_number;     /* no other one's of the list: constant */
 
 	/*
 	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.

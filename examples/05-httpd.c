@@ -6,6 +6,8 @@
  *   cc examples/05-httpd.c u*.c rr.c arch/x86_64.S -I. -pthread -lhttp_parser -o httpd
  *   ./httpd 8080 /usr/share/doc
  *
+ * The path /metrics is counters of processors, for Prometheus.
+ *
  * An idle connection is a few frames; a busy one has a struct work as well. Requests that
  * arrive together are answered by one write. All threads run on one native thread and
  * switch only where they wait, so no lock is needed. After a SIGTERM it answers what has
@@ -14,11 +16,13 @@
 #define _GNU_SOURCE             /* strptime(), timegm(), syscall() */
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "05-httpd.h"
+#include "uinspect.h"
 #include "unet.h"
 #include "uoffload.h"
 #include "rr.h"
@@ -141,6 +145,7 @@ static void put_file(struct work *w, const char *request, const char *path, int 
 	type = strcasecmp(type, ".html") == 0 ? "text/html"
 	       : strcasecmp(type, ".css") == 0 ? "text/css"
 	       : strcasecmp(type, ".js") == 0 ? "text/javascript"
+	       : strcmp(type, ".prom") == 0 ? "text/plain; version=0.0.4"
 	       : "application/octet-stream";
 	sprintf(etag, "\"%llx-%llx.%lx\"", size, (long long)st->st_mtim.tv_sec,
 		st->st_mtim.tv_nsec);
@@ -157,6 +162,19 @@ static void put_file(struct work *w, const char *request, const char *path, int 
 	end_head(w);
 	if (w->parser.method == HTTP_GET && status <= 206)
 		put_body(w, fd, from, to);
+}
+
+/* For Prometheus: counters of processors, in memory. */
+static int open_metrics(char *path)
+{
+	int fd = memfd_create(strcpy(path, "metrics.prom"), 0);
+
+	if (fd >= 0 && uinspect_metrics(fd)) {
+		close(fd);
+		fd = -1;
+		errno = ENOMEM;
+	}
+	return fd;
 }
 
 /* Opens no file outside of the directory. True: w->out has the whole answer. */
@@ -176,7 +194,9 @@ static bool put_answer(struct work *w, const char *request)
 	}
 	copy_path(text, request);
 	errno = 0;
-	if (get && *text && decode(text, path))
+	if (get && strcmp(text, "/metrics") == 0)
+		fd = open_metrics(path);
+	else if (get && *text && decode(text, path))
 		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		put_file(w, request, path, fd, &st);

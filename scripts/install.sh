@@ -92,6 +92,7 @@ look() {
 		exists socat || useful socat
 		exists ncat || useful ncat
 		exists wrk || useful wrk
+		exists promtool || useful prometheus
 		exists h2load || useful nghttp2-client
 		exists redis-cli || useful redis-tools
 		exists pgrep || useful procps

@@ -320,6 +320,20 @@ class Answers(Httpd):
             with self.subTest(what):
                 self.assertEqual(statuses(self.raw(text)), status)
 
+    def test_metrics(self):
+        """For Prometheus, whose own tool reads it, if there is one."""
+        self.get(200, "/metrics")
+        self.assertEqual(self.field["content-type"], "text/plain; version=0.0.4")
+        self.assertIn(b'\nusched_launches_total{scheduler="0",processor="0"} ', self.body)
+        self.get(405, "/metrics", "-X", "DELETE")
+        if not shutil.which("promtool"):
+            self.skipTest("there is no promtool")
+        self.get(200, "/metrics?again")
+        with open(self.path("body"), "rb") as body:
+            said = subprocess.run(["promtool", "check", "metrics"], stdin=body,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual((said.returncode, said.stdout), (0, b""))
+
     def test_connections(self):
         self.check_connections()
 
