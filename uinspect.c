@@ -48,6 +48,7 @@
 #include "private/native.h"
 #include "private/where.h"
 #include "uframes.h"
+#include "upreempt.h"
 #include "uproc.h"
 #include "usync.h"
 

@@ -127,6 +127,7 @@ struct slice {
 	/* The monitor's; without one, of the dispatcher's native thread. */
 	uint64_t        l_seen;         /* a count, and the time since when */
 	int64_t         l_since;
+	int64_t         l_longest;      /* atomic: the longest time seen without change */
 	uint64_t        l_over;         /* atomic: the count when the slice was over */
 	uint64_t        l_gave;         /* atomic: when a thread gave way last: */
 	int64_t         l_gave_at;      /* the count before the next ran, and the time */
@@ -240,6 +241,7 @@ int upreempt__begin(struct usched *s, unsigned length, int signal)
 	if (MONITORED && usched__probe() > 0)
 		l->l_signal = signal;
 	l->l_length = length;
+	l->l_since = now();             /* of count 0, which nothing has changed yet */
 	l->l_skip = 1;
 	if (!l->l_signal)
 		s->s_over = 1;
@@ -279,6 +281,13 @@ static bool is_blind(const struct usched *s)
 	const struct slice *l = slice_of(s);
 
 	return l && s == &l->l_blind;
+}
+
+int64_t upreempt__longest(const struct usched *s)
+{
+	const struct slice *l = slice_of(s);
+
+	return l->l_signal ? GET(l->l_longest) : -1;
 }
 
 /* The policy of processors: what the monitor has found still holds. */
@@ -654,6 +663,8 @@ static bool look_at(struct upreempt_monitor *m, struct usched *s)
 		    && GET(l->l_gave_at))
 			l->l_since = GET(l->l_gave_at);
 	}
+	if (!idle && t - l->l_since > l->l_longest)
+		SET(l->l_longest, t - l->l_since);
 	if (!idle && t - l->l_since >= l->l_length - l->l_length / EARLY) {
 		SET(l->l_over, counted);
 		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);

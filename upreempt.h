@@ -91,6 +91,13 @@ UPREEMPT_PRIVATE int upreempt__watch(struct upreempt_monitor **m, char *first,
 /* A processor is no longer idle. From any native thread. */
 UPREEMPT_PRIVATE void upreempt__wake(struct upreempt_monitor *m);
 
+/*
+ * The longest time, in ns, that a thread of `s' has kept it, as far as the monitor has
+ * seen, which looks once in a slice. -1: none does. `s' has slices. From any native
+ * thread.
+ */
+UPREEMPT_PRIVATE int64_t upreempt__longest(const struct usched *s);
+
 /* Ends it. The processors still exist. */
 UPREEMPT_PRIVATE void upreempt__unwatch(struct upreempt_monitor *m);
 

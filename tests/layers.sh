@@ -49,7 +49,7 @@ uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/nativ
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
-uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h uproc.h usync.h private/uinspect_unwind.inc private/uinspect_show.inc private/uinspect_metrics.inc
+uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h private/uinspect_unwind.inc private/uinspect_show.inc private/uinspect_metrics.inc
 private/uinspect_show.inc:
 private/uinspect_metrics.inc:
 upreempt.c:     upreempt.h arch/arch.h private/lock.h ustack.h

@@ -204,6 +204,8 @@ static void check_metric(char *line, char **at, unsigned values)
 	TEST_TRUE(line && sscanf(line, "# TYPE usched_%*s %15s%c", type, &end) == 1);
 	TEST_TRUE(strncmp(line + 7, name, strlen(name)) == 0);
 	TEST_EQUAL(strcmp(type, total ? "counter" : "gauge"), 0);
+	if (strcmp(name, "usched_longest_stretch_seconds") == 0)
+		return;                         /* there are no slices */
 	for (unsigned i = 0; i < values; i++) {
 		unsigned scheduler, processor;
 		uint64_t value;
@@ -241,11 +243,47 @@ static void test_text(void **state)
 	TEST_EQUAL(uinspect_metrics(-1), -EBADF);
 }
 
+/* ---- Stretches ---- */
+
+static void keep_on(void *unused)
+{
+	int64_t end = usync_after(50 * MILLI);
+
+	(void)unused;
+	while (usync_after(0) < end)
+		;
+}
+
+/* Half of the time, for a machine on which the monitor gets its turn late. */
+static void test_longest(void **state)
+{
+	const struct usched_conf conf = { .c_processors = 1, .c_slice = MILLI };
+	struct ustack *u;
+	const char *at;
+	char *text;
+	void *s;
+
+	(void)state;
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	TEST_EQUAL(over->o_start(s, keep_on, NULL, &u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	text = metrics();
+	at = strstr(text, "\nusched_longest_stretch_seconds{");
+	if (at) {                               /* there is a monitor */
+		double longest = strtod(strchr(at, ' '), NULL);
+
+		TEST_TRUE(longest > 0.025 && longest < 60);
+	}
+	free(text);
+	TEST_EQUAL(over->o_destroy(s), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest metrics_tests[] = {
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_longest),
 	};
 
 	return OVER_RUN(metrics_tests, OVER_PROCS);
