@@ -115,7 +115,7 @@ static size_t count_dropped(void)
 	size_t n = 0;
 
 	for (size_t i = 0; i < stales(); i++)
-		n += !stale[i]->u_stack;
+		n += !__atomic_load_n(&stale[i]->u_stack, __ATOMIC_RELAXED);
 	return n;
 }
 
