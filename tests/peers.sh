@@ -176,7 +176,10 @@ check_usages() {	# WORKLOAD ARGUMENT...
 	check_usage
 	[ "$1" != cycle ] || check_usage 1 "$3" "$4" ${5+"$5"}
 	shift
-	check_usage "$@" 1
+	case $program in
+	bench/uneven)	check_usage "$@" 1 10 1 ;;      # two more are allowed
+	*)		check_usage "$@" 1 ;;
+	esac
 	good=$*		# each has one digit
 	[ $# -eq 1 ] || check_usage "$1"
 	for wrong in 0 -1 x 99999999999999999999; do

@@ -351,17 +351,19 @@ static size_t places_of(struct ustack *const *threads, size_t n, struct ustack *
 	return count;
 }
 
-static void await_blocked(struct many *m, struct ustack **at, size_t places)
+/* New threads may move until they wait. Returns the number of places. */
+static size_t await_blocked(struct many *m, struct ustack **at)
 {
-	size_t sum;
+	size_t sum, places;
 
 	do {
 		sleep_native(1);
 		sum = 0;
+		places = places_of(m->m_threads, m->m_n, at);
 		for (size_t i = 0; i < places; i++)
 			sum += waiting(at[i]);
-	} while (sum < m->m_n);
-	TEST_EQUAL(sum, m->m_n);
+	} while (sum != m->m_n);
+	return places;
 }
 
 static uint64_t images_of(struct ustack **at, size_t places)
@@ -424,10 +426,9 @@ static void many_connections(const struct usched_conf *conf)
 	for (size_t i = 0; i < m.m_n; i++)
 		clients[i] = mini_connect(bound(m.m_listener));
 	join(acceptor);
-	places = places_of(m.m_threads, m.m_n, at);
-	await_blocked(&m, at, places);
+	await_blocked(&m, at);
 	echo_many(clients, m.m_n);
-	await_blocked(&m, at, places);
+	places = await_blocked(&m, at);
 	for (size_t i = 0; i < m.m_n; i++)
 		close(clients[i]);
 	do {
