@@ -45,8 +45,9 @@ enum {
 	PATIENCE = 50,          /* likewise */
 	MOST     = 1024,        /* processors */
 	EACH     = 64,          /* connections of each */
-	NONE     = UINT32_MAX,
 };
+
+#define NONE UINT32_MAX
 
 static const double SWITCH = 0.05, HAND_OVER = 1, WAKE = 5;     /* assumed: see above */
 static const double NEVER = INFINITY;

@@ -265,7 +265,8 @@ build_and_run() {
 		for test in tests/test_*.c; do
 			run "$kind" "$timeout" "$B/tests/$(basename "$test" .c)"
 		done
-		if [ "$switch" != setjmp ] && [ "$kind" != stress ]; then
+		if [ "$switch" != setjmp ] && [ "$kind" != stress ] && [ -z "$EMULATOR" ]
+		then
 			run_stealing
 		fi
 		;;
