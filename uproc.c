@@ -628,7 +628,7 @@ static uint32_t work_of(const struct uproc *p)
 /* The threads of `p' that have not begun. */
 static uint32_t new_of(const struct uproc *p)
 {
-	uint32_t counted = GET(p->p_credit) + GET(p->p_want) + GET(p->p_passed);
+	uint32_t counted = GET(p->p_credit) + uproc__places(p) + GET(p->p_passed);
 	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
 	uint32_t new = GET(p->p_started) - counted - (uint32_t)begun;
 

@@ -181,7 +181,7 @@ struct uproc {
 	uint32_t              p_started; /* threads */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
 	uint32_t              p_want;    /* places for threads that move here, counted in
-					    p_started */
+					    p_started; and UPROC_CLAIMED */
 	struct usched_stack  *p_returned;       /* stacks of its own, by k_next */
 	uint32_t              p_trim;    /* 1: it is to give back what it can */
 
@@ -351,12 +351,21 @@ static inline struct uproc *uproc_self(void)
 		(struct uproc *)(void *)s : NULL;
 }
 
+/* In p_want: they are being counted or given. */
+#define UPROC_CLAIMED ((uint32_t)1 << 31)
+
+/* Private: the places in p_want. */
+static inline uint32_t uproc__places(const struct uproc *p)
+{
+	return __atomic_load_n(&p->p_want, __ATOMIC_RELAXED) & ~UPROC_CLAIMED;
+}
+
 /* Threads of `p' that were started and have not ended. */
 static inline uint32_t uproc_count(const struct uproc *p)
 {
 	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
 	uint32_t credit = __atomic_load_n(&p->p_credit, __ATOMIC_RELAXED)
-		+ __atomic_load_n(&p->p_want, __ATOMIC_RELAXED);
+		+ uproc__places(p);
 
 	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - credit - ended;
 }
