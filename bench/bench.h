@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +39,17 @@ static inline void need(bool good, const char *what)
 {
 	if (!good)
 		fail(what, -errno);
+}
+
+/* As many descriptors as the system allows. Returns how many. */
+static inline size_t raise_limit(void)
+{
+	struct rlimit limit;
+
+	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
+	limit.rlim_cur = limit.rlim_max;
+	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
+	return (size_t)limit.rlim_cur;
 }
 
 /* Nanoseconds of a clock. */

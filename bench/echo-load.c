@@ -16,7 +16,6 @@
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -230,15 +229,6 @@ static void count_unanswered(void)
 	for (size_t i = 0; i < count; i++)
 		if (time - connections[i].since > slowest)
 			slowest = time - connections[i].since;
-}
-
-static void raise_limit(void)
-{
-	struct rlimit limit;
-
-	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
-	limit.rlim_cur = limit.rlim_max;
-	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
 int main(int argc, char **argv)

@@ -13,7 +13,6 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <strings.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -41,15 +40,6 @@ static _Noreturn void wrong(const char *what)
 {
 	fprintf(stderr, "%s: %s\n", BENCH_PROGRAM, what);
 	_Exit(1);
-}
-
-static void raise_limit(void)
-{
-	struct rlimit limit;
-
-	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
-	limit.rlim_cur = limit.rlim_max;
-	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
 /* Bytes of anonymous memory of the process. */

@@ -19,7 +19,6 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -170,11 +169,8 @@ static void run(int64_t last)
 static void prepare(void)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	struct rlimit limit;
 
-	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
-	limit.rlim_cur = limit.rlim_max;
-	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
+	raise_limit();
 	prctl(PR_SET_TIMERSLACK, 1);
 	connections = calloc(count, sizeof *connections);
 	need(connections, "memory");

@@ -9,7 +9,6 @@
  * listens on 127.0.0.1:PORT, and ends upon SIGTERM.
  */
 #include <signal.h>
-#include <sys/resource.h>
 
 #include "../rr.h"
 #include "../unet.h"
@@ -48,15 +47,6 @@ static void serve(int fd, void *unused)
 			break;
 	}
 	unet_close(fd);
-}
-
-static void raise_limit(void)
-{
-	struct rlimit limit;
-
-	need(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit");
-	limit.rlim_cur = limit.rlim_max;
-	need(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
 int main(int argc, char **argv)

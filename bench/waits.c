@@ -12,7 +12,6 @@
  */
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "../rr.h"
@@ -224,15 +223,11 @@ static void start_joined(void)
 
 static size_t threads_for(size_t threads)
 {
-	struct rlimit limit;
 	size_t most;
 
 	if (!kind->reads)
 		return threads;
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	most = (size_t)limit.rlim_cur;
+	most = raise_limit();
 	if (most <= WARM + OTHERS)
 		fail("descriptors", -EMFILE);
 	most -= WARM + OTHERS;
