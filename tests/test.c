@@ -2,6 +2,7 @@
 #define _GNU_SOURCE             /* dladdr */
 #include "test.h"
 
+#include <alloca.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -124,15 +125,45 @@ size_t test_mappings(void)
 	return n;
 }
 
-size_t test_address_space(void)
+/* Bytes of this process: all, and those in memory. */
+static void count_bytes(size_t *all, size_t *resident)
 {
 	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long pages = 0;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	TEST_TRUE(f);
-	TEST_EQUAL(fscanf(f, "%lu", &pages), 1);
+	TEST_EQUAL(fscanf(f, "%zu %zu", all, resident), 2);
 	fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
+	*all *= page;
+	*resident *= page;
+}
+
+size_t test_address_space(void)
+{
+	size_t all, resident;
+
+	count_bytes(&all, &resident);
+	return all;
+}
+
+size_t test_resident(void)
+{
+	size_t all, resident;
+
+	count_bytes(&all, &resident);
+	return resident;
+}
+
+char *test_contents(FILE *file)
+{
+	long size = lseek(fileno(file), 0, SEEK_END);
+	char *text = malloc((size_t)size + 1);
+
+	TEST_TRUE(text);
+	TEST_EQUAL(pread(fileno(file), text, (size_t)size, 0), size);
+	text[size] = '\0';
+	fclose(file);
+	return text;
 }
 
 size_t test_entries(const char *directory)
@@ -245,6 +276,23 @@ uint32_t test_random(uint32_t *seed)
 	x ^= x >> 17;
 	x ^= x << 5;
 	return *seed = x;
+}
+
+__attribute__((noinline))
+void test_descend(uint32_t *seed, uint32_t depth, size_t most, void (*func)(void *),
+		  void *arg)
+{
+	size_t size = 16 + test_random(seed) % most;
+	char *local = alloca(size);
+	char byte = (char)(*seed >> 8);
+
+	memset(local, byte, size);
+	if (depth > 0)
+		test_descend(seed, depth - 1, most, func, arg);
+	else
+		func(arg);
+	for (size_t i = 0; i < size; i++)
+		TEST_EQUAL(local[i], byte);
 }
 
 void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -26,9 +27,10 @@ size_t test_scale(size_t n, size_t least);
 /* Whether counts are divided: valgrind and emulators map memory in their own way. */
 int test_is_scaled(void);
 
-/* Mappings, bytes of address space, and open descriptors of this process. */
+/* Mappings, bytes of address space, those in memory, and open descriptors. */
 size_t test_mappings(void);
 size_t test_address_space(void);
+size_t test_resident(void);
 size_t test_descriptors(void);
 
 /* Entries of a directory, "." and ".." included. */
@@ -64,6 +66,16 @@ int test_give_way(void);
  * xorshift, Journal of Statistical Software 8(14), 2003.)
  */
 uint32_t test_random(uint32_t *seed);
+
+/*
+ * Calls func(arg) below `depth' calls, whose frames have up to `most' bytes of locals.
+ * Their content is checked afterwards.
+ */
+void test_descend(uint32_t *seed, uint32_t depth, size_t most, void (*func)(void *),
+		  void *arg);
+
+/* All of a file, to be freed. Closes it. */
+char *test_contents(FILE *file);
 
 /* Defines a test that calls each(body). */
 #define TEST_CASE(name, each, body)             \

@@ -15,26 +15,13 @@
 
 #include "../uinspect.h"
 
-/* What was written to a file. */
-static char *contents(FILE *file)
-{
-	long size = lseek(fileno(file), 0, SEEK_END);
-	char *text = malloc((size_t)size + 1);
-
-	TEST_TRUE(text);
-	TEST_EQUAL(pread(fileno(file), text, (size_t)size, 0), size);
-	text[size] = '\0';
-	fclose(file);
-	return text;
-}
-
 static char *dump(unsigned how)
 {
 	FILE *file = tmpfile();
 
 	TEST_TRUE(file);
 	TEST_EQUAL(uinspect_dump(fileno(file), how), 0);
-	return contents(file);
+	return test_contents(file);
 }
 
 /* The line of a thread; NULL: there is none, or several. */

@@ -30,25 +30,13 @@ static int backtrace(void **frames, int n)
 }
 #endif
 
-static char *contents(FILE *file)
-{
-	long size = lseek(fileno(file), 0, SEEK_END);
-	char *text = malloc((size_t)size + 1);
-
-	TEST_TRUE(text);
-	TEST_EQUAL(pread(fileno(file), text, (size_t)size, 0), size);
-	text[size] = '\0';
-	fclose(file);
-	return text;
-}
-
 static char *dump(unsigned how)
 {
 	FILE *file = tmpfile();
 
 	TEST_TRUE(file);
 	TEST_EQUAL(uinspect_dump(fileno(file), how), 0);
-	return contents(file);
+	return test_contents(file);
 }
 
 /* ---- Calls ---- */
@@ -65,8 +53,10 @@ static struct diver {
 	atomic_int       d_done;        /* blocks that are over */
 } divers[DIVERS];
 
-__attribute__((noinline)) static void block_there(struct diver *d)
+static void block_there(void *arg)
 {
+	struct diver *d = arg;
+
 	d->d_count = backtrace(d->d_frames, FRAMES);
 	d->d_there++;
 	if (d->d_seed % 2)
@@ -77,26 +67,13 @@ __attribute__((noinline)) static void block_there(struct diver *d)
 	d->d_done++;
 }
 
-__attribute__((noinline)) static void descend(struct diver *d, uint32_t depth)
-{
-	size_t size = 16 + test_random(&d->d_seed) % LOCAL;
-	char *local = alloca(size);
-
-	memset(local, (int)depth, size);
-	if (depth > 0)
-		descend(d, depth - 1);
-	else
-		block_there(d);
-	for (size_t i = 0; i < size; i++)
-		TEST_EQUAL(local[i], depth);
-}
-
 static void dive(void *arg)
 {
 	struct diver *d = arg;
+	uint32_t *seed = &d->d_seed;
 
-	descend(d, test_random(&d->d_seed) % DEPTH);
-	descend(d, test_random(&d->d_seed) % DEPTH);
+	test_descend(seed, test_random(seed) % DEPTH, LOCAL, block_there, d);
+	test_descend(seed, test_random(seed) % DEPTH, LOCAL, block_there, d);
 }
 
 /* The addresses on the lines behind this one, the last call first. */
@@ -557,7 +534,7 @@ static char *standard_error(int sig, const char *text)
 
 		free(got);
 		sleep_ms(5);
-		got = contents(same);
+		got = test_contents(same);
 	}
 	TEST_EQUAL(dup2(before, 2), 2);
 	close(before);

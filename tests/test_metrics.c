@@ -28,18 +28,10 @@ static struct ustack *sleepers[SLEEPERS];
 static char *metrics(void)
 {
 	FILE *file = tmpfile();
-	char *text;
-	long size;
 
 	TEST_TRUE(file);
 	TEST_EQUAL(uinspect_metrics(fileno(file)), 0);
-	size = lseek(fileno(file), 0, SEEK_END);
-	text = malloc((size_t)size + 1);
-	TEST_TRUE(text);
-	TEST_EQUAL(pread(fileno(file), text, (size_t)size, 0), size);
-	text[size] = '\0';
-	fclose(file);
-	return text;
+	return test_contents(file);
 }
 
 /* Of all processors of a scheduler. */

@@ -38,18 +38,6 @@ static void no_log(const char *line)
 	(void)line;
 }
 
-/* Bytes of this process that are in memory. */
-static size_t resident(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long all, pages = 0;
-
-	assert_non_null(f);
-	assert_int_equal(fscanf(f, "%lu %lu", &all, &pages), 2);
-	fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static int start(const int *local, struct ustack **thread)
 {
 	return *local ? ll_start(ll, NULL, wait_once, (void *)(uintptr_t)local, thread)
@@ -93,11 +81,11 @@ static void million(int is_local, const struct usched_conf *conf)
 	assert_int_equal(local ? ll_create(conf, &ll) : rr_create(conf, &rr), 0);
 	for (size_t i = 0; i < n; i++)          /* so that the array is resident */
 		threads[i] = (struct ustack *)threads;
-	before = resident();
+	before = test_resident();
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(start(&local, &threads[i]), 0);
 	assert_int_equal(join(local, threads[0]), -EDEADLK);    /* all wait */
-	after = resident();
+	after = test_resident();
 	assert_int_equal(woken, 0);
 	if (local)
 		ll_stats(ll, &stats);

@@ -24,18 +24,6 @@ static struct uprocs *procs(void *s)
 	return s;
 }
 
-/* Bytes of this process that are in memory. */
-static size_t resident(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long all, pages = 0;
-
-	assert_non_null(f);
-	assert_int_equal(fscanf(f, "%lu %lu", &all, &pages), 2);
-	fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static bool tells_memory(void)
 {
 	return !test_is_sanitized() && !test_on_valgrind();
@@ -45,6 +33,14 @@ static bool tells_memory(void)
 
 static struct usync_sem gate;
 static atomic_size_t inside;
+
+/* At the beginning of a test. */
+static void *begin(const struct usched_conf *conf)
+{
+	test_timeout(60);
+	inside = 0;
+	return make(conf);
+}
 
 static void hold_locals(void *unused)
 {
@@ -289,9 +285,7 @@ static void test_report(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	s = make(&conf);
-	inside = 0;
+	s = begin(&conf);
 	over->o_hold(s);
 	start_waiter(s, &t);
 	peak(s, stales(), stale);
@@ -324,14 +318,14 @@ static void trim_peak(void *s, size_t n, bool at_once)
 	size_t before, after;
 
 	peak(s, 100, NULL);
-	before = resident();
+	before = test_resident();
 	peak(s, n, NULL);
 	if (at_once)
 		uprocs_trim(procs(s));
 	if (!tells_memory() || n * LOCALS < 32 * MIB)
 		return;
 	for (int ms = 0; ms < WAIT; ms += 10) {
-		after = resident();
+		after = test_resident();
 		if (after < before + 16 * MIB)
 			break;
 		sleep_ms(10);
@@ -383,11 +377,11 @@ static void test_busy(void **state)
 /* A thread trims its own processor before the call returns. */
 static void trim_own(void *s)
 {
-	size_t before = resident();
+	size_t before = test_resident();
 
 	uprocs_trim(procs(s));
 	if (tells_memory() && !test_is_scaled())
-		TEST_TRUE(resident() + 20 * MIB < before);
+		TEST_TRUE(test_resident() + 20 * MIB < before);
 }
 
 static void test_own(void **state)
@@ -396,9 +390,7 @@ static void test_own(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	s = make(&conf);
-	inside = 0;
+	s = begin(&conf);
 	peak(s, test_scale(20000, 500), NULL);
 	run_to_end(s, trim_own, s);
 	assert_int_equal(over->o_destroy(s), 0);
@@ -412,9 +404,7 @@ static void test_embed(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	s = make(&conf);
-	inside = 0;
+	s = begin(&conf);
 	over->o_hold(s);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(over->o_start(s, hold_locals, NULL, NULL), 0);
@@ -424,11 +414,11 @@ static void test_embed(void **state)
 		assert_int_equal(usync_sem_post(&gate), 0);
 	while (inside > 0)
 		assert_true(uprocs_run(procs(s)) >= 0);
-	before = resident();
+	before = test_resident();
 	uprocs_trim(procs(s));
 	assert_true(uprocs_run(procs(s)) >= 0);
 	if (tells_memory() && n * LOCALS > 64 * MIB)
-		assert_in_range(resident(), 0, before - n * LOCALS / 2);
+		assert_in_range(test_resident(), 0, before - n * LOCALS / 2);
 	over->o_release(s);
 	assert_int_equal(over->o_destroy(s), 0);
 }

@@ -54,8 +54,10 @@ static struct seen {
 	unsigned    s_calls;
 } *seen;
 
-IN(block_there) static void block_there(struct one *o)
+IN(block_there) static void block_there(void *arg)
 {
+	struct one *o = arg;
+
 	o->o_count = backtrace(o->o_frames, FRAMES);
 	errno = o->o_error = (int)(o - one) + 1;
 	if (o->o_wait)
@@ -66,28 +68,13 @@ IN(block_there) static void block_there(struct one *o)
 }
 EXTENT(block_there)
 
-__attribute__((noinline)) static void descend(struct one *o, uint32_t depth)
-{
-	size_t size = 16 + test_random(&seed) % LOCAL;
-	char *local = alloca(size);
-	char byte = (char)(o - one + (int)depth);
-
-	memset(local, byte, size);
-	if (depth > 0)
-		descend(o, depth - 1);
-	else
-		block_there(o);
-	for (size_t i = 0; i < size; i++)
-		TEST_EQUAL(local[i], byte);
-}
-
 static void go_down(void *arg)
 {
 	struct one *o = arg;
 
 	while (!o->o_end) {
 		o->o_wait = test_random(&seed) % 2;
-		descend(o, test_random(&seed) % DEPTH);
+		test_descend(&seed, test_random(&seed) % DEPTH, LOCAL, block_there, o);
 	}
 }
 
