@@ -32,25 +32,22 @@ class Reader:
         self.at += struct.calcsize(form)
         return value
 
-    def uleb(self):
-        value = shift = 0
+    def leb(self):
+        """A LEB128 number without its sign, and how many bits it has."""
+        value = bits = 0
         while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            shift += 7
+            byte = self.take("B")
+            value |= (byte & 127) << bits
+            bits += 7
             if byte < 128:
-                return value
+                return value, bits
+
+    def uleb(self):
+        return self.leb()[0]
 
     def sleb(self):
-        value = shift = 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value - (1 << shift) if byte & 64 else value
+        value, bits = self.leb()
+        return value - (1 << bits) if value >> bits - 1 else value
 
     def bytes(self, size):
         self.at += size
