@@ -56,7 +56,7 @@ static bool is_readable(int fd)
 
 __attribute__((noinline)) int loop(int n)
 {
-	int fd = over->o_run(embedded);
+	int fd = over->o_run(embedded), rc;
 
 	turns = 0;
 	if (fd < 0)
@@ -66,7 +66,10 @@ __attribute__((noinline)) int loop(int n)
 
 		TEST_EQUAL(poll(&p, 1, -1), 1);
 		TEST_EQUAL(p.revents, POLLIN);
-		TEST_EQUAL(over->o_run(embedded), fd);
+		rc = over->o_run(embedded);
+		if (rc < 0)
+			return rc;
+		TEST_EQUAL(rc, fd);
 		turns++;
 	}
 	for (int i = 0; i < 10 && is_readable(fd); i++)

@@ -583,11 +583,13 @@ static void linger_alone(struct worker *w)
 	p->p_quick = 0;
 	TEST_EQUAL(looks(p), 0);
 	p->p_quick = 1;
+	p->p_left = UPROC_LOOK;
 	while (n < UPROC_LOOK && looks(p))
 		n++;
 	TEST_TRUE(n > 0 && n < UPROC_LOOK);
 	TEST_TRUE(p->p_quick > 1);
-	TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(ustack_yield(), 0);          /* it may look at each switch */
+	p->p_left = UPROC_LOOK;
 	TEST_EQUAL(looks(p), 1);
 	began = uevents_now();
 	TEST_EQUAL(p->p_sched.s_linger(&p->p_sched, &word, UNUSED), 0);
