@@ -192,7 +192,7 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 
 # Modules that some tests share.
 tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
-$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim): \
+$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall): \
 	$(B)/tests/procs.o
 $(call tests_of,overflow segv control preempt): $(B)/tests/child.o
 $(call tests_of,preempt preempt_step): $(B)/tests/vectors.o
@@ -216,7 +216,7 @@ $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sen
 	accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
 
 $(B)/tests/test_overflow: wrapped := dladdr
-$(B)/tests/test_overflow: libs += -rdynamic
+$(call tests_of,overflow stall): libs += -rdynamic
 
 # What several programs share.
 $(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
@@ -248,7 +248,7 @@ $(B)/%.lo: %.c $(B)/flags
 
 $(B)/checked/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(compile) $(c_flags) -DUSCHED_CHECK -c -o $@ $<
+	$(compile) $(c_flags) -DUSCHED_CHECK -DUSCHED_WHOLE -c -o $@ $<
 
 $(B)/checked/%.lo: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -34,11 +34,17 @@ struct usched_conf {
 				   ustack_stay(). For rr; each processor then has 128
 				   stacks to begin with */
 	int      c_signal;      /* interrupts threads then, in their regions; 0: SIGURG */
-	void   (*c_log)(const char *line);      /* gets reports; NULL: standard error.
-				   May not call the scheduler, which is locked */
+	unsigned c_stall;       /* ns: a thread that keeps its processor for longer is
+				   reported with its calls, 1000000 at least; 0: 25 ms
+				   in libusched-check, and else none is, as with
+				   USCHED_QUIET */
+	void   (*c_log)(const char *line);      /* gets reports, on any native thread;
+				   NULL: standard error. May not call the scheduler,
+				   which is locked */
 };
 
 #define USCHED_NATIVE ((unsigned)-1)
+#define USCHED_QUIET  ((unsigned)-1)
 
 /* In place of a processor's number: that of the calling thread. */
 #define USCHED_BESIDE ((unsigned)-1)

@@ -24,7 +24,7 @@
  * What a processor runs that does not answer: uinspect_install()'s handler copies its
  * registers and frames to a buffer that is ready, and returns. They are unwound later, on
  * the dump's native thread: in a handler an unwinder may wait for a lock that the
- * interrupted code holds.
+ * interrupted code holds. Reports of stalls do the same: private/uinspect_stall.inc.
  *
  * Nothing else needs this file, so programs may leave it out.
  */
@@ -56,7 +56,7 @@ enum {
 	BATCH    = 256,                 /* threads, */
 	CHECK    = 16,                  /* of which so many between looks at the clock, */
 	PIECE    = 300000,              /* ns: and no longer, between two yields */
-	FRAMES   = 100,                 /* calls of a thread that are shown */
+	FRAMES   = UINSPECT_FRAMES,     /* calls of a thread that are shown */
 	BUCKETS  = 4096,                /* of groups, for each processor */
 	CHUNK    = 64 << 10,            /* bytes of memory got at a time */
 	TICK     = 20,                  /* ms between looks at processors */
@@ -67,15 +67,19 @@ enum {
 	HOME_MAX = 64 << 20,            /* bytes of frames on a native stack */
 };
 
+struct walk;
+
 /* What a native thread is doing. */
-struct snap {
+struct uinspect_snap {
 	pthread_t     s_native;         /* atomic, as the next one */
 	int           s_state;          /* FREE, WANTED, TAKEN, READY */
 	int           s_sent;           /* atomic: signals that are no user's */
 	struct uproc *s_proc;
 	const struct ustack *s_thread;  /* or NULL */
 	uintptr_t     s_func;
+	uint64_t      s_known;          /* bits: of these registers; others are not */
 	uintptr_t     s_registers[CONTEXT];
+	struct walk  *s_walk;           /* of a report, or NULL */
 	uintptr_t     s_low;            /* of the copy: its address there, */
 	size_t        s_size;           /* and bytes */
 	char          s_bytes[COPY];
@@ -89,7 +93,7 @@ static struct {
 	int             i_signal;       /* atomic: 0: not installed */
 	bool            i_made;         /* i_lock: the native thread is */
 	sem_t           i_posted;
-	struct snap     i_snap;         /* i_lock: one dump at a time asks */
+	struct uinspect_snap     i_snap;         /* i_lock: one dump at a time asks */
 } inspector = { .i_lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* A thread. */
@@ -187,8 +191,9 @@ static int  ask_all(struct dump *d);
 static void await_all(struct dump *d);
 static bool expects(struct task *k, int64_t now);
 static void ask_natives(struct dump *d);
-static bool snap_native(struct snap *s, struct uproc *p, int sig);
-static void keep_snap(struct task *k, const struct snap *s);
+static bool snap_native(struct uinspect_snap *s, struct uproc *p, int sig);
+static bool await_snap(struct uinspect_snap *s, unsigned ms);
+static void keep_snap(struct task *k, const struct uinspect_snap *s);
 static void leave_dump(struct dump *d);
 static void free_task(struct task *k);
 static void collect(void *task);
@@ -203,7 +208,9 @@ static const char *keep_text(struct task *k, const char *text);
 static int64_t now_ns(void);
 
 /* In private/uinspect_unwind.inc. */
-static size_t unwind(const struct snap *s, uintptr_t frames[FRAMES]);
+static size_t unwind(const struct uinspect_snap *s, struct walk *w,
+		     uintptr_t frames[FRAMES]);
+static struct walk *new_walk(void);
 
 /* In private/uinspect_show.inc. */
 static int show(struct dump *d);
@@ -435,17 +442,23 @@ static void ask_natives(struct dump *d)
 }
 
 /* False: it blocks the signal, or sleeps in the kernel. */
-static bool snap_native(struct snap *s, struct uproc *p, int sig)
+static bool snap_native(struct uinspect_snap *s, struct uproc *p, int sig)
 {
-	int state = WANTED;
-
 	s->s_proc = p;
 	__atomic_store_n(&s->s_native, p->p_native, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->s_state, WANTED, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&s->s_sent, 1, __ATOMIC_RELAXED);
 	if (pthread_kill(p->p_native, sig))
 		__atomic_sub_fetch(&s->s_sent, 1, __ATOMIC_RELAXED);
-	for (int i = 0; i < PATIENCE; i++) {
+	return await_snap(s, PATIENCE);
+}
+
+/* False: it was not taken. */
+static bool await_snap(struct uinspect_snap *s, unsigned ms)
+{
+	int state = WANTED;
+
+	for (unsigned i = 0; i < ms; i++) {
 		if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == READY)
 			break;
 		nanosleep(&(struct timespec){ 0, MILLI }, NULL);
@@ -458,15 +471,19 @@ static bool snap_native(struct snap *s, struct uproc *p, int sig)
 	return true;
 }
 
-static void keep_snap(struct task *k, const struct snap *s)
+static void keep_snap(struct task *k, const struct uinspect_snap *s)
 {
 	char name[USTACK_NAME_MAX];
+	struct walk *walk;
 
 	k->k_runs = (uintptr_t)s->s_thread;
 	k->k_runs_func = s->s_func;
 	if (s->s_thread && ustack_get_name(s->s_thread, name, sizeof name) == 0)
 		k->k_runs_name = keep_text(k, name);
-	k->k_runs_depth = usched__registers > 0 ? unwind(s, k->k_frames) : 0;
+	walk = new_walk();
+	if (walk && usched__registers > 0)
+		k->k_runs_depth = unwind(s, walk, k->k_frames);
+	free(walk);
 }
 
 static void leave_dump(struct dump *d)
@@ -762,30 +779,35 @@ static void copy_stack(char *to, const char *from, size_t n)
 		((volatile char *)to)[i] = from[i];
 }
 
+static void copy_frames(struct uinspect_snap *s, uintptr_t sp)
+{
+	s->s_low = sp;
+	s->s_size = frames_from(s->s_proc, sp);
+	if (s->s_size > COPY)
+		s->s_size = COPY;
+	copy_stack(s->s_bytes, (const char *)sp, s->s_size);
+}
+
 /* In the handler, on the native thread of the processor. */
-static void take_snap(struct snap *s, const char *context)
+static void take_snap(struct uinspect_snap *s, const char *context)
 {
 	const struct ustack *u = s->s_proc->p_sched.s_current;
 
 	for (unsigned i = 0; i < usched__registers; i++)
 		memcpy(&s->s_registers[i], context + usched__context[i],
 		       sizeof s->s_registers[i]);
+	s->s_known = UINT64_MAX;
 	s->s_thread = u;
 	s->s_func = u ? (uintptr_t)ustack_func(u) : 0;
 	s->s_size = 0;
-	if (usched__registers > 0) {
-		s->s_low = s->s_registers[usched__sp];
-		s->s_size = frames_from(s->s_proc, s->s_low);
-		if (s->s_size > COPY)
-			s->s_size = COPY;
-		copy_stack(s->s_bytes, (const char *)s->s_low, s->s_size);
-	}
+	if (usched__registers > 0)
+		copy_frames(s, s->s_registers[usched__sp]);
 	__atomic_store_n(&s->s_state, READY, __ATOMIC_RELEASE);
 }
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
-	struct snap *s = &inspector.i_snap;
+	struct uinspect_snap *s = &inspector.i_snap;
 	int error = errno, wanted = WANTED;
 	bool ours = pthread_equal(__atomic_load_n(&s->s_native, __ATOMIC_RELAXED),
 				  pthread_self())
@@ -858,5 +880,6 @@ int uinspect_install(int sig)
 }
 
 #include "private/uinspect_unwind.inc"
+#include "private/uinspect_stall.inc"
 #include "private/uinspect_show.inc"
 #include "private/uinspect_metrics.inc"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upreempt.c: slices of time: the monitor of processors, and threads that are interrupted
- * by a signal. upreempt.h has the picture.
+ * by a signal. upreempt.h has the picture. The monitor also finds threads that keep their
+ * processor for too long: private/upreempt_stall.inc.
  *
  * The monitor. No switch notes the time: that would cost each of them. But each counts,
  * and so does each time that a thread gives way. So the monitor looks at these counters
@@ -40,8 +41,10 @@
 #include "upreempt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,7 +57,10 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "private/code.h"
 #include "private/lock.h"
+#include "private/native.h"
+#include "uinspect.h"
 #include "ustack.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -75,6 +81,7 @@ enum {
 	OFTEN       = 32,       /* looks at the clock in a slice: more are too many, */
 	SELDOM      = 8,        /* and less are too few */
 	SHORT_TURN  = 100000,   /* ns */
+	STALL_LOOKS = 2,        /* looks in the time of a stall */
 };
 
 /* Not inlined, for the reason in uhere.h. */
@@ -105,6 +112,18 @@ struct text {
 	uintptr_t t_from, t_to;
 };
 
+/* Of a processor, for c_stall; the monitor's but for the first four. */
+struct stall {
+	int64_t          a_limit;       /* ns; 0: not wanted; constant, as the next one */
+	int              a_signal;      /* asks for calls */
+	clockid_t        a_clock;       /* CPU time of its native thread, before l_tid */
+	struct uinspect_snap *a_snap;   /* the monitor's, or NULL; constant */
+	uint64_t         a_seen;        /* the progress, */
+	int64_t          a_since;       /* the time since when, */
+	int64_t          a_cpu;         /* and the CPU time then */
+	int64_t          a_next;        /* ns since then: of the next message */
+};
+
 struct slice {
 	struct upreempt l_head;         /* first */
 	struct usched   l_blind;        /* the stand-in */
@@ -112,8 +131,9 @@ struct slice {
 	struct ustack   l_none;         /* its thread: a wait of that asks s_pick */
 #endif
 	int64_t         l_length;       /* ns; constant, as the next one */
-	int             l_signal;       /* 0: none, and no monitor */
+	int             l_signal;       /* 0: none, and no monitor of slices */
 	pid_t           l_tid;          /* atomic: of its native thread */
+	struct stall    l_stall;
 
 	/* Of the running thread, which is in a region. */
 	uint32_t        l_region;       /* atomic: 1: it is */
@@ -228,8 +248,9 @@ static int64_t now(void)
 
 /* ---- Slices of a dispatcher ---- */
 
-int upreempt__begin(struct usched *s, unsigned length, int signal)
+int upreempt__begin(struct usched *s, unsigned length, unsigned stall, int signal)
 {
+	const uintptr_t request[6] = { ON_VALGRIND };
 	struct slice *l;
 	int rc;
 
@@ -238,6 +259,12 @@ int upreempt__begin(struct usched *s, unsigned length, int signal)
 	rc = begin(s, &l);
 	if (rc)
 		return rc;
+	if (MONITORED && signal && !usched__valgrind(request)) {
+		l->l_stall.a_limit = stall;
+		l->l_stall.a_signal = signal;
+	}
+	if (length == 0)
+		return 0;
 	if (MONITORED && usched__probe() > 0)
 		l->l_signal = signal;
 	l->l_length = length;
@@ -489,7 +516,8 @@ struct upreempt_monitor {
 	pthread_t          m_native;
 	bool               m_stop;      /* m_lock */
 	uint32_t           m_asleep;    /* atomic: 1: until a processor is not idle */
-	upreempt__idle_fn  *m_idle;
+	upreempt__state_fn *m_state;
+	struct reporter    *m_reporter; /* of stalls, or NULL */
 	char              *m_first;     /* dispatchers, */
 	size_t             m_stride;    /* so far apart, */
 	size_t             m_count;
@@ -498,90 +526,131 @@ struct upreempt_monitor {
 
 /* Of the process: the handlers that were there before. */
 static struct sigaction previous[SIGNALS];
+#define YIELD (&previous[0])            /* marks of signals */
+#define SNAP  (&previous[1])
 static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 
-static void install(int signal);
+static void install(int signal, int flags);
 static void on_signal(int signal, siginfo_t *info, void *context);
 static void chain(int signal, siginfo_t *info, void *context);
-static int  start(struct upreempt_monitor *m);
+static void init_monitor(struct upreempt_monitor *m);
+static void free_monitor(struct upreempt_monitor *m);
+static int  start(pthread_t *native, void *(*func)(void *), void *arg);
 static void *monitor(void *arg);
 static bool look(struct upreempt_monitor *m);
 static bool look_at(struct upreempt_monitor *m, struct usched *s);
-static void interrupt(const struct slice *l);
+static void look_at_slice(struct slice *l, struct usched *s, bool idle);
+static int  interrupt(const struct slice *l, int signal, const struct sigaction *mark);
 static void wait_period(struct upreempt_monitor *m);
+
+/* In private/upreempt_stall.inc. */
+static int  make_reporter(struct upreempt_monitor *m, upreempt__log_fn *log);
+static void stop_reporter(struct reporter *r);
+static void free_reporter(struct reporter *r);
+static void find_clock(struct slice *l);
+static void look_at_stall(struct upreempt_monitor *m, struct usched *s);
+static void look_at_reporter(struct reporter *r);
+static void answer(const void *context);
 
 void upreempt__adopt(struct usched *s)
 {
 	struct slice *l = slice_of(s);
+	int signal = l->l_stall.a_limit > 0 ? l->l_stall.a_signal : l->l_signal;
 	sigset_t one;
 
-	if (!l->l_signal)
+	if (!signal)
 		return;
 	sigemptyset(&one);
-	sigaddset(&one, l->l_signal);
+	sigaddset(&one, signal);
 	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
-	SET(l->l_tid, (pid_t)syscall(SYS_gettid));
+	find_clock(l);
+	__atomic_store_n(&l->l_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 }
 
 int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride,
-		    size_t n, upreempt__idle_fn *idle)
+		    size_t n, upreempt__state_fn *state, upreempt__log_fn *log)
 {
 	const struct slice *l = slice_of((struct usched *)(void *)first);
+	int64_t stall = l->l_stall.a_limit;
 	struct upreempt_monitor *m;
-	pthread_condattr_t attr;
-	int rc;
+	int rc = 0;
 
 	*result = NULL;
-	if (!l->l_signal)
+	if (!l->l_signal && stall == 0)
 		return 0;
 	m = calloc(1, sizeof *m);
 	if (!m)
 		return -ENOMEM;
-	m->m_idle = idle;
+	m->m_state = state;
 	m->m_first = first;
 	m->m_stride = stride;
 	m->m_count = n;
-	m->m_period = l->l_length;
+	m->m_period = stall ? stall / STALL_LOOKS : INT64_MAX;
+	if (l->l_signal && l->l_length < m->m_period)
+		m->m_period = l->l_length;
+	init_monitor(m);
+	if (l->l_signal)
+		install(l->l_signal, 0);
+	else
+		install(l->l_stall.a_signal, SA_ONSTACK);
+	if (stall)
+		rc = make_reporter(m, log);
+	if (rc == 0)
+		rc = start(&m->m_native, monitor, m);
+	if (rc == 0)
+		*result = m;
+	else
+		free_monitor(m);
+	return rc;
+}
+
+static void init_monitor(struct upreempt_monitor *m)
+{
+	pthread_condattr_t attr;
+
 	pthread_mutex_init(&m->m_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&m->m_changed, &attr);
 	pthread_condattr_destroy(&attr);
-	install(l->l_signal);
-	rc = start(m);
-	if (rc == 0) {
-		*result = m;
-		return 0;
-	}
+}
+
+static void free_monitor(struct upreempt_monitor *m)
+{
+	if (m->m_reporter)
+		free_reporter(m->m_reporter);
 	pthread_cond_destroy(&m->m_changed);
 	pthread_mutex_destroy(&m->m_lock);
 	free(m);
-	return -rc;
 }
 
-/* Signals of the program are not for the monitor. */
-static int start(struct upreempt_monitor *m)
+/* Signals of the program are not for it. */
+static int start(pthread_t *native, void *(*func)(void *), void *arg)
 {
 	sigset_t all, before;
 	int rc;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&m->m_native, NULL, monitor, m);
+	rc = pthread_create(native, NULL, func, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc;
+	return -rc;
 }
 
-void upreempt__unwatch(struct upreempt_monitor *m)
+void upreempt__stop(struct upreempt_monitor *m)
 {
 	pthread_mutex_lock(&m->m_lock);
 	m->m_stop = true;
 	pthread_cond_signal(&m->m_changed);
 	pthread_mutex_unlock(&m->m_lock);
 	pthread_join(m->m_native, NULL);
-	pthread_cond_destroy(&m->m_changed);
-	pthread_mutex_destroy(&m->m_lock);
-	free(m);
+	if (m->m_reporter)
+		stop_reporter(m->m_reporter);
+}
+
+void upreempt__unwatch(struct upreempt_monitor *m)
+{
+	free_monitor(m);
 }
 
 void upreempt__wake(struct upreempt_monitor *m)
@@ -620,6 +689,7 @@ static void *monitor(void *arg)
 	struct upreempt_monitor *m = arg;
 	unsigned quiet = 0;
 
+	name_native("usched monitor");
 	ask_for_short_turns();
 	pthread_mutex_lock(&m->m_lock);
 	while (!m->m_stop) {
@@ -646,14 +716,27 @@ static bool look(struct upreempt_monitor *m)
 
 	for (size_t i = 0; i < m->m_count; i++)
 		busy |= look_at(m, (void *)(m->m_first + i * m->m_stride));
+	if (m->m_reporter)
+		look_at_reporter(m->m_reporter);
 	return busy;
 }
 
 static bool look_at(struct upreempt_monitor *m, struct usched *s)
 {
 	struct slice *l = slice_of(s);
+	uint64_t progress;
+	bool idle = m->m_state(s, &progress) == UPREEMPT_IDLE;
+
+	if (l->l_signal)
+		look_at_slice(l, s, idle);
+	if (l->l_stall.a_limit > 0)
+		look_at_stall(m, s);
+	return !idle;
+}
+
+static void look_at_slice(struct slice *l, struct usched *s, bool idle)
+{
 	uint64_t counted = count(s);
-	bool idle = m->m_idle(s);
 	int64_t t = now();
 
 	if (idle || counted != l->l_seen) {
@@ -669,23 +752,23 @@ static bool look_at(struct upreempt_monitor *m, struct usched *s)
 		SET(l->l_over, counted);
 		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);
 		if (GET(l->l_region))
-			interrupt(l);
+			interrupt(l, l->l_signal, YIELD);
 	}
-	return !idle;
 }
 
-/* `previous' as the value tells which signals are ours. */
-static void interrupt(const struct slice *l)
+/* The mark, as the value, tells which signals are ours, and what for. */
+static int interrupt(const struct slice *l, int signal, const struct sigaction *mark)
 {
 	siginfo_t info;
 
 	memset(&info, 0, sizeof info);
-	info.si_signo = l->l_signal;
+	info.si_signo = signal;
 	info.si_code = SI_QUEUE;
 	info.si_pid = getpid();
 	info.si_uid = getuid();
-	info.si_value.sival_ptr = previous;
-	syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->l_tid), l->l_signal, &info);
+	info.si_value.sival_ptr = (void *)(uintptr_t)mark;
+	return (int)syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->l_tid), signal,
+			    &info);
 }
 
 static void wait_period(struct upreempt_monitor *m)
@@ -698,26 +781,36 @@ static void wait_period(struct upreempt_monitor *m)
 		;
 }
 
-/* Unless it is there. It stays, since signals may still be on their way. */
-static void install(int signal)
+/*
+ * Unless it is there. It stays, since signals may still be on their way. Slices need it
+ * on the stack of the thread, without SA_ONSTACK.
+ */
+static void install(int signal, int flags)
 {
 	struct sigaction action = { .sa_sigaction = on_signal }, now;
+	bool ours;
 
-	action.sa_flags = SA_SIGINFO | SA_RESTART;
+	action.sa_flags = SA_SIGINFO | SA_RESTART | flags;
 	sigemptyset(&action.sa_mask);
 	pthread_mutex_lock(&installing);
-	if (sigaction(signal, NULL, &now) == 0
-	    && !(now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal)) {
-		previous[signal] = now;
-		sigaction(signal, &action, NULL);
+	if (sigaction(signal, NULL, &now) == 0) {
+		ours = now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
+		if (!ours)
+			previous[signal] = now;
+		if (!ours || (now.sa_flags & SA_ONSTACK && !flags))
+			sigaction(signal, &action, NULL);
 	}
 	pthread_mutex_unlock(&installing);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
-	if (info->si_code == SI_QUEUE && info->si_value.sival_ptr == previous)
+	const void *mark = info->si_code == SI_QUEUE ? info->si_value.sival_ptr : NULL;
+
+	if (mark == YIELD)
 		upreempt(context);
+	else if (mark == SNAP)
+		answer(context);
 	else
 		chain(signal, info, context);
 }
@@ -732,5 +825,7 @@ static void chain(int signal, siginfo_t *info, void *context)
 	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
 		old->sa_handler(signal);
 }
+
+#include "private/upreempt_stall.inc"
 
 #endif /* SINGLE_THREAD */

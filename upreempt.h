@@ -67,15 +67,25 @@ static inline struct usched *upreempt__behind(struct usched *s)
  */
 struct upreempt_monitor;
 
-/* Whether the processor has nothing to run. From the monitor. */
-typedef int upreempt__idle_fn(const struct usched *s);
+/*
+ * What the processor does: nothing, it is parked; it looks for a thread; it runs one.
+ * `progress' is another number after each block and each yield. From the monitor.
+ */
+enum upreempt_state { UPREEMPT_IDLE, UPREEMPT_BETWEEN, UPREEMPT_RUNS };
+typedef enum upreempt_state upreempt__state_fn(const struct usched *s,
+					       uint64_t *progress);
+
+/* Gets each line of a report, on a native thread of its own. NULL: standard error. */
+typedef void upreempt__log_fn(const char *line);
 
 /*
- * Gives `s' slices of `slice' ns, and `signal' for regions. Signal 0: there will be no
- * monitor, and ustack_check() reads the clock.
+ * Gives `s' slices of `slice' ns, and `signal' for regions; 0: none. A thread that keeps
+ * the processor for `stall' ns will be reported; 0: none. Signal 0: there will be no
+ * monitor, ustack_check() reads the clock, and there are no reports.
  * 0; -ENOMEM; -EINVAL: no such signal.
  */
-UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, unsigned slice, int signal);
+UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, unsigned slice, unsigned stall,
+				     int signal);
 
 /* The calling native thread will run `s'. */
 UPREEMPT_PRIVATE void upreempt__adopt(struct usched *s);
@@ -86,7 +96,8 @@ UPREEMPT_PRIVATE void upreempt__adopt(struct usched *s);
  * 0; -ENOMEM; -EAGAIN: no more native threads.
  */
 UPREEMPT_PRIVATE int upreempt__watch(struct upreempt_monitor **m, char *first,
-				     size_t stride, size_t n, upreempt__idle_fn *idle);
+				     size_t stride, size_t n, upreempt__state_fn *state,
+				     upreempt__log_fn *log);
 
 /* A processor is no longer idle. From any native thread. */
 UPREEMPT_PRIVATE void upreempt__wake(struct upreempt_monitor *m);
@@ -98,7 +109,10 @@ UPREEMPT_PRIVATE void upreempt__wake(struct upreempt_monitor *m);
  */
 UPREEMPT_PRIVATE int64_t upreempt__longest(const struct usched *s);
 
-/* Ends it. The processors still exist. */
+/* It looks no more. The native threads of the processors still exist. */
+UPREEMPT_PRIVATE void upreempt__stop(struct upreempt_monitor *m);
+
+/* Frees it. The processors still exist, without native threads. */
 UPREEMPT_PRIVATE void upreempt__unwatch(struct upreempt_monitor *m);
 
 /* Private: the thread that ends here is in a region, and leaves it. */

@@ -86,6 +86,8 @@ enum {
 	PINNED               = 200000,          /* ns between looks at r_pins */
 	CACHE_LINES          = 128,             /* bytes fetched together */
 	SLICE_MIN            = 10000,           /* ns */
+	STALL_MIN            = 1000000,         /* ns, */
+	STALL_CHECKED        = 25000000,        /* and with USCHED_CHECK, unless set */
 };
 
 /* ns. It takes two of these, and a moment, until a peak is gone: less than 10 s. */
@@ -103,11 +105,12 @@ extern __typeof__(uoverflow__adopt) uoverflow__adopt __attribute__((weak));
 extern __typeof__(uoverflow__leave) uoverflow__leave __attribute__((weak));
 extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
 
-/* For c_slice, likewise. */
+/* For c_slice and c_stall, likewise. */
 extern __typeof__(upreempt__begin) upreempt__begin __attribute__((weak));
 extern __typeof__(upreempt__adopt) upreempt__adopt __attribute__((weak));
 extern __typeof__(upreempt__watch) upreempt__watch __attribute__((weak));
 extern __typeof__(upreempt__wake) upreempt__wake __attribute__((weak));
+extern __typeof__(upreempt__stop) upreempt__stop __attribute__((weak));
 extern __typeof__(upreempt__unwatch) upreempt__unwatch __attribute__((weak));
 
 /* Finds calls that a preemptible region must not contain. */
@@ -138,6 +141,7 @@ static void enlist(struct uprocs *r);
 static void delist(struct uprocs *r);
 static void init_cond(pthread_cond_t *c);
 static int  complete(struct usched_conf *conf, const struct usched_conf *given);
+static void set_stall(struct usched_conf *conf);
 static int  make_procs(struct uprocs *r, const struct uproc_policy *policy);
 static void free_procs(struct uprocs *r, size_t n);
 static int  uproc_init(struct uproc *p, struct uprocs *r,
@@ -961,8 +965,10 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
 	    || conf->c_stack_size < USCHED_STACK_MIN
 	    || conf->c_stack_size > USCHED_STACK_MAX
-	    || (conf->c_slice > 0 && conf->c_slice < SLICE_MIN))
+	    || (conf->c_slice > 0 && conf->c_slice < SLICE_MIN)
+	    || (conf->c_stall > 0 && conf->c_stall < STALL_MIN))
 		return -EINVAL;
+	set_stall(conf);
 	if (conf->c_signal == 0)
 		conf->c_signal = SIGURG;
 #ifdef SINGLE_THREAD
@@ -971,6 +977,19 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 	if (conf->c_embed)
 		conf->c_processors = 1;
 	return 0;
+}
+
+static void set_stall(struct usched_conf *conf)
+{
+#ifdef USCHED_WHOLE             /* weak references bring nothing into a program */
+	__asm__ volatile("" : : "r"(upreempt));
+#endif
+#ifdef USCHED_CHECK
+	if (conf->c_stall == 0 && upreempt__begin)
+		conf->c_stall = STALL_CHECKED;
+#endif
+	if (conf->c_stall == USCHED_QUIET)
+		conf->c_stall = 0;
 }
 
 static unsigned default_stacks(unsigned processors)
@@ -1083,7 +1102,7 @@ static int make_parts(struct uproc *p)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves && uevents_of)
 		rc = uevents_of(&p->p_sched, &e);       /* for threads that bring waits */
-	if (rc == 0 && conf->c_slice)
+	if (rc == 0 && (conf->c_slice || conf->c_stall))
 		rc = begin_slices(p);
 	return rc;
 }
@@ -1124,7 +1143,7 @@ static int begin_slices(struct uproc *p)
 
 	if (!upreempt__begin)
 		return -ENOTSUP;
-	return upreempt__begin(&p->p_sched, conf->c_slice,
+	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
 			       conf->c_embed ? 0 : conf->c_signal);
 }
 

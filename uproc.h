@@ -214,7 +214,7 @@ struct uprocs {
 					    goes back: constant */
 	int64_t            r_period;     /* atomic: end of the pool's period */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
-	struct upreempt_monitor *r_monitor;     /* atomic: of slices, or NULL */
+	struct upreempt_monitor *r_monitor;     /* atomic: or NULL */
 	struct uprocs     *r_other;      /* the next in the list of all: see uproc.c */
 	uint32_t           r_pins;       /* atomic: inspections that keep it */
 	uint32_t           r_number;     /* no other one's of the list: constant */

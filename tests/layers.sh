@@ -49,10 +49,12 @@ uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/nativ
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
-uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h private/uinspect_unwind.inc private/uinspect_show.inc private/uinspect_metrics.inc
+uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
 private/uinspect_show.inc:
 private/uinspect_metrics.inc:
-upreempt.c:     upreempt.h arch/arch.h private/lock.h ustack.h
+private/uinspect_stall.inc:
+upreempt.c:     upreempt.h arch/arch.h private/code.h private/lock.h private/native.h private/upreempt_stall.inc uinspect.h ustack.h
+private/upreempt_stall.inc:
 uoverflow.c:    uoverflow.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
 uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc

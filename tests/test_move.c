@@ -429,6 +429,7 @@ static void test_local(void **state)
 	(void)state;
 	need_steals();
 	conf.c_log = count_warning;
+	conf.c_stall = USCHED_QUIET;
 	begin(&conf);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rr_start(rr, keep_local, NULL, NULL), 0);
