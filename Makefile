@@ -9,6 +9,8 @@
 # make check       builds and runs the tests; installs missing packages that they need.
 #                  ONLY='peers serve' runs these scripts of tests/ alone
 # make tests       builds the test programs
+# make locks       builds $(B)/ulocks.so, to be preloaded: it finds threads that block with
+#                  a lock of pthread.h held; see ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
 #                  see scripts/matrix.sh
 # make examples    builds examples/, if their libraries are installed
@@ -125,6 +127,11 @@ examples: $(examples)
 
 tests: $(tests)
 
+locks: $(B)/ulocks.so
+
+$(B)/ulocks.so: $(B)/ulocks.lo
+	$(link) -shared $(libs)
+
 $(static): $(library)
 $(B)/libusched-check.a: $(checked)
 $(filter %.a,$(libraries)):
@@ -199,6 +206,9 @@ $(call tests_of,preempt preempt_step): $(B)/tests/vectors.o
 $(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tests/plain.o
 $(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
 $(call tests_of,signal): $(B)/tests/flood.o
+
+$(B)/tests/test_locks: $(B)/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
+$(B)/tests/test_locks: libs += -rdynamic
 
 $(B)/tests/test_dispatch: wrapped := usched__go
 
@@ -359,6 +369,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests check bench peers matrix install uninstall dist deb clean \
+.PHONY: all programs examples tests locks check bench peers matrix install uninstall dist deb clean \
 	help force
 .DELETE_ON_ERROR:

@@ -257,6 +257,9 @@ int uwait_join(struct ustack *u, const void *where,
 /* For threads that end in a region of ustack_preemptible(); upreempt.c's. */
 void usched__leave(void) __attribute__((weak, visibility("hidden")));
 
+/* ulocks.c's: called before each block, which all go the long way then. */
+void usched__blocks(const struct usched *s) __attribute__((weak));
+
 /* In USCHED_CHECK builds: finds calls that such a region must not contain. */
 #ifdef USCHED_CHECK
 void usched__called(const char *call) __attribute__((weak, visibility("hidden")));
@@ -530,6 +533,8 @@ static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	int rc;
 
 	check_control(s);
+	if (usched__blocks && next && next != visit)
+		usched__blocks(s);
 	if (!all_caught && !owns && next)       /* a jump: reports want the caller */
 		return usched__switch(next, arg);
 	if (all_caught) {
@@ -602,7 +607,7 @@ static const struct usched_caught *look_at(void)
 {
 	const struct usched_caught *look = caught();
 
-	if (WATCHED || CHECKED || STRESS || usched__probe() == 0)
+	if (WATCHED || CHECKED || STRESS || usched__probe() == 0 || usched__blocks)
 		return &all;
 	return look ? look : &none;
 }
