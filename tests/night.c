@@ -8,6 +8,7 @@
  * Most print "ready" when the mistake can be seen, and stay.
  */
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ void store(void *arg);
 void backup(void *arg);
 void compress(void *arg);
 void log_line(void *arg);
+void log_entry(void *arg);
 void serve(void *arg);
 void forgotten(void *arg);
 void share(void *arg);
@@ -98,6 +100,17 @@ void log_line(void *arg)
 	(void)arg;
 	for (;;)
 		sleep(LIFE);
+}
+
+/* The next one that wants the mutex blocks the processor: this one never goes on. */
+void log_entry(void *arg)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	usync_sleep_until(usync_after(MOMENT * 1000));
+	pthread_mutex_unlock(&lock);
 }
 
 /* A client: it is served each millisecond. Or it waits for others, and one crashes. */
@@ -198,6 +211,9 @@ static void begin(const char *mistake)
 	} else if (strcmp(mistake, "native") == 0) {
 		start(0, log_line, NULL, "log");
 		start_clients(0, serve, 5);
+	} else if (strcmp(mistake, "mutex") == 0) {
+		start(0, log_entry, NULL, "entry");
+		start(0, log_entry, NULL, "next");
 	} else if (strcmp(mistake, "crowd") == 0) {
 		for (int i = 0; i < CROWD; i++)
 			start(0, forgotten, &never, NULL);

@@ -71,6 +71,10 @@ class Page(unittest.TestCase):
                             "-D_DEFAULT_SOURCE", "-I.", "tests/night.c", "-o",
                             f"{cls.place}/{name}", f"{B}/lib{library}.a", "-rdynamic",
                             "-pthread"], check=True, timeout=LIMIT, cwd=ROOT)
+        subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-std=c11", "-O1", "-g",
+                        "-shared", "-fPIC", "-I.", "ulocks.c", "-o",
+                        f"{cls.place}/ulocks.so", "-pthread"], check=True, timeout=LIMIT,
+                       cwd=ROOT)
         with open(PAGE) as file:
             cls.text = file.read()
         cls.env = dict(os.environ, PATH=f"{ROOT}/tools:{os.environ['PATH']}",
