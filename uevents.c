@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uevents.c: timers and epoll, for one dispatcher.
+ * uevents.c: timers and descriptors, for one dispatcher.
  *
  * Expiries are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
  * 1986). Its links are in the expiries, so arming cannot fail. Timers have one heap, and
@@ -19,12 +19,10 @@
  * these with the two before them, and so on. The first then has about twenty. For the
  * same reason a look expires a batch at most, and the next looks the rest.
  *
- * Descriptors are registered for edges, and stay so, and a wait costs no
- * epoll_ctl(2). The eventfd that interrupts a sleep is never read: each write is an edge.
- *
- * Timers need no descriptor. Where the process has none left for epoll and eventfd,
- * sleeps wait for a condition, and each add() tries again to open the two. v_epoll is set
- * last, under v_lock, and never changes again.
+ * Which descriptors are ready is found by the poller: private/poller.h. It has a few
+ * descriptors itself. Timers need none: where the process has none left for the poller,
+ * sleeps wait for a condition, and each uevents_want() tries again to open it. It is
+ * opened under v_lock, and stays open.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
@@ -34,14 +32,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "private/cancel.h"
+#include "private/poller.h"
 
 enum {
 	BATCH    = 64,                  /* events taken at a time: when their threads run,
@@ -56,43 +52,84 @@ enum {
 
 enum { TIMERS, WAITERS, HEAPS };
 
+/* For the poller. */
+static void close_if(int fd);
+static int  to_milli(bool forever, int64_t left);
+
+/*
+ * The poller, one for each struct events. It tells of descriptors, and is interrupted.
+ * Times are in ns. Errors are negative.
+ */
+struct poller;
+
+/* What is 0 else. It is not open yet. */
+static void poller_init(struct poller *p);
+
+/* From any native thread. */
+static inline bool poller_is_open(const struct poller *p);
+
+/* Makes its descriptors. rung: it is interrupted. */
+static int  poller_open(struct poller *p, bool rung);
+
+/* Also if it was never opened. */
+static void poller_close(struct poller *p);
+
+/* As uevents_want() and uevents_remove(). It is open. */
+static int  poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i);
+static void poller_remove(struct poller *p, int fd);
+
+/* As uevents_closing(). */
+static void poller_closing(int fd);
+
+/* As uevents_interrupt(). It is open. From any native thread. */
+static void poller_interrupt(struct poller *p);
+
+/* Sleeps for that time, at most. How many were found, BATCH at most; -1: a signal. */
+static inline int poller_sleep(struct poller *p, bool forever, int64_t left);
+
+/* Of the i-th that was found: its interest, and what it is ready for. */
+static inline struct uinterest *poller_interest(const struct poller *p, int i);
+static inline unsigned poller_ready(const struct poller *p, int i);
+
+/*
+ * A descriptor that is readable when there is something to find, or the time has come;
+ * 0: no time. -ENOTSUP: the system has no such thing.
+ */
+static int  poller_expose(struct poller *p, int64_t when);
+
+#ifdef USCHED_POLL
+#include "private/uevents_poll.inc"
+#else
+#include "private/uevents_epoll.inc"
+#endif
+
 struct events {
 	struct uevents     v_events;    /* first */
 	struct uexpiry     v_heap[HEAPS];       /* x_child: due first */
 	uint32_t           v_armed[HEAPS];      /* how many were, mod 2^32 */
 	uexpired_fn       *v_expired;   /* for WAITERS */
 	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
-	int64_t            v_exposed;   /* the time of the timerfd; 0: not set */
-	int                v_epoll;     /* -1: there is no descriptor yet; atomic */
-	int                v_interrupt; /* eventfd */
-	int                v_timer;     /* timerfd, or -1 */
-	bool               v_rung;      /* interrupted, without descriptors; v_lock */
+	bool               v_rung;      /* interrupted, without a poller; v_lock */
 	pthread_mutex_t    v_lock;
-	pthread_cond_t     v_bell;      /* for v_rung, and for descriptors */
-	bool               v_coarse;    /* the kernel has no epoll_pwait2() */
-	struct uinterest   v_nothing;   /* of eventfd and timerfd, which end a sleep */
-	struct epoll_event v_batch[BATCH];
+	pthread_cond_t     v_bell;      /* for v_rung, and for the poller */
+	struct poller      v_poller;
 };
 
 enum {
-	INPUT = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
-	ALL   = INPUT | EPOLLOUT,
+	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
+	ALL   = INPUT | UEVENTS_OUTPUT,
 };
 
 /* The last e_serial. */
 static uint64_t serials;
 
-static int  epoll_of(struct events *v);
-static int  open_descriptors(struct events *v);
-static void close_if(int fd);
-static int  add(struct events *v, int fd, uint32_t edges, struct uinterest *i);
+static int  open_poller(struct events *v);
 static void poll_events(struct uevents *e, int64_t until);
 static void interrupt(struct uevents *e);
 static void close_events(struct uevents *e);
 static int  expose(struct uevents *e);
 static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired);
 static void disarm(struct uevents *e, struct uexpiry *x);
-static void nothing(struct uinterest *i, uint32_t events);
 static int  sleep_until(struct events *v, int64_t until);
 static void sleep_bare(struct events *v, int64_t until);
 static void count(uint64_t *counter, int n);
@@ -126,50 +163,32 @@ int uevents_create(struct uevents **e)
 					.e_close = close_events, .e_expose = expose,
 					.e_arm = arm, .e_disarm = disarm };
 	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	v->v_nothing.i_ready = nothing;
-	v->v_epoll = v->v_interrupt = v->v_timer = -1;
+	poller_init(&v->v_poller);
 	pthread_mutex_init(&v->v_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&v->v_bell, &attr);
 	pthread_condattr_destroy(&attr);
-	epoll_of(v);                            /* or later */
+	open_poller(v);                         /* or later */
 	*e = &v->v_events;
 	return 0;
 }
 
-/* The descriptor, which is opened if there is none; or an error. */
-static int epoll_of(struct events *v)
+/* Unless it is open. The sleep, if there is one, goes on with it. */
+static int open_poller(struct events *v)
 {
-	int fd = __atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE);
+	int rc = 0;
 
-	if (fd >= 0)
-		return fd;
+	if (poller_is_open(&v->v_poller))
+		return 0;
 	pthread_mutex_lock(&v->v_lock);
-	fd = v->v_epoll < 0 ? open_descriptors(v) : v->v_epoll;
-	pthread_mutex_unlock(&v->v_lock);
-	return fd;
-}
-
-/* Under v_lock. The sleep, if there is one, goes on with them. */
-static int open_descriptors(struct events *v)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET,
-				     .data.ptr = &v->v_nothing };
-	int fd = epoll_create1(EPOLL_CLOEXEC);
-	int bell = fd < 0 ? -1 : eventfd(v->v_rung, EFD_CLOEXEC | EFD_NONBLOCK);
-
-	if (bell < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, bell, &event)) {
-		int rc = -errno;
-
-		close_if(bell);
-		close_if(fd);
-		return rc;
+	if (!poller_is_open(&v->v_poller)) {
+		rc = poller_open(&v->v_poller, v->v_rung);
+		if (rc == 0)
+			pthread_cond_signal(&v->v_bell);
 	}
-	v->v_interrupt = bell;
-	__atomic_store_n(&v->v_epoll, fd, __ATOMIC_RELEASE);
-	pthread_cond_signal(&v->v_bell);
-	return fd;
+	pthread_mutex_unlock(&v->v_lock);
+	return rc;
 }
 
 static void close_if(int fd)
@@ -183,37 +202,33 @@ static void close_if(int fd)
 
 int uevents_add(struct uevents *e, int fd, struct uinterest *i)
 {
-	return add((struct events *)(void *)e, fd, ALL, i);
+	return uevents_want(e, fd, ALL, i);
 }
 
 int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
 {
-	return add((struct events *)(void *)e, fd, INPUT, i);
+	return uevents_want(e, fd, INPUT, i);
+}
+
+int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+{
+	struct events *v = (struct events *)(void *)e;
+	int rc = open_poller(v);
+
+	return rc ? rc : poller_add(&v->v_poller, fd, ways, i);
 }
 
 void uevents_remove(struct uevents *e, int fd)
 {
-	struct epoll_event none = { 0 };        /* before Linux 2.6.9 not NULL */
 	struct events *v = (struct events *)(void *)e;
 
-	epoll_ctl(__atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE), EPOLL_CTL_DEL, fd,
-		  &none);
+	if (poller_is_open(&v->v_poller))
+		poller_remove(&v->v_poller, fd);
 }
 
-static int add(struct events *v, int fd, uint32_t edges, struct uinterest *i)
+void uevents_closing(int fd)
 {
-	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = i };
-	int epoll = epoll_of(v);
-
-	if (epoll < 0)
-		return epoll;
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0)
-		return 0;
-	if (errno != EEXIST)
-		return -errno;
-	event.events = ALL | EPOLLET;           /* a thread may wait to write */
-	epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event);    /* reports readiness again */
-	return -EEXIST;
+	poller_closing(fd);
 }
 
 static int64_t read_clock(clockid_t clock)
@@ -250,11 +265,11 @@ static void poll_events(struct uevents *e, int64_t until)
 	if (n > 0)
 		count(&e->e_ready, n);
 	for (int i = 0; i < n; i++) {
-		struct uinterest *interest = v->v_batch[i].data.ptr;
+		struct uinterest *interest = poller_interest(&v->v_poller, i);
 
 		if (i + AHEAD < n)
-			__builtin_prefetch(v->v_batch[i + AHEAD].data.ptr);
-		interest->i_ready(interest, v->v_batch[i].events);
+			__builtin_prefetch(poller_interest(&v->v_poller, i + AHEAD));
+		interest->i_ready(interest, poller_ready(&v->v_poller, i));
 	}
 	if (v->v_heap[TIMERS].x_child || v->v_heap[WAITERS].x_child)
 		expire(v);
@@ -264,19 +279,18 @@ static void poll_events(struct uevents *e, int64_t until)
 static void interrupt(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
-	bool open = __atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE) >= 0;
+	bool open = poller_is_open(&v->v_poller);
 	int before = defer_cancel();
-	uint64_t one = 1;
 
 	if (!open) {
 		pthread_mutex_lock(&v->v_lock);
-		open = v->v_epoll >= 0;         /* since then: they do not know v_rung */
+		open = poller_is_open(&v->v_poller);    /* it does not know v_rung */
 		v->v_rung = true;
 		pthread_cond_signal(&v->v_bell);
 		pthread_mutex_unlock(&v->v_lock);
 	}
-	while (open && write(v->v_interrupt, &one, sizeof one) < 0 && errno == EINTR)
-		;
+	if (open)
+		poller_interrupt(&v->v_poller);
 	allow_cancel(before);
 }
 
@@ -284,58 +298,30 @@ static void close_events(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
 
-	close_if(v->v_epoll);
-	close_if(v->v_interrupt);
-	close_if(v->v_timer);
+	poller_close(&v->v_poller);
 	pthread_cond_destroy(&v->v_bell);
 	pthread_mutex_destroy(&v->v_lock);
 	free(v);
 }
 
-/*
- * For a loop of the program: the epoll descriptor, which can be polled. The timer due
- * first is in it as a timerfd.
- */
+/* For a loop of the program. */
 static int expose(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
-	int64_t due = first_due(v), when = due == USCHED_NEVER ? 0 : due;
-	struct itimerspec spec = { .it_value = { when / SECOND, when % SECOND } };
-	int rc, epoll = epoll_of(v);
+	int64_t due = first_due(v);
+	int rc = open_poller(v);
 
-	if (epoll < 0 || when == v->v_exposed)
-		return epoll;
-	if (v->v_timer < 0) {
-		v->v_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-		if (v->v_timer < 0)
-			return -errno;
-		rc = add(v, v->v_timer, EPOLLIN, &v->v_nothing);
-		if (rc) {
-			close(v->v_timer);
-			v->v_timer = -1;
-			return rc;
-		}
-	}
-	timerfd_settime(v->v_timer, TFD_TIMER_ABSTIME, &spec, NULL);
-	v->v_exposed = when;
-	return epoll;
+	return rc ? rc : poller_expose(&v->v_poller, due == USCHED_NEVER ? 0 : due);
 }
 
-static void nothing(struct uinterest *i, uint32_t events)
-{
-	(void)i;
-	(void)events;
-}
-
-/* The number of events in v_batch. */
+/* How many descriptors the poller has found. */
 static int sleep_until(struct events *v, int64_t until)
 {
 	int64_t first = first_due(v), left = 0;
-	int n = -1;
 
 	if (until > first)
 		until = first;
-	if (__atomic_load_n(&v->v_epoll, __ATOMIC_ACQUIRE) < 0) {
+	if (!poller_is_open(&v->v_poller)) {
 		sleep_bare(v, until);
 		return 0;
 	}
@@ -344,33 +330,24 @@ static int sleep_until(struct events *v, int64_t until)
 		if (left < 0)
 			left = 0;
 	}
-#ifdef SYS_epoll_pwait2
-	if (!v->v_coarse) {
-		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
-
-		n = (int)syscall(SYS_epoll_pwait2, v->v_epoll, v->v_batch, BATCH,
-				 until == USCHED_NEVER ? NULL : t, NULL, (size_t)0);
-		v->v_coarse = n < 0 && errno != EINTR;  /* ENOSYS; a sandbox says EPERM */
-	}
-#else
-	v->v_coarse = true;
-#endif
-	if (v->v_coarse) {
-		left = (left + MILLI - 1) / MILLI;
-		n = epoll_wait(v->v_epoll, v->v_batch, BATCH, until == USCHED_NEVER ? -1 :
-			       left > INT32_MAX ? INT32_MAX : (int)left);
-	}
-	return n;                               /* -1: EINTR */
+	return poller_sleep(&v->v_poller, until == USCHED_NEVER, left);
 }
 
-/* Without descriptors. Once there are some, the next sleep is with them. */
+/* For poll(2) and its like: not earlier. */
+static int to_milli(bool forever, int64_t left)
+{
+	left = (left + MILLI - 1) / MILLI;
+	return forever ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
+}
+
+/* Without a poller. Once there is one, the next sleep is with it. */
 static void sleep_bare(struct events *v, int64_t until)
 {
 	struct timespec t = { until / SECOND, until % SECOND };
 	int rc = until > 0 ? 0 : ETIMEDOUT;
 
 	pthread_mutex_lock(&v->v_lock);
-	while (rc == 0 && !v->v_rung && v->v_epoll < 0)
+	while (rc == 0 && !v->v_rung && !poller_is_open(&v->v_poller))
 		rc = until == USCHED_NEVER
 			? pthread_cond_wait(&v->v_bell, &v->v_lock)
 			: pthread_cond_timedwait(&v->v_bell, &v->v_lock, &t);

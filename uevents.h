@@ -47,7 +47,17 @@ typedef void uexpired_fn(struct uexpiry *x);
 
 /* A registered descriptor: part of an object that is never freed. */
 struct uinterest {
-	void (*i_ready)(struct uinterest *i, uint32_t epoll_events);  /* may not block */
+	void (*i_ready)(struct uinterest *i, unsigned ready);   /* may not block */
+};
+
+/* What a descriptor is ready for. On Linux these are epoll's bits. */
+enum {
+	UEVENTS_INPUT    = 0x1,
+	UEVENTS_URGENT   = 0x2,         /* out-of-band data */
+	UEVENTS_OUTPUT   = 0x4,
+	UEVENTS_ERROR    = 0x8,
+	UEVENTS_HANGUP   = 0x10,        /* both directions have ended */
+	UEVENTS_PEER_END = 0x2000,      /* the peer writes no more */
 };
 
 struct uevents {
@@ -86,24 +96,44 @@ int uevents_of(struct usched *s, struct uevents **e);
 int uevents_create(struct uevents **e);
 
 /*
- * Registers `fd': i_ready is called at each edge (EPOLLET), for any readiness. Closing fd
- * ends it.
- * 0, or the error of epoll_ctl(2): -EPERM for files, which are always ready; -EEXIST: it
- * is registered already; i_ready is called once more if fd is ready. -EMFILE, -ENFILE: no
- * descriptors left for epoll and eventfd.
+ * Registers `fd': i_ready is called when it becomes ready for anything.
+ *
+ * With epoll that is at each edge (EPOLLET), until fd is closed. With poll(2), for which
+ * the library can be built, what i_ready tells is told once: register fd again before
+ * each wait, and call uevents_closing() before a close(2).
+ *
+ * 0; -EBADF: it is no descriptor; -EEXIST: it is registered already; what is new is
+ * added, and i_ready is called once more if fd is ready; -ENOMEM; -EMFILE, -ENFILE: no
+ * descriptors left for the poller. With epoll besides, of epoll_ctl(2): -EPERM for files,
+ * which are always ready; -ENOSPC.
  * From any native thread.
  */
 int uevents_add(struct uevents *e, int fd, struct uinterest *i);
 
 /*
  * Likewise, but i_ready is not called because fd can be written to, unless errors or the
- * end come with that. uevents_add() then adds this, and returns -EEXIST. If fd is
- * registered already, it does what uevents_add() does.
+ * end come with that. uevents_add() then adds this, and returns -EEXIST. With epoll, if
+ * fd is registered already, it does what uevents_add() does.
  */
 int uevents_add_input(struct uevents *e, int fd, struct uinterest *i);
 
-/* Undoes both, if fd is registered. From the native thread of `e'. */
+/*
+ * Likewise, for some of UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT, UEVENTS_PEER_END.
+ * i_ready may be told of others, too: of all with UEVENTS_OUTPUT and epoll, of errors and
+ * hang-ups always.
+ */
+int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
+
+/* Undoes all of these, if fd is registered. From the native thread of `e'. */
 void uevents_remove(struct uevents *e, int fd);
+
+/*
+ * Likewise, with all events of the process: before fd is closed, by another native thread
+ * maybe. It waits until no poll(2) looks at fd. With epoll it does nothing, since
+ * close(2) does.
+ * From any native thread. Does not switch.
+ */
+void uevents_closing(int fd);
 
 /* Now, in ns of CLOCK_MONOTONIC. */
 int64_t uevents_now(void);

@@ -17,6 +17,8 @@
  *    from a UNIX socket would end a sleep each time. d_serial names the last ones, for
  *    each direction. Events that it does not name, and for which no thread waits, are
  *    left at their next edge, since another processor has the descriptor now.
+ *  - With poll(2) (POLLER_ONCE) a descriptor is registered for the ways that a thread
+ *    waits for, and again for each wait, since an event ends that.
  *  - d_generation changes when the descriptor is closed, and when the number is used
  *    again. Neither happens during a system call on another native thread: close(2) waits
  *    for these, counted in d_inside; they do not block. A call that makes several system
@@ -37,7 +39,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -46,6 +47,7 @@
 
 #include "private/cancel.h"
 #include "private/check.h"
+#include "private/poller.h"
 
 enum { IN, OUT };
 
@@ -131,7 +133,7 @@ static int  adopt(struct descriptor *d, int fd, uint32_t generation);
 static int  set_nonblocking(int fd);
 static enum kind kind_of(int fd);
 static int  fresh(int fd, enum kind kind);
-static void ready(struct uinterest *interest, uint32_t events);
+static void ready(struct uinterest *interest, unsigned events);
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline);
 static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
 			      int64_t deadline, uint32_t generation)
@@ -151,10 +153,12 @@ static inline int block(struct turn *t, int fd, int direction, int64_t deadline)
 static int  begin_wait(int fd, int direction, const struct turn *t)
 	__attribute__((noinline));
 static int  end_wait(int fd, int direction, int rc) __attribute__((noinline));
-static inline int add_interest(struct descriptor *d, int fd, int direction,
+static inline unsigned way_of(int direction);
+static inline int add_interest(struct descriptor *d, int direction, unsigned ways,
 			       uint32_t generation, struct uwaiter *w);
-static int  add_to(struct uevents *e, struct descriptor *d, int fd, int direction,
+static int  add_to(struct uevents *e, struct descriptor *d, int direction, unsigned ways,
 		   uint32_t generation) __attribute__((noinline));
+static inline void disarm(struct descriptor *d, struct uwaiter *w);
 static ssize_t read_step(int fd, void *buffer, size_t size, int64_t deadline,
 			 struct turn *t) __attribute__((noinline));
 static ssize_t read_natively(int fd, void *buffer, size_t size, int64_t deadline,
@@ -184,9 +188,10 @@ static int  poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 			int64_t deadline);
 static int  poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		       const uint32_t *generations);
-static int  poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
-		     uint32_t generation);
-static void poll_leave(const struct uwaiter *w, struct pollfd *fds, size_t n);
+static int  poll_one(struct uwaiter *w, struct descriptor *d, const struct pollfd *one,
+		     int way, uint32_t generation);
+static inline unsigned ways_in(int events);
+static void poll_leave(struct uwaiter *w, struct pollfd *fds, size_t n);
 
 /* Addresses. */
 
@@ -516,6 +521,8 @@ int unet_close(int fd)
 	uwait_unlock(&d->d_lock);
 	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) > 0)
 		sched_yield();
+	if (POLLER_ONCE)
+		uevents_closing(fd);
 	rc = close_it(fd) == -EBADF ? -EBADF : 0;
 	uwait_lock(&d->d_lock);
 	if (d->d_generation == generation)
@@ -559,18 +566,19 @@ static inline void unwatch(struct descriptor *d)
 }
 
 /* i_ready: on the native thread of a dispatcher that it is registered with. */
-static void ready(struct uinterest *interest, uint32_t events)
+static void ready(struct uinterest *interest, unsigned events)
 {
-	const uint32_t ends = EPOLLHUP | EPOLLERR, lasting = EPOLLRDHUP | EPOLLPRI | ends;
+	const unsigned ends = UEVENTS_HANGUP | UEVENTS_ERROR;
+	const unsigned lasting = UEVENTS_PEER_END | UEVENTS_URGENT | ends;
 	struct descriptor *d = (struct descriptor *)(void *)interest;
 	struct uwaiter *reader = NULL, *writer = NULL;
 
 	uwait_lock(&d->d_lock);
 	if (events & lasting)
 		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
-	if (events & (EPOLLIN | lasting))
+	if (events & (UEVENTS_INPUT | lasting))
 		reader = now_ready(d, IN);
-	if (events & (EPOLLOUT | ends))
+	if (events & (UEVENTS_OUTPUT | ends))
 		writer = now_ready(d, OUT);
 	if (!d->d_waiter[IN] && !d->d_waiter[OUT] && !is_new(d))
 		unwatch(d);
@@ -702,7 +710,7 @@ static int begin_wait(int fd, int direction, const struct turn *t)
 	int rc = find(fd, &d);
 
 	if (rc == 0)
-		rc = add_interest(d, fd, direction, t->t_generation, w);
+		rc = add_interest(d, direction, way_of(direction), t->t_generation, w);
 	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
@@ -724,7 +732,7 @@ static int begin_wait(int fd, int direction, const struct turn *t)
 /* It did not become ready. */
 static int end_wait(int fd, int direction, int rc)
 {
-	const struct uwaiter *w = uwait_self();
+	struct uwaiter *w = uwait_self();
 	struct descriptor *d;
 
 	if (rc == CLOSED || find(fd, &d))
@@ -732,12 +740,18 @@ static int end_wait(int fd, int direction, int rc)
 	uwait_lock(&d->d_lock);
 	if (d->d_waiter[direction] == w)
 		d->d_waiter[direction] = NULL;
+	disarm(d, w);
 	uwait_unlock(&d->d_lock);
 	return rc;
 }
 
+static inline unsigned way_of(int direction)
+{
+	return direction == OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT;
+}
+
 /* Registers, once for each dispatcher or native thread: edges stay registered. */
-static inline int add_interest(struct descriptor *d, int fd, int direction,
+static inline int add_interest(struct descriptor *d, int direction, unsigned ways,
 			       uint32_t generation, struct uwaiter *w)
 {
 	struct uevents *e;
@@ -745,30 +759,41 @@ static inline int add_interest(struct descriptor *d, int fd, int direction,
 
 	if (rc)
 		return rc;
-	if (__atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == e->e_serial)
+	if (!POLLER_ONCE
+	    && __atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == e->e_serial)
 		return 0;
-	return add_to(e, d, fd, direction, generation);
+	return add_to(e, d, direction, ways, generation);
 }
 
 /* Not after a close: d_serial would be taken for that of the number's next user. */
-static int add_to(struct uevents *e, struct descriptor *d, int fd, int direction,
+static int add_to(struct uevents *e, struct descriptor *d, int direction, unsigned ways,
 		  uint32_t generation)
 {
 	int rc = 0;
 
+	if (!POLLER_ONCE)
+		ways = way_of(direction);       /* or all: for edges it is the same */
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
-	else if (direction == OUT)
-		rc = uevents_add(e, fd, &d->d_interest);
-	else if (d->d_serial[OUT] != e->e_serial)
-		rc = uevents_add_input(e, fd, &d->d_interest);
+	else if (POLLER_ONCE || direction == OUT || d->d_serial[OUT] != e->e_serial)
+		rc = uevents_want(e, d->d_fd, ways, &d->d_interest);
 	if (rc == -EEXIST)
 		rc = 0;
 	if (rc == 0)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
 	uwait_unlock(&d->d_lock);
 	return rc;
+}
+
+/* Under d_lock, after a wait: all that is left makes each look of poll(2) longer. */
+static inline void disarm(struct descriptor *d, struct uwaiter *w)
+{
+	struct uevents *e;
+
+	if (POLLER_ONCE && !d->d_waiter[IN] && !d->d_waiter[OUT]
+	    && uwait_events(w, &e) == 0)
+		uevents_remove(e, d->d_fd);
 }
 
 /* Transfer. */
@@ -1478,15 +1503,15 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 
 		for (int way = IN; d && way <= OUT && rc == 0; way++)
 			if (wants(&fds[i], way))
-				rc = poll_one(w, d, fds[i].fd, way, generations[i]);
+				rc = poll_one(w, d, &fds[i], way, generations[i]);
 	}
 	return rc;
 }
 
-static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
-		    uint32_t generation)
+static int poll_one(struct uwaiter *w, struct descriptor *d, const struct pollfd *one,
+		    int way, uint32_t generation)
 {
-	int rc = add_interest(d, fd, way, generation, w);
+	int rc = add_interest(d, way, ways_in(one->events), generation, w);
 
 	if (rc == -EBADF)
 		return 1;
@@ -1504,7 +1529,16 @@ static int poll_one(struct uwaiter *w, struct descriptor *d, int fd, int way,
 	return rc;
 }
 
-static void poll_leave(const struct uwaiter *w, struct pollfd *fds, size_t n)
+/* Not more, since these would end the wait, and the next one. */
+static inline unsigned ways_in(int events)
+{
+	return (events & (POLLIN | POLLRDNORM) ? UEVENTS_INPUT : 0u)
+		| (events & (POLLPRI | POLLRDBAND) ? UEVENTS_URGENT : 0u)
+		| (events & (POLLOUT | POLLWRNORM | POLLWRBAND) ? UEVENTS_OUTPUT : 0u)
+		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
+}
+
+static void poll_leave(struct uwaiter *w, struct pollfd *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d = polled(&fds[i]);
@@ -1513,6 +1547,8 @@ static void poll_leave(const struct uwaiter *w, struct pollfd *fds, size_t n)
 			uwait_lock(&d->d_lock);
 			if (d->d_waiter[way] == w)
 				d->d_waiter[way] = NULL;
+			if (way == OUT)
+				disarm(d, w);
 			uwait_unlock(&d->d_lock);
 		}
 	}

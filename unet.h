@@ -22,8 +22,8 @@
  * with nothing transferred,
  *
  *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EFAULT   as in usync.h
- *   -EMFILE, -ENFILE  no descriptor left for epoll: at a processor's first waits for
- *               descriptors; a later call tries again
+ *   -EMFILE, -ENFILE  no descriptor left for epoll, or for the pipe that poll(2) takes:
+ *               at a processor's first waits for descriptors; a later call tries again
  *   -ENOSPC     no epoll interest left, a limit of the system
  *   -EBADF      it is no descriptor, or unet_close() closed it meanwhile
  *   -EBUSY      another thread waits for the same

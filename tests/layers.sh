@@ -32,11 +32,13 @@ uimage.h:
 uimage.c:       uimage.h private/lock.h private/uimage_trim.inc
 private/uimage_trim.inc:
 private/lock.h:
+private/poller.h:
+private/uevents_epoll.inc:
 private/quota.h:
 uconf.h:
 ustack.h:       usched.h
 uevents.h:      usched.h
-uevents.c:      uevents.h private/cancel.h
+uevents.c:      uevents.h private/cancel.h private/poller.h private/uevents_epoll.inc private/uevents_poll.inc
 uwait.h:        uevents.h ustack.h
 uwait.c:        uwait.h private/cancel.h
 usync.h:        uevents.h ustack.h uwait.h
@@ -44,7 +46,7 @@ usync.c:        usync.h private/check.h
 uchan.c:        usync.h private/check.h
 ulocks.c:       ustack.h private/code.h
 unet.h:         usync.h
-unet.c:         unet.h private/cancel.h private/check.h
+unet.c:         unet.h private/cancel.h private/check.h private/poller.h
 uoffload.h:     usync.h
 uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/native.h
 uoverflow.h:
