@@ -30,6 +30,8 @@
 #   WARNINGS='-Wall ...'      options for warnings
 #   SWITCH=<machine>          the switch: x86_64, aarch64, or setjmp, which is the default
 #                             on other machines
+#   EVENTS=<poller>           what finds descriptors that are ready: epoll, or poll, which
+#                             is the default on systems other than Linux
 #   prefix=/usr/local         the directory to install in, and its parts
 #   libdir=$(prefix)/lib, includedir=$(prefix)/include, bindir=$(prefix)/bin,
 #   datadir=$(prefix)/share, mandir=$(datadir)/man
@@ -46,6 +48,7 @@ CFLAGS    ?= -O2 -g
 CPPFLAGS  ?=
 LDFLAGS   ?=
 WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
+EVENTS    ?= $(if $(findstring linux,$(target)),epoll,poll)
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
 prefix     ?= /usr/local
@@ -56,7 +59,8 @@ datadir    ?= $(prefix)/share
 mandir     ?= $(datadir)/man
 DESTDIR    ?=
 
-machine := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
+target  := $(shell $(CC) -dumpmachine 2>/dev/null)
+machine := $(firstword $(subst -, ,$(target)))
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 # Programs inline layouts, so until 1.0.0 a new minor version is a new ABI.
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
@@ -96,10 +100,16 @@ ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
 endif
 
+ifeq ($(wildcard private/uevents_$(EVENTS).inc),)
+$(error private/ has no uevents_$(EVENTS).inc: EVENTS must be epoll or poll)
+endif
+
 # It moves frames to its own stacks, which are not copied.
 ifneq ($(findstring -fsplit-stack,$(CC) $(CFLAGS)),)
 $(error -fsplit-stack cannot be used with threads whose stacks are copied: leave it out)
 endif
+
+poller := $(if $(filter poll,$(EVENTS)),-DUSCHED_POLL)
 
 libs := -pthread
 ifeq ($(SWITCH),setjmp)
@@ -107,7 +117,7 @@ libs += -lm
 endif
 
 compile = $(CC) -MMD -MP -MF $@.d $(CPPFLAGS) $(CFLAGS) -pthread
-c_flags = -std=c11 -D_DEFAULT_SOURCE $(WARNINGS)
+c_flags = -std=c11 -D_DEFAULT_SOURCE $(WARNINGS) $(poller)
 # In C++ a struct and a function of one name are a case of -Wshadow.
 cc_flags = -std=c++14 $(filter-out -Wshadow -Wmissing-prototypes,$(WARNINGS))
 link    = $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.lo,$^)
@@ -115,7 +125,8 @@ quote   = '$(subst ','\'',$1)'
 
 settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS)) \
 	$(call quote,CPPFLAGS=$(CPPFLAGS)) $(call quote,LDFLAGS=$(LDFLAGS)) \
-	$(call quote,WARNINGS=$(WARNINGS)) $(call quote,SWITCH=$(SWITCH)); \
+	$(call quote,WARNINGS=$(WARNINGS)) $(call quote,SWITCH=$(SWITCH)) \
+	$(call quote,EVENTS=$(EVENTS)); \
 	$(CC) --version 2>&1 | sed 's/^/VERSION=/; q'; }
 changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 
@@ -217,8 +228,8 @@ $(B)/tests/test_offload: wrapped := pthread_create
 $(B)/tests/test_offload_file: wrapped := getaddrinfo
 
 $(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
-$(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait syscall nanosleep \
-	sched_yield pthread_mutex_lock
+$(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait poll syscall \
+	nanosleep sched_yield pthread_mutex_lock pthread_cond_wait
 
 $(B)/tests/test_net_limits: wrapped := accept4
 

@@ -101,7 +101,8 @@ void rr_release(struct rr *rr);
  * and rr_destroy(), from that native thread, run and sleep themselves. The descriptor,
  * the same each time; -EINVAL: not c_embed, or on the native stack at another depth than
  * before, see usched_run(); -EBUSY: it is running; -EMFILE, -ENFILE, -ENOMEM: no
- * descriptor could be made; what was ready was run.
+ * descriptor could be made; -ENOTSUP: the library was built for poll(2), and there is
+ * none; what was ready was run.
  * From one native thread at a time, not from a thread of `rr'. Switches.
  */
 int rr_run(struct rr *rr);

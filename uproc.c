@@ -1132,8 +1132,10 @@ static int expose_events(struct uproc *p)
 	struct uevents *e;
 	int rc = uevents_of ? uevents_of(&p->p_sched, &e) : -ENOTSUP;
 
-	if (rc == 0)
+	if (rc == 0) {
 		rc = e->e_expose(e);
+		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns it */
+	}
 	return rc < 0 ? rc : 0;
 }
 

@@ -7,7 +7,8 @@
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       default: no other options; hard: the hardening of distributions; checked:
 #              -DUSCHED_CHECK; stress: -DUSCHED_STRESS as well; branch: pointer
-#              authentication and landing pads; valgrind
+#              authentication and landing pads; valgrind; poll: EVENTS=poll; poll-stress:
+#              stress as well
 #   switch     asm: this machine's file in arch/, or setjmp
 #
 # The name of a row is these four in this order. Other rows are "proof" and the name of a
@@ -49,6 +50,9 @@ rows() {
 	gcc -O2 stress setjmp
 	clang -O1 stress asm
 	clang -O0 checked asm
+	gcc -O2 poll asm
+	clang -O1 poll setjmp
+	gcc -O2 poll-stress asm
 	gcc -O2 valgrind asm
 	gcc -O2 valgrind setjmp
 	musl-gcc -O2 default asm
@@ -127,6 +131,14 @@ set_compiler() {
 
 set_options() {
 	cflags="$options -g"
+	events=epoll
+	defines=
+	case $kind in
+	poll*)
+		events=poll
+		defines=-DUSCHED_POLL
+		;;
+	esac
 	case $kind in
 	hard)
 		cflags="$cflags -fstack-protector-all -fstack-clash-protection"
@@ -140,7 +152,7 @@ set_options() {
 	checked)
 		cflags="$cflags -DUSCHED_CHECK"
 		;;
-	stress)
+	stress | poll-stress)
 		cflags="$cflags -DUSCHED_CHECK -DUSCHED_STRESS"
 		;;
 	branch)
@@ -253,7 +265,7 @@ build_and_run() {
 	B=$base
 	# shellcheck disable=SC2086
 	if ! build "B=$B" "CC=$CC" "CFLAGS=$cflags" "CPPFLAGS=$cppflags ${CPPFLAGS-}" \
-		"LDFLAGS=$ldflags ${LDFLAGS-}" "SWITCH=$switch" $targets
+		"LDFLAGS=$ldflags ${LDFLAGS-}" "SWITCH=$switch" "EVENTS=$events" $targets
 	then
 		failed=1
 		return
@@ -265,17 +277,17 @@ build_and_run() {
 		for test in tests/test_*.c; do
 			run "$kind" "$timeout" "$B/tests/$(basename "$test" .c)"
 		done
-		if [ "$switch" != setjmp ] && [ "$kind" != stress ] && [ -z "$EMULATOR" ]
-		then
-			run_stealing
-		fi
+		case $switch:$kind:$EMULATOR in
+		setjmp:* | *stress:* | *:?*) ;;
+		*) run_stealing ;;
+		esac
 		;;
 	esac
 	case $kind in
 	valgrind) ;;            # examples are not run under it
 	*)
 		# With -flto the linker warns without reason.
-		CC=$CC CFLAGS="$cflags -Wno-error" EMULATOR=$EMULATOR SWITCH=$switch \
+		CC=$CC CFLAGS="$cflags $defines -Wno-error" EMULATOR=$EMULATOR SWITCH=$switch \
 			run_script "$kind" "$timeout" tests/examples.sh
 		;;
 	esac

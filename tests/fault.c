@@ -234,6 +234,7 @@ CALL(epoll_create1, (int flags), (flags), EMFILE, ENFILE, 0)
 CALL(epoll_wait, (int fd, struct epoll_event *events, int n, int ms), (fd, events, n, ms),
      0, 0, ms ? EINTR : 0)
 CALL(eventfd, (unsigned value, int flags), (value, flags), EMFILE, ENFILE, 0)
+CALL(pipe2, (int *fds, int flags), (fds, flags), EMFILE, ENFILE, 0)
 CALL(timerfd_create, (int clock, int flags), (clock, flags), EMFILE, ENFILE, 0)
 CALL(signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), EMFILE,
      ENFILE, 0)
@@ -247,10 +248,18 @@ CALL(listen, (int fd, int backlog), (fd, backlog), ENOMEM, EADDRINUSE, 0)
 CALL(accept4, (int fd, struct sockaddr *a, socklen_t *size, int flags),
      (fd, a, size, flags), EMFILE, ECONNABORTED, EINTR)
 CALL(shutdown, (int fd, int how), (fd, how), 0, ENOTCONN, 0)
-CALL(poll, (struct pollfd *fds, nfds_t n, int ms), (fds, n, ms), ENOMEM, 0, EINTR)
 CALL(nanosleep, (const struct timespec *t, struct timespec *left), (t, left), 0, 0, EINTR)
 CALL(stat, (const char *path, struct stat *status), (path, status), ENOMEM, EACCES, 0)
 CALL(fsync, (int fd), (fd), 0, EIO, 0)
+
+/* Sleeps are too many to have each fail in turn. */
+WRAP(int, poll, (struct pollfd *fds, nfds_t n, int ms))
+{
+	if (ms ? fails("poll_sleep", fault_only ? ENOMEM : 0, 0, EINTR, 0)
+	    : fails("poll", ENOMEM, 0, EINTR, 0))
+		return -1;
+	return REAL(poll)(fds, n, ms);
+}
 
 /* An interrupted connect goes on. */
 WRAP(int, connect, (int fd, const struct sockaddr *a, socklen_t size))

@@ -34,6 +34,7 @@ private/uimage_trim.inc:
 private/lock.h:
 private/poller.h:
 private/uevents_epoll.inc:
+private/uevents_poll.inc:
 private/quota.h:
 uconf.h:
 ustack.h:       usched.h

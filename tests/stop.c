@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "stop.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -92,6 +93,25 @@ long __wrap_syscall(long number, ...)
 	va_end(args);
 	will_wait();
 	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* With a time, it finds which descriptors are ready. */
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	if (timeout)
+		will_wait();
+	return __real_poll(fds, n, timeout);
+}
+
+int __real_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
+int __wrap_pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+	if (closes)
+		stop.s_awaited = true;
+	return __real_pthread_cond_wait(c, m);
 }
 
 /* The call sends a byte at a time. */

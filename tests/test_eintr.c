@@ -71,7 +71,7 @@ WRAP(SENDTO, ssize_t, sendto,
 WRAP(SENDMSG, ssize_t, sendmsg, (int fd, const struct msghdr *m, int f), (fd, m, f))
 WRAP(ACCEPT, int, accept4, (int fd, struct sockaddr *a, socklen_t *s, int f),
      (fd, a, s, f))
-WRAP(POLL, int, poll, (struct pollfd *p, nfds_t n, int t), (p, n, t))
+WRAP(t ? SLEEP : POLL, int, poll, (struct pollfd *p, nfds_t n, int t), (p, n, t))
 WRAP(SLEEP, int, epoll_wait, (int fd, struct epoll_event *e, int n, int t), (fd, e, n, t))
 WRAP(NANOSLEEP, int, nanosleep, (const struct timespec *t, struct timespec *left),
      (t, left))

@@ -66,9 +66,9 @@ static void yields(void)
 	finish();
 }
 
-TEST_CASE(test_sleeps, each, sleeps)
-TEST_CASE(test_timers, each, timers)
-TEST_CASE(test_yields, each, yields)
+TEST_CASE(test_sleeps, each_loop, sleeps)
+TEST_CASE(test_timers, each_loop, timers)
+TEST_CASE(test_yields, each_loop, yields)
 
 /* ---- Sockets ---- */
 
@@ -84,7 +84,7 @@ static void sockets(void)
 	finish();
 }
 
-TEST_CASE(test_sockets, each, sockets)
+TEST_CASE(test_sockets, each_loop, sockets)
 
 /* ---- Other native threads ---- */
 
@@ -157,7 +157,7 @@ static void from_outside(void)
 	finish();
 }
 
-TEST_CASE(test_from_outside, each, from_outside)
+TEST_CASE(test_from_outside, each_loop, from_outside)
 
 /* Threads that the loop itself wakes or starts run in the next call. */
 static void by_loop(void)
@@ -215,8 +215,8 @@ static void takes_turns(void)
 	finish();
 }
 
-TEST_CASE(test_by_loop, each, by_loop)
-TEST_CASE(test_takes_turns, each, takes_turns)
+TEST_CASE(test_by_loop, each_loop, by_loop)
+TEST_CASE(test_takes_turns, each_loop, takes_turns)
 
 int main(void)
 {

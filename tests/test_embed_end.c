@@ -143,7 +143,7 @@ static void depths(void)
 	finish();
 }
 
-TEST_CASE(test_depths, each, depths)
+TEST_CASE(test_depths, each_loop, depths)
 
 static struct rlimit limit_before;
 
@@ -201,6 +201,7 @@ static void test_exhausted(void **state)
 	int rc;
 
 	(void)state;
+	test_needs_embed();
 	test_timeout(60);
 	each(exhausted);
 	exhaust();

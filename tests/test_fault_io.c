@@ -4,6 +4,7 @@
  * scheduler where the n-th call fails, for every n; see sweep.h.
  */
 #define _GNU_SOURCE             /* pipe2() */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -52,7 +53,7 @@ static void use_pipe(void)
 
 	for (int i = 0; i < SIZE; i++)
 		out[i] = (unsigned char)(i * 11);
-	TEST_EQUAL(pipe2(fds, O_CLOEXEC), 0);
+	TEST_EQUAL(TRY(pipe2(fds, O_CLOEXEC) ? -errno : 0), 0);
 	reader = go(read_pipe, (void *)(intptr_t)fds[0]);
 	while (put < SIZE) {
 		int rc = unet_write_all(fds[1], out + put, SIZE - put, &n, LATE);
@@ -251,6 +252,7 @@ static bool loop(void)
 static void test_loop(void **state)
 {
 	(void)state;
+	test_needs_embed();
 	test_timeout(60);
 	assert_true(loop());                    /* takes what is kept for good */
 	for (int kind = 0; kind < FAULT_KINDS; kind++) {

@@ -16,6 +16,7 @@
 
 #include "../unet.h"
 #include "../usync.h"
+#include "../private/poller.h"
 #include "sweep.h"
 
 enum {
@@ -160,9 +161,32 @@ static void test_old_kernel(void **state)
 	static const struct usched_conf some = { .c_processors = 2 };
 
 	(void)state;
+	if (POLLER_ONCE) {
+		print_message("descriptors are found by poll(2)\n");
+		skip();
+	}
 	test_timeout(20);
 	fault_only = "epoll_pwait2";
 	fault_begin(FAULT_BROKEN, 1, LONG_MAX);
+	run_scene(&scene, &some);
+	assert_true(fault_end() > 0);
+	fault_only = NULL;
+}
+
+/* Sleeps in poll(2) for which the system has no memory. */
+static void test_no_memory_for_sleeps(void **state)
+{
+	static const struct scene scene = { .s_main = connect_all };
+	static const struct usched_conf some = { .c_processors = 2 };
+
+	(void)state;
+	if (!POLLER_ONCE) {
+		print_message("descriptors are found by epoll\n");
+		skip();
+	}
+	test_timeout(20);
+	fault_only = "poll_sleep";
+	fault_begin(FAULT_USED_UP, 1, 20);
 	run_scene(&scene, &some);
 	assert_true(fault_end() > 0);
 	fault_only = NULL;
@@ -260,6 +284,7 @@ int main(void)
 	};
 	const struct CMUnitTest fault_net[] = {
 		cmocka_unit_test(test_old_kernel),
+		cmocka_unit_test(test_no_memory_for_sleeps),
 		cmocka_unit_test(test_connections),
 	};
 

@@ -5,6 +5,7 @@
  * thread is.
  */
 #include "netop.h"
+#include "../private/poller.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -683,6 +684,8 @@ static void moves(void)
 
 static void no_fdinfo(void **state)
 {
+	if (POLLER_ONCE)
+		skip_because("descriptors are found by poll(2)");
 	if (access("/proc/self/fdinfo", R_OK))
 		skip_because("no /proc/self/fdinfo here");
 	run_net_case(state);
