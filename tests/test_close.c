@@ -191,10 +191,42 @@ static void a_late_poll_takes_no_event_of_the_next_owner(void **state)
 	close_both(silent);
 }
 
+/* ---- A close ends the connection, though a native thread sleeps for it ---- */
+
+static void read_until_closed(void *fd)
+{
+	char byte;
+
+	TEST_EQUAL(unet_read(*(int *)fd, &byte, 1, NEVER), -EBADF);
+}
+
+static void close_is_seen_at_once(void **state)
+{
+	static const struct timespec moment = { .tv_nsec = MILLI };
+
+	(void)state;
+	test_timeout(100);
+	for (int i = 0; i < 50; i++) {
+		pthread_t reader;
+		int fds[2], fd;
+		char byte;
+
+		unix_pair(fds);
+		fd = fds[0];
+		reader = go_native(read_until_closed, &fd);
+		nanosleep(&moment, NULL);       /* so that it sleeps, most likely */
+		assert_int_equal(unet_close(fds[0]), 0);
+		assert_int_equal(recv(fds[1], &byte, 1, MSG_DONTWAIT), 0);
+		join_native(reader);
+		assert_int_equal(unet_close(fds[1]), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest close_tests[] = {
 		cmocka_unit_test(close_waits_for_a_system_call),
+		cmocka_unit_test(close_is_seen_at_once),
 		cmocka_unit_test(a_late_poll_takes_no_event_of_the_next_owner),
 	};
 

@@ -682,6 +682,28 @@ static void moves(void)
 	close_both(fds);
 }
 
+/* ---- What a wait looks for ---- */
+
+/* There is input, and it waits for urgent data: nothing ends its sleep. */
+static void poll_sleeps(void)
+{
+	struct pollfd one = { .events = POLLPRI };
+	const struct uevents *e;
+	uint64_t before;
+	int fds[2];
+
+	unix_pair(fds);
+	put(fds[1], "x");
+	one.fd = fds[0];
+	TEST_EQUAL(unet_poll(&one, 1, usync_after(MILLI)), -ETIMEDOUT);
+	e = ustack_sched(ustack_self())->s_events;
+	before = e->e_ready;
+	TEST_EQUAL(unet_poll(&one, 1, usync_after(20 * MILLI)), -ETIMEDOUT);
+	TEST_TRUE(e->e_ready - before < 5);
+	receive(fds[0], "x");
+	close_both(fds);
+}
+
 static void no_fdinfo(void **state)
 {
 	if (POLLER_ONCE)
@@ -706,6 +728,7 @@ int main(void)
 		CONF_CASE(connect_waits_all, one_processor),
 		CONF_CASE(connect_waits_all, two_processors),
 		CASE_BY(no_fdinfo, "moves", moves, &two_processors),
+		CONF_CASE(poll_sleeps, one_processor),
 		NET_CASE(poll_beside),
 		NET_CASE(poll_ready),
 		NET_CASE(poll_errors),
