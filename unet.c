@@ -687,11 +687,23 @@ static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int fd,
 	return n;
 }
 
+/*
+ * Before a second wait. With poll(2) a descriptor may be ready and the call say EAGAIN
+ * all the same, so that each wait ends before its deadline can.
+ */
+static inline bool is_late(bool waited, int64_t deadline)
+{
+	return POLLER_ONCE && waited && deadline != USCHED_NEVER
+		&& uevents_now() >= deadline;
+}
+
 /* 0: it may be ready. */
 static inline int block(struct turn *t, int fd, int direction, int64_t deadline)
 {
 	int rc;
 
+	if (is_late(t->t_waiter, deadline))
+		return -ETIMEDOUT;
 	t->t_waiter = uwait_prepare_lean(deadline, true);
 	rc = uwait_error(t->t_waiter);
 	if (rc == 0)
@@ -1453,6 +1465,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	struct uwaiter *w;
 	uint32_t *generations;
+	bool waited = false;
 	int rc;
 
 	check(n ? fds : NULL, BUFFER, __func__);
@@ -1465,8 +1478,10 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	rc = poll_begin(fds, n, generations, deadline);
 	while (rc == 0) {
 		rc = poll_once(fds, n, generations);
-		if (rc == 0)
-			rc = poll_wait(fds, n, generations, deadline);
+		if (rc == 0 && is_late(waited, deadline))
+			rc = -ETIMEDOUT;
+		else if (rc == 0)
+			rc = poll_wait(fds, n, generations, deadline), waited = true;
 		else if (rc == -EINTR)
 			rc = 0;
 	}

@@ -46,6 +46,20 @@ static void count_events(void *arg)
 	TEST_EQUAL(unet_write(fd, &n, sizeof n, NEVER), sizeof n);
 }
 
+/*
+ * An eventfd with room, but too little: poll(2) says at once that it can be written to.
+ * The deadline comes all the same.
+ */
+static void late_though_ready(void)
+{
+	uint64_t n = UINT64_MAX - 10;
+	int fd = eventfd(0, 0);
+
+	TEST_EQUAL(unet_write(fd, &n, sizeof n, NEVER), sizeof n);
+	TEST_EQUAL(unet_write(fd, &n, sizeof n, usync_after(3 * MILLI)), -ETIMEDOUT);
+	TEST_EQUAL(unet_close(fd), 0);
+}
+
 static void eventfds(void)
 {
 	static int fd;
@@ -258,6 +272,7 @@ int main(void)
 	const struct CMUnitTest net_kinds_tests[] = {
 		NET_CASE(pipes),
 		NET_CASE(eventfds),
+		NET_CASE(late_though_ready),
 		NET_CASE(files),
 		CASE_BY(test_terminals, "terminals", terminals, NULL),
 		NET_CASE(signals),
