@@ -67,7 +67,7 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 
 headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
 	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h
-modules := usched uimage uproc uframes rr ll uevents uwait usync uchan unet uoffload uoverflow upreempt uinspect
+modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet uoffload uoverflow upreempt uinspect
 pages   := $(wildcard doc/*.[137])
 viewer  := $(wildcard tools/usched_view/*.py)
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))

@@ -192,6 +192,7 @@ static void add_tokens(int32_t *tokens, uint32_t more);
 static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
 static int  join_ended(const struct uproc_thread *me, struct uproc_thread *t);
+static void take_late_news(struct uproc_thread *me);
 static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			   const void *where);
 static size_t note_join(struct uproc *p, const struct uproc_thread *me,
@@ -490,7 +491,20 @@ static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 
 static void interrupt(struct usched *s, struct ustack *u)
 {
-	deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK);
+	if (s == usched__here())
+		deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK);
+	else
+		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
+}
+
+static int start_beside(struct usched *s, void (*func)(void *), void *arg,
+			struct ustack **thread)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+	bool moves = p->p_moves;
+	struct uproc_place place = { moves ? uprocs_place(p->p_procs) : p, !moves };
+
+	return uproc_start(place, func, arg, thread);
 }
 
 static int cancel(struct usched *s, struct ustack *u)
@@ -880,20 +894,24 @@ static void drop_note(struct uproc *p, size_t i)
 static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			  const void *where)
 {
-	int32_t *tokens = &me->t_stack.u_tokens, had = *tokens, news;
-	struct uproc *p = uproc_of(&me->t_stack);       /* a thread that joins stays */
+	int32_t *tokens = &me->t_stack.u_tokens, had, news;
 	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
+	struct uproc *p;
 	size_t note;
 	bool gave_up;
 
 	if (t == me)
 		rc = -EDEADLK;
-	if (rc == 0)
+	if (rc == 0) {
+		take_late_news(me);
 		rc = claim(t, me);
+	}
 	if (rc)
 		return rc < 0 ? rc : 0;
+	p = uproc_of(&me->t_stack);             /* a thread that joins stays */
 	note = note_join(p, me, where);
+	had = *tokens;
 	do {
 		*tokens = UPROC_JOINING;
 		p->p_intent = UPROC_WAIT;
@@ -907,12 +925,19 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			&& CAS(&uproc_rest(t)->t_joiner, &joiner, OPEN);
 	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
 	drop_note(p, note);
-	/* News of a deadlock may be, too. It is not for the next join. */
+	return gave_up ? -EDEADLK : 0;
+}
+
+/*
+ * What ended an earlier join, if anything did, may have sent news once more, which are
+ * still on their way. They are not for the next join.
+ */
+static void take_late_news(struct uproc_thread *me)
+{
 	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
 		uproc_of(&me->t_stack)->p_intent = UPROC_YIELD;
-		ustack_block();                 /* R4 */
+		ustack_block();                 /* cannot fail: reserved */ /* R4 */
 	}
-	return gave_up ? -EDEADLK : 0;
 }
 
 /*
@@ -1114,6 +1139,7 @@ static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
 	s->s_unpick = unpick;
 	s->s_ready = policy->y_ready;
 	s->s_wake = wake;
+	s->s_start = start_beside;
 	s->s_yield = yield;
 	s->s_alloc = alloc_image;
 	s->s_free = free_image;

@@ -752,13 +752,25 @@ BY_THREADS int usched__stay(int rc)
 BY_THREADS int ustack_yield(void)
 {
 	struct usched *s = usched__current;
+	int rc;
 
 	CALLED(__func__);
 	if (!s->s_current)
 		return -EPERM;
-	if (usched__is_cancelled(s->s_current))
-		return -ECANCELED;
+	rc = usched__error(s->s_current);
+	if (rc)
+		return rc;
 	return s->s_yield ? s->s_yield(s) : -ENOTSUP;
+}
+
+BY_THREADS int ustack_start(void (*func)(void *), void *arg, struct ustack **thread)
+{
+	struct usched *s = usched__current;
+
+	CALLED(__func__);
+	if (!s->s_current)
+		return -EPERM;
+	return s->s_start ? s->s_start(s, func, arg, thread) : -ENOTSUP;
 }
 
 int ustack_detach(struct ustack *u)
@@ -782,11 +794,9 @@ void ustack_cancel_here(struct ustack *u)
 	struct usched *s = usched__of(u);
 
 	u->u_cancelled = 1;
-	if (!usched__is_cancelled(u))
-		return;
 	if (u->u_attached)
 		u->u_attachment->a_ops->a_cancel(u->u_attachment);
-	if (s->s_interrupt)
+	if (s->s_interrupt && usched__error(u))
 		s->s_interrupt(s, u);
 }
 
@@ -795,7 +805,9 @@ BY_THREADS int ustack_cancelled(void)
 	const struct ustack *u = usched__current->s_current;
 
 	CALLED(__func__);
-	return u && u->u_cancelled;
+	if (!u || !u->u_cancelled)
+		return 0;
+	return u->u_attached ? u->u_attachment->a_ops->a_cancelled(u->u_attachment) : 1;
 }
 
 BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
@@ -803,19 +815,20 @@ BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 	const struct ustack *self = usched__current->s_current;
 	const void *where = __builtin_return_address(0);
 	struct usched *s = ustack_sched(u);
-	int rc;
+	int rc, error;
 
 	CALLED(__func__);
 	if (!s->s_join || (self && usched__current->s_join != s->s_join))
 		return s == &gone ? -EINVAL : -ENOTSUP;
 	if (!self || deadline <= 0)
 		return s->s_join(s, u, where, deadline > 0 ? deadline : 0);
-	if (deadline != USCHED_NEVER)
+	if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
 		return uwait_join ? uwait_join(u, where, deadline) : -ENOTSUP;
-	if (usched__is_cancelled(self))
+	if (self->u_cancelled)
 		return -ECANCELED;
 	rc = s->s_join(s, u, where, USCHED_NEVER);
-	return rc == -EDEADLK && usched__is_cancelled(self) ? -ECANCELED : rc;
+	error = usched__error(self);
+	return rc == -EDEADLK && error ? error : rc;
 }
 
 int usched_may_move(const struct ustack *u)

@@ -192,6 +192,15 @@ typedef void usched_changed_fn(const struct usched *s, const struct ustack *u);
  */
 typedef int usched_preempt_fn(struct usched *s, struct ustack *u, void *context);
 
+/*
+ * Starts a thread for func(arg) beside others of `s', where the scheduler starts those
+ * without a place. *thread is to be joined or detached; with NULL it is detached.
+ * ustack_start() calls it, from a thread of `s'.
+ * 0; -ENOMEM; -EINVAL: func is NULL. Does not switch.
+ */
+typedef int usched_start_fn(struct usched *s, void (*func)(void *), void *arg,
+			    struct ustack **thread);
+
 /* Frees `u' when it ends. As ustack_detach(). */
 typedef int usched_detach_fn(struct usched *s, struct ustack *u);
 
@@ -211,7 +220,7 @@ typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
 typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where,
 			   int64_t deadline);
 
-/* Ends the s_join of `u', if it is in one. On the dispatcher's native thread. */
+/* Ends the s_join of `u', if it is in one. From any native thread. */
 typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
 
 /*
@@ -295,6 +304,7 @@ struct usched {
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */
 	usched_changed_fn *s_changed;
 	usched_preempt_fn *s_preempt;
+	usched_start_fn *s_start;
 	usched_yield_fn *s_yield;
 	usched_cancel_fn *s_cancel;
 	usched_detach_fn *s_detach;
@@ -350,10 +360,14 @@ struct ustack_attachment_ops {
 	/* The thread calls it after its function. May block. */
 	void (*a_end)(struct ustack_attachment *a);
 
-	/* 1: the thread was cancelled, and that has no effect for now. */
-	int (*a_shielded)(const struct ustack_attachment *a);
+	/* What ends the waits of the thread, if u_cancelled: a negative errno value; 0:
+	   nothing does, for now. */
+	int (*a_error)(const struct ustack_attachment *a);
 
-	/* The thread was cancelled, and is not shielded. */
+	/* 1: the thread was cancelled itself. Only asked if u_cancelled. */
+	int (*a_cancelled)(const struct ustack_attachment *a);
+
+	/* The thread is cancelled: ends its wait, unless it is shielded. */
 	void (*a_cancel)(struct ustack_attachment *a);
 
 	/*
@@ -410,7 +424,7 @@ struct ustack {
 	};
 	__extension__ union {
 		struct {
-			uint32_t u_cancelled : 1;
+			uint32_t u_cancelled : 1;       /* or may be: a_error knows */
 			uint32_t u_attached  : 1;
 			uint32_t u_outside   : 1;       /* has an image from s_alloc */
 			uint32_t u_deep8     : 29;      /* eighths of u_deep */
@@ -453,12 +467,17 @@ static inline char *usched__image(const struct ustack *u)
 	return u->u_outside ? (char *)image->i_frames : (char *)(uintptr_t)image;
 }
 
-/* Private: whether waits of `u' fail. From the dispatcher's native thread. */
-static inline int usched__is_cancelled(const struct ustack *u)
+/*
+ * Private: what waits of `u' return, a negative errno value; 0: they wait. From the
+ * dispatcher's native thread.
+ */
+static inline int usched__error(const struct ustack *u)
 {
 	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;
 
-	return u->u_cancelled && !(a && a->a_ops->a_shielded(a));
+	if (!u->u_cancelled)
+		return 0;
+	return a ? a->a_ops->a_error(a) : -ECANCELED;
 }
 
 /*

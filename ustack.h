@@ -120,6 +120,16 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 int ustack_yield(void);
 
 /*
+ * Starts a thread that calls func(arg), on the scheduler of the caller: with rr on any
+ * processor, with ll in the caller's group. For libraries that need not know it. *thread
+ * is to be joined or detached; with NULL it is detached.
+ * 0; -ENOMEM: there is no such thread then; -EINVAL: func is NULL; -EPERM: the caller is
+ * no thread; -ENOTSUP: the scheduler has no s_start.
+ * Does not switch.
+ */
+int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
+
+/*
  * Waits until `u' has ended, and frees it. Tokens that come meanwhile stay. One thread or
  * native thread may join a thread, once.
  * 0; and with `u' as it was:
@@ -152,7 +162,7 @@ int ustack_detach(struct ustack *u);
 /*
  * Cancels `u': whenever it has to wait with a deadline (usync.h, unet.h, uoffload.h),
  * sleeps, yields or joins, that returns -ECANCELED, and so does the wait that is going
- * on. This lasts until the thread ends.
+ * on. This lasts until the thread ends; usync_scope_cancel() ends waits for some time.
  * 0; -ESRCH: it has ended; -ENOTSUP: the scheduler has no s_cancel.
  * Does not switch.
  */
@@ -162,8 +172,9 @@ int ustack_cancel(struct ustack *u);
 int ustack_cancelled(void);
 
 /*
- * With 1, the calling thread waits as if it were not cancelled, for example to clean up;
- * with 0, no longer. In uwait.c. Native threads are never cancelled.
+ * With 1, the calling thread waits as if it were not cancelled, nor in scopes (usync.h),
+ * for example to clean up; with 0, no longer. In uwait.c. Native threads are never
+ * cancelled, but they may be in scopes.
  * The value before; -ENOMEM.
  * Does not switch.
  */

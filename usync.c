@@ -206,6 +206,7 @@ static int again(struct uwaiter *w, const void *object)
 {
 	struct usync_mutex *m = (void *)(uintptr_t)object;
 	uintptr_t owner;
+	int rc;
 
 	for (int i = 0; i < LOOKS; i++) {
 		owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
@@ -223,9 +224,10 @@ static int again(struct uwaiter *w, const void *object)
 	while (!__atomic_compare_exchange_n(&m->m_owner, &owner,
 					    (owner | WAITED) & ~WOKEN, 0,
 					    __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	if (!w->w_outside && usched__is_cancelled(w->w_thread)) {
+	rc = w->w_outside ? 0 : usched__error(w->w_thread);
+	if (rc) {
 		uwait_unlock(&m->m_lock);
-		return -ECANCELED;
+		return rc;
 	}
 	w->w_tag = true;
 	return uwait_queue_first(w, &m->m_lock, &m->m_queue);
@@ -472,19 +474,19 @@ static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex
 /* Takes the mutex, whatever it takes, and returns rc. */
 static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 {
-	bool shield = w->w_shield;
 	uintptr_t owner = 0;
+	bool shield;
 
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, w->w_name, 0,
 					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return rc;
-	w->w_shield = true;
+	shield = uwait_shield(w, true);
 	w->w_deadline = USCHED_NEVER;
 	w->w_counts = false;
 	uwait_note(w, &mutex, m, w->w_where);
 	while (mutex_wait(w, m))
 		;
-	w->w_shield = shield;
+	uwait_shield(w, shield);
 	return rc;
 }
 

@@ -207,6 +207,82 @@ struct usync_case {
  */
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 
+/* Scope: threads whose waits end together. */
+
+/*
+ * A job in several threads, or one of the jobs of a thread: a request, say. Threads enter
+ * and leave it. When it ends, every wait of the threads in it ends: what returns
+ * -ECANCELED to cancelled threads does so, and when the scope's deadline comes it returns
+ * -ETIMEDOUT, sleeps included. After leaving it waits are as before: a worker goes on
+ * with its next job. A thread may be in several scopes; the first that ends counts, or
+ * its own cancel if that came first. ustack_shield() shields from scopes, too. A grant
+ * that came before the end is the result. An uoffload() that runs goes on, as with a
+ * cancel.
+ *
+ * Scopes are counted. Each thread in it holds its scope, and so does each scope within.
+ */
+struct usync_scope;
+
+/*
+ * A scope within `parent', which ends when `parent' does, or earlier; NULL: within none.
+ * The caller is not in it. It is to be released.
+ * 0; -ENOMEM; -ETIMEDOUT: the deadline is 0 or less.
+ */
+int usync_scope_create(struct usync_scope *parent, int64_t deadline,
+		       struct usync_scope **scope);
+
+/* One more release is needed. Returns `scope'. */
+struct usync_scope *usync_scope_hold(struct usync_scope *scope);
+
+/* Frees it, if nothing holds it any more. It does not end by that. */
+void usync_scope_release(struct usync_scope *scope);
+
+/*
+ * The caller, a thread or native thread, is in it from now on. Once it has ended, waits
+ * fail.
+ * 0; -ENOMEM; -ENOTSUP: there is a deadline, and the scheduler has no timers (s_polls).
+ */
+int usync_scope_enter(struct usync_scope *scope);
+
+/*
+ * The caller leaves the scope that it entered last. At its end a thread leaves all.
+ * 0; -EPERM: it is in none.
+ */
+int usync_scope_leave(void);
+
+/*
+ * Ends it, and all within it. When it has ended already, for whatever reason, that does
+ * nothing. Takes time for each thread in it.
+ */
+void usync_scope_cancel(struct usync_scope *scope);
+
+/*
+ * Likewise, and notes why: the first `error', a negative errno value, is what
+ * usync_scope_error() returns.
+ */
+void usync_scope_fail(struct usync_scope *scope, int error);
+
+/*
+ * Why it has ended: the error of usync_scope_fail(); -ECANCELED; -ETIMEDOUT. 0: it has
+ * not.
+ */
+int usync_scope_error(const struct usync_scope *scope);
+
+/*
+ * Starts a thread that calls func(arg) in it, on the caller's scheduler. If func returns
+ * an error, a value below 0, it is as if it had called usync_scope_fail() with that: the
+ * first error ends the others' waits.
+ * 0; -ENOMEM; -EPERM, -ENOTSUP as ustack_start(); -ENOTSUP as usync_scope_enter();
+ * -EOVERFLOW: there are 2^32 - 1.
+ */
+int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg);
+
+/*
+ * Waits until the threads of usync_scope_start() have ended. A caller that is in the
+ * scope does not wait for them once it has ended. One of them waits for ever.
+ */
+int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
+
 /* Keys. */
 
 /*

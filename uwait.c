@@ -29,7 +29,12 @@
  *  - An object may be freed once a wait for it was granted. So a wait that is described
  *    is LOOKED meanwhile, and claims wait for the end of that.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
- *    The timer and a cancel end it by s_interrupt; u_cancelled and w_late say which.
+ *    The timer, a cancel and the end of a scope end it by s_interrupt; end_of() and
+ *    w_late say which.
+ *  - A scope is a queue, too: its members are in it while they are in the scope, and
+ *    whatever they wait for may be ended under its lock. The end is noted in p_ended
+ *    first, and then states are read; a waiter that is in scopes first waits, and then
+ *    reads p_ended: one of them sees the other. Not while it is AWAKE.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
@@ -60,6 +65,8 @@ enum {
 	ALIGN  = 16,                    /* bytes: rooms grow by so many */
 };
 
+#define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
+
 /* Not inlined, so that the caller saves no registers for it. */
 #define APART __attribute__((noinline))
 
@@ -80,11 +87,20 @@ static int             key_made;        /* atomic; key_lock */
 static struct uwaiter *new_waiter(void);
 static struct uwaiter *native_waiter(void);
 static int prepare(struct uwaiter **w, int64_t deadline, bool outside);
+static int  look_around(struct uwaiter *w);
+static int  end_of(const struct uwaiter *w);
+static int64_t end_of_scope(const struct uwait_scope *p);
+static void leave_scope(struct uwaiter *w);
+static void leave_scopes(struct uwaiter *w);
+static void end_wait(struct uwaiter *w, bool outside);
+static bool has_ended(const struct uwaiter *w);
+static void look_back(struct uwaiter *w);
 static struct uwaiter *no_waiter(int rc);
 static bool make_key(void);
 static void free_native(void *native);
 static void end(struct ustack_attachment *l);
-static int  shielded(const struct ustack_attachment *l);
+static int  error_of(const struct ustack_attachment *l);
+static int  is_cancelled(const struct ustack_attachment *l);
 static void cancel(struct ustack_attachment *l);
 static int  move_on(struct ustack_attachment *l);
 static void free_waiter(struct ustack_attachment *l);
@@ -110,7 +126,8 @@ static bool sleep_native(struct uwait_native *n, int64_t deadline);
 static void relax(unsigned *spins);
 
 static const struct ustack_attachment_ops ops = {
-	.a_end = end, .a_shielded = shielded, .a_cancel = cancel, .a_leave = move_on,
+	.a_end = end, .a_error = error_of, .a_cancelled = is_cancelled,
+	.a_cancel = cancel, .a_leave = move_on,
 	.a_free = free_waiter, .a_describe = describe,
 };
 
@@ -168,12 +185,18 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 	w->w_deadline = deadline;
 	w->w_kind = NULL;
 	w->w_counts = false;
+	w->w_clipped = false;
 	if (w->w_outside) {
 		native_of(w)->n_polls = false;
-		return w;
+		rc = w->w_scoped ? look_around(w) : 0;
+		return rc ? no_waiter(rc) : w;
 	}
-	if (usched__is_cancelled(w->w_thread))
-		return no_waiter(-ECANCELED);
+	if (w->w_thread->u_cancelled) {
+		rc = look_around(w);
+		if (rc)
+			return no_waiter(rc);
+		deadline = w->w_deadline;
+	}
 	if (!outside && deadline == USCHED_NEVER)
 		return w;
 	rc = uevents_of(usched__of(w->w_thread), &e);
@@ -181,6 +204,58 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 		return no_waiter(rc);
 	w->w_counts = true;
 	return w;
+}
+
+/* For a waiter that may be cancelled, or in scopes. Returns the error, or 0. */
+APART static int look_around(struct uwaiter *w)
+{
+	int rc = end_of(w);
+
+	if (rc == 0 && w->w_scoped && !w->w_shield
+	    && w->w_more->m_inner->e_deadline < w->w_deadline) {
+		w->w_deadline = w->w_more->m_inner->e_deadline;
+		w->w_clipped = true;
+	}
+	return rc;
+}
+
+/* What ends the waits of `w': the earliest cause. 0: nothing does. */
+static int end_of(const struct uwaiter *w)
+{
+	const struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
+	int64_t first = w->w_cancelled ? w->w_more ? w->w_more->m_when : 0 : USCHED_NEVER;
+	int rc = w->w_cancelled ? -ECANCELED : 0;
+
+	if (w->w_shield)
+		return 0;
+	for (; m; m = m->e_outer) {
+		int64_t when = end_of_scope(m->e_scope);
+
+		if (when < first) {
+			first = when;
+			rc = when == m->e_scope->p_deadline ? -ETIMEDOUT : -ECANCELED;
+		}
+	}
+	return rc;
+}
+
+/* When it ended; or USCHED_NEVER. */
+static int64_t end_of_scope(const struct uwait_scope *p)
+{
+	int64_t ended = GET(p->p_ended);
+
+	if (p->p_deadline < ended && uevents_now() >= p->p_deadline)
+		return p->p_deadline;
+	return ended;
+}
+
+int uwait_scope_error(const struct uwait_scope *p)
+{
+	int64_t when = end_of_scope(p);
+
+	if (when == USCHED_NEVER)
+		return 0;
+	return when == p->p_deadline ? -ETIMEDOUT : -ECANCELED;
 }
 
 static struct uwaiter *no_waiter(int rc)
@@ -208,12 +283,13 @@ int uwait_events(struct uwaiter *w, struct uevents **e)
 
 void uwait_begin(struct uwaiter *w)
 {
-	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELAXED); /* the lock orders it */
+	/* To granters the queue's lock orders it, but not to those that end scopes. */
+	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
 }
 
 void uwait_begin_awake(struct uwaiter *w)
 {
-	__atomic_store_n(&w->w_state, w->w_outside ? WAITING : AWAKE, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->w_state, w->w_outside ? WAITING : AWAKE, __ATOMIC_RELEASE);
 }
 
 bool uwait_linger(struct uwaiter *w)
@@ -227,7 +303,7 @@ bool uwait_linger(struct uwaiter *w)
 	s = usched__of(w->w_thread);
 	if ((!s->s_linger || !s->s_linger(s, &w->w_state, AWAKE))
 	    && __atomic_compare_exchange_n(&w->w_state, &state, WAITING, 0,
-					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return false;
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		relax(&spins);
@@ -246,7 +322,10 @@ void *uwait_room(struct uwaiter *w, size_t size)
 	more = malloc(sizeof *more + size);
 	if (!more)
 		return NULL;
-	more->m_values = w->w_more ? w->w_more->m_values : NULL;
+	if (w->w_more)
+		*more = *w->w_more;
+	else
+		memset(more, 0, sizeof *more);
 	more->m_size = size;
 	free(w->w_more);
 	w->w_more = more;
@@ -298,33 +377,171 @@ int uwait_join(struct ustack *u, const void *where, int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);
 	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
-	int rc = uwait_error(w);
+	int rc = uwait_error(w), error;
 
 	if (rc)
 		return rc;
-	expect(w);
-	w->w_joins = true;
 	w->w_late = false;
-	rc = s->s_join(s, u, where, USCHED_NEVER);
-	if (rc == -EDEADLK && usched__is_cancelled(w->w_thread))
-		rc = -ECANCELED;
-	else if (rc == -EDEADLK && w->w_late)
-		rc = -ETIMEDOUT;
-	w->w_joins = false;
+	__atomic_store_n(&w->w_joins, true, __ATOMIC_RELAXED);
+	if (w->w_counts)
+		expect(w);
+	if (w->w_scoped && has_ended(w))
+		rc = -EDEADLK;
+	else
+		rc = s->s_join(s, u, where, USCHED_NEVER);
+	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
 	uncount(w);
+	error = usched__error(w->w_thread);
+	if (rc == -EDEADLK && (error || w->w_late))
+		rc = error ? error : -ETIMEDOUT;
 	return rc;
 }
 
 int ustack_shield(int on)
 {
 	struct uwaiter *w = uwait_self();
-	int before;
 
-	if (!w)
-		return -ENOMEM;
-	before = w->w_shield;
+	return w ? uwait_shield(w, on) : -ENOMEM;
+}
+
+bool uwait_shield(struct uwaiter *w, bool on)
+{
+	struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
+	bool before = w->w_shield;
+
+	for (; m; m = m->e_outer) {
+		uwait_lock(&m->e_scope->p_lock);
+		m->e_shield = on;
+		uwait_unlock(&m->e_scope->p_lock);
+	}
 	w->w_shield = on;
 	return before;
+}
+
+int uwait_enter(struct uwait_scope *p, struct uwait_member *m)
+{
+	struct uwaiter *w = uwait_self();
+	struct uevents *e;
+	int rc;
+
+	if (!w || (!w->w_more && !uwait_room(w, 0)))
+		return -ENOMEM;
+	if (!w->w_outside && p->p_deadline != USCHED_NEVER) {
+		rc = uevents_of(usched__of(w->w_thread), &e);
+		if (rc)
+			return rc;
+	}
+	m->e_scope = p;
+	m->e_waiter = w;
+	m->e_outside = w->w_outside;
+	m->e_outer = w->w_more->m_inner;
+	m->e_deadline = p->p_deadline;
+	if (m->e_outer && m->e_outer->e_deadline < m->e_deadline)
+		m->e_deadline = m->e_outer->e_deadline;
+	w->w_more->m_inner = m;
+	w->w_scoped = true;
+	if (!w->w_outside)
+		w->w_thread->u_cancelled = 1;
+	uwait_lock(&p->p_lock);
+	m->e_shield = w->w_shield;
+	uwait_push(&p->p_members, &m->e_node);
+	uwait_unlock(&p->p_lock);
+	return 0;
+}
+
+int uwait_leave(void)
+{
+	struct uwaiter *w = uwait_self();
+
+	if (!w || !w->w_scoped)
+		return -EPERM;
+	leave_scope(w);
+	return 0;
+}
+
+/* Told or not: the waiter is not claimed, for it runs. */
+static void leave_scope(struct uwaiter *w)
+{
+	struct uwait_member *m = w->w_more->m_inner;
+	struct uwait_scope *p = m->e_scope;
+
+	w->w_more->m_inner = m->e_outer;
+	if (!m->e_outer) {
+		w->w_scoped = false;
+		if (!w->w_outside)
+			w->w_thread->u_cancelled = w->w_cancelled;
+	}
+	uwait_lock(&p->p_lock);
+	uwait_remove(&p->p_members, &m->e_node);
+	uwait_unlock(&p->p_lock);
+	p->p_left(m);
+}
+
+static void leave_scopes(struct uwaiter *w)
+{
+	while (w->w_scoped)
+		leave_scope(w);
+}
+
+bool uwait_end_some(struct uwait_scope *p, unsigned n)
+{
+	struct uwait_member *m;
+
+	uwait_lock(&p->p_lock);
+	do {
+		m = (struct uwait_member *)(void *)p->p_members.q_first;
+		if (m) {
+			uwait_remove(&p->p_members, &m->e_node);
+			if (!m->e_shield)
+				end_wait(m->e_waiter, m->e_outside);
+		}
+	} while (m && --n > 0);
+	uwait_unlock(&p->p_lock);
+	return m;
+}
+
+/*
+ * Under p_lock of a scope in which `w' is, so it stays. If its wait has not begun, that
+ * looks at p_ended first, and so does one that is AWAKE, before it is WAITING.
+ */
+static void end_wait(struct uwaiter *w, bool outside)
+{
+	uint8_t state = WAITING;
+	unsigned spins = 0;
+	struct usched *s;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!outside && __atomic_load_n(&w->w_joins, __ATOMIC_RELAXED)) {
+		s = ustack_sched(w->w_thread);
+		s->s_interrupt(s, w->w_thread);
+		return;
+	}
+	while (!__atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (state != LOOKED)
+			return;
+		relax(&spins);
+		state = WAITING;
+	}
+	uwait_finish(w, -ECANCELED);
+}
+
+/* The other side: the wait has begun, or a join is about to. */
+static bool has_ended(const struct uwaiter *w)
+{
+	const struct uwait_member *m = w->w_more->m_inner;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (; m && !w->w_shield; m = m->e_outer)
+		if (GET(m->e_scope->p_ended) != USCHED_NEVER)
+			return true;
+	return false;
+}
+
+static void look_back(struct uwaiter *w)
+{
+	if (has_ended(w) && uwait_claim(w))
+		uwait_finish(w, -ECANCELED);
 }
 
 bool uwait_claim(struct uwaiter *w)
@@ -459,7 +676,8 @@ static struct uwaiter *new_waiter(void)
 	memset(w, 0, sizeof *w);
 	w->w_attachment.a_ops = &ops;
 	w->w_thread = u;
-	w->w_size = size;
+	w->w_size = (uint32_t)size;
+	w->w_cancelled = u->u_cancelled;
 	ustack_attach(&w->w_attachment);
 	return w;
 }
@@ -521,20 +739,29 @@ static void end(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
+	leave_scopes(w);
 	if (w->w_more && w->w_more->m_values)
 		w->w_more->m_values->v_end(w);
 }
 
-static int shielded(const struct ustack_attachment *l)
+static int error_of(const struct ustack_attachment *l)
 {
-	return ((const struct uwaiter *)(const void *)l)->w_shield;
+	return end_of((const struct uwaiter *)(const void *)l);
+}
+
+static int is_cancelled(const struct ustack_attachment *l)
+{
+	return ((const struct uwaiter *)(const void *)l)->w_cancelled;
 }
 
 static void cancel(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
-	if (!w->w_joins && uwait_claim(w))
+	if (!w->w_cancelled && w->w_more)
+		w->w_more->m_when = uevents_now();
+	w->w_cancelled = true;
+	if (!w->w_shield && !w->w_joins && uwait_claim(w))
 		uwait_finish(w, -ECANCELED);
 }
 
@@ -559,6 +786,7 @@ static void free_waiter(struct ustack_attachment *l)
 	struct usched *s = usched__of(w->w_thread);
 
 	uncount(w);                             /* aborted while it waited */
+	leave_scopes(w);
 	disarm(w);
 	free_more(w);
 	s->s_free(s, w->w_thread, w, w->w_size);
@@ -614,7 +842,7 @@ static void expired(struct uexpiry *x)
 /* The result of a wait whose deadline has come. */
 static int late(const struct uwaiter *w)
 {
-	return w->w_kind && w->w_kind->k_sleeps ? 0 : -ETIMEDOUT;
+	return w->w_kind && w->w_kind->k_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
 }
 
 static void disarm(struct uwaiter *w)
@@ -645,12 +873,19 @@ static void arm(struct uwaiter *w)
 	e->e_arm(e, x, expired);
 }
 
-/* Before a wait that counts: for its deadline, and all else outside. */
+/*
+ * Before a wait that counts, for its deadline and all else outside; and before one in a
+ * scope.
+ */
 static void expect(struct uwaiter *w)
 {
-	arm(w);
-	w->w_counted = true;
-	uevents_count(usched__of(w->w_thread)->s_events, 1);
+	if (w->w_counts) {
+		arm(w);
+		w->w_counted = true;
+		uevents_count(usched__of(w->w_thread)->s_events, 1);
+	}
+	if (w->w_scoped && !w->w_joins)
+		look_back(w);
 }
 
 /* The wait is over, or never began. */
@@ -673,7 +908,7 @@ static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 {
 	int rc;
 
-	if (w->w_counts)
+	if (w->w_counts || w->w_scoped)
 		expect(w);
 	rc = ustack_wait();
 	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
@@ -717,6 +952,8 @@ static int block_native(struct uwaiter *w, struct uwait_lock *lock,
 	struct uwait_native *n = native_of(w);
 	int before = defer_cancel();
 
+	if (w->w_scoped)
+		look_back(w);
 	pthread_mutex_lock(&n->n_lock);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
 		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))

@@ -87,9 +87,13 @@ struct uwait_values {
 	void (*v_end)(struct uwaiter *w);       /* the thread calls it at its end */
 };
 
+struct uwait_member;
+
 /* What few waiters need. The room is behind it. */
 struct uwait_more {
 	struct uwait_values *m_values;  /* usync.c's, or NULL; freed with the waiter */
+	struct uwait_member *m_inner;   /* in the scope that was entered last, or NULL */
+	int64_t              m_when;    /* when the thread was cancelled, if known */
 	size_t               m_size;    /* of the room, bytes */
 };
 
@@ -114,19 +118,22 @@ struct uwaiter {
 	bool                w_tag     : 1;      /* and the queue's */
 	bool                w_outside : 1;      /* of a native thread: constant */
 	bool                w_counts  : 1;      /* the wait is one for uevents_count() */
-	bool                w_shield  : 1;      /* cancelling the thread has no effect */
-	bool                w_joins   : 1;      /* in s_join */
-	bool                w_late    : 1;      /* and the deadline came */
+	bool                w_scoped  : 1;      /* it is in scopes */
+	bool                w_clipped : 1;      /* w_deadline is that of a scope */
+	bool                w_late    : 1;      /* it came in s_join */
+	bool                w_cancelled : 1;    /* the thread was cancelled */
+	bool                w_shield  : 1;      /* that has no effect, nor do scopes */
 
 	/* Written by the granter. */
 	uint8_t             w_state;    /* atomic: enum in uwait.c */
 
 	/* Owned by its native thread. Not bits: others read those while it waits. */
 	bool                w_counted;  /* w_counts, and it is counted now */
+	bool                w_joins;    /* atomic: in s_join */
 	uint8_t             w_owed;     /* wakes by grants that no block took */
 	int                 w_result;   /* the granter's */
 
-	size_t              w_size;     /* bytes, from s_alloc: constant */
+	uint32_t            w_size;     /* bytes, from s_alloc: constant */
 };
 
 /* A spin lock, held for some instructions, never over a block. Zeros are an open one. */
@@ -272,6 +279,51 @@ bool uwait_withdraw(struct uwaiter *w);
  * Switches.
  */
 int uwait_join(struct ustack *u, const void *where, int64_t deadline);
+
+/*
+ * Scopes: what ends the waits of all threads and native threads in it.
+ * usync_scope_create() makes them.
+ */
+struct uwait_scope {
+	struct uwait_lock  p_lock;
+	struct uwait_queue p_members;   /* those that were not told of its end */
+	int64_t            p_deadline;  /* constant */
+	int64_t            p_ended;     /* atomic: its cancel; or USCHED_NEVER */
+	void             (*p_left)(struct uwait_member *m);     /* frees it */
+};
+
+/* In a scope; on the heap. */
+struct uwait_member {
+	struct uwait_node    e_node;    /* first; in p_members */
+	struct uwait_scope  *e_scope;
+	struct uwaiter      *e_waiter;
+	struct uwait_member *e_outer;   /* entered before, or NULL */
+	int64_t              e_deadline;        /* of this and the outer ones */
+	bool                 e_shield;  /* under p_lock: the thread is shielded */
+	bool                 e_outside; /* w_outside, but not in a word that changes */
+};
+
+/*
+ * The caller enters `p' as `m'. From now on its waits end when `p' does.
+ * 0; -ENOMEM; -ENOTSUP: `p' has a deadline and the scheduler no timers.
+ * Does not switch.
+ */
+int uwait_enter(struct uwait_scope *p, struct uwait_member *m);
+
+/* The caller leaves the scope that it entered last. -EPERM: it is in none. */
+int uwait_leave(void);
+
+/*
+ * Ends the waits of up to `n' members, which are told of the end of `p': p_ended was set
+ * before. False: there are no more of them. From any native thread.
+ */
+bool uwait_end_some(struct uwait_scope *p, unsigned n);
+
+/* What ends waits in `p': -ECANCELED, -ETIMEDOUT; 0: nothing does, yet. */
+int uwait_scope_error(const struct uwait_scope *p);
+
+/* As ustack_shield(), for the caller's waiter. */
+bool uwait_shield(struct uwaiter *w, bool on);
 
 /*
  * Claims the wait of `w' for the caller to end. False: it does not wait, or is claimed.

@@ -5,10 +5,10 @@
 
 #define S_FUNC          312
 #define S_ARG           320
-#define S_SWITCHES      576
-#define S_ERRNO         584
-#define S_CAUGHT        592
-#define S_CURRENT       600
+#define S_SWITCHES      584
+#define S_ERRNO         592
+#define S_CAUGHT        600
+#define S_CURRENT       608
 #define K_BOTTOM        0
 #define K_SCHED         16
 #define U_TOP           0

@@ -46,6 +46,7 @@ usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
 uchan.c:        usync.h private/check.h
 ulocks.c:       ustack.h private/code.h
+uscope.c:       usync.h
 unet.h:         usync.h
 unet.c:         unet.h private/cancel.h private/check.h private/poller.h
 uoffload.h:     usync.h
@@ -170,7 +171,7 @@ done
 
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
-for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c unet.c uoffload.c \
+for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c uscope.c unet.c uoffload.c \
 	uoverflow.c upreempt.c uinspect.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do

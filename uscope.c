@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uscope.c: scopes. uwait.c has what ends waits; this has the tree, and threads that are
+ * started in a scope.
+ *
+ * The deadline of a scope is no timer of its own. A wait in it has a timer anyway, which
+ * is set to the scope's deadline if that is earlier. So a scope costs nothing until a
+ * thread in it waits, and belongs to no processor.
+ *
+ * The end of a scope goes down the tree. The caller that sets p_ended tells its members
+ * and takes the scopes within out of c_inner, ends each, and puts those that it has ended
+ * itself on its list of work. So at most one lock is held, for some members at a time,
+ * and there is no recursion. What enters, or is created within, after p_ended was set,
+ * finds it set: both are done under the lock that the one that tells takes afterwards.
+ */
+#include "usync.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { AT_ONCE = 16 };                  /* members are told under the lock */
+
+struct usync_scope {
+	struct uwait_scope  c_waits;    /* first; its lock is that of c_inner, too */
+	uint32_t            c_holds;    /* atomic */
+	int32_t             c_error;    /* atomic: of usync_scope_fail(); or 0 */
+	struct usync_scope *c_outer;    /* held; or NULL */
+	struct uwait_node   c_node;     /* in its c_inner */
+	struct uwait_queue  c_inner;    /* those that were not told of the end */
+	struct usync_scope *c_work;     /* the next in a list of work */
+	struct usync_group  c_group;    /* threads of usync_scope_start() */
+};
+
+/* A thread in a scope, and what it calls if the scope has started it. */
+struct member {
+	struct uwait_member b_base;     /* first */
+	int               (*b_func)(void *arg);
+	void               *b_arg;
+};
+
+static void left(struct uwait_member *m);
+static void run(void *arg);
+static bool end(struct usync_scope *c, int64_t when);
+static void spread(struct usync_scope *c, int64_t when);
+static struct usync_scope *take_inner(struct usync_scope *c);
+static bool hold_live(struct usync_scope *c);
+
+static struct usync_scope *scope_of(struct uwait_scope *p)
+{
+	return (struct usync_scope *)(void *)p;
+}
+
+static struct usync_scope *scope_at(struct uwait_node *n)
+{
+	return (struct usync_scope *)(void *)
+		((char *)n - offsetof(struct usync_scope, c_node));
+}
+
+int usync_scope_create(struct usync_scope *parent, int64_t deadline,
+		       struct usync_scope **scope)
+{
+	struct usync_scope *c;
+
+	if (deadline <= 0)
+		return -ETIMEDOUT;
+	c = calloc(1, sizeof *c);
+	if (!c)
+		return -ENOMEM;
+	c->c_holds = 1;
+	c->c_waits.p_left = left;
+	c->c_waits.p_deadline = deadline;
+	c->c_waits.p_ended = USCHED_NEVER;
+	if (parent) {
+		c->c_outer = usync_scope_hold(parent);
+		if (parent->c_waits.p_deadline < deadline)
+			c->c_waits.p_deadline = parent->c_waits.p_deadline;
+		uwait_lock(&parent->c_waits.p_lock);
+		uwait_push(&parent->c_inner, &c->c_node);
+		c->c_waits.p_ended = __atomic_load_n(&parent->c_waits.p_ended,
+						     __ATOMIC_ACQUIRE);
+		uwait_unlock(&parent->c_waits.p_lock);
+	}
+	*scope = c;
+	return 0;
+}
+
+struct usync_scope *usync_scope_hold(struct usync_scope *scope)
+{
+	__atomic_fetch_add(&scope->c_holds, 1, __ATOMIC_RELAXED);
+	return scope;
+}
+
+void usync_scope_release(struct usync_scope *scope)
+{
+	struct usync_scope *outer;
+
+	while (scope && __atomic_sub_fetch(&scope->c_holds, 1, __ATOMIC_ACQ_REL) == 0) {
+		outer = scope->c_outer;
+		if (outer) {
+			uwait_lock(&outer->c_waits.p_lock);
+			uwait_remove(&outer->c_inner, &scope->c_node);
+			uwait_unlock(&outer->c_waits.p_lock);
+		}
+		free(scope);
+		scope = outer;
+	}
+}
+
+int usync_scope_enter(struct usync_scope *scope)
+{
+	struct member *b = calloc(1, sizeof *b);
+	int rc;
+
+	if (!b)
+		return -ENOMEM;
+	rc = uwait_enter(&scope->c_waits, &b->b_base);
+	if (rc)
+		free(b);
+	else
+		usync_scope_hold(scope);
+	return rc;
+}
+
+int usync_scope_leave(void)
+{
+	return uwait_leave();
+}
+
+/* p_left. */
+static void left(struct uwait_member *m)
+{
+	struct usync_scope *c = scope_of(m->e_scope);
+	struct member *b = (struct member *)(void *)m;
+
+	if (b->b_func)
+		usync_group_done(&c->c_group);
+	free(b);
+	usync_scope_release(c);
+}
+
+int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg)
+{
+	struct member *b;
+	int rc;
+
+	if (!func)
+		return -EINVAL;
+	b = calloc(1, sizeof *b);
+	if (!b)
+		return -ENOMEM;
+	*b = (struct member){ .b_base.e_scope = &usync_scope_hold(scope)->c_waits,
+			      .b_func = func, .b_arg = arg };
+	rc = usync_group_add(&scope->c_group, 1);
+	if (rc == 0) {
+		rc = ustack_start(run, b, NULL);
+		if (rc)
+			usync_group_done(&scope->c_group);
+	}
+	if (rc) {
+		usync_scope_release(scope);
+		free(b);
+	}
+	return rc;
+}
+
+/* The thread's function. */
+static void run(void *arg)
+{
+	struct member *b = arg;
+	struct uwait_member *m = &b->b_base;
+	struct usync_scope *c = scope_of(m->e_scope);
+	int rc = uwait_enter(m->e_scope, m);
+	bool in = rc == 0;
+
+	if (in)
+		rc = b->b_func(b->b_arg);
+	if (rc < 0)
+		usync_scope_fail(c, rc);
+	if (in)
+		uwait_leave();
+	else
+		left(m);
+}
+
+int usync_scope_wait(struct usync_scope *scope, int64_t deadline)
+{
+	return usync_group_wait(&scope->c_group, deadline);
+}
+
+int usync_scope_error(const struct usync_scope *scope)
+{
+	int error = __atomic_load_n(&scope->c_error, __ATOMIC_ACQUIRE);
+
+	return error ? error : uwait_scope_error(&scope->c_waits);
+}
+
+void usync_scope_cancel(struct usync_scope *scope)
+{
+	int64_t when = uevents_now();
+
+	if (end(scope, when))
+		spread(usync_scope_hold(scope), when);
+}
+
+void usync_scope_fail(struct usync_scope *scope, int error)
+{
+	int none = 0;
+
+	if (uwait_scope_error(&scope->c_waits) == 0)
+		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	usync_scope_cancel(scope);
+}
+
+/* False: it had ended, or its deadline has come: then each wait ends by itself. */
+static bool end(struct usync_scope *c, int64_t when)
+{
+	int64_t never = USCHED_NEVER;
+
+	return when < c->c_waits.p_deadline
+		&& __atomic_compare_exchange_n(&c->c_waits.p_ended, &never, when, 0,
+					       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* `c', which the caller has ended and holds for this: tells all in it and within. */
+static void spread(struct usync_scope *c, int64_t when)
+{
+	struct usync_scope *work, *inner;
+
+	c->c_work = NULL;
+	for (; c; c = work) {
+		work = c->c_work;
+		while (uwait_end_some(&c->c_waits, AT_ONCE))
+			;
+		while ((inner = take_inner(c))) {
+			if (end(inner, when)) {
+				inner->c_work = work;
+				work = inner;
+			} else {
+				usync_scope_release(inner);
+			}
+		}
+		usync_scope_release(c);
+	}
+}
+
+/* Held; or NULL. Those that are about to be freed are left out. */
+static struct usync_scope *take_inner(struct usync_scope *c)
+{
+	struct usync_scope *inner = NULL;
+
+	uwait_lock(&c->c_waits.p_lock);
+	while (!inner && c->c_inner.q_first) {
+		inner = scope_at(c->c_inner.q_first);
+		uwait_remove(&c->c_inner, &inner->c_node);
+		if (!hold_live(inner))
+			inner = NULL;
+	}
+	uwait_unlock(&c->c_waits.p_lock);
+	return inner;
+}
+
+static bool hold_live(struct usync_scope *c)
+{
+	uint32_t holds = __atomic_load_n(&c->c_holds, __ATOMIC_RELAXED);
+
+	while (holds > 0)
+		if (__atomic_compare_exchange_n(&c->c_holds, &holds, holds + 1, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
