@@ -207,6 +207,126 @@ static void nested(void *s)
 
 TEST_CASE(test_nested, each_scheduler, nested)
 
+/* ---- At the last moment ---- */
+
+static struct usync_scope *ending;
+static void (*arm)(struct uevents *e, struct uexpiry *x, uexpired_fn *expired);
+
+/* In place of e_arm: a join is about to begin. */
+static void cancel_and_arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
+{
+	usync_scope_cancel(ending);
+	arm(e, x, expired);
+}
+
+static void begin_join(struct worker *w)
+{
+	static struct usync_sem sem;
+	struct uevents *e;
+	struct ustack *u;
+	int rc;
+
+	TEST_EQUAL(over->o_start(w->w_sched, wait_for_sem, &sem, &u), 0);
+	TEST_TRUE(ustack_stay(1) >= 0);
+	TEST_EQUAL(uevents_of(usched__here(), &e), 0);
+	arm = e->e_arm;
+	e->e_arm = cancel_and_arm;
+	rc = ustack_join(u, usync_after(HOUR));
+	e->e_arm = arm;
+	TEST_EQUAL(rc, -ECANCELED);
+	TEST_EQUAL(usync_sem_post(&sem), 0);
+	TEST_EQUAL(ustack_detach(u), 0);
+}
+
+/* The scope ends after the wait was prepared, before it has begun. */
+static void begin_late(struct worker *w)
+{
+	struct uwaiter *waiter;
+
+	(void)w;
+	TEST_EQUAL(uwait_prepare(&waiter, USCHED_NEVER), 0);
+	usync_scope_cancel(ending);
+	uwait_begin(waiter);
+	TEST_EQUAL(uwait_block(waiter), -ECANCELED);
+}
+
+/* Or while a partner only may end it. */
+static void begin_awake(struct worker *w)
+{
+	struct uwaiter *waiter;
+
+	(void)w;
+	TEST_EQUAL(uwait_prepare(&waiter, USCHED_NEVER), 0);
+	uwait_begin_awake(waiter);
+	usync_scope_cancel(ending);
+	TEST_TRUE(!uwait_linger(waiter));
+	TEST_EQUAL(uwait_block(waiter), -ECANCELED);
+}
+
+static void (*const beginnings[])(struct worker *w) = {
+	begin_join, begin_late, begin_awake,
+};
+
+static void begin(struct worker *w)
+{
+	TEST_EQUAL(usync_scope_enter(ending), 0);
+	beginnings[w->w_index](w);
+	TEST_EQUAL(usync_scope_leave(), 0);
+	TEST_EQUAL(ustack_yield(), 0);
+}
+
+static void begin_each(void *s)
+{
+	static struct worker w;
+
+	for (size_t i = 0; i < 3; i++) {
+		ending = make_scope(NULL, USCHED_NEVER);
+		start_worker(&w, s, false, i, begin, NULL);
+		end_worker(&w);
+		usync_scope_release(ending);
+	}
+}
+
+TEST_CASE(test_begin, each_scheduler, begin_each)
+
+/* ---- Shields ---- */
+
+static void be_shielded(struct worker *w)
+{
+	struct usync_sem *sem = w->w_shared;
+
+	if (w->w_index == 0)
+		TEST_EQUAL(usync_scope_enter(ending), 0);
+	TEST_EQUAL(ustack_shield(1), 0);
+	if (w->w_index == 1)
+		TEST_EQUAL(usync_scope_enter(ending), 0);
+	TEST_EQUAL(usync_sem_wait(sem, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_shield(0), 1);
+	TEST_EQUAL(usync_sem_wait(sem, USCHED_NEVER), -ECANCELED);
+}
+
+static void shield_each(void *s)
+{
+	static struct usync_sem sem;
+	static struct worker w;
+
+	for (size_t i = 0; i < 2; i++) {
+		ending = make_scope(NULL, USCHED_NEVER);
+		start_worker(&w, s, false, i, be_shielded, &sem);
+		await_waiting(&w);
+		usync_scope_cancel(ending);
+		settle(s, w.w_thread);
+		TEST_TRUE(waits(&w));
+		TEST_EQUAL(usync_sem_post(&sem), 0);
+		end_worker(&w);
+		usync_scope_release(ending);
+	}
+}
+
+TEST_CASE(test_shield, each_scheduler, shield_each)
+
+/* ---- Arguments ---- */
+
 static void bad_arguments(void **state)
 {
 	struct usync_scope *c = NULL;
@@ -508,6 +628,8 @@ int main(void)
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_begin),
+		cmocka_unit_test(test_shield),
 		cmocka_unit_test(bad_arguments),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_crew),
