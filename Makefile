@@ -66,8 +66,8 @@ version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
 headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
-	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h
-modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet uoffload uoverflow upreempt uinspect
+	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h
+modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet uoffload uoverflow upreempt uinspect utrace
 pages   := $(wildcard doc/*.[137])
 viewer  := $(wildcard tools/usched_view/*.py)
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))

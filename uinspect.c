@@ -51,6 +51,7 @@
 #include "upreempt.h"
 #include "uproc.h"
 #include "usync.h"
+#include "utrace.h"
 
 enum {
 	BATCH    = 256,                 /* threads, */
@@ -105,7 +106,13 @@ struct member {
 	const char    *m_name;          /* or NULL, as the next one */
 	const char    *m_more;
 	struct task   *m_task;
+	int64_t        m_started;       /* ns ago, or -1, as the next one */
+	int64_t        m_blocked;
 };
+
+/* For what it keeps, if it is linked. */
+extern __typeof__(utrace__ages) utrace__ages __attribute__((weak));
+extern __typeof__(utrace__delays) utrace__delays __attribute__((weak));
 
 /* Threads that are equal but for these. */
 struct group {
@@ -697,7 +704,12 @@ static void add_member(struct task *k, struct group *g, const struct ustack *u)
 		k->k_lost++;
 		return;
 	}
-	*m = (struct member){ .m_thread = (uintptr_t)u, .m_task = k };
+	*m = (struct member){ .m_thread = (uintptr_t)u, .m_task = k, .m_started = -1,
+			      .m_blocked = -1 };
+	if (utrace__ages)
+		utrace__ages(u, &m->m_started, &m->m_blocked);
+	if (k->k_key.e_state < UPROC_IS_WOKEN)
+		m->m_blocked = -1;
 	if (k->k_key.e_state == UPROC_WAITS) {
 		m->m_object = k->k_why.y_object;
 		m->m_holder = k->k_why.y_holder;

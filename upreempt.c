@@ -489,7 +489,7 @@ static void give_way(struct slice *l)
 
 	leave(l);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	if (!s->s_owns)
+	if (!(s->s_owns & USCHED_OWNS))
 		usched__set_control(words);
 	SET(s->s_over, 0);
 	count_given(s);

@@ -62,6 +62,7 @@
 #include "private/quota.h"
 #include "uoverflow.h"
 #include "upreempt.h"
+#include "utrace.h"
 #include "private/where.h"
 
 enum {
@@ -112,6 +113,12 @@ extern __typeof__(upreempt__watch) upreempt__watch __attribute__((weak));
 extern __typeof__(upreempt__wake) upreempt__wake __attribute__((weak));
 extern __typeof__(upreempt__stop) upreempt__stop __attribute__((weak));
 extern __typeof__(upreempt__unwatch) upreempt__unwatch __attribute__((weak));
+
+/* For traces, likewise. */
+extern __typeof__(utrace__control) utrace__control __attribute__((weak));
+extern __typeof__(utrace__look) utrace__look __attribute__((weak));
+extern __typeof__(utrace__post) utrace__post __attribute__((weak));
+extern __typeof__(utrace__free) utrace__free __attribute__((weak));
 
 /* Finds calls that a preemptible region must not contain. */
 #ifdef USCHED_CHECK
@@ -181,6 +188,8 @@ static uint64_t begin_run(const struct uprocs *r, uint64_t last);
 static uint32_t work_of(const struct uproc *p);
 static uint32_t new_of(const struct uproc *p);
 static void set_turn(struct uproc *p);
+static bool is_traced(void);
+static void look_at_trace(struct uproc *p);
 static int  make_room(struct uproc *p);
 static int  count_started(struct uproc *p, uint32_t n);
 static int  enlarge_ring(struct uproc *p, uint32_t count);
@@ -445,6 +454,9 @@ static void start(struct uproc_place place, struct uproc_thread *t,
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START;
+	if (self)
+		usched__tell(&self->p_sched, USCHED_CREATES, &t->t_stack,
+			     self->p_sched.s_current);
 	/* Until now it was not LIVE, which refuses stale handles. */
 	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
@@ -658,6 +670,8 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
 
 	CALLED("ustack_wake(), or another call that sends mail,");
+	if (is_traced())
+		utrace__post(t, mail);
 	do {
 		if (!(old & UPROC_MAIL_LIVE))
 			return -ESRCH;
@@ -709,6 +723,7 @@ bool uproc_look(struct uproc *p)
 	const struct uprocs *r = p->p_procs;
 
 	set_turn(p);
+	look_at_trace(p);
 	UPROC_COUNT(p->p_looked_for, 1);
 	uproc_poll(p, UEVENTS_LOOK);
 	p->p_barren = 0;
@@ -716,6 +731,19 @@ bool uproc_look(struct uproc *p)
 	share(p);
 	tidy_busy(p);
 	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
+}
+
+/* Whether a trace is wanted somewhere, for what is not on the way of a switch. */
+static bool is_traced(void)
+{
+	return utrace__look && utrace__wanted(&utrace__control);
+}
+
+/* In s_next. */
+static void look_at_trace(struct uproc *p)
+{
+	if (is_traced() || GET(p->p_ring))
+		utrace__look(p);
 }
 
 /*
@@ -782,6 +810,7 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 		mail &= ~(uint32_t)UPROC_MAIL_JOINED;
 	}
 	if (*tokens == UPROC_WAITING && more > 0) {
+		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->t_stack, NULL);
 		*tokens = 0;
 		more--;
 		uproc_push(p, t);
@@ -794,8 +823,10 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 	}
 	/* News of a deadlock may be late: the thread may have gone on. */
 	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
-		if (!(*tokens & UPROC_NEWS))
+		if (!(*tokens & UPROC_NEWS)) {
+			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->t_stack, NULL);
 			uproc_push(p, t);
+		}
 		*tokens |= mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0;
 		*tokens |= mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0;
 	}
@@ -1179,6 +1210,8 @@ static void uproc_fini(struct uproc *p)
 {
 	uevents_close(&p->p_sched);
 	upreempt_close(&p->p_sched);
+	if (p->p_ring)
+		utrace__free(p);
 	while (p->p_steps > 0)
 		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
 	if (p->p_alternate)

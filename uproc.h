@@ -155,6 +155,7 @@ struct uproc {
 	uint32_t              p_searches;       /* for threads of others */
 	struct usched_stack  *p_foreign; /* vacant stacks of others, to go back */
 	struct uprocs        *p_procs;
+	struct utrace_ring   *p_ring;    /* atomic: utrace.h; or NULL */
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
@@ -329,6 +330,9 @@ enum uproc_state {
 
 UPROC_PRIVATE enum uproc_state uproc__state(const struct uproc_thread *t,
 					    struct ustack_why *why);
+
+/* The name of `u', which may have ended, or "". `u' is not followed. */
+UPROC_PRIVATE void uproc__name(const struct ustack *u, char *buffer, size_t size);
 
 /* The thread that joins `t', or NULL. */
 UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);

@@ -179,6 +179,7 @@ enum { STRESS = 0 };
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 static arch_next_fn enter, block, hand_over, visit;
+static void init_parts(struct usched *s);
 static int  enter_threads(struct usched *s);
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
 static void start_fd(void *thread);
@@ -190,13 +191,17 @@ static int  refuse_join(struct usched *s, struct ustack *u, const void *where,
 			int64_t deadline);
 static struct ustack *pick_none(struct usched *s, struct ustack *self);
 static void ready_by_wake(struct usched *s, struct ustack *u);
-static const struct usched_caught *look_at(void);
+static const struct usched_caught *look_at(const struct usched *s);
 static struct usched_caught *caught(void);
 static void own_control(struct usched *s, uint64_t words);
 static void share_control(struct usched *s);
 static void check_control(const struct usched *s);
 static bool has_caught(const struct usched *s);
 static inline struct arch_jump run(struct usched *s, struct ustack *u);
+static struct arch_jump go(struct usched *s, struct ustack *u);
+APART static struct arch_jump go_told(struct usched *s, struct ustack *u);
+static void tell_changes(struct usched *s, struct ustack *u);
+APART static struct arch_jump finish_long(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
 APART static struct arch_jump leave(struct usched *s);
@@ -318,12 +323,19 @@ int usched_init(struct usched *s)
 	s->s_stacks = 0;
 	s->s_colour = 0;
 	s->s_stats = (struct usched_stats){ 0 };
+	init_parts(s);
+	return 0;
+}
+
+/* What is made later. */
+static void init_parts(struct usched *s)
+{
 	s->s_events = NULL;
 	s->s_slice = NULL;
+	s->s_hook = NULL;
 	s->s_over = 0;
 	s->s_errno = NULL;
 	s->s_caught = &none;
-	return 0;
 }
 
 /*
@@ -431,7 +443,7 @@ BY_THREADS int usched_run(struct usched *s)
 	s->s_errno = &errno;
 	error = errno;
 	s->s_first = usched__control();
-	s->s_caught = look_at();
+	s->s_caught = look_at(s);
 	watch_run(s);
 	rc = switch_caught(NULL, s, s);   /* the caller may be handling an exception */
 	usched__set_control(s->s_first);
@@ -488,7 +500,7 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 	u->u_func = func;
 	u->u_deep = 0;
 	u->u_errno = 0;
-	u->u_tokens = s->s_pick == pick_none ? INT32_MIN : 0;
+	u->u_tokens = GET(s->s_pick) == pick_none ? INT32_MIN : 0;
 	u->u_image = (struct usched_image){ arg, 0 };
 	return 0;
 }
@@ -528,7 +540,7 @@ int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched
 static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
 	struct usched_caught *all_caught = caught(), mine = none;
-	bool owns = next && s->s_owns;
+	bool owns = next && s->s_owns & USCHED_OWNS;
 	uint64_t words = 0;
 	int rc;
 
@@ -559,21 +571,43 @@ static void own_control(struct usched *s, uint64_t words)
 {
 	s->s_control = usched__control();
 	usched__set_control(words);
-	s->s_owns = 1;
+	s->s_owns |= USCHED_OWNS;
 	s->s_caught = &all;
 }
 
 static void share_control(struct usched *s)
 {
 	usched__set_control(s->s_control);
-	s->s_owns = 0;
-	s->s_caught = look_at();
+	s->s_owns &= ~USCHED_OWNS;
+	s->s_caught = look_at(s);
+}
+
+void usched__set_hook(struct usched *s, struct usched_hook *h)
+{
+	h->h_next = s->s_hook;
+	s->s_hook = h;
+	s->s_owns |= USCHED_TOLD;
+	s->s_caught = &all;
+}
+
+void usched__drop_hook(struct usched *s, struct usched_hook *h)
+{
+	struct usched_hook **at = &s->s_hook;
+
+	while (*at != h)
+		at = &(*at)->h_next;
+	*at = h->h_next;
+	if (s->s_hook)
+		return;
+	s->s_owns &= ~USCHED_TOLD;
+	if (usched__current == s && !s->s_owns)         /* else usched_run() will */
+		s->s_caught = look_at(s);
 }
 
 BY_THREADS int ustack_control(int own)
 {
 	struct usched *s = usched__current;
-	int before = s->s_owns;
+	int before = s->s_owns & USCHED_OWNS;
 
 	CALLED(__func__);
 	if (!s->s_current)
@@ -593,7 +627,8 @@ BY_THREADS int ustack_control(int own)
 static void check_control(const struct usched *s)
 {
 #ifdef USCHED_CHECK
-	if (!s->s_current || s->s_owns || usched__control() == s->s_first)
+	if (!s->s_current || s->s_owns & USCHED_OWNS
+	    || usched__control() == s->s_first)
 		return;
 	CHECK(s->s_changed);            /* or: `u' needs ustack_control() */
 	s->s_changed(s, s->s_current);
@@ -603,11 +638,12 @@ static void check_control(const struct usched *s)
 }
 
 /* The s_caught of a thread that shares control words. */
-static const struct usched_caught *look_at(void)
+static const struct usched_caught *look_at(const struct usched *s)
 {
 	const struct usched_caught *look = caught();
 
-	if (WATCHED || CHECKED || STRESS || usched__probe() == 0 || usched__blocks)
+	if (s->s_hook || usched__blocks || WATCHED || CHECKED || STRESS
+	    || usched__probe() == 0)
 		return &all;
 	return look ? look : &none;
 }
@@ -677,6 +713,7 @@ BY_THREADS int ustack_abort(struct ustack *u)
 	}
 	if (u == s->s_current)
 		return -EBUSY;
+	usched__tell(s, USCHED_ENDS, u, NULL);
 	release(s, u);
 	return 0;
 }
@@ -885,7 +922,7 @@ static struct arch_jump enter(char *top, void *arg)
 	if (rc)
 		return (struct arch_jump){ top, rc };
 	s->s_home = top;
-	return run(s, s->s_next(s));
+	return go(s, NULL);
 }
 
 static struct arch_jump block(char *top, void *arg)
@@ -893,7 +930,7 @@ static struct arch_jump block(char *top, void *arg)
 	struct usched *s = arg;
 	int rc = stop(s, top);
 
-	return rc ? (struct arch_jump){ top, rc } : usched__go(NULL, s);
+	return rc ? (struct arch_jump){ top, rc } : go(s, NULL);
 }
 
 static struct arch_jump hand_over(char *top, void *arg)
@@ -901,7 +938,7 @@ static struct arch_jump hand_over(char *top, void *arg)
 	struct usched *s = usched__current;
 	int rc = stop(s, top);
 
-	return rc ? (struct arch_jump){ top, rc } : usched__go(arg, s);
+	return rc ? (struct arch_jump){ top, rc } : go(s, arg);
 }
 
 /* The running thread is noted in s_chosen: nothing is picked meanwhile. */
@@ -946,6 +983,55 @@ static int stop(struct usched *s, char *top)
 struct arch_jump usched__go(struct ustack *u, struct usched *s)
 {
 	return run(s, u ? u : s->s_next(s));                    /* R2, R3 */
+}
+
+/* The same on the long way, where hooks are told. */
+static struct arch_jump go(struct usched *s, struct ustack *u)
+{
+	return s->s_hook ? go_told(s, u) : usched__go(u, s);
+}
+
+static struct arch_jump go_told(struct usched *s, struct ustack *u)
+{
+	struct ustack *self = s->s_current;
+
+	if (u && u->u_stack->k_resident == u && !STRESS) {
+		usched__tell(s, USCHED_HANDS_OVER, self, u);
+		return run(s, u);
+	}
+	if (self)
+		usched__tell(s, USCHED_BLOCKS, self, NULL);
+	if (!u)
+		u = s->s_next(s);
+	tell_changes(s, u);
+	if (u)
+		usched__tell(s, USCHED_RUNS, u, self);
+	return run(s, u);
+}
+
+/* What run() will do. */
+static void tell_changes(struct usched *s, struct ustack *u)
+{
+	struct usched_stack *k = u ? u->u_stack : &s->s_native;
+	struct ustack *self = s->s_current, *out;
+
+	if (k == &s->s_new && s->s_vacant_own.k_next != &s->s_vacant_own)
+		k = s->s_vacant_own.k_next;
+	else if (k == &s->s_new && s->s_vacant.k_next != &s->s_vacant)
+		k = s->s_vacant.k_next;
+	else if (k == &s->s_new)
+		k = s->s_victim;
+	out = k->k_resident;
+	if (STRESS && self && self != u) {
+		usched__tell(s, USCHED_EVICTS, self, NULL);
+		out = out == self ? NULL : out;
+	}
+	if (out && out != u)
+		usched__tell(s, USCHED_EVICTS, out, NULL);
+	if (u && u->u_stack == &s->s_new)
+		usched__tell(s, USCHED_STARTS, u, NULL);
+	else if (u && (k->k_resident != u ))
+		usched__tell(s, USCHED_LOADS, u, NULL);
 }
 
 /* The running thread is deeper than before: reserves an image for that (R4). */
@@ -1022,10 +1108,21 @@ static inline struct arch_jump finish(struct usched *s, struct ustack *u)
 {
 	check_control(s);
 	if (s->s_owns)
-		share_control(s);
+		return finish_long(s, u);
 	s->s_current = NULL;
 	release(s, u);
 	return run(s, s->s_next(s));
+}
+
+/* With control words of its own, or hooks. */
+static struct arch_jump finish_long(struct usched *s, struct ustack *u)
+{
+	if (s->s_owns & USCHED_OWNS)
+		share_control(s);
+	usched__tell(s, USCHED_ENDS, u, NULL);
+	s->s_current = NULL;
+	release(s, u);
+	return go(s, NULL);
 }
 
 /* SP is at the top of s_current, or below. */    /* R5 */

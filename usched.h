@@ -51,6 +51,7 @@ extern "C" {
 struct usched;
 struct ustack;
 struct uevents;                 /* uevents.h */
+struct usched_hook;
 struct upreempt;                /* upreempt.h */
 
 /*
@@ -245,6 +246,34 @@ struct usched_stats {
 	uint64_t s_switches;    /* launches and resumes, but for self-resumes */
 };
 
+/*
+ * What a hook is told. The last ones are told by schedulers, with usched__tell().
+ */
+enum usched_event {
+	USCHED_HANDS_OVER,      /* `u' blocks, and `other' runs now */
+	USCHED_BLOCKS,          /* s_next is asked, */
+	USCHED_RUNS,            /* and has returned this one; it may be the same */
+	USCHED_EVICTS,          /* its frames are about to be copied, */
+	USCHED_LOADS,           /* and here, too */
+	USCHED_STARTS,          /* it runs for the first time */
+	USCHED_ENDS,            /* by itself, or it is aborted */
+	USCHED_CREATES,         /* `other' has created it, or NULL */
+	USCHED_BY_MAIL,         /* it waited, and another native thread woke it; */
+	USCHED_BY_JOIN,         /* or the thread that it joins has ended */
+	USCHED_ARRIVES,         /* it comes from another dispatcher */
+};
+
+/*
+ * Is told of each switch, below the frames of the thread that blocks; on the dispatcher's
+ * native thread. May not block, or change errno. Schedulers put it into s_hook, where it
+ * costs nothing while there is none: with one, switches go the long way.
+ */
+struct usched_hook {
+	void (*h_event)(struct usched_hook *h, enum usched_event event,
+			struct ustack *u, struct ustack *other);
+	struct usched_hook *h_next;
+};
+
 struct usched_stack {
 	char                *k_bottom;
 	struct ustack       *k_resident;
@@ -274,8 +303,9 @@ struct usched {
 	unsigned             s_stacks;    /* stacks */
 	uint16_t             s_colour;  /* of the next */
 	uint16_t             s_number;  /* the scheduler's: k_number of its stacks */
-	int                  s_owns;    /* 1: the running thread has control words of its
-					   own */
+	int                  s_owns;    /* bits: */
+#define USCHED_OWNS 1                   /* the running thread has own control words */
+#define USCHED_TOLD 2                   /* s_hook is not NULL */
 	uint32_t             s_over;    /* atomic: 1: the slice of the running thread is
 					   over; set by the scheduler, from any native
 					   thread */
@@ -292,13 +322,14 @@ struct usched {
 
 	/* Set by the scheduler before usched_init(); the last ones are hot. */
 	size_t           s_room;        /* bytes from u_image to the end of a record */
-	int              s_control_each; /* 1: each thread has its own control words, see
+	struct usched_hook *s_hook;     /* private: see usched__set_hook() */
+	uint8_t          s_control_each; /* 1: each thread has its own control words, see
 					    ustack_control() */
-	int              s_keep;        /* 1: threads keep images that became too large */
-	short            s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
-	short            s_moves;       /* 1: threads may leave: they are launched on
+	uint8_t          s_keep;        /* 1: threads keep images that became too large */
+	uint8_t          s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
+	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
 					   stacks of their own first */
-	int              s_polls;       /* 1: s_next looks for s_events, see uevents.h */
+	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */
@@ -683,6 +714,25 @@ void ustack_cancel_here(struct ustack *u);
  * Does not switch.
  */
 int ustack_attach(struct ustack_attachment *l);
+
+/*
+ * Private, for schedulers: puts the hook first, or takes it out, on the dispatcher's
+ * native thread, in s_next or out of usched_run().
+ */
+void usched__set_hook(struct usched *s, struct usched_hook *h);
+void usched__drop_hook(struct usched *s, struct usched_hook *h);
+
+/* Private, for schedulers: tells all hooks, where there are some. */
+static inline void usched__tell(struct usched *s, enum usched_event event,
+				struct ustack *u, struct ustack *other)
+{
+	struct usched_hook *h, *next;
+
+	for (h = s->s_hook; h; h = next) {
+		next = h->h_next;
+		h->h_event(h, event, u, other);
+	}
+}
 
 /* The function of `u'; NULL: it has ended. From the dispatcher's native thread. */
 USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)

@@ -125,7 +125,8 @@ static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue 
 static bool sleep_native(struct uwait_native *n, int64_t deadline);
 static void relax(unsigned *spins);
 
-static const struct ustack_attachment_ops ops = {
+/* Not static: utrace.c knows waiters by it. */
+__attribute__((visibility("hidden"))) const struct ustack_attachment_ops uwait__ops = {
 	.a_end = end, .a_error = error_of, .a_cancelled = is_cancelled,
 	.a_cancel = cancel, .a_leave = move_on,
 	.a_free = free_waiter, .a_describe = describe,
@@ -674,7 +675,7 @@ static struct uwaiter *new_waiter(void)
 	if (!w)
 		return NULL;
 	memset(w, 0, sizeof *w);
-	w->w_attachment.a_ops = &ops;
+	w->w_attachment.a_ops = &uwait__ops;
 	w->w_thread = u;
 	w->w_size = (uint32_t)size;
 	w->w_cancelled = u->u_cancelled;

@@ -331,6 +331,15 @@ function usched__interrupted
 end usched__interrupted
 
 /*
+ * uint64_t usched__ticks(void);
+ */
+function usched__ticks
+	hint	#34                             /* bti c */
+	mrs	x0, cntvct_el0
+	ret
+end usched__ticks
+
+/*
  * uintptr_t usched__valgrind(const uintptr_t request[6]);
  * The rotations, which cancel out, and the orr are how Valgrind knows it; without it they
  * do nothing, and x3 is what it was.

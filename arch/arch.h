@@ -104,6 +104,12 @@ ARCH_PRIVATE uintptr_t usched__interrupted(const void *context);
 ARCH_PRIVATE extern const unsigned usched__registers, usched__sp;
 ARCH_PRIVATE extern const uint16_t usched__context[];
 
+/*
+ * For traces: a time that grows at a constant rate, the same on all processors; ns of
+ * CLOCK_MONOTONIC where the machine has no counter that is cheap to read.
+ */
+ARCH_PRIVATE uint64_t usched__ticks(void);
+
 /* A request to Valgrind, see watch/watch.h. 0: it is not there. */
 ARCH_PRIVATE uintptr_t usched__valgrind(const uintptr_t request[6]);
 

@@ -38,6 +38,7 @@
 #include <fenv.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "../watch/watch.h"
 
@@ -144,6 +145,14 @@ uintptr_t usched__interrupted(const void *context)
 {
 	(void)context;                  /* stacks that signals could leave: none */
 	return 0;
+}
+
+uint64_t usched__ticks(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 uintptr_t usched__valgrind(const uintptr_t request[6])

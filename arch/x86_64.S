@@ -324,6 +324,17 @@ function usched__interrupted
 end usched__interrupted
 
 /*
+ * uint64_t usched__ticks(void);
+ * CPUs of x86-64 keep them constant and alike since 2008.
+ */
+function usched__ticks
+	rdtsc
+	shlq	$32, %rdx
+	orq	%rdx, %rax
+	ret
+end usched__ticks
+
+/*
  * uintptr_t usched__valgrind(const uintptr_t request[6]);
  * The rotations, which cancel out, and the exchange are how Valgrind knows it; without
  * it they do nothing, and rdx is what it was.

@@ -54,7 +54,7 @@ uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/nativ
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
-uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
+uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h utrace.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
 private/uinspect_show.inc:
 private/uinspect_metrics.inc:
 private/uinspect_stall.inc:
@@ -62,10 +62,14 @@ upreempt.c:     upreempt.h arch/arch.h private/code.h private/lock.h private/nat
 private/upreempt_stall.inc:
 uoverflow.c:    uoverflow.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
+utrace.h:       usched.h
+utrace.c:       utrace.h arch/arch.h private/cancel.h private/probe.h uproc.h uwait.h private/utrace_json.inc
+private/utrace_json.inc:
+private/probe.h:
+uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h utrace.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
 private/uproc_trim.inc:
 private/uproc_names.inc:
-private/uproc_layout.inc:       ../uwait.h
+private/uproc_layout.inc:       ../utrace.h ../uwait.h
 private/uproc_report.inc:
 private/uproc_move.inc:
 private/uproc_native.inc:
@@ -172,7 +176,7 @@ done
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
 for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c uscope.c unet.c uoffload.c \
-	uoverflow.c upreempt.c uinspect.c arch/setjmp.c; do
+	uoverflow.c upreempt.c uinspect.c utrace.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
@@ -181,7 +185,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
 		uoverflow.c:mine | uoverflow.c:installed | uoverflow.c:previous) ;;
-		upreempt.c:previous | upreempt.c:installing | uinspect.c:inspector) ;;
+		upreempt.c:previous | upreempt.c:installing | uinspect.c:inspector | utrace.c:utrace__control) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done

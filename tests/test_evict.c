@@ -263,7 +263,7 @@ static void large_images_are_exchanged(void **state)
 	for (int keep = 0; keep < 2; keep++) {
 		setup(1, 1, deep_then_shallow);
 		mini_start(&plain, &thread[1], blocker, NULL);
-		plain.p_sched.s_keep = keep;
+		plain.p_sched.s_keep = keep != 0;
 		run();
 		assert_true(size_deep >= 16384);
 		if (keep)
