@@ -161,6 +161,7 @@ static int  begin_slices(struct uproc *p);
 static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
 static unsigned processors_allowed(void);
+static inline void tell_created(struct uproc_thread *t);
 static struct uproc_thread *new_thread(struct uproc *p);
 static void start(struct uproc_place place, struct uproc_thread *t,
 		  struct ustack **thread);
@@ -405,6 +406,7 @@ int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
 	if (!t)
 		return -ENOMEM;
 	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
+	tell_created(t);
 	start(place, t, thread);
 	return 0;
 }
@@ -421,8 +423,16 @@ int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), in
 	if (!t)
 		return -ENOMEM;
 	ustack_init_fd(&place.w_proc->p_sched, &t->t_stack, func, fd, arg);
+	tell_created(t);
 	start(place, t, thread);
 	return 0;
+}
+
+static inline void tell_created(struct uproc_thread *t)
+{
+	struct usched *here = usched__here();
+
+	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
 }
 
 /* A record, and a place in the ring. NULL: no memory. */
@@ -454,9 +464,6 @@ static void start(struct uproc_place place, struct uproc_thread *t,
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START;
-	if (self)
-		usched__tell(&self->p_sched, USCHED_CREATES, &t->t_stack,
-			     self->p_sched.s_current);
 	/* Until now it was not LIVE, which refuses stale handles. */
 	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)

@@ -590,6 +590,17 @@ void usched__set_hook(struct usched *s, struct usched_hook *h)
 	s->s_caught = &all;
 }
 
+void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *u,
+		      struct ustack *other)
+{
+	struct usched_hook *h, *next;
+
+	for (h = s->s_hook; h; h = next) {
+		next = h->h_next;
+		h->h_event(h, event, u, other);
+	}
+}
+
 void usched__drop_hook(struct usched *s, struct usched_hook *h)
 {
 	struct usched_hook **at = &s->s_hook;
@@ -996,16 +1007,16 @@ static struct arch_jump go_told(struct usched *s, struct ustack *u)
 	struct ustack *self = s->s_current;
 
 	if (u && u->u_stack->k_resident == u && !STRESS) {
-		usched__tell(s, USCHED_HANDS_OVER, self, u);
+		usched__tell_all(s, USCHED_HANDS_OVER, self, u);
 		return run(s, u);
 	}
 	if (self)
-		usched__tell(s, USCHED_BLOCKS, self, NULL);
+		usched__tell_all(s, USCHED_BLOCKS, self, NULL);
 	if (!u)
 		u = s->s_next(s);
 	tell_changes(s, u);
 	if (u)
-		usched__tell(s, USCHED_RUNS, u, self);
+		usched__tell_all(s, USCHED_RUNS, u, self);
 	return run(s, u);
 }
 
@@ -1023,15 +1034,15 @@ static void tell_changes(struct usched *s, struct ustack *u)
 		k = s->s_victim;
 	out = k->k_resident;
 	if (STRESS && self && self != u) {
-		usched__tell(s, USCHED_EVICTS, self, NULL);
+		usched__tell_all(s, USCHED_EVICTS, self, NULL);
 		out = out == self ? NULL : out;
 	}
 	if (out && out != u)
-		usched__tell(s, USCHED_EVICTS, out, NULL);
+		usched__tell_all(s, USCHED_EVICTS, out, NULL);
 	if (u && u->u_stack == &s->s_new)
-		usched__tell(s, USCHED_STARTS, u, NULL);
+		usched__tell_all(s, USCHED_STARTS, u, NULL);
 	else if (u && (k->k_resident != u ))
-		usched__tell(s, USCHED_LOADS, u, NULL);
+		usched__tell_all(s, USCHED_LOADS, u, NULL);
 }
 
 /* The running thread is deeper than before: reserves an image for that (R4). */

@@ -722,16 +722,16 @@ int ustack_attach(struct ustack_attachment *l);
 void usched__set_hook(struct usched *s, struct usched_hook *h);
 void usched__drop_hook(struct usched *s, struct usched_hook *h);
 
+/* Private: for usched__tell(). */
+void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *u,
+		      struct ustack *other);
+
 /* Private, for schedulers: tells all hooks, where there are some. */
 static inline void usched__tell(struct usched *s, enum usched_event event,
 				struct ustack *u, struct ustack *other)
 {
-	struct usched_hook *h, *next;
-
-	for (h = s->s_hook; h; h = next) {
-		next = h->h_next;
-		h->h_event(h, event, u, other);
-	}
+	if (__builtin_expect(s->s_hook != NULL, 0))
+		usched__tell_all(s, event, u, other);
 }
 
 /* The function of `u'; NULL: it has ended. From the dispatcher's native thread. */

@@ -464,9 +464,9 @@ static void trace_copy(struct utrace_ring *g, const struct ustack *u, bool out)
 static void trace_life(struct utrace_ring *g, enum usched_event event,
 		       const struct ustack *u, const struct ustack *other)
 {
-	uintptr_t func = (uintptr_t)ustack_func(u);
-
 	if (event == USCHED_STARTS) {
+		uintptr_t func = (uintptr_t)ustack_func(u);
+
 		put(g, UTRACE_START, 0, (uintptr_t)u, func, 0);
 		PROBE2("start", (uintptr_t)u, func);
 	} else if (event == USCHED_ENDS) {
