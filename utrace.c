@@ -103,6 +103,8 @@ static inline void put(struct utrace_ring *g, enum utrace_kind kind, enum utrace
 		       uintptr_t thread, uintptr_t other, uint32_t number);
 static void keep(struct utrace_ring *g, enum usched_event event, const struct ustack *u,
 		 const struct ustack *other);
+static void keep_life(struct utrace_ring *g, enum usched_event event,
+		      const struct ustack *u);
 static void keep_block(struct utrace_ring *g, const struct ustack *u);
 static void keep_wake(struct utrace_ring *g, const struct ustack *u);
 static void keep_run(struct utrace_ring *g, const struct ustack *u);
@@ -673,8 +675,6 @@ static int64_t now_ns(void)
 static void keep(struct utrace_ring *g, enum usched_event event, const struct ustack *u,
 		 const struct ustack *other)
 {
-	struct utrace_kept *k;
-
 	switch (event) {
 	case USCHED_HANDS_OVER:
 		keep_block(g, u);
@@ -691,20 +691,31 @@ static void keep(struct utrace_ring *g, enum usched_event event, const struct us
 		keep_wake(g, u);
 		break;
 	case USCHED_CREATES:
-		k = kept_of(u, true);
-		if (!k)
-			break;
-		SET(k->k_started, g->g_time);
-		SET(k->k_since, 0);
-		SET(k->k_ready, g->g_time);
-		break;
+	case USCHED_STARTS:
 	case USCHED_ENDS:
-		k = kept_of(u, false);
-		if (k)
-			SET(k->k_started, 0);
+		keep_life(g, event, u);
 		break;
 	default:
 		break;
+	}
+}
+
+/* Native threads create some, which is seen when these start. */
+static void keep_life(struct utrace_ring *g, enum usched_event event,
+		      const struct ustack *u)
+{
+	struct utrace_kept *k = kept_of(u, event != USCHED_ENDS);
+
+	if (!k)
+		return;
+	if (event == USCHED_ENDS) {
+		SET(k->k_started, 0);
+	} else if (event == USCHED_CREATES) {
+		SET(k->k_started, g->g_time);
+		SET(k->k_since, 0);
+		SET(k->k_ready, g->g_time);
+	} else if (GET(k->k_started) <= GET(utrace__control.c_epoch)) {
+		SET(k->k_started, g->g_time);
 	}
 }
 

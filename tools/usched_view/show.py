@@ -8,7 +8,8 @@ import time
 from .threads import Reader
 
 COLUMNS = f"{'N':>7}  {'THREAD':<14}  {'CPU':<5}  {'STATE':<7}  {'DEPTH':>7}  {'IMAGE':>7}  " \
-          f"{'FRAMES':<6}  {'AGE':>4}  {'NAME':<16}  {'FUNCTION':<20}  WAITS FOR"
+          f"{'FRAMES':<6}  {'AGE':>4}  {'STARTED':>7}  {'NAME':<16}  {'FUNCTION':<20}  " \
+          "WAITS FOR"
 
 
 class Names:
@@ -33,6 +34,19 @@ def all_threads(views):
             yield thread
 
 
+def short(seconds):
+    """In four characters; None: not known."""
+    if seconds is None:
+        return "-"
+    for unit, size, more in (("s", 1, 100), ("m", 60, 100), ("h", 3600, 100)):
+        if seconds < size * more:
+            break
+    else:
+        unit, size = "d", 86400
+    count = seconds / size
+    return f"{count:.1f}{unit}" if count < 10 and unit == "s" else f"{count:.0f}{unit}"
+
+
 def line(thread, functions):
     """As in ps. A million threads want it quick."""
     view, state = thread.view, thread.state
@@ -43,8 +57,10 @@ def line(thread, functions):
     if thread.outside:
         image = thread.image_size
     waits = view.waits_for(thread) if state in ("waiting", "joining") else "-"
+    started, since = view.ages(thread)
+    age = short(since) if waits != "-" else "-"
     return f"{thread.number:7}  {thread.address:<#14x}  {thread.processor:<5}  {state:<7}  " \
-           f"{depth:>7}  {image:>7}  {frames:<6}     -  " \
+           f"{depth:>7}  {image:>7}  {frames:<6}  {age:>4}  {short(started):>7}  " \
            f"{view.names().get(thread.address, '-'):<16}  " \
            f"{functions[thread.function]:<20}  {waits}"
 
