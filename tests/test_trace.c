@@ -112,6 +112,7 @@ static void play(void *unused)
 			unsigned  e_kind, e_why;
 			uintptr_t e_thread, e_other;
 		} expected[] = {
+			{ UTRACE_SWITCH, 0, m, 0 },     /* it ran already */
 			{ UTRACE_CREATE, 0, t, m },
 			{ UTRACE_BLOCK, UTRACE_YIELDS, m, 0 },
 			{ UTRACE_EVICT, 0, m, 1 },
@@ -215,6 +216,57 @@ static void test_objects(void **state)
 	(void)state;
 	test_timeout(30);
 	run(hold_it, one);
+}
+
+/* ---- The order of threads ---- */
+
+static char order[16];
+
+static void note_order(void *letter)
+{
+	TEST_EQUAL(ustack_wait(), 0);
+	strncat(order, letter, 1);
+}
+
+static void wake_three(const char *expected)
+{
+	static char letters[] = "abc";
+	struct ustack *three[3];
+
+	order[0] = '\0';
+	for (int i = 0; i < 3; i++) {
+		TEST_EQUAL(over->o_start(sched, note_order, &letters[i], &three[i]), 0);
+		while (three[i]->u_tokens >= 0)
+			TEST_EQUAL(ustack_yield(), 0);
+	}
+	for (int i = 0; i < 3; i++)
+		TEST_EQUAL(ustack_wake(three[i]), 0);
+	for (int i = 0; i < 3; i++)
+		TEST_EQUAL(ustack_join(three[i], USCHED_NEVER), 0);
+	if (!test_is_stressed())
+		TEST_TRUE(strcmp(order, expected) == 0);
+}
+
+static void keep_order(void *unused)
+{
+	const char *expected = over == &over_ll ? "cab" : "abc";
+
+	(void)unused;
+	for (int i = 0; i < 3; i++) {
+		wake_three(expected);
+		TEST_EQUAL(utrace_start(0), 0);
+		await_on(true);
+		wake_three(expected);
+		TEST_EQUAL(utrace_stop(), 0);
+		await_on(false);
+	}
+}
+
+static void test_order(void **state)
+{
+	(void)state;
+	test_timeout(30);
+	run(keep_order, one);
 }
 
 /* ---- Off ---- */
@@ -626,6 +678,7 @@ int main(void)
 	const struct CMUnitTest trace_tests[] = {
 		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_off),
 		cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_many),
