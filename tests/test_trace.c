@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../uinspect.h"
 #include "../uproc.h"
@@ -400,16 +399,10 @@ static char *json(void)
 	FILE *file = tmpfile();
 	int depth = 0;
 	char *text;
-	long size;
 
 	TEST_TRUE(file);
 	TEST_EQUAL(utrace_write(fileno(file)), 0);
-	size = lseek(fileno(file), 0, SEEK_END);
-	text = malloc((size_t)size + 1);
-	TEST_TRUE(text);
-	TEST_EQUAL(pread(fileno(file), text, (size_t)size, 0), size);
-	text[size] = '\0';
-	fclose(file);
+	text = test_contents(file);
 	for (const char *at = text; *at; at++) {
 		depth += *at == '{' || *at == '[';
 		depth -= *at == '}' || *at == ']';
@@ -612,17 +605,10 @@ static void test_json(void **state)
 static char *text_of(int (*f)(int fd, unsigned how), unsigned how)
 {
 	FILE *file = tmpfile();
-	char *text;
-	long size;
 
 	TEST_TRUE(file);
 	TEST_EQUAL(f(fileno(file), how), 0);
-	size = lseek(fileno(file), 0, SEEK_END);
-	text = calloc(1, (size_t)size + 1);
-	TEST_TRUE(text);
-	TEST_EQUAL(pread(fileno(file), text, (size_t)size, 0), size);
-	fclose(file);
-	return text;
+	return test_contents(file);
 }
 
 static int metrics(int fd, unsigned unused)
