@@ -285,13 +285,14 @@ static void change(struct utrace_ring *g, unsigned mode)
 		if (__atomic_fetch_add(&c->c_users, 1, __ATOMIC_ACQ_REL) == 0)
 			SET(c->c_epoch, usched__ticks());
 	}
+	g->g_time = usched__ticks();
 	if (before & TRACES && !(mode & TRACES))
 		put(g, UTRACE_OFF, 0, 0, 0, 0);
 	SET(g->g_mode, mode);
 	if (!before)
 		begin(g);
 	if (mode & TRACES && !(before & TRACES)) {
-		g->g_time = g->g_began = usched__ticks();
+		g->g_began = g->g_time;
 		g->g_known = false;
 		SET(g->g_begin, g->g_count);
 		put(g, UTRACE_ON, 0, 0, (uintptr_t)now_ns(), 0);
@@ -402,6 +403,7 @@ static void ready(struct usched *s, struct ustack *u)
 	struct uproc *p = g->g_proc;
 	bool polls = p->p_polls;
 
+	g->g_time = usched__ticks();
 	if (g->g_mode & TRACES)
 		trace_wake(g, u, polls ? NULL : s->s_current,
 			   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
@@ -561,7 +563,6 @@ static void trace_wake(struct utrace_ring *g, const struct ustack *u,
 {
 	if (by)
 		know(g, by);
-	g->g_time = usched__ticks();
 	put(g, UTRACE_WAKE, why, (uintptr_t)u, (uintptr_t)by, 0);
 	PROBE3("wake", (uintptr_t)u, (uintptr_t)by, why);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../arch/arch.h"
 #include "../uinspect.h"
 #include "../uproc.h"
 #include "../usync.h"
@@ -619,8 +620,10 @@ static int metrics(int fd, unsigned unused)
 
 static void keep_times(void *unused)
 {
+	const struct utrace_kept *k;
 	int64_t started, since;
 	struct ustack *a;
+	uint64_t now;
 	char *text;
 
 	(void)unused;
@@ -646,7 +649,12 @@ static void keep_times(void *unused)
 			 "processor=\"0\",le=\"0.000001\"} "));
 	TEST_TRUE(strstr(text, "le=\"+Inf\"} ") && !strstr(text, "le=\"+Inf\"} 0\n"));
 	free(text);
+	now = usched__ticks();
 	TEST_EQUAL(ustack_wake(a), 0);
+	k = &utrace__control.c_table[(uintptr_t)a / 64 % UTRACE_KEPT];
+	while (k->k_thread != (uintptr_t)a)
+		k++;
+	TEST_TRUE(k->k_since < now && k->k_ready >= now);
 	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
 	TEST_EQUAL(utrace_keep(0), 1);
 	await_on(false);
