@@ -1041,7 +1041,7 @@ static void tell_changes(struct usched *s, struct ustack *u)
 		usched__tell_all(s, USCHED_EVICTS, out, NULL);
 	if (u && u->u_stack == &s->s_new)
 		usched__tell_all(s, USCHED_STARTS, u, NULL);
-	else if (u && (k->k_resident != u ))
+	else if (u && k->k_resident != u)
 		usched__tell_all(s, USCHED_LOADS, u, NULL);
 }
 
