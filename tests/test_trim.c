@@ -271,7 +271,7 @@ static void test_known(void **state)
 		if (told)                       /* but a batch that was never used */
 			assert_in_range(unknown, 0, 64);
 		else if (stales() == STALE)     /* but those that share a chunk */
-			assert_in_range(unknown, STALE / 8, STALE / 2);
+			assert_in_range(unknown, 1, STALE / 2);
 	}
 }
 
