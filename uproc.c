@@ -1076,7 +1076,7 @@ static unsigned processors_allowed(void)
 #endif
 	if (n < 1)
 		n = 1;
-	return n < (long)quota ? (unsigned)n : quota;
+	return (unsigned long)n < quota ? (unsigned)n : quota;
 }
 
 static int make_procs(struct uprocs *r, const struct uproc_policy *policy)

@@ -123,7 +123,8 @@ enum {
 };
 
 _Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arch/");
-_Static_assert(ENOTSUP == 95, "what usched__probe() returns in arch/");
+_Static_assert(sizeof(void *) != 8 || ENOTSUP == 95,
+	       "what usched__probe() returns in arch/");
 _Static_assert(sizeof(void *) != 8              /* 32 bits: no assembly */
 	       || (offsetof(struct usched, s_func) == S_FUNC
 		   && offsetof(struct usched, s_arg) == S_ARG

@@ -454,11 +454,19 @@ struct ustack {
 		struct ustack_attachment *u_attachment;         /* if u_attached */
 	};
 	__extension__ union {
+		/* From the lowest bit of u_deep up: ABIs begin where bytes do. */
 		struct {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+			uint32_t u_deep8     : 29;
+			uint32_t u_outside   : 1;
+			uint32_t u_attached  : 1;
+			uint32_t u_cancelled : 1;
+#else
 			uint32_t u_cancelled : 1;       /* or may be: a_error knows */
 			uint32_t u_attached  : 1;
 			uint32_t u_outside   : 1;       /* has an image from s_alloc */
 			uint32_t u_deep8     : 29;      /* eighths of u_deep */
+#endif
 		};
 		/* Bytes, less than 8 too many: blocks up to this depth need no check. */
 		uint32_t     u_deep;
