@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "private/check.h"
+#include "private/direction.h"
 #include "private/where.h"
 
 /* Not inlined: its frame is below its caller's. */
@@ -56,7 +57,7 @@ int ustack_visit(struct ustack *u, void (*f)(void *), void *arg)
 		return -EINVAL;
 	if (is_running(u))
 		return -EBUSY;
-	deep = (size_t)((uintptr_t)k->k_bottom - (uintptr_t)usched__top(u));
+	deep = stack_depth(k->k_bottom, usched__top(u));
 	if (k->k_size - deep < USTACK_VISIT_ROOM)
 		return -ENOSPC;
 	return usched__visit(u, f, arg);

@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "private/direction.h"
 #include "private/lock.h"
 
 enum {
@@ -250,7 +251,8 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 
 void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
 {
-	return stacks->k_map + (i + 1) * stacks->k_stride - stacks->k_size;
+	return stack_first(stacks->k_map + i * stacks->k_stride, stacks->k_stride,
+			   stacks->k_size);
 }
 
 void uimage_stacks_unmap(struct uimage_stacks *stacks)

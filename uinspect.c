@@ -45,6 +45,7 @@
 
 #include "private/cancel.h"
 #include "private/code.h"
+#include "private/direction.h"
 #include "private/native.h"
 #include "private/where.h"
 #include "uframes.h"
@@ -169,7 +170,7 @@ struct task {
 	size_t        k_lost;           /* for want of memory */
 	struct ustack_why k_why;        /* of the thread that is looked at, as these */
 	struct key    k_key;
-	uintptr_t     k_top, k_bottom;
+	const char   *k_top, *k_bottom;
 	uintptr_t     k_frames[FRAMES];
 
 	size_t        k_all;            /* threads that it has, if it does not answer, */
@@ -618,8 +619,8 @@ static void find_frames(struct task *k, struct ustack *u)
 
 	if (k->k_dump->d_how & UINSPECT_BRIEF)
 		return;
-	k->k_top = (uintptr_t)usched__top(u);
-	k->k_bottom = (uintptr_t)u->u_stack->k_bottom;
+	k->k_top = usched__top(u);
+	k->k_bottom = u->u_stack->k_bottom;
 	if (ustack_visit(u, trace, k) == 0 && k->k_key.e_depth > 0)
 		return;
 	where = k->k_why.y_where ? k->k_why.y_where : usched__where(u);
@@ -630,12 +631,12 @@ static void find_frames(struct task *k, struct ustack *u)
 /* Of the frames above the thread's top, up to the bottom of its stack. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task)
 {
-	uintptr_t top = (uintptr_t)_Unwind_GetCFA(context);
+	const void *end = (const void *)(uintptr_t)_Unwind_GetCFA(context);
 	struct task *k = task;
 
-	if (top < k->k_top)
+	if (stack_is_deeper(end, k->k_top))
 		return _URC_NO_REASON;
-	if (top >= k->k_bottom || k->k_key.e_depth == FRAMES)
+	if (!stack_is_deeper(end, k->k_bottom) || k->k_key.e_depth == FRAMES)
 		return _URC_END_OF_STACK;
 	k->k_frames[k->k_key.e_depth++] = (uintptr_t)_Unwind_GetIP(context);
 	return _URC_NO_REASON;

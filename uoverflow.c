@@ -6,6 +6,8 @@
  *
  *   | guard page | alternate stack ........................ | struct native |
  *
+ * in this order, or backwards where stacks grow up.
+ *
  * The handler may have interrupted any code, so it calls nothing that takes a lock or
  * allocates, but for dladdr(), which comes last and with a time limit.
  */
@@ -25,6 +27,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "private/code.h"
+#include "private/direction.h"
 #include "upreempt.h"
 #include "usched.h"
 
@@ -37,13 +41,10 @@ enum {
 	LINE     = 512,                 /* characters */
 };
 
-/* Missing in old C libraries and static programs: no names then. */
-extern __typeof__(dladdr) dladdr __attribute__((weak));
-
 struct native {
 	void  *n_map;
 	size_t n_size;                  /* bytes of it */
-	char  *n_low;                   /* end of the native stack, */
+	char  *n_end;                   /* of the native stack, */
 	size_t n_below, n_above;        /* bytes around it where a fault is an overflow */
 };
 
@@ -64,7 +65,8 @@ static void leave(void *native);
 static void install(void);
 static void install_for(int signo, struct sigaction *old);
 static void on_fault(int signo, siginfo_t *info, void *context);
-static bool is_overflow(const struct ustack *u, uintptr_t address);
+static bool is_overflow(const struct ustack *u, const void *address);
+static bool is_around(const char *end, size_t below, size_t above, const void *address);
 static void chain(int signo, siginfo_t *info, void *context);
 static void report(const struct ustack *u);
 static void report_names(uintptr_t function);
@@ -124,11 +126,11 @@ void *uoverflow__map(void)
 		   0);
 	if (map == MAP_FAILED)
 		return NULL;
-	if (mprotect(map, page, PROT_NONE)) {
+	if (mprotect(stack_last(map, size, page), page, PROT_NONE)) {
 		munmap(map, size);
 		return NULL;
 	}
-	n = (struct native *)(void *)(map + size) - 1;
+	n = (void *)stack_first(map, size, sizeof *n);
 	*n = (struct native){ .n_map = map, .n_size = size };
 	return n;
 }
@@ -149,9 +151,11 @@ void uoverflow__adopt(void *native)
 	find_end(n);
 	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
 		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+		size_t rest = n->n_size - sizeof *n;
+		char *map = stack_last(n->n_map, n->n_size, rest);
 
-		stack = (stack_t){ .ss_sp = (char *)n->n_map + guard };
-		stack.ss_size = (size_t)((char *)n - (char *)stack.ss_sp);
+		stack = (stack_t){ .ss_sp = stack_first(map, rest, rest - guard) };
+		stack.ss_size = rest - guard;
 		sigaltstack(&stack, NULL);
 	}
 }
@@ -159,7 +163,8 @@ void uoverflow__adopt(void *native)
 /*
  * Finds the end of the native stack, on which threads may be. The first native thread's
  * has no guard: it grows to its limit, or to the next mapping. If the end is not known, a
- * fault there is like any other.
+ * fault there is like any other. Where stacks grow up, glibc counts what it keeps beyond
+ * the guard as a part of the stack, so the guard begins before that end.
  */
 static void find_end(struct native *n)
 {
@@ -170,8 +175,10 @@ static void find_end(struct native *n)
 	if (pthread_getattr_np(pthread_self(), &attr))
 		return;
 	if (pthread_attr_getstack(&attr, &low, &size) == 0
-	    && pthread_attr_getguardsize(&attr, &n->n_below) == 0)
-		n->n_low = low;
+	    && pthread_attr_getguardsize(&attr, &n->n_below) == 0) {
+		n->n_end = stack_last(low, size, 0);
+		n->n_above = STACK_GROWS_UP ? size : 0;
+	}
 	pthread_attr_destroy(&attr);
 	if (getpid() == gettid())
 		n->n_below = n->n_above = GROWTH;
@@ -227,7 +234,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 {
 	const struct ustack *u = upreempt__behind(usched__here())->s_current;
 
-	if (info->si_code <= 0 || !u || !is_overflow(u, (uintptr_t)info->si_addr)) {
+	if (info->si_code <= 0 || !u || !is_overflow(u, info->si_addr)) {
 		chain(signo, info, context);
 		return;
 	}
@@ -239,7 +246,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 }
 
 /* Whether the fault is at the end of the stack of `u', the running thread. */
-static bool is_overflow(const struct ustack *u, uintptr_t address)
+static bool is_overflow(const struct ustack *u, const void *address)
 {
 	const struct usched_stack *k = u->u_stack;
 	const struct native *n = mine;
@@ -247,9 +254,13 @@ static bool is_overflow(const struct ustack *u, uintptr_t address)
 	if (k == &k->k_sched->s_new)            /* `u' is being launched */
 		return false;
 	if (k != &k->k_sched->s_native)
-		return (uintptr_t)k->k_bottom - k->k_size - 1 - address < GUARD;
-	return n && n->n_low && address - ((uintptr_t)n->n_low - n->n_below)
-				< n->n_below + n->n_above;
+		return is_around(stack_deeper(k->k_bottom, k->k_size), GUARD, 0, address);
+	return n && n->n_end && is_around(n->n_end, n->n_below, n->n_above, address);
+}
+
+static bool is_around(const char *end, size_t below, size_t above, const void *address)
+{
+	return stack_index(stack_deeper(end, -above), address) < below + above;
 }
 
 /* The effect of the fault without this module. */
@@ -276,7 +287,7 @@ static void report(const struct ustack *u)
 	const struct usched_stack *k = u->u_stack;
 	bool native = k == &k->k_sched->s_native;
 	const struct native *n = mine;
-	uintptr_t low = native ? (uintptr_t)n->n_low : (uintptr_t)k->k_bottom - k->k_size;
+	const char *end = native ? n->n_end : stack_deeper(k->k_bottom, k->k_size);
 	struct line line = { 0 };
 
 	add(&line, "usched: stack overflow: thread ");
@@ -284,9 +295,9 @@ static void report(const struct ustack *u)
 	add(&line, ", function ");
 	add_number(&line, (uintptr_t)ustack_func(u), 16);
 	add(&line, native ? ", native stack of " : ", stack of ");
-	add_number(&line, ((uintptr_t)k->k_bottom - low + HEAD - 1) / HEAD * HEAD, 10);
+	add_number(&line, (stack_depth(k->k_bottom, end) + HEAD - 1) / HEAD * HEAD, 10);
 	add(&line, " bytes at ");
-	add_number(&line, low, 16);
+	add_number(&line, (uintptr_t)stack_low(k->k_bottom, end), 16);
 	add(&line, "; c_stack_size of struct usched_conf sets it");
 	print(&line);
 }
@@ -295,6 +306,7 @@ static void report(const struct ustack *u)
 static void report_names(uintptr_t function)
 {
 	struct sigaction action = { .sa_handler = die };
+	uintptr_t place = code_address(function);
 	struct line line = { 0 };
 	Dl_info info;
 
@@ -311,12 +323,12 @@ static void report_names(uintptr_t function)
 	if (info.dli_sname) {
 		add(&line, info.dli_sname);
 		add(&line, "+");
-		add_number(&line, function - (uintptr_t)info.dli_saddr, 16);
+		add_number(&line, place - code_address((uintptr_t)info.dli_saddr), 16);
 		add(&line, ", ");
 	}
 	add(&line, info.dli_fname);
 	add(&line, "+");
-	add_number(&line, function - (uintptr_t)info.dli_fbase, 16);
+	add_number(&line, place - (uintptr_t)info.dli_fbase, 16);
 	print(&line);
 }
 

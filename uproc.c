@@ -1263,7 +1263,8 @@ static bool has_stack(const struct uproc *p, const void *address)
 		uintptr_t offset = (uintptr_t)address - (uintptr_t)k->k_map;
 
 		if (offset < k->k_count * k->k_stride
-		    && offset % k->k_stride >= k->k_stride - k->k_size)
+		    && (uintptr_t)address - (uintptr_t)
+			uimage_stacks_base(k, offset / k->k_stride) < k->k_size)
 			return true;
 	}
 	return false;

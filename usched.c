@@ -98,6 +98,7 @@
 
 #include "arch/arch.h"
 #include "arch/offsets.h"
+#include "private/direction.h"
 #include "watch/watch.h"
 
 enum {
@@ -401,7 +402,7 @@ BY_THREADS size_t usched_unused(const struct usched *s, size_t from,
 
 static bool contains(const struct usched_stack *k, const void *address)
 {
-	return (uintptr_t)k->k_bottom - (uintptr_t)address <= k->k_size;
+	return stack_depth(k->k_bottom, address) <= k->k_size;
 }
 
 /* After s_victim all others, then NULL. */
@@ -683,7 +684,7 @@ BY_THREADS int ustack_reserve(size_t room)
 	struct usched *s = usched__current;
 	const struct ustack *u = s->s_current;
 	char *here = __builtin_frame_address(0);
-	uintptr_t deep;
+	size_t deep;
 	int error, rc;
 
 	CALLED(__func__);
@@ -693,7 +694,7 @@ BY_THREADS int ustack_reserve(size_t room)
 		return -ENOMEM;
 	room += RESERVE_MORE + usched__frame + (has_caught(s) ? CAUGHT_FRAME : 0);
 	/* Above the bottom it wraps: another stack. */
-	deep = (uintptr_t)u->u_stack->k_bottom - (uintptr_t)here;
+	deep = stack_depth(u->u_stack->k_bottom, here);
 	if (deep <= u->u_deep && deep + room <= u->u_deep)
 		return 0;                               /* was as deep before */
 	error = *s->s_errno;
@@ -977,7 +978,7 @@ static int stop(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
 
-	if ((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top > u->u_deep) {
+	if (stack_depth(u->u_stack->k_bottom, top) > u->u_deep) {
 		int rc = usched__fit_top(s, top);
 
 		if (rc)
@@ -1051,7 +1052,7 @@ int usched__fit_top(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
 	int error = *s->s_errno, rc = make_room(s, top, 0);
-	size_t deep = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
+	size_t deep = stack_depth(u->u_stack->k_bottom, top);
 
 	*s->s_errno = error;
 	if (rc)
@@ -1186,7 +1187,7 @@ static void load_frames(struct usched *s, struct ustack *u)
 	occupy(u->u_stack, u);
 	ADD(s->s_stats.s_loads, 1);
 	ADD(s->s_stats.s_bytes, deep);
-	copy(u->u_top, usched__image(u), deep);                 /* R1 */
+	copy(stack_low(u->u_stack->k_bottom, u->u_top), usched__image(u), deep); /* R1 */
 	watch_loaded(u);
 }
 
@@ -1282,7 +1283,7 @@ static bool on_native(const struct usched *s)
 static int bind_native(struct usched *s, const char *top)
 {
 	struct usched_stack *k = &s->s_native;
-	char *bottom = (char *)((uintptr_t)top & -(uintptr_t)BOTTOM_ALIGN);
+	char *bottom = stack_align(top, BOTTOM_ALIGN);
 
 	if (k->k_threads > 0 && k->k_bottom != bottom)
 		return -EINVAL;
@@ -1300,7 +1301,7 @@ static void count_depth(struct usched *s, size_t deep)
 static int make_room(struct usched *s, const char *top, size_t room)
 {
 	struct ustack *u = s->s_current;
-	size_t need = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
+	size_t need = stack_depth(u->u_stack->k_bottom, top);
 	bool fits;
 	int rc;
 
@@ -1345,7 +1346,7 @@ static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
 int usched__fits(const struct usched *s, const char *top)
 {
 	const struct ustack *u = s->s_current;
-	size_t need = (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)top);
+	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
 	return need <= u->u_stack->k_size       /* or another stack */
 		&& (STRESS || !u->u_stack->k_shared     /* images move there */
@@ -1413,7 +1414,7 @@ static void evict(struct usched *s, struct usched_stack *k)
 	ADD(s->s_stats.s_evictions, 1);
 	ADD(s->s_stats.s_bytes, deep);
 	watch_evict(u);
-	copy(usched__image(u), u->u_top, deep);
+	copy(usched__image(u), stack_low(k->k_bottom, u->u_top), deep);
 	u->u_top += AWAY;
 }
 
@@ -1436,7 +1437,7 @@ static inline void copy(char *to, const char *from, size_t n)
 
 static size_t depth(const struct ustack *u)
 {
-	return (size_t)((uintptr_t)u->u_stack->k_bottom - (uintptr_t)usched__top(u));
+	return stack_depth(u->u_stack->k_bottom, usched__top(u));
 }
 
 /* Without a resident: into the list, those without threads first. */
@@ -1476,7 +1477,7 @@ static void evict_blocked(struct usched *s)
 		return;
 	evict(s, u->u_stack);
 	vacate(s, u->u_stack);
-	memset(usched__top(u), VACATED, depth(u));
+	memset(stack_low(u->u_stack->k_bottom, usched__top(u)), VACATED, depth(u));
 }
 
 #ifdef USCHED_CHECK
@@ -1515,7 +1516,7 @@ static void validate(const struct usched *s)
 		u = k->k_resident;
 		vacant += !u;
 		CHECK(!u || (u->u_stack == k && u->u_func && k->k_threads > 0));
-		CHECK(!u || u == s->s_current || u->u_top <= k->k_bottom);
+		CHECK(!u || u == s->s_current || !stack_is_deeper(k->k_bottom, u->u_top));
 		CHECK(!u || u == s->s_current || u->u_top == usched__top(u));
 		CHECK(k->k_shared || k->k_threads <= 1);
 	}

@@ -11,11 +11,11 @@
  *   scheduler   supplies the dispatcher's call-backs: s_next, s_alloc and s_free, and
  *               perhaps others.
  *   stack       struct usched_stack: an address range on which threads run, growing down
- *               from its bottom. The part of the native stack below the frame of
- *               usched_run() is one. A scheduler may add others; then these are used
- *               instead.
+ *               from its bottom; up on PA-RISC, where `below' is toward higher addresses.
+ *               The part of the native stack below the frame of usched_run() is one. A
+ *               scheduler may add others; then these are used instead.
  *   top         the lowest live address of a blocked thread. Its frames are exactly the
- *               bytes [top, bottom).
+ *               bytes [top, bottom); on PA-RISC [bottom, top).
  *   image       the heap buffer that holds a blocked thread's frames while another
  *               thread uses its stack.
  *   resident    the thread whose frames are in place on a stack: at most one for each

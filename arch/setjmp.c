@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * setjmp.c: the switch in portable C, for the native stack. The contract is in arch.h. It
- * needs a stack that grows down, and what C says of longjmp: it jumps outward, to a
- * function that is still active.
+ * needs a stack that grows one way, either (direction.h), and what C says of longjmp: it
+ * jumps outward, to a function that is still active. The pictures are of one that grows
+ * down.
  *
  * To block is to call setjmp and then a function below. To load a thread, SP must first
  * be below its top, and C has one way to get there: calls. sink() calls itself until its
@@ -33,6 +34,7 @@
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
 #endif
 #include "arch.h"
+#include "../private/direction.h"
 #include "../usched.h"
 
 #include <fenv.h>
@@ -165,7 +167,7 @@ uintptr_t usched__valgrind(const uintptr_t request[6])
 UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 {
 	struct frame *mark = f;
-	char *top = (char *)&mark;
+	char *top = (char *)(&mark + STACK_GROWS_UP);
 	struct arch_jump j = next(top, arg);
 
 	if (j.j_op <= 0 && j.j_at == top)
@@ -177,7 +179,7 @@ UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 
 UNWATCHED static struct frame **mark_at(char *top)
 {
-	return (void *)top;
+	return (struct frame **)(void *)top - STACK_GROWS_UP;
 }
 
 UNWATCHED static void jump(struct arch_jump j)
@@ -209,7 +211,7 @@ UNWATCHED static void sink(char *sp, void (*then)(void *), void *arg)
 	volatile char step[256];
 
 	step[0] = 0;
-	if ((uintptr_t)step < (uintptr_t)sp)    /* so are callees' frames */
+	if (stack_is_deeper((void *)(uintptr_t)step, sp)) /* so are callees' frames */
 		then(arg);
 	else
 		call_sink(sp, then, arg);

@@ -19,6 +19,7 @@
 #include "../arch/arch.h"
 #include "../uframes.h"
 #include "../usched.h"
+#include "direction.h"
 
 /* uproc.c's, if that is linked. */
 extern int uproc__has_stack(const struct usched *s, const void *address)
@@ -34,15 +35,15 @@ static inline enum usched_place
 usched__look(const struct usched *s, const struct usched_stack *k, const void *address,
 	     const void *here)
 {
-	size_t down = (uintptr_t)k->k_bottom - (uintptr_t)address;  /* above: it wraps */
+	size_t index = stack_index(k->k_bottom, address);       /* above: it wraps */
 	const struct ustack *u = k->k_resident;
 	const void *top = !u ? k->k_bottom : u == s->s_current ? here : usched__top(u);
 
-	if (down == 0 || down > k->k_size)
+	if (index >= k->k_size)
 		return USCHED_ELSEWHERE;
-	if ((uintptr_t)address >= (uintptr_t)top)
+	if (index < stack_depth(k->k_bottom, top))
 		return u == s->s_current ? USCHED_MINE : USCHED_THEIRS;
-	if (k == &s->s_native && down > s->s_stats.s_deepest)
+	if (k == &s->s_native && index >= s->s_stats.s_deepest)
 		return USCHED_ELSEWHERE;
 	return USCHED_STALE;
 }
@@ -64,7 +65,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 		at = k;
 		if (__atomic_load_n(&k->k_sched, __ATOMIC_RELAXED) == s)
 			place = usched__look(s, k, address, here);
-		else if ((uintptr_t)k->k_bottom - (uintptr_t)address - 1 < k->k_size)
+		else if (stack_index(k->k_bottom, address) < k->k_size)
 			place = USCHED_REMOTE;  /* it has left with its thread */
 	}
 	if (whose)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * code.h: addresses of code, for reports: in memory, and then in the file, with the
- * symbol if the dynamic linker has one. Private to uproc.c and uinspect.c, which define
- * _GNU_SOURCE.
+ * symbol if the dynamic linker has one. Private to uproc.c, uinspect.c and
+ * uoverflow.c, which define _GNU_SOURCE.
  */
 #ifndef USCHED_CODE_H
 #define USCHED_CODE_H
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,16 @@ enum { CODE = 192 };                    /* characters for an address */
 
 /* Missing in some static programs. */
 extern __typeof__(dladdr) dladdr __attribute__((weak));
+
+/* Of a pointer to a function: on PA-RISC it may point to a descriptor, plus 2. */
+static inline uintptr_t code_address(uintptr_t function)
+{
+#ifdef __hppa__
+	if (function % 4 == 2)
+		return *(const uintptr_t *)(function - 2);
+#endif
+	return function;
+}
 
 static inline char *code(char text[CODE], const void *address)
 {

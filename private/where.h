@@ -12,6 +12,7 @@
 
 #include "../arch/arch.h"
 #include "../usched.h"
+#include "direction.h"
 
 /*
  * Finds the bytes [address, address + n) of a blocked thread's frames, in place or in its
@@ -23,15 +24,18 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 {
 	const struct usched *s = ustack_sched(u);
 	const struct usched_stack *k = u->u_stack;
-	uintptr_t top = (uintptr_t)usched__top(u);
-	size_t deep;
+	const char *top = usched__top(u);
+	size_t deep, offset;
+	char *low;
 
 	if (!u->u_func || k == &s->s_new)
 		return -EINVAL;
-	deep = (uintptr_t)k->k_bottom - top;
-	if (address - top > deep || n > deep - (address - top))
+	deep = stack_depth(k->k_bottom, top);
+	low = stack_low(k->k_bottom, top);
+	offset = address - (uintptr_t)low;
+	if (offset > deep || n > deep - offset)
 		return -EFAULT;
-	*at = (k->k_resident == u ? (char *)top : usched__image(u)) + (address - top);
+	*at = (k->k_resident == u ? low : usched__image(u)) + offset;
 	return 0;
 }
 

@@ -9,7 +9,8 @@
 #    its descriptors, its pool of native threads, the keys of its native threads, and the
 #    earlier handlers of its signals, the list of its schedulers;
 #  - no C file depends on the machine, except uhere.h and uswitch.h, of which one
-#    statement each is inlined. All else is in arch/.
+#    statement each is inlined, direction.h, which way stacks grow, and code.h, what a
+#    pointer to a function points to. All else is in arch/.
 #
 #   CC    the compiler, with options if it needs some
 set -u
@@ -20,16 +21,16 @@ layers='
 uhere.h:
 uswitch.h:      usched.h
 usched.h:       uhere.h uswitch.h
-usched.c:       ustack.h arch/arch.h arch/offsets.h watch/watch.h
+usched.c:       ustack.h arch/arch.h arch/offsets.h private/direction.h watch/watch.h
 arch/arch.h:
 arch/offsets.h:
-arch/setjmp.c:  arch.h ../usched.h ../watch/watch.h
+arch/setjmp.c:  arch.h ../private/direction.h ../usched.h ../watch/watch.h
 watch/watch.h:  ../arch/arch.h ../usched.h asan.h tsan.h none.h
 watch/asan.h:
 watch/tsan.h:
 watch/none.h:
 uimage.h:
-uimage.c:       uimage.h private/lock.h private/uimage_trim.inc
+uimage.c:       uimage.h private/direction.h private/lock.h private/uimage_trim.inc
 private/uimage_trim.inc:
 private/lock.h:
 private/poller.h:
@@ -54,13 +55,13 @@ uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/nativ
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
-uinspect.c:     uinspect.h private/cancel.h private/code.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h utrace.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
+uinspect.c:     uinspect.h private/cancel.h private/code.h private/direction.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h utrace.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
 private/uinspect_show.inc:
 private/uinspect_metrics.inc:
 private/uinspect_stall.inc:
 upreempt.c:     upreempt.h arch/arch.h private/code.h private/lock.h private/native.h private/upreempt_stall.inc uinspect.h ustack.h
 private/upreempt_stall.inc:
-uoverflow.c:    uoverflow.h upreempt.h usched.h
+uoverflow.c:    uoverflow.h private/code.h private/direction.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
 utrace.h:       usched.h
 utrace.c:       utrace.h arch/arch.h private/cancel.h private/probe.h uproc.h uwait.h private/utrace_json.inc
@@ -77,12 +78,13 @@ private/uproc_single.inc:
 private/policy.h:
 private/cancel.h:
 private/code.h:
+private/direction.h:
 private/native.h:
 private/uinspect_unwind.inc:
-private/where.h:        ../arch/arch.h ../usched.h
-private/check.h:        ../arch/arch.h ../uframes.h ../usched.h
+private/where.h:        ../arch/arch.h ../usched.h direction.h
+private/check.h:        ../arch/arch.h ../uframes.h ../usched.h direction.h
 uframes.h:      usched.h
-uframes.c:      uframes.h private/check.h private/where.h
+uframes.c:      uframes.h private/check.h private/direction.h private/where.h
 rr.h:           usched.h uconf.h ustack.h
 rr.c:           rr.h uproc.h
 ll.h:           usched.h uconf.h ustack.h
@@ -191,10 +193,10 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 	done
 done
 
-machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|LP64'
+machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|hppa|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
 	./*.[ch] arch/*.[ch] watch/* private/* bench/*.h >"$dir/asked"
-if grep -vE '^\./u(here|switch)\.h:' "$dir/asked"; then
+if grep -vE '^(\./u(here|switch)|private/(code|direction))\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi
 
