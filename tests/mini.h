@@ -29,7 +29,7 @@ struct mini {
 	unsigned       p_dones;         /* how many ended */
 	unsigned       p_nexts, p_allocs, p_frees;
 	size_t         p_bytes;         /* of images given and not taken back */
-	uintptr_t      p_next_frame;    /* an address in s_next's frame */
+	const void    *p_next_frame;    /* an address in s_next's frame */
 	void          *p_stack[MINI_STACKS];
 	unsigned       p_stacks;
 };
@@ -45,7 +45,7 @@ static inline struct ustack *mini_next(struct usched *s)
 	struct ustack *self = ustack_self();
 
 	p->p_nexts++;
-	p->p_next_frame = (uintptr_t)__builtin_frame_address(0);
+	p->p_next_frame = __builtin_frame_address(0);
 	if (self && p->p_self)
 		return self;
 	if (self && !p->p_wait)

@@ -7,6 +7,8 @@
 
 #include "plain.h"
 
+#include "../private/direction.h"
+
 /* ---- R4 ---- */
 
 static unsigned nexts_asked;
@@ -114,7 +116,7 @@ static __attribute__((noinline)) void reserve_at(size_t frame, size_t room)
 	plain.p_no_memory = true;
 	TEST_EQUAL(ustack_block(), 0);
 	plain.p_no_memory = false;
-	TEST_TRUE((size_t)(u->u_stack->k_bottom - u->u_top) + room + SPARE
+	TEST_TRUE(stack_depth(u->u_stack->k_bottom, u->u_top) + room + SPARE
 		  <= u->u_image.i_size);
 	TEST_EQUAL(deep[0] + deep[frame - 1], 2);
 }

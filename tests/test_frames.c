@@ -11,6 +11,7 @@
 #include "mini.h"
 #include "where.h"
 
+#include "../private/direction.h"
 #include "../rr.h"
 #include "../uframes.h"
 
@@ -62,12 +63,20 @@ static void expect(const void *address, enum usched_place place,
 	TEST_EQUAL(usched_onstack(address, NULL), place);
 }
 
+/* The byte of a stack with n between it and the bottom. */
+static char *byte(const struct usched_stack *k, size_t n)
+{
+	return stack_deeper(k->k_bottom, n + !STACK_GROWS_UP);
+}
+
 static __attribute__((noinline)) void block_deep(void)
 {
-	deep = alloca(unknown(DEEP));
-	memset(deep, 1, DEEP);
+	char *block = alloca(unknown(DEEP));
+
+	memset(block, 1, DEEP);
+	deep = stack_last(block, DEEP, 1);
 	expect(deep, USCHED_MINE, &thread[0]);
-	expect(deep + DEEP - 1, USCHED_MINE, &thread[0]);
+	expect(stack_first(block, DEEP, 1), USCHED_MINE, &thread[0]);
 	TEST_EQUAL(ustack_block(), 0);
 	expect(deep, USCHED_MINE, &thread[0]);
 }
@@ -80,8 +89,8 @@ static void be_deep_then_shallow(void *unused)
 	shallow = alloca(unknown(SIZE));
 	memset(shallow, 1, SIZE);
 	expect(shallow, USCHED_MINE, &thread[0]);
-	expect(k->k_bottom - 1, USCHED_MINE, &thread[0]);
-	expect(k->k_bottom, USCHED_ELSEWHERE, NULL);
+	expect(byte(k, 0), USCHED_MINE, &thread[0]);
+	expect(byte(k, (size_t)-1), USCHED_ELSEWHERE, NULL);
 	block_deep();
 	expect(deep, USCHED_STALE, NULL);
 	TEST_EQUAL(ustack_block(), 0);
@@ -121,7 +130,7 @@ static void look_at_other(void *stacks)
 	expect(NULL, USCHED_ELSEWHERE, NULL);
 	expect((void *)UINTPTR_MAX, USCHED_ELSEWHERE, NULL);
 	if (*(const unsigned *)stacks == 0)             /* deeper than any thread was */
-		expect(middle - (1 << 20), USCHED_ELSEWHERE, NULL);
+		expect(stack_deeper(middle, 1 << 20), USCHED_ELSEWHERE, NULL);
 	expect(stacks, USCHED_ELSEWHERE, NULL);         /* above usched_run() */
 	free(data);
 }
@@ -202,17 +211,17 @@ static void be_looked_at(void *unused)
 static void be_refused(struct ustack *u)
 {
 	const struct usched_stack *k = u->u_stack;
-	char byte = 0;
+	char *beyond = byte(k, stack_depth(k->k_bottom, usched__top(u))), one = 0;
 
-	TEST_EQUAL(ustack_peek(u, usched__top(u) - 1, &byte, 1), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom, &byte, 1), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, 2), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, SIZE_MAX), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, &plain, &byte, 1), -EFAULT);
-	TEST_EQUAL(ustack_poke(u, usched__top(u) - 1, &byte, 1), -EFAULT);
-	TEST_EQUAL(ustack_poke(u, k->k_bottom - 1, &byte, 2), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom, &byte, 0), 0);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &byte, 1), 0);
+	TEST_EQUAL(ustack_peek(u, beyond, &one, 1), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, byte(k, (size_t)-1), &one, 1), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &one, 2), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &one, SIZE_MAX), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, &plain, &one, 1), -EFAULT);
+	TEST_EQUAL(ustack_poke(u, beyond, &one, 1), -EFAULT);
+	TEST_EQUAL(ustack_poke(u, k->k_bottom - 1, &one, 2), -EFAULT);
+	TEST_EQUAL(ustack_peek(u, k->k_bottom, &one, 0), 0);
+	TEST_EQUAL(ustack_peek(u, byte(k, 0), &one, 1), 0);
 }
 
 static void look_into(void *unused)

@@ -17,6 +17,8 @@
 #include "../uoverflow.h"
 #include "procs.h"
 
+#include "../private/direction.h"
+
 enum {
 	THREADS   = 150,                /* more than processors map stacks for at first */
 	ENOUGH    = 65536,              /* bytes of guard for -fstack-clash-protection */
@@ -51,7 +53,7 @@ static char *read_maps(void)
 
 struct guarded {
 	struct usched_stack *g_stack;
-	uintptr_t            g_native;          /* low end of the native stack */
+	char                *g_native;          /* end of the native stack */
 };
 
 static atomic_size_t noted;
@@ -60,18 +62,41 @@ static void note_stack(void *arg)
 {
 	struct guarded *g = arg;
 	pthread_attr_t attr;
-	size_t size, guard;
+	size_t size, bytes;
 	void *low;
 
 	g->g_stack = ustack_self()->u_stack;
 	TEST_EQUAL(pthread_getattr_np(pthread_self(), &attr), 0);
 	TEST_EQUAL(pthread_attr_getstack(&attr, &low, &size), 0);
-	TEST_EQUAL(pthread_attr_getguardsize(&attr, &guard), 0);
+	TEST_EQUAL(pthread_attr_getguardsize(&attr, &bytes), 0);
 	pthread_attr_destroy(&attr);
-	TEST_TRUE(guard > 0);
-	g->g_native = (uintptr_t)low;
+	TEST_TRUE(bytes > 0);
+	g->g_native = stack_last(low, size, 0);
 	noted++;
 	ustack_wait();
+}
+
+/*
+ * Where the guard begins. Where stacks grow up, glibc counts what it keeps behind the
+ * guard as a part of the stack.
+ */
+static char *native_end(const char *maps, char *end)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (!STACK_GROWS_UP)
+		return end;
+	while (!is_guarded(maps, (uintptr_t)end - 1))
+		end -= page;
+	while (is_guarded(maps, (uintptr_t)end - 1))
+		end -= page;
+	return end;
+}
+
+/* The byte of a guard with n between it and the end of its stack; or -1: of the stack. */
+static char *guard(char *end, size_t n)
+{
+	return stack_deeper(end, n + !STACK_GROWS_UP);
 }
 
 /* Every stack has a guard: those of the start, those lent later, and native ones. */
@@ -97,17 +122,19 @@ static void test_guards(void **state)
 		noted = 0;
 		maps = read_maps();
 		for (size_t i = 0; i < THREADS; i++) {
-			uintptr_t low = g[i].g_native;
+			char *end = g[i].g_native;
 
 			if (!native && test_has_stacks()) {
 				const struct usched_stack *k = g[i].g_stack;
 
-				low = (uintptr_t)k->k_bottom - k->k_size;
+				end = stack_deeper(k->k_bottom, k->k_size);
 				stacks++;
+			} else {
+				end = native_end(maps, end);
 			}
-			assert_false(is_guarded(maps, low));
-			assert_true(is_guarded(maps, low - 1));
-			assert_true(is_guarded(maps, low - ENOUGH));
+			assert_false(is_guarded(maps, (uintptr_t)guard(end, (size_t)-1)));
+			assert_true(is_guarded(maps, (uintptr_t)guard(end, 0)));
+			assert_true(is_guarded(maps, (uintptr_t)guard(end, ENOUGH - 1)));
 		}
 		free(maps);
 		for (size_t i = 0; i < THREADS; i++) {
@@ -164,12 +191,13 @@ static void test_mapped_stacks(void **state)
 		assert_int_equal(stacks.k_stride / page % 2, 1);
 		for (size_t i = 0; i < COUNT; i++) {
 			char *base = uimage_stacks_base(&stacks, i);
+			char *end = stack_last(base, stacks.k_size, 0);
 
 			assert_int_equal((uintptr_t)base % page, 0);
 			memset(base, (int)i + 1, stacks.k_size);
-			assert_true(faults(base - 1));
-			assert_true(faults(base - page));
-			assert_true(faults(base - UIMAGE_GUARD));
+			assert_true(faults(guard(end, 0)));
+			assert_true(faults(guard(end, page - 1)));
+			assert_true(faults(guard(end, UIMAGE_GUARD - 1)));
 			assert_false(faults(base));
 			assert_false(faults(base + stacks.k_size - 1));
 		}

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <termios.h>
 
 static void pipes(void)
@@ -60,12 +61,32 @@ static void late_though_ready(void)
 	TEST_EQUAL(unet_close(fd), 0);
 }
 
+/*
+ * False: it is not the same by a vector. qemu, up to 10.0 at least, swaps the bytes of
+ * the number for a program of the other byte order in read() and write() only.
+ */
+static bool has_vectors(void)
+{
+	uint64_t n = 3, m = 0;
+	struct iovec from = { &n, sizeof n };
+	int fd = eventfd(0, 0);
+	bool same = writev(fd, &from, 1) == sizeof n && read(fd, &m, sizeof m) == sizeof m
+		&& m == n;
+
+	close(fd);
+	return same;
+}
+
 static void eventfds(void)
 {
 	static int fd;
 	uint64_t n = 0;
 	struct ustack *u;
 
+	if (!has_vectors()) {
+		print_message("the emulator takes eventfds for bytes in writev()\n");
+		return;
+	}
 	fd = eventfd(0, 0);
 	u = go(count_events, &fd);
 	for (int i = 0; i < 2; i++) {

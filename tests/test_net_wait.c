@@ -10,6 +10,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include "../private/direction.h"
+
 static void times_out(const struct op *op)
 {
 	int64_t deadline;
@@ -532,7 +534,7 @@ static long depth_in(void (*call)(void), int fds[2])
 		nap(1);
 	else
 		await_waiting(u);
-	deep = called_at - u->u_top;
+	deep = (long)stack_depth(called_at, u->u_top);
 	if (call == by_wait)
 		TEST_EQUAL(ustack_wake(u), 0);
 	else
@@ -563,7 +565,8 @@ static void run_shallow_case(void **state)
 {
 #if !defined(__OPTIMIZE__) || defined(__OPTIMIZE_SIZE__) || defined(__SSP_ALL__) \
 	|| defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) \
-	|| defined(__clang__) || defined(USCHED_CHECK)
+	|| defined(__clang__) || defined(USCHED_CHECK) \
+	|| defined(__hppa__)            /* frames of 64 bytes and more */
 	skip_because("the compiler does not save frames");
 #endif
 	run_calm_case(state);

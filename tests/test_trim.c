@@ -270,7 +270,8 @@ static void test_known(void **state)
 		assert_int_equal(known + unknown, stales() / 2);
 		if (told)                       /* but a batch that was never used */
 			assert_in_range(unknown, 0, 64);
-		else if (stales() == STALE)     /* but those that share a chunk */
+		else if (stales() == STALE && sizeof(void *) == 8)
+			/* But those that share a chunk: with 32 bits that may be all. */
 			assert_in_range(unknown, 1, STALE / 2);
 	}
 }

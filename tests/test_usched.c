@@ -5,6 +5,8 @@
  */
 #include "plain.h"
 
+#include "../private/direction.h"
+
 /* ---- R1 ---- */
 
 struct place {
@@ -142,8 +144,8 @@ static void check_next_frame(void *unused)
 	(void)unused;
 	for (int i = 0; i < 3; i++) {
 		TEST_EQUAL(ustack_block(), 0);
-		TEST_TRUE(plain.p_next_frame < (uintptr_t)self->u_top);
-		TEST_TRUE((uintptr_t)self->u_top - plain.p_next_frame < PLAIN_STACK);
+		TEST_TRUE(stack_is_deeper(plain.p_next_frame, self->u_top));
+		TEST_TRUE(stack_depth(self->u_top, plain.p_next_frame) < PLAIN_STACK);
 	}
 }
 
