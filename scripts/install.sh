@@ -49,6 +49,7 @@ compiler_packages() {
 	cc | gcc)               echo gcc libc6-dev ;;
 	musl-gcc)               echo musl-tools ;;
 	aarch64-linux-gnu-gcc)  echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+	hppa-linux-gnu-gcc)     echo gcc-hppa-linux-gnu libc6-dev-hppa-cross ;;
 	*)                      echo "${CC%% *}" libc6-dev ;;
 	esac
 }
@@ -107,6 +108,7 @@ look() {
 		exists aarch64-linux-gnu-gcc ||
 			useful gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 		exists aarch64-linux-gnu-g++ || useful g++-aarch64-linux-gnu
+		exists hppa-linux-gnu-gcc || useful gcc-hppa-linux-gnu libc6-dev-hppa-cross
 		# More compilers, as far as the system has them.
 		for version in 11 12; do
 			exists g++-$version || useful gcc-$version g++-$version

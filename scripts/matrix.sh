@@ -3,7 +3,7 @@
 #
 # matrix.sh: make matrix. The tests under many compilers and options, a row for each:
 #
-#   compiler   gcc, clang, musl-gcc, or aarch64: gcc for that machine, run by qemu
+#   compiler   gcc, clang, musl-gcc, or aarch64, hppa: gcc for that machine, run by qemu
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       default: no other options; hard: the hardening of distributions; checked:
 #              -DUSCHED_CHECK; stress: -DUSCHED_STRESS as well; branch: pointer
@@ -62,6 +62,7 @@ rows() {
 	aarch64 -O2 default setjmp
 	aarch64 -O2 branch asm
 	aarch64 -O2 hard asm
+	hppa -O2 default setjmp
 	proof sanitize
 	proof cpp
 	proof faults
@@ -120,6 +121,11 @@ set_compiler() {
 			skip "no qemu-aarch64"
 		USCHED_TEST_SCALE=100
 		;;
+	hppa)
+		CC=hppa-linux-gnu-gcc
+		machine=hppa
+		USCHED_TEST_SCALE=100
+		;;
 	*)
 		CC=$1
 		machine=$(uname -m)
@@ -139,6 +145,9 @@ set_options() {
 		defines=-DUSCHED_POLL
 		;;
 	esac
+	if [ "$machine" = hppa ]; then              # not the default there
+		cflags="$cflags -funwind-tables"
+	fi
 	case $kind in
 	hard)
 		cflags="$cflags -fstack-protector-all -fstack-clash-protection"
@@ -166,6 +175,13 @@ set_options() {
 	esac
 }
 
+fail_row() {
+	failed=1
+	note='; cmocka and qemu cannot be had for it'
+	conclude
+	exit 0
+}
+
 # Sets the options of make, and of EMULATOR, that find cmocka.
 set_cmocka() {
 	cppflags=
@@ -176,6 +192,12 @@ set_cmocka() {
 		cppflags=-I$cmocka/include
 		ldflags=-L$cmocka/lib
 		EMULATOR="$EMULATOR -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$cmocka/lib"
+		;;
+	hppa-*)
+		cmocka=$(scripts/hppa.sh "$B/hppa" 2>>"$row_log") || fail_row
+		cppflags=-I$cmocka/include
+		ldflags=-L$cmocka/lib
+		EMULATOR="$cmocka/bin/qemu-hppa -L /usr/hppa-linux-gnu"
 		;;
 	musl-gcc)
 		return 1
