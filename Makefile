@@ -66,8 +66,8 @@ version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
 headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
-	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h
-modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet uoffload uoverflow upreempt uinspect utrace
+	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h
+modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet uoffload uoverflow upreempt uinspect utrace uco
 pages   := $(wildcard doc/*.[137])
 viewer  := $(wildcard tools/usched_view/*.py)
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
@@ -84,7 +84,7 @@ names     := libusched libusched-check
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
-single   := slow slice waits uneven requests late contend channel after simulate inspect outside
+single   := coroutine slow slice waits uneven requests late contend channel after simulate inspect outside
 programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
@@ -180,7 +180,7 @@ $(eval $(call over,direct,BENCH_DIRECT))
 
 $(B)/examples/%.o: c_flags += -I.
 
-$(B)/examples/08-cpp: libs += -lstdc++
+$(B)/examples/08-cpp $(B)/examples/13-generator: libs += -lstdc++
 $(B)/examples/05-httpd: libs += -lhttp_parser
 $(B)/examples/06-kv: libs += -lhiredis
 
@@ -247,7 +247,7 @@ $(filter $(B)/tests/test_report_%,$(tests)) $(call tests_of,inspect): \
 nets   := $(filter $(B)/tests/test_net_%,$(tests))
 pools  := $(filter $(B)/tests/test_offload%,$(tests))
 closes := $(filter $(B)/tests/test_close%,$(tests))
-$(nets) $(pools) $(closes): $(B)/tests/net.o
+$(nets) $(pools) $(closes) $(call tests_of,uco uco_inline): $(B)/tests/net.o
 $(nets): $(B)/tests/netop.o
 $(pools): $(B)/tests/pool.o
 $(B)/tests/test_close_step: $(B)/tests/stop.o

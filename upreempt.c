@@ -486,6 +486,7 @@ static void give_way(struct slice *l)
 	struct usched_stack *k = s->s_current->u_stack;
 	sigset_t mask = l->l_mask, all;
 	uint64_t words = l->l_words;
+	uint8_t stays = k->k_stays;
 
 	leave(l);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
@@ -493,9 +494,9 @@ static void give_way(struct slice *l)
 		usched__set_control(words);
 	SET(s->s_over, 0);
 	count_given(s);
-	k->k_stays = 1;
+	k->k_stays = stays | USCHED_INTERRUPTED;
 	s->s_yield(s);                  /* if it cannot, the thread goes on */
-	k->k_stays = 0;
+	k->k_stays = stays;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	l->l_mask = mask;

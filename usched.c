@@ -175,17 +175,31 @@ enum { STRESS = 0 };
 /* The j_op for a resident thread. */
 #define RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
 
+#define EXCHANGE(a, b)                          \
+	do {                                    \
+		__typeof__(a) a_ = (a);         \
+						\
+		(a) = (b);                      \
+		(b) = a_;                       \
+	} while (0)
+
 /* Counters: written by one native thread, read by any. */
 #define ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
-static arch_next_fn enter, block, hand_over, visit;
+static arch_next_fn enter, block, hand_over, visit, exchange, leave_frames;
 static void init_parts(struct usched *s);
 static int  enter_threads(struct usched *s);
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
 static void start_fd(void *thread);
 static void start_watched(void *thread);
+static void begin_watched(void *c);
+static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c);
+static void exchange_frames(struct usched *s, struct ustack *u, struct ustack *c);
+static void exchanges(struct usched *s, struct ustack *u);
+static struct usched_stack *shared_place(struct usched *s);
+static bool clonable(const struct ustack *c);
 static int  refuse_wake(struct usched *s, struct ustack *u);
 static int  refuse_ended(struct usched *s, struct ustack *u);
 static int  refuse_detach(struct usched *s, struct ustack *u);
@@ -206,6 +220,8 @@ static void tell_changes(struct usched *s, struct ustack *u);
 APART static struct arch_jump finish_long(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
+static inline struct usched_stack *vacant_stack(const struct usched *s);
+static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k);
 APART static struct arch_jump leave(struct usched *s);
 static bool contains(const struct usched_stack *k, const void *address);
 static struct usched_stack *place_bottom(struct usched *s, uintptr_t end);
@@ -213,14 +229,18 @@ static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
 static int  stop(struct usched *s, char *top);
 static void set_deep(struct ustack *u, size_t deep);
+static inline void set_room(const struct usched *s, struct ustack *u);
 APART static int make_room(struct usched *s, const char *top, size_t room);
 static void count_depth(struct usched *s, size_t deep);
-static int  exchange_image(struct usched *s, struct ustack *u, size_t need);
+static int  exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
+			   size_t deep);
+static bool never_evicted(const struct ustack *u);
 static size_t capacity(const struct usched *s, const struct ustack *u);
-static inline void drop_image(struct usched *s, struct ustack *u);
-APART static void free_image(struct usched *s, struct ustack *u);
+static inline void drop_image(struct usched *s, struct ustack *u, struct ustack *whose);
+APART static void free_image(struct usched *s, struct ustack *u, struct ustack *whose);
 static inline struct arch_jump finish(struct usched *s, struct ustack *u);
 static inline void release(struct usched *s, struct ustack *u);
+static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack *whose);
 static void evict(struct usched *s, struct usched_stack *k);
 static inline void copy(char *to, const char *from, size_t n);
 static size_t depth(const struct ustack *u);
@@ -229,11 +249,14 @@ APART static struct arch_jump end_visit(struct usched *s, bool away);
 static void vacate(struct usched *s, struct usched_stack *k);
 static void occupy(struct usched_stack *k, struct ustack *u);
 static void unlink_vacant(struct usched_stack *k);
-static void evict_blocked(struct usched *s);
+static void evict_blocked(struct usched *s, struct ustack *u);
 static void validate(const struct usched *s);
 
+/* For s_root: of no thread. */
+static const struct uco_root no_root = { .r_thread = &no_root };
+
 /* The dispatcher of native threads without one. */
-static struct usched outside;
+static struct usched outside = { .s_root = &no_root };
 
 /* The dispatcher of records without memory. */
 static const struct usched gone = {
@@ -277,6 +300,8 @@ void usched__called(const char *call) __attribute__((weak, visibility("hidden"))
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
+extern inline int usched__exchange_with(struct usched__sides *sides, struct ustack *u,
+					struct usched *s);
 extern inline int ustack_wait(void);
 extern inline int ustack_wake(struct ustack *u);
 extern inline void (*ustack_func(const struct ustack *u))(void *);
@@ -338,6 +363,11 @@ static void init_parts(struct usched *s)
 	s->s_over = 0;
 	s->s_errno = NULL;
 	s->s_caught = &none;
+}
+
+void usched__forget_root(struct usched *s)
+{
+	s->s_root = &no_root;
 }
 
 /*
@@ -442,6 +472,7 @@ BY_THREADS int usched_run(struct usched *s)
 	if (s->s_home)
 		return -EBUSY;
 	usched__current = s;
+	usched__forget_root(s);
 	s->s_errno = &errno;
 	error = errno;
 	s->s_first = usched__control();
@@ -566,6 +597,105 @@ static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	if (all_caught)
 		*all_caught = mine;
 	return rc;
+}
+
+/*
+ * As switch_caught(), but that control words are the thread's, and errno: both sides have
+ * one thread.
+ */
+BY_THREADS int usched__exchange(struct ustack *c)
+{
+	struct usched_caught *all_caught = caught(), mine = none;
+	int rc;
+
+	c->u_mail &= ~(uint32_t)ARCH_CAUGHT;
+	if (!all_caught)
+		return usched__switch(exchange, c);
+	mine = *all_caught;
+	*all_caught = none;
+	if (mine.c_caught || mine.c_uncaught)
+		c->u_mail |= ARCH_CAUGHT;
+	rc = usched__switch(exchange, c);
+	all_caught = caught();
+	if (all_caught)
+		*all_caught = mine;
+	return rc;
+}
+
+/* From now on its record has an image as deep as u_deep says, on any stack. */
+void usched__join_frames(void)
+{
+	struct usched *s = usched__current;
+
+	exchanges(s, s->s_current);
+}
+
+static void exchanges(struct usched *s, struct ustack *u)
+{
+	struct usched_stack *k = u->u_stack;
+
+	if (!k->k_shared && !(k->k_stays & USCHED_EXCHANGES))
+		set_room(s, u);
+	k->k_stays |= USCHED_EXCHANGES;
+}
+
+void usched__leave_frames(struct ustack *c)
+{
+	usched__switch(leave_frames, c);
+}
+
+int usched__copy_frames(struct ustack *clone, struct ustack *c)
+{
+	struct usched *s = usched__current;
+	struct usched_stack *k = c->u_stack;
+	int rc;
+
+	if (!clonable(c))
+		return -ENOTSUP;
+	if (WATCHED && k->k_resident == c) {    /* the image has their shadow */
+		evict(s, k);
+		vacate(s, k);
+	}
+	clone->u_stack = k;
+	rc = exchange_image(s, clone, s->s_current, depth(c));
+	if (rc)
+		return rc;
+	memcpy(usched__image(clone), k->k_resident == c ? stack_low(k->k_bottom, c->u_top)
+	       : usched__image(c), watch_image(depth(c)));
+	clone->u_top = usched__top(c) + AWAY;
+	clone->u_pc = c->u_pc;
+	clone->u_fp = c->u_fp;
+	clone->u_bp = c->u_bp;
+	set_deep(clone, depth(c));
+	if (!k->k_resident)
+		unlink_vacant(k);
+	k->k_threads++;
+	if (!k->k_resident)
+		vacate(s, k);                   /* behind those without threads */
+	watch_launch(s, clone);
+	return 0;
+}
+
+/* No exceptions, fibers or fake stacks, whose state is elsewhere. */
+static bool clonable(const struct ustack *c)
+{
+#ifdef USCHED_TSAN
+	return false;
+#elif defined(USCHED_ASAN)
+	if (c->u_fiber.f_handle)
+		return false;
+#endif
+	return c->u_stack->k_shared && !(c->u_mail & ARCH_CAUGHT
+		&& c->u_pc == (const void *)(uintptr_t)usched__resumed);
+}
+
+void usched__drop_frames(struct ustack *c, struct ustack *u)
+{
+	struct usched *s = ustack_sched(c);
+
+	c->u_func = NULL;
+	drop_frames(s, c, u);
+	__atomic_store_n(&c->u_stack, &s->s_new, __ATOMIC_RELEASE);     /* its is `s' */
 }
 
 /* The running thread has control words of its own from now on. */
@@ -965,7 +1095,7 @@ static struct arch_jump visit(char *top, void *arg)
 	if (rc)
 		return (struct arch_jump){ top, rc };
 	if (STRESS)
-		evict_blocked(s);
+		evict_blocked(s, s->s_current);
 	s->s_chosen = s->s_current;
 	if (u->u_stack->k_resident != u)
 		jump.j_at = load(s, u).j_at;
@@ -988,6 +1118,101 @@ static int stop(struct usched *s, char *top)
 	u->u_pc = (const void *)(uintptr_t)usched__resumed;
 	u->u_errno = *s->s_errno;
 	return 0;
+}
+
+/*
+ * Coroutines: see uco.c. The record `c' has the frames that are suspended, those of the
+ * running thread the others, and to resume and to yield are both to exchange them.
+ */
+static struct arch_jump exchange(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current, *c = arg;
+	int rc = stop(s, top);
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	exchange_frames(s, u, c);
+	if (STRESS)
+		evict_blocked(s, c);
+	return go_on(s, u, c);
+}
+
+/* A coroutine has ended: its frames are dropped, and its resumer goes on. */
+static struct arch_jump leave_frames(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current, *c = arg;
+
+	u->u_top = top;
+	exchange_frames(s, u, c);
+	usched__drop_frames(c, u);
+	return go_on(s, u, c);
+}
+
+/* With the frames that `u', the running thread, has got from `c'. */
+static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c)
+{
+	struct usched_stack *k = u->u_stack;
+
+	validate(s);
+	if (k->k_resident == u)
+		return (struct arch_jump){ u, RESIDENT };
+	if (k != &s->s_new)
+		return load(s, u);
+	place(s, u, c->u_mail & ARCH_CLONABLE ? shared_place(s) : vacant_stack(s));
+	exchanges(s, u);
+	set_deep(c, 0);         /* its first yield goes this way, too: images return */
+	s->s_func = WATCHED ? begin_watched : c->u_func;
+	s->s_arg = c;
+	return (struct arch_jump){ u, ARCH_LAUNCH };
+}
+
+/* As for place(): a shared stack. */
+static struct usched_stack *shared_place(struct usched *s)
+{
+	struct usched_stack *k = s->s_victim;
+
+	do {
+		if (!k->k_resident)
+			return k;
+		k = k->k_ring;
+	} while (k != s->s_victim);
+	return &s->s_vacant;
+}
+
+/*
+ * What is the thread's stays: its function, its tokens, that it was cancelled. Images are
+ * exchanged, too; of those in the records one may hold frames.
+ */
+static void exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
+{
+	struct usched_stack *k = c->u_stack;
+	bool in_place = k->k_resident == c;
+	bool away = k != &s->s_new && !in_place && !c->u_outside;
+	size_t bytes = away ? watch_image(depth(c)) : 0;
+	const char *frames = usched__image(c);
+	struct usched_image image = u->u_image;
+	const bool has_image = u->u_outside;
+	const uint32_t deep8 = u->u_deep8;
+
+	u->u_image = c->u_image;
+	u->u_outside = c->u_outside;
+	memcpy(usched__image(u), frames, bytes);
+	c->u_image = image;
+	c->u_outside = has_image;
+	u->u_deep8 = c->u_deep8;
+	c->u_deep8 = deep8 & DEEP_UNITS;
+	EXCHANGE(u->u_top, c->u_top);
+	EXCHANGE(u->u_pc, c->u_pc);
+	EXCHANGE(u->u_fp, c->u_fp);
+	EXCHANGE(u->u_bp, c->u_bp);
+	u->u_stack->k_resident = c;
+	if (in_place)
+		k->k_resident = u;
+	__atomic_store_n(&c->u_stack, u->u_stack, __ATOMIC_RELEASE);
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);
+	watch_exchange(s, u, c);
 }
 
 /* Called by the code in arch/. */
@@ -1090,6 +1315,12 @@ UNWATCHED static void start_watched(void *thread)
 		start_fd(thread);
 	else
 		u->u_func(u->u_image.i_frames);
+}
+
+UNWATCHED static void begin_watched(void *c)
+{
+	watch_arrive(usched__current);
+	((const struct ustack *)c)->u_func(c);
 }
 
 /* After the function of a thread; not after ustack_abort(). */
@@ -1203,7 +1434,7 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 
 	validate(s);
 	if (STRESS && u != self)
-		evict_blocked(s);
+		evict_blocked(s, s->s_current);
 	s->s_current = u;
 	if (!u)
 		return leave(s);
@@ -1229,25 +1460,7 @@ static struct arch_jump load(struct usched *s, struct ustack *u)
 
 static struct arch_jump launch(struct usched *s, struct ustack *u)
 {
-	struct usched_stack *k = s->s_vacant_own.k_next;
-
-	if (k == &s->s_vacant_own)
-		k = s->s_vacant.k_next;
-	if (k == &s->s_vacant) {                                /* R7 */
-		k = s->s_victim;
-		s->s_victim = k->k_ring;
-		evict(s, k);
-	}
-	occupy(k, u);
-	watch_place(k, k->k_bottom);
-	k->k_threads++;
-	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
-	if (!k->k_shared)
-		set_deep(u, DEEP_MIN);
-	else if (!WATCHED && !STRESS)           /* else at its first block */
-		u->u_deep8 = (uint32_t)(s->s_room < DEEP_MIN ? s->s_room : DEEP_MIN)
-			/ DEEP_UNIT & DEEP_UNITS;
-	watch_launch(s, u);
+	place(s, u, vacant_stack(s));
 	ADD(s->s_stats.s_launches, 1);
 	s->s_func = u->u_func;
 	s->s_arg = u->u_image.i_frames;
@@ -1258,6 +1471,43 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	if (s->s_control_each)
 		own_control(s, s->s_first);
 	return (struct arch_jump){ u, ARCH_LAUNCH };
+}
+
+/* The stack for a new thread, or the head of the list. */
+static inline struct usched_stack *vacant_stack(const struct usched *s)
+{
+	struct usched_stack *k = s->s_vacant_own.k_next;
+
+	return k == &s->s_vacant_own ? s->s_vacant.k_next : k;
+}
+
+/* On the vacant stack `k'; if that is the head of their list there is none (R7). */
+static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k)
+{
+	if (k == &s->s_vacant) {
+		k = s->s_victim;
+		s->s_victim = k->k_ring;
+		evict(s, k);
+	}
+	occupy(k, u);
+	watch_place(k, k->k_bottom);
+	k->k_threads++;
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
+	if (!k->k_shared) {
+		k->k_stays = 0;
+		set_deep(u, DEEP_MIN);
+	} else {
+		set_room(s, u);
+	}
+	watch_launch(s, u);
+}
+
+/* As deep as its image is for sure; WATCHED and STRESS: not before its first block. */
+static inline void set_room(const struct usched *s, struct ustack *u)
+{
+	u->u_deep8 = WATCHED || STRESS ? 0
+		: (uint32_t)(s->s_room < DEEP_MIN ? s->s_room : DEEP_MIN) / DEEP_UNIT
+		  & DEEP_UNITS;
 }
 
 static struct arch_jump leave(struct usched *s)
@@ -1307,35 +1557,39 @@ static int make_room(struct usched *s, const char *top, size_t room)
 
 	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
 		return -EFAULT;
-	if (!u->u_stack->k_shared)                              /* R7 */
+	if (never_evicted(u))                                   /* R7 */
 		return 0;
 	need = (need + room + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
 	fits = watch_image(need) <= capacity(s, u);
 	if (fits && !STRESS)
 		return 0;
-	rc = exchange_image(s, u, need < u->u_deep ? u->u_deep : need);
+	rc = exchange_image(s, u, u, need < u->u_deep ? u->u_deep : need);
 	return fits ? 0 : rc;
 }
 
-/* An image for `deep' bytes of frames instead of the one that there is: it holds none. */
-static int exchange_image(struct usched *s, struct ustack *u, size_t deep)
+/*
+ * An image for `deep' bytes of frames instead of the one that there is: it holds none.
+ * `whose': the thread to the scheduler.
+ */
+static int exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
+			  size_t deep)
 {
 	size_t need = watch_image(deep), size = need;
 	void *image;
 
 	if (need <= s->s_room && !STRESS) {
-		drop_image(s, u);
+		drop_image(s, u, whose);
 		return 0;
 	}
-	image = s->s_alloc(s, u, &size);
+	image = s->s_alloc(s, whose, &size);
 	if (!image)
 		return -ENOMEM;
 	if (size < need
 	    || size > USCHED_IMAGE_MAX) { /* the scheduler broke its contract */
-		s->s_free(s, u, image, size);
+		s->s_free(s, whose, image, size);
 		return -ENOMEM;
 	}
-	drop_image(s, u);
+	drop_image(s, u, whose);
 	u->u_image = (struct usched_image){ image, size };
 	u->u_outside = 1;
 	ADD(s->s_stats.s_images, 1);
@@ -1349,8 +1603,14 @@ int usched__fits(const struct usched *s, const char *top)
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
 	return need <= u->u_stack->k_size       /* or another stack */
-		&& (STRESS || !u->u_stack->k_shared     /* images move there */
+		&& (STRESS || never_evicted(u)          /* images move there */
 		    || watch_image(need) <= capacity(s, u));
+}
+
+/* Nor may its record get frames that can be. */
+static bool never_evicted(const struct ustack *u)
+{
+	return !u->u_stack->k_shared && !(u->u_stack->k_stays & USCHED_EXCHANGES);
 }
 
 static size_t capacity(const struct usched *s, const struct ustack *u)
@@ -1361,43 +1621,50 @@ static size_t capacity(const struct usched *s, const struct ustack *u)
 }
 
 /* Back to the first image. */
-static inline void drop_image(struct usched *s, struct ustack *u)
+static inline void drop_image(struct usched *s, struct ustack *u, struct ustack *whose)
 {
 	if (u->u_outside)
-		free_image(s, u);
+		free_image(s, u, whose);
 }
 
-static void free_image(struct usched *s, struct ustack *u)
+static void free_image(struct usched *s, struct ustack *u, struct ustack *whose)
 {
 	struct usched_image image = u->u_image;
 
 	u->u_outside = 0;
 	ADD(s->s_stats.s_images, -(uint64_t)1);
 	ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
-	s->s_free(s, u, image.i_frames, image.i_size);
+	s->s_free(s, whose, image.i_frames, image.i_size);
 }
 
 /* Ends `u', in whatever state it is (R6). */
 static inline void release(struct usched *s, struct ustack *u)
 {
-	struct usched_stack *k = u->u_stack;
 	struct ustack_attachment *local = u->u_attached ? u->u_attachment : NULL;
 
 	u->u_func = NULL;                       /* first: call-backs may abort, too */
 	u->u_attached = 0;
 	if (local)
 		local->a_ops->a_free(local);
-	drop_image(s, u);
-	if (k != &s->s_new) {
-		watch_release(s, u);
-		k->k_threads--;
-		if (!k->k_resident)
-			unlink_vacant(k);
-		if (!k->k_resident || k->k_resident == u)
-			vacate(s, k);           /* moves it in the list */
-	}
+	drop_frames(s, u, u);
 	if (s->s_done)
 		s->s_done(s, u);
+}
+
+/* Of `u', and its image, which is the thread `whose' to the scheduler. */
+static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
+{
+	struct usched_stack *k = u->u_stack;
+
+	drop_image(s, u, whose);
+	if (k == &s->s_new)
+		return;
+	watch_release(s, u);
+	k->k_threads--;
+	if (!k->k_resident)
+		unlink_vacant(k);
+	if (!k->k_resident || k->k_resident == u)
+		vacate(s, k);                   /* moves it in the list */
 }
 
 static void evict(struct usched *s, struct usched_stack *k)
@@ -1408,7 +1675,7 @@ static void evict(struct usched *s, struct usched_stack *k)
 	CHECK(u && u->u_func && k->k_shared
 	      && watch_image(deep) <= capacity(s, u)); /* R4, R6 */
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
-	    && exchange_image(s, u, deep) == 0)
+	    && u->u_tokens != ARCH_COROUTINE && exchange_image(s, u, u, deep) == 0)
 		set_deep(u, deep);
 	count_depth(s, deep);
 	ADD(s->s_stats.s_evictions, 1);
@@ -1469,10 +1736,8 @@ static void unlink_vacant(struct usched_stack *k)
 }
 
 /* In USCHED_STRESS builds: evicts the blocked thread at once. This is below its top. */
-static void evict_blocked(struct usched *s)
+static void evict_blocked(struct usched *s, struct ustack *u)
 {
-	struct ustack *u = s->s_current;
-
 	if (!u)
 		return;
 	evict(s, u->u_stack);

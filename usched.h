@@ -126,7 +126,10 @@ typedef struct ustack *usched_next_fn(struct usched *s);
  */
 typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
 
-/* Takes back an image from s_alloc, with its size. */
+/*
+ * Takes back an image from s_alloc, with its size. Threads that resume the same coroutine
+ * (uco.h) may exchange images, so `u' need not be the thread that it was for.
+ */
 typedef void usched_free_fn(struct usched *s, struct ustack *u,
 			    void *image, size_t size);
 
@@ -284,11 +287,21 @@ struct usched_stack {
 	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
 	struct usched_stack *k_next;
 	uint8_t              k_shared;  /* 1: several threads may live here */
-	uint8_t              k_stays;   /* 1: its thread was interrupted, and did not
-					   block by a call: it may not move */
+	uint8_t              k_stays;   /* its thread may not move; bits: */
 	uint16_t             k_number;  /* s_number of the dispatcher that it was added
 					   to: constant */
 	uint32_t             k_memcheck;        /* its number in memcheck */
+};
+
+/* In k_stays: its thread was interrupted, and did not block by a call; it has to do with
+   coroutines, so it has an image as if the stack were shared. */
+enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2 };
+
+/* Private, for uco.h: a thread that runs coroutines, and the one that it runs. */
+struct uco_root {
+	const void          *r_thread;
+	struct uco          *r_inside;
+	struct usched_stack *r_stack;   /* where its resumer is, or is to be */
 };
 
 struct usched {
@@ -357,6 +370,7 @@ struct usched {
 	struct ustack       *s_slot;    /* the scheduler's, as the next two: see s_pick */
 	struct ustack       *s_chosen;
 	uint64_t             s_turn;
+	const struct uco_root *s_root;  /* of the thread that resumed last; see uco.c */
 	/* The native thread; the running fiber, or NULL and the thread that ended. */
 	USCHED_WATCHED(struct usched_fiber s_fiber)
 	USCHED_WATCHED(struct usched_fiber *s_followed)

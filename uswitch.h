@@ -45,6 +45,15 @@ extern "C" {
 /* The long way, for when s_caught is not all zeros. As usched__handover(). */
 int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s);
 
+/* The long way of usched__exchange_with(). */
+int usched__exchange(struct ustack *c);
+
+/* Frames that are exchanged. */
+struct usched__sides {
+	struct ustack       *c;         /* the record of those that are suspended */
+	struct usched_stack *from, *to; /* where those that run are, and those */
+};
+
 /* Parts of the statement, not functions to be called from C; see arch/arch.h. */
 void usched__fit(void);
 void usched__far(void);
@@ -197,6 +206,89 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 	return rc;
 }
 
+/*
+ * rcx c; it arrives there at the other side, and usched__jump() leaves 0. rdi and rdx are
+ * the stacks, here and there: if they were loaded here, where the switch before this one
+ * has stored them, each switch would wait for the one before.
+ */
+#define USCHED__EXCHANGE_TEXT \
+	USCHED__LINE("movl	%c[deep](%[c]), %%r8d", \
+		     "mov	r8d, [%[c] + %c[deep]]") \
+	USCHED__LINE("movq	%c[bottom](%[from]), %%rax", \
+		     "mov	rax, [%[from] + %c[bottom]]") \
+	USCHED__LINE("subq	%%rsp, %%rax", "sub	rax, rsp")  /* R4: that SP */ \
+	USCHED__LINE("cmpq	%%r8, %%rax", "cmp	rax, r8") \
+	"ja	3f\n\t" \
+	USCHED__LINE("movq	%[to], %c[stack](%[u])", \
+		     "mov	[%[u] + %c[stack]], %[to]") \
+	USCHED__LINE("movq	%[from], %c[stack](%[c])", \
+		     "mov	[%[c] + %c[stack]], %[from]") \
+	USCHED__LINE("movq	%[c], %c[resident](%[from])", \
+		     "mov	[%[from] + %c[resident]], %[c]") \
+	USCHED__LINE("movq	%[u], %c[resident](%[to])", \
+		     "mov	[%[to] + %c[resident]], %[u]") \
+	USCHED__LOAD(c, top, r8) \
+	USCHED__LOAD(c, pc, r9) \
+	USCHED__LOAD(c, fp, r10) \
+	USCHED__LOAD(c, bp, r11) \
+	USCHED__LINE("leaq	1f(%%rip), %%rax", "lea	rax, [rip + 1f]") \
+	USCHED__STORE(rax, pc, c) \
+	USCHED__STORE(rbp, fp, c) \
+	USCHED__STORE(rbx, bp, c) \
+	USCHED__STORE(rsp, top, c) \
+	USCHED__NO_CALLER \
+	USCHED__LINE("movq	%%r10, %%rbp", "mov	rbp, r10") \
+	USCHED__LINE("movq	%%r11, %%rbx", "mov	rbx, r11") \
+	USCHED__LINE("movq	%%r8, %%rsp", "mov	rsp, r8")   /* R5 */ \
+	USCHED__LINE("jmp	*%%r9", "jmp	r9") \
+	USCHED__CALLER \
+	"3:\n\t" \
+	USCHED__LINE("movq	%[c], %[to]", "mov	%[to], %[c]") \
+	USCHED__LINE("movl	$1, %%ecx", "mov	ecx, 1") \
+	"jmp	6f\n" \
+	"1:\n\t" \
+	USCHED__LANDING \
+	"6:"
+
+/*
+ * The running thread `u' exchanges frames with sides->c, whose frames are in place. They
+ * keep their images: the thread's is compared when it blocks. Returns the record with
+ * which this side was resumed; or NULL: it was not by this statement; or 1: sides->c has
+ * no image for such deep frames, and nothing has changed. It comes back in a register
+ * then: if it were kept on the stack, its load would wait for SP in each switch, and SP
+ * for it.
+ */
+__attribute__((always_inline))
+static inline uintptr_t usched__exchange_statement(struct usched__sides *sides,
+						   struct ustack *u)
+{
+	uintptr_t with = (uintptr_t)sides->c;
+	struct usched_stack *from = sides->from;
+	void *to = sides->to;
+
+	__asm__ volatile __inline__ (
+		USCHED__EXCHANGE_TEXT
+		: [c] "+c"(with), [u] "+S"(u), [from] "+D"(from), [to] "+d"(to)
+		: USCHED__OFFSETS,
+		  [resident] "i"(offsetof(struct usched_stack, k_resident))
+		: "rax", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+		  "memory", "cc"
+		  USCHED__MORE_REGISTERS USCHED__VECTORS USCHED__X87);
+	sides->c = with == 1 ? (struct ustack *)to : (struct ustack *)with;
+	return with;
+}
+
+/* No exceptions of C++. Of the 12 bytes, in one comparison. */
+__attribute__((always_inline))
+static inline int usched__has_none(const struct usched_caught *c)
+{
+	uint64_t first, last;
+
+	__builtin_memcpy(&first, c, sizeof first);
+	__builtin_memcpy(&last, (const char *)c + 4, sizeof last);
+	return !(first | last);
+}
+
 #elif defined(USCHED__AARCH64)
 
 #ifdef __ARM_FEATURE_SVE
@@ -313,6 +405,35 @@ static inline int usched__hand_over(struct ustack *u, struct ustack *self,
 #define usched__hand_over usched__handover
 
 #endif
+
+/*
+ * Private, for coroutines: the running thread `u' of `s' exchanges frames with sides->c:
+ * see uco.c. Afterwards that is the record with which this side was resumed, or NULL.
+ * As ustack_block().
+ */
+USCHED_SWITCHES int usched__exchange_with(struct usched__sides *sides, struct ustack *u,
+					  struct usched *s)
+{
+	int rc;
+
+#ifdef USCHED__X86_64
+	if (__builtin_expect(usched__has_none(s->s_caught)
+			     && !((uintptr_t)sides->c->u_top & 1), 1)) {
+		uintptr_t with = usched__exchange_statement(sides, u);
+
+		if (__builtin_expect(with > 1, 1) || with == 0)
+			return 0;
+	}
+#else
+	(void)u;
+	(void)s;
+#endif
+	rc = usched__exchange(sides->c);
+	__asm__ volatile("" : "+r"(rc));        /* no tail call */
+	if (rc == 0)
+		sides->c = NULL;
+	return rc;
+}
 
 #ifdef __cplusplus
 }

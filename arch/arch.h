@@ -141,4 +141,27 @@ ARCH_PRIVATE int usched__fits(const struct usched *s, const char *top);
 ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
 						     const struct usched_stack *k);
 
+/*
+ * For uco.c. The running thread will exchange frames. Exchanges them with `c', whose own
+ * end there: does not return. Drops the frames of `c', which may have images of `u'.
+ */
+ARCH_PRIVATE void usched__join_frames(void);
+ARCH_PRIVATE void usched__leave_frames(struct ustack *c);
+ARCH_PRIVATE void usched__drop_frames(struct ustack *c, struct ustack *u);
+
+/* The s_root of no thread. */
+ARCH_PRIVATE void usched__forget_root(struct usched *s);
+
+/*
+ * Copies the frames of `c', which are suspended, to a new record.
+ * 0; -ENOTSUP; -ENOMEM.
+ */
+ARCH_PRIVATE int usched__copy_frames(struct ustack *clone, struct ustack *c);
+
+/*
+ * In u_tokens of a coroutine's record: it is none of the scheduler. In its u_mail: it
+ * may be cloned; the side that was suspended last by usched__exchange() has exceptions.
+ */
+enum { ARCH_COROUTINE = INT32_MIN + 1, ARCH_CLONABLE = 1, ARCH_CAUGHT = 2 };
+
 #endif /* USCHED_ARCH_H */

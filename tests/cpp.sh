@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# C++: exceptions in flight while threads block; an uncaught exception; and programs in C,
+# C++: exceptions in flight while threads block, and while coroutines yield; an uncaught exception; and programs in C,
 # which need no C++ runtime. Compiles the programs of tests/cpp/ with each C++ compiler that
 # is installed, over the switch of this machine and the portable one.
 #
@@ -29,12 +29,12 @@ run() {
 
 # One object for each file of the library, and one for each switch.
 build_library() {
-	for file in usched.c uimage.c uproc.c rr.c $switches; do
+	for file in usched.c uimage.c uproc.c rr.c uevents.c uwait.c uco.c $switches; do
 		# shellcheck disable=SC2086
 		$CC -std=c11 -D_DEFAULT_SOURCE ${CFLAGS--O2} $debug -pthread -c -I. "$file" \
 			-o "$dir/$(basename "${file%.*}").o" || exit 1
 	done
-	library="$dir/usched.o $dir/uimage.o $dir/uproc.o $dir/rr.o"
+	library="$dir/usched.o $dir/uimage.o $dir/uproc.o $dir/rr.o $dir/uevents.o $dir/uwait.o $dir/uco.o"
 }
 
 # check_trace ARGUMENT...: gdb finds the frames of a thread, up to its first function.
@@ -63,7 +63,7 @@ check_escape() {
 
 # check COMPILER OPTIONS
 check() {
-	for program in exceptions escape; do
+	for program in exceptions coroutines escape; do
 		# shellcheck disable=SC2086
 		if ! $1 -std=c++17 $2 $debug $warnings -pthread -c -I. "tests/cpp/$program.cc" \
 			-o "$dir/$program.o"; then
@@ -74,12 +74,13 @@ check() {
 	for file in $switches; do
 		switch=$(basename "${file%.*}")
 		name="$1 $2 $switch"
-		for program in exceptions escape; do
+		for program in exceptions coroutines escape; do
 			# shellcheck disable=SC2086
 			$1 "$dir/$program.o" $library "$dir/$switch.o" -pthread -lm \
 				-o "$dir/$program" || fail "$name: does not link"
 		done
 		run "$name" "$dir/exceptions"
+		run "$name, coroutines" "$dir/coroutines"
 		if [ "$switch" = setjmp ]; then
 			check_escape native
 		else

@@ -100,6 +100,7 @@ for symbol in $exported; do
 	uevents_[a-z]* | uwait_[a-z]* | usync_[a-z]* | unet_[a-z]*) ;;
 	uoffload | uoffload_[a-z]* | ufile_[a-z]* | uoverflow_* | uinspect_* | utrace_*) ;;
 	upreempt) ;;
+	uco_[a-z]* | uco__[a-z]*) ;;
 	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
 	*) fail "$shared exports $symbol" ;;
 	esac

@@ -52,6 +52,8 @@ unet.h:         usync.h
 unet.c:         unet.h private/cancel.h private/check.h private/poller.h
 uoffload.h:     usync.h
 uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/native.h
+uco.h:          uwait.h
+uco.c:          uco.h arch/arch.h private/check.h
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
@@ -98,6 +100,7 @@ bench/pingpong.c:       thread.h
 bench/create.c: thread.h
 bench/alternate.c:      thread.h
 bench/memory.c: thread.h
+bench/coroutine.c:      bench.h ../rr.h ../uco.h
 bench/slow.c:   bench.h ../rr.h ../usync.h
 bench/simulate.c:       bench.h ../private/policy.h
 bench/chain.h:  bench.h ../ustack.h
@@ -178,7 +181,7 @@ done
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
 for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c uscope.c unet.c uoffload.c \
-	uoverflow.c upreempt.c uinspect.c utrace.c arch/setjmp.c; do
+	uoverflow.c upreempt.c uinspect.c utrace.c uco.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in

@@ -83,6 +83,22 @@ static inline size_t watch_image(size_t deep)
 #include "none.h"
 #endif
 
+/* Two records have exchanged frames; `u' runs. */
+static inline void watch_exchange(struct usched *s, struct ustack *u, struct ustack *c)
+{
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN)
+	struct usched_fiber fiber = u->u_fiber;
+
+	u->u_fiber = c->u_fiber;
+	c->u_fiber = fiber;
+	s->s_followed = &c->u_fiber;
+#else
+	(void)s;
+	(void)u;
+	(void)c;
+#endif
+}
+
 /* Only AddressSanitizer has a shadow to keep. */
 #ifndef USCHED_ASAN
 static inline void watch_landed(const struct usched *s)
