@@ -84,8 +84,10 @@ names     := libusched libusched-check
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
+coroutines := pingpong create walk clone
 single   := coroutine slow slice waits uneven requests late contend channel after simulate inspect outside
 programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
+programs += $(coroutines:%=$(B)/bench/%-co)
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
 # Examples whose libraries are installed. tests/examples.sh names the others.
@@ -195,6 +197,11 @@ $(B)/bench/requests-slice: c_flags += -DSTEAL=1 -DSLICE=250
 $(B)/bench/requests-steal $(B)/bench/requests-slice: bench/requests.c $(static) $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
+
+# One workload of it each, with the arguments of the workload.
+$(coroutines:%=$(B)/bench/%-co): $(B)/bench/%-co: bench/coroutine.c $(static) $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -DWORKLOAD=$* $(LDFLAGS) -o $@ $< $(static) $(libs)
 
 $(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
 	@mkdir -p $(@D)

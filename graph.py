@@ -57,7 +57,7 @@ FAILED_SECONDS = 100000  # more than a day: no run takes that, see above
 FAILED_NUMBER = 1e18  # for counts and rates: larger than any
 LEAST = 1e-9  # programs print six digits: smaller numbers are zero
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-OURS = re.compile(r"U[DJL]?([0-9][0-9A-Z]*)?")  # U, U10K, U1TS, UL1T; not UV, UCONTEXT
+OURS = re.compile(r"U[DJL]?([0-9][0-9A-Z]*)?|UCO")  # U, U10K, U1TS; not UV, UCONTEXT
 COMMANDS = ("GET", "SET")  # of redis
 
 
@@ -109,6 +109,12 @@ WORKLOADS = {
     "create": Workload(
         ("threads",), "Create: threads are made, run and dropped", "ns per thread",
         FAILED_SECONDS, lambda s, threads: s * 1e9 / threads),
+    "walk": Workload(
+        ("nodes",), "Walk: a tree is walked by recursion, and gives each value",
+        "ns per node", FAILED_SECONDS, lambda s, nodes: s * 1e9 / nodes),
+    "clone": Workload(
+        ("clones",), "Clone: what is suspended goes on many times", "ns per clone",
+        FAILED_SECONDS, lambda s, clones: s * 1e9 / clones),
     "alternate": Workload(
         ("repetitions", "yields"), "Alternate: two threads are made, yield in turn, end",
         "ns per turn", FAILED_SECONDS, lambda s, n, y: s * 1e9 / (2 * n * y)),

@@ -13,7 +13,8 @@
  *	coroutine clone NUMBER      one with 512 bytes of frames, which has yielded, is
  *	                            cloned so many times; each clone is resumed, and ends
  *
- * Prints the seconds, and the sum of what was given.
+ * Prints the seconds, and the sum of what was given. With -DWORKLOAD=pingpong and the
+ * like it has that workload only, and the number is its argument.
  */
 #define USCHED_INLINE_SWITCH
 #include "../rr.h"
@@ -33,7 +34,7 @@ static size_t sum;
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: coroutine WORKLOAD NUMBER\n");
+	fputs("usage: coroutine WORKLOAD NUMBER; or NUMBER for one of them\n", stderr);
 	exit(2);
 }
 
@@ -251,16 +252,27 @@ static void run(void *unused)
 	workload();
 }
 
+#ifdef WORKLOAD
+#define TEXT(name) TEXT_OF(name)
+#define TEXT_OF(name) #name
+enum { NAMED = 1 };
+static const char *const named = TEXT(WORKLOAD);
+#else
+enum { NAMED = 0 };
+static const char *const named;
+#endif
+
 int main(int argc, char **argv)
 {
 	const struct usched_conf conf = { .c_processors = 1 };
+	const char *name = NAMED || argc < 2 ? named : argv[1];
 	struct rr *rr;
 
-	if (argc != 3)
+	if (argc != (NAMED ? 2 : 3))
 		usage();
-	count = number(argv[2], 1, UINT32_MAX);
+	count = number(argv[argc - 1], 1, UINT32_MAX);
 	for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
-		if (strcmp(argv[1], workloads[i].name) == 0)
+		if (strcmp(name, workloads[i].name) == 0)
 			workload = workloads[i].workload;
 	if (!workload)
 		usage();

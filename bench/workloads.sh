@@ -12,7 +12,7 @@
 
 servers='http h2load latency echo redis idle requests'
 workloads='cycle ring counters pingpong create alternate memory blocks'
-workloads="$workloads threads depth stacks uneven channel $servers"
+workloads="$workloads walk clone threads depth stacks uneven channel $servers"
 
 parameters_of() {	# WORKLOAD
 	case $1 in
@@ -23,6 +23,8 @@ parameters_of() {	# WORKLOAD
 	counters)	echo counters calls ;;
 	pingpong)	echo pairs ;;
 	create)		echo threads ;;
+	walk)		echo nodes ;;
+	clone)		echo clones ;;
 	alternate)	echo repetitions yields ;;
 	memory)		echo threads ;;
 	uneven | requests) echo permille load connections ;;
@@ -43,9 +45,11 @@ columns_of() {		# WORKLOAD
 				ERLANG LUA LUAJIT PYTHON GREENLET ;;
 	counters)	echo U1T UL1T UD CALLS MACROS C++20 COROSENSEI GENERATOR-RS \
 				BOOST COROUTINE2 LUA LUAJIT PYTHON GREENLET ;;
-	pingpong)	echo U1T UL1T UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST BOOST-FP \
+	pingpong)	echo U1T UL1T UD UCO MACROS C++20 COROSENSEI GENERATOR-RS BOOST BOOST-FP \
 				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
-	create)		echo U1T UL1T UD MACROS C++20 COROSENSEI GENERATOR-RS BOOST \
+	walk)		echo UCO CALLS COROSENSEI COROUTINE2 GO LUA LUAJIT ;;
+	clone)		echo UCO CHEZ GUILE ;;
+	create)		echo U1T UL1T UD UCO MACROS C++20 COROSENSEI GENERATOR-RS BOOST \
 				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
 	alternate)	echo U1T UL1T UD LISP POSIX ;;
 	memory)		echo U1T UL1T UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
@@ -83,6 +87,8 @@ points_of() {		# WORKLOAD
 	pingpong.yes)	echo 1000000 ;;
 	create.no)	echo 1000000 ;;
 	create.yes)	echo 100000 ;;
+	walk.no | clone.no) echo 1000000 ;;
+	walk.yes | clone.yes) echo 100000 ;;
 	alternate.no)	printf '%s\n' '10000 3' '1 1000000' ;;
 	alternate.yes)	printf '%s\n' '1000 3' '1 100000' ;;
 	memory.no)	echo 1000000 ;;
@@ -218,6 +224,7 @@ ours_or_peer() {	# ARGUMENT...
 	U1T)	echo "bench/$load-rr $*" ;;
 	UL1T)	echo "bench/$load-ll $*" ;;
 	UL)	echo "bench/$load $*" ;;
+	UCO)	echo "bench/$load-co $*" ;;
 	UD)	echo "bench/$load-direct $*" ;;
 	*)	echo "peers/$(peer_of "$load" "$column") $*" ;;
 	esac
@@ -232,6 +239,7 @@ peer_of() {		# WORKLOAD COLUMN
 	ring.BOOST-FIBER)	echo boost-ring ;;
 	counters.BOOST)		echo boost-counters-context ;;
 	counters.COROUTINE2)	echo boost-counters ;;
+	walk.COROUTINE2)	echo boost-walk ;;
 	pingpong.BOOST)		echo boost-pingpong-same ;;
 	pingpong.BOOST-FP)	echo boost-pingpong-differ ;;
 	memory.BOOST)		echo boost-memory-context ;;
@@ -312,7 +320,8 @@ answer_of() {		# WORKLOAD ARGUMENT...
 	case $1 in
 	ring)		echo $(($2 % 503 + 1)) ;;
 	counters)	echo $(($2 * $3 * ($2 + $3 - 2) / 2)) ;;
-	pingpong | create) echo $(($2 * ($2 - 1) / 2)) ;;
+	pingpong | create | walk) echo $(($2 * ($2 - 1) / 2)) ;;
+	clone)		echo $(($2 * ($2 + 1) / 2)) ;;
 	alternate)	echo $((2 * $2 * $3)) ;;
 	memory)		echo "$2" ;;
 	channel)	echo $(($3 * ($3 - 1) / 2)) ;;

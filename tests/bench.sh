@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 here=$PWD
 runs=0
-all='cycle ring counters pingpong create alternate memory blocks threads depth stacks uneven channel'
+all='cycle ring counters pingpong create alternate memory blocks walk clone threads depth stacks uneven channel'
 servers='http h2load latency echo redis idle requests'
 
 # WORKLOAD COLUMN COMMAND, with @ for the arguments of the row, and @MOST if the last is
@@ -72,6 +72,7 @@ expected() {
 	pingpong U1T bench/pingpong-rr @
 	pingpong UL1T bench/pingpong-ll @
 	pingpong UD bench/pingpong-direct @
+	pingpong UCO bench/pingpong-co @
 	pingpong MACROS peers/c-pingpong-macros @
 	pingpong C++20 peers/cxx20-pingpong @
 	pingpong COROSENSEI peers/rust-pingpong-corosensei @
@@ -87,6 +88,7 @@ expected() {
 	create U1T bench/create-rr @
 	create UL1T bench/create-ll @
 	create UD bench/create-direct @
+	create UCO bench/create-co @
 	create MACROS peers/c-create-macros @
 	create C++20 peers/cxx20-create @
 	create COROSENSEI peers/rust-create-corosensei @
@@ -98,6 +100,16 @@ expected() {
 	create LUAJIT peers/luajit-create @
 	create PYTHON peers/python-create @
 	create GREENLET peers/greenlet-create @
+	walk UCO bench/walk-co @
+	walk CALLS peers/c-walk-calls @
+	walk COROSENSEI peers/rust-walk-corosensei @
+	walk COROUTINE2 peers/boost-walk @
+	walk GO peers/go-walk @
+	walk LUA peers/lua-walk @
+	walk LUAJIT peers/luajit-walk @
+	clone UCO bench/clone-co @
+	clone CHEZ peers/chez-clone @
+	clone GUILE peers/guile-clone @
 	alternate U1T bench/alternate-rr @
 	alternate UL1T bench/alternate-ll @
 	alternate UD bench/alternate-direct @
@@ -236,7 +248,8 @@ answer_of() {		# WORKLOAD
 	case $1 in
 	ring)	echo 'echo $(($1 % 503 + 1))' ;;
 	counters) echo 'echo $(($1 * $2 * ($1 + $2 - 2) / 2))' ;;
-	pingpong | create) echo 'echo $(($1 * ($1 - 1) / 2))' ;;
+	clone) echo 'echo $(($1 * ($1 + 1) / 2))' ;;
+	pingpong | create | walk) echo 'echo $(($1 * ($1 - 1) / 2))' ;;
 	alternate) echo 'echo $(($1 * $2 * 2))' ;;
 	memory)	echo 'echo $1' ;;
 	channel) echo 'echo $(($2 * ($2 - 1) / 2))' ;;
@@ -326,6 +339,10 @@ test_rows() {
 	rows pingpong pairs 10000000
 	rows create threads 100000 --quick
 	rows create threads 1000000
+	rows walk nodes 100000 --quick
+	rows walk nodes 1000000
+	rows clone clones 100000 --quick
+	rows clone clones 1000000
 	rows alternate repetitions,yields 1000.3/1.100000 --quick
 	rows alternate repetitions,yields 10000.3/1.1000000
 	rows memory threads 100000 --quick
@@ -483,12 +500,12 @@ test_options() {
 test_runs() {
 	# shellcheck disable=SC2086 # a word for each workload
 	programs_of $all
-	bench --workload all --quick --only U1T
+	bench --workload all --quick --only U1T,UCO
 	for load in ${all% uneven channel}; do
 		echo "$load $(grep -c 0.250000 "$results/$load.csv")"
 	done >"$dir/rows"
 	same 'rows of --quick' "cycle 8,ring 3,counters 3,pingpong 3,create 3,alternate 6,$(
-		)memory 3,blocks 2,threads 18,depth 30,stacks 30," \
+		)memory 3,blocks 2,walk 3,clone 3,threads 18,depth 30,stacks 30," \
 		"$(tr '\n' , <"$dir/rows")"
 	same 'headers of ring' 3 "$(grep -c passes "$results/ring.csv")"
 	bench --workload memory,blocks,threads,depth,stacks --only UL1T

@@ -13,7 +13,7 @@ boost_version := $(shell printf '%s\n' '$(boost_hash)include <boost/fiber/all.hp
 	$(CXX) -std=c++17 -E -P -x c++ - 2>/dev/null | sed -n 's/_/./g; s/^version "\(.*\)"/Boost \1/p')
 boost_version += $(if $(boost_version),($(shell $(CXX) --version | sed 1q)))
 
-$(eval $(call offer,boost,cycle counters counters-context create memory memory-context ring pingpong-same \
+$(eval $(call offer,boost,cycle counters counters-context create memory memory-context ring walk pingpong-same \
 	pingpong-differ,$(boost_version),g++ libboost-fiber-dev libboost-context-dev))
 
 define boost

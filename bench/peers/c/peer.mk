@@ -15,7 +15,7 @@ http_version := $(shell printf '%s\n' '$(http_hash)include <http_parser.h>' 'ver
 server_headers := c/server.h c/peer.h
 http_headers   := c/http.h $(server_headers)
 
-$(eval $(call offer,c,counters-calls counters-macros ring-best ring-worst \
+$(eval $(call offer,c,counters-calls walk-calls counters-macros ring-best ring-worst \
 	pingpong-macros create-macros memory-macros epoll-echo,$(c_version),gcc))
 $(eval $(call offer,c,epoll-http,$(http_version),gcc libhttp-parser-dev))
 
