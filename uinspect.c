@@ -39,6 +39,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -766,19 +767,21 @@ static int64_t now_ns(void)
 /* ---- By a signal ---- */
 
 /*
- * From `sp' to the end of the frames: the bottom of a stack, or usched_run(), on the
- * native stack. 0: `sp' is on no stack that is known.
+ * From `sp' to the end of the frames: the bottom of the thread's own stack, or
+ * usched_run(), on the native stack. 0: `sp' is on no stack that is known.
  */
-static size_t frames_from(const struct uproc *p, uintptr_t sp)
+static size_t frames_from(const struct uproc *p, uintptr_t sp, bool *on_own)
 {
 	const struct ustack *u = p->p_sched.s_current;
 	uintptr_t home = (uintptr_t)p->p_sched.s_home, deep;
 
 	if (u) {
 		deep = (uintptr_t)u->u_stack->k_bottom - sp;
-		if (deep <= u->u_stack->k_size)
+		*on_own = deep <= u->u_stack->k_size;
+		if (*on_own)
 			return deep;
 	}
+	*on_own = false;
 	return home - sp < HOME_MAX ? home - sp : 0;
 }
 
@@ -792,13 +795,30 @@ static void copy_stack(char *to, const char *from, size_t n)
 		((volatile char *)to)[i] = from[i];
 }
 
+/*
+ * Where it is not sure that all of it is mapped: in the middle of a switch SP may be on
+ * the stack of another thread than s_current. Returns how many bytes are there.
+ */
+static size_t read_stack(char *to, uintptr_t from, size_t n)
+{
+	struct iovec here = { to, n }, there = { (void *)from, n };
+	ssize_t got = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+
+	return got > 0 ? (size_t)got : 0;
+}
+
 static void copy_frames(struct uinspect_snap *s, uintptr_t sp)
 {
+	bool on_own;
+
 	s->s_low = sp;
-	s->s_size = frames_from(s->s_proc, sp);
+	s->s_size = frames_from(s->s_proc, sp, &on_own);
 	if (s->s_size > COPY)
 		s->s_size = COPY;
-	copy_stack(s->s_bytes, (const char *)sp, s->s_size);
+	if (on_own)
+		copy_stack(s->s_bytes, (const char *)sp, s->s_size);
+	else
+		s->s_size = read_stack(s->s_bytes, sp, s->s_size);
 }
 
 /* In the handler, on the native thread of the processor. */
