@@ -66,8 +66,8 @@ version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
 headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
-	usync.h unet.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h
-modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet uoffload uoverflow upreempt uinspect utrace uco
+	usync.h unet.h ubuf.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h
+modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet ubuf uoffload uoverflow upreempt uinspect utrace uco
 pages   := $(wildcard doc/*.[137])
 viewer  := $(wildcard tools/usched_view/*.py)
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
@@ -254,7 +254,7 @@ $(filter $(B)/tests/test_report_%,$(tests)) $(call tests_of,inspect): \
 nets   := $(filter $(B)/tests/test_net_%,$(tests))
 pools  := $(filter $(B)/tests/test_offload%,$(tests))
 closes := $(filter $(B)/tests/test_close%,$(tests))
-$(nets) $(pools) $(closes) $(call tests_of,uco uco_inline): $(B)/tests/net.o
+$(nets) $(pools) $(closes) $(call tests_of,ubuf uco uco_inline): $(B)/tests/net.o
 $(nets): $(B)/tests/netop.o
 $(pools): $(B)/tests/pool.o
 $(B)/tests/test_close_step: $(B)/tests/stop.o

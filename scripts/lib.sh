@@ -97,7 +97,8 @@ run() {
 
 # Programs that run once more with USCHED_TEST_STEAL: threads of rr move then.
 steal_tests='test_join test_lifetime test_net_storm test_net_wait
-	test_sync_cancel test_sync_chan test_sync_scope test_sync_lock test_sync_storm test_tokens test_wake'
+	test_sync_cancel test_sync_chan test_sync_scope test_sync_lock test_sync_storm test_tokens
+	test_ubuf test_wake'
 
 # counted LOG...: how often threads moved to other processors and gave way in these runs.
 counted() {

@@ -50,6 +50,8 @@ ulocks.c:       ustack.h private/code.h
 uscope.c:       usync.h
 unet.h:         usync.h
 unet.c:         unet.h private/cancel.h private/check.h private/poller.h
+ubuf.h:
+ubuf.c:         ubuf.h unet.h private/check.h
 uoffload.h:     usync.h
 uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/native.h
 uco.h:          uwait.h
@@ -180,7 +182,7 @@ done
 
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
-for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c uscope.c unet.c uoffload.c \
+for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c uscope.c unet.c ubuf.c uoffload.c \
 	uoverflow.c upreempt.c uinspect.c utrace.c uco.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do

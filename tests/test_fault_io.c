@@ -16,12 +16,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../ubuf.h"
 #include "../unet.h"
 #include "../uoffload.h"
 #include "../usync.h"
 #include "sweep.h"
 
 enum { SIZE = 3000 };                   /* bytes through a pipe */
+
+enum { LINES = 6 };
+#define LENGTH(i) ((i) * 1000)          /* bytes: more than a new buffer has */
 
 #define SOON (USYNC_SECOND / 100000)
 #define LATE usync_after(1000 * USYNC_SECOND)   /* never, but with a timer */
@@ -64,6 +68,47 @@ static void use_pipe(void)
 	end(reader);
 	TEST_EQUAL(unet_close(fds[0]), 0);
 	TEST_EQUAL(unet_close(fds[1]), 0);
+}
+
+/* Lines of all lengths, from one buffer to another. */
+static void read_lines(void *fd)
+{
+	struct ubuf_in in;
+	ssize_t n;
+	char *line;
+
+	ubuf_in_init(&in, (int)(intptr_t)fd, 2 * UBUF_SIZE);
+	for (int i = 0; i < LINES; i++) {
+		n = TRY(ubuf_line(&in, &line, LATE));
+		TEST_EQUAL(n, LENGTH(i));
+		for (ssize_t k = 0; k < n; k++)
+			TEST_EQUAL(line[k], 'a' + i % 20);
+	}
+	n = ubuf_line(&in, &line, LATE);
+	TEST_TRUE(n == -EPIPE || fault_made((int)n));
+	ubuf_in_free(&in);
+}
+
+static void use_lines(void)
+{
+	struct ustack *reader;
+	struct ubuf_out out;
+	char text[LENGTH(LINES)];
+	int fds[2];
+
+	TEST_EQUAL(TRY(pipe2(fds, O_CLOEXEC) ? -errno : 0), 0);
+	reader = go(read_lines, (void *)(intptr_t)fds[0]);
+	ubuf_out_init(&out, fds[1], 2 * UBUF_SIZE);
+	for (int i = 0; i < LINES; i++) {
+		memset(text, 'a' + i % 20, sizeof text);
+		TEST_EQUAL(TRY(ubuf_printf(&out, LATE, "%.*s\n", LENGTH(i), text)),
+			   LENGTH(i) + 1);
+	}
+	TEST_EQUAL(TRY(ubuf_flush(&out, LATE)), 0);
+	TEST_EQUAL(ubuf_pending(&out), 0);
+	TEST_EQUAL(unet_close(fds[1]), 0);
+	end(reader);
+	TEST_EQUAL(unet_close(fds[0]), 0);
 }
 
 static void use_datagrams(void)
@@ -131,6 +176,7 @@ static void wait_variously(void *unused)
 {
 	(void)unused;
 	use_pipe();
+	use_lines();
 	use_datagrams();
 	use_poll();
 	use_signals();

@@ -15,6 +15,7 @@
 #include "test.h"
 
 #include "../rr.h"
+#include "../ubuf.h"
 #include "../unet.h"
 #include "../uoffload.h"
 #include "../usync.h"
@@ -33,6 +34,8 @@ static struct usync_mutex mutex;
 static struct usync_chan *chan;
 static struct iovec iov;
 static struct usync_case one;
+static struct ubuf_in in = { .i_base = { .b_peer = (void *)-1, .b_limit = 1 } };
+static char *found;
 
 /* ---- Calls ---- */
 
@@ -86,6 +89,14 @@ static struct usync_case one;
 	X(resolve_host, unet_resolve, (p, "1", SOCK_STREAM, NULL, 0, 0)) \
 	X(resolve_service, unet_resolve, ("::1", p, SOCK_STREAM, NULL, 0, 0)) \
 	X(resolve_found, unet_resolve, ("::1", "1", SOCK_STREAM, p, 1, 0)) \
+	X(line, ubuf_line, (p, &found, 0)) \
+	X(until, ubuf_until, (p, "", 1, &found, 0)) \
+	X(take, ubuf_take, (p, 1, &found, 0)) \
+	X(peek, ubuf_peek, (p, 1, &found, 0)) \
+	X(buffered_read, ubuf_read, (&in, p, 1, 0)) \
+	X(buffered_read_all, ubuf_read_all, (&in, p, 1, NULL, 0)) \
+	X(lend, ubuf_in_lend, (&in, p, 1)) \
+	X(flush, ubuf_flush, (p, 0)) \
 	X(offload, uoffload, (nothing, NULL, p, 1, 0)) \
 	X(open, ufile_open, (p, 0, 0, 0)) \
 	X(pread, ufile_pread, (-1, p, 1, 0, 0)) \
