@@ -588,6 +588,7 @@ static void name_and_write(void *unused)
 	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
 	text = json();
 	TEST_TRUE(strstr(text, "\"name\":\"waits for a wake\""));
+	TEST_TRUE(strstr(text, "\"name\":\"runnable\""));
 	free(text);
 	TEST_EQUAL(utrace_stop(), 0);
 	await_on(false);

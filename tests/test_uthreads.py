@@ -12,6 +12,7 @@ machine, the portable one, and in the stress build; as PIE, static and stripped.
 
 import contextlib
 import glob
+import json
 import os
 import re
 import resource
@@ -285,6 +286,156 @@ class Commands(unittest.TestCase):
         for words in (["ps", str(os.getpid())], ["ps", "/bin/sh"], ["bt", "/nowhere"]):
             with self.subTest(words):
                 command(UTHREADS, *words, status=1, stderr=subprocess.DEVNULL)
+
+
+class Trace(Traces):
+    """Of a process that goes on."""
+
+    test_default = test_setjmp = test_stress = test_stripped = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.program = build("trace", "default", "-Wl,-u,utrace_start")
+        cls.words = cls.program, str(THREADS), "2", "2", str(SEED)
+        cls.count = 0
+
+    def trace(self, pid, *words, **more):
+        """What was written, and what was said of it."""
+        Trace.count += 1
+        path = f"{directory}/trace{self.count}.json"
+        said = command(UTHREADS, "trace", str(pid), *words, "-o", path, **more)
+        with open(path) as file:
+            return json.load(file), said
+
+    def slices(self, trace, pid):
+        """By track: (start, end, name), in their order."""
+        found = {}
+        for e in trace["traceEvents"]:
+            if e["ph"] == "X" and e["pid"] == pid:
+                found.setdefault(e["tid"], []).append((e["ts"], e["ts"] + e["dur"], e["name"]))
+        return {track: sorted(slices) for track, slices in found.items()}
+
+    def check(self, trace):
+        """Slices of a track do not overlap; flows lead from one run to another."""
+        for pid in 1, 2:
+            for slices in self.slices(trace, pid).values():
+                for one, other in zip(slices, slices[1:]):
+                    self.assertLess(one[1], other[0] + 0.0005, (one, other))
+        threads, ends = self.slices(trace, 1), {}
+        for e in trace["traceEvents"]:
+            if e["ph"] in "sf":
+                ends.setdefault(e["id"], {})[e["ph"]] = e
+                self.assertTrue(any(start - 0.0005 < e["ts"] < end + 0.0005 and name == "run"
+                                    for start, end, name in threads[e["tid"]]), e)
+        for flow in ends.values():
+            self.assertEqual(set(flow), set("sf"))
+            self.assertLessEqual(flow["s"]["ts"], flow["f"]["ts"])
+        return ends
+
+    def test_live(self):
+        with running(*self.words, "stay") as (pid, text):
+            trace, said = self.trace(pid, "0.3")
+            again, _ = self.trace(pid, "0.1")
+            self.assertEqual(self.asked(pid), 0)
+            self.compare(noted(text), parsed(command(UTHREADS, "bt", str(pid))))
+            with open(f"/proc/{pid}/status") as file:
+                self.assertRegex(file.read(), r"TracerPid:\s0\n")
+        self.check(trace)
+        self.check(again)
+        self.assertRegex(said, r"\d+ events of 2 processors in 0\.\d+ s, none lost\n")
+        self.assertRegex(said, r"processor 0\.1 has not begun: keep 0x[0-9a-f]+ keeps it")
+        self.assertRegex(said, r"longest run: .* take_turns 0x[0-9a-f]+, processor 0\.0")
+        names = {e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}
+        self.assertEqual(sum(name.startswith("take_turns 0x") for name in names), 2)
+        self.assertIn("processor 0.0", names)
+        runs = self.slices(trace, 2)[0]
+        self.assertGreater(len(runs), 20)
+        self.assertGreater(runs[-1][1] - runs[0][0], 150000)        # us
+        self.assertGreater(runs[-1][1] - runs[0][0],
+                           self.slices(again, 2)[0][-1][1] - self.slices(again, 2)[0][0][0])
+
+    @staticmethod
+    def asked(pid):
+        """Whether processors are to trace."""
+        sys.path.insert(0, os.path.dirname(UTHREADS))
+        from usched_view.target import Process
+        from usched_view.threads import find_layouts
+        target = Process(pid)
+        layout, = find_layouts(target)
+        at = layout.trace + layout.offset("utrace_control.c_asked")
+        return int.from_bytes(target.read(at, 4), "little")
+
+    def test_signals(self):
+        """It ends in time, and what was read is written."""
+        for number in signal.SIGINT, signal.SIGTERM:
+            with self.subTest(number), running(*self.words, "stay") as (pid, _):
+                path = f"{directory}/interrupted.json"
+                tool = subprocess.Popen([UTHREADS, "trace", str(pid), "60", "-o", path],
+                                        stdout=subprocess.DEVNULL)
+                for _ in range(500):
+                    if self.asked(pid):
+                        break
+                    time.sleep(0.01)
+                self.assertGreater(self.asked(pid), 0)
+                time.sleep(0.1)
+                tool.send_signal(number)
+                self.assertEqual(tool.wait(LIMIT), 0)
+                self.assertEqual(self.asked(pid), 0)
+                with open(path) as file:
+                    self.assertTrue(self.slices(json.load(file), 2))
+
+    def test_server(self):
+        """Of a server, whose answers are the same; it ends in the trace."""
+        program = f"{directory}/echo"
+        command(*compiler, "-std=c11", "-D_DEFAULT_SOURCE", "-O1", "-I.", "examples/04-echo.c",
+                "-o", program, "-Wl,-u,utrace_start", *objects("default"), "-pthread", "-lm")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        process = subprocess.Popen([program, str(port), "2"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        path = f"{directory}/server.json"
+        with contextlib.ExitStack() as stack:
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            sockets = [stack.enter_context(Server.dial(port)) for _ in range(20)]
+            tool = stack.enter_context(subprocess.Popen(
+                [UTHREADS, "trace", str(process.pid), "60", "-o", path],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+            for _ in range(500):
+                if self.asked(process.pid):
+                    break
+                time.sleep(0.01)
+            for i in range(50):
+                for k, s in enumerate(sockets):
+                    s.sendall(b"%d %d" % (i, k))
+                for k, s in enumerate(sockets):
+                    self.assertEqual(s.recv(100), b"%d %d" % (i, k))
+            time.sleep(0.1)
+            process.kill()
+            process.wait()
+            said = tool.communicate(timeout=LIMIT)[0]
+            self.assertEqual(tool.returncode, 0, said)
+        with open(path) as file:
+            trace = json.load(file)
+        self.check(trace)
+        self.assertIn(" has ended meanwhile\n", said)
+        runs = [e for e in trace["traceEvents"] if e["name"] == "run"]
+        self.assertGreater(len(runs), 200)
+        self.assertTrue(any(e["name"] == "runnable" for e in trace["traceEvents"]))
+
+    def test_errors(self):
+        def said(*words):
+            done = subprocess.run([UTHREADS, "trace", *words], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            return done.stderr
+
+        self.assertIn("no usched__layout", said(str(os.getpid()), "0.1"))
+        with running(build("plain"), *self.words[1:], "stay") as (pid, _):
+            self.assertIn("utrace.c is not in it", said(str(pid), "0.1"))
+        with running(*self.words, "stay") as (pid, _):
+            self.assertIn("/nowhere/x: ", said(str(pid), "0.1", "-o", "/nowhere/x"))
+            self.assertEqual(self.asked(pid), 0)
 
 
 @unittest.skipUnless(shutil.which("gdb"), "there is no gdb")

@@ -6,6 +6,7 @@
   unwind.py    from a frame to its caller, by .eh_frame
   threads.py   schedulers and threads, by the constant usched__layout
   show.py      ps, bt and top
+  trace.py     trace
   stub.py      a remote target for gdb, in which each thread is one of gdb's
   inside.py    commands inside of gdb: info ustacks, ustack
 """

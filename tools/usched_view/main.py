@@ -41,6 +41,11 @@ def arguments():
     sub = command("top", "shows what processors do in a second; does not stop the process")
     sub.add_argument("--seconds", type=float, default=1.0, metavar="S", help="between lines")
     sub.add_argument("--times", type=int, metavar="N", help="so many times; default: for ever")
+    sub = command("trace", "has a process trace itself, for Perfetto and Chrome; does not stop it")
+    sub.add_argument("seconds", nargs="?", type=float, help="default 1")
+    sub.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    sub.add_argument("--events", type=int, default=1 << 18, metavar="N",
+                     help="that processors have room for until they are read; default 262144")
     sub = command("gdb", "runs gdb; each thread is one of gdb's")
     filtered(sub, 1000)
     sub.add_argument("--serve", action="store_true",
@@ -86,6 +91,9 @@ def show_target(target, options):
         if not target.live:
             raise Problem("top needs a process")
         show.top(views, options.seconds, options.times)
+    elif options.command == "trace":
+        from . import trace
+        trace.trace(views, options.seconds or 1.0, options.events, options.output)
     else:
         from . import stub
         return stub.serve(target, views, options)
@@ -97,9 +105,12 @@ def main(argv, script):
     cut = argv.index("--") if "--" in argv else len(argv)
     options, rest = parser.parse_known_args(argv[:cut])
     options.arguments = argv[cut + 1:]
-    # Threads may come behind options.
+    # Threads, or seconds, may come behind options.
     if options.command == "bt" and not any(word.startswith("-") for word in rest):
         options.threads.extend(rest)
+    elif options.command == "trace" and options.seconds is None and len(rest) == 1 and \
+            re.fullmatch(r"[0-9.]+", rest[0]):
+        options.seconds = float(rest[0])
     elif rest or options.arguments and options.command != "gdb":
         parser.error("unrecognized arguments: " + " ".join(rest or options.arguments))
     try:
