@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""graph.py: pictures and tables of the results of bench.sh.
+"""graph.py: pictures and tables of the results of bench.sh, and pictures of traces.
 
     grep -h '^ *[2N],' results/*/cycle.csv | python3 graph.py c2.svg > c2.md
     cat results/*/ring.csv results/*/memory.csv | python3 graph.py others.png
+    python3 graph.py trace trace.json trace.svg
 
 usage: graph.py [PICTURE.svg | PICTURE.png | PICTURE.pdf]...
+       graph.py trace FILE.json PICTURE [FROM-TO]
 
 Reads the rows of bench.sh from standard input: one run or several one after the
 other, one workload or several, with any columns. Prints tables in Markdown and
@@ -37,11 +39,17 @@ A failed cell has no point: fail:reason, a number that is not positive, or one f
 100000 (seconds) on, the published form of results whose programs had crashed. An
 implementation with fail:missing only is named below the table.
 
+Trace: FILE.json is of `uthreads trace' or utrace_write(); FROM and TO are ms of it,
+by default some runs before its middle. What ran on each processor, a colour for each
+thread, and how many threads were runnable and did not run; below, some
+of the threads, and arrows where a wake of one led to the run of another.
+
 Exit status: 0; 1 if the input is empty or wrong (then nothing is written), or a
 picture cannot be written; 2 if the arguments are wrong.
 """
 
 import io
+import json
 import math
 import os
 import re
@@ -436,7 +444,18 @@ def is_ours(name):
 
 
 def draw(results):
-    """A figure, without pyplot, so never a window."""
+    parts = list(results.parts())
+    heights = [4.2 if part.kind.curve else 0.27 * max(1, len(part.bars()))
+               for part in parts]
+    figure = new_figure(9, sum(heights) + len(parts))
+    grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
+    for axes, part in zip(grid[:, 0], parts):
+        (plot_lines if part.kind.curve else plot_bars)(axes, part)
+    return figure
+
+
+def new_figure(width, height):
+    """Without pyplot, so never a window."""
     os.environ["MPLBACKEND"] = "Agg"
     try:
         import matplotlib
@@ -450,14 +469,7 @@ def draw(results):
         "text.parse_math": False,
         "font.size": 10, "axes.titlesize": 13,
         "axes.spines.top": False, "axes.spines.right": False})
-    parts = list(results.parts())
-    heights = [4.2 if part.kind.curve else 0.27 * max(1, len(part.bars()))
-               for part in parts]
-    figure = Figure(figsize=(9, sum(heights) + len(parts)), layout="constrained")
-    grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
-    for axes, part in zip(grid[:, 0], parts):
-        (plot_lines if part.kind.curve else plot_bars)(axes, part)
-    return figure
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def titles(axes, title, text):
@@ -644,6 +656,185 @@ def explain(runs, average):
     return f"{average} of {many} runs, bars from min to max"
 
 
+# Traces
+
+
+RUNS = 150  # in the picture, unless its times are given
+ROWS = 14  # threads
+BLUE, ORANGE, GREY, RED, GREEN = "#0072B2", "#E69F00", "#DDDDDD", "#D55E00", "#009E73"
+# start, end: ms; kind: run, runnable, or another wait; on: number of a processor
+Slice = namedtuple("Slice", "start end kind on thread")
+# at: ms; of evict and load
+Instant = namedtuple("Instant", "at kind on thread")
+# (ms, thread) of both ends
+Wake = namedtuple("Wake", "start source end thread")
+
+
+class Trace:
+    """What is drawn of a file of trace events: all of it, or from `start' to `end'."""
+
+    def __init__(self, events, times):
+        self.names, self.processors = {}, {}
+        self.slices, self.instants, self.wakes = [], [], []
+        starts = {}
+        for e in events:
+            at, thread = e.get("ts", 0) / 1000, e.get("tid")
+            if e["ph"] == "M" and e["name"] == "thread_name":
+                (self.names, self.processors)[e["pid"] - 1][thread] = e["args"]["name"]
+            elif e["ph"] == "X" and e["pid"] == 1:
+                self.slices.append(Slice(at, at + e["dur"] / 1000, e["name"],
+                                         e["args"]["processor"], thread))
+            elif e["ph"] == "i":
+                self.instants.append(Instant(at, e["name"], e["args"]["processor"],
+                                             thread))
+            elif e["ph"] == "s":
+                starts[e["id"]] = at, thread
+            elif e["ph"] == "f" and e["id"] in starts:
+                self.wakes.append(Wake(*starts[e["id"]], at, thread))
+        self.slices.sort()
+        runs = [s for s in self.slices if s.kind == "run"]
+        if not runs:
+            raise Bad("no thread runs in this trace")
+        last = len(runs) // 2
+        first = runs[max(0, last - RUNS)]
+        self.start, self.end = times or (first.start, runs[last].end)
+        self.used = sorted({s.on for s in runs if self.has(s)})
+        if not self.used:
+            raise Bad("no thread runs in this part of the trace")
+
+    def has(self, slice):
+        return slice.end > self.start and slice.start < self.end
+
+    def cut(self, *kinds):
+        """The visible parts of slices of these kinds, or of other ones than that."""
+        for s in self.slices:
+            if self.has(s) and (s.kind in kinds if kinds else
+                                s.kind not in ("run", "runnable")):
+                yield s._replace(start=max(s.start, self.start) - self.start,
+                                 end=min(s.end, self.end) - self.start)
+
+    def queue(self, on):
+        """Times, and how many threads were runnable on a processor from then on."""
+        changes = [change for s in self.cut("runnable", "yields", "preempted") if s.on == on
+                   for change in ((s.start, 1), (s.end, -1))]
+        times, counts, count = [0], [0], 0
+        for at, change in sorted(changes):
+            count += change
+            if at == times[-1]:
+                counts[-1] = count
+            else:
+                times.append(at)
+                counts.append(count)
+        return times + [self.end - self.start], counts + [count]
+
+    def rows(self):
+        """Some threads of each processor, in the order of their first runs."""
+        chosen = []
+        for on in self.used:
+            first = {s.thread: s.start for s in reversed(list(self.cut("run"))) if s.on == on}
+            ran = sorted((t for t in first if t not in chosen), key=first.get)
+            most = max(1, ROWS // len(self.used))
+            chosen += [ran[i * len(ran) // most] for i in range(most)] \
+                if len(ran) > most else ran
+        return chosen
+
+
+def read_trace(name, times):
+    try:
+        with open(name, encoding="utf-8") as file:
+            return Trace(json.load(file)["traceEvents"], times)
+    except OSError as error:
+        raise Bad(f"{name}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise Bad(f"{name}: no trace of usched") from None
+
+
+def draw_trace(trace):
+    rows = trace.rows()
+    heights = [1.5] * len(trace.used) + [0.24 * len(rows) + 0.3]
+    figure = new_figure(9, sum(heights) + 1.6)
+    grid = figure.subplots(len(heights), 1, squeeze=False, sharex=True,
+                           height_ratios=heights)[:, 0]
+    for axes, on in zip(grid, trace.used):
+        plot_processor(axes, trace, on)
+    plot_threads(grid[-1], trace, rows)
+    grid[-1].set_xlim(0, trace.end - trace.start)
+    grid[-1].set_xlabel(f"ms, from {trace.start:.1f} ms of the trace on")
+    return figure
+
+
+def plot_processor(axes, trace, on):
+    """What runs, a colour for each thread; below, the queue."""
+    times, counts = trace.queue(on)
+    most = max(max(counts), 1)
+    runs = [s for s in trace.cut("run") if s.on == on]
+    for i, colour in enumerate(COLOURS):
+        some = [(s.start, s.end - s.start) for s in runs if s.thread % len(COLOURS) == i]
+        axes.broken_barh(some, (1.12 * most, 0.4 * most), facecolor=colour, linewidth=0)
+    axes.fill_between(times, counts, step="post", color=ORANGE, alpha=0.55, linewidth=0)
+    axes.set_ylim(0, 1.6 * most)
+    axes.set_yticks([0, most])
+    axes.set_ylabel("runnable")
+    share = 100 * sum(s.end - s.start for s in runs) / (trace.end - trace.start)
+    moved = [sum((i.kind, i.on) == (kind, on) and trace.start <= i.at <= trace.end
+                 for i in trace.instants) for kind in ("evict", "load")]
+    titles(axes, trace.processors.get(on, f"processor {on}").capitalize(),
+           f"runs: {len(runs)}, a colour for each thread; busy {share:.0f} %; "
+           f"evictions: {moved[0]}, loads: {moved[1]}")
+
+
+def plot_threads(axes, trace, rows):
+    place = {thread: y for y, thread in enumerate(rows)}
+    kinds = ((trace.cut(), GREY, 0.3, "waits"),
+             (trace.cut("runnable", "yields", "preempted"), ORANGE, 0.5, "runnable"),
+             (trace.cut("run"), BLUE, 0.8, "runs"))
+    for slices, colour, height, label in kinds:
+        slices = [s for s in slices if s.thread in place]
+        for thread, y in place.items():
+            axes.broken_barh([(s.start, s.end - s.start) for s in slices if s.thread == thread],
+                             (y - height / 2, height), facecolor=colour, linewidth=0,
+                             label=label if y == 0 else None)
+    for kind, marker, colour in ("load", "^", GREEN), ("evict", "v", RED):
+        points = [(i.at - trace.start, place[i.thread]) for i in trace.instants
+                  if i.kind == kind and i.thread in place and trace.start < i.at < trace.end]
+        if points:
+            axes.plot(*zip(*points), linestyle="", marker=marker, markersize=4, color=colour,
+                      label=kind)
+    for wake in trace.wakes:
+        if wake.source in place and wake.thread in place and trace.start < wake.start \
+                and wake.end < trace.end:
+            axes.annotate("", (wake.end - trace.start, place[wake.thread]),
+                          (wake.start - trace.start, place[wake.source]),
+                          arrowprops=dict(arrowstyle="->", color="0.3", linewidth=0.8))
+    axes.set_yticks(range(len(rows)), [trace.names.get(t, f"{t}") for t in rows], fontsize=8)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.grid(axis="x", color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    titles(axes, "Threads", "some of those that ran then")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, frameon=False,
+                borderaxespad=0.2, handlelength=1.4, columnspacing=1)
+
+
+def main_trace(names):
+    times = None
+    if len(names) == 3 and re.fullmatch(r"[0-9.]+-[0-9.]+", names[2]):
+        times = tuple(map(float, names.pop().split("-")))
+    if len(names) != 2 or kind_of(names[1]) not in FORMATS or times and times[0] >= times[1]:
+        print("usage: graph.py trace FILE.json PICTURE [FROM-TO]", file=sys.stderr)
+        return 2
+    try:
+        figure = draw_trace(read_trace(names[0], times))
+        write({names[1]: render(figure, kind_of(names[1]))})
+    except Bad as bad:
+        print(f"graph.py: {bad}", file=sys.stderr)
+        return 1
+    return 0
+
+
+# The bytes
+
+
 def render(figure, kind):
     """The bytes of a picture. Without a date: equal results give equal bytes."""
     metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "png": {},
@@ -778,6 +969,8 @@ def main(names):
     if names in (["-h"], ["--help"]):
         print(__doc__.strip())
         return 0
+    if names[:1] == ["trace"]:
+        return main_trace(names[1:])
     for name in names:
         if name.startswith("-") or kind_of(name) not in FORMATS:
             print(f"graph.py: '{name}': a picture is a .svg, a .png or a .pdf",

@@ -7,6 +7,7 @@ The tables need only Python. The pictures also need matplotlib, and are skipped 
 
 import contextlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -744,6 +745,80 @@ class Pictures(Case):
             file.write("axes.facecolor: red\nsvg.fonttype: path\n")
         self.assertEqual(self.program(RESULTS, "settings.svg", MPLBACKEND="nonsense")[0], 0)
         self.assertEqual(text_of("plain.svg"), text_of("settings.svg"))
+
+
+def made_up_trace():
+    """Two threads on two processors wake each other; a third one waits."""
+    events = [{"ph": "M", "pid": 1, "tid": t, "name": "thread_name",
+               "args": {"name": f"thread <{t}>"}} for t in (1, 2, 3)]
+    events += [{"ph": "M", "pid": 2, "tid": t, "name": "thread_name",
+                "args": {"name": f"processor 0.{t}"}} for t in (0, 1)]
+
+    def add(ph, tid, ts, name, **more):
+        events.append({"ph": ph, "pid": 1, "tid": tid, "ts": ts, "name": name, **more})
+
+    for i in range(10):
+        for tid in 1, 2:
+            begin, on = 1000 * i + 500 * (tid - 1), {"processor": tid - 1}
+            for name, at, took in (("run", 0, 480), ("waits for a wake", 480, 400),
+                                   ("runnable", 880, 120)):
+                add("X", tid, begin + at, name, dur=took, args=on)
+            add("i", tid, begin + 600, "evict", s="t", args={**on, "bytes": 80})
+            add("i", tid, begin + 990, "load", s="t", args={**on, "bytes": 80})
+        add("s", 1, 1000 * i + 400, "wake", cat="wake", id=i)
+        add("f", 2, 1000 * i + 500, "wake", cat="wake", id=i, bp="e")
+    return {"otherData": {"lost": 0}, "traceEvents": events}
+
+
+class Traces(Case):
+    """graph.py trace."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("trace.json", made_up_trace())
+
+    def write(self, name, trace):
+        with open(name, "w") as file:
+            json.dump(trace, file)
+
+    def test_errors(self):
+        self.write("empty.json", {"traceEvents": []})
+        self.write("other.json", [1])
+        for status, words in ((2, []), (2, ["trace.json"]), (2, ["trace.json", "t.gif"]),
+                              (2, ["trace.json", "t.svg", "2-1"]),
+                              (1, ["absent.json", "t.svg"]), (1, ["empty.json", "t.svg"]),
+                              (1, ["other.json", "t.svg"]), (1, ["trace.json", "t.svg", "90-91"])):
+            with self.subTest(words):
+                done = self.graph("", "trace", *words)
+                self.assertEqual(done[:2], (status, ""))
+                self.assertEqual(done[2].count("\n"), 1, done[2])
+                self.assertFalse(os.path.exists("t.svg"))
+
+    def test_parts(self):
+        """What is drawn: cut at both ends, and how many are runnable."""
+        trace = graph.read_trace("trace.json", (1.0, 2.95))
+        self.assertEqual(trace.used, [0, 1])
+        self.assertEqual(trace.rows(), [1, 2])
+        for on in 0, 1:
+            runs = [s for s in trace.cut("run") if s.on == on]
+            self.assertEqual(len(runs), 2)
+            self.assertTrue(all(0 <= s.start < s.end <= 1.951 for s in runs))
+        times, counts = trace.queue(0)
+        self.assertEqual(counts, [0, 1, 0, 1, 0, 0])
+        self.assertEqual([round(t, 3) for t in times], [0, 0.88, 1, 1.88, 1.95, 1.95])
+        self.assertEqual(sum(trace.start < w.start and w.end < trace.end for w in trace.wakes), 2)
+
+    @unittest.skipIf(NO_PICTURES, NO_PICTURES)
+    def test_picture(self):
+        for name in "a.svg", "b.svg":
+            self.assertEqual(self.graph("", "trace", "trace.json", name), (0, "", ""))
+        self.assertEqual(bytes_of("a.svg"), bytes_of("b.svg"))
+        texts = Drawing("a.svg").texts
+        for text in ("Processor 0.0", "Processor 0.1", "Threads", "thread <1>", "thread <2>",
+                     "runs", "runnable", "waits", "evict", "load"):
+            self.assertIn(text, texts)
+        self.assertNotIn("thread <3>", texts)
+        self.assertEqual(self.graph("", "trace", "trace.json", "c.png", "0-2"), (0, "", ""))
 
 
 @unittest.skipIf(NO_PICTURES, NO_PICTURES)
