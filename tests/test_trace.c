@@ -586,9 +586,11 @@ static void name_and_write(void *unused)
 	free(text);
 	TEST_EQUAL(ustack_wake(a), 0);
 	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_sleep_until(usync_after(MILLI)), 0);
 	text = json();
 	TEST_TRUE(strstr(text, "\"name\":\"waits for a wake\""));
 	TEST_TRUE(strstr(text, "\"name\":\"runnable\""));
+	TEST_TRUE(strstr(text, "\"name\":\"waits for a time\""));
 	free(text);
 	TEST_EQUAL(utrace_stop(), 0);
 	await_on(false);

@@ -291,6 +291,8 @@ class Writer:
         self.events = []
         for ring in tracer.rings.values():
             self.events += ring.events()
+        for thread in {event[2] for event in self.events} - {0}:
+            tracer.name(thread)         # it may end soon
         self.events.sort(key=lambda event: event[0])
         self._make_clock()
 
@@ -445,7 +447,9 @@ class Writer:
         if kind is None:
             kind = self.kinds[number] = self._kind(ring.layout, number)
         name, is_number = kind
-        return f"waits for {name} {thing if is_number else hex(thing)}"
+        if name == "a time that never comes":
+            return "waits for a time"
+        return f"waits for {name} {thing if is_number else f'{thing:#x}'}"
 
     @staticmethod
     def _kind(layout, number):
@@ -477,7 +481,7 @@ class Writer:
 
 
 def spell(us):
-    return f"{us:.1f} us" if us < 1000 else f"{us / 1000:.1f} ms"
+    return f"{us / 1000:.3f} ms"
 
 
 def trace(views, seconds, events, path):
