@@ -27,6 +27,7 @@ enum {
 	CRASH     = 100,                /* times that it is served before */
 	LIFE      = 60,                 /* seconds: no test needs more */
 	MOMENT    = 100000,             /* us: in which threads block */
+	BLOCK     = 20,                 /* ms: a block is compressed */
 	LOCAL     = 2000,               /* bytes */
 	DEEP      = 1000000,            /* calls: more than a stack has room for */
 };
@@ -35,6 +36,7 @@ void ask(void *arg);
 void store(void *arg);
 void backup(void *arg);
 void compress(void *arg);
+void compress_blocks(void *arg);
 void log_line(void *arg);
 void log_entry(void *arg);
 void serve(void *arg);
@@ -92,6 +94,19 @@ void compress(void *arg)
 	(void)arg;
 	for (;;)
 		sink++;
+}
+
+/* It gives way, but seldom. */
+void compress_blocks(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		int64_t end = usync_after(BLOCK * 1000000);
+
+		while (usync_after(0) < end)
+			sink++;
+		ustack_yield();
+	}
 }
 
 /* A native call, which blocks its processor. */
@@ -208,6 +223,9 @@ static void begin(const char *mistake)
 	} else if (strcmp(mistake, "busy") == 0) {
 		start_clients(0, serve, 5);
 		start(0, compress, NULL, "compress");
+	} else if (strcmp(mistake, "slow") == 0) {
+		start_clients(0, serve, 5);
+		start(0, compress_blocks, NULL, "compress");
 	} else if (strcmp(mistake, "native") == 0) {
 		start(0, log_line, NULL, "log");
 		start_clients(0, serve, 5);

@@ -70,7 +70,7 @@ class Page(unittest.TestCase):
             subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-std=c11", "-O1", "-g",
                             "-D_DEFAULT_SOURCE", "-I.", "tests/night.c", "-o",
                             f"{cls.place}/{name}", f"{B}/lib{library}.a", "-rdynamic",
-                            "-pthread"], check=True, timeout=LIMIT, cwd=ROOT)
+                            "-Wl,-u,utrace_start", "-pthread"], check=True, timeout=LIMIT, cwd=ROOT)
         subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-std=c11", "-O1", "-g",
                         "-shared", "-fPIC", "-I.", "ulocks.c", "-o",
                         f"{cls.place}/ulocks.so", "-pthread"], check=True, timeout=LIMIT,
