@@ -384,6 +384,29 @@ class Trace(Traces):
                 with open(path) as file:
                     self.assertTrue(self.slices(json.load(file), 2))
 
+    def test_lost(self):
+        """What is overwritten before it is read is counted, and nothing is made up."""
+        with running(*self.words, "stay") as (pid, _):
+            path = f"{directory}/lost.json"
+            tool = subprocess.Popen([UTHREADS, "trace", str(pid), "0.9", "-o", path,
+                                     "--events", "64"], stdout=subprocess.PIPE, text=True)
+            for _ in range(500):
+                if self.asked(pid):
+                    break
+                time.sleep(0.01)
+            time.sleep(0.1)
+            tool.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)
+            tool.send_signal(signal.SIGCONT)
+            said = tool.communicate(timeout=LIMIT)[0]
+        with open(path) as file:
+            trace = json.load(file)
+        self.assertGreater(trace["otherData"]["lost"], 50)
+        self.assertIn(f", {trace['otherData']['lost']} lost\n", said)
+        self.check(trace)
+        last = max(e["dur"] for e in trace["traceEvents"] if e["ph"] == "X")
+        self.assertLess(last, 400000)   # us: what was lost belongs to no slice
+
     def test_server(self):
         """Of a server, whose answers are the same; it ends in the trace."""
         program = f"{directory}/echo"
