@@ -9,6 +9,7 @@
 # make check       builds and runs the tests; installs missing packages that they need.
 #                  ONLY='peers serve' runs these scripts of tests/ alone
 # make tests       builds the test programs
+# make tls         builds libusched-tls, which needs OpenSSL 3: see tls/utls.h
 # make locks       builds $(B)/ulocks.so, to be preloaded: it finds threads that block with
 #                  a lock of pthread.h held; see ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
@@ -32,6 +33,7 @@
 #                             on other machines
 #   EVENTS=<poller>           what finds descriptors that are ready: epoll, or poll, which
 #                             is the default on systems other than Linux
+#   TLS=                      1: libusched-tls is built and installed with the library
 #   prefix=/usr/local         the directory to install in, and its parts
 #   libdir=$(prefix)/lib, includedir=$(prefix)/include, bindir=$(prefix)/bin,
 #   datadir=$(prefix)/share, mandir=$(datadir)/man
@@ -48,6 +50,7 @@ CFLAGS    ?= -O2 -g
 CPPFLAGS  ?=
 LDFLAGS   ?=
 WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
+TLS       ?=
 EVENTS    ?= $(if $(findstring linux,$(target)),epoll,poll)
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
@@ -81,6 +84,16 @@ shared   := $(B)/libusched.so.$(version)
 # Installed; the last two check themselves, and the arguments of programs.
 libraries := $(static) $(shared) $(B)/libusched-check.a $(B)/libusched-check.so.$(version)
 names     := libusched libusched-check
+# Apart, as it needs OpenSSL.
+tls       := $(B)/libusched-tls.a $(B)/libusched-tls.so.$(version)
+tls_parts := $(B)/tls/utls.o $(B)/tls/utls_context.o
+ifeq ($(TLS),1)
+headers   += tls/utls.h
+libraries += $(tls)
+names     += libusched-tls
+else
+pages     := $(filter-out doc/utls.3,$(pages))
+endif
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
@@ -93,10 +106,11 @@ programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-lo
 # Examples whose libraries are installed. tests/examples.sh names the others.
 speaks    = $(shell echo '\#include <$2>' | $(CC) $(CPPFLAGS) -E -x $1 - >/dev/null 2>&1 && echo yes)
 has       = $(call speaks,c,$1)
-examples := $(filter-out %/05-httpd %/06-kv,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
+examples := $(filter-out %/05-httpd %/06-kv %/10-https,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
 examples += $(if $(wildcard examples/05-httpd.c),$(if $(call has,http_parser.h),$(B)/examples/05-httpd))
 examples += $(if $(call speaks,c++,exception),$(patsubst %.cc,$(B)/%,$(wildcard examples/*.cc)))
 examples += $(if $(wildcard examples/06-kv.c),$(if $(call has,hiredis/hiredis.h),$(B)/examples/06-kv))
+examples += $(if $(wildcard examples/10-https.c),$(if $(call has,openssl/core.h),$(B)/examples/10-https))
 
 ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
@@ -145,17 +159,27 @@ locks: $(B)/ulocks.so
 $(B)/ulocks.so: $(B)/ulocks.lo
 	$(link) -shared $(libs)
 
+tls: $(tls)
+
 $(static): $(library)
 $(B)/libusched-check.a: $(checked)
-$(filter %.a,$(libraries)):
+$(B)/libusched-tls.a: $(tls_parts)
+$(sort $(filter %.a,$(libraries) $(tls))):
 	rm -f $@
 	$(AR) rcs $@ $^
 
 # Never unloaded: it has the destructors of thread-specific keys.
 $(shared): $(library:.o=.lo)
 $(B)/libusched-check.so.$(version): $(checked:.o=.lo)
-$(filter-out %.a,$(libraries)):
+$(shared) $(B)/libusched-check.so.$(version):
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now $(libs)
+
+$(B)/libusched-tls.so.$(version): $(tls_parts:.o=.lo) $(shared)
+	$(link) $(shared) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,now -lssl -lcrypto $(libs)
+
+$(B)/tls/test_utls: $(B)/tls/test_utls.o $(tls_parts) $(library) \
+		$(patsubst %,$(B)/tests/%.o,test over net)
+	$(link) -lcmocka -lssl -lcrypto -lm $(libs)
 
 $(B)/rmain: $(B)/rmain.o $(library)
 	$(link) $(libs)
@@ -185,6 +209,8 @@ $(B)/examples/%.o: c_flags += -I.
 $(B)/examples/08-cpp $(B)/examples/13-generator: libs += -lstdc++
 $(B)/examples/05-httpd: libs += -lhttp_parser
 $(B)/examples/06-kv: libs += -lhiredis
+$(B)/examples/10-https: libs += -lssl -lcrypto
+$(B)/examples/10-https: $(tls_parts)
 
 $(B)/examples/%: $(B)/examples/%.o $(static)
 	$(link) $(static) $(libs)
@@ -348,7 +374,8 @@ install: $(libraries)
 		ln -sf $$name.so.$(abi) $(DESTDIR)$(libdir)/$$name.so && \
 		sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
 			-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
-			-e 's|@libs@|$(libs)|' -e "s|@name@|$${name#lib}|" usched.pc.in | \
+			-e 's|@libs@|$(libs)|' -e "s|@name@|$${name#lib}|" \
+			$$(case $$name in *-tls) echo tls/;; esac)usched.pc.in | \
 			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
 			exit 1; done
 	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
@@ -356,7 +383,7 @@ install: $(libraries)
 		install -m 755 /dev/stdin $(DESTDIR)$(bindir)/uthreads
 	install -m 644 $(viewer) $(DESTDIR)$(datadir)/usched/usched_view
 	install -m 644 tools/usched-gdb.py $(DESTDIR)$(datadir)/usched
-	for name in $(names); do \
+	for name in $(filter-out %-tls,$(names)); do \
 		ln -sf $(datadir)/usched/usched-gdb.py \
 			$(DESTDIR)$(auto_load)/$$name.so.$(version)-gdb.py || exit 1; done
 	for page in $(pages); do \
@@ -367,7 +394,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
 		$(names:%=%.so.$(abi)) $(names:%=%.so) \
 		$(names:lib%=pkgconfig/%.pc))
-	rm -f $(headers:%=$(DESTDIR)$(includedir)/usched/%)
+	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(notdir $(headers)))
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(DESTDIR)$(bindir)/uthreads $(DESTDIR)$(datadir)/usched/usched-gdb.py \
@@ -391,6 +418,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests locks check bench peers matrix install uninstall dist deb clean \
+.PHONY: all programs examples tests tls locks check bench peers matrix install uninstall dist deb clean \
 	help force
 .DELETE_ON_ERROR:

@@ -91,6 +91,8 @@ look() {
 		compiles http_parser.h || useful libhttp-parser-dev
 		compiles hiredis/hiredis.h || useful libhiredis-dev
 		compiles uthash.h || useful uthash-dev
+		compiles openssl/core.h || useful libssl-dev
+		exists openssl || useful openssl
 		exists curl || useful curl
 		exists socat || useful socat
 		exists ncat || useful ncat

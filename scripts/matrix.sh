@@ -73,6 +73,7 @@ rows() {
 	proof profile
 	proof coverage
 	proof inline
+	proof tls
 	END
 }
 

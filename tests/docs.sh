@@ -18,13 +18,14 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
 public='ustack.h usched.h uimage.h uproc.h uframes.h rr.h ll.h uevents.h uwait.h usync.h'
-public="$public unet.h ubuf.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h"
+public="$public unet.h ubuf.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h tls/utls.h"
 pages='doc/usched.7 doc/ustack.3 doc/rr.3 doc/ll.3 doc/usched.3 doc/uproc.3 doc/uimage.3'
 pages="$pages doc/uevents.3 doc/uwait.3 doc/usync.3 doc/unet.3 doc/uoffload.3 doc/uframes.3"
-pages="$pages doc/uoverflow.3 doc/upreempt.3 doc/uinspect.3 doc/utrace.3 doc/uco.3 doc/ubuf.3 doc/uthreads.1"
+pages="$pages doc/uoverflow.3 doc/upreempt.3 doc/uinspect.3 doc/utrace.3 doc/uco.3 doc/ubuf.3"
+pages="$pages doc/utls.3 doc/uthreads.1"
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
-name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|utrace|uco)_[a-z_]*[a-z]|uoffload|upreempt)"
+name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|utrace|uco|utls)_[a-z_]*[a-z]|uoffload|upreempt)"
 
 examples=0
 
@@ -74,21 +75,22 @@ explained() {
 }
 
 for header in $public; do
-	page=doc/${header%.h}.3
-	declared "$header" | grep -v '__' >"$dir/$header"        # those are private
+	page=${header##*/}
+	page=doc/${page%.h}.3
+	declared "$header" | grep -v '__' >"$dir/${header##*/}"  # those are private
 	synopsis "$page" >"$dir/synopsis"
 	explained "$page" >"$dir/explained"
-	[ -s "$dir/$header" ] || fail "$header: no functions found"
+	[ -s "$dir/${header##*/}" ] || fail "$header: no functions found"
 	while read -r function; do
 		grep -qx "$function" "$dir/synopsis" ||
 			fail "$function() of $header is not in the SYNOPSIS of $page"
 		grep -qx "$function" "$dir/explained" ||
 			fail "$function() of $header has no item in $page"
-	done <"$dir/$header"
+	done <"$dir/${header##*/}"
 done
 
 cat "$dir"/*.h >"$dir/functions"
-for header in *.h arch/arch.h; do
+for header in *.h arch/arch.h tls/utls.h; do
 	declared "$header"
 done >"$dir/known"
 for document in $pages $texts; do
@@ -108,7 +110,8 @@ for document in $pages $texts; do
 done
 
 # As installed: <usched/rr.h>.
-ln -s "$PWD" "$dir/usched"
+mkdir "$dir/usched"
+ln -s "$PWD"/*.h "$PWD/tls/utls.h" "$dir/usched"
 
 # From .Bd to .Ed; \e is a backslash, and \& nothing.
 for page in $pages; do

@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
 headers=$(sed -n '/^headers := /,/[^\\]$/ { s/^headers :=//; s/\\$//; p; }' Makefile)
+headers="$headers tls/utls.h"
 
 # compile COMPILER LANGUAGE OPTION...
 compile() {

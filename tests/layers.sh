@@ -119,6 +119,11 @@ bench/outside.c:        bench.h ../rr.h
 bench/echo-load.c:      bench.h
 bench/inspect.c:        bench.h ../rr.h ../uinspect.h ../usync.h
 bench/idle-load.c:      bench.h
+tls/utls.h:
+tls/utls_set.h: utls.h
+tls/utls.c:     utls.h utls_set.h ../private/cancel.h ../unet.h
+tls/utls_context.c:     utls_set.h ../private/cancel.h
+tls/test_utls.c:        utls.h ../tests/net.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'
 
@@ -127,7 +132,7 @@ includes() {
 	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
 }
 
-for file in *.[ch] arch/* watch/* private/* bench/*.[ch]; do
+for file in *.[ch] arch/* watch/* private/* bench/*.[ch] tls/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
 		allowed=offsets.h

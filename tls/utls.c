@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * utls.c: sessions of TLS.
+ *
+ * OpenSSL reads from and writes to memory: the BIO of a session has the bytes that came,
+ * and those that are to be sent. So OpenSSL never waits, and no thread blocks in its deep
+ * frames. Around its calls the session moves bytes to and from the descriptor by unet.h,
+ * a buffer at a time: a request and its answer are one read and one write, and an idle
+ * session has no buffers.
+ *
+ * Invariants
+ *  - s_lock is held for each call of OpenSSL, and across no call that may switch. The
+ *    queue of errors, which is the native thread's, is cleared before such a call, and
+ *    read and cleared before the lock is released: see call_once().
+ *  - s_turn is held by the thread that writes to the descriptor. Bytes go from s_out to
+ *    s_sending, and these to the descriptor, so they keep their order, and s_out may grow
+ *    meanwhile. The holder looks at s_out again after it has released s_turn, so that a
+ *    reader that found s_turn taken need not wait.
+ *  - s_in is filled by the thread that has the direction to read, when it is empty.
+ *  - After s_error is set, OpenSSL is not called any more.
+ */
+#include "utls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../private/cancel.h"
+#include "../unet.h"
+#include "utls_set.h"
+
+enum {                                  /* bytes */
+	IN_MAX  = 32768,                /* read at once: nearly two records */
+	OUT_MAX = 32768,                /* written at once: two records */
+};
+
+enum { READS = 1, WRITES = 2 };
+
+enum call { HANDSHAKE, READ, WRITE, SHUTDOWN };
+
+enum { WANTS = INT32_MIN };             /* more has to come first */
+
+struct piece {
+	char   *p_data;                 /* from malloc(); NULL if p_size is 0 */
+	size_t  p_at, p_size;           /* of these, p_at bytes are gone */
+};
+
+/* Under s_lock, but for what is constant. */
+struct utls {
+	SSL              *s_ssl;        /* constant */
+	struct utls_set  *s_set;        /* constant; held */
+	int               s_fd;         /* constant */
+	int               s_error;      /* 0, or why it has failed */
+	unsigned long     s_code;       /* OpenSSL's */
+	uint8_t           s_busy;       /* READS, WRITES: a thread is inside */
+	bool              s_complete;   /* the handshake */
+	bool              s_ended;      /* the descriptor's input */
+	bool              s_short;      /* of memory, in a call of OpenSSL */
+	struct piece      s_in, s_out, s_sending;
+	pthread_mutex_t   s_lock;
+	struct usync_mutex s_turn;
+};
+
+static int  set_host(struct utls *s, const char *host);
+static bool is_address(const char *host);
+static int  begin(struct utls *s, unsigned ways);
+static void end(struct utls *s, unsigned ways);
+static int  handshake(struct utls *s, int64_t deadline);
+static int  complete(struct utls *s, unsigned other, int64_t deadline);
+static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t deadline);
+static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
+			  int64_t deadline);
+static int  call_once(struct utls *s, enum call call, void *buffer, size_t size);
+static int  call_ssl(struct utls *s, enum call call, void *buffer, int size);
+static int  classify(struct utls *s, enum call call, int rc);
+static bool has_input(struct utls *s);
+static int  fill(struct utls *s, int64_t deadline);
+static int  put_input(struct utls *s, char *data, size_t size);
+static int  flush(struct utls *s, int64_t deadline);
+static int  send_all(struct utls *s, int64_t deadline);
+static bool is_pending(struct utls *s, bool take);
+static void drop(struct piece *p, size_t size);
+static int  lock(struct utls *s);
+static void unlock(struct utls *s, int before);
+static int  bio_read(BIO *b, char *data, int size);
+static int  bio_write(BIO *b, const char *data, int size);
+static long bio_control(BIO *b, int what, long number, void *pointer);
+
+BIO_METHOD *utls__method(void)
+{
+	BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "usched");
+
+	if (m) {
+		BIO_meth_set_read(m, bio_read);
+		BIO_meth_set_write(m, bio_write);
+		BIO_meth_set_ctrl(m, bio_control);
+	}
+	return m;
+}
+
+/* Sessions. */
+
+int utls_create(struct utls_context *k, int fd, const char *host, struct utls **session)
+{
+	struct utls *s = calloc(1, sizeof *s);
+	int rc = -ENOMEM;
+	BIO *b = NULL;
+
+	if (!s)
+		return rc;
+	s->s_fd = fd;
+	s->s_set = utls__hold_set(k);
+	pthread_mutex_init(&s->s_lock, NULL);
+	s->s_ssl = SSL_new(s->s_set->e_contexts[0]);
+	if (s->s_ssl && (b = BIO_new(s->s_set->e_method)) != NULL) {
+		BIO_set_data(b, s);
+		BIO_set_init(b, 1);
+		SSL_set_bio(s->s_ssl, b, b);
+		rc = set_host(s, host);
+	}
+	ERR_clear_error();
+	if (rc)
+		utls_free(s);
+	else
+		*session = s;
+	return rc;
+}
+
+static int set_host(struct utls *s, const char *host)
+{
+	SSL *ssl = s->s_ssl;
+
+	if (!(s->s_set->e_flags & UTLS_CLIENT)) {
+		SSL_set_accept_state(ssl);
+		return host ? -EINVAL : 0;
+	}
+	SSL_set_connect_state(ssl);
+	if (!host)
+		return s->s_set->e_flags & UTLS_UNVERIFIED ? 0 : -EINVAL;
+	if (is_address(host))
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
+		       ? 0 : -ENOMEM;
+	if (!*host || strlen(host) > TLSEXT_MAXLEN_host_name)
+		return -EINVAL;
+	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1
+	       ? 0 : -ENOMEM;
+}
+
+static bool is_address(const char *host)
+{
+	unsigned char binary[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, host, binary) == 1
+	       || inet_pton(AF_INET6, host, binary) == 1;
+}
+
+/* What ends without an end of the stream may be resumed: its reader was told. */
+void utls_free(struct utls *s)
+{
+	if (!s)
+		return;
+	if (s->s_complete && !s->s_error)
+		SSL_set_shutdown(s->s_ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+	SSL_free(s->s_ssl);
+	ERR_clear_error();
+	utls__release_set(s->s_set);
+	free(s->s_in.p_data);
+	free(s->s_out.p_data);
+	free(s->s_sending.p_data);
+	pthread_mutex_destroy(&s->s_lock);
+	free(s);
+}
+
+int utls_handshake(struct utls *s, int64_t deadline)
+{
+	int rc = begin(s, READS | WRITES);
+
+	if (rc)
+		return rc;
+	rc = handshake(s, deadline);
+	end(s, READS | WRITES);
+	return rc;
+}
+
+ssize_t utls_read(struct utls *s, void *buffer, size_t size, int64_t deadline)
+{
+	ssize_t n = begin(s, READS);
+
+	if (n)
+		return n;
+	n = size ? read_some(s, buffer, size, deadline) : 0;
+	end(s, READS);
+	return n;
+}
+
+ssize_t utls_write(struct utls *s, const void *buffer, size_t size, int64_t deadline)
+{
+	ssize_t n = begin(s, WRITES);
+
+	if (n)
+		return n;
+	n = size ? write_some(s, buffer, size, deadline) : 0;
+	end(s, WRITES);
+	return n;
+}
+
+int utls_read_all(struct utls *s, void *buffer, size_t size, size_t *done,
+		  int64_t deadline)
+{
+	size_t at = 0;
+	ssize_t n = begin(s, READS);
+
+	if (n == 0) {
+		for (n = 1; at < size && n > 0; at += n > 0 ? (size_t)n : 0)
+			n = read_some(s, (char *)buffer + at, size - at, deadline);
+		end(s, READS);
+		n = n > 0 ? 0 : n < 0 ? n : -EPIPE;
+	}
+	if (done)
+		*done = at;
+	return (int)n;
+}
+
+int utls_write_all(struct utls *s, const void *buffer, size_t size, size_t *done,
+		   int64_t deadline)
+{
+	size_t at = 0;
+	ssize_t n = begin(s, WRITES);
+
+	if (n == 0) {
+		for (n = 1; at < size && n > 0; at += n > 0 ? (size_t)n : 0)
+			n = write_some(s, (const char *)buffer + at, size - at, deadline);
+		if (n > 0)
+			n = flush(s, deadline);
+		end(s, WRITES);
+	}
+	if (done)
+		*done = at;
+	return (int)n;
+}
+
+int utls_wait_readable(struct utls *s, int64_t deadline)
+{
+	int rc = begin(s, READS);
+
+	if (rc)
+		return rc;
+	if (!has_input(s))
+		rc = unet_wait_readable(s->s_fd, deadline);
+	end(s, READS);
+	return rc;
+}
+
+int utls_shutdown(struct utls *s, int64_t deadline)
+{
+	int rc = begin(s, WRITES);
+
+	if (rc)
+		return rc;
+	rc = call_once(s, SHUTDOWN, NULL, 0);
+	if (rc >= 0)
+		rc = flush(s, deadline);
+	end(s, WRITES);
+	return rc;
+}
+
+/* What is known. */
+
+const char *utls_error(const struct utls *s)
+{
+	long verified = SSL_get_verify_result(s->s_ssl);
+	const char *text;
+
+	if (!s->s_error)
+		return "";
+	if (ERR_GET_REASON(s->s_code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
+		return X509_verify_cert_error_string(verified);
+	text = ERR_reason_error_string(s->s_code);
+	return text ? text : "OpenSSL does not say";
+}
+
+const char *utls_name(const struct utls *s)
+{
+	return SSL_get_servername(s->s_ssl, TLSEXT_NAMETYPE_host_name);
+}
+
+char *utls_alpn(const struct utls *s, char *text)
+{
+	const unsigned char *name;
+	unsigned size;
+
+	SSL_get0_alpn_selected(s->s_ssl, &name, &size);
+	if (size)
+		memcpy(text, name, size);
+	text[size] = '\0';
+	return text;
+}
+
+int utls_resumed(const struct utls *s)
+{
+	return SSL_session_reused(s->s_ssl);
+}
+
+void *utls_ssl(struct utls *s)
+{
+	return s->s_ssl;
+}
+
+int utls_ticket(struct utls *s, struct utls_ticket **ticket)
+{
+	int before = lock(s), rc = -EAGAIN;
+	SSL_SESSION *now = SSL_get1_session(s->s_ssl);
+
+	if (now && SSL_SESSION_is_resumable(now)) {
+		*ticket = (struct utls_ticket *)(void *)now;
+		rc = 0;
+	} else {
+		SSL_SESSION_free(now);
+	}
+	unlock(s, before);
+	return rc;
+}
+
+int utls_resume(struct utls *s, struct utls_ticket *ticket)
+{
+	int rc = SSL_set_session(s->s_ssl, (SSL_SESSION *)(void *)ticket);
+
+	ERR_clear_error();
+	return rc == 1 ? 0 : -ENOMEM;
+}
+
+void utls_ticket_free(struct utls_ticket *ticket)
+{
+	SSL_SESSION_free((SSL_SESSION *)(void *)ticket);
+}
+
+/* Calls. */
+
+/* No other thread is inside a call of these ways until end(). */
+static int begin(struct utls *s, unsigned ways)
+{
+	int before = lock(s), rc = 0;
+
+	if (s->s_busy & ways)
+		rc = -EBUSY;
+	else
+		s->s_busy = (uint8_t)(s->s_busy | ways);
+	unlock(s, before);
+	return rc;
+}
+
+static void end(struct utls *s, unsigned ways)
+{
+	int before = lock(s);
+
+	s->s_busy = (uint8_t)(s->s_busy & ~ways);
+	unlock(s, before);
+}
+
+static int handshake(struct utls *s, int64_t deadline)
+{
+	int rc, sent;
+
+	do {
+		rc = call_once(s, HANDSHAKE, NULL, 0);
+		sent = flush(s, rc < 0 && rc != WANTS ? 0 : deadline);
+		if (rc != WANTS)
+			return rc < 0 ? rc : sent;
+	} while (!sent && (sent = fill(s, deadline)) == 0);
+	return sent;
+}
+
+/* Before the first transfer: a handshake has both ways, and the caller has one. */
+static int complete(struct utls *s, unsigned other, int64_t deadline)
+{
+	int rc = s->s_complete ? 0 : begin(s, other);
+
+	if (rc || s->s_complete)
+		return rc;
+	rc = handshake(s, deadline);
+	end(s, other);
+	return rc;
+}
+
+/* What OpenSSL answers to the peer is sent if that needs no wait, or by the next call. */
+static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t deadline)
+{
+	int rc = complete(s, WRITES, deadline);
+
+	while (!rc) {
+		int n = call_once(s, READ, buffer, size);
+
+		flush(s, 0);
+		if (n != WANTS)
+			return n;
+		rc = fill(s, deadline);
+	}
+	return rc;
+}
+
+static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
+			  int64_t deadline)
+{
+	int rc = complete(s, READS, deadline), n;
+
+	if (!rc)
+		rc = flush(s, deadline);
+	if (rc)
+		return rc;
+	n = call_once(s, WRITE, (void *)(uintptr_t)buffer, size);
+	rc = flush(s, n < 0 ? 0 : deadline);
+	if (n < 0 || !rc || rc == -ETIMEDOUT || rc == -ECANCELED || rc == -ENOMEM)
+		return n;
+	return rc;
+}
+
+/*
+ * A call of OpenSSL: a number, WANTS, or an error. All that it leaves in the queue of
+ * errors is taken out, as other threads use that, too.
+ */
+static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
+{
+	int before = lock(s), rc = s->s_error;
+
+	if (!rc) {
+		ERR_clear_error();
+		rc = call_ssl(s, call, buffer, size < OUT_MAX ? (int)size : OUT_MAX);
+		ERR_clear_error();
+	}
+	unlock(s, before);
+	return rc;
+}
+
+static int call_ssl(struct utls *s, enum call call, void *buffer, int size)
+{
+	bool shut = SSL_get_shutdown(s->s_ssl) & SSL_SENT_SHUTDOWN;
+	int rc;
+
+	switch (call) {
+	case HANDSHAKE:
+		rc = SSL_do_handshake(s->s_ssl);
+		s->s_complete |= rc == 1;
+		break;
+	case READ:
+		rc = SSL_read(s->s_ssl, buffer, size);
+		break;
+	case WRITE:
+		if (shut)
+			return -EPIPE;
+		rc = SSL_write(s->s_ssl, buffer, size);
+		break;
+	default:
+		if (!s->s_complete)
+			return -ENOTCONN;
+		rc = shut ? 1 : SSL_shutdown(s->s_ssl);
+		return rc >= 0 ? 0 : classify(s, call, rc);
+	}
+	return rc > 0 ? rc : classify(s, call, rc);
+}
+
+/* The first error in the queue has the cause. */
+static int classify(struct utls *s, enum call call, int rc)
+{
+	int kind = SSL_get_error(s->s_ssl, rc);
+	unsigned long code = ERR_peek_error();
+
+	if (kind == SSL_ERROR_WANT_READ && call != WRITE && call != SHUTDOWN)
+		return WANTS;
+	if (kind == SSL_ERROR_ZERO_RETURN && call == READ)
+		return 0;
+	s->s_code = code;
+	if (s->s_short || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE)
+		s->s_error = -ENOMEM;
+	else if (ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+		 || kind == SSL_ERROR_ZERO_RETURN)
+		s->s_error = -ECONNRESET;
+	else
+		s->s_error = -EPROTO;
+	return s->s_error;
+}
+
+/* Input. */
+
+static bool has_input(struct utls *s)
+{
+	int before = lock(s);
+	bool has = s->s_error || s->s_in.p_size || SSL_pending(s->s_ssl)
+		   || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
+
+	unlock(s, before);
+	return has;
+}
+
+/*
+ * Reads what there is, into a buffer that is there only while there is something: a
+ * thread waits without one.
+ */
+static int fill(struct utls *s, int64_t deadline)
+{
+	for (;;) {
+		char *data = malloc(IN_MAX);
+		ssize_t n = data ? unet_read(s->s_fd, data, IN_MAX, 0) : -ENOMEM;
+		int rc;
+
+		if (n >= 0)
+			return put_input(s, data, (size_t)n);
+		free(data);
+		if (n != -ETIMEDOUT)
+			return (int)n;
+		rc = unet_wait_readable(s->s_fd, deadline);
+		if (rc)
+			return rc;
+	}
+}
+
+static int put_input(struct utls *s, char *data, size_t size)
+{
+	char *fit = size ? realloc(data, size) : NULL;
+	int before;
+
+	if (!size)
+		free(data);
+	before = lock(s);
+	s->s_in = (struct piece){ size && !fit ? data : fit, 0, size };
+	s->s_ended |= size == 0;
+	unlock(s, before);
+	return 0;
+}
+
+/* Output. */
+
+static int flush(struct utls *s, int64_t deadline)
+{
+	while (is_pending(s, false)) {
+		int rc = usync_mutex_lock(&s->s_turn, deadline);
+
+		if (rc)
+			return rc;
+		rc = send_all(s, deadline);
+		usync_mutex_unlock(&s->s_turn);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* The caller has the turn. */
+static int send_all(struct utls *s, int64_t deadline)
+{
+	while (is_pending(s, true)) {
+		const struct piece *p = &s->s_sending;
+		ssize_t n = unet_write(s->s_fd, p->p_data + p->p_at, p->p_size - p->p_at,
+				       deadline);
+		int before;
+
+		if (n < 0)
+			return (int)n;
+		before = lock(s);
+		drop(&s->s_sending, (size_t)n);
+		unlock(s, before);
+	}
+	return 0;
+}
+
+/* Whether there is something to send; `take' puts it to s_sending. */
+static bool is_pending(struct utls *s, bool take)
+{
+	int before = lock(s);
+	bool pending = s->s_sending.p_size || s->s_out.p_size;
+
+	if (take && !s->s_sending.p_size) {
+		s->s_sending = s->s_out;
+		s->s_out = (struct piece){ 0 };
+	}
+	unlock(s, before);
+	return pending;
+}
+
+/* The first `size' bytes are gone. */
+static void drop(struct piece *p, size_t size)
+{
+	p->p_at += size;
+	if (p->p_at < p->p_size)
+		return;
+	free(p->p_data);
+	*p = (struct piece){ 0 };
+}
+
+/* For a few lines without a switch. What it returns is for unlock(). */
+static int lock(struct utls *s)
+{
+	int before = defer_cancel();
+
+	pthread_mutex_lock(&s->s_lock);
+	return before;
+}
+
+static void unlock(struct utls *s, int before)
+{
+	pthread_mutex_unlock(&s->s_lock);
+	allow_cancel(before);
+}
+
+/* The BIO: memory. OpenSSL calls it under s_lock. */
+
+static int bio_read(BIO *b, char *data, int size)
+{
+	struct utls *s = BIO_get_data(b);
+	size_t n = s->s_in.p_size - s->s_in.p_at;
+
+	BIO_clear_retry_flags(b);
+	if (n == 0) {
+		if (!s->s_ended)
+			BIO_set_retry_read(b);
+		return s->s_ended ? 0 : -1;
+	}
+	if (n > (size_t)size)
+		n = (size_t)size;
+	memcpy(data, s->s_in.p_data + s->s_in.p_at, n);
+	drop(&s->s_in, n);
+	return (int)n;
+}
+
+/* Takes all: a call of OpenSSL writes two records at most, or a flight of a handshake. */
+static int bio_write(BIO *b, const char *data, int size)
+{
+	struct utls *s = BIO_get_data(b);
+	struct piece *p = &s->s_out;
+	char *more = realloc(p->p_data, p->p_size + (size_t)size);
+
+	BIO_clear_retry_flags(b);
+	if (!more) {
+		s->s_short = true;
+		return -1;
+	}
+	memcpy(more + p->p_size, data, (size_t)size);
+	p->p_data = more;
+	p->p_size += (size_t)size;
+	return size;
+}
+
+static long bio_control(BIO *b, int what, long number, void *pointer)
+{
+	struct utls *s = BIO_get_data(b);
+
+	(void)number, (void)pointer;
+	if (what == BIO_CTRL_EOF)
+		return s->s_ended && !s->s_in.p_size;
+	return what == BIO_CTRL_FLUSH || what == BIO_CTRL_PUSH || what == BIO_CTRL_POP;
+}

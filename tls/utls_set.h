@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* utls_set.h: what contexts have for sessions. Not installed. */
+#ifndef USCHED_TLS_SET_H
+#define USCHED_TLS_SET_H
+
+#include <openssl/ssl.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "utls.h"
+
+/*
+ * What one load of a context has made. It does not change. The context holds the last
+ * one, and each session holds the one that it began with.
+ */
+struct utls_set {
+	uint32_t       e_holds;         /* atomic */
+	unsigned       e_flags;
+	BIO_METHOD    *e_method;        /* of sessions' BIOs */
+	unsigned char *e_alpn;          /* as it is sent; or NULL */
+	unsigned       e_alpn_size;
+	size_t         e_count;         /* at least 1 */
+	SSL_CTX       *e_contexts[];    /* one for each certificate */
+};
+
+struct utls_set *utls__hold_set(struct utls_context *k);
+void utls__release_set(struct utls_set *e);
+
+/* Of utls.c: the BIO of sessions. NULL: no memory. */
+BIO_METHOD *utls__method(void);
+
+#endif /* USCHED_TLS_SET_H */
