@@ -47,6 +47,7 @@ missing() {
 		case $word in
 		-lhttp_parser) header=http_parser.h ;;
 		-lhiredis) header=hiredis/hiredis.h ;;
+		-lssl) header=openssl/core.h ;;
 		-lstdc++) header=exception language=c++ ;;
 		*)	continue ;;
 		esac
@@ -63,6 +64,7 @@ arguments_of() {
 	case $1 in
 	*-httpd.c) echo "$dir" ;;
 	*-proxy.c) echo 127.0.0.1:1 ;;
+	*-https.c) echo "$dir $dir/tls.pem $dir/tls.key" ;;
 	esac
 }
 
@@ -86,7 +88,16 @@ compare_output() {
 		fail "$example" "prints (>) other than it says (<)"
 }
 
+# A certificate for a server of TLS.
+certify() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+		-subj /CN=localhost -keyout "$dir/tls.key" -out "$dir/tls.pem" 2>/dev/null
+}
+
 start_and_end() {
+	case $example in
+	*-https.c) certify || { note "$example: not run, there is no openssl"; return; } ;;
+	esac
 	# shellcheck disable=SC2046
 	if ! start "$program" $(arguments_of "$example"); then
 		fail "$example" "does not get ready"

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A web server over TLS for the files of a directory: HTTP/1.1, a thread for each
+ * connection. It needs Linux 5.6 and OpenSSL 3 (libssl-dev). Run it with a port, a
+ * directory, and a certificate and its key; more of these are for other names:
+ *
+ *   cc examples/10-https.c tls/utls*.c u*.c rr.c arch/x86_64.S -I. -pthread -lssl \
+ *     -lcrypto -o https
+ *   ./https 8443 /usr/share/doc chain.pem key.pem &
+ *   curl --cacert authority.pem https://localhost:8443/copyright
+ *
+ * SIGHUP reads the certificates again; connections go on with what they have. SIGTERM
+ * ends the server.
+ *
+ * An idle connection is a session of OpenSSL and a few frames: its thread waits without a
+ * buffer, outside of OpenSSL.
+ */
+#define _GNU_SOURCE             /* syscall(), memmem() */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "rr.h"
+#include "tls/utls.h"
+#include "unet.h"
+#include "uoffload.h"
+
+enum {
+	CERTIFICATES = 16,
+	SIZE         = 16384,           /* bytes: of a request, and of a part of a file */
+	STACKS       = 64,              /* shared: OpenSSL touches 12 KiB of each */
+};
+
+#define HEAD  "HTTP/1.1 %d %s\r\nContent-Length: %lld\r\n" \
+	      "Strict-Transport-Security: max-age=31536000\r\n" \
+	      "Content-Security-Policy: default-src 'self'\r\n" \
+	      "X-Content-Type-Options: nosniff\r\n\r\n"
+#define GREET (10 * USYNC_SECOND)       /* for a client to complete its handshake */
+#define IDLE  (60 * USYNC_SECOND)       /* between requests */
+#define STALL (10 * USYNC_SECOND)       /* to receive a request, or to send an answer */
+
+struct work {
+	struct utls *session;
+	size_t       have;              /* bytes of `in' */
+	char         in[SIZE + 1], out[SIZE];
+};
+
+static struct utls_certificate certificates[CERTIFICATES];
+static struct utls_conf conf = { .f_certificates = certificates, .f_alpn = "http/1.1" };
+static struct utls_context *context;
+static struct rr *rr;
+static int directory, listener, signals;
+
+static int check(int rc, const char *what)
+{
+	if (rc >= 0)
+		return rc;
+	fprintf(stderr, "https: %s: %s\n", what, strerror(-rc));
+	exit(1);
+}
+
+static bool put_head(struct work *w, int status, const char *text, long long size)
+{
+	int n = snprintf(w->out, SIZE, HEAD, status, text, size);
+
+	return utls_write_all(w->session, w->out, (size_t)n, NULL,
+			      usync_after(STALL)) == 0;
+}
+
+/* The head goes with the first part of the file: one record for small ones. */
+static bool put_file(struct work *w, int fd, long long size)
+{
+	long long from = 0;
+	size_t at = (size_t)snprintf(w->out, SIZE, HEAD, 200, "OK", size);
+
+	do {
+		size_t room = SIZE - at, left = (size_t)(size - from);
+		ssize_t n = left ? ufile_pread(fd, w->out + at, room < left ? room : left,
+					       from, USCHED_NEVER) : 0;
+
+		if (n < 0 || (n == 0 && left)
+		    || utls_write_all(w->session, w->out, at + (size_t)n, NULL,
+				      usync_after(STALL)))
+			return false;
+		from += n;
+		at = 0;
+	} while (from < size);
+	return true;
+}
+
+/* Opens no file outside of the directory. False: the connection ends. */
+static bool answer(struct work *w, char *request)
+{
+	struct open_how how = { .flags = O_NONBLOCK, .resolve = RESOLVE_IN_ROOT };
+	char *path = request + 4, *end = strpbrk(path, " ?\r");
+	struct stat st;
+	bool good;
+	int fd;
+
+	if (strncmp(request, "GET /", 5) != 0 || !end)
+		return put_head(w, 405, "Method Not Allowed", 0) && false;
+	*end = '\0';
+	fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+	if (fd < 0)
+		return put_head(w, 404, "Not Found", 0);
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		good = put_head(w, 404, "Not Found", 0);
+	else
+		good = put_file(w, fd, st.st_size);
+	close(fd);
+	return good;
+}
+
+/* Answers until no request is incomplete. Not in the frames of idle connections. */
+__attribute__((noinline))
+static bool talk(struct utls *session)
+{
+	struct work *w = malloc(sizeof *w);
+	int64_t deadline = usync_after(STALL);
+	bool good = w != NULL;
+
+	if (w) {
+		w->session = session;
+		w->have = 0;
+	}
+	while (good) {
+		ssize_t n = utls_read(session, w->in + w->have, SIZE - w->have, deadline);
+		char *end;
+
+		good = n > 0;
+		w->have += good ? (size_t)n : 0;
+		while (good && (end = memmem(w->in, w->have, "\r\n\r\n", 4)) != NULL) {
+			bool last = memmem(w->in, (size_t)(end - w->in),
+					   "onnection: close", 16) != NULL;
+
+			*end = '\0';
+			good = answer(w, w->in) && !last;
+			w->have -= (size_t)(end + 4 - w->in);
+			memmove(w->in, end + 4, w->have);
+			deadline = usync_after(STALL);
+		}
+		if (w->have == 0)
+			break;
+	}
+	free(w);
+	return good;
+}
+
+static void connection(int fd, void *unused)
+{
+	struct utls *s = NULL;
+
+	(void)unused;
+	if (utls_create(context, fd, NULL, &s) == 0
+	    && utls_handshake(s, usync_after(GREET)) == 0) {
+		while (utls_wait_readable(s, usync_after(IDLE)) == 0 && talk(s))
+			;
+		utls_shutdown(s, usync_after(STALL));
+	}
+	utls_free(s);
+	unet_close(fd);
+}
+
+static void accept_all(void *unused)
+{
+	int fd;
+
+	(void)unused;
+	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
+		if (rr_start_fd(rr, connection, fd, NULL, NULL))
+			unet_close(fd);
+}
+
+static void obey(void *unused)
+{
+	const char *why;
+
+	(void)unused;
+	while (check(unet_signal(signals, USCHED_NEVER), "signal") == SIGHUP)
+		if (utls_context_load(context, &conf, &why))
+			dprintf(2, "https: certificates stay as they are: %s\n", why);
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	struct usched_conf one = { .c_processors = 1, .c_stacks = STACKS, .c_embed = 1 };
+	struct unet_addr address;
+	const char *why = NULL;
+	char text[64];
+	sigset_t set;
+
+	for (int i = 3; i + 1 < argc && conf.f_count < CERTIFICATES; i += 2) {
+		certificates[conf.f_count].t_chain = argv[i];
+		certificates[conf.f_count++].t_key = argv[i + 1];
+	}
+	snprintf(text, sizeof text, "127.0.0.1:%s", argc > 4 ? argv[1] : "");
+	if (unet_addr(text, &address))
+		return dprintf(2, "usage: https PORT DIRECTORY CHAIN KEY...\n"), 2;
+	if (utls_context_create(&conf, &context, &why))
+		return dprintf(2, "https: %s\n", why), 1;
+	directory = open(argv[2], O_DIRECTORY);
+	check(directory < 0 ? -errno : 0, argv[2]);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signals = check(unet_signals(&set), "signals");
+	listener = check(unet_listen(&address, 0, 0), text);
+	check(rr_create(&one, &rr), "scheduler");
+	check(rr_start(rr, accept_all, NULL, NULL), "start");
+	check(rr_start(rr, obey, NULL, NULL), "start");
+	dprintf(1, "ready\n");
+	return check(rr_destroy(rr), "scheduler");
+}
