@@ -141,6 +141,7 @@ look() {
 # needs its libraries apart, as recommended packages are not installed.
 proofs() {
 	exists spin || useful spin
+	[ "$target" != matrix ] || exists testssl || useful testssl.sh bsdextrautils
 	exists csmith || useful csmith libcsmith-dev
 	exists g++ || useful g++
 	exists clang || useful clang

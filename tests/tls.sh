@@ -5,7 +5,7 @@
 # others: curl, and openssl s_client with each version, names, protocols, tickets, and with
 # certificates of its own. The certificates are made here.
 #
-#   LONG=1   test_utls with all that it has, also in a stress build;
+#   LONG=1   test_utls with all that it has, also in a stress build; and
 #            testssl.sh, if it is installed, finds nothing above LOW
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -25,7 +25,7 @@ mkdir "$pki"
 
 # authority NAME
 authority() {
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 100 \
 		-keyout "$pki/$1.key" -out "$pki/$1.pem" -subj "/CN=$1 of tests" \
 		-addext keyUsage=critical,keyCertSign,cRLSign 2>"$dir/errors" ||
 		die "openssl: $(cat "$dir/errors")"
@@ -43,7 +43,7 @@ certify() {
 		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
 			-keyout "$pki/$1.key" -out "$pki/$1.csr" -subj "/CN=$1.example" &&
 			openssl x509 -req -in "$pki/$1.csr" -CA "$pki/$2.pem" \
-			-CAkey "$pki/$2.key" -CAcreateserial -days 20 \
+			-CAkey "$pki/$2.key" -CAcreateserial -days 90 \
 			-extfile "$pki/$1.ext" -out "$pki/$1.pem"
 	} 2>"$dir/errors" || die "openssl: $(cat "$dir/errors")"
 }
@@ -74,7 +74,7 @@ short=${LONG:+1}
 USCHED_TEST_SCALE=${USCHED_TEST_SCALE:-${short:-10}} sessions sessions "$B" env
 if [ -n "${LONG-}" ]; then
 	cflags="$cflags -DUSCHED_CHECK -DUSCHED_STRESS"
-	USCHED_TEST_SCALE=4 sessions stress "$dir/stress" env
+	USCHED_TEST_SCALE=4 sessions stress "$dir/build" env
 fi
 
 # ask WHAT EXPECTED CURL-ARGUMENT...: by curl; the exit status, and what it got.
@@ -168,6 +168,18 @@ reload() {
 	same 'answers over a reload' 2 "$(grep -c '^hello' "$dir/goes-on")"
 }
 
+# Its word on the server: nothing that it calls worse than LOW.
+testssl_says() {
+	limited testssl --quiet --warnings batch --color 0 --nodns min \
+		--add-ca "$pki/ca.pem" --severity MEDIUM --jsonfile "$dir/testssl.json" \
+		"https://localhost:$port/small" </dev/null >"$dir/testssl" 2>&1
+	count=$((count + 1))
+	[ -s "$dir/testssl.json" ] && grep -q '^ *Done ' "$dir/testssl" ||
+		fail "testssl: $(tail -n 20 "$dir/testssl")"
+	grep -B 4 -A 3 -E '"(MEDIUM|HIGH|CRITICAL)"' "$dir/testssl.json" >"$dir/found" &&
+		fail "testssl: $(cat "$dir/found")"
+}
+
 https=$B/examples/10-https
 if [ ! -x "$https" ]; then
 	note "no server tried, there is no $https"
@@ -181,6 +193,9 @@ else
 	start "$https" "$dir" "$dir/chain.pem" "$dir/key.pem" "$pki/b.pem" "$pki/b.key" ||
 		die 'the server does not get ready'
 	clients
+	if [ -n "${LONG-}" ] && command -v testssl >/dev/null; then
+		testssl_says
+	fi
 	reload
 	stop "$server" || fail "status $stop_status after SIGTERM"
 fi
