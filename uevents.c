@@ -38,6 +38,7 @@
 
 #include "private/cancel.h"
 #include "private/poller.h"
+#include "private/when.h"
 
 enum {
 	BATCH    = 64,                  /* events taken at a time: when their threads run,
@@ -343,7 +344,7 @@ static int to_milli(bool forever, int64_t left)
 /* Without a poller. Once there is one, the next sleep is with it. */
 static void sleep_bare(struct events *v, int64_t until)
 {
-	struct timespec t = { until / SECOND, until % SECOND };
+	struct timespec t = when_of(until);
 	int rc = until > 0 ? 0 : ETIMEDOUT;
 
 	pthread_mutex_lock(&v->v_lock);

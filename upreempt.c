@@ -60,6 +60,7 @@
 #include "private/code.h"
 #include "private/lock.h"
 #include "private/native.h"
+#include "private/when.h"
 #include "uinspect.h"
 #include "ustack.h"
 
@@ -775,7 +776,7 @@ static int interrupt(const struct slice *l, int signal, const struct sigaction *
 static void wait_period(struct upreempt_monitor *m)
 {
 	int64_t until = now() + m->m_period;
-	struct timespec t = { until / 1000000000, until % 1000000000 };
+	struct timespec t = when_of(until);
 
 	while (!m->m_stop
 	       && pthread_cond_timedwait(&m->m_changed, &m->m_lock, &t) != ETIMEDOUT)

@@ -63,6 +63,7 @@
 #include "uoverflow.h"
 #include "upreempt.h"
 #include "utrace.h"
+#include "private/when.h"
 #include "private/where.h"
 
 enum {
@@ -642,12 +643,13 @@ struct uproc *uprocs_place(struct uprocs *r)
 /* On the processor with less to do of the next two in turn. */
 static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
-	uint64_t next = (last + 1) % r->r_conf.c_processors;
-	uint64_t second = (last + 2) % r->r_conf.c_processors;
+	size_t next = (size_t)((last + 1) % r->r_conf.c_processors);
+	size_t second = (size_t)((last + 2) % r->r_conf.c_processors);
 
 	if (policy_place(work_of(uproc_at(r, next)), work_of(uproc_at(r, second))))
 		next = second;
-	return next + (policy_run(uproc_count(uproc_at(r, next))) - 1) * RUN_LEFT;
+	return next + (uint64_t)(policy_run(uproc_count(uproc_at(r, next))) - 1)
+		* RUN_LEFT;
 }
 
 /*

@@ -234,7 +234,7 @@ void utrace__free(struct uproc *p)
 	if (g->g_mode)
 		end(g);
 	if (g->g_events)
-		munmap(g->g_events, g->g_size * sizeof *g->g_events);
+		munmap(g->g_events, (size_t)g->g_size * sizeof *g->g_events);
 	munmap(g, sizeof *g);
 }
 

@@ -49,6 +49,7 @@
 #include <time.h>
 
 #include "private/cancel.h"
+#include "private/when.h"
 
 enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
 
@@ -60,9 +61,8 @@ enum { ROOM = 128 };
 #endif
 
 enum {
-	SPINS  = 100,                   /* then the holder may need this CPU */
-	SECOND = 1000000000,            /* ns */
-	ALIGN  = 16,                    /* bytes: rooms grow by so many */
+	SPINS = 100,                    /* then the holder may need this CPU */
+	ALIGN = 16,                     /* bytes: rooms grow by so many */
 };
 
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
@@ -996,7 +996,7 @@ static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue 
 /* Under n_lock, released for the sleep. False: the deadline has come. */
 static bool sleep_native(struct uwait_native *n, int64_t deadline)
 {
-	struct timespec t = { deadline / SECOND, deadline % SECOND };
+	struct timespec t = when_of(deadline);
 
 	if (n->n_polls) {
 		pthread_mutex_unlock(&n->n_lock);

@@ -18,6 +18,7 @@
 
 #include "../uconf.h"
 #include "../uevents.h"
+#include "../private/when.h"
 #include "../ustack.h"
 #include "test.h"
 
@@ -26,7 +27,6 @@ enum {
 	FOREIGN_MOST       = 64,
 	FOREIGN_STACK_SIZE = 256 << 10,         /* bytes */
 	FOREIGN_NATIVE     = 8 << 20,           /* bytes */
-	FOREIGN_SECOND     = 1000000000,        /* ns */
 };
 
 /* Why the running thread blocks. */
@@ -327,7 +327,7 @@ static inline int foreign_joined(struct foreign *f, struct foreign_thread *t, in
 static inline int foreign_join_by_native(struct foreign *f, struct foreign_thread *t,
 					 int64_t deadline)
 {
-	struct timespec until = { deadline / FOREIGN_SECOND, deadline % FOREIGN_SECOND };
+	struct timespec until = when_of(deadline);
 	int rc;
 
 	pthread_mutex_lock(&f->f_lock);

@@ -40,9 +40,9 @@ private/quota.h:
 uconf.h:
 ustack.h:       usched.h
 uevents.h:      usched.h
-uevents.c:      uevents.h private/cancel.h private/poller.h private/uevents_epoll.inc private/uevents_poll.inc
+uevents.c:      uevents.h private/cancel.h private/poller.h private/when.h private/uevents_epoll.inc private/uevents_poll.inc
 uwait.h:        uevents.h ustack.h
-uwait.c:        uwait.h private/cancel.h
+uwait.c:        uwait.h private/cancel.h private/when.h
 usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
 uchan.c:        usync.h private/check.h
@@ -59,11 +59,11 @@ uco.c:          uco.h arch/arch.h private/check.h
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
-uinspect.c:     uinspect.h private/cancel.h private/code.h private/direction.h private/native.h private/where.h uframes.h upreempt.h uproc.h usync.h utrace.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
+uinspect.c:     uinspect.h private/cancel.h private/code.h private/direction.h private/native.h private/when.h private/where.h uframes.h upreempt.h uproc.h usync.h utrace.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
 private/uinspect_show.inc:
 private/uinspect_metrics.inc:
 private/uinspect_stall.inc:
-upreempt.c:     upreempt.h arch/arch.h private/code.h private/lock.h private/native.h private/upreempt_stall.inc uinspect.h ustack.h
+upreempt.c:     upreempt.h arch/arch.h private/code.h private/lock.h private/native.h private/when.h private/upreempt_stall.inc uinspect.h ustack.h
 private/upreempt_stall.inc:
 uoverflow.c:    uoverflow.h private/code.h private/direction.h upreempt.h usched.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
@@ -71,7 +71,7 @@ utrace.h:       usched.h
 utrace.c:       utrace.h arch/arch.h private/cancel.h private/probe.h uproc.h uwait.h private/utrace_json.inc
 private/utrace_json.inc:
 private/probe.h:
-uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h utrace.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc
+uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h utrace.h private/where.h private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
 private/uproc_trim.inc:
 private/uproc_names.inc:
 private/uproc_layout.inc:       ../utrace.h ../uwait.h
@@ -84,6 +84,7 @@ private/cancel.h:
 private/code.h:
 private/direction.h:
 private/native.h:
+private/when.h:
 private/uinspect_unwind.inc:
 private/where.h:        ../arch/arch.h ../usched.h direction.h
 private/check.h:        ../arch/arch.h ../uframes.h ../usched.h direction.h
@@ -206,7 +207,7 @@ done
 machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|hppa|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
 	./*.[ch] arch/*.[ch] watch/* private/* bench/*.h >"$dir/asked"
-if grep -vE '^(\./u(here|switch)|private/(code|direction))\.h:' "$dir/asked"; then
+if grep -vE '^(\./u(here|switch)|private/(code|direction)|arch/offsets)\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi
 
