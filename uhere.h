@@ -26,10 +26,22 @@ struct usched;
 #define USCHED_INLINE inline
 #endif
 
-extern __thread struct usched *usched__current
-	__attribute__((tls_model("initial-exec")));
+/*
+ * musl loads no library by dlopen() that has its thread-local objects at constant
+ * offsets. So shared libraries for it look the address up, in a function.
+ */
+#if defined(__PIC__) && !defined(__PIE__) && defined(__linux__) && !defined(__GLIBC__)
+#define USCHED_TLS __attribute__((tls_model("global-dynamic")))
+#else
+#define USCHED_TLS __attribute__((tls_model("initial-exec")))
+#define USCHED_TLS_CONSTANT
+#endif
 
-#if defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
+extern __thread struct usched *usched__current USCHED_TLS;
+
+#if !defined(USCHED_TLS_CONSTANT)
+struct usched *usched__here(void);
+#elif defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
 #define USCHED_HERE_INLINE
 USCHED_INLINE struct usched *usched__here(void)
 {

@@ -56,7 +56,7 @@ struct line {
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
 static pthread_key_t key;               /* frees what uoverflow_stack() maps */
 static int key_rc;
-static __thread struct native *mine __attribute__((tls_model("initial-exec")));
+static __thread struct native *mine USCHED_TLS;
 static struct sigaction previous[2];    /* constant once it is installed */
 
 static void make_key(void);
