@@ -74,7 +74,7 @@ case $("$READELF" -hW "$shared") in
 esac
 
 # Unwinders and debuggers find their way through every function.
-if [ -n "$marks" ]; then
+if [ "$switch" != setjmp ]; then
 	functions=$("$READELF" -sW "$object" | awk '$4 == "FUNC"' | wc -l)
 	described=$("$READELF" -wf "$object" 2>/dev/null | grep -c ' FDE ')
 	if [ "$functions" -eq 0 ] || [ "$described" -ne "$functions" ]; then

@@ -17,7 +17,7 @@
 
 /* What a call returns that did not fail because another call was made to fail. */
 #define TRY(call) __extension__ ({              \
-	intmax_t rc_;                           \
+	__typeof__(call) rc_;                   \
 	do                                      \
 		rc_ = (call);                   \
 	while (fault_made((int)rc_));           \

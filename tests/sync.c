@@ -163,7 +163,8 @@ void cancel_some(const struct worker *w, size_t n)
 		int rc = ustack_cancel(w[test_random(&seed) % n].w_thread);
 
 		TEST_TRUE(rc == 0 || rc == -ESRCH);
-		nanosleep(&(struct timespec){ 0, test_random(&seed) % 200000 }, NULL);
+		nanosleep(&(struct timespec){ 0, (long)(test_random(&seed) % 200000) },
+			  NULL);
 	}
 }
 

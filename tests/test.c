@@ -108,6 +108,18 @@ size_t test_scale(size_t n, size_t least)
 	return n > least ? n : least;
 }
 
+int test_emulator_fails(const char *name)
+{
+	const char *at = getenv("USCHED_TEST_FAILS");
+	size_t n = strlen(name);
+
+	while (at && (at = strstr(at, name)) && at[n] != ' ' && at[n] != '\0')
+		at += n;
+	if (at)
+		printf("[ the emulator fails tests/emulator/%s.c ]\n", name);
+	return at != NULL;
+}
+
 int test_is_scaled(void)
 {
 	return scale() > 1;

@@ -39,6 +39,12 @@ size_t test_entries(const char *directory);
 /* Whether valgrind runs this. */
 int test_on_valgrind(void);
 
+/*
+ * Whether an emulator runs this, and failed the program of that name in emulator/: by
+ * USCHED_TEST_FAILS in the environment. The programs have nothing of usched.
+ */
+int test_emulator_fails(const char *name);
+
 /* Whether a sanitizer is in here, which adds instructions, memory and time. */
 int test_is_sanitized(void);
 

@@ -56,7 +56,7 @@ static size_t most(const struct usched_conf *conf, const struct usched_stats *st
 {
 	size_t pages = conf->c_stacks == USCHED_NATIVE
 		? 0 : 2 * STACKS * conf->c_processors;
-	size_t image = stats->s_image_bytes / n;
+	size_t image = (size_t)stats->s_image_bytes / n;
 
 	return RECORD + RING + (image > IMAGE ? image : 0)
 		+ (pages * (size_t)sysconf(_SC_PAGESIZE) + HUGE) / n;

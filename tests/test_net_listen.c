@@ -125,8 +125,11 @@ static void making_fails(void)
 	TEST_EQUAL(unet_connect(&strange, NEVER), -EAFNOSUPPORT);
 	TEST_EQUAL(test_descriptors(), before);
 	TEST_EQUAL(unet_close(fd), 0);
-	TEST_EQUAL(unet_connect(&taken, NEVER), -ECONNREFUSED);
-	TEST_EQUAL(unet_connect(&taken, usync_after(3600 * USYNC_SECOND)), -ECONNREFUSED);
+	if (!test_emulator_fails("so_error")) {
+		TEST_EQUAL(unet_connect(&taken, NEVER), -ECONNREFUSED);
+		TEST_EQUAL(unet_connect(&taken, usync_after(3600 * USYNC_SECOND)),
+			   -ECONNREFUSED);
+	}
 	a = address("@usched-not-listening");
 	TEST_EQUAL(unet_connect(&a, NEVER), -ECONNREFUSED);
 	TEST_EQUAL(test_descriptors(), before - 1);

@@ -474,7 +474,12 @@ static void poll_beside(void)
 	close_both(fds);
 }
 
-enum { SHALLOW = 256 };                  /* bytes beyond ustack_wait() */
+/* Bytes beyond ustack_wait(); on s390 each frame has 160 for what it calls. */
+#if defined(__s390__)
+enum { SHALLOW = 256 + 160 };
+#else
+enum { SHALLOW = 256 };
+#endif
 
 static char *called_at;                 /* where the frame of shallow_call() begins */
 static int shallow_fd;

@@ -359,7 +359,7 @@ static void test_bus(void **state)
 
 	(void)state;
 	test_timeout(60);
-	if (!test_has_stacks())
+	if (!test_has_stacks() || test_emulator_fails("bus"))
 		skip();
 	assert_non_null(empty);
 	fd = fileno(empty);
@@ -368,7 +368,8 @@ static void test_bus(void **state)
 	fclose(empty);
 }
 
-#if defined(__GNUC__) && !defined(__clang__)
+/* gcc ignores it for RISC-V until version 15. */
+#if defined(__GNUC__) && !defined(__clang__) && !(defined(__riscv) && __GNUC__ < 15)
 #define STEP_BY_STEP __attribute__((noinline, optimize("stack-clash-protection")))
 
 /* The frame is larger than stack and guard, and the first access is at its far end. */
@@ -414,7 +415,7 @@ static void test_leap(void **state)
 	assert_killed(in_child(over_neighbour, NULL), SIGSEGV);
 	assert_said("usched: stack overflow: thread 0x");
 #else
-	print_message("this compiler has no attribute for -fstack-clash-protection\n");
+	print_message("this compiler has nothing for -fstack-clash-protection\n");
 	skip();
 #endif
 }

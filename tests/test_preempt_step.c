@@ -358,7 +358,7 @@ static void test_refused(void **state)
 	run();
 	mini_fini(&plain);
 	TEST_EQUAL(can_enter, -ENOTSUP);
-	TEST_EQUAL(upreempt(&(ucontext_t){ .uc_flags = 0 }), 0);
+	TEST_EQUAL(upreempt(&(ucontext_t){ .uc_link = NULL }), 0);
 }
 
 int main(void)

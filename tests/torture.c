@@ -150,6 +150,11 @@ void matrix(struct life *l)
 	add_bytes(l, b, sizeof b);
 }
 
+/* Without SSE, i386 passes them in another way, and gcc says so. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
 typedef int32_t four __attribute__((vector_size(16)));
 typedef double two __attribute__((vector_size(16)));
 typedef float eight __attribute__((vector_size(32)));

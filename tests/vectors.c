@@ -9,20 +9,25 @@
 
 typedef double vector __attribute__((vector_size(64)));
 
-/* Eight numbers at a time, in as many registers as there are. */
+/*
+ * Eight numbers at a time, in as many registers as there are. Casts: on i386 constants
+ * may have more bits than a double.
+ */
 #define SUM(name, target)                                                       \
 	target __attribute__((noinline))                                        \
 	static double name(unsigned seed, size_t rounds)                        \
 	{                                                                       \
-		vector a = { 1, 2, 3, 4, 5, 6, 7, 8 }, b = a * (1 + seed * 0.1); \
-		vector c = a + b, d = b * 0.5;                                  \
+		const double s = 1 + seed * 0.1;                                \
+		vector a = { 1, 2, 3, 4, 5, 6, 7, 8 };                          \
+		vector b = a * (vector){ s, s, s, s, s, s, s, s };              \
+		vector c = a + b, d = b * (double)0.5;                          \
 		double sum = 0;                                                 \
 										\
 		for (size_t i = 0; i < rounds; i++) {                           \
-			a = a * 0.999999 + b * 1e-6;                            \
-			b = b * 0.999998 + c * 1e-6;                            \
-			c = c * 0.999997 + d * 1e-6;                            \
-			d = d * 0.999999 + a * 1e-6;                            \
+			a = a * (double)0.999999 + b * (double)1e-6;            \
+			b = b * (double)0.999998 + c * (double)1e-6;            \
+			c = c * (double)0.999997 + d * (double)1e-6;            \
+			d = d * (double)0.999999 + a * (double)1e-6;            \
 		}                                                               \
 		a = a + b + c + d;                                              \
 		for (int i = 0; i < 8; i++)                                     \
