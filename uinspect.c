@@ -48,6 +48,7 @@
 #include "private/code.h"
 #include "private/direction.h"
 #include "private/native.h"
+#include "private/when.h"
 #include "private/where.h"
 #include "uframes.h"
 #include "upreempt.h"
@@ -404,7 +405,7 @@ static void await_all(struct dump *d)
 	pthread_mutex_lock(&d->d_lock);
 	while (expected) {
 		int64_t now = now_ns(), until = now + TICK * INT64_C(1000000);
-		struct timespec t = { until / 1000000000, until % 1000000000 };
+		struct timespec t = when_of(until);
 
 		expected = false;
 		for (size_t i = 0; i < d->d_count; i++)
@@ -629,17 +630,25 @@ static void find_frames(struct task *k, struct ustack *u)
 	k->k_key.e_depth = where != NULL;
 }
 
+/* The EHABI's unwinder has this as a macro. Its CFA is another thing; r13 is SP. */
+#ifdef _Unwind_GetIP
+#define TOP_OF(context) _Unwind_GetGR(context, 13)
+#else
+#define TOP_OF(context) _Unwind_GetCFA(context)
+#endif
+
 /* Of the frames above the thread's top, up to the bottom of its stack. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task)
 {
-	const void *end = (const void *)(uintptr_t)_Unwind_GetCFA(context);
+	const void *end = (const void *)(uintptr_t)TOP_OF(context);
+	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
 	struct task *k = task;
 
 	if (stack_is_deeper(end, k->k_top))
 		return _URC_NO_REASON;
-	if (!stack_is_deeper(end, k->k_bottom) || k->k_key.e_depth == FRAMES)
+	if (!stack_is_deeper(end, k->k_bottom) || !at || k->k_key.e_depth == FRAMES)
 		return _URC_END_OF_STACK;
-	k->k_frames[k->k_key.e_depth++] = (uintptr_t)_Unwind_GetIP(context);
+	k->k_frames[k->k_key.e_depth++] = at;
 	return _URC_NO_REASON;
 }
 
