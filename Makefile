@@ -29,8 +29,8 @@
 #   CC=cc, AR=ar              the compiler; with -flto, AR=gcc-ar or AR=llvm-ar
 #   CFLAGS='-O2 -g', CPPFLAGS=, LDFLAGS=
 #   WARNINGS='-Wall ...'      options for warnings
-#   SWITCH=<machine>          the switch: x86_64, aarch64, or setjmp, which is the default
-#                             on other machines
+#   SWITCH=<machine>          the switch: a file of arch/: x86_64, aarch64, riscv64, i386,
+#                             arm, or setjmp, which is the default on other machines
 #   EVENTS=<poller>           what finds descriptors that are ready: epoll, or poll, which
 #                             is the default on systems other than Linux
 #   TLS=                      1: libusched-tls is built and installed with the library
@@ -63,7 +63,11 @@ mandir     ?= $(datadir)/man
 DESTDIR    ?=
 
 target  := $(shell $(CC) -dumpmachine 2>/dev/null)
-machine := $(firstword $(subst -, ,$(target)))
+# i386 has the names i486 to i686, and arm armv7l and the like.
+machine := $(patsubst armv%,arm,$(patsubst i%86,i386,$(firstword $(subst -, ,$(target)))))
+ifneq ($(filter -m32,$(CC) $(CFLAGS)),)
+machine := $(patsubst x86_64,i386,$(machine))
+endif
 version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 # Programs inline layouts, so until 1.0.0 a new minor version is a new ABI.
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
@@ -347,7 +351,7 @@ peers:
 	+@$(MAKE) --no-print-directory -C bench/peers B=$(call quote,$(abspath $(B)))
 
 matrix:
-	@CC=$(call quote,$(CC)) scripts/install.sh matrix
+	@CC=$(call quote,$(CC)) ROWS=$(call quote,$(ROWS)) scripts/install.sh matrix
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
 

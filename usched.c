@@ -124,10 +124,8 @@ enum {
 };
 
 _Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arch/");
-_Static_assert(sizeof(void *) != 8 || ENOTSUP == 95,
-	       "what usched__probe() returns in arch/");
-_Static_assert(sizeof(void *) != 8              /* 32 bits: no assembly */
-	       || (offsetof(struct usched, s_func) == S_FUNC
+#ifdef S_FUNC
+_Static_assert(offsetof(struct usched, s_func) == S_FUNC
 		   && offsetof(struct usched, s_arg) == S_ARG
 		   && offsetof(struct usched, s_current) == S_CURRENT
 		   && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
@@ -142,7 +140,8 @@ _Static_assert(sizeof(void *) != 8              /* 32 bits: no assembly */
 		   && offsetof(struct ustack, u_fp) == U_FP
 		   && offsetof(struct ustack, u_bp) == U_BP
 		   && offsetof(struct ustack, u_deep) == U_DEEP
-		   && offsetof(struct ustack, u_errno) == U_ERRNO), "arch/offsets.h");
+		   && offsetof(struct ustack, u_errno) == U_ERRNO, "arch/offsets.h");
+#endif
 _Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image) == 64,
 	       "a hand-over touches one cache line of a record");
 
@@ -316,10 +315,8 @@ BY_THREADS struct usched *usched__here(void)
 
 int usched_init(struct usched *s)
 {
-	int rc = usched__probe();
-
-	if (rc < 0)
-		return rc;
+	if (usched__probe() < 0)
+		return -ENOTSUP;
 	if (__splitstack_getcontext)    /* its functions leave these stacks */
 		return -ENOTSUP;
 	if (!s->s_next || !s->s_alloc || !s->s_free || s->s_room > USCHED_IMAGE_MAX)

@@ -17,7 +17,7 @@
  */
 
 #if !defined(__aarch64__) || defined(__ILP32__)
-#error "not AArch64: take arch/x86_64.S on x86-64, and elsewhere arch/setjmp.c with -lm"
+#error "not AArch64: take another file of arch/, or arch/setjmp.c with -lm"
 #endif
 
 #include "offsets.h"
@@ -317,7 +317,7 @@ function usched__probe
 	mov	x16, #1
 	hint	#40                             /* chkfeat x16 */
 	mov	w0, #1
-	mov	w1, #-95                        /* -ENOTSUP */
+	mov	w1, #-1
 	cmp	x16, #0
 	csel	w0, w1, w0, eq
 	ret

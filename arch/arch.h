@@ -3,7 +3,7 @@
  * arch.h: what an ISA supplies to the dispatcher, and what it calls of the dispatcher.
  * Private to usched.
  *
- * One file of arch/ is linked: x86_64.S or aarch64.S, or setjmp.c anywhere. A port adds
+ * One file of arch/ is linked: that of the machine, or setjmp.c anywhere. A port adds
  * one. No function here returns twice, so compilers need no warning of any.
  */
 #ifndef USCHED_ARCH_H
@@ -18,7 +18,7 @@ struct usched_stack;
 #define ARCH_PRIVATE __attribute__((visibility("hidden")))
 
 /*
- * Where to go on: two words, returned in two registers.
+ * Where to go on: two words, returned as the ABI has it, in registers or in memory.
  *
  *   j_op          j_at is                          then
  *   0, or -errno  a frame of usched__switch()      its call returns j_op
@@ -68,8 +68,10 @@ ARCH_PRIVATE void usched__resumed(void);
  *  3. Otherwise usched__far() calls usched__go(u, s) below the frames of
  *     `self', and goes on as that says.
  *
- * The portable switch has no such statement. There s_caught is never all zeros, and
- * usched__far() and usched__fit() are never reached.
+ * Machines without such a statement need no usched__far() and usched__fit(): there every
+ * thread blocks in a function of arch/, and goes on at usched__resumed. The portable
+ * switch has both, since programs may be compiled with a statement; but s_caught is never
+ * all zeros there, and they are never reached.
  */
 
 /*
@@ -90,7 +92,7 @@ ARCH_PRIVATE void usched__set_control(uint64_t words);
 ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
 
 /*
- * 1: SP may be moved to any stack; 0: only on the native one; -ENOTSUP: not at all here.
+ * 1: SP may be moved to any stack; 0: only on the native one; -1: not at all here.
  */
 ARCH_PRIVATE int usched__probe(void);
 

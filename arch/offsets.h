@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* offsets.h: where the assembly finds what it needs; usched.c checks that it is there. */
+/*
+ * offsets.h: where the assembly finds what it needs; usched.c checks that it is there.
+ * Two sets for 32 bits, as i386 aligns numbers of 64 bits to 4 bytes. None elsewhere.
+ */
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
 
+#if defined(__LP64__)
 #define S_FUNC          312
 #define S_ARG           320
 #define S_SWITCHES      584
@@ -19,5 +23,32 @@
 #define U_DEEP          48
 #define U_ERRNO         52
 #define CAUGHT_UNCAUGHT 8
+#elif defined(__i386__) || defined(__arm__)
+#ifdef __i386__
+#define S_FUNC          204
+#define S_ARG           208
+#define S_SWITCHES      380
+#define S_ERRNO         388
+#define S_CAUGHT        392
+#define S_CURRENT       396
+#else
+#define S_FUNC          208
+#define S_ARG           212
+#define S_SWITCHES      384
+#define S_ERRNO         392
+#define S_CAUGHT        396
+#define S_CURRENT       400
+#endif
+#define K_BOTTOM        0
+#define K_SCHED         8
+#define U_TOP           0
+#define U_PC            4
+#define U_STACK         8
+#define U_FP            12
+#define U_BP            16
+#define U_DEEP          24
+#define U_ERRNO         28
+#define CAUGHT_UNCAUGHT 4
+#endif
 
 #endif /* USCHED_OFFSETS_H */

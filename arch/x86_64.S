@@ -22,7 +22,7 @@
  */
 
 #if !defined(__x86_64__) || defined(__ILP32__)
-#error "not x86-64: take arch/aarch64.S on AArch64, and elsewhere arch/setjmp.c with -lm"
+#error "not x86-64: take another file of arch/, or arch/setjmp.c with -lm"
 #endif
 
 #include "offsets.h"
@@ -309,7 +309,7 @@ function usched__probe
 	rdsspq	%rax
 	testq	%rax, %rax
 	movl	$1, %eax
-	movl	$-95, %ecx                      /* -ENOTSUP */
+	movl	$-1, %ecx
 	cmovnzl	%ecx, %eax
 	ret
 end usched__probe

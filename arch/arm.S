@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arm.S: the switch for ARM with 32 bits, AAPCS, little endian, with floating point
+ * registers or without. The contract is in arch.h.
+ *
+ * A frame saved by a function, from top up; what the ABI has a function preserve, but for
+ * FPSCR (see ustack_control()), and no more:
+ *
+ *      0  d8 ... d15
+ *     64  (unused)
+ *     68  r4 ... r11 lr
+ *    104  the caller's
+ *
+ * There is no statement as in uswitch.h. So every thread has blocked in a function here,
+ * below such a frame, and goes on at usched__resumed, whatever its u_pc.
+ *
+ * A struct arch_jump is returned in memory: r0 is its place, and the arguments follow.
+ *
+ * s_switches is incremented in two parts. Another native thread that reads it between
+ * them, once in 2^32 switches, finds 2^32 too few.
+ *
+ * Unwinders have tables of their own here (.save and the like), which say one thing for
+ * all of a function: what is so at its calls. Debuggers have .debug_frame.
+ */
+
+#if !defined(__arm__) || !defined(__ARM_EABI__) || defined(__ARMEB__) || __ARM_ARCH < 5
+#error "not ARM with 32 bits, EABI, little endian: take arch/setjmp.c with -lm"
+#endif
+
+#include "offsets.h"
+
+#define OP_LOAD         2               /* ARCH_LOAD */
+#define OP_LAUNCH       3               /* ARCH_LAUNCH */
+#define CONTEXT_PC      92              /* in ucontext_t */
+#define FRAME           104
+#define RETURN_AT       100
+#define JUMP            8               /* bytes of a struct arch_jump */
+#define CLOCK_MONOTONIC 1
+#define SYS_CLOCK_GETTIME 263
+#define CONTROL         0x07ff9f00      /* of FPSCR: without flags */
+
+	.syntax	unified
+	.arm
+	.cfi_sections .debug_frame
+#ifdef __ARM_FP
+	.fpu	vfp
+#endif
+
+/* For debuggers: SP is a top. */
+.macro	at_top
+	.cfi_def_cfa sp, FRAME
+	.irp	i, 4, 5, 6, 7, 8, 9, 10, 11
+	.cfi_offset r\i, -36 + 4 * (\i - 4)
+	.endr
+	.cfi_offset lr, -4
+#ifdef __ARM_FP
+	.irp	i, 8, 9, 10, 11, 12, 13, 14, 15
+	.cfi_offset d\i, -FRAME + 8 * (\i - 8)
+	.endr
+#endif
+.endm
+
+/* For unwinders: SP is so many bytes below a top, as at calls. */
+.macro	frame_saved
+	.save	{r4-r11, lr}
+	.pad	#4
+#ifdef __ARM_FP
+	.vsave	{d8-d15}
+#else
+	.pad	#64
+#endif
+	.pad	#JUMP
+.endm
+
+.macro	push_frame
+	push	{r4-r11, lr}
+	.cfi_adjust_cfa_offset 36
+	sub	sp, sp, #4
+	.cfi_adjust_cfa_offset 4
+#ifdef __ARM_FP
+	vpush	{d8-d15}
+#else
+	sub	sp, sp, #64
+#endif
+	at_top
+	frame_saved
+.endm
+
+.macro	function name visibility=hidden
+	.globl	\name
+	.\visibility \name
+	.type	\name, %function
+	.balign	16
+\name:
+	.fnstart
+	.cfi_startproc
+.endm
+
+.macro	end name
+	.cfi_endproc
+	.fnend
+	.size	\name, . - \name
+.endm
+
+	.text
+
+/*
+ * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
+ * r0, r1, r2; then in r4, r5, r6.
+ */
+function usched__handover visibility=protected
+	ldr	r3, [r2, #S_CAUGHT]
+	ldr	r12, [r3]
+	ldr	r3, [r3, #CAUGHT_UNCAUGHT]
+	orrs	r3, r3, r12
+	bne	usched__handover_caught
+	push_frame
+	mov	r4, r0
+	mov	r5, r1
+	mov	r6, r2
+.Lagain:
+	ldr	r3, [r5, #U_STACK]
+	ldr	r12, [r5, #U_DEEP]
+	ldr	r3, [r3, #K_BOTTOM]
+	sub	r3, r3, sp                      /* R4 */
+	cmp	r3, r12
+	bhi	.Lfit
+	ldr	r7, [r6, #S_ERRNO]
+	ldr	r3, [r7]
+	str	r3, [r5, #U_ERRNO]
+	str	sp, [r5, #U_TOP]
+	adr	r3, .Lresumed
+	str	r3, [r5, #U_PC]
+	cmp	r4, #0
+	beq	.Lfar
+	ldr	r12, [r4, #U_TOP]
+	tst	r12, #1
+	bne	.Lfar
+	str	r4, [r6, #S_CURRENT]
+	ldr	r2, [r6, #S_SWITCHES]
+	ldr	r3, [r6, #S_SWITCHES + 4]
+	adds	r2, r2, #1
+	adc	r3, r3, #0
+	str	r2, [r6, #S_SWITCHES]
+	str	r3, [r6, #S_SWITCHES + 4]
+	ldr	r3, [r4, #U_ERRNO]
+	str	r3, [r7]
+	mov	sp, r12                         /* R5; its frame is like the other */
+
+	.globl	usched__resumed
+	.hidden	usched__resumed
+usched__resumed:
+.Lresumed:
+	mov	r0, #0
+.Lreturn:
+	.cfi_remember_state
+#ifdef __ARM_FP
+	vpop	{d8-d15}
+#else
+	add	sp, sp, #64
+#endif
+	.cfi_adjust_cfa_offset -64
+	add	sp, sp, #4
+	.cfi_adjust_cfa_offset -4
+	pop	{r4-r11, pc}
+	.cfi_restore_state
+	.cfi_def_cfa_offset FRAME               /* LLVM's assembler forgets it */
+
+.Lfit:
+	mov	r0, r6
+	mov	r1, sp
+	sub	sp, sp, #JUMP
+	.cfi_adjust_cfa_offset JUMP
+	bl	usched__fit_top
+	add	sp, sp, #JUMP
+	.cfi_adjust_cfa_offset -JUMP
+	cmp	r0, #0
+	beq	.Lagain
+	b	.Lreturn
+
+.Lfar:
+	mov	r1, r4
+	mov	r2, r6
+	sub	sp, sp, #JUMP
+	.cfi_adjust_cfa_offset JUMP
+	mov	r0, sp
+	bl	usched__go
+	ldr	r0, [sp]
+	ldr	r1, [sp, #4]
+	b	usched__jump
+end usched__handover
+
+/*
+ * int usched__switch(arch_next_fn *next, void *arg);
+ * r0 next, r1 arg; next(r0 the result's place, r1 top, r2 arg).
+ */
+function usched__switch
+	push_frame
+	mov	r3, r0
+	mov	r2, r1
+	mov	r1, sp
+	sub	sp, sp, #JUMP
+	.cfi_adjust_cfa_offset JUMP
+	mov	r0, sp
+	blx	r3
+	ldr	r0, [sp]
+	ldr	r1, [sp, #4]
+	b	usched__jump
+end usched__switch
+
+/* r0 j_at, r1 j_op. */
+function usched__jump
+	.cantunwind
+	.cfi_undefined lr
+	cmp	r1, #0
+	ble	.Lframe
+	cmp	r1, #OP_LAUNCH
+	beq	usched__launch
+	bhi	usched__below                   /* ARCH_VISIT */
+	ldr	r3, [r0, #U_TOP]
+	bic	r3, r3, #1
+	mov	sp, r3                          /* R5 */
+	cmp	r1, #OP_LOAD
+	bne	usched__resumed
+	bl	usched__load
+	b	usched__resumed
+
+.Lframe:
+	mov	sp, r0                          /* R5 */
+	mov	r0, r1
+	b	.Lreturn
+end usched__jump
+
+/*
+ * r0 a thread. The outermost frame: no return address, frame pointers (r7 in Thumb) 0,
+ * and unwinders are told so.
+ */
+function usched__launch
+	.cantunwind
+	.cfi_undefined lr
+	ldr	r3, [r0, #U_STACK]
+	ldr	sp, [r3, #K_BOTTOM]             /* R5 */
+	ldr	r3, [r3, #K_SCHED]
+	ldr	r12, [r3, #S_FUNC]
+	ldr	r0, [r3, #S_ARG]
+	mov	r7, #0
+	mov	r11, #0
+	mov	lr, #0
+	blx	r12
+	sub	sp, sp, #JUMP
+	mov	r0, sp
+	bl	usched__end
+	ldr	r0, [sp]
+	ldr	r1, [sp, #4]
+	b	usched__jump
+end usched__launch
+
+/* r0 a blocked thread, which calls usched__visited(), for unwinders. */
+function usched__below
+	at_top
+	frame_saved
+	ldr	r3, [r0, #U_TOP]
+	bic	r3, r3, #1
+	mov	sp, r3                          /* R5 */
+	sub	sp, sp, #JUMP
+	.cfi_adjust_cfa_offset JUMP
+	mov	r0, sp
+	mov	r1, #0
+	bl	usched__visited
+	ldr	r0, [sp]
+	ldr	r1, [sp, #4]
+	b	usched__jump
+end usched__below
+
+/* _Noreturn void usched__exit(void); */
+function usched__exit
+	.cantunwind
+	.cfi_undefined lr
+	sub	sp, sp, #JUMP
+	mov	r0, sp
+	bl	usched__finish
+	ldr	r0, [sp]
+	ldr	r1, [sp, #4]
+	b	usched__jump
+end usched__exit
+
+/* uint64_t usched__control(void); */
+function usched__control
+	mov	r1, #0
+#ifdef __ARM_FP
+	vmrs	r0, fpscr
+	ldr	r2, =CONTROL
+	and	r0, r0, r2
+#else
+	mov	r0, #0
+#endif
+	bx	lr
+	.ltorg
+end usched__control
+
+/* void usched__set_control(uint64_t words); */
+function usched__set_control
+#ifdef __ARM_FP
+	vmsr	fpscr, r0
+#endif
+	bx	lr
+end usched__set_control
+
+/* int usched__probe(void); */
+function usched__probe
+	mov	r0, #1
+	bx	lr
+end usched__probe
+
+/* uintptr_t usched__interrupted(const void *context); */
+function usched__interrupted
+	ldr	r0, [r0, #CONTEXT_PC]
+	bx	lr
+end usched__interrupted
+
+/*
+ * uint64_t usched__ticks(void);
+ * Not all machines have a counter that may be read, so the kernel is asked. It has
+ * seconds of 32 bits here.
+ */
+function usched__ticks
+	push	{r7, lr}
+	.save	{r7, lr}
+	.cfi_adjust_cfa_offset 8
+	.cfi_offset r7, -8
+	.cfi_offset lr, -4
+	sub	sp, sp, #8
+	.pad	#8
+	.cfi_adjust_cfa_offset 8
+	mov	r0, #CLOCK_MONOTONIC
+	mov	r1, sp
+	ldr	r7, =SYS_CLOCK_GETTIME
+	svc	#0
+	ldr	r2, [sp]
+	ldr	r3, [sp, #4]
+	ldr	r12, =1000000000
+	umull	r0, r1, r2, r12
+	adds	r0, r0, r3
+	adc	r1, r1, #0
+	add	sp, sp, #8
+	.cfi_adjust_cfa_offset -8
+	pop	{r7, pc}
+	.ltorg
+end usched__ticks
+
+/*
+ * uintptr_t usched__valgrind(const uintptr_t request[6]);
+ * The rotations, which cancel out, and the orr are how Valgrind knows it; without it they
+ * do nothing, and r3 is what it was.
+ */
+function usched__valgrind
+	push	{r4, lr}
+	.save	{r4, lr}
+	.cfi_adjust_cfa_offset 8
+	.cfi_offset r4, -8
+	.cfi_offset lr, -4
+	mov	r4, r0
+	mov	r3, #0
+	mov	r12, r12, ror #3
+	mov	r12, r12, ror #13
+	mov	r12, r12, ror #29
+	mov	r12, r12, ror #19
+	orr	r10, r10, r10
+	mov	r0, r3
+	pop	{r4, pc}
+end usched__valgrind
+
+	.section .rodata
+.macro	number name value
+	.globl	\name
+	.hidden	\name
+	.type	\name, %object
+	.balign	4
+\name:
+	.word	\value
+	.size	\name, 4
+.endm
+
+	/* Dumps read .eh_frame, which is not there: no registers for them. */
+	number	usched__return_at RETURN_AT
+	number	usched__frame FRAME + JUMP
+	number	usched__shallow 160
+	number	usched__registers 0
+	number	usched__sp 0
+
+	.globl	usched__context
+	.hidden	usched__context
+	.type	usched__context, %object
+	.balign	2
+usched__context:
+	.short	0
+	.size	usched__context, . - usched__context
+
+.macro	text name value
+	.globl	\name
+	.hidden	\name
+	.type	\name, %object
+\name:
+	.asciz	"\value"
+	.size	\name, . - \name
+.endm
+
+	text	usched__control_low "FPSCR"
+	text	usched__control_high ""
+
+	.section .note.GNU-stack, "", %progbits
