@@ -1,43 +1,82 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# cross.sh DIRECTORY: cmocka for aarch64, for programs that gcc of aarch64-linux-gnu
-# builds on another machine. Prints a directory with cmocka in include/ and lib/.
+# cross.sh DIRECTORY CC: cmocka, built with the compiler CC for the machine or the libc
+# that it is for. Prints a directory with cmocka in include/ and lib/, a static library.
 #
-# It unpacks the distribution's package of that architecture in DIRECTORY, and installs
-# nothing. apt's lists of that architecture are in DIRECTORY as well. So it needs no
-# privilege and does not change the system. Without apt, or if apt does not offer the
-# architecture, it fails with a message.
+# The source is the distribution's, by apt, with lists of its own in DIRECTORY, which also
+# has all the rest. So it needs no privilege and does not change the system. Without apt,
+# or if apt does not offer the source, it fails with a message.
 set -eu
 dir=$1
-lock=$dir.lock
+cc=$2
+name=$(basename "${cc%% *}")
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
 
-if [ ! -e "$dir/lib/libcmocka.so" ]; then
-	mkdir -p "$(dirname "$dir")"
-	exec 9>"$lock"
-	flock 9                                 # rows run in parallel
-fi
-if [ ! -e "$dir/lib/libcmocka.so" ]; then
-	if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-		echo "cross.sh: no apt: cannot fetch cmocka for aarch64" >&2
-		exit 1
-	fi
-	rm -rf "$dir"
-	mkdir -p "$dir/lists/partial" "$dir/cache" "$dir/deb" "$dir/include" "$dir/lib"
-	full=$(cd "$dir" && pwd)
-	apt() {
-		apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
-			-o APT::Sandbox::User= -o Dir::State::status=/dev/null \
-			-o Dir::State::lists="$full/lists" -o Dir::Cache="$full/cache" "$@" >&2
-	}
-	apt update
-	(cd "$dir/deb" && apt download libcmocka-dev libcmocka0)
-	for package in "$dir"/deb/*.deb; do
-		dpkg-deb -x "$package" "$dir/unpacked"
+fail() {
+	echo "cross.sh: $1: cannot build cmocka for $cc" >&2
+	exit 1
+}
+
+# The system's entries for binary packages, as ones for sources.
+lists_of_sources() {
+	for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+		[ ! -f "$file" ] || sed -n 's/^deb /deb-src /p' "$file"
+	done >"$dir/apt/sources.list"
+	for file in /etc/apt/sources.list.d/*.sources; do
+		[ ! -f "$file" ] || sed 's/^Types:.*/Types: deb-src/' "$file" \
+			>"$dir/apt/parts/$(basename "$file")"
 	done
-	cp "$dir"/unpacked/usr/include/cmocka*.h "$dir/include"
-	rm -rf "$dir/lists" "$dir/cache"
-	# Last, as it marks the end.
-	cp -P "$dir"/unpacked/usr/lib/aarch64-linux-gnu/libcmocka.so* "$dir/lib"
-fi
-cd "$dir" && pwd
+}
+
+fetch() {
+	if ! command -v apt-get >/dev/null || ! command -v xz >/dev/null; then
+		fail "no apt or xz"
+	fi
+	rm -rf "$dir/apt"
+	mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache" "$dir/apt/parts" "$dir/apt/source"
+	lists_of_sources
+	apt() {
+		(cd "$dir/apt/source" && apt-get -q -o APT::Sandbox::User= \
+			-o Dir::Etc::sourcelist="$dir/apt/sources.list" \
+			-o Dir::Etc::sourceparts="$dir/apt/parts" \
+			-o Dir::State::lists="$dir/apt/lists" \
+			-o Dir::Cache="$dir/apt/cache" "$@" >&2)
+	}
+	if ! apt update || ! apt source --download-only cmocka; then
+		fail "no source of cmocka"
+	fi
+	rm -rf "$dir/source.new"
+	mkdir "$dir/source.new"
+	tar -xf "$dir"/apt/source/cmocka_*.orig.tar.xz -C "$dir/source.new" \
+		--strip-components=1
+	rm -rf "$dir/apt"
+	mv "$dir/source.new" "$dir/source"
+}
+
+# Its one file. Its own build asks for these things with cmake.
+build() {
+	rm -rf "$dir/$name.new"
+	mkdir -p "$dir/$name.new/include" "$dir/$name.new/lib"
+	cp "$dir"/source/include/cmocka*.h "$dir/$name.new/include"
+	set -- -DHAVE_MALLOC_H -DHAVE_INTTYPES_H -DHAVE_SIGNAL_H -DHAVE_STRINGS_H \
+		-DHAVE_GCC_THREAD_LOCAL_STORAGE -DHAVE_CLOCK_REALTIME \
+		-DHAVE_STRUCT_TIMESPEC -DHAVE_SIGLONGJMP -DHAVE_STRSIGNAL \
+		-DWORDS_SIZEOF_VOID_P=__SIZEOF_POINTER__
+	if $cc -dM -E -x c /dev/null | grep -q '__BYTE_ORDER__ __ORDER_BIG'; then
+		set -- "$@" -DWORDS_BIGENDIAN
+	fi
+	# shellcheck disable=SC2086
+	$cc -std=gnu99 -O2 -g "$@" -I"$dir/source/include" -c "$dir/source/src/cmocka.c" \
+		-o "$dir/$name.new/cmocka.o" >&2 || fail "errors"
+	"$($cc -print-prog-name=ar)" rcs "$dir/$name.new/lib/libcmocka.a" "$dir/$name.new/cmocka.o"
+	rm -rf "${dir:?}/$name"
+	mv "$dir/$name.new" "$dir/$name"
+}
+
+exec 9>"$dir/lock"
+flock 9                                         # rows run in parallel
+[ -d "$dir/source" ] || fetch
+[ -e "$dir/$name/lib/libcmocka.a" ] || build
+echo "$dir/$name"

@@ -6,6 +6,7 @@
 # apt, it says what to install. If nothing is missing, it does nothing.
 #
 #   CC    the compiler
+#   ROWS  matrix: short, if only these rows are to run
 set -u
 CC=${CC:-cc}
 target=$1
@@ -50,10 +51,21 @@ compiler_packages() {
 	case ${CC%% *} in
 	cc | gcc)               echo gcc libc6-dev ;;
 	musl-gcc)               echo musl-tools ;;
-	aarch64-linux-gnu-gcc)  echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
-	hppa-linux-gnu-gcc)     echo gcc-hppa-linux-gnu libc6-dev-hppa-cross ;;
+	*-linux-gnu*-gcc)       cross_packages "${CC%%-gcc*}" ;;
 	*)                      echo "${CC%% *}" libc6-dev ;;
 	esac
+}
+
+# cross_packages TRIPLE: those of a compiler for another machine, and of its libc.
+cross_packages() {
+	case $1 in
+	aarch64-*)      libc=arm64 ;;
+	arm-*)          libc=armhf ;;
+	i686-*)         libc=i386 ;;
+	powerpc64le-*)  libc=ppc64el ;;
+	*)              libc=${1%%-*} ;;
+	esac
+	echo "gcc-$1 libc6-dev-$libc-cross"
 }
 
 # must WORDS PACKAGE...: it is missing, and required.
@@ -109,10 +121,19 @@ look() {
 		exists gcc || useful gcc
 		exists clang || useful clang llvm
 		exists musl-gcc || useful musl-tools
-		exists aarch64-linux-gnu-gcc ||
-			useful gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+		for triple in aarch64-linux-gnu i686-linux-gnu riscv64-linux-gnu s390x-linux-gnu
+		do
+			exists $triple-gcc || useful "$(cross_packages $triple)"
+		done
+		exists qemu-aarch64-static || exists qemu-aarch64 || useful qemu-user-static
+		exists xz || useful xz-utils
+		[ "${ROWS-}" != short ] || return
+		for triple in arm-linux-gnueabihf powerpc64le-linux-gnu mips64el-linux-gnuabi64 \
+			hppa-linux-gnu
+		do
+			exists $triple-gcc || useful "$(cross_packages $triple)"
+		done
 		exists aarch64-linux-gnu-g++ || useful g++-aarch64-linux-gnu
-		exists hppa-linux-gnu-gcc || useful gcc-hppa-linux-gnu libc6-dev-hppa-cross
 		# More compilers, as far as the system has them.
 		for version in 11 12; do
 			exists g++-$version || useful gcc-$version g++-$version
@@ -120,7 +141,6 @@ look() {
 		for version in 14 15 16 19 22; do
 			exists clang-$version || useful clang-$version
 		done
-		exists qemu-aarch64-static || exists qemu-aarch64 || useful qemu-user-static
 		;;
 	bench)
 		exists python3 || must "Python 3, as 'python3'" python3

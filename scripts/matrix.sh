@@ -3,7 +3,8 @@
 #
 # matrix.sh: make matrix. The tests under many compilers and options, a row for each:
 #
-#   compiler   gcc, clang, musl-gcc, or aarch64, hppa: gcc for that machine, run by qemu
+#   compiler   gcc, clang, musl-gcc, or a machine of cross() below: gcc for that machine,
+#              run by qemu; i386 on x86-64 by itself
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       default: no other options; hard: the hardening of distributions; checked:
 #              -DUSCHED_CHECK; stress: -DUSCHED_STRESS as well; branch: pointer
@@ -31,7 +32,14 @@ top=$B/matrix
 timeout=${CHECK_TIMEOUT:-3600}
 export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-10}"
 
-short='clang -O2 -flto default asm|gcc -O0 default setjmp|gcc -O3 hard asm|aarch64 -O2 default asm'
+short='clang -O2 -flto default asm|gcc -O0 default setjmp|gcc -O3 hard asm'
+short="$short|aarch64 -O2 default asm|i386 -O2 default asm|riscv64 -O2 default asm"
+short="$short|s390x -O2 default setjmp"
+
+# Of the last three, with ROWS=short, these programs: registers, frames and unwinding, bytes
+# and depths, control words, both schedulers, wakes, time, descriptors, preemption.
+few='usched evict dispatch switch float random frames visit image slot rr ll tokens stack
+	sync_wait net_read net_kinds event preempt inspect'
 
 rows() {
 	for cc in gcc clang; do
@@ -62,6 +70,22 @@ rows() {
 	aarch64 -O2 default setjmp
 	aarch64 -O2 branch asm
 	aarch64 -O2 hard asm
+	riscv64 -O0 default asm
+	riscv64 -O2 default asm
+	riscv64 -O2 stress asm
+	riscv64 -O2 default setjmp
+	i386 -O0 default asm
+	i386 -O2 default asm
+	i386 -O2 hard asm
+	i386 -O2 stress asm
+	i386 -O2 default setjmp
+	arm -O0 default asm
+	arm -O2 default asm
+	arm -O2 stress asm
+	arm -O2 default setjmp
+	s390x -O2 default setjmp
+	ppc64le -O2 default setjmp
+	mips64el -O2 default setjmp
 	hppa -O2 default setjmp
 	proof sanitize
 	proof cpp
@@ -84,13 +108,15 @@ chosen() {
 		return
 	fi
 	if [ "$ROWS" = short ]; then
-		ROWS=$short
+		patterns=$short
+	else
+		patterns=$ROWS
 	fi
 	rows | (
 		IFS='|'
 		set -f
 		while IFS= read -r name; do
-			for pattern in $ROWS; do
+			for pattern in $patterns; do
 				# $pattern is unquoted: a pattern.
 				# shellcheck disable=SC2254
 				case $name in
@@ -112,32 +138,49 @@ skip() {
 	exit 0
 }
 
-# Sets the compiler of a row.
-set_compiler() {
+# cross MACHINE: sets what GNU calls it. False: it is the name of a compiler.
+cross() {
 	case $1 in
-	aarch64)
-		CC=aarch64-linux-gnu-gcc
-		machine=aarch64
-		EMULATOR=$(command -v qemu-aarch64-static || command -v qemu-aarch64) ||
-			skip "no qemu-aarch64"
-		USCHED_TEST_SCALE=100
-		;;
-	hppa)
-		CC=hppa-linux-gnu-gcc
-		machine=hppa
-		USCHED_TEST_SCALE=100
-		;;
-	*)
+	aarch64 | hppa | riscv64 | s390x) triple=$1-linux-gnu ;;
+	arm)      triple=arm-linux-gnueabihf ;;
+	i386)     triple=i686-linux-gnu ;;
+	mips64el) triple=mips64el-linux-gnuabi64 ;;
+	ppc64le)  triple=powerpc64le-linux-gnu ;;
+	*)        return 1 ;;
+	esac
+}
+
+# Sets the compiler of a row, and what runs its programs.
+set_compiler() {
+	machine=$1
+	EMULATOR=
+	if ! cross "$machine"; then
 		CC=$1
 		machine=$(uname -m)
-		EMULATOR=
-		;;
-	esac
-	command -v "$CC" >/dev/null || skip "no $CC"
+	elif [ "$machine,$(uname -m)" = i386,x86_64 ]; then
+		root=/usr/$triple/lib
+		CC="$triple-gcc -Wl,--dynamic-linker=$root/ld-linux.so.2 -Wl,-rpath=$root"
+	elif [ "$machine" = hppa ]; then        # set_cmocka() sets its EMULATOR
+		CC=$triple-gcc
+		USCHED_TEST_SCALE=100
+	else
+		CC=$triple-gcc
+		EMULATOR=$(command -v "qemu-$machine-static" || command -v "qemu-$machine") ||
+			skip "no qemu-$machine"
+		EMULATOR="$EMULATOR -L /usr/$triple"
+		if [ "$machine" = mips64el ]; then      # the default does not round upward
+			EMULATOR="$EMULATOR -cpu MIPS64R2-generic"
+		fi
+		USCHED_TEST_SCALE=100
+	fi
+	command -v "${CC%% *}" >/dev/null || skip "no ${CC%% *}"
 }
 
 set_options() {
 	cflags="$options -g"
+	if [ "$machine" = arm ]; then           # elsewhere the default
+		cflags="$cflags -funwind-tables"
+	fi
 	events=epoll
 	defines=
 	case $kind in
@@ -176,32 +219,42 @@ set_options() {
 	esac
 }
 
-fail_row() {
-	failed=1
-	note='; cmocka and qemu cannot be had for it'
-	conclude
-	exit 0
-}
-
-# Sets the options of make, and of EMULATOR, that find cmocka.
+# Sets the options of make, and of EMULATOR, that find cmocka. False: there is none.
 set_cmocka() {
 	cppflags=
 	ldflags=
 	case $CC in
-	aarch64-*)
-		cmocka=$(scripts/cross.sh "$B/cross" 2>>"$row_log") || return 1
-		cppflags=-I$cmocka/include
-		ldflags=-L$cmocka/lib
-		EMULATOR="$EMULATOR -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$cmocka/lib"
-		;;
 	hppa-*)
-		cmocka=$(scripts/hppa.sh "$B/hppa" 2>>"$row_log") || fail_row
-		cppflags=-I$cmocka/include
+		cmocka=$(scripts/hppa.sh "$B/hppa" 2>>"$row_log") || return 1
+		cppflags="-isystem $cmocka/include"
 		ldflags=-L$cmocka/lib
 		EMULATOR="$cmocka/bin/qemu-hppa -L /usr/hppa-linux-gnu"
 		;;
-	musl-gcc)
-		return 1
+	*-gcc*)
+		cmocka=$(scripts/cross.sh "$B/cross" "$CC" 2>>"$row_log") || return 1
+		cppflags="-isystem $cmocka/include"
+		ldflags=-L$cmocka/lib
+		;;
+	esac
+}
+
+# Sets what make is to build, for run_tests().
+set_targets() {
+	tests=
+	case ${ROWS-},$row in
+	short,i386* | short,riscv64* | short,s390x*)
+		for test in $few; do
+			tests="$tests $base/tests/test_$test"
+		done
+		targets=$tests
+		note="; $(echo "$few" | wc -w) programs"
+		;;
+	*)
+		for test in tests/test_*.c; do
+			tests="$tests $base/${test%.c}"
+		done
+		targets='programs tests'
+		note=
 		;;
 	esac
 }
@@ -234,16 +287,13 @@ run_row() {
 		switch=$machine
 		[ -f "arch/$switch.S" ] || skip "no arch/$switch.S"
 	fi
-	targets='programs tests'
-	note=
-	if ! set_cmocka; then
-		targets=programs
-		note='; no cmocka for it: benchmark programs and examples only'
-		if [ "$machine" = aarch64 ]; then
-			EMULATOR="$EMULATOR -L /usr/aarch64-linux-gnu"
-		fi
+	set_targets
+	if set_cmocka; then
+		build_and_run >>"$row_log" 2>&1
+	else
+		failed=1
+		note='; cmocka, or an emulator, cannot be had for it'
 	fi
-	build_and_run >>"$row_log" 2>&1
 	conclude
 }
 
@@ -284,6 +334,26 @@ run_stealing() {
 	esac
 }
 
+# Sets USCHED_TEST_FAILS to the programs of tests/emulator that fail here. A fault that comes
+# by chance has some runs to show.
+try_emulator() {
+	mkdir -p "$B/tests/emulator"
+	USCHED_TEST_FAILS=
+	for program in bus signal so_error; do
+		file=$B/tests/emulator/$program
+		# shellcheck disable=SC2086
+		$CC -D_GNU_SOURCE -O2 -pthread "tests/emulator/$program.c" -o "$file" -lm
+		for _ in 1 2 3; do
+			# shellcheck disable=SC2086
+			timeout 60 $EMULATOR "$file" && continue
+			USCHED_TEST_FAILS="$USCHED_TEST_FAILS $program"
+			break
+		done
+	done
+	export USCHED_TEST_FAILS
+	echo "faults of the emulator:$USCHED_TEST_FAILS"
+}
+
 build_and_run() {
 	B=$base
 	# shellcheck disable=SC2086
@@ -294,17 +364,15 @@ build_and_run() {
 		return
 	fi
 	cat "$B/flags"
+	[ -z "$EMULATOR" ] || [ "$kind" = valgrind ] || try_emulator
+	for test in $tests; do
+		run "$kind" "$timeout" "$test"
+	done
+	[ "$targets" != "$tests" ] || return    # that was all
 	cycles "$kind"
-	case $targets in
-	*tests)
-		for test in tests/test_*.c; do
-			run "$kind" "$timeout" "$B/tests/$(basename "$test" .c)"
-		done
-		case $switch:$kind:$EMULATOR in
-		setjmp:* | *stress:* | *:?*) ;;
-		*) run_stealing ;;
-		esac
-		;;
+	case $switch:$kind:$EMULATOR in
+	setjmp:* | *stress:* | *:?*) ;;
+	*) run_stealing ;;
 	esac
 	case $kind in
 	valgrind) ;;            # examples are not run under it
