@@ -574,6 +574,7 @@ static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	uint64_t words = 0;
 	int rc;
 
+	usched__commit();
 	check_control(s);
 	if (usched__blocks && next && next != visit)
 		usched__blocks(s);
@@ -783,7 +784,7 @@ static const struct usched_caught *look_at(const struct usched *s)
 	const struct usched_caught *look = caught();
 
 	if (s->s_hook || usched__blocks || WATCHED || CHECKED || STRESS
-	    || usched__probe() == 0)
+	    || usched__probe() != 1)
 		return &all;
 	return look ? look : &none;
 }
@@ -849,6 +850,7 @@ BY_THREADS int ustack_abort(struct ustack *u)
 	if (u == usched__current->s_current) {
 		if (caught())
 			*caught() = none;       /* no handler will be entered or left */
+		usched__commit();
 		usched__exit();
 	}
 	if (u == s->s_current)

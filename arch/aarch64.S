@@ -26,6 +26,8 @@
 #define OP_LAUNCH       3               /* ARCH_LAUNCH */
 #define CONTEXT_PC      440             /* in ucontext_t */
 #define FRAME           160
+#define AT_HWCAP2       26
+#define HWCAP2_SME      23              /* a bit */
 
 .macro	push_frame
 	hint	#25                             /* paciasp, and a landing pad */
@@ -316,12 +318,89 @@ function usched__probe
 	hint	#34                             /* bti c */
 	mov	x16, #1
 	hint	#40                             /* chkfeat x16 */
+	cbz	x16, 1f
 	mov	w0, #1
-	mov	w1, #-1
-	cmp	x16, #0
-	csel	w0, w1, w0, eq
+	b	has_sme
+1:
+	mov	w0, #-1
 	ret
 end usched__probe
+
+/* x0 is incremented if the machine has SME. Keeps no more than the ABI says. */
+function has_sme
+	hint	#25                             /* paciasp, and a landing pad */
+	.cfi_negate_ra_state
+	stp	x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	mov	x29, sp
+	str	x0, [sp, #16]
+	mov	x0, #AT_HWCAP2
+	bl	getauxval
+	ubfx	x0, x0, #HWCAP2_SME, #1
+	ldr	x1, [sp, #16]
+	add	x0, x0, x1
+	ldp	x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	hint	#29                             /* autiasp */
+	.cfi_negate_ra_state
+	ret
+end has_sme
+
+/*
+ * void usched__commit(void);
+ * A caller with something in ZA has a block in its frame, which TPIDR2_EL0 names:
+ *
+ *      0  where ZA is to be saved
+ *      8  how many rows of it, in 16 bits
+ *     10  zeros, in this version of the ABI
+ *
+ * Where the register is 0 afterwards, that caller loads ZA from there when it goes on.
+ * Instructions by number: not all assemblers know them.
+ */
+function usched__commit
+	hint	#25                             /* paciasp, and a landing pad */
+	.cfi_negate_ra_state
+	stp	x29, x30, [sp, #-16]!
+	.cfi_def_cfa_offset 16
+	.cfi_offset x29, -16
+	.cfi_offset x30, -8
+	mov	x29, sp
+	mov	x0, xzr
+	bl	has_sme
+	cbz	x0, 3f
+	.inst	0xd53bd0a9                      /* mrs x9, tpidr2_el0 */
+	cbz	x9, 3f
+	ldr	x10, [x9, #8]
+	lsr	x11, x10, #16
+	cbz	x11, 1f
+	brk	#1                              /* another version */
+1:
+	ldr	x0, [x9]
+	.inst	0x04bf5821                      /* rdsvl x1, #1 */
+	mov	w12, wzr
+	b	2f
+.Lrow:
+	.inst	0xe1200000                      /* str za[w12, 0], [x0] */
+	add	x0, x0, x1
+	add	w12, w12, #1
+2:
+	cmp	w12, w10
+	b.lo	.Lrow
+	.inst	0xd51bd0bf                      /* msr tpidr2_el0, xzr */
+	.inst	0xd503447f                      /* smstop za */
+3:
+	ldp	x29, x30, [sp], #16
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	hint	#29                             /* autiasp */
+	.cfi_negate_ra_state
+	ret
+end usched__commit
 
 /* uintptr_t usched__interrupted(const void *context); */
 function usched__interrupted

@@ -92,9 +92,17 @@ ARCH_PRIVATE void usched__set_control(uint64_t words);
 ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
 
 /*
- * 1: SP may be moved to any stack; 0: only on the native one; -1: not at all here.
+ * 1: SP may be moved to any stack; 2: that, and usched__commit() comes before each switch;
+ * 0: only on the native one; -1: not at all here.
  */
 ARCH_PRIVATE int usched__probe(void);
+
+/*
+ * Saves what the ABI has the running function's callers leave in registers until others
+ * need these (ZA on AArch64), to where they have asked for in their frames: these are
+ * still in place. Otherwise nothing.
+ */
+ARCH_PRIVATE void usched__commit(void);
 
 /* The interrupted instruction, from what a signal handler gets third; 0: unknown. */
 ARCH_PRIVATE uintptr_t usched__interrupted(const void *context);

@@ -312,6 +312,11 @@ function usched__probe
 	bx	lr
 end usched__probe
 
+/* void usched__commit(void); */
+function usched__commit
+	bx	lr
+end usched__commit
+
 /* uintptr_t usched__interrupted(const void *context); */
 function usched__interrupted
 	ldr	r0, [r0, #CONTEXT_PC]

@@ -241,6 +241,11 @@ function usched__probe
 	ret
 end usched__probe
 
+/* void usched__commit(void); */
+function usched__commit
+	ret
+end usched__commit
+
 /* uintptr_t usched__interrupted(const void *context); */
 function usched__interrupted
 	ld	a0, CONTEXT(a0)

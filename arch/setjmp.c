@@ -143,6 +143,11 @@ int usched__probe(void)
 	return 0;
 }
 
+/* Not told in C: see doc/guarantees.md. */
+void usched__commit(void)
+{
+}
+
 uintptr_t usched__interrupted(const void *context)
 {
 	(void)context;                  /* stacks that signals could leave: none */

@@ -314,6 +314,11 @@ function usched__probe
 	ret
 end usched__probe
 
+/* void usched__commit(void); */
+function usched__commit
+	ret
+end usched__commit
+
 /*
  * uintptr_t usched__interrupted(const void *context);
  * Its registers are in the order of the kernel.

@@ -36,10 +36,10 @@ short='clang -O2 -flto default asm|gcc -O0 default setjmp|gcc -O3 hard asm'
 short="$short|aarch64 -O2 default asm|i386 -O2 default asm|riscv64 -O2 default asm"
 short="$short|s390x -O2 default setjmp"
 
-# Of the last three, with ROWS=short, these programs: registers, frames and unwinding, bytes
-# and depths, control words, both schedulers, wakes, time, descriptors, preemption.
-few='usched evict dispatch switch float random frames visit image slot rr ll tokens stack
-	sync_wait net_read net_kinds event preempt inspect'
+# Of the last three, with ROWS=short, these programs: frames, depths, registers, control
+# words, unwinding, tokens and waits over each scheduler, time, descriptors, preemption.
+few='usched evict dispatch switch float random frames visit slot tokens stack sync_wait
+	net_read net_kinds event preempt inspect'
 
 rows() {
 	for cc in gcc clang; do

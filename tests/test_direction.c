@@ -87,6 +87,10 @@ int usched__probe(void)
 	return 0;
 }
 
+void usched__commit(void)
+{
+}
+
 uintptr_t usched__valgrind(const uintptr_t request[6])
 {
 	(void)request;

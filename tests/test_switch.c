@@ -7,6 +7,8 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -334,6 +336,85 @@ static void signals_at_every_instruction(void **state)
 #endif
 }
 
+/*
+ * SME: a caller leaves its ZA in place, and names a block in its frame where it is to be
+ * saved before others use it. By the switch, while that frame is in place.
+ */
+#if defined(__aarch64__)
+
+#define HWCAP2_WITH_SME (1ul << 23)
+
+struct za_block {
+	unsigned char *z_buffer;
+	uint16_t       z_rows;
+	uint16_t       z_zeros[3];
+};
+
+static size_t za_width(void)
+{
+	register size_t x1 __asm__("x1");
+
+	__asm__ volatile(".inst 0x04bf5821" : "=r"(x1));        /* rdsvl x1, #1 */
+	return x1;
+}
+
+static void set_za(const unsigned char *from, size_t width, const struct za_block *named)
+{
+	register const unsigned char *x0 __asm__("x0") = from;
+	register uint32_t w12 __asm__("w12") = 0;
+	register const void *x9 __asm__("x9") = named;
+
+	__asm__ volatile(".inst 0xd503457f" : : : "memory");    /* smstart za */
+	for (; w12 < width; w12++, x0 += width)                 /* ldr za[w12, 0], [x0] */
+		__asm__ volatile(".inst 0xe1000000" : : "r"(x0), "r"(w12) : "memory");
+	__asm__ volatile(".inst 0xd51bd0a9" : : "r"(x9) : "memory");    /* tpidr2_el0 */
+}
+
+static const void *za_pending(void)
+{
+	register const void *x9 __asm__("x9");
+
+	__asm__ volatile(".inst 0xd53bd0a9" : "=r"(x9));
+	return x9;
+}
+
+static void keep_za(void *arg)
+{
+	size_t width = za_width(), size = width * width;
+	unsigned char *mine = malloc(size), *saved = malloc(size);
+
+	TEST_TRUE(mine && saved);
+	for (unsigned n = 0; n < 20; n++) {
+		struct za_block own = { saved, (uint16_t)width, { 0 } };
+
+		TEST_TRUE(!za_pending());
+		for (size_t i = 0; i < size; i++)
+			mine[i] = (unsigned char)(i * 7 + i / 256 + n + (uintptr_t)arg);
+		memset(saved, 0, size);
+		set_za(mine, width, &own);
+		TEST_EQUAL(block(), 0);
+		TEST_TRUE(!za_pending());
+		TEST_TRUE(own.z_buffer == saved && memcmp(mine, saved, size) == 0);
+	}
+	free(mine);
+	free(saved);
+}
+
+#endif
+
+static void lazy_registers_are_saved(void **state)
+{
+	(void)state;
+#if defined(__aarch64__)
+	if (!(getauxval(AT_HWCAP2) & HWCAP2_WITH_SME) || !test_has_stacks())
+		skip();
+	test_timeout(60);
+	run_five_by_each(keep_za);
+#else
+	skip();
+#endif
+}
+
 /* An unwinder finds the frames of the thread, and an end. */
 static __attribute__((noinline)) void unwind(void *arg)
 {
@@ -373,6 +454,7 @@ int main(void)
 		cmocka_unit_test(own_longjmp_works),
 		cmocka_unit_test(no_block_on_an_alternate_stack),
 		cmocka_unit_test(signals_at_every_instruction),
+		cmocka_unit_test(lazy_registers_are_saved),
 		cmocka_unit_test(backtraces_end),
 	};
 
