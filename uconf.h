@@ -17,7 +17,8 @@ struct usched_conf {
 				   stack, at least 8 MiB */
 	size_t   c_image;       /* bytes of image in each record; deeper threads waste
 				   them; 0: what a plain wait in a shallow function
-				   takes, 96 on x86-64, 192 on AArch64 */
+				   takes: 96 on x86, 160 on 32-bit ARM, 192 on AArch64,
+				   256 on RISC-V */
 	unsigned c_keep;        /* 1: threads keep images that have become too large */
 	unsigned c_control;     /* 1: each thread has floating point control words of its
 				   own, at first those of the native thread; see

@@ -92,8 +92,8 @@ ARCH_PRIVATE void usched__set_control(uint64_t words);
 ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
 
 /*
- * 1: SP may be moved to any stack; 2: that, and usched__commit() comes before each switch;
- * 0: only on the native one; -1: not at all here.
+ * 1: SP may be moved to any stack; 2: that, and usched__commit() comes before each
+ * switch; 0: only on the native one; -1: not at all here.
  */
 ARCH_PRIVATE int usched__probe(void);
 
