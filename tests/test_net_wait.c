@@ -4,6 +4,7 @@
  * native threads that wait; connections to full queues; unet_poll(); how deep a blocked
  * thread is.
  */
+#define _GNU_SOURCE             /* musl: struct tcp_info */
 #include "netop.h"
 #include "../private/poller.h"
 
