@@ -168,9 +168,13 @@ set_compiler() {
 		EMULATOR=$(command -v "qemu-$machine-static" || command -v "qemu-$machine") ||
 			skip "no qemu-$machine"
 		EMULATOR="$EMULATOR -L /usr/$triple"
-		if [ "$machine" = mips64el ]; then      # the default does not round upward
-			EMULATOR="$EMULATOR -cpu MIPS64R2-generic"
-		fi
+		case $machine in
+		aarch64)        # with SME all switches go a longer way: see below
+			with_sme="$EMULATOR -cpu max"
+			EMULATOR="$EMULATOR -cpu max,sme=off" ;;
+		mips64el)       # the default does not round upward
+			EMULATOR="$EMULATOR -cpu MIPS64R2-generic" ;;
+		esac
 		USCHED_TEST_SCALE=100
 	fi
 	command -v "${CC%% *}" >/dev/null || skip "no ${CC%% *}"
@@ -368,6 +372,14 @@ build_and_run() {
 	for test in $tests; do
 		run "$kind" "$timeout" "$test"
 	done
+	if [ "$machine" = aarch64 ] && [ -n "$EMULATOR" ]; then
+		without_sme=$EMULATOR
+		EMULATOR=$with_sme
+		for test in switch dispatch visit float; do
+			run sme "$timeout" "$B/tests/test_$test"
+		done
+		EMULATOR=$without_sme
+	fi
 	[ "$targets" != "$tests" ] || return    # that was all
 	cycles "$kind"
 	case $switch:$kind:$EMULATOR in
