@@ -139,7 +139,9 @@ static void receive(struct connection *c)
 /* Has epoll_wait() return then. */
 static void set_timer(int64_t ns)
 {
-	struct itimerspec t = { .it_value = { ns / 1000000000, ns % 1000000000 } };
+	struct itimerspec t = {
+		.it_value = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) },
+	};
 
 	need(!timerfd_settime(timer, TFD_TIMER_ABSTIME, &t, NULL), "timerfd");
 }

@@ -126,8 +126,8 @@ static void put_body(struct work *w, int fd, long long from, long long to)
 	for (ssize_t n = 1; from <= to && n > 0; from += n) {
 		size_t room = OUT_MAX - w->size, left = (size_t)(to - from + 1);
 
-		n = ufile_pread(fd, w->out + w->size, room < left ? room : left, from,
-				USCHED_NEVER);
+		n = ufile_pread(fd, w->out + w->size, room < left ? room : left,
+				(off_t)from, USCHED_NEVER);
 		w->size += n > 0 ? (size_t)n : 0;
 		if (n <= 0 || (w->size == OUT_MAX && !flush(w)))
 			w->close = true;
