@@ -182,9 +182,9 @@ set_compiler() {
 
 set_options() {
 	cflags="$options -g"
-	if [ "$machine" = arm ]; then           # elsewhere the default
-		cflags="$cflags -funwind-tables"
-	fi
+	case $machine in                        # elsewhere the default
+	arm | hppa | riscv64) cflags="$cflags -funwind-tables" ;;
+	esac
 	events=epoll
 	defines=
 	case $kind in
@@ -193,9 +193,6 @@ set_options() {
 		defines=-DUSCHED_POLL
 		;;
 	esac
-	if [ "$machine" = hppa ]; then              # not the default there
-		cflags="$cflags -funwind-tables"
-	fi
 	case $kind in
 	hard)
 		cflags="$cflags -fstack-protector-all -fstack-clash-protection"
