@@ -111,6 +111,7 @@ struct member {
 	struct task   *m_task;
 	int64_t        m_started;       /* ns ago, or -1, as the next one */
 	int64_t        m_blocked;
+	uintptr_t      m_where;         /* behind the call that started it, or 0 */
 };
 
 /* For what it keeps, if it is linked. */
@@ -718,7 +719,7 @@ static void add_member(struct task *k, struct group *g, const struct ustack *u)
 	*m = (struct member){ .m_thread = (uintptr_t)u, .m_task = k, .m_started = -1,
 			      .m_blocked = -1 };
 	if (utrace__ages)
-		utrace__ages(u, &m->m_started, &m->m_blocked);
+		utrace__ages(u, &m->m_started, &m->m_where, &m->m_blocked);
 	if (k->k_key.e_state < UPROC_IS_WOKEN)
 		m->m_blocked = -1;
 	if (k->k_key.e_state == UPROC_WAITS) {

@@ -162,7 +162,7 @@ static int  begin_slices(struct uproc *p);
 static int  add_stacks(struct uproc *p);
 static unsigned default_stacks(unsigned processors);
 static unsigned processors_allowed(void);
-static inline void tell_created(struct uproc_thread *t);
+static inline void tell_created(struct uproc_thread *t, const void *where);
 static struct uproc_thread *new_thread(struct uproc *p);
 static void start(struct uproc_place place, struct uproc_thread *t,
 		  struct ustack **thread);
@@ -395,6 +395,8 @@ const struct ustack *uproc__joiner(const struct uproc_thread *t)
 	return joiner && joiner != OPEN ? &joiner->t_stack : NULL;
 }
 
+/* Schedulers call the next two last, so they are left by a jump: see tell_created(). */
+__attribute__((noinline))
 int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
 		struct ustack **thread)
 {
@@ -407,11 +409,12 @@ int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
 	if (!t)
 		return -ENOMEM;
 	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
-	tell_created(t);
+	tell_created(t, __builtin_return_address(0));
 	start(place, t, thread);
 	return 0;
 }
 
+__attribute__((noinline))
 int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
 		   void *arg, struct ustack **thread)
 {
@@ -424,15 +427,19 @@ int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), in
 	if (!t)
 		return -ENOMEM;
 	ustack_init_fd(&place.w_proc->p_sched, &t->t_stack, func, fd, arg);
-	tell_created(t);
+	tell_created(t, __builtin_return_address(0));
 	start(place, t, thread);
 	return 0;
 }
 
-static inline void tell_created(struct uproc_thread *t)
+/* A new thread has no place to go on; for hooks it is `where' it was created. */
+static inline void tell_created(struct uproc_thread *t, const void *where)
 {
 	struct usched *here = usched__here();
 
+	if (__builtin_expect(here->s_hook == NULL, 1))
+		return;
+	t->t_stack.u_pc = where;
 	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
 }
 

@@ -711,8 +711,10 @@ static void keep_life(struct utrace_ring *g, enum usched_event event,
 		return;
 	if (event == USCHED_ENDS) {
 		SET(k->k_started, 0);
+		SET(k->k_where, 0);
 	} else if (event == USCHED_CREATES) {
 		SET(k->k_started, g->g_time);
+		SET(k->k_where, (uintptr_t)u->u_pc);
 		SET(k->k_since, 0);
 		SET(k->k_ready, g->g_time);
 	} else if (GET(k->k_started) <= GET(utrace__control.c_epoch)) {
@@ -781,7 +783,8 @@ static struct utrace_kept *kept_of(const struct ustack *u, bool make)
 	return NULL;
 }
 
-void utrace__ages(const struct ustack *u, int64_t *started, int64_t *since)
+void utrace__ages(const struct ustack *u, int64_t *started, uintptr_t *where,
+		  int64_t *since)
 {
 	const struct utrace_control *c = &utrace__control;
 	const struct utrace_kept *k = GET(c->c_keep) ? kept_of(u, false) : NULL;
@@ -789,11 +792,14 @@ void utrace__ages(const struct ustack *u, int64_t *started, int64_t *since)
 	uint64_t now = usched__ticks(), at;
 
 	*started = *since = -1;
+	*where = 0;
 	if (!k)
 		return;
 	at = GET(k->k_started);
-	if (at > GET(c->c_epoch) && at <= now)
+	if (at > GET(c->c_epoch) && at <= now) {
 		*started = (int64_t)((double)(now - at) * scale);
+		*where = GET(k->k_where);
+	}
 	at = GET(k->k_since);
 	if (at > GET(c->c_epoch) && at <= now)
 		*since = (int64_t)((double)(now - at) * scale);

@@ -68,11 +68,11 @@ int utrace_stop(void);
 int utrace_write(int fd);
 
 /*
- * Keeps beside the record of each thread when it was started and since when it is
- * blocked, or with `on' 0 no longer: for uinspect_dump() and uthreads. And, for
+ * Keeps beside the record of each thread when and where it was started and since when it
+ * is blocked, or with `on' 0 no longer: for uinspect_dump() and uthreads. And, for
  * uinspect_metrics(), how long threads take from runnable to running. Begins and ends as
  * a trace does.
- * It takes 2 ms to begin, 128 MiB of address space, and 80 bytes of memory for a thread;
+ * It takes 2 ms to begin, 160 MiB of address space, and 80 bytes of memory for a thread;
  * 4 million threads at most.
  * 1: it was on; 0; -ENOMEM.
  * From any native thread, or a thread. Does not switch.
@@ -156,6 +156,7 @@ struct utrace_control {
 struct utrace_kept {
 	uint64_t k_thread;
 	uint64_t k_started;
+	uint64_t k_where;               /* the address behind the call that started it */
 	uint64_t k_since;               /* it blocked last */
 	uint64_t k_ready;               /* it was woken, or queued up; 0: it ran since */
 };
@@ -188,9 +189,12 @@ UTRACE_PRIVATE void utrace__free(struct uproc *p);
 UTRACE_PRIVATE size_t utrace__read(const struct utrace_ring *g,
 				   struct utrace_event *events, size_t n, uint64_t *lost);
 
-/* Ages in ns of what is kept of `u'; -1: not known. */
+/*
+ * Ages in ns of what is kept of `u'; -1: not known; and the address behind the call that
+ * started it, or 0.
+ */
 UTRACE_PRIVATE void utrace__ages(const struct ustack *u, int64_t *started,
-				 int64_t *since);
+				 uintptr_t *where, int64_t *since);
 
 /*
  * Delays from runnable to running: delays[i] is the number of those up to 2^i us that are

@@ -625,27 +625,31 @@ static void keep_times(void *unused)
 {
 	const struct utrace_kept *k;
 	int64_t started, since;
+	uintptr_t where;
 	struct ustack *a;
 	uint64_t now;
 	char *text;
 
 	(void)unused;
-	utrace__ages(ustack_self(), &started, &since);
-	TEST_TRUE(started == -1 && since == -1);
+	utrace__ages(ustack_self(), &started, &where, &since);
+	TEST_TRUE(started == -1 && since == -1 && where == 0);
 	TEST_EQUAL(utrace_keep(1), 0);
 	await_on(true);
 	TEST_EQUAL(over->o_start(sched, wait_once, NULL, &a), 0);
 	while (a->u_tokens >= 0)
 		TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(usync_sleep_until(usync_after(20 * MILLI)), 0);
-	utrace__ages(a, &started, &since);
+	utrace__ages(a, &started, &where, &since);
+	TEST_TRUE(where != 0);
 	TEST_TRUE(since >= 15 * MILLI && started >= since);
 	TEST_TRUE(started < 100000 * (int64_t)MILLI);
 	text = text_of(uinspect_dump, 0);
-	TEST_TRUE(strstr(text, ", started ") && strstr(text, " s ago, blocked for "));
+	TEST_TRUE(strstr(text, ", started ") && strstr(text, " s ago at ")
+		  && strstr(text, ", blocked for "));
 	free(text);
 	text = text_of(uinspect_dump, UINSPECT_JSON);
-	TEST_TRUE(strstr(text, ",\"started\":") && strstr(text, ",\"blocked\":"));
+	TEST_TRUE(strstr(text, ",\"started\":") && strstr(text, ",\"at\":\"")
+		  && strstr(text, ",\"blocked\":"));
 	free(text);
 	text = text_of(metrics, 0);
 	TEST_TRUE(strstr(text, "usched_delay_seconds_bucket{scheduler=\"0\","

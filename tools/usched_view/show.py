@@ -57,7 +57,7 @@ def line(thread, functions):
     if thread.outside:
         image = thread.image_size
     waits = view.waits_for(thread) if state in ("waiting", "joining") else "-"
-    started, since = view.ages(thread)
+    started, since, _ = view.ages(thread)
     age = short(since) if waits != "-" else "-"
     return f"{thread.number:7}  {thread.address:<#14x}  {thread.processor:<5}  {state:<7}  " \
            f"{depth:>7}  {image:>7}  {frames:<6}  {age:>4}  {short(started):>7}  " \
@@ -105,9 +105,12 @@ def ps(views, pattern=None, limit=None, out=sys.stdout):
 def head(thread, functions):
     """The first line of a trace."""
     name = thread.view.names().get(thread.address)
+    _, _, where = thread.view.ages(thread)
+    target = thread.view.target
+    began = f", started at {called(target, where) or hex(where)}" if where else ""
     return f"thread {thread.number}, {thread.address:#x}{f' {name!r}' if name else ''}, " \
            f"{doing(thread)}, processor {thread.processor}, " \
-           f"function {functions[thread.function]}"
+           f"function {functions[thread.function]}{began}"
 
 
 def doing(thread):

@@ -233,7 +233,7 @@ class Kept:
                     self.now = max(self.now, self._ticks(ring))
         self.size, self.probes = layout.number("UTRACE_KEPT"), layout.number("UTRACE_PROBES")
         self.form, self.order = layout.fields(
-            "utrace_kept", ["k_thread", "k_started", "k_since"], layout.offset("utrace_kept"))
+            "utrace_kept", ["k_thread", "k_started", "k_since", "k_where"], layout.offset("utrace_kept"))
         return self.now > 0
 
     def _ticks(self, ring):
@@ -249,9 +249,10 @@ class Kept:
         return ticks + int(passed / self.scale) if ticks else 0
 
     def ages(self, address):
-        """Seconds since the thread was created, and since it blocked; None: not known."""
+        """Seconds since the thread was created, and since it blocked; None: not known. And
+        the address behind the call that started it, or 0."""
         if not self.on:
-            return None, None
+            return None, None, 0
         for i in range(self.probes):
             at = ((address >> 6) + i) % self.size
             data = self.target.read_near(self.table + at * self.form.size, self.form.size)
@@ -261,10 +262,11 @@ class Kept:
             if not entry["k_thread"]:
                 break
             if entry["k_thread"] == address:
-                return tuple(max(0, self.now - entry[m]) * self.scale
-                             if entry[m] > self.epoch else None
-                             for m in ("k_started", "k_since"))
-        return None, None
+                started, since = (max(0, self.now - entry[m]) * self.scale
+                                  if entry[m] > self.epoch else None
+                                  for m in ("k_started", "k_since"))
+                return started, since, entry["k_where"] if started is not None else 0
+        return None, None, 0
 
 
 class View:
