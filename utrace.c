@@ -798,7 +798,7 @@ void utrace__ages(const struct ustack *u, int64_t *started, uintptr_t *where,
 	at = GET(k->k_started);
 	if (at > GET(c->c_epoch) && at <= now) {
 		*started = (int64_t)((double)(now - at) * scale);
-		*where = GET(k->k_where);
+		*where = (uintptr_t)GET(k->k_where);
 	}
 	at = GET(k->k_since);
 	if (at > GET(c->c_epoch) && at <= now)
