@@ -164,6 +164,7 @@ tool=$dir/dest/opt/usched/bin/uthreads
 others=$(find "$dir/dest" -type f ! -perm 644 ! -path "$tool")
 [ -z "$others" ] || fail "not of mode 644: $others"
 for page in doc/*.[137]; do
+	[ "$page" != doc/utls.3 ] || continue           # with TLS=1
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"
 done
@@ -228,7 +229,7 @@ for assembly in arch/*.S; do
 	# shellcheck disable=SC2086
 	if $CC -E "$assembly" >/dev/null 2>"$dir/log"; then
 		fitting=$((fitting + 1))
-	elif ! grep -q 'take arch/.*, and elsewhere arch/setjmp.c' "$dir/log"; then
+	elif ! grep -q 'take .*arch/setjmp\.c with -lm' "$dir/log"; then
 		fail "$assembly does not say what to take instead: $(cat "$dir/log")"
 	fi
 done
