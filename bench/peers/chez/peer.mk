@@ -9,10 +9,10 @@ $(eval $(call offer,chez,clone,$(addprefix Chez Scheme ,$(shell $(CHEZ) --versio
 	</dev/null | sed -n '1s/^[0-9.]*$$/&/p')),chezscheme))
 $(eval $(call offer,guile,clone,$(shell $(GUILE) --version 2>/dev/null | sed 1q),guile-3.0))
 
-$(P)/chez-clone: scheme/chez.scm scheme/clone.scm scheme/peer.mk
+$(P)/chez-clone: chez/chez.scm chez/clone.scm chez/peer.mk
 	$(call script,exec $(CHEZ) --script '$(abspath $<)' \
-		'$(abspath scheme/clone.scm)' "$$@")
+		'$(abspath chez/clone.scm)' "$$@")
 
-$(P)/guile-clone: scheme/guile.scm scheme/clone.scm scheme/peer.mk
+$(P)/guile-clone: chez/guile.scm chez/clone.scm chez/peer.mk
 	$(call script,exec $(GUILE) --no-auto-compile -s '$(abspath $<)' \
-		'$(abspath scheme/clone.scm)' "$$@")
+		'$(abspath chez/clone.scm)' "$$@")
