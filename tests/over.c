@@ -11,12 +11,14 @@
 
 enum { SLICE = 1000000 };               /* ns */
 
-/* Tests that count lines want none of what slow machines do. */
-static struct usched_conf with_quiet_log(const struct usched_conf *conf)
+bool over_stalls;
+
+/* Stalls: see over_stalls. */
+static struct usched_conf configured(const struct usched_conf *conf)
 {
 	struct usched_conf all = conf ? *conf : (struct usched_conf){ 0 };
 
-	if (all.c_log && all.c_stall == 0)
+	if (!over_stalls && all.c_stall == 0)
 		all.c_stall = USCHED_QUIET;
 	return all;
 }
@@ -24,7 +26,7 @@ static struct usched_conf with_quiet_log(const struct usched_conf *conf)
 /* With USCHED_TEST_STEAL threads move, and slices have a monitor. */
 static int create_rr(const struct usched_conf *conf, void **s)
 {
-	struct usched_conf all = with_quiet_log(conf);
+	struct usched_conf all = configured(conf);
 	struct rr *rr = NULL;
 	int rc;
 
@@ -79,7 +81,7 @@ static void stats_rr(void *s, struct usched_stats *out)
 
 static int create_ll(const struct usched_conf *conf, void **s)
 {
-	struct usched_conf all = with_quiet_log(conf);
+	struct usched_conf all = configured(conf);
 	struct ll *ll = NULL;
 	int rc = ll_create(&all, &ll);
 

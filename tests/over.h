@@ -36,6 +36,13 @@ extern const struct over over_rr, over_ll, over_foreign;
 /* That of the running test; over_rr before the first. */
 extern const struct over *over;
 
+/*
+ * 1: check builds report stalls. Else they do so only where c_stall is set: machines
+ * are slow, and to look at a native thread takes a descriptor, whose number a test may
+ * have just closed.
+ */
+extern bool over_stalls;
+
 /* cmocka's part of a program: `which' are bits of OVER_ALL. What main() returns. */
 int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which);
 

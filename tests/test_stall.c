@@ -547,7 +547,9 @@ static void test_conf(void **state)
 	s = create(&given);
 	TEST_EQUAL(natives() - before, plain + 2);      /* a monitor, and a reporter */
 	TEST_EQUAL(over->o_destroy(s), 0);
+	over_stalls = true;
 	s = create(&standard);
+	over_stalls = false;
 	TEST_EQUAL(natives() - before, plain + 2 * CHECKED);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
