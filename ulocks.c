@@ -125,7 +125,9 @@ static void *find(void **function, const char *name)
 	result = real_.f_ args;                                         \
 } while (0)
 
+/* Not inlined: each call is a place. */
 #define LOCKS(type, name, params, args)                                 \
+__attribute__((noinline))                                               \
 int name params                                                         \
 {                                                                       \
 	int rc;                                                         \
