@@ -98,7 +98,7 @@ struct uwait_more {
 	size_t               m_size;    /* of the room, bytes */
 } __attribute__((aligned(16)));
 
-/* 120 bytes of 64 bits: 128 with malloc's word. */
+/* 128 bytes of 64 bits. */
 struct uwaiter {
 	/* Owned by its native thread. */
 	struct ustack_attachment w_attachment;
