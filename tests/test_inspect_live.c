@@ -14,21 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "procs.h"
 
 #include "../uinspect.h"
 #include "../usync.h"
-
-#if defined(__GLIBC__)
-#include <execinfo.h>
-#else
-static int backtrace(void **frames, int n)
-{
-	(void)frames;
-	(void)n;
-	return 0;
-}
-#endif
 
 static char *dump(unsigned how)
 {
@@ -47,8 +37,7 @@ static struct diver {
 	struct ustack   *d_thread;
 	struct usync_sem d_sem;
 	uint32_t         d_seed;
-	void            *d_frames[FRAMES];
-	int              d_count;
+	struct calls     d_calls;
 	atomic_int       d_there;       /* it blocks, or is about to */
 	atomic_int       d_done;        /* blocks that are over */
 } divers[DIVERS];
@@ -57,7 +46,7 @@ static void block_there(void *arg)
 {
 	struct diver *d = arg;
 
-	d->d_count = backtrace(d->d_frames, FRAMES);
+	test_take_calls(&d->d_calls);
 	d->d_there++;
 	if (d->d_seed % 2)
 		TEST_EQUAL(usync_sem_wait(&d->d_sem, USCHED_NEVER), 0);
@@ -88,25 +77,26 @@ static int calls_behind(const char *line, uintptr_t calls[FRAMES + 8])
 }
 
 /*
- * From the caller of the thread's function `frames[0]' on they are those that the thread
+ * From the caller of its innermost function on they are those that the thread
  * has found, up to what has called it first. That is shown by no dump. Below may be a
  * sanitizer's backtrace().
  */
-static void compare(const uintptr_t *calls, int n, void *const *frames, int count)
+static void compare(const uintptr_t *calls, int n, const struct calls *found)
 {
-	int at = 0, own;
+	void *const *frames = found->c_frames;
+	int at = 0, from;
 
-	if (count < 3)
+	if (found->c_count < 3)
 		return;                         /* no unwinder here */
-	for (own = 1; own <= 2 && (own == 1 || at == n); own++)
-		for (at = 0; at < n && calls[at] + 1 != (uintptr_t)frames[own]; at++)
+	for (from = 1; from <= 2 && (from == 1 || at == n); from++)
+		for (at = 0; at < n && calls[at] + 1 != (uintptr_t)frames[from]; at++)
 			;
 	TEST_TRUE(at > 0 && at < n);
-	for (own--; at < n && own < count; at++, own++)
-		TEST_EQUAL(calls[at] + 1, (uintptr_t)frames[own]);
+	for (from--; at < n && from < found->c_count; at++, from++)
+		TEST_EQUAL(calls[at] + 1, (uintptr_t)frames[from]);
 	TEST_EQUAL(at, n);
 	if (test_has_stacks())                  /* else there is home */
-		TEST_TRUE(own >= count - 1);
+		TEST_TRUE(from >= found->c_count - 1);
 }
 
 static void compare_diver(const char *text, const struct diver *d)
@@ -120,7 +110,7 @@ static void compare_diver(const char *text, const struct diver *d)
 	TEST_TRUE(line);
 	while (head > text && strncmp(head, "\n\n", 2) != 0)
 		head--;
-	compare(calls, calls_behind(head + 2, calls), d->d_frames, d->d_count);
+	compare(calls, calls_behind(head + 2, calls), &d->d_calls);
 }
 
 static void await_divers(void)
@@ -458,15 +448,14 @@ static void test_come_and_go(void **state)
 /* ---- Processors that do not answer ---- */
 
 static atomic_int computes;
-static void *own_frames[FRAMES];
-static int own_count;
+static struct calls own;
 
 __attribute__((noinline)) static void compute_there(size_t size)
 {
 	volatile char *local = alloca(size);
 
 	local[0] = 'c';
-	own_count = backtrace(own_frames, FRAMES);
+	test_take_calls(&own);
 	for (computes = 1; computes != 2; )
 		local[size - 1]++;
 	TEST_EQUAL(local[0], 'c');
@@ -567,8 +556,7 @@ static void test_signal(void **state)
 	text = standard_error(SIGUSR2, "does not answer");
 	TEST_TRUE(strstr(text, what));
 	if (test_has_stacks() && SIGNALS_AT_ONCE)
-		compare(calls, calls_behind(strstr(text, what), calls), own_frames,
-			own_count);
+		compare(calls, calls_behind(strstr(text, what), calls), &own);
 	free(text);
 	text = dump(UINSPECT_JSON);
 	TEST_TRUE(strstr(text, "\"answers\":false,\"runs\":{\"thread\":"));

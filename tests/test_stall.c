@@ -101,12 +101,14 @@ static void *begin(unsigned processors, unsigned limit)
 	return s;
 }
 
-static bool is_told_here(void)
+/* Each message is waited for, but where no monitor runs. */
+static void must_be_told(void)
 {
+	test_timeout(60);
 	if (MONITORED && !test_on_valgrind())
-		return true;
+		return;
 	print_message("there is no monitor here\n");
-	return false;
+	skip();
 }
 
 /* ---- Threads ---- */
@@ -187,9 +189,7 @@ static void test_computes(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	s = begin(1, LIMIT);
 	run(s, compute_until, &until, "squeeze");
 	TEST_EQUAL(over->o_destroy(s), 0);
@@ -205,9 +205,7 @@ static void test_sleeps(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	s = begin(1, LIMIT);
 	run(s, sleep_native, &until, "lazy");
 	TEST_EQUAL(over->o_destroy(s), 0);
@@ -220,9 +218,7 @@ static void test_unnamed(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	s = begin(2, LIMIT);
 	run(s, compute_until, &until, NULL);
 	TEST_EQUAL(over->o_destroy(s), 0);
@@ -239,9 +235,7 @@ static void test_doubles(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	s = begin(1, LIMIT);
 	began = now();
 	run(s, compute_until, &until, "long");
@@ -269,9 +263,7 @@ static void test_several(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	s = begin(3, LIMIT);
 	for (int i = 0; i < 3; i++) {
 		TEST_EQUAL(over->o_start(s, i == 1 ? sleep_native : compute_until,
@@ -329,9 +321,7 @@ static void test_slices(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	begin_test();
 	TEST_EQUAL(over->o_create(&conf, &s), 0);
 	TEST_EQUAL(over->o_start(s, give_way, NULL, &threads[0]), 0);
@@ -486,17 +476,15 @@ static void with_lock(void (*func)(void *))
 static void test_linker(void **state)
 {
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	with_lock(hold_linker);
 }
 
 static void test_allocator(void **state)
 {
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here() || !MALLOC_OURS)
+	must_be_told();
+	if (!MALLOC_OURS)
 		skip();
 	with_lock(hold_malloc);
 	with_lock(hold_names);
@@ -541,8 +529,7 @@ static void test_conf(void **state)
 	s = create(&quiet);
 	plain = natives() - before;
 	TEST_EQUAL(over->o_destroy(s), 0);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	TEST_EQUAL(plain, 1);
 	s = create(&given);
 	TEST_EQUAL(natives() - before, plain + 2);      /* a monitor, and a reporter */
@@ -604,9 +591,7 @@ static void test_quiet(void **state)
 	void *s;
 
 	(void)state;
-	test_timeout(60);
-	if (!is_told_here())
-		skip();
+	must_be_told();
 	begin_test();
 	s = create(&conf);
 	run(s, nothing, NULL, NULL);

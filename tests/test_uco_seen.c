@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "mini.h"
 #include "procs.h"
-#include "where.h"
 
 #include "../rr.h"
 #include "../uco.h"
@@ -20,25 +20,13 @@
 #include "../uinspect.h"
 #include "../usync.h"
 
-#if defined(__GLIBC__)
-#include <execinfo.h>
-#else
-static int backtrace(void **frames, int n)
-{
-	(void)frames;
-	(void)n;
-	return 0;
-}
-#endif
-
-enum { THREADS = 8, ROUNDS = 40, LEVELS = 3, LOCAL = 900, FRAMES = 64, MOVES = 20,
+enum { THREADS = 8, ROUNDS = 40, LEVELS = 3, LOCAL = 900, MOVES = 20,
        STEPS = 30, DEEP = 9000 };
 
 /* A thread, and the calls that its innermost frames were in when it blocked. */
 struct one {
 	struct ustack o_thread;         /* a mini's record ends with it */
-	void         *o_frames[FRAMES];
-	int           o_count;
+	struct calls  o_calls;
 	bool          o_end;
 };
 
@@ -47,17 +35,16 @@ static struct mini plain;
 static uint32_t seed = 1;
 
 static struct seen {
-	struct one *s_one;
-	void       *s_frames[FRAMES];
-	int         s_count;
-	unsigned    s_calls;
+	struct one  *s_one;
+	struct calls s_calls;
+	unsigned     s_visits;
 } *seen;
 
 /* ---- Visits ---- */
 
 IN(block_there) static void block_there(struct one *o)
 {
-	o->o_count = backtrace(o->o_frames, FRAMES);
+	test_take_calls(&o->o_calls);
 	TEST_EQUAL(ustack_block(), 0);
 }
 EXTENT(block_there)
@@ -121,25 +108,14 @@ static void look(void *unused)
 {
 	(void)unused;
 	TEST_TRUE(ustack_self() == &seen->s_one->o_thread);
-	seen->s_calls++;
-	seen->s_count = backtrace(seen->s_frames, FRAMES);
+	seen->s_visits++;
+	test_take_calls(&seen->s_calls);
 }
 
-/* The calls of the thread's own trace, from what has blocked on to the last. */
 static void compare(const struct one *o)
 {
-	int first = 0, above;
-
-	if (o->o_count < 3)
-		return;                         /* no unwinder here */
-	while (!IS_IN(block_there, o->o_frames[first]))
-		TEST_TRUE(++first < o->o_count);
-	above = seen->s_count - (o->o_count - first);
-	TEST_TRUE(above > 0);
-	TEST_TRUE(IS_IN(block_there, (char *)seen->s_frames[above] - 1)
-		  || !test_tail_calls());
-	while (++first < o->o_count)
-		TEST_TRUE(seen->s_frames[++above] == o->o_frames[first]);
+	test_same_calls(&o->o_calls, &seen->s_calls, __start_in_block_there,
+			__stop_in_block_there);
 }
 
 static void visit_all(void *unused)
@@ -191,8 +167,8 @@ static void visits(unsigned stacks, void *inside)
 	mini_start(&plain, visitor, visit, inside);
 	TEST_EQUAL(usched_run(&plain.p_sched), 0);
 	assert_int_equal(plain.p_dones, THREADS + 1);
-	assert_int_equal(seen->s_calls, 2 * THREADS * ROUNDS);
-	seen->s_calls = 0;
+	assert_int_equal(seen->s_visits, 2 * THREADS * ROUNDS);
+	seen->s_visits = 0;
 	mini_fini(&plain);
 	free(visitor);
 }

@@ -8,28 +8,16 @@
 #include <alloca.h>
 #include <stdio.h>
 
+#include "calls.h"
 #include "mini.h"
-#include "where.h"
 
 #include "../uframes.h"
-
-#if defined(__GLIBC__)
-#include <execinfo.h>
-#else
-static int backtrace(void **frames, int n)
-{
-	(void)frames;
-	(void)n;
-	return 0;
-}
-#endif
 
 enum {
 	THREADS = 8,
 	ROUNDS  = 30,
 	DEPTH   = 12,                   /* calls, at most */
 	LOCAL   = 700,                  /* bytes of a call's frame, at most */
-	FRAMES  = 64,
 	STACK   = 160 << 10,
 };
 
@@ -39,8 +27,7 @@ static uint32_t seed = 1;
 /* A thread, and the calls that it was in when it blocked. */
 static struct one {
 	struct ustack o_thread;         /* a mini's record ends with it */
-	void         *o_frames[FRAMES];
-	int           o_count;
+	struct calls  o_calls;
 	int           o_error;          /* errno, when it blocked */
 	bool          o_wait;           /* blocks in the statement of uswitch.h */
 	bool          o_end;
@@ -48,17 +35,16 @@ static struct one {
 
 /* What a visit found. On the heap: the visitor's frames move. */
 static struct seen {
-	struct one *s_one;
-	void       *s_frames[FRAMES];
-	int         s_count;
-	unsigned    s_calls;
+	struct one  *s_one;
+	struct calls s_calls;
+	unsigned     s_visits;
 } *seen;
 
 IN(block_there) static void block_there(void *arg)
 {
 	struct one *o = arg;
 
-	o->o_count = backtrace(o->o_frames, FRAMES);
+	test_take_calls(&o->o_calls);
 	errno = o->o_error = (int)(o - one) + 1;
 	if (o->o_wait)
 		TEST_EQUAL(ustack_wait(), 0);
@@ -82,37 +68,26 @@ static void look(void *unused)
 {
 	(void)unused;
 	TEST_TRUE(ustack_self() == &seen->s_one->o_thread);
-	seen->s_calls++;
+	seen->s_visits++;
 	errno = 1000;
-	seen->s_count = backtrace(seen->s_frames, FRAMES);
+	test_take_calls(&seen->s_calls);
 }
 
-/* Both below what was called last: sanitizers have a backtrace() of their own. */
 static void compare(const struct one *o)
 {
-	int first = 0, above;
-
-	if (o->o_count < 3)
-		return;                         /* no unwinder here */
-	while (!IS_IN(block_there, o->o_frames[first]))
-		TEST_TRUE(++first < o->o_count);
-	above = seen->s_count - (o->o_count - first);
-	TEST_TRUE(above > 0);
-	TEST_TRUE(IS_IN(block_there, (char *)seen->s_frames[above] - 1)
-		  || !test_tail_calls());
-	while (++first < o->o_count)
-		TEST_TRUE(seen->s_frames[++above] == o->o_frames[first]);
+	test_same_calls(&o->o_calls, &seen->s_calls, __start_in_block_there,
+			__stop_in_block_there);
 }
 
 static void visit(struct one *o)
 {
-	unsigned calls = seen->s_calls;
+	unsigned calls = seen->s_visits;
 
 	seen->s_one = o;
 	errno = 77;
 	TEST_EQUAL(ustack_visit(&o->o_thread, look, NULL), 0);
 	TEST_EQUAL(errno, 77);
-	TEST_EQUAL(seen->s_calls, calls + 1);
+	TEST_EQUAL(seen->s_visits, calls + 1);
 	compare(o);
 }
 
@@ -168,7 +143,7 @@ TEST_CASE(test_visit_finds_frames, each_count, frames)
 static void count_call(void *unused)
 {
 	(void)unused;
-	seen->s_calls++;
+	seen->s_visits++;
 }
 
 static void be_deep(void *size)
@@ -195,7 +170,7 @@ static void be_refused(void *arg)
 	while (ustack_func(&one[0].o_thread))
 		TEST_EQUAL(ustack_block(), 0);
 	TEST_EQUAL(ustack_visit(&one[0].o_thread, count_call, NULL), -EINVAL);
-	TEST_EQUAL(seen->s_calls, deep ? 1 : 2);
+	TEST_EQUAL(seen->s_visits, deep ? 1 : 2);
 }
 
 static void test_refused(void **state)
@@ -224,7 +199,7 @@ static void test_refused(void **state)
 /* The visitor has no image for its frames, so it does not block. */
 static void run_out(void *unused)
 {
-	unsigned calls = seen->s_calls;
+	unsigned calls = seen->s_visits;
 	int rc;
 
 	(void)unused;
@@ -232,7 +207,7 @@ static void run_out(void *unused)
 	rc = ustack_visit(&one[0].o_thread, count_call, NULL);
 	plain.p_no_memory = false;
 	TEST_TRUE(rc == -ENOMEM || rc == 0);    /* or its frames are in the record */
-	TEST_EQUAL(seen->s_calls, calls + (rc == 0));
+	TEST_EQUAL(seen->s_visits, calls + (rc == 0));
 	TEST_EQUAL(ustack_visit(&one[0].o_thread, count_call, NULL), 0);
 }
 
