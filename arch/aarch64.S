@@ -20,6 +20,7 @@
 #error "not AArch64: take another file of arch/, or arch/setjmp.c with -lm"
 #endif
 
+#include "macros.h"
 #include "offsets.h"
 
 #define OP_LOAD         2               /* ARCH_LOAD */
@@ -71,20 +72,6 @@
 	.cfi_escape 0x10, 30, 2, 0x70 + \reg, U_PC
 	.cfi_escape 0x10, 29, 2, 0x70 + \reg, U_FP
 	.cfi_escape 0x10, 19, 2, 0x70 + \reg, U_BP
-.endm
-
-.macro	function name visibility=hidden
-	.globl	\name
-	.\visibility \name
-	.type	\name, %function
-	.balign	16
-\name:
-	.cfi_startproc
-.endm
-
-.macro	end name
-	.cfi_endproc
-	.size	\name, . - \name
 .endm
 
 	.text
@@ -437,16 +424,6 @@ function usched__valgrind
 end usched__valgrind
 
 	.section .rodata
-.macro	number name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, %object
-	.balign	4
-\name:
-	.word	\value
-	.size	\name, 4
-.endm
-
 	number	usched__return_at 8
 	number	usched__frame 160
 	number	usched__shallow 192
@@ -454,11 +431,7 @@ end usched__valgrind
 	number	usched__sp 31
 
 	/* x0 ... x30 sp pc, in ucontext_t */
-	.globl	usched__context
-	.hidden	usched__context
-	.type	usched__context, %object
-	.balign	2
-usched__context:
+	object	usched__context 2
 	.irp	i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 	.short	184 + 8 * \i
 	.endr
@@ -466,16 +439,7 @@ usched__context:
 	.short	184 + 8 * \i
 	.endr
 	.short	CONTEXT_PC
-	.size	usched__context, . - usched__context
-
-.macro	text name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, %object
-\name:
-	.asciz	"\value"
-	.size	\name, . - \name
-.endm
+	end_object usched__context
 
 	text	usched__control_low "FPCR"
 	text	usched__control_high ""

@@ -27,6 +27,9 @@
 #error "not ARM with 32 bits, EABI, little endian: take arch/setjmp.c with -lm"
 #endif
 
+#define FUNCTION_START  .fnstart
+#define FUNCTION_STOP   .fnend
+#include "macros.h"
 #include "offsets.h"
 
 #define OP_LOAD         2               /* ARCH_LOAD */
@@ -84,22 +87,6 @@
 #endif
 	at_top
 	frame_saved
-.endm
-
-.macro	function name visibility=hidden
-	.globl	\name
-	.\visibility \name
-	.type	\name, %function
-	.balign	16
-\name:
-	.fnstart
-	.cfi_startproc
-.endm
-
-.macro	end name
-	.cfi_endproc
-	.fnend
-	.size	\name, . - \name
 .endm
 
 	.text
@@ -376,16 +363,6 @@ function usched__valgrind
 end usched__valgrind
 
 	.section .rodata
-.macro	number name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, %object
-	.balign	4
-\name:
-	.word	\value
-	.size	\name, 4
-.endm
-
 	/* Dumps read .eh_frame, which is not there: no registers for them. */
 	number	usched__return_at RETURN_AT
 	number	usched__frame FRAME + JUMP
@@ -393,22 +370,9 @@ end usched__valgrind
 	number	usched__registers 0
 	number	usched__sp 0
 
-	.globl	usched__context
-	.hidden	usched__context
-	.type	usched__context, %object
-	.balign	2
-usched__context:
+	object	usched__context 2
 	.short	0
-	.size	usched__context, . - usched__context
-
-.macro	text name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, %object
-\name:
-	.asciz	"\value"
-	.size	\name, . - \name
-.endm
+	end_object usched__context
 
 	text	usched__control_low "FPSCR"
 	text	usched__control_high ""

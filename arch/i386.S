@@ -24,6 +24,7 @@
 #error "not x86 with 32 bits: take another file of arch/, or arch/setjmp.c with -lm"
 #endif
 
+#include "macros.h"
 #include "offsets.h"
 
 #define RETURN_AT       16
@@ -73,20 +74,6 @@
 .macro	take_jump
 	movl	4(%eax), %edx
 	movl	(%eax), %eax
-.endm
-
-.macro	function name visibility=hidden
-	.globl	\name
-	.\visibility \name
-	.type	\name, @function
-	.balign	16
-\name:
-	.cfi_startproc
-.endm
-
-.macro	end name
-	.cfi_endproc
-	.size	\name, . - \name
 .endm
 
 	.text
@@ -360,16 +347,6 @@ function usched__valgrind
 end usched__valgrind
 
 	.section .rodata
-.macro	number name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, @object
-	.balign	4
-\name:
-	.long	\value
-	.size	\name, 4
-.endm
-
 	number	usched__return_at RETURN_AT
 	number	usched__frame 48
 	number	usched__shallow 96
@@ -377,22 +354,9 @@ end usched__valgrind
 	number	usched__sp 4
 
 	/* eax ecx edx ebx esp ebp esi edi eip, in ucontext_t */
-	.globl	usched__context
-	.hidden	usched__context
-	.type	usched__context, @object
-	.balign	2
-usched__context:
+	object	usched__context 2
 	.short	64, 60, 56, 52, 48, 44, 40, 36, CONTEXT_EIP
-	.size	usched__context, . - usched__context
-
-.macro	text name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, @object
-\name:
-	.asciz	"\value"
-	.size	\name, . - \name
-.endm
+	end_object usched__context
 
 	text	usched__control_low "MXCSR"
 	text	usched__control_high "the x87 control word"

@@ -22,6 +22,7 @@
 #error "not RISC-V with 64 bits and lp64d: take arch/setjmp.c with -lm"
 #endif
 
+#include "macros.h"
 #include "offsets.h"
 
 #define OP_LOAD         2               /* ARCH_LOAD */
@@ -50,20 +51,6 @@
 	fsd	fs\i, 104 + 8 * \i(sp)
 	.endr
 	at_top                                  /* the registers are what they were */
-.endm
-
-.macro	function name visibility=hidden
-	.globl	\name
-	.\visibility \name
-	.type	\name, @function
-	.balign	16
-\name:
-	.cfi_startproc
-.endm
-
-.macro	end name
-	.cfi_endproc
-	.size	\name, . - \name
 .endm
 
 	.text
@@ -265,16 +252,6 @@ function usched__valgrind
 end usched__valgrind
 
 	.section .rodata
-.macro	number name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, @object
-	.balign	4
-\name:
-	.word	\value
-	.size	\name, 4
-.endm
-
 	number	usched__return_at 0
 	number	usched__frame FRAME
 	number	usched__shallow 256
@@ -282,11 +259,7 @@ end usched__valgrind
 	number	usched__sp 2
 
 	/* x0 ... x31 pc, in ucontext_t; x0 is not there, and no table asks for it */
-	.globl	usched__context
-	.hidden	usched__context
-	.type	usched__context, @object
-	.balign	2
-usched__context:
+	object	usched__context 2
 	.irp	i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 	.half	CONTEXT + 8 * \i
 	.endr
@@ -294,16 +267,7 @@ usched__context:
 	.half	CONTEXT + 8 * \i
 	.endr
 	.half	CONTEXT
-	.size	usched__context, . - usched__context
-
-.macro	text name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, @object
-\name:
-	.asciz	"\value"
-	.size	\name, . - \name
-.endm
+	end_object usched__context
 
 	text	usched__control_low "frm, the rounding mode"
 	text	usched__control_high ""

@@ -25,6 +25,8 @@
 #error "not x86-64: take another file of arch/, or arch/setjmp.c with -lm"
 #endif
 
+#define FUNCTION_FIRST  endbr64
+#include "macros.h"
 #include "offsets.h"
 
 #define RETURN_AT       48
@@ -46,23 +48,6 @@
 	.cfi_adjust_cfa_offset -8
 	.cfi_restore \reg
 	.endr
-.endm
-
-.macro	function name visibility=hidden cfi cfi2
-	.globl	\name
-	.\visibility \name
-	.type	\name, @function
-	.balign	16
-\name:
-	.cfi_startproc
-	\cfi
-	\cfi2
-	endbr64
-.endm
-
-.macro	end name
-	.cfi_endproc
-	.size	\name, . - \name
 .endm
 
 /* For unwinders, below a thread that has blocked; `reg', of DWARF, is its record. */
@@ -357,16 +342,6 @@ function usched__valgrind
 end usched__valgrind
 
 	.section .rodata
-.macro	number name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, @object
-	.balign	4
-\name:
-	.long	\value
-	.size	\name, 4
-.endm
-
 	number	usched__return_at RETURN_AT
 	number	usched__frame 64
 	number	usched__shallow 96
@@ -374,23 +349,10 @@ end usched__valgrind
 	number	usched__sp 7
 
 	/* rax rdx rcx rbx rsi rdi rbp rsp r8 ... r15 rip, in ucontext_t */
-	.globl	usched__context
-	.hidden	usched__context
-	.type	usched__context, @object
-	.balign	2
-usched__context:
+	object	usched__context 2
 	.short	144, 136, 152, 128, 112, 104, 120, 160
 	.short	40, 48, 56, 64, 72, 80, 88, 96, CONTEXT_RIP
-	.size	usched__context, . - usched__context
-
-.macro	text name value
-	.globl	\name
-	.hidden	\name
-	.type	\name, @object
-\name:
-	.asciz	"\value"
-	.size	\name, . - \name
-.endm
+	end_object usched__context
 
 	text	usched__control_low "MXCSR"
 	text	usched__control_high "the x87 control word"

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * macros.h: how files of assembly declare what they define. These may be set before:
+ *
+ *	FUNCTION_START, FUNCTION_STOP   directives around each function
+ *	FUNCTION_FIRST                  the instruction that each begins with
+ */
+#ifndef USCHED_MACROS_H
+#define USCHED_MACROS_H
+
+#ifndef FUNCTION_START
+#define FUNCTION_START
+#define FUNCTION_STOP
+#endif
+#ifndef FUNCTION_FIRST
+#define FUNCTION_FIRST
+#endif
+
+/* `cfi' and `cfi2' are directives for unwinders. */
+.macro	function name visibility=hidden cfi cfi2
+	.globl	\name
+	.\visibility \name
+	.type	\name, %function
+	.balign	16
+\name:
+	FUNCTION_START
+	.cfi_startproc
+	\cfi
+	\cfi2
+	FUNCTION_FIRST
+.endm
+
+.macro	end name
+	.cfi_endproc
+	FUNCTION_STOP
+	.size	\name, . - \name
+.endm
+
+/* The data of an object come between these two. */
+.macro	object name align=1
+	.globl	\name
+	.hidden	\name
+	.type	\name, %object
+	.balign	\align
+\name:
+.endm
+
+.macro	end_object name
+	.size	\name, . - \name
+.endm
+
+.macro	number name value
+	object	\name 4
+	.long	\value
+	end_object \name
+.endm
+
+.macro	text name value
+	object	\name
+	.asciz	"\value"
+	end_object \name
+.endm
+
+#endif /* USCHED_MACROS_H */
