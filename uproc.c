@@ -181,7 +181,8 @@ static usched_linger_fn linger;
 #endif
 static int  cancel(struct usched *s, struct ustack *u);
 static int  detach(struct usched *s, struct ustack *u);
-static int  join(struct usched *s, struct ustack *u, const void *where, int64_t deadline);
+static int  join(struct usched *s, struct ustack *u, const void *where, void **value,
+		 int64_t deadline);
 static void interrupt(struct usched *s, struct ustack *u);
 static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
 static void free_image(struct usched *s, struct ustack *u, void *image,
@@ -213,7 +214,9 @@ static void drop_note(struct uproc *p, size_t i);
 static struct uproc_thread *get_record(struct uproc *p);
 static void put_record(struct uproc *p, struct uproc_thread *t);
 static void abort_left(void *record, void *unused);
-static int  drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
+static void put_joined(struct uproc *p, struct uproc_thread *t, void **value);
+static int  drive(struct uprocs *r, struct uproc_thread *t, void **value,
+		  int64_t deadline);
 static void unmark(struct uproc *p);
 static int64_t now(void);
 
@@ -234,7 +237,8 @@ static bool report_stuck(struct uprocs *r);
 /* In private/uproc_native.inc or, with SINGLE_THREAD, in private/uproc_single.inc. */
 static int  start_natives(struct uprocs *r);
 static void stop_natives(struct uprocs *r, size_t n);
-static int  await(struct uprocs *r, struct uproc_thread *t, int64_t deadline);
+static int  await(struct uprocs *r, struct uproc_thread *t, void **value,
+		  int64_t deadline);
 
 /* In private/uproc_move.inc. */
 static void set_moves(struct uproc *p, const struct uproc_policy *policy);
@@ -306,12 +310,12 @@ int uprocs_fini(struct uprocs *r)
 
 	if (uproc_self())
 		return -EPERM;
-	rc = await(r, NULL, INT64_MAX);
+	rc = await(r, NULL, NULL, INT64_MAX);
 	if (rc && rc != -EDEADLK)
 		return rc;
 	delist(r);
 	if (rc == 0)                            /* what an inspection has started */
-		rc = await(r, NULL, INT64_MAX);
+		rc = await(r, NULL, NULL, INT64_MAX);
 	stop_natives(r, r->r_conf.c_embed ? 0 : r->r_conf.c_processors);
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
@@ -488,7 +492,8 @@ static void make_runnable(struct uproc *p, struct uproc_thread *t)
 	uproc_push(p, t);
 }
 
-static int join(struct usched *s, struct ustack *u, const void *where, int64_t deadline)
+static int join(struct usched *s, struct ustack *u, const void *where, void **value,
+		int64_t deadline)
 {
 	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);
@@ -496,11 +501,11 @@ static int join(struct usched *s, struct ustack *u, const void *where, int64_t d
 	int rc;
 
 	if (!self)
-		return await(p->p_procs, t, deadline);
+		return await(p->p_procs, t, value, deadline);
 	me = uproc_thread(ustack_self());       /* KNOWN: its joined thread sends mail */
 	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t, where);
 	if (rc == 0)
-		put_record(p, t);
+		put_joined(p, t, value);
 	return rc;
 }
 
@@ -1020,6 +1025,14 @@ static void put_record(struct uproc *p, struct uproc_thread *t)
 	unlock(&p->p_lock);
 }
 
+/* Of a thread that was joined, for its value. */
+static void put_joined(struct uproc *p, struct uproc_thread *t, void **value)
+{
+	if (value)
+		*value = ustack_value(&t->t_stack);
+	put_record(p, t);
+}
+
 static int complete(struct usched_conf *conf, const struct usched_conf *given)
 {
 	*conf = given ? *given : (struct usched_conf){ 0 };
@@ -1442,7 +1455,7 @@ static void abort_left(void *record, void *unused)
  * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
  * with NULL, until all threads have ended.
  */
-static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
+static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
 {
 	struct uproc *p = uproc_at(r, 0);
 	int rc = p->p_sched.s_home ? -EBUSY : t ? claim(t, NATIVE) : 0;
@@ -1465,7 +1478,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 	}
 	r->r_deadline = INT64_MAX;
 	if (rc > 0 && t)
-		put_record(uproc_of(&t->t_stack), t);
+		put_joined(uproc_of(&t->t_stack), t, value);
 	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
 		uproc_rest(t)->t_joiner = OPEN;
 	return rc < 0 ? rc : 0;

@@ -110,6 +110,7 @@ enum {
 	AWAY         = 1,               /* in u_top: new, or its frames are elsewhere */
 	DEEP_UNIT    = 8,               /* bytes: of u_deep8, */
 	DEEP_UNITS   = (1 << 29) - 1,   /* and so many at most */
+	EXITED       = 2,               /* in u_top: ended, with a value in u_image */
 	HOT_SCHED    = 128,  /* bytes of the dispatcher that each switch writes */
 	HOT_AFTER    = 80,              /* and where these end, from s_current on */
 	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
@@ -203,7 +204,8 @@ static int  refuse_wake(struct usched *s, struct ustack *u);
 static int  refuse_ended(struct usched *s, struct ustack *u);
 static int  refuse_detach(struct usched *s, struct ustack *u);
 static int  refuse_join(struct usched *s, struct ustack *u, const void *where,
-			int64_t deadline);
+			void **value, int64_t deadline);
+static int  join(struct ustack *u, const void *where, void **value, int64_t deadline);
 static struct ustack *pick_none(struct usched *s, struct ustack *self);
 static void ready_by_wake(struct usched *s, struct ustack *u);
 static const struct usched_caught *look_at(const struct usched *s);
@@ -280,7 +282,7 @@ void __splitstack_getcontext(void *context[10]) __attribute__((weak));
 __attribute__((used)) __thread struct usched *usched__current = &outside;
 
 /* For joins with a deadline; everything else works without uwait.c. */
-int uwait_join(struct ustack *u, const void *where,
+int uwait_join(struct ustack *u, const void *where, void **value,
 	       int64_t deadline) __attribute__((weak));
 
 /* For threads that end in a region of ustack_preemptible(); upreempt.c's. */
@@ -860,6 +862,35 @@ BY_THREADS int ustack_abort(struct ustack *u)
 	return 0;
 }
 
+/*
+ * A thread that runs needs no image, so that is the place for the value. ustack_init()
+ * forgets the mark, and so does a block in a destructor: it is made last.
+ */
+BY_THREADS int ustack_exit(void *value)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current;
+
+	CALLED(__func__);
+	if (!u)
+		return -EPERM;
+	if (u->u_attached)
+		u->u_attachment->a_ops->a_end(u->u_attachment);
+	s = usched__current;                    /* that may have switched */
+	drop_image(s, u, u);
+	u->u_image = (struct usched_image){ value, 0 };
+	u->u_top = (char *)(uintptr_t)EXITED;
+	if (caught())
+		*caught() = none;               /* no handler will be entered or left */
+	usched__commit();
+	usched__exit();
+}
+
+void *ustack_value(const struct ustack *u)
+{
+	return u->u_top == (char *)(uintptr_t)EXITED ? u->u_image.i_frames : NULL;
+}
+
 BY_THREADS struct ustack *ustack_self(void)
 {
 	const struct usched *s = usched__current;
@@ -899,9 +930,10 @@ static int refuse_detach(struct usched *s, struct ustack *u)
 }
 
 static int refuse_join(struct usched *s, struct ustack *u, const void *where,
-		       int64_t deadline)
+		       void **value, int64_t deadline)
 {
 	(void)where;
+	(void)value;
 	(void)deadline;
 	return refuse_detach(s, u);
 }
@@ -991,21 +1023,31 @@ BY_THREADS int ustack_cancelled(void)
 
 BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
 {
+	CALLED(__func__);
+	return join(u, __builtin_return_address(0), NULL, deadline);
+}
+
+BY_THREADS int ustack_join_value(struct ustack *u, void **value, int64_t deadline)
+{
+	CALLED(__func__);
+	return join(u, __builtin_return_address(0), value, deadline);
+}
+
+APART static int join(struct ustack *u, const void *where, void **value, int64_t deadline)
+{
 	const struct ustack *self = usched__current->s_current;
-	const void *where = __builtin_return_address(0);
 	struct usched *s = ustack_sched(u);
 	int rc, error;
 
-	CALLED(__func__);
 	if (!s->s_join || (self && usched__current->s_join != s->s_join))
 		return s == &gone ? -EINVAL : -ENOTSUP;
 	if (!self || deadline <= 0)
-		return s->s_join(s, u, where, deadline > 0 ? deadline : 0);
+		return s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
 	if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
-		return uwait_join ? uwait_join(u, where, deadline) : -ENOTSUP;
+		return uwait_join ? uwait_join(u, where, value, deadline) : -ENOTSUP;
 	if (self->u_cancelled)
 		return -ECANCELED;
-	rc = s->s_join(s, u, where, USCHED_NEVER);
+	rc = s->s_join(s, u, where, value, USCHED_NEVER);
 	error = usched__error(self);
 	return rc == -EDEADLK && error ? error : rc;
 }

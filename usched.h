@@ -216,13 +216,14 @@ typedef int usched_detach_fn(struct usched *s, struct ustack *u);
 typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
 
 /*
- * Waits until `u' has ended, and frees it. `s' is its dispatcher. `where' is a place in
- * the call, for reports. A native thread waits until `deadline' at most. A thread gets 0,
- * not to wait at all, or USCHED_NEVER; then it waits until s_interrupt is called for it,
- * and its join returns -EDEADLK. ustack_join() calls it.
+ * Waits until `u' has ended, puts ustack_value(u) into *value unless that is NULL, and
+ * frees `u'. `s' is its dispatcher. `where' is a place in the call, for reports. A native
+ * thread waits until `deadline' at most. A thread gets 0, not to wait at all, or
+ * USCHED_NEVER; then it waits until s_interrupt is called for it, and its join returns
+ * -EDEADLK. ustack_join() calls it.
  */
 typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where,
-			   int64_t deadline);
+			   void **value, int64_t deadline);
 
 /* Ends the s_join of `u', if it is in one. From any native thread. */
 typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
@@ -493,7 +494,8 @@ struct ustack {
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 
-	/* If u_outside; new: argument and descriptor; else the first image is here. */
+	/* If u_outside; new: argument and descriptor; ended: its value; else the first
+	   image is here. */
 	struct usched_image  u_image;
 };
 
@@ -698,6 +700,12 @@ int ustack_reserve(size_t room);
  * caller.
  */
 int ustack_abort(struct ustack *u);
+
+/*
+ * The value that `u', which has ended, gave to ustack_exit(); NULL: it gave none. From
+ * s_done until the record is used again, for s_join. Does not switch.
+ */
+void *ustack_value(const struct ustack *u);
 
 /*
  * 1: `u', which is runnable, may be given to another dispatcher: it is new; or it blocked

@@ -8,11 +8,11 @@
  * good for that thread, always. No other thread and not the kernel may follow it while
  * the thread is blocked. What threads share belongs on the heap.
  *
- * A thread ends when its function returns. It is freed at once if it was detached, else
- * when it is joined or its scheduler is destroyed. A handle (struct ustack *) is good
- * until then. A later use gets an error (-ESRCH, or -EINVAL from join and detach) or
- * finds the next thread with that record; it touches no freed memory before the scheduler
- * ends.
+ * A thread ends when its function returns, or at ustack_exit(). It is freed at once if it
+ * was detached, else when it is joined or its scheduler is destroyed. A handle (struct
+ * ustack *) is good until then. A later use gets an error (-ESRCH, or -EINVAL from join
+ * and detach) or finds the next thread with that record; it touches no freed memory
+ * before the scheduler ends.
  *
  * Waits and wakes go by tokens. A wake gives a thread one token; a wait takes one, and
  * blocks while there is none. So a wake before the wait is not lost, and several wakes
@@ -151,6 +151,24 @@ int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
  * blocks that; no cancellation point, as rr_destroy() and rr_run().
  */
 int ustack_join(struct ustack *u, int64_t deadline);
+
+/*
+ * As ustack_join(). After 0, *value is what `u' gave to ustack_exit(), or NULL: it gave
+ * nothing, since its function has returned.
+ */
+int ustack_join_value(struct ustack *u, void **value, int64_t deadline);
+
+/*
+ * Ends the calling thread here, at any depth of calls, with a value for
+ * ustack_join_value(). Destructors of keys run and scopes are left (usync.h), as at the
+ * end of the thread's function. Calls between that function and this one do not return,
+ * so nothing in them is cleaned up: C++ destructors do not run, memory is not freed, and
+ * locks stay locked, for ever. The coroutine (uco.h) that it is called in ends, and so do
+ * those that have resumed it. To a scope, a thread of usync_scope_start() has returned 0.
+ * Destructors of keys may not call it.
+ * Does not return; or, with nothing done, -EPERM: the caller is no thread.
+ */
+int ustack_exit(void *value);
 
 /*
  * Has `u' freed when it ends.

@@ -378,7 +378,7 @@ bool uwait_withdraw(struct uwaiter *w)
 					   __ATOMIC_RELAXED);
 }
 
-int uwait_join(struct ustack *u, const void *where, int64_t deadline)
+int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);
 	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
@@ -393,7 +393,7 @@ int uwait_join(struct ustack *u, const void *where, int64_t deadline)
 	if (w->w_scoped && has_ended(w))
 		rc = -EDEADLK;
 	else
-		rc = s->s_join(s, u, where, USCHED_NEVER);
+		rc = s->s_join(s, u, where, value, USCHED_NEVER);
 	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
 	uncount(w);
 	error = usched__error(w->w_thread);

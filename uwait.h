@@ -276,10 +276,11 @@ int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock, struct uwait_q
 bool uwait_withdraw(struct uwaiter *w);
 
 /*
- * ustack_join() with a deadline, by a thread. `where' is in the call, for reports.
+ * ustack_join_value() with a deadline, by a thread; `value' may be NULL. `where' is in
+ * the call, for reports.
  * Switches.
  */
-int uwait_join(struct ustack *u, const void *where, int64_t deadline);
+int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline);
 
 /*
  * Scopes: what ends the waits of all threads and native threads in it.

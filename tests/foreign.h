@@ -300,38 +300,47 @@ static inline void foreign_interrupt(struct usched *s, struct ustack *u)
 
 /* ---- Join ---- */
 
+/* Frees `t', which has ended and was joined, for its value. */
+static inline void foreign_take(struct foreign *f, struct foreign_thread *t, void **value)
+{
+	if (value)
+		*value = ustack_value(&t->t_ustack);
+	foreign_put(f, t);
+}
+
 /* Under f_lock: 1: `t' has ended, and was freed. */
-static inline int foreign_claim(struct foreign *f, struct foreign_thread *t)
+static inline int foreign_claim(struct foreign *f, struct foreign_thread *t, void **value)
 {
 	if (t->t_claimed || t->t_detached)
 		return -EINVAL;
 	t->t_claimed = true;
 	if (!t->t_ended)
 		return 0;
-	foreign_put(f, t);
+	foreign_take(f, t, value);
 	return 1;
 }
 
 /* Under f_lock: the joiner of `t' goes on, with `rc' unless `t' has ended after all. */
-static inline int foreign_joined(struct foreign *f, struct foreign_thread *t, int rc)
+static inline int foreign_joined(struct foreign *f, struct foreign_thread *t,
+				 void **value, int rc)
 {
 	t->t_joiner = NULL;
 	if (!t->t_ended) {
 		t->t_claimed = false;
 		return rc;
 	}
-	foreign_put(f, t);
+	foreign_take(f, t, value);
 	return 0;
 }
 
 static inline int foreign_join_by_native(struct foreign *f, struct foreign_thread *t,
-					 int64_t deadline)
+					 void **value, int64_t deadline)
 {
 	struct timespec until = when_of(deadline);
 	int rc;
 
 	pthread_mutex_lock(&f->f_lock);
-	rc = foreign_claim(f, t);
+	rc = foreign_claim(f, t, value);
 	if (rc) {
 		pthread_mutex_unlock(&f->f_lock);
 		return rc < 0 ? rc : 0;
@@ -347,14 +356,14 @@ static inline int foreign_join_by_native(struct foreign *f, struct foreign_threa
 	}
 	f->f_held -= deadline != USCHED_NEVER;
 	pthread_cond_broadcast(&f->f_changed);
-	rc = foreign_joined(f, t, rc);
+	rc = foreign_joined(f, t, value, rc);
 	pthread_mutex_unlock(&f->f_lock);
 	return rc;
 }
 
 /* Until the end of `t', or foreign_interrupt(). */
 static inline int foreign_join_by_thread(struct foreign *f, struct foreign_thread *t,
-					 int64_t deadline)
+					 void **value, int64_t deadline)
 {
 	struct foreign_thread *me = foreign_thread(ustack_self());
 	int rc = t == me ? -EDEADLK : ustack_reserve(0);
@@ -362,7 +371,7 @@ static inline int foreign_join_by_thread(struct foreign *f, struct foreign_threa
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&f->f_lock);
-	rc = foreign_claim(f, t);
+	rc = foreign_claim(f, t, value);
 	if (rc == 0 && deadline == 0) {
 		t->t_claimed = false;
 		rc = -ETIMEDOUT;
@@ -374,7 +383,7 @@ static inline int foreign_join_by_thread(struct foreign *f, struct foreign_threa
 		pthread_mutex_unlock(&f->f_lock);
 		ustack_block();                 /* cannot fail: reserved */
 		pthread_mutex_lock(&f->f_lock);
-		rc = foreign_joined(f, t, me->t_news);
+		rc = foreign_joined(f, t, value, me->t_news);
 	}
 	pthread_mutex_unlock(&f->f_lock);
 	return rc < 0 ? rc : 0;
@@ -382,7 +391,7 @@ static inline int foreign_join_by_thread(struct foreign *f, struct foreign_threa
 
 /* Threads of other dispatchers cannot: they would block their own. */
 static inline int foreign_join(struct usched *s, struct ustack *u, const void *where,
-			       int64_t deadline)
+			       void **value, int64_t deadline)
 {
 	struct foreign *f = (struct foreign *)(void *)s;
 	struct ustack *self = ustack_self();
@@ -390,10 +399,10 @@ static inline int foreign_join(struct usched *s, struct ustack *u, const void *w
 	(void)where;
 
 	if (!self)
-		return foreign_join_by_native(f, foreign_thread(u), deadline);
+		return foreign_join_by_native(f, foreign_thread(u), value, deadline);
 	if (ustack_sched(self) != s)
 		return -EPERM;
-	return foreign_join_by_thread(f, foreign_thread(u), deadline);
+	return foreign_join_by_thread(f, foreign_thread(u), value, deadline);
 }
 
 static inline int foreign_detach(struct usched *s, struct ustack *u)
@@ -403,7 +412,7 @@ static inline int foreign_detach(struct usched *s, struct ustack *u)
 	int rc;
 
 	pthread_mutex_lock(&f->f_lock);
-	rc = foreign_claim(f, t);
+	rc = foreign_claim(f, t, NULL);
 	if (rc == 0)
 		t->t_detached = true;
 	pthread_mutex_unlock(&f->f_lock);
