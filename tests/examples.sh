@@ -59,6 +59,28 @@ missing() {
 	done
 }
 
+# The first example that names all sources is built from them. For the others they are
+# compiled once, with the options that all examples have.
+sources="u*.c rr.c $arch"
+once() {
+	case $1 in
+	*" $sources "*) ;;
+	*)	echo "$1"; return ;;
+	esac
+	if [ ! -d "$dir/objects" ]; then
+		mkdir "$dir/objects"
+		echo "$1"
+		return
+	fi
+	if [ ! -f "$dir/objects/usched.o" ]; then
+		top=$PWD
+		# shellcheck disable=SC2086
+		(cd "$dir/objects" && ${CC:-cc} -Wall -Wextra -Werror ${CFLAGS-} -I"$top" -pthread \
+			-c "$top"/u*.c "$top/rr.c" "$top/$arch")
+	fi
+	echo "${1%" $sources "*} $dir/objects/*.o ${1#*" $sources "}"
+}
+
 # The arguments of a server besides the port.
 arguments_of() {
 	case $1 in
@@ -129,6 +151,7 @@ for example in examples/*.c examples/*.cc; do
 		continue
 	fi
 	count=$((count + 1))
+	command=$(once "$command")
 	# shellcheck disable=SC2086
 	if ! ${CC:-cc} -Wall -Wextra -Werror ${CFLAGS-} $command ${LDFLAGS-} -o "$program"
 	then
