@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Builds each example with the command line in its head comment. Its output must be that of
-# the comment. A server is started, and ended by SIGTERM. test_servers.py, test_httpd.py and
-# test_kv.py have clients for the servers.
+# the comment. A server is started, and ended by SIGTERM. test_servers.py, test_chat.py,
+# test_httpd.py and test_kv.py have clients for the servers.
 #
 #   CC        the compiler in place of cc, with options if it needs some
 #   CFLAGS    options besides -Wall -Wextra -Werror

@@ -121,6 +121,7 @@ bench/outside.c:        bench.h ../rr.h
 bench/echo-load.c:      bench.h
 bench/inspect.c:        bench.h ../rr.h ../uinspect.h ../usync.h
 bench/idle-load.c:      bench.h
+bench/chat-load.c:      bench.h
 tls/utls.h:
 tls/utls_set.h: utls.h
 tls/utls.c:     utls.h utls_set.h ../private/cancel.h ../unet.h
