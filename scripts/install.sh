@@ -104,6 +104,8 @@ look() {
 		compiles hiredis/hiredis.h || useful libhiredis-dev
 		compiles uthash.h || useful uthash-dev
 		compiles openssl/core.h || useful libssl-dev
+		compiles uv.h || useful libuv1-dev
+		compiles event2/event.h || useful libevent-dev
 		exists openssl || useful openssl
 		exists curl || useful curl
 		exists socat || useful socat

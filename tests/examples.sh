@@ -48,6 +48,8 @@ missing() {
 		-lhttp_parser) header=http_parser.h ;;
 		-lhiredis) header=hiredis/hiredis.h ;;
 		-lssl) header=openssl/core.h ;;
+		-luv) header=uv.h ;;
+		-levent_core) header=event2/event.h ;;
 		-lstdc++) header=exception language=c++ ;;
 		*)	continue ;;
 		esac
