@@ -110,11 +110,12 @@ programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-lo
 # Examples whose libraries are installed. tests/examples.sh names the others.
 speaks    = $(shell echo '\#include <$2>' | $(CC) $(CPPFLAGS) -E -x $1 - >/dev/null 2>&1 && echo yes)
 has       = $(call speaks,c,$1)
-examples := $(filter-out %/05-httpd %/06-kv %/10-https %/15-libuv %/16-libevent,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
+examples := $(filter-out %/05-httpd %/06-kv %/10-https %/11-crawler %/15-libuv %/16-libevent,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
 examples += $(if $(wildcard examples/05-httpd.c),$(if $(call has,http_parser.h),$(B)/examples/05-httpd))
 examples += $(if $(call speaks,c++,exception),$(patsubst %.cc,$(B)/%,$(wildcard examples/*.cc)))
 examples += $(if $(wildcard examples/06-kv.c),$(if $(call has,hiredis/hiredis.h),$(B)/examples/06-kv))
 examples += $(if $(wildcard examples/10-https.c),$(if $(call has,openssl/core.h),$(B)/examples/10-https))
+examples += $(if $(wildcard examples/11-crawler.c),$(if $(call has,curl/curl.h),$(B)/examples/11-crawler))
 examples += $(if $(wildcard examples/15-libuv.c),$(if $(call has,uv.h),$(B)/examples/15-libuv))
 examples += $(if $(wildcard examples/16-libevent.c),$(if $(call has,event2/event.h),$(B)/examples/16-libevent))
 
@@ -217,6 +218,7 @@ $(B)/examples/05-httpd: libs += -lhttp_parser
 $(B)/examples/06-kv: libs += -lhiredis
 $(B)/examples/10-https: libs += -lssl -lcrypto
 $(B)/examples/10-https: $(tls_parts)
+$(B)/examples/11-crawler: libs += -lcurl
 $(B)/examples/15-libuv: libs += -luv
 $(B)/examples/16-libevent: libs += -levent_core
 

@@ -104,6 +104,7 @@ look() {
 		compiles hiredis/hiredis.h || useful libhiredis-dev
 		compiles uthash.h || useful uthash-dev
 		compiles openssl/core.h || useful libssl-dev
+		compiles curl/curl.h || useful libcurl4-openssl-dev
 		compiles uv.h || useful libuv1-dev
 		compiles event2/event.h || useful libevent-dev
 		exists openssl || useful openssl
