@@ -19,6 +19,15 @@
  *    left at their next edge, since another processor has the descriptor now.
  *  - With poll(2) (POLLER_ONCE) a descriptor is registered for the ways that a thread
  *    waits for, and again for each wait, since an event ends that.
+ *  - Threads wait for a direction in a queue. An event ends the wait of the first, and of
+ *    polls before it. If others wait behind it, or it writes, it gets the turn: calls
+ *    that come now wait behind these, since d_ready stays 0. It ends the turn with its
+ *    call, and passes it on if the descriptor is still ready. If it has to wait again it
+ *    is the first of the queue.
+ *  - A thread enters the queue only if d_ready is 0 and no system call is in progress
+ *    that may have left it so for a moment; d_inside shows that there was none meanwhile.
+ *  - One thread at a time makes system calls that write: d_writing. One that has written
+ *    a part of what is to stay together takes the turn before it leaves.
  *  - d_generation changes when the descriptor is closed, and when the number is used
  *    again. Neither happens during a system call on another native thread: close(2) waits
  *    for these, counted in d_inside; they do not block. A call that makes several system
@@ -68,25 +77,41 @@ enum {
 	PASSING    = 16,                /* connections that failed, then a pause */
 	READY      = 0,                 /* results of a grant */
 	CLOSED     = 1,
+	TURN       = 2,
 	LINE       = 64,                /* bytes */
 	WAITS      = INT32_MIN,         /* of a step: block() is next */
+	TURNED,                         /* of block(): a step, and end_turn() */
+};
+
+/* d_turns: none has it; it was given to a thread, which runs later; that runs. */
+enum { NONE, GIVEN, RUNNING };
+
+/* d_writing: for any; a system call writes; for the thread that has the turn. */
+enum { FREE, BUSY, LINED };
+
+/* d_inside: the system calls in progress, and above that how many have begun. */
+enum {
+	INSIDE = (1 << 22) - 1,
+	ENTRY  = INSIDE + 2,
 };
 
 /*
  * Under d_lock, but for what is atomic: d_calls, d_generation, d_inside, d_kind,
- * d_lasting, d_ready, d_serial.
+ * d_lasting, d_ready, d_serial, d_writing.
  */
 struct descriptor {
 	struct uinterest     d_interest;   /* first */
 	struct uwait_lock d_lock;
 	uint32_t          d_generation;
-	uint32_t          d_inside;     /* system calls in progress */
+	uint32_t          d_inside;
 	uint8_t           d_kind;
 	uint8_t           d_lasting;
 	uint8_t           d_ready[2];
 	uint8_t           d_calls[2];   /* calls since the last wait */
+	uint8_t           d_turns;      /* two bits for each direction */
+	uint8_t           d_writing;
 	int               d_fd;         /* constant */
-	struct uwaiter   *d_waiter[2];
+	struct uwait_node *d_first[2];  /* marked: push() */
 	uint64_t          d_serial[2];  /* of the events that it is registered with */
 } __attribute__((aligned(64)));
 
@@ -101,6 +126,7 @@ struct op {
 	int                 o_n;
 	int                 o_flags;
 	size_t              o_short;    /* fewer bytes than this empty it */
+	size_t              o_whole;    /* bytes that are to be written without others' */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
 };
@@ -109,6 +135,14 @@ struct op {
 struct turn {
 	struct uwaiter     *t_waiter;   /* NULL: it has not waited */
 	uint32_t            t_generation;
+	bool                t_turn;     /* it has the turn */
+};
+
+/* Waits that were claimed under d_lock, and are finished after that. */
+struct told {
+	struct uwaiter    *g_taker;     /* or NULL */
+	int                g_result;    /* its */
+	struct uwait_node *g_others;    /* marked; by n_next */
 };
 
 /* As deadline 0, in a call that has given way. */
@@ -129,45 +163,72 @@ static const struct uwait_kind
 
 static inline int find(int fd, struct descriptor **d);
 static struct descriptor *find_chunk(int fd) __attribute__((noinline));
-static int  adopt(struct descriptor *d, int fd, uint32_t generation);
+static void push_beside(struct uwait_node **first, struct uwait_node *n, bool in_front)
+	__attribute__((noinline));
+static int  adopt(struct descriptor *d, uint32_t generation);
 static int  set_nonblocking(int fd);
 static enum kind kind_of(int fd);
 static int  fresh(int fd, enum kind kind);
 static void ready(struct uinterest *interest, unsigned events);
+static void ready_for_all(struct descriptor *d, unsigned events)
+	__attribute__((noinline));
+static void now_ready(struct descriptor *d, int direction, struct told *told);
+static void wake_first(struct descriptor *d, int direction, struct told *told);
+static void wake_polls(struct descriptor *d, int direction, struct told *told);
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline);
-static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
-			      int64_t deadline, uint32_t generation)
+static inline int begin(int fd, struct descriptor **d, struct turn *t);
+static inline ssize_t perform_at(attempt *try, int fd, int direction, const struct op *o,
+				 int64_t deadline) __attribute__((always_inline));
+static inline ssize_t perform(attempt *try, struct descriptor *d, int direction,
+			      const struct op *o, int64_t deadline, uint32_t generation)
 	__attribute__((always_inline));
-static ssize_t general_step(attempt *try, int fd, int direction, const struct op *o,
-			    int64_t deadline, struct turn *t)
+static ssize_t general_step(attempt *try, struct descriptor *d, int direction,
+			    const struct op *o, int64_t deadline, struct turn *t)
 	__attribute__((noinline));
 static inline bool is_native(void);
-static inline ssize_t step(attempt *try, int fd, int direction, const struct op *o,
-			   int64_t deadline, struct turn *t)
+static inline ssize_t step(attempt *try, struct descriptor *d, int direction,
+			   const struct op *o, int64_t deadline, struct turn *t)
 	__attribute__((always_inline));
-static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int fd,
-				   int direction, const struct op *o, uint32_t generation)
+static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int direction,
+				   const struct op *o, struct turn *t)
 	__attribute__((always_inline));
-static inline int block(struct turn *t, int fd, int direction, int64_t deadline)
-	__attribute__((always_inline));
-static int  begin_wait(int fd, int direction, const struct turn *t)
+static inline bool begin_write(struct descriptor *d, const struct turn *t);
+static bool await_write(struct descriptor *d);
+static void take_turn(struct descriptor *d, struct turn *t) __attribute__((noinline));
+static ssize_t end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
 	__attribute__((noinline));
-static int  end_wait(int fd, int direction, int rc) __attribute__((noinline));
+static inline bool is_lined(const struct descriptor *d);
+static void pass_on(struct descriptor *d, int direction, bool is_useful,
+		    struct told *told);
+static inline int block(struct turn *t, struct descriptor *d, int direction,
+			int64_t deadline) __attribute__((always_inline));
+static int  begin_wait(struct descriptor *d, int direction, struct turn *t)
+	__attribute__((noinline));
+static inline bool is_unready(const struct descriptor *d, int direction);
+static void leave_turn(struct descriptor *d, int direction, struct turn *t)
+	__attribute__((noinline));
+static int  may_wait(struct descriptor *d, int direction, const struct turn *t)
+	__attribute__((noinline));
+static int  end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
+	__attribute__((noinline));
 static inline unsigned way_of(int direction);
 static inline int add_interest(struct descriptor *d, int direction, unsigned ways,
 			       uint32_t generation, struct uwaiter *w);
 static int  add_to(struct uevents *e, struct descriptor *d, int direction, unsigned ways,
 		   uint32_t generation) __attribute__((noinline));
 static inline void disarm(struct descriptor *d, struct uwaiter *w);
-static ssize_t read_step(int fd, void *buffer, size_t size, int64_t deadline,
-			 struct turn *t) __attribute__((noinline));
-static ssize_t read_natively(int fd, void *buffer, size_t size, int64_t deadline,
-			     struct turn *t) __attribute__((noinline));
-static ssize_t write_step(int fd, const void *buffer, size_t size, int64_t deadline,
-			  struct turn *t) __attribute__((noinline));
-static ssize_t write_natively(int fd, void *buffer, size_t size, int64_t deadline,
-			      struct turn *t) __attribute__((noinline));
-static int poll_step(int fd, int64_t deadline, struct turn *t) __attribute__((noinline));
+static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
+			 int64_t deadline, struct turn *t) __attribute__((noinline));
+static ssize_t read_natively(struct descriptor *d, void *buffer, size_t size,
+			     int64_t deadline, struct turn *t) __attribute__((noinline));
+static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
+			  size_t whole, int64_t deadline, struct turn *t)
+	__attribute__((noinline));
+static ssize_t write_natively(struct descriptor *d, void *buffer, size_t size,
+			      size_t whole, int64_t deadline, struct turn *t)
+	__attribute__((noinline));
+static int poll_step(struct descriptor *d, int64_t deadline, struct turn *t)
+	__attribute__((noinline));
 static inline attempt try_read, try_write __attribute__((always_inline));
 static attempt try_readv, try_writev, try_recvfrom, try_sendto, try_accept, try_poll;
 static attempt try_connect __attribute__((noinline));  /* large frame */
@@ -187,11 +248,14 @@ static int  poll_closed(struct pollfd *fds, size_t n, const uint32_t *generation
 static int  poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 			int64_t deadline);
 static int  poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
-		       const uint32_t *generations);
-static int  poll_one(struct uwaiter *w, struct descriptor *d, const struct pollfd *one,
-		     int way, uint32_t generation);
+		       const uint32_t *generations, struct uwait_place **end);
+static int  poll_one(struct uwait_place *place, struct descriptor *d,
+		     const struct pollfd *one, int way, uint32_t generation);
 static inline unsigned ways_in(int events);
-static void poll_leave(struct uwaiter *w, struct pollfd *fds, size_t n);
+static void poll_leave(struct uwaiter *w, struct pollfd *fds, size_t n,
+		       struct uwait_place *place, const struct uwait_place *end);
+static void poll_leave_one(struct uwaiter *w, struct descriptor *d, int way,
+			   struct uwait_place *place);
 
 /* Addresses. */
 
@@ -341,14 +405,6 @@ static uint32_t generation_of(const struct descriptor *d)
 	return __atomic_load_n(&d->d_generation, __ATOMIC_ACQUIRE);
 }
 
-/* For a call: its system calls all use the generation of its beginning. */
-static inline uint32_t generation_now(int fd)
-{
-	struct descriptor *d;
-
-	return find(fd, &d) == 0 ? generation_of(d) : 0;  /* then the call fails, too */
-}
-
 static enum kind get_kind(const struct descriptor *d)
 {
 	return __atomic_load_n(&d->d_kind, __ATOMIC_ACQUIRE);
@@ -384,35 +440,150 @@ static inline void leave(struct descriptor *d)
  */
 static inline bool enter(struct descriptor *d, uint32_t generation)
 {
-	__atomic_fetch_add(&d->d_inside, 1, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&d->d_inside, ENTRY, __ATOMIC_ACQ_REL);
 	if (generation_of(d) == generation)
 		return true;
 	leave(d);
 	return false;
 }
 
-/* Under d_lock: forgets all. The waiters are to be told: they go to `waiters'. */
-static void reset(struct descriptor *d, enum kind kind, struct uwaiter **waiters)
+/*
+ * Queues, under d_lock. The first node's n_prev is the last one, so a pointer is a queue.
+ * A pointer to a node is marked if that is a struct uwait_place, of a poll.
+ */
+static inline bool is_marked(const struct uwait_node *n)
 {
-	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
-	__atomic_store_n(&d->d_generation, d->d_generation + 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&d->d_lasting, 0, __ATOMIC_RELAXED);
-	for (int i = IN; i <= OUT; i++) {
-		struct uwaiter *w = d->d_waiter[i];
+	return (uintptr_t)n & 1;
+}
 
-		d->d_waiter[i] = NULL;
-		set_calls(d, i, 0);
-		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
-		set_ready(d, i, true);
-		waiters[i] = w && uwait_claim(w) ? w : NULL;
+static inline struct uwait_node *marked(struct uwait_place *p)
+{
+	return (struct uwait_node *)(void *)((char *)p + 1);
+}
+
+static inline struct uwait_node *plain(struct uwait_node *n)
+{
+	return is_marked(n) ? (struct uwait_node *)(void *)((char *)n - 1) : n;
+}
+
+static inline struct uwaiter *waiter_of(struct uwait_node *n)
+{
+	return is_marked(n) ? ((struct uwait_place *)(void *)plain(n))->p_waiter
+			    : uwait_of(n);
+}
+
+static inline void push(struct uwait_node **first, struct uwait_node *n, bool in_front)
+{
+	plain(n)->n_next = NULL;
+	plain(n)->n_prev = n;
+	if (*first)
+		push_beside(first, n, in_front);
+	else
+		*first = n;
+}
+
+static void push_beside(struct uwait_node **first, struct uwait_node *n, bool in_front)
+{
+	struct uwait_node *next = *first;
+
+	plain(n)->n_prev = plain(next)->n_prev;
+	plain(next)->n_prev = n;
+	if (in_front) {
+		plain(n)->n_next = next;
+		*first = n;
+	} else {
+		plain(plain(n)->n_prev)->n_next = n;
 	}
 }
 
-static void finish(struct uwaiter **waiters, int result)
+/* If it is there. */
+static void pull(struct uwait_node **first, struct uwait_node *n)
 {
-	for (int i = IN; i <= OUT; i++)
-		if (waiters[i])
-			uwait_finish(waiters[i], result);
+	struct uwait_node *next = plain(n)->n_next, *prev = plain(n)->n_prev;
+
+	if (!prev)
+		return;
+	plain(n)->n_prev = NULL;
+	if (n == *first)
+		*first = next;
+	else
+		plain(prev)->n_next = next;
+	if (next)
+		plain(next)->n_prev = prev;
+	else if (*first)
+		plain(*first)->n_prev = prev;
+}
+
+/* The first whose wait could be claimed, marked; or NULL. */
+static struct uwait_node *pop(struct uwait_node **first)
+{
+	struct uwait_node *n;
+
+	while ((n = *first)) {
+		pull(first, n);
+		if (uwait_claim(waiter_of(n)))
+			break;
+	}
+	return n;
+}
+
+static inline unsigned turn_of(const struct descriptor *d, int direction)
+{
+	return d->d_turns >> 2 * direction & 3u;
+}
+
+static inline void set_turn(struct descriptor *d, int direction, unsigned turn)
+{
+	d->d_turns = (uint8_t)((d->d_turns & ~(3u << 2 * direction))
+			       | turn << 2 * direction);
+}
+
+/* Under d_lock: none waits to write, or has the turn. */
+static void end_line(struct descriptor *d)
+{
+	uint8_t lined = LINED;
+
+	__atomic_compare_exchange_n(&d->d_writing, &lined, FREE, 0, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
+static void add_told(struct told *told, struct uwait_node *n)
+{
+	plain(n)->n_next = told->g_others;
+	told->g_others = n;
+}
+
+/* Under d_lock: forgets all. All waiters are to be told. */
+static void reset(struct descriptor *d, enum kind kind, struct told *told)
+{
+	struct uwait_node *n;
+
+	*told = (struct told){ 0 };
+	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->d_generation, d->d_generation + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->d_lasting, 0, __ATOMIC_RELAXED);
+	d->d_turns = 0;
+	for (int i = IN; i <= OUT; i++) {
+		set_calls(d, i, 0);
+		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
+		set_ready(d, i, true);
+		while ((n = pop(&d->d_first[i])))
+			add_told(told, n);
+	}
+	end_line(d);
+}
+
+/* The others get this result. */
+static void tell(const struct told *told, int result)
+{
+	struct uwait_node *n = told->g_others, *next;
+
+	for (; n; n = next) {
+		next = plain(n)->n_next;
+		uwait_finish(waiter_of(n), result);
+	}
+	if (told->g_taker)
+		uwait_finish(told->g_taker, told->g_result);
 }
 
 static int close_it(int fd)
@@ -426,7 +597,7 @@ static int close_it(int fd)
 /* Enters a new descriptor. Closes it if there is no memory. */
 static int fresh(int fd, enum kind kind)
 {
-	struct uwaiter *waiters[2];
+	struct told told;
 	struct descriptor *d;
 	int rc = find(fd, &d);
 
@@ -437,9 +608,9 @@ static int fresh(int fd, enum kind kind)
 	if (kind <= CLOSING)                    /* its listener is being closed */
 		kind = kind_of(fd);
 	uwait_lock(&d->d_lock);
-	reset(d, kind, waiters);
+	reset(d, kind, &told);
 	uwait_unlock(&d->d_lock);
-	finish(waiters, CLOSED);                /* closed by a bare close(2) */
+	tell(&told, CLOSED);                /* closed by a bare close(2) */
 	return fd;
 }
 
@@ -449,7 +620,7 @@ static bool is_new(const struct descriptor *d)
 }
 
 /* Inside: so the flags are not those of the number's next user. */
-static int adopt(struct descriptor *d, int fd, uint32_t generation)
+static int adopt(struct descriptor *d, uint32_t generation)
 {
 	int rc;
 
@@ -457,12 +628,13 @@ static int adopt(struct descriptor *d, int fd, uint32_t generation)
 		sched_yield();                  /* by another native thread */
 	if (!enter(d, generation))
 		return -EBADF;
-	rc = set_nonblocking(fd);
+	rc = set_nonblocking(d->d_fd);
 	uwait_lock(&d->d_lock);
 	if (rc == 0 && get_kind(d) == NEW) {
 		set_ready(d, IN, true);
 		set_ready(d, OUT, true);
-		__atomic_store_n(&d->d_kind, (uint8_t)kind_of(fd), __ATOMIC_RELEASE);
+		__atomic_store_n(&d->d_kind, (uint8_t)kind_of(d->d_fd),
+				 __ATOMIC_RELEASE);
 	}
 	uwait_unlock(&d->d_lock);
 	leave(d);
@@ -502,13 +674,13 @@ int unet_adopt(int fd)
 	struct descriptor *d;
 	int rc = find(fd, &d);
 
-	return rc ? rc : adopt(d, fd, generation_of(d));
+	return rc ? rc : adopt(d, generation_of(d));
 }
 
 /* Between the two locked parts the number may be reused. */
 int unet_close(int fd)
 {
-	struct uwaiter *waiters[2];
+	struct told told;
 	uint32_t generation;
 	struct descriptor *d;
 	int rc = find(fd, &d);
@@ -516,10 +688,10 @@ int unet_close(int fd)
 	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
-	reset(d, CLOSING, waiters);
+	reset(d, CLOSING, &told);
 	generation = d->d_generation;
 	uwait_unlock(&d->d_lock);
-	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) > 0)
+	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & INSIDE)
 		sched_yield();
 	if (POLLER_ONCE)
 		uevents_closing(fd);
@@ -528,7 +700,7 @@ int unet_close(int fd)
 	if (d->d_generation == generation)
 		__atomic_store_n(&d->d_kind, NEW, __ATOMIC_RELEASE);
 	uwait_unlock(&d->d_lock);
-	finish(waiters, CLOSED);
+	tell(&told, CLOSED);
 	return rc;
 }
 
@@ -539,16 +711,49 @@ int unet_shutdown(int fd, int how)
 
 /* Waiting. */
 
-/* Under d_lock. Returns the waiter, which is to be told, or NULL. */
-static inline struct uwaiter *now_ready(struct descriptor *d, int direction)
+/* Under d_lock: it is ready. Those that wait for that are to be told. */
+static void now_ready(struct descriptor *d, int direction, struct told *told)
 {
-	struct uwaiter *w = d->d_waiter[direction];
+	unsigned turn = turn_of(d, direction);
 
+	if (turn == GIVEN)
+		return;                         /* that one will see it */
 	set_ready(d, direction, true);
-	if (!w || !uwait_claim(w))
-		return NULL;
-	d->d_waiter[direction] = NULL;
-	return w;
+	if (turn == NONE && d->d_first[direction])
+		wake_first(d, direction, told);
+}
+
+/* Under d_lock: polls, and the first of others. Unless it is alone it gets the turn. */
+static void wake_first(struct descriptor *d, int direction, struct told *told)
+{
+	struct uwait_node *n;
+
+	while ((n = pop(&d->d_first[direction])) && is_marked(n))
+		add_told(told, n);
+	if (n && (direction == OUT || d->d_first[direction])) {
+		set_turn(d, direction, GIVEN);
+		set_ready(d, direction, false);
+		told->g_result = TURN;
+	} else if (n) {
+		told->g_result = READY;
+	} else if (direction == OUT) {
+		end_line(d);
+	}
+	told->g_taker = n ? uwait_of(n) : NULL;
+}
+
+/* Under d_lock: all polls. */
+static void wake_polls(struct descriptor *d, int direction, struct told *told)
+{
+	struct uwait_node *n = d->d_first[direction], *next;
+
+	for (; n; n = next) {
+		next = plain(n)->n_next;
+		if (!is_marked(n) || !uwait_claim(waiter_of(n)))
+			continue;
+		pull(&d->d_first[direction], n);
+		add_told(told, n);
+	}
 }
 
 /*
@@ -565,28 +770,61 @@ static inline void unwatch(struct descriptor *d)
 		uevents_remove(e, d->d_fd);
 }
 
+enum {
+	ENDS    = UEVENTS_HANGUP | UEVENTS_ERROR,
+	LASTING = UEVENTS_PEER_END | UEVENTS_URGENT | ENDS,
+};
+
 /* i_ready: on the native thread of a dispatcher that it is registered with. */
 static void ready(struct uinterest *interest, unsigned events)
 {
-	const unsigned ends = UEVENTS_HANGUP | UEVENTS_ERROR;
-	const unsigned lasting = UEVENTS_PEER_END | UEVENTS_URGENT | ends;
 	struct descriptor *d = (struct descriptor *)(void *)interest;
-	struct uwaiter *reader = NULL, *writer = NULL;
+	struct uwait_node *n;
+	struct uwaiter *w = NULL;
 
 	uwait_lock(&d->d_lock);
-	if (events & lasting)
-		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
-	if (events & (UEVENTS_INPUT | lasting))
-		reader = now_ready(d, IN);
-	if (events & (UEVENTS_OUTPUT | ends))
-		writer = now_ready(d, OUT);
-	if (!d->d_waiter[IN] && !d->d_waiter[OUT] && !is_new(d))
+	n = d->d_first[IN];
+	if (events & LASTING || d->d_turns || d->d_first[OUT]
+	    || (n && (is_marked(n) || n->n_next))) {
+		ready_for_all(d, events);
+		return;
+	}
+	if (events & UEVENTS_INPUT) {
+		set_ready(d, IN, true);
+		if (n && uwait_claim(uwait_of(n))) {
+			w = uwait_of(n);
+			n->n_prev = NULL;
+			d->d_first[IN] = n = NULL;
+		}
+	}
+	if (events & UEVENTS_OUTPUT)
+		set_ready(d, OUT, true);
+	if (!n && !is_new(d))
 		unwatch(d);
 	uwait_unlock(&d->d_lock);
-	if (reader)
-		uwait_finish(reader, READY);
-	if (writer)
-		uwait_finish(writer, READY);
+	if (w)
+		uwait_finish(w, READY);
+}
+
+/* Under d_lock, which it releases. */
+static void ready_for_all(struct descriptor *d, unsigned events)
+{
+	struct told readers = { 0 }, writers = { 0 };
+
+	if (events & LASTING) {                 /* may not end the wait of the first */
+		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
+		wake_polls(d, IN, &readers);
+		wake_polls(d, OUT, &writers);
+	}
+	if (events & (UEVENTS_INPUT | LASTING))
+		now_ready(d, IN, &readers);
+	if (events & (UEVENTS_OUTPUT | ENDS))
+		now_ready(d, OUT, &writers);
+	if (!d->d_first[IN] && !d->d_first[OUT] && !is_new(d))
+		unwatch(d);
+	uwait_unlock(&d->d_lock);
+	tell(&readers, READY);
+	tell(&writers, READY);
 }
 
 /*
@@ -612,24 +850,49 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
  * thread are those of the public call and of uwait_block() only, and the image is no
  * larger: without memory for one the wait ends as at a deadline.
  */
-static inline ssize_t perform(attempt *try, int fd, int direction, const struct op *o,
-			      int64_t deadline, uint32_t generation)
+static inline ssize_t perform_at(attempt *try, int fd, int direction, const struct op *o,
+				 int64_t deadline)
 {
-	struct turn t = { NULL, generation };
-	ssize_t n;
+	struct descriptor *d;
+	int rc = find(fd, &d);
 
-	do {
-		n = general_step(try, fd, direction, o, deadline, &t);
-	} while (n == WAITS && (n = block(&t, fd, direction, deadline)) == 0);
+	return rc ? rc : perform(try, d, direction, o, deadline, generation_of(d));
+}
+
+static inline ssize_t perform(attempt *try, struct descriptor *d, int direction,
+			      const struct op *o, int64_t deadline, uint32_t generation)
+{
+	struct turn t = { NULL, generation, false };
+	ssize_t n = general_step(try, d, direction, o, deadline, &t);
+
+	while (n == WAITS) {
+		n = block(&t, d, direction, deadline);
+		if (n == 0)
+			n = general_step(try, d, direction, o, deadline, &t);
+		else if (n == TURNED)
+			n = end_turn(d, direction, &t, general_step(try, d, direction, o,
+								    deadline, &t));
+		else
+			break;
+	}
 	return n;
 }
 
-static ssize_t general_step(attempt *try, int fd, int direction, const struct op *o,
-			    int64_t deadline, struct turn *t)
+/* Of a call: its system calls all use the generation of its beginning. */
+static inline int begin(int fd, struct descriptor **d, struct turn *t)
+{
+	int rc = find(fd, d);
+
+	*t = (struct turn){ NULL, rc ? 0 : generation_of(*d), false };
+	return rc;
+}
+
+static ssize_t general_step(attempt *try, struct descriptor *d, int direction,
+			    const struct op *o, int64_t deadline, struct turn *t)
 {
 	bool native = is_native();
 	int before = native ? defer_cancel() : 0;
-	ssize_t n = step(try, fd, direction, o, deadline, t);
+	ssize_t n = step(try, d, direction, o, deadline, t);
 
 	if (native)
 		allow_cancel(before);
@@ -643,17 +906,14 @@ static inline bool is_native(void)
 }
 
 /* Inlined with each system call. */
-static inline ssize_t step(attempt *try, int fd, int direction, const struct op *o,
-			   int64_t deadline, struct turn *t)
+static inline ssize_t step(attempt *try, struct descriptor *d, int direction,
+			   const struct op *o, int64_t deadline, struct turn *t)
 {
-	struct descriptor *d;
-	int rc = find(fd, &d);
 	ssize_t n;
+	int rc = 0;
 
-	if (rc)
-		return rc;
 	if (is_new(d))
-		rc = adopt(d, fd, t->t_generation);
+		rc = adopt(d, t->t_generation);
 	if (rc == 0 && !t->t_waiter)
 		rc = give_way(d, direction, deadline);
 	if (rc)
@@ -661,30 +921,116 @@ static inline ssize_t step(attempt *try, int fd, int direction, const struct op 
 	do {
 		if (deadline > 0 && !is_ready(d, direction))
 			return WAITS;
-		n = attempt_once(try, d, fd, direction, o, t->t_generation);
+		n = attempt_once(try, d, direction, o, t);
 	} while (n == -EINTR);
 	return n == -EAGAIN ? WAITS : n;
 }
 
 /* What it returns tells whether the descriptor is still ready. */
-static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int fd,
-				   int direction, const struct op *o, uint32_t generation)
+static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int direction,
+				   const struct op *o, struct turn *t)
 {
 	enum kind kind = get_kind(d);
 	ssize_t n;
 
-	if (!enter(d, generation))
+	if (!enter(d, t->t_generation))
 		return -EBADF;
+	if (direction == OUT && !begin_write(d, t)) {
+		leave(d);
+		return WAITS;
+	}
 	set_ready(d, direction, false);
-	n = try(fd, o, kind);
-	leave(d);
-	if (n < 0 && generation_of(d) != generation)
-		return -EBADF;
+	n = try(d->d_fd, o, kind);
 	if (n >= 0 ? (size_t)n >= o->o_short || kind != TCP || n == 0
 		     || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
 		   : n != -EAGAIN)
 		set_ready(d, direction, true);
+	if (direction == OUT && n >= 0 && (size_t)n < o->o_whole)
+		take_turn(d, t);
+	if (direction == OUT && !t->t_turn)
+		__atomic_store_n(&d->d_writing, FREE, __ATOMIC_RELEASE);
+	leave(d);
+	if (n < 0 && generation_of(d) != t->t_generation)
+		return -EBADF;
 	return n;
+}
+
+/* False: it is another's turn. In its own it leaves d_writing, which a close may free. */
+static inline bool begin_write(struct descriptor *d, const struct turn *t)
+{
+	uint8_t now = FREE;
+
+	return t->t_turn
+		|| __atomic_compare_exchange_n(&d->d_writing, &now, BUSY, 0,
+					       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+		|| await_write(d);
+}
+
+/* A system call of another native thread ends soon. */
+static bool await_write(struct descriptor *d)
+{
+	uint8_t now = FREE;
+
+	while (!__atomic_compare_exchange_n(&d->d_writing, &now, BUSY, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (now == LINED)
+			return false;
+		sched_yield();
+		now = FREE;
+	}
+	return true;
+}
+
+/* Inside, with d_writing. */
+static void take_turn(struct descriptor *d, struct turn *t)
+{
+	if (t->t_turn)
+		return;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) == t->t_generation) {
+		__atomic_store_n(&d->d_writing, LINED, __ATOMIC_RELEASE);
+		set_turn(d, OUT, RUNNING);
+		t->t_turn = true;
+	}
+	uwait_unlock(&d->d_lock);
+}
+
+/*
+ * The call has come to its end, unless n is WAITS. The next thread has the turn, if there
+ * is something to do, or if it has to register.
+ */
+static ssize_t end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
+{
+	struct told told = { 0 };
+
+	if (n == WAITS)
+		return n;
+	t->t_turn = false;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) == t->t_generation) {
+		set_turn(d, direction, NONE);
+		pass_on(d, direction, is_ready(d, direction), &told);
+	}
+	uwait_unlock(&d->d_lock);
+	tell(&told, READY);
+	return n;
+}
+
+static inline bool is_lined(const struct descriptor *d)
+{
+	return __atomic_load_n(&d->d_writing, __ATOMIC_RELAXED) == LINED;
+}
+
+/* Under d_lock, when a turn or a wait has ended. With poll(2) the next one registers. */
+static void pass_on(struct descriptor *d, int direction, bool is_useful,
+		    struct told *told)
+{
+	if (turn_of(d, direction) != NONE)
+		return;
+	if (d->d_first[direction] && (is_useful || POLLER_ONCE))
+		wake_first(d, direction, told);
+	else if (direction == OUT && !d->d_first[direction])
+		end_line(d);
 }
 
 /*
@@ -698,63 +1044,112 @@ static inline bool is_late(bool waited, int64_t deadline)
 }
 
 /* 0: it may be ready. */
-static inline int block(struct turn *t, int fd, int direction, int64_t deadline)
+static inline int block(struct turn *t, struct descriptor *d, int direction,
+			int64_t deadline)
 {
 	int rc;
 
-	if (is_late(t->t_waiter, deadline))
-		return -ETIMEDOUT;
-	t->t_waiter = uwait_prepare_lean(deadline, true);
+	t->t_waiter = is_late(t->t_waiter, deadline)
+		? (struct uwaiter *)(intptr_t)-ETIMEDOUT
+		: uwait_prepare_lean(deadline, true);
 	rc = uwait_error(t->t_waiter);
 	if (rc == 0)
-		rc = begin_wait(fd, direction, t);
+		rc = begin_wait(d, direction, t);
 	if (rc != WAITS)
-		return rc;
+		return t->t_turn ? end_wait(d, direction, rc, t) : rc;
 	rc = uwait_block(t->t_waiter);
-	return rc == READY ? 0 : end_wait(fd, direction, rc);
+	return rc == READY ? 0 : end_wait(d, direction, rc, t);
 }
 
-/* WAITS; 0: it is ready already; an error. */
-static int begin_wait(int fd, int direction, const struct turn *t)
+/* WAITS; 0: it may be ready already; TURN: the same, and it still has that; an error. */
+static int begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
 	struct uwaiter *w = t->t_waiter;
-	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = add_interest(d, direction, way_of(direction), t->t_generation, w);
 
-	if (rc == 0)
-		rc = add_interest(d, direction, way_of(direction), t->t_generation, w);
 	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != t->t_generation)
 		rc = -EBADF;
-	else if (!is_ready(d, direction))
-		rc = d->d_waiter[direction] ? -EBUSY : WAITS;
+	else if (direction == OUT || d->d_turns)
+		rc = may_wait(d, direction, t);
+	else
+		rc = is_unready(d, IN) ? WAITS : READY;
 	if (rc == WAITS) {
-		uwait_note(w, &waits[direction], (void *)(intptr_t)fd,
+		uwait_note(w, &waits[direction], (void *)(intptr_t)d->d_fd,
 			   __builtin_return_address(0));
 		uwait_begin(w);
-		d->d_waiter[direction] = w;
+		push(&d->d_first[direction], &w->w_node, t->t_turn);
 		set_calls(d, direction, 0);
+		if (t->t_turn)
+			leave_turn(d, direction, t);
 	}
 	uwait_unlock(&d->d_lock);
 	return rc;
 }
 
-/* It did not become ready. */
-static int end_wait(int fd, int direction, int rc)
+/* Under d_lock: not ready, and no system call has it seem so. */
+static inline bool is_unready(const struct descriptor *d, int direction)
+{
+	uint32_t before = __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE);
+
+	return !is_ready(d, direction) && !(before & INSIDE)
+		&& __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) == before;
+}
+
+static void leave_turn(struct descriptor *d, int direction, struct turn *t)
+{
+	set_turn(d, direction, NONE);
+	t->t_turn = false;
+}
+
+/* Under d_lock. With the turn it waits before all others. */
+static int may_wait(struct descriptor *d, int direction, const struct turn *t)
+{
+	uint8_t now = FREE;
+
+	if (t->t_turn)
+		return is_unready(d, direction) ? WAITS : TURN;
+	if (turn_of(d, direction) != NONE || (direction == OUT && is_lined(d)))
+		return WAITS;
+	if (!is_unready(d, direction))
+		return READY;
+	if (direction == OUT
+	    && !__atomic_compare_exchange_n(&d->d_writing, &now, LINED, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return READY;
+	return WAITS;
+}
+
+/* The result of a wait that is not READY; or an error before it began. */
+static int end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 {
 	struct uwaiter *w = uwait_self();
-	struct descriptor *d;
+	struct told told = { 0 };
 
-	if (rc == CLOSED || find(fd, &d))
+	if (rc == CLOSED)
 		return -EBADF;
 	uwait_lock(&d->d_lock);
-	if (d->d_waiter[direction] == w)
-		d->d_waiter[direction] = NULL;
-	disarm(d, w);
+	if (generation_of(d) != t->t_generation) {
+		t->t_turn = false;
+	} else if (rc == TURN) {
+		t->t_turn = true;
+		set_turn(d, direction, RUNNING);
+		set_ready(d, direction, true);          /* for the step */
+	} else {
+		if (t->t_turn)
+			set_turn(d, direction, NONE);
+		else
+			pull(&d->d_first[direction], &w->w_node);
+		pass_on(d, direction, t->t_turn && is_ready(d, direction), &told);
+		t->t_turn = false;
+	}
+	if (w)
+		disarm(d, w);
 	uwait_unlock(&d->d_lock);
-	return rc;
+	tell(&told, READY);
+	return rc == TURN ? TURNED : rc;
 }
 
 static inline unsigned way_of(int direction)
@@ -803,7 +1198,7 @@ static inline void disarm(struct descriptor *d, struct uwaiter *w)
 {
 	struct uevents *e;
 
-	if (POLLER_ONCE && !d->d_waiter[IN] && !d->d_waiter[OUT]
+	if (POLLER_ONCE && !d->d_first[IN] && !d->d_first[OUT]
 	    && uwait_events(w, &e) == 0)
 		uevents_remove(e, d->d_fd);
 }
@@ -819,44 +1214,46 @@ static inline size_t size_of(const struct iovec *iov, int n)
 	return size;
 }
 
-static ssize_t read_step(int fd, void *buffer, size_t size, int64_t deadline,
-			 struct turn *t)
+static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
+			 int64_t deadline, struct turn *t)
 {
 	const struct op o = { .o_buffer = buffer, .o_size = size, .o_short = size };
 
 	if (size == 0)
 		deadline = 0;
 	if (is_native())
-		return read_natively(fd, buffer, size, deadline, t);
-	return step(try_read, fd, IN, &o, deadline, t);
+		return read_natively(d, buffer, size, deadline, t);
+	return step(try_read, d, IN, &o, deadline, t);
 }
 
 /* Apart, so that the caller's arguments stay in registers. */
-static ssize_t read_natively(int fd, void *buffer, size_t size, int64_t deadline,
-			     struct turn *t)
+static ssize_t read_natively(struct descriptor *d, void *buffer, size_t size,
+			     int64_t deadline, struct turn *t)
 {
 	const struct op o = { .o_buffer = buffer, .o_size = size, .o_short = size };
 
-	return general_step(try_read, fd, IN, &o, deadline, t);
+	return general_step(try_read, d, IN, &o, deadline, t);
 }
 
-static ssize_t write_step(int fd, const void *buffer, size_t size, int64_t deadline,
-			  struct turn *t)
+static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
+			  size_t whole, int64_t deadline, struct turn *t)
 {
 	/* It is only read. */
-	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size };
+	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
+			      .o_whole = whole };
 
 	if (is_native())
-		return write_natively(fd, o.o_buffer, size, deadline, t);
-	return step(try_write, fd, OUT, &o, deadline, t);
+		return write_natively(d, o.o_buffer, size, whole, deadline, t);
+	return step(try_write, d, OUT, &o, deadline, t);
 }
 
-static ssize_t write_natively(int fd, void *buffer, size_t size, int64_t deadline,
-			      struct turn *t)
+static ssize_t write_natively(struct descriptor *d, void *buffer, size_t size,
+			      size_t whole, int64_t deadline, struct turn *t)
 {
-	const struct op o = { .o_buffer = buffer, .o_size = size };
+	const struct op o = { .o_buffer = buffer, .o_size = size,
+			      .o_whole = whole };
 
-	return general_step(try_write, fd, OUT, &o, deadline, t);
+	return general_step(try_write, d, OUT, &o, deadline, t);
 }
 
 static inline void check_iov(const struct iovec *iov, int n, const char *call)
@@ -868,25 +1265,46 @@ static inline void check_iov(const struct iovec *iov, int n, const char *call)
 
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
 {
-	struct turn t = { NULL, generation_now(fd) };
-	ssize_t n;
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = begin(fd, &d, &t);
 
 	check(size ? buffer : NULL, BUFFER, __func__);
-	do {
-		n = read_step(fd, buffer, size, deadline, &t);
-	} while (n == WAITS && (n = block(&t, fd, IN, deadline)) == 0);
+	if (n)
+		return n;
+	n = read_step(d, buffer, size, deadline, &t);
+	while (n == WAITS) {
+		n = block(&t, d, IN, deadline);
+		if (n == 0)
+			n = read_step(d, buffer, size, deadline, &t);
+		else if (n == TURNED)
+			n = end_turn(d, IN, &t, read_step(d, buffer, size, deadline, &t));
+		else
+			break;
+	}
 	return n;
 }
 
 ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 {
-	struct turn t = { NULL, generation_now(fd) };
-	ssize_t n;
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = begin(fd, &d, &t);
 
 	check(size ? buffer : NULL, BUFFER, __func__);
-	do {
-		n = write_step(fd, buffer, size, deadline, &t);
-	} while (n == WAITS && (n = block(&t, fd, OUT, deadline)) == 0);
+	if (n)
+		return n;
+	n = write_step(d, buffer, size, 0, deadline, &t);
+	while (n == WAITS) {
+		n = block(&t, d, OUT, deadline);
+		if (n == 0)
+			n = write_step(d, buffer, size, 0, deadline, &t);
+		else if (n == TURNED)
+			n = end_turn(d, OUT, &t, write_step(d, buffer, size, 0, deadline,
+							    &t));
+		else
+			break;
+	}
 	return n;
 }
 
@@ -895,8 +1313,7 @@ ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
 	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
 
 	check_iov(iov, n, __func__);
-	return perform(try_readv, fd, IN, &o, o.o_short > 0 ? deadline : 0,
-		       generation_now(fd));
+	return perform_at(try_readv, fd, IN, &o, o.o_short > 0 ? deadline : 0);
 }
 
 ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
@@ -904,7 +1321,7 @@ ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 	const struct op o = { .o_iov = iov, .o_n = n };
 
 	check_iov(iov, n, __func__);
-	return perform(try_writev, fd, OUT, &o, deadline, generation_now(fd));
+	return perform_at(try_writev, fd, OUT, &o, deadline);
 }
 
 ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
@@ -915,7 +1332,7 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(from, BUFFER, __func__);
-	return perform(try_recvfrom, fd, IN, &o, deadline, generation_now(fd));
+	return perform_at(try_recvfrom, fd, IN, &o, deadline);
 }
 
 ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
@@ -935,10 +1352,10 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 		return rc;
 	generation = generation_of(d);
 	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
-		return perform(try_sendto, fd, OUT, &o, deadline, generation);
+		return perform(try_sendto, d, OUT, &o, deadline, generation);
 	rc = give_way(d, OUT, deadline);
 	while (rc == 0) {  /* no event tells of room at the receiver */
-		n = perform(try_sendto, fd, OUT, &o, COUNTED, generation);
+		n = perform(try_sendto, d, OUT, &o, COUNTED, generation);
 		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
 	}
 	return rc < 0 ? rc : n;
@@ -1054,22 +1471,26 @@ static ssize_t try_sendto(int fd, const struct op *o, enum kind kind)
 
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline)
 {
-	struct turn t = { NULL, generation_now(fd) };
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = begin(fd, &d, &t);
 	size_t got = 0;
-	ssize_t n = 1;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(done, BUFFER, __func__);
+	n = n ? n : 1;
 	while (got < size && n > 0) {
-		n = read_step(fd, (char *)buffer + got, size - got, deadline, &t);
+		n = read_step(d, (char *)buffer + got, size - got, deadline, &t);
 		if (n == WAITS) {
-			n = block(&t, fd, IN, deadline);
-			n = n == 0 ? 1 : n;     /* it goes on */
+			n = block(&t, d, IN, deadline);
+			n = n == 0 || n == TURNED ? 1 : n;      /* it goes on */
 		} else {
 			got += n > 0 ? (size_t)n : 0;
 			t.t_waiter = NULL;
 		}
 	}
+	if (t.t_turn)
+		end_turn(d, IN, &t, 0);
 	if (done)
 		*done = got;
 	return n < 0 ? (int)n : got < size ? -EPIPE : 0;
@@ -1078,21 +1499,26 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 		   int64_t deadline)
 {
-	struct turn t = { NULL, generation_now(fd) };
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = begin(fd, &d, &t);
 	size_t put = 0;
-	ssize_t n = 0;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(done, BUFFER, __func__);
 	while (put < size && n >= 0) {
-		n = write_step(fd, (const char *)buffer + put, size - put, deadline, &t);
+		n = write_step(d, (const char *)buffer + put, size - put, size - put,
+			       deadline, &t);
 		if (n == WAITS) {
-			n = block(&t, fd, OUT, deadline);
+			n = block(&t, d, OUT, deadline);
+			n = n == TURNED ? 0 : n;
 		} else {
 			put += n > 0 ? (size_t)n : 0;
 			t.t_waiter = NULL;
 		}
 	}
+	if (t.t_turn)
+		end_turn(d, OUT, &t, 0);
 	if (done)
 		*done = put;
 	return n < 0 ? (int)n : 0;
@@ -1228,7 +1654,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	generation = generation_of(d);
 	kind = get_kind(d);  /* before the call: then the number may be reused */
 	do {
-		new = (int)perform(try_accept, fd, IN, &o, deadline, generation);
+		new = (int)perform(try_accept, d, IN, &o, deadline, generation);
 		if (is_exhausted(new) || (is_passing(new) && ++passed % PASSING == 0))
 			rc = pause_until(deadline);
 	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
@@ -1284,7 +1710,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 		return fd;
 	rc = connect_socket(fd, a, deadline);
 	if (rc > 0)
-		rc = (int)perform(try_connect, fd, OUT, &o, deadline, generation_now(fd));
+		rc = (int)perform_at(try_connect, fd, OUT, &o, deadline);
 	if (rc == 0)
 		return fd;
 	unet_close(fd);
@@ -1332,17 +1758,28 @@ int unet_signal(int fd, int64_t deadline)
 
 int unet_wait_readable(int fd, int64_t deadline)
 {
-	struct turn t = { NULL, generation_now(fd) };
-	int rc = poll_step(fd, deadline, &t);
+	struct descriptor *d;
+	struct turn t;
+	int rc = begin(fd, &d, &t);
 
-	return rc == WAITS ? block(&t, fd, IN, deadline) : rc;
+	if (rc)
+		return rc;
+	rc = poll_step(d, deadline, &t);
+	while (rc == WAITS) {
+		rc = block(&t, d, IN, deadline);
+		if (rc == TURNED)
+			rc = (int)end_turn(d, IN, &t, poll_step(d, deadline, &t));
+		else if (rc == 0 && POLLER_ONCE)
+			rc = poll_step(d, deadline, &t);        /* pass_on() */
+	}
+	return rc;
 }
 
-static int poll_step(int fd, int64_t deadline, struct turn *t)
+static int poll_step(struct descriptor *d, int64_t deadline, struct turn *t)
 {
 	static const struct op none;
 
-	return (int)general_step(try_poll, fd, IN, &none, deadline, t);
+	return (int)general_step(try_poll, d, IN, &none, deadline, t);
 }
 
 static ssize_t try_poll(int fd, const struct op *o, enum kind kind)
@@ -1394,11 +1831,22 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 			continue;
 		generations[i] = generation_of(d);
 		if (is_new(d))
-			adopt(d, fds[i].fd, generations[i]);
+			adopt(d, generations[i]);
 		if (rc == 0)
 			rc = give_way(d, IN, deadline);
 	}
 	return rc;
+}
+
+/* Found ready by poll(2), so ready for all. */
+static void forget(struct pollfd *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; d && way <= OUT; way++)
+			set_ready(d, way, true);
+	}
 }
 
 /*
@@ -1413,6 +1861,8 @@ static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 	while (i < n && poll_inside(&fds[i], generations[i]))
 		i++;
 	found = i < n ? poll_closed(fds, n, generations) : (int)result(poll(fds, n, 0));
+	if (found != 0)
+		forget(fds, i);                 /* inside, so waiters know */
 	while (i > 0) {
 		struct descriptor *d = polled(&fds[--i]);
 
@@ -1450,15 +1900,20 @@ static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations
 	return found;
 }
 
-/* Found ready by poll(2), so ready for all. */
-static void forget(struct pollfd *fds, size_t n)
+/* The places, if it may wait, are behind the generations. */
+static size_t places_at(size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = polled(&fds[i]);
+	return (n * sizeof(uint32_t) + LINE - 1) / LINE * LINE;
+}
 
-		for (int way = IN; d && way <= OUT; way++)
-			set_ready(d, way, true);
-	}
+static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
+		       int64_t deadline)
+{
+	size_t places = 0;
+
+	for (size_t i = 0; i < n && deadline > 0; i++)
+		places += (size_t)wants(&fds[i], IN) + wants(&fds[i], OUT);
+	return uwait_room(w, places_at(n) + places * sizeof(struct uwait_place));
 }
 
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
@@ -1472,7 +1927,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	if (n > POLL_MAX)
 		return -EINVAL;
 	w = uwait_self();
-	generations = w ? uwait_room(w, n * sizeof *generations) : NULL;
+	generations = w ? poll_room(w, fds, n, deadline) : NULL;
 	if (!w || (!generations && n > 0))
 		return -ENOMEM;
 	rc = poll_begin(fds, n, generations, deadline);
@@ -1493,6 +1948,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
+	struct uwait_place *places, *end;
 	struct uwaiter *w;
 	int rc = uwait_prepare_outside(&w, deadline);
 
@@ -1500,46 +1956,49 @@ static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		return rc;
 	uwait_note(w, &polls, NULL, __builtin_return_address(0));
 	uwait_begin(w);
-	rc = poll_enter(w, fds, n, generations);
+	places = (struct uwait_place *)(void *)((char *)uwait_room(w, 0) + places_at(n));
+	end = places;
+	rc = poll_enter(w, fds, n, generations, &end);
 	if (rc == 0 || !uwait_withdraw(w))
 		rc = uwait_block(w);
-	poll_leave(w, fds, n);
+	poll_leave(w, fds, n, places, end);
 	return rc < 0 ? rc : 0;
 }
 
 /* 0; 1: something is ready already; an error. */
 static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
-		      const uint32_t *generations)
+		      const uint32_t *generations, struct uwait_place **end)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		struct descriptor *d = polled(&fds[i]);
 
-		for (int way = IN; d && way <= OUT && rc == 0; way++)
-			if (wants(&fds[i], way))
-				rc = poll_one(w, d, &fds[i], way, generations[i]);
+		for (int way = IN; way <= OUT && rc == 0; way++) {
+			if (!wants(&fds[i], way))
+				continue;
+			**end = (struct uwait_place){ .p_waiter = w };
+			if (d)
+				rc = poll_one(*end, d, &fds[i], way, generations[i]);
+			++*end;
+		}
 	}
 	return rc;
 }
 
-static int poll_one(struct uwaiter *w, struct descriptor *d, const struct pollfd *one,
-		    int way, uint32_t generation)
+static int poll_one(struct uwait_place *place, struct descriptor *d,
+		    const struct pollfd *one, int way, uint32_t generation)
 {
-	int rc = add_interest(d, way, ways_in(one->events), generation, w);
+	int rc = add_interest(d, way, ways_in(one->events), generation, place->p_waiter);
 
 	if (rc == -EBADF)
 		return 1;
 	if (rc && rc != -EPERM)                 /* a file is always ready */
 		return rc;
-	rc = 0;
 	uwait_lock(&d->d_lock);
-	if (is_ready(d, way) || generation_of(d) != generation)
-		rc = 1;
-	else if (d->d_waiter[way] && d->d_waiter[way] != w)
-		rc = -EBUSY;
-	else
-		d->d_waiter[way] = w;
+	rc = is_ready(d, way) || generation_of(d) != generation;
+	if (!rc)
+		push(&d->d_first[way], marked(place), false);
 	uwait_unlock(&d->d_lock);
 	return rc;
 }
@@ -1553,18 +2012,32 @@ static inline unsigned ways_in(int events)
 		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
 }
 
-static void poll_leave(struct uwaiter *w, struct pollfd *fds, size_t n)
+/* Of the places up to `end', which were entered. */
+static void poll_leave(struct uwaiter *w, struct pollfd *fds, size_t n,
+		       struct uwait_place *place, const struct uwait_place *end)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d = polled(&fds[i]);
 
-		for (int way = IN; d && way <= OUT; way++) {
-			uwait_lock(&d->d_lock);
-			if (d->d_waiter[way] == w)
-				d->d_waiter[way] = NULL;
-			if (way == OUT)
-				disarm(d, w);
-			uwait_unlock(&d->d_lock);
+		for (int way = IN; way <= OUT; way++) {
+			if (!wants(&fds[i], way))
+				continue;
+			if (d && place < end)
+				poll_leave_one(w, d, way, place);
+			place++;
 		}
 	}
+}
+
+static void poll_leave_one(struct uwaiter *w, struct descriptor *d, int way,
+			   struct uwait_place *place)
+{
+	struct told told = { 0 };
+
+	uwait_lock(&d->d_lock);
+	pull(&d->d_first[way], marked(place));
+	pass_on(d, way, false, &told);
+	disarm(d, w);
+	uwait_unlock(&d->d_lock);
+	tell(&told, READY);
 }

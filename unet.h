@@ -11,11 +11,12 @@
  * or unet_adopt() does. Close descriptors with unet_close() and nothing else: it tells
  * the waiters, and the number may be used again the next moment.
  *
- * Buffers may be on the stack: the thread itself makes the system call, while it runs. At
- * a time, one thread may wait to read, accept or connect on a descriptor, and one to
- * write; a second one gets -EBUSY. unet_poll() counts as what it polls for. No call is
- * for signal handlers, nor for call-backs of schedulers and events. Do not abort a thread
- * that waits here: its descriptor would tell it.
+ * Buffers may be on the stack: the thread itself makes the system call, while it runs.
+ * Several threads may wait to read or accept on a descriptor, and several to write: they
+ * are served in the order in which they began to wait. What unet_write_all() writes stays
+ * together, whatever others write. Polls wait beside them. No call is for signal
+ * handlers, nor for call-backs of schedulers and events. Do not abort a thread that waits
+ * here: its descriptor would tell it.
  *
  * As in usync.h, each call that may wait takes a deadline last, and switches threads if
  * it waits. Threads and native threads may call it. It returns a number of at least 0 or,
@@ -26,7 +27,6 @@
  *               at a processor's first waits for descriptors; a later call tries again
  *   -ENOSPC     no epoll interest left, a limit of the system
  *   -EBADF      it is no descriptor, or unet_close() closed it meanwhile
- *   -EBUSY      another thread waits for the same
  *   any other   of the system call. -EPIPE comes without SIGPIPE on sockets, and on pipes
  *               during these calls
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_net_wait.c: every call of unet.h that waits: deadlines, cancel, a second waiter,
+ * test_net_wait.c: every call of unet.h that waits: deadlines, cancel, other waiters,
  * native threads that wait; connections to full queues; unet_poll(); how deep a blocked
  * thread is.
  */
@@ -49,21 +49,78 @@ static void is_cancelled(const struct op *op)
 	unmake_place(false);
 }
 
-/* A second waiter is refused. The first one keeps waiting. */
-static void is_busy(const struct op *op)
+/* unet_wait_readable() may return early. */
+static ssize_t call_until_error(struct place *p, int64_t deadline)
 {
-	struct ustack *u;
+	ssize_t rc;
+
+	while ((rc = p->p_op->o_call(p, deadline)) == 0)
+		;
+	return rc;
+}
+
+static void wait_for_cancel(void *deadline)
+{
+	struct place mine = { .p_op = place.p_op, .p_fds = { place.p_fds[0] } };
+
+	memset(mine.p_buffer, 1, sizeof mine.p_buffer);
+	op_equal(call_until_error(&mine, *(int64_t *)deadline), -ECANCELED);
+}
+
+/* Others wait behind it, up to a deadline or a cancel. The first one keeps waiting. */
+static void others_wait(const struct op *op)
+{
+	static int64_t deadline;
+	struct ustack *u, *v;
+	ssize_t first;
 
 	make_place(op);
 	u = go_op(NEVER);
 	await_op(u);
-	op_equal(op->o_call(&place, NEVER), -EBUSY);
-	op_equal(op->o_call(&place, usync_after(3600 * USYNC_SECOND)), -EBUSY);
+	op_equal(op->o_call(&place, 0), -ETIMEDOUT);
+	op_equal(op->o_call(&place, usync_after(MILLI)), -ETIMEDOUT);
+	for (int i = 0; i < 2; i++) {
+		deadline = i ? usync_after(3600 * USYNC_SECOND) : NEVER;
+		v = go(wait_for_cancel, &deadline);
+		nap(1);
+		TEST_EQUAL(ustack_cancel(v), 0);
+		join(v);
+	}
 	op_equal(place.p_returned, 0);
 	op->o_ready(&place);
 	join(u);
-	op_equal(place.p_rc >= op->o_least, 1);
+	first = place.p_rc;
+	op_equal(first >= op->o_least, 1);
+	unready_place();
+	works();
 	unmake_place(false);
+}
+
+static void wait_for_close(void *deadline)
+{
+	struct place mine = { .p_op = place.p_op, .p_fds = { place.p_fds[0] } };
+
+	memset(mine.p_buffer, 1, sizeof mine.p_buffer);
+	op_equal(call_until_error(&mine, *(int64_t *)deadline), -EBADF);
+}
+
+/* All of them are told. */
+static void others_closed(const struct op *op)
+{
+	static int64_t deadline, never = NEVER;
+	struct ustack *waiters[3];
+
+	make_place(op);
+	deadline = usync_after(3600 * USYNC_SECOND);
+	for (size_t i = 0; i < COUNT(waiters); i++)
+		waiters[i] = go(wait_for_close, i == 1 ? &deadline : &never);
+	for (size_t i = 0; i < COUNT(waiters); i++)
+		await_waiting(waiters[i]);
+	nap(1);
+	op_equal(unet_close(place.p_fds[0]), 0);
+	for (size_t i = 0; i < COUNT(waiters); i++)
+		join(waiters[i]);
+	unmake_place(true);
 }
 
 /* ---- Native threads ---- */
@@ -384,35 +441,55 @@ static void poll_closed(void)
 	}
 }
 
-/* A poll for data counts as a reader, a poll for room as a writer, until it returns. */
+static atomic_int transfers;
+
+static void read_one(void *fds)
+{
+	char c;
+
+	TEST_EQUAL(unet_read(((int *)fds)[0], &c, 1, NEVER), 1);
+	transfers++;
+}
+
+static void write_one(void *fds)
+{
+	TEST_EQUAL(unet_write(((int *)fds)[0], "x", 1, NEVER), 1);
+	transfers++;
+}
+
+/* Polls wait beside readers and writers, and take nothing from them. */
 static void poll_counts(void)
 {
-	static struct polled in, out;
-	struct pollfd both;
-	int fds[2];
-	struct ustack *u, *v;
-	char c;
+	static struct polled in, out, both;
+	static int fds[2];
+	struct ustack *u[5];
 
 	unix_pair(fds);
 	fill(fds[0]);
+	transfers = 0;
 	in = (struct polled){ .p_n = 1, .p_fds = { { fds[0], POLLIN, 0 } } };
 	out = (struct polled){ .p_n = 1, .p_fds = { { fds[0], POLLOUT, 0 } } };
-	u = go_poll(&in);
-	TEST_EQUAL(unet_read(fds[0], &c, 1, NEVER), -EBUSY);
-	v = go(poll_them, &out);
-	while (waiting(v) < (ustack_sched(u) == ustack_sched(v) ? 2 : 1))
-		pause_thread();
-	TEST_EQUAL(unet_write(fds[0], "x", 1, NEVER), -EBUSY);
-	both = (struct pollfd){ fds[0], POLLIN | POLLOUT, 0 };
-	TEST_EQUAL(unet_poll(&both, 1, NEVER), -EBUSY);
-	TEST_EQUAL(in.p_returned + out.p_returned, 0);
+	both = (struct polled){ .p_n = 1, .p_fds = { { fds[0], POLLIN | POLLOUT, 0 } } };
+	u[0] = go(poll_them, &in);
+	u[1] = go(read_one, fds);
+	u[2] = go(poll_them, &both);
+	u[3] = go(write_one, fds);
+	u[4] = go(poll_them, &out);
+	nap(3);
+	TEST_EQUAL(in.p_returned + out.p_returned + both.p_returned + transfers, 0);
 	drain(fds[1]);
-	join(v);
+	join(u[2]);
+	join(u[3]);
+	join(u[4]);
 	TEST_EQUAL(out.p_fds[0].revents, POLLOUT);
+	TEST_EQUAL(both.p_fds[0].revents, POLLOUT);
 	TEST_EQUAL(in.p_returned, 0);
-	put(fds[1], "y");
-	join(u);
+	TEST_EQUAL(transfers, 1);
+	put(fds[1], "yy");
+	join(u[0]);
+	join(u[1]);
 	TEST_EQUAL(in.p_fds[0].revents, POLLIN);
+	TEST_EQUAL(transfers, 2);
 	receive(fds[0], "y");
 	close_both(fds);
 }
@@ -727,7 +804,8 @@ int main(void)
 	const struct CMUnitTest net_wait_tests[] = {
 		OP_CASE(NULL, times_out),
 		OP_CASE(NULL, is_cancelled),
-		OP_CASE(NULL, is_busy),
+		OP_CASE(NULL, others_wait),
+		OP_CASE(NULL, others_closed),
 		OP_CASE(NULL, native_waits),
 		OP_NATIVE_CASE(native_waits),
 		OP_CASE(NULL, native_is_cancelled),
