@@ -24,15 +24,26 @@ static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_spinlock_t spin_lock;
 static struct usync_sem sem;
 
+static void (*to_run)(void *);
+
+/* It does not run before it has its name. */
+static void begin(void *unused)
+{
+	TEST_EQUAL(ustack_wait(), 0);
+	to_run(unused);
+}
+
 static void run(void (*func)(void *), const char *name)
 {
 	struct usched_conf conf = { .c_processors = 1, .c_stall = USCHED_QUIET };
 	struct ustack *thread;
 	void *s = make(&conf);
 
-	TEST_EQUAL(over->o_start(s, func, NULL, &thread), 0);
+	to_run = func;
+	TEST_EQUAL(over->o_start(s, begin, NULL, &thread), 0);
 	if (name)
 		TEST_EQUAL(ustack_name(thread, name), 0);
+	TEST_EQUAL(ustack_wake(thread), 0);
 	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
