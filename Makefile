@@ -253,9 +253,9 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 
 # Modules that some tests share.
 tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
-$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall): \
+$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall uco_clone): \
 	$(B)/tests/procs.o
-$(call tests_of,overflow segv control preempt): $(B)/tests/child.o
+$(call tests_of,overflow segv control preempt uco_clone): $(B)/tests/child.o
 $(call tests_of,preempt preempt_step): $(B)/tests/vectors.o
 $(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tests/plain.o
 $(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o

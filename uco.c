@@ -57,7 +57,8 @@
  * CLONES. A clonable coroutine is always on a shared stack, and a clone is a record with
  * the same addresses and an image of its own. It is loaded as others are, in the place
  * of the one that it is a copy of. So nothing in the frames of this file and usched.c may
- * be the coroutine's for longer than to its next yield.
+ * be the coroutine's for longer than to its next yield. What a coroutine has taken from
+ * its thread, locks and scopes, the check build knows: private/uco_held.inc.
  *
  * After a yield nothing is known of the thread, which may be another one: it is looked up
  * again, and so is the coroutine. The statement brings its address along.
@@ -67,6 +68,7 @@
  */
 #include "uco.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -78,12 +80,15 @@ __attribute__((visibility("hidden")))
 void uco__abandon(struct uco_root *root, struct ustack *u);
 
 static int  create(struct uco **co, uco_fn *func, void *arg, uint32_t kind);
+static bool is_foreign(const struct ustack *u);
 static struct uco_root *root_of(const struct ustack *u);
 static struct uco_root *new_root(struct ustack *u);
 static void enter(struct uco_root *root, struct uco *co);
 static void push(struct uco *outer, struct uco *co);
 static int  refuse(const struct uco *co, const struct usched *s);
 static void forget(struct uco *co);
+static void forget_held(const struct uco *co);
+static void refuse_held(const struct uco *co);
 static void body(void *frames);
 
 /* For r_inside: the thread has run no coroutine, or it was closed. Never changed. */
@@ -110,7 +115,7 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 	struct usched *s;
 	struct uco *new;
 
-	if (!u)
+	if (!u || is_foreign(u))
 		return -EPERM;
 	if (!func)
 		return -EINVAL;
@@ -142,6 +147,7 @@ int uco_clone(struct uco *co, struct uco **clone)
 		return rc;
 	if (!(co->c_frames.u_mail & ARCH_CLONABLE))
 		return -ENOTSUP;
+	refuse_held(co);
 	rc = uco_create_clonable(&new, co->c_func, co->c_arg);
 	if (rc == 0 && co->c_status == UCO_SUSPENDED) {
 		rc = usched__copy_frames(&new->c_frames, &co->c_frames);
@@ -162,11 +168,17 @@ struct uco *uco_self(void)
 	return root && root->r_inside->c_status == UCO_RUNNING ? root->r_inside : NULL;
 }
 
+/* Its attachment is no waiter. */
+static bool is_foreign(const struct ustack *u)
+{
+	return u->u_attached && u->u_attachment->a_ops != &uwait__ops;
+}
+
 static struct uco_root *root_of(const struct ustack *u)
 {
 	const struct uwaiter *w;
 
-	if (!u || !u->u_attached)
+	if (!u || !u->u_attached || is_foreign(u))
 		return NULL;
 	w = (const struct uwaiter *)(const void *)u->u_attachment;
 	return w->w_more ? w->w_more->m_root : NULL;
@@ -192,6 +204,7 @@ int uco_close(struct uco *co)
 		}
 	}
 	forget(co);
+	forget_held(co);
 	free(co);
 	return 0;
 }
@@ -301,7 +314,7 @@ void uco__refused(struct uco *co)
 
 static int refuse(const struct uco *co, const struct usched *s)
 {
-	if (!s->s_current)
+	if (!s->s_current || is_foreign(s->s_current))
 		return -EPERM;
 	if (ustack_sched(&co->c_frames) != s)
 		return -EXDEV;
@@ -361,3 +374,17 @@ void uco__abandon(struct uco_root *root, struct ustack *u)
 	}
 	free(root);
 }
+
+#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#include "private/uco_held.inc"
+#else
+static void forget_held(const struct uco *co)
+{
+	(void)co;
+}
+
+static void refuse_held(const struct uco *co)
+{
+	(void)co;
+}
+#endif

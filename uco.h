@@ -80,7 +80,8 @@ void uco__stay(struct uco *co);
  * Makes a coroutine, which takes memory only: its function is called by the first
  * uco_resume(), on a stack of the thread's scheduler. It is closed before the scheduler
  * is destroyed.
- * 0; -EINVAL: func is NULL; -EPERM: the caller is no thread; -ENOMEM.
+ * 0; -EINVAL: func is NULL; -EPERM: the caller is no thread, or has an attachment of its
+ * own (ustack_attach()); -ENOMEM.
  * Does not switch.
  */
 int uco_create(struct uco **co, uco_fn *func, void *arg);
@@ -96,7 +97,8 @@ int uco_create_clonable(struct uco **co, uco_fn *func, void *arg);
  * uco_resume() of its own, and it can be cloned again. Its frames are a copy of bytes. So
  * what they own is owned by both: where one frees memory or closes a descriptor, the
  * other must not. Locals that C++ would copy by a constructor, and handles of the
- * coroutine itself (ask uco_self() again), do not belong there.
+ * coroutine itself (ask uco_self() again), do not belong there. Nor do locks that it
+ * holds and scopes that it has entered: the check build ends the program if it has one.
  * 0; -EBUSY: it is running; -ESRCH: it has ended; -ENOTSUP: it was not made to be cloned,
  * or handles an exception of C++, or ThreadSanitizer or fake stacks of AddressSanitizer
  * are in use; -EPERM, -EXDEV as uco_resume(); -ENOMEM.
@@ -134,8 +136,8 @@ USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 /*
  * Runs `co' until it yields or its function returns. Its uco_yield() gives it `value', at
  * first it is an argument; *result, unless NULL, gets what it gives.
- * 0: it has yielded; 1: its function has returned; with nothing changed: -EPERM: the
- * caller is no thread; -EXDEV: it belongs to another processor or scheduler; -EBUSY: it
+ * 0: it has yielded; 1: its function has returned; with nothing changed: -EPERM: as
+ * uco_create(); -EXDEV: it belongs to another processor or scheduler; -EBUSY: it
  * is running; -ESRCH: it has ended; -ENOMEM; -EFAULT as ustack_block().
  * Switches.
  */

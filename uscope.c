@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "private/check.h"
+
 enum { AT_ONCE = 16 };                  /* members are told under the lock */
 
 struct usync_scope {
@@ -118,7 +120,7 @@ int usync_scope_enter(struct usync_scope *scope)
 		free(b);
 	else
 		usync_scope_hold(scope);
-	return rc;
+	return took("scope", b, rc);
 }
 
 int usync_scope_leave(void)
@@ -132,6 +134,7 @@ static void left(struct uwait_member *m)
 	struct usync_scope *c = scope_of(m->e_scope);
 	struct member *b = (struct member *)(void *)m;
 
+	gave(b);
 	if (b->b_func)
 		usync_group_done(&c->c_group);
 	free(b);

@@ -135,20 +135,20 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	check(m, OBJECT, __func__);
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED))
-		return 0;
+		return took("mutex", m, 0);
 	if (overtake(m, owner, self))
-		return 0;
+		return took("mutex", m, 0);
 	if ((owner & ~BITS) == self)
 		return -EDEADLK;
 	if (__atomic_load_n(&m->m_far, __ATOMIC_RELAXED) && deadline > 0
 	    && look_again(m, self))
-		return 0;
+		return took("mutex", m, 0);
 	w = uwait_prepare_lean(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
 	uwait_note(w, &mutex, m, __builtin_return_address(0));
-	return mutex_wait(w, m);
+	return took("mutex", m, mutex_wait(w, m));
 }
 
 /* True: it was free, with `owner' in m_owner, and is the caller's. */
@@ -256,6 +256,8 @@ int usync_mutex_unlock(struct usync_mutex *m)
 	uintptr_t self = uwait_name(), owner = self;
 
 	check(m, OBJECT, __func__);
+	if (CHECKING && (__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) == self)
+		gave(m);
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
 					__ATOMIC_RELAXED))
 		return 0;
@@ -310,13 +312,15 @@ static bool pass_on(struct usync_mutex *m, uintptr_t self)
 UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, OBJECT, __func__);
-	return rwlock_lock(l, 0, deadline, __builtin_return_address(0));
+	return took("rwlock", l,
+		    rwlock_lock(l, 0, deadline, __builtin_return_address(0)));
 }
 
 UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, OBJECT, __func__);
-	return rwlock_lock(l, uwait_name(), deadline, __builtin_return_address(0));
+	return took("rwlock", l, rwlock_lock(l, uwait_name(), deadline,
+					     __builtin_return_address(0)));
 }
 
 /* Takes it if it is free. self: a writer's name; 0: to read. */
@@ -383,6 +387,7 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 		uwait_unlock(&l->r_lock);
 		return -EPERM;
 	}
+	gave(l);
 	if (l->r_owner)
 		l->r_owner = 0;
 	else
@@ -461,7 +466,9 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 	if (rc)
 		return rc;
 	uwait_note(w, &cond, c, __builtin_return_address(0));
-	return cond_wait(w, c, m);
+	rc = cond_wait(w, c, m);
+	took("mutex", m, 0);
+	return rc;
 }
 
 static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)

@@ -9,6 +9,8 @@
  * owner may be evicted while it waits, and then others find another thread's frames
  * there. A buffer is read and written by its caller, while that runs, so it may be on the
  * caller's own stack.
+ *
+ * took() and gave() tell uco.c what a thread has, for uco_clone().
  */
 #ifndef USCHED_CHECK_H
 #define USCHED_CHECK_H
@@ -82,8 +84,15 @@ enum { OBJECT, BUFFER };
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { CHECKING = 1 };
+
 /* upreempt.c's, if that is linked: no preemptible region may contain these calls. */
 void usched__called(const char *call) __attribute__((weak, visibility("hidden")));
+
+/* uco.c's, if that is linked. */
+void uco__took(const char *what, const void *object)
+	__attribute__((weak, visibility("hidden")));
+void uco__gave(const void *object) __attribute__((weak, visibility("hidden")));
 
 /* Not inlined: its frame is below those of all callers. */
 __attribute__((noinline, unused))
@@ -111,12 +120,41 @@ static void check(const void *pointer, int whose, const char *call)
 	fprintf(stderr, ": threads move\n");
 	abort();
 }
+
+/* The caller has taken it, if rc is 0, for a coroutine, perhaps. Returns rc. */
+static inline int took(const char *what, const void *object, int rc)
+{
+	if (rc == 0 && uco__took)
+		uco__took(what, object);
+	return rc;
+}
+
+/* The caller gives it back. */
+static inline void gave(const void *object)
+{
+	if (uco__gave)
+		uco__gave(object);
+}
 #else
+enum { CHECKING = 0 };
+
 static inline void check(const void *pointer, int whose, const char *call)
 {
 	(void)pointer;
 	(void)whose;
 	(void)call;
+}
+
+static inline int took(const char *what, const void *object, int rc)
+{
+	(void)what;
+	(void)object;
+	return rc;
+}
+
+static inline void gave(const void *object)
+{
+	(void)object;
 }
 #endif
 

@@ -48,7 +48,7 @@ usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
 uchan.c:        usync.h private/check.h
 ulocks.c:       ustack.h private/code.h
-uscope.c:       usync.h
+uscope.c:       usync.h private/check.h
 unet.h:         usync.h
 unet.c:         unet.h private/cancel.h private/check.h private/poller.h
 ubuf.h:
@@ -56,7 +56,8 @@ ubuf.c:         ubuf.h unet.h private/check.h
 uoffload.h:     usync.h
 uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/native.h
 uco.h:          uwait.h
-uco.c:          uco.h arch/arch.h private/check.h
+uco.c:          uco.h arch/arch.h private/check.h private/uco_held.inc
+private/uco_held.inc:
 uoverflow.h:
 upreempt.h:     usched.h
 uinspect.h:
