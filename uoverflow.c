@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "private/code.h"
@@ -61,6 +62,7 @@ static struct sigaction previous[2];    /* constant once it is installed */
 
 static void make_key(void);
 static void find_end(struct native *n);
+static void *lowest(char *low, size_t *size);
 static void leave(void *native);
 static void install(void);
 static void install_for(int signo, struct sigaction *old);
@@ -168,6 +170,7 @@ void uoverflow__adopt(void *native)
  */
 static void find_end(struct native *n)
 {
+	bool grows = getpid() == gettid();
 	pthread_attr_t attr;
 	void *low;
 	size_t size;
@@ -176,12 +179,28 @@ static void find_end(struct native *n)
 		return;
 	if (pthread_attr_getstack(&attr, &low, &size) == 0
 	    && pthread_attr_getguardsize(&attr, &n->n_below) == 0) {
+		if (grows)
+			low = lowest(low, &size);
 		n->n_end = stack_last(low, size, 0);
 		n->n_above = STACK_GROWS_UP ? size : 0;
 	}
 	pthread_attr_destroy(&attr);
-	if (getpid() == gettid())
+	if (grows)
 		n->n_below = n->n_above = GROWTH;
+}
+
+/* musl tells how far it has grown, and not its limit. */
+static void *lowest(char *low, size_t *size)
+{
+	struct rlimit limit;
+	size_t more;
+
+	if (STACK_GROWS_UP || getrlimit(RLIMIT_STACK, &limit)
+	    || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 2 < *size)
+		return low;
+	more = (size_t)limit.rlim_cur - *size;
+	*size += more;
+	return low - more;
 }
 
 void uoverflow__leave(void)
