@@ -188,6 +188,7 @@ TEST_CASE(test_dump_by_threads, each_conf, dump_by_threads)
 /* ---- While others run ---- */
 
 static atomic_bool over_now;
+static atomic_size_t dumped;
 
 /* Two of these dump at the same time. */
 static void *dump_on(void *file)
@@ -195,8 +196,10 @@ static void *dump_on(void *file)
 	size_t *dumps = calloc(1, sizeof *dumps);
 
 	TEST_TRUE(dumps);
-	for (; !over_now; ++*dumps)
+	for (; !over_now; ++*dumps) {
 		TEST_EQUAL(uinspect_dump(fileno(file), *dumps % 4), 0);
+		dumped += *dumps == 0;
+	}
 	return dumps;
 }
 
@@ -207,8 +210,10 @@ static void with_dumps(void (*test)(void))
 
 	TEST_TRUE(nowhere);
 	over_now = false;
+	dumped = 0;
 	for (int i = 0; i < 2; i++)
 		TEST_EQUAL(pthread_create(&native[i], NULL, dump_on, nowhere), 0);
+	await_count(&dumped, 2);
 	test();
 	over_now = true;
 	for (int i = 0; i < 2; i++) {
