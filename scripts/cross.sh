@@ -3,6 +3,7 @@
 #
 # cross.sh DIRECTORY CC: cmocka, built with the compiler CC for the machine or the libc
 # that it is for. Prints a directory with cmocka in include/ and lib/, a static library.
+# For musl-gcc, lib/ has unwind.o, too, which programs link: see unwind.c.
 #
 # The source is the distribution's, by apt, with lists of its own in DIRECTORY, which also
 # has all the rest. So it needs no privilege and does not change the system. Without apt,
@@ -11,6 +12,7 @@ set -eu
 dir=$1
 cc=$2
 name=$(basename "${cc%% *}")
+scripts=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 
@@ -71,6 +73,11 @@ build() {
 	$cc -std=gnu99 -O2 -g "$@" -I"$dir/source/include" -c "$dir/source/src/cmocka.c" \
 		-o "$dir/$name.new/cmocka.o" >&2 || fail "errors"
 	"$($cc -print-prog-name=ar)" rcs "$dir/$name.new/lib/libcmocka.a" "$dir/$name.new/cmocka.o"
+	if [ "$name" = musl-gcc ]; then
+		# shellcheck disable=SC2086
+		$cc -O2 -fPIC -c "$scripts/unwind.c" -o "$dir/$name.new/lib/unwind.o" >&2 ||
+			fail "errors"
+	fi
 	rm -rf "${dir:?}/$name"
 	mv "$dir/$name.new" "$dir/$name"
 }

@@ -184,7 +184,7 @@ set_compiler() {
 set_options() {
 	cflags="$options -g"
 	case $machine in                        # elsewhere the default
-	arm | hppa | riscv64) cflags="$cflags -funwind-tables" ;;
+	arm | hppa | mips64el | riscv64) cflags="$cflags -funwind-tables" ;;
 	esac
 	events=epoll
 	defines=
@@ -236,6 +236,9 @@ set_cmocka() {
 		cmocka=$(scripts/cross.sh "$B/cross" "$CC" 2>>"$row_log") || return 1
 		cppflags="-isystem $cmocka/include"
 		ldflags=-L$cmocka/lib
+		if [ -e "$cmocka/lib/unwind.o" ]; then
+			ldflags="$ldflags $cmocka/lib/unwind.o -Wl,--eh-frame-hdr"
+		fi
 		;;
 	esac
 }

@@ -423,9 +423,11 @@ TRANSFER(pread, true, (int fd, void *to, size_t n, off_t from), (fd, to, n, from
 	 EIO, 0)
 TRANSFER(pwrite, false, (int fd, const void *from, size_t n, off_t to), (fd, from, n, to),
 	 ENOSPC, EIO, 0)
+#ifdef RWF_NOWAIT                       /* there is such a call */
 /* Pages that are not in memory, and a system that cannot tell. */
 TRANSFER(preadv2, true, (int fd, const struct iovec *iov, int n, off_t from, int flags),
 	 (fd, iov, n, from, flags), EAGAIN, EOPNOTSUPP, 0)
+#endif
 
 WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 {

@@ -13,6 +13,10 @@
 #include "../usync.h"
 #include "test.h"
 
+#ifndef sigev_notify_thread_id          /* glibc has it under this name */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
 enum {
 	LEVELS     = 4,                 /* of calls in a handler, */
 	ROOM       = 2048,              /* each with so many bytes of frame */
@@ -120,7 +124,7 @@ static void set_timers(timer_t *timer)
 		struct itimerspec each = { { 0, ns }, { 0, ns } };
 		struct sigevent event = {
 			.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = kinds[k].k_signo,
-			._sigev_un._tid = gettid(),
+			.sigev_notify_thread_id = gettid(),
 		};
 
 		TEST_EQUAL(timer_create(CLOCK_MONOTONIC, &event, &timer[k]), 0);

@@ -9,7 +9,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "plain.h"
 #include "vectors.h"
@@ -57,6 +59,12 @@ static void set_trap(int signo, siginfo_t *info, void *context)
 	(void)context;
 }
 #endif
+
+/* raise() may block signals meanwhile, and a trap that is blocked ends the process. */
+static void send_me(int signo)
+{
+	syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), signo);
+}
 
 static void on_trap(int signo, siginfo_t *info, void *context)
 {
@@ -188,11 +196,11 @@ static void compute(void *arg)
 	int before = ustack_preemptible(1);     /* makes what is made once */
 
 	ustack_preemptible(before);
-	raise(SIGUSR1);
+	send_me(SIGUSR1);
 	before = ustack_preemptible(1);
 	result = function(n);
 	ustack_preemptible(before);
-	raise(SIGUSR2);
+	send_me(SIGUSR2);
 	TEST_EQUAL(before, 0);
 	TEST_TRUE(result == alone);
 }
@@ -212,8 +220,8 @@ static void run_compute(unsigned stacks)
 static bool can_step(void)
 {
 	traps = 0;
-	raise(SIGUSR1);
-	raise(SIGUSR2);
+	send_me(SIGUSR1);
+	send_me(SIGUSR2);
 	return traps > 0;
 }
 
@@ -287,10 +295,10 @@ static void compute_deep(void *unused)
 	plain.p_no_memory = true;
 	__asm__ volatile("" : : "r"(deep) : "memory");
 	before = ustack_preemptible(1);
-	raise(SIGUSR1);
+	send_me(SIGUSR1);
 	deep[0] = (char)leaf(1);
 	TEST_TRUE(deep[0] == (char)leaf(1));
-	raise(SIGUSR2);
+	send_me(SIGUSR2);
 	ustack_preemptible(before);
 	TEST_EQUAL(before, 0);
 }
@@ -310,9 +318,9 @@ static void compute_below(void *unused)
 	double result;
 
 	(void)unused;
-	raise(SIGUSR1);
+	send_me(SIGUSR1);
 	result = below();
-	raise(SIGUSR2);
+	send_me(SIGUSR2);
 	ustack_preemptible(before);
 	TEST_TRUE(result == leaf(1) + 1);
 	TEST_EQUAL(before, 0);
