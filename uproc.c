@@ -204,7 +204,7 @@ static void add_tokens(int32_t *tokens, uint32_t more);
 static void settle(struct uproc *p, struct uproc_thread *t);
 static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
 static int  join_ended(const struct uproc_thread *me, struct uproc_thread *t);
-static void take_late_news(struct uproc_thread *me);
+static bool take_late_news(struct uproc_thread *me);
 static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 			   const void *where);
 static size_t note_join(struct uproc *p, const struct uproc_thread *me,
@@ -955,10 +955,8 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 
 	if (t == me)
 		rc = -EDEADLK;
-	if (rc == 0) {
-		take_late_news(me);
-		rc = claim(t, me);
-	}
+	if (rc == 0)
+		rc = take_late_news(me) ? -EAGAIN : claim(t, me);
 	if (rc)
 		return rc < 0 ? rc : 0;
 	p = uproc_of(&me->t_stack);             /* a thread that joins stays */
@@ -982,14 +980,19 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 
 /*
  * What ended an earlier join, if anything did, may have sent news once more, which are
- * still on their way. They are not for the next join.
+ * still on their way. They are not for the next join. True: there were some, of which the
+ * caller cannot tell whether they were for this one.
  */
-static void take_late_news(struct uproc_thread *me)
+static bool take_late_news(struct uproc_thread *me)
 {
+	bool some = false;
+
 	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
+		some = true;
 		uproc_of(&me->t_stack)->p_intent = UPROC_YIELD;
 		ustack_block();                 /* cannot fail: reserved */ /* R4 */
 	}
+	return some;
 }
 
 /*

@@ -1043,11 +1043,14 @@ APART static int join(struct ustack *u, const void *where, void **value, int64_t
 		return s == &gone ? -EINVAL : -ENOTSUP;
 	if (!self || deadline <= 0)
 		return s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
-	if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
-		return uwait_join ? uwait_join(u, where, value, deadline) : -ENOTSUP;
-	if (self->u_cancelled)
-		return -ECANCELED;
-	rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	do {
+		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
+			return uwait_join ? uwait_join(u, where, value, deadline)
+				: -ENOTSUP;
+		if (self->u_cancelled)
+			return -ECANCELED;
+		rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	} while (rc == -EAGAIN);
 	error = usched__error(self);
 	return rc == -EDEADLK && error ? error : rc;
 }

@@ -220,7 +220,8 @@ typedef int usched_cancel_fn(struct usched *s, struct ustack *u);
  * frees `u'. `s' is its dispatcher. `where' is a place in the call, for reports. A native
  * thread waits until `deadline' at most. A thread gets 0, not to wait at all, or
  * USCHED_NEVER; then it waits until s_interrupt is called for it, and its join returns
- * -EDEADLK. ustack_join() calls it.
+ * -EDEADLK; or -EAGAIN if it cannot tell whether an interrupt was for an earlier join:
+ * then it is called again, unless something has ended the wait. ustack_join() calls it.
  */
 typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where,
 			   void **value, int64_t deadline);

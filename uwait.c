@@ -390,10 +390,13 @@ int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadli
 	__atomic_store_n(&w->w_joins, true, __ATOMIC_RELAXED);
 	if (w->w_counts)
 		expect(w);
-	if (w->w_scoped && has_ended(w))
-		rc = -EDEADLK;
-	else
-		rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	do
+		if ((w->w_scoped && has_ended(w)) || usched__error(w->w_thread)
+		    || w->w_late)
+			rc = -EDEADLK;
+		else
+			rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	while (rc == -EAGAIN);
 	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
 	uncount(w);
 	error = usched__error(w->w_thread);

@@ -238,6 +238,52 @@ static void begin_join(struct worker *w)
 	TEST_EQUAL(ustack_detach(u), 0);
 }
 
+static usched_join_fn *join_before;
+
+static void *cancel_ending(void *unused)
+{
+	usync_scope_cancel(ending);
+	return unused;
+}
+
+/* In place of s_join: the interrupt is mail, and there before it. */
+static int cancel_and_join(struct usched *s, struct ustack *u, const void *where,
+			   void **value, int64_t deadline)
+{
+	pthread_t native;
+
+	TEST_EQUAL(pthread_create(&native, NULL, cancel_ending, NULL), 0);
+	TEST_EQUAL(pthread_join(native, NULL), 0);
+	return join_before(s, u, where, value, deadline);
+}
+
+/* While it waits for a time there is no deadlock, which would end the join, too. */
+static void wait_for_a_time(void *sem)
+{
+	int rc = usync_sem_wait(sem, usync_after(5 * USYNC_SECOND));
+
+	TEST_TRUE(rc == 0 || rc == -ETIMEDOUT);
+}
+
+static void begin_join_later(struct worker *w)
+{
+	static struct usync_sem sem;
+	struct usched *mine = usched__here(), *its;
+	struct ustack *u;
+	int rc;
+
+	TEST_EQUAL(over->o_start(w->w_sched, wait_for_a_time, &sem, &u), 0);
+	TEST_TRUE(ustack_stay(1) >= 0);
+	its = ustack_sched(u);
+	join_before = mine->s_join;
+	mine->s_join = its->s_join = cancel_and_join;   /* of one scheduler */
+	rc = ustack_join(u, USCHED_NEVER);
+	mine->s_join = its->s_join = join_before;
+	TEST_EQUAL(rc, -ECANCELED);
+	TEST_EQUAL(usync_sem_post(&sem), 0);
+	TEST_EQUAL(ustack_detach(u), 0);
+}
+
 /* The scope ends after the wait was prepared, before it has begun. */
 static void begin_late(struct worker *w)
 {
@@ -264,7 +310,7 @@ static void begin_awake(struct worker *w)
 }
 
 static void (*const beginnings[])(struct worker *w) = {
-	begin_join, begin_late, begin_awake,
+	begin_join, begin_join_later, begin_late, begin_awake,
 };
 
 static void begin(struct worker *w)
@@ -279,7 +325,7 @@ static void begin_each(void *s)
 {
 	static struct worker w;
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
 		ending = make_scope(NULL, USCHED_NEVER);
 		start_worker(&w, s, false, i, begin, NULL);
 		end_worker(&w);
