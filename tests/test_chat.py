@@ -155,12 +155,14 @@ class Chat(serverlib.Case):
         server = self.start(program)
         clients = [self.join(server, f"c{i}", "room") for i in range(20)]
         stays = self.dial(server)
+        began = time.monotonic()
         server.signal()
         for client in clients:
             self.hears_at_last(client, "* the server ends, goodbye")
             client.close()
         self.assertEqual(server.process.wait(), 0)
         self.assertEqual(server.errors(), "")
+        self.assertGreater(time.monotonic() - began, 0.5, "it does not wait for a close")
         stays.close()
 
     def test_usage(self):

@@ -120,6 +120,7 @@ class Crawler(serverlib.Case):
             "/b.html": "<a href='/'>back</a><a href",
             "/sub/": "<a href='../a.html'>a</a><a href='moved'>m</a>",
             "/sub/moved": 7, "/7.html": "seven", "/q": "q"})
+        site.pages["/b.html"] += f"<a href='{site.address('127.0.0.2')}/other'>o</a>"
         for host in "127.0.0.1", "localhost":
             site.asked.clear()
             base = site.address(host)
