@@ -73,6 +73,7 @@ runs_of_others() {
 		load=${name#*-}
 		load=${load%%-*}
 		[ -f "$file" ] || continue
+		[ "$load" != chat ] || continue         # check_chats
 		! grep -q "^$name " "$dir/columns" || continue
 		case " $workloads " in
 		*" $load "*) tiny_points_of "$load" | sed "s|^|$name $load |" ;;
@@ -304,6 +305,29 @@ check_servers() {
 	done <"$dir/servers"
 }
 
+# Servers for bench/chat-load: what is said comes to all, and SIGTERM ends them.
+check_chats() {
+	for file in "$B"/examples/09-chat "$B"/peers/*-chat; do
+		[ -x "$file" ] && [ -x "$B/bench/chat-load" ] || continue
+		programs=$((programs + 1)) runs=$((runs + 1))
+		for port in 27951 27952 27953 27954; do
+			"$file" $port >"$dir/out" 2>"$dir/err" &
+			chat=$!
+			for _ in 1 2 3 4 5 6 7 8 9 10; do
+				! grep -q ready "$dir/out" || break
+				sleep 0.2
+			done
+			! grep -q ready "$dir/out" || break
+			kill $chat 2>/dev/null
+			wait $chat
+		done
+		timeout 60 "$B/bench/chat-load" $port $chat 20 5 100 1 >"$dir/out" 2>"$dir/err" ||
+			fail "$file: chat-load: $(cat "$dir/out" "$dir/err")"
+		kill $chat
+		wait $chat || fail "$file: status $? after SIGTERM"
+	done
+}
+
 # What the peer.mk files offer where there is no toolchain: the variables that
 # they use for one, and the compilers, name a program that does not exist.
 check_offers() {
@@ -358,6 +382,7 @@ runs_of_columns >"$dir/columns"
 { cat "$dir/columns"; runs_of_others; } >"$dir/all"
 check_programs
 check_servers
+check_chats
 [ -z "$absent" ] || note "not built:$absent"
 [ -z "$excuses" ] || note "cannot be run here:$excuses"
 [ $programs -gt 0 ] || skip "there are no programs in $B"
