@@ -48,6 +48,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -78,6 +79,7 @@ enum {
 	READY      = 0,                 /* results of a grant */
 	CLOSED     = 1,
 	TURN       = 2,
+	PARTS      = 64,                /* buffers of one system call */
 	LINE       = 64,                /* bytes */
 	WAITS      = INT32_MIN,         /* of a step: block() is next */
 	TURNED,                         /* of block(): a step, and end_turn() */
@@ -120,10 +122,10 @@ struct descriptor {
  * stay in registers.
  */
 struct op {
-	void               *o_buffer;
-	size_t              o_size;
+	void               *o_buffer;   /* or a message, or the offset of a file */
+	size_t              o_size;     /* with o_iov: skipped in the first */
 	const struct iovec *o_iov;      /* instead of the buffer */
-	int                 o_n;
+	int                 o_n;        /* or the descriptor of a file */
 	int                 o_flags;
 	size_t              o_short;    /* fewer bytes than this empty it */
 	size_t              o_whole;    /* bytes that are to be written without others' */
@@ -143,6 +145,12 @@ struct told {
 	struct uwaiter    *g_taker;     /* or NULL */
 	int                g_result;    /* its */
 	struct uwait_node *g_others;    /* marked; by n_next */
+};
+
+/* The signal mask before a system call that may raise SIGPIPE. */
+struct held {
+	sigset_t h_before;
+	bool     h_pending;
 };
 
 /* As deadline 0, in a call that has given way. */
@@ -227,16 +235,27 @@ static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
 static ssize_t write_natively(struct descriptor *d, void *buffer, size_t size,
 			      size_t whole, int64_t deadline, struct turn *t)
 	__attribute__((noinline));
-static int poll_step(struct descriptor *d, int64_t deadline, struct turn *t)
-	__attribute__((noinline));
+static int poll_step(struct descriptor *d, int direction, int64_t deadline,
+		     struct turn *t) __attribute__((noinline));
+static inline int wait_for(int fd, int direction, int64_t deadline)
+	__attribute__((always_inline));
+static inline ssize_t send_by(attempt *try, int fd, const struct op *o, bool is_unix,
+			      int64_t deadline) __attribute__((always_inline));
+static inline int connect_at(struct descriptor *d, const struct unet_addr *a,
+			     int64_t deadline, uint32_t generation)
+	__attribute__((always_inline));
 static inline attempt try_read, try_write __attribute__((always_inline));
-static attempt try_readv, try_writev, try_recvfrom, try_sendto, try_accept, try_poll;
-static attempt try_connect __attribute__((noinline));  /* large frame */
+static attempt try_readv, try_writev, try_recvfrom, try_sendto, try_accept, try_poll,
+	try_recvmsg, try_sendmsg, try_begin, try_connect;
+static attempt try_sendfile, try_parts __attribute__((noinline));       /* large frames */
 static ssize_t write_one(int fd, void *buffer, size_t size, enum kind kind)
 	__attribute__((noinline));
 static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kind)
 	__attribute__((noinline));
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n);
+static void hold_signal(struct held *h);
+static void release_signal(const struct held *h, ssize_t rc);
+static void skip(struct op *o, size_t n);
 static int  pause_until(int64_t deadline);
 static int  open_socket(const struct unet_addr *a, int type, unsigned flags);
 static int  poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
@@ -1341,29 +1360,85 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	/* It is only read. */
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_flags = flags, .o_to = to };
-	uint32_t generation;
-	struct descriptor *d;
-	int rc = find(fd, &d);
-	ssize_t n = 0;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(to, BUFFER, __func__);
+	return send_by(try_sendto, fd, &o, to && to->a_sockaddr.ss_family == AF_UNIX,
+		       deadline);
+}
+
+/* To an address of a UNIX socket: no event tells of room at the receiver. */
+static inline ssize_t send_by(attempt *try, int fd, const struct op *o, bool is_unix,
+			      int64_t deadline)
+{
+	struct descriptor *d;
+	int rc = find(fd, &d);
+	uint32_t generation;
+	ssize_t n = 0;
+
 	if (rc)
 		return rc;
 	generation = generation_of(d);
-	if (!to || to->a_sockaddr.ss_family != AF_UNIX)
-		return perform(try_sendto, d, OUT, &o, deadline, generation);
+	if (!is_unix)
+		return perform(try, d, OUT, o, deadline, generation);
 	rc = give_way(d, OUT, deadline);
-	while (rc == 0) {  /* no event tells of room at the receiver */
-		n = perform(try_sendto, d, OUT, &o, COUNTED, generation);
+	while (rc == 0) {
+		n = perform(try, d, OUT, o, COUNTED, generation);
 		rc = n == -ETIMEDOUT ? pause_until(deadline) : 1;
 	}
 	return rc < 0 ? rc : n;
 }
 
+static void check_message(const struct msghdr *message, const char *call)
+{
+	check(message, BUFFER, call);
+	check(message->msg_namelen ? message->msg_name : NULL, BUFFER, call);
+	check(message->msg_controllen ? message->msg_control : NULL, BUFFER, call);
+	check_iov(message->msg_iov, (int)message->msg_iovlen, call);
+}
+
+ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline)
+{
+	const struct op o = { .o_buffer = message, .o_flags = flags };
+
+	check_message(message, __func__);
+	return perform_at(try_recvmsg, fd, IN, &o, deadline);
+}
+
+static bool goes_to_unix(const struct msghdr *message)
+{
+	const struct sockaddr *to = message->msg_name;
+
+	return to && message->msg_namelen >= sizeof to->sa_family
+		&& to->sa_family == AF_UNIX;
+}
+
+ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline)
+{
+	/* It is only read. */
+	const struct op o = { .o_buffer = (void *)(uintptr_t)message, .o_flags = flags };
+
+	check_message(message, __func__);
+	return send_by(try_sendmsg, fd, &o, goes_to_unix(message), deadline);
+}
+
+ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t deadline)
+{
+	const struct op o = { .o_buffer = offset, .o_size = size, .o_n = from };
+
+	check(offset, BUFFER, __func__);
+	return perform_at(try_sendfile, fd, OUT, &o, deadline);
+}
+
+/* What the system calls ETIMEDOUT is not the deadline. */
+static int failure(int error)
+{
+	return error == EWOULDBLOCK ? -EAGAIN : error == ETIMEDOUT ? -ETIME : -error;
+}
+
 static ssize_t result(ssize_t n)
 {
-	return n < 0 ? errno == EWOULDBLOCK ? -EAGAIN : -errno : n;
+	return n < 0 ? failure(errno) : n;
 }
 
 static bool is_socket(enum kind kind)
@@ -1424,23 +1499,64 @@ static ssize_t write_other(int fd, const struct iovec *iov, int n, enum kind kin
 	}
 }
 
-/* No flag suppresses SIGPIPE, so it is blocked, and taken out if it came. */
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 {
-	static const struct timespec now = { 0, 0 };
-	sigset_t set, old, pending;
+	struct held held;
 	ssize_t rc;
+
+	hold_signal(&held);
+	rc = result(writev(fd, iov, n));
+	release_signal(&held, rc);
+	return rc;
+}
+
+/* No flag suppresses SIGPIPE, so it is blocked, and taken out if it came. */
+static void hold_signal(struct held *h)
+{
+	sigset_t set, pending;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &set, &old);
-	rc = result(writev(fd, iov, n));
-	if (rc == -EPIPE && !sigismember(&pending, SIGPIPE))
+	h->h_pending = sigismember(&pending, SIGPIPE) > 0;
+	pthread_sigmask(SIG_BLOCK, &set, &h->h_before);
+}
+
+static void release_signal(const struct held *h, ssize_t rc)
+{
+	static const struct timespec now = { 0, 0 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	if (rc == -EPIPE && !h->h_pending)
 		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
 			;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_sigmask(SIG_SETMASK, &h->h_before, NULL);
+}
+
+static ssize_t try_sendfile(int fd, const struct op *o, enum kind kind)
+{
+	struct held held;
+	ssize_t rc;
+
+	(void)kind;
+	hold_signal(&held);
+	rc = result(sendfile(fd, o->o_n, o->o_buffer, o->o_size));
+	release_signal(&held, rc);
 	return rc;
+}
+
+static ssize_t try_recvmsg(int fd, const struct op *o, enum kind kind)
+{
+	(void)kind;
+	return result(recvmsg(fd, o->o_buffer, o->o_flags | MSG_DONTWAIT));
+}
+
+static ssize_t try_sendmsg(int fd, const struct op *o, enum kind kind)
+{
+	(void)kind;
+	return result(sendmsg(fd, o->o_buffer, o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 static ssize_t try_recvfrom(int fd, const struct op *o, enum kind kind)
@@ -1522,6 +1638,58 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 	if (done)
 		*done = put;
 	return n < 0 ? (int)n : 0;
+}
+
+int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
+		    int64_t deadline)
+{
+	struct op o = { .o_iov = iov, .o_n = n, .o_whole = size_of(iov, n) };
+	struct descriptor *d;
+	struct turn t;
+	ssize_t rc = begin(fd, &d, &t);
+	const size_t size = o.o_whole;
+
+	check_iov(iov, n, __func__);
+	check(done, BUFFER, __func__);
+	rc = n < 0 ? -EINVAL : rc;
+	while (o.o_whole > 0 && rc >= 0) {
+		rc = general_step(try_parts, d, OUT, &o, deadline, &t);
+		if (rc == WAITS) {
+			rc = block(&t, d, OUT, deadline);
+			rc = rc == TURNED ? 0 : rc;
+		} else {
+			skip(&o, rc > 0 ? (size_t)rc : 0);
+			t.t_waiter = NULL;
+		}
+	}
+	if (t.t_turn)
+		end_turn(d, OUT, &t, 0);
+	if (done)
+		*done = size - o.o_whole;
+	return rc < 0 ? (int)rc : 0;
+}
+
+static void skip(struct op *o, size_t n)
+{
+	o->o_whole -= n;
+	o->o_size += n;
+	while (o->o_n > 0 && o->o_size >= o->o_iov->iov_len) {
+		o->o_size -= o->o_iov->iov_len;
+		o->o_iov++;
+		o->o_n--;
+	}
+}
+
+/* The first ones, since the caller's array stays as it is. */
+static ssize_t try_parts(int fd, const struct op *o, enum kind kind)
+{
+	int n = o->o_n < PARTS ? o->o_n : PARTS;
+	struct iovec parts[PARTS];
+
+	memcpy(parts, o->o_iov, (size_t)n * sizeof *parts);
+	parts[0].iov_base = (char *)parts[0].iov_base + o->o_size;
+	parts[0].iov_len -= o->o_size;
+	return write_other(fd, parts, n, kind);
 }
 
 /* Sockets. */
@@ -1674,32 +1842,9 @@ static ssize_t try_accept(int fd, const struct op *o, enum kind kind)
 			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
-static int connect_once(int fd, const struct unet_addr *a)
-{
-	int before = defer_cancel();
-	int rc = connect(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size)
-		? -errno : 0;
-
-	allow_cancel(before);
-	return rc;
-}
-
-/* A UNIX socket's backlog is full: no event tells when there is a place. */
-static int connect_socket(int fd, const struct unet_addr *a, int64_t deadline)
-{
-	int rc;
-
-	while ((rc = connect_once(fd, a)) == -EAGAIN) {
-		rc = pause_until(deadline);
-		if (rc)
-			return rc;
-	}
-	return rc == -EINPROGRESS || rc == -EINTR ? 1 : rc;
-}
-
 int unet_connect(const struct unet_addr *a, int64_t deadline)
 {
-	const struct op o = { 0 };
+	struct descriptor *d;
 	int fd, rc;
 
 	check(a, BUFFER, __func__);
@@ -1708,29 +1853,67 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 		fd = fresh(fd, kind_of(fd));
 	if (fd < 0)
 		return fd;
-	rc = connect_socket(fd, a, deadline);
-	if (rc > 0)
-		rc = (int)perform_at(try_connect, fd, OUT, &o, deadline);
+	rc = find(fd, &d);
+	if (rc == 0)
+		rc = connect_at(d, a, deadline, generation_of(d));
 	if (rc == 0)
 		return fd;
 	unet_close(fd);
 	return rc;
 }
 
+int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline)
+{
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	check(a, BUFFER, __func__);
+	return rc ? rc : connect_at(d, a, deadline, generation_of(d));
+}
+
+/* A UNIX socket's backlog is full: no event tells when there is a place. */
+static inline int connect_at(struct descriptor *d, const struct unet_addr *a,
+			     int64_t deadline, uint32_t generation)
+{
+	const struct op o = { .o_to = a };
+	int rc;
+
+	while ((rc = (int)perform(try_begin, d, OUT, &o, COUNTED, generation))
+	       == -ETIMEDOUT) {
+		rc = pause_until(deadline);
+		if (rc)
+			return rc;
+	}
+	if (rc > 0)
+		rc = (int)perform(try_connect, d, OUT, &o, deadline, generation);
+	return rc;
+}
+
+static int connect_once(int fd, const struct unet_addr *a)
+{
+	const struct sockaddr *to = (const struct sockaddr *)&a->a_sockaddr;
+
+	return connect(fd, to, a->a_size) ? errno : 0;
+}
+
+/* 1: it goes on. */
+static ssize_t try_begin(int fd, const struct op *o, enum kind kind)
+{
+	int rc = connect_once(fd, o->o_to);
+
+	(void)kind;
+	return rc == EINPROGRESS || rc == EALREADY || rc == EINTR ? 1 : failure(rc);
+}
+
+/* Linux has this call say how the first one ended, and others that it is connected. */
 static ssize_t try_connect(int fd, const struct op *o, enum kind kind)
 {
-	struct sockaddr_storage peer;
-	socklen_t size = sizeof peer;
-	int error = 0;
+	int rc = connect_once(fd, o->o_to);
 
-	(void)o;
 	(void)kind;
-	if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0)
+	if (rc == EISCONN)
 		return 0;
-	size = sizeof error;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
-		error = errno;
-	return error ? -error : -EAGAIN;
+	return rc == EINPROGRESS || rc == EALREADY ? -EAGAIN : failure(rc);
 }
 
 /* Signals. */
@@ -1758,36 +1941,48 @@ int unet_signal(int fd, int64_t deadline)
 
 int unet_wait_readable(int fd, int64_t deadline)
 {
+	return wait_for(fd, IN, deadline);
+}
+
+int unet_wait_writable(int fd, int64_t deadline)
+{
+	return wait_for(fd, OUT, deadline);
+}
+
+static inline int wait_for(int fd, int direction, int64_t deadline)
+{
 	struct descriptor *d;
 	struct turn t;
 	int rc = begin(fd, &d, &t);
 
 	if (rc)
 		return rc;
-	rc = poll_step(d, deadline, &t);
+	rc = poll_step(d, direction, deadline, &t);
 	while (rc == WAITS) {
-		rc = block(&t, d, IN, deadline);
+		rc = block(&t, d, direction, deadline);
 		if (rc == TURNED)
-			rc = (int)end_turn(d, IN, &t, poll_step(d, deadline, &t));
+			rc = (int)end_turn(d, direction, &t,
+					   poll_step(d, direction, deadline, &t));
 		else if (rc == 0 && POLLER_ONCE)
-			rc = poll_step(d, deadline, &t);        /* pass_on() */
+			rc = poll_step(d, direction, deadline, &t);     /* pass_on() */
 	}
 	return rc;
 }
 
-static int poll_step(struct descriptor *d, int64_t deadline, struct turn *t)
+static int poll_step(struct descriptor *d, int direction, int64_t deadline,
+		     struct turn *t)
 {
-	static const struct op none;
+	static const struct op ways[] = { [IN]  = { .o_flags = POLLIN },
+					  [OUT] = { .o_flags = POLLOUT } };
 
-	return (int)general_step(try_poll, d, IN, &none, deadline, t);
+	return (int)general_step(try_poll, d, direction, &ways[direction], deadline, t);
 }
 
 static ssize_t try_poll(int fd, const struct op *o, enum kind kind)
 {
-	struct pollfd one = { fd, POLLIN, 0 };
+	struct pollfd one = { fd, (short)o->o_flags, 0 };
 	ssize_t n = result(poll(&one, 1, 0));
 
-	(void)o;
 	(void)kind;
 	if (n <= 0)
 		return n < 0 ? n : -EAGAIN;

@@ -13,8 +13,9 @@
  *
  * Buffers may be on the stack: the thread itself makes the system call, while it runs.
  * Several threads may wait to read or accept on a descriptor, and several to write: they
- * are served in the order in which they began to wait. What unet_write_all() writes stays
- * together, whatever others write. Polls wait beside them. No call is for signal
+ * are served in the order in which they began to wait. What unet_write_all() and
+ * unet_writev_all() write stays together, whatever others write. Polls wait beside them.
+ * No call is for signal
  * handlers, nor for call-backs of schedulers and events. Do not abort a thread that waits
  * here: its descriptor would tell it.
  *
@@ -27,6 +28,8 @@
  *               at a processor's first waits for descriptors; a later call tries again
  *   -ENOSPC     no epoll interest left, a limit of the system
  *   -EBADF      it is no descriptor, or unet_close() closed it meanwhile
+ *   -ETIME      the connection timed out: the system's ETIMEDOUT, after which it is gone.
+ *               -ETIMEDOUT is the deadline's always, and then it is as it was
  *   any other   of the system call. -EPIPE comes without SIGPIPE on sockets, and on pipes
  *               during these calls
  *
@@ -85,6 +88,12 @@ char *unet_text(const struct unet_addr *a, char *text);
 int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
 		 size_t max, int64_t deadline);
 
+/*
+ * The text of a result of unet_resolve(), as "no such host or service". It is constant,
+ * or of strerror(3). Does not wait.
+ */
+const char *unet_resolve_error(int rc);
+
 /* Descriptors. Each call returns one, or an error. */
 
 enum {
@@ -108,6 +117,14 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline);
 
 /* A stream socket connected to `a'. */
 int unet_connect(const struct unet_addr *a, int64_t deadline);
+
+/*
+ * As connect(2): connects the socket `fd' of any type to `a'. It stays open after an
+ * error. After a deadline or a cancel the system goes on with it, and the same call again
+ * waits for the end of that.
+ * 0, or an error.
+ */
+int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline);
 
 /* A datagram socket, bound to `a'. Does not wait. */
 int unet_bind(const struct unet_addr *a, unsigned flags);
@@ -144,6 +161,16 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 		    const struct unet_addr *to, int64_t deadline);
 
+/* With ancillary data. MSG_DONTWAIT and MSG_NOSIGNAL are added to `flags'. */
+ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline);
+ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline);
+
+/*
+ * From the file `from', at *offset, or where it stands if that is NULL; 0: it ends there.
+ * Pages that are not in memory hold up the processor while they are read.
+ */
+ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t deadline);
+
 /*
  * Transfers exactly `size' bytes. After an error some may have been transferred: *done,
  * unless NULL, is how many.
@@ -152,6 +179,10 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline);
 int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 		   int64_t deadline);
+
+/* Likewise, all of n buffers, more than IOV_MAX too. -EINVAL: n is negative. */
+int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
+		    int64_t deadline);
 
 /*
  * As poll(2), also of the set of descriptors. POLLNVAL tells that one is not open, or was
@@ -165,6 +196,9 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);
  * meanwhile. Sometimes it returns early, as on urgent data, so a read after it may wait.
  */
 int unet_wait_readable(int fd, int64_t deadline);
+
+/* Likewise, until it can be written to, or a write would fail. */
+int unet_wait_writable(int fd, int64_t deadline);
 
 #ifdef __cplusplus
 }

@@ -103,6 +103,14 @@ static ssize_t call_recvfrom(struct place *p, int64_t deadline)
 	return unet_recvfrom(p->p_fds[0], p->p_buffer, 16, 0, NULL, deadline);
 }
 
+static ssize_t call_recvmsg(struct place *p, int64_t deadline)
+{
+	struct iovec iov = { p->p_buffer, sizeof p->p_buffer };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return unet_recvmsg(p->p_fds[0], &message, 0, deadline);
+}
+
 static ssize_t call_read_all(struct place *p, int64_t deadline)
 {
 	return unet_read_all(p->p_fds[0], p->p_buffer, 8, NULL, deadline);
@@ -158,6 +166,31 @@ static ssize_t call_sendto(struct place *p, int64_t deadline)
 	return unet_sendto(p->p_fds[0], p->p_buffer, 8, 0, NULL, deadline);
 }
 
+static ssize_t call_sendmsg(struct place *p, int64_t deadline)
+{
+	struct iovec iov = { p->p_buffer, 8 };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return unet_sendmsg(p->p_fds[0], &message, 0, deadline);
+}
+
+static ssize_t call_sendfile(struct place *p, int64_t deadline)
+{
+	return unet_sendfile(p->p_fds[0], place.p_file, NULL, 8, deadline);
+}
+
+static ssize_t call_writev_all(struct place *p, int64_t deadline)
+{
+	struct iovec iov[3] = { { p->p_buffer, 1 }, { NULL, 0 }, { p->p_buffer + 1, 7 } };
+
+	return unet_writev_all(p->p_fds[0], iov, 3, NULL, deadline);
+}
+
+static ssize_t call_wait_writable(struct place *p, int64_t deadline)
+{
+	return unet_wait_writable(p->p_fds[0], deadline);
+}
+
 static ssize_t call_write_all(struct place *p, int64_t deadline)
 {
 	return unet_write_all(p->p_fds[0], p->p_buffer, 8, NULL, deadline);
@@ -195,6 +228,7 @@ static const struct op ops[] = {
 	{ "readv, pipe",        make_pipe,      call_readv,     ready_send, 8 },
 	{ "recvfrom",           tcp_pair,       call_recvfrom,  ready_send, 8 },
 	{ "recvfrom, UDP",      make_udp,       call_recvfrom,  ready_send, 8 },
+	{ "recvmsg",            tcp_pair,       call_recvmsg,   ready_send, 8 },
 	{ "read_all",           tcp_pair,       call_read_all,  ready_send, 0 },
 	{ "wait_readable",      tcp_pair,       call_wait_readable,     ready_send, 0 },
 	{ "poll in",            tcp_pair,       call_poll_in,   ready_send, POLLIN },
@@ -206,8 +240,14 @@ static const struct op ops[] = {
 	{ "writev",             make_full_pair, call_writev,    ready_drain, 1 },
 	{ "sendto",             make_full_pair, call_sendto,    ready_drain, 1 },
 	{ "sendto, datagrams",  make_full_datagrams,    call_sendto,    ready_drain, 8 },
+	{ "sendmsg",            make_full_pair, call_sendmsg,   ready_drain, 1 },
+	{ "sendmsg, datagrams", make_full_datagrams,    call_sendmsg,   ready_drain, 8 },
+	{ "sendfile",           make_full_pair, call_sendfile,  ready_drain, 1 },
+	{ "sendfile, pipe",     make_full_pipe, call_sendfile,  ready_drain, 1 },
 	{ "write_all",          make_full_pair, call_write_all, ready_drain, 0 },
 	{ "write_all, pipe",    make_full_pipe, call_write_all, ready_drain, 0 },
+	{ "writev_all",         make_full_pair, call_writev_all,        ready_drain, 0 },
+	{ "wait_writable",      make_full_pair, call_wait_writable,     ready_drain, 0 },
 	{ "poll out",           make_full_pair, call_poll_out,  ready_drain, POLLOUT },
 };
 
@@ -219,6 +259,7 @@ void make_place(const struct op *op)
 	memset(place.p_buffer, 1, sizeof place.p_buffer);
 	place.p_op = op;
 	op->o_make(place.p_fds);
+	place.p_file = open("/proc/self/exe", O_RDONLY);
 	TEST_TRUE(place.p_fds[0] >= 0);
 }
 
@@ -228,6 +269,7 @@ void unmake_place(bool closed)
 		TEST_EQUAL(unet_close(place.p_fds[0]), 0);
 	if (place.p_fds[1] >= 0)
 		close(place.p_fds[1]);
+	close(place.p_file);
 }
 
 void unready_place(void)

@@ -8,10 +8,11 @@
 
 #include "net.h"
 
-/* p_fds: the descriptor of the call, and its peer or -1. */
+/* p_fds: the descriptor of the call, and its peer or -1; p_file: what it may send. */
 struct place {
 	const struct op *p_op;
 	int              p_fds[2];
+	int              p_file;
 	int64_t          p_deadline;
 	atomic_int       p_returned;
 	ssize_t          p_rc;

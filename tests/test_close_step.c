@@ -168,6 +168,38 @@ static int wait_for_it(int fd, char *got)
 	return unet_wait_readable(fd, NEVER);
 }
 
+static int wait_for_room(int fd, char *got)
+{
+	(void)got;
+	return unet_wait_writable(fd, NEVER);
+}
+
+static int receive_message(int fd, char *got)
+{
+	struct iovec iov = { got, 1 };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return (int)unet_recvmsg(fd, &message, 0, NEVER);
+}
+
+static int send_message(int fd, char *got)
+{
+	struct iovec iov = { (char[]){ 'w' }, 1 };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return note_sent(unet_sendmsg(fd, &message, 0, NEVER), got);
+}
+
+static int write_all_vectors(int fd, char *got)
+{
+	struct iovec iov[2] = { { NULL, 0 }, { (char[]){ 'w' }, 1 } };
+	size_t done;
+	int rc = unet_writev_all(fd, iov, 2, &done, NEVER);
+
+	note_sent((ssize_t)done, got);
+	return rc;
+}
+
 static int poll_for(int fd, short events)
 {
 	struct pollfd one = { fd, events, 0 };
@@ -290,6 +322,10 @@ static void a_call_stays_with_its_file(void **state)
 		{ "write", open_packets, write_one, false },
 		{ "writev", open_packets, write_vector, false },
 		{ "write_all", open_packets, write_both, false },
+		{ "writev_all", open_packets, write_all_vectors, false },
+		{ "recvmsg", open_packets, receive_message, false },
+		{ "sendmsg", open_packets, send_message, false },
+		{ "wait_writable", open_packets, wait_for_room, false },
 		{ "sendto", open_packets, send_one, false },
 		{ "sendto, again", open_packets, send_again, false },
 		{ "poll out", open_packets, poll_out, false },

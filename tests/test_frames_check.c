@@ -81,6 +81,11 @@ static char *found;
 	X(recvfrom_from, unet_recvfrom, (-1, NULL, 0, 0, p, 0)) \
 	X(sendto, unet_sendto, (-1, p, 1, 0, NULL, 0)) \
 	X(sendto_to, unet_sendto, (-1, NULL, 0, 0, p, 0)) \
+	X(connect_fd, unet_connect_fd, (-1, p, 0)) \
+	X(recvmsg, unet_recvmsg, (-1, p, 0, 0)) \
+	X(sendmsg, unet_sendmsg, (-1, p, 0, 0)) \
+	X(sendfile, unet_sendfile, (-1, -1, p, 1, 0)) \
+	X(writev_all, unet_writev_all, (-1, p, 1, NULL, 0)) \
 	X(read_all, unet_read_all, (-1, p, 1, NULL, 0)) \
 	X(read_all_done, unet_read_all, (-1, NULL, 0, p, 0)) \
 	X(write_all, unet_write_all, (-1, p, 1, NULL, 0)) \

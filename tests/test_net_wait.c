@@ -204,6 +204,16 @@ static ssize_t call_connect(struct place *p, int64_t deadline)
 	return fd < 0 ? fd : 0;
 }
 
+static ssize_t call_connect_fd(struct place *p, int64_t deadline)
+{
+	struct unet_addr a = bound(p->p_fds[0]);
+	int fd = socket(a.a_sockaddr.ss_family, SOCK_STREAM, 0);
+	int rc = unet_connect_fd(fd, &a, deadline);
+
+	TEST_EQUAL(unet_close(fd), 0);          /* it is open all the same */
+	return rc;
+}
+
 /* The kernel queues connections late. tcpi_unacked of a TCP listener counts them. */
 static void await_full(int fd)
 {
@@ -295,6 +305,9 @@ static void connect_waits_all(void)
 	static const struct op connects[] = {
 		{ "connect", make_listener, call_connect, accept_queue, 0 },
 		{ "connect, UNIX", make_unix_listener, call_connect, accept_queue, 0 },
+		{ "connect_fd", make_listener, call_connect_fd, accept_queue, 0 },
+		{ "connect_fd, UNIX", make_unix_listener, call_connect_fd, accept_queue,
+		  0 },
 	};
 
 	all_have_events();
