@@ -272,7 +272,8 @@ $(B)/tests/test_offload_file: wrapped := getaddrinfo
 
 $(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
 $(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait poll syscall \
-	nanosleep sched_yield pthread_mutex_lock pthread_cond_wait
+	nanosleep sched_yield pthread_mutex_lock pthread_cond_wait \
+	pthread_rwlock_wrlock
 
 $(B)/tests/test_net_limits: wrapped := accept4
 $(B)/tests/test_net_line: wrapped := send

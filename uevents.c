@@ -79,8 +79,9 @@ static void poller_close(struct poller *p);
 static int  poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i);
 static void poller_remove(struct poller *p, int fd);
 
-/* As uevents_closing(). */
+/* As uevents_closing(), uevents_forget(). */
 static void poller_closing(int fd);
+static void poller_forget(int fd);
 
 /* As uevents_interrupt(). It is open. From any native thread. */
 static void poller_interrupt(struct poller *p);
@@ -230,6 +231,11 @@ void uevents_remove(struct uevents *e, int fd)
 void uevents_closing(int fd)
 {
 	poller_closing(fd);
+}
+
+void uevents_forget(int fd)
+{
+	poller_forget(fd);
 }
 
 static int64_t read_clock(clockid_t clock)

@@ -135,6 +135,12 @@ void uevents_remove(struct uevents *e, int fd);
  */
 void uevents_closing(int fd);
 
+/*
+ * Likewise, but fd stays open, so with epoll it takes fd out as well.
+ * From any native thread. Does not switch.
+ */
+void uevents_forget(int fd);
+
 /* Now, in ns of CLOCK_MONOTONIC. */
 int64_t uevents_now(void);
 

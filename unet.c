@@ -28,11 +28,11 @@
  *    that may have left it so for a moment; d_inside shows that there was none meanwhile.
  *  - One thread at a time makes system calls that write: d_writing. One that has written
  *    a part of what is to stay together takes the turn before it leaves.
- *  - d_generation changes when the descriptor is closed, and when the number is used
- *    again. Neither happens during a system call on another native thread: close(2) waits
- *    for these, counted in d_inside; they do not block. A call that makes several system
- *    calls keeps to the generation that it began with. So no call touches a reused
- *    number.
+ *  - d_generation changes when the descriptor is closed or forgotten, and when the number
+ *    is used again. Neither happens during a system call on another native thread:
+ *    close(2) waits for these, counted in d_inside; they do not block. A call that makes
+ *    several system calls keeps to the generation that it began with. So no call touches
+ *    a reused number.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* accept4(), POLLRDHUP */
@@ -41,6 +41,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -51,6 +52,7 @@
 #include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,8 +87,12 @@ enum {
 	TURNED,                         /* of block(): a step, and end_turn() */
 };
 
-/* d_turns: none has it; it was given to a thread, which runs later; that runs. */
-enum { NONE, GIVEN, RUNNING };
+/*
+ * d_turns, two bits for each direction: none has it; it was given to a thread, which runs
+ * later; that runs. Above that, how the descriptor was found: it blocked; it did not, so
+ * its open file may be one that has blocked under another number.
+ */
+enum { NONE, GIVEN, RUNNING, TURNS = 0xf, BLOCKED = 0x10, SHARED = 0x20 };
 
 /* d_writing: for any; a system call writes; for the thread that has the turn. */
 enum { FREE, BUSY, LINED };
@@ -110,7 +116,7 @@ struct descriptor {
 	uint8_t           d_lasting;
 	uint8_t           d_ready[2];
 	uint8_t           d_calls[2];   /* calls since the last wait */
-	uint8_t           d_turns;      /* two bits for each direction */
+	uint8_t           d_turns;
 	uint8_t           d_writing;
 	int               d_fd;         /* constant */
 	struct uwait_node *d_first[2];  /* marked: push() */
@@ -161,6 +167,10 @@ typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
 
 static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
 
+/* Descriptors with SHARED; atomic. Locked for writing, none is adopted or forgotten. */
+static uint32_t shares;
+static pthread_rwlock_t adopting = PTHREAD_RWLOCK_INITIALIZER;
+
 /* For reports. */
 static const struct uwait_kind
 	waits[] = { [IN]  = { .k_name = "descriptor", .k_how = " to read",
@@ -174,7 +184,12 @@ static struct descriptor *find_chunk(int fd) __attribute__((noinline));
 static void push_beside(struct uwait_node **first, struct uwait_node *n, bool in_front)
 	__attribute__((noinline));
 static int  adopt(struct descriptor *d, uint32_t generation);
+static void found(struct descriptor *d, bool blocked);
 static int  set_nonblocking(int fd);
+static bool leave_to_other(int fd);
+static bool has_file(struct descriptor *d, int fd);
+static bool may_share(struct descriptor *d);
+static int  compare_files(int a, int b);
 static enum kind kind_of(int fd);
 static int  fresh(int fd, enum kind kind);
 static void ready(struct uinterest *interest, unsigned events);
@@ -581,6 +596,8 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
 	__atomic_store_n(&d->d_generation, d->d_generation + 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->d_lasting, 0, __ATOMIC_RELAXED);
+	if (d->d_turns & SHARED)
+		__atomic_fetch_sub(&shares, 1, __ATOMIC_RELAXED);
 	d->d_turns = 0;
 	for (int i = IN; i <= OUT; i++) {
 		set_calls(d, i, 0);
@@ -641,33 +658,51 @@ static bool is_new(const struct descriptor *d)
 /* Inside: so the flags are not those of the number's next user. */
 static int adopt(struct descriptor *d, uint32_t generation)
 {
-	int rc;
+	int rc = -EBADF;
 
 	while (get_kind(d) == CLOSING)
 		sched_yield();                  /* by another native thread */
-	if (!enter(d, generation))
-		return -EBADF;
-	rc = set_nonblocking(d->d_fd);
-	uwait_lock(&d->d_lock);
-	if (rc == 0 && get_kind(d) == NEW) {
-		set_ready(d, IN, true);
-		set_ready(d, OUT, true);
-		__atomic_store_n(&d->d_kind, (uint8_t)kind_of(d->d_fd),
-				 __ATOMIC_RELEASE);
+	pthread_rwlock_rdlock(&adopting);
+	if (enter(d, generation)) {
+		rc = set_nonblocking(d->d_fd);
+		uwait_lock(&d->d_lock);
+		if (rc >= 0 && generation_of(d) == generation)
+			found(d, rc > 0);
+		uwait_unlock(&d->d_lock);
+		leave(d);
 	}
-	uwait_unlock(&d->d_lock);
-	leave(d);
-	return rc;
+	pthread_rwlock_unlock(&adopting);
+	return rc < 0 ? rc : 0;
 }
 
+/* Under d_lock. Of several that adopt it at a time one has found that it blocked. */
+static void found(struct descriptor *d, bool blocked)
+{
+	bool adopts = get_kind(d) == NEW;
+
+	if (blocked)
+		d->d_turns |= BLOCKED;
+	if (!adopts)
+		return;
+	if (!blocked) {
+		d->d_turns |= SHARED;
+		__atomic_fetch_add(&shares, 1, __ATOMIC_RELAXED);
+	}
+	set_ready(d, IN, true);
+	set_ready(d, OUT, true);
+	__atomic_store_n(&d->d_kind, (uint8_t)kind_of(d->d_fd), __ATOMIC_RELEASE);
+}
+
+/* 1: it has blocked. */
 static int set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0
-	    || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
+	if (flags >= 0 && flags & O_NONBLOCK)
+		return 0;
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	return 0;
+	return 1;
 }
 
 static enum kind kind_of(int fd)
@@ -696,31 +731,130 @@ int unet_adopt(int fd)
 	return rc ? rc : adopt(d, generation_of(d));
 }
 
-/* Between the two locked parts the number may be reused. */
+/* Between these two the number may be reused: the generation is for the second. */
+static uint32_t begin_close(struct descriptor *d, struct told *told, bool *blocked)
+{
+	uint32_t generation;
+
+	uwait_lock(&d->d_lock);
+	*blocked = d->d_turns & BLOCKED;
+	reset(d, CLOSING, told);
+	generation = d->d_generation;
+	uwait_unlock(&d->d_lock);
+	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & INSIDE)
+		sched_yield();
+	return generation;
+}
+
+static void end_close(struct descriptor *d, uint32_t generation, const struct told *told)
+{
+	uwait_lock(&d->d_lock);
+	if (d->d_generation == generation)
+		__atomic_store_n(&d->d_kind, NEW, __ATOMIC_RELEASE);
+	uwait_unlock(&d->d_lock);
+	tell(told, CLOSED);
+}
+
 int unet_close(int fd)
 {
 	struct told told;
 	uint32_t generation;
 	struct descriptor *d;
 	int rc = find(fd, &d);
+	bool blocked;
 
 	if (rc)
 		return rc;
-	uwait_lock(&d->d_lock);
-	reset(d, CLOSING, &told);
-	generation = d->d_generation;
-	uwait_unlock(&d->d_lock);
-	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & INSIDE)
-		sched_yield();
+	generation = begin_close(d, &told, &blocked);
 	if (POLLER_ONCE)
 		uevents_closing(fd);
 	rc = close_it(fd) == -EBADF ? -EBADF : 0;
-	uwait_lock(&d->d_lock);
-	if (d->d_generation == generation)
-		__atomic_store_n(&d->d_kind, NEW, __ATOMIC_RELEASE);
-	uwait_unlock(&d->d_lock);
-	tell(&told, CLOSED);
+	end_close(d, generation, &told);
 	return rc;
+}
+
+int unet_forget(int fd)
+{
+	struct told told;
+	uint32_t generation;
+	struct descriptor *d;
+	int flags, rc = find(fd, &d);
+	bool blocked;
+
+	if (rc)
+		return rc;
+	pthread_rwlock_wrlock(&adopting);
+	generation = begin_close(d, &told, &blocked);
+	uevents_forget(fd);
+	flags = fcntl(fd, F_GETFL);
+	rc = flags < 0 ? -errno : 0;
+	if (rc == 0 && blocked && !leave_to_other(fd))
+		fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+	pthread_rwlock_unlock(&adopting);
+	end_close(d, generation, &told);
+	return rc;
+}
+
+/*
+ * While none is adopted or forgotten: whether another descriptor here has the same open
+ * file, or nothing can tell. It is the one to clear O_NONBLOCK then.
+ */
+static bool leave_to_other(int fd)
+{
+	for (size_t i = 0; i < CHUNKS && __atomic_load_n(&shares, __ATOMIC_RELAXED);
+	     i++) {
+		struct descriptor *chunk = __atomic_load_n(&table[i], __ATOMIC_ACQUIRE);
+
+		for (size_t k = 0; chunk && k < CHUNK; k++)
+			if (has_file(&chunk[k], fd))
+				return true;
+	}
+	return false;
+}
+
+/* Inside, so its number is that of its file. */
+static bool has_file(struct descriptor *d, int fd)
+{
+	uint32_t generation = generation_of(d);
+	int other = 1;
+
+	if (!may_share(d) || !enter(d, generation))
+		return false;
+	other = compare_files(fd, d->d_fd);
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != generation)
+		other = 1;
+	if (other == 0)
+		d->d_turns |= BLOCKED;
+	uwait_unlock(&d->d_lock);
+	leave(d);
+	return other <= 0;
+}
+
+static bool may_share(struct descriptor *d)
+{
+	bool may;
+
+	if (is_new(d))
+		return false;
+	uwait_lock(&d->d_lock);
+	may = d->d_turns & SHARED;
+	uwait_unlock(&d->d_lock);
+	return may;
+}
+
+/* 0: their open files are the same; 1: they are not; an error: that cannot be told. */
+static int compare_files(int a, int b)
+{
+#ifdef SYS_kcmp
+	long rc = syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b);
+
+	return rc < 0 ? -errno : rc > 0;
+#else
+	(void)a;
+	(void)b;
+	return -ENOSYS;
+#endif
 }
 
 int unet_shutdown(int fd, int how)
@@ -803,7 +937,7 @@ static void ready(struct uinterest *interest, unsigned events)
 
 	uwait_lock(&d->d_lock);
 	n = d->d_first[IN];
-	if (events & LASTING || d->d_turns || d->d_first[OUT]
+	if (events & LASTING || d->d_turns & TURNS || d->d_first[OUT]
 	    || (n && (is_marked(n) || n->n_next))) {
 		ready_for_all(d, events);
 		return;
@@ -1091,7 +1225,7 @@ static int begin_wait(struct descriptor *d, int direction, struct turn *t)
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != t->t_generation)
 		rc = -EBADF;
-	else if (direction == OUT || d->d_turns)
+	else if (direction == OUT || d->d_turns & TURNS)
 		rc = may_wait(d, direction, t);
 	else
 		rc = is_unready(d, IN) ? WAITS : READY;

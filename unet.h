@@ -9,7 +9,8 @@
  * unet_bind() and unet_signals() make them close-on-exec and non-blocking. The first call
  * here that gets any other (pipe, terminal, eventfd, socketpair) makes it non-blocking,
  * or unet_adopt() does. Close descriptors with unet_close() and nothing else: it tells
- * the waiters, and the number may be used again the next moment.
+ * the waiters, and the number may be used again the next moment. After unet_forget() a
+ * descriptor is none of this library's, and may be used and closed natively.
  *
  * Buffers may be on the stack: the thread itself makes the system call, while it runs.
  * Several threads may wait to read or accept on a descriptor, and several to write: they
@@ -27,7 +28,7 @@
  *   -EMFILE, -ENFILE  no descriptor left for epoll, or for the pipe that poll(2) takes:
  *               at a processor's first waits for descriptors; a later call tries again
  *   -ENOSPC     no epoll interest left, a limit of the system
- *   -EBADF      it is no descriptor, or unet_close() closed it meanwhile
+ *   -EBADF      it is no descriptor, or unet_close() or unet_forget() ended its use
  *   -ETIME      the connection timed out: the system's ETIMEDOUT, after which it is gone.
  *               -ETIMEDOUT is the deadline's always, and then it is as it was
  *   any other   of the system call. -EPIPE comes without SIGPIPE on sockets, and on pipes
@@ -146,6 +147,16 @@ int unet_adopt(int fd);
  * 0; -EBADF. Does not wait.
  */
 int unet_close(int fd);
+
+/*
+ * Ends its use here, and leaves it open: waiters get -EBADF, and no call, and no event of
+ * earlier waits, touches it any more. O_NONBLOCK is cleared if it was clear at the first
+ * call here. It belongs to the open file, which may have other numbers, from dup(2).
+ * While calls here use one of these it stays set, and the last that is forgotten clears
+ * it. unet_close() clears nothing. Where kcmp(2) is refused the flag may stay set.
+ * 0; -EBADF. Does not wait.
+ */
+int unet_forget(int fd);
 
 /* 0, or an error. Does not wait. */
 int unet_shutdown(int fd, int how);

@@ -197,7 +197,8 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
 		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_first | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
-		unet.c:table | uoffload.c:pool | uevents.c:serials) ;;
+		unet.c:table | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
+		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
 		uoverflow.c:mine | uoverflow.c:installed | uoverflow.c:previous) ;;

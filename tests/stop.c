@@ -10,6 +10,7 @@
 #include "step.h"
 
 struct stop stop;
+bool forgets;
 _Thread_local int failure;
 
 static _Thread_local bool closes, calls;
@@ -35,6 +36,17 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 	if (closes)
 		stop.s_awaited = true;
 	return __real_pthread_mutex_lock(m);
+}
+
+int __real_pthread_rwlock_wrlock(pthread_rwlock_t *l);
+int __wrap_pthread_rwlock_wrlock(pthread_rwlock_t *l);
+int __wrap_pthread_rwlock_wrlock(pthread_rwlock_t *l)
+{
+	if (closes && pthread_rwlock_trywrlock(l) == 0)
+		return 0;
+	if (closes)
+		stop.s_awaited = true;
+	return __real_pthread_rwlock_wrlock(l);
 }
 
 int __real_nanosleep(const struct timespec *t, struct timespec *left);
@@ -188,7 +200,13 @@ void close_after(size_t steps, const struct call *call, const char *what, int ne
 	while (sem_wait(&stop.s_ready))
 		;
 	closes = true;
-	assert_int_equal(unet_close(old[0]), 0);
+	if (forgets) {
+		assert_int_equal(unet_forget(old[0]), 0);
+		assert_false(fcntl(old[0], F_GETFL) & O_NONBLOCK);
+		assert_int_equal(close(old[0]), 0);
+	} else {
+		assert_int_equal(unet_close(old[0]), 0);
+	}
 	closes = false;
 	open_at(call->c_open, new, old[0]);
 	stop.s_swapped = true;

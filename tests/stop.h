@@ -34,6 +34,7 @@ extern struct stop {
 	atomic_bool s_awaited;          /* the close waits for it */
 } stop;
 
+extern bool forgets;                    /* the close is a unet_forget() and a close(2) */
 extern _Thread_local int failure;       /* of the next sendto() or accept4() */
 
 /* Closes when the call has stopped or returned; then `new' gets the number. */

@@ -342,10 +342,33 @@ static void a_call_stays_with_its_file(void **state)
 	}
 }
 
+/* So does unet_forget(), after which the old file blocks natively. */
+static void forgotten_as_closed(void **state)
+{
+	static const struct call some[] = {
+		{ "read", open_packets, read_one, false },
+		{ "write_all", open_packets, write_both, false },
+		{ "poll in", open_packets, poll_in, false },
+		{ "adopt", open_packets, adopt_it, true },
+	};
+
+	(void)state;
+	test_timeout(300);
+	needs_steps();
+	forgets = true;
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+		close_anywhere(&some[i], "oo");
+		if (!some[i].c_never_waits)
+			close_anywhere(&some[i], "");
+	}
+	forgets = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest close_step_tests[] = {
 		cmocka_unit_test(a_call_stays_with_its_file),
+		cmocka_unit_test(forgotten_as_closed),
 		cmocka_unit_test(what_is_accepted_is_a_socket),
 	};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_net_calls.c: messages with ancillary data, files to sockets, sockets that are
- * connected by hand, buffers that are written whole, time-outs of the system.
+ * connected by hand, buffers that are written whole, time-outs of the system, descriptors
+ * that are forgotten.
  */
 #define _GNU_SOURCE
 #include "net.h"
@@ -352,6 +353,104 @@ static void parts(void)
 	close_both(fds);
 }
 
+/* ---- Forgetting ---- */
+
+static bool blocks(int fd)
+{
+	return !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+/* As it was found: it blocks, or it does not. The number can be used again. */
+static void forgets(void)
+{
+	int fds[2], listener, fd;
+	struct unet_addr a;
+	char c;
+
+	for (int i = 0; i < 3; i++) {
+		i == 0 ? unix_pair(fds) : i == 1 ? tcp_pair(fds) : (void)pipe(fds);
+		for (int k = 0; k < 2; k++) {
+			TEST_EQUAL(unet_read(fds[0], &c, 1, 0), -ETIMEDOUT);
+			TEST_TRUE(!blocks(fds[0]));
+			TEST_EQUAL(unet_forget(fds[0]), 0);
+			TEST_TRUE(blocks(fds[0]));
+		}
+		put(fds[1], "xy");
+		expect(fds[0], "x");
+		receive(fds[0], "y");
+		TEST_EQUAL(unet_forget(fds[0]) + unet_forget(fds[1]), 0);
+		TEST_EQUAL(unet_forget(fds[0]), 0);             /* twice */
+		do_not_wait(fds[1]);
+		TEST_EQUAL(unet_adopt(fds[1]) + unet_forget(fds[1]), 0);
+		TEST_TRUE(!blocks(fds[1]));
+		TEST_EQUAL(close(fds[0]) + close(fds[1]), 0);
+		TEST_EQUAL(unet_forget(fds[0]), -EBADF);
+	}
+	TEST_EQUAL(unet_forget(-1), -EBADF);
+	a = address(local());
+	listener = unet_listen(&a, 1, 0);
+	a = bound(listener);
+	fd = mini_connect(a);
+	fds[0] = unet_accept(listener, NULL, NEVER);
+	TEST_EQUAL(unet_forget(listener) + unet_forget(fds[0]), 0);
+	TEST_TRUE(!blocks(listener) && !blocks(fds[0]));
+	TEST_EQUAL(close(listener) + close(fds[0]) + close(fd), 0);
+}
+
+/* Another number of the open file is in use; the last one clears the flag. */
+static void forgets_shared(void)
+{
+	int fds[2], other[2], copies[3], last = -1;
+	char c;
+
+	unix_pair(other);
+	do_not_wait(other[0]);
+	TEST_EQUAL(unet_adopt(other[0]), 0);            /* of another file */
+	for (int first = 0; first < 3; first++) {
+		unix_pair(fds);
+		copies[0] = fds[0];
+		for (int i = 1; i < 3; i++)
+			copies[i] = dup(fds[0]);
+		for (int i = 0; i < 3; i++)
+			TEST_EQUAL(unet_adopt(copies[i]), 0);
+		for (int i = 0; i < 3; i++) {
+			TEST_TRUE(!blocks(fds[0]));
+			last = copies[(first + i) % 3];
+			TEST_EQUAL(unet_read(last, &c, 1, usync_after(1)), -ETIMEDOUT);
+			TEST_EQUAL(unet_forget(last), 0);
+		}
+		TEST_TRUE(blocks(fds[0]));
+		put(fds[1], "x");
+		expect(last, "x");
+		for (int i = 0; i < 3; i++)
+			close(copies[i]);
+		close(fds[1]);
+	}
+	TEST_TRUE(!blocks(other[0]));
+	close_both(other);
+}
+
+/* Events of waits before do not reach the number's next user. */
+static void forgets_events(void)
+{
+	int fds[2], next[2], copy;
+	char c;
+
+	unix_pair(fds);
+	TEST_EQUAL(unet_read(fds[0], &c, 1, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_EQUAL(unet_forget(fds[0]), 0);
+	copy = dup(fds[0]);                             /* the open file stays */
+	close(fds[0]);
+	pair_at(next, fds[0]);
+	TEST_EQUAL(unet_read(next[0], &c, 1, usync_after(MILLI)), -ETIMEDOUT);
+	put(fds[1], "x");
+	TEST_EQUAL(unet_read(next[0], &c, 1, usync_after(2 * MILLI)), -ETIMEDOUT);
+	expect(copy, "x");
+	close(copy);
+	close(fds[1]);
+	close_both(next);
+}
+
 int main(void)
 {
 	const struct CMUnitTest net_calls_tests[] = {
@@ -365,6 +464,10 @@ int main(void)
 		CONF_CASE(connects_later, one_processor),
 		CONF_CASE(system_times_out, one_processor),
 		NET_CASE(parts),
+		NET_CASE(forgets),
+		NATIVE_CASE(forgets),
+		NET_CASE(forgets_shared),
+		NET_CASE(forgets_events),
 	};
 
 	return OVER_RUN(net_calls_tests, OVER_ALL);

@@ -26,6 +26,22 @@ static void is_closed(const struct op *op)
 	unmake_place(true);
 }
 
+/* The number can be used natively, and be closed. */
+static void is_forgotten(const struct op *op)
+{
+	struct ustack *u;
+
+	make_place(op);
+	u = go_op(NEVER);
+	await_op(u);
+	op_equal(unet_forget(place.p_fds[0]), 0);
+	end_op(u, -EBADF);
+	works();
+	op_equal(unet_forget(place.p_fds[0]), 0);
+	op_equal(close(place.p_fds[0]), 0);
+	unmake_place(true);
+}
+
 static void close_place(void *unused)
 {
 	(void)unused;
@@ -214,6 +230,7 @@ int main(void)
 {
 	const struct CMUnitTest net_reuse_tests[] = {
 		OP_CASE(all_have_events, is_closed),
+		OP_CASE(NULL, is_forgotten),
 		OP_CASE(all_have_events, is_closed_outside),
 		NET_CASE(swap_ready),
 		CALM_CASE(swap_giving_way, one_processor),

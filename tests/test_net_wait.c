@@ -781,6 +781,35 @@ static void moves(void)
 	close_both(fds);
 }
 
+static void read_twice(void *fd)
+{
+	char c[2];
+
+	TEST_EQUAL(unet_read_all(*(int *)fd, c, 2, NULL, NEVER), -EBADF);
+}
+
+/* After it no processor or native thread watches it. */
+static void forgotten(void)
+{
+	struct ustack *u[4];
+	pthread_t native;
+	static int fds[2];
+
+	unix_pair(fds);
+	native = go_native(read_twice, fds);
+	for (int i = 0; i < 4; i++)
+		u[i] = go(read_twice, fds);
+	while (count_watchers(fds[0]) == 0)
+		nap(1);
+	nap(2);
+	TEST_EQUAL(unet_forget(fds[0]), 0);
+	TEST_EQUAL(count_watchers(fds[0]), 0);
+	for (int i = 0; i < 4; i++)
+		join(u[i]);
+	join_native(native);
+	TEST_EQUAL(close(fds[0]) + close(fds[1]), 0);
+}
+
 /* ---- What a wait looks for ---- */
 
 /* There is input, and it waits for urgent data: nothing ends its sleep. */
@@ -828,6 +857,7 @@ int main(void)
 		CONF_CASE(connect_waits_all, one_processor),
 		CONF_CASE(connect_waits_all, two_processors),
 		CASE_BY(no_fdinfo, "moves", moves, &two_processors),
+		CASE_BY(no_fdinfo, "forgotten", forgotten, &two_processors),
 		CONF_CASE(poll_sleeps, one_processor),
 		NET_CASE(poll_beside),
 		NET_CASE(poll_ready),
