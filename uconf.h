@@ -9,10 +9,11 @@
 struct usched_conf {
 	unsigned c_processors;  /* 0: one for each CPU that the process may use, by its
 				   affinity and by the quota of its control groups */
-	unsigned c_stacks;      /* of each processor, mapped at once, two mappings each;
-				   0: 1024, with more than 16 processors fewer, mapped as
-				   needed; USCHED_NATIVE: only the native stack, as always
-				   with the portable switch */
+	unsigned c_stacks;      /* of each processor, mapped at once, two mappings each,
+				   which take memory as threads need them; 0: 1024, with
+				   more than 16 processors fewer, mapped as needed;
+				   USCHED_NATIVE: only the native stack, as always with
+				   the portable switch */
 	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With USCHED_NATIVE, of the native
 				   stack, at least 8 MiB */
 	size_t   c_image;       /* bytes of image in each record; deeper threads waste

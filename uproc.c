@@ -160,6 +160,9 @@ static int  expose_events(struct uproc *p);
 static void uproc_fini(struct uproc *p);
 static int  begin_slices(struct uproc *p);
 static int  add_stacks(struct uproc *p);
+static bool may_grow(const struct uproc *p);
+static int  map_stacks(struct uproc *p, unsigned n);
+static int  add_stack(struct uproc *p, struct uimage_stacks *stacks);
 static unsigned default_stacks(unsigned processors);
 static unsigned processors_allowed(void);
 static inline void tell_created(struct uproc_thread *t, const void *where);
@@ -269,8 +272,13 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 	};
 	init_cond(&r->r_changed);
 	rc = complete(&r->r_conf, conf);
-	r->r_stacks = conf && conf->c_stacks ? conf->c_stacks
-		: r->r_conf.c_steal ? 2 * FIRST_STACKS : FIRST_STACKS;
+	r->r_stacks = r->r_conf.c_steal ? 2 * FIRST_STACKS : FIRST_STACKS;
+	r->r_mapped = r->r_stacks;
+	if (conf && conf->c_stacks) {
+		r->r_mapped = conf->c_stacks;
+		if (r->r_stacks > r->r_mapped)
+			r->r_stacks = r->r_mapped;
+	}
 	if (rc == 0)
 		rc = uimage_pool_init(&r->r_images, offsetof(struct ustack, u_image)
 				      + r->r_conf.c_image, sizeof(struct uproc_rest));
@@ -1186,6 +1194,7 @@ static int make_parts(struct uproc *p)
 
 	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
 	rc = p->p_queue ? add_stacks(p) : -ENOMEM;
+	p->p_sched.s_grows = may_grow(p);
 	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves && uevents_of)
@@ -1255,27 +1264,51 @@ static void uproc_fini(struct uproc *p)
 	pthread_mutex_destroy(&p->p_lock);
 }
 
-/* Doubles the number of stacks, up to c_stacks. */
+/*
+ * Doubles the number of stacks, up to c_stacks. Those that are mapped and not used take
+ * no memory: the head of a stack is a page.
+ */
 static int add_stacks(struct uproc *p)
 {
 	const struct usched_conf *conf = &p->p_procs->r_conf;
 	unsigned have = p->p_sched.s_stacks, more = have ? have : p->p_procs->r_stacks;
-	struct uimage_stacks *stacks = &p->p_stacks[p->p_steps];
-	int rc;
+	int rc = 0;
 
 	if (conf->c_stacks == USCHED_NATIVE)
 		return 0;
 	if (more > conf->c_stacks - have)
 		more = conf->c_stacks - have;
-	rc = uimage_stacks_map(stacks, more, conf->c_stack_size);
-	for (size_t i = 0; rc == 0 && i < more; i++) {
-		rc = usched_add_stack(&p->p_sched, uimage_stacks_base(stacks, i),
-				 stacks->k_size);
-		if (rc)                         /* the first already */
-			uimage_stacks_unmap(stacks);
-	}
-	__atomic_store_n(&p->p_steps, p->p_steps + (rc == 0), __ATOMIC_RELEASE);
+	if (p->p_unused == 0)
+		rc = map_stacks(p, have ? more : p->p_procs->r_mapped);
+	for (; rc == 0 && more > 0; more--)
+		rc = add_stack(p, &p->p_stacks[p->p_steps - 1]);
 	return rc == -ENOTSUP ? 0 : rc;         /* then threads use the native stack */
+}
+
+static int map_stacks(struct uproc *p, unsigned n)
+{
+	struct uimage_stacks *stacks = &p->p_stacks[p->p_steps];
+	int rc = uimage_stacks_map(stacks, n, p->p_procs->r_conf.c_stack_size);
+
+	if (rc)
+		return rc;
+	p->p_unused = n;
+	__atomic_store_n(&p->p_steps, p->p_steps + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
+{
+	void *base = uimage_stacks_base(stacks, stacks->k_count - p->p_unused);
+	int rc = usched_add_stack(&p->p_sched, base, stacks->k_size);
+
+	if (rc == 0) {
+		p->p_unused--;
+	} else {                                /* the first already */
+		__atomic_store_n(&p->p_steps, p->p_steps - 1, __ATOMIC_RELEASE);
+		uimage_stacks_unmap(stacks);
+	}
+	return rc;
 }
 
 /* Stacks that are being mapped may be missing. */
@@ -1389,9 +1422,20 @@ static void adopt_room(struct uproc *p)
 		p->p_queue[i & mask] = old[i & p->p_mask];
 	p->p_mask = mask;
 	free(old);
-	while (p->p_steps > 0 && p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks
-	       && p->p_sched.s_stacks <= mask && add_stacks(p) == 0)
-		;                               /* more stacks are not needed */
+	p->p_sched.s_grows = may_grow(p);       /* it may have failed */
+}
+
+/* In a launch that finds no vacant stack. */
+void usched__grow(struct usched *s)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+
+	s->s_grows = add_stacks(p) == 0 && may_grow(p);
+}
+
+static bool may_grow(const struct uproc *p)
+{
+	return p->p_steps > 0 && p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks;
 }
 
 #ifdef USCHED_STRESS

@@ -159,6 +159,7 @@ struct uproc {
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
+	unsigned              p_unused;  /* stacks that are mapped and not used yet */
 	struct uproc_join    *p_joins;   /* notes; the first is not used */
 	size_t                p_join_room;
 	size_t                p_join_free;      /* the first free note */
@@ -198,7 +199,8 @@ struct uproc {
 /* A scheduler's processors: the first part of its object. */
 struct uprocs {
 	struct usched_conf r_conf;       /* without zeros */
-	unsigned           r_stacks;     /* for each processor, to begin with */
+	unsigned           r_stacks;     /* for each processor, to begin with, */
+	unsigned           r_mapped;     /* and so many are mapped then */
 	struct uimage_pool r_images;
 	char              *r_proc;       /* an array with elements of r_stride bytes, */
 	size_t             r_stride;     /* which begin with a struct uproc */
@@ -327,6 +329,9 @@ UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *
 enum uproc_state {
 	UPROC_IS_NEW, UPROC_IS_READY, UPROC_IS_WOKEN, UPROC_WAITS, UPROC_JOINS
 };
+
+/* Private, for usched.c. */
+UPROC_PRIVATE void usched__grow(struct usched *s);
 
 UPROC_PRIVATE enum uproc_state uproc__state(const struct uproc_thread *t,
 					    struct ustack_why *why);

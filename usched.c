@@ -221,7 +221,8 @@ static void tell_changes(struct usched *s, struct ustack *u);
 APART static struct arch_jump finish_long(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
-static inline struct usched_stack *vacant_stack(const struct usched *s);
+static inline struct usched_stack *vacant_stack(struct usched *s);
+static inline struct usched_stack *first_vacant(const struct usched *s);
 static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k);
 APART static struct arch_jump leave(struct usched *s);
 static bool contains(const struct usched_stack *k, const void *address);
@@ -287,6 +288,9 @@ int uwait_join(struct ustack *u, const void *where, void **value,
 
 /* For threads that end in a region of ustack_preemptible(); upreempt.c's. */
 void usched__leave(void) __attribute__((weak, visibility("hidden")));
+
+/* uproc.c's: adds stacks, where s_grows is set. */
+void usched__grow(struct usched *s) __attribute__((weak, visibility("hidden")));
 
 /* ulocks.c's: called before each block, which all go the long way then. */
 void usched__blocks(const struct usched *s) __attribute__((weak));
@@ -1297,12 +1301,11 @@ static void tell_changes(struct usched *s, struct ustack *u)
 	struct usched_stack *k = u ? u->u_stack : &s->s_native;
 	struct ustack *self = s->s_current, *out;
 
-	if (k == &s->s_new && s->s_vacant_own.k_next != &s->s_vacant_own)
-		k = s->s_vacant_own.k_next;
-	else if (k == &s->s_new && s->s_vacant.k_next != &s->s_vacant)
-		k = s->s_vacant.k_next;
-	else if (k == &s->s_new)
-		k = s->s_victim;
+	if (k == &s->s_new) {
+		k = vacant_stack(s);
+		if (k == &s->s_vacant)
+			k = s->s_victim;
+	}
 	out = k->k_resident;
 	if (STRESS && self && self != u) {
 		usched__tell_all(s, USCHED_EVICTS, self, NULL);
@@ -1517,8 +1520,23 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	return (struct arch_jump){ u, ARCH_LAUNCH };
 }
 
-/* The stack for a new thread, or the head of the list. */
-static inline struct usched_stack *vacant_stack(const struct usched *s)
+/*
+ * The stack for a new thread, or the head of the list. Before threads share one, more are
+ * added, if there are more.
+ */
+static inline struct usched_stack *vacant_stack(struct usched *s)
+{
+	struct usched_stack *k = first_vacant(s);
+
+	if (s->s_grows && (k == &s->s_vacant || k->k_threads > 0
+			   || (s->s_moves && k->k_shared))) {
+		usched__grow(s);
+		k = first_vacant(s);
+	}
+	return k;
+}
+
+static inline struct usched_stack *first_vacant(const struct usched *s)
 {
 	struct usched_stack *k = s->s_vacant_own.k_next;
 

@@ -345,6 +345,7 @@ struct usched {
 	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
 					   stacks of their own first */
 	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
+	uint8_t          s_grows;       /* private: 1: uproc.c may add stacks */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */

@@ -150,9 +150,9 @@ TEST_CASE(test_stats, each_conf, stats)
  * R7: stacks grow with the threads. Each of 1024 threads has a stack of its own; more
  * share the first 64 stacks, and the threads on the others keep theirs.
  */
-static void grow_stacks(size_t n)
+static void grow_stacks(size_t n, unsigned stacks)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = stacks };
 	struct ustack **threads = calloc(n, sizeof(struct ustack *));
 	void *s = make(&conf);
 	size_t shared = 0;
@@ -192,10 +192,35 @@ static void test_stacks_grow(void **state)
 	test_timeout(60);
 	if (!test_has_stacks())
 		skip();
-	grow_stacks(65);
-	grow_stacks(1024);
-	if (!test_is_scaled())
-		grow_stacks(3000);
+	grow_stacks(65, 0);
+	grow_stacks(1024, 0);
+	grow_stacks(65, 1024);
+	grow_stacks(1024, 1024);
+	if (!test_is_scaled()) {
+		grow_stacks(3000, 0);
+		grow_stacks(3000, 1024);
+	}
+}
+
+/* Stacks that no thread needs take no memory, only address space. */
+static void test_stacks_unused(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2, .c_stacks = 4000 };
+	size_t before, after;
+	void *s;
+
+	(void)state;
+	test_timeout(20);
+	if (!test_has_stacks() || test_is_sanitized() || test_on_valgrind())
+		skip();
+	s = make(&conf);                        /* what libc allocates once */
+	assert_int_equal(over->o_destroy(s), 0);
+	before = test_resident();
+	s = make(&conf);
+	after = test_resident();
+	assert_in_range(after > before ? after - before : 0, 0, 4 << 20);
+	run_to_end(s, nothing, NULL);
+	assert_int_equal(over->o_destroy(s), 0);
 }
 
 static void deep_then_shallow(void *arg)
@@ -304,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_stats),
 		cmocka_unit_test(test_exchange),
 		cmocka_unit_test(test_stacks_grow),
+		cmocka_unit_test(test_stacks_unused),
 		cmocka_unit_test(test_foreign_thread),
 	};
 
