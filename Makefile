@@ -253,7 +253,7 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 
 # Modules that some tests share.
 tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
-$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall uco_clone): \
+$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall alone uco_clone): \
 	$(B)/tests/procs.o
 $(call tests_of,overflow segv control preempt uco_clone): $(B)/tests/child.o
 $(call tests_of,preempt preempt_step): $(B)/tests/vectors.o

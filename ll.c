@@ -120,6 +120,13 @@ int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
 	return uproc_start(place(ll, group), func, arg, thread);
 }
 
+int ll_start_alone(struct ll *ll, struct ll_group *group, size_t stack,
+		   void (*func)(void *), void *arg,
+		   struct ustack **thread)
+{
+	return uproc_start_alone(place(ll, group), stack, func, arg, thread);
+}
+
 int ll_start_fd(struct ll *ll, struct ll_group *group, void (*func)(int fd, void *arg),
 		int fd, void *arg, struct ustack **thread)
 {

@@ -79,6 +79,10 @@ int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
 int ll_start_fd(struct ll *ll, struct ll_group *group, void (*func)(int fd, void *arg),
 		int fd, void *arg, struct ustack **thread);
 
+/* As ll_start(), with a stack of its own, or an error: ustack_start_alone(). */
+int ll_start_alone(struct ll *ll, struct ll_group *group, size_t stack,
+		   void (*func)(void *), void *arg, struct ustack **thread);
+
 /* As rr_hold() and rr_release(). Do not switch. */
 void ll_hold(struct ll *ll);
 void ll_release(struct ll *ll);

@@ -71,6 +71,12 @@ int rr_start(struct rr *rr, void (*func)(void *), void *arg,
 	return uproc_start(anywhere(rr), func, arg, thread);
 }
 
+int rr_start_alone(struct rr *rr, size_t stack, void (*func)(void *), void *arg,
+		   struct ustack **thread)
+{
+	return uproc_start_alone(anywhere(rr), stack, func, arg, thread);
+}
+
 int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *arg,
 		struct ustack **thread)
 {

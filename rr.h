@@ -73,7 +73,14 @@ int rr_start_fd(struct rr *rr, void (*func)(int fd, void *arg), int fd, void *ar
 		struct ustack **thread);
 
 /*
- * The same two on processor number `on', from 0 on, or beside the calling thread:
+ * As rr_start(), for a thread with a stack of its own, or an error:
+ * ustack_start_alone().
+ */
+int rr_start_alone(struct rr *rr, size_t stack, void (*func)(void *), void *arg,
+		   struct ustack **thread);
+
+/*
+ * The first two on processor number `on', from 0 on, or beside the calling thread:
  * USCHED_BESIDE. Threads that work together wake each other fastest there. It stays on
  * that processor: ustack_stay().
  * Besides, -EINVAL: there is no such processor, or the caller is no thread of `rr'.

@@ -16,6 +16,9 @@ struct usched_conf {
 				   the portable switch */
 	size_t   c_stack_size;  /* bytes; 0: 256 KiB. With USCHED_NATIVE, of the native
 				   stack, at least 8 MiB */
+	unsigned c_alone;       /* threads at most that have a stack of their own by
+				   ustack_start_alone(), of all processors together; 0:
+				   16384 */
 	size_t   c_image;       /* bytes of image in each record; deeper threads waste
 				   them; 0: what a plain wait in a shallow function
 				   takes: 96 on x86, 160 on 32-bit ARM, 192 on AArch64,

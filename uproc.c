@@ -56,6 +56,7 @@
 
 #include "private/cancel.h"
 #include "private/code.h"
+#include "private/direction.h"
 #include "private/lock.h"
 #include "private/native.h"
 #include "private/policy.h"
@@ -251,6 +252,13 @@ static bool is_moving(const struct uproc *p, struct uproc_thread *t);
 static void arrive(struct uproc *p, struct uproc_thread *t);
 static void leave_stack(struct uproc *p, struct ustack *u);
 static void exchange_stacks(struct uproc *p);
+
+/* In private/uproc_alone.inc. */
+static void take_left(struct uproc *p);
+static void unmap_alones(struct uproc_alones *o);
+static void age_alones(struct uproc_alones *o, bool all);
+static bool drop_alones(struct uproc_alones *o);
+
 #ifndef SINGLE_THREAD
 static void ask(struct uproc *p);
 static void stop_asking(struct uproc *p);
@@ -269,6 +277,7 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 		.r_deadline = INT64_MAX,
 		.r_unused  = UNUSED,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
+		.r_alones.o_lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 	init_cond(&r->r_changed);
 	rc = complete(&r->r_conf, conf);
@@ -328,6 +337,7 @@ int uprocs_fini(struct uprocs *r)
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
 	free_procs(r, r->r_conf.c_processors);
+	unmap_alones(&r->r_alones);
 	uimage_pool_fini(&r->r_images);
 	pthread_cond_destroy(&r->r_changed);
 	pthread_mutex_destroy(&r->r_lock);
@@ -537,14 +547,15 @@ static void interrupt(struct usched *s, struct ustack *u)
 		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
 }
 
-static int start_beside(struct usched *s, void (*func)(void *), void *arg,
+static int start_beside(struct usched *s, size_t stack, void (*func)(void *), void *arg,
 			struct ustack **thread)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 	bool moves = p->p_moves;
 	struct uproc_place place = { moves ? uprocs_place(p->p_procs) : p, !moves };
 
-	return uproc_start(place, func, arg, thread);
+	return stack == USCHED_SHARED ? uproc_start(place, func, arg, thread)
+		: uproc_start_alone(place, stack, func, arg, thread);
 }
 
 static int cancel(struct usched *s, struct ustack *u)
@@ -757,6 +768,7 @@ bool uproc_look(struct uproc *p)
 	uproc_poll(p, UEVENTS_LOOK);
 	p->p_barren = 0;
 	exchange_stacks(p);
+	take_left(p);
 	share(p);
 	tidy_busy(p);
 	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
@@ -807,6 +819,7 @@ void uproc_done(struct usched *s, struct ustack *u)
 	u->u_tokens = UPROC_ENDED;
 	if (p->p_sched.s_moves)
 		leave_stack(p, u);
+	take_left(p);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	/*
 	 * Not known. Nor was an earlier thread with this record, of which there could be
@@ -1051,6 +1064,8 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 		conf->c_processors = processors_allowed();
 	if (conf->c_stacks == 0)
 		conf->c_stacks = default_stacks(conf->c_processors);
+	if (conf->c_alone == 0)
+		conf->c_alone = DEFAULT_ALL_STACKS;
 	if (conf->c_stack_size == 0)
 		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
 			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
@@ -1583,6 +1598,7 @@ int ustack_stay(int on)
 	return (before & UPROC_MAIL_STAYS) != 0;
 }
 
+#include "private/uproc_alone.inc"
 #include "private/uproc_trim.inc"
 #include "private/uproc_names.inc"
 #include "private/uproc_layout.inc"

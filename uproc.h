@@ -115,6 +115,21 @@ static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 	return (struct uproc_rest *)uimage_rest(t);
 }
 
+/* Stacks that threads have for themselves: see private/uproc_alone.inc. */
+struct uproc_alone;
+
+struct uproc_alones {
+	pthread_mutex_t     o_lock;      /* of all that follows */
+	struct uproc_alone *o_all;       /* by a_other */
+	struct uproc_alone *o_vacant;    /* by a_vacant */
+	unsigned            o_threads;
+	unsigned            o_count;     /* of o_all, */
+	unsigned            o_vacants;   /* and of o_vacant, */
+	unsigned            o_least;     /* and the least of these in this period */
+	unsigned            o_drop;      /* atomic: of these, that are to go */
+	uint16_t            o_colour;
+};
+
 enum { UPROC_STEPS = 5 };
 
 /* A thread that joins, and where in the program; for reports. */
@@ -202,6 +217,7 @@ struct uprocs {
 	unsigned           r_stacks;     /* for each processor, to begin with, */
 	unsigned           r_mapped;     /* and so many are mapped then */
 	struct uimage_pool r_images;
+	struct uproc_alones r_alones;
 	char              *r_proc;       /* an array with elements of r_stride bytes, */
 	size_t             r_stride;     /* which begin with a struct uproc */
 	struct uproc      *r_moving;     /* threads on their way belong to this one, the
@@ -275,6 +291,8 @@ int  uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
 		 struct ustack **thread);
 int  uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
 		    void *arg, struct ustack **thread);
+int  uproc_start_alone(struct uproc_place place, size_t stack, void (*func)(void *),
+		       void *arg, struct ustack **thread);
 int  uprocs_run(struct uprocs *r);
 void uproc_hold(struct uprocs *r);
 void uproc_release(struct uprocs *r);

@@ -221,12 +221,16 @@ static void tell_changes(struct usched *s, struct ustack *u);
 APART static struct arch_jump finish_long(struct usched *s, struct ustack *u);
 APART static struct arch_jump load(struct usched *s, struct ustack *u);
 APART static struct arch_jump launch(struct usched *s, struct ustack *u);
+APART static void place_alone(struct usched *s, struct ustack *u);
+static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack *k);
+static struct usched_stack *brought(const struct ustack *u);
 static inline struct usched_stack *vacant_stack(struct usched *s);
 static inline struct usched_stack *first_vacant(const struct usched *s);
 static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k);
 APART static struct arch_jump leave(struct usched *s);
 static bool contains(const struct usched_stack *k, const void *address);
-static struct usched_stack *place_bottom(struct usched *s, uintptr_t end);
+static struct usched_stack *place_bottom(const struct usched *s, uintptr_t end,
+					 uint16_t *colour);
 static bool on_native(const struct usched *s);
 static int  bind_native(struct usched *s, const char *top);
 static int  stop(struct usched *s, char *top);
@@ -345,6 +349,7 @@ int usched_init(struct usched *s)
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
 	s->s_vacant_own.k_prev = s->s_vacant_own.k_next = &s->s_vacant_own;
 	s->s_new = (struct usched_stack){ .k_sched = s };
+	s->s_new.k_prev = s->s_new.k_next = &s->s_new;
 	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX,
 					    .k_shared = 1 };
 	s->s_native.k_ring = s->s_victim = &s->s_native;
@@ -388,7 +393,8 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 		return -EINVAL;
 	if (s->s_native.k_threads > 0)
 		return -EBUSY;
-	k = place_bottom(s, end);
+	k = place_bottom(s, end, &s->s_colour);
+	s->s_stacks++;
 	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s,
 				    .k_number = s->s_number };
 	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
@@ -406,6 +412,28 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 	vacate(s, k);
 	watch_stack(k);
 	return 0;
+}
+
+struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
+					uint16_t *colour)
+{
+	struct usched_stack *k = place_bottom(s, (uintptr_t)base + size, colour);
+
+	*k = (struct usched_stack){ .k_bottom = (char *)k };
+	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
+	watch_stack(k);
+	return k;
+}
+
+void usched__bring(struct ustack *u, struct usched_stack *k)
+{
+	k->k_stays = USCHED_ALONE;
+	u->u_top = (char *)k + AWAY;
+}
+
+void usched__end_stack(const struct usched_stack *k)
+{
+	watch_stack_end(k);
 }
 
 /* A signal handler may write below SP while f runs, and that is dead afterwards. */
@@ -438,11 +466,20 @@ static bool contains(const struct usched_stack *k, const void *address)
 	return stack_depth(k->k_bottom, address) <= k->k_size;
 }
 
-/* After s_victim all others, then NULL. */
+/* After s_victim all others, those that threads have brought last, then NULL. */
 struct usched_stack *usched__next_stack(const struct usched *s,
 					const struct usched_stack *k)
 {
-	return k->k_ring == s->s_victim ? s->s_own : k->k_ring;
+	struct usched_stack *next;
+
+	if (k->k_stays & USCHED_ALONE) {
+		next = k->k_next;
+	} else {
+		next = k->k_ring == s->s_victim ? s->s_own : k->k_ring;
+		if (!next)
+			next = s->s_new.k_next;
+	}
+	return next == &s->s_new ? NULL : next;
 }
 
 /*
@@ -453,17 +490,17 @@ struct usched_stack *usched__next_stack(const struct usched *s,
  *
  *        | HOT_FRAMES  bottom  HOT_HEAD |     | HOT_SCHED  hot |
  */
-static struct usched_stack *place_bottom(struct usched *s, uintptr_t end)
+static struct usched_stack *place_bottom(const struct usched *s, uintptr_t end,
+					 uint16_t *colour)
 {
 	uintptr_t hot = (uintptr_t)&s->s_current + HOT_AFTER, bottom;
 
 	do {
 		bottom = end - sizeof(struct usched_stack);
-		bottom -= s->s_colour++ % COLOURS * COLOUR_STEP;
+		bottom -= (*colour)++ % COLOURS * COLOUR_STEP;
 		bottom &= -(uintptr_t)BOTTOM_ALIGN;
 	} while ((hot - (bottom - HOT_FRAMES)) % PAGE
 		 < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
-	s->s_stacks++;
 	return (void *)bottom;
 }
 
@@ -985,7 +1022,36 @@ BY_THREADS int ustack_start(void (*func)(void *), void *arg, struct ustack **thr
 	CALLED(__func__);
 	if (!s->s_current)
 		return -EPERM;
-	return s->s_start ? s->s_start(s, func, arg, thread) : -ENOTSUP;
+	return s->s_start ? s->s_start(s, USCHED_SHARED, func, arg, thread) : -ENOTSUP;
+}
+
+BY_THREADS int ustack_start_alone(size_t stack, void (*func)(void *), void *arg,
+				  struct ustack **thread)
+{
+	struct usched *s = usched__current;
+
+	CALLED(__func__);
+	if (!s->s_current)
+		return -EPERM;
+	if (stack > USCHED_STACK_MAX)
+		return -EINVAL;
+	return s->s_start ? s->s_start(s, stack, func, arg, thread) : -ENOTSUP;
+}
+
+BY_THREADS int ustack_stack(void **low, size_t *size)
+{
+	struct usched *s = usched__current;
+	const struct usched_stack *k;
+
+	CALLED(__func__);
+	if (!s->s_current)
+		return -EPERM;
+	k = s->s_current->u_stack;
+	if (k == &s->s_native)
+		return -ENOTSUP;
+	*low = k->k_bottom - k->k_size;
+	*size = k->k_size;
+	return 0;
 }
 
 int ustack_detach(struct ustack *u)
@@ -1301,13 +1367,15 @@ static void tell_changes(struct usched *s, struct ustack *u)
 	struct usched_stack *k = u ? u->u_stack : &s->s_native;
 	struct ustack *self = s->s_current, *out;
 
-	if (k == &s->s_new) {
+	if (k == &s->s_new && brought(u)) {
+		k = brought(u);
+	} else if (k == &s->s_new) {
 		k = vacant_stack(s);
 		if (k == &s->s_vacant)
 			k = s->s_victim;
 	}
 	out = k->k_resident;
-	if (STRESS && self && self != u) {
+	if (STRESS && self && self != u && self->u_stack->k_shared) {
 		usched__tell_all(s, USCHED_EVICTS, self, NULL);
 		out = out == self ? NULL : out;
 	}
@@ -1507,7 +1575,10 @@ static struct arch_jump load(struct usched *s, struct ustack *u)
 
 static struct arch_jump launch(struct usched *s, struct ustack *u)
 {
-	place(s, u, vacant_stack(s));
+	if (brought(u))
+		place_alone(s, u);
+	else
+		place(s, u, vacant_stack(s));
 	ADD(s->s_stats.s_launches, 1);
 	s->s_func = u->u_func;
 	s->s_arg = u->u_image.i_frames;
@@ -1518,6 +1589,40 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	if (s->s_control_each)
 		own_control(s, s->s_first);
 	return (struct arch_jump){ u, ARCH_LAUNCH };
+}
+
+/* The stack that `u', which is new, has brought along, or NULL. */
+static struct usched_stack *brought(const struct ustack *u)
+{
+	return (void *)((uintptr_t)u->u_top - AWAY);
+}
+
+static void place_alone(struct usched *s, struct ustack *u)
+{
+	struct usched_stack *k = brought(u);
+
+	__atomic_store_n(&k->k_sched, s, __ATOMIC_RELAXED);
+	k->k_prev = &s->s_new;
+	k->k_next = s->s_new.k_next;
+	k->k_prev->k_next = k->k_next->k_prev = k;
+	k->k_resident = u;
+	k->k_threads = 1;
+	watch_place(k, k->k_bottom);
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
+	set_deep(u, DEEP_MIN);
+	watch_launch(s, u);
+}
+
+/* `u' has ended. Its record does not name the stack any more, which may be unmapped. */
+static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack *k)
+{
+	if (k->k_resident)
+		unlink_vacant(k);
+	k->k_resident = NULL;
+	k->k_stays = USCHED_ALONE;
+	k->k_next = *usched__left(s);
+	*usched__left(s) = k;
+	__atomic_store_n(&u->u_stack, &s->s_native, __ATOMIC_RELEASE);
 }
 
 /*
@@ -1719,10 +1824,17 @@ static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack
 	struct usched_stack *k = u->u_stack;
 
 	drop_image(s, u, whose);
-	if (k == &s->s_new)
+	if (k == &s->s_new) {
+		if (brought(u))
+			leave_alone(s, u, brought(u));
 		return;
+	}
 	watch_release(s, u);
 	k->k_threads--;
+	if (k->k_stays & USCHED_ALONE) {
+		leave_alone(s, u, k);
+		return;
+	}
 	if (!k->k_resident)
 		unlink_vacant(k);
 	if (!k->k_resident || k->k_resident == u)
@@ -1800,7 +1912,7 @@ static void unlink_vacant(struct usched_stack *k)
 /* In USCHED_STRESS builds: evicts the blocked thread at once. This is below its top. */
 static void evict_blocked(struct usched *s, struct ustack *u)
 {
-	if (!u)
+	if (!u || !u->u_stack->k_shared)
 		return;
 	evict(s, u->u_stack);
 	vacate(s, u->u_stack);

@@ -198,12 +198,16 @@ typedef int usched_preempt_fn(struct usched *s, struct ustack *u, void *context)
 
 /*
  * Starts a thread for func(arg) beside others of `s', where the scheduler starts those
- * without a place. *thread is to be joined or detached; with NULL it is detached.
- * ustack_start() calls it, from a thread of `s'.
- * 0; -ENOMEM; -EINVAL: func is NULL. Does not switch.
+ * without a place. *thread is to be joined or detached; with NULL it is detached. With a
+ * `stack' other than USCHED_SHARED, it has a stack of its own, with so many bytes at
+ * least, or 0: as the scheduler likes. ustack_start() and ustack_start_alone() call it,
+ * from a thread of `s'.
+ * 0; -ENOMEM; -EINVAL: func is NULL; errors of ustack_start_alone(). Does not switch.
  */
-typedef int usched_start_fn(struct usched *s, void (*func)(void *), void *arg,
-			    struct ustack **thread);
+typedef int usched_start_fn(struct usched *s, size_t stack, void (*func)(void *),
+			    void *arg, struct ustack **thread);
+
+#define USCHED_SHARED SIZE_MAX
 
 /* Frees `u' when it ends. As ustack_detach(). */
 typedef int usched_detach_fn(struct usched *s, struct ustack *u);
@@ -285,7 +289,10 @@ struct usched_stack {
 	struct usched       *k_sched;   /* atomic: changes with usched_move() only */
 	uint32_t             k_size;    /* bytes below k_bottom */
 	uint32_t             k_threads; /* launched here and not ended */
-	struct usched_stack *k_ring;    /* the next shared one, or the next of s_own */
+	__extension__ union {
+		struct usched_stack *k_ring;    /* the next shared one, or of s_own */
+		void        *k_owner;   /* ALONE: the scheduler's */
+	};
 	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
 	struct usched_stack *k_next;
 	uint8_t              k_shared;  /* 1: several threads may live here */
@@ -296,8 +303,9 @@ struct usched_stack {
 };
 
 /* In k_stays: its thread was interrupted, and did not block by a call; it has to do with
-   coroutines, so it has an image as if the stack were shared. */
-enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2 };
+   coroutines, so it has an image as if the stack were shared; the thread has brought the
+   stack. */
+enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4 };
 
 /* Private, for uco.h: a thread that runs coroutines, and the one that it runs. */
 struct uco_root {
@@ -314,7 +322,9 @@ struct usched {
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
 	struct usched_stack  s_vacant_own;      /* with s_moves: those not shared */
 	struct usched_stack  s_native;
-	struct usched_stack  s_new;     /* new threads are here */
+	struct usched_stack  s_new;     /* new threads are here. List head: stacks that
+					   threads have brought; k_ring: those that they
+					   left behind, by k_next */
 	unsigned             s_stacks;    /* stacks */
 	uint16_t             s_colour;  /* of the next */
 	uint16_t             s_number;  /* the scheduler's: k_number of its stacks */
@@ -733,6 +743,24 @@ void usched_move(struct ustack *u, struct usched *to);
  */
 void usched_drop_stack(struct usched_stack *k);
 void usched_take_stack(struct usched *s, struct usched_stack *k);
+
+/*
+ * Private, for uproc.c: stacks that threads bring along. usched__make_stack() makes the
+ * range one, which belongs to no dispatcher; `s' is where threads will probably use it,
+ * and *colour counts such stacks. usched__bring() has `u', which is new, begin on it. The
+ * thread is alone there, and stays on its processor. When it has ended, before s_done,
+ * the stack is in the list that usched__left() returns, and a call of s_done may still
+ * run on it. After usched__end_stack() its memory may go.
+ */
+struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
+					uint16_t *colour);
+void usched__bring(struct ustack *u, struct usched_stack *k);
+void usched__end_stack(const struct usched_stack *k);
+
+static inline struct usched_stack **usched__left(struct usched *s)
+{
+	return &s->s_new.k_ring;
+}
 
 /*
  * For s_cancel: marks `u' as cancelled, and ends its wait.

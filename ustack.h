@@ -130,6 +130,27 @@ int ustack_yield(void);
 int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
 
 /*
+ * As ustack_start(), for a thread with a stack of its own, which no other thread uses
+ * before it has ended: so others may follow pointers into it at any time, as with native
+ * threads. It has `stack' bytes at least, some of which are the library's; with 0 it is
+ * as large as others. It is mapped here, with a guard below, or one is used again. Once
+ * it has begun, the thread stays on its processor.
+ * Besides, -EAGAIN: there are c_alone such threads (uconf.h); -EINVAL: less than
+ * USCHED_STACK_MIN, or more than _MAX; -ENOTSUP: threads run on native stacks: the
+ * portable switch, USCHED_NATIVE.
+ */
+int ustack_start_alone(size_t stack, void (*func)(void *), void *arg,
+		       struct ustack **thread);
+
+/*
+ * The stack of the calling thread: *size bytes from *low on. In a coroutine, that of the
+ * coroutine.
+ * 0; -EPERM: the caller is no thread; -ENOTSUP: it is on a native stack.
+ * Does not switch.
+ */
+int ustack_stack(void **low, size_t *size);
+
+/*
  * Waits until `u' has ended, and frees it. Tokens that come meanwhile stay. One thread or
  * native thread may join a thread, once.
  * 0; and with `u' as it was:
