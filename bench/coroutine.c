@@ -55,11 +55,12 @@ static struct uco *make(uco_fn *func, void *arg)
 static void *give_numbers(void *arg, void *value)
 {
 	uintptr_t n = 0;
+	int rc = uco_yield(NULL, NULL);         /* ready */
 
 	(void)arg;
 	(void)value;
-	while (uco_yield((void *)n, NULL) == 0)
-		n++;
+	while (rc == 0)
+		rc = uco_yield((void *)n++, NULL);
 	return NULL;
 }
 
@@ -78,9 +79,11 @@ static void report(double start)
 static void pingpong(void)
 {
 	struct uco *co = make(give_numbers, NULL);
-	double start = now();
+	double start;
 	void *value;
 
+	succeed(uco_resume(co, NULL, NULL));
+	start = now();
 	for (size_t i = 0; i < count; i++) {
 		succeed(uco_resume(co, NULL, &value));
 		sum += (uintptr_t)value;
