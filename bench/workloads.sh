@@ -45,12 +45,13 @@ columns_of() {		# WORKLOAD
 				ERLANG LUA LUAJIT PYTHON GREENLET ;;
 	counters)	echo U1T UL1T UD CALLS MACROS C++20 COROSENSEI GENERATOR-RS \
 				BOOST COROUTINE2 LUA LUAJIT PYTHON GREENLET ;;
-	pingpong)	echo U1T UL1T UD UCO MACROS C++20 COROSENSEI GENERATOR-RS BOOST BOOST-FP \
-				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
-	walk)		echo UCO CALLS COROSENSEI COROUTINE2 GO LUA LUAJIT ;;
+	pingpong)	echo U1T UL1T UD UCO MACROS C++20 C++23 COROSENSEI GENERATOR-RS \
+				MINICORO BOOST BOOST-FP COROUTINE2 UCONTEXT GO LUA LUAJIT PYTHON \
+				GREENLET ;;
+	walk)		echo UCO CALLS C++23 COROSENSEI MINICORO COROUTINE2 GO LUA LUAJIT ;;
 	clone)		echo UCO CHEZ GUILE ;;
-	create)		echo U1T UL1T UD UCO MACROS C++20 COROSENSEI GENERATOR-RS BOOST \
-				UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
+	create)		echo U1T UL1T UD UCO MACROS C++20 C++23 COROSENSEI GENERATOR-RS MINICORO \
+				BOOST UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
 	alternate)	echo U1T UL1T UD LISP POSIX ;;
 	memory)		echo U1T UL1T UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
 				BOOST BOOST-FIBER ST UCONTEXT POSIX GO HASKELL LWT ERLANG \
@@ -240,6 +241,7 @@ peer_of() {		# WORKLOAD COLUMN
 	counters.BOOST)		echo boost-counters-context ;;
 	counters.COROUTINE2)	echo boost-counters ;;
 	walk.COROUTINE2)	echo boost-walk ;;
+	pingpong.COROUTINE2)	echo boost-pingpong-coroutine2 ;;
 	pingpong.BOOST)		echo boost-pingpong-same ;;
 	pingpong.BOOST-FP)	echo boost-pingpong-differ ;;
 	memory.BOOST)		echo boost-memory-context ;;
@@ -253,6 +255,7 @@ peer_of() {		# WORKLOAD COLUMN
 	*.GENERATOR-RS)		echo "rust-$1-generator" ;;
 	*.POSIX)		echo "pthreads-$1" ;;
 	*.C++20)		echo "cxx20-$1" ;;
+	*.C++23)		echo "cxx23-$1" ;;
 	*.LWT)			echo "ocaml-$1" ;;
 	*)			echo "$(echo "$2" | tr '[:upper:]' '[:lower:]')-$1" ;;
 	esac

@@ -75,10 +75,13 @@ expected() {
 	pingpong UCO bench/pingpong-co @
 	pingpong MACROS peers/c-pingpong-macros @
 	pingpong C++20 peers/cxx20-pingpong @
+	pingpong C++23 peers/cxx23-pingpong @
 	pingpong COROSENSEI peers/rust-pingpong-corosensei @
 	pingpong GENERATOR-RS peers/rust-pingpong-generator @
+	pingpong MINICORO peers/minicoro-pingpong @
 	pingpong BOOST peers/boost-pingpong-same @
 	pingpong BOOST-FP peers/boost-pingpong-differ @
+	pingpong COROUTINE2 peers/boost-pingpong-coroutine2 @
 	pingpong UCONTEXT peers/ucontext-pingpong @
 	pingpong GO peers/go-pingpong @
 	pingpong LUA peers/lua-pingpong @
@@ -91,8 +94,10 @@ expected() {
 	create UCO bench/create-co @
 	create MACROS peers/c-create-macros @
 	create C++20 peers/cxx20-create @
+	create C++23 peers/cxx23-create @
 	create COROSENSEI peers/rust-create-corosensei @
 	create GENERATOR-RS peers/rust-create-generator @
+	create MINICORO peers/minicoro-create @
 	create BOOST peers/boost-create @
 	create UCONTEXT peers/ucontext-create @
 	create GO peers/go-create @
@@ -102,7 +107,9 @@ expected() {
 	create GREENLET peers/greenlet-create @
 	walk UCO bench/walk-co @
 	walk CALLS peers/c-walk-calls @
+	walk C++23 peers/cxx23-walk @
 	walk COROSENSEI peers/rust-walk-corosensei @
+	walk MINICORO peers/minicoro-walk @
 	walk COROUTINE2 peers/boost-walk @
 	walk GO peers/go-walk @
 	walk LUA peers/lua-walk @

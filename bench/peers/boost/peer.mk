@@ -14,7 +14,7 @@ boost_version := $(shell printf '%s\n' '$(boost_hash)include <boost/fiber/all.hp
 boost_version += $(if $(boost_version),($(shell $(CXX) --version | sed 1q)))
 
 $(eval $(call offer,boost,cycle counters counters-context create memory memory-context ring walk pingpong-same \
-	pingpong-differ,$(boost_version),g++ libboost-fiber-dev libboost-context-dev))
+	pingpong-differ pingpong-coroutine2,$(boost_version),g++ libboost-fiber-dev libboost-context-dev))
 
 define boost
 @mkdir -p $(@D)
@@ -24,6 +24,9 @@ endef
 $(P)/boost-pingpong-same:   boost_flags += -DDIFFER=false
 $(P)/boost-pingpong-differ: boost_flags += -DDIFFER=true
 $(P)/boost-pingpong-same $(P)/boost-pingpong-differ: boost/pingpong.cc boost/peer.h
+	$(boost)
+
+$(P)/boost-pingpong-coroutine2: boost/pingpong2.cc boost/peer.h
 	$(boost)
 
 $(P)/boost-%: boost/%.cc boost/peer.h
