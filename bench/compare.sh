@@ -11,8 +11,9 @@
 # usage: bench/compare.sh [-n TURNS] [-o DIR] [PART...]
 #
 #   TURNS  5 by default
-#   PART   of: cycle depth processors pingpong create counters ring memory servers, which
-#          are the default, and even: threads that compute, and processors that share
+#   PART   of: cycle depth processors pingpong create counters coroutines ring memory
+#          servers, which are the default, and even: threads that compute, and
+#          processors that share
 #
 #   BUILD  the directory of the programs (build), of `make programs' and `make peers'
 #   CPU    the processor for programs that use one (1: some machines are busy on 0);
@@ -33,7 +34,7 @@ quick=no
 turns=5
 dir=
 served=			# the workload of serve.sh, if it is one
-parts='cycle depth processors pingpong create counters ring memory servers'
+parts='cycle depth processors pingpong create counters coroutines ring memory servers'
 more='even'             # parts that are run by name only
 # These take twenty times as long as the others, and are as far from their aims: every
 # other turn is enough.
@@ -284,6 +285,23 @@ part_counters() {
 	END
 	aim 'counters: UD / corosensei' 1 UD COROSENSEI
 	aim 'counters: UD / C++20' 6 UD C++20
+}
+
+part_coroutines() {
+	series 'pingpong with values' <<-END
+	$(commands pingpong 10000000 UCO COROSENSEI MINICORO COROUTINE2)
+	END
+	aim 'coroutines, pingpong: UCO / corosensei' 1.5 UCO COROSENSEI
+	aim 'coroutines, pingpong: UCO / minicoro' 0.3 UCO MINICORO
+	aim 'coroutines, pingpong: UCO / Boost.Coroutine2' 0.2 UCO COROUTINE2
+	series walk <<-END
+	$(commands walk 1000000 UCO CALLS)
+	END
+	aim 'walk of a million nodes: UCO / CALLS' 4 UCO CALLS
+	series clone <<-END
+	$(commands clone 1000000 UCO CHEZ)
+	END
+	aim 'clone: UCO / call/cc of Chez' 1 UCO CHEZ
 }
 
 part_ring() {

@@ -8,13 +8,15 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 here=$PWD
 runs=0
-parts='cycle depth processors pingpong create counters ring memory'
+parts='cycle depth processors pingpong create counters coroutines ring memory'
 points='2.4.1000000 2.100000.40 2.1000000.10 8.2.500000 8.1000.1000 8.100000.10'
 programs='rmain rmain.1t lmain lmain.setjmp bench/pingpong-direct bench/create-direct
 bench/counters-direct bench/ring-direct bench/memory-ll peers/cxx20-cycle-fifo
 peers/cxx20-cycle-lifo peers/go-cycle peers/rust-cycle-tokio peers/boost-pingpong-same
 peers/rust-pingpong-corosensei peers/cxx20-create peers/rust-counters-corosensei
-peers/cxx20-counters peers/c-ring-best peers/c-ring-worst bench/late bench/uneven
+peers/cxx20-counters bench/pingpong-co bench/walk-co bench/clone-co
+peers/minicoro-pingpong peers/boost-pingpong-coroutine2 peers/c-walk-calls
+peers/chez-clone peers/c-ring-best peers/c-ring-worst bench/late bench/uneven
 peers/go-uneven bench/contend bench/channel peers/go-channel bench/simulate bench/after'
 # shellcheck source=tests/fakes
 . tests/fakes
@@ -83,6 +85,11 @@ all_say() {
 	bench/counters*) echo 6 ;;
 	peers/rust-counters*) echo 15 ;;
 	peers/cxx20-counters*) echo 1 ;;
+	peers/minicoro-pingpong*) echo 12 ;;
+	bench/walk-co*) echo 8 ;;
+	peers/c-walk-calls*) echo 2 ;;
+	bench/clone-co*) echo 6 ;;
+	peers/chez-clone*) echo 5 ;;
 	bench/ring*) echo 8 ;;
 	peers/c-ring-best*) echo 5 ;;
 	peers/c-ring-worst*) echo 200 ;;
@@ -122,6 +129,11 @@ table() {
 	| create: UD / C++20 | <= 1.3 | 1.4 | 1.4 to 1.4 | missed |
 	| counters: UD / corosensei | <= 1 | 0.4 | 0.4 to 0.4 | reached |
 	| counters: UD / C++20 | <= 6 | 6 | 6 to 6 | reached |
+	| coroutines, pingpong: UCO / corosensei | <= 1.5 | 3 | 3 to 3 | missed |
+	| coroutines, pingpong: UCO / minicoro | <= 0.3 | 0.25 | 0.25 to 0.25 | reached |
+	| coroutines, pingpong: UCO / Boost.Coroutine2 | <= 0.2 | 0.3 | 0.3 to 0.3 | missed |
+	| walk of a million nodes: UCO / CALLS | <= 4 | 4 | 4 to 4 | reached |
+	| clone: UCO / call/cc of Chez | <= 1 | 1.2 | 1.2 to 1.2 | missed |
 	| ring: UD / MACROS | <= 2.5 | 1.6 | 1.6 to 1.6 | reached |
 	| ring: UD / MACROS-WORST | <= 0.02 | 0.04 | 0.04 to 0.04 | missed |
 	| bytes per blocked thread of a million | <= 200 | 225 | 225 to 225 | missed |
@@ -170,6 +182,20 @@ calls() {		# TURNS
 	UD bench/counters-direct @
 	COROSENSEI peers/rust-counters-corosensei @
 	C++20 peers/cxx20-counters @
+	END
+	turns "$1" 10000000 <<-'END'
+	UCO bench/pingpong-co @
+	COROSENSEI peers/rust-pingpong-corosensei @
+	MINICORO peers/minicoro-pingpong @
+	COROUTINE2 peers/boost-pingpong-coroutine2 @
+	END
+	turns "$1" 1000000 <<-'END'
+	UCO bench/walk-co @
+	CALLS peers/c-walk-calls @
+	END
+	turns "$1" 1000000 <<-'END'
+	UCO bench/clone-co @
+	CHEZ peers/chez-clone @
 	END
 	turns "$1" 5000000 <<-'END'
 	UD bench/ring-direct @
@@ -221,7 +247,8 @@ test_all() {
 # One part or some, in the order given, once each. One turn for memory is for memory only.
 test_parts() {
 	all_say
-	for part in cycle depth processors pingpong create counters ring memory; do
+	for part in cycle depth processors pingpong create counters coroutines ring memory
+	do
 		compare -n 1 "$part"
 		cat "$rows"
 	done >"$dir/parts"
@@ -571,7 +598,7 @@ wrong() {		# ARGUMENTS
 test_default() {
 	all_say
 	compare -n 1
-	same 'rows of all' 70 "$(wc -l <"$rows")"
+	same 'rows of all' 75 "$(wc -l <"$rows")"
 	same 'the last row' '| 99th' "$(tail -n 1 "$rows" | cut -c 1-6)"
 }
 
