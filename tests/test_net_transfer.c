@@ -249,7 +249,8 @@ static void break_waiting(const struct op *op)
 	await_op(u);
 	close(place.p_fds[1]);
 	end_op(u, -EPIPE);
-	TEST_EQUAL(unet_close(place.p_fds[0]), 0);
+	place.p_fds[1] = -1;
+	unmake_place(false);
 }
 
 static void broken_pipes(void)
@@ -265,6 +266,10 @@ static void broken_pipes(void)
 	TEST_EQUAL(unet_close(fds[1]), 0);
 	break_waiting(op_named("write, pipe"));
 	break_waiting(op_named("write"));
+	break_waiting(op_named("writev_all"));
+	break_waiting(op_named("sendmsg"));
+	break_waiting(op_named("sendfile"));
+	break_waiting(op_named("sendfile, pipe"));
 }
 
 /* A pending SIGPIPE stays pending; the mask stays as it is. */
