@@ -328,6 +328,8 @@ static void begin_each(void *s)
 	for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
 		ending = make_scope(NULL, USCHED_NEVER);
 		start_worker(&w, s, false, i, begin, NULL);
+		while (!w.w_ended)              /* s_join may be another one */
+			sched_yield();
 		end_worker(&w);
 		usync_scope_release(ending);
 	}
