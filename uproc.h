@@ -124,7 +124,7 @@ struct uproc_alones {
 	struct uproc_alone *o_vacant;    /* by a_vacant */
 	unsigned            o_threads;
 	unsigned            o_count;     /* of o_all, */
-	unsigned            o_vacants;   /* and of o_vacant, */
+	unsigned            o_vacants;   /* atomic: and of o_vacant, */
 	unsigned            o_least;     /* and the least of these in this period */
 	unsigned            o_drop;      /* atomic: of these, that are to go */
 	uint16_t            o_colour;

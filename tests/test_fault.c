@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "../ll.h"
+#include "../rr.h"
 #include "../uproc.h"
 #include "sweep.h"
 
@@ -288,6 +290,42 @@ static void test_failed_starts(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
+static int start_alone(void *s, struct ustack **thread)
+{
+	if (over == &over_rr)
+		return rr_start_alone(s, 0, wait_once, NULL, thread);
+	return ll_start_alone(s, NULL, 0, wait_once, NULL, thread);
+}
+
+/* A start that finds no stack, or no record for one it found, counts no thread. */
+static void test_failed_alone(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_alone = 1, .c_log = no_log };
+	struct ustack *thread;
+	int rc, failures = 0;
+	void *s;
+
+	(void)state;
+	test_timeout(20);
+	if (!test_has_stacks())
+		skip();
+	for (long n = 1; n < 12; n++) {
+		assert_int_equal(over->o_create(&conf, &s), 0);
+		over->o_hold(s);
+		fail_calls(n, 1);
+		while ((rc = start_alone(s, &thread)) == -ENOMEM)
+			failures++;
+		fault_end();
+		assert_int_equal(rc, 0);
+		assert_int_equal(start_alone(s, NULL), -EAGAIN);
+		assert_int_equal(ustack_wake(thread), 0);
+		assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+		over->o_release(s);
+		assert_int_equal(over->o_destroy(s), 0);
+	}
+	assert_in_range(failures, 2, 11);
+}
+
 /* A block that failed has changed nothing: the next wait is a wait for a token. */
 struct failing {
 	struct ustack *f_other;
@@ -348,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_create),
 		cmocka_unit_test(test_native_threads),
 		cmocka_unit_test(test_failed_starts),
+		cmocka_unit_test(test_failed_alone),
 		cmocka_unit_test(test_failed_blocks),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_famine),
