@@ -22,37 +22,61 @@
  * ever, and that describes the innermost frames. The scheduler, timers, queues of locks
  * and reports see nothing of coroutines.
  *
- * FRAMES. R1 to R7 of usched.c hold for records. Each side has its own stack, or a place
- * on a shared one: a stack's k_resident is the record that describes what is there, and
- * changes with the rest. When the next frames need the place of others they evict them.
+ * DIRECTLY. What the records say is of no interest before T blocks, and a generator
+ * seldom does. So where both sides are in place, on two stacks, a resume saves the
+ * registers of the resumer in the record that it has, a yield those of the coroutine, and
+ * no record is exchanged. The one of the frames that run has a mark instead of a top,
+ * USCHED_DIRECT, and is s_inside. While none runs directly, that is the last that did, or
+ * none.
  *
- * For R4 the image of a record must have room for the frames that it describes. u_deep is
- * how deep these may be, and what suspends is compared with it. So one statement will do
- * where both sides are in place (uswitch.h): images stay with their records, that of the
- * coroutine is compared for the side that it gets, and that of the thread when it blocks.
- * If the first is too small, or the next side is new or elsewhere, the long way is gone,
- * usched__exchange(): it makes room in the thread's record, and exchanges images with the
- * frames. That can fail, with nothing changed. A side on a stack that is not shared needs
- * no image, but the other may: so threads that exchange frames have images there, too
- * (USCHED_EXCHANGES).
+ *	                  thread T     c_frames of A    of B    s_inside
+ *	A has yielded     T            A                B       A
+ *	T resumes A       T            A, marked        B       A
+ *	A resumes B       T            A                B, m.   B
+ *	B yields          T            A, marked        B       A
+ *	A blocks          A            T                B       none
+ *
+ * The last line is usched__settle(): now the records are true. What looks at the frames
+ * of the running thread comes there first, or asks usched__runs():
+ *
+ *  - a block compares SP with the stack that the thread's record names (R4). Stacks do
+ *    not overlap, so SP is too deep, and make_room() finds that this is another stack. So
+ *    threads without coroutines have not one instruction more, and a block may fail for
+ *    the resumer's frames. ustack_reserve() and visits come the same way;
+ *  - ustack_abort() of the running thread settles, with images for none;
+ *  - the handler of stack overflows, usched_onstack() and dumps of stacks ask;
+ *  - usched__fits() says no, so that a signal does not interrupt the thread. A region of
+ *    ustack_preemptible() begins with ustack_reserve(), anyway;
+ *  - others that are resident have true records, and what runs has SP: usched_unused().
+ *
+ * R4 holds when frames may be evicted: for those of resumers when they are settled, and
+ * for a coroutine's when it yields. c_low is how deep that may be without a call.
+ *
+ * Inline functions do the rest in a statement like that of a hand-over (uswitch.h), which
+ * brings the value along. c_thread tells them that the thread was here before, that it
+ * resumed the coroutine last, and so that all is in place but for what u_top says. For
+ * anything else they ask uco__enter() and uco__leave(). Without such a statement
+ * usched__change() does the same.
+ *
+ * THE LONG WAY. Exceptions of C++ that are being handled stay with their side, hooks and
+ * the builds that look at each switch know of exchanges only, and a side may be where the
+ * other runs: on the native stack, or on the same shared one. Then records are exchanged,
+ * by usched__exchange(), as when a coroutine yields after it was settled. Each stack's
+ * k_resident changes with that, and images go with the frames.
  *
  * A coroutine belongs to the dispatcher of the thread that made it, since its frames are
- * on a stack of that. Stacks of coroutines, and those of threads that make one, are
- * marked in k_stays, so that their threads stay, too.
+ * on a stack of that. Stacks of coroutines, and those of threads that make or resume one,
+ * are marked in k_stays, so that their threads stay, too.
  *
- * THE CHAIN. The waiter of a thread that has run a coroutine has a struct uco_root: its
- * r_inside is the innermost coroutine, and each has c_outer. So uco_yield() needs no
- * argument, and a thread that is aborted finds what is left of its chain: uco__abandon().
- * The dispatcher's s_root is that of the thread that resumed last. When none runs,
- * r_inside keeps the last one, so the next resume of that stores nothing here, and the
- * processor need not wait for such a store to find its way back. A coroutine is r_inside
- * of one root only, c_root, and leaves it when it is freed. While it is suspended,
- * c_outer is NULL.
+ * THE CHAIN. The waiter of a thread that has run a coroutine has m_inside: the innermost
+ * one that does not run directly, and each has c_outer. So uco_yield() needs no argument,
+ * and a thread that is aborted finds what is left of its chain: uco__abandon(). Those
+ * that run directly are inside of these: from s_inside on, up to one without c_outer.
+ * Their c_status is not written where they change by a statement: uco_status() knows.
  *
- * THE END. When the function of a coroutine returns, body() gives the frames back: the
- * last exchange, after which the record's frames are dropped. uco_close() resumes with
- * c_closing set, and yields fail then, so frames always end by returning. To drop them
- * was rejected: what they own would be lost.
+ * THE END. When the function of a coroutine returns, body() drops the frames, and those
+ * of the resumer go on. uco_close() resumes with c_closing set, and yields fail then, so
+ * frames always end by returning. To drop them was rejected: what they own would be lost.
  *
  * CLONES. A clonable coroutine is always on a shared stack, and a clone is a record with
  * the same addresses and an image of its own. It is loaded as others are, in the place
@@ -61,10 +85,8 @@
  * its thread, locks and scopes, the check build knows: private/uco_held.inc.
  *
  * After a yield nothing is known of the thread, which may be another one: it is looked up
- * again, and so is the coroutine. The statement brings its address along.
- *
- * Exceptions of C++ that are being handled stay with their side (usched__exchange()).
- * Floating point control words are the thread's, as is errno.
+ * again, and so is the coroutine. Floating point control words are the thread's, as is
+ * errno.
  */
 #include "uco.h"
 
@@ -77,24 +99,41 @@
 
 /* For uwait.c. */
 __attribute__((visibility("hidden")))
-void uco__abandon(struct uco_root *root, struct ustack *u);
+void uco__abandon(struct uco *inside, struct ustack *u);
 
 static int  create(struct uco **co, uco_fn *func, void *arg, uint32_t kind);
 static bool is_foreign(const struct ustack *u);
-static struct uco_root *root_of(const struct ustack *u);
-static struct uco_root *new_root(struct ustack *u);
-static void enter(struct uco_root *root, struct uco *co);
-static void push(struct uco *outer, struct uco *co);
+static bool is_direct(const struct ustack *frames);
+static struct uco *settled(const struct ustack *u);
+static int  join(void);
+static int  prepare(struct usched *s, struct uco *co, void *value, int launch);
+static int  go_directly(struct usched *s, struct uco *co, int launch);
+static void enter(struct usched *s, struct uco *co);
+static void leave(struct usched *s, struct uco *co);
+static void set_thread(struct uco *co, struct ustack *u);
+static int  resume_long(struct usched *s, struct uco *co);
+static int  prepare_yield(struct usched *s, struct uco *co, void *value);
+static void step_out(struct usched *s, struct uco *co);
+static int  yield_long(struct usched *s, struct uco *co);
+static void push(struct usched *s, struct uco *co);
+static void pop(struct usched *s, struct uco *co);
+static void set_inside(const struct ustack *u, struct uco *co);
+static struct uco *reverse(struct uco *co);
+static int  fit_all(struct usched *s, const struct uco *first);
 static int  refuse(const struct uco *co, const struct usched *s);
-static void forget(struct uco *co);
 static void forget_held(const struct uco *co);
 static void refuse_held(const struct uco *co);
 static void body(void *frames);
 
-/* For r_inside: the thread has run no coroutine, or it was closed. Never changed. */
+/* For m_inside: the thread runs no coroutine now. Never changed. */
 static const struct uco nothing = { .c_status = UCO_ENDED };
 
-extern inline int uco__error(int rc, void **result);
+/* For c_low: all yields are below. */
+#define ALWAYS ((char *)UINTPTR_MAX)
+
+/* For s_inside: none; and for c_thread: it is not s_inside. */
+#define OTHER ((struct ustack *)(uintptr_t)&usched__none)
+
 extern inline struct uco *uco__of(struct ustack *frames);
 extern inline int uco_resume(struct uco *co, void *value, void **result);
 extern inline int uco_yield(void *value, void **next);
@@ -124,8 +163,7 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 	if (!new)
 		return -ENOMEM;
 	new->c_outer = NULL;
-	new->c_root = NULL;
-	new->c_stack = &s->s_new;               /* so that its first switches are long */
+	new->c_thread = OTHER;
 	new->c_func = func;
 	new->c_arg = arg;
 	new->c_status = UCO_NEW;
@@ -152,7 +190,6 @@ int uco_clone(struct uco *co, struct uco **clone)
 	if (rc == 0 && co->c_status == UCO_SUSPENDED) {
 		rc = usched__copy_frames(&new->c_frames, &co->c_frames);
 		new->c_status = UCO_SUSPENDED;
-		new->c_stack = co->c_stack;
 	}
 	if (rc == 0)
 		*clone = new;
@@ -163,9 +200,11 @@ int uco_clone(struct uco *co, struct uco **clone)
 
 struct uco *uco_self(void)
 {
-	const struct uco_root *root = root_of(ustack_self());
+	const struct usched *s = usched__here();
 
-	return root && root->r_inside->c_status == UCO_RUNNING ? root->r_inside : NULL;
+	if (is_direct(s->s_inside))
+		return uco__of(s->s_inside);
+	return s->s_current ? settled(s->s_current) : NULL;
 }
 
 /* Its attachment is no waiter. */
@@ -174,181 +213,404 @@ static bool is_foreign(const struct ustack *u)
 	return u->u_attached && u->u_attachment->a_ops != &uwait__ops;
 }
 
-static struct uco_root *root_of(const struct ustack *u)
+static bool is_direct(const struct ustack *frames)
+{
+	return frames->u_top == USCHED_DIRECT;
+}
+
+/* The innermost coroutine that `u' does not run directly, or NULL. */
+static struct uco *settled(const struct ustack *u)
 {
 	const struct uwaiter *w;
+	struct uco *co;
 
-	if (!u || !u->u_attached || is_foreign(u))
+	if (!u->u_attached || is_foreign(u))
 		return NULL;
 	w = (const struct uwaiter *)(const void *)u->u_attachment;
-	return w->w_more ? w->w_more->m_root : NULL;
+	co = w->w_more ? w->w_more->m_inside : NULL;
+	return co && co->c_status == UCO_RUNNING ? co : NULL;
 }
 
 enum uco_status uco_status(const struct uco *co)
 {
+	const struct usched *s = usched__here();
+
+	if (is_direct(&co->c_frames))
+		return UCO_RUNNING;
+	if (is_direct(s->s_inside) && settled(s->s_current) == co)
+		return UCO_RESUMING;
 	return (enum uco_status)co->c_status;
 }
 
 int uco_close(struct uco *co)
 {
+	enum uco_status status = uco_status(co);
 	int rc;
 
-	if (co->c_status == UCO_RUNNING || co->c_status == UCO_RESUMING)
+	if (status == UCO_RUNNING || status == UCO_RESUMING)
 		return -EBUSY;
-	if (co->c_status == UCO_SUSPENDED) {
+	if (status == UCO_SUSPENDED) {
 		co->c_closing = 1;
-		rc = uco_resume(co, NULL, NULL);
+		rc = uco__resume(co, NULL, NULL);
 		if (rc < 0) {
 			co->c_closing = 0;
 			return rc;
 		}
 	}
-	forget(co);
 	forget_held(co);
 	free(co);
 	return 0;
 }
 
-/* Makes `co', which is to be resumed, the innermost one of this thread. */
-int uco__enter(struct uco *co)
+int uco__enter(struct uco *co, void *value)
 {
 	struct usched *s = usched__here();
-	struct uco_root *root;
+	int rc = prepare(s, co, value, 1);
+
+	return rc ? rc : resume_long(s, co);
+}
+
+/* It reads c_value, so the next yield is to go through uco__leave(). */
+int uco__resume(struct uco *co, void *value, void **result)
+{
+	struct usched *s = usched__here();
+	int rc = prepare(s, co, value, 0);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		rc = resume_long(s, co);
+	} else {
+		co->c_low = ALWAYS;
+		rc = usched__change(co->c_outer ? &co->c_outer->c_frames : s->s_current,
+				    &co->c_frames, 0);
+	}
+	return rc ? rc : uco__resumed(co, result);
+}
+
+/* 1: directly; 0: the long way. */
+static int prepare(struct usched *s, struct uco *co, void *value, int launch)
+{
 	int rc = refuse(co, s);
 
 	check(&co->c_value, OBJECT, "uco_resume()");
-	if (rc)
+	if (rc == 0)
+		rc = join();
+	if (rc == 0)
+		rc = go_directly(s, co, launch);
+	if (rc < 0)
 		return rc;
-	root = root_of(s->s_current);
-	if (!root)
-		root = new_root(s->s_current);
-	if (!root)
+	co->c_value = value;
+	if (rc == 0)
+		return 0;
+	co->c_outer = NULL;
+	co->c_low = co->c_frames.u_stack->k_bottom - co->c_frames.u_deep;
+	if (co->c_closing)
+		co->c_low = ALWAYS;
+	if (is_direct(s->s_inside)) {
+		co->c_low = ALWAYS;             /* its resumer is not in s_current */
+		co->c_outer = uco__of(s->s_inside);
+		co->c_outer->c_status = UCO_RESUMING;
+	}
+	enter(s, co);
+	co->c_status = UCO_SUSPENDED;
+	return 1;
+}
+
+int uco__resumed(struct uco *co, void **result)
+{
+	if (result)
+		*result = co->c_value;
+	return co->c_status == UCO_ENDED;
+}
+
+/* Before the first resume of a thread. */
+static int join(void)
+{
+	struct uwaiter *w = uwait_self();
+
+	if (!w || (!w->w_more && !uwait_room(w, 0)))
 		return -ENOMEM;
-	s->s_root = root;
-	if (root->r_inside != co)
-		enter(root, co);
+	if (!w->w_more->m_inside) {
+		w->w_more->m_inside = (struct uco *)&nothing;
+		usched__join_frames();
+	}
 	return 0;
 }
 
-static struct uco_root *new_root(struct ustack *u)
+/*
+ * 1: the frames of `co' are in place, and not where the running ones are; 0: they cannot
+ * be; -ENOMEM. `launch': new ones begin as if they were suspended. What it takes the
+ * place of is evicted, and with R4 that must not be a resumer that is not settled.
+ */
+static int go_directly(struct usched *s, struct uco *co, int launch)
 {
-	struct uwaiter *w = uwait_self();
-	struct uco_root *root;
+	int rc = 0;
 
-	if (!w || (!w->w_more && !uwait_room(w, 0)))
-		return NULL;
-	root = malloc(sizeof *root);
-	if (!root)
-		return NULL;
-	*root = (struct uco_root){ u, (struct uco *)&nothing, NULL };
-	w->w_more->m_root = root;
-	usched__join_frames();
-	return root;
+	if (!usched__directly(s))
+		return 0;
+	if (!((uintptr_t)co->c_frames.u_top & 1))
+		return 1;
+	if (is_direct(s->s_inside))
+		rc = usched__settle(s, 1);
+	return rc ? rc : usched__bring(s, &co->c_frames, launch);
 }
 
-static void enter(struct uco_root *root, struct uco *co)
+/* It is s_inside from now on; where frames change it is written. */
+static void enter(struct usched *s, struct uco *co)
 {
-	struct uco *outer = root->r_inside;
-
-	forget(co);                             /* it was another thread's last */
-	if (outer->c_status == UCO_RUNNING) {
-		push(outer, co);
-	} else {
-		forget(outer);
-		co->c_root = root;
-		root->r_inside = co;
-		root->r_stack = ((const struct ustack *)root->r_thread)->u_stack;
-	}
+	leave(s, NULL);
+	set_thread(co, s->s_current);
+	s->s_inside = &co->c_frames;
 }
 
-/* `outer', which runs, has resumed `co'. */
-static void push(struct uco *outer, struct uco *co)
+/* No coroutine is, or `co' only. */
+static void leave(struct usched *s, struct uco *co)
 {
-	outer->c_status = UCO_RESUMING;
-	co->c_outer = outer;
-	co->c_root = outer->c_root;
-	outer->c_root = NULL;
-	co->c_root->r_inside = co;
-	co->c_root->r_stack = outer->c_stack;
-}
-
-/* And `outer' goes on. */
-void uco__pop(struct uco *co)
-{
-	struct uco *outer = co->c_outer;
-
-	outer->c_status = UCO_RUNNING;
-	outer->c_root = co->c_root;
-	co->c_outer = NULL;
-	co->c_root = NULL;
-	outer->c_root->r_inside = outer;
-	outer->c_root->r_stack = outer->c_frames.u_stack;
-}
-
-/* It runs no more, and is the r_inside of no thread. */
-static void forget(struct uco *co)
-{
-	if (!co->c_root)
+	if (s->s_inside == OTHER || (co && s->s_inside != &co->c_frames))
 		return;
-	co->c_root->r_inside = (struct uco *)&nothing;
-	co->c_root = NULL;
+	set_thread(uco__of(s->s_inside), OTHER);
+	s->s_inside = OTHER;
 }
 
-/* Its yield has failed, after uco__pop() or without. */
-void uco__stay(struct uco *co)
+/* Another processor may see that it is none of its threads. */
+static void set_thread(struct uco *co, struct ustack *u)
 {
-	if (!co->c_root)
-		push(usched__here()->s_root->r_inside, co);
-	co->c_status = UCO_RUNNING;
+	__atomic_store_n(&co->c_thread, u, __ATOMIC_RELAXED);
 }
 
-/* It was not resumed. */
-void uco__refused(struct uco *co)
+static int resume_long(struct usched *s, struct uco *co)
 {
-	bool begun = co->c_frames.u_stack != &ustack_sched(&co->c_frames)->s_new;
+	bool begun = co->c_status == UCO_SUSPENDED;
+	int rc = is_direct(s->s_inside) ? usched__settle(s, 1) : 0;
 
-	co->c_status = begun ? UCO_SUSPENDED : UCO_NEW;
+	if (rc)
+		return rc;
+	leave(s, co);
+	co->c_outer = settled(s->s_current);
+	push(s, co);
+	rc = usched__exchange(&co->c_frames);
+	if (rc) {
+		pop(usched__here(), co);
+		co->c_status = begun ? UCO_SUSPENDED : UCO_NEW;
+	}
+	return rc;
+}
+
+/* It runs, inside of c_outer; and no longer. */
+
+static void push(struct usched *s, struct uco *co)
+{
 	if (co->c_outer)
-		uco__pop(co);
+		co->c_outer->c_status = UCO_RESUMING;
+	co->c_status = UCO_RUNNING;
+	set_inside(s->s_current, co);
+}
+
+static void pop(struct usched *s, struct uco *co)
+{
+	if (co->c_outer)
+		co->c_outer->c_status = UCO_RUNNING;
+	co->c_status = UCO_SUSPENDED;
+	set_inside(s->s_current, co->c_outer);
+}
+
+static void set_inside(const struct ustack *u, struct uco *co)
+{
+	struct uwaiter *w = (struct uwaiter *)(void *)u->u_attachment;
+
+	w->w_more->m_inside = co ? co : (struct uco *)(uintptr_t)&nothing;
+}
+
+struct uco_way uco__leave(void *value)
+{
+	struct usched *s = usched__here();
+	struct uco *co = uco_self();
+	struct uco_way way = { NULL, { NULL } };
+	int rc = prepare_yield(s, co, value);
+	bool directly = rc > 0;
+
+	if (directly)
+		rc = usched__fit_frames(s, &co->c_frames, __builtin_frame_address(0));
+	else if (rc == 0)
+		rc = yield_long(s, co);
+	way.w_rc = rc;
+	if (rc || !directly)
+		return way;
+	co->c_low = co->c_frames.u_stack->k_bottom - co->c_frames.u_deep;
+	way.w_to = s->s_current;
+	if (co->c_outer) {
+		step_out(s, co);
+		way.w_to = &co->c_outer->c_frames;
+	}
+	way.w_sp = way.w_to->u_top;
+	if (co->c_outer)
+		way.w_to->u_top = USCHED_DIRECT;
+	return way;
+}
+
+/* Inline functions do not resume what was suspended here: it reads c_value. */
+int uco__yield(void *value, void **next)
+{
+	struct usched *s = usched__here();
+	struct uco *co = uco_self();
+	int rc = prepare_yield(s, co, value);
+	struct uco *outer;
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		rc = yield_long(s, co);
+	} else {
+		outer = co->c_outer;
+		leave(s, co);
+		if (outer)
+			step_out(s, co);
+		rc = usched__change(&co->c_frames, outer ? &outer->c_frames
+				    : s->s_current, 1);
+		if (rc && outer)
+			outer->c_status = UCO_RESUMING;
+		if (rc)
+			enter(s, co);
+	}
+	return rc ? rc : uco__yielded(next);
+}
+
+/* 1: directly; 0: the long way. */
+static int prepare_yield(struct usched *s, struct uco *co, void *value)
+{
+	if (!co)
+		return -EPERM;
+	if (co->c_closing)
+		return -ECANCELED;
+	co->c_value = value;
+	co->c_frames.u_mail &= ~(uint32_t)ARCH_CAUGHT;
+	return is_direct(s->s_inside) && usched__directly(s);
+}
+
+/* To the coroutine that has resumed `co'. */
+static void step_out(struct usched *s, struct uco *co)
+{
+	co->c_outer->c_status = UCO_SUSPENDED;
+	enter(s, co->c_outer);
+}
+
+/* A clone may be running now, and another thread. */
+int uco__yielded(void **next)
+{
+	const struct uco *co = uco_self();
+
+	if (next)
+		*next = co->c_value;
+	return co->c_closing ? -ECANCELED : 0;
+}
+
+static int yield_long(struct usched *s, struct uco *co)
+{
+	int rc = is_direct(s->s_inside) ? usched__settle(s, 1) : 0;
+
+	if (rc)
+		return rc;
+	pop(s, co);
+	rc = usched__exchange(&co->c_frames);
+	if (rc)
+		push(usched__here(), co);
+	return rc;
+}
+
+/*
+ * In the chain from s_inside on, each record describes frames that it resumed from, but
+ * the first: its resumer has the thread's. To exchange that with each in turn makes them
+ * true:
+ *
+ *	         thread T   c_frames of A   of B
+ *	direct   T          A               B
+ *	         A          T               B
+ *	settled  B          T               A
+ */
+int usched__settle(struct usched *s, int fits)
+{
+	struct uco *last = uco__of(s->s_inside), *first = reverse(last), *co, *next;
+	struct uco *outer = settled(s->s_current);
+	int rc = fits ? fit_all(s, first) : 0;
+
+	if (rc) {
+		reverse(first);
+		return rc;
+	}
+	leave(s, last);
+	for (co = first; co; co = next) {
+		next = co->c_outer;
+		co->c_outer = outer;
+		usched__exchange_records(&co->c_frames);
+		push(s, co);
+		outer = co;
+	}
+	return 0;
+}
+
+/* c_outer of each points the other way then. */
+static struct uco *reverse(struct uco *co)
+{
+	struct uco *before = NULL, *next;
+
+	for (; co; co = next) {
+		next = co->c_outer;
+		co->c_outer = before;
+		before = co;
+	}
+	return before;
+}
+
+/* Those that are suspended may be evicted from now on (R4). */
+static int fit_all(struct usched *s, const struct uco *first)
+{
+	struct ustack *c = s->s_current;
+	int rc = 0;
+
+	for (; first && rc == 0; first = first->c_outer) {
+		rc = usched__fit_frames(s, c, c->u_top);
+		c = (struct ustack *)(uintptr_t)&first->c_frames;
+	}
+	return rc;
 }
 
 static int refuse(const struct uco *co, const struct usched *s)
 {
+	enum uco_status status;
+
 	if (!s->s_current || is_foreign(s->s_current))
 		return -EPERM;
 	if (ustack_sched(&co->c_frames) != s)
 		return -EXDEV;
-	if (co->c_status == UCO_ENDED)
+	status = uco_status(co);
+	if (status == UCO_ENDED)
 		return -ESRCH;
-	return co->c_status == UCO_NEW || co->c_status == UCO_SUSPENDED ? 0 : -EBUSY;
-}
-
-/* Makes the root of this thread the latest, if it runs a coroutine. */
-int uco__find(void)
-{
-	struct usched *s = usched__here();
-	struct uco_root *root = root_of(s->s_current);
-
-	if (!root || root->r_inside->c_status != UCO_RUNNING)
-		return -EPERM;
-	s->s_root = root;
-	return root->r_inside->c_closing ? -ECANCELED : 0;
+	return status == UCO_NEW || status == UCO_SUSPENDED ? 0 : -EBUSY;
 }
 
 /* The first function on the frames of a coroutine, and the last. */
 static void body(void *frames)
 {
-	struct uco *co = uco__of(frames);
-	void *value;
+	struct uco *co = uco__of(frames), *outer;
+	struct usched *s;
+	void *value = co->c_func(co->c_arg, co->c_value);
 
-	co->c_stack = usched__here()->s_current->u_stack;
-	value = co->c_func(co->c_arg, co->c_value);
+	s = usched__here();
 	co = uco_self();                        /* a clone, perhaps */
+	outer = co->c_outer;
 	co->c_value = value;
+	if (!is_direct(s->s_inside)) {
+		pop(s, co);
+		co->c_status = UCO_ENDED;
+		usched__leave_frames(&co->c_frames);
+	}
 	co->c_status = UCO_ENDED;
-	if (co->c_outer)
-		uco__pop(co);
-	usched__leave_frames(&co->c_frames);
+	leave(s, co);
+	if (outer)
+		step_out(s, co);
+	co->c_outer = NULL;
+	usched__leave_directly(&co->c_frames, outer ? &outer->c_frames : s->s_current);
 }
 
 /*
@@ -356,23 +618,19 @@ static void body(void *frames)
  * frames of the innermost, which are dropped as ever, and each coroutine of the chain
  * those of its resumer.
  */
-void uco__abandon(struct uco_root *root, struct ustack *u)
+void uco__abandon(struct uco *inside, struct ustack *u)
 {
-	struct uco *co = root->r_inside, *outer;
 	struct usched *s = ustack_sched(u);
+	struct uco *co = inside->c_status == UCO_RUNNING ? inside : NULL, *outer;
 
-	if (s->s_root == root)
-		usched__forget_root(s);
-	forget(co);
-	if (co->c_status != UCO_RUNNING)
-		co = NULL;
+	if (s->s_inside != OTHER && uco__of(s->s_inside)->c_thread == u)
+		leave(s, NULL);
 	for (; co; co = outer) {
 		outer = co->c_outer;
 		co->c_outer = NULL;
 		co->c_status = UCO_ENDED;
 		usched__drop_frames(&co->c_frames, u);
 	}
-	free(root);
 }
 
 #if defined(USCHED_CHECK) || defined(USCHED_STRESS)

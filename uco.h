@@ -56,25 +56,46 @@ enum uco_status {
 
 /* Private to uco.c and the inline functions. */
 struct uco {
-	void                *c_value;   /* on its way */
-	uint8_t              c_status;  /* enum uco_status */
-	uint8_t              c_closing;
-	struct uco          *c_outer;   /* it runs: that which has resumed it, or NULL */
-	struct uco_root     *c_root;    /* of which it is r_inside, or NULL */
-	struct usched_stack *c_stack;   /* where its own frames are */
-	uco_fn              *c_func;    /* constant, as the next */
-	void                *c_arg;
+	void          *c_value;         /* on its way */
+	uint8_t        c_status;        /* enum uco_status, but when it runs directly */
+	uint8_t        c_closing;
+	char          *c_low;           /* inline functions do not yield with SP below */
+	struct ustack *c_thread;        /* it is s_inside: its last resumer's */
+	struct uco    *c_outer;         /* it runs: that which has resumed it, or NULL */
+	uco_fn        *c_func;          /* constant, as the next */
+	void          *c_arg;
 	/* The frames that are suspended: its own, or its resumer's while it runs.
 	   Last: its first image is behind it. */
-	struct ustack c_frames __attribute__((aligned(16)));
+	struct ustack  c_frames __attribute__((aligned(16)));
 };
 
-/* Private: what the calls below seldom need; see uco.c. */
-int  uco__enter(struct uco *co);
-void uco__refused(struct uco *co);
-int  uco__find(void);
-void uco__pop(struct uco *co);
-void uco__stay(struct uco *co);
+/* Private: the calls below, without inline functions. */
+int uco__resume(struct uco *co, void *value, void **result);
+int uco__yield(void *value, void **next);
+
+/*
+ * Private: what the inline functions call first if anything is unusual. 1, or a record
+ * and its top: the statement is to follow; 0: all was done the long way, and this side
+ * goes on; or an error.
+ */
+struct uco_way {
+	struct ustack *w_to;
+	__extension__ union {
+		char *w_sp;
+		int   w_rc;             /* if w_to is NULL */
+	};
+};
+
+int uco__enter(struct uco *co, void *value);
+struct uco_way uco__leave(void *value);
+
+/* Private: for the statement, c_low of a record. */
+#define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, c_low) \
+			   - (intptr_t)offsetof(struct uco, c_frames))
+
+/* Private: how they end if the other side did not come by the statement. */
+int uco__resumed(struct uco *co, void **result);
+int uco__yielded(void **next);
 
 /*
  * Makes a coroutine, which takes memory only: its function is called by the first
@@ -121,13 +142,6 @@ enum uco_status uco_status(const struct uco *co);
  */
 int uco_close(struct uco *co);
 
-/* For warnings: it is one, and *result, which it leaves, might be set. */
-USCHED_INLINE int uco__error(int rc, void **result)
-{
-	__asm__ volatile("" : : "r"(result) : "memory");
-	return rc < 0 ? rc : -EPERM;
-}
-
 USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 {
 	return (struct uco *)(void *)((char *)frames - offsetof(struct uco, c_frames));
@@ -143,32 +157,41 @@ USCHED_INLINE struct uco *uco__of(struct ustack *frames)
  */
 USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 {
-	struct usched *s = usched__here();
-	struct ustack *u = s->s_current;
-	const struct uco_root *root = s->s_root;
-	struct usched__sides sides;
-	int rc;
+#ifdef USCHED__CHANGE
+	const struct usched *s = usched__here();
+	struct ustack *from = s->s_current, *to;
+	uintptr_t by = 1;
+	int rc = 0;
+	char *sp;
 
-	if (__builtin_expect(root->r_thread != u || root->r_inside != co
-			     || co->c_status != UCO_SUSPENDED, 0)) {
-		rc = uco__enter(co);
-		if (rc)
-			return uco__error(rc, result);
-		root = s->s_root;
+	__asm__("" : "+r"(co));         /* so that `to' is not kept in memory */
+	to = &co->c_frames;
+	if (__builtin_expect(__atomic_load_n(&co->c_thread, __ATOMIC_RELAXED) != from
+			     || (uintptr_t)(sp = to->u_top) & 1
+			     || !usched__has_none(s->s_caught), 0)) {
+		rc = uco__enter(co, value);
+		if (rc < 0)
+			return rc;
+		from = co->c_outer ? &co->c_outer->c_frames : usched__here()->s_current;
+		by = !co->c_closing;
+		sp = to->u_top;
+		rc = rc == 0;
 	}
-	co->c_value = value;
-	co->c_status = UCO_RUNNING;
-	sides.c = &co->c_frames;
-	sides.from = root->r_stack;
-	sides.to = co->c_stack;
-	rc = usched__exchange_with(&sides, u, s);
-	if (__builtin_expect(rc, 0)) {
-		uco__refused(co);
-		return uco__error(rc, result);
+	if (__builtin_expect(rc == 0, 1)) {
+		to->u_top = USCHED_DIRECT;
+		USCHED__CHANGE("", from, to, sp, value, by, [low] "i"(0));
+		if (__builtin_expect(by != 0, 1)) {
+			if (result)
+				*result = value;
+			return 0;
+		}
 	}
-	if (result)
-		*result = co->c_value;
-	return co->c_status == UCO_ENDED;
+	rc = uco__resumed(co, result);
+	__asm__ volatile("" : "+r"(rc));        /* no tail call: see uswitch.h */
+	return rc;
+#else
+	return uco__resume(co, value, result);
+#endif
 }
 
 /*
@@ -180,37 +203,46 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
  */
 USCHED_SWITCHES int uco_yield(void *value, void **next)
 {
-	struct usched *s = usched__here();
-	struct ustack *u = s->s_current;
-	struct uco *co = s->s_root->r_inside;
-	struct usched__sides sides;
+#ifdef USCHED__CHANGE
+	const struct usched *s = usched__here();
+	struct ustack *from = s->s_inside, *to = s->s_current;
+	struct uco_way way;
+	uintptr_t by = 2;
+	char *sp = NULL;
+	void *given;
 	int rc;
 
-	/* Atomic: loads of both bytes at once would wait for the store of one. */
-	if (__builtin_expect(s->s_root->r_thread != u
-			     || __atomic_load_n(&co->c_status, __ATOMIC_RELAXED)
-				!= UCO_RUNNING || co->c_closing, 0)) {
-		rc = uco__find();
-		if (rc)
-			return uco__error(rc, next);
-		co = s->s_root->r_inside;
+	if (__builtin_expect(from->u_top == USCHED_DIRECT
+			     && usched__has_none(s->s_caught), 1)) {
+		sp = to->u_top;
+		by = 1;
 	}
-	if (__builtin_expect(co->c_outer != NULL, 0))
-		uco__pop(co);
-	co->c_status = UCO_SUSPENDED;
-	co->c_value = value;
-	sides.c = &co->c_frames;
-	sides.from = co->c_stack;
-	sides.to = co->c_frames.u_stack;
-	rc = usched__exchange_with(&sides, u, s);
-	if (__builtin_expect(rc, 0)) {
-		uco__stay(co);
-		return uco__error(rc, next);
+	for (;;) {
+		given = value;
+		if (__builtin_expect(by == 1, 1))
+			USCHED__CHANGE(USCHED__LOW_TEXT, from, to, sp, given, by,
+				       UCO__LOW);
+		if (__builtin_expect(by < 2, 1))
+			break;
+		from = usched__here()->s_inside;
+		way = uco__leave(value);
+		if (!way.w_to && way.w_rc < 0)
+			return way.w_rc;
+		to = way.w_to;
+		sp = way.w_sp;
+		by = to != NULL;
 	}
-	co = __builtin_expect(sides.c != NULL, 1) ? uco__of(sides.c) : uco_self();
-	if (next)
-		*next = co->c_value;
-	return co->c_closing ? -ECANCELED : 0;
+	if (__builtin_expect(by == 1, 1)) {
+		if (next)
+			*next = given;
+		return 0;
+	}
+	rc = uco__yielded(next);
+	__asm__ volatile("" : "+r"(rc));        /* no tail call: see uswitch.h */
+	return rc;
+#else
+	return uco__yield(value, next);
+#endif
 }
 
 #ifdef __cplusplus

@@ -782,7 +782,7 @@ static int64_t now_ns(void)
  */
 static size_t frames_from(const struct uproc *p, uintptr_t sp, bool *on_own)
 {
-	const struct ustack *u = p->p_sched.s_current;
+	const struct ustack *u = usched__runs(&p->p_sched);
 	uintptr_t home = (uintptr_t)p->p_sched.s_home, deep;
 
 	if (u) {

@@ -67,10 +67,10 @@ static void leave(void *native);
 static void install(void);
 static void install_for(int signo, struct sigaction *old);
 static void on_fault(int signo, siginfo_t *info, void *context);
-static bool is_overflow(const struct ustack *u, const void *address);
+static bool is_overflow(const struct usched_stack *k, const void *address);
 static bool is_around(const char *end, size_t below, size_t above, const void *address);
 static void chain(int signo, siginfo_t *info, void *context);
-static void report(const struct ustack *u);
+static void report(const struct ustack *u, const struct usched_stack *k);
 static void report_names(uintptr_t function);
 static void die(int signo);
 static void set_default(int signo);
@@ -251,26 +251,27 @@ static void install_for(int signo, struct sigaction *old)
  */
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
-	const struct ustack *u = upreempt__behind(usched__here())->s_current;
+	const struct usched *s = upreempt__behind(usched__here());
+	const struct ustack *u = s->s_current;
+	const struct usched_stack *k = u ? usched__runs(s)->u_stack : NULL;
 
-	if (info->si_code <= 0 || !u || !is_overflow(u, info->si_addr)) {
+	if (info->si_code <= 0 || !k || !is_overflow(k, info->si_addr)) {
 		chain(signo, info, context);
 		return;
 	}
-	report(u);
+	report(u, k);
 	set_default(SIGSEGV);
 	report_names((uintptr_t)ustack_func(u));
 	if (signo != SIGSEGV)
 		die(signo);
 }
 
-/* Whether the fault is at the end of the stack of `u', the running thread. */
-static bool is_overflow(const struct ustack *u, const void *address)
+/* Whether the fault is at the end of `k', where the running thread is. */
+static bool is_overflow(const struct usched_stack *k, const void *address)
 {
-	const struct usched_stack *k = u->u_stack;
 	const struct native *n = mine;
 
-	if (k == &k->k_sched->s_new)            /* `u' is being launched */
+	if (k == &k->k_sched->s_new)            /* it is being launched */
 		return false;
 	if (k != &k->k_sched->s_native)
 		return is_around(stack_deeper(k->k_bottom, k->k_size), GUARD, 0, address);
@@ -301,9 +302,8 @@ static void chain(int signo, siginfo_t *info, void *context)
 	}
 }
 
-static void report(const struct ustack *u)
+static void report(const struct ustack *u, const struct usched_stack *k)
 {
-	const struct usched_stack *k = u->u_stack;
 	bool native = k == &k->k_sched->s_native;
 	const struct native *n = mine;
 	const char *end = native ? n->n_end : stack_deeper(k->k_bottom, k->k_size);

@@ -287,6 +287,7 @@ static int begin(struct usched *s, struct slice **slice)
 	l->l_blind.s_slice = &l->l_head;
 #ifdef CHECKS_CALLS
 	l->l_blind.s_current = &l->l_none;
+	l->l_blind.s_inside = &l->l_none;
 	l->l_blind.s_pick = called_wait;
 #endif
 	s->s_slice = &l->l_head;

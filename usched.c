@@ -140,6 +140,7 @@ _Static_assert(offsetof(struct usched, s_func) == S_FUNC
 		   && offsetof(struct ustack, u_pc) == U_PC
 		   && offsetof(struct ustack, u_fp) == U_FP
 		   && offsetof(struct ustack, u_bp) == U_BP
+		   && offsetof(struct ustack, u_func) == U_FUNC
 		   && offsetof(struct ustack, u_deep) == U_DEEP
 		   && offsetof(struct ustack, u_errno) == U_ERRNO, "arch/offsets.h");
 #endif
@@ -188,7 +189,8 @@ enum { STRESS = 0 };
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
-static arch_next_fn enter, block, hand_over, visit, exchange, leave_frames;
+static arch_next_fn enter, block, hand_over, visit, exchange, leave_frames, change,
+		    leave_directly;
 static void init_parts(struct usched *s);
 static int  enter_threads(struct usched *s);
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
@@ -197,7 +199,8 @@ static void start_watched(void *thread);
 static void begin_watched(void *c);
 static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c);
 static void exchange_frames(struct usched *s, struct ustack *u, struct ustack *c);
-static void exchanges(struct usched *s, struct ustack *u);
+static struct arch_jump side(struct usched *s, struct ustack *to, struct ustack *place);
+static struct usched_stack *stack_for(struct usched *s, const struct ustack *c);
 static struct usched_stack *shared_place(struct usched *s);
 static bool clonable(const struct ustack *c);
 static int  refuse_wake(struct usched *s, struct ustack *u);
@@ -237,10 +240,10 @@ static int  stop(struct usched *s, char *top);
 static void set_deep(struct ustack *u, size_t deep);
 static inline void set_room(const struct usched *s, struct ustack *u);
 APART static int make_room(struct usched *s, const char *top, size_t room);
+static int  settle(struct usched *s, const char *top, size_t room);
 static void count_depth(struct usched *s, size_t deep);
 static int  exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			   size_t deep);
-static bool never_evicted(const struct ustack *u);
 static size_t capacity(const struct usched *s, const struct ustack *u);
 static inline void drop_image(struct usched *s, struct ustack *u, struct ustack *whose);
 APART static void free_image(struct usched *s, struct ustack *u, struct ustack *whose);
@@ -258,11 +261,11 @@ static void unlink_vacant(struct usched_stack *k);
 static void evict_blocked(struct usched *s, struct ustack *u);
 static void validate(const struct usched *s);
 
-/* For s_root: of no thread. */
-static const struct uco_root no_root = { .r_thread = &no_root };
+const struct ustack usched__none = { .u_top = NULL };
+#define NONE ((struct ustack *)(uintptr_t)&usched__none)
 
 /* The dispatcher of native threads without one. */
-static struct usched outside = { .s_root = &no_root };
+static struct usched outside = { .s_inside = NONE };
 
 /* The dispatcher of records without memory. */
 static const struct usched gone = {
@@ -309,8 +312,6 @@ void usched__called(const char *call) __attribute__((weak, visibility("hidden"))
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
-extern inline int usched__exchange_with(struct usched__sides *sides, struct ustack *u,
-					struct usched *s);
 extern inline int ustack_wait(void);
 extern inline int ustack_wake(struct ustack *u);
 extern inline void (*ustack_func(const struct ustack *u))(void *);
@@ -371,11 +372,7 @@ static void init_parts(struct usched *s)
 	s->s_over = 0;
 	s->s_errno = NULL;
 	s->s_caught = &none;
-}
-
-void usched__forget_root(struct usched *s)
-{
-	s->s_root = &no_root;
+	s->s_inside = NONE;
 }
 
 /*
@@ -425,7 +422,7 @@ struct usched_stack *usched__make_stack(const struct usched *s, void *base, size
 	return k;
 }
 
-void usched__bring(struct ustack *u, struct usched_stack *k)
+void usched__place_alone(struct ustack *u, struct usched_stack *k)
 {
 	k->k_stays = USCHED_ALONE;
 	u->u_top = (char *)k + AWAY;
@@ -512,7 +509,6 @@ BY_THREADS int usched_run(struct usched *s)
 	if (s->s_home)
 		return -EBUSY;
 	usched__current = s;
-	usched__forget_root(s);
 	s->s_errno = &errno;
 	error = errno;
 	s->s_first = usched__control();
@@ -663,26 +659,90 @@ BY_THREADS int usched__exchange(struct ustack *c)
 	return rc;
 }
 
-/* From now on its record has an image as deep as u_deep says, on any stack. */
 void usched__join_frames(void)
 {
-	struct usched *s = usched__current;
-
-	exchanges(s, s->s_current);
-}
-
-static void exchanges(struct usched *s, struct ustack *u)
-{
-	struct usched_stack *k = u->u_stack;
-
-	if (!k->k_shared && !(k->k_stays & USCHED_EXCHANGES))
-		set_room(s, u);
-	k->k_stays |= USCHED_EXCHANGES;
+	usched__runs(usched__current)->u_stack->k_stays |= USCHED_EXCHANGES;
 }
 
 void usched__leave_frames(struct ustack *c)
 {
 	usched__switch(leave_frames, c);
+}
+
+void usched__exchange_records(struct ustack *c)
+{
+	struct usched *s = usched__current;
+
+	exchange_frames(s, s->s_current, c);
+}
+
+/* The hooks and the builds that look at each switch know of exchanges only. */
+int usched__directly(const struct usched *s)
+{
+	return !has_caught(s);
+}
+
+/* What goes and comes is on another stack than SP. */     /* R5 */
+int usched__bring(struct usched *s, struct ustack *c, int launch)
+{
+	struct usched_stack *k = c->u_stack;
+
+	if (k == &s->s_new) {
+		k = stack_for(s, c);
+		if (k == &s->s_vacant && s->s_victim->k_resident == s->s_current)
+			return 0;
+		place(s, c, k);
+		c->u_stack->k_stays |= USCHED_EXCHANGES;
+		if (launch) {
+			c->u_top = c->u_stack->k_bottom;
+			c->u_pc = (const void *)(uintptr_t)usched__begin;
+			c->u_fp = NULL;
+			c->u_bp = c;
+		}
+	} else if (k->k_resident != c) {
+		if (k->k_resident == s->s_current)
+			return 0;
+		load(s, c);
+		load_frames(s, c);
+	}
+	return 1;
+}
+
+struct change {
+	struct ustack *from, *to;
+	struct ustack  place;           /* where `to' goes on: u_top has a mark then */
+	int            fits;
+};
+
+int usched__change(struct ustack *from, struct ustack *to, int fits)
+{
+	struct change c = { .from = from, .to = to, .fits = fits };
+
+	return usched__switch(change, &c);
+}
+
+void usched__leave_directly(struct ustack *c, struct ustack *to)
+{
+	struct change end = { .from = c, .to = to };
+
+	usched__switch(leave_directly, &end);
+}
+
+int usched__fit_frames(struct usched *s, struct ustack *c, char *top)
+{
+	size_t deep = stack_depth(c->u_stack->k_bottom, top);
+	size_t need = (deep + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
+
+	if (deep > c->u_stack->k_size)
+		return -EFAULT;
+	if (deep <= c->u_deep)
+		return 0;
+	if (c->u_stack->k_shared && watch_image(need) > capacity(s, c)
+	    && exchange_image(s, c, s->s_current, need))
+		return -ENOMEM;
+	set_deep(c, deep);
+	count_depth(s, deep);
+	return 0;
 }
 
 int usched__copy_frames(struct ustack *clone, struct ustack *c)
@@ -891,6 +951,8 @@ BY_THREADS int ustack_abort(struct ustack *u)
 	if (!u->u_func)
 		return -EINVAL;
 	if (u == usched__current->s_current) {
+		if (usched__runs(s) != u)
+			usched__settle(s, 0);
 		if (caught())
 			*caught() = none;       /* no handler will be entered or left */
 		usched__commit();
@@ -918,6 +980,8 @@ BY_THREADS int ustack_exit(void *value)
 	if (u->u_attached)
 		u->u_attachment->a_ops->a_end(u->u_attachment);
 	s = usched__current;                    /* that may have switched */
+	if (usched__runs(s) != u)
+		usched__settle(s, 0);
 	drop_image(s, u, u);
 	u->u_image = (struct usched_image){ value, 0 };
 	u->u_top = (char *)(uintptr_t)EXITED;
@@ -1274,15 +1338,65 @@ static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack 
 		return (struct arch_jump){ u, RESIDENT };
 	if (k != &s->s_new)
 		return load(s, u);
-	place(s, u, c->u_mail & ARCH_CLONABLE ? shared_place(s) : vacant_stack(s));
-	exchanges(s, u);
-	set_deep(c, 0);         /* its first yield goes this way, too: images return */
+	place(s, u, stack_for(s, c));
+	u->u_stack->k_stays |= USCHED_EXCHANGES;
 	s->s_func = WATCHED ? begin_watched : c->u_func;
 	s->s_arg = c;
 	return (struct arch_jump){ u, ARCH_LAUNCH };
 }
 
-/* As for place(): a shared stack. */
+/* Directly: nothing is exchanged. */
+static struct arch_jump change(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct change *c = arg;
+	int rc = c->fits ? usched__fit_frames(s, c->from, top) : 0;
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	c->from->u_top = top;
+	c->from->u_pc = (const void *)(uintptr_t)usched__resumed;
+	return side(s, c->to, &c->place);
+}
+
+static struct arch_jump leave_directly(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct change *c = arg;
+
+	c->from->u_top = top;
+	usched__drop_frames(c->from, s->s_current);
+	return side(s, c->to, &c->place);
+}
+
+/* They are in place, or on a stack where nothing is yet. */
+static struct arch_jump side(struct usched *s, struct ustack *to, struct ustack *place)
+{
+	intptr_t op = ARCH_RESUME;
+
+	place->u_top = to->u_top;
+	place->u_pc = to->u_pc;
+	place->u_fp = to->u_fp;
+	place->u_bp = to->u_bp;
+	place->u_stack = to->u_stack;
+	if ((uintptr_t)to->u_top & AWAY) {
+		op = ARCH_LAUNCH;
+		s->s_func = to->u_func;
+		s->s_arg = to;
+	}
+	if (to != s->s_current) {
+		to->u_top = USCHED_DIRECT;
+		s->s_inside = to;
+	}
+	return (struct arch_jump){ place, op };
+}
+
+/* As for place(). */
+static struct usched_stack *stack_for(struct usched *s, const struct ustack *c)
+{
+	return c->u_mail & ARCH_CLONABLE ? shared_place(s) : vacant_stack(s);
+}
+
 static struct usched_stack *shared_place(struct usched *s)
 {
 	struct usched_stack *k = s->s_victim;
@@ -1723,8 +1837,8 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	int rc;
 
 	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
-		return -EFAULT;
-	if (never_evicted(u))                                   /* R7 */
+		return settle(s, top, room);
+	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
 	need = (need + room + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
 	fits = watch_image(need) <= capacity(s, u);
@@ -1732,6 +1846,16 @@ static int make_room(struct usched *s, const char *top, size_t room)
 		return 0;
 	rc = exchange_image(s, u, u, need < u->u_deep ? u->u_deep : need);
 	return fits ? 0 : rc;
+}
+
+/* On another stack: what s_inside is for, or a signal handler's. */
+static int settle(struct usched *s, const char *top, size_t room)
+{
+	int rc = -EFAULT;
+
+	if (s->s_inside->u_top == USCHED_DIRECT)
+		rc = usched__settle(s, 1);
+	return rc ? rc : make_room(s, top, room);
 }
 
 /*
@@ -1770,14 +1894,8 @@ int usched__fits(const struct usched *s, const char *top)
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
 	return need <= u->u_stack->k_size       /* or another stack */
-		&& (STRESS || never_evicted(u)          /* images move there */
+		&& (STRESS || !u->u_stack->k_shared     /* images move there */
 		    || watch_image(need) <= capacity(s, u));
-}
-
-/* Nor may its record get frames that can be. */
-static bool never_evicted(const struct ustack *u)
-{
-	return !u->u_stack->k_shared && !(u->u_stack->k_stays & USCHED_EXCHANGES);
 }
 
 static size_t capacity(const struct usched *s, const struct ustack *u)

@@ -303,16 +303,8 @@ struct usched_stack {
 };
 
 /* In k_stays: its thread was interrupted, and did not block by a call; it has to do with
-   coroutines, so it has an image as if the stack were shared; the thread has brought the
-   stack. */
+   coroutines; the thread has brought the stack. */
 enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4 };
-
-/* Private, for uco.h: a thread that runs coroutines, and the one that it runs. */
-struct uco_root {
-	const void          *r_thread;
-	struct uco          *r_inside;
-	struct usched_stack *r_stack;   /* where its resumer is, or is to be */
-};
 
 struct usched {
 	/* Private to usched.c. */
@@ -383,7 +375,8 @@ struct usched {
 	struct ustack       *s_slot;    /* the scheduler's, as the next two: see s_pick */
 	struct ustack       *s_chosen;
 	uint64_t             s_turn;
-	const struct uco_root *s_root;  /* of the thread that resumed last; see uco.c */
+	struct ustack       *s_inside;  /* the record of a coroutine, see uco.c: the one
+					   that runs directly, if there is one */
 	/* The native thread; the running fiber, or NULL and the thread that ended. */
 	USCHED_WATCHED(struct usched_fiber s_fiber)
 	USCHED_WATCHED(struct usched_fiber *s_followed)
@@ -518,6 +511,12 @@ struct ustack {
  */
 #define USTACK_KNOWN 1u
 
+/*
+ * Private: in u_top of s_inside while the running thread is on the frames that this
+ * describes, and not on those of its own record; see uco.c.
+ */
+#define USCHED_DIRECT ((char *)3)
+
 /* Private: the top of a blocked thread. */
 static inline char *usched__top(const struct ustack *u)
 {
@@ -651,6 +650,12 @@ static inline struct usched *usched__of(const struct ustack *u)
 			       __ATOMIC_RELAXED);
 }
 
+/* Private: the record of the frames that run; see USCHED_DIRECT. */
+static inline const struct ustack *usched__runs(const struct usched *s)
+{
+	return s->s_inside->u_top == USCHED_DIRECT ? s->s_inside : s->s_current;
+}
+
 /* Private: the dispatcher of threads whose memory went back to the system. */
 struct usched *usched__gone(void);
 
@@ -747,14 +752,14 @@ void usched_take_stack(struct usched *s, struct usched_stack *k);
 /*
  * Private, for uproc.c: stacks that threads bring along. usched__make_stack() makes the
  * range one, which belongs to no dispatcher; `s' is where threads will probably use it,
- * and *colour counts such stacks. usched__bring() has `u', which is new, begin on it. The
- * thread is alone there, and stays on its processor. When it has ended, before s_done,
- * the stack is in the list that usched__left() returns, and a call of s_done may still
- * run on it. After usched__end_stack() its memory may go.
+ * and *colour counts such stacks. usched__place_alone() has `u', which is new, begin on
+ * it. The thread is alone there, and stays on its processor. When it has ended, before
+ * s_done, the stack is in the list that usched__left() returns, and a call of s_done may
+ * still run on it. After usched__end_stack() its memory may go.
  */
 struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
 					uint16_t *colour);
-void usched__bring(struct ustack *u, struct usched_stack *k);
+void usched__place_alone(struct ustack *u, struct usched_stack *k);
 void usched__end_stack(const struct usched_stack *k);
 
 static inline struct usched_stack **usched__left(struct usched *s)

@@ -45,15 +45,6 @@ extern "C" {
 /* The long way, for when s_caught is not all zeros. As usched__handover(). */
 int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s);
 
-/* The long way of usched__exchange_with(). */
-int usched__exchange(struct ustack *c);
-
-/* Frames that are exchanged. */
-struct usched__sides {
-	struct ustack       *c;         /* the record of those that are suspended */
-	struct usched_stack *from, *to; /* where those that run are, and those */
-};
-
 /* Parts of the statement, not functions to be called from C; see arch/arch.h. */
 void usched__fit(void);
 void usched__far(void);
@@ -207,86 +198,60 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 }
 
 /*
- * rcx c; it arrives there at the other side, and usched__jump() leaves 0. rdi and rdx are
- * the stacks, here and there: if they were loaded here, where the switch before this one
- * has stored them, each switch would wait for the one before.
+ * The statement of coroutines: to save the registers of a side in the record `from', and
+ * to go on with those in `to', whose top is [top]. Both sides are in place, and the
+ * running thread stays the same: see uco.c. [by] and [value] arrive at the other side if
+ * it was left by this statement, too; elsewhere usched__jump() leaves 0 in [by].
  */
-#define USCHED__EXCHANGE_TEXT \
-	USCHED__LINE("movl	%c[deep](%[c]), %%r8d", \
-		     "mov	r8d, [%[c] + %c[deep]]") \
-	USCHED__LINE("movq	%c[bottom](%[from]), %%rax", \
-		     "mov	rax, [%[from] + %c[bottom]]") \
-	USCHED__LINE("subq	%%rsp, %%rax", "sub	rax, rsp")  /* R4: that SP */ \
-	USCHED__LINE("cmpq	%%r8, %%rax", "cmp	rax, r8") \
-	"ja	3f\n\t" \
-	USCHED__LINE("movq	%[to], %c[stack](%[u])", \
-		     "mov	[%[u] + %c[stack]], %[to]") \
-	USCHED__LINE("movq	%[from], %c[stack](%[c])", \
-		     "mov	[%[c] + %c[stack]], %[from]") \
-	USCHED__LINE("movq	%[c], %c[resident](%[from])", \
-		     "mov	[%[from] + %c[resident]], %[c]") \
-	USCHED__LINE("movq	%[u], %c[resident](%[to])", \
-		     "mov	[%[to] + %c[resident]], %[u]") \
-	USCHED__LOAD(c, top, r8) \
-	USCHED__LOAD(c, pc, r9) \
-	USCHED__LOAD(c, fp, r10) \
-	USCHED__LOAD(c, bp, r11) \
-	USCHED__LINE("leaq	1f(%%rip), %%rax", "lea	rax, [rip + 1f]") \
-	USCHED__STORE(rax, pc, c) \
-	USCHED__STORE(rbp, fp, c) \
-	USCHED__STORE(rbx, bp, c) \
-	USCHED__STORE(rsp, top, c) \
+#define USCHED__CHANGE_TEXT \
+	USCHED__LINE("leaq	1f(%%rip), %%r8", "lea	r8, [rip + 1f]") \
+	USCHED__STORE(r8, pc, from) \
+	USCHED__STORE(rbp, fp, from) \
+	USCHED__STORE(rbx, bp, from) \
+	USCHED__STORE(rsp, top, from) \
 	USCHED__NO_CALLER \
-	USCHED__LINE("movq	%%r10, %%rbp", "mov	rbp, r10") \
-	USCHED__LINE("movq	%%r11, %%rbx", "mov	rbx, r11") \
-	USCHED__LINE("movq	%%r8, %%rsp", "mov	rsp, r8")   /* R5 */ \
-	USCHED__LINE("jmp	*%%r9", "jmp	r9") \
-	USCHED__CALLER \
+	USCHED__LOAD(to, fp, rbp) \
+	USCHED__LOAD(to, bp, rbx) \
+	USCHED__LINE("movq	%[sp], %%rsp", "mov	rsp, %[sp]")   /* R5 */ \
+	USCHED__LINE("jmp	*%c[pc](%[to])", "jmp	QWORD PTR [%[to] + %c[pc]]") \
+	USCHED__CALLER
+
+/* Before it: with SP below what is at [low] from `from', [by] is 2 and nothing done. */
+#define USCHED__LOW_TEXT \
+	USCHED__LINE("cmpq	%c[low](%[from]), %%rsp", \
+		     "cmp	rsp, [%[from] + %c[low]]") \
+	"jb	3f\n\t"                                        /* R4: that SP */
+
+/* And behind it. */
+#define USCHED__CHANGED_TEXT \
 	"3:\n\t" \
-	USCHED__LINE("movq	%[c], %[to]", "mov	%[to], %[c]") \
-	USCHED__LINE("movl	$1, %%ecx", "mov	ecx, 1") \
+	USCHED__LINE("movl	$2, %%ecx", "mov	ecx, 2") \
 	"jmp	6f\n" \
 	"1:\n\t" \
 	USCHED__LANDING \
 	"6:"
 
+#define USCHED__CHANGE(low_text, from, to, sp, value, by, ...) \
+	__asm__ volatile __inline__ ( \
+		low_text USCHED__CHANGE_TEXT USCHED__CHANGED_TEXT \
+		: [from] "+D"(from), [to] "+d"(to), [sp] "+a"(sp), "+S"(value), \
+		  [by] "+c"(by) \
+		: USCHED__OFFSETS, __VA_ARGS__ \
+		: "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc" \
+		  USCHED__MORE_REGISTERS USCHED__VECTORS USCHED__X87)
+
 /*
- * The running thread `u' exchanges frames with sides->c, whose frames are in place. They
- * keep their images: the thread's is compared when it blocks. Returns the record with
- * which this side was resumed; or NULL: it was not by this statement; or 1: sides->c has
- * no image for such deep frames, and nothing has changed. It comes back in a register
- * then: if it were kept on the stack, its load would wait for SP in each switch, and SP
- * for it.
+ * No exceptions of C++, by the upper 48 bits of c_caught and the lower 16 of c_uncaught:
+ * no heap begins in the first 64 KiB, and no stack has room for 2^16 exceptions that are
+ * in flight at a time.
  */
-__attribute__((always_inline))
-static inline uintptr_t usched__exchange_statement(struct usched__sides *sides,
-						   struct ustack *u)
-{
-	uintptr_t with = (uintptr_t)sides->c;
-	struct usched_stack *from = sides->from;
-	void *to = sides->to;
-
-	__asm__ volatile __inline__ (
-		USCHED__EXCHANGE_TEXT
-		: [c] "+c"(with), [u] "+S"(u), [from] "+D"(from), [to] "+d"(to)
-		: USCHED__OFFSETS,
-		  [resident] "i"(offsetof(struct usched_stack, k_resident))
-		: "rax", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-		  "memory", "cc"
-		  USCHED__MORE_REGISTERS USCHED__VECTORS USCHED__X87);
-	sides->c = with == 1 ? (struct ustack *)to : (struct ustack *)with;
-	return with;
-}
-
-/* No exceptions of C++. Of the 12 bytes, in one comparison. */
 __attribute__((always_inline))
 static inline int usched__has_none(const struct usched_caught *c)
 {
-	uint64_t first, last;
+	uint64_t both;
 
-	__builtin_memcpy(&first, c, sizeof first);
-	__builtin_memcpy(&last, (const char *)c + 4, sizeof last);
-	return !(first | last);
+	__builtin_memcpy(&both, (const char *)c + 2, sizeof both);
+	return !both;
 }
 
 #elif defined(USCHED__AARCH64)
@@ -405,35 +370,6 @@ static inline int usched__hand_over(struct ustack *u, struct ustack *self,
 #define usched__hand_over usched__handover
 
 #endif
-
-/*
- * Private, for coroutines: the running thread `u' of `s' exchanges frames with sides->c:
- * see uco.c. Afterwards that is the record with which this side was resumed, or NULL.
- * As ustack_block().
- */
-USCHED_SWITCHES int usched__exchange_with(struct usched__sides *sides, struct ustack *u,
-					  struct usched *s)
-{
-	int rc;
-
-#ifdef USCHED__X86_64
-	if (__builtin_expect(usched__has_none(s->s_caught)
-			     && !((uintptr_t)sides->c->u_top & 1), 1)) {
-		uintptr_t with = usched__exchange_statement(sides, u);
-
-		if (__builtin_expect(with > 1, 1) || with == 0)
-			return 0;
-	}
-#else
-	(void)u;
-	(void)s;
-#endif
-	rc = usched__exchange(sides->c);
-	__asm__ volatile("" : "+r"(rc));        /* no tail call */
-	if (rc == 0)
-		sides->c = NULL;
-	return rc;
-}
 
 #ifdef __cplusplus
 }

@@ -80,7 +80,7 @@ struct uwait_native {
 };
 
 /* uco.c's, which is linked if there is a coroutine. */
-void uco__abandon(struct uco_root *root, struct ustack *u)
+void uco__abandon(struct uco *inside, struct ustack *u)
 	__attribute__((weak, visibility("hidden")));
 
 /* The key of struct uwait_native. */
@@ -796,8 +796,8 @@ static void free_waiter(struct ustack_attachment *l)
 	uncount(w);                             /* aborted while it waited */
 	leave_scopes(w);
 	disarm(w);
-	if (w->w_more && w->w_more->m_root)
-		uco__abandon(w->w_more->m_root, w->w_thread);
+	if (w->w_more && w->w_more->m_inside)
+		uco__abandon(w->w_more->m_inside, w->w_thread);
 	free_more(w);
 	s->s_free(s, w->w_thread, w, w->w_size);
 }

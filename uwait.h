@@ -92,7 +92,7 @@ struct uwait_member;
 /* What few waiters need. The room is behind it. */
 struct uwait_more {
 	struct uwait_values *m_values;  /* usync.c's, or NULL; freed with the waiter */
-	struct uco_root     *m_root;    /* uco.c's, or NULL */
+	struct uco          *m_inside;  /* uco.c's, or NULL */
 	struct uwait_member *m_inner;   /* in the scope that was entered last, or NULL */
 	int64_t              m_when;    /* when the thread was cancelled, if known */
 	size_t               m_size;    /* of the room, bytes */

@@ -20,6 +20,7 @@
 #define U_STACK         16
 #define U_FP            24
 #define U_BP            32
+#define U_FUNC          40
 #define U_DEEP          48
 #define U_ERRNO         52
 #define CAUGHT_UNCAUGHT 8
@@ -46,6 +47,7 @@
 #define U_STACK         8
 #define U_FP            12
 #define U_BP            16
+#define U_FUNC          20
 #define U_DEEP          24
 #define U_ERRNO         28
 #define CAUGHT_UNCAUGHT 4

@@ -232,6 +232,13 @@ function usched__launch cfi=".cfi_undefined rip"
 	jmp	usched__jump
 end usched__launch
 
+/* As usched__launch(), where a statement goes on: rsp a bottom, rbx the record. */
+function usched__begin cfi=".cfi_undefined rip"
+	movq	%rbx, %rdi
+	xorl	%ebp, %ebp
+	call	*U_FUNC(%rdi)
+end usched__begin
+
 /* rdi a blocked thread, which calls usched__visited(), for unwinders. */
 function usched__below cfi=".cfi_undefined rip"
 	movq	U_TOP(%rdi), %rsp               /* R5 */

@@ -38,13 +38,13 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 	     const void *here)
 {
 	size_t index = stack_index(k->k_bottom, address);       /* above: it wraps */
-	const struct ustack *u = k->k_resident;
-	const void *top = !u ? k->k_bottom : u == s->s_current ? here : usched__top(u);
+	const struct ustack *u = k->k_resident, *self = usched__runs(s);
+	const void *top = !u ? k->k_bottom : u == self ? here : usched__top(u);
 
 	if (index >= k->k_size)
 		return USCHED_ELSEWHERE;
 	if (index < stack_depth(k->k_bottom, top))
-		return u == s->s_current ? USCHED_MINE : USCHED_THEIRS;
+		return u == self ? USCHED_MINE : USCHED_THEIRS;
 	if (k == &s->s_native && index >= s->s_stats.s_deepest)
 		return USCHED_ELSEWHERE;
 	return USCHED_STALE;
@@ -59,7 +59,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	const struct usched_stack *k, *at = NULL;
 
 	if (s->s_current) {                     /* that may be another's, lent */
-		at = s->s_current->u_stack;
+		at = usched__runs(s)->u_stack;
 		place = usched__look(s, at, address, here);
 	}
 	for (k = s->s_victim; k
@@ -71,8 +71,8 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 			place = USCHED_REMOTE;  /* it has left with its thread */
 	}
 	if (whose)
-		*whose = place == USCHED_MINE || place == USCHED_THEIRS
-			? at->k_resident : NULL;
+		*whose = place == USCHED_MINE ? s->s_current
+			: place == USCHED_THEIRS ? at->k_resident : NULL;
 	if (place == USCHED_ELSEWHERE && uproc__has_stack && uproc__has_stack(s, address))
 		place = USCHED_REMOTE;
 	return place;

@@ -181,7 +181,7 @@ for options in -O0 -O2; do
 		case $symbol in
 		memcpy | usched__switch | usched__handover | usched__exit | usched__resumed | usched__probe | usched__commit | usched__frame | usched__control | usched__set_control) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
-		__cxa_get_globals | uwait_join | usched__leave | usched__grow | usched__blocks | __splitstack_getcontext) ;;    # weak
+		__cxa_get_globals | uwait_join | usched__leave | usched__grow | usched__settle | usched__begin | usched__blocks | __splitstack_getcontext) ;;    # weak
 		# What compilers make of assignments, of the thread-local pointer, and
 		# of functions with arrays, where that is their default.
 		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;

@@ -4,6 +4,7 @@
  * stack. Each death is that of a child. The Makefile has dladdr() come here.
  */
 #define _GNU_SOURCE             /* dladdr, program_invocation_name */
+#define USCHED_INLINE_SWITCH
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../uco.h"
 #include "../uoverflow.h"
 #include "../usync.h"
 #include "child.h"
@@ -199,6 +201,49 @@ static void test_reloaded(void **state)
 	snprintf(expected, sizeof expected, "function %#" PRIxPTR "%s",
 		 (uintptr_t)outgrow_later,
 		 test_has_names() ? ": outgrow_later+0x0," : ", ");
+	assert_said(expected);
+}
+
+/* In a coroutine that was resumed before. */
+static void *outgrow_inside(void *unused, void *value)
+{
+	(void)unused;
+	for (int i = 0; i < 3; i++)
+		TEST_EQUAL(uco_yield(NULL, NULL), 0);
+	grow(NULL, 0);
+	return value;
+}
+
+static void outgrow_by_resume(void *unused)
+{
+	struct uco *co;
+
+	(void)unused;
+	TEST_EQUAL(uco_create(&co, outgrow_inside, NULL), 0);
+	while (uco_resume(co, NULL, NULL) == 0)
+		;
+}
+
+static void over_coroutine(void *unused)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
+	void *s = make(&conf);
+
+	(void)unused;
+	TEST_EQUAL(uoverflow_install(), 0);
+	run_to_end(s, outgrow_by_resume, NULL);
+}
+
+static void test_coroutine(void **state)
+{
+	char expected[200];
+
+	(void)state;
+	test_timeout(60);
+	assert_killed(in_child(over_coroutine, NULL), SIGSEGV);
+	snprintf(expected, sizeof expected, "function %#" PRIxPTR,
+		 (uintptr_t)outgrow_by_resume);
+	assert_said("usched: stack overflow: thread 0x");
 	assert_said(expected);
 }
 
@@ -426,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_processors),
 		cmocka_unit_test(test_embedded),
 		cmocka_unit_test(test_reloaded),
+		cmocka_unit_test(test_coroutine),
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_optional),
 		cmocka_unit_test(test_no_names),

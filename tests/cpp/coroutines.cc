@@ -3,6 +3,9 @@
  * coroutines.cc: generators of uco.hh, and exceptions in flight on both sides while
  * coroutines yield.
  */
+#ifdef __OPTIMIZE__
+#define USCHED_INLINE_SWITCH
+#endif
 #include <cerrno>
 #include <stdexcept>
 #include <string>
