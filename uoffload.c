@@ -143,6 +143,18 @@ void uoffload_drain(void)
 }
 
 /* The idle ones look again whether they are to end. Under o_lock. */
+/* Its native threads are not there, and what they held never opens. */
+void uoffload__forked(void)
+{
+	pool.o_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	pool.o_quiet = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	for (int i = 0; i < CLASSES; i++)
+		pool.o_crews[i] = (struct crew){ .c_work = PTHREAD_COND_INITIALIZER };
+	pool.o_threads = 0;
+	pool.o_draining = 0;
+	pool.o_one_ended = false;
+}
+
 static void wake_all(void)
 {
 	for (int i = 0; i < CLASSES; i++)

@@ -561,6 +561,9 @@ uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 	return NULL;
 }
 
+/* Private: see usched__forked(). */
+void uproc__forked(void);
+
 #ifdef __cplusplus
 }
 #endif

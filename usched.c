@@ -1126,6 +1126,11 @@ int ustack_detach(struct ustack *u)
 	return s->s_detach ? s->s_detach(s, u) : -ENOTSUP;
 }
 
+void usched__forked(void)
+{
+	usched__current = &outside;
+}
+
 int ustack_cancel(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);

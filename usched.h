@@ -631,6 +631,13 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 		   int fd, void *arg);
 
 /*
+ * Private, for posix/, in the child of a fork, whose only native thread is the caller's:
+ * the caller is no thread from now on. Likewise others that end with __forked() have what
+ * belongs to other native threads be forgotten.
+ */
+void usched__forked(void);
+
+/*
  * Blocks the calling thread: asks s_next for a thread and runs that. Returns when s_next
  * has chosen this one again.
  * 0; with nothing changed and s_next not asked: -ENOMEM: no image for the thread's

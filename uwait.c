@@ -485,6 +485,29 @@ static void leave_scope(struct uwaiter *w)
 	p->p_left(m);
 }
 
+/* Its poller is shared with the parent. */
+void uwait__forked(void)
+{
+	struct uwait_native *n = key_made ? pthread_getspecific(key) : NULL;
+
+	key_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	if (n && n->n_events)
+		n->n_events->e_close(n->n_events);
+	if (n)
+		n->n_events = NULL;
+}
+
+void uwait__uncancel(void)
+{
+	struct ustack *u = ustack_self();
+	struct uwaiter *w = u && u->u_attached ? waiter_of(u->u_attachment) : NULL;
+
+	if (w)
+		w->w_cancelled = false;
+	if (u)
+		u->u_cancelled = w && w->w_scoped;
+}
+
 static void leave_scopes(struct uwaiter *w)
 {
 	while (w->w_scoped)

@@ -324,6 +324,15 @@ bool uwait_end_some(struct uwait_scope *p, unsigned n);
 /* What ends waits in `p': -ECANCELED, -ETIMEDOUT; 0: nothing does, yet. */
 int uwait_scope_error(const struct uwait_scope *p);
 
+/*
+ * Private, for posix/: the caller is not cancelled any more, and waits as before. Does
+ * not switch.
+ */
+void uwait__uncancel(void);
+
+/* Private: see usched__forked(). */
+void uwait__forked(void);
+
 /* As ustack_shield(), for the caller's waiter. */
 bool uwait_shield(struct uwaiter *w, bool on);
 
