@@ -10,6 +10,8 @@
 #                  ONLY='peers serve' runs these scripts of tests/ alone
 # make tests       builds the test programs
 # make tls         builds libusched-tls, which needs OpenSSL 3: see tls/utls.h
+# make posix       builds libusched-posix: POSIX threads for programs that were not written
+#                  for usched, see posix/uposix.h; glibc on x86-64 and AArch64
 # make locks       builds $(B)/ulocks.so, to be preloaded: it finds threads that block with
 #                  a lock of pthread.h held; see ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
@@ -34,6 +36,7 @@
 #   EVENTS=<poller>           what finds descriptors that are ready: epoll, or poll, which
 #                             is the default on systems other than Linux
 #   TLS=                      1: libusched-tls is built and installed with the library
+#   POSIX=                    1: libusched-posix and usched-run likewise
 #   prefix=/usr/local         the directory to install in, and its parts
 #   libdir=$(prefix)/lib, includedir=$(prefix)/include, bindir=$(prefix)/bin,
 #   datadir=$(prefix)/share, mandir=$(datadir)/man
@@ -51,6 +54,7 @@ CPPFLAGS  ?=
 LDFLAGS   ?=
 WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
 TLS       ?=
+POSIX     ?=
 EVENTS    ?= $(if $(findstring linux,$(target)),epoll,poll)
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
@@ -97,6 +101,17 @@ libraries += $(tls)
 names     += libusched-tls
 else
 pages     := $(filter-out doc/utls.3,$(pages))
+endif
+# Apart, as programs are to be run by it. Its own calls of what it stands for are libc's.
+posix       := $(B)/libusched-posix.a $(B)/libusched-posix.so.$(version)
+posix_parts := $(patsubst %.c,$(B)/%.o,$(filter-out posix/uposix_load.c $(wildcard posix/test_*.c),$(wildcard posix/*.c)))
+posix_names := $(shell sed -n 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' posix/uposix_names.inc)
+ifeq ($(POSIX),1)
+headers   += posix/uposix.h posix/uposix_define.h
+libraries += $(posix)
+names     += libusched-posix
+else
+pages     := $(filter-out doc/uposix.7 doc/usched-run.1,$(pages))
 endif
 programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
@@ -168,10 +183,13 @@ $(B)/ulocks.so: $(B)/ulocks.lo
 
 tls: $(tls)
 
+posix: $(posix)
+
 $(static): $(library)
 $(B)/libusched-check.a: $(checked)
 $(B)/libusched-tls.a: $(tls_parts)
-$(sort $(filter %.a,$(libraries) $(tls))):
+$(B)/libusched-posix.a: $(posix_parts)
+$(sort $(filter %.a,$(libraries) $(tls) $(posix))):
 	rm -f $@
 	$(AR) rcs $@ $^
 
@@ -183,6 +201,34 @@ $(shared) $(B)/libusched-check.so.$(version):
 
 $(B)/libusched-tls.so.$(version): $(tls_parts:.o=.lo) $(shared)
 	$(link) $(shared) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,now -lssl -lcrypto $(libs)
+
+# What it exports is in the file of its machine; see there.
+$(B)/libusched-posix.so.$(version): $(posix_parts:.o=.lo) $(B)/posix/uposix_load.lo \
+		$(B)/posix/$(machine).lo $(library:.o=.lo)
+	{ echo '{ global:'; printf '%s;\n' $(posix_names); echo 'local: *; };'; } >$@.map
+	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now \
+		-Wl,--version-script=$@.map $(posix_names:%=-Wl,--wrap=%) -ldl $(libs)
+
+# Tests as programs that are compiled with it, and plain ones, to be run by preload.
+posix_tests := $(patsubst %.c,$(B)/%,$(wildcard posix/test_*.c))
+
+posix-tests: $(posix_tests) $(posix_tests:%=%.plain) $(posix)
+
+$(posix_tests): %: %.o $(posix_parts) $(library) $(patsubst %,$(B)/tests/%.o,test)
+	$(link) -lcmocka -lm $(libs)
+
+$(posix_tests:%=%.plain): %.plain: %.plain.o $(library) $(B)/tests/test.o
+	$(link) -lcmocka -lm $(libs)
+
+$(B)/posix/test_%.plain.o: posix/test_%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -c -o $@ $<
+
+# As most programs in C are; those that can be unwound have other clean-up handlers.
+$(posix_tests:%=%.o) $(posix_tests:%=%.plain.o): c_flags += -fno-exceptions
+$(posix_tests:%=%.o): c_flags += -include posix/uposix.h
+
+$(B)/posix/%.o $(B)/posix/%.lo: c_flags += -D_GNU_SOURCE -fexceptions
 
 $(B)/tls/test_utls: $(B)/tls/test_utls.o $(tls_parts) $(library) \
 		$(patsubst %,$(B)/tests/%.o,test over net)
@@ -387,15 +433,17 @@ install: $(libraries)
 		sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
 			-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
 			-e 's|@libs@|$(libs)|' -e "s|@name@|$${name#lib}|" \
-			$$(case $$name in *-tls) echo tls/;; esac)usched.pc.in | \
+			$$(case $$name in *-tls) echo tls/;; *-posix) echo posix/;; esac)usched.pc.in | \
 			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
 			exit 1; done
 	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
 	sed 's|^DATA = .*|DATA = "$(datadir)/usched"|' tools/uthreads | \
 		install -m 755 /dev/stdin $(DESTDIR)$(bindir)/uthreads
+	$(if $(filter 1,$(POSIX)),sed 's|^LIB=.*|LIB=$${USCHED_POSIX:-$(libdir)/libusched-posix.so.$(abi)}|' \
+		posix/usched-run | install -m 755 /dev/stdin $(DESTDIR)$(bindir)/usched-run)
 	install -m 644 $(viewer) $(DESTDIR)$(datadir)/usched/usched_view
 	install -m 644 tools/usched-gdb.py $(DESTDIR)$(datadir)/usched
-	for name in $(filter-out %-tls,$(names)); do \
+	for name in $(filter-out %-tls %-posix,$(names)); do \
 		ln -sf $(datadir)/usched/usched-gdb.py \
 			$(DESTDIR)$(auto_load)/$$name.so.$(version)-gdb.py || exit 1; done
 	for page in $(pages); do \
@@ -409,7 +457,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(notdir $(headers)))
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(DESTDIR)$(bindir)/uthreads $(DESTDIR)$(datadir)/usched/usched-gdb.py \
+	rm -f $(DESTDIR)$(bindir)/uthreads $(if $(filter 1,$(POSIX)),$(DESTDIR)$(bindir)/usched-run) $(DESTDIR)$(datadir)/usched/usched-gdb.py \
 		$(viewer:tools/%=$(DESTDIR)$(datadir)/usched/%) \
 		$(names:%=$(DESTDIR)$(auto_load)/%.so.$(version)-gdb.py)
 	for directory in usched/usched_view usched; do \
@@ -430,6 +478,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests tls locks check bench peers matrix install uninstall dist deb clean \
+.PHONY: all programs examples tests tls posix posix-tests locks check bench peers matrix install uninstall dist deb clean \
 	help force
 .DELETE_ON_ERROR:

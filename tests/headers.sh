@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
 headers=$(sed -n '/^headers := /,/[^\\]$/ { s/^headers :=//; s/\\$//; p; }' Makefile)
 headers="$headers tls/utls.h"
+# posix/uposix.h is for glibc: tests/posix.sh compiles it.
 
 # compile COMPILER LANGUAGE OPTION...
 compile() {

@@ -129,6 +129,22 @@ tls/utls_set.h: utls.h
 tls/utls.c:     utls.h utls_set.h ../private/cancel.h ../unet.h
 tls/utls_context.c:     utls_set.h ../private/cancel.h
 tls/test_utls.c:        utls.h ../tests/net.h
+posix/uposix.h: uposix_define.h
+posix/uposix_define.h:
+posix/uposix_set.h:     uposix.h ../rr.h ../usync.h
+posix/uposix.c: uposix_set.h
+posix/uposix_attr.c:    uposix_set.h
+posix/uposix_cancel.c:  uposix_set.h
+posix/uposix_conf.c:    uposix_set.h
+posix/uposix_fork.c:    uposix_set.h ../uoffload.h ../uproc.h
+posix/uposix_key.c:     uposix_set.h
+posix/uposix_load.c:    uposix_set.h uposix_names.inc
+posix/uposix_lock.c:    uposix_set.h
+posix/uposix_stats.c:   uposix_set.h
+posix/uposix_sync.c:    uposix_set.h
+posix/uposix_time.c:    uposix_set.h
+posix/uposix_tls.c:     uposix_set.h
+posix/test_uposix_threads.c:    ../tests/test.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'
 
@@ -137,7 +153,7 @@ includes() {
 	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
 }
 
-for file in *.[ch] arch/* watch/* private/* bench/*.[ch] tls/*.[ch]; do
+for file in *.[ch] arch/* watch/* private/* bench/*.[ch] tls/*.[ch] posix/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
 		allowed="file: macros.h offsets.h"

@@ -1,0 +1,1581 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_uposix_threads.c: a program over POSIX threads. tests/posix.sh builds it twice:
+ * with -include uposix.h, and plainly. The second one runs by LD_PRELOAD, and natively,
+ * which shows that the test is right about POSIX.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../tests/test.h"
+
+#define MS 1000000L
+
+/* Whether threads are usched's. */
+static bool ours(void)
+{
+#ifdef USCHED_UPOSIX_H
+	return true;
+#else
+	return getenv("LD_PRELOAD") != NULL;
+#endif
+}
+
+#define ok(call) assert_int_equal(call, 0)
+#define is(error, call) assert_int_equal(call, error)
+
+static struct timespec in_ms(clockid_t clock, long ms)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += ms % 1000 * MS;
+	if (t.tv_nsec >= 1000 * MS) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000 * MS;
+	}
+	return t;
+}
+
+static long ms_since(const struct timespec *from)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (t.tv_sec - from->tv_sec) * 1000 + (t.tv_nsec - from->tv_nsec) / MS;
+}
+
+static void nap(long ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * MS }, NULL);
+}
+
+static pthread_t start(void *(*func)(void *), void *arg)
+{
+	pthread_t t;
+
+	ok(pthread_create(&t, NULL, func, arg));
+	return t;
+}
+
+static void *join(pthread_t t)
+{
+	void *result;
+
+	ok(pthread_join(t, &result));
+	return result;
+}
+
+static int value;                       /* of a test; atomic */
+static sem_t go, done;
+
+#define SET(v) __atomic_store_n(&value, v, __ATOMIC_SEQ_CST)
+#define GET() __atomic_load_n(&value, __ATOMIC_SEQ_CST)
+
+/* Machines may be busy. */
+#define UNTIL(what) do {				\
+	bool is_ = what;				\
+	for (int i_ = 0; i_ < 5000 && !is_; i_++) {	\
+		nap(1);					\
+		is_ = what;				\
+	}						\
+	assert_true(is_);				\
+} while (0)
+
+static int setup(void **state)
+{
+	(void)state;
+	test_timeout(10);
+	SET(0);
+	ok(sem_init(&go, 0, 0));
+	ok(sem_init(&done, 0, 0));
+	return 0;
+}
+
+/* Threads. */
+
+static void *give(void *arg)
+{
+	return arg;
+}
+
+static void *wait_go(void *arg)
+{
+	while (sem_wait(&go))
+		;
+	return arg;
+}
+
+static void *join_it(void *arg)
+{
+	return (void *)(intptr_t)pthread_join(*(pthread_t *)arg, NULL);
+}
+
+static void *join_self(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)pthread_join(pthread_self(), NULL);
+}
+
+static void joins(void **state)
+{
+	struct timespec soon;
+	pthread_t t;
+	int rc;
+
+	(void)state;
+	t = start(give, &value);
+	assert_ptr_equal(join(t), &value);
+	t = start(wait_go, &go);
+	is(EBUSY, pthread_tryjoin_np(t, NULL));
+	soon = in_ms(CLOCK_REALTIME, 20);
+	is(ETIMEDOUT, pthread_timedjoin_np(t, NULL, &soon));
+	ok(sem_post(&go));
+	soon = in_ms(CLOCK_REALTIME, 5000);
+	ok(pthread_timedjoin_np(t, NULL, &soon));
+	assert_int_equal((intptr_t)join(start(join_self, NULL)), EDEADLK);
+	ok(pthread_create(&t, NULL, wait_go, NULL));
+	ok(sem_post(&go));
+	UNTIL((rc = pthread_tryjoin_np(t, NULL)) != EBUSY);
+	ok(rc);
+	if (ours())                     /* else it is not defined */
+		is(ESRCH, pthread_join(t, NULL));
+}
+
+static pthread_t first, second;
+
+static void *join_first(void *unused)
+{
+	while (sem_wait(&go))
+		;
+	SET(pthread_join(first, NULL));
+	return unused;
+}
+
+/* One of two that join each other finds out. */
+static void joins_each_other(void **state)
+{
+	(void)state;
+	if (!ours())                    /* not on all versions of glibc */
+		return;
+	second = start(join_first, NULL);
+	first = start(join_it, &second);
+	nap(20);
+	ok(sem_post(&go));
+	UNTIL(GET() == EDEADLK);
+	assert_int_equal((intptr_t)join(first), 0);
+}
+
+static void *detach_self(void *unused)
+{
+	ok(pthread_detach(pthread_self()));
+	while (sem_wait(&go))
+		;
+	ok(sem_post(&done));
+	return unused;
+}
+
+static void detaches(void **state)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+	int detached;
+
+	(void)state;
+	ok(pthread_attr_init(&attr));
+	ok(pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED));
+	ok(pthread_create(&t, &attr, wait_go, NULL));
+	is(EINVAL, pthread_join(t, NULL));
+	is(EINVAL, pthread_detach(t));
+	ok(sem_post(&go));
+	UNTIL(sem_getvalue(&go, &detached) == 0 && detached == 0);
+	ok(pthread_attr_destroy(&attr));
+	t = start(wait_go, NULL);
+	ok(pthread_detach(t));
+	is(EINVAL, pthread_join(t, NULL));
+	ok(pthread_getattr_np(t, &attr));
+	ok(pthread_attr_getdetachstate(&attr, &detached));
+	assert_int_equal(detached, PTHREAD_CREATE_DETACHED);
+	ok(pthread_attr_destroy(&attr));
+	ok(sem_post(&go));
+	for (int i = 0; i < 40; i++)
+		start(detach_self, NULL);
+	for (int i = 0; i < 40; i++)
+		ok(sem_post(&go));
+	for (int i = 0; i < 40; i++)
+		ok(sem_wait(&done));
+	t = start(give, NULL);          /* after its end */
+	nap(20);
+	ok(pthread_detach(t));
+}
+
+static int order[8];
+static int orders;
+
+static void note(void *number)
+{
+	order[orders++] = (int)(intptr_t)number;
+}
+
+static pthread_key_t noted;
+
+static void leave_third(void)
+{
+	pthread_cleanup_push(note, (void *)3);
+	pthread_exit(&orders);
+	pthread_cleanup_pop(0);
+}
+
+static __attribute__((noinline)) void leave_second(void)
+{
+	pthread_cleanup_push(note, (void *)2);
+	leave_third();
+	pthread_cleanup_pop(0);
+}
+
+static __attribute__((noinline)) void leave(void)
+{
+	pthread_cleanup_push(note, (void *)1);
+	leave_second();
+	pthread_cleanup_pop(0);
+}
+
+static void *leave_deep(void *unused)
+{
+	ok(pthread_setspecific(noted, (void *)9));
+	leave();
+	return unused;
+}
+
+/* Handlers, the last one first; then destructors. */
+static void exits(void **state)
+{
+	static const int expected[] = { 3, 2, 1, 9 };
+
+	(void)state;
+	orders = 0;
+	ok(pthread_key_create(&noted, note));
+	assert_ptr_equal(join(start(leave_deep, NULL)), &orders);
+	assert_int_equal(orders, 4);
+	assert_memory_equal(order, expected, sizeof expected);
+	ok(pthread_key_delete(noted));
+}
+
+static void *tell_self(void *arg)
+{
+	*(pthread_t *)arg = pthread_self();
+	return wait_go(arg);
+}
+
+static void has_self(void **state)
+{
+	pthread_t found[2], t[2], self = pthread_self();
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		t[i] = start(tell_self, &found[i]);
+	for (int i = 0; i < 2; i++)
+		ok(sem_post(&go));
+	for (int i = 0; i < 2; i++) {
+		join(t[i]);
+		assert_true(pthread_equal(t[i], found[i]));
+	}
+	assert_false(pthread_equal(t[0], t[1]));
+	assert_false(pthread_equal(t[0], self));
+}
+
+static void *tell_name(void *unused)
+{
+	char name[16];
+
+	ok(pthread_setname_np(pthread_self(), "short"));
+	is(ERANGE, pthread_setname_np(pthread_self(), "a name of 16 byte"));
+	ok(pthread_getname_np(pthread_self(), name, sizeof name));
+	assert_string_equal(name, "short");
+	is(ERANGE, pthread_getname_np(pthread_self(), name, 2));
+	return unused;
+}
+
+static void has_name(void **state)
+{
+	char name[16];
+	pthread_t t;
+
+	(void)state;
+	join(start(tell_name, NULL));
+	t = start(wait_go, NULL);
+	ok(pthread_setname_np(t, "other"));
+	ok(pthread_getname_np(t, name, sizeof name));
+	assert_string_equal(name, "other");
+	ok(sem_post(&go));
+	join(t);
+}
+
+static void *look_at_stack(void *unused)
+{
+	pthread_attr_t attr;
+	char here, *low;
+	size_t size;
+
+	ok(pthread_getattr_np(pthread_self(), &attr));
+	ok(pthread_attr_getstack(&attr, (void **)&low, &size));
+	assert_true(&here >= low && &here < low + size);
+	ok(pthread_attr_destroy(&attr));
+	return unused;
+}
+
+static void *use_much(void *unused)
+{
+	volatile char room[3 << 20];
+
+	for (size_t i = 0; i < sizeof room; i += 1024)
+		room[sizeof room - 1 - i] = 1;
+	(void)room[0];
+	return unused;
+}
+
+static void has_stack(void **state)
+{
+	pthread_attr_t attr;
+	size_t size = 1 << 20;
+	void *stack, *result;
+	pthread_t t;
+
+	(void)state;
+	join(start(look_at_stack, NULL));
+	ok(pthread_attr_init(&attr));
+	ok(pthread_attr_setstacksize(&attr, 4 << 20));
+	if (!getenv("UPOSIX_SHARED")) {
+		ok(pthread_create(&t, &attr, use_much, NULL));
+		ok(pthread_join(t, NULL));
+	}
+	ok(pthread_attr_destroy(&attr));
+	/* One of the program's. */
+	stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(stack != MAP_FAILED);
+	ok(pthread_attr_init(&attr));
+	ok(pthread_attr_setstack(&attr, stack, size));
+	ok(pthread_create(&t, &attr, give, &value));
+	ok(pthread_join(t, &result));
+	assert_ptr_equal(result, &value);
+	ok(pthread_attr_destroy(&attr));
+	munmap(stack, size);
+}
+
+static int *locals[8];
+
+static void *show_local(void *arg)
+{
+	int i = (int)(intptr_t)arg, local = i;
+
+	locals[i] = &local;
+	ok(sem_post(&done));
+	wait_go(NULL);
+	return (void *)(intptr_t)local;
+}
+
+/* While a thread is blocked, others read and write its locals. */
+static void shows_locals(void **state)
+{
+	pthread_t t[8];
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		t[i] = start(show_local, (void *)(intptr_t)i);
+	for (int i = 0; i < 8; i++)
+		ok(sem_wait(&done));
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(*locals[i], i);
+		*locals[i] += 100;
+	}
+	for (int i = 0; i < 8; i++)
+		ok(sem_post(&go));
+	for (int i = 0; i < 8; i++)
+		assert_int_equal((intptr_t)join(t[i]), i + 100);
+}
+
+static void *use_sched(void *unused)
+{
+	struct sched_param param = { .sched_priority = 0 };
+	cpu_set_t cpus;
+	int policy = -1;
+
+	ok(pthread_getschedparam(pthread_self(), &policy, &param));
+	assert_int_equal(policy, SCHED_OTHER);
+	ok(pthread_setschedparam(pthread_self(), SCHED_OTHER, &param));
+	ok(pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus));
+	assert_true(CPU_COUNT(&cpus) > 0);
+	ok(sched_yield());
+	return unused;
+}
+
+static void has_sched(void **state)
+{
+	(void)state;
+	join(start(use_sched, NULL));
+}
+
+/* Keys and once. */
+
+static pthread_key_t key, again;
+static int destroyed;
+
+static void destroy(void *v)
+{
+	__atomic_add_fetch(&destroyed, (int)(intptr_t)v, __ATOMIC_SEQ_CST);
+}
+
+/* Sets another value twice. */
+static void destroy_again(void *v)
+{
+	intptr_t n = (intptr_t)v;
+
+	__atomic_add_fetch(&destroyed, 1000, __ATOMIC_SEQ_CST);
+	if (n < 3)
+		pthread_setspecific(again, (void *)(n + 1));
+}
+
+static void *use_key(void *arg)
+{
+	assert_null(pthread_getspecific(key));
+	ok(pthread_setspecific(key, arg));
+	ok(pthread_setspecific(again, (void *)1));
+	sched_yield();
+	nap(1);
+	assert_ptr_equal(pthread_getspecific(key), arg);
+	return NULL;
+}
+
+static void has_keys(void **state)
+{
+	pthread_key_t other;
+	pthread_t t[10];
+
+	(void)state;
+	destroyed = 0;
+	ok(pthread_key_create(&key, destroy));
+	ok(pthread_key_create(&again, destroy_again));
+	ok(pthread_setspecific(key, &key));
+	for (int i = 0; i < 10; i++)
+		t[i] = start(use_key, (void *)(intptr_t)(i + 1));
+	for (int i = 0; i < 10; i++)
+		join(t[i]);
+	assert_int_equal(destroyed, 55 + 10 * 3000);
+	assert_ptr_equal(pthread_getspecific(key), &key);
+	ok(pthread_setspecific(key, NULL));
+	ok(pthread_key_delete(key));
+	is(EINVAL, pthread_setspecific(key, &key));
+	ok(pthread_key_delete(again));
+	/* The same number has no value any more. */
+	ok(pthread_key_create(&other, NULL));
+	assert_null(pthread_getspecific(other));
+	ok(pthread_key_delete(other));
+}
+
+static void *delete_key(void *unused)
+{
+	pthread_key_t k, l;
+
+	ok(pthread_key_create(&k, NULL));
+	ok(pthread_setspecific(k, &k));
+	ok(pthread_key_delete(k));
+	is(EINVAL, pthread_setspecific(k, &k));
+	ok(pthread_key_create(&l, NULL));
+	assert_null(pthread_getspecific(l));
+	ok(pthread_key_delete(l));
+	return unused;
+}
+
+static void deletes_keys(void **state)
+{
+	(void)state;
+	join(start(delete_key, NULL));
+}
+
+static pthread_once_t once, once_cancelled;
+
+static void run_once(void)
+{
+	nap(20);
+	SET(GET() + 1);
+}
+
+static void *call_once_(void *unused)
+{
+	ok(pthread_once(&once, run_once));
+	assert_int_equal(GET(), 1);
+	return unused;
+}
+
+static void run_slowly(void)
+{
+	SET(GET() + 1);
+	if (GET() == 1)
+		sleep(100);
+}
+
+static void *call_slowly(void *unused)
+{
+	ok(pthread_once(&once_cancelled, run_slowly));
+	return unused;
+}
+
+static void runs_once(void **state)
+{
+	pthread_t t[10];
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		t[i] = start(call_once_, NULL);
+	call_once_(NULL);
+	for (int i = 0; i < 10; i++)
+		join(t[i]);
+	/* A call that is cancelled was none. */
+	SET(0);
+	t[0] = start(call_slowly, NULL);
+	UNTIL(GET() == 1);
+	t[1] = start(call_slowly, NULL);
+	nap(20);
+	ok(pthread_cancel(t[0]));
+	assert_ptr_equal(join(t[0]), PTHREAD_CANCELED);
+	join(t[1]);
+	assert_int_equal(GET(), 2);
+}
+
+/* Cancellation. */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+
+static void count(void *unused)
+{
+	(void)unused;
+	SET(GET() + 1);
+}
+
+static void unlock(void *m)
+{
+	ok(pthread_mutex_unlock(m));
+	count(NULL);
+}
+
+static void *in_sleep(void *unused)
+{
+	pthread_cleanup_push(count, NULL);
+	SET(100);
+	sleep(100);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void *in_sem(void *unused)
+{
+	pthread_cleanup_push(count, NULL);
+	SET(100);
+	sem_wait(&go);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void *in_cond(void *unused)
+{
+	pthread_mutex_lock(&lock);
+	pthread_cleanup_push(unlock, &lock);
+	SET(100);
+	for (;;)
+		pthread_cond_wait(&cond, &lock);
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void *in_join(void *arg)
+{
+	pthread_cleanup_push(count, NULL);
+	SET(100);
+	pthread_join(*(pthread_t *)arg, NULL);
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+static void *in_test(void *unused)
+{
+	pthread_cleanup_push(count, NULL);
+	SET(100);
+	for (;;) {
+		pthread_testcancel();
+		sched_yield();
+	}
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void cancels(void **state)
+{
+	static void *(*const all[])(void *) = {
+		in_sleep, in_sem, in_cond, in_join, in_test,
+	};
+	pthread_t t, joined;
+
+	(void)state;
+	joined = start(wait_go, NULL);
+	for (int i = 0; i < 5; i++) {
+		SET(0);
+		t = start(all[i], &joined);
+		UNTIL(GET() == 100);
+		nap(i % 2 * 10);
+		ok(pthread_cancel(t));
+		assert_ptr_equal(join(t), PTHREAD_CANCELED);
+		assert_int_equal(GET(), 101);
+	}
+	ok(pthread_mutex_trylock(&lock));
+	ok(pthread_mutex_unlock(&lock));
+	ok(sem_post(&go));
+	join(joined);
+	/* Before it begins. */
+	t = start(in_test, NULL);
+	ok(pthread_cancel(t));
+	assert_ptr_equal(join(t), PTHREAD_CANCELED);
+}
+
+static void *disabled(void *unused)
+{
+	int old;
+
+	ok(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old));
+	assert_int_equal(old, PTHREAD_CANCEL_ENABLE);
+	is(EINVAL, pthread_setcancelstate(77, NULL));
+	ok(sem_post(&done));
+	nap(40);                        /* is not ended */
+	pthread_testcancel();
+	assert_int_equal(GET(), 5);
+	ok(pthread_mutex_lock(&lock));
+	ok(pthread_mutex_unlock(&lock));
+	SET(6);
+	ok(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old));
+	assert_int_equal(old, PTHREAD_CANCEL_DISABLE);
+	sleep(100);
+	return unused;
+}
+
+static void cancels_later(void **state)
+{
+	struct timespec begun;
+	pthread_t t;
+
+	(void)state;
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	t = start(disabled, NULL);
+	ok(sem_wait(&done));
+	SET(5);
+	ok(pthread_cancel(t));
+	assert_ptr_equal(join(t), PTHREAD_CANCELED);
+	assert_int_equal(GET(), 6);
+	assert_true(ms_since(&begun) >= 38);
+}
+
+static void *hold_lock(void *unused)
+{
+	ok(pthread_mutex_lock(&lock));
+	SET(1);
+	ok(pthread_mutex_unlock(&lock));
+	pthread_testcancel();
+	return unused;
+}
+
+/* pthread_mutex_lock() is no cancellation point. */
+static void cancels_no_lock(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	ok(pthread_mutex_lock(&lock));
+	t = start(hold_lock, NULL);
+	nap(10);
+	ok(pthread_cancel(t));
+	nap(10);
+	assert_int_equal(GET(), 0);
+	ok(pthread_mutex_unlock(&lock));
+	assert_ptr_equal(join(t), PTHREAD_CANCELED);
+	assert_int_equal(GET(), 1);
+}
+
+/* Signals. */
+
+static volatile int caught;
+static pthread_t caught_by;
+
+static void catch(int sig)
+{
+	caught_by = pthread_self();
+	__atomic_store_n(&caught, sig, __ATOMIC_SEQ_CST);
+}
+
+static void handle(int flags)
+{
+	struct sigaction action = { .sa_handler = catch, .sa_flags = flags };
+
+	sigemptyset(&action.sa_mask);
+	ok(sigaction(SIGUSR1, &action, NULL));
+	caught = 0;
+}
+
+static void *sleep_long(void *unused)
+{
+	struct timespec rest = { 0, 0 };
+
+	(void)unused;
+	if (nanosleep(&(struct timespec){ 5, 0 }, &rest) == 0)
+		return NULL;
+	return (void *)(intptr_t)(errno == EINTR && rest.tv_sec == 4);
+}
+
+static void *wait_sem(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)(sem_wait(&go) == 0 ? 0 : errno);
+}
+
+static void *lock_it(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)(pthread_mutex_lock(&lock)
+				  || pthread_mutex_unlock(&lock));
+}
+
+/* Again, if it came before the wait. */
+static void *kill_until_ended(pthread_t t)
+{
+	void *result;
+
+	UNTIL(pthread_kill(t, SIGUSR1) || (nap(10), pthread_tryjoin_np(t, &result) == 0));
+	return result;
+}
+
+static void interrupts(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	handle(0);
+	t = start(sleep_long, NULL);
+	ok(pthread_kill(t, 0));
+	assert_int_equal((intptr_t)kill_until_ended(t), 1);
+	assert_int_equal(caught, SIGUSR1);
+	assert_true(pthread_equal(caught_by, t));
+	handle(0);
+	t = start(wait_sem, NULL);
+	assert_int_equal((intptr_t)kill_until_ended(t), EINTR);
+	is(EINVAL, pthread_kill(pthread_self(), 1000));
+	/* A lock goes on, and so does what SA_RESTART covers. */
+	handle(SA_RESTART);
+	t = start(wait_sem, NULL);
+	nap(10);
+	ok(pthread_kill(t, SIGUSR1));
+	UNTIL(caught == SIGUSR1);
+	ok(sem_post(&go));
+	assert_int_equal((intptr_t)join(t), 0);
+	handle(0);
+	ok(pthread_mutex_lock(&lock));
+	t = start(lock_it, NULL);
+	nap(10);
+	ok(pthread_kill(t, SIGUSR1));
+	UNTIL(caught == SIGUSR1);
+	ok(pthread_mutex_unlock(&lock));
+	assert_int_equal((intptr_t)join(t), 0);
+}
+
+static void *block(void *unused)
+{
+	sigset_t set, old;
+
+	(void)unused;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	ok(pthread_sigmask(SIG_BLOCK, &set, NULL));
+	is(EINVAL, pthread_sigmask(77, &set, NULL));
+	ok(pthread_kill(pthread_self(), SIGUSR1));
+	assert_int_equal(caught, 0);
+	ok(pthread_sigmask(SIG_UNBLOCK, &set, &old));
+	assert_int_equal(sigismember(&old, SIGUSR1), 1);
+	assert_int_equal(caught, SIGUSR1);
+	ok(pthread_sigmask(SIG_BLOCK, NULL, &old));
+	assert_int_equal(sigismember(&old, SIGUSR1), 0);
+	return NULL;
+}
+
+static void blocks_signals(void **state)
+{
+	(void)state;
+	handle(0);
+	join(start(block, NULL));
+}
+
+/* Mutexes. */
+
+enum { TIMES = 5000, THREADS = 8 };
+
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t checked = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+static long total;
+
+static void *add(void *m)
+{
+	for (int i = 0; i < TIMES; i++) {
+		ok(pthread_mutex_lock(m));
+		total++;
+		if (i % 16 == 0)
+			sched_yield();
+		ok(pthread_mutex_unlock(m));
+	}
+	return NULL;
+}
+
+static void storm(pthread_mutex_t *m)
+{
+	pthread_t t[THREADS];
+
+	total = 0;
+	for (int i = 0; i < THREADS; i++)
+		t[i] = start(add, m);
+	add(m);                         /* main() takes part */
+	for (int i = 0; i < THREADS; i++)
+		join(t[i]);
+	assert_int_equal(total, (THREADS + 1) * TIMES);
+}
+
+static void locks(void **state)
+{
+	(void)state;
+	storm(&lock);
+	storm(&recursive);
+	storm(&checked);
+	storm(&adaptive);
+}
+
+static void *try_lock(void *m)
+{
+	int rc = pthread_mutex_trylock(m);
+
+	if (rc == 0)
+		pthread_mutex_unlock(m);
+	return (void *)(intptr_t)rc;
+}
+
+static void *unlock_it(void *m)
+{
+	return (void *)(intptr_t)pthread_mutex_unlock(m);
+}
+
+static void kinds_of(pthread_mutex_t *r, pthread_mutex_t *e)
+{
+	for (int i = 0; i < 3; i++)
+		ok(pthread_mutex_lock(r));
+	ok(pthread_mutex_trylock(r));
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal((intptr_t)join(start(try_lock, r)), EBUSY);
+		assert_int_equal((intptr_t)join(start(unlock_it, r)), EPERM);
+		ok(pthread_mutex_unlock(r));
+	}
+	assert_int_equal((intptr_t)join(start(try_lock, r)), 0);
+	is(EPERM, pthread_mutex_unlock(r));
+	ok(pthread_mutex_lock(e));
+	is(EDEADLK, pthread_mutex_lock(e));
+	is(EBUSY, pthread_mutex_trylock(e));
+	assert_int_equal((intptr_t)join(start(unlock_it, e)), EPERM);
+	ok(pthread_mutex_unlock(e));
+	is(EPERM, pthread_mutex_unlock(e));
+}
+
+static void *kinds_there(void *unused)
+{
+	pthread_mutexattr_t attr;
+	pthread_mutex_t r, e;
+
+	ok(pthread_mutexattr_init(&attr));
+	ok(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE));
+	ok(pthread_mutex_init(&r, &attr));
+	ok(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK));
+	ok(pthread_mutex_init(&e, &attr));
+	ok(pthread_mutexattr_destroy(&attr));
+	kinds_of(&r, &e);
+	ok(pthread_mutex_lock(&r));
+	is(EBUSY, pthread_mutex_destroy(&r));
+	ok(pthread_mutex_unlock(&r));
+	ok(pthread_mutex_destroy(&r));
+	ok(pthread_mutex_destroy(&e));
+	return unused;
+}
+
+static void has_kinds(void **state)
+{
+	static pthread_mutex_t r = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	static pthread_mutex_t e = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+
+	(void)state;
+	kinds_of(&r, &e);
+	kinds_there(NULL);
+	join(start(kinds_there, NULL));
+}
+
+static void *time_out(void *m)
+{
+	struct timespec begun, t = in_ms(CLOCK_REALTIME, 30), none = { 0, 1000 * MS };
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	is(ETIMEDOUT, pthread_mutex_timedlock(m, &t));
+	assert_true(ms_since(&begun) >= 29);
+	t = in_ms(CLOCK_MONOTONIC, 30);
+	is(ETIMEDOUT, pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &t));
+	assert_true(ms_since(&begun) >= 59);
+	is(EINVAL, pthread_mutex_timedlock(m, &none));
+	is(EINVAL, pthread_mutex_clocklock(m, CLOCK_PROCESS_CPUTIME_ID, &t));
+	t = (struct timespec){ 1, 0 };
+	is(ETIMEDOUT, pthread_mutex_timedlock(m, &t));
+	return NULL;
+}
+
+static void times_out(void **state)
+{
+	struct timespec t = { 1, 0 };
+
+	(void)state;
+	ok(pthread_mutex_timedlock(&lock, &t));         /* it is free */
+	join(start(time_out, &lock));
+	ok(pthread_mutex_unlock(&lock));
+}
+
+/* Without a way out natively. */
+static void tells_misuse(void **state)
+{
+	(void)state;
+	if (!ours())
+		return;
+	ok(pthread_mutex_lock(&lock));
+	is(EDEADLK, pthread_mutex_lock(&lock));
+	assert_int_equal((intptr_t)join(start(unlock_it, &lock)), EPERM);
+	ok(pthread_mutex_unlock(&lock));
+}
+
+/* Conditions. */
+
+static void *await(void *unused)
+{
+	pthread_mutex_lock(&lock);
+	while (GET() == 0)
+		ok(pthread_cond_wait(&cond, &lock));
+	SET(GET() - 1);
+	pthread_mutex_unlock(&lock);
+	ok(sem_post(&done));
+	return unused;
+}
+
+static void waits(void **state)
+{
+	pthread_t t[THREADS];
+	int left;
+
+	(void)state;
+	for (int i = 0; i < THREADS; i++)
+		t[i] = start(await, NULL);
+	nap(10);
+	ok(pthread_mutex_lock(&lock));
+	SET(1);
+	ok(pthread_cond_signal(&cond));
+	ok(pthread_mutex_unlock(&lock));
+	ok(sem_wait(&done));
+	nap(10);
+	ok(sem_getvalue(&done, &left));
+	assert_int_equal(left, 0);
+	ok(pthread_mutex_lock(&lock));
+	SET(THREADS);                   /* and main() */
+	ok(pthread_cond_broadcast(&cond));
+	ok(pthread_mutex_unlock(&lock));
+	for (int i = 0; i < THREADS; i++)
+		join(t[i]);
+	await(NULL);
+	assert_int_equal(GET(), 0);
+}
+
+static void *wake_main(void *unused)
+{
+	ok(pthread_mutex_lock(&lock));
+	SET(1);
+	ok(pthread_cond_signal(&cond));
+	ok(pthread_mutex_unlock(&lock));
+	return unused;
+}
+
+static void wakes_main(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	ok(pthread_mutex_lock(&lock));
+	t = start(wake_main, NULL);
+	while (GET() == 0)
+		ok(pthread_cond_wait(&cond, &lock));
+	ok(pthread_mutex_unlock(&lock));
+	join(t);
+}
+
+static void timed_out(pthread_cond_t *c, clockid_t clock, bool by_call)
+{
+	struct timespec begun, t = in_ms(clock, 30), none = { 0, -1 };
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	ok(pthread_mutex_lock(&lock));
+	is(ETIMEDOUT, by_call ? pthread_cond_clockwait(c, &lock, clock, &t)
+	   : pthread_cond_timedwait(c, &lock, &t));
+	assert_true(ms_since(&begun) >= 29 && ms_since(&begun) < 3000);
+	is(EINVAL, pthread_cond_timedwait(c, &lock, &none));
+	ok(pthread_mutex_unlock(&lock));
+}
+
+static void *conds_time_out(void *unused)
+{
+	pthread_condattr_t attr;
+	pthread_cond_t c;
+
+	timed_out(&cond, CLOCK_REALTIME, false);
+	timed_out(&cond, CLOCK_REALTIME, true);
+	timed_out(&cond, CLOCK_MONOTONIC, true);
+	ok(pthread_condattr_init(&attr));
+	ok(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	ok(pthread_cond_init(&c, &attr));
+	timed_out(&c, CLOCK_MONOTONIC, false);
+	ok(pthread_cond_destroy(&c));
+	ok(pthread_cond_init(&c, NULL));
+	timed_out(&c, CLOCK_REALTIME, false);
+	ok(pthread_cond_destroy(&c));
+	ok(pthread_condattr_destroy(&attr));
+	return unused;
+}
+
+static void waits_for_a_time(void **state)
+{
+	(void)state;
+	conds_time_out(NULL);
+	join(start(conds_time_out, NULL));
+}
+
+static void *wait_interrupted(void *unused)
+{
+	ok(pthread_mutex_lock(&lock));
+	while (GET() == 0)
+		ok(pthread_cond_wait(&cond, &lock));
+	ok(pthread_mutex_unlock(&lock));
+	return unused;
+}
+
+/* A handler runs, and the mutex is the waiter's again. */
+static void cond_and_signal(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	handle(0);
+	t = start(wait_interrupted, NULL);
+	nap(10);
+	ok(pthread_kill(t, SIGUSR1));
+	UNTIL(caught == SIGUSR1);
+	wake_main(NULL);
+	join(t);
+}
+
+/* Reader-writer locks. */
+
+static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+
+static void *read_it(void *unused)
+{
+	ok(pthread_rwlock_rdlock(&rw));
+	ok(sem_post(&done));
+	wait_go(NULL);
+	ok(pthread_rwlock_unlock(&rw));
+	return unused;
+}
+
+static void *write_it(void *unused)
+{
+	ok(pthread_rwlock_wrlock(&rw));
+	SET(GET() + 1);
+	nap(1);
+	assert_int_equal(GET(), 1);
+	SET(GET() - 1);
+	ok(pthread_rwlock_unlock(&rw));
+	return unused;
+}
+
+static void reads_and_writes(void **state)
+{
+	struct timespec t = in_ms(CLOCK_REALTIME, 20);
+	struct timespec u = in_ms(CLOCK_MONOTONIC, 40);
+	pthread_t readers[4], writers[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		readers[i] = start(read_it, NULL);
+	for (int i = 0; i < 4; i++)
+		ok(sem_wait(&done));
+	is(EBUSY, pthread_rwlock_trywrlock(&rw));
+	is(ETIMEDOUT, pthread_rwlock_timedwrlock(&rw, &t));
+	is(ETIMEDOUT, pthread_rwlock_clockwrlock(&rw, CLOCK_MONOTONIC, &u));
+	for (int i = 0; i < 4; i++)
+		writers[i] = start(write_it, NULL);
+	nap(10);
+	ok(pthread_rwlock_tryrdlock(&rw));      /* though writers wait */
+	ok(pthread_rwlock_rdlock(&rw));
+	ok(pthread_rwlock_unlock(&rw));
+	ok(pthread_rwlock_unlock(&rw));
+	for (int i = 0; i < 4; i++)
+		ok(sem_post(&go));
+	for (int i = 0; i < 4; i++) {
+		join(readers[i]);
+		join(writers[i]);
+	}
+	ok(pthread_rwlock_wrlock(&rw));
+	is(EDEADLK, pthread_rwlock_wrlock(&rw));
+	is(EDEADLK, pthread_rwlock_rdlock(&rw));
+	is(EBUSY, pthread_rwlock_tryrdlock(&rw));
+	ok(pthread_rwlock_unlock(&rw));
+}
+
+static void *read_timed(void *lock_)
+{
+	struct timespec t = in_ms(CLOCK_REALTIME, 20);
+
+	is(ETIMEDOUT, pthread_rwlock_timedrdlock(lock_, &t));
+	t = in_ms(CLOCK_MONOTONIC, 20);
+	is(ETIMEDOUT, pthread_rwlock_clockrdlock(lock_, CLOCK_MONOTONIC, &t));
+	return NULL;
+}
+
+static void rwlock_inits(void **state)
+{
+	static pthread_rwlock_t w = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+	pthread_rwlock_t l;
+
+	(void)state;
+	ok(pthread_rwlock_init(&l, NULL));
+	ok(pthread_rwlock_wrlock(&l));
+	join(start(read_timed, &l));
+	ok(pthread_rwlock_unlock(&l));
+	ok(pthread_rwlock_destroy(&l));
+	ok(pthread_rwlock_rdlock(&w));
+	is(EBUSY, pthread_rwlock_trywrlock(&w));
+	ok(pthread_rwlock_unlock(&w));
+}
+
+/* Semaphores, barriers, spin locks. */
+
+static void *sem_times_out(void *unused)
+{
+	struct timespec begun, t = in_ms(CLOCK_REALTIME, 30), none = { 0, -1 };
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	is(-1, sem_timedwait(&go, &t));
+	assert_int_equal(errno, ETIMEDOUT);
+	t = in_ms(CLOCK_MONOTONIC, 30);
+	is(-1, sem_clockwait(&go, CLOCK_MONOTONIC, &t));
+	assert_int_equal(errno, ETIMEDOUT);
+	assert_true(ms_since(&begun) >= 58);
+	is(-1, sem_timedwait(&go, &none));
+	assert_int_equal(errno, EINVAL);
+	is(-1, sem_trywait(&go));
+	assert_int_equal(errno, EAGAIN);
+	return unused;
+}
+
+static void semaphores(void **state)
+{
+	sem_t most;
+	int n;
+
+	(void)state;
+	sem_times_out(NULL);
+	join(start(sem_times_out, NULL));
+	ok(sem_init(&most, 0, SEM_VALUE_MAX));
+	is(-1, sem_post(&most));
+	assert_int_equal(errno, EOVERFLOW);
+	ok(sem_wait(&most));
+	ok(sem_getvalue(&most, &n));
+	assert_int_equal(n, SEM_VALUE_MAX - 1);
+	ok(sem_destroy(&most));
+	is(-1, sem_init(&most, 0, (unsigned)SEM_VALUE_MAX + 1));
+	assert_int_equal(errno, EINVAL);
+}
+
+static void *wait_named(void *s)
+{
+	return (void *)(intptr_t)sem_wait(s);
+}
+
+static void named_semaphore(void **state)
+{
+	char name[40];
+	pthread_t t;
+	sem_t *s;
+
+	(void)state;
+	snprintf(name, sizeof name, "/usched-test-%ld", (long)getpid());
+	s = sem_open(name, O_CREAT | O_EXCL, 0600, 1);
+	if (s == SEM_FAILED)
+		skip();
+	sem_unlink(name);
+	ok(sem_wait(s));
+	t = start(wait_named, s);
+	nap(10);
+	ok(sem_post(s));
+	assert_null(join(t));
+	ok(sem_close(s));
+}
+
+static pthread_barrier_t barrier;
+
+static void *meet(void *unused)
+{
+	intptr_t serial = 0;
+
+	(void)unused;
+	for (int i = 0; i < 100; i++) {
+		int rc = pthread_barrier_wait(&barrier);
+
+		assert_true(rc == 0 || rc == PTHREAD_BARRIER_SERIAL_THREAD);
+		serial += rc == PTHREAD_BARRIER_SERIAL_THREAD;
+	}
+	return (void *)serial;
+}
+
+static void barriers(void **state)
+{
+	intptr_t serial = 0;
+	pthread_t t[4];
+
+	(void)state;
+	is(EINVAL, pthread_barrier_init(&barrier, NULL, 0));
+	ok(pthread_barrier_init(&barrier, NULL, 5));
+	for (int i = 0; i < 4; i++)
+		t[i] = start(meet, NULL);
+	serial += (intptr_t)meet(NULL);
+	for (int i = 0; i < 4; i++)
+		serial += (intptr_t)join(t[i]);
+	assert_int_equal(serial, 100);
+	ok(pthread_barrier_destroy(&barrier));
+}
+
+static pthread_spinlock_t spin;
+
+static void *spin_add(void *unused)
+{
+	for (int i = 0; i < TIMES; i++) {
+		ok(pthread_spin_lock(&spin));
+		total++;
+		if (i % 500 == 0)
+			sched_yield();  /* another thread spins here */
+		ok(pthread_spin_unlock(&spin));
+	}
+	return unused;
+}
+
+static void spins(void **state)
+{
+	pthread_t t[4];
+
+	(void)state;
+	ok(pthread_spin_init(&spin, 0));
+	total = 0;
+	for (int i = 0; i < 4; i++)
+		t[i] = start(spin_add, NULL);
+	for (int i = 0; i < 4; i++)
+		join(t[i]);
+	assert_int_equal(total, 4 * TIMES);
+	ok(pthread_spin_destroy(&spin));
+}
+
+/* Time. */
+
+static void *sleeps_(void *unused)
+{
+	struct timespec begun, t;
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	ok(usleep(20000));
+	assert_true(ms_since(&begun) >= 20);
+	t = in_ms(CLOCK_REALTIME, 20);
+	ok(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &t, NULL));
+	assert_true(ms_since(&begun) >= 39);
+	t = in_ms(CLOCK_MONOTONIC, 20);
+	ok(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL));
+	assert_true(ms_since(&begun) >= 58);
+	t = (struct timespec){ 0, 20 * MS };
+	ok(clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL));
+	assert_true(ms_since(&begun) >= 78);
+	ok(sleep(0));
+	t = (struct timespec){ 0, 1000 * MS };
+	is(-1, nanosleep(&t, NULL));
+	assert_int_equal(errno, EINVAL);
+	is(EINVAL, clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL));
+	return unused;
+}
+
+static void *sleep_a_second(void *unused)
+{
+	ok(sleep(1));
+	return unused;
+}
+
+/* All at once, on however few processors. */
+static void sleeps(void **state)
+{
+	struct timespec begun;
+	pthread_t t[20];
+
+	(void)state;
+	sleeps_(NULL);
+	join(start(sleeps_, NULL));
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	for (int i = 0; i < 20; i++)
+		t[i] = start(sleep_a_second, NULL);
+	for (int i = 0; i < 20; i++)
+		join(t[i]);
+	assert_true(ms_since(&begun) >= 999 && ms_since(&begun) < 5000);
+}
+
+/* Objects of several processes, and fork. */
+
+struct shared {
+	pthread_mutex_t  m;
+	pthread_cond_t   c;
+	pthread_rwlock_t l;
+	sem_t            s;
+	int              value;
+};
+
+static struct shared *shared;
+
+static void make_shared(void)
+{
+	pthread_mutexattr_t ma;
+	pthread_condattr_t ca;
+	pthread_rwlockattr_t la;
+
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(shared != MAP_FAILED);
+	pthread_mutexattr_init(&ma);
+	ok(pthread_mutexattr_setpshared(&ma, PTHREAD_PROCESS_SHARED));
+	ok(pthread_mutex_init(&shared->m, &ma));
+	pthread_condattr_init(&ca);
+	ok(pthread_condattr_setpshared(&ca, PTHREAD_PROCESS_SHARED));
+	ok(pthread_cond_init(&shared->c, &ca));
+	pthread_rwlockattr_init(&la);
+	ok(pthread_rwlockattr_setpshared(&la, PTHREAD_PROCESS_SHARED));
+	ok(pthread_rwlock_init(&shared->l, &la));
+	ok(sem_init(&shared->s, 1, 0));
+}
+
+static void *use_shared(void *unused)
+{
+	ok(pthread_mutex_lock(&shared->m));
+	shared->value++;
+	ok(pthread_cond_broadcast(&shared->c));
+	while (shared->value < 4)
+		ok(pthread_cond_wait(&shared->c, &shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	ok(pthread_rwlock_rdlock(&shared->l));
+	ok(pthread_rwlock_unlock(&shared->l));
+	ok(sem_post(&shared->s));
+	return unused;
+}
+
+/* In the child: the exit status tells. */
+static int both(void)
+{
+	pthread_t t = start(use_shared, NULL);
+
+	use_shared(NULL);
+	join(t);
+	return 0;
+}
+
+static int status_of(pid_t child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void shares(void **state)
+{
+	pid_t child;
+
+	(void)state;
+	make_shared();
+	ok(pthread_rwlock_wrlock(&shared->l));
+	child = fork();
+	if (child == 0) {
+		alarm(10);
+		_exit(both());
+	}
+	nap(30);
+	ok(pthread_rwlock_unlock(&shared->l));
+	both();
+	for (int i = 0; i < 4; i++)
+		ok(sem_wait(&shared->s));
+	ok(status_of(child));
+	munmap(shared, sizeof *shared);
+}
+
+static pthread_mutex_t *held;
+
+static void *wait_for_held(void *unused)
+{
+	pthread_mutex_lock(held);
+	pthread_mutex_unlock(held);
+	return unused;
+}
+
+/* main() forks while threads wait for its lock: the child has it, and no waiter. */
+static void forks(void **state)
+{
+	pthread_t t;
+	pid_t child;
+
+	(void)state;
+	held = &lock;
+	ok(pthread_mutex_lock(&lock));
+	t = start(wait_for_held, NULL);
+	nap(10);
+	child = fork();
+	if (child == 0) {
+		alarm(10);
+		if (pthread_mutex_unlock(&lock))
+			_exit(1);
+		if (ours() && pthread_kill(t, 0) != ESRCH)
+			_exit(2);
+		for (int i = 0; i < 3; i++)
+			join(start(wait_for_held, NULL));
+		if (pthread_mutex_trylock(&lock))
+			_exit(3);
+		_exit(0);
+	}
+	ok(pthread_mutex_unlock(&lock));
+	join(t);
+	ok(status_of(child));
+}
+
+static pthread_key_t kept;
+
+static int child_of_thread(pthread_t self)
+{
+	alarm(10);
+	if (!pthread_equal(self, pthread_self()))
+		return 1;
+	if (pthread_getspecific(kept) != &kept)
+		return 2;
+	if (pthread_mutex_unlock(&lock))
+		return 3;
+	nap(1);
+	for (int i = 0; i < 3; i++)
+		join(start(wait_for_held, NULL));
+	if (pthread_mutex_lock(&lock))
+		return 4;
+	return 0;
+}
+
+static void *fork_in_thread(void *unused)
+{
+	pthread_t self = pthread_self();
+	pid_t child;
+
+	ok(pthread_setspecific(kept, &kept));
+	ok(pthread_mutex_lock(&lock));
+	child = fork();
+	if (child == 0)
+		_exit(child_of_thread(self));
+	ok(pthread_mutex_unlock(&lock));
+	ok(status_of(child));
+	child = fork();
+	if (child == 0)
+		return unused;          /* ends the process, with status 0 */
+	ok(status_of(child));
+	return unused;
+}
+
+static void forks_in_thread(void **state)
+{
+	pthread_t t[3];
+
+	(void)state;
+	held = &lock;
+	ok(pthread_key_create(&kept, NULL));
+	for (int i = 0; i < 3; i++)
+		t[i] = start(fork_in_thread, NULL);
+	for (int i = 0; i < 3; i++)
+		join(t[i]);
+	ok(pthread_key_delete(kept));
+}
+
+/* With UPOSIX_STACKS=50: in the end, as threads go on for an instant. */
+static void *be_one(void *unused)
+{
+	return wait_go(unused);
+}
+
+static void has_a_limit(void **state)
+{
+	const char *stacks = getenv("UPOSIX_STACKS");
+	pthread_t t[64], more;
+	int n = 0;
+
+	(void)state;
+	if (!stacks || !*stacks)
+		return;
+	while (n < 64 && pthread_create(&t[n], NULL, be_one, NULL) == 0)
+		n++;
+	assert_int_equal(n, atoi(stacks));
+	is(EAGAIN, pthread_create(&more, NULL, be_one, NULL));
+	ok(sem_post(&go));
+	nap(20);
+	ok(pthread_create(&more, NULL, be_one, NULL));
+	for (int i = 0; i < n; i++)
+		ok(sem_post(&go));
+	for (int i = 0; i < n; i++)
+		join(t[i]);
+	join(more);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+	const struct CMUnitTest tests[] = {
+		TEST(has_a_limit), TEST(joins), TEST(joins_each_other), TEST(detaches),
+		TEST(exits), TEST(has_self), TEST(has_name), TEST(has_stack),
+		TEST(shows_locals), TEST(has_sched), TEST(has_keys), TEST(deletes_keys),
+		TEST(runs_once), TEST(cancels), TEST(cancels_later),
+		TEST(cancels_no_lock), TEST(interrupts), TEST(blocks_signals),
+		TEST(locks), TEST(has_kinds), TEST(times_out), TEST(tells_misuse),
+		TEST(waits), TEST(wakes_main), TEST(waits_for_a_time),
+		TEST(cond_and_signal), TEST(reads_and_writes), TEST(rwlock_inits),
+		TEST(semaphores), TEST(named_semaphore), TEST(barriers), TEST(spins),
+		TEST(sleeps), TEST(shares), TEST(forks), TEST(forks_in_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

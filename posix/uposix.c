@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix.c: threads of POSIX over threads of rr.
+ *
+ * The scheduler is made at the first pthread_create(), so after the forks of a daemon,
+ * and held for ever: main() is a native thread, and may always do something. A pthread_t
+ * is the address of a record, or one of libc's. A thread runs
+ *
+ *	run()           its function
+ *	end()           destructors of its keys; the record is let go
+ *
+ * A joinable thread is one of rr's, too; its record goes with the join, that of a
+ * detached one with its end, whichever of detach and end comes last.
+ */
+#include "uposix_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A native thread that stands for one of ours. */
+struct native {
+	void *(*n_func)(void *);
+	void   *n_arg;
+};
+
+enum { RECORDS = 32 };                  /* made at once */
+
+struct uwait_lock uposix__lock;
+static struct uposix_thread *all, *vacant;      /* uposix__lock */
+static unsigned running, natives;               /* likewise */
+static struct uposix_counts counts;             /* likewise */
+static bool main_ended;                         /* likewise */
+
+static struct usync_mutex making;
+static struct rr *scheduler;                    /* atomic */
+static const struct usync_key self_key;
+
+static int  make_scheduler(void);
+static int  start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr);
+static void give_up(struct uposix_thread *p);
+static bool is_special(const pthread_attr_t *attr);
+static int  create_native(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*func)(void *), void *arg);
+static void *run_native(void *arg);
+static struct uposix_thread *new_record(void);
+static void free_record(struct uposix_thread *p);
+static void run(void *arg);
+static void end(struct uposix_thread *p);
+static void count_end(unsigned *count);
+static void end_main(void *unused);
+static int  join(struct uposix_thread *p, void **result, int64_t deadline);
+
+struct uposix_thread *uposix__me(void)
+{
+	if (__builtin_expect(ustack_self() != NULL, 1))
+		return usync_key_get(&self_key);
+	if (__builtin_expect(uposix__forked.f_me != NULL, 0)
+	    && pthread_equal(pthread_self(), uposix__forked.f_native))
+		return uposix__forked.f_me;
+	return NULL;
+}
+
+bool uposix__is_used(void)
+{
+	return scheduler != NULL;
+}
+
+struct uposix_counts uposix__counts(void)
+{
+	struct uposix_counts c;
+
+	uwait_lock(&uposix__lock);
+	c = counts;
+	c.c_now = running;
+	uwait_unlock(&uposix__lock);
+	return c;
+}
+
+/* In the child of a fork. Memory of the scheduler and of records is not freed. */
+void uposix__forget_threads(struct uposix_thread *me,
+			    void (*forget)(const struct uposix_thread *p))
+{
+	for (struct uposix_thread *p = all; p; p = p->p_next)
+		if (p != me) {
+			forget(p);
+			p->p_magic = UPOSIX_GONE;
+		}
+	all = NULL;
+	running = natives = 0;
+	counts = (struct uposix_counts){ 0 };
+	main_ended = false;
+	making = (struct usync_mutex){ 0 };
+	scheduler = NULL;
+}
+
+static uintptr_t magic(const struct uposix_thread *p)
+{
+	return __atomic_load_n(&p->p_magic, __ATOMIC_ACQUIRE);
+}
+
+bool uposix__is_gone(const struct uposix_thread *p)
+{
+	return magic(p) != UPOSIX_MAGIC;
+}
+
+struct uposix_thread *uposix__thread(pthread_t thread)
+{
+	struct uposix_thread *p = (struct uposix_thread *)thread;
+
+	return p && (magic(p) == UPOSIX_MAGIC || magic(p) == UPOSIX_GONE) ? p : NULL;
+}
+
+int uposix__scheduler(struct rr **rr)
+{
+	int rc = 0;
+
+	*rr = __atomic_load_n(&scheduler, __ATOMIC_ACQUIRE);
+	if (*rr)
+		return 0;
+	usync_mutex_lock(&making, USCHED_NEVER);
+	if (!scheduler)
+		rc = make_scheduler();
+	*rr = scheduler;
+	usync_mutex_unlock(&making);
+	return rc;
+}
+
+/*
+ * Its native threads take no signals but those of faults and of timers that profile: a
+ * handler would run in the midst of the library, and may post a semaphore.
+ */
+static int make_scheduler(void)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
+				      SIGABRT, SIGPROF, SIGVTALRM, SIGURG };
+	const struct uposix_conf *c = &uposix__conf;
+	struct usched_conf conf = {
+		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
+		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
+	};
+	struct rr *rr;
+	sigset_t set, old;
+	int rc;
+
+	sigfillset(&set);
+	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+		sigdelset(&set, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &set, &old);
+	rc = rr_create(&conf, &rr);
+	if (rc == 0) {
+		rr_hold(rr);
+		uposix__watch(rr);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return rc;
+	__atomic_store_n(&scheduler, rr, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*func)(void *), void *arg)
+{
+	int state = PTHREAD_CREATE_JOINABLE, rc;
+	struct uposix_thread *p;
+	struct rr *rr;
+
+	uposix__settings();
+	uposix__look_at_objects();
+	__atomic_store_n(&uposix__forked.f_alone, false, __ATOMIC_RELAXED);
+	if (attr && is_special(attr))
+		return create_native(thread, attr, func, arg);
+	rc = uposix__scheduler(&rr);
+	if (rc)
+		return EAGAIN;
+	p = new_record();
+	if (!p)
+		return EAGAIN;
+	if (attr)
+		pthread_attr_getdetachstate(attr, &state);
+	p->p_func = func;
+	p->p_arg = arg;
+	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
+	*thread = (pthread_t)p;         /* the thread may read it */
+	rc = start(rr, p, attr);
+	if (rc == 0)
+		return 0;
+	give_up(p);
+	return uposix__conf.c_native ? create_native(thread, attr, func, arg) : EAGAIN;
+}
+
+/* With a stack of its own, of the size that `attr' has if that is more. */
+static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr)
+{
+	struct ustack **handle = p->p_state & UPOSIX_DETACHED ? NULL : &p->p_thread;
+	size_t size = 0, usual = 0;
+	pthread_attr_t none;
+
+	if (uposix__conf.c_shared)
+		return rr_start(rr, run, p, handle);
+	if (attr && pthread_attr_init(&none) == 0) {
+		pthread_attr_getstacksize(&none, &usual);
+		pthread_attr_destroy(&none);
+		pthread_attr_getstacksize(attr, &size);
+	}
+	if (size == usual || size < uposix__conf.c_stack_size)
+		size = 0;
+	return rr_start_alone(rr, size, run, p, handle);
+}
+
+/* It was not started. */
+static void give_up(struct uposix_thread *p)
+{
+	uwait_lock(&uposix__lock);
+	running--;
+	counts.c_started--;
+	counts.c_refused++;
+	uwait_unlock(&uposix__lock);
+	free_record(p);
+}
+
+/* What only a native thread has: a stack of the program's, a policy, or CPUs. */
+static bool is_special(const pthread_attr_t *attr)
+{
+	int inherit = PTHREAD_INHERIT_SCHED, policy = SCHED_OTHER;
+	size_t size = 0;
+	void *low = NULL;
+
+	if (pthread_attr_getstack(attr, &low, &size) == 0 && low && size)
+		return (uintptr_t)low + size > size;
+	pthread_attr_getinheritsched(attr, &inherit);
+	pthread_attr_getschedpolicy(attr, &policy);
+	return inherit == PTHREAD_EXPLICIT_SCHED && policy != SCHED_OTHER;
+}
+
+static int create_native(pthread_t *thread, const pthread_attr_t *attr,
+			 void *(*func)(void *), void *arg)
+{
+	struct native *n = malloc(sizeof *n);
+	int rc;
+
+	if (!n)
+		return EAGAIN;
+	n->n_func = func;
+	n->n_arg = arg;
+	uwait_lock(&uposix__lock);
+	natives++;
+	counts.c_native++;
+	uwait_unlock(&uposix__lock);
+	rc = pthread_create(thread, attr, run_native, n);
+	if (rc) {
+		free(n);
+		count_end(&natives);
+	}
+	return rc;
+}
+
+static void native_ended(void *unused)
+{
+	(void)unused;
+	count_end(&natives);
+}
+
+static void *run_native(void *arg)
+{
+	struct native n = *(struct native *)arg;
+	void *result;
+
+	free(arg);
+	pthread_cleanup_push(native_ended, NULL);
+	result = n.n_func(n.n_arg);
+	pthread_cleanup_pop(1);
+	return result;
+}
+
+/* One more thread; NULL: no memory. */
+static struct uposix_thread *new_record(void)
+{
+	struct uposix_thread *p = NULL, *more;
+
+	uwait_lock(&uposix__lock);
+	if (!vacant) {
+		uwait_unlock(&uposix__lock);
+		more = calloc(RECORDS, sizeof *more);
+		uwait_lock(&uposix__lock);
+		for (int i = 0; more && i < RECORDS; i++) {
+			more[i].p_next = vacant;
+			vacant = &more[i];
+		}
+	}
+	p = vacant;
+	if (!p)
+		goto out;
+	vacant = p->p_next;
+	memset(p, 0, sizeof *p);
+	p->p_next = all;
+	if (all)
+		all->p_prev = p;
+	all = p;
+	p->p_magic = UPOSIX_MAGIC;
+	counts.c_started++;
+	if (++running > counts.c_most)
+		counts.c_most = running;
+out:
+	counts.c_refused += !p;
+	uwait_unlock(&uposix__lock);
+	return p;
+}
+
+static void free_record(struct uposix_thread *p)
+{
+	uwait_lock(&uposix__lock);
+	*(p->p_prev ? &p->p_prev->p_next : &all) = p->p_next;
+	if (p->p_next)
+		p->p_next->p_prev = p->p_prev;
+	p->p_magic = UPOSIX_GONE;
+	p->p_next = vacant;
+	vacant = p;
+	uwait_unlock(&uposix__lock);
+}
+
+static void run(void *arg)
+{
+	struct uposix_thread *p = arg;
+
+	if (usync_key_set(&self_key, p)) {
+		uposix__tell("no memory for a thread that was started");
+		abort();
+	}
+	uwait_lock(&p->p_lock);
+	p->p_thread = ustack_self();
+	uwait_unlock(&p->p_lock);
+	uposix__point();
+	p->p_result = p->p_func(p->p_arg);
+	end(p);
+}
+
+/* Unwound, if it is to be. */
+void uposix__leave(struct uposix_thread *me)
+{
+	end(me);
+	ustack_exit(NULL);
+	abort();
+}
+
+/* Its destructors may wait, and set values again. */
+static void end(struct uposix_thread *p)
+{
+	p->p_exiting = true;
+	uposix__destroy_values(p);
+	if (p == uposix__forked.f_me) {
+		end_main(NULL);
+		pthread_exit(NULL);
+	}
+	usync_key_set(&self_key, NULL);
+	uwait_lock(&p->p_lock);
+	p->p_ended = true;
+	uwait_unlock(&p->p_lock);
+	count_end(&running);
+	if (__atomic_fetch_or(&p->p_state, UPOSIX_ENDED, __ATOMIC_ACQ_REL)
+	    & UPOSIX_DETACHED)
+		free_record(p);
+}
+
+/* After main() has ended by pthread_exit(), the last thread ends the process. */
+static void count_end(unsigned *count)
+{
+	bool last;
+
+	uwait_lock(&uposix__lock);
+	--*count;
+	last = main_ended && running == 0 && natives == 0;
+	uwait_unlock(&uposix__lock);
+	if (last)
+		exit(0);
+}
+
+static void end_main(void *unused)
+{
+	bool last;
+
+	(void)unused;
+	uwait_lock(&uposix__lock);
+	main_ended = true;
+	last = running == 0 && natives == 0;
+	uwait_unlock(&uposix__lock);
+	if (last)
+		exit(0);
+}
+
+void uposix_pthread_exit(void *result)
+{
+	struct uposix_thread *me = uposix__me();
+	pthread_key_t key;
+
+	if (me)
+		uposix__exit(me, result);
+	if (getpid() == gettid() && pthread_key_create(&key, end_main) == 0)
+		pthread_setspecific(key, &main_ended);
+	pthread_exit(result);
+}
+
+int uposix_pthread_join(pthread_t thread, void **result)
+{
+	struct uposix_thread *p = uposix__thread(thread);
+
+	if (!p)
+		return pthread_join(thread, result);
+	return uposix__is_gone(p) ? ESRCH : join(p, result, USCHED_NEVER);
+}
+
+int uposix_pthread_tryjoin_np(pthread_t thread, void **result)
+{
+	struct uposix_thread *p = uposix__thread(thread);
+	int rc;
+
+	if (!p)
+		return pthread_tryjoin_np(thread, result);
+	rc = uposix__is_gone(p) ? ESRCH : join(p, result, 0);
+	return rc == ETIMEDOUT ? EBUSY : rc;
+}
+
+int uposix_pthread_timedjoin_np(pthread_t thread, void **result,
+				const struct timespec *time)
+{
+	struct uposix_thread *p = uposix__thread(thread);
+	int rc;
+
+	if (!p)
+		return pthread_timedjoin_np(thread, result, time);
+	if (uposix__is_gone(p))
+		return ESRCH;
+	if (!uposix__is_time(time))
+		return EINVAL;
+	do
+		rc = join(p, result, uposix__deadline(time, CLOCK_REALTIME));
+	while (rc == ETIMEDOUT && uposix__early(time, CLOCK_REALTIME));
+	return rc;
+}
+
+/* Whether `p' waits for `me' to end, perhaps by way of others. */
+static bool joins(const struct uposix_thread *p, const struct uposix_thread *me)
+{
+	for (int i = 0; p && i < RECORDS; i++) {
+		if (p == me)
+			return true;
+		p = __atomic_load_n(&p->p_joins, __ATOMIC_ACQUIRE);
+	}
+	return false;
+}
+
+static int join(struct uposix_thread *p, void **result, int64_t deadline)
+{
+	struct uposix_thread *me = uposix__me();
+	int rc;
+
+	if (me && joins(p, me))
+		return EDEADLK;
+	if (__atomic_load_n(&p->p_state, __ATOMIC_ACQUIRE) & UPOSIX_DETACHED)
+		return EINVAL;
+	uposix__point();
+	if (me)
+		__atomic_store_n(&me->p_joins, p, __ATOMIC_RELEASE);
+	do
+		rc = ustack_join(p->p_thread, deadline);
+	while (uposix__again(&rc) || rc == -EINTR);
+	if (me)
+		__atomic_store_n(&me->p_joins, NULL, __ATOMIC_RELEASE);
+	if (rc)
+		return -rc;
+	if (result)
+		*result = p->p_result;
+	free_record(p);
+	return 0;
+}
+
+int uposix_pthread_detach(pthread_t thread)
+{
+	struct uposix_thread *p = uposix__thread(thread);
+	uint32_t before;
+
+	if (!p)
+		return pthread_detach(thread);
+	if (uposix__is_gone(p))
+		return ESRCH;
+	before = __atomic_load_n(&p->p_state, __ATOMIC_ACQUIRE);
+	if (before & UPOSIX_DETACHED || ustack_detach(p->p_thread))
+		return EINVAL;
+	before = __atomic_fetch_or(&p->p_state, UPOSIX_DETACHED, __ATOMIC_ACQ_REL);
+	if (before & UPOSIX_ENDED)
+		free_record(p);
+	return 0;
+}
+
+pthread_t uposix_pthread_self(void)
+{
+	struct uposix_thread *me = uposix__me();
+
+	return me ? (pthread_t)me : pthread_self();
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* uposix_conf.c: settings and messages. */
+#include "uposix_set.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	STACKS     = 16384,             /* threads: two mappings each of 65,530 */
+	STACK_SIZE = 1 << 20,           /* bytes */
+	LINE       = 512,
+};
+
+struct uposix_conf uposix__conf = { .c_stacks = STACKS, .c_stack_size = STACK_SIZE };
+
+static unsigned long number(const char *name, unsigned long otherwise,
+			    unsigned long most);
+
+void uposix__settings(void)
+{
+	struct uposix_conf *c = &uposix__conf;
+	static bool done;
+
+	if (__atomic_exchange_n(&done, true, __ATOMIC_RELAXED))
+		return;
+	c->c_quiet = number("UPOSIX_QUIET", 0, 1);
+	c->c_stacks = (unsigned)number("UPOSIX_STACKS", STACKS, 1 << 22);
+	c->c_shared = (unsigned)number("UPOSIX_SHARED", 0, 1 << 16);
+	c->c_processors = (unsigned)number("UPOSIX_PROCESSORS", 0, 1 << 16);
+	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
+	c->c_native = number("UPOSIX_NATIVE", 0, 1);
+	c->c_stats = getenv("UPOSIX_STATS");
+}
+
+/* What cannot be meant is told, and left out. */
+static unsigned long number(const char *name, unsigned long otherwise, unsigned long most)
+{
+	const char *text = getenv(name);
+	unsigned long value;
+	char *end;
+
+	if (!text || !*text)
+		return otherwise;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (!errno && !*end && *text >= '0' && *text <= '9' && value <= most)
+		return value;
+	uposix__tell("%s=%s is no number up to %lu: %lu is taken", name, text, most,
+		     otherwise);
+	return otherwise;
+}
+
+void uposix__tell(const char *format, ...)
+{
+	char line[LINE];
+	int error = errno, n, more;
+	va_list list;
+
+	if (uposix__conf.c_quiet)
+		return;
+	n = snprintf(line, sizeof line, "usched: ");
+	va_start(list, format);
+	more = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, list);
+	va_end(list);
+	n += more < (int)sizeof line - n - 1 ? more : (int)sizeof line - n - 2;
+	line[n++] = '\n';
+	(void)!write(STDERR_FILENO, line, (size_t)n);
+	errno = error;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_define.h: the plain names mean the functions of uposix.h: those of
+ * uposix_names.inc, as tests/posix.sh checks.
+ */
+#ifndef USCHED_UPOSIX_DEFINE_H
+#define USCHED_UPOSIX_DEFINE_H
+
+#define pthread_self uposix_pthread_self
+#define pthread_mutex_init uposix_pthread_mutex_init
+#define pthread_mutex_destroy uposix_pthread_mutex_destroy
+#define pthread_mutex_lock uposix_pthread_mutex_lock
+#define pthread_mutex_trylock uposix_pthread_mutex_trylock
+#define pthread_mutex_unlock uposix_pthread_mutex_unlock
+#define pthread_once uposix_pthread_once
+#define pthread_key_create uposix_pthread_key_create
+#define pthread_key_delete uposix_pthread_key_delete
+#define pthread_getspecific uposix_pthread_getspecific
+#define pthread_setspecific uposix_pthread_setspecific
+#define pthread_create uposix_pthread_create
+#define pthread_join uposix_pthread_join
+#define pthread_tryjoin_np uposix_pthread_tryjoin_np
+#define pthread_timedjoin_np uposix_pthread_timedjoin_np
+#define pthread_detach uposix_pthread_detach
+#define pthread_exit uposix_pthread_exit
+#define pthread_setname_np uposix_pthread_setname_np
+#define pthread_getname_np uposix_pthread_getname_np
+#define pthread_getattr_np uposix_pthread_getattr_np
+#define pthread_getschedparam uposix_pthread_getschedparam
+#define pthread_setschedparam uposix_pthread_setschedparam
+#define pthread_setschedprio uposix_pthread_setschedprio
+#define pthread_getaffinity_np uposix_pthread_getaffinity_np
+#define pthread_setaffinity_np uposix_pthread_setaffinity_np
+#define pthread_getcpuclockid uposix_pthread_getcpuclockid
+#define pthread_yield uposix_pthread_yield
+#define vfork uposix_vfork
+#define sched_yield uposix_sched_yield
+#define pthread_cancel uposix_pthread_cancel
+#define pthread_testcancel uposix_pthread_testcancel
+#define pthread_setcancelstate uposix_pthread_setcancelstate
+#define pthread_setcanceltype uposix_pthread_setcanceltype
+#define __pthread_register_cancel uposix___pthread_register_cancel
+#define __pthread_unregister_cancel uposix___pthread_unregister_cancel
+#define __pthread_register_cancel_defer uposix___pthread_register_cancel_defer
+#define __pthread_unregister_cancel_restore uposix___pthread_unregister_cancel_restore
+#define __pthread_unwind_next uposix___pthread_unwind_next
+#define pthread_kill uposix_pthread_kill
+#define pthread_sigqueue uposix_pthread_sigqueue
+#define pthread_sigmask uposix_pthread_sigmask
+#define sigprocmask uposix_sigprocmask
+#define sleep uposix_sleep
+#define usleep uposix_usleep
+#define nanosleep uposix_nanosleep
+#define clock_nanosleep uposix_clock_nanosleep
+#define pthread_mutex_timedlock uposix_pthread_mutex_timedlock
+#define pthread_mutex_clocklock uposix_pthread_mutex_clocklock
+#define pthread_mutex_consistent uposix_pthread_mutex_consistent
+#define pthread_mutex_getprioceiling uposix_pthread_mutex_getprioceiling
+#define pthread_mutex_setprioceiling uposix_pthread_mutex_setprioceiling
+#define pthread_cond_init uposix_pthread_cond_init
+#define pthread_cond_destroy uposix_pthread_cond_destroy
+#define pthread_cond_wait uposix_pthread_cond_wait
+#define pthread_cond_timedwait uposix_pthread_cond_timedwait
+#define pthread_cond_clockwait uposix_pthread_cond_clockwait
+#define pthread_cond_signal uposix_pthread_cond_signal
+#define pthread_cond_broadcast uposix_pthread_cond_broadcast
+#define pthread_rwlock_init uposix_pthread_rwlock_init
+#define pthread_rwlock_destroy uposix_pthread_rwlock_destroy
+#define pthread_rwlock_rdlock uposix_pthread_rwlock_rdlock
+#define pthread_rwlock_tryrdlock uposix_pthread_rwlock_tryrdlock
+#define pthread_rwlock_timedrdlock uposix_pthread_rwlock_timedrdlock
+#define pthread_rwlock_clockrdlock uposix_pthread_rwlock_clockrdlock
+#define pthread_rwlock_wrlock uposix_pthread_rwlock_wrlock
+#define pthread_rwlock_trywrlock uposix_pthread_rwlock_trywrlock
+#define pthread_rwlock_timedwrlock uposix_pthread_rwlock_timedwrlock
+#define pthread_rwlock_clockwrlock uposix_pthread_rwlock_clockwrlock
+#define pthread_rwlock_unlock uposix_pthread_rwlock_unlock
+#define sem_init uposix_sem_init
+#define sem_destroy uposix_sem_destroy
+#define sem_wait uposix_sem_wait
+#define sem_trywait uposix_sem_trywait
+#define sem_timedwait uposix_sem_timedwait
+#define sem_clockwait uposix_sem_clockwait
+#define sem_post uposix_sem_post
+#define sem_getvalue uposix_sem_getvalue
+#define pthread_barrier_init uposix_pthread_barrier_init
+#define pthread_barrier_destroy uposix_pthread_barrier_destroy
+#define pthread_barrier_wait uposix_pthread_barrier_wait
+#define pthread_spin_lock uposix_pthread_spin_lock
+
+#endif /* USCHED_UPOSIX_DEFINE_H */

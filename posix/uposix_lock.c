@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_lock.c: reader-writer locks, semaphores, barriers and spin locks of POSIX over
+ * usync. A word that glibc does not use says whose an object is.
+ */
+#include "uposix_set.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rwlock {
+	struct usync_rwlock l;
+	char                l_rest[offsetof(pthread_rwlock_t, __data.__pad2)
+				   - sizeof(struct usync_rwlock)];
+	uintptr_t           l_mark;     /* atomic: OURS */
+	unsigned            l_kind;     /* as glibc's, from static initialisers */
+};
+
+struct sem {
+	struct usync_sem s;
+	uintptr_t        s_mark;        /* OURS */
+};
+
+/* On the heap: its size is not that of pthread_barrier_t. */
+struct barrier {
+	struct usync_mutex b_lock;
+	struct usync_cond  b_over;
+	unsigned           b_count;
+	unsigned           b_waiting;
+	unsigned           b_inside;    /* that have not left */
+	unsigned           b_round;
+	bool               b_gone;      /* the last one that leaves frees it */
+};
+
+/* glibc's is 20 bytes. */
+struct place {
+	char            p_libc[24];
+	struct barrier *p_barrier;      /* NULL: it is libc's */
+};
+
+#define OURS ((uintptr_t)0x75706f73)
+
+_Static_assert(sizeof(struct usync_rwlock) <= offsetof(pthread_rwlock_t, __data.__pad2)
+	       && offsetof(struct rwlock, l_kind)
+	       == offsetof(pthread_rwlock_t, __data.__flags), "a lock is in place");
+_Static_assert(sizeof(struct sem) <= sizeof(sem_t), "a semaphore is in place");
+_Static_assert(sizeof(struct place) <= sizeof(pthread_barrier_t), "so is the pointer");
+
+enum { SPINS = 100 };
+
+static int read_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t);
+static int write_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t);
+static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time);
+
+/* What an object of several processes is tried with. */
+static int try_read(void *lock)
+{
+	return pthread_rwlock_tryrdlock(lock);
+}
+
+static int try_write(void *lock)
+{
+	return pthread_rwlock_trywrlock(lock);
+}
+
+static int try_sem(void *sem)
+{
+	return sem_trywait(sem) == 0 ? 0 : errno == EAGAIN ? EBUSY : errno;
+}
+
+int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
+		 const struct timespec *time)
+{
+	int rc;
+
+	while ((rc = try(object)) == EBUSY) {
+		if (time && !uposix__is_time(time))
+			return EINVAL;
+		if (time && uposix__deadline(time, clock) <= usync_after(0))
+			return ETIMEDOUT;
+		uposix__once_more(usync_sleep_until(usync_after(UPOSIX_LOOK)));
+	}
+	return rc;
+}
+
+/* Reader-writer locks. */
+
+/* The lock; NULL: it is libc's. */
+static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
+{
+	struct rwlock *l = (struct rwlock *)(void *)lock;
+	uintptr_t mark = __atomic_load_n(&l->l_mark, __ATOMIC_ACQUIRE);
+	int shared;
+
+	if (__builtin_expect(mark == OURS, 1))
+		return l;
+	/* Its place is in the queue, once it is marked. */
+	shared = __atomic_load_n(&lock->__data.__shared, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&l->l_mark, __ATOMIC_SEQ_CST) == OURS)
+		return l;
+	if (shared)
+		return NULL;
+	__atomic_store_n(&l->l_mark, OURS, __ATOMIC_SEQ_CST);
+	return l;
+}
+
+int uposix_pthread_rwlock_init(pthread_rwlock_t *lock, const pthread_rwlockattr_t *attr)
+{
+	struct rwlock *l = (struct rwlock *)(void *)lock;
+	int kind = PTHREAD_RWLOCK_DEFAULT_NP, shared = 0;
+
+	if (attr) {
+		pthread_rwlockattr_getkind_np(attr, &kind);
+		pthread_rwlockattr_getpshared(attr, &shared);
+	}
+	memset(lock, 0, sizeof *lock);
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return pthread_rwlock_init(lock, attr);
+	l->l_kind = (unsigned)kind;
+	l->l_mark = OURS;
+	return 0;
+}
+
+int uposix_pthread_rwlock_destroy(pthread_rwlock_t *lock)
+{
+	struct rwlock *l = rwlock_of(lock);
+
+	if (!l)
+		return pthread_rwlock_destroy(lock);
+	return l->l.r_owner || l->l.r_readers ? EBUSY : 0;
+}
+
+/*
+ * glibc lets readers in while others read, unless the lock is of another kind: a thread
+ * may read-lock what it reads already, though a writer waits.
+ */
+static int read_until(struct rwlock *l, int64_t deadline)
+{
+	bool taken = false;
+
+	if (l->l_kind != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) {
+		uwait_lock(&l->l.r_lock);
+		taken = l->l.r_readers > 0 && l->l.r_readers < INT_MAX && !l->l.r_owner;
+		l->l.r_readers += taken;
+		uwait_unlock(&l->l.r_lock);
+	}
+	return taken ? 0 : usync_rwlock_read(&l->l, deadline);
+}
+
+static int read_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t)
+{
+	struct rwlock *l = rwlock_of(lock);
+	int rc;
+
+	if (!l)
+		return uposix__poll(try_read, lock, clock, t);
+	rc = read_until(l, t ? 0 : USCHED_NEVER);
+	if (rc == -ETIMEDOUT && !uposix__is_time(t))
+		return EINVAL;
+	while (uposix__once_more(rc) || rc == -ETIMEDOUT) {
+		rc = read_until(l, t ? uposix__deadline(t, clock) : USCHED_NEVER);
+		if (rc == -ETIMEDOUT && !uposix__early(t, clock))
+			break;
+	}
+	return rc == -EOVERFLOW ? EAGAIN : -rc;
+}
+
+static int write_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t)
+{
+	struct rwlock *l = rwlock_of(lock);
+	int rc;
+
+	if (!l)
+		return uposix__poll(try_write, lock, clock, t);
+	rc = usync_rwlock_write(&l->l, t ? 0 : USCHED_NEVER);
+	if (rc == -ETIMEDOUT && !uposix__is_time(t))
+		return EINVAL;
+	while (uposix__once_more(rc) || rc == -ETIMEDOUT) {
+		rc = usync_rwlock_write(&l->l, t ? uposix__deadline(t, clock)
+					: USCHED_NEVER);
+		if (rc == -ETIMEDOUT && !uposix__early(t, clock))
+			break;
+	}
+	return -rc;
+}
+
+int uposix_pthread_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+	return read_lock(lock, 0, NULL);
+}
+
+int uposix_pthread_rwlock_timedrdlock(pthread_rwlock_t *lock, const struct timespec *time)
+{
+	return read_lock(lock, CLOCK_REALTIME, time);
+}
+
+static bool is_clock(clockid_t clock)
+{
+	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+
+int uposix_pthread_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock,
+				      const struct timespec *time)
+{
+	return is_clock(clock) ? read_lock(lock, clock, time) : EINVAL;
+}
+
+int uposix_pthread_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+	return write_lock(lock, 0, NULL);
+}
+
+int uposix_pthread_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *time)
+{
+	return write_lock(lock, CLOCK_REALTIME, time);
+}
+
+int uposix_pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock,
+				      const struct timespec *time)
+{
+	return is_clock(clock) ? write_lock(lock, clock, time) : EINVAL;
+}
+
+int uposix_pthread_rwlock_tryrdlock(pthread_rwlock_t *lock)
+{
+	struct rwlock *l = rwlock_of(lock);
+	int rc = l ? read_until(l, 0) : 0;
+
+	if (!l)
+		return pthread_rwlock_tryrdlock(lock);
+	return rc == -EOVERFLOW ? EAGAIN : rc ? EBUSY : 0;
+}
+
+int uposix_pthread_rwlock_trywrlock(pthread_rwlock_t *lock)
+{
+	struct rwlock *l = rwlock_of(lock);
+
+	if (!l)
+		return pthread_rwlock_trywrlock(lock);
+	return usync_rwlock_write(&l->l, 0) ? EBUSY : 0;
+}
+
+int uposix_pthread_rwlock_unlock(pthread_rwlock_t *lock)
+{
+	struct rwlock *l = rwlock_of(lock);
+
+	return l ? -usync_rwlock_unlock(&l->l) : pthread_rwlock_unlock(lock);
+}
+
+/* Semaphores. Those of sem_open() have no mark. */
+
+static inline struct sem *sem_of(sem_t *sem)
+{
+	struct sem *s = (struct sem *)(void *)sem;
+
+	return __builtin_expect(s->s_mark == OURS, 1) ? s : NULL;
+}
+
+int uposix_sem_init(sem_t *sem, int shared, unsigned count)
+{
+	struct sem *s = (struct sem *)(void *)sem;
+
+	if (count > SEM_VALUE_MAX)
+		return (int)uposix__result(-EINVAL);
+	memset(sem, 0, sizeof *sem);
+	if (shared)
+		return sem_init(sem, shared, count);
+	s->s.s_count = count;
+	s->s_mark = OURS;
+	return 0;
+}
+
+int uposix_sem_destroy(sem_t *sem)
+{
+	struct sem *s = sem_of(sem);
+
+	if (!s)
+		return sem_destroy(sem);
+	if (s->s.s_queue.q_first)
+		return (int)uposix__result(-EBUSY);
+	s->s_mark = 0;
+	return 0;
+}
+
+int uposix_sem_wait(sem_t *sem)
+{
+	return sem_until(sem, CLOCK_REALTIME, NULL);
+}
+
+int uposix_sem_timedwait(sem_t *sem, const struct timespec *time)
+{
+	return sem_until(sem, CLOCK_REALTIME, time);
+}
+
+int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *time)
+{
+	return is_clock(clock) ? sem_until(sem, clock, time)
+		: (int)uposix__result(-EINVAL);
+}
+
+static int native_sem(sem_t *sem, clockid_t clock, const struct timespec *time)
+{
+	if (uposix__me())
+		return (int)uposix__result(-uposix__poll(try_sem, sem, clock, time));
+	return !time ? sem_wait(sem) : clock == CLOCK_REALTIME ? sem_timedwait(sem, time)
+		: sem_clockwait(sem, clock, time);
+}
+
+static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
+{
+	struct sem *s = sem_of(sem);
+	int rc = uposix__point();
+
+	if (rc)
+		return (int)uposix__result(rc);
+	if (!s)
+		return native_sem(sem, clock, time);
+	rc = usync_sem_wait(&s->s, time ? 0 : USCHED_NEVER);
+	if (rc == -ETIMEDOUT && !uposix__is_time(time))
+		return (int)uposix__result(-EINVAL);
+	while (uposix__again(&rc) || rc == -ETIMEDOUT) {
+		rc = usync_sem_wait(&s->s, time ? uposix__deadline(time, clock)
+				    : USCHED_NEVER);
+		if (rc == -ETIMEDOUT && !uposix__early(time, clock))
+			break;
+	}
+	return (int)uposix__result(rc);
+}
+
+int uposix_sem_trywait(sem_t *sem)
+{
+	struct sem *s = sem_of(sem);
+
+	if (!s)
+		return sem_trywait(sem);
+	return (int)uposix__result(usync_sem_wait(&s->s, 0) ? -EAGAIN : 0);
+}
+
+int uposix_sem_post(sem_t *sem)
+{
+	struct sem *s = sem_of(sem);
+
+	if (!s)
+		return sem_post(sem);
+	if (__atomic_load_n(&s->s.s_count, __ATOMIC_RELAXED) >= SEM_VALUE_MAX)
+		return (int)uposix__result(-EOVERFLOW);
+	return (int)uposix__result(usync_sem_post(&s->s));
+}
+
+int uposix_sem_getvalue(sem_t *sem, int *value)
+{
+	struct sem *s = sem_of(sem);
+
+	if (!s)
+		return sem_getvalue(sem, value);
+	*value = (int)__atomic_load_n(&s->s.s_count, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Barriers. */
+
+static inline struct place *place_of(pthread_barrier_t *barrier)
+{
+	return (struct place *)(void *)barrier;
+}
+
+int uposix_pthread_barrier_init(pthread_barrier_t *barrier,
+				const pthread_barrierattr_t *attr, unsigned count)
+{
+	struct barrier *b;
+	int shared = 0;
+
+	if (attr)
+		pthread_barrierattr_getpshared(attr, &shared);
+	memset(barrier, 0, sizeof *barrier);
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return pthread_barrier_init(barrier, attr, count);
+	if (count == 0 || count > INT_MAX)
+		return EINVAL;
+	b = calloc(1, sizeof *b);
+	if (!b)
+		return ENOMEM;
+	b->b_count = count;
+	place_of(barrier)->p_barrier = b;
+	return 0;
+}
+
+static void lock_barrier(struct barrier *b)
+{
+	while (uposix__once_more(usync_mutex_lock(&b->b_lock, USCHED_NEVER)))
+		;
+}
+
+/* As glibc's, it may be destroyed as soon as one has been let go by it. */
+int uposix_pthread_barrier_destroy(pthread_barrier_t *barrier)
+{
+	struct barrier *b = place_of(barrier)->p_barrier;
+	bool empty;
+
+	if (!b)
+		return pthread_barrier_destroy(barrier);
+	lock_barrier(b);
+	if (b->b_waiting > 0) {
+		usync_mutex_unlock(&b->b_lock);
+		return EBUSY;
+	}
+	b->b_gone = true;
+	empty = b->b_inside == 0;
+	usync_mutex_unlock(&b->b_lock);
+	if (empty)
+		free(b);
+	place_of(barrier)->p_barrier = NULL;
+	return 0;
+}
+
+int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
+{
+	struct barrier *b = place_of(barrier)->p_barrier;
+	unsigned round;
+	bool last, gone;
+
+	if (!b) {
+		if (uposix__me())
+			UPOSIX_TELL_ONCE("pthread_barrier_wait(%p): one of several"
+					 " processes blocks a processor",
+					 (void *)barrier);
+		return pthread_barrier_wait(barrier);
+	}
+	lock_barrier(b);
+	b->b_inside++;
+	round = b->b_round;
+	last = ++b->b_waiting == b->b_count;
+	if (last) {
+		b->b_waiting = 0;
+		b->b_round++;
+		usync_cond_broadcast(&b->b_over);
+	}
+	while (b->b_round == round)
+		uposix__once_more(usync_cond_wait(&b->b_over, &b->b_lock, USCHED_NEVER));
+	gone = --b->b_inside == 0 && b->b_gone;
+	usync_mutex_unlock(&b->b_lock);
+	if (gone)
+		free(b);
+	return last ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
+}
+
+/* The holder may have blocked on this processor, though it should not. */
+int uposix_pthread_spin_lock(pthread_spinlock_t *lock)
+{
+	int rc;
+
+	for (unsigned i = 1; (rc = pthread_spin_trylock(lock)) == EBUSY; i++)
+		if (i % SPINS == 0)
+			uposix_sched_yield();
+	return rc;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_set.h: what the files of posix/ share. A plain name of POSIX is libc's there.
+ */
+#ifndef USCHED_UPOSIX_SET_H
+#define USCHED_UPOSIX_SET_H
+
+#define UPOSIX_PLAIN
+#include "uposix.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unwind.h>
+
+#include "../rr.h"
+#include "../usync.h"
+
+/* Settings, from the environment; see uposix_load.c. */
+struct uposix_conf {
+	unsigned    c_stacks;           /* threads with a stack of their own, at most */
+	unsigned    c_shared;           /* 0; or all share so many stacks */
+	unsigned    c_processors;       /* 0: all */
+	size_t      c_stack_size;       /* bytes */
+	bool        c_native;           /* beyond c_stacks threads are native */
+	bool        c_quiet;            /* no messages */
+	const char *c_stats;            /* file of statistics, or NULL */
+};
+
+extern struct uposix_conf uposix__conf;
+
+/* Reads the settings, once. */
+void uposix__settings(void);
+
+/* A message, after "usched: ", unless c_quiet. */
+void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, once for each place. */
+#define UPOSIX_TELL_ONCE(...) do {						\
+	static bool told_;							\
+	if (!__atomic_exchange_n(&told_, true, __ATOMIC_RELAXED))		\
+		uposix__tell(__VA_ARGS__);					\
+} while (0)
+
+/* Looks for objects with thread-local variables that are not known to be harmless. */
+void uposix__look_at_objects(void);
+
+/* Threads since the start, or since the fork. */
+struct uposix_counts {
+	unsigned c_now, c_most;
+	uint64_t c_started, c_refused, c_native;
+};
+
+struct uposix_counts uposix__counts(void);
+
+/* Has statistics of `rr' written, if they are wanted. */
+void uposix__watch(struct rr *rr);
+
+struct uposix_value {
+	void    *v_value;
+	uint32_t v_age;                 /* of the key */
+};
+
+/* What is asked of a thread, in p_asked. */
+enum { UPOSIX_CANCEL = 1, UPOSIX_SIGNAL = 2 };
+
+/* In p_state. */
+enum { UPOSIX_DETACHED = 1, UPOSIX_ENDED = 2 };
+
+/*
+ * A thread. These records are never unmapped: a pthread_t is the address of one, and one
+ * that is used too late is found out by p_magic.
+ */
+struct uposix_thread {
+	uintptr_t            p_magic;   /* UPOSIX_MAGIC or _GONE; atomic */
+	struct uposix_thread *p_next;   /* under uposix__lock: list of all, or of free */
+	struct uposix_thread *p_prev;
+	struct ustack       *p_thread;  /* p_lock; NULL: it has not begun */
+	void              *(*p_func)(void *);
+	void                *p_arg;
+	void                *p_result;
+
+	/* Atomic. */
+	uint32_t             p_asked;
+	uint32_t             p_state;
+	uint64_t             p_pending; /* signals, bit n - 1 */
+	struct uposix_thread *p_joins;  /* waits for its end */
+
+	/* The thread's own. */
+	uint64_t             p_mask;    /* likewise, blocked; others may read it */
+	struct uposix_value *p_values;  /* p_room, by key */
+	uint32_t             p_room;
+	bool                 p_disabled;        /* PTHREAD_CANCEL_DISABLE */
+	bool                 p_asynchronous;
+	bool                 p_exiting;
+	bool                 p_ended;   /* p_lock */
+	__pthread_unwind_buf_t *p_cleanup;      /* pushed last */
+	struct _Unwind_Exception p_unwind;
+
+	struct uwait_lock    p_lock;
+	char                 p_name[16];
+};
+
+#define UPOSIX_MAGIC ((uintptr_t)0x75706f73)
+#define UPOSIX_GONE  ((uintptr_t)0x75706f72)    /* has ended, and was let go */
+
+/* The calling thread; NULL: the caller is a native thread. */
+struct uposix_thread *uposix__me(void);
+
+/* The record of a pthread_t; NULL: it is libc's. p_magic may be UPOSIX_GONE. */
+struct uposix_thread *uposix__thread(pthread_t thread);
+
+/* In the child of a fork. */
+extern struct uposix_forked {
+	struct uposix_thread *f_me;     /* that called fork(); or NULL: main() did */
+	pthread_t             f_native; /* which it is there, */
+	uintptr_t             f_name;   /* and what its locks had it be */
+	bool                  f_alone;  /* no thread was started, so what holds a lock
+					   for an instant is not there */
+} uposix__forked;
+
+/* Whether there is a scheduler. */
+bool uposix__is_used(void);
+
+/* In the child of a fork: calls forget(p) for all threads but `me', which are gone. */
+void uposix__forget_threads(struct uposix_thread *me,
+			    void (*forget)(const struct uposix_thread *p));
+
+/* Of uposix_io.c, in the child of a fork; or NULL. */
+void uposix__io_forked(void);
+
+/* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
+bool uposix__in_allocator(const void *where);
+
+bool uposix__is_gone(const struct uposix_thread *p);
+
+/* The scheduler, which is made now if there is none. 0 or a negative errno value. */
+int uposix__scheduler(struct rr **rr);
+
+/*
+ * After a wait that is a cancellation point:
+ *
+ *	do
+ *		rc = usync_...(..., deadline);
+ *	while (uposix__again(&rc));
+ *
+ * With pthread_cancel() pending it does not return. A signal's handler has run, and *rc
+ * is -EINTR, or true for SA_RESTART. True also: there was no reason, wait again. Else
+ * false, and *rc is as it was.
+ */
+bool uposix__again_slow(int *rc);
+
+static inline bool uposix__again(int *rc)
+{
+	return __builtin_expect(*rc == -ECANCELED, 0) && uposix__again_slow(rc);
+}
+
+/* For a wait that is no cancellation point and has no -EINTR: handlers run. */
+bool uposix__once_more(int rc);
+
+/*
+ * Before such a wait, where it is a cancellation point: with pthread_cancel() pending it
+ * does not return; handlers of signals run. -EINTR: one without SA_RESTART has; else 0.
+ */
+int uposix__point_slow(struct uposix_thread *me);
+
+static inline int uposix__point(void)
+{
+	struct uposix_thread *me = uposix__me();
+
+	if (!me || __builtin_expect(!__atomic_load_n(&me->p_asked, __ATOMIC_ACQUIRE), 1))
+		return 0;
+	return uposix__point_slow(me);
+}
+
+/* A result of the library as POSIX has it: at least 0, or -1 and errno. */
+static inline long uposix__result(long rc)
+{
+	if (rc >= 0)
+		return rc;
+	errno = (int)-rc;
+	return -1;
+}
+
+/* A time of `clock' as a deadline; see uposix__early(). */
+int64_t uposix__deadline(const struct timespec *time, clockid_t clock);
+
+/* After -ETIMEDOUT: that clock was set back meanwhile, so the wait is to go on. */
+bool uposix__early(const struct timespec *time, clockid_t clock);
+
+/* Whether it is a time: its ns are less than a second. */
+static inline bool uposix__is_time(const struct timespec *time)
+{
+	return time->tv_nsec >= 0 && time->tv_nsec < 1000000000;
+}
+
+/*
+ * For objects of several processes, which are libc's: calls try(object) from time to time
+ * until it is no longer EBUSY, or ETIMEDOUT if there is a time. Handlers run meanwhile.
+ * The result of try.
+ */
+int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
+		 const struct timespec *time);
+
+enum { UPOSIX_LOOK = 1000000 };         /* ns between two of these */
+
+/* Ends the calling thread: clean-up handlers, destructors. */
+void uposix__exit(struct uposix_thread *me, void *result) __attribute__((noreturn));
+
+/* The last step of that. */
+void uposix__leave(struct uposix_thread *me) __attribute__((noreturn));
+
+/* Calls the destructors of its values, up to four times. */
+void uposix__destroy_values(struct uposix_thread *me);
+
+/* Has `me' run the handlers of its signals. True: one without SA_RESTART ran. */
+bool uposix__handle(struct uposix_thread *me);
+
+/* The next of all threads, under uposix__lock. */
+extern struct uwait_lock uposix__lock;
+
+#endif /* USCHED_UPOSIX_SET_H */

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_sync.c: mutexes and conditions of POSIX over usync, in place.
+ *
+ * A mutex begins with a struct usync_mutex, and a word behind it has what that lacks: the
+ * kind, once it is known, and how often the owner has locked it. glibc's initialisers put
+ * the kind where m_queue.q_first is. That is a pointer or NULL: a number below 256 is a
+ * kind. One that glibc gives to objects of several processes (SHARED, robust) means that
+ * it is libc's. Others are moved to the word at the first call. Zeros are a normal mutex,
+ * as in POSIX.
+ *
+ * A condition begins with a struct usync_cond. Where glibc notes that one is of several
+ * processes is found out by making one.
+ */
+#include "uposix_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct mutex {
+	struct usync_mutex m;
+	uint32_t           m_word;      /* atomic: KINDS | KNOWN, and COUNT times depth */
+};
+
+enum {
+	KINDS  = 3,                     /* PTHREAD_MUTEX_TIMED_NP to ADAPTIVE_NP */
+	KNOWN  = 4,                     /* was initialised by a call, or the kind moved */
+	GONE   = 8,                     /* destroyed */
+	COUNT  = 16,
+	DEPTHS = 1 << 24,
+	SHARED = 0xf0,                  /* in kinds of glibc: robust, protocols, SHARED */
+	ROBUST = 0x10,
+	LIBC   = 256,                   /* below: a kind */
+	LEFT   = 7,                     /* of m_owner without a name: see usync.c */
+};
+
+_Static_assert(sizeof(struct mutex) <= sizeof(pthread_mutex_t), "a mutex is in place");
+_Static_assert(offsetof(struct mutex, m.m_queue.q_first)
+	       == offsetof(pthread_mutex_t, __data.__kind), "the kind is in the queue");
+_Static_assert(PTHREAD_MUTEX_ADAPTIVE_NP == 3, "kinds fit");
+
+enum {                                  /* of a condition, words: */
+	WORDS = sizeof(pthread_cond_t) / 4,
+	FIRST = sizeof(struct usync_cond) / 4,
+	CLOCK = WORDS - FIRST - 1,      /* of c_rest: the clock */
+};
+
+struct cond {
+	struct usync_cond c;
+	uint32_t          c_rest[WORDS - FIRST];
+};
+
+_Static_assert(sizeof(struct cond) == sizeof(pthread_cond_t), "a condition is in place");
+
+static void adopt(struct mutex *m);
+static bool move_kind(struct mutex *m, uintptr_t kind);
+static int  lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *time);
+static int  relock(struct mutex *m);
+static int  shared_lock(pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *time);
+static int  wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+		     const struct timespec *time);
+static int  wait_shared(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *time);
+
+/* Mutexes. */
+
+static inline bool forked(void)
+{
+	return __atomic_load_n(&uposix__forked.f_alone, __ATOMIC_RELAXED)
+		|| uposix__forked.f_name;
+}
+
+/* The mutex; NULL: it is libc's. */
+static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
+{
+	struct mutex *m = (struct mutex *)(void *)mutex;
+	uintptr_t kind = (uintptr_t)__atomic_load_n(&m->m.m_queue.q_first,
+						    __ATOMIC_RELAXED);
+
+	if (__builtin_expect((kind - 1 < LIBC - 1) | forked(), 0)) {
+		if (kind - 1 < LIBC - 1 && !move_kind(m, kind))
+			return NULL;
+		adopt(m);
+	}
+	return m;
+}
+
+/*
+ * In the child of a fork: what the thread holds that called fork() is the native thread's
+ * now. Until there is another, waiters and what holds m_lock are not there.
+ */
+static void adopt(struct mutex *m)
+{
+	uintptr_t owner = m->m.m_owner, held = owner & ~(uintptr_t)3;
+
+	if (uposix__forked.f_alone) {
+		m->m.m_lock = (struct uwait_lock){ 0 };
+		m->m.m_queue = (struct uwait_queue){ NULL, NULL };
+		m->m.m_owner = held > LEFT ? held : 0;
+	}
+	if (held && held == uposix__forked.f_name)
+		m->m.m_owner = (owner ^ held) | uwait_name();
+}
+
+/* By all that find it there, so none waits. False: it is libc's. */
+static bool move_kind(struct mutex *m, uintptr_t kind)
+{
+	struct uwait_node *word = (struct uwait_node *)kind;
+	uint32_t none = 0;
+
+	if (kind & SHARED)
+		return false;
+	__atomic_compare_exchange_n(&m->m_word, &none, (uint32_t)kind | KNOWN, false,
+				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&m->m.m_queue.q_first, &word, NULL, false,
+				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	return true;
+}
+
+int uposix_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
+{
+	int kind = PTHREAD_MUTEX_DEFAULT, shared = 0, robust = 0;
+	struct mutex *m = (struct mutex *)(void *)mutex;
+
+	if (attr) {
+		pthread_mutexattr_gettype(attr, &kind);
+		pthread_mutexattr_getpshared(attr, &shared);
+		pthread_mutexattr_getrobust(attr, &robust);
+	}
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return pthread_mutex_init(mutex, attr);
+	if (robust == PTHREAD_MUTEX_ROBUST) {
+		UPOSIX_TELL_ONCE("pthread_mutex_init(): robust mutexes of one process are"
+				 " not supported: ENOTSUP");
+		return ENOTSUP;
+	}
+	memset(mutex, 0, sizeof *mutex);
+	m->m_word = ((uint32_t)kind & KINDS) | KNOWN;
+	return 0;
+}
+
+int uposix_pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+	struct mutex *m = mutex_of(mutex);
+
+	if (!m)
+		return pthread_mutex_destroy(mutex);
+	if (__atomic_load_n(&m->m.m_owner, __ATOMIC_RELAXED))
+		return EBUSY;
+	if (m->m_word & GONE)
+		return EINVAL;
+	m->m_word = GONE;
+	return 0;
+}
+
+/*
+ * Without a deadline, most of all. An allocator has its state in thread-local variables,
+ * so its thread waits without another one to run there.
+ */
+int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	struct mutex *m = mutex_of(mutex);
+	int rc;
+
+	if (__builtin_expect(!m, 0))
+		return shared_lock(mutex, 0, NULL);
+	rc = usync_mutex_lock(&m->m, 0);
+	while (rc == -ETIMEDOUT && uposix__in_allocator(__builtin_return_address(0))) {
+		sched_yield();
+		rc = usync_mutex_lock(&m->m, 0);
+	}
+	if (rc == -ETIMEDOUT)
+		do
+			rc = usync_mutex_lock(&m->m, USCHED_NEVER);
+		while (uposix__once_more(rc));
+	return rc == -EDEADLK ? relock(m) : -rc;
+}
+
+int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	struct mutex *m = mutex_of(mutex);
+	int rc;
+
+	if (!m)
+		return pthread_mutex_trylock(mutex);
+	rc = usync_mutex_lock(&m->m, 0);
+	if (rc == -EDEADLK && (m->m_word & KINDS) == PTHREAD_MUTEX_RECURSIVE)
+		return relock(m);
+	return rc ? EBUSY : 0;
+}
+
+int uposix_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)
+{
+	return lock(mutex, CLOCK_REALTIME, time);
+}
+
+int uposix_pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
+				   const struct timespec *time)
+{
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return lock(mutex, clock, time);
+}
+
+/* A time that is none is found out only if there is a wait. */
+static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *time)
+{
+	struct mutex *m = mutex_of(mutex);
+	int rc;
+
+	if (!m)
+		return shared_lock(mutex, clock, time);
+	rc = usync_mutex_lock(&m->m, 0);
+	if (rc == -ETIMEDOUT && !uposix__is_time(time))
+		return EINVAL;
+	while (rc == -ETIMEDOUT || uposix__once_more(rc)) {
+		rc = usync_mutex_lock(&m->m, uposix__deadline(time, clock));
+		if (rc == -ETIMEDOUT && !uposix__early(time, clock))
+			break;
+	}
+	return rc == -EDEADLK ? relock(m) : -rc;
+}
+
+/* The caller has it. */
+static int relock(struct mutex *m)
+{
+	uint32_t kind = m->m_word & KINDS;
+
+	if (kind == PTHREAD_MUTEX_RECURSIVE) {
+		if (m->m_word / COUNT >= DEPTHS - 1)
+			return EAGAIN;
+		m->m_word += COUNT;
+		return 0;
+	}
+	if (kind != PTHREAD_MUTEX_ERRORCHECK)
+		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): the thread has it already, and"
+				 " would wait for ever: EDEADLK", (void *)m);
+	return EDEADLK;
+}
+
+int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	struct mutex *m = mutex_of(mutex);
+	uint32_t word;
+	int rc;
+
+	if (__builtin_expect(!m, 0))
+		return pthread_mutex_unlock(mutex);
+	word = __atomic_load_n(&m->m_word, __ATOMIC_RELAXED);
+	if (__builtin_expect(word >= COUNT, 0)
+	    && usync_mutex_lock(&m->m, 0) == -EDEADLK) {
+		m->m_word = word - COUNT;
+		return 0;
+	}
+	rc = word >= COUNT ? -EPERM : usync_mutex_unlock(&m->m);
+	if (__builtin_expect(rc, 0) && (word & KINDS) == PTHREAD_MUTEX_TIMED_NP)
+		UPOSIX_TELL_ONCE("pthread_mutex_unlock(%p): the thread does not have it:"
+				 " EPERM", (void *)m);
+	return -rc;
+}
+
+/* For robust ones of several processes. */
+int uposix_pthread_mutex_consistent(pthread_mutex_t *mutex)
+{
+	return mutex_of(mutex) ? EINVAL : pthread_mutex_consistent(mutex);
+}
+
+int uposix_pthread_mutex_getprioceiling(const pthread_mutex_t *mutex, int *ceiling)
+{
+	return mutex_of((pthread_mutex_t *)(uintptr_t)mutex) ? EINVAL
+		: pthread_mutex_getprioceiling(mutex, ceiling);
+}
+
+int uposix_pthread_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int *old)
+{
+	return mutex_of(mutex) ? EINVAL
+		: pthread_mutex_setprioceiling(mutex, ceiling, old);
+}
+
+/* To libc the threads of a processor are one owner, so its kind must not need owners. */
+static int try_shared(void *mutex)
+{
+	return pthread_mutex_trylock(mutex);
+}
+
+static int shared_lock(pthread_mutex_t *mutex, clockid_t clock,
+		       const struct timespec *time)
+{
+	int kind = mutex->__data.__kind;
+
+	if (!uposix__me())
+		return !time ? pthread_mutex_lock(mutex)
+			: clock == CLOCK_REALTIME ? pthread_mutex_timedlock(mutex, time)
+			: pthread_mutex_clocklock(mutex, clock, time);
+	if (kind & ROBUST || (kind & KINDS) == PTHREAD_MUTEX_RECURSIVE
+	    || (kind & KINDS) == PTHREAD_MUTEX_ERRORCHECK) {
+		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): one of several processes, and"
+				 " robust, recursive or checked: ENOTSUP", (void *)mutex);
+		return ENOTSUP;
+	}
+	return uposix__poll(try_shared, mutex, clock, time);
+}
+
+/* Conditions. */
+
+static unsigned shared_at;              /* word of a condition */
+static uint32_t shared_bits;            /* there; 0: not known */
+
+__attribute__((constructor(102))) static void find_shared(void)
+{
+	union { pthread_cond_t u; uint32_t words[WORDS]; } one, other;
+	pthread_condattr_t attr;
+
+	memset(&one, 0, sizeof one);
+	memset(&other, 0, sizeof other);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_cond_init(&one.u, NULL);
+	pthread_cond_init(&other.u, &attr);
+	pthread_condattr_destroy(&attr);
+	for (unsigned i = FIRST; i < FIRST + CLOCK; i++)
+		if (one.words[i] != other.words[i] && !shared_bits) {
+			shared_at = i;
+			shared_bits = one.words[i] ^ other.words[i];
+		}
+}
+
+/* The condition; NULL: it is libc's. */
+static inline struct cond *cond_of(pthread_cond_t *cond)
+{
+	const uint32_t *words = (const uint32_t *)(void *)cond;
+
+	if (__builtin_expect(words[shared_at] & shared_bits, 0))
+		return NULL;
+	return (struct cond *)(void *)cond;
+}
+
+int uposix_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
+{
+	clockid_t clock = CLOCK_REALTIME;
+	int shared = 0;
+
+	if (attr) {
+		pthread_condattr_getclock(attr, &clock);
+		pthread_condattr_getpshared(attr, &shared);
+	}
+	memset(cond, 0, sizeof *cond);
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return shared_bits ? pthread_cond_init(cond, attr) : ENOTSUP;
+	((struct cond *)(void *)cond)->c_rest[CLOCK] = (uint32_t)clock;
+	return 0;
+}
+
+int uposix_pthread_cond_destroy(pthread_cond_t *cond)
+{
+	struct cond *c = cond_of(cond);
+
+	if (!c)
+		return pthread_cond_destroy(cond);
+	return __atomic_load_n(&c->c.c_queue.q_first, __ATOMIC_RELAXED) ? EBUSY : 0;
+}
+
+int uposix_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	return wait_for(cond, mutex, CLOCK_REALTIME, NULL);
+}
+
+int uposix_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				  const struct timespec *time)
+{
+	const struct cond *c = cond_of(cond);
+
+	return wait_for(cond, mutex, c ? (clockid_t)c->c_rest[CLOCK] : CLOCK_REALTIME,
+			time);
+}
+
+int uposix_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				  clockid_t clock, const struct timespec *time)
+{
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return wait_for(cond, mutex, clock, time);
+}
+
+/*
+ * The mutex is the caller's afterwards in any case, as often as it was locked before. For
+ * a signal it returns as if it had been woken.
+ */
+static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+		    const struct timespec *time)
+{
+	struct cond *c = cond_of(cond);
+	struct mutex *m = mutex_of(mutex);
+	uint32_t word;
+	int rc;
+
+	if (time && !uposix__is_time(time))
+		return EINVAL;
+	if (!c || !m)
+		return wait_shared(cond, mutex, clock, time);
+	if (uposix__point())
+		return 0;
+	word = m->m_word;
+	if (word >= COUNT)
+		m->m_word = word % COUNT;
+	rc = usync_cond_wait(&c->c, &m->m, time ? uposix__deadline(time, clock)
+			     : USCHED_NEVER);
+	if (word >= COUNT)
+		m->m_word = word;
+	if (uposix__again(&rc) || rc == -EINTR
+	    || (rc == -ETIMEDOUT && uposix__early(time, clock)))
+		return 0;
+	if (rc == -EPERM)
+		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): the thread does not have the"
+				 " mutex: EPERM", (void *)cond);
+	return -rc;
+}
+
+/* From a thread it looks from time to time: to be woken without a reason is allowed. */
+static int wait_shared(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+		       const struct timespec *time)
+{
+	int rc;
+
+	if (cond_of(cond) || mutex_of(mutex)) {
+		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): of condition and mutex, one is"
+				 " of several processes: EINVAL", (void *)cond);
+		return EINVAL;
+	}
+	if (!uposix__me())
+		return !time ? pthread_cond_wait(cond, mutex)
+			: clock == CLOCK_REALTIME
+			? pthread_cond_timedwait(cond, mutex, time)
+			: pthread_cond_clockwait(cond, mutex, clock, time);
+	if (uposix__point())
+		return 0;
+	pthread_mutex_unlock(mutex);
+	rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
+	shared_lock(mutex, 0, NULL);
+	if (uposix__again(&rc) || rc == -EINTR)
+		return 0;
+	return time && uposix__deadline(time, clock) <= usync_after(0) ? ETIMEDOUT : 0;
+}
+
+int uposix_pthread_cond_signal(pthread_cond_t *cond)
+{
+	struct cond *c = cond_of(cond);
+
+	if (!c)
+		return pthread_cond_signal(cond);
+	usync_cond_signal(&c->c);
+	return 0;
+}
+
+int uposix_pthread_cond_broadcast(pthread_cond_t *cond)
+{
+	struct cond *c = cond_of(cond);
+
+	if (!c)
+		return pthread_cond_broadcast(cond);
+	usync_cond_broadcast(&c->c);
+	return 0;
+}

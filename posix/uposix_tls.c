@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_tls.c: objects of the program that threads of a processor may disturb: those
+ * with thread-local variables, which belong to the native thread, and memory allocators,
+ * whose locks may not have another thread run meanwhile. They are looked for at the first
+ * thread, and again at one after a dlopen().
+ */
+#include "uposix_set.h"
+
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	RANGES  = 8,                    /* of code of allocators */
+	OBJECTS = 1024,                 /* that are remembered */
+	OWN     = 24,                   /* bytes of such variables in usched */
+};
+
+/*
+ * Objects whose thread-local variables do no harm, by the beginnings of their names:
+ * usched keeps what C++ has for exceptions and errno with the thread; the others have
+ * caches there that no call leaves half changed over a wait.
+ */
+static const char *const harmless[] = {
+	"ld-linux", "ld64.so", "libc.so", "libc-", "libdl", "libpthread", "librt.",
+	"libusched", "libstdc++", "libc++", "libcrypto", "libssl", "libuuid", "libsodium",
+	"libjemalloc", "libtcmalloc", "libmimalloc", "libsnmalloc", "linux-vdso",
+};
+
+/* These know threads, and where their stacks are. */
+static const char *const refused[] = {
+	"libasan", "libtsan", "libmsan", "liblsan", "libclang_rt",
+};
+
+static const char *const allocators[] = { "libjemalloc", "libtcmalloc", "libmimalloc" };
+
+static struct {
+	uintptr_t r_from, r_to;
+} ranges[RANGES];
+static size_t ranges_used;              /* atomic */
+static unsigned long long seen;         /* how many were loaded; looking, as these: */
+static const void *known[OBJECTS];
+static size_t known_used;
+static struct uwait_lock looking;
+
+static bool begins(const char *name, const char *const *with, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(name, with[i], strlen(with[i])) == 0)
+			return true;
+	return false;
+}
+
+#define BEGINS(name, list) begins(name, list, sizeof list / sizeof list[0])
+
+static void add_range(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
+{
+	size_t n = ranges_used;
+
+	if (n == RANGES)
+		return;
+	ranges[n].r_from = info->dlpi_addr + h->p_vaddr;
+	ranges[n].r_to = ranges[n].r_from + h->p_memsz;
+	__atomic_store_n(&ranges_used, n + 1, __ATOMIC_RELEASE);
+}
+
+static bool is_known(const void *object)
+{
+	for (size_t i = 0; i < known_used; i++)
+		if (known[i] == object)
+			return true;
+	if (known_used < OBJECTS)
+		known[known_used++] = object;
+	return false;
+}
+
+/* Where usched is compiled in. */
+static bool is_ours(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+		if (h->p_type == PT_LOAD && (uintptr_t)harmless - info->dlpi_addr
+		    - h->p_vaddr < h->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	const char *name = info->dlpi_name, *end = strrchr(name, '/');
+
+	(void)size, (void)unused;
+	if (is_known(info->dlpi_phdr))
+		return 0;
+	name = end ? end + 1 : *name ? name : program_invocation_short_name;
+	if (*info->dlpi_name && BEGINS(name, refused))
+		uposix__tell("%s does not work with it", name);
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+		if (h->p_type == PT_LOAD && h->p_flags & PF_X && BEGINS(name, allocators))
+			add_range(info, h);
+		if (h->p_type == PT_TLS && h->p_memsz > (is_ours(info) ? OWN : 0)
+		    && (!*info->dlpi_name || !BEGINS(name, harmless)))
+			uposix__tell("%s has %lu bytes of thread-local variables: the"
+				     " threads of a processor share them", name,
+				     (unsigned long)h->p_memsz);
+	}
+	return 0;
+}
+
+static int count(struct dl_phdr_info *info, size_t size, void *adds)
+{
+	(void)size;
+	*(unsigned long long *)adds = info->dlpi_adds;
+	return 1;
+}
+
+void uposix__look_at_objects(void)
+{
+	unsigned long long adds = 0;
+
+	dl_iterate_phdr(count, &adds);
+	if (adds == __atomic_load_n(&seen, __ATOMIC_RELAXED))
+		return;
+	uwait_lock(&looking);
+	if (adds != seen)
+		dl_iterate_phdr(look_at, NULL);
+	__atomic_store_n(&seen, adds, __ATOMIC_RELAXED);
+	uwait_unlock(&looking);
+}
+
+bool uposix__in_allocator(const void *where)
+{
+	size_t n = __atomic_load_n(&ranges_used, __ATOMIC_ACQUIRE);
+
+	for (size_t i = 0; i < n; i++)
+		if ((uintptr_t)where - ranges[i].r_from
+		    < ranges[i].r_to - ranges[i].r_from)
+			return true;
+	return false;
+}

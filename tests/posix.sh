@@ -1,0 +1,362 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# POSIX threads over usched: posix/test_uposix_*.c, compiled with uposix.h, and as plain
+# programs by LD_PRELOAD: with stacks of their own, with few shared ones, at the limit of
+# stacks, on one processor. A C++ program, libraries that are loaded later, allocators with
+# locks, a daemon, a process that outlives main(); usched-run and what it tells.
+#
+#   LONG=1   the test programs natively, too, on 8 processors, and five times
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. tests/test.lib
+
+cflags=$(sed -n 's/^CFLAGS=//p' "$B/flags" 2>/dev/null)
+printf '#include <features.h>\n#if !defined(__GLIBC__) || !defined(__LP64__)\n#error\n#endif\n' |
+	$CC ${cflags:-} -E -x c - >/dev/null 2>&1 || skip 'not for this libc or machine'
+machine=$($CC -dumpmachine | sed 's/-.*//')
+[ -f "posix/$machine.S" ] || skip "posix/ has no $machine.S"
+case $cflags in *-fsanitize=*) skip 'threads of sanitizers are those of libc' ;; esac
+
+$MAKE -s --no-print-directory "B=$B" "CC=$CC" posix-tests >"$dir/make" 2>&1 ||
+	die "posix does not build: $(tail -n 20 "$dir/make")"
+library=$(echo "$PWD/$B/" | sed "s|.*//|/|")libusched-posix.so.$(version)
+[ -f "$library" ] || library=$B/libusched-posix.so.$(version)
+export USCHED_POSIX="$library"
+run=posix/usched-run
+
+# The list, what stands for the plain names in C, and what the library exports.
+sed -n 's/^[NL]A[MT]ER*(\(.*\))$/\1/p' posix/uposix_names.inc | sort >"$dir/names"
+sed -n 's/^#define \([^ ]*\) uposix_\1$/\1/p' posix/uposix_define.h | sort >"$dir/defined"
+cmp -s "$dir/names" "$dir/defined" ||
+	fail "uposix_define.h is not uposix_names.inc: $(diff "$dir/names" "$dir/defined")"
+same 'defines' "$(wc -l <"$dir/names")" "$(grep -c '^#define [^U]' posix/uposix_define.h)"
+nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$dir/exported"
+cmp -s "$dir/names" "$dir/exported" ||
+	fail "exported is something else: $(diff "$dir/names" "$dir/exported")"
+# None of its own calls goes to itself.
+nm -D --undefined-only "$library" | awk '{ sub(/@.*/, "", $2); print $2 }' | sort -u |
+	comm -12 - "$dir/names" >"$dir/unwrapped"
+[ ! -s "$dir/unwrapped" ] || fail "calls that are not wrapped: $(cat "$dir/unwrapped")"
+
+# passes NAME COMMAND...: all tests of a program.
+passes() {
+	name=$1
+	shift
+	count=$((count + 1))
+	limited "$@" >"$dir/out" 2>&1 && grep -q '  PASSED  ' "$dir/out" ||
+		fail "$name: $(grep -v 'OK\|RUN' "$dir/out" | tail -n 20)"
+}
+
+for program in posix/test_uposix_*.c; do
+	program=$B/${program%.c}
+	name=${program##*/}
+	export UPOSIX_QUIET=1
+	passes "$name, compiled in" "$program"
+	passes "$name, by preload" $run "$program.plain"
+	passes "$name, shared stacks" $run --shared 4 "$program.plain"
+	[ "${LONG:-0}" = 0 ] || {
+		passes "$name, natively" "$program.plain"
+		passes "$name, 8 processors" $run --processors 8 "$program.plain"
+		for i in 1 2 3 4 5; do
+			passes "$name, $i" $run "$program.plain"
+		done
+	}
+done
+passes 'one processor' $run --processors 1 "$B/posix/test_uposix_threads.plain"
+passes 'few stacks' $run --stacks 50 "$B/posix/test_uposix_threads.plain"
+unset UPOSIX_QUIET
+
+# build NAME OPTION... <SOURCE
+build() {
+	name=$1
+	shift
+	cat >"$dir/$name.c"
+	# shellcheck disable=SC2086
+	$CC -O1 -Wall -o "$dir/$name" "$dir/$name.c" "$@" -pthread >"$dir/errors" 2>&1 ||
+		die "$name: $(cat "$dir/errors")"
+}
+
+# main() ends first; what is left ends the process. The name says whether a thread that
+# main() forked later does.
+build late <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void *late(void *unused)
+{
+	sleep(1);
+	puts("late");
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
+	(void)argv;
+	if (argc > 1 && daemon(1, 1))
+		return 1;
+	pthread_create(&t, NULL, late, NULL);
+	if (argc > 1) {
+		pthread_join(t, NULL);
+		return 0;
+	}
+	pthread_detach(t);
+	pthread_exit(NULL);
+}
+END
+same 'main() ends first' late "$(limited $run "$dir/late" 2>&1)"
+same 'its status' 0 $?
+same 'a daemon' late "$(limited $run "$dir/late" daemon 2>&1)"
+
+# Variables that threads share are told, of the program and of what it loads later.
+cat >"$dir/plug.c" <<'END'
+__thread int variable = 1;
+int *where(void) { return &variable; }
+END
+$CC -fPIC -shared -o "$dir/plug.so" "$dir/plug.c" || die 'a library does not build'
+build loads -ldl <<'END'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+
+static __thread int own;
+
+static void *run(void *unused)
+{
+	own++;
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
+	for (int i = 0; i < 2; i++) {
+		pthread_create(&t, NULL, run, NULL);
+		pthread_join(t, NULL);
+		if (i == 0 && argc > 1 && !dlopen(argv[1], RTLD_NOW))
+			return 1;
+	}
+	return 0;
+}
+END
+limited $run "$dir/loads" "$dir/plug.so" >"$dir/out" 2>&1 || fail 'loads fails'
+has '^usched: loads has 4 bytes of thread-local variables' "$dir/out"
+has '^usched: plug.so has 4 bytes of thread-local variables' "$dir/out"
+same 'lines told' 2 "$(wc -l <"$dir/out")"
+same 'quiet' '' "$(limited $run --quiet "$dir/loads" "$dir/plug.so" 2>&1)"
+same 'without threads' '' "$(limited $run true 2>&1)"
+
+# The older version of conditions, and functions that libc calls by other names.
+if [ "$machine" = x86_64 ]; then
+	build old <<'END'
+#include <pthread.h>
+#include <stdio.h>
+
+__asm__(".symver pthread_cond_wait, pthread_cond_wait@GLIBC_2.2.5");
+__asm__(".symver pthread_cond_signal, pthread_cond_signal@GLIBC_2.2.5");
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static int ready;
+
+static void *run(void *unused)
+{
+	pthread_mutex_lock(&m);
+	ready = 1;
+	pthread_cond_signal(&c);
+	pthread_mutex_unlock(&m);
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t t;
+
+	pthread_mutex_lock(&m);
+	pthread_create(&t, NULL, run, NULL);
+	while (!ready)
+		pthread_cond_wait(&c, &m);
+	pthread_mutex_unlock(&m);
+	pthread_join(t, NULL);
+	puts("old");
+	return 0;
+}
+END
+	same 'old conditions' old "$(limited $run "$dir/old" 2>&1)"
+fi
+
+# Allocators whose locks and thread-local variables go together.
+build allocates <<'END'
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 64, TIMES = 2000, LIVE = 64 };
+
+static void *run(void *arg)
+{
+	unsigned seed = (unsigned)(size_t)arg;
+	unsigned char *live[LIVE] = { 0 };
+
+	for (int i = 0; i < TIMES; i++) {
+		unsigned at = rand_r(&seed) % LIVE, size = rand_r(&seed) % 20000 + 1;
+
+		if (live[at] && (live[at][0] != at || live[at][1] != (unsigned char)~at))
+			abort();
+		free(live[at]);
+		live[at] = malloc(size + 1);
+		live[at][0] = (unsigned char)at;
+		live[at][1] = (unsigned char)~at;
+		if (i % 8 == 0)
+			sched_yield();
+	}
+	for (int i = 0; i < LIVE; i++)
+		free(live[i]);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t t[THREADS];
+
+	for (size_t i = 0; i < THREADS; i++)
+		if (pthread_create(&t[i], NULL, run, (void *)i))
+			return 1;
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	return 0;
+}
+END
+for allocator in libjemalloc.so.2 libtcmalloc.so.4; do
+	for where in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
+		[ -f "$where/$allocator" ] || continue
+		count=$((count + 1))
+		LD_PRELOAD="$where/$allocator" limited $run "$dir/allocates" >"$dir/out" 2>&1 ||
+			fail "$allocator: $(cat "$dir/out")"
+		break
+	done
+done
+
+# C++: destructors at pthread_exit() and pthread_cancel(), std::thread and its like.
+if command -v g++ >/dev/null; then
+	cat >"$dir/plus.cc" <<'END'
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <future>
+#include <mutex>
+#include <pthread.h>
+#include <shared_mutex>
+#include <stdexcept>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+static int destroyed;
+struct noted {
+	~noted() { destroyed++; }
+};
+
+static void *ends(void *)
+{
+	noted a;
+	try {
+		noted b;
+		pthread_exit(nullptr);
+	} catch (const std::exception &) {
+	}
+	return nullptr;
+}
+
+static void *sleeps(void *)
+{
+	noted a;
+	pthread_cleanup_push([](void *) { destroyed += 10; }, nullptr);
+	sleep(100);
+	pthread_cleanup_pop(0);
+	return nullptr;
+}
+
+static std::once_flag once;
+static std::atomic<int> tries;
+
+int main()
+{
+	std::vector<std::thread> threads;
+	std::condition_variable changed;
+	std::mutex m;
+	std::shared_mutex s;
+	int n = 0, thrown = 0;
+	pthread_t t;
+
+	pthread_create(&t, nullptr, ends, nullptr);
+	pthread_join(t, nullptr);
+	pthread_create(&t, nullptr, sleeps, nullptr);
+	usleep(20000);
+	pthread_cancel(t);
+	pthread_join(t, nullptr);
+	for (int i = 0; i < 20; i++)
+		threads.emplace_back([&] {
+			try {
+				std::call_once(once, [] {
+					std::this_thread::sleep_for(
+						std::chrono::milliseconds(2));
+					if (++tries < 3)
+						throw std::runtime_error("not yet");
+				});
+			} catch (const std::exception &) {
+				std::lock_guard<std::mutex> l(m);
+				thrown++;
+			}
+			std::shared_lock<std::shared_mutex> r(s);
+			std::unique_lock<std::mutex> l(m);
+			n++;
+			changed.notify_all();
+			changed.wait_for(l, std::chrono::seconds(10), [&] { return n == 20; });
+		});
+	for (auto &thread : threads)
+		thread.join();
+	auto value = std::async(std::launch::async, [] { return 42; });
+	std::printf("%d %d %d %d %d\n", destroyed, n, thrown, tries.load(), value.get());
+}
+END
+	g++ -O1 -std=c++17 -o "$dir/plus" "$dir/plus.cc" -pthread >"$dir/errors" 2>&1 ||
+		die "C++: $(cat "$dir/errors")"
+	same 'C++' '13 20 2 3 42' "$(limited $run "$dir/plus" 2>&1)"
+fi
+
+# usched-run.
+tells() {		# WHAT EXPECTED OPTION...
+	what=$1 expected=$2
+	shift 2
+	limited $run "$@" >"$dir/out" 2>&1
+	status=$?
+	[ $status -ne 0 ] || fail "$what: status 0"
+	has "$expected" "$dir/out"
+}
+tells 'no program' '^usage: usched-run'
+tells 'no such program' 'there is no program' "$dir/none"
+tells 'no such option' 'there is no option --threads' --threads 3 true
+tells 'no number' "is no number" --stacks many true
+build static -static <<'END'
+int main(void) { return 0; }
+END
+tells 'a static program' 'is linked statically' "$dir/static"
+cp "$dir/late" "$dir/suid"
+chmod u+s "$dir/suid"
+tells 'a set-user-ID program' 'set-user-ID' "$dir/suid"
+limited $run --processors 1 --stats "$dir/late" >"$dir/out" 2>&1 || fail 'statistics'
+has '^threads_started 1$' "$dir/out"
+limited $run --stats="$dir/statistics" "$dir/late" >/dev/null 2>&1 || fail 'statistics'
+has '^threads_most 1$' "$dir/statistics"
+USCHED_POSIX=$dir/none tells 'no library' "there is no library $dir/none" true
+UPOSIX_STACKS=x limited $run "$dir/late" >"$dir/out" 2>&1
+has 'UPOSIX_STACKS=x is no number' "$dir/out"
+
+conclude "$(wc -l <"$dir/names") functions, $count checks"
