@@ -857,6 +857,15 @@ static int compare_files(int a, int b)
 #endif
 }
 
+/* What is in the table may be half changed, and has waiters that are not there. */
+void unet__forked(void)
+{
+	for (size_t i = 0; i < CHUNKS; i++)
+		__atomic_store_n(&table[i], NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&shares, 0, __ATOMIC_RELAXED);
+	adopting = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+}
+
 int unet_shutdown(int fd, int how)
 {
 	return shutdown(fd, how) ? -errno : 0;

@@ -211,6 +211,9 @@ int unet_wait_readable(int fd, int64_t deadline);
 /* Likewise, until it can be written to, or a write would fail. */
 int unet_wait_writable(int fd, int64_t deadline);
 
+/* Private: in the child of a fork(). All descriptors are as if never used here. */
+void unet__forked(void);
+
 #ifdef __cplusplus
 }
 #endif
