@@ -19,10 +19,28 @@
 #define _GNU_SOURCE
 #endif
 
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,6 +160,138 @@ int uposix_pthread_barrier_init(pthread_barrier_t *barrier,
 int uposix_pthread_barrier_destroy(pthread_barrier_t *barrier);
 int uposix_pthread_barrier_wait(pthread_barrier_t *barrier);
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock);
+
+/*
+ * Descriptors, processes, streams: each as the one of libc. As there, sockets take any
+ * kind of address, which is an extension.
+ */
+#pragma GCC system_header
+#define UPOSIX_LIKE(name) extern __typeof__(name) uposix_##name
+
+UPOSIX_LIKE(socket);
+UPOSIX_LIKE(socketpair);
+UPOSIX_LIKE(pipe);
+UPOSIX_LIKE(pipe2);
+UPOSIX_LIKE(eventfd);
+UPOSIX_LIKE(timerfd_create);
+UPOSIX_LIKE(signalfd);
+UPOSIX_LIKE(inotify_init);
+UPOSIX_LIKE(inotify_init1);
+UPOSIX_LIKE(epoll_create);
+UPOSIX_LIKE(epoll_create1);
+
+UPOSIX_LIKE(dup);
+UPOSIX_LIKE(dup2);
+UPOSIX_LIKE(dup3);
+UPOSIX_LIKE(close);
+UPOSIX_LIKE(close_range);
+UPOSIX_LIKE(closefrom);
+UPOSIX_LIKE(fcntl);
+UPOSIX_LIKE(fcntl64);
+UPOSIX_LIKE(ioctl);
+UPOSIX_LIKE(setsockopt);
+
+UPOSIX_LIKE(read);
+UPOSIX_LIKE(readv);
+UPOSIX_LIKE(write);
+UPOSIX_LIKE(writev);
+UPOSIX_LIKE(recv);
+UPOSIX_LIKE(recvfrom);
+UPOSIX_LIKE(recvmsg);
+UPOSIX_LIKE(recvmmsg);
+UPOSIX_LIKE(send);
+UPOSIX_LIKE(sendto);
+UPOSIX_LIKE(sendmsg);
+UPOSIX_LIKE(sendmmsg);
+UPOSIX_LIKE(sendfile);
+UPOSIX_LIKE(sendfile64);
+
+UPOSIX_LIKE(poll);
+UPOSIX_LIKE(ppoll);
+UPOSIX_LIKE(select);
+UPOSIX_LIKE(pselect);
+UPOSIX_LIKE(epoll_wait);
+UPOSIX_LIKE(epoll_pwait);
+UPOSIX_LIKE(epoll_pwait2);
+
+UPOSIX_LIKE(accept);
+UPOSIX_LIKE(accept4);
+UPOSIX_LIKE(connect);
+UPOSIX_LIKE(getaddrinfo);
+UPOSIX_LIKE(getnameinfo);
+UPOSIX_LIKE(gethostbyname);
+UPOSIX_LIKE(gethostbyname2);
+UPOSIX_LIKE(gethostbyaddr);
+
+UPOSIX_LIKE(wait);
+UPOSIX_LIKE(waitpid);
+UPOSIX_LIKE(wait3);
+UPOSIX_LIKE(wait4);
+UPOSIX_LIKE(system);
+UPOSIX_LIKE(pclose);
+UPOSIX_LIKE(flock);
+UPOSIX_LIKE(lockf);
+UPOSIX_LIKE(lockf64);
+UPOSIX_LIKE(sigwait);
+UPOSIX_LIKE(sigwaitinfo);
+UPOSIX_LIKE(sigtimedwait);
+
+UPOSIX_LIKE(fdopen);
+UPOSIX_LIKE(fclose);
+UPOSIX_LIKE(freopen);
+UPOSIX_LIKE(freopen64);
+UPOSIX_LIKE(fileno);
+UPOSIX_LIKE(fileno_unlocked);
+UPOSIX_LIKE(flockfile);
+UPOSIX_LIKE(funlockfile);
+UPOSIX_LIKE(ftrylockfile);
+UPOSIX_LIKE(fgets);
+UPOSIX_LIKE(fgetc);
+UPOSIX_LIKE(getc);
+UPOSIX_LIKE(ungetc);
+UPOSIX_LIKE(fputs);
+UPOSIX_LIKE(fputc);
+UPOSIX_LIKE(putc);
+UPOSIX_LIKE(fread);
+UPOSIX_LIKE(fwrite);
+UPOSIX_LIKE(getline);
+UPOSIX_LIKE(getdelim);
+UPOSIX_LIKE(__getdelim);
+UPOSIX_LIKE(vfprintf);
+UPOSIX_LIKE(vfscanf);
+UPOSIX_LIKE(fflush);
+UPOSIX_LIKE(fprintf);
+UPOSIX_LIKE(fscanf);
+UPOSIX_LIKE(getchar);
+UPOSIX_LIKE(scanf);
+UPOSIX_LIKE(vscanf);
+UPOSIX_LIKE(vdprintf);
+UPOSIX_LIKE(dprintf);
+
+#undef UPOSIX_LIKE
+
+/* What inline functions of libc call, and scanf() of C99. */
+int uposix___uflow(FILE *file);
+int uposix___underflow(FILE *file);
+int uposix___isoc99_vfscanf(FILE *file, const char *format, va_list list);
+int uposix___isoc99_fscanf(FILE *file, const char *format, ...);
+int uposix___isoc99_vscanf(const char *format, va_list list);
+int uposix___isoc99_scanf(const char *format, ...);
+
+/* In the place of calls with _FORTIFY_SOURCE. */
+ssize_t uposix___read_chk(int fd, void *buffer, size_t size, size_t room);
+ssize_t uposix___recv_chk(int fd, void *buffer, size_t size, size_t room, int flags);
+ssize_t uposix___recvfrom_chk(int fd, void *buffer, size_t size, size_t room, int flags,
+			      __SOCKADDR_ARG from, socklen_t *from_size);
+int uposix___poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room);
+int uposix___ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit,
+		       const sigset_t *mask, size_t room);
+char *uposix___fgets_chk(char *text, size_t room, int size, FILE *file);
+size_t uposix___fread_chk(void *to, size_t room, size_t size, size_t n, FILE *file);
+int uposix___vfprintf_chk(FILE *file, int flag, const char *format, va_list list);
+int uposix___fprintf_chk(FILE *file, int flag, const char *format, ...);
+int uposix___vdprintf_chk(int fd, int flag, const char *format, va_list list);
+int uposix___dprintf_chk(int fd, int flag, const char *format, ...);
 
 #ifdef __cplusplus
 }

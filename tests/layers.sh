@@ -137,6 +137,13 @@ posix/uposix_attr.c:    uposix_set.h
 posix/uposix_cancel.c:  uposix_set.h
 posix/uposix_conf.c:    uposix_set.h
 posix/uposix_fork.c:    uposix_set.h ../uoffload.h ../uproc.h
+posix/uposix_io.h:      uposix_set.h ../uoffload.h ../unet.h
+posix/uposix_fd.c:      uposix_io.h
+posix/uposix_io.c:      uposix_io.h
+posix/uposix_net.c:     uposix_io.h
+posix/uposix_poll.c:    uposix_io.h
+posix/uposix_proc.c:    uposix_io.h
+posix/uposix_stdio.c:   uposix_io.h
 posix/uposix_key.c:     uposix_set.h
 posix/uposix_load.c:    uposix_set.h uposix_names.inc
 posix/uposix_lock.c:    uposix_set.h
@@ -144,6 +151,7 @@ posix/uposix_stats.c:   uposix_set.h
 posix/uposix_sync.c:    uposix_set.h
 posix/uposix_time.c:    uposix_set.h
 posix/uposix_tls.c:     uposix_set.h
+posix/test_uposix_io.c: ../tests/test.h
 posix/test_uposix_threads.c:    ../tests/test.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_io.c: transfers: read, write, recv, send and their like.
+ *
+ * A blocking write to a stream or a pipe is full, unless an error or a time-out comes:
+ * then it returns what was written. Other descriptors have one call, one message.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#undef _FORTIFY_SOURCE
+#include "uposix_io.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What was transferred before a signal or a cancel is the result. */
+#define TRANSFER(n, done, call) do {						\
+	if ((done) > 0)								\
+		(n) = (call);							\
+	else									\
+		UPOSIX_WAIT(n, (done) > 0 ? 0 : (ssize_t)(call));		\
+} while (0)
+
+/* unet sets the first. */
+enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
+
+static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_fd *f);
+static bool is_full(const struct uposix_fd *f);
+static ssize_t written(const struct uposix_fd *f, ssize_t n, size_t done, int flags);
+static ssize_t write_plain(int fd, const char *data, size_t size);
+static ssize_t write_way(int fd, const void *data, size_t size, int flags,
+			 struct uposix_fd *f);
+static ssize_t write_some(int fd, const char *data, size_t size, int flags,
+			  struct uposix_fd *f);
+static ssize_t receive(int fd, char *buffer, size_t size, int flags,
+		       struct unet_addr *from, const struct uposix_fd *f);
+static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left);
+static size_t bytes_of(const struct iovec *iov, size_t n);
+static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadline);
+static ssize_t send_message(int fd, const struct msghdr *m, int flags,
+			    struct uposix_fd *f);
+static void note_received(const struct msghdr *m);
+
+/* read and write. */
+
+ssize_t uposix_read(int fd, void *buffer, size_t size)
+{
+	struct uposix_fd *f;
+	int way = uposix__way(fd, POLLIN, &f);
+	ssize_t n;
+
+	if (way == WAY_UNET)
+		return read_way(fd, buffer, size, f);
+	if (way == WAY_FAILED)
+		return -1;
+	do
+		n = read(fd, buffer, size);
+	while (n < 0 && uposix__repeat(fd, POLLIN));
+	return n;
+}
+
+static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_fd *f)
+{
+	int64_t deadline = uposix__until(f->f_receive);
+	ssize_t n;
+
+	UPOSIX_WAIT(n, unet_read(fd, buffer, size, deadline));
+	return uposix__answer(n);
+}
+
+ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
+{
+	struct uposix_fd *f;
+	int way = uposix__way(fd, POLLIN, &f);
+	ssize_t n;
+
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET && count > 0 && count <= IOV_MAX) {
+		int64_t deadline = uposix__until(f->f_receive);
+
+		UPOSIX_WAIT(n, unet_readv(fd, iov, count, deadline));
+		return uposix__answer(n);
+	}
+	do
+		n = readv(fd, iov, count);
+	while (n < 0 && uposix__repeat(fd, POLLIN));
+	return n;
+}
+
+ssize_t uposix_write(int fd, const void *data, size_t size)
+{
+	struct uposix_fd *f;
+	int way = uposix__way(fd, POLLOUT, &f);
+
+	if (way == WAY_UNET)
+		return write_way(fd, data, size, 0, f);
+	return way == WAY_FAILED ? -1 : write_plain(fd, data, size);
+}
+
+static bool is_full(const struct uposix_fd *f)
+{
+	return f->f_kind == STREAM || f->f_kind == PIPE;
+}
+
+/* What a call returns that has written `done', and ended with n. */
+static ssize_t written(const struct uposix_fd *f, ssize_t n, size_t done, int flags)
+{
+	if (done > 0)
+		return (ssize_t)done;
+	if (n == -EPIPE && !(flags & MSG_NOSIGNAL)
+	    && (f->f_kind == STREAM || f->f_kind == PIPE))
+		uposix__broken();
+	return uposix__answer(n);
+}
+
+static ssize_t write_way(int fd, const void *data, size_t size, int flags,
+			 struct uposix_fd *f)
+{
+	int64_t deadline = uposix__until(f->f_send);
+	size_t done = 0;
+	ssize_t n;
+
+	if (is_full(f) && size > 0)
+		TRANSFER(n, done, unet_write_all(fd, data, size, &done, deadline));
+	else
+		UPOSIX_WAIT(n, unet_write(fd, data, size, deadline));
+	return written(f, n, done, flags);
+}
+
+/*
+ * By a native thread, or to what is FOREIGN or PLAIN. A thread that writes much to a
+ * foreign pipe waits before each part that is sure to have room.
+ */
+static ssize_t write_plain(int fd, const char *data, size_t size)
+{
+	bool parts = uposix__in_thread() && size > PIPE_BUF
+		&& uposix__kind(fd) == FOREIGN;
+	size_t done = 0;
+	struct uposix_fd *f;
+	ssize_t n;
+
+	do {
+		size_t left = size - done;
+
+		if (done > 0 && parts && uposix__way(fd, POLLOUT, &f) == WAY_FAILED)
+			break;
+		n = write(fd, data + done, parts && left > PIPE_BUF ? PIPE_BUF : left);
+		done += n > 0 ? (size_t)n : 0;
+		if (n > 0 && !parts) {          /* short only if O_NONBLOCK is ours */
+			f = done < size ? uposix__known(fd) : NULL;
+			parts = f && (f->f_flags & (FD_OURS | FD_NONBLOCK)) == FD_OURS;
+		}
+	} while (n < 0 ? uposix__repeat(fd, POLLOUT) : parts && n > 0 && done < size);
+	return done > 0 ? (ssize_t)done : n;
+}
+
+ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
+{
+	struct uposix_fd *f;
+	int way = uposix__way(fd, POLLOUT, &f);
+	size_t done = 0;
+	ssize_t n;
+
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET && count > 0 && count <= IOV_MAX) {
+		int64_t deadline = uposix__until(f->f_send);
+
+		if (is_full(f))
+			TRANSFER(n, done, unet_writev_all(fd, iov, count, &done,
+							  deadline));
+		else
+			UPOSIX_WAIT(n, unet_writev(fd, iov, count, deadline));
+		return written(f, n, done, 0);
+	}
+	do
+		n = writev(fd, iov, count);
+	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	return n;
+}
+
+/* recv. */
+
+ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
+{
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (flags & NO_WAIT)
+		return recv(fd, buffer, size, flags);
+	way = uposix__way(fd, POLLIN, &f);
+	if (way == WAY_UNET && flags == 0 && f->f_kind == STREAM)
+		return read_way(fd, buffer, size, f);
+	if (way == WAY_UNET)
+		return receive(fd, buffer, size, flags, NULL, f);
+	if (way == WAY_FAILED)
+		return -1;
+	do
+		n = recv(fd, buffer, size, flags);
+	while (n < 0 && uposix__repeat(fd, POLLIN));
+	return n;
+}
+
+static ssize_t receive(int fd, char *buffer, size_t size, int flags,
+		       struct unet_addr *from, const struct uposix_fd *f)
+{
+	int64_t deadline = uposix__until(f->f_receive);
+	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK) && f->f_kind == STREAM;
+	size_t got = 0;
+	ssize_t n;
+
+	do {
+		TRANSFER(n, got, unet_recvfrom(fd, buffer + got, size - got,
+					    flags & ~MSG_WAITALL, from, deadline));
+		got += n > 0 ? (size_t)n : 0;
+	} while (all && n > 0 && got < size);
+	return got > 0 ? (ssize_t)got : uposix__answer(n);
+}
+
+static void give_address(const struct unet_addr *a, struct sockaddr *to, socklen_t *size)
+{
+	if (!to || !size)
+		return;
+	memcpy(to, &a->a_sockaddr, *size < a->a_size ? *size : a->a_size);
+	*size = a->a_size;
+}
+
+ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
+			__SOCKADDR_ARG from, socklen_t *from_size)
+{
+	struct sockaddr *to = from.__sockaddr__;
+	struct unet_addr a = { .a_size = 0 };
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (flags & NO_WAIT)
+		return recvfrom(fd, buffer, size, flags, from, from_size);
+	way = uposix__way(fd, POLLIN, &f);
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET && !(to && from_size && (int)*from_size < 0)) {
+		n = receive(fd, buffer, size, flags, to ? &a : NULL, f);
+		if (n >= 0)
+			give_address(&a, to, from_size);
+		return n;
+	}
+	do
+		n = recvfrom(fd, buffer, size, flags, from, from_size);
+	while (n < 0 && uposix__repeat(fd, POLLIN));
+	return n;
+}
+
+ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (flags & NO_WAIT) {
+		n = recvmsg(fd, m, flags);
+	} else if ((way = uposix__way(fd, POLLIN, &f)) == WAY_FAILED) {
+		return -1;
+	} else if (way == WAY_UNET) {
+		int64_t deadline = uposix__until(f->f_receive);
+
+		UPOSIX_WAIT(n, unet_recvmsg(fd, m, flags & ~MSG_WAITALL, deadline));
+		if (n > 0 && flags & MSG_WAITALL && f->f_kind == STREAM
+		    && !(flags & MSG_PEEK))
+			n = receive_all(fd, m, n, deadline);
+		n = uposix__answer(n);
+	} else {
+		do
+			n = recvmsg(fd, m, flags);
+		while (n < 0 && uposix__repeat(fd, POLLIN));
+	}
+	if (n >= 0 && m->msg_controllen > 0)
+		note_received(m);
+	return n;
+}
+
+/* What is left of the buffers behind `skip' bytes; to be freed. */
+static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left)
+{
+	struct iovec *rest;
+
+	while (n > 0 && skip >= iov->iov_len) {
+		skip -= iov->iov_len;
+		iov++;
+		n--;
+	}
+	rest = n > 0 ? malloc(n * sizeof *rest) : NULL;
+	if (!rest)
+		return NULL;
+	memcpy(rest, iov, n * sizeof *rest);
+	rest->iov_base = (char *)rest->iov_base + skip;
+	rest->iov_len -= skip;
+	*left = (int)n;
+	return rest;
+}
+
+static size_t bytes_of(const struct iovec *iov, size_t n)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < n; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
+/* MSG_WAITALL: the bytes after the first `got'. */
+static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadline)
+{
+	size_t size = bytes_of(m->msg_iov, m->msg_iovlen);
+	ssize_t n = 1;
+
+	while (n > 0 && (size_t)got < size) {
+		int left = 0;
+		struct iovec *rest = rest_of(m->msg_iov, m->msg_iovlen, (size_t)got,
+					     &left);
+
+		n = rest ? unet_readv(fd, rest, left, deadline) : -ENOMEM;
+		got += n > 0 ? n : 0;
+		free(rest);
+	}
+	return got;
+}
+
+/* Descriptors came in: their numbers may have been others' before. */
+static void note_received(const struct msghdr *m)
+{
+	struct msghdr all = *m;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&all); c; c = CMSG_NXTHDR(&all, c)) {
+		size_t n = c->cmsg_len >= CMSG_LEN(0)
+			? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+			uposix__forget(fd);
+		}
+	}
+}
+
+int uposix_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
+		    struct timespec *limit)
+{
+	int64_t end = limit ? usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec)
+		: USCHED_NEVER;
+	unsigned i = 0;
+
+	if (flags & NO_WAIT || !uposix__in_thread())
+		return recvmmsg(fd, messages, n, flags, limit);
+	for (; i < n && (i == 0 || end == USCHED_NEVER || usync_after(0) < end); i++) {
+		ssize_t got = uposix_recvmsg(fd, &messages[i].msg_hdr,
+					     flags & ~MSG_WAITFORONE);
+
+		if (got < 0)
+			break;
+		messages[i].msg_len = (unsigned)got;
+		if (flags & MSG_WAITFORONE)
+			flags |= MSG_DONTWAIT;
+	}
+	return i > 0 || n == 0 ? (int)i : -1;
+}
+
+/* send. */
+
+static ssize_t write_some(int fd, const char *data, size_t size, int flags,
+			  struct uposix_fd *f)
+{
+	int64_t deadline = uposix__until(f->f_send);
+	size_t done = 0;
+	ssize_t n;
+
+	do {
+		TRANSFER(n, done, unet_sendto(fd, data + done, size - done, flags, NULL,
+					   deadline));
+		done += n > 0 ? (size_t)n : 0;
+	} while (is_full(f) && n > 0 && done < size);
+	return done > 0 ? (ssize_t)done : written(f, n, 0, flags);
+}
+
+ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
+{
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (flags & MSG_DONTWAIT)
+		return send(fd, data, size, flags);
+	way = uposix__way(fd, POLLOUT, &f);
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET)
+		return flags & ~KNOWN || (f->f_kind != STREAM)
+			? write_some(fd, data, size, flags, f)
+			: write_way(fd, data, size, flags, f);
+	do
+		n = send(fd, data, size, flags);
+	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	return n;
+}
+
+ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
+		      __CONST_SOCKADDR_ARG to, socklen_t to_size)
+{
+	struct unet_addr a = { .a_size = to_size };
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (!to.__sockaddr__)
+		return uposix_send(fd, data, size, flags);
+	if (flags & MSG_DONTWAIT || to_size > sizeof a.a_sockaddr)
+		return sendto(fd, data, size, flags, to, to_size);
+	way = uposix__way(fd, POLLOUT, &f);
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET) {
+		int64_t deadline = uposix__until(f->f_send);
+
+		memcpy(&a.a_sockaddr, to.__sockaddr__, to_size);
+		UPOSIX_WAIT(n, unet_sendto(fd, data, size, flags, &a, deadline));
+		return written(f, n, 0, flags);
+	}
+	do
+		n = sendto(fd, data, size, flags, to, to_size);
+	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	return n;
+}
+
+ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (flags & MSG_DONTWAIT)
+		return sendmsg(fd, m, flags);
+	way = uposix__way(fd, POLLOUT, &f);
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET)
+		return send_message(fd, m, flags, f);
+	do
+		n = sendmsg(fd, m, flags);
+	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	return n;
+}
+
+/* Ancillary data and the address go with the first part. */
+static ssize_t send_message(int fd, const struct msghdr *m, int flags,
+			    struct uposix_fd *f)
+{
+	bool plain = !m->msg_name && m->msg_controllen == 0 && !(flags & ~KNOWN)
+		&& m->msg_iovlen > 0 && m->msg_iovlen <= IOV_MAX;
+	int64_t deadline = uposix__until(f->f_send);
+	size_t done = 0, more = 0;
+	int left = 0;
+	struct iovec *rest = NULL;
+	ssize_t n;
+
+	if (plain && is_full(f)) {
+		TRANSFER(n, done, unet_writev_all(fd, m->msg_iov, (int)m->msg_iovlen,
+						  &done, deadline));
+		return written(f, n, done, flags);
+	}
+	UPOSIX_WAIT(n, unet_sendmsg(fd, m, flags, deadline));
+	if (n < 0)
+		return written(f, n, 0, flags);
+	if (is_full(f) && (size_t)n < bytes_of(m->msg_iov, m->msg_iovlen))
+		rest = rest_of(m->msg_iov, m->msg_iovlen, (size_t)n, &left);
+	if (rest)
+		unet_writev_all(fd, rest, left, &more, deadline);
+	free(rest);
+	return n + (ssize_t)more;
+}
+
+int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
+{
+	unsigned i = 0;
+
+	if (flags & MSG_DONTWAIT || !uposix__in_thread())
+		return sendmmsg(fd, messages, n, flags);
+	for (; i < n; i++) {
+		ssize_t put = uposix_sendmsg(fd, &messages[i].msg_hdr, flags);
+
+		if (put < 0)
+			break;
+		messages[i].msg_len = (unsigned)put;
+	}
+	return i > 0 || n == 0 ? (int)i : -1;
+}
+
+/* Files are read in place. */
+ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
+{
+	struct uposix_fd *f;
+	int way = uposix__way(fd, POLLOUT, &f);
+	size_t done = 0;
+	ssize_t n;
+
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET) {
+		int64_t deadline = uposix__until(f->f_send);
+
+		do {
+			TRANSFER(n, done, unet_sendfile(fd, from, offset, size - done,
+						     deadline));
+			done += n > 0 ? (size_t)n : 0;
+		} while (n > 0 && done < size);
+		return written(f, n, done, 0);
+	}
+	do
+		n = sendfile(fd, from, offset, size);
+	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	return n;
+}
+
+ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
+{
+	_Static_assert(sizeof(off_t) == sizeof(off64_t), "offsets of 64 bits");
+	return uposix_sendfile(fd, from, offset, size);
+}
+
+/* What _FORTIFY_SOURCE puts in their place. */
+
+ssize_t uposix___read_chk(int fd, void *buffer, size_t size, size_t room)
+{
+	return size > room ? (abort(), -1) : uposix_read(fd, buffer, size);
+}
+
+ssize_t uposix___recv_chk(int fd, void *buffer, size_t size, size_t room, int flags)
+{
+	return size > room ? (abort(), -1) : uposix_recv(fd, buffer, size, flags);
+}
+
+ssize_t uposix___recvfrom_chk(int fd, void *buffer, size_t size, size_t room, int flags,
+			      __SOCKADDR_ARG from, socklen_t *from_size)
+{
+	return size > room ? (abort(), -1)
+		: uposix_recvfrom(fd, buffer, size, flags, from, from_size);
+}

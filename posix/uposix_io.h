@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_io.h: what the calls on descriptors share. Private.
+ *
+ * A table has an entry for each descriptor that these calls have seen. It knows what kind
+ * it is, what the program believes of O_NONBLOCK, its time-outs, and whether unet has it.
+ * Where a thread has to wait for a descriptor, unet does so. unet needs O_NONBLOCK; the
+ * entry then has FD_OURS, and the program is told what it set itself.
+ *
+ * A native thread makes the plain call. If that returns EAGAIN only since O_NONBLOCK is
+ * ours, it waits in poll(2) and repeats the call.
+ *
+ * Descriptors of which others may have the open file as well, that is pipes and terminals
+ * that came from outside, and the numbers 0 to 2, never get O_NONBLOCK: FOREIGN. A thread
+ * waits for such a one in an epoll instance that has nothing else, and then makes the
+ * plain call. The call may block natively if another process is faster.
+ */
+#ifndef UPOSIX_IO_H
+#define UPOSIX_IO_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "../unet.h"
+#include "../uoffload.h"
+#include "uposix_set.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+enum {
+	UNKNOWN,
+	STREAM,                         /* a stream socket: writes are full */
+	PACKET,                         /* a socket of any other type */
+	PIPE,                           /* likewise full */
+	OTHER,                          /* eventfd, timerfd, epoll ...: one call */
+	FOREIGN,                        /* see above */
+	PLAIN,                          /* a file: never waits */
+};
+
+enum {
+	FD_NONBLOCK = 1,                /* the program has set O_NONBLOCK */
+	FD_OURS     = 2,                /* O_NONBLOCK is set, for unet */
+	FD_UNET     = 4,                /* unet knows the number */
+};
+
+/* All of it is atomic. Changes of f_flags are made under a lock. */
+struct uposix_fd {
+	uint8_t  f_kind;
+	uint8_t  f_flags;
+	uint16_t f_unused;
+	uint32_t f_group;               /* numbers of one open file; 0: it is alone */
+	uint32_t f_receive;             /* ms; 0: no time-out */
+	uint32_t f_send;
+	struct usync_mutex *f_accept;   /* one thread waits for connections */
+};
+
+/* By the child of a fork() that was made when there were threads. */
+void uposix__io_forked(void);
+
+/* What a function has to give back when it returns, or when its thread is ended in it. */
+#define CLEANUP(func) __attribute__((cleanup(func)))
+
+static inline void uposix__close_it(const int *fd)
+{
+	if (*fd >= 0)
+		unet_close(*fd);
+}
+
+static inline void uposix__free_it(void *place)
+{
+	free(*(void **)place);
+}
+
+/* In such a child. */
+extern bool uposix__child HIDDEN;
+
+/* The caller is a thread of usched. */
+static inline bool uposix__in_thread(void)
+{
+	return ustack_self();
+}
+
+/* What is known of `fd', or NULL: nothing. */
+struct uposix_fd *uposix__known(int fd) HIDDEN;
+
+/* A new descriptor: forgets what was known of the number. Returns fd. */
+int uposix__made(int fd, int kind, bool nonblocking) HIDDEN;
+
+/* It will be closed, or was. The flags that it had. */
+unsigned uposix__forget(int fd) HIDDEN;
+
+/* Likewise; besides, unet forgets it, and has changed O_NONBLOCK back. */
+void uposix__release(int fd) HIDDEN;
+
+/* `copy' is another number of `fd'. Returns `copy'. */
+int uposix__copied(int fd, int copy) HIDDEN;
+
+/* Its kind, found out if need be. */
+int uposix__kind(int fd) HIDDEN;
+
+/*
+ * Of a call that may wait for `events' (poll(2)). WAY_UNET: *f is set, and unet is to
+ * make it. WAY_PLAIN: libc is. WAY_FAILED: errno is set.
+ */
+enum { WAY_UNET, WAY_PLAIN, WAY_FAILED };
+int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
+
+/* unet will wait for `fd', which does not block from now on. */
+void uposix__adopt(int fd, struct uposix_fd *f) HIDDEN;
+
+/* After a plain call: true: O_NONBLOCK is ours; `fd' has become ready; repeat it. */
+bool uposix__repeat(int fd, short events) HIDDEN;
+
+/*
+ * Makes a call of the library that waits, until it is over: signals have their handlers
+ * called meanwhile, and pthread_cancel() ends the thread.
+ */
+#define UPOSIX_WAIT(n, call) do {						\
+	int rc_;								\
+	do {									\
+		(n) = (call);							\
+		rc_ = (n) < 0 ? (int)(n) : 0;					\
+	} while (uposix__again(&rc_));						\
+	if (rc_ < 0)								\
+		(n) = rc_;							\
+} while (0)
+
+/* The deadline of a time-out in ms; 0 stands for none. */
+int64_t uposix__until(uint32_t ms) HIDDEN;
+
+/* The result of a call of unet, as POSIX has it: at least 0, or -1 and errno. */
+ssize_t uposix__answer(ssize_t n) HIDDEN;
+
+/* fcntl(fd, command, l), which may wait. */
+int uposix__lock_file(int fd, int command, struct flock *l) HIDDEN;
+
+/* connect() of a native thread failed: -1, or it has connected after all. */
+int uposix__connecting(int fd) HIDDEN;
+
+/* A write failed with -EPIPE. */
+void uposix__broken(void) HIDDEN;
+
+/* poll() of a thread; a result as of unet. `deadline' is over 0. */
+int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline) HIDDEN;
+
+/*
+ * Has the pool call func(argument), as uoffload(). It is no cancellation point: what
+ * func has made must not be lost.
+ */
+int uposix__offload(void (*func)(void *argument), void *argument, size_t size) HIDDEN;
+
+#endif /* UPOSIX_IO_H */

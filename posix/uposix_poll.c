@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_poll.c: poll, select, epoll_wait. A thread waits in unet_poll(); then poll(2)
+ * says what is ready.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#undef _FORTIFY_SOURCE
+#include "uposix_io.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool adopt_all(const struct pollfd *fds, size_t n);
+static int  poll_foreign(struct pollfd *fds, size_t n, int64_t deadline);
+static bool replace(struct pollfd *one);
+static uint32_t polled_events(short events);
+static int  wait_and_look(struct pollfd *fds, size_t n, int64_t deadline);
+static bool begin_mask(const sigset_t *mask, sigset_t *before);
+static void end_mask(bool changed, const sigset_t *before);
+static int  select_until(int n, fd_set *sets[3], int64_t deadline);
+static size_t collect(int n, fd_set *sets[3], struct pollfd *fds);
+static int  give_back(struct pollfd *fds, size_t count, fd_set *sets[3]);
+static int  wait_events(int fd, struct epoll_event *events, int max, int64_t deadline);
+
+/* At the beginning of a call. */
+static bool interrupted(void)
+{
+	if (!uposix__point())
+		return false;
+	errno = EINTR;
+	return true;
+}
+
+/* poll. */
+
+int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	int rc;
+
+	if (n == 0) {
+		rc = usync_sleep_until(deadline);
+		return rc ? rc : -ETIMEDOUT;
+	}
+	return adopt_all(fds, n) ? unet_poll(fds, n, deadline)
+				 : poll_foreign(fds, n, deadline);
+}
+
+/* False: some are not for unet. */
+static bool adopt_all(const struct pollfd *fds, size_t n)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++) {
+		int kind = fds[i].fd < 0 ? UNKNOWN : uposix__kind(fds[i].fd);
+
+		if (kind == FOREIGN || kind == PLAIN)
+			all = false;
+		else if (kind != UNKNOWN)
+			uposix__adopt(fds[i].fd, uposix__known(fds[i].fd));
+	}
+	return all;
+}
+
+/*
+ * An epoll instance in the place of each foreign descriptor. First it looks whether all
+ * of that is needed. Files and what is not open are ready then.
+ */
+static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	struct pollfd *all = NULL;
+	int rc = poll(fds, n, 0);
+	size_t done = 0;
+
+	if (rc != 0)
+		return rc < 0 ? -errno : rc;
+	all = malloc(n * sizeof *all);
+	if (!all)
+		return -ENOMEM;
+	for (; rc == 0 && done < n; done++) {
+		all[done] = fds[done];
+		rc = all[done].fd < 0 || replace(&all[done]) ? 0 : -errno;
+	}
+	while (rc == 0) {
+		rc = unet_poll(all, n, deadline);
+		if (rc > 0)                     /* 0: another was faster */
+			rc = poll(fds, n, 0);
+	}
+	while (done-- > 0)
+		if (all[done].fd >= 0 && all[done].fd != fds[done].fd)
+			unet_close(all[done].fd);
+	free(all);
+	return rc;
+}
+
+static bool replace(struct pollfd *one)
+{
+	struct epoll_event e = { .events = polled_events(one->events) };
+	int fd, kind = uposix__kind(one->fd);
+
+	if (kind != FOREIGN && kind != PLAIN)
+		return true;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, one->fd, &e)) {
+		close(fd);
+		fd = -1;                        /* EPERM: it never waits */
+	}
+	one->fd = fd;
+	one->events = POLLIN;
+	return true;
+}
+
+static uint32_t polled_events(short events)
+{
+	return (uint32_t)events & (EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP
+				   | EPOLLRDNORM | EPOLLRDBAND
+				   | EPOLLWRNORM | EPOLLWRBAND);
+}
+
+/* What poll() returns. */
+static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	int rc;
+
+	UPOSIX_WAIT(rc, uposix__wait_ready(fds, n, deadline));
+	if (rc != -ETIMEDOUT)
+		return (int)uposix__answer(rc);
+	for (size_t i = 0; i < n; i++)
+		fds[i].revents = 0;
+	return 0;
+}
+
+int uposix_poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	if (ms == 0 || !uposix__in_thread())
+		return poll(fds, n, ms);
+	if (interrupted())
+		return -1;
+	return wait_and_look(fds, n, ms < 0 ? USCHED_NEVER
+			     : usync_after((int64_t)ms * 1000000));
+}
+
+static bool is_time(const struct timespec *t)
+{
+	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < USYNC_SECOND;
+}
+
+/* Over 0, and without overflow. */
+static int64_t deadline_of(const struct timespec *t)
+{
+	if (!t || t->tv_sec >= INT32_MAX)
+		return USCHED_NEVER;
+	return usync_after((int64_t)t->tv_sec * USYNC_SECOND + t->tv_nsec);
+}
+
+int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
+		 const sigset_t *mask)
+{
+	sigset_t before;
+	bool changed;
+	int rc;
+
+	if (!uposix__in_thread() || (limit && !is_time(limit))
+	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+		return ppoll(fds, n, limit, mask);
+	if (interrupted())
+		return -1;
+	changed = begin_mask(mask, &before);
+	rc = wait_and_look(fds, n, deadline_of(limit));
+	end_mask(changed, &before);
+	return rc;
+}
+
+static bool begin_mask(const sigset_t *mask, sigset_t *before)
+{
+	return mask && uposix_pthread_sigmask(SIG_SETMASK, mask, before) == 0;
+}
+
+static void end_mask(bool changed, const sigset_t *before)
+{
+	int error = errno;
+
+	if (changed)
+		uposix_pthread_sigmask(SIG_SETMASK, before, NULL);
+	errno = error;
+}
+
+/* select. Sets may be larger than fd_set. */
+
+enum { BITS = 8 * sizeof(fd_mask) };
+
+static const short ways[3] = { POLLIN | POLLRDBAND, POLLOUT | POLLWRBAND, POLLPRI };
+static const short found[3] = { POLLIN | POLLRDNORM | POLLRDBAND | POLLHUP | POLLERR,
+				POLLOUT | POLLWRNORM | POLLWRBAND | POLLERR, POLLPRI };
+
+static fd_mask *word_of(fd_set *set, int fd)
+{
+	return (fd_mask *)(void *)set + fd / BITS;
+}
+
+static bool is_in(fd_set *set, int fd)
+{
+	return set && *word_of(set, fd) & (fd_mask)(1ul << fd % BITS);
+}
+
+static int select_until(int n, fd_set *sets[3], int64_t deadline)
+{
+	CLEANUP(uposix__free_it) struct pollfd *fds = n > 0
+		? calloc((size_t)n, sizeof *fds) : NULL;
+	size_t count;
+	int rc;
+
+	if (n < 0 || (n > 0 && !fds)) {
+		errno = n < 0 ? EINVAL : ENOMEM;
+		return -1;
+	}
+	count = collect(n, sets, fds);
+	rc = wait_and_look(fds, count, deadline);
+	return rc < 0 ? rc : give_back(fds, count, sets);
+}
+
+static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
+{
+	size_t count = 0;
+
+	for (int fd = 0; fd < n; fd++) {
+		short events = 0;
+
+		for (int i = 0; i < 3; i++)
+			events |= is_in(sets[i], fd) ? ways[i] : 0;
+		if (events)
+			fds[count++] = (struct pollfd){ fd, events, 0 };
+	}
+	return count;
+}
+
+static int give_back(struct pollfd *fds, size_t count, fd_set *sets[3])
+{
+	int n = 0;
+
+	for (size_t k = 0; k < count; k++)
+		if (fds[k].revents & POLLNVAL) {
+			errno = EBADF;
+			return -1;
+		}
+	for (size_t k = 0; k < count; k++)
+		for (int i = 0; i < 3; i++) {
+			if (!is_in(sets[i], fds[k].fd))
+				continue;
+			if (fds[k].revents & found[i])
+				n++;
+			else
+				*word_of(sets[i], fds[k].fd) &=
+					(fd_mask)~(1ul << fds[k].fd % BITS);
+		}
+	return n;
+}
+
+int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *limit)
+{
+	fd_set *sets[3] = { in, out, except };
+	int64_t deadline = USCHED_NEVER, left;
+	int rc;
+
+	if (!uposix__in_thread() || (limit && (limit->tv_sec < 0 || limit->tv_usec < 0
+					       || limit->tv_sec + limit->tv_usec == 0)))
+		return select(n, in, out, except, limit);
+	if (interrupted())
+		return -1;
+	if (limit && limit->tv_sec < INT32_MAX)
+		deadline = usync_after(limit->tv_sec * USYNC_SECOND
+				       + limit->tv_usec * 1000l);
+	rc = select_until(n, sets, deadline);
+	if (limit && deadline != USCHED_NEVER) {        /* what is left, as on Linux */
+		left = deadline - usync_after(0);
+		left = left > 0 ? left : 0;
+		limit->tv_sec = left / USYNC_SECOND;
+		limit->tv_usec = left % USYNC_SECOND / 1000;
+	}
+	return rc;
+}
+
+int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
+		   const struct timespec *limit, const sigset_t *mask)
+{
+	fd_set *sets[3] = { in, out, except };
+	sigset_t before;
+	bool changed;
+	int rc;
+
+	if (!uposix__in_thread() || (limit && !is_time(limit))
+	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+		return pselect(n, in, out, except, limit, mask);
+	if (interrupted())
+		return -1;
+	changed = begin_mask(mask, &before);
+	rc = select_until(n, sets, deadline_of(limit));
+	end_mask(changed, &before);
+	return rc;
+}
+
+/* epoll: the instance itself can be polled. */
+
+static int wait_events(int fd, struct epoll_event *events, int max, int64_t deadline)
+{
+	int n = epoll_wait(fd, events, max, 0), rc = 0;
+
+	if (n != 0)
+		return n;
+	uposix__kind(fd);
+	if (uposix__known(fd))
+		uposix__adopt(fd, uposix__known(fd));
+	while (n == 0 && rc == 0) {
+		UPOSIX_WAIT(rc, unet_wait_readable(fd, deadline));
+		if (rc == 0)
+			n = epoll_wait(fd, events, max, 0);
+	}
+	return rc == -ETIMEDOUT ? 0 : rc < 0 ? (int)uposix__answer(rc) : n;
+}
+
+int uposix_epoll_wait(int fd, struct epoll_event *events, int max, int ms)
+{
+	if (ms == 0 || !uposix__in_thread())
+		return epoll_wait(fd, events, max, ms);
+	if (interrupted())
+		return -1;
+	return wait_events(fd, events, max, ms < 0 ? USCHED_NEVER
+			   : usync_after((int64_t)ms * 1000000));
+}
+
+int uposix_epoll_pwait(int fd, struct epoll_event *events, int max, int ms,
+		       const sigset_t *mask)
+{
+	sigset_t before;
+	bool changed;
+	int rc;
+
+	if (ms == 0 || !uposix__in_thread())
+		return epoll_pwait(fd, events, max, ms, mask);
+	changed = begin_mask(mask, &before);
+	rc = uposix_epoll_wait(fd, events, max, ms);
+	end_mask(changed, &before);
+	return rc;
+}
+
+int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
+			const struct timespec *limit, const sigset_t *mask)
+{
+	sigset_t before;
+	bool changed;
+	int rc;
+
+	if (!uposix__in_thread() || (limit && !is_time(limit))
+	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+		return epoll_pwait2(fd, events, max, limit, mask);
+	if (interrupted())
+		return -1;
+	changed = begin_mask(mask, &before);
+	rc = wait_events(fd, events, max, deadline_of(limit));
+	end_mask(changed, &before);
+	return rc;
+}
+
+/* What _FORTIFY_SOURCE puts in their place. */
+
+int uposix___poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room)
+{
+	return room / sizeof *fds < n ? (abort(), -1) : uposix_poll(fds, n, ms);
+}
+
+int uposix___ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit,
+		       const sigset_t *mask, size_t room)
+{
+	return room / sizeof *fds < n ? (abort(), -1) : uposix_ppoll(fds, n, limit, mask);
+}

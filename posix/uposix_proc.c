@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_proc.c: waits for processes, signals and locks of files.
+ *
+ * A process is waited for by a pidfd, and all that has no descriptor in the pool.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#undef _FORTIFY_SOURCE
+#include "uposix_io.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int  await_process(pid_t pid);
+static void wait_in_pool(void *job);
+static void run_command(void *job);
+static void close_command(void *job);
+static void lock_in_pool(void *job);
+static int  take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline);
+static int  take_own(const sigset_t *set);
+static void give_info(const struct signalfd_siginfo *from, siginfo_t *info);
+
+/* The pool. */
+
+/* The function goes on when its caller is cancelled, so that is shielded. */
+int uposix__offload(void (*func)(void *argument), void *argument, size_t size)
+{
+	int before = ustack_shield(1), rc;
+
+	if (before < 0)
+		return before;
+	rc = uoffload(func, NULL, argument, size, USCHED_NEVER);
+	ustack_shield(before);
+	return rc;
+}
+
+/* Processes. */
+
+struct waited {
+	pid_t         w_pid;
+	int           w_status;
+	int           w_options;
+	int           w_errno;
+	struct rusage w_usage;
+};
+
+pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	struct waited w = { .w_pid = pid, .w_options = options };
+	pid_t found;
+	int rc;
+
+	if (options & WNOHANG || !uposix__in_thread())
+		return wait4(pid, status, options, usage);
+	if (uposix__point()) {
+		errno = EINTR;
+		return -1;
+	}
+	found = wait4(pid, status, options | WNOHANG, usage);
+	if (found == 0 && pid > 0 && !(options & (WUNTRACED | WCONTINUED))) {
+		rc = await_process(pid);
+		if (rc == -EINTR)
+			return (pid_t)uposix__answer(rc);
+		found = wait4(pid, status, options | WNOHANG, usage);
+	}
+	if (found != 0)
+		return found;
+	rc = uposix__offload(wait_in_pool, &w, sizeof w);
+	errno = rc ? -rc : w.w_errno;
+	if (rc || w.w_pid < 0)
+		return -1;
+	if (status)
+		*status = w.w_status;
+	if (usage)
+		*usage = w.w_usage;
+	return w.w_pid;
+}
+
+/* 0: it has ended. Without pidfds the pool waits. */
+static int await_process(pid_t pid)
+{
+	CLEANUP(uposix__close_it) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int rc = -1;
+
+	if (fd >= 0)
+		UPOSIX_WAIT(rc, unet_wait_readable(fd, USCHED_NEVER));
+	return rc;
+}
+
+static void wait_in_pool(void *job)
+{
+	struct waited *w = job;
+
+	w->w_pid = wait4(w->w_pid, &w->w_status, w->w_options, &w->w_usage);
+	w->w_errno = errno;
+}
+
+pid_t uposix_waitpid(pid_t pid, int *status, int options)
+{
+	return uposix_wait4(pid, status, options, NULL);
+}
+
+pid_t uposix_wait(int *status)
+{
+	return uposix_wait4(-1, status, 0, NULL);
+}
+
+pid_t uposix_wait3(int *status, int options, struct rusage *usage)
+{
+	return uposix_wait4(-1, status, options, usage);
+}
+
+struct command {
+	char *c_text;
+	FILE *c_file;
+	int   c_rc;
+	int   c_errno;
+};
+
+int uposix_system(const char *command)
+{
+	struct command c = { .c_rc = -1 };
+	int rc;
+
+	if (!command || !uposix__in_thread())
+		return system(command);
+	c.c_text = strdup(command);
+	rc = c.c_text ? uposix__offload(run_command, &c, sizeof c) : -ENOMEM;
+	free(c.c_text);
+	errno = rc ? -rc : c.c_errno;
+	return rc ? -1 : c.c_rc;
+}
+
+static void run_command(void *job)
+{
+	struct command *c = job;
+
+	c->c_rc = system(c->c_text);
+	c->c_errno = errno;
+}
+
+int uposix_pclose(FILE *file)
+{
+	struct command c = { .c_file = file, .c_rc = -1 };
+	int rc;
+
+	uposix__forget(fileno(file));
+	if (!uposix__in_thread())
+		return pclose(file);
+	rc = uposix__offload(close_command, &c, sizeof c);
+	errno = rc ? -rc : c.c_errno;
+	return rc ? -1 : c.c_rc;
+}
+
+static void close_command(void *job)
+{
+	struct command *c = job;
+
+	c->c_rc = pclose(c->c_file);
+	c->c_errno = errno;
+}
+
+/* Locks of files: those of the process and of the open file, not of the native thread. */
+
+struct file_lock {
+	int          l_fd;
+	int          l_command;         /* of fcntl(); or -1: flock() */
+	int          l_operation;
+	int          l_rc;
+	int          l_errno;
+	struct flock l_lock;
+};
+
+static int offload_lock(struct file_lock *l)
+{
+	int rc = uposix__offload(lock_in_pool, l, sizeof *l);
+
+	errno = rc ? -rc : l->l_errno;
+	return rc ? -1 : l->l_rc;
+}
+
+static void lock_in_pool(void *job)
+{
+	struct file_lock *l = job;
+
+	l->l_rc = l->l_command < 0 ? flock(l->l_fd, l->l_operation)
+		: fcntl(l->l_fd, l->l_command, &l->l_lock);
+	l->l_errno = errno;
+}
+
+int uposix__lock_file(int fd, int command, struct flock *lock)
+{
+	struct file_lock l = { .l_fd = fd, .l_command = command };
+	int now = command == F_SETLKW ? F_SETLK : F_OFD_SETLK, rc;
+
+	if (!uposix__in_thread())
+		return fcntl(fd, command, lock);
+	rc = fcntl(fd, now, lock);
+	if (rc == 0 || (errno != EAGAIN && errno != EACCES))
+		return rc;
+	l.l_lock = *lock;
+	return offload_lock(&l);
+}
+
+int uposix_flock(int fd, int operation)
+{
+	struct file_lock l = { .l_fd = fd, .l_command = -1, .l_operation = operation };
+	int rc;
+
+	if (!uposix__in_thread() || operation & LOCK_NB)
+		return flock(fd, operation);
+	rc = flock(fd, operation | LOCK_NB);
+	return rc == 0 || errno != EWOULDBLOCK ? rc : offload_lock(&l);
+}
+
+int uposix_lockf(int fd, int command, off_t size)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = size };
+
+	return command == F_LOCK ? uposix__lock_file(fd, F_SETLKW, &l)
+				 : lockf(fd, command, size);
+}
+
+int uposix_lockf64(int fd, int command, off64_t size)
+{
+	return uposix_lockf(fd, command, size);
+}
+
+/*
+ * Signals, which are blocked, as POSIX asks for: those that pthread_kill() sent to the
+ * thread, and those of the process.
+ */
+static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
+{
+	CLEANUP(uposix__close_it) int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+	struct signalfd_siginfo from = { 0 };
+	int rc, own = 0;
+
+	if (fd < 0)
+		return -1;
+	do {
+		own = take_own(set);
+		rc = own ? 0 : (int)unet_read(fd, &from, sizeof from, deadline);
+	} while (own == 0 && uposix__again(&rc));
+	if (rc < 0)
+		return (int)uposix__answer(rc);
+	if (own)
+		from = (struct signalfd_siginfo){ .ssi_signo = (unsigned)own,
+			.ssi_code = SI_TKILL, .ssi_pid = (unsigned)getpid(),
+			.ssi_uid = getuid() };
+	if (info)
+		give_info(&from, info);
+	return (int)from.ssi_signo;
+}
+
+/* A signal that pthread_kill() sent; or 0. */
+static int take_own(const sigset_t *set)
+{
+	struct uposix_thread *me = uposix__me();
+	uint64_t pending = me ? __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE) : 0;
+
+	for (int sig = 1; pending && sig <= 64; sig++) {
+		uint64_t bit = (uint64_t)1 << (sig - 1);
+
+		if (!(pending & bit) || sigismember(set, sig) != 1)
+			continue;
+		__atomic_fetch_and(&me->p_pending, ~bit, __ATOMIC_ACQ_REL);
+		return sig;
+	}
+	return 0;
+}
+
+static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)
+{
+	memset(info, 0, sizeof *info);
+	info->si_signo = (int)from->ssi_signo;
+	info->si_errno = from->ssi_errno;
+	info->si_code = from->ssi_code;
+	info->si_pid = (pid_t)from->ssi_pid;
+	info->si_uid = from->ssi_uid;
+	if (from->ssi_signo == SIGCHLD)
+		info->si_status = from->ssi_status;
+	else
+		info->si_value.sival_ptr = (void *)(uintptr_t)from->ssi_ptr;
+}
+
+int uposix_sigwaitinfo(const sigset_t *set, siginfo_t *info)
+{
+	if (!uposix__in_thread())
+		return sigwaitinfo(set, info);
+	return take_signal(set, info, USCHED_NEVER);
+}
+
+int uposix_sigtimedwait(const sigset_t *set, siginfo_t *info,
+			const struct timespec *limit)
+{
+	if (!uposix__in_thread() || (limit && !uposix__is_time(limit)))
+		return sigtimedwait(set, info, limit);
+	return take_signal(set, info, limit && limit->tv_sec < INT32_MAX
+			   ? usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec)
+			   : USCHED_NEVER);
+}
+
+int uposix_sigwait(const sigset_t *set, int *sig)
+{
+	int n;
+
+	if (!uposix__in_thread())
+		return sigwait(set, sig);
+	do
+		n = take_signal(set, NULL, USCHED_NEVER);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno;
+	*sig = n;
+	return 0;
+}

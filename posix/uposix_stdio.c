@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_stdio.c: streams of libc over descriptors that wait.
+ *
+ * libc's streams read and write inside of libc. So fdopen() of a socket or pipe makes a
+ * stream with functions of ours: fopencookie(). libc locks a stream by native threads,
+ * which threads share; the lock of such a stream is off, and the calls here take a mutex
+ * of its own instead.
+ *
+ * The standard streams and those of fopen() and popen() are libc's. A call that reads
+ * from an empty buffer waits for the descriptor first. The rest of a line that comes in
+ * parts, and room to write, are waited for inside of libc, and hold up the processor.
+ *
+ * libc marks the streams of fopencookie() by the number -2, which keeps the look-up away
+ * from all others.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#undef _FORTIFY_SOURCE
+#include "uposix_io.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BUCKETS = 256, OF_COOKIES = -2 };
+
+struct stream {
+	struct stream     *s_next;
+	FILE              *s_file;
+	int                s_fd;
+	unsigned           s_depth;     /* the owner has locked it so many times more */
+	struct usync_mutex s_mutex;
+};
+
+static struct stream *streams[BUCKETS];
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct stream *stream_of(FILE *file);
+static struct stream **place_of(const FILE *file);
+static cookie_read_function_t  read_stream;
+static cookie_write_function_t write_stream;
+static cookie_close_function_t close_stream;
+static bool fits(int fd, const char *mode);
+static struct stream *lock(FILE *file);
+static void unlock(struct stream *s);
+static void leave(struct stream **s);
+static void await_input(FILE *file);
+
+int __isoc99_vfscanf(FILE *file, const char *format, va_list list);
+int __uflow(FILE *file);
+int __underflow(FILE *file);
+
+/* Streams. */
+
+static struct stream **place_of(const FILE *file)
+{
+	return &streams[(uintptr_t)file / 64 % BUCKETS];
+}
+
+/* NULL: it is not ours. */
+static struct stream *stream_of(FILE *file)
+{
+	struct stream *s;
+
+	if (file->_fileno != OF_COOKIES)
+		return NULL;
+	pthread_mutex_lock(&streams_lock);
+	for (s = *place_of(file); s && s->s_file != file; s = s->s_next)
+		;
+	pthread_mutex_unlock(&streams_lock);
+	return s;
+}
+
+FILE *uposix_fdopen(int fd, const char *mode)
+{
+	static const cookie_io_functions_t functions = {
+		.read = read_stream, .write = write_stream, .close = close_stream,
+	};
+	int kind = uposix__kind(fd);
+	struct stream *s;
+
+	if (kind == FOREIGN || kind == PLAIN || !uposix__known(fd) || !fits(fd, mode))
+		return fdopen(fd, mode);
+	s = calloc(1, sizeof *s);
+	if (!s)
+		return NULL;
+	s->s_fd = fd;
+	s->s_file = fopencookie(s, mode, functions);
+	if (!s->s_file) {
+		free(s);
+		return NULL;
+	}
+	__fsetlocking(s->s_file, FSETLOCKING_BYCALLER);
+	pthread_mutex_lock(&streams_lock);
+	s->s_next = *place_of(s->s_file);
+	*place_of(s->s_file) = s;
+	pthread_mutex_unlock(&streams_lock);
+	return s->s_file;
+}
+
+/* Else fdopen() returns the error. */
+static bool fits(int fd, const char *mode)
+{
+	int flags = fcntl(fd, F_GETFL), access = flags & O_ACCMODE;
+
+	if (flags < 0 || !mode[0] || !strchr("rwa", mode[0]))
+		return false;
+	if (access == O_RDWR)
+		return true;
+	return !strchr(mode, '+') && access == (mode[0] == 'r' ? O_RDONLY : O_WRONLY);
+}
+
+static ssize_t read_stream(void *cookie, char *buffer, size_t size)
+{
+	return uposix_read(((struct stream *)cookie)->s_fd, buffer, size);
+}
+
+/* 0 is an error here. */
+static ssize_t write_stream(void *cookie, const char *data, size_t size)
+{
+	ssize_t n = uposix_write(((struct stream *)cookie)->s_fd, data, size);
+
+	return n < 0 ? 0 : n;
+}
+
+static int close_stream(void *cookie)
+{
+	struct stream *s = cookie, **at;
+	int fd = s->s_fd;
+
+	pthread_mutex_lock(&streams_lock);
+	for (at = place_of(s->s_file); *at != s; at = &(*at)->s_next)
+		;
+	*at = s->s_next;
+	pthread_mutex_unlock(&streams_lock);
+	free(s);
+	return uposix_close(fd);
+}
+
+/* libc closes the descriptor of one that is not ours. */
+int uposix_fclose(FILE *file)
+{
+	if (!stream_of(file))
+		uposix__forget(fileno(file));
+	return fclose(file);
+}
+
+FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
+{
+	if (!stream_of(file))
+		uposix__release(fileno(file));
+	return freopen(path, mode, file);
+}
+
+FILE *uposix_freopen64(const char *path, const char *mode, FILE *file)
+{
+	return uposix_freopen(path, mode, file);
+}
+
+int uposix_fileno(FILE *file)
+{
+	const struct stream *s = stream_of(file);
+
+	return s ? s->s_fd : fileno(file);
+}
+
+int uposix_fileno_unlocked(FILE *file)
+{
+	return uposix_fileno(file);
+}
+
+/* Locks. */
+
+static struct stream *lock(FILE *file)
+{
+	struct stream *s = stream_of(file);
+	int error = errno, before, rc;
+
+	if (!s)
+		return NULL;
+	before = ustack_shield(1);
+	rc = usync_mutex_lock(&s->s_mutex, USCHED_NEVER);
+	if (rc == -EDEADLK)
+		s->s_depth++;
+	if (before >= 0)
+		ustack_shield(before);
+	errno = error;
+	return s;
+}
+
+static void unlock(struct stream *s)
+{
+	if (s && s->s_depth > 0)
+		s->s_depth--;
+	else if (s)
+		usync_mutex_unlock(&s->s_mutex);
+}
+
+static void leave(struct stream **s)
+{
+	unlock(*s);
+}
+
+void uposix_flockfile(FILE *file)
+{
+	if (!lock(file))
+		flockfile(file);
+}
+
+void uposix_funlockfile(FILE *file)
+{
+	struct stream *s = stream_of(file);
+
+	if (s)
+		unlock(s);
+	else
+		funlockfile(file);
+}
+
+int uposix_ftrylockfile(FILE *file)
+{
+	struct stream *s = stream_of(file);
+	int rc;
+
+	if (!s)
+		return ftrylockfile(file);
+	rc = usync_mutex_lock(&s->s_mutex, 0);
+	if (rc == -EDEADLK)
+		s->s_depth++;
+	return rc == 0 || rc == -EDEADLK ? 0 : EBUSY;
+}
+
+/* libc's own streams: an error is libc's to find. */
+static void await_input(FILE *file)
+{
+	struct uposix_fd *f;
+	int error = errno;
+
+	if (file->_IO_read_ptr < file->_IO_read_end || !uposix__in_thread()
+	    || file->_fileno < 0 || uposix__kind(file->_fileno) != FOREIGN)
+		return;
+	uposix__way(file->_fileno, POLLIN, &f);
+	errno = error;
+}
+
+/* The calls of libc, under the lock, after begin(file). */
+#define LOCKED(type, name, parameters, file, call) \
+	CALL(type, name, parameters, file, call, (void)0)
+#define READS(type, name, parameters, file, call) \
+	CALL(type, name, parameters, file, call, await_input(file))
+#define CALL(type, name, parameters, file, call, begin)				\
+	type uposix_##name parameters						\
+	{									\
+		CLEANUP(leave) struct stream *s_ = lock(file);			\
+										\
+		if (!s_)							\
+			begin;							\
+		return call;							\
+	}
+
+READS(char *, fgets, (char *text, int size, FILE *file), file, fgets(text, size, file))
+READS(int, fgetc, (FILE *file), file, fgetc(file))
+READS(int, getc, (FILE *file), file, getc(file))
+LOCKED(int, ungetc, (int c, FILE *file), file, ungetc(c, file))
+LOCKED(int, fputs, (const char *text, FILE *file), file, fputs(text, file))
+LOCKED(int, fputc, (int c, FILE *file), file, fputc(c, file))
+LOCKED(int, putc, (int c, FILE *file), file, putc(c, file))
+READS(size_t, fread, (void *to, size_t size, size_t n, FILE *file), file,
+       fread(to, size, n, file))
+LOCKED(size_t, fwrite, (const void *from, size_t size, size_t n, FILE *file), file,
+       fwrite(from, size, n, file))
+READS(ssize_t, getline, (char **line, size_t *size, FILE *file), file,
+       getline(line, size, file))
+READS(ssize_t, getdelim, (char **line, size_t *size, int c, FILE *file), file,
+       getdelim(line, size, c, file))
+READS(ssize_t, __getdelim, (char **line, size_t *size, int c, FILE *file), file,
+       getdelim(line, size, c, file))
+LOCKED(int, vfprintf, (FILE *file, const char *format, va_list list), file,
+       vfprintf(file, format, list))
+READS(int, vfscanf, (FILE *file, const char *format, va_list list), file,
+       vfscanf(file, format, list))
+READS(int, __isoc99_vfscanf, (FILE *file, const char *format, va_list list), file,
+       __isoc99_vfscanf(file, format, list))
+READS(int, __uflow, (FILE *file), file, __uflow(file))
+READS(int, __underflow, (FILE *file), file, __underflow(file))
+
+int uposix_getchar(void)
+{
+	return uposix_getc(stdin);
+}
+
+int uposix_vscanf(const char *format, va_list list)
+{
+	return uposix_vfscanf(stdin, format, list);
+}
+
+int uposix___isoc99_vscanf(const char *format, va_list list)
+{
+	return uposix___isoc99_vfscanf(stdin, format, list);
+}
+
+/* Calls name(...) with a list of arguments. */
+#define WITH_LIST(name, parameters, last, call)					\
+	int uposix_##name parameters						\
+	{									\
+		va_list list;							\
+		int n;								\
+										\
+		va_start(list, last);						\
+		n = call;							\
+		va_end(list);							\
+		return n;							\
+	}
+
+int uposix_fflush(FILE *file)
+{
+	CLEANUP(leave) struct stream *s = file ? lock(file) : NULL;
+
+	(void)s;
+	return fflush(file);
+}
+
+WITH_LIST(fprintf, (FILE *file, const char *format, ...), format,
+	  uposix_vfprintf(file, format, list))
+WITH_LIST(fscanf, (FILE *file, const char *format, ...), format,
+	  uposix_vfscanf(file, format, list))
+WITH_LIST(scanf, (const char *format, ...), format, uposix_vscanf(format, list))
+WITH_LIST(__isoc99_fscanf, (FILE *file, const char *format, ...), format,
+	  uposix___isoc99_vfscanf(file, format, list))
+WITH_LIST(__isoc99_scanf, (const char *format, ...), format,
+	  uposix___isoc99_vscanf(format, list))
+
+/* dprintf() writes inside of libc, too. */
+
+int uposix_vdprintf(int fd, const char *format, va_list list)
+{
+	CLEANUP(uposix__free_it) char *text = NULL;
+	int n;
+
+	if (!uposix__known(fd))
+		return vdprintf(fd, format, list);
+	n = vasprintf(&text, format, list);
+	return n > 0 && uposix_write(fd, text, (size_t)n) < 0 ? -1 : n;
+}
+
+WITH_LIST(dprintf, (int fd, const char *format, ...), format,
+	  uposix_vdprintf(fd, format, list))
+
+/* What _FORTIFY_SOURCE puts in their place. The flag asks for checks of the format. */
+
+int __vfprintf_chk(FILE *file, int flag, const char *format, va_list list);
+
+char *uposix___fgets_chk(char *text, size_t room, int size, FILE *file)
+{
+	return size > 0 && (size_t)size > room ? (abort(), NULL)
+		: uposix_fgets(text, size, file);
+}
+
+size_t uposix___fread_chk(void *to, size_t room, size_t size, size_t n, FILE *file)
+{
+	return size && n > room / size ? (abort(), 0ul) : uposix_fread(to, size, n, file);
+}
+
+LOCKED(int, __vfprintf_chk, (FILE *file, int flag, const char *format, va_list list),
+       file, __vfprintf_chk(file, flag, format, list))
+
+WITH_LIST(__fprintf_chk, (FILE *file, int flag, const char *format, ...), format,
+	  uposix___vfprintf_chk(file, flag, format, list))
+
+int uposix___vdprintf_chk(int fd, int flag, const char *format, va_list list)
+{
+	(void)flag;
+	return uposix_vdprintf(fd, format, list);
+}
+
+WITH_LIST(__dprintf_chk, (int fd, int flag, const char *format, ...), format,
+	  uposix___vdprintf_chk(fd, flag, format, list))
