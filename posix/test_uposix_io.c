@@ -1,0 +1,1017 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_uposix_io.c: calls on descriptors by a program that knows nothing of usched, by
+ * -include posix/uposix.h or LD_PRELOAD. One processor, and what a call waits for is done
+ * by another thread: a call that holds up the processor never ends.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../tests/test.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+enum { MS = 1000 };                     /* us */
+
+/* ---- Threads ---- */
+
+static pthread_t go(void *(*func)(void *), void *arg)
+{
+	pthread_t t;
+
+	TEST_EQUAL(pthread_create(&t, NULL, func, arg), 0);
+	return t;
+}
+
+static void *join(pthread_t t)
+{
+	void *result;
+
+	TEST_EQUAL(pthread_join(t, &result), 0);
+	return result;
+}
+
+static void run(void *(*func)(void *))
+{
+	test_timeout(2);
+	join(go(func, NULL));
+}
+
+#define CASE(func) static void func(void **state) { (void)state; run(in_##func); }
+
+static void pair(int fds[2])
+{
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+}
+
+static void close_both(const int fds[2])
+{
+	TEST_EQUAL(close(fds[0]), 0);
+	TEST_EQUAL(close(fds[1]), 0);
+}
+
+/* As the system has it. */
+static bool really_nonblocking(int fd)
+{
+	return syscall(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
+}
+
+/* A thread has waited for it. Else the test runs natively, to see that it is right. */
+static bool is_adopted(int fd)
+{
+#ifndef pthread_create
+	if (!getenv("LD_PRELOAD"))
+		return true;
+#endif
+	return really_nonblocking(fd);
+}
+
+static long ms_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void *write_later(void *fd)
+{
+	usleep(20 * MS);
+	TEST_EQUAL(write(*(int *)fd, "hello", 5), 5);
+	return NULL;
+}
+
+/* ---- O_NONBLOCK ---- */
+
+/* A thread has waited, so unet has it; the program sees what it set. */
+static void *in_flags(void *unused)
+{
+	static int fds[2];
+	char text[8];
+	int copy, on = 1, off = 0;
+
+	pair(fds);
+	go(write_later, &fds[1]);
+	TEST_EQUAL(read(fds[0], text, 8), 5);
+	TEST_TRUE(is_adopted(fds[0]));
+	TEST_TRUE(!(fcntl(fds[0], F_GETFL) & O_NONBLOCK));
+	copy = dup(fds[0]);
+	TEST_TRUE(!(fcntl(copy, F_GETFL) & O_NONBLOCK));
+	TEST_EQUAL(fcntl(copy, F_SETFL, O_RDWR | O_NONBLOCK), 0);
+	TEST_TRUE(fcntl(fds[0], F_GETFL) & O_NONBLOCK);
+	TEST_EQUAL(read(fds[0], text, 8), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	TEST_EQUAL(ioctl(fds[0], FIONBIO, &off), 0);
+	TEST_TRUE(!(fcntl(copy, F_GETFL) & O_NONBLOCK));
+	TEST_TRUE(is_adopted(fds[0]));
+	go(write_later, &fds[1]);
+	TEST_EQUAL(read(copy, text, 8), 5);
+	TEST_EQUAL(ioctl(fds[1], FIONBIO, &on), 0);
+	TEST_EQUAL(read(fds[1], text, 8), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	close(copy);
+	close_both(fds);
+	return unused;
+}
+
+/* A number that is used again has nothing of the one before. */
+static void *in_numbers(void *unused)
+{
+	static int fds[2], more[2];
+	char text[8];
+
+	pair(fds);
+	TEST_EQUAL(ioctl(fds[0], FIONBIO, &(int){ 1 }), 0);
+	close(fds[0]);
+	TEST_EQUAL(pipe(more), 0);
+	TEST_EQUAL(more[0], fds[0]);
+	go(write_later, &more[1]);
+	TEST_EQUAL(read(more[0], text, 8), 5);
+	TEST_EQUAL(dup2(fds[1], more[0]), more[0]);
+	TEST_EQUAL(recv(more[0], text, 8, 0), 0);       /* the peer has gone */
+	close(fds[1]);
+	close_both(more);
+	return unused;
+}
+
+/* A pipe that came from outside keeps its flags, as others may have it. */
+static void *foreign_read(void *fd)
+{
+	char text[8];
+
+	TEST_EQUAL(read(*(int *)fd, text, 8), 5);
+	return NULL;
+}
+
+static void *foreign_poll(void *fd)
+{
+	struct pollfd p = { *(int *)fd, POLLIN, 0 };
+	char text[8];
+
+	TEST_EQUAL(poll(&p, 1, 10), 0);
+	TEST_EQUAL(poll(&p, 1, -1), 1);
+	TEST_EQUAL(p.revents, POLLIN);
+	TEST_EQUAL(read(*(int *)fd, text, 8), 5);
+	return NULL;
+}
+
+static void foreign(void **state)
+{
+	void *(*const calls[])(void *) = { foreign_read, foreign_poll };
+	int fds[2], in;
+	char path[64];
+
+	(void)state;
+	test_timeout(2);
+	TEST_EQUAL(pipe(fds), 0);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fds[0]);
+	in = open(path, O_RDONLY);
+	for (size_t i = 0; i < COUNT(calls); i++) {
+		pthread_t writer = go(write_later, &fds[1]);
+
+		join(go(calls[i], &in));
+		join(writer);
+		TEST_TRUE(!really_nonblocking(in));
+	}
+	close(in);
+	close_both(fds);
+}
+
+/* ---- Full writes ---- */
+
+enum { MUCH = 1 << 20 };
+
+static char *much;
+
+static void *read_slowly(void *fd)
+{
+	char *got = malloc(MUCH);
+	size_t n = 0;
+
+	while (n < MUCH) {
+		ssize_t more = read(*(int *)fd, got + n, 50000);
+
+		TEST_TRUE(more > 0);
+		n += (size_t)more;
+		sched_yield();
+	}
+	TEST_TRUE(memcmp(got, much, MUCH) == 0);
+	free(got);
+	return NULL;
+}
+
+static void *in_whole(void *unused)
+{
+	struct iovec iov[3] = { { much, 10 }, { much + 10, MUCH / 2 },
+				{ much + 10 + MUCH / 2, MUCH / 2 - 10 } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 3 };
+	static int fds[2];
+	int out;
+
+	for (int kind = 0; kind < 6; kind++) {
+		pthread_t reader;
+
+		if (kind < 5)
+			pair(fds);
+		else
+			TEST_EQUAL(pipe(fds), 0);
+		reader = go(read_slowly, &fds[0]);
+		out = fds[1];
+		TEST_EQUAL(kind == 0 || kind == 5 ? write(out, much, MUCH)
+			   : kind == 1 ? writev(out, iov, 3)
+			   : kind == 2 ? send(out, much, MUCH, MSG_NOSIGNAL)
+			   : kind == 3 ? sendmsg(out, &m, 0)
+			   : sendto(out, much, MUCH, MSG_MORE, NULL, 0), MUCH);
+		join(reader);
+		close_both(fds);
+	}
+	return unused;
+}
+
+/* main() is native, and writes to what a thread has made non-blocking. */
+static void *read_once(void *fd)
+{
+	char text[8];
+
+	TEST_EQUAL(read(*(int *)fd, text, 8), 5);
+	return NULL;
+}
+
+static void native(void **state)
+{
+	struct timeval limit = { 0, 10 * MS };
+	pthread_t reader;
+	char text[8];
+	int fds[2];
+
+	(void)state;
+	test_timeout(2);
+	pair(fds);
+	for (int i = 0; i < 2; i++) {
+		reader = go(read_once, &fds[i]);
+		usleep(5 * MS);
+		TEST_EQUAL(write(fds[!i], "hello", 5), 5);
+		join(reader);
+		TEST_TRUE(is_adopted(fds[i]));
+	}
+	reader = go(read_slowly, &fds[0]);
+	TEST_EQUAL(write(fds[1], much, MUCH), MUCH);
+	join(reader);
+	reader = go(write_later, &fds[1]);
+	TEST_EQUAL(recv(fds[0], text, 8, 0), 5);
+	join(reader);
+	TEST_EQUAL(setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+	TEST_EQUAL(recv(fds[0], text, 8, 0), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	close_both(fds);
+}
+
+/* ---- Several for one descriptor ---- */
+
+static atomic_int polled;
+
+static void *poll_one(void *fd)
+{
+	struct pollfd p = { *(int *)fd, POLLIN, 0 };
+
+	TEST_EQUAL(poll(&p, 1, -1), 1);
+	polled++;
+	return NULL;
+}
+
+static void *in_several(void *unused)
+{
+	pthread_t t[20];
+	static int fds[2];
+
+	TEST_EQUAL(pipe(fds), 0);
+	polled = 0;
+	for (size_t i = 0; i < COUNT(t); i++)
+		t[i] = go(i % 2 ? poll_one : read_once, &fds[0]);
+	usleep(5 * MS);
+	for (size_t i = 0; i < COUNT(t) / 2; i++) {
+		TEST_EQUAL(write(fds[1], "hello", 5), 5);
+		usleep(MS);
+	}
+	TEST_EQUAL(write(fds[1], "!", 1), 1);   /* for polls that came late */
+	for (size_t i = 0; i < COUNT(t); i++)
+		join(t[i]);
+	close_both(fds);
+	return unused;
+}
+
+/* ---- Time-outs, signals, cancels ---- */
+
+static void *in_timeouts(void *unused)
+{
+	struct timeval limit = { 0, 30 * MS };
+	int fds[2], copy;
+	char text[8];
+	long begun;
+
+	pair(fds);
+	copy = dup(fds[0]);
+	TEST_EQUAL(setsockopt(copy, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+	begun = ms_now();
+	TEST_EQUAL(read(fds[0], text, 8), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	TEST_TRUE(ms_now() - begun >= 29);
+	TEST_EQUAL(setsockopt(fds[1], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit), 0);
+	TEST_TRUE(write(fds[1], much, MUCH) < MUCH);
+	TEST_EQUAL(write(fds[1], much, MUCH), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	close(copy);
+	close_both(fds);
+	return unused;
+}
+
+static atomic_int handled;
+
+static void handle(int sig)
+{
+	(void)sig;
+	handled++;
+}
+
+static void *interrupted_read(void *fd)
+{
+	char text[8];
+
+	errno = 0;
+	return (void *)(intptr_t)(read(*(int *)fd, text, 8) < 0 ? -errno : 0);
+}
+
+static void signals(void **state)
+{
+	struct sigaction action = { .sa_handler = handle };
+	pthread_t reader;
+	int fds[2];
+
+	(void)state;
+	test_timeout(2);
+	pair(fds);
+	for (int i = 0; i < 2; i++) {
+		action.sa_flags = i ? SA_RESTART : 0;
+		sigaction(SIGUSR1, &action, NULL);
+		handled = 0;
+		reader = go(interrupted_read, &fds[0]);
+		usleep(10 * MS);
+		TEST_EQUAL(pthread_kill(reader, SIGUSR1), 0);
+		usleep(10 * MS);
+		if (i)
+			TEST_EQUAL(write(fds[1], "hello", 5), 5);
+		TEST_EQUAL((int)(intptr_t)join(reader), i ? 0 : -EINTR);
+		TEST_EQUAL(handled, 1);
+	}
+	close_both(fds);
+}
+
+static void cancels(void **state)
+{
+	pthread_t reader;
+	int fds[2];
+
+	(void)state;
+	test_timeout(2);
+	pair(fds);
+	reader = go(interrupted_read, &fds[0]);
+	usleep(10 * MS);
+	TEST_EQUAL(pthread_cancel(reader), 0);
+	TEST_TRUE(join(reader) == PTHREAD_CANCELED);
+	TEST_EQUAL(write(fds[1], "hello", 5), 5);       /* another reads it */
+	TEST_EQUAL(interrupted_read(&fds[0]), 0);
+	close_both(fds);
+}
+
+/* A write to what is closed: the handler of SIGPIPE runs, unless it was told not to. */
+static void *in_broken(void *unused)
+{
+	struct sigaction action = { .sa_handler = handle }, before;
+	int fds[2];
+
+	sigaction(SIGPIPE, &action, &before);
+	handled = 0;
+	for (int i = 0; i < 2; i++) {
+		if (i)
+			TEST_EQUAL(pipe(fds), 0);
+		else
+			pair(fds);
+		close(fds[0]);
+		TEST_EQUAL(write(fds[1], "x", 1), -1);
+		TEST_EQUAL(errno, EPIPE);
+		TEST_EQUAL(handled, i + 1);
+		if (!i)
+			TEST_EQUAL(send(fds[1], "x", 1, MSG_NOSIGNAL), -1);
+		TEST_EQUAL(handled, i + 1);
+		close(fds[1]);
+	}
+	sigaction(SIGPIPE, &before, NULL);
+	return unused;
+}
+
+/* ---- poll, select, epoll ---- */
+
+static void *in_polls(void *unused)
+{
+	struct timeval limit = { 0, 20 * MS };
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = 7 };
+	static int fds[2];
+	struct pollfd p;
+	fd_set in, out;
+	int n = FD_SETSIZE / 2, ep;
+
+	pair(fds);
+	p = (struct pollfd){ fds[0], POLLIN, -1 };
+	TEST_EQUAL(poll(&p, 1, 10), 0);
+	TEST_EQUAL(p.revents, 0);
+	TEST_EQUAL(poll(NULL, 0, 10), 0);
+	FD_ZERO(&in);
+	FD_ZERO(&out);
+	FD_SET(fds[0], &in);
+	FD_SET(fds[1], &in);
+	TEST_EQUAL(select(n, &in, NULL, NULL, &limit), 0);
+	TEST_TRUE(!FD_ISSET(fds[0], &in) && limit.tv_sec == 0 && limit.tv_usec == 0);
+	go(write_later, &fds[1]);
+	FD_SET(fds[0], &in);
+	FD_SET(fds[1], &in);
+	TEST_EQUAL(select(n, &in, NULL, NULL, NULL), 1);
+	TEST_TRUE(FD_ISSET(fds[0], &in) && !FD_ISSET(fds[1], &in));
+	FD_SET(fds[1], &out);
+	TEST_EQUAL(pselect(n, &in, &out, NULL, NULL, NULL), 2);
+	TEST_EQUAL(read(fds[0], &(char[8]){ 0 }, 8), 5);
+	ep = epoll_create1(0);
+	TEST_EQUAL(epoll_ctl(ep, EPOLL_CTL_ADD, fds[0], &e), 0);
+	TEST_EQUAL(epoll_wait(ep, &e, 1, 10), 0);
+	go(write_later, &fds[1]);
+	TEST_EQUAL(epoll_wait(ep, &e, 1, -1), 1);
+	TEST_TRUE(e.events == EPOLLIN && e.data.fd == 7);
+	close(ep);
+	close_both(fds);
+	TEST_EQUAL(poll(&p, 1, -1), 1);
+	TEST_EQUAL(p.revents, POLLNVAL);
+	FD_SET(fds[0], &in);
+	TEST_EQUAL(select(n, &in, NULL, NULL, NULL), -1);
+	TEST_EQUAL(errno, EBADF);
+	return unused;
+}
+
+/* ---- Sockets ---- */
+
+static int listener;
+
+static void *accept_one(void *unused)
+{
+	struct sockaddr_in peer;
+	socklen_t size = sizeof peer;
+	int fd = accept(listener, (struct sockaddr *)&peer, &size);
+
+	TEST_TRUE(fd >= 0 && size == sizeof peer && peer.sin_family == AF_INET);
+	TEST_EQUAL(fcntl(fd, F_GETFD), 0);
+	TEST_TRUE(!(fcntl(fd, F_GETFL) & O_NONBLOCK));
+	read_once(&fd);
+	close(fd);
+	return unused;
+}
+
+static struct sockaddr_in go_listen(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t size = sizeof a;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	TEST_EQUAL(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+	TEST_EQUAL(listen(listener, 5), 0);
+	TEST_EQUAL(getsockname(listener, (struct sockaddr *)&a, &size), 0);
+	return a;
+}
+
+static int go_connect(const struct sockaddr_in *to)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	TEST_EQUAL(connect(fd, (const struct sockaddr *)to, sizeof *to), 0);
+	TEST_TRUE(!(fcntl(fd, F_GETFL) & O_NONBLOCK));
+	return fd;
+}
+
+static void *in_tcp(void *unused)
+{
+	struct sockaddr_in a = go_listen();
+	pthread_t t[4];
+	int fd;
+
+	for (int i = 0; i < 4; i++)
+		t[i] = go(accept_one, NULL);
+	usleep(5 * MS);
+	for (int i = 0; i < 4; i++) {
+		fd = go_connect(&a);
+		TEST_EQUAL(write(fd, "hello", 5), 5);
+		TEST_EQUAL(read(fd, &(char){ 0 }, 1), 0);
+		close(fd);
+	}
+	for (int i = 0; i < 4; i++)
+		join(t[i]);
+	close(listener);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	TEST_EQUAL(connect(fd, (struct sockaddr *)&a, sizeof a), -1);
+	TEST_EQUAL(errno, ECONNREFUSED);
+	close(fd);
+	return unused;
+}
+
+/* accept() has the listener's time-out, and so has what it returns. */
+static void *in_listeners(void *unused)
+{
+	struct timeval limit = { 0, 20 * MS };
+	struct sockaddr_in a = go_listen();
+	int fd, new;
+
+	TEST_EQUAL(setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit,
+			      sizeof limit), 0);
+	TEST_EQUAL(accept(listener, NULL, NULL), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	fd = go_connect(&a);
+	new = accept(listener, NULL, NULL);
+	TEST_EQUAL(read(new, &(char){ 0 }, 1), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	close(new);
+	close(fd);
+	close(listener);
+	return unused;
+}
+
+static void *send_parts(void *fd)
+{
+	for (int i = 0; i < 3; i++) {
+		usleep(2 * MS);
+		TEST_EQUAL(write(*(int *)fd, "abc", 3), 3);
+	}
+	return NULL;
+}
+
+static void *in_messages(void *unused)
+{
+	char text[16], control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { text, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			    .msg_controllen = sizeof control };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	static int fds[2], passed[2];
+	int last;
+
+	pair(fds);
+	pair(passed);
+	last = socket(AF_INET, SOCK_STREAM, 0);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &passed[0], sizeof(int));
+	TEST_EQUAL(sendmsg(fds[0], &m, 0), 1);
+	TEST_EQUAL(ioctl(last, FIONBIO, &(int){ 1 }), 0);
+	syscall(SYS_close, last);               /* as libc would, unseen */
+	TEST_EQUAL(recvmsg(fds[1], &m, 0), 1);
+	close(passed[0]);
+	memcpy(&passed[0], CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
+	TEST_EQUAL(passed[0], last);
+	go(write_later, &passed[1]);
+	TEST_EQUAL(read(passed[0], text, 8), 5);
+	go(send_parts, &fds[0]);
+	TEST_EQUAL(recv(fds[1], text, 9, MSG_WAITALL), 9);
+	go(send_parts, &fds[0]);
+	iov.iov_len = 9;
+	m.msg_controllen = 0;
+	TEST_EQUAL(recvmsg(fds[1], &m, MSG_WAITALL), 9);
+	close_both(fds);
+	close_both(passed);
+	return unused;
+}
+
+static void *send_two(void *fd)
+{
+	char a = 'a', b[] = "bc";
+	struct iovec iov[2] = { { &a, 1 }, { b, 2 } };
+	struct mmsghdr m[2] = { { .msg_hdr = { .msg_iov = &iov[0], .msg_iovlen = 1 } },
+				{ .msg_hdr = { .msg_iov = &iov[1], .msg_iovlen = 1 } } };
+
+	TEST_EQUAL(sendmmsg(*(int *)fd, m, 2, 0), 2);
+	TEST_TRUE(m[0].msg_len == 1 && m[1].msg_len == 2);
+	return NULL;
+}
+
+static void *in_datagrams(void *unused)
+{
+	char text[3][8];
+	struct iovec iov[3] = { { text[0], 8 }, { text[1], 8 }, { text[2], 8 } };
+	struct mmsghdr m[3] = { { .msg_hdr = { .msg_iov = &iov[0], .msg_iovlen = 1 } },
+				{ .msg_hdr = { .msg_iov = &iov[1], .msg_iovlen = 1 } },
+				{ .msg_hdr = { .msg_iov = &iov[2], .msg_iovlen = 1 } } };
+	struct sockaddr_in a = { .sin_family = AF_INET }, from;
+	static int fds[2];
+	socklen_t size = sizeof a;
+
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
+	join(go(send_two, &fds[0]));
+	TEST_EQUAL(recvmmsg(fds[1], m, 3, MSG_WAITFORONE, NULL), 2);
+	TEST_TRUE(m[0].msg_len == 1 && m[1].msg_len == 2 && text[1][1] == 'c');
+	close_both(fds);
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	fds[0] = socket(AF_INET, SOCK_DGRAM, 0);
+	TEST_EQUAL(bind(fds[0], (struct sockaddr *)&a, sizeof a), 0);
+	TEST_EQUAL(getsockname(fds[0], (struct sockaddr *)&a, &size), 0);
+	TEST_EQUAL(sendto(fds[0], "xy", 2, 0, (struct sockaddr *)&a, sizeof a), 2);
+	TEST_EQUAL(recvfrom(fds[0], text[0], 8, 0, (struct sockaddr *)&from, &size), 2);
+	TEST_EQUAL(from.sin_port, a.sin_port);
+	close(fds[0]);
+	return unused;
+}
+
+static void *in_files(void *unused)
+{
+	int file = memfd_create("file", 0);
+	static int fds[2];
+	pthread_t reader;
+	off_t at = 0;
+
+	TEST_EQUAL(write(file, much, MUCH), MUCH);
+	pair(fds);
+	reader = go(read_slowly, &fds[0]);
+	TEST_EQUAL(sendfile(fds[1], file, &at, MUCH), MUCH);
+	TEST_EQUAL(at, MUCH);
+	join(reader);
+	close(file);
+	close_both(fds);
+	return unused;
+}
+
+/* ---- Streams ---- */
+
+static int gate[2];
+
+enum { LINES = 3000 };                  /* more than a socket holds */
+
+static FILE *shared;
+
+static void *print_lines(void *name)
+{
+	for (int i = 0; i < LINES / 2; i++)
+		TEST_EQUAL(fprintf(shared, "%s %0200d\n", (char *)name, i), 203);
+	return NULL;
+}
+
+static void *read_line(void *file)
+{
+	char line[16];
+
+	TEST_TRUE(fgets(line, sizeof line, file));
+	return strcmp(line, "hello\n") == 0 ? file : NULL;
+}
+
+static void *print_late(void *file)
+{
+	usleep(20 * MS);
+	TEST_EQUAL(fputs("hello\n", file), 1);
+	TEST_EQUAL(fflush(file), 0);
+	return NULL;
+}
+
+static void streams(void **state)
+{
+	pthread_t t[3];
+	FILE *in, *out;
+	char line[256], want[256];
+	int fds[2], seen[2] = { 0, 0 };
+
+	(void)state;
+	test_timeout(4);
+	pair(fds);
+	in = fdopen(fds[0], "r");
+	out = shared = fdopen(fds[1], "w");
+	TEST_TRUE(fileno(in) == fds[0] && fileno(out) == fds[1]);
+	t[2] = go(print_late, out);
+	TEST_TRUE(join(go(read_line, in)) == in);
+	join(t[2]);
+	t[0] = go(print_lines, "a");
+	t[1] = go(print_lines, "b");
+	usleep(20 * MS);                        /* both wait for room */
+	for (int i = 0; i < LINES - 100; i++) { /* the rest is in the buffer */
+		int k;
+
+		TEST_TRUE(fgets(line, sizeof line, in));
+		k = line[0] - 'a';
+		TEST_TRUE(k == 0 || k == 1);
+		snprintf(want, sizeof want, "%c %0200d\n", 'a' + k, seen[k]++);
+		TEST_TRUE(strcmp(line, want) == 0);
+	}
+	join(t[0]);
+	join(t[1]);
+	TEST_EQUAL(fclose(out), 0);
+	while (fgets(line, sizeof line, in))
+		seen[0]++;
+	TEST_EQUAL(seen[0] + seen[1], LINES);
+	TEST_EQUAL(fclose(in), 0);
+	TEST_EQUAL(fcntl(fds[0], F_GETFD), -1);
+	TEST_TRUE(!fdopen(fds[0], "r") && errno == EBADF);
+}
+
+/* libc's own stream over a pipe. */
+static void *read_command(void *unused)
+{
+	char command[64], line[16];
+	FILE *file;
+
+	snprintf(command, sizeof command, "read x <&%d; echo hello", gate[0]);
+	file = popen(command, "r");
+	TEST_TRUE(fgets(line, sizeof line, file) && strcmp(line, "hello\n") == 0);
+	TEST_EQUAL(pclose(file), 0);
+	return unused;
+}
+
+/* ---- What waits in the pool or by a descriptor ---- */
+
+static void *open_gate(void *unused)
+{
+	usleep(20 * MS);
+	TEST_EQUAL(write(gate[1], "\n", 1), 1);
+	return unused;
+}
+
+static void *run_command(void *unused)
+{
+	char command[64];
+
+	snprintf(command, sizeof command, "read x <&%d; exit 3", gate[0]);
+	TEST_EQUAL(system(command), 3 << 8);
+	return unused;
+}
+
+static void *close_command(void *unused)
+{
+	char command[64];
+	FILE *file;
+
+	snprintf(command, sizeof command, "read x <&%d; exit 4", gate[0]);
+	file = popen(command, "w");
+	TEST_EQUAL(pclose(file), 4 << 8);
+	return unused;
+}
+
+static pid_t waiting_child(void)
+{
+	pid_t pid = fork();
+	char c;
+
+	if (pid == 0)
+		_exit(read(gate[0], &c, 1) == 1 ? 5 : 6);
+	return pid;
+}
+
+static void *wait_for_child(void *unused)
+{
+	pid_t pid = waiting_child();
+	int status = 0;
+
+	TEST_EQUAL(waitpid(pid, &status, 0), pid);
+	TEST_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+	return unused;
+}
+
+static void *wait_for_any(void *unused)
+{
+	pid_t pid = waiting_child();
+
+	TEST_EQUAL(wait(NULL), pid);
+	return unused;
+}
+
+static void processes(void **state)
+{
+	void *(*const calls[])(void *) = { read_command, run_command, close_command,
+					   wait_for_child, wait_for_any };
+
+	(void)state;
+	test_timeout(2);
+	TEST_EQUAL(pipe(gate), 0);
+	for (size_t i = 0; i < COUNT(calls); i++) {
+		pthread_t waiter = go(calls[i], NULL);
+
+		join(go(open_gate, NULL));
+		join(waiter);
+	}
+	close_both(gate);
+}
+
+static void *wait_for_signal(void *set)
+{
+	int sig = 0;
+
+	TEST_EQUAL(pthread_sigmask(SIG_BLOCK, set, NULL), 0);
+	TEST_EQUAL(sigwait(set, &sig), 0);
+	return (void *)(intptr_t)sig;
+}
+
+static void *kill_later(void *unused)
+{
+	usleep(20 * MS);
+	kill(getpid(), SIGUSR2);
+	return unused;
+}
+
+static void sigwaits(void **state)
+{
+	pthread_t t;
+	sigset_t set;
+
+	(void)state;
+	test_timeout(2);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	TEST_EQUAL(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	t = go(kill_later, NULL);
+	TEST_EQUAL((intptr_t)join(go(wait_for_signal, &set)), SIGUSR2);
+	join(t);
+	t = go(wait_for_signal, &set);
+	usleep(5 * MS);
+	TEST_EQUAL(pthread_kill(t, SIGUSR2), 0);
+	TEST_EQUAL((intptr_t)join(t), SIGUSR2);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* Two open files of one file, so their locks exclude each other. */
+static char lock_path[32];
+
+static void *lock_briefly(void *how)
+{
+	struct flock l = { .l_type = F_WRLCK };
+	int fd = open(lock_path, O_RDWR);
+
+	TEST_EQUAL(how ? flock(fd, LOCK_EX) : fcntl(fd, F_OFD_SETLKW, &l), 0);
+	usleep(20 * MS);
+	l.l_type = F_UNLCK;
+	TEST_EQUAL(how ? flock(fd, LOCK_UN) : fcntl(fd, F_OFD_SETLKW, &l), 0);
+	close(fd);
+	return NULL;
+}
+
+static void *in_locks(void *unused)
+{
+	int fd;
+
+	strcpy(lock_path, "/tmp/uposix-XXXXXX");
+	fd = mkstemp(lock_path);
+	for (int i = 0; i < 2; i++) {
+		void *how = i ? &fd : NULL;
+		pthread_t a = go(lock_briefly, how), b = go(lock_briefly, how);
+
+		join(a);
+		join(b);
+	}
+	close(fd);
+	unlink(lock_path);
+	return unused;
+}
+
+static void *in_names(void *unused)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_family = AF_INET }, *a;
+	struct sockaddr_in in;
+	char host[64];
+	struct hostent *h;
+
+	TEST_EQUAL(getaddrinfo("localhost", "80", &hints, &a), 0);
+	memcpy(&in, a->ai_addr, sizeof in);
+	TEST_EQUAL(in.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	TEST_EQUAL(in.sin_port, htons(80));
+	freeaddrinfo(a);
+	TEST_EQUAL(getnameinfo((struct sockaddr *)&in, sizeof in, host, sizeof host, NULL,
+			       0, 0), 0);
+	h = gethostbyname("localhost");
+	TEST_TRUE(h && memcmp(h->h_addr, &in.sin_addr, 4) == 0);
+	return unused;
+}
+
+/* ---- The child of a fork ---- */
+
+/* It starts threads of its own. */
+static int in_child(int fds[2])
+{
+	pthread_t reader;
+	char text[8];
+
+	if (read(fds[0], text, 8) != 5 || write(fds[0], "hello", 5) != 5)
+		return 1;
+	pair(fds);
+	reader = go(read_once, &fds[0]);
+	join(go(write_later, &fds[1]));
+	join(reader);
+	return 0;
+}
+
+static void *in_forks(void *unused)
+{
+	static int fds[2];
+	pthread_t reader;
+	int status = 0;
+	pid_t pid;
+
+	pair(fds);
+	reader = go(read_once, &fds[0]);
+	usleep(MS);
+	TEST_EQUAL(write(fds[1], "hello", 5), 5);
+	join(reader);
+	TEST_TRUE(is_adopted(fds[0]));
+	pid = fork();
+	if (pid == 0) {
+		alarm(20);
+		_exit(in_child(fds));
+	}
+	usleep(20 * MS);
+	TEST_EQUAL(write(fds[1], "hello", 5), 5);
+	TEST_EQUAL(read_once(&fds[1]), 0);
+	TEST_EQUAL(waitpid(pid, &status, 0), pid);
+	TEST_EQUAL(status, 0);
+	pid = fork();
+	if (pid == 0) {                         /* a program reads from it */
+		dup2(fds[0], 0);
+		execl("/bin/sh", "sh", "-c", "read x && test \"$x\" = abc", NULL);
+	}
+	usleep(20 * MS);
+	TEST_EQUAL(write(fds[1], "abc\n", 4), 4);
+	TEST_EQUAL(waitpid(pid, &status, 0), pid);
+	TEST_EQUAL(status, 0);
+	close_both(fds);
+	return unused;
+}
+
+CASE(flags)
+CASE(numbers)
+CASE(whole)
+CASE(several)
+CASE(timeouts)
+CASE(broken)
+CASE(polls)
+CASE(tcp)
+CASE(listeners)
+CASE(messages)
+CASE(datagrams)
+CASE(files)
+CASE(locks)
+CASE(names)
+CASE(forks)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flags), cmocka_unit_test(numbers),
+		cmocka_unit_test(foreign), cmocka_unit_test(whole),
+		cmocka_unit_test(native), cmocka_unit_test(several),
+		cmocka_unit_test(timeouts), cmocka_unit_test(signals),
+		cmocka_unit_test(cancels), cmocka_unit_test(broken),
+		cmocka_unit_test(polls), cmocka_unit_test(tcp),
+		cmocka_unit_test(listeners),
+		cmocka_unit_test(messages), cmocka_unit_test(datagrams),
+		cmocka_unit_test(files), cmocka_unit_test(streams),
+		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
+		cmocka_unit_test(locks), cmocka_unit_test(names),
+		cmocka_unit_test(forks),
+	};
+
+	(void)argc;
+	if (!getenv("UPOSIX_PROCESSORS")) {     /* read when the program is loaded */
+		setenv("UPOSIX_PROCESSORS", "1", 0);
+		setenv("UPOSIX_STACKS", "256", 0);
+		execv("/proc/self/exe", argv);
+		return 1;
+	}
+	much = malloc(MUCH);
+	for (int i = 0; i < MUCH; i++)
+		much[i] = (char)(i * 7 + i / 256);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
