@@ -116,6 +116,11 @@ look() {
 		exists h2load || useful nghttp2-client
 		exists redis-cli || useful redis-tools
 		exists pgrep || useful procps
+		# Programs that were written for threads of libc.
+		exists microsocks || useful microsocks
+		exists tinyproxy || useful tinyproxy-bin
+		exists stunnel4 || useful stunnel4
+		exists xz || useful xz-utils
 		exists strace || useful strace
 		proofs
 		;;
@@ -165,6 +170,7 @@ look() {
 proofs() {
 	exists spin || useful spin
 	[ "$target" != matrix ] || exists testssl || useful testssl.sh bsdextrautils
+	[ "$target" != matrix ] || adopted
 	exists csmith || useful csmith libcsmith-dev
 	exists g++ || useful g++
 	exists clang || useful clang
@@ -173,6 +179,19 @@ proofs() {
 	exists gdb || useful gdb
 	compiles gperftools/profiler.h || useful libgoogle-perftools-dev google-perftools
 	exists perf || useful linux-perf
+}
+
+# For "proof adopt": servers, and clients with servers of their own.
+adopted() {
+	exists microsocks || useful microsocks
+	exists tinyproxy || useful tinyproxy-bin
+	exists stunnel4 || useful stunnel4
+	compiles microhttpd.h || useful libmicrohttpd-dev
+	exists curl || useful curl
+	exists wrk || useful wrk
+	exists ncat || useful ncat
+	exists redis-server || useful redis-server redis-tools
+	exists psql || useful postgresql postgresql-client
 }
 
 has_matplotlib() {

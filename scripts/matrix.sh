@@ -99,6 +99,7 @@ rows() {
 	proof coverage
 	proof inline
 	proof tls
+	proof adopt
 	END
 }
 
