@@ -100,6 +100,7 @@ rows() {
 	proof inline
 	proof tls
 	proof adopt
+	proof posixtests
 	END
 }
 
