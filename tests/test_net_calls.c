@@ -113,6 +113,8 @@ static void datagrams(void)
 	TEST_EQUAL(unet_close(one) + unet_close(other), 0);
 }
 
+static volatile bool sent;
+
 static void send_to_full(void *a)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -128,6 +130,7 @@ static void send_to_full(void *a)
 	TEST_EQUAL(n, -ETIMEDOUT);
 	TEST_EQUAL(unet_sendmsg(fd, &message, 0, usync_after(2 * MILLI)), -ETIMEDOUT);
 	TEST_EQUAL(unet_sendmsg(fd, &message, 0, NEVER), 1);
+	sent = true;
 	TEST_EQUAL(unet_close(fd), 0);
 }
 
@@ -143,9 +146,12 @@ static void full_receiver(void)
 	a = address(name);
 	fd = unet_bind(&a, 0);
 	TEST_TRUE(fd >= 0);
+	sent = false;
 	u = go(send_to_full, &a);
-	nap(20);
-	drain(fd);
+	do {                                    /* it may fill it late */
+		nap(20);
+		drain(fd);
+	} while (!sent);
 	join(u);
 	TEST_EQUAL(unet_close(fd), 0);
 }
