@@ -12,6 +12,7 @@
 # make tls         builds libusched-tls, which needs OpenSSL 3: see tls/utls.h
 # make posix       builds libusched-posix: POSIX threads for programs that were not written
 #                  for usched, see posix/uposix.h; glibc on x86-64 and AArch64
+# make posix-tests builds it, and its test programs
 # make locks       builds $(B)/ulocks.so, to be preloaded: it finds threads that block with
 #                  a lock of pthread.h held; see ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,

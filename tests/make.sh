@@ -30,7 +30,7 @@ fi
 
 # Targets are the first words behind "make", variables the words before "=".
 $MAKE -s --no-print-directory help >"$dir/help" || fail 'make help fails'
-sed -n 's/^make \([a-z]*\) .*/\1/p' "$dir/help" | grep . | sort >"$dir/told"
+sed -n 's/^make \([a-z-]*\) .*/\1/p' "$dir/help" | grep . | sort >"$dir/told"
 sed -e :a -e '/\\$/ { N; s/\\\n//; ta' -e '}' Makefile | sed -n 's/^\.PHONY: //p' |
 	tr -s ' \t' '\n' | grep -vx -e all -e force | sort >"$dir/targets"
 diff "$dir/targets" "$dir/told" >&2 || fail 'the targets (<) are not those of make help (>)'
