@@ -6,32 +6,44 @@
  * Each user has an epoll set, and a processor or a native thread. The users do anything
  * in any order, ACTIONS times together: read, poll, close, or, when the number is free,
  * get it from the system, for a file that unet.c has made, or one that the first call
- * adopts. A call is for the file that was open when it began. Bytes may come, and
- * deadlines, at any time.
+ * adopts. With CLOSES=0 they read and poll only. A call is for the file that was open
+ * when it began. Bytes may come, and deadlines, at any time.
+ *
+ * READERS users at a time read or poll a file. They wait in d_queue, and pass a turn on.
  *
  * Files are 1, 2, ...; 0 is none. wait.pml shows how waits end; here it is one step.
  *
  * Searches of tests/model.sh:
- *   short: -DACTIONS=3
- *   long: -DACTIONS=4
- *   long: -DACTIONS=4 -DTHREADS=2 -DNATIVES=0
- *   long: -DACTIONS=3 -DTHREADS=2
- *   long: -DACTIONS=3 -DTHREADS=3 -DNATIVES=0
- *   BREAK_ADOPT_OUTSIDE: -DACTIONS=3
- *   BREAK_CLOSE_AT_ONCE: -DACTIONS=3
- *   BREAK_CLOSING_NOT_AWAITED: -DACTIONS=3
- *   BREAK_ENTER_LATE: -DACTIONS=3
- *   BREAK_FORGET_OUTSIDE: -DACTIONS=4
- *   BREAK_GENERATION_AGAIN: -DACTIONS=3
- *   BREAK_NEW_ALWAYS: -DACTIONS=3
- *   BREAK_NO_INTERRUPT: -DACTIONS=3
- *   BREAK_POLL_OUTSIDE: -DACTIONS=3
- *   BREAK_READY_AFTER_CALL: -DACTIONS=3
- *   BREAK_SAME_GENERATION: -DACTIONS=3
- *   BREAK_SERIAL_KEPT: -DACTIONS=4
- *   BREAK_UNWATCH_OWN: -DACTIONS=3 -DBYTES=2
- *   BREAK_WAITER_LEFT: -DACTIONS=3
- *   BREAK_WATCH_CLOSED: -DACTIONS=3
+ *   short: -DACTIONS=3 -DREADERS=1
+ *   short: -DACTIONS=2
+ *   short: -DACTIONS=2 -DBYTES=2 -DCLOSES=0 -DALL=0 -DPOLLS=0
+ *   long: -DACTIONS=2 -DBYTES=2 -DCLOSES=0 -DALL=0
+ *   long: -DACTIONS=4 -DREADERS=1
+ *   long: -DACTIONS=4 -DREADERS=1 -DTHREADS=2 -DNATIVES=0
+ *   long: -DACTIONS=3 -DREADERS=1 -DTHREADS=2
+ *   long: -DACTIONS=3 -DREADERS=1 -DTHREADS=3 -DNATIVES=0
+ *   BREAK_ADOPT_OUTSIDE: -DACTIONS=3 -DREADERS=1
+ *   BREAK_NO_PASS: -DACTIONS=2 -DBYTES=2 -DCLOSES=0
+ *   BREAK_CLOSE_AT_ONCE: -DACTIONS=3 -DREADERS=1
+ *   BREAK_CLOSING_NOT_AWAITED: -DACTIONS=3 -DREADERS=1
+ *   BREAK_ENTER_LATE: -DACTIONS=3 -DREADERS=1
+ *   BREAK_ERROR_KEEPS: -DACTIONS=2 -DBYTES=2 -DCLOSES=0
+ *   BREAK_FORGET_OUTSIDE: -DACTIONS=4 -DREADERS=1
+ *   BREAK_GENERATION_AGAIN: -DACTIONS=3 -DREADERS=1
+ *   BREAK_INSIDE_UNSEEN: -DACTIONS=2 -DCLOSES=0
+ *   BREAK_NEW_ALWAYS: -DACTIONS=3 -DREADERS=1
+ *   BREAK_NO_INTERRUPT: -DACTIONS=3 -DREADERS=1
+ *   BREAK_NO_TURN: -DACTIONS=2 -DBYTES=2 -DCLOSES=0
+ *   BREAK_POLL_OUTSIDE: -DACTIONS=3 -DREADERS=1
+ *   BREAK_READY_AFTER_CALL: -DACTIONS=3 -DREADERS=1
+ *   BREAK_SAME_GENERATION: -DACTIONS=3 -DREADERS=1
+ *   BREAK_SERIAL_KEPT: -DACTIONS=4 -DREADERS=1
+ *   BREAK_TURN_KEPT: -DACTIONS=3
+ *   BREAK_TURN_TWICE: -DACTIONS=3 -DBYTES=2 -DCLOSES=0 -DPOLLS=0 -DTHREADS=3 -DNATIVES=0
+ *   BREAK_TURN_WAITS: -DACTIONS=2 -DBYTES=2 -DCLOSES=0
+ *   BREAK_UNWATCH_OWN: -DACTIONS=3 -DBYTES=2 -DREADERS=1
+ *   BREAK_WAITER_LEFT: -DACTIONS=3 -DREADERS=1
+ *   BREAK_WATCH_CLOSED: -DACTIONS=3 -DREADERS=1
  */
 #ifndef THREADS
 #define THREADS 1               /* each alone on a processor */
@@ -48,8 +60,20 @@
 #ifndef BYTES
 #define BYTES   1               /* that come for its user */
 #endif
+#ifndef CLOSES
+#define CLOSES  1               /* also new files, and files to adopt */
+#endif
+#ifndef POLLS
+#define POLLS   1               /* calls that poll */
+#endif
+#ifndef ALL
+#define ALL     1               /* calls that read twice */
+#endif
 #define USERS   (THREADS + NATIVES)
 #define NO_USER USERS
+#ifndef READERS
+#define READERS USERS           /* of a file at a time */
+#endif
 
 /* d_kind; that of a file is its number */
 #define NEW     0
@@ -65,6 +89,12 @@
 #define CLOSED    1
 #define ETIMEDOUT 2
 #define EBADF     3
+#define TURN      4
+
+/* d_turn */
+#define NONE    0
+#define GIVEN   1
+#define RUNNING 2
 
 /* The system: the file of the number; the state of each file. */
 byte file = 1;
@@ -73,7 +103,7 @@ byte bytes[FILES + 1];
 bool nonblock[FILES + 1];
 bool given[FILES + 1];          /* to a user: calls may begin */
 bool closing[FILES + 1];        /* or closed: no call may begin */
-bool reading[FILES + 1];        /* at most one user */
+byte readers[FILES + 1];        /* that read or poll it */
 byte left = BYTES;              /* to come */
 byte actions = ACTIONS;
 byte begun;                     /* threads that have acted, or never will */
@@ -89,13 +119,18 @@ bool d_ready;
 byte d_generation;
 byte d_inside;
 byte d_kind;
-byte d_waiter = NO_USER;
+chan d_queue = [USERS] of { byte };     /* d_first */
+byte d_turn;
 byte d_serial = NO_USER;
 
 /* Waiters. */
 byte w_state[USERS];
 byte w_result[USERS];
+bool w_polls[USERS];            /* in the queue: it is marked */
 bool freed[USERS];
+
+/* The user has read d_inside, and no system call has begun since. */
+bool calm[USERS];
 
 /* Threads are alike: of those that have not acted yet, the first is next. */
 #define is_next(u)  (u >= THREADS || u <= begun)
@@ -120,26 +155,71 @@ inline uwait_claim(w)
 	fi
 }
 
-/* w: NO_USER, or the claimed waiter. */
-inline uwait_finish(w, result)
+/* The claimed waiters: those in `others' get this result, `taker' has its own. */
+inline tell(result)
 {
 	atomic {
-		if
-		:: w != NO_USER ->
-			assert(!freed[w] && w_state[w] == WAKING);
-			w_result[w] = result;
-			w_state[w] = IDLE;
+		for (i : 0 .. USERS - 1) {
+			if
+			:: others & (1 << i) || taker == i ->
+				assert(!freed[i] && w_state[i] == WAKING);
+				w_result[i] = (taker == i -> taken : result);
+				w_state[i] = IDLE;
 #ifndef BREAK_NO_INTERRUPT
-			v_interrupt[w] = true;
+				v_interrupt[i] = true
 #endif
-			w = NO_USER
-		:: else
-		fi
+			:: else
+			fi
+		}
+		i = 0;
+		others = 0;
+		taker = NO_USER;
+		taken = READY
 	}
 }
 
+/* In atomic, under d_lock: polls, and the first of others, which may get the turn. */
+inline wake_first()
+{
+	do
+	:: len(d_queue) > 0 && taker == NO_USER ->
+		d_queue?n;
+		uwait_claim(n);
+		if
+		:: claimed && w_polls[n] -> others = others | (1 << n)
+		:: claimed && !w_polls[n] -> taker = n
+		:: else
+		fi
+	:: else -> break
+	od;
+	if
+#ifdef BREAK_NO_TURN
+	:: false
+#else
+	:: taker != NO_USER && len(d_queue) > 0 ->
+		d_turn = GIVEN;
+		d_ready = false;
+		taken = TURN
+#endif
+	:: else
+	fi;
+	n = 0;
+	claimed = false
+}
+
+/* Likewise. */
+inline pass_on(useful)
+{
+	if
+#ifndef BREAK_NO_PASS
+	:: d_turn == NONE && (useful) -> wake_first()
+#endif
+	:: else
+	fi
+}
+
 /*
- * Under d_lock, which is free afterwards. The waiter to be told goes to `told'. Fields
+ * Under d_lock, which is free afterwards. The waiters to be told go to `others'. Fields
  * that are read without the lock change one by one.
  */
 inline reset(kind)
@@ -153,14 +233,18 @@ inline reset(kind)
 #endif
 	atomic {
 		d_ready = true;
-		if
-		:: d_waiter != NO_USER ->
-			uwait_claim(d_waiter);
-			told = (claimed -> d_waiter : NO_USER);
-			d_waiter = NO_USER;
-			claimed = false
-		:: else
-		fi;
+#ifndef BREAK_TURN_KEPT
+		d_turn = NONE;
+#endif
+		do
+		:: len(d_queue) > 0 ->
+			d_queue?n;
+			uwait_claim(n);
+			others = (claimed -> others | (1 << n) : others)
+		:: else -> break
+		od;
+		n = 0;
+		claimed = false;
 		generation = d_generation;
 		d_lock = false
 	}
@@ -183,7 +267,7 @@ inline open_file(u)
 	if
 	:: f ->
 		reset(f);
-		uwait_finish(told, CLOSED);
+		tell(CLOSED);
 		given[f] = true
 	:: else
 	fi;
@@ -218,7 +302,7 @@ inline unet_close(u)
 		f = 0;
 		generation = 0
 	}
-	uwait_finish(told, CLOSED)
+	tell(CLOSED)
 }
 
 /* inside: whether it may be used */
@@ -231,7 +315,11 @@ inline enter()
 	:: else
 	fi
 #else
-	d_inside++;
+	d_step {
+		d_inside++;
+		for (i : 0 .. USERS - 1) { calm[i] = false }
+		i = 0
+	}
 	atomic {
 		inside = d_generation == generation;
 		if
@@ -318,22 +406,28 @@ inline poll_events(u)
 	}
 	if
 	:: edge ->
-		atomic { !d_lock -> d_lock = true; d_ready = true };
+		atomic {
+			!d_lock ->
+			d_lock = true;
+			if
+			:: d_turn == GIVEN
+			:: else -> d_ready = true
+			fi
+		}
 		atomic {
 			if
-			:: d_waiter != NO_USER ->
-				uwait_claim(d_waiter);
-				if
-				:: claimed -> told = d_waiter; d_waiter = NO_USER
-				:: else
-				fi
+#ifdef BREAK_TURN_TWICE
+			:: d_turn != GIVEN -> wake_first()
+#else
+			:: d_turn == NONE -> wake_first()
+#endif
 			:: else
 			fi;
 			if
 #ifdef BREAK_UNWATCH_OWN
-			:: u < THREADS && d_waiter == NO_USER ->
+			:: u < THREADS && len(d_queue) == 0 ->
 #else
-			:: (u < THREADS && d_waiter == NO_USER && d_serial != u &&
+			:: (u < THREADS && len(d_queue) == 0 && d_serial != u &&
 			    d_kind != NEW && d_kind != CLOSING) ->
 				assert(file);
 #endif
@@ -341,11 +435,10 @@ inline poll_events(u)
 				v_ready[u] = v_ready[u] & ~(1 << file)
 			:: else
 			fi;
-			claimed = false;
 			edge = false;
 			d_lock = false
 		}
-		uwait_finish(told, READY)
+		tell(READY)
 	:: else
 	fi
 }
@@ -372,35 +465,136 @@ end_asleep:
 	atomic { rc = w_result[u]; w_result[u] = 0 }
 }
 
-inline forget_waiter(u)
+/* pull(), if it is there. */
+inline pull(u)
 {
-	atomic {
-		!d_lock ->
-		if
-		:: d_waiter == u -> d_waiter = NO_USER
-		:: else
-		fi
-	}
+	if
+	:: d_queue??[eval(u)] -> d_queue??eval(u)
+	:: else
+	fi
 }
 
-/* Of a read, and of a poll, which begins before it looks. */
-inline wait_ready(u)
+/* poll_leave_one() */
+inline leave_queue(u)
 {
-	w_state[u] = (polls -> WAITING : IDLE);
-	watch(u);
+	atomic { !d_lock -> pull(u); w_polls[u] = false }
+}
+
+/* After a wait whose result is not READY, or with the turn if no wait began. */
+inline end_wait(u)
+{
 	if
-	:: rc == 0 ->
+	:: rc == CLOSED -> rc = EBADF; turn = false
+	:: else ->
 		atomic {
 			!d_lock ->
 			if
-			:: d_generation != generation -> rc = EBADF
-			:: d_generation == generation && d_ready
+			:: d_generation != generation -> turn = false
+			:: d_generation == generation && rc == TURN ->
+				assert(d_turn == (turn -> RUNNING : GIVEN));
+				turn = true;
+				d_turn = RUNNING;
+				d_ready = true
+			:: d_generation == generation && rc != TURN && turn ->
+				d_turn = NONE;
+#ifndef BREAK_ERROR_KEEPS
+				pass_on(d_ready);
+#endif
+				turn = false
 			:: else ->
-				assert(d_waiter == NO_USER);     /* or -EBUSY */
-				w_state[u] = (polls -> w_state[u] : WAITING);
-				d_waiter = u;
-				waits = true
+#ifndef BREAK_WAITER_LEFT
+				pull(u)
+#endif
 			fi
+		}
+		tell(READY);
+		rc = (rc == TURN -> 0 : rc)
+	fi
+}
+
+/* The call has ended. */
+inline end_turn()
+{
+	if
+	:: turn ->
+		atomic {
+			!d_lock ->
+			turn = false;
+			if
+			:: d_generation == generation ->
+				assert(d_turn == RUNNING);
+				d_turn = NONE;
+				pass_on(d_ready)
+			:: else
+			fi
+		}
+		tell(READY)
+	:: else
+	fi
+}
+
+/* In atomic, under d_lock: begins the wait; with the turn it is the first. */
+inline push(u)
+{
+	w_state[u] = (polls -> w_state[u] : WAITING);
+	w_polls[u] = polls;
+	n = len(d_queue);
+	d_queue!u;
+	do
+	:: turn && n > 0 -> d_queue?i; d_queue!i; n--
+	:: else -> break
+	od;
+	n = 0;
+	i = 0;
+	if
+	:: turn ->
+#ifndef BREAK_TURN_WAITS
+		d_turn = NONE;
+#endif
+		turn = false
+	:: else
+	fi;
+	waits = true
+}
+
+/* is_unready() */
+inline see_unready(u)
+{
+#ifdef BREAK_INSIDE_UNSEEN
+	unready = !d_ready
+#else
+	calm[u] = d_inside == 0;
+	unready = calm[u] && !d_ready;
+	unready = unready && calm[u]
+#endif
+}
+
+/* block(), and of a poll poll_wait(), which begins before it looks. */
+inline wait_ready(u)
+{
+	w_state[u] = (polls -> WAITING : IDLE);
+	if
+	:: true -> watch(u)
+	:: atomic { turn && deadline -> rc = ETIMEDOUT; deadline = false }
+	fi;
+	if
+	:: rc == 0 ->
+		atomic { !d_lock -> d_lock = true };
+		if
+		:: !polls -> see_unready(u)
+		:: else -> unready = !d_ready
+		fi;
+		atomic {
+			if
+			:: d_generation != generation -> rc = EBADF
+			:: d_generation == generation && (unready || (!polls && !turn
+							  && d_turn != NONE)) ->
+				push(u)
+			:: else -> rc = (turn -> TURN : 0)
+			fi;
+			unready = false;
+			calm[u] = false;
+			d_lock = false
 		}
 	:: else
 	fi;
@@ -413,24 +607,15 @@ inline wait_ready(u)
 	:: else
 	fi;
 	if
-	:: waits ->
-		uwait_block(u);
-#ifdef BREAK_WAITER_LEFT
-		if
-		:: polls -> forget_waiter(u)
-#else
-		if
-		:: polls || rc == ETIMEDOUT -> forget_waiter(u)
-#endif
-		:: else
-		fi;
-		atomic {
-			waits = false;
-			if
-			:: rc == CLOSED -> rc = (polls -> 0 : EBADF)
-			:: else
-			fi
-		}
+	:: waits -> waits = false; uwait_block(u)
+	:: else
+	fi;
+	if
+	:: polls ->
+		leave_queue(u);
+		rc = (rc == CLOSED -> 0 : rc)
+	:: !polls && (rc == CLOSED || rc == TURN || rc == ETIMEDOUT || turn) ->
+		end_wait(u)
 	:: else
 	fi
 }
@@ -477,6 +662,10 @@ inline perform(u)
 #else
 				d_ready = false;
 				look();
+				if
+				:: got -> d_ready = true
+				:: !got || (drained && !polls)  /* of TCP */
+				fi;
 #endif
 				leave();
 				if
@@ -490,13 +679,14 @@ inline perform(u)
 		fi;
 		if
 		:: !got && rc == 0 && now -> rc = ETIMEDOUT
-		:: !got && rc == 0 && !now -> wait_ready(u)
+		:: !got && rc == 0 && !now ->
+			wait_ready(u)
 		:: else
 		fi
 	od;
 	if
-	:: got || polls -> d_ready = true               /* may be ready */
-	:: !(got || polls) || drained                     /* of TCP */
+	:: polls -> d_ready = true                      /* may be ready */
+	:: else
 	fi
 }
 
@@ -516,35 +706,46 @@ inline call(u)
 			atomic { all = false; got = false }
 		:: else -> break
 		fi
-	od
+	od;
+	end_turn()
 }
 
 proctype user(byte u)
 {
-	byte f, i, generation, rc;
-	byte told = NO_USER;
+	byte f, i, n, generation, rc, others, taken;
+	byte taker = NO_USER;
 	bool claimed, deadline, edge, got, drained, inside, all, now, polls, waits;
+	bool turn, unready;
 
 	do
-	:: atomic { may_call(u) && !reading[file] ->
+	:: atomic { may_call(u) && readers[file] < READERS ->
 		act(u);
 		f = file;
-		reading[f] = true;
+		readers[f]++;
 		generation = d_generation;
 		if
 		:: true
 		:: deadline = true
-		:: now = true
-		:: all = true
+#if POLLS
 		:: polls = true
 		:: polls = true; deadline = true
+#endif
+#if ALL
+		:: all = true
+#endif
+#if CLOSES
+		:: now = true
+#elif ALL
+		:: all = true; deadline = true
+#endif
 		fi
 	   }
 		call(u);
 		atomic {
 			assert(rc != EBADF || closing[f]);
-			assert(w_state[u] == IDLE && !inside && d_waiter != u);
-			reading[f] = false;
+			assert(w_state[u] == IDLE && !inside && !turn);
+			assert(!d_queue??[eval(u)]);
+			readers[f]--;
 			deadline = false;
 			now = false;
 			polls = false;
@@ -555,6 +756,7 @@ proctype user(byte u)
 			f = 0;
 			rc = 0
 		}
+#if CLOSES
 	:: atomic { may_call(u) ->
 		act(u);
 		f = file;
@@ -562,11 +764,12 @@ proctype user(byte u)
 	   }
 		unet_close(u)
 	:: open_file(u)
+#endif
 	:: u < THREADS && v_ready[u] -> poll_events(u)          /* its processor */
 	:: atomic { is_next(u) -> begun = begun + (u == begun) } break
 	od;
 	atomic {                                        /* its waiter is freed */
-		assert(told == NO_USER);
+		assert(taker == NO_USER);
 		freed[u] = true;
 		v_interrupt[u] = false
 	}
@@ -606,15 +809,19 @@ init
 
 	atomic {
 		given[1] = true;
+#if !CLOSES
+		nonblock[1] = true;
+		d_kind = 1;
+#endif
 		for (i : 0 .. USERS - 1) { run user(i) }
 		run system();
 		i = 0
 	}
 	timeout ->                              /* no process can go on */
 	d_step {
-		assert(!d_lock && d_inside == 0 && d_kind != CLOSING);
+		assert(!d_lock && d_inside == 0 && d_kind != CLOSING && d_turn == NONE);
 		for (i : 0 .. USERS - 1) {
-			assert(freed[i] || (d_waiter == i && w_state[i] == WAITING
+			assert(freed[i] || (d_queue??[eval(i)] && w_state[i] == WAITING
 				&& file && !closing[file] && bytes[file] == 0))
 		}
 	}
