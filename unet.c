@@ -2282,7 +2282,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	return rc;
 }
 
-/* As wait_ready(), for each. 0: something may be ready. */
+/* As block(), for each. 0: something may be ready. */
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
