@@ -353,7 +353,7 @@ static void test_room(void **state)
 	under = run_two(compute_below);
 	print_message("gave way %zu times, and %zu\n", deep, under);
 	TEST_TRUE(deep >= 20);
-	TEST_TRUE(under < deep / 4);
+	TEST_TRUE(under < deep / 2);            /* around below() there is room */
 }
 
 /* Without s_preempt and s_yield there are no regions. */
