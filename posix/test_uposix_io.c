@@ -264,6 +264,20 @@ static void *read_once(void *fd)
 	return NULL;
 }
 
+/* As unet has both ends. */
+static void adopt_both(int fds[2])
+{
+	pthread_t reader;
+
+	for (int i = 0; i < 2; i++) {
+		reader = go(read_once, &fds[i]);
+		usleep(5 * MS);
+		TEST_EQUAL(write(fds[!i], "hello", 5), 5);
+		join(reader);
+		TEST_TRUE(is_adopted(fds[i]));
+	}
+}
+
 static void native(void **state)
 {
 	struct timeval limit = { 0, 10 * MS };
@@ -274,13 +288,7 @@ static void native(void **state)
 	(void)state;
 	test_timeout(2);
 	pair(fds);
-	for (int i = 0; i < 2; i++) {
-		reader = go(read_once, &fds[i]);
-		usleep(5 * MS);
-		TEST_EQUAL(write(fds[!i], "hello", 5), 5);
-		join(reader);
-		TEST_TRUE(is_adopted(fds[i]));
-	}
+	adopt_both(fds);
 	reader = go(read_slowly, &fds[0]);
 	TEST_EQUAL(write(fds[1], much, MUCH), MUCH);
 	join(reader);
@@ -290,6 +298,73 @@ static void native(void **state)
 	TEST_EQUAL(setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
 	TEST_EQUAL(recv(fds[0], text, 8, 0), -1);
 	TEST_EQUAL(errno, EAGAIN);
+	close_both(fds);
+}
+
+static void *send_parts(void *fd)
+{
+	for (int i = 0; i < 3; i++) {
+		usleep(2 * MS);
+		TEST_EQUAL(write(*(int *)fd, "abc", 3), 3);
+	}
+	return NULL;
+}
+
+/* Its calls are full ones there, too. */
+static void native_whole(void **state)
+{
+	struct iovec iov[2] = { { much, 10 }, { much + 10, MUCH - 10 } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
+	int fds[2], file = memfd_create("file", 0);
+	pthread_t reader;
+	off_t at = 0;
+
+	(void)state;
+	test_timeout(5);
+	TEST_EQUAL(write(file, much, MUCH), MUCH);
+	pair(fds);
+	adopt_both(fds);
+	for (int kind = 0; kind < 5; kind++) {
+		reader = go(read_slowly, &fds[0]);
+		TEST_EQUAL(kind == 0 ? writev(fds[1], iov, 2)
+			   : kind == 1 ? send(fds[1], much, MUCH, MSG_NOSIGNAL)
+			   : kind == 2 ? sendmsg(fds[1], &m, 0)
+			   : kind == 3 ? sendto(fds[1], much, MUCH, 0, NULL, 0)
+			   : sendfile(fds[1], file, &at, MUCH), MUCH);
+		join(reader);
+	}
+	TEST_EQUAL(at, MUCH);
+	close(file);
+	close_both(fds);
+}
+
+static void native_parts(void **state)
+{
+	char text[9];
+	struct iovec iov[2] = { { text, 2 }, { text + 2, 7 } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
+	struct mmsghdr one = { .msg_hdr = m };
+	pthread_t sender;
+	int fds[2];
+
+	(void)state;
+	test_timeout(2);
+	pair(fds);
+	adopt_both(fds);
+	for (int kind = 0; kind < 4; kind++) {
+		memset(text, 0, 9);
+		sender = go(send_parts, &fds[1]);
+		if (kind == 3)
+			TEST_EQUAL(recvmmsg(fds[0], &one, 1, MSG_WAITALL, NULL), 1);
+		else
+			TEST_EQUAL(kind == 0 ? recv(fds[0], text, 9, MSG_WAITALL)
+				   : kind == 1 ? recvmsg(fds[0], &m, MSG_WAITALL)
+				   : recvfrom(fds[0], text, 9, MSG_WAITALL, NULL,
+					      NULL), 9);
+		TEST_TRUE(memcmp(text, "abcabcabc", 9) == 0);
+		join(sender);
+	}
+	TEST_EQUAL(one.msg_len, 9);
 	close_both(fds);
 }
 
@@ -566,15 +641,6 @@ static void *in_listeners(void *unused)
 	close(fd);
 	close(listener);
 	return unused;
-}
-
-static void *send_parts(void *fd)
-{
-	for (int i = 0; i < 3; i++) {
-		usleep(2 * MS);
-		TEST_EQUAL(write(*(int *)fd, "abc", 3), 3);
-	}
-	return NULL;
 }
 
 static void *in_messages(void *unused)
@@ -991,7 +1057,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
-		cmocka_unit_test(native), cmocka_unit_test(several),
+		cmocka_unit_test(native), cmocka_unit_test(native_whole),
+		cmocka_unit_test(native_parts), cmocka_unit_test(several),
 		cmocka_unit_test(timeouts), cmocka_unit_test(signals),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),
 		cmocka_unit_test(polls), cmocka_unit_test(tcp),

@@ -35,16 +35,24 @@ enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_fd *f);
 static bool is_full(const struct uposix_fd *f);
 static ssize_t written(const struct uposix_fd *f, ssize_t n, size_t done, int flags);
+static bool goes_on(int fd);
 static ssize_t write_plain(int fd, const char *data, size_t size);
+static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,
+			  int flags);
 static ssize_t write_way(int fd, const void *data, size_t size, int flags,
 			 struct uposix_fd *f);
 static ssize_t write_some(int fd, const char *data, size_t size, int flags,
 			  struct uposix_fd *f);
 static ssize_t receive(int fd, char *buffer, size_t size, int flags,
 		       struct unet_addr *from, const struct uposix_fd *f);
+static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
+			     __SOCKADDR_ARG from, socklen_t *from_size);
 static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left);
 static size_t bytes_of(const struct iovec *iov, size_t n);
 static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadline);
+static ssize_t receive_rest(int fd, const struct msghdr *m, ssize_t got);
+static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
+			  __CONST_SOCKADDR_ARG to, socklen_t to_size);
 static ssize_t send_message(int fd, const struct msghdr *m, int flags,
 			    struct uposix_fd *f);
 static void note_received(const struct msghdr *m);
@@ -136,6 +144,14 @@ static ssize_t write_way(int fd, const void *data, size_t size, int flags,
 	return written(f, n, done, flags);
 }
 
+/* After a short count by a native thread: it is short only as O_NONBLOCK is ours. */
+static bool goes_on(int fd)
+{
+	const struct uposix_fd *f = uposix__known(fd);
+
+	return f && (f->f_flags & (FD_OURS | FD_NONBLOCK)) == FD_OURS;
+}
+
 /*
  * By a native thread, or to what is FOREIGN or PLAIN. A thread that writes much to a
  * foreign pipe waits before each part that is sure to have room.
@@ -155,11 +171,8 @@ static ssize_t write_plain(int fd, const char *data, size_t size)
 			break;
 		n = write(fd, data + done, parts && left > PIPE_BUF ? PIPE_BUF : left);
 		done += n > 0 ? (size_t)n : 0;
-		if (n > 0 && !parts) {          /* short only if O_NONBLOCK is ours */
-			f = done < size ? uposix__known(fd) : NULL;
-			parts = f && (f->f_flags & (FD_OURS | FD_NONBLOCK)) == FD_OURS;
-		}
-	} while (n < 0 ? uposix__repeat(fd, POLLOUT) : parts && n > 0 && done < size);
+	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
+		 : n > 0 && done < size && (parts || goes_on(fd)));
 	return done > 0 ? (ssize_t)done : n;
 }
 
@@ -185,7 +198,28 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 	do
 		n = writev(fd, iov, count);
 	while (n < 0 && uposix__repeat(fd, POLLOUT));
-	return n;
+	return n > 0 ? write_rest(fd, iov, (size_t)count, n, -1) : n;
+}
+
+/* By a native thread, after the first `put' bytes. Flags: of sendmsg(); -1: writev(). */
+static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,
+			  int flags)
+{
+	ssize_t n = 1;
+
+	while ((n > 0 || (n < 0 && uposix__repeat(fd, POLLOUT)))
+	       && goes_on(fd) && (size_t)put < bytes_of(iov, count)) {
+		int left = 0;
+		struct iovec *rest = rest_of(iov, count, (size_t)put, &left);
+		struct msghdr m = { .msg_iov = rest, .msg_iovlen = (size_t)left };
+
+		if (!rest)
+			break;
+		n = flags < 0 ? writev(fd, rest, left) : sendmsg(fd, &m, flags);
+		put += n > 0 ? n : 0;
+		free(rest);
+	}
+	return put;
 }
 
 /* recv. */
@@ -194,7 +228,6 @@ ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
 {
 	struct uposix_fd *f;
 	int way;
-	ssize_t n;
 
 	if (flags & NO_WAIT)
 		return recv(fd, buffer, size, flags);
@@ -205,10 +238,24 @@ ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
 		return receive(fd, buffer, size, flags, NULL, f);
 	if (way == WAY_FAILED)
 		return -1;
-	do
-		n = recv(fd, buffer, size, flags);
-	while (n < 0 && uposix__repeat(fd, POLLIN));
-	return n;
+	return receive_plain(fd, buffer, size, flags, (__SOCKADDR_ARG){ NULL }, NULL);
+}
+
+/* By a native thread, most of all. */
+static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
+			     __SOCKADDR_ARG from, socklen_t *from_size)
+{
+	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
+	size_t got = 0;
+	ssize_t n;
+
+	do {
+		n = recvfrom(fd, buffer + got, size - got, flags, from, from_size);
+		got += n > 0 ? (size_t)n : 0;
+		all = all && uposix__kind(fd) == STREAM;
+	} while (n < 0 ? uposix__repeat(fd, POLLIN)
+		 : n > 0 && all && got < size && goes_on(fd));
+	return got > 0 ? (ssize_t)got : n;
 }
 
 static ssize_t receive(int fd, char *buffer, size_t size, int flags,
@@ -255,10 +302,7 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 			give_address(&a, to, from_size);
 		return n;
 	}
-	do
-		n = recvfrom(fd, buffer, size, flags, from, from_size);
-	while (n < 0 && uposix__repeat(fd, POLLIN));
-	return n;
+	return receive_plain(fd, buffer, size, flags, from, from_size);
 }
 
 ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
@@ -283,6 +327,8 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 		do
 			n = recvmsg(fd, m, flags);
 		while (n < 0 && uposix__repeat(fd, POLLIN));
+		if (n > 0 && flags & MSG_WAITALL && !(flags & MSG_PEEK))
+			n = receive_rest(fd, m, n);
 	}
 	if (n >= 0 && m->msg_controllen > 0)
 		note_received(m);
@@ -336,6 +382,27 @@ static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadli
 	return got;
 }
 
+/* The same by a native thread. */
+static ssize_t receive_rest(int fd, const struct msghdr *m, ssize_t got)
+{
+	size_t size = bytes_of(m->msg_iov, m->msg_iovlen);
+	ssize_t n = 1;
+
+	while ((n > 0 || (n < 0 && uposix__repeat(fd, POLLIN))) && (size_t)got < size
+	       && uposix__kind(fd) == STREAM && goes_on(fd)) {
+		int left = 0;
+		struct iovec *rest = rest_of(m->msg_iov, m->msg_iovlen, (size_t)got,
+					     &left);
+
+		if (!rest)
+			break;
+		n = readv(fd, rest, left);
+		got += n > 0 ? n : 0;
+		free(rest);
+	}
+	return got;
+}
+
 /* Descriptors came in: their numbers may have been others' before. */
 static void note_received(const struct msghdr *m)
 {
@@ -363,7 +430,7 @@ int uposix_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
 		: USCHED_NEVER;
 	unsigned i = 0;
 
-	if (flags & NO_WAIT || !uposix__in_thread())
+	if (flags & NO_WAIT || !(uposix__in_thread() || goes_on(fd)))
 		return recvmmsg(fd, messages, n, flags, limit);
 	for (; i < n && (i == 0 || end == USCHED_NEVER || usync_after(0) < end); i++) {
 		ssize_t got = uposix_recvmsg(fd, &messages[i].msg_hdr,
@@ -399,7 +466,6 @@ ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
 {
 	struct uposix_fd *f;
 	int way;
-	ssize_t n;
 
 	if (flags & MSG_DONTWAIT)
 		return send(fd, data, size, flags);
@@ -410,10 +476,22 @@ ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
 		return flags & ~KNOWN || (f->f_kind != STREAM)
 			? write_some(fd, data, size, flags, f)
 			: write_way(fd, data, size, flags, f);
-	do
-		n = send(fd, data, size, flags);
-	while (n < 0 && uposix__repeat(fd, POLLOUT));
-	return n;
+	return send_plain(fd, data, size, flags, (__CONST_SOCKADDR_ARG){ NULL }, 0);
+}
+
+/* By a native thread, most of all. */
+static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
+			  __CONST_SOCKADDR_ARG to, socklen_t to_size)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	do {
+		n = sendto(fd, data + done, size - done, flags, to, to_size);
+		done += n > 0 ? (size_t)n : 0;
+	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
+		 : n > 0 && done < size && goes_on(fd));
+	return done > 0 ? (ssize_t)done : n;
 }
 
 ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
@@ -438,10 +516,7 @@ ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
 		UPOSIX_WAIT(n, unet_sendto(fd, data, size, flags, &a, deadline));
 		return written(f, n, 0, flags);
 	}
-	do
-		n = sendto(fd, data, size, flags, to, to_size);
-	while (n < 0 && uposix__repeat(fd, POLLOUT));
-	return n;
+	return send_plain(fd, data, size, flags, to, to_size);
 }
 
 ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
@@ -460,7 +535,7 @@ ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
 	do
 		n = sendmsg(fd, m, flags);
 	while (n < 0 && uposix__repeat(fd, POLLOUT));
-	return n;
+	return n > 0 ? write_rest(fd, m->msg_iov, m->msg_iovlen, n, flags) : n;
 }
 
 /* Ancillary data and the address go with the first part. */
@@ -495,7 +570,7 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 {
 	unsigned i = 0;
 
-	if (flags & MSG_DONTWAIT || !uposix__in_thread())
+	if (flags & MSG_DONTWAIT || !(uposix__in_thread() || goes_on(fd)))
 		return sendmmsg(fd, messages, n, flags);
 	for (; i < n; i++) {
 		ssize_t put = uposix_sendmsg(fd, &messages[i].msg_hdr, flags);
@@ -527,10 +602,12 @@ ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
 		} while (n > 0 && done < size);
 		return written(f, n, done, 0);
 	}
-	do
-		n = sendfile(fd, from, offset, size);
-	while (n < 0 && uposix__repeat(fd, POLLOUT));
-	return n;
+	do {
+		n = sendfile(fd, from, offset, size - done);
+		done += n > 0 ? (size_t)n : 0;
+	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
+		 : n > 0 && done < size && goes_on(fd));
+	return done > 0 ? (ssize_t)done : n;
 }
 
 ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
