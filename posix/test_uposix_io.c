@@ -643,6 +643,39 @@ static void *in_listeners(void *unused)
 	return unused;
 }
 
+/*
+ * The listener was closed while several waited, and its number is another one's. That
+ * these are told so is more than the system does.
+ */
+static void *accept_closed(void *unused)
+{
+	TEST_EQUAL(accept(listener, NULL, NULL), -1);
+	TEST_EQUAL(errno, EBADF);
+	return unused;
+}
+
+static void *in_reused(void *unused)
+{
+	struct sockaddr_in a = go_listen();
+	pthread_t t[3];
+	int before = listener, fd = go_connect(&a);
+
+	close(accept(listener, NULL, NULL));
+	close(fd);
+	if (!is_adopted(listener) || !really_nonblocking(listener))
+		return unused;
+	for (int i = 0; i < 3; i++)
+		t[i] = go(accept_closed, NULL);
+	usleep(5 * MS);
+	close(listener);
+	a = go_listen();
+	TEST_EQUAL(listener, before);
+	for (int i = 0; i < 3; i++)
+		join(t[i]);
+	close(listener);
+	return unused;
+}
+
 static void *in_messages(void *unused)
 {
 	char text[16], control[CMSG_SPACE(sizeof(int))] = { 0 };
@@ -1045,6 +1078,7 @@ CASE(broken)
 CASE(polls)
 CASE(tcp)
 CASE(listeners)
+CASE(reused)
 CASE(messages)
 CASE(datagrams)
 CASE(files)
@@ -1062,7 +1096,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(timeouts), cmocka_unit_test(signals),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),
 		cmocka_unit_test(polls), cmocka_unit_test(tcp),
-		cmocka_unit_test(listeners),
+		cmocka_unit_test(listeners), cmocka_unit_test(reused),
 		cmocka_unit_test(messages), cmocka_unit_test(datagrams),
 		cmocka_unit_test(files), cmocka_unit_test(streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),

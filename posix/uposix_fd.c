@@ -149,6 +149,7 @@ int uposix__made(int fd, int kind, bool nonblocking)
 	SET(f->f_send, 0);
 	SET(f->f_flags, nonblocking ? FD_NONBLOCK : 0);
 	SET(f->f_kind, (uint8_t)kind);
+	__atomic_fetch_add(&f->f_age, 1, __ATOMIC_ACQ_REL);
 	return fd;
 }
 

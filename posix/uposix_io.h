@@ -57,6 +57,7 @@ struct uposix_fd {
 	uint32_t f_group;               /* numbers of one open file; 0: it is alone */
 	uint32_t f_receive;             /* ms; 0: no time-out */
 	uint32_t f_send;
+	uint32_t f_age;                 /* another one: the number was closed meanwhile */
 	struct usync_mutex *f_accept;   /* one thread waits for connections */
 };
 

@@ -19,7 +19,7 @@
 struct host;
 
 static int  accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags,
-			   struct uposix_fd *f);
+			   struct uposix_fd *f, uint32_t age);
 static struct usync_mutex *accept_mutex(struct uposix_fd *f);
 static void unlock(struct usync_mutex **m);
 static void accepted(int new, int flags, const struct uposix_fd *listener, bool ours);
@@ -31,7 +31,8 @@ static struct hostent *offload_host(struct host *h);
 
 /*
  * accept. A thread waits until the listener can be read, and tries then, so that it sees
- * each error: EMFILE, say. Others that accept from it wait for a mutex meanwhile.
+ * each error: EMFILE, say. Others that accept from it wait for a mutex meanwhile. If it
+ * was closed then, they get EBADF.
  */
 
 int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
@@ -42,9 +43,12 @@ int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
 	if (way == WAY_FAILED)
 		return -1;
 	if (way == WAY_UNET) {
+		uint32_t age = __atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE);
+
 		new = accept4(fd, peer, size, flags | SOCK_NONBLOCK);
 		if (new < 0 && errno == EAGAIN)
-			new = accept_in_turn(fd, peer, size, flags | SOCK_NONBLOCK, f);
+			new = accept_in_turn(fd, peer, size, flags | SOCK_NONBLOCK, f,
+					     age);
 	} else {
 		do
 			new = accept4(fd, peer, size, flags);
@@ -56,7 +60,7 @@ int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
 }
 
 static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags,
-			  struct uposix_fd *f)
+			  struct uposix_fd *f, uint32_t age)
 {
 	CLEANUP(unlock) struct usync_mutex *locked = NULL;
 	struct usync_mutex *m = accept_mutex(f);
@@ -69,7 +73,10 @@ static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flag
 		return (int)uposix__answer(rc);
 	locked = m;
 	do {
-		UPOSIX_WAIT(rc, unet_wait_readable(fd, deadline));
+		if (__atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE) == age)
+			UPOSIX_WAIT(rc, unet_wait_readable(fd, deadline));
+		else
+			rc = -EBADF;            /* the number may be another one's now */
 		if (rc == 0)
 			new = accept4(fd, peer, size, flags);
 	} while (rc == 0 && new < 0 && errno == EAGAIN);
