@@ -557,6 +557,32 @@ static void *in_polls(void *unused)
 	return unused;
 }
 
+/* POLLHUP is no reason for a descriptor that is only in the third set. */
+static void *in_excepts(void *unused)
+{
+	struct timeval limit = { 0, 30 * MS };
+	long begun = ms_now();
+	int fds[2], other[2];
+	fd_set in, except;
+
+	pair(fds);
+	pair(other);
+	close(fds[1]);
+	FD_ZERO(&except);
+	FD_SET(fds[0], &except);
+	TEST_EQUAL(select(fds[0] + 1, NULL, NULL, &except, &limit), 0);
+	TEST_TRUE(ms_now() - begun >= 29 && !FD_ISSET(fds[0], &except));
+	FD_SET(fds[0], &except);
+	FD_ZERO(&in);
+	FD_SET(other[0], &in);
+	go(write_later, &other[1]);
+	TEST_EQUAL(select(other[0] + 1, &in, NULL, &except, NULL), 1);
+	TEST_TRUE(FD_ISSET(other[0], &in) && !FD_ISSET(fds[0], &except));
+	close(fds[0]);
+	close_both(other);
+	return unused;
+}
+
 /* ---- Sockets ---- */
 
 static int listener;
@@ -1078,6 +1104,7 @@ CASE(broken)
 CASE(polls)
 CASE(tcp)
 CASE(listeners)
+CASE(excepts)
 CASE(reused)
 CASE(messages)
 CASE(datagrams)
@@ -1096,7 +1123,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(timeouts), cmocka_unit_test(signals),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),
 		cmocka_unit_test(polls), cmocka_unit_test(tcp),
-		cmocka_unit_test(listeners), cmocka_unit_test(reused),
+		cmocka_unit_test(listeners), cmocka_unit_test(excepts),
+		cmocka_unit_test(reused),
 		cmocka_unit_test(messages), cmocka_unit_test(datagrams),
 		cmocka_unit_test(files), cmocka_unit_test(streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),

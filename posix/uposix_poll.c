@@ -27,6 +27,7 @@ static bool begin_mask(const sigset_t *mask, sigset_t *before);
 static void end_mask(bool changed, const sigset_t *before);
 static int  select_until(int n, fd_set *sets[3], int64_t deadline);
 static size_t collect(int n, fd_set *sets[3], struct pollfd *fds);
+static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3]);
 static int  give_back(struct pollfd *fds, size_t count, fd_set *sets[3]);
 static int  wait_events(int fd, struct epoll_event *events, int max, int64_t deadline);
 
@@ -224,7 +225,9 @@ static int select_until(int n, fd_set *sets[3], int64_t deadline)
 		return -1;
 	}
 	count = collect(n, sets, fds);
-	rc = wait_and_look(fds, count, deadline);
+	do
+		rc = wait_and_look(fds, count, deadline);
+	while (rc > 0 && take_out(fds, count, sets));
 	return rc < 0 ? rc : give_back(fds, count, sets);
 }
 
@@ -243,10 +246,32 @@ static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
 	return count;
 }
 
+/*
+ * poll() tells what no set asks for: POLLHUP of a descriptor that is only in `except'.
+ * True: there is only that, and those are out from now on.
+ */
+static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3])
+{
+	for (size_t k = 0; k < count; k++)
+		for (int i = 0; fds[k].revents && i < 3; i++)
+			if (fds[k].revents & POLLNVAL
+			    || (is_in(sets[i], fds[k].fd) && fds[k].revents & found[i]))
+				return false;
+	for (size_t k = 0; k < count; k++)
+		if (fds[k].revents) {
+			fds[k].fd = ~fds[k].fd;
+			fds[k].revents = 0;
+		}
+	return true;
+}
+
 static int give_back(struct pollfd *fds, size_t count, fd_set *sets[3])
 {
 	int n = 0;
 
+	for (size_t k = 0; k < count; k++)
+		if (fds[k].fd < 0)
+			fds[k].fd = ~fds[k].fd;
 	for (size_t k = 0; k < count; k++)
 		if (fds[k].revents & POLLNVAL) {
 			errno = EBADF;
