@@ -857,6 +857,20 @@ static int compare_files(int a, int b)
 #endif
 }
 
+bool unet__is_idle(int fd)
+{
+	struct descriptor *d;
+	bool idle;
+
+	if (find(fd, &d))
+		return true;
+	uwait_lock(&d->d_lock);
+	idle = !d->d_first[IN] && !d->d_first[OUT] && !(d->d_turns & TURNS)
+		&& !(__atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) & INSIDE);
+	uwait_unlock(&d->d_lock);
+	return idle;
+}
+
 /* What is in the table may be half changed, and has waiters that are not there. */
 void unet__forked(void)
 {

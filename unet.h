@@ -214,6 +214,9 @@ int unet_wait_writable(int fd, int64_t deadline);
 /* Private: in the child of a fork(). All descriptors are as if never used here. */
 void unet__forked(void);
 
+/* No thread waits for it, or is in a call with it. */
+bool unet__is_idle(int fd);
+
 #ifdef __cplusplus
 }
 #endif

@@ -739,6 +739,66 @@ static void *in_messages(void *unused)
 	return unused;
 }
 
+static void pass(int by, int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { &(char){ 0 }, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			    .msg_controllen = sizeof control };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof fd);
+	memcpy(CMSG_DATA(c), &fd, sizeof fd);
+	TEST_EQUAL(sendmsg(by, &m, 0), 1);
+}
+
+static int receive(int by)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { &(char){ 0 }, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			    .msg_controllen = sizeof control };
+	int fd;
+
+	TEST_EQUAL(recvmsg(by, &m, 0), 1);
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
+	return fd;
+}
+
+/* What a thread has waited for is passed as the program knows it. */
+static void *in_rights(void *unused)
+{
+	static int fds[2], passed[2];
+	pthread_t reader;
+	int new;
+
+	pair(fds);
+	pair(passed);
+	adopt_both(passed);
+	pass(fds[0], passed[0]);
+	TEST_TRUE(!really_nonblocking(passed[0]));
+	new = receive(fds[1]);
+	go(write_later, &passed[1]);
+	read_once(&new);
+	TEST_TRUE(is_adopted(new));             /* again, by all of its numbers */
+	TEST_TRUE(!(fcntl(passed[0], F_GETFL) & O_NONBLOCK));
+	reader = go(read_once, &passed[0]);
+	usleep(5 * MS);
+	pass(fds[0], new);                      /* does not end the wait */
+	TEST_EQUAL(write(passed[1], "hello", 5), 5);
+	join(reader);
+	close(new);
+	new = receive(fds[1]);
+	go(write_later, &passed[1]);
+	read_once(&new);
+	close(new);
+	close_both(fds);
+	close_both(passed);
+	return unused;
+}
+
 static void *send_two(void *fd)
 {
 	char a = 'a', b[] = "bc";
@@ -1107,6 +1167,7 @@ CASE(listeners)
 CASE(excepts)
 CASE(reused)
 CASE(messages)
+CASE(rights)
 CASE(datagrams)
 CASE(files)
 CASE(locks)
@@ -1125,7 +1186,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(polls), cmocka_unit_test(tcp),
 		cmocka_unit_test(listeners), cmocka_unit_test(excepts),
 		cmocka_unit_test(reused),
-		cmocka_unit_test(messages), cmocka_unit_test(datagrams),
+		cmocka_unit_test(messages), cmocka_unit_test(rights),
+		cmocka_unit_test(datagrams),
 		cmocka_unit_test(files), cmocka_unit_test(streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
 		cmocka_unit_test(locks), cmocka_unit_test(names),

@@ -24,9 +24,11 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <linux/kcmp.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -57,6 +59,9 @@ static void each_of_group(struct uposix_fd *f,
 			  void (*func)(struct uposix_fd *f, uint32_t a, uint32_t b),
 			  uint32_t a, uint32_t b);
 static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear);
+static bool each_number(int fd, uint32_t group, bool (*func)(int fd));
+static bool is_idle(int fd);
+static bool give_up(int fd);
 static void time_one(struct uposix_fd *f, uint32_t name, uint32_t ms);
 static int  await_foreign(int fd, short events, struct uposix_fd *f);
 static int  change_flags(int fd, long flags);
@@ -470,7 +475,7 @@ int uposix__copied(int fd, int copy)
 		SET(f->f_group, ++last_group);
 	SET(g->f_receive, GET(f->f_receive));
 	SET(g->f_send, GET(f->f_send));
-	SET(g->f_flags, GET(f->f_flags) & (FD_NONBLOCK | FD_OURS));
+	SET(g->f_flags, GET(f->f_flags) & (FD_NONBLOCK | FD_OURS | FD_PASSED));
 	SET(g->f_group, GET(f->f_group));
 	SET(g->f_kind, GET(f->f_kind));
 	pthread_mutex_unlock(&table_lock);
@@ -507,6 +512,83 @@ int uposix_dup3(int fd, int copy, int flags)
 		uposix__release(copy);
 	copy = dup3(fd, copy, flags);
 	return for_program(fd, copy) ? copy : uposix__copied(fd, copy);
+}
+
+/*
+ * Passed to other processes, which do not expect O_NONBLOCK, or to this one: then the
+ * numbers are one group. A thread that waits afterwards sets O_NONBLOCK again.
+ */
+void uposix__sent(int fd)
+{
+	struct uposix_fd *f = classified(fd);
+	uint32_t group;
+
+	if (!f || GET(f->f_kind) >= FOREIGN)
+		return;
+	pthread_mutex_lock(&table_lock);
+	change(f, FD_PASSED, 0);
+	group = GET(f->f_group);
+	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) == FD_OURS
+	    && each_number(fd, group, is_idle)) {
+		each_number(fd, group, give_up);
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	}
+	pthread_mutex_unlock(&table_lock);
+}
+
+/* Until func is false. Under the lock. */
+static bool each_number(int fd, uint32_t group, bool (*func)(int fd))
+{
+	bool all = func(fd);
+
+	for (size_t i = 0; group && i < CHUNKS; i++) {
+		struct uposix_fd *chunk = GET(table[i]);
+
+		for (size_t k = 0; all && chunk && k < CHUNK; k++)
+			if (GET(chunk[k].f_group) == group && i * CHUNK + k != (size_t)fd)
+				all = func((int)(i * CHUNK + k));
+	}
+	return all;
+}
+
+static bool is_idle(int fd)
+{
+	return !(GET(entry(fd)->f_flags) & FD_UNET) || unet__is_idle(fd);
+}
+
+static bool give_up(int fd)
+{
+	struct uposix_fd *f = entry(fd);
+
+	if (GET(f->f_flags) & FD_UNET)
+		unet_forget(fd);
+	change_one(f, 0, FD_OURS | FD_UNET);
+	return true;
+}
+
+void uposix__received(int fd)
+{
+	int other = -1, pid = getpid();
+	struct uposix_fd *f;
+
+	uposix__forget(fd);
+	for (size_t i = 0; other < 0 && i < CHUNKS; i++) {
+		struct uposix_fd *chunk = GET(table[i]);
+
+		for (size_t k = 0; other < 0 && chunk && k < CHUNK; k++)
+			if (GET(chunk[k].f_flags) & FD_PASSED
+			    && syscall(SYS_kcmp, pid, pid, KCMP_FILE, (long)fd,
+				       (long)(i * CHUNK + k)) == 0)
+				other = (int)(i * CHUNK + k);
+	}
+	if (other >= 0)
+		uposix__copied(other, fd);
+	f = classified(fd);
+	if (!f)
+		return;
+	pthread_mutex_lock(&table_lock);
+	change_one(f, FD_PASSED, 0);
+	pthread_mutex_unlock(&table_lock);
 }
 
 /* The end. */

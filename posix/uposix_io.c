@@ -55,7 +55,7 @@ static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
 			  __CONST_SOCKADDR_ARG to, socklen_t to_size);
 static ssize_t send_message(int fd, const struct msghdr *m, int flags,
 			    struct uposix_fd *f);
-static void note_received(const struct msghdr *m);
+static void each_passed(const struct msghdr *m, void (*func)(int fd));
 
 /* read and write. */
 
@@ -331,7 +331,7 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 			n = receive_rest(fd, m, n);
 	}
 	if (n >= 0 && m->msg_controllen > 0)
-		note_received(m);
+		each_passed(m, uposix__received);
 	return n;
 }
 
@@ -403,8 +403,8 @@ static ssize_t receive_rest(int fd, const struct msghdr *m, ssize_t got)
 	return got;
 }
 
-/* Descriptors came in: their numbers may have been others' before. */
-static void note_received(const struct msghdr *m)
+/* The descriptors that come in or go out with it. */
+static void each_passed(const struct msghdr *m, void (*func)(int fd))
 {
 	struct msghdr all = *m;
 
@@ -418,9 +418,20 @@ static void note_received(const struct msghdr *m)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-			uposix__forget(fd);
+			func(fd);
 		}
 	}
+}
+
+static int receive_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
+			   struct timespec *limit)
+{
+	int got = recvmmsg(fd, messages, n, flags, limit);
+
+	for (int i = 0; i < got; i++)
+		if (messages[i].msg_hdr.msg_controllen > 0)
+			each_passed(&messages[i].msg_hdr, uposix__received);
+	return got;
 }
 
 int uposix_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
@@ -431,7 +442,7 @@ int uposix_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
 	unsigned i = 0;
 
 	if (flags & NO_WAIT || !(uposix__in_thread() || goes_on(fd)))
-		return recvmmsg(fd, messages, n, flags, limit);
+		return receive_several(fd, messages, n, flags, limit);
 	for (; i < n && (i == 0 || end == USCHED_NEVER || usync_after(0) < end); i++) {
 		ssize_t got = uposix_recvmsg(fd, &messages[i].msg_hdr,
 					     flags & ~MSG_WAITFORONE);
@@ -525,6 +536,8 @@ ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
 	int way;
 	ssize_t n;
 
+	if (m->msg_controllen > 0)
+		each_passed(m, uposix__sent);
 	if (flags & MSG_DONTWAIT)
 		return sendmsg(fd, m, flags);
 	way = uposix__way(fd, POLLOUT, &f);
@@ -570,8 +583,12 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 {
 	unsigned i = 0;
 
-	if (flags & MSG_DONTWAIT || !(uposix__in_thread() || goes_on(fd)))
+	if (flags & MSG_DONTWAIT || !(uposix__in_thread() || goes_on(fd))) {
+		for (; i < n; i++)
+			if (messages[i].msg_hdr.msg_controllen > 0)
+				each_passed(&messages[i].msg_hdr, uposix__sent);
 		return sendmmsg(fd, messages, n, flags);
+	}
 	for (; i < n; i++) {
 		ssize_t put = uposix_sendmsg(fd, &messages[i].msg_hdr, flags);
 

@@ -47,6 +47,7 @@ enum {
 	FD_NONBLOCK = 1,                /* the program has set O_NONBLOCK */
 	FD_OURS     = 2,                /* O_NONBLOCK is set, for unet */
 	FD_UNET     = 4,                /* unet knows the number */
+	FD_PASSED   = 8,                /* it went out or came in by SCM_RIGHTS */
 };
 
 /* All of it is atomic. Changes of f_flags are made under a lock. */
@@ -101,6 +102,12 @@ void uposix__release(int fd) HIDDEN;
 
 /* `copy' is another number of `fd'. Returns `copy'. */
 int uposix__copied(int fd, int copy) HIDDEN;
+
+/* It goes out by SCM_RIGHTS: without O_NONBLOCK, if that is ours, and none waits. */
+void uposix__sent(int fd) HIDDEN;
+
+/* It came in, as a new number. */
+void uposix__received(int fd) HIDDEN;
 
 /* Its kind, found out if need be. */
 int uposix__kind(int fd) HIDDEN;
