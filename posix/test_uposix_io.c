@@ -93,6 +93,16 @@ static bool is_adopted(int fd)
 	return really_nonblocking(fd);
 }
 
+/* Of usched, on one processor: another one runs only when this one waits. */
+static bool really_threads(void)
+{
+#ifndef pthread_create
+	if (!getenv("LD_PRELOAD"))
+		return false;
+#endif
+	return strcmp(getenv("UPOSIX_PROCESSORS"), "1") == 0;
+}
+
 static long ms_now(void)
 {
 	struct timespec t;
@@ -996,10 +1006,30 @@ static void *wait_for_any(void *unused)
 	return unused;
 }
 
+static void *wait_for_id(void *all)
+{
+	pid_t pid = waiting_child();
+	siginfo_t info = { 0 };
+
+	TEST_EQUAL(waitid(all ? P_ALL : P_PID, (id_t)pid, &info, WEXITED), 0);
+	TEST_TRUE(info.si_pid == pid && info.si_code == CLD_EXITED);
+	TEST_EQUAL(info.si_status, 5);
+	TEST_EQUAL(waitid(P_PID, (id_t)pid, &info, WEXITED), -1);
+	TEST_EQUAL(errno, ECHILD);
+	return NULL;
+}
+
+static void *wait_for_any_id(void *unused)
+{
+	wait_for_id(&gate);
+	return unused;
+}
+
 static void processes(void **state)
 {
 	void *(*const calls[])(void *) = { read_command, run_command, close_command,
-					   wait_for_child, wait_for_any };
+					   wait_for_child, wait_for_any, wait_for_id,
+					   wait_for_any_id };
 
 	(void)state;
 	test_timeout(2);
@@ -1102,6 +1132,51 @@ static void *in_names(void *unused)
 	return unused;
 }
 
+static atomic_bool noted;
+
+static void *note(void *unused)
+{
+	noted = true;
+	return unused;
+}
+
+static bool is_in(const void *p, const char *buffer, size_t size)
+{
+	return (uintptr_t)p - (uintptr_t)buffer < size;
+}
+
+/* With all that is found in the caller's buffer. Another thread runs meanwhile. */
+static void *in_look_ups(void *unused)
+{
+	char room[1025], *buffer = room + 1, tiny[4];
+	struct hostent host, *h = NULL;
+	struct in_addr in = { htonl(INADDR_LOOPBACK) };
+	int error;
+
+	for (int kind = 0; kind < 3; kind++) {
+		pthread_t other = go(note, NULL);
+
+		noted = false;
+		TEST_EQUAL(kind == 0 ? gethostbyname_r("localhost", &host, buffer, 1024,
+						       &h, &error)
+			   : kind == 1 ? gethostbyname2_r("localhost", AF_INET, &host,
+							  buffer, 1024, &h, &error)
+			   : gethostbyaddr_r(&in, sizeof in, AF_INET, &host, buffer, 1024,
+					     &h, &error), 0);
+		TEST_TRUE(noted || !really_threads());
+		join(other);
+		TEST_TRUE(h == &host && is_in(h->h_name, buffer, 1024));
+		TEST_TRUE(strstr(h->h_name, "localhost"));
+		TEST_TRUE(is_in(h->h_aliases, buffer, 1024));
+		TEST_TRUE(is_in(h->h_addr_list, buffer, 1024));
+		TEST_TRUE(is_in(h->h_addr, buffer, 1024));
+		TEST_TRUE(memcmp(h->h_addr, &in, sizeof in) == 0);
+	}
+	TEST_EQUAL(gethostbyname_r("localhost", &host, tiny, 4, &h, &error), ERANGE);
+	TEST_TRUE(!h && error == NETDB_INTERNAL);
+	return unused;
+}
+
 /* ---- The child of a fork ---- */
 
 /* It starts threads of its own. */
@@ -1172,6 +1247,7 @@ CASE(datagrams)
 CASE(files)
 CASE(locks)
 CASE(names)
+CASE(look_ups)
 CASE(forks)
 
 int main(int argc, char **argv)
@@ -1191,6 +1267,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(files), cmocka_unit_test(streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
 		cmocka_unit_test(locks), cmocka_unit_test(names),
+		cmocka_unit_test(look_ups),
 		cmocka_unit_test(forks),
 	};
 

@@ -222,11 +222,15 @@ UPOSIX_LIKE(getnameinfo);
 UPOSIX_LIKE(gethostbyname);
 UPOSIX_LIKE(gethostbyname2);
 UPOSIX_LIKE(gethostbyaddr);
+UPOSIX_LIKE(gethostbyname_r);
+UPOSIX_LIKE(gethostbyname2_r);
+UPOSIX_LIKE(gethostbyaddr_r);
 
 UPOSIX_LIKE(wait);
 UPOSIX_LIKE(waitpid);
 UPOSIX_LIKE(wait3);
 UPOSIX_LIKE(wait4);
+UPOSIX_LIKE(waitid);
 UPOSIX_LIKE(system);
 UPOSIX_LIKE(pclose);
 UPOSIX_LIKE(flock);
@@ -270,13 +274,23 @@ UPOSIX_LIKE(dprintf);
 
 #undef UPOSIX_LIKE
 
-/* What inline functions of libc call, and scanf() of C99. */
+/* What inline functions of libc call, and scanf() of C99 and C23. */
 int uposix___uflow(FILE *file);
 int uposix___underflow(FILE *file);
 int uposix___isoc99_vfscanf(FILE *file, const char *format, va_list list);
 int uposix___isoc99_fscanf(FILE *file, const char *format, ...);
 int uposix___isoc99_vscanf(const char *format, va_list list);
 int uposix___isoc99_scanf(const char *format, ...);
+int uposix___isoc23_vfscanf(FILE *file, const char *format, va_list list);
+int uposix___isoc23_fscanf(FILE *file, const char *format, ...);
+int uposix___isoc23_vscanf(const char *format, va_list list);
+int uposix___isoc23_scanf(const char *format, ...);
+
+/* Of resolv.h, which programs need not have. */
+int uposix_res_query(const char *name, int space, int type, unsigned char *answer,
+		     int size);
+int uposix_res_search(const char *name, int space, int type, unsigned char *answer,
+		      int size);
 
 /* In the place of calls with _FORTIFY_SOURCE. */
 ssize_t uposix___read_chk(int fd, void *buffer, size_t size, size_t room);

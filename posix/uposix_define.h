@@ -137,10 +137,16 @@
 #define gethostbyname uposix_gethostbyname
 #define gethostbyname2 uposix_gethostbyname2
 #define gethostbyaddr uposix_gethostbyaddr
+#define gethostbyname_r uposix_gethostbyname_r
+#define gethostbyname2_r uposix_gethostbyname2_r
+#define gethostbyaddr_r uposix_gethostbyaddr_r
+#define res_query uposix_res_query
+#define res_search uposix_res_search
 #define wait uposix_wait
 #define waitpid uposix_waitpid
 #define wait3 uposix_wait3
 #define wait4 uposix_wait4
+#define waitid uposix_waitid
 #define system uposix_system
 #define pclose uposix_pclose
 #define flock(fd, operation) uposix_flock(fd, operation)
@@ -184,6 +190,10 @@
 #define __isoc99_fscanf uposix___isoc99_fscanf
 #define __isoc99_vscanf uposix___isoc99_vscanf
 #define __isoc99_scanf uposix___isoc99_scanf
+#define __isoc23_vfscanf uposix___isoc23_vfscanf
+#define __isoc23_fscanf uposix___isoc23_fscanf
+#define __isoc23_vscanf uposix___isoc23_vscanf
+#define __isoc23_scanf uposix___isoc23_scanf
 #define vdprintf uposix_vdprintf
 #define dprintf uposix_dprintf
 #define __read_chk uposix___read_chk

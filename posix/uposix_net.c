@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 struct host;
+struct found;
+struct query;
 
 static int  accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags,
 			   struct uposix_fd *f, uint32_t age);
@@ -28,6 +30,15 @@ static void look_up(void *lookup);
 static void look_back(void *lookup);
 static void find_host(void *lookup);
 static struct hostent *offload_host(struct host *h);
+static struct found *new_found(const void *key, size_t size, const char *buffer,
+			       size_t room);
+static int  offload_found(struct found *f, struct hostent *host, char *buffer,
+			  struct hostent **result, int *error);
+static void find_found(void *found);
+static void give_host(const struct found *f, struct hostent *host, char *buffer);
+static char *moved(const struct found *f, const void *p, char *buffer);
+static int  offload_query(struct query *q, const char *name, unsigned char *answer);
+static void ask(void *query);
 
 /*
  * accept. A thread waits until the listener can be read, and tries then, so that it sees
@@ -354,4 +365,214 @@ static void find_host(void *host)
 	h->h_found = h->h_name ? gethostbyname2(h->h_name, h->h_family)
 		: gethostbyaddr(h->h_address, h->h_size, h->h_family);
 	h->h_error = h_errno;
+}
+
+/*
+ * gethostbyname_r() and its like. The pool fills a buffer on the heap, which begins as
+ * far from an aligned address as the caller's, and pointers are moved afterwards.
+ */
+struct found {
+	void           *f_key;          /* a name, or an address */
+	socklen_t       f_size;         /* of an address; 0: a name */
+	int             f_family;       /* 0: gethostbyname_r() */
+	char           *f_heap;
+	char           *f_buffer;       /* there */
+	size_t          f_room;
+	struct hostent  f_host;
+	struct hostent *f_result;
+	int             f_error;        /* h_errno */
+	int             f_rc;
+	int             f_errno;
+};
+
+enum { ALIGNED = 16 };
+
+int uposix_gethostbyname_r(const char *name, struct hostent *host, char *buffer,
+			   size_t size, struct hostent **result, int *error)
+{
+	struct found *f = new_found(name, strlen(name) + 1, buffer, size);
+
+	if (!f)
+		return gethostbyname_r(name, host, buffer, size, result, error);
+	return offload_found(f, host, buffer, result, error);
+}
+
+int uposix_gethostbyname2_r(const char *name, int family, struct hostent *host,
+			    char *buffer, size_t size, struct hostent **result,
+			    int *error)
+{
+	struct found *f = new_found(name, strlen(name) + 1, buffer, size);
+
+	if (!f)
+		return gethostbyname2_r(name, family, host, buffer, size, result, error);
+	f->f_family = family;
+	return offload_found(f, host, buffer, result, error);
+}
+
+int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
+			   struct hostent *host, char *buffer, size_t size,
+			   struct hostent **result, int *error)
+{
+	struct found *f = new_found(address, length, buffer, size);
+
+	if (!f || length == 0) {
+		free(f);
+		return gethostbyaddr_r(address, length, family, host, buffer, size,
+				       result, error);
+	}
+	f->f_size = length;
+	f->f_family = family;
+	return offload_found(f, host, buffer, result, error);
+}
+
+/* One block with key and buffer. NULL: in place. */
+static struct found *new_found(const void *key, size_t size, const char *buffer,
+			       size_t room)
+{
+	struct found *f = uposix__in_thread() ? calloc(1, sizeof *f + size) : NULL;
+	char *heap = f ? malloc(room + ALIGNED) : NULL;
+
+	if (!heap) {
+		free(f);
+		return NULL;
+	}
+	f->f_key = memcpy(f + 1, key, size);
+	f->f_heap = heap;
+	f->f_buffer = heap + (uintptr_t)buffer % ALIGNED;
+	f->f_room = room;
+	return f;
+}
+
+static int offload_found(struct found *f, struct hostent *host, char *buffer,
+			 struct hostent **result, int *error)
+{
+	int rc = uposix__offload(find_found, &f, sizeof f);
+
+	*result = NULL;
+	*error = rc ? NETDB_INTERNAL : f->f_error;
+	errno = rc ? -rc : f->f_errno;
+	rc = rc ? -rc : f->f_rc;
+	if (rc == 0 && f->f_result) {
+		give_host(f, host, buffer);
+		*result = host;
+	}
+	free(f->f_heap);
+	free(f);
+	return rc;
+}
+
+static void find_found(void *found)
+{
+	struct found *f = *(struct found **)found;
+
+	if (f->f_size)
+		f->f_rc = gethostbyaddr_r(f->f_key, f->f_size, f->f_family, &f->f_host,
+					  f->f_buffer, f->f_room, &f->f_result,
+					  &f->f_error);
+	else if (f->f_family)
+		f->f_rc = gethostbyname2_r(f->f_key, f->f_family, &f->f_host,
+					   f->f_buffer, f->f_room, &f->f_result,
+					   &f->f_error);
+	else
+		f->f_rc = gethostbyname_r(f->f_key, &f->f_host, f->f_buffer, f->f_room,
+					  &f->f_result, &f->f_error);
+	f->f_errno = errno;
+}
+
+static void give_host(const struct found *f, struct hostent *host, char *buffer)
+{
+	char **lists[2] = { f->f_host.h_aliases, f->f_host.h_addr_list };
+
+	for (int i = 0; i < 2; i++)
+		for (char **at = lists[i]; at && *at; at++)
+			*at = moved(f, *at, buffer);
+	memcpy(buffer, f->f_buffer, f->f_room);
+	*host = f->f_host;
+	host->h_name = moved(f, host->h_name, buffer);
+	host->h_aliases = (char **)(void *)moved(f, lists[0], buffer);
+	host->h_addr_list = (char **)(void *)moved(f, lists[1], buffer);
+}
+
+/* Where it is in the caller's buffer. */
+static char *moved(const struct found *f, const void *p, char *buffer)
+{
+	size_t at = (uintptr_t)p - (uintptr_t)f->f_buffer;
+
+	return p && at < f->f_room ? buffer + at : (char *)(uintptr_t)p;
+}
+
+/* Questions to the name server. The settings in _res are those of a native thread. */
+
+struct query {
+	char          *q_name;
+	int            q_class;
+	int            q_type;
+	int            q_size;
+	bool           q_search;
+	int            q_n;
+	int            q_error;
+	int            q_errno;
+	unsigned char  q_answer[];
+};
+
+int res_query(const char *name, int space, int type, unsigned char *answer, int size);
+int res_search(const char *name, int space, int type, unsigned char *answer, int size);
+
+static struct query *new_query(int space, int type, int size)
+{
+	struct query *q = uposix__in_thread() && size >= 0
+		? calloc(1, sizeof *q + (size_t)size) : NULL;
+
+	if (q) {
+		q->q_class = space;
+		q->q_type = type;
+		q->q_size = size;
+	}
+	return q;
+}
+
+int uposix_res_query(const char *name, int space, int type, unsigned char *answer,
+		     int size)
+{
+	struct query *q = new_query(space, type, size);
+
+	return q ? offload_query(q, name, answer)
+		: res_query(name, space, type, answer, size);
+}
+
+int uposix_res_search(const char *name, int space, int type, unsigned char *answer,
+		      int size)
+{
+	struct query *q = new_query(space, type, size);
+
+	if (!q)
+		return res_search(name, space, type, answer, size);
+	q->q_search = true;
+	return offload_query(q, name, answer);
+}
+
+static int offload_query(struct query *q, const char *name, unsigned char *answer)
+{
+	int rc, n;
+
+	q->q_name = strdup(name);
+	rc = q->q_name ? uposix__offload(ask, &q, sizeof q) : -ENOMEM;
+	n = rc ? -1 : q->q_n;
+	if (n > 0)
+		memcpy(answer, q->q_answer, (size_t)(n < q->q_size ? n : q->q_size));
+	h_errno = rc ? NETDB_INTERNAL : q->q_error;
+	errno = rc ? -rc : q->q_errno;
+	free(q->q_name);
+	free(q);
+	return n;
+}
+
+static void ask(void *query)
+{
+	struct query *q = *(struct query **)query;
+
+	q->q_n = (q->q_search ? res_search : res_query)(q->q_name, q->q_class, q->q_type,
+							q->q_answer, q->q_size);
+	q->q_error = h_errno;
+	q->q_errno = errno;
 }

@@ -120,6 +120,59 @@ pid_t uposix_wait3(int *status, int options, struct rusage *usage)
 	return uposix_wait4(-1, status, options, usage);
 }
 
+struct waited_id {
+	idtype_t  i_type;
+	id_t      i_id;
+	int       i_options;
+	int       i_rc;
+	int       i_errno;
+	siginfo_t i_info;
+};
+
+static void wait_id_in_pool(void *job)
+{
+	struct waited_id *i = job;
+
+	i->i_rc = waitid(i->i_type, i->i_id, &i->i_info, i->i_options);
+	i->i_errno = errno;
+}
+
+/* True: it is over, for i_errno or a child. */
+static bool try_wait_id(struct waited_id *i)
+{
+	i->i_info.si_pid = 0;
+	i->i_rc = waitid(i->i_type, i->i_id, &i->i_info, i->i_options | WNOHANG);
+	i->i_errno = errno;
+	return i->i_rc != 0 || i->i_info.si_pid != 0;
+}
+
+int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	struct waited_id i = { .i_type = type, .i_id = id, .i_options = options };
+	int rc = 0;
+
+	if (options & WNOHANG || !uposix__in_thread())
+		return waitid(type, id, info, options);
+	if (uposix__point()) {
+		errno = EINTR;
+		return -1;
+	}
+	if (!try_wait_id(&i)) {
+		if (type == P_PID && !(options & (WSTOPPED | WCONTINUED)))
+			rc = await_process((pid_t)id);
+		if (rc == -EINTR)
+			return (int)uposix__answer(rc);
+		rc = try_wait_id(&i) ? 0
+			: uposix__offload(wait_id_in_pool, &i, sizeof i);
+	}
+	errno = rc ? -rc : i.i_errno;
+	if (rc || i.i_rc)
+		return -1;
+	if (info)
+		*info = i.i_info;
+	return 0;
+}
+
 struct command {
 	char *c_text;
 	FILE *c_file;

@@ -52,6 +52,7 @@ static void leave(struct stream **s);
 static void await_input(FILE *file);
 
 int __isoc99_vfscanf(FILE *file, const char *format, va_list list);
+int __isoc23_vfscanf(FILE *file, const char *format, va_list list) __attribute__((weak));
 int __uflow(FILE *file);
 int __underflow(FILE *file);
 
@@ -286,6 +287,8 @@ READS(int, vfscanf, (FILE *file, const char *format, va_list list), file,
        vfscanf(file, format, list))
 READS(int, __isoc99_vfscanf, (FILE *file, const char *format, va_list list), file,
        __isoc99_vfscanf(file, format, list))
+READS(int, __isoc23_vfscanf, (FILE *file, const char *format, va_list list), file,
+      __isoc23_vfscanf(file, format, list))
 READS(int, __uflow, (FILE *file), file, __uflow(file))
 READS(int, __underflow, (FILE *file), file, __underflow(file))
 
@@ -302,6 +305,11 @@ int uposix_vscanf(const char *format, va_list list)
 int uposix___isoc99_vscanf(const char *format, va_list list)
 {
 	return uposix___isoc99_vfscanf(stdin, format, list);
+}
+
+int uposix___isoc23_vscanf(const char *format, va_list list)
+{
+	return uposix___isoc23_vfscanf(stdin, format, list);
 }
 
 /* Calls name(...) with a list of arguments. */
@@ -334,6 +342,10 @@ WITH_LIST(__isoc99_fscanf, (FILE *file, const char *format, ...), format,
 	  uposix___isoc99_vfscanf(file, format, list))
 WITH_LIST(__isoc99_scanf, (const char *format, ...), format,
 	  uposix___isoc99_vscanf(format, list))
+WITH_LIST(__isoc23_fscanf, (FILE *file, const char *format, ...), format,
+	  uposix___isoc23_vfscanf(file, format, list))
+WITH_LIST(__isoc23_scanf, (const char *format, ...), format,
+	  uposix___isoc23_vscanf(format, list))
 
 /* dprintf() writes inside of libc, too. */
 
