@@ -936,6 +936,75 @@ static void streams(void **state)
 	TEST_TRUE(!fdopen(fds[0], "r") && errno == EBADF);
 }
 
+/* flockfile() of a stream of libc excludes the threads of the processor. */
+static void *print_twice(void *name)
+{
+	flockfile(shared);
+	flockfile(shared);
+	fputs(name, shared);
+	usleep(20 * MS);
+	funlockfile(shared);
+	TEST_EQUAL(fprintf(shared, "%s", (char *)name), 1);
+	funlockfile(shared);
+	return NULL;
+}
+
+static void *print_once(void *name)
+{
+	TEST_EQUAL(ftrylockfile(shared), EBUSY);
+	fputs(name, shared);
+	return NULL;
+}
+
+/* The child has it unlocked. */
+static int print_in_child(void)
+{
+	alarm(2);
+	flockfile(shared);
+	funlockfile(shared);
+	return 0;
+}
+
+static void *fork_locked(void *unused)
+{
+	int status = -1;
+	pid_t pid;
+
+	flockfile(shared);
+	pid = fork();
+	if (pid == 0)
+		_exit(print_in_child());
+	funlockfile(shared);
+	TEST_EQUAL(waitpid(pid, &status, 0), pid);
+	TEST_EQUAL(status, 0);
+	return unused;
+}
+
+static void *in_locked_streams(void *unused)
+{
+	pthread_t t[4];
+	char text[16];
+
+	shared = tmpfile();
+	t[0] = go(print_twice, "a");
+	usleep(5 * MS);
+	t[1] = go(print_once, "x");
+	usleep(5 * MS);
+	t[2] = go(print_twice, "b");
+	for (int i = 0; i < 3; i++)
+		join(t[i]);
+	rewind(shared);
+	TEST_TRUE(fgets(text, sizeof text, shared));
+	TEST_TRUE(strcmp(text, "aaxbb") == 0);
+	join(go(fork_locked, NULL));
+	TEST_EQUAL(ftrylockfile(shared), 0);
+	TEST_EQUAL(fclose(shared), 0);
+	shared = tmpfile();                     /* in its place, most of all */
+	join(go(print_twice, "a"));
+	TEST_EQUAL(fclose(shared), 0);
+	return unused;
+}
+
 /* libc's own stream over a pipe. */
 static void *read_command(void *unused)
 {
@@ -1247,6 +1316,7 @@ CASE(datagrams)
 CASE(files)
 CASE(locks)
 CASE(names)
+CASE(locked_streams)
 CASE(look_ups)
 CASE(forks)
 
@@ -1265,6 +1335,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(messages), cmocka_unit_test(rights),
 		cmocka_unit_test(datagrams),
 		cmocka_unit_test(files), cmocka_unit_test(streams),
+		cmocka_unit_test(locked_streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
 		cmocka_unit_test(locks), cmocka_unit_test(names),
 		cmocka_unit_test(look_ups),

@@ -177,6 +177,10 @@
 #define getdelim uposix_getdelim
 #define __getdelim uposix___getdelim
 #define vfprintf uposix_vfprintf
+#define printf(...) uposix_printf(__VA_ARGS__)
+#define vprintf uposix_vprintf
+#define puts uposix_puts
+#define putchar uposix_putchar
 #define vfscanf uposix_vfscanf
 #define fflush uposix_fflush
 #define fprintf uposix_fprintf
@@ -205,6 +209,8 @@
 #define __fread_chk uposix___fread_chk
 #define __vfprintf_chk uposix___vfprintf_chk
 #define __fprintf_chk uposix___fprintf_chk
+#define __vprintf_chk uposix___vprintf_chk
+#define __printf_chk uposix___printf_chk
 #define __vdprintf_chk uposix___vdprintf_chk
 #define __dprintf_chk uposix___dprintf_chk
 

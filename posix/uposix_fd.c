@@ -82,6 +82,7 @@ void uposix__io_forked(void)
 		for (size_t k = 0; GET(table[i]) && k < CHUNK; k++)
 			change_one(&table[i][k], 0, FD_UNET);
 	unet__forked();
+	uposix__streams_forked();
 }
 
 static void before_fork(void)

@@ -23,6 +23,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -162,5 +163,11 @@ int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline) HIDDEN;
  * func has made must not be lost.
  */
 int uposix__offload(void (*func)(void *argument), void *argument, size_t size) HIDDEN;
+
+/* A stream of libc has been closed. */
+void uposix__end_stream(const FILE *file) HIDDEN;
+
+/* In the child of a fork: no stream is locked. */
+void uposix__streams_forked(void) HIDDEN;
 
 #endif /* UPOSIX_IO_H */

@@ -208,6 +208,7 @@ int uposix_pclose(FILE *file)
 	int rc;
 
 	uposix__forget(fileno(file));
+	uposix__end_stream(file);
 	if (!uposix__in_thread())
 		return pclose(file);
 	rc = uposix__offload(close_command, &c, sizeof c);

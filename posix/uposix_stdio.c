@@ -11,6 +11,9 @@
  * from an empty buffer waits for the descriptor first. The rest of a line that comes in
  * parts, and room to write, are waited for inside of libc, and hold up the processor.
  *
+ * flockfile() of one of these makes an entry for it, with a mutex that the calls here
+ * take from then on.
+ *
  * libc marks the streams of fopencookie() by the number -2, which keeps the look-up away
  * from all others.
  */
@@ -32,16 +35,20 @@ enum { BUCKETS = 256, OF_COOKIES = -2 };
 struct stream {
 	struct stream     *s_next;
 	FILE              *s_file;
-	int                s_fd;
+	int                s_fd;        /* -1: the stream is libc's */
 	unsigned           s_depth;     /* the owner has locked it so many times more */
 	struct usync_mutex s_mutex;
 };
 
 static struct stream *streams[BUCKETS];
+static unsigned locked;                 /* atomic: entries of libc's streams */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct stream *stream_of(FILE *file);
+static struct stream *known_stream(FILE *file);
+static struct stream *lockable(FILE *file);
 static struct stream **place_of(const FILE *file);
+static struct stream *find(const FILE *file);
 static cookie_read_function_t  read_stream;
 static cookie_write_function_t write_stream;
 static cookie_close_function_t close_stream;
@@ -63,6 +70,15 @@ static struct stream **place_of(const FILE *file)
 	return &streams[(uintptr_t)file / 64 % BUCKETS];
 }
 
+static struct stream *find(const FILE *file)
+{
+	struct stream *s;
+
+	for (s = *place_of(file); s && s->s_file != file; s = s->s_next)
+		;
+	return s;
+}
+
 /* NULL: it is not ours. */
 static struct stream *stream_of(FILE *file)
 {
@@ -71,10 +87,75 @@ static struct stream *stream_of(FILE *file)
 	if (file->_fileno != OF_COOKIES)
 		return NULL;
 	pthread_mutex_lock(&streams_lock);
-	for (s = *place_of(file); s && s->s_file != file; s = s->s_next)
-		;
+	s = find(file);
+	pthread_mutex_unlock(&streams_lock);
+	return s && s->s_fd >= 0 ? s : NULL;
+}
+
+/* NULL: it is libc's, and flockfile() was not called for it. */
+static struct stream *known_stream(FILE *file)
+{
+	struct stream *s;
+
+	if (__builtin_expect(file->_fileno != OF_COOKIES
+			     && !__atomic_load_n(&locked, __ATOMIC_ACQUIRE), 1))
+		return NULL;
+	pthread_mutex_lock(&streams_lock);
+	s = find(file);
 	pthread_mutex_unlock(&streams_lock);
 	return s;
+}
+
+/* NULL: no memory. */
+static struct stream *lockable(FILE *file)
+{
+	struct stream *new = known_stream(file), *s = new;
+
+	if (s)
+		return s;
+	new = calloc(1, sizeof *new);
+	if (!new)
+		return NULL;
+	new->s_fd = -1;
+	new->s_file = file;
+	pthread_mutex_lock(&streams_lock);
+	s = find(file);
+	if (!s) {
+		new->s_next = *place_of(file);
+		*place_of(file) = new;
+		__atomic_fetch_add(&locked, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&streams_lock);
+	if (s)
+		free(new);
+	return s ? s : new;
+}
+
+void uposix__end_stream(const FILE *file)
+{
+	struct stream *s, **at;
+
+	if (!__atomic_load_n(&locked, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&streams_lock);
+	for (at = place_of(file); (s = *at) && s->s_file != file; at = &s->s_next)
+		;
+	if (s) {
+		*at = s->s_next;
+		__atomic_fetch_sub(&locked, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&streams_lock);
+	free(s);
+}
+
+void uposix__streams_forked(void)
+{
+	streams_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct stream *s = streams[i]; s; s = s->s_next) {
+			s->s_mutex = (struct usync_mutex){ 0 };
+			s->s_depth = 0;
+		}
 }
 
 FILE *uposix_fdopen(int fd, const char *mode)
@@ -146,8 +227,10 @@ static int close_stream(void *cookie)
 /* libc closes the descriptor of one that is not ours. */
 int uposix_fclose(FILE *file)
 {
-	if (!stream_of(file))
+	if (!stream_of(file)) {
 		uposix__forget(fileno(file));
+		uposix__end_stream(file);
+	}
 	return fclose(file);
 }
 
@@ -179,7 +262,7 @@ int uposix_fileno_unlocked(FILE *file)
 
 static struct stream *lock(FILE *file)
 {
-	struct stream *s = stream_of(file);
+	struct stream *s = known_stream(file);
 	int error = errno, before, rc;
 
 	if (!s)
@@ -209,13 +292,13 @@ static void leave(struct stream **s)
 
 void uposix_flockfile(FILE *file)
 {
-	if (!lock(file))
+	if (!lockable(file) || !lock(file))
 		flockfile(file);
 }
 
 void uposix_funlockfile(FILE *file)
 {
-	struct stream *s = stream_of(file);
+	struct stream *s = known_stream(file);
 
 	if (s)
 		unlock(s);
@@ -225,7 +308,7 @@ void uposix_funlockfile(FILE *file)
 
 int uposix_ftrylockfile(FILE *file)
 {
-	struct stream *s = stream_of(file);
+	struct stream *s = lockable(file);
 	int rc;
 
 	if (!s)
@@ -259,7 +342,7 @@ static void await_input(FILE *file)
 	{									\
 		CLEANUP(leave) struct stream *s_ = lock(file);			\
 										\
-		if (!s_)							\
+		if (!s_ || s_->s_fd < 0)					\
 			begin;							\
 		return call;							\
 	}
@@ -283,6 +366,9 @@ READS(ssize_t, __getdelim, (char **line, size_t *size, int c, FILE *file), file,
        getdelim(line, size, c, file))
 LOCKED(int, vfprintf, (FILE *file, const char *format, va_list list), file,
        vfprintf(file, format, list))
+LOCKED(int, vprintf, (const char *format, va_list list), stdout, vprintf(format, list))
+LOCKED(int, puts, (const char *text), stdout, puts(text))
+LOCKED(int, putchar, (int c), stdout, putchar(c))
 READS(int, vfscanf, (FILE *file, const char *format, va_list list), file,
        vfscanf(file, format, list))
 READS(int, __isoc99_vfscanf, (FILE *file, const char *format, va_list list), file,
@@ -335,6 +421,7 @@ int uposix_fflush(FILE *file)
 
 WITH_LIST(fprintf, (FILE *file, const char *format, ...), format,
 	  uposix_vfprintf(file, format, list))
+WITH_LIST(printf, (const char *format, ...), format, uposix_vprintf(format, list))
 WITH_LIST(fscanf, (FILE *file, const char *format, ...), format,
 	  uposix_vfscanf(file, format, list))
 WITH_LIST(scanf, (const char *format, ...), format, uposix_vscanf(format, list))
@@ -366,6 +453,7 @@ WITH_LIST(dprintf, (int fd, const char *format, ...), format,
 /* What _FORTIFY_SOURCE puts in their place. The flag asks for checks of the format. */
 
 int __vfprintf_chk(FILE *file, int flag, const char *format, va_list list);
+int __vprintf_chk(int flag, const char *format, va_list list);
 
 char *uposix___fgets_chk(char *text, size_t room, int size, FILE *file)
 {
@@ -383,6 +471,12 @@ LOCKED(int, __vfprintf_chk, (FILE *file, int flag, const char *format, va_list l
 
 WITH_LIST(__fprintf_chk, (FILE *file, int flag, const char *format, ...), format,
 	  uposix___vfprintf_chk(file, flag, format, list))
+
+LOCKED(int, __vprintf_chk, (int flag, const char *format, va_list list), stdout,
+       __vprintf_chk(flag, format, list))
+
+WITH_LIST(__printf_chk, (int flag, const char *format, ...), format,
+	  uposix___vprintf_chk(flag, format, list))
 
 int uposix___vdprintf_chk(int fd, int flag, const char *format, va_list list)
 {

@@ -28,7 +28,8 @@ run=posix/usched-run
 # The list, what stands for the plain names in C, and what the library exports.
 sed -n 's/^[NL]A[MT]ER*(\(.*\))$/\1/p' posix/uposix_names.inc | sort >"$dir/names"
 sed -n -e 's/^#define \([^ ]*\) uposix_\1$/\1/p' \
-	-e 's/^#define \([^ (]*\)\((.*)\) uposix_\1\2$/\1/p' posix/uposix_define.h |
+	-e 's/^#define \([^ (]*\)\((.*)\) uposix_\1\2$/\1/p' \
+	-e 's/^#define \([^ (]*\)(\.\.\.) uposix_\1(__VA_ARGS__)$/\1/p' posix/uposix_define.h |
 	sort >"$dir/defined"
 cmp -s "$dir/names" "$dir/defined" ||
 	fail "uposix_define.h is not uposix_names.inc: $(diff "$dir/names" "$dir/defined")"
