@@ -1442,6 +1442,62 @@ static void shares(void **state)
 	munmap(shared, sizeof *shared);
 }
 
+/* glibc marks normal ones by a bit, and notes in adaptive ones how long it has spun. */
+static void *count_shared(void *unused)
+{
+	for (int i = 0; i < 200; i++) {
+		ok(pthread_mutex_lock(&shared->m));
+		shared->value++;
+		sched_yield();
+		ok(pthread_mutex_unlock(&shared->m));
+	}
+	return unused;
+}
+
+static int in_other_process(void)
+{
+	ok(pthread_mutex_lock(&shared->m));     /* waits */
+	if (shared->value < 1)
+		return 1;
+	ok(pthread_mutex_unlock(&shared->m));
+	join(start(count_shared, NULL));
+	return 0;
+}
+
+static void shares_kind(int kind)
+{
+	pthread_mutexattr_t attr;
+	pid_t child;
+
+	pthread_mutexattr_init(&attr);
+	ok(pthread_mutexattr_settype(&attr, kind));
+	ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
+	ok(pthread_mutex_init(&shared->m, &attr));
+	ok(pthread_mutex_lock(&shared->m));
+	shared->value = 0;
+	child = fork();
+	if (child == 0) {
+		alarm(10);
+		_exit(in_other_process());
+	}
+	nap(30);
+	shared->value = 1;
+	ok(pthread_mutex_unlock(&shared->m));
+	join(start(count_shared, NULL));
+	ok(status_of(child));
+	assert_int_equal(shared->value, 401);
+	ok(pthread_mutex_destroy(&shared->m));
+}
+
+static void shares_kinds(void **state)
+{
+	(void)state;
+	make_shared();
+	shares_kind(PTHREAD_MUTEX_NORMAL);
+	shares_kind(PTHREAD_MUTEX_ADAPTIVE_NP);
+	munmap(shared, sizeof *shared);
+}
+
 static pthread_mutex_t *held;
 
 static void *wait_for_held(void *unused)
@@ -1574,7 +1630,7 @@ int main(void)
 		TEST(waits), TEST(wakes_main), TEST(waits_for_a_time),
 		TEST(cond_and_signal), TEST(reads_and_writes), TEST(rwlock_inits),
 		TEST(semaphores), TEST(named_semaphore), TEST(barriers), TEST(spins),
-		TEST(sleeps), TEST(shares), TEST(forks), TEST(forks_in_thread),
+		TEST(sleeps), TEST(shares), TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,10 +4,10 @@
  *
  * A mutex begins with a struct usync_mutex, and a word behind it has what that lacks: the
  * kind, once it is known, and how often the owner has locked it. glibc's initialisers put
- * the kind where m_queue.q_first is. That is a pointer or NULL: a number below 256 is a
- * kind. One that glibc gives to objects of several processes (SHARED, robust) means that
- * it is libc's. Others are moved to the word at the first call. Zeros are a normal mutex,
- * as in POSIX.
+ * the kind where m_queue.q_first is. That is a pointer or NULL: a small or odd number is a
+ * kind, with bits of glibc about elision, and about spins above. One that glibc gives to
+ * objects of several processes (SHARED, robust) means that it is libc's. Others are moved
+ * to the word at the first call. Zeros are a normal mutex, as in POSIX.
  *
  * A condition begins with a struct usync_cond. Where glibc notes that one is of several
  * processes is found out by making one.
@@ -30,7 +30,7 @@ enum {
 	DEPTHS = 1 << 24,
 	SHARED = 0xf0,                  /* in kinds of glibc: robust, protocols, SHARED */
 	ROBUST = 0x10,
-	LIBC   = 256,                   /* below: a kind */
+	LIBC   = 4096,                  /* below: a kind */
 	LEFT   = 7,                     /* of m_owner without a name: see usync.c */
 };
 
@@ -71,6 +71,12 @@ static inline bool forked(void)
 		|| uposix__forked.f_name;
 }
 
+/* Of an adaptive one, glibc has counted spins in the upper half. */
+static inline bool is_kind(uintptr_t word)
+{
+	return (word - 1 < LIBC - 1) | ((word & (sizeof(void *) - 1)) != 0);
+}
+
 /* The mutex; NULL: it is libc's. */
 static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
 {
@@ -78,8 +84,8 @@ static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
 	uintptr_t kind = (uintptr_t)__atomic_load_n(&m->m.m_queue.q_first,
 						    __ATOMIC_RELAXED);
 
-	if (__builtin_expect((kind - 1 < LIBC - 1) | forked(), 0)) {
-		if (kind - 1 < LIBC - 1 && !move_kind(m, kind))
+	if (__builtin_expect(is_kind(kind) | forked(), 0)) {
+		if (is_kind(kind) && !move_kind(m, kind))
 			return NULL;
 		adopt(m);
 	}
@@ -111,8 +117,8 @@ static bool move_kind(struct mutex *m, uintptr_t kind)
 
 	if (kind & SHARED)
 		return false;
-	__atomic_compare_exchange_n(&m->m_word, &none, (uint32_t)kind | KNOWN, false,
-				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&m->m_word, &none, ((uint32_t)kind & KINDS) | KNOWN,
+				    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	__atomic_compare_exchange_n(&m->m.m_queue.q_first, &word, NULL, false,
 				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	return true;
