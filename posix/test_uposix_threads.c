@@ -146,6 +146,15 @@ static void joins(void **state)
 	ok(sem_post(&go));
 	soon = in_ms(CLOCK_REALTIME, 5000);
 	ok(pthread_timedjoin_np(t, NULL, &soon));
+#if __GLIBC_PREREQ(2, 31)
+	t = start(wait_go, &go);
+	soon = in_ms(CLOCK_MONOTONIC, 20);
+	is(ETIMEDOUT, pthread_clockjoin_np(t, NULL, CLOCK_MONOTONIC, &soon));
+	is(EINVAL, pthread_clockjoin_np(t, NULL, CLOCK_PROCESS_CPUTIME_ID, &soon));
+	ok(sem_post(&go));
+	soon = in_ms(CLOCK_MONOTONIC, 5000);
+	ok(pthread_clockjoin_np(t, NULL, CLOCK_MONOTONIC, &soon));
+#endif
 	assert_int_equal((intptr_t)join(start(join_self, NULL)), EDEADLK);
 	ok(pthread_create(&t, NULL, wait_go, NULL));
 	ok(sem_post(&go));
@@ -177,6 +186,22 @@ static void joins_each_other(void **state)
 	ok(sem_post(&go));
 	UNTIL(GET() == EDEADLK);
 	assert_int_equal((intptr_t)join(first), 0);
+}
+
+/* That one waited, until it was cancelled, does not matter. */
+static void joins_cancelled(void **state)
+{
+	(void)state;
+	SET(-1);
+	second = start(join_first, NULL);
+	first = start(join_it, &second);
+	nap(20);
+	ok(pthread_cancel(first));
+	nap(20);
+	ok(sem_post(&go));
+	UNTIL(GET() != -1);
+	ok(GET());
+	join(second);
 }
 
 static void *detach_self(void *unused)
@@ -1621,16 +1646,18 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(has_a_limit), TEST(joins), TEST(joins_each_other), TEST(detaches),
-		TEST(exits), TEST(has_self), TEST(has_name), TEST(has_stack),
-		TEST(shows_locals), TEST(has_sched), TEST(has_keys), TEST(deletes_keys),
-		TEST(runs_once), TEST(cancels), TEST(cancels_later),
-		TEST(cancels_no_lock), TEST(interrupts), TEST(blocks_signals),
-		TEST(locks), TEST(has_kinds), TEST(times_out), TEST(tells_misuse),
-		TEST(waits), TEST(wakes_main), TEST(waits_for_a_time),
-		TEST(cond_and_signal), TEST(reads_and_writes), TEST(rwlock_inits),
-		TEST(semaphores), TEST(named_semaphore), TEST(barriers), TEST(spins),
-		TEST(sleeps), TEST(shares), TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
+		TEST(has_a_limit), TEST(joins), TEST(joins_each_other),
+		TEST(joins_cancelled), TEST(detaches), TEST(exits), TEST(has_self),
+		TEST(has_name), TEST(has_stack), TEST(shows_locals), TEST(has_sched),
+		TEST(has_keys), TEST(deletes_keys), TEST(runs_once), TEST(cancels),
+		TEST(cancels_later), TEST(cancels_no_lock), TEST(interrupts),
+		TEST(blocks_signals),
+		TEST(locks), TEST(has_kinds),
+		TEST(times_out), TEST(tells_misuse), TEST(waits), TEST(wakes_main),
+		TEST(waits_for_a_time), TEST(cond_and_signal), TEST(reads_and_writes),
+		TEST(rwlock_inits), TEST(semaphores), TEST(named_semaphore),
+		TEST(barriers), TEST(spins), TEST(sleeps), TEST(shares),
+		TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -423,18 +423,29 @@ int uposix_pthread_tryjoin_np(pthread_t thread, void **result)
 int uposix_pthread_timedjoin_np(pthread_t thread, void **result,
 				const struct timespec *time)
 {
+	if (!uposix__thread(thread))
+		return pthread_timedjoin_np(thread, result, time);
+	return uposix_pthread_clockjoin_np(thread, result, CLOCK_REALTIME, time);
+}
+
+int uposix_pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
+				const struct timespec *time)
+{
 	struct uposix_thread *p = uposix__thread(thread);
 	int rc;
 
 	if (!p)
-		return pthread_timedjoin_np(thread, result, time);
+		return pthread_clockjoin_np(thread, result, clock, time);
 	if (uposix__is_gone(p))
 		return ESRCH;
-	if (!uposix__is_time(time))
+	if (!time)
+		return join(p, result, USCHED_NEVER);
+	if (!uposix__is_time(time)
+	    || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
 		return EINVAL;
 	do
-		rc = join(p, result, uposix__deadline(time, CLOCK_REALTIME));
-	while (rc == ETIMEDOUT && uposix__early(time, CLOCK_REALTIME));
+		rc = join(p, result, uposix__deadline(time, clock));
+	while (rc == ETIMEDOUT && uposix__early(time, clock));
 	return rc;
 }
 
@@ -459,13 +470,13 @@ static int join(struct uposix_thread *p, void **result, int64_t deadline)
 	if (__atomic_load_n(&p->p_state, __ATOMIC_ACQUIRE) & UPOSIX_DETACHED)
 		return EINVAL;
 	uposix__point();
-	if (me)
-		__atomic_store_n(&me->p_joins, p, __ATOMIC_RELEASE);
-	do
+	do {
+		if (me)
+			__atomic_store_n(&me->p_joins, p, __ATOMIC_RELEASE);
 		rc = ustack_join(p->p_thread, deadline);
-	while (uposix__again(&rc) || rc == -EINTR);
-	if (me)
-		__atomic_store_n(&me->p_joins, NULL, __ATOMIC_RELEASE);
+		if (me)
+			__atomic_store_n(&me->p_joins, NULL, __ATOMIC_RELEASE);
+	} while (uposix__again(&rc) || rc == -EINTR);   /* perhaps it ends here */
 	if (rc)
 		return -rc;
 	if (result)

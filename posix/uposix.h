@@ -55,6 +55,8 @@ int uposix_pthread_join(pthread_t thread, void **result);
 int uposix_pthread_tryjoin_np(pthread_t thread, void **result);
 int uposix_pthread_timedjoin_np(pthread_t thread, void **result,
 				const struct timespec *time);
+int uposix_pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
+				const struct timespec *time);
 int uposix_pthread_detach(pthread_t thread);
 void uposix_pthread_exit(void *result) __attribute__((noreturn));
 pthread_t uposix_pthread_self(void);

@@ -21,6 +21,7 @@
 #define pthread_join uposix_pthread_join
 #define pthread_tryjoin_np uposix_pthread_tryjoin_np
 #define pthread_timedjoin_np uposix_pthread_timedjoin_np
+#define pthread_clockjoin_np uposix_pthread_clockjoin_np
 #define pthread_detach uposix_pthread_detach
 #define pthread_exit uposix_pthread_exit
 #define pthread_setname_np uposix_pthread_setname_np
