@@ -11,7 +11,9 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -849,6 +851,167 @@ static void blocks_signals(void **state)
 	join(start(block, NULL));
 }
 
+static void *raise_it(void *unused)
+{
+	ok(raise(SIGUSR1));
+	assert_int_equal(caught, SIGUSR1);
+	assert_true(pthread_equal(caught_by, pthread_self()));
+	return unused;
+}
+
+static void *pause_(void *unused)
+{
+	SET(1);
+	is(-1, pause());
+	is(EINTR, errno);
+	return unused;
+}
+
+static void *suspend(void *unused)
+{
+	sigset_t set, old;
+
+	sigfillset(&set);
+	ok(pthread_sigmask(SIG_SETMASK, &set, NULL));
+	SET(1);
+	nap(10);
+	assert_int_equal(caught, 0);
+	sigdelset(&set, SIGUSR1);
+	is(-1, sigsuspend(&set));
+	is(EINTR, errno);
+	assert_int_equal(caught, SIGUSR1);
+	ok(pthread_sigmask(SIG_BLOCK, NULL, &old));
+	assert_int_equal(sigismember(&old, SIGUSR1), 1);
+	return unused;
+}
+
+static void awaits_signals(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	handle(SA_RESTART);
+	join(start(raise_it, NULL));
+	for (int i = 0; i < 2; i++) {
+		SET(0);
+		caught = 0;
+		t = start(i ? suspend : pause_, NULL);
+		UNTIL(GET() == 1);
+		nap(20);
+		kill_until_ended(t);
+		assert_int_equal(caught, SIGUSR1);
+	}
+	t = start(pause_, NULL);
+	nap(5);
+	ok(pthread_cancel(t));
+	assert_ptr_equal(join(t), PTHREAD_CANCELED);
+}
+
+/* A mask goes to threads and processes that are started. */
+
+static int status_of(pid_t child);
+
+static bool has_mask(int sig)
+{
+	sigset_t set;
+
+	return pthread_sigmask(SIG_BLOCK, NULL, &set) == 0 && sigismember(&set, SIGUSR2)
+		&& sigismember(&set, sig) == 0;
+}
+
+static void *masked(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)has_mask(SIGTERM);
+}
+
+static void *natively_masked(void *stack)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	ok(pthread_attr_setstack(&attr, stack, 1 << 20));
+	ok(pthread_create(&t, &attr, masked, NULL));
+	assert_non_null(join(t));
+	pthread_attr_destroy(&attr);
+	return masked(NULL);
+}
+
+static void inherits_mask(void **state)
+{
+	void *stack = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigset_t set;
+
+	(void)state;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	ok(pthread_sigmask(SIG_BLOCK, &set, NULL));
+	assert_non_null(join(start(masked, NULL)));
+	assert_non_null(join(start(natively_masked, stack)));
+	ok(pthread_sigmask(SIG_UNBLOCK, &set, NULL));
+	munmap(stack, 1 << 20);
+}
+
+#define ENDS_ITSELF "kill -TERM $$; exit 3"
+
+static int child_in_thread(void)
+{
+	sigset_t set;
+
+	if (raise(SIGUSR1) || caught != SIGUSR1)
+		return 1;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	caught = 0;
+	if (kill(getpid(), SIGUSR1) || pthread_kill(pthread_self(), SIGUSR1) || caught)
+		return 2;
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	if (caught != SIGUSR1)
+		return 3;
+	alarm(1);
+	if (sleep(20) == 0)
+		return 4;
+	execl("/bin/sh", "sh", "-c", ENDS_ITSELF, NULL);
+	return 5;
+}
+
+static void *start_processes(void *unused)
+{
+	char *const argv[] = { "sh", "-c", ENDS_ITSELF, NULL };
+	pid_t child = fork();
+	FILE *pipe;
+	int status;
+
+	if (child == 0)
+		_exit(child_in_thread());
+	is(-SIGTERM, status_of(child));
+	ok(posix_spawn(&child, "/bin/sh", NULL, NULL, argv, NULL));
+	is(-SIGTERM, status_of(child));
+	ok(posix_spawnp(&child, "sh", NULL, NULL, argv, NULL));
+	is(-SIGTERM, status_of(child));
+	status = system(ENDS_ITSELF);
+	assert_true(WIFSIGNALED(status));
+	pipe = popen(ENDS_ITSELF, "r");
+	assert_non_null(pipe);
+	status = pclose(pipe);
+	assert_true(WIFSIGNALED(status));
+	assert_null(popen("true", "no mode"));
+	is(EINVAL, errno);
+	return unused;
+}
+
+static void unblocks_in_processes(void **state)
+{
+	(void)state;
+	handle(0);
+	ok(sigaction(SIGALRM, &(struct sigaction){ .sa_handler = catch }, NULL));
+	join(start(start_processes, NULL));
+	signal(SIGALRM, SIG_DFL);
+}
+
 /* Mutexes. */
 
 enum { TIMES = 5000, THREADS = 8 };
@@ -1651,8 +1814,8 @@ int main(void)
 		TEST(has_name), TEST(has_stack), TEST(shows_locals), TEST(has_sched),
 		TEST(has_keys), TEST(deletes_keys), TEST(runs_once), TEST(cancels),
 		TEST(cancels_later), TEST(cancels_no_lock), TEST(interrupts),
-		TEST(blocks_signals),
-		TEST(locks), TEST(has_kinds),
+		TEST(blocks_signals), TEST(awaits_signals), TEST(inherits_mask),
+		TEST(unblocks_in_processes), TEST(locks), TEST(has_kinds),
 		TEST(times_out), TEST(tells_misuse), TEST(waits), TEST(wakes_main),
 		TEST(waits_for_a_time), TEST(cond_and_signal), TEST(reads_and_writes),
 		TEST(rwlock_inits), TEST(semaphores), TEST(named_semaphore),

@@ -19,8 +19,10 @@
 
 /* A native thread that stands for one of ours. */
 struct native {
-	void *(*n_func)(void *);
-	void   *n_arg;
+	void    *(*n_func)(void *);
+	void    *n_arg;
+	bool     n_masked;              /* a thread made it, which has */
+	uint64_t n_mask;
 };
 
 enum { RECORDS = 32 };                  /* made at once */
@@ -180,6 +182,7 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 		pthread_attr_getdetachstate(attr, &state);
 	p->p_func = func;
 	p->p_arg = arg;
+	p->p_mask = uposix__mask();
 	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
 	*thread = (pthread_t)p;         /* the thread may read it */
 	rc = start(rr, p, attr);
@@ -243,6 +246,8 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 		return EAGAIN;
 	n->n_func = func;
 	n->n_arg = arg;
+	n->n_masked = ustack_self();
+	n->n_mask = uposix__mask();
 	uwait_lock(&uposix__lock);
 	natives++;
 	counts.c_native++;
@@ -267,6 +272,8 @@ static void *run_native(void *arg)
 	void *result;
 
 	free(arg);
+	if (n.n_masked)
+		uposix__set_native_mask(n.n_mask);
 	pthread_cleanup_push(native_ended, NULL);
 	result = n.n_func(n.n_arg);
 	pthread_cleanup_pop(1);

@@ -26,6 +26,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,9 @@ int uposix_pthread_kill(pthread_t thread, int sig);
 int uposix_pthread_sigqueue(pthread_t thread, int sig, const union sigval value);
 int uposix_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
 int uposix_sigprocmask(int how, const sigset_t *set, sigset_t *old);
+int uposix_raise(int sig);
+int uposix_pause(void);
+int uposix_sigsuspend(const sigset_t *set);
 
 /* What pthread_cleanup_push() of glibc calls. */
 void uposix___pthread_register_cancel(__pthread_unwind_buf_t *buffer);
@@ -234,7 +238,10 @@ UPOSIX_LIKE(wait3);
 UPOSIX_LIKE(wait4);
 UPOSIX_LIKE(waitid);
 UPOSIX_LIKE(system);
+UPOSIX_LIKE(popen);
 UPOSIX_LIKE(pclose);
+UPOSIX_LIKE(posix_spawn);
+UPOSIX_LIKE(posix_spawnp);
 UPOSIX_LIKE(flock);
 UPOSIX_LIKE(lockf);
 UPOSIX_LIKE(lockf64);

@@ -147,6 +147,31 @@ bool uposix__once_more(int rc)
 
 /* Signals. */
 
+/* Not for what goes on natively after a fork: the system knows its mask. */
+static struct uposix_thread *thread_now(void)
+{
+	return ustack_self() ? uposix__me() : NULL;
+}
+
+uint64_t uposix__mask(void)
+{
+	const struct uposix_thread *me = thread_now();
+	sigset_t set;
+
+	if (me)
+		return me->p_mask;
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	return uposix__mask_of(&set);
+}
+
+void uposix__set_native_mask(uint64_t mask)
+{
+	sigset_t set;
+
+	uposix__set_of(mask, &set);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
 bool uposix__handle(struct uposix_thread *me)
 {
 	uint64_t now;
@@ -162,16 +187,6 @@ bool uposix__handle(struct uposix_thread *me)
 		interrupted |= handle_one(me, sig);
 	}
 	return interrupted;
-}
-
-static uint64_t mask_of(const sigset_t *set)
-{
-	uint64_t mask = 0;
-
-	for (int sig = 1; sig <= 64; sig++)
-		if (sigismember(set, sig) == 1)
-			mask |= bit(sig);
-	return mask;
 }
 
 /* Its action, on the stack of `me'. True: it ends a wait. */
@@ -190,7 +205,8 @@ static bool handle_one(struct uposix_thread *me, int sig)
 	}
 	if (action.sa_flags & (int)SA_RESETHAND)
 		signal(sig, SIG_DFL);
-	me->p_mask |= mask_of(&action.sa_mask);
+	me->p_handled++;
+	me->p_mask |= uposix__mask_of(&action.sa_mask);
 	if (!(action.sa_flags & SA_NODEFER))
 		me->p_mask |= bit(sig);
 	if (action.sa_flags & SA_SIGINFO) {
@@ -220,6 +236,8 @@ int uposix_pthread_kill(pthread_t thread, int sig)
 		return EINVAL;
 	if (sig == 0)
 		return 0;
+	if (p == uposix__forked.f_me)
+		return pthread_kill(uposix__forked.f_native, sig);
 	if (sig == SIGKILL || sig == SIGSTOP)
 		return kill(getpid(), sig) ? errno : 0;
 	__atomic_fetch_or(&p->p_pending, bit(sig), __ATOMIC_ACQ_REL);
@@ -241,26 +259,22 @@ int uposix_pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 /* For pthread_kill() only: those of the process go to main(), or to a native thread. */
 int uposix_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	struct uposix_thread *me = uposix__me();
+	struct uposix_thread *me = thread_now();
 	uint64_t mask;
 
 	if (!me)
 		return pthread_sigmask(how, set, old);
 	mask = me->p_mask;
 	if (set) {
-		uint64_t given = mask_of(set) & ~bit(SIGKILL) & ~bit(SIGSTOP);
+		uint64_t given = uposix__mask_of(set) & ~bit(SIGKILL) & ~bit(SIGSTOP);
 
 		if (how != SIG_BLOCK && how != SIG_UNBLOCK && how != SIG_SETMASK)
 			return EINVAL;
 		me->p_mask = how == SIG_BLOCK ? mask | given
 			: how == SIG_UNBLOCK ? mask & ~given : given;
 	}
-	if (old) {
-		sigemptyset(old);
-		for (int sig = 1; sig <= 64; sig++)
-			if (mask & bit(sig))
-				sigaddset(old, sig);
-	}
+	if (old)
+		uposix__set_of(mask, old);
 	if (__atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE) & ~me->p_mask) {
 		__atomic_fetch_or(&me->p_asked, UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
 		uposix__handle(me);
@@ -270,9 +284,57 @@ int uposix_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 int uposix_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	if (!uposix__me())
+	if (!thread_now())
 		return sigprocmask(how, set, old);
 	return (int)uposix__result(-uposix_pthread_sigmask(how, set, old));
+}
+
+int uposix_raise(int sig)
+{
+	if (!thread_now())
+		return raise(sig);
+	return (int)uposix__result(-uposix_pthread_kill(uposix_pthread_self(), sig));
+}
+
+/* Until a handler has run, and be it with SA_RESTART. */
+static void await_handler(struct uposix_thread *me)
+{
+	uint32_t before = me->p_handled;
+	int rc = uposix__point();
+
+	while (me->p_handled == before) {
+		rc = usync_sleep_until(USCHED_NEVER);
+		if (!uposix__again(&rc) && rc != -EINTR)
+			ustack_yield();         /* no memory */
+	}
+	errno = EINTR;
+}
+
+int uposix_pause(void)
+{
+	struct uposix_thread *me = thread_now();
+
+	if (!me)
+		return pause();
+	await_handler(me);
+	return -1;
+}
+
+int uposix_sigsuspend(const sigset_t *set)
+{
+	struct uposix_thread *me = thread_now();
+	sigset_t old;
+
+	if (!me)
+		return sigsuspend(set);
+	uposix__set_of(me->p_mask, &old);
+	uposix__point();
+	me->p_mask = uposix__mask_of(set) & ~bit(SIGKILL) & ~bit(SIGSTOP);
+	__atomic_fetch_or(&me->p_asked, UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
+	await_handler(me);
+	uposix_pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = EINTR;
+	return -1;
 }
 
 /* The end, from any depth. */

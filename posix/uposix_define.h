@@ -49,6 +49,9 @@
 #define pthread_sigqueue uposix_pthread_sigqueue
 #define pthread_sigmask uposix_pthread_sigmask
 #define sigprocmask uposix_sigprocmask
+#define raise uposix_raise
+#define pause uposix_pause
+#define sigsuspend uposix_sigsuspend
 #define sleep uposix_sleep
 #define usleep uposix_usleep
 #define nanosleep uposix_nanosleep
@@ -149,7 +152,10 @@
 #define wait4 uposix_wait4
 #define waitid uposix_waitid
 #define system uposix_system
+#define popen uposix_popen
 #define pclose uposix_pclose
+#define posix_spawn uposix_posix_spawn
+#define posix_spawnp uposix_posix_spawnp
 #define flock(fd, operation) uposix_flock(fd, operation)
 #define lockf uposix_lockf
 #define lockf64 uposix_lockf64

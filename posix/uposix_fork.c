@@ -2,8 +2,8 @@
 /*
  * uposix_fork.c: in the child of a fork there is one native thread. What it runs, main()
  * or a thread, goes on as a native thread; the record of a thread stays, as the child is
- * to find its pthread_self() and its values. The other threads are not there, and a new
- * scheduler is made when the child starts one.
+ * to find its pthread_self() and its values. Its signals are the system's from then on.
+ * The other threads are not there, and a new scheduler is made when the child starts one.
  *
  * Locks that the caller holds stay its own: a thread had another name, see
  * uposix__adopt(). Waits of the others are ended, so nothing is handed to them.
@@ -58,6 +58,10 @@ static void child(void)
 	uoffload__forked();
 	if (uposix__io_forked)
 		uposix__io_forked();
+	if (u && me) {
+		__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
+		uposix__set_native_mask(me->p_mask);
+	}
 }
 
 /* vfork() has the child use the parent's memory: tables of descriptors, say. */

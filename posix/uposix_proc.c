@@ -11,6 +11,7 @@
 #include "uposix_io.h"
 
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,16 +174,19 @@ int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	return 0;
 }
 
+/* The child is to have the mask of the thread. */
 struct command {
-	char *c_text;
-	FILE *c_file;
-	int   c_rc;
-	int   c_errno;
+	char       *c_text;
+	const char *c_mode;
+	FILE       *c_file;
+	uint64_t    c_mask;
+	int         c_rc;
+	int         c_errno;
 };
 
 int uposix_system(const char *command)
 {
-	struct command c = { .c_rc = -1 };
+	struct command c = { .c_rc = -1, .c_mask = uposix__mask() };
 	int rc;
 
 	if (!command || !uposix__in_thread())
@@ -197,9 +201,71 @@ int uposix_system(const char *command)
 static void run_command(void *job)
 {
 	struct command *c = job;
+	uint64_t mask = uposix__mask();
 
-	c->c_rc = system(c->c_text);
+	uposix__set_native_mask(c->c_mask);
+	if (c->c_mode)
+		c->c_file = popen(c->c_text, c->c_mode);
+	else
+		c->c_rc = system(c->c_text);
 	c->c_errno = errno;
+	uposix__set_native_mask(mask);
+}
+
+FILE *uposix_popen(const char *command, const char *mode)
+{
+	struct command c = { .c_mode = mode, .c_mask = uposix__mask() };
+	int rc;
+
+	if (!uposix__in_thread())
+		return popen(command, mode);
+	c.c_text = strdup(command);
+	rc = c.c_text ? uposix__offload(run_command, &c, sizeof c) : -ENOMEM;
+	free(c.c_text);
+	if (!c.c_file)
+		errno = rc ? -rc : c.c_errno;
+	return c.c_file;
+}
+
+typedef __typeof__(posix_spawn) spawn_function;
+
+static int spawn(spawn_function *call, pid_t *pid, const char *path,
+		 const posix_spawn_file_actions_t *actions,
+		 const posix_spawnattr_t *given, char *const argv[], char *const envp[])
+{
+	posix_spawnattr_t attr;
+	short flags = 0;
+	sigset_t set;
+
+	if (!uposix__in_thread())
+		return call(pid, path, actions, given, argv, envp);
+	if (given)
+		attr = *given;
+	else
+		posix_spawnattr_init(&attr);
+	posix_spawnattr_getflags(&attr, &flags);
+	if (!(flags & POSIX_SPAWN_SETSIGMASK)) {
+		uposix__set_of(uposix__mask(), &set);
+		posix_spawnattr_setsigmask(&attr, &set);
+		posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETSIGMASK));
+	}
+	return call(pid, path, actions, &attr, argv, envp);
+}
+
+int uposix_posix_spawn(pid_t *pid, const char *path,
+		       const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *attr, char *const argv[],
+		       char *const envp[])
+{
+	return spawn(posix_spawn, pid, path, actions, attr, argv, envp);
+}
+
+int uposix_posix_spawnp(pid_t *pid, const char *file,
+			const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attr, char *const argv[],
+			char *const envp[])
+{
+	return spawn(posix_spawnp, pid, file, actions, attr, argv, envp);
 }
 
 int uposix_pclose(FILE *file)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <unwind.h>
 
 #include "../rr.h"
@@ -91,6 +92,7 @@ struct uposix_thread {
 	uint64_t             p_mask;    /* likewise, blocked; others may read it */
 	struct uposix_value *p_values;  /* p_room, by key */
 	uint32_t             p_room;
+	uint32_t             p_handled; /* calls of handlers */
 	bool                 p_disabled;        /* PTHREAD_CANCEL_DISABLE */
 	bool                 p_asynchronous;
 	bool                 p_exiting;
@@ -216,6 +218,27 @@ void uposix__destroy_values(struct uposix_thread *me);
 
 /* Has `me' run the handlers of its signals. True: one without SA_RESTART ran. */
 bool uposix__handle(struct uposix_thread *me);
+
+/* The mask of the caller, as a word: that of a thread is not its processor's. */
+uint64_t uposix__mask(void);
+
+/* Has `mask' be that of the native thread. */
+void uposix__set_native_mask(uint64_t mask);
+
+/* glibc has bit n - 1 of the first word for signal n. */
+static inline uint64_t uposix__mask_of(const sigset_t *set)
+{
+	uint64_t mask;
+
+	memcpy(&mask, set, sizeof mask);
+	return mask;
+}
+
+static inline void uposix__set_of(uint64_t mask, sigset_t *set)
+{
+	sigemptyset(set);
+	memcpy(set, &mask, sizeof mask);
+}
 
 /* The next of all threads, under uposix__lock. */
 extern struct uwait_lock uposix__lock;

@@ -4,8 +4,8 @@
  *
  * A mutex begins with a struct usync_mutex, and a word behind it has what that lacks: the
  * kind, once it is known, and how often the owner has locked it. glibc's initialisers put
- * the kind where m_queue.q_first is. That is a pointer or NULL: a small or odd number is a
- * kind, with bits of glibc about elision, and about spins above. One that glibc gives to
+ * the kind where m_queue.q_first is. That is a pointer or NULL: a small or odd number is
+ * a kind, with bits of glibc about elision, and about spins above. One that it gives to
  * objects of several processes (SHARED, robust) means that it is libc's. Others are moved
  * to the word at the first call. Zeros are a normal mutex, as in POSIX.
  *

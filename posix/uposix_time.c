@@ -33,6 +33,15 @@ bool uposix__early(const struct timespec *time, clockid_t clock)
 	return clock != CLOCK_MONOTONIC && now(clock) < of(time);
 }
 
+/* What goes on natively after a fork may have been cancelled. */
+static bool is_native(void)
+{
+	if (ustack_self())
+		return false;
+	uposix__point();
+	return true;
+}
+
 /* Until the deadline. 0 or -EINTR. */
 static int sleep_until(int64_t deadline)
 {
@@ -65,7 +74,7 @@ unsigned uposix_sleep(unsigned seconds)
 {
 	struct timespec rest = { 0, 0 };
 
-	if (!uposix__me())
+	if (is_native())
 		return sleep(seconds);
 	if (sleep_for(seconds * USYNC_SECOND, &rest) == 0)
 		return 0;
@@ -74,14 +83,14 @@ unsigned uposix_sleep(unsigned seconds)
 
 int uposix_usleep(useconds_t microseconds)
 {
-	if (!uposix__me())
+	if (is_native())
 		return usleep(microseconds);
 	return (int)uposix__result(sleep_for(microseconds * (int64_t)1000, NULL));
 }
 
 int uposix_nanosleep(const struct timespec *time, struct timespec *rest)
 {
-	if (!uposix__me())
+	if (is_native())
 		return nanosleep(time, rest);
 	if (time->tv_sec < 0 || !uposix__is_time(time))
 		return (int)uposix__result(-EINVAL);
@@ -93,8 +102,8 @@ int uposix_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ti
 {
 	int rc;
 
-	if (!uposix__me() || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC
-			      && clock != CLOCK_BOOTTIME && clock != CLOCK_TAI))
+	if (is_native() || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC
+			    && clock != CLOCK_BOOTTIME && clock != CLOCK_TAI))
 		return clock_nanosleep(clock, flags, time, rest);
 	if (time->tv_sec < 0 || !uposix__is_time(time))
 		return EINVAL;
