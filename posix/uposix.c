@@ -25,7 +25,10 @@ struct native {
 	uint64_t n_mask;
 };
 
-enum { RECORDS = 32 };                  /* made at once */
+enum {
+	RECORDS = 32,                           /* made at once */
+	WORDS = sizeof(pthread_attr_t) / sizeof(size_t),
+};
 
 struct uwait_lock uposix__lock;
 static struct uposix_thread *all, *vacant;      /* uposix__lock */
@@ -192,6 +195,35 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	return uposix__conf.c_native ? create_native(thread, attr, func, arg) : EAGAIN;
 }
 
+static size_t size_at;                  /* word of an attribute */
+
+/* glibc has zero there, and means the usual size, until pthread_attr_setstacksize(). */
+__attribute__((constructor(102))) static void find_size(void)
+{
+	enum { SIZE = 0x5a5000 };
+	union { pthread_attr_t u; size_t words[WORDS]; } attr;
+
+	memset(&attr, 0, sizeof attr);
+	if (pthread_attr_init(&attr.u) || pthread_attr_setstacksize(&attr.u, SIZE))
+		return;
+	for (size_t i = 0; i < WORDS; i++)
+		if (attr.words[i] == SIZE)
+			size_at = i;
+	pthread_attr_init(&attr.u);
+	if (attr.words[size_at])
+		size_at = 0;
+	pthread_attr_destroy(&attr.u);
+}
+
+/* Whether it was set. */
+static bool has_size(const pthread_attr_t *attr)
+{
+	size_t words[WORDS];
+
+	memcpy(words, attr, sizeof words);
+	return size_at && words[size_at];
+}
+
 /* With a stack of its own, of the size that `attr' has if that is more. */
 static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr)
 {
@@ -206,7 +238,8 @@ static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *a
 		pthread_attr_destroy(&none);
 		pthread_attr_getstacksize(attr, &size);
 	}
-	if (size == usual || size < uposix__conf.c_stack_size)
+	if (size < uposix__conf.c_stack_size
+	    || (size == usual && !(attr && has_size(attr))))
 		size = 0;
 	return rr_start_alone(rr, size, run, p, handle);
 }
