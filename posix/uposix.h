@@ -285,6 +285,37 @@ UPOSIX_LIKE(vscanf);
 UPOSIX_LIKE(vdprintf);
 UPOSIX_LIKE(dprintf);
 
+UPOSIX_LIKE(syscall);
+
+/* Those of C11, unless <threads.h> comes later, and declares them by these names. */
+#ifdef _THREADS_H
+UPOSIX_LIKE(thrd_create);
+UPOSIX_LIKE(thrd_exit);
+UPOSIX_LIKE(thrd_join);
+UPOSIX_LIKE(thrd_detach);
+UPOSIX_LIKE(thrd_current);
+UPOSIX_LIKE(thrd_equal);
+UPOSIX_LIKE(thrd_yield);
+UPOSIX_LIKE(thrd_sleep);
+UPOSIX_LIKE(mtx_init);
+UPOSIX_LIKE(mtx_destroy);
+UPOSIX_LIKE(mtx_lock);
+UPOSIX_LIKE(mtx_trylock);
+UPOSIX_LIKE(mtx_timedlock);
+UPOSIX_LIKE(mtx_unlock);
+UPOSIX_LIKE(cnd_init);
+UPOSIX_LIKE(cnd_destroy);
+UPOSIX_LIKE(cnd_wait);
+UPOSIX_LIKE(cnd_timedwait);
+UPOSIX_LIKE(cnd_signal);
+UPOSIX_LIKE(cnd_broadcast);
+UPOSIX_LIKE(tss_create);
+UPOSIX_LIKE(tss_delete);
+UPOSIX_LIKE(tss_get);
+UPOSIX_LIKE(tss_set);
+UPOSIX_LIKE(call_once);
+#endif
+
 #undef UPOSIX_LIKE
 
 /* What inline functions of libc call, and scanf() of C99 and C23. */

@@ -56,6 +56,7 @@ static void child(void)
 	uwait__forked();
 	uproc__forked();
 	uoffload__forked();
+	uposix__futex_forked();
 	if (uposix__io_forked)
 		uposix__io_forked();
 	if (u && me) {

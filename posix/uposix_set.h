@@ -132,6 +132,9 @@ void uposix__forget_threads(struct uposix_thread *me,
 /* Of uposix_io.c, in the child of a fork; or NULL. */
 void uposix__io_forked(void);
 
+/* Of uposix_futex.c, in the child of a fork. */
+void uposix__futex_forked(void);
+
 /* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
 bool uposix__in_allocator(const void *where);
 

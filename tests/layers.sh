@@ -136,7 +136,9 @@ posix/uposix.c: uposix_set.h
 posix/uposix_attr.c:    uposix_set.h
 posix/uposix_cancel.c:  uposix_set.h
 posix/uposix_conf.c:    uposix_set.h
+posix/uposix_c11.c:     uposix_set.h
 posix/uposix_fork.c:    uposix_set.h ../uoffload.h ../uproc.h
+posix/uposix_futex.c:   uposix_set.h
 posix/uposix_io.h:      uposix_set.h ../uoffload.h ../unet.h
 posix/uposix_fd.c:      uposix_io.h
 posix/uposix_io.c:      uposix_io.h
@@ -151,6 +153,7 @@ posix/uposix_stats.c:   uposix_set.h
 posix/uposix_sync.c:    uposix_set.h
 posix/uposix_time.c:    uposix_set.h
 posix/uposix_tls.c:     uposix_set.h
+posix/test_uposix_futex.c:      ../tests/test.h
 posix/test_uposix_io.c: ../tests/test.h
 posix/test_uposix_threads.c:    ../tests/test.h
 rmain.c:        rr.h bench/cycle.h

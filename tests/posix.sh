@@ -332,6 +332,71 @@ END
 	g++ -O1 -std=c++17 -o "$dir/plus" "$dir/plus.cc" -pthread >"$dir/errors" 2>&1 ||
 		die "C++: $(cat "$dir/errors")"
 	same 'C++' '13 20 2 3 42' "$(limited $run "$dir/plus" 2>&1)"
+
+	# What it waits for by syscall(), with more threads than processors.
+	cat >"$dir/futex.cc" <<'END'
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <thread>
+#include <vector>
+
+struct slow {
+	int value;
+	slow() : value(1) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+};
+
+static int get()
+{
+	static slow once;
+	return once.value;
+}
+
+int main()
+{
+	std::vector<std::thread> threads;
+	std::atomic<int> sum(0), turn(0), timeouts(0);
+
+	for (int i = 0; i < 20; i++)
+		threads.emplace_back([&] {
+			std::promise<int> p;
+			auto f = p.get_future();
+			std::thread t([&] {
+				std::this_thread::sleep_for(std::chrono::milliseconds(10));
+				p.set_value(get());
+			});
+			timeouts += f.wait_for(std::chrono::milliseconds(1))
+				== std::future_status::timeout;
+			sum += f.get() + get();
+			t.join();
+		});
+#ifdef __cpp_lib_atomic_wait
+	for (int i = 20; i > 0; i--)
+		threads.emplace_back([&turn, i] {
+			for (int now; (now = turn.load()) != i - 1;)
+				turn.wait(now);
+			turn = i;
+			turn.notify_all();
+		});
+	for (int now; (now = turn.load()) != 20;)
+		turn.wait(now);
+#else
+	turn = 20;
+#endif
+	for (auto &thread : threads)
+		thread.join();
+	std::printf("%d %d %d\n", sum.load(), turn.load(), timeouts > 0);
+}
+END
+	for standard in c++20 c++17; do
+		g++ -O1 -std=$standard -o "$dir/futex" "$dir/futex.cc" -pthread \
+			>"$dir/errors" 2>&1 && break
+	done
+	[ -x "$dir/futex" ] || die "C++: $(cat "$dir/errors")"
+	same 'C++ that waits by syscall()' '40 20 1' "$(limited $run "$dir/futex" 2>&1)"
+	same 'on one processor' '40 20 1' \
+		"$(limited $run --processors 1 "$dir/futex" 2>&1)"
 fi
 
 # usched-run.

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_futex.c: syscall(), of which SYS_futex may wait: libstdc++ has it for futures,
+ * for static variables of functions and for std::atomic::wait(), and others likewise.
+ *
+ * Threads wait in a table by address, native threads in the kernel. A wake takes threads
+ * first, then native ones, up to its number in all. So that native threads are not left
+ * for ever, one of them is woken at each wake of a bucket that has some: a wake without a
+ * reason is allowed.
+ *
+ * A wait without FUTEX_PRIVATE_FLAG may be ended by another process, which does not see
+ * the table. After UPOSIX_LOOK it is found out whether the word is one of several
+ * processes, in the way in which the kernel does that; then the wait ends without a
+ * reason each UPOSIX_LOOK.
+ */
+#include "uposix_set.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+enum {
+	BUCKETS = 256,
+	FLAGS   = FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME,
+};
+
+static struct bucket {
+	struct uwait_lock  b_lock;
+	uint32_t           b_waiting;   /* atomic: threads, or about to wait */
+	uint32_t           b_natives;   /* atomic: native threads */
+	struct uwait_queue b_queue;     /* w_object is the word, uwait_room() the bits */
+} __attribute__((aligned(64))) buckets[BUCKETS];
+
+/* A wait. */
+struct wish {
+	uint32_t              *f_word;
+	uint32_t               f_value;
+	uint32_t               f_bits;
+	const struct timespec *f_time;  /* or NULL */
+	clockid_t              f_clock;
+	bool                   f_absolute;
+	bool                   f_looks; /* the word may be one of several processes */
+	int64_t                f_deadline;
+	const void            *f_where;
+};
+
+static const struct uwait_kind kind = { .k_name = "futex" };
+
+static long call(const long *a);
+static long futex(const long *a, const void *where);
+static long wait_native(const long *a);
+static long wait_here(const long *a, const void *where);
+static int  wait_for(struct wish *f);
+static int  wait_once(const struct wish *f, int64_t deadline);
+static bool is_shared(const void *word);
+static bool is_interrupted(void);
+static long wake(const long *a, uint32_t bits);
+static long wake_here(const void *word, uint32_t n, uint32_t bits);
+static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t bits);
+
+/* All have up to six arguments, and each is a long or in the place of one. */
+long uposix_syscall(long number, ...)
+{
+	long a[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_futex)
+		return futex(a, __builtin_return_address(0));
+	return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* libc's. */
+static long call(const long *a)
+{
+	return syscall(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static struct bucket *bucket_of(const void *word)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)word / 4 * 0x9e3779b97f4a7c15u;
+
+	return &buckets[hash >> 56];
+}
+
+_Static_assert(BUCKETS == 1 << (64 - 56), "the hash is an index");
+
+void uposix__futex_forked(void)
+{
+	memset(buckets, 0, sizeof buckets);
+}
+
+/* The memory of an allocator is the processor's, so its thread blocks natively. */
+static long futex(const long *a, const void *where)
+{
+	int what = (int)a[1] & ~FLAGS;
+	long n;
+
+	switch (what) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+		if (ustack_self() && !uposix__in_allocator(where))
+			return wait_here(a, where);
+		return wait_native(a);
+	case FUTEX_WAKE:
+		return wake(a, FUTEX_BITSET_MATCH_ANY);
+	case FUTEX_WAKE_BITSET:
+		return wake(a, (uint32_t)a[5]);
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+	case FUTEX_WAKE_OP:
+		n = call(a);
+		/* Threads are woken in any case, and look themselves. */
+		if (n >= 0)
+			n += wake_here((void *)a[0], INT_MAX, FUTEX_BITSET_MATCH_ANY);
+		if (n >= 0 && what == FUTEX_WAKE_OP)
+			n += wake_here((void *)a[4], INT_MAX, FUTEX_BITSET_MATCH_ANY);
+		return n;
+	default:
+		return call(a);
+	}
+}
+
+static long wait_native(const long *a)
+{
+	struct bucket *b = bucket_of((void *)a[0]);
+	long rc;
+
+	__atomic_fetch_add(&b->b_natives, 1, __ATOMIC_SEQ_CST);
+	rc = call(a);
+	__atomic_fetch_sub(&b->b_natives, 1, __ATOMIC_RELAXED);
+	return rc;
+}
+
+/* By a thread. */
+static long wait_here(const long *a, const void *where)
+{
+	bool bitset = ((int)a[1] & ~FLAGS) == FUTEX_WAIT_BITSET;
+	struct wish f = {
+		.f_word = (uint32_t *)a[0],
+		.f_value = (uint32_t)a[2],
+		.f_bits = bitset ? (uint32_t)a[5] : FUTEX_BITSET_MATCH_ANY,
+		.f_time = (const struct timespec *)a[3],
+		.f_clock = bitset && a[1] & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME
+			: CLOCK_MONOTONIC,
+		.f_absolute = bitset,
+		.f_looks = !(a[1] & FUTEX_PRIVATE_FLAG),
+		.f_where = where,
+	};
+	int rc;
+
+	if (f.f_bits == 0 || (uintptr_t)f.f_word % sizeof *f.f_word
+	    || (f.f_time && (f.f_time->tv_sec < 0 || !uposix__is_time(f.f_time))))
+		return uposix__result(-EINVAL);
+	rc = wait_for(&f);
+	if (rc == -ENOMEM || rc == -ENOTSUP || rc == -EFAULT)
+		return wait_native(a);
+	return uposix__result(rc);
+}
+
+static void set_deadline(struct wish *f)
+{
+	const struct timespec *t = f->f_time;
+
+	if (!t)
+		f->f_deadline = USCHED_NEVER;
+	else if (f->f_absolute)
+		f->f_deadline = uposix__deadline(t, f->f_clock);
+	else if (t->tv_sec >= USCHED_NEVER / USYNC_SECOND / 2)
+		f->f_deadline = USCHED_NEVER;
+	else
+		f->f_deadline = usync_after(t->tv_sec * USYNC_SECOND + t->tv_nsec);
+}
+
+static int wait_for(struct wish *f)
+{
+	int64_t look;
+	int rc;
+
+	set_deadline(f);
+	for (;;) {
+		look = f->f_looks ? usync_after(UPOSIX_LOOK) : USCHED_NEVER;
+		rc = wait_once(f, look < f->f_deadline ? look : f->f_deadline);
+		if (rc == -ECANCELED) {
+			if (is_interrupted())
+				return -EINTR;
+		} else if (rc == -ETIMEDOUT && look < f->f_deadline) {
+			if (is_shared(f->f_word))
+				return 0;
+			f->f_looks = false;
+		} else if (rc == -ETIMEDOUT && f->f_time
+			   && uposix__early(f->f_time, f->f_clock)) {
+			set_deadline(f);
+		} else {
+			return rc;
+		}
+	}
+}
+
+/* Memory for the bits is not on the stack. -EAGAIN: the word has another value. */
+static int wait_once(const struct wish *f, int64_t deadline)
+{
+	struct bucket *b = bucket_of(f->f_word);
+	struct uwaiter *w;
+	uint32_t *bits;
+	int rc = -EAGAIN;
+
+	if (__atomic_load_n(f->f_word, __ATOMIC_RELAXED) != f->f_value)
+		return rc;
+	w = uwait_prepare_lean(deadline, false);
+	if (uwait_error(w))
+		return uwait_error(w);
+	bits = uwait_room(w, sizeof *bits);
+	if (!bits)
+		return -ENOMEM;
+	*bits = f->f_bits;
+	uwait_note(w, &kind, f->f_word, f->f_where);
+	uwait_lock(&b->b_lock);
+	__atomic_fetch_add(&b->b_waiting, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(f->f_word, __ATOMIC_SEQ_CST) == f->f_value)
+		rc = uwait_queue_up(w, &b->b_lock, &b->b_queue);
+	else
+		uwait_unlock(&b->b_lock);
+	__atomic_fetch_sub(&b->b_waiting, 1, __ATOMIC_RELAXED);
+	return rc;
+}
+
+/*
+ * As the kernel has it, whose rule is the page's: one that is not anonymous is. It was
+ * read just before. True also: it cannot be found out.
+ */
+static bool is_shared(const void *word)
+{
+	enum { PRESENT = 63, NOT_ANONYMOUS = 61 };
+	uint64_t page = (uintptr_t)word / (uintptr_t)sysconf(_SC_PAGESIZE), entry = 0;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	ssize_t n = -1;
+
+	if (fd >= 0) {
+		n = pread(fd, &entry, sizeof entry, (off_t)(page * sizeof entry));
+		close(fd);
+	}
+	return n != sizeof entry || !(entry >> PRESENT & 1) || entry >> NOT_ANONYMOUS & 1;
+}
+
+/* It is no cancellation point. Handlers run. */
+static bool is_interrupted(void)
+{
+	struct uposix_thread *me = uposix__me();
+
+	uwait__uncancel();
+	return !me || uposix__handle(me);
+}
+
+/* An error is the kernel's. */
+static long wake(const long *a, uint32_t bits)
+{
+	int most = (int)a[2] > 0 ? (int)a[2] : 1;
+	const void *word = (const void *)a[0];
+	long here = wake_here(word, (uint32_t)most, bits), there = 0;
+	long b[6];
+
+	memcpy(b, a, sizeof b);
+	if (here < most)
+		b[2] = most - here;
+	else if (__atomic_load_n(&bucket_of(word)->b_natives, __ATOMIC_SEQ_CST) > 0)
+		b[2] = 1;
+	else
+		return here;
+	there = call(b);
+	if (there < 0)
+		return here > 0 ? here : there;
+	return here + there < most ? here + there : most;
+}
+
+/*
+ * Up to n threads; how many it were. The caller has changed the word before. A handler of
+ * a signal that interrupts a native thread here may come here, too, so there are none.
+ */
+static long wake_here(const void *word, uint32_t n, uint32_t bits)
+{
+	struct bucket *b = bucket_of(word);
+	bool native = !ustack_self();
+	sigset_t all, old;
+	long woken;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&b->b_waiting, __ATOMIC_SEQ_CST) == 0)
+		return 0;
+	if (native) {
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &old);
+	}
+	woken = wake_some(b, word, n, bits);
+	if (native)
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return woken;
+}
+
+static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t bits)
+{
+	struct uwait_node *list = NULL, **end = &list, *next;
+	long woken = 0;
+
+	uwait_lock(&b->b_lock);
+	for (struct uwait_node *i = b->b_queue.q_first; i && woken < n; i = next) {
+		struct uwaiter *w = uwait_of(i);
+
+		next = i->n_next;
+		if (w->w_object != word || !(*(uint32_t *)uwait_room(w, 0) & bits)
+		    || !uwait_claim(w))
+			continue;
+		uwait_remove(&b->b_queue, i);
+		i->n_next = NULL;
+		*end = i;
+		end = &i->n_next;
+		woken++;
+	}
+	uwait_unlock(&b->b_lock);
+	for (; list; list = next) {
+		next = list->n_next;
+		uwait_finish(uwait_of(list), 0);
+	}
+	return woken;
+}
