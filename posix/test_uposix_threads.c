@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1411,6 +1412,86 @@ static void semaphores(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
+static sem_t tokens;
+
+static void post_token(int sig)
+{
+	(void)sig;
+	sem_post(&tokens);
+}
+
+static void *post_tokens(void *unused)
+{
+	for (int i = 0; i < 500; i++) {
+		ok(sem_post(&tokens));
+		if (i % 8 == 0)
+			sched_yield();
+	}
+	return unused;
+}
+
+static void *take_token(void *unused)
+{
+	while (sem_wait(&tokens))
+		;
+	return unused;
+}
+
+/* The last token is main's. */
+static void take_tokens(void)
+{
+	pthread_t t[4];
+
+	for (int i = 0; i < 4; i++)
+		t[i] = start(take_token, NULL);
+	for (int i = 0; i < 5; i++)
+		ok(sem_post(&tokens));
+	take_token(NULL);
+	for (int i = 0; i < 4; i++)
+		join(t[i]);
+	is(-1, sem_trywait(&tokens));
+}
+
+/* A signal ends the wait of main(), and loses no post. */
+static void interrupts_main(void **state)
+{
+	struct itimerval often = { { 0, 2000 }, { 0, 2000 } };
+	struct itimerval rarely = { { 0, 0 }, { 0, 5000 } };
+	struct sigaction action = { .sa_handler = catch };
+	struct timespec late;
+	pthread_t t[4];
+
+	(void)state;
+	ok(sem_init(&tokens, 0, 0));
+	sigemptyset(&action.sa_mask);
+	ok(sigaction(SIGALRM, &action, NULL));
+	ok(setitimer(ITIMER_REAL, &often, NULL));
+	is(-1, sem_wait(&tokens));
+	is(EINTR, errno);
+	late = in_ms(CLOCK_REALTIME, 5000);
+	is(-1, sem_timedwait(&tokens, &late));
+	is(EINTR, errno);
+	for (int i = 0; i < 4; i++)
+		t[i] = start(post_tokens, NULL);
+	for (int i = 0; i < 2000; i++)
+		take_token(NULL);
+	for (int i = 0; i < 4; i++)
+		join(t[i]);
+	ok(setitimer(ITIMER_REAL, &rarely, NULL));
+	nap(10);
+	action.sa_handler = post_token;
+	ok(sigaction(SIGALRM, &action, NULL));
+	for (int i = 0; i < 3; i++) {
+		ok(setitimer(ITIMER_REAL, &rarely, NULL));
+		take_token(NULL);
+	}
+	signal(SIGALRM, SIG_DFL);
+	late = in_ms(CLOCK_REALTIME, 10);
+	is(-1, sem_timedwait(&tokens, &late));
+	is(ETIMEDOUT, errno);
+	take_tokens();
+}
+
 static void *wait_named(void *s)
 {
 	return (void *)(intptr_t)sem_wait(s);
@@ -1738,6 +1819,9 @@ static int child_of_thread(pthread_t self)
 		return 2;
 	if (pthread_mutex_unlock(&lock))
 		return 3;
+	/* glibc's lock goes on to waiters that are not there. */
+	if (pthread_rwlock_unlock(&rw) || (ours() && pthread_rwlock_trywrlock(&rw)))
+		return 5;
 	nap(1);
 	for (int i = 0; i < 3; i++)
 		join(start(wait_for_held, NULL));
@@ -1753,9 +1837,11 @@ static void *fork_in_thread(void *unused)
 
 	ok(pthread_setspecific(kept, &kept));
 	ok(pthread_mutex_lock(&lock));
+	ok(pthread_rwlock_wrlock(&rw));
 	child = fork();
 	if (child == 0)
 		_exit(child_of_thread(self));
+	ok(pthread_rwlock_unlock(&rw));
 	ok(pthread_mutex_unlock(&lock));
 	ok(status_of(child));
 	child = fork();
@@ -1799,8 +1885,7 @@ static void has_a_limit(void **state)
 	assert_int_equal(n, atoi(stacks));
 	is(EAGAIN, pthread_create(&more, NULL, be_one, NULL));
 	ok(sem_post(&go));
-	nap(20);
-	ok(pthread_create(&more, NULL, be_one, NULL));
+	UNTIL(pthread_create(&more, NULL, be_one, NULL) == 0);
 	for (int i = 0; i < n; i++)
 		ok(sem_post(&go));
 	for (int i = 0; i < n; i++)
@@ -1821,9 +1906,9 @@ int main(void)
 		TEST(unblocks_in_processes), TEST(locks), TEST(has_kinds),
 		TEST(times_out), TEST(tells_misuse), TEST(waits), TEST(wakes_main),
 		TEST(waits_for_a_time), TEST(cond_and_signal), TEST(reads_and_writes),
-		TEST(rwlock_inits), TEST(semaphores), TEST(named_semaphore),
-		TEST(barriers), TEST(spins), TEST(sleeps), TEST(shares),
-		TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
+		TEST(rwlock_inits), TEST(semaphores), TEST(interrupts_main),
+		TEST(named_semaphore), TEST(barriers), TEST(spins), TEST(sleeps),
+		TEST(shares), TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,8 @@ static void child(void)
 	uproc__forked();
 	uoffload__forked();
 	uposix__futex_forked();
+	uposix__locks_forked();
+	uposix__keys_forked();
 	if (uposix__io_forked)
 		uposix__io_forked();
 	if (u && me) {

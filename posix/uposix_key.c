@@ -23,6 +23,13 @@ static struct {
 static struct usync_mutex once_lock;
 static struct usync_cond once_over;
 
+/* Another thread may have had them. */
+void uposix__keys_forked(void)
+{
+	once_lock = (struct usync_mutex){ 0 };
+	once_over = (struct usync_cond){ 0 };
+}
+
 int uposix_pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
 {
 	int rc = pthread_key_create(key, destroy);

@@ -22,6 +22,20 @@ struct sem {
 	uintptr_t        s_mark;        /* OURS */
 };
 
+/* A native thread that waits for one; on its stack. */
+struct sleeper {
+	struct sleeper *z_next;         /* r_lock */
+	struct sem     *z_sem;
+	bool            z_listed;       /* r_lock */
+	sem_t           z_woken;        /* libc's */
+};
+
+static struct room {
+	struct uwait_lock r_lock;
+	uint32_t          r_count;      /* in the list; atomic */
+	struct sleeper   *r_first;
+} rooms[64];
+
 /* On the heap: its size is not that of pthread_barrier_t. */
 struct barrier {
 	struct usync_mutex b_lock;
@@ -49,9 +63,14 @@ _Static_assert(sizeof(struct place) <= sizeof(pthread_barrier_t), "so is the poi
 
 enum { SPINS = 100 };
 
+static void adopt(struct usync_rwlock *l);
 static int read_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t);
 static int write_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t);
 static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time);
+static int sleep_for(struct sem *s, clockid_t clock, const struct timespec *time);
+static int native_wait(sem_t *sem, clockid_t clock, const struct timespec *time);
+static void end_sleep(struct sleeper *z);
+static void wake_native(const struct sem *sem);
 
 /* What an object of several processes is tried with. */
 static int try_read(void *lock)
@@ -93,8 +112,11 @@ static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 	uintptr_t mark = __atomic_load_n(&l->l_mark, __ATOMIC_ACQUIRE);
 	int shared;
 
-	if (__builtin_expect(mark == OURS, 1))
+	if (__builtin_expect(mark == OURS, 1)) {
+		if (__builtin_expect(uposix__has_forked(), 0))
+			adopt(&l->l);
 		return l;
+	}
 	/* Its place is in the queue, once it is marked. */
 	shared = __atomic_load_n(&lock->__data.__shared, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->l_mark, __ATOMIC_SEQ_CST) == OURS)
@@ -103,6 +125,17 @@ static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 		return NULL;
 	__atomic_store_n(&l->l_mark, OURS, __ATOMIC_SEQ_CST);
 	return l;
+}
+
+/* As that of a mutex. Locks of readers have no owner, and stay. */
+static void adopt(struct usync_rwlock *l)
+{
+	if (uposix__forked.f_alone) {
+		l->r_lock = (struct uwait_lock){ 0 };
+		l->r_queue = (struct uwait_queue){ NULL, NULL };
+	}
+	if (l->r_owner && l->r_owner == uposix__forked.f_name)
+		l->r_owner = uwait_name();
 }
 
 int uposix_pthread_rwlock_init(pthread_rwlock_t *lock, const pthread_rwlockattr_t *attr)
@@ -248,13 +281,31 @@ int uposix_pthread_rwlock_unlock(pthread_rwlock_t *lock)
 	return l ? -usync_rwlock_unlock(&l->l) : pthread_rwlock_unlock(lock);
 }
 
-/* Semaphores. Those of sem_open() have no mark. */
+/*
+ * Semaphores. Those of sem_open() have no mark.
+ *
+ * A signal has to end the wait of a native thread: main() waits so for its end. So that
+ * one sleeps in libc's sem_wait(), in a list by the semaphore; a post that finds it there
+ * wakes it, and it tries again. It is in the list, and counted, before it tries: the lock
+ * of the semaphore has either the post see it, or the try see the post.
+ */
 
 static inline struct sem *sem_of(sem_t *sem)
 {
 	struct sem *s = (struct sem *)(void *)sem;
 
-	return __builtin_expect(s->s_mark == OURS, 1) ? s : NULL;
+	if (__builtin_expect(s->s_mark != OURS, 0))
+		return NULL;
+	if (__builtin_expect(uposix__forked.f_alone, 0)) {
+		s->s.s_lock = (struct uwait_lock){ 0 };
+		s->s.s_queue = (struct uwait_queue){ NULL, NULL };
+	}
+	return s;
+}
+
+void uposix__locks_forked(void)
+{
+	memset(rooms, 0, sizeof rooms);
 }
 
 int uposix_sem_init(sem_t *sem, int shared, unsigned count)
@@ -299,12 +350,131 @@ int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *tim
 		: (int)uposix__result(-EINVAL);
 }
 
+static uint32_t sem_value(const struct sem *s)
+{
+	return __atomic_load_n(&s->s.s_count, __ATOMIC_RELAXED);
+}
+
+static struct room *room_of(const struct sem *sem)
+{
+	return &rooms[(uintptr_t)sem / sizeof *sem % (sizeof rooms / sizeof rooms[0])];
+}
+
+/* Handlers may post, so they do not run meanwhile; on a processor they never do. */
+static void lock_room(struct room *r, sigset_t *old)
+{
+	sigset_t all;
+
+	if (!ustack_self()) {
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, old);
+	}
+	uwait_lock(&r->r_lock);
+}
+
+static void unlock_room(struct room *r, const sigset_t *old)
+{
+	uwait_unlock(&r->r_lock);
+	if (!ustack_self())
+		pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+/* True: it was not needed. */
+static bool lie_down(struct sleeper *z)
+{
+	struct room *r = room_of(z->z_sem);
+	struct sleeper **at;
+	sigset_t old;
+	bool taken;
+
+	lock_room(r, &old);
+	if (!z->z_listed) {
+		for (at = &r->r_first; *at; at = &(*at)->z_next)
+			;
+		z->z_next = NULL;
+		*at = z;
+		z->z_listed = true;
+		__atomic_store_n(&r->r_count, r->r_count + 1, __ATOMIC_RELAXED);
+	}
+	taken = usync_sem_wait(&z->z_sem->s, 0) == 0;
+	unlock_room(r, &old);
+	return taken;
+}
+
+/* Takes `z' out of the list; NULL: the first one for the semaphore, and wakes it. */
+static void get_up(struct room *r, const struct sem *sem, struct sleeper *z)
+{
+	struct sleeper **at = &r->r_first, *found;
+
+	while ((found = *at) && (z ? found != z : found->z_sem != sem))
+		at = &found->z_next;
+	if (!found)
+		return;
+	*at = found->z_next;
+	found->z_listed = false;
+	__atomic_store_n(&r->r_count, r->r_count - 1, __ATOMIC_RELAXED);
+	if (!z)
+		sem_post(&found->z_woken);
+}
+
+/* The semaphore may be gone: its address is all that is used. */
+static void wake_native(const struct sem *sem)
+{
+	struct room *r = room_of(sem);
+	sigset_t old;
+
+	if (__builtin_expect(__atomic_load_n(&r->r_count, __ATOMIC_RELAXED) == 0, 1))
+		return;
+	lock_room(r, &old);
+	get_up(r, sem, NULL);
+	unlock_room(r, &old);
+}
+
+/* Also when the thread is cancelled. What it was woken for may be there still. */
+static void end_sleep(struct sleeper *z)
+{
+	struct room *r = room_of(z->z_sem);
+	int error = errno;
+	sigset_t old;
+	bool woken;
+
+	lock_room(r, &old);
+	woken = !z->z_listed;
+	if (!woken)
+		get_up(r, z->z_sem, z);
+	else if (sem_value(z->z_sem) > 0)
+		get_up(r, z->z_sem, NULL);
+	unlock_room(r, &old);
+	sem_destroy(&z->z_woken);
+	errno = error;
+}
+
+static int sleep_for(struct sem *s, clockid_t clock, const struct timespec *time)
+{
+	__attribute__((cleanup(end_sleep))) struct sleeper z = { .z_sem = s };
+	int rc = 0;
+
+	sem_init(&z.z_woken, 0, 0);
+	for (;;) {
+		if (lie_down(&z))
+			return 0;
+		if (rc)
+			return rc;
+		rc = native_wait(&z.z_woken, clock, time);
+	}
+}
+
+static int native_wait(sem_t *sem, clockid_t clock, const struct timespec *time)
+{
+	return !time ? sem_wait(sem) : clock == CLOCK_REALTIME ? sem_timedwait(sem, time)
+		: sem_clockwait(sem, clock, time);
+}
+
 static int native_sem(sem_t *sem, clockid_t clock, const struct timespec *time)
 {
 	if (uposix__me())
 		return (int)uposix__result(-uposix__poll(try_sem, sem, clock, time));
-	return !time ? sem_wait(sem) : clock == CLOCK_REALTIME ? sem_timedwait(sem, time)
-		: sem_clockwait(sem, clock, time);
+	return native_wait(sem, clock, time);
 }
 
 static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
@@ -316,6 +486,9 @@ static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
 		return (int)uposix__result(rc);
 	if (!s)
 		return native_sem(sem, clock, time);
+	if (!ustack_self())
+		return sem_value(s) > 0 && usync_sem_wait(&s->s, 0) == 0 ? 0
+			: sleep_for(s, clock, time);
 	rc = usync_sem_wait(&s->s, time ? 0 : USCHED_NEVER);
 	if (rc == -ETIMEDOUT && !uposix__is_time(time))
 		return (int)uposix__result(-EINVAL);
@@ -340,12 +513,15 @@ int uposix_sem_trywait(sem_t *sem)
 int uposix_sem_post(sem_t *sem)
 {
 	struct sem *s = sem_of(sem);
+	int rc;
 
 	if (!s)
 		return sem_post(sem);
-	if (__atomic_load_n(&s->s.s_count, __ATOMIC_RELAXED) >= SEM_VALUE_MAX)
+	if (sem_value(s) >= SEM_VALUE_MAX)
 		return (int)uposix__result(-EOVERFLOW);
-	return (int)uposix__result(usync_sem_post(&s->s));
+	rc = usync_sem_post(&s->s);
+	wake_native(s);
+	return (int)uposix__result(rc);
 }
 
 int uposix_sem_getvalue(sem_t *sem, int *value)
@@ -354,7 +530,7 @@ int uposix_sem_getvalue(sem_t *sem, int *value)
 
 	if (!s)
 		return sem_getvalue(sem, value);
-	*value = (int)__atomic_load_n(&s->s.s_count, __ATOMIC_RELAXED);
+	*value = (int)sem_value(s);
 	return 0;
 }
 

@@ -122,6 +122,17 @@ extern struct uposix_forked {
 					   for an instant is not there */
 } uposix__forked;
 
+/* In such a child, objects may be those of threads that are not there, or of f_name. */
+static inline bool uposix__has_forked(void)
+{
+	return __atomic_load_n(&uposix__forked.f_alone, __ATOMIC_RELAXED)
+		|| uposix__forked.f_name;
+}
+
+/* Of uposix_lock.c and uposix_key.c, in the child of a fork. */
+void uposix__locks_forked(void);
+void uposix__keys_forked(void);
+
 /* Whether there is a scheduler. */
 bool uposix__is_used(void);
 

@@ -79,6 +79,23 @@ static struct stream *find(const FILE *file)
 	return s;
 }
 
+/* None has it at a fork: a child would wait for ever. */
+
+static void hold_streams(void)
+{
+	pthread_mutex_lock(&streams_lock);
+}
+
+static void release_streams(void)
+{
+	pthread_mutex_unlock(&streams_lock);
+}
+
+__attribute__((constructor(103))) static void begin_streams(void)
+{
+	pthread_atfork(hold_streams, release_streams, release_streams);
+}
+
 /* NULL: it is not ours. */
 static struct stream *stream_of(FILE *file)
 {

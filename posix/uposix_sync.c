@@ -65,12 +65,6 @@ static int  wait_shared(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t 
 
 /* Mutexes. */
 
-static inline bool forked(void)
-{
-	return __atomic_load_n(&uposix__forked.f_alone, __ATOMIC_RELAXED)
-		|| uposix__forked.f_name;
-}
-
 /* Of an adaptive one, glibc has counted spins in the upper half. */
 static inline bool is_kind(uintptr_t word)
 {
@@ -84,7 +78,7 @@ static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
 	uintptr_t kind = (uintptr_t)__atomic_load_n(&m->m.m_queue.q_first,
 						    __ATOMIC_RELAXED);
 
-	if (__builtin_expect(is_kind(kind) | forked(), 0)) {
+	if (__builtin_expect(is_kind(kind) | uposix__has_forked(), 0)) {
 		if (is_kind(kind) && !move_kind(m, kind))
 			return NULL;
 		adopt(m);
@@ -339,6 +333,10 @@ static inline struct cond *cond_of(pthread_cond_t *cond)
 
 	if (__builtin_expect(words[shared_at] & shared_bits, 0))
 		return NULL;
+	if (__builtin_expect(uposix__forked.f_alone, 0)) {
+		((struct cond *)(void *)cond)->c.c_lock = (struct uwait_lock){ 0 };
+		((struct cond *)(void *)cond)->c.c_queue = (struct uwait_queue){ 0 };
+	}
 	return (struct cond *)(void *)cond;
 }
 
