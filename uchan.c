@@ -13,6 +13,11 @@
  *
  * Send and receive are most of the waits, so they have frames of their own, small ones.
  *
+ * A select with descriptors is another one. It has its places from the beginning, since a
+ * descriptor's place keeps the generation that the whole call uses. That place is a
+ * poll's in the queue of the descriptor: its grant transfers nothing, and all cases are
+ * tried again. Grants of channels are numbered beyond those of descriptors.
+ *
  * 	c_senders    wait only if the buffer is full
  * 	c_receivers  wait only if it is empty
  */
@@ -24,11 +29,13 @@
 #include <string.h>
 
 #include "private/check.h"
+#include "private/select.h"
 
 enum {
 	CASES_MAX   = 65536,
-	BUSY        = 1,                /* a case has to wait */
-	TIRED       = 2,                /* others have to run first */
+	BUSY        = SELECT_BUSY,      /* a case has to wait */
+	TIRED       = SELECT_TIRED,     /* others have to run first */
+	MIXED,                          /* there are descriptors */
 	PLACE_ALIGN = 8,                /* bytes; values are copied, so they need none */
 };
 
@@ -52,7 +59,7 @@ struct usync_chan {
 /* After the grant the channel may be gone, so all that is needed then is here. */
 struct place {
 	struct uwait_place p_base;      /* first */
-	const void        *p_chan;      /* for reports */
+	const void        *p_chan;      /* for reports; NULL: a descriptor's */
 	uint32_t           p_size;      /* bytes of the value */
 	uint16_t           p_case;
 	bool               p_sends  : 1;
@@ -61,7 +68,16 @@ struct place {
 	char               p_value[];
 };
 
+/* The value of a descriptor's place. */
+struct descriptor {
+	int      d_fd;
+	uint32_t d_generation;
+};
+
 _Static_assert(sizeof(struct place) % PLACE_ALIGN == 0, "values follow at once");
+
+/* unet.c's, if that is linked. */
+extern __typeof__(unet__select) unet__select __attribute__((weak));
 
 /* Not inlined, so that its frame is small. */
 #define APART __attribute__((noinline))
@@ -85,7 +101,8 @@ static void fill_place(struct uwaiter *w, struct place *p, const struct usync_ch
 static void fill_places(struct uwaiter *w, const struct usync_case *cases, size_t n);
 static bool push_all(struct uwaiter *w, struct usync_case *cases, size_t n);
 static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, int except);
-static bool could(const struct usync_case *k, const struct uwaiter *w);
+static inline bool could(const struct usync_case *k, const struct uwaiter *w)
+	__attribute__((always_inline));
 static struct place *first_place(const struct uwaiter *w);
 static struct place *next_place(struct place *p);
 static size_t place_size(size_t size);
@@ -93,6 +110,24 @@ static struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op op);
 static void finish(struct place *p);
 static char *slot(struct usync_chan *c, size_t i);
 static void copy(void *to, const void *from, size_t size);
+
+APART static int select_further(struct usync_case *cases, size_t n, int64_t deadline,
+				const void *where, int busy, int *done);
+static bool is_descriptor(const struct usync_case *k);
+APART static int select_mixed(struct usync_case *cases, size_t n, int64_t deadline,
+			      const void *where, size_t first);
+static int  begin_mixed(struct uwaiter **w, const struct usync_case *cases, size_t n);
+static int  fill_mixed(struct uwaiter *w, const struct usync_case *cases, size_t n);
+static int  try_mixed(struct uwaiter *w, struct usync_case *cases, size_t first,
+		      int64_t deadline, bool counts, int *done);
+static int  try_place(struct place *p, struct usync_case *k, int64_t deadline,
+		      bool counts);
+static int  wait_mixed(struct usync_case *cases, int64_t deadline, const void *where);
+static int  push_mixed(struct uwaiter *w, const struct usync_case *cases);
+static int  push_chan(const struct usync_case *k, struct place *p);
+static void remove_mixed(struct uwaiter *w, const struct usync_case *cases, int claimed);
+static int  end_mixed(const struct uwaiter *w, struct usync_case *cases, int rc);
+static struct descriptor *descriptor_of(struct place *p);
 
 static const struct uwait_kind channels = { .k_name = "no channel",
 					   .k_tell = tell_channels };
@@ -281,11 +316,25 @@ UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline
 		return -EINVAL;
 	check_cases(cases, n);
 	busy = try_all(cases, n, deadline != 0 || !may_send(cases, n), &rc);
-	if (busy == TIRED) {
-		rc = give_way(deadline);
-		busy = rc ? 0 : try_all(cases, n, false, &rc);
-	}
+	if (busy > BUSY)
+		busy = select_further(cases, n, deadline, __builtin_return_address(0),
+				      busy, &rc);
 	return busy ? wait_any(cases, n, deadline, __builtin_return_address(0)) : rc;
+}
+
+/* Others have to run first, or there are descriptors. 0: *done is the result; BUSY. */
+static int select_further(struct usync_case *cases, size_t n, int64_t deadline,
+			  const void *where, int busy, int *done)
+{
+	if (busy == TIRED) {
+		*done = give_way(deadline);
+		busy = *done ? 0 : try_all(cases, n, false, done);
+	}
+	if (busy == MIXED) {
+		*done = select_mixed(cases, n, deadline, where, (size_t)*done);
+		busy = 0;
+	}
+	return busy;
 }
 
 static int wait_any(struct usync_case *cases, size_t n, int64_t deadline,
@@ -314,7 +363,8 @@ static int wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 
 /*
  * Does a case that can be done at once. The clock's last digits choose which is tried
- * first, and that one counts the call. 0: *done is the result; BUSY; TIRED.
+ * first, and that one counts the call. 0: *done is the result; BUSY; TIRED; MIXED: the
+ * turn of *done has come, a descriptor's.
  */
 static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
@@ -324,8 +374,12 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 		struct usync_case *k = &cases[(first + i) % n];
 		int rc;
 
-		if (!k->s_chan)
-			continue;
+		if (!k->s_chan) {
+			if (!is_descriptor(k))
+				continue;
+			*done = (int)(k - cases);
+			return MIXED;
+		}
 		rc = try_case(k->s_chan, k->s_op, k->s_value, counts);
 		if (rc == TIRED)
 			return TIRED;
@@ -461,19 +515,26 @@ static void fill_place(struct uwaiter *w, struct place *p, const struct usync_ch
 /* Moves as many values as there is room for. */
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
-	static const char *const ways[] = { " to receive", " to send" };
+	static const char *const ways[2][2] = { { " to receive", " to send" },
+						{ " to read", " to write" } };
 	struct place *p = w->w_object ? first_place(w) : NULL;
 	size_t n = 0, room = sizeof why->y_more;
 
 	if (!p)
 		return;
-	why->y_kind = "channel";
-	why->y_object = p->p_chan;
-	why->y_how = ways[p->p_sends];
+	why->y_number = !p->p_chan;
+	why->y_kind = p->p_chan ? "channel" : "descriptor";
+	why->y_object = p->p_chan ? p->p_chan
+		: (const void *)(intptr_t)descriptor_of(p)->d_fd;
+	why->y_how = ways[!p->p_chan][p->p_sends];
 	while (!p->p_last && n < room) {
 		p = next_place(p);
-		n += (size_t)snprintf(why->y_more + n, room - n, " or channel %p%s",
-				      p->p_chan, ways[p->p_sends]);
+		n += p->p_chan
+			? (size_t)snprintf(why->y_more + n, room - n, " or channel %p%s",
+					   p->p_chan, ways[0][p->p_sends])
+			: (size_t)snprintf(why->y_more + n, room - n,
+					   " or descriptor %d%s",
+					   descriptor_of(p)->d_fd, ways[1][p->p_sends]);
 	}
 }
 
@@ -526,7 +587,7 @@ static void remove_all(struct uwaiter *w, struct usync_case *cases, size_t n, in
 /*
  * Whether a partner other than `w', or the buffer, has what the case needs. Under c_lock.
  */
-static bool could(const struct usync_case *k, const struct uwaiter *w)
+static inline bool could(const struct usync_case *k, const struct uwaiter *w)
 {
 	const struct usync_chan *c = k->s_chan;
 	const struct uwait_node *n;
@@ -577,4 +638,234 @@ static void copy(void *to, const void *from, size_t size)
 {
 	if (size > 0)                           /* 0: they may be NULL */
 		memcpy(to, from, size);
+}
+
+/* Select with descriptors. */
+
+static bool is_descriptor(const struct usync_case *k)
+{
+	return k->s_op >= USYNC_READABLE && k->s_fd >= 0;
+}
+
+/* first: the case to try first; those before it had to wait. */
+static int select_mixed(struct usync_case *cases, size_t n, int64_t deadline,
+			const void *where, size_t first)
+{
+	bool waited = false, counts = deadline != 0 || !may_send(cases, n);
+	struct uwaiter *w;
+	int busy, rc = begin_mixed(&w, cases, n);
+
+	if (rc)
+		return rc;
+	busy = try_mixed(w, cases, first, deadline, counts, &rc);
+	if (busy == TIRED) {
+		rc = give_way(deadline);
+		busy = rc ? 0 : try_mixed(w, cases, first, deadline, false, &rc);
+	}
+	while (busy) {
+		rc = waited && deadline != USCHED_NEVER && uevents_now() >= deadline
+			? -ETIMEDOUT : wait_mixed(cases, deadline, where);
+		waited = true;
+		first = (size_t)uevents_now() % n;
+		busy = rc == -EAGAIN
+			&& try_mixed(w, cases, first, deadline, false, &rc);
+	}
+	return rc;
+}
+
+static int begin_mixed(struct uwaiter **w, const struct usync_case *cases, size_t n)
+{
+	size_t size = 0;
+
+	if (!&unet__select)
+		return -ENOTSUP;
+	if (n > CASES_MAX - SELECT_RESULTS)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		size_t value = cases[i].s_chan ? cases[i].s_chan->c_size
+			: sizeof(struct descriptor);
+
+		if (__builtin_add_overflow(size, place_size(value), &size))
+			return -ENOMEM;
+	}
+	*w = uwait_self();
+	return *w && uwait_room(*w, size) ? fill_mixed(*w, cases, n) : -ENOMEM;
+}
+
+static int fill_mixed(struct uwaiter *w, const struct usync_case *cases, size_t n)
+{
+	struct place *p = first_place(w), *last = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct usync_case *k = &cases[i];
+
+		if (!k->s_chan && !is_descriptor(k))
+			continue;
+		last = p;
+		if (k->s_chan) {
+			fill_place(w, p, k->s_chan, k->s_op, k->s_value);
+		} else {
+			*p = (struct place){
+				.p_base.p_waiter = w,
+				.p_sends = k->s_op == USYNC_WRITABLE,
+				.p_size = sizeof(struct descriptor),
+			};
+			descriptor_of(p)->d_fd = k->s_fd;
+			rc = unet__select.s_begin(k->s_fd,
+						  &descriptor_of(p)->d_generation);
+		}
+		p->p_case = (uint16_t)(i + SELECT_RESULTS);
+		p->p_last = false;
+		p = next_place(p);
+	}
+	last->p_last = true;
+	return rc;
+}
+
+/* As try_all(), of the places from that of `first' on. */
+static int try_mixed(struct uwaiter *w, struct usync_case *cases, size_t first,
+		     int64_t deadline, bool counts, int *done)
+{
+	struct place *p = first_place(w), *begin;
+
+	while (!p->p_last && p->p_case < first + SELECT_RESULTS)
+		p = next_place(p);
+	begin = p;
+	do {
+		struct usync_case *k = &cases[p->p_case - SELECT_RESULTS];
+		int rc = try_place(p, k, deadline, counts);
+
+		if (rc == TIRED)
+			return TIRED;
+		if (rc != BUSY) {
+			*done = (int)(k - cases);
+			if (rc == 0 || k->s_chan || rc == -EBADF)
+				k->s_rc = rc;
+			else
+				*done = rc;
+			return 0;
+		}
+		counts = false;
+		p = p->p_last ? first_place(w) : next_place(p);
+	} while (p != begin);
+	return BUSY;
+}
+
+static int try_place(struct place *p, struct usync_case *k, int64_t deadline,
+		     bool counts)
+{
+	const struct descriptor *d = descriptor_of(p);
+	int rc;
+
+	if (!k->s_chan)
+		return p->p_closed ? -EBADF
+			: unet__select.s_try(p->p_base.p_waiter, d->d_fd, p->p_sends,
+					     d->d_generation, deadline, counts);
+	rc = try_case(k->s_chan, k->s_op, k->s_value, counts);
+	if (rc == BUSY)
+		uwait_unlock(&k->s_chan->c_lock);
+	return rc;
+}
+
+/* The index of the case that was done; -EAGAIN: all are to be tried; an error. */
+static int wait_mixed(struct usync_case *cases, int64_t deadline, const void *where)
+{
+	struct uwaiter *w = uwait_prepare_lean(deadline, true);
+	struct uevents *e;
+	int rc = uwait_error(w);
+
+	if (rc == 0)
+		rc = uwait_events(w, &e);       /* made before the wait can be granted */
+	if (rc)
+		return rc;
+	uwait_note(w, &channels, first_place(w), where);
+	uwait_begin(w);
+	rc = push_mixed(w, cases);
+	if (rc && uwait_withdraw(w)) {
+		remove_mixed(w, cases, rc);
+		return rc;
+	}
+	rc = uwait_block(w);
+	remove_mixed(w, cases, rc);
+	return end_mixed(w, cases, rc);
+}
+
+/* 0; -EAGAIN: a case can be done at once, so not all are pushed; an error. */
+static int push_mixed(struct uwaiter *w, const struct usync_case *cases)
+{
+	struct place *p = first_place(w);
+
+	for (;; p = next_place(p)) {
+		const struct usync_case *k = &cases[p->p_case - SELECT_RESULTS];
+		const struct descriptor *d = descriptor_of(p);
+		int rc = k->s_chan ? push_chan(k, p)
+			: unet__select.s_enter(&p->p_base, d->d_fd, p->p_sends,
+					       d->d_generation);
+
+		if (rc == -EBADF) {
+			p->p_closed = 1;
+			rc = -EAGAIN;
+		}
+		if (rc || p->p_last)
+			return rc;
+	}
+}
+
+static int push_chan(const struct usync_case *k, struct place *p)
+{
+	bool done;
+
+	uwait_lock(&k->s_chan->c_lock);
+	done = could(k, p->p_base.p_waiter);
+	if (!done)
+		uwait_push(queue_of(k->s_chan, k->s_op), &p->p_base.p_node);
+	uwait_unlock(&k->s_chan->c_lock);
+	return done ? -EAGAIN : 0;
+}
+
+/* A channel that was granted may be gone. */
+static void remove_mixed(struct uwaiter *w, const struct usync_case *cases, int claimed)
+{
+	struct place *p = first_place(w);
+
+	for (;; p = next_place(p)) {
+		const struct usync_case *k = &cases[p->p_case - SELECT_RESULTS];
+
+		if (!k->s_chan) {
+			unet__select.s_leave(&p->p_base, descriptor_of(p)->d_fd,
+					     p->p_sends);
+		} else if (p->p_case != claimed) {
+			uwait_lock(&k->s_chan->c_lock);
+			uwait_remove(queue_of(k->s_chan, k->s_op), &p->p_base.p_node);
+			uwait_unlock(&k->s_chan->c_lock);
+		}
+		if (p->p_last)
+			return;
+	}
+}
+
+/* rc: the result of the grant. */
+static int end_mixed(const struct uwaiter *w, struct usync_case *cases, int rc)
+{
+	struct place *p = first_place(w);
+	struct usync_case *k;
+
+	if (rc == SELECT_READY)
+		return -EAGAIN;
+	if (rc < 0)
+		return rc;
+	while (rc == SELECT_CLOSED
+	       ? p->p_chan || !unet__select.s_is_closed(descriptor_of(p)->d_fd,
+							descriptor_of(p)->d_generation)
+	       : p->p_case != rc)
+		p = next_place(p);
+	k = &cases[p->p_case - SELECT_RESULTS];
+	k->s_rc = rc == SELECT_CLOSED ? -EBADF : end_one(p, k->s_value);
+	return (int)(k - cases);
+}
+
+static struct descriptor *descriptor_of(struct place *p)
+{
+	return (struct descriptor *)(void *)p->p_value;
 }

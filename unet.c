@@ -60,6 +60,7 @@
 #include "private/cancel.h"
 #include "private/check.h"
 #include "private/poller.h"
+#include "private/select.h"
 
 enum { IN, OUT };
 
@@ -78,9 +79,9 @@ enum {
 	POLL_MAX   = 65536,
 	RETRY      = 10000000,          /* ns: if out of descriptors, or backlog full */
 	PASSING    = 16,                /* connections that failed, then a pause */
-	READY      = 0,                 /* results of a grant */
-	CLOSED     = 1,
-	TURN       = 2,
+	READY      = SELECT_READY,      /* results of a grant */
+	CLOSED     = SELECT_CLOSED,
+	TURN       = SELECT_RESULTS,
 	PARTS      = 64,                /* buffers of one system call */
 	LINE       = 64,                /* bytes */
 	WAITS      = INT32_MIN,         /* of a step: block() is next */
@@ -199,6 +200,7 @@ static void now_ready(struct descriptor *d, int direction, struct told *told);
 static void wake_first(struct descriptor *d, int direction, struct told *told);
 static void wake_polls(struct descriptor *d, int direction, struct told *told);
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline);
+static inline bool is_tired(struct descriptor *d, int direction);
 static inline int begin(int fd, struct descriptor **d, struct turn *t);
 static inline ssize_t perform_at(attempt *try, int fd, int direction, const struct op *o,
 				 int64_t deadline) __attribute__((always_inline));
@@ -1010,14 +1012,19 @@ static void ready_for_all(struct descriptor *d, unsigned events)
  */
 static inline int give_way(struct descriptor *d, int direction, int64_t deadline)
 {
-	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
-
-	if (deadline == COUNTED || (direction == OUT && deadline == 0))
-		return 0;
-	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
-	if (calls < UNET_BUDGET)
+	if (deadline == COUNTED || (direction == OUT && deadline == 0)
+	    || !is_tired(d, direction))
 		return 0;
 	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+}
+
+/* Counts a call. */
+static inline bool is_tired(struct descriptor *d, int direction)
+{
+	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
+
+	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
+	return calls >= UNET_BUDGET;
 }
 
 /*
@@ -2393,3 +2400,85 @@ static void poll_leave_one(struct uwaiter *w, struct descriptor *d, int way,
 	uwait_unlock(&d->d_lock);
 	tell(&told, READY);
 }
+
+/* Select. */
+
+/* The wait of a select: a poll's. */
+static inline bool may_enter(struct descriptor *d, int direction)
+{
+	return turn_of(d, direction) != NONE || (direction == OUT && is_lined(d))
+		|| is_unready(d, direction);
+}
+
+static int select_begin(int fd, uint32_t *generation)
+{
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	*generation = d ? generation_of(d) : 0;
+	return rc == -ENOMEM ? rc : 0;
+}
+
+static bool select_is_closed(int fd, uint32_t generation)
+{
+	struct descriptor *d;
+
+	return find(fd, &d) || generation_of(d) != generation;
+}
+
+static int select_try(struct uwaiter *w, int fd, int direction, uint32_t generation,
+		      int64_t deadline, bool counts)
+{
+	struct turn t = { w, generation, false };       /* so that it does not count */
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	if (rc)
+		return rc;
+	if (generation_of(d) != generation)
+		return -EBADF;
+	if (counts && (direction == IN || deadline != 0) && is_tired(d, direction))
+		return SELECT_TIRED;
+	rc = poll_step(d, direction, deadline, &t);
+	return rc == WAITS ? SELECT_BUSY : rc;
+}
+
+static int select_enter(struct uwait_place *place, int fd, int direction,
+			uint32_t generation)
+{
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	if (rc == 0)
+		rc = add_interest(d, direction, way_of(direction), generation,
+				  place->p_waiter);
+	if (rc)
+		return rc == -EPERM ? -EAGAIN : rc;     /* a file is always ready */
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != generation)
+		rc = -EBADF;
+	else if (!may_enter(d, direction))
+		rc = -EAGAIN;
+	if (rc == 0) {
+		push(&d->d_first[direction], marked(place), false);
+		set_calls(d, direction, 0);
+	}
+	uwait_unlock(&d->d_lock);
+	return rc;
+}
+
+static void select_leave(struct uwait_place *place, int fd, int direction)
+{
+	struct descriptor *d;
+
+	if (find(fd, &d) == 0)
+		poll_leave_one(place->p_waiter, d, direction, place);
+}
+
+const struct uselect unet__select = {
+	.s_begin     = select_begin,
+	.s_is_closed = select_is_closed,
+	.s_try       = select_try,
+	.s_enter     = select_enter,
+	.s_leave     = select_leave,
+};

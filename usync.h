@@ -191,19 +191,27 @@ int usync_chan_close(struct usync_chan *c);
 /* Values that it holds, without those of waiting senders; it may have changed already. */
 size_t usync_chan_count(struct usync_chan *c);
 
-enum usync_op { USYNC_RECV, USYNC_SEND };
+enum usync_op { USYNC_RECV, USYNC_SEND, USYNC_READABLE, USYNC_WRITABLE };
 
 struct usync_case {
-	struct usync_chan *s_chan;      /* NULL: this case never happens */
+	struct usync_chan *s_chan;      /* to receive or send; NULL: never, or s_fd */
 	enum usync_op      s_op;
 	void              *s_value;     /* of the caller; may be on its stack */
 	int                s_rc;  /* of the case that was done: 0, or -EPIPE as above */
+	int                s_fd;  /* to be readable or writable; negative: never */
 };
 
 /*
  * Does one of several cases: the first that can be done. If several can be at once, they
  * take turns. The same channel may be there several times.
- * The index of the case; errors as above; -EINVAL: n over 65536.
+ *
+ * A descriptor's case has s_chan NULL. It is done when unet_wait_readable() or
+ * unet_wait_writable() would return, so it transfers nothing, and a call after it may
+ * have to wait. -EBADF in s_rc: s_fd is not open, or unet_close() or unet_forget() ended
+ * its use. The first select makes s_fd non-blocking, as calls of unet.h do.
+ *
+ * The index of the case; errors as above; -EINVAL: n over 65536, or with descriptors over
+ * 65534. With descriptors besides, errors of unet.h; -ENOTSUP: unet.c is not linked.
  */
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 

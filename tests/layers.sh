@@ -38,6 +38,7 @@ private/poller.h:
 private/uevents_epoll.inc:
 private/uevents_poll.inc:
 private/quota.h:
+private/select.h:
 uconf.h:
 ustack.h:       usched.h
 uevents.h:      usched.h
@@ -46,11 +47,11 @@ uwait.h:        uevents.h ustack.h
 uwait.c:        uwait.h private/cancel.h private/when.h
 usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
-uchan.c:        usync.h private/check.h
+uchan.c:        usync.h private/check.h private/select.h
 ulocks.c:       ustack.h private/code.h
 uscope.c:       usync.h private/check.h
 unet.h:         usync.h
-unet.c:         unet.h private/cancel.h private/check.h private/poller.h
+unet.c:         unet.h private/cancel.h private/check.h private/poller.h private/select.h
 ubuf.h:
 ubuf.c:         ubuf.h unet.h private/check.h
 uoffload.h:     usync.h

@@ -211,10 +211,10 @@ static int select_recv(struct worker *w, struct place *p, int64_t deadline)
 {
 	size_t first = SIZE_MAX, second = SIZE_MAX, full = w->w_index;
 	struct usync_case cases[] = {
-		{ NULL, USYNC_RECV, NULL, 1 },
-		{ p->p_empty, USYNC_RECV, &first, 1 },
-		{ p->p_full, USYNC_SEND, &full, 1 },
-		{ p->p_direct, USYNC_RECV, &second, 1 },
+		{ NULL, USYNC_RECV, NULL, 1, 0 },
+		{ p->p_empty, USYNC_RECV, &first, 1, 0 },
+		{ p->p_full, USYNC_SEND, &full, 1, 0 },
+		{ p->p_direct, USYNC_RECV, &second, 1, 0 },
 	};
 	int rc = usync_select(cases, 4, deadline);
 
@@ -229,10 +229,10 @@ static int select_send(struct worker *w, struct place *p, int64_t deadline)
 {
 	size_t value = w->w_index, none = SIZE_MAX;
 	struct usync_case cases[] = {
-		{ p->p_direct, USYNC_SEND, &value, 1 },
-		{ p->p_empty, USYNC_RECV, &none, 1 },
-		{ p->p_full, USYNC_SEND, &value, 1 },
-		{ NULL, USYNC_SEND, NULL, 1 },
+		{ p->p_direct, USYNC_SEND, &value, 1, 0 },
+		{ p->p_empty, USYNC_RECV, &none, 1, 0 },
+		{ p->p_full, USYNC_SEND, &value, 1, 0 },
+		{ NULL, USYNC_SEND, NULL, 1, 0 },
 	};
 	int rc = usync_select(cases, 4, deadline);
 
@@ -245,7 +245,7 @@ static int select_send(struct worker *w, struct place *p, int64_t deadline)
 
 static int select_nothing(struct worker *w, struct place *p, int64_t deadline)
 {
-	struct usync_case nothing = { NULL, USYNC_SEND, NULL, 0 };
+	struct usync_case nothing = { NULL, USYNC_SEND, NULL, 0, 0 };
 
 	(void)p;
 	return usync_select(&nothing, w->w_index % 2, deadline);

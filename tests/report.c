@@ -59,10 +59,10 @@ static inline __attribute__((always_inline))
 int on_channels(int value, struct usync_chan *second)
 {
 	struct usync_case cases[] = {
-		{ NULL, USYNC_RECV, NULL, 0 },
-		{ second, USYNC_SEND, &value, 0 },
-		{ NULL, USYNC_RECV, NULL, 0 },
-		{ second, USYNC_RECV, &value, 0 },
+		{ NULL, USYNC_RECV, NULL, 0, 0 },
+		{ second, USYNC_SEND, &value, 0, 0 },
+		{ NULL, USYNC_RECV, NULL, 0, 0 },
+		{ second, USYNC_RECV, &value, 0, 0 },
 	};
 
 	return usync_select(cases, 4, USCHED_NEVER);

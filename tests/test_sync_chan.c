@@ -165,8 +165,8 @@ static void find_closed(struct worker *w)
 	struct place *p = w->w_shared;
 	size_t value = 5, same = 5;
 	struct usync_case cases[] = {
-		{ p->p_full, USYNC_SEND, &same, 1 },
-		{ p->p_empty, USYNC_RECV, &value, 1 },
+		{ p->p_full, USYNC_SEND, &same, 1, 0 },
+		{ p->p_empty, USYNC_RECV, &value, 1, 0 },
 	};
 
 	switch (w->w_index % 4) {
@@ -222,7 +222,7 @@ static void busy_call(struct usync_chan *c, int kind)
 {
 	size_t value = 5;
 	struct usync_case cases[] = {
-		{ NULL, USYNC_RECV, NULL, 1 }, { c, USYNC_SEND, &value, 1 },
+		{ NULL, USYNC_RECV, NULL, 1, 0 }, { c, USYNC_SEND, &value, 1, 0 },
 	};
 	int64_t d = kind == PASS_AT_ONCE ? 0 : USCHED_NEVER;
 

@@ -13,12 +13,16 @@ static void select_alone(struct worker *w)
 	struct place *p = w->w_shared;
 	size_t in = 1, out = 2, seen[4] = { 0 };
 	struct usync_case same[] = {
-		{ p->p_direct, USYNC_SEND, &in, 1 }, { p->p_direct, USYNC_RECV, &out, 1 },
-		{ p->p_direct, USYNC_SEND, &in, 1 }, { p->p_direct, USYNC_RECV, &out, 1 },
+		{ p->p_direct, USYNC_SEND, &in, 1, 0 },
+		{ p->p_direct, USYNC_RECV, &out, 1, 0 },
+		{ p->p_direct, USYNC_SEND, &in, 1, 0 },
+		{ p->p_direct, USYNC_RECV, &out, 1, 0 },
 	};
 	struct usync_case ready[] = {
-		{ p->p_empty, USYNC_SEND, &in, 1 }, { p->p_full, USYNC_RECV, &out, 1 },
-		{ p->p_empty, USYNC_SEND, &in, 1 }, { p->p_full, USYNC_RECV, &out, 1 },
+		{ p->p_empty, USYNC_SEND, &in, 1, 0 },
+		{ p->p_full, USYNC_RECV, &out, 1, 0 },
+		{ p->p_empty, USYNC_SEND, &in, 1, 0 },
+		{ p->p_full, USYNC_RECV, &out, 1, 0 },
 	};
 
 	TEST_EQUAL(usync_select(same, 4, 0), -ETIMEDOUT);
@@ -48,7 +52,8 @@ static void select_each_other(struct worker *w)
 	struct place *p = w->w_shared;
 	size_t in = w->w_index, out = 99;
 	struct usync_case cases[] = {
-		{ p->p_direct, USYNC_SEND, &in, 1 }, { p->p_direct, USYNC_RECV, &out, 1 },
+		{ p->p_direct, USYNC_SEND, &in, 1, 0 },
+		{ p->p_direct, USYNC_RECV, &out, 1, 0 },
 	};
 
 	w->w_rc = usync_select(cases, 2, USCHED_NEVER);
@@ -112,8 +117,9 @@ static int send_somewhere(struct traffic *t, struct worker *w, uint32_t id,
 	unsigned char value[2][LARGEST];
 	uint32_t first = any(w, CHANS);
 	struct usync_case cases[] = {
-		{ t->t_chans[first], USYNC_SEND, value[0], 1 },
-		{ t->t_chans[(first + any(w, CHANS)) % CHANS], USYNC_SEND, value[1], 1 },
+		{ t->t_chans[first], USYNC_SEND, value[0], 1, 0 },
+		{ t->t_chans[(first + any(w, CHANS)) % CHANS], USYNC_SEND, value[1],
+		  1, 0 },
 	};
 	int rc;
 
@@ -155,7 +161,7 @@ static int recv_somewhere(struct traffic *t, struct worker *w, struct usync_chan
 	int rc;
 
 	for (size_t i = 0; i < CHANS; i++)
-		cases[i] = (struct usync_case){ open[i], USYNC_RECV, value[i], 1 };
+		cases[i] = (struct usync_case){ open[i], USYNC_RECV, value[i], 1, 0 };
 	rc = usync_select(cases, CHANS, deadline);
 	if (rc < 0)
 		return rc;
@@ -241,11 +247,11 @@ static void trade(struct worker *w)
 	for (size_t i = 0; i < m->m_rounds; i++) {
 		size_t in = w->w_index * 1000 + i, out[2];
 		struct usync_case cases[] = {
-			{ m->m_chans[any(w, CHANS)], USYNC_SEND, &in, 1 },
-			{ m->m_chans[any(w, CHANS)], USYNC_RECV, &out[0], 1 },
-			{ m->m_chans[any(w, CHANS)], USYNC_SEND, &in, 1 },
+			{ m->m_chans[any(w, CHANS)], USYNC_SEND, &in, 1, 0 },
+			{ m->m_chans[any(w, CHANS)], USYNC_RECV, &out[0], 1, 0 },
+			{ m->m_chans[any(w, CHANS)], USYNC_SEND, &in, 1, 0 },
 			{ any(w, 2) ? m->m_chans[any(w, CHANS)] : NULL,
-			  USYNC_RECV, &out[1], 1 },
+			  USYNC_RECV, &out[1], 1, 0 },
 		};
 		int rc = usync_select(cases, 1 + any(w, 4),
 				      usync_after((int64_t)any(w, 100000)));

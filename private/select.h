@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * select.h: what uchan.c asks of unet.c for the descriptors of a select. Private. A
+ * program without unet.c has none of it. Directions: 0 to read, 1 to write.
+ */
+#ifndef USCHED_SELECT_H
+#define USCHED_SELECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct uwait_place;
+struct uwaiter;
+
+/* Results of an attempt, beside 0 and errors. */
+enum {
+	SELECT_BUSY  = 1,               /* the case has to wait */
+	SELECT_TIRED = 2,               /* other threads have to run first */
+};
+
+/* What ends a wait in the queue of a descriptor; a channel's results are above. */
+enum {
+	SELECT_READY   = 0,
+	SELECT_CLOSED  = 1,
+	SELECT_RESULTS = 2,
+};
+
+struct uselect {
+	/* Sets the generation that the select keeps to. 0; -ENOMEM. */
+	int (*s_begin)(int fd, uint32_t *generation);
+
+	bool (*s_is_closed)(int fd, uint32_t generation);
+
+	/*
+	 * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this
+	 * counts; an error. Asks the system only if that may be so, or the deadline is 0.
+	 */
+	int (*s_try)(struct uwaiter *w, int fd, int direction, uint32_t generation,
+		     int64_t deadline, bool counts);
+
+	/* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
+	int (*s_enter)(struct uwait_place *p, int fd, int direction,
+		       uint32_t generation);
+
+	/* Leaves the queue, if it is there. */
+	void (*s_leave)(struct uwait_place *p, int fd, int direction);
+};
+
+extern const struct uselect unet__select __attribute__((visibility("hidden")));
+
+#endif /* USCHED_SELECT_H */
