@@ -2355,7 +2355,7 @@ static int poll_one(struct uwait_place *place, struct descriptor *d,
 	if (rc && rc != -EPERM)                 /* a file is always ready */
 		return rc;
 	uwait_lock(&d->d_lock);
-	rc = is_ready(d, way) || generation_of(d) != generation;
+	rc = !is_unready(d, way) || generation_of(d) != generation;
 	if (!rc)
 		push(&d->d_first[way], marked(place), false);
 	uwait_unlock(&d->d_lock);
