@@ -41,7 +41,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <linux/kcmp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -849,7 +848,8 @@ static bool may_share(struct descriptor *d)
 static int compare_files(int a, int b)
 {
 #ifdef SYS_kcmp
-	long rc = syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b);
+	const int file = 0;             /* KCMP_FILE of linux/kcmp.h, which musl lacks */
+	long rc = syscall(SYS_kcmp, getpid(), getpid(), file, a, b);
 
 	return rc < 0 ? -errno : rc > 0;
 #else
