@@ -686,16 +686,8 @@ int uposix_fcntl(int fd, int command, ...)
 	return control(fd, command, argument);
 }
 
-int uposix_fcntl64(int fd, int command, ...)
-{
-	va_list list;
-	long argument;
-
-	va_start(list, command);
-	argument = va_arg(list, long);
-	va_end(list);
-	return control(fd, command, argument);
-}
+/* Where off_t has 64 bits they are one. */
+int uposix_fcntl64(int fd, int command, ...) __attribute__((alias("uposix_fcntl")));
 
 int uposix_ioctl(int fd, unsigned long request, ...)
 {
