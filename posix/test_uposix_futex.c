@@ -18,9 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "test_uposix.h"
 #include "../tests/test.h"
-
-#define MS 1000000L
 
 #define ok(call) assert_int_equal(call, 0)
 #define fails(error, call) do {			\
@@ -52,28 +51,6 @@ static void nap(long ms)
 	}						\
 	assert_true(is_);				\
 } while (0)
-
-static struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += ms % 1000 * MS;
-	if (t.tv_nsec >= 1000 * MS) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000 * MS;
-	}
-	return t;
-}
-
-static long ms_since(const struct timespec *from)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (t.tv_sec - from->tv_sec) * 1000 + (t.tv_nsec - from->tv_nsec) / MS;
-}
 
 static pthread_t start(void *(*func)(void *), void *arg)
 {

@@ -22,9 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "test_uposix.h"
 #include "../tests/test.h"
-
-#define MS 1000000L
 
 /* Whether threads are usched's. */
 static bool ours(void)
@@ -38,28 +37,6 @@ static bool ours(void)
 
 #define ok(call) assert_int_equal(call, 0)
 #define is(error, call) assert_int_equal(call, error)
-
-static struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += ms % 1000 * MS;
-	if (t.tv_nsec >= 1000 * MS) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000 * MS;
-	}
-	return t;
-}
-
-static long ms_since(const struct timespec *from)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (t.tv_sec - from->tv_sec) * 1000 + (t.tv_nsec - from->tv_nsec) / MS;
-}
 
 static void nap(long ms)
 {
