@@ -227,6 +227,7 @@ static void lock_between(void *s)
 {
 	struct ustack *thread;
 
+	TEST_EQUAL(ustack_name(ustack_self(), "right"), 0);
 	TEST_EQUAL(over->o_start(s, poster, NULL, &thread), 0);
 	for (int i = 0; i < 3; i++) {
 		TEST_EQUAL(pthread_mutex_lock(&mutex), 0);
@@ -249,7 +250,6 @@ static void child_right(void *unused)
 	(void)unused;
 	TEST_EQUAL(pthread_mutex_lock(&own), 0);
 	TEST_EQUAL(over->o_start(s, lock_between, s, &thread), 0);
-	TEST_EQUAL(ustack_name(thread, "right"), 0);
 	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	TEST_EQUAL(pthread_mutex_unlock(&own), 0);
