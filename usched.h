@@ -789,7 +789,8 @@ int ustack_attach(struct ustack_attachment *l);
 
 /*
  * Private, for schedulers: puts the hook first, or takes it out, on the dispatcher's
- * native thread, in s_next or out of usched_run().
+ * native thread, in s_next or out of usched_run(). A thread that has resumed no coroutine
+ * may set one.
  */
 void usched__set_hook(struct usched *s, struct usched_hook *h);
 void usched__drop_hook(struct usched *s, struct usched_hook *h);

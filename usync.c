@@ -755,6 +755,16 @@ int usync_key_set(const struct usync_key *key, void *value)
 	return 0;
 }
 
+void *usync__key_of(const struct ustack *u, const struct usync_key *key)
+{
+	const struct value *v;
+
+	if (!u->u_attached || u->u_attachment->a_ops != &uwait__ops)
+		return NULL;
+	v = find_value((const struct uwaiter *)(const void *)u->u_attachment, key);
+	return v ? v->v_value : NULL;
+}
+
 void *usync_key_get(const struct usync_key *key)
 {
 	const struct uwaiter *w = uwait_self();

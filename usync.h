@@ -309,6 +309,9 @@ struct usync_key {
 int usync_key_set(const struct usync_key *key, void *value);
 void *usync_key_get(const struct usync_key *key);
 
+/* Private, for posix/: that of `u'. From the dispatcher's native thread. */
+void *usync__key_of(const struct ustack *u, const struct usync_key *key);
+
 #ifdef __cplusplus
 }
 #endif

@@ -367,7 +367,7 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n);  /* if it is in 
 struct uwaiter *uwait_pop(struct uwait_queue *q);
 struct uwait_place *uwait_pop_place(struct uwait_queue *q);
 
-/* Private, for utrace.c: the attachments that are waiters have these. */
+/* Private, for utrace.c and usync.c: the attachments that are waiters have these. */
 extern const struct ustack_attachment_ops uwait__ops
 	__attribute__((visibility("hidden")));
 

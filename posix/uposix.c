@@ -65,6 +65,11 @@ struct uposix_thread *uposix__me(void)
 	return NULL;
 }
 
+struct uposix_thread *uposix__record_of(const struct ustack *u)
+{
+	return usync__key_of(u, &self_key);
+}
+
 bool uposix__is_used(void)
 {
 	return scheduler != NULL;
@@ -171,7 +176,9 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	struct rr *rr;
 
 	uposix__settings();
-	uposix__look_at_objects();
+	rc = uposix__look_at_objects();
+	if (rc)
+		return rc;
 	__atomic_store_n(&uposix__forked.f_alone, false, __ATOMIC_RELAXED);
 	if (attr && is_special(attr))
 		return create_native(thread, attr, func, arg);
@@ -188,7 +195,9 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	p->p_mask = uposix__mask();
 	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
 	*thread = (pthread_t)p;         /* the thread may read it */
-	rc = start(rr, p, attr);
+	rc = uposix__make_values(p);
+	if (rc == 0)
+		rc = start(rr, p, attr);
 	if (rc == 0)
 		return 0;
 	give_up(p);
@@ -349,6 +358,7 @@ out:
 
 static void free_record(struct uposix_thread *p)
 {
+	free(p->p_tls);
 	uwait_lock(&uposix__lock);
 	*(p->p_prev ? &p->p_prev->p_next : &all) = p->p_next;
 	if (p->p_next)
@@ -370,6 +380,7 @@ static void run(void *arg)
 	uwait_lock(&p->p_lock);
 	p->p_thread = ustack_self();
 	uwait_unlock(&p->p_lock);
+	uposix__own(p);
 	uposix__point();
 	p->p_result = p->p_func(p->p_arg);
 	end(p);
@@ -392,6 +403,7 @@ static void end(struct uposix_thread *p)
 		end_main(NULL);
 		pthread_exit(NULL);
 	}
+	uposix__disown();
 	usync_key_set(&self_key, NULL);
 	uwait_lock(&p->p_lock);
 	p->p_ended = true;

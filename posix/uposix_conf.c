@@ -32,6 +32,7 @@ void uposix__settings(void)
 	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
 	c->c_native = number("UPOSIX_NATIVE", 0, 1);
 	c->c_stats = getenv("UPOSIX_STATS");
+	c->c_tls = getenv("UPOSIX_TLS");
 }
 
 /* What cannot be meant is told, and left out. */

@@ -9,6 +9,7 @@
 #include "uposix.h"
 
 #include <errno.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,8 @@ struct uposix_conf {
 	bool        c_native;           /* beyond c_stacks threads are native */
 	bool        c_quiet;            /* no messages */
 	const char *c_stats;            /* file of statistics, or NULL */
+	const char *c_tls;              /* objects whose thread-local variables belong to
+					   the thread: names, with commas; or NULL */
 };
 
 extern struct uposix_conf uposix__conf;
@@ -44,8 +47,24 @@ void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 		uposix__tell(__VA_ARGS__);					\
 } while (0)
 
-/* Looks for objects with thread-local variables that are not known to be harmless. */
-void uposix__look_at_objects(void);
+/*
+ * Looks for objects with thread-local variables that are not known to be harmless.
+ * 0; ENOTSUP: c_tls names some that cannot be exchanged, which was told.
+ */
+int uposix__look_at_objects(void);
+
+/* Whether c_tls names this object. `looking' is held. */
+bool uposix__is_named(const char *name, bool program);
+
+/* Tells what else is in c_tls. */
+void uposix__tell_unknown(void);
+
+/*
+ * Has the variables of an object exchanged; late: it was not loaded at the start. NULL;
+ * or why that cannot be. Before there are threads; `looking' is held.
+ */
+const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			   bool late);
 
 /* Threads since the start, or since the fork. */
 struct uposix_counts {
@@ -99,6 +118,8 @@ struct uposix_thread {
 	bool                 p_ended;   /* p_lock */
 	__pthread_unwind_buf_t *p_cleanup;      /* pushed last */
 	struct _Unwind_Exception p_unwind;
+	char                *p_tls;     /* while another thread runs: its variables, for
+					   c_tls; or NULL */
 
 	struct uwait_lock    p_lock;
 	char                 p_name[16];
@@ -109,6 +130,16 @@ struct uposix_thread {
 
 /* The calling thread; NULL: the caller is a native thread. */
 struct uposix_thread *uposix__me(void);
+
+/* That of `u', on its native thread; NULL: it has not begun, or is ending. */
+struct uposix_thread *uposix__record_of(const struct ustack *u);
+
+/* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
+int uposix__make_values(struct uposix_thread *p);
+
+/* The calling thread begins: variables that c_tls has are its own. It ends: nobody's. */
+void uposix__own(struct uposix_thread *me);
+void uposix__disown(void);
 
 /* The record of a pthread_t; NULL: it is libc's. p_magic may be UPOSIX_GONE. */
 struct uposix_thread *uposix__thread(pthread_t thread);

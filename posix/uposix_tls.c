@@ -3,13 +3,12 @@
  * uposix_tls.c: objects of the program that threads of a processor may disturb: those
  * with thread-local variables, which belong to the native thread, and memory allocators,
  * whose locks may not have another thread run meanwhile. They are looked for at the first
- * thread, and again at one after a dlopen().
+ * thread, and again at one after a dlopen(). Variables that UPOSIX_TLS has are those of
+ * uposix_exchange.c.
  */
 #include "uposix_set.h"
 
-#include <link.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
 	RANGES  = 8,                    /* of code of allocators */
@@ -18,14 +17,19 @@ enum {
 };
 
 /*
- * Objects whose thread-local variables do no harm, by the beginnings of their names:
- * usched keeps what C++ has for exceptions and errno with the thread; the others have
- * caches there that no call leaves half changed over a wait.
+ * Objects whose thread-local variables are those of a native thread and stay so, by the
+ * beginnings of their names. usched keeps errno, and what C++ has for exceptions, with
+ * the thread.
  */
-static const char *const harmless[] = {
+static const char *const native[] = {
 	"ld-linux", "ld64.so", "libc.so", "libc-", "libdl", "libpthread", "librt.",
-	"libusched", "libstdc++", "libc++", "libcrypto", "libssl", "libuuid", "libsodium",
-	"libjemalloc", "libtcmalloc", "libmimalloc", "libsnmalloc", "linux-vdso",
+	"libusched", "libstdc++", "libc++", "libgcc_s", "linux-vdso",
+};
+
+/* Others that do no harm: caches, which no call leaves half changed over a wait. */
+static const char *const harmless[] = {
+	"libcrypto", "libssl", "libuuid", "libsodium", "libjemalloc", "libtcmalloc",
+	"libmimalloc", "libsnmalloc",
 };
 
 /* These know threads, and where their stacks are. */
@@ -43,6 +47,8 @@ static unsigned long long seen;         /* how many were loaded; looking, as the
 static const void *known[OBJECTS];
 static size_t known_used;
 static struct uwait_lock looking;
+static size_t at_start;                 /* objects that were loaded then */
+static int refused_some;                /* 0 or ENOTSUP; atomic */
 
 static bool begins(const char *name, const char *const *with, size_t n)
 {
@@ -88,11 +94,44 @@ static bool is_ours(const struct dl_phdr_info *info)
 	return false;
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *unused)
+/* It is named in UPOSIX_TLS. */
+static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+		   const char *name, bool late)
+{
+	const char *why;
+
+	if (is_ours(info))
+		why = "usched is in it";
+	else if (BEGINS(name, native) || BEGINS(name, refused))
+		why = "they are those of native threads";
+	else
+		why = uposix__choose(info, h, late);
+	if (!why)
+		return;
+	uposix__tell("UPOSIX_TLS: thread-local variables of %s cannot be exchanged: %s",
+		     name, why);
+	__atomic_store_n(&refused_some, ENOTSUP, __ATOMIC_RELAXED);
+}
+
+static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			      const char *name, bool late)
+{
+	bool program = !*info->dlpi_name;
+
+	if (uposix__is_named(name, program))
+		choose(info, h, name, late);
+	else if (h->p_memsz > (is_ours(info) ? OWN : 0)
+		 && (program || !(BEGINS(name, native) || BEGINS(name, harmless))))
+		uposix__tell("%s has %lu bytes of thread-local variables: the threads of"
+			     " a processor share them", name, (unsigned long)h->p_memsz);
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *number)
 {
 	const char *name = info->dlpi_name, *end = strrchr(name, '/');
+	bool late = (*(size_t *)number)++ >= at_start;
 
-	(void)size, (void)unused;
+	(void)size;
 	if (is_known(info->dlpi_phdr))
 		return 0;
 	name = end ? end + 1 : *name ? name : program_invocation_short_name;
@@ -103,11 +142,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *unused)
 
 		if (h->p_type == PT_LOAD && h->p_flags & PF_X && BEGINS(name, allocators))
 			add_range(info, h);
-		if (h->p_type == PT_TLS && h->p_memsz > (is_ours(info) ? OWN : 0)
-		    && (!*info->dlpi_name || !BEGINS(name, harmless)))
-			uposix__tell("%s has %lu bytes of thread-local variables: the"
-				     " threads of a processor share them", name,
-				     (unsigned long)h->p_memsz);
+		if (h->p_type == PT_TLS && h->p_memsz)
+			look_at_variables(info, h, name, late);
 	}
 	return 0;
 }
@@ -119,18 +155,34 @@ static int count(struct dl_phdr_info *info, size_t size, void *adds)
 	return 1;
 }
 
-void uposix__look_at_objects(void)
+int uposix__look_at_objects(void)
 {
 	unsigned long long adds = 0;
+	size_t number = 0;
 
 	dl_iterate_phdr(count, &adds);
-	if (adds == __atomic_load_n(&seen, __ATOMIC_RELAXED))
-		return;
-	uwait_lock(&looking);
-	if (adds != seen)
-		dl_iterate_phdr(look_at, NULL);
-	__atomic_store_n(&seen, adds, __ATOMIC_RELAXED);
-	uwait_unlock(&looking);
+	if (adds != __atomic_load_n(&seen, __ATOMIC_RELAXED)) {
+		uwait_lock(&looking);
+		if (adds != seen)
+			dl_iterate_phdr(look_at, &number);
+		if (!seen)
+			uposix__tell_unknown();
+		__atomic_store_n(&seen, adds, __ATOMIC_RELAXED);
+		uwait_unlock(&looking);
+	}
+	return __atomic_load_n(&refused_some, __ATOMIC_RELAXED);
+}
+
+static int count_one(struct dl_phdr_info *info, size_t size, void *n)
+{
+	(void)info, (void)size;
+	++*(size_t *)n;
+	return 0;
+}
+
+__attribute__((constructor(102))) static void begin(void)
+{
+	dl_iterate_phdr(count_one, &at_start);
 }
 
 bool uposix__in_allocator(const void *where)

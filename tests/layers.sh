@@ -154,6 +154,7 @@ posix/uposix_lock.c:    uposix_set.h
 posix/uposix_stats.c:   uposix_set.h
 posix/uposix_sync.c:    uposix_set.h
 posix/uposix_time.c:    uposix_set.h
+posix/uposix_exchange.c: uposix_set.h
 posix/uposix_tls.c:     uposix_set.h
 posix/test_uposix_futex.c:      ../tests/test.h test_uposix.h
 posix/test_uposix_io.c: ../tests/test.h

@@ -5,6 +5,7 @@
 # programs by LD_PRELOAD: with stacks of their own, with few shared ones, at the limit of
 # stacks, on one processor. A C++ program, libraries that are loaded later, allocators with
 # locks, a daemon, a process that outlives main(); usched-run and what it tells.
+# Thread-local variables, shared and exchanged.
 #
 #   LONG=1   the test programs natively, too, on 8 processors, and five times
 set -u
@@ -153,6 +154,181 @@ has '^usched: plug.so has 4 bytes of thread-local variables' "$dir/out"
 same 'lines told' 2 "$(wc -l <"$dir/out")"
 same 'quiet' '' "$(limited $run --quiet "$dir/loads" "$dir/plug.so" 2>&1)"
 same 'without threads' '' "$(limited $run true 2>&1)"
+
+# Variables that belong to threads: those of the program and of a library, which others
+# may have changed whenever a thread has let them run.
+cat >"$dir/keeps.h" <<'END'
+struct large { long number; char text[3000]; } __attribute__((aligned(64)));
+struct large *of_library(void);
+END
+cat >"$dir/libkeeps.c" <<'END'
+#include "keeps.h"
+static __thread struct large large = { .text = "new" };
+struct large *of_library(void) { return &large; }
+END
+$CC -fPIC -shared -o "$dir/libkeeps.so" "$dir/libkeeps.c" || die 'a library does not build'
+build keeps "$dir/libkeeps.so" -Wl,-rpath="$dir" <<'END'
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "keeps.h"
+
+enum { THREADS = 50, ROUNDS = 200 };
+
+static __thread long first = 42, last;
+static __thread char text[100] = "new";
+static __thread long *self;
+static pthread_key_t key;
+static int wrong;
+
+static void check(int right)
+{
+	if (!right)
+		__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+}
+
+static void look(long n)
+{
+	char expected[20];
+
+	snprintf(expected, sizeof expected, "thread %ld", n);
+	check(first == n && last == n && self == &first);
+	check(strcmp(text, expected) == 0);
+	check(of_library()->number == n);
+	check(strcmp(of_library()->text, expected) == 0);
+}
+
+/* The destructor of a key has them, too. */
+static void destroy(void *value)
+{
+	usleep(100);
+	look((long)(size_t)value);
+}
+
+static void *child(void *unused)
+{
+	check(first == 42 && last == 0 && strcmp(text, "new") == 0 && !self);
+	first = last = -1;
+	sched_yield();
+	check(first == -1 && last == -1);
+	return unused;
+}
+
+static void *run(void *arg)
+{
+	long n = (long)(size_t)arg;
+	unsigned seed = (unsigned)n;
+	pthread_t t;
+
+	check(first == 42 && last == 0 && strcmp(text, "new") == 0 && !self);
+	check(of_library()->number == 0 && strcmp(of_library()->text, "new") == 0);
+	pthread_setspecific(key, arg);
+	self = &first;
+	for (int i = 0; i < ROUNDS; i++) {
+		first = last = n;
+		of_library()->number = n;
+		snprintf(text, sizeof text, "thread %ld", n);
+		snprintf(of_library()->text, sizeof text, "thread %ld", n);
+		errno = (int)n;
+		if (rand_r(&seed) % 16)
+			sched_yield();
+		else
+			usleep(rand_r(&seed) % 300);
+		check(errno == (int)n);
+		look(n);
+	}
+	if (n % 4 == 0) {
+		check(pthread_create(&t, NULL, child, NULL) == 0);
+		check(pthread_join(t, NULL) == 0);
+		look(n);
+	}
+	if (n % 4 == 1)
+		pthread_exit(NULL);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t t[THREADS];
+
+	pthread_key_create(&key, destroy);
+	first = 7;
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 1; i < THREADS; i++)
+			check(pthread_create(&t[i], NULL, run, (void *)i) == 0);
+		for (size_t i = 1; i < THREADS; i++)
+			check(pthread_join(t[i], NULL) == 0);
+	}
+	check(first == 7 && last == 0);
+	puts(wrong ? "wrong" : "right");
+	return 0;
+}
+END
+same 'variables, natively' right "$(limited "$dir/keeps" 2>&1)"
+same 'variables that are shared' wrong \
+	"$(limited $run --quiet --processors 1 "$dir/keeps" 2>&1)"
+for options in '--processors 1' '--processors 2' '--shared 1' '--shared 3'; do
+	# shellcheck disable=SC2086
+	same "variables of threads, $options" right \
+		"$(limited $run --tls program,libkeeps $options "$dir/keeps" 2>&1)"
+done
+same 'variables of the program only' wrong \
+	"$(limited $run --quiet --tls program --processors 1 "$dir/keeps" 2>&1)"
+
+# What cannot be exchanged is told, and starts no thread.
+cat >"$dir/libends.c" <<'END'
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
+static void end(void *unused) { (void)unused; }
+static __thread int variable;
+int ends(void) { variable++; return __cxa_thread_atexit_impl(end, &variable, 0); }
+END
+$CC -fPIC -shared -o "$dir/libends.so" "$dir/libends.c" || die 'a library does not build'
+build creates -Wl,--no-as-needed "$dir/libends.so" -Wl,-rpath="$dir" -ldl <<'END'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *run(void *arg)
+{
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
+	for (int i = 0; i < argc; i++) {
+		int rc = pthread_create(&t, NULL, run, NULL);
+
+		puts(strerror(rc));
+		if (rc == 0)
+			pthread_join(t, NULL);
+		if (i + 1 < argc && !dlopen(argv[i + 1], RTLD_NOW))
+			return 1;
+	}
+	return 0;
+}
+END
+# refuses NAME REASON ARGUMENT...
+refuses() {
+	name=$1 reason=$2
+	shift 2
+	limited $run --tls "program,$name" "$dir/creates" "$@" >"$dir/out" 2>&1 ||
+		fail "--tls $name: $(cat "$dir/out")"
+	has "thread-local variables of $name.* cannot be exchanged: $reason\$" "$dir/out"
+	same "--tls $name" 'Operation not supported' "$(tail -n 1 "$dir/out")"
+}
+refuses libends 'there are destructors'
+refuses libc 'they are those of native threads'
+refuses libusched-posix 'usched is in it'
+refuses plug 'they came by dlopen()' "$dir/plug.so"
+same 'threads before' 1 "$(grep -c '^Success$' "$dir/out")"
+has 'no object with thread-local variables is called plug$' "$dir/out"
 
 # The older version of conditions, and functions that libc calls by other names.
 if [ "$machine" = x86_64 ]; then

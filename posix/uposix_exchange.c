@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_exchange.c: thread-local variables that belong to a thread: those of the program
+ * and of the libraries that UPOSIX_TLS names.
+ *
+ * Their static blocks are in the native thread. A block has the values of the thread
+ * that ran there last, its owner. They are copied out when another thread runs, and its
+ * own are copied in, or what a new thread finds. A thread that has run stays on its
+ * native thread, so the addresses of its variables stay, too.
+ *
+ *	uposix__choose()    at the first thread, for each object that is named
+ *	uposix__own()       a thread begins: the block is its own
+ *	exchange()          a hook, from then on: another thread is about to run
+ *	uposix__disown()    it ends
+ */
+#include "uposix_set.h"
+
+#include <stdlib.h>
+
+enum { OBJECTS = 32, ITEMS = 32 };
+
+static struct object {
+	size_t      o_module;           /* number of the dynamic linker's */
+	const char *o_image;            /* what a new thread finds; then zeros */
+	size_t      o_filled;
+	size_t      o_size;
+} chosen[OBJECTS];                      /* constant from the first thread on */
+static size_t used, bytes;              /* likewise: of chosen[], of all blocks */
+static uint32_t found;                  /* bits: items of UPOSIX_TLS */
+
+/* A processor's. */
+struct blocks {
+	struct usched_hook    b_hook;   /* first */
+	struct uposix_thread *b_owner;  /* NULL: nobody needs what is in them */
+	char                 *b_at[OBJECTS];
+};
+
+/* ---- What is chosen ---- */
+
+/* The item of UPOSIX_TLS for an object, "libx" for libx.so.1, too; -1: none. */
+static int item_of(const char *name, bool program)
+{
+	const char *item = uposix__conf.c_tls;
+	size_t length;
+
+	for (int i = 0; item && *item && i < ITEMS; i++) {
+		length = strcspn(item, ",");
+		if (program ? length == 7 && strncmp(item, "program", 7) == 0
+		    : length && strncmp(item, name, length) == 0
+		      && strchr(".-", name[length]))
+			return i;
+		item += length + (item[length] == ',');
+	}
+	return -1;
+}
+
+bool uposix__is_named(const char *name, bool program)
+{
+	int item = item_of(name, program);
+
+	if (item >= 0)
+		found |= 1u << item;
+	return item >= 0;
+}
+
+void uposix__tell_unknown(void)
+{
+	const char *item = uposix__conf.c_tls;
+	size_t length;
+
+	for (int i = 0; item && *item && i < ITEMS; i++) {
+		length = strcspn(item, ",");
+		if (!(found & 1u << i))
+			uposix__tell("UPOSIX_TLS: no object with thread-local variables"
+				     " is called %.*s", (int)length, item);
+		item += length + (item[length] == ',');
+	}
+}
+
+/* An address in a dynamic section: some dynamic linkers leave them as in the file. */
+static const void *address(const struct dl_phdr_info *info, ElfW(Addr) a)
+{
+	return (const void *)(a < info->dlpi_addr ? a + info->dlpi_addr : a);
+}
+
+/* Whether some of the relocations are for the function that registers destructors. */
+static bool has_atexit(const ElfW(Rela) *r, size_t size, const ElfW(Sym) *symbols,
+		       const char *names)
+{
+	for (size_t i = 0; i < size / sizeof *r; i++) {
+		size_t symbol = r[i].r_info >> 32;
+
+		if (symbol && strncmp(names + symbols[symbol].st_name,
+				      "__cxa_thread_atexit", 19) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether it may have thread-local variables with destructors. */
+static bool has_destructors(const struct dl_phdr_info *info)
+{
+	const ElfW(Dyn) *d = NULL;
+	ElfW(Addr) of[DT_JMPREL + 1] = { 0 };
+	const ElfW(Sym) *symbols;
+	const char *names;
+
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			d = address(info, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	for (; d && d->d_tag != DT_NULL; d++)
+		if (d->d_tag > 0 && d->d_tag <= DT_JMPREL)
+			of[d->d_tag] = d->d_un.d_val;
+	symbols = address(info, of[DT_SYMTAB]);
+	names = address(info, of[DT_STRTAB]);
+	return has_atexit(address(info, of[DT_RELA]), of[DT_RELASZ], symbols, names)
+	    || has_atexit(address(info, of[DT_JMPREL]), of[DT_PLTRELSZ], symbols, names);
+}
+
+const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			   bool late)
+{
+	if (late || !info->dlpi_tls_data)
+		return "they came by dlopen()";
+	if (has_destructors(info))
+		return "there are destructors";
+	for (size_t i = 0; i < used; i++)
+		if (chosen[i].o_module == info->dlpi_tls_modid)
+			return NULL;
+	if (used == OBJECTS)
+		return "there are too many such objects";
+	chosen[used++] = (struct object){
+		.o_module = info->dlpi_tls_modid,
+		.o_image = address(info, info->dlpi_addr + h->p_vaddr),
+		.o_filled = h->p_filesz, .o_size = h->p_memsz,
+	};
+	bytes += h->p_memsz;
+	return NULL;
+}
+
+/* ---- Exchange ---- */
+
+int uposix__make_values(struct uposix_thread *p)
+{
+	p->p_tls = bytes ? malloc(bytes) : NULL;
+	return bytes && !p->p_tls ? -ENOMEM : 0;
+}
+
+static void copy_out(const struct blocks *b, char *to)
+{
+	for (size_t i = 0; i < used; i++) {
+		memcpy(to, b->b_at[i], chosen[i].o_size);
+		to += chosen[i].o_size;
+	}
+}
+
+static void copy_in(const struct blocks *b, const char *from)
+{
+	for (size_t i = 0; i < used; i++) {
+		memcpy(b->b_at[i], from, chosen[i].o_size);
+		from += chosen[i].o_size;
+	}
+}
+
+static void copy_new(const struct blocks *b)
+{
+	for (size_t i = 0; i < used; i++) {
+		const struct object *o = &chosen[i];
+
+		memcpy(b->b_at[i], o->o_image, o->o_filled);
+		memset(b->b_at[i] + o->o_filled, 0, o->o_size - o->o_filled);
+	}
+}
+
+/* Without a record, as before it begins, a thread finds new values. */
+static void exchange(struct usched_hook *h, enum usched_event event, struct ustack *u,
+		     struct ustack *other)
+{
+	struct blocks *b = (struct blocks *)h;
+	struct uposix_thread *p;
+
+	if (event == USCHED_HANDS_OVER)
+		u = other;
+	else if (event != USCHED_RUNS)
+		return;
+	p = uposix__record_of(u);
+	if (p && p == b->b_owner)
+		return;
+	if (b->b_owner)
+		copy_out(b, b->b_owner->p_tls);
+	b->b_owner = p;
+	if (p)
+		copy_in(b, p->p_tls);
+	else
+		copy_new(b);
+}
+
+static struct blocks *blocks_here(void)
+{
+	struct usched_hook *h = usched__current->s_hook;
+
+	while (h && h->h_event != exchange)
+		h = h->h_next;
+	return (struct blocks *)h;
+}
+
+static int find(struct dl_phdr_info *info, size_t size, void *blocks)
+{
+	struct blocks *b = blocks;
+
+	(void)size;
+	for (size_t i = 0; i < used; i++)
+		if (info->dlpi_tls_modid == chosen[i].o_module)
+			b->b_at[i] = info->dlpi_tls_data;
+	return 0;
+}
+
+static struct blocks *new_blocks(void)
+{
+	struct blocks *b = calloc(1, sizeof *b);
+
+	if (!b) {
+		uposix__tell("no memory for thread-local variables");
+		abort();
+	}
+	b->b_hook.h_event = exchange;
+	dl_iterate_phdr(find, b);
+	usched__set_hook(usched__current, &b->b_hook);
+	return b;
+}
+
+void uposix__own(struct uposix_thread *me)
+{
+	struct blocks *b = blocks_here();
+
+	if (!bytes)
+		return;
+	if (!b)
+		b = new_blocks();
+	b->b_owner = me;
+}
+
+void uposix__disown(void)
+{
+	struct blocks *b = ustack_self() ? blocks_here() : NULL;
+
+	if (b)
+		b->b_owner = NULL;
+}
