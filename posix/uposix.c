@@ -359,6 +359,7 @@ out:
 static void free_record(struct uposix_thread *p)
 {
 	free(p->p_tls);
+	p->p_tls = NULL;
 	uwait_lock(&uposix__lock);
 	*(p->p_prev ? &p->p_prev->p_next : &all) = p->p_next;
 	if (p->p_next)
