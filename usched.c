@@ -107,6 +107,8 @@ enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes: the sets of an L1 */
 	COLOURS      = PAGE / COLOUR_STEP,
+	COLOURED     = 256,             /* stacks; an L1 has no room for more of them, */
+	COLOURS_FEW  = COLOURS / 2,     /* and frames of 2 KiB fit into the first page */
 	AWAY         = 1,               /* in u_top: new, or its frames are elsewhere */
 	DEEP_UNIT    = 8,               /* bytes: of u_deep8, */
 	DEEP_UNITS   = (1 << 29) - 1,   /* and so many at most */
@@ -491,10 +493,11 @@ static struct usched_stack *place_bottom(const struct usched *s, uintptr_t end,
 					 uint16_t *colour)
 {
 	uintptr_t hot = (uintptr_t)&s->s_current + HOT_AFTER, bottom;
+	unsigned colours = *colour < COLOURED ? COLOURS : COLOURS_FEW;
 
 	do {
 		bottom = end - sizeof(struct usched_stack);
-		bottom -= (*colour)++ % COLOURS * COLOUR_STEP;
+		bottom -= (*colour)++ % colours * COLOUR_STEP;
 		bottom &= -(uintptr_t)BOTTOM_ALIGN;
 	} while ((hot - (bottom - HOT_FRAMES)) % PAGE
 		 < HOT_FRAMES + HOT_HEAD + HOT_SCHED);

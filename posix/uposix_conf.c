@@ -9,7 +9,7 @@
 
 enum {
 	STACKS     = 16384,             /* threads: two mappings each of 65,530 */
-	STACK_SIZE = 1 << 20,           /* bytes */
+	STACK_SIZE = 1 << 19,           /* bytes */
 	LINE       = 512,
 };
 

@@ -86,7 +86,7 @@ talks() {
 	loads "$name, large ones" -n 10 -k 3 -m 1000000 "$@"
 	loads "$name, clients come and go" -n 20 -k 2 -r $rounds "$@"
 	loads "$name, clients come and go, closed by the server" -n 20 -k 2 -e -r $rounds "$@"
-	loads "$name, idle" -n $clients -i -w "$process" "$@"
+	loads "$name, idle" -n $clients -i 0.5 -w "$process" "$@"
 	threads=$(sed -n 's/.* threads \([-0-9]*\) .*/\1/p' "$dir/loaded")
 	case $column in
 	native)	[ "${threads:-0}" -ge $((clients / 2)) ] ;;

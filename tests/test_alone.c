@@ -500,6 +500,54 @@ static void test_storm(void **state)
 	}
 }
 
+/* ---- Bottoms ---- */
+
+enum { CROWD = 600, FIRST = 256, PAGE = 4096, SHALLOW = 2000 };
+
+static const char *bottoms[CROWD];
+
+static void note_bottom(void *i)
+{
+	bottoms[(uintptr_t)i] = ustack_self()->u_stack->k_bottom;
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+static unsigned places(const char *const *at, size_t n)
+{
+	bool seen[PAGE] = { false };
+	unsigned different = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		different += !seen[(uintptr_t)at[i] % PAGE];
+		seen[(uintptr_t)at[i] % PAGE] = true;
+	}
+	return different;
+}
+
+/* Those of the first stacks differ, for the caches; later ones are high in a page. */
+static void test_bottoms(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_alone = CROWD };
+	static struct ustack *threads[CROWD];
+	void *s;
+
+	(void)state;
+	begin();
+	s = make(&conf);
+	for (size_t i = 0; i < CROWD; i++)
+		TEST_EQUAL(start_alone(s, SIZE, note_bottom, (void *)i, &threads[i]), 0);
+	for (size_t i = 0; i < CROWD; i++) {
+		TEST_EQUAL(ustack_wake(threads[i]), 0);
+		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+	}
+	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_TRUE(places(bottoms, FIRST) >= 12);
+	TEST_TRUE(places(bottoms + FIRST, CROWD - FIRST) >= 4);
+	for (size_t i = FIRST; i < CROWD; i++)
+		TEST_EQUAL((uintptr_t)bottoms[i] / PAGE,
+			   (uintptr_t)(bottoms[i] - SHALLOW) / PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest alone[] = {
@@ -512,6 +560,7 @@ int main(void)
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_aborted),
+		cmocka_unit_test(test_bottoms),
 		cmocka_unit_test(test_storm),
 	};
 

@@ -14,6 +14,7 @@
 #             with libusched-posix.so before other libraries; compiled: compiled with
 #             uposix.h, for the modes that wait in no library
 #   IDLE      numbers of idle connections; default "1000 5000"
+#   REST      seconds from the last message to the look at the memory; default 10
 #   BUSY      of busy ones; default 200
 #   SECONDS_  of a measurement; default 3
 #   RUNS      each measurement is made so often, in turns; the tables have medians;
@@ -73,7 +74,7 @@ measure() {
 	for connections in ${IDLE:-1000 5000}; do
 		"$2" || return
 		# shellcheck disable=SC2086
-		loads $3 -n "$connections" -i $watched "$at"
+		loads $3 -n "$connections" -i "${REST:-10}" $watched "$at"
 		record "$1" "kB-$connections" "$(value kb)"
 		record "$1" "user-$connections" "$(value user)"
 		stop_all

@@ -17,8 +17,9 @@
  *   -k NUMBER     each connection sends so many messages, and is closed then
  *   -r NUMBER     likewise, and another connection takes its place, so often
  *   -s SECONDS    messages go round for so long, one of each connection at a time
- *   -i            idle: each connection sends one message, and memory is looked at:
- *                 what is resident, page tables, and kernel stacks
+ *   -i SECONDS    idle: each connection sends one message, and so long after the last
+ *                 of them memory is looked at: what is resident, page tables, and kernel
+ *                 stacks
  *   -w PID        a process to be watched: CPU time, memory; several times
  *   -t SECONDS    the time without any message after which it fails; default 30
  *   -e            the echo server ends a connection, not the client
@@ -72,8 +73,8 @@ static const char *how = "plain";
 static int port, back;
 static long connections = 1, count, again;
 static size_t size = 100;
-static bool varied, idle, by_server, gets_pages;
-static double seconds, patience = 30;
+static bool varied, by_server, gets_pages;
+static double seconds, idle = -1, patience = 30;
 static int watched[WATCHED], watches;
 
 static struct connection *all;
@@ -646,8 +647,8 @@ static int run(void)
 	time = processor_time() - time;
 	printf("connections %ld opened %ld seconds %.2f open_us %.1f ", connections,
 	       opened, now() - began, time * 1e6 / (double)(opened ? opened : 1));
-	if (idle) {
-		usleep(500000);
+	if (idle >= 0) {
+		usleep((useconds_t)(idle * 1e6));
 		tables = memory("VmPTE:") - tables;
 		kb = memory("VmRSS:") - kb + tables;
 		threads = memory("Threads:") - threads;
@@ -667,7 +668,7 @@ static void options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "p:b:n:m:vk:r:s:iw:t:e")) != -1) {
+	while ((c = getopt(argc, argv, "p:b:n:m:vk:r:s:i:w:t:e")) != -1) {
 		switch (c) {
 		case 'p': how = optarg; break;
 		case 'b': back = atoi(optarg); break;
@@ -677,7 +678,7 @@ static void options(int argc, char **argv)
 		case 'k': count = atol(optarg); break;
 		case 'r': again = atol(optarg); break;
 		case 's': seconds = atof(optarg); break;
-		case 'i': idle = true; break;
+		case 'i': idle = atof(optarg); break;
 		case 't': patience = atof(optarg); break;
 		case 'e': by_server = true; break;
 		case 'w':
