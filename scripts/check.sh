@@ -12,7 +12,8 @@
 #   CHECK_AT_ONCE      programs; default: four more than there are processors, as scripts
 #                      wait for others much of the time
 #   USCHED_TEST_SCALE  the tests' large counts are divided by it, see tests/README.md;
-#                      default 4, 40 after the first build, 100 under valgrind
+#                      default 4, 40 after the first build, 100 under valgrind, and
+#                      there over rr only: make matrix has a row with all
 #
 # The output of a program is in $B/check/logs. "check.sh LABEL PROGRAM" runs one program.
 set -u
@@ -57,7 +58,7 @@ run_one() {
 		run "$1" "$timeout" "$top/$1/tests/$name"
 		;;
 	valgrind)
-		export USCHED_TEST_SCALE=100
+		export USCHED_TEST_SCALE=100 USCHED_TEST_OVER=rr
 		EMULATOR=$valgrind
 		run valgrind $((2 * timeout)) "$memcheck_dir/tests/$name"
 		;;

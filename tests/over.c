@@ -186,17 +186,36 @@ static const char *join_names(const char *test, const char *scheduler)
 	return name;
 }
 
+/* Whether USCHED_TEST_OVER, words, has this one; it has all if it is unset. */
+static bool wanted(const struct over *o)
+{
+	const char *at = getenv("USCHED_TEST_OVER");
+	size_t n = strlen(o->o_name);
+
+	if (!at)
+		return true;
+	for (at += strspn(at, " "); *at; at += strspn(at, " ")) {
+		size_t length = strcspn(at, " ");
+
+		if (length == n && strncmp(at, o->o_name, n) == 0)
+			return true;
+		at += length;
+	}
+	return false;
+}
+
 int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which)
 {
 	static const struct over *const all[] = { &over_rr, &over_ll, &over_foreign };
 	struct CMUnitTest *cases = calloc(n, sizeof *cases);
-	int failed = 0;
+	int failed = 0, ran = 0;
 
 	TEST_TRUE(cases);
 	for (size_t k = 0; k < 3; k++) {
-		if (!(which & 1u << k))
+		if (!(which & 1u << k) || !wanted(all[k]))
 			continue;
 		over = all[k];
+		ran++;
 		for (size_t i = 0; i < n; i++) {
 			cases[i] = tests[i];
 			cases[i].name = join_names(tests[i].name, over->o_name);
@@ -206,5 +225,6 @@ int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigne
 			free((void *)(uintptr_t)cases[i].name);
 	}
 	free(cases);
+	TEST_TRUE(ran > 0);             /* else USCHED_TEST_OVER is wrong */
 	return failed;
 }
