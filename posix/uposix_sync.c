@@ -78,7 +78,7 @@ static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
 	uintptr_t kind = (uintptr_t)__atomic_load_n(&m->m.m_queue.q_first,
 						    __ATOMIC_RELAXED);
 
-	if (__builtin_expect(is_kind(kind) | uposix__has_forked(), 0)) {
+	if (__builtin_expect((unsigned)is_kind(kind) | uposix__has_forked(), 0)) {
 		if (is_kind(kind) && !move_kind(m, kind))
 			return NULL;
 		adopt(m);
