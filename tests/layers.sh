@@ -51,7 +51,11 @@ uchan.c:        usync.h private/check.h private/select.h
 ulocks.c:       ustack.h private/code.h
 uscope.c:       usync.h private/check.h
 unet.h:         usync.h
-unet.c:         unet.h private/cancel.h private/check.h private/poller.h private/select.h
+unet.c:         unet.h private/cancel.h private/check.h private/poller.h private/select.h private/unet_addr.inc private/unet_open.inc private/unet_poll.inc private/unet_transfer.inc
+private/unet_addr.inc:
+private/unet_open.inc:
+private/unet_poll.inc:
+private/unet_transfer.inc:
 ubuf.h:
 ubuf.c:         ubuf.h unet.h private/check.h
 uoffload.h:     usync.h
