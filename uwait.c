@@ -31,10 +31,6 @@
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
  *    The timer, a cancel and the end of a scope end it by s_interrupt; end_of() and
  *    w_late say which.
- *  - A scope is a queue, too: its members are in it while they are in the scope, and
- *    whatever they wait for may be ended under its lock. The end is noted in p_ended
- *    first, and then states are read; a waiter that is in scopes first waits, and then
- *    reads p_ended: one of them sees the other. Not while it is AWAKE.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
@@ -91,14 +87,6 @@ static int             key_made;        /* atomic; key_lock */
 static struct uwaiter *new_waiter(void);
 static struct uwaiter *native_waiter(void);
 static int prepare(struct uwaiter **w, int64_t deadline, bool outside);
-static int  look_around(struct uwaiter *w);
-static int  end_of(const struct uwaiter *w);
-static int64_t end_of_scope(const struct uwait_scope *p);
-static void leave_scope(struct uwaiter *w);
-static void leave_scopes(struct uwaiter *w);
-static void end_wait(struct uwaiter *w, bool outside);
-static bool has_ended(const struct uwaiter *w);
-static void look_back(struct uwaiter *w);
 static struct uwaiter *no_waiter(int rc);
 static bool make_key(void);
 static void free_native(void *native);
@@ -128,6 +116,13 @@ APART static int block_native(struct uwaiter *w, struct uwait_lock *lock,
 static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 static bool sleep_native(struct uwait_native *n, int64_t deadline);
 static void relax(unsigned *spins);
+
+/* In private/uwait_scope.inc. */
+APART static int look_around(struct uwaiter *w);
+static int  end_of(const struct uwaiter *w);
+static bool has_ended(const struct uwaiter *w);
+static void look_back(struct uwaiter *w);
+static void leave_scopes(struct uwaiter *w);
 
 /* Not static: utrace.c knows waiters by it. */
 __attribute__((visibility("hidden"))) const struct ustack_attachment_ops uwait__ops = {
@@ -209,58 +204,6 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 		return no_waiter(rc);
 	w->w_counts = true;
 	return w;
-}
-
-/* For a waiter that may be cancelled, or in scopes. Returns the error, or 0. */
-APART static int look_around(struct uwaiter *w)
-{
-	int rc = end_of(w);
-
-	if (rc == 0 && w->w_scoped && !w->w_shield
-	    && w->w_more->m_inner->e_deadline < w->w_deadline) {
-		w->w_deadline = w->w_more->m_inner->e_deadline;
-		w->w_clipped = true;
-	}
-	return rc;
-}
-
-/* What ends the waits of `w': the earliest cause. 0: nothing does. */
-static int end_of(const struct uwaiter *w)
-{
-	const struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
-	int64_t first = w->w_cancelled ? w->w_more ? w->w_more->m_when : 0 : USCHED_NEVER;
-	int rc = w->w_cancelled ? -ECANCELED : 0;
-
-	if (w->w_shield)
-		return 0;
-	for (; m; m = m->e_outer) {
-		int64_t when = end_of_scope(m->e_scope);
-
-		if (when < first) {
-			first = when;
-			rc = when == m->e_scope->p_deadline ? -ETIMEDOUT : -ECANCELED;
-		}
-	}
-	return rc;
-}
-
-/* When it ended; or USCHED_NEVER. */
-static int64_t end_of_scope(const struct uwait_scope *p)
-{
-	int64_t ended = GET(p->p_ended);
-
-	if (p->p_deadline < ended && uevents_now() >= p->p_deadline)
-		return p->p_deadline;
-	return ended;
-}
-
-int uwait_scope_error(const struct uwait_scope *p)
-{
-	int64_t when = end_of_scope(p);
-
-	if (when == USCHED_NEVER)
-		return 0;
-	return when == p->p_deadline ? -ETIMEDOUT : -ECANCELED;
 }
 
 static struct uwaiter *no_waiter(int rc)
@@ -426,65 +369,6 @@ bool uwait_shield(struct uwaiter *w, bool on)
 	return before;
 }
 
-int uwait_enter(struct uwait_scope *p, struct uwait_member *m)
-{
-	struct uwaiter *w = uwait_self();
-	struct uevents *e;
-	int rc;
-
-	if (!w || (!w->w_more && !uwait_room(w, 0)))
-		return -ENOMEM;
-	if (!w->w_outside && p->p_deadline != USCHED_NEVER) {
-		rc = uevents_of(usched__of(w->w_thread), &e);
-		if (rc)
-			return rc;
-	}
-	m->e_scope = p;
-	m->e_waiter = w;
-	m->e_outside = w->w_outside;
-	m->e_outer = w->w_more->m_inner;
-	m->e_deadline = p->p_deadline;
-	if (m->e_outer && m->e_outer->e_deadline < m->e_deadline)
-		m->e_deadline = m->e_outer->e_deadline;
-	w->w_more->m_inner = m;
-	w->w_scoped = true;
-	if (!w->w_outside)
-		w->w_thread->u_cancelled = 1;
-	uwait_lock(&p->p_lock);
-	m->e_shield = w->w_shield;
-	uwait_push(&p->p_members, &m->e_node);
-	uwait_unlock(&p->p_lock);
-	return 0;
-}
-
-int uwait_leave(void)
-{
-	struct uwaiter *w = uwait_self();
-
-	if (!w || !w->w_scoped)
-		return -EPERM;
-	leave_scope(w);
-	return 0;
-}
-
-/* Told or not: the waiter is not claimed, for it runs. */
-static void leave_scope(struct uwaiter *w)
-{
-	struct uwait_member *m = w->w_more->m_inner;
-	struct uwait_scope *p = m->e_scope;
-
-	w->w_more->m_inner = m->e_outer;
-	if (!m->e_outer) {
-		w->w_scoped = false;
-		if (!w->w_outside)
-			w->w_thread->u_cancelled = w->w_cancelled;
-	}
-	uwait_lock(&p->p_lock);
-	uwait_remove(&p->p_members, &m->e_node);
-	uwait_unlock(&p->p_lock);
-	p->p_left(m);
-}
-
 /* Its poller is shared with the parent. */
 void uwait__forked(void)
 {
@@ -506,73 +390,6 @@ void uwait__uncancel(void)
 		w->w_cancelled = false;
 	if (u)
 		u->u_cancelled = w && w->w_scoped;
-}
-
-static void leave_scopes(struct uwaiter *w)
-{
-	while (w->w_scoped)
-		leave_scope(w);
-}
-
-bool uwait_end_some(struct uwait_scope *p, unsigned n)
-{
-	struct uwait_member *m;
-
-	uwait_lock(&p->p_lock);
-	do {
-		m = (struct uwait_member *)(void *)p->p_members.q_first;
-		if (m) {
-			uwait_remove(&p->p_members, &m->e_node);
-			if (!m->e_shield)
-				end_wait(m->e_waiter, m->e_outside);
-		}
-	} while (m && --n > 0);
-	uwait_unlock(&p->p_lock);
-	return m;
-}
-
-/*
- * Under p_lock of a scope in which `w' is, so it stays. If its wait has not begun, that
- * looks at p_ended first, and so does one that is AWAKE, before it is WAITING.
- */
-static void end_wait(struct uwaiter *w, bool outside)
-{
-	uint8_t state = WAITING;
-	unsigned spins = 0;
-	struct usched *s;
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!outside && __atomic_load_n(&w->w_joins, __ATOMIC_RELAXED)) {
-		s = ustack_sched(w->w_thread);
-		s->s_interrupt(s, w->w_thread);
-		return;
-	}
-	while (!__atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0,
-					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		if (state != LOOKED)
-			return;
-		relax(&spins);
-		state = WAITING;
-	}
-	uwait_finish(w, -ECANCELED);
-}
-
-/* The other side: the wait has begun, or a join is about to. */
-static bool has_ended(const struct uwaiter *w)
-{
-	const struct uwait_member *m = w->w_more->m_inner;
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	for (; m && !w->w_shield; m = m->e_outer)
-		if (GET(m->e_scope->p_ended) != USCHED_NEVER)
-			return true;
-	return false;
-}
-
-static void look_back(struct uwaiter *w)
-{
-	if (has_ended(w) && uwait_claim(w))
-		uwait_finish(w, -ECANCELED);
 }
 
 bool uwait_claim(struct uwaiter *w)
@@ -1040,3 +857,5 @@ static void relax(unsigned *spins)
 	if (++*spins % SPINS == 0)
 		sched_yield();
 }
+
+#include "private/uwait_scope.inc"
