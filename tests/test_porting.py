@@ -9,32 +9,21 @@ that step; each line shown must be printed, in that order, but for those with ".
 Numbers and addresses are not compared. With <!-- run slow --> the disk
 takes its time, by tests/slow.c.
 
-    B      the build directory; default build
-    CC     the compiler; default cc
+Environment: that of pagelib.
 """
 
 import os
 import re
-import shlex
-import shutil
 import socket
 import subprocess
-import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-B = os.path.join(ROOT, os.environ.get("B", "build"))
-CC = shlex.split(os.environ.get("CC", "cc"))
-LIMIT = 60              # seconds: a command that takes so long hangs
-ATTEMPTS = 3
+import pagelib
+from pagelib import B, LIMIT, ROOT
+
 BLOCK = re.compile(r"(?:<!-- (run.*?) -->\n)?```(\w*)\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.S)
 # As it is on the page, but that all compilers name the same calls.
-OPTIONS = "-O1", "-g", "-fno-inline", "-Wall", "-Wextra", "-Werror", "-pthread"
-
-
-def plain(line):
-    line = re.sub(r"0x[0-9a-f]+", "ADDRESS", line)
-    return " ".join(re.sub(r"@GLIBC\S*|-?\b[0-9a-f]*\d[0-9a-f]*\b(\.\d+)?", "N", line).split())
+OPTIONS = "-fno-inline", "-Wall", "-Wextra", "-Werror"
 
 
 def changed(text, diff):
@@ -53,40 +42,25 @@ def a_port():
         return s.getsockname()[1]
 
 
-class Porting(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.place = tempfile.mkdtemp()
-        cls.addClassCleanup(shutil.rmtree, cls.place)
-        if not os.path.exists(f"{B}/libusched-check.a"):
-            raise unittest.SkipTest(f"no libraries in {B}: run make first")
-        with open(f"{B}/flags") as file:
-            flags = file.read()
-        if "-fsanitize" in flags or "SWITCH=setjmp" in flags or "SINGLE_THREAD" in flags:
-            raise unittest.SkipTest("what is shown is that of a plain build")
-        if os.uname().machine != "x86_64":
-            raise unittest.SkipTest("calls of x86-64 are shown")
-        if not shutil.which("socat") or not shutil.which("nm"):
-            raise unittest.SkipTest("there is no socat, or no nm")
-        os.symlink(ROOT, f"{cls.place}/usched")
-        for name in "ulocks", "tests/slow":
-            cls.compile("-shared", "-fPIC", "-I.", f"usched/{name}.c", "-o",
-                        os.path.basename(name) + ".so")
-        with open(f"{ROOT}/doc/porting.md") as file:
-            cls.text = file.read()
+class Porting(pagelib.Page):
+    page, machine, programs = "porting.md", "calls", ("socat", "nm")
+    numbers = r"@GLIBC\S*|-?\b[0-9a-f]*\d[0-9a-f]*\b(\.\d+)?"
 
     @classmethod
-    def compile(cls, *words):
-        subprocess.run([*CC, *OPTIONS, *words], check=True, timeout=LIMIT, cwd=cls.place)
+    def setUpClass(cls):
+        super().setUpClass()
+        os.symlink(ROOT, f"{cls.place}/usched")
+        cls.preloaded("ulocks", "tests/slow")
 
     def build(self, program, step):
         with open(f"{self.place}/journal.c", "w") as file:
             file.write(program)
         if step == 0:
-            self.compile("journal.c", "-o", "journal")
+            self.compile(*OPTIONS, "journal.c", "-o", "journal", at=self.place)
             return
-        for name, library in ("journal", "usched"), ("journal-check", "usched-check"):
-            self.compile("-I.", "journal.c", f"{B}/lib{library}.a", "-rdynamic", "-o", name)
+        for name, library in zip(("journal", "journal-check"), pagelib.LIBRARIES):
+            self.compile(*OPTIONS, "-I.", "journal.c", f"{B}/lib{library}.a", "-rdynamic",
+                         "-o", name, at=self.place)
 
     def run_commands(self, commands, slow):
         commands = commands.replace("7000", str(a_port()))
@@ -97,15 +71,6 @@ class Porting(unittest.TestCase):
                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=LIMIT)
             said.seek(0)
             return said.read()
-
-    def check(self, how, commands, shown):
-        """A busy machine may be late for some."""
-        for left in reversed(range(ATTEMPTS)):
-            said = self.run_commands(commands, how == "run slow")
-            rest = iter([plain(line) for line in said.splitlines()])
-            if all(plain(line) in rest for line in shown.splitlines() if "..." not in line):
-                return
-        self.fail(f"$ {commands}\nprints not what is shown, but\n{said}")
 
     def test_steps(self):
         program, steps, runs = None, 0, 0
@@ -118,7 +83,7 @@ class Porting(unittest.TestCase):
             elif how:
                 runs += 1
                 with self.subTest(commands=text):
-                    self.check(how, text, shown)
+                    self.says(lambda: self.run_commands(text, how == "run slow"), shown)
         self.assertEqual((steps, runs), (7, self.text.count("<!-- run")))
 
     def test_server(self):
