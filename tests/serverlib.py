@@ -51,6 +51,13 @@ def need(*programs):
             raise unittest.SkipTest(f"there is no {program}")
 
 
+def directory():
+    """A new one, which is removed when the whole file is done."""
+    files = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(files.cleanup)
+    return files.name
+
+
 def need_valgrind():
     need("valgrind")
     if not os.path.exists("/usr/include/valgrind/memcheck.h"):

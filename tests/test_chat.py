@@ -7,7 +7,6 @@ Environment: that of serverlib.
 
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
@@ -21,9 +20,7 @@ CHAT = serverlib.example("09-chat")
 def setUpModule():
     global directory
     serverlib.need(CHAT)
-    files = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(files.cleanup)
-    directory = files.name
+    directory = serverlib.directory()
 
 
 class Chat(serverlib.Case):

@@ -10,7 +10,6 @@ import collections
 import http.server
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
@@ -23,9 +22,7 @@ CRAWLER = serverlib.example("11-crawler")
 def setUpModule():
     global directory
     serverlib.need(CRAWLER)
-    files = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(files.cleanup)
-    directory = files.name
+    directory = serverlib.directory()
 
 
 class Site(http.server.ThreadingHTTPServer):

@@ -10,7 +10,6 @@ Environment: that of serverlib.
 import os
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
@@ -30,9 +29,7 @@ def setUpModule():
     global directory
     serverlib.need("socat", "ncat", "curl", ECHO, PROXY)
     serverlib.more_descriptors()
-    files = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(files.cleanup)
-    directory = files.name
+    directory = serverlib.directory()
 
 
 def edited(name, edit):
