@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_uposix.h: times, for the tests of posix/. It comes after the headers of libc.
+ * test_uposix.h: times and threads, for the tests of posix/. It comes after the headers
+ * of libc.
  */
 #ifndef USCHED_TEST_UPOSIX_H
 #define USCHED_TEST_UPOSIX_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
+#include "../tests/test.h"
+
 #define MS 1000000L
+
+#define ok(call) assert_int_equal(call, 0)
+
+/* Machines may be busy. */
+#define UNTIL(what) do {				\
+	bool is_ = what;				\
+	for (int i_ = 0; i_ < 5000 && !is_; i_++) {	\
+		nap(1);					\
+		is_ = what;				\
+	}						\
+	assert_true(is_);				\
+} while (0)
 
 static inline struct timespec in_ms(clockid_t clock, long ms)
 {
@@ -29,6 +46,19 @@ static inline long ms_since(const struct timespec *from)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (t.tv_sec - from->tv_sec) * 1000 + (t.tv_nsec - from->tv_nsec) / MS;
+}
+
+static inline void nap(long ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * MS }, NULL);
+}
+
+static inline pthread_t start(void *(*func)(void *), void *arg)
+{
+	pthread_t t;
+
+	ok(pthread_create(&t, NULL, func, arg));
+	return t;
 }
 
 #endif /* USCHED_TEST_UPOSIX_H */

@@ -19,9 +19,7 @@
 #include <unistd.h>
 
 #include "test_uposix.h"
-#include "../tests/test.h"
 
-#define ok(call) assert_int_equal(call, 0)
 #define fails(error, call) do {			\
 	errno = 0;				\
 	assert_int_equal(call, -1);		\
@@ -37,28 +35,6 @@ static int private;                     /* FUTEX_PRIVATE_FLAG or 0 */
 #define SET(v, to) __atomic_store_n(&(v), to, __ATOMIC_SEQ_CST)
 #define GET(v) __atomic_load_n(&(v), __ATOMIC_SEQ_CST)
 #define ADD(v, n) __atomic_add_fetch(&(v), n, __ATOMIC_SEQ_CST)
-
-static void nap(long ms)
-{
-	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * MS }, NULL);
-}
-
-#define UNTIL(what) do {				\
-	bool is_ = what;				\
-	for (int i_ = 0; i_ < 5000 && !is_; i_++) {	\
-		nap(1);					\
-		is_ = what;				\
-	}						\
-	assert_true(is_);				\
-} while (0)
-
-static pthread_t start(void *(*func)(void *), void *arg)
-{
-	pthread_t t;
-
-	ok(pthread_create(&t, NULL, func, arg));
-	return t;
-}
 
 static void join(pthread_t t)
 {

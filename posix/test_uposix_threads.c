@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "test_uposix.h"
-#include "../tests/test.h"
 
 /* Whether threads are usched's. */
 static bool ours(void)
@@ -35,21 +34,7 @@ static bool ours(void)
 #endif
 }
 
-#define ok(call) assert_int_equal(call, 0)
 #define is(error, call) assert_int_equal(call, error)
-
-static void nap(long ms)
-{
-	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * MS }, NULL);
-}
-
-static pthread_t start(void *(*func)(void *), void *arg)
-{
-	pthread_t t;
-
-	ok(pthread_create(&t, NULL, func, arg));
-	return t;
-}
 
 static void *join(pthread_t t)
 {
@@ -64,16 +49,6 @@ static sem_t go, done;
 
 #define SET(v) __atomic_store_n(&value, v, __ATOMIC_SEQ_CST)
 #define GET() __atomic_load_n(&value, __ATOMIC_SEQ_CST)
-
-/* Machines may be busy. */
-#define UNTIL(what) do {				\
-	bool is_ = what;				\
-	for (int i_ = 0; i_ < 5000 && !is_; i_++) {	\
-		nap(1);					\
-		is_ = what;				\
-	}						\
-	assert_true(is_);				\
-} while (0)
 
 static int setup(void **state)
 {

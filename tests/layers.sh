@@ -137,7 +137,7 @@ tls/utls_context.c:     utls_set.h ../private/cancel.h
 tls/test_utls.c:        utls.h ../tests/net.h
 posix/uposix.h: uposix_define.h
 posix/uposix_define.h:
-posix/test_uposix.h:
+posix/test_uposix.h:    ../tests/test.h
 posix/uposix_set.h:     uposix.h ../rr.h ../usync.h
 posix/uposix.c: uposix_set.h
 posix/uposix_attr.c:    uposix_set.h
@@ -161,9 +161,9 @@ posix/uposix_sync.c:    uposix_set.h
 posix/uposix_time.c:    uposix_set.h
 posix/uposix_exchange.c: uposix_set.h
 posix/uposix_tls.c:     uposix_set.h
-posix/test_uposix_futex.c:      ../tests/test.h test_uposix.h
+posix/test_uposix_futex.c:      test_uposix.h
 posix/test_uposix_io.c: ../tests/test.h
-posix/test_uposix_threads.c:    ../tests/test.h test_uposix.h
+posix/test_uposix_threads.c:    test_uposix.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'
 
