@@ -79,31 +79,15 @@ struct uwait_native {
 void uco__abandon(struct uco *inside, struct ustack *u)
 	__attribute__((weak, visibility("hidden")));
 
-/* The key of struct uwait_native. */
-static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_key_t   key;
-static int             key_made;        /* atomic; key_lock */
-
 static struct uwaiter *new_waiter(void);
-static struct uwaiter *native_waiter(void);
 static int prepare(struct uwaiter **w, int64_t deadline, bool outside);
 static struct uwaiter *no_waiter(int rc);
-static bool make_key(void);
-static void free_native(void *native);
-static void end(struct ustack_attachment *l);
-static int  error_of(const struct ustack_attachment *l);
-static int  is_cancelled(const struct ustack_attachment *l);
-static void cancel(struct ustack_attachment *l);
-static int  move_on(struct ustack_attachment *l);
-static void free_waiter(struct ustack_attachment *l);
-static void describe(struct ustack_attachment *l, struct ustack_why *why);
 static void expired(struct uexpiry *x);
 static int  late(const struct uwaiter *w);
 static void disarm(struct uwaiter *w);
 static void free_more(struct uwaiter *w);
 static void arm(struct uwaiter *w);
 static inline void uncount(struct uwaiter *w);
-static struct uwait_native *native_of(struct uwaiter *w);
 static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 			       struct uwait_queue *q) __attribute__((always_inline));
 static int  outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
@@ -111,11 +95,13 @@ static void push_first(struct uwait_queue *q, struct uwait_node *n);
 APART static void expect(struct uwaiter *w);
 APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 			struct uwait_queue *q);
+static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
+static void relax(unsigned *spins);
+
+/* In private/uwait_native.inc. */
+static struct uwaiter *native_waiter(void);
 APART static int block_native(struct uwaiter *w, struct uwait_lock *lock,
 			      struct uwait_queue *q);
-static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
-static bool sleep_native(struct uwait_native *n, int64_t deadline);
-static void relax(unsigned *spins);
 
 /* In private/uwait_scope.inc. */
 APART static int look_around(struct uwaiter *w);
@@ -124,16 +110,14 @@ static bool has_ended(const struct uwaiter *w);
 static void look_back(struct uwaiter *w);
 static void leave_scopes(struct uwaiter *w);
 
-/* Not static: utrace.c knows waiters by it. */
-__attribute__((visibility("hidden"))) const struct ustack_attachment_ops uwait__ops = {
-	.a_end = end, .a_error = error_of, .a_cancelled = is_cancelled,
-	.a_cancel = cancel, .a_leave = move_on,
-	.a_free = free_waiter, .a_describe = describe,
-};
-
 static struct uwaiter *waiter_of(struct ustack_attachment *l)
 {
 	return (struct uwaiter *)(void *)l;
+}
+
+static struct uwait_native *native_of(struct uwaiter *w)
+{
+	return (struct uwait_native *)(void *)w;
 }
 
 struct uwaiter *uwait_self(void)
@@ -369,18 +353,6 @@ bool uwait_shield(struct uwaiter *w, bool on)
 	return before;
 }
 
-/* Its poller is shared with the parent. */
-void uwait__forked(void)
-{
-	struct uwait_native *n = key_made ? pthread_getspecific(key) : NULL;
-
-	key_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	if (n && n->n_events)
-		n->n_events->e_close(n->n_events);
-	if (n)
-		n->n_events = NULL;
-}
-
 void uwait__uncancel(void)
 {
 	struct ustack *u = ustack_self();
@@ -530,59 +502,6 @@ static struct uwaiter *new_waiter(void)
 	return w;
 }
 
-static struct uwaiter *native_waiter(void)
-{
-	struct uwait_native *n;
-	pthread_condattr_t attr;
-
-	if (!__atomic_load_n(&key_made, __ATOMIC_ACQUIRE) && !make_key())
-		return NULL;
-	n = pthread_getspecific(key);
-	if (n)
-		return &n->n_waiter;
-	n = calloc(1, sizeof *n);
-	if (!n || pthread_setspecific(key, n)) {
-		free(n);
-		return NULL;
-	}
-	n->n_waiter.w_outside = true;
-	n->n_waiter.w_name = uwait_name();
-	pthread_mutex_init(&n->n_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&n->n_granted, &attr);
-	pthread_condattr_destroy(&attr);
-	return &n->n_waiter;
-}
-
-/* False: there is no key left. The next caller tries again. */
-static bool make_key(void)
-{
-	bool made;
-
-	pthread_mutex_lock(&key_lock);
-	made = key_made || pthread_key_create(&key, free_native) == 0;
-	__atomic_store_n(&key_made, made, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&key_lock);
-	return made;
-}
-
-/* A native thread ends. */
-static void free_native(void *native)
-{
-	struct uwait_native *n = native;
-
-	pthread_setspecific(key, n);            /* for the destructors of its keys */
-	end(&n->n_waiter.w_attachment);
-	pthread_setspecific(key, NULL);
-	if (n->n_events)
-		n->n_events->e_close(n->n_events);
-	pthread_cond_destroy(&n->n_granted);
-	pthread_mutex_destroy(&n->n_lock);
-	free_more(&n->n_waiter);
-	free(n);
-}
-
 static void end(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
@@ -671,6 +590,13 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
 }
 
+/* Not static: other files know waiters by it. */
+const struct ustack_attachment_ops uwait__ops = {
+	.a_end = end, .a_error = error_of, .a_cancelled = is_cancelled,
+	.a_cancel = cancel, .a_leave = move_on,
+	.a_free = free_waiter, .a_describe = describe,
+};
+
 static void expired(struct uexpiry *x)
 {
 	struct uwaiter *w = (struct uwaiter *)(void *)
@@ -747,11 +673,6 @@ static inline void uncount(struct uwaiter *w)
 	uevents_count(usched__of(w->w_thread)->s_events, -1);
 }
 
-static struct uwait_native *native_of(struct uwaiter *w)
-{
-	return (struct uwait_native *)(void *)w;
-}
-
 /* In most cases one wake ends the wait, the granter's. */
 static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
 			       struct uwait_queue *q)
@@ -795,24 +716,6 @@ static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 	return outcome(w, lock, q);
 }
 
-/* Until it is IDLE, which is set under n_lock. */
-static int block_native(struct uwaiter *w, struct uwait_lock *lock,
-			struct uwait_queue *q)
-{
-	struct uwait_native *n = native_of(w);
-	int before = defer_cancel();
-
-	if (w->w_scoped)
-		look_back(w);
-	pthread_mutex_lock(&n->n_lock);
-	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
-		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))
-			w->w_result = late(w);
-	pthread_mutex_unlock(&n->n_lock);
-	allow_cancel(before);
-	return outcome(w, lock, q);
-}
-
 /* q: where the waiter queued up, or NULL. */
 static int outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
@@ -836,26 +739,11 @@ static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue 
 	return w->w_result;
 }
 
-/* Under n_lock, released for the sleep. False: the deadline has come. */
-static bool sleep_native(struct uwait_native *n, int64_t deadline)
-{
-	struct timespec t = when_of(deadline);
-
-	if (n->n_polls) {
-		pthread_mutex_unlock(&n->n_lock);
-		n->n_events->e_poll(n->n_events, deadline);
-		pthread_mutex_lock(&n->n_lock);
-		return deadline == USCHED_NEVER || uevents_now() < deadline;
-	}
-	if (deadline == USCHED_NEVER)
-		return pthread_cond_wait(&n->n_granted, &n->n_lock) == 0;
-	return pthread_cond_timedwait(&n->n_granted, &n->n_lock, &t) != ETIMEDOUT;
-}
-
 static void relax(unsigned *spins)
 {
 	if (++*spins % SPINS == 0)
 		sched_yield();
 }
 
+#include "private/uwait_native.inc"
 #include "private/uwait_scope.inc"

@@ -44,7 +44,8 @@ ustack.h:       usched.h
 uevents.h:      usched.h
 uevents.c:      uevents.h private/cancel.h private/poller.h private/when.h private/uevents_epoll.inc private/uevents_poll.inc
 uwait.h:        uevents.h ustack.h
-uwait.c:        uwait.h private/cancel.h private/when.h private/uwait_scope.inc
+uwait.c:        uwait.h private/cancel.h private/when.h private/uwait_native.inc private/uwait_scope.inc
+private/uwait_native.inc:
 private/uwait_scope.inc:
 usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
