@@ -115,9 +115,7 @@ struct uwaiter {
 	const void         *w_object;
 	const void         *w_where;
 
-	struct uwait_node   w_node;     /* for waits in one queue, */
-	bool                w_tag     : 1;      /* and the queue's */
-	bool                w_outside : 1;      /* of a native thread: constant */
+	struct uwait_node   w_node;     /* for waits in one queue */
 	bool                w_counts  : 1;      /* the wait is one for uevents_count() */
 	bool                w_scoped  : 1;      /* it is in scopes */
 	bool                w_clipped : 1;      /* w_deadline is that of a scope */
@@ -128,9 +126,13 @@ struct uwaiter {
 	/* Written by the granter. */
 	uint8_t             w_state;    /* atomic: enum in uwait.c */
 
-	/* Owned by its native thread. Not bits: others read those while it waits. */
-	bool                w_counted;  /* w_counts, and it is counted now */
+	/* Others read these while bits are written, as by a cancel: so they are none. */
+	bool                w_outside;  /* of a native thread: constant */
+	bool                w_tag;      /* the queue's, under its lock */
 	bool                w_joins;    /* atomic: in s_join */
+
+	/* Owned by its native thread. */
+	bool                w_counted;  /* w_counts, and it is counted now */
 	uint8_t             w_owed;     /* wakes by grants that no block took */
 	int                 w_result;   /* the granter's */
 
@@ -302,7 +304,6 @@ struct uwait_member {
 	struct uwait_member *e_outer;   /* entered before, or NULL */
 	int64_t              e_deadline;        /* of this and the outer ones */
 	bool                 e_shield;  /* under p_lock: the thread is shielded */
-	bool                 e_outside; /* w_outside, but not in a word that changes */
 };
 
 /*

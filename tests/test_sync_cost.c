@@ -190,6 +190,10 @@ static bool is_usual(void)
 
 static void test_waiter(void **state)
 {
+	/* Granters read these, so they are in no word that the waiter's side writes. */
+	_Static_assert(offsetof(struct uwaiter, w_outside)
+		       != offsetof(struct uwaiter, w_tag), "no bits");
+
 	(void)state;
 	if (sizeof(void *) == 8)
 		assert_true(sizeof(struct uwaiter) <= WAITER);
