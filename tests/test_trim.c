@@ -82,12 +82,23 @@ static size_t stales(void)
 	return test_is_sanitized() ? STALE / 5 : STALE;
 }
 
-static void use_stale(void *unused)
+/* What may be called from the native thread of the thread's dispatcher only. */
+static void use_stale_here(struct ustack *u)
 {
-	(void)unused;
+	char byte;
+
+	TEST_EQUAL(ustack_abort(u), -EINVAL);
+	TEST_EQUAL(ustack_peek(u, &byte, &byte, 1), -EINVAL);
+	TEST_TRUE(!ustack_where(u));
+	TEST_TRUE(!ustack_func(u));
+}
+
+/* alone: by a thread of the only processor. */
+static void use_stale(void *alone)
+{
 	for (size_t i = 0; i < stales(); i++) {
 		struct ustack *u = stale[i];
-		char byte, name[USTACK_NAME_MAX];
+		char name[USTACK_NAME_MAX];
 
 		if (u == ustack_self())         /* it has got this record */
 			continue;
@@ -99,10 +110,8 @@ static void use_stale(void *unused)
 		TEST_EQUAL(ustack_detach(u), -EINVAL);
 		TEST_EQUAL(ustack_name(u, "late"), -ESRCH);
 		TEST_EQUAL(ustack_get_name(u, name, sizeof name), -ENOENT);
-		TEST_EQUAL(ustack_abort(u), -EINVAL);
-		TEST_EQUAL(ustack_peek(u, &byte, &byte, 1), -EINVAL);
-		TEST_TRUE(!ustack_where(u));
-		TEST_TRUE(!ustack_func(u));
+		if (alone)
+			use_stale_here(u);
 	}
 }
 
@@ -127,7 +136,7 @@ static void use_late(const struct usched_conf *conf)
 		sleep_ms(1);
 	use_stale(NULL);
 	for (size_t i = 0; i < conf->c_processors; i++)
-		run_to_end(s, use_stale, NULL);
+		run_to_end(s, use_stale, conf->c_processors == 1 ? s : NULL);
 	over->o_release(s);
 	assert_int_equal(over->o_destroy(s), 0);
 }
