@@ -227,6 +227,95 @@ static void writer_ends(void)
 	}
 }
 
+/* ---- A select behind a write ---- */
+
+static atomic_bool written;
+
+static void select_late(void *unused)
+{
+	struct usync_case cases[] = {
+		{ .s_op = USYNC_WRITABLE, .s_fd = fds[0] },
+	};
+
+	(void)unused;
+	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
+	TEST_EQUAL(cases[0].s_rc, 0);
+	TEST_TRUE(written);
+	done++;
+}
+
+static void write_and_tell(void *arg)
+{
+	write_block(arg);
+	written = true;
+}
+
+static struct ustack *start_writer(void)
+{
+	struct ustack *u;
+
+	test_timeout(2);                        /* a select that spins holds up all */
+	done = 0;
+	written = false;
+	blocks[0] = (struct block){ 'a', NEVER, 1, 0 };
+	u = go(write_and_tell, &blocks[0]);
+	while (!has_bytes(fds[1]))
+		pause_thread();
+	TEST_TRUE(!written);
+	return u;
+}
+
+static void end_writer(struct ustack *writer, struct ustack *selects)
+{
+	static char got[BLOCK_MAX];
+
+	TEST_EQUAL(done, 0);
+	TEST_EQUAL(unet_read_all(fds[1], got, BLOCK_MAX, NULL, NEVER), 0);
+	join(writer);
+	join(selects);
+	TEST_EQUAL(blocks[0].b_rc, 0);
+	TEST_EQUAL(done, 1);
+}
+
+/*
+ * The writer gives way amid its write: there is room, and the turn is its own. A select
+ * that tried again and again would let no other thread of its processor run.
+ */
+static void select_in_turn(void)
+{
+	struct ustack *writer;
+
+	unix_pair(fds);
+	in_pieces = true;
+	writer = start_writer();
+	end_writer(writer, go(select_late, NULL));
+	in_pieces = false;
+	nothing_waits();
+}
+
+/*
+ * The writer waits for room. A poll that has found the descriptor readable has it ready
+ * for all calls; still it is the writer's.
+ */
+static void select_in_line(void)
+{
+	struct ustack *writer, *u;
+	struct pollfd one;
+
+	unix_pair(fds);
+	small_buffers(fds[0]);
+	writer = start_writer();
+	await_waiting(writer);
+	put(fds[1], "x");
+	one = (struct pollfd){ fds[0], POLLIN, 0 };
+	TEST_EQUAL(unet_poll(&one, 1, 0), 1);
+	u = go(select_late, NULL);
+	nap(2);
+	end_writer(writer, u);
+	expect(fds[0], "x");
+	nothing_waits();
+}
+
 /* ---- No wake is lost ---- */
 
 static size_t total;
@@ -282,6 +371,8 @@ int main(void)
 		NET_CASE(whole_writes),
 		NET_CASE(whole_in_pieces),
 		NET_CASE(writer_ends),
+		CALM_CASE(select_in_turn, one_processor),
+		CALM_CASE(select_in_line, one_processor),
 		NET_CASE(all_is_read),
 	};
 
