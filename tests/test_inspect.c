@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../uinspect.h"
+#include "../unet.h"
 
 static char *dump(unsigned how)
 {
@@ -152,6 +154,85 @@ static void show_join(void *s)
 	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 }
 
+static void fill(int fd)
+{
+	static const char block[4096];
+
+	while (send(fd, block, sizeof block, MSG_DONTWAIT) > 0)
+		;
+}
+
+/* A select may wait for channels and descriptors, in the order of its cases. */
+static void select_mixed(void *fd)
+{
+	size_t value;
+	struct usync_case cases[] = {
+		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
+		{ .s_chan = to.chan[1], .s_op = USYNC_RECV, .s_value = &value },
+		{ .s_op = USYNC_WRITABLE, .s_fd = -1 },
+		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
+	};
+
+	/* It is there twice. */
+	TEST_EQUAL(usync_select(cases, 4, USCHED_NEVER) % 3, 0);
+}
+
+static void select_after_channel(void *fd)
+{
+	size_t value;
+	struct usync_case cases[] = {
+		{ .s_chan = to.chan[1], .s_op = USYNC_RECV, .s_value = &value },
+		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
+	};
+
+	TEST_EQUAL(usync_select(cases, 2, USCHED_NEVER), 1);
+}
+
+static void select_full(void *fd)
+{
+	struct usync_case cases[] = {
+		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
+		{ .s_op = USYNC_WRITABLE, .s_fd = *(int *)fd },
+	};
+
+	TEST_EQUAL(usync_select(cases, 2, USCHED_NEVER), 0);
+}
+
+static void show_select(void *s)
+{
+	static void (*const funcs[])(void *) = {
+		select_mixed, select_after_channel, select_full
+	};
+	int fds[2];
+
+	for (size_t i = 0; i < sizeof funcs / sizeof *funcs; i++) {
+		struct ustack *u;
+		const char *line;
+		char *text;
+
+		TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		if (funcs[i] == select_full)
+			fill(fds[0]);
+		TEST_EQUAL(over->o_start(s, funcs[i], &fds[0], &u), 0);
+		text = await_state(u, UINSPECT_BRIEF, i == 1
+				   ? "waits for channel to receive"
+				   : "waits for descriptor to read");
+		line = line_of(text, u);
+		if (i == 0)
+			expect(line, " %d or channel %p to receive or descriptor %d to "
+			       "read\n", fds[0], (void *)to.chan[1], fds[0]);
+		else if (i == 1)
+			expect(line, " %p or descriptor %d to read\n",
+			       (void *)to.chan[1], fds[0]);
+		else
+			expect(line, " %d or descriptor %d to write\n", fds[0], fds[0]);
+		free(text);
+		TEST_EQUAL(write(fds[1], "x", 1), 1);
+		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(unet_close(fds[0]) + close(fds[1]), 0);
+	}
+}
+
 static void show_each(const struct usched_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
@@ -168,6 +249,7 @@ static void show_each(const struct usched_conf *conf)
 		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
 	}
 	show_join(s);
+	show_select(s);
 	over->o_release(s);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	end_waits();

@@ -15,6 +15,7 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 
 static atomic_bool names_wait;
 static atomic_int names_inside;
+static atomic_int names_error;          /* of getaddrinfo(); 0: it is called */
 
 int __wrap_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **list)
@@ -23,6 +24,8 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 	while (names_wait)
 		sleep_native(1);
 	names_inside--;
+	if (names_error)
+		return names_error;
 	return __real_getaddrinfo(host, service, hints, list);
 }
 
@@ -261,6 +264,52 @@ static void resolve_late(void)
 	TEST_EQUAL(l.l_found[0].a_size, 0);
 }
 
+/* What the resolver says, as a number and as text. */
+static void resolver_errors(void)
+{
+	static const char *const none = "no such host or service", *const failed =
+		"the look-up failed";
+	static const struct {
+		int         e_says;
+		int         e_rc;
+		const char *e_text;     /* NULL: that of strerror() */
+	} errors[] = {
+		{ EAI_NONAME, -ENOENT, none }, { EAI_SERVICE, -ENOENT, none },
+#ifdef EAI_NODATA
+		{ EAI_NODATA, -ENOENT, none },
+#endif
+		{ EAI_AGAIN, -EAGAIN,
+		  "the name servers do not answer now, or no native thread is left" },
+		{ EAI_MEMORY, -ENOMEM, NULL },
+		{ EAI_FAIL, -EIO, failed }, { EAI_SYSTEM, -EIO, failed },
+		{ EAI_FAMILY, -EIO, failed },
+	};
+	struct unet_addr found;
+
+	for (size_t i = 0; i < COUNT(errors); i++) {
+		const char *text = errors[i].e_text;
+		int rc;
+
+		names_error = errors[i].e_says;
+		rc = look_up("192.0.2.7", &found, 1, NEVER);
+		TEST_EQUAL(rc, errors[i].e_rc);
+		TEST_EQUAL(strcmp(unet_resolve_error(rc), text ? text : strerror(-rc)),
+			   0);
+	}
+	names_error = 0;
+}
+
+static void resolver_texts(void)
+{
+	TEST_EQUAL(strcmp(unet_resolve_error(-ETIMEDOUT),
+			  "the deadline came before an answer"), 0);
+	TEST_EQUAL(strcmp(unet_resolve_error(-ECANCELED), "the look-up was cancelled"),
+		   0);
+	TEST_EQUAL(strcmp(unet_resolve_error(-ENOTSUP), strerror(ENOTSUP)), 0);
+	TEST_EQUAL(strcmp(unet_resolve_error(0), strerror(0)), 0);
+	TEST_EQUAL(strcmp(unet_resolve_error(3), strerror(0)), 0);      /* addresses */
+}
+
 /* ---- Classes ---- */
 
 static void do_nothing(void *unused)
@@ -334,12 +383,16 @@ int main(void)
 		POOL_CASE(open_late),
 		POOL_CASE(resolve),
 		POOL_CASE(resolve_late),
+		POOL_CASE(resolver_errors),
 		POOL_CASE(no_class_waits),
 		CASE_BY(test_localhost, "resolve_localhost", resolve_localhost, NULL),
 		NATIVE_CASE(files),
 		CASE_BY(test_localhost_native, "localhost", resolve_localhost, NULL),
 	};
-	const struct CMUnitTest once[] = { NATIVE_CASE(resolve_nothing) };
+	const struct CMUnitTest once[] = {
+		NATIVE_CASE(resolve_nothing),
+		NATIVE_CASE(resolver_texts),
+	};
 
 	return OVER_RUN(offload_file_tests, OVER_ALL)
 		+ cmocka_run_group_tests(once, NULL, NULL);
