@@ -99,8 +99,8 @@ int uco__yielded(void **next);
 
 /*
  * Makes a coroutine, which takes memory only: its function is called by the first
- * uco_resume(), on a stack of the thread's scheduler. It is closed before the scheduler
- * is destroyed.
+ * uco_resume(), on a stack of the thread's scheduler, of c_stack_size, also where the
+ * thread has a stack of its own. It is closed before the scheduler is destroyed.
  * 0; -EINVAL: func is NULL; -EPERM: the caller is no thread, or has an attachment of its
  * own (ustack_attach()); -ENOMEM.
  * Does not switch.

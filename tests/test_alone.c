@@ -548,6 +548,58 @@ static void test_bottoms(void **state)
 			   (uintptr_t)(bottoms[i] - SHALLOW) / PAGE);
 }
 
+/* ---- Coroutines ---- */
+
+/* No local: that may be in a fake frame of a sanitizer. */
+#define here() ((uintptr_t)__builtin_frame_address(0))
+
+/* Its frames are not on the thread's own stack, whose range it gets. */
+static void *be_elsewhere(void *range, void *value)
+{
+	uintptr_t low = ((uintptr_t *)range)[0], size = ((uintptr_t *)range)[1];
+
+	TEST_TRUE(here() - low >= size);
+	TEST_EQUAL(uco_yield(value, NULL), 0);
+	TEST_TRUE(here() - low >= size);
+	return NULL;
+}
+
+static void resume_elsewhere(void *unused)
+{
+	const struct usched_stack *k = ustack_self()->u_stack;
+	uintptr_t *range = malloc(2 * sizeof *range);
+	struct uco *co;
+
+	(void)unused;
+	range[0] = (uintptr_t)k->k_bottom - k->k_size;
+	range[1] = k->k_size;
+	TEST_TRUE(here() - range[0] < range[1]);
+	for (int clonable = 0; clonable < 2; clonable++) {
+		TEST_EQUAL(clonable ? uco_create_clonable(&co, be_elsewhere, range)
+			   : uco_create(&co, be_elsewhere, range), 0);
+		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
+		TEST_TRUE(here() - range[0] < range[1]);
+		TEST_EQUAL(uco_resume(co, NULL, NULL), 1);
+		TEST_EQUAL(uco_close(co), 0);
+	}
+	free(range);
+}
+
+/* They are on stacks of the processor, as those of other threads. */
+static void test_coroutines(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	struct ustack *t;
+	void *s;
+
+	(void)state;
+	begin();
+	s = make(&conf);
+	assert_int_equal(start_alone(s, LARGE, resume_elsewhere, NULL, &t), 0);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest alone[] = {
@@ -562,6 +614,7 @@ int main(void)
 		cmocka_unit_test(test_aborted),
 		cmocka_unit_test(test_bottoms),
 		cmocka_unit_test(test_storm),
+		cmocka_unit_test(test_coroutines),
 	};
 
 	return OVER_RUN(alone, OVER_PROCS);
