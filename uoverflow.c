@@ -304,7 +304,7 @@ static void chain(int signo, siginfo_t *info, void *context)
 
 static void report(const struct ustack *u, const struct usched_stack *k)
 {
-	bool native = k == &k->k_sched->s_native;
+	bool native = k == &k->k_sched->s_native, own = k->k_stays & USCHED_ALONE;
 	const struct native *n = mine;
 	const char *end = native ? n->n_end : stack_deeper(k->k_bottom, k->k_size);
 	struct line line = { 0 };
@@ -313,11 +313,13 @@ static void report(const struct ustack *u, const struct usched_stack *k)
 	add_number(&line, (uintptr_t)u, 16);
 	add(&line, ", function ");
 	add_number(&line, (uintptr_t)ustack_func(u), 16);
-	add(&line, native ? ", native stack of " : ", stack of ");
+	add(&line, native ? ", native stack of " : own ? ", own stack of "
+						       : ", stack of ");
 	add_number(&line, (stack_depth(k->k_bottom, end) + HEAD - 1) / HEAD * HEAD, 10);
 	add(&line, " bytes at ");
 	add_number(&line, (uintptr_t)stack_low(k->k_bottom, end), 16);
-	add(&line, "; c_stack_size of struct usched_conf sets it");
+	add(&line, own ? "; the call that started the thread sets it"
+		       : "; c_stack_size of struct usched_conf sets it");
 	print(&line);
 }
 

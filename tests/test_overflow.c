@@ -17,6 +17,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../ll.h"
+#include "../rr.h"
 #include "../uco.h"
 #include "../uoverflow.h"
 #include "../usync.h"
@@ -202,6 +204,43 @@ static void test_reloaded(void **state)
 		 (uintptr_t)outgrow_later,
 		 test_has_names() ? ": outgrow_later+0x0," : ", ");
 	assert_said(expected);
+}
+
+/* A thread with a stack of its own, smaller than others, or larger. */
+static void over_own_stack(void *size)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
+	struct ustack *t;
+	void *s = make(&conf);
+	size_t own = *(size_t *)size;
+
+	TEST_EQUAL(uoverflow_install(), 0);
+	TEST_EQUAL(over == &over_rr ? rr_start_alone(s, own, outgrow, NULL, &t)
+		   : ll_start_alone(s, NULL, own, outgrow, NULL, &t), 0);
+	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
+}
+
+/* The message says how large it is, and not what c_stack_size is. */
+static void test_own(void **state)
+{
+	static const size_t sizes[] = { SIZE / 2, 2 * SIZE, 0 };
+	char expected[200];
+
+	(void)state;
+	test_timeout(60);
+	if (!test_has_stacks())
+		skip();
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		size_t size = sizes[i] ? sizes[i] : SIZE;
+
+		assert_killed(in_child(over_own_stack, (void *)(uintptr_t)&sizes[i]),
+			      SIGSEGV);
+		snprintf(expected, sizeof expected, "usched: stack overflow: thread %p, "
+			 "function %#" PRIxPTR ", own stack of %zu bytes at %#" PRIxPTR
+			 "; the call that started the thread sets it\n",
+			 (void *)told->t_thread, (uintptr_t)outgrow, size, told->t_low);
+		assert_said(expected);
+	}
 }
 
 /* In a coroutine that was resumed before. */
@@ -471,6 +510,7 @@ int main(void)
 		cmocka_unit_test(test_processors),
 		cmocka_unit_test(test_embedded),
 		cmocka_unit_test(test_reloaded),
+		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_coroutine),
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_optional),
