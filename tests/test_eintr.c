@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,8 +35,9 @@
 /* ---- What is interrupted ---- */
 
 enum call {
-	READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, SENDMSG, ACCEPT,
-	CONNECT, CLOSE, POLL, SLEEP, NANOSLEEP, SIGTIMEDWAIT, PREADV, CALLS
+	READ, WRITE, READV, WRITEV, RECV, SEND, RECVFROM, SENDTO, RECVMSG, SENDMSG,
+	SENDFILE, ACCEPT, CONNECT, CLOSE, POLL, SLEEP, NANOSLEEP, SIGTIMEDWAIT, PREADV,
+	CALLS
 };
 
 static atomic_uint calls[CALLS];
@@ -68,6 +71,9 @@ WRAP(RECVFROM, ssize_t, recvfrom,
 WRAP(SENDTO, ssize_t, sendto,
      (int fd, const void *p, size_t n, int f, const struct sockaddr *a, socklen_t s),
      (fd, p, n, f, a, s))
+WRAP(RECVMSG, ssize_t, recvmsg, (int fd, struct msghdr *m, int f), (fd, m, f))
+WRAP(SENDFILE, ssize_t, sendfile, (int fd, int from, off_t *at, size_t n),
+     (fd, from, at, n))
 WRAP(SENDMSG, ssize_t, sendmsg, (int fd, const struct msghdr *m, int f), (fd, m, f))
 WRAP(ACCEPT, int, accept4, (int fd, struct sockaddr *a, socklen_t *s, int f),
      (fd, a, s, f))
@@ -105,9 +111,18 @@ int __wrap_close(int fd)
 	return rc == 0 && interrupted(CLOSE) ? -1 : rc;
 }
 
-/* epoll_pwait2(), which has no function in old C libraries. */
+/* epoll_pwait2(), which has no function in old C libraries. kcmp() cannot sleep. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
+
+static bool may_sleep(long number)
+{
+#ifdef SYS_kcmp
+	return number != SYS_kcmp;
+#else
+	return number >= 0;
+#endif
+}
 
 long __wrap_syscall(long number, ...)
 {
@@ -118,7 +133,7 @@ long __wrap_syscall(long number, ...)
 	for (size_t i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (interrupted(SLEEP))
+	if (may_sleep(number) && interrupted(SLEEP))
 		return -1;
 	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
@@ -270,10 +285,13 @@ static void test_tcp(void **state)
 /* To a UNIX socket connect(2) succeeds at once, but for the interruption. */
 static void connect_twice(void *arg)
 {
-	for (int i = 0; i < 4; i++) {
-		int fd = unet_connect(arg, soon());
+	for (int i = 0; i < 8; i++) {
+		int fd = i % 2 ? unet_connect(arg, soon())
+			: socket(AF_UNIX, SOCK_STREAM, 0);
 
 		TEST_TRUE(fd >= 0);
+		if (i % 2 == 0)
+			TEST_EQUAL(unet_connect_fd(fd, arg, soon()), 0);
 		TEST_EQUAL(unet_close(fd), 0);
 	}
 }
@@ -293,6 +311,114 @@ static void test_connect(void **state)
 	run(connect_twice, &a);
 	assert_int_equal(unet_close(listener), 0);
 	assert_called(CONNECT);
+}
+
+/* ---- Messages, files, and what is forgotten ---- */
+
+enum { MESSAGE = 30 };                  /* bytes, from a file, too */
+
+union ancillary {
+	struct cmsghdr a_head;
+	char           a_room[CMSG_SPACE(sizeof(int))];
+};
+
+static struct msghdr message_of(struct iovec *iov, int n, union ancillary *a)
+{
+	struct msghdr m = { .msg_iov = iov, .msg_control = a->a_room };
+
+	m.msg_iovlen = (__typeof__(m.msg_iovlen))n;
+	m.msg_controllen = sizeof a->a_room;
+	return m;
+}
+
+/* Each message brings a descriptor. */
+static void send_messages(void *arg)
+{
+	int fd = ((int *)arg)[0], file = ((int *)arg)[2];
+	char out[MESSAGE];
+
+	for (size_t i = 0; i < ROUNDS; i++) {
+		struct iovec two[2] = { { out, 10 }, { out + 10, MESSAGE - 10 } };
+		union ancillary a = { .a_head = { .cmsg_len = CMSG_LEN(sizeof file),
+						  .cmsg_level = SOL_SOCKET,
+						  .cmsg_type = SCM_RIGHTS } };
+		struct msghdr m = message_of(two, 2, &a);
+		off_t at = 0;
+
+		fill(out, MESSAGE, i);
+		memcpy(CMSG_DATA(&a.a_head), &file, sizeof file);
+		TEST_EQUAL(unet_wait_writable(fd, soon()), 0);
+		TEST_EQUAL(unet_sendmsg(fd, &m, 0, soon()), MESSAGE);
+		TEST_EQUAL(unet_writev_all(fd, two, 2, NULL, soon()), 0);
+		TEST_EQUAL(unet_sendfile(fd, file, &at, MESSAGE, soon()), MESSAGE);
+		TEST_EQUAL(at, MESSAGE);
+	}
+	TEST_EQUAL(unet_forget(fd), 0);
+	TEST_EQUAL(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	TEST_EQUAL(shutdown(fd, SHUT_WR), 0);
+}
+
+static void expect_bytes(int fd, const char *should)
+{
+	char in[MESSAGE];
+
+	TEST_EQUAL(unet_read_all(fd, in, MESSAGE, NULL, soon()), 0);
+	TEST_EQUAL(memcmp(in, should, MESSAGE), 0);
+}
+
+static void receive_messages(int fd, int file)
+{
+	struct usync_case one = { .s_op = USYNC_READABLE, .s_fd = fd };
+	char in[MESSAGE], should[MESSAGE], there[MESSAGE];
+	int got;
+
+	TEST_EQUAL(pread(file, there, MESSAGE, 0), MESSAGE);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		struct iovec iov = { in, MESSAGE };
+		union ancillary a;
+		struct msghdr m = message_of(&iov, 1, &a);
+
+		TEST_EQUAL(usync_select(&one, 1, soon()), 0);
+		TEST_EQUAL(unet_recvmsg(fd, &m, MSG_CMSG_CLOEXEC, soon()), MESSAGE);
+		fill(should, MESSAGE, i);
+		TEST_EQUAL(memcmp(in, should, MESSAGE), 0);
+		memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof got);
+		TEST_EQUAL(pread(got, in, MESSAGE, 0), MESSAGE);
+		TEST_EQUAL(__real_close(got), 0);
+		TEST_EQUAL(memcmp(in, there, MESSAGE), 0);
+		expect_bytes(fd, should);
+		expect_bytes(fd, there);
+	}
+	TEST_EQUAL(unet_read(fd, in, 1, soon()), 0);
+}
+
+static void use_messages(void *arg)
+{
+	int *fds = arg;
+	struct ustack *t;
+
+	TEST_EQUAL(rr_start(rr, send_messages, fds, &t), 0);
+	receive_messages(fds[1], fds[2]);
+	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
+	TEST_EQUAL(unet_close(fds[0]) + unet_close(fds[1]), 0);
+}
+
+static void test_messages(void **state)
+{
+	static const enum call used[] = { RECVMSG, SENDMSG, SENDFILE, POLL, RECV };
+	size_t before = test_descriptors();
+	int fds[3];
+
+	(void)state;
+	test_timeout(60);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	fds[2] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_true(fds[2] >= 0);
+	run(use_messages, fds);
+	__real_close(fds[2]);
+	assert_in_range(test_descriptors(), 0, before + 4);       /* a processor has two */
+	for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
+		assert_called(used[i]);
 }
 
 /* A pipe without a reader in the end: then there is a SIGPIPE to take out. */
@@ -452,6 +578,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_tcp, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_connect, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_messages, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pipe, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_poll, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_datagrams, set_up, tear_down),
