@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -328,7 +329,7 @@ WRAP(long, syscall, (long number, ...))
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* An old kernel lacks them. A wait of no time is not interrupted. */
+/* An old kernel lacks them, or a sandbox. A wait of no time is not interrupted. */
 static bool number_fails(long number, const long *a)
 {
 	const int64_t *t = (const void *)a[3];
@@ -337,6 +338,10 @@ static bool number_fails(long number, const long *a)
 #ifdef SYS_epoll_pwait2
 	case SYS_epoll_pwait2:
 		return (!t || t[0] || t[1]) && fails("epoll_pwait2", 0, ENOSYS, EINTR, 0);
+#endif
+#ifdef SYS_kcmp
+	case SYS_kcmp:
+		return fails("kcmp", 0, EPERM, 0, 0);
 #endif
 #ifdef SYS_openat2
 	case SYS_openat2:
@@ -428,6 +433,30 @@ TRANSFER(pwrite, false, (int fd, const void *from, size_t n, off_t to), (fd, fro
 TRANSFER(preadv2, true, (int fd, const struct iovec *iov, int n, off_t from, int flags),
 	 (fd, iov, n, from, flags), EAGAIN, EOPNOTSUPP, 0)
 #endif
+
+TRANSFER(sendfile, false, (int fd, int from, off_t *at, size_t n), (fd, from, at, n),
+	 ENOMEM, EIO, EINTR)
+
+WRAP(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))
+{
+	struct iovec *iov = message->msg_iov, first = { NULL, 0 };
+	__typeof__(message->msg_iovlen) n = message->msg_iovlen;
+	ssize_t rc;
+
+	if (transfer_fails("recvmsg", fd, ENOMEM, ECONNRESET, EINTR))
+		return -1;
+	if (n > 0)
+		first = *iov;
+	if (is_short("recvmsg", fd, true, first.iov_len)) {
+		first.iov_len = 1;
+		message->msg_iov = &first;
+		message->msg_iovlen = 1;
+	}
+	rc = REAL(recvmsg)(fd, message, flags);
+	message->msg_iov = iov;
+	message->msg_iovlen = n;
+	return rc;
+}
 
 WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 {

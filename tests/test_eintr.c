@@ -416,7 +416,7 @@ static void test_messages(void **state)
 	assert_true(fds[2] >= 0);
 	run(use_messages, fds);
 	__real_close(fds[2]);
-	assert_in_range(test_descriptors(), 0, before + 4);       /* a processor has two */
+	assert_in_range(test_descriptors(), 0, before + 4);     /* a processor has two */
 	for (size_t i = 0; i < sizeof used / sizeof used[0]; i++)
 		assert_called(used[i]);
 }

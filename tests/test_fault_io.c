@@ -157,6 +157,150 @@ static void use_poll(void)
 	TEST_EQUAL(unet_close(fds[1]), 0);
 }
 
+/* ---- Messages ---- */
+
+enum { MESSAGE = 50 };                  /* bytes, and a descriptor */
+
+union ancillary {
+	struct cmsghdr a_head;
+	char           a_room[CMSG_SPACE(sizeof(int))];
+};
+
+static struct msghdr message_of(struct iovec *iov, int n, union ancillary *a)
+{
+	struct msghdr m = { .msg_iov = iov, .msg_control = a->a_room };
+
+	m.msg_iovlen = (__typeof__(m.msg_iovlen))n;
+	m.msg_controllen = sizeof a->a_room;
+	return m;
+}
+
+/* What is left of it is sent without the descriptor. */
+static void send_message(void *to)
+{
+	int fd = (int)(intptr_t)to;
+	char out[MESSAGE];
+	struct iovec two[2] = { { out, 10 }, { out + 10, MESSAGE - 10 } };
+	union ancillary a = { .a_head = { .cmsg_len = CMSG_LEN(sizeof fd),
+					  .cmsg_level = SOL_SOCKET,
+					  .cmsg_type = SCM_RIGHTS } };
+	struct msghdr m = message_of(two, 2, &a);
+	size_t done;
+	ssize_t put;
+
+	for (int i = 0; i < MESSAGE; i++)
+		out[i] = (char)i;
+	memcpy(CMSG_DATA(&a.a_head), &fd, sizeof fd);
+	put = TRY(unet_sendmsg(fd, &m, 0, LATE));
+	TEST_TRUE(put > 0);
+	for (; put < MESSAGE; put += (ssize_t)done) {
+		two[0] = (struct iovec){ out + put, 1 };
+		two[1] = (struct iovec){ out + put + 1, (size_t)(MESSAGE - put - 1) };
+		unet_writev_all(fd, two, 2, &done, LATE);
+	}
+}
+
+static void use_messages(void)
+{
+	struct ustack *sender;
+	char in[MESSAGE];
+	int fds[2], got = -1;
+
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	sender = go(send_message, (void *)(intptr_t)fds[1]);
+	for (ssize_t at = 0, n; at < MESSAGE; at += n) {
+		struct iovec iov = { in + at, (size_t)(MESSAGE - at) };
+		union ancillary a;
+		struct msghdr m = message_of(&iov, 1, &a);
+
+		n = TRY(unet_recvmsg(fds[0], &m, MSG_CMSG_CLOEXEC, LATE));
+		TEST_TRUE(n > 0);
+		TEST_EQUAL(!CMSG_FIRSTHDR(&m), at > 0);
+		if (at == 0)
+			memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof got);
+	}
+	for (int i = 0; i < MESSAGE; i++)
+		TEST_EQUAL(in[i], i);
+	end(sender);
+	TEST_EQUAL(unet_close(got) + unet_close(fds[0]) + unet_close(fds[1]), 0);
+}
+
+/* ---- A select ---- */
+
+static void send_late(void *chan)
+{
+	int value = 77;
+
+	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
+	TEST_EQUAL(TRY(usync_chan_send(chan, &value, LATE)), 0);
+}
+
+/* A byte and a value come, in any order; both once. */
+static void use_select(void)
+{
+	struct ustack *writer, *sender;
+	struct usync_chan *chan;
+	int fds[2], value = 0;
+	struct usync_case cases[2] = { { .s_op = USYNC_RECV, .s_value = &value },
+				       { .s_op = USYNC_READABLE } };
+	char c;
+
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	TEST_EQUAL(TRY(usync_chan_create(sizeof value, 0, &chan)), 0);
+	cases[0].s_chan = chan;
+	cases[1].s_fd = fds[0];
+	TEST_EQUAL(TRY(usync_select(cases, 2, usync_after(SOON))), -ETIMEDOUT);
+	writer = go(write_late, (void *)(intptr_t)fds[1]);
+	sender = go(send_late, chan);
+	while (cases[0].s_chan || cases[1].s_fd >= 0) {
+		int i = (int)TRY(usync_select(cases, 2, LATE));
+
+		TEST_TRUE(i >= 0 && cases[i].s_rc == 0);
+		if (i == 0) {
+			cases[0].s_chan = NULL;
+		} else {
+			TEST_EQUAL(TRY(unet_read(fds[0], &c, 1, LATE)), 1);
+			cases[1].s_fd = -1;
+		}
+	}
+	TEST_EQUAL(value, 77);
+	end(writer);
+	end(sender);
+	usync_chan_destroy(chan);
+	TEST_EQUAL(unet_close(fds[0]) + unet_close(fds[1]), 0);
+}
+
+/* ---- Forgetting ---- */
+
+static int flags_of(int fd)
+{
+	return (int)TRY(fcntl(fd, F_GETFL) < 0 ? -errno : fcntl(fd, F_GETFL));
+}
+
+/*
+ * O_NONBLOCK stays while the other number is in use. After that it stays only if a call
+ * failed that could tell, or clear it.
+ */
+static void use_forget(void)
+{
+	char c;
+	int fds[2], copy, rc[2];
+
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	copy = dup(fds[0]);
+	TEST_EQUAL(TRY(unet_adopt(fds[0])), 0);
+	TEST_EQUAL(TRY(unet_adopt(copy)), 0);
+	rc[0] = unet_forget(fds[0]);
+	TEST_TRUE(rc[0] == 0 || fault_made(rc[0]));
+	TEST_TRUE(flags_of(copy) & O_NONBLOCK);
+	TEST_EQUAL(TRY(unet_write(fds[1], "x", 1, LATE)), 1);
+	TEST_EQUAL(TRY(unet_read(copy, &c, 1, LATE)), 1);
+	rc[1] = unet_forget(copy);
+	TEST_TRUE(rc[1] == 0 || fault_made(rc[1]));
+	TEST_TRUE(!(flags_of(copy) & O_NONBLOCK) || fault_made(-EPERM));
+	TEST_EQUAL(unet_close(copy) + unet_close(fds[0]) + unet_close(fds[1]), 0);
+}
+
 static void use_signals(void)
 {
 	sigset_t set;
@@ -179,6 +323,9 @@ static void wait_variously(void *unused)
 	use_lines();
 	use_datagrams();
 	use_poll();
+	use_messages();
+	use_select();
+	use_forget();
 	use_signals();
 }
 
@@ -243,6 +390,45 @@ static void use_file(void)
 	TEST_EQUAL(unlink(path), 0);
 }
 
+/* Any part of it may be sent at a time. */
+static void send_file(void *to)
+{
+	int *fds = to;
+	off_t at = 0;
+
+	while (at < SIZE) {
+		off_t before = at;
+		ssize_t n = TRY(unet_sendfile(fds[1], fds[2], &at, (size_t)(SIZE - at),
+					      LATE));
+
+		TEST_TRUE(n > 0);
+		TEST_EQUAL(at, before + n);
+	}
+}
+
+static void use_sendfile(void)
+{
+	static int fds[3];
+	unsigned char there[SIZE], in[SIZE];
+	struct ustack *sender;
+	size_t got, more;
+	ssize_t n;
+
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	fds[2] = (int)TRY(ufile_open("/proc/self/exe", O_RDONLY, 0, LATE));
+	TEST_TRUE(fds[2] >= 0);
+	for (ssize_t at = 0; at < SIZE; at += n) {
+		n = TRY(ufile_pread(fds[2], there + at, SIZE - (size_t)at, at, LATE));
+		TEST_TRUE(n > 0);
+	}
+	sender = go(send_file, fds);
+	for (got = 0; got < SIZE; got += more)
+		unet_read_all(fds[0], in + got, SIZE - got, &more, LATE);
+	TEST_EQUAL(memcmp(in, there, SIZE), 0);
+	end(sender);
+	TEST_EQUAL(unet_close(fds[0]) + unet_close(fds[1]) + unet_close(fds[2]), 0);
+}
+
 static void offload_all(void *unused)
 {
 	struct unet_addr found[2];
@@ -250,6 +436,7 @@ static void offload_all(void *unused)
 	(void)unused;
 	use_pool();
 	use_file();
+	use_sendfile();
 	TEST_TRUE(TRY(unet_resolve("127.0.0.1", "80", SOCK_STREAM, found, 2, LATE)) > 0);
 }
 

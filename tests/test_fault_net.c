@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -68,12 +69,32 @@ static void accept_all(void *arg)
 			TEST_EQUAL(unet_close(fd), 0);
 }
 
+/* In one of two ways. */
+static int connect_to(const struct unet_addr *to)
+{
+	static atomic_uint turn;
+	int fd, rc;
+
+	if (turn++ % 2)
+		return unet_connect(to, LATE);
+	fd = socket(to->a_sockaddr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	rc = unet_connect_fd(fd, to, LATE);
+	if (rc == 0)
+		rc = unet_wait_writable(fd, LATE);
+	if (rc == 0)
+		return fd;
+	TEST_EQUAL(unet_close(fd), 0);
+	return rc;
+}
+
 /* In two parts, of which the first is a small one. */
 static int talk_once(const struct unet_addr *to)
 {
 	unsigned char out[SIZE], in[SIZE];
 	struct iovec parts[] = { { out, 10 }, { out + 10, SIZE - 10 } };
-	int fd = unet_connect(to, LATE), rc = 0;
+	int fd = connect_to(to), rc = 0;
 	ssize_t n;
 
 	if (fd < 0)
