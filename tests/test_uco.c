@@ -402,7 +402,7 @@ static void resume_far(void *arg)
 		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
 }
 
-static void far(void)
+static void far_away(void)
 {
 	struct ustack *u[FAR];
 	struct uco *co;
@@ -947,7 +947,7 @@ int main(void)
 		NET_CASE(identity),
 		NET_CASE(sockets),
 		NET_CASE(many),
-		NET_CASE(far),
+		NET_CASE(far_away),
 		NET_CASE(clones),
 		NET_CASE(no_clones),
 		CONF_CASE(many, roomy),
