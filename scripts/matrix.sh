@@ -42,6 +42,11 @@ short="$short|s390x -O2 default setjmp"
 few='usched evict dispatch switch float random frames visit slot tokens stack sync_wait
 	net_read net_kinds event preempt preempt_step inspect locks uco uco_direct alone'
 
+# With SINGLE_THREAD: those that need no native thread beside, or skip what does.
+alone='usched evict dispatch switch float random visit slot image uco uco_direct
+	uco_clone uco_inline net_select net_line net_transfer net_calls net_kinds net_read
+	alone guard overflow ubuf trace metrics'
+
 rows() {
 	for cc in gcc clang; do
 		for options in -O0 -O1 -O2 -O3 -Os '-O2 -flto'; do
@@ -55,6 +60,7 @@ rows() {
 	cat <<-END
 	gcc -O2 checked asm
 	gcc -O2 checked setjmp
+	gcc -O2 single asm
 	gcc -O2 stress asm
 	gcc -O2 stress setjmp
 	clang -O1 stress asm
@@ -209,6 +215,9 @@ set_options() {
 	checked)
 		cflags="$cflags -DUSCHED_CHECK"
 		;;
+	single)
+		cflags="$cflags -DSINGLE_THREAD"
+		;;
 	stress | poll-stress)
 		cflags="$cflags -DUSCHED_CHECK -DUSCHED_STRESS"
 		;;
@@ -249,7 +258,8 @@ set_cmocka() {
 set_targets() {
 	tests=
 	case ${ROWS-},$row in
-	short,*)
+	short,* | *' single '*)
+		[ "$kind" != single ] || few=$alone
 		for test in $few; do
 			tests="$tests $base/tests/test_$test"
 		done

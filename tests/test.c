@@ -212,6 +212,15 @@ int test_is_sanitized(void)
 #endif
 }
 
+int test_is_single(void)
+{
+#ifdef SINGLE_THREAD
+	return 1;
+#else
+	return 0;
+#endif
+}
+
 int test_is_stressed(void)
 {
 #ifdef USCHED_STRESS

@@ -51,6 +51,9 @@ int test_is_sanitized(void);
 /* Whether threads are evicted at each block and run in any order: USCHED_STRESS. */
 int test_is_stressed(void);
 
+/* SINGLE_THREAD: threads run inside joins, not beside the native thread that tests. */
+int test_is_single(void);
+
 /* Whether gcov or gprof counts what runs, by atomic instructions. */
 int test_is_counted(void);
 

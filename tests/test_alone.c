@@ -144,6 +144,8 @@ static void test_pointers(void **state)
 {
 	(void)state;
 	begin();
+	if (test_is_single())
+		skip();
 	each_conf(pointers);
 }
 
@@ -333,7 +335,7 @@ static void test_idle(void **state)
 
 	(void)state;
 	begin();
-	if (test_is_sanitized())
+	if (test_is_sanitized() || test_is_single())
 		skip();
 	s = make(&conf);
 	((struct uprocs *)s)->r_unused = 20000000;

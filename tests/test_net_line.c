@@ -124,20 +124,21 @@ static void read_blocks(void)
 /* By threads, some of them native. */
 static void write_whole(size_t rounds)
 {
+	const size_t natives = test_is_single() ? 0 : 2;
 	struct ustack *u[THREADS];
 	pthread_t native[2];
 
 	done = 0;
 	for (size_t i = 0; i < THREADS; i++) {
 		writers[i] = (struct writer){ (unsigned char)i, (uint32_t)i + 1, rounds };
-		if (i < COUNT(native))
+		if (i < natives)
 			native[i] = go_native(write_blocks, &writers[i]);
 		else
 			u[i] = go(write_blocks, &writers[i]);
 	}
 	read_blocks();
 	for (size_t i = 0; i < THREADS; i++)
-		i < COUNT(native) ? join_native(native[i]) : join(u[i]);
+		i < natives ? join_native(native[i]) : join(u[i]);
 	close_both(fds);
 }
 
@@ -335,8 +336,9 @@ static void read_some(void *unused)
 /* They have read all at each pause of the writer, and then the end. */
 static void all_is_read(void)
 {
+	const bool with_native = !test_is_single();
 	struct ustack *u[THREADS];
-	pthread_t native;
+	pthread_t native = 0;
 	uint32_t seed = 1;
 	char bytes[40] = { 0 };
 
@@ -344,7 +346,8 @@ static void all_is_read(void)
 		tcp ? tcp_pair(fds) : unix_pair(fds);
 		total = 0;
 		got = 0;
-		native = go_native(read_some, NULL);
+		if (with_native)
+			native = go_native(read_some, NULL);
 		for (size_t i = 0; i < THREADS; i++)
 			u[i] = go(read_some, NULL);
 		for (size_t i = 0; i < test_scale(4000, 40); i++) {
@@ -358,7 +361,8 @@ static void all_is_read(void)
 		TEST_EQUAL(shutdown(fds[1], SHUT_WR), 0);
 		for (size_t i = 0; i < THREADS; i++)
 			join(u[i]);
-		join_native(native);
+		if (with_native)
+			join_native(native);
 		TEST_EQUAL(got, total);
 		close_both(fds);
 	}
