@@ -20,6 +20,7 @@
 
 static bool adopt_all(const struct pollfd *fds, size_t n);
 static int  poll_foreign(struct pollfd *fds, size_t n, int64_t deadline);
+static int  look(struct pollfd *fds, size_t n);
 static bool replace(struct pollfd *one);
 static uint32_t polled_events(short events);
 static int  wait_and_look(struct pollfd *fds, size_t n, int64_t deadline);
@@ -77,11 +78,11 @@ static bool adopt_all(const struct pollfd *fds, size_t n)
 static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	struct pollfd *all = NULL;
-	int rc = poll(fds, n, 0);
+	int rc = look(fds, n);
 	size_t done = 0;
 
 	if (rc != 0)
-		return rc < 0 ? -errno : rc;
+		return rc;
 	all = malloc(n * sizeof *all);
 	if (!all)
 		return -ENOMEM;
@@ -92,13 +93,24 @@ static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 	while (rc == 0) {
 		rc = unet_poll(all, n, deadline);
 		if (rc > 0)                     /* 0: another was faster */
-			rc = poll(fds, n, 0);
+			rc = look(fds, n);
 	}
 	while (done-- > 0)
 		if (all[done].fd >= 0 && all[done].fd != fds[done].fd)
 			unet_close(all[done].fd);
 	free(all);
 	return rc;
+}
+
+/* A signal that comes in this moment is not of a wait. */
+static int look(struct pollfd *fds, size_t n)
+{
+	int rc;
+
+	do
+		rc = poll(fds, n, 0);
+	while (rc < 0 && errno == EINTR);
+	return rc < 0 ? -errno : rc;
 }
 
 static bool replace(struct pollfd *one)
