@@ -37,7 +37,7 @@ struct life {
 };
 
 static _Alignas(64) char memory[MEMORY];
-static char *sp;
+static char *the_sp;
 static struct mini plain;
 static struct life life[THREADS];
 static uint32_t seed = 1;
@@ -125,7 +125,7 @@ static void act(struct life *l)
 		*byte_of(l, i) = (char)i;
 	}
 	l->l_deep = deep;
-	sp = stack_deeper(l->l_thread.u_stack->k_bottom, deep);
+	the_sp = stack_deeper(l->l_thread.u_stack->k_bottom, deep);
 }
 
 /* usched__load() with SP at the top of that thread. */
@@ -161,19 +161,19 @@ static struct life *jump_to(struct arch_jump j)
 	}
 	if (j.j_op <= 0) {
 		TEST_EQUAL(j.j_op, 0);
-		sp = j.j_at;
+		the_sp = j.j_at;
 		return NULL;
 	}
 	if (j.j_op == ARCH_LAUNCH) {
 		l->l_deep = 0;
-		sp = l->l_thread.u_stack->k_bottom;
+		the_sp = l->l_thread.u_stack->k_bottom;
 		return l;
 	}
-	sp = usched__top(&l->l_thread);
+	the_sp = usched__top(&l->l_thread);
 	if (j.j_op == ARCH_LOAD)
 		load_there(&l->l_thread);
 	TEST_TRUE(l->l_thread.u_stack->k_resident == &l->l_thread);
-	TEST_TRUE(sp == stack_deeper(l->l_thread.u_stack->k_bottom, l->l_deep));
+	TEST_TRUE(the_sp == stack_deeper(l->l_thread.u_stack->k_bottom, l->l_deep));
 	expect_content(l);
 	return l;
 }
@@ -184,7 +184,7 @@ static void look_into(struct life *l)
 	size_t at = test_random(&seed) % l->l_deep;
 	char c, *beyond = byte_of(l, l->l_deep);
 	struct ustack *whose;
-	enum usched_place place = usched__onstack(byte_of(l, at), &whose, sp);
+	enum usched_place place = usched__onstack(byte_of(l, at), &whose, the_sp);
 
 	TEST_EQUAL(ustack_peek(&l->l_thread, byte_of(l, at), &c, 1), 0);
 	TEST_EQUAL((unsigned char)c, l->l_content[at]);
@@ -201,11 +201,12 @@ static void look_at_own(const struct life *l)
 {
 	struct ustack *whose;
 
-	TEST_EQUAL(usched__onstack(byte_of(l, 0), &whose, sp), USCHED_MINE);
+	TEST_EQUAL(usched__onstack(byte_of(l, 0), &whose, the_sp), USCHED_MINE);
 	TEST_TRUE(whose == &l->l_thread);
-	TEST_EQUAL(usched__onstack(byte_of(l, l->l_deep - 1), NULL, sp), USCHED_MINE);
-	TEST_TRUE(usched__onstack(byte_of(l, l->l_deep), NULL, sp) != USCHED_MINE);
-	TEST_EQUAL(usched__onstack(byte_of(l, (size_t)-1), NULL, sp), USCHED_ELSEWHERE);
+	TEST_EQUAL(usched__onstack(byte_of(l, l->l_deep - 1), NULL, the_sp), USCHED_MINE);
+	TEST_TRUE(usched__onstack(byte_of(l, l->l_deep), NULL, the_sp) != USCHED_MINE);
+	TEST_EQUAL(usched__onstack(byte_of(l, (size_t)-1), NULL, the_sp),
+		   USCHED_ELSEWHERE);
 	TEST_EQUAL(ustack_peek(&l->l_thread, byte_of(l, 0), &(char){ 0 }, 1), -EBUSY);
 }
 
@@ -234,12 +235,12 @@ static struct arch_jump step(struct life *l)
 			s->s_func = note_visit;
 			s->s_arg = other;
 			other->l_visited = false;
-			TEST_TRUE(jump_to(visit(sp, &other->l_thread)) == l);
+			TEST_TRUE(jump_to(visit(the_sp, &other->l_thread)) == l);
 			TEST_TRUE(other->l_visited);
 		}
 	}
 	if (test_random(&seed) % 64 > 0)
-		return block(sp, s);
+		return block(the_sp, s);
 	jump = usched__end();
 	start(l);                               /* once more */
 	return jump;
@@ -254,13 +255,13 @@ static void run_at(char *home)
 	usched__current = s;
 	s->s_errno = &errno;
 	s->s_caught = &none;
-	sp = home;
-	l = jump_to(enter(sp, s));
+	the_sp = home;
+	l = jump_to(enter(the_sp, s));
 	for (size_t i = 0; l; i++) {
 		plain.p_stop = i >= rounds;
 		l = jump_to(step(l));
 	}
-	TEST_TRUE(sp == home);
+	TEST_TRUE(the_sp == home);
 	s->s_home = NULL;
 	usched__current = outer;
 }
