@@ -62,6 +62,7 @@ static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear);
 static bool each_number(int fd, uint32_t group, bool (*func)(int fd));
 static bool is_idle(int fd);
 static bool give_up(int fd);
+static bool is_same(int a, int b);
 static void time_one(struct uposix_fd *f, uint32_t name, uint32_t ms);
 static int  await_foreign(int fd, short events, struct uposix_fd *f);
 static int  change_flags(int fd, long flags);
@@ -569,7 +570,7 @@ static bool give_up(int fd)
 
 void uposix__received(int fd)
 {
-	int other = -1, pid = getpid();
+	int other = -1;
 	struct uposix_fd *f;
 
 	uposix__forget(fd);
@@ -578,8 +579,7 @@ void uposix__received(int fd)
 
 		for (size_t k = 0; other < 0 && chunk && k < CHUNK; k++)
 			if (GET(chunk[k].f_flags) & FD_PASSED
-			    && syscall(SYS_kcmp, pid, pid, KCMP_FILE, (long)fd,
-				       (long)(i * CHUNK + k)) == 0)
+			    && is_same(fd, (int)(i * CHUNK + k)))
 				other = (int)(i * CHUNK + k);
 	}
 	if (other >= 0)
@@ -590,6 +590,24 @@ void uposix__received(int fd)
 	pthread_mutex_lock(&table_lock);
 	change_one(f, FD_PASSED, 0);
 	pthread_mutex_unlock(&table_lock);
+}
+
+/*
+ * Whether their open files are the same. Where kcmp(2) is refused, as in containers,
+ * inode and flags tell sockets and ends of pipes apart, which are seldom opened by name.
+ */
+static bool is_same(int a, int b)
+{
+	long pid = getpid();
+	long rc = syscall(SYS_kcmp, pid, pid, KCMP_FILE, (long)a, (long)b);
+	struct stat one, other;
+
+	if (rc >= 0)
+		return rc == 0;
+	return fstat(a, &one) == 0 && fstat(b, &other) == 0
+		&& (S_ISSOCK(one.st_mode) || S_ISFIFO(one.st_mode))
+		&& one.st_dev == other.st_dev && one.st_ino == other.st_ino
+		&& fcntl(a, F_GETFL) == fcntl(b, F_GETFL);
 }
 
 /* The end. */
