@@ -781,30 +781,47 @@ static void moves(void)
 	close_both(fds);
 }
 
-static void read_twice(void *fd)
+enum { READERS = 5 };
+
+static int watched;
+static struct uwaiter *_Atomic readers[READERS];
+
+static void read_twice(void *i)
 {
 	char c[2];
 
-	TEST_EQUAL(unet_read_all(*(int *)fd, c, 2, NULL, NEVER), -EBADF);
+	readers[(uintptr_t)i] = uwait_self();
+	TEST_EQUAL(unet_read_all(watched, c, 2, NULL, NEVER), -EBADF);
+}
+
+/* One that came after the descriptor was forgotten would wait for ever. */
+static void await_readers(void)
+{
+	for (int i = 0; i < READERS; i++)
+		while (!readers[i]
+		       || !__atomic_load_n(&readers[i]->w_state, __ATOMIC_ACQUIRE))
+			nap(1);
 }
 
 /* After it no processor or native thread watches it. */
 static void forgotten(void)
 {
-	struct ustack *u[4];
+	struct ustack *u[READERS];
 	pthread_t native;
-	static int fds[2];
+	int fds[2];
 
 	unix_pair(fds);
-	native = go_native(read_twice, fds);
-	for (int i = 0; i < 4; i++)
-		u[i] = go(read_twice, fds);
-	while (count_watchers(fds[0]) == 0)
-		nap(1);
-	nap(2);
+	watched = fds[0];
+	for (int i = 0; i < READERS; i++)
+		readers[i] = NULL;
+	native = go_native(read_twice, NULL);
+	for (uintptr_t i = 1; i < READERS; i++)
+		u[i] = go(read_twice, (void *)i);
+	await_readers();
+	TEST_TRUE(count_watchers(fds[0]) > 0);
 	TEST_EQUAL(unet_forget(fds[0]), 0);
 	TEST_EQUAL(count_watchers(fds[0]), 0);
-	for (int i = 0; i < 4; i++)
+	for (int i = 1; i < READERS; i++)
 		join(u[i]);
 	join_native(native);
 	TEST_EQUAL(close(fds[0]) + close(fds[1]), 0);
