@@ -10,19 +10,14 @@
  *   ./chat 7100 &
  *   socat - TCP:127.0.0.1:7100
  *
- * Each connection is one thread, which reads lines. What is said in a room is collected
- * there. One more thread, the post, runs after all that are ready, and writes it to the
- * members, once for all lines that came together. It does not wait: what a client does
- * not take yet is in the buffer of its socket, and a client that leaves that full is
- * dropped. So a slow client needs no thread, and holds up no other.
+ * Each connection is one thread. What its client is told goes to a queue, a buffer, and
+ * rings a bell, a channel. The thread waits with usync_select() for lines, the bell, a
+ * deadline, and room in a full socket. A client whose queue gets full is dropped.
  *
- * There is one processor, and writes with deadline 0 never switch. So between two calls
- * that may wait a thread has all data for itself, and there is no lock.
- *
- * SIGTERM and SIGINT end the scope of all threads, and so their waits.
+ * There is one processor, and sends and writes with deadline 0 never switch, so no data
+ * needs a lock. SIGTERM and SIGINT end the scope of all threads, and so their waits.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -38,31 +33,23 @@
 #define GRACE (3 * USYNC_SECOND)        /* for it to take the last words, and close */
 
 enum {
-	ROOMS  = 256,
-	NAME   = 24,            /* bytes, with the final 0 */
-	LINE   = 512,
-	TEXT   = 8192,          /* said in a room since the last post */
-	QUEUE  = 262144,        /* of a socket: what its client has not taken yet */
-	STACKS = 64,            /* shared, as frames are shallow */
+	LISTS = 256,
+	NAME  = 24,             /* bytes, with the final 0 */
+	LINE  = 512,
+	QUEUE = 65536,          /* beside what the socket holds */
 };
 
 struct client {
-	struct client  *next, **at;     /* in the room */
-	struct room    *room;
-	struct ubuf_in  in;
-	int             fd;
-	char            name[NAME];
+	struct client     *next;
+	struct usync_chan *bell;        /* one ring, without a value */
+	struct ubuf_out    queue;
+	struct ubuf_in     in;
+	int                fd;
+	char               name[NAME], room[NAME];
 };
 
-static struct room {
-	struct client *members;                 /* NULL: a free room */
-	char          *text;
-	size_t         size;
-	char           name[NAME];
-} rooms[ROOMS];
-
+static struct client *lists[LISTS];     /* by a hash of the room */
 static struct usync_scope *all;
-static struct usync_sem mail;                   /* wakes the post */
 static int listener, signals;
 
 static int check(int rc, const char *what)
@@ -73,183 +60,147 @@ static int check(int rc, const char *what)
 	exit(1);
 }
 
-/* Drops a client that does not take it at once. */
-static void deliver(struct client *c, const char *text, size_t size)
+static struct client **list_of(const char *room)
 {
-	if (unet_write(c->fd, text, size, 0) != (ssize_t)size)
+	unsigned hash = 0;
+
+	while (*room)
+		hash = hash * 31 + (unsigned char)*room++;
+	return &lists[hash % LISTS];
+}
+
+static void tell(struct client *c, const char *text)
+{
+	usync_chan_send(c->bell, NULL, 0);      /* unless it rings already */
+	if (ubuf_write(&c->queue, text, strlen(text), NULL, 0))
 		unet_shutdown(c->fd, SHUT_RDWR);        /* its thread reads the end */
 }
 
-static void post(struct room *r)
-{
-	for (struct client *c = r->size ? r->members : NULL; c; c = c->next)
-		deliver(c, r->text, r->size);
-	free(r->text);
-	r->text = NULL;
-	r->size = 0;
-}
-
-static int post_all(void *unused)
-{
-	(void)unused;
-	while (usync_sem_wait(&mail, USCHED_NEVER) == 0)
-		for (struct room *r = rooms; r < rooms + ROOMS; r++)
-			post(r);
-	return 0;
-}
-
 __attribute__((format(printf, 2, 3)))
-static void say(struct room *r, const char *format, ...)
+static void say(const char *room, const char *format, ...)
 {
+	char text[LINE + 2 * NAME];
 	va_list args;
 
-	if (r->size > TEXT - LINE - 2 * NAME)
-		post(r);
-	if (!r->text && (r->text = malloc(TEXT)) == NULL)
-		return;                         /* the line is lost */
-	if (r->size == 0 && mail.s_count == 0)
-		usync_sem_post(&mail);
 	va_start(args, format);
-	r->size += (size_t)vsnprintf(r->text + r->size, TEXT - r->size, format, args);
+	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	for (struct client *c = *list_of(room); c; c = c->next)
+		if (strcmp(c->room, room) == 0)
+			tell(c, text);
 }
 
-static void tell(struct client *c, const char *line)
+static void enter(struct client *c, const char *room)
 {
-	post(c->room);                          /* that was said before */
-	deliver(c, line, strlen(line));
-}
-
-/* Or a free one, which gets the name; NULL: there is none. */
-static struct room *find_room(const char *name)
-{
-	struct room *vacant = NULL;
-
-	for (struct room *r = rooms; r < rooms + ROOMS; r++)
-		if (!r->members)
-			vacant = r;
-		else if (strcmp(r->name, name) == 0)
-			return r;
-	return vacant ? strcpy(vacant->name, name), vacant : NULL;
+	strcpy(c->room, room);
+	c->next = *list_of(room);
+	*list_of(room) = c;
+	say(room, "* %s joins %s\n", c->name, room);
 }
 
 static void leave(struct client *c)
 {
-	say(c->room, "* %s leaves %s\n", c->name, c->room->name);
-	post(c->room);
-	*c->at = c->next;
-	if (c->next)
-		c->next->at = c->at;
-}
+	struct client **at = list_of(c->room);
 
-static void enter(struct client *c, struct room *r)
-{
-	post(r);                                /* not for the new member */
-	c->next = r->members;
-	if (c->next)
-		c->next->at = &c->next;
-	c->at = &r->members;
-	c->room = r;
-	r->members = c;
-	say(r, "* %s joins %s\n", c->name, r->name);
+	say(c->room, "* %s leaves %s\n", c->name, c->room);
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
 }
 
 static bool is_good(const char *name)
 {
 	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_");
 
-	for (struct room *r = rooms; r < rooms + ROOMS; r++)
-		for (struct client *c = r->members; c; c = c->next)
+	for (size_t i = 0; i < LISTS; i++)
+		for (struct client *c = lists[i]; c; c = c->next)
 			if (strcmp(c->name, name) == 0)
 				return false;   /* it is taken */
 	return n > 0 && n < NAME && !name[n];
 }
 
-static void list_members(struct client *to)
+static void obey(struct client *c, char *line)
 {
-	char line[NAME + 4];
-
-	for (struct client *c = to->room->members; c; c = c->next) {
-		snprintf(line, sizeof line, "= %s\n", c->name);
-		tell(to, line);
-	}
-}
-
-/* False: the client wants to go. */
-static bool obey(struct client *c, char *line)
-{
-	char *word = line + strcspn(line, " ");
-	struct room *r;
-
 	for (char *p = line; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = '?';               /* nothing for terminals */
-	if (*line != '/')
-		return say(c->room, "%s: %s\n", c->name, line), true;
-	word = *word ? word + 1 : word;
-	if (strncmp(line, "/name ", 6) == 0 && is_good(word)) {
-		say(c->room, "* %s is now %s\n", c->name, word);
-		strcpy(c->name, word);
-	} else if (strncmp(line, "/join ", 6) == 0 && is_good(word)
-		   && (r = find_room(word)) != NULL) {
+	if (*line != '/') {
+		say(c->room, "%s: %s\n", c->name, line);
+	} else if (strncmp(line, "/name ", 6) == 0 && is_good(line + 6)) {
+		say(c->room, "* %s is now %s\n", c->name, line + 6);
+		strcpy(c->name, line + 6);
+	} else if (strncmp(line, "/join ", 6) == 0 && is_good(line + 6)) {
 		leave(c);
-		enter(c, r);
+		enter(c, line + 6);
 	} else if (strcmp(line, "/who") == 0) {
-		list_members(c);
-	} else if (strcmp(line, "/quit") == 0) {
-		return false;
+		for (struct client *m = *list_of(c->room); m; m = m->next)
+			if (strcmp(m->room, c->room) == 0)
+				tell(c, "= "), tell(c, m->name), tell(c, "\n");
 	} else {
 		tell(c, "! no such command, or no good name\n");
 	}
-	return true;
 }
 
 /* Why the client is to go. */
 static const char *converse(struct client *c)
 {
+	int64_t end = usync_after(IDLE);
+	ssize_t n = -ETIMEDOUT;         /* all lines that have come were read */
 	char *line;
-	ssize_t n;
 
-	do
-		n = ubuf_line(&c->in, &line, usync_after(IDLE));
-	while (n >= 0 && obey(c, line));
-	return n == -ECANCELED ? "* the server ends, goodbye\n"
-	     : n == -ETIMEDOUT ? "* idle for too long\n"
-	     : n == -EMSGSIZE ? "* that line is too long\n" : "* bye\n";
+	while (n == -ETIMEDOUT) {
+		bool full = ubuf_flush(&c->queue, 0) != 0;
+		struct usync_case cases[] = {
+			{ .s_op = USYNC_READABLE, .s_fd = c->fd },
+			{ .s_op = USYNC_RECV, .s_chan = c->bell },
+			{ .s_op = USYNC_WRITABLE, .s_fd = full ? c->fd : -1 },
+		};
+		int rc = usync_select(cases, 3, end);
+
+		if (rc < 0)
+			return rc == -ECANCELED ? "* the server ends, goodbye\n"
+			     : "* idle for too long\n";
+		while (rc == 0 && (n = ubuf_line(&c->in, &line, 0)) >= 0) {
+			end = usync_after(IDLE);
+			if (strcmp(line, "/quit") == 0)
+				return "* bye\n";
+			obey(c, line);
+		}
+	}
+	return n == -EMSGSIZE ? "* that line is too long\n" : "* bye\n";
 }
 
 /* What the client says now is read, as a close would reset the connection. */
-static void say_goodbye(int fd, const char *words)
+static void say_goodbye(struct client *c, const char *words)
 {
 	int64_t end = usync_after(GRACE);
 	char rest[256];
 
+	leave(c);
+	tell(c, words);
 	ustack_shield(1);
-	unet_write_all(fd, words, strlen(words), NULL, end);
-	unet_shutdown(fd, SHUT_WR);
-	while (unet_read(fd, rest, sizeof rest, end) > 0)
+	ubuf_flush(&c->queue, end);
+	unet_shutdown(c->fd, SHUT_WR);
+	while (unet_read(c->fd, rest, sizeof rest, end) > 0)
 		;
 }
 
-static void talk(int fd, void *unused)
+static void talk(int fd, void *scope)
 {
 	struct client *c = calloc(1, sizeof *c);
-	struct room *lobby = find_room("lobby");
-	const char *words = "* the server is full\n";
-	static unsigned guests;
 
-	(void)unused;
-	if (c && lobby && usync_scope_enter(all) == 0) {
+	if (c && !usync_scope_enter(scope) && !usync_chan_create(0, 1, &c->bell)) {
 		c->fd = fd;
-		snprintf(c->name, NAME, "guest.%u", ++guests);
+		snprintf(c->name, NAME, "guest.%d", fd);
 		ubuf_in_init(&c->in, fd, LINE);
-		enter(c, lobby);
-		words = converse(c);
-		leave(c);
+		ubuf_out_init(&c->queue, fd, QUEUE);
+		enter(c, "lobby");
+		say_goodbye(c, converse(c));
 		ubuf_in_free(&c->in);
+		ubuf_out_free(&c->queue);
+		usync_chan_destroy(c->bell);
 	}
 	free(c);
-	say_goodbye(fd, words);
 	unet_close(fd);
 }
 
@@ -258,7 +209,7 @@ static int accept_all(void *rr)
 	int fd;
 
 	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
-		if (rr_start_fd(rr, talk, fd, NULL, NULL))
+		if (rr_start_fd(rr, talk, fd, all, NULL))
 			unet_close(fd);         /* no memory for one more */
 	return fd == -ECANCELED ? 0 : check(fd, "accept");
 }
@@ -267,18 +218,15 @@ static void serve(void *rr)
 {
 	check(usync_scope_create(NULL, USCHED_NEVER, &all), "scope");
 	check(usync_scope_start(all, accept_all, rr), "start");
-	check(usync_scope_start(all, post_all, NULL), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	usync_scope_cancel(all);
 	unet_close(listener);
-	unet_close(signals);
 }
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_embed = 1, .c_stacks = STACKS };
+	struct usched_conf conf = { .c_processors = 1, .c_embed = 1, .c_stacks = 64 };
 	struct unet_addr address;
-	int queue = QUEUE;
 	char text[32];
 	struct rr *rr;
 	sigset_t set;
@@ -289,10 +237,9 @@ int main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	signals = check(unet_signals(&set), "signals");
 	listener = check(unet_listen(&address, 0, 0), text);
-	setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &queue, sizeof queue);
 	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, serve, rr, NULL), "start");
 	puts("ready");

@@ -95,15 +95,14 @@ class Chat(serverlib.Case):
         for thread in threads:
             thread.join()
 
-    def test_rooms_run_out(self):
+    def test_many_rooms(self):
+        """More than there are lists of members."""
         server = self.start(CHAT)
-        for i in range(255):
-            self.join(server, f"c{i}", f"room{i}")
-        last = self.join(server, "last")
-        self.say(last, "/join another")
-        self.hears(last, "! no such command, or no good name")
-        self.say(last, "/join room7")
-        self.hears(last, "* last leaves lobby", "* last joins room7")
+        clients = [self.join(server, f"c{i}", f"room{i}") for i in range(300)]
+        for i, client in enumerate(clients):
+            self.say(client, str(i), "/who")
+        for i, client in enumerate(clients):
+            self.hears(client, f"c{i}: {i}", f"= c{i}")
 
     def test_slow(self):
         """One that does not read is dropped; the others get all."""
@@ -120,6 +119,21 @@ class Chat(serverlib.Case):
         self.assertLess(n, 10000, "a client that does not read is not dropped")
         serverlib.until(lambda: server.descriptors() < before, "its end")
         slow.close()
+
+    def test_late(self):
+        """One that reads late gets what its socket did not hold, and no bell rings then."""
+        program = serverlib.compiled("09-chat", f"{directory}/late",
+                                     edits=[(r"^(\tQUEUE = )65536", r"\g<1>1 << 24")])
+        server = self.start(program)
+        slow = self.join(server, "slow", "room", receive=4096)
+        fast = self.join(server, "fast", "room")
+        self.hears(slow, "* fast joins room")
+        slow.settimeout(20)
+        lines = [f"{i} " + "x" * 490 for i in range(10000)]     # tcp_wmem is 4 MiB
+        for i in range(0, len(lines), 100):
+            self.say(fast, *lines[i:i + 100])
+            self.hears(fast, *("fast: " + line for line in lines[i:i + 100]))
+        self.hears(slow, *("fast: " + line for line in lines))
 
     def test_rude(self):
         server = self.start(CHAT)
