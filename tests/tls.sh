@@ -109,6 +109,11 @@ clients() {
 	ask 'a large file' 0 -o "$dir/got" "https://localhost:$port/large"
 	cmp -s "$dir/large" "$dir/got" || fail 'curl: the large file is another one'
 	ask 'no file' 404+0 -o /dev/null -w '%{http_code}+' "https://localhost:$port/none"
+	printf 'hello again' >"$dir/small"
+	sleep 1.1
+	ask 'a file that has changed' 'hello again0' "https://a.example:$port/small"
+	printf 'hello' >"$dir/small"
+	sleep 1.1
 	ask 'a second name' 'hello0' "https://b.example:$port/small"
 	ask 'a wildcard' 'hello0' "https://x.wild.example:$port/small"
 	ask 'an address' 'hello0' "https://127.0.0.1:$port/small"

@@ -166,6 +166,37 @@ static void talk(void)
 	utls_context_free(client);
 }
 
+/* Around what the first read of a burst takes, what one record has, and two. */
+static void sizes(void)
+{
+	static const size_t around[] = { 1, 1002, 2048, 16384, 32768 };
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = connect_both(server, client, "a.example");
+	struct half h = { NULL, 1 };
+	size_t wrong = 0, done;
+
+	TEST_EQUAL(shake(b), 0);
+	for (size_t i = 0; i < 3 * COUNT(around); i++) {
+		size_t size = around[i % COUNT(around)] + i / COUNT(around);
+		unsigned char *data = malloc(size + 1);
+
+		for (size_t j = 0; j < size; j++)
+			data[j] = byte_at(&h, j);
+		TEST_EQUAL(utls_write_all(b->b_client, data, size, NULL, NEVER), 0);
+		memset(data, 0, size);
+		TEST_EQUAL(utls_read_all(b->b_server, data, size, &done, NEVER), 0);
+		for (size_t j = 0; j < size; j++)
+			wrong += data[j] != byte_at(&h, j);
+		TEST_EQUAL(utls_read(b->b_server, data, 1, 0), -ETIMEDOUT);
+		free(data);
+	}
+	TEST_EQUAL(wrong, 0);
+	end(b);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
 /* The text that a client gets with its error, for this host. */
 static const char *refusal(struct utls_context *server, const char *host)
 {
@@ -576,6 +607,7 @@ int main(void)
 {
 	const struct CMUnitTest utls_tests[] = {
 		NET_CASE(talk),
+		NET_CASE(sizes),
 		NET_CASE(names),
 		NET_CASE(clients),
 		NET_CASE(reload),

@@ -10,12 +10,16 @@
  *
  * Invariants
  *  - s_lock is held for each call of OpenSSL, and across no call that may switch. The
- *    queue of errors, which is the native thread's, is cleared before such a call, and
- *    read and cleared before the lock is released: see call_once().
+ *    queue of errors, which is the native thread's, is empty before such a call, and is
+ *    read and emptied before the lock is released: see call_once().
  *  - s_turn is held by the thread that writes to the descriptor. Bytes go from s_out to
  *    s_sending, and these to the descriptor, so they keep their order, and s_out may grow
  *    meanwhile. The holder looks at s_out again after it has released s_turn, so that a
- *    reader that found s_turn taken need not wait.
+ *    reader that found s_turn taken need not wait. It looks under s_lock, which orders
+ *    that look and what the reader has added. A thread that looks for its own bytes only
+ *    needs no lock for that.
+ *  - s_busy has an owner for each direction: s_much is the reader's, and s_complete
+ *    changes only while one thread has both.
  *  - s_in is filled by the thread that has the direction to read, when it is empty.
  *  - After s_error is set, OpenSSL is not called any more.
  */
@@ -35,6 +39,7 @@
 #include "utls_set.h"
 
 enum {                                  /* bytes */
+	IN_FEW  = 1024,                 /* read at first: what malloc() has at hand */
 	IN_MAX  = 32768,                /* read at once: nearly two records */
 	OUT_MAX = 32768,                /* written at once: two records */
 };
@@ -50,15 +55,17 @@ struct piece {
 	size_t  p_at, p_size;           /* of these, p_at bytes are gone */
 };
 
-/* Under s_lock, but for what is constant. */
+/* Under s_lock, but for what is constant, or says otherwise. */
 struct utls {
 	SSL              *s_ssl;        /* constant */
 	struct utls_set  *s_set;        /* constant; held */
 	int               s_fd;         /* constant */
 	int               s_error;      /* 0, or why it has failed */
 	unsigned long     s_code;       /* OpenSSL's */
-	uint8_t           s_busy;       /* READS, WRITES: a thread is inside */
-	bool              s_complete;   /* the handshake */
+	uint8_t           s_busy;       /* atomic; READS, WRITES: a thread is inside */
+	bool              s_complete;   /* s_busy's; the handshake */
+	bool              s_much;       /* s_busy's; the last read got IN_FEW or more */
+	bool              s_unsent;     /* s_out or s_sending; read without the lock */
 	bool              s_ended;      /* the descriptor's input */
 	bool              s_short;      /* of memory, in a call of OpenSSL */
 	struct piece      s_in, s_out, s_sending;
@@ -78,15 +85,19 @@ static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
 static int  call_once(struct utls *s, enum call call, void *buffer, size_t size);
 static int  call_ssl(struct utls *s, enum call call, void *buffer, int size);
 static int  classify(struct utls *s, enum call call, int rc);
+static void clear_errors(void);
+static bool may_read(const struct utls *s);
 static bool has_input(struct utls *s);
 static int  fill(struct utls *s, int64_t deadline);
-static int  put_input(struct utls *s, char *data, size_t size);
+static void put_input(struct utls *s, char *data, size_t size, size_t room);
 static int  flush(struct utls *s, int64_t deadline);
 static int  send_all(struct utls *s, int64_t deadline);
-static bool is_pending(struct utls *s, bool take);
+static bool is_unsent(struct utls *s);
+static bool take(struct utls *s, size_t sent);
+static void set_unsent(struct utls *s, bool is);
 static void drop(struct piece *p, size_t size);
-static int  lock(struct utls *s);
-static void unlock(struct utls *s, int before);
+static void lock(struct utls *s);
+static void unlock(struct utls *s);
 static int  bio_read(BIO *b, char *data, int size);
 static int  bio_write(BIO *b, const char *data, int size);
 static long bio_control(BIO *b, int what, long number, void *pointer);
@@ -313,16 +324,18 @@ void *utls_ssl(struct utls *s)
 
 int utls_ticket(struct utls *s, struct utls_ticket **ticket)
 {
-	int before = lock(s), rc = -EAGAIN;
-	SSL_SESSION *now = SSL_get1_session(s->s_ssl);
+	SSL_SESSION *now;
+	int rc = -EAGAIN;
 
+	lock(s);
+	now = SSL_get1_session(s->s_ssl);
 	if (now && SSL_SESSION_is_resumable(now)) {
 		*ticket = (struct utls_ticket *)(void *)now;
 		rc = 0;
 	} else {
 		SSL_SESSION_free(now);
 	}
-	unlock(s, before);
+	unlock(s);
 	return rc;
 }
 
@@ -344,22 +357,19 @@ void utls_ticket_free(struct utls_ticket *ticket)
 /* No other thread is inside a call of these ways until end(). */
 static int begin(struct utls *s, unsigned ways)
 {
-	int before = lock(s), rc = 0;
+	uint8_t busy = __atomic_load_n(&s->s_busy, __ATOMIC_RELAXED);
 
-	if (s->s_busy & ways)
-		rc = -EBUSY;
-	else
-		s->s_busy = (uint8_t)(s->s_busy | ways);
-	unlock(s, before);
-	return rc;
+	do {
+		if (busy & ways)
+			return -EBUSY;
+	} while (!__atomic_compare_exchange_n(&s->s_busy, &busy, (uint8_t)(busy | ways),
+					      true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	return 0;
 }
 
 static void end(struct utls *s, unsigned ways)
 {
-	int before = lock(s);
-
-	s->s_busy = (uint8_t)(s->s_busy & ~ways);
-	unlock(s, before);
+	__atomic_fetch_and(&s->s_busy, (uint8_t)~ways, __ATOMIC_RELEASE);
 }
 
 static int handshake(struct utls *s, int64_t deadline)
@@ -421,18 +431,22 @@ static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
 
 /*
  * A call of OpenSSL: a number, WANTS, or an error. All that it leaves in the queue of
- * errors is taken out, as other threads use that, too.
+ * errors is taken out, as other threads use that, too. A call may read files, for random
+ * numbers, so it is not cancelled there.
  */
 static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 {
-	int before = lock(s), rc = s->s_error;
+	int before = defer_cancel(), rc;
 
+	lock(s);
+	rc = s->s_error;
 	if (!rc) {
-		ERR_clear_error();
+		clear_errors();
 		rc = call_ssl(s, call, buffer, size < OUT_MAX ? (int)size : OUT_MAX);
-		ERR_clear_error();
+		clear_errors();
 	}
-	unlock(s, before);
+	unlock(s);
+	allow_cancel(before);
 	return rc;
 }
 
@@ -447,6 +461,8 @@ static int call_ssl(struct utls *s, enum call call, void *buffer, int size)
 		s->s_complete |= rc == 1;
 		break;
 	case READ:
+		if (!may_read(s))
+			return WANTS;
 		rc = SSL_read(s->s_ssl, buffer, size);
 		break;
 	case WRITE:
@@ -484,31 +500,49 @@ static int classify(struct utls *s, enum call call, int rc)
 	return s->s_error;
 }
 
+/* The queue is empty as a rule, and to clear it takes ten times as long as to look. */
+static void clear_errors(void)
+{
+	if (ERR_peek_error())
+		ERR_clear_error();
+}
+
 /* Input. */
+
+/* Else a call of OpenSSL would only say that it wants more. */
+static bool may_read(const struct utls *s)
+{
+	return s->s_in.p_size || s->s_ended || SSL_has_pending(s->s_ssl)
+	       || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
+}
 
 static bool has_input(struct utls *s)
 {
-	int before = lock(s);
-	bool has = s->s_error || s->s_in.p_size || SSL_pending(s->s_ssl)
-		   || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
+	bool has;
 
-	unlock(s, before);
+	lock(s);
+	has = s->s_error || s->s_in.p_size || SSL_pending(s->s_ssl)
+	      || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
+	unlock(s);
 	return has;
 }
 
 /*
  * Reads what there is, into a buffer that is there only while there is something: a
- * thread waits without one.
+ * thread waits without one. It is small until a read fills it.
  */
 static int fill(struct utls *s, int64_t deadline)
 {
 	for (;;) {
-		char *data = malloc(IN_MAX);
-		ssize_t n = data ? unet_read(s->s_fd, data, IN_MAX, 0) : -ENOMEM;
+		size_t room = s->s_much ? IN_MAX : IN_FEW;
+		char *data = malloc(room);
+		ssize_t n = data ? unet_read(s->s_fd, data, room, 0) : -ENOMEM;
 		int rc;
 
-		if (n >= 0)
-			return put_input(s, data, (size_t)n);
+		if (n >= 0) {
+			put_input(s, data, (size_t)n, room);
+			return 0;
+		}
 		free(data);
 		if (n != -ETIMEDOUT)
 			return (int)n;
@@ -518,25 +552,27 @@ static int fill(struct utls *s, int64_t deadline)
 	}
 }
 
-static int put_input(struct utls *s, char *data, size_t size)
+static void put_input(struct utls *s, char *data, size_t size, size_t room)
 {
-	char *fit = size ? realloc(data, size) : NULL;
-	int before;
+	char *fit = room > IN_FEW && size ? realloc(data, size) : NULL;
 
+	s->s_much = size >= IN_FEW;
 	if (!size)
 		free(data);
-	before = lock(s);
-	s->s_in = (struct piece){ size && !fit ? data : fit, 0, size };
+	lock(s);
+	s->s_in = (struct piece){ fit ? fit : size ? data : NULL, 0, size };
 	s->s_ended |= size == 0;
-	unlock(s, before);
-	return 0;
+	unlock(s);
 }
 
 /* Output. */
 
+/* Of what this thread has added nothing is left then: 0. */
 static int flush(struct utls *s, int64_t deadline)
 {
-	while (is_pending(s, false)) {
+	bool more = __atomic_load_n(&s->s_unsent, __ATOMIC_RELAXED);
+
+	while (more) {
 		int rc = usync_mutex_lock(&s->s_turn, deadline);
 
 		if (rc)
@@ -545,6 +581,7 @@ static int flush(struct utls *s, int64_t deadline)
 		usync_mutex_unlock(&s->s_turn);
 		if (rc)
 			return rc;
+		more = is_unsent(s);
 	}
 	return 0;
 }
@@ -552,33 +589,48 @@ static int flush(struct utls *s, int64_t deadline)
 /* The caller has the turn. */
 static int send_all(struct utls *s, int64_t deadline)
 {
-	while (is_pending(s, true)) {
-		const struct piece *p = &s->s_sending;
-		ssize_t n = unet_write(s->s_fd, p->p_data + p->p_at, p->p_size - p->p_at,
-				       deadline);
-		int before;
+	const struct piece *p = &s->s_sending;
+	ssize_t n = 0;
 
+	while (take(s, (size_t)n)) {
+		n = unet_write(s->s_fd, p->p_data + p->p_at, p->p_size - p->p_at,
+			       deadline);
 		if (n < 0)
 			return (int)n;
-		before = lock(s);
-		drop(&s->s_sending, (size_t)n);
-		unlock(s, before);
 	}
 	return 0;
 }
 
-/* Whether there is something to send; `take' puts it to s_sending. */
-static bool is_pending(struct utls *s, bool take)
+static bool is_unsent(struct utls *s)
 {
-	int before = lock(s);
-	bool pending = s->s_sending.p_size || s->s_out.p_size;
+	bool is;
 
-	if (take && !s->s_sending.p_size) {
+	lock(s);
+	is = s->s_unsent;
+	unlock(s);
+	return is;
+}
+
+/* So much of s_sending is sent. Whether there is more, in s_sending then. */
+static bool take(struct utls *s, size_t sent)
+{
+	bool more;
+
+	lock(s);
+	drop(&s->s_sending, sent);
+	if (!s->s_sending.p_size) {
 		s->s_sending = s->s_out;
 		s->s_out = (struct piece){ 0 };
 	}
-	unlock(s, before);
-	return pending;
+	more = s->s_sending.p_size > 0;
+	set_unsent(s, more);
+	unlock(s);
+	return more;
+}
+
+static void set_unsent(struct utls *s, bool is)
+{
+	__atomic_store_n(&s->s_unsent, is, __ATOMIC_RELAXED);
 }
 
 /* The first `size' bytes are gone. */
@@ -591,19 +643,15 @@ static void drop(struct piece *p, size_t size)
 	*p = (struct piece){ 0 };
 }
 
-/* For a few lines without a switch. What it returns is for unlock(). */
-static int lock(struct utls *s)
+/* For a few lines without a switch. */
+static void lock(struct utls *s)
 {
-	int before = defer_cancel();
-
 	pthread_mutex_lock(&s->s_lock);
-	return before;
 }
 
-static void unlock(struct utls *s, int before)
+static void unlock(struct utls *s)
 {
 	pthread_mutex_unlock(&s->s_lock);
-	allow_cancel(before);
 }
 
 /* The BIO: memory. OpenSSL calls it under s_lock. */
@@ -641,6 +689,7 @@ static int bio_write(BIO *b, const char *data, int size)
 	memcpy(more + p->p_size, data, (size_t)size);
 	p->p_data = more;
 	p->p_size += (size_t)size;
+	set_unsent(s, true);
 	return size;
 }
 
