@@ -13,7 +13,8 @@
  * ends the server.
  *
  * An idle connection is a session of OpenSSL and a few frames: its thread waits without a
- * buffer, outside of OpenSSL.
+ * buffer, outside of OpenSSL. Answers with small files are kept for a second. With
+ * -DKEEP=0 each request opens its file.
  */
 #define _GNU_SOURCE             /* syscall(), memmem() */
 #include <errno.h>
@@ -37,7 +38,12 @@ enum {
 	CERTIFICATES = 16,
 	SIZE         = 16384,           /* bytes: of a request, and of a part of a file */
 	STACKS       = 64,              /* shared: OpenSSL touches 12 KiB of each */
+	KEPT         = 256,             /* answers, with their heads at most SIZE bytes */
 };
+
+#ifndef KEEP
+#define KEEP USYNC_SECOND               /* for an answer, from when its file was read */
+#endif
 
 #define HEAD  "HTTP/1.1 %d %s\r\nContent-Length: %lld\r\n" \
 	      "Strict-Transport-Security: max-age=31536000\r\n" \
@@ -53,6 +59,13 @@ struct work {
 	char         in[SIZE + 1], out[SIZE];
 };
 
+struct answer {
+	int64_t until;
+	size_t  path, size;             /* bytes */
+	char    data[];                 /* the path, with its 0, then the answer */
+};
+
+static struct answer *kept[KEPT];       /* by a hash of the path */
 static struct utls_certificate certificates[CERTIFICATES];
 static struct utls_conf conf = { .f_certificates = certificates, .f_alpn = "http/1.1" };
 static struct utls_context *context;
@@ -67,16 +80,53 @@ static int check(int rc, const char *what)
 	exit(1);
 }
 
-static bool put_head(struct work *w, int status, const char *text, long long size)
+static bool put(struct work *w, size_t size)
 {
-	int n = snprintf(w->out, SIZE, HEAD, status, text, size);
+	return utls_write_all(w->session, w->out, size, NULL, usync_after(STALL)) == 0;
+}
 
-	return utls_write_all(w->session, w->out, (size_t)n, NULL,
-			      usync_after(STALL)) == 0;
+static bool put_head(struct work *w, int status, const char *text)
+{
+	return put(w, (size_t)snprintf(w->out, SIZE, HEAD, status, text, 0LL));
+}
+
+static struct answer **slot_of(const char *path)
+{
+	unsigned hash = 0;
+
+	while (*path)
+		hash = hash * 31 + (unsigned char)*path++;
+	return &kept[hash % KEPT];
+}
+
+static void keep(const char *path, const char *data, size_t size)
+{
+	struct answer **slot = slot_of(path), *a;
+	size_t n = strlen(path) + 1;
+
+	a = KEEP ? malloc(sizeof *a + n + size) : NULL;
+	if (!a)
+		return;
+	*a = (struct answer){ usync_after(KEEP), n, size };
+	memcpy(a->data, path, n);
+	memcpy(a->data + n, data, size);
+	free(*slot);
+	*slot = a;
+}
+
+/* A copy is sent, since the answer may be exchanged meanwhile. */
+static size_t copy_kept(struct work *w, const char *path)
+{
+	const struct answer *a = *slot_of(path);
+
+	if (!a || strcmp(a->data, path) != 0 || a->until <= usync_after(0))
+		return 0;
+	memcpy(w->out, a->data + a->path, a->size);
+	return a->size;
 }
 
 /* The head goes with the first part of the file: one record for small ones. */
-static bool put_file(struct work *w, int fd, long long size)
+static bool put_file(struct work *w, const char *path, int fd, long long size)
 {
 	long long from = 0;
 	size_t at = (size_t)snprintf(w->out, SIZE, HEAD, 200, "OK", size);
@@ -86,9 +136,12 @@ static bool put_file(struct work *w, int fd, long long size)
 		ssize_t n = left ? ufile_pread(fd, w->out + at, room < left ? room : left,
 					       from, USCHED_NEVER) : 0;
 
-		if (n < 0 || (n == 0 && left)
-		    || utls_write_all(w->session, w->out, at + (size_t)n, NULL,
-				      usync_after(STALL)))
+		if (n < 0 || (n == 0 && left))
+			return false;
+		at += (size_t)n;
+		if (n == size)
+			keep(path, w->out, at);
+		if (!put(w, at))
 			return false;
 		from += n;
 		at = 0;
@@ -102,19 +155,23 @@ static bool answer(struct work *w, char *request)
 	struct open_how how = { .flags = O_NONBLOCK, .resolve = RESOLVE_IN_ROOT };
 	char *path = request + 4, *end = strpbrk(path, " ?\r");
 	struct stat st;
+	size_t size;
 	bool good;
 	int fd;
 
 	if (strncmp(request, "GET /", 5) != 0 || !end)
-		return put_head(w, 405, "Method Not Allowed", 0) && false;
+		return put_head(w, 405, "Method Not Allowed") && false;
 	*end = '\0';
+	size = copy_kept(w, path);
+	if (size)
+		return put(w, size);
 	fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
 	if (fd < 0)
-		return put_head(w, 404, "Not Found", 0);
+		return put_head(w, 404, "Not Found");
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		good = put_head(w, 404, "Not Found", 0);
+		good = put_head(w, 404, "Not Found");
 	else
-		good = put_file(w, fd, st.st_size);
+		good = put_file(w, path, fd, st.st_size);
 	close(fd);
 	return good;
 }
