@@ -517,9 +517,10 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 	check(out, BUFFER, __func__);
 	while (rc == 0 && held(b) > 0)
 		rc = write_some(b, deadline);
-	if (rc == 0)
-		give_up(b);
-	return rc;
+	if (rc)
+		return rc;
+	give_up(b);
+	return b->b_ops && b->b_ops->o_flush ? b->b_ops->o_flush(b->b_peer, deadline) : 0;
 }
 
 size_t ubuf_pending(const struct ubuf_out *out)

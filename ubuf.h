@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ubuf.h: buffers for reading and writing: lines, parts up to a mark, exactly n bytes,
- * formatted text; over a descriptor, or over a pair of functions, as of a TLS session.
+ * formatted text; over a descriptor, or over functions, as utls_ops() of a TLS session.
  *
  * A struct ubuf_in or ubuf_out belongs to one thread at a time, and may be in its frames.
  * Its bytes are on the heap, or in memory that the program lends. An empty buffer has no
@@ -49,6 +49,8 @@ struct ubuf_ops {
 	ssize_t (*o_write)(void *peer, const void *data, size_t size, int64_t deadline);
 	/* Waits until o_read may find something: 0. NULL: reads wait with a buffer. */
 	int     (*o_wait)(void *peer, int64_t deadline);
+	/* Sends what o_write has taken and still holds: 0. NULL: it holds nothing. */
+	int     (*o_flush)(void *peer, int64_t deadline);
 };
 
 /* Private: b_start to b_end is to be read, or to be written. */

@@ -133,9 +133,9 @@ bench/idle-load.c:      bench.h
 bench/chat-load.c:      bench.h
 tls/utls.h:
 tls/utls_set.h: utls.h
-tls/utls.c:     utls.h utls_set.h ../private/cancel.h ../unet.h
+tls/utls.c:     utls.h utls_set.h ../private/cancel.h ../ubuf.h ../unet.h
 tls/utls_context.c:     utls_set.h ../private/cancel.h
-tls/test_utls.c:        utls.h ../tests/net.h
+tls/test_utls.c:        utls.h ../tests/net.h ../ubuf.h
 posix/uposix.h: uposix_define.h
 posix/uposix_define.h:
 posix/test_uposix.h:    ../tests/test.h

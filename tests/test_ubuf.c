@@ -76,8 +76,8 @@ static int peer_wait(void *peer, int64_t deadline)
 }
 
 static const struct ubuf_ops
-	with_wait    = { peer_read, peer_write, peer_wait },
-	without_wait = { peer_read, peer_write, NULL };
+	with_wait    = { peer_read, peer_write, peer_wait, NULL },
+	without_wait = { peer_read, peer_write, NULL, NULL };
 
 /* ---- Each call ---- */
 
@@ -683,7 +683,7 @@ static ssize_t write_nothing(void *peer, const void *data, size_t size, int64_t 
 
 static void wrong_peer(void)
 {
-	static const struct ubuf_ops wrong = { peer_read, write_nothing, NULL };
+	static const struct ubuf_ops wrong = { peer_read, write_nothing, NULL, NULL };
 	struct ubuf_out out;
 
 	ubuf_out_over(&out, &wrong, NULL, 0);

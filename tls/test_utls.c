@@ -8,6 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "../ubuf.h"
 #include "utls.h"
 
 enum { BIG = 1 << 20 };
@@ -435,6 +436,91 @@ static void slow(void)
 	utls_context_free(client);
 }
 
+/* Of lines, each with a mark, until the end. */
+static void answer_lines(void *arg)
+{
+	struct utls *s = arg;
+	struct ubuf_out out;
+	struct ubuf_in in;
+	char *line;
+	ssize_t n;
+
+	ubuf_in_over(&in, utls_ops(), s, 0);
+	ubuf_out_over(&out, utls_ops(), s, 0);
+	ubuf_tie(&in, &out);
+	while ((n = ubuf_line(&in, &line, NEVER)) >= 0)
+		TEST_TRUE(ubuf_printf(&out, NEVER, "%s!\n", line) > 0);
+	TEST_EQUAL(n, -EPIPE);
+	TEST_EQUAL(utls_shutdown(s, NEVER), 0);
+	ubuf_in_free(&in);
+	ubuf_out_free(&out);
+}
+
+static void lines(void)
+{
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = connect_both(server, client, "a.example");
+	struct ustack *u = go(answer_lines, b->b_server);
+	struct ubuf_out out;
+	struct ubuf_in in;
+	char *line;
+
+	ubuf_in_over(&in, utls_ops(), b->b_client, 0);
+	ubuf_out_over(&out, utls_ops(), b->b_client, 0);
+	for (int i = 0; i < 300; i++)           /* more than one buffer of answers */
+		TEST_TRUE(ubuf_printf(&out, NEVER, "%d of many\n", i) > 0);
+	TEST_EQUAL(ubuf_flush(&out, NEVER), 0);
+	for (int i = 0; i < 300; i++) {
+		TEST_TRUE(ubuf_line(&in, &line, NEVER) > 0);
+		TEST_EQUAL(atoi(line), i);
+		TEST_EQUAL(line[strlen(line) - 1], '!');
+	}
+	TEST_EQUAL(ubuf_line(&in, &line, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_EQUAL(utls_shutdown(b->b_client, NEVER), 0);
+	TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EPIPE);
+	join(u);
+	ubuf_in_free(&in);
+	ubuf_out_free(&out);
+	end(b);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
+/* A flush is done when all is sent: the buffer may be empty, and the session not. */
+static void flushes(void)
+{
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = connect_both(server, client, "a.example");
+	char *data = calloc(1, BIG);
+	size_t left = BIG, before;
+	struct ubuf_out out;
+	ssize_t n;
+
+	TEST_EQUAL(shake(b), 0);
+	small_buffers(b->b_fds[0]);
+	ubuf_out_over(&out, utls_ops(), b->b_server, BIG);
+	TEST_EQUAL(ubuf_write(&out, data, BIG, NULL, NEVER), 0);
+	do {
+		before = ubuf_pending(&out);
+		TEST_EQUAL(ubuf_flush(&out, usync_after(MILLI)), -ETIMEDOUT);
+	} while (ubuf_pending(&out) < before);
+	left -= before;
+	ubuf_out_free(&out);
+	while (ubuf_flush(&out, usync_after(MILLI)) == -ETIMEDOUT) {
+		n = utls_read(b->b_client, data, 5000, usync_after(MILLI));
+		TEST_TRUE(n > 0 || n == -ETIMEDOUT);
+		left -= n > 0 ? (size_t)n : 0;
+	}
+	TEST_EQUAL(utls_read_all(b->b_client, data, left, NULL,
+				 usync_after(10 * USYNC_SECOND)), 0);
+	free(data);
+	end(b);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
 /* Streams that end without their end, before and after the handshake. */
 static void truncated(void)
 {
@@ -615,6 +701,8 @@ int main(void)
 		NATIVE_CASE(confs),
 		NET_CASE(late),
 		NET_CASE(slow),
+		NET_CASE(lines),
+		NET_CASE(flushes),
 		NET_CASE(truncated),
 		CONF_CASE(rubbish, one_processor),
 		CONF_CASE(queue_of_errors, one_processor),

@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "../private/cancel.h"
+#include "../ubuf.h"
 #include "../unet.h"
 #include "utls_set.h"
 
@@ -73,6 +74,10 @@ struct utls {
 	struct usync_mutex s_turn;
 };
 
+static ssize_t read_op(void *peer, void *buffer, size_t size, int64_t deadline);
+static ssize_t write_op(void *peer, const void *data, size_t size, int64_t deadline);
+static int  wait_op(void *peer, int64_t deadline);
+static int  flush_op(void *peer, int64_t deadline);
 static int  set_host(struct utls *s, const char *host);
 static bool is_address(const char *host);
 static int  begin(struct utls *s, unsigned ways);
@@ -278,6 +283,35 @@ int utls_shutdown(struct utls *s, int64_t deadline)
 		rc = flush(s, deadline);
 	end(s, WRITES);
 	return rc;
+}
+
+/* For ubuf.h. */
+
+const struct ubuf_ops *utls_ops(void)
+{
+	static const struct ubuf_ops ops = { read_op, write_op, wait_op, flush_op };
+
+	return &ops;
+}
+
+static ssize_t read_op(void *peer, void *buffer, size_t size, int64_t deadline)
+{
+	return utls_read(peer, buffer, size, deadline);
+}
+
+static ssize_t write_op(void *peer, const void *data, size_t size, int64_t deadline)
+{
+	return utls_write(peer, data, size, deadline);
+}
+
+static int wait_op(void *peer, int64_t deadline)
+{
+	return utls_wait_readable(peer, deadline);
+}
+
+static int flush_op(void *peer, int64_t deadline)
+{
+	return utls_write_all(peer, NULL, 0, NULL, deadline);
 }
 
 /* What is known. */

@@ -73,6 +73,7 @@ struct utls_conf {
 };
 
 struct utls_context;
+struct ubuf_ops;
 
 /*
  * Reads the files, natively: call it before the scheduler runs, or by uoffload(). An
@@ -126,8 +127,14 @@ ssize_t utls_read(struct utls *s, void *buffer, size_t size, int64_t deadline);
 ssize_t utls_write(struct utls *s, const void *buffer, size_t size, int64_t deadline);
 
 /*
+ * For ubuf_in_over() and ubuf_out_over() of ubuf.h, with a session as the peer: lines and
+ * formatted text. When ubuf_flush() returns 0, all is sent. Constant.
+ */
+const struct ubuf_ops *utls_ops(void);
+
+/*
  * Exactly `size' bytes; *done, unless NULL, is how many were taken. 0 from writing: all
- * are sent. -EPIPE from reading: the end came before.
+ * are sent, also what earlier calls have left. -EPIPE from reading: the end came before.
  */
 int utls_read_all(struct utls *s, void *buffer, size_t size, size_t *done,
 		  int64_t deadline);
