@@ -166,6 +166,9 @@ static bool answer(struct work *w, char *request)
 	if (size)
 		return put(w, size);
 	fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM
+		       || errno == ENOSYS))
+		return put_head(w, 503, "Service Unavailable");
 	if (fd < 0)
 		return put_head(w, 404, "Not Found");
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode))

@@ -9,7 +9,8 @@
 # it gets an error or is disconnected. All others get right answers. Afterwards as many
 # descriptors are open, and at the end as much memory is left, as without the failure.
 # SIGTERM ends the server with 0. No client hangs. Servers that can have several processors
-# are tried with one and with two.
+# are tried with one and with two. 10-https is tried from its second client on, with curl:
+# see measure_start().
 #
 #   B      the build directory: the servers are B/examples/NN-name
 #   CC     the compiler
@@ -79,6 +80,24 @@ client_of_echo() {
 
 client_of_proxy() {
 	client_of_echo
+}
+
+# By curl, with a connection of its own: $fd is none. Answers are kept by their paths, and
+# here the second path is a new one each time.
+client_of_https() {
+	local reply status
+	slashes=/$slashes
+	reply=$(curl -sS -m $LATE --fail-early --cacert "$dir/cert.pem" "https://localhost:$port/file" \
+		"https://localhost:$port$slashes/file" -w '%{http_code}' 2>/dev/null)
+	status=$?
+	case $status:$reply in
+	"0:${content}200${content}200") return 0 ;;
+	0:*503*) return 1 ;;
+	0:*)	return 3 ;;
+	28:*)	return 2 ;;
+	7:*)	return 4 ;;
+	*)	return 1 ;;
+	esac
 }
 
 client_of_httpd() {
@@ -215,10 +234,16 @@ serve_clients() {
 	local right=0 rc
 	wronged=0
 	while [ $right -lt 2 ] && [ $wronged -le 60 ]; do
-		dial "$port" || return 1
-		"client_of_$name" 2>/dev/null
-		rc=$?
-		hang_up
+		if [ "$name" = https ]; then
+			client_of_https
+			rc=$?
+			[ $rc -ne 4 ] || return 1
+		else
+			dial "$port" || return 1
+			"client_of_$name" 2>/dev/null
+			rc=$?
+			hang_up
+		fi
 		case $rc in
 		0)	right=$((right + 1)) ;;
 		1)	right=0 wronged=$((wronged + 1)) ;;
@@ -226,6 +251,15 @@ serve_clients() {
 		esac
 	done
 	[ $right -eq 2 ]
+}
+
+# Sets $first, the first call after one client. OpenSSL loads what it needs when it is first
+# needed. Without memory for that it loses algorithms, in silence, and refuses all clients.
+measure_start() {
+	local calls
+	start "$1" 1000000 1000000 && client_of_https && end || return
+	read -r _ _ calls <"$tmp/log"
+	first=$((calls + 1))
 }
 
 # measure KIND: sets $open, $left, $calls: descriptors, what is left over in the end, and
@@ -248,6 +282,7 @@ measure() {
 	end
 	[ -z "$said" ] && read -r _ left calls <"$tmp/log"
 	[ "$name" != httpd ] || left=$((left + 1))      # libc's, of the pool's native thread
+	[ "$name" != https ] || left=$((left + 33))     # and 2 texts of each of 16 errors
 }
 
 refused() {		# it has not started: rightly?
@@ -311,11 +346,11 @@ attempt() {
 # sweep NAME KIND PORT PROGRAM [ARGUMENT...]: of one server, with calls of one kind that
 # fail. It gets the port before its arguments.
 sweep() {
-	local n kind width=1 step=1 made=0 bad=0 total=0
+	local n kind first=1 width=1 step=1 made=0 bad=0 total=0
 	name=$1 what=$2 port=$3 program=$4
 	shift 4
 	arguments=("$@")
-	server=''
+	server='' slashes=''
 	trap '[ -z "$server" ] || kill -KILL $server 2>/dev/null' EXIT
 	trap 'exit 1' HUP INT TERM
 	tmp=$dir/$name.$what.$port
@@ -331,8 +366,9 @@ sweep() {
 		note "$name does not work without failures" >&2
 		return 1
 	}
-	[ -n "${LONG-}" ] || step=$((calls / FEW + 1))
-	for ((n = 1; n <= calls; n += step)); do
+	[ "$name" != https ] || measure_start $kind || return
+	[ -n "${LONG-}" ] || step=$(((calls - first) / FEW + 1))
+	for ((n = first; n <= calls; n += step)); do
 		made=$((made + 1))
 		attempt $kind $n $((n + width - 1)) || {
 			bad=$((bad + 1))
@@ -355,6 +391,12 @@ for port in $(seq "$PORT" $((PORT + 19))); do
 	backend=$!
 	IFS= read -r -t $LATE -u "$ready" line && break
 done
+
+certify() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 10 \
+		-keyout "$dir/key.pem" -out "$dir/cert.pem" -subj /CN=localhost \
+		-addext 'subjectAltName=DNS:localhost' 2>/dev/null
+}
 
 # all SERVER [ARGUMENT...]: of its port apart.
 all() {
@@ -379,6 +421,11 @@ all 05-httpd "$dir/www"
 all 06-kv
 all 07-proxy "127.0.0.1:$port" 1
 all 07-proxy "127.0.0.1:$port" 2
+if [ -x "$B/examples/10-https" ] && command -v curl >/dev/null && certify; then
+	all 10-https "$dir/www" "$dir/cert.pem" "$dir/key.pem"
+else
+	note "10-https is not tried: it, curl or openssl is not there"
+fi
 # shellcheck disable=SC2086
 wait $sweeps
 cat "$dir"/count.* | awk -v servers=$servers -v kinds=${#kinds[@]} '
