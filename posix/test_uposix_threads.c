@@ -119,6 +119,34 @@ static void joins(void **state)
 		is(ESRCH, pthread_join(t, NULL));
 }
 
+/* One with a stack of the program's is a native thread. */
+static void joins_native(void **state)
+{
+	void *stack = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t native, t, others[8];
+
+	(void)state;
+	pthread_attr_init(&attr);
+	ok(pthread_attr_setstack(&attr, stack, 1 << 20));
+	ok(pthread_create(&native, &attr, wait_go, NULL));
+	t = start(join_it, &native);
+	nap(10);
+	for (int i = 0; i < 8; i++)
+		others[i] = start(give, NULL);
+	for (int i = 0; i < 8; i++)
+		join(others[i]);
+	ok(pthread_cancel(t));
+	assert_ptr_equal(join(t), PTHREAD_CANCELED);
+	t = start(join_it, &native);
+	nap(10);
+	ok(sem_post(&go));
+	ok((int)(intptr_t)join(t));
+	pthread_attr_destroy(&attr);
+	munmap(stack, 1 << 20);
+}
+
 static pthread_t first, second;
 
 static void *join_first(void *unused)
@@ -1502,6 +1530,38 @@ static void barriers(void **state)
 	ok(pthread_barrier_destroy(&barrier));
 }
 
+static void catch_and_wait(int sig)
+{
+	catch(sig);
+	while (GET() == 0)
+		nap(1);
+}
+
+static void *meet_once(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)pthread_barrier_wait(&barrier);
+}
+
+/* A handler that waits keeps no other thread from the barrier. */
+static void barrier_and_signal(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	caught = 0;
+	ok(sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = catch_and_wait }, NULL));
+	ok(pthread_barrier_init(&barrier, NULL, 2));
+	t = start(meet_once, NULL);
+	nap(10);
+	ok(pthread_kill(t, SIGUSR1));
+	UNTIL(caught == SIGUSR1);
+	assert_int_equal(pthread_barrier_wait(&barrier), PTHREAD_BARRIER_SERIAL_THREAD);
+	SET(1);
+	assert_null(join(t));
+	ok(pthread_barrier_destroy(&barrier));
+}
+
 static pthread_spinlock_t spin;
 
 static void *spin_add(void *unused)
@@ -1859,7 +1919,8 @@ int main(void)
 		TEST(times_out), TEST(tells_misuse), TEST(waits), TEST(wakes_main),
 		TEST(waits_for_a_time), TEST(cond_and_signal), TEST(reads_and_writes),
 		TEST(rwlock_inits), TEST(semaphores), TEST(interrupts_main),
-		TEST(named_semaphore), TEST(barriers), TEST(spins), TEST(sleeps),
+		TEST(named_semaphore), TEST(barriers), TEST(barrier_and_signal),
+		TEST(joins_native), TEST(spins), TEST(sleeps),
 		TEST(shares), TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
 	};
 

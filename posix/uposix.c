@@ -54,6 +54,8 @@ static void end(struct uposix_thread *p);
 static void count_end(unsigned *count);
 static void end_main(void *unused);
 static int  join(struct uposix_thread *p, void **result, int64_t deadline);
+static int  join_native(pthread_t thread, void **result, const struct timespec *time,
+			clockid_t clock);
 
 struct uposix_thread *uposix__me(void)
 {
@@ -458,7 +460,8 @@ int uposix_pthread_join(pthread_t thread, void **result)
 	struct uposix_thread *p = uposix__thread(thread);
 
 	if (!p)
-		return pthread_join(thread, result);
+		return ustack_self() ? join_native(thread, result, NULL, 0)
+			: pthread_join(thread, result);
 	return uposix__is_gone(p) ? ESRCH : join(p, result, USCHED_NEVER);
 }
 
@@ -476,7 +479,7 @@ int uposix_pthread_tryjoin_np(pthread_t thread, void **result)
 int uposix_pthread_timedjoin_np(pthread_t thread, void **result,
 				const struct timespec *time)
 {
-	if (!uposix__thread(thread))
+	if (!uposix__thread(thread) && !ustack_self())
 		return pthread_timedjoin_np(thread, result, time);
 	return uposix_pthread_clockjoin_np(thread, result, CLOCK_REALTIME, time);
 }
@@ -487,15 +490,17 @@ int uposix_pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock
 	struct uposix_thread *p = uposix__thread(thread);
 	int rc;
 
-	if (!p)
+	if (!p && !ustack_self())
 		return pthread_clockjoin_np(thread, result, clock, time);
-	if (uposix__is_gone(p))
+	if (p && uposix__is_gone(p))
 		return ESRCH;
+	if (time && (!uposix__is_time(time)
+		     || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)))
+		return EINVAL;
+	if (!p)
+		return join_native(thread, result, time, clock);
 	if (!time)
 		return join(p, result, USCHED_NEVER);
-	if (!uposix__is_time(time)
-	    || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
-		return EINVAL;
 	do
 		rc = join(p, result, uposix__deadline(time, clock));
 	while (rc == ETIMEDOUT && uposix__early(time, clock));
@@ -536,6 +541,22 @@ static int join(struct uposix_thread *p, void **result, int64_t deadline)
 		*result = p->p_result;
 	free_record(p);
 	return 0;
+}
+
+/* A thread looks each millisecond whether a native one has ended. */
+static int join_native(pthread_t thread, void **result, const struct timespec *time,
+		       clockid_t clock)
+{
+	int rc, woken;
+
+	uposix__point();
+	while ((rc = pthread_tryjoin_np(thread, result)) == EBUSY) {
+		if (time && uposix__deadline(time, clock) <= usync_after(0))
+			return ETIMEDOUT;
+		woken = usync_sleep_until(usync_after(UPOSIX_LOOK));
+		uposix__again(&woken);
+	}
+	return rc;
 }
 
 int uposix_pthread_detach(pthread_t thread)

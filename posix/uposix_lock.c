@@ -595,6 +595,7 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 	struct barrier *b = place_of(barrier)->p_barrier;
 	unsigned round;
 	bool last, gone;
+	int rc;
 
 	if (!b) {
 		if (uposix__me())
@@ -612,8 +613,14 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 		b->b_round++;
 		usync_cond_broadcast(&b->b_over);
 	}
-	while (b->b_round == round)
-		uposix__once_more(usync_cond_wait(&b->b_over, &b->b_lock, USCHED_NEVER));
+	while (b->b_round == round) {
+		rc = usync_cond_wait(&b->b_over, &b->b_lock, USCHED_NEVER);
+		if (__builtin_expect(rc == -ECANCELED, 0)) {
+			usync_mutex_unlock(&b->b_lock);
+			uposix__once_more(rc);          /* handlers may wait */
+			lock_barrier(b);
+		}
+	}
 	gone = --b->b_inside == 0 && b->b_gone;
 	usync_mutex_unlock(&b->b_lock);
 	if (gone)
