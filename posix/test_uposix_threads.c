@@ -751,7 +751,7 @@ static void *sleep_long(void *unused)
 	(void)unused;
 	if (nanosleep(&(struct timespec){ 5, 0 }, &rest) == 0)
 		return NULL;
-	return (void *)(intptr_t)(errno == EINTR && rest.tv_sec == 4);
+	return (void *)(intptr_t)(errno == EINTR && rest.tv_sec >= 4);
 }
 
 static void *wait_sem(void *unused)
@@ -994,6 +994,303 @@ static void unblocks_in_processes(void **state)
 	ok(sigaction(SIGALRM, &(struct sigaction){ .sa_handler = catch }, NULL));
 	join(start(start_processes, NULL));
 	signal(SIGALRM, SIG_DFL);
+}
+
+/* Signals for the process, of which main() blocks some. */
+
+static siginfo_t caught_info;
+
+static void catch_with_info(int sig, siginfo_t *info, void *unused)
+{
+	(void)unused;
+	caught_info = *info;
+	catch(sig);
+}
+
+static void handle_info(int flags)
+{
+	struct sigaction action = { .sa_sigaction = catch_with_info,
+				    .sa_flags = flags | SA_SIGINFO };
+
+	sigemptyset(&action.sa_mask);
+	ok(sigaction(SIGUSR1, &action, NULL));
+	caught = 0;
+}
+
+static int mask(int how, int sig)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	return pthread_sigmask(how, &set, NULL);
+}
+
+static int main_begins(void)
+{
+	handle_info(0);
+	return mask(SIG_BLOCK, SIGUSR1);
+}
+
+static void *open_and_wait(void *unused)
+{
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	SET(1);
+	return wait_sem(unused);
+}
+
+/* A timer's is the process's, too. */
+static void *open_and_pause(void *unused)
+{
+	ok(mask(SIG_UNBLOCK, SIGALRM));
+	ok(setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 5000 }, { 0, 5000 } }, NULL));
+	is(-1, pause());
+	is(-1, pause());
+	ok(setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL));
+	return unused;
+}
+
+static void handles_for_process(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	ok(main_begins());
+	for (int i = 0; i < 20; i++) {
+		SET(0);
+		t = start(open_and_wait, NULL);
+		UNTIL(GET() == 1);
+		nap(i % 4 == 0 ? 10 : 0);
+		if (i % 2)
+			ok(kill(getpid(), SIGUSR1));
+		else
+			ok(sigqueue(getpid(), SIGUSR1, (union sigval){ .sival_int = i }));
+		UNTIL(caught == SIGUSR1);
+		assert_true(pthread_equal(caught_by, t));
+		is(SIGUSR1, caught_info.si_signo);
+		is(i % 2 ? SI_USER : SI_QUEUE, caught_info.si_code);
+		is(getpid(), caught_info.si_pid);
+		if (i % 2 == 0)
+			is(i, caught_info.si_value.sival_int);
+		ok(sem_post(&go));
+		join(t);
+		sem_trywait(&go);
+		caught = 0;
+	}
+	ok(sigaction(SIGALRM, &(struct sigaction){ .sa_handler = catch }, NULL));
+	ok(mask(SIG_BLOCK, SIGALRM));
+	join(start(open_and_pause, NULL));
+	is(SIGALRM, caught);
+	signal(SIGALRM, SIG_DFL);
+	ok(mask(SIG_UNBLOCK, SIGALRM));
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+}
+
+static void *kill_process(void *unused)
+{
+	ok(mask(SIG_BLOCK, SIGUSR1));
+	nap(10);
+	ok(kill(getpid(), SIGUSR1));
+	return unused;
+}
+
+/* The system prefers main(), if only for the time of a wait. */
+static void prefers_main(void **state)
+{
+	sigset_t set, none;
+	pthread_t t, other;
+	int sig = 0;
+
+	(void)state;
+	ok(main_begins());
+	t = start(open_and_wait, NULL);
+	UNTIL(GET() == 1);
+	ok(kill(getpid(), SIGUSR1));
+	UNTIL(caught == SIGUSR1);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigemptyset(&none);
+	for (int i = 0; i < 10; i++) {
+		caught = 0;
+		other = start(kill_process, NULL);
+		if (i % 2) {
+			ok(sigwait(&set, &sig));
+			is(SIGUSR1, sig);
+			is(0, caught);
+		} else {
+			is(-1, sigsuspend(&none));
+			is(SIGUSR1, caught);
+			assert_true(pthread_equal(caught_by, pthread_self()));
+		}
+		join(other);
+	}
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	caught = 0;
+	ok(kill(getpid(), SIGUSR1));
+	is(SIGUSR1, caught);
+	assert_true(pthread_equal(caught_by, pthread_self()));
+	ok(sem_post(&go));
+	join(t);
+}
+
+static bool is_pending(int sig)
+{
+	sigset_t set;
+
+	ok(sigpending(&set));
+	return sigismember(&set, sig);
+}
+
+/* Before pthread_sigmask() returns, handlers have run. */
+static void *look_at_pending(void *unused)
+{
+	assert_true(is_pending(SIGUSR1));
+	assert_false(is_pending(SIGUSR2));
+	ok(mask(SIG_BLOCK, SIGUSR2));
+	ok(raise(SIGUSR2));
+	assert_true(is_pending(SIGUSR2));
+	is(0, caught);
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	is(SIGUSR1, caught);
+	assert_true(pthread_equal(caught_by, pthread_self()));
+	is(SI_USER, caught_info.si_code);
+	assert_false(is_pending(SIGUSR1));
+	ok(mask(SIG_UNBLOCK, SIGUSR2));
+	is(SIGUSR2, caught);
+	return unused;
+}
+
+static void knows_pending(void **state)
+{
+	(void)state;
+	ok(main_begins());
+	ok(sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = catch }, NULL));
+	ok(kill(getpid(), SIGUSR1));
+	assert_true(is_pending(SIGUSR1));
+	join(start(look_at_pending, NULL));
+	assert_false(is_pending(SIGUSR1));
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	signal(SIGUSR2, SIG_DFL);
+}
+
+static void *compute(void *unused)
+{
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	SET(1);
+	while (GET() != 2)
+		;
+	return unused;
+}
+
+static void *open_once(void *unused)
+{
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	ok(mask(SIG_BLOCK, SIGUSR1));
+	return unused;
+}
+
+/* One that computes handles what it got before it ends; what is left is main()'s. */
+static void handles_late(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	ok(main_begins());
+	t = start(compute, NULL);
+	UNTIL(GET() == 1);
+	ok(kill(getpid(), SIGUSR1));
+	nap(30);
+	SET(2);
+	join(t);
+	is(SIGUSR1, caught);
+	assert_true(pthread_equal(caught_by, t));
+	caught = 0;
+	ok(kill(getpid(), SIGUSR1));
+	nap(10);
+	is(0, caught);
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	is(SIGUSR1, caught);
+	ok(mask(SIG_BLOCK, SIGUSR1));
+	caught = 0;
+	join(start(open_once, NULL));
+	ok(kill(getpid(), SIGUSR1));
+	nap(10);
+	assert_true(is_pending(SIGUSR1));
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+	is(SIGUSR1, caught);
+}
+
+/* With threads on each processor: what one that computes does not take, another does. */
+static void handles_elsewhere(void **state)
+{
+	const char *processors = getenv("UPOSIX_PROCESSORS");
+	bool one = sysconf(_SC_NPROCESSORS_ONLN) == 1
+		|| (processors && strcmp(processors, "1") == 0);
+	pthread_t t[9];
+
+	(void)state;
+	ok(main_begins());
+	for (int i = 0; i < 9; i++) {
+		SET(0);
+		t[i] = start(i < 8 ? open_and_wait : compute, NULL);
+		UNTIL(GET() == 1);
+	}
+	ok(kill(getpid(), SIGUSR1));
+	if (one)
+		nap(30);
+	else
+		UNTIL(caught == SIGUSR1);
+	SET(2);
+	for (int i = 0; i < 8; i++)
+		ok(sem_post(&go));
+	for (int i = 0; i < 9; i++)
+		join(t[i]);
+	is(SIGUSR1, caught);
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
+}
+
+/* The default ends the process. A child has what it starts itself. */
+static int child_that_starts(int sig)
+{
+	pthread_t t;
+
+	SET(0);
+	t = start(open_and_wait, NULL);
+	for (int i = 0; i < 5000 && GET() != 1; i++)
+		nap(1);
+	if (kill(getpid(), sig))
+		return 1;
+	for (int i = 0; i < 5000 && caught != sig; i++)
+		nap(1);
+	if (!pthread_equal(caught_by, t) || is_pending(sig))
+		return 2;
+	return 42;
+}
+
+static void handles_in_child(void **state)
+{
+	pid_t child;
+	pthread_t t;
+
+	(void)state;
+	ok(main_begins());
+	t = start(open_and_wait, NULL);
+	UNTIL(GET() == 1);
+	for (int i = 0; i < 2; i++) {
+		signal(SIGUSR1, SIG_DFL);
+		if (i == 0)
+			ok(main_begins());
+		child = fork();
+		if (child == 0) {
+			alarm(10);
+			_exit(child_that_starts(SIGUSR1));
+		}
+		is(i ? -SIGUSR1 : 42, status_of(child));
+	}
+	ok(main_begins());
+	ok(sem_post(&go));
+	join(t);
+	ok(mask(SIG_UNBLOCK, SIGUSR1));
 }
 
 /* Mutexes. */
@@ -1915,12 +2212,14 @@ int main(void)
 		TEST(has_keys), TEST(deletes_keys), TEST(runs_once), TEST(cancels),
 		TEST(cancels_later), TEST(cancels_no_lock), TEST(interrupts),
 		TEST(blocks_signals), TEST(awaits_signals), TEST(inherits_mask),
-		TEST(unblocks_in_processes), TEST(locks), TEST(has_kinds),
-		TEST(times_out), TEST(tells_misuse), TEST(waits), TEST(wakes_main),
-		TEST(waits_for_a_time), TEST(cond_and_signal), TEST(reads_and_writes),
-		TEST(rwlock_inits), TEST(semaphores), TEST(interrupts_main),
-		TEST(named_semaphore), TEST(barriers), TEST(barrier_and_signal),
-		TEST(joins_native), TEST(spins), TEST(sleeps),
+		TEST(unblocks_in_processes), TEST(handles_for_process),
+		TEST(prefers_main), TEST(knows_pending), TEST(handles_late),
+		TEST(handles_elsewhere), TEST(handles_in_child), TEST(locks),
+		TEST(has_kinds), TEST(times_out), TEST(tells_misuse), TEST(waits),
+		TEST(wakes_main), TEST(waits_for_a_time), TEST(cond_and_signal),
+		TEST(reads_and_writes), TEST(rwlock_inits), TEST(semaphores),
+		TEST(interrupts_main), TEST(named_semaphore), TEST(barriers),
+		TEST(barrier_and_signal), TEST(joins_native), TEST(spins), TEST(sleeps),
 		TEST(shares), TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
 	};
 

@@ -41,6 +41,7 @@ static struct rr *scheduler;                    /* atomic */
 static const struct usync_key self_key;
 
 static int  make_scheduler(void);
+static void give_mask(struct uposix_thread *p);
 static int  start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr);
 static void give_up(struct uposix_thread *p);
 static bool is_special(const pthread_attr_t *attr);
@@ -86,6 +87,11 @@ struct uposix_counts uposix__counts(void)
 	c.c_now = running;
 	uwait_unlock(&uposix__lock);
 	return c;
+}
+
+struct uposix_thread *uposix__threads(void)
+{
+	return all;
 }
 
 /* In the child of a fork. Memory of the scheduler and of records is not freed. */
@@ -194,16 +200,28 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 		pthread_attr_getdetachstate(attr, &state);
 	p->p_func = func;
 	p->p_arg = arg;
-	p->p_mask = uposix__mask();
 	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
 	*thread = (pthread_t)p;         /* the thread may read it */
 	rc = uposix__make_values(p);
-	if (rc == 0)
+	if (rc == 0) {
+		give_mask(p);
 		rc = start(rr, p, attr);
+	}
 	if (rc == 0)
 		return 0;
 	give_up(p);
 	return uposix__conf.c_native ? create_native(thread, attr, func, arg) : EAGAIN;
+}
+
+/* That of the caller. Only then signals may be for the thread. */
+static void give_mask(struct uposix_thread *p)
+{
+	uint64_t mask = uposix__mask();
+
+	if (!ustack_self())
+		uposix__native_creates(mask);
+	__atomic_store_n(&p->p_mask, mask, __ATOMIC_SEQ_CST);
+	uposix__open(mask);
 }
 
 static size_t size_at;                  /* word of an attribute */
@@ -258,6 +276,9 @@ static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *a
 /* It was not started. */
 static void give_up(struct uposix_thread *p)
 {
+	__atomic_store_n(&p->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&p->p_offer, __ATOMIC_SEQ_CST))
+		uposix__look_again();
 	uwait_lock(&uposix__lock);
 	running--;
 	counts.c_started--;
@@ -344,6 +365,7 @@ static struct uposix_thread *new_record(void)
 		goto out;
 	vacant = p->p_next;
 	memset(p, 0, sizeof *p);
+	p->p_mask = ~(uint64_t)0;
 	p->p_next = all;
 	if (all)
 		all->p_prev = p;
@@ -384,6 +406,7 @@ static void run(void *arg)
 	p->p_thread = ustack_self();
 	uwait_unlock(&p->p_lock);
 	uposix__own(p);
+	uposix__begin_signals(p);
 	uposix__point();
 	p->p_result = p->p_func(p->p_arg);
 	end(p);
@@ -406,6 +429,7 @@ static void end(struct uposix_thread *p)
 		end_main(NULL);
 		pthread_exit(NULL);
 	}
+	uposix__end_signals(p);
 	uposix__disown();
 	usync_key_set(&self_key, NULL);
 	uwait_lock(&p->p_lock);
@@ -435,6 +459,7 @@ static void end_main(void *unused)
 	bool last;
 
 	(void)unused;
+	uposix__main_ends();
 	uwait_lock(&uposix__lock);
 	main_ended = true;
 	last = running == 0 && natives == 0;

@@ -93,6 +93,7 @@ int uposix_sigprocmask(int how, const sigset_t *set, sigset_t *old);
 int uposix_raise(int sig);
 int uposix_pause(void);
 int uposix_sigsuspend(const sigset_t *set);
+int uposix_sigpending(sigset_t *set);
 
 /* What pthread_cleanup_push() of glibc calls. */
 void uposix___pthread_register_cancel(__pthread_unwind_buf_t *buffer);

@@ -52,6 +52,7 @@
 #define raise uposix_raise
 #define pause uposix_pause
 #define sigsuspend uposix_sigsuspend
+#define sigpending uposix_sigpending
 #define sleep uposix_sleep
 #define usleep uposix_usleep
 #define nanosleep uposix_nanosleep

@@ -65,6 +65,7 @@ static void child(void)
 		__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
 		uposix__set_native_mask(me->p_mask);
 	}
+	uposix__catch_forked();
 }
 
 /* vfork() has the child use the parent's memory: tables of descriptors, say. */

@@ -28,7 +28,7 @@ static void run_command(void *job);
 static void close_command(void *job);
 static void lock_in_pool(void *job);
 static int  take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline);
-static int  take_own(const sigset_t *set);
+static void end_sigwait(struct uposix_thread *const *me);
 static void give_info(const struct signalfd_siginfo *from, siginfo_t *info);
 
 /* The pool. */
@@ -363,41 +363,31 @@ int uposix_lockf64(int fd, int command, off64_t size)
 static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
 {
 	CLEANUP(uposix__close_it) int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+	CLEANUP(end_sigwait) struct uposix_thread *me = uposix__me();
 	struct signalfd_siginfo from = { 0 };
-	int rc, own = 0;
+	uint64_t mask = uposix__mask_of(set);
+	siginfo_t own;
+	int rc, sig;
 
+	uposix__await(me, mask);
 	if (fd < 0)
 		return -1;
 	do {
-		own = take_own(set);
-		rc = own ? 0 : (int)unet_read(fd, &from, sizeof from, deadline);
-	} while (own == 0 && uposix__again(&rc));
+		sig = uposix__take_sent(me, mask, &own);
+		rc = sig ? 0 : (int)unet_read(fd, &from, sizeof from, deadline);
+	} while (sig == 0 && uposix__again(&rc));
 	if (rc < 0)
 		return (int)uposix__answer(rc);
-	if (own)
-		from = (struct signalfd_siginfo){ .ssi_signo = (unsigned)own,
-			.ssi_code = SI_TKILL, .ssi_pid = (unsigned)getpid(),
-			.ssi_uid = getuid() };
+	if (sig == 0)
+		give_info(&from, &own);
 	if (info)
-		give_info(&from, info);
-	return (int)from.ssi_signo;
+		*info = own;
+	return own.si_signo;
 }
 
-/* A signal that pthread_kill() sent; or 0. */
-static int take_own(const sigset_t *set)
+static void end_sigwait(struct uposix_thread *const *me)
 {
-	struct uposix_thread *me = uposix__me();
-	uint64_t pending = me ? __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE) : 0;
-
-	for (int sig = 1; pending && sig <= 64; sig++) {
-		uint64_t bit = (uint64_t)1 << (sig - 1);
-
-		if (!(pending & bit) || sigismember(set, sig) != 1)
-			continue;
-		__atomic_fetch_and(&me->p_pending, ~bit, __ATOMIC_ACQ_REL);
-		return sig;
-	}
-	return 0;
+	uposix__await(*me, 0);
 }
 
 static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)

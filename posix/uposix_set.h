@@ -105,10 +105,12 @@ struct uposix_thread {
 	uint32_t             p_asked;
 	uint32_t             p_state;
 	uint64_t             p_pending; /* signals, bit n - 1 */
+	uint64_t             p_mask;    /* likewise, blocked; its own, others read it */
+	uint64_t             p_waits;   /* likewise, which it awaits in sigwait() */
+	uint64_t             p_offer;   /* likewise, for the process: it may take them */
 	struct uposix_thread *p_joins;  /* waits for its end */
 
 	/* The thread's own. */
-	uint64_t             p_mask;    /* likewise, blocked; others may read it */
 	struct uposix_value *p_values;  /* p_room, by key */
 	uint32_t             p_room;
 	uint32_t             p_handled; /* calls of handlers */
@@ -261,8 +263,50 @@ void uposix__leave(struct uposix_thread *me) __attribute__((noreturn));
 /* Calls the destructors of its values, up to four times. */
 void uposix__destroy_values(struct uposix_thread *me);
 
+/* Has `p' look at p_asked, soon. */
+void uposix__ask(struct uposix_thread *p, uint32_t what);
+
 /* Has `me' run the handlers of its signals. True: one without SA_RESTART ran. */
 bool uposix__handle(struct uposix_thread *me);
+
+/* Takes one of these that was sent to `me', by pthread_kill(); 0: there is none. */
+int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
+
+/* The thread begins: some may be pending already. It ends: others get what is left. */
+void uposix__begin_signals(struct uposix_thread *me);
+void uposix__end_signals(struct uposix_thread *me);
+
+static inline uint64_t uposix__bit(int sig)
+{
+	return (uint64_t)1 << (sig - 1);
+}
+
+/*
+ * uposix_catch.c has signals for the process handled that main() blocks, or has blocked:
+ * these. Others are not offered to threads.
+ */
+uint64_t uposix__main_blocks(void);
+
+/* The calling thread awaits these in sigwait(), or none any more. */
+void uposix__await(struct uposix_thread *me, uint64_t set);
+
+/* A thread does not take what it was offered. */
+void uposix__look_again(void);
+
+/* A thread has this mask from now on, which was set before. */
+void uposix__open(uint64_t mask);
+
+/* The mask of the caller, a native thread, changes. */
+void uposix__native_mask(uint64_t before, uint64_t now);
+
+/* The caller, a native thread that has this mask, creates a thread. */
+void uposix__native_creates(uint64_t mask);
+
+/* main() ends by pthread_exit(). */
+void uposix__main_ends(void);
+
+/* In the child of a fork, whose mask is set. */
+void uposix__catch_forked(void);
 
 /* The mask of the caller, as a word: that of a thread is not its processor's. */
 uint64_t uposix__mask(void);
@@ -285,7 +329,8 @@ static inline void uposix__set_of(uint64_t mask, sigset_t *set)
 	memcpy(set, &mask, sizeof mask);
 }
 
-/* The next of all threads, under uposix__lock. */
+/* The first of all threads, under uposix__lock; p_next is another one. */
 extern struct uwait_lock uposix__lock;
+struct uposix_thread *uposix__threads(void);
 
 #endif /* USCHED_UPOSIX_SET_H */

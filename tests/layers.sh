@@ -143,6 +143,7 @@ posix/uposix_set.h:     uposix.h ../rr.h ../usync.h
 posix/uposix.c: uposix_set.h
 posix/uposix_attr.c:    uposix_set.h
 posix/uposix_cancel.c:  uposix_set.h
+posix/uposix_catch.c:   uposix_set.h
 posix/uposix_conf.c:    uposix_set.h
 posix/uposix_c11.c:     uposix_set.h
 posix/uposix_fork.c:    uposix_set.h ../uoffload.h ../uproc.h
@@ -157,6 +158,7 @@ posix/uposix_stdio.c:   uposix_io.h
 posix/uposix_key.c:     uposix_set.h
 posix/uposix_load.c:    uposix_set.h uposix_names.inc
 posix/uposix_lock.c:    uposix_set.h
+posix/uposix_signal.c:  uposix_set.h
 posix/uposix_stats.c:   uposix_set.h
 posix/uposix_sync.c:    uposix_set.h
 posix/uposix_time.c:    uposix_set.h

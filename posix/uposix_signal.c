@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_signal.c: signals of threads: masks, pthread_kill(), and handlers, which a
+ * thread runs itself, at its next wait or in the one that goes on. Those for the process
+ * are offered by uposix_catch.c.
+ */
+#include "uposix_set.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+
+static void set_mask(struct uposix_thread *me, uint64_t mask);
+static void look(struct uposix_thread *me);
+static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info);
+
+/* What a thread cannot block. */
+#define ALWAYS (uposix__bit(SIGKILL) | uposix__bit(SIGSTOP))
+
+/* Not for what goes on natively after a fork: the system knows its mask. */
+static struct uposix_thread *thread_now(void)
+{
+	return ustack_self() ? uposix__me() : NULL;
+}
+
+uint64_t uposix__mask(void)
+{
+	const struct uposix_thread *me = thread_now();
+	sigset_t set;
+
+	if (me)
+		return me->p_mask;
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	return uposix__mask_of(&set);
+}
+
+void uposix__set_native_mask(uint64_t mask)
+{
+	sigset_t set;
+
+	uposix__set_of(mask, &set);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+/*
+ * What it blocks now, and was offered, is for another thread. What it has blocked may be
+ * pending for the process.
+ */
+static void set_mask(struct uposix_thread *me, uint64_t mask)
+{
+	uint64_t before = me->p_mask, less = before & ~mask;
+
+	__atomic_store_n(&me->p_mask, mask, __ATOMIC_SEQ_CST);
+	if (less) {
+		uposix__open(mask);
+		less &= uposix__main_blocks();
+		if (__builtin_expect(less != 0, 0))
+			__atomic_fetch_or(&me->p_offer, less, __ATOMIC_SEQ_CST);
+	}
+	if (__builtin_expect((__atomic_load_n(&me->p_offer, __ATOMIC_SEQ_CST) & mask)
+			     != 0, 0)) {
+		__atomic_fetch_and(&me->p_offer, ~mask, __ATOMIC_SEQ_CST);
+		uposix__look_again();
+	}
+}
+
+void uposix__begin_signals(struct uposix_thread *me)
+{
+	look(me);
+}
+
+void uposix__end_signals(struct uposix_thread *me)
+{
+	look(me);
+	set_mask(me, ~(uint64_t)0);
+}
+
+/* Runs the handlers of what is pending and not blocked. */
+static void look(struct uposix_thread *me)
+{
+	uint64_t now = __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE)
+		| __atomic_load_n(&me->p_offer, __ATOMIC_ACQUIRE);
+
+	if (__builtin_expect((now & ~me->p_mask) == 0, 1))
+		return;
+	__atomic_fetch_or(&me->p_asked, UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
+	uposix__handle(me);
+}
+
+int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info)
+{
+	uint64_t now = __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE) & mask;
+	int sig = now ? __builtin_ctzll(now) + 1 : 0;
+
+	if (sig == 0)
+		return 0;
+	__atomic_fetch_and(&me->p_pending, ~uposix__bit(sig), __ATOMIC_ACQ_REL);
+	memset(info, 0, sizeof *info);
+	info->si_signo = sig;
+	info->si_code = SI_TKILL;
+	info->si_pid = getpid();
+	info->si_uid = getuid();
+	return sig;
+}
+
+/* From the system. 0: another thread was faster. */
+static int take_offered(struct uposix_thread *me, siginfo_t *info)
+{
+	const struct timespec now = { 0, 0 };
+	uint64_t set = __atomic_load_n(&me->p_offer, __ATOMIC_SEQ_CST) & ~me->p_mask;
+	long sig;
+
+	if (__builtin_expect(set == 0, 1))
+		return 0;
+	__atomic_fetch_and(&me->p_offer, ~set, __ATOMIC_SEQ_CST);
+	sig = syscall(SYS_rt_sigtimedwait, &set, info, &now, sizeof set);
+	if (sig <= 0)
+		return 0;
+	__atomic_fetch_or(&me->p_offer, set, __ATOMIC_SEQ_CST);         /* once more */
+	return (int)sig;
+}
+
+bool uposix__handle(struct uposix_thread *me)
+{
+	bool interrupted = false;
+	siginfo_t info;
+	int sig;
+
+	if (!(__atomic_load_n(&me->p_asked, __ATOMIC_ACQUIRE) & UPOSIX_SIGNAL))
+		return false;
+	__atomic_fetch_and(&me->p_asked, ~(uint32_t)UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
+	while ((sig = uposix__take_sent(me, ~me->p_mask, &info)) > 0
+	       || (sig = take_offered(me, &info)) > 0)
+		interrupted |= handle_one(me, sig, &info);
+	return interrupted;
+}
+
+/* Its action, on the stack of `me'. True: it ends a wait. */
+static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
+{
+	uint64_t mask = me->p_mask, more;
+	struct sigaction action;
+	int error = errno;
+
+	if (sigaction(sig, NULL, &action) || action.sa_handler == SIG_IGN)
+		return false;
+	if (action.sa_handler == SIG_DFL) {
+		kill(getpid(), sig);            /* as the default is */
+		return false;
+	}
+	if (action.sa_flags & (int)SA_RESETHAND)
+		signal(sig, SIG_DFL);
+	me->p_handled++;
+	more = uposix__mask_of(&action.sa_mask) & ~ALWAYS;
+	if (!(action.sa_flags & SA_NODEFER))
+		more |= uposix__bit(sig);
+	set_mask(me, mask | more);
+	if (action.sa_flags & SA_SIGINFO)
+		action.sa_sigaction(sig, info, NULL);
+	else
+		action.sa_handler(sig);
+	set_mask(me, mask);
+	errno = error;
+	return !(action.sa_flags & SA_RESTART);
+}
+
+int uposix_pthread_kill(pthread_t thread, int sig)
+{
+	struct uposix_thread *p = uposix__thread(thread), *me;
+
+	if (!p)
+		return pthread_kill(thread, sig);
+	if (uposix__is_gone(p))
+		return ESRCH;
+	if (sig < 0 || sig > 64)
+		return EINVAL;
+	if (sig == 0)
+		return 0;
+	if (p == uposix__forked.f_me)
+		return pthread_kill(uposix__forked.f_native, sig);
+	if (sig == SIGKILL || sig == SIGSTOP)
+		return kill(getpid(), sig) ? errno : 0;
+	__atomic_fetch_or(&p->p_pending, uposix__bit(sig), __ATOMIC_ACQ_REL);
+	uposix__ask(p, UPOSIX_SIGNAL);
+	me = uposix__me();
+	if (p == me)
+		uposix__handle(me);
+	return 0;
+}
+
+int uposix_pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
+{
+	if (!uposix__thread(thread))
+		return pthread_sigqueue(thread, sig, value);
+	UPOSIX_TELL_ONCE("pthread_sigqueue(): the value is lost");
+	return uposix_pthread_kill(thread, sig);
+}
+
+/* The mask that is to be `before' as `how' has it with `set'. False: there is no such. */
+static bool change(int how, uint64_t before, uint64_t set, uint64_t *mask)
+{
+	*mask = how == SIG_BLOCK ? before | set : how == SIG_UNBLOCK ? before & ~set
+		: set;
+	return how == SIG_BLOCK || how == SIG_UNBLOCK || how == SIG_SETMASK;
+}
+
+static int native_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	uint64_t given = set ? uposix__mask_of(set) & ~ALWAYS : 0, now;
+	sigset_t before;
+	int rc = pthread_sigmask(how, set, &before);
+
+	if (rc == 0 && set && change(how, uposix__mask_of(&before), given, &now))
+		uposix__native_mask(uposix__mask_of(&before), now);
+	if (rc == 0 && old)
+		*old = before;
+	return rc;
+}
+
+int uposix_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	struct uposix_thread *me = thread_now();
+	uint64_t before, mask;
+
+	if (!me)
+		return native_sigmask(how, set, old);
+	before = me->p_mask;
+	if (set) {
+		if (!change(how, before, uposix__mask_of(set) & ~ALWAYS, &mask))
+			return EINVAL;
+		set_mask(me, mask);
+	}
+	if (old)
+		uposix__set_of(before, old);
+	look(me);
+	return 0;
+}
+
+int uposix_sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return (int)uposix__result(-uposix_pthread_sigmask(how, set, old));
+}
+
+int uposix_raise(int sig)
+{
+	if (!thread_now())
+		return raise(sig);
+	return (int)uposix__result(-uposix_pthread_kill(uposix_pthread_self(), sig));
+}
+
+/*
+ * Those of the thread, and those of the process, which the system has. Of calls that
+ * failed it also has some, which their threads have been told.
+ */
+int uposix_sigpending(sigset_t *set)
+{
+	const struct uposix_thread *me = thread_now();
+	uint64_t pending;
+	int rc = sigpending(set);
+
+	if (!me || rc)
+		return rc;
+	pending = uposix__mask_of(set) & ~uposix__bit(SIGPIPE)
+		& ~uposix__bit(SIGXFSZ);
+	pending |= __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE);
+	uposix__set_of(pending & me->p_mask, set);
+	return 0;
+}
+
+/* Until a handler has run, and be it with SA_RESTART. */
+static void await_handler(struct uposix_thread *me)
+{
+	uint32_t before = me->p_handled;
+	int rc = uposix__point();
+
+	while (me->p_handled == before) {
+		rc = usync_sleep_until(USCHED_NEVER);
+		if (!uposix__again(&rc) && rc != -EINTR)
+			ustack_yield();         /* no memory */
+	}
+	errno = EINTR;
+}
+
+int uposix_pause(void)
+{
+	struct uposix_thread *me = thread_now();
+
+	if (!me)
+		return pause();
+	await_handler(me);
+	return -1;
+}
+
+int uposix_sigsuspend(const sigset_t *set)
+{
+	struct uposix_thread *me = thread_now();
+	sigset_t old;
+
+	if (!me)
+		return sigsuspend(set);
+	uposix__set_of(me->p_mask, &old);
+	uposix__point();
+	set_mask(me, uposix__mask_of(set) & ~ALWAYS);
+	__atomic_fetch_or(&me->p_asked, UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
+	await_handler(me);
+	uposix_pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = EINTR;
+	return -1;
+}
