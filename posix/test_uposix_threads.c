@@ -2079,6 +2079,103 @@ static void shares_kinds(void **state)
 	munmap(shared, sizeof *shared);
 }
 
+/* Recursive and checked ones have the thread as their owner, not the processor. */
+static void *try_shared(void *kind)
+{
+	bool recursive_ = *(int *)kind == PTHREAD_MUTEX_RECURSIVE;
+
+	is(EBUSY, pthread_mutex_trylock(&shared->m));
+	is(EPERM, pthread_mutex_unlock(&shared->m));
+	SET(1);
+	ok(pthread_mutex_lock(&shared->m));
+	is(recursive_ ? 0 : EDEADLK, pthread_mutex_lock(&shared->m));
+	is(recursive_ ? 0 : EBUSY, pthread_mutex_trylock(&shared->m));
+	shared->value++;
+	if (recursive_) {
+		ok(pthread_mutex_unlock(&shared->m));
+		ok(pthread_mutex_unlock(&shared->m));
+	}
+	ok(pthread_mutex_unlock(&shared->m));
+	is(EPERM, pthread_mutex_unlock(&shared->m));
+	return NULL;
+}
+
+static void *own_shared(void *kind)
+{
+	pthread_t t;
+
+	ok(pthread_mutex_lock(&shared->m));
+	t = start(try_shared, kind);
+	UNTIL(GET() == 1);
+	nap(3);
+	is(0, shared->value);
+	is(EBUSY, pthread_mutex_destroy(&shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	join(t);
+	is(1, shared->value);
+	return NULL;
+}
+
+static void shares_owned(void **state)
+{
+	static int kinds[] = { PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK };
+	pthread_mutexattr_t attr;
+
+	(void)state;
+	make_shared();
+	for (int i = 0; i < 4; i++) {
+		int *kind = &kinds[i % 2];
+
+		pthread_mutexattr_init(&attr);
+		ok(pthread_mutexattr_settype(&attr, *kind));
+		ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
+		ok(pthread_mutex_init(&shared->m, &attr));
+		shared->value = 0;
+		SET(0);
+		if (i < 2)
+			own_shared(kind);
+		else
+			join(start(own_shared, kind));
+		ok(pthread_mutex_destroy(&shared->m));
+		shares_kind(*kind);
+	}
+	munmap(shared, sizeof *shared);
+}
+
+/* A condition of several processes has its clock, too. */
+static void *wait_shared(void *unused)
+{
+	struct timespec begun, t = in_ms(CLOCK_MONOTONIC, 20);
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	ok(pthread_mutex_lock(&shared->m));
+	while (shared->value == 0) {
+		int rc = pthread_cond_timedwait(&shared->c, &shared->m, &t);
+
+		if (rc == ETIMEDOUT)
+			break;
+		ok(rc);
+	}
+	ok(pthread_mutex_unlock(&shared->m));
+	assert_true(ms_since(&begun) >= 19);
+	return unused;
+}
+
+static void shares_clock(void **state)
+{
+	pthread_condattr_t attr;
+
+	(void)state;
+	make_shared();
+	pthread_condattr_init(&attr);
+	ok(pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
+	ok(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	ok(pthread_cond_init(&shared->c, &attr));
+	wait_shared(NULL);
+	join(start(wait_shared, NULL));
+	munmap(shared, sizeof *shared);
+}
+
 static pthread_mutex_t *held;
 
 static void *wait_for_held(void *unused)
@@ -2220,7 +2317,8 @@ int main(void)
 		TEST(reads_and_writes), TEST(rwlock_inits), TEST(semaphores),
 		TEST(interrupts_main), TEST(named_semaphore), TEST(barriers),
 		TEST(barrier_and_signal), TEST(joins_native), TEST(spins), TEST(sleeps),
-		TEST(shares), TEST(shares_kinds), TEST(forks), TEST(forks_in_thread),
+		TEST(shares), TEST(shares_kinds), TEST(shares_owned), TEST(shares_clock),
+		TEST(forks), TEST(forks_in_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -430,6 +430,7 @@ static void end(struct uposix_thread *p)
 		pthread_exit(NULL);
 	}
 	uposix__end_signals(p);
+	uposix__forget_held(p);
 	uposix__disown();
 	usync_key_set(&self_key, NULL);
 	uwait_lock(&p->p_lock);

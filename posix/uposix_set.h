@@ -119,6 +119,7 @@ struct uposix_thread {
 	bool                 p_exiting;
 	bool                 p_ended;   /* p_lock */
 	__pthread_unwind_buf_t *p_cleanup;      /* pushed last */
+	struct uposix_held  *p_held;    /* mutexes of several processes, some kinds */
 	struct _Unwind_Exception p_unwind;
 	char                *p_tls;     /* while another thread runs: its variables, for
 					   c_tls; or NULL */
@@ -253,6 +254,17 @@ int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 		 const struct timespec *time);
 
 enum { UPOSIX_LOOK = 1000000 };         /* ns between two of these */
+
+/* Mutexes and conditions of several processes: uposix_shared.c. */
+int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *time);
+int uposix__shared_trylock(pthread_mutex_t *mutex);
+int uposix__shared_unlock(pthread_mutex_t *mutex);
+int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *time);
+
+/* `me' has none of them any more. */
+void uposix__forget_held(struct uposix_thread *me);
 
 /* Ends the calling thread: clean-up handlers, destructors. */
 void uposix__exit(struct uposix_thread *me, void *result) __attribute__((noreturn));

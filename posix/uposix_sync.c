@@ -29,7 +29,6 @@ enum {
 	COUNT  = 16,
 	DEPTHS = 1 << 24,
 	SHARED = 0xf0,                  /* in kinds of glibc: robust, protocols, SHARED */
-	ROBUST = 0x10,
 	LIBC   = 4096,                  /* below: a kind */
 	LEFT   = 7,                     /* of m_owner without a name: see usync.c */
 };
@@ -56,12 +55,8 @@ static void adopt(struct mutex *m);
 static bool move_kind(struct mutex *m, uintptr_t kind);
 static int  lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *time);
 static int  relock(struct mutex *m);
-static int  shared_lock(pthread_mutex_t *mutex, clockid_t clock,
-			const struct timespec *time);
 static int  wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 		     const struct timespec *time);
-static int  wait_shared(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
-			const struct timespec *time);
 
 /* Mutexes. */
 
@@ -164,7 +159,7 @@ int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 	int rc;
 
 	if (__builtin_expect(!m, 0))
-		return shared_lock(mutex, 0, NULL);
+		return uposix__shared_lock(mutex, 0, NULL);
 	rc = usync_mutex_lock(&m->m, 0);
 	while (rc == -ETIMEDOUT && uposix__in_allocator(__builtin_return_address(0))) {
 		sched_yield();
@@ -183,7 +178,7 @@ int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
 	int rc;
 
 	if (!m)
-		return pthread_mutex_trylock(mutex);
+		return uposix__shared_trylock(mutex);
 	rc = usync_mutex_lock(&m->m, 0);
 	if (rc == -EDEADLK && (m->m_word & KINDS) == PTHREAD_MUTEX_RECURSIVE)
 		return relock(m);
@@ -210,7 +205,7 @@ static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *
 	int rc;
 
 	if (!m)
-		return shared_lock(mutex, clock, time);
+		return uposix__shared_lock(mutex, clock, time);
 	rc = usync_mutex_lock(&m->m, 0);
 	if (rc == -ETIMEDOUT && !uposix__is_time(time))
 		return EINVAL;
@@ -246,7 +241,7 @@ int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
 	int rc;
 
 	if (__builtin_expect(!m, 0))
-		return pthread_mutex_unlock(mutex);
+		return uposix__shared_unlock(mutex);
 	word = __atomic_load_n(&m->m_word, __ATOMIC_RELAXED);
 	if (__builtin_expect(word >= COUNT, 0)
 	    && usync_mutex_lock(&m->m, 0) == -EDEADLK) {
@@ -278,60 +273,53 @@ int uposix_pthread_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int
 		: pthread_mutex_setprioceiling(mutex, ceiling, old);
 }
 
-/* To libc the threads of a processor are one owner, so its kind must not need owners. */
-static int try_shared(void *mutex)
-{
-	return pthread_mutex_trylock(mutex);
-}
-
-static int shared_lock(pthread_mutex_t *mutex, clockid_t clock,
-		       const struct timespec *time)
-{
-	int kind = mutex->__data.__kind;
-
-	if (!uposix__me())
-		return !time ? pthread_mutex_lock(mutex)
-			: clock == CLOCK_REALTIME ? pthread_mutex_timedlock(mutex, time)
-			: pthread_mutex_clocklock(mutex, clock, time);
-	if (kind & ROBUST || (kind & KINDS) == PTHREAD_MUTEX_RECURSIVE
-	    || (kind & KINDS) == PTHREAD_MUTEX_ERRORCHECK) {
-		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): one of several processes, and"
-				 " robust, recursive or checked: ENOTSUP", (void *)mutex);
-		return ENOTSUP;
-	}
-	return uposix__poll(try_shared, mutex, clock, time);
-}
-
 /* Conditions. */
 
-static unsigned shared_at;              /* word of a condition */
-static uint32_t shared_bits;            /* there; 0: not known */
+/* Where libc notes it, in a word of a condition. */
+struct note {
+	unsigned n_at;
+	uint32_t n_bits;                /* there; 0: not known */
+};
 
-__attribute__((constructor(102))) static void find_shared(void)
+static struct note shared_note, clock_note;     /* several processes; CLOCK_MONOTONIC */
+
+/* The first word that differs, if there is one. */
+static struct note compare(const pthread_cond_t *one, const pthread_cond_t *other)
 {
-	union { pthread_cond_t u; uint32_t words[WORDS]; } one, other;
+	const uint32_t *a = (const void *)one, *b = (const void *)other;
+	struct note n = { 0, 0 };
+
+	for (unsigned i = FIRST; i < FIRST + CLOCK && !n.n_bits; i++)
+		n = (struct note){ i, a[i] ^ b[i] };
+	return n;
+}
+
+__attribute__((constructor(102))) static void find_notes(void)
+{
+	pthread_cond_t c[3];
 	pthread_condattr_t attr;
 
-	memset(&one, 0, sizeof one);
-	memset(&other, 0, sizeof other);
+	memset(c, 0, sizeof c);
 	pthread_condattr_init(&attr);
+	pthread_cond_init(&c[0], &attr);
 	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_cond_init(&one.u, NULL);
-	pthread_cond_init(&other.u, &attr);
+	pthread_cond_init(&c[1], &attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c[2], &attr);
 	pthread_condattr_destroy(&attr);
-	for (unsigned i = FIRST; i < FIRST + CLOCK; i++)
-		if (one.words[i] != other.words[i] && !shared_bits) {
-			shared_at = i;
-			shared_bits = one.words[i] ^ other.words[i];
-		}
+	shared_note = compare(&c[0], &c[1]);
+	clock_note = compare(&c[1], &c[2]);
+}
+
+static bool is_noted(const pthread_cond_t *cond, struct note n)
+{
+	return ((const uint32_t *)(const void *)cond)[n.n_at] & n.n_bits;
 }
 
 /* The condition; NULL: it is libc's. */
 static inline struct cond *cond_of(pthread_cond_t *cond)
 {
-	const uint32_t *words = (const uint32_t *)(void *)cond;
-
-	if (__builtin_expect(words[shared_at] & shared_bits, 0))
+	if (__builtin_expect(is_noted(cond, shared_note), 0))
 		return NULL;
 	if (__builtin_expect(uposix__forked.f_alone, 0)) {
 		((struct cond *)(void *)cond)->c.c_lock = (struct uwait_lock){ 0 };
@@ -351,7 +339,7 @@ int uposix_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *att
 	}
 	memset(cond, 0, sizeof *cond);
 	if (shared == PTHREAD_PROCESS_SHARED)
-		return shared_bits ? pthread_cond_init(cond, attr) : ENOTSUP;
+		return shared_note.n_bits ? pthread_cond_init(cond, attr) : ENOTSUP;
 	((struct cond *)(void *)cond)->c_rest[CLOCK] = (uint32_t)clock;
 	return 0;
 }
@@ -374,9 +362,10 @@ int uposix_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 				  const struct timespec *time)
 {
 	const struct cond *c = cond_of(cond);
+	clockid_t clock = c ? (clockid_t)c->c_rest[CLOCK]
+		: is_noted(cond, clock_note) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 
-	return wait_for(cond, mutex, c ? (clockid_t)c->c_rest[CLOCK] : CLOCK_REALTIME,
-			time);
+	return wait_for(cond, mutex, clock, time);
 }
 
 int uposix_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
@@ -401,8 +390,13 @@ static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
 
 	if (time && !uposix__is_time(time))
 		return EINVAL;
-	if (!c || !m)
-		return wait_shared(cond, mutex, clock, time);
+	if (!c && !m)
+		return uposix__shared_wait(cond, mutex, clock, time);
+	if (!c || !m) {
+		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): of condition and mutex, one is"
+				 " of several processes: EINVAL", (void *)cond);
+		return EINVAL;
+	}
 	if (uposix__point())
 		return 0;
 	word = m->m_word;
@@ -419,32 +413,6 @@ static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
 		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): the thread does not have the"
 				 " mutex: EPERM", (void *)cond);
 	return -rc;
-}
-
-/* From a thread it looks from time to time: to be woken without a reason is allowed. */
-static int wait_shared(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
-		       const struct timespec *time)
-{
-	int rc;
-
-	if (cond_of(cond) || mutex_of(mutex)) {
-		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): of condition and mutex, one is"
-				 " of several processes: EINVAL", (void *)cond);
-		return EINVAL;
-	}
-	if (!uposix__me())
-		return !time ? pthread_cond_wait(cond, mutex)
-			: clock == CLOCK_REALTIME
-			? pthread_cond_timedwait(cond, mutex, time)
-			: pthread_cond_clockwait(cond, mutex, clock, time);
-	if (uposix__point())
-		return 0;
-	pthread_mutex_unlock(mutex);
-	rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
-	shared_lock(mutex, 0, NULL);
-	if (uposix__again(&rc) || rc == -EINTR)
-		return 0;
-	return time && uposix__deadline(time, clock) <= usync_after(0) ? ETIMEDOUT : 0;
 }
 
 int uposix_pthread_cond_signal(pthread_cond_t *cond)

@@ -158,6 +158,7 @@ posix/uposix_stdio.c:   uposix_io.h
 posix/uposix_key.c:     uposix_set.h
 posix/uposix_load.c:    uposix_set.h uposix_names.inc
 posix/uposix_lock.c:    uposix_set.h
+posix/uposix_shared.c:  uposix_set.h
 posix/uposix_signal.c:  uposix_set.h
 posix/uposix_stats.c:   uposix_set.h
 posix/uposix_sync.c:    uposix_set.h

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_shared.c: mutexes and conditions of several processes, which are libc's. To it
+ * the threads of a processor are one, and it would block that. So a thread looks at one
+ * from time to time.
+ *
+ * The mutex of a kind that knows its owner, recursive or checked, is locked here in the
+ * way of libc: 0 is free, 1 is locked, 2 is waited for in the kernel. As its owner it has
+ * what is no thread's number, so that no native thread of any process takes it for its
+ * own. The thread has a list of those that it holds.
+ */
+#include "uposix_set.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+enum {                                  /* of __kind */
+	KINDS  = 3,
+	ROBUST = 0x10,
+	OTHERS = 0x60,                  /* protocols of priorities */
+	THREAD = 0x40000000,            /* of __owner; with the process */
+};
+
+struct uposix_held {
+	struct uposix_held *h_next;
+	pthread_mutex_t    *h_mutex;
+	uint32_t            h_count;
+};
+
+static int  lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
+			 clockid_t clock, const struct timespec *time);
+static void release(pthread_mutex_t *mutex);
+
+static bool is_checked(const pthread_mutex_t *mutex)
+{
+	int kind = mutex->__data.__kind;
+
+	return !(kind & (ROBUST | OTHERS))
+		&& ((kind & KINDS) == PTHREAD_MUTEX_RECURSIVE
+		    || (kind & KINDS) == PTHREAD_MUTEX_ERRORCHECK);
+}
+
+/* The place in the list of `me' where it is, or NULL. */
+static struct uposix_held **find(struct uposix_thread *me, const pthread_mutex_t *mutex)
+{
+	struct uposix_held **at = &me->p_held;
+
+	while (*at && (*at)->h_mutex != mutex)
+		at = &(*at)->h_next;
+	return at;
+}
+
+static int try_other(void *mutex)
+{
+	return pthread_mutex_trylock(mutex);
+}
+
+static int try_checked(void *place)
+{
+	pthread_mutex_t *mutex = place;
+	int vacant = 0;
+
+	if (!__atomic_compare_exchange_n(&mutex->__data.__lock, &vacant, 1, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return EBUSY;
+	mutex->__data.__owner = THREAD | getpid();
+	mutex->__data.__count = 1;
+	mutex->__data.__nusers++;
+	return 0;
+}
+
+int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *time)
+{
+	struct uposix_thread *me = uposix__me();
+
+	if (!me)
+		return !time ? pthread_mutex_lock(mutex)
+			: clock == CLOCK_REALTIME ? pthread_mutex_timedlock(mutex, time)
+			: pthread_mutex_clocklock(mutex, clock, time);
+	if (mutex->__data.__kind & ROBUST) {
+		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): one of several processes, and"
+				 " robust: ENOTSUP", (void *)mutex);
+		return ENOTSUP;
+	}
+	return is_checked(mutex) ? lock_checked(me, mutex, clock, time)
+		: uposix__poll(try_other, mutex, clock, time);
+}
+
+static int lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
+			clockid_t clock, const struct timespec *time)
+{
+	struct uposix_held *h = *find(me, mutex);
+	int rc;
+
+	if (h) {
+		if ((mutex->__data.__kind & KINDS) != PTHREAD_MUTEX_RECURSIVE)
+			return EDEADLK;
+		h->h_count += h->h_count < UINT_MAX;
+		return h->h_count < UINT_MAX ? 0 : EAGAIN;
+	}
+	h = malloc(sizeof *h);
+	if (!h)
+		return EAGAIN;
+	rc = uposix__poll(try_checked, mutex, clock, time);
+	if (rc) {
+		free(h);
+		return rc;
+	}
+	*h = (struct uposix_held){ me->p_held, mutex, 1 };
+	me->p_held = h;
+	return 0;
+}
+
+int uposix__shared_trylock(pthread_mutex_t *mutex)
+{
+	static const struct timespec past = { 0, 0 };
+	struct uposix_thread *me = uposix__me();
+	int rc;
+
+	if (!me || !is_checked(mutex))
+		return pthread_mutex_trylock(mutex);
+	rc = lock_checked(me, mutex, CLOCK_MONOTONIC, &past);
+	return rc == ETIMEDOUT || rc == EDEADLK ? EBUSY : rc;
+}
+
+int uposix__shared_unlock(pthread_mutex_t *mutex)
+{
+	struct uposix_thread *me = uposix__me();
+	struct uposix_held **at, *h;
+
+	if (!me || !is_checked(mutex))
+		return pthread_mutex_unlock(mutex);
+	at = find(me, mutex);
+	h = *at;
+	if (!h)
+		return EPERM;
+	if (--h->h_count > 0)
+		return 0;
+	*at = h->h_next;
+	free(h);
+	release(mutex);
+	return 0;
+}
+
+static void release(pthread_mutex_t *mutex)
+{
+	mutex->__data.__owner = 0;
+	mutex->__data.__count = 0;
+	mutex->__data.__nusers--;
+	if (__atomic_exchange_n(&mutex->__data.__lock, 0, __ATOMIC_RELEASE) > 1)
+		syscall(SYS_futex, &mutex->__data.__lock, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* To be woken without a reason is allowed. */
+int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *time)
+{
+	struct uposix_thread *me = uposix__me();
+	struct uposix_held *h;
+	uint32_t count = 1;
+	int rc;
+
+	if (!me)
+		return !time ? pthread_cond_wait(cond, mutex)
+			: clock == CLOCK_REALTIME
+			? pthread_cond_timedwait(cond, mutex, time)
+			: pthread_cond_clockwait(cond, mutex, clock, time);
+	if (uposix__point())
+		return 0;
+	h = is_checked(mutex) ? *find(me, mutex) : NULL;
+	if (h) {
+		count = h->h_count;
+		h->h_count = 1;
+	}
+	rc = uposix__shared_unlock(mutex);
+	if (rc)
+		return rc;
+	rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
+	uposix__shared_lock(mutex, 0, NULL);
+	if (h)
+		(*find(me, mutex))->h_count = count;
+	if (uposix__again(&rc) || rc == -EINTR)
+		return 0;
+	return time && uposix__deadline(time, clock) <= usync_after(0) ? ETIMEDOUT : 0;
+}
+
+/* The thread ends, or is another one's copy in the child of a fork. */
+void uposix__forget_held(struct uposix_thread *me)
+{
+	struct uposix_held *h;
+
+	while ((h = me->p_held)) {
+		me->p_held = h->h_next;
+		free(h);
+	}
+}
