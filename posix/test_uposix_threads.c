@@ -2116,6 +2116,55 @@ static void *own_shared(void *kind)
 	return NULL;
 }
 
+static void *hold_shared(void *unused)
+{
+	ok(pthread_mutex_lock(&shared->m));
+	SET(2);
+	wait_go(NULL);
+	ok(pthread_mutex_unlock(&shared->m));
+	return unused;
+}
+
+/* libc's, which main() calls, does not have the thread's for main()'s own. */
+static void is_held_shared(void)
+{
+	pthread_t t = start(hold_shared, NULL);
+
+	UNTIL(GET() == 2);
+	is(EBUSY, pthread_mutex_trylock(&shared->m));
+	is(EPERM, pthread_mutex_unlock(&shared->m));
+	ok(sem_post(&go));
+	ok(pthread_mutex_lock(&shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	join(t);
+}
+
+static void *wait_deep(void *unused)
+{
+	ok(pthread_mutex_lock(&shared->m));
+	ok(pthread_mutex_lock(&shared->m));
+	SET(3);
+	while (shared->value == 1)
+		ok(pthread_cond_wait(&shared->c, &shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	is(EBUSY, shared->value);
+	ok(pthread_mutex_unlock(&shared->m));
+	return unused;
+}
+
+/* With libc's it waits for ever. */
+static void waits_deep(void)
+{
+	pthread_t t = start(wait_deep, NULL);
+
+	UNTIL(GET() == 3);
+	ok(pthread_mutex_lock(&shared->m));
+	shared->value = EBUSY;
+	ok(pthread_cond_signal(&shared->c));
+	ok(pthread_mutex_unlock(&shared->m));
+	join(t);
+}
+
 static void shares_owned(void **state)
 {
 	static int kinds[] = { PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK };
@@ -2136,6 +2185,9 @@ static void shares_owned(void **state)
 			own_shared(kind);
 		else
 			join(start(own_shared, kind));
+		is_held_shared();
+		if (ours() && *kind == PTHREAD_MUTEX_RECURSIVE)
+			waits_deep();
 		ok(pthread_mutex_destroy(&shared->m));
 		shares_kind(*kind);
 	}
