@@ -1420,10 +1420,11 @@ static void *time_out(void *m)
 
 static void times_out(void **state)
 {
-	struct timespec t = { 1, 0 };
+	struct timespec t = { 1, 0 }, none = { 0, 1000 * MS };
 
 	(void)state;
 	ok(pthread_mutex_timedlock(&lock, &t));         /* it is free */
+	is(EINVAL, pthread_mutex_timedlock(&lock, &none));
 	join(start(time_out, &lock));
 	ok(pthread_mutex_unlock(&lock));
 }
@@ -2194,6 +2195,45 @@ static void shares_owned(void **state)
 	munmap(shared, sizeof *shared);
 }
 
+static void unlock_shared(void *unused)
+{
+	(void)unused;
+	is(EBUSY, pthread_mutex_trylock(&shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	SET(4);
+}
+
+static void *await_shared(void *unused)
+{
+	ok(pthread_mutex_lock(&shared->m));
+	pthread_cleanup_push(unlock_shared, NULL);
+	SET(1);
+	while (shared->value == 0)
+		ok(pthread_cond_wait(&shared->c, &shared->m));
+	pthread_cleanup_pop(1);
+	return unused;
+}
+
+/* A cancel ends the wait also when another process has the mutex meanwhile. */
+static void shares_cancelled(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	make_shared();
+	t = start(await_shared, NULL);
+	UNTIL(GET() == 1);
+	ok(pthread_mutex_lock(&shared->m));
+	nap(5);
+	ok(pthread_cancel(t));
+	shared->value = 1;
+	nap(5);
+	ok(pthread_mutex_unlock(&shared->m));
+	assert_ptr_equal(join(t), PTHREAD_CANCELED);
+	is(4, GET());
+	munmap(shared, sizeof *shared);
+}
+
 /* A condition of several processes has its clock, too. */
 static void *wait_shared(void *unused)
 {
@@ -2369,8 +2409,9 @@ int main(void)
 		TEST(reads_and_writes), TEST(rwlock_inits), TEST(semaphores),
 		TEST(interrupts_main), TEST(named_semaphore), TEST(barriers),
 		TEST(barrier_and_signal), TEST(joins_native), TEST(spins), TEST(sleeps),
-		TEST(shares), TEST(shares_kinds), TEST(shares_owned), TEST(shares_clock),
-		TEST(forks), TEST(forks_in_thread),
+		TEST(shares), TEST(shares_kinds), TEST(shares_owned),
+		TEST(shares_cancelled), TEST(shares_clock), TEST(forks),
+		TEST(forks_in_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

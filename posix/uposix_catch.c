@@ -116,7 +116,7 @@ void uposix__native_mask(uint64_t before, uint64_t now)
 /* It creates a thread, so it is in no handler. */
 void uposix__native_creates(uint64_t mask)
 {
-	if (!pthread_equal(pthread_self(), main_thread))
+	if (mask == main_mask || !pthread_equal(pthread_self(), main_thread))
 		return;
 	main_mask = mask;
 	uposix__native_mask(mask, mask);

@@ -182,7 +182,8 @@ int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t 
 	uposix__shared_lock(mutex, 0, NULL);
 	if (h)
 		(*find(me, mutex))->h_count = count;
-	if (uposix__again(&rc) || rc == -EINTR)
+	/* A cancel or a signal may have come while it waited for the mutex. */
+	if (uposix__again(&rc) || rc == -EINTR || uposix__point())
 		return 0;
 	return time && uposix__deadline(time, clock) <= usync_after(0) ? ETIMEDOUT : 0;
 }

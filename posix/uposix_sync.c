@@ -198,7 +198,15 @@ int uposix_pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
 	return lock(mutex, clock, time);
 }
 
-/* A time that is none is found out only if there is a wait. */
+/* Its owner may lock it again, or is to be told. */
+static bool is_checked(const struct mutex *m)
+{
+	uint32_t kind = m->m_word & KINDS;
+
+	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
+}
+
+/* A time that is none is found out only if there is, or would be, a wait. */
 static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *time)
 {
 	struct mutex *m = mutex_of(mutex);
@@ -207,7 +215,8 @@ static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *
 	if (!m)
 		return uposix__shared_lock(mutex, clock, time);
 	rc = usync_mutex_lock(&m->m, 0);
-	if (rc == -ETIMEDOUT && !uposix__is_time(time))
+	if ((rc == -ETIMEDOUT || (rc == -EDEADLK && !is_checked(m)))
+	    && !uposix__is_time(time))
 		return EINVAL;
 	while (rc == -ETIMEDOUT || uposix__once_more(rc)) {
 		rc = usync_mutex_lock(&m->m, uposix__deadline(time, clock));
