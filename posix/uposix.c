@@ -406,7 +406,6 @@ static void run(void *arg)
 	p->p_thread = ustack_self();
 	uwait_unlock(&p->p_lock);
 	uposix__own(p);
-	uposix__begin_signals(p);
 	uposix__point();
 	p->p_result = p->p_func(p->p_arg);
 	end(p);
@@ -430,7 +429,8 @@ static void end(struct uposix_thread *p)
 		pthread_exit(NULL);
 	}
 	uposix__end_signals(p);
-	uposix__forget_held(p);
+	if (p->p_held)
+		uposix__forget_held(p);
 	uposix__disown();
 	usync_key_set(&self_key, NULL);
 	uwait_lock(&p->p_lock);

@@ -284,8 +284,7 @@ bool uposix__handle(struct uposix_thread *me);
 /* Takes one of these that was sent to `me', by pthread_kill(); 0: there is none. */
 int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
 
-/* The thread begins: some may be pending already. It ends: others get what is left. */
-void uposix__begin_signals(struct uposix_thread *me);
+/* The thread ends: others get what is left. */
 void uposix__end_signals(struct uposix_thread *me);
 
 static inline uint64_t uposix__bit(int sig)

@@ -63,15 +63,12 @@ static void set_mask(struct uposix_thread *me, uint64_t mask)
 	}
 }
 
-void uposix__begin_signals(struct uposix_thread *me)
-{
-	look(me);
-}
-
 void uposix__end_signals(struct uposix_thread *me)
 {
 	look(me);
-	set_mask(me, ~(uint64_t)0);
+	__atomic_store_n(&me->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&me->p_offer, __ATOMIC_SEQ_CST) != 0, 0))
+		uposix__look_again();
 }
 
 /* Runs the handlers of what is pending and not blocked. */
