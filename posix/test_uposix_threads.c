@@ -722,6 +722,15 @@ static void cancels_no_lock(void **state)
 	ok(pthread_mutex_unlock(&lock));
 	assert_ptr_equal(join(t), PTHREAD_CANCELED);
 	assert_int_equal(GET(), 1);
+	for (int i = 0; i < 50; i++) {                  /* its begin is none, too */
+		SET(0);
+		ok(pthread_mutex_lock(&lock));
+		t = start(hold_lock, NULL);
+		ok(pthread_cancel(t));
+		ok(pthread_mutex_unlock(&lock));
+		assert_ptr_equal(join(t), PTHREAD_CANCELED);
+		assert_int_equal(GET(), 1);
+	}
 }
 
 /* Signals. */

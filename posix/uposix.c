@@ -406,7 +406,7 @@ static void run(void *arg)
 	p->p_thread = ustack_self();
 	uwait_unlock(&p->p_lock);
 	uposix__own(p);
-	uposix__point();
+	uposix__handle(p);
 	p->p_result = p->p_func(p->p_arg);
 	end(p);
 }
