@@ -153,9 +153,9 @@ static const char *converse(struct client *c)
 		struct usync_case cases[] = {
 			{ .s_op = USYNC_READABLE, .s_fd = c->fd },
 			{ .s_op = USYNC_RECV, .s_chan = c->bell },
-			{ .s_op = USYNC_WRITABLE, .s_fd = full ? c->fd : -1 },
+			{ .s_op = USYNC_WRITABLE, .s_fd = c->fd },
 		};
-		int rc = usync_select(cases, 3, end);
+		int rc = usync_select(cases, full ? 3 : 2, end);
 
 		if (rc < 0)
 			return rc == -ECANCELED ? "* the server ends, goodbye\n"
@@ -242,8 +242,7 @@ int main(int argc, char **argv)
 	listener = check(unet_listen(&address, 0, 0), text);
 	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, serve, rr, NULL), "start");
-	puts("ready");
-	fflush(stdout);
+	dprintf(1, "ready\n");
 	check(rr_destroy(rr), "end");
 	usync_scope_release(all);
 	return 0;
