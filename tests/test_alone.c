@@ -451,6 +451,16 @@ struct storm {
 	atomic_size_t s_left;
 };
 
+/* How many are left, with the one that is taken; 0: none. */
+static size_t pick_one(struct storm *m)
+{
+	size_t left = m->s_left;
+
+	while (left > 0 && !atomic_compare_exchange_weak(&m->s_left, &left, left - 1))
+		;
+	return left;
+}
+
 /* Starts others of both kinds, joins them, and moves if it may. */
 static void breed(void *arg)
 {
@@ -460,11 +470,10 @@ static void breed(void *arg)
 	int rc;
 
 	for (size_t i = 0; i < 3; i++) {
-		size_t left = m->s_left;
+		size_t left = pick_one(m);
 
 		if (left == 0)
 			break;
-		m->s_left--;
 		if (left % 3 == 0)
 			rc = ustack_start(breed, m, &threads[i]);
 		else
