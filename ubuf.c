@@ -49,7 +49,7 @@ static int before_read(struct ubuf_in *in, int64_t deadline);
 static inline ssize_t get(const struct ubuf *b, void *buffer, size_t size,
 			  int64_t deadline);
 static inline int fd_of(const struct ubuf *b);
-static int make_room(struct ubuf *b, size_t want);
+static int make_room(struct ubuf *b, size_t want, size_t least);
 static int reserve(struct ubuf *b, size_t size, int64_t deadline);
 static int write_some(struct ubuf *b, int64_t deadline);
 static inline ssize_t put(const struct ubuf *b, const void *data, size_t size,
@@ -311,7 +311,7 @@ static ssize_t fill(struct ubuf_in *in, int64_t deadline)
 	ssize_t n;
 
 	if (rc == 0)
-		rc = make_room(b, 1);
+		rc = make_room(b, 1, UBUF_SIZE);
 	if (rc)
 		return rc;
 	room = b->b_size - b->b_end;
@@ -334,7 +334,7 @@ static int before_read(struct ubuf_in *in, int64_t deadline)
 		return rc;
 	if (held(b) > 0) {
 		if (held(b) <= b->b_start)
-			return make_room(b, b->b_size - held(b));
+			return make_room(b, b->b_size - held(b), UBUF_SIZE);
 		return 0;
 	}
 	b->b_start = b->b_end = 0;
@@ -357,8 +357,9 @@ static inline int fd_of(const struct ubuf *b)
 	return (int)(intptr_t)b->b_peer;
 }
 
-/* For `want' bytes at b_end, with those that are there within the limit: 0. */
-static int make_room(struct ubuf *b, size_t want)
+/* For `want' bytes at b_end, with those that are there within the limit: 0. The first
+   room has `least'. */
+static int make_room(struct ubuf *b, size_t want, size_t least)
 {
 	size_t have = held(b), size = b->b_size;
 	char *data = b->b_data;
@@ -368,7 +369,7 @@ static int make_room(struct ubuf *b, size_t want)
 	if (size - have < want) {
 		if (want > SIZE_MAX / 4 || have > SIZE_MAX / 4)
 			return -ENOMEM;
-		size = size ? size : UBUF_SIZE;
+		size = size ? size : least;
 		while (size - have < want)
 			size *= 2;
 		size = size < b->b_limit ? size : b->b_limit;
@@ -451,7 +452,7 @@ static int reserve(struct ubuf *b, size_t size, int64_t deadline)
 		if (rc)
 			return rc;
 	}
-	return make_room(b, size);
+	return make_room(b, size, UBUF_SHORT);
 }
 
 static int write_some(struct ubuf *b, int64_t deadline)

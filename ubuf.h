@@ -6,7 +6,8 @@
  * A struct ubuf_in or ubuf_out belongs to one thread at a time, and may be in its frames.
  * Its bytes are on the heap, or in memory that the program lends. An empty buffer has no
  * memory while its thread waits to read, and none after ubuf_flush(), so an idle
- * connection costs none. It begins with UBUF_SIZE bytes and doubles up to its limit.
+ * connection costs none. It begins with UBUF_SIZE bytes, for a writer with UBUF_SHORT,
+ * and doubles up to its limit.
  *
  * Calls with a deadline switch threads if they wait; threads and native threads may make
  * them. They return a number of at least 0 or one of these. The next call goes on, and no
@@ -34,7 +35,8 @@ extern "C" {
 #endif
 
 enum {
-	UBUF_SIZE  = 4096,              /* bytes, of the first buffer */
+	UBUF_SIZE  = 4096,              /* bytes, of a reader's first buffer */
+	UBUF_SHORT = 1024,              /* of a writer's: many may have some words each */
 	UBUF_LIMIT = 16384,             /* bytes, for limit 0 */
 };
 
