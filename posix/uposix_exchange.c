@@ -31,14 +31,14 @@ static uint32_t found;                  /* bits: items of UPOSIX_TLS */
 /* A processor's. */
 struct blocks {
 	struct usched_hook    b_hook;   /* first */
-	struct uposix_thread *b_owner;  /* NULL: nobody needs what is in them */
+	struct uposix_thread *b_owner;  /* NULL: no thread needs what is in them */
 	char                 *b_at[OBJECTS];
 };
 
 /* ---- What is chosen ---- */
 
-/* The item of UPOSIX_TLS for an object, "libx" for libx.so.1, too; -1: none. */
-static int item_of(const char *name, bool program)
+/* An item of UPOSIX_TLS is for an object: "libx" for libx.so.1, too. */
+bool uposix__is_named(const char *name, bool program)
 {
 	const char *item = uposix__conf.c_tls;
 	size_t length;
@@ -47,20 +47,13 @@ static int item_of(const char *name, bool program)
 		length = strcspn(item, ",");
 		if (program ? length == 7 && strncmp(item, "program", 7) == 0
 		    : length && strncmp(item, name, length) == 0
-		      && strchr(".-", name[length]))
-			return i;
+		      && strchr(".-", name[length])) {
+			found |= 1u << i;
+			return true;
+		}
 		item += length + (item[length] == ',');
 	}
-	return -1;
-}
-
-bool uposix__is_named(const char *name, bool program)
-{
-	int item = item_of(name, program);
-
-	if (item >= 0)
-		found |= 1u << item;
-	return item >= 0;
+	return false;
 }
 
 void uposix__tell_unknown(void)
@@ -75,6 +68,9 @@ void uposix__tell_unknown(void)
 				     " is called %.*s", (int)length, item);
 		item += length + (item[length] == ',');
 	}
+	if (item && *item)
+		uposix__tell("UPOSIX_TLS: after %d names the others are left out: %s",
+			     ITEMS, item);
 }
 
 /* An address in a dynamic section: some dynamic linkers leave them as in the file. */

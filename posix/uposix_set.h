@@ -140,7 +140,8 @@ struct uposix_thread *uposix__record_of(const struct ustack *u);
 /* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
 int uposix__make_values(struct uposix_thread *p);
 
-/* The calling thread begins: variables that c_tls has are its own. It ends: nobody's. */
+/* The calling thread begins: variables that c_tls has are its own. It ends: they are no
+   thread's. */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);
 
