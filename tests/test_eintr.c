@@ -31,6 +31,7 @@
 #include "../uoffload.h"
 #include "../rr.h"
 #include "../usync.h"
+#include "message.h"
 
 /* ---- What is interrupted ---- */
 
@@ -316,20 +317,6 @@ static void test_connect(void **state)
 /* ---- Messages, files, and what is forgotten ---- */
 
 enum { MESSAGE = 30 };                  /* bytes, from a file, too */
-
-union ancillary {
-	struct cmsghdr a_head;
-	char           a_room[CMSG_SPACE(sizeof(int))];
-};
-
-static struct msghdr message_of(struct iovec *iov, int n, union ancillary *a)
-{
-	struct msghdr m = { .msg_iov = iov, .msg_control = a->a_room };
-
-	m.msg_iovlen = (__typeof__(m.msg_iovlen))n;
-	m.msg_controllen = sizeof a->a_room;
-	return m;
-}
 
 /* Each message brings a descriptor. */
 static void send_messages(void *arg)

@@ -20,6 +20,7 @@
 #include "../unet.h"
 #include "../uoffload.h"
 #include "../usync.h"
+#include "message.h"
 #include "sweep.h"
 
 enum { SIZE = 3000 };                   /* bytes through a pipe */
@@ -160,20 +161,6 @@ static void use_poll(void)
 /* ---- Messages ---- */
 
 enum { MESSAGE = 50 };                  /* bytes, and a descriptor */
-
-union ancillary {
-	struct cmsghdr a_head;
-	char           a_room[CMSG_SPACE(sizeof(int))];
-};
-
-static struct msghdr message_of(struct iovec *iov, int n, union ancillary *a)
-{
-	struct msghdr m = { .msg_iov = iov, .msg_control = a->a_room };
-
-	m.msg_iovlen = (__typeof__(m.msg_iovlen))n;
-	m.msg_controllen = sizeof a->a_room;
-	return m;
-}
 
 /* What is left of it is sent without the descriptor. */
 static void send_message(void *to)
