@@ -346,11 +346,12 @@ static void writable(void)
 	for (int lined = 0; lined < 2; lined++) {
 		make(0);
 		small_buffers(fds[0]);
-		if (lined)
+		if (lined) {
 			writer = go(write_much, NULL);
-		else
+			await_waiting(writer);
+		} else {
 			fill(fds[0]);
-		nap(2);
+		}
 		u = go(select_writable, NULL);
 		nap(2);
 		TEST_EQUAL(done, 0);

@@ -201,7 +201,7 @@ static void test_computes(void **state)
 
 static void test_sleeps(void **state)
 {
-	struct until until = { "\"lazy\"", 1 };
+	struct until until = { is_emulated() ? "\"lazy\"" : ": it sleeps in ", 1 };
 	void *s;
 
 	(void)state;
@@ -209,7 +209,7 @@ static void test_sleeps(void **state)
 	s = begin(1, LIMIT);
 	run(s, sleep_native, &until, "lazy");
 	TEST_EQUAL(over->o_destroy(s), 0);
-	TEST_TRUE(count("\"lazy\"", ": it sleeps in ") > 0 || is_emulated());
+	TEST_TRUE(count("\"lazy\"", until.u_text) > 0);
 }
 
 static void test_unnamed(void **state)
@@ -277,28 +277,36 @@ static void test_several(void **state)
 		TEST_TRUE(count("stall", untils[i].u_text) >= 1);
 }
 
-/* Threads that block and yield, alone or with others, are none that keep a processor. */
-static void test_none(void **state)
+/* What is said while `n' threads have short turns. */
+static unsigned lines_of_short_turns(uintptr_t n, bool yield)
 {
 	struct ustack *threads[4];
-	void *s;
+	void *s = begin(1, SELDOM);
+
+	for (uintptr_t i = 0; i < n; i++)
+		TEST_EQUAL(over->o_start(s, short_turns, (void *)(uintptr_t)yield,
+					 &threads[i]), 0);
+	for (uintptr_t i = 0; i < n; i++)
+		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	for (unsigned i = 0; i < lines; i++)
+		print_message("%s\n", said_lines[i]);
+	return lines;
+}
+
+/*
+ * Threads that block and yield, alone or with others, are none that keep a processor. The
+ * kernel may keep one from it for as long, amid its turn: then once more.
+ */
+static void test_none(void **state)
+{
+	int64_t end = now() + PATIENCE;
 
 	(void)state;
 	test_timeout(60);
-	for (uintptr_t round = 0; round < 4; round++) {
-		uintptr_t n = round / 2 ? 4 : 1;
-
-		s = begin(1, SELDOM);
-		for (uintptr_t i = 0; i < n; i++)
-			TEST_EQUAL(over->o_start(s, short_turns, (void *)(round % 2),
-						 &threads[i]), 0);
-		for (uintptr_t i = 0; i < n; i++)
-			TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
-		TEST_EQUAL(over->o_destroy(s), 0);
-		for (unsigned i = 0; i < lines; i++)
-			print_message("%s\n", said_lines[i]);
-		TEST_EQUAL(lines, 0);
-	}
+	for (unsigned round = 0; round < 4; round++)
+		while (lines_of_short_turns(round / 2 ? 4 : 1, round % 2))
+			TEST_TRUE(now() < end);
 }
 
 /* With slices there is one monitor for both, and a handler on the thread's own stack. */
