@@ -98,6 +98,7 @@ rows() {
 	proof cpp
 	proof faults
 	proof model
+	proof delays
 	proof torture
 	proof csmith
 	proof fuzz
