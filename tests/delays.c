@@ -102,7 +102,8 @@ static int watch(pid_t program)
 	const struct sigaction action = { .sa_handler = tick };
 	int64_t last = 0;
 
-	if (sigaction(SIGALRM, &action, NULL) < 0 || setitimer(ITIMER_REAL, &each, NULL) < 0)
+	if (sigaction(SIGALRM, &action, NULL) < 0 ||
+	    setitimer(ITIMER_REAL, &each, NULL) < 0)
 		die("setitimer");
 	find(program);
 	for (;;) {

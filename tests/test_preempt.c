@@ -710,8 +710,8 @@ static size_t sleeps_of_a_while(void)
 }
 
 /*
- * The monitor sleeps while nothing runs: nothing in this process does. It looks some times
- * before, and may be late with that.
+ * The monitor sleeps while nothing runs: nothing in this process does. It looks some
+ * times before, and may be late with that.
  */
 static void test_idle(void **state)
 {
