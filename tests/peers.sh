@@ -305,6 +305,10 @@ check_servers() {
 	done <"$dir/servers"
 }
 
+is_ready_or_ended() {	# PROCESS
+	grep -q ready "$dir/out" || ! kill -0 "$1" 2>/dev/null
+}
+
 # Servers for bench/chat-load: what is said comes to all, and SIGTERM ends them.
 check_chats() {
 	for file in "$B"/examples/09-chat "$B"/peers/*-chat; do
@@ -313,15 +317,12 @@ check_chats() {
 		for port in 27951 27952 27953 27954; do
 			"$file" $port >"$dir/out" 2>"$dir/err" &
 			chat=$!
-			for _ in 1 2 3 4 5 6 7 8 9 10; do
-				! grep -q ready "$dir/out" || break
-				sleep 0.2
-			done
+			until_true 600 is_ready_or_ended $chat
 			! grep -q ready "$dir/out" || break
 			kill $chat 2>/dev/null
 			wait $chat
 		done
-		timeout 60 "$B/bench/chat-load" $port $chat 20 5 100 1 >"$dir/out" 2>"$dir/err" ||
+		limited "$B/bench/chat-load" $port $chat 20 5 100 1 >"$dir/out" 2>"$dir/err" ||
 			fail "$file: chat-load: $(cat "$dir/out" "$dir/err")"
 		kill $chat
 		wait $chat || fail "$file: status $? after SIGTERM"

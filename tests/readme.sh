@@ -6,16 +6,14 @@
 # The files that it names for five questions are where the answers are.
 #
 #   CC, SWITCH    as for make, which sets them
-#   PORT          for the server; default 27900
+#   PORT          for the server, the first that is free after this one
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
-server=
-at_exit() {
-	[ -z "$server" ] || kill "$server" 2>/dev/null
-}
-port=${PORT:-27900}
+PORT=${PORT:-27900}
+# shellcheck source=tests/server.lib
+. tests/server.lib
 
 awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/server.c"
 command=$(sed -n '/^cc server\.c u\*/p' README.md)
@@ -33,19 +31,20 @@ grep -q '^server: 127.0.0.1:99999: ' "$dir/log" || fail 'a wrong address is not 
 
 # Where the port is taken by others, the next one.
 for _ in 1 2 3 4 5 6 7 8 9 10; do
+	port=$((port + 1))
 	"$dir/server" "127.0.0.1:$port" 2>"$dir/log" &
 	server=$!
-	sleep 0.3
-	kill -0 $server 2>/dev/null && break
-	port=$((port + 1))
+	servers=$server
+	until_true 600 is_up $port $server
+	listens_itself $port $server && break
 done
-timeout 10 "$dir/server" "127.0.0.1:$port" 2>"$dir/log" && fail 'a port that is taken is no error'
+limited "$dir/server" "127.0.0.1:$port" 2>"$dir/log" && fail 'a port that is taken is no error'
 grep -q "^server: 127.0.0.1:$port: .*in use" "$dir/log" || fail 'a port that is taken is not told'
 if command -v python3 >/dev/null; then
 	python3 - "$port" <<-'END' || fail 'the server does not echo'
 	import socket, sys
 	data = bytes(range(256)) * 400
-	with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30) as s:
+	with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 600) as s:
 	    s.sendall(data[:1000])
 	    got = b""
 	    while len(got) < 1000:
