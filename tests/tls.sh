@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
-PORT=${PORT:-$((26000 + $$ % 900))}
+PORT=${PORT:-$((24000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
 need openssl
@@ -138,10 +138,19 @@ clients() {
 	renegotiate
 }
 
-# openssl s_client renegotiates for a line "R".
+# openssl s_client renegotiates for a line "R". Its input ends when it has the answer.
 renegotiate() {
-	printf 'R\n' | limited openssl s_client -connect "127.0.0.1:$port" -tls1_2 \
-		>"$dir/said" 2>&1
+	rm -f "$dir/ended"
+	: >"$dir/said"
+	{
+		echo R
+		until grep -q 'no renegotiation' "$dir/said" || [ -e "$dir/ended" ]; do
+			sleep 0.1
+		done
+	} | {
+		limited openssl s_client -connect "127.0.0.1:$port" -tls1_2 >"$dir/said" 2>&1
+		: >"$dir/ended"
+	}
 	has 'no renegotiation' "$dir/said"
 }
 
@@ -151,10 +160,18 @@ presented() {
 	sed -n 's/^subject=CN = //p' "$dir/said"
 }
 
+presents() {		# SUBJECT
+	[ "$(presented)" = "$1" ]
+}
+
 # The server's files change; SIGHUP makes it read them. A connection goes on.
 reload() {
-	{ printf 'GET /small HTTP/1.1\r\n\r\n'; sleep 2
-		printf 'GET /small HTTP/1.1\r\nConnection: close\r\n\r\n'; } |
+	rm -f "$dir/reloaded"
+	{
+		printf 'GET /small HTTP/1.1\r\n\r\n'
+		until_true 60 test -e "$dir/reloaded"
+		printf 'GET /small HTTP/1.1\r\nConnection: close\r\n\r\n'
+	} |
 		limited openssl s_client -connect "127.0.0.1:$port" -quiet -ign_eof \
 		>"$dir/goes-on" 2>"$dir/errors" &
 	goes_on=$!
@@ -162,13 +179,15 @@ reload() {
 	same 'the certificate' a.example "$(presented)"
 	cp "$pki/client.pem" "$dir/chain.pem"
 	kill -HUP "$server"
-	sleep 0.2
+	mismatch='certificates stay as they are: key values mismatch'
+	until_true 600 grep -q "$mismatch" "$dir/errors.$server"
+	has "$mismatch" "$dir/errors.$server"
 	same 'the certificate where the key is wrong' a.example "$(presented)"
-	has 'certificates stay as they are: key values mismatch' "$dir/errors.$server"
 	cp "$pki/client.key" "$dir/key.pem"
 	kill -HUP "$server"
-	sleep 0.2
+	until_true 600 presents client.example
 	same 'the certificate after a reload' client.example "$(presented)"
+	: >"$dir/reloaded"
 	wait $goes_on
 	same 'answers over a reload' 2 "$(grep -c '^hello' "$dir/goes-on")"
 }

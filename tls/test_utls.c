@@ -514,7 +514,7 @@ static void flushes(void)
 		left -= n > 0 ? (size_t)n : 0;
 	}
 	TEST_EQUAL(utls_read_all(b->b_client, data, left, NULL,
-				 usync_after(10 * USYNC_SECOND)), 0);
+				 usync_after(100 * USYNC_SECOND)), 0);
 	free(data);
 	end(b);
 	utls_context_free(server);
