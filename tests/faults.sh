@@ -28,7 +28,7 @@ need bash
 if grep -q '^CFLAGS=.*-fsanitize=' "$B/flags"; then
 	skip "a sanitizer has calls of its own"
 fi
-PORT=${PORT:-$((26000 + $$ % 3000))}
+PORT=${PORT:-$((29000 + $$ % 2000))}
 backend=''
 at_exit() {
 	# shellcheck disable=SC2046
