@@ -19,7 +19,7 @@
 /* Machines may be busy. */
 #define UNTIL(what) do {				\
 	bool is_ = what;				\
-	for (int i_ = 0; i_ < 5000 && !is_; i_++) {	\
+	for (int i_ = 0; i_ < 60000 && !is_; i_++) {	\
 		nap(1);					\
 		is_ = what;				\
 	}						\

@@ -381,7 +381,7 @@ static void forks(void **state)
 	until_there(1);
 	child = fork();
 	if (child == 0) {
-		alarm(10);
+		alarm(100);
 		if (wake(&word, INT_MAX))
 			_exit(1);
 		u = start(wait_for_change, NULL);

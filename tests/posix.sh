@@ -497,7 +497,7 @@ int main()
 			std::unique_lock<std::mutex> l(m);
 			n++;
 			changed.notify_all();
-			changed.wait_for(l, std::chrono::seconds(10), [&] { return n == 20; });
+			changed.wait_for(l, std::chrono::seconds(100), [&] { return n == 20; });
 		});
 	for (auto &thread : threads)
 		thread.join();
@@ -539,7 +539,9 @@ int main()
 			std::promise<int> p;
 			auto f = p.get_future();
 			std::thread t([&] {
-				std::this_thread::sleep_for(std::chrono::milliseconds(10));
+				while (!timeouts)
+					std::this_thread::sleep_for(
+						std::chrono::milliseconds(10));
 				p.set_value(get());
 			});
 			timeouts += f.wait_for(std::chrono::milliseconds(1))
