@@ -293,7 +293,7 @@ found() {		# WORKLOAD COLUMN [ROW]
 # not listen is killed ten seconds later.
 gone() {		# FILE
 	i=0
-	while [ $((i += 1)) -le 300 ]; do
+	while [ $((i += 1)) -le 3000 ]; do
 		kill -0 "$(cat "$1")" 2>/dev/null || return 0
 		sleep 0.2
 	done
@@ -302,7 +302,7 @@ gone() {		# FILE
 
 wait_for() {		# FILE
 	i=0
-	while [ $((i += 1)) -le 300 ]; do
+	while [ $((i += 1)) -le 3000 ]; do
 		[ ! -s "$1" ] || return 0
 		sleep 0.2
 	done
@@ -755,7 +755,7 @@ test_answers() {
 	echo 0.5; echo; echo 19
 	END
 	program peers/lua-ring <<-'END'
-	[ -e "$0.run" ] || { echo >"$0.run"; exec sleep 600; }
+	[ -e "$0.run" ] || { echo >"$0.run"; exec sleep 900; }
 	echo 0.5; echo 19
 	END
 	program peers/luajit-ring <<-'END'
@@ -773,7 +773,11 @@ test_answers() {
 		'POSIX passes=500000: fail:answer: 0.5 18 $' \
 		'LWT passes=500000: fail:memory: not enough memory$' \
 		'LUAJIT passes=500000: fail:killed-9$'
-	bench --workload ring --quick -n 2 --limit 15 --only LUA
+	for seconds in 15 60 300; do            # more, if that was not enough for the second
+		rm -f "$BUILD/peers/lua-ring.run"
+		bench --workload ring --quick -n 2 --limit $seconds --only LUA
+		[ "$(found ring LUA 3)" != 0.5 ] || break
+	done
 	same 'a run that hangs' fail:timeout "$(found ring LUA)"
 	same 'the next run' 0.5 "$(found ring LUA 3)"
 	failures_noted 'LUA passes=500000: fail:timeout$'
@@ -972,7 +976,7 @@ test_progress() {
 	script -qec "'$here/bench.sh' --quick --only UL -o '$dir/results.tty' >'$dir/csv'" \
 		/dev/null >"$dir/tty" </dev/null
 	has 'cycle, run 1 of 1, N=2 R=4 M=250010, UL: 0% done, time left unknown yet' "$dir/tty"
-	has 'N=8 R=100000 M=12, UL: 87% done, about 0 min' "$dir/tty"
+	has 'N=8 R=100000 M=12, UL: 87% done, about [0-9]* min' "$dir/tty"
 	has '^ *2, *4, *250010, *0.250000$' "$dir/csv"
 	programs_of ring memory
 	script -qec "'$here/bench.sh' --workload ring,memory --quick --only UL1T,GO \

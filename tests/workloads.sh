@@ -225,17 +225,22 @@ test_server_failures() {
 	gone "$FAKES/server"
 }
 
-# A server that does not end, once: it takes the time that is patience, which is enough for
-# clients that do not hang. Beside the other tests.
+# A server that does not end, once: it takes the time that is patience. With more of it, if
+# it was not enough for clients that do not hang. Beside the other tests.
 test_server_deaf() {
 	TMPDIR=$dir/tmp.deaf runs=1000
 	mkdir "$TMPDIR"
-	fakes_of http
-	cat >"$FAKES/serve" <<-'END'
-	[ -e "$FAKES/deaf" ] || trap '' TERM
-	: >"$FAKES/deaf"
-	END
-	PATIENCE=15 bench --workload http -n 1 --quick --only GO
+	for PATIENCE in 15 60 200; do
+		fakes_of http
+		cat >"$FAKES/serve" <<-'END'
+		[ -e "$FAKES/deaf" ] || trap '' TERM
+		: >"$FAKES/deaf"
+		END
+		bench --workload http -n 1 --quick --only GO
+		case $(line 2),$(line 3) in
+		http,1,fail:end,http,64,1000) break ;;
+		esac
+	done
 	same 'a server that does not end' http,1,fail:end "$(line 2)"
 	same 'the next one' http,64,1000 "$(line 3)"
 	has '^http: GO connections=1: fail:end: ' "$results/failures.txt"
@@ -259,7 +264,7 @@ test_server_rates() {
 	has '^bench.sh: h2load: EPOLL connections=64: fail:missing: .*c-epoll-http$' "$err"
 	executable "$BUILD/examples/06-kv" <<-'END'
 	echo fail:made-up
-	sleep 50
+	sleep 600
 	END
 	bench --workload redis --quick --limit 2 --only U
 	same 'a server that is never ready' redis,50,GET,1,fail:timeout "$(line 2)"
@@ -311,7 +316,7 @@ test_server_interrupt() {
 	env --default-signal true 2>/dev/null || return 0
 	fakes_of http
 	# shellcheck disable=SC2016 # for a client to expand
-	echo '[ $server != peers/st-http ] || sleep 50; echo Requests/sec: 5' >"$FAKES/wrk"
+	echo '[ $server != peers/st-http ] || sleep 600; echo Requests/sec: 5' >"$FAKES/wrk"
 	rm -f "$FAKES/client"
 	runs=$((runs + 1))
 	out=$dir/out.$runs results=$dir/results.$runs
@@ -320,7 +325,7 @@ test_server_interrupt() {
 	bench=$!
 	i=0
 	until [ "$(grep -c ^wrk "$FAKES/calls" 2>/dev/null)" = 3 ]; do
-		[ $((i += 1)) -le 600 ] || break
+		[ $((i += 1)) -le 6000 ] || break
 		sleep 0.1
 	done
 	kill -s INT $bench
@@ -335,8 +340,8 @@ test_server_interrupt() {
 
 need timeout setsid pgrep
 unset PROCS BLOCKS USCHED_STACKS PEAK DURATION PINNED PATIENCE
-TMPDIR=$dir/tmp
-export TMPDIR
+TMPDIR=$dir/tmp PATIENCE=200
+export TMPDIR PATIENCE
 mkdir "$TMPDIR"
 test_server_deaf &
 deaf=$!
