@@ -146,7 +146,7 @@ static void show_join(void *s)
 	TEST_EQUAL(ustack_name(to.thread, "joined"), 0);
 	TEST_EQUAL(over->o_start(s, join_it, NULL, &u), 0);
 	free(await_state(u, 0, "joins"));
-	text = dump(0);                         /* after the join was seen */
+	text = await_state(u, 0, "joins");      /* after the join was seen */
 	line = line_of(text, u);
 	expect(line, ", joins thread %p \"joined\"", (void *)to.thread);
 	free(text);
