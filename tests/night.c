@@ -25,8 +25,8 @@ enum {
 	CLIENTS   = 40,
 	CROWD     = 5000,               /* threads that are forgotten */
 	CRASH     = 100,                /* times that it is served before */
-	LIFE      = 60,                 /* seconds: no test needs more */
-	MOMENT    = 100000,             /* us: in which threads block */
+	LIFE      = 1000,               /* seconds: no test needs more */
+	MOMENT    = 100000,             /* us: in which threads block, times $TIMES */
 	BLOCK     = 20,                 /* ms: a block is compressed */
 	LOCAL     = 2000,               /* bytes */
 	DEEP      = 1000000,            /* calls: more than a stack has room for */
@@ -51,6 +51,7 @@ static struct usync_sem   replies, never;
 static struct usync_mutex *shared;
 static volatile int       sink;
 static int                crashes;
+static int                moment = MOMENT;
 
 static void start(unsigned on, void (*func)(void *), void *arg, const char *name)
 {
@@ -75,7 +76,7 @@ void store(void *arg)
 {
 	(void)arg;
 	usync_mutex_lock(&north, USCHED_NEVER);
-	usync_sleep_until(usync_after(MOMENT * 1000));
+	usync_sleep_until(usync_after(moment * INT64_C(1000)));
 	usync_mutex_lock(&south, USCHED_NEVER);
 	sink++;
 }
@@ -84,7 +85,7 @@ void backup(void *arg)
 {
 	(void)arg;
 	usync_mutex_lock(&south, USCHED_NEVER);
-	usync_sleep_until(usync_after(MOMENT * 1000));
+	usync_sleep_until(usync_after(moment * INT64_C(1000)));
 	usync_mutex_lock(&north, USCHED_NEVER);
 	sink++;
 }
@@ -124,7 +125,7 @@ void log_entry(void *arg)
 
 	(void)arg;
 	pthread_mutex_lock(&lock);
-	usync_sleep_until(usync_after(MOMENT * 1000));
+	usync_sleep_until(usync_after(moment * INT64_C(1000)));
 	pthread_mutex_unlock(&lock);
 }
 
@@ -195,10 +196,10 @@ static void peak(void)
 {
 	for (int i = 0; i < CROWD; i++)
 		start(0, forgotten, &never, NULL);
-	usleep(MOMENT);
+	usleep((useconds_t)moment);
 	for (int i = 0; i < CROWD; i++)
 		usync_sem_post(&never);
-	usleep(MOMENT);
+	usleep((useconds_t)moment);
 }
 
 static void resident(const char *when)
@@ -256,6 +257,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (strcmp(mistake, "deadlock") != 0)
 		rr_hold(rr);                    /* nothing is taken for a deadlock */
+	if (getenv("TIMES"))
+		moment *= atoi(getenv("TIMES"));
 	alarm(LIFE);
 	begin(mistake);
 	if (strcmp(mistake, "peak") == 0) {
@@ -263,13 +266,13 @@ int main(int argc, char **argv)
 		resident("after the peak");
 		rr_trim(rr);
 		malloc_trim(0);
-		usleep(MOMENT);
+		usleep((useconds_t)moment);
 		resident("trimmed");
 		return 0;
 	}
 	if (strcmp(mistake, "deadlock") == 0)
 		return rr_destroy(rr) != 0;
-	usleep(2 * MOMENT);
+	usleep(2 * (useconds_t)moment);
 	puts("ready");
 	fflush(stdout);
 	for (;;)                                /* SIGQUIT ends a pause() */

@@ -20,8 +20,8 @@ sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 B = os.path.join(ROOT, os.environ.get("B", "build"))
 CC = shlex.split(os.environ.get("CC", "cc"))
-LIMIT = 60              # seconds: a command that takes so long hangs
-ATTEMPTS = 3
+LIMIT = 600             # seconds: a command that takes so long hangs
+TIMES = 1, 4, 16        # attempts: how much longer each takes
 LIBRARIES = "usched", "usched-check"
 
 
@@ -65,6 +65,12 @@ class Page(unittest.TestCase):
             cls.compile("-std=c11", "-shared", "-fPIC", "-I.", f"{name}.c", "-o",
                         f"{cls.place}/{os.path.basename(name)}.so")
 
+    @staticmethod
+    def slowed(commands, times):
+        """All that is in seconds takes so much longer."""
+        return re.sub(r"((?:timeout|sleep|socat -t|--seconds|trace \$pid) |interval=)([0-9.]+)",
+                      lambda found: found.group(1) + str(float(found.group(2)) * times), commands)
+
     def plain(self, line):
         """Without numbers, and without the blanks that line columns up."""
         line = re.sub(r"0x[0-9a-f]+", "ADDRESS", line)
@@ -80,9 +86,10 @@ class Page(unittest.TestCase):
         return None
 
     def says(self, run, shown):
-        """run() returns what is shown; a busy machine may be late for some of it."""
-        for _ in range(ATTEMPTS):
-            said = run()
+        """run(times) returns what is shown, with so much more time: a busy machine may be
+        late for some of it."""
+        for times in TIMES:
+            said = run(times)
             line = self.missing(shown, said)
             if line is None:
                 return

@@ -87,9 +87,10 @@ def until(condition, what="what is waited for"):
 
 # ---- What the system says ----
 
-def connections():
-    """Of IPv4: local port, remote port, state, bytes unsent, bytes unread."""
-    for line in content("/proc/net/tcp", "r").splitlines()[1:]:
+def connections(family="tcp"):
+    """Of IPv4, or IPv6: local port, remote port, state, bytes unsent, bytes unread."""
+    path = f"/proc/net/{family}"
+    for line in content(path, "r").splitlines()[1:] if os.path.exists(path) else []:
         _, here, there, state, queues = line.split()[:5]
         unsent, unread = queues.split(":")
         yield (int(here.split(":")[1], 16), int(there.split(":")[1], 16), state,
@@ -97,7 +98,8 @@ def connections():
 
 
 def listens(port):
-    return any(here == port and state == "0A" for here, _, state, _, _ in connections())
+    return any(here == port and state == "0A" for family in ("tcp", "tcp6")
+               for here, _, state, _, _ in connections(family))
 
 
 def established(port):
@@ -161,12 +163,20 @@ class Server:
                 break
         raise AssertionError(f"{program} does not get ready: {self.errors()}")
 
-    def asleep(self):
-        """All its native threads: what it needs to begin with is open then."""
+    def states(self):
+        """Of its native threads: whether they sleep, and how often they were switched to."""
         tasks = f"/proc/{self.process.pid}/task"
+        return {task: re.findall(r"(?m)^State:.*|.*ctxt_switches:.*",
+                                 content(f"{tasks}/{task}/status", "r"))
+                for task in os.listdir(tasks)}
+
+    def asleep(self):
+        """All its native threads, at the same time: what it needs to begin with is open
+        then. None was switched to between two looks."""
         with contextlib.suppress(OSError):
-            return all(content(f"{tasks}/{task}/stat").rsplit(b") ", 1)[1].startswith(b"S")
-                       for task in os.listdir(tasks))
+            states = self.states()
+            return all("S (" in words[0] for words in states.values()) and \
+                states == self.states()
         return False
 
     def errors(self):

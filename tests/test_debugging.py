@@ -56,8 +56,9 @@ class Debugging(pagelib.Page):
         cls.env = dict(os.environ, PATH=f"{ROOT}/tools:{os.environ['PATH']}",
                        PYTHONDONTWRITEBYTECODE="1", SHARE=f"{ROOT}/tools", LC_ALL="C")
 
-    def start(self, words, log):
-        process = subprocess.Popen(["./night", *words], cwd=self.place, stdout=subprocess.PIPE,
+    def start(self, words, env, log):
+        process = subprocess.Popen(["./night", *words], cwd=self.place, env=env,
+                                   stdout=subprocess.PIPE,
                                    stderr=log, stdin=subprocess.DEVNULL, text=True,
                                    preexec_fn=allow_core)
         self.addCleanup(process.wait)
@@ -65,16 +66,17 @@ class Debugging(pagelib.Page):
         self.addCleanup(process.stdout.close)
         return process
 
-    def printed(self, words, commands):
+    def printed(self, words, commands, times):
         """By the commands, and by the program."""
-        env = dict(self.env)
+        env = dict(self.env, TIMES=str(times))
+        commands = self.slowed(commands, times)
         with open(f"{self.place}/log", "w+") as log:
             if words[1:] == ["core"]:
                 for core in glob.glob(f"{self.place}/core*"):
                     os.unlink(core)
-                self.start(words[:1], log).wait(LIMIT)
+                self.start(words[:1], env, log).wait(LIMIT)
             elif words:
-                process = self.start(words, log)
+                process = self.start(words, env, log)
                 self.assertEqual(process.stdout.readline(), "ready\n")
                 env["pid"] = str(process.pid)
             done = subprocess.run(["sh", "-c", commands], cwd=self.place, env=env, text=True,
@@ -95,7 +97,7 @@ class Debugging(pagelib.Page):
             if "gdb" in commands and not shutil.which("gdb"):
                 continue
             with self.subTest(commands=commands):
-                self.says(lambda: self.printed(words, commands), shown)
+                self.says(lambda times: self.printed(words, commands, times), shown)
         self.assertGreaterEqual(len(examples), QUESTIONS)
         self.assertEqual(self.text.count("\n```sh\n"), len(examples), "a command is not run")
 

@@ -20,6 +20,7 @@ import unittest
 
 import pagelib
 from pagelib import B, LIMIT, ROOT
+from serverlib import listens, until
 
 BLOCK = re.compile(r"(?:<!-- (run.*?) -->\n)?```(\w*)\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.S)
 # As it is on the page, but that all compilers name the same calls.
@@ -62,8 +63,8 @@ class Porting(pagelib.Page):
             self.compile(*OPTIONS, "-I.", "journal.c", f"{B}/lib{library}.a", "-rdynamic",
                          "-o", name, at=self.place)
 
-    def run_commands(self, commands, slow):
-        commands = commands.replace("7000", str(a_port()))
+    def run_commands(self, commands, slow, times):
+        commands = self.slowed(commands.replace("7000", str(a_port())), times)
         if slow:
             commands = commands.replace("./ulocks.so", "'./ulocks.so ./slow.so'")
         with open(f"{self.place}/said", "w+") as said:
@@ -83,7 +84,8 @@ class Porting(pagelib.Page):
             elif how:
                 runs += 1
                 with self.subTest(commands=text):
-                    self.says(lambda: self.run_commands(text, how == "run slow"), shown)
+                    self.says(lambda times: self.run_commands(text, how == "run slow", times),
+                              shown)
         self.assertEqual((steps, runs), (7, self.text.count("<!-- run")))
 
     def test_server(self):
@@ -98,13 +100,17 @@ class Porting(pagelib.Page):
                     self.talk("" if steps == 1 else ":")
 
     def talk(self, before):
-        port = a_port()
         file = f"{self.place}/stored"
-        server = subprocess.Popen([f"{self.place}/journal", f"{before}{port}", file])
-        self.addCleanup(server.wait)
-        self.addCleanup(server.kill)
+        for _ in range(20):
+            port = a_port()
+            server = subprocess.Popen([f"{self.place}/journal", f"{before}{port}", file])
+            self.addCleanup(server.wait)
+            self.addCleanup(server.kill)
+            until(lambda: server.poll() is not None or listens(port), "a listener")
+            if server.poll() is None:
+                break                   # else the port was taken
         clients = [subprocess.Popen(
-            ["socat", "-t60", "-", f"TCP:127.0.0.1:{port},retry=100,interval=0.1"],
+            ["socat", "-t600", "-", f"TCP:127.0.0.1:{port}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(8)]
         for i, client in enumerate(clients):
             client.stdin.write(f"client{i}\n" + "".join(f"line {i} {n}\n" for n in range(20)))

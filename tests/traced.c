@@ -36,7 +36,6 @@ enum { DEEPEST = 24, FRAMES = 64, LARGEST = 300 };
 #define SLICE   1000000                 /* ns */
 #define SLICES  100000                  /* us: for some of them */
 #define PAUSE   1000                    /* us */
-#define MOMENT  20000                   /* us: for the last thread to begin, or block */
 
 /* On the heap: what a thread notes about itself. */
 struct note {
@@ -50,7 +49,8 @@ struct note {
 
 static struct usync_sem never;
 static volatile int     sink;
-static unsigned         noted;          /* atomic */
+static unsigned         noted;          /* atomic, as the next one */
+static unsigned         begun;          /* threads that do not end */
 
 static unsigned next_random(unsigned *seed)
 {
@@ -93,9 +93,16 @@ static void work(void *arg)
 	sink++;
 }
 
+static void await(const unsigned *count, unsigned n)
+{
+	while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < n)
+		usleep(1000);
+}
+
 static void compute(void *unused)
 {
 	(void)unused;
+	__atomic_fetch_add(&begun, 1, __ATOMIC_RELEASE);
 	for (;;)
 		sink++;
 }
@@ -124,6 +131,7 @@ static void overflow(void *unused)
 static void keep(void *unused)
 {
 	(void)unused;
+	__atomic_fetch_add(&begun, 1, __ATOMIC_RELEASE);
 	for (;;) {
 		usleep(PAUSE);
 		sink++;
@@ -133,6 +141,7 @@ static void keep(void *unused)
 static void take_turns(void *unused)
 {
 	(void)unused;
+	__atomic_fetch_add(&begun, 1, __ATOMIC_RELEASE);
 	for (;;) {
 		usleep(PAUSE);
 		ustack_yield();
@@ -156,7 +165,7 @@ static void end(struct rr *rr, const char *how, unsigned last)
 		rr_start_on(rr, 0, take_turns, NULL, NULL);
 		rr_start_on(rr, 0, take_turns, NULL, NULL);
 		rr_start_on(rr, last, keep, NULL, NULL);
-		usleep(MOMENT);
+		await(&begun, 3);
 		puts("ready");
 		fflush(stdout);
 		pause();
@@ -166,9 +175,25 @@ static void end(struct rr *rr, const char *how, unsigned last)
 	} else if (strcmp(how, "slices") == 0) {
 		for (int i = 0; i < 3; i++)
 			rr_start_on(rr, 0, compute_in_slices, NULL, NULL);
+		await(&begun, 3);
 		usleep(SLICES);
 	}
 	abort();
+}
+
+static void pass(void *unused)
+{
+	(void)unused;
+	sink++;
+}
+
+/* Another thread runs there when those that have begun are blocked. */
+static void let_block(struct rr *rr, unsigned processor)
+{
+	struct ustack *u;
+
+	if (rr_start_on(rr, processor, pass, NULL, &u) || ustack_join(u, USCHED_NEVER))
+		abort();
 }
 
 int main(int argc, char **argv)
@@ -198,9 +223,9 @@ int main(int argc, char **argv)
 			return 1;
 	}
 	ustack_name(notes[0].thread, "the first");
-	while (__atomic_load_n(&noted, __ATOMIC_ACQUIRE) < threads)
-		usleep(1000);
-	usleep(MOMENT);
+	await(&noted, threads);
+	for (unsigned i = 0; i < conf.c_processors; i++)
+		let_block(rr, i);
 	for (unsigned i = 0; i < threads; i++)
 		show(&notes[i]);
 	fflush(stdout);
