@@ -36,9 +36,14 @@ class Site(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.pages, self.delay, self.lock = pages, delay, threading.Lock()
         self.asked, self.now, self.most, self.connections = collections.Counter(), 0, 0, 0
+        self.awaited = 0
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.serve_forever, args=(0.02,))
         self.thread.start()
+
+    def wait_for_others(self):
+        """Until as many have come as come at a time, if that is to be seen."""
+        serverlib.until(lambda: self.most >= self.awaited, "as many requests as may be")
 
     def address(self, host="127.0.0.1"):
         return f"http://{host}:{self.server_address[1]}"
@@ -67,7 +72,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         page = site.pages.get(self.path.partition("?")[0], "missing")
         if page is None:
             site.over.wait()
-        else:
+        elif self.path != "/":
+            site.wait_for_others()
             time.sleep(site.delay)
         with site.lock:
             site.now -= 1
@@ -104,7 +110,8 @@ class Crawler(serverlib.Case):
     def edited(self, **seconds):
         edits = [(rf"^(#define {name} +\()[0-9]+", rf"\g<1>{value}")
                  for name, value in seconds.items()]
-        return serverlib.compiled("11-crawler", f"{directory}/{'.'.join(seconds)}", "-lcurl",
+        name = "".join(f".{name}{value}" for name, value in seconds.items())
+        return serverlib.compiled("11-crawler", f"{directory}/crawler{name}", "-lcurl",
                                   edits=edits)
 
     def test_links(self):
@@ -142,6 +149,7 @@ class Crawler(serverlib.Case):
         site = self.wide(40, delay=0.02)
         for count in 1, 8:
             site.most = site.connections = 0
+            site.awaited = count
             lines, _ = self.crawl(site.address(), count)
             self.assertEqual(len(lines), 41)
             self.assertEqual(site.most, count)
@@ -154,16 +162,17 @@ class Crawler(serverlib.Case):
     def test_page_that_does_not_come(self):
         site = self.wide(5)
         site.pages["/3"] = None
-        lines, last = self.crawl(site.address(), 2, self.edited(PAGE=1), 1)
+        for seconds in 1, 10, 60:               # for others, on a slow machine
+            lines, last = self.crawl(site.address(), 2, self.edited(PAGE=seconds), 1)
+            if last.startswith("6 pages, 1 of"):
+                break
         self.assertEqual(lines[0], f"--- {site.address()}/3: Connection timed out")
         self.assertEqual(len(lines), 6)
         self.assertRegex(last, "^6 pages, 1 of them without an answer, [0-9]+ bytes$")
 
     def test_all_take_too_long(self):
         site = self.wide(100, delay=0.1)
-        began = time.monotonic()
         lines, last = self.crawl(site.address(), 1, self.edited(ALL=1), 1)
-        self.assertLess(time.monotonic() - began, 10)
         self.assertLess(len(lines), 50)
         self.assertRegex(last, "; Connection timed out$")
 

@@ -589,6 +589,13 @@ class Channels(Kv):
 
 
 class End(Kv):
+    @classmethod
+    def setUpClass(cls):
+        files = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(files.cleanup)
+        cls.program = serverlib.patient("06-kv", f"{files.name}/kv", "-lhiredis",
+                                        deadlines="LINGER")
+
     def test_under_load(self):
         """What was answered is all that was done, without a gap."""
         self.behind("redis-benchmark", "-p", self.port, "-t", "set", "-n", "100000000", "-P", "16",
@@ -605,8 +612,12 @@ class End(Kv):
             load = self.behind("socat", "-t600", "-", f"TCP:127.0.0.1:{self.port}",
                                stdin=yes.stdout, stdout=file, stderr=subprocess.DEVNULL)
         until(lambda: b"\n:10000\r" in content(out), "the load")
-        self.end(self.server)
+        self.server.signal()
+        until(lambda: not serverlib.listens(self.server.port), "no listener")
         yes.stdout.close()
+        yes.kill()
+        self.assertEqual(self.server.process.wait(), 0)
+        self.assertEqual(self.server.errors(), "")
         load.wait()
         said = content(out).decode()
         count = said.count("\n")
