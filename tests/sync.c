@@ -186,7 +186,7 @@ void settle(void *s, const struct ustack *u)
 	do {
 		TEST_TRUE(n < 64);
 		if (n >= 8)
-			nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+			nanosleep(&(struct timespec){ 0, 10000000 * (long)n }, NULL);
 		TEST_EQUAL(over->o_start(s, wait_for_sem, &sem, &helpers[n]), 0);
 	} while (ustack_sched(helpers[n++]) != ustack_sched(u));
 	for (size_t i = 0; i < n; i++)

@@ -347,7 +347,7 @@ static void test_idle(void **state)
 	sleep_ms(100);                          /* the launches are forgotten */
 	for (size_t i = 10; i < MANY; i++)
 		finish(threads[i]);
-	for (int i = 0; i < 5000 && test_mappings() > mappings + 2 * 10 + 10; i++)
+	for (int i = 0; i < 60000 && test_mappings() > mappings + 2 * 10 + 10; i++)
 		sleep_ms(1);
 	assert_in_range(test_mappings(), 0, mappings + 2 * 10 + 10);
 	for (size_t i = 0; i < 10; i++)

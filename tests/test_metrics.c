@@ -246,27 +246,33 @@ static void keep_on(void *unused)
 		;
 }
 
-/* Half of the time, for a machine on which the monitor gets its turn late. */
+/* Of the scheduler: the longest run of a thread, or -1 without a monitor. */
+static double longest_stretch(void)
+{
+	char *text = metrics();
+	const char *at = strstr(text, "\nusched_longest_stretch_seconds{");
+	double longest = at ? strtod(strchr(at, ' '), NULL) : -1;
+
+	free(text);
+	return longest;
+}
+
+/* Half of the time, and more than once, as the monitor may get its turn late. */
 static void test_longest(void **state)
 {
 	const struct usched_conf conf = { .c_processors = 1, .c_slice = MILLI };
 	struct ustack *u;
-	const char *at;
-	char *text;
+	double longest = 0;
 	void *s;
 
 	(void)state;
 	TEST_EQUAL(over->o_create(&conf, &s), 0);
-	TEST_EQUAL(over->o_start(s, keep_on, NULL, &u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
-	text = metrics();
-	at = strstr(text, "\nusched_longest_stretch_seconds{");
-	if (at) {                               /* there is a monitor */
-		double longest = strtod(strchr(at, ' '), NULL);
-
-		TEST_TRUE(longest > 0.025 && longest < 60);
+	for (int tries = 0; tries < 100 && longest >= 0 && longest <= 0.025; tries++) {
+		TEST_EQUAL(over->o_start(s, keep_on, NULL, &u), 0);
+		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		longest = longest_stretch();
 	}
-	free(text);
+	TEST_TRUE(longest < 0 || (longest > 0.025 && longest < 600));
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 

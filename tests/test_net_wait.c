@@ -220,7 +220,7 @@ static void await_full(int fd)
 	struct tcp_info info = { 0 };
 	socklen_t size = sizeof info;
 
-	for (int ms = 0; ms < 1000 && info.tcpi_unacked <= BACKLOG; ms++) {
+	for (int ms = 0; ms < 60000 && info.tcpi_unacked <= BACKLOG; ms++) {
 		if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
 			return;                 /* not TCP */
 		sleep_native(1);

@@ -34,12 +34,9 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 static const char *fifo;
 static atomic_int fifo_fd;
 
-static bool opening;                    /* atomic */
-
 static void open_fifo(void *unused)
 {
 	(void)unused;
-	__atomic_store_n(&opening, true, __ATOMIC_SEQ_CST);
 	fifo_fd = ufile_open(fifo, O_RDONLY, 0, NEVER);
 }
 
@@ -52,11 +49,8 @@ static struct ustack *occupy_files(void)
 	make_directory();
 	fifo = path_of("fifo");
 	TEST_EQUAL(mkfifo(fifo, 0600), 0);
-	__atomic_store_n(&opening, false, __ATOMIC_SEQ_CST);
 	u = go(open_fifo, NULL);
-	while (!__atomic_load_n(&opening, __ATOMIC_SEQ_CST))
-		nap(1);
-	nap(20);
+	await_waiting(u);                       /* so it is before all others */
 	return u;
 }
 

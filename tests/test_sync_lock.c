@@ -185,6 +185,15 @@ static void note_order(struct worker *w)
 	TEST_EQUAL(usync_mutex_unlock(&r->r_mutex), 0);
 }
 
+/* Whether it waits, or its deadline has come before. */
+static bool has_waited(const struct worker *w, int64_t deadline)
+{
+	const struct uwaiter *waiter = w->w_waiter;
+
+	return usync_after(0) > deadline
+		|| (waiter && __atomic_load_n(&waiter->w_state, __ATOMIC_SEQ_CST) != 0);
+}
+
 /*
  * A native thread overtakes the first waiter until the mutex is kept for that. Then the
  * waiters have it in their order.
@@ -200,8 +209,11 @@ static void overtaking(void *s)
 	assert_int_equal(usync_mutex_lock(&relayed.r_mutex, 0), 0);
 	for (size_t i = 0; i < 3; i++) {
 		start_worker(&w[i], s, false, i, note_order, &relayed);
-		await_waiting(&w[i]);
+		if (i < 2)
+			await_waiting(&w[i]);
 	}
+	while (!has_waited(&w[2], relayed.r_deadline))
+		sched_yield();
 	start_worker(&busy, s, false, 3, keep_busy, NULL);
 	await_count(&is_busy, 1);
 	do

@@ -260,7 +260,7 @@ static int cancel_and_join(struct usched *s, struct ustack *u, const void *where
 /* While it waits for a time there is no deadlock, which would end the join, too. */
 static void wait_for_a_time(void *sem)
 {
-	int rc = usync_sem_wait(sem, usync_after(5 * USYNC_SECOND));
+	int rc = usync_sem_wait(sem, usync_after(1000 * USYNC_SECOND));
 
 	TEST_TRUE(rc == 0 || rc == -ETIMEDOUT);
 }
