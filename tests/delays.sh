@@ -6,8 +6,9 @@
 # a busy machine once in a thousand runs shows at once.
 #
 #   MAKE, B, CC   as for make
-#   LONG=1        all programs, with many short stops and with few long ones, and those of
-#                 threads that move between processors
+#   LONG=1        all programs, with those of POSIX threads if `make posix-tests' has built
+#                 them: with many short stops and with few long ones; and those of threads
+#                 that move between processors
 #
 # "delays.sh STOP RATE PROGRAM" runs one program.
 set -u
@@ -48,6 +49,10 @@ under() {
 
 if [ "${LONG-}" ]; then
 	all=$(basename -s .c tests/test_*.c | tr '\n' ' ')
+	for program in "$B"/posix/test_uposix_threads "$B"/posix/test_uposix_io \
+		"$B"/posix/test_uposix_futex; do
+		[ ! -x "$program" ] || all="$all ../posix/${program##*/}"
+	done
 	# shellcheck disable=SC2086
 	under 20000 100 $all
 	# shellcheck disable=SC2086
