@@ -20,7 +20,7 @@
 
 #include "bench.h"
 
-enum { EVENTS = 256, SETTLE = 2000 /* ms */, LATE = 10 /* s */ };
+enum { EVENTS = 256, SETTLE = 2000 /* ms */, LATE = 100 /* s */ };
 
 struct client {
 	int  fd;

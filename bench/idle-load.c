@@ -20,7 +20,7 @@
 
 enum {
 	MOST_ANSWER = 1 << 20,  /* bytes, with the header */
-	PATIENCE    = 10,       /* seconds for an answer */
+	PATIENCE    = 100,      /* seconds for an answer */
 	SETTLE      = 500,      /* ms until the server is at rest */
 };
 

@@ -461,7 +461,7 @@ static bool loop(void)
 		struct pollfd p = { .fd = over->o_run(the), .events = POLLIN };
 
 		TEST_TRUE(p.fd >= 0 || fault_made(p.fd));
-		if (p.fd >= 0 && !ended && poll(&p, 1, 20000) == 0)
+		if (p.fd >= 0 && !ended && poll(&p, 1, 300000) == 0)
 			TEST_TRUE(false);
 	}
 	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
