@@ -113,7 +113,7 @@ static void datagrams(void)
 	TEST_EQUAL(unet_close(one) + unet_close(other), 0);
 }
 
-static volatile bool sent;
+static atomic_bool is_full, sent;
 
 static void send_to_full(void *a)
 {
@@ -129,6 +129,7 @@ static void send_to_full(void *a)
 		;
 	TEST_EQUAL(n, -ETIMEDOUT);
 	TEST_EQUAL(unet_sendmsg(fd, &message, 0, usync_after(2 * MILLI)), -ETIMEDOUT);
+	is_full = true;
 	TEST_EQUAL(unet_sendmsg(fd, &message, 0, NEVER), 1);
 	sent = true;
 	TEST_EQUAL(unet_close(fd), 0);
@@ -146,12 +147,12 @@ static void full_receiver(void)
 	a = address(name);
 	fd = unet_bind(&a, 0);
 	TEST_TRUE(fd >= 0);
-	sent = false;
+	is_full = sent = false;
 	u = go(send_to_full, &a);
-	do {                                    /* it may fill it late */
-		nap(20);
-		drain(fd);
-	} while (!sent);
+	while (!is_full)
+		nap(1);
+	nap(20);                                /* so that it waits, most likely */
+	drain(fd);
 	join(u);
 	TEST_EQUAL(unet_close(fd), 0);
 }
