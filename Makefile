@@ -78,7 +78,7 @@ version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
 headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
-	usync.h unet.h ubuf.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h
+	usync.h unet.h ubuf.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h uco.hh
 modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet ubuf uoffload uoverflow upreempt uinspect utrace uco
 pages   := $(wildcard doc/*.[137])
 viewer  := $(wildcard tools/usched_view/*.py)

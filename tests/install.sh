@@ -4,7 +4,7 @@
 # What users do to build with the library:
 #
 #  - make install, and then pkg-config, for the static and for the shared library; each
-#    public call has a manual page of its name;
+#    header that a manual page names is there, and each public call has a page of its name;
 #  - make uninstall, which leaves nothing;
 #  - compile the sources in, which needs no option but -pthread, and no extension of C's
 #    library that they do not ask for themselves; the assembly of another machine says
@@ -169,6 +169,10 @@ for page in doc/*.[137]; do
 	esac
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"
+	for header in $(sed -n 's/^\.In usched\/\([^ ]*\).*/\1/p' "$page"); do
+		cmp "$header" "$dir/dest/opt/usched/include/usched/$header" ||
+			fail "$page names $header, which is not installed"
+	done
 done
 
 # It finds its modules where they will be.
