@@ -32,6 +32,8 @@ PORT=${PORT:-29000}
 . tests/server.lib
 # shellcheck source=tests/adopt.lib
 . tests/adopt.lib
+# shellcheck source=bench/medians.lib
+. bench/medians.lib
 columns=${COLUMNS:-native preload shared linked compiled}
 STACKS=${STACKS:-6000}
 need_posix
@@ -192,42 +194,6 @@ try_libraries() {
 	! wants zlib || each_column zlib 5
 }
 
-# The medians, a row for each program and measure.
-table() {
-	sort -k1,3 -k4,4g "$raw" | awk -v columns="$columns" '
-	function close_group() {
-		middle = int((n + 1) / 2)
-		if (n)
-			median[program " " measure, column] = \
-				(value[middle] + value[n + 1 - middle]) / 2
-		n = 0
-	}
-	$1 " " $2 " " $3 != group { close_group() }
-	{
-		group = $1 " " $2 " " $3; program = $1; measure = $2; column = $3
-		if (!((program " " measure) in seen)) {
-			seen[program " " measure] = 1
-			rows[++count] = program " " measure
-		}
-		value[++n] = $4
-	}
-	END {
-		close_group()
-		k = split(columns, name, " ")
-		printf "| program | measure |"
-		for (i = 1; i <= k; i++) printf " %s |", name[i]
-		printf "\n|---|---|"
-		for (i = 1; i <= k; i++) printf "---|"
-		print ""
-		for (r = 1; r <= count; r++) {
-			split(rows[r], word, " ")
-			printf "| %s | %s |", word[1], word[2]
-			for (i = 1; i <= k; i++) printf " %s |", median[rows[r], name[i]]
-			print ""
-		}
-	}'
-}
-
 $CC -O2 bench/adopt/load.c -o "$dir/load" || die 'load.c does not build'
 # clients KIND OPTION...: builds clients.c.
 clients() {
@@ -255,4 +221,4 @@ echo=$port
 begin_web
 try_servers
 [ ! -x "$dir/clients" ] || try_libraries
-table
+medians "$raw" "$columns" program measure

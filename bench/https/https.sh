@@ -30,6 +30,8 @@ cd "$(dirname "$0")/../.." || exit 1
 PORT=${PORT:-27000}
 # shellcheck source=tests/server.lib
 . tests/server.lib
+# shellcheck source=bench/medians.lib
+. bench/medians.lib
 need nginx openssl taskset
 runs=${RUNS:-5}
 seconds=${SECONDS_:-3}
@@ -174,42 +176,6 @@ measure() {
 	done
 }
 
-# The medians, a row for each measure, in the order of the first run.
-table() {
-	sort -k1,2 -k3,3g "$raw" | awk -v columns="$columns" '
-	NR == FNR {
-		if (!($1 in seen)) {
-			seen[$1] = 1
-			rows[++count] = $1
-		}
-		next
-	}
-	$3 != "fail" {
-		group = $1 " " $2
-		value[group, ++n[group]] = $3
-	}
-	END {
-		k = split(columns, name, " ")
-		printf "| |"
-		for (i = 1; i <= k; i++) printf " %s |", name[i]
-		printf "\n|---|"
-		for (i = 1; i <= k; i++) printf "---|"
-		print ""
-		for (r = 1; r <= count; r++) {
-			printf "| %s |", rows[r]
-			for (i = 1; i <= k; i++) {
-				group = rows[r] " " name[i]
-				middle = int((n[group] + 1) / 2)
-				median = (value[group, middle] + \
-					value[group, n[group] + 1 - middle]) / 2
-				printf !middle ? " |" : median < 1000 ? " %.3g |" : " %.0f |", \
-					median
-			}
-			print ""
-		}
-	}' "$raw" -
-}
-
 [ -f "$B/libusched.a" ] || die "there is no $B/libusched.a"
 $CC -O2 bench/https/load.c -o "$dir/load" -lssl -lcrypto || die 'load.c does not build'
 compile https
@@ -228,4 +194,4 @@ for _ in $(seq "$runs"); do
 		measure
 	done
 done
-table
+medians "$raw" "$columns" ""
