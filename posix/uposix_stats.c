@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_stats.c: what the threads of a program have cost: a few lines for c_stats, "-"
- * for standard error when the process exits, or a file, written anew each second, too.
+ * for standard error when the process exits, or a file, which is written at the first
+ * thread, so that one that cannot be is told then, and anew each second.
  */
 #include "uposix_set.h"
 
-#include <stdarg.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,15 +41,18 @@ static void write_all(void)
 	struct rr *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
 	const char *path = uposix__conf.c_stats;
 	bool file = path && strcmp(path, "-") != 0;
+	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK;
 	char text[TEXT];
 	int fd, n;
 
 	if (!rr || watched_by != getpid())
 		return;
-	fd = file ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
-		: STDERR_FILENO;
-	if (fd < 0)
+	fd = file ? open(path, flags, 0666) : STDERR_FILENO;
+	if (fd < 0) {
+		UPOSIX_TELL_ONCE("UPOSIX_STATS: cannot write %s: %s", path,
+				 strerror(errno));
 		return;
+	}
 	n = text_of(rr, text, sizeof text);
 	(void)!write(fd, text, (size_t)n);
 	if (file)
@@ -74,8 +78,10 @@ void uposix__watch(struct rr *rr)
 		return;
 	watched_by = getpid();
 	__atomic_store_n(&watched, rr, __ATOMIC_RELEASE);
-	if (strcmp(path, "-") != 0
-	    && pthread_create(&native, NULL, each_second, NULL) == 0)
+	if (strcmp(path, "-") == 0)
+		return;
+	write_all();
+	if (pthread_create(&native, NULL, each_second, NULL) == 0)
 		pthread_detach(native);
 }
 

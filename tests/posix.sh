@@ -601,6 +601,8 @@ limited $run --processors 1 --stats "$dir/late" >"$dir/out" 2>&1 || fail 'statis
 has '^threads_started 1$' "$dir/out"
 limited $run --stats="$dir/statistics" "$dir/late" >/dev/null 2>&1 || fail 'statistics'
 has '^threads_most 1$' "$dir/statistics"
+limited $run --stats="$dir/none/statistics" "$dir/late" >"$dir/out" 2>&1
+has "UPOSIX_STATS: cannot write $dir/none/statistics: No such file" "$dir/out"
 USCHED_POSIX=$dir/none tells 'no library' "there is no library $dir/none" true
 UPOSIX_STACKS=x limited $run "$dir/late" >"$dir/out" 2>&1
 has 'UPOSIX_STACKS=x is no number' "$dir/out"
