@@ -106,6 +106,7 @@ rows() {
 	proof coverage
 	proof inline
 	proof tls
+	proof posix
 	proof adopt
 	proof posixtests
 	END

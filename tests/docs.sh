@@ -6,8 +6,10 @@
 #  - every public function is in the NAME or SYNOPSIS of its header's manual page, and has
 #    a heading or an item there;
 #  - every function that a document names is in a header;
-#  - the first example in the README is examples/01-hello.c, and the second compiles,
-#    and so does in the manual pages what begins with #include, unless a line is "...";
+#  - in the manual pages what begins with #include compiles, unless a line is "...";
+#  - the README and doc/comparison.md have the same table of other systems;
+#  - tests/README.md has each program and script of tests/, and scripts/matrix.sh a row
+#    "proof" for each script with a long form;
 #  - CHANGES.md and the Debian package begin with the version of usched.h;
 #  - the files that Markdown documents link to exist;
 #  - no manual page refers to wait(3) where uwait(3) is meant, and so on;
@@ -141,6 +143,23 @@ for document in $texts; do
 		[ -e "$(dirname "$document")/$link" ] ||
 			fail "$document links to $link, which is not there"
 	done <"$dir/links"
+done
+
+# The lines from one that begins with TEXT to the next that is empty.
+from() {
+	awk -v text="$1" 'index($0, text) == 1 { on = 1 } !NF { on = 0 } on' "$2"
+}
+from '| | usched |' README.md >"$dir/ours"
+from '| | usched |' doc/comparison.md | cmp -s "$dir/ours" - && [ -s "$dir/ours" ] ||
+	fail "README.md and doc/comparison.md compare usched in different tables"
+
+for test in tests/*.sh tests/test_*.c tests/test_*.py; do
+	grep -qF "(${test#tests/})" tests/README.md || fail "tests/README.md has no ${test#tests/}"
+done
+for test in $(grep -lE '\$\{?LONG' tests/*.sh); do
+	test=${test#tests/}
+	grep -qx "	proof ${test%.sh}" scripts/matrix.sh ||
+		fail "scripts/matrix.sh has no row for the long form of $test"
 done
 
 version=$(version)
