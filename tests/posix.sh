@@ -5,7 +5,8 @@
 # programs by LD_PRELOAD: with stacks of their own, with few shared ones, at the limit of
 # stacks, on one processor. A C++ program, libraries that are loaded later, allocators with
 # locks, a daemon, a process that outlives main(); usched-run and what it tells.
-# Thread-local variables, shared and exchanged.
+# Thread-local variables, shared and exchanged. A hardened program; the library as it is
+# installed, in each of the three ways to use it.
 #
 #   LONG=1   the test programs natively, too, on 8 processors, and five times
 set -u
@@ -575,6 +576,109 @@ END
 	same 'C++ that waits by syscall()' '40 20 1' "$(limited $run "$dir/futex" 2>&1)"
 	same 'on one processor' '40 20 1' \
 		"$(limited $run --processors 1 "$dir/futex" 2>&1)"
+fi
+
+# The names of a hardened build, a vfork(), and descriptors of other kinds. On one processor
+# a call that waits natively keeps the writer from running.
+build hardened -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 <<'END'
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fds[2], event, turn;
+
+static void *write_later(void *unused)
+{
+	uint64_t one = 1;
+
+	usleep(10000);
+	return (void *)(intptr_t)(turn == 5 ? write(event, &one, sizeof one) != 8
+		: write(fds[1], "ab\n", 3) != 3);
+}
+
+static void *serve(void *unused)
+{
+	struct itimerspec soon = { .it_value.tv_nsec = 1000000 };
+	FILE *in = fdopen(dup(fds[0]), "r"), *out = fdopen(dup(fds[0]), "w");
+	volatile size_t three = 3, one = 1;
+	struct pollfd p[1] = { { fds[0], POLLIN, 0 } };
+	char text[4] = "";
+	uint64_t number;
+	pthread_t t;
+	long good = 0;
+	int status, timer;
+	pid_t pid;
+
+	event = eventfd(0, 0);
+	timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	for (turn = 0; turn < 6; turn++) {
+		pthread_create(&t, NULL, write_later, NULL);
+		switch (turn) {
+		case 0: good += read(fds[0], text, three) == 3; break;
+		case 1: good += recv(fds[0], text, three, 0) == 3; break;
+		case 2: good += poll(p, one, -1) == 1 && read(fds[0], text, three) == 3; break;
+		case 3: good += fgets(text, (int)three + 1, in) == text; break;
+		case 4: good += fread(text, 1, three, in) == 3; break;
+		case 5: good += read(event, &number, sizeof number) == 8 && number == 1; break;
+		}
+		pthread_join(t, (void **)&number);
+		good += number == 0;
+	}
+	good += fprintf(out, "%s", text) == 3 && fflush(out) == 0;
+	good += recv(fds[1], text, three, 0) == 3;
+	timerfd_settime(timer, 0, &soon, NULL);
+	good += read(timer, &number, sizeof number) == 8;
+	pid = vfork();
+	if (pid == 0)
+		_exit(7);
+	good += waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7;
+	printf("%ld\n", good);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t t;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, fds);
+	pthread_create(&t, NULL, serve, NULL);
+	pthread_join(t, NULL);
+}
+END
+nm -u "$dir/hardened" | sed -n 's/.* \(__[a-z]*_chk\)@.*/\1/p' >"$dir/refers"
+for name in read recv poll fgets fread fprintf; do
+	has "^__${name}_chk$" "$dir/refers"
+done
+same 'a hardened program' 16 "$(timeout 20 $run --processors 1 "$dir/hardened" 2>&1)"
+
+# As it is installed: preloaded, linked before libc, and compiled with uposix.h.
+usr=$dir/usr
+$MAKE -s --no-print-directory install "B=$B" "CC=$CC" POSIX=1 "prefix=$usr" "libdir=$usr/lib" \
+	"includedir=$usr/include" "bindir=$usr/bin" "datadir=$usr/share" "mandir=$usr/man" \
+	>"$dir/make" 2>&1 || fail "make install: $(tail -n 5 "$dir/make")"
+# counts WHAT COMMAND...: whether its thread is one of usched's.
+counts() {
+	what=$1
+	shift
+	same "$what" 'threads_started 1' "$(env -u USCHED_POSIX UPOSIX_STATS=- \
+		LD_LIBRARY_PATH="$usr/lib" timeout 20 "$@" 2>&1 | grep threads_started)"
+}
+counts 'installed, preloaded' "$usr/bin/usched-run" "$dir/late"
+$CC -o "$dir/linked" "$dir/late.c" -L"$usr/lib" -lusched-posix -pthread || fail 'linked: it does not'
+counts 'installed, linked before libc' "$dir/linked"
+if command -v pkg-config >/dev/null; then
+	# shellcheck disable=SC2046
+	PKG_CONFIG_PATH=$usr/lib/pkgconfig $CC -o "$dir/compiled" "$dir/late.c" \
+		$(PKG_CONFIG_PATH=$usr/lib/pkgconfig pkg-config --cflags --libs usched-posix) ||
+		fail 'compiled with uposix.h: it is not'
+	counts 'installed, compiled' "$dir/compiled"
 fi
 
 # usched-run.
