@@ -5,6 +5,9 @@
  *
  *   -Wl,--wrap=abort,--wrap=raise,--wrap=_exit
  */
+#define _DEFAULT_SOURCE         /* pthread_sigmask() */
+#include <signal.h>
+#include <stddef.h>
 #include <stdnoreturn.h>
 
 void __gcov_dump(void);
@@ -17,11 +20,19 @@ noreturn void __wrap__exit(int status);
 int __real_raise(int signo);
 int __wrap_raise(int signo);
 
-/* What has been written must not be added again. */
+/*
+ * What has been written must not be added again. gcov has a lock: a thread that a signal
+ * has give way keeps it, and the next one of its processor would wait for ever.
+ */
 static void write_counts(void)
 {
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	__gcov_dump();
 	__gcov_reset();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 noreturn void __wrap_abort(void)
