@@ -72,7 +72,9 @@ def section(name, title, lines, files):
         results = graph.read(lines)
         table = graph.tables(results)
         files[f"{name}.md"] = table.encode()
-        print(f"\n{name}:\n\n{table}", end="")
+        # Tables of other workloads have their units in their headings.
+        unit = "" if name in graph.WORKLOADS else f", {graph.WORKLOADS['cycle'].unit}"
+        print(f"\n{name}{unit}:\n\n{table}", end="")
         try:
             figure = graph.draw(results)
             for kind in ("svg", "png"):

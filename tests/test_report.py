@@ -127,10 +127,13 @@ class Pages(Report):
         self.keep(cycle=CYCLE, ring=RING, machine=MACHINE)
         done = self.report()
         markdown, page = text_of("results/report.md"), self.page()
-        for name, results in ("ring", RING), ("c2", CYCLE.partition("N, R, M, U, GO\n8")[0]):
+        for name, unit, results in (
+                ("ring", "", RING),
+                ("c2", ", million operations per second",
+                 CYCLE.partition("N, R, M, U, GO\n8")[0])):
             _, table, _ = self.graph(results)
             self.assertEqual(text_of(f"results/{name}.md"), table)
-            self.assertIn(f"\n{name}:\n\n{table}", done.stdout)
+            self.assertIn(f"\n{name}{unit}:\n\n{table}", done.stdout)
             self.assertIn(table, markdown)
         self.assertEqual(page.count("table"), 4)
         self.assertEqual([text for text in page.texts if text in ("U", "U1T", '<a & "b">')],
