@@ -51,7 +51,7 @@ columns_of() {		# WORKLOAD
 	walk)		echo UCO CALLS C++23 COROSENSEI MINICORO COROUTINE2 GO LUA LUAJIT ;;
 	clone)		echo UCO CHEZ GUILE ;;
 	create)		echo U1T UL1T UD UCO MACROS C++20 C++23 COROSENSEI GENERATOR-RS MINICORO \
-				BOOST UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
+				BOOST COROUTINE2 UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
 	alternate)	echo U1T UL1T UD LISP POSIX ;;
 	memory)		echo U1T UL1T UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
 				BOOST BOOST-FIBER ST UCONTEXT POSIX GO HASKELL LWT ERLANG \
@@ -242,6 +242,7 @@ peer_of() {		# WORKLOAD COLUMN
 	counters.COROUTINE2)	echo boost-counters ;;
 	walk.COROUTINE2)	echo boost-walk ;;
 	pingpong.COROUTINE2)	echo boost-pingpong-coroutine2 ;;
+	create.COROUTINE2)	echo boost-create-coroutine2 ;;
 	pingpong.BOOST)		echo boost-pingpong-same ;;
 	pingpong.BOOST-FP)	echo boost-pingpong-differ ;;
 	memory.BOOST)		echo boost-memory-context ;;

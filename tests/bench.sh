@@ -99,6 +99,7 @@ expected() {
 	create GENERATOR-RS peers/rust-create-generator @
 	create MINICORO peers/minicoro-create @
 	create BOOST peers/boost-create @
+	create COROUTINE2 peers/boost-create-coroutine2 @
 	create UCONTEXT peers/ucontext-create @
 	create GO peers/go-create @
 	create LUA peers/lua-create @

@@ -14,7 +14,7 @@ boost_version := $(shell printf '%s\n' '$(boost_hash)include <boost/fiber/all.hp
 boost_version += $(if $(boost_version),($(shell $(CXX) --version | sed 1q)))
 
 $(eval $(call offer,boost,cycle counters counters-context create memory memory-context ring walk pingpong-same \
-	pingpong-differ pingpong-coroutine2,$(boost_version),g++ libboost-fiber-dev libboost-context-dev))
+	pingpong-differ pingpong-coroutine2 create-coroutine2,$(boost_version),g++ libboost-fiber-dev libboost-context-dev))
 
 define boost
 @mkdir -p $(@D)
@@ -26,7 +26,8 @@ $(P)/boost-pingpong-differ: boost_flags += -DDIFFER=true
 $(P)/boost-pingpong-same $(P)/boost-pingpong-differ: boost/pingpong.cc boost/peer.h
 	$(boost)
 
-$(P)/boost-pingpong-coroutine2: boost/pingpong2.cc boost/peer.h
+$(P)/boost-pingpong-coroutine2 $(P)/boost-create-coroutine2: \
+	$(P)/boost-%-coroutine2: boost/%2.cc boost/peer.h
 	$(boost)
 
 $(P)/boost-%: boost/%.cc boost/peer.h
