@@ -5,10 +5,13 @@
 # microsocks, tinyproxy, a pair of stunnel, and tests/adopt_httpd.c over libmicrohttpd.
 # Each is run natively, with libusched-posix.so preloaded, and so with shared stacks. Their
 # clients are bench/adopt/load.c, which compares each byte, and curl, wrk, ncat, openssl.
-# A program that is not there is left out, and said so.
+# Libraries are called by many threads, with bench/adopt/clients.c: preloaded, linked with
+# libusched-posix.so before libc, and compiled with uposix.h. What is not there is left out,
+# and said so.
 #
 #   LONG=1   more clients and bytes; and the clients themselves are preloaded, redis-cli
-#            and psql among them, with servers of their own behind the proxies
+#            and psql among them, with servers of their own behind the proxies; libpq,
+#            hiredis, libcurl and OpenSSL as well as SQLite and zlib, by 200 threads
 #   COLUMNS  default: preload, and with LONG=1 "native preload shared"
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -321,6 +324,35 @@ end_stunnel() {
 	ends "$tls_server" 'stunnel, server' 0
 }
 
+# wants MODE: of clients.c. Those with servers take longer.
+wants() {
+	case ${LONG:+long}:$1 in long:* | :sqlite | :zlib) ;; *) false ;; esac
+}
+
+# calls MODE ROUNDS [FILE]: many threads call a library, and check what they get.
+calls() {
+	mode=$1 rounds=$2 file=${3-}
+	for column in $columns linked compiled; do
+		choose_clients "$column" "$mode" || continue
+		count=$((count + 1))
+		# shellcheck disable=SC2086
+		LIMIT=300 in_time $over "$dir/clients$kind" "$mode" "$threads" "$rounds" "$at" \
+			$file >"$dir/loaded" 2>"$dir/errors" ||
+			fail "$column: $mode: $(tail -n 3 "$dir/loaded" "$dir/errors")"
+	done
+}
+
+try_libraries() {
+	if ! build_clients; then
+		note "without libraries: $(grep -m 1 -e fatal -e 'cannot find' "$dir/errors")"
+		return
+	fi
+	threads=${LONG:+200}
+	threads=${threads:-40}
+	each_library calls
+	programs="$programs libraries"
+}
+
 try_all() {
 	column=native
 	free_port
@@ -335,6 +367,7 @@ try_all() {
 		try_httpd
 		try_clients
 	done
+	try_libraries
 }
 
 $CC -O2 bench/adopt/load.c -o "$dir/load" || die 'load.c does not build'

@@ -153,63 +153,13 @@ try_servers() {
 each_column() {
 	for _ in $(seq "$runs"); do
 		for column in $columns; do
-			kind= over=env SHARED=4
-			case $column:$1 in
-			linked:*) kind=.linked ;;
-			compiled:sqlite* | compiled:zlib) kind=.compiled ;;
-			compiled:*) continue ;;
-			*) choose "$column" ;;
-			esac
-			calls "$@"
+			! choose_clients "$column" "$1" || calls "$@"
 		done
 	done
 }
 
-try_libraries() {
-	column=native over=env
-	if wants pq && begin_postgres; then
-		at=$port process=$server
-		each_column pq 10
-		quit "$process" INT
-	fi
-	if wants redis && begin_redis; then
-		at=$port process=$server
-		each_column redis 20
-		quit "$process" TERM
-	fi
-	if wants curl && [ -n "$web" ]; then
-		at=$web
-		each_column curl 10 "$dir/large"
-	fi
-	column=native over=env
-	if wants ssl && certify && stunnel_server "$echo"; then
-		at=$tls
-		process=$server
-		each_column ssl 20 "$dir/cert.pem"
-		quit "$process" TERM
-	fi
-	at=0
-	! wants sqlite || each_column sqlite 5 "$dir/db"
-	! wants sqlite-pool || each_column sqlite-pool 5 "$dir/db"
-	! wants zlib || each_column zlib 5
-}
-
 $CC -O2 bench/adopt/load.c -o "$dir/load" || die 'load.c does not build'
-# clients KIND OPTION...: builds clients.c.
-clients() {
-	kind=$1
-	shift
-	$CC -O2 "$@" bench/adopt/clients.c -o "$dir/clients$kind" -I"$(pg_config --includedir)" \
-		$before -lpq -lhiredis -lcurl -lssl -lcrypto -lsqlite3 -lz -pthread -lm ||
-		note "clients$kind does not build"
-}
-before= && clients ''
-so=$(version)
-ln -s "$preload" "$dir/libusched-posix.so.${so%.*}"
-before="-Wl,--no-as-needed $preload -Wl,-rpath,$dir -Wl,--as-needed" &&
-	clients .linked
-before="$B/libusched-posix.a $B/libusched.a" &&
-	clients .compiled -I. -D_GNU_SOURCE -include posix/uposix.h
+build_clients || note "clients.c does not build: $(head -n 3 "$dir/errors")"
 mkdir "$dir/web"
 printf hello >"$dir/web/small"
 seq 30000 >"$dir/large"
@@ -220,5 +170,5 @@ begin_as "$others_pinned" "$dir/load" serve "$port" || die 'no echo server'
 echo=$port
 begin_web
 try_servers
-[ ! -x "$dir/clients" ] || try_libraries
+[ ! -x "$dir/clients" ] || each_library each_column
 medians "$raw" "$columns" program measure
