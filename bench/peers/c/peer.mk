@@ -33,5 +33,5 @@ $(P)/c-epoll-echo $(P)/c-epoll-http: c_flags += -D_GNU_SOURCE
 $(P)/c-epoll-echo $(P)/c-epoll-http: $(P)/c-epoll-%: c/epoll-%.c c/epoll.h $(http_headers)
 	$(build_c)
 
-$(P)/c-%: c/%.c c/macros.h c/peer.h
+$(P)/c-%: c/%.c c/macros.h c/tree.h c/peer.h
 	$(build_c)

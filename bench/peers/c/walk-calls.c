@@ -3,30 +3,9 @@
  * The walk workload with a function that is called for each node. There are no threads.
  * It is the limit for threads.
  */
-#include "peer.h"
-
-struct node {
-	struct node *left, *right;
-	size_t       value;
-};
+#include "tree.h"
 
 static size_t sum;
-
-/* As even as can be; the values are in order. */
-static struct node *grow(size_t nodes, size_t *next)
-{
-	struct node *n;
-
-	if (nodes == 0)
-		return NULL;
-	n = malloc(sizeof *n);
-	if (!n)
-		fail("not enough memory");
-	n->left = grow((nodes - 1) / 2, next);
-	n->value = (*next)++;
-	n->right = grow(nodes - 1 - (nodes - 1) / 2, next);
-	return n;
-}
 
 static void walk(const struct node *n, void (*f)(size_t value))
 {

@@ -23,6 +23,6 @@ $(minicoro_source)/built: minicoro/Cargo.toml minicoro/Cargo.lock
 	cp -f '$(minicoro_source)'/crates/minicoro-sys-*/minicoro.h $(@D)
 	touch $@
 
-$(P)/minicoro-%: minicoro/%.c minicoro/one.h c/peer.h $(minicoro_source)/built
+$(P)/minicoro-%: minicoro/%.c minicoro/one.h c/tree.h c/peer.h $(minicoro_source)/built
 	@mkdir -p $(@D)
 	$(CC) $(minicoro_flags) -isystem '$(minicoro_source)' -o $@ $<

@@ -1,32 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The walk workload: a coroutine of minicoro walks by recursion, and gives each value. */
 #include "one.h"
-
-struct node {
-	struct node *left, *right;
-	size_t       value;
-};
+#include "../c/tree.h"
 
 struct walk {
 	mco_coro          *self;
 	const struct node *tree;
 	size_t             given;
 };
-
-static struct node *grow(size_t nodes, size_t *next)
-{
-	struct node *n;
-
-	if (nodes == 0)
-		return NULL;
-	n = malloc(sizeof *n);
-	if (!n)
-		fail("not enough memory");
-	n->left = grow((nodes - 1) / 2, next);
-	n->value = (*next)++;
-	n->right = grow(nodes - 1 - (nodes - 1) / 2, next);
-	return n;
-}
 
 static size_t add_up(const struct node *n)
 {
