@@ -120,6 +120,9 @@ look() {
 		exists microsocks || useful microsocks
 		exists tinyproxy || useful tinyproxy-bin
 		exists stunnel4 || useful stunnel4
+		exists pg_config || useful libpq-dev
+		compiles sqlite3.h || useful libsqlite3-dev
+		compiles zlib.h || useful zlib1g-dev
 		exists xz || useful xz-utils
 		exists strace || useful strace
 		proofs

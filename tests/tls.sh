@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # TLS: tls/test_utls.c, which talks to itself, and examples/10-https.c with the clients of
-# others: curl, and openssl s_client with each version, names, protocols, tickets, and with
-# certificates of its own. The certificates are made here.
+# others: wrk, curl, and openssl s_client with each version, names, protocols, tickets, and
+# with certificates of its own. The certificates are made here.
 #
 #   LONG=1   test_utls with all that it has, also in a stress build; and
 #            testssl.sh, if it is installed, finds nothing above LOW
@@ -136,6 +136,15 @@ clients() {
 	done
 	has '^Reused, TLSv1.3' "$dir/said"
 	renegotiate
+	many_requests
+}
+
+# By wrk, over connections that go on.
+many_requests() {
+	command -v wrk >/dev/null || return
+	limited wrk -t 1 -c 20 -d 1 "https://localhost:$port/small" >"$dir/wrk" 2>&1
+	has ' [1-9][0-9]* requests in' "$dir/wrk"
+	same 'wrk: errors' '' "$(grep -E 'Non-2xx|Socket errors' "$dir/wrk")"
 }
 
 # openssl s_client renegotiates for a line "R". Its input ends when it has the answer.
