@@ -2261,16 +2261,18 @@ static void shares_owned(void **state)
 
 	(void)state;
 	make_shared();
-	for (int i = 0; i < 4; i++) {
-		int *kind = &kinds[i % 2];
+	for (int i = 0; i < 6; i++) {
+		int *kind = &kinds[i < 4 ? i % 2 : 0];
 
 		pthread_mutexattr_init(&attr);
 		ok(pthread_mutexattr_settype(&attr, *kind));
 		ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
+		ok(pthread_mutexattr_setprotocol(&attr, i < 4 ? PTHREAD_PRIO_NONE
+						 : PTHREAD_PRIO_INHERIT));
 		ok(pthread_mutex_init(&shared->m, &attr));
 		shared->value = 0;
 		SET(0);
-		if (i < 2)
+		if (i < 2 || i == 4)
 			own_shared(kind);
 		else
 			join(start(own_shared, kind));
@@ -2280,6 +2282,33 @@ static void shares_owned(void **state)
 		ok(pthread_mutex_destroy(&shared->m));
 		shares_kind(*kind);
 	}
+	munmap(shared, sizeof *shared);
+}
+
+static void *try_robust(void *unused)
+{
+	is(ours() ? ENOTSUP : 0, pthread_mutex_trylock(&shared->m));
+	is(ours() ? EPERM : 0, pthread_mutex_unlock(&shared->m));
+	is(ours() ? ENOTSUP : 0, pthread_mutex_lock(&shared->m));
+	is(ours() ? EPERM : 0, pthread_mutex_unlock(&shared->m));
+	return unused;
+}
+
+static void shares_robust(void **state)
+{
+	pthread_mutexattr_t attr;
+
+	(void)state;
+	make_shared();
+	pthread_mutexattr_init(&attr);
+	ok(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE));
+	ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
+	ok(pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST));
+	ok(pthread_mutex_init(&shared->m, &attr));
+	join(start(try_robust, NULL));
+	ok(pthread_mutex_lock(&shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	ok(pthread_mutex_destroy(&shared->m));
 	munmap(shared, sizeof *shared);
 }
 
@@ -2497,7 +2526,7 @@ int main(void)
 		TEST(reads_and_writes), TEST(rwlock_inits), TEST(semaphores),
 		TEST(interrupts_main), TEST(named_semaphore), TEST(barriers),
 		TEST(barrier_and_signal), TEST(joins_native), TEST(spins), TEST(sleeps),
-		TEST(shares), TEST(shares_kinds), TEST(shares_owned),
+		TEST(shares), TEST(shares_kinds), TEST(shares_owned), TEST(shares_robust),
 		TEST(shares_cancelled), TEST(shares_clock), TEST(forks),
 		TEST(forks_in_thread),
 	};

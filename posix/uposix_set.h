@@ -256,7 +256,8 @@ int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 
 enum { UPOSIX_LOOK = 1000000 };         /* ns between two of these */
 
-/* Mutexes and conditions of several processes: uposix_shared.c. */
+/* Mutexes and conditions of several processes: uposix_shared.c. Not for robust ones: */
+int uposix__shared_init(pthread_mutex_t *mutex, int kind);
 int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time);
 int uposix__shared_trylock(pthread_mutex_t *mutex);

@@ -7,7 +7,8 @@
  * The mutex of a kind that knows its owner, recursive or checked, is locked here in the
  * way of libc: 0 is free, 1 is locked, 2 is waited for in the kernel. As its owner it has
  * what is no thread's number, so that no native thread of any process takes it for its
- * own. The thread has a list of those that it holds.
+ * own. The thread has a list of those that it holds. A robust one is refused, and so is
+ * such a one with a protocol; those that are made here have none.
  */
 #include "uposix_set.h"
 
@@ -33,13 +34,39 @@ static int  lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
 			 clockid_t clock, const struct timespec *time);
 static void release(pthread_mutex_t *mutex);
 
+/* It knows its owner. */
 static bool is_checked(const pthread_mutex_t *mutex)
+{
+	int kind = mutex->__data.__kind & KINDS;
+
+	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
+}
+
+/* Only libc can lock it, to which the owner is the processor. */
+static bool is_refused(const pthread_mutex_t *mutex)
 {
 	int kind = mutex->__data.__kind;
 
-	return !(kind & (ROBUST | OTHERS))
-		&& ((kind & KINDS) == PTHREAD_MUTEX_RECURSIVE
-		    || (kind & KINDS) == PTHREAD_MUTEX_ERRORCHECK);
+	if (!(kind & ROBUST || (kind & OTHERS && is_checked(mutex))))
+		return false;
+	UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): one of several processes, and robust"
+			 " or with a protocol: ENOTSUP", (const void *)mutex);
+	return true;
+}
+
+/* Protocols have no effect. */
+int uposix__shared_init(pthread_mutex_t *mutex, int kind)
+{
+	pthread_mutexattr_t attr;
+	int rc = pthread_mutexattr_init(&attr);
+
+	if (rc)
+		return rc;
+	pthread_mutexattr_settype(&attr, kind);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	rc = pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return rc;
 }
 
 /* The place in the list of `me' where it is, or NULL. */
@@ -80,11 +107,8 @@ int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
 		return !time ? pthread_mutex_lock(mutex)
 			: clock == CLOCK_REALTIME ? pthread_mutex_timedlock(mutex, time)
 			: pthread_mutex_clocklock(mutex, clock, time);
-	if (mutex->__data.__kind & ROBUST) {
-		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): one of several processes, and"
-				 " robust: ENOTSUP", (void *)mutex);
+	if (is_refused(mutex))
 		return ENOTSUP;
-	}
 	return is_checked(mutex) ? lock_checked(me, mutex, clock, time)
 		: uposix__poll(try_other, mutex, clock, time);
 }
@@ -98,8 +122,10 @@ static int lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
 	if (h) {
 		if ((mutex->__data.__kind & KINDS) != PTHREAD_MUTEX_RECURSIVE)
 			return EDEADLK;
-		h->h_count += h->h_count < UINT_MAX;
-		return h->h_count < UINT_MAX ? 0 : EAGAIN;
+		if (h->h_count == UINT_MAX)
+			return EAGAIN;
+		h->h_count++;
+		return 0;
 	}
 	h = malloc(sizeof *h);
 	if (!h)
@@ -120,6 +146,8 @@ int uposix__shared_trylock(pthread_mutex_t *mutex)
 	struct uposix_thread *me = uposix__me();
 	int rc;
 
+	if (me && is_refused(mutex))
+		return ENOTSUP;
 	if (!me || !is_checked(mutex))
 		return pthread_mutex_trylock(mutex);
 	rc = lock_checked(me, mutex, CLOCK_MONOTONIC, &past);
@@ -154,13 +182,39 @@ static void release(pthread_mutex_t *mutex)
 		syscall(SYS_futex, &mutex->__data.__lock, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+/* However often it was locked. *h is for take_again(), which cannot fail. */
+static int let_go(struct uposix_thread *me, pthread_mutex_t *mutex,
+		  struct uposix_held **h)
+{
+	struct uposix_held **at = find(me, mutex);
+
+	*h = NULL;
+	if (!is_checked(mutex))
+		return pthread_mutex_unlock(mutex);
+	if (!*at)
+		return EPERM;
+	*h = *at;
+	*at = (*h)->h_next;
+	release(mutex);
+	return 0;
+}
+
+static void take_again(struct uposix_thread *me, pthread_mutex_t *mutex,
+		       struct uposix_held *h)
+{
+	uposix__poll(h ? try_checked : try_other, mutex, 0, NULL);
+	if (!h)
+		return;
+	h->h_next = me->p_held;
+	me->p_held = h;
+}
+
 /* To be woken without a reason is allowed. */
 int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time)
 {
 	struct uposix_thread *me = uposix__me();
 	struct uposix_held *h;
-	uint32_t count = 1;
 	int rc;
 
 	if (!me)
@@ -170,18 +224,11 @@ int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t 
 			: pthread_cond_clockwait(cond, mutex, clock, time);
 	if (uposix__point())
 		return 0;
-	h = is_checked(mutex) ? *find(me, mutex) : NULL;
-	if (h) {
-		count = h->h_count;
-		h->h_count = 1;
-	}
-	rc = uposix__shared_unlock(mutex);
+	rc = let_go(me, mutex, &h);
 	if (rc)
 		return rc;
 	rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
-	uposix__shared_lock(mutex, 0, NULL);
-	if (h)
-		(*find(me, mutex))->h_count = count;
+	take_again(me, mutex, h);
 	/* A cancel or a signal may have come while it waited for the mutex. */
 	if (uposix__again(&rc) || rc == -EINTR || uposix__point())
 		return 0;

@@ -124,7 +124,8 @@ int uposix_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t 
 		pthread_mutexattr_getrobust(attr, &robust);
 	}
 	if (shared == PTHREAD_PROCESS_SHARED)
-		return pthread_mutex_init(mutex, attr);
+		return robust == PTHREAD_MUTEX_ROBUST ? pthread_mutex_init(mutex, attr)
+			: uposix__shared_init(mutex, kind);
 	if (robust == PTHREAD_MUTEX_ROBUST) {
 		UPOSIX_TELL_ONCE("pthread_mutex_init(): robust mutexes of one process are"
 				 " not supported: ENOTSUP");

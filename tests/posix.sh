@@ -117,6 +117,58 @@ same 'main() ends first' late "$(limited $run "$dir/late" 2>&1)"
 same 'its status' 0 $?
 same 'a daemon' late "$(limited $run "$dir/late" daemon 2>&1)"
 
+# A wait for a condition of several processes needs no memory to get its mutex again.
+build relocks <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+extern void *__libc_malloc(size_t);
+static pthread_mutex_t m;
+static pthread_cond_t c;
+static volatile int fails;
+
+void *malloc(size_t size)
+{
+	return fails ? NULL : __libc_malloc(size);
+}
+
+static void *run(void *unused)
+{
+	struct timespec soon;
+
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_sec++;
+	for (int i = 0; i < 2; i++)
+		pthread_mutex_lock(&m);
+	fails = 1;
+	pthread_cond_timedwait(&c, &m, &soon);
+	fails = 0;
+	for (int i = 0; i < 3; i++)
+		printf("%d ", pthread_mutex_unlock(&m));
+	return unused;
+}
+
+int main(void)
+{
+	pthread_mutexattr_t attr;
+	pthread_condattr_t attr_c;
+	pthread_t t;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&m, &attr);
+	pthread_condattr_init(&attr_c);
+	pthread_condattr_setpshared(&attr_c, PTHREAD_PROCESS_SHARED);
+	pthread_cond_init(&c, &attr_c);
+	pthread_create(&t, NULL, run, NULL);
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+same 'a wait without memory' '0 0 1 ' "$(limited $run "$dir/relocks" 2>&1)"
+
 # Variables that threads share are told, of the program and of what it loads later.
 cat >"$dir/plug.c" <<'END'
 __thread int variable = 1;
