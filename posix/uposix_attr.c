@@ -7,6 +7,7 @@
 int uposix_pthread_setname_np(pthread_t thread, const char *name)
 {
 	struct uposix_thread *p = uposix__thread(thread);
+	uint64_t old;
 	int rc = 0;
 
 	if (!p)
@@ -15,17 +16,18 @@ int uposix_pthread_setname_np(pthread_t thread, const char *name)
 		return ESRCH;
 	if (strlen(name) >= sizeof p->p_name)
 		return ERANGE;
-	uwait_lock(&p->p_lock);
+	uposix__lock_record(p, &old);
 	strcpy(p->p_name, name);
 	if (p->p_thread && !p->p_ended)
 		rc = ustack_name(p->p_thread, name);
-	uwait_unlock(&p->p_lock);
+	uposix__unlock_record(p, &old);
 	return -rc;
 }
 
 int uposix_pthread_getname_np(pthread_t thread, char *name, size_t size)
 {
 	struct uposix_thread *p = uposix__thread(thread);
+	uint64_t old;
 
 	if (!p)
 		return pthread_getname_np(thread, name, size);
@@ -33,9 +35,9 @@ int uposix_pthread_getname_np(pthread_t thread, char *name, size_t size)
 		return ESRCH;
 	if (size < sizeof p->p_name)
 		return ERANGE;
-	uwait_lock(&p->p_lock);
+	uposix__lock_record(p, &old);
 	memcpy(name, p->p_name, sizeof p->p_name);
-	uwait_unlock(&p->p_lock);
+	uposix__unlock_record(p, &old);
 	return 0;
 }
 
@@ -44,6 +46,7 @@ int uposix_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	struct uposix_thread *p = uposix__thread(thread);
 	const struct usched_stack *k;
+	uint64_t old;
 	int rc;
 
 	if (!p)
@@ -53,11 +56,11 @@ int uposix_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 	rc = pthread_attr_init(attr);
 	if (rc)
 		return rc;
-	uwait_lock(&p->p_lock);
+	uposix__lock_record(p, &old);
 	k = p->p_thread && !p->p_ended ? p->p_thread->u_stack : NULL;
 	if (k && k->k_bottom)
 		rc = pthread_attr_setstack(attr, k->k_bottom - k->k_size, k->k_size);
-	uwait_unlock(&p->p_lock);
+	uposix__unlock_record(p, &old);
 	pthread_attr_setdetachstate(attr, p->p_state & UPOSIX_DETACHED
 				    ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
 	return rc;

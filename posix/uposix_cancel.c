@@ -38,13 +38,15 @@ int uposix_pthread_cancel(pthread_t thread)
 
 void uposix__ask(struct uposix_thread *p, uint32_t what)
 {
+	uint64_t old;
+
 	__atomic_fetch_or(&p->p_asked, what, __ATOMIC_ACQ_REL);
 	if (p == uposix__me())
 		return;
-	uwait_lock(&p->p_lock);
+	uposix__lock_record(p, &old);
 	if (p->p_thread && !p->p_ended)
 		ustack_cancel(p->p_thread);
-	uwait_unlock(&p->p_lock);
+	uposix__unlock_record(p, &old);
 }
 
 static bool may_cancel(const struct uposix_thread *me)

@@ -279,26 +279,21 @@ static long wake(const long *a, uint32_t bits)
 }
 
 /*
- * Up to n threads; how many it were. The caller has changed the word before. A handler of
- * a signal that interrupts a native thread here may come here, too, so there are none.
+ * Up to n threads; how many it were. The caller has changed the word before. A handler
+ * may come here, too.
  */
 static long wake_here(const void *word, uint32_t n, uint32_t bits)
 {
 	struct bucket *b = bucket_of(word);
-	bool native = !ustack_self();
-	sigset_t all, old;
+	uint64_t old;
 	long woken;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&b->b_waiting, __ATOMIC_SEQ_CST) == 0)
 		return 0;
-	if (native) {
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &old);
-	}
+	uposix__hold_handlers(&old);
 	woken = wake_some(b, word, n, bits);
-	if (native)
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
+	uposix__release_handlers(&old);
 	return woken;
 }
 

@@ -360,23 +360,17 @@ static struct room *room_of(const struct sem *sem)
 	return &rooms[(uintptr_t)sem / sizeof *sem % (sizeof rooms / sizeof rooms[0])];
 }
 
-/* Handlers may post, so they do not run meanwhile; on a processor they never do. */
-static void lock_room(struct room *r, sigset_t *old)
+/* Handlers may post. */
+static void lock_room(struct room *r, uint64_t *old)
 {
-	sigset_t all;
-
-	if (!ustack_self()) {
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, old);
-	}
+	uposix__hold_handlers(old);
 	uwait_lock(&r->r_lock);
 }
 
-static void unlock_room(struct room *r, const sigset_t *old)
+static void unlock_room(struct room *r, const uint64_t *old)
 {
 	uwait_unlock(&r->r_lock);
-	if (!ustack_self())
-		pthread_sigmask(SIG_SETMASK, old, NULL);
+	uposix__release_handlers(old);
 }
 
 /* True: it was not needed. */
@@ -384,7 +378,7 @@ static bool lie_down(struct sleeper *z)
 {
 	struct room *r = room_of(z->z_sem);
 	struct sleeper **at;
-	sigset_t old;
+	uint64_t old;
 	bool taken;
 
 	lock_room(r, &old);
@@ -421,7 +415,7 @@ static void get_up(struct room *r, const struct sem *sem, struct sleeper *z)
 static void wake_native(const struct sem *sem)
 {
 	struct room *r = room_of(sem);
-	sigset_t old;
+	uint64_t old;
 
 	if (__builtin_expect(__atomic_load_n(&r->r_count, __ATOMIC_RELAXED) == 0, 1))
 		return;
@@ -435,7 +429,7 @@ static void end_sleep(struct sleeper *z)
 {
 	struct room *r = room_of(z->z_sem);
 	int error = errno;
-	sigset_t old;
+	uint64_t old;
 	bool woken;
 
 	lock_room(r, &old);

@@ -277,6 +277,14 @@ void uposix__leave(struct uposix_thread *me) __attribute__((noreturn));
 /* Calls the destructors of its values, up to four times. */
 void uposix__destroy_values(struct uposix_thread *me);
 
+/* Its p_lock: a handler may want it, so none runs natively meanwhile. */
+void uposix__lock_record(struct uposix_thread *p, uint64_t *old);
+void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old);
+
+/* A native thread runs no handlers until the second. On a processor they never do. */
+void uposix__hold_handlers(uint64_t *old);
+void uposix__release_handlers(const uint64_t *old);
+
 /* Has `p' look at p_asked, soon. */
 void uposix__ask(struct uposix_thread *p, uint32_t what);
 

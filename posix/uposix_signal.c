@@ -13,6 +13,8 @@ static void set_mask(struct uposix_thread *me, uint64_t mask);
 static void look(struct uposix_thread *me);
 static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info);
 
+enum { INTERNAL = 32 };                 /* libc's own: this one and the next */
+
 /* What a thread cannot block. */
 #define ALWAYS (uposix__bit(SIGKILL) | uposix__bit(SIGSTOP))
 
@@ -39,6 +41,33 @@ void uposix__set_native_mask(uint64_t mask)
 
 	uposix__set_of(mask, &set);
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+/* By the system call: libc's would change what the thread of uposix_catch.c blocks. */
+void uposix__hold_handlers(uint64_t *old)
+{
+	const uint64_t set = ~(3 * uposix__bit(INTERNAL));
+
+	if (!ustack_self())
+		syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, old, sizeof set);
+}
+
+void uposix__release_handlers(const uint64_t *old)
+{
+	if (!ustack_self())
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof *old);
+}
+
+void uposix__lock_record(struct uposix_thread *p, uint64_t *old)
+{
+	uposix__hold_handlers(old);
+	uwait_lock(&p->p_lock);
+}
+
+void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old)
+{
+	uwait_unlock(&p->p_lock);
+	uposix__release_handlers(old);
 }
 
 /*

@@ -117,6 +117,69 @@ same 'main() ends first' late "$(limited $run "$dir/late" 2>&1)"
 same 'its status' 0 $?
 same 'a daemon' late "$(limited $run "$dir/late" daemon 2>&1)"
 
+# A handler of main() sends a signal to the thread, on whose way main() itself may be: here
+# the thread runs, and has it run, while main() is still in pthread_kill().
+build sends <<'END'
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static pthread_t self, t;
+static sem_t over;
+static volatile int caught;
+
+/* Of the thread, which may run while main() is about to wake it. */
+static void answer(int sig)
+{
+	(void)sig;
+	pthread_kill(self, SIGUSR2);
+}
+
+static void send_on(int sig)
+{
+	caught += sig == SIGUSR2;
+	pthread_kill(t, SIGCONT);
+}
+
+static void *run(void *unused)
+{
+	while (sem_wait(&over))
+		;
+	return unused;
+}
+
+int main(void)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof one, &one);
+	self = pthread_self();
+	sem_init(&over, 0, 0);
+	signal(SIGUSR1, answer);
+	signal(SIGUSR2, send_on);
+	signal(SIGCONT, SIG_IGN);
+	pthread_create(&t, NULL, run, NULL);
+	for (int i = 0; i < 300; i++) {
+		int before = caught;
+
+		pthread_kill(t, SIGUSR1);
+		while (caught == before)
+			usleep(100);
+	}
+	sem_post(&over);
+	pthread_join(t, NULL);
+	puts("sent");
+	return 0;
+}
+END
+same 'a handler that sends' sent "$(limited $run "$dir/sends" 2>&1)"
+
 # A wait for a condition of several processes needs no memory to get its mutex again.
 build relocks <<'END'
 #include <pthread.h>
