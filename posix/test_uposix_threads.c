@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -1120,6 +1121,49 @@ static void handles_for_process(void **state)
 	signal(SIGALRM, SIG_DFL);
 	ok(mask(SIG_UNBLOCK, SIGALRM));
 	ok(mask(SIG_UNBLOCK, SIGUSR1));
+}
+
+static void *unblock(void *sig)
+{
+	ok(mask(SIG_UNBLOCK, *(int *)sig));
+	return NULL;
+}
+
+static void *unblock_and_raise(void *sig)
+{
+	ok(mask(SIG_UNBLOCK, *(int *)sig));
+	ok(raise(*(int *)sig));
+	return NULL;
+}
+
+/* Its exit status. There are no descriptors left. */
+static int act_in_child(int sig, void *(*func)(void *))
+{
+	const struct rlimit none = { 0, 0 };
+	pid_t child = fork();
+
+	if (child > 0)
+		return status_of(child);
+	alarm(10);
+	setrlimit(RLIMIT_NOFILE, &none);
+	setrlimit(RLIMIT_CORE, &none);
+	signal(sig, SIG_DFL);
+	mask(SIG_BLOCK, sig);
+	if (func == unblock)
+		kill(getpid(), sig);
+	join(start(func, &sig));
+	_exit(0);
+}
+
+/* Though main() blocks it, which is the one to have it from the system. */
+static void acts_by_default(void **state)
+{
+	(void)state;
+	is(-SIGTERM, act_in_child(SIGTERM, unblock));
+	is(0, act_in_child(SIGCHLD, unblock));
+	is(-SIGTERM, act_in_child(SIGTERM, unblock_and_raise));
+	is(-SIGPIPE, act_in_child(SIGPIPE, unblock_and_raise));
+	is(0, act_in_child(SIGCHLD, unblock_and_raise));
 }
 
 static void *kill_process(void *unused)
@@ -2519,7 +2563,8 @@ int main(void)
 		TEST(cancels_later), TEST(cancels_no_lock), TEST(interrupts),
 		TEST(blocks_signals), TEST(awaits_signals), TEST(inherits_mask),
 		TEST(unblocks_in_processes), TEST(handles_for_process),
-		TEST(prefers_main), TEST(knows_pending), TEST(handles_late),
+		TEST(acts_by_default), TEST(prefers_main), TEST(knows_pending),
+		TEST(handles_late),
 		TEST(handles_elsewhere), TEST(handles_in_child), TEST(locks),
 		TEST(has_kinds), TEST(times_out), TEST(tells_misuse), TEST(waits),
 		TEST(wakes_main), TEST(waits_for_a_time), TEST(cond_and_signal),

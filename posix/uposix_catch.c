@@ -65,7 +65,6 @@ static bool look(uint64_t set, bool all);
 static bool offer(int sig, bool all);
 static int  offer_locked(int sig, bool all);
 static uint64_t main_blocks(void);
-static void act_by_default(int sig);
 
 static uint64_t load(const uint64_t *set)
 {
@@ -291,7 +290,7 @@ static bool offer(int sig, bool all)
 	}
 	uwait_unlock(&uposix__lock);
 	if (found == DEFAULT)
-		act_by_default(sig);
+		uposix__act_by_default(sig);
 	return found == OFFERED;
 }
 
@@ -343,10 +342,10 @@ static uint64_t main_blocks(void)
 }
 
 /* What that is, the system knows: to end or to stop the process, or nothing. */
-static void act_by_default(int sig)
+void uposix__act_by_default(int sig)
 {
-	uint64_t set = BIT(sig);
+	uint64_t set = BIT(sig), old;
 
-	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof set);
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, NULL, sizeof set);
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, &old, sizeof set);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
 }

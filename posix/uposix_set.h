@@ -323,6 +323,9 @@ void uposix__native_mask(uint64_t before, uint64_t now);
 /* The caller, a native thread that has this mask, creates a thread. */
 void uposix__native_creates(uint64_t mask);
 
+/* Has the system take the default action for what is pending. */
+void uposix__act_by_default(int sig);
+
 /* main() ends by pthread_exit(). */
 void uposix__main_ends(void);
 

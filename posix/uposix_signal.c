@@ -15,6 +15,10 @@ static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info);
 
 enum { INTERNAL = 32 };                 /* libc's own: this one and the next */
 
+/* What is so by default. */
+#define IGNORED (uposix__bit(SIGCHLD) | uposix__bit(SIGCONT) | uposix__bit(SIGURG)	\
+		 | uposix__bit(SIGWINCH))
+
 /* What a thread cannot block. */
 #define ALWAYS (uposix__bit(SIGKILL) | uposix__bit(SIGSTOP))
 
@@ -160,6 +164,13 @@ bool uposix__handle(struct uposix_thread *me)
 	return interrupted;
 }
 
+/* It ends or stops the process, though all that is native may block it. */
+static void default_action(int sig)
+{
+	kill(getpid(), sig);
+	uposix__act_by_default(sig);
+}
+
 /* Its action, on the stack of `me'. True: it ends a wait. */
 static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 {
@@ -170,7 +181,8 @@ static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 	if (sigaction(sig, NULL, &action) || action.sa_handler == SIG_IGN)
 		return false;
 	if (action.sa_handler == SIG_DFL) {
-		kill(getpid(), sig);            /* as the default is */
+		if (!(uposix__bit(sig) & IGNORED))
+			default_action(sig);
 		return false;
 	}
 	if (action.sa_flags & (int)SA_RESETHAND)
