@@ -15,11 +15,16 @@
  */
 #include "uposix_set.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
+
+/* Of the dynamic linker: the address of module and offset. */
+extern void *__tls_get_addr(size_t *index);
 
 enum { OBJECTS = 32, ITEMS = 32 };
 
 static struct object {
+	const char *o_name;             /* "": the program */
 	size_t      o_module;           /* number of the dynamic linker's */
 	const char *o_image;            /* what a new thread finds; then zeros */
 	size_t      o_filled;
@@ -126,12 +131,19 @@ const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 	if (used == OBJECTS)
 		return "there are too many such objects";
 	chosen[used++] = (struct object){
-		.o_module = info->dlpi_tls_modid,
+		.o_name = info->dlpi_name, .o_module = info->dlpi_tls_modid,
 		.o_image = address(info, info->dlpi_addr + h->p_vaddr),
 		.o_filled = h->p_filesz, .o_size = h->p_memsz,
 	};
 	bytes += h->p_memsz;
 	return NULL;
+}
+
+void uposix__keep_chosen(void)
+{
+	for (size_t i = 0; i < used; i++)
+		if (*chosen[i].o_name)
+			dlopen(chosen[i].o_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* ---- Exchange ---- */
@@ -211,6 +223,14 @@ static int find(struct dl_phdr_info *info, size_t size, void *blocks)
 	return 0;
 }
 
+/* For what a constructor has loaded, a native thread has a block when it asks for one. */
+static void make_missing(struct blocks *b)
+{
+	for (size_t i = 0; i < used; i++)
+		if (!b->b_at[i])
+			b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
+}
+
 static struct blocks *new_blocks(void)
 {
 	struct blocks *b = calloc(1, sizeof *b);
@@ -221,6 +241,7 @@ static struct blocks *new_blocks(void)
 	}
 	b->b_hook.h_event = exchange;
 	dl_iterate_phdr(find, b);
+	make_missing(b);
 	usched__set_hook(usched__current, &b->b_hook);
 	return b;
 }

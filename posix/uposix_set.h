@@ -66,6 +66,9 @@ void uposix__tell_unknown(void);
 const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			   bool late);
 
+/* Afterwards: none of these is unloaded. A constructor may have loaded one. */
+void uposix__keep_chosen(void);
+
 /* Threads since the start, or since the fork. */
 struct uposix_counts {
 	unsigned c_now, c_most;

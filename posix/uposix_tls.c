@@ -165,8 +165,10 @@ int uposix__look_at_objects(void)
 		uwait_lock(&looking);
 		if (adds != seen)
 			dl_iterate_phdr(look_at, &number);
-		if (!seen)
+		if (!seen) {
 			uposix__tell_unknown();
+			uposix__keep_chosen();
+		}
 		__atomic_store_n(&seen, adds, __ATOMIC_RELAXED);
 		uwait_unlock(&looking);
 	}

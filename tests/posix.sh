@@ -113,8 +113,8 @@ int main(int argc, char **argv)
 	pthread_exit(NULL);
 }
 END
-same 'main() ends first' late "$(limited $run "$dir/late" 2>&1)"
-same 'its status' 0 $?
+out=$(limited $run "$dir/late" 2>&1)
+same 'main() ends first' '0 late' "$? $out"
 same 'a daemon' late "$(limited $run "$dir/late" daemon 2>&1)"
 
 # A handler of main() sends a signal to the thread, on whose way main() itself may be: here
@@ -394,6 +394,68 @@ for options in '--processors 1' '--processors 2' '--shared 1' '--shared 3'; do
 done
 same 'variables of the program only' wrong \
 	"$(limited $run --quiet --tls program --processors 1 "$dir/keeps" 2>&1)"
+
+# Those of an object that a constructor has loaded, and would unload.
+cat >"$dir/libloads.c" <<'END'
+#include <dlfcn.h>
+#include <stdlib.h>
+static void *object;
+int *(*where)(void);
+__attribute__((constructor)) static void load(void)
+{
+	object = dlopen(getenv("PLUG"), RTLD_NOW);
+	if (object && (where = (int *(*)(void))dlsym(object, "where")))
+		*where() = 7;
+}
+void unload(void) { dlclose(object); }
+END
+$CC -fPIC -shared -o "$dir/libloads.so" "$dir/libloads.c" -ldl ||
+	die 'a library does not build'
+build constructs "$dir/libloads.so" -Wl,-rpath="$dir" <<'END'
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+
+extern int *(*where)(void);
+void unload(void);
+static int wrong;
+
+static void *run(void *unused)
+{
+	wrong += *where() != 1;
+	for (int i = 2; i < 10; i++) {
+		*where() = i;
+		sched_yield();
+		wrong += *where() != i;
+	}
+	return unused;
+}
+
+static void *give(void *arg)
+{
+	return arg;
+}
+
+int main(void)
+{
+	pthread_t t[8];
+
+	for (int i = 0; i < 8; i++)
+		pthread_create(&t[i], NULL, run, NULL);
+	for (int i = 0; i < 8; i++)
+		pthread_join(t[i], NULL);
+	printf("%d %d\n", *where(), wrong);
+	fflush(stdout);
+	unload();
+	pthread_create(&t[0], NULL, give, NULL);
+	pthread_join(t[0], NULL);
+	return 0;
+}
+END
+PLUG=$dir/plug.so
+export PLUG
+out=$(limited $run --processors 1 --tls plug "$dir/constructs" 2>&1)
+same 'variables of what a constructor loads' '0 7 0' "$? $out"
 
 # What cannot be exchanged is told, and starts no thread.
 cat >"$dir/libends.c" <<'END'
