@@ -10,11 +10,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -543,6 +545,146 @@ static void signals(void **state)
 	}
 	close_both(fds);
 }
+
+static const struct timespec second = { 1, 0 };
+
+static int wait_nanosleep(int fd)
+{
+	(void)fd;
+	return nanosleep(&second, NULL);
+}
+
+static int wait_poll(int fd)
+{
+	return poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, 1000);
+}
+
+static int wait_select(int fd)
+{
+	struct timeval limit = { 1, 0 };
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(fd, &set);
+	return select(fd + 1, &set, NULL, NULL, &limit);
+}
+
+static int wait_epoll(int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int epoll = epoll_create1(0), rc, error;
+
+	TEST_EQUAL(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e), 0);
+	rc = epoll_wait(epoll, &e, 1, 1000);
+	error = errno;
+	close(epoll);
+	errno = error;
+	return rc;
+}
+
+static int wait_recv(int fd)
+{
+	struct timeval limit = { 1, 0 };
+	char c;
+
+	TEST_EQUAL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+	return (int)recv(fd, &c, 1, 0);
+}
+
+static int wait_semaphore(int fd)
+{
+	struct timespec limit;
+	sem_t s;
+
+	(void)fd;
+	sem_init(&s, 0, 0);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec++;
+	return sem_timedwait(&s, &limit);
+}
+
+static int wait_signal(int fd)
+{
+	sigset_t set;
+
+	(void)fd;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	return sigtimedwait(&set, NULL, &second);
+}
+
+static int wait_futex(int fd)
+{
+	uint32_t word = 0;
+
+	(void)fd;
+	return (int)syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
+}
+
+static int (*const waits[])(int fd) = {
+	wait_nanosleep, wait_poll, wait_select, wait_epoll, wait_recv, wait_semaphore,
+	wait_signal, wait_futex,
+};
+
+static void *wait_by(void *which)
+{
+	int fds[2], rc;
+
+	pair(fds);
+	rc = waits[(size_t)(uintptr_t)which](fds[0]) < 0 ? errno : 0;
+	close_both(fds);
+	return (void *)(intptr_t)rc;
+}
+
+/* Linux has a handler end these in spite of SA_RESTART. */
+static void never_restart(void **state)
+{
+	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_RESTART };
+	void *result;
+	pthread_t t;
+
+	(void)state;
+	test_timeout(10);
+	sigaction(SIGUSR1, &action, NULL);
+	for (size_t i = 0; i < COUNT(waits); i++) {
+		t = go(wait_by, (void *)(uintptr_t)i);
+		usleep(5 * MS);
+		while (pthread_kill(t, SIGUSR1), pthread_tryjoin_np(t, &result))
+			usleep(5 * MS);
+		TEST_EQUAL((int)(intptr_t)result, EINTR);
+	}
+}
+
+/* A signal that is pending ends a wait that does not block it. */
+static void *in_pending(void *unused)
+{
+	struct sigaction action = { .sa_handler = handle };
+	struct epoll_event e;
+	sigset_t set, before;
+	int epoll = epoll_create1(0);
+
+	sigaction(SIGUSR1, &action, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	TEST_EQUAL(pthread_sigmask(SIG_BLOCK, &set, &before), 0);
+	handled = 0;
+	for (int i = 0; i < 3; i++) {
+		raise(SIGUSR1);
+		TEST_EQUAL(handled, i);
+		errno = 0;
+		TEST_EQUAL(i == 0 ? pselect(0, NULL, NULL, NULL, &second, &before)
+			   : i == 1 ? ppoll(NULL, 0, &second, &before)
+			   : epoll_pwait(epoll, &e, 1, 1000, &before), -1);
+		TEST_EQUAL(errno, EINTR);
+		TEST_EQUAL(handled, i + 1);
+	}
+	TEST_EQUAL(pthread_sigmask(SIG_SETMASK, &before, &set), 0);
+	TEST_TRUE(sigismember(&set, SIGUSR1));
+	close(epoll);
+	return unused;
+}
+
+CASE(pending)
 
 static void cancels(void **state)
 {
@@ -1415,6 +1557,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),
 		cmocka_unit_test(timeouts), cmocka_unit_test(signals),
+		cmocka_unit_test(never_restart), cmocka_unit_test(pending),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),
 		cmocka_unit_test(polls), cmocka_unit_test(tcp),
 		cmocka_unit_test(listeners), cmocka_unit_test(excepts),

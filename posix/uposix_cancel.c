@@ -100,21 +100,22 @@ int uposix_pthread_setcanceltype(int type, int *old)
 
 /* Waits. */
 
-bool uposix__again_slow(int *rc)
+bool uposix__again_slow(int *rc, bool restarts)
 {
 	struct uposix_thread *me = uposix__me();
 
 	if (!me)
 		return false;
 	uwait__uncancel();
-	if (uposix__point_slow(me) == 0)
+	if (uposix__point_slow(me, restarts) == 0)
 		return true;
 	*rc = -EINTR;
 	return false;
 }
 
-int uposix__point_slow(struct uposix_thread *me)
+int uposix__point_slow(struct uposix_thread *me, bool restarts)
 {
+	uint32_t before = me->p_handled;
 	bool interrupted;
 
 	if (may_cancel(me))
@@ -122,7 +123,7 @@ int uposix__point_slow(struct uposix_thread *me)
 	interrupted = uposix__handle(me);
 	if (may_cancel(me))
 		uposix__exit(me, PTHREAD_CANCELED);
-	return interrupted ? -EINTR : 0;
+	return interrupted || (!restarts && me->p_handled != before) ? -EINTR : 0;
 }
 
 bool uposix__once_more(int rc)

@@ -337,7 +337,7 @@ static int await_foreign(int fd, short events, struct uposix_fd *f)
 	int64_t deadline = uposix__until(events & POLLIN ? f->f_receive : f->f_send);
 	int rc;
 
-	UPOSIX_WAIT(rc, uposix__wait_ready(&one, 1, deadline));
+	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, uposix__wait_ready(&one, 1, deadline));
 
 	if (rc > 0)
 		return WAY_PLAIN;

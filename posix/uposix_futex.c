@@ -54,7 +54,7 @@ static long wait_here(const long *a, const void *where);
 static int  wait_for(struct wish *f);
 static int  wait_once(const struct wish *f, int64_t deadline);
 static bool is_shared(const void *word);
-static bool is_interrupted(void);
+static bool is_interrupted(bool restarts);
 static long wake(const long *a, uint32_t bits);
 static long wake_here(const void *word, uint32_t n, uint32_t bits);
 static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t bits);
@@ -186,7 +186,7 @@ static int wait_for(struct wish *f)
 		look = f->f_looks ? usync_after(UPOSIX_LOOK) : USCHED_NEVER;
 		rc = wait_once(f, look < f->f_deadline ? look : f->f_deadline);
 		if (rc == -ECANCELED) {
-			if (is_interrupted())
+			if (is_interrupted(!f->f_time))
 				return -EINTR;
 		} else if (rc == -ETIMEDOUT && look < f->f_deadline) {
 			if (is_shared(f->f_word))
@@ -249,12 +249,13 @@ static bool is_shared(const void *word)
 }
 
 /* It is no cancellation point. Handlers run. */
-static bool is_interrupted(void)
+static bool is_interrupted(bool restarts)
 {
 	struct uposix_thread *me = uposix__me();
+	uint32_t before = me ? me->p_handled : 0;
 
 	uwait__uncancel();
-	return !me || uposix__handle(me);
+	return !me || uposix__handle(me) || (!restarts && me->p_handled != before);
 }
 
 /* An error is the kernel's. */

@@ -26,8 +26,11 @@
 	if ((done) > 0)								\
 		(n) = (call);							\
 	else									\
-		UPOSIX_WAIT(n, (done) > 0 ? 0 : (ssize_t)(call));		\
+		WAIT(n, (done) > 0 ? 0 : (ssize_t)(call));			\
 } while (0)
+
+/* Until `deadline', the caller's. */
+#define WAIT(n, call) UPOSIX_WAIT(n, deadline == USCHED_NEVER, call)
 
 /* unet sets the first. */
 enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
@@ -80,7 +83,7 @@ static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_f
 	int64_t deadline = uposix__until(f->f_receive);
 	ssize_t n;
 
-	UPOSIX_WAIT(n, unet_read(fd, buffer, size, deadline));
+	WAIT(n, unet_read(fd, buffer, size, deadline));
 	return uposix__answer(n);
 }
 
@@ -95,7 +98,7 @@ ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
 	if (way == WAY_UNET && count > 0 && count <= IOV_MAX) {
 		int64_t deadline = uposix__until(f->f_receive);
 
-		UPOSIX_WAIT(n, unet_readv(fd, iov, count, deadline));
+		WAIT(n, unet_readv(fd, iov, count, deadline));
 		return uposix__answer(n);
 	}
 	do
@@ -140,7 +143,7 @@ static ssize_t write_way(int fd, const void *data, size_t size, int flags,
 	if (is_full(f) && size > 0)
 		TRANSFER(n, done, unet_write_all(fd, data, size, &done, deadline));
 	else
-		UPOSIX_WAIT(n, unet_write(fd, data, size, deadline));
+		WAIT(n, unet_write(fd, data, size, deadline));
 	return written(f, n, done, flags);
 }
 
@@ -192,7 +195,7 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 			TRANSFER(n, done, unet_writev_all(fd, iov, count, &done,
 							  deadline));
 		else
-			UPOSIX_WAIT(n, unet_writev(fd, iov, count, deadline));
+			WAIT(n, unet_writev(fd, iov, count, deadline));
 		return written(f, n, done, 0);
 	}
 	do
@@ -318,7 +321,7 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 	} else if (way == WAY_UNET) {
 		int64_t deadline = uposix__until(f->f_receive);
 
-		UPOSIX_WAIT(n, unet_recvmsg(fd, m, flags & ~MSG_WAITALL, deadline));
+		WAIT(n, unet_recvmsg(fd, m, flags & ~MSG_WAITALL, deadline));
 		if (n > 0 && flags & MSG_WAITALL && f->f_kind == STREAM
 		    && !(flags & MSG_PEEK))
 			n = receive_all(fd, m, n, deadline);
@@ -524,7 +527,7 @@ ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
 		int64_t deadline = uposix__until(f->f_send);
 
 		memcpy(&a.a_sockaddr, to.__sockaddr__, to_size);
-		UPOSIX_WAIT(n, unet_sendto(fd, data, size, flags, &a, deadline));
+		WAIT(n, unet_sendto(fd, data, size, flags, &a, deadline));
 		return written(f, n, 0, flags);
 	}
 	return send_plain(fd, data, size, flags, to, to_size);
@@ -568,7 +571,7 @@ static ssize_t send_message(int fd, const struct msghdr *m, int flags,
 						  &done, deadline));
 		return written(f, n, done, flags);
 	}
-	UPOSIX_WAIT(n, unet_sendmsg(fd, m, flags, deadline));
+	WAIT(n, unet_sendmsg(fd, m, flags, deadline));
 	if (n < 0)
 		return written(f, n, 0, flags);
 	if (is_full(f) && (size_t)n < bytes_of(m->msg_iov, m->msg_iovlen))

@@ -128,14 +128,15 @@ bool uposix__repeat(int fd, short events) HIDDEN;
 
 /*
  * Makes a call of the library that waits, until it is over: signals have their handlers
- * called meanwhile, and pthread_cancel() ends the thread.
+ * called meanwhile, and pthread_cancel() ends the thread. restarts: after SA_RESTART it
+ * goes on; not so with a time-out.
  */
-#define UPOSIX_WAIT(n, call) do {						\
+#define UPOSIX_WAIT(n, restarts, call) do {					\
 	int rc_;								\
 	do {									\
 		(n) = (call);							\
 		rc_ = (n) < 0 ? (int)(n) : 0;					\
-	} while (uposix__again(&rc_));						\
+	} while ((restarts) ? uposix__again(&rc_) : uposix__again_once(&rc_));	\
 	if (rc_ < 0)								\
 		(n) = rc_;							\
 } while (0)

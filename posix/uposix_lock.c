@@ -474,7 +474,7 @@ static int native_sem(sem_t *sem, clockid_t clock, const struct timespec *time)
 static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
 {
 	struct sem *s = sem_of(sem);
-	int rc = uposix__point();
+	int rc = uposix__point_for(!time);
 
 	if (rc)
 		return (int)uposix__result(rc);
@@ -486,7 +486,8 @@ static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
 	rc = usync_sem_wait(&s->s, time ? 0 : USCHED_NEVER);
 	if (rc == -ETIMEDOUT && !uposix__is_time(time))
 		return (int)uposix__result(-EINVAL);
-	while (uposix__again(&rc) || rc == -ETIMEDOUT) {
+	while ((time ? uposix__again_once(&rc) : uposix__again(&rc))
+	       || rc == -ETIMEDOUT) {
 		rc = usync_sem_wait(&s->s, time ? uposix__deadline(time, clock)
 				    : USCHED_NEVER);
 		if (rc == -ETIMEDOUT && !uposix__early(time, clock))

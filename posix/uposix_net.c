@@ -76,16 +76,17 @@ static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flag
 	CLEANUP(unlock) struct usync_mutex *locked = NULL;
 	struct usync_mutex *m = accept_mutex(f);
 	int64_t deadline = uposix__until(f->f_receive);
+	bool restarts = deadline == USCHED_NEVER;
 	int new = -1, rc = -ENOMEM;
 
 	if (m)
-		UPOSIX_WAIT(rc, usync_mutex_lock(m, deadline));
+		UPOSIX_WAIT(rc, restarts, usync_mutex_lock(m, deadline));
 	if (rc)
 		return (int)uposix__answer(rc);
 	locked = m;
 	do {
 		if (__atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE) == age)
-			UPOSIX_WAIT(rc, unet_wait_readable(fd, deadline));
+			UPOSIX_WAIT(rc, restarts, unet_wait_readable(fd, deadline));
 		else
 			rc = -EBADF;            /* the number may be another one's now */
 		if (rc == 0)
@@ -161,7 +162,7 @@ int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 		return connect(fd, to, size);
 	memcpy(&a.a_sockaddr, to.__sockaddr__, size);
 	deadline = uposix__until(f->f_send);
-	UPOSIX_WAIT(rc, unet_connect_fd(fd, &a, deadline));
+	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, unet_connect_fd(fd, &a, deadline));
 	return (int)uposix__answer(rc == -ETIMEDOUT ? -EINPROGRESS : rc);
 }
 

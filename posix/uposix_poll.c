@@ -24,8 +24,8 @@ static int  look(struct pollfd *fds, size_t n);
 static bool replace(struct pollfd *one);
 static uint32_t polled_events(short events);
 static int  wait_and_look(struct pollfd *fds, size_t n, int64_t deadline);
-static bool begin_mask(const sigset_t *mask, sigset_t *before);
-static void end_mask(bool changed, const sigset_t *before);
+static int  begin_mask(const sigset_t *mask, sigset_t *before);
+static void end_mask(const sigset_t *mask, const sigset_t *before);
 static int  select_until(int n, fd_set *sets[3], int64_t deadline);
 static size_t collect(int n, fd_set *sets[3], struct pollfd *fds);
 static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3]);
@@ -35,7 +35,7 @@ static int  wait_events(int fd, struct epoll_event *events, int max, int64_t dea
 /* At the beginning of a call. */
 static bool interrupted(void)
 {
-	if (!uposix__point())
+	if (!uposix__point_once())
 		return false;
 	errno = EINTR;
 	return true;
@@ -144,7 +144,7 @@ static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	int rc;
 
-	UPOSIX_WAIT(rc, uposix__wait_ready(fds, n, deadline));
+	UPOSIX_WAIT(rc, false, uposix__wait_ready(fds, n, deadline));
 	if (rc != -ETIMEDOUT)
 		return (int)uposix__answer(rc);
 	for (size_t i = 0; i < n; i++)
@@ -179,7 +179,6 @@ int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
 		 const sigset_t *mask)
 {
 	sigset_t before;
-	bool changed;
 	int rc;
 
 	if (!uposix__in_thread() || (limit && !is_time(limit))
@@ -187,22 +186,32 @@ int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
 		return ppoll(fds, n, limit, mask);
 	if (interrupted())
 		return -1;
-	changed = begin_mask(mask, &before);
-	rc = wait_and_look(fds, n, deadline_of(limit));
-	end_mask(changed, &before);
+	rc = begin_mask(mask, &before);
+	if (rc == 0)
+		rc = wait_and_look(fds, n, deadline_of(limit));
+	end_mask(mask, &before);
 	return rc;
 }
 
-static bool begin_mask(const sigset_t *mask, sigset_t *before)
+/* 0; -1: a signal was pending, and its handler, which has run, ends the call. */
+static int begin_mask(const sigset_t *mask, sigset_t *before)
 {
-	return mask && uposix_pthread_sigmask(SIG_SETMASK, mask, before) == 0;
+	const struct uposix_thread *me = uposix__me();
+	uint32_t handled = me->p_handled;
+
+	if (mask)
+		uposix_pthread_sigmask(SIG_SETMASK, mask, before);
+	if (me->p_handled == handled)
+		return 0;
+	errno = EINTR;
+	return -1;
 }
 
-static void end_mask(bool changed, const sigset_t *before)
+static void end_mask(const sigset_t *mask, const sigset_t *before)
 {
 	int error = errno;
 
-	if (changed)
+	if (mask)
 		uposix_pthread_sigmask(SIG_SETMASK, before, NULL);
 	errno = error;
 }
@@ -331,7 +340,6 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 {
 	fd_set *sets[3] = { in, out, except };
 	sigset_t before;
-	bool changed;
 	int rc;
 
 	if (!uposix__in_thread() || (limit && !is_time(limit))
@@ -339,9 +347,10 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 		return pselect(n, in, out, except, limit, mask);
 	if (interrupted())
 		return -1;
-	changed = begin_mask(mask, &before);
-	rc = select_until(n, sets, deadline_of(limit));
-	end_mask(changed, &before);
+	rc = begin_mask(mask, &before);
+	if (rc == 0)
+		rc = select_until(n, sets, deadline_of(limit));
+	end_mask(mask, &before);
 	return rc;
 }
 
@@ -357,7 +366,7 @@ static int wait_events(int fd, struct epoll_event *events, int max, int64_t dead
 	if (uposix__known(fd))
 		uposix__adopt(fd, uposix__known(fd));
 	while (n == 0 && rc == 0) {
-		UPOSIX_WAIT(rc, unet_wait_readable(fd, deadline));
+		UPOSIX_WAIT(rc, false, unet_wait_readable(fd, deadline));
 		if (rc == 0)
 			n = epoll_wait(fd, events, max, 0);
 	}
@@ -378,14 +387,14 @@ int uposix_epoll_pwait(int fd, struct epoll_event *events, int max, int ms,
 		       const sigset_t *mask)
 {
 	sigset_t before;
-	bool changed;
 	int rc;
 
 	if (ms == 0 || !uposix__in_thread())
 		return epoll_pwait(fd, events, max, ms, mask);
-	changed = begin_mask(mask, &before);
-	rc = uposix_epoll_wait(fd, events, max, ms);
-	end_mask(changed, &before);
+	rc = begin_mask(mask, &before);
+	if (rc == 0)
+		rc = uposix_epoll_wait(fd, events, max, ms);
+	end_mask(mask, &before);
 	return rc;
 }
 
@@ -393,7 +402,6 @@ int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
 			const struct timespec *limit, const sigset_t *mask)
 {
 	sigset_t before;
-	bool changed;
 	int rc;
 
 	if (!uposix__in_thread() || (limit && !is_time(limit))
@@ -401,9 +409,10 @@ int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
 		return epoll_pwait2(fd, events, max, limit, mask);
 	if (interrupted())
 		return -1;
-	changed = begin_mask(mask, &before);
-	rc = wait_events(fd, events, max, deadline_of(limit));
-	end_mask(changed, &before);
+	rc = begin_mask(mask, &before);
+	if (rc == 0)
+		rc = wait_events(fd, events, max, deadline_of(limit));
+	end_mask(mask, &before);
 	return rc;
 }
 

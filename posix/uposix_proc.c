@@ -94,7 +94,7 @@ static int await_process(pid_t pid)
 	int rc = -1;
 
 	if (fd >= 0)
-		UPOSIX_WAIT(rc, unet_wait_readable(fd, USCHED_NEVER));
+		UPOSIX_WAIT(rc, true, unet_wait_readable(fd, USCHED_NEVER));
 	return rc;
 }
 
@@ -375,7 +375,7 @@ static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
 	do {
 		sig = uposix__take_sent(me, mask, &own);
 		rc = sig ? 0 : (int)unet_read(fd, &from, sizeof from, deadline);
-	} while (sig == 0 && uposix__again(&rc));
+	} while (sig == 0 && uposix__again_once(&rc));
 	if (rc < 0)
 		return (int)uposix__answer(rc);
 	if (sig == 0)

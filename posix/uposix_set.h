@@ -202,12 +202,20 @@ int uposix__scheduler(struct rr **rr);
  * With pthread_cancel() pending it does not return. A signal's handler has run, and *rc
  * is -EINTR, or true for SA_RESTART. True also: there was no reason, wait again. Else
  * false, and *rc is as it was.
+ *
+ * uposix__again_once(): for waits that Linux never restarts: sleeps, polls, and all that
+ * has a time; see signal(7). There a handler is -EINTR in any case.
  */
-bool uposix__again_slow(int *rc);
+bool uposix__again_slow(int *rc, bool restarts);
 
 static inline bool uposix__again(int *rc)
 {
-	return __builtin_expect(*rc == -ECANCELED, 0) && uposix__again_slow(rc);
+	return __builtin_expect(*rc == -ECANCELED, 0) && uposix__again_slow(rc, true);
+}
+
+static inline bool uposix__again_once(int *rc)
+{
+	return __builtin_expect(*rc == -ECANCELED, 0) && uposix__again_slow(rc, false);
 }
 
 /* For a wait that is no cancellation point and has no -EINTR: handlers run. */
@@ -217,15 +225,26 @@ bool uposix__once_more(int rc);
  * Before such a wait, where it is a cancellation point: with pthread_cancel() pending it
  * does not return; handlers of signals run. -EINTR: one without SA_RESTART has; else 0.
  */
-int uposix__point_slow(struct uposix_thread *me);
+int uposix__point_slow(struct uposix_thread *me, bool restarts);
 
-static inline int uposix__point(void)
+static inline int uposix__point_for(bool restarts)
 {
 	struct uposix_thread *me = uposix__me();
 
 	if (!me || __builtin_expect(!__atomic_load_n(&me->p_asked, __ATOMIC_ACQUIRE), 1))
 		return 0;
-	return uposix__point_slow(me);
+	return uposix__point_slow(me, restarts);
+}
+
+static inline int uposix__point(void)
+{
+	return uposix__point_for(true);
+}
+
+/* Before uposix__again_once(). The handler may have come late, just before the wait. */
+static inline int uposix__point_once(void)
+{
+	return uposix__point_for(false);
 }
 
 /* A result of the library as POSIX has it: at least 0, or -1 and errno. */

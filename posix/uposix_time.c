@@ -45,13 +45,13 @@ static bool is_native(void)
 /* Until the deadline. 0 or -EINTR. */
 static int sleep_until(int64_t deadline)
 {
-	int rc = uposix__point();
+	int rc = uposix__point_once();
 
 	if (rc)
 		return rc;
 	do
 		rc = usync_sleep_until(deadline);
-	while (uposix__again(&rc));
+	while (uposix__again_once(&rc));
 	return rc;
 }
 
