@@ -1349,6 +1349,23 @@ static void *kill_later(void *unused)
 	return unused;
 }
 
+static void *take_own_signal(void *set)
+{
+	const struct timespec before = { -1, 0 }, now = { 0, 0 };
+	siginfo_t info;
+
+	TEST_EQUAL(sigtimedwait(set, &info, &before), -1);
+	TEST_EQUAL(errno, EINVAL);
+	TEST_EQUAL(sigtimedwait(set, &info, &now), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	TEST_EQUAL(pthread_kill(pthread_self(), 32), EINVAL);   /* libc's own */
+	TEST_EQUAL(raise(SIGUSR2), 0);
+	TEST_EQUAL(sigtimedwait(set, &info, &now), SIGUSR2);
+	TEST_EQUAL(info.si_code, SI_USER);
+	TEST_EQUAL(info.si_pid, getpid());
+	return NULL;
+}
+
 static void sigwaits(void **state)
 {
 	pthread_t t;
@@ -1366,6 +1383,7 @@ static void sigwaits(void **state)
 	usleep(5 * MS);
 	TEST_EQUAL(pthread_kill(t, SIGUSR2), 0);
 	TEST_EQUAL((intptr_t)join(t), SIGUSR2);
+	join(go(take_own_signal, &set));
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 

@@ -380,6 +380,8 @@ static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
 		return (int)uposix__answer(rc);
 	if (sig == 0)
 		give_info(&from, &own);
+	if (own.si_code == SI_TKILL)
+		own.si_code = SI_USER;          /* as in libc */
 	if (info)
 		*info = own;
 	return own.si_signo;
@@ -414,7 +416,8 @@ int uposix_sigwaitinfo(const sigset_t *set, siginfo_t *info)
 int uposix_sigtimedwait(const sigset_t *set, siginfo_t *info,
 			const struct timespec *limit)
 {
-	if (!uposix__in_thread() || (limit && !uposix__is_time(limit)))
+	if (!uposix__in_thread()
+	    || (limit && (limit->tv_sec < 0 || !uposix__is_time(limit))))
 		return sigtimedwait(set, info, limit);
 	return take_signal(set, info, limit && limit->tv_sec < INT32_MAX
 			   ? usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec)

@@ -209,7 +209,7 @@ int uposix_pthread_kill(pthread_t thread, int sig)
 		return pthread_kill(thread, sig);
 	if (uposix__is_gone(p))
 		return ESRCH;
-	if (sig < 0 || sig > 64)
+	if (sig < 0 || sig > 64 || sig == INTERNAL || sig == INTERNAL + 1)
 		return EINVAL;
 	if (sig == 0)
 		return 0;
