@@ -23,6 +23,7 @@ struct native {
 	void    *n_arg;
 	bool     n_masked;              /* a thread made it, which has */
 	uint64_t n_mask;
+	unsigned n_forks;
 };
 
 enum {
@@ -35,6 +36,7 @@ static struct uposix_thread *all, *vacant;      /* uposix__lock */
 static unsigned running, natives;               /* likewise */
 static struct uposix_counts counts;             /* likewise */
 static bool main_ended;                         /* likewise */
+static unsigned forks;                          /* from the first process to this one */
 
 static struct usync_mutex making;
 static struct rr *scheduler;                    /* atomic */
@@ -107,6 +109,7 @@ void uposix__forget_threads(struct uposix_thread *me,
 	running = natives = 0;
 	counts = (struct uposix_counts){ 0 };
 	main_ended = false;
+	forks++;
 	making = (struct usync_mutex){ 0 };
 	scheduler = NULL;
 }
@@ -313,6 +316,7 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 	n->n_arg = arg;
 	n->n_masked = ustack_self();
 	n->n_mask = uposix__mask();
+	n->n_forks = forks;
 	uwait_lock(&uposix__lock);
 	natives++;
 	counts.c_native++;
@@ -325,10 +329,15 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 	return rc;
 }
 
-static void native_ended(void *unused)
+/* In the child of a fork that it called, it is what main() is elsewhere. */
+static void native_ended(void *native)
 {
-	(void)unused;
-	count_end(&natives);
+	const struct native *n = native;
+
+	if (n->n_forks == forks)
+		count_end(&natives);
+	else
+		end_main(NULL);
 }
 
 static void *run_native(void *arg)
@@ -339,7 +348,7 @@ static void *run_native(void *arg)
 	free(arg);
 	if (n.n_masked)
 		uposix__set_native_mask(n.n_mask);
-	pthread_cleanup_push(native_ended, NULL);
+	pthread_cleanup_push(native_ended, &n);
 	result = n.n_func(n.n_arg);
 	pthread_cleanup_pop(1);
 	return result;

@@ -117,6 +117,57 @@ out=$(limited $run "$dir/late" 2>&1)
 same 'main() ends first' '0 late' "$? $out"
 same 'a daemon' late "$(limited $run "$dir/late" daemon 2>&1)"
 
+# A native thread forks, and is all that the child has besides what it starts itself.
+build splits <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *late(void *unused)
+{
+	usleep(20000);
+	return unused;
+}
+
+static void *split(void *how)
+{
+	int status;
+	pid_t child = fork();
+	pthread_t t;
+
+	if (child > 0) {
+		waitpid(child, &status, 0);
+		printf("%d ", status);
+		fflush(stdout);
+		return NULL;
+	}
+	alarm(5);
+	pthread_create(&t, NULL, late, NULL);
+	if (how)
+		pthread_join(t, NULL);
+	if (how)
+		pthread_exit(NULL);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, aligned_alloc(4096, 1 << 20), 1 << 20);
+	for (int i = 0; i < 2; i++) {
+		pthread_create(&t, &attr, split, i ? &t : NULL);
+		pthread_join(t, NULL);
+	}
+	return 0;
+}
+END
+same 'a fork by a native thread' '0 0 ' "$(limited $run "$dir/splits" 2>&1)"
+
 # A handler of main() sends a signal to the thread, on whose way main() itself may be: here
 # the thread runs, and has it run, while main() is still in pthread_kill().
 build sends <<'END'
