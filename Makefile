@@ -326,6 +326,7 @@ $(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait poll sysca
 
 $(B)/tests/test_net_limits: wrapped := accept4
 $(B)/tests/test_net_line: wrapped := send
+$(B)/tests/test_net_wait: wrapped := poll
 
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto recvmsg \
 	sendmsg sendfile accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2

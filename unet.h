@@ -196,8 +196,9 @@ int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 		    int64_t deadline);
 
 /*
- * As poll(2), also of the set of descriptors. POLLNVAL tells that one is not open, or was
- * closed meanwhile; then others may not be told of. The number with revents, never 0;
+ * As poll(2), also of the set of descriptors, and as that it looks at them once more when
+ * the deadline comes. POLLNVAL tells that one is not open, or was closed meanwhile; then
+ * others may not be told of. The number with revents, never 0;
  * besides, -EINVAL: n over 65536, or over what poll(2) allows.
  */
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);

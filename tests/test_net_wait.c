@@ -10,6 +10,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 
 #include "../private/direction.h"
 
@@ -849,6 +850,120 @@ static void poll_sleeps(void)
 	close_both(fds);
 }
 
+static int looked_at = -1;
+static unsigned looks;
+
+int __real_poll(struct pollfd *fds, nfds_t n, int ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	looks += n == 1 && fds->fd == looked_at && ms == 0;
+	return __real_poll(fds, n, ms);
+}
+
+/*
+ * What poll(2) did not find is not asked for again before the wait, but once after it:
+ * input whose edge nothing has taken in yet is found at a deadline that has passed.
+ */
+static void poll_looks(void)
+{
+	struct pollfd one = { .events = POLLIN };
+	int fds[2];
+
+	unix_pair(fds);
+	one.fd = looked_at = fds[0];
+	looks = 0;
+	TEST_EQUAL(unet_poll(&one, 1, 0), -ETIMEDOUT);
+	TEST_TRUE(looks == 1 || POLLER_ONCE);
+	TEST_EQUAL(unet_poll(&one, 1, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_TRUE(looks == 2 || POLLER_ONCE);
+	put(fds[1], "x");
+	TEST_EQUAL(unet_poll(&one, 1, 1), 1);
+	TEST_EQUAL(one.revents, POLLIN);
+	TEST_EQUAL(unet_poll(&one, 1, NEVER), 1);
+	receive(fds[0], "x");
+	looked_at = -1;
+	close_both(fds);
+}
+
+/* Of two, it keeps in mind that one has no input. */
+static void poll_tells(void)
+{
+	struct pollfd both[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	int a[2], b[2];
+
+	unix_pair(a);
+	unix_pair(b);
+	both[0].fd = a[0], both[1].fd = looked_at = b[0];
+	put(a[1], "x");
+	TEST_EQUAL(unet_poll(both, 2, NEVER), 1);
+	TEST_EQUAL(both[0].revents, POLLIN);
+	receive(a[0], "x");
+	looks = 0;
+	TEST_EQUAL(unet_poll(&both[1], 1, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_TRUE(looks == 1 || POLLER_ONCE);
+	looked_at = -1;
+	close_both(a);
+	close_both(b);
+}
+
+/* Of urgent data and of others than sockets and pipes it keeps nothing in mind. */
+static void poll_looks_always(void)
+{
+	struct pollfd one = { .events = POLLIN };
+	int fds[2], event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+	tcp_pair(fds);
+	one.fd = fds[0];
+	TEST_EQUAL(unet_poll(&one, 1, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_EQUAL(send(fds[1], "!", 1, MSG_OOB), 1);
+	nap(2);                                 /* the edge is taken in */
+	TEST_EQUAL(unet_poll(&one, 1, 0), -ETIMEDOUT);
+	one.events |= POLLPRI;
+	TEST_EQUAL(unet_poll(&one, 1, NEVER), 1);
+	TEST_EQUAL(one.revents, POLLPRI);
+	close_both(fds);
+
+	looks = 0;
+	one = (struct pollfd){ event, POLLIN, 0 };
+	looked_at = event;
+	for (int i = 0; i < 2; i++)
+		TEST_EQUAL(unet_poll(&one, 1, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_TRUE(looks == 4 || POLLER_ONCE);
+	looked_at = -1;
+	TEST_EQUAL(unet_close(event), 0);
+}
+
+static void close_later(void *fd)
+{
+	TEST_EQUAL(unet_close(*(int *)fd), 0);
+}
+
+/* While the call gives way the second is closed, before a look at the first. */
+static void poll_of_closed(void)
+{
+	struct pollfd both[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	struct ustack *u;
+	int a[2], b[2];
+
+	unix_pair(a);
+	unix_pair(b);
+	both[0].fd = a[0], both[1].fd = b[0];
+	TEST_EQUAL(unet_poll(both, 2, usync_after(MILLI)), -ETIMEDOUT);
+	put(a[1], "x");
+	nap(2);                                 /* the edge is taken in */
+	u = go(close_later, &b[0]);
+	TEST_EQUAL(unet_poll(&both[1], 1, 0), -ETIMEDOUT);      /* so it is tired first */
+	do
+		TEST_TRUE(unet_poll(both, 2, NEVER) > 0);
+	while (!(both[1].revents & POLLNVAL));
+	receive(a[0], "x");
+	join(u);
+	close_both(a);
+	TEST_EQUAL(close(b[1]), 0);
+}
+
 static void no_fdinfo(void **state)
 {
 	if (POLLER_ONCE)
@@ -876,6 +991,10 @@ int main(void)
 		CASE_BY(no_fdinfo, "moves", moves, &two_processors),
 		CASE_BY(no_fdinfo, "forgotten", forgotten, &two_processors),
 		CONF_CASE(poll_sleeps, one_processor),
+		CONF_CASE(poll_looks, one_processor),
+		CONF_CASE(poll_tells, one_processor),
+		CONF_CASE(poll_looks_always, one_processor),
+		CALM_CASE(poll_of_closed, one_processor),
 		NET_CASE(poll_beside),
 		NET_CASE(poll_ready),
 		NET_CASE(poll_errors),
