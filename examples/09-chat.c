@@ -10,16 +10,16 @@
  *   ./chat 7100 &
  *   socat - TCP:127.0.0.1:7100
  *
- * Each connection is one thread. What its client is told goes to a queue, a buffer, and
- * rings a bell, a channel. The thread waits with usync_select() for lines, the bell, a
- * deadline, and room in a full socket. A client whose queue gets full is dropped.
+ * Each connection is one thread. It puts what its client says into the queues of all in
+ * the room, buffers, and writes them. Where a socket is full it rings a bell, a channel,
+ * and the thread of that connection writes the rest. Threads wait with usync_select() for
+ * lines, a deadline, and the bell, or room in the socket. Full queues end a connection.
  *
  * There is one processor, and sends and writes with deadline 0 never switch, so no data
  * needs a lock. SIGTERM and SIGINT end the scope of all threads, and so their waits.
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +45,7 @@ struct client {
 	struct ubuf_out    queue;
 	struct ubuf_in     in;
 	int                fd;
+	bool               full;        /* its thread is to write */
 	char               name[NAME], room[NAME];
 };
 
@@ -71,23 +72,27 @@ static struct client **list_of(const char *room)
 
 static void tell(struct client *c, const char *text)
 {
-	usync_chan_send(c->bell, NULL, 0);      /* unless it rings already */
 	if (ubuf_write(&c->queue, text, strlen(text), NULL, 0))
 		unet_shutdown(c->fd, SHUT_RDWR);        /* its thread reads the end */
 }
 
-__attribute__((format(printf, 2, 3)))
-static void say(const char *room, const char *format, ...)
+static void say(struct client *c, const char *mark, const char *verb, const char *what)
 {
 	char text[LINE + 2 * NAME];
-	va_list args;
 
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	for (struct client *c = *list_of(room); c; c = c->next)
-		if (strcmp(c->room, room) == 0)
-			tell(c, text);
+	snprintf(text, sizeof text, "%s%s%s%s\n", mark, c->name, verb, what);
+	for (struct client *m = *list_of(c->room); m; m = m->next)
+		if (strcmp(m->room, c->room) == 0)
+			tell(m, text);
+}
+
+static void write_all(struct client *c)
+{
+	c->full = false;
+	ustack_yield();                 /* others may have lines for them, too */
+	for (struct client *m = *list_of(c->room); m; m = m->next)
+		if (!m->full && (m->full = ubuf_flush(&m->queue, 0) != 0))
+			usync_chan_send(m->bell, NULL, 0);
 }
 
 static void enter(struct client *c, const char *room)
@@ -95,14 +100,15 @@ static void enter(struct client *c, const char *room)
 	strcpy(c->room, room);
 	c->next = *list_of(room);
 	*list_of(room) = c;
-	say(room, "* %s joins %s\n", c->name, room);
+	say(c, "* ", " joins ", room);
 }
 
 static void leave(struct client *c)
 {
 	struct client **at = list_of(c->room);
 
-	say(c->room, "* %s leaves %s\n", c->name, c->room);
+	say(c, "* ", " leaves ", c->room);
+	write_all(c);
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
@@ -125,9 +131,9 @@ static void obey(struct client *c, char *line)
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = '?';               /* nothing for terminals */
 	if (*line != '/') {
-		say(c->room, "%s: %s\n", c->name, line);
+		say(c, "", ": ", line);
 	} else if (strncmp(line, "/name ", 6) == 0 && is_good(line + 6)) {
-		say(c->room, "* %s is now %s\n", c->name, line + 6);
+		say(c, "* ", " is now ", line + 6);
 		strcpy(c->name, line + 6);
 	} else if (strncmp(line, "/join ", 6) == 0 && is_good(line + 6)) {
 		leave(c);
@@ -144,30 +150,25 @@ static void obey(struct client *c, char *line)
 /* Why the client is to go. */
 static const char *converse(struct client *c)
 {
+	struct usync_case cases[] = { { .s_op = USYNC_RECV, .s_chan = c->bell },
+				      { .s_op = USYNC_READABLE, .s_fd = c->fd },
+				      { .s_op = USYNC_WRITABLE, .s_fd = c->fd } };
 	int64_t end = usync_after(IDLE);
-	ssize_t n = -ETIMEDOUT;         /* all lines that have come were read */
 	char *line;
+	ssize_t n;
 
-	while (n == -ETIMEDOUT) {
-		bool full = ubuf_flush(&c->queue, 0) != 0;
-		struct usync_case cases[] = {
-			{ .s_op = USYNC_READABLE, .s_fd = c->fd },
-			{ .s_op = USYNC_RECV, .s_chan = c->bell },
-			{ .s_op = USYNC_WRITABLE, .s_fd = c->fd },
-		};
-		int rc = usync_select(cases, full ? 3 : 2, end);
-
-		if (rc < 0)
-			return rc == -ECANCELED ? "* the server ends, goodbye\n"
-			     : "* idle for too long\n";
-		while (rc == 0 && (n = ubuf_line(&c->in, &line, 0)) >= 0) {
+	do {
+		write_all(c);
+		n = usync_select(cases + c->full, 2, end);
+		while (n >= 0 && (n = ubuf_line(&c->in, &line, 0)) >= 0
+		       && strcmp(line, "/quit") != 0) {
 			end = usync_after(IDLE);
-			if (strcmp(line, "/quit") == 0)
-				return "* bye\n";
 			obey(c, line);
 		}
-	}
-	return n == -EMSGSIZE ? "* that line is too long\n" : "* bye\n";
+	} while (n == -ETIMEDOUT && usync_after(0) < end);
+	return n == -ECANCELED ? "* the server ends, goodbye\n"
+	     : n == -ETIMEDOUT ? "* idle for too long\n"
+	     : n == -EMSGSIZE ? "* that line is too long\n" : "* bye\n";
 }
 
 /* What the client says now is read, as a close would reset the connection. */

@@ -122,18 +122,23 @@ class Chat(serverlib.Case):
         slow.close()
 
     def test_late(self):
-        """One that reads late gets what its socket did not hold, and no bell rings then."""
+        """Those that read late get what their sockets did not hold, and no bell rings then.
+        The server sleeps until they read."""
         program = serverlib.compiled("09-chat", f"{directory}/late",
                                      edits=[(r"^(\tQUEUE = )65536", r"\g<1>1 << 24")])
         server = self.start(program)
-        slow = self.join(server, "slow", "room", receive=4096)
+        slow = [self.join(server, f"slow{i}", "room", receive=4096) for i in range(2)]
         fast = self.join(server, "fast", "room")
-        self.hears(slow, "* fast joins room")
+        self.hears(slow[0], "* slow1 joins room")
+        for client in slow:
+            self.hears(client, "* fast joins room")
         lines = [f"{i} " + "x" * 490 for i in range(10000)]     # tcp_wmem is 4 MiB
         for i in range(0, len(lines), 100):
             self.say(fast, *lines[i:i + 100])
             self.hears(fast, *("fast: " + line for line in lines[i:i + 100]))
-        self.hears(slow, *("fast: " + line for line in lines))
+        serverlib.until(server.asleep, "the server's sleep")
+        for client in slow:
+            self.hears(client, *("fast: " + line for line in lines))
 
     def test_rude(self):
         server = self.start(CHAT)
