@@ -212,6 +212,7 @@ static int accept_all(void *rr)
 	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
 		if (rr_start_fd(rr, talk, fd, all, NULL))
 			unet_close(fd);         /* no memory for one more */
+	unet_close(listener);
 	return fd == -ECANCELED ? 0 : check(fd, "accept");
 }
 
@@ -221,7 +222,6 @@ static void serve(void *rr)
 	check(usync_scope_start(all, accept_all, rr), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	usync_scope_cancel(all);
-	unet_close(listener);
 }
 
 int main(int argc, char **argv)

@@ -6,6 +6,8 @@ Environment: that of serverlib.
 """
 
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import threading
@@ -190,6 +192,20 @@ class Chat(serverlib.Case):
             self.assertEqual(server.errors(), "")
             self.assertGreater(time.monotonic() - began, 0.5, "it does not wait for a close")
             stays.close()
+
+    def test_end_while_one_comes(self):
+        """A signal and a client, in this order, are found at once."""
+        server = self.start(CHAT)
+        ann = self.join(server, "ann")
+        server.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, server.process.pid, os.WSTOPPED)
+        server.signal()
+        self.dial(server)
+        server.signal(signal.SIGCONT)
+        self.hears_at_last(ann, "* the server ends, goodbye")
+        ann.close()
+        self.assertEqual(server.process.wait(), 0)
+        self.assertEqual(server.errors(), "")
 
     def test_usage(self):
         for arguments in [], [""], ["x"], ["65536"], ["7100", "more"]:
