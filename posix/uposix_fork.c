@@ -62,6 +62,7 @@ static void child(void)
 	if (uposix__io_forked)
 		uposix__io_forked();
 	if (u && me) {
+		me->p_lock = (struct uwait_lock){ 0 };  /* another may have had it */
 		uposix__forget_held(me);
 		__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
 		uposix__set_native_mask(me->p_mask);

@@ -168,6 +168,60 @@ int main(void)
 END
 same 'a fork by a native thread' '0 0 ' "$(limited $run "$dir/splits" 2>&1)"
 
+# A thread forks while main() has its record.
+build renames <<'END'
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile int stop;
+
+static void nothing(int sig)
+{
+	(void)sig;
+}
+
+static void *run(void *unused)
+{
+	int status = 0;
+	pid_t child;
+
+	for (int i = 0; i < 100 && status == 0; i++) {
+		child = fork();
+		if (child == 0) {
+			alarm(5);
+			pthread_setname_np(pthread_self(), "child");
+			_exit(0);
+		}
+		while (waitpid(child, &status, 0) != child)
+			;
+	}
+	printf("%d", status);
+	stop = 1;
+	return unused;
+}
+
+int main(void)
+{
+	struct sigaction action = { .sa_handler = nothing, .sa_flags = SA_RESTART };
+	pthread_t t;
+
+	sigaction(SIGUSR1, &action, NULL);
+	pthread_create(&t, NULL, run, NULL);
+	while (!stop) {
+		for (int i = 0; i < 10; i++)
+			pthread_kill(t, SIGUSR1);
+		usleep(50);
+	}
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+same 'a fork beside pthread_kill()' 0 "$(limited $run "$dir/renames" 2>&1)"
+
 # A handler of main() sends a signal to the thread, on whose way main() itself may be: here
 # the thread runs, and has it run, while main() is still in pthread_kill().
 build sends <<'END'
