@@ -1146,7 +1146,7 @@ static int act_in_child(int sig, void *(*func)(void *))
 
 	if (child > 0)
 		return status_of(child);
-	alarm(10);
+	alarm(100);
 	setrlimit(RLIMIT_NOFILE, &none);
 	setrlimit(RLIMIT_CORE, &none);
 	signal(sig, SIG_DFL);

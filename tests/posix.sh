@@ -143,7 +143,7 @@ static void *split(void *how)
 		fflush(stdout);
 		return NULL;
 	}
-	alarm(5);
+	alarm(100);
 	pthread_create(&t, NULL, late, NULL);
 	if (how)
 		pthread_join(t, NULL);
@@ -192,7 +192,7 @@ static void *run(void *unused)
 	for (int i = 0; i < 100 && status == 0; i++) {
 		child = fork();
 		if (child == 0) {
-			alarm(5);
+			alarm(100);
 			pthread_setname_np(pthread_self(), "child");
 			_exit(0);
 		}
