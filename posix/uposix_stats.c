@@ -10,11 +10,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TEXT = 1024 };
 
 static struct rr *watched;              /* of this process; atomic */
 static pid_t watched_by;
+static struct uwait_lock writing;
+static bool ended;                      /* under it */
 
 static int text_of(struct rr *rr, char *text, size_t size)
 {
@@ -36,34 +39,45 @@ static int text_of(struct rr *rr, char *text, size_t size)
 			(unsigned long long)s.s_deepest);
 }
 
-static void write_all(void)
+/* A file is never empty: at any time others may read it, and the process be killed. */
+static void write_text(const char *path, const char *text, size_t n)
 {
-	struct rr *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
-	const char *path = uposix__conf.c_stats;
-	bool file = path && strcmp(path, "-") != 0;
-	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK;
-	char text[TEXT];
-	int fd, n;
+	bool file = strcmp(path, "-") != 0;
+	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK;
+	int fd = file ? open(path, flags, 0666) : STDERR_FILENO;
 
-	if (!rr || watched_by != getpid())
-		return;
-	fd = file ? open(path, flags, 0666) : STDERR_FILENO;
 	if (fd < 0) {
 		UPOSIX_TELL_ONCE("UPOSIX_STATS: cannot write %s: %s", path,
 				 strerror(errno));
 		return;
 	}
-	n = text_of(rr, text, sizeof text);
-	(void)!write(fd, text, (size_t)n);
+	if (write(fd, text, n) == (ssize_t)n && file)
+		(void)!ftruncate(fd, (off_t)n);         /* a longer one before it */
 	if (file)
 		close(fd);
+}
+
+/* The last text is that of the end. */
+static void write_all(bool ends)
+{
+	struct rr *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
+	char text[TEXT];
+
+	if (!rr || watched_by != getpid())
+		return;
+	uwait_lock(&writing);
+	if (!ended)
+		write_text(uposix__conf.c_stats, text,
+			   (size_t)text_of(rr, text, sizeof text));
+	ended = ended || ends;
+	uwait_unlock(&writing);
 }
 
 static void *each_second(void *unused)
 {
 	for (;;) {
 		sleep(1);
-		write_all();
+		write_all(false);
 	}
 	return unused;
 }
@@ -77,15 +91,17 @@ void uposix__watch(struct rr *rr)
 	if (!path)
 		return;
 	watched_by = getpid();
+	writing = (struct uwait_lock){ 0 };     /* in a child: another may have had it */
+	ended = false;
 	__atomic_store_n(&watched, rr, __ATOMIC_RELEASE);
 	if (strcmp(path, "-") == 0)
 		return;
-	write_all();
+	write_all(false);
 	if (pthread_create(&native, NULL, each_second, NULL) == 0)
 		pthread_detach(native);
 }
 
 __attribute__((destructor)) static void end(void)
 {
-	write_all();
+	write_all(true);
 }

@@ -987,6 +987,12 @@ limited $run --processors 1 --stats "$dir/late" >"$dir/out" 2>&1 || fail 'statis
 has '^threads_started 1$' "$dir/out"
 limited $run --stats="$dir/statistics" "$dir/late" >/dev/null 2>&1 || fail 'statistics'
 has '^threads_most 1$' "$dir/statistics"
+(
+	trap '' XFSZ
+	ulimit -f 0
+	limited $run --stats="$dir/statistics" "$dir/late" >/dev/null 2>&1
+)
+has '^threads_most 1$' "$dir/statistics"        # the old ones, as none can be written
 limited $run --stats="$dir/none/statistics" "$dir/late" >"$dir/out" 2>&1
 has "UPOSIX_STATS: cannot write $dir/none/statistics: No such file" "$dir/out"
 USCHED_POSIX=$dir/none tells 'no library' "there is no library $dir/none" true
