@@ -179,6 +179,24 @@ static void measure(void *arg)
 		fill(m->m_size * 3 / 4);
 }
 
+/* Which start takes for USCHED_SHARED. */
+static void ask_too_much(void *unused)
+{
+	struct ustack *thread;
+
+	(void)unused;
+	TEST_EQUAL(ustack_start_alone(SIZE_MAX, nothing, NULL, &thread), -EINVAL);
+}
+
+static void ask_native(void *unused)
+{
+	size_t size;
+	void *low;
+
+	(void)unused;
+	TEST_EQUAL(ustack_stack(&low, &size), -ENOTSUP);
+}
+
 static void test_sizes(void **state)
 {
 	static const size_t sizes[] = { 0, 3 * 4096, SIZE, LARGE + 1, 100 };
@@ -205,8 +223,10 @@ static void test_sizes(void **state)
 	assert_int_equal(start_alone(s, USCHED_STACK_MAX + 1, nothing, NULL, NULL),
 			 -EINVAL);
 	assert_int_equal(start_alone(s, 0, NULL, NULL, NULL), -EINVAL);
+	assert_int_equal(over->o_start(s, ask_too_much, NULL, NULL), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 	s = make(&native);
+	assert_int_equal(over->o_start(s, ask_native, NULL, NULL), 0);
 	assert_int_equal(start_alone(s, 0, nothing, NULL, NULL), -ENOTSUP);
 	assert_int_equal(over->o_destroy(s), 0);
 }

@@ -307,6 +307,7 @@ static void try_all(void *unused)
 	TEST_EQUAL(ustack_detach(self), -ENOTSUP);
 	TEST_EQUAL(ustack_join(self, USCHED_NEVER), -ENOTSUP);
 	TEST_EQUAL(ustack_name(self, "foreign"), -ENOTSUP);
+	TEST_EQUAL(ustack_stay(1), -ENOTSUP);
 }
 
 static void test_foreign_thread(void **state)

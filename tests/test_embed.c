@@ -46,6 +46,19 @@ static void timers(void)
 	finish();
 }
 
+/* A native thread joins for a time, and sleeps as no event comes. */
+static void late(void)
+{
+	static int rc;
+	struct ustack *u = go(sleep_long, &rc);
+
+	TEST_EQUAL(ustack_join(u, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_EQUAL(ustack_cancel(u), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(rc, -ECANCELED);
+	finish();
+}
+
 static void yield_often(void *arg)
 {
 	(void)arg;
@@ -68,6 +81,7 @@ static void yields(void)
 
 TEST_CASE(test_sleeps, each_loop, sleeps)
 TEST_CASE(test_timers, each_loop, timers)
+TEST_CASE(test_late, each_loop, late)
 TEST_CASE(test_yields, each_loop, yields)
 
 /* ---- Sockets ---- */
@@ -223,6 +237,7 @@ int main(void)
 	const struct CMUnitTest embed_tests[] = {
 		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_timers),
+		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_yields),
 		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_from_outside),

@@ -188,6 +188,11 @@ static void select_after_channel(void *fd)
 	TEST_EQUAL(usync_select(cases, 2, USCHED_NEVER), 1);
 }
 
+static void read_byte(void *fd)
+{
+	TEST_EQUAL(unet_wait_readable(*(int *)fd, USCHED_NEVER), 0);
+}
+
 static void select_full(void *fd)
 {
 	struct usync_case cases[] = {
@@ -233,6 +238,27 @@ static void show_select(void *s)
 	}
 }
 
+/* In JSON, a descriptor is a number, and a name has escapes. */
+static void show_json(void *s)
+{
+	char *text, object[32];
+	struct ustack *u;
+	int fds[2];
+
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	TEST_EQUAL(over->o_start(s, read_byte, &fds[0], &u), 0);
+	TEST_EQUAL(ustack_name(u, "a\\ \"b\"\n"), 0);
+	free(await_state(u, UINSPECT_BRIEF, "waits for descriptor to read"));
+	text = dump(UINSPECT_JSON);
+	snprintf(object, sizeof object, ",\"object\":%d", fds[0]);
+	TEST_TRUE(strstr(text, object) != NULL);
+	TEST_TRUE(strstr(text, "\"name\":\"a\\\\ \\\"b\\\"\\u000a\"") != NULL);
+	free(text);
+	TEST_EQUAL(write(fds[1], "x", 1), 1);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(unet_close(fds[0]) + close(fds[1]), 0);
+}
+
 static void show_each(const struct usched_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
@@ -250,6 +276,7 @@ static void show_each(const struct usched_conf *conf)
 	}
 	show_join(s);
 	show_select(s);
+	show_json(s);
 	over->o_release(s);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	end_waits();

@@ -389,6 +389,8 @@ static void mixed(const struct usched_conf *conf)
 	finish(m.m_nodes[0]);
 	assert_int_equal(m.m_joined, 2 * SCHEDULERS - 1);
 	for (size_t i = 0; i < SCHEDULERS; i++) {
+		ll_trim(m.m_ll[i]);
+		rr_trim(m.m_rr[i]);
 		ll_release(m.m_ll[i]);
 		rr_release(m.m_rr[i]);
 		assert_int_equal(ll_destroy(m.m_ll[i]), 0);

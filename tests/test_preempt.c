@@ -335,18 +335,26 @@ static void raise_urgent(void *arg)
 	(void)arg;
 }
 
-static int in_child_chain(void)
+static void count_told(int signo, siginfo_t *info, void *context)
+{
+	TEST_TRUE(info && context);
+	count_urgent(signo);
+}
+
+static int in_child_chain(bool with_info)
 {
 	struct sigaction action = { .sa_handler = count_urgent };
 
+	if (with_info)
+		action = (struct sigaction){ .sa_sigaction = count_told,
+					     .sa_flags = SA_SIGINFO };
 	sigaction(SIGURG, &action, NULL);       /* before the scheduler */
 	return run(&confs[1], raise_urgent) > 0 && urgent == THREADS ? 0 : 1;
 }
 
-static void chain_of_signals(void *unused)
+static void chain_of_signals(void *with_info)
 {
-	(void)unused;
-	TEST_EQUAL(in_child_chain(), 0);
+	TEST_EQUAL(in_child_chain(with_info != NULL), 0);
 }
 
 static void test_chain(void **state)
@@ -356,6 +364,7 @@ static void test_chain(void **state)
 	if (!interrupts())
 		skip();
 	assert_survived(in_child(chain_of_signals, NULL));
+	assert_survived(in_child(chain_of_signals, (void *)&urgent));
 }
 
 /* A handler of the program is not switched away from, as it has another mask. */

@@ -77,6 +77,8 @@ static void version_one(void **state)
 	assert_int_equal(cpus("3:cpuacct,cpu:/job/within\n"), 3);
 	assert_int_equal(cpus("3:cpu:/\n"), UINT_MAX);
 	assert_int_equal(cpus("3:cpuset,cpuacct:/job\n"), UINT_MAX);
+	put("cpu/half/cpu.cfs_quota_us", "150000\n");
+	assert_int_equal(cpus("3:cpu:/half\n"), UINT_MAX);      /* no period */
 }
 
 /* What cannot be read is no limit. */

@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../arch/arch.h"
 #include "../uinspect.h"
+#include "../unet.h"
 #include "../uproc.h"
 #include "../usync.h"
 #include "../utrace.h"
@@ -308,6 +310,25 @@ static void test_off(void **state)
 	run(switch_a_lot, one);
 }
 
+/* The scheduler ends, and the trace does not. */
+static void trace_on(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(utrace_start(SMALL), 0);
+	await_on(true);
+	TEST_EQUAL(utrace__control.c_users, 1);
+}
+
+static void test_left_on(void **state)
+{
+	(void)state;
+	test_timeout(30);
+	for (int i = 0; i < 2; i++)
+		run(trace_on, one);
+	TEST_EQUAL(utrace__control.c_users, 0);
+	TEST_EQUAL(utrace_stop(), 0);
+}
+
 /* ---- More events than the ring has room for ---- */
 
 static void overrun(void *unused)
@@ -565,6 +586,31 @@ static void test_mail(void **state)
 
 /* ---- The text of a trace ---- */
 
+static void read_byte(void *fd)
+{
+	TEST_EQUAL(unet_wait_readable(*(int *)fd, USCHED_NEVER), 0);
+}
+
+/* The number of a descriptor, and not the address of an object. */
+static void name_descriptor(void)
+{
+	static int fds[2];              /* not in frames, for another thread reads it */
+	char *text, expected[40];
+	struct ustack *a;
+
+	TEST_EQUAL(pipe(fds), 0);
+	TEST_EQUAL(over->o_start(sched, read_byte, &fds[0], &a), 0);
+	while (a->u_tokens >= 0)
+		TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(write(fds[1], "x", 1), 1);
+	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	text = json();
+	snprintf(expected, sizeof expected, "\"waits for descriptor %d\"", fds[0]);
+	TEST_TRUE(strstr(text, expected));
+	free(text);
+	TEST_EQUAL(unet_close(fds[0]) + close(fds[1]), 0);
+}
+
 static void name_and_write(void *unused)
 {
 	struct ustack *a;
@@ -592,6 +638,7 @@ static void name_and_write(void *unused)
 	TEST_TRUE(strstr(text, "\"name\":\"runnable\""));
 	TEST_TRUE(strstr(text, "\"name\":\"waits for a time\""));
 	free(text);
+	name_descriptor();
 	TEST_EQUAL(utrace_stop(), 0);
 	await_on(false);
 	TEST_EQUAL(utrace_write(-1), -EBADF);
@@ -667,11 +714,46 @@ static void keep_times(void *unused)
 	await_on(false);
 }
 
+static void wake_back(void *other)
+{
+	for (int i = 0; i < 3; i++) {
+		TEST_EQUAL(ustack_wait(), 0);
+		TEST_EQUAL(ustack_wake(other), 0);
+	}
+}
+
+/* From one thread to another that is in place. */
+static void keep_handovers(void *unused)
+{
+	int64_t started, since;
+	uintptr_t where;
+	struct ustack *a;
+
+	(void)unused;
+	TEST_EQUAL(utrace_keep(1), 0);
+	await_on(true);
+	TEST_EQUAL(over->o_start(sched, wake_back, ustack_self(), &a), 0);
+	for (int i = 0; i < 3; i++) {
+		while (a->u_tokens >= 0)
+			TEST_EQUAL(ustack_yield(), 0);
+		utrace__ages(a, &started, &where, &since);
+		TEST_TRUE(started >= since && since >= 0);
+		TEST_EQUAL(ustack_wake(a), 0);
+		TEST_EQUAL(ustack_wait(), 0);
+	}
+	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(utrace_keep(0), 1);
+	await_on(false);
+}
+
 static void test_keep(void **state)
 {
+	static const struct usched_conf several = { .c_processors = 1 };
+
 	(void)state;
 	test_timeout(30);
 	run(keep_times, one);
+	run(keep_handovers, several);
 }
 
 int main(void)
@@ -681,6 +763,7 @@ int main(void)
 		cmocka_unit_test(test_objects),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_off),
+		cmocka_unit_test(test_left_on),
 		cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_moves),

@@ -5,6 +5,9 @@
  */
 #include "net.h"
 
+#include <limits.h>
+#include <wchar.h>
+
 #include "../ubuf.h"
 
 #define TEXT(rc, data, text) \
@@ -656,6 +659,7 @@ static void texts(void)
 	ubuf_out_over(&out, &with_wait, &p, 0);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%s", many), -EMSGSIZE);
 	TEST_EQUAL(ubuf_pending(&out), 0);
+	TEST_EQUAL(ubuf_printf(&out, NEVER, "%lc", (wint_t)INT_MAX), -EILSEQ);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%d%s", 7, "x"), 2);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%s", ""), 0);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%s", many + 6), UBUF_LIMIT - 6);
@@ -685,10 +689,16 @@ static void wrong_peer(void)
 {
 	static const struct ubuf_ops wrong = { peer_read, write_nothing, NULL, NULL };
 	struct ubuf_out out;
+	struct ubuf_in in;
+	char *line;
 
+	ubuf_in_over(&in, &wrong, NULL, 0);
 	ubuf_out_over(&out, &wrong, NULL, 0);
+	ubuf_tie(&in, &out);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "a"), 1);
 	TEST_EQUAL(ubuf_flush(&out, NEVER), -EIO);
+	TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EIO); /* "a" goes first */
+	ubuf_in_free(&in);
 	ubuf_out_free(&out);
 }
 
