@@ -3,7 +3,8 @@
  * A web server for the files below a directory: HTTP/1.1, a thread for each connection.
  * It needs Linux 5.6 and libhttp-parser-dev. Run it with a port and a directory:
  *
- *   cc examples/05-httpd.c u*.c rr.c arch/x86_64.S -I. -pthread -lhttp_parser -o httpd
+ *   cc -O2 examples/05-httpd.c u*.c rr.c arch/x86_64.S -I. -pthread -lhttp_parser \
+ *       -o httpd
  *   ./httpd 8080 /usr/share/doc
  *
  * The path /metrics is counters of processors, for Prometheus.
@@ -50,6 +51,7 @@ struct answer {
 struct work {
 	int         fd;
 	bool        close;              /* after the answers are written */
+	bool        broken;             /* a write has failed: no byte may follow */
 	int64_t     deadline;           /* of an incomplete request, or 0 */
 	size_t      have, size;         /* bytes in `in' and in `out' */
 	http_parser parser;
@@ -78,11 +80,11 @@ static int check(int rc, const char *what)
 
 static bool flush(struct work *w)
 {
-	int rc = unet_write_all(w->fd, w->out, w->size, NULL, usync_after(STALL));
-
+	w->broken = w->broken
+		|| unet_write_all(w->fd, w->out, w->size, NULL, usync_after(STALL)) < 0;
 	w->size = 0;
-	w->close |= rc < 0;
-	return rc == 0;
+	w->close |= w->broken;
+	return !w->broken;
 }
 
 static void end_head(struct work *w)
@@ -123,7 +125,7 @@ static int choose(const struct work *w, const char *request, const struct stat *
 /* If the file is shorter than the head says, the connection is closed. */
 static void put_body(struct work *w, int fd, long long from, long long to)
 {
-	for (ssize_t n = 1; from <= to && n > 0; from += n) {
+	for (ssize_t n = 1; from <= to && n > 0 && !w->broken; from += n) {
 		size_t room = OUT_MAX - w->size, left = (size_t)(to - from + 1);
 
 		n = ufile_pread(fd, w->out + w->size, room < left ? room : left,
@@ -178,7 +180,7 @@ static int open_metrics(char *path)
 }
 
 /* Opens no file outside of the directory. True: w->out has the whole answer. */
-static bool put_answer(struct work *w, const char *request)
+static bool put_answer(struct work *w, const char *request, const char *end)
 {
 	struct open_how how = { .flags = O_NONBLOCK, .resolve = RESOLVE_IN_ROOT };
 	bool get = w->parser.method == HTTP_GET || w->parser.method == HTTP_HEAD;
@@ -187,7 +189,7 @@ static bool put_answer(struct work *w, const char *request)
 	int fd = -1, status;
 
 	request += strspn(request, "\r\n");
-	status = refuse(&w->parser, request);
+	status = refuse(&w->parser, request, end);
 	if (status) {
 		put_empty(w, (enum http_status)status, true);
 		return false;
@@ -223,7 +225,7 @@ static void answer(struct work *w, const char *request, size_t asked)
 	    && memcmp(a->data, request, asked) == 0) {
 		memcpy(w->out + start, a->data + asked, a->size);
 		w->size += a->size;
-	} else if (put_answer(w, request)
+	} else if (put_answer(w, request, request + asked)
 		   && (a = malloc(sizeof *a + asked + w->size - start)) != NULL) {
 		*a = (struct answer){ now, asked, w->size - start };
 		memcpy(a->data, request, asked);
@@ -301,7 +303,7 @@ static bool talk(int fd)
 		if (w->have > 0 && w->deadline == 0)
 			w->deadline = usync_after(STALL);
 	} while (w->have > 0 && !w->close);
-	if (w->close) {                 /* drains, so that no reset is sent */
+	if (w->close && !w->broken) {   /* drains, so that no reset is sent */
 		unet_shutdown(fd, SHUT_WR);
 		w->deadline = usync_after(LINGER);
 		for (int i = 0; i < 64; i++)

@@ -80,11 +80,56 @@ static bool decode(const char *url, char *path)
 	return true;
 }
 
+/* Behind a line and its CRLF; NULL: it has another end. */
+static const char *end_line(const char *line)
+{
+	line += strcspn(line, "\r\n");
+	return strncmp(line, "\r\n", 2) == 0 ? line + 2 : NULL;
+}
+
+/* Behind the first line of a chunk, with its size; NULL: it is malformed. */
+static const char *chunk_line(const char *line, unsigned long long *size)
+{
+	size_t digits = strspn(line, "0123456789abcdefABCDEF"), blanks;
+
+	if (digits == 0 || digits > 15)
+		return NULL;
+	*size = strtoull(line, NULL, 16);
+	line += digits;
+	blanks = strspn(line, " \t");
+	return *line == '\r' || line[blanks] == ';' ? end_line(line) : NULL;
+}
+
+/*
+ * Whether a body is chunks as in RFC 9112, 7.1, up to `end'. The parser found its end,
+ * but takes any two bytes after data, a bare LF, and anything after the size.
+ */
+static bool are_chunks(const char *at, const char *end)
+{
+	unsigned long long size = 1;
+
+	while (at && size > 0) {
+		at = chunk_line(at, &size);
+		if (at && size > 0) {
+			if (size + 2 > (size_t)(end - at)
+			    || memcmp(at + size, "\r\n", 2) != 0)
+				return false;
+			at += size + 2;
+		}
+	}
+	while (at && *at != '\r') {             /* fields behind them */
+		size_t name = strcspn(at, ": \t\r\n");
+
+		at = name > 0 && at[name] == ':' ? end_line(at) : NULL;
+	}
+	return at && at + 2 == end && at[1] == '\n';
+}
+
 /*
  * 0, or a status: the parser takes more than RFC 9112 permits, and what a proxy may take
  * in another way.
  */
-static int refuse(const http_parser *p, const char *line)
+static int refuse(const http_parser *p, const char *line, const char *end)
 {
 	int hosts = 0, codings = 0, status = p->http_major > 1 ? 505 : 0;
 
@@ -110,7 +155,8 @@ static int refuse(const http_parser *p, const char *line)
 		}
 	}
 	if (!status && (p->http_major == 0 || hosts > 1 || codings > 1
-			|| (p->http_minor == 0 ? codings : hosts == 0)))
+			|| (p->http_minor == 0 ? codings : hosts == 0)
+			|| (codings && !are_chunks(line + 2, end))))
 		return 400;
 	return status;
 }

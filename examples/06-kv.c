@@ -2,9 +2,11 @@
 /*
  * A key-value server that speaks the Redis protocol. Build it with
  *
- *   cc examples/06-kv.c u*.c rr.c arch/x86_64.S -I. -pthread -lhiredis -o kv
+ *   cc -O2 examples/06-kv.c u*.c rr.c arch/x86_64.S -I. -pthread -lhiredis -o kv
  *
- * with hiredis 0.14 and uthash. `kv PORT' serves 127.0.0.1:PORT until SIGTERM. It prints:
+ * with hiredis 0.14 and uthash. `kv PORT [SECONDS]' serves 127.0.0.1:PORT until SIGTERM.
+ * A client that sends no whole command for SECONDS, 300 by default, or takes no replies
+ * for as long, is closed; subscribers and blocked clients may wait. It prints:
  *
  *   ready
  *
@@ -103,6 +105,7 @@ static void run(struct conn *c, redisReader *r)
 			break;
 		} else if (c->n > 0) {
 			reply = execute(c);
+			c->until = uevents_now() + idle;
 		}
 		if (reply)
 			answer(c, reply);
@@ -147,6 +150,14 @@ static void receive(struct conn *c)
 		c->quit = true;
 }
 
+/* Waits for more of the client. A subscriber may be silent. */
+static bool may_go_on(struct conn *c)
+{
+	return !c->quit && (end != USCHED_NEVER
+		|| await(c, POLLIN, c->joined > 0 ? USCHED_NEVER : c->until) >= 0
+		|| end != USCHED_NEVER);
+}
+
 static void serve(int fd, void *unused)
 {
 	struct conn *c = calloc(1, sizeof *c);
@@ -158,11 +169,10 @@ static void serve(int fd, void *unused)
 		return;
 	}
 	*c = (struct conn){ .fd = fd, .bell = -1, .thread = ustack_self(),
-			    .protocol = 2, .id = ++last_id };
+			    .until = usync_after(idle), .protocol = 2, .id = ++last_id };
 	TAILQ_INSERT_TAIL(&conns, c, next);
 	usync_group_add(&clients, 1);
-	while (!c->quit && (end != USCHED_NEVER || await(c, POLLIN, USCHED_NEVER) >= 0
-			    || end != USCHED_NEVER))
+	while (may_go_on(c))
 		receive(c);
 	ustack_shield(1);
 	unet_shutdown(c->fd, SHUT_WR);
@@ -229,14 +239,19 @@ int main(int argc, char **argv)
 {
 	struct usched_conf conf = { .c_processors = 1, .c_stacks = 256, .c_embed = 1 };
 	struct unet_addr address;
-	char text[32];
+	char text[32], *rest = "";
 	sigset_t set;
 
-	snprintf(text, sizeof text, "127.0.0.1:%s", argc == 2 ? argv[1] : "");
-	if (unet_addr(text, &address) || argv[1][0] == '0') {
-		fputs("usage: kv PORT\n", stderr);
+	snprintf(text, sizeof text, "127.0.0.1:%s", argc > 1 ? argv[1] : "");
+	if (argc > 2)
+		idle = strtol(argv[2], &rest, 10);
+	if (argc > 3 || unet_addr(text, &address) || argv[1][0] == '0' || *rest
+	    || idle < 1 || (argc > 2 && idle > 1000000)) {
+		fputs("usage: kv PORT [SECONDS]\n", stderr);
 		return 2;
 	}
+	if (argc > 2)
+		idle *= USYNC_SECOND;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);

@@ -49,6 +49,7 @@ struct conn {
 	int               protocol;     /* RESP: 2, or 3 after HELLO 3 */
 	int64_t           id;
 	bool              quit, lost;   /* lost: a reply, for want of memory */
+	int64_t           until;        /* ns: the next command has come by then */
 	struct ustack    *thread;
 	redisReader      *reader;       /* NULL: idle */
 	sds               out;          /* replies; set while it waits: bell was rung */
@@ -68,6 +69,7 @@ static struct rr *rr;
 static int listener, signals;
 static int64_t last_id;
 static int64_t end = USCHED_NEVER;       /* ns: threads read no more after it */
+static int64_t idle = 300 * USYNC_SECOND;       /* between commands, and for a write */
 static redisReader *spare;              /* reused by the next connection, */
 static sds *spare_args, spare_out;      /* as these: FEW arguments, and replies */
 static char batch[BATCH];               /* shared: empty while a thread waits */
@@ -131,7 +133,7 @@ static void flush(struct conn *c)
 
 	c->out = NULL;
 	ustack_shield(1);
-	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, USCHED_NEVER) < 0)
+	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, usync_after(idle)) < 0)
 		c->quit = true;
 	ustack_shield(0);
 	if (out && !spare_out && sdsalloc(out) <= KEPT_MAX) {
@@ -358,8 +360,10 @@ static bool expiry(sds word, sds number, int64_t *when, const char **error)
 	if (i == 4)
 		return false;
 	unit = i % 2 ? USYNC_SECOND / 1000 : USYNC_SECOND;
-	if (!integer(number, 1, INT64_MAX / 4 / unit, &n))
+	if (!integer(number, 1, INT64_MAX / 4 / unit, &n)) {
 		*error = RANGE;
+		return true;
+	}
 	n *= unit;
 	clock_gettime(CLOCK_REALTIME, &t);
 	if (i >= 2)                             /* since 1970 */

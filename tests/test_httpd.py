@@ -7,6 +7,7 @@ descriptors and its memory; and that it ends without losing a request.
 Environment: that of serverlib, and CONNECTIONS, at a time: 9000 if there are descriptors.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -287,6 +288,20 @@ class Answers(Httpd):
                 ("wrong length", "400", request("/", HOST + "Content-Length: -1\r\n", "POST")),
                 ("two lengths", "400", request("/", chunked + "Content-Length: 1\r\n", "POST")),
                 ("wrong chunk", "400", request("/", chunked, "POST") + "x\r\n"),
+                ("chunks", "405 405", request("/", chunked, "POST")
+                 + "5;a=b\r\nhello\r\n0A ; c\r\n0123456789\r\n0\r\nField: d\r\n\r\n"
+                 + request("/", chunked + "Connection: close\r\n", "POST") + "0\r\n\r\n"),
+                *((what, "400", request("/", chunked, "POST") + text) for what, text in (
+                    ("other bytes after a chunk", "5\r\nhelloXX0\r\n\r\n"),
+                    ("a line feed after a chunk", "5\r\nhello\n\n0\r\n\r\n"),
+                    ("a line feed after a size", "5\nhello\r\n0\r\n\r\n"),
+                    ("a space after a size", "5 \r\nhello\r\n0\r\n\r\n"),
+                    ("words after a size", "5 a\r\nhello\r\n0\r\n\r\n"),
+                    ("a sign before a size", "+5\r\nhello\r\n0\r\n\r\n"),
+                    ("a size with 0x", "0x5\r\nhello\r\n0\r\n\r\n"),
+                    ("a size that is too large", "f" * 17 + "\r\nhello\r\n0\r\n\r\n"),
+                    ("a line feed at the end", "0\r\nField: a\n\r\n"),
+                    ("a field without a colon", "0\r\nField\r\n\r\n"))),
                 ("other coding", "400",
                  request("/", HOST + "Transfer-Encoding: gzip\r\n", "POST")),
                 ("garbage", "400", "\1\2\3\r\n\r\n"),
@@ -489,13 +504,44 @@ class End(Httpd):
         self.assertEqual(self.server.errors(), "")
 
 
+class Stalled(Httpd):
+    """A server that gives clients a second to take answers."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.program = serverlib.compiled("05-httpd", f"{cls.files.name}/httpd",
+                                         "-lhttp_parser",
+                                         edits=[(r"^(#define STALL +\()10 ", r"\g<1>1 ")])
+
+    def test_hole(self):
+        """What a stalled client has got is the beginning of its answers, without a hole,
+        and the connection is closed."""
+        client = self.dial(self.server, receive=65536)
+        client.sendall(request("/big").encode() * 2)
+        text = client.recv(1)
+        until(lambda: not serverlib.established(self.server.port), "no connection")
+        with contextlib.suppress(ConnectionError):
+            while data := client.recv(1 << 16):
+                text += data
+        head, _, body = text.partition(b"\r\n\r\n")
+        self.assertTrue(head.startswith(b"HTTP/1.1 200"))
+        self.assertLess(len(body), LARGE)
+        self.assertTrue(content(f"{self.www}/big").startswith(body), "a hole")
+        self.get(200, "/1.txt")
+
+
 class Cut(Httpd):
     def test_cut(self):
-        """A client that does not take its answer is cut off in the end."""
+        """A client that takes its answer, but slowly, is cut off in the end."""
         client = self.dial(self.server, receive=65536)
         client.sendall(request("/big").encode())
         client.recv(1)
         self.server.signal(signal.SIGINT)
+        with contextlib.suppress(ConnectionError):
+            while self.server.process.poll() is None:
+                client.recv(65536)
+                time.sleep(0.25)
         self.assertEqual(self.server.process.wait(), 1)
 
 

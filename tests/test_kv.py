@@ -6,6 +6,7 @@ blocked clients, subscribers, expiry, limits, garbage, clients that die, SIGTERM
 Environment: that of serverlib.
 """
 
+import contextlib
 import os
 import random
 import re
@@ -46,11 +47,13 @@ class Kv(serverlib.Case):
     """The server. At the end of each test it has no client."""
 
     program = KV
+    arguments = ()
     options = {}
 
     def setUp(self):
         super().setUp()
-        self.server = self.start(self.program, by=signal.SIGINT, **self.options)
+        self.server = self.start(self.program, *self.arguments, by=signal.SIGINT,
+                                 **self.options)
         self.port = str(self.server.port)
         self.addCleanup(self.alone)
 
@@ -110,7 +113,8 @@ class Kv(serverlib.Case):
 
 class Commands(Kv):
     def test_arguments(self):
-        for arguments in [], ["x"], ["70000"], ["-1"], ["7400x"], ["7400", "7400"]:
+        for arguments in [], ["x"], ["70000"], ["-1"], ["7400x"], ["7400", "x"], ["7400", "0"], \
+                ["7400", "1", "2"]:
             self.usage(KV, *arguments)
         done = subprocess.run([KV, self.port], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 1)
@@ -586,6 +590,54 @@ class Channels(Kv):
                         input=b"x" * 1000000)
         self.replies("publish flood a => (integer) 0")
         self.assertLess(self.server.memory("VmRSS"), 100000)
+
+
+class Deadlines(Kv):
+    """Clients that are idle, or take no replies, are closed after a second."""
+
+    arguments = (1,)
+
+    def test_silent(self):
+        client = self.dial(self.server)
+        self.assertEqual(serverlib.receive_all(client), b"")
+
+    def test_parts(self):
+        """Bytes that are no whole command do not count."""
+        client = self.dial(self.server)
+        with contextlib.suppress(OSError):
+            for byte in b"*1\r\n$100000\r\n" + b"x" * 1000:
+                client.sendall(bytes([byte]))
+                time.sleep(0.05)
+            self.fail("a client goes on without a command")
+
+    def test_unread(self):
+        """Replies that are not taken, of a client that goes on to send."""
+        client = self.dial(self.server)
+        client.settimeout(60)
+        self.replies(f"set large {'x' * 100000} => OK")
+        with contextlib.suppress(OSError):
+            while True:
+                client.sendall(b"GET large\r\n" * 100)
+        until(lambda: len(serverlib.established(self.server.port)) == 0, "no connection")
+        client.close()
+
+    def test_patient(self):
+        """A subscriber and a blocked client wait for longer."""
+        subscriber, popper = self.dial(self.server), self.dial(self.server)
+        subscriber.sendall(b"SUBSCRIBE news\r\n")
+        popper.sendall(b"BLPOP queue 0\r\n")
+        self.assertIn(b"news", subscriber.recv(100))
+        self.info_is("blocked_clients", 1)
+        self.assertEqual(serverlib.receive_all(self.dial(self.server)), b"")
+        self.assertEqual(serverlib.receive_all(self.dial(self.server)), b"")
+        self.replies("""
+            publish news a => (integer) 1
+            lpush queue one => (integer) 1
+            """)
+        self.assertIn(b"one", popper.recv(100))
+        self.assertIn(b"$1\r\na", subscriber.recv(100))
+        subscriber.close()
+        popper.close()
 
 
 class End(Kv):
