@@ -70,11 +70,21 @@ arguments() {		# ARGUMENT...
 	[ $# -eq 0 ] || parts=$(printf '%s\n' "$@" | awk '!seen[$0]++')
 }
 
-# Appends the first line of a program's output, or `fail', to the file of LABEL. Programs
-# that use one processor always get the same.
-measure() {		# LABEL COMMAND...
-	label=$1 program=$BUILD/$2
-	shift 2
+# Tells of a missing program, once, and what makes it.
+tell_missing() {	# PROGRAM
+	! grep -qxF "$1" "$tmp/missing" 2>/dev/null || return 0
+	echo "$1" >>"$tmp/missing"
+	case ${1#"$BUILD"/} in
+	examples/*)	target=examples ;;
+	peers/*)	target=peers ;;
+	*)		target=programs ;;
+	esac
+	echo "compare.sh: there is no $1: make $target builds it, or says why not" >&2
+}
+
+# Sets $value to the first line of its output, or to `fail'. Programs that use one processor
+# always get the same.
+run_program() {		# ARGUMENT...
 	# shellcheck disable=SC2086 # nothing or a command
 	timeout -k 5 120 $pinned ${served:+"$root/bench/serve.sh" "$served"} "$program" "$@" \
 		</dev/null >"$tmp/out" 2>"$tmp/error"
@@ -84,6 +94,18 @@ measure() {		# LABEL COMMAND...
 	if [ "$ended" -ne 0 ] || [ -z "$value" ]; then
 		echo "compare.sh: $program $*: status $ended:" \
 			"$(cat "$tmp/error" "$tmp/out" | head -n 1)" >&2
+		value=fail status=2
+	fi
+}
+
+# Runs a program, and notes its number for LABEL.
+measure() {		# LABEL COMMAND...
+	label=$1 program=$BUILD/$2
+	shift 2
+	if [ -x "$program" ]; then
+		run_program "$@"
+	else
+		tell_missing "$program"
 		value=fail status=2
 	fi
 	echo "$value" >>"$values/$label"

@@ -3,8 +3,9 @@
 #
 # check.sh: make check. Builds and runs every test: with the given settings, with the
 # portable switch, in a stress build, some under valgrind, and the scripts. The stress
-# build checks invariants, and evicts threads at each block. The last line has the numbers
-# of test cases that passed, failed and were skipped.
+# build checks invariants, and evicts threads at each block. The last lines name the tests
+# that failed, each with what failed first, and the very last has the numbers of test cases
+# that passed, failed and were skipped.
 #
 #   MAKE, B            as in the Makefile, which sets them
 #   ONLY               scripts of tests/: "peers serve" runs these two and nothing else
@@ -23,6 +24,7 @@ timeout=${CHECK_TIMEOUT:-3600}
 top=$B
 counts=$top/check/counts
 logs=$top/check/logs
+failures=$top/check/failures
 mkdir -p "$logs" "$counts" || exit 1
 . scripts/lib.sh
 
@@ -75,7 +77,7 @@ if [ $# -eq 2 ]; then
 	exit 0
 fi
 
-rm -rf "$counts"
+rm -rf "$counts" "$failures"
 mkdir -p "$counts"
 targets='all programs examples tests'
 [ -z "${ONLY-}" ] || targets='all programs examples'
@@ -94,7 +96,7 @@ build_tests() {
 	label=$1
 	shift
 	build "$@" tests && return
-	began=$(date +%s) p=0 f=1 s=0 status=2
+	began=$(date +%s) p=0 f=1 s=0 status=2 log=
 	line "$label" build "does not build"
 	return 1
 }
@@ -151,6 +153,10 @@ if ! command -v valgrind >/dev/null; then
 fi
 xargs -L 1 -P "${CHECK_AT_ONCE:-$((cores + 4))}" "$0" <"$top/check/jobs"
 
+while read -r label job; do
+	name=$(basename "$job")
+	[ -e "$counts/$label-$name" ] || echo "$label $name: did not end" >>"$failures"
+done <"$top/check/jobs"
 expected=$(wc -l <"$top/check/jobs")
 cat "$counts"/* >"$top/check/sums"
 while read -r p f s; do
@@ -163,8 +169,12 @@ if [ -z "${ONLY-}" ]; then
 	echo "threads $moved times"
 	case $SWITCH$moved in
 	setjmp*)	;;
-	*' 0'*)		echo 'check.sh: no thread moved, or none was preempted' >&2
+	*' 0'*)		echo 'all tests: no thread moved, or none was preempted' >>"$failures"
 			failed=$((failed + 1)) ;;
 	esac
+fi
+if [ -s "$failures" ]; then
+	echo 'failed:'
+	sort "$failures" | sed 's/^/	/'
 fi
 summary

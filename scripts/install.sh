@@ -3,9 +3,11 @@
 #
 # install.sh check|bench|matrix|peers: installs what `make' of that name needs. With apt,
 # it names the missing packages and installs them; Python packages go to .venv. Without
-# apt, it says what to install. If nothing is missing, it does nothing.
+# apt, it says what to install. If nothing is missing, it does nothing. Services that come
+# with packages are not started, and are not enabled.
 #
 #   CC    the compiler
+#   ONLY  check: scripts of tests/. Then only what these name counts
 #   ROWS  matrix: short, if only these rows are to run
 set -u
 CC=${CC:-cc}
@@ -81,6 +83,51 @@ useful() {
 	packages="$packages $*"
 }
 
+# code FILE...: without lines of comments.
+code() {
+	grep -hvE '^[[:space:]]*(#[ !]|/?\*)' "$@" 2>/dev/null
+}
+
+# sources: the scripts of ONLY, and the files that they name, and that these name.
+sources() {
+	files=
+	for script in $ONLY; do
+		files="$files tests/$script.sh $(find "tests/$script" -type f 2>/dev/null)"
+	done
+	for _ in 1 2; do
+		# shellcheck disable=SC2086
+		files="$files $(code $files |
+			grep -oE '[A-Za-z0-9_./-]+\.(sh|lib|c|h|cc|py|mk)\b' | sort -u | while read -r name; do
+				[ ! -f "$name" ] || [ "$name" = scripts/install.sh ] ||
+					echo "$name"
+			done)"
+	done
+	echo "$files"
+}
+
+# wanted WORDS: does a file of sources name one of these, outside of a comment? WORDS is a
+# pattern of grep. Without ONLY everything is wanted.
+wanted() {
+	[ "$target" = check ] && [ -n "${ONLY-}" ] || return 0
+	[ -n "${named-}" ] || named=$(sources)
+	# shellcheck disable=SC2086
+	code $named | grep -qwE "$1"
+}
+
+# tool WORDS PROGRAM PACKAGE...: useful, if it is wanted and missing.
+tool() {
+	wanted "$1" && ! exists "$2" || return 0
+	shift 2
+	useful "$@"
+}
+
+# library WORDS HEADER PACKAGE...: likewise.
+library() {
+	wanted "$1" && ! compiles "$2" || return 0
+	shift 2
+	useful "$@"
+}
+
 look() {
 	missing=
 	packages=
@@ -90,41 +137,41 @@ look() {
 	check | matrix)
 		compiles cmocka.h -lcmocka ||
 			must "cmocka 1.1 or later: cmocka.h and libcmocka" libcmocka-dev
-		exists valgrind || useful valgrind
+		tool valgrind valgrind valgrind
 		;;
 	esac
 	case $target in
 	check)
-		exists pkg-config || useful pkg-config
-		exists mandoc || useful mandoc
-		exists python3 || useful python3
-		exists objdump || useful binutils
+		tool pkg-config pkg-config pkg-config
+		tool mandoc mandoc mandoc
+		tool python3 python3 python3
+		tool 'objdump|readelf|nm' objdump binutils
 		# Libraries of the example servers, and their clients.
-		compiles http_parser.h || useful libhttp-parser-dev
-		compiles hiredis/hiredis.h || useful libhiredis-dev
-		compiles uthash.h || useful uthash-dev
-		compiles openssl/core.h || useful libssl-dev
-		compiles curl/curl.h || useful libcurl4-openssl-dev
-		compiles uv.h || useful libuv1-dev
-		compiles event2/event.h || useful libevent-dev
-		exists openssl || useful openssl
-		exists curl || useful curl
-		exists socat || useful socat
-		exists ncat || useful ncat
-		exists wrk || useful wrk
-		exists promtool || useful prometheus
-		exists h2load || useful nghttp2-client
-		exists redis-cli || useful redis-tools
-		exists pgrep || useful procps
+		library 'lhttp_parser|05-httpd' http_parser.h libhttp-parser-dev
+		library 'lhiredis|06-kv' hiredis/hiredis.h libhiredis-dev
+		library uthash uthash.h uthash-dev
+		library 'lssl|10-https' openssl/core.h libssl-dev
+		library 'lcurl|11-crawler' curl/curl.h libcurl4-openssl-dev
+		library luv uv.h libuv1-dev
+		library 'levent(_core)?' event2/event.h libevent-dev
+		tool openssl openssl openssl
+		tool curl curl curl
+		tool socat socat socat
+		tool ncat ncat ncat
+		tool wrk wrk wrk
+		tool promtool promtool prometheus
+		tool h2load h2load nghttp2-client
+		tool 'redis-(cli|benchmark)' redis-cli redis-tools
+		tool pgrep pgrep procps
 		# Programs that were written for threads of libc.
-		exists microsocks || useful microsocks
-		exists tinyproxy || useful tinyproxy-bin
-		exists stunnel4 || useful stunnel4
-		exists pg_config || useful libpq-dev
-		compiles sqlite3.h || useful libsqlite3-dev
-		compiles zlib.h || useful zlib1g-dev
-		exists xz || useful xz-utils
-		exists strace || useful strace
+		tool microsocks microsocks microsocks
+		tool tinyproxy tinyproxy tinyproxy-bin
+		tool stunnel4 stunnel4 stunnel4
+		tool 'pg_config|lpq' pg_config libpq-dev
+		library 'lsqlite3|sqlite3' sqlite3.h libsqlite3-dev
+		library lz zlib.h zlib1g-dev
+		tool xz xz xz-utils
+		tool strace strace strace
 		proofs
 		;;
 	matrix)
@@ -171,17 +218,18 @@ look() {
 # For the proofs: model checker, sanitizers, fuzzer, random programs, profilers. clang
 # needs its libraries apart, as recommended packages are not installed.
 proofs() {
-	exists spin || useful spin
+	tool spin spin spin
 	[ "$target" != matrix ] || exists testssl || useful testssl.sh bsdextrautils
 	[ "$target" != matrix ] || adopted
-	exists csmith || useful csmith libcsmith-dev
-	exists g++ || useful g++
-	exists clang || useful clang
-	exists llvm-symbolizer || useful llvm
-	installed libclang-rt-14-dev || ! exists apt-get || useful libclang-rt-14-dev
-	exists gdb || useful gdb
-	compiles gperftools/profiler.h || useful libgoogle-perftools-dev google-perftools
-	exists perf || useful linux-perf
+	tool csmith csmith csmith libcsmith-dev
+	tool 'g\+\+|c\+\+|CXX' g++ g++
+	tool clang clang clang
+	tool 'clang|llvm-symbolizer' llvm-symbolizer llvm
+	! wanted clang || installed libclang-rt-14-dev || ! exists apt-get ||
+		useful libclang-rt-14-dev
+	tool gdb gdb gdb
+	library profiler gperftools/profiler.h libgoogle-perftools-dev google-perftools
+	tool perf perf linux-perf
 }
 
 # For "proof adopt": servers, and clients with servers of their own.
@@ -219,7 +267,8 @@ install_packages() {
 	fi
 	echo "make $target: missing packages; running
 	${as_root}apt-get update
-	$as_root$command"
+	$as_root$command
+and keeping their services, if they have some, from being started"
 	# shellcheck disable=SC2086
 	${as_root}apt-get update || stop "could not install:$packages"
 	# Some systems lack useful packages. Required ones are looked for again.
@@ -227,11 +276,40 @@ install_packages() {
 	for package in $packages; do
 		! apt-cache show "$package" >/dev/null 2>&1 || known="$known $package"
 	done
-	command="apt-get install -y --no-install-recommends$known"
 	# shellcheck disable=SC2086
-	[ -z "$known" ] || ${as_root}env DEBIAN_FRONTEND=noninteractive $command ||
-		stop "could not install:$known"
+	[ -z "$known" ] || ${as_root}env DEBIAN_FRONTEND=noninteractive sh -c "$without_services" \
+		install $known || stop "could not install:$known"
 }
+
+# As root, with packages as arguments. policy-rc.d keeps services from being started; the
+# action is "(start)" where the runlevel is not known. Links that start services later, and
+# that were not there before, are removed by the tools that made them, which take themselves
+# to be called for a package. DPKG_ROOT is a directory in place of /, as for these.
+# shellcheck disable=SC2016 # a script
+without_services='
+	root=${DPKG_ROOT-} policy=${DPKG_ROOT-}/usr/sbin/policy-rc.d
+	services() {
+		find "$root/etc/systemd/system/multi-user.target.wants" "$root/etc/rc2.d" \
+			-name "*.service" -o -name "S[0-9]*" 2>/dev/null
+	}
+	before=$(services)
+	if [ ! -e "$policy" ]; then
+		trap "rm -f \"$policy\"" EXIT
+		trap "exit 1" HUP INT TERM
+		printf "%s\n" "#!/bin/sh" "case \" \$* \" in *[\ \(]start[\ \)]*) exit 101 ;; esac" \
+			>"$policy" && chmod 755 "$policy"
+	fi
+	apt-get install -y --no-install-recommends "$@" || exit
+	export DPKG_MAINTSCRIPT_PACKAGE=usched
+	services | while read -r link; do
+		name=${link##*/}
+		case " $(echo $before) " in *" $link "*) continue ;; esac
+		case $name in
+		*.service)	deb-systemd-helper disable "$name" ;;
+		*)		update-rc.d "${name#S[0-9][0-9]}" disable ;;
+		esac
+	done
+	exit 0'
 
 look
 if [ -n "$packages" ] && exists apt-get; then

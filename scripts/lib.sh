@@ -172,7 +172,41 @@ count_python() {
 	fi
 }
 
-# line LABEL NAME TEXT: prints the result of a program.
+# reason LOG: what failed first, in a line: what a script marks by FAIL; else what cmocka,
+# unittest, valgrind, a sanitizer or a compiler says; else the test that did not end, or the
+# last line.
+reason() {
+	awk '
+	function found(text, more) {
+		if (!first) {
+			first = text
+			wanted = more
+		}
+	}
+	/[^ \t]/                     { last = $0 }
+	/^\[ RUN      \] /           { open = test = substr($0, 14) }
+	/^\[ +(OK|SKIPPED) \] /      { open = "" }
+	/^[^ ]*: FAIL: / && !marked  { marked = substr($0, index($0, ": FAIL: ") + 8) }
+	wanted && first && match($0, wanted) {
+		first = first ": " substr($0, RSTART)
+		sub(/\[   LINE   \] --- /, "", first)
+		sub(/: error: Failure!$/, "", first)
+		wanted = ""
+	}
+	/^(FAIL|ERROR): /            { found($0, "^[A-Za-z_.]+(Error|Exception|Expired)(:.*)?$") }
+	/^\[  ERROR   \] --- /       { found(test ": " substr($0, 18), "^\\[   LINE   \\] .*") }
+	/^\[  FAILED  \] [^0-9]/     { found($NF) }
+	/^==[0-9]+==.* [a-z]/ && !/Warning: /                          { found((open ? open ": " : "") $0) }
+	/^[^ ]*\.(c|h|cc|hh):[0-9]+:[0-9: ]*(.* error: | .* is not )/  { found((open ? open ": " : "") $0) }
+	END {
+		if (!first)
+			first = open ? open " did not end" : last
+		print substr(marked ? marked : first, 1, 300)
+	}' "$1"
+}
+
+# line LABEL NAME TEXT: prints the result of a program. The text is that of a program that
+# has not failed. Failures are listed in the file $failures, if that is set.
 line() {
 	if [ "$f" -gt 0 ]; then
 		verdict=FAIL
@@ -182,11 +216,15 @@ line() {
 		verdict=ok
 	fi
 	text=$3
-	if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
-		text="timed out; $text"
-	elif [ "$verdict" = FAIL ]; then
+	if [ "$verdict" = FAIL ]; then
+		[ ! -s "${log-}" ] || text=$(reason "$log")
 		text="exit status $status; $text"
 	fi
+	case $status in
+	124 | 137) text="timed out; ${text#exit status *; }" ;;
+	esac
+	[ "$verdict" != FAIL ] || [ -z "${failures-}" ] ||
+		printf '%s %s: %s\n' "$1" "$2" "$text" >>"$failures"
 	printf '%-4s  %-9s %-14s %4ds  %s\n' \
 		"$verdict" "$1" "$2" $(($(date +%s) - began)) "$text"
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # root.sh COMMAND...: runs each command line as on a fresh machine, in a minimal root. The
-# root has the machine's distribution, Debian or one made from it, and only git, make and
-# certificates besides. The commands run in a clone of this checkout's last commit. From
+# root has the machine's distribution, Debian or one made from it, and only git, make,
+# certificates and netbase besides, whose /etc/hosts each installed system has: localhost is
+# 127.0.0.1 and ::1. The commands run in a clone of this checkout's last commit. From
 # the machine the root gets the package sources of apt and of pip, proxies, name servers
 # and certificates, and nothing else. Like a container it has /proc, /dev with
 # pseudo-terminals, and a read-only /sys. /tmp is a tmpfs, if there is memory for it.
@@ -14,8 +15,14 @@
 # it. It needs root or sudo. It installs debootstrap if that is missing.
 #
 #   ROOT_PARENT   the directory of the root; default /var/tmp. It takes 3 GB there
+#   ROOT_VARY     how the root differs from this, words of:
+#                   one-address  localhost is 127.0.0.1 only
+#                   no-ipv6      there is no IPv6, and no network but loopback. The packages
+#                                of make check are installed before the commands run
+#                   disk         /tmp is on the disk
 set -u
 parent=${ROOT_PARENT:-/var/tmp}
+vary=${ROOT_VARY:-}
 tmp_kib=$((4 << 20))    # of memory; with less /tmp is on the disk
 
 cannot() {
@@ -26,6 +33,21 @@ cannot() {
 # The variables for package sources, for CI and for the compiler.
 kept() {
 	env | sed -nE 's/^(CI|CC|CFLAGS|CPPFLAGS|PIP_[A-Z_]+|[A-Za-z]+_(proxy|PROXY))=.*/\1/p'
+}
+
+# varies WORD: is it one of ROOT_VARY?
+varies() {
+	case " $vary " in *" $1 "*) ;; *) false ;; esac
+}
+
+check_vary() {
+	for word in $vary; do
+		case $word in
+		one-address | no-ipv6 | disk) ;;
+		*)	echo "root.sh: ROOT_VARY has no '$word'" >&2
+			exit 2 ;;
+		esac
+	done
 }
 
 # copy FILE...: copies existing files to the same place in the root, and overwrites.
@@ -61,7 +83,10 @@ get_debootstrap() {
 make_system() {
 	proxy=$(apt-config shell p Acquire::http::Proxy | sed "s/^p='\(.*\)'$/\1/")
 	[ -z "$proxy" ] || export http_proxy="${http_proxy-$proxy}"
-	debootstrap --force-check-gpg --variant=minbase --include=git,make,ca-certificates \
+	also=
+	! varies no-ipv6 || also=,iproute2
+	debootstrap --force-check-gpg --variant=minbase \
+		"--include=git,make,ca-certificates,netbase$also" \
 		"$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
 		tail -n 20 "$root.log" >&2
 		cannot "debootstrap of $suite"
@@ -84,7 +109,7 @@ configure() {
 			exit 77
 	done
 	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fast"
-	echo '127.0.0.1 localhost' >"$root/etc/hosts"
+	! varies one-address || echo '127.0.0.1 localhost' >"$root/etc/hosts"
 }
 
 make_devices() {
@@ -113,6 +138,7 @@ mount_all() {
 	mount -t proc proc "$root/proc" || cannot '/proc cannot be mounted'
 	mount -t sysfs -o ro sysfs "$root/sys" || cannot '/sys cannot be mounted'
 	make_devices || cannot '/dev cannot be made'
+	! varies disk || return 0
 	free=$(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo)
 	if [ "${free:-0}" -lt $tmp_kib ]; then
 		echo 'root.sh: there is not enough memory for a tmpfs: /tmp is on the disk'
@@ -122,15 +148,25 @@ mount_all() {
 	fi
 }
 
+# Each command has its own loopback from now on. What make check needs is installed before.
+leave_network() {
+	enter 'scripts/install.sh check' || cannot 'packages of make check'
+	net='unshare --net'
+	first_line='ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6 &&'
+}
+
 # enter COMMAND: runs it in the clone.
+net=
+first_line=
 enter() {
-	line="cd /root/usched && $1"
+	line="$first_line cd /root/usched && $1"
 	set -- HOME=/root TERM=dumb \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 	for name in $(kept); do
 		set -- "$@" "$name=$(printenv "$name")"
 	done
-	chroot "$root" /usr/bin/env -i "$@" sh -c "$line" </dev/null
+	# shellcheck disable=SC2086 # nothing, or a command
+	$net chroot "$root" /usr/bin/env -i "$@" sh -c "$line" </dev/null
 }
 
 # The main program, inside the namespaces.
@@ -142,7 +178,8 @@ inside() {
 	configure
 	mount_all
 	git clone -q "$PWD" "$root/root/usched" || cannot 'the checkout cannot be cloned'
-	echo "root.sh: a minimal root of $suite, made in $(($(date +%s) - began)) s"
+	! varies no-ipv6 || leave_network
+	echo "root.sh: a minimal root of $suite${vary:+, $vary}, made in $(($(date +%s) - began)) s"
 	first=0
 	for command; do
 		began=$(date +%s)
@@ -168,9 +205,10 @@ remove() {
 	echo "root.sh: $dir is left over" >&2
 }
 
+check_vary
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || cannot 'it takes root, and there is no sudo'
-	exec sudo "--preserve-env=$(kept | tr '\n' ,)ROOT_PARENT" "$0" "$@"
+	exec sudo "--preserve-env=$(kept | tr '\n' ,)ROOT_PARENT,ROOT_VARY" "$0" "$@"
 fi
 cd "$(dirname "$0")/.." || exit 1
 if [ "${1-}" = --inside ]; then

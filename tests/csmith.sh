@@ -74,12 +74,12 @@ make_objects() {
 compare() {
 	# shellcheck disable=SC2086
 	if ! timeout 600 "$run" "$1" $before $objects >"$dir/threads"; then
-		note "seed $seed: crash or failure with $1 stacks added" >&2
+		note "FAIL: seed $seed: crash or failure with $1 stacks added" >&2
 		return 1
 	fi
 	if ! cmp -s "$dir/expected" "$dir/threads"; then
 		diff "$dir/expected" "$dir/threads"
-		note "seed $seed: other results with $1 stacks added" >&2
+		note "FAIL: seed $seed: other results with $1 stacks added" >&2
 		return 1
 	fi
 	threads=$((threads + $(wc -l <"$dir/threads")))

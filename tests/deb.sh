@@ -38,7 +38,7 @@ has "libusched$abi" "lib/.*/libusched\\.so\\.$abi" "lib/.*/libusched\\.so\\.$ver
 ! grep -E 'check|\.so$|\.h$' "$dir/files" || fail 'the library is not alone in its package'
 has "libusched-check$abi" "lib/.*/libusched-check\\.so\\.$abi"
 has libusched-dev include/usched/rr.h 'lib/.*/libusched\.a' 'lib/.*/libusched-check\.so' \
-	'lib/.*/pkgconfig/usched-check\.pc' share/man/man3/unet_read.3.gz \
+	'lib/.*/pkgconfig/usched-check\.pc' 'lib/.*/usched/ulocks\.so' share/man/man3/unet_read.3.gz \
 	bin/uthreads share/usched/usched_view/main.py share/man/man1/uthreads.1.gz \
 	'share/gdb/auto-load/usr/lib/.*/libusched\.so\..*-gdb\.py' \
 	share/doc/libusched-dev/examples/01-hello.c

@@ -5,9 +5,12 @@
 #
 #  - make install, and then pkg-config, for the static and for the shared library; each
 #    header that a manual page names is there, and each public call has a page of its name;
+#  - ulocks.so, preloaded from where pkg-config says that it is;
+#  - the README's server, by its command line for the installed library;
 #  - make uninstall, which leaves nothing;
 #  - compile the sources in, which needs no option but -pthread, and no extension of C's
-#    library that they do not ask for themselves; the assembly of another machine says
+#    library that they do not ask for themselves; with -flto nothing of it, or of the program,
+#    is said to be uninitialised; the assembly of another machine says
 #    what to take instead; and for machines of 32 bits, where -m32 makes such programs.
 #
 #   MAKE, CC, SWITCH    as for make
@@ -117,6 +120,105 @@ int main(void)
 }
 END
 
+# One whose thread blocks with a mutex of pthread.h.
+cat >"$dir/held.c" <<-END
+#include <pthread.h>
+#include <usched/rr.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void hold(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&mutex);
+	ustack_yield();
+	pthread_mutex_unlock(&mutex);
+}
+
+int main(void)
+{
+	struct rr *rr;
+
+	return rr_create(NULL, &rr) || rr_start(rr, hold, NULL, NULL) || rr_destroy(rr);
+}
+END
+
+# One that has an error end the process where the compiler does not see that it does.
+cat >"$dir/made.c" <<-END
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <usched/ll.h>
+#include <usched/rr.h>
+#include <usched/ubuf.h>
+#include <usched/uco.h>
+#include <usched/usync.h>
+
+__attribute__((noinline)) static void check(long rc)
+{
+	if (rc < 0)
+		exit(1);
+}
+
+static void *count(void *arg, void *first)
+{
+	return uco_yield(arg, NULL) ? NULL : first;     /* it is closed */
+}
+
+static void make(void *arg)
+{
+	struct usync_scope *scope;
+	struct usync_chan *chan;
+	struct uco *one, *other;
+	int value = 7;
+
+	check(usync_scope_create(NULL, USCHED_NEVER, &scope));
+	usync_scope_release(scope);
+	check(usync_chan_create(sizeof value, 1, &chan));
+	check(usync_chan_send(chan, &value, 0));
+	check(usync_chan_recv(chan, &value, 0));
+	usync_chan_destroy(chan);
+	check(uco_create_clonable(&one, count, arg));
+	check(uco_resume(one, NULL, NULL));
+	check(uco_clone(one, &other));
+	check(uco_close(one));
+	check(uco_close(other));
+}
+
+static void read_text(int fd)
+{
+	struct ubuf_in in;
+	char *text;
+
+	ubuf_in_init(&in, fd, 100);
+	check(ubuf_line(&in, &text, USCHED_NEVER));
+	check(strcmp(text, "a line") ? -1 : 0);
+	check(ubuf_take(&in, 2, &text, USCHED_NEVER));
+	check(memcmp(text, "of", 2) ? -1 : 0);
+	check(ubuf_peek(&in, 1, &text, USCHED_NEVER));
+	check(*text == '!' ? 0 : -1);
+	ubuf_in_free(&in);
+}
+
+int main(void)
+{
+	struct rr *rr;
+	struct ll *ll;
+	int ends[2];
+
+	check(pipe(ends));
+	check(write(ends[1], "a line\nof!", 10) - 10);
+	read_text(ends[0]);
+	check(rr_create(NULL, &rr));
+	check(rr_start(rr, make, &rr, NULL));
+	check(rr_destroy(rr));
+	check(ll_create(NULL, &ll));
+	check(ll_start(ll, NULL, make, &ll, NULL));
+	check(ll_destroy(ll));
+	return 0;
+}
+END
+
 # build_and_run WHAT COMPILER-ARGUMENT...
 build_and_run() {
 	what=$1
@@ -127,6 +229,23 @@ build_and_run() {
 	elif ! LD_LIBRARY_PATH=$lib timeout 300 "$dir/program"; then
 		fail "$what: fails"
 	fi
+}
+
+# The server of the README, by its command line for the installed library. A header of the
+# program that has the name of one of ours is the program's.
+readme_server() {
+	awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/server.c"
+	command=$(sed -n '/^cc .*server\.c .*pkg-config/p' README.md | sed "s|^cc|$CC|")
+	[ -n "$command" ] || fail 'the README has no command line with pkg-config'
+	(cd "$dir" && eval "$command") || fail "the README's server does not build: $command"
+	LD_LIBRARY_PATH=$lib timeout 300 "$dir/server" 1.2.3.4.5 2>"$dir/log"
+	has '^server: 1.2.3.4.5: ' "$dir/log"
+	mkdir "$dir/own"
+	echo '#define OWN 1' >"$dir/own/unet.h"
+	printf '#include <usched/rr.h>\n#include <unet.h>\nint main(void) { return OWN != 1; }\n' \
+		>"$dir/own.c"
+	# shellcheck disable=SC2086
+	build_and_run 'a program with an unet.h' "$dir/own.c" $cflags "-I$dir/own" $shared
 }
 
 lib=$dir/dest/opt/usched/lib
@@ -152,6 +271,12 @@ if command -v pkg-config >/dev/null; then
 	build_and_run "embedded, static" $cflags "$dir/embed.c" $static
 	# shellcheck disable=SC2086
 	build_and_run "a join with a deadline, static" $cflags "$dir/join.c" $static
+	locks=$(pkg-config --variable=ulocks usched)
+	[ -f "$locks" ] || locks=$dir/dest$locks        # newer ones add the root
+	build_and_run "with locks, shared" "$dir/held.c" $cflags $shared
+	LD_LIBRARY_PATH=$lib LD_PRELOAD=$locks timeout 300 "$dir/program" >"$dir/log" 2>&1
+	has 'blocks while it holds pthread_mutex_t' "$dir/log"
+	readme_server
 	version=$(version)
 	[ "$(pkg-config --modversion usched)" = "$version" ] ||
 		fail "pkg-config does not say that it is version $version"
@@ -223,6 +348,12 @@ modules=$(sed -n 's/^modules := //p' Makefile | sed 's/[a-z]*/&.c/g')
 # shellcheck disable=SC2086
 build_and_run "all of it, compiled in" -std=c11 -Werror=implicit-function-declaration "-I$dir" \
 	"$dir/rr.c" $modules arch/"$switch".[cS] -pthread $libs
+# Over all files at once the compiler sees each error, and that no result is left unset.
+for level in 1 3; do
+	# shellcheck disable=SC2086
+	build_and_run "with -flto -O$level" -flto -O$level -Wall -Wextra -Werror "-I$dir" \
+		"$dir/made.c" $modules arch/"$switch".[cS] -pthread $libs
+done
 echo 'int main(void) { return sizeof(void *) != 4; }' >"$dir/narrow.c"
 # shellcheck disable=SC2086
 if $CC -m32 "$dir/narrow.c" -o "$dir/narrow" 2>/dev/null && "$dir/narrow" 2>/dev/null; then

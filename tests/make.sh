@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The Makefile for its users: without a target it builds the library and no program, and
-# `make help' names each target and each variable, and no others.
+# The Makefile for its users: without a target it builds the library and no program, `make
+# examples' builds those whose libraries are there and names the others, and `make help'
+# names each target and each variable, and no others.
 #
 #   MAKE    default make
 set -u
@@ -19,14 +20,35 @@ links() {
 links >"$dir/default"
 links programs >"$dir/programs"
 version=$(version)
-for file in libusched.a "libusched.so.$version" libusched-check.a \
+for file in ulocks.so libusched.a "libusched.so.$version" libusched-check.a \
 	"libusched-check.so.$version"; do
 	grep -qx "$file" "$dir/default" || fail "make does not build $file"
 done
 grep -qx rmain "$dir/programs" || fail 'make programs does not build rmain'
-if grep -v '^libusched' "$dir/default"; then
+if grep -v '^libusched\|^ulocks\.so$' "$dir/default"; then
 	fail 'make builds more than the library'
 fi
+
+# A compiler that finds all headers, and all libraries but libuv and OpenSSL's second one.
+cat >"$dir/cc" <<-END
+	#!/bin/sh
+	case "\$*" in
+	*-dumpmachine* | *--version*) exec $CC "\$@" ;;
+	*-luv* | *-lcrypto*) exit 1 ;;
+	esac
+END
+chmod +x "$dir/cc"
+$MAKE -n --no-print-directory "B=$dir/new" "CC=$dir/cc" examples >"$dir/make" ||
+	fail 'make examples fails without a library'
+sed -nE "s,.* -o $dir/new/examples/([^ .]*) .*,\1,p" "$dir/make" | sort >"$dir/built"
+for example in examples/*.c examples/*.cc; do
+	basename "${example%.*}"
+done | grep -v -e 15-libuv -e 10-https | sort | diff - "$dir/built" >&2 ||
+	fail 'make examples builds others (>) than those whose libraries are there (<)'
+for example in 10-https 15-libuv; do
+	grep -q "make examples: without $example: " "$dir/make" ||
+		fail "make examples does not name $example"
+done
 
 # Targets are the first words behind "make", variables the words before "=".
 $MAKE -s --no-print-directory help >"$dir/help" || fail 'make help fails'

@@ -22,7 +22,7 @@ src=.
 LONG=${LONG-}
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 symbolizer=llvm-symbolizer
-modules='usched uimage uproc rr uevents uwait usync uchan'
+modules='usched uimage uproc rr uevents uwait usync uchan uco'
 machine=$(uname -m)
 [ -f "arch/$machine.S" ] || machine=setjmp
 

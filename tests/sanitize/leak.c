@@ -18,8 +18,21 @@ static __attribute__((noinline)) void *allocate(void)
 	return malloc(SIZE);                    /* HERE */
 }
 
-/* So that no copy is left in what were frames. */
-static __attribute__((noinline)) void wipe(void)
+/*
+ * Leaves copies of the pointer below the caller's frame, as malloc() does where its
+ * library is bound at the start. AddressSanitizer would move the array to a fake stack.
+ */
+static __attribute__((noinline, no_sanitize_address)) void strew(void *allocated)
+{
+	void *volatile frame[DEEP / sizeof(void *)];
+
+	for (size_t i = 0; i < DEEP / sizeof(void *); i++)
+		frame[i] = allocated;
+	EXPECT(frame[0] == allocated);
+}
+
+/* Overwrites the copies; on the same stack for the same reason. */
+static __attribute__((noinline, no_sanitize_address)) void wipe(void)
 {
 	volatile char frame[4 * DEEP];
 
@@ -43,6 +56,7 @@ static void thread(void *arg)
 	size_t below = *(const size_t *)arg;
 	void *volatile allocated = allocate();
 
+	strew(allocated);
 	if (wrong && below == SHALLOW)
 		allocated = NULL;
 	wipe();

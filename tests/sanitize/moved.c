@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A processor looks for the unused part of its stacks, of which some have left with
+ * threads. On another processor these make coroutines, which is noted in the head of the
+ * stack. There is no bug in this one.
+ */
+#include <sched.h>
+
+#include "../../uco.h"
+#include "../../usync.h"
+#include "plant.h"
+
+enum { THREADS = 8, MOVES = 60, TRIES = 20000, TRIMS = 300, NAP = 100000 };
+
+static struct rr *rr;
+
+static uint64_t count_moves(void)
+{
+	struct usched_stats stats;
+
+	rr_stats(rr, &stats);
+	return stats.s_moves;
+}
+
+static void *return_at_once(void *arg, void *value)
+{
+	(void)arg;
+	return value;
+}
+
+static void make_coroutine(void)
+{
+	struct uco *co;
+
+	check(uco_create(&co, return_at_once, NULL));
+	check(uco_close(co));
+}
+
+/* Threads move while one processor is idle; those that have made a coroutine stay. */
+static void thread(void *arg)
+{
+	for (int n = 0; n < TRIES && count_moves() < MOVES; n++) {
+		block();
+		if (n % 4 == 0)
+			check(usync_sleep_until(usync_after(NAP)));
+	}
+	for (int n = 0; n < TRIMS; n++) {
+		if (arg)
+			rr_trim(rr);
+		make_coroutine();
+		block();
+		sched_yield();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct usched_conf conf = configure(argc, argv);
+	struct ustack *threads[THREADS];
+
+	conf.c_processors = 2;
+	conf.c_steal = 1;
+	check(rr_create(&conf, &rr));
+	for (size_t i = 0; i < THREADS; i++)
+		check(rr_start(rr, thread, i == 0 ? &conf : NULL, &threads[i]));
+	for (size_t i = 0; i < THREADS; i++)
+		check(ustack_join(threads[i], USCHED_NEVER));
+	EXPECT(conf.c_stacks || count_moves() >= MOVES);
+	check(rr_destroy(rr));
+	return 0;
+}
