@@ -13,11 +13,12 @@
 # make posix       builds libusched-posix: POSIX threads for programs that were not written
 #                  for usched, see posix/uposix.h; glibc on x86-64 and AArch64
 # make posix-tests builds it, and its test programs
-# make locks       builds $(B)/ulocks.so, to be preloaded: it finds threads that block with
-#                  a lock of pthread.h held; see ulocks.c
+# make locks       builds $(B)/ulocks.so alone, to be preloaded: it finds threads that block
+#                  with a lock of pthread.h held; see debug/ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
 #                  see scripts/matrix.sh
-# make examples    builds examples/, if their libraries are installed
+# make examples    builds those of examples/ whose libraries are installed, and names the
+#                  others
 # make peers       builds the benchmark programs of the other systems installed here
 # make install     installs the library, the headers and the manual pages
 # make uninstall   removes them
@@ -114,7 +115,7 @@ names     += libusched-posix
 else
 pages     := $(filter-out doc/uposix.7 doc/usched-run.1,$(pages))
 endif
-programs := $(B)/rmain $(B)/rmain.1t $(B)/lmain $(B)/lmain.setjmp
+programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 coroutines := pingpong create walk clone
@@ -123,17 +124,26 @@ programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
 programs += $(coroutines:%=$(B)/bench/%-co)
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
-# Examples whose libraries are installed. tests/examples.sh names the others.
-speaks    = $(shell echo '\#include <$2>' | $(CC) $(CPPFLAGS) -E -x $1 - >/dev/null 2>&1 && echo yes)
-has       = $(call speaks,c,$1)
-examples := $(filter-out %/05-httpd %/06-kv %/10-https %/11-crawler %/15-libuv %/16-libevent,$(patsubst %.c,$(B)/%,$(wildcard examples/*.c)))
-examples += $(if $(wildcard examples/05-httpd.c),$(if $(call has,http_parser.h),$(B)/examples/05-httpd))
-examples += $(if $(call speaks,c++,exception),$(patsubst %.cc,$(B)/%,$(wildcard examples/*.cc)))
-examples += $(if $(wildcard examples/06-kv.c),$(if $(call has,hiredis/hiredis.h),$(B)/examples/06-kv))
-examples += $(if $(wildcard examples/10-https.c),$(if $(call has,openssl/core.h),$(B)/examples/10-https))
-examples += $(if $(wildcard examples/11-crawler.c),$(if $(call has,curl/curl.h),$(B)/examples/11-crawler))
-examples += $(if $(wildcard examples/15-libuv.c),$(if $(call has,uv.h),$(B)/examples/15-libuv))
-examples += $(if $(wildcard examples/16-libevent.c),$(if $(call has,event2/event.h),$(B)/examples/16-libevent))
+# Examples that need a library: NAME:HEADER:OPTIONS, commas for spaces. The others need C.
+needy := 05-httpd:http_parser.h:-lhttp_parser 06-kv:hiredis/hiredis.h:-lhiredis \
+	08-cpp:exception:-lstdc++ 10-https:openssl/core.h:-lssl,-lcrypto \
+	11-crawler:curl/curl.h:-lcurl 13-generator:exception:-lstdc++ 15-libuv:uv.h:-luv \
+	16-libevent:event2/event.h:-levent_core
+part      = $(subst $(comma), ,$(word $2,$(subst :, ,$1)))
+comma    := ,
+hash     := \#
+# links NEEDY: nothing, or `yes' if a program with its header and its libraries links.
+links     = $(shell t=$$(mktemp) && \
+	printf '%s\n' '$(hash)include <stdio.h>' \
+	'$(hash)include <$(call part,$1,2)>' 'int main(void) { return 0; }' | \
+	$(CC) $(CPPFLAGS) $(CFLAGS) -x $(if $(findstring stdc++,$1),c++,c) - -x none $(LDFLAGS) -o $$t \
+		$(call part,$1,3) >/dev/null 2>&1 && echo yes; rm -f $$t)
+examples := $(patsubst examples/%,$(B)/examples/%,$(basename $(wildcard examples/*.c examples/*.cc)))
+# What cannot be built is left out of `make examples', which says so.
+ifneq ($(filter examples,$(MAKECMDGOALS)),)
+without  := $(foreach need,$(needy),$(if $(call links,$(need)),,$(need)))
+examples := $(filter-out $(foreach need,$(without),$(B)/examples/$(call part,$(need),1)),$(examples))
+endif
 
 ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
@@ -169,17 +179,18 @@ settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS))
 	$(CC) --version 2>&1 | sed 's/^/VERSION=/; q'; }
 changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 
-all: $(libraries)
+all: $(libraries) locks
 
 programs: $(programs)
 
 examples: $(examples)
+	@$(foreach need,$(without),echo 'make examples: without $(call part,$(need),1): no program with <$(call part,$(need),2)> and $(call part,$(need),3) builds';) :
 
 tests: $(tests)
 
 locks: $(B)/ulocks.so
 
-$(B)/ulocks.so: $(B)/ulocks.lo
+$(B)/ulocks.so: $(B)/debug/ulocks.lo
 	$(link) -shared $(libs)
 
 tls: $(tls)
@@ -200,8 +211,9 @@ $(B)/libusched-check.so.$(version): $(checked:.o=.lo)
 $(shared) $(B)/libusched-check.so.$(version):
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now $(libs)
 
-$(B)/libusched-tls.so.$(version): $(tls_parts:.o=.lo) $(shared)
-	$(link) $(shared) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,now -lssl -lcrypto $(libs)
+# It needs libusched or libusched-check, which the program has.
+$(B)/libusched-tls.so.$(version): $(tls_parts:.o=.lo)
+	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,now -lssl -lcrypto $(libs)
 
 # What it exports is in the file of its machine; see there.
 $(B)/libusched-posix.so.$(version): $(posix_parts:.o=.lo) $(B)/posix/uposix_load.lo \
@@ -250,6 +262,12 @@ $(B)/lmain.setjmp: $(patsubst %,$(B)/%.o,lmain $(modules) arch/setjmp)
 $(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain usched uimage uproc rr) $(switch:%=$(B)/%.o)
 	$(link) $(libs)
 
+# With the library compiled in by README's command line, not by CFLAGS.
+readme = $(shell sed -n 's/^cc \(.* arch.x86_64\.S .*\) -o server$$/\1/p' README.md)
+$(B)/rmain.readme: $(B)/rmain.o $(library) README.md
+	$(CC) $(patsubst server.c,rmain.c,$(patsubst arch/x86_64.S,$(wildcard arch/$(SWITCH).[cS]),$(readme))) \
+		$(filter -m%,$(CFLAGS)) $(poller) $(LDFLAGS) -o $@ $(libs)
+
 # Each workload over rr, ll and the dispatcher alone; see bench/thread.h.
 define over
 $(B)/bench/%-$(1): bench/%.c $(library) $(B)/flags
@@ -262,14 +280,8 @@ $(eval $(call over,direct,BENCH_DIRECT))
 
 $(B)/examples/%.o: c_flags += -I.
 
-$(B)/examples/08-cpp $(B)/examples/13-generator: libs += -lstdc++
-$(B)/examples/05-httpd: libs += -lhttp_parser
-$(B)/examples/06-kv: libs += -lhiredis
-$(B)/examples/10-https: libs += -lssl -lcrypto
+$(foreach need,$(needy),$(eval $(B)/examples/$(call part,$(need),1): libs += $(call part,$(need),3)))
 $(B)/examples/10-https: $(tls_parts)
-$(B)/examples/11-crawler: libs += -lcurl
-$(B)/examples/15-libuv: libs += -luv
-$(B)/examples/16-libevent: libs += -levent_core
 
 $(B)/examples/%: $(B)/examples/%.o $(static)
 	$(link) $(static) $(libs)
@@ -310,7 +322,7 @@ $(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tes
 $(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
 $(call tests_of,signal): $(B)/tests/flood.o
 
-$(B)/tests/test_locks: $(B)/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
+$(B)/tests/test_locks: $(B)/debug/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
 $(B)/tests/test_locks: libs += -rdynamic
 
 $(B)/tests/test_dispatch: wrapped := usched__go
@@ -425,12 +437,14 @@ for_aliases = for page in $(pages); do \
 # Where gdb looks for what goes with a library, if $(datadir) is its own.
 auto_load = $(datadir)/gdb/auto-load$(libdir)
 
-install: $(libraries)
-	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/usched \
+install: $(libraries) locks
+	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(libdir)/usched \
+		$(DESTDIR)$(includedir)/usched \
 		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
 		$(DESTDIR)$(bindir) $(DESTDIR)$(datadir)/usched/usched_view \
 		$(DESTDIR)$(auto_load)
 	install -m 644 $(libraries) $(DESTDIR)$(libdir)
+	install -m 644 $(B)/ulocks.so $(DESTDIR)$(libdir)/usched
 	for name in $(names); do \
 		ln -sf $$name.so.$(version) $(DESTDIR)$(libdir)/$$name.so.$(abi) && \
 		ln -sf $$name.so.$(abi) $(DESTDIR)$(libdir)/$$name.so && \
@@ -457,7 +471,7 @@ install: $(libraries)
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
 		$(names:%=%.so.$(abi)) $(names:%=%.so) \
-		$(names:lib%=pkgconfig/%.pc))
+		$(names:lib%=pkgconfig/%.pc) usched/ulocks.so)
 	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(notdir $(headers)))
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
@@ -467,8 +481,9 @@ uninstall:
 	for directory in usched/usched_view usched; do \
 		if [ -d $(DESTDIR)$(datadir)/$$directory ]; then \
 			rmdir $(DESTDIR)$(datadir)/$$directory || exit 1; fi; done
-	if [ -d $(DESTDIR)$(includedir)/usched ]; then \
-		rmdir $(DESTDIR)$(includedir)/usched; fi
+	for directory in $(libdir) $(includedir); do \
+		if [ -d $(DESTDIR)$$directory/usched ]; then \
+			rmdir $(DESTDIR)$$directory/usched || exit 1; fi; done
 
 dist:
 	@B=$(call quote,$(B)) VERSION=$(version) scripts/dist.sh

@@ -85,6 +85,7 @@ int ll_create(const struct usched_conf *conf, struct ll **ll)
 	struct ll *new = malloc(sizeof *new);
 	int rc;
 
+	*ll = NULL;
 	if (!new)
 		return -ENOMEM;
 	rc = uprocs_init(&new->ll_procs, conf, &policy);

@@ -41,6 +41,7 @@ int rr_create(const struct usched_conf *conf, struct rr **rr)
 	struct rr *new = malloc(sizeof *new);
 	int rc;
 
+	*rr = NULL;
 	if (!new)
 		return -ENOMEM;
 	rc = uprocs_init(&new->rr_procs, conf, &policy);

@@ -37,7 +37,8 @@ struct rr;
  * INT_MAX processors; -ENOMEM; -EAGAIN: no more native threads; -ENOTSUP: see
  * usched_init(); with c_embed also -EMFILE, -ENFILE, -ENOSPC, and -ENOTSUP if the program
  * has no uevents.c.
- * From any native thread. The caller owns *rr until rr_destroy().
+ * From any native thread. The caller owns *rr until rr_destroy(). An error sets it to
+ * NULL, as those of all calls that make an object do.
  */
 int rr_create(const struct usched_conf *conf, struct rr **rr);
 

@@ -7,12 +7,12 @@
 #define USCHED_OFFSETS_H
 
 #if defined(__LP64__)
-#define S_FUNC          312
-#define S_ARG           320
-#define S_SWITCHES      584
-#define S_ERRNO         592
-#define S_CAUGHT        600
-#define S_CURRENT       608
+#define S_FUNC          376
+#define S_ARG           384
+#define S_SWITCHES      648
+#define S_ERRNO         656
+#define S_CAUGHT        664
+#define S_CURRENT       672
 #define K_BOTTOM        0
 #define K_SCHED         16
 #define U_TOP           0
@@ -26,19 +26,19 @@
 #define CAUGHT_UNCAUGHT 8
 #elif defined(__i386__) || defined(__arm__)
 #ifdef __i386__
-#define S_FUNC          204
-#define S_ARG           208
-#define S_SWITCHES      380
-#define S_ERRNO         388
-#define S_CAUGHT        392
-#define S_CURRENT       396
+#define S_FUNC          268
+#define S_ARG           272
+#define S_SWITCHES      444
+#define S_ERRNO         452
+#define S_CAUGHT        456
+#define S_CURRENT       460
 #else
-#define S_FUNC          208
-#define S_ARG           212
-#define S_SWITCHES      384
-#define S_ERRNO         392
-#define S_CAUGHT        396
-#define S_CURRENT       400
+#define S_FUNC          272
+#define S_ARG           276
+#define S_SWITCHES      448
+#define S_ERRNO         456
+#define S_CAUGHT        460
+#define S_CURRENT       464
 #endif
 #define K_BOTTOM        0
 #define K_SCHED         8

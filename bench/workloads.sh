@@ -38,7 +38,7 @@ parameters_of() {	# WORKLOAD
 # Ours begin with U; doc/benchmarks.md says what the names stand for.
 columns_of() {		# WORKLOAD
 	case $1 in
-	cycle)		echo U U1K U10K U1T U1TS UL UL1T UJ \
+	cycle)		echo U U1K U10K U1T U1TS UL UL1T UJ U1TC \
 				POSIX POSIX1T GO GO1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
 	ring)		echo U1T UL1T UD MACROS MACROS-WORST \
 				POSIX POSIX-SEM GO TOKIO BOOST-FIBER ST C++20 HASKELL LWT \
@@ -188,6 +188,7 @@ cycle_command() {	# N R M
 	UL)	echo "lmain $* 0 $PROCS" ;;
 	UL1T)	echo "lmain $* 0 1" ;;
 	UJ)	echo "lmain.setjmp $* 0 1" ;;
+	U1TC)	echo "rmain.readme $* 0 1" ;;
 	POSIX)	echo "peers/pthreads-cycle $* $PROCS" ;;
 	POSIX1T) echo "peers/pthreads-cycle $* 1" ;;
 	GO)	echo "peers/go-cycle $* $PROCS" ;;

@@ -2,7 +2,7 @@
 /*
  * Threads that greet in turn: each waits until the one before wakes it. Build it with
  *
- *   cc examples/01-hello.c u*.c rr.c arch/x86_64.S -I. -pthread -o hello
+ *   cc -O2 examples/01-hello.c u*.c rr.c arch/x86_64.S -I. -pthread -o hello
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

@@ -3,7 +3,7 @@
  * The same fringe: do two trees of any shape have the same leaves in the same order?
  * Build it with
  *
- *   cc examples/02-generator.c usched.c arch/x86_64.S -I. -o generator
+ *   cc -O2 examples/02-generator.c usched.c arch/x86_64.S -I. -o generator
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

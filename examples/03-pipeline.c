@@ -2,7 +2,7 @@
 /*
  * A pipeline: how many words of each length has a text? Build it with
  *
- *   cc examples/03-pipeline.c u*.c rr.c arch/x86_64.S -I. -pthread -o pipeline
+ *   cc -O2 examples/03-pipeline.c u*.c rr.c arch/x86_64.S -I. -pthread -o pipeline
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

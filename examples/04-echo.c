@@ -3,12 +3,13 @@
  * An echo server for continuous use: with limits, deadlines, and a graceful end.
  * Build it with
  *
- *   cc examples/04-echo.c u*.c rr.c arch/x86_64.S -I. -pthread -o echo
+ *   cc -O2 examples/04-echo.c u*.c rr.c arch/x86_64.S -I. -pthread -o echo
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
- * a port and, optionally, a number of processors, and talk to it:
+ * an address, or a port of 127.0.0.1, and, optionally, a number of processors, and talk
+ * to it:
  *
- *   ./echo 7000 &
+ *   ./echo 127.0.0.1:7000 &
  *   socat - TCP:127.0.0.1:7000
  *
  * Each connection is a thread: a loop of wait, read, write. A waiting thread has no
@@ -242,6 +243,18 @@ static unsigned number(const char *text, unsigned max)
 	return *end || n < 1 || n > (long)max ? 0 : (unsigned)n;
 }
 
+/* 0, or the error of unet_addr(). A port alone is one of 127.0.0.1. */
+static int find_address(const char *text, struct unet_addr *address)
+{
+	char here[32];
+
+	if (number(text, 65535)) {
+		snprintf(here, sizeof here, "127.0.0.1:%s", text);
+		text = here;
+	}
+	return unet_addr(text, address);
+}
+
 /* For unet_signal(). Called before native threads start, since they inherit the mask. */
 static void block_signals(sigset_t *set)
 {
@@ -253,7 +266,6 @@ static void block_signals(sigset_t *set)
 
 int main(int argc, char **argv)
 {
-	unsigned port = argc > 1 ? number(argv[1], 65535) : 0;
 	unsigned processors = argc > 2 ? number(argv[2], 1024) : 0;
 	/* A single processor runs in main(): one native thread is faster than two. */
 	struct usched_conf conf = { .c_processors = processors,
@@ -261,17 +273,15 @@ int main(int argc, char **argv)
 				    .c_embed = processors == 1 };
 	struct unet_addr address;
 	struct ustack *server;
-	char text[32];
 	sigset_t set;
 
-	if (argc > 3 || !port || (argc > 2 && !processors)) {
-		fprintf(stderr, "usage: echo PORT [PROCESSORS]\n");
+	if (argc < 2 || argc > 3 || find_address(argv[1], &address)
+	    || (argc > 2 && !processors)) {
+		fprintf(stderr, "usage: echo ADDRESS:PORT|PORT [PROCESSORS]\n");
 		return 2;
 	}
 	block_signals(&set);
-	snprintf(text, sizeof text, "127.0.0.1:%u", port);
-	check(unet_addr(text, &address), text);
-	listener = check(unet_listen(&address, 0, 0), text);
+	listener = check(unet_listen(&address, 0, 0), argv[1]);
 	signals = check(unet_signals(&set), "signals");
 	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, serve, NULL, &server), "start");

@@ -3,7 +3,7 @@
  * A TCP proxy: it copies bytes between the clients of a port and another server. Build it
  * with
  *
- *   cc examples/07-proxy.c u*.c rr.c arch/x86_64.S -I. -pthread -o proxy
+ *   cc -O2 examples/07-proxy.c u*.c rr.c arch/x86_64.S -I. -pthread -o proxy
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
  * a port, the server's host and port and, optionally, a number of processors:
@@ -184,14 +184,18 @@ static int pump(struct connection *c, int way)
 	return n < 0 ? (int)n : unet_shutdown(c->fd[!way], SHUT_WR);
 }
 
+/* Reports the error of the first address, which the resolver prefers. */
 static int connect_one(void)
 {
-	int rc = -EINVAL;
+	int rc = -EINVAL, first = 0;
 
-	for (int i = 0; i < servers && rc < 0 && rc != -ECANCELED; i++)
+	for (int i = 0; i < servers && rc < 0 && rc != -ECANCELED; i++) {
 		rc = unet_connect(&server[i], usync_after(CONNECT));
+		if (i == 0)
+			first = rc;
+	}
 	if (rc < 0)
-		fprintf(stderr, "proxy: no server to connect to: %s\n", strerror(-rc));
+		fprintf(stderr, "proxy: no server to connect to: %s\n", strerror(-first));
 	return rc;
 }
 

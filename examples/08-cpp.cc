@@ -2,7 +2,7 @@
 /*
  * Threads in C++: transfers between accounts, some of which fail. Build it with
  *
- *   cc examples/08-cpp.cc u*.c rr.c arch/x86_64.S -I. -pthread -lstdc++ -o cpp
+ *   cc -O2 examples/08-cpp.cc u*.c rr.c arch/x86_64.S -I. -pthread -lstdc++ -o cpp
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

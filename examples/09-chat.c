@@ -2,7 +2,7 @@
 /*
  * A chat server: rooms, names, slow clients, deadlines, a goodbye. Build it with
  *
- *   cc examples/09-chat.c u*.c rr.c arch/x86_64.S -I. -pthread -o chat
+ *   cc -O2 examples/09-chat.c u*.c rr.c arch/x86_64.S -I. -pthread -o chat
  *
  * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Run it
  * with a port, and talk: /name NAME, /join ROOM, /who, /quit, or a line for the room.

@@ -4,7 +4,7 @@
  * connection. It needs Linux 5.6 and OpenSSL 3 (libssl-dev). Run it with a port, a
  * directory, and a certificate and its key; more of these are for other names:
  *
- *   cc examples/10-https.c tls/utls*.c u*.c rr.c arch/x86_64.S -I. -pthread -lssl \
+ *   cc -O2 examples/10-https.c tls/utls*.c u*.c rr.c arch/x86_64.S -I. -pthread -lssl \
  *     -lcrypto -o https
  *   ./https 8443 /usr/share/doc chain.pem key.pem &
  *   curl --cacert authority.pem https://localhost:8443/copyright

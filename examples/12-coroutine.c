@@ -2,7 +2,7 @@
 /*
  * Coroutines: the same fringe, permutations, and a parser that pulls. Build it with
  *
- *   cc examples/12-coroutine.c u*.c rr.c arch/x86_64.S -I. -pthread -o coroutine
+ *   cc -O2 examples/12-coroutine.c u*.c rr.c arch/x86_64.S -I. -pthread -o coroutine
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

@@ -3,7 +3,7 @@
  * Generators in C++: a tree that is walked by recursion, primes without an end, and an
  * exception that leaves a generator. Build it with
  *
- *   cc examples/13-generator.cc u*.c rr.c arch/x86_64.S -I. -pthread -lstdc++ -o gen
+ *   cc -O2 examples/13-generator.cc u*.c rr.c arch/x86_64.S -I. -pthread -lstdc++ -o gen
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

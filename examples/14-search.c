@@ -4,7 +4,7 @@
  * places queens, finds all ways in which a regular expression matches, and plays a game
  * to its end. Build it with
  *
- *   cc examples/14-search.c u*.c rr.c arch/x86_64.S -I. -pthread -o search
+ *   cc -O2 examples/14-search.c u*.c rr.c arch/x86_64.S -I. -pthread -o search
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
  *

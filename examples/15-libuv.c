@@ -3,7 +3,7 @@
  * Threads inside a loop of libuv (libuv1-dev): a server and a client, each a thread that
  * blocks, and a timer of the loop, all on one native thread. Build it with
  *
- *   cc examples/15-libuv.c u*.c rr.c arch/x86_64.S -I. -pthread -luv -o libuv
+ *   cc -O2 examples/15-libuv.c u*.c rr.c arch/x86_64.S -I. -pthread -luv -o libuv
  *
  * It prints:
  *

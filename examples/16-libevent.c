@@ -3,7 +3,7 @@
  * Threads inside a loop of libevent (libevent-dev): a server and a client, each a thread
  * that blocks, and a timer of the loop, all on one native thread. Build it with
  *
- *   cc examples/16-libevent.c u*.c rr.c arch/x86_64.S -I. -pthread -levent_core \
+ *   cc -O2 examples/16-libevent.c u*.c rr.c arch/x86_64.S -I. -pthread -levent_core \
  *     -o libevent
  *
  * It prints:

@@ -25,6 +25,7 @@ expected() {
 	cycle UL lmain @ 0 3
 	cycle UL1T lmain @ 0 1
 	cycle UJ lmain.setjmp @ 0 1
+	cycle U1TC rmain.readme @ 0 1
 	cycle POSIX peers/pthreads-cycle @ 3
 	cycle POSIX1T peers/pthreads-cycle @ 1
 	cycle GO peers/go-cycle @ 3
@@ -225,7 +226,7 @@ programs() {
 	BUILD=$(mktemp -d "$dir/build.XXXXXX")
 	export BUILD
 	mkdir "$BUILD/bench" "$BUILD/peers"
-	for name in rmain rmain.1t lmain lmain.setjmp; do
+	for name in rmain rmain.1t rmain.readme lmain lmain.setjmp; do
 		program "$name" <<-END
 		$note_environment
 		echo "$name \$*\$environment" >>"$BUILD/calls"
@@ -320,16 +321,16 @@ test_shape() {
 	same 'rows of N = 8' 13 "$(grep -c '^ *8,' "$out")"
 	same 'lines for the plot of N = 2' 15 "$(grep -h -c '^ *[2N],' "$out")"
 	same 'lines for the plot of N = 8' 15 "$(grep -h -c '^ *[8N],' "$out")"
-	same header N,R,M,U,U1K,U10K,U1T,U1TS,UL,UL1T,UJ "$(line 1)"
-	same 'a row' "8,1000,1010$(printf ',0.250000%.0s' 1 2 3 4 5 6 7 8)" \
+	same header N,R,M,U,U1K,U10K,U1T,U1TS,UL,UL1T,UJ,U1TC "$(line 1)"
+	same 'a row' "8,1000,1010$(printf ',0.250000%.0s' 1 2 3 4 5 6 7 8 9)" \
 		"$(grep '^ *8, *1000,' "$out" | tr -d ' ')"
 	same 'M of the last row' 11 "$(tail -n 1 "$out" | cut -d , -f 3 | tr -d ' ')"
 	same R '2 4 8 50 100 500 1000 5000 10000 50000 100000 500000 1000000 ' \
 		"$(grep '^ *8,' "$out" | cut -d , -f 2 | tr -d ' ' | tr '\n' ' ')"
 	same 'lengths of lines' 1 "$(awk '{ print length }' "$out" | sort -u | wc -l)"
 	row_of cycle 2 2 2000010 | sed -n 's/^U[^ ]* @ //p' >"$dir/want"
-	same 'the commands of a row' "$(cat "$dir/want")" "$(head -n 8 "$BUILD/calls")"
-	same 'all commands' 208 "$(wc -l <"$BUILD/calls")"
+	same 'the commands of a row' "$(cat "$dir/want")" "$(head -n 9 "$BUILD/calls")"
+	same 'all commands' 234 "$(wc -l <"$BUILD/calls")"
 	same 'results noted' "bench.sh: results in $results" "$(sed -n '$p' "$err")"
 	same 'lines on standard error' 2 "$(wc -l <"$err")"
 	unset PROCS
@@ -713,7 +714,7 @@ test_failures() {
 		same "N = 8, column $i" fail:$reason "$(cell 8 4 $i)"
 	done
 	same 'other rows' 6 "$(grep -c \
-		' 0.5, .* fail:missing, * 0.5, * 0.5, * fail:missing$' "$out")"
+		' 0.5, .* fail:missing, * 0.5, * 0.5, * fail:missing, * 0.250000$' "$out")"
 	has '^cycle: U N=2 R=4 M=250010: fail:exit-3: out of luck$' "$results/failures.txt"
 	has '^bench.sh: cycle: U N=2 R=4 M=250010: fail:exit-3: out of luck' "$err"
 	has "^cycle: UJ N=8 R=4 M=62510: fail:missing: $BUILD/lmain.setjmp\$" \

@@ -5,8 +5,12 @@
 # the comment. A server is started, and ended by SIGTERM. test_servers.py, test_chat.py,
 # test_httpd.py and test_kv.py have clients for the servers.
 #
-#   CC        the compiler in place of cc, with options if it needs some
-#   CFLAGS    options besides -Wall -Wextra -Werror
+# Without CFLAGS, LDFLAGS and EMULATOR the command lines are taken as they are written, with
+# gcc and with clang, and linked dynamically and by -static. No object of the library
+# defines what is libc's, and no switch goes the long way.
+#
+#   CC        else: the compiler in place of cc, with options if it needs some
+#   CFLAGS    options besides -Wall -Wextra -Werror, in place of -O2
 #   LDFLAGS   likewise, behind the sources
 #   SWITCH    x86_64, aarch64 or setjmp, in place of the file in arch/; by default what
 #             fits this machine
@@ -20,18 +24,15 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
-switch=${SWITCH:-$(uname -m)}
-if [ -f "arch/$switch.S" ]; then
-	arch=arch/$switch.S
-else
-	arch=arch/setjmp.c
-fi
+# shellcheck source=tests/command.lib
+. tests/command.lib
+
 PORT=${PORT:-$((22000 + $$ % 900))}
 # shellcheck source=tests/server.lib
 . tests/server.lib
 
 fail() {
-	echo "$1: $2" >&2
+	note "FAIL: $1: $2" >&2
 	failed=$((failed + 1))
 }
 
@@ -40,48 +41,28 @@ head_of() {
 	sed -n '/^ \*\//q; :more; /\\$/ { N; s/ *\\\n \* */ /; b more; }; p' "$1"
 }
 
-# The libraries of a command line that are not installed.
+# The libraries of a command line that are not installed. Of curl the static one names
+# others.
 missing() {
 	for word in $1; do
 		language=c
-		case $word in
-		-lhttp_parser) header=http_parser.h ;;
-		-lhiredis) header=hiredis/hiredis.h ;;
-		-lssl) header=openssl/core.h ;;
-		-lcurl) header=curl/curl.h ;;
-		-luv) header=uv.h ;;
-		-levent_core) header=event2/event.h ;;
-		-lstdc++) header=exception language=c++ ;;
+		case $way$word in
+		*-lhttp_parser) header=http_parser.h ;;
+		*-lhiredis) header=hiredis/hiredis.h ;;
+		*-lssl) header=openssl/core.h ;;
+		-static-lcurl) echo 'curl with all that it needs'; continue ;;
+		*-lcurl) header=curl/curl.h ;;
+		*-luv) header=uv.h ;;
+		*-levent_core) header=event2/event.h ;;
+		*-lstdc++) header=exception language=c++ ;;
 		*)	continue ;;
 		esac
 		# shellcheck disable=SC2086
 		printf '%s\n' '#include <stdlib.h>' "#include <$header>" \
 			'int main(void) { return 0; }' |
-			${CC:-cc} ${CFLAGS-} -x $language - ${LDFLAGS-} $word -o "$dir/library" \
-				2>"$dir/errors" || echo "${word#-l}"
+			$compiler ${CFLAGS-} $way -x $language - ${LDFLAGS-} $word \
+				-o "$dir/library" 2>"$dir/errors" || echo "${word#-l}"
 	done
-}
-
-# The first example that names all sources is built from them. For the others they are
-# compiled once, with the options that all examples have.
-sources="u*.c rr.c $arch"
-once() {
-	case $1 in
-	*" $sources "*) ;;
-	*)	echo "$1"; return ;;
-	esac
-	if [ ! -d "$dir/objects" ]; then
-		mkdir "$dir/objects"
-		echo "$1"
-		return
-	fi
-	if [ ! -f "$dir/objects/usched.o" ]; then
-		top=$PWD
-		# shellcheck disable=SC2086
-		(cd "$dir/objects" && ${CC:-cc} -Wall -Wextra -Werror ${CFLAGS-} -I"$top" -pthread \
-			-c "$top"/u*.c "$top/rr.c" "$top/$arch")
-	fi
-	echo "${1%" $sources "*} $dir/objects/*.o ${1#*" $sources "}"
 }
 
 # The arguments of a server besides the port.
@@ -132,33 +113,22 @@ start_and_end() {
 	check_errors "$dir/errors.$server"
 }
 
-for example in examples/*.c examples/*.cc; do
-	[ -f "$example" ] || continue
-	program=$dir/$(basename "${example%.*}")
-	head_of "$example" >"$dir/head"
-	command=$(sed -n 's/^ \*   cc //p' "$dir/head")
-	sed '1,/^ \*.*It prints:$/d; s/^ \*   \([^ ]\)/\1/; t; d' "$dir/head" \
-		>"$dir/expected"
+build_and_run() {
+	command=$(command_line "$example")
 	case $command in
-	"$example "*" arch/x86_64.S "*" -o "*) ;;
+	"cc -O2 $example "*" arch/x86_64.S "*" -o "*) ;;
 	*)	fail "$example" "no command line in its head, or not of this file"
-		continue ;;
+		return ;;
 	esac
-	command=$(echo "$command" | sed "s|arch/x86_64\.S|$arch|; s| -o .*||")
-	if [ "$arch" = arch/setjmp.c ]; then
-		command="$command -lm"
-	fi
 	libraries=$(missing "$command")
 	if [ -n "$libraries" ]; then
-		echo "$example: skipped, ${CC:-cc} has no library $libraries"
-		continue
+		note "$example: skipped, $compiler $way has no library $libraries"
+		return
 	fi
+	[ -z "${CFLAGS-}" ] || command="cc ${command#cc -O2 }"
 	count=$((count + 1))
-	command=$(once "$command")
-	# shellcheck disable=SC2086
-	if ! ${CC:-cc} -Wall -Wextra -Werror ${CFLAGS-} $command ${LDFLAGS-} -o "$program"
-	then
-		fail "$example" "does not compile"
+	if ! eval "${command% -o *} -o \"\$program\"" 2>"$dir/errors"; then
+		fail "$example" "does not compile: $(cat "$dir/errors")"
 	elif [ "$example" = examples/11-crawler.c ]; then
 		:                       # test_crawler.py has a site for it
 	elif [ -s "$dir/expected" ] && [ "$(cat "$dir/expected")" != ready ]; then
@@ -166,8 +136,36 @@ for example in examples/*.c examples/*.cc; do
 	else
 		start_and_end
 	fi
-done
+}
+
+each_example() {
+	for example in examples/*.c examples/*.cc; do
+		[ -f "$example" ] || continue
+		program=$dir/$(basename "${example%.*}")
+		head_of "$example" >"$dir/head"
+		sed '1,/^ \*.*It prints:$/d; s/^ \*   \([^ ]\)/\1/; t; d' "$dir/head" \
+			>"$dir/expected"
+		build_and_run
+	done
+}
+
+more="-Wall -Wextra -Werror ${CFLAGS-}"
+if [ -n "${CFLAGS-}${LDFLAGS-}${EMULATOR-}" ]; then
+	each_example
+	built="$compiler"
+else
+	built=
+	for compiler in $(compilers_here); do
+		witness
+		for way in $(ways_here); do
+			built="$built, $compiler $way"
+			way=${way#dynamic}
+			each_example
+		done
+	done
+	built=${built#, }
+fi
 if [ "$count" -eq 0 ]; then
 	fail examples "there are none"
 fi
-conclude "$count built and run with ${CC:-cc}, $arch"
+conclude "$count built and run with $built, $arch"

@@ -363,7 +363,7 @@ sweep() {
 		kind=0 width=40
 	fi
 	measure $kind || {
-		note "$name does not work without failures" >&2
+		note "FAIL: $name does not work without failures" >&2
 		return 1
 	}
 	[ "$name" != https ] || measure_start $kind || return
@@ -372,7 +372,7 @@ sweep() {
 		made=$((made + 1))
 		attempt $kind $n $((n + width - 1)) || {
 			bad=$((bad + 1))
-			note "$name ${arguments[*]}, $what, call $n ($(head -n 1 "$tmp/log")): $said" >&2
+			note "FAIL: $name ${arguments[*]}, $what, call $n ($(head -n 1 "$tmp/log")): $said" >&2
 		}
 		total=$((total + failed))
 	done

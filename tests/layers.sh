@@ -39,29 +39,29 @@ private/uevents_epoll.inc:
 private/uevents_poll.inc:
 private/quota.h:
 private/select.h:
+private/budget.h:
 uconf.h:
 ustack.h:       usched.h
 uevents.h:      usched.h
 uevents.c:      uevents.h private/cancel.h private/poller.h private/when.h private/uevents_epoll.inc private/uevents_poll.inc
 uwait.h:        uevents.h ustack.h
-uwait.c:        uwait.h private/cancel.h private/when.h private/uwait_native.inc private/uwait_scope.inc
+uwait.c:        uwait.h private/budget.h private/cancel.h private/check.h private/when.h private/uwait_native.inc private/uwait_scope.inc
 private/uwait_native.inc:
 private/uwait_scope.inc:
 usync.h:        uevents.h ustack.h uwait.h
 usync.c:        usync.h private/check.h
-uchan.c:        usync.h private/check.h private/select.h
-ulocks.c:       ustack.h private/code.h
+uchan.c:        usync.h private/budget.h private/check.h private/select.h
 uscope.c:       usync.h private/check.h
 unet.h:         usync.h
-unet.c:         unet.h private/cancel.h private/check.h private/poller.h private/select.h private/unet_addr.inc private/unet_open.inc private/unet_poll.inc private/unet_transfer.inc
+unet.c:         unet.h private/budget.h private/cancel.h private/check.h private/poller.h private/select.h private/unet_addr.inc private/unet_open.inc private/unet_poll.inc private/unet_transfer.inc
 private/unet_addr.inc:
 private/unet_open.inc:
 private/unet_poll.inc:
 private/unet_transfer.inc:
 ubuf.h:
-ubuf.c:         ubuf.h unet.h private/check.h
+ubuf.c:         ubuf.h unet.h ustack.h private/budget.h private/check.h
 uoffload.h:     usync.h
-uoffload.c:     uoffload.h unet.h private/cancel.h private/check.h private/native.h
+uoffload.c:     uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/native.h
 uco.h:          uwait.h
 uco.c:          uco.h arch/arch.h private/check.h private/uco_held.inc
 private/uco_held.inc:
@@ -80,7 +80,7 @@ utrace.h:       usched.h
 utrace.c:       utrace.h arch/arch.h private/cancel.h private/probe.h uproc.h uwait.h private/utrace_json.inc
 private/utrace_json.inc:
 private/probe.h:
-uproc.c:        uproc.h private/cancel.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h utrace.h private/where.h private/direction.h private/uproc_alone.inc private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
+uproc.c:        uproc.h private/cancel.h private/check.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h utrace.h private/where.h private/direction.h private/uproc_alone.inc private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
 private/uproc_alone.inc:
 private/uproc_trim.inc:
 private/uproc_names.inc:
@@ -133,7 +133,7 @@ bench/idle-load.c:      bench.h
 bench/chat-load.c:      bench.h
 tls/utls.h:
 tls/utls_set.h: utls.h
-tls/utls.c:     utls.h utls_set.h ../private/cancel.h ../ubuf.h ../unet.h
+tls/utls.c:     utls.h utls_set.h ../private/budget.h ../private/cancel.h ../ubuf.h ../unet.h
 tls/utls_context.c:     utls_set.h ../private/cancel.h
 tls/test_utls.c:        utls.h ../tests/net.h ../ubuf.h
 posix/uposix.h: uposix_define.h
@@ -168,6 +168,7 @@ posix/uposix_tls.c:     uposix_set.h
 posix/test_uposix_futex.c:      test_uposix.h
 posix/test_uposix_io.c: ../tests/test.h
 posix/test_uposix_threads.c:    test_uposix.h
+debug/ulocks.c: ../ustack.h ../private/code.h
 rmain.c:        rr.h bench/cycle.h
 lmain.c:        ll.h bench/cycle.h'
 
@@ -176,7 +177,7 @@ includes() {
 	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
 }
 
-for file in *.[ch] arch/* watch/* private/* bench/*.[ch] tls/*.[ch] posix/*.[ch]; do
+for file in *.[ch] arch/* watch/* private/* debug/* bench/*.[ch] tls/*.[ch] posix/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
 		allowed="file: macros.h offsets.h"
@@ -250,7 +251,7 @@ done
 
 machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|hppa|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
-	./*.[ch] arch/*.[ch] watch/* private/* bench/*.h >"$dir/asked"
+	./*.[ch] arch/*.[ch] watch/* private/* debug/* bench/*.h >"$dir/asked"
 if grep -vE '^(\./u(here|switch)|private/(code|direction)|arch/offsets)\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi

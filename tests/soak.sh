@@ -35,7 +35,7 @@ sampler=
 : >"$dir/failures"
 
 fail() {
-	echo "$*" >>"$dir/failures"
+	note "FAIL: $*" >>"$dir/failures"
 }
 
 at_exit() {

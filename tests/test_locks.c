@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_locks.c: with ulocks.c, threads that block while they hold a lock of pthread.h are
- * told, each place once, and others are not.
+ * test_locks.c: with debug/ulocks.c, threads that block while they hold a lock of
+ * pthread.h are told, each place once, and others are not.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

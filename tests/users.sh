@@ -8,6 +8,8 @@
 #    in C++, with no options but those of pkg-config;
 #  - a mutex on a stack is reported by libusched-check, linked in or preloaded, and is not
 #    by libusched; both link with the same object;
+#  - libusched-tls and libusched-posix link with each of both, in any order, shared and
+#    static, and the program has one of them;
 #  - an object that was compiled for another layout does not link;
 #  - code that was compiled with -fsplit-stack is refused, with -ENOTSUP;
 #  - a native thread that has waited ends well after dlclose(), of the shared library and of
@@ -36,8 +38,21 @@ need pkg-config
 usr=$dir/usr
 lib=$usr/lib
 unset DESTDIR
+# The libraries besides, and a call of each.
+also=
+tls='' posix=''
+if echo '#include <openssl/core.h>' | $CC -E - >/dev/null 2>&1; then
+	tls=1 also="$also usched-tls:utls_create"
+fi
+if echo '#include <features.h>
+#if !defined __GLIBC__ || !(defined __x86_64__ || defined __aarch64__)
+#error none
+#endif' | $CC -E - >/dev/null 2>&1; then
+	posix=1 also="$also usched-posix:uposix_pthread_create"
+fi
 $MAKE -s --no-print-directory install "B=$dir/build" "CC=$CC" CFLAGS=-O2 "prefix=$usr" \
-	"libdir=$lib" "includedir=$usr/include" "mandir=$usr/man" || exit 1
+	"TLS=$tls" "POSIX=$posix" "libdir=$lib" "includedir=$usr/include" "mandir=$usr/man" ||
+	exit 1
 export PKG_CONFIG_PATH="$lib/pkgconfig" LD_LIBRARY_PATH="$lib"
 cflags=$(pkg-config --cflags usched) || exit 1
 
@@ -57,6 +72,11 @@ cat >"$dir/hazard.c" <<'END'
 #include <string.h>
 #include <usched/rr.h>
 #include <usched/usync.h>
+
+#ifdef USES
+extern int USES();
+void *volatile uses = (void *)USES;
+#endif
 
 static struct usync_mutex global;
 static int rc = -1;
@@ -215,6 +235,55 @@ test_check() {
 	done
 	reports preloaded env "LD_PRELOAD=$lib/libusched-check.so" "$dir/usched"
 	tested="$tested, checks"
+}
+
+# one_library WHAT NAME PROGRAM: of the two, it has NAME's, or for "none" neither.
+one_library() {
+	found=$(ldd "$3" 2>/dev/null | grep -o '^[^a-z]*libusched\(-check\)\?\.so' | tr -d '\t ')
+	if [ "$2" = none ]; then
+		same "libraries of $1" '' "$found"
+	else
+		same "libraries of $1" "lib$2.so" "$found"
+	fi
+	case $1 in
+	*usched-check*) reports "$1" "$3" ;;
+	*) run "$3" stack || fail "$1: $(cat "$dir/log")" ;;
+	esac
+}
+
+# pair NAME OTHER CALL: hazard.c with both, which refers to CALL.
+pair() {
+	names="$1 $2"
+	flags=$(pkg-config --cflags "$1" "$2")
+	base=$1
+	[ "${base#*-[tp]}" = "$base" ] || base=$2
+	# shellcheck disable=SC2046,SC2086
+	$CC $flags "-DUSES=$3" "$dir/hazard.c" -o "$dir/pair" $(pkg-config --libs "$1" "$2") \
+		>"$dir/log" 2>&1 || fail "$names does not link: $(cat "$dir/log")"
+	one_library "$names" "$base" "$dir/pair"
+	static=$(pkg-config --libs --static "$1" "$2" | sed 's/-l\(usched[a-z-]*\)/-l:lib\1.a/g')
+	# shellcheck disable=SC2086
+	$CC $flags "-DUSES=$3" "$dir/hazard.c" -o "$dir/pair" $static >"$dir/log" 2>&1 ||
+		fail "$names, static, does not link: $(cat "$dir/log")"
+	one_library "$names, static" none "$dir/pair"
+	case "$all_static$names" in *-posix* | ' '*) return ;; esac   # that needs ld.so
+	# shellcheck disable=SC2086
+	$CC -static $flags "-DUSES=$3" "$dir/hazard.c" -o "$dir/pair" $static \
+		>"$dir/log" 2>&1 || fail "$names, -static, does not link: $(cat "$dir/log")"
+	one_library "$names, -static" none "$dir/pair"
+}
+
+test_pairs() {
+	all_static=' '                  # or nothing: there is a static libc
+	! $CC -static "$dir/unload.c" -o "$dir/pair" 2>/dev/null || all_static=
+	for both in $also; do
+		name=${both%:*} call=${both#*:}
+		for base in usched usched-check; do
+			pair $base "$name" "$call"
+			pair "$name" $base "$call"
+		done
+		tested="$tested, pairs with $name"
+	done
 }
 
 # As a program that was compiled with another version's headers.
@@ -416,6 +485,7 @@ test_orders
 test_check
 test_layout
 test_dlclose
+test_pairs
 test_musl
 test_split_stack
 conclude "${tested#, }$skipped"

@@ -3,9 +3,9 @@
  * ulocks.c: finds threads that block while they hold a lock of pthread.h. Such a lock is
  * the native thread's: other threads of the processor that want it wait natively, and
  * then the holder never runs again; or they unlock what they have not locked. A program
- * adds this file to its own, or has it preloaded (make locks):
+ * adds this file to its own, or has it preloaded, from where it is installed:
  *
- *	LD_PRELOAD=build/ulocks.so ./server
+ *	LD_PRELOAD=$(pkg-config --variable=ulocks usched) ./server
  *
  * Each place is told once, on standard error:
  *
@@ -19,12 +19,13 @@
  * library's own locks are noted, too, but none is held by a thread that blocks.
  *
  * pthread_cond_wait() needs nothing: the mutex is locked again when the thread goes on.
- * ThreadSanitizer has such functions of its own: with it, this file is empty.
+ * ThreadSanitizer has such functions of its own: with it, this file is empty. Static
+ * programs cannot have two functions of a name: they end with a message.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
 #endif
-#include "ustack.h"
+#include "../ustack.h"
 
 #ifndef USCHED_TSAN
 #include <dlfcn.h>
@@ -35,18 +36,20 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <unwind.h>
 
-#include "private/code.h"
+#include "../private/code.h"
 
 enum {
 	HELD   = 32,            /* locks of a native thread; more are not seen */
 	CALLS  = 16,            /* in a message */
 	PLACES = 256,           /* messages of a process */
 	TEXT   = 6144,          /* characters */
+	REFUSED = 127,          /* the exit status, as of the dynamic linker */
 };
 
 /* A lock. */
@@ -106,12 +109,27 @@ static void forget(const void *lock)
 		}
 }
 
+/* Static programs call these functions before main(): with no more than a system call. */
+static void refuse(const char *name)
+{
+	static const char why[] =
+		" of libc: link the program without -static, or without ulocks.c\n";
+
+	if (write(STDERR_FILENO, "usched: ulocks.c finds no ", 26) < 0
+	    || write(STDERR_FILENO, name, strlen(name)) < 0
+	    || write(STDERR_FILENO, why, sizeof why - 1) < 0)
+		abort();
+	_exit(REFUSED);
+}
+
 static void *find(void **function, const char *name)
 {
 	void *found = __atomic_load_n(function, __ATOMIC_RELAXED);
 
 	if (!found) {
 		found = dlsym(RTLD_NEXT, name);
+		if (!found)
+			refuse(name);
 		__atomic_store_n(function, found, __ATOMIC_RELAXED);
 	}
 	return found;
