@@ -26,8 +26,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "private/budget.h"
 #include "private/check.h"
 #include "unet.h"
+#include "ustack.h"
+
+_Static_assert(sizeof(struct budget) == sizeof ((struct ubuf_in *)0)->i_budget, "room");
 
 static inline void *as_peer(int fd);
 static size_t or_default(size_t limit);
@@ -40,6 +44,7 @@ static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
 			    char **data, int64_t deadline)
 	__attribute__((always_inline));
 static size_t find(const struct ubuf *b, size_t seen, const void *mark, size_t size);
+static inline int give_way(struct ubuf_in *in, int64_t deadline);
 static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
 	__attribute__((always_inline));
 static inline ssize_t read_some(struct ubuf_in *in, char *buffer, size_t size,
@@ -162,8 +167,9 @@ static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
 {
 	struct ubuf *b = &in->i_base;
 	size_t seen = 0, n;
-	ssize_t rc = 1;
+	ssize_t rc = 0;
 
+	*data = NULL;
 	while ((n = find(b, seen, mark, size)) == 0) {
 		if (held(b) >= limit_of(b))
 			return -EMSGSIZE;
@@ -172,9 +178,25 @@ static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
 		if (rc <= 0)
 			return rc ? rc : -EPIPE;
 	}
+	rc = rc ? 0 : give_way(in, deadline);
+	if (rc)
+		return rc;
 	*data = first(b);
 	b->b_start += n;
 	return (ssize_t)n;
+}
+
+/*
+ * At a call that finds all in the buffer: there may be thousands of lines. One that reads
+ * leaves that to the read.
+ */
+static inline int give_way(struct ubuf_in *in, int64_t deadline)
+{
+	struct budget *b = (struct budget *)in->i_budget;
+
+	if (!budget_counts(b) || !usched__tires(b))
+		return 0;
+	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
 /*
@@ -209,6 +231,7 @@ int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 	int rc;
 
 	check(in, BUFFER, __func__);
+	*data = NULL;
 	rc = await(in, n, deadline);
 	if (rc == 0) {
 		*data = first(&in->i_base);
@@ -222,6 +245,7 @@ ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 	int rc;
 
 	check(in, BUFFER, __func__);
+	*data = NULL;
 	rc = await(in, n, deadline);
 	if (rc)
 		return rc;
@@ -235,6 +259,8 @@ static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
 	struct ubuf *b = &in->i_base;
 	ssize_t rc;
 
+	if (n > 0 && held(b) >= n)
+		return give_way(in, deadline);
 	while (held(b) < n) {
 		if (n > limit_of(b))
 			return -EMSGSIZE;
@@ -293,9 +319,12 @@ static inline ssize_t read_some(struct ubuf_in *in, char *buffer, size_t size,
 			return n ? n : get(b, buffer, size, deadline);
 		}
 		n = fill(in, deadline);
-		if (n <= 0)
-			return n;
+	} else {
+		n = give_way(in, deadline);
+		n = n ? n : 1;
 	}
+	if (n <= 0)
+		return n;
 	size = size < held(b) ? size : held(b);
 	memcpy(buffer, first(b), size);
 	b->b_start += size;
@@ -317,6 +346,7 @@ static ssize_t fill(struct ubuf_in *in, int64_t deadline)
 	room = b->b_size - b->b_end;
 	n = get(b, b->b_data + b->b_end, room, deadline);
 	in->i_full = n > 0 && (size_t)n == room;
+	budget_renew((struct budget *)in->i_budget);
 	if (n > 0)
 		b->b_end += (size_t)n;
 	else if (held(b) == 0)

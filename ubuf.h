@@ -18,6 +18,9 @@
  *   -ENOMEM     no memory for the buffer, or as in unet.h
  *   any other   of unet.h, as -ETIMEDOUT and -ECANCELED, or of the program's functions
  *
+ * A thread that finds all it wants in the buffer gives way as at a read, by the rules of
+ * unet.h.
+ *
  * Errors do not stick: each call tries again. What calls of struct ubuf_in point to is
  * good until the next call with it, and may be changed.
  */
@@ -75,6 +78,7 @@ struct ubuf_in {
 	struct ubuf            i_base;
 	struct ubuf_out       *i_tied;  /* or NULL */
 	bool                   i_full;  /* the last read got all that it asked for */
+	uint8_t                i_budget[4];     /* private/budget.h: calls since then */
 };
 
 /*

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "private/budget.h"
 #include "private/check.h"
 #include "private/select.h"
 
@@ -48,7 +49,7 @@ struct usync_chan {
 	bool               c_closed;
 	bool               c_far;       /* the last grant went to another processor, and
 					   no wait has lingered since */
-	uint8_t            c_calls[2];  /* by enum usync_op: since the last wait */
+	struct budget      c_budgets[2];        /* by enum usync_op */
 	size_t             c_count;     /* values in c_buffer */
 	size_t             c_first;     /* the oldest */
 	struct uwait_queue c_senders;
@@ -74,6 +75,7 @@ struct descriptor {
 	uint32_t d_generation;
 };
 
+_Static_assert((int)USYNC_BUDGET == BUDGET_MAX, "calls of a channel");
 _Static_assert(sizeof(struct place) % PLACE_ALIGN == 0, "values follow at once");
 
 /* unet.c's, if that is linked. */
@@ -86,6 +88,7 @@ APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 			    int64_t deadline, const void *where, int rc);
 static int  try_case(struct usync_chan *c, enum usync_op op, void *value, bool counts);
 APART static int give_way(int64_t deadline);
+static bool blocks(struct usync_chan *c, enum usync_op op);
 static int  try_send(struct usync_chan *c, const void *value, struct place **peer);
 static int  try_recv(struct usync_chan *c, void *value, struct place **peer);
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value);
@@ -93,6 +96,8 @@ static int  end_one(const struct place *p, void *value);
 APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value);
 static int  wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 		     const void *where);
+static inline void note(struct uwaiter *w, struct place *p, const void *where)
+	__attribute__((always_inline));
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why);
 static int  try_all(struct usync_case *cases, size_t n, bool counts, int *done);
 static int  wait_all(struct uwaiter *w, struct usync_case *cases, size_t n);
@@ -129,13 +134,29 @@ static void remove_mixed(struct uwaiter *w, const struct usync_case *cases, int 
 static int  end_mixed(const struct uwaiter *w, struct usync_case *cases, int rc);
 static struct descriptor *descriptor_of(struct place *p);
 
-static const struct uwait_kind channels = { .k_name = "no channel",
-					   .k_tell = tell_channels };
+#define CHANNEL(how)    { .k_name = "channel", .k_how = how, .k_tell = tell_channels }
+#define DESCRIPTOR(how) { .k_name = "descriptor", .k_how = how, .k_number = true, \
+			  .k_tell = tell_channels }
+
+/*
+ * The kinds of waits, by the first case and whether there are others. Readers from
+ * outside of the process call nothing, so name, object and way are right without k_tell.
+ */
+static const struct uwait_kind channels[2][2] = {
+	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
+	{ CHANNEL(" to send"), CHANNEL(" to send, or others") },
+};
+static const struct uwait_kind descriptors[2][2] = {
+	{ DESCRIPTOR(" to read"), DESCRIPTOR(" to read, or others") },
+	{ DESCRIPTOR(" to write"), DESCRIPTOR(" to write, or others") },
+};
+static const struct uwait_kind none = { .k_name = "no channel" };
 
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
 {
 	struct usync_chan *new;
 
+	*c = NULL;
 	if (size > CHAN_MAX || capacity > CHAN_MAX
 	    || (size && capacity > CHAN_MAX / size))
 		return -EINVAL;
@@ -153,12 +174,25 @@ void usync_chan_destroy(struct usync_chan *c)
 	free(c);
 }
 
+/* The receiver may follow it. Not inlined: the frame of the caller stays small. */
+APART static void check_value(const struct usync_chan *c, const void *value,
+			      const char *call)
+{
+	void *pointer;
+
+	check(c->c_size ? value : NULL, BUFFER, call);
+	if (!CHECKING || c->c_size != sizeof pointer)
+		return;
+	memcpy(&pointer, value, sizeof pointer);
+	check(pointer, VALUE, call);
+}
+
 UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
 {
 	void *from = (void *)(uintptr_t)value;          /* a sender only reads it */
 	int rc;
 
-	check(c->c_size ? value : NULL, BUFFER, __func__);
+	check_value(c, value, __func__);
 	rc = try_case(c, USYNC_SEND, from, deadline != 0);
 	return rc <= 0 ? rc : select_one(c, USYNC_SEND, from, deadline,
 					 __builtin_return_address(0), rc);
@@ -196,17 +230,17 @@ static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 	p = uwait_room(w, place_size(c->c_size));
 	if (!p)
 		return -ENOMEM;
-	uwait_note(w, &channels, p, where);
 	fill_place(w, p, c, op, value);
 	p->p_case = 0;
 	p->p_last = true;
+	note(w, p, where);
 	return wait_one(w, c, value);
 }
 
 /*
  * The waiter's one place says what it wants to do. Between processors the partner is
  * likely to come at once: then neither of them needs mail, nor a block. A wait that may
- * not block leaves c_calls alone.
+ * not block leaves the budget alone.
  */
 static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
@@ -222,7 +256,7 @@ static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 		c->c_far = false;
 		uwait_begin_awake(w);
 	} else {
-		c->c_calls[op] = 0;
+		budget_renew(&c->c_budgets[op]);
 		uwait_begin(w);
 	}
 	uwait_push(queue_of(c, op), &p->p_base.p_node);
@@ -296,7 +330,9 @@ static void check_cases(const struct usync_case *cases, size_t n)
 {
 	check(n ? cases : NULL, BUFFER, "usync_select");
 	for (size_t i = 0; i < n; i++)
-		if (cases[i].s_chan && cases[i].s_chan->c_size)
+		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
+			check_value(cases[i].s_chan, cases[i].s_value, "usync_select");
+		else if (cases[i].s_chan && cases[i].s_chan->c_size)
 			check(cases[i].s_value, BUFFER, "usync_select");
 }
 
@@ -355,7 +391,8 @@ static int wait_any(struct usync_case *cases, size_t n, int64_t deadline,
 			return rc;
 		if (size > 0 && !uwait_room(w, size))
 			return -ENOMEM;
-		uwait_note(w, &channels, size > 0 ? first_place(w) : NULL, where);
+		fill_places(w, cases, n);
+		note(w, size > 0 ? first_place(w) : NULL, where);
 		rc = wait_all(w, cases, n);
 	} while (rc == -EAGAIN && try_all(cases, n, false, &rc));
 	return rc;
@@ -403,18 +440,28 @@ static int give_way(int64_t deadline)
 	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
+/* Under c_lock: it has to wait, and without a partner elsewhere that may come at once. */
+static bool blocks(struct usync_chan *c, enum usync_op op)
+{
+	size_t limit = op == USYNC_SEND ? c->c_capacity : 0;
+
+	return !c->c_closed && !c->c_far && c->c_count == limit
+		&& !queue_of(c, op == USYNC_SEND ? USYNC_RECV : USYNC_SEND)->q_first;
+}
+
 /*
  * 0; -EPIPE; BUSY: it has to wait, and c_lock is held. counts: it is the first attempt of
  * a call; then also TIRED, without an attempt.
  */
 static int try_case(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 {
+	struct budget *b = &c->c_budgets[op];
 	struct place *peer = NULL;
 	int rc;
 
 	uwait_lock(&c->c_lock);
-	if (counts && ++c->c_calls[op] == USYNC_BUDGET) {
-		c->c_calls[op] = 0;
+	if (counts && budget_counts(b) && (b->b_calls >= BUDGET_MAX || !blocks(c, op))
+	    && usched__tires(b)) {
 		uwait_unlock(&c->c_lock);
 		return TIRED;
 	}
@@ -468,7 +515,6 @@ static int wait_all(struct uwaiter *w, struct usync_case *cases, size_t n)
 	struct usync_case *k;
 	int rc;
 
-	fill_places(w, cases, n);
 	rc = push_all(w, cases, n) || !uwait_withdraw(w) ? uwait_block(w) : -EAGAIN;
 	remove_all(w, cases, n, rc);
 	if (rc < 0)
@@ -512,20 +558,26 @@ static void fill_place(struct uwaiter *w, struct place *p, const struct usync_ch
 		copy(p->p_value, value, p->p_size);
 }
 
-/* Moves as many values as there is room for. */
+/* For reports. p: the first place, or NULL. */
+static void note(struct uwaiter *w, struct place *p, const void *where)
+{
+	if (!p)
+		uwait_note(w, &none, NULL, where);
+	else if (p->p_chan)
+		uwait_note(w, &channels[p->p_sends][!p->p_last], p->p_chan, where);
+	else
+		uwait_note(w, &descriptors[p->p_sends][!p->p_last],
+			   (const void *)(intptr_t)descriptor_of(p)->d_fd, where);
+}
+
+/* Tells of as many cases as there is room for. */
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
 	static const char *const ways[2][2] = { { " to receive", " to send" },
 						{ " to read", " to write" } };
-	struct place *p = w->w_object ? first_place(w) : NULL;
+	struct place *p = first_place(w);
 	size_t n = 0, room = sizeof why->y_more;
 
-	if (!p)
-		return;
-	why->y_number = !p->p_chan;
-	why->y_kind = p->p_chan ? "channel" : "descriptor";
-	why->y_object = p->p_chan ? p->p_chan
-		: (const void *)(intptr_t)descriptor_of(p)->d_fd;
 	why->y_how = ways[!p->p_chan][p->p_sends];
 	while (!p->p_last && n < room) {
 		p = next_place(p);
@@ -652,7 +704,7 @@ static int select_mixed(struct usync_case *cases, size_t n, int64_t deadline,
 			const void *where, size_t first)
 {
 	bool waited = false, counts = deadline != 0 || !may_send(cases, n);
-	struct uwaiter *w;
+	struct uwaiter *w = NULL;
 	int busy, rc = begin_mixed(&w, cases, n);
 
 	if (rc)
@@ -779,7 +831,7 @@ static int wait_mixed(struct usync_case *cases, int64_t deadline, const void *wh
 		rc = uwait_events(w, &e);       /* made before the wait can be granted */
 	if (rc)
 		return rc;
-	uwait_note(w, &channels, first_place(w), where);
+	note(w, first_place(w), where);
 	uwait_begin(w);
 	rc = push_mixed(w, cases);
 	if (rc && uwait_withdraw(w)) {

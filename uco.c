@@ -154,6 +154,7 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 	struct usched *s;
 	struct uco *new;
 
+	*co = NULL;
 	if (!u || is_foreign(u))
 		return -EPERM;
 	if (!func)
@@ -181,6 +182,7 @@ int uco_clone(struct uco *co, struct uco **clone)
 	int rc = refuse(co, usched__here());
 	struct uco *new = NULL;
 
+	*clone = NULL;
 	if (rc)
 		return rc;
 	if (!(co->c_frames.u_mail & ARCH_CLONABLE))

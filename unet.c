@@ -51,10 +51,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "private/budget.h"
 #include "private/cancel.h"
 #include "private/check.h"
 #include "private/poller.h"
 #include "private/select.h"
+
+#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#define CHECKED
+#endif
 
 enum { IN, OUT };
 
@@ -113,6 +118,10 @@ struct descriptor {
 	int               d_fd;         /* constant */
 	struct uwait_node *d_first[2];  /* marked: push() */
 	uint64_t          d_serial[2];  /* of the events that it is registered with */
+#ifdef CHECKED
+	struct stat       d_file;       /* at the first call, */
+	uint32_t          d_checked;    /* of this generation, plus 1 */
+#endif
 } __attribute__((aligned(64)));
 
 /*
@@ -296,14 +305,52 @@ static inline void leave(struct descriptor *d)
 }
 
 /*
+ * In debug builds, before a system call or a wait: finds a number that close(2) has left
+ * in the table, and that is another file's now. Without O_NONBLOCK calls would block
+ * natively, and no edge of the file is awaited.
+ */
+#ifdef CHECKED
+static void check_file(struct descriptor *d, uint32_t generation)
+{
+	struct stat now;
+	int flags;
+
+	uwait_lock(&d->d_lock);
+	flags = fcntl(d->d_fd, F_GETFL);
+	if (d->d_generation == generation && get_kind(d) > CLOSING && flags >= 0
+	    && fstat(d->d_fd, &now) == 0) {
+		if (d->d_checked != generation + 1)
+			d->d_file = now;
+		d->d_checked = generation + 1;
+		if (now.st_dev != d->d_file.st_dev || now.st_ino != d->d_file.st_ino
+		    || !(flags & O_NONBLOCK)) {
+			fprintf(stderr, "usched: descriptor %d is another file than it "
+				"was, or blocks again: close() or fcntl() was called in "
+				"place of unet_close() or unet_forget()\n", d->d_fd);
+			abort();
+		}
+	}
+	uwait_unlock(&d->d_lock);
+}
+#else
+static void check_file(struct descriptor *d, uint32_t generation)
+{
+	(void)d;
+	(void)generation;
+}
+#endif
+
+/*
  * Before a system call. False: the descriptor was closed. A close changes d_generation
  * and then reads d_inside, so one of the two sees the other.
  */
 static inline bool enter(struct descriptor *d, uint32_t generation)
 {
 	__atomic_fetch_add(&d->d_inside, ENTRY, __ATOMIC_ACQ_REL);
-	if (generation_of(d) == generation)
+	if (generation_of(d) == generation) {
+		check_file(d, generation);
 		return true;
+	}
 	leave(d);
 	return false;
 }
@@ -844,13 +891,17 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
-/* Counts a call. */
+/*
+ * Counts a call. The third in a row looks at the clock: one reads, and one may find that
+ * it has to wait. Writes seldom wait, and have one without a look for each spell.
+ */
 static inline bool is_tired(struct descriptor *d, int direction)
 {
 	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
+	bool over = calls > 2 && usched__spell(direction == OUT) == SPELL_OVER;
 
-	set_calls(d, direction, calls < UNET_BUDGET ? calls : 0);
-	return calls >= UNET_BUDGET;
+	set_calls(d, direction, over ? 2 : calls < UNET_BUDGET ? calls : 0);
+	return over || calls >= UNET_BUDGET;
 }
 
 /*
@@ -923,7 +974,7 @@ static inline ssize_t step(attempt *try, struct descriptor *d, int direction,
 
 	if (is_new(d))
 		rc = adopt(d, t->t_generation);
-	if (rc == 0 && !t->t_waiter)
+	if (rc == 0 && !t->t_waiter && (deadline <= 0 || is_ready(d, direction)))
 		rc = give_way(d, direction, deadline);
 	if (rc)
 		return rc;
@@ -1091,6 +1142,7 @@ static int begin_wait(struct descriptor *d, int direction, struct turn *t)
 		uwait_begin(w);
 		push(&d->d_first[direction], &w->w_node, t->t_turn);
 		set_calls(d, direction, 0);
+		usched__here()->s_spell.l_switches = 0; /* it may resume itself */
 		if (t->t_turn)
 			leave_turn(d, direction, t);
 	}
@@ -1173,6 +1225,7 @@ static inline int add_interest(struct descriptor *d, int direction, unsigned way
 	struct uevents *e;
 	int rc = uwait_events(w, &e);
 
+	check_file(d, generation);
 	if (rc)
 		return rc;
 	if (!POLLER_ONCE

@@ -36,9 +36,12 @@
  *
  * A connection that the peer has reset fails with -ECONNRESET, once; then reads return 0
  * and writes -EPIPE, as the system has it. One that the peer has half closed reads 0, and
- * can be written to. A thread yields after each UNET_BUDGET calls for a descriptor that
- * did not wait, and with a deadline over 0 it may be cancelled there. Writes with
- * deadline 0 never switch: what they write may be in a buffer that threads share.
+ * can be written to.
+ *
+ * A thread yields at a call that need not wait if it has run for a millisecond since the
+ * first such calls, and after UNET_BUDGET of them for a descriptor. With a deadline over
+ * 0 it may be cancelled there. Writes with deadline 0 never switch: what they write may
+ * be in a buffer that threads share.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H

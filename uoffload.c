@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "private/budget.h"
 #include "private/cancel.h"
 #include "private/check.h"
 #include "private/native.h"
@@ -428,6 +429,8 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 
 	if (rc > 0 && __msan_unpoison)
 		__msan_unpoison(buffer, (size_t)rc);
+	if (rc >= 0 && usched__spell(true) == SPELL_OVER)
+		ustack_yield();
 	if (rc >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS
 			&& errno != EINVAL && errno != EINTR))
 		return rc < 0 ? -errno : rc;

@@ -58,7 +58,8 @@ void uoffload_drain(void);
  * Files: as the system calls of these names; the result, or the negative error. Buffers
  * may be on the stack. A call given up before its turn is not made; but it may be using
  * `fd' for a moment more, so do not close that at once. What the system has in memory is
- * read without a native thread; then a read may be short before the end of the file.
+ * read without a native thread; then a read may be short before the end of the file, and
+ * a thread that has read so for a millisecond yields.
  */
 int     ufile_open(const char *path, int flags, mode_t mode, int64_t deadline);
 ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline);

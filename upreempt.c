@@ -121,7 +121,8 @@ struct stall {
 	struct uinspect_snap *a_snap;   /* the monitor's, or NULL; constant */
 	uint64_t         a_seen;        /* the progress, */
 	int64_t          a_since;       /* the time since when, */
-	int64_t          a_cpu;         /* and the CPU time then */
+	int64_t          a_cpu;         /* and the CPU time then, */
+	int64_t          a_waited;      /* and that for which it had waited for a CPU */
 	int64_t          a_next;        /* ns since then: of the next message */
 };
 

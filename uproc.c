@@ -55,6 +55,7 @@
 #include <unistd.h>
 
 #include "private/cancel.h"
+#include "private/check.h"
 #include "private/code.h"
 #include "private/direction.h"
 #include "private/lock.h"
@@ -425,6 +426,7 @@ int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
 	struct uproc_thread *t;
 
 	CALLED("rr_start() or ll_start()");
+	check(arg, ARGUMENT, "start");
 	if (!func)
 		return -EINVAL;
 	t = new_thread(place.w_proc);
@@ -443,6 +445,7 @@ int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), in
 	struct uproc_thread *t;
 
 	CALLED("rr_start_fd() or ll_start_fd()");
+	check(arg, ARGUMENT, "start_fd");
 	if (!func || fd < 0 || fd == INT_MAX)
 		return -EINVAL;
 	t = new_thread(place.w_proc);
@@ -458,10 +461,12 @@ int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), in
 static inline void tell_created(struct uproc_thread *t, const void *where)
 {
 	struct usched *here = usched__here();
+	const struct usched__wrap *wrap;
 
 	if (__builtin_expect(here->s_hook == NULL, 1))
 		return;
-	t->t_stack.u_pc = where;
+	wrap = usched__wrap_of(&t->t_stack);
+	t->t_stack.u_pc = wrap && wrap->w_where ? wrap->w_where : where;
 	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
 }
 

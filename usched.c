@@ -191,12 +191,14 @@ enum { STRESS = 0 };
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
+#define WRAPPED SIZE_MAX                /* i_size of a new thread: see usched__wrap */
+
 static arch_next_fn enter, block, hand_over, visit, exchange, leave_frames, change,
 		    leave_directly;
 static void init_parts(struct usched *s);
 static int  enter_threads(struct usched *s);
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s);
-static void start_fd(void *thread);
+static void start_other(void *thread);
 static void start_watched(void *thread);
 static void begin_watched(void *c);
 static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c);
@@ -301,7 +303,7 @@ void usched__leave(void) __attribute__((weak, visibility("hidden")));
 /* uproc.c's: adds stacks, where s_grows is set. */
 void usched__grow(struct usched *s) __attribute__((weak, visibility("hidden")));
 
-/* ulocks.c's: called before each block, which all go the long way then. */
+/* debug/ulocks.c: called before each block, which all go the long way then. */
 void usched__blocks(const struct usched *s) __attribute__((weak));
 
 /* In USCHED_CHECK builds: finds calls that such a region must not contain. */
@@ -465,13 +467,17 @@ static bool contains(const struct usched_stack *k, const void *address)
 	return stack_depth(k->k_bottom, address) <= k->k_size;
 }
 
-/* After s_victim all others, those that threads have brought last, then NULL. */
+/*
+ * After s_victim all others, those that threads have brought last, then NULL. k_stays
+ * is for the dispatcher that has the stack now. Stacks that threads have brought do not
+ * leave.
+ */
 struct usched_stack *usched__next_stack(const struct usched *s,
 					const struct usched_stack *k)
 {
 	struct usched_stack *next;
 
-	if (k->k_stays & USCHED_ALONE) {
+	if (GET(k->k_sched) == s && k->k_stays & USCHED_ALONE) {
 		next = k->k_next;
 	} else {
 		next = k->k_ring == s->s_victim ? s->s_own : k->k_ring;
@@ -574,6 +580,10 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 	u->u_errno = 0;
 	u->u_tokens = GET(s->s_pick) == pick_none ? INT32_MIN : 0;
 	u->u_image = (struct usched_image){ arg, 0 };
+	if (func == usched__wrapped) {
+		u->u_func = ((struct usched__wrap *)arg)->w_func;
+		u->u_image.i_size = WRAPPED;
+	}
 	return 0;
 }
 
@@ -587,6 +597,18 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 	if (rc == 0)
 		u->u_image.i_size = (size_t)fd + 1;
 	return rc;
+}
+
+void usched__wrapped(void *wrap)
+{
+	struct usched__wrap *w = wrap;
+
+	w->w_begin(w);
+}
+
+struct usched__wrap *usched__wrap_of(const struct ustack *u)
+{
+	return u->u_image.i_size == WRAPPED ? (void *)u->u_image.i_frames : NULL;
 }
 
 BY_THREADS int ustack_block(void)
@@ -1535,12 +1557,20 @@ static void set_deep(struct ustack *u, size_t deep)
  * last one a jump: it costs the thread no frame.
  */
 
-static void start_fd(void *thread)
+static void start_fd(const struct ustack *u)
+{
+	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_image.i_size - 1,
+							   u->u_image.i_frames);
+}
+
+static void start_other(void *thread)
 {
 	const struct ustack *u = thread;
 
-	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_image.i_size - 1,
-							   u->u_image.i_frames);
+	if (u->u_image.i_size == WRAPPED)
+		usched__wrapped(u->u_image.i_frames);
+	else
+		start_fd(u);
 }
 
 UNWATCHED static void start_watched(void *thread)
@@ -1549,7 +1579,7 @@ UNWATCHED static void start_watched(void *thread)
 
 	watch_arrive(ustack_sched(u));
 	if (u->u_image.i_size)
-		start_fd(thread);
+		start_other(thread);
 	else
 		u->u_func(u->u_image.i_frames);
 }
@@ -1705,7 +1735,7 @@ static struct arch_jump launch(struct usched *s, struct ustack *u)
 	s->s_func = u->u_func;
 	s->s_arg = u->u_image.i_frames;
 	if (WATCHED || u->u_image.i_size) {
-		s->s_func = WATCHED ? start_watched : start_fd;
+		s->s_func = WATCHED ? start_watched : start_other;
 		s->s_arg = u;
 	}
 	if (s->s_control_each)

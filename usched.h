@@ -306,6 +306,17 @@ struct usched_stack {
    coroutines; the thread has brought the stack. */
 enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4 };
 
+/*
+ * How long the running thread has found something at each call; private/budget.h. The
+ * rest is there so that what follows stays where cache lines begin.
+ */
+struct usched_spell {
+	uint64_t l_switches;            /* s_switches at its beginning; 0: it is over */
+	int64_t  l_since;               /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
+	int64_t  l_looked;              /* and at the last look */
+	uint64_t l_unused[5];
+};
+
 struct usched {
 	/* Private to usched.c. */
 	char                *s_home;    /* frame of usched_run(), or NULL */
@@ -328,6 +339,7 @@ struct usched {
 					   thread */
 	uint64_t             s_control; /* those of the others meanwhile */
 	uint64_t             s_first;   /* those of usched_run() */
+	struct usched_spell  s_spell;
 	void               (*s_func)(void *);   /* of the thread being launched */
 	void                *s_arg;
 
@@ -629,6 +641,21 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
  */
 int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void *arg),
 		   int fd, void *arg);
+
+/*
+ * Private, for a function of the library that calls one of the program's in a thread. A
+ * thread that is started with usched__wrapped and the address of such a struct calls
+ * w_begin with that. Reports name the thread by w_func.
+ */
+struct usched__wrap {
+	void      (*w_begin)(struct usched__wrap *w);
+	void      (*w_func)(void *);    /* the program's, cast if its type is another */
+	const void *w_where;            /* the return address of the program's call */
+};
+void usched__wrapped(void *wrap);
+
+/* Private: the struct of a new thread; NULL: the thread was not started so. */
+struct usched__wrap *usched__wrap_of(const struct ustack *u);
 
 /*
  * Private, for posix/, in the child of a fork, whose only native thread is the caller's:

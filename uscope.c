@@ -36,12 +36,13 @@ struct usync_scope {
 /* A thread in a scope, and what it calls if the scope has started it. */
 struct member {
 	struct uwait_member b_base;     /* first */
+	struct usched__wrap b_wrap;     /* of a thread that the scope has started */
 	int               (*b_func)(void *arg);
 	void               *b_arg;
 };
 
 static void left(struct uwait_member *m);
-static void run(void *arg);
+static void run(struct usched__wrap *w);
 static bool end(struct usync_scope *c, int64_t when);
 static void spread(struct usync_scope *c, int64_t when);
 static struct usync_scope *take_inner(struct usync_scope *c);
@@ -63,6 +64,8 @@ int usync_scope_create(struct usync_scope *parent, int64_t deadline,
 {
 	struct usync_scope *c;
 
+	uwait__check_deadline(deadline);
+	*scope = NULL;
 	if (deadline <= 0)
 		return -ETIMEDOUT;
 	c = calloc(1, sizeof *c);
@@ -141,11 +144,13 @@ static void left(struct uwait_member *m)
 	usync_scope_release(c);
 }
 
-int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg)
+UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg),
+				 void *arg)
 {
 	struct member *b;
 	int rc;
 
+	check(arg, ARGUMENT, __func__);
 	if (!func)
 		return -EINVAL;
 	b = calloc(1, sizeof *b);
@@ -153,9 +158,11 @@ int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *a
 		return -ENOMEM;
 	*b = (struct member){ .b_base.e_scope = &usync_scope_hold(scope)->c_waits,
 			      .b_func = func, .b_arg = arg };
+	b->b_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
+					   __builtin_return_address(0) };
 	rc = usync_group_add(&scope->c_group, 1);
 	if (rc == 0) {
-		rc = ustack_start(run, b, NULL);
+		rc = ustack_start(usched__wrapped, &b->b_wrap, NULL);
 		if (rc)
 			usync_group_done(&scope->c_group);
 	}
@@ -166,10 +173,10 @@ int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *a
 	return rc;
 }
 
-/* The thread's function. */
-static void run(void *arg)
+/* The thread's first function. */
+static void run(struct usched__wrap *w)
 {
-	struct member *b = arg;
+	struct member *b = (void *)((char *)w - offsetof(struct member, b_wrap));
 	struct uwait_member *m = &b->b_base;
 	struct usync_scope *c = scope_of(m->e_scope);
 	int rc = uwait_enter(m->e_scope, m);

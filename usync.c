@@ -45,11 +45,14 @@ enum { COND_ROOM = 64 };
 enum { COND_ROOM = 512 };
 #endif
 
-/* In m_owner; names have none of them. */
+/* In m_owner; names have none of them, and readers of k_held leave them out. */
 #define WAITED   ((uintptr_t)1)
 #define WOKEN    ((uintptr_t)2)
 #define BITS     (WAITED | WOKEN)
 #define KEPT     ((uintptr_t)4)
+
+_Static_assert(offsetof(struct usync_mutex, m_owner) == 0
+	       && offsetof(struct usync_rwlock, r_owner) == 0, "see k_held");
 
 enum {
 	AGAIN    = 1,                   /* the result of a wait: see again() */
@@ -81,9 +84,9 @@ static void tell_group(const struct uwaiter *w, struct ustack_why *why);
 
 static const struct uwait_kind
 	mutex  = { .k_name = "mutex", .k_tell = tell_mutex,
-		   .k_again = again },
+		   .k_again = again, .k_held = true },
 	rwlock = { .k_name = "reader-writer lock", .k_tell = tell_rwlock,
-		   .k_left = readmit },
+		   .k_left = readmit, .k_held = true },
 	cond   = { .k_name = "condition" },
 	sem    = { .k_name = "semaphore" },
 	group  = { .k_name = "group", .k_tell = tell_group },

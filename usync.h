@@ -160,9 +160,10 @@ struct usync_chan;
 
 /*
  * A thread yields at each of so many calls of one kind for one channel, without a wait
- * between, so that a channel that is never empty or full holds up no neighbour. With
- * deadline 0 a send or a select that may send does not count, so these never switch: what
- * they send may be shared by threads. Others are not ended by a cancel then.
+ * between, so that a channel that is never empty or full holds up no neighbour; or
+ * sooner, at a call before which it has run for a millisecond since the first of these.
+ * With deadline 0 a send or a select that may send does not count, so these never switch:
+ * what they send may be shared by threads. Others are not ended by a cancel then.
  */
 enum { USYNC_BUDGET = 128 };
 

@@ -38,13 +38,17 @@
 #define USCHED_INLINE_SWITCH    /* so functions that wait are not inlined: uswitch.h */
 #include "uwait.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "private/budget.h"
 #include "private/cancel.h"
+#include "private/check.h"
 #include "private/when.h"
 
 enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
@@ -65,6 +69,9 @@ enum {
 
 /* Not inlined, so that the caller saves no registers for it. */
 #define APART __attribute__((noinline))
+
+/* Not inlined, for the reason in uhere.h. */
+#define BY_THREADS __attribute__((noinline))
 
 /* The waiter of a native thread. */
 struct uwait_native {
@@ -129,12 +136,88 @@ struct uwaiter *uwait_self(void)
 	return u->u_attached ? waiter_of(u->u_attachment) : new_waiter();
 }
 
+BY_THREADS int32_t usched__spell(bool is_free)
+{
+	struct usched *s = usched__current;
+	struct usched_spell *l = &s->s_spell;
+	int64_t now, gap;
+
+	if (!s->s_current)
+		return 0;
+	if (l->l_switches != s->s_stats.s_switches) {
+		l->l_switches = s->s_stats.s_switches;
+		l->l_since = 0;
+		if (is_free)
+			return 0;
+	}
+	now = uevents_now();
+	gap = l->l_since ? now - l->l_looked : 0;
+	l->l_looked = now;
+	if (gap == 0) {
+		l->l_since = now;
+		return 0;
+	}
+	if (now - l->l_since < SPELL)
+		return (int32_t)gap;
+	l->l_switches = 0;
+	return SPELL_OVER;
+}
+
+bool usched__tires(struct budget *b)
+{
+	int32_t gap = usched__spell(false);
+	unsigned calls = b->b_calls, pace = b->b_pace ? b->b_pace : 1;
+	unsigned passed = calls - b->b_looked;
+
+	if (gap > PACE_LONG)
+		pace = 1;
+	else if (gap > 0 && (unsigned)gap * pace < PACE_SHORT * passed && pace < PACE_MAX)
+		pace *= 2;
+	b->b_pace = (uint8_t)pace;
+	b->b_looked = (uint8_t)calls;
+	calls += gap == 0 ? 1 : pace;           /* what one call takes is known soon */
+	b->b_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
+	if (gap != SPELL_OVER && b->b_calls < BUDGET_MAX)
+		return false;
+	budget_renew(b);
+	b->b_calls = gap == SPELL_OVER;         /* the call that yields */
+	return true;
+}
+
 uintptr_t uwait_name(void)
 {
 	struct ustack *u = ustack_self();
 
 	return u ? (uintptr_t)u : (uintptr_t)pthread_self();
 }
+
+#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+enum {
+	CLOCK_STEP = 1000000000,        /* ns: more than those of coarse clocks */
+	IDIOM      = 1000,              /* ns: less than this stands for the past */
+};
+
+static int64_t began;                   /* ns: no deadline of the program is earlier */
+
+__attribute__((constructor)) static void note_beginning(void)
+{
+	began = uevents_now() - CLOCK_STEP;
+}
+
+void uwait__check_deadline(int64_t deadline)
+{
+	static bool told;
+	const struct ustack *u = usched__here()->s_current;
+
+	if (deadline < IDIOM || deadline >= began
+	    || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		return;
+	fprintf(stderr, "usched: thread %p, function %p, waits until %" PRId64 " ns, "
+		"which was before the program began: deadlines are times of "
+		"CLOCK_MONOTONIC, as usync_after() gives them\n", (const void *)u,
+		u ? (void *)(uintptr_t)ustack_func(u) : NULL, deadline);
+}
+#endif
 
 int uwait_prepare(struct uwaiter **w, int64_t deadline)
 {
@@ -161,6 +244,7 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 	struct uwaiter *w;
 	int rc;
 
+	uwait__check_deadline(deadline);
 	if (deadline <= 0)
 		return no_waiter(-ETIMEDOUT);
 	w = uwait_self();

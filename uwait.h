@@ -63,6 +63,8 @@ struct uwait_kind {
 	int (*k_again)(struct uwaiter *w, const void *object);
 	bool k_sleeps;                  /* at its deadline uwait_block() returns 0 */
 	bool k_number;                  /* the object is a number */
+	bool k_held;                    /* the object begins with the w_name of its
+					   holder, or 0, and three bits below that */
 };
 
 struct uwait_node {

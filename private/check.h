@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * check.h: the owner of an address, and a check of pointers in debug builds: of those
- * that the calls of usync.h, unet.h and uoffload.h are given. So a mistake is found where
- * it is made. uframes.h says what is wrong. Private; in other builds check() is empty.
+ * that the calls of usync.h, unet.h and uoffload.h are given, and of those that a thread
+ * gives to another one: arguments of new threads, and values of channels. So a mistake is
+ * found where it is made. uframes.h says what is wrong. Private; in other builds check()
+ * is empty.
  * Inline, so a program that compiles usync.c in needs no uframes.c.
  *
  * An object that threads share is wrong on any thread's stack, the caller's included: its
  * owner may be evicted while it waits, and then others find another thread's frames
- * there. A buffer is read and written by its caller, while that runs, so it may be on the
- * caller's own stack.
+ * there. So is what another thread gets, as the argument that it is started with, or as
+ * the value of a channel, if that is as large as a pointer. A buffer is read and written
+ * by its caller, while that runs, so it may be on the caller's own stack.
  *
  * took() and gave() tell uco.c what a thread has, for uco_clone().
  */
@@ -24,8 +27,10 @@
 #include "direction.h"
 
 /* uproc.c's, if that is linked. */
+#ifndef USCHED_PROC_H                   /* which declares it as what it is: not weak */
 extern int uproc__has_stack(const struct usched *s, const void *address)
 	__attribute__((weak, visibility("hidden")));
+#endif
 
 /*
  *       | bottom          top or SP |        limit |
@@ -56,6 +61,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 {
 	const struct usched *s = usched__here();
 	enum usched_place place = USCHED_ELSEWHERE;
+	int (*has_stack)(const struct usched *, const void *) = uproc__has_stack;
 	const struct usched_stack *k, *at = NULL;
 
 	if (s->s_current) {                     /* that may be another's, lent */
@@ -73,12 +79,12 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	if (whose)
 		*whose = place == USCHED_MINE ? s->s_current
 			: place == USCHED_THEIRS ? at->k_resident : NULL;
-	if (place == USCHED_ELSEWHERE && uproc__has_stack && uproc__has_stack(s, address))
+	if (place == USCHED_ELSEWHERE && has_stack && has_stack(s, address))
 		place = USCHED_REMOTE;
 	return place;
 }
 
-enum { OBJECT, BUFFER };
+enum { OBJECT, BUFFER, ARGUMENT, VALUE };
 
 #if defined(USCHED_CHECK) || defined(USCHED_STRESS)
 #include <stdio.h>
@@ -94,6 +100,12 @@ void uco__took(const char *what, const void *object)
 	__attribute__((weak, visibility("hidden")));
 void uco__gave(const void *object) __attribute__((weak, visibility("hidden")));
 
+/*
+ * Says once if a deadline came before the program began: it is likely to be a span of
+ * time. In uwait.c.
+ */
+void uwait__check_deadline(int64_t deadline) __attribute__((visibility("hidden")));
+
 /* Not inlined: its frame is below those of all callers. */
 __attribute__((noinline, unused))
 static void check(const void *pointer, int whose, const char *call)
@@ -103,6 +115,10 @@ static void check(const void *pointer, int whose, const char *call)
 		[USCHED_THEIRS]  = "in the frames of another thread,",
 		[USCHED_STALE]   = "on a stack, in no thread's frames",
 		[USCHED_REMOTE]  = "on a stack of another processor",
+	};
+	static const char *const kinds[] = {
+		[OBJECT] = "shared object", [BUFFER] = "buffer",
+		[ARGUMENT] = "the new thread's argument", [VALUE] = "the value",
 	};
 	struct ustack *u;
 	enum usched_place place;
@@ -114,8 +130,8 @@ static void check(const void *pointer, int whose, const char *call)
 		return;
 	if (u && u->u_stack->k_stays & USCHED_ALONE)    /* the frames are always there */
 		return;
-	fprintf(stderr, "usched: %s: %s %p is %s", call,
-		whose == BUFFER ? "buffer" : "shared object", pointer, places[place]);
+	fprintf(stderr, "usched: %s: %s %p is %s", call, kinds[whose], pointer,
+		places[place]);
 	if (u)
 		fprintf(stderr, " %p, function %p", (void *)u,
 			(void *)(uintptr_t)ustack_func(u));
@@ -139,6 +155,11 @@ static inline void gave(const void *object)
 }
 #else
 enum { CHECKING = 0 };
+
+static inline void uwait__check_deadline(int64_t deadline)
+{
+	(void)deadline;
+}
 
 static inline void check(const void *pointer, int whose, const char *call)
 {

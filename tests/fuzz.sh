@@ -9,6 +9,7 @@
 #   stress      the same with USCHED_STRESS; with LONG=1 only
 #   dispatch   random programs over the dispatcher alone
 #   httpd, kv  what the example servers get from clients
+#   tls        records of TLS to a session of utls.h, also after the handshake
 #   addr       unet_addr()
 #
 #   CLANG      a clang that has libFuzzer; default clang
@@ -78,6 +79,11 @@ build() {		# TARGET
 		compile "$options $replaced" tests/test.c || return ;;
 	httpd)	library=servers libs=-lhttp_parser ;;
 	kv)	library=servers libs=-lhiredis ;;
+	tls)
+		library=servers libs='-lssl -lcrypto'
+		with="$with $dir/utls.o $dir/utls_context.o"
+		compile "$guided $replaced" tls/utls.c &&
+			compile "$guided $replaced" tls/utls_context.c || return ;;
 	esac
 	if [ "$source" = api ]; then
 		with="$with $dir/model.o"
@@ -131,6 +137,7 @@ fi
 fuzz dispatch 4096 1
 ! has http_parser.h || fuzz httpd 1024 1
 ! has hiredis/hiredis.h || ! has uthash.h || fuzz kv 1024 1
+! has openssl/core.h || fuzz tls 512 2
 fuzz addr 64 1
 
 conclude "$runs runs of$tested, with -fsanitize=$sanitizers"

@@ -60,7 +60,7 @@ class Page(unittest.TestCase):
 
     @classmethod
     def preloaded(cls, *names):
-        """Libraries of sources that have the same names, such as ulocks."""
+        """Libraries of sources that have the same names, such as debug/ulocks."""
         for name in names:
             cls.compile("-std=c11", "-shared", "-fPIC", "-I.", f"{name}.c", "-o",
                         f"{cls.place}/{os.path.basename(name)}.so")

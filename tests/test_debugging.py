@@ -52,7 +52,7 @@ class Debugging(pagelib.Page):
             cls.compile("-std=c11", "-D_DEFAULT_SOURCE", "-I.", "tests/night.c", "-o",
                         f"{cls.place}/{name}", f"{B}/lib{library}.a", "-rdynamic",
                         "-Wl,-u,utrace_start")
-        cls.preloaded("ulocks")
+        cls.preloaded("debug/ulocks")
         cls.env = dict(os.environ, PATH=f"{ROOT}/tools:{os.environ['PATH']}",
                        PYTHONDONTWRITEBYTECODE="1", SHARE=f"{ROOT}/tools", LC_ALL="C")
 

@@ -3,8 +3,12 @@
  * test_frames_check.c: in builds that check pointers, each wrong use is reported and ends
  * the program. That no right use is reported is shown by all other tests in these builds.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pipe2() */
+#endif
 #include <alloca.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +35,9 @@ enum { CHECKED = 0 };
 #endif
 
 static struct usync_mutex mutex;
-static struct usync_chan *chan;
+static struct usync_chan *chan, *pointers;
+static struct usync_scope *scope;
+static struct rr *scheduler;
 static struct iovec iov;
 static struct usync_case one;
 static struct ubuf_in in = { .i_base = { .b_peer = (void *)-1, .b_limit = 1 } };
@@ -56,7 +62,13 @@ static char *found;
 	X(group_done, usync_group_done, (p)) \
 	X(group_wait, usync_group_wait, (p, 0)) \
 	X(key_set, usync_key_set, (p, heap)) \
-	X(key_get, usync_key_get, (p))
+	X(key_get, usync_key_get, (p)) \
+	X(start, start, (p)) \
+	X(start_fd, start_fd, (p)) \
+	X(start_alone, start_alone, (p)) \
+	X(scope_start, usync_scope_start, (scope, return_0, p)) \
+	X(chan_value, usync_chan_send, (pointers, &p, 0)) \
+	X(select_sent, usync_select, (send_it(&p), 1, 0))
 
 #define FOR_BUFFERS(X) \
 	X(chan_send, usync_chan_send, (chan, p, 0)) \
@@ -115,6 +127,40 @@ static void *const heap = memory;       /* stands for the heap */
 static void nothing(void *unused)
 {
 	(void)unused;
+}
+
+static int return_0(void *unused)
+{
+	(void)unused;
+	return 0;
+}
+
+static void pass_fd(int fd, void *unused)
+{
+	(void)fd;
+	(void)unused;
+}
+
+/* What reports call so: all ways to start a thread with an argument. */
+static int start(void *p)
+{
+	return ustack_start(nothing, p, NULL);
+}
+
+static int start_fd(void *p)
+{
+	return rr_start_fd(scheduler, pass_fd, 0, p, NULL);
+}
+
+static int start_alone(void *p)
+{
+	return ustack_start_alone(0, nothing, p, NULL);
+}
+
+static struct usync_case *send_it(void **p)
+{
+	one = (struct usync_case){ .s_chan = pointers, .s_op = USYNC_SEND, .s_value = p };
+	return &one;
 }
 
 #define DO(name, call, arguments) static void do_##name(void *p) { (void)call arguments; }
@@ -183,9 +229,12 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 	struct rr *rr = NULL;
 
 	TEST_EQUAL(usync_chan_create(1, 1, &chan), 0);
+	TEST_EQUAL(usync_chan_create(sizeof(void *), 1, &pointers), 0);
+	TEST_EQUAL(usync_scope_create(NULL, USCHED_NEVER, &scope), 0);
 	one.s_chan = chan;
 	iov.iov_len = 1;
 	TEST_EQUAL(rr_create(&conf, &rr), 0);
+	scheduler = rr;
 	rr_hold(rr);
 	TEST_EQUAL(rr_start(rr, first, NULL, &all[0]), 0);
 	while (second && !__atomic_load_n(&giver, __ATOMIC_ACQUIRE))
@@ -196,6 +245,8 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 		TEST_EQUAL(ustack_join(all[i], USCHED_NEVER), 0);
 	rr_release(rr);
 	TEST_EQUAL(rr_destroy(rr), 0);
+	usync_scope_release(scope);
+	usync_chan_destroy(pointers);
 	usync_chan_destroy(chan);
 }
 
@@ -298,12 +349,106 @@ static void test_stale(void **state)
 		is_told(&for_buffers[0], give_deep, use_given, 2, 0, others);
 }
 
-/* Objects may be on the stack of a native thread. */
-static struct usync_group *group;
+/* A number that a bare close() left in the table is told at its next use. */
+static void reuse_number(void *how)
+{
+	const char *kind = how;
+	char byte;
+	int fds[2], other[2];
 
-static void done(void *unused)
+	TEST_EQUAL(pipe(fds), 0);
+	TEST_EQUAL(unet_read(fds[0], &byte, 1, usync_after(1)), -ETIMEDOUT);
+	TEST_EQUAL(close(fds[0]), 0);
+	TEST_EQUAL(pipe2(other, *kind == 'n' ? O_NONBLOCK : 0), 0);
+	TEST_EQUAL(other[0], fds[0]);
+	if (*kind == 'r')                       /* as it should be */
+		TEST_EQUAL(unet_forget(other[0]), 0);
+	TEST_EQUAL(unet_read(other[0], &byte, 1, usync_after(1)), -ETIMEDOUT);
+}
+
+static void reuse_blocking(void *unused)
 {
 	(void)unused;
+	reuse_number("blocking");
+}
+
+static void reuse_nonblocking(void *unused)
+{
+	(void)unused;
+	reuse_number("nonblocking");
+}
+
+static void reuse_right(void *unused)
+{
+	(void)unused;
+	reuse_number("right");
+}
+
+static void test_closed(void **state)
+{
+	static const struct use any = { "usched: descriptor ", NULL };
+
+	(void)state;
+	test_timeout(20);
+	if (!CHECKED)
+		skip();
+	is_told(&any, reuse_blocking, NULL, 1, 0, "is another file than it was");
+	is_told(&any, reuse_nonblocking, NULL, 1, 0, "is another file than it was");
+	is_right(&any, reuse_right, NULL);
+}
+
+/* A span of time where a deadline belongs is told, once. */
+static void wait_briefly(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sleep_until(1000000), 0);
+	TEST_EQUAL(usync_sleep_until(2000000), 0);
+}
+
+static void begin_scope(void *unused)
+{
+	struct usync_scope *brief;
+
+	(void)unused;
+	TEST_EQUAL(usync_scope_create(NULL, 1000000, &brief), 0);
+	usync_scope_release(brief);
+}
+
+static void wait_right(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sleep_until(1), 0);
+	TEST_EQUAL(usync_sleep_until(usync_after(-1000)), 0);
+	TEST_EQUAL(usync_sleep_until(usync_after(1000)), 0);
+}
+
+static void test_deadline(void **state)
+{
+	static const struct { func *w_func; const char *w_text; } ways[] = {
+		{ wait_briefly, "until 1000000 ns, which was before the program" },
+		{ begin_scope, "until 1000000 ns, which was before the program" },
+		{ wait_right, "" },
+	};
+	char text[1024];
+
+	(void)state;
+	test_timeout(20);
+	if (!CHECKED)
+		skip();
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+		assert_int_equal(run_child(ways[i].w_func, NULL, 1, 0, text), 0);
+		assert_non_null(strstr(text, ways[i].w_text));
+		assert_int_equal(*text != '\0', *ways[i].w_text != '\0');
+		assert_null(strstr(text, "2000000"));
+	}
+}
+
+/* Objects may be on the stack of a native thread, and arguments of threads. */
+static struct usync_group *group;
+
+static void done(void *g)
+{
+	TEST_EQUAL((uintptr_t)g, (uintptr_t)group);
 	TEST_EQUAL(usync_group_done(group), 0);
 }
 
@@ -317,7 +462,7 @@ static void test_native_stack(void **state)
 	test_timeout(20);
 	group = &local;
 	assert_int_equal(rr_create(&conf, &rr), 0);
-	assert_int_equal(rr_start(rr, done, NULL, NULL), 0);
+	assert_int_equal(rr_start(rr, done, &local, NULL), 0);
 	assert_int_equal(usync_group_wait(&local, USCHED_NEVER), 0);
 	assert_int_equal(rr_destroy(rr), 0);
 }
@@ -328,6 +473,8 @@ int main(void)
 		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_theirs),
 		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_closed),
+		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_native_stack),
 	};
 

@@ -238,6 +238,52 @@ static void show_select(void *s)
 	}
 }
 
+static struct ustack *in_scope;         /* atomic */
+
+static int wait_in_scope(void *unused)
+{
+	(void)unused;
+	__atomic_store_n(&in_scope, ustack_self(), __ATOMIC_RELEASE);
+	return ustack_wait();
+}
+
+/* The first dump comes before the new thread has run. */
+static void start_in_scope(void *text)
+{
+	struct usync_scope *scope;
+
+	TEST_EQUAL(usync_scope_create(NULL, USCHED_NEVER, &scope), 0);
+	TEST_EQUAL(usync_scope_start(scope, wait_in_scope, NULL), 0);
+	__atomic_store_n((char **)text, dump(UINSPECT_BRIEF), __ATOMIC_RELEASE);
+	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), 0);
+	usync_scope_release(scope);
+}
+
+/* A thread that a scope has started is named by the program's function. */
+static void show_scope(void *s)
+{
+	static char *first;             /* not in frames: threads write it */
+	char function[40], *text;
+	struct ustack *u;
+
+	in_scope = NULL;
+	first = NULL;
+	snprintf(function, sizeof function, "1 thread, function 0x%" PRIxPTR,
+		 (uintptr_t)wait_in_scope);
+	TEST_EQUAL(over->o_start(s, start_in_scope, &first, &u), 0);
+	while (!__atomic_load_n(&in_scope, __ATOMIC_ACQUIRE)
+	       || !__atomic_load_n(&first, __ATOMIC_ACQUIRE))
+		nanosleep(&(struct timespec){ 0, MILLISECOND }, NULL);
+	text = await_state(in_scope, UINSPECT_BRIEF, "waits for a wake");
+	expect(group_of(text, line_of(text, in_scope)), "%s", function);
+	free(text);
+	TEST_EQUAL(ustack_wake(in_scope), 0);
+	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	/* With more processors it may have been on its way to one. */
+	TEST_TRUE(strstr(first, function) || strstr(first, "\nprocessor 0.1"));
+	free(first);
+}
+
 /* In JSON, a descriptor is a number, and a name has escapes. */
 static void show_json(void *s)
 {
@@ -276,6 +322,7 @@ static void show_each(const struct usched_conf *conf)
 	}
 	show_join(s);
 	show_select(s);
+	show_scope(s);
 	show_json(s);
 	over->o_release(s);
 	TEST_EQUAL(over->o_destroy(s), 0);

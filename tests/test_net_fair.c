@@ -7,6 +7,9 @@
 
 #include <sys/un.h>
 
+#include "../ubuf.h"
+#include "../uoffload.h"
+
 /* ---- Rude clients ---- */
 
 struct rude {
@@ -232,6 +235,164 @@ static void fair(void)
 	}
 }
 
+/* ---- Work ---- */
+
+enum { WORKS = 20 };                    /* calls, each with work of a millisecond */
+
+/* A thread that finds something at each call, and one beside it that yields. */
+struct work {
+	void              (*k_call)(struct work *k);
+	int                 k_fds[2], k_file;
+	struct ubuf_in      k_in;
+	struct usync_chan  *k_full, *k_empty;
+	unsigned            k_turns;    /* of the neighbour */
+	bool                k_stop;
+};
+
+static void work_read(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(unet_read(k->k_fds[0], &c, 1, NEVER), 1);
+}
+
+static void work_read_all(struct work *k)
+{
+	char two[2];
+
+	TEST_EQUAL(unet_read_all(k->k_fds[0], two, 2, NULL, 0), 0);
+}
+
+static void work_poll(struct work *k)
+{
+	struct pollfd p[2] = { { k->k_fds[0], POLLIN, 0 }, { k->k_fds[1], POLLIN, 0 } };
+
+	TEST_EQUAL(unet_poll(p, 2, NEVER), 1);
+}
+
+static void work_write(struct work *k)
+{
+	TEST_EQUAL(unet_write(k->k_fds[1], "x", 1, NEVER), 1);
+}
+
+static void work_line(struct work *k)
+{
+	char *line;
+
+	TEST_EQUAL(ubuf_line(&k->k_in, &line, NEVER), 1);
+}
+
+static void work_take(struct work *k)
+{
+	char *data;
+
+	TEST_EQUAL(ubuf_take(&k->k_in, 2, &data, NEVER), 0);
+}
+
+static void work_get(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(ubuf_read(&k->k_in, &c, 1, NEVER), 1);
+}
+
+static void work_receive(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(usync_chan_recv(k->k_full, &c, NEVER), 0);
+}
+
+static void work_send(struct work *k)
+{
+	TEST_EQUAL(usync_chan_send(k->k_empty, "x", NEVER), 0);
+}
+
+static void work_select(struct work *k)
+{
+	char c;
+	struct usync_case cases[] = { { .s_chan = k->k_full, .s_op = USYNC_RECV,
+					.s_value = &c } };
+
+	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
+}
+
+static void work_select_fd(struct work *k)
+{
+	struct usync_case cases[] = { { .s_fd = k->k_fds[0], .s_op = USYNC_READABLE } };
+
+	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
+}
+
+static void work_file(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(ufile_pread(k->k_file, &c, 1, 0, NEVER), 1);
+}
+
+static void take_turns(void *arg)
+{
+	struct work *k = arg;
+
+	for (; !k->k_stop; k->k_turns++)
+		TEST_EQUAL(ustack_yield(), 0);
+}
+
+/* The longest run of calls without a turn of the neighbour. */
+static unsigned longest(struct work *k)
+{
+	unsigned in_a_row = 0, most = 0, seen = k->k_turns;
+
+	for (int i = 0; i < WORKS; i++) {
+		int64_t end;
+
+		k->k_call(k);
+		in_a_row = k->k_turns == seen ? in_a_row + 1 : 1;
+		seen = k->k_turns;
+		most = in_a_row > most ? in_a_row : most;
+		end = usync_after(MILLI);
+		while (usync_after(0) < end)
+			;
+	}
+	return most;
+}
+
+/* Two calls in a row are enough, behind two that do not look at the clock. */
+static void work_fairly(void)
+{
+	static void (*const calls[])(struct work *) = {
+		work_read, work_read_all, work_poll, work_write, work_line, work_take,
+		work_get, work_receive, work_send, work_select, work_select_fd,
+		work_file,
+	};
+	static struct work k;
+	struct ustack *u;
+
+	for (size_t i = 0; i < COUNT(calls); i++) {
+		k = (struct work){ .k_call = calls[i],
+				   .k_file = open("/proc/self/exe", O_RDONLY) };
+		unix_pair(k.k_fds);
+		ubuf_in_init(&k.k_in, k.k_fds[0], 0);
+		TEST_EQUAL(usync_chan_create(1, 2 * WORKS, &k.k_full), 0);
+		TEST_EQUAL(usync_chan_create(1, 2 * WORKS, &k.k_empty), 0);
+		for (int j = 0; j < WORKS; j++) {
+			put(k.k_fds[1], "x\n");
+			TEST_EQUAL(usync_chan_send(k.k_full, "x", 0), 0);
+		}
+		u = go(take_turns, &k);
+		nap(1);
+		TEST_TRUE(longest(&k) <= 4);
+		k.k_stop = true;
+		join(u);
+		ubuf_in_free(&k.k_in);
+		usync_chan_destroy(k.k_full);
+		usync_chan_destroy(k.k_empty);
+		close(k.k_file);
+		close_both(k.k_fds);
+	}
+}
+
 static char shared[8];
 
 /* Echoes through a buffer that others use, too, by calls that may not wait. */
@@ -266,6 +427,7 @@ int main(void)
 	const struct CMUnitTest net_fair_tests[] = {
 		NET_CASE(rude_clients),
 		CALM_CASE(fair, one_processor),
+		CALM_CASE(work_fairly, one_processor),
 		CALM_CASE(share_buffer, one_processor),
 	};
 

@@ -51,7 +51,7 @@ class Porting(pagelib.Page):
     def setUpClass(cls):
         super().setUpClass()
         os.symlink(ROOT, f"{cls.place}/usched")
-        cls.preloaded("ulocks", "tests/slow")
+        cls.preloaded("debug/ulocks", "tests/slow")
 
     def build(self, program, step):
         with open(f"{self.place}/journal.c", "w") as file:

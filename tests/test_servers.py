@@ -125,7 +125,14 @@ class Clients:
 
 
 class Echo1(Clients, Servers):
-    pass
+    def test_address(self):
+        """In place of a port."""
+        server = self.echo(before=("sh", "-c", f'exec "$1" "{HERE}:$2" "$3"', "sh"))
+        self.echoes(server, 1000)
+        for wrong in "", "0", "65536", "x", f"{HERE}:65536", HERE:
+            said = subprocess.run([ECHO, wrong], timeout=600, stderr=subprocess.PIPE)
+            self.assertEqual(said.returncode, 2, wrong)
+            self.assertIn(b"usage: ", said.stderr)
 
 
 class Echo2(Clients, Servers):

@@ -25,6 +25,7 @@ enum {
 	DOUBLED = 5,                    /* messages of one stretch */
 	SELDOM  = 10000000,             /* ns: a limit that short turns do not come to, */
 	TURNS   = 8,                    /* in as many times that */
+	STRETCHES = 10,
 };
 
 #define PATIENCE ((int64_t)60 * 1000000000)      /* ns: machines are busy */
@@ -197,6 +198,73 @@ static void test_computes(void **state)
 	TEST_TRUE(count("\"squeeze\"", ": it computes") >= 1);
 	if (test_has_names() && usched__registers > 0 && !test_is_sanitized())
 		TEST_TRUE(count("usched:   0x", "(test_stall+") > 0);
+}
+
+/* On a CPU that another native thread of the test wants, too. */
+static atomic_bool hog_ends;
+
+static void share_cpu(void)
+{
+	cpu_set_t all, one;
+	size_t cpu = 0;
+
+	TEST_EQUAL(sched_getaffinity(0, sizeof all, &all), 0);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	TEST_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+static void *hog(void *unused)
+{
+	share_cpu();
+	while (!hog_ends)
+		compute();
+	return unused;
+}
+
+static void compute_beside(void *stretches)
+{
+	share_cpu();
+	for (unsigned i = 0; i < (uintptr_t)stretches && is_in_time(); i++) {
+		unsigned before = count("usched: stall: ", "it computes");
+
+		while (count("usched: stall: ", "it computes") == before && is_in_time())
+			compute();
+		TEST_EQUAL(ustack_yield(), 0);
+	}
+}
+
+/* What others had of the CPU is not said of the thread: it has computed for so long. */
+static void test_shares(void **state)
+{
+	pthread_t native;
+	unsigned told = 0;
+	void *s;
+
+	(void)state;
+	must_be_told();
+	if (is_emulated())
+		skip();
+	hog_ends = false;
+	TEST_EQUAL(pthread_create(&native, NULL, hog, NULL), 0);
+	s = begin(1, SELDOM);
+	run(s, compute_beside, (void *)(uintptr_t)STRETCHES, "beside");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	hog_ends = true;
+	TEST_EQUAL(pthread_join(native, NULL), 0);
+	for (unsigned i = 0; i < lines; i++) {
+		const char *at = strstr(said_lines[i], " ms of that on a CPU: it comp");
+
+		if (!at)
+			continue;
+		while (at[-1] != ' ')
+			at--;
+		TEST_TRUE(strtol(at, NULL, 10) >= SELDOM / 1000000);
+		told++;
+	}
+	TEST_TRUE(told >= STRETCHES);
 }
 
 static void test_sleeps(void **state)
@@ -617,6 +685,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_computes),
 		cmocka_unit_test(test_sleeps),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_unnamed),
 		cmocka_unit_test(test_doubles),
 		cmocka_unit_test(test_several),

@@ -714,6 +714,56 @@ static void keep_times(void *unused)
 	await_on(false);
 }
 
+/* The return address of the call. */
+__attribute__((noinline)) static const void *here(void)
+{
+	return __builtin_return_address(0);
+}
+
+enum { NEAR = 256 };                    /* bytes of code between two calls */
+
+static struct ustack *in_scope;
+static uintptr_t      behind;           /* the call that started it */
+
+static int wait_in_scope(void *unused)
+{
+	(void)unused;
+	in_scope = ustack_self();
+	return ustack_wait();
+}
+
+__attribute__((noinline)) static int start_in_scope(struct usync_scope *scope)
+{
+	int rc = usync_scope_start(scope, wait_in_scope, NULL);
+
+	behind = (uintptr_t)here();
+	return rc;
+}
+
+/* A thread of a scope was started by the call of the program. */
+static void keep_starter(void *unused)
+{
+	struct usync_scope *scope;
+	int64_t started, since;
+	uintptr_t where;
+
+	(void)unused;
+	in_scope = NULL;
+	TEST_EQUAL(utrace_keep(1), 0);
+	await_on(true);
+	TEST_EQUAL(usync_scope_create(NULL, USCHED_NEVER, &scope), 0);
+	TEST_EQUAL(start_in_scope(scope), 0);
+	while (!in_scope || in_scope->u_tokens >= 0)
+		TEST_EQUAL(ustack_yield(), 0);
+	utrace__ages(in_scope, &started, &where, &since);
+	TEST_TRUE(where < behind && behind - where < NEAR);
+	TEST_EQUAL(ustack_wake(in_scope), 0);
+	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), 0);
+	usync_scope_release(scope);
+	TEST_EQUAL(utrace_keep(0), 1);
+	await_on(false);
+}
+
 static void wake_back(void *other)
 {
 	for (int i = 0; i < 3; i++) {
@@ -753,6 +803,7 @@ static void test_keep(void **state)
 	(void)state;
 	test_timeout(30);
 	run(keep_times, one);
+	run(keep_starter, one);
 	run(keep_handovers, several);
 }
 

@@ -36,7 +36,7 @@ UTHREADS = os.path.join(ROOT, "tools", "uthreads")
 LIMIT = 300             # seconds: a command that takes so long hangs
 THREADS, SEED = 20, 7
 NOTED = re.compile(r"^trace (0x[0-9a-f]+) (\d+) ?(.*)$", re.M)
-MODULES = "usched uimage uproc rr uevents uwait usync upreempt".split()
+MODULES = "usched uimage uproc rr uevents uwait usync uchan uscope unet upreempt".split()
 
 
 def patiently(check):
@@ -252,6 +252,23 @@ class Commands(unittest.TestCase):
         self.assertEqual(len(named.splitlines()), 2)
         self.assertEqual(len(few.splitlines()), 5)
 
+    def test_waits(self):
+        """Each kind of wait, with its object and the holder of that."""
+        with running(self.program, "1", "64", "1", str(SEED), "waits") as (pid, text):
+            listed = command(UTHREADS, "ps", str(pid))
+        at = dict(re.findall(r"^object (\w+) (\S+)$", text, re.M))
+        found = dict(re.findall(r" (\w+) +((?:channel|descriptor|mutex|a |semaphore).*)$", listed,
+                                re.M))
+        self.assertEqual(found["receive"], f"channel {at['chan']} to receive")
+        self.assertRegex(found["choose"],
+                         f"^channel {at['chan']} to receive, or others, [0-9.]+ s left$")
+        self.assertEqual(found["poll_two"], f"descriptor {at['pipe']} to read, or others")
+        self.assertEqual(found["read_pipe"], f"descriptor {at['pipe']} to read")
+        holder = re.search(r"(0x[0-9a-f]+) .* hold_mutex ", listed).group(1)
+        self.assertEqual(found["want_mutex"],
+                         f"mutex {at['mutex']}, held by thread {holder} 'holder'")
+        self.assertRegex(found["in_scope"], "^semaphore 0x[0-9a-f]+$")
+
     def test_running(self):
         """A thread that runs is stopped for a moment, and goes on."""
         with self.start() as (pid, _):
@@ -295,6 +312,17 @@ class Commands(unittest.TestCase):
         counts = [int(n) for n in re.findall(r"^(\d+) threads, ", text, re.M)]
         self.assertEqual(sum(counts), THREADS)
         self.assertLess(len(counts), THREADS)
+
+    def test_group_limit(self):
+        """A limit is one of groups, which have all their threads."""
+        with self.start() as (pid, _):
+            words = UTHREADS, "bt", str(pid), "--group", "--filter", " work "
+            whole, cut = command(*words), command(*words, "--limit", "1")
+        counts, shown = ([int(n) for n in re.findall(r"^(\d+) threads, ", text, re.M)]
+                         for text in (whole, cut))
+        self.assertGreater(counts[0], 1)
+        self.assertEqual(shown, counts[:1])
+        self.assertIn(f"and {len(counts) - 1} more groups", cut)
 
     def test_errors(self):
         for words in (["ps", str(os.getpid())], ["ps", "/bin/sh"], ["bt", "/nowhere"]):

@@ -19,6 +19,8 @@
  *	slices    three threads compute, and signals interrupt them; then as crash
  *	stay      none; a thread of the last processor keeps it, two of the first take
  *	          turns, and "ready" is printed
+ *	waits     none; a thread for each kind of wait blocks, "object NAME ADDRESS" is
+ *	          printed for what they wait for, and "ready"
  */
 #include <execinfo.h>
 #include <stdint.h>
@@ -29,6 +31,7 @@
 #include <unistd.h>
 
 #include "rr.h"
+#include "unet.h"
 #include "usync.h"
 
 enum { DEEPEST = 24, FRAMES = 64, LARGEST = 300 };
@@ -159,28 +162,6 @@ static void show(const struct note *note)
 	puts("");
 }
 
-static void end(struct rr *rr, const char *how, unsigned last)
-{
-	if (strcmp(how, "stay") == 0) {
-		rr_start_on(rr, 0, take_turns, NULL, NULL);
-		rr_start_on(rr, 0, take_turns, NULL, NULL);
-		rr_start_on(rr, last, keep, NULL, NULL);
-		await(&begun, 3);
-		puts("ready");
-		fflush(stdout);
-		pause();
-	} else if (strcmp(how, "overflow") == 0) {
-		rr_start(rr, overflow, NULL, NULL);
-		pause();
-	} else if (strcmp(how, "slices") == 0) {
-		for (int i = 0; i < 3; i++)
-			rr_start_on(rr, 0, compute_in_slices, NULL, NULL);
-		await(&begun, 3);
-		usleep(SLICES);
-	}
-	abort();
-}
-
 static void pass(void *unused)
 {
 	(void)unused;
@@ -194,6 +175,127 @@ static void let_block(struct rr *rr, unsigned processor)
 
 	if (rr_start_on(rr, processor, pass, NULL, &u) || ustack_join(u, USCHED_NEVER))
 		abort();
+}
+
+/* What threads of `waits' wait for. */
+static struct usync_chan  *chan, *other;
+static struct usync_mutex  mutex;
+static struct usync_scope *scope;
+static int                 pipes[2];
+
+static void receive(void *unused)
+{
+	int value;
+
+	(void)unused;
+	usync_chan_recv(chan, &value, USCHED_NEVER);
+}
+
+static void choose(void *unused)
+{
+	int value = 0;
+	struct usync_case cases[] = {
+		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = &value },
+		{ .s_chan = other, .s_op = USYNC_RECV, .s_value = &value },
+	};
+
+	(void)unused;
+	usync_select(cases, 2, usync_after(3600 * USYNC_SECOND));
+}
+
+static void poll_two(void *unused)
+{
+	int value = 0;
+	struct usync_case cases[] = {
+		{ .s_op = USYNC_READABLE, .s_fd = pipes[0] },
+		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = &value },
+	};
+
+	(void)unused;
+	usync_select(cases, 2, USCHED_NEVER);
+}
+
+static void read_pipe(void *unused)
+{
+	char byte;
+
+	(void)unused;
+	unet_read(pipes[0], &byte, 1, USCHED_NEVER);
+}
+
+static void hold_mutex(void *unused)
+{
+	(void)unused;
+	ustack_name(ustack_self(), "holder");
+	usync_mutex_lock(&mutex, USCHED_NEVER);
+	usync_sem_wait(&never, USCHED_NEVER);
+}
+
+static void want_mutex(void *unused)
+{
+	(void)unused;
+	usync_mutex_lock(&mutex, USCHED_NEVER);
+}
+
+/* The call may be a jump, which leaves no frame of this. */
+static int in_scope(void *unused)
+{
+	(void)unused;
+	return usync_sem_wait(&never, USCHED_NEVER);
+}
+
+static void start_in_scope(void *unused)
+{
+	(void)unused;
+	if (usync_scope_create(NULL, USCHED_NEVER, &scope)
+	    || usync_scope_start(scope, in_scope, NULL))
+		abort();
+	usync_scope_wait(scope, USCHED_NEVER);
+}
+
+static void show_waits(struct rr *rr)
+{
+	void (*const waits[])(void *) = {
+		receive, choose, poll_two, read_pipe, hold_mutex, want_mutex,
+		start_in_scope,
+	};
+
+	if (pipe(pipes) || usync_chan_create(sizeof(int), 0, &chan)
+	    || usync_chan_create(sizeof(int), 0, &other))
+		abort();
+	for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+		if (rr_start_on(rr, 0, waits[i], NULL, NULL))
+			abort();
+	let_block(rr, 0);
+	let_block(rr, 0);                       /* that in the scope */
+	printf("object chan %p\nobject mutex %p\nobject pipe %d\nready\n", (void *)chan,
+	       (void *)&mutex, pipes[0]);
+	fflush(stdout);
+	pause();
+}
+
+static void end(struct rr *rr, const char *how, unsigned last)
+{
+	if (strcmp(how, "stay") == 0) {
+		rr_start_on(rr, 0, take_turns, NULL, NULL);
+		rr_start_on(rr, 0, take_turns, NULL, NULL);
+		rr_start_on(rr, last, keep, NULL, NULL);
+		await(&begun, 3);
+		puts("ready");
+		fflush(stdout);
+		pause();
+	} else if (strcmp(how, "waits") == 0) {
+		show_waits(rr);
+	} else if (strcmp(how, "overflow") == 0) {
+		rr_start(rr, overflow, NULL, NULL);
+		pause();
+	} else if (strcmp(how, "slices") == 0) {
+		for (int i = 0; i < 3; i++)
+			rr_start_on(rr, 0, compute_in_slices, NULL, NULL);
+		await(&begun, 3);
+		usleep(SLICES);
+	}
+	abort();
 }
 
 int main(int argc, char **argv)

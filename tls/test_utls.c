@@ -587,6 +587,180 @@ static void rubbish(void)
 	utls_context_free(client);
 }
 
+/* ---- Peers that flood ---- */
+
+enum { FLOOD = 200 };                   /* changes of keys: much more than at once */
+
+/* A client that changes keys, asks for the same each time, and reads no reply. */
+struct flood {
+	struct utls *f_client;
+	int          f_changes;
+};
+
+/* Until the peer does not take more; a byte of data ends it. */
+static void change_keys(void *arg)
+{
+	const struct flood *f = arg;
+	int rc = 0;
+
+	for (int i = 0; i < f->f_changes && rc == 0; i++) {
+		TEST_EQUAL(SSL_key_update(utls_ssl(f->f_client),
+					  SSL_KEY_UPDATE_REQUESTED), 1);
+		rc = utls_handshake(f->f_client, NEVER);
+	}
+	if (rc == 0)
+		utls_write_all(f->f_client, "x", 1, NULL, NEVER);
+}
+
+static struct both *shaken(struct utls_context *server, struct utls_context *client)
+{
+	struct both *b = connect_both(server, client, "a.example");
+
+	TEST_EQUAL(shake(b), 0);
+	send_text(b->b_server, b->b_client, "tickets come before");
+	return b;
+}
+
+/* More records without data than a peer has a use for. */
+static void floods(void)
+{
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = shaken(server, client);
+	struct flood *f = calloc(1, sizeof *f);
+	struct ustack *u;
+	char c;
+
+	*f = (struct flood){ b->b_client, 3000 };
+	u = go(change_keys, f);
+	TEST_EQUAL(utls_read(b->b_server, &c, 1, NEVER), -EPROTO);
+	TEST_EQUAL(strcmp(utls_error(b->b_server), "too many records without data"), 0);
+	TEST_EQUAL(utls_write(b->b_server, "x", 1, NEVER), -EPROTO);
+	for (int i = 0; i < 2; i++)
+		unet_shutdown(b->b_fds[i], SHUT_RDWR);  /* the first may reset both */
+	join(u);
+	end(b);
+	free(f);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
+/* The deadline comes though the socket has something all the time; nothing is lost. */
+static void floods_late(void)
+{
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = shaken(server, client);
+	struct flood f = { b->b_client, FLOOD };
+	int64_t long_ago = 1;
+	char c;
+
+	change_keys(&f);
+	TEST_EQUAL(utls_read(b->b_server, &c, 1, long_ago), -ETIMEDOUT);
+	TEST_EQUAL(utls_read(b->b_server, &c, 1, NEVER), 1);
+	TEST_EQUAL(c, 'x');
+	send_text(b->b_client, b->b_server, "as if nothing had been");
+	send_text(b->b_server, b->b_client, "both ways");
+	end(b);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
+struct neighbour {
+	bool     n_stop;
+	unsigned n_turns;
+};
+
+static void take_turns(void *arg)
+{
+	struct neighbour *n = arg;
+
+	for (; !n->n_stop; n->n_turns++)
+		TEST_EQUAL(ustack_yield(), 0);
+}
+
+/* A thread on the same processor has its turns before the data comes. */
+static void floods_fairly(void)
+{
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = shaken(server, client);
+	struct flood f = { b->b_client, FLOOD };
+	struct neighbour *n = calloc(1, sizeof *n);
+	struct ustack *u;
+	unsigned before;
+	char c;
+
+	change_keys(&f);
+	u = go(take_turns, n);
+	nap(1);
+	before = n->n_turns;
+	TEST_EQUAL(utls_read(b->b_server, &c, 1, NEVER), 1);
+	TEST_TRUE(n->n_turns - before >= FLOOD / 32);
+	n->n_stop = true;
+	join(u);
+	end(b);
+	free(n);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
+/* Likewise if records come with data, of which each takes a millisecond of work. */
+static void works_fairly(void)
+{
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = shaken(server, client);
+	struct neighbour *n = calloc(1, sizeof *n);
+	struct ustack *u;
+	unsigned before;
+	char c;
+
+	for (int i = 0; i < 40; i++)            /* they come with one read */
+		TEST_EQUAL(utls_write(b->b_client, "x", 1, NEVER), 1);
+	u = go(take_turns, n);
+	nap(1);
+	before = n->n_turns;
+	for (int i = 0; i < 40; i++) {
+		int64_t end;
+
+		TEST_EQUAL(utls_read(b->b_server, &c, 1, NEVER), 1);
+		end = usync_after(MILLI);
+		while (usync_after(0) < end)
+			;
+	}
+	TEST_TRUE(n->n_turns - before >= 40 / 4 - 1);
+	n->n_stop = true;
+	join(u);
+	end(b);
+	free(n);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
+/* Replies that the peer does not read are kept up to a limit, data among them or not. */
+static void hoards(void)
+{
+	struct utls_context *server = context(0, 0, 1, NULL);
+	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
+	struct both *b = shaken(server, client);
+	struct flood f = { b->b_client, FLOOD };
+	ssize_t n = 1;
+	char c;
+
+	small_buffers(b->b_fds[0]);
+	small_buffers(b->b_fds[1]);
+	for (int i = 0; i < 200 && n == 1; i++) {
+		change_keys(&f);
+		n = utls_read(b->b_server, &c, 1, NEVER);
+	}
+	TEST_EQUAL(n, -EPROTO);
+	TEST_EQUAL(strcmp(utls_error(b->b_server), "the peer does not take replies"), 0);
+	end(b);
+	utls_context_free(server);
+	utls_context_free(client);
+}
+
 /* Leaves errors of its own in the queue wherever other threads wait. */
 static void spoil(void *arg)
 {
@@ -705,6 +879,11 @@ int main(void)
 		NET_CASE(flushes),
 		NET_CASE(truncated),
 		CONF_CASE(rubbish, one_processor),
+		NET_CASE(floods),
+		NET_CASE(floods_late),
+		CONF_CASE(floods_fairly, one_processor),
+		CONF_CASE(works_fairly, one_processor),
+		NET_CASE(hoards),
 		CONF_CASE(queue_of_errors, one_processor),
 		CONF_CASE(many, two_processors),
 	};

@@ -22,6 +22,12 @@
  *    changes only while one thread has both.
  *  - s_in is filled by the thread that has the direction to read, when it is empty.
  *  - After s_error is set, OpenSSL is not called any more.
+ *
+ * Records that bring no data, as changes of keys, empty ones and alerts, keep OpenSSL
+ * busy in one call for as long as there are some. So the BIO says that there is nothing
+ * more after AT_ONCE records: then the session looks at the deadline and gives way, and
+ * the call comes again. After IN_VAIN such records in a row, or with ANSWERS bytes of
+ * replies that the peer has not taken, the session fails.
  */
 #include "utls.h"
 
@@ -34,6 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../private/budget.h"
 #include "../private/cancel.h"
 #include "../ubuf.h"
 #include "../unet.h"
@@ -43,6 +50,13 @@ enum {                                  /* bytes */
 	IN_FEW  = 1024,                 /* read at first: what malloc() has at hand */
 	IN_MAX  = 32768,                /* read at once: nearly two records */
 	OUT_MAX = 32768,                /* written at once: two records */
+	ANSWERS = 16384,                /* of replies: 600 changes of keys */
+};
+
+enum {                                  /* records */
+	AT_ONCE = 16,                   /* in a call of OpenSSL: 0.3 ms, if keys change */
+	IN_VAIN = 1024,                 /* in a row without data: a ticket of 16 KiB in
+					   the shortest records of RFC 8449 has 256 */
 };
 
 enum { READS = 1, WRITES = 2 };
@@ -62,13 +76,18 @@ struct utls {
 	struct utls_set  *s_set;        /* constant; held */
 	int               s_fd;         /* constant */
 	int               s_error;      /* 0, or why it has failed */
-	unsigned long     s_code;       /* OpenSSL's */
+	unsigned long     s_code;       /* OpenSSL's, */
+	const char       *s_text;       /* or NULL and ours */
 	uint8_t           s_busy;       /* atomic; READS, WRITES: a thread is inside */
 	bool              s_complete;   /* s_busy's; the handshake */
 	bool              s_much;       /* s_busy's; the last read got IN_FEW or more */
 	bool              s_unsent;     /* s_out or s_sending; read without the lock */
 	bool              s_ended;      /* the descriptor's input */
 	bool              s_short;      /* of memory, in a call of OpenSSL */
+	unsigned          s_vain;       /* records since the last data */
+	unsigned          s_begun;      /* records in this call of OpenSSL */
+	bool              s_answers;    /* what this call writes is a reply */
+	size_t            s_replies;    /* bytes since all was sent */
 	struct piece      s_in, s_out, s_sending;
 	pthread_mutex_t   s_lock;
 	struct usync_mutex s_turn;
@@ -90,9 +109,13 @@ static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
 static int  call_once(struct utls *s, enum call call, void *buffer, size_t size);
 static int  call_ssl(struct utls *s, enum call call, void *buffer, int size);
 static int  classify(struct utls *s, enum call call, int rc);
+static int  refuse(struct utls *s, const char *text);
 static void clear_errors(void);
 static bool may_read(const struct utls *s);
 static bool has_input(struct utls *s);
+static bool is_past(int64_t deadline);
+static int  get_more(struct utls *s, bool again, int64_t deadline);
+static bool has_bytes(struct utls *s);
 static int  fill(struct utls *s, int64_t deadline);
 static void put_input(struct utls *s, char *data, size_t size, size_t room);
 static int  flush(struct utls *s, int64_t deadline);
@@ -127,6 +150,7 @@ int utls_create(struct utls_context *k, int fd, const char *host, struct utls **
 	int rc = -ENOMEM;
 	BIO *b = NULL;
 
+	*session = NULL;
 	if (!s)
 		return rc;
 	s->s_fd = fd;
@@ -323,6 +347,8 @@ const char *utls_error(const struct utls *s)
 
 	if (!s->s_error)
 		return "";
+	if (s->s_text)
+		return s->s_text;
 	if (ERR_GET_REASON(s->s_code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
 		return X509_verify_cert_error_string(verified);
 	text = ERR_reason_error_string(s->s_code);
@@ -361,6 +387,7 @@ int utls_ticket(struct utls *s, struct utls_ticket **ticket)
 	SSL_SESSION *now;
 	int rc = -EAGAIN;
 
+	*ticket = NULL;
 	lock(s);
 	now = SSL_get1_session(s->s_ssl);
 	if (now && SSL_SESSION_is_resumable(now)) {
@@ -408,14 +435,16 @@ static void end(struct utls *s, unsigned ways)
 
 static int handshake(struct utls *s, int64_t deadline)
 {
-	int rc, sent;
+	int rc, sent = 0;
 
-	do {
+	for (bool again = false; !sent; again = true) {
 		rc = call_once(s, HANDSHAKE, NULL, 0);
 		sent = flush(s, rc < 0 && rc != WANTS ? 0 : deadline);
 		if (rc != WANTS)
 			return rc < 0 ? rc : sent;
-	} while (!sent && (sent = fill(s, deadline)) == 0);
+		if (!sent)
+			sent = get_more(s, again, deadline);
+	}
 	return sent;
 }
 
@@ -436,13 +465,15 @@ static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t dead
 {
 	int rc = complete(s, WRITES, deadline);
 
-	while (!rc) {
+	for (bool again = false; !rc; again = true) {
 		int n = call_once(s, READ, buffer, size);
 
 		flush(s, 0);
+		if (n > 0 && !again && usched__spell(true) == SPELL_OVER)
+			ustack_yield();         /* there may be thousands of records */
 		if (n != WANTS)
 			return n;
-		rc = fill(s, deadline);
+		rc = get_more(s, again, deadline);
 	}
 	return rc;
 }
@@ -476,8 +507,14 @@ static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 	rc = s->s_error;
 	if (!rc) {
 		clear_errors();
+		s->s_begun = 0;
+		s->s_answers = call == READ;
 		rc = call_ssl(s, call, buffer, size < OUT_MAX ? (int)size : OUT_MAX);
 		clear_errors();
+		if (rc == WANTS && s->s_vain > IN_VAIN)
+			rc = refuse(s, "too many records without data");
+		else if (rc == WANTS && s->s_replies > ANSWERS)
+			rc = refuse(s, "the peer does not take replies");
 	}
 	unlock(s);
 	allow_cancel(before);
@@ -493,11 +530,13 @@ static int call_ssl(struct utls *s, enum call call, void *buffer, int size)
 	case HANDSHAKE:
 		rc = SSL_do_handshake(s->s_ssl);
 		s->s_complete |= rc == 1;
+		s->s_vain = rc == 1 ? 0 : s->s_vain;
 		break;
 	case READ:
 		if (!may_read(s))
 			return WANTS;
 		rc = SSL_read(s->s_ssl, buffer, size);
+		s->s_vain = rc > 0 ? 0 : s->s_vain;
 		break;
 	case WRITE:
 		if (shut)
@@ -534,6 +573,12 @@ static int classify(struct utls *s, enum call call, int rc)
 	return s->s_error;
 }
 
+static int refuse(struct utls *s, const char *text)
+{
+	s->s_text = text;
+	return s->s_error = -EPROTO;
+}
+
 /* The queue is empty as a rule, and to clear it takes ten times as long as to look. */
 static void clear_errors(void)
 {
@@ -557,6 +602,39 @@ static bool has_input(struct utls *s)
 	lock(s);
 	has = s->s_error || s->s_in.p_size || SSL_pending(s->s_ssl)
 	      || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
+	unlock(s);
+	return has;
+}
+
+/* Not of one that is 0: with that, no call waits. */
+static bool is_past(int64_t deadline)
+{
+	return deadline > 0 && deadline != USCHED_NEVER && usync_after(0) >= deadline;
+}
+
+/*
+ * Gives OpenSSL bytes. A peer that always has some, and no data among them, does not pass
+ * the deadline.
+ */
+static int get_more(struct utls *s, bool again, int64_t deadline)
+{
+	int rc;
+
+	if (again && is_past(deadline))
+		return -ETIMEDOUT;
+	if (!has_bytes(s))
+		return fill(s, deadline);
+	rc = ustack_yield();
+	return rc == -ECANCELED && deadline > 0 ? rc : 0;
+}
+
+/* Left over from the last call of OpenSSL. */
+static bool has_bytes(struct utls *s)
+{
+	bool has;
+
+	lock(s);
+	has = s->s_in.p_size > 0;
 	unlock(s);
 	return has;
 }
@@ -606,8 +684,9 @@ static int flush(struct utls *s, int64_t deadline)
 {
 	bool more = __atomic_load_n(&s->s_unsent, __ATOMIC_RELAXED);
 
-	while (more) {
-		int rc = usync_mutex_lock(&s->s_turn, deadline);
+	for (bool again = false; more; again = true) {
+		int rc = again && is_past(deadline) ? -ETIMEDOUT
+			: usync_mutex_lock(&s->s_turn, deadline);
 
 		if (rc)
 			return rc;
@@ -657,6 +736,7 @@ static bool take(struct utls *s, size_t sent)
 		s->s_out = (struct piece){ 0 };
 	}
 	more = s->s_sending.p_size > 0;
+	s->s_replies = more ? s->s_replies : 0;
 	set_unsent(s, more);
 	unlock(s);
 	return more;
@@ -696,10 +776,18 @@ static int bio_read(BIO *b, char *data, int size)
 	size_t n = s->s_in.p_size - s->s_in.p_at;
 
 	BIO_clear_retry_flags(b);
+	if (n > 0 && size == SSL3_RT_HEADER_LENGTH && s->s_begun == AT_ONCE) {
+		BIO_set_retry_read(b);
+		return -1;
+	}
 	if (n == 0) {
 		if (!s->s_ended)
 			BIO_set_retry_read(b);
 		return s->s_ended ? 0 : -1;
+	}
+	if (size == SSL3_RT_HEADER_LENGTH) {    /* or a record's last bytes, at times */
+		s->s_begun++;
+		s->s_vain++;
 	}
 	if (n > (size_t)size)
 		n = (size_t)size;
@@ -723,6 +811,7 @@ static int bio_write(BIO *b, const char *data, int size)
 	memcpy(more + p->p_size, data, (size_t)size);
 	p->p_data = more;
 	p->p_size += (size_t)size;
+	s->s_replies += s->s_answers ? (size_t)size : 0;
 	set_unsent(s, true);
 	return size;
 }

@@ -17,7 +17,8 @@
  * wait nor switch. No call is for signal handlers. Besides:
  *
  *   -EPROTO      the peer breaks the protocol, has refused ours, or is not verified; or
- *                OpenSSL fails. utls_error() has the text. All later calls fail, too
+ *                it sends 1024 records in a row without data, or does not take replies;
+ *                or OpenSSL fails. utls_error() has the text. All later calls fail, too
  *   -ECONNRESET  also: the connection ended without the peer's end of the stream, so
  *                what was read may be truncated. All later calls say so
  *   -EBUSY       another thread is inside a call of the same direction. A session has one
@@ -116,7 +117,10 @@ void utls_free(struct utls *s);
  */
 int utls_handshake(struct utls *s, int64_t deadline);
 
-/* The number of bytes; 0: the peer has ended its stream. */
+/*
+ * The number of bytes; 0: the peer has ended its stream. A thread that does not have to
+ * wait gives way as in unet.h.
+ */
 ssize_t utls_read(struct utls *s, void *buffer, size_t size, int64_t deadline);
 
 /*

@@ -43,6 +43,7 @@ int utls_context_create(const struct utls_conf *conf, struct utls_context **cont
 	struct utls_context *k = calloc(1, sizeof *k);
 	int rc;
 
+	*context = NULL;
 	if (!k)
 		return -ENOMEM;
 	pthread_mutex_init(&k->k_lock, NULL);

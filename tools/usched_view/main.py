@@ -30,7 +30,7 @@ def arguments():
         sub.add_argument("--filter", metavar="REGEX", type=pattern,
                          help="threads with such a line in ps only")
         sub.add_argument("--limit", metavar="N", type=int, default=limit,
-                         help="so many threads at most" + (f"; default {limit}" if limit else ""))
+                         help="so many threads, or groups, at most" + (f"; default {limit}" if limit else ""))
 
     filtered(command("ps", "lists threads; does not stop the process"), None)
     sub = command("bt", "shows where threads are")

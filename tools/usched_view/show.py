@@ -148,7 +148,7 @@ def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, 
     functions, reader = Names(target), reader or Reader(views)
     groups, shown = {}, 0
     for thread in selected(views, wanted, pattern, functions):
-        if limit is not None and shown >= limit:
+        if limit is not None and shown >= limit and not group:
             out.write("and more: --limit shows them\n")
             break
         now, trace = reader.trace(thread)
@@ -163,12 +163,20 @@ def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, 
         if not trace:
             lines.append("  not started yet" if now.is_new else "  no frames could be read")
         out.write("\n".join(lines) + "\n\n")
-    for (state, trace), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+    show_groups(target, groups, limit, functions, describe, out)
+    return shown
+
+
+def show_groups(target, groups, limit, functions, describe, out):
+    """The largest first."""
+    order = sorted(groups.items(), key=lambda item: -len(item[1]))
+    for (state, trace), members in order[:limit]:
         first = members[0]
         out.write(f"{len(members)} threads, {state}, such as {head(first, functions)}\n")
         out.write("".join(f"{text}\n" for text in
                           frame_lines(target, trace, functions, describe)) + "\n")
-    return shown
+    if len(order) > len(order[:limit]):
+        out.write(f"and {len(order) - limit} more groups: --limit shows them\n")
 
 
 def top(views, seconds=1.0, times=None, out=sys.stdout):

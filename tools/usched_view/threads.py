@@ -20,6 +20,7 @@ NAMES_MAX = 1 << 28
 NEVER = (1 << 63) - 1
 GUARD = 64 << 10                # bytes below a stack, where one that overflows faults
 NATIVE_MAX = 64 << 20           # bytes of a native stack that are frames of threads
+HOLDER_BITS = 7                 # of a holder's word: not its name
 MARKS = 4096                    # bytes around l_parked: marks, and no threads
 TRIES = 5                       # until what changes is read twice alike
 
@@ -297,7 +298,7 @@ class View:
         """Forgets what may have changed."""
         self.target.forget()
         self.stacks, self.kinds = {}, {}
-        self._names = self._joined = self._kept = None
+        self._names = self._joined = self._kept = self._threads = None
         self.moving = []        # what threads belong to that are between processors
         self.schedulers = list(self._find_schedulers())
         self.processors = {p.address: p for p in self.moving}
@@ -461,19 +462,65 @@ class View:
             return "a wake"
         if not w["w_kind"]:
             return "a grant"
-        name = self.kinds.get(w["w_kind"])
-        if name is None:
-            at = self.target.word(w["w_kind"] + self.layout.offset("uwait_kind.k_name"))
-            name = self.kinds[w["w_kind"]] = self.target.text(at) or "?"
-        text = f"{name} {w['w_object']:#x}" if w["w_object"] else name
+        kind = self._kind(w["w_kind"])
+        text = self._wait_text(kind, w["w_object"])
         if w["w_deadline"] == NEVER:
             return text
-        if name == "a time that never comes":
+        if kind.name == "a time that never comes":
             text = "a time"
         if not self.target.live:
             return text
         left = w["w_deadline"] / 1e9 - time.clock_gettime(time.CLOCK_MONOTONIC)
         return f"{text}, {left:.1f} s left"
+
+    def _kind(self, address):
+        kind = self.kinds.get(address)
+        if kind is None:
+            kind = self.kinds[address] = Kind(self.layout, address)
+        return kind
+
+    def _wait_text(self, kind, at):
+        """Without a deadline."""
+        if kind.number:
+            return f"{kind.name} {signed(at)}{kind.how}"
+        if not at:
+            return kind.name
+        text = f"{kind.name} {at:#x}{kind.how}"
+        holder = self.word(at) & ~HOLDER_BITS if kind.held else 0
+        if not holder:
+            return text
+        if holder not in self._handles():
+            return f"{text}, held by an outsider, {holder:#x}"
+        name = self.names().get(holder)
+        return f"{text}, held by thread {holder:#x}{f' {name!r}' if name else ''}"
+
+    def _handles(self):
+        """Addresses of all threads."""
+        if self._threads is None:
+            self._threads = {thread.address for thread in self.threads()}
+        return self._threads
+
+
+class Kind:
+    """What a thread waits for: a struct uwait_kind."""
+
+    def __init__(self, layout, address):
+        target = layout.target
+
+        def member(name):
+            known = f"uwait_kind.{name}" in layout.names_of
+            return address + layout.offset(f"uwait_kind.{name}") if known else None
+
+        how = member("k_how")
+        number, held = member("k_number"), member("k_held")
+        self.name = target.text(target.word(member("k_name"))) or "?"
+        self.how = target.text(target.word(how)) if how and target.word(how) else ""
+        self.number = number is not None and target.read(number, 1) == b"\1"
+        self.held = held is not None and target.read(held, 1) == b"\1"
+
+
+def signed(value):
+    return value - (1 << 64) if value >> 63 else value
 
 
 class Snapshot:

@@ -15,6 +15,7 @@ import sys
 import time
 
 from . import Problem
+from .threads import Kind
 
 (ON, OFF, SWITCH, BLOCK, WAKE, POST, EVICT, LOAD, CREATE, START, END, MOVE) = range(1, 13)
 GAP = 255                       # not of utrace.h: events before this one are missing
@@ -445,20 +446,11 @@ class Writer:
             return WHYS.get(why, "waits")
         kind = self.kinds.get(number)
         if kind is None:
-            kind = self.kinds[number] = self._kind(ring.layout, number)
-        name, is_number = kind
-        if name == "a time that never comes":
+            offset = number - (1 << 32) if number >> 31 else number
+            kind = self.kinds[number] = Kind(ring.layout, ring.layout.self + offset)
+        if kind.name == "a time that never comes":
             return "waits for a time"
-        return f"waits for {name} {thing if is_number else f'{thing:#x}'}"
-
-    @staticmethod
-    def _kind(layout, number):
-        address = layout.self + (number - (1 << 32) if number >> 31 else number)
-        target = layout.target
-        name = target.text(target.word(address + layout.offset("uwait_kind.k_name"))) or "?"
-        is_number = "uwait_kind.k_number" in layout.names_of and \
-            target.read(address + layout.offset("uwait_kind.k_number"), 1) == b"\1"
-        return name, is_number
+        return f"waits for {kind.name} {thing if kind.number else f'{thing:#x}'}"
 
     def summary(self):
         """The answer to most questions, in some lines."""
