@@ -26,8 +26,11 @@
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -1257,6 +1260,103 @@ static void *run_command(void *unused)
 	return unused;
 }
 
+/* The command tells its number, and goes on until it is killed. */
+static void *run_long_command(void *pipe_end)
+{
+	char command[80];
+
+	snprintf(command, sizeof command, "echo $$ >&%d; exec sleep 1000",
+		 *(int *)pipe_end);
+	system(command);
+	return NULL;
+}
+
+static void *in_cancelled_command(void *unused)
+{
+	char text[16] = "";
+	int ends[2];
+	pthread_t t;
+
+	TEST_EQUAL(pipe(ends), 0);
+	t = go(run_long_command, &ends[1]);
+	TEST_TRUE(read(ends[0], text, sizeof text - 1) > 0);
+	TEST_EQUAL(pthread_cancel(t), 0);
+	TEST_TRUE(join(t) == PTHREAD_CANCELED);
+	TEST_EQUAL(kill((pid_t)atoi(text), 0), -1);
+	TEST_EQUAL(errno, ESRCH);
+	close_both(ends);
+	return unused;
+}
+
+/* ---- Objects of System V: another thread makes each wait end ---- */
+
+static int queue, semaphores;
+
+struct message { long kind; char text[8]; };
+
+static void *receive_one(void *unused)
+{
+	struct message m;
+
+	TEST_EQUAL(msgrcv(queue, &m, sizeof m.text, 0, 0), 2);
+	TEST_EQUAL(m.kind, 7);
+	return unused;
+}
+
+/* Sends until one fits into a queue that was full. */
+static void *send_one(void *unused)
+{
+	TEST_EQUAL(msgsnd(queue, &(struct message){ 7, "x" }, 2, 0), 0);
+	return unused;
+}
+
+static void *take(void *limit)
+{
+	int rc = limit ? semtimedop(semaphores, &(struct sembuf){ 0, -1, 0 }, 1, limit)
+		: semop(semaphores, &(struct sembuf){ 0, -1, 0 }, 1);
+
+	return rc == 0 ? "taken" : errno == EAGAIN ? "late" : "failed";
+}
+
+static void *in_sysv(void *unused)
+{
+	struct timespec soon = { 0, 2000000 };
+	struct message m = { 7, "x" };
+	pthread_t t;
+
+	queue = msgget(IPC_PRIVATE, 0600);
+	semaphores = semget(IPC_PRIVATE, 1, 0600);
+	TEST_TRUE(queue >= 0 && semaphores >= 0);
+	t = go(receive_one, NULL);
+	usleep(20 * MS);
+	TEST_EQUAL(msgsnd(queue, &m, 2, 0), 0);
+	join(t);
+
+	while (msgsnd(queue, &m, 2, IPC_NOWAIT) == 0)
+		;
+	TEST_EQUAL(errno, EAGAIN);
+	t = go(send_one, NULL);
+	usleep(20 * MS);
+	TEST_EQUAL(msgrcv(queue, &m, sizeof m.text, 0, 0), 2);
+	join(t);
+
+	t = go(take, NULL);
+	usleep(20 * MS);
+	TEST_EQUAL(semop(semaphores, &(struct sembuf){ 0, 1, 0 }, 1), 0);
+	TEST_TRUE(strcmp(join(t), "taken") == 0);
+	TEST_TRUE(strcmp(take(&soon), "late") == 0);
+
+	t = go(receive_one, NULL);
+	while (msgrcv(queue, &m, sizeof m.text, 0, IPC_NOWAIT) > 0)
+		;
+	usleep(20 * MS);
+	pthread_cancel(t);
+	join(t);
+	msgctl(queue, IPC_RMID, NULL);
+	semctl(semaphores, 0, IPC_RMID);
+	return unused;
+}
+
 static void *close_command(void *unused)
 {
 	char command[64];
@@ -1565,6 +1665,8 @@ CASE(locks)
 CASE(names)
 CASE(locked_streams)
 CASE(look_ups)
+CASE(cancelled_command)
+CASE(sysv)
 CASE(forks)
 
 int main(int argc, char **argv)
@@ -1586,7 +1688,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(locked_streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
 		cmocka_unit_test(locks), cmocka_unit_test(names),
-		cmocka_unit_test(look_ups),
+		cmocka_unit_test(look_ups), cmocka_unit_test(cancelled_command),
+		cmocka_unit_test(sysv),
 		cmocka_unit_test(forks),
 	};
 

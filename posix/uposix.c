@@ -52,7 +52,7 @@ static int  create_native(pthread_t *thread, const pthread_attr_t *attr,
 static void *run_native(void *arg);
 static struct uposix_thread *new_record(void);
 static void free_record(struct uposix_thread *p);
-static void run(void *arg);
+static void run(struct usched__wrap *w);
 static void end(struct uposix_thread *p);
 static void count_end(unsigned *count);
 static void end_main(void *unused);
@@ -201,6 +201,8 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 		return EAGAIN;
 	if (attr)
 		pthread_attr_getdetachstate(attr, &state);
+	p->p_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
+					   __builtin_return_address(0) };
 	p->p_func = func;
 	p->p_arg = arg;
 	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
@@ -264,7 +266,7 @@ static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *a
 	pthread_attr_t none;
 
 	if (uposix__conf.c_shared)
-		return rr_start(rr, run, p, handle);
+		return rr_start(rr, usched__wrapped, &p->p_wrap, handle);
 	if (attr && pthread_attr_init(&none) == 0) {
 		pthread_attr_getstacksize(&none, &usual);
 		pthread_attr_destroy(&none);
@@ -273,7 +275,7 @@ static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *a
 	if (size < uposix__conf.c_stack_size
 	    || (size == usual && !(attr && has_size(attr))))
 		size = 0;
-	return rr_start_alone(rr, size, run, p, handle);
+	return rr_start_alone(rr, size, usched__wrapped, &p->p_wrap, handle);
 }
 
 /* It was not started. */
@@ -403,9 +405,10 @@ static void free_record(struct uposix_thread *p)
 	uwait_unlock(&uposix__lock);
 }
 
-static void run(void *arg)
+static void run(struct usched__wrap *w)
 {
-	struct uposix_thread *p = arg;
+	struct uposix_thread *p = (void *)((char *)w
+					   - offsetof(struct uposix_thread, p_wrap));
 
 	if (usync_key_set(&self_key, p)) {
 		uposix__tell("no memory for a thread that was started");

@@ -168,6 +168,13 @@ int uposix_pthread_barrier_destroy(pthread_barrier_t *barrier);
 int uposix_pthread_barrier_wait(pthread_barrier_t *barrier);
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock);
 
+struct sembuf;
+ssize_t uposix_msgrcv(int queue, void *message, size_t size, long type, int flags);
+int uposix_msgsnd(int queue, const void *message, size_t size, int flags);
+int uposix_semop(int set, struct sembuf *ops, size_t n);
+int uposix_semtimedop(int set, struct sembuf *ops, size_t n,
+		      const struct timespec *limit);
+
 /*
  * Descriptors, processes, streams: each as the one of libc. As there, sockets take any
  * kind of address, which is an extension.

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* uposix_conf.c: settings and messages. */
+/*
+ * uposix_conf.c: settings and messages.
+ *
+ * A message goes to UPOSIX_LOG, or to standard error. A daemon has closed that, or has
+ * /dev/null or a connection at its number: then the message goes to syslog.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#undef _FORTIFY_SOURCE
 #include "uposix_set.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <syslog.h>
+#include <unistd.h>
 
 enum {
 	STACKS     = 16384,             /* threads: two mappings each of 65,530 */
@@ -14,6 +28,8 @@ enum {
 };
 
 struct uposix_conf uposix__conf = { .c_stacks = STACKS, .c_stack_size = STACK_SIZE };
+
+static struct stat at_start;            /* of standard error; zeros: closed */
 
 static unsigned long number(const char *name, unsigned long otherwise,
 			    unsigned long most);
@@ -25,6 +41,9 @@ void uposix__settings(void)
 
 	if (__atomic_exchange_n(&done, true, __ATOMIC_RELAXED))
 		return;
+	if (fstat(STDERR_FILENO, &at_start))
+		memset(&at_start, 0, sizeof at_start);
+	c->c_log = getenv("UPOSIX_LOG");
 	c->c_quiet = number("UPOSIX_QUIET", 0, 1);
 	c->c_stacks = (unsigned)number("UPOSIX_STACKS", STACKS, 1 << 22);
 	c->c_shared = (unsigned)number("UPOSIX_SHARED", 0, 1 << 16);
@@ -53,6 +72,34 @@ static unsigned long number(const char *name, unsigned long otherwise, unsigned 
 	return otherwise;
 }
 
+/* Standard error is not what the process began with, and is read by no person. */
+static bool is_daemon(void)
+{
+	struct stat now;
+
+	if (fstat(STDERR_FILENO, &now))
+		return at_start.st_mode;
+	if (now.st_dev == at_start.st_dev && now.st_ino == at_start.st_ino)
+		return false;
+	return S_ISSOCK(now.st_mode)
+	    || (S_ISCHR(now.st_mode) && now.st_rdev == makedev(1, 3));
+}
+
+static void put(const char *line, int n)
+{
+	const char *log = uposix__conf.c_log;
+	int fd = log && *log ? open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)
+		: -1;
+
+	if (fd < 0 && is_daemon()) {
+		syslog(LOG_DAEMON | LOG_WARNING, "%.*s", n - 1, line);
+		return;
+	}
+	(void)!write(fd < 0 ? STDERR_FILENO : fd, line, (size_t)n);
+	if (fd >= 0)
+		close(fd);
+}
+
 void uposix__tell(const char *format, ...)
 {
 	char line[LINE];
@@ -67,6 +114,6 @@ void uposix__tell(const char *format, ...)
 	va_end(list);
 	n += more < (int)sizeof line - n - 1 ? more : (int)sizeof line - n - 2;
 	line[n++] = '\n';
-	(void)!write(STDERR_FILENO, line, (size_t)n);
+	put(line, n);
 	errno = error;
 }

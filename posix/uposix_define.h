@@ -183,6 +183,10 @@
 #define pclose uposix_pclose
 #define posix_spawn uposix_posix_spawn
 #define posix_spawnp uposix_posix_spawnp
+#define msgrcv uposix_msgrcv
+#define msgsnd uposix_msgsnd
+#define semop uposix_semop
+#define semtimedop uposix_semtimedop
 #define flock(fd, operation) uposix_flock(fd, operation)
 #define lockf uposix_lockf
 #define lockf64 uposix_lockf64

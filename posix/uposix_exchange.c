@@ -118,13 +118,20 @@ static bool has_destructors(const struct dl_phdr_info *info)
 	    || has_atexit(address(info, of[DT_JMPREL]), of[DT_PLTRELSZ], symbols, names);
 }
 
-const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
-			   bool late)
+const char *uposix__why_shared(const struct dl_phdr_info *info, bool late)
 {
 	if (late || !info->dlpi_tls_data)
 		return "they came by dlopen()";
-	if (has_destructors(info))
-		return "there are destructors";
+	return has_destructors(info) ? "there are destructors" : NULL;
+}
+
+const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			   bool late)
+{
+	const char *why = uposix__why_shared(info, late);
+
+	if (why)
+		return why;
 	for (size_t i = 0; i < used; i++)
 		if (chosen[i].o_module == info->dlpi_tls_modid)
 			return NULL;
@@ -229,6 +236,23 @@ static void make_missing(struct blocks *b)
 	for (size_t i = 0; i < used; i++)
 		if (!b->b_at[i])
 			b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
+}
+
+/*
+ * Another thread that wakes or unlocks the object would change the variables of the
+ * thread that runs then: the wait would never end.
+ */
+void uposix__refuse_place(const void *object)
+{
+	const struct blocks *b = ustack_self() ? blocks_here() : NULL;
+
+	for (size_t i = 0; b && i < used; i++)
+		if ((uintptr_t)object - (uintptr_t)b->b_at[i] < chosen[i].o_size) {
+			uposix__tell("a thread waits for the object %p in thread-local"
+				     " variables that --tls exchanges: no other thread"
+				     " can wake it. Run the program natively", object);
+			abort();
+		}
 }
 
 static struct blocks *new_blocks(void)

@@ -156,6 +156,7 @@ static long wait_here(const long *a, const void *where)
 	if (f.f_bits == 0 || (uintptr_t)f.f_word % sizeof *f.f_word
 	    || (f.f_time && (f.f_time->tv_sec < 0 || !uposix__is_time(f.f_time))))
 		return uposix__result(-EINVAL);
+	uposix__refuse_place(f.f_word);
 	rc = wait_for(&f);
 	if (rc == -ENOMEM || rc == -ENOTSUP || rc == -EFAULT)
 		return wait_native(a);

@@ -483,6 +483,8 @@ static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
 	if (!ustack_self())
 		return sem_value(s) > 0 && usync_sem_wait(&s->s, 0) == 0 ? 0
 			: sleep_for(s, clock, time);
+	if (sem_value(s) == 0)
+		uposix__refuse_place(sem);
 	rc = usync_sem_wait(&s->s, time ? 0 : USCHED_NEVER);
 	if (rc == -ETIMEDOUT && !uposix__is_time(time))
 		return (int)uposix__result(-EINVAL);

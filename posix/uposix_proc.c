@@ -24,7 +24,6 @@
 
 static int  await_process(pid_t pid);
 static void wait_in_pool(void *job);
-static void run_command(void *job);
 static void close_command(void *job);
 static void lock_in_pool(void *job);
 static int  take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline);
@@ -184,20 +183,6 @@ struct command {
 	int         c_errno;
 };
 
-int uposix_system(const char *command)
-{
-	struct command c = { .c_rc = -1, .c_mask = uposix__mask() };
-	int rc;
-
-	if (!command || !uposix__in_thread())
-		return system(command);
-	c.c_text = strdup(command);
-	rc = c.c_text ? uposix__offload(run_command, &c, sizeof c) : -ENOMEM;
-	free(c.c_text);
-	errno = rc ? -rc : c.c_errno;
-	return rc ? -1 : c.c_rc;
-}
-
 static void run_command(void *job)
 {
 	struct command *c = job;
@@ -210,6 +195,78 @@ static void run_command(void *job)
 		c->c_rc = system(c->c_text);
 	c->c_errno = errno;
 	uposix__set_native_mask(mask);
+}
+
+/*
+ * system(): a native thread of its own waits for the command, so pthread_cancel() can end
+ * it as libc does: the command is killed, and waited for.
+ */
+struct job {
+	struct usync_sem j_done;
+	pthread_t        j_native;
+	struct command   j_command;
+	char             j_text[];
+};
+
+static void post_job(void *job)
+{
+	usync_sem_post(&((struct job *)job)->j_done);
+}
+
+static void *run_job(void *job)
+{
+	struct job *j = job;
+
+	pthread_cleanup_push(post_job, j);
+	run_command(&j->j_command);
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+/* The thread is ended in the call, if it comes here with the job. */
+static void end_job(struct job **job)
+{
+	struct job *j = *job;
+
+	if (!j)
+		return;
+	pthread_cancel(j->j_native);
+	ustack_shield(1);
+	usync_sem_wait(&j->j_done, USCHED_NEVER);
+	ustack_shield(0);
+	pthread_join(j->j_native, NULL);
+	free(j);
+}
+
+int uposix_system(const char *command)
+{
+	CLEANUP(end_job) struct job *running = NULL;
+	struct job *j;
+	int rc;
+
+	if (!command || !uposix__in_thread())
+		return system(command);
+	uposix__point();
+	j = malloc(sizeof *j + strlen(command) + 1);
+	if (!j)
+		return (int)uposix__result(-ENOMEM);
+	*j = (struct job){ .j_command = { .c_rc = -1, .c_mask = uposix__mask() } };
+	j->j_command.c_text = strcpy(j->j_text, command);
+	rc = pthread_create(&j->j_native, NULL, run_job, j);
+	if (rc) {
+		free(j);
+		return (int)uposix__result(-rc);
+	}
+	running = j;
+	do
+		rc = usync_sem_wait(&j->j_done, USCHED_NEVER);
+	while (uposix__again(&rc) || rc);
+	running = NULL;
+	pthread_join(j->j_native, NULL);
+	errno = j->j_command.c_errno;
+	rc = j->j_command.c_rc;
+	free(j);
+	return rc;
 }
 
 FILE *uposix_popen(const char *command, const char *mode)

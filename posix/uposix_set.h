@@ -27,6 +27,7 @@ struct uposix_conf {
 	size_t      c_stack_size;       /* bytes */
 	bool        c_native;           /* beyond c_stacks threads are native */
 	bool        c_quiet;            /* no messages */
+	const char *c_log;              /* file of messages, or NULL */
 	const char *c_stats;            /* file of statistics, or NULL */
 	const char *c_tls;              /* objects whose thread-local variables belong to
 					   the thread: names, with commas; or NULL */
@@ -59,6 +60,9 @@ bool uposix__is_named(const char *name, bool program);
 /* Tells what else is in c_tls. */
 void uposix__tell_unknown(void);
 
+/* Why the variables of an object cannot be exchanged; NULL: they can. */
+const char *uposix__why_shared(const struct dl_phdr_info *info, bool late);
+
 /*
  * Has the variables of an object exchanged; late: it was not loaded at the start. NULL;
  * or why that cannot be. Before there are threads; `looking' is held.
@@ -68,6 +72,12 @@ const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 
 /* Afterwards: none of these is unloaded. A constructor may have loaded one. */
 void uposix__keep_chosen(void);
+
+/*
+ * A thread is about to wait for an object. One that lies in variables of its own that are
+ * exchanged is told, and the process aborts.
+ */
+void uposix__refuse_place(const void *object);
 
 /* Threads since the start, or since the fork. */
 struct uposix_counts {
@@ -100,6 +110,7 @@ struct uposix_thread {
 	struct uposix_thread *p_next;   /* under uposix__lock: list of all, or of free */
 	struct uposix_thread *p_prev;
 	struct ustack       *p_thread;  /* p_lock; NULL: it has not begun */
+	struct usched__wrap  p_wrap;    /* names the thread by p_func */
 	void              *(*p_func)(void *);
 	void                *p_arg;
 	void                *p_result;

@@ -9,13 +9,19 @@
  * what is no thread's number, so that no native thread of any process takes it for its
  * own. The thread has a list of those that it holds. A robust one is refused, and so is
  * such a one with a protocol; those that are made here have none.
+ *
+ * Queues and semaphores of System V are looked at likewise.
  */
 #include "uposix_set.h"
 
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
+
+enum { SEMOPM = 500 };                  /* operations of one call, in Linux */
 
 enum {                                  /* of __kind */
 	KINDS  = 3,
@@ -244,4 +250,79 @@ void uposix__forget_held(struct uposix_thread *me)
 		me->p_held = h->h_next;
 		free(h);
 	}
+}
+
+/* ---- Objects of System V ---- */
+
+/* The caller cannot wait, or need not: libc's call is right. */
+static bool is_plain(int flags)
+{
+	return flags & IPC_NOWAIT || !uposix__me();
+}
+
+/* Waits until the next look. False: a handler has run; errno is EINTR. */
+static bool look_later(void)
+{
+	int rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
+
+	if (uposix__again_once(&rc) || rc != -EINTR)
+		return true;
+	errno = EINTR;
+	return false;
+}
+
+/* A cancellation point. False: a handler has run; errno is EINTR. */
+static bool may_begin(void)
+{
+	return uposix__result(uposix__point_once()) == 0;
+}
+
+ssize_t uposix_msgrcv(int queue, void *message, size_t size, long type, int flags)
+{
+	ssize_t n = -1;
+
+	if (is_plain(flags))
+		return msgrcv(queue, message, size, type, flags);
+	if (may_begin())
+		do
+			n = msgrcv(queue, message, size, type, flags | IPC_NOWAIT);
+		while (n < 0 && errno == ENOMSG && look_later());
+	return n;
+}
+
+int uposix_msgsnd(int queue, const void *message, size_t size, int flags)
+{
+	int rc = -1;
+
+	if (is_plain(flags))
+		return msgsnd(queue, message, size, flags);
+	if (may_begin())
+		do
+			rc = msgsnd(queue, message, size, flags | IPC_NOWAIT);
+		while (rc < 0 && errno == EAGAIN && look_later());
+	return rc;
+}
+
+/* With one operation that does not wait among those that do, the processor waits. */
+int uposix_semtimedop(int set, struct sembuf *ops, size_t n, const struct timespec *limit)
+{
+	static const struct timespec none = { 0, 0 };
+	int64_t deadline = USCHED_NEVER;
+	int flags = 0, rc;
+
+	for (size_t i = 0; ops && i < n && i < SEMOPM; i++)
+		flags |= ops[i].sem_flg;
+	if (is_plain(flags) || (limit && (limit->tv_sec < 0 || !uposix__is_time(limit))))
+		return semtimedop(set, ops, n, limit);
+	if (limit && limit->tv_sec < INT32_MAX)
+		deadline = usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec);
+	do
+		rc = semtimedop(set, ops, n, &none);
+	while (rc < 0 && errno == EAGAIN && usync_after(0) < deadline && look_later());
+	return rc;
+}
+
+int uposix_semop(int set, struct sembuf *ops, size_t n)
+{
+	return uposix_semtimedop(set, ops, n, NULL);
 }

@@ -166,10 +166,12 @@ int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 		sched_yield();
 		rc = usync_mutex_lock(&m->m, 0);
 	}
-	if (rc == -ETIMEDOUT)
+	if (rc == -ETIMEDOUT) {
+		uposix__refuse_place(mutex);
 		do
 			rc = usync_mutex_lock(&m->m, USCHED_NEVER);
 		while (uposix__once_more(rc));
+	}
 	return rc == -EDEADLK ? relock(m) : -rc;
 }
 
@@ -409,6 +411,7 @@ static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
 	}
 	if (uposix__point())
 		return 0;
+	uposix__refuse_place(cond);
 	word = m->m_word;
 	if (word >= COUNT)
 		m->m_word = word % COUNT;

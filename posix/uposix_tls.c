@@ -26,14 +26,19 @@ static const char *const native[] = {
 	"libusched", "libstdc++", "libc++", "libgcc_s", "linux-vdso",
 };
 
-/* Others that do no harm: caches, which no call leaves half changed over a wait. */
+/*
+ * Objects whose variables do no harm: caches, states of random numbers and texts of
+ * errors, which no call leaves half changed over a wait.
+ */
 static const char *const harmless[] = {
 	"libcrypto", "libssl", "libuuid", "libsodium", "libjemalloc", "libtcmalloc",
-	"libmimalloc", "libsnmalloc",
+	"libmimalloc", "libsnmalloc", "libblkid", "libmount", "libfdisk", "libsmartcols",
+	"libcom_err", "libgnutls", "libjpeg", "libturbojpeg", "libunwind",
 };
 
-/* These know threads, and where their stacks are. */
-static const char *const refused[] = {
+/* Objects that manage native threads and their stacks, and so cannot have others. */
+static const char *const machines[] = { "libjvm" };
+static const char *const sanitizers[] = {
 	"libasan", "libtsan", "libmsan", "liblsan", "libclang_rt",
 };
 
@@ -94,7 +99,46 @@ static bool is_ours(const struct dl_phdr_info *info)
 	return false;
 }
 
-/* It is named in UPOSIX_TLS. */
+static void refuse(void)
+{
+	__atomic_store_n(&refused_some, ENOTSUP, __ATOMIC_RELAXED);
+}
+
+/* Whether one of the notes in a segment is that of Go's linker. */
+static bool has_note_of_go(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
+{
+	const char *at = (const char *)(info->dlpi_addr + h->p_vaddr);
+	const char *end = at + h->p_memsz;
+	ElfW(Nhdr) note;
+
+	while ((size_t)(end - at) >= sizeof note) {
+		memcpy(&note, at, sizeof note);
+		at += sizeof note;
+		if (note.n_namesz == 4 && end - at >= 4 && memcmp(at, "Go\0", 4) == 0)
+			return true;
+		at += (((size_t)note.n_namesz + 3) & ~(size_t)3)
+		    + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+		if (at > end)
+			break;
+	}
+	return false;
+}
+
+/* Why threads cannot be usched's in a process with this object; NULL: they can. */
+static const char *why_refused(const struct dl_phdr_info *info, const char *name)
+{
+	if (BEGINS(name, sanitizers))
+		return "a sanitizer follows native threads only";
+	if (BEGINS(name, machines))
+		return "a Java machine stops threads and guards their stacks itself";
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_NOTE
+		    && has_note_of_go(info, &info->dlpi_phdr[i]))
+			return "Go runs its threads itself";
+	return NULL;
+}
+
+/* Handles an object that UPOSIX_TLS names. */
 static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 		   const char *name, bool late)
 {
@@ -102,7 +146,7 @@ static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 
 	if (is_ours(info))
 		why = "usched is in it";
-	else if (BEGINS(name, native) || BEGINS(name, refused))
+	else if (BEGINS(name, native) || why_refused(info, name))
 		why = "they are those of native threads";
 	else
 		why = uposix__choose(info, h, late);
@@ -110,7 +154,28 @@ static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 		return;
 	uposix__tell("UPOSIX_TLS: thread-local variables of %s cannot be exchanged: %s",
 		     name, why);
-	__atomic_store_n(&refused_some, ENOTSUP, __ATOMIC_RELAXED);
+	refuse();
+}
+
+#define SHARED "%s has %lu bytes of thread-local variables, which the threads of a"	\
+	" processor share: if it fails, try usched-run --tls "
+
+/* Tells of variables that threads share, and what gives each thread its own. */
+static void tell_shared(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			const char *name, bool late)
+{
+	const char *why = uposix__why_shared(info, late);
+	unsigned long size = h->p_memsz;
+
+	if (why)
+		uposix__tell("%s has %lu bytes of thread-local variables, which the"
+			     " threads of a processor share, and cannot be exchanged:"
+			     " %s. A value that is kept there over a wait is lost: run"
+			     " it natively", name, size, why);
+	else if (*info->dlpi_name)
+		uposix__tell(SHARED "%.*s", name, size, (int)strcspn(name, "."), name);
+	else
+		uposix__tell(SHARED "program", name, size);
 }
 
 static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
@@ -122,21 +187,26 @@ static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) 
 		choose(info, h, name, late);
 	else if (h->p_memsz > (is_ours(info) ? OWN : 0)
 		 && (program || !(BEGINS(name, native) || BEGINS(name, harmless))))
-		uposix__tell("%s has %lu bytes of thread-local variables: the threads of"
-			     " a processor share them", name, (unsigned long)h->p_memsz);
+		tell_shared(info, h, name, late);
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *number)
 {
 	const char *name = info->dlpi_name, *end = strrchr(name, '/');
 	bool late = (*(size_t *)number)++ >= at_start;
+	const char *why;
 
 	(void)size;
 	if (is_known(info->dlpi_phdr))
 		return 0;
 	name = end ? end + 1 : *name ? name : program_invocation_short_name;
-	if (*info->dlpi_name && BEGINS(name, refused))
-		uposix__tell("%s does not work with it", name);
+	why = why_refused(info, name);
+	if (why) {
+		uposix__tell("%s cannot be run over usched: %s. Run it natively", name,
+			     why);
+		refuse();
+		return 0;
+	}
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
 

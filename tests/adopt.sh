@@ -118,11 +118,11 @@ talk() {		# OPTION...: as of talks()
 	esac || fail "$column: $name has ${threads-no} native threads more for $clients clients"
 }
 
-# fetches NAME CURL-ARGUMENT...: files, one after the other and several at a time.
+# fetches NAME HOST CURL-ARGUMENT...: files, one after the other and several at a time.
 fetches() {
-	name=$1
-	shift
-	asks "$name, curl" 'hello:0' curl -sS "$@" "http://$localhost:$web/small"
+	name=$1 host=$2
+	shift 2
+	asks "$name, curl" 'hello:0' curl -sS "$@" "http://$host:$web/small"
 	rm -f "$dir"/got.*
 	asks "$name, curl, files" ':0' curl -sS -Z --parallel-max 20 "$@" \
 		-o "$dir/got.#1" "http://127.0.0.1:$web/large?[1-20]"
@@ -145,13 +145,30 @@ tried() {
 	esac
 }
 
+# socks_host: sets $host to $localhost if microsocks itself, natively, reaches a server at
+# 127.0.0.1 by that name. It tries the first address only, which may be ::1.
+socks_host() {
+	host=$localhost
+	free_port
+	begin_as env microsocks -i 127.0.0.1 -p "$port" || return
+	if ! in_time curl -sS -o "$dir/got" --noproxy "" \
+		--proxy "socks5h://127.0.0.1:$port" "http://$host:$web/small" 2>"$dir/errors"
+	then
+		host=127.0.0.1
+		unnamed="; microsocks none by name, natively neither: $(tail -n 1 "$dir/errors")"
+	fi
+	ends "$server" microsocks 143
+}
+
 try_microsocks() {
 	tried microsocks microsocks || return
+	host=
+	[ -z "$web" ] || ! command -v curl >/dev/null || socks_host
 	free_port
 	begin microsocks -i 127.0.0.1 -p "$port" || return
 	talks microsocks "$server" -p socks -b "$echo" "$port"
-	if [ -n "$web" ] && command -v curl >/dev/null; then
-		fetches microsocks --noproxy "" --proxy "socks5h://127.0.0.1:$port"
+	if [ -n "$host" ]; then
+		fetches microsocks "$host" --noproxy "" --proxy "socks5h://127.0.0.1:$port"
 		asks 'microsocks, a name that is none' ':97' curl -sS \
 			--noproxy "" --proxy "socks5h://127.0.0.1:$port" http://none.invalid/
 	fi
@@ -169,7 +186,7 @@ try_tinyproxy() {
 	begin_tinyproxy || return
 	talks tinyproxy "$server" -p connect -b "$echo" "$port"
 	if [ -n "$web" ] && command -v curl >/dev/null; then
-		fetches tinyproxy --noproxy "" --proxy "http://127.0.0.1:$port"
+		fetches tinyproxy "$localhost" --noproxy "" --proxy "http://127.0.0.1:$port"
 		asks 'tinyproxy, no such file' '404:0' curl -sS -o /dev/null -w '%{http_code}' \
 			--noproxy "" --proxy "http://127.0.0.1:$port" "http://127.0.0.1:$web/none"
 		asks 'tinyproxy, nothing listens there' '500:0' curl -sS -o /dev/null \

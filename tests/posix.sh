@@ -117,6 +117,74 @@ out=$(limited $run "$dir/late" 2>&1)
 same 'main() ends first' '0 late' "$? $out"
 same 'a daemon' late "$(limited $run "$dir/late" daemon 2>&1)"
 
+# Messages go to a file that is named; those of a daemon to syslog, which is made up here,
+# and never into a connection that got the number of standard error.
+cat >"$dir/syslog.c" <<'END'
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void syslog(int priority, const char *format, ...)
+{
+	int fd = open(getenv("SYSLOG"), O_WRONLY | O_APPEND | O_CREAT, 0644);
+	va_list list;
+
+	va_start(list, format);
+	dprintf(fd, "%d ", priority);
+	vdprintf(fd, format, list);
+	va_end(list);
+	close(fd);
+}
+END
+$CC -fPIC -shared -o "$dir/libsyslog.so" "$dir/syslog.c" || die 'a library does not build'
+build tells <<'END'
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static __thread int own;
+
+static void *run(void *arg)
+{
+	own++;
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "";
+	int ends[2] = { -1, -1 };
+	pthread_t t;
+	char c;
+
+	if (strcmp(how, "null") == 0)
+		dup2(open("/dev/null", O_RDWR), 2);
+	if (*how && strcmp(how, "null") != 0)
+		close(2);
+	if (strcmp(how, "socket") == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		return 1;
+	if (pthread_create(&t, NULL, run, NULL) || pthread_join(t, NULL))
+		return 2;
+	return ends[0] >= 0 && recv(ends[1], &c, 1, MSG_DONTWAIT) > 0 ? 3 : 0;
+}
+END
+for how in null closed socket; do
+	rm -f "$dir/syslog"
+	limited env SYSLOG="$dir/syslog" LD_PRELOAD="$dir/libsyslog.so" \
+		$run "$dir/tells" $how >"$dir/out" 2>&1 ||
+		fail "messages, $how: exit status $?"
+	same "messages, $how" '' "$(cat "$dir/out")"
+	has '^28 usched: tells has 4 bytes' "$dir/syslog"
+done
+limited env UPOSIX_LOG="$dir/log" $run "$dir/tells" null || fail 'messages in a file'
+has '^usched: tells has 4 bytes' "$dir/log"
+limited $run "$dir/tells" 2>"$dir/out" || fail 'messages'
+has '^usched: tells has 4 bytes' "$dir/out"
+
 # A native thread forks, and is all that the child has besides what it starts itself.
 build splits <<'END'
 #include <pthread.h>
@@ -370,9 +438,14 @@ int main(int argc, char **argv)
 }
 END
 limited $run "$dir/loads" "$dir/plug.so" >"$dir/out" 2>&1 || fail 'loads fails'
-has '^usched: loads has 4 bytes of thread-local variables' "$dir/out"
-has '^usched: plug.so has 4 bytes of thread-local variables' "$dir/out"
+has '^usched: loads has 4 bytes of thread-local .*: if it fails, try usched-run --tls program$' \
+	"$dir/out"
+has '^usched: plug.so has 4 bytes .* cannot be exchanged: they came by dlopen()\. .* natively$' \
+	"$dir/out"
 same 'lines told' 2 "$(wc -l <"$dir/out")"
+cp "$dir/plug.so" "$dir/libcom_err.so.2"
+limited $run "$dir/loads" "$dir/libcom_err.so.2" >"$dir/out" 2>&1 || fail 'loads fails'
+same 'a library known to be harmless' 1 "$(wc -l <"$dir/out")"
 same 'quiet' '' "$(limited $run --quiet "$dir/loads" "$dir/plug.so" 2>&1)"
 same 'without threads' '' "$(limited $run true 2>&1)"
 
@@ -562,6 +635,50 @@ export PLUG
 out=$(limited $run --processors 1 --tls plug "$dir/constructs" 2>&1)
 same 'variables of what a constructor loads' '0 7 0' "$? $out"
 
+# An object in such variables that a thread waits for is refused: no other reaches it.
+build waits <<'END'
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static __thread sem_t sem;
+static __thread pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static __thread pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static __thread int word;
+
+static void *run(void *how)
+{
+	sem_init(&sem, 0, 0);
+	if (strcmp(how, "sem") == 0)
+		sem_wait(&sem);
+	else if (strcmp(how, "futex") == 0)
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL);
+	else if (strcmp(how, "cond") == 0)
+		pthread_mutex_lock(&mutex), pthread_cond_wait(&cond, &mutex);
+	else
+		pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
+	return argc != 2 || pthread_create(&t, NULL, run, argv[1]) || pthread_join(t, NULL);
+}
+END
+for how in sem futex cond; do
+	limited $run --tls program "$dir/waits" $how >"$dir/out" 2>&1 &&
+		fail "a wait for a $how in exchanged variables ends"
+	has '^usched: a thread waits for the object 0x.* natively$' "$dir/out"
+done
+limited $run --tls program "$dir/waits" mutex || fail 'a free mutex in exchanged variables'
+
 # What cannot be exchanged is told, and starts no thread.
 cat >"$dir/libends.c" <<'END'
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
@@ -612,6 +729,22 @@ refuses libusched-posix 'usched is in it'
 refuses plug 'they came by dlopen()' "$dir/plug.so"
 same 'threads before' 1 "$(grep -c '^Success$' "$dir/out")"
 has 'no object with thread-local variables is called plug$' "$dir/out"
+
+# Objects that manage native threads themselves are told, and start no thread: by their
+# names, or by the note of Go's linker.
+cat >"$dir/note.c" <<'END'
+static const struct { int name, length, kind; char owner[4], id[4]; } note
+	__attribute__((section(".note.go.buildid"), aligned(4), used)) =
+	{ 4, 4, 4, "Go", "id" };
+END
+$CC -fPIC -shared -o "$dir/golib.so" "$dir/note.c" || die 'a library does not build'
+cp "$dir/plug.so" "$dir/libjvm.so"
+for object in golib.so libjvm.so; do
+	limited $run "$dir/creates" "$dir/$object" >"$dir/out" 2>&1
+	has "^usched: $object cannot be run over usched: .* natively\$" "$dir/out"
+	same "$object" 'Operation not supported' "$(tail -n 1 "$dir/out")"
+	same "threads before $object" 1 "$(grep -c '^Success$' "$dir/out")"
+done
 
 # The older version of conditions, and functions that libc calls by other names.
 if [ "$machine" = x86_64 ]; then
@@ -958,7 +1091,7 @@ counts 'installed, linked before libc' "$dir/linked"
 if command -v pkg-config >/dev/null; then
 	# shellcheck disable=SC2046
 	PKG_CONFIG_PATH=$usr/lib/pkgconfig $CC -o "$dir/compiled" "$dir/late.c" \
-		$(PKG_CONFIG_PATH=$usr/lib/pkgconfig pkg-config --cflags --libs usched-posix) ||
+		$(PKG_CONFIG_PATH=$usr/lib/pkgconfig pkg-config --cflags --libs usched-posix usched) ||
 		fail 'compiled with uposix.h: it is not'
 	counts 'installed, compiled' "$dir/compiled"
 fi
