@@ -103,7 +103,7 @@ static const char *add_members(struct conn *c, struct entry *e, int id)
 
 	if ((c->n - 2) % step)
 		return SYNTAX;
-	for (size_t i = 2; id == ZADD && i < c->n; i += 2) {
+	for (size_t i = 2; id == ZADD && i < c->n; i += 2, steps++, rest()) {
 		char *tail;
 		double score = strtod(c->a[i], &tail);
 
@@ -111,7 +111,7 @@ static const char *add_members(struct conn *c, struct entry *e, int id)
 			return "-ERR value is not a valid float\r\n";
 	}
 	e = e ? e : make(c->a[1], id == SADD ? 'm' : id == HSET ? 'h' : 'z');
-	for (size_t i = 2; e && i < c->n; i += step) {
+	for (size_t i = 2; e && i < c->n; i += step, steps++, rest()) {
 		sds name = c->a[id == ZADD ? i + 1 : i];
 		struct member *m = find_member(e, name);
 
@@ -138,7 +138,7 @@ static const char *drop_members(struct conn *c, struct entry *e)
 	struct member *m;
 	int64_t n = 0;
 
-	for (size_t i = 2; i < c->n; i++)
+	for (size_t i = 2; i < c->n; i++, steps++, rest())
 		if ((m = find_member(e, c->a[i])) && ++n) {
 			drop_member(e, m);
 			if (!e->members) {
@@ -187,7 +187,7 @@ static const char *say_members(struct conn *c, const struct entry *e, bool value
 		SAY(c, values ? "%%%u\r\n" : "~%u\r\n", n);
 	else
 		SAY(c, "*%u\r\n", values ? 2 * n : n);
-	for (struct member *m = e ? e->members : NULL; m; m = m->hh.next) {
+	for (struct member *m = e ? e->members : NULL; m; m = m->hh.next, rest()) {
 		say(c, m->name);
 		if (values)
 			say(c, m->value);

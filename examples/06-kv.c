@@ -11,8 +11,8 @@
  *   ready
  *
  * Each connection is a thread. It reads what has arrived, executes the commands, and
- * writes all their replies at once. main() runs all threads, and they switch only where
- * one waits, so commands are atomic without locks. SIGTERM cancels the threads: they
+ * writes all their replies at once. main() runs all threads, and a command is atomic: a
+ * long one gives way, but other commands wait for it. SIGTERM cancels the threads: they
  * answer what has arrived, and end. Out of memory, a command gets an error reply; only
  * hiredis, which splits lines of words, ends the program then. The commands are in
  * 06-kv.h, the members of sets and hashes in 06-kv-members.h.
@@ -88,9 +88,17 @@ static bool split_line(struct conn *c, redisReader *r)
 	return true;
 }
 
+/* Whether what is missing is the end of a line with a size, and that is too long. */
+static bool is_long(const redisReader *r)
+{
+	return r->len - r->pos > HEADER_MAX && !memchr(r->buf + r->pos, '\n', HEADER_MAX);
+}
+
 /* Executes the complete commands, and keeps the rest. */
 static void run(struct conn *c, redisReader *r)
 {
+	int before = ustack_shield(1);
+
 	while (!c->quit && r->pos < r->len) {
 		bool line = r->ridx < 0 && r->buf[r->pos] != '*';
 		const char *reply = NULL;
@@ -98,13 +106,15 @@ static void run(struct conn *c, redisReader *r)
 
 		if (r->len - r->pos > (size_t)(line ? 0 : COMMAND_MAX) + 2 * BATCH
 		    || (!line && redisReaderGetReply(r, &all) != REDIS_OK)
-		    || (all && c->missing > 0)) {
+		    || (all && c->missing > 0) || (!line && !all && is_long(r))) {
 			reply = refuse(c, r);
 			c->quit = true;
 		} else if (!(line ? split_line(c, r) : all != NULL)) {
 			break;
 		} else if (c->n > 0) {
+			take_turn();
 			reply = execute(c);
+			usync_mutex_unlock(&turn);
 			c->until = uevents_now() + idle;
 		}
 		if (reply)
@@ -112,7 +122,10 @@ static void run(struct conn *c, redisReader *r)
 		leave_args(c);
 		if (c->out && sdslen(c->out) > FLUSH)
 			flush(c);
+		steps++;
+		rest();
 	}
+	ustack_shield(before > 0);
 	if (r->pos > 0)
 		sdsrange(r->buf, (int)r->pos, -1);
 	r->len -= r->pos;
@@ -154,7 +167,7 @@ static void receive(struct conn *c)
 static bool may_go_on(struct conn *c)
 {
 	return !c->quit && (end != USCHED_NEVER
-		|| await(c, POLLIN, c->joined > 0 ? USCHED_NEVER : c->until) >= 0
+		|| await(c, POLLIN, c->channels.members ? USCHED_NEVER : c->until) >= 0
 		|| end != USCHED_NEVER);
 }
 
@@ -179,16 +192,16 @@ static void serve(int fd, void *unused)
 	until = usync_after(LINGER);
 	while (unet_read(c->fd, batch, BATCH, until) > 0)
 		;                       /* unread input would cause a reset */
+	take_turn();
 	TAILQ_REMOVE(&conns, c, next);
+	usync_mutex_unlock(&turn);
 	unet_close(c->fd);
 	if (c->bell >= 0)
 		unet_close(c->bell);
 	if (c->reader)
 		redisReaderFree(c->reader);
 	free_args(c->a, c->places);
-	while (c->joined > 0)
-		sdsfree(c->channels[--c->joined]);
-	free(c->channels);
+	clear(&c->channels);
 	sdsfree(c->out);
 	free(c);
 	usync_group_done(&clients);
@@ -217,12 +230,14 @@ static void watch(void *unused)
 	while ((rc = unet_signal(signals, usync_after(USYNC_SECOND / 10))) < 0) {
 		if (rc != -ETIMEDOUT)
 			ustack_yield();
-		for (unsigned i = 0; i < SWEEP && i < HASH_COUNT(table); i++) {
+		take_turn();
+		for (unsigned i = 0; i < SWEEP && i < HASH_COUNT(table); i++, rest()) {
 			struct entry *e = next_to_sweep ? next_to_sweep : table;
 
 			next_to_sweep = e->hh.next;
 			find(e->key);
 		}
+		usync_mutex_unlock(&turn);
 	}
 	end = usync_after(USYNC_SECOND / 2);
 	unet_close(signals);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 06-kv.h: the data of 06-kv.c, and its commands: keys, blocked clients, replies. A
- * command runs until it waits, so none needs a lock.
+ * command is atomic: its thread has `turn' until it waits for the client. So a long one
+ * can give way, by rest(): others of the processor run, and only commands wait for it.
  */
 #ifndef KV_H
 #define KV_H
@@ -23,9 +24,14 @@
 enum {
 	BATCH       = 16 << 10,         /* bytes of a read, and of a line of words */
 	FLUSH       = 64 << 10,         /* bytes of replies that are written at once */
+	OUT_MAX     = 256 << 20,        /* bytes of replies to commands */
 	COMMAND_MAX = 64 << 20,         /* bytes of arguments */
 	UNREAD_MAX  = 8 << 20,          /* bytes that a subscriber may leave unread */
 	ARGS_MAX    = 1 << 20,
+	HEADER_MAX  = 32,               /* bytes of the line with a size */
+	KEYS_MAX    = 64,               /* that a client waits for at once */
+	STEPS       = 512,              /* from rest to rest, of about 50 ns each */
+	STEP_BYTES  = 1024,             /* of a reply, copied in the time of one step */
 	SWEEP       = 4096,             /* keys checked in a row, ten times a second */
 	SHORT       = 256,              /* bytes of a reply besides its strings */
 	FEW         = 4,                /* arguments whose memory is used again */
@@ -56,14 +62,15 @@ struct conn {
 	sds              *a;            /* the command and its arguments */
 	size_t            n, missing, bytes;    /* of a: all, yet to come, their bytes */
 	size_t            places;       /* of the array */
-	sds              *channels;     /* its subscriptions */
-	size_t            joined;       /* their number */
+	struct entry      channels;     /* its subscriptions, a set */
 	TAILQ_ENTRY(conn) next, turn;
 };
 
 static TAILQ_HEAD(, conn) conns = TAILQ_HEAD_INITIALIZER(conns);      /* by next */
 static TAILQ_HEAD(, conn) waiting = TAILQ_HEAD_INITIALIZER(waiting);  /* by turn */
 static struct usync_group clients, blocked;
+static struct usync_mutex turn;         /* to execute, and to change the lists */
+static unsigned steps;                  /* since the last rest */
 static struct entry *table, *next_to_sweep;
 static struct rr *rr;
 static int listener, signals;
@@ -80,6 +87,22 @@ static const char RANGE[] = "-ERR value is not an integer or out of range\r\n";
 static const char WRONGTYPE[] =
 	"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
+/* Lets others run, if much was done. It may switch: entries stay only with a turn. */
+static void rest(void)
+{
+	if (steps >= STEPS) {
+		steps = 0;
+		ustack_yield();
+	}
+}
+
+/* The caller is shielded: only want of memory ends the wait. */
+static void take_turn(void)
+{
+	while (usync_mutex_lock(&turn, USCHED_NEVER))
+		ustack_yield();
+}
+
 /*
  * Makes room for so many bytes more of replies, since sdscatfmt() does not check. False:
  * there is no memory; the client is closed, as no reply can be sent.
@@ -89,7 +112,8 @@ static bool room(struct conn *c, size_t size)
 	sds old = c->out ? c->out : spare_out ? spare_out : sdsempty(), new = NULL;
 
 	spare_out = old == spare_out ? NULL : spare_out;
-	if (old && !c->lost)
+	steps += 1 + (unsigned)(size / STEP_BYTES);
+	if (old && !c->lost && sdslen(old) + size <= OUT_MAX)
 		new = sdsMakeRoomFor(old, size);
 	if (new)
 		c->out = new;
@@ -129,13 +153,13 @@ static const char *say(struct conn *c, sds s)
 /* Other threads may add to c->out meanwhile. Replies are sent even if cancelled. */
 static void flush(struct conn *c)
 {
+	int before = ustack_shield(1);
 	sds out = c->out;
 
 	c->out = NULL;
-	ustack_shield(1);
 	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, usync_after(idle)) < 0)
 		c->quit = true;
-	ustack_shield(0);
+	ustack_shield(before > 0);
 	if (out && !spare_out && sdsalloc(out) <= KEPT_MAX) {
 		sdsclear(out);
 		spare_out = out;
@@ -172,8 +196,11 @@ static sds take_arg(struct conn *c, size_t i, const char *text, size_t size)
 
 static void free_args(sds *a, size_t places)
 {
-	if (a)
-		sdsfreesplitres(a, (int)places);
+	for (size_t i = 0; a && i < places; i++, steps++) {
+		sdsfree(a[i]);
+		rest();
+	}
+	free(a);
 }
 
 static void leave_args(struct conn *c)
@@ -226,10 +253,10 @@ static void drop_member(struct entry *e, struct member *m);
 
 static void clear(struct entry *e)
 {
-	while (e->length > 0)
+	for (; e->length > 0; rest(), steps++)
 		sdsfree(*at(e, --e->length));
 	free(e->list);
-	while (e->members)
+	for (; e->members; rest(), steps++)
 		drop_member(e, e->members);
 	free(e->heap);
 	sdsfree(e->string);
@@ -271,6 +298,7 @@ static struct entry *find(sds key)
 {
 	struct entry *e;
 
+	steps++;
 	HASH_FIND(hh, table, key, sdslen(key), e);
 	if (e && e->expires != USCHED_NEVER && e->expires <= uevents_now()) {
 		drop(e);
@@ -379,7 +407,8 @@ static const char *set(struct conn *c)
 	struct entry *e = c->n > 3 ? find(c->a[1]) : NULL;
 	int64_t when = USCHED_NEVER;
 
-	for (size_t i = 3; i < c->n; i++) {
+	for (size_t i = 3; i < c->n; i++, steps++) {
+		rest();
 		if (strcasecmp(c->a[i], "nx") == 0)
 			nx = true;
 		else if (strcasecmp(c->a[i], "xx") == 0)
@@ -432,11 +461,11 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 	case SET: return set(c);
 	case MGET:
 		SAY(c, "*%U\r\n", (uint64_t)c->n - 1);
-		for (size_t i = 1; i < c->n; i++)
+		for (size_t i = 1; i < c->n; i++, rest())
 			say(c, (e = find(c->a[i])) ? e->string : NULL);
 		return NULL;
 	case MSET:
-		for (size_t i = 1; c->n % 2 && i < c->n; i += 2)
+		for (size_t i = 1; c->n % 2 && i < c->n; i += 2, rest())
 			if (!put(c->a[i], &c->a[i + 1], USCHED_NEVER))
 				return OOM;     /* the keys before it are set */
 		return c->n % 2 ? OK : SYNTAX;
@@ -456,7 +485,7 @@ static const char *do_strings(struct conn *c, int id, struct entry *e)
 		return !e ? ":-2\r\n" : e->expires == USCHED_NEVER ? ":-1\r\n" :
 			SAY(c, ":%I\r\n", n / USYNC_SECOND);
 	default:                        /* DEL, EXISTS */
-		for (size_t i = 1; i < c->n; i++)
+		for (size_t i = 1; i < c->n; i++, rest())
 			if ((e = find(c->a[i])) && ++n && id == DEL)
 				drop(e);
 		return SAY(c, ":%I\r\n", n);
@@ -498,8 +527,11 @@ static bool grow(struct entry *e, size_t more)
 	list = malloc(places * sizeof *list);
 	if (!list)
 		return false;
-	for (size_t i = 0; i < e->length; i++)
+	for (size_t i = 0; i < e->length; i++) {
 		list[i] = *at(e, i);
+		steps += i % 16 == 0;
+		rest();
+	}
 	free(e->list);
 	e->list = list;
 	e->first = 0;
@@ -517,7 +549,7 @@ static bool append(struct conn *c, struct entry *e, size_t i, bool tail)
 			drop(e);
 		return false;
 	}
-	for (; i < c->n; i++) {
+	for (; i < c->n; i++, steps++, rest()) {
 		e->first -= !tail;
 		*at(e, tail ? e->length : 0) = c->a[i];
 		e->length++;
@@ -536,7 +568,7 @@ static const char *push(struct conn *c, struct entry *e, bool tail)
 		return OOM;
 	left = e->length;
 	SAY(c, ":%U\r\n", (uint64_t)left);
-	for (; to && left > 0; to = next) {
+	for (; to && left > 0; to = next, steps++, rest()) {
 		struct pollfd p = { to->fd, POLLRDHUP, 0 };
 		sds name = c->a[1];
 
@@ -562,7 +594,7 @@ static const char *range(struct conn *c, const struct entry *e)
 	to = to >= 0 ? to : to + length;
 	to = to < length ? to : length - 1;
 	SAY(c, "*%I\r\n", from <= to ? to - from + 1 : 0);
-	for (; from <= to; from++)
+	for (; from <= to; from++, rest())
 		say(c, *at(e, (size_t)from));
 	return NULL;
 }
@@ -608,6 +640,8 @@ static const char *blpop(struct conn *c)
 
 	if (*tail || tail == text || !(s >= 0 && s < 1e9))
 		return "-ERR timeout is not a float or out of range\r\n";
+	if (c->n - 2 > KEYS_MAX)
+		return "-ERR too many keys\r\n";
 	for (size_t i = 1; i < c->n - 1; i++) {
 		e = find(c->a[i]);
 		if (e && e->type != 'l')
@@ -617,8 +651,12 @@ static const char *blpop(struct conn *c)
 	}
 	TAILQ_INSERT_TAIL(&waiting, c, turn);
 	usync_group_add(&blocked, 1);
+	usync_mutex_unlock(&turn);
 	flush(c);
+	ustack_shield(0);
 	rc = await(c, POLLRDHUP, s > 0 ? usync_after((int64_t)(s * 1e9)) : USCHED_NEVER);
+	ustack_shield(1);
+	take_turn();
 	usync_group_done(&blocked);
 	if (c->out)
 		return NULL;                    /* served */
@@ -629,39 +667,28 @@ static const char *blpop(struct conn *c)
 	return "-ERR the server ends\r\n";
 }
 
-/* False: there is no memory. */
-static bool join(struct conn *c, sds name)
-{
-	sds *all = realloc(c->channels, (c->joined + 1) * sizeof *all);
-
-	if (!all)
-		return false;
-	c->channels = all;
-	all[c->joined] = sdsdup(name);
-	if (!all[c->joined])
-		return false;
-	c->joined++;
-	return true;
-}
+#include "06-kv-members.h"
 
 /* UNSUBSCRIBE without arguments ends all subscriptions. */
 static const char *subscribe(struct conn *c, bool on)
 {
-	size_t i = 1, k;
+	struct entry *all = &c->channels;
+	size_t i = 1;
 
+	all->type = 'm';
 	do {
-		k = c->n > 1 ? place(c->channels, c->joined, c->a[i]) : 0;
-		if (on && k == c->joined && !join(c, c->a[i]))
+		struct member *m = c->n > 1 ? find_member(all, c->a[i]) : all->members;
+
+		if (on && !m && !add_member(all, c->a[i]))
 			return OOM;
 		SAY(c, "%s3\r\n$%s\r\n", c->protocol == 3 ? ">" : "*",
 		    on ? "9\r\nsubscribe" : "11\r\nunsubscribe");
-		say(c, c->n > 1 ? c->a[i] : c->joined ? c->channels[0] : NULL);
-		if (!on && k < c->joined) {
-			sdsfree(c->channels[k]);
-			c->channels[k] = c->channels[--c->joined];
-		}
-		SAY(c, ":%U\r\n", (uint64_t)c->joined);
-	} while (++i < c->n || (c->n == 1 && c->joined > 0));
+		say(c, c->n > 1 ? c->a[i] : m ? m->name : NULL);
+		if (!on && m)
+			drop_member(all, m);
+		SAY(c, ":%u\r\n", HASH_COUNT(all->members));
+		rest();
+	} while (++i < c->n || (c->n == 1 && all->members));
 	return NULL;
 }
 
@@ -671,9 +698,10 @@ static const char *publish(struct conn *c)
 	struct conn *to;
 	int64_t count = 0;
 
-	TAILQ_FOREACH(to, &conns, next)
-		if (!to->quit && place(to->channels, to->joined, c->a[1]) < to->joined
-		    && ring(to, size)) {
+	TAILQ_FOREACH(to, &conns, next) {
+		steps++;
+		rest();
+		if (!to->quit && find_member(&to->channels, c->a[1]) && ring(to, size)) {
 			count++;
 			SAY(to, "%s3\r\n$7\r\nmessage\r\n",
 			    to->protocol == 3 ? ">" : "*");
@@ -683,10 +711,9 @@ static const char *publish(struct conn *c)
 			if (to->quit)                   /* the client does not read */
 				unet_shutdown(to->fd, SHUT_RDWR);
 		}
+	}
 	return SAY(c, ":%I\r\n", count);
 }
-
-#include "06-kv-members.h"
 
 /* HELLO [2|3 [AUTH name password] [SETNAME name]]: any password will do. */
 static const char *hello(struct conn *c)
@@ -697,7 +724,7 @@ static const char *hello(struct conn *c)
 		return "-ERR Protocol version is not an integer or out of range\r\n";
 	if (protocol != 2 && protocol != 3)
 		return "-NOPROTO unsupported protocol version\r\n";
-	for (size_t i = 2; i < c->n; ) {
+	for (size_t i = 2; i < c->n; steps++, rest()) {
 		bool auth = strcasecmp(c->a[i], "auth") == 0;
 
 		if ((!auth && strcasecmp(c->a[i], "setname") != 0)
@@ -730,6 +757,16 @@ static const char *client(struct conn *c)
 	return "-ERR unknown subcommand, or wrong number of arguments\r\n";
 }
 
+static const char *list_commands(struct conn *c)
+{
+	SAY(c, "*%i\r\n", IDS);
+	for (int i = 0; i < IDS; i++, rest())
+		SAY(c, "*6\r\n$%u\r\n%s\r\n:%i\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
+		    (unsigned)strlen(commands[i].name), commands[i].name,
+		    commands[i].arity);
+	return NULL;
+}
+
 static const char *do_others(struct conn *c, int id, struct entry *e)
 {
 	char text[SHORT / 2];
@@ -745,11 +782,11 @@ static const char *do_others(struct conn *c, int id, struct entry *e)
 	case CLIENT: return client(c);
 	case SELECT:
 		return strcmp(c->a[1], "0") ? "-ERR DB index is out of range\r\n" : OK;
-	case BLPOP: return c->joined ? SYNTAX : blpop(c);
+	case BLPOP: return c->channels.members ? SYNTAX : blpop(c);
 	case SUBSCRIBE: case UNSUBSCRIBE: return subscribe(c, id == SUBSCRIBE);
 	case PUBLISH: return publish(c);
 	case PING:
-		if (c->joined && c->protocol == 2)
+		if (c->channels.members && c->protocol == 2)
 			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
 		return c->n > 1 ? say(c, c->a[1]) : "+PONG\r\n";
 	case ECHO: return say(c, c->a[1]);
@@ -762,13 +799,7 @@ static const char *do_others(struct conn *c, int id, struct entry *e)
 			 "connected_clients:%u\r\nblocked_clients:%u\r\n",
 			 HASH_COUNT(table), clients.g_count, blocked.g_count);
 		return SAY(c, "$%u\r\n%s\r\n", (unsigned)strlen(text), text);
-	case COMMAND:
-		SAY(c, "*%i\r\n", IDS);
-		for (int i = 0; i < IDS; i++)
-			SAY(c, "*6\r\n$%u\r\n%s\r\n:%i\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
-			    (unsigned)strlen(commands[i].name), commands[i].name,
-			    commands[i].arity);
-		return NULL;
+	case COMMAND: return list_commands(c);
 	default:                        /* QUIT */
 		c->quit = true;
 		return OK;
