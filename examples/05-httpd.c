@@ -28,11 +28,13 @@
 #include "uoffload.h"
 #include "rr.h"
 
-enum {                                  /* bytes, except KEPT */
+enum {                                  /* bytes, except KEPT, COSTS, OPENING */
 	IN_MAX   = 65536,               /* of a request, 8192 of its head */
 	KEPT     = 256,                 /* answers in the cache, for a second */
 	KEPT_MAX = 65536,               /* of a file in the cache */
 	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
+	COSTS    = 64,                  /* answers from the cache before others run; */
+	OPENING  = 8,                   /* another costs as much as so many */
 	IMAGE    = 192,                 /* for the frames of an idle connection */
 };
 
@@ -66,6 +68,7 @@ static struct work *spare;
 static bool stopping;
 static struct answer *kept[KEPT];       /* the cache, by a hash of the request */
 static time_t now;
+static unsigned costs;                  /* since others could run */
 
 static int check(int rc, const char *what)
 {
@@ -225,7 +228,7 @@ static void answer(struct work *w, const char *request, size_t asked)
 	    && memcmp(a->data, request, asked) == 0) {
 		memcpy(w->out + start, a->data + asked, a->size);
 		w->size += a->size;
-	} else if (put_answer(w, request, request + asked)
+	} else if ((costs += OPENING) && put_answer(w, request, request + asked)
 		   && (a = malloc(sizeof *a + asked + w->size - start)) != NULL) {
 		*a = (struct answer){ now, asked, w->size - start };
 		memcpy(a->data, request, asked);
@@ -266,6 +269,10 @@ static void parse(struct work *w, size_t more)
 			answer(w, w->in + start, done - start);
 			w->in[done] = next;
 			start = done;
+			if (++costs >= COSTS) {
+				costs = 0;
+				ustack_yield();
+			}
 		} else if (e != HPE_OK) {
 			put_empty(w, e == HPE_HEADER_OVERFLOW ? 431 : 400, true);
 		}
