@@ -53,6 +53,16 @@ optimize=-O0                            # soon built
 options="$optimize -g -fsanitize=$sanitizers -fno-sanitize-recover=all -DUSCHED_CHECK"
 guided="$options -fsanitize=fuzzer-no-link"
 replaced='-Dclock_gettime=fuzz_clock_gettime -Dsyscall=fuzz_syscall -D_exit=fuzz_exit'
+counted='-fsanitize-coverage=trace-pc-guard -fno-builtin'
+work=$dir/work.o
+guard=__sanitizer_cov_trace_pc_guard
+for name in $guard ${guard}_init ustack_yield $(sed -n \
+	's/^REPLACE(.*, \([a-z]*\), (.*/\1/p' tests/fuzz/work.c)
+do
+	work="$work -Wl,--wrap=$name"
+done
+hiredis=-lhiredis
+! links -l:libhiredis.a || hiredis=-l:libhiredis.a      # what it calls is counted
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Werror'
 
 # library NAME OPTIONS
@@ -71,14 +81,14 @@ compile() {
 
 # What is fuzzed of a server is the example: so the library is not watched there.
 build() {		# TARGET
-	source=$1 with=$dir/fuzz.o library=api libs=
+	source=$1 with=$dir/fuzz.o library=api libs= more=
 	case $1 in
 	stress)	source=api library=stress ;;
 	dispatch)
 		with="$with $dir/test.o" libs=-lcmocka
 		compile "$options $replaced" tests/test.c || return ;;
-	httpd)	library=servers libs=-lhttp_parser ;;
-	kv)	library=servers libs=-lhiredis ;;
+	httpd)	library=servers libs=-lhttp_parser more=$counted with="$with $work" ;;
+	kv)	library=servers libs=$hiredis more=$counted with="$with $work" ;;
 	tls)
 		library=servers libs='-lssl -lcrypto'
 		with="$with $dir/utls.o $dir/utls_context.o"
@@ -89,7 +99,7 @@ build() {		# TARGET
 		with="$with $dir/model.o"
 		compile "$guided $replaced" tests/fuzz/model.c || return
 	fi
-	compile "$guided $replaced -Dtime=fuzz_time" "tests/fuzz/$source.c" || return
+	compile "$guided $more $replaced -Dtime=fuzz_time" "tests/fuzz/$source.c" || return
 	# shellcheck disable=SC2086
 	"$CLANG" $options -fsanitize=fuzzer -o "$dir/$1" "$dir/$source.o" $with \
 		"$dir/lib.$library/libusched.a" $libs -pthread -lm
@@ -121,7 +131,8 @@ fuzz() {
 }
 
 library api "$guided" && library servers "$options" &&
-	compile "$options" tests/fuzz/fuzz.c || exit 1
+	compile "$options" tests/fuzz/fuzz.c &&
+	compile "$optimize -g" tests/fuzz/work.c || exit 1
 mkdir "$dir/www" "$dir/www/sub"
 echo '<p>hello' >"$dir/www/index.html"
 echo 'p {}' >"$dir/www/a.css"

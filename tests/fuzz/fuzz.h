@@ -28,6 +28,9 @@ extern int64_t fuzz_now;
 /* Called where a sleep would have no end; true: sleep again. NULL: it is a mistake. */
 extern bool (*fuzz_endless)(void);
 
+/* Of the targets of servers: counts work of the running thread, see work.c. */
+void fuzz_charge(size_t blocks);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif /* USCHED_FUZZ_H */

@@ -33,7 +33,7 @@ enum {
 static struct peer {
 	int    fd;
 	char  *got;
-	size_t size;
+	size_t size, room;
 } peers[PEERS];
 
 static size_t pieces;                   /* bytes sent at a time; 0: all */
@@ -42,12 +42,15 @@ static size_t repeated;                 /* bytes */
 static void read_answers(void *arg)
 {
 	struct peer *p = arg;
-	char buffer[4096];
+	char buffer[16384];
 	ssize_t n;
 
 	while ((n = unet_read(p->fd, buffer, sizeof buffer, USCHED_NEVER)) > 0) {
-		p->got = realloc(p->got, p->size + (size_t)n);
-		CHECK(p->got);
+		if (p->size + (size_t)n > p->room) {
+			p->room = 2 * (p->size + (size_t)n);
+			p->got = realloc(p->got, p->room);
+			CHECK(p->got);
+		}
 		memcpy(p->got + p->size, buffer, (size_t)n);
 		p->size += (size_t)n;
 	}
