@@ -8,7 +8,8 @@
 #   api        sequences of calls over rr and ll, beside a model of what must hold
 #   stress      the same with USCHED_STRESS; with LONG=1 only
 #   dispatch   random programs over the dispatcher alone
-#   httpd, kv  what the example servers get from clients
+#   httpd, kv, proxy  what the example servers get from clients: work is bounded
+#   socks      what a proxy over ubuf.h gets: SOCKS, and CONNECT of HTTP; likewise
 #   tls        records of TLS to a session of utls.h, also after the handshake
 #   addr       unet_addr()
 #
@@ -89,6 +90,10 @@ build() {		# TARGET
 		compile "$options $replaced" tests/test.c || return ;;
 	httpd)	library=servers libs=-lhttp_parser more=$counted with="$with $work" ;;
 	kv)	library=servers libs=$hiredis more=$counted with="$with $work" ;;
+	proxy)	library=servers more=$counted with="$with $work" ;;
+	socks)
+		library=servers more=$counted with="$with $dir/ubuf.o $work"
+		compile "$guided $counted $replaced" ubuf.c || return ;;
 	tls)
 		library=servers libs='-lssl -lcrypto'
 		with="$with $dir/utls.o $dir/utls_context.o"
@@ -148,6 +153,8 @@ fi
 fuzz dispatch 4096 1
 ! has http_parser.h || fuzz httpd 1024 1
 ! has hiredis/hiredis.h || ! has uthash.h || fuzz kv 1024 1
+fuzz proxy 1024 1
+fuzz socks 1024 1
 ! has openssl/core.h || fuzz tls 512 2
 fuzz addr 64 1
 
