@@ -75,8 +75,9 @@ static int  poller_open(struct poller *p, bool rung);
 /* Also if it was never opened. */
 static void poller_close(struct poller *p);
 
-/* As uevents_want() and uevents_remove(). It is open. */
+/* As uevents_want(), uevents__again() and uevents_remove(). It is open. */
 static int  poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i);
+static int  poller_again(struct poller *p, int fd, unsigned ways, struct uinterest *i);
 static void poller_remove(struct poller *p, int fd);
 
 /* As uevents_closing(), uevents_forget(). */
@@ -218,6 +219,11 @@ int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 	int rc = open_poller(v);
 
 	return rc ? rc : poller_add(&v->v_poller, fd, ways, i);
+}
+
+int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+{
+	return poller_again(&((struct events *)(void *)e)->v_poller, fd, ways, i);
 }
 
 void uevents_remove(struct uevents *e, int fd)

@@ -124,6 +124,12 @@ int uevents_add_input(struct uevents *e, int fd, struct uinterest *i);
  */
 int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 
+/*
+ * Private: registers `fd' for a way for which it is registered, unless its number is
+ * another file's now. -EEXIST: it is not, and nothing has changed.
+ */
+int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
+
 /* Undoes all of these, if fd is registered. From the native thread of `e'. */
 void uevents_remove(struct uevents *e, int fd);
 

@@ -161,6 +161,7 @@ struct told {
 typedef ssize_t attempt(int fd, const struct op *o, enum kind kind);
 
 static struct descriptor *table[CHUNKS];        /* of arrays; atomic */
+static bool *doubted;                           /* unet__doubt(); atomic */
 
 /* Descriptors with SHARED; atomic. Locked for writing, none is adopted or forgotten. */
 static uint32_t shares;
@@ -231,6 +232,7 @@ static int  end_wait(struct descriptor *d, int direction, int rc, struct turn *t
 static inline unsigned way_of(int direction);
 static inline int add_interest(struct descriptor *d, int direction, unsigned ways,
 			       uint32_t generation, struct uwaiter *w);
+static int  look_again(struct uevents *e, struct descriptor *d);
 static int  add_to(struct uevents *e, struct descriptor *d, int direction, unsigned ways,
 		   uint32_t generation) __attribute__((noinline));
 static inline void disarm(struct descriptor *d, struct uwaiter *w);
@@ -746,6 +748,26 @@ bool unet__is_idle(int fd)
 	return idle;
 }
 
+void unet__renewed(int fd)
+{
+	size_t i = (size_t)fd / CHUNK;
+	struct descriptor *d = i < CHUNKS ? __atomic_load_n(&table[i], __ATOMIC_ACQUIRE)
+					  : NULL;
+	struct told told;
+
+	if (!d || is_new(d += (size_t)fd % CHUNK))
+		return;
+	uwait_lock(&d->d_lock);
+	reset(d, NEW, &told);
+	uwait_unlock(&d->d_lock);
+	tell(&told, CLOSED);
+}
+
+void unet__doubt(bool *found)
+{
+	__atomic_store_n(&doubted, found, __ATOMIC_RELAXED);
+}
+
 /* What is in the table may be half changed, and has waiters that are not there. */
 void unet__forked(void)
 {
@@ -1228,10 +1250,29 @@ static inline int add_interest(struct descriptor *d, int direction, unsigned way
 	check_file(d, generation);
 	if (rc)
 		return rc;
-	if (!POLLER_ONCE
+	if (!POLLER_ONCE && !__atomic_load_n(&doubted, __ATOMIC_RELAXED)
 	    && __atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == e->e_serial)
 		return 0;
 	return add_to(e, d, direction, ways, generation);
+}
+
+/*
+ * Under d_lock, before a wait on a dispatcher with which it is registered. If its file is
+ * another one, that is tried first, as it may be ready, and have blocked.
+ */
+static int look_again(struct uevents *e, struct descriptor *d)
+{
+	bool all = d->d_serial[OUT] == e->e_serial;
+	int rc = uevents__again(e, d->d_fd, way_of(all ? OUT : IN), &d->d_interest);
+
+	if (rc)
+		return rc;
+	__atomic_store_n(doubted, true, __ATOMIC_RELAXED);
+	rc = set_nonblocking(d->d_fd);
+	__atomic_store_n(&d->d_kind, (uint8_t)kind_of(d->d_fd), __ATOMIC_RELEASE);
+	set_ready(d, IN, true);
+	set_ready(d, OUT, true);
+	return rc < 0 ? rc : 0;
 }
 
 /* Not after a close: d_serial would be taken for that of the number's next user. */
@@ -1245,6 +1286,10 @@ static int add_to(struct uevents *e, struct descriptor *d, int direction, unsign
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
+	else if (!POLLER_ONCE && __atomic_load_n(&doubted, __ATOMIC_RELAXED)
+		 && (d->d_serial[direction] == e->e_serial
+		     || d->d_serial[OUT] == e->e_serial))
+		rc = look_again(e, d);
 	else if (POLLER_ONCE || direction == OUT || d->d_serial[OUT] != e->e_serial)
 		rc = uevents_want(e, d->d_fd, ways, &d->d_interest);
 	if (rc == -EEXIST)

@@ -221,6 +221,15 @@ void unet__forked(void);
 /* No thread waits for it, or is in a call with it. */
 bool unet__is_idle(int fd);
 
+/* The number is another file's now, which keeps its flags: forgets the one before. */
+void unet__renewed(int fd);
+
+/*
+ * Numbers may be closed unseen from now on. With epoll each wait registers its descriptor
+ * again, and sets *found, atomic, if that is not the one that was registered.
+ */
+void unet__doubt(bool *found);
+
 #ifdef __cplusplus
 }
 #endif

@@ -83,11 +83,44 @@ static void close_both(const int fds[2])
 	TEST_EQUAL(close(fds[1]), 0);
 }
 
-/* As the system has it. */
+/* As the system has it, in octal. */
 static bool really_nonblocking(int fd)
 {
-	return syscall(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
+	char name[40], line[80] = "";
+	unsigned flags = 0;
+	FILE *f;
+
+	snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
+	f = fopen(name, "r");
+	TEST_TRUE(f);
+	while (fgets(line, sizeof line, f) && sscanf(line, "flags: %o", &flags) != 1)
+		;
+	fclose(f);
+	return flags & O_NONBLOCK;
 }
+
+/* System calls that no library sees. */
+#ifdef __x86_64__
+static long unseen(long number, long a, long b, long c, long d)
+{
+	register long r10 __asm__("r10") = d;
+	long n;
+
+	__asm__ volatile("syscall" : "=a"(n) : "a"(number), "D"(a), "S"(b), "d"(c),
+			 "r"(r10) : "rcx", "r11", "memory");
+	return n;
+}
+#else
+static long unseen(long number, long a, long b, long c, long d)
+{
+	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b, x2 __asm__("x2") = c, x3 __asm__("x3") = d;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3)
+			 : "memory");
+	return x0;
+}
+#endif
 
 /* A thread has waited for it. Else the test runs natively, to see that it is right. */
 static bool is_adopted(int fd)
@@ -174,6 +207,90 @@ static void *in_numbers(void *unused)
 	TEST_EQUAL(recv(more[0], text, 8, 0), 0);       /* the peer has gone */
 	close(fds[1]);
 	close_both(more);
+	return unused;
+}
+
+/* Waits for an event at each of several instances of the same number. */
+static int made_unseen(int flags)
+{
+	return (int)unseen(SYS_epoll_create1, flags, 0, 0, 0);
+}
+
+static int made_by_number(int flags)
+{
+	return (int)syscall(SYS_epoll_create1, flags);
+}
+
+static long close_unseen(int fd)
+{
+	return unseen(SYS_close, fd, 0, 0, 0);
+}
+
+static long close_by_number(int fd)
+{
+	return syscall(SYS_close, fd);
+}
+
+static void await_events(int (*make)(int flags), long (*end)(int fd))
+{
+	static int fds[2];
+	struct epoll_event e = { .events = EPOLLIN };
+	int first = -1;
+
+	pair(fds);
+	for (int i = 0; i < 3; i++) {
+		int fd = make(EPOLL_CLOEXEC);
+		char text[8];
+		pthread_t t;
+
+		first = i == 0 ? fd : first;
+		TEST_EQUAL(fd, first);
+		TEST_EQUAL(epoll_ctl(fd, EPOLL_CTL_ADD, fds[0], &e), 0);
+		t = go(write_later, &fds[1]);
+		TEST_EQUAL(epoll_wait(fd, &e, 1, -1), 1);
+		TEST_EQUAL(read(fds[0], text, 8), 5);
+		join(t);
+		TEST_EQUAL(end(fd), 0);
+	}
+	close_both(fds);
+}
+
+static void await_bytes(bool numbers, long (*end)(int fd))
+{
+	static int fds[2];
+	int first = -1;
+
+	for (int i = 0; i < 3; i++) {
+		char text[8];
+		pthread_t t;
+
+		if (numbers)
+			TEST_EQUAL(syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0,
+					   fds), 0);
+		else
+			pair(fds);
+		first = i == 0 ? fds[0] : first;
+		TEST_EQUAL(fds[0], first);
+		t = go(write_later, &fds[1]);
+		TEST_EQUAL(numbers ? syscall(SYS_read, fds[0], text, 8)
+			   : read(fds[0], text, 8), 5);
+		join(t);
+		TEST_EQUAL(end(fds[0]), 0);
+		TEST_EQUAL(end(fds[1]), 0);
+	}
+}
+
+/* A number that was closed unseen is another file's: no wake is lost. */
+static void *in_unseen_closes(void *unused)
+{
+	await_events(epoll_create1, close_by_number);
+	await_events(epoll_create1, close_unseen);
+	await_events(made_by_number, close_by_number);
+	await_events(made_by_number, close_unseen);
+	await_events(made_unseen, close_unseen);
+	await_bytes(false, close_by_number);
+	await_bytes(false, close_unseen);
+	await_bytes(true, close_unseen);
 	return unused;
 }
 
@@ -1648,6 +1765,7 @@ static void *in_forks(void *unused)
 
 CASE(flags)
 CASE(numbers)
+CASE(unseen_closes)
 CASE(whole)
 CASE(several)
 CASE(timeouts)
@@ -1673,6 +1791,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
+		cmocka_unit_test(unseen_closes),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),

@@ -44,13 +44,16 @@ static struct uposix_fd *table[CHUNKS]; /* of arrays; atomic */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t last_group;             /* table_lock */
 static bool watched;                    /* likewise: forks are */
+static bool careful;                    /* a number was closed unseen; atomic */
 
 static void before_fork(void);
 static void after_fork(void);
 static void in_child(void);
 static struct uposix_fd *entry(int fd);
+static void begin_entry(int fd, int kind, bool nonblocking);
 static struct uposix_fd *new_chunk(size_t i);
 static struct uposix_fd *classified(int fd);
+static bool is_still(int fd, const struct uposix_fd *f);
 static int  kind_of(int fd);
 static uint32_t time_out(int fd, int name);
 static uint32_t milliseconds(const struct timeval *t);
@@ -145,19 +148,18 @@ static struct uposix_fd *new_chunk(size_t i)
 	return chunk;
 }
 
-int uposix__made(int fd, int kind, bool nonblocking)
+static void begin_entry(int fd, int kind, bool nonblocking)
 {
 	struct uposix_fd *f = entry(fd);
 
 	if (!f)
-		return fd;
+		return;
 	SET(f->f_group, 0);
 	SET(f->f_receive, 0);
 	SET(f->f_send, 0);
 	SET(f->f_flags, nonblocking ? FD_NONBLOCK : 0);
 	SET(f->f_kind, (uint8_t)kind);
 	__atomic_fetch_add(&f->f_age, 1, __ATOMIC_ACQ_REL);
-	return fd;
 }
 
 unsigned uposix__forget(int fd)
@@ -166,8 +168,25 @@ unsigned uposix__forget(int fd)
 	unsigned flags = f ? GET(f->f_flags) : 0;
 
 	if (f)
-		uposix__made(fd, UNKNOWN, false);
+		begin_entry(fd, UNKNOWN, false);
 	return flags;
+}
+
+void uposix__gone(int fd)
+{
+	uposix__forget(fd);
+	unet__renewed(fd);
+}
+
+/* What is known of a new number is of one that was closed unseen. */
+int uposix__made(int fd, int kind, bool nonblocking)
+{
+	if (uposix__known(fd))
+		SET(careful, true);
+	uposix__gone(fd);
+	if (kind != UNKNOWN)
+		begin_entry(fd, kind, nonblocking);
+	return fd;
 }
 
 void uposix__release(int fd)
@@ -187,8 +206,10 @@ static struct uposix_fd *classified(int fd)
 	struct uposix_fd *f = uposix__known(fd);
 	int flags, before = errno;
 
-	if (f)
+	if (f && (!GET(careful) || is_still(fd, f))) {
+		errno = before;
 		return f;
+	}
 	f = entry(fd);
 	if (!f)
 		return NULL;
@@ -197,7 +218,7 @@ static struct uposix_fd *classified(int fd)
 	if (flags >= 0) {
 		int kind = kind_of(fd);
 
-		uposix__made(fd, UNKNOWN, flags & O_NONBLOCK);
+		begin_entry(fd, UNKNOWN, flags & O_NONBLOCK);
 		if (kind == STREAM || kind == PACKET) {
 			SET(f->f_receive, time_out(fd, SO_RCVTIMEO));
 			SET(f->f_send, time_out(fd, SO_SNDTIMEO));
@@ -207,6 +228,28 @@ static struct uposix_fd *classified(int fd)
 	pthread_mutex_unlock(&table_lock);
 	errno = before;
 	return uposix__known(fd);
+}
+
+/*
+ * Once a number was closed unseen each call looks whether its number is the file that is
+ * known, as it would block the processor if O_NONBLOCK is not set. Where only the flags
+ * are others it may be the same file, for which threads wait.
+ */
+static bool is_still(int fd, const struct uposix_fd *f)
+{
+	int flags = fcntl(fd, F_GETFL), kind = GET(f->f_kind), now = kind_of(fd);
+	bool set = GET(f->f_flags) & (FD_OURS | FD_NONBLOCK);
+
+	if (flags < 0)
+		return true;
+	if (now != kind
+	    && !(now == FOREIGN && (kind == PIPE || fd <= STDERR_FILENO)))
+		uposix__gone(fd);
+	else if (set == !!(flags & O_NONBLOCK) || kind >= FOREIGN)
+		return true;
+	else
+		uposix__forget(fd);
+	return false;
 }
 
 static int kind_of(int fd)
@@ -304,8 +347,10 @@ void uposix__adopt(int fd, struct uposix_fd *f)
 	if (flags & FD_UNET && flags & (FD_NONBLOCK | FD_OURS))
 		return;
 	pthread_mutex_lock(&table_lock);
-	if (!watched)
+	if (!watched) {
 		watched = pthread_atfork(before_fork, after_fork, in_child) == 0;
+		unet__doubt(&careful);
+	}
 	if (!(GET(f->f_flags) & (FD_NONBLOCK | FD_OURS))) {
 		change(f, FD_OURS, 0);          /* first: native threads look at it */
 		unet_adopt(fd);
@@ -467,7 +512,7 @@ int uposix__copied(int fd, int copy)
 
 	if (copy < 0 || copy == fd)
 		return copy;
-	uposix__forget(copy);
+	uposix__made(copy, UNKNOWN, false);
 	f = classified(fd);
 	g = f ? entry(copy) : NULL;
 	if (!g || GET(f->f_kind) >= FOREIGN)
@@ -573,7 +618,7 @@ void uposix__received(int fd)
 	int other = -1;
 	struct uposix_fd *f;
 
-	uposix__forget(fd);
+	uposix__made(fd, UNKNOWN, false);
 	for (size_t i = 0; other < 0 && i < CHUNKS; i++) {
 		struct uposix_fd *chunk = GET(table[i]);
 

@@ -2,6 +2,7 @@
 /*
  * uposix_futex.c: syscall(), of which SYS_futex may wait: libstdc++ has it for futures,
  * for static variables of functions and for std::atomic::wait(), and others likewise.
+ * uposix_call.c has the other numbers.
  *
  * Threads wait in a table by address, native threads in the kernel. A wake takes threads
  * first, then native ones, up to its number in all. So that native threads are not left
@@ -71,7 +72,9 @@ long uposix_syscall(long number, ...)
 	va_end(list);
 	if (number == SYS_futex)
 		return futex(a, __builtin_return_address(0));
-	return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (uposix__in_allocator(__builtin_return_address(0)))
+		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return uposix__call(number, a);
 }
 
 /* libc's. */

@@ -92,13 +92,16 @@ static inline bool uposix__in_thread(void)
 /* What is known of `fd', or NULL: nothing. */
 struct uposix_fd *uposix__known(int fd) HIDDEN;
 
-/* A new descriptor: forgets what was known of the number. Returns fd. */
+/* A new descriptor, or -1: forgets what was known of the number. Returns fd. */
 int uposix__made(int fd, int kind, bool nonblocking) HIDDEN;
 
 /* It will be closed, or was. The flags that it had. */
 unsigned uposix__forget(int fd) HIDDEN;
 
-/* Likewise; besides, unet forgets it, and has changed O_NONBLOCK back. */
+/* It was closed, or will be without unet. */
+void uposix__gone(int fd) HIDDEN;
+
+/* It will be closed; unet forgets it, and has changed O_NONBLOCK back. */
 void uposix__release(int fd) HIDDEN;
 
 /* `copy' is another number of `fd'. Returns `copy'. */

@@ -192,6 +192,9 @@ void uposix__forget_threads(struct uposix_thread *me,
 /* Of uposix_io.c, in the child of a fork; or NULL. */
 void uposix__io_forked(void);
 
+/* Of uposix_call.c: syscall() of any number but SYS_futex. */
+long uposix__call(long number, const long *a);
+
 /* Of uposix_futex.c, in the child of a fork. */
 void uposix__futex_forked(void);
 

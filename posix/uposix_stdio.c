@@ -245,7 +245,7 @@ static int close_stream(void *cookie)
 int uposix_fclose(FILE *file)
 {
 	if (!stream_of(file)) {
-		uposix__forget(fileno(file));
+		uposix__gone(fileno(file));
 		uposix__end_stream(file);
 	}
 	return fclose(file);

@@ -151,6 +151,7 @@ posix/uposix_futex.c:   uposix_set.h
 posix/uposix_io.h:      uposix_set.h ../uoffload.h ../unet.h
 posix/uposix_fd.c:      uposix_io.h
 posix/uposix_io.c:      uposix_io.h
+posix/uposix_call.c:    uposix_io.h uposix_names.inc
 posix/uposix_net.c:     uposix_io.h
 posix/uposix_poll.c:    uposix_io.h
 posix/uposix_proc.c:    uposix_io.h
@@ -238,7 +239,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
 		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_first | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
-		unet.c:table | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
+		unet.c:table | unet.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
