@@ -323,7 +323,6 @@ $(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
 $(call tests_of,signal): $(B)/tests/flood.o
 
 $(B)/tests/test_locks: $(B)/debug/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
-$(B)/tests/test_locks: libs += -rdynamic
 
 $(B)/tests/test_dispatch: wrapped := usched__go
 
@@ -344,7 +343,6 @@ $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sen
 	sendmsg sendfile accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
 
 $(B)/tests/test_overflow: wrapped := dladdr
-$(call tests_of,overflow stall): libs += -rdynamic
 
 # What several programs share.
 $(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o

@@ -8,8 +8,9 @@
  *
  * in this order, or backwards where stacks grow up.
  *
- * The handler may have interrupted any code, so it calls nothing that takes a lock or
- * allocates, but for dladdr(), which comes last and with a time limit.
+ * The handler may have interrupted any code, so the first line takes no lock and
+ * allocates nothing. The rest comes after it, with a time limit: names of threads have a
+ * lock, unwinders and dladdr() one of the dynamic linker.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* dladdr, pthread_getattr_np, gettid */
@@ -27,19 +28,22 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <unwind.h>
 
+#include "arch/arch.h"
 #include "private/code.h"
 #include "private/direction.h"
 #include "upreempt.h"
-#include "usched.h"
+#include "ustack.h"
 
 enum {
 	ROOM     = 64 << 10,            /* bytes: previous handlers use it, too */
 	GUARD    = 64 << 10,            /* bytes below a stack where a frame may begin */
 	GROWTH   = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
 	HEAD     = 4096,  /* bytes: more than usched_add_stack() uses of a stack */
-	PATIENCE = 1,                   /* second for names */
+	PATIENCE = 1,                   /* second for names and calls */
 	LINE     = 512,                 /* characters */
+	CALLS    = 8,                   /* shown of either end */
 };
 
 struct native {
@@ -53,6 +57,9 @@ struct line {
 	size_t l_length;
 	char   l_text[LINE];
 };
+
+/* In uproc.c, which a dispatcher alone does not have. */
+extern __typeof__(ustack_get_name) ustack_get_name __attribute__((weak));
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
 static pthread_key_t key;               /* frees what uoverflow_stack() maps */
@@ -71,13 +78,16 @@ static bool is_overflow(const struct usched_stack *k, const void *address);
 static bool is_around(const char *end, size_t below, size_t above, const void *address);
 static void chain(int signo, siginfo_t *info, void *context);
 static void report(const struct ustack *u, const struct usched_stack *k);
-static void report_names(uintptr_t function);
+static void report_calls(const struct ustack *u, const void *context);
 static void die(int signo);
 static void set_default(int signo);
 static void unblock(int signo);
 static void add(struct line *line, const char *text);
 static void add_number(struct line *line, uintptr_t n, unsigned base);
+static void add_code(struct line *line, uintptr_t address);
 static void print(struct line *line);
+static void print_call(uintptr_t call);
+static void print_more(size_t n);
 
 int uoverflow_install(void)
 {
@@ -261,7 +271,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	}
 	report(u, k);
 	set_default(SIGSEGV);
-	report_names((uintptr_t)ustack_func(u));
+	report_calls(u, context);
 	if (signo != SIGSEGV)
 		die(signo);
 }
@@ -323,34 +333,59 @@ static void report(const struct ustack *u, const struct usched_stack *k)
 	print(&line);
 }
 
-/* dladdr() takes a lock, whose owner may wait for this native thread. */
-static void report_names(uintptr_t function)
+struct calls {
+	uintptr_t c_fault;              /* where the thread is */
+	size_t    c_count;
+	uintptr_t c_calls[2 * CALLS];   /* the first ones, and in turn the last ones */
+};
+
+/* Behind the handler's own frames. */
+static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
+{
+	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
+	struct calls *c = arg;
+
+	if (at == c->c_fault && c->c_count == 0)
+		at++;                           /* as if called */
+	else if (c->c_count == 0)
+		return _URC_NO_REASON;
+	if (!at)
+		return _URC_END_OF_STACK;
+	c->c_calls[c->c_count < CALLS ? c->c_count : CALLS + c->c_count % CALLS] = at;
+	c->c_count++;
+	return _URC_NO_REASON;
+}
+
+static void report_calls(const struct ustack *u, const void *context)
 {
 	struct sigaction action = { .sa_handler = die };
-	uintptr_t place = code_address(function);
+	struct calls c = { .c_fault = usched__interrupted(context) };
+	char name[USTACK_NAME_MAX];
 	struct line line = { 0 };
-	Dl_info info;
 
-	if (!dladdr)
-		return;
 	sigaction(SIGALRM, &action, NULL);
 	unblock(SIGALRM);
 	alarm(PATIENCE);
-	if (!dladdr((const void *)function, &info) || !info.dli_fname)
-		return;
-	add(&line, "usched:   function ");
-	add_number(&line, function, 16);
-	add(&line, ": ");
-	if (info.dli_sname) {
-		add(&line, info.dli_sname);
-		add(&line, "+");
-		add_number(&line, place - code_address((uintptr_t)info.dli_saddr), 16);
-		add(&line, ", ");
+	add(&line, "usched:   thread ");
+	add_number(&line, (uintptr_t)u, 16);
+	if (ustack_get_name && ustack_get_name(u, name, sizeof name) == 0) {
+		add(&line, " \"");
+		add(&line, name);
+		add(&line, "\"");
 	}
-	add(&line, info.dli_fname);
-	add(&line, "+");
-	add_number(&line, place - (uintptr_t)info.dli_fbase, 16);
+	add(&line, ", function ");
+	add_code(&line, code_address((uintptr_t)ustack_func(u)));
+	if (c.c_fault)
+		_Unwind_Backtrace(add_call, &c);
+	add(&line, c.c_count > 0 ? ", at" : "");
 	print(&line);
+	for (size_t i = 0; i < c.c_count && i < CALLS; i++)
+		print_call(c.c_calls[i]);
+	if (c.c_count > 2 * CALLS)
+		print_more(c.c_count - 2 * CALLS);
+	for (size_t i = c.c_count > 2 * CALLS ? c.c_count - CALLS : CALLS;
+	     i < c.c_count; i++)
+		print_call(c.c_calls[CALLS + i % CALLS]);
 }
 
 /* Dies of SIGSEGV, which has its default effect now. */
@@ -399,9 +434,46 @@ static void add_number(struct line *line, uintptr_t n, unsigned base)
 	add(line, p);
 }
 
+/* As code() has it. */
+static void add_code(struct line *line, uintptr_t address)
+{
+	struct code c;
+
+	add_number(line, address, 16);
+	code_find(&c, address);
+	if (!c.c_file[0])
+		return;
+	add(line, " (");
+	add(line, c.c_file);
+	add(line, "+");
+	add_number(line, c.c_offset, 16);
+	add(line, c.c_name[0] ? " " : "");
+	add(line, c.c_name);
+	add(line, ")");
+}
+
 static void print(struct line *line)
 {
 	line->l_text[line->l_length++] = '\n';
 	while (write(STDERR_FILENO, line->l_text, line->l_length) < 0 && errno == EINTR)
 		;
+}
+
+static void print_call(uintptr_t call)
+{
+	struct line line = { 0 };
+
+	add(&line, "usched:   ");
+	add_code(&line, call - 1);
+	print(&line);
+}
+
+static void print_more(size_t n)
+{
+	struct line line = { 0 };
+
+	add(&line, "usched:   and ");
+	add_number(&line, n, 10);
+	add(&line, " more");
+	print(&line);
 }

@@ -6,10 +6,12 @@
  * message on standard error first,
  *
  *   usched: stack overflow: thread 0x7f.., function 0x55.., stack of 262144 bytes at ..
- *   usched:   function 0x55..: handler+0x0, ./server+0x12f0
+ *   usched:   thread 0x7f.. "client 7", function 0x55.. (server+0x12f0 handler), at
+ *   usched:   0x55.. (server+0x130a parse)
  *
- * from a handler on an alternate stack. Every other fault goes to the previous handler,
- * or has its default effect. The library does not need this module.
+ * and more calls, the innermost and the outermost. A handler on an alternate stack writes
+ * it. Every other fault goes to the previous handler, or has its default effect. The
+ * library does not need this module.
  *
  * A fault is an overflow if it is in the guard below the stack of the running thread. A
  * frame larger than the guard may step over it, into another stack: with

@@ -1,19 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * code.h: addresses of code, for reports: in memory, and then in the file, with the
- * symbol if the dynamic linker has one. Private to uproc.c, uinspect.c and
- * uoverflow.c, which define _GNU_SOURCE.
+ * function. Private to uproc.c, uinspect.c, upreempt.c, uoverflow.c and debug/ulocks.c,
+ * which define _GNU_SOURCE.
+ *
+ * Functions are found in the symbol table of the file, which has static ones, too, or by
+ * the dynamic linker, which knows those of libraries without such a table. Nothing is
+ * kept from one address to the next. For the program's own code code_find() takes no lock
+ * and allocates nothing, so a handler of signals may call it. For other code it calls
+ * dladdr(), which takes a lock of the dynamic linker.
  */
 #ifndef USCHED_CODE_H
 #define USCHED_CODE_H
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
-enum { CODE = 192 };                    /* characters for an address */
+enum {
+	CODE         = 192,             /* characters for an address */
+	CODE_FILE    = 64,              /* of these for the name of a file, */
+	CODE_NAME    = 80,              /* and of a function */
+	CODE_PATH    = 1024,            /* of a path; a longer one is not shown */
+	CODE_SYMBOLS = 64,              /* read at a time */
+};
+
+/* Where an address is. */
+struct code {
+	char      c_file[CODE_FILE];    /* without directories; empty: not known */
+	char      c_name[CODE_NAME];    /* of the function; empty: not known */
+	uintptr_t c_offset;             /* in the file's memory */
+};
 
 /* Missing in some static programs. */
 extern __typeof__(dladdr) dladdr __attribute__((weak));
@@ -28,19 +53,137 @@ static inline uintptr_t code_address(uintptr_t function)
 	return function;
 }
 
+static inline bool code__read(int fd, void *to, size_t size, size_t at)
+{
+	return pread(fd, to, size, (off_t)at) == (ssize_t)size;
+}
+
+/* Cuts off what does not fit. */
+static inline void code__copy(char *to, size_t room, const char *from)
+{
+	size_t n = strlen(from);
+
+	n = n < room ? n : room - 1;
+	memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+static inline void code__set_file(struct code *c, const char *path)
+{
+	const char *last = strrchr(path, '/');
+
+	code__copy(c->c_file, sizeof c->c_file, last ? last + 1 : path);
+}
+
+/* Looks for the function at `place', an address as the file's own, in one table. */
+static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
+				size_t strings, uintptr_t place)
+{
+	ElfW(Sym) some[CODE_SYMBOLS];
+	size_t n = table->sh_size / sizeof *some;
+
+	for (size_t i = 0, got; i < n; i += got) {
+		got = n - i < CODE_SYMBOLS ? n - i : CODE_SYMBOLS;
+		if (!code__read(fd, some, got * sizeof *some,
+				table->sh_offset + i * sizeof *some))
+			return false;
+		for (size_t j = 0; j < got; j++) {
+			if ((some[j].st_info & 0xf) != STT_FUNC
+			    || place - some[j].st_value >= some[j].st_size)
+				continue;
+			return pread(fd, c->c_name, sizeof c->c_name - 1,
+				     (off_t)(strings + some[j].st_name)) > 0;
+		}
+	}
+	return false;
+}
+
+/* Looks in the file that is at `base' in memory, if it still is the same. */
+static inline bool code__look(struct code *c, const char *path, uintptr_t base,
+			      uintptr_t place)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ElfW(Shdr) table, strings;
+	bool found = false;
+	ElfW(Ehdr) head;
+
+	if (fd < 0)
+		return false;
+	if (!code__read(fd, &head, sizeof head, 0)
+	    || memcmp(&head, (const void *)base, sizeof head) != 0)
+		head.e_shnum = 0;
+	for (size_t i = 0; i < head.e_shnum && !found; i++)
+		found = code__read(fd, &table, sizeof table,
+				   head.e_shoff + i * sizeof table)
+			&& table.sh_type == SHT_SYMTAB
+			&& code__read(fd, &strings, sizeof strings,
+				      head.e_shoff + table.sh_link * sizeof strings)
+			&& code__search(c, fd, &table, strings.sh_offset, place);
+	close(fd);
+	return found;
+}
+
+/*
+ * The address of the program in memory, if `address' is in it; or 0. The place is that of
+ * the code as the file has it: what is not executable is a pointer's descriptor.
+ */
+static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)
+{
+	const ElfW(Phdr) *part = (const void *)(uintptr_t)getauxval(AT_PHDR);
+	size_t n = (size_t)getauxval(AT_PHNUM);
+	uintptr_t base = (uintptr_t)part - sizeof(ElfW(Ehdr)), bias = 0;
+
+	if (!part || memcmp((const void *)base, ELFMAG, SELFMAG) != 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (part[i].p_type == PT_LOAD && part[i].p_offset == 0)
+			bias = base - part[i].p_vaddr;
+	for (size_t i = 0; i < n; i++)
+		if (part[i].p_type == PT_LOAD
+		    && address - bias - part[i].p_vaddr < part[i].p_memsz) {
+			*place = part[i].p_flags & PF_X ? address : code_address(address);
+			*place -= bias;
+			return base;
+		}
+	return 0;
+}
+
+static inline void code_find(struct code *c, uintptr_t address)
+{
+	uintptr_t place = 0, base = code__program(address, &place);
+	char path[CODE_PATH];
+	Dl_info info;
+	ssize_t n;
+
+	*c = (struct code){ .c_offset = address - base };
+	if (base) {
+		n = readlink("/proc/self/exe", path, sizeof path);
+		path[n > 0 && n < CODE_PATH ? n : 0] = '\0';
+		code__set_file(c, path);
+		if (code__look(c, "/proc/self/exe", base, place))
+			return;
+	}
+	if (!dladdr || !dladdr((const void *)address, &info) || !info.dli_fname)
+		return;
+	if (!c->c_file[0])
+		code__set_file(c, info.dli_fname);
+	base = (uintptr_t)info.dli_fbase;
+	c->c_offset = address - base;
+	if (info.dli_sname)
+		code__copy(c->c_name, sizeof c->c_name, info.dli_sname);
+	else if (base)
+		code__look(c, info.dli_fname, base, address - base);
+}
+
 static inline char *code(char text[CODE], const void *address)
 {
 	int n = snprintf(text, CODE, "%p", address);
-	const char *file;
-	Dl_info info;
+	struct code c;
 
-	if (!dladdr || !dladdr(address, &info) || !info.dli_fname)
-		return text;
-	file = strrchr(info.dli_fname, '/');
-	snprintf(text + n, CODE - (size_t)n, " (%s+0x%tx%s%s)",
-		 file ? file + 1 : info.dli_fname,
-		 (const char *)address - (const char *)info.dli_fbase,
-		 info.dli_sname ? " " : "", info.dli_sname ? info.dli_sname : "");
+	code_find(&c, (uintptr_t)address);
+	if (c.c_file[0])
+		snprintf(text + n, CODE - (size_t)n, " (%s+0x%" PRIxPTR "%s%s)", c.c_file,
+			 c.c_offset, c.c_name[0] ? " " : "", c.c_name);
 	return text;
 }
 

@@ -74,7 +74,7 @@ private/uinspect_metrics.inc:
 private/uinspect_stall.inc:
 upreempt.c:     upreempt.h arch/arch.h private/code.h private/lock.h private/native.h private/when.h private/upreempt_stall.inc uinspect.h ustack.h
 private/upreempt_stall.inc:
-uoverflow.c:    uoverflow.h private/code.h private/direction.h upreempt.h usched.h
+uoverflow.c:    uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h ustack.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
 utrace.h:       usched.h
 utrace.c:       utrace.h arch/arch.h private/cancel.h private/probe.h uproc.h uwait.h private/utrace_json.inc

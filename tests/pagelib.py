@@ -24,6 +24,10 @@ LIMIT = 600             # seconds: a command that takes so long hangs
 TIMES = 1, 4, 16        # attempts: how much longer each takes
 LIBRARIES = "usched", "usched-check"
 
+# Of -rdynamic, what ulocks.so needs of a static library: no names of functions.
+PRELOADED = ("-Wl,-z,dynamic-undefined-weak,--export-dynamic-symbol=usched__here,"
+             "--export-dynamic-symbol=ustack_get_name")
+
 
 class Page(unittest.TestCase):
     """Of a page: its `text', and `place', a directory."""

@@ -158,7 +158,7 @@ static void describe(int way, char text[LINE_SIZE])
 
 /* ---- Checks ---- */
 
-/* An address, behind it the file and the offset there; in static programs neither. */
+/* An address, behind it the file and the offset there. */
 static uintptr_t parse_address(const char *at)
 {
 	const char *format = "0x%" SCNxPTR " (%63[^+]+0x%" SCNxPTR;
@@ -166,10 +166,6 @@ static uintptr_t parse_address(const char *at)
 	char file[64];
 	int n = sscanf(at, format, &address, file, &offset);
 
-	if (!test_has_names()) {
-		TEST_EQUAL(n, 1);
-		return address;
-	}
 	TEST_EQUAL(n, 3);
 	TEST_TRUE(strncmp(file, "test_report_", 12) == 0);
 	TEST_EQUAL((address - offset) % 4096, 0);       /* the file begins with a page */

@@ -79,7 +79,7 @@ void sweep(const struct scene *scene, enum fault_kind kind, long width)
 
 bool sweep_is_exact(void)
 {
-	return test_has_names() && !test_is_counted();
+	return test_is_dynamic() && !test_is_counted();
 }
 
 long sweep_held(void)

@@ -240,7 +240,7 @@ int test_is_counted(void)
 
 extern __typeof__(dladdr) dladdr __attribute__((weak));
 
-int test_has_names(void)
+int test_is_dynamic(void)
 {
 	Dl_info info;
 

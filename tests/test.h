@@ -58,7 +58,7 @@ int test_is_single(void);
 int test_is_counted(void);
 
 /* Whether the dynamic linker names functions, as it does not in static programs. */
-int test_has_names(void);
+int test_is_dynamic(void);
 
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);

@@ -410,8 +410,7 @@ static void assert_reported(void (*then)(void))
 	assert_killed(in_child(run_changes, &then), SIGABRT);
 	assert_said("usched: thread 0x");
 	assert_said(" \"rounder\", function 0x");
-	if (test_has_names())
-		assert_said("test_control");    /* the file of the function */
+	assert_said("test_control");            /* the file of the function */
 	assert_said(", has changed ");
 	if (!test_has_stacks())
 		assert_said("the rounding direction from 0x0 to 0x");

@@ -12,12 +12,6 @@
 
 /* ---- Told to native threads, and to threads ---- */
 
-/* An address is followed by its file in parentheses, if that is known. */
-static const char *after_address(void)
-{
-	return test_has_names() ? " (" : ",";
-}
-
 static void deadlock_native(const struct usched_conf *conf)
 {
 	void *s = make(conf);
@@ -33,8 +27,7 @@ static void deadlock_native(const struct usched_conf *conf)
 	assert_int_equal(lines_with(text), 1);
 	snprintf(text, sizeof text, "thread %p,", (void *)u.t_thread);
 	assert_int_equal(lines_with(text), 1);
-	snprintf(text, sizeof text, "function %p%s", (void *)(uintptr_t)take,
-		 after_address());
+	snprintf(text, sizeof text, "function %p (", (void *)(uintptr_t)take);
 	assert_int_equal(lines_with(text), 2);
 	assert_int_equal(lines_with("waits for a wake"), 2);
 
@@ -74,11 +67,10 @@ static void deadlock_thread(const struct usched_conf *conf)
 	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
 	assert_int_equal(j.j_done, 1);
 	assert_int_equal(line_count, 3);
-	snprintf(text, sizeof text, "thread %p, function %p%s", (void *)joiner,
-		 (void *)(uintptr_t)join_in_vain, after_address());
+	snprintf(text, sizeof text, "thread %p, function %p (", (void *)joiner,
+		 (void *)(uintptr_t)join_in_vain);
 	assert_int_equal(lines_with(text), 1);
-	snprintf(text, sizeof text, "%s joins thread %p", test_has_names() ? ")," : ",",
-		 (void *)t.t_thread);
+	snprintf(text, sizeof text, "), joins thread %p", (void *)t.t_thread);
 	assert_int_equal(lines_with(text), 1);
 	assert_int_equal(over->o_destroy(s), 0);
 }

@@ -60,8 +60,8 @@ class Porting(pagelib.Page):
             self.compile(*OPTIONS, "journal.c", "-o", "journal", at=self.place)
             return
         for name, library in zip(("journal", "journal-check"), pagelib.LIBRARIES):
-            self.compile(*OPTIONS, "-I.", "journal.c", f"{B}/lib{library}.a", "-rdynamic",
-                         "-o", name, at=self.place)
+            self.compile(*OPTIONS, "-I.", "journal.c", f"{B}/lib{library}.a",
+                         pagelib.PRELOADED, "-o", name, at=self.place)
 
     def run_commands(self, commands, slow, times):
         commands = self.slowed(commands.replace("7000", str(a_port())), times)
