@@ -123,7 +123,7 @@ fuzz() {
 	[ -f "$dictionary" ] || dictionary=
 	mkdir -p "$dir/new/$1"
 	if (cd "$dir/www" && "$dir/$1" -seed=1 "-max_total_time=$seconds" "-max_len=$2" \
-		-timeout=1000 "-artifact_prefix=$dir/" ${dictionary:+"-dict=$dictionary"} \
+		-timeout=1000 "-artifact_prefix=$dir/found-" ${dictionary:+"-dict=$dictionary"} \
 		-print_final_stats=1 "$dir/new/$1" "$root/tests/fuzz/corpus/$source") \
 		>"$dir/log" 2>&1
 	then
@@ -131,7 +131,8 @@ fuzz() {
 		runs=$((runs + more))
 		tested="$tested $1"
 	else
-		fail "$1: $(grep -vE '^#[0-9]+|NEW_FUNC' "$dir/log")"
+		fail "$1: $(grep -vE '^#[0-9]+|NEW_FUNC' "$dir/log")
+$(cat "$dir"/found-* 2>/dev/null | base64)"
 	fi
 }
 

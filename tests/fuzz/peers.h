@@ -13,6 +13,7 @@
  * What a server answers may not depend on how the bytes come together: without these, the
  * same is sent once more in small pieces.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,9 +32,11 @@ enum {
 #define NAP (30 * USYNC_SECOND)
 
 static struct peer {
-	int    fd;
-	char  *got;
-	size_t size, room;
+	int      fd;
+	uint32_t recent;                /* the last four bytes that it has sent */
+	bool     heads;                 /* HEAD was among them */
+	char    *got;
+	size_t   size, room;
 } peers[PEERS];
 
 static size_t pieces;                   /* bytes sent at a time; 0: all */
@@ -57,10 +60,14 @@ static void read_answers(void *arg)
 }
 
 /* The server may have closed, or not read any more. */
-static void send_piece(const struct peer *p, const uint8_t *from, size_t size)
+static void send_piece(struct peer *p, const uint8_t *from, size_t size)
 {
 	size_t n = pieces ? pieces : size;
 
+	for (size_t i = 0; i < size; i++) {
+		p->recent = p->recent << 8 | from[i];
+		p->heads |= p->recent == 0x48454144;
+	}
 	for (; size > 0; size -= n, from += n) {
 		n = n < size ? n : size;
 		unet_write_all(p->fd, from, n, NULL, usync_after(60 * USYNC_SECOND));
@@ -69,7 +76,7 @@ static void send_piece(const struct peer *p, const uint8_t *from, size_t size)
 	}
 }
 
-static void repeat(const struct peer *p, const uint8_t *from, size_t size, unsigned times)
+static void repeat(struct peer *p, const uint8_t *from, size_t size, unsigned times)
 {
 	for (; times > 0 && repeated < REPEAT_MAX; times--, repeated += size + 1)
 		send_piece(p, from, size);
