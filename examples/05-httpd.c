@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE             /* strptime(), timegm(), syscall() */
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -42,7 +43,6 @@ enum {                                  /* bytes, except KEPT, COSTS, OPENING */
 #define STALL  (10 * USYNC_SECOND)      /* to receive a request, or to send answers */
 #define GRACE  (1 * USYNC_SECOND)       /* at the end, for requests on their way */
 #define LINGER (5 * USYNC_SECOND)       /* for a client to take its last answer */
-#define DATE   "%a, %d %b %Y %H:%M:%S GMT"
 
 struct answer {
 	time_t second;                  /* in which it is valid */
@@ -55,6 +55,7 @@ struct work {
 	bool        close;              /* after the answers are written */
 	bool        broken;             /* a write has failed: no byte may follow */
 	int64_t     deadline;           /* of an incomplete request, or 0 */
+	size_t      start;              /* of the request in `in' */
 	size_t      have, size;         /* bytes in `in' and in `out' */
 	http_parser parser;
 	char        in[IN_MAX + 1], out[OUT_MAX];
@@ -111,12 +112,17 @@ static int choose(const struct work *w, const char *request, const struct stat *
 		  const char *etag, long long *from, long long *to)
 {
 	char value[TEXT_MAX];
-	struct tm tm;
+	time_t date;
 
+	if (*field(request, "If-Match:", value)
+	    ? !has_tag(value, etag, true)
+	    : parse_date(field(request, "If-Unmodified-Since:", value), &date)
+	      && date < st->st_mtim.tv_sec)
+		return 412;
 	if (*field(request, "If-None-Match:", value)
-	    ? strcmp(value, "*") == 0 || strstr(value, etag)
-	    : *field(request, "If-Modified-Since:", value)
-	      && strptime(value, DATE, &tm) && timegm(&tm) >= st->st_mtim.tv_sec)
+	    ? has_tag(value, etag, false)
+	    : parse_date(field(request, "If-Modified-Since:", value), &date)
+	      && date >= st->st_mtim.tv_sec)
 		return 304;
 	if (w->parser.method == HTTP_HEAD
 	    || (*field(request, "If-Range:", value) && strcmp(value, etag) != 0)
@@ -162,7 +168,7 @@ static void put_file(struct work *w, const char *request, const char *path, int 
 	if (status == 416)
 		PUT(w, "Content-Range: bytes */%lld\r\n", size);
 	if (status != 304)
-		PUT(w, "Content-Length: %lld\r\n", status == 416 ? 0 : to - from + 1);
+		PUT(w, "Content-Length: %lld\r\n", status > 206 ? 0 : to - from + 1);
 	PUT(w, "Content-Type: %s\r\nLast-Modified: %s\r\nETag: %s\r\n", type, date, etag);
 	end_head(w);
 	if (w->parser.method == HTTP_GET && status <= 206)
@@ -193,11 +199,11 @@ static bool put_answer(struct work *w, const char *request, const char *end)
 
 	request += strspn(request, "\r\n");
 	status = refuse(&w->parser, request, end);
+	status = status || !get ? status : copy_path(text, request);
 	if (status) {
 		put_empty(w, (enum http_status)status, true);
 		return false;
 	}
-	copy_path(text, request);
 	errno = 0;
 	if (get && strcmp(text, "/metrics") == 0)
 		fd = open_metrics(path);
@@ -244,11 +250,27 @@ static int on_complete(http_parser *p)
 	return 0;
 }
 
+/* What a client that expects it waits for, if more than the head is to come. */
+static int on_head(http_parser *p)
+{
+	struct work *w = p->data;
+	const char *request = w->in + w->start;
+	bool sends = p->flags & F_CHUNKED
+		|| (p->content_length > 0 && p->content_length != ULLONG_MAX);
+	char value[TEXT_MAX];
+
+	field(request + strspn(request, "\r\n"), "Expect:", value);
+	if (sends && p->http_minor > 0 && strcasecmp(value, "100-continue") == 0)
+		PUT(w, "HTTP/1.1 100 Continue\r\n\r\n");
+	return 0;
+}
+
 /* Answers the complete requests, and keeps the rest. */
 static void parse(struct work *w, size_t more)
 {
-	const http_parser_settings settings = { .on_message_complete = on_complete };
-	size_t start = 0, done = w->have, have = done + more;
+	const http_parser_settings settings = { .on_headers_complete = on_head,
+						.on_message_complete = on_complete };
+	size_t done = w->have, have = done + more;
 	http_parser *p = &w->parser;
 
 	while (done < have && !w->close) {
@@ -266,19 +288,22 @@ static void parse(struct work *w, size_t more)
 			w->deadline = 0;
 			next = w->in[done];
 			w->in[done] = '\0';     /* for strchr() and the like */
-			answer(w, w->in + start, done - start);
+			answer(w, w->in + w->start, done - w->start);
 			w->in[done] = next;
-			start = done;
+			w->start = done;
 			if (++costs >= COSTS) {
 				costs = 0;
 				ustack_yield();
 			}
 		} else if (e != HPE_OK) {
-			put_empty(w, e == HPE_HEADER_OVERFLOW ? 431 : 400, true);
+			w->in[have] = '\0';
+			put_empty(w, (enum http_status)status_of(e, w->in + w->start,
+								 w->in + done), true);
 		}
 	}
-	w->have = have - start;
-	memmove(w->in, w->in + start, w->have);
+	w->have = have - w->start;
+	memmove(w->in, w->in + w->start, w->have);
+	w->start = 0;
 	if (w->have == IN_MAX && !w->close)
 		put_empty(w, 413, true);
 }
@@ -296,6 +321,7 @@ static bool talk(int fd)
 	memset(w, 0, offsetof(struct work, in));
 	w->fd = fd;
 	http_parser_init(&w->parser, HTTP_REQUEST);
+	w->parser.data = w;
 	do {
 		ssize_t n = unet_read(fd, w->in + w->have, IN_MAX - w->have, w->deadline);
 

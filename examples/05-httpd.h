@@ -6,12 +6,16 @@
 #ifndef HTTPD_H
 #define HTTPD_H
 
+#include <ctype.h>
 #include <http_parser.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
+
+#define DATE "%a, %d %b %Y %H:%M:%S GMT"
 
 enum { TEXT_MAX = 2048 };               /* bytes of a path, and of a field */
 
@@ -38,7 +42,37 @@ static char *field(const char *request, const char *name, char *value)
 	if (*request > '\r')
 		request += size + strspn(request + size, " \t");
 	copy(value, request, "\r\n");
+	for (size = strlen(value); size > 0 && strchr(" \t", value[size - 1]); size--)
+		value[size - 1] = '\0';
 	return value;
+}
+
+/* Whether a list has the tag. A strong comparison takes no weak one. */
+static bool has_tag(const char *list, const char *tag, bool strong)
+{
+	const char *at = list;
+
+	while ((at = strstr(at, tag)) && strong && at - list >= 2
+	       && memcmp(at - 2, "W/", 2) == 0)
+		at++;
+	return at || strcmp(list, "*") == 0;
+}
+
+/* A date in one of the three forms of RFC 9110, 5.6.7. */
+static bool parse_date(const char *text, time_t *date)
+{
+	static const char *const forms[] = {
+		DATE, "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y" };
+
+	for (int i = 0; i < 3; i++) {
+		struct tm tm = { 0 };
+		const char *end = strptime(text, forms[i], &tm);
+
+		*date = timegm(&tm);
+		if (end && !*end)
+			return true;
+	}
+	return false;
 }
 
 /* The first range of a file, of several. False: what is malformed is to be ignored. */
@@ -125,6 +159,27 @@ static bool are_chunks(const char *at, const char *end)
 	return at && at + 2 == end && at[1] == '\n';
 }
 
+/* Whether a line's value is a host, which may be empty, and perhaps a port. */
+static bool is_host(const char *value)
+{
+	static const char alone[] = "-._~%!$&'()*+,;=0123456789";
+	size_t n = 0;
+
+	value += strspn(value, " \t");
+	if (*value == '[') {
+		n = 1 + strspn(value + 1, "0123456789abcdefABCDEF:.");
+		if (value[n++] != ']')
+			return false;
+	} else {
+		while (value[n] && (isalpha((unsigned char)value[n])
+				    || strchr(alone, value[n])))
+			n++;
+	}
+	if (value[n] == ':')
+		n += 1 + strspn(value + n + 1, "0123456789");
+	return value[n + strspn(value + n, " \t")] == '\r';
+}
+
 /*
  * 0, or a status: the parser takes more than RFC 9112 permits, and what a proxy may take
  * in another way.
@@ -143,7 +198,7 @@ static int refuse(const http_parser *p, const char *line, const char *end)
 		if (!first && (name == 0 || line[name] != ':'))
 			return 400;             /* a space before the colon, or a fold */
 		if (name == 4 && strncasecmp(line, "Host", name) == 0)
-			hosts++;
+			hosts += is_host(line + name + 1) ? 1 : 2;
 		if (name == 17 && strncasecmp(line, "Transfer-Encoding", name) == 0) {
 			const char *value = line + name + 1;
 
@@ -161,8 +216,8 @@ static int refuse(const http_parser *p, const char *line, const char *end)
 	return status;
 }
 
-/* Copies the path of the URL, which may have a scheme and a host. Else it is empty. */
-static void copy_path(char *to, const char *request)
+/* Copies the path of the URL, which may have a scheme and a host. 0, or a status. */
+static int copy_path(char *to, const char *request)
 {
 	const char *url = strchr(request, ' ') + 1;
 	struct http_parser_url parts;
@@ -170,12 +225,26 @@ static void copy_path(char *to, const char *request)
 
 	http_parser_url_init(&parts);
 	*to = '\0';
-	if (http_parser_parse_url(url, size, 0, &parts))
-		return;
+	if (size >= TEXT_MAX)
+		return 414;
+	if (*url == '*' || http_parser_parse_url(url, size, 0, &parts))
+		return 400;
 	if (parts.field_set & 1 << UF_PATH)
 		copy(to, url + parts.field_data[UF_PATH].off, " ?#\r\n");
 	else if (parts.field_set & 1 << UF_SCHEMA)
 		strcpy(to, "/");
+	return 0;
+}
+
+/* The status for a request that the parser does not take, and which it left at `at'. */
+static int status_of(enum http_errno e, const char *text, const char *at)
+{
+	text += strspn(text, "\r\n");
+	if (e == HPE_HEADER_OVERFLOW)
+		return memchr(text, '\n', (size_t)(at - text)) ? 431 : 414;
+	while (isalpha((unsigned char)*text))
+		text++;
+	return e == HPE_INVALID_METHOD && *text == ' ' ? 501 : 400;
 }
 
 #endif /* HTTPD_H */

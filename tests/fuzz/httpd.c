@@ -45,7 +45,7 @@ static const char *skip_answer(const char *text, const char *end, bool heads)
 	long size = 0;
 
 	CHECK(begins(text, end) && body);
-	CHECK(text[9] >= '2' && text[9] <= '5' && text[12] == ' ');
+	CHECK(text[9] >= '1' && text[9] <= '5' && text[12] == ' ');
 	body += 4;
 	if (length && length < body)
 		size = strtol(length + 16, NULL, 10);
