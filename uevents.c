@@ -84,6 +84,9 @@ static void poller_remove(struct poller *p, int fd);
 static void poller_closing(int fd);
 static void poller_forget(int fd);
 
+/* Closes its descriptors, and does nothing else to them: the parent may have them. */
+static void poller_leave(struct poller *p);
+
 /* As uevents_interrupt(). It is open. From any native thread. */
 static void poller_interrupt(struct poller *p);
 
@@ -242,6 +245,22 @@ void uevents_closing(int fd)
 void uevents_forget(int fd)
 {
 	poller_forget(fd);
+}
+
+void uevents__hold(int on)
+{
+	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);
+}
+
+/* The processors of the parent wait there. */
+void uevents__forked(void)
+{
+	struct poller *p;
+
+	while ((p = pollers)) {
+		pollers = p->p_other;
+		poller_leave(p);
+	}
 }
 
 static int64_t read_clock(clockid_t clock)

@@ -147,6 +147,10 @@ void uevents_closing(int fd);
  */
 void uevents_forget(int fd);
 
+/* Private: see usched__forked(). */
+void uevents__hold(int on);
+void uevents__forked(void);
+
 /* Now, in ns of CLOCK_MONOTONIC. */
 int64_t uevents_now(void);
 

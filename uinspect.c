@@ -922,6 +922,12 @@ int uinspect_install(int sig)
 	return rc;
 }
 
+void uinspect__forked(void)
+{
+	inspector.i_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	inspector.i_made = false;
+}
+
 #include "private/uinspect_unwind.inc"
 #include "private/uinspect_stall.inc"
 #include "private/uinspect_show.inc"

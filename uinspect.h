@@ -69,6 +69,9 @@ int uinspect_dump(int fd, unsigned how);
  */
 int uinspect_install(int sig);
 
+/* Private: see usched__forked(). */
+void uinspect__forked(void);
+
 /*
  * Writes counters of all processors to the descriptor `fd', which waits natively, in the
  * text format 0.0.4 of Prometheus. For example

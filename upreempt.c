@@ -807,6 +807,11 @@ static void install(int signal, int flags)
 	pthread_mutex_unlock(&installing);
 }
 
+void upreempt__hold(int on)
+{
+	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&installing);
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
 	const void *mark = info->si_code == SI_QUEUE ? info->si_value.sival_ptr : NULL;

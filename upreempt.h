@@ -115,6 +115,9 @@ UPREEMPT_PRIVATE void upreempt__stop(struct upreempt_monitor *m);
 /* Frees it. The processors still exist, without native threads. */
 UPREEMPT_PRIVATE void upreempt__unwatch(struct upreempt_monitor *m);
 
+/* Private: see usched__forked(). */
+void upreempt__hold(int on);
+
 /* Private: the thread that ends here is in a region, and leaves it. */
 UPREEMPT_PRIVATE void usched__leave(void);
 

@@ -660,7 +660,9 @@ struct usched__wrap *usched__wrap_of(const struct ustack *u);
 /*
  * Private, for posix/, in the child of a fork, whose only native thread is the caller's:
  * the caller is no thread from now on. Likewise others that end with __forked() have what
- * belongs to other native threads be forgotten.
+ * belongs to other native threads be forgotten, and their locks be open. Those that end
+ * with __hold() take a lock before the fork, and release it in both processes, where the
+ * child is to find whole what it is for. posix/uposix_fork.c has the list of all.
  */
 void usched__forked(void);
 

@@ -32,11 +32,11 @@ enum {
 };
 
 struct uwait_lock uposix__lock;
+unsigned uposix__forks;
 static struct uposix_thread *all, *vacant;      /* uposix__lock */
 static unsigned running, natives;               /* likewise */
 static struct uposix_counts counts;             /* likewise */
 static bool main_ended;                         /* likewise */
-static unsigned forks;                          /* from the first process to this one */
 
 static struct usync_mutex making;
 static struct rr *scheduler;                    /* atomic */
@@ -96,6 +96,11 @@ struct uposix_thread *uposix__threads(void)
 	return all;
 }
 
+void uposix__hold_threads(int on)
+{
+	(on ? uwait_lock : uwait_unlock)(&uposix__lock);
+}
+
 /* In the child of a fork. Memory of the scheduler and of records is not freed. */
 void uposix__forget_threads(struct uposix_thread *me,
 			    void (*forget)(const struct uposix_thread *p))
@@ -109,7 +114,7 @@ void uposix__forget_threads(struct uposix_thread *me,
 	running = natives = 0;
 	counts = (struct uposix_counts){ 0 };
 	main_ended = false;
-	forks++;
+	uposix__forks++;
 	making = (struct usync_mutex){ 0 };
 	scheduler = NULL;
 }
@@ -318,7 +323,7 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 	n->n_arg = arg;
 	n->n_masked = ustack_self();
 	n->n_mask = uposix__mask();
-	n->n_forks = forks;
+	n->n_forks = uposix__forks;
 	uwait_lock(&uposix__lock);
 	natives++;
 	counts.c_native++;
@@ -336,7 +341,7 @@ static void native_ended(void *native)
 {
 	const struct native *n = native;
 
-	if (n->n_forks == forks)
+	if (n->n_forks == uposix__forks)
 		count_end(&natives);
 	else
 		end_main(NULL);

@@ -264,7 +264,9 @@ static struct blocks *new_blocks(void)
 		abort();
 	}
 	b->b_hook.h_event = exchange;
+	uposix__hold_objects(true);
 	dl_iterate_phdr(find, b);
+	uposix__hold_objects(false);
 	make_missing(b);
 	usched__set_hook(usched__current, &b->b_hook);
 	return b;

@@ -43,12 +43,9 @@ bool uposix__child;
 static struct uposix_fd *table[CHUNKS]; /* of arrays; atomic */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t last_group;             /* table_lock */
-static bool watched;                    /* likewise: forks are */
+static bool used;                       /* likewise: some was adopted */
 static bool careful;                    /* a number was closed unseen; atomic */
 
-static void before_fork(void);
-static void after_fork(void);
-static void in_child(void);
 static struct uposix_fd *entry(int fd);
 static void begin_entry(int fd, int kind, bool nonblocking);
 static struct uposix_fd *new_chunk(size_t i);
@@ -75,34 +72,22 @@ static int  see_flags(int fd);
 #define SET(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
 
 /*
- * Forks. The lock is free in the child, where unet begins anew, for threads that are
- * started there. O_NONBLOCK stays, as the parent has the open files.
+ * Forks. In the child unet begins anew, for threads that are started there. O_NONBLOCK
+ * stays, as the parent has the open files.
  */
+
+void uposix__hold_table(int on)
+{
+	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&table_lock);
+}
 
 void uposix__io_forked(void)
 {
-	uposix__child = GET(watched);
+	uposix__child = used;
 	for (size_t i = 0; i < CHUNKS; i++)
 		for (size_t k = 0; GET(table[i]) && k < CHUNK; k++)
 			change_one(&table[i][k], 0, FD_UNET);
 	unet__forked();
-	uposix__streams_forked();
-}
-
-static void before_fork(void)
-{
-	pthread_mutex_lock(&table_lock);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&table_lock);
-}
-
-static void in_child(void)
-{
-	pthread_mutex_unlock(&table_lock);
-	uposix__io_forked();
 }
 
 /* The table. */
@@ -347,10 +332,9 @@ void uposix__adopt(int fd, struct uposix_fd *f)
 	if (flags & FD_UNET && flags & (FD_NONBLOCK | FD_OURS))
 		return;
 	pthread_mutex_lock(&table_lock);
-	if (!watched) {
-		watched = pthread_atfork(before_fork, after_fork, in_child) == 0;
+	if (!used)
 		unet__doubt(&careful);
-	}
+	used = true;
 	if (!(GET(f->f_flags) & (FD_NONBLOCK | FD_OURS))) {
 		change(f, FD_OURS, 0);          /* first: native threads look at it */
 		unet_adopt(fd);

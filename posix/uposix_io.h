@@ -63,9 +63,6 @@ struct uposix_fd {
 	struct usync_mutex *f_accept;   /* one thread waits for connections */
 };
 
-/* By the child of a fork() that was made when there were threads. */
-void uposix__io_forked(void);
-
 /* What a function has to give back when it returns, or when its thread is ended in it. */
 #define CLEANUP(func) __attribute__((cleanup(func)))
 
@@ -170,8 +167,5 @@ int uposix__offload(void (*func)(void *argument), void *argument, size_t size) H
 
 /* A stream of libc has been closed. */
 void uposix__end_stream(const FILE *file) HIDDEN;
-
-/* In the child of a fork: no stream is locked. */
-void uposix__streams_forked(void) HIDDEN;
 
 #endif /* UPOSIX_IO_H */

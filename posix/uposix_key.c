@@ -13,6 +13,7 @@
 enum {
 	ROOM = 8,                       /* values, at first */
 	ONCE_NEW = 0, ONCE_RUNS = 1, ONCE_DONE = 2,
+	ONCE_FORK = 4,                  /* times a number: the forks when it began */
 };
 
 static struct {
@@ -23,8 +24,8 @@ static struct {
 static struct usync_mutex once_lock;
 static struct usync_cond once_over;
 
-/* Another thread may have had them. */
-void uposix__keys_forked(void)
+/* Calls that were under way have no end in this process. */
+void uposix__once_forked(void)
 {
 	once_lock = (struct usync_mutex){ 0 };
 	once_over = (struct usync_cond){ 0 };
@@ -151,12 +152,20 @@ static void run_once(int *state, void (*func)(void))
 	o.o_next = ONCE_DONE;
 }
 
+/* What it is while it runs in this process. */
+static int runs_here(void)
+{
+	return (int)(ONCE_RUNS | uposix__forks * ONCE_FORK);
+}
+
+/* The child of a fork begins anew what runs, but not there: as libc does. */
 static bool begin_once(int *state)
 {
-	int none = ONCE_NEW;
+	int now = __atomic_load_n(state, __ATOMIC_ACQUIRE);
 
-	return __atomic_compare_exchange_n(state, &none, ONCE_RUNS, false,
-					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	return now != ONCE_DONE && now != runs_here()
+		&& __atomic_compare_exchange_n(state, &now, runs_here(), false,
+					       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 /* Waits for the end of another's call. */
@@ -164,7 +173,7 @@ static void wait_for_end(const int *state)
 {
 	while (uposix__once_more(usync_mutex_lock(&once_lock, USCHED_NEVER)))
 		;
-	while (__atomic_load_n(state, __ATOMIC_ACQUIRE) == ONCE_RUNS)
+	while (__atomic_load_n(state, __ATOMIC_ACQUIRE) == runs_here())
 		uposix__once_more(usync_cond_wait(&once_over, &once_lock, USCHED_NEVER));
 	usync_mutex_unlock(&once_lock);
 }

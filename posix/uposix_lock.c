@@ -303,7 +303,7 @@ static inline struct sem *sem_of(sem_t *sem)
 	return s;
 }
 
-void uposix__locks_forked(void)
+void uposix__sems_forked(void)
 {
 	memset(rooms, 0, sizeof rooms);
 }

@@ -178,9 +178,8 @@ static inline bool uposix__has_forked(void)
 		|| uposix__forked.f_name;
 }
 
-/* Of uposix_lock.c and uposix_key.c, in the child of a fork. */
-void uposix__locks_forked(void);
-void uposix__keys_forked(void);
+/* How many there were from the first process to this one. */
+extern unsigned uposix__forks;
 
 /* Whether there is a scheduler. */
 bool uposix__is_used(void);
@@ -189,14 +188,24 @@ bool uposix__is_used(void);
 void uposix__forget_threads(struct uposix_thread *me,
 			    void (*forget)(const struct uposix_thread *p));
 
-/* Of uposix_io.c, in the child of a fork; or NULL. */
+/*
+ * Parts of the list in uposix_fork.c. With `on', before a fork, the first ones take a
+ * lock, and without release it, in the parent and in the child. Then the others have the
+ * child forget what belongs to native threads that are not there.
+ */
+void uposix__hold_objects(int on);      /* also by all that call dl_iterate_phdr() */
+void uposix__hold_streams(int on);
+void uposix__hold_table(int on);
+void uposix__hold_threads(int on);
 void uposix__io_forked(void);
+void uposix__streams_forked(void);
+void uposix__futex_forked(void);
+void uposix__sems_forked(void);
+void uposix__once_forked(void);
+void uposix__stats_forked(void);
 
 /* Of uposix_call.c: syscall() of any number but SYS_futex. */
 long uposix__call(long number, const long *a);
-
-/* Of uposix_futex.c, in the child of a fork. */
-void uposix__futex_forked(void);
 
 /* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
 bool uposix__in_allocator(const void *where);

@@ -73,6 +73,11 @@ static void write_all(bool ends)
 	uwait_unlock(&writing);
 }
 
+void uposix__stats_forked(void)
+{
+	writing = (struct uwait_lock){ 0 };
+}
+
 static void *each_second(void *unused)
 {
 	for (;;) {
@@ -91,7 +96,6 @@ void uposix__watch(struct rr *rr)
 	if (!path)
 		return;
 	watched_by = getpid();
-	writing = (struct uwait_lock){ 0 };     /* in a child: another may have had it */
 	ended = false;
 	__atomic_store_n(&watched, rr, __ATOMIC_RELEASE);
 	if (strcmp(path, "-") == 0)

@@ -79,21 +79,9 @@ static struct stream *find(const FILE *file)
 	return s;
 }
 
-/* None has it at a fork: a child would wait for ever. */
-
-static void hold_streams(void)
+void uposix__hold_streams(int on)
 {
-	pthread_mutex_lock(&streams_lock);
-}
-
-static void release_streams(void)
-{
-	pthread_mutex_unlock(&streams_lock);
-}
-
-__attribute__((constructor(103))) static void begin_streams(void)
-{
-	pthread_atfork(hold_streams, release_streams, release_streams);
+	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&streams_lock);
 }
 
 /* NULL: it is not ours. */
@@ -165,9 +153,9 @@ void uposix__end_stream(const FILE *file)
 	free(s);
 }
 
+/* As libc's: none is locked. */
 void uposix__streams_forked(void)
 {
-	streams_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct stream *s = streams[i]; s; s = s->s_next) {
 			s->s_mutex = (struct usync_mutex){ 0 };

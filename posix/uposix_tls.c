@@ -225,23 +225,28 @@ static int count(struct dl_phdr_info *info, size_t size, void *adds)
 	return 1;
 }
 
+/* libc does not open its lock of the objects in the child of a fork. */
+void uposix__hold_objects(int on)
+{
+	(on ? uwait_lock : uwait_unlock)(&looking);
+}
+
 int uposix__look_at_objects(void)
 {
 	unsigned long long adds = 0;
 	size_t number = 0;
 
+	uposix__hold_objects(true);
 	dl_iterate_phdr(count, &adds);
-	if (adds != __atomic_load_n(&seen, __ATOMIC_RELAXED)) {
-		uwait_lock(&looking);
-		if (adds != seen)
-			dl_iterate_phdr(look_at, &number);
+	if (adds != seen) {
+		dl_iterate_phdr(look_at, &number);
 		if (!seen) {
 			uposix__tell_unknown();
 			uposix__keep_chosen();
 		}
-		__atomic_store_n(&seen, adds, __ATOMIC_RELAXED);
-		uwait_unlock(&looking);
+		seen = adds;
 	}
+	uposix__hold_objects(false);
 	return __atomic_load_n(&refused_some, __ATOMIC_RELAXED);
 }
 

@@ -100,6 +100,9 @@ void uco__took(const char *what, const void *object)
 	__attribute__((weak, visibility("hidden")));
 void uco__gave(const void *object) __attribute__((weak, visibility("hidden")));
 
+/* See usched__forked(). */
+void uco__forked(void) __attribute__((weak, visibility("hidden")));
+
 /*
  * Says once if a deadline came before the program began: it is likely to be a span of
  * time. In uwait.c.

@@ -101,7 +101,9 @@ for symbol in $exported; do
 	uoffload | uoffload_[a-z]* | ufile_[a-z]* | uoverflow_* | uinspect_* | utrace_*) ;;
 	upreempt) ;;
 	uco_[a-z]* | uco__[a-z]*) ;;
-	unet__forked | unet__is_idle | uoffload__forked | uproc__forked | usync__key_of | uwait__forked | uwait__uncancel) ;; # for posix/
+	# For posix/:
+	*__forked | uevents__hold | upreempt__hold) ;;
+	unet__is_idle | usync__key_of | uwait__uncancel) ;;
 	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
 	*) fail "$shared exports $symbol" ;;
 	esac

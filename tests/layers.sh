@@ -146,7 +146,7 @@ posix/uposix_cancel.c:  uposix_set.h
 posix/uposix_catch.c:   uposix_set.h
 posix/uposix_conf.c:    uposix_set.h
 posix/uposix_c11.c:     uposix_set.h
-posix/uposix_fork.c:    uposix_set.h ../uoffload.h ../uproc.h
+posix/uposix_fork.c:    uposix_set.h ../uinspect.h ../unet.h ../uoffload.h ../upreempt.h ../uproc.h
 posix/uposix_futex.c:   uposix_set.h
 posix/uposix_io.h:      uposix_set.h ../uoffload.h ../unet.h
 posix/uposix_fd.c:      uposix_io.h
@@ -166,6 +166,7 @@ posix/uposix_sync.c:    uposix_set.h
 posix/uposix_time.c:    uposix_set.h
 posix/uposix_exchange.c: uposix_set.h
 posix/uposix_tls.c:     uposix_set.h
+posix/test_uposix_fork.c:       test_uposix.h ../usync.h
 posix/test_uposix_futex.c:      test_uposix.h
 posix/test_uposix_io.c: ../tests/test.h
 posix/test_uposix_threads.c:    test_uposix.h

@@ -70,6 +70,113 @@ for program in posix/test_uposix_*.c; do
 done
 passes 'one processor' $run --processors 1 "$B/posix/test_uposix_threads.plain"
 passes 'few stacks' $run --stacks 50 "$B/posix/test_uposix_threads.plain"
+
+# The locks that a process has once, alone or in a struct, are found in the sources. Each
+# one is held by another native thread while the program forks: a child that finds it held
+# shows that it is not in the list of posix/uposix_fork.c.
+# shellcheck disable=SC2046
+awk '
+# A type that is a lock, or known to have one.
+function has(type) {
+	return known[type] ||
+		type ~ /^(pthread_(mutex|rwlock|spinlock)_t|struct uwait_lock)$/
+}
+
+# The type of a declaration; what follows is its name.
+function type_of(line) {
+	return match(line, /^(struct )?[a-z_0-9]+/) ? substr(line, 1, RLENGTH) : ""
+}
+
+function name_of(line) {
+	sub(/^(struct )?[a-z_0-9]+ +/, "", line)
+	sub(/[^a-z_0-9].*/, "", line)
+	return line
+}
+
+FNR == 1 { body = "" }
+
+/^(static )?struct( [a-z_]+)? \{$/ {
+	body = $0
+	sub(/^static /, "", body)
+	body = body == "struct {" ? "struct " FILENAME : substr(body, 1, length(body) - 2)
+	next
+}
+
+body && /^\}/ {
+	sub(/^\} *(__attribute__\(\(.*\)\))? */, "")
+	sub(/[^a-z_].*/, "")
+	if ($0)
+		variables[++n] = body "|" $0
+	body = ""
+	next
+}
+
+body && /^\t(pthread_[a-z]+_t|struct [a-z_]+) +[a-z_]+(\[.*\])?;/ {
+	members[++m] = body "|" type_of(substr($0, 2))
+	next
+}
+
+/^(\t*static )?(pthread_[a-z]+_t|struct [a-z_]+) +[a-z_]+(\[.*\])?( =|;|,)/ {
+	sub(/^\t*static /, "")
+	variables[++n] = type_of($0) "|" name_of($0)
+}
+
+END {
+	do {
+		more = 0
+		for (i = 1; i <= m; i++) {
+			split(members[i], w, "|")
+			if (!known[w[1]] && has(w[2]))
+				known[w[1]] = more = 1
+		}
+	} while (more)
+	for (i = 1; i <= n; i++) {
+		split(variables[i], w, "|")
+		if (has(w[1]))
+			print w[2]
+	}
+}
+' ./*.[ch] private/* $(ls posix/*.[ch] debug/*.c tls/*.[ch] | grep -v /test_) |
+	sort -u >"$dir/locks"
+# How it is taken, its name, and the bytes from one to the next in an array.
+cat >"$dir/kinds" <<'END'
+rwlock adopting
+spin   buckets 64
+mutex  installing
+mutex  inspector
+mutex  key_lock
+mutex  list_lock
+spin   looking
+usync  making
+mutex  names_lock
+usync  once_lock
+spin   once_over
+mutex  pollers_lock
+mutex  pool
+spin   rooms 16
+mutex  streams_lock
+mutex  table_lock
+spin   uposix__lock
+spin   writing
+END
+# Those of builds that check are not here.
+grep -v '^held_lock$' "$dir/locks" >"$dir/found"
+awk '{ print $2 }' "$dir/kinds" | sort | cmp -s - "$dir/found" ||
+	fail "locks: $(awk '{ print $2 }' "$dir/kinds" | sort | diff - "$dir/found")"
+program=$B/posix/test_uposix_fork
+nm -S "$program" >"$dir/symbols"
+main=$(awk '$NF == "read_locks" { print $1 }' "$dir/symbols")
+UPOSIX_LOCKS=$(while read -r kind name size; do
+	# shellcheck disable=SC2046
+	set -- $(awk -v "name=$name" '$NF == name { print $1, $2 }' "$dir/symbols")
+	[ $# -eq 2 ] || echo "no $name"
+	[ -n "$size" ] || size=$((0x$2))
+	echo "$kind $name $((0x$1 - 0x$main)) $size $((0x$2 / size))"
+done <"$dir/kinds")
+export UPOSIX_LOCKS
+passes 'locks at a fork' "$program"
+! grep -q SKIPPED "$dir/out" || fail "locks at a fork: $(cat "$dir/out")"
+unset UPOSIX_LOCKS
 unset UPOSIX_QUIET
 
 # build NAME OPTION... <SOURCE
