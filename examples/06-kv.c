@@ -61,7 +61,7 @@ static void *on_string(const redisReadTask *t, char *text, size_t size)
 {
 	struct conn *c = t->privdata;
 
-	c->bytes += size;
+	c->bytes = t->type == REDIS_REPLY_STRING ? c->bytes + size : SIZE_MAX;
 	c->missing--;
 	return c->bytes > COMMAND_MAX ? NULL : take_arg(c, (size_t)t->idx, text, size);
 }
@@ -88,10 +88,15 @@ static bool split_line(struct conn *c, redisReader *r)
 	return true;
 }
 
-/* Whether what is missing is the end of a line with a size, and that is too long. */
+/* Whether what is missing is the rest of a line with a size, or of a string: too long. */
 static bool is_long(const redisReader *r)
 {
-	return r->len - r->pos > HEADER_MAX && !memchr(r->buf + r->pos, '\n', HEADER_MAX);
+	const char *next = r->buf + r->pos;
+
+	if (r->len - r->pos > HEADER_MAX && !memchr(next, '\n', HEADER_MAX))
+		return true;
+	return r->ridx > 0 && r->rstack[r->ridx].type == REDIS_REPLY_STRING
+		&& strtoll(next, NULL, 10) > COMMAND_MAX;
 }
 
 /* Executes the complete commands, and keeps the rest. */
@@ -111,6 +116,8 @@ static void run(struct conn *c, redisReader *r)
 			c->quit = true;
 		} else if (!(line ? split_line(c, r) : all != NULL)) {
 			break;
+		} else if (c->quit) {
+			reply = refuse(c, r);
 		} else if (c->n > 0) {
 			take_turn();
 			reply = execute(c);

@@ -445,6 +445,7 @@ class Commands(Kv):
             name = asked.split()[0]
             self.refused(f"(error) ERR wrong number of arguments for '{name}' command", asked)
         self.refused("(error) ERR syntax error", "mset a 1 b")
+        self.refused("(error) ERR too many keys", "blpop" + " a" * 65 + " 1")
         self.replies("set a 1 => OK")
         said = self.client("redis-cli", "-p", self.port, "command").decode()
         self.assertEqual(len(re.findall("(?m)^[a-z]", said)), len(re.findall(r"\{ \"[a-z]+\", -?[0-9]", content("examples/06-kv.h", "r"))))
@@ -455,14 +456,61 @@ class Commands(Kv):
                 (b"QUIT\r\nPING\r\n", "+OK"),
                 (b'SET k "two w"\nGET k\r\n\r\n  PING  \r\n', "+OK $5 two w +PONG"),
                 (b"x" * 200000, "-ERR Protocol error"),
-                (b'PING\r\nSET k "two\r\nPING\r\n', "+PONG"),
-                (b"*0\r\n*-1\r\n" + command(b"PING"), "+PONG")):
+                (b"*0\r\n*-1\r\n" + command(b"PING"), "+PONG"),
+                # Lines: either end, blanks, both quotes, escapes, nothing.
+                (b"PING\nping\r\n \t\r\n\n\tPING  a\r\n", "+PONG +PONG $1 a"),
+                (b'SET k "a\\x41\\t\\"\\\\"\r\nGET k\r\n', '+OK $5 aA "\\'),
+                (b"SET k 'a\\'\\x'\r\nGET k\r\nECHO ''\r\n", "+OK $4 a'\\x $0"),
+                # Arrays: nothing is a word, bytes are counted, not looked at.
+                (b"*1\r\n$0\r\n\r\n", "-ERR unknown command"),
+                (b"*2\r\n$4\r\necho\r\n$0\r\n\r\n", "$0"),
+                (command(b"echo", b"*1\r\n$4\r\nPING\r\n"), "$14 *1 $4 PING"),
+                (command(b"pi\r\n-x", b"a"), "-ERR unknown command"),
+                # Not of requests, so these are words; or not whole, at the end.
+                (b"%1\r\n~1\r\n:1\r\n", " ".join(["-ERR unknown command"] * 3)),
+                (b"*1\n$4\nPING\n", ""), (b"*2\r\n$4\r\nPING\r\n", ""), (b"PING", "")):
             self.assertEqual(self.raw(data), reply, data[:100])
         # It closes: what is behind is not answered.
+        sizes = (b"x", b"-2", b"+4", b" 4", b"4 ", b"04", b"0x4", b"4.0", b"", b"-", b"4\r",
+                 b"9223372036854775808", b"1" * 33)
         for data in (b"*1\r\n:5\r\nPING\r\n", b"*2\r\n$4\r\nPING\r\n*1\r\n$1\r\na\r\n",
-                     b"*2\r\nxyz\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n", b"*x\r\n",
-                     b"*1048577\r\n"):
-            self.assertEqual(self.raw(data), "-ERR Protocol error", data)
+                     b"*2\r\nxyz\r\n", b"*1\r\n+PING\r\n", b"*1\r\n_\r\n", b"*1\r\n*-1\r\n",
+                     b"*1\r\n$-1\r\n", b"*1048577\r\n", b"*1\r\n$67108865\r\nPING\r\n",
+                     b"*1\r\n$9223372036854775807\r\nPING\r\n", b"*" + b"1" * 40,
+                     b"*1\r\n$" + b"1" * 40, b'SET k "two\r\nPING\r\n', b'SET k "a"b\r\n',
+                     b"SET k 'two\r\nPING\r\n",
+                     *(b"*" + size + b"\r\n$4\r\nPING\r\n" for size in sizes),
+                     *(b"*1\r\n$" + size + b"\r\nPING\r\n" for size in sizes)):
+            with self.subTest(data):
+                self.assertEqual(self.raw(b"PING\r\n" + data), "+PONG -ERR Protocol error")
+
+    def test_splits(self):
+        """However the bytes come together."""
+        data = (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n\r\n\r\n*0\r\nget 'a'\r\n\r\n"
+                b"*2\r\n$4\r\necho\r\n$0\r\n\r\nPING\n")
+        for i in range(1, len(data)):
+            client = self.dial(self.server)
+            client.sendall(data[:i])
+            time.sleep(0.005)
+            client.sendall(data[i:])
+            client.shutdown(1)
+            self.assertEqual(serverlib.receive_all(client),
+                             b"+OK\r\n$2\r\n\r\n\r\n$0\r\n\r\n+PONG\r\n", i)
+
+    def test_atomic(self):
+        """Long commands give way, but not in favour of other commands."""
+        keys = [b"atomic:%d" % i for i in range(2000)]
+        clients = self.dial(self.server), self.dial(self.server)
+        wrote, read = (client.makefile("rb") for client in clients)
+        for i in range(50):
+            value = b"%d" % i
+            clients[0].sendall(command(b"MSET", *(word for key in keys for word in (key, value))))
+            clients[1].sendall(command(b"MGET", *keys))
+            self.assertEqual(wrote.readline(), b"+OK\r\n")
+            self.assertEqual(read.readline(), b"*2000\r\n")
+            sizes = (read.readline() for _ in keys)
+            found = {size if size == b"$-1\r\n" else read.readline() for size in sizes}
+            self.assertEqual(len(found), 1)
 
     def test_pipelines(self):
         data = b"".join(command(b"SET", b"pipe:%d" % i, b"%d" % i) for i in range(1, 20001))
