@@ -240,7 +240,7 @@ static int copy_path(char *to, const char *request)
 static int status_of(enum http_errno e, const char *text, const char *at)
 {
 	text += strspn(text, "\r\n");
-	if (e == HPE_HEADER_OVERFLOW)
+	if (e == HPE_HEADER_OVERFLOW && text < at)
 		return memchr(text, '\n', (size_t)(at - text)) ? 431 : 414;
 	while (isalpha((unsigned char)*text))
 		text++;

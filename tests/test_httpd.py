@@ -352,6 +352,7 @@ class Answers(Httpd):
         for section, status, text in (
                 # Messages
                 ("2.2 empty lines before", "200", "\r\n\r\n"),
+                ("2.2 too many of them", "400", "\r\n" * 8000),
                 ("2.2 a bare CR in a field", "400", request("/1.txt", HOST + "A: b\rc\r\n")),
                 ("2.2 a bare CR in a line", "400", f"GET /1.txt\rHTTP/1.1\r\n{HOST}\r\n"),
                 ("2.2 space before the first field", "400", f"GET / HTTP/1.1\r\n {HOST}\r\n"),
