@@ -21,7 +21,8 @@ static int get_reply(redisReader *r, void **reply)
 
 	after = r->len - r->pos;
 	end = after ? memchr(r->buf + r->pos, '\r', after) : NULL;
-	fuzz_charge((left - after) / 16 + (end ? (size_t)(end - r->buf) - r->pos : after));
+	fuzz_charge((left - after) / 16
+		    + (end ? (size_t)(end - r->buf) - r->pos : after));
 	return rc;
 }
 

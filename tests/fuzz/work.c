@@ -16,7 +16,7 @@
 enum {
 	WORK = 200000,                  /* blocks, of about a ns each */
 	WIDE = 16,                      /* bytes that libc handles in the time of one */
-	MAPPED = 1 << 17,               /* bytes: more is mapped, and neither set nor copied */
+	MAPPED = 1 << 17,               /* bytes: more is mapped, not set or copied */
 };
 
 static int64_t  looked;                 /* fuzz_now then, */
