@@ -294,6 +294,59 @@ static void *in_unseen_closes(void *unused)
 	return unused;
 }
 
+/* A thread has waited for both ends, and the call waits for what is written later. */
+static void *in_spliced(void *unused)
+{
+	static int fds[2], ends[2], more[2];
+	char text[8];
+	struct iovec iov = { text, sizeof text };
+
+	pair(fds);
+	TEST_EQUAL(pipe(ends), 0);
+	TEST_EQUAL(pipe(more), 0);
+	for (int i = 0; i < 5; i++) {
+		pthread_t t = go(write_later, &fds[1]), u;
+
+		TEST_EQUAL(i < 4 ? recv(fds[0], text, 1, 0) : 1, 1);
+		TEST_EQUAL(i < 4 ? recv(fds[0], text, 8, 0) : 4, 4);
+		join(t);
+		t = i < 4 ? go(write_later, &fds[1]) : t;
+		if (i == 0)
+			TEST_EQUAL(splice(fds[0], NULL, ends[1], NULL, 100, 0), 5);
+		else if (i == 1)
+			TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, 0), 5);
+		else if (i == 2)
+			TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, RWF_HIPRI), 5);
+		else if (i == 3)
+			TEST_EQUAL(syscall(SYS_splice, fds[0], NULL, ends[1], NULL, 100,
+					   0), 5);
+		else
+			TEST_EQUAL(syscall(SYS_read, fds[0], text, 8), 5);
+		if (i < 4)
+			join(t);
+		if (i % 3)
+			continue;
+		TEST_EQUAL(read(ends[0], text, 8), 5);
+		u = go(write_later, &ends[1]);
+		TEST_EQUAL(tee(ends[0], more[1], 100, 0), 5);
+		join(u);
+		TEST_EQUAL(read(ends[0], text, 8) + read(more[0], text, 8), 10);
+		u = go(write_later, &ends[1]);
+		TEST_EQUAL(vmsplice(ends[0], &iov, 1, 0), 5);
+		join(u);
+	}
+	TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, RWF_NOWAIT), -1);
+	TEST_EQUAL(splice(fds[0], NULL, ends[1], NULL, 9, SPLICE_F_NONBLOCK), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	TEST_EQUAL(ioctl(fds[0], FIONBIO, &(int){ 1 }), 0);
+	TEST_EQUAL(splice(fds[0], NULL, ends[1], NULL, 9, 0), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	close_both(fds);
+	close_both(ends);
+	close_both(more);
+	return unused;
+}
+
 /* A signal comes in each other look of the library whether something is ready. */
 static atomic_bool interrupts;
 static atomic_bool refuses;             /* a sandbox: kcmp(2) */
@@ -1766,6 +1819,7 @@ static void *in_forks(void *unused)
 CASE(flags)
 CASE(numbers)
 CASE(unseen_closes)
+CASE(spliced)
 CASE(whole)
 CASE(several)
 CASE(timeouts)
@@ -1791,7 +1845,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
-		cmocka_unit_test(unseen_closes),
+		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),

@@ -219,6 +219,13 @@ UPOSIX_LIKE(sendmsg);
 UPOSIX_LIKE(sendmmsg);
 UPOSIX_LIKE(sendfile);
 UPOSIX_LIKE(sendfile64);
+UPOSIX_LIKE(splice);
+UPOSIX_LIKE(tee);
+UPOSIX_LIKE(vmsplice);
+UPOSIX_LIKE(preadv2);
+UPOSIX_LIKE(pwritev2);
+UPOSIX_LIKE(preadv64v2);
+UPOSIX_LIKE(pwritev64v2);
 
 UPOSIX_LIKE(poll);
 UPOSIX_LIKE(ppoll);

@@ -153,6 +153,13 @@
 #define sendmmsg uposix_sendmmsg
 #define sendfile uposix_sendfile
 #define sendfile64 uposix_sendfile64
+#define splice uposix_splice
+#define tee uposix_tee
+#define vmsplice uposix_vmsplice
+#define preadv2 uposix_preadv2
+#define pwritev2 uposix_pwritev2
+#define preadv64v2 uposix_preadv64v2
+#define pwritev64v2 uposix_pwritev64v2
 #define poll uposix_poll
 #define ppoll uposix_ppoll
 #define select uposix_select

@@ -636,6 +636,133 @@ ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
 	return uposix_sendfile(fd, from, offset, size);
 }
 
+/* Others that move data between descriptors: libc's call, and a wait after EAGAIN. */
+
+static bool can_wait(int fd, short events)
+{
+	struct uposix_fd *f;
+
+	return !uposix__in_thread() || uposix__way(fd, events, &f) != WAY_FAILED;
+}
+
+/* After a call that failed: true: repeat it. */
+static bool await_one(int fd, short events)
+{
+	struct pollfd one = { fd, events, 0 };
+	struct uposix_fd *f = NULL;
+	int64_t deadline;
+	int way, rc;
+
+	if (errno != EAGAIN || !uposix__in_thread())
+		return uposix__repeat(fd, events);
+	way = uposix__way(fd, events, &f);
+	if (way == WAY_PLAIN)
+		errno = EAGAIN;
+	if (way != WAY_UNET)
+		return way == WAY_PLAIN && f && f->f_kind == FOREIGN;
+	deadline = uposix__until(events & POLLIN ? f->f_receive : f->f_send);
+	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, uposix__wait_ready(&one, 1, deadline));
+	return uposix__answer(rc) >= 0;
+}
+
+/* Whichever of the two is not ready. */
+static bool await_both(int in, int out)
+{
+	struct pollfd one = { in, POLLIN, 0 };
+	int error = errno;
+	bool reads = poll(&one, 1, 0) == 0;
+
+	errno = error;
+	return await_one(reads ? in : out, reads ? POLLIN : POLLOUT);
+}
+
+ssize_t uposix_splice(int in, off64_t *from, int out, off64_t *to, size_t size,
+		      unsigned flags)
+{
+	bool waits = !(flags & SPLICE_F_NONBLOCK);
+	ssize_t n;
+
+	if (waits && !(can_wait(in, POLLIN) && can_wait(out, POLLOUT)))
+		return -1;
+	do
+		n = splice(in, from, out, to, size, flags);
+	while (n < 0 && waits && await_both(in, out));
+	return n;
+}
+
+ssize_t uposix_tee(int in, int out, size_t size, unsigned flags)
+{
+	bool waits = !(flags & SPLICE_F_NONBLOCK);
+	ssize_t n;
+
+	if (waits && !(can_wait(in, POLLIN) && can_wait(out, POLLOUT)))
+		return -1;
+	do
+		n = tee(in, out, size, flags);
+	while (n < 0 && waits && await_both(in, out));
+	return n;
+}
+
+/* From or to a pipe, as it was opened. O_NONBLOCK means nothing here. */
+ssize_t uposix_vmsplice(int fd, const struct iovec *iov, size_t count, unsigned flags)
+{
+	bool reads = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+	bool waits = !(flags & SPLICE_F_NONBLOCK) && uposix__in_thread();
+	short events = reads ? POLLIN : POLLOUT;
+	ssize_t n;
+
+	if (waits && !can_wait(fd, events))
+		return -1;
+	do
+		n = vmsplice(fd, iov, count, waits ? flags | SPLICE_F_NONBLOCK : flags);
+	while (n < 0 && waits && await_one(fd, events));
+	return n;
+}
+
+/* At the place -1 they are readv() and writev(). Other places are of files. */
+
+ssize_t uposix_preadv2(int fd, const struct iovec *iov, int count, off_t at, int flags)
+{
+	bool waits = at == -1 && !(flags & RWF_NOWAIT);
+	ssize_t n;
+
+	if (waits && flags == 0)
+		return uposix_readv(fd, iov, count);
+	if (waits && !can_wait(fd, POLLIN))
+		return -1;
+	do
+		n = preadv2(fd, iov, count, at, flags);
+	while (n < 0 && waits && await_one(fd, POLLIN));
+	return n;
+}
+
+ssize_t uposix_pwritev2(int fd, const struct iovec *iov, int count, off_t at, int flags)
+{
+	bool waits = at == -1 && !(flags & RWF_NOWAIT);
+	ssize_t n;
+
+	if (waits && flags == 0)
+		return uposix_writev(fd, iov, count);
+	if (waits && !can_wait(fd, POLLOUT))
+		return -1;
+	do
+		n = pwritev2(fd, iov, count, at, flags);
+	while (n < 0 && waits && await_one(fd, POLLOUT));
+	return n;
+}
+
+ssize_t uposix_preadv64v2(int fd, const struct iovec *iov, int count, off64_t at,
+			  int flags)
+{
+	return uposix_preadv2(fd, iov, count, at, flags);
+}
+
+ssize_t uposix_pwritev64v2(int fd, const struct iovec *iov, int count, off64_t at,
+			   int flags)
+{
+	return uposix_pwritev2(fd, iov, count, at, flags);
+}
+
 /* What _FORTIFY_SOURCE puts in their place. */
 
 ssize_t uposix___read_chk(int fd, void *buffer, size_t size, size_t room)
