@@ -294,47 +294,50 @@ static void *in_unseen_closes(void *unused)
 	return unused;
 }
 
-/* A thread has waited for both ends, and the call waits for what is written later. */
+/* A thread has waited for the descriptors; what a call waits for is written later. */
+static void splice_once(int i, const int fds[2], const int ends[2])
+{
+	char text[8];
+	struct iovec iov = { text, sizeof text };
+	pthread_t t = go(write_later, (void *)&fds[1]);
+
+	if (i == 0)
+		TEST_EQUAL(splice(fds[0], NULL, ends[1], NULL, 100, 0), 5);
+	else if (i == 1)
+		TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, 0), 5);
+	else if (i == 2)
+		TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, RWF_HIPRI), 5);
+	else if (i == 3)
+		TEST_EQUAL(syscall(SYS_splice, fds[0], NULL, ends[1], NULL, 100, 0), 5);
+	else
+		TEST_EQUAL(syscall(SYS_read, fds[0], text, 8), 5);
+	join(t);
+	if (i % 3 == 0)
+		TEST_EQUAL(read(ends[0], text, 8), 5);
+}
+
 static void *in_spliced(void *unused)
 {
 	static int fds[2], ends[2], more[2];
-	char text[8];
+	char text[10];
 	struct iovec iov = { text, sizeof text };
+	pthread_t t;
 
 	pair(fds);
 	TEST_EQUAL(pipe(ends), 0);
 	TEST_EQUAL(pipe(more), 0);
-	for (int i = 0; i < 5; i++) {
-		pthread_t t = go(write_later, &fds[1]), u;
-
-		TEST_EQUAL(i < 4 ? recv(fds[0], text, 1, 0) : 1, 1);
-		TEST_EQUAL(i < 4 ? recv(fds[0], text, 8, 0) : 4, 4);
-		join(t);
-		t = i < 4 ? go(write_later, &fds[1]) : t;
-		if (i == 0)
-			TEST_EQUAL(splice(fds[0], NULL, ends[1], NULL, 100, 0), 5);
-		else if (i == 1)
-			TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, 0), 5);
-		else if (i == 2)
-			TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, RWF_HIPRI), 5);
-		else if (i == 3)
-			TEST_EQUAL(syscall(SYS_splice, fds[0], NULL, ends[1], NULL, 100,
-					   0), 5);
-		else
-			TEST_EQUAL(syscall(SYS_read, fds[0], text, 8), 5);
-		if (i < 4)
-			join(t);
-		if (i % 3)
-			continue;
-		TEST_EQUAL(read(ends[0], text, 8), 5);
-		u = go(write_later, &ends[1]);
-		TEST_EQUAL(tee(ends[0], more[1], 100, 0), 5);
-		join(u);
-		TEST_EQUAL(read(ends[0], text, 8) + read(more[0], text, 8), 10);
-		u = go(write_later, &ends[1]);
-		TEST_EQUAL(vmsplice(ends[0], &iov, 1, 0), 5);
-		join(u);
-	}
+	t = go(write_later, &fds[1]);
+	TEST_EQUAL(read(fds[0], text, 8), 5);
+	join(t);
+	for (int i = 0; i < 5; i++)
+		splice_once(i, fds, ends);
+	t = go(write_later, &ends[1]);
+	TEST_EQUAL(tee(ends[0], more[1], 100, 0), 5);
+	join(t);
+	TEST_EQUAL(read(ends[0], text, 8) + read(more[0], text, 8), 10);
+	t = go(write_later, &ends[1]);
+	TEST_EQUAL(vmsplice(ends[0], &iov, 1, 0), 5);
+	join(t);
 	TEST_EQUAL(preadv2(fds[0], &iov, 1, -1, RWF_NOWAIT), -1);
 	TEST_EQUAL(splice(fds[0], NULL, ends[1], NULL, 9, SPLICE_F_NONBLOCK), -1);
 	TEST_EQUAL(errno, EAGAIN);
@@ -427,6 +430,69 @@ static void foreign(void **state)
 	interrupts = false;
 	close(in);
 	close_both(fds);
+}
+
+/* ---- All streams ---- */
+
+static int drained[2];
+static atomic_bool flushed;
+
+static void *open_files(void *unused)
+{
+	while (!flushed) {
+		FILE *f = fopen("/dev/null", "r");
+
+		TEST_TRUE(f);
+		fclose(f);
+		usleep(MS / 10);
+	}
+	return unused;
+}
+
+static void *drain(void *unused)
+{
+	char text[4096];
+
+	for (ssize_t n = 1; n > 0; usleep(MS / 100))
+		n = read(drained[0], text, sizeof text);
+	return unused;
+}
+
+static void *flush(void *how)
+{
+	enum { SIZE = 400000 };
+	char *text = calloc(1, 2 * SIZE);
+	FILE *f = fdopen(drained[1], "w");
+
+	setvbuf(f, text + SIZE, _IOFBF, SIZE);
+	TEST_EQUAL(fwrite(text, 1, SIZE - 1, f), SIZE - 1);
+	TEST_EQUAL(how ? fcloseall() : fflush(NULL), 0);
+	flushed = true;
+	fclose(f);
+	free(text);
+	return NULL;
+}
+
+/* By a thread and natively: others open files meanwhile, on whose processor they read. */
+static void flushes(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		pthread_t t[2];
+
+		test_timeout(20);
+		flushed = false;
+		TEST_EQUAL(pipe(drained), 0);
+		for (int k = 0; k < 2; k++)
+			t[k] = go(k ? drain : open_files, NULL);
+		if (i % 2)
+			flush(i / 2 ? drained : NULL);
+		else
+			join(go(flush, i / 2 ? drained : NULL));
+		join(t[0]);
+		join(t[1]);
+		close(drained[0]);
+	}
 }
 
 /* ---- Full writes ---- */
@@ -1846,6 +1912,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
 		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
+		cmocka_unit_test(flushes),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),

@@ -292,6 +292,7 @@ UPOSIX_LIKE(puts);
 UPOSIX_LIKE(putchar);
 UPOSIX_LIKE(vfscanf);
 UPOSIX_LIKE(fflush);
+UPOSIX_LIKE(fcloseall);
 UPOSIX_LIKE(fprintf);
 UPOSIX_LIKE(fscanf);
 UPOSIX_LIKE(getchar);

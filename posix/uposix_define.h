@@ -228,6 +228,7 @@
 #define putchar uposix_putchar
 #define vfscanf uposix_vfscanf
 #define fflush uposix_fflush
+#define fcloseall uposix_fcloseall
 #define fprintf uposix_fprintf
 #define fscanf uposix_fscanf
 #define getchar uposix_getchar

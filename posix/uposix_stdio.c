@@ -30,13 +30,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BUCKETS = 256, OF_COOKIES = -2 };
+enum { BUCKETS = 256, OF_COOKIES = -2, MS = 1000000 };   /* MS: ns */
 
 struct stream {
 	struct stream     *s_next;
 	FILE              *s_file;
 	int                s_fd;        /* -1: the stream is libc's */
 	unsigned           s_depth;     /* the owner has locked it so many times more */
+	unsigned           s_users;     /* under streams_lock: they flush all streams */
+	bool               s_ends;      /* likewise: it is being closed */
 	struct usync_mutex s_mutex;
 };
 
@@ -57,6 +59,10 @@ static struct stream *lock(FILE *file);
 static void unlock(struct stream *s);
 static void leave(struct stream **s);
 static void await_input(FILE *file);
+static void await_users(FILE *file);
+static int  flush_all(bool waits);
+static size_t use_all(struct stream ***all);
+static int  flush_one(struct stream *s, bool waits);
 
 int __isoc99_vfscanf(FILE *file, const char *format, va_list list);
 int __isoc23_vfscanf(FILE *file, const char *format, va_list list) __attribute__((weak));
@@ -159,7 +165,7 @@ void uposix__streams_forked(void)
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct stream *s = streams[i]; s; s = s->s_next) {
 			s->s_mutex = (struct usync_mutex){ 0 };
-			s->s_depth = 0;
+			s->s_depth = s->s_users = 0;
 		}
 }
 
@@ -229,9 +235,35 @@ static int close_stream(void *cookie)
 	return uposix_close(fd);
 }
 
+/* Those that flush all streams; as natively, where they have libc's lock. */
+static void await_users(FILE *file)
+{
+	int before = ustack_shield(1);
+	bool used = true;
+
+	while (used) {
+		struct stream *s;
+
+		pthread_mutex_lock(&streams_lock);
+		s = find(file);
+		used = s && s->s_users > 0;
+		if (s)
+			s->s_ends = true;
+		pthread_mutex_unlock(&streams_lock);
+		if (used && ustack_self())
+			usync_sleep_until(usync_after(MS));
+		else if (used)
+			usleep(MS / 1000);
+	}
+	if (before >= 0)
+		ustack_shield(before);
+}
+
 /* libc closes the descriptor of one that is not ours. */
 int uposix_fclose(FILE *file)
 {
+	if (known_stream(file))
+		await_users(file);
 	if (!stream_of(file)) {
 		uposix__gone(fileno(file));
 		uposix__end_stream(file);
@@ -421,7 +453,89 @@ int uposix_fflush(FILE *file)
 	CLEANUP(leave) struct stream *s = file ? lock(file) : NULL;
 
 	(void)s;
-	return fflush(file);
+	return file ? fflush(file) : flush_all(true);
+}
+
+/*
+ * All streams. libc holds the lock of its list meanwhile, for which fopen() and fclose()
+ * of others block their processors. So those that wait are flushed before, without it.
+ * Not waits: the process ends, and a stream that is locked is left to libc.
+ */
+
+void _IO_list_lock(void);
+void _IO_list_unlock(void);
+void *_IO_iter_begin(void);
+void *_IO_iter_end(void);
+void *_IO_iter_next(void *at);
+FILE *_IO_iter_file(void *at);
+
+static int flush_all(bool waits)
+{
+	CLEANUP(uposix__free_it) struct stream **all = NULL;
+	int before = ustack_shield(1), rc = 0;
+	size_t n = use_all(&all);
+
+	for (size_t i = 0; i < n; i++)
+		rc |= flush_one(all[i], waits);
+	if (before >= 0)
+		ustack_shield(before);
+	if (!waits)
+		return rc;
+	_IO_list_lock();
+	for (void *at = _IO_iter_begin(); at != _IO_iter_end(); at = _IO_iter_next(at))
+		if (_IO_iter_file(at)->_fileno != OF_COOKIES)
+			rc |= fflush(_IO_iter_file(at));
+	_IO_list_unlock();
+	return rc;
+}
+
+/* They are not closed before flush_one(). Without memory there are none. */
+static size_t use_all(struct stream ***all)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&streams_lock);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct stream *s = streams[i]; s; s = s->s_next)
+			n++;
+	*all = calloc(n, sizeof **all);
+	n = 0;
+	for (size_t i = 0; *all && i < BUCKETS; i++)
+		for (struct stream *s = streams[i]; s; s = s->s_next)
+			if (!s->s_ends) {
+				s->s_users++;
+				(*all)[n++] = s;
+			}
+	pthread_mutex_unlock(&streams_lock);
+	return n;
+}
+
+static int flush_one(struct stream *s, bool waits)
+{
+	int got = usync_mutex_lock(&s->s_mutex, waits ? USCHED_NEVER : 0), rc = 0;
+
+	if (got == -EDEADLK)
+		s->s_depth++;
+	if (got == 0 || got == -EDEADLK) {
+		rc = fflush(s->s_file);
+		unlock(s);
+	}
+	pthread_mutex_lock(&streams_lock);
+	s->s_users--;
+	pthread_mutex_unlock(&streams_lock);
+	return rc;
+}
+
+__attribute__((destructor)) static void end_streams(void)
+{
+	flush_all(false);
+}
+
+int uposix_fcloseall(void)
+{
+	int rc = flush_all(true);
+
+	return fcloseall() | rc;
 }
 
 WITH_LIST(fprintf, (FILE *file, const char *format, ...), format,
