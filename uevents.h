@@ -128,7 +128,8 @@ int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
  * Private: registers `fd' for a way for which it is registered, unless its number is
  * another file's now. -EEXIST: it is not, and nothing has changed.
  */
-int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
+int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+	__attribute__((visibility("hidden")));
 
 /* Undoes all of these, if fd is registered. From the native thread of `e'. */
 void uevents_remove(struct uevents *e, int fd);
