@@ -166,6 +166,7 @@ void uposix__streams_forked(void)
 		for (struct stream *s = streams[i]; s; s = s->s_next) {
 			s->s_mutex = (struct usync_mutex){ 0 };
 			s->s_depth = s->s_users = 0;
+			s->s_ends = false;
 		}
 }
 
@@ -475,6 +476,8 @@ static int flush_all(bool waits)
 	int before = ustack_shield(1), rc = 0;
 	size_t n = use_all(&all);
 
+	if (!all)
+		rc = waits ? fflush(NULL) : 0;
 	for (size_t i = 0; i < n; i++)
 		rc |= flush_one(all[i], waits);
 	if (before >= 0)
@@ -489,7 +492,7 @@ static int flush_all(bool waits)
 	return rc;
 }
 
-/* They are not closed before flush_one(). Without memory there are none. */
+/* They are not closed before flush_one(). *all is NULL without memory. */
 static size_t use_all(struct stream ***all)
 {
 	size_t n = 0;
