@@ -44,6 +44,7 @@ enum {
 	WORKERS = 1000,
 	BODY    = 1 << 20,      /* bytes of a page that are searched for links */
 	LINK    = 2048,         /* bytes of one */
+	SOME    = 64,           /* links, until others may run */
 	SOCKETS = 8,            /* of a worker at a time: libcurl tries two */
 	FOUND   = 8,            /* addresses of the host */
 	STACKS  = 64,           /* shared: OpenSSL touches 12 KiB of each */
@@ -129,7 +130,7 @@ static void add_links(const char *base, const char *body)
 {
 	char link[LINK];
 
-	while ((body = strcasestr(body, "href=")) != NULL) {
+	for (unsigned links = 1; (body = strcasestr(body, "href=")) != NULL; links++) {
 		bool quoted = body[5] == '"' || body[5] == '\'';
 		char ends[2] = { body[5], '\0' };
 		size_t n, used = 0;
@@ -143,6 +144,8 @@ static void add_links(const char *base, const char *body)
 		link[used] = '\0';
 		if (used < LINK - 1)
 			add_link(base, link);
+		if (links % SOME == 0)
+			ustack_yield();         /* a page may have a hundred thousand */
 	}
 }
 
