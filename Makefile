@@ -230,7 +230,7 @@ posix-tests: $(posix_tests) $(posix_tests:%=%.plain) $(posix)
 $(posix_tests): %: %.o $(posix_parts) $(library) $(patsubst %,$(B)/tests/%.o,test)
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
 
-$(B)/posix/test_uposix_io: wrapped := poll syscall
+$(B)/posix/test_uposix_io: wrapped := poll syscall calloc
 
 $(posix_tests:%=%.plain): %.plain: %.plain.o $(library) $(B)/tests/test.o
 	$(link) -lcmocka -lm $(libs)
