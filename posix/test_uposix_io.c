@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #endif
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -33,6 +34,7 @@
 #include <sys/sem.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -466,6 +468,88 @@ static void foreign(void **state)
 	interrupts = false;
 	close(in);
 	close_both(fds);
+}
+
+/* ---- What opens by name, and what libc reads itself ---- */
+
+static char fifo[] = "/tmp/uposix-XXXXXX/fifo";
+
+static void *open_later(void *unused)
+{
+	int fd;
+
+	usleep(20 * MS);
+	fd = open(fifo, O_WRONLY);
+	TEST_EQUAL(write(fd, "hello", 5), 5);
+	TEST_EQUAL(close(fd), 0);
+	return unused;
+}
+
+static int open_once(int i)
+{
+	volatile int flags = O_RDONLY;
+
+	return i == 0 ? open(fifo, O_RDONLY) : i == 1 ? openat(AT_FDCWD, fifo, flags)
+		: i == 2 ? openat64(AT_FDCWD, fifo, O_RDONLY)
+		: (int)syscall(SYS_openat, AT_FDCWD, fifo, O_RDONLY);
+}
+
+static void *in_opened(void *unused)
+{
+	char *end = strrchr(fifo, '/'), text[8];
+
+	*end = '\0';
+	TEST_TRUE(mkdtemp(fifo));
+	*end = '/';
+	TEST_EQUAL(mkfifo(fifo, 0600), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_t t = go(open_later, NULL);
+		int fd = open_once(i);
+
+		TEST_EQUAL(read(fd, text, 8), 5);
+		TEST_EQUAL(close(fd), 0);
+		join(t);
+	}
+	TEST_EQUAL(open(fifo, O_WRONLY | O_NONBLOCK), -1);
+	TEST_EQUAL(errno, ENXIO);
+	unlink(fifo);
+	TEST_EQUAL(open(fifo, O_RDONLY), -1);
+	TEST_EQUAL(errno, ENOENT);
+	*end = '\0';
+	TEST_EQUAL(rmdir(fifo), 0);
+	return unused;
+}
+
+/* A number that was known as one of a file, then of a terminal or pipe, which waits. */
+static void *in_closed_dirs(void *unused)
+{
+	static int fds[2], file;
+	DIR *dir = opendir("/");
+	int fd = dirfd(dir), slave;
+	char text[64];
+	pthread_t t;
+
+	TEST_EQUAL(read(fd, text, 8), -1);
+	TEST_EQUAL(closedir(dir), 0);
+	TEST_EQUAL(posix_openpt(O_RDWR | O_NOCTTY), fd);
+	TEST_EQUAL(grantpt(fd) | unlockpt(fd), 0);
+	slave = open(ptsname(fd), O_RDWR | O_NOCTTY);
+	t = go(write_later, &slave);
+	TEST_EQUAL(read(fd, text, 8), 5);
+	join(t);
+	TEST_EQUAL(close(slave) | close(fd), 0);
+	TEST_EQUAL(pipe(fds), 0);
+	file = open("/", O_RDONLY);
+	TEST_EQUAL(read(file, text, 8), -1);
+	TEST_EQUAL(unseen(SYS_close, file, 0, 0, 0), 0);
+	snprintf(text, sizeof text, "/proc/self/fd/%d", fds[0]);
+	TEST_EQUAL(open(text, O_RDONLY), file);
+	t = go(write_later, &fds[1]);
+	TEST_EQUAL(read(file, text, 8), 5);
+	join(t);
+	close(file);
+	close_both(fds);
+	return unused;
 }
 
 /* ---- All streams ---- */
@@ -1922,6 +2006,8 @@ CASE(flags)
 CASE(numbers)
 CASE(unseen_closes)
 CASE(spliced)
+CASE(opened)
+CASE(closed_dirs)
 CASE(whole)
 CASE(several)
 CASE(timeouts)
@@ -1948,6 +2034,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
 		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
+		cmocka_unit_test(opened), cmocka_unit_test(closed_dirs),
 		cmocka_unit_test(flushes), cmocka_unit_test(starved_flush),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),

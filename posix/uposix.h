@@ -19,6 +19,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
@@ -181,6 +182,14 @@ int uposix_semtimedop(int set, struct sembuf *ops, size_t n,
  */
 #pragma GCC system_header
 #define UPOSIX_LIKE(name) extern __typeof__(name) uposix_##name
+
+UPOSIX_LIKE(open);
+UPOSIX_LIKE(open64);
+UPOSIX_LIKE(openat);
+UPOSIX_LIKE(openat64);
+UPOSIX_LIKE(creat);
+UPOSIX_LIKE(creat64);
+UPOSIX_LIKE(closedir);
 
 UPOSIX_LIKE(socket);
 UPOSIX_LIKE(socketpair);
@@ -353,6 +362,10 @@ int uposix_res_search(const char *name, int space, int type, unsigned char *answ
 		      int size);
 
 /* In the place of calls with _FORTIFY_SOURCE. */
+int uposix___open_2(const char *path, int flags);
+int uposix___open64_2(const char *path, int flags);
+int uposix___openat_2(int dir, const char *path, int flags);
+int uposix___openat64_2(int dir, const char *path, int flags);
 ssize_t uposix___read_chk(int fd, void *buffer, size_t size, size_t room);
 ssize_t uposix___recv_chk(int fd, void *buffer, size_t size, size_t room, int flags);
 ssize_t uposix___recvfrom_chk(int fd, void *buffer, size_t size, size_t room, int flags,

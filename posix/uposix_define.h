@@ -118,6 +118,13 @@
 #define tss_get uposix_tss_get
 #define tss_set uposix_tss_set
 #define call_once uposix_call_once
+#define open uposix_open
+#define open64 uposix_open64
+#define openat uposix_openat
+#define openat64 uposix_openat64
+#define creat uposix_creat
+#define creat64 uposix_creat64
+#define closedir uposix_closedir
 #define socket uposix_socket
 #define socketpair uposix_socketpair
 #define pipe uposix_pipe
@@ -246,6 +253,10 @@
 #define __isoc23_scanf uposix___isoc23_scanf
 #define vdprintf uposix_vdprintf
 #define dprintf uposix_dprintf
+#define __open_2 uposix___open_2
+#define __open64_2 uposix___open64_2
+#define __openat_2 uposix___openat_2
+#define __openat64_2 uposix___openat64_2
 #define __read_chk uposix___read_chk
 #define __recv_chk uposix___recv_chk
 #define __recvfrom_chk uposix___recvfrom_chk

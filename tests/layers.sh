@@ -153,6 +153,7 @@ posix/uposix_fd.c:      uposix_io.h
 posix/uposix_io.c:      uposix_io.h
 posix/uposix_call.c:    uposix_io.h uposix_names.inc
 posix/uposix_net.c:     uposix_io.h
+posix/uposix_open.c:    uposix_io.h
 posix/uposix_poll.c:    uposix_io.h
 posix/uposix_proc.c:    uposix_io.h
 posix/uposix_stdio.c:   uposix_io.h
