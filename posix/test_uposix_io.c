@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -549,6 +551,119 @@ static void *in_closed_dirs(void *unused)
 	join(t);
 	close(file);
 	close_both(fds);
+	return unused;
+}
+
+static void *count_later(void *fd)
+{
+	usleep(20 * MS);
+	TEST_EQUAL(eventfd_write(*(int *)fd, 3), 0);
+	return NULL;
+}
+
+static void *in_counted(void *unused)
+{
+	static int fd;
+
+	fd = eventfd(0, 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_t t = go(count_later, &fd);
+		eventfd_t n = 0;
+
+		TEST_EQUAL(eventfd_read(fd, &n), 0);
+		TEST_EQUAL(n, 3);
+		join(t);
+	}
+	close(fd);
+	return unused;
+}
+
+/* A child that a thread has to let end. */
+static void *in_awaited(void *unused)
+{
+	static int fds[2];
+	siginfo_t info;
+	pthread_t t;
+	pid_t pid;
+
+	pair(fds);
+	pid = fork();
+	if (pid == 0) {
+		alarm(100);
+		_exit(read(fds[0], &pid, 1) == 1 ? 7 : 8);
+	}
+	t = go(write_later, &fds[1]);
+	TEST_EQUAL(syscall(SYS_waitid, P_PID, pid, &info, WEXITED, NULL), 0);
+	TEST_EQUAL(info.si_status, 7);
+	join(t);
+	close_both(fds);
+	return unused;
+}
+
+static void *put_later(void *queue)
+{
+	usleep(20 * MS);
+	TEST_EQUAL(mq_send(*(mqd_t *)queue, "hello", 5, 1), 0);
+	return NULL;
+}
+
+static void *take_later(void *queue)
+{
+	char text[8];
+
+	usleep(20 * MS);
+	TEST_EQUAL(mq_receive(*(mqd_t *)queue, text, 8, NULL), 5);
+	return NULL;
+}
+
+static void take_once(int i, mqd_t queue)
+{
+	struct timespec limit = { .tv_sec = time(NULL) + 100 };
+	unsigned priority = 0;
+	char text[8];
+
+	if (i == 0)
+		TEST_EQUAL(mq_receive(queue, text, 8, &priority), 5);
+	else if (i == 1)
+		TEST_EQUAL(mq_timedreceive(queue, text, 8, &priority, &limit), 5);
+	else
+		TEST_EQUAL(syscall(SYS_mq_timedreceive, queue, text, 8, &priority,
+				   i == 2 ? NULL : &limit), 5);
+	TEST_EQUAL(priority, 1);
+}
+
+static void *in_queues(void *unused)
+{
+	struct mq_attr attr = { .mq_maxmsg = 1, .mq_msgsize = 8 };
+	struct timespec limit = { 0, 0 };
+	static mqd_t queue;
+	char text[8];
+	pthread_t t;
+
+	snprintf(text, sizeof text, "/%d", (int)getpid() % 100000);
+	queue = mq_open(text, O_RDWR | O_CREAT, 0600, &attr);
+	TEST_TRUE(queue >= 0 && mq_unlink(text) == 0);
+	for (int i = 0; i < 4; i++) {
+		t = go(put_later, &queue);
+		take_once(i, queue);
+		join(t);
+	}
+	TEST_EQUAL(mq_send(queue, "hello", 5, 0), 0);
+	TEST_EQUAL(mq_timedsend(queue, "hello", 5, 0, &limit), -1);
+	TEST_EQUAL(errno, ETIMEDOUT);
+	t = go(take_later, &queue);
+	TEST_EQUAL(mq_send(queue, "hello", 5, 0), 0);
+	join(t);
+	TEST_EQUAL(mq_receive(queue, text, 8, NULL), 5);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_nsec /= 2;
+	limit.tv_sec++;
+	TEST_EQUAL(mq_timedreceive(queue, text, 8, NULL, &limit), -1);
+	TEST_EQUAL(errno, ETIMEDOUT);
+	mq_setattr(queue, &(struct mq_attr){ .mq_flags = O_NONBLOCK }, NULL);
+	TEST_EQUAL(mq_receive(queue, text, 8, NULL), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	TEST_EQUAL(mq_close(queue), 0);
 	return unused;
 }
 
@@ -2008,6 +2123,9 @@ CASE(unseen_closes)
 CASE(spliced)
 CASE(opened)
 CASE(closed_dirs)
+CASE(counted)
+CASE(awaited)
+CASE(queues)
 CASE(whole)
 CASE(several)
 CASE(timeouts)
@@ -2035,6 +2153,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
 		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
 		cmocka_unit_test(opened), cmocka_unit_test(closed_dirs),
+		cmocka_unit_test(counted), cmocka_unit_test(queues),
+		cmocka_unit_test(awaited),
 		cmocka_unit_test(flushes), cmocka_unit_test(starved_flush),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),

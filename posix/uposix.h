@@ -21,6 +21,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -235,6 +236,13 @@ UPOSIX_LIKE(preadv2);
 UPOSIX_LIKE(pwritev2);
 UPOSIX_LIKE(preadv64v2);
 UPOSIX_LIKE(pwritev64v2);
+UPOSIX_LIKE(eventfd_read);
+UPOSIX_LIKE(eventfd_write);
+UPOSIX_LIKE(mq_receive);
+UPOSIX_LIKE(mq_timedreceive);
+UPOSIX_LIKE(mq_send);
+UPOSIX_LIKE(mq_timedsend);
+UPOSIX_LIKE(mq_close);
 
 UPOSIX_LIKE(poll);
 UPOSIX_LIKE(ppoll);

@@ -167,6 +167,13 @@
 #define pwritev2 uposix_pwritev2
 #define preadv64v2 uposix_preadv64v2
 #define pwritev64v2 uposix_pwritev64v2
+#define eventfd_read uposix_eventfd_read
+#define eventfd_write uposix_eventfd_write
+#define mq_receive uposix_mq_receive
+#define mq_timedreceive uposix_mq_timedreceive
+#define mq_send uposix_mq_send
+#define mq_timedsend uposix_mq_timedsend
+#define mq_close uposix_mq_close
 #define poll uposix_poll
 #define ppoll uposix_ppoll
 #define select uposix_select

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -761,6 +762,16 @@ ssize_t uposix_pwritev64v2(int fd, const struct iovec *iov, int count, off64_t a
 			   int flags)
 {
 	return uposix_pwritev2(fd, iov, count, at, flags);
+}
+
+int uposix_eventfd_read(int fd, eventfd_t *value)
+{
+	return uposix_read(fd, value, sizeof *value) == sizeof *value ? 0 : -1;
+}
+
+int uposix_eventfd_write(int fd, eventfd_t value)
+{
+	return uposix_write(fd, &value, sizeof value) == sizeof value ? 0 : -1;
 }
 
 /* What _FORTIFY_SOURCE puts in their place. */

@@ -154,6 +154,7 @@ posix/uposix_io.c:      uposix_io.h
 posix/uposix_call.c:    uposix_io.h uposix_names.inc
 posix/uposix_net.c:     uposix_io.h
 posix/uposix_open.c:    uposix_io.h
+posix/uposix_queue.c:   uposix_io.h
 posix/uposix_poll.c:    uposix_io.h
 posix/uposix_proc.c:    uposix_io.h
 posix/uposix_stdio.c:   uposix_io.h
