@@ -7,6 +7,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <aio.h>
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -664,6 +665,44 @@ static void *in_queues(void *unused)
 	TEST_EQUAL(mq_receive(queue, text, 8, NULL), -1);
 	TEST_EQUAL(errno, EAGAIN);
 	TEST_EQUAL(mq_close(queue), 0);
+	return unused;
+}
+
+/* A thread has waited for the descriptor; libc's thread does not get EAGAIN, and others
+   wait for it again. */
+static void *in_aio(void *unused)
+{
+	static int fds[2];
+	char text[8];
+	struct aiocb a = { .aio_buf = text, .aio_nbytes = 8, .aio_lio_opcode = LIO_READ };
+	const struct aiocb *waited[] = { &a };
+	struct aiocb *all[] = { &a };
+
+	pair(fds);
+	a.aio_fildes = fds[0];
+	for (int i = 0; i < 3; i++) {
+		pthread_t t = go(write_later, &fds[1]);
+
+		TEST_EQUAL(read(fds[0], text, 8), 5);
+		join(t);
+		t = go(write_later, &fds[1]);
+		if (i == 0)
+			TEST_EQUAL(aio_read(&a), 0);
+		else
+			TEST_EQUAL(lio_listio(i == 1 ? LIO_WAIT : LIO_NOWAIT, all, 1,
+					      NULL), 0);
+		TEST_EQUAL(aio_suspend(waited, 1, NULL), 0);
+		TEST_EQUAL(aio_error(&a), 0);
+		TEST_EQUAL(aio_return(&a), 5);
+		join(t);
+	}
+	TEST_EQUAL(aio_read(&a), 0);
+	TEST_EQUAL(aio_suspend(waited, 1, &(struct timespec){ 0, 1000000 }), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	write_later(&fds[1]);
+	TEST_EQUAL(aio_suspend(waited, 1, NULL), 0);
+	TEST_EQUAL(aio_return(&a), 5);
+	close_both(fds);
 	return unused;
 }
 
@@ -2126,6 +2165,7 @@ CASE(closed_dirs)
 CASE(counted)
 CASE(awaited)
 CASE(queues)
+CASE(aio)
 CASE(whole)
 CASE(several)
 CASE(timeouts)
@@ -2154,7 +2194,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
 		cmocka_unit_test(opened), cmocka_unit_test(closed_dirs),
 		cmocka_unit_test(counted), cmocka_unit_test(queues),
-		cmocka_unit_test(awaited),
+		cmocka_unit_test(awaited), cmocka_unit_test(aio),
 		cmocka_unit_test(flushes), cmocka_unit_test(starved_flush),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),

@@ -19,6 +19,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include <aio.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <mqueue.h>
@@ -243,6 +244,14 @@ UPOSIX_LIKE(mq_timedreceive);
 UPOSIX_LIKE(mq_send);
 UPOSIX_LIKE(mq_timedsend);
 UPOSIX_LIKE(mq_close);
+UPOSIX_LIKE(aio_read);
+UPOSIX_LIKE(aio_read64);
+UPOSIX_LIKE(aio_write);
+UPOSIX_LIKE(aio_write64);
+UPOSIX_LIKE(aio_suspend);
+UPOSIX_LIKE(aio_suspend64);
+UPOSIX_LIKE(lio_listio);
+UPOSIX_LIKE(lio_listio64);
 
 UPOSIX_LIKE(poll);
 UPOSIX_LIKE(ppoll);

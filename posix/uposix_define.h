@@ -174,6 +174,14 @@
 #define mq_send uposix_mq_send
 #define mq_timedsend uposix_mq_timedsend
 #define mq_close uposix_mq_close
+#define aio_read uposix_aio_read
+#define aio_read64 uposix_aio_read64
+#define aio_write uposix_aio_write
+#define aio_write64 uposix_aio_write64
+#define aio_suspend uposix_aio_suspend
+#define aio_suspend64 uposix_aio_suspend64
+#define lio_listio uposix_lio_listio
+#define lio_listio64 uposix_lio_listio64
 #define poll uposix_poll
 #define ppoll uposix_ppoll
 #define select uposix_select

@@ -59,6 +59,8 @@ static void each_of_group(struct uposix_fd *f,
 			  void (*func)(struct uposix_fd *f, uint32_t a, uint32_t b),
 			  uint32_t a, uint32_t b);
 static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear);
+static void end_kind(struct uposix_fd *f, uint32_t kind, uint32_t unused);
+static void let_block(int fd, const struct uposix_fd *f);
 static bool each_number(int fd, uint32_t group, bool (*func)(int fd));
 static bool is_idle(int fd);
 static bool give_up(int fd);
@@ -552,19 +554,44 @@ int uposix_dup3(int fd, int copy, int flags)
 void uposix__sent(int fd)
 {
 	struct uposix_fd *f = classified(fd);
-	uint32_t group;
 
 	if (!f || GET(f->f_kind) >= FOREIGN)
 		return;
 	pthread_mutex_lock(&table_lock);
 	change(f, FD_PASSED, 0);
-	group = GET(f->f_group);
-	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) == FD_OURS
-	    && each_number(fd, group, is_idle)) {
-		each_number(fd, group, give_up);
-		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-	}
+	let_block(fd, f);
 	pthread_mutex_unlock(&table_lock);
+}
+
+void uposix__lend(int fd)
+{
+	struct uposix_fd *f = classified(fd);
+
+	if (!f || GET(f->f_kind) >= FOREIGN)
+		return;
+	pthread_mutex_lock(&table_lock);
+	let_block(fd, f);
+	if (!(GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)))
+		each_of_group(f, end_kind, FOREIGN, 0);
+	pthread_mutex_unlock(&table_lock);
+}
+
+static void end_kind(struct uposix_fd *f, uint32_t kind, uint32_t unused)
+{
+	(void)unused;
+	SET(f->f_kind, (uint8_t)kind);
+}
+
+/* Without O_NONBLOCK, if that is ours, and no thread waits. Under the lock. */
+static void let_block(int fd, const struct uposix_fd *f)
+{
+	uint32_t group = GET(f->f_group);
+
+	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS
+	    || !each_number(fd, group, is_idle))
+		return;
+	each_number(fd, group, give_up);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 
 /* Until func is false. Under the lock. */

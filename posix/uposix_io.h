@@ -107,6 +107,12 @@ int uposix__copied(int fd, int copy) HIDDEN;
 /* It goes out by SCM_RIGHTS: without O_NONBLOCK, if that is ours, and none waits. */
 void uposix__sent(int fd) HIDDEN;
 
+/*
+ * libc's own threads will read or write it. It is FOREIGN from now on, and blocks; unless
+ * O_NONBLOCK is ours and a thread waits.
+ */
+void uposix__lend(int fd) HIDDEN;
+
 /* It came in, as a new number. */
 void uposix__received(int fd) HIDDEN;
 

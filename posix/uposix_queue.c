@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_queue.c: queues of messages.
+ * uposix_queue.c: queues of messages, and transfers that libc's own threads make.
  *
  * A queue is a descriptor. The calls with a time that is past do not wait; a thread waits
  * in between.
@@ -11,8 +11,11 @@
 #undef _FORTIFY_SOURCE
 #include "uposix_io.h"
 
+#include <aio.h>
 #include <mqueue.h>
 #include <time.h>
+
+/* Queues. */
 
 static const struct timespec past = { 0, 0 };
 
@@ -101,4 +104,84 @@ int uposix_mq_close(mqd_t queue)
 {
 	uposix__release(queue);
 	return mq_close(queue);
+}
+
+/* aio. */
+
+int uposix_aio_read(struct aiocb *a)
+{
+	uposix__lend(a->aio_fildes);
+	return aio_read(a);
+}
+
+int uposix_aio_write(struct aiocb *a)
+{
+	uposix__lend(a->aio_fildes);
+	return aio_write(a);
+}
+
+int uposix_aio_suspend(const struct aiocb *const list[], int n,
+		       const struct timespec *limit)
+{
+	int64_t deadline = USCHED_NEVER;
+	int rc = -1;
+
+	if (is_plain(limit))
+		return aio_suspend(list, n, limit);
+	if (limit && limit->tv_sec < INT32_MAX)
+		deadline = usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec);
+	if (may_begin())
+		do
+			rc = aio_suspend(list, n, &past);
+		while (rc < 0 && errno == EAGAIN && usync_after(0) < deadline
+		       && uposix__look_later());
+	return rc;
+}
+
+int uposix_lio_listio(int mode, struct aiocb *const list[], int n, struct sigevent *then)
+{
+	bool waits = mode == LIO_WAIT && uposix__in_thread();
+	int rc, failed = 0;
+
+	for (int i = 0; i < n; i++)
+		if (list[i] && list[i]->aio_lio_opcode != LIO_NOP)
+			uposix__lend(list[i]->aio_fildes);
+	rc = lio_listio(waits ? LIO_NOWAIT : mode, list, n, waits ? NULL : then);
+	for (int i = 0; waits && rc == 0 && i < n; i++) {
+		if (!list[i] || list[i]->aio_lio_opcode == LIO_NOP)
+			continue;
+		while (aio_error(list[i]) == EINPROGRESS)
+			if (!uposix__look_later())
+				return -1;
+		failed |= aio_error(list[i]);
+	}
+	if (failed)
+		errno = EIO;
+	return failed ? -1 : rc;
+}
+
+/* Where off_t has 64 bits they are one. */
+
+int uposix_aio_read64(struct aiocb64 *a)
+{
+	return uposix_aio_read((struct aiocb *)(void *)a);
+}
+
+int uposix_aio_write64(struct aiocb64 *a)
+{
+	return uposix_aio_write((struct aiocb *)(void *)a);
+}
+
+int uposix_aio_suspend64(const struct aiocb64 *const list[], int n,
+			 const struct timespec *limit)
+{
+	return uposix_aio_suspend((const struct aiocb *const *)(const void *)list, n,
+				  limit);
+}
+
+int uposix_lio_listio64(int mode, struct aiocb64 *const list[], int n,
+			struct sigevent *then)
+{
+	return uposix_lio_listio(mode, (struct aiocb *const *)(const void *)list, n,
+				 then);
 }

@@ -301,6 +301,9 @@ int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 
 enum { UPOSIX_LOOK = 1000000 };         /* ns between two of these */
 
+/* Waits until the next look. False: a handler has run; errno is EINTR. */
+bool uposix__look_later(void);
+
 /* Mutexes and conditions of several processes: uposix_shared.c. Not for robust ones: */
 int uposix__shared_init(pthread_mutex_t *mutex, int kind);
 int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,

@@ -260,8 +260,7 @@ static bool is_plain(int flags)
 	return flags & IPC_NOWAIT || !uposix__me();
 }
 
-/* Waits until the next look. False: a handler has run; errno is EINTR. */
-static bool look_later(void)
+bool uposix__look_later(void)
 {
 	int rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
 
@@ -286,7 +285,7 @@ ssize_t uposix_msgrcv(int queue, void *message, size_t size, long type, int flag
 	if (may_begin())
 		do
 			n = msgrcv(queue, message, size, type, flags | IPC_NOWAIT);
-		while (n < 0 && errno == ENOMSG && look_later());
+		while (n < 0 && errno == ENOMSG && uposix__look_later());
 	return n;
 }
 
@@ -299,7 +298,7 @@ int uposix_msgsnd(int queue, const void *message, size_t size, int flags)
 	if (may_begin())
 		do
 			rc = msgsnd(queue, message, size, flags | IPC_NOWAIT);
-		while (rc < 0 && errno == EAGAIN && look_later());
+		while (rc < 0 && errno == EAGAIN && uposix__look_later());
 	return rc;
 }
 
@@ -318,7 +317,8 @@ int uposix_semtimedop(int set, struct sembuf *ops, size_t n, const struct timesp
 		deadline = usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec);
 	do
 		rc = semtimedop(set, ops, n, &none);
-	while (rc < 0 && errno == EAGAIN && usync_after(0) < deadline && look_later());
+	while (rc < 0 && errno == EAGAIN && usync_after(0) < deadline
+	       && uposix__look_later());
 	return rc;
 }
 
