@@ -44,6 +44,85 @@ nm -D --undefined-only "$library" | awk '{ sub(/@.*/, "", $2); print $2 }' | sor
 	comm -12 - "$dir/names" >"$dir/unwrapped"
 [ ! -s "$dir/unwrapped" ] || fail "calls that are not wrapped: $(cat "$dir/unwrapped")"
 
+# What is done with descriptors: for each function with one in libc's headers, and as
+# posix/uposix_names.inc has it. glibc has __fp for the descriptor of preadv2().
+for header in aio dirent execinfo fcntl mqueue netdb netinet/in poll pty resolv sgtty spawn \
+	stdio stdlib stropts sys/epoll sys/eventfd sys/fanotify sys/file sys/inotify \
+	sys/ioctl sys/mman sys/mount sys/pidfd sys/quota sys/select sys/sendfile \
+	sys/signalfd sys/socket sys/stat sys/statfs sys/statvfs sys/time sys/timerfd \
+	sys/uio sys/wait sys/xattr termios unistd utmp wchar
+do
+	printf '#if __has_include(<%s.h>)\n#include <%s.h>\n#endif\n' $header $header
+done | $CC -D_GNU_SOURCE -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -E -P -x c - >"$dir/libc"
+awk '
+BEGIN { RS = ";" }
+
+{
+	gsub(/[ \t\n{}]+/, " ")
+	gsub(/__attribute__ *\(\([^()]*(\([^()]*\)[^()]*)*\)\)/, "")
+}
+
+/__asm__/ { next }
+
+/int (\* *)?(__restrict )?_*([a-z_]*fd(s|p|in|out|2|2p)?|fp|fildes|pipedes|amaster)[ ,)[]/ ||
+/(mqd_t|DIR \*|aiocb(64)? \*|pollfd \*|fd_set \*)/ {
+	if (match($0, /[a-z_0-9A-Z]+ *\(/)) {
+		name = substr($0, RSTART, RLENGTH)
+		sub(/ *\($/, "", name)
+		print name
+	}
+}
+' "$dir/libc" | sort -u >"$dir/takes"
+echo '#include <sys/syscall.h>' | $CC -E -dM -x c - |
+	sed -n 's/^#define \(SYS_[a-z0-9_]*\) .*/\1/p' >"$dir/numbers"
+awk '
+FILENAME ~ /table$/ {
+	for (i = 2; !/^#/ && i <= NF; i++) {
+		if ($i in what)
+			print $i " has two rows"
+		what[$i] = $1
+	}
+	next
+}
+
+FILENAME ~ /names$/ { replaced[$1] = 1; next }
+
+FILENAME ~ /takes$/ {
+	count++
+	if (!($1 in what))
+		print $1 "() has no row"
+	next
+}
+
+FILENAME ~ /inc$/ && /^(SYSCALL|MAKES|REFUSED)\(/ {
+	split($0, part, /[(,)]/)
+	row["SYS_" part[2]] = part[1]
+	next
+}
+
+FILENAME ~ /numbers$/ { numbers[$1] = 1 }
+
+function of(number) {
+	return number in what ? what[number] : what[substr(number, 5)]
+}
+
+END {
+	for (name in what)
+		if (name !~ /^SYS_/ && (what[name] ~ /^(waits|knows)$/) != (name in replaced))
+			print name "() " what[name] ", and is " (name in replaced ? "" : "not ") "replaced"
+	form["waits"] = form["knows"] = "SYSCALL"
+	form["makes"] = "MAKES"
+	form["refused"] = "REFUSED"
+	for (number in numbers)
+		if (form[of(number)] != row[number])
+			print number " " of(number) ", and is " (row[number] ? row[number] : "none")
+	if (count < 150)
+		print "only " count " functions were found"
+}
+' tests/descriptors.table "$dir/names" "$dir/takes" posix/uposix_names.inc "$dir/numbers" \
+	>"$dir/out"
+[ ! -s "$dir/out" ] || fail "descriptors: $(cat "$dir/out")"
+
 # passes NAME COMMAND...: all tests of a program.
 passes() {
 	name=$1
