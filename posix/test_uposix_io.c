@@ -769,6 +769,27 @@ static void flushes(void **state)
 	}
 }
 
+static ssize_t count_bytes(void *count, const char *data, size_t n)
+{
+	(void)data;
+	*(size_t *)count += n;
+	return (ssize_t)n;
+}
+
+/* A stream of the program's own functions is among all. */
+static void flushes_own(void **state)
+{
+	const cookie_io_functions_t functions = { NULL, count_bytes, NULL, NULL };
+	size_t count = 0;
+	FILE *f = fopencookie(&count, "w", functions);
+
+	(void)state;
+	TEST_TRUE(f && fputs("some", f) >= 0);
+	TEST_EQUAL(fflush(NULL), 0);
+	TEST_EQUAL(count, 4);
+	TEST_EQUAL(fclose(f), 0);
+}
+
 /* ---- Full writes ---- */
 
 enum { MUCH = 1 << 20 };
@@ -2196,6 +2217,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(counted), cmocka_unit_test(queues),
 		cmocka_unit_test(awaited), cmocka_unit_test(aio),
 		cmocka_unit_test(flushes), cmocka_unit_test(starved_flush),
+		cmocka_unit_test(flushes_own),
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),

@@ -14,8 +14,8 @@
  * flockfile() of one of these makes an entry for it, with a mutex that the calls here
  * take from then on.
  *
- * libc marks the streams of fopencookie() by the number -2, which keeps the look-up away
- * from all others.
+ * Our streams have a number of their own, which keeps the look-up away from all others.
+ * libc gives those of fopencookie() -2, and takes any that is negative and not -1 alike.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BUCKETS = 256, OF_COOKIES = -2, MS = 1000000 };   /* MS: ns */
+enum { BUCKETS = 256, OURS = -3, MS = 1000000 };   /* MS: ns */
 
 struct stream {
 	struct stream     *s_next;
@@ -95,7 +95,7 @@ static struct stream *stream_of(FILE *file)
 {
 	struct stream *s;
 
-	if (file->_fileno != OF_COOKIES)
+	if (file->_fileno != OURS)
 		return NULL;
 	pthread_mutex_lock(&streams_lock);
 	s = find(file);
@@ -108,7 +108,7 @@ static struct stream *known_stream(FILE *file)
 {
 	struct stream *s;
 
-	if (__builtin_expect(file->_fileno != OF_COOKIES
+	if (__builtin_expect(file->_fileno != OURS
 			     && !__atomic_load_n(&locked, __ATOMIC_ACQUIRE), 1))
 		return NULL;
 	pthread_mutex_lock(&streams_lock);
@@ -189,6 +189,7 @@ FILE *uposix_fdopen(int fd, const char *mode)
 		free(s);
 		return NULL;
 	}
+	s->s_file->_fileno = OURS;
 	__fsetlocking(s->s_file, FSETLOCKING_BYCALLER);
 	pthread_mutex_lock(&streams_lock);
 	s->s_next = *place_of(s->s_file);
@@ -486,7 +487,7 @@ static int flush_all(bool waits)
 		return rc;
 	_IO_list_lock();
 	for (void *at = _IO_iter_begin(); at != _IO_iter_end(); at = _IO_iter_next(at))
-		if (_IO_iter_file(at)->_fileno != OF_COOKIES)
+		if (_IO_iter_file(at)->_fileno != OURS)
 			rc |= fflush(_IO_iter_file(at));
 	_IO_list_unlock();
 	return rc;
