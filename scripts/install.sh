@@ -289,8 +289,8 @@ and keeping their services, if they have some, from being started"
 without_services='
 	root=${DPKG_ROOT-} policy=${DPKG_ROOT-}/usr/sbin/policy-rc.d
 	services() {
-		find "$root/etc/systemd/system/multi-user.target.wants" "$root/etc/rc2.d" \
-			-name "*.service" -o -name "S[0-9]*" 2>/dev/null
+		find "$root/etc/systemd/system" "$root/etc/rc2.d" \
+			-path "*.wants/*" -o -name "S[0-9]*" 2>/dev/null
 	}
 	before=$(services)
 	if [ ! -e "$policy" ]; then
@@ -304,8 +304,8 @@ without_services='
 	services | while read -r link; do
 		name=${link##*/}
 		case " $(echo $before) " in *" $link "*) continue ;; esac
-		case $name in
-		*.service)	deb-systemd-helper disable "$name" ;;
+		case $link in
+		*.wants/*)	deb-systemd-helper disable "$name" ;;
 		*)		update-rc.d "${name#S[0-9][0-9]}" disable ;;
 		esac
 	done

@@ -109,11 +109,12 @@ END
 
 # The machine has nothing but these tools, and packages are files of $dir/root.
 mkdir -p "$dir/bin" "$dir/root/usr/sbin" "$dir/root/etc/systemd/system/multi-user.target.wants" \
-	"$dir/root/etc/rc2.d"
+	"$dir/root/etc/systemd/system/timers.target.wants" "$dir/root/etc/rc2.d"
 for tool in sh sed grep env id mktemp rm find sort cat chmod ls; do
 	ln -s "$(command -v $tool)" "$dir/bin/$tool"
 done
 wants=$dir/root/etc/systemd/system/multi-user.target.wants
+timers=$dir/root/etc/systemd/system/timers.target.wants
 : >"$wants/old.service"
 : >"$dir/root/etc/rc2.d/S01older"
 
@@ -144,6 +145,8 @@ fake apt-get <<-END
 		echo "\$action \$?" >>"$dir/policy"
 	done
 	: >"$wants/new.service"
+	: >"$wants/new.target"
+	: >"$timers/new.timer"
 	: >"$dir/root/etc/rc2.d/S03newer"
 END
 fake deb-systemd-helper <<-END
@@ -155,7 +158,7 @@ END
 
 # installs SCRIPT...: the packages for them are in $dir/installed.
 installs() {
-	rm -f "$dir/installed" "$dir/policy" "$dir/disabled" "$wants/new.service" \
+	rm -f "$dir/installed" "$dir/policy" "$dir/disabled" "$wants"/new.* "$timers"/* \
 		"$dir/root/etc/rc2.d/S03newer"
 	DPKG_ROOT=$dir/root PATH=$dir/bin ONLY="$*" CC=cc "$dir/bin/sh" scripts/install.sh check \
 		>"$dir/said" 2>&1
@@ -194,6 +197,8 @@ restart 0
 (restart) 0' "$(cat "$dir/policy")"
 same 'policy-rc.d afterwards' '' "$(ls "$dir/root/usr/sbin")"
 same 'services that are disabled' 'disable new.service
+disable new.target
+disable new.timer
 newer disable' "$(sort "$dir/disabled")"
 echo exit >"$dir/root/usr/sbin/policy-rc.d"
 chmod +x "$dir/root/usr/sbin/policy-rc.d"
