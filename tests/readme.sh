@@ -138,6 +138,15 @@ for compiler in $(compilers_here); do
 	done
 done
 
+# One command line in each of these files; none in others, where it would not be built.
+for file in *.md *.h */*.h doc/*.* examples/*; do
+	lines=$(grep -cE '(^|[ `])cc .*arch/x86_64\.S' "$file")
+	case $lines:$file in
+	0:* | 1:README.md | 1:doc/*.[137] | 1:examples/*) ;;
+	*)	fail "$file: command lines that are not built: $lines in all" ;;
+	esac
+done
+
 # holds FILE FUNCTION: the README names them together, and the function is there.
 holds() {
 	grep -q "($1).*\`$2\`" README.md || fail "README.md does not look for $2() in $1"
