@@ -7,8 +7,8 @@
  * Functions are found in the symbol table of the file, which has static ones, too, or by
  * the dynamic linker, which knows those of libraries without such a table. Nothing is
  * kept from one address to the next. For the program's own code code_find() takes no lock
- * and allocates nothing, so a handler of signals may call it. For other code it calls
- * dladdr(), which takes a lock of the dynamic linker.
+ * and allocates nothing, unless the program is stripped, so a handler of signals may call
+ * it. For other code it calls dladdr(), which takes a lock of the dynamic linker.
  */
 #ifndef USCHED_CODE_H
 #define USCHED_CODE_H
