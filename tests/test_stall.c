@@ -10,6 +10,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@ enum {
 	SELDOM  = 10000000,             /* ns: a limit that short turns do not come to, */
 	TURNS   = 8,                    /* in as many times that */
 	STRETCHES = 10,
+	WAITED  = 500000000,            /* ns, half of them for a CPU */
 };
 
 #define PATIENCE ((int64_t)60 * 1000000000)      /* ns: machines are busy */
@@ -217,6 +219,18 @@ static void share_cpu(void)
 	TEST_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
 }
 
+/* Whether /proc has the times for which native threads wait for a CPU. */
+static bool knows_waits(void)
+{
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+	long long ran = 0;
+	bool known = file && fscanf(file, "%lld", &ran) == 1 && ran > 0;
+
+	if (file)
+		fclose(file);
+	return known;
+}
+
 static void *hog(void *unused)
 {
 	share_cpu();
@@ -246,7 +260,7 @@ static void test_shares(void **state)
 
 	(void)state;
 	must_be_told();
-	if (is_emulated())
+	if (!knows_waits())
 		skip();
 	hog_ends = false;
 	TEST_EQUAL(pthread_create(&native, NULL, hog, NULL), 0);
@@ -266,6 +280,73 @@ static void test_shares(void **state)
 		told++;
 	}
 	TEST_TRUE(told >= STRETCHES);
+}
+
+/* The time in ms that the last message tells. */
+static int64_t told_time(void)
+{
+	unsigned i = lines;
+
+	while (i > 0 && !strstr(said_lines[i - 1], "usched: stall: "))
+		i--;
+	return i > 0 ? strtol(strstr(said_lines[i - 1], " for ") + 5, NULL, 10) : 0;
+}
+
+/* Has no descriptors left until the next message. */
+static void compute_without(void)
+{
+	unsigned said = count("usched: stall: ", "");
+	struct rlimit before, none;
+
+	TEST_EQUAL(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	TEST_EQUAL(setrlimit(RLIMIT_NOFILE, &none), 0);
+	while (count("usched: stall: ", "") == said && is_in_time())
+		compute();
+	TEST_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* The message may be that of the stretch before. */
+static void lose_descriptors(void *unused)
+{
+	int64_t last, began = now();
+
+	(void)unused;
+	share_cpu();
+	while (now() < began + WAITED) {
+		compute();
+		TEST_EQUAL(ustack_yield(), 0);
+	}
+	began = now();
+	for (unsigned i = 0; i < STRETCHES; i++) {
+		last = began;
+		began = now();
+		TEST_EQUAL(ustack_yield(), 0);
+		while (now() < began + SELDOM / 2)
+			compute();
+		compute_without();
+		TEST_TRUE(told_time() <= (now() - last) / 1000000);
+	}
+}
+
+/* A wait for a CPU that was known at the beginning of a stretch only is no part of it. */
+static void test_without_descriptors(void **state)
+{
+	pthread_t native;
+	void *s;
+
+	(void)state;
+	must_be_told();
+	if (!knows_waits())
+		skip();
+	hog_ends = false;
+	TEST_EQUAL(pthread_create(&native, NULL, hog, NULL), 0);
+	s = begin(1, SELDOM);
+	run(s, lose_descriptors, NULL, "without");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	hog_ends = true;
+	TEST_EQUAL(pthread_join(native, NULL), 0);
 }
 
 static void test_sleeps(void **state)
@@ -687,6 +768,7 @@ int main(void)
 		cmocka_unit_test(test_computes),
 		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_without_descriptors),
 		cmocka_unit_test(test_unnamed),
 		cmocka_unit_test(test_doubles),
 		cmocka_unit_test(test_several),
