@@ -470,6 +470,7 @@ class Trace(Traces):
                 [UTHREADS, "trace", str(process.pid), "3600", "-o", path],
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
             until(lambda: self.asked(process.pid), "the trace")
+            sockets.append(stack.enter_context(Server.dial(server)))
             for i in range(50):
                 for k, s in enumerate(sockets):
                     s.sendall(b"%d %d" % (i, k))
@@ -487,6 +488,8 @@ class Trace(Traces):
         runs = [e for e in trace["traceEvents"] if e["name"] == "run"]
         self.assertGreater(len(runs), 200)
         self.assertTrue(any(e["name"] == "runnable" for e in trace["traceEvents"]))
+        self.assertTrue(any(e["name"].startswith("talk ") for e in trace["traceEvents"]
+                            if e["ph"] == "X" and e["pid"] == 2))
 
     def test_errors(self):
         def said(*words):

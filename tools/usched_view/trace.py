@@ -371,6 +371,7 @@ class Writer:
             e.poster, e.posted = other if track is not None else None, now
         elif kind == START:
             self.tracer.started(thread, other)
+            e.name = self.tracer.name(thread)
         elif kind in INSTANTS:
             if kind == MOVE:
                 e.on = track
