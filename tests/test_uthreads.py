@@ -309,7 +309,7 @@ class Commands(unittest.TestCase):
     def test_group(self):
         with self.start() as (pid, _):
             text = command(UTHREADS, "bt", str(pid), "--group", "--filter", " work ")
-        counts = [int(n) for n in re.findall(r"^(\d+) threads, ", text, re.M)]
+        counts = [int(n) for n in re.findall(r"^(\d+) threads?, ", text, re.M)]
         self.assertEqual(sum(counts), THREADS)
         self.assertLess(len(counts), THREADS)
 
@@ -318,11 +318,19 @@ class Commands(unittest.TestCase):
         with self.start() as (pid, _):
             words = UTHREADS, "bt", str(pid), "--group", "--filter", " work "
             whole, cut = command(*words), command(*words, "--limit", "1")
-        counts, shown = ([int(n) for n in re.findall(r"^(\d+) threads, ", text, re.M)]
+        counts, shown = ([int(n) for n in re.findall(r"^(\d+) threads?, ", text, re.M)]
                          for text in (whole, cut))
         self.assertGreater(counts[0], 1)
         self.assertEqual(shown, counts[:1])
-        self.assertIn(f"and {len(counts) - 1} more groups", cut)
+        self.assertIn(f"groups that --limit leaves out: {len(counts) - 1}\n", cut)
+
+    def test_group_functions(self):
+        """Functions that end in a jump are in no frame, and still are told apart."""
+        program = build("jumps", "default", "-foptimize-sibling-calls")
+        with running(program, "1", "64", "1", str(SEED), "waits") as (pid, _):
+            text = command(UTHREADS, "bt", str(pid), "--group")
+        found = re.findall(r"^1 thread, waiting, such as .* function (\w+)$", text, re.M)
+        self.assertLessEqual({"hold_mutex", "want_mutex"}, set(found), text)
 
     def test_errors(self):
         for words in (["ps", str(os.getpid())], ["ps", "/bin/sh"], ["bt", "/nowhere"]):

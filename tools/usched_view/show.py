@@ -156,7 +156,7 @@ def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, 
             continue
         shown += 1
         if group:
-            key = now.state, tuple(trace)
+            key = now.state, now.function, tuple(trace)
             groups.setdefault(key, []).append(now)
             continue
         lines = [head(now, functions), *frame_lines(target, trace, functions, describe)]
@@ -170,13 +170,13 @@ def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, 
 def show_groups(target, groups, limit, functions, describe, out):
     """The largest first."""
     order = sorted(groups.items(), key=lambda item: -len(item[1]))
-    for (state, trace), members in order[:limit]:
-        first = members[0]
-        out.write(f"{len(members)} threads, {state}, such as {head(first, functions)}\n")
+    for (state, _, trace), members in order[:limit]:
+        count = f"{len(members)} thread" + "s" * (len(members) > 1)
+        out.write(f"{count}, {state}, such as {head(members[0], functions)}\n")
         out.write("".join(f"{text}\n" for text in
                           frame_lines(target, trace, functions, describe)) + "\n")
     if len(order) > len(order[:limit]):
-        out.write(f"and {len(order) - limit} more groups: --limit shows them\n")
+        out.write(f"groups that --limit leaves out: {len(order) - limit}\n")
 
 
 def top(views, seconds=1.0, times=None, out=sys.stdout):
