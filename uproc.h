@@ -211,6 +211,8 @@ struct uproc {
 	void                 *p_alternate;      /* stack of its native thread, or NULL */
 };
 
+enum { UPROC_SAID = 40 };               /* lines of a report of a deadlock, at most */
+
 /* A scheduler's processors: the first part of its object. */
 struct uprocs {
 	struct usched_conf r_conf;       /* without zeros */
@@ -251,6 +253,7 @@ struct uprocs {
 	unsigned           r_inside;     /* native threads in join or fini */
 	unsigned           r_joining;    /* of these, that still wait */
 	unsigned           r_deadlocks;  /* times that these were told of one */
+	uint64_t           r_said[UPROC_SAID];  /* hashes of what the last report has */
 };
 
 /* A scheduler over processors: its call-backs, see usched.h. */
