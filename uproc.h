@@ -367,6 +367,9 @@ UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
 int uproc__has_stack(const struct usched *s, const void *address)
 	__attribute__((visibility("hidden")));
 
+/* Also: writes to standard error which thread it is. In check builds. */
+void uproc__introduce(const struct ustack *u) __attribute__((visibility("hidden")));
+
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
 	return (struct uproc *)(void *)(r->r_proc + i * r->r_stride);

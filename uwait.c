@@ -212,10 +212,14 @@ void uwait__check_deadline(int64_t deadline)
 	if (deadline < IDIOM || deadline >= began
 	    || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		return;
-	fprintf(stderr, "usched: thread %p, function %p, waits until %" PRId64 " ns, "
-		"which was before the program began: deadlines are times of "
-		"CLOCK_MONOTONIC, as usync_after() gives them\n", (const void *)u,
-		u ? (void *)(uintptr_t)ustack_func(u) : NULL, deadline);
+	fprintf(stderr, "usched: ");
+	if (u && uproc__introduce)
+		uproc__introduce(u);
+	else
+		fprintf(stderr, "a native thread");
+	fprintf(stderr, " waits until %" PRId64 " ns, which was before the program "
+		"began: deadlines are times of CLOCK_MONOTONIC, as usync_after() gives "
+		"them\n", deadline);
 }
 #endif
 

@@ -30,6 +30,8 @@
 #ifndef USCHED_PROC_H                   /* which declares it as what it is: not weak */
 extern int uproc__has_stack(const struct usched *s, const void *address)
 	__attribute__((weak, visibility("hidden")));
+extern void uproc__introduce(const struct ustack *u)
+	__attribute__((weak, visibility("hidden")));
 #endif
 
 /*
@@ -114,8 +116,8 @@ __attribute__((noinline, unused))
 static void check(const void *pointer, int whose, const char *call)
 {
 	static const char *const places[] = {
-		[USCHED_MINE]    = "in the frames of the thread that calls,",
-		[USCHED_THEIRS]  = "in the frames of another thread,",
+		[USCHED_MINE]    = "in the frames of the thread that calls",
+		[USCHED_THEIRS]  = "in the frames of another thread",
 		[USCHED_STALE]   = "on a stack, in no thread's frames",
 		[USCHED_REMOTE]  = "on a stack of another processor",
 	};
@@ -123,6 +125,7 @@ static void check(const void *pointer, int whose, const char *call)
 		[OBJECT] = "shared object", [BUFFER] = "buffer",
 		[ARGUMENT] = "the new thread's argument", [VALUE] = "the value",
 	};
+	void (*introduce)(const struct ustack *) = uproc__introduce;
 	struct ustack *u;
 	enum usched_place place;
 
@@ -135,9 +138,10 @@ static void check(const void *pointer, int whose, const char *call)
 		return;
 	fprintf(stderr, "usched: %s: %s %p is %s", call, kinds[whose], pointer,
 		places[place]);
-	if (u)
-		fprintf(stderr, " %p, function %p", (void *)u,
-			(void *)(uintptr_t)ustack_func(u));
+	if (u && introduce) {
+		fprintf(stderr, ", ");
+		introduce(u);
+	}
 	fprintf(stderr, ": threads move\n");
 	abort();
 }

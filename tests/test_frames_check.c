@@ -300,7 +300,7 @@ static void is_right(const struct use *which, func *first, func *second)
 		fail_msg("%s status %d, \"%s\"", use->u_call, status, text);
 }
 
-static const char *const theirs = "in the frames of another thread, 0x",
+static const char *const theirs = "in the frames of another thread, thread 0x",
 	*const stale = "on a stack, in no thread's frames",
 	*const others = "on a stack of another processor";
 
@@ -315,7 +315,7 @@ static void test_own(void **state)
 		skip();
 	for (size_t i = 0; i < OBJECTS; i++)
 		is_told(&for_objects[i], use_own, NULL, 1, 0,
-			"is in the frames of the thread that calls, 0x");
+			"is in the frames of the thread that calls, thread 0x");
 	for (size_t i = 0; i < BUFFERS; i++)
 		is_right(&for_buffers[i], use_own, NULL);
 }
@@ -425,8 +425,8 @@ static void wait_right(void *unused)
 static void test_deadline(void **state)
 {
 	static const struct { func *w_func; const char *w_text; } ways[] = {
-		{ wait_briefly, "until 1000000 ns, which was before the program" },
-		{ begin_scope, "until 1000000 ns, which was before the program" },
+		{ wait_briefly, "wait_briefly) waits until 1000000 ns, which was" },
+		{ begin_scope, "begin_scope) waits until 1000000 ns, which was" },
 		{ wait_right, "" },
 	};
 	char text[1024];
