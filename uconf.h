@@ -33,7 +33,8 @@ struct usched_conf {
 				   in turn, of those that the creator may use */
 	unsigned c_slice;       /* ns that a thread may run before it is to give way, see
 				   ustack_check() and ustack_preemptible(), 10000 at
-				   least; 0: as long as it likes */
+				   least; 0: as long as it likes, or for 1 ms if it
+				   calls ustack_check() */
 	unsigned c_steal;       /* 1: an idle processor gets runnable threads of others,
 				   if these have a stack of their own; see
 				   ustack_stay(). For rr; each processor then has 128

@@ -15,6 +15,8 @@
  * other.
  *
  * Where there is no monitor, s_over is always 1, and ustack_check() keeps the same notes.
+ * Without c_slice there is none either: a slice is SPELL then, as for calls that never
+ * wait (private/budget.h).
  *
  * The signal. A region is where usched__current is the stand-in, l_blind. Only then does
  * the handler do anything, so code of usched, which begins and ends regions, is never
@@ -57,6 +59,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "private/budget.h"
 #include "private/code.h"
 #include "private/lock.h"
 #include "private/native.h"
@@ -78,7 +81,8 @@ enum {
 	SIGNALS     = 65,
 	EARLY       = 8,        /* this part of a slice may be missing at a look */
 	QUIET       = 8,        /* looks at idle processors before it sleeps */
-	SKIP_MAX    = 1024,     /* calls of ustack_check() for a look at the clock */
+	SKIP_MAX    = 32,       /* calls of ustack_check() for a look at the clock: that
+				   is 1 ns for a call, and so many may grow at once */
 	OFTEN       = 32,       /* looks at the clock in a slice: more are too many, */
 	SELDOM      = 8,        /* and less are too few */
 	SHORT_TURN  = 100000,   /* ns */
@@ -166,6 +170,7 @@ static usched_pick_fn called_wait;
 static usched_preempt_fn is_over;
 static void count_given(struct usched *s);
 static uint64_t count(const struct usched *s);
+static void begin_turn(void);
 static bool clock_over(struct slice *l, struct usched *s);
 static struct slice *slice_of(const struct usched *s);
 static bool is_blind(const struct usched *s);
@@ -185,6 +190,7 @@ BY_THREADS int usched__give_way(void)
 {
 	struct usched *s = usched__current;
 	struct slice *l = slice_of(s);
+	int rc;
 
 	if (!s->s_current)
 		return 0;
@@ -197,7 +203,23 @@ BY_THREADS int usched__give_way(void)
 			return 0;               /* it was another thread's */
 	}
 	count_given(s);
-	return ustack_yield();
+	rc = ustack_yield();
+	begin_turn();
+	return rc;
+}
+
+/* Its next call looks. */
+BY_THREADS static void begin_turn(void)
+{
+	struct usched *s = usched__current;
+	struct slice *l = slice_of(s);
+
+	if (!l || l->l_signal)
+		return;
+	l->l_seen = count(s);
+	l->l_since = l->l_looked = now();
+	l->l_calls = 0;
+	l->l_skip = 1;
 }
 
 /* The running thread gives way now. */
@@ -218,11 +240,20 @@ static uint64_t count(const struct usched *s)
 	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);
 }
 
-/* Reads the clock some times in a slice, however long it is from call to call. */
+/*
+ * Reads the clock some times in a slice, however long it is from call to call. The first
+ * call behind a wait does not look, and the next ones do.
+ */
 static bool clock_over(struct slice *l, struct usched *s)
 {
 	int64_t t, passed;
 
+	if (l->l_seen != count(s)) {
+		l->l_seen = count(s);
+		l->l_since = 0;
+		l->l_skip = 1;
+		return false;
+	}
 	if (++l->l_calls < l->l_skip)
 		return false;
 	t = now();
@@ -233,10 +264,8 @@ static bool clock_over(struct slice *l, struct usched *s)
 		l->l_skip /= 2;
 	else if (passed < l->l_length / OFTEN && l->l_skip < SKIP_MAX)
 		l->l_skip *= 2;
-	if (l->l_seen != count(s)) {
-		l->l_seen = count(s);
+	if (l->l_since == 0)
 		l->l_since = t;
-	}
 	return t - l->l_since >= l->l_length;
 }
 
@@ -265,11 +294,9 @@ int upreempt__begin(struct usched *s, unsigned length, unsigned stall, int signa
 		l->l_stall.a_limit = stall;
 		l->l_stall.a_signal = signal;
 	}
-	if (length == 0)
-		return 0;
-	if (MONITORED && usched__probe() > 0)
+	if (MONITORED && length && usched__probe() > 0)
 		l->l_signal = signal;
-	l->l_length = length;
+	l->l_length = length ? length : SPELL;
 	l->l_since = now();             /* of count 0, which nothing has changed yet */
 	l->l_skip = 1;
 	if (!l->l_signal)

@@ -79,7 +79,8 @@ typedef enum upreempt_state upreempt__state_fn(const struct usched *s,
 typedef void upreempt__log_fn(const char *line);
 
 /*
- * Gives `s' slices of `slice' ns, and `signal' for regions; 0: none. A thread that keeps
+ * Gives `s' slices of `slice' ns, and `signal' for regions. 0: there are no regions, and
+ * no monitor for slices; ustack_check() reads the clock. A thread that keeps
  * the processor for `stall' ns will be reported; 0: none. Signal 0: there will be no
  * monitor, ustack_check() reads the clock, and there are no reports.
  * 0; -ENOMEM; -EINVAL: no such signal.

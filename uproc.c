@@ -1219,7 +1219,7 @@ static int make_parts(struct uproc *p)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves && uevents_of)
 		rc = uevents_of(&p->p_sched, &e);       /* for threads that bring waits */
-	if (rc == 0 && (conf->c_slice || conf->c_stall))
+	if (rc == 0)
 		rc = begin_slices(p);
 	return rc;
 }
@@ -1262,7 +1262,7 @@ static int begin_slices(struct uproc *p)
 	const struct usched_conf *conf = &p->p_procs->r_conf;
 
 	if (!upreempt__begin)
-		return -ENOTSUP;
+		return conf->c_slice || conf->c_stall ? -ENOTSUP : 0;
 	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
 			       conf->c_embed ? 0 : conf->c_signal);
 }

@@ -245,9 +245,10 @@ int usched__give_way(void);
 /*
  * For loops that compute: gives way, as ustack_yield(), if the thread has run for longer
  * than its slice (c_slice) and the scheduler has found that. Otherwise it is a load and a
- * test. Where the scheduler has no monitor (c_embed, SINGLE_THREAD, the portable switch,
- * ThreadSanitizer) it is a call, which reads the clock every so many times. In
- * upreempt.c.
+ * test. Where the scheduler has no monitor (without c_slice, c_embed, SINGLE_THREAD, the
+ * portable switch, ThreadSanitizer) it is a call, which reads the clock every so many
+ * times; a slice is 1 ms without c_slice. With a scheduler of the program's own it does
+ * nothing until that sets s_over. In upreempt.c.
  * 0; as ustack_yield(), if it gives way. From a native thread, and in a region of
  * ustack_preemptible(): 0, and nothing is done.
  * Switches.

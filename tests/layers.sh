@@ -72,7 +72,7 @@ uinspect.c:     uinspect.h private/cancel.h private/code.h private/direction.h p
 private/uinspect_show.inc:
 private/uinspect_metrics.inc:
 private/uinspect_stall.inc:
-upreempt.c:     upreempt.h arch/arch.h private/code.h private/lock.h private/native.h private/when.h private/upreempt_stall.inc uinspect.h ustack.h
+upreempt.c:     upreempt.h arch/arch.h private/budget.h private/code.h private/lock.h private/native.h private/when.h private/upreempt_stall.inc uinspect.h ustack.h
 private/upreempt_stall.inc:
 uoverflow.c:    uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h ustack.h
 uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h

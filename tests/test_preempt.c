@@ -597,7 +597,81 @@ static void test_check(void **state)
 	(void)state;
 	TEST_TRUE(give_way_often(&conf) <= 100 + 8 * (uint64_t)THREADS * SPIN / SLICE);
 	TEST_EQUAL(ustack_check(), 0);          /* not a thread */
-	TEST_EQUAL(run(&(struct usched_conf){ .c_processors = 1 }, check_often), 0);
+}
+
+/* Without c_slice the clock is read, and no thread is late for its deadline. */
+static void check_until_late(void *arg)
+{
+	struct usync_scope *scope;
+	int rc;
+
+	(void)arg;
+	TEST_EQUAL(usync_scope_create(NULL, usync_after(SPIN), &scope), 0);
+	TEST_EQUAL(usync_scope_enter(scope), 0);
+	while ((rc = ustack_check()) == 0)
+		;
+	TEST_EQUAL(rc, -ETIMEDOUT);
+	usync_scope_leave();
+	usync_scope_release(scope);
+}
+
+static void test_unsliced(void **state)
+{
+	static const struct usched_conf conf = { .c_processors = 1 };
+
+	(void)state;
+	give_way_often(&conf);
+	TEST_TRUE(run(&conf, check_until_late) > 0);
+}
+
+enum { QUICK = 10000, WORK = 50, AT_ONCE = 40 };        /* calls */
+
+static bool worked;
+
+static void take_turns(void *unused)
+{
+	(void)unused;
+	for (; !worked; turns++)
+		TEST_EQUAL(ustack_yield(), 0);
+}
+
+/*
+ * Work that grows from nothing to a millisecond for each call is found after SKIP_MAX
+ * calls, and then at each call.
+ */
+static void check_slowly(void *unused)
+{
+	unsigned in_a_row = 0, seen;
+
+	(void)unused;
+	for (int i = 0; i < QUICK; i++)
+		TEST_EQUAL(ustack_check(), 0);
+	seen = turns;
+	for (int i = 0; i < AT_ONCE + WORK; i++) {
+		for (int64_t end = now() + 1000000; now() < end; )
+			;
+		TEST_EQUAL(ustack_check(), 0);
+		in_a_row = turns == seen ? in_a_row + 1 : 0;
+		seen = turns;
+		TEST_TRUE(in_a_row < (i < AT_ONCE ? AT_ONCE : 2));
+	}
+	worked = true;
+}
+
+static void test_grown(void **state)
+{
+	static const struct usched_conf conf = { .c_processors = 1 };
+	struct ustack *thread[2];
+
+	(void)state;
+	test_timeout(60);
+	worked = false;
+	TEST_EQUAL(over->o_create(&conf, &scheduler), 0);
+	TEST_EQUAL(over->o_start(scheduler, check_slowly, NULL, &thread[0]), 0);
+	TEST_EQUAL(over->o_start(scheduler, take_turns, NULL, &thread[1]), 0);
+	for (int i = 0; i < 2; i++)
+		TEST_EQUAL(ustack_join(thread[i], USCHED_NEVER), 0);
+	TEST_EQUAL(over->o_destroy(scheduler), 0);
 }
 
 /* In a loop of the program the clock is read. */
@@ -755,6 +829,8 @@ int main(void)
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_calls_named),
 		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_unsliced),
+		cmocka_unit_test(test_grown),
 		cmocka_unit_test(test_embedded),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_cancel),
