@@ -196,7 +196,7 @@ static inline int give_way(struct ubuf_in *in, int64_t deadline)
 
 	if (!budget_counts(b) || !usched__tires(b))
 		return 0;
-	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
 /*

@@ -437,7 +437,7 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
  */
 static int give_way(int64_t deadline)
 {
-	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
 /* Under c_lock: it has to wait, and without a partner elsewhere that may come at once. */

@@ -910,7 +910,7 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	if (deadline == COUNTED || (direction == OUT && deadline == 0)
 	    || !is_tired(d, direction))
 		return 0;
-	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
 /*

@@ -163,6 +163,17 @@ BY_THREADS int32_t usched__spell(bool is_free)
 	return SPELL_OVER;
 }
 
+BY_THREADS void usched__begin_spell(void)
+{
+	struct usched *s = usched__current;
+	struct usched_spell *l = &s->s_spell;
+
+	if (!s->s_current)
+		return;
+	l->l_switches = s->s_stats.s_switches;
+	l->l_since = l->l_looked = uevents_now();
+}
+
 bool usched__tires(struct budget *b)
 {
 	int32_t gap = usched__spell(false);

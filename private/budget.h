@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../ustack.h"
+
 enum {
 	SPELL       = 1000000,          /* ns */
 	SPELL_OVER  = INT32_MAX,        /* of usched__spell() */
@@ -45,6 +47,18 @@ int32_t usched__spell(bool is_free);
 
 /* Looks, and paces the next looks. True: the thread is to yield before this call. */
 bool usched__tires(struct budget *b);
+
+/* The calling thread begins a spell, which is measured from now. */
+void usched__begin_spell(void);
+
+/* Yields, as one that is to. The thread's next call looks, so that one may take 1 ms. */
+static inline int budget_yield(void)
+{
+	int rc = ustack_yield();
+
+	usched__begin_spell();
+	return rc;
+}
 
 /* After a wait. The second call is the first to look. */
 static inline void budget_renew(struct budget *b)

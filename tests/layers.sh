@@ -39,7 +39,7 @@ private/uevents_epoll.inc:
 private/uevents_poll.inc:
 private/quota.h:
 private/select.h:
-private/budget.h:
+private/budget.h: ../ustack.h
 uconf.h:
 ustack.h:       usched.h
 uevents.h:      usched.h

@@ -470,7 +470,7 @@ static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t dead
 
 		flush(s, 0);
 		if (n > 0 && !again && usched__spell(true) == SPELL_OVER)
-			ustack_yield();         /* there may be thousands of records */
+			budget_yield();         /* there may be thousands of records */
 		if (n != WANTS)
 			return n;
 		rc = get_more(s, again, deadline);
