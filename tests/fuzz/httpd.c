@@ -5,7 +5,10 @@
  * as it says, nothing is between them, and work is bounded: work.c.
  */
 #define _GNU_SOURCE             /* memmem(), and for the example */
+#include <errno.h>
 #include <http_parser.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "fuzz.h"
 
@@ -21,10 +24,21 @@ static size_t execute(http_parser *p, const http_parser_settings *s, const char 
 	return n;
 }
 
+/* In the place of counters, which differ from run to run: always the same file. */
+static int put_metrics(int fd)
+{
+	const struct timespec times[2] = { { 0 } };
+	static const char text[] = "usched_processors 1\n";
+
+	return write(fd, text, sizeof text - 1) < 0 || futimens(fd, times) ? -errno : 0;
+}
+
 #define main httpd_main
 #define http_parser_execute execute
+#define uinspect_metrics put_metrics
 #include "../../examples/05-httpd.c"
 #undef main
+#undef uinspect_metrics
 
 #include "peers.h"
 
