@@ -29,13 +29,14 @@
 #include "uoffload.h"
 #include "rr.h"
 
-enum {                                  /* bytes, except KEPT, COSTS, OPENING */
+enum {                                  /* bytes, except KEPT, COSTS, OPENING, TRIES */
 	IN_MAX   = 65536,               /* of a request, 8192 of its head */
 	KEPT     = 256,                 /* answers in the cache, for a second */
 	KEPT_MAX = 65536,               /* of a file in the cache */
 	OUT_MAX  = 3 * KEPT_MAX,        /* written at once */
 	COSTS    = 64,                  /* answers from the cache before others run; */
 	OPENING  = 8,                   /* another costs as much as so many */
+	TRIES    = 64,                  /* to open a file while others are renamed */
 	IMAGE    = 192,                 /* for the frames of an idle connection */
 };
 
@@ -188,10 +189,24 @@ static int open_metrics(char *path)
 	return fd;
 }
 
-/* Opens no file outside of the directory. True: w->out has the whole answer. */
-static bool put_answer(struct work *w, const char *request, const char *end)
+/*
+ * Opens no file outside of the directory. A path with `..' fails with EAGAIN if any file
+ * of the system is renamed meanwhile, since `..' might lead outside then.
+ */
+static int open_path(const char *path)
 {
 	struct open_how how = { .flags = O_NONBLOCK, .resolve = RESOLVE_IN_ROOT };
+	int fd, tries = TRIES;
+
+	do
+		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	while (fd < 0 && errno == EAGAIN && --tries > 0);
+	return fd;
+}
+
+/* True: w->out has the whole answer. */
+static bool put_answer(struct work *w, const char *request, const char *end)
+{
 	bool get = w->parser.method == HTTP_GET || w->parser.method == HTTP_HEAD;
 	char text[TEXT_MAX], path[TEXT_MAX + 16];
 	struct stat st = { 0 };
@@ -208,10 +223,11 @@ static bool put_answer(struct work *w, const char *request, const char *end)
 	if (get && strcmp(text, "/metrics") == 0)
 		fd = open_metrics(path);
 	else if (get && *text && decode(text, path))
-		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+		fd = open_path(path);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		put_file(w, request, path, fd, &st);
-	else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOSYS)
+	else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOSYS
+		 || errno == EAGAIN)
 		put_empty(w, 503, true);
 	else
 		put_empty(w, get ? 404 : 405, false);

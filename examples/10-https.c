@@ -39,6 +39,7 @@ enum {
 	SIZE         = 16384,           /* bytes: of a request, and of a part of a file */
 	STACKS       = 64,              /* shared: OpenSSL touches 12 KiB of each */
 	KEPT         = 256,             /* answers, with their heads at most SIZE bytes */
+	TRIES        = 64,              /* to open a file while others are renamed */
 };
 
 #ifndef KEEP
@@ -149,10 +150,24 @@ static bool put_file(struct work *w, const char *path, int fd, long long size)
 	return true;
 }
 
-/* Opens no file outside of the directory. False: the connection ends. */
-static bool answer(struct work *w, char *request)
+/*
+ * Opens no file outside of the directory. A path with `..' fails with EAGAIN if any file
+ * of the system is renamed meanwhile, since `..' might lead outside then.
+ */
+static int open_path(const char *path)
 {
 	struct open_how how = { .flags = O_NONBLOCK, .resolve = RESOLVE_IN_ROOT };
+	int fd, tries = TRIES;
+
+	do
+		fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+	while (fd < 0 && errno == EAGAIN && --tries > 0);
+	return fd;
+}
+
+/* False: the connection ends. */
+static bool answer(struct work *w, char *request)
+{
 	char *path = request + 4, *end = strpbrk(path, " ?\r");
 	struct stat st;
 	size_t size;
@@ -165,9 +180,9 @@ static bool answer(struct work *w, char *request)
 	size = copy_kept(w, path);
 	if (size)
 		return put(w, size);
-	fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+	fd = open_path(path);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM
-		       || errno == ENOSYS))
+		       || errno == ENOSYS || errno == EAGAIN))
 		return put_head(w, 503, "Service Unavailable");
 	if (fd < 0)
 		return put_head(w, 404, "Not Found");

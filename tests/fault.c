@@ -329,7 +329,10 @@ WRAP(long, syscall, (long number, ...))
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* An old kernel lacks them, or a sandbox. A wait of no time is not interrupted. */
+/*
+ * An old kernel lacks them, or a sandbox. A wait of no time is not interrupted. What
+ * openat2() says if a file was renamed meanwhile, is for the caller to try again.
+ */
 static bool number_fails(long number, const long *a)
 {
 	const int64_t *t = (const void *)a[3];
@@ -345,7 +348,7 @@ static bool number_fails(long number, const long *a)
 #endif
 #ifdef SYS_openat2
 	case SYS_openat2:
-		return fails("openat2", EMFILE, ENOSYS, 0, 0);
+		return fails("openat2", EMFILE, ENOSYS, EAGAIN, 0);
 #endif
 	default:
 		return false;
