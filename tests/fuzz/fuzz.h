@@ -31,6 +31,9 @@ extern bool (*fuzz_endless)(void);
 /* Of the targets of servers: counts work of the running thread, see work.c. */
 void fuzz_charge(size_t blocks);
 
+/* As much is allowed of it. */
+extern size_t fuzz_work;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif /* USCHED_FUZZ_H */

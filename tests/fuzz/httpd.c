@@ -26,12 +26,18 @@ static size_t execute(http_parser *p, const http_parser_settings *s, const char 
 	return n;
 }
 
+enum {                                  /* blocks, as fuzz_work */
+	OPEN_WORK    = 2000,            /* of a call of the system */
+	REQUEST_WORK = 400000,          /* of 64 KiB: 8 of fields, seven times, and chunks */
+};
+
 /* Each other openat2() finds that a file was renamed meanwhile. */
 static unsigned opens;
 
 static long open_anew(long number, int fd, const char *path, struct open_how *how,
 		      size_t size)
 {
+	fuzz_charge(OPEN_WORK);
 	if (number == SYS_openat2 && opens++ % 2 == 0) {
 		errno = EAGAIN;
 		return -1;
@@ -110,6 +116,7 @@ static void reset(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	http_parser_set_max_header_size(8192);
+	fuzz_work = REQUEST_WORK;
 	opens = 0;
 	return feed(connection, reset, check_answers, data, size);
 }

@@ -14,10 +14,11 @@
 #include "../../usched.h"
 
 enum {
-	WORK = 200000,                  /* blocks, of about a ns each */
 	WIDE = 16,                      /* bytes that libc handles in the time of one */
 	MAPPED = 1 << 17,               /* bytes: more is mapped, not set or copied */
 };
+
+size_t          fuzz_work = 200000;     /* blocks, of about a ns each */
 
 static int64_t  looked;                 /* fuzz_now then, */
 static uint64_t switches;               /* and the switches until then */
@@ -34,7 +35,7 @@ void fuzz_charge(size_t blocks)
 	looked = fuzz_now;
 	switches = s->s_stats.s_switches;
 	work += blocks;
-	CHECK(work <= WORK && "the thread looks at the clock in time");
+	CHECK(work <= fuzz_work && "the thread looks at the clock in time");
 }
 
 void __wrap___sanitizer_cov_trace_pc_guard(uint32_t *guard);
