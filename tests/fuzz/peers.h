@@ -27,6 +27,7 @@ enum {
 	PIECE_MAX  = 7,                 /* bytes */
 	PIECES_MAX = 128,               /* fit what the system keeps of a stream */
 	REPEAT_MAX = 200000,            /* bytes in all */
+	GOT_MAX    = 1 << 24,           /* bytes: then nothing is repeated for that client */
 };
 
 #define NAP (30 * USYNC_SECOND)
@@ -78,8 +79,10 @@ static void send_piece(struct peer *p, const uint8_t *from, size_t size)
 
 static void repeat(struct peer *p, const uint8_t *from, size_t size, unsigned times)
 {
-	for (; times > 0 && repeated < REPEAT_MAX; times--, repeated += size + 1)
+	for (; times > 0 && repeated < REPEAT_MAX && p->size < GOT_MAX; times--) {
 		send_piece(p, from, size);
+		repeated += size + 1;
+	}
 }
 
 static void write_requests(void *unused)
