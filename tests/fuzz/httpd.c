@@ -28,7 +28,7 @@ static size_t execute(http_parser *p, const http_parser_settings *s, const char 
 
 enum {                                  /* blocks, as fuzz_work */
 	OPEN_WORK    = 2000,            /* of a call of the system */
-	REQUEST_WORK = 400000,          /* of 64 KiB: 8 of fields, seven times, and chunks */
+	REQUEST_WORK = 400000,          /* 64 KiB: 8 of fields, seven times, and chunks */
 };
 
 /* Each other openat2() finds that a file was renamed meanwhile. */

@@ -27,7 +27,7 @@ enum {
 	PIECE_MAX  = 7,                 /* bytes */
 	PIECES_MAX = 128,               /* fit what the system keeps of a stream */
 	REPEAT_MAX = 200000,            /* bytes in all */
-	GOT_MAX    = 1 << 24,           /* bytes: then nothing is repeated for that client */
+	GOT_MAX    = 1 << 24,           /* bytes: nothing is repeated for it then */
 };
 
 #define NAP (30 * USYNC_SECOND)
