@@ -132,12 +132,12 @@ static void add_links(const char *base, const char *body)
 
 	for (unsigned links = 1; (body = strcasestr(body, "href=")) != NULL; links++) {
 		bool quoted = body[5] == '"' || body[5] == '\'';
-		char ends[2] = { body[5], '\0' };
-		size_t n, used = 0;
+		const char mark[2] = { body[5], '\0' };
+		const char *ends = quoted ? mark : " \t\r\n>";
+		size_t used = 0;
 
 		body += quoted ? 6 : 5;
-		n = strcspn(body, quoted ? ends : " \t\r\n>");
-		for (const char *end = body + n; body < end && used < LINK - 1;) {
+		while (used < LINK - 1 && !strchr(ends, *body)) {       /* or its end */
 			link[used++] = *body;
 			body += strncmp(body, "&amp;", 5) == 0 ? 5 : 1;
 		}

@@ -8,6 +8,7 @@ Environment: that of serverlib.
 
 import collections
 import http.server
+import resource
 import signal
 import subprocess
 import threading
@@ -158,6 +159,18 @@ class Crawler(serverlib.Case):
     def test_large(self):
         site = self.site({"/": "<a href=a>" + " " * 3000000 + "<a href=b>", "/a": "a"})
         self.assertEqual(len(self.crawl(site.address())[0]), 2)
+
+    def test_links_without_end(self):
+        """Each takes no longer than a link may be, and not to the end of the page."""
+        program = serverlib.compiled("11-crawler", f"{directory}/crawler.large", "-lcurl",
+                                     edits=[(r"(BODY += 1 << )20", r"\g<1>24")])
+        seconds = []
+        for link in f"{'href=x':64}", "href=":
+            site = self.site({"/": link * ((1 << 24) // len(link))})
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            self.crawl(site.address(), program=program)
+            seconds.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+        self.assertLess(seconds[1], seconds[0])
 
     def test_page_that_does_not_come(self):
         site = self.wide(5)

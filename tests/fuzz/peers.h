@@ -27,7 +27,7 @@ enum {
 	PIECE_MAX  = 7,                 /* bytes */
 	PIECES_MAX = 128,               /* fit what the system keeps of a stream */
 	REPEAT_MAX = 200000,            /* bytes in all */
-	GOT_MAX    = 1 << 24,           /* bytes: nothing is repeated for it then */
+	GOT_MAX    = 1 << 24,           /* bytes: then a client leaves */
 };
 
 #define NAP (30 * USYNC_SECOND)
@@ -38,6 +38,7 @@ static struct peer {
 	bool     heads;                 /* HEAD was among them */
 	char    *got;
 	size_t   size, room;
+	bool     left;                  /* `got' has no end, and is not checked */
 } peers[PEERS];
 
 static size_t pieces;                   /* bytes sent at a time; 0: all */
@@ -49,7 +50,8 @@ static void read_answers(void *arg)
 	char buffer[16384];
 	ssize_t n;
 
-	while ((n = unet_read(p->fd, buffer, sizeof buffer, USCHED_NEVER)) > 0) {
+	while (!p->left
+	       && (n = unet_read(p->fd, buffer, sizeof buffer, USCHED_NEVER)) > 0) {
 		if (p->size + (size_t)n > p->room) {
 			p->room = 2 * (p->size + (size_t)n);
 			p->got = realloc(p->got, p->room);
@@ -57,7 +59,10 @@ static void read_answers(void *arg)
 		}
 		memcpy(p->got + p->size, buffer, (size_t)n);
 		p->size += (size_t)n;
+		p->left = p->size >= GOT_MAX;
 	}
+	if (p->left)
+		unet_shutdown(p->fd, SHUT_RDWR);
 }
 
 /* The server may have closed, or not read any more. */
@@ -79,10 +84,8 @@ static void send_piece(struct peer *p, const uint8_t *from, size_t size)
 
 static void repeat(struct peer *p, const uint8_t *from, size_t size, unsigned times)
 {
-	for (; times > 0 && repeated < REPEAT_MAX && p->size < GOT_MAX; times--) {
+	for (; times > 0 && repeated < REPEAT_MAX; times--, repeated += size + 1)
 		send_piece(p, from, size);
-		repeated += size + 1;
-	}
 }
 
 static void write_requests(void *unused)
@@ -152,7 +155,8 @@ static void run_once(void (*serve)(int fd, void *), void (*reset)(void),
 	reset();
 	run_server(serve, data, size);
 	for (struct peer *p = peers; p < peers + PEERS; p++)
-		check(p);
+		if (!p->left)
+			check(p);
 }
 
 /* The first byte is the size of the pieces, if it is sent once more. */
