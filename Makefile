@@ -78,9 +78,11 @@ version := $(shell sed -n 's/^.define USCHED_VERSION "\(.*\)"/\1/p' usched.h)
 # Programs inline layouts, so until 1.0.0 a new minor version is a new ABI.
 abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(subst ., ,$(version))))
 
-headers := uhere.h uswitch.h usched.h uconf.h ustack.h uimage.h uevents.h uwait.h uproc.h uframes.h rr.h ll.h \
-	usync.h unet.h ubuf.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h uco.hh
-modules := usched uimage uproc uframes rr ll uevents uwait usync uchan uscope unet ubuf uoffload uoverflow upreempt uinspect utrace uco
+# What a server compiles in, and what looks on from outside. Headers lie in the same folders
+# where they are installed.
+core    := $(basename $(wildcard u*.c) rr.c ll.c)
+modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
+headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
 pages   := $(wildcard doc/*.[137])
 viewer  := $(wildcard tools/usched_view/*.py)
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
@@ -435,9 +437,11 @@ for_aliases = for page in $(pages); do \
 # Where gdb looks for what goes with a library, if $(datadir) is its own.
 auto_load = $(datadir)/gdb/auto-load$(libdir)
 
+folders = $(sort $(filter-out .,$(patsubst %/,%,$(dir $(headers)))))
+
 install: $(libraries) locks
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(libdir)/usched \
-		$(DESTDIR)$(includedir)/usched \
+		$(addprefix $(DESTDIR)$(includedir)/usched/,. $(folders)) \
 		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
 		$(DESTDIR)$(bindir) $(DESTDIR)$(datadir)/usched/usched_view \
 		$(DESTDIR)$(auto_load)
@@ -452,7 +456,8 @@ install: $(libraries) locks
 			$$(case $$name in *-tls) echo tls/;; *-posix) echo posix/;; esac)usched.pc.in | \
 			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
 			exit 1; done
-	install -m 644 $(headers) $(DESTDIR)$(includedir)/usched
+	for header in $(headers); do \
+		install -m 644 $$header $(DESTDIR)$(includedir)/usched/$$header || exit 1; done
 	sed 's|^DATA = .*|DATA = "$(datadir)/usched"|' tools/uthreads | \
 		install -m 755 /dev/stdin $(DESTDIR)$(bindir)/uthreads
 	$(if $(filter 1,$(POSIX)),sed 's|^LIB=.*|LIB=$${USCHED_POSIX:-$(libdir)/libusched-posix.so.$(abi)}|' \
@@ -470,7 +475,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
 		$(names:%=%.so.$(abi)) $(names:%=%.so) \
 		$(names:lib%=pkgconfig/%.pc) usched/ulocks.so)
-	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(notdir $(headers)))
+	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(headers))
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(DESTDIR)$(bindir)/uthreads $(if $(filter 1,$(POSIX)),$(DESTDIR)$(bindir)/usched-run) $(DESTDIR)$(datadir)/usched/usched-gdb.py \
@@ -479,6 +484,9 @@ uninstall:
 	for directory in usched/usched_view usched; do \
 		if [ -d $(DESTDIR)$(datadir)/$$directory ]; then \
 			rmdir $(DESTDIR)$(datadir)/$$directory || exit 1; fi; done
+	for folder in $(folders); do \
+		if [ -d $(DESTDIR)$(includedir)/usched/$$folder ]; then \
+			rmdir $(DESTDIR)$(includedir)/usched/$$folder || exit 1; fi; done
 	for directory in $(libdir) $(includedir); do \
 		if [ -d $(DESTDIR)$$directory/usched ]; then \
 			rmdir $(DESTDIR)$$directory/usched || exit 1; fi; done

@@ -27,7 +27,7 @@
 #ifndef USCHED_LL_H
 #define USCHED_LL_H
 
-#include "uconf.h"
+#include "usched_conf.h"
 #include "ustack.h"
 #include "usched.h"
 

@@ -18,7 +18,7 @@
 #ifndef USCHED_RR_H
 #define USCHED_RR_H
 
-#include "uconf.h"
+#include "usched_conf.h"
 #include "ustack.h"
 #include "usched.h"
 

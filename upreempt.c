@@ -64,7 +64,7 @@
 #include "private/lock.h"
 #include "private/native.h"
 #include "private/when.h"
-#include "uinspect.h"
+#include "debug/uinspect.h"
 #include "ustack.h"
 
 #ifndef AT_MINSIGSTKSZ

@@ -62,9 +62,9 @@
 #include "private/native.h"
 #include "private/policy.h"
 #include "private/quota.h"
-#include "uoverflow.h"
+#include "debug/uoverflow.h"
 #include "upreempt.h"
-#include "utrace.h"
+#include "debug/utrace.h"
 #include "private/when.h"
 #include "private/where.h"
 

@@ -40,7 +40,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "uconf.h"
+#include "usched_conf.h"
 #include "uevents.h"
 #include "uimage.h"
 #include "usched.h"

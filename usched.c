@@ -99,7 +99,7 @@
 #include "arch/arch.h"
 #include "arch/offsets.h"
 #include "private/direction.h"
-#include "watch/watch.h"
+#include "debug/watch/watch.h"
 
 enum {
 	BOTTOM_ALIGN = 64,              /* the strictest alignment of a local */

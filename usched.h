@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "uhere.h"
+#include "arch/uhere.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -677,7 +677,7 @@ void usched__forked(void);
  */
 int ustack_block(void);
 
-#include "uswitch.h"
+#include "arch/uswitch.h"
 
 /* Private: the dispatcher of a thread that has not ended, or cannot for now. */
 static inline struct usched *usched__of(const struct ustack *u)

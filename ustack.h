@@ -135,7 +135,7 @@ int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
  * threads. It has `stack' bytes at least, some of which are the library's; with 0 it is
  * as large as others. It is mapped here, with a guard below, or one is used again. Once
  * it has begun, the thread stays on its processor.
- * Besides, -EAGAIN: there are c_alone such threads (uconf.h); -EINVAL: less than
+ * Besides, -EAGAIN: there are c_alone such threads (usched_conf.h); -EINVAL: less than
  * USCHED_STACK_MIN, or more than _MAX; -ENOTSUP: threads run on native stacks: the
  * portable switch, USCHED_NATIVE.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. Channels
- * are in uchan.c.
+ * are in usync_chan.c.
  *
  * All have the same shape: a spin lock, a few words of state, and a queue of waiters. A
  * change of the state is made on behalf of the first waiter: a mutex is unlocked into the

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "../rr.h"
-#include "../uinspect.h"
+#include "../debug/uinspect.h"
 #include "../usync.h"
 
 #define BENCH_PROGRAM "inspect"

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "05-httpd.h"
-#include "uinspect.h"
+#include "debug/uinspect.h"
 #include "unet.h"
 #include "uoffload.h"
 #include "rr.h"

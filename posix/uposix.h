@@ -3,7 +3,7 @@
  * uposix.h: POSIX threads and calls that block, over usched, for programs that were not
  * written for it.
  *
- *	cc -include usched/uposix.h ...         the program's own calls, or
+ *	cc -include usched/posix/uposix.h ...         the program's own calls, or
  *	usched-run PROGRAM...                   all of a program, by LD_PRELOAD
  *
  * Each function is that of POSIX or of glibc with the name behind uposix_, and differs

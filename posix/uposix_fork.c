@@ -16,7 +16,7 @@
  */
 #include "uposix_set.h"
 
-#include "../uinspect.h"
+#include "../debug/uinspect.h"
 #include "../uoffload.h"
 #include "../unet.h"
 #include "../upreempt.h"

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "../arch/arch.h"
-#include "../uframes.h"
+#include "../debug/uframes.h"
 #include "../usched.h"
 #include "direction.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select.h: what uchan.c asks of unet.c for the descriptors of a select. Private. A
+ * select.h: what usync_chan.c asks of unet.c for the descriptors of a select. Private. A
  * program without unet.c has none of it. Directions: 0 to read, 1 to write.
  */
 #ifndef USCHED_SELECT_H

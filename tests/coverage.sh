@@ -27,7 +27,7 @@ list=doc/coverage.md
 dying="$dir/dying.o -Wl,--wrap=abort,--wrap=raise,--wrap=_exit"
 $CC -std=c11 -O2 -c -o "$dir/dying.o" tests/coverage.c || exit 1
 export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
-modules=$(sed -n 's/^modules := //p' Makefile)
+modules=$(of_make modules)
 
 # measure NAME OPTIONS SWITCH: builds, and runs all tests. Counters are atomic: gcov derives
 # the count of some lines from others, and lost additions would make it negative.

@@ -19,8 +19,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
-public='ustack.h usched.h uimage.h uproc.h uframes.h rr.h ll.h uevents.h uwait.h usync.h'
-public="$public unet.h ubuf.h uoffload.h uoverflow.h upreempt.h uinspect.h utrace.h uco.h tls/utls.h"
+public='ustack.h usched.h uimage.h uproc.h debug/uframes.h rr.h ll.h uevents.h uwait.h usync.h'
+public="$public unet.h ubuf.h uoffload.h debug/uoverflow.h upreempt.h debug/uinspect.h debug/utrace.h uco.h tls/utls.h"
 pages='doc/usched.7 doc/ustack.3 doc/rr.3 doc/ll.3 doc/usched.3 doc/uproc.3 doc/uimage.3'
 pages="$pages doc/uevents.3 doc/uwait.3 doc/usync.3 doc/unet.3 doc/uoffload.3 doc/uframes.3"
 pages="$pages doc/uoverflow.3 doc/upreempt.3 doc/uinspect.3 doc/utrace.3 doc/uco.3 doc/ubuf.3"
@@ -92,7 +92,7 @@ for header in $public; do
 done
 
 cat "$dir"/*.h >"$dir/functions"
-for header in *.h arch/arch.h tls/utls.h; do
+for header in *.h arch/*.h debug/*.h tls/utls.h; do
 	declared "$header"
 done >"$dir/known"
 for document in $pages $texts; do
@@ -113,7 +113,7 @@ done
 
 # As installed: <usched/rr.h>.
 mkdir "$dir/usched"
-ln -s "$PWD"/*.h "$PWD/tls/utls.h" "$dir/usched"
+ln -s "$PWD"/*.h "$PWD/arch" "$PWD/debug" "$PWD/tls" "$dir/usched"
 
 # From .Bd to .Ed; \e is a backslash, and \& nothing.
 for page in $pages; do

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../uconf.h"
+#include "../usched_conf.h"
 #include "../usync.h"
 #include "over.h"
 

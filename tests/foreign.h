@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../uconf.h"
+#include "../usched_conf.h"
 #include "../uevents.h"
 #include "../private/when.h"
 #include "../ustack.h"

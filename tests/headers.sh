@@ -11,8 +11,7 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
-headers=$(sed -n '/^headers := /,/[^\\]$/ { s/^headers :=//; s/\\$//; p; }' Makefile)
-headers="$headers tls/utls.h"
+headers="$(of_make headers) tls/utls.h"
 # posix/uposix.h is for glibc: tests/posix.sh compiles it.
 
 # compile COMPILER LANGUAGE OPTION...

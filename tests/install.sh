@@ -344,7 +344,7 @@ for scheduler in rr ll; do
 	build_and_run "$scheduler, compiled in" "-I$dir" "$dir/$scheduler.c" usched.c \
 		arch/"$switch".[cS] uimage.c uproc.c $scheduler.c -pthread $libs
 done
-modules=$(sed -n 's/^modules := //p' Makefile | sed 's/[a-z]*/&.c/g')
+modules=$(of_make modules | sed 's/[a-z_/]\+/&.c/g')
 # shellcheck disable=SC2086
 build_and_run "all of it, compiled in" -std=c11 -Werror=implicit-function-declaration "-I$dir" \
 	"$dir/rr.c" $modules arch/"$switch".[cS] -pthread $libs

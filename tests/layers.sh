@@ -8,7 +8,7 @@
 #  - the only writable globals are one thread-local pointer, and what a process has once:
 #    its descriptors, its pool of native threads, the keys of its native threads, and the
 #    earlier handlers of its signals, the list of its schedulers;
-#  - no C file depends on the machine, except uhere.h and uswitch.h, of which one
+#  - no C file depends on the machine, except arch/uhere.h and arch/uswitch.h, of which one
 #    statement each is inlined, direction.h, which way stacks grow, and code.h, what a
 #    pointer to a function points to. All else is in arch/.
 #
@@ -18,20 +18,20 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
 layers='
-uhere.h:
-uswitch.h:      usched.h
-usched.h:       uhere.h uswitch.h
-usched.c:       ustack.h arch/arch.h arch/offsets.h private/direction.h watch/watch.h
+arch/uhere.h:
+arch/uswitch.h: usched.h
+usched.h: arch/uhere.h arch/uswitch.h
+usched.c: ustack.h arch/arch.h arch/offsets.h private/direction.h debug/watch/watch.h
 arch/arch.h:
 arch/macros.h:
 arch/offsets.h:
-arch/setjmp.c:  arch.h ../private/direction.h ../usched.h ../watch/watch.h
-watch/watch.h:  ../arch/arch.h ../usched.h asan.h tsan.h none.h
-watch/asan.h:
-watch/tsan.h:
-watch/none.h:
+arch/setjmp.c: arch/arch.h private/direction.h usched.h debug/watch/watch.h
+debug/watch/watch.h: debug/watch/asan.h debug/watch/tsan.h debug/watch/none.h arch/arch.h usched.h
+debug/watch/asan.h:
+debug/watch/tsan.h:
+debug/watch/none.h:
 uimage.h:
-uimage.c:       uimage.h private/direction.h private/lock.h private/uimage_trim.inc
+uimage.c: uimage.h private/direction.h private/lock.h private/uimage_trim.inc
 private/uimage_trim.inc:
 private/lock.h:
 private/poller.h:
@@ -39,52 +39,52 @@ private/uevents_epoll.inc:
 private/uevents_poll.inc:
 private/quota.h:
 private/select.h:
-private/budget.h: ../ustack.h
-uconf.h:
-ustack.h:       usched.h
-uevents.h:      usched.h
-uevents.c:      uevents.h private/cancel.h private/poller.h private/when.h private/uevents_epoll.inc private/uevents_poll.inc
-uwait.h:        uevents.h ustack.h
-uwait.c:        uwait.h private/budget.h private/cancel.h private/check.h private/when.h private/uwait_native.inc private/uwait_scope.inc
+private/budget.h: ustack.h
+usched_conf.h:
+ustack.h: usched.h
+uevents.h: usched.h
+uevents.c: uevents.h private/cancel.h private/poller.h private/when.h private/uevents_epoll.inc private/uevents_poll.inc
+uwait.h: uevents.h ustack.h
+uwait.c: uwait.h private/budget.h private/cancel.h private/check.h private/when.h private/uwait_native.inc private/uwait_scope.inc
 private/uwait_native.inc:
 private/uwait_scope.inc:
-usync.h:        uevents.h ustack.h uwait.h
-usync.c:        usync.h private/check.h
-uchan.c:        usync.h private/budget.h private/check.h private/select.h
-uscope.c:       usync.h private/check.h
-unet.h:         usync.h
-unet.c:         unet.h private/budget.h private/cancel.h private/check.h private/poller.h private/select.h private/unet_addr.inc private/unet_open.inc private/unet_poll.inc private/unet_transfer.inc
+usync.h: uevents.h ustack.h uwait.h
+usync.c: usync.h private/check.h
+usync_chan.c: usync.h private/budget.h private/check.h private/select.h
+usync_scope.c: usync.h private/check.h
+unet.h: usync.h
+unet.c: unet.h private/budget.h private/cancel.h private/check.h private/poller.h private/select.h private/unet_addr.inc private/unet_open.inc private/unet_poll.inc private/unet_transfer.inc
 private/unet_addr.inc:
 private/unet_open.inc:
 private/unet_poll.inc:
 private/unet_transfer.inc:
 ubuf.h:
-ubuf.c:         ubuf.h unet.h ustack.h private/budget.h private/check.h
-uoffload.h:     usync.h
-uoffload.c:     uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/native.h
-uco.h:          uwait.h
-uco.c:          uco.h arch/arch.h private/check.h private/uco_held.inc
+ubuf.c: ubuf.h unet.h ustack.h private/budget.h private/check.h
+uoffload.h: usync.h
+uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/native.h
+uco.h: uwait.h
+uco.c: uco.h arch/arch.h private/check.h private/uco_held.inc
 private/uco_held.inc:
-uoverflow.h:
-upreempt.h:     usched.h
-uinspect.h:
-uinspect.c:     uinspect.h private/cancel.h private/code.h private/direction.h private/native.h private/when.h private/where.h uframes.h upreempt.h uproc.h usync.h utrace.h private/uinspect_unwind.inc private/uinspect_stall.inc private/uinspect_show.inc private/uinspect_metrics.inc
-private/uinspect_show.inc:
-private/uinspect_metrics.inc:
-private/uinspect_stall.inc:
-upreempt.c:     upreempt.h arch/arch.h private/budget.h private/code.h private/lock.h private/native.h private/when.h private/upreempt_stall.inc uinspect.h ustack.h
+debug/uoverflow.h:
+upreempt.h: usched.h
+debug/uinspect.h:
+debug/uinspect.c: debug/uinspect.h private/cancel.h private/code.h private/direction.h private/native.h private/when.h private/where.h debug/uframes.h upreempt.h uproc.h usync.h debug/utrace.h debug/uinspect_unwind.inc debug/uinspect_stall.inc debug/uinspect_show.inc debug/uinspect_metrics.inc
+debug/uinspect_show.inc:
+debug/uinspect_metrics.inc:
+debug/uinspect_stall.inc:
+upreempt.c: upreempt.h arch/arch.h private/budget.h private/code.h private/lock.h private/native.h private/when.h private/upreempt_stall.inc debug/uinspect.h ustack.h
 private/upreempt_stall.inc:
-uoverflow.c:    uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h ustack.h
-uproc.h:        usched.h uconf.h uevents.h ustack.h uimage.h
-utrace.h:       usched.h
-utrace.c:       utrace.h arch/arch.h private/cancel.h private/probe.h uproc.h uwait.h private/utrace_json.inc
-private/utrace_json.inc:
-private/probe.h:
-uproc.c:        uproc.h private/cancel.h private/check.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h uoverflow.h upreempt.h utrace.h private/where.h private/direction.h private/uproc_alone.inc private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
+debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h ustack.h
+uproc.h: usched.h usched_conf.h uevents.h ustack.h uimage.h
+debug/utrace.h: usched.h
+debug/utrace.c: debug/utrace.h arch/arch.h private/cancel.h debug/probe.h uproc.h uwait.h debug/utrace_json.inc
+debug/utrace_json.inc:
+debug/probe.h:
+uproc.c: uproc.h private/cancel.h private/check.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h debug/uoverflow.h upreempt.h debug/utrace.h private/where.h private/direction.h private/uproc_alone.inc private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
 private/uproc_alone.inc:
 private/uproc_trim.inc:
 private/uproc_names.inc:
-private/uproc_layout.inc:       ../utrace.h ../uwait.h
+private/uproc_layout.inc: uwait.h debug/utrace.h
 private/uproc_report.inc:
 private/uproc_move.inc:
 private/uproc_native.inc:
@@ -95,101 +95,108 @@ private/code.h:
 private/direction.h:
 private/native.h:
 private/when.h:
-private/uinspect_unwind.inc:
-private/where.h:        ../arch/arch.h ../usched.h direction.h
-private/check.h:        ../arch/arch.h ../uframes.h ../usched.h direction.h
-uframes.h:      usched.h
-uframes.c:      uframes.h private/check.h private/direction.h private/where.h
-rr.h:           usched.h uconf.h ustack.h
-rr.c:           rr.h uproc.h
-ll.h:           usched.h uconf.h ustack.h
-ll.c:           ll.h uproc.h
+debug/uinspect_unwind.inc:
+private/where.h: arch/arch.h usched.h private/direction.h
+private/check.h: arch/arch.h usched.h private/direction.h debug/uframes.h
+debug/uframes.h: usched.h
+debug/uframes.c: debug/uframes.h private/check.h private/direction.h private/where.h
+rr.h: usched.h usched_conf.h ustack.h
+rr.c: rr.h uproc.h
+ll.h: usched.h usched_conf.h ustack.h
+ll.c: ll.h uproc.h
 bench/bench.h:
-bench/cycle.h:  bench.h
-bench/thread.h: bench.h ../usched.h ../rr.h ../ll.h
-bench/ring.c:   thread.h
-bench/counters.c:       thread.h
-bench/pingpong.c:       thread.h
-bench/create.c: thread.h
-bench/alternate.c:      thread.h
-bench/memory.c: thread.h
-bench/coroutine.c:      bench.h ../rr.h ../uco.h
-bench/slow.c:   bench.h ../rr.h ../usync.h
-bench/simulate.c:       bench.h ../private/policy.h
-bench/chain.h:  bench.h ../ustack.h
-bench/uneven.c: chain.h ../rr.h ../usync.h
-bench/requests.c:       chain.h ../rr.h ../unet.h
-bench/requests-load.c:  chain.h
-bench/late.c:   bench.h ../rr.h ../usync.h
-bench/contend.c:        bench.h ../ll.h ../usync.h
-bench/channel.c:        bench.h ../ll.h ../usync.h
-bench/after.c:  bench.h ../rr.h ../usync.h
-bench/slice.c:  bench.h ../rr.h
-bench/waits.c:  bench.h ../rr.h ../unet.h ../usync.h
-bench/outside.c:        bench.h ../rr.h
-bench/echo-load.c:      bench.h
-bench/inspect.c:        bench.h ../rr.h ../uinspect.h ../usync.h
-bench/idle-load.c:      bench.h
-bench/chat-load.c:      bench.h
+bench/cycle.h: bench/bench.h
+bench/thread.h: bench/bench.h usched.h rr.h ll.h
+bench/ring.c: bench/thread.h
+bench/counters.c: bench/thread.h
+bench/pingpong.c: bench/thread.h
+bench/create.c: bench/thread.h
+bench/alternate.c: bench/thread.h
+bench/memory.c: bench/thread.h
+bench/coroutine.c: bench/bench.h rr.h uco.h
+bench/slow.c: bench/bench.h rr.h usync.h
+bench/simulate.c: bench/bench.h private/policy.h
+bench/chain.h: bench/bench.h ustack.h
+bench/uneven.c: bench/chain.h rr.h usync.h
+bench/requests.c: bench/chain.h rr.h unet.h
+bench/requests-load.c: bench/chain.h
+bench/late.c: bench/bench.h rr.h usync.h
+bench/contend.c: bench/bench.h ll.h usync.h
+bench/channel.c: bench/bench.h ll.h usync.h
+bench/after.c: bench/bench.h rr.h usync.h
+bench/slice.c: bench/bench.h rr.h
+bench/waits.c: bench/bench.h rr.h unet.h usync.h
+bench/outside.c: bench/bench.h rr.h
+bench/echo-load.c: bench/bench.h
+bench/inspect.c: bench/bench.h rr.h usync.h debug/uinspect.h
+bench/idle-load.c: bench/bench.h
+bench/chat-load.c: bench/bench.h
 tls/utls.h:
-tls/utls_set.h: utls.h
-tls/utls.c:     utls.h utls_set.h ../private/budget.h ../private/cancel.h ../ubuf.h ../unet.h
-tls/utls_context.c:     utls_set.h ../private/cancel.h
-tls/test_utls.c:        utls.h ../tests/net.h ../ubuf.h
-posix/uposix.h: uposix_define.h
+tls/utls_set.h: tls/utls.h
+tls/utls.c: tls/utls.h tls/utls_set.h private/budget.h private/cancel.h ubuf.h unet.h
+tls/utls_context.c: tls/utls_set.h private/cancel.h
+tls/test_utls.c: tls/utls.h tests/net.h ubuf.h
+posix/uposix.h: posix/uposix_define.h
 posix/uposix_define.h:
-posix/test_uposix.h:    ../tests/test.h
-posix/uposix_set.h:     uposix.h ../rr.h ../usync.h
-posix/uposix.c: uposix_set.h
-posix/uposix_attr.c:    uposix_set.h
-posix/uposix_cancel.c:  uposix_set.h
-posix/uposix_catch.c:   uposix_set.h
-posix/uposix_conf.c:    uposix_set.h
-posix/uposix_c11.c:     uposix_set.h
-posix/uposix_fork.c:    uposix_set.h ../uinspect.h ../unet.h ../uoffload.h ../upreempt.h ../uproc.h
-posix/uposix_futex.c:   uposix_set.h
-posix/uposix_io.h:      uposix_set.h ../uoffload.h ../unet.h
-posix/uposix_fd.c:      uposix_io.h
-posix/uposix_io.c:      uposix_io.h
-posix/uposix_call.c:    uposix_io.h uposix_names.inc
-posix/uposix_net.c:     uposix_io.h
-posix/uposix_open.c:    uposix_io.h
-posix/uposix_queue.c:   uposix_io.h
-posix/uposix_poll.c:    uposix_io.h
-posix/uposix_proc.c:    uposix_io.h
-posix/uposix_stdio.c:   uposix_io.h
-posix/uposix_key.c:     uposix_set.h
-posix/uposix_load.c:    uposix_set.h uposix_names.inc
-posix/uposix_lock.c:    uposix_set.h
-posix/uposix_shared.c:  uposix_set.h
-posix/uposix_signal.c:  uposix_set.h
-posix/uposix_stats.c:   uposix_set.h
-posix/uposix_sync.c:    uposix_set.h
-posix/uposix_time.c:    uposix_set.h
-posix/uposix_exchange.c: uposix_set.h
-posix/uposix_tls.c:     uposix_set.h
-posix/test_uposix_fork.c:       test_uposix.h ../usync.h
-posix/test_uposix_futex.c:      test_uposix.h
-posix/test_uposix_io.c: ../tests/test.h
-posix/test_uposix_threads.c:    test_uposix.h
-debug/ulocks.c: ../ustack.h ../private/code.h
-rmain.c:        rr.h bench/cycle.h
-lmain.c:        ll.h bench/cycle.h'
+posix/test_uposix.h: tests/test.h
+posix/uposix_set.h: posix/uposix.h rr.h usync.h
+posix/uposix.c: posix/uposix_set.h
+posix/uposix_attr.c: posix/uposix_set.h
+posix/uposix_cancel.c: posix/uposix_set.h
+posix/uposix_catch.c: posix/uposix_set.h
+posix/uposix_conf.c: posix/uposix_set.h
+posix/uposix_c11.c: posix/uposix_set.h
+posix/uposix_fork.c: posix/uposix_set.h unet.h uoffload.h upreempt.h uproc.h debug/uinspect.h
+posix/uposix_futex.c: posix/uposix_set.h
+posix/uposix_io.h: posix/uposix_set.h uoffload.h unet.h
+posix/uposix_fd.c: posix/uposix_io.h
+posix/uposix_io.c: posix/uposix_io.h
+posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.inc
+posix/uposix_net.c: posix/uposix_io.h
+posix/uposix_open.c: posix/uposix_io.h
+posix/uposix_queue.c: posix/uposix_io.h
+posix/uposix_poll.c: posix/uposix_io.h
+posix/uposix_proc.c: posix/uposix_io.h
+posix/uposix_stdio.c: posix/uposix_io.h
+posix/uposix_key.c: posix/uposix_set.h
+posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.inc
+posix/uposix_lock.c: posix/uposix_set.h
+posix/uposix_shared.c: posix/uposix_set.h
+posix/uposix_signal.c: posix/uposix_set.h
+posix/uposix_stats.c: posix/uposix_set.h
+posix/uposix_sync.c: posix/uposix_set.h
+posix/uposix_time.c: posix/uposix_set.h
+posix/uposix_exchange.c: posix/uposix_set.h
+posix/uposix_tls.c: posix/uposix_set.h
+posix/test_uposix_fork.c: posix/test_uposix.h usync.h
+posix/test_uposix_futex.c: posix/test_uposix.h
+posix/test_uposix_io.c: tests/test.h
+posix/test_uposix_threads.c: posix/test_uposix.h
+debug/ulocks.c: ustack.h private/code.h
+rmain.c: rr.h bench/cycle.h
+lmain.c: ll.h bench/cycle.h'
 
 # includes QUOTE FILE: what it includes between such quotes.
 includes() {
 	sed -n "s/^[[:space:]]*#[[:space:]]*include[[:space:]]*[$1]\([^\">]*\).*/\1/p" "$2"
 }
 
-for file in *.[ch] arch/* watch/* private/* debug/* bench/*.[ch] tls/*.[ch] posix/*.[ch]; do
+# from_top FILE: the paths of what FILE includes, on standard input, from the top.
+from_top() {
+	while read -r header; do
+		realpath -m --relative-to=. "$(dirname "$1")/$header"
+	done
+}
+
+for file in *.[ch] arch/* private/* debug/*.* debug/watch/* bench/*.[ch] tls/*.[ch] posix/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
-		allowed="file: macros.h offsets.h"
+		allowed="file: arch/macros.h arch/offsets.h"
 	elif ! allowed=$(echo "$layers" | grep "^$file:"); then
 		fail "$file is in no layer"
 		continue
 	fi
-	for header in $(includes '"' "$file"); do
+	for header in $(includes '"' "$file" | from_top "$file"); do
 		case " $(echo "${allowed#*:}" | tr -s ' ') " in
 		*" $header "*) ;;
 		*) fail "$file includes $header" ;;
@@ -200,7 +207,7 @@ for file in $(echo "$layers" | sed 's/:.*//'); do
 	[ -f "$file" ] || fail "$file is in the list and not in the tree"
 done
 
-for file in uhere.h usched.h usched.c arch/arch.h arch/offsets.h; do
+for file in arch/uhere.h usched.h usched.c arch/arch.h arch/offsets.h; do
 	includes '<' $file
 done >"$dir/standard"
 while read -r header; do
@@ -236,8 +243,8 @@ done
 
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
-for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usync.c uchan.c uscope.c unet.c ubuf.c uoffload.c \
-	uoverflow.c upreempt.c uinspect.c utrace.c uco.c arch/setjmp.c; do
+for file in usched.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uwait.c usync.c usync_chan.c usync_scope.c unet.c ubuf.c uoffload.c \
+	debug/uoverflow.c upreempt.c debug/uinspect.c debug/utrace.c uco.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
@@ -245,9 +252,9 @@ for file in usched.c uimage.c uproc.c rr.c ll.c uframes.c uevents.c uwait.c usyn
 		unet.c:table | unet.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
-		uoverflow.c:made_key | uoverflow.c:key | uoverflow.c:key_rc) ;;
-		uoverflow.c:mine | uoverflow.c:installed | uoverflow.c:previous) ;;
-		upreempt.c:previous | upreempt.c:installing | uinspect.c:inspector | utrace.c:utrace__control) ;;
+		debug/uoverflow.c:made_key | debug/uoverflow.c:key | debug/uoverflow.c:key_rc) ;;
+		debug/uoverflow.c:mine | debug/uoverflow.c:installed | debug/uoverflow.c:previous) ;;
+		upreempt.c:previous | upreempt.c:installing | debug/uinspect.c:inspector | debug/utrace.c:utrace__control) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done
@@ -255,8 +262,8 @@ done
 
 machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|hppa|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
-	./*.[ch] arch/*.[ch] watch/* private/* debug/* bench/*.h >"$dir/asked"
-if grep -vE '^(\./u(here|switch)|private/(code|direction)|arch/offsets)\.h:' "$dir/asked"; then
+	./*.[ch] arch/*.[ch] private/* debug/*.* debug/watch/* bench/*.h >"$dir/asked"
+if grep -vE '^(private/(code|direction)|arch/(uhere|uswitch|offsets))\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi
 

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "rr.h"
-#include "uinspect.h"
-#include "uoverflow.h"
+#include "debug/uinspect.h"
+#include "debug/uoverflow.h"
 #include "usync.h"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "../uconf.h"
+#include "../usched_conf.h"
 #include "../ustack.h"
 #include "test.h"
 

@@ -8,7 +8,7 @@
 # ones.
 #
 #   LONG      1: with all compilers and sanitizers, over both switches; all programs of
-#             tests/ in each of these builds; and without each of the hooks of watch/watch.h
+#             tests/ in each of these builds; and without each of the hooks of debug/watch/watch.h
 #             in turn, which somebody must notice. By default some of the first, on this
 #             machine's switch
 #   ROWS      the rows that this pattern of case fits, as 'clang memory *', and no more
@@ -353,7 +353,7 @@ ablate() {
 	for hook in $(hooks_of "$file"); do
 		rm -rf "$dir/src"
 		mkdir "$dir/src"
-		cp -r ./*.[ch] arch private watch "$dir/src"
+		cp -r ./*.[ch] arch private debug "$dir/src"
 		sed -i "/ $hook(/,/^{/ s/^{/{ return;/" "$dir/src/$file"
 		before=$failed noticed=''
 		for ablated in $2; do
@@ -370,9 +370,9 @@ ablate() {
 }
 
 ablate_all() {
-	ablate watch/watch.h "gcc:address:$machine gcc:memcheck:$machine"
-	ablate watch/asan.h "gcc:address:$machine gcc:address:setjmp"
-	ablate watch/tsan.h "clang:thread:$machine clang:thread:setjmp"
+	ablate debug/watch/watch.h "gcc:address:$machine gcc:memcheck:$machine"
+	ablate debug/watch/asan.h "gcc:address:$machine gcc:address:setjmp"
+	ablate debug/watch/tsan.h "clang:thread:$machine clang:thread:setjmp"
 }
 
 check_short() {

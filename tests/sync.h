@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../uconf.h"
+#include "../usched_conf.h"
 #include "../usync.h"
 #include "over.h"
 

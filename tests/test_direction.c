@@ -14,7 +14,7 @@
 #define USCHED_GROWS_UP 1
 #endif
 #include "../usched.c"
-#include "../uframes.c"
+#include "../debug/uframes.c"
 
 #include "mini.h"
 

@@ -13,7 +13,7 @@
 
 #include "../private/direction.h"
 #include "../rr.h"
-#include "../uframes.h"
+#include "../debug/uframes.h"
 
 enum {
 	STACK   = 64 << 10,

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../uoverflow.h"
+#include "../debug/uoverflow.h"
 #include "procs.h"
 
 #include "../private/direction.h"

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../uinspect.h"
+#include "../debug/uinspect.h"
 #include "../unet.h"
 
 static char *dump(unsigned how)

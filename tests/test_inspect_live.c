@@ -17,7 +17,7 @@
 #include "calls.h"
 #include "procs.h"
 
-#include "../uinspect.h"
+#include "../debug/uinspect.h"
 #include "../usync.h"
 
 #define LATE "does not answer"

@@ -3,7 +3,7 @@
  * test_look.c: timers come in time though threads compute: two wake each other after a
  * millisecond each, and a third sleeps. Counts dispatches, not time.
  */
-#include "../uconf.h"
+#include "../usched_conf.h"
 #include "../uevents.h"
 #include "../usync.h"
 #include "over.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../uinspect.h"
+#include "../debug/uinspect.h"
 #include "../unet.h"
 #include "../usync.h"
 #include "over.h"

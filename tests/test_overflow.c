@@ -22,7 +22,7 @@
 #include "../ll.h"
 #include "../rr.h"
 #include "../uco.h"
-#include "../uoverflow.h"
+#include "../debug/uoverflow.h"
 #include "../usync.h"
 #include "child.h"
 #include "mini.h"

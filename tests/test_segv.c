@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../uoverflow.h"
+#include "../debug/uoverflow.h"
 #include "child.h"
 
 static char *volatile nowhere = (char *)64;     /* not NULL, for sanitizers */

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "../arch/arch.h"
-#include "../uinspect.h"
+#include "../debug/uinspect.h"
 #include "../unet.h"
 #include "../uproc.h"
 #include "../usync.h"
-#include "../utrace.h"
+#include "../debug/utrace.h"
 #include "over.h"
 
 #ifdef SINGLE_THREAD

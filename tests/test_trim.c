@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "../uframes.h"
+#include "../debug/uframes.h"
 #include "../usync.h"
 
 enum {

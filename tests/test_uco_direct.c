@@ -9,7 +9,7 @@
 #include "mini.h"
 
 #include "../uco.h"
-#include "../uframes.h"
+#include "../debug/uframes.h"
 
 enum { PAIRS = 5, CHAIN = 4, SIZE = 64 << 10, DEEP = 6000 };
 

@@ -16,8 +16,8 @@
 
 #include "../rr.h"
 #include "../uco.h"
-#include "../uframes.h"
-#include "../uinspect.h"
+#include "../debug/uframes.h"
+#include "../debug/uinspect.h"
 #include "../usync.h"
 
 enum { THREADS = 8, ROUNDS = 40, LEVELS = 3, LOCAL = 900, MOVES = 20,

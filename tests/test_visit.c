@@ -11,7 +11,7 @@
 #include "calls.h"
 #include "mini.h"
 
-#include "../uframes.h"
+#include "../debug/uframes.h"
 
 enum {
 	THREADS = 8,

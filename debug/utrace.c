@@ -45,11 +45,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arch/arch.h"
-#include "private/cancel.h"
-#include "private/probe.h"
-#include "uproc.h"
-#include "uwait.h"
+#include "../arch/arch.h"
+#include "../private/cancel.h"
+#include "probe.h"
+#include "../uproc.h"
+#include "../uwait.h"
 
 enum {
 	TRACES      = 1,                /* bits of g_mode */
@@ -821,4 +821,4 @@ int utrace__delays(const struct uproc *p, uint64_t delays[UTRACE_DELAYS],
 	return all > 0 || GET(g->g_mode) & KEEPS;
 }
 
-#include "private/utrace_json.inc"
+#include "utrace_json.inc"

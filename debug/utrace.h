@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "usched.h"
+#include "../usched.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -24,7 +24,7 @@
  * What a processor runs that does not answer: uinspect_install()'s handler copies its
  * registers and frames to a buffer that is ready, and returns. They are unwound later, on
  * the dump's native thread: in a handler an unwinder may wait for a lock that the
- * interrupted code holds. Reports of stalls do the same: private/uinspect_stall.inc.
+ * interrupted code holds. Reports of stalls do the same: debug/uinspect_stall.inc.
  *
  * Nothing else needs this file, so programs may leave it out.
  */
@@ -44,16 +44,16 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "private/cancel.h"
-#include "private/code.h"
-#include "private/direction.h"
-#include "private/native.h"
-#include "private/when.h"
-#include "private/where.h"
+#include "../private/cancel.h"
+#include "../private/code.h"
+#include "../private/direction.h"
+#include "../private/native.h"
+#include "../private/when.h"
+#include "../private/where.h"
 #include "uframes.h"
-#include "upreempt.h"
-#include "uproc.h"
-#include "usync.h"
+#include "../upreempt.h"
+#include "../uproc.h"
+#include "../usync.h"
 #include "utrace.h"
 
 enum {
@@ -218,12 +218,12 @@ static void *get_memory(struct task *k, size_t size);
 static const char *keep_text(struct task *k, const char *text);
 static int64_t now_ns(void);
 
-/* In private/uinspect_unwind.inc. */
+/* In debug/uinspect_unwind.inc. */
 static size_t unwind(const struct uinspect_snap *s, struct walk *w,
 		     uintptr_t frames[FRAMES]);
 static struct walk *new_walk(void);
 
-/* In private/uinspect_show.inc. */
+/* In debug/uinspect_show.inc. */
 static int show(struct dump *d);
 
 /* ---- Dumps ---- */
@@ -928,7 +928,7 @@ void uinspect__forked(void)
 	inspector.i_made = false;
 }
 
-#include "private/uinspect_unwind.inc"
-#include "private/uinspect_stall.inc"
-#include "private/uinspect_show.inc"
-#include "private/uinspect_metrics.inc"
+#include "uinspect_unwind.inc"
+#include "uinspect_stall.inc"
+#include "uinspect_show.inc"
+#include "uinspect_metrics.inc"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uscope.c: scopes. private/uwait_scope.inc has what ends waits; this has the tree, and
- * threads that are started in a scope.
+ * usync_scope.c: scopes. private/uwait_scope.inc has what ends waits; this has the tree,
+ * and threads that are started in a scope.
  *
  * The deadline of a scope is no timer of its own. A wait in it has a timer anyway, which
  * is set to the scope's deadline if that is earlier. So a scope costs nothing until a

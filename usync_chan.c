@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uchan.c: channels, and select.
+ * usync_chan.c: channels, and select.
  *
  * A select has a place for each case, and send and receive have one: a node with room for
  * a value behind it, since others may not write to the stack of a blocked thread:

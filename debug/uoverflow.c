@@ -30,11 +30,11 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "arch/arch.h"
-#include "private/code.h"
-#include "private/direction.h"
-#include "upreempt.h"
-#include "ustack.h"
+#include "../arch/arch.h"
+#include "../private/code.h"
+#include "../private/direction.h"
+#include "../upreempt.h"
+#include "../ustack.h"
 
 enum {
 	ROOM     = 64 << 10,            /* bytes: previous handlers use it, too */

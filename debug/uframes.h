@@ -17,7 +17,7 @@
 
 #include <stddef.h>
 
-#include "usched.h"
+#include "../usched.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -29,8 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../arch/arch.h"
-#include "../usched.h"
+#include "../../arch/arch.h"
+#include "../../usched.h"
 
 #if USCHED_HAS(safe_stack)
 #error "-fsanitize=safe-stack keeps locals on a second stack: not copied"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uconf.h: the configuration of a scheduler that runs on processors, as rr and ll do. */
+/* usched_conf.h: the configuration of a scheduler over processors, such as rr and ll. */
 #ifndef USCHED_CONF_H
 #define USCHED_CONF_H
 

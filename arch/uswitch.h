@@ -32,7 +32,7 @@
  * s_caught sends switches another way: see usched.c.
  */
 #ifndef USCHED_H
-#include "usched.h"             /* which includes this file where it is needed */
+#include "../usched.h"             /* which includes this file where it is needed */
 #elif !defined(USCHED_SWITCH_H)
 #define USCHED_SWITCH_H
 

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "private/check.h"
-#include "private/direction.h"
-#include "private/where.h"
+#include "../private/check.h"
+#include "../private/direction.h"
+#include "../private/where.h"
 
 /* Not inlined: its frame is below its caller's. */
 __attribute__((noinline))
