@@ -63,6 +63,7 @@
 #include "private/code.h"
 #include "private/lock.h"
 #include "private/native.h"
+#include "private/observer.h"
 #include "private/when.h"
 #include "debug/uinspect.h"
 #include "ustack.h"
@@ -165,8 +166,10 @@ struct slice {
 static int  begin(struct usched *s, struct slice **slice);
 static void end(struct upreempt *q);
 #ifdef CHECKS_CALLS
+static void called(const char *call);
 static usched_pick_fn called_wait;
 #endif
+static void leave_region(struct usched *s);
 static usched_preempt_fn is_over;
 static void count_given(struct usched *s);
 static uint64_t count(const struct usched *s);
@@ -313,10 +316,12 @@ static int begin(struct usched *s, struct slice **slice)
 		return -ENOMEM;
 	l->l_head = (struct upreempt){ s, end };
 	l->l_blind.s_slice = &l->l_head;
+	l->l_blind.s_leave = leave_region;
 #ifdef CHECKS_CALLS
 	l->l_blind.s_current = &l->l_none;
 	l->l_blind.s_inside = &l->l_none;
 	l->l_blind.s_pick = called_wait;
+	__atomic_store_n(&usched__observer.o_called, called, __ATOMIC_RELAXED);
 #endif
 	s->s_slice = &l->l_head;
 	*slice = l;
@@ -449,13 +454,14 @@ static void leave(struct slice *l)
 }
 
 /* For a thread that ends in a region. */
-BY_THREADS void usched__leave(void)
+static void leave_region(struct usched *s)
 {
-	leave(slice_of(usched__current));
+	leave(slice_of(s));
 }
 
 #ifdef CHECKS_CALLS
-void usched__called(const char *call)
+/* `call' is one that no region may contain. */
+static void called(const char *call)
 {
 	const struct usched *s = usched__here();
 	const struct ustack *u;
@@ -473,7 +479,7 @@ void usched__called(const char *call)
 static struct ustack *called_wait(struct usched *s, struct ustack *self)
 {
 	(void)s;
-	usched__called("ustack_wait");
+	called("ustack_wait");
 	return self;
 }
 #endif

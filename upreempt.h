@@ -119,15 +119,6 @@ UPREEMPT_PRIVATE void upreempt__unwatch(struct upreempt_monitor *m);
 /* Private: see usched__forked(). */
 void upreempt__hold(int on);
 
-/* Private: the thread that ends here is in a region, and leaves it. */
-UPREEMPT_PRIVATE void usched__leave(void);
-
-/*
- * Private, in builds with USCHED_CHECK: `call' is one that no region may contain. Says
- * so, and aborts, if this is one.
- */
-UPREEMPT_PRIVATE void usched__called(const char *call);
-
 #ifdef __cplusplus
 }
 #endif

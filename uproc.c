@@ -123,14 +123,6 @@ extern __typeof__(utrace__look) utrace__look __attribute__((weak));
 extern __typeof__(utrace__post) utrace__post __attribute__((weak));
 extern __typeof__(utrace__free) utrace__free __attribute__((weak));
 
-/* Finds calls that a preemptible region must not contain. */
-#ifdef USCHED_CHECK
-extern __typeof__(usched__called) usched__called __attribute__((weak));
-#define CALLED(call) (usched__called ? usched__called(call) : (void)0)
-#else
-#define CALLED(call) ((void)0)
-#endif
-
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
 /* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
 static struct uproc_thread marks[6];
@@ -162,7 +154,8 @@ static int  expose_events(struct uproc *p);
 static void uproc_fini(struct uproc *p);
 static int  begin_slices(struct uproc *p);
 static int  add_stacks(struct uproc *p);
-static bool may_grow(const struct uproc *p);
+static void set_grow(struct uproc *p);
+static int  is_elsewhere(const struct usched *s, const void *address);
 static int  map_stacks(struct uproc *p, unsigned n);
 static int  add_stack(struct uproc *p, struct uimage_stacks *stacks);
 static unsigned default_stacks(unsigned processors);
@@ -176,8 +169,10 @@ static void unpick(struct usched *s);
 static int  wake(struct usched *s, struct ustack *u);
 #ifdef USCHED_CHECK
 static usched_changed_fn report_changed;
+static void introduce(const struct ustack *u);
 #else
 #define report_changed NULL
+#define introduce NULL
 #endif
 #ifdef SINGLE_THREAD
 #define linger NULL
@@ -1214,7 +1209,9 @@ static int make_parts(struct uproc *p)
 
 	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
 	rc = p->p_queue ? add_stacks(p) : -ENOMEM;
-	p->p_sched.s_grows = may_grow(p);
+	set_grow(p);
+	p->p_sched.s_has_stack = is_elsewhere;
+	__atomic_store_n(&usched__observer.o_introduce, introduce, __ATOMIC_RELAXED);
 	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves && uevents_of)
@@ -1348,7 +1345,8 @@ static bool has_stack(const struct uproc *p, const void *address)
 	return false;
 }
 
-int uproc__has_stack(const struct usched *s, const void *address)
+/* s_has_stack: whether the address is on another processor's stack. */
+static int is_elsewhere(const struct usched *s, const void *address)
 {
 	const struct uproc *self = (const struct uproc *)(const void *)s;
 
@@ -1442,20 +1440,25 @@ static void adopt_room(struct uproc *p)
 		p->p_queue[i & mask] = old[i & p->p_mask];
 	p->p_mask = mask;
 	free(old);
-	p->p_sched.s_grows = may_grow(p);       /* it may have failed */
+	set_grow(p);                            /* it may have failed */
 }
 
 /* In a launch that finds no vacant stack. */
-void usched__grow(struct usched *s)
+static void grow(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 
-	s->s_grows = add_stacks(p) == 0 && may_grow(p);
+	s->s_grow = NULL;
+	if (add_stacks(p) == 0)
+		set_grow(p);
 }
 
-static bool may_grow(const struct uproc *p)
+static void set_grow(struct uproc *p)
 {
-	return p->p_steps > 0 && p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks;
+	bool more = p->p_steps > 0
+		&& p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks;
+
+	p->p_sched.s_grow = more ? grow : NULL;
 }
 
 #ifdef USCHED_STRESS

@@ -351,9 +351,6 @@ enum uproc_state {
 	UPROC_IS_NEW, UPROC_IS_READY, UPROC_IS_WOKEN, UPROC_WAITS, UPROC_JOINS
 };
 
-/* Private, for usched.c. */
-UPROC_PRIVATE void usched__grow(struct usched *s);
-
 UPROC_PRIVATE enum uproc_state uproc__state(const struct uproc_thread *t,
 					    struct ustack_why *why);
 
@@ -362,13 +359,6 @@ UPROC_PRIVATE void uproc__name(const struct ustack *u, char *buffer, size_t size
 
 /* The thread that joins `t', or NULL. */
 UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
-
-/* Private, for private/check.h: whether the address is on another processor's stack. */
-int uproc__has_stack(const struct usched *s, const void *address)
-	__attribute__((visibility("hidden")));
-
-/* Also: writes to standard error which thread it is. In check builds. */
-void uproc__introduce(const struct ustack *u) __attribute__((visibility("hidden")));
 
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {

@@ -53,6 +53,8 @@ struct ustack;
 struct uevents;                 /* uevents.h */
 struct usched_hook;
 struct upreempt;                /* upreempt.h */
+struct uco;                     /* uco.h */
+struct arch_jump;               /* arch/arch.h */
 
 /*
  * Programs inline functions of the library, and layouts of structs with them. This number
@@ -283,6 +285,16 @@ struct usched_hook {
 	struct usched_hook *h_next;
 };
 
+/* Private, for uco.c: see there. */
+struct usched_coroutines {
+	/* The running thread is about to block or end, and runs a coroutine directly:
+	   makes the records true. It may fail if it `fits': 0; -ENOMEM; -EFAULT. */
+	int  (*c_settle)(struct usched *s, int fits);
+
+	/* `u' has ended; `inside' is the innermost that it did not run directly. */
+	void (*c_abandon)(struct uco *inside, struct ustack *u);
+};
+
 struct usched_stack {
 	char                *k_bottom;
 	struct ustack       *k_resident;
@@ -306,15 +318,11 @@ struct usched_stack {
    coroutines; the thread has brought the stack. */
 enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4 };
 
-/*
- * How long the running thread has found something at each call; private/budget.h. The
- * rest is there so that what follows stays where cache lines begin.
- */
+/* How long the running thread has found something at each call; private/budget.h. */
 struct usched_spell {
 	uint64_t l_switches;            /* s_switches at its beginning; 0: it is over */
 	int64_t  l_since;               /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
 	int64_t  l_looked;              /* and at the last look */
-	uint64_t l_unused[5];
 };
 
 struct usched {
@@ -340,6 +348,18 @@ struct usched {
 	uint64_t             s_control; /* those of the others meanwhile */
 	uint64_t             s_first;   /* those of usched_run() */
 	struct usched_spell  s_spell;
+
+	/* Private: set by the files above that need it, or NULL. */
+	void               (*s_grow)(struct usched *s); /* adds stacks: a launch has found
+							   no vacant one; uproc.c's */
+	int                (*s_has_stack)(const struct usched *s, const void *address);
+	                                /* 1: it is on another processor's; uproc.c's */
+	void               (*s_leave)(struct usched *s);        /* the thread that ends is
+					   in a preemptible region; upreempt.c's */
+	struct arch_jump   (*s_told)(struct usched *s, struct ustack *u);
+	                                /* tells s_hook, and runs it; usched_hook.c's */
+	const struct usched_coroutines *s_coroutines;   /* once there is one */
+
 	void               (*s_func)(void *);   /* of the thread being launched */
 	void                *s_arg;
 
@@ -359,7 +379,6 @@ struct usched {
 	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
 					   stacks of their own first */
 	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
-	uint8_t          s_grows;       /* private: 1: uproc.c may add stacks */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */

@@ -82,10 +82,6 @@ struct uwait_native {
 	pthread_cond_t  n_granted;
 };
 
-/* uco.c's, which is linked if there is a coroutine. */
-void uco__abandon(struct uco *inside, struct ustack *u)
-	__attribute__((weak, visibility("hidden")));
-
 static struct uwaiter *new_waiter(void);
 static int prepare(struct uwaiter **w, int64_t deadline, bool outside);
 static struct uwaiter *no_waiter(int rc);
@@ -224,8 +220,8 @@ void uwait__check_deadline(int64_t deadline)
 	    || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		return;
 	fprintf(stderr, "usched: ");
-	if (u && uproc__introduce)
-		uproc__introduce(u);
+	if (u && OBSERVER(o_introduce))
+		OBSERVER(o_introduce)(u);
 	else
 		fprintf(stderr, "a native thread");
 	fprintf(stderr, " waits until %" PRId64 " ns, which was before the program "
@@ -655,7 +651,7 @@ static void free_waiter(struct ustack_attachment *l)
 	leave_scopes(w);
 	disarm(w);
 	if (w->w_more && w->w_more->m_inside)
-		uco__abandon(w->w_more->m_inside, w->w_thread);
+		s->s_coroutines->c_abandon(w->w_more->m_inside, w->w_thread);
 	free_more(w);
 	s->s_free(s, w->w_thread, w, w->w_size);
 }

@@ -152,63 +152,9 @@ ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
 						     const struct usched_stack *k);
 
 /*
- * For uco.c, and by it. Marks that the running thread stays. Exchanges its frames with
- * those of `c', the long way, and returns when it is resumed. Exchanges what the records
- * say of them, where the thread is on those of `c' already. 0; as ustack_block().
+ * For uco_frames.c, with USCHED__BEGINS (uswitch.h): where the frames of coroutines begin
+ * that a statement resumes. Not to be called.
  */
-ARCH_PRIVATE void usched__join_frames(void);
-ARCH_PRIVATE int usched__exchange(struct ustack *c);
-ARCH_PRIVATE void usched__exchange_records(struct ustack *c);
-
-/* Where machines with a statement for that begin. Not to be called. */
-ARCH_PRIVATE void usched__begin(void) __attribute__((weak));
-
-/* The end of a coroutine, whose resumer's frames `c' has: these go on. */
-ARCH_PRIVATE void usched__leave_frames(struct ustack *c);
-
-/*
- * Coroutines run directly here and now: see uco.c. Brings the frames of `c', or gives it
- * a stack if it is new; false: they belong where the running thread is.
- */
-ARCH_PRIVATE int usched__directly(const struct usched *s);
-ARCH_PRIVATE int usched__bring(struct usched *s, struct ustack *c, int launch);
-
-/*
- * Suspends the running frames, of which `from' is the record, and runs those of `to'.
- * Returns when `from' is resumed. fits: an image of `from' has room for its frames (R4).
- * 0; as ustack_block().
- */
-ARCH_PRIVATE int usched__change(struct ustack *from, struct ustack *to, int fits);
-
-/* Drops the running frames, of `c', and runs those of `to'. Does not return. */
-ARCH_PRIVATE void usched__leave_directly(struct ustack *c, struct ustack *to);
-
-/* Reserves an image for the suspended frames of `c' (R4). 0; -ENOMEM; -EFAULT. */
-ARCH_PRIVATE int usched__fit_frames(struct usched *s, struct ustack *c, char *top);
-
-/*
- * uco.c's, which is linked if there is a coroutine. The running thread is about to block
- * or end, and runs a coroutine directly: makes the records true. May fail if it `fits'.
- * 0; -ENOMEM; -EFAULT.
- */
-ARCH_PRIVATE int usched__settle(struct usched *s, int fits) __attribute__((weak));
-
-/* Drops the frames of `c', which may have images of `u'. */
-ARCH_PRIVATE void usched__drop_frames(struct ustack *c, struct ustack *u);
-
-/* The s_inside of threads that run none directly. Never changed. */
-ARCH_PRIVATE extern const struct ustack usched__none;
-
-/*
- * Copies the frames of `c', which are suspended, to a new record.
- * 0; -ENOTSUP; -ENOMEM.
- */
-ARCH_PRIVATE int usched__copy_frames(struct ustack *clone, struct ustack *c);
-
-/*
- * In u_tokens of a coroutine's record: it is none of the scheduler. In its u_mail: it
- * may be cloned; the side that was suspended last by usched__exchange() has exceptions.
- */
-enum { ARCH_COROUTINE = INT32_MIN + 1, ARCH_CLONABLE = 1, ARCH_CAUGHT = 2 };
+ARCH_PRIVATE void usched__begin(void);
 
 #endif /* USCHED_ARCH_H */

@@ -109,7 +109,7 @@ int usched__handover(struct ustack *u, struct ustack *self, struct usched *s)
 }
 
 /*
- * Parts of a statement that is not reached, see above. Used: other files name them in
+ * Parts of statements that are not reached, see above. Used: other files name them in
  * assembly, which LTO does not see.
  */
 __attribute__((used)) void usched__fit(void)
@@ -118,6 +118,11 @@ __attribute__((used)) void usched__fit(void)
 }
 
 __attribute__((used)) void usched__far(void)
+{
+	abort();
+}
+
+__attribute__((used)) void usched__begin(void)
 {
 	abort();
 }

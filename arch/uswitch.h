@@ -57,6 +57,11 @@ void usched__far(void);
 #endif
 #endif
 
+/* A program's files may have the statement of coroutines, if this one has or not. */
+#if defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
+#define USCHED__BEGINS
+#endif
+
 /* Offsets that both statements need. */
 #define USCHED__OFFSETS \
 	[top] "i"(offsetof(struct ustack, u_top)), \

@@ -25,14 +25,7 @@
 #include "../debug/uframes.h"
 #include "../usched.h"
 #include "direction.h"
-
-/* uproc.c's, if that is linked. */
-#ifndef USCHED_PROC_H                   /* which declares it as what it is: not weak */
-extern int uproc__has_stack(const struct usched *s, const void *address)
-	__attribute__((weak, visibility("hidden")));
-extern void uproc__introduce(const struct ustack *u)
-	__attribute__((weak, visibility("hidden")));
-#endif
+#include "observer.h"
 
 /*
  *       | bottom          top or SP |        limit |
@@ -63,7 +56,6 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 {
 	const struct usched *s = usched__here();
 	enum usched_place place = USCHED_ELSEWHERE;
-	int (*has_stack)(const struct usched *, const void *) = uproc__has_stack;
 	const struct usched_stack *k, *at = NULL;
 
 	if (s->s_current) {                     /* that may be another's, lent */
@@ -81,7 +73,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	if (whose)
 		*whose = place == USCHED_MINE ? s->s_current
 			: place == USCHED_THEIRS ? at->k_resident : NULL;
-	if (place == USCHED_ELSEWHERE && has_stack && has_stack(s, address))
+	if (place == USCHED_ELSEWHERE && s->s_has_stack && s->s_has_stack(s, address))
 		place = USCHED_REMOTE;
 	return place;
 }
@@ -93,17 +85,6 @@ enum { OBJECT, BUFFER, ARGUMENT, VALUE };
 #include <stdlib.h>
 
 enum { CHECKING = 1 };
-
-/* upreempt.c's, if that is linked: no preemptible region may contain these calls. */
-void usched__called(const char *call) __attribute__((weak, visibility("hidden")));
-
-/* uco.c's, if that is linked. */
-void uco__took(const char *what, const void *object)
-	__attribute__((weak, visibility("hidden")));
-void uco__gave(const void *object) __attribute__((weak, visibility("hidden")));
-
-/* See usched__forked(). */
-void uco__forked(void) __attribute__((weak, visibility("hidden")));
 
 /*
  * Says once if a deadline came before the program began: it is likely to be a span of
@@ -125,12 +106,11 @@ static void check(const void *pointer, int whose, const char *call)
 		[OBJECT] = "shared object", [BUFFER] = "buffer",
 		[ARGUMENT] = "the new thread's argument", [VALUE] = "the value",
 	};
-	void (*introduce)(const struct ustack *) = uproc__introduce;
 	struct ustack *u;
 	enum usched_place place;
 
-	if (usched__called)
-		usched__called(call);
+	if (OBSERVER(o_called))
+		OBSERVER(o_called)(call);
 	place = usched__onstack(pointer, &u, __builtin_frame_address(0));
 	if (place == USCHED_ELSEWHERE || (whose == BUFFER && place == USCHED_MINE))
 		return;
@@ -138,9 +118,9 @@ static void check(const void *pointer, int whose, const char *call)
 		return;
 	fprintf(stderr, "usched: %s: %s %p is %s", call, kinds[whose], pointer,
 		places[place]);
-	if (u && introduce) {
+	if (u && OBSERVER(o_introduce)) {
 		fprintf(stderr, ", ");
-		introduce(u);
+		OBSERVER(o_introduce)(u);
 	}
 	fprintf(stderr, ": threads move\n");
 	abort();
@@ -149,16 +129,16 @@ static void check(const void *pointer, int whose, const char *call)
 /* The caller has taken it, if rc is 0, for a coroutine, perhaps. Returns rc. */
 static inline int took(const char *what, const void *object, int rc)
 {
-	if (rc == 0 && uco__took)
-		uco__took(what, object);
+	if (rc == 0 && OBSERVER(o_took))
+		OBSERVER(o_took)(what, object);
 	return rc;
 }
 
 /* The caller gives it back. */
 static inline void gave(const void *object)
 {
-	if (uco__gave)
-		uco__gave(object);
+	if (OBSERVER(o_gave))
+		OBSERVER(o_gave)(object);
 }
 #else
 enum { CHECKING = 0 };

@@ -29,12 +29,13 @@ run() {
 
 # One object for each file of the library, and one for each switch.
 build_library() {
-	for file in usched.c uimage.c uproc.c rr.c uevents.c uwait.c uco.c $switches; do
+	for file in usched.c usched_stack.c ustack.c uimage.c uproc.c rr.c uevents.c uwait.c uco.c uco_frames.c $switches; do
 		# shellcheck disable=SC2086
 		$CC -std=c11 -D_DEFAULT_SOURCE ${CFLAGS--O2} $debug -pthread -c -I. "$file" \
 			-o "$dir/$(basename "${file%.*}").o" || exit 1
 	done
-	library="$dir/usched.o $dir/uimage.o $dir/uproc.o $dir/rr.o $dir/uevents.o $dir/uwait.o $dir/uco.o"
+	others="$dir/usched_stack.o $dir/ustack.o $dir/uimage.o $dir/uproc.o $dir/rr.o $dir/uevents.o $dir/uwait.o"
+	library="$dir/usched.o $others $dir/uco.o $dir/uco_frames.o"
 }
 
 # check_trace ARGUMENT...: gdb finds the frames of a thread, up to its first function.
@@ -132,7 +133,7 @@ check_lto() {
 	# shellcheck disable=SC2086
 	if ! g++ -std=c++17 $options -c tests/cpp/exceptions.cc -o "$dir/exceptions.lto.o" ||
 	   ! gcc -std=c11 -D_DEFAULT_SOURCE $options -c usched.c -o "$dir/usched.lto.o" ||
-	   ! g++ $options $objects "$dir/uimage.o" "$dir/uproc.o" "$dir/rr.o" "$dir/$switch.o" \
+	   ! g++ $options $objects $others "$dir/$switch.o" \
 		-lm -o "$dir/exceptions"; then
 		fail "-flto: does not compile"
 		return

@@ -21,7 +21,11 @@ layers='
 arch/uhere.h:
 arch/uswitch.h: usched.h
 usched.h: arch/uhere.h arch/uswitch.h
-usched.c: ustack.h arch/arch.h arch/offsets.h private/direction.h debug/watch/watch.h
+private/observer.h: usched.h
+private/dispatch.h: ustack.h arch/arch.h private/direction.h private/observer.h debug/watch/watch.h
+usched.c: private/dispatch.h arch/offsets.h
+usched_stack.c: private/dispatch.h
+usched_hook.c: private/dispatch.h
 arch/arch.h:
 arch/macros.h:
 arch/offsets.h:
@@ -42,6 +46,7 @@ private/select.h:
 private/budget.h: ustack.h
 usched_conf.h:
 ustack.h: usched.h
+ustack.c: uwait.h private/dispatch.h
 uevents.h: usched.h
 uevents.c: uevents.h private/cancel.h private/poller.h private/when.h private/uevents_epoll.inc private/uevents_poll.inc
 uwait.h: uevents.h ustack.h
@@ -63,8 +68,9 @@ ubuf.c: ubuf.h unet.h ustack.h private/budget.h private/check.h
 uoffload.h: usync.h
 uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/native.h
 uco.h: uwait.h
-uco.c: uco.h arch/arch.h private/check.h private/uco_held.inc
-private/uco_held.inc:
+private/uco_frames.h: usched.h
+uco.c: uco.h private/check.h private/dispatch.h private/uco_frames.h
+uco_frames.c: private/dispatch.h private/uco_frames.h
 debug/uoverflow.h:
 upreempt.h: usched.h
 debug/uinspect.h:
@@ -72,7 +78,7 @@ debug/uinspect.c: debug/uinspect.h private/cancel.h private/code.h private/direc
 debug/uinspect_show.inc:
 debug/uinspect_metrics.inc:
 debug/uinspect_stall.inc:
-upreempt.c: upreempt.h arch/arch.h private/budget.h private/code.h private/lock.h private/native.h private/when.h private/upreempt_stall.inc debug/uinspect.h ustack.h
+upreempt.c: upreempt.h arch/arch.h private/budget.h private/code.h private/lock.h private/native.h private/observer.h private/when.h private/upreempt_stall.inc debug/uinspect.h ustack.h
 private/upreempt_stall.inc:
 debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h ustack.h
 uproc.h: usched.h usched_conf.h uevents.h ustack.h uimage.h
@@ -97,7 +103,7 @@ private/native.h:
 private/when.h:
 debug/uinspect_unwind.inc:
 private/where.h: arch/arch.h usched.h private/direction.h
-private/check.h: arch/arch.h usched.h private/direction.h debug/uframes.h
+private/check.h: arch/arch.h usched.h private/direction.h private/observer.h debug/uframes.h
 debug/uframes.h: usched.h
 debug/uframes.c: debug/uframes.h private/check.h private/direction.h private/where.h
 rr.h: usched.h usched_conf.h ustack.h
@@ -172,7 +178,7 @@ posix/test_uposix_fork.c: posix/test_uposix.h usync.h
 posix/test_uposix_futex.c: posix/test_uposix.h
 posix/test_uposix_io.c: tests/test.h
 posix/test_uposix_threads.c: posix/test_uposix.h
-debug/ulocks.c: ustack.h private/code.h
+debug/ulocks.c: ustack.h private/code.h private/observer.h
 rmain.c: rr.h bench/cycle.h
 lmain.c: ll.h bench/cycle.h'
 
@@ -207,7 +213,7 @@ for file in $(echo "$layers" | sed 's/:.*//'); do
 	[ -f "$file" ] || fail "$file is in the list and not in the tree"
 done
 
-for file in arch/uhere.h usched.h usched.c arch/arch.h arch/offsets.h; do
+for file in arch/uhere.h usched.h usched.c private/dispatch.h arch/arch.h arch/offsets.h; do
 	includes '<' $file
 done >"$dir/standard"
 while read -r header; do
@@ -232,7 +238,7 @@ for options in -O0 -O2; do
 		case $symbol in
 		memcpy | usched__switch | usched__handover | usched__exit | usched__resumed | usched__probe | usched__commit | usched__frame | usched__control | usched__set_control) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
-		__cxa_get_globals | uwait_join | usched__leave | usched__grow | usched__settle | usched__begin | usched__blocks | __splitstack_getcontext) ;;    # weak
+		__cxa_get_globals | __splitstack_getcontext) ;;    # weak
 		# What compilers make of assignments, of the thread-local pointer, and
 		# of functions with arrays, where that is their default.
 		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;
@@ -243,12 +249,12 @@ done
 
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
-for file in usched.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uwait.c usync.c usync_chan.c usync_scope.c unet.c ubuf.c uoffload.c \
+for file in usched.c usched_stack.c usched_hook.c ustack.c uco_frames.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uwait.c usync.c usync_chan.c usync_scope.c unet.c ubuf.c uoffload.c \
 	debug/uoverflow.c upreempt.c debug/uinspect.c debug/utrace.c uco.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:outside | uproc.c:marks | uproc.c:names | uproc.c:names_first | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:outside | usched.c:usched__observer | uproc.c:marks | uproc.c:names | uproc.c:names_first | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
 		unet.c:table | unet.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;

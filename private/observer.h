@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * observer.h: what looks on at the dispatcher, by the one table of this header. Private.
+ *
+ * A member is NULL until what looks on puts its function there, before the threads begin
+ * that it is about; it stays. So no file of the dispatcher refers to one above it.
+ */
+#ifndef USCHED_OBSERVER_H
+#define USCHED_OBSERVER_H
+
+#include "../usched.h"
+
+struct usched_observer {
+	/* The running thread of `s' is about to block. With it all switches go the long
+	   way. debug/ulocks.c's. */
+	void (*o_blocks)(const struct usched *s);
+
+	/* `call', which no preemptible region may contain, was called. In builds with
+	   USCHED_CHECK; upreempt.c's. */
+	void (*o_called)(const char *call);
+
+	/* The running thread has taken a lock or entered a scope, and gives it back. In
+	   builds with USCHED_CHECK; uco.c's. */
+	void (*o_took)(const char *what, const void *object);
+	void (*o_gave)(const void *object);
+
+	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK;
+	   uproc.c's. */
+	void (*o_introduce)(const struct ustack *u);
+};
+
+extern struct usched_observer usched__observer;
+
+/* The function of the table, or NULL. */
+#define OBSERVER(function) __atomic_load_n(&usched__observer.function, __ATOMIC_RELAXED)
+
+#ifdef USCHED_CHECK
+#define CALLED(call) (OBSERVER(o_called) ? OBSERVER(o_called)(call) : (void)0)
+#else
+#define CALLED(call) ((void)0)
+#endif
+
+#endif /* USCHED_OBSERVER_H */
