@@ -461,7 +461,8 @@ void usched__evict_blocked(struct usched *s, struct ustack *u)
 		return;
 	usched__evict(s, u->u_stack);
 	usched__vacate(s, u->u_stack);
-	memset(stack_low(u->u_stack->k_bottom, usched__top(u)), VACATED, usched__depth(u));
+	memset(stack_low(u->u_stack->k_bottom, usched__top(u)), VACATED,
+	       usched__depth(u));
 }
 
 void usched__load_frames(struct usched *s, struct ustack *u)

@@ -164,7 +164,7 @@ int ustack_stack(void **low, size_t *size);
  *               joining native threads do
  *   -ENOMEM, -EFAULT  as ustack_block(); for a deadline as in usync.h
  *   -ENOTSUP    the scheduler has no s_join; or the caller is a thread of another kind
- *               of scheduler; or there is a deadline and no uwait.c in the program
+ *               of scheduler
  *   -EBUSY, -EINVAL  as usched_run(), where this call runs the threads: c_embed,
  *               SINGLE_THREAD
  *

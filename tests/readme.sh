@@ -152,8 +152,8 @@ holds() {
 	grep -q "($1).*\`$2\`" README.md || fail "README.md does not look for $2() in $1"
 	grep -qE "^[a-z].*[ *]$2\(" "$1" || fail "$1 has no $2()"
 }
-holds usched.c evict
-holds usched.c load_frames
+holds usched.c usched__evict
+holds usched.c usched__load_frames
 holds private/uproc_native.inc unpark
 holds unet.c unet_close
 
