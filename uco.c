@@ -117,7 +117,7 @@ extern inline int uco_yield(void *value, void **next);
  * once. An entry goes with what it is about, by whatever call that is given back, or with
  * its coroutine.
  */
-#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#ifdef USCHED_CHECK
 struct held {
 	struct held      *h_next;
 	const struct uco *h_co;

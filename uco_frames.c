@@ -10,7 +10,7 @@
 
 #include "private/uco_frames.h"
 
-/* Where new frames begin by the statement of coroutines, where there is one. */
+/* Where new frames begin by the statement of coroutines, if the machine has it. */
 #ifdef USCHED__BEGINS
 #define BEGIN ((const void *)(uintptr_t)usched__begin)
 #else
@@ -69,16 +69,10 @@ void uco__drop_frames(struct ustack *c, struct ustack *u)
 	__atomic_store_n(&c->u_stack, &s->s_new, __ATOMIC_RELEASE);     /* its is `s' */
 }
 
-/* No exceptions, fibers or fake stacks, whose state is elsewhere. */
+/* Exceptions are elsewhere, too. */
 static bool clonable(const struct ustack *c)
 {
-#ifdef USCHED_TSAN
-	return false;
-#elif defined(USCHED_ASAN)
-	if (c->u_fiber.f_handle)
-		return false;
-#endif
-	return c->u_stack->k_shared && !(c->u_mail & UCO_CAUGHT
+	return watch_clonable(c) && c->u_stack->k_shared && !(c->u_mail & UCO_CAUGHT
 		&& c->u_pc == (const void *)(uintptr_t)usched__resumed);
 }
 
@@ -186,7 +180,7 @@ static struct arch_jump exchange(char *top, void *arg)
 	if (rc)
 		return (struct arch_jump){ top, rc };
 	uco__exchange_frames(s, u, c);
-	if (STRESS)
+	if (STRESS(s))
 		usched__evict_blocked(s, c);
 	return go_on(s, u, c);
 }

@@ -57,7 +57,7 @@
 #include "private/poller.h"
 #include "private/select.h"
 
-#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#ifdef USCHED_CHECK
 #define CHECKED
 #endif
 

@@ -110,7 +110,7 @@ enum { MONITORED = 1 };
 #endif
 
 /* These builds find calls of usched in regions. */
-#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#ifdef USCHED_CHECK
 #define CHECKS_CALLS
 #endif
 

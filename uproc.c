@@ -62,6 +62,7 @@
 #include "private/native.h"
 #include "private/policy.h"
 #include "private/quota.h"
+#include "private/stress.h"
 #include "debug/uoverflow.h"
 #include "upreempt.h"
 #include "debug/utrace.h"
@@ -1181,7 +1182,7 @@ static int uproc_init(struct uproc *p, struct uprocs *r,
 	set_call_backs(&p->p_sched, policy);
 	set_moves(p, policy);
 	p->p_sched.s_mail = (const usched_mail *)&p->p_inbox;
-	p->p_slot = policy->y_slot && !UPROC_STRESS;
+	p->p_slot = policy->y_slot && !stressed();
 	p->p_sched.s_polls = 1;
 	p->p_sched.s_known = 1;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;
@@ -1461,7 +1462,7 @@ static void set_grow(struct uproc *p)
 	p->p_sched.s_grow = more ? grow : NULL;
 }
 
-#ifdef USCHED_STRESS
+#ifdef USCHED_CHECK
 static uint32_t seed_value;
 
 static void choose_seed(void)

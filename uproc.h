@@ -416,19 +416,15 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * In stress builds any runnable thread may be next. USCHED_SEED, a number in the
+ * With s_stress any runnable thread may be next. USCHED_SEED, a number in the
  * environment, seeds the choice, and is printed.
  */
-#ifdef USCHED_STRESS
-enum { UPROC_STRESS = 1 };
-void uproc__shuffle(struct uproc *p);
+#ifdef USCHED_CHECK
+#define UPROC_STRESS(p) ((p)->p_sched.s_stress)
 #else
-enum { UPROC_STRESS = 0 };
-static inline void uproc__shuffle(struct uproc *p)
-{
-	(void)p;
-}
+#define UPROC_STRESS(p) 0
 #endif
+void uproc__shuffle(struct uproc *p);
 
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches from a prefetch to its use */
@@ -448,7 +444,7 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 
 	if (ready == 0)
 		return NULL;
-	if (UPROC_STRESS)
+	if (UPROC_STRESS(p))
 		uproc__shuffle(p);
 	if (ready > UPROC_CACHED) {
 		ahead = (uintptr_t)p->p_queue[(p->p_head + UPROC_AHEAD) & p->p_mask];

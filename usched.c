@@ -92,6 +92,7 @@
 #include <string.h>
 
 #include "arch/offsets.h"
+#include "private/stress.h"
 
 enum {
 	COPY_SHORT   = 512,             /* bytes; more is left to memcpy() */
@@ -99,7 +100,7 @@ enum {
 	DEEP_RATIO   = 4,               /* when it is less than this part as deep */
 	RESERVE_MORE = 128,             /* bytes: by which frames of callers may differ */
 	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
-	VACATED      = 0xdb,            /* USCHED_STRESS: each byte of vacated frames */
+	VACATED      = 0xdb,            /* s_stress: each byte of vacated frames */
 };
 
 _Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arch/");
@@ -183,7 +184,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 {
 	const struct usched_caught *look = usched__caught();
 
-	if (s->s_hook || OBSERVER(o_blocks) || WATCHED || CHECKED || STRESS
+	if (s->s_hook || OBSERVER(o_blocks) || WATCHED || CHECKED
 	    || usched__probe() != 1)
 		return &all;
 	return look ? look : &none;
@@ -275,29 +276,6 @@ struct usched_stack *usched__next_stack(const struct usched *s,
 	return next == &s->s_new ? NULL : next;
 }
 
-static inline struct usched_stack *first_vacant(const struct usched *s)
-{
-	struct usched_stack *k = s->s_vacant_own.k_next;
-
-	return k == &s->s_vacant_own ? s->s_vacant.k_next : k;
-}
-
-/*
- * The stack for a new thread, or the head of the list. Before threads share one, more are
- * added, if there are more.
- */
-inline struct usched_stack *usched__vacant_stack(struct usched *s)
-{
-	struct usched_stack *k = first_vacant(s);
-
-	if (s->s_grow && (k == &s->s_vacant || k->k_threads > 0
-			   || (s->s_moves && k->k_shared))) {
-		s->s_grow(s);
-		k = first_vacant(s);
-	}
-	return k;
-}
-
 /* ---- Images ---- */
 
 void usched__count_depth(struct usched *s, size_t deep)
@@ -310,10 +288,10 @@ size_t usched__capacity(const struct usched *s, const struct ustack *u)
 {
 	if (u->u_outside)
 		return u->u_image.i_size;
-	return STRESS ? 0 : s->s_room;
+	return STRESS(s) ? 0 : s->s_room;
 }
 
-APART static void free_image(struct usched *s, struct ustack *u, struct ustack *whose)
+APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack *whose)
 {
 	struct usched_image image = u->u_image;
 
@@ -321,13 +299,6 @@ APART static void free_image(struct usched *s, struct ustack *u, struct ustack *
 	ADD(s->s_stats.s_images, -(uint64_t)1);
 	ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
 	s->s_free(s, whose, image.i_frames, image.i_size);
-}
-
-/* Back to the first image. */
-inline void usched__drop_image(struct usched *s, struct ustack *u, struct ustack *whose)
-{
-	if (u->u_outside)
-		free_image(s, u, whose);
 }
 
 /*
@@ -340,7 +311,7 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 	size_t need = watch_image(deep), size = need;
 	void *image;
 
-	if (need <= s->s_room && !STRESS) {
+	if (need <= s->s_room && !STRESS(s)) {
 		usched__drop_image(s, u, whose);
 		return 0;
 	}
@@ -386,7 +357,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 		return 0;
 	need = (need + room + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
 	fits = watch_image(need) <= usched__capacity(s, u);
-	if (fits && !STRESS)
+	if (fits && !STRESS(s))
 		return 0;
 	rc = usched__exchange_image(s, u, u, need < u->u_deep ? u->u_deep : need);
 	return fits ? 0 : rc;
@@ -413,7 +384,7 @@ int usched__fits(const struct usched *s, const char *top)
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
 	return need <= u->u_stack->k_size       /* or another stack */
-		&& (STRESS || !u->u_stack->k_shared     /* images move there */
+		&& (STRESS(s) || !u->u_stack->k_shared     /* images move there */
 		    || watch_image(need) <= usched__capacity(s, u));
 }
 
@@ -454,7 +425,6 @@ void usched__evict(struct usched *s, struct usched_stack *k)
 	u->u_top += AWAY;
 }
 
-/* In USCHED_STRESS builds: evicts the blocked thread at once. This is below its top. */
 void usched__evict_blocked(struct usched *s, struct ustack *u)
 {
 	if (!u || !u->u_stack->k_shared)
@@ -539,16 +509,16 @@ UNWATCHED static void start_watched(void *thread)
 		u->u_func(u->u_image.i_frames);
 }
 
-/* As deep as its image is for sure; WATCHED and STRESS: not before its first block. */
+/* As deep as its image is for sure; WATCHED and s_stress: not before its first block. */
 static inline void set_room(const struct usched *s, struct ustack *u)
 {
-	u->u_deep8 = WATCHED || STRESS ? 0
+	u->u_deep8 = WATCHED || STRESS(s) ? 0
 		: (uint32_t)(s->s_room < DEEP_MIN ? s->s_room : DEEP_MIN) / DEEP_UNIT
 		  & DEEP_UNITS;
 }
 
 /* On the vacant stack `k'; if that is the head of their list there is none (R7). */
-inline void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k)
+static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
 	if (k == &s->s_vacant) {
 		k = s->s_victim;
@@ -566,6 +536,11 @@ inline void usched__place(struct usched *s, struct ustack *u, struct usched_stac
 		set_room(s, u);
 	}
 	watch_launch(s, u);
+}
+
+void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k)
+{
+	place(s, u, k);
 }
 
 APART static void place_alone(struct usched *s, struct ustack *u)
@@ -589,7 +564,7 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 	if (usched__brought(u))
 		place_alone(s, u);
 	else
-		usched__place(s, u, usched__vacant_stack(s));
+		place(s, u, usched__vacant_stack(s));
 	ADD(s->s_stats.s_launches, 1);
 	s->s_func = u->u_func;
 	s->s_arg = u->u_image.i_frames;
@@ -619,14 +594,14 @@ APART static struct arch_jump leave(struct usched *s)
  * Makes `u' the running thread, and returns the way there. What is evicted for it is
  * above SP, or on another stack: this runs below the frames of the blocking thread.
  */
-inline struct arch_jump usched__run(struct usched *s, struct ustack *u)
+static inline struct arch_jump run(struct usched *s, struct ustack *u)
 {
 	const struct ustack *self = s->s_current;
 	struct usched_stack *k;
 	struct arch_jump jump;
 
 	usched__validate(s);
-	if (STRESS && u != self)
+	if (STRESS(s) && u != self)
 		usched__evict_blocked(s, s->s_current);
 	s->s_current = u;
 	if (!u)
@@ -641,10 +616,15 @@ inline struct arch_jump usched__run(struct usched *s, struct ustack *u)
 	return jump;
 }
 
+struct arch_jump usched__run(struct usched *s, struct ustack *u)
+{
+	return run(s, u);
+}
+
 /* The running thread has blocked. This is below its frames. */
 struct arch_jump usched__go(struct ustack *u, struct usched *s)
 {
-	return usched__run(s, u ? u : s->s_next(s));                    /* R2, R3 */
+	return run(s, u ? u : s->s_next(s));                    /* R2, R3 */
 }
 
 /* The same on the long way, where hooks are told. */
@@ -734,7 +714,7 @@ static struct arch_jump visit(char *top, void *arg)
 
 	if (rc)
 		return (struct arch_jump){ top, rc };
-	if (STRESS)
+	if (STRESS(s))
 		usched__evict_blocked(s, s->s_current);
 	s->s_chosen = s->s_current;
 	if (u->u_stack->k_resident != u)
@@ -873,7 +853,7 @@ static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack 
 }
 
 /* Of `u', and its image, which is the thread `whose' to the scheduler. */
-inline void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
+static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
 {
 	struct usched_stack *k = u->u_stack;
 
@@ -895,6 +875,11 @@ inline void usched__drop_frames(struct usched *s, struct ustack *u, struct ustac
 		usched__vacate(s, k);                   /* moves it in the list */
 }
 
+void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
+{
+	drop_frames(s, u, whose);
+}
+
 /* Ends `u', in whatever state it is (R6). */
 static inline void release(struct usched *s, struct ustack *u)
 {
@@ -904,7 +889,7 @@ static inline void release(struct usched *s, struct ustack *u)
 	u->u_attached = 0;
 	if (local)
 		local->a_ops->a_free(local);
-	usched__drop_frames(s, u, u);
+	drop_frames(s, u, u);
 	if (s->s_done)
 		s->s_done(s, u);
 }
@@ -927,7 +912,7 @@ static inline struct arch_jump finish(struct usched *s, struct ustack *u)
 		return finish_long(s, u);
 	s->s_current = NULL;
 	release(s, u);
-	return usched__run(s, s->s_next(s));
+	return run(s, s->s_next(s));
 }
 
 /* After the function of a thread; not after ustack_abort(). */
@@ -1111,6 +1096,7 @@ int usched_init(struct usched *s)
 	s->s_current = NULL;
 	s->s_home = NULL;
 	s->s_owns = 0;
+	s->s_stress = (uint8_t)stressed();
 	if (s->s_room < sizeof(struct usched_image))
 		s->s_room = sizeof(struct usched_image);
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;

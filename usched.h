@@ -349,16 +349,22 @@ struct usched {
 	uint64_t             s_first;   /* those of usched_run() */
 	struct usched_spell  s_spell;
 
-	/* Private: set by the files above that need it, or NULL. */
-	void               (*s_grow)(struct usched *s); /* adds stacks: a launch has found
-							   no vacant one; uproc.c's */
-	int                (*s_has_stack)(const struct usched *s, const void *address);
-	                                /* 1: it is on another processor's; uproc.c's */
-	void               (*s_leave)(struct usched *s);        /* the thread that ends is
-					   in a preemptible region; upreempt.c's */
-	struct arch_jump   (*s_told)(struct usched *s, struct ustack *u);
-	                                /* tells s_hook, and runs it; usched_hook.c's */
-	const struct usched_coroutines *s_coroutines;   /* once there is one */
+	/* Private: what files above supply, or NULL. */
+
+	/* uproc.c: a launch has found no vacant stack. Adds some, or becomes NULL. */
+	void (*s_grow)(struct usched *s);
+
+	/* uproc.c: 1: the address is on a stack of another processor. */
+	int (*s_has_stack)(const struct usched *s, const void *address);
+
+	/* upreempt.c: the thread that ends is in a preemptible region, and leaves it. */
+	void (*s_leave)(struct usched *s);
+
+	/* usched_hook.c: tells s_hook what usched__go(u, s) will do, and does it. */
+	struct arch_jump (*s_told)(struct usched *s, struct ustack *u);
+
+	/* uco.c, once there is a coroutine. */
+	const struct usched_coroutines *s_coroutines;
 
 	void               (*s_func)(void *);   /* of the thread being launched */
 	void                *s_arg;
@@ -379,6 +385,7 @@ struct usched {
 	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
 					   stacks of their own first */
 	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
+	uint8_t          s_stress;      /* private: 1: see private/stress.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */

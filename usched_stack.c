@@ -67,7 +67,7 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s,
 				    .k_number = s->s_number };
 	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
-	k->k_shared = s->s_stacks <= SHARED_STACKS || STRESS;
+	k->k_shared = s->s_stacks <= SHARED_STACKS || STRESS(s);
 	if (usched__on_native(s)) {
 		usched__unlink(&s->s_native);
 		k->k_ring = s->s_victim = k;

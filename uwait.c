@@ -198,7 +198,7 @@ uintptr_t uwait_name(void)
 	return u ? (uintptr_t)u : (uintptr_t)pthread_self();
 }
 
-#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#ifdef USCHED_CHECK
 enum {
 	CLOCK_STEP = 1000000000,        /* ns: more than those of coarse clocks */
 	IDIOM      = 1000,              /* ns: less than this stands for the past */

@@ -4,11 +4,11 @@
  * threads: for debuggers, garbage collectors, checks. Programs that keep the rule of
  * ustack.h need none of it.
  *
- * With -DUSCHED_CHECK or -DUSCHED_STRESS the library checks the pointers that the calls
- * of usync.h, unet.h and uoffload.h are given. A shared object, such as a mutex, must not
- * be on a stack on which threads run. A buffer must not be in another thread's frames,
- * nor in a stale part of a stack. Frames on a stack of ustack_start_alone() are good for
- * both. A wrong pointer is reported on standard error, and the program is aborted.
+ * With -DUSCHED_CHECK the library checks the pointers that the calls of usync.h, unet.h
+ * and uoffload.h are given. A shared object, such as a mutex, must not be on a stack on
+ * which threads run. A buffer must not be in another thread's frames, nor in a stale part
+ * of a stack. Frames on a stack of ustack_start_alone() are good for both. A wrong
+ * pointer is reported on standard error, and the program is aborted.
  *
  * All calls are for the dispatcher's native thread, and none switches threads.
  */

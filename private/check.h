@@ -80,7 +80,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 
 enum { OBJECT, BUFFER, ARGUMENT, VALUE };
 
-#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#ifdef USCHED_CHECK
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -45,15 +45,8 @@ enum { CHECKED = 1 };
 enum { CHECKED = 0 };
 #endif
 
-/*
- * A build to find mistakes in programs: a thread is evicted when another one runs, gets a
- * new image each time, and its stack is overwritten.
- */
-#ifdef USCHED_STRESS
-enum { STRESS = 1 };
-#else
-enum { STRESS = 0 };
-#endif
+/* See stress.h. */
+#define STRESS(s) (CHECKED && (s)->s_stress)
 
 /* Called by threads, and not inlined, for the reason in uhere.h. */
 #define BY_THREADS __attribute__((noinline))
@@ -132,9 +125,6 @@ const struct usched_caught *usched__look_at(const struct usched *s);
 /* Into the list, without a resident. */
 void usched__vacate(struct usched *s, struct usched_stack *k);
 
-/* The stack for a new thread, or s_vacant: there is none. May add some. */
-struct usched_stack *usched__vacant_stack(struct usched *s);
-
 /* Puts `u' on the vacant stack `k'; if that is s_vacant, there is none (R7). */
 void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k);
 
@@ -147,7 +137,7 @@ struct arch_jump usched__fetch(struct usched *s, struct ustack *u);
 /* Copies the frames of `u' to their place. SP is at their top, or below (R5). */
 void usched__load_frames(struct usched *s, struct ustack *u);
 
-/* With STRESS: evicts the blocked thread at once. SP is below its top. */
+/* With s_stress: evicts the blocked thread at once. SP is below its top. */
 void usched__evict_blocked(struct usched *s, struct ustack *u);
 
 /*
@@ -161,8 +151,8 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 /* Bytes of the image of `u'. */
 size_t usched__capacity(const struct usched *s, const struct ustack *u);
 
-/* `u' goes back to its first image; if it has no other, nothing. */
-void usched__drop_image(struct usched *s, struct ustack *u, struct ustack *whose);
+/* `u', which has another one, goes back to its first image. */
+void usched__free_image(struct usched *s, struct ustack *u, struct ustack *whose);
 
 /* Drops the frames of `u' and their image. */
 void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose);
@@ -177,6 +167,37 @@ int usched__stop(struct usched *s, char *top);
 struct arch_jump usched__run(struct usched *s, struct ustack *u);
 
 #pragma GCC visibility pop
+
+static inline struct usched_stack *usched__first_vacant(const struct usched *s)
+{
+	struct usched_stack *k = s->s_vacant_own.k_next;
+
+	return k == &s->s_vacant_own ? s->s_vacant.k_next : k;
+}
+
+/*
+ * The stack for a new thread, or s_vacant: there is none. Before threads share one, more
+ * are added, if there are more.
+ */
+static inline struct usched_stack *usched__vacant_stack(struct usched *s)
+{
+	struct usched_stack *k = usched__first_vacant(s);
+
+	if (s->s_grow && (k == &s->s_vacant || k->k_threads > 0
+			   || (s->s_moves && k->k_shared))) {
+		s->s_grow(s);
+		k = usched__first_vacant(s);
+	}
+	return k;
+}
+
+/* Back to the first image. */
+static inline void usched__drop_image(struct usched *s, struct ustack *u,
+				      struct ustack *whose)
+{
+	if (u->u_outside)
+		usched__free_image(s, u, whose);
+}
 
 #ifdef USCHED_CHECK
 /* The stacks in the list. */

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # check.sh: make check. Builds and runs every test: with the given settings, with the
-# portable switch, in a stress build, some under valgrind, and the scripts. The stress
-# build checks invariants, and evicts threads at each block. The last lines name the tests
+# portable switch, under stress, some under valgrind, and the scripts. Under stress
+# invariants are checked, and threads evicted at each block. The last lines name the tests
 # that failed, each with what failed first, and the very last has the numbers of test cases
 # that passed, failed and were skipped.
 #
@@ -56,6 +56,7 @@ run_one() {
 		run steal "$timeout" "$top/tests/$name"
 		;;
 	setjmp | stress)
+		[ "$1" = setjmp ] || export USCHED_STRESS=1
 		export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
 		run "$1" "$timeout" "$top/$1/tests/$name"
 		;;
@@ -132,7 +133,7 @@ list_jobs() {
 	if [ "$SWITCH" != setjmp ] && build_tests setjmp "B=$top/setjmp" SWITCH=setjmp >&2; then
 		programs setjmp
 	fi
-	if build_tests stress "B=$top/stress" "CFLAGS=$cflags -DUSCHED_CHECK -DUSCHED_STRESS" >&2; then
+	if build_tests stress "B=$top/stress" "CFLAGS=$cflags -DUSCHED_CHECK" >&2; then
 		programs stress
 	fi
 	for test in $memchecked; do

@@ -7,7 +7,7 @@
 #              run by qemu; i386 on x86-64 by itself
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       default: no other options; hard: the hardening of distributions; checked:
-#              -DUSCHED_CHECK; stress: -DUSCHED_STRESS as well; branch: pointer
+#              -DUSCHED_CHECK; stress: USCHED_STRESS=1 as well; branch: pointer
 #              authentication and landing pads; valgrind; poll: EVENTS=poll; poll-stress:
 #              stress as well
 #   switch     asm: this machine's file in arch/, or setjmp
@@ -221,7 +221,8 @@ set_options() {
 		cflags="$cflags -DSINGLE_THREAD"
 		;;
 	stress | poll-stress)
-		cflags="$cflags -DUSCHED_CHECK -DUSCHED_STRESS"
+		cflags="$cflags -DUSCHED_CHECK"
+		export USCHED_STRESS=1
 		;;
 	branch)
 		cflags="$cflags -mbranch-protection=standard"

@@ -93,7 +93,7 @@ summarize() {
 : >"$dir/counts"
 measure default '' "${SWITCH-}"
 measure setjmp '' setjmp
-measure stress '-DUSCHED_CHECK -DUSCHED_STRESS' "${SWITCH-}"
+USCHED_STRESS=1 measure stress -DUSCHED_CHECK "${SWITCH-}"
 summarize >"$dir/functions"
 
 awk 'NF > 4' "$dir/functions" >"$dir/missed"

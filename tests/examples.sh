@@ -74,7 +74,7 @@ arguments_of() {
 	esac
 }
 
-# Standard error has only the seed of a build with USCHED_STRESS.
+# Standard error has only the seed of USCHED_STRESS.
 check_errors() {		# FILE
 	if grep -qv '^usched: USCHED_SEED=[0-9]*$' "$1"; then
 		fail "$example" "writes to standard error"

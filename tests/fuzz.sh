@@ -148,8 +148,8 @@ dd if=/dev/zero of="$dir/www/large" bs=70000 count=1 2>/dev/null
 fuzz api 512 2
 if [ "${LONG-}" = 1 ]; then
 	export USCHED_SEED=1
-	library stress "$guided -DUSCHED_STRESS" || exit 1
-	fuzz stress 512 3
+	library stress "$guided -DUSCHED_CHECK" || exit 1
+	USCHED_STRESS=1 fuzz stress 512 3
 fi
 fuzz dispatch 4096 1
 ! has http_parser.h || fuzz httpd 1024 1

@@ -22,8 +22,9 @@ arch/uhere.h:
 arch/uswitch.h: usched.h
 usched.h: arch/uhere.h arch/uswitch.h
 private/observer.h: usched.h
+private/stress.h:
 private/dispatch.h: ustack.h arch/arch.h private/direction.h private/observer.h debug/watch/watch.h
-usched.c: private/dispatch.h arch/offsets.h
+usched.c: private/dispatch.h private/stress.h arch/offsets.h
 usched_stack.c: private/dispatch.h
 usched_hook.c: private/dispatch.h
 arch/arch.h:
@@ -86,7 +87,7 @@ debug/utrace.h: usched.h
 debug/utrace.c: debug/utrace.h arch/arch.h private/cancel.h debug/probe.h uproc.h uwait.h debug/utrace_json.inc
 debug/utrace_json.inc:
 debug/probe.h:
-uproc.c: uproc.h private/cancel.h private/check.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h debug/uoverflow.h upreempt.h debug/utrace.h private/where.h private/direction.h private/uproc_alone.inc private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
+uproc.c: uproc.h private/cancel.h private/check.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h private/stress.h debug/uoverflow.h upreempt.h debug/utrace.h private/where.h private/direction.h private/uproc_alone.inc private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
 private/uproc_alone.inc:
 private/uproc_trim.inc:
 private/uproc_names.inc:

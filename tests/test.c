@@ -18,6 +18,7 @@
 
 #include "../ustack.h"
 #include "../private/poller.h"
+#include "../private/stress.h"
 
 uint32_t test_seed;
 
@@ -223,11 +224,7 @@ int test_is_single(void)
 
 int test_is_stressed(void)
 {
-#ifdef USCHED_STRESS
-	return 1;
-#else
-	return 0;
-#endif
+	return stressed();
 }
 
 void __gcov_init(void *info) __attribute__((weak));

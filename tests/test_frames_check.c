@@ -28,7 +28,7 @@ enum { SIZE = 256 };
 
 static volatile size_t size = SIZE, deep = 8192;        /* unknown to the compiler */
 
-#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#ifdef USCHED_CHECK
 enum { CHECKED = 1 };
 #else
 enum { CHECKED = 0 };

@@ -14,7 +14,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-#if defined(USCHED_CHECK) || defined(USCHED_STRESS)
+#ifdef USCHED_CHECK
 enum { CHECKED = 1 };
 #else
 enum { CHECKED = 0 };

@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 import serverlib
@@ -36,7 +37,8 @@ UTHREADS = os.path.join(ROOT, "tools", "uthreads")
 LIMIT = 300             # seconds: a command that takes so long hangs
 THREADS, SEED = 20, 7
 NOTED = re.compile(r"^trace (0x[0-9a-f]+) (\d+) ?(.*)$", re.M)
-MODULES = "usched uimage uproc rr uevents uwait usync uchan uscope unet upreempt".split()
+MODULES = ("usched usched_stack usched_hook ustack uimage uproc rr uevents uwait usync "
+           "usync_chan usync_scope unet upreempt").split()
 
 
 def patiently(check):
@@ -88,7 +90,7 @@ def objects(kind):
     if kind == "setjmp":
         arch = "setjmp"
     else:
-        options = ["-DUSCHED_CHECK", "-DUSCHED_STRESS"]
+        options = ["-DUSCHED_CHECK"]
     machine = f"arch/{arch}.c" if arch == "setjmp" else f"arch/{arch}.S"
     built = [f"{B}/{kind}/{m}.o" for m in MODULES] + [f"{B}/{kind}/arch/{arch}.o"]
     return built if all(map(os.path.exists, built)) else [*options, *sources, machine]
@@ -215,7 +217,8 @@ class Traces(unittest.TestCase):
         self.look(build("setjmp", "setjmp"), (0, 1))
 
     def test_stress(self):
-        self.look(build("stress", "stress"), (3, 2))
+        with unittest.mock.patch.dict(os.environ, USCHED_STRESS="1"):
+            self.look(build("stress", "stress"), (3, 2))
 
     def test_stripped(self):
         """Without symbols and debug information, at fixed addresses and moved."""

@@ -73,8 +73,8 @@ sessions() {
 short=${LONG:+1}
 USCHED_TEST_SCALE=${USCHED_TEST_SCALE:-${short:-10}} sessions sessions "$B" env
 if [ -n "${LONG-}" ]; then
-	cflags="$cflags -DUSCHED_CHECK -DUSCHED_STRESS"
-	USCHED_TEST_SCALE=4 sessions stress "$dir/build" env
+	cflags="$cflags -DUSCHED_CHECK"
+	USCHED_TEST_SCALE=4 sessions stress "$dir/build" env USCHED_STRESS=1
 fi
 
 # ask WHAT EXPECTED CURL-ARGUMENT...: by curl; the exit status, and what it got.

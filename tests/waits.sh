@@ -48,7 +48,7 @@ expected >"$dir/want"
 sed 's/ [0-9][0-9]* |$/ N |/' "$dir/out" | diff "$dir/want" - >&2 || fail 'waits: the table'
 usual=no
 if grep -q "^CFLAGS=.*-O[23]" "$B/flags" && ! grep -q -e SWITCH=setjmp -e -fsanitize \
-	-e USCHED_STRESS "$B/flags"; then
+	-e USCHED_CHECK "$B/flags"; then
 	usual=yes
 	most '`ustack_wait()`' 230
 	for wait in semaphore 'semaphore, with a deadline' mutex 'reader-writer lock, to read' \

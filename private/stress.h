@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stress.h: whether rare things are to happen each time, to find mistakes in programs. A
+ * thread is evicted when another one runs, gets a new image each time, its stack is
+ * overwritten, and any runnable thread may be next. Builds with USCHED_CHECK do so if
+ * USCHED_STRESS is in the environment, and not 0. Private.
+ */
+#ifndef USCHED_STRESS_H
+#define USCHED_STRESS_H
+
+#ifdef USCHED_CHECK
+#include <stdlib.h>
+
+static inline int stressed(void)
+{
+	const char *given = getenv("USCHED_STRESS");
+
+	return given && given[0] && given[0] != '0';
+}
+#else
+static inline int stressed(void)
+{
+	return 0;
+}
+#endif
+
+#endif /* USCHED_STRESS_H */
