@@ -179,7 +179,6 @@ struct usched_caught *usched__caught(void)
 	return get ? get() : NULL;
 }
 
-/* The s_caught of a thread that shares control words. */
 const struct usched_caught *usched__look_at(const struct usched *s)
 {
 	const struct usched_caught *look = usched__caught();
@@ -190,7 +189,6 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 	return look ? look : &none;
 }
 
-/* The running thread has control words of its own from now on. */
 void usched__own_control(struct usched *s, uint64_t words)
 {
 	s->s_control = usched__control();
@@ -635,7 +633,6 @@ static struct arch_jump go(struct usched *s, struct ustack *u)
 
 /* ---- Block ---- */
 
-/* The running thread blocks, with that top. */
 int usched__stop(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
@@ -1039,17 +1036,8 @@ static int refuse_ended(struct usched *s, struct ustack *u)
 	return -ESRCH;
 }
 
-static int refuse_detach(struct usched *s, struct ustack *u)
-{
-	(void)s;
-	(void)u;
-	return -EINVAL;
-}
-
 /* The dispatcher of records without memory. */
-static const struct usched gone = {
-	.s_wake = refuse_ended, .s_cancel = refuse_ended, .s_detach = refuse_detach,
-};
+static const struct usched gone = { .s_wake = refuse_ended };
 
 struct usched *usched__gone(void)
 {
@@ -1152,16 +1140,11 @@ int usched_fini(struct usched *s)
 
 void usched_stats(const struct usched *s, struct usched_stats *out)
 {
-	out->s_switches    = GET(s->s_stats.s_switches);
-	out->s_launches    = GET(s->s_stats.s_launches);
-	out->s_evictions   = GET(s->s_stats.s_evictions);
-	out->s_loads       = GET(s->s_stats.s_loads);
-	out->s_preempted   = GET(s->s_stats.s_preempted);
-	out->s_moves       = GET(s->s_stats.s_moves);
-	out->s_bytes       = GET(s->s_stats.s_bytes);
-	out->s_deepest     = GET(s->s_stats.s_deepest);
-	out->s_images      = GET(s->s_stats.s_images);
-	out->s_image_bytes = GET(s->s_stats.s_image_bytes);
+	const uint64_t *from = (const uint64_t *)&s->s_stats;
+	uint64_t *to = (uint64_t *)out;
+
+	for (size_t i = 0; i < sizeof *out / sizeof *to; i++)
+		to[i] = GET(from[i]);
 }
 
 void usched__forked(void)

@@ -47,13 +47,23 @@ static struct usched_stack *place_bottom(const struct usched *s, uintptr_t end,
 	return (void *)bottom;
 }
 
+struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
+					uint16_t *colour)
+{
+	struct usched_stack *k = place_bottom(s, (uintptr_t)base + size, colour);
+
+	*k = (struct usched_stack){ .k_bottom = (char *)k };
+	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
+	watch_stack(k);
+	return k;
+}
+
 /*
  *  base                                                        base + size
  *   | frames grow down to here ...      bottom | usched_stack | colour |
  */
 int usched_add_stack(struct usched *s, void *base, size_t size)
 {
-	uintptr_t end = (uintptr_t)base + size;
 	struct usched_stack *k;
 
 	if (usched__probe() == 0)
@@ -62,11 +72,10 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 		return -EINVAL;
 	if (s->s_native.k_threads > 0)
 		return -EBUSY;
-	k = place_bottom(s, end, &s->s_colour);
+	k = usched__make_stack(s, base, size, &s->s_colour);
+	k->k_sched = s;
+	k->k_number = s->s_number;
 	s->s_stacks++;
-	*k = (struct usched_stack){ .k_bottom = (char *)k, .k_sched = s,
-				    .k_number = s->s_number };
-	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
 	k->k_shared = s->s_stacks <= SHARED_STACKS || STRESS(s);
 	if (usched__on_native(s)) {
 		usched__unlink(&s->s_native);
@@ -79,19 +88,7 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 		s->s_own = k;
 	}
 	usched__vacate(s, k);
-	watch_stack(k);
 	return 0;
-}
-
-struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
-					uint16_t *colour)
-{
-	struct usched_stack *k = place_bottom(s, (uintptr_t)base + size, colour);
-
-	*k = (struct usched_stack){ .k_bottom = (char *)k };
-	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
-	watch_stack(k);
-	return k;
 }
 
 void usched__place_alone(struct ustack *u, struct usched_stack *k)

@@ -105,6 +105,12 @@ int ustack_attach(struct ustack_attachment *l)
 
 /* ---- Join, detach, cancel ---- */
 
+/* The scheduler has no such call; or the thread has `ended', and its memory is gone. */
+static int refuse(const struct usched *s, int ended)
+{
+	return s == usched__gone() ? ended : -ENOTSUP;
+}
+
 APART static int join(struct ustack *u, const void *where, void **value, int64_t deadline)
 {
 	const struct ustack *self = usched__current->s_current;
@@ -112,7 +118,7 @@ APART static int join(struct ustack *u, const void *where, void **value, int64_t
 	int rc, error;
 
 	if (!s->s_join || (self && usched__current->s_join != s->s_join))
-		return s == usched__gone() ? -EINVAL : -ENOTSUP;
+		return refuse(s, -EINVAL);
 	if (!self || deadline <= 0)
 		return s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
 	do {
@@ -143,7 +149,7 @@ int ustack_detach(struct ustack *u)
 	struct usched *s = ustack_sched(u);
 
 	CALLED(__func__);
-	return s->s_detach ? s->s_detach(s, u) : -ENOTSUP;
+	return s->s_detach ? s->s_detach(s, u) : refuse(s, -EINVAL);
 }
 
 int ustack_cancel(struct ustack *u)
@@ -151,7 +157,7 @@ int ustack_cancel(struct ustack *u)
 	struct usched *s = ustack_sched(u);
 
 	CALLED(__func__);
-	return s->s_cancel ? s->s_cancel(s, u) : -ENOTSUP;
+	return s->s_cancel ? s->s_cancel(s, u) : refuse(s, -ESRCH);
 }
 
 void ustack_cancel_here(struct ustack *u)
