@@ -58,7 +58,7 @@ void all_have_events(void);
 
 /*
  * Cases of cmocka: func() runs as a thread, over each configuration; over `conf'; or
- * there, but not in stress builds, whose threads run in any order; in a native thread.
+ * there, but not under stress, when threads run in any order; in a native thread.
  */
 #define NET_CASE(func)        CASE_BY(run_net_case, #func, func, NULL)
 #define CONF_CASE(func, conf) CASE_BY(run_net_case, #func " " #conf, func, &conf)

@@ -5,7 +5,7 @@
 # others: wrk, curl, and openssl s_client with each version, names, protocols, tickets, and
 # with certificates of its own. The certificates are made here.
 #
-#   LONG=1   test_utls with all that it has, also in a stress build; and
+#   LONG=1   test_utls with all that it has, also under stress; and
 #            testssl.sh, if it is installed, finds nothing above LOW
 set -u
 cd "$(dirname "$0")/.." || exit 1
