@@ -22,7 +22,8 @@ src=.
 LONG=${LONG-}
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 symbolizer=llvm-symbolizer
-modules='usched uimage uproc rr uevents uwait usync uchan uco'
+needed='usched usched_stack ustack uimage uproc uevents uwait rr'
+modules="$needed usync usync_chan uco uco_frames"
 machine=$(uname -m)
 [ -f "arch/$machine.S" ] || machine=setjmp
 
@@ -288,7 +289,7 @@ refuse_mixed() {
 
 # With a library that is built without any.
 refuse_all_mixed() {
-	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules='usched uimage uproc rr ll'
+	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules="$needed ll"
 	build_library
 	for each in gcc clang; do
 		refuse_mixed $each address
@@ -314,7 +315,7 @@ refuse_shadow_stack() {
 			return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 		}
 	END
-	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules='usched uimage uproc rr'
+	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules=$needed
 	count=$((count + 1))
 	build_library
 	compile "$dir/shadow.c" "$dir"/lib/*.o -lm -Wl,--wrap=usched__probe \
