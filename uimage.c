@@ -17,16 +17,15 @@
 #include "uimage.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "private/direction.h"
+#include "private/image.h"
 #include "private/lock.h"
 
 enum {
-	RECORD     = 0,                 /* the class of records */
 	LINE       = 64,                /* bytes of a cache line */
 	FINE_STEP  = 64,                /* bytes between the small classes, */
 	FINE_MAX   = 512,               /* up to here; log2 of it is 9 */
@@ -35,24 +34,6 @@ enum {
 	BATCH_MAX  = 64,                /* blocks, */
 	BATCH_SIZE = 16 << 10,          /* and bytes, in a batch */
 	ARENA_MIN  = 64 << 10,          /* bytes of a class's first arena */
-	ARENA_MAX  = 32 << 20,          /* bytes: doubling ends */
-	HUGE_PAGE  = 2 << 20,           /* bytes; arenas of two and more ask for them */
-	STEP       = 2048,              /* blocks, */
-	STEP_BYTES = 2 << 20,           /* or bytes, in a step of uimage_pool_trim() */
-};
-
-struct uimage_block {
-	struct uimage_block *b_next;
-	struct uimage_block *b_batch;  /* first of a batch in the pool: the next batch */
-};
-
-/* i_lock. The free blocks of an arena that are in no batch. */
-struct uimage_held {
-	size_t   d_count;
-	size_t   d_from;                /* there are none below this one */
-	bool     d_dirty;               /* some came since its pages were dropped */
-	bool     d_plain;               /* it was told to do without huge pages */
-	uint64_t d_bits[];              /* 1: this block */
 };
 
 _Static_assert(sizeof(struct uimage_arena) == UIMAGE_HEAD, "rests begin behind it");
@@ -60,36 +41,39 @@ _Static_assert(sizeof(struct uimage_arena) == UIMAGE_HEAD, "rests begin behind i
 _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");
+void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
 /* LeakSanitizer's, if linked: frames and images may have the only pointer to a block. */
 void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
-void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
-static struct uimage_chunk plan_chunk(size_t record, size_t rest);
-static size_t class_of(size_t size);
-static size_t class_size(size_t class);
-static void  *get(struct uimage_cache *cache, size_t class);
-static void   put(struct uimage_cache *cache, size_t class, void *block);
-static bool   refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
-		     size_t class);
-static void   give_batch(struct uimage_pool *pool, size_t class,
-			 struct uimage_block *batch);
-static size_t carve(struct uimage_class *c, struct uimage_block **list);
-static void   count_free(struct uimage_pool *pool, struct uimage_class *c, long n);
-static struct uimage_chunk *chunk_of(char *record);
-static bool   is_first(const struct uimage_arena *a, const char *record);
-static char  *next_record(const struct uimage_arena *a, char *r);
-static bool   grow(struct uimage_pool *pool, struct uimage_class *c);
-static size_t held_size(const struct uimage_class *c, size_t arena);
-static void  *map(size_t size, size_t align);
-static void   show(void *p, size_t size);
-static void   unmap(void *p, size_t size);
-static size_t round_up(size_t size, size_t unit);
-static size_t page_size(void);
+static size_t round_up(size_t size, size_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
 
-/* In private/uimage_trim.inc. */
-static size_t take_held(struct uimage_pool *pool, struct uimage_class *c,
-			struct uimage_block **list);
+/* As many records as fit behind their rests. */
+static struct uimage_chunk plan_chunk(size_t record, size_t rest)
+{
+	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - LINE) / (record + rest);
+	size_t first = round_up(UIMAGE_HEAD + count * rest, LINE);
+
+	return (struct uimage_chunk){
+		.k_first   = (uint32_t)first,
+		.k_size    = (uint32_t)record,
+		.k_rest    = (uint32_t)rest,
+		.k_count   = (uint32_t)count,
+		.k_inverse = (uint32_t)((((uint64_t)1 << 32) - 1) / record + 1),
+	};
+}
+
+static size_t class_size(size_t class)
+{
+	size_t coarse = class - 1 - FINE_MAX / FINE_STEP;
+
+	if (class <= FINE_MAX / FINE_STEP)
+		return class * FINE_STEP;
+	return (5 + coarse % 4) << (coarse / 4 + FINE_LOG - 2);
+}
 
 int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest)
 {
@@ -111,19 +95,18 @@ int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest)
 	return 0;
 }
 
-/* As many records as fit behind their rests. */
-static struct uimage_chunk plan_chunk(size_t record, size_t rest)
+static void unmap(void *p, size_t size)
 {
-	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - LINE) / (record + rest);
-	size_t first = round_up(UIMAGE_HEAD + count * rest, LINE);
+	if (__lsan_unregister_root_region)
+		__lsan_unregister_root_region(p, size);
+	munmap(p, size);
+}
 
-	return (struct uimage_chunk){
-		.k_first   = (uint32_t)first,
-		.k_size    = (uint32_t)record,
-		.k_rest    = (uint32_t)rest,
-		.k_count   = (uint32_t)count,
-		.k_inverse = (uint32_t)((((uint64_t)1 << 32) - 1) / record + 1),
-	};
+/* Whole pages, which are not touched before memory goes back. */
+static size_t held_size(const struct uimage_class *c, size_t arena)
+{
+	return round_up(sizeof(struct uimage_held) + arena / c->c_size / 8 + LINE,
+			page_size());
 }
 
 void uimage_pool_fini(struct uimage_pool *pool)
@@ -147,6 +130,19 @@ size_t uimage_pool_bytes(struct uimage_pool *pool)
 	bytes = pool->i_bytes;
 	unlock(&pool->i_lock);
 	return bytes;
+}
+
+/* The record after `r', in this chunk or the next; or the end of the arena. */
+static char *next_record(const struct uimage_arena *a, char *r)
+{
+	const struct uimage_chunk *plan = &a->a_chunk;
+	char *chunk = (char *)chunk_of(r);
+
+	r += plan->k_size;
+	if (r < chunk + plan->k_first + (size_t)plan->k_count * plan->k_size)
+		return r;
+	chunk += UIMAGE_CHUNK;
+	return chunk < a->a_end ? chunk + plan->k_first : a->a_end;
 }
 
 void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
@@ -192,166 +188,7 @@ void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool)
 	*cache = (struct uimage_cache){ .i_pool = pool };
 }
 
-void *uimage_record(struct uimage_cache *cache)
-{
-	return get(cache, RECORD);
-}
-
-void uimage_record_free(struct uimage_cache *cache, void *record)
-{
-	put(cache, RECORD, record);
-}
-
-void *uimage_alloc(struct uimage_cache *cache, size_t *size)
-{
-	size_t class;
-
-	if (*size > CLASS_MAX) {
-		*size = round_up(*size, page_size());
-		return map(*size, 1);
-	}
-	class = class_of(*size);
-	*size = cache->i_pool->i_class[class].c_size;
-	return get(cache, class);
-}
-
-void uimage_free(struct uimage_cache *cache, void *image, size_t size)
-{
-	if (size > CLASS_MAX)
-		unmap(image, size);
-	else
-		put(cache, class_of(size), image);
-}
-
-int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
-{
-	size_t guard = round_up(UIMAGE_GUARD, page_size());
-
-	*stacks = (struct uimage_stacks){ .k_size = round_up(size, page_size()) };
-	/* An odd number of pages: with an even one, tops share some sets of a TLB. */
-	stacks->k_stride = (stacks->k_size + guard) | page_size();
-	if (count > SIZE_MAX / 2 / stacks->k_stride)
-		return -ENOMEM;
-	stacks->k_map = mmap(NULL, count * stacks->k_stride, PROT_NONE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (stacks->k_map == MAP_FAILED)
-		return -ENOMEM;
-	show(stacks->k_map, count * stacks->k_stride);
-	for (; stacks->k_count < count; stacks->k_count++) {
-		char *base = uimage_stacks_base(stacks, stacks->k_count);
-
-		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
-			unmap(stacks->k_map, count * stacks->k_stride);
-			stacks->k_count = 0;
-			return -ENOMEM;
-		}
-	}
-	return 0;
-}
-
-void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
-{
-	return stack_first(stacks->k_map + i * stacks->k_stride, stacks->k_stride,
-			   stacks->k_size);
-}
-
-void uimage_stacks_unmap(struct uimage_stacks *stacks)
-{
-	unmap(stacks->k_map, stacks->k_count * stacks->k_stride);
-}
-
-static size_t class_of(size_t size)
-{
-	size_t log;
-
-	if (size <= FINE_MAX)
-		return size ? (size + FINE_STEP - 1) / FINE_STEP : 1;
-	log = (size_t)(63 - __builtin_clzll(size - 1));         /* 2^log < size */
-	return 1 + FINE_MAX / FINE_STEP + 4 * (log - FINE_LOG)
-		 + ((size - 1) >> (log - 2)) % 4;
-}
-
-static size_t class_size(size_t class)
-{
-	size_t coarse = class - 1 - FINE_MAX / FINE_STEP;
-
-	if (class <= FINE_MAX / FINE_STEP)
-		return class * FINE_STEP;
-	return (5 + coarse % 4) << (coarse / 4 + FINE_LOG - 2);
-}
-
-static void *get(struct uimage_cache *cache, size_t class)
-{
-	struct uimage_shelf *shelf = &cache->i_shelf[class];
-	struct uimage_block *block = shelf->h_free;
-
-	if (!block) {
-		if (!refill(shelf, cache->i_pool, class))
-			return NULL;
-		block = shelf->h_free;
-	}
-	shelf->h_free = block->b_next;
-	shelf->h_count--;
-	return block;
-}
-
-static void put(struct uimage_cache *cache, size_t class, void *block)
-{
-	struct uimage_shelf *shelf = &cache->i_shelf[class];
-	struct uimage_block *b = block;
-
-	if (shelf->h_count == cache->i_pool->i_class[class].c_batch) {
-		if (shelf->h_spare)
-			give_batch(cache->i_pool, class, shelf->h_spare);
-		shelf->h_spare = shelf->h_free;
-		shelf->h_free = NULL;
-		shelf->h_count = 0;
-	}
-	b->b_next = shelf->h_free;
-	shelf->h_free = b;
-	shelf->h_count++;
-}
-
-/* Fills an empty shelf from its spare, the pool's batches, arenas, or a new carving. */
-static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
-		   size_t class)
-{
-	struct uimage_class *c = &pool->i_class[class];
-
-	shelf->h_count = c->c_batch;
-	shelf->h_free = shelf->h_spare;
-	shelf->h_spare = NULL;
-	if (shelf->h_free)
-		return true;
-	lock(&pool->i_lock);
-	shelf->h_free = c->c_batches;
-	if (shelf->h_free) {
-		c->c_batches = shelf->h_free->b_batch;
-		count_free(pool, c, -1);
-	} else if (c->c_held > 0)
-		shelf->h_count = take_held(pool, c, &shelf->h_free);
-	else if (grow(pool, c))
-		shelf->h_count = carve(c, &shelf->h_free);
-	else
-		shelf->h_count = 0;
-	unlock(&pool->i_lock);
-	return shelf->h_free;
-}
-
-static void give_batch(struct uimage_pool *pool, size_t class,
-		       struct uimage_block *batch)
-{
-	struct uimage_class *c = &pool->i_class[class];
-
-	lock(&pool->i_lock);
-	batch->b_batch = c->c_batches;
-	c->c_batches = batch;
-	count_free(pool, c, 1);
-	unlock(&pool->i_lock);
-}
-
-/* So many batches more are free. */
-static void count_free(struct uimage_pool *pool, struct uimage_class *c, long n)
+void uimage__count_free(struct uimage_pool *pool, struct uimage_class *c, long n)
 {
 	size_t bytes = c->c_batch * c->c_size;
 
@@ -362,50 +199,35 @@ static void count_free(struct uimage_pool *pool, struct uimage_class *c, long n)
 			 __ATOMIC_RELAXED);
 }
 
-/* Up to a batch of new blocks from the newest arena, in order of address. */
-static size_t carve(struct uimage_class *c, struct uimage_block **list)
+static void show(void *p, size_t size)
 {
-	struct uimage_arena *a = c->c_arenas;
-	bool records = a->a_chunk.k_size > 0;
-	size_t n = 0;
-
-	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
-		struct uimage_block *b = (void *)a->a_carved;
-
-		*list = b;
-		list = &b->b_next;
-		a->a_carved = records ? next_record(a, a->a_carved)
-				      : a->a_carved + c->c_size;
-		if (records && a->a_carved < a->a_end && is_first(a, a->a_carved)) {
-			*chunk_of(a->a_carved) = a->a_chunk;
-			chunk_of(a->a_carved)->k_kept = 0;
-		}
-	}
-	*list = NULL;
-	return n;
+	if (__lsan_register_root_region)
+		__lsan_register_root_region(p, size);
 }
 
-static struct uimage_chunk *chunk_of(char *record)
+/* Maps zeroed memory; `align' is 1 for pages, or a larger power of two. */
+static void *map(size_t size, size_t align)
 {
-	return (void *)(record - (uintptr_t)record % UIMAGE_CHUNK);
-}
+	size_t slack = align > 1 ? align : 0, before, after;
+	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-static bool is_first(const struct uimage_arena *a, const char *record)
-{
-	return (uintptr_t)record % UIMAGE_CHUNK == a->a_chunk.k_first;
-}
-
-/* The record after `r', in this chunk or the next; or the end of the arena. */
-static char *next_record(const struct uimage_arena *a, char *r)
-{
-	const struct uimage_chunk *plan = &a->a_chunk;
-	char *chunk = (char *)chunk_of(r);
-
-	r += plan->k_size;
-	if (r < chunk + plan->k_first + (size_t)plan->k_count * plan->k_size)
-		return r;
-	chunk += UIMAGE_CHUNK;
-	return chunk < a->a_end ? chunk + plan->k_first : a->a_end;
+	if (p == MAP_FAILED)
+		return NULL;
+	show(p + (-(uintptr_t)p & (align - 1)), size);
+	if (slack == 0)
+		return p;
+	before = -(uintptr_t)p & (align - 1);
+	after = slack - before;
+	if (before)
+		munmap(p, before);
+	if (after)
+		munmap(p + before + size, after);
+#ifdef MADV_HUGEPAGE
+	if (align >= HUGE_PAGE)
+		madvise(p + before, size, MADV_HUGEPAGE);       /* a hint */
+#endif
+	return p + before;
 }
 
 /* Makes room for a block in the newest arena of the class. */
@@ -445,59 +267,179 @@ static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 	return true;
 }
 
-/* Whole pages, which are not touched before memory goes back. */
-static size_t held_size(const struct uimage_class *c, size_t arena)
+static bool is_first(const struct uimage_arena *a, const char *record)
 {
-	return round_up(sizeof(struct uimage_held) + arena / c->c_size / 8 + LINE,
-			page_size());
+	return (uintptr_t)record % UIMAGE_CHUNK == a->a_chunk.k_first;
 }
 
-/* Maps zeroed memory; `align' is 1 for pages, or a larger power of two. */
-static void *map(size_t size, size_t align)
+/* Up to a batch of new blocks from the newest arena, in order of address. */
+static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
-	size_t slack = align > 1 ? align : 0, before, after;
-	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uimage_arena *a = c->c_arenas;
+	bool records = a->a_chunk.k_size > 0;
+	size_t n = 0;
 
-	if (p == MAP_FAILED)
-		return NULL;
-	show(p + (-(uintptr_t)p & (align - 1)), size);
-	if (slack == 0)
-		return p;
-	before = -(uintptr_t)p & (align - 1);
-	after = slack - before;
-	if (before)
-		munmap(p, before);
-	if (after)
-		munmap(p + before + size, after);
-#ifdef MADV_HUGEPAGE
-	if (align >= HUGE_PAGE)
-		madvise(p + before, size, MADV_HUGEPAGE);       /* a hint */
-#endif
-	return p + before;
+	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
+		struct uimage_block *b = (void *)a->a_carved;
+
+		*list = b;
+		list = &b->b_next;
+		a->a_carved = records ? next_record(a, a->a_carved)
+				      : a->a_carved + c->c_size;
+		if (records && a->a_carved < a->a_end && is_first(a, a->a_carved)) {
+			*chunk_of(a->a_carved) = a->a_chunk;
+			chunk_of(a->a_carved)->k_kept = 0;
+		}
+	}
+	*list = NULL;
+	return n;
 }
 
-static void show(void *p, size_t size)
+/* Fills an empty shelf from its spare, the pool's batches, arenas, or a new carving. */
+static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
+		   size_t class)
 {
-	if (__lsan_register_root_region)
-		__lsan_register_root_region(p, size);
+	struct uimage_class *c = &pool->i_class[class];
+
+	shelf->h_count = c->c_batch;
+	shelf->h_free = shelf->h_spare;
+	shelf->h_spare = NULL;
+	if (shelf->h_free)
+		return true;
+	lock(&pool->i_lock);
+	shelf->h_free = c->c_batches;
+	if (shelf->h_free) {
+		c->c_batches = shelf->h_free->b_batch;
+		uimage__count_free(pool, c, -1);
+	} else if (c->c_held > 0)
+		shelf->h_count = uimage__take_held(pool, c, &shelf->h_free);
+	else if (grow(pool, c))
+		shelf->h_count = carve(c, &shelf->h_free);
+	else
+		shelf->h_count = 0;
+	unlock(&pool->i_lock);
+	return shelf->h_free;
 }
 
-static void unmap(void *p, size_t size)
+static void *get(struct uimage_cache *cache, size_t class)
 {
-	if (__lsan_unregister_root_region)
-		__lsan_unregister_root_region(p, size);
-	munmap(p, size);
+	struct uimage_shelf *shelf = &cache->i_shelf[class];
+	struct uimage_block *block = shelf->h_free;
+
+	if (!block) {
+		if (!refill(shelf, cache->i_pool, class))
+			return NULL;
+		block = shelf->h_free;
+	}
+	shelf->h_free = block->b_next;
+	shelf->h_count--;
+	return block;
 }
 
-static size_t round_up(size_t size, size_t unit)
+void *uimage_record(struct uimage_cache *cache)
 {
-	return (size + unit - 1) / unit * unit;
+	return get(cache, RECORD);
 }
 
-static size_t page_size(void)
+static void give_batch(struct uimage_pool *pool, size_t class,
+		       struct uimage_block *batch)
 {
-	return (size_t)sysconf(_SC_PAGESIZE);
+	struct uimage_class *c = &pool->i_class[class];
+
+	lock(&pool->i_lock);
+	batch->b_batch = c->c_batches;
+	c->c_batches = batch;
+	uimage__count_free(pool, c, 1);
+	unlock(&pool->i_lock);
 }
 
-#include "private/uimage_trim.inc"
+static void put(struct uimage_cache *cache, size_t class, void *block)
+{
+	struct uimage_shelf *shelf = &cache->i_shelf[class];
+	struct uimage_block *b = block;
+
+	if (shelf->h_count == cache->i_pool->i_class[class].c_batch) {
+		if (shelf->h_spare)
+			give_batch(cache->i_pool, class, shelf->h_spare);
+		shelf->h_spare = shelf->h_free;
+		shelf->h_free = NULL;
+		shelf->h_count = 0;
+	}
+	b->b_next = shelf->h_free;
+	shelf->h_free = b;
+	shelf->h_count++;
+}
+
+void uimage_record_free(struct uimage_cache *cache, void *record)
+{
+	put(cache, RECORD, record);
+}
+
+static size_t class_of(size_t size)
+{
+	size_t log;
+
+	if (size <= FINE_MAX)
+		return size ? (size + FINE_STEP - 1) / FINE_STEP : 1;
+	log = (size_t)(63 - __builtin_clzll(size - 1));         /* 2^log < size */
+	return 1 + FINE_MAX / FINE_STEP + 4 * (log - FINE_LOG)
+		 + ((size - 1) >> (log - 2)) % 4;
+}
+
+void *uimage_alloc(struct uimage_cache *cache, size_t *size)
+{
+	size_t class;
+
+	if (*size > CLASS_MAX) {
+		*size = round_up(*size, page_size());
+		return map(*size, 1);
+	}
+	class = class_of(*size);
+	*size = cache->i_pool->i_class[class].c_size;
+	return get(cache, class);
+}
+
+void uimage_free(struct uimage_cache *cache, void *image, size_t size)
+{
+	if (size > CLASS_MAX)
+		unmap(image, size);
+	else
+		put(cache, class_of(size), image);
+}
+
+void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
+{
+	return stack_first(stacks->k_map + i * stacks->k_stride, stacks->k_stride,
+			   stacks->k_size);
+}
+
+int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
+{
+	size_t guard = round_up(UIMAGE_GUARD, page_size());
+
+	*stacks = (struct uimage_stacks){ .k_size = round_up(size, page_size()) };
+	/* An odd number of pages: with an even one, tops share some sets of a TLB. */
+	stacks->k_stride = (stacks->k_size + guard) | page_size();
+	if (count > SIZE_MAX / 2 / stacks->k_stride)
+		return -ENOMEM;
+	stacks->k_map = mmap(NULL, count * stacks->k_stride, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (stacks->k_map == MAP_FAILED)
+		return -ENOMEM;
+	show(stacks->k_map, count * stacks->k_stride);
+	for (; stacks->k_count < count; stacks->k_count++) {
+		char *base = uimage_stacks_base(stacks, stacks->k_count);
+
+		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
+			unmap(stacks->k_map, count * stacks->k_stride);
+			stacks->k_count = 0;
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void uimage_stacks_unmap(struct uimage_stacks *stacks)
+{
+	unmap(stacks->k_map, stacks->k_count * stacks->k_stride);
+}

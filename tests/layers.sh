@@ -36,8 +36,9 @@ debug/watch/asan.h:
 debug/watch/tsan.h:
 debug/watch/none.h:
 uimage.h:
-uimage.c: uimage.h private/direction.h private/lock.h private/uimage_trim.inc
-private/uimage_trim.inc:
+uimage.c: uimage.h private/direction.h private/image.h private/lock.h
+uimage_trim.c: private/image.h private/lock.h
+private/image.h: uimage.h
 private/lock.h:
 private/poller.h:
 private/uevents_epoll.inc:
@@ -250,7 +251,7 @@ done
 
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
-for file in usched.c usched_stack.c usched_hook.c ustack.c uco_frames.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uwait.c usync.c usync_chan.c usync_scope.c unet.c ubuf.c uoffload.c \
+for file in usched.c usched_stack.c usched_hook.c ustack.c uco_frames.c uimage*.c uproc.c rr.c ll.c debug/uframes.c uevents.c uwait.c usync.c usync_chan.c usync_scope.c unet.c ubuf.c uoffload.c \
 	debug/uoverflow.c upreempt.c debug/uinspect.c debug/utrace.c uco.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
