@@ -261,7 +261,7 @@ $(B)/lmain: $(B)/lmain.o $(library)
 $(B)/lmain.setjmp: $(patsubst %,$(B)/%.o,lmain $(modules) arch/setjmp)
 	$(link) $(libs) -lm
 
-$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain usched usched_stack ustack uimage uimage_trim uproc uevents uwait rr) $(switch:%=$(B)/%.o)
+$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(filter-out ll,$(core))) $(switch:%=$(B)/%.o)
 	$(link) $(libs)
 
 # With the library compiled in by README's command line, not by CFLAGS.

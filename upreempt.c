@@ -97,13 +97,13 @@ enum {
 #define SET(word, value) __atomic_store_n(&(word), value, __ATOMIC_RELAXED)
 
 /* Why regions cannot be interrupted in this build, whatever the program is. */
-#if defined(SINGLE_THREAD) || defined(USCHED_TSAN) || USCHED_HAS(memory_sanitizer) \
+#if defined(USCHED_TSAN) || USCHED_HAS(memory_sanitizer) \
 	|| USCHED_HAS(address_sanitizer)        /* clang's: linked into the program */
 enum { BY_SIGNAL = 0 };
 #else
 enum { BY_SIGNAL = 1 };
 #endif
-#if defined(SINGLE_THREAD) || defined(USCHED_TSAN)
+#ifdef USCHED_TSAN
 enum { MONITORED = 0 };
 #else
 enum { MONITORED = 1 };
@@ -543,8 +543,6 @@ static void give_way(struct slice *l)
 	BARRIER();
 }
 
-#if !defined(SINGLE_THREAD)
-
 /* ---- The monitor ---- */
 
 struct upreempt_monitor {
@@ -869,5 +867,3 @@ static void chain(int signal, siginfo_t *info, void *context)
 }
 
 #include "private/upreempt_stall.inc"
-
-#endif /* SINGLE_THREAD */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc.c: processors: start and end of threads, mail, parking, deadlock.
- * uproc.h has the picture and the part that is hot.
+ * uproc.c: processors: start and end of threads, mail, joins. uproc.h has the picture and
+ * the part that is hot, private/proc.h names the other modules of processors.
  *
  * Invariants
  *  - A thread is in an inbox if and only if its u_mail has bits that are mail.
@@ -36,1272 +36,34 @@
  *    not zero and all processors are parked, threads are stuck, unless a thread waits for
  *    an event, or a native thread has announced a wake: uproc_hold(), or a join with a
  *    deadline.
- *  - All schedulers of the process are in a list, for reports and for debuggers: from the
- *    end of uprocs_init() until uprocs_fini() takes them apart.
  *  - Locks: list_lock before r_lock, and that before p_lock.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* CPU_COUNT, and Dl_info in private/uproc_report.inc */
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
 #include "uproc.h"
 
 #include <limits.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "private/cancel.h"
 #include "private/check.h"
-#include "private/code.h"
-#include "private/direction.h"
-#include "private/lock.h"
-#include "private/native.h"
 #include "private/policy.h"
-#include "private/quota.h"
+#include "private/proc.h"
 #include "private/stress.h"
-#include "debug/uoverflow.h"
-#include "upreempt.h"
-#include "debug/utrace.h"
 #include "private/when.h"
-#include "private/where.h"
+#include "upreempt.h"
 
 enum {
-	FIRST_STACKS         = 64,
-	DEFAULT_STACKS       = 1024,            /* of a processor, */
-	DEFAULT_ALL_STACKS   = 16 << 10,        /* of all: the system limits mappings */
-	DEFAULT_STACK_SIZE   = 256 << 10,       /* bytes */
-	DEFAULT_NATIVE_STACK = 8 << 20,         /* bytes */
-	UIMAGE_MAX           = 64 << 10,        /* bytes in a record */
-	RING_MIN             = 64,              /* threads */
-	JOINS_MIN            = 32,              /* notes of joins */
-	CREDIT               = 16,              /* threads, see make_room() */
-	LOOKS                = 100,  /* at an inbox, before a yield of the CPU */
-	PATIENCE             = 50000,           /* ns: the cost of a sleep and a wake */
-	LINGER               = 3000,            /* ns: some times the cost of mail */
-	LINGER_REST          = 64,              /* waits, after some in vain */
-	QUICK                = 2,               /* times that: a short idle time */
-	QUICK_MAX            = 8,
-	ASKING_BITS          = 64,              /* in a word of r_asking */
-	TURN                 = 1000000,         /* ns in rr_run() */
-	LOOK_TIME            = 500000,          /* ns from a look to the next */
-	PINNED               = 200000,          /* ns between looks at r_pins */
-	CACHE_LINES          = 128,             /* bytes fetched together */
-	SLICE_MIN            = 10000,           /* ns */
-	STALL_MIN            = 1000000,         /* ns, */
-	STALL_CHECKED        = 25000000,        /* and with USCHED_CHECK, unless set */
+	RING_MIN  = 64,                 /* threads */
+	JOINS_MIN = 32,                 /* notes of joins */
+	CREDIT    = 16,                 /* threads, see make_room() */
+	LOOK_TIME = 500000,             /* ns from a look to the next */
 };
 
-/* ns. It takes two of these, and a moment, until a peak is gone: less than 10 s. */
-#define UNUSED ((int64_t)3000000000)
+struct uproc_thread uproc__marks[UPROC_MARKS];
 
-/* What other native threads may write meanwhile. */
-#define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
-
-/* For c_embed; everything else works without uevents.c. */
-extern __typeof__(uevents_of) uevents_of __attribute__((weak));
-
-/* For its messages, if it is linked. */
-extern __typeof__(uoverflow__map) uoverflow__map __attribute__((weak));
-extern __typeof__(uoverflow__adopt) uoverflow__adopt __attribute__((weak));
-extern __typeof__(uoverflow__leave) uoverflow__leave __attribute__((weak));
-extern __typeof__(uoverflow__unmap) uoverflow__unmap __attribute__((weak));
-
-/* For c_slice and c_stall, likewise. */
-extern __typeof__(upreempt__begin) upreempt__begin __attribute__((weak));
-extern __typeof__(upreempt__adopt) upreempt__adopt __attribute__((weak));
-extern __typeof__(upreempt__watch) upreempt__watch __attribute__((weak));
-extern __typeof__(upreempt__wake) upreempt__wake __attribute__((weak));
-extern __typeof__(upreempt__stop) upreempt__stop __attribute__((weak));
-extern __typeof__(upreempt__unwatch) upreempt__unwatch __attribute__((weak));
-
-/* For traces, likewise. */
-extern __typeof__(utrace__control) utrace__control __attribute__((weak));
-extern __typeof__(utrace__look) utrace__look __attribute__((weak));
-extern __typeof__(utrace__post) utrace__post __attribute__((weak));
-extern __typeof__(utrace__free) utrace__free __attribute__((weak));
-
-_Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
-/* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
-static struct uproc_thread marks[6];
-#define ENDED    (&marks[0])
-#define TAKEN    (&marks[1])            /* ended, and the joiner will free it */
-#define DETACHED ((struct uproc_thread *)NULL)
-#define OPEN     UPROC_OPEN
-#define NATIVE   (&marks[2])
-#define PARKED   (&marks[3])
-#define STOPPED  (&marks[4])            /* the processor must not park */
-#define ASKED    (&marks[5])            /* another asks it for threads */
-
-/* All schedulers of the process, linked by r_other; list_lock. */
-static struct uprocs  *schedulers;
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void enlist(struct uprocs *r);
-static void delist(struct uprocs *r);
-static void init_cond(pthread_cond_t *c);
-static int  complete(struct usched_conf *conf, const struct usched_conf *given);
-static void set_stall(struct usched_conf *conf);
-static int  make_procs(struct uprocs *r, const struct uproc_policy *policy);
-static void free_procs(struct uprocs *r, size_t n);
-static int  uproc_init(struct uproc *p, struct uprocs *r,
-		       const struct uproc_policy *policy);
-static int  make_parts(struct uproc *p);
-static void set_call_backs(struct usched *s, const struct uproc_policy *policy);
-static int  expose_events(struct uproc *p);
-static void uproc_fini(struct uproc *p);
-static int  begin_slices(struct uproc *p);
-static int  add_stacks(struct uproc *p);
-static void set_grow(struct uproc *p);
-static int  is_elsewhere(const struct usched *s, const void *address);
-static int  map_stacks(struct uproc *p, unsigned n);
-static int  add_stack(struct uproc *p, struct uimage_stacks *stacks);
-static unsigned default_stacks(unsigned processors);
-static unsigned processors_allowed(void);
-static inline void tell_created(struct uproc_thread *t, const void *where);
-static struct uproc_thread *new_thread(struct uproc *p);
-static void start(struct uproc_place place, struct uproc_thread *t,
-		  struct ustack **thread);
-static int  yield(struct usched *s);
-static void unpick(struct usched *s);
-static int  wake(struct usched *s, struct ustack *u);
-#ifdef USCHED_CHECK
-static usched_changed_fn report_changed;
-static void introduce(const struct ustack *u);
-#else
-#define report_changed NULL
-#define introduce NULL
-#endif
-#ifdef SINGLE_THREAD
-#define linger NULL
-#else
-static usched_linger_fn linger;
-#endif
-static int  cancel(struct usched *s, struct ustack *u);
-static int  detach(struct usched *s, struct ustack *u);
-static int  join(struct usched *s, struct ustack *u, const void *where, void **value,
-		 int64_t deadline);
-static void interrupt(struct usched *s, struct ustack *u);
-static void *alloc_image(struct usched *s, struct ustack *u, size_t *size);
-static void free_image(struct usched *s, struct ustack *u, void *image,
-		       size_t size);
-static uint64_t begin_run(const struct uprocs *r, uint64_t last);
-static uint32_t work_of(const struct uproc *p);
-static uint32_t new_of(const struct uproc *p);
-static void set_turn(struct uproc *p);
-static bool is_traced(void);
-static void look_at_trace(struct uproc *p);
-static int  make_room(struct uproc *p);
-static int  count_started(struct uproc *p, uint32_t n);
-static int  enlarge_ring(struct uproc *p, uint32_t count);
-static void adopt_room(struct uproc *p);
-static void push_inbox(struct uproc *p, struct uproc_thread *t);
-static void make_runnable(struct uproc *p, struct uproc_thread *t);
-static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail);
-static void add_tokens(int32_t *tokens, uint32_t more);
-static void settle(struct uproc *p, struct uproc_thread *t);
-static int  claim(struct uproc_thread *t, struct uproc_thread *joiner);
-static int  join_ended(const struct uproc_thread *me, struct uproc_thread *t);
-static bool take_late_news(struct uproc_thread *me);
-static int  join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
-			   const void *where);
-static size_t note_join(struct uproc *p, const struct uproc_thread *me,
-			const void *where);
-static size_t more_notes(struct uproc *p);
-static void drop_note(struct uproc *p, size_t i);
-static struct uproc_thread *get_record(struct uproc *p);
-static void put_record(struct uproc *p, struct uproc_thread *t);
-static void abort_left(void *record, void *unused);
-static void put_joined(struct uproc *p, struct uproc_thread *t, void **value);
-static int  drive(struct uprocs *r, struct uproc_thread *t, void **value,
-		  int64_t deadline);
-static void unmark(struct uproc *p);
-static int64_t now(void);
-
-/* In private/uproc_trim.inc. */
-static int64_t tidy_time(struct uproc *p);
-static void tidy_busy(struct uproc *p);
-static bool tidy_idle(struct uproc *p);
-
-/* In private/uproc_names.inc. */
-static void forget_name(const struct ustack *u);
-
-/* In private/uproc_layout.inc. */
-extern const struct usched__layout usched__layout;
-
-/* In private/uproc_report.inc. */
-static bool report_stuck(struct uprocs *r);
-
-/* In private/uproc_native.inc or, with SINGLE_THREAD, in private/uproc_single.inc. */
-static int  start_natives(struct uprocs *r);
-static void stop_natives(struct uprocs *r, size_t n);
-static int  await(struct uprocs *r, struct uproc_thread *t, void **value,
-		  int64_t deadline);
-
-/* In private/uproc_move.inc. */
-static void set_moves(struct uproc *p, const struct uproc_policy *policy);
-static bool is_wanted(const struct uproc *p);
-static void share(struct uproc *p);
-static bool is_moving(const struct uproc *p, struct uproc_thread *t);
-static void arrive(struct uproc *p, struct uproc_thread *t);
-static void leave_stack(struct uproc *p, struct ustack *u);
-static void exchange_stacks(struct uproc *p);
-
-/* In private/uproc_alone.inc. */
-static void take_left(struct uproc *p);
-static void unmap_alones(struct uproc_alones *o);
-static void age_alones(struct uproc_alones *o, bool all);
-static bool drop_alones(struct uproc_alones *o);
-
-#ifndef SINGLE_THREAD
-static void ask(struct uproc *p);
-static void stop_asking(struct uproc *p);
-#endif
-static bool tell_native(struct uprocs *r, struct uproc_thread *t);
-static void unpark(struct uproc *p);
-
-int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
-		const struct uproc_policy *policy)
-{
-	int rc;
-
-	*r = (struct uprocs){
-		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
-			      * CACHE_LINES,
-		.r_deadline = INT64_MAX,
-		.r_unused  = UNUSED,
-		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
-		.r_alones.o_lock = PTHREAD_MUTEX_INITIALIZER,
-	};
-	init_cond(&r->r_changed);
-	rc = complete(&r->r_conf, conf);
-	r->r_stacks = r->r_conf.c_steal ? 2 * FIRST_STACKS : FIRST_STACKS;
-	r->r_mapped = r->r_stacks;
-	if (conf && conf->c_stacks) {
-		r->r_mapped = conf->c_stacks;
-		if (r->r_stacks > r->r_mapped)
-			r->r_stacks = r->r_mapped;
-	}
-	if (rc == 0)
-		rc = uimage_pool_init(&r->r_images, offsetof(struct ustack, u_image)
-				      + r->r_conf.c_image, sizeof(struct uproc_rest));
-	if (rc)
-		goto no_images;
-	uimage_pool_keep(&r->r_images, offsetof(struct ustack, u_mail), UPROC_MAIL_KNOWN);
-	rc = make_procs(r, policy);
-	if (rc)
-		goto no_procs;
-	rc = start_natives(r);
-	if (rc == 0) {
-		enlist(r);
-		return 0;
-	}
-	free_procs(r, r->r_conf.c_processors);
-no_procs:
-	uimage_pool_fini(&r->r_images);
-no_images:
-	pthread_cond_destroy(&r->r_changed);
-	pthread_mutex_destroy(&r->r_lock);
-	return rc;
-}
-
-static void init_cond(pthread_cond_t *c)
-{
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(c, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
-int uprocs_fini(struct uprocs *r)
-{
-	int rc;
-
-	if (uproc_self())
-		return -EPERM;
-	rc = await(r, NULL, NULL, INT64_MAX);
-	if (rc && rc != -EDEADLK)
-		return rc;
-	delist(r);
-	if (rc == 0)                            /* what an inspection has started */
-		rc = await(r, NULL, NULL, INT64_MAX);
-	stop_natives(r, r->r_conf.c_embed ? 0 : r->r_conf.c_processors);
-	if (rc)
-		uimage_pool_walk(&r->r_images, abort_left, NULL);
-	free_procs(r, r->r_conf.c_processors);
-	unmap_alones(&r->r_alones);
-	uimage_pool_fini(&r->r_images);
-	pthread_cond_destroy(&r->r_changed);
-	pthread_mutex_destroy(&r->r_lock);
-	return rc;
-}
-
-static void enlist(struct uprocs *r)
-{
-	/* Mentioned, or linkers that collect unused sections leave it out. */
-	__asm__ volatile("" : : "r"(&usched__layout));
-	lock(&list_lock);
-	r->r_number = schedulers ? schedulers->r_number + 1 : 0;
-	r->r_other = schedulers;
-	schedulers = r;
-	unlock(&list_lock);
-}
-
-/* Returns when no inspection has it any more. */
-static void delist(struct uprocs *r)
-{
-	struct uprocs **at = &schedulers;
-
-	lock(&list_lock);
-	while (*at != r)
-		at = &(*at)->r_other;
-	*at = r->r_other;
-	unlock(&list_lock);
-	while (LOAD(r->r_pins) > 0)             /* seldom, and for a second at most */
-		nanosleep(&(struct timespec){ 0, PINNED }, NULL);
-}
-
-size_t uprocs__pin(struct uprocs **all, size_t room)
-{
-	size_t n = 0;
-
-	lock(&list_lock);
-	for (struct uprocs *r = schedulers; r; r = r->r_other)
-		if (n++ < room) {
-			all[n - 1] = r;
-			FETCH_ADD(&r->r_pins, 1);
-		}
-	unlock(&list_lock);
-	return n;
-}
-
-/* Once it has no pin it may be freed. */
-void uprocs__unpin(struct uprocs *r)
-{
-	FETCH_ADD(&r->r_pins, -(uint32_t)1);
-}
-
-/*
- * If it is live, the native thread that has started it has written all before that. While
- * it was no thread of `p', it could end and be started for `p' meanwhile: then the second
- * look finds it half made, or all of it.
- */
-bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
-{
-	const struct ustack *u = &t->t_stack;
-
-	for (int i = 0; i < 2; i++) {
-		uint32_t mail = __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE);
-
-		if (!(mail & UPROC_MAIL_LIVE) || ustack_sched(u) != &p->p_sched)
-			return false;
-	}
-	return true;
-}
-
-const struct ustack *uproc__joiner(const struct uproc_thread *t)
-{
-	const struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
-
-	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-		if (joiner == &marks[i])
-			return NULL;
-	return joiner && joiner != OPEN ? &joiner->t_stack : NULL;
-}
-
-/* Schedulers call the next two last, so they are left by a jump: see tell_created(). */
-__attribute__((noinline))
-int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
-		struct ustack **thread)
-{
-	struct uproc_thread *t;
-
-	CALLED("rr_start() or ll_start()");
-	check(arg, ARGUMENT, "start");
-	if (!func)
-		return -EINVAL;
-	t = new_thread(place.w_proc);
-	if (!t)
-		return -ENOMEM;
-	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
-	tell_created(t, __builtin_return_address(0));
-	start(place, t, thread);
-	return 0;
-}
-
-__attribute__((noinline))
-int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
-		   void *arg, struct ustack **thread)
-{
-	struct uproc_thread *t;
-
-	CALLED("rr_start_fd() or ll_start_fd()");
-	check(arg, ARGUMENT, "start_fd");
-	if (!func || fd < 0 || fd == INT_MAX)
-		return -EINVAL;
-	t = new_thread(place.w_proc);
-	if (!t)
-		return -ENOMEM;
-	ustack_init_fd(&place.w_proc->p_sched, &t->t_stack, func, fd, arg);
-	tell_created(t, __builtin_return_address(0));
-	start(place, t, thread);
-	return 0;
-}
-
-/* A new thread has no place to go on; for hooks it is `where' it was created. */
-static inline void tell_created(struct uproc_thread *t, const void *where)
-{
-	struct usched *here = usched__here();
-	const struct usched__wrap *wrap;
-
-	if (__builtin_expect(here->s_hook == NULL, 1))
-		return;
-	wrap = usched__wrap_of(&t->t_stack);
-	t->t_stack.u_pc = wrap && wrap->w_where ? wrap->w_where : where;
-	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
-}
-
-/* A record, and a place in the ring. NULL: no memory. */
-static struct uproc_thread *new_thread(struct uproc *p)
-{
-	struct uproc_thread *t = get_record(p);
-
-	if (t && make_room(p)) {
-		put_record(p, t);
-		return NULL;
-	}
-	return t;
-}
-
-static void start(struct uproc_place place, struct uproc_thread *t,
-		  struct ustack **thread)
-{
-	struct uproc *self = uproc_self(), *p = place.w_proc;
-	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
-
-	if (thread) {
-		uproc_rest(t)->t_joiner = OPEN;
-		*thread = &t->t_stack;
-		mail |= UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE;
-	} else {
-		mail |= UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE;
-	}
-	if (place.w_stays && p->p_moves)
-		mail |= UPROC_MAIL_STAYS;
-	if (p != self)
-		mail |= UPROC_MAIL_START;
-	/* Until now it was not LIVE, which refuses stale handles. */
-	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
-	if (p == self)
-		make_runnable(p, t);
-	else
-		push_inbox(p, t);
-}
-
-/* `t' is new. */
-static void make_runnable(struct uproc *p, struct uproc_thread *t)
-{
-	if (p->p_mask + 1 < LOAD(p->p_room))
-		adopt_room(p);
-	uproc_push(p, t);
-}
-
-static int join(struct usched *s, struct ustack *u, const void *where, void **value,
-		int64_t deadline)
-{
-	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
-	struct uproc_thread *t = uproc_thread(u);
-	struct uproc_thread *me;
-	int rc;
-
-	if (!self)
-		return await(p->p_procs, t, value, deadline);
-	me = uproc_thread(ustack_self());       /* KNOWN: its joined thread sends mail */
-	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t, where);
-	if (rc == 0)
-		put_joined(p, t, value);
-	return rc;
-}
-
-/* Without waiting. */
-static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
-{
-	struct uproc_thread *now = ENDED;
-
-	if (t == me)
-		return -EDEADLK;
-	if (CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
-		return 0;
-	return now == OPEN ? -ETIMEDOUT : -EINVAL;
-}
-
-static void interrupt(struct usched *s, struct ustack *u)
-{
-	if (s == usched__here())
-		deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK);
-	else
-		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
-}
-
-static int start_beside(struct usched *s, size_t stack, void (*func)(void *), void *arg,
-			struct ustack **thread)
-{
-	struct uproc *p = (struct uproc *)(void *)s;
-	bool moves = p->p_moves;
-	struct uproc_place place = { moves ? uprocs_place(p->p_procs) : p, !moves };
-
-	return stack == USCHED_SHARED ? uproc_start(place, func, arg, thread)
-		: uproc_start_alone(place, stack, func, arg, thread);
-}
-
-static int cancel(struct usched *s, struct ustack *u)
-{
-	if (s != usched__here())
-		return uproc_post(uproc_thread(u), UPROC_MAIL_CANCEL);
-	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))        /* it may become zeros now */
-		return -ESRCH;
-	ustack_cancel_here(u);
-	return 0;
-}
-
-static int detach(struct usched *s, struct ustack *u)
-{
-	int rc = claim(uproc_thread(u), DETACHED);
-
-	if (rc > 0)
-		put_record((struct uproc *)(void *)s, uproc_thread(u));
-	return rc < 0 ? rc : 0;
-}
-
-static int yield(struct usched *s)
-{
-	struct uproc *p = (struct uproc *)(void *)s;
-	int rc;
-
-	p->p_intent = UPROC_YIELD;
-	if (s->s_events || is_wanted(p))
-		p->p_left = 1;                  /* so that uproc_looks() is true */
-	rc = ustack_block();
-	if (rc)
-		p->p_intent = UPROC_BLOCK;
-	return rc;
-}
-
-/* The thread that was picked is the oldest again. */
-static void unpick(struct usched *s)
-{
-	struct uproc *p = (struct uproc *)(void *)s;
-
-	s->s_current->u_tokens = 0;
-	p->p_intent = UPROC_BLOCK;
-	if (!s->s_chosen)
-		return;
-	UPROC_COUNT(p->p_head, -1);
-	p->p_queue[p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
-}
-
-static int wake(struct usched *s, struct ustack *u)
-{
-	uint32_t most;
-
-	if (s != usched__here())
-		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
-	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))
-		return -ESRCH;
-	most = uproc_most(u->u_tokens);
-	if (((uint32_t)u->u_tokens & most) == most)
-		return -EOVERFLOW;
-	u->u_tokens++;
-	return 0;
-}
-
-void uprocs_stats(struct uprocs *r, struct usched_stats *out)
-{
-	*out = (struct usched_stats){ 0 };
-	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
-		struct usched_stats one;
-
-		usched_stats(&uproc_at(r, i)->p_sched, &one);
-		out->s_switches += one.s_switches;
-		out->s_launches += one.s_launches;
-		out->s_evictions += one.s_evictions;
-		out->s_loads += one.s_loads;
-		out->s_bytes += one.s_bytes;
-		out->s_preempted += one.s_preempted;
-		out->s_moves += one.s_moves;
-		if (one.s_deepest > out->s_deepest)
-			out->s_deepest = one.s_deepest;
-		out->s_images += one.s_images;
-		out->s_image_bytes += one.s_image_bytes;
-	}
-}
-
-struct uproc *uprocs_next(struct uprocs *r)
-{
-	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
-}
-
-struct uproc *uprocs_on(struct uprocs *r, unsigned i)
-{
-	struct uproc *self;
-
-	if (i != USCHED_BESIDE)
-		return i < r->r_conf.c_processors ? uproc_at(r, i) : NULL;
-	self = uproc_self();
-	return self && self->p_procs == r ? self : NULL;
-}
-
-/* r_place: where the run is, and how many starts are left of it, in units of: */
-#define RUN_LEFT ((uint64_t)1 << 32)
-
-struct uproc *uprocs_place(struct uprocs *r)
-{
-	uint64_t old, place;
-
-	if (r->r_conf.c_processors == 1)
-		return uproc_at(r, 0);
-	old = LOAD(r->r_place);
-	do
-		place = old >= RUN_LEFT ? old - RUN_LEFT : begin_run(r, old);
-	while (!CAS(&r->r_place, &old, place));
-	return uproc_at(r, (uint32_t)place);
-}
-
-/* On the processor with less to do of the next two in turn. */
-static uint64_t begin_run(const struct uprocs *r, uint64_t last)
-{
-	size_t next = (size_t)((last + 1) % r->r_conf.c_processors);
-	size_t second = (size_t)((last + 2) % r->r_conf.c_processors);
-
-	if (policy_place(work_of(uproc_at(r, next)), work_of(uproc_at(r, second))))
-		next = second;
-	return next + (uint64_t)(policy_run(uproc_count(uproc_at(r, next))) - 1)
-		* RUN_LEFT;
-}
-
-/*
- * The threads that `p' has to run: those in its queue, or those that were started and
- * have not begun, which may be there or on the way. The numbers may be of different age.
- */
-static uint32_t work_of(const struct uproc *p)
-{
-	size_t queued = GET(p->p_tail) - GET(p->p_head);
-	uint32_t new = new_of(p);
-
-	return queued > new ? (uint32_t)queued : new;
-}
-
-/* The threads of `p' that have not begun. */
-static uint32_t new_of(const struct uproc *p)
-{
-	uint32_t counted = GET(p->p_credit) + uproc__places(p) + GET(p->p_passed);
-	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
-	uint32_t new = GET(p->p_started) - counted - (uint32_t)begun;
-
-	return new > INT32_MAX ? 0 : new;       /* of different age */
-}
-
-int uproc_post(struct uproc_thread *t, unsigned mail)
-{
-	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
-
-	CALLED("ustack_wake(), or another call that sends mail,");
-	if (is_traced())
-		utrace__post(t, mail);
-	do {
-		if (!(old & UPROC_MAIL_LIVE))
-			return -ESRCH;
-		all = mail < UPROC_MAIL_TOKEN ? old | mail : old + mail;
-		if (all < old)
-			return -EOVERFLOW;
-	} while (!CAS(box, &old, all));
-	if ((old & ~(uint32_t)UPROC_MAIL_NONE) == 0)
-		push_inbox(uproc_of(&t->t_stack), t);
-	return 0;
-}
-
-/* Delivers what is in the inbox, the oldest first. */
-void uproc_drain(struct uproc *p)
-{
-	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
-	size_t n = 0;
-
-	for (; t && t != STOPPED && t != ASKED; t = next) {
-		next = uproc_rest(t)->t_next;
-		uproc_rest(t)->t_next = oldest;
-		oldest = t;
-		n++;
-	}
-	UPROC_COUNT(p->p_mailed, n);
-	for (t = oldest; t; t = next) {
-		bool moving = is_moving(p, t);
-		uint32_t mail;
-
-		next = uproc_rest(t)->t_next;
-		if (moving)
-			arrive(p, t);
-		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_NONE);
-		if (moving) {
-			make_runnable(p, t);
-			mail &= ~(uint32_t)UPROC_MAIL_MOVED;
-		}
-		if (!(mail & UPROC_MAIL_LIVE))
-			settle(p, t);
-		else
-			deliver(p, t, mail);
-	}
-	share(p);
-}
-
-/* Looks for events while threads are ready. True: usched_run() is to return. */
-bool uproc_look(struct uproc *p)
-{
-	const struct uprocs *r = p->p_procs;
-
-	set_turn(p);
-	look_at_trace(p);
-	UPROC_COUNT(p->p_looked_for, 1);
-	uproc_poll(p, UEVENTS_LOOK);
-	p->p_barren = 0;
-	exchange_stacks(p);
-	take_left(p);
-	share(p);
-	tidy_busy(p);
-	return LOAD(r->r_stop) || (r->r_deadline != INT64_MAX && now() >= r->r_deadline);
-}
-
-/* Whether a trace is wanted somewhere, for what is not on the way of a switch. */
-static bool is_traced(void)
-{
-	return utrace__look && utrace__wanted(&utrace__control);
-}
-
-/* In s_next. */
-static void look_at_trace(struct uproc *p)
-{
-	if (is_traced() || GET(p->p_ring))
-		utrace__look(p);
-}
-
-/*
- * When the next look is due. Threads that compute for a millisecond each would keep
- * timers waiting for 64: so there are fewer dispatches to the next if those since the
- * last took long, and twice as many if not.
- */
-static void set_turn(struct uproc *p)
-{
-	int64_t interval = UPROC_LOOK, looked = p->p_looked;
-
-	if (p->p_sched.s_events || p->p_moves) {
-		p->p_looked = now();
-		interval = 2 * p->p_interval;
-		if (looked && p->p_looked - looked > LOOK_TIME)
-			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);
-		if (interval > UPROC_LOOK)
-			interval = UPROC_LOOK;
-		if (interval == 0)
-			interval = 1;
-	}
-	p->p_interval = p->p_left = (uint8_t)interval;
-	p->p_sched.s_turn = p->p_sched.s_stats.s_switches + (uint64_t)interval;
-}
-
-void uproc_done(struct usched *s, struct ustack *u)
-{
-	struct uproc *p = (struct uproc *)(void *)s;
-	struct uproc_thread *t = uproc_thread(u);
-	uint32_t mail = GET(u->u_mail);
-
-	u->u_tokens = UPROC_ENDED;
-	if (p->p_sched.s_moves)
-		leave_stack(p, u);
-	take_left(p);
-	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
-	/*
-	 * Not known. Nor was an earlier thread with this record, of which there could be
-	 * a stale handle: KNOWN stays.
-	 */
-	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
-		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
-		uimage_record_free(&p->p_images, t);
-		return;
-	}
-	mail = FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_LIVE);
-	if (mail & UPROC_MAIL_NAMED)
-		forget_name(u);
-	if (mail & ~(uint32_t)UPROC_MAIL_NONE)
-		return;                         /* it is in the inbox */
-	if (mail & UPROC_MAIL_UNJOINED)
-		uimage_record_free(&p->p_images, t);
-	else
-		settle(p, t);
-}
-
-/* Takes in the mail of `t', a thread of this processor. */
-static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
-{
-	int32_t *tokens = &t->t_stack.u_tokens;
-	uint32_t more = mail / UPROC_MAIL_TOKEN;
-
-	if (mail & UPROC_MAIL_START && t->t_stack.u_stack == &p->p_sched.s_new) {
-		make_runnable(p, t);
-		mail &= ~(uint32_t)UPROC_MAIL_JOINED;
-	}
-	if (*tokens == UPROC_WAITING && more > 0) {
-		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->t_stack, NULL);
-		*tokens = 0;
-		more--;
-		uproc_push(p, t);
-	}
-	add_tokens(tokens, more);
-	if (mail & UPROC_MAIL_CANCEL) {
-		uproc__close(p);
-		ustack_cancel_here(&t->t_stack);
-		uproc__open(p);
-	}
-	/* News of a deadlock may be late: the thread may have gone on. */
-	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
-		if (!(*tokens & UPROC_NEWS)) {
-			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->t_stack, NULL);
-			uproc_push(p, t);
-		}
-		*tokens |= mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0;
-		*tokens |= mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0;
-	}
-}
-
-/* Excess tokens are dropped. */
-static void add_tokens(int32_t *tokens, uint32_t more)
-{
-	uint32_t most = uproc_most(*tokens);
-	uint32_t room = most - ((uint32_t)*tokens & most);  /* none if it is WAITING */
-
-	*tokens += (int32_t)(more < room ? more : room);
-}
-
-/* `t' has ended and is in no list: tells the joiner, or frees it. */
-static void settle(struct uproc *p, struct uproc_thread *t)
-{
-	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
-	bool told;
-
-	if (joiner == OPEN && CAS(&uproc_rest(t)->t_joiner, &joiner, ENDED))
-		return;
-	if (joiner == DETACHED) {
-		uimage_record_free(&p->p_images, t);
-		return;
-	}
-	if (joiner == NATIVE)
-		told = tell_native(p->p_procs, t);
-	else
-		told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
-	if (!told)
-		settle(p, t);                   /* the joiner has given up */
-	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
-		deliver(p, joiner, UPROC_MAIL_JOINED);
-	else if (joiner != NATIVE)
-		uproc_post(joiner, UPROC_MAIL_JOINED);
-}
-
-/*
- * Makes `joiner' the joiner of `t'; it may be the mark DETACHED.
- * 0; 1: `t' has ended, and is the caller's to free; -EINVAL: it is joined already, or
- * detached.
- */
-static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
-{
-	struct uproc_thread *now = OPEN;
-
-	if (CAS(&uproc_rest(t)->t_joiner, &now, joiner))
-		return 0;
-	if (now == ENDED && CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
-		return 1;
-	return -EINVAL;
-}
-
-/*
- * Notes where `me' joins. The number of the note; 0: no memory, so a report takes the
- * place from the frame.
- */
-static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
-{
-	size_t i = p->p_join_free;
-
-	if (i == 0)
-		i = more_notes(p);
-	if (i == 0)
-		return 0;
-	p->p_join_free = p->p_joins[i].j_next;
-	p->p_joins[i] = (struct uproc_join){ me, { where } };
-	return i;
-}
-
-/* As many again. The first of them, or 0. */
-static size_t more_notes(struct uproc *p)
-{
-	size_t first = p->p_join_room ? p->p_join_room : 1;
-	size_t room = p->p_join_room ? 2 * p->p_join_room : JOINS_MIN;
-	struct uproc_join *joins = realloc(p->p_joins, room * sizeof *joins);
-
-	if (!joins)
-		return 0;
-	for (size_t i = first; i < room; i++)
-		joins[i] = (struct uproc_join){ .j_next = (i + 1) % room };
-	p->p_joins = joins;
-	p->p_join_room = room;
-	return first;
-}
-
-static void drop_note(struct uproc *p, size_t i)
-{
-	if (i == 0)
-		return;
-	p->p_joins[i] = (struct uproc_join){ .j_next = p->p_join_free };
-	p->p_join_free = i;
-}
-
-static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
-			  const void *where)
-{
-	int32_t *tokens = &me->t_stack.u_tokens, had, news;
-	struct uproc_thread *joiner;
-	int rc = ustack_reserve(0);
-	struct uproc *p;
-	size_t note;
-	bool gave_up;
-
-	if (t == me)
-		rc = -EDEADLK;
-	if (rc == 0)
-		rc = take_late_news(me) ? -EAGAIN : claim(t, me);
-	if (rc)
-		return rc < 0 ? rc : 0;
-	p = uproc_of(&me->t_stack);             /* a thread that joins stays */
-	note = note_join(p, me, where);
-	had = *tokens;
-	do {
-		*tokens = UPROC_JOINING;
-		p->p_intent = UPROC_WAIT;
-		ustack_block();                 /* cannot fail: reserved */ /* R4 */
-		news = *tokens;
-		*tokens = had;
-		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
-		had = *tokens;
-		joiner = me;
-		gave_up = !(news & UPROC_JOINED)
-			&& CAS(&uproc_rest(t)->t_joiner, &joiner, OPEN);
-	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
-	drop_note(p, note);
-	return gave_up ? -EDEADLK : 0;
-}
-
-/*
- * What ended an earlier join, if anything did, may have sent news once more, which are
- * still on their way. They are not for the next join. True: there were some, of which the
- * caller cannot tell whether they were for this one.
- */
-static bool take_late_news(struct uproc_thread *me)
-{
-	bool some = false;
-
-	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
-		some = true;
-		uproc_of(&me->t_stack)->p_intent = UPROC_YIELD;
-		ustack_block();                 /* cannot fail: reserved */ /* R4 */
-	}
-	return some;
-}
-
-/*
- * A record for a thread of `p'; from the caller's cache, so that threads which start each
- * other lie together. NULL: no memory.
- */
-static struct uproc_thread *get_record(struct uproc *p)
-{
-	struct uproc *self = uproc_self();
-	struct uproc_thread *t;
-
-	if (self && self->p_procs == p->p_procs) {
-		t = uimage_record(&self->p_images);
-	} else {
-		lock(&p->p_lock);
-		t = uimage_record(&p->p_outside);
-		unlock(&p->p_lock);
-	}
-	return t;
-}
-
-static void put_record(struct uproc *p, struct uproc_thread *t)
-{
-	struct uproc *self = uproc_self();
-
-	__atomic_store_n(&uproc_rest(t)->t_joiner, DETACHED, __ATOMIC_RELAXED);
-	if (self && self->p_procs == p->p_procs) {
-		uimage_record_free(&self->p_images, t);
-		return;
-	}
-	lock(&p->p_lock);
-	uimage_record_free(&p->p_outside, t);
-	unlock(&p->p_lock);
-}
-
-/* Of a thread that was joined, for its value. */
-static void put_joined(struct uproc *p, struct uproc_thread *t, void **value)
-{
-	if (value)
-		*value = ustack_value(&t->t_stack);
-	put_record(p, t);
-}
-
-static int complete(struct usched_conf *conf, const struct usched_conf *given)
-{
-	*conf = given ? *given : (struct usched_conf){ 0 };
-	if (conf->c_processors == 0)
-		conf->c_processors = processors_allowed();
-	if (conf->c_stacks == 0)
-		conf->c_stacks = default_stacks(conf->c_processors);
-	if (conf->c_alone == 0)
-		conf->c_alone = DEFAULT_ALL_STACKS;
-	if (conf->c_stack_size == 0)
-		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
-			DEFAULT_NATIVE_STACK : DEFAULT_STACK_SIZE;
-	if (conf->c_image == 0)
-		conf->c_image = usched__shallow;
-	if (conf->c_image < sizeof(struct usched_image))
-		conf->c_image = sizeof(struct usched_image);
-	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
-	    || conf->c_stack_size < USCHED_STACK_MIN
-	    || conf->c_stack_size > USCHED_STACK_MAX
-	    || (conf->c_slice > 0 && conf->c_slice < SLICE_MIN)
-	    || (conf->c_stall > 0 && conf->c_stall < STALL_MIN))
-		return -EINVAL;
-	set_stall(conf);
-	if (conf->c_signal == 0)
-		conf->c_signal = SIGURG;
-#ifdef SINGLE_THREAD
-	conf->c_processors = 1;
-#endif
-	if (conf->c_embed)
-		conf->c_processors = 1;
-	return 0;
-}
-
-static void set_stall(struct usched_conf *conf)
-{
-#ifdef USCHED_WHOLE             /* weak references bring nothing into a program */
-	__asm__ volatile("" : : "r"(upreempt));
-#endif
-#ifdef USCHED_CHECK
-	if (conf->c_stall == 0 && upreempt__begin)
-		conf->c_stall = STALL_CHECKED;
-#endif
-	if (conf->c_stall == USCHED_QUIET)
-		conf->c_stall = 0;
-}
-
-static unsigned default_stacks(unsigned processors)
-{
-	unsigned share = DEFAULT_ALL_STACKS / processors;
-
-	if (share < FIRST_STACKS)
-		return FIRST_STACKS;
-	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
-}
-
-static unsigned processors_allowed(void)
-{
-	unsigned quota = quota_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-#ifdef CPU_COUNT
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof set, &set) == 0)
-		n = CPU_COUNT(&set);
-#endif
-	if (n < 1)
-		n = 1;
-	return (unsigned long)n < quota ? (unsigned)n : quota;
-}
-
-static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
-{
-	size_t all = r->r_conf.c_processors, n = 0;
-	size_t size = (all + 1) * r->r_stride;
-	int rc = -ENOMEM;
-
-	r->r_proc = aligned_alloc(CACHE_LINES, size);
-	r->r_asking = calloc(all / ASKING_BITS + 1, sizeof *r->r_asking);
-	if (r->r_proc && r->r_asking) {
-		memset(r->r_proc, 0, size);
-		r->r_moving = uproc_at(r, all);
-		rc = uproc_init(r->r_moving, r, policy);
-		if (rc)
-			uproc_fini(r->r_moving);
-	}
-	if (rc) {
-		free(r->r_asking);
-		free(r->r_proc);
-		return rc;
-	}
-	for (; n < all && rc == 0; n += rc == 0) {
-		rc = uproc_init(uproc_at(r, n), r, policy);
-		if (rc == 0)
-			rc = make_parts(uproc_at(r, n));
-		if (rc)
-			uproc_fini(uproc_at(r, n));
-	}
-	if (rc)
-		free_procs(r, n);
-	return rc;
-}
-
-/* The first n, whose native threads have ended or never began. */
-static void free_procs(struct uprocs *r, size_t n)
-{
-	while (n-- > 0) {
-		usched_fini(&uproc_at(r, n)->p_sched);
-		uproc_fini(uproc_at(r, n));
-	}
-	uproc_fini(r->r_moving);
-	free(r->r_asking);
-	free(r->r_proc);
-}
-
-/* The dispatcher, and what needs no more than memory. */
-static int uproc_init(struct uproc *p, struct uprocs *r,
-		      const struct uproc_policy *policy)
-{
-	int rc;
-
-	p->p_procs = r;
-	set_call_backs(&p->p_sched, policy);
-	set_moves(p, policy);
-	p->p_sched.s_mail = (const usched_mail *)&p->p_inbox;
-	p->p_slot = policy->y_slot && !stressed();
-	p->p_sched.s_polls = 1;
-	p->p_sched.s_known = 1;
-	p->p_sched.s_keep = r->r_conf.c_keep != 0;
-	p->p_sched.s_control_each = r->r_conf.c_control != 0;
-	p->p_sched.s_room = r->r_conf.c_image;
-	p->p_room = RING_MIN;
-	p->p_mask = RING_MIN - 1;
-	p->p_interval = p->p_left = UPROC_LOOK;
-	p->p_tidy = USCHED_NEVER;
-	uimage_cache_init(&p->p_images, &r->r_images);
-	uimage_cache_init(&p->p_outside, &r->r_images);
-	pthread_mutex_init(&p->p_lock, NULL);
-	init_cond(&p->p_unparked);
-	rc = usched_init(&p->p_sched);
-	uproc__open(p);
-	return rc;
-}
-
-/* What a processor that runs needs besides. */
-static int make_parts(struct uproc *p)
-{
-	const struct usched_conf *conf = &p->p_procs->r_conf;
-	struct uevents *e;
-	int rc;
-
-	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
-	rc = p->p_queue ? add_stacks(p) : -ENOMEM;
-	set_grow(p);
-	p->p_sched.s_has_stack = is_elsewhere;
-	__atomic_store_n(&usched__observer.o_introduce, introduce, __ATOMIC_RELAXED);
-	if (rc == 0 && conf->c_embed)
-		rc = expose_events(p);
-	else if (rc == 0 && p->p_sched.s_moves && uevents_of)
-		rc = uevents_of(&p->p_sched, &e);       /* for threads that bring waits */
-	if (rc == 0)
-		rc = begin_slices(p);
-	return rc;
-}
-
-static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
-{
-	s->s_next = policy->y_next;
-	s->s_pick = policy->y_pick;
-	s->s_unpick = unpick;
-	s->s_ready = policy->y_ready;
-	s->s_wake = wake;
-	s->s_start = start_beside;
-	s->s_yield = yield;
-	s->s_alloc = alloc_image;
-	s->s_free = free_image;
-	s->s_done = uproc_done;
-	s->s_cancel = cancel;
-	s->s_detach = detach;
-	s->s_join = join;
-	s->s_interrupt = interrupt;
-	s->s_linger = linger;
-	s->s_changed = report_changed;
-}
-
-/* The program's loop needs the descriptors. */
-static int expose_events(struct uproc *p)
-{
-	struct uevents *e;
-	int rc = uevents_of ? uevents_of(&p->p_sched, &e) : -ENOTSUP;
-
-	if (rc == 0) {
-		rc = e->e_expose(e);
-		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns it */
-	}
-	return rc < 0 ? rc : 0;
-}
-
-static int begin_slices(struct uproc *p)
-{
-	const struct usched_conf *conf = &p->p_procs->r_conf;
-
-	if (!upreempt__begin)
-		return conf->c_slice || conf->c_stall ? -ENOTSUP : 0;
-	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
-			       conf->c_embed ? 0 : conf->c_signal);
-}
-
-static void uproc_fini(struct uproc *p)
-{
-	uevents_close(&p->p_sched);
-	upreempt_close(&p->p_sched);
-	if (p->p_ring)
-		utrace__free(p);
-	while (p->p_steps > 0)
-		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
-	if (p->p_alternate)
-		uoverflow__unmap(p->p_alternate);
-	free(p->p_queue);
-	free(p->p_larger);
-	free(p->p_joins);
-	pthread_cond_destroy(&p->p_unparked);
-	pthread_mutex_destroy(&p->p_lock);
-}
-
-/*
- * Doubles the number of stacks, up to c_stacks. Those that are mapped and not used take
- * no memory: the head of a stack is a page.
- */
-static int add_stacks(struct uproc *p)
-{
-	const struct usched_conf *conf = &p->p_procs->r_conf;
-	unsigned have = p->p_sched.s_stacks, more = have ? have : p->p_procs->r_stacks;
-	int rc = 0;
-
-	if (conf->c_stacks == USCHED_NATIVE)
-		return 0;
-	if (more > conf->c_stacks - have)
-		more = conf->c_stacks - have;
-	if (p->p_unused == 0)
-		rc = map_stacks(p, have ? more : p->p_procs->r_mapped);
-	for (; rc == 0 && more > 0; more--)
-		rc = add_stack(p, &p->p_stacks[p->p_steps - 1]);
-	return rc == -ENOTSUP ? 0 : rc;         /* then threads use the native stack */
-}
+/* ---- Stacks ---- */
 
 static int map_stacks(struct uproc *p, unsigned n)
 {
@@ -1327,6 +89,47 @@ static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
 		uimage_stacks_unmap(stacks);
 	}
 	return rc;
+}
+
+/*
+ * Doubles the number of stacks, up to c_stacks. Those that are mapped and not used take
+ * no memory: the head of a stack is a page.
+ */
+static int add_stacks(struct uproc *p)
+{
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+	unsigned have = p->p_sched.s_stacks, more = have ? have : p->p_procs->r_stacks;
+	int rc = 0;
+
+	if (conf->c_stacks == USCHED_NATIVE)
+		return 0;
+	if (more > conf->c_stacks - have)
+		more = conf->c_stacks - have;
+	if (p->p_unused == 0)
+		rc = map_stacks(p, have ? more : p->p_procs->r_mapped);
+	for (; rc == 0 && more > 0; more--)
+		rc = add_stack(p, &p->p_stacks[p->p_steps - 1]);
+	return rc == -ENOTSUP ? 0 : rc;         /* then threads use the native stack */
+}
+
+static void grow(struct usched *s);
+
+static void set_grow(struct uproc *p)
+{
+	bool more = p->p_steps > 0
+		&& p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks;
+
+	p->p_sched.s_grow = more ? grow : NULL;
+}
+
+/* In a launch that finds no vacant stack. */
+static void grow(struct usched *s)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+
+	s->s_grow = NULL;
+	if (add_stacks(p) == 0)
+		set_grow(p);
 }
 
 /* Stacks that are being mapped may be missing. */
@@ -1362,49 +165,7 @@ static int is_elsewhere(const struct usched *s, const void *address)
 	return 0;
 }
 
-static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
-{
-	(void)u;
-	return uimage_alloc(&((struct uproc *)(void *)s)->p_images, size);
-}
-
-static void free_image(struct usched *s, struct ustack *u, void *image, size_t size)
-{
-	(void)u;
-	uimage_free(&((struct uproc *)(void *)s)->p_images, image, size);
-}
-
-/*
- * Counts one thread more, and makes a place for it in the ring. The processor's own
- * native thread counts several at once, and then needs no atomic instruction for them.
- */
-static int make_room(struct uproc *p)
-{
-	uint32_t credit = p == uproc_self() ? p->p_credit : 0;
-
-	if (credit == 0 && p == uproc_self() && count_started(p, CREDIT) == 0)
-		credit = CREDIT;
-	if (credit == 0)
-		return count_started(p, 1);
-	__atomic_store_n(&p->p_credit, credit - 1, __ATOMIC_RELAXED);
-	return 0;
-}
-
-static int count_started(struct uproc *p, uint32_t n)
-{
-	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
-	uint32_t count = FETCH_ADD(&p->p_started, n) + n - ended;
-	int rc;
-
-	if (count <= LOAD(p->p_room))
-		return 0;
-	lock(&p->p_lock);
-	rc = enlarge_ring(p, count);
-	unlock(&p->p_lock);
-	if (rc)
-		FETCH_ADD(&p->p_started, -n);
-	return rc;
-}
+/* ---- The ring of runnable threads ---- */
 
 /* Under p_lock: allocates a ring for at least `count', for the owner to adopt. */
 static int enlarge_ring(struct uproc *p, uint32_t count)
@@ -1427,6 +188,38 @@ static int enlarge_ring(struct uproc *p, uint32_t count)
 	return 0;
 }
 
+int uproc__count_started(struct uproc *p, uint32_t n)
+{
+	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+	uint32_t count = FETCH_ADD(&p->p_started, n) + n - ended;
+	int rc;
+
+	if (count <= LOAD(p->p_room))
+		return 0;
+	lock(&p->p_lock);
+	rc = enlarge_ring(p, count);
+	unlock(&p->p_lock);
+	if (rc)
+		FETCH_ADD(&p->p_started, -n);
+	return rc;
+}
+
+/*
+ * Counts one thread more, and makes a place for it in the ring. The processor's own
+ * native thread counts several at once, and then needs no atomic instruction for them.
+ */
+static int make_room(struct uproc *p)
+{
+	uint32_t credit = p == uproc_self() ? p->p_credit : 0;
+
+	if (credit == 0 && p == uproc_self() && uproc__count_started(p, CREDIT) == 0)
+		credit = CREDIT;
+	if (credit == 0)
+		return uproc__count_started(p, 1);
+	__atomic_store_n(&p->p_credit, credit - 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
 static void adopt_room(struct uproc *p)
 {
 	struct uproc_thread **old = p->p_queue;
@@ -1444,22 +237,25 @@ static void adopt_room(struct uproc *p)
 	set_grow(p);                            /* it may have failed */
 }
 
-/* In a launch that finds no vacant stack. */
-static void grow(struct usched *s)
+/* `t' is new. */
+static void make_runnable(struct uproc *p, struct uproc_thread *t)
+{
+	if (p->p_mask + 1 < LOAD(p->p_room))
+		adopt_room(p);
+	uproc_push(p, t);
+}
+
+/* The thread that was picked is the oldest again. */
+static void unpick(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 
-	s->s_grow = NULL;
-	if (add_stacks(p) == 0)
-		set_grow(p);
-}
-
-static void set_grow(struct uproc *p)
-{
-	bool more = p->p_steps > 0
-		&& p->p_sched.s_stacks < p->p_procs->r_conf.c_stacks;
-
-	p->p_sched.s_grow = more ? grow : NULL;
+	s->s_current->u_tokens = 0;
+	p->p_intent = UPROC_BLOCK;
+	if (!s->s_chosen)
+		return;
+	UPROC_COUNT(p->p_head, -1);
+	p->p_queue[p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
 }
 
 #ifdef USCHED_CHECK
@@ -1469,7 +265,7 @@ static void choose_seed(void)
 {
 	const char *given = getenv("USCHED_SEED");
 
-	seed_value = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)now();
+	seed_value = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)when_now();
 	seed_value += seed_value == 0;
 	fprintf(stderr, "usched: USCHED_SEED=%u\n", (unsigned)seed_value);
 }
@@ -1490,8 +286,7 @@ void uproc__shuffle(struct uproc *p)
 	struct uproc_thread **a = &p->p_queue[p->p_head & p->p_mask], **b, *t = *a;
 
 	if (state == 0)                 /* each processor has its own sequence */
-		state = seed() + (uint32_t)(((char *)p - p->p_procs->r_proc)
-					    / (ptrdiff_t)p->p_procs->r_stride);
+		state = seed() + (uint32_t)uproc__index(p);
 	state ^= state << 13;
 	state ^= state >> 17;
 	state ^= state << 5;
@@ -1502,7 +297,56 @@ void uproc__shuffle(struct uproc *p)
 }
 #endif
 
-static void push_inbox(struct uproc *p, struct uproc_thread *t)
+/* ---- Records and images ---- */
+
+/*
+ * A record for a thread of `p'; from the caller's cache, so that threads which start each
+ * other lie together. NULL: no memory.
+ */
+static struct uproc_thread *get_record(struct uproc *p)
+{
+	struct uproc *self = uproc_self();
+	struct uproc_thread *t;
+
+	if (self && self->p_procs == p->p_procs) {
+		t = uimage_record(&self->p_images);
+	} else {
+		lock(&p->p_lock);
+		t = uimage_record(&p->p_outside);
+		unlock(&p->p_lock);
+	}
+	return t;
+}
+
+static void put_record(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc *self = uproc_self();
+
+	__atomic_store_n(&uproc_rest(t)->t_joiner, DETACHED, __ATOMIC_RELAXED);
+	if (self && self->p_procs == p->p_procs) {
+		uimage_record_free(&self->p_images, t);
+		return;
+	}
+	lock(&p->p_lock);
+	uimage_record_free(&p->p_outside, t);
+	unlock(&p->p_lock);
+}
+
+static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
+{
+	(void)u;
+	return uimage_alloc(&((struct uproc *)(void *)s)->p_images, size);
+}
+
+static void free_image(struct usched *s, struct ustack *u, void *image, size_t size)
+{
+	(void)u;
+	uimage_free(&((struct uproc *)(void *)s)->p_images, image, size);
+}
+
+/* ---- Mail ---- */
+
+void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc_thread *first = LOAD(p->p_inbox);
 
@@ -1510,87 +354,569 @@ static void push_inbox(struct uproc *p, struct uproc_thread *t)
 		uproc_rest(t)->t_next = first == PARKED || first == ASKED ? NULL : first;
 	} while (!CAS(&p->p_inbox, &first, t));
 	if (first == PARKED)
-		unpark(p);
+		uproc__unpark(p);
 }
 
-static void abort_left(void *record, void *unused)
+int uproc_post(struct uproc_thread *t, unsigned mail)
 {
-	struct uproc_thread *t = record;
+	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
 
-	(void)unused;
-	if (t->t_stack.u_func)
-		ustack_abort(&t->t_stack);
+	CALLED("ustack_wake(), or another call that sends mail,");
+	if (uproc__is_watched())
+		uproc__observer.o_post(t, mail);
+	do {
+		if (!(old & UPROC_MAIL_LIVE))
+			return -ESRCH;
+		all = mail < UPROC_MAIL_TOKEN ? old | mail : old + mail;
+		if (all < old)
+			return -EOVERFLOW;
+	} while (!CAS(box, &old, all));
+	if ((old & ~(uint32_t)UPROC_MAIL_NONE) == 0)
+		uproc__push_inbox(uproc_of(&t->t_stack), t);
+	return 0;
 }
 
-/*
- * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
- * with NULL, until all threads have ended.
- */
-static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
+/* Excess tokens are dropped. */
+static void add_tokens(int32_t *tokens, uint32_t more)
 {
-	struct uproc *p = uproc_at(r, 0);
-	int rc = p->p_sched.s_home ? -EBUSY : t ? claim(t, NATIVE) : 0;
+	uint32_t most = uproc_most(*tokens);
+	uint32_t room = most - ((uint32_t)*tokens & most);  /* none if it is WAITING */
 
-	if (rc < 0)
-		return rc;
-	r->r_deadline = deadline;
-	while (rc == 0) {
-		unmark(p);
-		rc = usched_run(&p->p_sched);
-		r->r_stop = 0;
-		if (rc)
-			break;
-		if (t ? uproc_rest(t)->t_joiner == TAKEN : uproc_count(p) == 0)
-			rc = 1;
-		else if (deadline != INT64_MAX && now() >= deadline)
-			rc = -ETIMEDOUT;
-		else if (!report_stuck(r))
-			rc = -EDEADLK;
+	*tokens += (int32_t)(more < room ? more : room);
+}
+
+/* Takes in the mail of `t', a thread of this processor. */
+static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
+{
+	int32_t *tokens = &t->t_stack.u_tokens;
+	uint32_t more = mail / UPROC_MAIL_TOKEN;
+
+	if (mail & UPROC_MAIL_START && t->t_stack.u_stack == &p->p_sched.s_new) {
+		make_runnable(p, t);
+		mail &= ~(uint32_t)UPROC_MAIL_JOINED;
 	}
-	r->r_deadline = INT64_MAX;
-	if (rc > 0 && t)
-		put_joined(uproc_of(&t->t_stack), t, value);
-	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
-		uproc_rest(t)->t_joiner = OPEN;
+	if (*tokens == UPROC_WAITING && more > 0) {
+		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->t_stack, NULL);
+		*tokens = 0;
+		more--;
+		uproc_push(p, t);
+	}
+	add_tokens(tokens, more);
+	if (mail & UPROC_MAIL_CANCEL) {
+		uproc__close(p);
+		ustack_cancel_here(&t->t_stack);
+		uproc__open(p);
+	}
+	/* News of a deadlock may be late: the thread may have gone on. */
+	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
+		if (!(*tokens & UPROC_NEWS)) {
+			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->t_stack, NULL);
+			uproc_push(p, t);
+		}
+		*tokens |= mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0;
+		*tokens |= mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0;
+	}
+}
+
+static int wake(struct usched *s, struct ustack *u)
+{
+	uint32_t most;
+
+	if (s != usched__here())
+		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
+	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))
+		return -ESRCH;
+	most = uproc_most(u->u_tokens);
+	if (((uint32_t)u->u_tokens & most) == most)
+		return -EOVERFLOW;
+	u->u_tokens++;
+	return 0;
+}
+
+static int cancel(struct usched *s, struct ustack *u)
+{
+	if (s != usched__here())
+		return uproc_post(uproc_thread(u), UPROC_MAIL_CANCEL);
+	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))        /* it may become zeros now */
+		return -ESRCH;
+	ustack_cancel_here(u);
+	return 0;
+}
+
+static void interrupt(struct usched *s, struct ustack *u)
+{
+	if (s == usched__here())
+		deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK);
+	else
+		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
+}
+
+/* ---- The end of a thread, and joins ---- */
+
+int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner)
+{
+	struct uproc_thread *now = OPEN;
+
+	if (CAS(&uproc_rest(t)->t_joiner, &now, joiner))
+		return 0;
+	if (now == ENDED && CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
+		return 1;
+	return -EINVAL;
+}
+
+void uproc__put_joined(struct uproc_thread *t, void **value)
+{
+	if (value)
+		*value = ustack_value(&t->t_stack);
+	put_record(uproc_of(&t->t_stack), t);
+}
+
+const struct ustack *uproc__joiner(const struct uproc_thread *t)
+{
+	const struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+
+	for (size_t i = 0; i < UPROC_MARKS; i++)
+		if (joiner == &uproc__marks[i])
+			return NULL;
+	return joiner && joiner != OPEN ? &joiner->t_stack : NULL;
+}
+
+/* `t' has ended and is in no list: tells the joiner, or frees it. */
+static void settle(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+	bool told;
+
+	if (joiner == OPEN && CAS(&uproc_rest(t)->t_joiner, &joiner, ENDED))
+		return;
+	if (joiner == DETACHED) {
+		uimage_record_free(&p->p_images, t);
+		return;
+	}
+	if (joiner == NATIVE)
+		told = uproc__tell_native(p->p_procs, t);
+	else
+		told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
+	if (!told)
+		settle(p, t);                   /* the joiner has given up */
+	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
+		deliver(p, joiner, UPROC_MAIL_JOINED);
+	else if (joiner != NATIVE)
+		uproc_post(joiner, UPROC_MAIL_JOINED);
+}
+
+void uproc_done(struct usched *s, struct ustack *u)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc_thread *t = uproc_thread(u);
+	uint32_t mail = GET(u->u_mail);
+
+	u->u_tokens = UPROC_ENDED;
+	if (p->p_sched.s_moves)
+		uproc__leave_stack(p, u);
+	uproc__take_left(p);
+	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
+	/*
+	 * Not known. Nor was an earlier thread with this record, of which there could be
+	 * a stale handle: KNOWN stays.
+	 */
+	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
+		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
+		uimage_record_free(&p->p_images, t);
+		return;
+	}
+	mail = FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_LIVE);
+	if (mail & UPROC_MAIL_NAMED)
+		uproc__forget_name(u);
+	if (mail & ~(uint32_t)UPROC_MAIL_NONE)
+		return;                         /* it is in the inbox */
+	if (mail & UPROC_MAIL_UNJOINED)
+		uimage_record_free(&p->p_images, t);
+	else
+		settle(p, t);
+}
+
+static int detach(struct usched *s, struct ustack *u)
+{
+	int rc = uproc__claim(uproc_thread(u), DETACHED);
+
+	if (rc > 0)
+		put_record((struct uproc *)(void *)s, uproc_thread(u));
 	return rc < 0 ? rc : 0;
 }
 
-/* Not parked any more. */
-static void unmark(struct uproc *p)
+/* Without waiting. */
+static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 {
-	struct uproc_thread *mark = PARKED;
+	struct uproc_thread *now = ENDED;
 
-	CAS(&p->p_inbox, &mark, NULL);
+	if (t == me)
+		return -EDEADLK;
+	if (CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
+		return 0;
+	return now == OPEN ? -ETIMEDOUT : -EINVAL;
 }
 
-static int64_t now(void)
+/*
+ * What ended an earlier join, if anything did, may have sent news once more, which are
+ * still on their way. They are not for the next join. True: there were some, of which the
+ * caller cannot tell whether they were for this one.
+ */
+static bool take_late_news(struct uproc_thread *me)
 {
-	struct timespec t;
+	bool some = false;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
+		some = true;
+		uproc_of(&me->t_stack)->p_intent = UPROC_YIELD;
+		ustack_block();                 /* cannot fail: reserved */ /* R4 */
+	}
+	return some;
 }
 
-int uprocs_run(struct uprocs *r)
+/* As many again. The first of them, or 0. */
+static size_t more_notes(struct uproc *p)
 {
-	struct uproc *p = uproc_at(r, 0);
-	int rc, before;
+	size_t first = p->p_join_room ? p->p_join_room : 1;
+	size_t room = p->p_join_room ? 2 * p->p_join_room : JOINS_MIN;
+	struct uproc_join *joins = realloc(p->p_joins, room * sizeof *joins);
 
-	if (!r->r_conf.c_embed)
+	if (!joins)
+		return 0;
+	for (size_t i = first; i < room; i++)
+		joins[i] = (struct uproc_join){ .j_next = (i + 1) % room };
+	p->p_joins = joins;
+	p->p_join_room = room;
+	return first;
+}
+
+/*
+ * Notes where `me' joins. The number of the note; 0: no memory, so a report takes the
+ * place from the frame.
+ */
+static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
+{
+	size_t i = p->p_join_free;
+
+	if (i == 0)
+		i = more_notes(p);
+	if (i == 0)
+		return 0;
+	p->p_join_free = p->p_joins[i].j_next;
+	p->p_joins[i] = (struct uproc_join){ me, { where } };
+	return i;
+}
+
+static void drop_note(struct uproc *p, size_t i)
+{
+	if (i == 0)
+		return;
+	p->p_joins[i] = (struct uproc_join){ .j_next = p->p_join_free };
+	p->p_join_free = i;
+}
+
+static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
+			  const void *where)
+{
+	int32_t *tokens = &me->t_stack.u_tokens, had, news;
+	struct uproc_thread *joiner;
+	int rc = ustack_reserve(0);
+	struct uproc *p;
+	size_t note;
+	bool gave_up;
+
+	if (t == me)
+		rc = -EDEADLK;
+	if (rc == 0)
+		rc = take_late_news(me) ? -EAGAIN : uproc__claim(t, me);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	p = uproc_of(&me->t_stack);             /* a thread that joins stays */
+	note = note_join(p, me, where);
+	had = *tokens;
+	do {
+		*tokens = UPROC_JOINING;
+		p->p_intent = UPROC_WAIT;
+		ustack_block();                 /* cannot fail: reserved */ /* R4 */
+		news = *tokens;
+		*tokens = had;
+		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
+		had = *tokens;
+		joiner = me;
+		gave_up = !(news & UPROC_JOINED)
+			&& CAS(&uproc_rest(t)->t_joiner, &joiner, OPEN);
+	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
+	drop_note(p, note);
+	return gave_up ? -EDEADLK : 0;
+}
+
+static int join(struct usched *s, struct ustack *u, const void *where, void **value,
+		int64_t deadline)
+{
+	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
+	struct uproc_thread *t = uproc_thread(u);
+	struct uproc_thread *me;
+	int rc;
+
+	if (!self)
+		return uproc__await(p->p_procs, t, value, deadline);
+	me = uproc_thread(ustack_self());       /* KNOWN: its joined thread sends mail */
+	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t, where);
+	if (rc == 0)
+		uproc__put_joined(t, value);
+	return rc;
+}
+
+/* ---- What comes between threads: the inbox, and looks ---- */
+
+/*
+ * Whether `t', in the inbox of `p', moves here. Only a thread that moves, joins or was
+ * started by another has the bit, and only one that moves that owner.
+ */
+static bool is_moving(const struct uproc *p, struct uproc_thread *t)
+{
+	return GET(t->t_stack.u_mail) & UPROC_MAIL_MOVED
+		&& uproc_of(&t->t_stack) == p->p_procs->r_moving && t->t_stack.u_func;
+}
+
+/* Delivers what is in the inbox, the oldest first. */
+void uproc_drain(struct uproc *p)
+{
+	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
+	size_t n = 0;
+
+	for (; t && t != STOPPED && t != ASKED; t = next) {
+		next = uproc_rest(t)->t_next;
+		uproc_rest(t)->t_next = oldest;
+		oldest = t;
+		n++;
+	}
+	UPROC_COUNT(p->p_mailed, n);
+	for (t = oldest; t; t = next) {
+		bool moving = is_moving(p, t);
+		uint32_t mail;
+
+		next = uproc_rest(t)->t_next;
+		if (moving)
+			uproc__arrive(p, t);
+		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_NONE);
+		if (moving) {
+			make_runnable(p, t);
+			mail &= ~(uint32_t)UPROC_MAIL_MOVED;
+		}
+		if (!(mail & UPROC_MAIL_LIVE))
+			settle(p, t);
+		else
+			deliver(p, t, mail);
+	}
+	uproc__share(p);
+}
+
+/*
+ * When the next look is due. Threads that compute for a millisecond each would keep
+ * timers waiting for 64: so there are fewer dispatches to the next if those since the
+ * last took long, and twice as many if not.
+ */
+static void set_turn(struct uproc *p)
+{
+	int64_t interval = UPROC_LOOK, looked = p->p_looked;
+
+	if (p->p_sched.s_events || p->p_moves) {
+		p->p_looked = when_now();
+		interval = 2 * p->p_interval;
+		if (looked && p->p_looked - looked > LOOK_TIME)
+			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);
+		if (interval > UPROC_LOOK)
+			interval = UPROC_LOOK;
+		if (interval == 0)
+			interval = 1;
+	}
+	p->p_interval = p->p_left = (uint8_t)interval;
+	p->p_sched.s_turn = p->p_sched.s_stats.s_switches + (uint64_t)interval;
+}
+
+/* Looks for events while threads are ready. True: usched_run() is to return. */
+bool uproc_look(struct uproc *p)
+{
+	const struct uprocs *r = p->p_procs;
+
+	set_turn(p);
+	uproc__look_at_observer(p);
+	UPROC_COUNT(p->p_looked_for, 1);
+	uproc_poll(p, UEVENTS_LOOK);
+	p->p_barren = 0;
+	uproc__return_stacks(p);
+	uproc__take_left(p);
+	uproc__share(p);
+	uproc__tidy(p);
+	return LOAD(r->r_stop)
+		|| (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline);
+}
+
+static int yield(struct usched *s)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+	int rc;
+
+	p->p_intent = UPROC_YIELD;
+	if (s->s_events || uproc__is_wanted(p))
+		p->p_left = 1;                  /* so that uproc_looks() is true */
+	rc = ustack_block();
+	if (rc)
+		p->p_intent = UPROC_BLOCK;
+	return rc;
+}
+
+/* ---- Places and starts ---- */
+
+uint32_t uproc__new_of(const struct uproc *p)
+{
+	uint32_t counted = GET(p->p_credit) + uproc__places(p) + GET(p->p_passed);
+	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
+	uint32_t new = GET(p->p_started) - counted - (uint32_t)begun;
+
+	return new > INT32_MAX ? 0 : new;       /* of different age */
+}
+
+/* r_place: where the run is, and how many starts are left of it, in units of: */
+#define RUN_LEFT ((uint64_t)1 << 32)
+
+/*
+ * The threads that `p' has to run: those in its queue, or those that were started and
+ * have not begun, which may be there or on the way. The numbers may be of different age.
+ */
+static uint32_t work_of(const struct uproc *p)
+{
+	size_t queued = GET(p->p_tail) - GET(p->p_head);
+	uint32_t new = uproc__new_of(p);
+
+	return queued > new ? (uint32_t)queued : new;
+}
+
+/* On the processor with less to do of the next two in turn. */
+static uint64_t begin_run(const struct uprocs *r, uint64_t last)
+{
+	size_t next = (size_t)((last + 1) % r->r_conf.c_processors);
+	size_t second = (size_t)((last + 2) % r->r_conf.c_processors);
+
+	if (policy_place(work_of(uproc_at(r, next)), work_of(uproc_at(r, second))))
+		next = second;
+	return next + (uint64_t)(policy_run(uproc_count(uproc_at(r, next))) - 1)
+		* RUN_LEFT;
+}
+
+struct uproc *uprocs_place(struct uprocs *r)
+{
+	uint64_t old, place;
+
+	if (r->r_conf.c_processors == 1)
+		return uproc_at(r, 0);
+	old = LOAD(r->r_place);
+	do
+		place = old >= RUN_LEFT ? old - RUN_LEFT : begin_run(r, old);
+	while (!CAS(&r->r_place, &old, place));
+	return uproc_at(r, (uint32_t)place);
+}
+
+struct uproc *uprocs_next(struct uprocs *r)
+{
+	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+}
+
+struct uproc *uprocs_on(struct uprocs *r, unsigned i)
+{
+	struct uproc *self;
+
+	if (i != USCHED_BESIDE)
+		return i < r->r_conf.c_processors ? uproc_at(r, i) : NULL;
+	self = uproc_self();
+	return self && self->p_procs == r ? self : NULL;
+}
+
+struct uproc_thread *uproc__new_thread(struct uproc *p)
+{
+	struct uproc_thread *t = get_record(p);
+
+	if (t && make_room(p)) {
+		put_record(p, t);
+		return NULL;
+	}
+	return t;
+}
+
+void uproc__start(struct uproc_place place, struct uproc_thread *t,
+		  struct ustack **thread)
+{
+	struct uproc *self = uproc_self(), *p = place.w_proc;
+	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
+
+	if (thread) {
+		uproc_rest(t)->t_joiner = OPEN;
+		*thread = &t->t_stack;
+		mail |= UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE;
+	} else {
+		mail |= UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE;
+	}
+	if (place.w_stays && p->p_moves)
+		mail |= UPROC_MAIL_STAYS;
+	if (p != self)
+		mail |= UPROC_MAIL_START;
+	/* Until now it was not LIVE, which refuses stale handles. */
+	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
+	if (p == self)
+		make_runnable(p, t);
+	else
+		uproc__push_inbox(p, t);
+}
+
+/* Schedulers call the next two last, so they are left by a jump, and know where from. */
+__attribute__((noinline))
+int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
+		struct ustack **thread)
+{
+	struct uproc_thread *t;
+
+	CALLED("rr_start() or ll_start()");
+	check(arg, ARGUMENT, "start");
+	if (!func)
 		return -EINVAL;
-	if (p->p_sched.s_home)
-		return -EBUSY;
-	r->r_leave = 1;
-	r->r_deadline = now() + TURN;
-	unmark(p);
-	before = defer_cancel();
-	rc = usched_run(&p->p_sched);
-	allow_cancel(before);
-	if (now() >= r->r_deadline)
-		uevents_interrupt(&p->p_sched);         /* there may be more to run */
-	r->r_leave = 0;
-	r->r_deadline = INT64_MAX;
-	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
+	t = uproc__new_thread(place.w_proc);
+	if (!t)
+		return -ENOMEM;
+	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
+	uproc__tell_created(t, __builtin_return_address(0));
+	uproc__start(place, t, thread);
+	return 0;
+}
+
+__attribute__((noinline))
+int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
+		   void *arg, struct ustack **thread)
+{
+	struct uproc_thread *t;
+
+	CALLED("rr_start_fd() or ll_start_fd()");
+	check(arg, ARGUMENT, "start_fd");
+	if (!func || fd < 0 || fd == INT_MAX)
+		return -EINVAL;
+	t = uproc__new_thread(place.w_proc);
+	if (!t)
+		return -ENOMEM;
+	ustack_init_fd(&place.w_proc->p_sched, &t->t_stack, func, fd, arg);
+	uproc__tell_created(t, __builtin_return_address(0));
+	uproc__start(place, t, thread);
+	return 0;
+}
+
+static int start_beside(struct usched *s, size_t stack, void (*func)(void *), void *arg,
+			struct ustack **thread)
+{
+	struct uproc *p = (struct uproc *)(void *)s;
+	bool moves = p->p_moves;
+	struct uproc_place place = { moves ? uprocs_place(p->p_procs) : p, !moves };
+
+	return stack == USCHED_SHARED ? uproc_start(place, func, arg, thread)
+		: uproc_start_alone(place, stack, func, arg, thread);
 }
 
 int ustack_stay(int on)
@@ -1607,14 +933,131 @@ int ustack_stay(int on)
 	return (before & UPROC_MAIL_STAYS) != 0;
 }
 
-#include "private/uproc_alone.inc"
-#include "private/uproc_trim.inc"
-#include "private/uproc_names.inc"
-#include "private/uproc_layout.inc"
-#include "private/uproc_report.inc"
-#include "private/uproc_move.inc"
-#ifdef SINGLE_THREAD
-#include "private/uproc_single.inc"
-#else
-#include "private/uproc_native.inc"
+/*
+ * If it is live, the native thread that has started it has written all before that. While
+ * it was no thread of `p', it could end and be started for `p' meanwhile: then the second
+ * look finds it half made, or all of it.
+ */
+bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
+{
+	const struct ustack *u = &t->t_stack;
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t mail = __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE);
+
+		if (!(mail & UPROC_MAIL_LIVE) || ustack_sched(u) != &p->p_sched)
+			return false;
+	}
+	return true;
+}
+
+/* ---- A processor ---- */
+
+static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
+{
+	s->s_next = policy->y_next;
+	s->s_pick = policy->y_pick;
+	s->s_unpick = unpick;
+	s->s_ready = policy->y_ready;
+	s->s_wake = wake;
+	s->s_start = start_beside;
+	s->s_yield = yield;
+	s->s_alloc = alloc_image;
+	s->s_free = free_image;
+	s->s_done = uproc_done;
+	s->s_cancel = cancel;
+	s->s_detach = detach;
+	s->s_join = join;
+	s->s_interrupt = interrupt;
+	s->s_linger = uproc__linger;
+#ifdef USCHED_CHECK
+	s->s_changed = uproc__report_changed;
+	__atomic_store_n(&usched__observer.o_introduce, uproc__introduce, __ATOMIC_RELAXED);
 #endif
+}
+
+int uproc__init(struct uproc *p, struct uprocs *r,
+		      const struct uproc_policy *policy)
+{
+	int rc;
+
+	p->p_procs = r;
+	set_call_backs(&p->p_sched, policy);
+	uproc__set_moves(p, policy);
+	p->p_sched.s_mail = (const usched_mail *)&p->p_inbox;
+	p->p_slot = policy->y_slot && !stressed();
+	p->p_sched.s_polls = 1;
+	p->p_sched.s_known = 1;
+	p->p_sched.s_keep = r->r_conf.c_keep != 0;
+	p->p_sched.s_control_each = r->r_conf.c_control != 0;
+	p->p_sched.s_room = r->r_conf.c_image;
+	p->p_room = RING_MIN;
+	p->p_mask = RING_MIN - 1;
+	p->p_interval = p->p_left = UPROC_LOOK;
+	p->p_tidy = USCHED_NEVER;
+	p->p_quick = r->r_patience > 0;
+	uimage_cache_init(&p->p_images, &r->r_images);
+	uimage_cache_init(&p->p_outside, &r->r_images);
+	pthread_mutex_init(&p->p_lock, NULL);
+	when_init_cond(&p->p_unparked);
+	rc = usched_init(&p->p_sched);
+	uproc__open(p);
+	return rc;
+}
+
+/* The program's loop needs the descriptors. */
+static int expose_events(struct uproc *p)
+{
+	struct uevents *e;
+	int rc = uevents_of(&p->p_sched, &e);
+
+	if (rc == 0) {
+		rc = e->e_expose(e);
+		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns it */
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int begin_slices(struct uproc *p)
+{
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+
+	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
+			       uproc__is_driven(p->p_procs) ? 0 : conf->c_signal);
+}
+
+int uproc__make_parts(struct uproc *p)
+{
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+	struct uevents *e;
+	int rc;
+
+	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
+	rc = p->p_queue ? add_stacks(p) : -ENOMEM;
+	set_grow(p);
+	p->p_sched.s_has_stack = is_elsewhere;
+	if (rc == 0 && conf->c_embed)
+		rc = expose_events(p);
+	else if (rc == 0 && p->p_sched.s_moves)
+		rc = uevents_of(&p->p_sched, &e);       /* for threads that bring waits */
+	if (rc == 0)
+		rc = begin_slices(p);
+	return rc;
+}
+
+void uproc__fini(struct uproc *p)
+{
+	uevents_close(&p->p_sched);
+	upreempt_close(&p->p_sched);
+	if (p->p_ring)
+		uproc__observer.o_free(p);
+	while (p->p_steps > 0)
+		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
+	if (p->p_alternate)
+		uproc__observer.o_unmap(p->p_alternate);
+	free(p->p_queue);
+	free(p->p_larger);
+	free(p->p_joins);
+	pthread_cond_destroy(&p->p_unparked);
+	pthread_mutex_destroy(&p->p_lock);
+}

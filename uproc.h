@@ -24,8 +24,8 @@
  * how a deadlock is found.
  *
  * Before it parks it asks for threads of others, if the scheduler has y_moves: new ones,
- * and with c_steal others, too. private/uproc_move.inc does that; doc/moving.md says why
- * it is right.
+ * and with c_steal others, too. uproc_move.c does that; doc/moving.md says why it is
+ * right.
  *
  * With -DSINGLE_THREAD all of it is compiled without locks and atomic instructions, for
  * one processor. It runs on the native thread that joins, calls uprocs_run() or
@@ -115,7 +115,7 @@ static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 	return (struct uproc_rest *)uimage_rest(t);
 }
 
-/* Stacks that threads have for themselves: see private/uproc_alone.inc. */
+/* Stacks that threads have for themselves: see uproc_alone.c. */
 struct uproc_alone;
 
 struct uproc_alones {
@@ -170,7 +170,7 @@ struct uproc {
 	uint32_t              p_searches;       /* for threads of others */
 	struct usched_stack  *p_foreign; /* vacant stacks of others, to go back */
 	struct uprocs        *p_procs;
-	struct utrace_ring   *p_ring;    /* atomic: utrace.h; or NULL */
+	struct utrace_ring   *p_ring;    /* atomic: the observer's, or NULL */
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
@@ -178,7 +178,7 @@ struct uproc {
 	struct uproc_join    *p_joins;   /* notes; the first is not used */
 	size_t                p_join_room;
 	size_t                p_join_free;      /* the first free note */
-	int64_t               p_tidy;    /* ns: see private/uproc_trim.inc */
+	int64_t               p_tidy;    /* ns: see uproc_trim.c */
 	int64_t               p_period;
 	uint64_t              p_tidied;  /* s_launches when a period ended */
 	size_t                p_walked;  /* stacks that this walk has passed, */
@@ -331,12 +331,44 @@ struct uproc *uprocs_place(struct uprocs *r);
 
 void uproc_done(struct usched *s, struct ustack *u);     /* every s_done */
 
+#define UPROC_PRIVATE __attribute__((visibility("hidden")))
+
+/*
+ * Private: what looks on, as the files of debug/ do. Processors know no more of it than
+ * this table, which is empty unless a program has such a file.
+ */
+struct uproc_observer {
+	/*
+	 * Memory for the native thread of a processor, before that is made. NULL: there
+	 * is none, and the scheduler is not made.
+	 */
+	void *(*o_map)(void);
+	void  (*o_adopt)(void *memory); /* on this native thread, as it begins, */
+	void  (*o_leave)(void);         /* and as it ends */
+	void  (*o_unmap)(void *memory); /* after that */
+
+	/*
+	 * Four words, atomic, which readers of the process's memory may write. While they
+	 * are not 0 the next two are called.
+	 */
+	const uint32_t *o_wanted;
+	void (*o_look)(struct uproc *p); /* in s_next; also while there is a p_ring */
+	void (*o_post)(const struct uproc_thread *t, unsigned mail);    /* to be sent */
+	void (*o_free)(struct uproc *p); /* it has ended, and has a p_ring */
+
+	const void *o_layout;           /* for these readers: see private/layout.h */
+};
+
+/*
+ * Registers the first four if *o has o_map, and the others if it has o_wanted. From a
+ * constructor: before there are schedulers.
+ */
+UPROC_PRIVATE void uproc__observe(const struct uproc_observer *o);
+
 /*
  * Private, for uinspect.c. The schedulers of the process, of which up to `room' stay
  * until they are unpinned. Their number, which may be larger.
  */
-#define UPROC_PRIVATE __attribute__((visibility("hidden")))
-
 UPROC_PRIVATE size_t uprocs__pin(struct uprocs **all, size_t room);
 UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
 

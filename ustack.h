@@ -292,7 +292,7 @@ enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
 
 /*
  * Names `u', for reports; NULL or "" takes the name away. A longer name is cut. The text
- * is copied. A thread without a name pays nothing. In uproc.c.
+ * is copied. A thread without a name pays nothing. In uproc_name.c.
  * 0; -ENOMEM; -ESRCH: `u' has ended; -ENOTSUP: it is not on a processor (uproc.h).
  * Does not switch.
  */

@@ -31,7 +31,7 @@
  * USTACK_VISIT_ROOM below the top of a thread, its last call is shown and no more.
  *
  * Names are those of ustack_name(). Readers from outside of the process find them, as all
- * else, through usched__layout: see private/uproc_layout.inc.
+ * else, through usched__layout: see private/layout.h.
  */
 #ifndef USCHED_INSPECT_H
 #define USCHED_INSPECT_H

@@ -34,7 +34,7 @@
 #include "../private/code.h"
 #include "../private/direction.h"
 #include "../upreempt.h"
-#include "../ustack.h"
+#include "../uproc.h"
 
 enum {
 	ROOM     = 64 << 10,            /* bytes: previous handlers use it, too */
@@ -57,9 +57,6 @@ struct line {
 	size_t l_length;
 	char   l_text[LINE];
 };
-
-/* In uproc.c, which a dispatcher alone does not have. */
-extern __typeof__(ustack_get_name) ustack_get_name __attribute__((weak));
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
 static pthread_key_t key;               /* frees what uoverflow_stack() maps */
@@ -89,41 +86,7 @@ static void print(struct line *line);
 static void print_call(uintptr_t call);
 static void print_more(size_t n);
 
-int uoverflow_install(void)
-{
-	int rc = uoverflow_stack();
-
-	if (rc == 0)
-		pthread_once(&installed, install);
-	return rc;
-}
-
-int uoverflow_stack(void)
-{
-	void *native;
-
-	pthread_once(&made_key, make_key);
-	if (key_rc)
-		return -key_rc;
-	if (mine)
-		return 0;
-	native = uoverflow__map();
-	if (!native)
-		return -ENOMEM;
-	if (pthread_setspecific(key, native)) {
-		uoverflow__unmap(native);
-		return -ENOMEM;
-	}
-	uoverflow__adopt(native);
-	return 0;
-}
-
-static void make_key(void)
-{
-	key_rc = pthread_key_create(&key, leave);
-}
-
-void *uoverflow__map(void)
+static void *map_stack(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = ROOM;
 	struct native *n;
@@ -147,14 +110,14 @@ void *uoverflow__map(void)
 	return n;
 }
 
-void uoverflow__unmap(void *native)
+static void unmap_stack(void *native)
 {
 	struct native *n = native;
 
 	munmap(n->n_map, n->n_size);
 }
 
-void uoverflow__adopt(void *native)
+static void adopt_stack(void *native)
 {
 	struct native *n = native;
 	stack_t stack;
@@ -170,6 +133,52 @@ void uoverflow__adopt(void *native)
 		stack.ss_size = rest - guard;
 		sigaltstack(&stack, NULL);
 	}
+}
+
+static void leave_stack(void)
+{
+	stack_t stack;
+
+	if (sigaltstack(NULL, &stack) == 0
+	    && (uintptr_t)stack.ss_sp - (uintptr_t)mine->n_map < mine->n_size) {
+		stack = (stack_t){ .ss_flags = SS_DISABLE };
+		sigaltstack(&stack, NULL);
+	}
+	mine = NULL;
+}
+
+int uoverflow_install(void)
+{
+	int rc = uoverflow_stack();
+
+	if (rc == 0)
+		pthread_once(&installed, install);
+	return rc;
+}
+
+int uoverflow_stack(void)
+{
+	void *native;
+
+	pthread_once(&made_key, make_key);
+	if (key_rc)
+		return -key_rc;
+	if (mine)
+		return 0;
+	native = map_stack();
+	if (!native)
+		return -ENOMEM;
+	if (pthread_setspecific(key, native)) {
+		unmap_stack(native);
+		return -ENOMEM;
+	}
+	adopt_stack(native);
+	return 0;
+}
+
+static void make_key(void)
+{
+	key_rc = pthread_key_create(&key, leave);
 }
 
 /*
@@ -213,23 +222,11 @@ static void *lowest(char *low, size_t *size)
 	return low - more;
 }
 
-void uoverflow__leave(void)
-{
-	stack_t stack;
-
-	if (sigaltstack(NULL, &stack) == 0
-	    && (uintptr_t)stack.ss_sp - (uintptr_t)mine->n_map < mine->n_size) {
-		stack = (stack_t){ .ss_flags = SS_DISABLE };
-		sigaltstack(&stack, NULL);
-	}
-	mine = NULL;
-}
-
 /* At the end of a native thread. */
 static void leave(void *native)
 {
-	uoverflow__leave();
-	uoverflow__unmap(native);
+	leave_stack();
+	unmap_stack(native);
 }
 
 static void install(void)
@@ -368,7 +365,7 @@ static void report_calls(const struct ustack *u, const void *context)
 	alarm(PATIENCE);
 	add(&line, "usched:   thread ");
 	add_number(&line, (uintptr_t)u, 16);
-	if (ustack_get_name && ustack_get_name(u, name, sizeof name) == 0) {
+	if (ustack_get_name(u, name, sizeof name) == 0) {
 		add(&line, " \"");
 		add(&line, name);
 		add(&line, "\"");
@@ -476,4 +473,17 @@ static void print_more(size_t n)
 	add_number(&line, n, 10);
 	add(&line, " more");
 	print(&line);
+}
+
+/* Processors have it map their stacks before their native threads are made. */
+static const struct uproc_observer observer = {
+	.o_map   = map_stack,
+	.o_adopt = adopt_stack,
+	.o_leave = leave_stack,
+	.o_unmap = unmap_stack,
+};
+
+__attribute__((constructor)) static void offer(void)
+{
+	uproc__observe(&observer);
 }

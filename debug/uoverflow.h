@@ -41,15 +41,6 @@ int uoverflow_install(void);
  */
 int uoverflow_stack(void);
 
-/*
- * Private, for processors: uproc.c maps a stack (NULL: no memory) and unmaps it. The
- * native thread adopts it, which cannot fail, and leaves it at its end.
- */
-void *uoverflow__map(void);
-void  uoverflow__adopt(void *stack);
-void  uoverflow__leave(void);
-void  uoverflow__unmap(void *stack);
-
 #ifdef __cplusplus
 }
 #endif

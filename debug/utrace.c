@@ -24,6 +24,17 @@
  * The table of what is kept has an entry for each record that was in use, which stays:
  * records keep their addresses. Times before c_epoch are of an earlier use.
  *
+ * What readers from outside go by, besides private/layout.h. utrace.h has the structs. A
+ * reader that writes to c_asked the log2 of a number of events, 6 to 26, has processors
+ * trace from their next looks on, and 0 ends it. (The word is of all readers: the last
+ * writer counts.) p_ring of a processor is NULL until then, and g_events. Bit 0 of
+ * g_mode: it traces. Event number n is in g_events at n % g_size, and is valid from
+ * g_begin on and while n + g_size - 8 >= g_count, read after it. The three of g_pairs are
+ * ticks and ns of CLOCK_MONOTONIC, of the beginning and, at g_last, of the last look:
+ * read that again afterwards. c_outside is a ring for mail of native threads. With
+ * c_keep, entries of c_table are where utrace.h says; times up to c_epoch are not known.
+ * c_scale is the number of ns in 2^32 ticks.
+ *
  * Nothing else needs this file, so programs may leave it out.
  */
 #ifndef _GNU_SOURCE
@@ -47,6 +58,7 @@
 
 #include "../arch/arch.h"
 #include "../private/cancel.h"
+#include "../private/layout.h"
 #include "probe.h"
 #include "../uproc.h"
 #include "../uwait.h"
@@ -76,10 +88,6 @@ enum {
 __attribute__((used, section(".probes"))) struct utrace_control utrace__control = {
 	.c_semaphore = 0,
 };
-
-/* Only their addresses are used. */
-extern const struct usched__layout usched__layout;
-extern __typeof__(uwait__ops) uwait__ops __attribute__((weak));
 
 static struct utrace_ring *prepare(struct uproc *p, unsigned mode, unsigned size_log);
 static struct utrace_ring *make_ring(struct utrace_ring **at);
@@ -227,7 +235,8 @@ static void *map(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-void utrace__free(struct uproc *p)
+/* The processor has ended. */
+static void free_ring(struct uproc *p)
 {
 	struct utrace_ring *g = p->p_ring;
 
@@ -258,7 +267,8 @@ static unsigned wanted(unsigned *size_log)
 	return mode;
 }
 
-void utrace__look(struct uproc *p)
+/* On the native thread of `p', in s_next: begins or ends. */
+static void look(struct uproc *p)
 {
 	unsigned size_log, mode = wanted(&size_log);
 	struct utrace_ring *g = LOOK_AT(p->p_ring);
@@ -520,7 +530,7 @@ static const struct uwaiter *waiter_of(const struct ustack *u)
 {
 	const struct uwaiter *w;
 
-	if (!u->u_attached || !&uwait__ops || u->u_attachment->a_ops != &uwait__ops)
+	if (!u->u_attached || u->u_attachment->a_ops != &uwait__ops)
 		return NULL;
 	w = (const struct uwaiter *)(const void *)u->u_attachment;
 	return w->w_joins || !GET(w->w_state) ? NULL : w;
@@ -592,7 +602,8 @@ static inline void put(struct utrace_ring *g, enum utrace_kind kind, enum utrace
 	__atomic_store_n(&g->g_count, g->g_count + 1, __ATOMIC_RELEASE);
 }
 
-void utrace__post(const struct uproc_thread *t, unsigned mail)
+/* Mail will be sent to `t'. */
+static void post(const struct uproc_thread *t, unsigned mail)
 {
 	struct uproc *self = uproc_self();
 	struct utrace_ring *g = LOOK_AT(*(self ? &self->p_ring
@@ -819,6 +830,39 @@ int utrace__delays(const struct uproc *p, uint64_t delays[UTRACE_DELAYS],
 	}
 	*sum_ns = GET(g->g_sum);
 	return all > 0 || GET(g->g_mode) & KEEPS;
+}
+
+/* ---- What processors know of it ---- */
+
+static const struct usched__trace_layout layout = {
+	.t_control = { &utrace__control },
+	.t_name = {
+		MEMBER(utrace_control, c_asked), MEMBER(utrace_control, c_keep),
+		MEMBER(utrace_control, c_table), MEMBER(utrace_control, c_outside),
+		MEMBER(utrace_control, c_epoch), MEMBER(utrace_control, c_scale),
+		SIZE(utrace_kept), NUMBER(UTRACE_KEPT), NUMBER(UTRACE_PROBES),
+		MEMBER(utrace_kept, k_thread), MEMBER(utrace_kept, k_started),
+		MEMBER(utrace_kept, k_since), MEMBER(utrace_kept, k_where),
+		SIZE(utrace_ring),
+		MEMBER(utrace_ring, g_count), MEMBER(utrace_ring, g_events),
+		MEMBER(utrace_ring, g_size), MEMBER(utrace_ring, g_begin),
+		MEMBER(utrace_ring, g_mode), MEMBER(utrace_ring, g_last),
+		MEMBER(utrace_ring, g_pairs), SIZE(utrace_event),
+	},
+};
+
+static const struct uproc_observer observer = {
+	.o_wanted = (const uint32_t *)(const void *)&utrace__control,
+	.o_look   = look,
+	.o_post   = post,
+	.o_free   = free_ring,
+	.o_layout = &layout,
+};
+
+/* A reader from outside, or a probe, may want a trace in a program that calls nothing. */
+__attribute__((constructor)) static void offer(void)
+{
+	uproc__observe(&observer);
 }
 
 #include "utrace_json.inc"

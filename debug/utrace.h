@@ -118,7 +118,7 @@ struct utrace_event {
 	uint64_t v_what;                /* kind; from bit 8 on why; from bit 32 number */
 };
 
-/* Private from here on, but for readers of the memory: see private/uproc_layout.inc. */
+/* Private from here on, but for readers of the memory: see private/layout.h. */
 
 #define UTRACE_PRIVATE __attribute__((visibility("hidden")))
 
@@ -133,10 +133,9 @@ struct utrace_pair {
 	int64_t  p_ns;                  /* of CLOCK_MONOTONIC */
 };
 
-/* What is wanted. Processors compare it at their looks. */
+/* What is wanted, in the first four words, which processors look at. */
 struct utrace_control {
-	uint16_t c_semaphore;           /* of the probes: first */
-	uint16_t c_unused;
+	uint32_t c_semaphore;           /* of the probes, which count in 16 bits of it */
 	uint32_t c_asked;               /* atomic: written from outside: log2 of the
 					   events of a ring, 6 to 26; or 0 */
 	uint32_t c_wish;                /* atomic: likewise, of utrace_start() */
@@ -164,23 +163,6 @@ struct utrace_kept {
 enum { UTRACE_KEPT = 1 << 22, UTRACE_PROBES = 32, UTRACE_DELAYS = 25 };
 
 extern struct utrace_control utrace__control UTRACE_PRIVATE;
-
-static inline unsigned utrace__wanted(const struct utrace_control *c)
-{
-	return __atomic_load_n(&c->c_semaphore, __ATOMIC_RELAXED)
-		| __atomic_load_n(&c->c_asked, __ATOMIC_RELAXED)
-		| __atomic_load_n(&c->c_wish, __ATOMIC_RELAXED)
-		| __atomic_load_n(&c->c_keep, __ATOMIC_RELAXED);
-}
-
-/* On the native thread of `p', in s_next: begins or ends. */
-UTRACE_PRIVATE void utrace__look(struct uproc *p);
-
-/* Mail will be sent to `t'. */
-UTRACE_PRIVATE void utrace__post(const struct uproc_thread *t, unsigned mail);
-
-/* The processor has ended. */
-UTRACE_PRIVATE void utrace__free(struct uproc *p);
 
 /*
  * Up to n events, the oldest first: those of the last start that are still there. The

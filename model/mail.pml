@@ -682,7 +682,7 @@ running:
 	goto next_thread
 }
 
-/* rr_join() from outside: private/uproc_native.inc. With `deadline' it may give up. */
+/* rr_join() from outside: uproc_native.c. With `deadline' it may give up. */
 inline native_join(n, t)
 {
 	lock(r_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * park.pml: sleep and wake of processors, the detection of a deadlock, and the end of a
- * scheduler: private/uproc_native.inc, and the interrupt of uevents.c.
+ * scheduler: uproc_native.c, and the interrupt of uevents.c.
  *
  * Threads do anything in any order, ACTIONS times each: wait for a token, wake another
  * thread, wait for an event, join another thread, end. Native threads join some of them,

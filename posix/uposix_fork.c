@@ -34,7 +34,6 @@ extern __typeof__(uposix__streams_forked) uposix__streams_forked __attribute__((
 extern __typeof__(uposix__hold_table) uposix__hold_table __attribute__((weak));
 extern __typeof__(uposix__io_forked) uposix__io_forked __attribute__((weak));
 extern __typeof__(uinspect__forked) uinspect__forked __attribute__((weak));
-extern __typeof__(upreempt__hold) upreempt__hold __attribute__((weak));
 void uco__forked(void) __attribute__((visibility("hidden")));
 
 /* Locks are taken in this order, as elsewhere; and the child forgets in this order. */

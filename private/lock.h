@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lock.h: locks, and atomic read-modify-write operations, sequentially consistent;
- * private to uimage.c and uproc.c. With SINGLE_THREAD there is one native thread, and all
- * of it is ordinary code.
+ * private. With SINGLE_THREAD there is one native thread, and all of it is ordinary code.
  *
  *   LOAD(x)            the value
  *   FETCH_ADD(p, n)    the value before; FETCH_OR and FETCH_AND likewise
  *   SWAP(p, new)       the value before
  *   CAS(p, old, new)   true: *p was *old and is `new'; false: *old is now *p
+ *   ONE_NATIVE         1: there is one native thread
  */
 #ifndef USCHED_LOCK_H
 #define USCHED_LOCK_H
@@ -17,6 +17,8 @@
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
 
 #ifdef SINGLE_THREAD
+
+enum { ONE_NATIVE = 1 };
 
 /* GNU C's statement expressions and typeof; __extension__ keeps -Wpedantic calm. */
 #define UPDATE(p, value) __extension__ ({               \
@@ -51,6 +53,8 @@ static inline void unlock(pthread_mutex_t *m)
 }
 
 #else
+
+enum { ONE_NATIVE = 0 };
 
 #define FETCH_ADD(p, n)    __atomic_fetch_add(p, n, __ATOMIC_SEQ_CST)
 #define FETCH_OR(p, bits)  __atomic_fetch_or(p, bits, __ATOMIC_SEQ_CST)

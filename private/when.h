@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * when.h: a time in ns as libc has it. Private. Where its time_t has 32 bits, as on most
- * machines with 32 bits, later times than it can count become the last one: 68 years
- * after the boot.
+ * when.h: times in ns of CLOCK_MONOTONIC, which libc has in other forms. Private. Where
+ * its time_t has 32 bits, as on most machines with 32 bits, later times than it can count
+ * become the last one: 68 years after the boot.
  */
 #ifndef USCHED_WHEN_H
 #define USCHED_WHEN_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -20,6 +21,25 @@ static inline struct timespec when_of(int64_t ns)
 	t.tv_sec = (time_t)seconds;
 	t.tv_nsec = (long)(ns % 1000000000);
 	return t;
+}
+
+static inline int64_t when_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Initializes a condition, whose timed waits take what when_of() returns. */
+static inline void when_init_cond(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 #endif /* USCHED_WHEN_H */

@@ -33,6 +33,10 @@ build_library() {
 		# shellcheck disable=SC2086
 		$CC -std=c11 -D_DEFAULT_SOURCE ${CFLAGS--O2} $debug -pthread -c -I. "$file" \
 			-o "$dir/$(basename "${file%.*}").o" || exit 1
+		case $file in
+		arch/*) ;;
+		*) library="$library $dir/${file%.c}.o" ;;
+		esac
 	done
 	others="$dir/usched_stack.o $dir/ustack.o $dir/uimage.o $dir/uproc.o $dir/rr.o $dir/uevents.o $dir/uwait.o"
 	library="$dir/usched.o $others $dir/uco.o $dir/uco_frames.o"

@@ -82,21 +82,23 @@ debug/uinspect_metrics.inc:
 debug/uinspect_stall.inc:
 upreempt.c: upreempt.h arch/arch.h private/budget.h private/code.h private/lock.h private/native.h private/observer.h private/when.h private/upreempt_stall.inc debug/uinspect.h ustack.h
 private/upreempt_stall.inc:
-debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h ustack.h
+debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h uproc.h
 uproc.h: usched.h usched_conf.h uevents.h ustack.h uimage.h
 debug/utrace.h: usched.h
-debug/utrace.c: debug/utrace.h arch/arch.h private/cancel.h debug/probe.h uproc.h uwait.h debug/utrace_json.inc
+debug/utrace.c: debug/utrace.h arch/arch.h private/cancel.h private/layout.h debug/probe.h uproc.h uwait.h debug/utrace_json.inc
 debug/utrace_json.inc:
 debug/probe.h:
-uproc.c: uproc.h private/cancel.h private/check.h private/code.h private/lock.h private/native.h private/policy.h private/quota.h private/stress.h debug/uoverflow.h upreempt.h debug/utrace.h private/where.h private/direction.h private/uproc_alone.inc private/uproc_trim.inc private/uproc_names.inc private/uproc_layout.inc private/uproc_report.inc private/uproc_move.inc private/uproc_native.inc private/uproc_single.inc private/when.h
-private/uproc_alone.inc:
-private/uproc_trim.inc:
-private/uproc_names.inc:
-private/uproc_layout.inc: uwait.h debug/utrace.h
-private/uproc_report.inc:
-private/uproc_move.inc:
-private/uproc_native.inc:
-private/uproc_single.inc:
+private/proc.h: uproc.h private/lock.h
+private/layout.h:
+uproc.c: uproc.h private/check.h private/policy.h private/proc.h private/when.h upreempt.h
+uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h uwait.h
+uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
+uproc_move.c: private/code.h private/policy.h private/proc.h
+uproc_alone.c: private/check.h private/direction.h private/proc.h upreempt.h
+uproc_trim.c: private/proc.h private/when.h upreempt.h
+uproc_name.c: private/proc.h
+uproc_report.c: private/code.h private/proc.h private/where.h
+uproc_layout.c: arch/arch.h private/layout.h private/proc.h uwait.h
 private/policy.h:
 private/cancel.h:
 private/code.h:
@@ -249,14 +251,13 @@ for options in -O0 -O2; do
 	done
 done
 
-# `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
-# of setjmp.c are volatile constants.
-for file in usched.c usched_stack.c usched_hook.c ustack.c uco_frames.c uimage*.c uproc.c rr.c ll.c debug/uframes.c uevents.c uwait.c usync.c usync_chan.c usync_scope.c unet.c ubuf.c uoffload.c \
-	debug/uoverflow.c upreempt.c debug/uinspect.c debug/utrace.c uco.c arch/setjmp.c; do
+# `outside' is only read. Of the marks of uproc.c only the addresses are used. The table of
+# observers is written by constructors. The pointers of setjmp.c are volatile constants.
+for file in u*.c rr.c ll.c debug/*.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:outside | usched.c:usched__observer | uproc.c:marks | uproc.c:names | uproc.c:names_first | uproc.c:names_lock | uproc.c:schedulers | uproc.c:list_lock | arch/setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:outside | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | arch/setjmp.c:call_*) ;;
 		unet.c:table | unet.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;

@@ -154,7 +154,7 @@ holds() {
 }
 holds usched.c usched__evict
 holds usched.c usched__load_frames
-holds private/uproc_native.inc unpark
+holds uproc_native.c uproc__unpark
 holds unet.c unet_close
 
 conclude "$count programs, by command lines of documents"

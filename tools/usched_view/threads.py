@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Schedulers, processors and threads, by the constant usched__layout.
 
-private/uproc_layout.inc has the rules that are followed here.
+private/layout.h has the rules that are followed here.
 """
 
 import struct
@@ -12,8 +12,8 @@ from .target import AT_RANDOM, STACK_POINTER
 from .unwind import Unwinder
 
 MAGIC = b"usched layout\xa7\x1d\0"
-VERSION = 1
-POINTERS = ("self", "list", "names", "parked", "resumed", "return_at", "trace")
+VERSION = 2
+POINTERS = ("self", "list", "names", "parked", "resumed", "return_at", "trace_at")
 FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 SCHEDULERS_MAX, PROCESSORS_MAX, ARENAS_MAX = 10000, 65536, 65536
 NAMES_MAX = 1 << 28
@@ -46,13 +46,21 @@ class Layout:
         for name, value in zip(POINTERS, struct.unpack_from("<8Q", head, 32)):
             setattr(self, name, value)
         self.names_of = {}
-        data = target.read(address + 96, 32 * 256)
+        self.read_names(address + 96)
+        self.trace = 0          # the control word of debug/utrace.c, if that is there
+        trace = target.word(self.trace_at)
+        if trace:
+            self.trace = target.word(trace)
+            self.read_names(trace + 16)
+        # The portable switch saves registers by setjmp.
+        self.portable = target.read(self.return_at, 4) == b"\xff\xff\xff\xff"
+
+    def read_names(self, address):
+        data = self.target.read(address, 32 * 256)
         for text, offset, size in struct.iter_unpack("<24sII", data[:len(data) // 32 * 32]):
             if not text[0]:
                 break
             self.names_of[text.rstrip(b"\0").decode()] = offset, size
-        # The portable switch saves registers by setjmp.
-        self.portable = target.read(self.return_at, 4) == b"\xff\xff\xff\xff"
 
     def offset(self, name):
         try:

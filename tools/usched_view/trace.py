@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """trace: has a process trace itself, and writes JSON trace events.
 
-utrace.h has the events, private/uproc_layout.inc the rules by which they are read. Names
+utrace.h has the events, utrace.c the rules by which they are read. Names
 and arguments are those of utrace_write(), see private/utrace_json.inc: the process 1 has a
 track for each thread, the process 2 one for each processor.
 """

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_native.inc: a part of uproc.c, without SINGLE_THREAD: the native threads of
- * processors, how they park, and how native threads wait for the end of threads.
+ * uproc_native.c: the native threads of processors, how they park, and how native threads
+ * wait for the end of threads.
  *
  * To park, a processor replaces its empty inbox by PARKED and sleeps. A push that finds
  * the mark unparks it. Mail before the mark makes the compare-and-swap fail, mail after
@@ -23,16 +23,37 @@
  * none sent mail. Mail that was on its way before has taken the mark from an inbox, which
  * 2 sees. There remains the mail of native threads, for which there is uproc_hold(). An
  * event that a thread waits for is counted until the thread runs.
+ *
+ * A processor that is driven (c_embed, and with SINGLE_THREAD) has no native thread: it
+ * runs on the one that joins or that calls uprocs_run(), inside that call.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* CPU_COUNT */
+#endif
+#include <sched.h>
+#include <stdio.h>
 
-static int start_monitor(struct uprocs *r);
-static upreempt__state_fn state_of;
+#include "private/cancel.h"
+#include "private/native.h"
+#include "private/policy.h"
+#include "private/proc.h"
+#include "private/when.h"
+#include "upreempt.h"
+
+enum {
+	LOOKS       = 100,              /* at an inbox, before a yield of the CPU */
+	LINGER      = 3000,             /* ns: some times the cost of mail */
+	LINGER_REST = 64,               /* waits, after some in vain */
+	QUICK       = 2,                /* times r_patience: a short idle time */
+	QUICK_MAX   = 8,
+	TURN        = 1000000,          /* ns in rr_run() */
+};
 
 /* To one CPU of those that it has from its creator. It cannot fail but by a race. */
 static void pin(const struct uproc *p)
 {
 #ifdef CPU_COUNT
-	size_t i = (size_t)((const char *)p - p->p_procs->r_proc) / p->p_procs->r_stride;
+	size_t i = uproc__index(p);
 	cpu_set_t all, one;
 	size_t cpu = 0;
 
@@ -55,84 +76,30 @@ static void *run(void *arg)
 	char name[16];
 
 	defer_cancel();
-	snprintf(name, sizeof name, "usched %u", (unsigned)
-		 ((size_t)((char *)p - p->p_procs->r_proc) / p->p_procs->r_stride));
+	snprintf(name, sizeof name, "usched %u", (unsigned)uproc__index(p));
 	name_native(name);
 	if (p->p_procs->r_conf.c_pin)
 		pin(p);
 	if (p->p_alternate)
-		uoverflow__adopt(p->p_alternate);
+		uproc__observer.o_adopt(p->p_alternate);
 	if (p->p_sched.s_slice)
 		upreempt__adopt(&p->p_sched);
 	usched_run(&p->p_sched);
 	if (p->p_alternate)
-		uoverflow__leave();
+		uproc__observer.o_leave();
 	return NULL;
 }
 
 static int map_alternates(struct uprocs *r)
 {
-	for (size_t i = 0; uoverflow__map && i < r->r_conf.c_processors; i++) {
+	for (size_t i = 0; uproc__observer.o_map && i < r->r_conf.c_processors; i++) {
 		struct uproc *p = uproc_at(r, i);
 
-		p->p_alternate = uoverflow__map();
+		p->p_alternate = uproc__observer.o_map();
 		if (!p->p_alternate)
 			return -ENOMEM;
 	}
 	return 0;
-}
-
-static int start_natives(struct uprocs *r)
-{
-	unsigned processors = r->r_conf.c_processors;
-	pthread_attr_t attr;
-	size_t n;
-	int rc;
-
-	if (r->r_conf.c_embed)
-		return 0;
-	if (processors > 1 && processors <= processors_allowed())
-		r->r_patience = PATIENCE;
-	for (n = 0; n < processors; n++)
-		uproc_at(r, n)->p_quick = r->r_patience > 0;
-	rc = map_alternates(r);
-	if (rc)
-		return rc;
-	rc = pthread_attr_init(&attr);
-	if (rc)
-		return -rc;
-	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on it */
-		size_t size = r->r_conf.c_stack_size;
-
-		if (size < DEFAULT_NATIVE_STACK)
-			size = DEFAULT_NATIVE_STACK;
-		rc = pthread_attr_setstacksize(&attr, size + UIMAGE_GUARD);
-		if (rc == 0)            /* glibc takes it out of that size */
-			rc = pthread_attr_setguardsize(&attr, UIMAGE_GUARD);
-	}
-	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
-		struct uproc *p = uproc_at(r, n);
-
-		rc = pthread_create(&p->p_native, &attr, run, p);
-	}
-	pthread_attr_destroy(&attr);
-	rc = rc ? -rc : start_monitor(r);
-	if (rc)
-		stop_natives(r, n);
-	return rc;
-}
-
-static int start_monitor(struct uprocs *r)
-{
-	struct upreempt_monitor *m = NULL;
-	int rc;
-
-	if (r->r_conf.c_slice == 0 && r->r_conf.c_stall == 0)
-		return 0;
-	rc = upreempt__watch(&m, r->r_proc, r->r_stride, r->r_conf.c_processors,
-			     state_of, r->r_conf.c_log);
-	__atomic_store_n(&r->r_monitor, m, __ATOMIC_SEQ_CST);
-	return rc;
 }
 
 /*
@@ -152,12 +119,35 @@ static enum upreempt_state state_of(const struct usched *s, uint64_t *progress)
 	return u && GET(u->u_tokens) >= 0 ? UPREEMPT_RUNS : UPREEMPT_BETWEEN;
 }
 
-/* Ends the first n. They have nothing to run, but may be about to park. */
-static void stop_natives(struct uprocs *r, size_t n)
+static int start_monitor(struct uprocs *r)
+{
+	struct upreempt_monitor *m = NULL;
+	int rc;
+
+	if (r->r_conf.c_slice == 0 && r->r_conf.c_stall == 0)
+		return 0;
+	rc = upreempt__watch(&m, r->r_proc, r->r_stride, r->r_conf.c_processors,
+			     state_of, r->r_conf.c_log);
+	__atomic_store_n(&r->r_monitor, m, __ATOMIC_SEQ_CST);
+	return rc;
+}
+
+void uproc__unpark(struct uproc *p)
+{
+	if (uevents_interrupt(&p->p_sched))
+		return;
+	lock(&p->p_lock);
+	pthread_cond_signal(&p->p_unparked);
+	unlock(&p->p_lock);
+}
+
+void uproc__stop_natives(struct uprocs *r, size_t n)
 {
 	int before = defer_cancel();
 	struct upreempt_monitor *m = LOAD(r->r_monitor);
 
+	if (uproc__is_driven(r))
+		n = 0;
 	if (m)
 		upreempt__stop(m);
 	FETCH_OR(&r->r_stop, 1);
@@ -165,12 +155,48 @@ static void stop_natives(struct uprocs *r, size_t n)
 		struct uproc *p = uproc_at(r, i);
 
 		if (SWAP(&p->p_inbox, STOPPED) == PARKED)
-			unpark(p);
+			uproc__unpark(p);
 		pthread_join(p->p_native, NULL);
 	}
 	if (m)
 		upreempt__unwatch(m);
 	allow_cancel(before);
+}
+
+int uproc__start_natives(struct uprocs *r)
+{
+	unsigned processors = r->r_conf.c_processors;
+	pthread_attr_t attr;
+	size_t n;
+	int rc;
+
+	if (uproc__is_driven(r))
+		return 0;
+	rc = map_alternates(r);
+	if (rc)
+		return rc;
+	rc = pthread_attr_init(&attr);
+	if (rc)
+		return -rc;
+	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on it */
+		size_t size = r->r_conf.c_stack_size;
+
+		if (size < UPROC_NATIVE_STACK)
+			size = UPROC_NATIVE_STACK;
+		rc = pthread_attr_setstacksize(&attr, size + UIMAGE_GUARD);
+		if (rc == 0)            /* glibc takes it out of that size */
+			rc = pthread_attr_setguardsize(&attr, UIMAGE_GUARD);
+	}
+	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
+		struct uproc *p = uproc_at(r, n);
+
+		rc = pthread_create(&p->p_native, &attr, run, p);
+	}
+	pthread_attr_destroy(&attr);
+	rc = rc ? -rc : start_monitor(r);
+	if (rc)
+		uproc__stop_natives(r, n);
+	return rc;
 }
 
 /*
@@ -193,7 +219,7 @@ static bool look_for_end(struct uprocs *r)
 	}
 	if (LOAD(r->r_unparks) != unparks)
 		return false;
-	if (count > 0 && !report_stuck(r)) {
+	if (count > 0 && !uproc__report_stuck(r)) {
 		r->r_deadlocks++;
 		pthread_cond_broadcast(&r->r_changed);
 	}
@@ -226,15 +252,6 @@ static void suggest_end(struct uprocs *r)
 	unlock(&r->r_lock);
 }
 
-static void unpark(struct uproc *p)
-{
-	if (uevents_interrupt(&p->p_sched))
-		return;
-	lock(&p->p_lock);
-	pthread_cond_signal(&p->p_unparked);
-	unlock(&p->p_lock);
-}
-
 /*
  * Before it parks, a processor looks for mail for as long as a sleep and a wake would
  * take. So it never takes more than twice the least time possible, and two processors
@@ -246,7 +263,7 @@ static void unpark(struct uproc *p)
  */
 static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 {
-	int64_t time = now(), again = time + POLICY_AGAIN;
+	int64_t time = when_now(), again = time + POLICY_AGAIN;
 	int64_t end = time + p->p_procs->r_patience;
 	struct uproc_thread *t = NULL;
 
@@ -258,9 +275,9 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 			t = pick(p);
 		else
 			sched_yield();
-		time = now();
+		time = when_now();
 		if (time >= again) {
-			ask(p);
+			uproc__ask(p);
 			again = time + POLICY_AGAIN;
 		}
 	} while (!t && time < end);
@@ -281,6 +298,14 @@ static void wait_unparked(struct uproc *p, int64_t until)
 	unlock(&p->p_lock);
 }
 
+/* Not parked any more. */
+static void unmark(struct uproc *p)
+{
+	struct uproc_thread *mark = PARKED;
+
+	CAS(&p->p_inbox, &mark, NULL);
+}
+
 /* The inbox is marked. Returns after an unpark, or an event. */
 static void sleep_parked(struct uproc *p, int64_t until)
 {
@@ -291,13 +316,13 @@ static void sleep_parked(struct uproc *p, int64_t until)
 		suggest_end(r);
 	UPROC_COUNT(p->p_parked, 1);
 	do {
-		int64_t due = tidy_time(p);
+		int64_t due = uproc__tidy_time(p);
 
 		if (due > until)
 			due = until;
 		if (!uproc_poll(p, due))
 			wait_unparked(p, due);
-	} while (LOAD(p->p_inbox) == PARKED && tidy_idle(p));
+	} while (LOAD(p->p_inbox) == PARKED && uproc__tidy_idle(p));
 	unmark(p);
 	FETCH_ADD(&r->r_unparks, 1);
 	if (LOAD(r->r_monitor))
@@ -306,7 +331,7 @@ static void sleep_parked(struct uproc *p, int64_t until)
 		lock(&r->r_lock);
 		unlock(&r->r_lock);
 	}
-	look_at_trace(p);
+	uproc__look_at_observer(p);
 }
 
 /* Under no lock: whether no event can come, and no native thread holds the scheduler. */
@@ -315,7 +340,11 @@ static bool is_stuck(struct uproc *p)
 	struct uprocs *r = p->p_procs;
 	bool held;
 
-	if (uevents_waited(&p->p_sched) || r->r_deadline != INT64_MAX)
+	if (uevents_waited(&p->p_sched))
+		return false;
+	if (ONE_NATIVE)                         /* so no mail will come */
+		return true;
+	if (r->r_deadline != INT64_MAX)
 		return false;
 	lock(&r->r_lock);
 	held = r->r_held > 0;
@@ -324,7 +353,7 @@ static bool is_stuck(struct uproc *p)
 }
 
 /* On the native thread of a loop, or of a join. It may leave the mark. */
-static struct uproc_thread *park_embedded(struct uproc *p, uproc_pick_fn *pick)
+static struct uproc_thread *park_driven(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uprocs *r = p->p_procs;
 
@@ -337,12 +366,13 @@ static struct uproc_thread *park_embedded(struct uproc *p, uproc_pick_fn *pick)
 		t = pick(p);
 		if (t)
 			return t;
-		if (!r->r_leave && r->r_deadline != INT64_MAX && now() >= r->r_deadline)
+		if (!r->r_leave && r->r_deadline != INT64_MAX
+		    && when_now() >= r->r_deadline)
 			break;
 		if (!CAS(&p->p_inbox, &t, PARKED))
 			continue;
 		if (r->r_leave || is_stuck(p)) {
-			tidy_idle(p);
+			uproc__tidy_idle(p);
 			break;
 		}
 		sleep_parked(p, r->r_deadline);
@@ -367,12 +397,12 @@ static void count_linger(struct uproc *p, bool gained)
 }
 
 /*
- * s_linger. With nothing to run, and p_quick, watch_inbox() would look as long, so no
- * thread is held up. Where the partner has no CPU it is in vain, and p_linger stops it
- * for some time. It counts as a call of s_next: each p_interval-th thread blocks, so that
+ * With nothing to run, and p_quick, watch_inbox() would look as long, so no thread is
+ * held up. Where the partner has no CPU it is in vain, and p_linger stops it for some
+ * time. It counts as a call of s_next: each p_interval-th thread blocks, so that
  * the processor looks for events.
  */
-static int linger(struct usched *s, const uint8_t *word, uint8_t value)
+int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 	int64_t end;
@@ -384,7 +414,7 @@ static int linger(struct usched *s, const uint8_t *word, uint8_t value)
 		p->p_linger++;
 		return 0;
 	}
-	end = now() + LINGER;
+	end = when_now() + LINGER;
 	do
 		for (int i = 0; i < LOOKS; i++) {
 			if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
@@ -396,39 +426,40 @@ static int linger(struct usched *s, const uint8_t *word, uint8_t value)
 			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
 				return 0;
 		}
-	while (now() < end);
+	while (when_now() < end);
 	count_linger(p, false);
 	return 0;
 }
 
-struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
+static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uprocs *r = p->p_procs;
 	struct uproc_thread *t = NULL;
-	int64_t began;
+	int64_t began = r->r_patience > 0 ? when_now() : 0;
 
-	if (r->r_conf.c_embed) {
-		take_left(p);
-		t = park_embedded(p, pick);
-		p->p_looked = 0;
-		return t ? &t->t_stack : NULL;
-	}
-	take_left(p);
-	began = r->r_patience > 0 ? now() : 0;
 	while (!t && !LOAD(r->r_stop)) {
 		if (p->p_quick > 0)
 			t = watch_inbox(p, pick);
 		if (t)
 			break;
-		ask(p);
+		uproc__ask(p);
 		if (CAS(&p->p_inbox, &t, PARKED))
 			sleep_parked(p, USCHED_NEVER);
 		uproc_drain(p);
 		t = pick(p);
 	}
-	stop_asking(p);
+	uproc__stop_asking(p);
 	if (r->r_patience > 0)
-		count_quick(p, now() - began < QUICK * r->r_patience);
+		count_quick(p, when_now() - began < QUICK * r->r_patience);
+	return t;
+}
+
+struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
+{
+	struct uproc_thread *t;
+
+	uproc__take_left(p);
+	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);
 	p->p_looked = 0;
 	return t ? &t->t_stack : NULL;
 }
@@ -447,17 +478,16 @@ void uproc_release(struct uprocs *r)
 	if (--r->r_held == 0 && r->r_joining > 0)
 		pthread_cond_broadcast(&r->r_changed);
 	if (r->r_conf.c_embed)
-		unpark(uproc_at(r, 0));
+		uproc__unpark(uproc_at(r, 0));
 	unlock(&r->r_lock);
 }
 
-/* `t', which a native thread joins, has ended. False: the join was given up. */
-static bool tell_native(struct uprocs *r, struct uproc_thread *t)
+bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
 {
 	struct uproc_thread *joiner = NATIVE;
 	bool told;
 
-	if (r->r_conf.c_embed) {  /* has usched_run() return, into drive() */
+	if (uproc__is_driven(r)) {      /* has usched_run() return, into drive() */
 		uproc_rest(t)->t_joiner = TAKEN;
 		r->r_stop = 1;
 		return true;
@@ -506,10 +536,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 	return r->r_deadlocks != seen ? -EDEADLK : -ETIMEDOUT;
 }
 
-/*
- * Waits, as a native thread, until `t' has ended, and frees it; or with NULL, until all
- * threads have ended. Then no other native thread may wait here.
- */
+/* uproc__await() of processors with native threads of their own. */
 static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 			int64_t deadline)
 {
@@ -519,7 +546,7 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 
 	lock(&r->r_lock);
 	if (t)
-		rc = claim(t, NATIVE);
+		rc = uproc__claim(t, NATIVE);
 	else
 		rc = r->r_inside > 0 ? -EPERM : 0;
 	r->r_inside++;
@@ -527,7 +554,7 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	if (rc == 0)
 		rc = wait_locked(r, t, deadline);
 	if (rc > 0 && t)
-		put_joined(uproc_of(&t->t_stack), t, value);
+		uproc__put_joined(t, value);
 	r->r_held -= returns;
 	if (returns && r->r_held == 0 && r->r_joining > 0)
 		pthread_cond_broadcast(&r->r_changed);
@@ -536,22 +563,67 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	return rc < 0 ? rc : 0;
 }
 
-static int await(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
+/*
+ * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
+ * with NULL, until all threads have ended.
+ */
+static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
+{
+	struct uproc *p = uproc_at(r, 0);
+	int rc = p->p_sched.s_home ? -EBUSY : t ? uproc__claim(t, NATIVE) : 0;
+
+	if (rc < 0)
+		return rc;
+	r->r_deadline = deadline;
+	while (rc == 0) {
+		unmark(p);
+		rc = usched_run(&p->p_sched);
+		r->r_stop = 0;
+		if (rc)
+			break;
+		if (t ? uproc_rest(t)->t_joiner == TAKEN : uproc_count(p) == 0)
+			rc = 1;
+		else if (deadline != INT64_MAX && when_now() >= deadline)
+			rc = -ETIMEDOUT;
+		else if (!uproc__report_stuck(r))
+			rc = -EDEADLK;
+	}
+	r->r_deadline = INT64_MAX;
+	if (rc > 0 && t)
+		uproc__put_joined(t, value);
+	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
+		uproc_rest(t)->t_joiner = OPEN;
+	return rc < 0 ? rc : 0;
+}
+
+int uproc__await(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
 {
 	int before = defer_cancel(), rc;
 
-	rc = r->r_conf.c_embed ? drive(r, t, value, deadline)
+	rc = uproc__is_driven(r) ? drive(r, t, value, deadline)
 		: await_change(r, t, value, deadline);
 	allow_cancel(before);
 	return rc;
 }
 
-/* What they had is not freed: a change may have been under way. */
-void uproc__forked(void)
+int uprocs_run(struct uprocs *r)
 {
-	list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	schedulers = NULL;
-	names_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	names = NULL;
-	names_first = NULL;
+	struct uproc *p = uproc_at(r, 0);
+	int rc, before;
+
+	if (!r->r_conf.c_embed)
+		return -EINVAL;
+	if (p->p_sched.s_home)
+		return -EBUSY;
+	r->r_leave = 1;
+	r->r_deadline = when_now() + TURN;
+	unmark(p);
+	before = defer_cancel();
+	rc = usched_run(&p->p_sched);
+	allow_cancel(before);
+	if (when_now() >= r->r_deadline)
+		uevents_interrupt(&p->p_sched);         /* there may be more to run */
+	r->r_leave = 0;
+	r->r_deadline = INT64_MAX;
+	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }

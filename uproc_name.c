@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_names.inc: a part of uproc.c: the names of threads. Few threads have one, so
- * names are in a table beside the records, a tree of libc's (tsearch). A bit in u_mail
- * says that a thread is in the table, so the end of the others looks at nothing more.
- * The form of the tree is libc's own. So names are in a list as well, for readers from
- * outside of the process: see uproc_layout.inc.
+ * uproc_name.c: the names of threads. Few threads have one, so names are in a table
+ * beside the records, a tree of libc's (tsearch). A bit in u_mail says that a thread is
+ * in the table, so the end of the others looks at nothing more. The form of the tree is
+ * libc's own. So names are in a list as well, for readers from outside of the process.
  *
  * names_lock is taken last, and nothing is called under it but libc's functions.
  */
-
 #include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-struct uproc_name {
-	const struct ustack *n_thread;  /* the key */
-	char                 n_text[USTACK_NAME_MAX];
-	struct uproc_name   *n_next;
-	struct uproc_name   *n_prev;    /* NULL: the first */
-};
+#include "private/proc.h"
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static void           *names;           /* names_lock, as the next one */
-static struct uproc_name *names_first;
+struct uproc_name *uproc__names;
 
 static int compare_names(const void *a, const void *b)
 {
@@ -52,7 +47,7 @@ static void drop_name(const struct ustack *u)
 	if (name->n_prev)
 		name->n_prev->n_next = name->n_next;
 	else
-		names_first = name->n_next;
+		uproc__names = name->n_next;
 	free(name);
 }
 
@@ -71,10 +66,10 @@ static struct uproc_name *make_name(const struct ustack *u)
 		free(name);
 		return NULL;
 	}
-	name->n_next = names_first;
-	if (names_first)
-		names_first->n_prev = name;
-	names_first = name;
+	name->n_next = uproc__names;
+	if (uproc__names)
+		uproc__names->n_prev = name;
+	uproc__names = name;
 	return name;
 }
 
@@ -88,12 +83,11 @@ static int set_name(struct ustack *u, const char *text)
 	snprintf(name->n_text, sizeof name->n_text, "%s", text);
 	if (FETCH_OR(&u->u_mail, UPROC_MAIL_NAMED) & UPROC_MAIL_LIVE)
 		return 0;
-	drop_name(u);                           /* forget_name() was before */
+	drop_name(u);                           /* its end was before */
 	return -ESRCH;
 }
 
-/* A thread with UPROC_MAIL_NAMED has ended. */
-static void forget_name(const struct ustack *u)
+void uproc__forget_name(const struct ustack *u)
 {
 	lock(&names_lock);
 	drop_name(u);
@@ -146,4 +140,11 @@ int ustack_get_name(const struct ustack *u, char *buffer, size_t size)
 		snprintf(buffer, size, "%s", name ? name->n_text : "");
 	unlock(&names_lock);
 	return rc;
+}
+
+void uproc__forget_names(void)
+{
+	names_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	names = NULL;
+	uproc__names = NULL;
 }

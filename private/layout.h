@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * layout.h: usched__layout, a constant that tells readers of a process's memory, or of a
+ * core file, where threads are. tools/uthreads is one. So it needs no debug information
+ * of the library. Private.
+ *
+ * A reader finds the constant by its name or, in stripped programs, by its first 16
+ * bytes, at a multiple of 16 in what the file maps. It has pointers, which are relocated
+ * in memory; l_self is the constant's own address then, and tells it from copies.
+ *
+ *	offset  0  16 bytes, L_MAGIC
+ *	       16  uint32_t, L_VERSION: the version of these rules; 12 bytes unused
+ *	       32  eight pointers, in 8 bytes each
+ *	       96  names, in 32 bytes each, and an empty one at the end: 24 bytes of text,
+ *	           uint32_t offset, uint32_t size
+ *
+ * A name is that of a struct's member, with its offset and size; or of a struct or
+ * another number, with size 0. Readers look names up, so a version can have more of them.
+ *
+ * The rules. Schedulers are linked by r_other, from *l_list on. Each has c_processors
+ * processors, from r_proc on and r_stride bytes apart, which begin with their struct
+ * usched, and r_moving, to which threads on their way belong; and arenas of records,
+ * linked by a_next, with what uimage_pool_walk() and uimage_rest() say inside of them. A
+ * record whose u_func is NULL is free. The stack of a new thread is s_new. A blocked
+ * thread goes on at u_pc, with u_top without its lowest bit as its SP, and u_fp and u_bp
+ * as rbp and rbx, or x29 and x19. If u_pc is l_resumed, the other registers are at that
+ * SP, as unwinding information says; or, if *l_return_at is -1, a jmp_buf is where the
+ * pointer there points to. Its frames, from that SP up to k_bottom of u_stack, are in
+ * place if it is k_resident there; else they are at u_image or, with USTACK_OUTSIDE in
+ * u_deep, at i_frames. A processor is parked if its p_inbox is l_parked. An attachment
+ * is a waiter if w_thread is its thread. Names are linked by n_next, from *l_names on.
+ *
+ * l_trace points to a pointer, which is NULL in programs without debug/utrace.c; else it
+ * points to a struct usched__trace_layout: 8 bytes for a pointer to the control word, 8
+ * unused ones, and names like those above. debug/utrace.c has the rules.
+ */
+#ifndef USCHED_LAYOUT_H
+#define USCHED_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define L_MAGIC "usched layout\xa7\x1d"
+
+/* The numbers of names, or fewer: zeros are the end. */
+enum { L_VERSION = 2, LAYOUT_NAMES = 104, TRACE_NAMES = 24 };
+
+union layout_pointer {
+	const void *p;
+	void      (*function)(void);
+	uint64_t    room;
+};
+
+struct layout_name {
+	char     n_name[24];
+	uint32_t n_offset;
+	uint32_t n_size;
+};
+
+struct usched__layout {
+	char                 l_magic[16];
+	uint32_t             l_version;
+	uint32_t             l_unused[3];
+	union layout_pointer l_self, l_list, l_names, l_parked, l_resumed, l_return_at,
+			     l_trace, l_spare[1];
+	struct layout_name   l_name[LAYOUT_NAMES];
+};
+
+struct usched__trace_layout {
+	union layout_pointer t_control, t_spare[1];
+	struct layout_name   t_name[TRACE_NAMES];
+};
+
+/* In every program with processors: uproc.c mentions it. */
+extern const struct usched__layout usched__layout;
+
+#define PART(type, name, m) \
+	{ #type "." name, offsetof(struct type, m), sizeof ((struct type *)0)->m }
+#define MEMBER(type, m) PART(type, #m, m)
+#define SIZE(type)      { #type, sizeof(struct type), 0 }
+#define NUMBER(name)    { #name, (uint32_t)(name), 0 }
+
+#endif /* USCHED_LAYOUT_H */

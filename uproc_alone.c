@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_alone.c: stacks that threads have for themselves.
+ *
+ * A start takes a vacant one, or maps one, before the thread is made: so it fails there,
+ * or not at all. All processors share the vacant ones. The thread brings its stack along
+ * to the processor where it begins, and that has it until the thread has ended.
+ *
+ * At its end the thread is off the count at once, so after its join another can be
+ * started. The stack comes later: s_next, and the sleep of a processor, run on the stack
+ * of the thread that ended last. uproc__sort_left() is called until it is left.
+ *
+ * In number there are c_alone, and two for each processor, which may be on its way back.
+ * Vacant ones that were not needed for a period are unmapped, in steps.
+ */
+#include <stdlib.h>
+
+#include "private/check.h"
+#include "private/direction.h"
+#include "private/proc.h"
+#include "upreempt.h"
+
+enum {
+	FITS = 16,                      /* vacant stacks that are looked at for a size */
+	DROP = 32,                      /* stacks that are unmapped in a step */
+};
+
+/* A stack: on the heap. */
+struct uproc_alone {
+	struct usched_stack *a_stack;
+	struct uimage_stacks a_map;
+	struct uproc_alone  *a_other;    /* the next of all, */
+	struct uproc_alone **a_at;       /* and what points to this one */
+	struct uproc_alone  *a_vacant;
+};
+
+/* Others read it without the lock. */
+static void count_vacant(struct uproc_alones *o, int n)
+{
+	__atomic_store_n(&o->o_vacants, o->o_vacants + (unsigned)n, __ATOMIC_RELAXED);
+}
+
+/* Under o_lock. */
+static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
+{
+	a->a_vacant = o->o_vacant;
+	o->o_vacant = a;
+	count_vacant(o, 1);
+}
+
+/* Each thread is counted once: USCHED_ALONE says that it was not yet. */
+__attribute__((noinline))
+void uproc__sort_left(struct uproc *p)
+{
+	struct usched_stack **left = usched__left(&p->p_sched), *k = *left, *next;
+	struct uproc_alones *o = &p->p_procs->r_alones;
+	const char *here = __builtin_frame_address(0);
+
+	lock(&o->o_lock);
+	for (*left = NULL; k; k = next) {
+		next = k->k_next;
+		o->o_threads -= (k->k_stays & USCHED_ALONE) != 0;
+		k->k_stays = 0;
+		if (stack_depth(k->k_bottom, here) <= k->k_size) {
+			k->k_next = *left;
+			*left = k;
+		} else {
+			put_alone(o, k->k_owner);
+		}
+	}
+	unlock(&o->o_lock);
+}
+
+/* Under o_lock. NULL: none of the first is as large. */
+static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
+{
+	struct uproc_alone **at = &o->o_vacant, *a = NULL;
+
+	for (int i = 0; i < FITS && *at && !a; i++) {
+		if ((*at)->a_map.k_size >= size)
+			a = *at;
+		else
+			at = &(*at)->a_vacant;
+	}
+	if (!a)
+		return NULL;
+	*at = a->a_vacant;
+	count_vacant(o, -1);
+	if (o->o_vacants < o->o_least)
+		o->o_least = o->o_vacants;
+	return a;
+}
+
+static void unmap_alone(struct uproc_alone *a)
+{
+	usched__end_stack(a->a_stack);
+	uimage_stacks_unmap(&a->a_map);
+	free(a);
+}
+
+static void drop_vacant(struct uproc_alones *o, unsigned n)
+{
+	struct uproc_alone *a;
+
+	do {
+		lock(&o->o_lock);
+		a = o->o_vacant;
+		if (a) {
+			o->o_vacant = a->a_vacant;
+			count_vacant(o, -1);
+			o->o_count--;
+			*a->a_at = a->a_other;
+			if (a->a_other)
+				a->a_other->a_at = a->a_at;
+		}
+		if (o->o_drop > 0)
+			__atomic_store_n(&o->o_drop, a ? o->o_drop - 1 : 0,
+					 __ATOMIC_RELAXED);
+		unlock(&o->o_lock);
+		if (a)
+			unmap_alone(a);
+	} while (a && --n > 0);
+}
+
+static struct uproc_alone *map_alone(struct uproc *p, size_t size)
+{
+	struct uproc_alones *o = &p->p_procs->r_alones;
+	struct uproc_alone *a = malloc(sizeof *a);
+
+	if (!a)
+		return NULL;
+	if (uimage_stacks_map(&a->a_map, 1, size)) {
+		free(a);
+		return NULL;
+	}
+	lock(&o->o_lock);
+	a->a_stack = usched__make_stack(&p->p_sched, uimage_stacks_base(&a->a_map, 0),
+					a->a_map.k_size, &o->o_colour);
+	a->a_stack->k_owner = a;
+	a->a_other = o->o_all;
+	a->a_at = &o->o_all;
+	if (a->a_other)
+		a->a_other->a_at = &a->a_other;
+	o->o_all = a;
+	o->o_count++;
+	unlock(&o->o_lock);
+	return a;
+}
+
+/* Counts one thread more, and finds a stack for it. */
+static int take_alone(struct uproc *p, size_t size, struct uproc_alone **a)
+{
+	const struct usched_conf *conf = &p->p_procs->r_conf;
+	struct uproc_alones *o = &p->p_procs->r_alones;
+	bool full, many;
+
+	lock(&o->o_lock);
+	full = o->o_threads >= conf->c_alone;
+	many = o->o_count >= conf->c_alone + 2 * conf->c_processors;
+	if (!full) {
+		o->o_threads++;
+		*a = take_vacant(o, size);
+	}
+	unlock(&o->o_lock);
+	if (full)
+		return -EAGAIN;
+	if (!*a && many)
+		drop_vacant(o, 1);
+	if (!*a)
+		*a = map_alone(p, size);
+	if (*a)
+		return 0;
+	lock(&o->o_lock);
+	o->o_threads--;
+	unlock(&o->o_lock);
+	return -ENOMEM;
+}
+
+__attribute__((noinline))
+int uproc_start_alone(struct uproc_place place, size_t stack, void (*func)(void *),
+		      void *arg, struct ustack **thread)
+{
+	const struct usched_conf *conf = &place.w_proc->p_procs->r_conf;
+	struct uproc_alone *a = NULL;
+	struct uproc_thread *t;
+	int rc;
+
+	CALLED("rr_start_alone() or ll_start_alone()");
+	check(arg, ARGUMENT, "start_alone");
+	if (stack == 0)
+		stack = conf->c_stack_size;
+	if (!func || stack < USCHED_STACK_MIN || stack > USCHED_STACK_MAX)
+		return -EINVAL;
+	if (__atomic_load_n(&place.w_proc->p_steps, __ATOMIC_ACQUIRE) == 0)
+		return -ENOTSUP;
+	rc = take_alone(place.w_proc, stack, &a);
+	if (rc)
+		return rc;
+	t = uproc__new_thread(place.w_proc);
+	if (!t) {
+		lock(&place.w_proc->p_procs->r_alones.o_lock);
+		place.w_proc->p_procs->r_alones.o_threads--;
+		put_alone(&place.w_proc->p_procs->r_alones, a);
+		unlock(&place.w_proc->p_procs->r_alones.o_lock);
+		return -ENOMEM;
+	}
+	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
+	usched__place_alone(&t->t_stack, a->a_stack);
+	uproc__tell_created(t, __builtin_return_address(0));
+	uproc__start(place, t, thread);
+	return 0;
+}
+
+/* ---- Memory that goes back ---- */
+
+void uproc__age_alones(struct uproc_alones *o, bool all)
+{
+	lock(&o->o_lock);
+	__atomic_store_n(&o->o_drop, all ? o->o_vacants : o->o_least, __ATOMIC_RELAXED);
+	o->o_least = o->o_vacants;
+	unlock(&o->o_lock);
+}
+
+bool uproc__drop_alones(struct uproc_alones *o)
+{
+	unsigned n = GET(o->o_drop);
+
+	if (n == 0)
+		return false;
+	drop_vacant(o, n < DROP ? n : DROP);
+	return GET(o->o_drop) > 0;
+}
+
+void uproc__unmap_alones(struct uproc_alones *o)
+{
+	struct uproc_alone *next;
+
+	for (struct uproc_alone *a = o->o_all; a; a = next) {
+		next = a->a_other;
+		unmap_alone(a);
+	}
+	pthread_mutex_destroy(&o->o_lock);
+}
