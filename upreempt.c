@@ -282,7 +282,7 @@ static int64_t now(void)
 
 /* ---- Slices of a dispatcher ---- */
 
-int upreempt__begin(struct usched *s, unsigned length, unsigned stall, int signal)
+int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 {
 	const uintptr_t request[6] = { ON_VALGRIND };
 	struct slice *l;

@@ -85,7 +85,7 @@ typedef void upreempt__log_fn(const char *line);
  * monitor, ustack_check() reads the clock, and there are no reports.
  * 0; -ENOMEM; -EINVAL: no such signal.
  */
-UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, unsigned slice, unsigned stall,
+UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, int64_t slice, int64_t stall,
 				     int signal);
 
 /* The calling native thread will run `s'. */

@@ -43,6 +43,8 @@ enum { STALL_DEFAULT = 25000000 };      /* and unless it is set */
 enum { STALL_DEFAULT = 0 };             /* none */
 #endif
 
+#define SPAN_MAX ((int64_t)1 << 62)             /* ns, of c_slice and of c_stall */
+
 /* ns. It takes two of these, and a moment, until a peak is gone: less than 10 s. */
 #define UNUSED ((int64_t)3000000000)
 
@@ -79,6 +81,12 @@ static unsigned default_stacks(unsigned processors)
 	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
 }
 
+/* Whether a time is none, or not too short, and can be added to the present one. */
+static bool is_span(int64_t ns, int64_t min)
+{
+	return ns == 0 || (ns >= min && ns <= SPAN_MAX);
+}
+
 static int complete(struct usched_conf *conf, const struct usched_conf *given)
 {
 	*conf = given ? *given : (struct usched_conf){ 0 };
@@ -102,8 +110,7 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
 	    || conf->c_stack_size < USCHED_STACK_MIN
 	    || conf->c_stack_size > USCHED_STACK_MAX
-	    || (conf->c_slice > 0 && conf->c_slice < SLICE_MIN)
-	    || (conf->c_stall > 0 && conf->c_stall < STALL_MIN))
+	    || !is_span(conf->c_slice, SLICE_MIN) || !is_span(conf->c_stall, STALL_MIN))
 		return -EINVAL;
 	if (conf->c_signal == 0)
 		conf->c_signal = SIGURG;

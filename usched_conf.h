@@ -4,6 +4,7 @@
 #define USCHED_CONF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Zeros are defaults. */
 struct usched_conf {
@@ -31,18 +32,18 @@ struct usched_conf {
 				   rr_run() or ll_run(), in a loop of the program */
 	unsigned c_pin;         /* 1: each processor's native thread is pinned to a CPU,
 				   in turn, of those that the creator may use */
-	unsigned c_slice;       /* ns that a thread may run before it is to give way, see
-				   ustack_check() and ustack_preemptible(), 10000 at
-				   least; 0: as long as it likes, or for 1 ms if it
+	int64_t  c_slice;       /* ns that a thread may run before it is to give way, see
+				   ustack_check() and ustack_preemptible(), 10000 to
+				   2^62; 0: as long as it likes, or for 1 ms if it
 				   calls ustack_check() */
 	unsigned c_steal;       /* 1: an idle processor gets runnable threads of others,
 				   if these have a stack of their own; see
 				   ustack_stay(). For rr; each processor then has 128
 				   stacks to begin with */
 	int      c_signal;      /* interrupts threads then, in their regions; 0: SIGURG */
-	unsigned c_stall;       /* ns: a thread that keeps its processor for longer is
-				   reported with its calls, 1000000 at least; 0: 25 ms
-				   in libusched-check, and else none is, as with
+	int64_t  c_stall;       /* ns: a thread that keeps its processor for longer is
+				   reported with its calls: 1000000 to 2^62; 0: 25 ms in
+				   libusched-check, and else none is, as with
 				   USCHED_QUIET */
 	void   (*c_log)(const char *line);      /* gets reports, on any native thread;
 				   NULL: standard error. May not call the scheduler,
@@ -50,7 +51,7 @@ struct usched_conf {
 };
 
 #define USCHED_NATIVE ((unsigned)-1)
-#define USCHED_QUIET  ((unsigned)-1)
+#define USCHED_QUIET  ((int64_t)-1)
 
 /* In place of a processor's number: that of the calling thread. */
 #define USCHED_BESIDE ((unsigned)-1)
