@@ -269,6 +269,49 @@ for file in u*.c rr.c ll.c debug/*.c arch/setjmp.c; do
 	done
 done
 
+# Parts that are included are headers. What is listed is to become a module yet.
+parts='private/uco_held.inc private/uevents_epoll.inc private/uevents_poll.inc
+	private/unet_addr.inc private/unet_open.inc private/unet_poll.inc private/unet_transfer.inc
+	private/upreempt_stall.inc private/uwait_native.inc private/uwait_scope.inc
+	debug/uinspect_metrics.inc debug/uinspect_show.inc debug/uinspect_stall.inc
+	debug/uinspect_unwind.inc debug/utrace_json.inc'
+for file in ./*.inc private/*.inc debug/*.inc; do
+	case " $(echo $parts) " in
+	*" $file "*) ;;
+	*) [ ! -f "$file" ] || fail "$file is neither a module nor a header" ;;
+	esac
+done
+
+# Nothing below knows what looks on.
+for file in *.[ch] private/*; do
+	for header in $(includes '"' "$file" | from_top "$file"); do
+		case $file:$header in
+		usched.c:debug/watch/watch.h) ;;
+		upreempt.c:debug/uinspect.h | private/check.h:debug/uframes.h) ;; # not yet
+		*:debug/*) fail "$file includes $header" ;;
+		esac
+	done
+done
+
+# Weak symbols. The first eight may stay: what C++, libgcc, sanitizers and the dynamic linker
+# have, if they are linked, and what some machines need.
+weak='__cxa_get_globals __splitstack_getcontext __lsan_register_root_region
+	__lsan_unregister_root_region __msan_unpoison dladdr usched__begin usched__settle
+	usched__blocks usched__called usched__grow usched__leave uwait_join unet__select
+	upreempt__longest utrace__ages utrace__delays ustack_get_name current
+	uinspect__snap uinspect__free_snap uinspect__ask uinspect__answer uinspect__await
+	uinspect__read uinspect__calls uco__abandon get_name _Unwind_Find_FDE'
+# The name of each declaration that has this attribute.
+cat ./*.[ch] private/* debug/*.* arch/*.h | sed 's:/\*.*\*/::' | tr '\n\t' '  ' | tr ';{}' '\n\n\n' |
+	sed -n 's/__attribute__ *((weak.*//p' |
+	sed 's/__asm__.*//; s/__typeof__([^)]*)//; s/(.*//; s/ *$//; s/.*[ *]//' >"$dir/weak"
+while read -r symbol; do
+	case " $(echo $weak) " in
+	*" $symbol "*) ;;
+	*) fail "$symbol is weak" ;;
+	esac
+done <"$dir/weak"
+
 machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|hppa|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
 	./*.[ch] arch/*.[ch] private/* debug/*.* debug/watch/* bench/*.h >"$dir/asked"
