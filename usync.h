@@ -211,8 +211,8 @@ struct usync_case {
  * have to wait. -EBADF in s_rc: s_fd is not open, or unet_close() or unet_forget() ended
  * its use. The first select makes s_fd non-blocking, as calls of unet.h do.
  *
- * The index of the case; errors as above; -EINVAL: n over 65536, or with descriptors over
- * 65534. With descriptors besides, errors of unet.h; -ENOTSUP: unet.c is not linked.
+ * The index of the case; errors as above; -EINVAL: n over 65536. With descriptors
+ * besides, errors of unet.h.
  */
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 

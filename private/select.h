@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select.h: what usync_chan.c asks of unet.c for the descriptors of a select. Private. A
- * program without unet.c has none of it. Directions: 0 to read, 1 to write.
+ * select.h: what usync_select.c asks of unet_poll.c for the descriptors of a select. Private.
+ * Directions: 0 to read, 1 to write.
  */
 #ifndef USCHED_SELECT_H
 #define USCHED_SELECT_H
@@ -25,27 +25,25 @@ enum {
 	SELECT_RESULTS = 2,
 };
 
-struct uselect {
-	/* Sets the generation that the select keeps to. 0; -ENOMEM. */
-	int (*s_begin)(int fd, uint32_t *generation);
+#define SELECT_PRIVATE __attribute__((visibility("hidden")))
 
-	bool (*s_is_closed)(int fd, uint32_t generation);
+/* Sets the generation that the select keeps to. 0; -ENOMEM. */
+SELECT_PRIVATE int unet__select_begin(int fd, uint32_t *generation);
 
-	/*
-	 * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this
-	 * counts; an error. Asks the system only if that may be so, or the deadline is 0.
-	 */
-	int (*s_try)(struct uwaiter *w, int fd, int direction, uint32_t generation,
-		     int64_t deadline, bool counts);
+SELECT_PRIVATE bool unet__select_is_closed(int fd, uint32_t generation);
 
-	/* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
-	int (*s_enter)(struct uwait_place *p, int fd, int direction,
-		       uint32_t generation);
+/*
+ * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this counts; an
+ * error. Asks the system only if that may be so, or the deadline is 0.
+ */
+SELECT_PRIVATE int unet__select_try(struct uwaiter *w, int fd, int direction,
+				    uint32_t generation, int64_t deadline, bool counts);
 
-	/* Leaves the queue, if it is there. */
-	void (*s_leave)(struct uwait_place *p, int fd, int direction);
-};
+/* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
+SELECT_PRIVATE int unet__select_enter(struct uwait_place *p, int fd, int direction,
+				      uint32_t generation);
 
-extern const struct uselect unet__select __attribute__((visibility("hidden")));
+/* Leaves the queue, if it is there. */
+SELECT_PRIVATE void unet__select_leave(struct uwait_place *p, int fd, int direction);
 
 #endif /* USCHED_SELECT_H */

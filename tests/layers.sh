@@ -57,14 +57,18 @@ private/uwait_native.inc:
 private/uwait_scope.inc:
 usync.h: uevents.h ustack.h uwait.h
 usync.c: usync.h private/check.h
-usync_chan.c: usync.h private/budget.h private/check.h private/select.h
+private/chan.h: usync.h private/budget.h private/select.h
+usync_chan.c: private/chan.h private/check.h
+usync_select.c: private/chan.h private/check.h
 usync_scope.c: usync.h private/check.h
 unet.h: usync.h
-unet.c: unet.h private/budget.h private/cancel.h private/check.h private/poller.h private/select.h private/unet_addr.inc private/unet_open.inc private/unet_poll.inc private/unet_transfer.inc
-private/unet_addr.inc:
-private/unet_open.inc:
-private/unet_poll.inc:
-private/unet_transfer.inc:
+private/net.h: unet.h private/budget.h private/poller.h private/select.h
+unet.c: private/cancel.h private/net.h
+unet_addr.c: unet.h private/check.h
+unet_open.c: private/check.h private/net.h
+unet_poll.c: private/cancel.h private/check.h private/net.h
+unet_transfer.c: private/check.h private/net.h
+unet_wait.c: private/cancel.h private/net.h
 ubuf.h:
 ubuf.c: ubuf.h unet.h ustack.h private/budget.h private/check.h
 uoffload.h: usync.h
@@ -258,7 +262,7 @@ for file in u*.c rr.c ll.c debug/*.c arch/setjmp.c; do
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
 		usched.c:usched__current | usched.c:outside | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | arch/setjmp.c:call_*) ;;
-		unet.c:table | unet.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
+		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
 		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
 		debug/uoverflow.c:made_key | debug/uoverflow.c:key | debug/uoverflow.c:key_rc) ;;

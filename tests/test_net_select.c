@@ -81,7 +81,7 @@ static void at_once(void *unused)
 	TEST_EQUAL(select_one(file, USYNC_READABLE, NEVER), 0);
 	for (size_t i = 0; i < COUNT(many); i++)
 		many[i] = (struct usync_case){ .s_op = USYNC_READABLE, .s_fd = fds[0] };
-	TEST_EQUAL(usync_select(many, 65535, 0), -EINVAL);
+	TEST_EQUAL(usync_select(many, 65537, 0), -EINVAL);
 	many[65533].s_fd = fds[1];
 	put(fds[0], "b");
 	TEST_EQUAL(usync_select(many + 65530, 4, NEVER), 3);

@@ -1,20 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_open.inc: a part of unet.c: calls that make descriptors. They listen, accept,
- * connect, and get signals. What they return is entered in the table by fresh().
+ * unet_open.c: calls that make descriptors. They listen, accept,
+ * connect, and get signals. What they return is entered in the table by unet__enter().
  */
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* accept4() */
+#endif
+#include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/signalfd.h>
+
+#include "private/check.h"
+#include "private/net.h"
 
 enum { PASSING = 16 };                  /* connections that failed, then a pause */
 
-static inline int connect_at(struct descriptor *d, const struct unet_addr *a,
-			     int64_t deadline, uint32_t generation)
-	__attribute__((always_inline));
-static attempt try_accept, try_begin, try_connect;
+static ssize_t try_accept(const struct descriptor *d, const struct op *o)
+{
+	struct unet_addr *a = o->o_from;
+
+	if (a)
+		a->a_size = sizeof a->a_sockaddr;
+	return result(accept4(d->d_fd, a ? (struct sockaddr *)&a->a_sockaddr : NULL,
+			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+static int connect_once(int fd, const struct unet_addr *a)
+{
+	const struct sockaddr *to = (const struct sockaddr *)&a->a_sockaddr;
+
+	return connect(fd, to, a->a_size) ? errno : 0;
+}
+
+/* 1: it goes on. */
+static ssize_t try_begin(const struct descriptor *d, const struct op *o)
+{
+	int rc = connect_once(d->d_fd, o->o_to);
+
+	return rc == EINPROGRESS || rc == EALREADY || rc == EINTR ? 1 : failure(rc);
+}
+
+/* Linux has this call say how the first one ended, and others that it is connected. */
+static ssize_t try_connect(const struct descriptor *d, const struct op *o)
+{
+	int rc = connect_once(d->d_fd, o->o_to);
+
+	if (rc == EISCONN)
+		return 0;
+	return rc == EINPROGRESS || rc == EALREADY ? -EAGAIN : failure(rc);
+}
 
 /* Sockets. */
+
+/* Closes it, after an error of the system, which is returned. */
+static int drop(int fd)
+{
+	int rc = -errno;
+
+	unet__close_natively(fd);
+	return rc;
+}
 
 static int open_socket(const struct unet_addr *a, int type, unsigned flags)
 {
@@ -29,12 +76,8 @@ static int open_socket(const struct unet_addr *a, int type, unsigned flags)
 	if (family != AF_UNIX && type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	if (flags & UNET_REUSEPORT
-	    && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on)) {
-		int rc = -errno;
-
-		close_it(fd);
-		return rc;
-	}
+	    && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on))
+		return drop(fd);
 	return fd;
 }
 
@@ -56,7 +99,7 @@ static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_a
 
 static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
 {
-	int fd = open_socket(a, type, flags), on = 1, rc;
+	int fd = open_socket(a, type, flags), on = 1;
 	struct unet_addr any;
 
 	if (fd == -EAFNOSUPPORT && !(flags & UNET_V6ONLY) && any_addr(a, &any)) {
@@ -69,24 +112,20 @@ static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size) == 0)
 		return fd;
-	rc = -errno;
-	close_it(fd);
-	return rc;
+	return drop(fd);
 }
 
 int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 {
-	int fd, rc;
+	int fd;
 
 	check(a, BUFFER, __func__);
 	fd = bound_socket(a, SOCK_STREAM, flags);
 	if (fd < 0)
 		return fd;
 	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
-		return fresh(fd, kind_of(fd));
-	rc = -errno;
-	close_it(fd);
-	return rc;
+		return unet__enter(fd, unet__kind_of(fd));
+	return drop(fd);
 }
 
 int unet_bind(const struct unet_addr *a, unsigned flags)
@@ -95,7 +134,7 @@ int unet_bind(const struct unet_addr *a, unsigned flags)
 
 	check(a, BUFFER, __func__);
 	fd = bound_socket(a, SOCK_DGRAM, flags);
-	return fd < 0 ? fd : fresh(fd, SOCKET);
+	return fd < 0 ? fd : unet__enter(fd, SOCKET);
 }
 
 /* Whether the error concerns one connection, or passes. */
@@ -129,63 +168,28 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	do {
 		new = (int)perform(try_accept, d, IN, &o, deadline, generation);
 		if (is_exhausted(new) || (is_passing(new) && ++passed % PASSING == 0))
-			rc = pause_until(deadline);
+			rc = unet__pause(deadline);
 	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
 	if (rc)
 		return rc;
-	return new < 0 ? new : fresh(new, kind);
-}
-
-static ssize_t try_accept(int fd, const struct op *o, enum kind kind)
-{
-	struct unet_addr *a = o->o_from;
-
-	(void)kind;
-	if (a)
-		a->a_size = sizeof a->a_sockaddr;
-	return result(accept4(fd, a ? (struct sockaddr *)&a->a_sockaddr : NULL,
-			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-}
-
-int unet_connect(const struct unet_addr *a, int64_t deadline)
-{
-	struct descriptor *d;
-	int fd, rc;
-
-	check(a, BUFFER, __func__);
-	fd = open_socket(a, SOCK_STREAM, 0);
-	if (fd >= 0)
-		fd = fresh(fd, kind_of(fd));
-	if (fd < 0)
-		return fd;
-	rc = find(fd, &d);
-	if (rc == 0)
-		rc = connect_at(d, a, deadline, generation_of(d));
-	if (rc == 0)
-		return fd;
-	unet_close(fd);
-	return rc;
-}
-
-int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline)
-{
-	struct descriptor *d;
-	int rc = find(fd, &d);
-
-	check(a, BUFFER, __func__);
-	return rc ? rc : connect_at(d, a, deadline, generation_of(d));
+	return new < 0 ? new : unet__enter(new, kind);
 }
 
 /* A UNIX socket's backlog is full: no event tells when there is a place. */
-static inline int connect_at(struct descriptor *d, const struct unet_addr *a,
-			     int64_t deadline, uint32_t generation)
+__attribute__((always_inline))
+static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline)
 {
 	const struct op o = { .o_to = a };
-	int rc;
+	struct descriptor *d;
+	int rc = find(fd, &d);
+	uint32_t generation;
 
+	if (rc)
+		return rc;
+	generation = generation_of(d);
 	while ((rc = (int)perform(try_begin, d, OUT, &o, COUNTED, generation))
 	       == -ETIMEDOUT) {
-		rc = pause_until(deadline);
+		rc = unet__pause(deadline);
 		if (rc)
 			return rc;
 	}
@@ -194,31 +198,27 @@ static inline int connect_at(struct descriptor *d, const struct unet_addr *a,
 	return rc;
 }
 
-static int connect_once(int fd, const struct unet_addr *a)
+int unet_connect(const struct unet_addr *a, int64_t deadline)
 {
-	const struct sockaddr *to = (const struct sockaddr *)&a->a_sockaddr;
+	int fd, rc;
 
-	return connect(fd, to, a->a_size) ? errno : 0;
+	check(a, BUFFER, __func__);
+	fd = open_socket(a, SOCK_STREAM, 0);
+	if (fd >= 0)
+		fd = unet__enter(fd, unet__kind_of(fd));
+	if (fd < 0)
+		return fd;
+	rc = connect_at(fd, a, deadline);
+	if (rc == 0)
+		return fd;
+	unet_close(fd);
+	return rc;
 }
 
-/* 1: it goes on. */
-static ssize_t try_begin(int fd, const struct op *o, enum kind kind)
+int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline)
 {
-	int rc = connect_once(fd, o->o_to);
-
-	(void)kind;
-	return rc == EINPROGRESS || rc == EALREADY || rc == EINTR ? 1 : failure(rc);
-}
-
-/* Linux has this call say how the first one ended, and others that it is connected. */
-static ssize_t try_connect(int fd, const struct op *o, enum kind kind)
-{
-	int rc = connect_once(fd, o->o_to);
-
-	(void)kind;
-	if (rc == EISCONN)
-		return 0;
-	return rc == EINPROGRESS || rc == EALREADY ? -EAGAIN : failure(rc);
+	check(a, BUFFER, __func__);
+	return connect_at(fd, a, deadline);
 }
 
 /* Signals. */
@@ -229,7 +229,7 @@ int unet_signals(const sigset_t *set)
 
 	check(set, BUFFER, __func__);
 	fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
-	return fd < 0 ? -errno : fresh(fd, OTHER);
+	return fd < 0 ? -errno : unet__enter(fd, OTHER);
 }
 
 int unet_signal(int fd, int64_t deadline)

@@ -1,28 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_addr.inc: a part of unet.c: addresses from text, and text from addresses.
+ * unet_addr.c: addresses from text, and text from addresses.
  */
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/un.h>
 
-static int unix_addr(struct unet_addr *a, const char *text)
-{
-	struct sockaddr_un *un = (struct sockaddr_un *)(void *)&a->a_sockaddr;
-	size_t size = strlen(text);
+#include "unet.h"
 
-	if (size >= sizeof un->sun_path)
-		return -ENAMETOOLONG;
-	un->sun_family = AF_UNIX;
-	memcpy(un->sun_path, text, size);
-	if (text[0] == '@')
-		un->sun_path[0] = '\0';
-	else
-		size++;
-	a->a_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
-	return 0;
-}
+#include "private/check.h"
 
 static int parse_port(const char *text, in_port_t *port)
 {
@@ -38,6 +26,23 @@ static int parse_port(const char *text, in_port_t *port)
 			return -EINVAL;
 	}
 	*port = htons((in_port_t)n);
+	return 0;
+}
+
+static int unix_addr(struct unet_addr *a, const char *text)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)(void *)&a->a_sockaddr;
+	size_t size = strlen(text);
+
+	if (size >= sizeof un->sun_path)
+		return -ENAMETOOLONG;
+	un->sun_family = AF_UNIX;
+	memcpy(un->sun_path, text, size);
+	if (text[0] == '@')
+		un->sun_path[0] = '\0';
+	else
+		size++;
+	a->a_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
 	return 0;
 }
 

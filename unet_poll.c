@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet_poll.c: waits until descriptors are ready, of one, of several,
+ * and of a select, for usync_chan.c.
+ *
+ * A poll of several asks poll(2) about all of them at once. If none is ready it enters
+ * the queue of each, and whatever comes first ends the wait. The room of its waiter has
+ * the generations that it keeps to, and behind them a struct uwait_place for each queue.
+ *
+ * A poll moves nothing, so it does not take the turn: an event that ends the waits of
+ * polls ends that of the first other waiter behind them as well. What poll(2) has found
+ * counts as ready. Input and output that it has not found do not, as after a read that
+ * says EAGAIN: until the next edge calls wait without a system call, polls as well.
+ */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* POLLRDHUP */
+#endif
+#include "private/cancel.h"
+#include "private/check.h"
+#include "private/net.h"
+
+enum { POLL_MAX = 65536 };
+
+/* For reports. */
+static const struct uwait_kind polls = { .k_name = "one of several descriptors" };
+
+static ssize_t try_poll(const struct descriptor *d, const struct op *o)
+{
+	struct pollfd one = { d->d_fd, (short)o->o_flags, 0 };
+	ssize_t n = result(poll(&one, 1, 0));
+
+	if (n <= 0)
+		return n < 0 ? n : -EAGAIN;
+	return one.revents & POLLNVAL ? -EBADF : 0;
+}
+
+__attribute__((noinline))
+static int poll_step(struct descriptor *d, int direction, int64_t deadline,
+		     struct turn *t)
+{
+	static const struct op ways[] = { [IN]  = { .o_flags = POLLIN },
+					  [OUT] = { .o_flags = POLLOUT } };
+
+	return (int)unet__step(try_poll, d, direction, &ways[direction], deadline, t);
+}
+
+__attribute__((always_inline))
+static inline int wait_for(int fd, int direction, int64_t deadline)
+{
+	struct descriptor *d;
+	struct turn t;
+	int rc = begin(fd, &d, &t);
+
+	if (rc)
+		return rc;
+	rc = poll_step(d, direction, deadline, &t);
+	while (rc == WAITS) {
+		rc = block(&t, d, direction, deadline);
+		if (rc == 0 && (t.t_turn || POLLER_ONCE))       /* pass_on() */
+			rc = (int)end_step(d, direction, &t,
+					   poll_step(d, direction, deadline, &t));
+	}
+	return rc;
+}
+
+/* One descriptor. */
+
+int unet_wait_readable(int fd, int64_t deadline)
+{
+	return wait_for(fd, IN, deadline);
+}
+
+int unet_wait_writable(int fd, int64_t deadline)
+{
+	return wait_for(fd, OUT, deadline);
+}
+
+/* Several descriptors. */
+
+/* Errors and the end are events of both directions: IN for a poll of nothing else. */
+static bool wants(const struct pollfd *one, int direction)
+{
+	const int out = POLLOUT | POLLWRNORM | POLLWRBAND;
+	const int both = POLLERR | POLLHUP | POLLNVAL;
+
+	if (direction == OUT)
+		return one->events & out;
+	return one->events & ~(out | both) || !(one->events & out);
+}
+
+/* NULL: it is not to be polled, or poll(2) will say so. */
+static struct descriptor *polled(const struct pollfd *one)
+{
+	struct descriptor *d = NULL;
+
+	if (one->fd >= 0)
+		find(one->fd, &d);
+	return d;
+}
+
+/*
+ * Notes generations, and adopts what is open; poll(2) tells of what is not. The first
+ * descriptor counts the call.
+ */
+static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
+		      int64_t deadline)
+{
+	struct descriptor *first = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d;
+		int none = fds[i].fd < 0 ? -EBADF : find(fds[i].fd, &d);
+
+		if (none == -ENOMEM)
+			return none;
+		if (none)
+			continue;
+		generations[i] = generation_of(d);
+		if (is_new(d))
+			unet__adopt(d, generations[i]);
+		first = first ? first : d;
+	}
+	return first ? give_way(first, IN, deadline) : 0;
+}
+
+/*
+ * Whether d_ready tells what is asked, and no more. Of others than sockets and pipes it
+ * need not: a signalfd has the signals of the native thread that looks.
+ */
+static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
+{
+	const int in = POLLIN | POLLRDNORM, out = POLLOUT | POLLWRNORM;
+
+	return get_kind(d) != OTHER && !(one->events & ~(in | out))
+		&& one->events & (direction == OUT ? out : in);
+}
+
+/* Without a look: nothing was there, and nothing has come since. */
+static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct descriptor *d = polled(&fds[i]);
+
+		if (d && generation_of(d) != generations[i])
+			return false;
+		for (int way = IN; way <= OUT; way++)
+			if (wants(&fds[i], way)
+			    && (!d || !is_told(d, &fds[i], way) || is_ready(d, way)))
+				return false;
+	}
+	return true;
+}
+
+/* False: one was closed. */
+static bool poll_inside(const struct pollfd *one, uint32_t generation)
+{
+	struct descriptor *d = polled(one);
+
+	if (d && !enter(d, generation))
+		return false;
+	for (int way = IN; d && way <= OUT; way++)
+		if (wants(one, way))
+			set_ready(d, way, false);
+	return true;
+}
+
+/* Only these are told; the next call will tell of others. */
+static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct descriptor *d = polled(&fds[i]);
+
+		fds[i].revents = d && generation_of(d) != generations[i] ? POLLNVAL : 0;
+		found += fds[i].revents != 0;
+	}
+	return found;
+}
+
+/* Inside, so waiters know. */
+static void poll_outside(const struct pollfd *one, bool may_be_ready)
+{
+	struct descriptor *d = polled(one);
+
+	for (int way = IN; d && may_be_ready && way <= OUT; way++)
+		set_ready(d, way, true);
+	if (d)
+		leave(d);
+}
+
+/*
+ * The number with revents. Readiness is forgotten before the system call, which is made
+ * inside of all of them; not if one was closed, since its number may be reused.
+ */
+static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	int found, before = defer_cancel();
+	size_t inside = 0;
+	bool known;
+
+	while (inside < n && poll_inside(&fds[inside], generations[inside]))
+		inside++;
+	do
+		found = inside < n ? poll_closed(fds, n, generations)
+			: (int)result(poll(fds, n, 0));
+	while (found == -EINTR);
+	known = inside == n && found >= 0;
+	for (size_t i = 0; i < inside; i++)
+		poll_outside(&fds[i], !known || fds[i].revents);
+	allow_cancel(before);
+	return found;
+}
+
+/* At the end: not ready are those that poll(2), or d_ready, said it of. */
+static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; d && way <= OUT; way++)
+			if (!is_known || (wants(&fds[i], way)
+					  && !is_told(d, &fds[i], way)))
+				set_ready(d, way, true);
+	}
+}
+
+/* The places, if it may wait, are behind the generations. */
+static size_t places_at(size_t n)
+{
+	return (n * sizeof(uint32_t) + LINE - 1) / LINE * LINE;
+}
+
+static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
+		       int64_t deadline)
+{
+	size_t places = 0;
+
+	for (size_t i = 0; i < n && deadline > 0; i++)
+		places += (size_t)wants(&fds[i], IN) + wants(&fds[i], OUT);
+	return uwait_room(w, places_at(n) + places * sizeof(struct uwait_place));
+}
+
+/* Not more, since these would end the wait, and the next one. */
+static inline unsigned ways_in(int events)
+{
+	return (events & (POLLIN | POLLRDNORM) ? UEVENTS_INPUT : 0u)
+		| (events & (POLLPRI | POLLRDBAND) ? UEVENTS_URGENT : 0u)
+		| (events & (POLLOUT | POLLWRNORM | POLLWRBAND) ? UEVENTS_OUTPUT : 0u)
+		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
+}
+
+/* 0; -EAGAIN, -EBADF: something is ready already, or closed; an error. */
+static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
+		      const uint32_t *generations, struct uwait_place **end)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; way <= OUT && rc == 0; way++) {
+			if (!wants(&fds[i], way))
+				continue;
+			**end = (struct uwait_place){ .p_waiter = w };
+			if (d)
+				rc = unet__join(*end, d, way, ways_in(fds[i].events),
+						generations[i]);
+			++*end;
+		}
+	}
+	return rc;
+}
+
+/* Of the places up to `end', which were entered. */
+static void poll_leave(struct pollfd *fds, size_t n, struct uwait_place *place,
+		       const struct uwait_place *end)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; way <= OUT; way++) {
+			if (!wants(&fds[i], way))
+				continue;
+			if (d && place < end)
+				unet__leave(place, d, way);
+			place++;
+		}
+	}
+}
+
+/* As block(), for each. 0: something may be ready. */
+static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
+		       int64_t deadline)
+{
+	struct uwait_place *places, *end;
+	struct uwaiter *w;
+	int rc = uwait_prepare_outside(&w, deadline);
+
+	if (rc)
+		return rc;
+	uwait_note(w, &polls, NULL, __builtin_return_address(0));
+	uwait_begin(w);
+	places = (struct uwait_place *)(void *)((char *)uwait_room(w, 0) + places_at(n));
+	end = places;
+	rc = poll_enter(w, fds, n, generations, &end);
+	if (rc == 0 || !uwait_withdraw(w))
+		rc = uwait_block(w);
+	poll_leave(fds, n, places, end);
+	return rc < 0 && rc != -EAGAIN && rc != -EBADF ? rc : 0;
+}
+
+int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	struct uwaiter *w;
+	uint32_t *generations;
+	bool waited = false;
+	int rc;
+
+	check(n ? fds : NULL, BUFFER, __func__);
+	if (n > POLL_MAX)
+		return -EINVAL;
+	w = uwait_self();
+	generations = w ? poll_room(w, fds, n, deadline) : NULL;
+	if (!w || (!generations && n > 0))
+		return -ENOMEM;
+	rc = poll_begin(fds, n, generations, deadline);
+	while (rc == 0) {
+		if (deadline <= 0 || !none_ready(fds, n, generations))
+			rc = poll_once(fds, n, generations);
+		if (rc == 0 && is_late(waited, deadline))
+			rc = -ETIMEDOUT;
+		else if (rc == 0)
+			rc = poll_wait(fds, n, generations, deadline), waited = true;
+		if (rc == -ETIMEDOUT && deadline > 0)
+			rc = 0, deadline = 0;           /* the last look */
+	}
+	poll_end(fds, n, rc > 0 || rc == -ETIMEDOUT);
+	return rc;
+}
+
+/* Select. */
+
+int unet__select_begin(int fd, uint32_t *generation)
+{
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	*generation = d ? generation_of(d) : 0;
+	return rc == -ENOMEM ? rc : 0;
+}
+
+bool unet__select_is_closed(int fd, uint32_t generation)
+{
+	struct descriptor *d;
+
+	return find(fd, &d) || generation_of(d) != generation;
+}
+
+int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generation,
+		     int64_t deadline, bool counts)
+{
+	struct turn t = { w, generation, false };       /* so that it does not count */
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	if (rc)
+		return rc;
+	if (generation_of(d) != generation)
+		return -EBADF;
+	if (counts && (direction == IN || deadline != 0) && is_tired(d, direction))
+		return SELECT_TIRED;
+	rc = poll_step(d, direction, deadline, &t);
+	return rc == WAITS ? SELECT_BUSY : rc;
+}
+
+int unet__select_enter(struct uwait_place *place, int fd, int direction,
+		       uint32_t generation)
+{
+	struct descriptor *d;
+	int rc = find(fd, &d);
+
+	return rc ? rc : unet__join(place, d, direction, way_of(direction), generation);
+}
+
+void unet__select_leave(struct uwait_place *place, int fd, int direction)
+{
+	struct descriptor *d;
+
+	if (find(fd, &d) == 0)
+		unet__leave(place, d, direction);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usync_select.c: select, over channels and descriptors. The places are those of
+ * private/chan.h.
+ *
+ * If a channel's case can be done at once, there are no places. Else each case gets one,
+ * before a descriptor is tried, since a descriptor's place keeps the generation that the
+ * whole call uses. That place is a poll's in the queue of the descriptor: its grant
+ * transfers nothing, and all cases are tried again.
+ */
+#include <stdio.h>
+
+#include "private/chan.h"
+#include "private/check.h"
+
+enum {
+	CASES_MAX = 65536,
+	MIXED     = TIRED + 1,          /* there are descriptors */
+};
+
+/* The value of a descriptor's place. */
+struct descriptor {
+	int      d_fd;
+	uint32_t d_generation;
+};
+
+static struct descriptor *descriptor_of(struct place *p)
+{
+	return (struct descriptor *)(void *)p->p_value;
+}
+
+static struct place *place_behind(struct place *p)
+{
+	return (struct place *)(void *)((char *)p + place_size(p->p_size));
+}
+
+/* NULL: there is no other. */
+static struct place *next_place(struct place *p)
+{
+	return p->p_last ? NULL : place_behind(p);
+}
+
+/* Tells of as many cases as there is room for. */
+static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
+{
+	static const char *const ways[2][2] = { { " to receive", " to send" },
+						{ " to read", " to write" } };
+	struct place *p = first_place(w);
+	size_t n = 0, room = sizeof why->y_more;
+
+	why->y_how = ways[!p->p_chan][p->p_sends];
+	while (n < room && (p = next_place(p)))
+		n += p->p_chan
+			? (size_t)snprintf(why->y_more + n, room - n, " or channel %p%s",
+					   p->p_chan, ways[0][p->p_sends])
+			: (size_t)snprintf(why->y_more + n, room - n,
+					   " or descriptor %d%s",
+					   descriptor_of(p)->d_fd, ways[1][p->p_sends]);
+}
+
+#define CHANNEL(how)    { .k_name = "channel", .k_how = how, .k_tell = tell_channels }
+#define DESCRIPTOR(how) { .k_name = "descriptor", .k_how = how, .k_number = true, \
+			  .k_tell = tell_channels }
+
+/*
+ * The kinds of waits, by the first case and whether there are others. Readers from
+ * outside of the process call nothing, so name, object and way are right without k_tell.
+ */
+static const struct uwait_kind channels[2][2] = {
+	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
+	{ CHANNEL(" to send"), CHANNEL(" to send, or others") },
+};
+static const struct uwait_kind descriptors[2][2] = {
+	{ DESCRIPTOR(" to read"), DESCRIPTOR(" to read, or others") },
+	{ DESCRIPTOR(" to write"), DESCRIPTOR(" to write, or others") },
+};
+static const struct uwait_kind none = { .k_name = "no channel" };
+
+/* For reports. p: the first place, or NULL. */
+static void note(struct uwaiter *w, struct place *p, const void *where)
+{
+	if (!p)
+		uwait_note(w, &none, NULL, where);
+	else if (p->p_chan)
+		uwait_note(w, &channels[p->p_sends][!p->p_last], p->p_chan, where);
+	else
+		uwait_note(w, &descriptors[p->p_sends][!p->p_last],
+			   (const void *)(intptr_t)descriptor_of(p)->d_fd, where);
+}
+
+static void check_cases(const struct usync_case *cases, size_t n)
+{
+	check(n ? cases : NULL, BUFFER, "usync_select");
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
+			usync__check_value(cases[i].s_chan, cases[i].s_value, "usync_select");
+		else if (cases[i].s_chan && cases[i].s_chan->c_size)
+			check(cases[i].s_value, BUFFER, "usync_select");
+}
+
+static bool may_send(const struct usync_case *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
+			return true;
+	return false;
+}
+
+/* Select with descriptors. */
+
+static bool is_descriptor(const struct usync_case *k)
+{
+	return k->s_op >= USYNC_READABLE && k->s_fd >= 0;
+}
+
+/*
+ * Does a case that can be done at once. The clock's last digits choose which is tried
+ * first, and that one counts the call. 0: *done is the result; BUSY; TIRED; MIXED: the
+ * turn of *done has come, a descriptor's.
+ */
+static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
+{
+	size_t first = n > 1 ? (size_t)uevents_now() % n : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct usync_case *k = &cases[(first + i) % n];
+		int rc;
+
+		if (!k->s_chan) {
+			if (!is_descriptor(k))
+				continue;
+			*done = (int)(k - cases);
+			return MIXED;
+		}
+		rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
+		if (rc == TIRED)
+			return TIRED;
+		if (rc != BUSY) {
+			k->s_rc = rc;
+			*done = (int)(k - cases);
+			return 0;
+		}
+		counts = false;
+		uwait_unlock(&k->s_chan->c_lock);
+	}
+	return BUSY;
+}
+
+/* Makes the places, one for each case that can be done. *first: NULL if there is none. */
+static int make_places(const struct usync_case *cases, size_t n, struct place **first)
+{
+	struct place *p, *last = NULL;
+	struct uwaiter *w = uwait_self();
+	size_t size = 0;
+	int rc = 0;
+
+	*first = NULL;
+	for (size_t i = 0; i < n; i++) {
+		size_t value = cases[i].s_chan ? cases[i].s_chan->c_size
+			: sizeof(struct descriptor);
+
+		if ((cases[i].s_chan || is_descriptor(&cases[i]))
+		    && __builtin_add_overflow(size, place_size(value), &size))
+			return -ENOMEM;
+	}
+	if (!w || (size > 0 && !uwait_room(w, size)))
+		return -ENOMEM;
+	if (size == 0)
+		return 0;
+	p = *first = first_place(w);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct usync_case *k = &cases[i];
+
+		if (!k->s_chan && !is_descriptor(k))
+			continue;
+		last = p;
+		if (k->s_chan) {
+			fill_place(w, p, k->s_chan, k->s_op, k->s_value);
+		} else {
+			*p = (struct place){
+				.p_base.p_waiter = w,
+				.p_sends = k->s_op == USYNC_WRITABLE,
+				.p_size = sizeof(struct descriptor),
+			};
+			descriptor_of(p)->d_fd = k->s_fd;
+			rc = unet__select_begin(k->s_fd, &descriptor_of(p)->d_generation);
+		}
+		p->p_case = (uint16_t)i;
+		p->p_last = false;
+		p = place_behind(p);
+	}
+	last->p_last = true;
+	return rc;
+}
+
+static int try_place(struct place *p, struct usync_case *k, int64_t deadline,
+		     bool counts)
+{
+	const struct descriptor *d = descriptor_of(p);
+	int rc;
+
+	if (!k->s_chan)
+		return p->p_closed ? -EBADF
+			: unet__select_try(p->p_base.p_waiter, d->d_fd, p->p_sends,
+					     d->d_generation, deadline, counts);
+	rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
+	if (rc == BUSY)
+		uwait_unlock(&k->s_chan->c_lock);
+	return rc;
+}
+
+/* As try_all(), of the places from that of the case `from' on. */
+static int try_places(struct place *first, struct usync_case *cases, size_t from,
+		      int64_t deadline, bool counts, int *done)
+{
+	struct place *p = first, *begin;
+
+	while (!p->p_last && p->p_case < from)
+		p = next_place(p);
+	begin = p;
+	do {
+		struct usync_case *k = &cases[p->p_case];
+		int rc = try_place(p, k, deadline, counts);
+
+		if (rc == TIRED)
+			return TIRED;
+		if (rc != BUSY) {
+			*done = (int)(k - cases);
+			if (rc == 0 || k->s_chan || rc == -EBADF)
+				k->s_rc = rc;
+			else
+				*done = rc;
+			return 0;
+		}
+		counts = false;
+		p = p->p_last ? first : next_place(p);
+	} while (p != begin);
+	return BUSY;
+}
+
+/*
+ * Whether a partner other than `w', or the buffer, has what the case needs. Under c_lock.
+ */
+static inline bool could(const struct usync_case *k, const struct uwaiter *w)
+{
+	const struct usync_chan *c = k->s_chan;
+	const struct uwait_node *n;
+
+	if (c->c_closed || c->c_count != (k->s_op == USYNC_SEND ? c->c_capacity : 0))
+		return true;
+	n = k->s_op == USYNC_SEND ? c->c_receivers.q_first : c->c_senders.q_first;
+	while (n && ((const struct uwait_place *)(const void *)n)->p_waiter == w)
+		n = n->n_next;
+	return n != NULL;
+}
+
+static int push_chan(const struct usync_case *k, struct place *p)
+{
+	bool done;
+
+	uwait_lock(&k->s_chan->c_lock);
+	done = could(k, p->p_base.p_waiter);
+	if (!done)
+		uwait_push(queue_of(k->s_chan, k->s_op), &p->p_base.p_node);
+	uwait_unlock(&k->s_chan->c_lock);
+	return done ? -EAGAIN : 0;
+}
+
+/*
+ * From the first push on, partners may claim the waiter. 0; -EAGAIN: a case can be done
+ * at once, so not all are pushed; an error.
+ */
+static int push_all(struct place *p, const struct usync_case *cases)
+{
+	int rc = 0;
+
+	for (; p && rc == 0; p = next_place(p)) {
+		const struct descriptor *d = descriptor_of(p);
+
+		if (p->p_chan) {
+			rc = push_chan(&cases[p->p_case], p);
+			continue;
+		}
+		rc = unet__select_enter(&p->p_base, d->d_fd, p->p_sends, d->d_generation);
+		if (rc == -EBADF) {
+			p->p_closed = 1;
+			rc = -EAGAIN;
+		}
+	}
+	return rc;
+}
+
+/*
+ * Takes all nodes out of their queues; a partner has taken out that of its case, of which
+ * the channel may be gone.
+ */
+static void remove_all(struct place *p, const struct usync_case *cases, int result)
+{
+	for (; p; p = next_place(p)) {
+		const struct usync_case *k = &cases[p->p_case];
+
+		if (!k->s_chan) {
+			unet__select_leave(&p->p_base, descriptor_of(p)->d_fd,
+					   p->p_sends);
+		} else if (p->p_case + SELECT_RESULTS != result) {
+			uwait_lock(&k->s_chan->c_lock);
+			uwait_remove(queue_of(k->s_chan, k->s_op), &p->p_base.p_node);
+			uwait_unlock(&k->s_chan->c_lock);
+		}
+	}
+}
+
+/* The index of the case that the result of a grant is of; -EAGAIN: all are tried again. */
+static int end_wait(struct place *p, struct usync_case *cases, int result)
+{
+	struct usync_case *k;
+
+	if (result == SELECT_READY)
+		return -EAGAIN;
+	while (result == SELECT_CLOSED
+	       ? p->p_chan || !unet__select_is_closed(descriptor_of(p)->d_fd,
+						      descriptor_of(p)->d_generation)
+	       : p->p_case + SELECT_RESULTS != result)
+		p = next_place(p);
+	k = &cases[p->p_case];
+	k->s_rc = result == SELECT_CLOSED ? -EBADF : usync__end(p, k->s_value);
+	return (int)(k - cases);
+}
+
+/* The index of the case that was done; -EAGAIN: all are to be tried; an error. */
+static int wait_any(struct place *first, struct usync_case *cases, int64_t deadline,
+		    bool mixed, const void *where)
+{
+	struct uwaiter *w = uwait_prepare_lean(deadline, mixed);
+	struct uevents *e;
+	int rc = uwait_error(w);
+
+	if (rc == 0 && mixed)
+		rc = uwait_events(w, &e);       /* made before the wait can be granted */
+	if (rc)
+		return rc;
+	note(w, first, where);
+	uwait_begin(w);
+	rc = push_all(first, cases);
+	if (rc == 0 || !uwait_withdraw(w)) {
+		rc = uwait_block(w);
+		remove_all(first, cases, rc);
+		return rc < 0 ? rc : end_wait(first, cases, rc);
+	}
+	remove_all(first, cases, rc);
+	return rc;
+}
+
+/* mixed: there are descriptors, and from the case `from' on none was tried. */
+static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
+			 const void *where, bool mixed, size_t from)
+{
+	bool waited = false, counts = deadline != 0 || !may_send(cases, n);
+	struct place *first;
+	int busy = BUSY, rc = make_places(cases, n, &first);
+
+	if (rc)
+		return rc;
+	if (mixed)
+		busy = try_places(first, cases, from, deadline, counts, &rc);
+	if (busy == TIRED) {
+		rc = usync__give_way(deadline);
+		busy = rc ? 0 : try_places(first, cases, from, deadline, false, &rc);
+	}
+	while (busy) {
+		rc = waited && deadline != USCHED_NEVER && uevents_now() >= deadline
+			? -ETIMEDOUT : wait_any(first, cases, deadline, mixed, where);
+		waited = true;
+		busy = rc == -EAGAIN
+			&& try_places(first, cases, (size_t)uevents_now() % n, deadline,
+				      false, &rc);
+	}
+	return rc;
+}
+
+UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
+{
+	int busy, rc;
+
+	if (n > CASES_MAX)
+		return -EINVAL;
+	check_cases(cases, n);
+	busy = try_all(cases, n, deadline != 0 || !may_send(cases, n), &rc);
+	if (busy == TIRED) {
+		rc = usync__give_way(deadline);
+		busy = rc ? 0 : try_all(cases, n, false, &rc);
+	}
+	if (busy == BUSY && deadline <= 0)
+		return -ETIMEDOUT;
+	return busy ? select_places(cases, n, deadline, __builtin_return_address(0),
+				    busy == MIXED, (size_t)rc) : rc;
+}
