@@ -151,8 +151,8 @@ ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
 endif
 
-ifeq ($(wildcard private/uevents_$(EVENTS).inc),)
-$(error private/ has no uevents_$(EVENTS).inc: EVENTS must be epoll or poll)
+ifeq ($(wildcard uevents_$(EVENTS).c),)
+$(error there is no uevents_$(EVENTS).c: EVENTS must be epoll or poll)
 endif
 
 # It moves frames to its own stacks, which are not copied.

@@ -25,89 +25,31 @@
  * opened under v_lock, and stays open.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* syscall() */
+#define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE */
 #endif
 #include "uevents.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "private/cancel.h"
 #include "private/poller.h"
 #include "private/when.h"
 
 enum {
-	BATCH    = 64,                  /* events taken at a time: when their threads run,
-					   what they touch is still in the cache */
-	AHEAD    = 4,                   /* events from a prefetch to its use */
-	EXPIRIES = 64,                  /* of a look: not more than run until the next */
-	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
-	SECOND   = 1000000000,          /* ns */
-	MILLI    = 1000000,             /* ns */
-	TICK     = 10000000,            /* of CLOCK_MONOTONIC_COARSE, at most */
+	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
+	ALL   = INPUT | UEVENTS_OUTPUT,
 };
 
 enum { TIMERS, WAITERS, HEAPS };
 
-/* For the poller. */
-static void close_if(int fd);
-static int  to_milli(bool forever, int64_t left);
-
-/*
- * The poller, one for each struct events. It tells of descriptors, and is interrupted.
- * Times are in ns. Errors are negative.
- */
-struct poller;
-
-/* What is 0 else. It is not open yet. */
-static void poller_init(struct poller *p);
-
-/* From any native thread. */
-static inline bool poller_is_open(const struct poller *p);
-
-/* Makes its descriptors. rung: it is interrupted. */
-static int  poller_open(struct poller *p, bool rung);
-
-/* Also if it was never opened. */
-static void poller_close(struct poller *p);
-
-/* As uevents_want(), uevents__again() and uevents_remove(). It is open. */
-static int  poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i);
-static int  poller_again(struct poller *p, int fd, unsigned ways, struct uinterest *i);
-static void poller_remove(struct poller *p, int fd);
-
-/* As uevents_closing(), uevents_forget(). */
-static void poller_closing(int fd);
-static void poller_forget(int fd);
-
-/* Closes its descriptors, and does nothing else to them: the parent may have them. */
-static void poller_leave(struct poller *p);
-
-/* As uevents_interrupt(). It is open. From any native thread. */
-static void poller_interrupt(struct poller *p);
-
-/* Sleeps for that time, at most. How many were found, BATCH at most; -1: a signal. */
-static inline int poller_sleep(struct poller *p, bool forever, int64_t left);
-
-/* Of the i-th that was found: its interest, and what it is ready for. */
-static inline struct uinterest *poller_interest(const struct poller *p, int i);
-static inline unsigned poller_ready(const struct poller *p, int i);
-
-/*
- * A descriptor that is readable when there is something to find, or the time has come;
- * 0: no time. -ENOTSUP: the system has no such thing.
- */
-static int  poller_expose(struct poller *p, int64_t when);
-
-#ifdef USCHED_POLL
-#include "private/uevents_poll.inc"
-#else
-#include "private/uevents_epoll.inc"
-#endif
+enum {
+	EXPIRIES = 64,                  /* of a look: not more than run until the next */
+	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
+	TICK     = 10000000,            /* of CLOCK_MONOTONIC_COARSE, at most */
+};
 
 struct events {
 	struct uevents     v_events;    /* first */
@@ -118,150 +60,16 @@ struct events {
 	bool               v_rung;      /* interrupted, without a poller; v_lock */
 	pthread_mutex_t    v_lock;
 	pthread_cond_t     v_bell;      /* for v_rung, and for the poller */
-	struct poller      v_poller;
-};
-
-enum {
-	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
-	ALL   = INPUT | UEVENTS_OUTPUT,
+	struct poller     *v_poller;    /* NULL: it is not open yet; atomic */
+	struct events     *v_other;     /* under pollers_lock */
 };
 
 /* The last e_serial. */
 static uint64_t serials;
 
-static int  open_poller(struct events *v);
-static void poll_events(struct uevents *e, int64_t until);
-static void interrupt(struct uevents *e);
-static void close_events(struct uevents *e);
-static int  expose(struct uevents *e);
-static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired);
-static void disarm(struct uevents *e, struct uexpiry *x);
-static int  sleep_until(struct events *v, int64_t until);
-static void sleep_bare(struct events *v, int64_t until);
-static void count(uint64_t *counter, int n);
-static void expire(struct events *v);
-static int64_t first_due(const struct events *v);
-static void carry(struct uexpiry *first, uint32_t count);
-static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b);
-static struct uexpiry *merge_all(struct uexpiry *first);
-static void become_first(struct uexpiry *heap, struct uexpiry *x);
-
-int uevents_of(struct usched *s, struct uevents **e)
-{
-	int rc = 0;
-
-	*e = s->s_events;
-	if (!*e)
-		rc = s->s_polls ? uevents_create(e) : -ENOTSUP;
-	if (rc == 0)
-		__atomic_store_n(&s->s_events, *e, __ATOMIC_RELEASE);
-	return rc;
-}
-
-int uevents_create(struct uevents **e)
-{
-	struct events *v = calloc(1, sizeof *v);
-	pthread_condattr_t attr;
-
-	if (!v)
-		return -ENOMEM;
-	v->v_events = (struct uevents){ .e_poll = poll_events, .e_interrupt = interrupt,
-					.e_close = close_events, .e_expose = expose,
-					.e_arm = arm, .e_disarm = disarm };
-	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	poller_init(&v->v_poller);
-	pthread_mutex_init(&v->v_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&v->v_bell, &attr);
-	pthread_condattr_destroy(&attr);
-	open_poller(v);                         /* or later */
-	*e = &v->v_events;
-	return 0;
-}
-
-/* Unless it is open. The sleep, if there is one, goes on with it. */
-static int open_poller(struct events *v)
-{
-	int rc = 0;
-
-	if (poller_is_open(&v->v_poller))
-		return 0;
-	pthread_mutex_lock(&v->v_lock);
-	if (!poller_is_open(&v->v_poller)) {
-		rc = poller_open(&v->v_poller, v->v_rung);
-		if (rc == 0)
-			pthread_cond_signal(&v->v_bell);
-	}
-	pthread_mutex_unlock(&v->v_lock);
-	return rc;
-}
-
-static void close_if(int fd)
-{
-	int before = defer_cancel();
-
-	if (fd >= 0)
-		close(fd);
-	allow_cancel(before);
-}
-
-int uevents_add(struct uevents *e, int fd, struct uinterest *i)
-{
-	return uevents_want(e, fd, ALL, i);
-}
-
-int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
-{
-	return uevents_want(e, fd, INPUT, i);
-}
-
-int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
-{
-	struct events *v = (struct events *)(void *)e;
-	int rc = open_poller(v);
-
-	return rc ? rc : poller_add(&v->v_poller, fd, ways, i);
-}
-
-int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
-{
-	return poller_again(&((struct events *)(void *)e)->v_poller, fd, ways, i);
-}
-
-void uevents_remove(struct uevents *e, int fd)
-{
-	struct events *v = (struct events *)(void *)e;
-
-	if (poller_is_open(&v->v_poller))
-		poller_remove(&v->v_poller, fd);
-}
-
-void uevents_closing(int fd)
-{
-	poller_closing(fd);
-}
-
-void uevents_forget(int fd)
-{
-	poller_forget(fd);
-}
-
-void uevents__hold(int on)
-{
-	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);
-}
-
-/* The processors of the parent wait there. */
-void uevents__forked(void)
-{
-	struct poller *p;
-
-	while ((p = pollers)) {
-		pollers = p->p_other;
-		poller_leave(p);
-	}
-}
+/* All that have a poller. */
+static struct events *pollers;
+static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int64_t read_clock(clockid_t clock)
 {
@@ -274,117 +82,6 @@ static int64_t read_clock(clockid_t clock)
 int64_t uevents_now(void)
 {
 	return read_clock(CLOCK_MONOTONIC);
-}
-
-int64_t uevents_next_tick(void)
-{
-	return read_clock(CLOCK_MONOTONIC_COARSE) + TICK;
-}
-
-static void poll_events(struct uevents *e, int64_t until)
-{
-	struct events *v = (struct events *)(void *)e;
-	int n;
-
-	if (until == UEVENTS_LOOK) {
-		int64_t now = uevents_now();
-
-		if (now - v->v_looked < LOOK_GAP)
-			return;
-		v->v_looked = now;
-	}
-	n = sleep_until(v, until);
-	if (n > 0)
-		count(&e->e_ready, n);
-	for (int i = 0; i < n; i++) {
-		struct uinterest *interest = poller_interest(&v->v_poller, i);
-
-		if (i + AHEAD < n)
-			__builtin_prefetch(poller_interest(&v->v_poller, i + AHEAD));
-		interest->i_ready(interest, poller_ready(&v->v_poller, i));
-	}
-	if (v->v_heap[TIMERS].x_child || v->v_heap[WAITERS].x_child)
-		expire(v);
-}
-
-/* From any native thread. */
-static void interrupt(struct uevents *e)
-{
-	struct events *v = (struct events *)(void *)e;
-	bool open = poller_is_open(&v->v_poller);
-	int before = defer_cancel();
-
-	if (!open) {
-		pthread_mutex_lock(&v->v_lock);
-		open = poller_is_open(&v->v_poller);    /* it does not know v_rung */
-		v->v_rung = true;
-		pthread_cond_signal(&v->v_bell);
-		pthread_mutex_unlock(&v->v_lock);
-	}
-	if (open)
-		poller_interrupt(&v->v_poller);
-	allow_cancel(before);
-}
-
-static void close_events(struct uevents *e)
-{
-	struct events *v = (struct events *)(void *)e;
-
-	poller_close(&v->v_poller);
-	pthread_cond_destroy(&v->v_bell);
-	pthread_mutex_destroy(&v->v_lock);
-	free(v);
-}
-
-/* For a loop of the program. */
-static int expose(struct uevents *e)
-{
-	struct events *v = (struct events *)(void *)e;
-	int64_t due = first_due(v);
-	int rc = open_poller(v);
-
-	return rc ? rc : poller_expose(&v->v_poller, due == USCHED_NEVER ? 0 : due);
-}
-
-/* How many descriptors the poller has found. */
-static int sleep_until(struct events *v, int64_t until)
-{
-	int64_t first = first_due(v), left = 0;
-
-	if (until > first)
-		until = first;
-	if (!poller_is_open(&v->v_poller)) {
-		sleep_bare(v, until);
-		return 0;
-	}
-	if (until > 0 && until != USCHED_NEVER) {
-		left = until - uevents_now();
-		if (left < 0)
-			left = 0;
-	}
-	return poller_sleep(&v->v_poller, until == USCHED_NEVER, left);
-}
-
-/* For poll(2) and its like: not earlier. */
-static int to_milli(bool forever, int64_t left)
-{
-	left = (left + MILLI - 1) / MILLI;
-	return forever ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
-}
-
-/* Without a poller. Once there is one, the next sleep is with it. */
-static void sleep_bare(struct events *v, int64_t until)
-{
-	struct timespec t = when_of(until);
-	int rc = until > 0 ? 0 : ETIMEDOUT;
-
-	pthread_mutex_lock(&v->v_lock);
-	while (rc == 0 && !v->v_rung && !poller_is_open(&v->v_poller))
-		rc = until == USCHED_NEVER
-			? pthread_cond_wait(&v->v_bell, &v->v_lock)
-			: pthread_cond_timedwait(&v->v_bell, &v->v_lock, &t);
-	v->v_rung = false;
-	pthread_mutex_unlock(&v->v_lock);
 }
 
 /* USCHED_NEVER: nothing is armed. */
@@ -401,98 +98,49 @@ static int64_t first_due(const struct events *v)
 	return due;
 }
 
+static struct poller *poller_of(const struct events *v)
+{
+	return __atomic_load_n(&v->v_poller, __ATOMIC_ACQUIRE);
+}
+
+/* Without a poller. Once there is one, the next sleep is with it. */
+static void sleep_bare(struct events *v, int64_t until)
+{
+	struct timespec t = when_of(until);
+	int rc = until > 0 ? 0 : ETIMEDOUT;
+
+	pthread_mutex_lock(&v->v_lock);
+	while (rc == 0 && !v->v_rung && !v->v_poller)
+		rc = until == USCHED_NEVER
+			? pthread_cond_wait(&v->v_bell, &v->v_lock)
+			: pthread_cond_timedwait(&v->v_bell, &v->v_lock, &t);
+	v->v_rung = false;
+	pthread_mutex_unlock(&v->v_lock);
+}
+
+/* How many descriptors the poller has found. */
+static int sleep_until(struct events *v, int64_t until)
+{
+	int64_t first = first_due(v), left = 0;
+
+	if (until > first)
+		until = first;
+	if (!poller_of(v)) {
+		sleep_bare(v, until);
+		return 0;
+	}
+	if (until > 0 && until != USCHED_NEVER) {
+		left = until - uevents_now();
+		if (left < 0)
+			left = 0;
+	}
+	return uevents__poller_sleep(v->v_poller, until == USCHED_NEVER, left);
+}
+
 /* Others may read it. */
 static void count(uint64_t *counter, int n)
 {
 	__atomic_store_n(counter, *counter + (uint64_t)n, __ATOMIC_RELAXED);
-}
-
-/* What is due, the two heaps in turn; what is left after that many is looked at next. */
-static void expire(struct events *v)
-{
-	int64_t now = uevents_now();
-
-	for (int i = 0; i < HEAPS; i++) {
-		int left = EXPIRIES;
-		struct uexpiry *x;
-
-		while ((x = v->v_heap[i].x_child) && x->x_when <= now) {
-			struct utimer *t = (struct utimer *)(void *)x;
-
-			if (left == 0) {
-				v->v_looked = 0;
-				break;
-			}
-			left--;
-			disarm(&v->v_events, x);
-			if (i == WAITERS)
-				v->v_expired(x);
-			else
-				t->t_expired(t);
-		}
-		if (left < EXPIRIES)
-			count(&v->v_events.e_expired, EXPIRIES - left);
-	}
-}
-
-/* expired: NULL for the expiry of a timer. */
-static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
-{
-	struct events *v = (struct events *)(void *)e;
-	int which = expired ? WAITERS : TIMERS;
-	struct uexpiry *heap = &v->v_heap[which];
-
-	if (x->x_prev)
-		disarm(e, x);
-	if (expired)
-		v->v_expired = expired;
-	x->x_child = x->x_next = NULL;
-	become_first(heap, heap->x_child ? merge(heap->x_child, x) : x);
-	carry(heap->x_child, ++v->v_armed[which]);
-}
-
-/* Merges the newest children for the zeros at the end of the count. */
-static void carry(struct uexpiry *first, uint32_t count)
-{
-	struct uexpiry *a = first->x_child, *b;
-
-	for (; a && (b = a->x_next) && count % 2 == 0; count /= 2) {
-		struct uexpiry *rest = b->x_next;
-
-		a = merge(a, b);
-		a->x_next = rest;
-		if (rest)
-			rest->x_prev = a;
-		become_first(first, a);
-	}
-}
-
-/* Its children, as one heap, take its place: wherever that is, they are due later. */
-static void disarm(struct uevents *e, struct uexpiry *x)
-{
-	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
-
-	(void)e;
-	if (!rest) {
-		rest = x->x_next;
-	} else {
-		rest->x_next = x->x_next;
-		if (rest->x_next)
-			rest->x_next->x_prev = rest;
-	}
-	if (prev->x_child == x)
-		prev->x_child = rest;
-	else
-		prev->x_next = rest;
-	if (rest)
-		rest->x_prev = prev;
-	x->x_prev = NULL;
-}
-
-static void become_first(struct uexpiry *heap, struct uexpiry *x)
-{
-	heap->x_child = x;
-	x->x_prev = heap;
 }
 
 /* Merges two heaps: the one due later becomes a child of the other. */
@@ -537,4 +185,283 @@ static struct uexpiry *merge_all(struct uexpiry *first)
 	if (all)
 		all->x_next = NULL;
 	return all;
+}
+
+/* Its children, as one heap, take its place: wherever that is, they are due later. */
+static void disarm(struct uevents *e, struct uexpiry *x)
+{
+	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
+
+	(void)e;
+	if (!rest) {
+		rest = x->x_next;
+	} else {
+		rest->x_next = x->x_next;
+		if (rest->x_next)
+			rest->x_next->x_prev = rest;
+	}
+	if (prev->x_child == x)
+		prev->x_child = rest;
+	else
+		prev->x_next = rest;
+	if (rest)
+		rest->x_prev = prev;
+	x->x_prev = NULL;
+}
+
+/* What is due, the two heaps in turn; what is left after that many is looked at next. */
+static void expire(struct events *v)
+{
+	int64_t now = uevents_now();
+
+	for (int i = 0; i < HEAPS; i++) {
+		int left = EXPIRIES;
+		struct uexpiry *x;
+
+		while ((x = v->v_heap[i].x_child) && x->x_when <= now) {
+			struct utimer *t = (struct utimer *)(void *)x;
+
+			if (left == 0) {
+				v->v_looked = 0;
+				break;
+			}
+			left--;
+			disarm(&v->v_events, x);
+			if (i == WAITERS)
+				v->v_expired(x);
+			else
+				t->t_expired(t);
+		}
+		if (left < EXPIRIES)
+			count(&v->v_events.e_expired, EXPIRIES - left);
+	}
+}
+
+static void poll_events(struct uevents *e, int64_t until)
+{
+	struct events *v = (struct events *)(void *)e;
+	int n;
+
+	if (until == UEVENTS_LOOK) {
+		int64_t now = uevents_now();
+
+		if (now - v->v_looked < LOOK_GAP)
+			return;
+		v->v_looked = now;
+	}
+	n = sleep_until(v, until);
+	if (n > 0) {
+		count(&e->e_ready, n);
+		uevents__poller_tell(v->v_poller, n);
+	}
+	if (v->v_heap[TIMERS].x_child || v->v_heap[WAITERS].x_child)
+		expire(v);
+}
+
+/* From any native thread. */
+static void interrupt(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e;
+	struct poller *p = poller_of(v);
+	int before = defer_cancel();
+
+	if (!p) {
+		pthread_mutex_lock(&v->v_lock);
+		p = v->v_poller;                /* it does not know v_rung */
+		v->v_rung = true;
+		pthread_cond_signal(&v->v_bell);
+		pthread_mutex_unlock(&v->v_lock);
+	}
+	if (p)
+		uevents__poller_interrupt(p);
+	allow_cancel(before);
+}
+
+static void close_events(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e, **at;
+
+	if (v->v_poller) {
+		pthread_mutex_lock(&pollers_lock);
+		for (at = &pollers; *at != v; at = &(*at)->v_other)
+			;
+		*at = v->v_other;
+		pthread_mutex_unlock(&pollers_lock);
+		uevents__poller_close(v->v_poller);
+	}
+	pthread_cond_destroy(&v->v_bell);
+	pthread_mutex_destroy(&v->v_lock);
+	free(v);
+}
+
+/* Unless it is open. The sleep, if there is one, goes on with it. */
+static int open_poller(struct events *v)
+{
+	struct poller *p;
+	int rc = 0;
+
+	if (poller_of(v))
+		return 0;
+	pthread_mutex_lock(&v->v_lock);
+	if (!v->v_poller)
+		rc = uevents__poller_open(&p, v->v_rung);
+	if (!v->v_poller && rc == 0) {
+		__atomic_store_n(&v->v_poller, p, __ATOMIC_RELEASE);
+		pthread_mutex_lock(&pollers_lock);
+		v->v_other = pollers;
+		pollers = v;
+		pthread_mutex_unlock(&pollers_lock);
+		pthread_cond_signal(&v->v_bell);
+	}
+	pthread_mutex_unlock(&v->v_lock);
+	return rc;
+}
+
+/* For a loop of the program. */
+static int expose(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e;
+	int64_t due = first_due(v);
+	int rc = open_poller(v);
+
+	return rc ? rc : uevents__poller_expose(v->v_poller, due == USCHED_NEVER ? 0 : due);
+}
+
+static void become_first(struct uexpiry *heap, struct uexpiry *x)
+{
+	heap->x_child = x;
+	x->x_prev = heap;
+}
+
+/* Merges the newest children for the zeros at the end of the count. */
+static void carry(struct uexpiry *first, uint32_t count)
+{
+	struct uexpiry *a = first->x_child, *b;
+
+	for (; a && (b = a->x_next) && count % 2 == 0; count /= 2) {
+		struct uexpiry *rest = b->x_next;
+
+		a = merge(a, b);
+		a->x_next = rest;
+		if (rest)
+			rest->x_prev = a;
+		become_first(first, a);
+	}
+}
+
+/* expired: NULL for the expiry of a timer. */
+static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
+{
+	struct events *v = (struct events *)(void *)e;
+	int which = expired ? WAITERS : TIMERS;
+	struct uexpiry *heap = &v->v_heap[which];
+
+	if (x->x_prev)
+		disarm(e, x);
+	if (expired)
+		v->v_expired = expired;
+	x->x_child = x->x_next = NULL;
+	become_first(heap, heap->x_child ? merge(heap->x_child, x) : x);
+	carry(heap->x_child, ++v->v_armed[which]);
+}
+
+int uevents_create(struct uevents **e)
+{
+	struct events *v = calloc(1, sizeof *v);
+	pthread_condattr_t attr;
+
+	if (!v)
+		return -ENOMEM;
+	v->v_events = (struct uevents){ .e_poll = poll_events, .e_interrupt = interrupt,
+					.e_close = close_events, .e_expose = expose,
+					.e_arm = arm, .e_disarm = disarm };
+	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+	pthread_mutex_init(&v->v_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&v->v_bell, &attr);
+	pthread_condattr_destroy(&attr);
+	open_poller(v);                         /* or later */
+	*e = &v->v_events;
+	return 0;
+}
+
+int uevents_of(struct usched *s, struct uevents **e)
+{
+	int rc = 0;
+
+	*e = s->s_events;
+	if (!*e)
+		rc = s->s_polls ? uevents_create(e) : -ENOTSUP;
+	if (rc == 0)
+		__atomic_store_n(&s->s_events, *e, __ATOMIC_RELEASE);
+	return rc;
+}
+
+int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+{
+	struct events *v = (struct events *)(void *)e;
+	int rc = open_poller(v);
+
+	return rc ? rc : uevents__poller_add(v->v_poller, fd, ways, i);
+}
+
+int uevents_add(struct uevents *e, int fd, struct uinterest *i)
+{
+	return uevents_want(e, fd, ALL, i);
+}
+
+int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
+{
+	return uevents_want(e, fd, INPUT, i);
+}
+
+int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+{
+	return uevents__poller_again(((struct events *)(void *)e)->v_poller, fd, ways, i);
+}
+
+void uevents_remove(struct uevents *e, int fd)
+{
+	struct events *v = (struct events *)(void *)e;
+
+	if (poller_of(v))
+		uevents__poller_remove(v->v_poller, fd);
+}
+
+void uevents_forget(int fd)
+{
+	pthread_mutex_lock(&pollers_lock);
+	for (struct events *v = pollers; v; v = v->v_other)
+		uevents__poller_remove(v->v_poller, fd);
+	pthread_mutex_unlock(&pollers_lock);
+}
+
+/* Edges end with the close(2). */
+void uevents_closing(int fd)
+{
+	if (POLLER_ONCE)
+		uevents_forget(fd);
+}
+
+void uevents__hold(int on)
+{
+	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);
+}
+
+/* The processors of the parent wait there. */
+void uevents__forked(void)
+{
+	struct events *v;
+
+	while ((v = pollers)) {
+		pollers = v->v_other;
+		uevents__poller_close(v->v_poller);
+		v->v_poller = NULL;
+	}
+}
+
+int64_t uevents_next_tick(void)
+{
+	return read_clock(CLOCK_MONOTONIC_COARSE) + TICK;
 }

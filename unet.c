@@ -90,14 +90,6 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 	unet__release(d, told);
 }
 
-int unet__close_natively(int fd)
-{
-	int before = defer_cancel(), rc = close(fd) ? -errno : 0;
-
-	allow_cancel(before);
-	return rc;
-}
-
 enum kind unet__kind_of(int fd)
 {
 	int type = 0, protocol = 0;
@@ -124,7 +116,7 @@ int unet__enter(int fd, enum kind kind)
 	int rc = find(fd, &d);
 
 	if (rc) {
-		unet__close_natively(fd);
+		close_deferred(fd);
 		return rc;
 	}
 	if (kind <= CLOSING)                    /* its listener is being closed */
@@ -231,7 +223,7 @@ int unet_close(int fd)
 	generation = begin_close(d, &told, &blocked);
 	if (POLLER_ONCE)
 		uevents_closing(fd);
-	rc = unet__close_natively(fd) == -EBADF ? -EBADF : 0;
+	rc = close_deferred(fd) == -EBADF ? -EBADF : 0;
 	end_close(d, generation, &told);
 	return rc;
 }

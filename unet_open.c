@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "private/cancel.h"
 #include "private/check.h"
 #include "private/net.h"
 
@@ -59,7 +60,7 @@ static int drop(int fd)
 {
 	int rc = -errno;
 
-	unet__close_natively(fd);
+	close_deferred(fd);
 	return rc;
 }
 

@@ -10,7 +10,9 @@
 #ifndef USCHED_CANCEL_H
 #define USCHED_CANCEL_H
 
+#include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 /* The state before, for allow_cancel(). */
 static inline int defer_cancel(void)
@@ -24,6 +26,15 @@ static inline int defer_cancel(void)
 static inline void allow_cancel(int before)
 {
 	pthread_setcancelstate(before, NULL);
+}
+
+/* close(2). 0, or a negative error. */
+static inline int close_deferred(int fd)
+{
+	int before = defer_cancel(), rc = close(fd) ? -errno : 0;
+
+	allow_cancel(before);
+	return rc;
 }
 
 #endif /* USCHED_CANCEL_H */

@@ -159,7 +159,6 @@ NET_PRIVATE int unet__adopt(struct descriptor *d, uint32_t generation);
 NET_PRIVATE int unet__enter(int fd, enum kind kind);
 NET_PRIVATE int unet__set_nonblocking(int fd);
 NET_PRIVATE enum kind unet__kind_of(int fd);
-NET_PRIVATE int unet__close_natively(int fd);
 
 /* unet_wait.c */
 NET_PRIVATE void unet__ready(struct uinterest *interest, unsigned events);
@@ -289,7 +288,7 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 	if (deadline == COUNTED || (direction == OUT && deadline == 0)
 	    || !is_tired(d, direction))
 		return 0;
-	return ustack_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
 /* Of a call: its system calls all use the generation of its beginning. */

@@ -41,8 +41,6 @@ uimage_trim.c: private/image.h private/lock.h
 private/image.h: uimage.h
 private/lock.h:
 private/poller.h:
-private/uevents_epoll.inc:
-private/uevents_poll.inc:
 private/quota.h:
 private/select.h:
 private/budget.h: ustack.h
@@ -50,7 +48,9 @@ usched_conf.h:
 ustack.h: usched.h
 ustack.c: uwait.h private/dispatch.h
 uevents.h: usched.h
-uevents.c: uevents.h private/cancel.h private/poller.h private/when.h private/uevents_epoll.inc private/uevents_poll.inc
+uevents.c: uevents.h private/cancel.h private/poller.h private/when.h
+uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/when.h
+uevents_poll.c: uevents.h private/cancel.h private/poller.h
 uwait.h: uevents.h ustack.h
 uwait.c: uwait.h private/budget.h private/cancel.h private/check.h private/when.h private/uwait_native.inc private/uwait_scope.inc
 private/uwait_native.inc:
@@ -65,7 +65,7 @@ unet.h: usync.h
 private/net.h: unet.h private/budget.h private/poller.h private/select.h
 unet.c: private/cancel.h private/net.h
 unet_addr.c: unet.h private/check.h
-unet_open.c: private/check.h private/net.h
+unet_open.c: private/cancel.h private/check.h private/net.h
 unet_poll.c: private/cancel.h private/check.h private/net.h
 unet_transfer.c: private/check.h private/net.h
 unet_wait.c: private/cancel.h private/net.h
@@ -255,9 +255,10 @@ for options in -O0 -O2; do
 	done
 done
 
-# `outside' is only read. Of the marks of uproc.c only the addresses are used. The table of
-# observers is written by constructors. The pointers of setjmp.c are volatile constants.
-for file in u*.c rr.c ll.c debug/*.c arch/setjmp.c; do
+# `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
+# of setjmp.c are volatile constants.
+for file in usched.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uevents_epoll.c uwait.c usync.c usync_chan.c usync_scope.c usync_select.c unet.c unet_addr.c unet_open.c unet_poll.c unet_transfer.c unet_wait.c ubuf.c uoffload.c \
+	debug/uoverflow.c upreempt.c debug/uinspect.c debug/utrace.c uco.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
