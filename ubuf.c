@@ -33,38 +33,9 @@
 
 _Static_assert(sizeof(struct budget) == sizeof ((struct ubuf_in *)0)->i_budget, "room");
 
-static inline void *as_peer(int fd);
-static size_t or_default(size_t limit);
-static int lend(struct ubuf *b, void *memory, size_t size);
-static void give_up(struct ubuf *b);
-static inline size_t held(const struct ubuf *b);
-static char *first(const struct ubuf *b);
-static size_t limit_of(const struct ubuf *b);
-static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
-			    char **data, int64_t deadline)
-	__attribute__((always_inline));
-static size_t find(const struct ubuf *b, size_t seen, const void *mark, size_t size);
-static inline int give_way(struct ubuf_in *in, int64_t deadline);
-static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
-	__attribute__((always_inline));
-static inline ssize_t read_some(struct ubuf_in *in, char *buffer, size_t size,
-				int64_t deadline) __attribute__((always_inline));
-static ssize_t fill(struct ubuf_in *in, int64_t deadline);
-static int before_read(struct ubuf_in *in, int64_t deadline);
-static inline ssize_t get(const struct ubuf *b, void *buffer, size_t size,
-			  int64_t deadline);
-static inline int fd_of(const struct ubuf *b);
-static int make_room(struct ubuf *b, size_t want, size_t least);
-static int reserve(struct ubuf *b, size_t size, int64_t deadline);
-static int write_some(struct ubuf *b, int64_t deadline);
-static inline ssize_t put(const struct ubuf *b, const void *data, size_t size,
-			  int64_t deadline);
-
-/* Reading. */
-
-void ubuf_in_init(struct ubuf_in *in, int fd, size_t limit)
+static size_t or_default(size_t limit)
 {
-	ubuf_in_over(in, NULL, as_peer(fd), limit);
+	return limit ? limit : UBUF_LIMIT;
 }
 
 void ubuf_in_over(struct ubuf_in *in, const struct ubuf_ops *ops, void *peer,
@@ -79,9 +50,11 @@ static inline void *as_peer(int fd)
 	return (void *)(intptr_t)fd;
 }
 
-static size_t or_default(size_t limit)
+/* Reading. */
+
+void ubuf_in_init(struct ubuf_in *in, int fd, size_t limit)
 {
-	return limit ? limit : UBUF_LIMIT;
+	ubuf_in_over(in, NULL, as_peer(fd), limit);
 }
 
 void ubuf_in_limit(struct ubuf_in *in, size_t limit)
@@ -89,10 +62,20 @@ void ubuf_in_limit(struct ubuf_in *in, size_t limit)
 	in->i_base.b_limit = or_default(limit);
 }
 
-int ubuf_in_lend(struct ubuf_in *in, void *memory, size_t size)
+static inline size_t held(const struct ubuf *b)
 {
-	check(memory, BUFFER, __func__);
-	return lend(&in->i_base, memory, size);
+	return b->b_end - b->b_start;
+}
+
+/* An empty buffer, or one whose bytes are dropped. */
+static void give_up(struct ubuf *b)
+{
+	b->b_start = b->b_end = 0;
+	if (!b->b_lent) {
+		free(b->b_data);
+		b->b_data = NULL;
+		b->b_size = 0;
+	}
 }
 
 static int lend(struct ubuf *b, void *memory, size_t size)
@@ -109,20 +92,10 @@ static int lend(struct ubuf *b, void *memory, size_t size)
 	return 0;
 }
 
-/* An empty buffer, or one whose bytes are dropped. */
-static void give_up(struct ubuf *b)
+int ubuf_in_lend(struct ubuf_in *in, void *memory, size_t size)
 {
-	b->b_start = b->b_end = 0;
-	if (!b->b_lent) {
-		free(b->b_data);
-		b->b_data = NULL;
-		b->b_size = 0;
-	}
-}
-
-static inline size_t held(const struct ubuf *b)
-{
-	return b->b_end - b->b_start;
+	check(memory, BUFFER, __func__);
+	return lend(&in->i_base, memory, size);
 }
 
 void ubuf_tie(struct ubuf_in *in, struct ubuf_out *out)
@@ -141,62 +114,14 @@ void ubuf_in_free(struct ubuf_in *in)
 	give_up(&in->i_base);
 }
 
-ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
+static size_t limit_of(const struct ubuf *b)
 {
-	ssize_t n;
-
-	check(in, BUFFER, __func__);
-	n = until(in, "\n", 1, line, deadline);
-	if (n > 0) {
-		(*line)[--n] = '\0';
-		if (n > 0 && (*line)[n - 1] == '\r')
-			(*line)[--n] = '\0';
-	}
-	return n;
+	return b->b_lent && b->b_size < b->b_limit ? b->b_size : b->b_limit;
 }
 
-ssize_t ubuf_until(struct ubuf_in *in, const void *mark, size_t size, char **data,
-		   int64_t deadline)
+static char *first(const struct ubuf *b)
 {
-	check(in, BUFFER, __func__);
-	return size ? until(in, mark, size, data, deadline) : -EINVAL;
-}
-
-static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
-			    char **data, int64_t deadline)
-{
-	struct ubuf *b = &in->i_base;
-	size_t seen = 0, n;
-	ssize_t rc = 0;
-
-	*data = NULL;
-	while ((n = find(b, seen, mark, size)) == 0) {
-		if (held(b) >= limit_of(b))
-			return -EMSGSIZE;
-		seen = held(b) < size ? 0 : held(b) - size + 1;
-		rc = fill(in, deadline);
-		if (rc <= 0)
-			return rc ? rc : -EPIPE;
-	}
-	rc = rc ? 0 : give_way(in, deadline);
-	if (rc)
-		return rc;
-	*data = first(b);
-	b->b_start += n;
-	return (ssize_t)n;
-}
-
-/*
- * At a call that finds all in the buffer: there may be thousands of lines. One that reads
- * leaves that to the read.
- */
-static inline int give_way(struct ubuf_in *in, int64_t deadline)
-{
-	struct budget *b = (struct budget *)in->i_budget;
-
-	if (!budget_counts(b) || !usched__tires(b))
-		return 0;
-	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+	return b->b_data ? b->b_data + b->b_start : NULL;
 }
 
 /*
@@ -216,175 +141,41 @@ static size_t find(const struct ubuf *b, size_t seen, const void *mark, size_t s
 	return at ? (size_t)(at - start) + size : 0;
 }
 
-static char *first(const struct ubuf *b)
-{
-	return b->b_data ? b->b_data + b->b_start : NULL;
-}
-
-static size_t limit_of(const struct ubuf *b)
-{
-	return b->b_lent && b->b_size < b->b_limit ? b->b_size : b->b_limit;
-}
-
-int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
-{
-	int rc;
-
-	check(in, BUFFER, __func__);
-	*data = NULL;
-	rc = await(in, n, deadline);
-	if (rc == 0) {
-		*data = first(&in->i_base);
-		in->i_base.b_start += n;
-	}
-	return rc;
-}
-
-ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
-{
-	int rc;
-
-	check(in, BUFFER, __func__);
-	*data = NULL;
-	rc = await(in, n, deadline);
-	if (rc)
-		return rc;
-	*data = first(&in->i_base);
-	return (ssize_t)held(&in->i_base);
-}
-
-/* Until `n' bytes are in the buffer: 0. */
-static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
-{
-	struct ubuf *b = &in->i_base;
-	ssize_t rc;
-
-	if (n > 0 && held(b) >= n)
-		return give_way(in, deadline);
-	while (held(b) < n) {
-		if (n > limit_of(b))
-			return -EMSGSIZE;
-		rc = fill(in, deadline);
-		if (rc <= 0)
-			return rc ? (int)rc : -EPIPE;
-	}
-	return 0;
-}
-
-size_t ubuf_skip(struct ubuf_in *in, size_t n)
-{
-	struct ubuf *b = &in->i_base;
-
-	n = n < held(b) ? n : held(b);
-	b->b_start += n;
-	return n;
-}
-
-ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline)
-{
-	check(in, BUFFER, __func__);
-	check(size ? buffer : NULL, BUFFER, __func__);
-	return size ? read_some(in, buffer, size, deadline) : 0;
-}
-
-int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
-		  int64_t deadline)
-{
-	size_t got = 0;
-	ssize_t n = 1;
-
-	check(in, BUFFER, __func__);
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(done, BUFFER, __func__);
-	while (got < size && n > 0) {
-		n = read_some(in, (char *)buffer + got, size - got, deadline);
-		got += n > 0 ? (size_t)n : 0;
-	}
-	if (done)
-		*done = got;
-	return n < 0 ? (int)n : got < size ? -EPIPE : 0;
-}
-
-/* A copy from the buffer costs less than a read, but for large ones. */
-static inline ssize_t read_some(struct ubuf_in *in, char *buffer, size_t size,
-				int64_t deadline)
-{
-	struct ubuf *b = &in->i_base;
-	ssize_t n;
-
-	if (held(b) == 0) {
-		if (size >= UBUF_SIZE) {
-			n = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
-			give_up(b);
-			return n ? n : get(b, buffer, size, deadline);
-		}
-		n = fill(in, deadline);
-	} else {
-		n = give_way(in, deadline);
-		n = n ? n : 1;
-	}
-	if (n <= 0)
-		return n;
-	size = size < held(b) ? size : held(b);
-	memcpy(buffer, first(b), size);
-	b->b_start += size;
-	return (ssize_t)size;
-}
-
-/* Reads once, at least a byte. 0: the end. The buffer has less than its limit. */
-static ssize_t fill(struct ubuf_in *in, int64_t deadline)
-{
-	struct ubuf *b = &in->i_base;
-	int rc = before_read(in, deadline);
-	size_t room;
-	ssize_t n;
-
-	if (rc == 0)
-		rc = make_room(b, 1, UBUF_SIZE);
-	if (rc)
-		return rc;
-	room = b->b_size - b->b_end;
-	n = get(b, b->b_data + b->b_end, room, deadline);
-	in->i_full = n > 0 && (size_t)n == room;
-	budget_renew((struct budget *)in->i_budget);
-	if (n > 0)
-		b->b_end += (size_t)n;
-	else if (held(b) == 0)
-		give_up(b);
-	return n;
-}
-
-/* Waits for the first bytes without memory. */
-static int before_read(struct ubuf_in *in, int64_t deadline)
-{
-	struct ubuf *b = &in->i_base;
-	int rc = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
-
-	if (rc)
-		return rc;
-	if (held(b) > 0) {
-		if (held(b) <= b->b_start)
-			return make_room(b, b->b_size - held(b), UBUF_SIZE);
-		return 0;
-	}
-	b->b_start = b->b_end = 0;
-	if (b->b_lent || deadline == 0 || in->i_full || (b->b_ops && !b->b_ops->o_wait))
-		return 0;
-	give_up(b);
-	return b->b_ops ? b->b_ops->o_wait(b->b_peer, deadline)
-		: unet_wait_readable(fd_of(b), deadline);
-}
-
-static inline ssize_t get(const struct ubuf *b, void *buffer, size_t size,
-			  int64_t deadline)
-{
-	return b->b_ops ? b->b_ops->o_read(b->b_peer, buffer, size, deadline)
-		: unet_read(fd_of(b), buffer, size, deadline);
-}
-
 static inline int fd_of(const struct ubuf *b)
 {
 	return (int)(intptr_t)b->b_peer;
+}
+
+/* At least a byte. */
+static inline ssize_t put(const struct ubuf *b, const void *data, size_t size,
+			  int64_t deadline)
+{
+	ssize_t n = b->b_ops ? b->b_ops->o_write(b->b_peer, data, size, deadline)
+		: unet_write(fd_of(b), data, size, deadline);
+
+	return n == 0 ? -EIO : n;
+}
+
+static int write_some(struct ubuf *b, int64_t deadline)
+{
+	ssize_t n = put(b, first(b), held(b), deadline);
+
+	b->b_start += n > 0 ? (size_t)n : 0;
+	return n < 0 ? (int)n : 0;
+}
+
+int ubuf_flush(struct ubuf_out *out, int64_t deadline)
+{
+	struct ubuf *b = &out->w_base;
+	int rc = 0;
+
+	check(out, BUFFER, __func__);
+	while (rc == 0 && held(b) > 0)
+		rc = write_some(b, deadline);
+	if (rc)
+		return rc;
+	give_up(b);
+	return b->b_ops && b->b_ops->o_flush ? b->b_ops->o_flush(b->b_peer, deadline) : 0;
 }
 
 /* For `want' bytes at b_end, with those that are there within the limit: 0. The first
@@ -418,11 +209,221 @@ static int make_room(struct ubuf *b, size_t want, size_t least)
 	return 0;
 }
 
-/* Writing. */
-
-void ubuf_out_init(struct ubuf_out *out, int fd, size_t limit)
+/* Waits for the first bytes without memory. */
+static int before_read(struct ubuf_in *in, int64_t deadline)
 {
-	ubuf_out_over(out, NULL, as_peer(fd), limit);
+	struct ubuf *b = &in->i_base;
+	int rc = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
+
+	if (rc)
+		return rc;
+	if (held(b) > 0) {
+		if (held(b) <= b->b_start)
+			return make_room(b, b->b_size - held(b), UBUF_SIZE);
+		return 0;
+	}
+	b->b_start = b->b_end = 0;
+	if (b->b_lent || deadline == 0 || in->i_full || (b->b_ops && !b->b_ops->o_wait))
+		return 0;
+	give_up(b);
+	return b->b_ops ? b->b_ops->o_wait(b->b_peer, deadline)
+		: unet_wait_readable(fd_of(b), deadline);
+}
+
+static inline ssize_t get(const struct ubuf *b, void *buffer, size_t size,
+			  int64_t deadline)
+{
+	return b->b_ops ? b->b_ops->o_read(b->b_peer, buffer, size, deadline)
+		: unet_read(fd_of(b), buffer, size, deadline);
+}
+
+/* Reads once, at least a byte. 0: the end. The buffer has less than its limit. */
+static ssize_t fill(struct ubuf_in *in, int64_t deadline)
+{
+	struct ubuf *b = &in->i_base;
+	int rc = before_read(in, deadline);
+	size_t room;
+	ssize_t n;
+
+	if (rc == 0)
+		rc = make_room(b, 1, UBUF_SIZE);
+	if (rc)
+		return rc;
+	room = b->b_size - b->b_end;
+	n = get(b, b->b_data + b->b_end, room, deadline);
+	in->i_full = n > 0 && (size_t)n == room;
+	budget_renew((struct budget *)in->i_budget);
+	if (n > 0)
+		b->b_end += (size_t)n;
+	else if (held(b) == 0)
+		give_up(b);
+	return n;
+}
+
+/*
+ * At a call that finds all in the buffer: there may be thousands of lines. One that reads
+ * leaves that to the read.
+ */
+static inline int give_way(struct ubuf_in *in, int64_t deadline)
+{
+	struct budget *b = (struct budget *)in->i_budget;
+
+	if (!budget_counts(b) || !usched__tires(b))
+		return 0;
+	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+}
+
+__attribute__((always_inline))
+static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
+			    char **data, int64_t deadline)
+{
+	struct ubuf *b = &in->i_base;
+	size_t seen = 0, n;
+	ssize_t rc = 0;
+
+	*data = NULL;
+	while ((n = find(b, seen, mark, size)) == 0) {
+		if (held(b) >= limit_of(b))
+			return -EMSGSIZE;
+		seen = held(b) < size ? 0 : held(b) - size + 1;
+		rc = fill(in, deadline);
+		if (rc <= 0)
+			return rc ? rc : -EPIPE;
+	}
+	rc = rc ? 0 : give_way(in, deadline);
+	if (rc)
+		return rc;
+	*data = first(b);
+	b->b_start += n;
+	return (ssize_t)n;
+}
+
+ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
+{
+	ssize_t n;
+
+	check(in, BUFFER, __func__);
+	n = until(in, "\n", 1, line, deadline);
+	if (n > 0) {
+		(*line)[--n] = '\0';
+		if (n > 0 && (*line)[n - 1] == '\r')
+			(*line)[--n] = '\0';
+	}
+	return n;
+}
+
+ssize_t ubuf_until(struct ubuf_in *in, const void *mark, size_t size, char **data,
+		   int64_t deadline)
+{
+	check(in, BUFFER, __func__);
+	return size ? until(in, mark, size, data, deadline) : -EINVAL;
+}
+
+/* Until `n' bytes are in the buffer: 0. */
+__attribute__((always_inline))
+static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
+{
+	struct ubuf *b = &in->i_base;
+	ssize_t rc;
+
+	if (n > 0 && held(b) >= n)
+		return give_way(in, deadline);
+	while (held(b) < n) {
+		if (n > limit_of(b))
+			return -EMSGSIZE;
+		rc = fill(in, deadline);
+		if (rc <= 0)
+			return rc ? (int)rc : -EPIPE;
+	}
+	return 0;
+}
+
+int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
+{
+	int rc;
+
+	check(in, BUFFER, __func__);
+	*data = NULL;
+	rc = await(in, n, deadline);
+	if (rc == 0) {
+		*data = first(&in->i_base);
+		in->i_base.b_start += n;
+	}
+	return rc;
+}
+
+ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
+{
+	int rc;
+
+	check(in, BUFFER, __func__);
+	*data = NULL;
+	rc = await(in, n, deadline);
+	if (rc)
+		return rc;
+	*data = first(&in->i_base);
+	return (ssize_t)held(&in->i_base);
+}
+
+size_t ubuf_skip(struct ubuf_in *in, size_t n)
+{
+	struct ubuf *b = &in->i_base;
+
+	n = n < held(b) ? n : held(b);
+	b->b_start += n;
+	return n;
+}
+
+/* A copy from the buffer costs less than a read, but for large ones. */
+__attribute__((always_inline))
+static inline ssize_t read_some(struct ubuf_in *in, char *buffer, size_t size,
+				int64_t deadline)
+{
+	struct ubuf *b = &in->i_base;
+	ssize_t n;
+
+	if (held(b) == 0) {
+		if (size >= UBUF_SIZE) {
+			n = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
+			give_up(b);
+			return n ? n : get(b, buffer, size, deadline);
+		}
+		n = fill(in, deadline);
+	} else {
+		n = give_way(in, deadline);
+		n = n ? n : 1;
+	}
+	if (n <= 0)
+		return n;
+	size = size < held(b) ? size : held(b);
+	memcpy(buffer, first(b), size);
+	b->b_start += size;
+	return (ssize_t)size;
+}
+
+ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline)
+{
+	check(in, BUFFER, __func__);
+	check(size ? buffer : NULL, BUFFER, __func__);
+	return size ? read_some(in, buffer, size, deadline) : 0;
+}
+
+int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
+		  int64_t deadline)
+{
+	size_t got = 0;
+	ssize_t n = 1;
+
+	check(in, BUFFER, __func__);
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(done, BUFFER, __func__);
+	while (got < size && n > 0) {
+		n = read_some(in, (char *)buffer + got, size - got, deadline);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	if (done)
+		*done = got;
+	return n < 0 ? (int)n : got < size ? -EPIPE : 0;
 }
 
 void ubuf_out_over(struct ubuf_out *out, const struct ubuf_ops *ops, void *peer,
@@ -430,6 +431,13 @@ void ubuf_out_over(struct ubuf_out *out, const struct ubuf_ops *ops, void *peer,
 {
 	*out = (struct ubuf_out){ .w_base = { .b_ops = ops, .b_peer = peer,
 					      .b_limit = or_default(limit) } };
+}
+
+/* Writing. */
+
+void ubuf_out_init(struct ubuf_out *out, int fd, size_t limit)
+{
+	ubuf_out_over(out, NULL, as_peer(fd), limit);
 }
 
 int ubuf_out_lend(struct ubuf_out *out, void *memory, size_t size)
@@ -441,6 +449,22 @@ int ubuf_out_lend(struct ubuf_out *out, void *memory, size_t size)
 void ubuf_out_free(struct ubuf_out *out)
 {
 	give_up(&out->w_base);
+}
+
+/* Writes until `size' more bytes fit, and makes room for them. */
+static int reserve(struct ubuf *b, size_t size, int64_t deadline)
+{
+	size_t limit = limit_of(b);
+	int rc;
+
+	if (size > limit)
+		return -EMSGSIZE;
+	while (limit - held(b) < size) {
+		rc = write_some(b, deadline);
+		if (rc)
+			return rc;
+	}
+	return make_room(b, size, UBUF_SHORT);
 }
 
 int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done,
@@ -469,51 +493,6 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 	return n < 0 ? (int)n : 0;
 }
 
-/* Writes until `size' more bytes fit, and makes room for them. */
-static int reserve(struct ubuf *b, size_t size, int64_t deadline)
-{
-	size_t limit = limit_of(b);
-	int rc;
-
-	if (size > limit)
-		return -EMSGSIZE;
-	while (limit - held(b) < size) {
-		rc = write_some(b, deadline);
-		if (rc)
-			return rc;
-	}
-	return make_room(b, size, UBUF_SHORT);
-}
-
-static int write_some(struct ubuf *b, int64_t deadline)
-{
-	ssize_t n = put(b, first(b), held(b), deadline);
-
-	b->b_start += n > 0 ? (size_t)n : 0;
-	return n < 0 ? (int)n : 0;
-}
-
-/* At least a byte. */
-static inline ssize_t put(const struct ubuf *b, const void *data, size_t size,
-			  int64_t deadline)
-{
-	ssize_t n = b->b_ops ? b->b_ops->o_write(b->b_peer, data, size, deadline)
-		: unet_write(fd_of(b), data, size, deadline);
-
-	return n == 0 ? -EIO : n;
-}
-
-int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
-{
-	va_list arguments;
-	int rc;
-
-	va_start(arguments, format);
-	rc = ubuf_vprintf(out, deadline, format, arguments);
-	va_end(arguments);
-	return rc;
-}
-
 /* Tries with the room that there is, and again with what it turns out to need. */
 int ubuf_vprintf(struct ubuf_out *out, int64_t deadline, const char *format,
 		 va_list arguments)
@@ -540,18 +519,15 @@ int ubuf_vprintf(struct ubuf_out *out, int64_t deadline, const char *format,
 	return n;
 }
 
-int ubuf_flush(struct ubuf_out *out, int64_t deadline)
+int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
 {
-	struct ubuf *b = &out->w_base;
-	int rc = 0;
+	va_list arguments;
+	int rc;
 
-	check(out, BUFFER, __func__);
-	while (rc == 0 && held(b) > 0)
-		rc = write_some(b, deadline);
-	if (rc)
-		return rc;
-	give_up(b);
-	return b->b_ops && b->b_ops->o_flush ? b->b_ops->o_flush(b->b_peer, deadline) : 0;
+	va_start(arguments, format);
+	rc = ubuf_vprintf(out, deadline, format, arguments);
+	va_end(arguments);
+	return rc;
 }
 
 size_t ubuf_pending(const struct ubuf_out *out)

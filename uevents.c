@@ -48,6 +48,7 @@ enum { TIMERS, WAITERS, HEAPS };
 enum {
 	EXPIRIES = 64,                  /* of a look: not more than run until the next */
 	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
+	SECOND   = 1000000000,          /* ns */
 	TICK     = 10000000,            /* of CLOCK_MONOTONIC_COARSE, at most */
 };
 

@@ -34,6 +34,7 @@ struct poller {
 
 enum {
 	AHEAD     = 4,                  /* events from a prefetch to its use */
+	SECOND    = 1000000000,         /* ns */
 	EDGES_IN  = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
 	EDGES_ALL = EDGES_IN | EPOLLOUT,
 };

@@ -86,15 +86,162 @@ static const struct uwait_kind in_pool = { .k_name = "the pool of native threads
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
 static struct job *new_job(enum class class, void (*func)(void *data),
-			   void (*drop)(void *data), size_t size);
-static int  run_job(struct job *job, int64_t deadline);
-static int  enqueue(struct job *job);
-static void add_native(struct crew *c) __attribute__((noinline));    /* large frame */
-static bool dequeue(struct crew *c, struct job **job);
-static void *work(void *crew);
-static void wake_all(void);
-static void join_ended(bool ends);
-static void perform(struct job *job);
+			   void (*drop)(void *data), size_t size)
+{
+	struct job *job = size < SIZE_MAX - sizeof *job
+		? malloc(sizeof *job + size) : NULL;
+
+	if (job)
+		*job = (struct job){ .j_class = class, .j_func = func, .j_drop = drop };
+	return job;
+}
+
+/* False: this native thread is to end. */
+static bool dequeue(struct crew *c, struct job **job)
+{
+	struct timespec until;
+	int rc = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += IDLE;
+	while (!c->c_first && rc == 0 && !pool.o_draining
+	       && c->c_threads <= pool.o_limit) {
+		c->c_idle++;
+		rc = pthread_cond_timedwait(&c->c_work, &pool.o_lock, &until);
+		c->c_idle--;
+	}
+	*job = c->c_first;
+	if (!*job || c->c_threads > pool.o_limit)
+		return false;
+	c->c_first = (*job)->j_next;
+	c->c_queued--;
+	return true;
+}
+
+static void drop_job(struct job *job)
+{
+	if (job->j_drop)
+		job->j_drop(job->j_data);
+	free(job);
+}
+
+/* Under o_lock, released for the call. */
+static void perform(struct job *job)
+{
+	struct uwaiter *w;
+	bool claimed, dropped, skip = job->j_skip && !job->j_waiter;
+
+	pthread_mutex_unlock(&pool.o_lock);
+	if (!skip)
+		job->j_func(job->j_data);
+	pthread_mutex_lock(&pool.o_lock);
+	w = job->j_waiter;
+	dropped = !w;
+	claimed = w && uwait_claim(w);
+	job->j_done = true;
+	if (claimed) {
+		uwait_finish(w, 0);
+	} else if (dropped) {
+		pthread_mutex_unlock(&pool.o_lock);
+		drop_job(job);
+		pthread_mutex_lock(&pool.o_lock);
+	}
+}
+
+/*
+ * Under o_lock, which is released. An ending native thread joins the one that ended
+ * before it, and is joined by the next, or by uoffload_drain().
+ */
+static void join_ended(bool ends)
+{
+	bool one = pool.o_one_ended;
+	pthread_t ended = pool.o_ended;
+
+	pool.o_one_ended = ends;
+	pool.o_ended = pthread_self();
+	pthread_mutex_unlock(&pool.o_lock);
+	if (one)
+		pthread_join(ended, NULL);
+}
+
+static void *work(void *crew)
+{
+	struct crew *c = crew;
+	struct job *job;
+
+	name_native("usched pool");
+	pthread_mutex_lock(&pool.o_lock);
+	while (dequeue(c, &job))
+		perform(job);
+	c->c_threads--;
+	if (--pool.o_threads == 0)
+		pthread_cond_broadcast(&pool.o_quiet);
+	join_ended(true);
+	return NULL;
+}
+
+/* Under o_lock. It may fail. */
+__attribute__((noinline))
+static void add_native(struct crew *c)
+{
+	sigset_t all, old;
+	pthread_t native;
+	bool added;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	added = pthread_create(&native, NULL, work, c) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	c->c_threads += added;
+	pool.o_threads += added;
+}
+
+/* Begins the wait. -EAGAIN: there is no native thread for the job. */
+static int enqueue(struct job *job)
+{
+	struct crew *c = &pool.o_crews[job->j_class];
+	int rc;
+
+	pthread_mutex_lock(&pool.o_lock);
+	if (c->c_idle <= c->c_queued && c->c_threads < pool.o_limit)
+		add_native(c);
+	rc = c->c_threads > 0 ? 0 : -EAGAIN;
+	if (rc == 0) {
+		uwait_begin(job->j_waiter);
+		*(c->c_first ? c->c_end : &c->c_first) = job;
+		c->c_end = &job->j_next;
+		c->c_queued++;
+		pthread_cond_signal(&c->c_work);
+	}
+	pthread_mutex_unlock(&pool.o_lock);
+	return rc;
+}
+
+/* 0: the job is done, and the caller's again. An error: it is freed, or will be. */
+static int run_job(struct job *job, int64_t deadline)
+{
+	struct uwaiter *w;
+	int rc = uwait_prepare_outside(&w, deadline);
+
+	if (rc == 0) {
+		job->j_waiter = w;
+		uwait_note(w, &in_pool, NULL, __builtin_return_address(0));
+		rc = enqueue(job);
+	}
+	if (rc) {
+		drop_job(job);
+		return rc;
+	}
+	rc = uwait_block(w);
+	if (rc == 0)
+		return 0;
+	pthread_mutex_lock(&pool.o_lock);
+	job->j_waiter = NULL;
+	if (job->j_done)                        /* done meanwhile */
+		rc = 0;
+	pthread_mutex_unlock(&pool.o_lock);
+	return rc;
+}
 
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
 	     size_t size, int64_t deadline)
@@ -116,6 +263,12 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 		memcpy(argument, job->j_data, size);
 	free(job);
 	return 0;
+}
+
+static void wake_all(void)
+{
+	for (int i = 0; i < CLASSES; i++)
+		pthread_cond_broadcast(&pool.o_crews[i].c_work);
 }
 
 int uoffload_limit(unsigned threads)
@@ -154,169 +307,6 @@ void uoffload__forked(void)
 	pool.o_threads = 0;
 	pool.o_draining = 0;
 	pool.o_one_ended = false;
-}
-
-static void wake_all(void)
-{
-	for (int i = 0; i < CLASSES; i++)
-		pthread_cond_broadcast(&pool.o_crews[i].c_work);
-}
-
-static struct job *new_job(enum class class, void (*func)(void *data),
-			   void (*drop)(void *data), size_t size)
-{
-	struct job *job = size < SIZE_MAX - sizeof *job
-		? malloc(sizeof *job + size) : NULL;
-
-	if (job)
-		*job = (struct job){ .j_class = class, .j_func = func, .j_drop = drop };
-	return job;
-}
-
-static void drop_job(struct job *job)
-{
-	if (job->j_drop)
-		job->j_drop(job->j_data);
-	free(job);
-}
-
-/* 0: the job is done, and the caller's again. An error: it is freed, or will be. */
-static int run_job(struct job *job, int64_t deadline)
-{
-	struct uwaiter *w;
-	int rc = uwait_prepare_outside(&w, deadline);
-
-	if (rc == 0) {
-		job->j_waiter = w;
-		uwait_note(w, &in_pool, NULL, __builtin_return_address(0));
-		rc = enqueue(job);
-	}
-	if (rc) {
-		drop_job(job);
-		return rc;
-	}
-	rc = uwait_block(w);
-	if (rc == 0)
-		return 0;
-	pthread_mutex_lock(&pool.o_lock);
-	job->j_waiter = NULL;
-	if (job->j_done)                        /* done meanwhile */
-		rc = 0;
-	pthread_mutex_unlock(&pool.o_lock);
-	return rc;
-}
-
-/* Begins the wait. -EAGAIN: there is no native thread for the job. */
-static int enqueue(struct job *job)
-{
-	struct crew *c = &pool.o_crews[job->j_class];
-	int rc;
-
-	pthread_mutex_lock(&pool.o_lock);
-	if (c->c_idle <= c->c_queued && c->c_threads < pool.o_limit)
-		add_native(c);
-	rc = c->c_threads > 0 ? 0 : -EAGAIN;
-	if (rc == 0) {
-		uwait_begin(job->j_waiter);
-		*(c->c_first ? c->c_end : &c->c_first) = job;
-		c->c_end = &job->j_next;
-		c->c_queued++;
-		pthread_cond_signal(&c->c_work);
-	}
-	pthread_mutex_unlock(&pool.o_lock);
-	return rc;
-}
-
-/* Under o_lock. It may fail. */
-static void add_native(struct crew *c)
-{
-	sigset_t all, old;
-	pthread_t native;
-	bool added;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	added = pthread_create(&native, NULL, work, c) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	c->c_threads += added;
-	pool.o_threads += added;
-}
-
-static void *work(void *crew)
-{
-	struct crew *c = crew;
-	struct job *job;
-
-	name_native("usched pool");
-	pthread_mutex_lock(&pool.o_lock);
-	while (dequeue(c, &job))
-		perform(job);
-	c->c_threads--;
-	if (--pool.o_threads == 0)
-		pthread_cond_broadcast(&pool.o_quiet);
-	join_ended(true);
-	return NULL;
-}
-
-/*
- * Under o_lock, which is released. An ending native thread joins the one that ended
- * before it, and is joined by the next, or by uoffload_drain().
- */
-static void join_ended(bool ends)
-{
-	bool one = pool.o_one_ended;
-	pthread_t ended = pool.o_ended;
-
-	pool.o_one_ended = ends;
-	pool.o_ended = pthread_self();
-	pthread_mutex_unlock(&pool.o_lock);
-	if (one)
-		pthread_join(ended, NULL);
-}
-
-/* False: this native thread is to end. */
-static bool dequeue(struct crew *c, struct job **job)
-{
-	struct timespec until;
-	int rc = 0;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += IDLE;
-	while (!c->c_first && rc == 0 && !pool.o_draining
-	       && c->c_threads <= pool.o_limit) {
-		c->c_idle++;
-		rc = pthread_cond_timedwait(&c->c_work, &pool.o_lock, &until);
-		c->c_idle--;
-	}
-	*job = c->c_first;
-	if (!*job || c->c_threads > pool.o_limit)
-		return false;
-	c->c_first = (*job)->j_next;
-	c->c_queued--;
-	return true;
-}
-
-/* Under o_lock, released for the call. */
-static void perform(struct job *job)
-{
-	struct uwaiter *w;
-	bool claimed, dropped, skip = job->j_skip && !job->j_waiter;
-
-	pthread_mutex_unlock(&pool.o_lock);
-	if (!skip)
-		job->j_func(job->j_data);
-	pthread_mutex_lock(&pool.o_lock);
-	w = job->j_waiter;
-	dropped = !w;
-	claimed = w && uwait_claim(w);
-	job->j_done = true;
-	if (claimed) {
-		uwait_finish(w, 0);
-	} else if (dropped) {
-		pthread_mutex_unlock(&pool.o_lock);
-		drop_job(job);
-		pthread_mutex_lock(&pool.o_lock);
-	}
 }
 
 /* Files. */

@@ -31,6 +31,12 @@
 #include "private/check.h"
 
 enum {
+	AGAIN    = 1,                   /* the result of a wait: see again() */
+	LOOKS    = 4,                   /* at a mutex before a wait */
+	LOOK_GAP = 1000,                /* ns */
+};
+
+enum {
 	ROUNDS   = 4,                   /* of destructors, the least of POSIX */
 	KEYS_MIN = 4,
 };
@@ -54,33 +60,143 @@ enum { COND_ROOM = 512 };
 _Static_assert(offsetof(struct usync_mutex, m_owner) == 0
 	       && offsetof(struct usync_rwlock, r_owner) == 0, "see k_held");
 
-enum {
-	AGAIN    = 1,                   /* the result of a wait: see again() */
-	LOOKS    = 4,                   /* at a mutex before a wait */
-	LOOK_GAP = 1000,                /* ns */
-};
+/* For reports: without its lock, what is not atomic is left out. */
 
-static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
-	__attribute__((always_inline));
-static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self);
-APART static bool look_again(struct usync_mutex *m, uintptr_t self);
-static void pass_time(void);
-static int  again(struct uwaiter *w, const void *object);
-static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self);
-APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t owner);
-static bool pass_on(struct usync_mutex *m, uintptr_t self);
-APART static int cond_wait(struct uwaiter *w, struct usync_cond *c,
-			   struct usync_mutex *m);
-APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc);
-static void finish_all(struct uwait_node *list);
-static struct uwait_node *pop_all(struct uwait_queue *q);
-static struct uwait_node *admit(struct usync_rwlock *l);
-static int  rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
-			const void *where);
-static void readmit(const void *object);
-static void tell_mutex(const struct uwaiter *w, struct ustack_why *why);
-static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why);
-static void tell_group(const struct uwaiter *w, struct ustack_why *why);
+static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_mutex *m = w->w_object;
+
+	uintptr_t holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS;
+
+	why->y_holder = holder != KEPT ? holder : 0;
+}
+
+/* For the waiter on its way. True: it was free or kept, and is the caller's. */
+static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self)
+{
+	while (!(*owner & ~(BITS | KEPT)))
+		if (__atomic_compare_exchange_n(&m->m_owner, owner,
+						self | (*owner & WAITED), 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			m->m_passed = 0;
+			return true;
+		}
+	return false;
+}
+
+/* So long that the owner is not slowed down: each look takes its cache line away. */
+static void pass_time(void)
+{
+	int64_t end = uevents_now() + LOOK_GAP;
+
+	while (uevents_now() < end)
+		;
+}
+
+/* k_again: `w' was the first waiter, and is on its way. */
+static int again(struct uwaiter *w, const void *object)
+{
+	struct usync_mutex *m = (void *)(uintptr_t)object;
+	uintptr_t owner;
+	int rc;
+
+	for (int i = 0; i < LOOKS; i++) {
+		owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+		if (arrive(m, &owner, w->w_name))
+			return 0;
+		pass_time();
+	}
+	uwait_lock(&m->m_lock);
+	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+	do
+		if (arrive(m, &owner, w->w_name)) {
+			uwait_unlock(&m->m_lock);
+			return 0;
+		}
+	while (!__atomic_compare_exchange_n(&m->m_owner, &owner,
+					    (owner | WAITED) & ~WOKEN, 0,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	rc = w->w_outside ? 0 : usched__error(w->w_thread);
+	if (rc) {
+		uwait_unlock(&m->m_lock);
+		return rc;
+	}
+	w->w_tag = true;
+	return uwait_queue_first(w, &m->m_lock, &m->m_queue);
+}
+
+static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
+{
+	struct usync_rwlock *l = (void *)(uintptr_t)w->w_object;
+	uint32_t readers;
+
+	why->y_how = w->w_tag ? " to write" : " to read";
+	if (!uwait_try_lock(&l->r_lock))
+		return;
+	readers = l->r_readers;
+	why->y_holder = l->r_owner;
+	uwait_unlock(&l->r_lock);
+	if (readers > 0)
+		snprintf(why->y_more, sizeof why->y_more, ", readers: %lu",
+			 (unsigned long)readers);
+}
+
+/* The first writer, or the readers before it: a list to be finished. */
+static struct uwait_node *admit(struct usync_rwlock *l)
+{
+	struct uwait_node *list = NULL, **end = &list, *n;
+
+	while (!l->r_owner && (n = l->r_queue.q_first)
+	       && !(uwait_of(n)->w_tag && l->r_readers > 0)
+	       && l->r_readers < UINT32_MAX) {
+		uwait_remove(&l->r_queue, n);
+		if (!uwait_claim(uwait_of(n)))
+			continue;
+		if (uwait_of(n)->w_tag)
+			l->r_owner = uwait_of(n)->w_name;
+		else
+			l->r_readers++;
+		n->n_next = NULL;
+		*end = n;
+		end = &n->n_next;
+	}
+	return list;
+}
+
+static void finish_all(struct uwait_node *list)
+{
+	struct uwait_node *next;
+
+	for (; list; list = next) {
+		next = list->n_next;
+		uwait_finish(uwait_of(list), 0);
+	}
+}
+
+/* Readers may go on behind a writer that gave up. */
+static void readmit(const void *object)
+{
+	struct usync_rwlock *l = (void *)(uintptr_t)object;
+	struct uwait_node *admitted;
+
+	uwait_lock(&l->r_lock);
+	admitted = admit(l);
+	uwait_unlock(&l->r_lock);
+	finish_all(admitted);
+}
+
+static void tell_group(const struct uwaiter *w, struct ustack_why *why)
+{
+	struct usync_group *g = (void *)(uintptr_t)w->w_object;
+	uint32_t count;
+
+	if (!uwait_try_lock(&g->g_lock))
+		return;
+	count = g->g_count;
+	uwait_unlock(&g->g_lock);
+	snprintf(why->y_more, sizeof why->y_more, ", not done: %lu",
+		 (unsigned long)count);
+}
 
 static const struct uwait_kind
 	mutex  = { .k_name = "mutex", .k_tell = tell_mutex,
@@ -111,6 +227,48 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 	uwait_note(w, &never, NULL, __builtin_return_address(0));
 	uwait_begin(w);
 	return uwait_block(w);
+}
+
+/* True: it was free, with `owner' in m_owner, and is the caller's. */
+static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self)
+{
+	while (!(owner & ~BITS))
+		if (__atomic_compare_exchange_n(&m->m_owner, &owner, self | owner, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* The owner is on another processor: it may be free soon. True: it is the caller's. */
+APART static bool look_again(struct usync_mutex *m, uintptr_t self)
+{
+	for (int i = 0; i < LOOKS; i++) {
+		pass_time();
+		if (overtake(m, __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED), self))
+			return true;
+	}
+	__atomic_store_n(&m->m_far, 0, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Inlined: usync_cond_wait() has no frame to spare. */
+__attribute__((always_inline))
+static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
+{
+	uintptr_t owner, next;
+
+	uwait_lock(&m->m_lock);
+	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+	do
+		next = owner & ~BITS ? owner | WAITED : owner | w->w_name;
+	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	if (owner & ~BITS) {
+		w->w_tag = false;
+		return uwait_queue_up(w, &m->m_lock, &m->m_queue);
+	}
+	uwait_unlock(&m->m_lock);
+	return 0;
 }
 
 /*
@@ -154,139 +312,6 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	return took("mutex", m, mutex_wait(w, m));
 }
 
-/* True: it was free, with `owner' in m_owner, and is the caller's. */
-static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self)
-{
-	while (!(owner & ~BITS))
-		if (__atomic_compare_exchange_n(&m->m_owner, &owner, self | owner, 0,
-						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return true;
-	return false;
-}
-
-/* The owner is on another processor: it may be free soon. True: it is the caller's. */
-APART static bool look_again(struct usync_mutex *m, uintptr_t self)
-{
-	for (int i = 0; i < LOOKS; i++) {
-		pass_time();
-		if (overtake(m, __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED), self))
-			return true;
-	}
-	__atomic_store_n(&m->m_far, 0, __ATOMIC_RELAXED);
-	return false;
-}
-
-/* So long that the owner is not slowed down: each look takes its cache line away. */
-static void pass_time(void)
-{
-	int64_t end = uevents_now() + LOOK_GAP;
-
-	while (uevents_now() < end)
-		;
-}
-
-/* Inlined: usync_cond_wait() has no frame to spare. */
-static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
-{
-	uintptr_t owner, next;
-
-	uwait_lock(&m->m_lock);
-	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
-	do
-		next = owner & ~BITS ? owner | WAITED : owner | w->w_name;
-	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
-					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
-	if (owner & ~BITS) {
-		w->w_tag = false;
-		return uwait_queue_up(w, &m->m_lock, &m->m_queue);
-	}
-	uwait_unlock(&m->m_lock);
-	return 0;
-}
-
-/* k_again: `w' was the first waiter, and is on its way. */
-static int again(struct uwaiter *w, const void *object)
-{
-	struct usync_mutex *m = (void *)(uintptr_t)object;
-	uintptr_t owner;
-	int rc;
-
-	for (int i = 0; i < LOOKS; i++) {
-		owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
-		if (arrive(m, &owner, w->w_name))
-			return 0;
-		pass_time();
-	}
-	uwait_lock(&m->m_lock);
-	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
-	do
-		if (arrive(m, &owner, w->w_name)) {
-			uwait_unlock(&m->m_lock);
-			return 0;
-		}
-	while (!__atomic_compare_exchange_n(&m->m_owner, &owner,
-					    (owner | WAITED) & ~WOKEN, 0,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	rc = w->w_outside ? 0 : usched__error(w->w_thread);
-	if (rc) {
-		uwait_unlock(&m->m_lock);
-		return rc;
-	}
-	w->w_tag = true;
-	return uwait_queue_first(w, &m->m_lock, &m->m_queue);
-}
-
-/* For the waiter on its way. True: it was free or kept, and is the caller's. */
-static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self)
-{
-	while (!(*owner & ~(BITS | KEPT)))
-		if (__atomic_compare_exchange_n(&m->m_owner, owner,
-						self | (*owner & WAITED), 0,
-						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-			m->m_passed = 0;
-			return true;
-		}
-	return false;
-}
-
-/*
- * A waiter that gave up may leave WAITED. Then it is cleared, and the mutex unlocked as
- * if there were no waiters. That is one access; after it another thread may free the
- * mutex.
- */
-int usync_mutex_unlock(struct usync_mutex *m)
-{
-	uintptr_t self = uwait_name(), owner = self;
-
-	check(m, OBJECT, __func__);
-	if (CHECKING && (__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) == self)
-		gave(m);
-	if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
-					__ATOMIC_RELAXED))
-		return 0;
-	return unlock_waited(m, self, owner);
-}
-
-APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t owner)
-{
-	uintptr_t next;
-
-	do {
-		if ((owner & ~BITS) != self)
-			return -EPERM;
-		if ((owner & BITS) == WAITED) {
-			if (pass_on(m, self))
-				return 0;
-			owner = self;
-		}
-		next = owner & BITS;
-		if (next & WOKEN && m->m_passed++ >= USYNC_OVERTAKES)
-			next = KEPT | (owner & WAITED);
-	} while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
-					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-	return 0;
-}
-
 /* To the first waiter. False: there is none, and WAITED is clear. */
 static bool pass_on(struct usync_mutex *m, uintptr_t self)
 {
@@ -310,20 +335,42 @@ static bool pass_on(struct usync_mutex *m, uintptr_t self)
 	return w;
 }
 
-/* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */
-
-UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
+APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t owner)
 {
-	check(l, OBJECT, __func__);
-	return took("rwlock", l,
-		    rwlock_lock(l, 0, deadline, __builtin_return_address(0)));
+	uintptr_t next;
+
+	do {
+		if ((owner & ~BITS) != self)
+			return -EPERM;
+		if ((owner & BITS) == WAITED) {
+			if (pass_on(m, self))
+				return 0;
+			owner = self;
+		}
+		next = owner & BITS;
+		if (next & WOKEN && m->m_passed++ >= USYNC_OVERTAKES)
+			next = KEPT | (owner & WAITED);
+	} while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	return 0;
 }
 
-UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
+/*
+ * A waiter that gave up may leave WAITED. Then it is cleared, and the mutex unlocked as
+ * if there were no waiters. That is one access; after it another thread may free the
+ * mutex.
+ */
+int usync_mutex_unlock(struct usync_mutex *m)
 {
-	check(l, OBJECT, __func__);
-	return took("rwlock", l, rwlock_lock(l, uwait_name(), deadline,
-					     __builtin_return_address(0)));
+	uintptr_t self = uwait_name(), owner = self;
+
+	check(m, OBJECT, __func__);
+	if (CHECKING && (__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) == self)
+		gave(m);
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
+					__ATOMIC_RELAXED))
+		return 0;
+	return unlock_waited(m, self, owner);
 }
 
 /* Takes it if it is free. self: a writer's name; 0: to read. */
@@ -368,16 +415,20 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 	return uwait_queue_up(w, &l->r_lock, &l->r_queue);
 }
 
-/* Readers may go on behind a writer that gave up. */
-static void readmit(const void *object)
-{
-	struct usync_rwlock *l = (void *)(uintptr_t)object;
-	struct uwait_node *admitted;
+/* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */
 
-	uwait_lock(&l->r_lock);
-	admitted = admit(l);
-	uwait_unlock(&l->r_lock);
-	finish_all(admitted);
+UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
+{
+	check(l, OBJECT, __func__);
+	return took("rwlock", l,
+		    rwlock_lock(l, 0, deadline, __builtin_return_address(0)));
+}
+
+UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
+{
+	check(l, OBJECT, __func__);
+	return took("rwlock", l, rwlock_lock(l, uwait_name(), deadline,
+					     __builtin_return_address(0)));
 }
 
 int usync_rwlock_unlock(struct usync_rwlock *l)
@@ -401,28 +452,6 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 	return 0;
 }
 
-/* The first writer, or the readers before it: a list to be finished. */
-static struct uwait_node *admit(struct usync_rwlock *l)
-{
-	struct uwait_node *list = NULL, **end = &list, *n;
-
-	while (!l->r_owner && (n = l->r_queue.q_first)
-	       && !(uwait_of(n)->w_tag && l->r_readers > 0)
-	       && l->r_readers < UINT32_MAX) {
-		uwait_remove(&l->r_queue, n);
-		if (!uwait_claim(uwait_of(n)))
-			continue;
-		if (uwait_of(n)->w_tag)
-			l->r_owner = uwait_of(n)->w_name;
-		else
-			l->r_readers++;
-		n->n_next = NULL;
-		*end = n;
-		end = &n->n_next;
-	}
-	return list;
-}
-
 static struct uwait_node *pop_all(struct uwait_queue *q)
 {
 	struct uwait_node *list = NULL, **end = &list;
@@ -436,14 +465,30 @@ static struct uwait_node *pop_all(struct uwait_queue *q)
 	return list;
 }
 
-static void finish_all(struct uwait_node *list)
+/* Takes the mutex, whatever it takes, and returns rc. */
+APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 {
-	struct uwait_node *next;
+	uintptr_t owner = 0;
+	bool shield;
 
-	for (; list; list = next) {
-		next = list->n_next;
-		uwait_finish(uwait_of(list), 0);
-	}
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, w->w_name, 0,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return rc;
+	shield = uwait_shield(w, true);
+	w->w_deadline = USCHED_NEVER;
+	w->w_counts = false;
+	uwait_note(w, &mutex, m, w->w_where);
+	while (mutex_wait(w, m))
+		;
+	uwait_shield(w, shield);
+	return rc;
+}
+
+APART static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)
+{
+	uwait_lock(&c->c_lock);
+	usync_mutex_unlock(m);
+	return retake(w, m, uwait_queue_up(w, &c->c_lock, &c->c_queue));
 }
 
 /* Condition. */
@@ -471,32 +516,6 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 	uwait_note(w, &cond, c, __builtin_return_address(0));
 	rc = cond_wait(w, c, m);
 	took("mutex", m, 0);
-	return rc;
-}
-
-static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)
-{
-	uwait_lock(&c->c_lock);
-	usync_mutex_unlock(m);
-	return retake(w, m, uwait_queue_up(w, &c->c_lock, &c->c_queue));
-}
-
-/* Takes the mutex, whatever it takes, and returns rc. */
-static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
-{
-	uintptr_t owner = 0;
-	bool shield;
-
-	if (__atomic_compare_exchange_n(&m->m_owner, &owner, w->w_name, 0,
-					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return rc;
-	shield = uwait_shield(w, true);
-	w->w_deadline = USCHED_NEVER;
-	w->w_counts = false;
-	uwait_note(w, &mutex, m, w->w_where);
-	while (mutex_wait(w, m))
-		;
-	uwait_shield(w, shield);
 	return rc;
 }
 
@@ -629,46 +648,6 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 		return uwait_queue_up(w, &g->g_lock, &g->g_queue);
 	uwait_unlock(&g->g_lock);
 	return 0;
-}
-
-/* For reports: without its lock, what is not atomic is left out. */
-
-static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
-{
-	const struct usync_mutex *m = w->w_object;
-
-	uintptr_t holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS;
-
-	why->y_holder = holder != KEPT ? holder : 0;
-}
-
-static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
-{
-	struct usync_rwlock *l = (void *)(uintptr_t)w->w_object;
-	uint32_t readers;
-
-	why->y_how = w->w_tag ? " to write" : " to read";
-	if (!uwait_try_lock(&l->r_lock))
-		return;
-	readers = l->r_readers;
-	why->y_holder = l->r_owner;
-	uwait_unlock(&l->r_lock);
-	if (readers > 0)
-		snprintf(why->y_more, sizeof why->y_more, ", readers: %lu",
-			 (unsigned long)readers);
-}
-
-static void tell_group(const struct uwaiter *w, struct ustack_why *why)
-{
-	struct usync_group *g = (void *)(uintptr_t)w->w_object;
-	uint32_t count;
-
-	if (!uwait_try_lock(&g->g_lock))
-		return;
-	count = g->g_count;
-	uwait_unlock(&g->g_lock);
-	snprintf(why->y_more, sizeof why->y_more, ", not done: %lu",
-		 (unsigned long)count);
 }
 
 /* Keys: a few pairs, in no order. */

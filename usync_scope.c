@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_scope.c: scopes. private/uwait_scope.inc has what ends waits; this has the tree,
+ * usync_scope.c: scopes. uwait_scope.c has what ends waits; this has the tree,
  * and threads that are started in a scope.
  *
  * The deadline of a scope is no timer of its own. A wait in it has a timer anyway, which
@@ -41,13 +41,6 @@ struct member {
 	void               *b_arg;
 };
 
-static void left(struct uwait_member *m);
-static void run(struct usched__wrap *w);
-static bool end(struct usync_scope *c, int64_t when);
-static void spread(struct usync_scope *c, int64_t when);
-static struct usync_scope *take_inner(struct usync_scope *c);
-static bool hold_live(struct usync_scope *c);
-
 static struct usync_scope *scope_of(struct uwait_scope *p)
 {
 	return (struct usync_scope *)(void *)p;
@@ -57,6 +50,41 @@ static struct usync_scope *scope_at(struct uwait_node *n)
 {
 	return (struct usync_scope *)(void *)
 		((char *)n - offsetof(struct usync_scope, c_node));
+}
+
+void usync_scope_release(struct usync_scope *scope)
+{
+	struct usync_scope *outer;
+
+	while (scope && __atomic_sub_fetch(&scope->c_holds, 1, __ATOMIC_ACQ_REL) == 0) {
+		outer = scope->c_outer;
+		if (outer) {
+			uwait_lock(&outer->c_waits.p_lock);
+			uwait_remove(&outer->c_inner, &scope->c_node);
+			uwait_unlock(&outer->c_waits.p_lock);
+		}
+		free(scope);
+		scope = outer;
+	}
+}
+
+/* p_left. */
+static void left(struct uwait_member *m)
+{
+	struct usync_scope *c = scope_of(m->e_scope);
+	struct member *b = (struct member *)(void *)m;
+
+	gave(b);
+	if (b->b_func)
+		usync_group_done(&c->c_group);
+	free(b);
+	usync_scope_release(c);
+}
+
+struct usync_scope *usync_scope_hold(struct usync_scope *scope)
+{
+	__atomic_fetch_add(&scope->c_holds, 1, __ATOMIC_RELAXED);
+	return scope;
 }
 
 int usync_scope_create(struct usync_scope *parent, int64_t deadline,
@@ -89,28 +117,6 @@ int usync_scope_create(struct usync_scope *parent, int64_t deadline,
 	return 0;
 }
 
-struct usync_scope *usync_scope_hold(struct usync_scope *scope)
-{
-	__atomic_fetch_add(&scope->c_holds, 1, __ATOMIC_RELAXED);
-	return scope;
-}
-
-void usync_scope_release(struct usync_scope *scope)
-{
-	struct usync_scope *outer;
-
-	while (scope && __atomic_sub_fetch(&scope->c_holds, 1, __ATOMIC_ACQ_REL) == 0) {
-		outer = scope->c_outer;
-		if (outer) {
-			uwait_lock(&outer->c_waits.p_lock);
-			uwait_remove(&outer->c_inner, &scope->c_node);
-			uwait_unlock(&outer->c_waits.p_lock);
-		}
-		free(scope);
-		scope = outer;
-	}
-}
-
 int usync_scope_enter(struct usync_scope *scope)
 {
 	struct member *b = calloc(1, sizeof *b);
@@ -131,17 +137,100 @@ int usync_scope_leave(void)
 	return uwait_leave();
 }
 
-/* p_left. */
-static void left(struct uwait_member *m)
+/* False: it had ended, or its deadline has come: then each wait ends by itself. */
+static bool end(struct usync_scope *c, int64_t when)
 {
-	struct usync_scope *c = scope_of(m->e_scope);
-	struct member *b = (struct member *)(void *)m;
+	int64_t never = USCHED_NEVER;
 
-	gave(b);
-	if (b->b_func)
-		usync_group_done(&c->c_group);
-	free(b);
-	usync_scope_release(c);
+	return when < c->c_waits.p_deadline
+		&& __atomic_compare_exchange_n(&c->c_waits.p_ended, &never, when, 0,
+					       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+static bool hold_live(struct usync_scope *c)
+{
+	uint32_t holds = __atomic_load_n(&c->c_holds, __ATOMIC_RELAXED);
+
+	while (holds > 0)
+		if (__atomic_compare_exchange_n(&c->c_holds, &holds, holds + 1, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* Held; or NULL. Those that are about to be freed are left out. */
+static struct usync_scope *take_inner(struct usync_scope *c)
+{
+	struct usync_scope *inner = NULL;
+
+	uwait_lock(&c->c_waits.p_lock);
+	while (!inner && c->c_inner.q_first) {
+		inner = scope_at(c->c_inner.q_first);
+		uwait_remove(&c->c_inner, &inner->c_node);
+		if (!hold_live(inner))
+			inner = NULL;
+	}
+	uwait_unlock(&c->c_waits.p_lock);
+	return inner;
+}
+
+/* `c', which the caller has ended and holds for this: tells all in it and within. */
+static void spread(struct usync_scope *c, int64_t when)
+{
+	struct usync_scope *work, *inner;
+
+	c->c_work = NULL;
+	for (; c; c = work) {
+		work = c->c_work;
+		while (uwait_end_some(&c->c_waits, AT_ONCE))
+			;
+		while ((inner = take_inner(c))) {
+			if (end(inner, when)) {
+				inner->c_work = work;
+				work = inner;
+			} else {
+				usync_scope_release(inner);
+			}
+		}
+		usync_scope_release(c);
+	}
+}
+
+void usync_scope_cancel(struct usync_scope *scope)
+{
+	int64_t when = uevents_now();
+
+	if (end(scope, when))
+		spread(usync_scope_hold(scope), when);
+}
+
+void usync_scope_fail(struct usync_scope *scope, int error)
+{
+	int none = 0;
+
+	if (uwait_scope_error(&scope->c_waits) == 0)
+		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	usync_scope_cancel(scope);
+}
+
+/* The thread's first function. */
+static void run(struct usched__wrap *w)
+{
+	struct member *b = (void *)((char *)w - offsetof(struct member, b_wrap));
+	struct uwait_member *m = &b->b_base;
+	struct usync_scope *c = scope_of(m->e_scope);
+	int rc = uwait_enter(m->e_scope, m);
+	bool in = rc == 0;
+
+	if (in)
+		rc = b->b_func(b->b_arg);
+	if (rc < 0)
+		usync_scope_fail(c, rc);
+	if (in)
+		uwait_leave();
+	else
+		left(m);
 }
 
 UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg),
@@ -173,25 +262,6 @@ UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *ar
 	return rc;
 }
 
-/* The thread's first function. */
-static void run(struct usched__wrap *w)
-{
-	struct member *b = (void *)((char *)w - offsetof(struct member, b_wrap));
-	struct uwait_member *m = &b->b_base;
-	struct usync_scope *c = scope_of(m->e_scope);
-	int rc = uwait_enter(m->e_scope, m);
-	bool in = rc == 0;
-
-	if (in)
-		rc = b->b_func(b->b_arg);
-	if (rc < 0)
-		usync_scope_fail(c, rc);
-	if (in)
-		uwait_leave();
-	else
-		left(m);
-}
-
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline)
 {
 	return usync_group_wait(&scope->c_group, deadline);
@@ -202,81 +272,4 @@ int usync_scope_error(const struct usync_scope *scope)
 	int error = __atomic_load_n(&scope->c_error, __ATOMIC_ACQUIRE);
 
 	return error ? error : uwait_scope_error(&scope->c_waits);
-}
-
-void usync_scope_cancel(struct usync_scope *scope)
-{
-	int64_t when = uevents_now();
-
-	if (end(scope, when))
-		spread(usync_scope_hold(scope), when);
-}
-
-void usync_scope_fail(struct usync_scope *scope, int error)
-{
-	int none = 0;
-
-	if (uwait_scope_error(&scope->c_waits) == 0)
-		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	usync_scope_cancel(scope);
-}
-
-/* False: it had ended, or its deadline has come: then each wait ends by itself. */
-static bool end(struct usync_scope *c, int64_t when)
-{
-	int64_t never = USCHED_NEVER;
-
-	return when < c->c_waits.p_deadline
-		&& __atomic_compare_exchange_n(&c->c_waits.p_ended, &never, when, 0,
-					       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-}
-
-/* `c', which the caller has ended and holds for this: tells all in it and within. */
-static void spread(struct usync_scope *c, int64_t when)
-{
-	struct usync_scope *work, *inner;
-
-	c->c_work = NULL;
-	for (; c; c = work) {
-		work = c->c_work;
-		while (uwait_end_some(&c->c_waits, AT_ONCE))
-			;
-		while ((inner = take_inner(c))) {
-			if (end(inner, when)) {
-				inner->c_work = work;
-				work = inner;
-			} else {
-				usync_scope_release(inner);
-			}
-		}
-		usync_scope_release(c);
-	}
-}
-
-/* Held; or NULL. Those that are about to be freed are left out. */
-static struct usync_scope *take_inner(struct usync_scope *c)
-{
-	struct usync_scope *inner = NULL;
-
-	uwait_lock(&c->c_waits.p_lock);
-	while (!inner && c->c_inner.q_first) {
-		inner = scope_at(c->c_inner.q_first);
-		uwait_remove(&c->c_inner, &inner->c_node);
-		if (!hold_live(inner))
-			inner = NULL;
-	}
-	uwait_unlock(&c->c_waits.p_lock);
-	return inner;
-}
-
-static bool hold_live(struct usync_scope *c)
-{
-	uint32_t holds = __atomic_load_n(&c->c_holds, __ATOMIC_RELAXED);
-
-	while (holds > 0)
-		if (__atomic_compare_exchange_n(&c->c_holds, &holds, holds + 1, 0,
-						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return true;
-	return false;
 }

@@ -29,29 +29,22 @@
  *  - An object may be freed once a wait for it was granted. So a wait that is described
  *    is LOOKED meanwhile, and claims wait for the end of that.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
- *    The timer, a cancel and the end of a scope end it by s_interrupt; end_of() and
- *    w_late say which.
+ *    The timer, a cancel and the end of a scope end it by s_interrupt; uwait__end_of()
+ *    and w_late say which.
  */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
-#endif
 #define USCHED_INLINE_SWITCH    /* so functions that wait are not inlined: uswitch.h */
-#include "uwait.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "private/budget.h"
-#include "private/cancel.h"
 #include "private/check.h"
-#include "private/when.h"
+#include "private/wait.h"
 
-enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
+enum { ALIGN = 16 };                    /* bytes: rooms grow by so many */
 
 /* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
 #ifdef __OPTIMIZE__
@@ -60,67 +53,241 @@ enum { ROOM = 0 };
 enum { ROOM = 128 };
 #endif
 
-enum {
-	SPINS = 100,                    /* then the holder may need this CPU */
-	ALIGN = 16,                     /* bytes: rooms grow by so many */
-};
-
-#define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
-
 /* Not inlined, so that the caller saves no registers for it. */
 #define APART __attribute__((noinline))
 
 /* Not inlined, for the reason in uhere.h. */
 #define BY_THREADS __attribute__((noinline))
 
-/* The waiter of a native thread. */
-struct uwait_native {
-	struct uwaiter  n_waiter;       /* first */
-	struct uevents *n_events;       /* or NULL */
-	bool            n_polls;        /* waits for these, and not for n_granted */
-	pthread_mutex_t n_lock;
-	pthread_cond_t  n_granted;
-};
+void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
+{
+	struct uwait_node *prev = n->n_prev == n ? NULL : n->n_prev;
 
-static struct uwaiter *new_waiter(void);
-static int prepare(struct uwaiter **w, int64_t deadline, bool outside);
-static struct uwaiter *no_waiter(int rc);
-static void expired(struct uexpiry *x);
-static int  late(const struct uwaiter *w);
-static void disarm(struct uwaiter *w);
-static void free_more(struct uwaiter *w);
-static void arm(struct uwaiter *w);
-static inline void uncount(struct uwaiter *w);
-static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
-			       struct uwait_queue *q) __attribute__((always_inline));
-static int  outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
-static void push_first(struct uwait_queue *q, struct uwait_node *n);
-APART static void expect(struct uwaiter *w);
-APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
-			struct uwait_queue *q);
-static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
-static void relax(unsigned *spins);
+	if (!n->n_prev)
+		return;
+	if (prev)
+		prev->n_next = n->n_next;
+	else
+		q->q_first = n->n_next;
+	if (n->n_next)
+		n->n_next->n_prev = prev ? prev : n->n_next;
+	else
+		q->q_last = prev;
+	n->n_prev = NULL;
+}
 
-/* In private/uwait_native.inc. */
-static struct uwaiter *native_waiter(void);
-APART static int block_native(struct uwaiter *w, struct uwait_lock *lock,
-			      struct uwait_queue *q);
+/* After an error. q: where the waiter queued up, or NULL. */
+static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
+{
+	if (!q)
+		return w->w_result;
+	uwait_lock(lock);
+	uwait_remove(q, &w->w_node);
+	uwait_unlock(lock);
+	if (w->w_kind && w->w_kind->k_left)
+		w->w_kind->k_left(w->w_object);
+	return w->w_result;
+}
 
-/* In private/uwait_scope.inc. */
-APART static int look_around(struct uwaiter *w);
-static int  end_of(const struct uwaiter *w);
-static bool has_ended(const struct uwaiter *w);
-static void look_back(struct uwaiter *w);
-static void leave_scopes(struct uwaiter *w);
+/* q: where the waiter queued up, or NULL. */
+int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
+{
+	if (w->w_result < 0)
+		return leave(w, lock, q);
+	if (q && w->w_result > 0 && w->w_kind && w->w_kind->k_again)
+		return w->w_kind->k_again(w, w->w_object);
+	return w->w_result;
+}
+
+int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
+
+/* The result of a wait whose deadline has come. */
+int uwait__late(const struct uwaiter *w)
+{
+	return w->w_kind && w->w_kind->k_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
+}
+
+int uwait__late(const struct uwaiter *w);
 
 static struct uwaiter *waiter_of(struct ustack_attachment *l)
 {
 	return (struct uwaiter *)(void *)l;
 }
 
-static struct uwait_native *native_of(struct uwaiter *w)
+static void end(struct ustack_attachment *l)
 {
-	return (struct uwait_native *)(void *)w;
+	struct uwaiter *w = waiter_of(l);
+
+	uwait__leave_scopes(w);
+	if (w->w_more && w->w_more->m_values)
+		w->w_more->m_values->v_end(w);
+}
+
+static int error_of(const struct ustack_attachment *l)
+{
+	return uwait__end_of((const struct uwaiter *)(const void *)l);
+}
+
+static int is_cancelled(const struct ustack_attachment *l)
+{
+	return ((const struct uwaiter *)(const void *)l)->w_cancelled;
+}
+
+bool uwait_claim(struct uwaiter *w)
+{
+	uint8_t state = WAITING;
+	unsigned spins = 0;
+
+	while (!__atomic_compare_exchange_n(&w->w_state, &state,
+					    state == WAITING ? WAKING : GIVING, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (state == LOOKED) {
+			relax(&spins);
+			state = WAITING;
+		} else if (state != WAITING && state != AWAKE) {
+			return false;
+		}
+	}
+	return true;
+}
+
+void uwait_finish(struct uwaiter *w, int result)
+{
+	struct uwait_native *n = native_of(w);
+
+	w->w_result = result;
+	if (!w->w_outside) {
+		if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAKING)
+			ustack_wake(w->w_thread);
+		__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
+		return;
+	}
+	pthread_mutex_lock(&n->n_lock);
+	__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
+	if (n->n_polls)
+		n->n_events->e_interrupt(n->n_events);
+	else
+		pthread_cond_signal(&n->n_granted);
+	pthread_mutex_unlock(&n->n_lock);
+}
+
+static void cancel(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+
+	if (!w->w_cancelled && w->w_more)
+		w->w_more->m_when = uevents_now();
+	w->w_cancelled = true;
+	if (!w->w_shield && !w->w_joins && uwait_claim(w))
+		uwait_finish(w, -ECANCELED);
+}
+
+static void disarm(struct uwaiter *w)
+{
+	struct uevents *e = usched__of(w->w_thread)->s_events;
+
+	if (w->w_expiry.x_prev)
+		e->e_disarm(e, &w->w_expiry);
+}
+
+/* The wait is over, or never began. */
+static inline void uncount(struct uwaiter *w)
+{
+	if (!w->w_counted)
+		return;
+	w->w_counted = false;
+	uevents_count(usched__of(w->w_thread)->s_events, -1);
+}
+
+/*
+ * The thread moves to another dispatcher. A wait that is granted may not be over yet: its
+ * time and its count are this dispatcher's, and end here.
+ */
+static int move_on(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+
+	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		return 0;
+	disarm(w);
+	uncount(w);
+	return 1;
+}
+
+void uwait__free_more(struct uwaiter *w)
+{
+	if (w->w_more)
+		free(w->w_more->m_values);
+	free(w->w_more);
+}
+
+static void free_waiter(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+	struct usched *s = usched__of(w->w_thread);
+
+	uncount(w);                             /* aborted while it waited */
+	uwait__leave_scopes(w);
+	disarm(w);
+	if (w->w_more && w->w_more->m_inside)
+		s->s_coroutines->c_abandon(w->w_more->m_inside, w->w_thread);
+	uwait__free_more(w);
+	s->s_free(s, w->w_thread, w, w->w_size);
+}
+
+/* The scheduler describes joins. */
+static void describe(struct ustack_attachment *l, struct ustack_why *why)
+{
+	struct uwaiter *w = waiter_of(l);
+	const struct uwait_kind *kind = w->w_kind;
+	uint8_t state = WAITING;
+
+	if (w->w_joins)
+		return;
+	if (!__atomic_compare_exchange_n(&w->w_state, &state, LOOKED, 0, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED)) {
+		why->y_woken = state == WAKING || state == GIVING;
+		return;
+	}
+	why->y_where = w->w_where;
+	why->y_kind = "a grant";
+	if (kind) {
+		why->y_kind = kind->k_name;
+		why->y_how = kind->k_how ? kind->k_how : "";
+		why->y_object = w->w_object;
+		why->y_number = kind->k_number;
+		if (kind->k_sleeps && w->w_deadline != USCHED_NEVER)
+			why->y_kind = "a time";
+	}
+	if (kind && kind->k_tell)
+		kind->k_tell(w, why);
+	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
+}
+
+/* Not static: other files know waiters by it. */
+const struct ustack_attachment_ops uwait__ops = {
+	.a_end = end, .a_error = error_of, .a_cancelled = is_cancelled,
+	.a_cancel = cancel, .a_leave = move_on,
+	.a_free = free_waiter, .a_describe = describe,
+};
+
+/* From the scheduler's memory, which goes back to the system: libc's may not. */
+static struct uwaiter *new_waiter(void)
+{
+	struct ustack *u = ustack_self();
+	struct usched *s = usched__of(u);
+	size_t size = sizeof(struct uwaiter);
+	struct uwaiter *w = s->s_alloc(s, u, &size);
+
+	if (!w)
+		return NULL;
+	memset(w, 0, sizeof *w);
+	w->w_attachment.a_ops = &uwait__ops;
+	w->w_thread = u;
+	w->w_size = (uint32_t)size;
+	w->w_cancelled = u->u_cancelled;
+	ustack_attach(&w->w_attachment);
+	return w;
 }
 
 struct uwaiter *uwait_self(void)
@@ -128,7 +295,7 @@ struct uwaiter *uwait_self(void)
 	struct ustack *u = ustack_self();
 
 	if (!u)
-		return native_waiter();
+		return uwait__native();
 	return u->u_attached ? waiter_of(u->u_attachment) : new_waiter();
 }
 
@@ -230,23 +397,9 @@ void uwait__check_deadline(int64_t deadline)
 }
 #endif
 
-int uwait_prepare(struct uwaiter **w, int64_t deadline)
+static struct uwaiter *no_waiter(int rc)
 {
-	return prepare(w, deadline, false);
-}
-
-int uwait_prepare_outside(struct uwaiter **w, int64_t deadline)
-{
-	return prepare(w, deadline, true);
-}
-
-static int prepare(struct uwaiter **w, int64_t deadline, bool outside)
-{
-	int rc;
-
-	*w = uwait_prepare_lean(deadline, outside);
-	rc = uwait_error(*w);
-	return rc || (*w)->w_outside ? rc : ustack_reserve(ROOM);
+	return (struct uwaiter *)(intptr_t)rc;
 }
 
 struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
@@ -267,11 +420,11 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 	w->w_clipped = false;
 	if (w->w_outside) {
 		native_of(w)->n_polls = false;
-		rc = w->w_scoped ? look_around(w) : 0;
+		rc = w->w_scoped ? uwait__look_around(w) : 0;
 		return rc ? no_waiter(rc) : w;
 	}
 	if (w->w_thread->u_cancelled) {
-		rc = look_around(w);
+		rc = uwait__look_around(w);
 		if (rc)
 			return no_waiter(rc);
 		deadline = w->w_deadline;
@@ -285,9 +438,23 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 	return w;
 }
 
-static struct uwaiter *no_waiter(int rc)
+static int prepare(struct uwaiter **w, int64_t deadline, bool outside)
 {
-	return (struct uwaiter *)(intptr_t)rc;
+	int rc;
+
+	*w = uwait_prepare_lean(deadline, outside);
+	rc = uwait_error(*w);
+	return rc || (*w)->w_outside ? rc : ustack_reserve(ROOM);
+}
+
+int uwait_prepare(struct uwaiter **w, int64_t deadline)
+{
+	return prepare(w, deadline, false);
+}
+
+int uwait_prepare_outside(struct uwaiter **w, int64_t deadline)
+{
+	return prepare(w, deadline, true);
 }
 
 int uwait_events(struct uwaiter *w, struct uevents **e)
@@ -359,13 +526,124 @@ void *uwait_room(struct uwaiter *w, size_t size)
 	return more + 1;
 }
 
+static void arm(struct uwaiter *w);
+
+static void expired(struct uexpiry *x)
+{
+	struct uwaiter *w = (struct uwaiter *)(void *)
+		((char *)x - offsetof(struct uwaiter, w_expiry));
+	struct usched *s = usched__of(w->w_thread);
+
+	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
+		return;
+	if (w->w_deadline > x->x_when) {
+		arm(w);                         /* it was armed by an earlier wait */
+	} else if (w->w_joins) {
+		w->w_late = true;
+		s->s_interrupt(s, w->w_thread);
+	} else if (uwait_claim(w)) {
+		uwait_finish(w, uwait__late(w));
+	}
+}
+
+/* Arms for the deadline. If it is armed for an earlier time, expired() will. */
+static void arm(struct uwaiter *w)
+{
+	struct uevents *e = usched__of(w->w_thread)->s_events;
+	struct uexpiry *x = &w->w_expiry;
+
+	if (w->w_deadline == USCHED_NEVER || (x->x_prev && x->x_when <= w->w_deadline))
+		return;
+	disarm(w);
+	x->x_when = w->w_deadline;
+	e->e_arm(e, x, expired);
+}
+
+/*
+ * Before a wait that counts, for its deadline and all else outside; and before one in a
+ * scope.
+ */
+APART static void expect(struct uwaiter *w)
+{
+	if (w->w_counts) {
+		arm(w);
+		w->w_counted = true;
+		uevents_count(usched__of(w->w_thread)->s_events, 1);
+	}
+	if (w->w_scoped && !w->w_joins)
+		uwait__look_back(w);
+}
+
+bool uwait_withdraw(struct uwaiter *w)
+{
+	uint8_t state = WAITING;
+
+	return __atomic_compare_exchange_n(&w->w_state, &state, IDLE, 0, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* The wait has blocked once, with `rc'. */
+__attribute__((noinline))
+APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
+		  struct uwait_queue *q)
+{
+	int blocks = -(int)w->w_owed;
+	unsigned spins = 0;
+
+	for (;; rc = ustack_wait()) {
+		blocks += !rc;
+		/* Only if no image was reserved, or a smaller one: R4. */
+		if (rc && uwait_withdraw(w)) {
+			w->w_result = rc;
+			blocks++;               /* as if: there will be no wake */
+		}
+		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
+			break;
+	}
+	uncount(w);
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		relax(&spins);
+	for (; blocks > 1; blocks--)
+		ustack_wake(w->w_thread);
+	w->w_owed = (uint8_t)(1 - blocks < UINT8_MAX ? 1 - blocks : UINT8_MAX);
+	return uwait__outcome(w, lock, q);
+}
+
+/* In most cases one wake ends the wait, the granter's. */
+__attribute__((always_inline))
+static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
+			       struct uwait_queue *q)
+{
+	int rc;
+
+	if (w->w_counts || w->w_scoped)
+		expect(w);
+	rc = ustack_wait();
+	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
+	    || (lock ? w->w_result != 0 : w->w_result < 0))
+		return settle(w, rc, lock, q);
+	uncount(w);
+	return w->w_result;
+}
+
 UWAIT_CALL int uwait_block(struct uwaiter *w)
 {
 	if (!w->w_kind)
 		w->w_where = __builtin_return_address(0);
 	if (w->w_outside)
-		return block_native(w, NULL, NULL);
+		return uwait__block_natively(w, NULL, NULL);
 	return block_thread(w, NULL, NULL);
+}
+
+void uwait_push(struct uwait_queue *q, struct uwait_node *n)
+{
+	n->n_next = NULL;
+	n->n_prev = q->q_last ? q->q_last : n;
+	if (q->q_last)
+		q->q_last->n_next = n;
+	else
+		q->q_first = n;
+	q->q_last = n;
 }
 
 UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
@@ -377,8 +655,19 @@ UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
 	uwait_push(q, &w->w_node);
 	uwait_unlock(lock);
 	if (w->w_outside)
-		return block_native(w, lock, q);
+		return uwait__block_natively(w, lock, q);
 	return block_thread(w, lock, q);
+}
+
+static void push_first(struct uwait_queue *q, struct uwait_node *n)
+{
+	n->n_next = q->q_first;
+	n->n_prev = n;
+	if (q->q_first)
+		q->q_first->n_prev = n;
+	else
+		q->q_last = n;
+	q->q_first = n;
 }
 
 UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
@@ -388,16 +677,8 @@ UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
 	push_first(q, &w->w_node);
 	uwait_unlock(lock);
 	if (w->w_outside)
-		return block_native(w, lock, q);
+		return uwait__block_natively(w, lock, q);
 	return block_thread(w, lock, q);
-}
-
-bool uwait_withdraw(struct uwaiter *w)
-{
-	uint8_t state = WAITING;
-
-	return __atomic_compare_exchange_n(&w->w_state, &state, IDLE, 0, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
 }
 
 int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)
@@ -413,7 +694,7 @@ int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadli
 	if (w->w_counts)
 		expect(w);
 	do
-		if ((w->w_scoped && has_ended(w)) || usched__error(w->w_thread)
+		if ((w->w_scoped && uwait__has_ended(w)) || usched__error(w->w_thread)
 		    || w->w_late)
 			rc = -EDEADLK;
 		else
@@ -425,13 +706,6 @@ int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadli
 	if (rc == -EDEADLK && (error || w->w_late))
 		rc = error ? error : -ETIMEDOUT;
 	return rc;
-}
-
-int ustack_shield(int on)
-{
-	struct uwaiter *w = uwait_self();
-
-	return w ? uwait_shield(w, on) : -ENOMEM;
 }
 
 bool uwait_shield(struct uwaiter *w, bool on)
@@ -448,6 +722,13 @@ bool uwait_shield(struct uwaiter *w, bool on)
 	return before;
 }
 
+int ustack_shield(int on)
+{
+	struct uwaiter *w = uwait_self();
+
+	return w ? uwait_shield(w, on) : -ENOMEM;
+}
+
 void uwait__uncancel(void)
 {
 	struct ustack *u = ustack_self();
@@ -459,87 +740,10 @@ void uwait__uncancel(void)
 		u->u_cancelled = w && w->w_scoped;
 }
 
-bool uwait_claim(struct uwaiter *w)
-{
-	uint8_t state = WAITING;
-	unsigned spins = 0;
-
-	while (!__atomic_compare_exchange_n(&w->w_state, &state,
-					    state == WAITING ? WAKING : GIVING, 0,
-					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		if (state == LOOKED) {
-			relax(&spins);
-			state = WAITING;
-		} else if (state != WAITING && state != AWAKE) {
-			return false;
-		}
-	}
-	return true;
-}
-
 bool uwait_is_far(const struct uwaiter *w)
 {
 	return __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == GIVING || w->w_outside
 		|| usched__of(w->w_thread) != usched__here();
-}
-
-void uwait_finish(struct uwaiter *w, int result)
-{
-	struct uwait_native *n = native_of(w);
-
-	w->w_result = result;
-	if (!w->w_outside) {
-		if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAKING)
-			ustack_wake(w->w_thread);
-		__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
-		return;
-	}
-	pthread_mutex_lock(&n->n_lock);
-	__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
-	if (n->n_polls)
-		n->n_events->e_interrupt(n->n_events);
-	else
-		pthread_cond_signal(&n->n_granted);
-	pthread_mutex_unlock(&n->n_lock);
-}
-
-void uwait_push(struct uwait_queue *q, struct uwait_node *n)
-{
-	n->n_next = NULL;
-	n->n_prev = q->q_last ? q->q_last : n;
-	if (q->q_last)
-		q->q_last->n_next = n;
-	else
-		q->q_first = n;
-	q->q_last = n;
-}
-
-static void push_first(struct uwait_queue *q, struct uwait_node *n)
-{
-	n->n_next = q->q_first;
-	n->n_prev = n;
-	if (q->q_first)
-		q->q_first->n_prev = n;
-	else
-		q->q_last = n;
-	q->q_first = n;
-}
-
-void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
-{
-	struct uwait_node *prev = n->n_prev == n ? NULL : n->n_prev;
-
-	if (!n->n_prev)
-		return;
-	if (prev)
-		prev->n_next = n->n_next;
-	else
-		q->q_first = n->n_next;
-	if (n->n_next)
-		n->n_next->n_prev = prev ? prev : n->n_next;
-	else
-		q->q_last = prev;
-	n->n_prev = NULL;
 }
 
 struct uwaiter *uwait_pop(struct uwait_queue *q)
@@ -577,268 +781,3 @@ void uwait_lock_slow(struct uwait_lock *l)
 			relax(&spins);
 	} while (__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE));
 }
-
-/* From the scheduler's memory, which goes back to the system: libc's may not. */
-static struct uwaiter *new_waiter(void)
-{
-	struct ustack *u = ustack_self();
-	struct usched *s = usched__of(u);
-	size_t size = sizeof(struct uwaiter);
-	struct uwaiter *w = s->s_alloc(s, u, &size);
-
-	if (!w)
-		return NULL;
-	memset(w, 0, sizeof *w);
-	w->w_attachment.a_ops = &uwait__ops;
-	w->w_thread = u;
-	w->w_size = (uint32_t)size;
-	w->w_cancelled = u->u_cancelled;
-	ustack_attach(&w->w_attachment);
-	return w;
-}
-
-static void end(struct ustack_attachment *l)
-{
-	struct uwaiter *w = waiter_of(l);
-
-	leave_scopes(w);
-	if (w->w_more && w->w_more->m_values)
-		w->w_more->m_values->v_end(w);
-}
-
-static int error_of(const struct ustack_attachment *l)
-{
-	return end_of((const struct uwaiter *)(const void *)l);
-}
-
-static int is_cancelled(const struct ustack_attachment *l)
-{
-	return ((const struct uwaiter *)(const void *)l)->w_cancelled;
-}
-
-static void cancel(struct ustack_attachment *l)
-{
-	struct uwaiter *w = waiter_of(l);
-
-	if (!w->w_cancelled && w->w_more)
-		w->w_more->m_when = uevents_now();
-	w->w_cancelled = true;
-	if (!w->w_shield && !w->w_joins && uwait_claim(w))
-		uwait_finish(w, -ECANCELED);
-}
-
-/*
- * The thread moves to another dispatcher. A wait that is granted may not be over yet: its
- * time and its count are this dispatcher's, and end here.
- */
-static int move_on(struct ustack_attachment *l)
-{
-	struct uwaiter *w = waiter_of(l);
-
-	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
-		return 0;
-	disarm(w);
-	uncount(w);
-	return 1;
-}
-
-static void free_waiter(struct ustack_attachment *l)
-{
-	struct uwaiter *w = waiter_of(l);
-	struct usched *s = usched__of(w->w_thread);
-
-	uncount(w);                             /* aborted while it waited */
-	leave_scopes(w);
-	disarm(w);
-	if (w->w_more && w->w_more->m_inside)
-		s->s_coroutines->c_abandon(w->w_more->m_inside, w->w_thread);
-	free_more(w);
-	s->s_free(s, w->w_thread, w, w->w_size);
-}
-
-/* The scheduler describes joins. */
-static void describe(struct ustack_attachment *l, struct ustack_why *why)
-{
-	struct uwaiter *w = waiter_of(l);
-	const struct uwait_kind *kind = w->w_kind;
-	uint8_t state = WAITING;
-
-	if (w->w_joins)
-		return;
-	if (!__atomic_compare_exchange_n(&w->w_state, &state, LOOKED, 0, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED)) {
-		why->y_woken = state == WAKING || state == GIVING;
-		return;
-	}
-	why->y_where = w->w_where;
-	why->y_kind = "a grant";
-	if (kind) {
-		why->y_kind = kind->k_name;
-		why->y_how = kind->k_how ? kind->k_how : "";
-		why->y_object = w->w_object;
-		why->y_number = kind->k_number;
-		if (kind->k_sleeps && w->w_deadline != USCHED_NEVER)
-			why->y_kind = "a time";
-	}
-	if (kind && kind->k_tell)
-		kind->k_tell(w, why);
-	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
-}
-
-/* Not static: other files know waiters by it. */
-const struct ustack_attachment_ops uwait__ops = {
-	.a_end = end, .a_error = error_of, .a_cancelled = is_cancelled,
-	.a_cancel = cancel, .a_leave = move_on,
-	.a_free = free_waiter, .a_describe = describe,
-};
-
-static void expired(struct uexpiry *x)
-{
-	struct uwaiter *w = (struct uwaiter *)(void *)
-		((char *)x - offsetof(struct uwaiter, w_expiry));
-	struct usched *s = usched__of(w->w_thread);
-
-	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
-		return;
-	if (w->w_deadline > x->x_when) {
-		arm(w);                         /* it was armed by an earlier wait */
-	} else if (w->w_joins) {
-		w->w_late = true;
-		s->s_interrupt(s, w->w_thread);
-	} else if (uwait_claim(w)) {
-		uwait_finish(w, late(w));
-	}
-}
-
-/* The result of a wait whose deadline has come. */
-static int late(const struct uwaiter *w)
-{
-	return w->w_kind && w->w_kind->k_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
-}
-
-static void disarm(struct uwaiter *w)
-{
-	struct uevents *e = usched__of(w->w_thread)->s_events;
-
-	if (w->w_expiry.x_prev)
-		e->e_disarm(e, &w->w_expiry);
-}
-
-static void free_more(struct uwaiter *w)
-{
-	if (w->w_more)
-		free(w->w_more->m_values);
-	free(w->w_more);
-}
-
-/* Arms for the deadline. If it is armed for an earlier time, expired() will. */
-static void arm(struct uwaiter *w)
-{
-	struct uevents *e = usched__of(w->w_thread)->s_events;
-	struct uexpiry *x = &w->w_expiry;
-
-	if (w->w_deadline == USCHED_NEVER || (x->x_prev && x->x_when <= w->w_deadline))
-		return;
-	disarm(w);
-	x->x_when = w->w_deadline;
-	e->e_arm(e, x, expired);
-}
-
-/*
- * Before a wait that counts, for its deadline and all else outside; and before one in a
- * scope.
- */
-static void expect(struct uwaiter *w)
-{
-	if (w->w_counts) {
-		arm(w);
-		w->w_counted = true;
-		uevents_count(usched__of(w->w_thread)->s_events, 1);
-	}
-	if (w->w_scoped && !w->w_joins)
-		look_back(w);
-}
-
-/* The wait is over, or never began. */
-static inline void uncount(struct uwaiter *w)
-{
-	if (!w->w_counted)
-		return;
-	w->w_counted = false;
-	uevents_count(usched__of(w->w_thread)->s_events, -1);
-}
-
-/* In most cases one wake ends the wait, the granter's. */
-static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
-			       struct uwait_queue *q)
-{
-	int rc;
-
-	if (w->w_counts || w->w_scoped)
-		expect(w);
-	rc = ustack_wait();
-	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
-	    || (lock ? w->w_result != 0 : w->w_result < 0))
-		return settle(w, rc, lock, q);
-	uncount(w);
-	return w->w_result;
-}
-
-/* The wait has blocked once, with `rc'. */
-__attribute__((noinline))
-static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
-		  struct uwait_queue *q)
-{
-	int blocks = -(int)w->w_owed;
-	unsigned spins = 0;
-
-	for (;; rc = ustack_wait()) {
-		blocks += !rc;
-		/* Only if no image was reserved, or a smaller one: R4. */
-		if (rc && uwait_withdraw(w)) {
-			w->w_result = rc;
-			blocks++;               /* as if: there will be no wake */
-		}
-		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
-			break;
-	}
-	uncount(w);
-	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
-		relax(&spins);
-	for (; blocks > 1; blocks--)
-		ustack_wake(w->w_thread);
-	w->w_owed = (uint8_t)(1 - blocks < UINT8_MAX ? 1 - blocks : UINT8_MAX);
-	return outcome(w, lock, q);
-}
-
-/* q: where the waiter queued up, or NULL. */
-static int outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
-{
-	if (w->w_result < 0)
-		return leave(w, lock, q);
-	if (q && w->w_result > 0 && w->w_kind && w->w_kind->k_again)
-		return w->w_kind->k_again(w, w->w_object);
-	return w->w_result;
-}
-
-/* After an error. q: where the waiter queued up, or NULL. */
-static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
-{
-	if (!q)
-		return w->w_result;
-	uwait_lock(lock);
-	uwait_remove(q, &w->w_node);
-	uwait_unlock(lock);
-	if (w->w_kind && w->w_kind->k_left)
-		w->w_kind->k_left(w->w_object);
-	return w->w_result;
-}
-
-static void relax(unsigned *spins)
-{
-	if (++*spins % SPINS == 0)
-		sched_yield();
-}
-
-#include "private/uwait_native.inc"
-#include "private/uwait_scope.inc"

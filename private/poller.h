@@ -29,8 +29,6 @@ enum { POLLER_ONCE = 0 };
 enum {
 	POLLER_BATCH = 64,              /* events taken at a time: when their threads run,
 					   what they touch is still in the cache */
-	SECOND       = 1000000000,      /* ns */
-	MILLI        = 1000000,         /* ns */
 };
 
 #define POLLER_PRIVATE __attribute__((visibility("hidden")))
@@ -72,7 +70,9 @@ POLLER_PRIVATE int uevents__poller_expose(struct poller *p, int64_t when);
 /* For poll(2) and its like: not earlier. */
 static inline int poller_milli(bool forever, int64_t left)
 {
-	left = (left + MILLI - 1) / MILLI;
+	const int64_t milli = 1000000;          /* ns */
+
+	left = (left + milli - 1) / milli;
 	return forever ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
 }
 

@@ -52,9 +52,10 @@ uevents.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_poll.c: uevents.h private/cancel.h private/poller.h
 uwait.h: uevents.h ustack.h
-uwait.c: uwait.h private/budget.h private/cancel.h private/check.h private/when.h private/uwait_native.inc private/uwait_scope.inc
-private/uwait_native.inc:
-private/uwait_scope.inc:
+private/wait.h: uwait.h
+uwait.c: private/budget.h private/check.h private/wait.h
+uwait_native.c: private/cancel.h private/wait.h private/when.h
+uwait_scope.c: private/wait.h
 usync.h: uevents.h ustack.h uwait.h
 usync.c: usync.h private/check.h
 private/chan.h: usync.h private/budget.h private/select.h
@@ -257,7 +258,7 @@ done
 
 # `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
-for file in usched.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uevents_epoll.c uwait.c usync.c usync_chan.c usync_scope.c usync_select.c unet.c unet_addr.c unet_open.c unet_poll.c unet_transfer.c unet_wait.c ubuf.c uoffload.c \
+for file in usched.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uevents_epoll.c uwait.c uwait_native.c uwait_scope.c usync.c usync_chan.c usync_scope.c usync_select.c unet.c unet_addr.c unet_open.c unet_poll.c unet_transfer.c unet_wait.c ubuf.c uoffload.c \
 	debug/uoverflow.c upreempt.c debug/uinspect.c debug/utrace.c uco.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
@@ -265,7 +266,7 @@ for file in usched.c uimage.c uproc.c rr.c ll.c debug/uframes.c uevents.c uevent
 		usched.c:usched__current | usched.c:outside | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | arch/setjmp.c:call_*) ;;
 		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
-		uwait.c:key_lock | uwait.c:key | uwait.c:key_made) ;;
+		uwait_native.c:key_lock | uwait_native.c:key | uwait_native.c:key_made) ;;
 		debug/uoverflow.c:made_key | debug/uoverflow.c:key | debug/uoverflow.c:key_rc) ;;
 		debug/uoverflow.c:mine | debug/uoverflow.c:installed | debug/uoverflow.c:previous) ;;
 		upreempt.c:previous | upreempt.c:installing | debug/uinspect.c:inspector | debug/utrace.c:utrace__control) ;;

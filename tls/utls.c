@@ -46,12 +46,9 @@
 #include "../unet.h"
 #include "utls_set.h"
 
-enum {                                  /* bytes */
-	IN_FEW  = 1024,                 /* read at first: what malloc() has at hand */
-	IN_MAX  = 32768,                /* read at once: nearly two records */
-	OUT_MAX = 32768,                /* written at once: two records */
-	ANSWERS = 16384,                /* of replies: 600 changes of keys */
-};
+enum { WANTS = INT32_MIN };             /* more has to come first */
+
+enum { READS = 1, WRITES = 2 };
 
 enum {                                  /* records */
 	AT_ONCE = 16,                   /* in a call of OpenSSL: 0.3 ms, if keys change */
@@ -59,11 +56,14 @@ enum {                                  /* records */
 					   the shortest records of RFC 8449 has 256 */
 };
 
-enum { READS = 1, WRITES = 2 };
+enum {                                  /* bytes */
+	IN_FEW  = 1024,                 /* read at first: what malloc() has at hand */
+	IN_MAX  = 32768,                /* read at once: nearly two records */
+	OUT_MAX = 32768,                /* written at once: two records */
+	ANSWERS = 16384,                /* of replies: 600 changes of keys */
+};
 
 enum call { HANDSHAKE, READ, WRITE, SHUTDOWN };
-
-enum { WANTS = INT32_MIN };             /* more has to come first */
 
 struct piece {
 	char   *p_data;                 /* from malloc(); NULL if p_size is 0 */
@@ -93,42 +93,78 @@ struct utls {
 	struct usync_mutex s_turn;
 };
 
-static ssize_t read_op(void *peer, void *buffer, size_t size, int64_t deadline);
-static ssize_t write_op(void *peer, const void *data, size_t size, int64_t deadline);
-static int  wait_op(void *peer, int64_t deadline);
-static int  flush_op(void *peer, int64_t deadline);
-static int  set_host(struct utls *s, const char *host);
-static bool is_address(const char *host);
-static int  begin(struct utls *s, unsigned ways);
-static void end(struct utls *s, unsigned ways);
-static int  handshake(struct utls *s, int64_t deadline);
-static int  complete(struct utls *s, unsigned other, int64_t deadline);
-static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t deadline);
-static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
-			  int64_t deadline);
-static int  call_once(struct utls *s, enum call call, void *buffer, size_t size);
-static int  call_ssl(struct utls *s, enum call call, void *buffer, int size);
-static int  classify(struct utls *s, enum call call, int rc);
-static int  refuse(struct utls *s, const char *text);
-static void clear_errors(void);
-static bool may_read(const struct utls *s);
-static bool has_input(struct utls *s);
-static bool is_past(int64_t deadline);
-static int  get_more(struct utls *s, bool again, int64_t deadline);
-static bool has_bytes(struct utls *s);
-static int  fill(struct utls *s, int64_t deadline);
-static void put_input(struct utls *s, char *data, size_t size, size_t room);
-static int  flush(struct utls *s, int64_t deadline);
-static int  send_all(struct utls *s, int64_t deadline);
-static bool is_unsent(struct utls *s);
-static bool take(struct utls *s, size_t sent);
-static void set_unsent(struct utls *s, bool is);
-static void drop(struct piece *p, size_t size);
-static void lock(struct utls *s);
-static void unlock(struct utls *s);
-static int  bio_read(BIO *b, char *data, int size);
-static int  bio_write(BIO *b, const char *data, int size);
-static long bio_control(BIO *b, int what, long number, void *pointer);
+/* The first `size' bytes are gone. */
+static void drop(struct piece *p, size_t size)
+{
+	p->p_at += size;
+	if (p->p_at < p->p_size)
+		return;
+	free(p->p_data);
+	*p = (struct piece){ 0 };
+}
+
+/* The BIO: memory. OpenSSL calls it under s_lock. */
+
+static int bio_read(BIO *b, char *data, int size)
+{
+	struct utls *s = BIO_get_data(b);
+	size_t n = s->s_in.p_size - s->s_in.p_at;
+
+	BIO_clear_retry_flags(b);
+	if (n > 0 && size == SSL3_RT_HEADER_LENGTH && s->s_begun == AT_ONCE) {
+		BIO_set_retry_read(b);
+		return -1;
+	}
+	if (n == 0) {
+		if (!s->s_ended)
+			BIO_set_retry_read(b);
+		return s->s_ended ? 0 : -1;
+	}
+	if (size == SSL3_RT_HEADER_LENGTH) {    /* or a record's last bytes, at times */
+		s->s_begun++;
+		s->s_vain++;
+	}
+	if (n > (size_t)size)
+		n = (size_t)size;
+	memcpy(data, s->s_in.p_data + s->s_in.p_at, n);
+	drop(&s->s_in, n);
+	return (int)n;
+}
+
+static void set_unsent(struct utls *s, bool is)
+{
+	__atomic_store_n(&s->s_unsent, is, __ATOMIC_RELAXED);
+}
+
+/* Takes all: a call of OpenSSL writes two records at most, or a flight of a handshake. */
+static int bio_write(BIO *b, const char *data, int size)
+{
+	struct utls *s = BIO_get_data(b);
+	struct piece *p = &s->s_out;
+	char *more = realloc(p->p_data, p->p_size + (size_t)size);
+
+	BIO_clear_retry_flags(b);
+	if (!more) {
+		s->s_short = true;
+		return -1;
+	}
+	memcpy(more + p->p_size, data, (size_t)size);
+	p->p_data = more;
+	p->p_size += (size_t)size;
+	s->s_replies += s->s_answers ? (size_t)size : 0;
+	set_unsent(s, true);
+	return size;
+}
+
+static long bio_control(BIO *b, int what, long number, void *pointer)
+{
+	struct utls *s = BIO_get_data(b);
+
+	(void)number, (void)pointer;
+	if (what == BIO_CTRL_EOF)
+		return s->s_ended && !s->s_in.p_size;
+	return what == BIO_CTRL_FLUSH || what == BIO_CTRL_PUSH || what == BIO_CTRL_POP;
+}
 
 BIO_METHOD *utls__method(void)
 {
@@ -140,6 +176,51 @@ BIO_METHOD *utls__method(void)
 		BIO_meth_set_ctrl(m, bio_control);
 	}
 	return m;
+}
+
+static bool is_address(const char *host)
+{
+	unsigned char binary[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, host, binary) == 1
+	       || inet_pton(AF_INET6, host, binary) == 1;
+}
+
+static int set_host(struct utls *s, const char *host)
+{
+	SSL *ssl = s->s_ssl;
+
+	if (!(s->s_set->e_flags & UTLS_CLIENT)) {
+		SSL_set_accept_state(ssl);
+		return host ? -EINVAL : 0;
+	}
+	SSL_set_connect_state(ssl);
+	if (!host)
+		return s->s_set->e_flags & UTLS_UNVERIFIED ? 0 : -EINVAL;
+	if (is_address(host))
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
+		       ? 0 : -ENOMEM;
+	if (!*host || strlen(host) > TLSEXT_MAXLEN_host_name)
+		return -EINVAL;
+	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1
+	       ? 0 : -ENOMEM;
+}
+
+/* What ends without an end of the stream may be resumed: its reader was told. */
+void utls_free(struct utls *s)
+{
+	if (!s)
+		return;
+	if (s->s_complete && !s->s_error)
+		SSL_set_shutdown(s->s_ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+	SSL_free(s->s_ssl);
+	ERR_clear_error();
+	utls__release_set(s->s_set);
+	free(s->s_in.p_data);
+	free(s->s_out.p_data);
+	free(s->s_sending.p_data);
+	pthread_mutex_destroy(&s->s_lock);
+	free(s);
 }
 
 /* Sessions. */
@@ -171,49 +252,287 @@ int utls_create(struct utls_context *k, int fd, const char *host, struct utls **
 	return rc;
 }
 
-static int set_host(struct utls *s, const char *host)
-{
-	SSL *ssl = s->s_ssl;
+/* Calls. */
 
-	if (!(s->s_set->e_flags & UTLS_CLIENT)) {
-		SSL_set_accept_state(ssl);
-		return host ? -EINVAL : 0;
+/* No other thread is inside a call of these ways until end(). */
+static int begin(struct utls *s, unsigned ways)
+{
+	uint8_t busy = __atomic_load_n(&s->s_busy, __ATOMIC_RELAXED);
+
+	do {
+		if (busy & ways)
+			return -EBUSY;
+	} while (!__atomic_compare_exchange_n(&s->s_busy, &busy, (uint8_t)(busy | ways),
+					      true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	return 0;
+}
+
+/* For a few lines without a switch. */
+static void lock(struct utls *s)
+{
+	pthread_mutex_lock(&s->s_lock);
+}
+
+/* The queue is empty as a rule, and to clear it takes ten times as long as to look. */
+static void clear_errors(void)
+{
+	if (ERR_peek_error())
+		ERR_clear_error();
+}
+
+/* Input. */
+
+/* Else a call of OpenSSL would only say that it wants more. */
+static bool may_read(const struct utls *s)
+{
+	return s->s_in.p_size || s->s_ended || SSL_has_pending(s->s_ssl)
+	       || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
+}
+
+/* The first error in the queue has the cause. */
+static int classify(struct utls *s, enum call call, int rc)
+{
+	int kind = SSL_get_error(s->s_ssl, rc);
+	unsigned long code = ERR_peek_error();
+
+	if (kind == SSL_ERROR_WANT_READ && call != WRITE && call != SHUTDOWN)
+		return WANTS;
+	if (kind == SSL_ERROR_ZERO_RETURN && call == READ)
+		return 0;
+	s->s_code = code;
+	if (s->s_short || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE)
+		s->s_error = -ENOMEM;
+	else if (ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+		 || kind == SSL_ERROR_ZERO_RETURN)
+		s->s_error = -ECONNRESET;
+	else
+		s->s_error = -EPROTO;
+	return s->s_error;
+}
+
+static int call_ssl(struct utls *s, enum call call, void *buffer, int size)
+{
+	bool shut = SSL_get_shutdown(s->s_ssl) & SSL_SENT_SHUTDOWN;
+	int rc;
+
+	switch (call) {
+	case HANDSHAKE:
+		rc = SSL_do_handshake(s->s_ssl);
+		s->s_complete |= rc == 1;
+		s->s_vain = rc == 1 ? 0 : s->s_vain;
+		break;
+	case READ:
+		if (!may_read(s))
+			return WANTS;
+		rc = SSL_read(s->s_ssl, buffer, size);
+		s->s_vain = rc > 0 ? 0 : s->s_vain;
+		break;
+	case WRITE:
+		if (shut)
+			return -EPIPE;
+		rc = SSL_write(s->s_ssl, buffer, size);
+		break;
+	default:
+		if (!s->s_complete)
+			return -ENOTCONN;
+		rc = shut ? 1 : SSL_shutdown(s->s_ssl);
+		return rc >= 0 ? 0 : classify(s, call, rc);
 	}
-	SSL_set_connect_state(ssl);
-	if (!host)
-		return s->s_set->e_flags & UTLS_UNVERIFIED ? 0 : -EINVAL;
-	if (is_address(host))
-		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
-		       ? 0 : -ENOMEM;
-	if (!*host || strlen(host) > TLSEXT_MAXLEN_host_name)
-		return -EINVAL;
-	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1
-	       ? 0 : -ENOMEM;
+	return rc > 0 ? rc : classify(s, call, rc);
 }
 
-static bool is_address(const char *host)
+static int refuse(struct utls *s, const char *text)
 {
-	unsigned char binary[sizeof(struct in6_addr)];
-
-	return inet_pton(AF_INET, host, binary) == 1
-	       || inet_pton(AF_INET6, host, binary) == 1;
+	s->s_text = text;
+	return s->s_error = -EPROTO;
 }
 
-/* What ends without an end of the stream may be resumed: its reader was told. */
-void utls_free(struct utls *s)
+static void unlock(struct utls *s)
 {
-	if (!s)
-		return;
-	if (s->s_complete && !s->s_error)
-		SSL_set_shutdown(s->s_ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
-	SSL_free(s->s_ssl);
-	ERR_clear_error();
-	utls__release_set(s->s_set);
-	free(s->s_in.p_data);
-	free(s->s_out.p_data);
-	free(s->s_sending.p_data);
-	pthread_mutex_destroy(&s->s_lock);
-	free(s);
+	pthread_mutex_unlock(&s->s_lock);
+}
+
+/*
+ * A call of OpenSSL: a number, WANTS, or an error. All that it leaves in the queue of
+ * errors is taken out, as other threads use that, too. A call may read files, for random
+ * numbers, so it is not cancelled there.
+ */
+static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
+{
+	int before = defer_cancel(), rc;
+
+	lock(s);
+	rc = s->s_error;
+	if (!rc) {
+		clear_errors();
+		s->s_begun = 0;
+		s->s_answers = call == READ;
+		rc = call_ssl(s, call, buffer, size < OUT_MAX ? (int)size : OUT_MAX);
+		clear_errors();
+		if (rc == WANTS && s->s_vain > IN_VAIN)
+			rc = refuse(s, "too many records without data");
+		else if (rc == WANTS && s->s_replies > ANSWERS)
+			rc = refuse(s, "the peer does not take replies");
+	}
+	unlock(s);
+	allow_cancel(before);
+	return rc;
+}
+
+/* Not of one that is 0: with that, no call waits. */
+static bool is_past(int64_t deadline)
+{
+	return deadline > 0 && deadline != USCHED_NEVER && usync_after(0) >= deadline;
+}
+
+/* So much of s_sending is sent. Whether there is more, in s_sending then. */
+static bool take(struct utls *s, size_t sent)
+{
+	bool more;
+
+	lock(s);
+	drop(&s->s_sending, sent);
+	if (!s->s_sending.p_size) {
+		s->s_sending = s->s_out;
+		s->s_out = (struct piece){ 0 };
+	}
+	more = s->s_sending.p_size > 0;
+	s->s_replies = more ? s->s_replies : 0;
+	set_unsent(s, more);
+	unlock(s);
+	return more;
+}
+
+/* The caller has the turn. */
+static int send_all(struct utls *s, int64_t deadline)
+{
+	const struct piece *p = &s->s_sending;
+	ssize_t n = 0;
+
+	while (take(s, (size_t)n)) {
+		n = unet_write(s->s_fd, p->p_data + p->p_at, p->p_size - p->p_at,
+			       deadline);
+		if (n < 0)
+			return (int)n;
+	}
+	return 0;
+}
+
+static bool is_unsent(struct utls *s)
+{
+	bool is;
+
+	lock(s);
+	is = s->s_unsent;
+	unlock(s);
+	return is;
+}
+
+/* Output. */
+
+/* Of what this thread has added nothing is left then: 0. */
+static int flush(struct utls *s, int64_t deadline)
+{
+	bool more = __atomic_load_n(&s->s_unsent, __ATOMIC_RELAXED);
+
+	for (bool again = false; more; again = true) {
+		int rc = again && is_past(deadline) ? -ETIMEDOUT
+			: usync_mutex_lock(&s->s_turn, deadline);
+
+		if (rc)
+			return rc;
+		rc = send_all(s, deadline);
+		usync_mutex_unlock(&s->s_turn);
+		if (rc)
+			return rc;
+		more = is_unsent(s);
+	}
+	return 0;
+}
+
+/* Left over from the last call of OpenSSL. */
+static bool has_bytes(struct utls *s)
+{
+	bool has;
+
+	lock(s);
+	has = s->s_in.p_size > 0;
+	unlock(s);
+	return has;
+}
+
+static void put_input(struct utls *s, char *data, size_t size, size_t room)
+{
+	char *fit = room > IN_FEW && size ? realloc(data, size) : NULL;
+
+	s->s_much = size >= IN_FEW;
+	if (!size)
+		free(data);
+	lock(s);
+	s->s_in = (struct piece){ fit ? fit : size ? data : NULL, 0, size };
+	s->s_ended |= size == 0;
+	unlock(s);
+}
+
+/*
+ * Reads what there is, into a buffer that is there only while there is something: a
+ * thread waits without one. It is small until a read fills it.
+ */
+static int fill(struct utls *s, int64_t deadline)
+{
+	for (;;) {
+		size_t room = s->s_much ? IN_MAX : IN_FEW;
+		char *data = malloc(room);
+		ssize_t n = data ? unet_read(s->s_fd, data, room, 0) : -ENOMEM;
+		int rc;
+
+		if (n >= 0) {
+			put_input(s, data, (size_t)n, room);
+			return 0;
+		}
+		free(data);
+		if (n != -ETIMEDOUT)
+			return (int)n;
+		rc = unet_wait_readable(s->s_fd, deadline);
+		if (rc)
+			return rc;
+	}
+}
+
+/*
+ * Gives OpenSSL bytes. A peer that always has some, and no data among them, does not pass
+ * the deadline.
+ */
+static int get_more(struct utls *s, bool again, int64_t deadline)
+{
+	int rc;
+
+	if (again && is_past(deadline))
+		return -ETIMEDOUT;
+	if (!has_bytes(s))
+		return fill(s, deadline);
+	rc = ustack_yield();
+	return rc == -ECANCELED && deadline > 0 ? rc : 0;
+}
+
+static int handshake(struct utls *s, int64_t deadline)
+{
+	int rc, sent = 0;
+
+	for (bool again = false; !sent; again = true) {
+		rc = call_once(s, HANDSHAKE, NULL, 0);
+		sent = flush(s, rc < 0 && rc != WANTS ? 0 : deadline);
+		if (rc != WANTS)
+			return rc < 0 ? rc : sent;
+		if (!sent)
+			sent = get_more(s, again, deadline);
+	}
+	return sent;
+}
+
+static void end(struct utls *s, unsigned ways)
+{
+	__atomic_fetch_and(&s->s_busy, (uint8_t)~ways, __ATOMIC_RELEASE);
 }
 
 int utls_handshake(struct utls *s, int64_t deadline)
@@ -227,6 +546,36 @@ int utls_handshake(struct utls *s, int64_t deadline)
 	return rc;
 }
 
+/* Before the first transfer: a handshake has both ways, and the caller has one. */
+static int complete(struct utls *s, unsigned other, int64_t deadline)
+{
+	int rc = s->s_complete ? 0 : begin(s, other);
+
+	if (rc || s->s_complete)
+		return rc;
+	rc = handshake(s, deadline);
+	end(s, other);
+	return rc;
+}
+
+/* What OpenSSL answers to the peer is sent if that needs no wait, or by the next call. */
+static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t deadline)
+{
+	int rc = complete(s, WRITES, deadline);
+
+	for (bool again = false; !rc; again = true) {
+		int n = call_once(s, READ, buffer, size);
+
+		flush(s, 0);
+		if (n > 0 && !again && usched__spell(true) == SPELL_OVER)
+			budget_yield();         /* there may be thousands of records */
+		if (n != WANTS)
+			return n;
+		rc = get_more(s, again, deadline);
+	}
+	return rc;
+}
+
 ssize_t utls_read(struct utls *s, void *buffer, size_t size, int64_t deadline)
 {
 	ssize_t n = begin(s, READS);
@@ -236,6 +585,22 @@ ssize_t utls_read(struct utls *s, void *buffer, size_t size, int64_t deadline)
 	n = size ? read_some(s, buffer, size, deadline) : 0;
 	end(s, READS);
 	return n;
+}
+
+static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
+			  int64_t deadline)
+{
+	int rc = complete(s, READS, deadline), n;
+
+	if (!rc)
+		rc = flush(s, deadline);
+	if (rc)
+		return rc;
+	n = call_once(s, WRITE, (void *)(uintptr_t)buffer, size);
+	rc = flush(s, n < 0 ? 0 : deadline);
+	if (n < 0 || !rc || rc == -ETIMEDOUT || rc == -ECANCELED || rc == -ENOMEM)
+		return n;
+	return rc;
 }
 
 ssize_t utls_write(struct utls *s, const void *buffer, size_t size, int64_t deadline)
@@ -284,6 +649,17 @@ int utls_write_all(struct utls *s, const void *buffer, size_t size, size_t *done
 	return (int)n;
 }
 
+static bool has_input(struct utls *s)
+{
+	bool has;
+
+	lock(s);
+	has = s->s_error || s->s_in.p_size || SSL_pending(s->s_ssl)
+	      || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
+	unlock(s);
+	return has;
+}
+
 int utls_wait_readable(struct utls *s, int64_t deadline)
 {
 	int rc = begin(s, READS);
@@ -309,15 +685,6 @@ int utls_shutdown(struct utls *s, int64_t deadline)
 	return rc;
 }
 
-/* For ubuf.h. */
-
-const struct ubuf_ops *utls_ops(void)
-{
-	static const struct ubuf_ops ops = { read_op, write_op, wait_op, flush_op };
-
-	return &ops;
-}
-
 static ssize_t read_op(void *peer, void *buffer, size_t size, int64_t deadline)
 {
 	return utls_read(peer, buffer, size, deadline);
@@ -336,6 +703,15 @@ static int wait_op(void *peer, int64_t deadline)
 static int flush_op(void *peer, int64_t deadline)
 {
 	return utls_write_all(peer, NULL, 0, NULL, deadline);
+}
+
+/* For ubuf.h. */
+
+const struct ubuf_ops *utls_ops(void)
+{
+	static const struct ubuf_ops ops = { read_op, write_op, wait_op, flush_op };
+
+	return &ops;
 }
 
 /* What is known. */
@@ -411,417 +787,4 @@ int utls_resume(struct utls *s, struct utls_ticket *ticket)
 void utls_ticket_free(struct utls_ticket *ticket)
 {
 	SSL_SESSION_free((SSL_SESSION *)(void *)ticket);
-}
-
-/* Calls. */
-
-/* No other thread is inside a call of these ways until end(). */
-static int begin(struct utls *s, unsigned ways)
-{
-	uint8_t busy = __atomic_load_n(&s->s_busy, __ATOMIC_RELAXED);
-
-	do {
-		if (busy & ways)
-			return -EBUSY;
-	} while (!__atomic_compare_exchange_n(&s->s_busy, &busy, (uint8_t)(busy | ways),
-					      true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
-	return 0;
-}
-
-static void end(struct utls *s, unsigned ways)
-{
-	__atomic_fetch_and(&s->s_busy, (uint8_t)~ways, __ATOMIC_RELEASE);
-}
-
-static int handshake(struct utls *s, int64_t deadline)
-{
-	int rc, sent = 0;
-
-	for (bool again = false; !sent; again = true) {
-		rc = call_once(s, HANDSHAKE, NULL, 0);
-		sent = flush(s, rc < 0 && rc != WANTS ? 0 : deadline);
-		if (rc != WANTS)
-			return rc < 0 ? rc : sent;
-		if (!sent)
-			sent = get_more(s, again, deadline);
-	}
-	return sent;
-}
-
-/* Before the first transfer: a handshake has both ways, and the caller has one. */
-static int complete(struct utls *s, unsigned other, int64_t deadline)
-{
-	int rc = s->s_complete ? 0 : begin(s, other);
-
-	if (rc || s->s_complete)
-		return rc;
-	rc = handshake(s, deadline);
-	end(s, other);
-	return rc;
-}
-
-/* What OpenSSL answers to the peer is sent if that needs no wait, or by the next call. */
-static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t deadline)
-{
-	int rc = complete(s, WRITES, deadline);
-
-	for (bool again = false; !rc; again = true) {
-		int n = call_once(s, READ, buffer, size);
-
-		flush(s, 0);
-		if (n > 0 && !again && usched__spell(true) == SPELL_OVER)
-			budget_yield();         /* there may be thousands of records */
-		if (n != WANTS)
-			return n;
-		rc = get_more(s, again, deadline);
-	}
-	return rc;
-}
-
-static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
-			  int64_t deadline)
-{
-	int rc = complete(s, READS, deadline), n;
-
-	if (!rc)
-		rc = flush(s, deadline);
-	if (rc)
-		return rc;
-	n = call_once(s, WRITE, (void *)(uintptr_t)buffer, size);
-	rc = flush(s, n < 0 ? 0 : deadline);
-	if (n < 0 || !rc || rc == -ETIMEDOUT || rc == -ECANCELED || rc == -ENOMEM)
-		return n;
-	return rc;
-}
-
-/*
- * A call of OpenSSL: a number, WANTS, or an error. All that it leaves in the queue of
- * errors is taken out, as other threads use that, too. A call may read files, for random
- * numbers, so it is not cancelled there.
- */
-static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
-{
-	int before = defer_cancel(), rc;
-
-	lock(s);
-	rc = s->s_error;
-	if (!rc) {
-		clear_errors();
-		s->s_begun = 0;
-		s->s_answers = call == READ;
-		rc = call_ssl(s, call, buffer, size < OUT_MAX ? (int)size : OUT_MAX);
-		clear_errors();
-		if (rc == WANTS && s->s_vain > IN_VAIN)
-			rc = refuse(s, "too many records without data");
-		else if (rc == WANTS && s->s_replies > ANSWERS)
-			rc = refuse(s, "the peer does not take replies");
-	}
-	unlock(s);
-	allow_cancel(before);
-	return rc;
-}
-
-static int call_ssl(struct utls *s, enum call call, void *buffer, int size)
-{
-	bool shut = SSL_get_shutdown(s->s_ssl) & SSL_SENT_SHUTDOWN;
-	int rc;
-
-	switch (call) {
-	case HANDSHAKE:
-		rc = SSL_do_handshake(s->s_ssl);
-		s->s_complete |= rc == 1;
-		s->s_vain = rc == 1 ? 0 : s->s_vain;
-		break;
-	case READ:
-		if (!may_read(s))
-			return WANTS;
-		rc = SSL_read(s->s_ssl, buffer, size);
-		s->s_vain = rc > 0 ? 0 : s->s_vain;
-		break;
-	case WRITE:
-		if (shut)
-			return -EPIPE;
-		rc = SSL_write(s->s_ssl, buffer, size);
-		break;
-	default:
-		if (!s->s_complete)
-			return -ENOTCONN;
-		rc = shut ? 1 : SSL_shutdown(s->s_ssl);
-		return rc >= 0 ? 0 : classify(s, call, rc);
-	}
-	return rc > 0 ? rc : classify(s, call, rc);
-}
-
-/* The first error in the queue has the cause. */
-static int classify(struct utls *s, enum call call, int rc)
-{
-	int kind = SSL_get_error(s->s_ssl, rc);
-	unsigned long code = ERR_peek_error();
-
-	if (kind == SSL_ERROR_WANT_READ && call != WRITE && call != SHUTDOWN)
-		return WANTS;
-	if (kind == SSL_ERROR_ZERO_RETURN && call == READ)
-		return 0;
-	s->s_code = code;
-	if (s->s_short || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE)
-		s->s_error = -ENOMEM;
-	else if (ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING
-		 || kind == SSL_ERROR_ZERO_RETURN)
-		s->s_error = -ECONNRESET;
-	else
-		s->s_error = -EPROTO;
-	return s->s_error;
-}
-
-static int refuse(struct utls *s, const char *text)
-{
-	s->s_text = text;
-	return s->s_error = -EPROTO;
-}
-
-/* The queue is empty as a rule, and to clear it takes ten times as long as to look. */
-static void clear_errors(void)
-{
-	if (ERR_peek_error())
-		ERR_clear_error();
-}
-
-/* Input. */
-
-/* Else a call of OpenSSL would only say that it wants more. */
-static bool may_read(const struct utls *s)
-{
-	return s->s_in.p_size || s->s_ended || SSL_has_pending(s->s_ssl)
-	       || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
-}
-
-static bool has_input(struct utls *s)
-{
-	bool has;
-
-	lock(s);
-	has = s->s_error || s->s_in.p_size || SSL_pending(s->s_ssl)
-	      || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
-	unlock(s);
-	return has;
-}
-
-/* Not of one that is 0: with that, no call waits. */
-static bool is_past(int64_t deadline)
-{
-	return deadline > 0 && deadline != USCHED_NEVER && usync_after(0) >= deadline;
-}
-
-/*
- * Gives OpenSSL bytes. A peer that always has some, and no data among them, does not pass
- * the deadline.
- */
-static int get_more(struct utls *s, bool again, int64_t deadline)
-{
-	int rc;
-
-	if (again && is_past(deadline))
-		return -ETIMEDOUT;
-	if (!has_bytes(s))
-		return fill(s, deadline);
-	rc = ustack_yield();
-	return rc == -ECANCELED && deadline > 0 ? rc : 0;
-}
-
-/* Left over from the last call of OpenSSL. */
-static bool has_bytes(struct utls *s)
-{
-	bool has;
-
-	lock(s);
-	has = s->s_in.p_size > 0;
-	unlock(s);
-	return has;
-}
-
-/*
- * Reads what there is, into a buffer that is there only while there is something: a
- * thread waits without one. It is small until a read fills it.
- */
-static int fill(struct utls *s, int64_t deadline)
-{
-	for (;;) {
-		size_t room = s->s_much ? IN_MAX : IN_FEW;
-		char *data = malloc(room);
-		ssize_t n = data ? unet_read(s->s_fd, data, room, 0) : -ENOMEM;
-		int rc;
-
-		if (n >= 0) {
-			put_input(s, data, (size_t)n, room);
-			return 0;
-		}
-		free(data);
-		if (n != -ETIMEDOUT)
-			return (int)n;
-		rc = unet_wait_readable(s->s_fd, deadline);
-		if (rc)
-			return rc;
-	}
-}
-
-static void put_input(struct utls *s, char *data, size_t size, size_t room)
-{
-	char *fit = room > IN_FEW && size ? realloc(data, size) : NULL;
-
-	s->s_much = size >= IN_FEW;
-	if (!size)
-		free(data);
-	lock(s);
-	s->s_in = (struct piece){ fit ? fit : size ? data : NULL, 0, size };
-	s->s_ended |= size == 0;
-	unlock(s);
-}
-
-/* Output. */
-
-/* Of what this thread has added nothing is left then: 0. */
-static int flush(struct utls *s, int64_t deadline)
-{
-	bool more = __atomic_load_n(&s->s_unsent, __ATOMIC_RELAXED);
-
-	for (bool again = false; more; again = true) {
-		int rc = again && is_past(deadline) ? -ETIMEDOUT
-			: usync_mutex_lock(&s->s_turn, deadline);
-
-		if (rc)
-			return rc;
-		rc = send_all(s, deadline);
-		usync_mutex_unlock(&s->s_turn);
-		if (rc)
-			return rc;
-		more = is_unsent(s);
-	}
-	return 0;
-}
-
-/* The caller has the turn. */
-static int send_all(struct utls *s, int64_t deadline)
-{
-	const struct piece *p = &s->s_sending;
-	ssize_t n = 0;
-
-	while (take(s, (size_t)n)) {
-		n = unet_write(s->s_fd, p->p_data + p->p_at, p->p_size - p->p_at,
-			       deadline);
-		if (n < 0)
-			return (int)n;
-	}
-	return 0;
-}
-
-static bool is_unsent(struct utls *s)
-{
-	bool is;
-
-	lock(s);
-	is = s->s_unsent;
-	unlock(s);
-	return is;
-}
-
-/* So much of s_sending is sent. Whether there is more, in s_sending then. */
-static bool take(struct utls *s, size_t sent)
-{
-	bool more;
-
-	lock(s);
-	drop(&s->s_sending, sent);
-	if (!s->s_sending.p_size) {
-		s->s_sending = s->s_out;
-		s->s_out = (struct piece){ 0 };
-	}
-	more = s->s_sending.p_size > 0;
-	s->s_replies = more ? s->s_replies : 0;
-	set_unsent(s, more);
-	unlock(s);
-	return more;
-}
-
-static void set_unsent(struct utls *s, bool is)
-{
-	__atomic_store_n(&s->s_unsent, is, __ATOMIC_RELAXED);
-}
-
-/* The first `size' bytes are gone. */
-static void drop(struct piece *p, size_t size)
-{
-	p->p_at += size;
-	if (p->p_at < p->p_size)
-		return;
-	free(p->p_data);
-	*p = (struct piece){ 0 };
-}
-
-/* For a few lines without a switch. */
-static void lock(struct utls *s)
-{
-	pthread_mutex_lock(&s->s_lock);
-}
-
-static void unlock(struct utls *s)
-{
-	pthread_mutex_unlock(&s->s_lock);
-}
-
-/* The BIO: memory. OpenSSL calls it under s_lock. */
-
-static int bio_read(BIO *b, char *data, int size)
-{
-	struct utls *s = BIO_get_data(b);
-	size_t n = s->s_in.p_size - s->s_in.p_at;
-
-	BIO_clear_retry_flags(b);
-	if (n > 0 && size == SSL3_RT_HEADER_LENGTH && s->s_begun == AT_ONCE) {
-		BIO_set_retry_read(b);
-		return -1;
-	}
-	if (n == 0) {
-		if (!s->s_ended)
-			BIO_set_retry_read(b);
-		return s->s_ended ? 0 : -1;
-	}
-	if (size == SSL3_RT_HEADER_LENGTH) {    /* or a record's last bytes, at times */
-		s->s_begun++;
-		s->s_vain++;
-	}
-	if (n > (size_t)size)
-		n = (size_t)size;
-	memcpy(data, s->s_in.p_data + s->s_in.p_at, n);
-	drop(&s->s_in, n);
-	return (int)n;
-}
-
-/* Takes all: a call of OpenSSL writes two records at most, or a flight of a handshake. */
-static int bio_write(BIO *b, const char *data, int size)
-{
-	struct utls *s = BIO_get_data(b);
-	struct piece *p = &s->s_out;
-	char *more = realloc(p->p_data, p->p_size + (size_t)size);
-
-	BIO_clear_retry_flags(b);
-	if (!more) {
-		s->s_short = true;
-		return -1;
-	}
-	memcpy(more + p->p_size, data, (size_t)size);
-	p->p_data = more;
-	p->p_size += (size_t)size;
-	s->s_replies += s->s_answers ? (size_t)size : 0;
-	set_unsent(s, true);
-	return size;
-}
-
-static long bio_control(BIO *b, int what, long number, void *pointer)
-{
-	struct utls *s = BIO_get_data(b);
-
-	(void)number, (void)pointer;
-	if (what == BIO_CTRL_EOF)
-		return s->s_ended && !s->s_in.p_size;
-	return what == BIO_CTRL_FLUSH || what == BIO_CTRL_PUSH || what == BIO_CTRL_POP;
 }

@@ -22,20 +22,227 @@ struct utls_context {
 	struct utls_set *k_set;         /* under the lock; held */
 };
 
-static int  load(const struct utls_conf *conf, struct utls_set **set, const char **why);
-static bool is_sound(const struct utls_conf *conf);
-static int  fill(struct utls_set *e, const struct utls_conf *conf);
-static int  set_alpn(struct utls_set *e, const char *text);
-static int  make(struct utls_set *e, const struct utls_conf *conf,
-		 const struct utls_certificate *t, SSL_CTX **made);
-static void set_defaults(SSL_CTX *c, struct utls_set *e);
-static int  no_password(char *buffer, int size, int writing, void *arg);
-static int  load_certificate(SSL_CTX *c, const struct utls_certificate *t);
-static int  load_authorities(SSL_CTX *c, const struct utls_conf *conf);
-static int  failure(const char **why);
-static int  choose_certificate(SSL *ssl, int *alert, void *arg);
-static int  choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *size,
-			    const unsigned char *in, unsigned in_size, void *arg);
+static bool is_sound(const struct utls_conf *conf)
+{
+	bool client = conf->f_flags & UTLS_CLIENT;
+	unsigned wrong = client ? UTLS_VERIFY | UTLS_ASK : UTLS_UNVERIFIED;
+
+	for (size_t i = 0; i < conf->f_count; i++)
+		if (!conf->f_certificates[i].t_chain || !conf->f_certificates[i].t_key)
+			return false;
+	return !(conf->f_flags & (wrong | ~15u))
+	       && (client ? conf->f_count <= 1 : conf->f_count > 0)
+	       && (conf->f_authorities || !(conf->f_flags & (UTLS_VERIFY | UTLS_ASK)));
+}
+
+/* From names between commas to names behind their lengths. */
+static int set_alpn(struct utls_set *e, const char *text)
+{
+	size_t size = strlen(text) + 1, from = 0;
+
+	if (size > UINT16_MAX)
+		return -EINVAL;
+	e->e_alpn = malloc(size);
+	if (!e->e_alpn)
+		return -ENOMEM;
+	e->e_alpn_size = (unsigned)size;
+	while (from < size) {
+		size_t n = strcspn(text + from, ",");
+
+		if (n == 0 || n > 255)
+			return -EINVAL;
+		e->e_alpn[from] = (unsigned char)n;
+		memcpy(e->e_alpn + from + 1, text + from, n);
+		from += n + 1;
+	}
+	return 0;
+}
+
+/* By default OpenSSL asks on the terminal. */
+static int no_password(char *buffer, int size, int writing, void *arg)
+{
+	(void)buffer, (void)size, (void)writing, (void)arg;
+	return -1;
+}
+
+/* OpenSSL has the handshake go on with the first context if there is no better one. */
+static int choose_certificate(SSL *ssl, int *alert, void *arg)
+{
+	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+	struct utls_set *e = arg;
+
+	(void)alert;
+	for (size_t i = 0; name && i < e->e_count; i++) {
+		X509 *x = SSL_CTX_get0_certificate(e->e_contexts[i]);
+
+		if (X509_check_host(x, name, 0, 0, NULL) != 1)
+			continue;
+		if (i > 0)
+			SSL_set_SSL_CTX(ssl, e->e_contexts[i]);
+		break;
+	}
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static void set_defaults(SSL_CTX *c, struct utls_set *e)
+{
+	static const unsigned char id[] = "usched";
+
+	SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
+	if (SSL_CTX_get_security_level(c) < 2)
+		SSL_CTX_set_security_level(c, 2);
+	SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION
+			       | SSL_OP_CIPHER_SERVER_PREFERENCE);
+	SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_default_passwd_cb(c, no_password);
+	/* Tickets have all that is needed, so nothing is kept here. */
+	SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_session_id_context(c, id, sizeof id - 1);
+	if (!(e->e_flags & UTLS_CLIENT)) {
+		SSL_CTX_set_tlsext_servername_callback(c, choose_certificate);
+		SSL_CTX_set_tlsext_servername_arg(c, e);
+	}
+}
+
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *size,
+			   const unsigned char *in, unsigned in_size, void *arg)
+{
+	const struct utls_set *e = arg;
+	unsigned char *chosen;
+
+	(void)ssl;
+	if (SSL_select_next_proto(&chosen, size, e->e_alpn, e->e_alpn_size, in, in_size)
+	    != OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*out = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static int load_certificate(SSL_CTX *c, const struct utls_certificate *t)
+{
+	return SSL_CTX_use_certificate_chain_file(c, t->t_chain) == 1
+	       && SSL_CTX_use_PrivateKey_file(c, t->t_key, SSL_FILETYPE_PEM) == 1
+	       && SSL_CTX_check_private_key(c) == 1 ? 0 : -EPROTO;
+}
+
+static int load_authorities(SSL_CTX *c, const struct utls_conf *conf)
+{
+	const char *file = conf->f_authorities;
+	unsigned flags = conf->f_flags;
+	int mode = flags & UTLS_VERIFY ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+		   : flags & UTLS_ASK ? SSL_VERIFY_PEER
+		   : (flags & (UTLS_CLIENT | UTLS_UNVERIFIED)) == UTLS_CLIENT
+		   ? SSL_VERIFY_PEER : SSL_VERIFY_NONE;
+
+	SSL_CTX_set_verify(c, mode, NULL);
+	if (file && SSL_CTX_load_verify_file(c, file) != 1)
+		return -EPROTO;
+	if (file && !(flags & UTLS_CLIENT)) {
+		STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
+
+		if (!names)
+			return -EPROTO;
+		SSL_CTX_set_client_CA_list(c, names);
+	}
+	if (!file && flags & UTLS_CLIENT && SSL_CTX_set_default_verify_paths(c) != 1)
+		return -EPROTO;
+	return 0;
+}
+
+static int make(struct utls_set *e, const struct utls_conf *conf,
+		const struct utls_certificate *t, SSL_CTX **made)
+{
+	bool client = e->e_flags & UTLS_CLIENT;
+	SSL_CTX *c = SSL_CTX_new(client ? TLS_client_method() : TLS_server_method());
+	int rc;
+
+	*made = c;
+	if (!c)
+		return -ENOMEM;
+	set_defaults(c, e);
+	if (e->e_alpn && client
+	    && SSL_CTX_set_alpn_protos(c, e->e_alpn, e->e_alpn_size))
+		return -ENOMEM;
+	if (e->e_alpn && !client)
+		SSL_CTX_set_alpn_select_cb(c, choose_protocol, e);
+	rc = t ? load_certificate(c, t) : 0;
+	return rc ? rc : load_authorities(c, conf);
+}
+
+/* 0; -ENOMEM; -EINVAL; -EPROTO: OpenSSL's queue of errors has more. */
+static int fill(struct utls_set *e, const struct utls_conf *conf)
+{
+	int rc = conf->f_alpn ? set_alpn(e, conf->f_alpn) : 0;
+
+	e->e_method = utls__method();
+	if (!e->e_method)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->e_count && !rc; i++)
+		rc = make(e, conf, conf->f_count ? &conf->f_certificates[i] : NULL,
+			  &e->e_contexts[i]);
+	return rc;
+}
+
+/* The first error has the cause. */
+static int failure(const char **why)
+{
+	unsigned long code = ERR_peek_error();
+
+	*why = ERR_reason_error_string(code);
+	if (ERR_SYSTEM_ERROR(code)) {
+		*why = "a file cannot be read";
+		return -ERR_GET_REASON(code);
+	}
+	if (ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE)
+		return -ENOMEM;
+	if (!*why)
+		*why = "OpenSSL does not say";
+	return -EPROTO;
+}
+
+void utls__release_set(struct utls_set *e)
+{
+	if (__atomic_fetch_sub(&e->e_holds, 1, __ATOMIC_ACQ_REL) > 1)
+		return;
+	for (size_t i = 0; i < e->e_count; i++)
+		SSL_CTX_free(e->e_contexts[i]);
+	BIO_meth_free(e->e_method);
+	free(e->e_alpn);
+	free(e);
+}
+
+/* As calls of the library: no cancellation point, though it reads files. */
+static int load(const struct utls_conf *conf, struct utls_set **set, const char **why)
+{
+	size_t count = conf->f_count ? conf->f_count : 1;
+	int before, rc = -EINVAL;
+	const char *unused;
+	struct utls_set *e;
+
+	why = why ? why : &unused;
+	*why = "the configuration makes no sense";
+	if (!is_sound(conf))
+		return rc;
+	*why = "out of memory";
+	e = calloc(1, sizeof *e + count * sizeof *e->e_contexts);
+	if (!e)
+		return -ENOMEM;
+	e->e_holds = 1;
+	e->e_flags = conf->f_flags;
+	e->e_count = count;
+	before = defer_cancel();
+	ERR_clear_error();
+	rc = fill(e, conf);
+	if (rc == -EPROTO)
+		rc = failure(why);
+	ERR_clear_error();
+	if (rc)
+		utls__release_set(e);
+	else
+		*set = e, *why = "";
+	allow_cancel(before);
+	return rc;
+}
 
 int utls_context_create(const struct utls_conf *conf, struct utls_context **context,
 			const char **why)
@@ -89,226 +296,4 @@ struct utls_set *utls__hold_set(struct utls_context *k)
 	__atomic_fetch_add(&e->e_holds, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&k->k_lock);
 	return e;
-}
-
-void utls__release_set(struct utls_set *e)
-{
-	if (__atomic_fetch_sub(&e->e_holds, 1, __ATOMIC_ACQ_REL) > 1)
-		return;
-	for (size_t i = 0; i < e->e_count; i++)
-		SSL_CTX_free(e->e_contexts[i]);
-	BIO_meth_free(e->e_method);
-	free(e->e_alpn);
-	free(e);
-}
-
-/* As calls of the library: no cancellation point, though it reads files. */
-static int load(const struct utls_conf *conf, struct utls_set **set, const char **why)
-{
-	size_t count = conf->f_count ? conf->f_count : 1;
-	int before, rc = -EINVAL;
-	const char *unused;
-	struct utls_set *e;
-
-	why = why ? why : &unused;
-	*why = "the configuration makes no sense";
-	if (!is_sound(conf))
-		return rc;
-	*why = "out of memory";
-	e = calloc(1, sizeof *e + count * sizeof *e->e_contexts);
-	if (!e)
-		return -ENOMEM;
-	e->e_holds = 1;
-	e->e_flags = conf->f_flags;
-	e->e_count = count;
-	before = defer_cancel();
-	ERR_clear_error();
-	rc = fill(e, conf);
-	if (rc == -EPROTO)
-		rc = failure(why);
-	ERR_clear_error();
-	if (rc)
-		utls__release_set(e);
-	else
-		*set = e, *why = "";
-	allow_cancel(before);
-	return rc;
-}
-
-static bool is_sound(const struct utls_conf *conf)
-{
-	bool client = conf->f_flags & UTLS_CLIENT;
-	unsigned wrong = client ? UTLS_VERIFY | UTLS_ASK : UTLS_UNVERIFIED;
-
-	for (size_t i = 0; i < conf->f_count; i++)
-		if (!conf->f_certificates[i].t_chain || !conf->f_certificates[i].t_key)
-			return false;
-	return !(conf->f_flags & (wrong | ~15u))
-	       && (client ? conf->f_count <= 1 : conf->f_count > 0)
-	       && (conf->f_authorities || !(conf->f_flags & (UTLS_VERIFY | UTLS_ASK)));
-}
-
-/* 0; -ENOMEM; -EINVAL; -EPROTO: OpenSSL's queue of errors has more. */
-static int fill(struct utls_set *e, const struct utls_conf *conf)
-{
-	int rc = conf->f_alpn ? set_alpn(e, conf->f_alpn) : 0;
-
-	e->e_method = utls__method();
-	if (!e->e_method)
-		return -ENOMEM;
-	for (size_t i = 0; i < e->e_count && !rc; i++)
-		rc = make(e, conf, conf->f_count ? &conf->f_certificates[i] : NULL,
-			  &e->e_contexts[i]);
-	return rc;
-}
-
-/* From names between commas to names behind their lengths. */
-static int set_alpn(struct utls_set *e, const char *text)
-{
-	size_t size = strlen(text) + 1, from = 0;
-
-	if (size > UINT16_MAX)
-		return -EINVAL;
-	e->e_alpn = malloc(size);
-	if (!e->e_alpn)
-		return -ENOMEM;
-	e->e_alpn_size = (unsigned)size;
-	while (from < size) {
-		size_t n = strcspn(text + from, ",");
-
-		if (n == 0 || n > 255)
-			return -EINVAL;
-		e->e_alpn[from] = (unsigned char)n;
-		memcpy(e->e_alpn + from + 1, text + from, n);
-		from += n + 1;
-	}
-	return 0;
-}
-
-static int make(struct utls_set *e, const struct utls_conf *conf,
-		const struct utls_certificate *t, SSL_CTX **made)
-{
-	bool client = e->e_flags & UTLS_CLIENT;
-	SSL_CTX *c = SSL_CTX_new(client ? TLS_client_method() : TLS_server_method());
-	int rc;
-
-	*made = c;
-	if (!c)
-		return -ENOMEM;
-	set_defaults(c, e);
-	if (e->e_alpn && client
-	    && SSL_CTX_set_alpn_protos(c, e->e_alpn, e->e_alpn_size))
-		return -ENOMEM;
-	if (e->e_alpn && !client)
-		SSL_CTX_set_alpn_select_cb(c, choose_protocol, e);
-	rc = t ? load_certificate(c, t) : 0;
-	return rc ? rc : load_authorities(c, conf);
-}
-
-static void set_defaults(SSL_CTX *c, struct utls_set *e)
-{
-	static const unsigned char id[] = "usched";
-
-	SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
-	if (SSL_CTX_get_security_level(c) < 2)
-		SSL_CTX_set_security_level(c, 2);
-	SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION
-			       | SSL_OP_CIPHER_SERVER_PREFERENCE);
-	SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set_default_passwd_cb(c, no_password);
-	/* Tickets have all that is needed, so nothing is kept here. */
-	SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_session_id_context(c, id, sizeof id - 1);
-	if (!(e->e_flags & UTLS_CLIENT)) {
-		SSL_CTX_set_tlsext_servername_callback(c, choose_certificate);
-		SSL_CTX_set_tlsext_servername_arg(c, e);
-	}
-}
-
-/* By default OpenSSL asks on the terminal. */
-static int no_password(char *buffer, int size, int writing, void *arg)
-{
-	(void)buffer, (void)size, (void)writing, (void)arg;
-	return -1;
-}
-
-static int load_certificate(SSL_CTX *c, const struct utls_certificate *t)
-{
-	return SSL_CTX_use_certificate_chain_file(c, t->t_chain) == 1
-	       && SSL_CTX_use_PrivateKey_file(c, t->t_key, SSL_FILETYPE_PEM) == 1
-	       && SSL_CTX_check_private_key(c) == 1 ? 0 : -EPROTO;
-}
-
-static int load_authorities(SSL_CTX *c, const struct utls_conf *conf)
-{
-	const char *file = conf->f_authorities;
-	unsigned flags = conf->f_flags;
-	int mode = flags & UTLS_VERIFY ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
-		   : flags & UTLS_ASK ? SSL_VERIFY_PEER
-		   : (flags & (UTLS_CLIENT | UTLS_UNVERIFIED)) == UTLS_CLIENT
-		   ? SSL_VERIFY_PEER : SSL_VERIFY_NONE;
-
-	SSL_CTX_set_verify(c, mode, NULL);
-	if (file && SSL_CTX_load_verify_file(c, file) != 1)
-		return -EPROTO;
-	if (file && !(flags & UTLS_CLIENT)) {
-		STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
-
-		if (!names)
-			return -EPROTO;
-		SSL_CTX_set_client_CA_list(c, names);
-	}
-	if (!file && flags & UTLS_CLIENT && SSL_CTX_set_default_verify_paths(c) != 1)
-		return -EPROTO;
-	return 0;
-}
-
-/* The first error has the cause. */
-static int failure(const char **why)
-{
-	unsigned long code = ERR_peek_error();
-
-	*why = ERR_reason_error_string(code);
-	if (ERR_SYSTEM_ERROR(code)) {
-		*why = "a file cannot be read";
-		return -ERR_GET_REASON(code);
-	}
-	if (ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE)
-		return -ENOMEM;
-	if (!*why)
-		*why = "OpenSSL does not say";
-	return -EPROTO;
-}
-
-/* OpenSSL has the handshake go on with the first context if there is no better one. */
-static int choose_certificate(SSL *ssl, int *alert, void *arg)
-{
-	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-	struct utls_set *e = arg;
-
-	(void)alert;
-	for (size_t i = 0; name && i < e->e_count; i++) {
-		X509 *x = SSL_CTX_get0_certificate(e->e_contexts[i]);
-
-		if (X509_check_host(x, name, 0, 0, NULL) != 1)
-			continue;
-		if (i > 0)
-			SSL_set_SSL_CTX(ssl, e->e_contexts[i]);
-		break;
-	}
-	return SSL_TLSEXT_ERR_OK;
-}
-
-static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *size,
-			   const unsigned char *in, unsigned in_size, void *arg)
-{
-	const struct utls_set *e = arg;
-	unsigned char *chosen;
-
-	(void)ssl;
-	if (SSL_select_next_proto(&chosen, size, e->e_alpn, e->e_alpn_size, in, in_size)
-	    != OPENSSL_NPN_NEGOTIATED)
-		return SSL_TLSEXT_ERR_ALERT_FATAL;
-	*out = chosen;
-	return SSL_TLSEXT_ERR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait_scope.inc: a part of uwait.c: how scopes end waits. usync_scope.c has the tree of
+ * uwait_scope.c: how scopes end waits. usync_scope.c has the tree of
  * scopes, and what programs call.
  *
  * A scope is a queue: its members are in it while they are in the scope, and whatever
@@ -11,26 +11,20 @@
  * A thread may be in several scopes, and be cancelled besides. The earliest of these
  * causes is the one that its waits return.
  */
+#include "private/wait.h"
 
-static int64_t end_of_scope(const struct uwait_scope *p);
-static void leave_scope(struct uwaiter *w);
-static void end_wait(struct uwaiter *w);
-
-/* For a waiter that may be cancelled, or in scopes. Returns the error, or 0. */
-static int look_around(struct uwaiter *w)
+/* When it ended; or USCHED_NEVER. */
+static int64_t end_of_scope(const struct uwait_scope *p)
 {
-	int rc = end_of(w);
+	int64_t ended = GET(p->p_ended);
 
-	if (rc == 0 && w->w_scoped && !w->w_shield
-	    && w->w_more->m_inner->e_deadline < w->w_deadline) {
-		w->w_deadline = w->w_more->m_inner->e_deadline;
-		w->w_clipped = true;
-	}
-	return rc;
+	if (p->p_deadline < ended && uevents_now() >= p->p_deadline)
+		return p->p_deadline;
+	return ended;
 }
 
 /* What ends the waits of `w': the earliest cause. 0: nothing does. */
-static int end_of(const struct uwaiter *w)
+int uwait__end_of(const struct uwaiter *w)
 {
 	const struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
 	int64_t first = w->w_cancelled ? w->w_more ? w->w_more->m_when : 0 : USCHED_NEVER;
@@ -49,14 +43,17 @@ static int end_of(const struct uwaiter *w)
 	return rc;
 }
 
-/* When it ended; or USCHED_NEVER. */
-static int64_t end_of_scope(const struct uwait_scope *p)
+/* For a waiter that may be cancelled, or in scopes. Returns the error, or 0. */
+int uwait__look_around(struct uwaiter *w)
 {
-	int64_t ended = GET(p->p_ended);
+	int rc = uwait__end_of(w);
 
-	if (p->p_deadline < ended && uevents_now() >= p->p_deadline)
-		return p->p_deadline;
-	return ended;
+	if (rc == 0 && w->w_scoped && !w->w_shield
+	    && w->w_more->m_inner->e_deadline < w->w_deadline) {
+		w->w_deadline = w->w_more->m_inner->e_deadline;
+		w->w_clipped = true;
+	}
+	return rc;
 }
 
 int uwait_scope_error(const struct uwait_scope *p)
@@ -98,16 +95,6 @@ int uwait_enter(struct uwait_scope *p, struct uwait_member *m)
 	return 0;
 }
 
-int uwait_leave(void)
-{
-	struct uwaiter *w = uwait_self();
-
-	if (!w || !w->w_scoped)
-		return -EPERM;
-	leave_scope(w);
-	return 0;
-}
-
 /* Told or not: the waiter is not claimed, for it runs. */
 static void leave_scope(struct uwaiter *w)
 {
@@ -126,27 +113,20 @@ static void leave_scope(struct uwaiter *w)
 	p->p_left(m);
 }
 
-static void leave_scopes(struct uwaiter *w)
+int uwait_leave(void)
+{
+	struct uwaiter *w = uwait_self();
+
+	if (!w || !w->w_scoped)
+		return -EPERM;
+	leave_scope(w);
+	return 0;
+}
+
+void uwait__leave_scopes(struct uwaiter *w)
 {
 	while (w->w_scoped)
 		leave_scope(w);
-}
-
-bool uwait_end_some(struct uwait_scope *p, unsigned n)
-{
-	struct uwait_member *m;
-
-	uwait_lock(&p->p_lock);
-	do {
-		m = (struct uwait_member *)(void *)p->p_members.q_first;
-		if (m) {
-			uwait_remove(&p->p_members, &m->e_node);
-			if (!m->e_shield)
-				end_wait(m->e_waiter);
-		}
-	} while (m && --n > 0);
-	uwait_unlock(&p->p_lock);
-	return m;
 }
 
 /*
@@ -175,8 +155,25 @@ static void end_wait(struct uwaiter *w)
 	uwait_finish(w, -ECANCELED);
 }
 
+bool uwait_end_some(struct uwait_scope *p, unsigned n)
+{
+	struct uwait_member *m;
+
+	uwait_lock(&p->p_lock);
+	do {
+		m = (struct uwait_member *)(void *)p->p_members.q_first;
+		if (m) {
+			uwait_remove(&p->p_members, &m->e_node);
+			if (!m->e_shield)
+				end_wait(m->e_waiter);
+		}
+	} while (m && --n > 0);
+	uwait_unlock(&p->p_lock);
+	return m;
+}
+
 /* The other side: the wait has begun, or a join is about to. */
-static bool has_ended(const struct uwaiter *w)
+bool uwait__has_ended(const struct uwaiter *w)
 {
 	const struct uwait_member *m = w->w_more->m_inner;
 
@@ -187,8 +184,8 @@ static bool has_ended(const struct uwaiter *w)
 	return false;
 }
 
-static void look_back(struct uwaiter *w)
+void uwait__look_back(struct uwaiter *w)
 {
-	if (has_ended(w) && uwait_claim(w))
+	if (uwait__has_ended(w) && uwait_claim(w))
 		uwait_finish(w, -ECANCELED);
 }
