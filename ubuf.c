@@ -38,6 +38,8 @@ static size_t or_default(size_t limit)
 	return limit ? limit : UBUF_LIMIT;
 }
 
+/* Reading. */
+
 void ubuf_in_over(struct ubuf_in *in, const struct ubuf_ops *ops, void *peer,
 		  size_t limit)
 {
@@ -49,8 +51,6 @@ static inline void *as_peer(int fd)
 {
 	return (void *)(intptr_t)fd;
 }
-
-/* Reading. */
 
 void ubuf_in_init(struct ubuf_in *in, int fd, size_t limit)
 {
@@ -426,14 +426,14 @@ int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
 	return n < 0 ? (int)n : got < size ? -EPIPE : 0;
 }
 
+/* Writing. */
+
 void ubuf_out_over(struct ubuf_out *out, const struct ubuf_ops *ops, void *peer,
 		   size_t limit)
 {
 	*out = (struct ubuf_out){ .w_base = { .b_ops = ops, .b_peer = peer,
 					      .b_limit = or_default(limit) } };
 }
-
-/* Writing. */
 
 void ubuf_out_init(struct ubuf_out *out, int fd, size_t limit)
 {

@@ -325,7 +325,8 @@ static int expose(struct uevents *e)
 	int64_t due = first_due(v);
 	int rc = open_poller(v);
 
-	return rc ? rc : uevents__poller_expose(v->v_poller, due == USCHED_NEVER ? 0 : due);
+	return rc ? rc
+		: uevents__poller_expose(v->v_poller, due == USCHED_NEVER ? 0 : due);
 }
 
 static void become_first(struct uexpiry *heap, struct uexpiry *x)

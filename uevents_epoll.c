@@ -146,7 +146,8 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 	p->p_coarse = true;
 #endif
 	if (p->p_coarse)
-		n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, poller_milli(forever, left));
+		n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH,
+			       poller_milli(forever, left));
 	return n;                               /* -1: EINTR */
 }
 

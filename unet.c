@@ -39,8 +39,8 @@ struct descriptor *unet__find_chunk(int fd)
 		chunk[k].d_interest.i_ready = unet__ready;
 		chunk[k].d_fd = (int)(i * CHUNK + k);
 	}
-	if (!__atomic_compare_exchange_n(&unet__table[i], &now, chunk, 0, __ATOMIC_ACQ_REL,
-					 __ATOMIC_ACQUIRE)) {
+	if (!__atomic_compare_exchange_n(&unet__table[i], &now, chunk, 0,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		free(chunk);                    /* another native thread was faster */
 		chunk = now;
 	}
@@ -282,7 +282,7 @@ static bool leave_to_other(int fd)
 {
 	for (size_t i = 0; i < CHUNKS && __atomic_load_n(&shares, __ATOMIC_RELAXED);
 	     i++) {
-		struct descriptor *chunk = __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE);
+		struct descriptor *chunk = chunk_at(i);
 
 		for (size_t k = 0; chunk && k < CHUNK; k++)
 			if (has_file(&chunk[k], fd))
@@ -329,9 +329,7 @@ bool unet__is_idle(int fd)
 
 void unet__renewed(int fd)
 {
-	size_t i = (size_t)fd / CHUNK;
-	struct descriptor *d = i < CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE)
-					  : NULL;
+	struct descriptor *d = chunk_at((size_t)fd / CHUNK);
 	struct told told;
 
 	if (!d || is_new(d += (size_t)fd % CHUNK))

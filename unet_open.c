@@ -53,8 +53,6 @@ static ssize_t try_connect(const struct descriptor *d, const struct op *o)
 	return rc == EINPROGRESS || rc == EALREADY ? -EAGAIN : failure(rc);
 }
 
-/* Sockets. */
-
 /* Closes it, after an error of the system, which is returned. */
 static int drop(int fd)
 {

@@ -84,7 +84,8 @@ static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 }
 
 /* Apart, since the frames are large, and threads block in its caller. */
-APART static ssize_t write_other(const struct descriptor *d, const struct iovec *iov, int n)
+APART static ssize_t write_other(const struct descriptor *d, const struct iovec *iov,
+				 int n)
 {
 	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)iov,
 				  .msg_iovlen = (size_t)n };
@@ -159,7 +160,8 @@ static ssize_t try_recvmsg(const struct descriptor *d, const struct op *o)
 
 static ssize_t try_sendmsg(const struct descriptor *d, const struct op *o)
 {
-	return result(sendmsg(d->d_fd, o->o_buffer, o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL));
+	return result(sendmsg(d->d_fd, o->o_buffer,
+			      o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 APART static ssize_t try_sendfile(const struct descriptor *d, const struct op *o)

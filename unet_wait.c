@@ -68,7 +68,8 @@ static inline void set_turn(struct descriptor *d, int direction, unsigned turn)
 			       | turn << 2 * direction);
 }
 
-APART static void push_beside(struct uwait_node **first, struct uwait_node *n, bool in_front)
+APART static void push_beside(struct uwait_node **first, struct uwait_node *n,
+			      bool in_front)
 {
 	struct uwait_node *next = *first;
 
@@ -363,8 +364,8 @@ static int look_again(struct uevents *e, struct descriptor *d)
 }
 
 /* Not after a close: d_serial would be taken for that of the number's next user. */
-APART static int add_to(struct uevents *e, struct descriptor *d, int direction, unsigned ways,
-		  uint32_t generation)
+APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
+			unsigned ways, uint32_t generation)
 {
 	int rc = 0;
 

@@ -181,7 +181,7 @@ static void *work(void *crew)
 }
 
 /* Under o_lock. It may fail. */
-__attribute__((noinline))
+__attribute__((noinline))                /* its frame is large */
 static void add_native(struct crew *c)
 {
 	sigset_t all, old;
@@ -265,6 +265,7 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 	return 0;
 }
 
+/* Under o_lock: idle native threads look again whether they are to end. */
 static void wake_all(void)
 {
 	for (int i = 0; i < CLASSES; i++)
@@ -296,7 +297,6 @@ void uoffload_drain(void)
 	allow_cancel(before);
 }
 
-/* The idle ones look again whether they are to end. Under o_lock. */
 /* Its native threads are not there, and what they held never opens. */
 void uoffload__forked(void)
 {
@@ -339,6 +339,25 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 	return job;
 }
 
+/* Runs the job, and copies what it has found. -ENOMEM: it is NULL. */
+static ssize_t run_on_file(struct job *job, void *to, struct stat *status,
+			   int64_t deadline)
+{
+	const struct file_call *call;
+	ssize_t rc = job ? run_job(job, deadline) : -ENOMEM;
+
+	if (rc)
+		return rc;
+	call = (const struct file_call *)(void *)job->j_data;
+	rc = call->f_rc;
+	if (to && rc > 0)
+		memcpy(to, call->f_data, (size_t)rc);
+	if (status && rc == 0)
+		*status = call->f_stat;
+	free(job);
+	return rc;
+}
+
 static void set_rc(struct file_call *call, ssize_t rc)
 {
 	call->f_rc = rc < 0 ? -errno : rc;
@@ -363,41 +382,27 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 {
 	struct file_call *call;
 	struct job *job = file_job(open_file, close_file, path, strlen(path) + 1, &call);
-	int rc;
 
 	check(path, BUFFER, __func__);
-	if (!job)
-		return -ENOMEM;
-	call->f_flags = flags | O_CLOEXEC;
-	call->f_mode = mode;
-	rc = run_job(job, deadline);
-	if (rc)
-		return rc;
-	rc = (int)call->f_rc;
-	free(job);
-	return rc;
+	if (job) {
+		call->f_flags = flags | O_CLOEXEC;
+		call->f_mode = mode;
+	}
+	return (int)run_on_file(job, NULL, NULL, deadline);
 }
 
 /* Makes a job with a copy of `from', or with room for what will be copied to `to'. */
-static ssize_t run_on_file(void (*func)(void *data), int fd, const void *from, void *to,
-			   size_t size, off_t offset, int64_t deadline)
+static ssize_t transfer(void (*func)(void *data), int fd, const void *from, void *to,
+			size_t size, off_t offset, int64_t deadline)
 {
 	struct file_call *call;
 	struct job *job = file_job(func, NULL, from, size, &call);
-	ssize_t rc;
 
-	if (!job)
-		return -ENOMEM;
-	call->f_fd = fd;
-	call->f_offset = offset;
-	rc = run_job(job, deadline);
-	if (rc)
-		return rc;
-	rc = call->f_rc;
-	if (to && rc > 0)
-		memcpy(to, call->f_data, (size_t)rc);
-	free(job);
-	return rc;
+	if (job) {
+		call->f_fd = fd;
+		call->f_offset = offset;
+	}
+	return run_on_file(job, to, NULL, deadline);
 }
 
 static void read_file(void *data)
@@ -425,7 +430,7 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 			&& errno != EINVAL && errno != EINTR))
 		return rc < 0 ? -errno : rc;
 #endif
-	return run_on_file(read_file, fd, NULL, buffer, size, offset, deadline);
+	return transfer(read_file, fd, NULL, buffer, size, offset, deadline);
 }
 
 static void write_file(void *data)
@@ -446,12 +451,12 @@ ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,
 		     int64_t deadline)
 {
 	check(size ? buffer : NULL, BUFFER, __func__);
-	return run_on_file(write_file, fd, buffer, NULL, size, offset, deadline);
+	return transfer(write_file, fd, buffer, NULL, size, offset, deadline);
 }
 
 int ufile_sync(int fd, int64_t deadline)
 {
-	return (int)run_on_file(sync_file, fd, NULL, NULL, 0, 0, deadline);
+	return (int)transfer(sync_file, fd, NULL, NULL, 0, 0, deadline);
 }
 
 static void stat_file(void *data)
@@ -465,20 +470,10 @@ int ufile_stat(const char *path, struct stat *status, int64_t deadline)
 {
 	struct file_call *call;
 	struct job *job = file_job(stat_file, NULL, path, strlen(path) + 1, &call);
-	int rc;
 
 	check(path, BUFFER, __func__);
 	check(status, BUFFER, __func__);
-	if (!job)
-		return -ENOMEM;
-	rc = run_job(job, deadline);
-	if (rc)
-		return rc;
-	rc = (int)call->f_rc;
-	if (rc == 0)
-		*status = call->f_stat;
-	free(job);
-	return rc;
+	return (int)run_on_file(job, NULL, status, deadline);
 }
 
 /* Names. */

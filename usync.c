@@ -60,7 +60,8 @@ enum { COND_ROOM = 512 };
 _Static_assert(offsetof(struct usync_mutex, m_owner) == 0
 	       && offsetof(struct usync_rwlock, r_owner) == 0, "see k_held");
 
-/* For reports: without its lock, what is not atomic is left out. */
+/* The calls of k_tell and k_again. In reports, what is not atomic is left out without the
+   lock. */
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {

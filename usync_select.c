@@ -93,7 +93,8 @@ static void check_cases(const struct usync_case *cases, size_t n)
 	check(n ? cases : NULL, BUFFER, "usync_select");
 	for (size_t i = 0; i < n; i++)
 		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
-			usync__check_value(cases[i].s_chan, cases[i].s_value, "usync_select");
+			usync__check_value(cases[i].s_chan, cases[i].s_value,
+					   "usync_select");
 		else if (cases[i].s_chan && cases[i].s_chan->c_size)
 			check(cases[i].s_value, BUFFER, "usync_select");
 }
@@ -310,7 +311,7 @@ static void remove_all(struct place *p, const struct usync_case *cases, int resu
 	}
 }
 
-/* The index of the case that the result of a grant is of; -EAGAIN: all are tried again. */
+/* Returns the index of the case that was granted; -EAGAIN: all are tried again. */
 static int end_wait(struct place *p, struct usync_case *cases, int result)
 {
 	struct usync_case *k;

@@ -87,8 +87,9 @@ static inline struct place *first_place(const struct uwaiter *w)
 	return (struct place *)(void *)(w->w_more + 1);
 }
 
-static inline void fill_place(struct uwaiter *w, struct place *p, const struct usync_chan *c,
-		       enum usync_op op, const void *value)
+static inline void fill_place(struct uwaiter *w, struct place *p,
+			      const struct usync_chan *c, enum usync_op op,
+			      const void *value)
 {
 	p->p_base.p_waiter = w;
 	p->p_base.p_node.n_prev = NULL;

@@ -228,13 +228,18 @@ static inline void set_calls(struct descriptor *d, int direction, unsigned n)
 	__atomic_store_n(&d->d_calls[direction], (uint8_t)n, __ATOMIC_RELAXED);
 }
 
+/* NULL: there is none yet, or it would be beyond the table. */
+static inline struct descriptor *chunk_at(size_t i)
+{
+	return i < CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE) : NULL;
+}
+
 /* 0; -EBADF; -ENOMEM: *d is NULL. */
 static inline int find(int fd, struct descriptor **d)
 {
 	size_t i = (size_t)fd / CHUNK;
-	struct descriptor *chunk;
+	struct descriptor *chunk = chunk_at(i);
 
-	chunk = i < CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE) : NULL;
 	*d = chunk ? &chunk[(size_t)fd % CHUNK] : unet__find_chunk(fd);
 	return *d ? 0 : i < CHUNKS ? -ENOMEM : -EBADF;
 }

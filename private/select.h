@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select.h: what usync_select.c asks of unet_poll.c for the descriptors of a select. Private.
- * Directions: 0 to read, 1 to write.
+ * select.h: what usync_select.c asks of unet_poll.c for the descriptors of a select.
+ * Private. Directions: 0 to read, 1 to write.
  */
 #ifndef USCHED_SELECT_H
 #define USCHED_SELECT_H

@@ -252,8 +252,6 @@ int utls_create(struct utls_context *k, int fd, const char *host, struct utls **
 	return rc;
 }
 
-/* Calls. */
-
 /* No other thread is inside a call of these ways until end(). */
 static int begin(struct utls *s, unsigned ways)
 {
@@ -279,8 +277,6 @@ static void clear_errors(void)
 	if (ERR_peek_error())
 		ERR_clear_error();
 }
-
-/* Input. */
 
 /* Else a call of OpenSSL would only say that it wants more. */
 static bool may_read(const struct utls *s)
@@ -427,8 +423,6 @@ static bool is_unsent(struct utls *s)
 	unlock(s);
 	return is;
 }
-
-/* Output. */
 
 /* Of what this thread has added nothing is left then: 0. */
 static int flush(struct utls *s, int64_t deadline)
