@@ -351,13 +351,6 @@ int unet__select_begin(int fd, uint32_t *generation)
 	return rc == -ENOMEM ? rc : 0;
 }
 
-bool unet__select_is_closed(int fd, uint32_t generation)
-{
-	struct descriptor *d;
-
-	return find(fd, &d) || generation_of(d) != generation;
-}
-
 int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generation,
 		     int64_t deadline, bool counts)
 {

@@ -20,7 +20,7 @@
 #include "private/check.h"
 #include "private/net.h"
 
-/* Not inlined: the frames are large, or the arguments of the caller stay in registers. */
+/* Not inlined: the frames are large. */
 #define APART __attribute__((noinline))
 
 enum { PARTS = 64 };                    /* buffers of one system call */
@@ -196,15 +196,6 @@ static inline size_t size_of(const struct iovec *iov, int n)
 	return size;
 }
 
-/* Apart, so that the caller's arguments stay in registers. */
-APART static ssize_t read_natively(struct descriptor *d, void *buffer, size_t size,
-			     int64_t deadline, struct turn *t)
-{
-	const struct op o = { .o_buffer = buffer, .o_size = size, .o_short = size };
-
-	return unet__step(try_read, d, IN, &o, deadline, t);
-}
-
 APART static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
 			 int64_t deadline, struct turn *t)
 {
@@ -212,18 +203,7 @@ APART static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
 
 	if (size == 0)
 		deadline = 0;
-	if (is_native())
-		return read_natively(d, buffer, size, deadline, t);
 	return step(try_read, d, IN, &o, deadline, t);
-}
-
-APART static ssize_t write_natively(struct descriptor *d, void *buffer, size_t size,
-			      size_t whole, int64_t deadline, struct turn *t)
-{
-	const struct op o = { .o_buffer = buffer, .o_size = size,
-			      .o_whole = whole };
-
-	return unet__step(try_write, d, OUT, &o, deadline, t);
 }
 
 APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
@@ -233,8 +213,6 @@ APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_whole = whole };
 
-	if (is_native())
-		return write_natively(d, o.o_buffer, size, whole, deadline, t);
 	return step(try_write, d, OUT, &o, deadline, t);
 }
 

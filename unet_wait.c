@@ -271,15 +271,9 @@ void unet__ready(struct uinterest *interest, unsigned events)
 }
 
 ssize_t unet__step(attempt *try, struct descriptor *d, int direction,
-			    const struct op *o, int64_t deadline, struct turn *t)
+		   const struct op *o, int64_t deadline, struct turn *t)
 {
-	bool native = is_native();
-	int before = native ? defer_cancel() : 0;
-	ssize_t n = step(try, d, direction, o, deadline, t);
-
-	if (native)
-		allow_cancel(before);
-	return n;
+	return step(try, d, direction, o, deadline, t);
 }
 
 /* A system call of another native thread ends soon. */

@@ -201,9 +201,8 @@ static int try_place(struct place *p, struct usync_case *k, int64_t deadline,
 	int rc;
 
 	if (!k->s_chan)
-		return p->p_closed ? -EBADF
-			: unet__select_try(p->p_base.p_waiter, d->d_fd, p->p_sends,
-					     d->d_generation, deadline, counts);
+		return unet__select_try(p->p_base.p_waiter, d->d_fd, p->p_sends,
+					d->d_generation, deadline, counts);
 	rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
 	if (rc == BUSY)
 		uwait_unlock(&k->s_chan->c_lock);
@@ -278,17 +277,11 @@ static int push_all(struct place *p, const struct usync_case *cases)
 	for (; p && rc == 0; p = next_place(p)) {
 		const struct descriptor *d = descriptor_of(p);
 
-		if (p->p_chan) {
-			rc = push_chan(&cases[p->p_case], p);
-			continue;
-		}
-		rc = unet__select_enter(&p->p_base, d->d_fd, p->p_sends, d->d_generation);
-		if (rc == -EBADF) {
-			p->p_closed = 1;
-			rc = -EAGAIN;
-		}
+		rc = p->p_chan ? push_chan(&cases[p->p_case], p)
+			: unet__select_enter(&p->p_base, d->d_fd, p->p_sends,
+					     d->d_generation);
 	}
-	return rc;
+	return rc == -EBADF ? -EAGAIN : rc;     /* try_places() finds the closed one */
 }
 
 /*
@@ -311,20 +304,20 @@ static void remove_all(struct place *p, const struct usync_case *cases, int resu
 	}
 }
 
-/* Returns the index of the case that was granted; -EAGAIN: all are tried again. */
+/*
+ * Returns the index of the channel's case that was granted; -EAGAIN: a descriptor is
+ * ready, or was closed, so all are tried again.
+ */
 static int end_wait(struct place *p, struct usync_case *cases, int result)
 {
 	struct usync_case *k;
 
-	if (result == SELECT_READY)
+	if (result < SELECT_RESULTS)
 		return -EAGAIN;
-	while (result == SELECT_CLOSED
-	       ? p->p_chan || !unet__select_is_closed(descriptor_of(p)->d_fd,
-						      descriptor_of(p)->d_generation)
-	       : p->p_case + SELECT_RESULTS != result)
+	k = &cases[result - SELECT_RESULTS];
+	while (p->p_case + SELECT_RESULTS != result)
 		p = next_place(p);
-	k = &cases[p->p_case];
-	k->s_rc = result == SELECT_CLOSED ? -EBADF : usync__end(p, k->s_value);
+	k->s_rc = usync__end(p, k->s_value);
 	return (int)(k - cases);
 }
 

@@ -99,15 +99,11 @@ int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queu
 	return w->w_result;
 }
 
-int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
-
 /* The result of a wait whose deadline has come. */
 int uwait__late(const struct uwaiter *w)
 {
 	return w->w_kind && w->w_kind->k_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
 }
-
-int uwait__late(const struct uwaiter *w);
 
 static struct uwaiter *waiter_of(struct ustack_attachment *l)
 {
@@ -583,9 +579,8 @@ bool uwait_withdraw(struct uwaiter *w)
 }
 
 /* The wait has blocked once, with `rc'. */
-__attribute__((noinline))
 APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
-		  struct uwait_queue *q)
+			struct uwait_queue *q)
 {
 	int blocks = -(int)w->w_owed;
 	unsigned spins = 0;
@@ -611,11 +606,13 @@ APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 
 /* In most cases one wake ends the wait, the granter's. */
 __attribute__((always_inline))
-static inline int block_thread(struct uwaiter *w, struct uwait_lock *lock,
-			       struct uwait_queue *q)
+static inline int block(struct uwaiter *w, struct uwait_lock *lock,
+			struct uwait_queue *q)
 {
 	int rc;
 
+	if (w->w_outside)
+		return uwait__block_natively(w, lock, q);
 	if (w->w_counts || w->w_scoped)
 		expect(w);
 	rc = ustack_wait();
@@ -630,9 +627,7 @@ UWAIT_CALL int uwait_block(struct uwaiter *w)
 {
 	if (!w->w_kind)
 		w->w_where = __builtin_return_address(0);
-	if (w->w_outside)
-		return uwait__block_natively(w, NULL, NULL);
-	return block_thread(w, NULL, NULL);
+	return block(w, NULL, NULL);
 }
 
 void uwait_push(struct uwait_queue *q, struct uwait_node *n)
@@ -654,9 +649,7 @@ UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
 	uwait_begin(w);
 	uwait_push(q, &w->w_node);
 	uwait_unlock(lock);
-	if (w->w_outside)
-		return uwait__block_natively(w, lock, q);
-	return block_thread(w, lock, q);
+	return block(w, lock, q);
 }
 
 static void push_first(struct uwait_queue *q, struct uwait_node *n)
@@ -676,9 +669,7 @@ UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
 	uwait_begin(w);
 	push_first(q, &w->w_node);
 	uwait_unlock(lock);
-	if (w->w_outside)
-		return uwait__block_natively(w, lock, q);
-	return block_thread(w, lock, q);
+	return block(w, lock, q);
 }
 
 int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)

@@ -44,6 +44,7 @@
 
 #include "../unet.h"
 #include "budget.h"
+#include "cancel.h"
 #include "poller.h"
 #include "select.h"
 
@@ -351,20 +352,21 @@ __attribute__((always_inline))
 static inline ssize_t step(attempt *try, struct descriptor *d, int direction,
 			   const struct op *o, int64_t deadline, struct turn *t)
 {
-	ssize_t n;
-	int rc = 0;
+	bool native = is_native();
+	int before = native ? defer_cancel() : 0;
+	ssize_t n = 0;
 
 	if (is_new(d))
-		rc = unet__adopt(d, t->t_generation);
-	if (rc == 0 && !t->t_waiter && (deadline <= 0 || is_ready(d, direction)))
-		rc = give_way(d, direction, deadline);
-	if (rc)
-		return rc;
-	do {
-		if (deadline > 0 && !is_ready(d, direction))
-			return WAITS;
-		n = attempt_once(try, d, direction, o, t);
-	} while (n == -EINTR);
+		n = unet__adopt(d, t->t_generation);
+	if (n == 0 && !t->t_waiter && (deadline <= 0 || is_ready(d, direction)))
+		n = give_way(d, direction, deadline);
+	if (n == 0)
+		do
+			n = deadline > 0 && !is_ready(d, direction) ? WAITS
+				: attempt_once(try, d, direction, o, t);
+		while (n == -EINTR);
+	if (native)
+		allow_cancel(before);
 	return n == -EAGAIN ? WAITS : n;
 }
 

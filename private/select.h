@@ -30,8 +30,6 @@ enum {
 /* Sets the generation that the select keeps to. 0; -ENOMEM. */
 SELECT_PRIVATE int unet__select_begin(int fd, uint32_t *generation);
 
-SELECT_PRIVATE bool unet__select_is_closed(int fd, uint32_t generation);
-
 /*
  * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this counts; an
  * error. Asks the system only if that may be so, or the deadline is 0.
