@@ -147,23 +147,39 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 	return BUSY;
 }
 
-/* Makes the places, one for each case that can be done. *first: NULL if there is none. */
-static int make_places(const struct usync_case *cases, size_t n, struct place **first)
+/* Bytes of all places; SIZE_MAX: more than there is. */
+static size_t places_size(const struct usync_case *cases, size_t n)
 {
-	struct place *p, *last = NULL;
-	struct uwaiter *w = uwait_self();
 	size_t size = 0;
-	int rc = 0;
 
-	*first = NULL;
 	for (size_t i = 0; i < n; i++) {
 		size_t value = cases[i].s_chan ? cases[i].s_chan->c_size
 			: sizeof(struct descriptor);
 
 		if ((cases[i].s_chan || is_descriptor(&cases[i]))
 		    && __builtin_add_overflow(size, place_size(value), &size))
-			return -ENOMEM;
+			return SIZE_MAX;
 	}
+	return size;
+}
+
+static int fill_descriptor(struct uwaiter *w, struct place *p, const struct usync_case *k)
+{
+	*p = (struct place){ .p_base.p_waiter = w, .p_sends = k->s_op == USYNC_WRITABLE,
+			     .p_size = sizeof(struct descriptor) };
+	descriptor_of(p)->d_fd = k->s_fd;
+	return unet__select_begin(k->s_fd, &descriptor_of(p)->d_generation);
+}
+
+/* Makes the places, one for each case that can be done. *first: NULL if there is none. */
+static int make_places(const struct usync_case *cases, size_t n, struct place **first)
+{
+	struct place *p, *last = NULL;
+	struct uwaiter *w = uwait_self();
+	size_t size = places_size(cases, n);
+	int rc = 0;
+
+	*first = NULL;
 	if (!w || (size > 0 && !uwait_room(w, size)))
 		return -ENOMEM;
 	if (size == 0)
@@ -175,17 +191,10 @@ static int make_places(const struct usync_case *cases, size_t n, struct place **
 		if (!k->s_chan && !is_descriptor(k))
 			continue;
 		last = p;
-		if (k->s_chan) {
+		if (k->s_chan)
 			fill_place(w, p, k->s_chan, k->s_op, k->s_value);
-		} else {
-			*p = (struct place){
-				.p_base.p_waiter = w,
-				.p_sends = k->s_op == USYNC_WRITABLE,
-				.p_size = sizeof(struct descriptor),
-			};
-			descriptor_of(p)->d_fd = k->s_fd;
-			rc = unet__select_begin(k->s_fd, &descriptor_of(p)->d_generation);
-		}
+		else
+			rc = fill_descriptor(w, p, k);
 		p->p_case = (uint16_t)i;
 		p->p_last = false;
 		p = place_behind(p);

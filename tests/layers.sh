@@ -63,7 +63,7 @@ usync_chan.c: private/chan.h private/check.h
 usync_select.c: private/chan.h private/check.h
 usync_scope.c: usync.h private/check.h
 unet.h: usync.h
-private/net.h: unet.h private/budget.h private/poller.h private/select.h
+private/net.h: unet.h private/budget.h private/cancel.h private/poller.h private/select.h
 unet.c: private/cancel.h private/net.h
 unet_addr.c: unet.h private/check.h
 unet_open.c: private/cancel.h private/check.h private/net.h
