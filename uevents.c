@@ -21,7 +21,7 @@
  *
  * Which descriptors are ready is found by the poller: private/poller.h. It has a few
  * descriptors itself. Timers need none: where the process has none left for the poller,
- * sleeps wait for a condition, and each uevents_want() tries again to open it. It is
+ * sleeps wait for a condition, and each uevents_add() tries again to open it. It is
  * opened under v_lock, and stays open.
  */
 #ifndef _GNU_SOURCE
@@ -37,11 +37,6 @@
 #include "private/cancel.h"
 #include "private/poller.h"
 #include "private/when.h"
-
-enum {
-	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
-	ALL   = INPUT | UEVENTS_OUTPUT,
-};
 
 enum { TIMERS, WAITERS, HEAPS };
 
@@ -400,22 +395,12 @@ int uevents_of(struct usched *s, struct uevents **e)
 	return rc;
 }
 
-int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 {
 	struct events *v = (struct events *)(void *)e;
 	int rc = open_poller(v);
 
 	return rc ? rc : uevents__poller_add(v->v_poller, fd, ways, i);
-}
-
-int uevents_add(struct uevents *e, int fd, struct uinterest *i)
-{
-	return uevents_want(e, fd, ALL, i);
-}
-
-int uevents_add_input(struct uevents *e, int fd, struct uinterest *i)
-{
-	return uevents_want(e, fd, INPUT, i);
 }
 
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)

@@ -96,7 +96,10 @@ int uevents_of(struct usched *s, struct uevents **e);
 int uevents_create(struct uevents **e);
 
 /*
- * Registers `fd': i_ready is called when it becomes ready for anything.
+ * Registers `fd': i_ready is called when it becomes ready for one of `ways', which are
+ * UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and UEVENTS_PEER_END. It may be called for
+ * others, too: with epoll for all if UEVENTS_OUTPUT is one of them, or if fd is
+ * registered already; for errors and hang-ups always.
  *
  * With epoll that is at each edge (EPOLLET), until fd is closed. With poll(2), for which
  * the library can be built, what i_ready tells is told once: register fd again before
@@ -108,21 +111,7 @@ int uevents_create(struct uevents **e);
  * which are always ready; -ENOSPC.
  * From any native thread.
  */
-int uevents_add(struct uevents *e, int fd, struct uinterest *i);
-
-/*
- * Likewise, but i_ready is not called because fd can be written to, unless errors or the
- * end come with that. uevents_add() then adds this, and returns -EEXIST. With epoll, if
- * fd is registered already, it does what uevents_add() does.
- */
-int uevents_add_input(struct uevents *e, int fd, struct uinterest *i);
-
-/*
- * Likewise, for some of UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT, UEVENTS_PEER_END.
- * i_ready may be told of others, too: of all with UEVENTS_OUTPUT and epoll, of errors and
- * hang-ups always.
- */
-int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
+int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 
 /*
  * Private: registers `fd' for a way for which it is registered, unless its number is
@@ -131,7 +120,7 @@ int uevents_want(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 	__attribute__((visibility("hidden")));
 
-/* Undoes all of these, if fd is registered. From the native thread of `e'. */
+/* Undoes this, if fd is registered. From the native thread of `e'. */
 void uevents_remove(struct uevents *e, int fd);
 
 /*

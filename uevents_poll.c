@@ -4,7 +4,7 @@
  *
  * poll(2) has no edges, and the system keeps no set. So the poller has an array of the
  * descriptors that threads wait for, p_fds, and what it has told of a descriptor it looks
- * for no more: uevents_want() enters it again before the next wait. A look takes time for
+ * for no more: uevents_add() enters it again before the next wait. A look takes time for
  * each descriptor in the array. Deadlines are rounded up to milliseconds.
  *
  * Level against edge: where a descriptor is ready and a call says EAGAIN all the same,

@@ -373,7 +373,7 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		     || d->d_serial[OUT] == e->e_serial))
 		rc = look_again(e, d);
 	else if (POLLER_ONCE || direction == OUT || d->d_serial[OUT] != e->e_serial)
-		rc = uevents_want(e, d->d_fd, ways, &d->d_interest);
+		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
 	if (rc == -EEXIST)
 		rc = 0;
 	if (rc == 0)

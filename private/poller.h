@@ -42,7 +42,7 @@ POLLER_PRIVATE int uevents__poller_open(struct poller **p, bool rung);
 /* Closes its descriptors, and does nothing else to them: a parent may have them. */
 POLLER_PRIVATE void uevents__poller_close(struct poller *p);
 
-/* As uevents_want(), uevents__again() and uevents_remove(). */
+/* As uevents_add(), uevents__again() and uevents_remove(). */
 POLLER_PRIVATE int uevents__poller_add(struct poller *p, int fd, unsigned ways,
 				       struct uinterest *i);
 POLLER_PRIVATE int uevents__poller_again(struct poller *p, int fd, unsigned ways,

@@ -20,6 +20,11 @@
 #include "../uevents.h"
 #include "../private/poller.h"
 
+enum {
+	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
+	ALL   = INPUT | UEVENTS_OUTPUT,
+};
+
 enum { TIMERS = 300, MILLISECOND = 1000000 };   /* ns */
 
 struct timer {
@@ -342,7 +347,7 @@ static void see(struct uinterest *i, unsigned ready)
 static void add_again(struct uevents *e, int fd, struct seen *seen)
 {
 	if (POLLER_ONCE)
-		assert_int_equal(uevents_add(e, fd, &seen->s_interest), -EEXIST);
+		assert_int_equal(uevents_add(e, fd, ALL, &seen->s_interest), -EEXIST);
 }
 
 static void test_add(void **state)
@@ -355,12 +360,12 @@ static void test_add(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), 0);
-	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), -EEXIST);
-	assert_int_equal(uevents_add(e, -1, &seen.s_interest), -EBADF);
+	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), 0);
+	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), -EEXIST);
+	assert_int_equal(uevents_add(e, -1, ALL, &seen.s_interest), -EBADF);
 	file = open("/proc/self/exe", O_RDONLY);
 	if (!POLLER_ONCE)
-		assert_int_equal(uevents_add(e, file, &seen.s_interest), -EPERM);
+		assert_int_equal(uevents_add(e, file, ALL, &seen.s_interest), -EPERM);
 	close(file);
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_int_equal(seen.s_count, 0);
@@ -383,7 +388,7 @@ static void test_add(void **state)
 	uevents_close(&s);
 }
 
-/* What a peer reads is no event, until uevents_add(). What it writes is one. */
+/* What a peer reads is no event, until uevents_add() asks. What it writes is one. */
 static void test_add_input(void **state)
 {
 	struct seen seen = { { see }, 0, 0 };
@@ -394,7 +399,7 @@ static void test_add_input(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	assert_int_equal(uevents_add_input(e, ends[0], &seen.s_interest), 0);
+	assert_int_equal(uevents_add(e, ends[0], INPUT, &seen.s_interest), 0);
 	for (size_t i = 0; i < 2; i++) {
 		seen.s_count = 0;
 		if (i > 0)
@@ -409,12 +414,12 @@ static void test_add_input(void **state)
 		assert_true(seen.s_events & UEVENTS_INPUT);
 		assert_int_equal(read(ends[0], got, 1), 1);
 		if (i == 0)
-			assert_int_equal(uevents_add(e, ends[0], &seen.s_interest),
+			assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest),
 					 -EEXIST);
 		uevents_sleep(&s, UEVENTS_RUN);
 	}
-	assert_int_equal((POLLER_ONCE ? uevents_add : uevents_add_input)
-			 (e, ends[0], &seen.s_interest), -EEXIST);
+	assert_int_equal(uevents_add(e, ends[0], POLLER_ONCE ? ALL : INPUT,
+				     &seen.s_interest), -EEXIST);
 	seen.s_events = 0;
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_int_equal(seen.s_events, UEVENTS_OUTPUT);
@@ -438,13 +443,13 @@ static void test_many(void **state)
 	for (size_t i = 0; i < MANY; i++) {
 		seen[i] = (struct seen){ { see }, 0, 0 };
 		fds[i] = dup(ends[0]);
-		assert_int_equal(uevents_add_input(e, fds[i], &seen[i].s_interest), 0);
+		assert_int_equal(uevents_add(e, fds[i], INPUT, &seen[i].s_interest), 0);
 	}
 	for (size_t looks = 0; looks < 2 * MANY / 64 + 2; looks++) {
 		uevents_sleep(&s, UEVENTS_RUN);
 		for (size_t i = 0; i < MANY && POLLER_ONCE; i++)
 			if (seen[i].s_count > 0)
-				uevents_add_input(e, fds[i], &seen[i].s_interest);
+				uevents_add(e, fds[i], INPUT, &seen[i].s_interest);
 	}
 	for (size_t i = 0; i < MANY; i++)
 		assert_true(seen[i].s_count > 0);
@@ -479,7 +484,7 @@ static void test_closing(void **state)
 	assert_int_equal(pthread_create(&native, NULL, sleep_there, &s), 0);
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-		assert_int_equal(uevents_add_input(e, ends[0], &seen.s_interest), 0);
+		assert_int_equal(uevents_add(e, ends[0], INPUT, &seen.s_interest), 0);
 		if (i % 2)
 			nanosleep(&(struct timespec){ 0, MILLISECOND / 10 }, NULL);
 		uevents_closing(ends[0]);
@@ -521,7 +526,7 @@ static void test_expose(void **state)
 	assert_int_equal(e->e_expose(e), fd);
 	assert_false(readable(fd, 0));
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(uevents_add(e, ends[0], &seen.s_interest), 0);
+	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), 0);
 	assert_false(readable(fd, 0));
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_true(readable(fd, -1));
@@ -587,8 +592,8 @@ static void lacking(struct usched *s)
 	pthread_t native;
 
 	assert_int_equal(uevents_of(s, &e), 0);
-	assert_int_equal(uevents_add(e, 0, &nothing), -EMFILE);
-	assert_int_equal(uevents_add_input(e, 0, &nothing), -EMFILE);
+	assert_int_equal(uevents_add(e, 0, ALL, &nothing), -EMFILE);
+	assert_int_equal(uevents_add(e, 0, INPUT, &nothing), -EMFILE);
 	assert_int_equal(e->e_expose(e), -EMFILE);      /* with poll(2), too */
 	assert_int_equal(uevents_sleep(s, until), 1);
 	assert_true(uevents_now() >= until);
@@ -650,7 +655,7 @@ static void test_no_descriptors(void **state)
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);   /* interrupted before */
 	assert_true(POLLER_ONCE || e->e_expose(e) >= 0);
 	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(uevents_add(e, fds[0], &interest), 0);
+	assert_int_equal(uevents_add(e, fds[0], ALL, &interest), 0);
 	close(fds[0]);
 	close(fds[1]);
 	uevents_close(&s);
