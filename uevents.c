@@ -293,7 +293,7 @@ static void close_events(struct uevents *e)
 /* Unless it is open. The sleep, if there is one, goes on with it. */
 static int open_poller(struct events *v)
 {
-	struct poller *p;
+	struct poller *p = NULL;
 	int rc = 0;
 
 	if (poller_of(v))
@@ -301,7 +301,7 @@ static int open_poller(struct events *v)
 	pthread_mutex_lock(&v->v_lock);
 	if (!v->v_poller)
 		rc = uevents__poller_open(&p, v->v_rung);
-	if (!v->v_poller && rc == 0) {
+	if (p) {
 		__atomic_store_n(&v->v_poller, p, __ATOMIC_RELEASE);
 		pthread_mutex_lock(&pollers_lock);
 		v->v_other = pollers;
