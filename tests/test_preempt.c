@@ -780,6 +780,9 @@ static void test_refused(void **state)
 		   -ENOTSUP);
 	TEST_EQUAL(ask_with(&confs[3]), interrupts() ? 0 : -ENOTSUP);
 	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = 9999 }, &s), -EINVAL);
+	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = -1 }, &s), -EINVAL);
+	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = INT64_MAX }, &s),
+		   -EINVAL);
 	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = SLICE,
 							 .c_signal = 1000 }, &s),
 		   -EINVAL);

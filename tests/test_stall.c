@@ -675,6 +675,7 @@ static void test_conf(void **state)
 {
 	struct usched_conf quiet = { .c_processors = 1, .c_stall = USCHED_QUIET };
 	struct usched_conf given = { .c_processors = 1, .c_stall = 1000000 };
+	struct usched_conf most = { .c_processors = 1, .c_stall = (int64_t)1 << 62 };
 	struct usched_conf less = { .c_processors = 1, .c_stall = 999999 };
 	struct usched_conf standard = { .c_processors = 1 };
 	size_t before, plain;
@@ -691,6 +692,9 @@ static void test_conf(void **state)
 	TEST_EQUAL(plain, 1);
 	s = create(&given);
 	TEST_EQUAL(natives() - before, plain + 2);      /* a monitor, and a reporter */
+	TEST_EQUAL(over->o_destroy(s), 0);
+	s = create(&most);
+	TEST_EQUAL(natives() - before, plain + 2);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	over_stalls = true;
 	s = create(&standard);
