@@ -39,7 +39,7 @@ A failed cell has no point: fail:reason, a number that is not positive, or one f
 100000 (seconds) on, the published form of results whose programs had crashed. An
 implementation with fail:missing only is named below the table.
 
-Trace: FILE.json is of `uthreads trace' or utrace_write(); FROM and TO are ms of it,
+Trace: FILE.json is of `uthreads trace'; FROM and TO are ms of it,
 by default some runs before its middle. What ran on each processor, a colour for each
 thread, and how many threads were runnable and did not run; below, some
 of the threads, and arrows where a wake of one led to the run of another.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upreempt.c: slices of time: the monitor of processors, and threads that are interrupted
- * by a signal. upreempt.h has the picture. The monitor also finds threads that keep their
- * processor for too long: private/upreempt_stall.inc.
+ * by a signal. upreempt.h has the picture. The monitor also has debug/ustall.c look at
+ * threads that keep their processor for too long: private/stall.h.
  *
  * The monitor. No switch notes the time: that would cost each of them. But each counts,
  * and so does each time that a thread gives way. So the monitor looks at these counters
@@ -43,10 +43,8 @@
 #include "upreempt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -60,12 +58,11 @@
 
 #include "arch/arch.h"
 #include "private/budget.h"
-#include "private/code.h"
 #include "private/lock.h"
 #include "private/native.h"
 #include "private/observer.h"
+#include "private/stall.h"
 #include "private/when.h"
-#include "debug/uinspect.h"
 #include "ustack.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -109,6 +106,13 @@ enum { MONITORED = 0 };
 enum { MONITORED = 1 };
 #endif
 
+/* In these builds c_stall is set, unless the program sets it. */
+#ifdef USCHED_CHECK
+enum { IS_CHECKED = 1 };
+#else
+enum { IS_CHECKED = 0 };
+#endif
+
 /* These builds find calls of usched in regions. */
 #ifdef USCHED_CHECK
 #define CHECKS_CALLS
@@ -116,19 +120,6 @@ enum { MONITORED = 1 };
 
 struct text {
 	uintptr_t t_from, t_to;
-};
-
-/* Of a processor, for c_stall; the monitor's but for the first four. */
-struct stall {
-	int64_t          a_limit;       /* ns; 0: not wanted; constant, as the next one */
-	int              a_signal;      /* asks for calls */
-	clockid_t        a_clock;       /* CPU time of its native thread, before l_tid */
-	struct uinspect_snap *a_snap;   /* the monitor's, or NULL; constant */
-	uint64_t         a_seen;        /* the progress, */
-	int64_t          a_since;       /* the time since when, */
-	int64_t          a_cpu;         /* and the CPU time then, */
-	int64_t          a_waited;      /* and that for which it had waited for a CPU */
-	int64_t          a_next;        /* ns since then: of the next message */
 };
 
 struct slice {
@@ -139,8 +130,11 @@ struct slice {
 #endif
 	int64_t         l_length;       /* ns; constant, as the next one */
 	int             l_signal;       /* 0: none, and no monitor of slices */
+	int64_t         l_stall;        /* ns; 0: none is reported; constant */
+	int             l_ask;          /* the signal for that; constant */
+	struct ustall  *l_reporter;     /* the monitor's, or NULL; constant */
+	clockid_t       l_clock;        /* CPU time of its native thread, before l_tid */
 	pid_t           l_tid;          /* atomic: of its native thread */
-	struct stall    l_stall;
 
 	/* Of the running thread, which is in a region. */
 	uint32_t        l_region;       /* atomic: 1: it is */
@@ -163,175 +157,9 @@ struct slice {
 	unsigned        l_skip;         /* and how many until the next */
 };
 
-static int  begin(struct usched *s, struct slice **slice);
-static void end(struct upreempt *q);
-#ifdef CHECKS_CALLS
-static void called(const char *call);
-static usched_pick_fn called_wait;
-#endif
-static void leave_region(struct usched *s);
-static usched_preempt_fn is_over;
-static void count_given(struct usched *s);
-static uint64_t count(const struct usched *s);
-static void begin_turn(void);
-static bool clock_over(struct slice *l, struct usched *s);
-static struct slice *slice_of(const struct usched *s);
-static bool is_blind(const struct usched *s);
-static int  ready(struct usched *s);
-static void enter(struct slice *l);
-static void leave(struct slice *l);
-static int  find_texts(struct dl_phdr_info *info, size_t size, void *arg);
-static bool may_give_way(const struct slice *l, const ucontext_t *context);
-static void give_way(struct slice *l);
-static int64_t now(void);
-
 extern inline int ustack_check(void);
 
-/* ---- ustack_check() ---- */
-
-BY_THREADS int usched__give_way(void)
-{
-	struct usched *s = usched__current;
-	struct slice *l = slice_of(s);
-	int rc;
-
-	if (!s->s_current)
-		return 0;
-	if (l && !l->l_signal) {
-		if (!clock_over(l, s))
-			return 0;
-	} else {
-		SET(s->s_over, 0);
-		if (l && GET(l->l_over) != count(s))
-			return 0;               /* it was another thread's */
-	}
-	count_given(s);
-	rc = ustack_yield();
-	begin_turn();
-	return rc;
-}
-
-/* Its next call looks. */
-BY_THREADS static void begin_turn(void)
-{
-	struct usched *s = usched__current;
-	struct slice *l = slice_of(s);
-
-	if (!l || l->l_signal)
-		return;
-	l->l_seen = count(s);
-	l->l_since = l->l_looked = now();
-	l->l_calls = 0;
-	l->l_skip = 1;
-}
-
-/* The running thread gives way now. */
-static void count_given(struct usched *s)
-{
-	struct slice *l = slice_of(s);
-
-	SET(s->s_stats.s_preempted, s->s_stats.s_preempted + 1);
-	if (!l)
-		return;
-	SET(l->l_gave_at, now());
-	__atomic_store_n(&l->l_gave, count(s), __ATOMIC_RELEASE);
-}
-
-/* Changes with each switch, and with each time that a thread gives way. */
-static uint64_t count(const struct usched *s)
-{
-	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);
-}
-
-/*
- * Reads the clock some times in a slice, however long it is from call to call. The first
- * call behind a wait does not look, and the next ones do.
- */
-static bool clock_over(struct slice *l, struct usched *s)
-{
-	int64_t t, passed;
-
-	if (l->l_seen != count(s)) {
-		l->l_seen = count(s);
-		l->l_since = 0;
-		l->l_skip = 1;
-		return false;
-	}
-	if (++l->l_calls < l->l_skip)
-		return false;
-	t = now();
-	passed = t - l->l_looked;
-	l->l_calls = 0;
-	l->l_looked = t;
-	if (passed > l->l_length / SELDOM && l->l_skip > 1)
-		l->l_skip /= 2;
-	else if (passed < l->l_length / OFTEN && l->l_skip < SKIP_MAX)
-		l->l_skip *= 2;
-	if (l->l_since == 0)
-		l->l_since = t;
-	return t - l->l_since >= l->l_length;
-}
-
-static int64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* ---- Slices of a dispatcher ---- */
-
-int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
-{
-	const uintptr_t request[6] = { ON_VALGRIND };
-	struct slice *l;
-	int rc;
-
-	if (signal < 0 || signal >= SIGNALS)
-		return -EINVAL;
-	rc = begin(s, &l);
-	if (rc)
-		return rc;
-	if (MONITORED && signal && !usched__valgrind(request)) {
-		l->l_stall.a_limit = stall;
-		l->l_stall.a_signal = signal;
-	}
-	if (MONITORED && length && usched__probe() > 0)
-		l->l_signal = signal;
-	l->l_length = length ? length : SPELL;
-	l->l_since = now();             /* of count 0, which nothing has changed yet */
-	l->l_skip = 1;
-	if (!l->l_signal)
-		s->s_over = 1;
-	s->s_preempt = is_over;
-	return 0;
-}
-
-static int begin(struct usched *s, struct slice **slice)
-{
-	struct slice *l = calloc(1, sizeof *l);
-
-	if (!l)
-		return -ENOMEM;
-	l->l_head = (struct upreempt){ s, end };
-	l->l_blind.s_slice = &l->l_head;
-	l->l_blind.s_leave = leave_region;
-#ifdef CHECKS_CALLS
-	l->l_blind.s_current = &l->l_none;
-	l->l_blind.s_inside = &l->l_none;
-	l->l_blind.s_pick = called_wait;
-	__atomic_store_n(&usched__observer.o_called, called, __ATOMIC_RELAXED);
-#endif
-	s->s_slice = &l->l_head;
-	*slice = l;
-	return 0;
-}
-
-static void end(struct upreempt *q)
-{
-	free(q);
-}
 
 static struct slice *slice_of(const struct usched *s)
 {
@@ -345,118 +173,10 @@ static bool is_blind(const struct usched *s)
 	return l && s == &l->l_blind;
 }
 
-int64_t upreempt__longest(const struct usched *s)
+/* Changes with each switch, and with each time that a thread gives way. */
+static uint64_t count(const struct usched *s)
 {
-	const struct slice *l = slice_of(s);
-
-	return l->l_signal ? GET(l->l_longest) : -1;
-}
-
-/* The policy of processors: what the monitor has found still holds. */
-static int is_over(struct usched *s, struct ustack *u, void *context)
-{
-	(void)u;
-	(void)context;
-	return GET(slice_of(s)->l_over) == count(s);
-}
-
-/* ---- Regions ---- */
-
-BY_THREADS int ustack_preemptible(int on)
-{
-	struct usched *s = usched__current;
-	int rc;
-
-	if (is_blind(s)) {
-		struct slice *l = slice_of(s);
-
-		if (on > 0)
-			return 1;
-		leave(l);
-		if (GET(l->l_head.q_sched->s_over))
-			usched__give_way();
-		return 1;
-	}
-	if (!s->s_current)
-		return -EPERM;
-	if (on <= 0)
-		return 0;
-	rc = ready(s);
-	if (rc == 0)
-		enter(slice_of(s));
-	return rc;
-}
-
-/* What can fail. */
-static int ready(struct usched *s)
-{
-	const uintptr_t request[6] = { ON_VALGRIND };
-	size_t frame = getauxval(AT_MINSIGSTKSZ);
-	struct slice *l = slice_of(s);
-	int rc = 0;
-
-	if (!BY_SIGNAL || !s->s_preempt || !s->s_yield || usched__probe() <= 0
-	    || (s->s_preempt == is_over && !l->l_signal) || usched__valgrind(request))
-		return -ENOTSUP;
-	if (!l)
-		rc = begin(s, &l);
-	if (rc)
-		return rc;
-	if (l->l_texts == 0)
-		dl_iterate_phdr(find_texts, l);
-	if (l->l_texts == 0)
-		return -ENOTSUP;
-	return ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);
-}
-
-/*
- * The main program comes first. Without an interpreter it is static: libc is a part of
- * it, and the two cannot be told apart.
- */
-static int find_texts(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	struct slice *l = arg;
-	bool dynamic = false;
-	unsigned n = 0;
-
-	(void)size;
-	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uintptr_t from = info->dlpi_addr + part->p_vaddr;
-
-		dynamic |= part->p_type == PT_INTERP;
-		if (part->p_type == PT_LOAD && part->p_flags & PF_X && n < TEXTS)
-			l->l_text[n++] = (struct text){ from, from + part->p_memsz };
-	}
-	l->l_texts = dynamic ? n : 0;
-	return 1;
-}
-
-/* Compilers move nothing of the program across these. */
-#define BARRIER() __asm__ volatile("" : : : "memory")
-
-static void enter(struct slice *l)
-{
-	pthread_sigmask(SIG_SETMASK, NULL, &l->l_mask);
-	l->l_words = usched__control();
-	SET(l->l_region, 1);
-	BARRIER();
-	usched__current = &l->l_blind;
-	BARRIER();
-}
-
-static void leave(struct slice *l)
-{
-	BARRIER();
-	usched__current = l->l_head.q_sched;
-	BARRIER();
-	SET(l->l_region, 0);
-}
-
-/* For a thread that ends in a region. */
-static void leave_region(struct usched *s)
-{
-	leave(slice_of(s));
+	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);
 }
 
 #ifdef CHECKS_CALLS
@@ -484,24 +204,23 @@ static struct ustack *called_wait(struct usched *s, struct ustack *self)
 }
 #endif
 
-/* ---- Signals ---- */
+/* Of ustall_install(), or NULL. */
+static const struct upreempt_stalls *stalls;
 
-BY_THREADS int upreempt(void *context)
+void upreempt__report(const struct upreempt_stalls *table)
 {
-	struct usched *s = usched__current;
-	struct slice *l = slice_of(s);
-	int error = errno, gives = 0;
-
-	if (!is_blind(s) || !may_give_way(l, context))
-		return 0;
-	s = l->l_head.q_sched;
-	if (s->s_preempt(s, s->s_current, context)) {
-		give_way(l);
-		gives = 1;
-	}
-	errno = error;
-	return gives;
+	__atomic_store_n(&stalls, table, __ATOMIC_RELEASE);
 }
+
+/* The policy of processors: what the monitor has found still holds. */
+static int is_over(struct usched *s, struct ustack *u, void *context)
+{
+	(void)u;
+	(void)context;
+	return GET(slice_of(s)->l_over) == count(s);
+}
+
+/* ---- Signals ---- */
 
 static bool may_give_way(const struct slice *l, const ucontext_t *context)
 {
@@ -513,6 +232,31 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 	return own && memcmp(&context->uc_sigmask, &l->l_mask, MASK_BYTES) == 0
 		&& usched__fits(l->l_head.q_sched,
 				(char *)__builtin_frame_address(0) - HANDLER);
+}
+
+/* ---- Regions ---- */
+
+/* Compilers move nothing of the program across these. */
+#define BARRIER() __asm__ volatile("" : : : "memory")
+
+static void leave(struct slice *l)
+{
+	BARRIER();
+	usched__current = l->l_head.q_sched;
+	BARRIER();
+	SET(l->l_region, 0);
+}
+
+/* The running thread gives way now. */
+static void count_given(struct usched *s)
+{
+	struct slice *l = slice_of(s);
+
+	SET(s->s_stats.s_preempted, s->s_stats.s_preempted + 1);
+	if (!l)
+		return;
+	SET(l->l_gave_at, when_now());
+	__atomic_store_n(&l->l_gave, count(s), __ATOMIC_RELEASE);
 }
 
 /* Below the frame of the signal. Blocks the thread until its next turn. */
@@ -543,7 +287,244 @@ static void give_way(struct slice *l)
 	BARRIER();
 }
 
-/* ---- The monitor ---- */
+BY_THREADS int upreempt(void *context)
+{
+	struct usched *s = usched__current;
+	struct slice *l = slice_of(s);
+	int error = errno, gives = 0;
+
+	if (!is_blind(s) || !may_give_way(l, context))
+		return 0;
+	s = l->l_head.q_sched;
+	if (s->s_preempt(s, s->s_current, context)) {
+		give_way(l);
+		gives = 1;
+	}
+	errno = error;
+	return gives;
+}
+
+static void end(struct upreempt *q)
+{
+	free(q);
+}
+
+/* For a thread that ends in a region. */
+static void leave_region(struct usched *s)
+{
+	leave(slice_of(s));
+}
+
+static int begin(struct usched *s, struct slice **slice)
+{
+	struct slice *l = calloc(1, sizeof *l);
+
+	if (!l)
+		return -ENOMEM;
+	l->l_head = (struct upreempt){ s, end };
+	l->l_blind.s_slice = &l->l_head;
+	l->l_blind.s_leave = leave_region;
+#ifdef CHECKS_CALLS
+	l->l_blind.s_current = &l->l_none;
+	l->l_blind.s_inside = &l->l_none;
+	l->l_blind.s_pick = called_wait;
+	__atomic_store_n(&usched__observer.o_called, called, __ATOMIC_RELAXED);
+#endif
+	s->s_slice = &l->l_head;
+	*slice = l;
+	return 0;
+}
+
+int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
+{
+	const uintptr_t request[6] = { ON_VALGRIND };
+	struct slice *l;
+	int rc;
+
+#ifdef USCHED_WHOLE             /* libusched-check.a: brings it into the program */
+	extern void ustall_install(void);
+
+	__asm__ volatile("" : : "r"(ustall_install));
+#endif
+	if (signal < 0 || signal >= SIGNALS)
+		return -EINVAL;
+	if (MONITORED && stall && !__atomic_load_n(&stalls, __ATOMIC_ACQUIRE)) {
+		if (!IS_CHECKED)
+			return -ENOTSUP;
+		stall = 0;
+	}
+	rc = begin(s, &l);
+	if (rc)
+		return rc;
+	if (MONITORED && signal && !usched__valgrind(request)) {
+		l->l_stall = stall;
+		l->l_ask = signal;
+	}
+	if (MONITORED && length && usched__probe() > 0)
+		l->l_signal = signal;
+	l->l_length = length ? length : SPELL;
+	l->l_since = when_now();        /* of count 0, which nothing has changed yet */
+	l->l_skip = 1;
+	if (!l->l_signal)
+		s->s_over = 1;
+	s->s_preempt = is_over;
+	return 0;
+}
+
+int64_t upreempt__longest(const struct usched *s)
+{
+	const struct slice *l = slice_of(s);
+
+	return l->l_signal ? GET(l->l_longest) : -1;
+}
+
+/* ---- ustack_check() ---- */
+
+/*
+ * Reads the clock some times in a slice, however long it is from call to call. The first
+ * call behind a wait does not look, and the next ones do.
+ */
+static bool clock_over(struct slice *l, struct usched *s)
+{
+	int64_t t, passed;
+
+	if (l->l_seen != count(s)) {
+		l->l_seen = count(s);
+		l->l_since = 0;
+		l->l_skip = 1;
+		return false;
+	}
+	if (++l->l_calls < l->l_skip)
+		return false;
+	t = when_now();
+	passed = t - l->l_looked;
+	l->l_calls = 0;
+	l->l_looked = t;
+	if (passed > l->l_length / SELDOM && l->l_skip > 1)
+		l->l_skip /= 2;
+	else if (passed < l->l_length / OFTEN && l->l_skip < SKIP_MAX)
+		l->l_skip *= 2;
+	if (l->l_since == 0)
+		l->l_since = t;
+	return t - l->l_since >= l->l_length;
+}
+
+/* Its next call looks. */
+BY_THREADS static void begin_turn(void)
+{
+	struct usched *s = usched__current;
+	struct slice *l = slice_of(s);
+
+	if (!l || l->l_signal)
+		return;
+	l->l_seen = count(s);
+	l->l_since = l->l_looked = when_now();
+	l->l_calls = 0;
+	l->l_skip = 1;
+}
+
+BY_THREADS int usched__give_way(void)
+{
+	struct usched *s = usched__current;
+	struct slice *l = slice_of(s);
+	int rc;
+
+	if (!s->s_current)
+		return 0;
+	if (l && !l->l_signal) {
+		if (!clock_over(l, s))
+			return 0;
+	} else {
+		SET(s->s_over, 0);
+		if (l && GET(l->l_over) != count(s))
+			return 0;               /* it was another thread's */
+	}
+	count_given(s);
+	rc = ustack_yield();
+	begin_turn();
+	return rc;
+}
+
+static void enter(struct slice *l)
+{
+	pthread_sigmask(SIG_SETMASK, NULL, &l->l_mask);
+	l->l_words = usched__control();
+	SET(l->l_region, 1);
+	BARRIER();
+	usched__current = &l->l_blind;
+	BARRIER();
+}
+
+/*
+ * The main program comes first. Without an interpreter it is static: libc is a part of
+ * it, and the two cannot be told apart.
+ */
+static int find_texts(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct slice *l = arg;
+	bool dynamic = false;
+	unsigned n = 0;
+
+	(void)size;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + part->p_vaddr;
+
+		dynamic |= part->p_type == PT_INTERP;
+		if (part->p_type == PT_LOAD && part->p_flags & PF_X && n < TEXTS)
+			l->l_text[n++] = (struct text){ from, from + part->p_memsz };
+	}
+	l->l_texts = dynamic ? n : 0;
+	return 1;
+}
+
+/* What can fail. */
+static int ready(struct usched *s)
+{
+	const uintptr_t request[6] = { ON_VALGRIND };
+	size_t frame = getauxval(AT_MINSIGSTKSZ);
+	struct slice *l = slice_of(s);
+	int rc = 0;
+
+	if (!BY_SIGNAL || !s->s_preempt || !s->s_yield || usched__probe() <= 0
+	    || (s->s_preempt == is_over && !l->l_signal) || usched__valgrind(request))
+		return -ENOTSUP;
+	if (!l)
+		rc = begin(s, &l);
+	if (rc)
+		return rc;
+	if (l->l_texts == 0)
+		dl_iterate_phdr(find_texts, l);
+	if (l->l_texts == 0)
+		return -ENOTSUP;
+	return ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);
+}
+
+/* For a thread that ends in a region. */
+BY_THREADS int ustack_preemptible(int on)
+{
+	struct usched *s = usched__current;
+	int rc;
+
+	if (is_blind(s)) {
+		struct slice *l = slice_of(s);
+
+		if (on > 0)
+			return 1;
+		leave(l);
+		if (GET(l->l_head.q_sched->s_over))
+			usched__give_way();
+		return 1;
+	}
+	if (!s->s_current)
+		return -EPERM;
+	if (on <= 0)
+		return 0;
+	rc = ready(s);
+	if (rc == 0)
+		enter(slice_of(s));
+	return rc;
+}
 
 struct upreempt_monitor {
 	pthread_mutex_t    m_lock;
@@ -551,11 +532,8 @@ struct upreempt_monitor {
 	pthread_t          m_native;
 	bool               m_stop;      /* m_lock */
 	uint32_t           m_asleep;    /* atomic: 1: until a processor is not idle */
-	upreempt__state_fn *m_state;
-	struct reporter    *m_reporter; /* of stalls, or NULL */
-	char              *m_first;     /* dispatchers, */
-	size_t             m_stride;    /* so far apart, */
-	size_t             m_count;
+	struct upreempt_all m_all;
+	struct ustall     *m_reporter;  /* of stalls, or NULL */
 	int64_t            m_period;    /* ns from look to look */
 };
 
@@ -565,137 +543,155 @@ static struct sigaction previous[SIGNALS];
 #define SNAP  (&previous[1])
 static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 
-static void install(int signal, int flags);
-static void on_signal(int signal, siginfo_t *info, void *context);
-static void chain(int signal, siginfo_t *info, void *context);
-static void init_monitor(struct upreempt_monitor *m);
-static void free_monitor(struct upreempt_monitor *m);
-static int  start(pthread_t *native, void *(*func)(void *), void *arg);
-static void *monitor(void *arg);
-static bool look(struct upreempt_monitor *m);
-static bool look_at(struct upreempt_monitor *m, struct usched *s);
-static void look_at_slice(struct slice *l, struct usched *s, bool idle);
-static int  interrupt(const struct slice *l, int signal, const struct sigaction *mark);
-static void wait_period(struct upreempt_monitor *m);
+/* ---- Signals of the monitor ---- */
 
-/* In private/upreempt_stall.inc. */
-static int  make_reporter(struct upreempt_monitor *m, upreempt__log_fn *log);
-static void stop_reporter(struct reporter *r);
-static void free_reporter(struct reporter *r);
-static void find_clock(struct slice *l);
-static void look_at_stall(struct upreempt_monitor *m, struct usched *s);
-static void look_at_reporter(struct reporter *r);
-static void answer(const void *context);
-
-void upreempt__adopt(struct usched *s)
+/* The mark, as the value, tells which signals are ours, and what for. */
+static void interrupt(const struct slice *l, int signal, const struct sigaction *mark)
 {
+	siginfo_t info;
+
+	memset(&info, 0, sizeof info);
+	info.si_signo = signal;
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = (void *)(uintptr_t)mark;
+	syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->l_tid), signal, &info);
+}
+
+pid_t upreempt__native(const struct usched *s, clockid_t *clock)
+{
+	const struct slice *l = slice_of(s);
+	pid_t tid = __atomic_load_n(&l->l_tid, __ATOMIC_ACQUIRE);
+
+	*clock = l->l_clock;
+	return tid;
+}
+
+void upreempt__ask(const struct usched *s)
+{
+	interrupt(slice_of(s), slice_of(s)->l_ask, SNAP);
+}
+
+/* In the handler, on the native thread of a processor, or of a loop in a thread of it. */
+static void answer(const void *context)
+{
+	struct slice *l = slice_of(usched__current);
+	int error = errno;
+
+	if (l && l->l_reporter)
+		stalls->t_answer(l->l_reporter, l->l_head.q_sched, context);
+	errno = error;
+}
+
+/* A signal of the program. The default of SIGURG is to ignore it. */
+static void chain(int signal, siginfo_t *info, void *context)
+{
+	const struct sigaction *old = &previous[signal];
+
+	if (old->sa_flags & SA_SIGINFO)
+		old->sa_sigaction(signal, info, context);
+	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
+		old->sa_handler(signal);
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+	const void *mark = info->si_code == SI_QUEUE ? info->si_value.sival_ptr : NULL;
+
+	if (mark == YIELD)
+		upreempt(context);
+	else if (mark == SNAP)
+		answer(context);
+	else
+		chain(signal, info, context);
+}
+
+/*
+ * Unless it is there. It stays, since signals may still be on their way. Slices need it
+ * on the stack of the thread, without SA_ONSTACK.
+ */
+static void install(int signal, int flags)
+{
+	struct sigaction action = { .sa_sigaction = on_signal }, now;
+	bool ours;
+
+	action.sa_flags = SA_SIGINFO | SA_RESTART | flags;
+	sigemptyset(&action.sa_mask);
+	pthread_mutex_lock(&installing);
+	if (sigaction(signal, NULL, &now) == 0) {
+		ours = now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
+		if (!ours)
+			previous[signal] = now;
+		if (!ours || (now.sa_flags & SA_ONSTACK && !flags))
+			sigaction(signal, &action, NULL);
+	}
+	pthread_mutex_unlock(&installing);
+}
+
+void upreempt__hold(int on)
+{
+	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&installing);
+}
+
+/* ---- The monitor ---- */
+
+static void look_at_slice(struct slice *l, struct usched *s, bool idle)
+{
+	uint64_t counted = count(s);
+	int64_t t = when_now();
+
+	if (idle || counted != l->l_seen) {
+		l->l_seen = counted;
+		l->l_since = t;
+		if (counted - __atomic_load_n(&l->l_gave, __ATOMIC_ACQUIRE) <= 1
+		    && GET(l->l_gave_at))
+			l->l_since = GET(l->l_gave_at);
+	}
+	if (!idle && t - l->l_since > l->l_longest)
+		SET(l->l_longest, t - l->l_since);
+	if (!idle && t - l->l_since >= l->l_length - l->l_length / EARLY) {
+		SET(l->l_over, counted);
+		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);
+		if (GET(l->l_region))
+			interrupt(l, l->l_signal, YIELD);
+	}
+}
+
+static bool look_at(struct upreempt_monitor *m, size_t i)
+{
+	struct usched *s = upreempt__at(&m->m_all, i);
 	struct slice *l = slice_of(s);
-	int signal = l->l_stall.a_limit > 0 ? l->l_stall.a_signal : l->l_signal;
-	sigset_t one;
+	uint64_t progress;
+	bool idle = m->m_all.a_state(s, &progress) == UPREEMPT_IDLE;
 
-	if (!signal)
-		return;
-	sigemptyset(&one);
-	sigaddset(&one, signal);
-	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
-	find_clock(l);
-	__atomic_store_n(&l->l_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
-}
-
-int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride,
-		    size_t n, upreempt__state_fn *state, upreempt__log_fn *log)
-{
-	const struct slice *l = slice_of((struct usched *)(void *)first);
-	int64_t stall = l->l_stall.a_limit;
-	struct upreempt_monitor *m;
-	int rc = 0;
-
-	*result = NULL;
-	if (!l->l_signal && stall == 0)
-		return 0;
-	m = calloc(1, sizeof *m);
-	if (!m)
-		return -ENOMEM;
-	m->m_state = state;
-	m->m_first = first;
-	m->m_stride = stride;
-	m->m_count = n;
-	m->m_period = stall ? stall / STALL_LOOKS : INT64_MAX;
-	if (l->l_signal && l->l_length < m->m_period)
-		m->m_period = l->l_length;
-	init_monitor(m);
 	if (l->l_signal)
-		install(l->l_signal, 0);
-	else
-		install(l->l_stall.a_signal, SA_ONSTACK);
-	if (stall)
-		rc = make_reporter(m, log);
-	if (rc == 0)
-		rc = start(&m->m_native, monitor, m);
-	if (rc == 0)
-		*result = m;
-	else
-		free_monitor(m);
-	return rc;
-}
-
-static void init_monitor(struct upreempt_monitor *m)
-{
-	pthread_condattr_t attr;
-
-	pthread_mutex_init(&m->m_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&m->m_changed, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
-static void free_monitor(struct upreempt_monitor *m)
-{
+		look_at_slice(l, s, idle);
 	if (m->m_reporter)
-		free_reporter(m->m_reporter);
-	pthread_cond_destroy(&m->m_changed);
-	pthread_mutex_destroy(&m->m_lock);
-	free(m);
+		stalls->t_look(m->m_reporter, i);
+	return !idle;
 }
 
-/* Signals of the program are not for it. */
-static int start(pthread_t *native, void *(*func)(void *), void *arg)
+/* True: not all are idle. */
+static bool look(struct upreempt_monitor *m)
 {
-	sigset_t all, before;
-	int rc;
+	bool busy = false;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(native, NULL, func, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -rc;
-}
-
-void upreempt__stop(struct upreempt_monitor *m)
-{
-	pthread_mutex_lock(&m->m_lock);
-	m->m_stop = true;
-	pthread_cond_signal(&m->m_changed);
-	pthread_mutex_unlock(&m->m_lock);
-	pthread_join(m->m_native, NULL);
+	for (size_t i = 0; i < m->m_all.a_count; i++)
+		busy |= look_at(m, i);
 	if (m->m_reporter)
-		stop_reporter(m->m_reporter);
+		stalls->t_looked(m->m_reporter);
+	return busy;
 }
 
-void upreempt__unwatch(struct upreempt_monitor *m)
+static void wait_period(struct upreempt_monitor *m)
 {
-	free_monitor(m);
-}
+	int64_t until = when_now() + m->m_period;
+	struct timespec t = when_of(until);
 
-void upreempt__wake(struct upreempt_monitor *m)
-{
-	if (!LOAD(m->m_asleep))
-		return;
-	pthread_mutex_lock(&m->m_lock);
-	SWAP(&m->m_asleep, 0);
-	pthread_cond_signal(&m->m_changed);
-	pthread_mutex_unlock(&m->m_lock);
+	while (!m->m_stop
+	       && pthread_cond_timedwait(&m->m_changed, &m->m_lock, &t) != ETIMEDOUT)
+		;
 }
 
 /*
@@ -744,126 +740,95 @@ static void *monitor(void *arg)
 	return NULL;
 }
 
-/* True: not all are idle. */
-static bool look(struct upreempt_monitor *m)
+static void init_monitor(struct upreempt_monitor *m)
 {
-	bool busy = false;
-
-	for (size_t i = 0; i < m->m_count; i++)
-		busy |= look_at(m, (void *)(m->m_first + i * m->m_stride));
-	if (m->m_reporter)
-		look_at_reporter(m->m_reporter);
-	return busy;
+	pthread_mutex_init(&m->m_lock, NULL);
+	when_init_cond(&m->m_changed);
 }
 
-static bool look_at(struct upreempt_monitor *m, struct usched *s)
+static void free_monitor(struct upreempt_monitor *m)
+{
+	if (m->m_reporter)
+		stalls->t_free(m->m_reporter);
+	pthread_cond_destroy(&m->m_changed);
+	pthread_mutex_destroy(&m->m_lock);
+	free(m);
+}
+
+void upreempt__adopt(struct usched *s)
 {
 	struct slice *l = slice_of(s);
-	uint64_t progress;
-	bool idle = m->m_state(s, &progress) == UPREEMPT_IDLE;
+	int signal = l->l_stall > 0 ? l->l_ask : l->l_signal;
+	sigset_t one;
 
+	if (!signal)
+		return;
+	sigemptyset(&one);
+	sigaddset(&one, signal);
+	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	if (pthread_getcpuclockid(pthread_self(), &l->l_clock))
+		l->l_clock = CLOCK_MONOTONIC;
+	__atomic_store_n(&l->l_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+}
+
+int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride,
+		    size_t n, upreempt__state_fn *state, upreempt__log_fn *log)
+{
+	const struct slice *l = slice_of((struct usched *)(void *)first);
+	int64_t stall = l->l_stall;
+	struct upreempt_monitor *m;
+	int rc = 0;
+
+	*result = NULL;
+	if (!l->l_signal && stall == 0)
+		return 0;
+	m = calloc(1, sizeof *m);
+	if (!m)
+		return -ENOMEM;
+	m->m_all = (struct upreempt_all){ first, stride, n, state, log, stall };
+	m->m_period = stall ? stall / STALL_LOOKS : INT64_MAX;
+	if (l->l_signal && l->l_length < m->m_period)
+		m->m_period = l->l_length;
+	init_monitor(m);
 	if (l->l_signal)
-		look_at_slice(l, s, idle);
-	if (l->l_stall.a_limit > 0)
-		look_at_stall(m, s);
-	return !idle;
-}
-
-static void look_at_slice(struct slice *l, struct usched *s, bool idle)
-{
-	uint64_t counted = count(s);
-	int64_t t = now();
-
-	if (idle || counted != l->l_seen) {
-		l->l_seen = counted;
-		l->l_since = t;
-		if (counted - __atomic_load_n(&l->l_gave, __ATOMIC_ACQUIRE) <= 1
-		    && GET(l->l_gave_at))
-			l->l_since = GET(l->l_gave_at);
-	}
-	if (!idle && t - l->l_since > l->l_longest)
-		SET(l->l_longest, t - l->l_since);
-	if (!idle && t - l->l_since >= l->l_length - l->l_length / EARLY) {
-		SET(l->l_over, counted);
-		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);
-		if (GET(l->l_region))
-			interrupt(l, l->l_signal, YIELD);
-	}
-}
-
-/* The mark, as the value, tells which signals are ours, and what for. */
-static int interrupt(const struct slice *l, int signal, const struct sigaction *mark)
-{
-	siginfo_t info;
-
-	memset(&info, 0, sizeof info);
-	info.si_signo = signal;
-	info.si_code = SI_QUEUE;
-	info.si_pid = getpid();
-	info.si_uid = getuid();
-	info.si_value.sival_ptr = (void *)(uintptr_t)mark;
-	return (int)syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->l_tid), signal,
-			    &info);
-}
-
-static void wait_period(struct upreempt_monitor *m)
-{
-	int64_t until = now() + m->m_period;
-	struct timespec t = when_of(until);
-
-	while (!m->m_stop
-	       && pthread_cond_timedwait(&m->m_changed, &m->m_lock, &t) != ETIMEDOUT)
-		;
-}
-
-/*
- * Unless it is there. It stays, since signals may still be on their way. Slices need it
- * on the stack of the thread, without SA_ONSTACK.
- */
-static void install(int signal, int flags)
-{
-	struct sigaction action = { .sa_sigaction = on_signal }, now;
-	bool ours;
-
-	action.sa_flags = SA_SIGINFO | SA_RESTART | flags;
-	sigemptyset(&action.sa_mask);
-	pthread_mutex_lock(&installing);
-	if (sigaction(signal, NULL, &now) == 0) {
-		ours = now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
-		if (!ours)
-			previous[signal] = now;
-		if (!ours || (now.sa_flags & SA_ONSTACK && !flags))
-			sigaction(signal, &action, NULL);
-	}
-	pthread_mutex_unlock(&installing);
-}
-
-void upreempt__hold(int on)
-{
-	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&installing);
-}
-
-static void on_signal(int signal, siginfo_t *info, void *context)
-{
-	const void *mark = info->si_code == SI_QUEUE ? info->si_value.sival_ptr : NULL;
-
-	if (mark == YIELD)
-		upreempt(context);
-	else if (mark == SNAP)
-		answer(context);
+		install(l->l_signal, 0);
 	else
-		chain(signal, info, context);
+		install(l->l_ask, SA_ONSTACK);
+	if (stall)
+		rc = stalls->t_make(&m->m_reporter, &m->m_all);
+	for (size_t i = 0; i < n; i++)
+		slice_of(upreempt__at(&m->m_all, i))->l_reporter = m->m_reporter;
+	if (rc == 0)
+		rc = start_native(&m->m_native, monitor, m);
+	if (rc == 0)
+		*result = m;
+	else
+		free_monitor(m);
+	return rc;
 }
 
-/* A signal of the program. The default of SIGURG is to ignore it. */
-static void chain(int signal, siginfo_t *info, void *context)
+void upreempt__stop(struct upreempt_monitor *m)
 {
-	const struct sigaction *old = &previous[signal];
-
-	if (old->sa_flags & SA_SIGINFO)
-		old->sa_sigaction(signal, info, context);
-	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
-		old->sa_handler(signal);
+	pthread_mutex_lock(&m->m_lock);
+	m->m_stop = true;
+	pthread_cond_signal(&m->m_changed);
+	pthread_mutex_unlock(&m->m_lock);
+	pthread_join(m->m_native, NULL);
+	if (m->m_reporter)
+		stalls->t_stop(m->m_reporter);
 }
 
-#include "private/upreempt_stall.inc"
+void upreempt__unwatch(struct upreempt_monitor *m)
+{
+	free_monitor(m);
+}
+
+void upreempt__wake(struct upreempt_monitor *m)
+{
+	if (!LOAD(m->m_asleep))
+		return;
+	pthread_mutex_lock(&m->m_lock);
+	SWAP(&m->m_asleep, 0);
+	pthread_cond_signal(&m->m_changed);
+	pthread_mutex_unlock(&m->m_lock);
+}

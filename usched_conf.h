@@ -42,8 +42,9 @@ struct usched_conf {
 				   stacks to begin with */
 	int      c_signal;      /* interrupts threads then, in their regions; 0: SIGURG */
 	int64_t  c_stall;       /* ns: a thread that keeps its processor for longer is
-				   reported with its calls: 1000000 to 2^62; 0: 25 ms in
-				   libusched-check, and else none is, as with
+				   reported with its calls, 1000000 to 2^62, if the
+				   program has called ustall_install(), in ustall.h; 0:
+				   25 ms in libusched-check, and else none is, as with
 				   USCHED_QUIET */
 	void   (*c_log)(const char *line);      /* gets reports, on any native thread;
 				   NULL: standard error. May not call the scheduler,

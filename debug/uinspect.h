@@ -36,10 +36,6 @@
 #ifndef USCHED_INSPECT_H
 #define USCHED_INSPECT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -87,38 +83,6 @@ void uinspect__forked(void);
  * Does not switch.
  */
 int uinspect_metrics(int fd);
-
-/*
- * Private, for upreempt.c: what a thread does that keeps its processor. A snap has memory
- * for registers and frames, and for the walk over these.
- */
-#define UINSPECT_PRIVATE __attribute__((visibility("hidden")))
-
-enum { UINSPECT_FRAMES = 100 };         /* calls of a thread that are shown */
-
-struct usched;
-struct uinspect_snap;
-
-/* NULL: no memory. */
-UINSPECT_PRIVATE struct uinspect_snap *uinspect__snap(void);
-UINSPECT_PRIVATE void uinspect__free_snap(struct uinspect_snap *s);
-
-/*
- * Prepares for a signal to the native thread of `sched', a processor. Its handler
- * answers, with its third argument. True: it has, in so many milliseconds.
- */
-UINSPECT_PRIVATE void uinspect__ask(struct uinspect_snap *s, struct usched *sched);
-UINSPECT_PRIVATE void uinspect__answer(struct uinspect_snap *s,
-				       const struct usched *sched, const void *context);
-UINSPECT_PRIVATE bool uinspect__await(struct uinspect_snap *s, unsigned ms);
-
-/* Instead: the native thread sleeps in the kernel, with these registers. */
-UINSPECT_PRIVATE void uinspect__read(struct uinspect_snap *s, struct usched *sched,
-				     uintptr_t sp, uintptr_t pc);
-
-/* The number of calls. Allocates nothing. May wait for the dynamic linker's lock. */
-UINSPECT_PRIVATE size_t uinspect__calls(const struct uinspect_snap *s,
-					uintptr_t calls[UINSPECT_FRAMES]);
 
 #ifdef __cplusplus
 }

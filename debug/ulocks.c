@@ -30,12 +30,9 @@
 #ifndef USCHED_TSAN
 #include <dlfcn.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -49,7 +46,7 @@ enum {
 	HELD   = 32,            /* locks of a native thread; more are not seen */
 	CALLS  = 16,            /* in a message */
 	PLACES = 256,           /* messages of a process */
-	TEXT   = 6144,          /* characters */
+	LINES  = 6144,          /* characters written at a time */
 	REFUSED = 127,          /* the exit status, as of the dynamic linker */
 };
 
@@ -68,8 +65,7 @@ static __thread unsigned held_count __attribute__((tls_model("initial-exec")));
 /* Hashes of places that were told, and a lock for the text. */
 static uint64_t places[PLACES];
 static int writing;
-static char text[TEXT];
-static size_t length;
+static char lines[LINES];
 
 /* The library's, if the process has it. By another name: it may be inline. */
 extern struct usched *current(void) __asm__("usched__here") __attribute__((weak));
@@ -83,7 +79,6 @@ struct calls {
 	uintptr_t          c_calls[CALLS];
 };
 
-static void tell(const struct ustack *u, struct calls *c);
 
 static const struct ustack *running(void)
 {
@@ -233,6 +228,33 @@ static bool is_new(const struct calls *c)
 	return false;
 }
 
+/* Static memory, as the stack may be small. */
+static void tell(const struct ustack *u, struct calls *c)
+{
+	static char name[USTACK_NAME_MAX];
+	struct text t = TEXT(lines, STDERR_FILENO);
+
+	while (__atomic_exchange_n(&writing, 1, __ATOMIC_ACQUIRE))
+		sched_yield();
+	text_put(&t, "usched: ");
+	if (!get_name || get_name(u, name, sizeof name))
+		name[0] = '\0';
+	text_thread(&t, u, name);
+	text_put(&t, ", function ");
+	code_add(&t, (uintptr_t)ustack_func(u));
+	text_put(&t, ", blocks while it holds ");
+	text_put(&t, c->c_held->h_kind);
+	text_put(&t, " ");
+	text_hex(&t, (uintptr_t)c->c_held->h_lock);
+	text_put(&t, ", locked at ");
+	code_add(&t, (uintptr_t)c->c_held->h_where - 1);
+	text_put(&t, ", at\n");
+	for (size_t i = 1; i < c->c_count; i++)         /* 0: this file */
+		code_call(&t, c->c_calls[i]);
+	text_flush(&t);
+	__atomic_store_n(&writing, 0, __ATOMIC_RELEASE);
+}
+
 /* By the dispatcher: the running thread of `s' is about to block. */
 static void look(const struct usched *s)
 {
@@ -249,55 +271,6 @@ static void look(const struct usched *s)
 			tell(s->s_current, &c);
 	}
 	errno = error;
-}
-
-__attribute__((format(printf, 1, 2)))
-static void add(const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(text + length, sizeof text - length, format, args);
-	va_end(args);
-	if (n > 0)
-		length += (size_t)n;
-	if (length > sizeof text - 1)
-		length = sizeof text - 1;
-}
-
-static void add_code(uintptr_t address)
-{
-	static char words[CODE];
-
-	add("%s", code(words, (const void *)address));
-}
-
-/* Static memory, as the stack may be small. */
-static void tell(const struct ustack *u, struct calls *c)
-{
-	static char name[USTACK_NAME_MAX];
-
-	while (__atomic_exchange_n(&writing, 1, __ATOMIC_ACQUIRE))
-		sched_yield();
-	length = 0;
-	add("usched: thread %p", (const void *)u);
-	if (get_name && get_name(u, name, sizeof name) == 0)
-		add(" \"%s\"", name);
-	add(", function ");
-	add_code((uintptr_t)ustack_func(u));
-	add(", blocks while it holds %s %p, locked at ", c->c_held->h_kind,
-	    c->c_held->h_lock);
-	add_code((uintptr_t)c->c_held->h_where - 1);
-	add(", at\n");
-	for (size_t i = 1; i < c->c_count; i++) {       /* 0: this file */
-		add("usched:   ");
-		add_code(c->c_calls[i] - 1);
-		add("\n");
-	}
-	if (write(STDERR_FILENO, text, length) < 0)
-		length = 0;                             /* it is lost */
-	__atomic_store_n(&writing, 0, __ATOMIC_RELEASE);
 }
 
 __attribute__((constructor)) static void begin(void)

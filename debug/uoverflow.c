@@ -53,38 +53,44 @@ struct native {
 	size_t n_below, n_above;        /* bytes around it where a fault is an overflow */
 };
 
-struct line {
-	size_t l_length;
-	char   l_text[LINE];
-};
-
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
 static pthread_key_t key;               /* frees what uoverflow_stack() maps */
 static int key_rc;
 static __thread struct native *mine USCHED_TLS;
 static struct sigaction previous[2];    /* constant once it is installed */
 
-static void make_key(void);
-static void find_end(struct native *n);
-static void *lowest(char *low, size_t *size);
-static void leave(void *native);
-static void install(void);
-static void install_for(int signo, struct sigaction *old);
-static void on_fault(int signo, siginfo_t *info, void *context);
-static bool is_overflow(const struct usched_stack *k, const void *address);
-static bool is_around(const char *end, size_t below, size_t above, const void *address);
-static void chain(int signo, siginfo_t *info, void *context);
-static void report(const struct ustack *u, const struct usched_stack *k);
-static void report_calls(const struct ustack *u, const void *context);
-static void die(int signo);
-static void set_default(int signo);
-static void unblock(int signo);
-static void add(struct line *line, const char *text);
-static void add_number(struct line *line, uintptr_t n, unsigned base);
-static void add_code(struct line *line, uintptr_t address);
-static void print(struct line *line);
-static void print_call(uintptr_t call);
-static void print_more(size_t n);
+/* ---- Stacks of handlers ---- */
+
+static void leave_stack(void)
+{
+	stack_t stack;
+
+	if (sigaltstack(NULL, &stack) == 0
+	    && (uintptr_t)stack.ss_sp - (uintptr_t)mine->n_map < mine->n_size) {
+		stack = (stack_t){ .ss_flags = SS_DISABLE };
+		sigaltstack(&stack, NULL);
+	}
+	mine = NULL;
+}
+
+static void unmap_stack(void *native)
+{
+	struct native *n = native;
+
+	munmap(n->n_map, n->n_size);
+}
+
+/* At the end of a native thread. */
+static void leave(void *native)
+{
+	leave_stack();
+	unmap_stack(native);
+}
+
+static void make_key(void)
+{
+	key_rc = pthread_key_create(&key, leave);
+}
 
 static void *map_stack(void)
 {
@@ -110,75 +116,18 @@ static void *map_stack(void)
 	return n;
 }
 
-static void unmap_stack(void *native)
+/* musl tells how far it has grown, and not its limit. */
+static void *lowest(char *low, size_t *size)
 {
-	struct native *n = native;
+	struct rlimit limit;
+	size_t more;
 
-	munmap(n->n_map, n->n_size);
-}
-
-static void adopt_stack(void *native)
-{
-	struct native *n = native;
-	stack_t stack;
-
-	mine = n;
-	find_end(n);
-	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
-		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-		size_t rest = n->n_size - sizeof *n;
-		char *map = stack_last(n->n_map, n->n_size, rest);
-
-		stack = (stack_t){ .ss_sp = stack_first(map, rest, rest - guard) };
-		stack.ss_size = rest - guard;
-		sigaltstack(&stack, NULL);
-	}
-}
-
-static void leave_stack(void)
-{
-	stack_t stack;
-
-	if (sigaltstack(NULL, &stack) == 0
-	    && (uintptr_t)stack.ss_sp - (uintptr_t)mine->n_map < mine->n_size) {
-		stack = (stack_t){ .ss_flags = SS_DISABLE };
-		sigaltstack(&stack, NULL);
-	}
-	mine = NULL;
-}
-
-int uoverflow_install(void)
-{
-	int rc = uoverflow_stack();
-
-	if (rc == 0)
-		pthread_once(&installed, install);
-	return rc;
-}
-
-int uoverflow_stack(void)
-{
-	void *native;
-
-	pthread_once(&made_key, make_key);
-	if (key_rc)
-		return -key_rc;
-	if (mine)
-		return 0;
-	native = map_stack();
-	if (!native)
-		return -ENOMEM;
-	if (pthread_setspecific(key, native)) {
-		unmap_stack(native);
-		return -ENOMEM;
-	}
-	adopt_stack(native);
-	return 0;
-}
-
-static void make_key(void)
-{
-	key_rc = pthread_key_create(&key, leave);
+	if (STACK_GROWS_UP || getrlimit(RLIMIT_STACK, &limit)
+	    || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 2 < *size)
+		return low;
+	more = (size_t)limit.rlim_cur - *size;
+	*size += more;
+	return low - more;
 }
 
 /*
@@ -208,105 +157,74 @@ static void find_end(struct native *n)
 		n->n_below = n->n_above = GROWTH;
 }
 
-/* musl tells how far it has grown, and not its limit. */
-static void *lowest(char *low, size_t *size)
+static void adopt_stack(void *native)
 {
-	struct rlimit limit;
-	size_t more;
+	struct native *n = native;
+	stack_t stack;
 
-	if (STACK_GROWS_UP || getrlimit(RLIMIT_STACK, &limit)
-	    || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 2 < *size)
-		return low;
-	more = (size_t)limit.rlim_cur - *size;
-	*size += more;
-	return low - more;
+	mine = n;
+	find_end(n);
+	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
+		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
+		size_t rest = n->n_size - sizeof *n;
+		char *map = stack_last(n->n_map, n->n_size, rest);
+
+		stack = (stack_t){ .ss_sp = stack_first(map, rest, rest - guard) };
+		stack.ss_size = rest - guard;
+		sigaltstack(&stack, NULL);
+	}
 }
 
-/* At the end of a native thread. */
-static void leave(void *native)
+int uoverflow_stack(void)
 {
-	leave_stack();
-	unmap_stack(native);
+	void *native;
+
+	pthread_once(&made_key, make_key);
+	if (key_rc)
+		return -key_rc;
+	if (mine)
+		return 0;
+	native = map_stack();
+	if (!native)
+		return -ENOMEM;
+	if (pthread_setspecific(key, native)) {
+		unmap_stack(native);
+		return -ENOMEM;
+	}
+	adopt_stack(native);
+	return 0;
 }
 
-static void install(void)
+/* ---- The handler ---- */
+
+static void set_default(int signo)
 {
-	Dl_info info;
+	struct sigaction action = { .sa_handler = SIG_DFL };
 
-	/* Loads what dladdr() needs of the dynamic linker. */
-	if (dladdr)
-		dladdr(previous, &info);
-	install_for(SIGSEGV, &previous[0]);
-	install_for(SIGBUS, &previous[1]);
-}
-
-/* With the flags and mask of the previous handler, which apply when it is called. */
-static void install_for(int signo, struct sigaction *old)
-{
-	struct sigaction action;
-
-	sigaction(signo, NULL, old);
-	action = *old;
-	action.sa_sigaction = on_fault;
-	action.sa_flags |= SA_SIGINFO | SA_ONSTACK;
 	sigaction(signo, &action, NULL);
 }
 
-/*
- * Returns after the message. The fault comes again at the same place, with its default
- * effect, a core dump included.
- */
-static void on_fault(int signo, siginfo_t *info, void *context)
+static void unblock(int signo)
 {
-	const struct usched *s = upreempt__behind(usched__here());
-	const struct ustack *u = s->s_current;
-	const struct usched_stack *k = u ? usched__runs(s)->u_stack : NULL;
+	sigset_t set;
 
-	if (info->si_code <= 0 || !k || !is_overflow(k, info->si_addr)) {
-		chain(signo, info, context);
-		return;
-	}
-	report(u, k);
-	set_default(SIGSEGV);
-	report_calls(u, context);
-	if (signo != SIGSEGV)
-		die(signo);
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Whether the fault is at the end of `k', where the running thread is. */
-static bool is_overflow(const struct usched_stack *k, const void *address)
+/* Dies of SIGSEGV, which has its default effect now. */
+static void die(int signo)
 {
-	const struct native *n = mine;
-
-	if (k == &k->k_sched->s_new)            /* it is being launched */
-		return false;
-	if (k != &k->k_sched->s_native)
-		return is_around(stack_deeper(k->k_bottom, k->k_size), GUARD, 0, address);
-	return n && n->n_end && is_around(n->n_end, n->n_below, n->n_above, address);
+	(void)signo;
+	unblock(SIGSEGV);
+	raise(SIGSEGV);
 }
 
-static bool is_around(const char *end, size_t below, size_t above, const void *address)
+static void print_line(struct text *t)
 {
-	return stack_index(stack_deeper(end, -above), address) < below + above;
-}
-
-/* The effect of the fault without this module. */
-static void chain(int signo, siginfo_t *info, void *context)
-{
-	const struct sigaction *old = &previous[signo == SIGBUS];
-	bool sent = info->si_code <= 0 || info->si_code == SI_KERNEL;
-
-	if (old->sa_handler == SIG_IGN && info->si_code <= 0)
-		return;
-	if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
-		set_default(signo);             /* a fault cannot be ignored */
-		if (sent)                       /* it does not come again */
-			raise(signo);
-	} else if (old->sa_flags & SA_SIGINFO) {
-		old->sa_sigaction(signo, info, context);
-	} else {
-		old->sa_handler(signo);
-	}
+	text_put(t, "\n");
+	text_flush(t);
 }
 
 static void report(const struct ustack *u, const struct usched_stack *k)
@@ -314,20 +232,21 @@ static void report(const struct ustack *u, const struct usched_stack *k)
 	bool native = k == &k->k_sched->s_native, own = k->k_stays & USCHED_ALONE;
 	const struct native *n = mine;
 	const char *end = native ? n->n_end : stack_deeper(k->k_bottom, k->k_size);
-	struct line line = { 0 };
+	char line[LINE];
+	struct text t = TEXT(line, STDERR_FILENO);
 
-	add(&line, "usched: stack overflow: thread ");
-	add_number(&line, (uintptr_t)u, 16);
-	add(&line, ", function ");
-	add_number(&line, (uintptr_t)ustack_func(u), 16);
-	add(&line, native ? ", native stack of " : own ? ", own stack of "
-						       : ", stack of ");
-	add_number(&line, (stack_depth(k->k_bottom, end) + HEAD - 1) / HEAD * HEAD, 10);
-	add(&line, " bytes at ");
-	add_number(&line, (uintptr_t)stack_low(k->k_bottom, end), 16);
-	add(&line, own ? "; the call that started the thread sets it"
-		       : "; c_stack_size of struct usched_conf sets it");
-	print(&line);
+	text_put(&t, "usched: stack overflow: ");
+	text_thread(&t, u, NULL);
+	text_put(&t, ", function ");
+	text_hex(&t, (uintptr_t)ustack_func(u));
+	text_put(&t, native ? ", native stack of " : own ? ", own stack of "
+							 : ", stack of ");
+	text_number(&t, (stack_depth(k->k_bottom, end) + HEAD - 1) / HEAD * HEAD);
+	text_put(&t, " bytes at ");
+	text_hex(&t, (uintptr_t)stack_low(k->k_bottom, end));
+	text_put(&t, own ? "; the call that started the thread sets it"
+			 : "; c_stack_size of struct usched_conf sets it");
+	print_line(&t);
 }
 
 struct calls {
@@ -353,126 +272,132 @@ static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
 	return _URC_NO_REASON;
 }
 
+static void print_call(struct text *t, uintptr_t call)
+{
+	code_call(t, call);
+	text_flush(t);
+}
+
 static void report_calls(const struct ustack *u, const void *context)
 {
 	struct sigaction action = { .sa_handler = die };
 	struct calls c = { .c_fault = usched__interrupted(context) };
-	char name[USTACK_NAME_MAX];
-	struct line line = { 0 };
+	char name[USTACK_NAME_MAX], line[LINE];
+	struct text t = TEXT(line, STDERR_FILENO);
 
 	sigaction(SIGALRM, &action, NULL);
 	unblock(SIGALRM);
 	alarm(PATIENCE);
-	add(&line, "usched:   thread ");
-	add_number(&line, (uintptr_t)u, 16);
-	if (ustack_get_name(u, name, sizeof name) == 0) {
-		add(&line, " \"");
-		add(&line, name);
-		add(&line, "\"");
-	}
-	add(&line, ", function ");
-	add_code(&line, code_address((uintptr_t)ustack_func(u)));
+	if (ustack_get_name(u, name, sizeof name))
+		name[0] = '\0';
+	text_put(&t, "usched:   ");
+	text_thread(&t, u, name);
+	text_put(&t, ", function ");
+	code_add(&t, code_address((uintptr_t)ustack_func(u)));
 	if (c.c_fault)
 		_Unwind_Backtrace(add_call, &c);
-	add(&line, c.c_count > 0 ? ", at" : "");
-	print(&line);
+	text_put(&t, c.c_count > 0 ? ", at" : "");
+	print_line(&t);
 	for (size_t i = 0; i < c.c_count && i < CALLS; i++)
-		print_call(c.c_calls[i]);
-	if (c.c_count > 2 * CALLS)
-		print_more(c.c_count - 2 * CALLS);
+		print_call(&t, c.c_calls[i]);
+	if (c.c_count > 2 * CALLS) {
+		text_put(&t, "usched:   and ");
+		text_number(&t, c.c_count - 2 * CALLS);
+		text_put(&t, " more");
+		print_line(&t);
+	}
 	for (size_t i = c.c_count > 2 * CALLS ? c.c_count - CALLS : CALLS;
 	     i < c.c_count; i++)
-		print_call(c.c_calls[CALLS + i % CALLS]);
+		print_call(&t, c.c_calls[CALLS + i % CALLS]);
 }
 
-/* Dies of SIGSEGV, which has its default effect now. */
-static void die(int signo)
+static bool is_around(const char *end, size_t below, size_t above, const void *address)
 {
-	(void)signo;
-	unblock(SIGSEGV);
-	raise(SIGSEGV);
+	return stack_index(stack_deeper(end, -above), address) < below + above;
 }
 
-static void set_default(int signo)
+/* Whether the fault is at the end of `k', where the running thread is. */
+static bool is_overflow(const struct usched_stack *k, const void *address)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL };
+	const struct native *n = mine;
 
+	if (k == &k->k_sched->s_new)            /* it is being launched */
+		return false;
+	if (k != &k->k_sched->s_native)
+		return is_around(stack_deeper(k->k_bottom, k->k_size), GUARD, 0, address);
+	return n && n->n_end && is_around(n->n_end, n->n_below, n->n_above, address);
+}
+
+/* The effect of the fault without this module. */
+static void chain(int signo, siginfo_t *info, void *context)
+{
+	const struct sigaction *old = &previous[signo == SIGBUS];
+	bool sent = info->si_code <= 0 || info->si_code == SI_KERNEL;
+
+	if (old->sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
+		set_default(signo);             /* a fault cannot be ignored */
+		if (sent)                       /* it does not come again */
+			raise(signo);
+	} else if (old->sa_flags & SA_SIGINFO) {
+		old->sa_sigaction(signo, info, context);
+	} else {
+		old->sa_handler(signo);
+	}
+}
+
+/*
+ * Returns after the message. The fault comes again at the same place, with its default
+ * effect, a core dump included.
+ */
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+	const struct usched *s = upreempt__behind(usched__here());
+	const struct ustack *u = s->s_current;
+	const struct usched_stack *k = u ? usched__runs(s)->u_stack : NULL;
+
+	if (info->si_code <= 0 || !k || !is_overflow(k, info->si_addr)) {
+		chain(signo, info, context);
+		return;
+	}
+	report(u, k);
+	set_default(SIGSEGV);
+	report_calls(u, context);
+	if (signo != SIGSEGV)
+		die(signo);
+}
+
+/* With the flags and mask of the previous handler, which apply when it is called. */
+static void install_for(int signo, struct sigaction *old)
+{
+	struct sigaction action;
+
+	sigaction(signo, NULL, old);
+	action = *old;
+	action.sa_sigaction = on_fault;
+	action.sa_flags |= SA_SIGINFO | SA_ONSTACK;
 	sigaction(signo, &action, NULL);
 }
 
-static void unblock(int signo)
+static void install(void)
 {
-	sigset_t set;
+	Dl_info info;
 
-	sigemptyset(&set);
-	sigaddset(&set, signo);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	/* Loads what dladdr() needs of the dynamic linker. */
+	if (dladdr)
+		dladdr(previous, &info);
+	install_for(SIGSEGV, &previous[0]);
+	install_for(SIGBUS, &previous[1]);
 }
 
-/* Cuts off what does not fit, with a place left for the end of the line. */
-static void add(struct line *line, const char *text)
+int uoverflow_install(void)
 {
-	while (*text && line->l_length < LINE - 1)
-		line->l_text[line->l_length++] = *text++;
-}
+	int rc = uoverflow_stack();
 
-static void add_number(struct line *line, uintptr_t n, unsigned base)
-{
-	char digits[2 + 3 * sizeof n + 1], *p = digits + sizeof digits;
-
-	*--p = '\0';
-	do
-		*--p = "0123456789abcdef"[n % base];
-	while (n /= base);
-	if (base == 16) {
-		*--p = 'x';
-		*--p = '0';
-	}
-	add(line, p);
-}
-
-/* As code() has it. */
-static void add_code(struct line *line, uintptr_t address)
-{
-	struct code c;
-
-	add_number(line, address, 16);
-	code_find(&c, address);
-	if (!c.c_file[0])
-		return;
-	add(line, " (");
-	add(line, c.c_file);
-	add(line, "+");
-	add_number(line, c.c_offset, 16);
-	add(line, c.c_name[0] ? " " : "");
-	add(line, c.c_name);
-	add(line, ")");
-}
-
-static void print(struct line *line)
-{
-	line->l_text[line->l_length++] = '\n';
-	while (write(STDERR_FILENO, line->l_text, line->l_length) < 0 && errno == EINTR)
-		;
-}
-
-static void print_call(uintptr_t call)
-{
-	struct line line = { 0 };
-
-	add(&line, "usched:   ");
-	add_code(&line, call - 1);
-	print(&line);
-}
-
-static void print_more(size_t n)
-{
-	struct line line = { 0 };
-
-	add(&line, "usched:   and ");
-	add_number(&line, n, 10);
-	add(&line, " more");
-	print(&line);
+	if (rc == 0)
+		pthread_once(&installed, install);
+	return rc;
 }
 
 /* Processors have it map their stacks before their native threads are made. */

@@ -43,22 +43,16 @@
 #include "utrace.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../arch/arch.h"
-#include "../private/cancel.h"
 #include "../private/layout.h"
+#include "../private/when.h"
 #include "probe.h"
 #include "../uproc.h"
 #include "../uwait.h"
@@ -72,8 +66,6 @@ enum {
 	MARGIN      = 8,                /* events that may be half written */
 	SETTLE      = 2000000,          /* ns in which the rate of ticks is measured */
 	KEPT_LINE   = 64,               /* bytes: no two records begin in so many */
-	WHY_AT      = 8,                /* bits of v_what */
-	NUMBER_AT   = 32,
 };
 
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
@@ -89,107 +81,15 @@ __attribute__((used, section(".probes"))) struct utrace_control utrace__control 
 	.c_semaphore = 0,
 };
 
-static struct utrace_ring *prepare(struct uproc *p, unsigned mode, unsigned size_log);
-static struct utrace_ring *make_ring(struct utrace_ring **at);
-static bool make_events(struct utrace_ring *g, unsigned size_log);
-static void *map(size_t size);
-static unsigned wanted(unsigned *size_log);
-static void change(struct utrace_ring *g, unsigned mode);
-static void begin(struct utrace_ring *g);
-static void end(struct utrace_ring *g);
-static void pair(struct utrace_ring *g, unsigned i);
-static int64_t now_ns(void);
-static void told(struct usched_hook *h, enum usched_event event, struct ustack *u,
-		 struct ustack *other);
-static void trace(struct utrace_ring *g, enum usched_event event, struct ustack *u,
-		  struct ustack *other);
-static void trace_block(struct utrace_ring *g, const struct ustack *u);
-static void trace_wake(struct utrace_ring *g, const struct ustack *u,
-		       const struct ustack *by, enum utrace_why why);
-static void know(struct utrace_ring *g, const struct ustack *u);
-static inline void put(struct utrace_ring *g, enum utrace_kind kind, enum utrace_why why,
-		       uintptr_t thread, uintptr_t other, uint32_t number);
-static void keep(struct utrace_ring *g, enum usched_event event, const struct ustack *u,
-		 const struct ustack *other);
-static void keep_life(struct utrace_ring *g, enum usched_event event,
-		      const struct ustack *u);
-static void keep_block(struct utrace_ring *g, const struct ustack *u);
-static void keep_wake(struct utrace_ring *g, const struct ustack *u);
-static void keep_run(struct utrace_ring *g, const struct ustack *u);
-static struct utrace_kept *kept_of(const struct ustack *u, bool make);
+/* ---- Rings ---- */
 
-static usched_next_fn next;
-static usched_pick_fn pick;
-static usched_ready_fn ready;
-static usched_linger_fn linger;
-
-/* ---- On and off ---- */
-
-int utrace_start(size_t events)
+/* Zeros. NULL: no memory. */
+static void *map(size_t size)
 {
-	unsigned size_log = events ? LOG_MIN : LOG_DEFAULT;
-	struct uprocs *all[64];
-	size_t n;
-	int rc = 0;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (events > UTRACE_EVENTS_MAX)
-		return -EINVAL;
-	while (events > (size_t)1 << size_log)
-		size_log++;
-	n = uprocs__pin(all, sizeof all / sizeof *all);
-	if (n > sizeof all / sizeof *all)
-		n = sizeof all / sizeof *all;   /* the others make theirs */
-	for (size_t i = 0; i < n; i++) {
-		for (size_t j = 0; rc == 0 && j < all[i]->r_conf.c_processors; j++)
-			if (!prepare(uproc_at(all[i], j), TRACES, size_log))
-				rc = -ENOMEM;
-		uprocs__unpin(all[i]);
-	}
-	if (rc == 0)
-		SET(utrace__control.c_wish, size_log);
-	return rc;
-}
-
-int utrace_stop(void)
-{
-	SET(utrace__control.c_wish, 0);
-	return 0;
-}
-
-int utrace_keep(int on)
-{
-	struct utrace_pair a, b;
-	struct utrace_kept *table = NULL, *none = NULL;
-
-	if (on && !LOOK_AT(utrace__control.c_table)) {
-		table = map(UTRACE_KEPT * sizeof *table);
-		if (!table)
-			return -ENOMEM;
-		if (!REPLACE(utrace__control.c_table, none, table))
-			munmap(table, UTRACE_KEPT * sizeof *table);
-	}
-	if (on && !GET(utrace__control.c_scale)) {
-		a = (struct utrace_pair){ usched__ticks(), now_ns() };
-		nanosleep(&(struct timespec){ 0, SETTLE }, NULL);
-		b = (struct utrace_pair){ usched__ticks(), now_ns() };
-		SET(utrace__control.c_scale, (uint64_t)((double)(b.p_ns - a.p_ns)
-			/ (double)(b.p_ticks - a.p_ticks + 1) * 4294967296.0));
-	}
-	return __atomic_exchange_n(&utrace__control.c_keep, on != 0, __ATOMIC_ACQ_REL)
-		!= 0;
-}
-
-/* The ring of `p', or of native threads; made if there is none. NULL: no memory. */
-static struct utrace_ring *prepare(struct uproc *p, unsigned mode, unsigned size_log)
-{
-	struct utrace_ring *g = make_ring(&p->p_ring), *o = g;
-
-	if (g && mode & TRACES) {
-		o = make_ring(&utrace__control.c_outside);
-		if (!o || !make_events(g, size_log) || !make_events(o, size_log))
-			return NULL;
-	}
-	return g;
+	return p == MAP_FAILED ? NULL : p;
 }
 
 /* Callers may be several. */
@@ -226,230 +126,224 @@ static bool make_events(struct utrace_ring *g, unsigned size_log)
 	return true;
 }
 
-/* Zeros. NULL: no memory. */
-static void *map(size_t size)
+/* The ring of `p', or of native threads; made if there is none. NULL: no memory. */
+static struct utrace_ring *prepare(struct uproc *p, unsigned mode, unsigned size_log)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct utrace_ring *g = make_ring(&p->p_ring), *o = g;
 
-	return p == MAP_FAILED ? NULL : p;
+	if (g && mode & TRACES) {
+		o = make_ring(&utrace__control.c_outside);
+		if (!o || !make_events(g, size_log) || !make_events(o, size_log))
+			return NULL;
+	}
+	return g;
 }
 
-/* The processor has ended. */
-static void free_ring(struct uproc *p)
+/* The same time by two clocks. */
+static void pair(struct utrace_ring *g, unsigned i)
 {
-	struct utrace_ring *g = p->p_ring;
-
-	if (g->g_mode)
-		end(g);
-	if (g->g_events)
-		munmap(g->g_events, (size_t)g->g_size * sizeof *g->g_events);
-	munmap(g, sizeof *g);
+	SET(g->g_pairs[i].p_ticks, usched__ticks());
+	SET(g->g_pairs[i].p_ns, when_now());
+	__atomic_store_n(&g->g_last, i, __ATOMIC_RELEASE);
 }
 
-/* A mode. */
-static unsigned wanted(unsigned *size_log)
+static inline void put(struct utrace_ring *g, enum utrace_kind kind, enum utrace_why why,
+		       uintptr_t thread, uintptr_t other, uint32_t number)
+{
+	struct utrace_event *v = &g->g_events[g->g_count & (g->g_size - 1)];
+
+	SET(v->v_time, g->g_time);
+	SET(v->v_thread, thread);
+	SET(v->v_other, other);
+	SET(v->v_what, (uint64_t)kind | (uint64_t)why << UTRACE_WHY_AT
+	    | (uint64_t)number << UTRACE_NUMBER_AT);
+	__atomic_store_n(&g->g_count, g->g_count + 1, __ATOMIC_RELEASE);
+}
+
+size_t utrace__read(const struct utrace_ring *g, struct utrace_event *events, size_t n,
+		    uint64_t *lost)
+{
+	uint64_t end = LOOK_AT(g->g_count), from = GET(g->g_begin), first = from;
+	uint64_t room, at;
+	const struct utrace_event *ring = LOOK_AT(g->g_events);
+
+	*lost = 0;
+	if (!ring)
+		return 0;
+	room = GET(g->g_size) - MARGIN;
+	if (room > n)
+		room = n;
+	if (end - from > room)
+		from = end - room;
+	for (at = from; at != end; at++) {
+		const struct utrace_event *v = &ring[at & (g->g_size - 1)];
+
+		events[at - from] = (struct utrace_event){
+			LOOK_AT(v->v_time), LOOK_AT(v->v_thread), LOOK_AT(v->v_other),
+			LOOK_AT(v->v_what),
+		};
+	}
+	at = LOOK_AT(g->g_count);               /* overwritten meanwhile: */
+	room = GET(g->g_size) - MARGIN;
+	at = at - from > room ? at - room : from;
+	if (at > end)
+		at = end;
+	memmove(events, events + (at - from), (size_t)(end - at) * sizeof *events);
+	*lost = at - first;
+	return (size_t)(end - at);
+}
+
+/* ---- What is kept ---- */
+
+/* NULL: there is none, or too many are near it. */
+static struct utrace_kept *kept_of(const struct ustack *u, bool make)
+{
+	struct utrace_kept *table = LOOK_AT(utrace__control.c_table);
+	uint64_t key = (uintptr_t)u, at = key / KEPT_LINE;
+
+	for (unsigned i = 0; table && i < UTRACE_PROBES; i++) {
+		struct utrace_kept *k = &table[(at + i) % UTRACE_KEPT];
+		uint64_t found = GET(k->k_thread);
+
+		if (found == 0 && !make)
+			return NULL;
+		if (found == 0)
+			REPLACE(k->k_thread, found, key);
+		if (found == 0 || found == key)
+			return k;
+	}
+	return NULL;
+}
+
+/* Mail may have noted the time when it was sent. */
+static void keep_wake(struct utrace_ring *g, const struct ustack *u)
+{
+	struct utrace_kept *k = kept_of(u, false);
+
+	if (k && GET(k->k_ready) <= GET(k->k_since))
+		SET(k->k_ready, g->g_time);
+}
+
+static void keep_block(struct utrace_ring *g, const struct ustack *u)
+{
+	struct utrace_kept *k = kept_of(u, true);
+
+	if (!k)
+		return;
+	SET(k->k_since, g->g_time);
+	if (g->g_proc->p_intent == UPROC_YIELD)
+		SET(k->k_ready, g->g_time);
+}
+
+static void keep_run(struct utrace_ring *g, const struct ustack *u)
+{
+	struct utrace_kept *k = kept_of(u, false);
+	uint64_t from, ns, i = 0;
+
+	if (!k)
+		return;
+	from = GET(k->k_ready);
+	SET(k->k_ready, 0);
+	if (from <= GET(utrace__control.c_epoch) || from > g->g_time)
+		return;
+	if (from < GET(k->k_since))
+		from = GET(k->k_since);
+	ns = (uint64_t)((double)(g->g_time - from)
+			* ((double)GET(utrace__control.c_scale) / 4294967296.0));
+	while (i < UTRACE_DELAYS - 1 && ns > (uint64_t)1000 << i)
+		i++;
+	SET(g->g_delays[i], g->g_delays[i] + 1);
+	SET(g->g_sum, g->g_sum + ns);
+}
+
+/* Native threads create some, which is seen when these start. */
+static void keep_life(struct utrace_ring *g, enum usched_event event,
+		      const struct ustack *u)
+{
+	struct utrace_kept *k = kept_of(u, event != USCHED_ENDS);
+
+	if (!k)
+		return;
+	if (event == USCHED_ENDS) {
+		SET(k->k_started, 0);
+		SET(k->k_where, 0);
+	} else if (event == USCHED_CREATES) {
+		SET(k->k_started, g->g_time);
+		SET(k->k_where, (uintptr_t)u->u_pc);
+		SET(k->k_since, 0);
+		SET(k->k_ready, g->g_time);
+	} else if (GET(k->k_started) <= GET(utrace__control.c_epoch)) {
+		SET(k->k_started, g->g_time);
+	}
+}
+
+static void keep(struct utrace_ring *g, enum usched_event event, const struct ustack *u,
+		 const struct ustack *other)
+{
+	switch (event) {
+	case USCHED_HANDS_OVER:
+		keep_block(g, u);
+		keep_run(g, other);
+		break;
+	case USCHED_BLOCKS:
+		keep_block(g, u);
+		break;
+	case USCHED_RUNS:
+		keep_run(g, u);
+		break;
+	case USCHED_BY_MAIL:
+	case USCHED_BY_JOIN:
+		keep_wake(g, u);
+		break;
+	case USCHED_CREATES:
+	case USCHED_STARTS:
+	case USCHED_ENDS:
+		keep_life(g, event, u);
+		break;
+	default:
+		break;
+	}
+}
+
+void utrace__ages(const struct ustack *u, int64_t *started, uintptr_t *where,
+		  int64_t *since)
 {
 	const struct utrace_control *c = &utrace__control;
-	unsigned asked = GET(c->c_asked), wish = GET(c->c_wish), mode = 0;
+	const struct utrace_kept *k = GET(c->c_keep) ? kept_of(u, false) : NULL;
+	double scale = (double)GET(c->c_scale) / 4294967296.0;
+	uint64_t now = usched__ticks(), at;
 
-	*size_log = asked > wish ? asked : wish;
-	if (*size_log || GET(c->c_semaphore))
-		mode |= TRACES;
-	if (*size_log == 0)
-		*size_log = LOG_DEFAULT;
-	if (*size_log < LOG_MIN)
-		*size_log = LOG_MIN;
-	if (*size_log > LOG_MAX)
-		*size_log = LOG_MAX;
-	if (GET(c->c_keep))
-		mode |= KEEPS;
-	return mode;
+	*started = *since = -1;
+	*where = 0;
+	if (!k)
+		return;
+	at = GET(k->k_started);
+	if (at > GET(c->c_epoch) && at <= now) {
+		*started = (int64_t)((double)(now - at) * scale);
+		*where = (uintptr_t)GET(k->k_where);
+	}
+	at = GET(k->k_since);
+	if (at > GET(c->c_epoch) && at <= now)
+		*since = (int64_t)((double)(now - at) * scale);
 }
 
-/* On the native thread of `p', in s_next: begins or ends. */
-static void look(struct uproc *p)
+int utrace__delays(const struct uproc *p, uint64_t delays[UTRACE_DELAYS],
+		   uint64_t *sum_ns)
 {
-	unsigned size_log, mode = wanted(&size_log);
-	struct utrace_ring *g = LOOK_AT(p->p_ring);
+	const struct utrace_ring *g = LOOK_AT(p->p_ring);
+	uint64_t all = 0;
 
-	if (mode && (!g || mode & ~g->g_mode))
-		g = prepare(p, mode, size_log);
 	if (!g)
-		return;                         /* no memory: again at the next look */
-	g->g_proc = p;
-	if (mode != g->g_mode)
-		change(g, mode);
-	if (g->g_mode)
-		pair(g, 3 - g->g_last);
-}
-
-static void change(struct utrace_ring *g, unsigned mode)
-{
-	unsigned before = g->g_mode;
-	struct utrace_control *c = &utrace__control;
-
-	if (!before) {
-		pair(g, 0);
-		pair(g, 1);
-		if (__atomic_fetch_add(&c->c_users, 1, __ATOMIC_ACQ_REL) == 0)
-			SET(c->c_epoch, usched__ticks());
+		return 0;
+	for (size_t i = 0; i < UTRACE_DELAYS; i++) {
+		delays[i] = GET(g->g_delays[i]);
+		all += delays[i];
 	}
-	g->g_time = usched__ticks();
-	if (before & TRACES && !(mode & TRACES))
-		put(g, UTRACE_OFF, 0, 0, 0, 0);
-	SET(g->g_mode, mode);
-	if (!before)
-		begin(g);
-	if (mode & TRACES && !(before & TRACES)) {
-		g->g_began = g->g_time;
-		g->g_known = false;
-		SET(g->g_begin, g->g_count);
-		put(g, UTRACE_ON, 0, 0, (uintptr_t)now_ns(), 0);
-	}
-	if (!mode)
-		end(g);
-}
-
-static void begin(struct utrace_ring *g)
-{
-	struct uproc *p = g->g_proc;
-	struct usched *s = &p->p_sched;
-
-	g->g_next = s->s_next;
-	g->g_pick = s->s_pick;
-	g->g_ready = s->s_ready;
-	g->g_linger = s->s_linger;
-	g->g_preempted = s->s_stats.s_preempted;
-	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
-		uproc_push(p, uproc_thread(s->s_slot));
-	g->g_slot = NULL;
-	g->g_slots = p->p_slot;
-	g->g_open = 0;
-	s->s_slot = USCHED_CLOSED;
-	p->p_slot = 0;
-	s->s_next = next;
-	SET(s->s_pick, pick);           /* ustack_init() looks at it */
-	s->s_ready = ready;
-	if (s->s_linger)
-		s->s_linger = linger;
-	g->g_hook.h_event = told;
-	usched__set_hook(s, &g->g_hook);
-}
-
-/* ---- The slot ---- */
-
-static void open_slot(struct utrace_ring *g)
-{
-	struct uproc *p = g->g_proc;
-	struct usched *s = &p->p_sched;
-
-	s->s_slot = g->g_slot ? g->g_slot : USCHED_CLOSED;
-	p->p_slot = g->g_slots;
-	if (!p->p_polls)
-		uproc__open(p);
-	g->g_slot = NULL;
-	g->g_open = 1;
-}
-
-static void close_slot(struct utrace_ring *g)
-{
-	struct usched *s = &g->g_proc->p_sched;
-
-	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
-		g->g_slot = s->s_slot;
-	s->s_slot = USCHED_CLOSED;
-	g->g_proc->p_slot = 0;
-	g->g_open = 0;
-}
-
-static void end(struct utrace_ring *g)
-{
-	struct usched *s = &g->g_proc->p_sched;
-
-	if (!g->g_open)
-		open_slot(g);
-	SET(g->g_mode, 0);
-	s->s_next = g->g_next;
-	SET(s->s_pick, g->g_pick);
-	s->s_ready = g->g_ready;
-	s->s_linger = g->g_linger;
-	usched__drop_hook(s, &g->g_hook);
-	__atomic_fetch_sub(&utrace__control.c_users, 1, __ATOMIC_ACQ_REL);
-}
-
-static struct utrace_ring *ring_of(struct usched *s)
-{
-	return GET(((struct uproc *)(void *)s)->p_ring);
-}
-
-/* In the call the trace may end, and begin again. */
-static struct ustack *next(struct usched *s)
-{
-	struct utrace_ring *g = ring_of(s);
-	struct ustack *u;
-
-	open_slot(g);
-	u = g->g_next(s);
-	if (g->g_mode && g->g_open)
-		close_slot(g);
-	return u;
-}
-
-static struct ustack *pick(struct usched *s, struct ustack *self)
-{
-	struct utrace_ring *g = ring_of(s);
-	struct ustack *u;
-
-	open_slot(g);
-	u = g->g_pick(s, self);
-	close_slot(g);
-	return u;
-}
-
-static void ready(struct usched *s, struct ustack *u)
-{
-	struct utrace_ring *g = ring_of(s);
-	struct uproc *p = g->g_proc;
-	bool polls = p->p_polls;
-
-	g->g_time = usched__ticks();
-	if (g->g_mode & TRACES)
-		trace_wake(g, u, polls ? NULL : s->s_current,
-			   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
-	if (g->g_mode & KEEPS)
-		keep_wake(g, u);
-	if (g->g_open) {
-		g->g_ready(s, u);
-	} else if (g->g_slots && !polls && !g->g_slot) {
-		g->g_slot = u;
-	} else {
-		open_slot(g);
-		g->g_ready(s, u);
-		close_slot(g);
-	}
-}
-
-static int linger(struct usched *s, const uint8_t *word, uint8_t value)
-{
-	struct utrace_ring *g = ring_of(s);
-
-	return g->g_slot ? 0 : g->g_linger(s, word, value);
+	*sum_ns = GET(g->g_sum);
+	return all > 0 || GET(g->g_mode) & KEEPS;
 }
 
 /* ---- Events ---- */
-
-static void told(struct usched_hook *h, enum usched_event event, struct ustack *u,
-		 struct ustack *other)
-{
-	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
-
-	g->g_time = usched__ticks();
-	if (g->g_mode & TRACES)
-		trace(g, event, u, other);
-	if (g->g_mode & KEEPS)
-		keep(g, event, u, other);
-}
 
 static void trace_switch(struct utrace_ring *g, const struct ustack *u,
 			 const struct ustack *last)
@@ -457,6 +351,70 @@ static void trace_switch(struct utrace_ring *g, const struct ustack *u,
 	g->g_known = 1;
 	put(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)last, 0);
 	PROBE2("switch", (uintptr_t)u, (uintptr_t)last);
+}
+
+/* `u' runs. The trace may have begun in the s_next that has chosen it. */
+static void know(struct utrace_ring *g, const struct ustack *u)
+{
+	uint64_t now = g->g_time;
+
+	if (g->g_known)
+		return;
+	g->g_time = g->g_began;
+	trace_switch(g, u, NULL);
+	g->g_time = now;
+}
+
+static void trace_wake(struct utrace_ring *g, const struct ustack *u,
+		       const struct ustack *by, enum utrace_why why)
+{
+	if (by)
+		know(g, by);
+	put(g, UTRACE_WAKE, why, (uintptr_t)u, (uintptr_t)by, 0);
+	PROBE3("wake", (uintptr_t)u, (uintptr_t)by, why);
+}
+
+static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
+{
+	const struct uproc *p = g->g_proc;
+	uint64_t preempted = p->p_sched.s_stats.s_preempted;
+
+	if (p->p_intent == UPROC_YIELD) {
+		bool over = preempted != g->g_preempted;
+
+		g->g_preempted = preempted;
+		return over ? UTRACE_PREEMPTED : UTRACE_YIELDS;
+	}
+	return u->u_tokens < UPROC_WAITING ? UTRACE_JOINS : UTRACE_WAITS;
+}
+
+/* What the thread waits for, if it waits by uwait.h. */
+static const struct uwaiter *waiter_of(const struct ustack *u)
+{
+	const struct uwaiter *w;
+
+	if (!u->u_attached || u->u_attachment->a_ops != &uwait__ops)
+		return NULL;
+	w = (const struct uwaiter *)(const void *)u->u_attachment;
+	return w->w_joins || !GET(w->w_state) ? NULL : w;
+}
+
+static void trace_block(struct utrace_ring *g, const struct ustack *u)
+{
+	enum utrace_why why = why_blocks(g, u);
+	const struct uwaiter *w = why == UTRACE_WAITS ? waiter_of(u) : NULL;
+	uintptr_t object = 0, kind = 0;
+
+	know(g, u);
+	if (w) {
+		why = UTRACE_GRANT;
+		object = w->w_kind ? (uintptr_t)w->w_object : 0;
+		kind = w->w_kind ? (uintptr_t)w->w_kind - (uintptr_t)&usched__layout : 0;
+		if (kind != (uintptr_t)(intptr_t)(int32_t)kind)
+			kind = 0;               /* it is of another module, far away */
+	}
+	put(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
+	PROBE3("block", (uintptr_t)u, why, object);
 }
 
 /* Bytes of the frames of a blocked thread. */
@@ -525,83 +483,6 @@ static void trace(struct utrace_ring *g, enum usched_event event, struct ustack 
 	}
 }
 
-/* What the thread waits for, if it waits by uwait.h. */
-static const struct uwaiter *waiter_of(const struct ustack *u)
-{
-	const struct uwaiter *w;
-
-	if (!u->u_attached || u->u_attachment->a_ops != &uwait__ops)
-		return NULL;
-	w = (const struct uwaiter *)(const void *)u->u_attachment;
-	return w->w_joins || !GET(w->w_state) ? NULL : w;
-}
-
-static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
-{
-	const struct uproc *p = g->g_proc;
-	uint64_t preempted = p->p_sched.s_stats.s_preempted;
-
-	if (p->p_intent == UPROC_YIELD) {
-		bool over = preempted != g->g_preempted;
-
-		g->g_preempted = preempted;
-		return over ? UTRACE_PREEMPTED : UTRACE_YIELDS;
-	}
-	return u->u_tokens < UPROC_WAITING ? UTRACE_JOINS : UTRACE_WAITS;
-}
-
-static void trace_block(struct utrace_ring *g, const struct ustack *u)
-{
-	enum utrace_why why = why_blocks(g, u);
-	const struct uwaiter *w = why == UTRACE_WAITS ? waiter_of(u) : NULL;
-	uintptr_t object = 0, kind = 0;
-
-	know(g, u);
-	if (w) {
-		why = UTRACE_GRANT;
-		object = w->w_kind ? (uintptr_t)w->w_object : 0;
-		kind = w->w_kind ? (uintptr_t)w->w_kind - (uintptr_t)&usched__layout : 0;
-		if (kind != (uintptr_t)(intptr_t)(int32_t)kind)
-			kind = 0;               /* it is of another module, far away */
-	}
-	put(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
-	PROBE3("block", (uintptr_t)u, why, object);
-}
-
-static void trace_wake(struct utrace_ring *g, const struct ustack *u,
-		       const struct ustack *by, enum utrace_why why)
-{
-	if (by)
-		know(g, by);
-	put(g, UTRACE_WAKE, why, (uintptr_t)u, (uintptr_t)by, 0);
-	PROBE3("wake", (uintptr_t)u, (uintptr_t)by, why);
-}
-
-/* `u' runs. The trace may have begun in the s_next that has chosen it. */
-static void know(struct utrace_ring *g, const struct ustack *u)
-{
-	uint64_t now = g->g_time;
-
-	if (g->g_known)
-		return;
-	g->g_time = g->g_began;
-	trace_switch(g, u, NULL);
-	g->g_time = now;
-}
-
-static inline void put(struct utrace_ring *g, enum utrace_kind kind, enum utrace_why why,
-		       uintptr_t thread, uintptr_t other, uint32_t number)
-{
-	struct utrace_event *v = &g->g_events[g->g_count & (g->g_size - 1)];
-
-	SET(v->v_time, g->g_time);
-	SET(v->v_thread, thread);
-	SET(v->v_other, other);
-	SET(v->v_what, (uint64_t)kind | (uint64_t)why << WHY_AT
-	    | (uint64_t)number << NUMBER_AT);
-	__atomic_store_n(&g->g_count, g->g_count + 1, __ATOMIC_RELEASE);
-}
-
 /* Mail will be sent to `t'. */
 static void post(const struct uproc_thread *t, unsigned mail)
 {
@@ -633,203 +514,274 @@ static void post(const struct uproc_thread *t, unsigned mail)
 	}
 }
 
-size_t utrace__read(const struct utrace_ring *g, struct utrace_event *events, size_t n,
-		    uint64_t *lost)
+/* ---- The slot ---- */
+
+static struct utrace_ring *ring_of(struct usched *s)
 {
-	uint64_t end = LOOK_AT(g->g_count), from = GET(g->g_begin), first = from;
-	uint64_t room, at;
-	const struct utrace_event *ring = LOOK_AT(g->g_events);
-
-	*lost = 0;
-	if (!ring)
-		return 0;
-	room = GET(g->g_size) - MARGIN;
-	if (room > n)
-		room = n;
-	if (end - from > room)
-		from = end - room;
-	for (at = from; at != end; at++) {
-		const struct utrace_event *v = &ring[at & (g->g_size - 1)];
-
-		events[at - from] = (struct utrace_event){
-			LOOK_AT(v->v_time), LOOK_AT(v->v_thread), LOOK_AT(v->v_other),
-			LOOK_AT(v->v_what),
-		};
-	}
-	at = LOOK_AT(g->g_count);               /* overwritten meanwhile: */
-	room = GET(g->g_size) - MARGIN;
-	at = at - from > room ? at - room : from;
-	if (at > end)
-		at = end;
-	memmove(events, events + (at - from), (size_t)(end - at) * sizeof *events);
-	*lost = at - first;
-	return (size_t)(end - at);
+	return GET(((struct uproc *)(void *)s)->p_ring);
 }
 
-/* The same time by two clocks. */
-static void pair(struct utrace_ring *g, unsigned i)
+static void open_slot(struct utrace_ring *g)
 {
-	SET(g->g_pairs[i].p_ticks, usched__ticks());
-	SET(g->g_pairs[i].p_ns, now_ns());
-	__atomic_store_n(&g->g_last, i, __ATOMIC_RELEASE);
+	struct uproc *p = g->g_proc;
+	struct usched *s = &p->p_sched;
+
+	s->s_slot = g->g_slot ? g->g_slot : USCHED_CLOSED;
+	p->p_slot = g->g_slots;
+	if (!p->p_polls)
+		uproc__open(p);
+	g->g_slot = NULL;
+	g->g_open = 1;
 }
 
-static int64_t now_ns(void)
+static void close_slot(struct utrace_ring *g)
 {
-	struct timespec t;
+	struct usched *s = &g->g_proc->p_sched;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
+		g->g_slot = s->s_slot;
+	s->s_slot = USCHED_CLOSED;
+	g->g_proc->p_slot = 0;
+	g->g_open = 0;
 }
 
-/* ---- What is kept ---- */
-
-static void keep(struct utrace_ring *g, enum usched_event event, const struct ustack *u,
-		 const struct ustack *other)
+/* In the call the trace may end, and begin again. */
+static struct ustack *next(struct usched *s)
 {
-	switch (event) {
-	case USCHED_HANDS_OVER:
-		keep_block(g, u);
-		keep_run(g, other);
-		break;
-	case USCHED_BLOCKS:
-		keep_block(g, u);
-		break;
-	case USCHED_RUNS:
-		keep_run(g, u);
-		break;
-	case USCHED_BY_MAIL:
-	case USCHED_BY_JOIN:
+	struct utrace_ring *g = ring_of(s);
+	struct ustack *u;
+
+	open_slot(g);
+	u = g->g_next(s);
+	if (g->g_mode && g->g_open)
+		close_slot(g);
+	return u;
+}
+
+static struct ustack *pick(struct usched *s, struct ustack *self)
+{
+	struct utrace_ring *g = ring_of(s);
+	struct ustack *u;
+
+	open_slot(g);
+	u = g->g_pick(s, self);
+	close_slot(g);
+	return u;
+}
+
+static void ready(struct usched *s, struct ustack *u)
+{
+	struct utrace_ring *g = ring_of(s);
+	struct uproc *p = g->g_proc;
+	bool polls = p->p_polls;
+
+	g->g_time = usched__ticks();
+	if (g->g_mode & TRACES)
+		trace_wake(g, u, polls ? NULL : s->s_current,
+			   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
+	if (g->g_mode & KEEPS)
 		keep_wake(g, u);
-		break;
-	case USCHED_CREATES:
-	case USCHED_STARTS:
-	case USCHED_ENDS:
-		keep_life(g, event, u);
-		break;
-	default:
-		break;
+	if (g->g_open) {
+		g->g_ready(s, u);
+	} else if (g->g_slots && !polls && !g->g_slot) {
+		g->g_slot = u;
+	} else {
+		open_slot(g);
+		g->g_ready(s, u);
+		close_slot(g);
 	}
 }
 
-/* Native threads create some, which is seen when these start. */
-static void keep_life(struct utrace_ring *g, enum usched_event event,
-		      const struct ustack *u)
+static int linger(struct usched *s, const uint8_t *word, uint8_t value)
 {
-	struct utrace_kept *k = kept_of(u, event != USCHED_ENDS);
+	struct utrace_ring *g = ring_of(s);
 
-	if (!k)
-		return;
-	if (event == USCHED_ENDS) {
-		SET(k->k_started, 0);
-		SET(k->k_where, 0);
-	} else if (event == USCHED_CREATES) {
-		SET(k->k_started, g->g_time);
-		SET(k->k_where, (uintptr_t)u->u_pc);
-		SET(k->k_since, 0);
-		SET(k->k_ready, g->g_time);
-	} else if (GET(k->k_started) <= GET(utrace__control.c_epoch)) {
-		SET(k->k_started, g->g_time);
-	}
+	return g->g_slot ? 0 : g->g_linger(s, word, value);
 }
 
-static void keep_block(struct utrace_ring *g, const struct ustack *u)
-{
-	struct utrace_kept *k = kept_of(u, true);
+/* ---- On and off ---- */
 
-	if (!k)
-		return;
-	SET(k->k_since, g->g_time);
-	if (g->g_proc->p_intent == UPROC_YIELD)
-		SET(k->k_ready, g->g_time);
+static void told(struct usched_hook *h, enum usched_event event, struct ustack *u,
+		 struct ustack *other)
+{
+	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
+
+	g->g_time = usched__ticks();
+	if (g->g_mode & TRACES)
+		trace(g, event, u, other);
+	if (g->g_mode & KEEPS)
+		keep(g, event, u, other);
 }
 
-/* Mail may have noted the time when it was sent. */
-static void keep_wake(struct utrace_ring *g, const struct ustack *u)
+static void begin(struct utrace_ring *g)
 {
-	struct utrace_kept *k = kept_of(u, false);
+	struct uproc *p = g->g_proc;
+	struct usched *s = &p->p_sched;
 
-	if (k && GET(k->k_ready) <= GET(k->k_since))
-		SET(k->k_ready, g->g_time);
+	g->g_next = s->s_next;
+	g->g_pick = s->s_pick;
+	g->g_ready = s->s_ready;
+	g->g_linger = s->s_linger;
+	g->g_preempted = s->s_stats.s_preempted;
+	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
+		uproc_push(p, uproc_thread(s->s_slot));
+	g->g_slot = NULL;
+	g->g_slots = p->p_slot;
+	g->g_open = 0;
+	s->s_slot = USCHED_CLOSED;
+	p->p_slot = 0;
+	s->s_next = next;
+	SET(s->s_pick, pick);           /* ustack_init() looks at it */
+	s->s_ready = ready;
+	if (s->s_linger)
+		s->s_linger = linger;
+	g->g_hook.h_event = told;
+	usched__set_hook(s, &g->g_hook);
 }
 
-static void keep_run(struct utrace_ring *g, const struct ustack *u)
+static void end(struct utrace_ring *g)
 {
-	struct utrace_kept *k = kept_of(u, false);
-	uint64_t from, ns, i = 0;
+	struct usched *s = &g->g_proc->p_sched;
 
-	if (!k)
-		return;
-	from = GET(k->k_ready);
-	SET(k->k_ready, 0);
-	if (from <= GET(utrace__control.c_epoch) || from > g->g_time)
-		return;
-	if (from < GET(k->k_since))
-		from = GET(k->k_since);
-	ns = (uint64_t)((double)(g->g_time - from)
-			* ((double)GET(utrace__control.c_scale) / 4294967296.0));
-	while (i < UTRACE_DELAYS - 1 && ns > (uint64_t)1000 << i)
-		i++;
-	SET(g->g_delays[i], g->g_delays[i] + 1);
-	SET(g->g_sum, g->g_sum + ns);
+	if (!g->g_open)
+		open_slot(g);
+	SET(g->g_mode, 0);
+	s->s_next = g->g_next;
+	SET(s->s_pick, g->g_pick);
+	s->s_ready = g->g_ready;
+	s->s_linger = g->g_linger;
+	usched__drop_hook(s, &g->g_hook);
+	__atomic_fetch_sub(&utrace__control.c_users, 1, __ATOMIC_ACQ_REL);
 }
 
-/* NULL: there is none, or too many are near it. */
-static struct utrace_kept *kept_of(const struct ustack *u, bool make)
-{
-	struct utrace_kept *table = LOOK_AT(utrace__control.c_table);
-	uint64_t key = (uintptr_t)u, at = key / KEPT_LINE;
-
-	for (unsigned i = 0; table && i < UTRACE_PROBES; i++) {
-		struct utrace_kept *k = &table[(at + i) % UTRACE_KEPT];
-		uint64_t found = GET(k->k_thread);
-
-		if (found == 0 && !make)
-			return NULL;
-		if (found == 0)
-			REPLACE(k->k_thread, found, key);
-		if (found == 0 || found == key)
-			return k;
-	}
-	return NULL;
-}
-
-void utrace__ages(const struct ustack *u, int64_t *started, uintptr_t *where,
-		  int64_t *since)
+/* A mode. */
+static unsigned wanted(unsigned *size_log)
 {
 	const struct utrace_control *c = &utrace__control;
-	const struct utrace_kept *k = GET(c->c_keep) ? kept_of(u, false) : NULL;
-	double scale = (double)GET(c->c_scale) / 4294967296.0;
-	uint64_t now = usched__ticks(), at;
+	unsigned asked = GET(c->c_asked), wish = GET(c->c_wish), mode = 0;
 
-	*started = *since = -1;
-	*where = 0;
-	if (!k)
-		return;
-	at = GET(k->k_started);
-	if (at > GET(c->c_epoch) && at <= now) {
-		*started = (int64_t)((double)(now - at) * scale);
-		*where = (uintptr_t)GET(k->k_where);
-	}
-	at = GET(k->k_since);
-	if (at > GET(c->c_epoch) && at <= now)
-		*since = (int64_t)((double)(now - at) * scale);
+	*size_log = asked > wish ? asked : wish;
+	if (*size_log || GET(c->c_semaphore))
+		mode |= TRACES;
+	if (*size_log == 0)
+		*size_log = LOG_DEFAULT;
+	if (*size_log < LOG_MIN)
+		*size_log = LOG_MIN;
+	if (*size_log > LOG_MAX)
+		*size_log = LOG_MAX;
+	if (GET(c->c_keep))
+		mode |= KEEPS;
+	return mode;
 }
 
-int utrace__delays(const struct uproc *p, uint64_t delays[UTRACE_DELAYS],
-		   uint64_t *sum_ns)
+static void change(struct utrace_ring *g, unsigned mode)
 {
-	const struct utrace_ring *g = LOOK_AT(p->p_ring);
-	uint64_t all = 0;
+	unsigned before = g->g_mode;
+	struct utrace_control *c = &utrace__control;
 
-	if (!g)
-		return 0;
-	for (size_t i = 0; i < UTRACE_DELAYS; i++) {
-		delays[i] = GET(g->g_delays[i]);
-		all += delays[i];
+	if (!before) {
+		pair(g, 0);
+		pair(g, 1);
+		if (__atomic_fetch_add(&c->c_users, 1, __ATOMIC_ACQ_REL) == 0)
+			SET(c->c_epoch, usched__ticks());
 	}
-	*sum_ns = GET(g->g_sum);
-	return all > 0 || GET(g->g_mode) & KEEPS;
+	g->g_time = usched__ticks();
+	if (before & TRACES && !(mode & TRACES))
+		put(g, UTRACE_OFF, 0, 0, 0, 0);
+	SET(g->g_mode, mode);
+	if (!before)
+		begin(g);
+	if (mode & TRACES && !(before & TRACES)) {
+		g->g_began = g->g_time;
+		g->g_known = false;
+		SET(g->g_begin, g->g_count);
+		put(g, UTRACE_ON, 0, 0, (uintptr_t)when_now(), 0);
+	}
+	if (!mode)
+		end(g);
+}
+
+/* On the native thread of `p', in s_next: begins or ends. */
+static void look(struct uproc *p)
+{
+	unsigned size_log, mode = wanted(&size_log);
+	struct utrace_ring *g = LOOK_AT(p->p_ring);
+
+	if (mode && (!g || mode & ~g->g_mode))
+		g = prepare(p, mode, size_log);
+	if (!g)
+		return;                         /* no memory: again at the next look */
+	g->g_proc = p;
+	if (mode != g->g_mode)
+		change(g, mode);
+	if (g->g_mode)
+		pair(g, 3 - g->g_last);
+}
+
+/* The processor has ended. */
+static void free_ring(struct uproc *p)
+{
+	struct utrace_ring *g = p->p_ring;
+
+	if (g->g_mode)
+		end(g);
+	if (g->g_events)
+		munmap(g->g_events, (size_t)g->g_size * sizeof *g->g_events);
+	munmap(g, sizeof *g);
+}
+
+int utrace_start(size_t events)
+{
+	unsigned size_log = events ? LOG_MIN : LOG_DEFAULT;
+	struct uprocs *all[64];
+	size_t n;
+	int rc = 0;
+
+	if (events > UTRACE_EVENTS_MAX)
+		return -EINVAL;
+	while (events > (size_t)1 << size_log)
+		size_log++;
+	n = uprocs__pin(all, sizeof all / sizeof *all);
+	if (n > sizeof all / sizeof *all)
+		n = sizeof all / sizeof *all;   /* the others make theirs */
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; rc == 0 && j < all[i]->r_conf.c_processors; j++)
+			if (!prepare(uproc_at(all[i], j), TRACES, size_log))
+				rc = -ENOMEM;
+		uprocs__unpin(all[i]);
+	}
+	if (rc == 0)
+		SET(utrace__control.c_wish, size_log);
+	return rc;
+}
+
+int utrace_stop(void)
+{
+	SET(utrace__control.c_wish, 0);
+	return 0;
+}
+
+int utrace_keep(int on)
+{
+	struct utrace_pair a, b;
+	struct utrace_kept *table = NULL, *none = NULL;
+
+	if (on && !LOOK_AT(utrace__control.c_table)) {
+		table = map(UTRACE_KEPT * sizeof *table);
+		if (!table)
+			return -ENOMEM;
+		if (!REPLACE(utrace__control.c_table, none, table))
+			munmap(table, UTRACE_KEPT * sizeof *table);
+	}
+	if (on && !GET(utrace__control.c_scale)) {
+		a = (struct utrace_pair){ usched__ticks(), when_now() };
+		nanosleep(&(struct timespec){ 0, SETTLE }, NULL);
+		b = (struct utrace_pair){ usched__ticks(), when_now() };
+		SET(utrace__control.c_scale, (uint64_t)((double)(b.p_ns - a.p_ns)
+			/ (double)(b.p_ticks - a.p_ticks + 1) * 4294967296.0));
+	}
+	return __atomic_exchange_n(&utrace__control.c_keep, on != 0, __ATOMIC_ACQ_REL)
+		!= 0;
 }
 
 /* ---- What processors know of it ---- */
@@ -864,5 +816,3 @@ __attribute__((constructor)) static void offer(void)
 {
 	uproc__observe(&observer);
 }
-
-#include "utrace_json.inc"

@@ -6,7 +6,8 @@
  *	utrace_start(0);
  *	...
  *	utrace_stop();
- *	utrace_write(fd);       for ui.perfetto.dev and chrome://tracing
+ *	utrace_write(fd);       for `uthreads trace FILE', and then ui.perfetto.dev or
+ *	                        chrome://tracing
  *
  * Off it costs a switch nothing. On, each switch goes the long way, and a ring of each
  * processor gets an event for each
@@ -60,8 +61,9 @@ int utrace_stop(void);
 
 /*
  * Writes what is in the rings since the last start to the descriptor `fd', which waits
- * natively: JSON trace events, with a track for each thread and each processor, and
- * arrows from wakes to runs. Also while processors trace.
+ * natively, as a file that `uthreads trace FILE' makes JSON trace events of: with a track
+ * for each thread and each processor, and arrows from wakes to runs. Also while
+ * processors trace.
  * 0; -ENOMEM; an error of write(2).
  * From any native thread, or a thread. Does not switch.
  */
@@ -117,6 +119,8 @@ struct utrace_event {
 	uint64_t v_other;
 	uint64_t v_what;                /* kind; from bit 8 on why; from bit 32 number */
 };
+
+enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
 /* Private from here on, but for readers of the memory: see private/layout.h. */
 
@@ -184,6 +188,15 @@ UTRACE_PRIVATE void utrace__ages(const struct ustack *u, int64_t *started,
  */
 UTRACE_PRIVATE int utrace__delays(const struct uproc *p, uint64_t delays[UTRACE_DELAYS],
 				  uint64_t *sum_ns);
+
+/* What the thread waits for in a block, as `number' has it; or 0. */
+static inline int32_t utrace__kind_of(const struct utrace_event *v)
+{
+	const uint64_t block = UTRACE_BLOCK | UTRACE_GRANT << UTRACE_WHY_AT;
+
+	return (v->v_what & 0xffff) == block ? (int32_t)(v->v_what >> UTRACE_NUMBER_AT)
+		: 0;
+}
 
 /* For the layout. */
 struct utrace_ring {

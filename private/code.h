@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * code.h: addresses of code, for reports: in memory, and then in the file, with the
- * function. Private to uproc.c, uinspect.c, upreempt.c, uoverflow.c and debug/ulocks.c,
- * which define _GNU_SOURCE.
+ * function. Private to files that define _GNU_SOURCE.
  *
  * Functions are found in the symbol table of the file, which has static ones, too, or by
  * the dynamic linker, which knows those of libraries without such a table. Nothing is
@@ -15,15 +14,15 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
+
+#include "text.h"
 
 enum {
 	CODE         = 192,             /* characters for an address */
@@ -175,15 +174,38 @@ static inline void code_find(struct code *c, uintptr_t address)
 		code__look(c, info.dli_fname, base, address - base);
 }
 
-static inline char *code(char text[CODE], const void *address)
+/* As numbers and names. */
+static inline void code_add(struct text *t, uintptr_t address)
 {
-	int n = snprintf(text, CODE, "%p", address);
 	struct code c;
 
-	code_find(&c, (uintptr_t)address);
-	if (c.c_file[0])
-		snprintf(text + n, CODE - (size_t)n, " (%s+0x%" PRIxPTR "%s%s)", c.c_file,
-			 c.c_offset, c.c_name[0] ? " " : "", c.c_name);
+	text_hex(t, address);
+	code_find(&c, address);
+	if (!c.c_file[0])
+		return;
+	text_put(t, " (");
+	text_put(t, c.c_file);
+	text_put(t, "+");
+	text_hex(t, c.c_offset);
+	text_put(t, c.c_name[0] ? " " : "");
+	text_put(t, c.c_name);
+	text_put(t, ")");
+}
+
+/* A line of a report: the call that returns there. */
+static inline void code_call(struct text *t, uintptr_t address)
+{
+	text_put(t, "usched:   ");
+	code_add(t, address - 1);
+	text_put(t, "\n");
+}
+
+static inline char *code(char text[CODE], const void *address)
+{
+	struct text t = { .t_bytes = text, .t_room = CODE - 1, .t_fd = -1 };
+
+	code_add(&t, (uintptr_t)address);
+	text[t.t_used] = '\0';
 	return text;
 }
 

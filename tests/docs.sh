@@ -20,14 +20,14 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
 public='ustack.h usched.h uimage.h uproc.h debug/uframes.h rr.h ll.h uevents.h uwait.h usync.h'
-public="$public unet.h ubuf.h uoffload.h debug/uoverflow.h upreempt.h debug/uinspect.h debug/utrace.h uco.h tls/utls.h"
+public="$public unet.h ubuf.h uoffload.h debug/uoverflow.h upreempt.h debug/uinspect.h debug/ustall.h debug/utrace.h uco.h tls/utls.h"
 pages='doc/usched.7 doc/ustack.3 doc/rr.3 doc/ll.3 doc/usched.3 doc/uproc.3 doc/uimage.3'
 pages="$pages doc/uevents.3 doc/uwait.3 doc/usync.3 doc/unet.3 doc/uoffload.3 doc/uframes.3"
-pages="$pages doc/uoverflow.3 doc/upreempt.3 doc/uinspect.3 doc/utrace.3 doc/uco.3 doc/ubuf.3"
+pages="$pages doc/uoverflow.3 doc/upreempt.3 doc/uinspect.3 doc/ustall.3 doc/utrace.3 doc/uco.3 doc/ubuf.3"
 pages="$pages doc/utls.3 doc/uthreads.1 doc/uposix.7 doc/usched-run.1"
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
-name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|utrace|uco|utls)_[a-z_]*[a-z]|uoffload|upreempt)"
+name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|utrace|uco|utls)_[a-z_]*[a-z]|uoffload|upreempt)"
 
 examples=0
 

@@ -18,6 +18,7 @@
 #include "procs.h"
 
 #include "../arch/arch.h"
+#include "../debug/ustall.h"
 #include "../usync.h"
 
 enum {
@@ -112,6 +113,22 @@ static void must_be_told(void)
 		return;
 	print_message("there is no monitor here\n");
 	skip();
+}
+
+/* The first test: the others need it. */
+static void test_install(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stall = LIMIT };
+	static bool installed;
+	void *s;
+
+	(void)state;
+	if (MONITORED && !CHECKED && !installed)
+		TEST_EQUAL(over->o_create(&conf, &s), -ENOTSUP);
+	installed = true;
+	ustall_install();
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
 /* ---- Threads ---- */
@@ -769,6 +786,7 @@ static void test_quiet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_install),
 		cmocka_unit_test(test_computes),
 		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_shares),

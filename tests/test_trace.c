@@ -415,22 +415,34 @@ static void check_ring(const struct utrace_ring *g)
 	}
 }
 
-/* The text, and whether brackets are balanced. */
-static char *json(void)
+/* The lines of what is written; of events, their number is right. */
+static char *lines_of(void)
 {
+	size_t size, used = 0;
+	char *text, *at, *end = NULL;
 	FILE *file = tmpfile();
-	int depth = 0;
-	char *text;
 
 	TEST_TRUE(file);
 	TEST_EQUAL(utrace_write(fileno(file)), 0);
+	size = (size_t)lseek(fileno(file), 0, SEEK_END);
 	text = test_contents(file);
-	for (const char *at = text; *at; at++) {
-		depth += *at == '{' || *at == '[';
-		depth -= *at == '}' || *at == ']';
+	TEST_TRUE(strncmp(text, "usched trace 1 ", 15) == 0);
+	for (at = text; at < text + size; at = end) {
+		unsigned long long count = 0;
+		size_t n;
+
+		end = memchr(at, '\n', (size_t)(text + size - at));
+		TEST_TRUE(end);
+		n = (size_t)(++end - at);
+		if (sscanf(at, "processor %*s %*s %*s %*s %llu\n", &count) == 1
+		    || sscanf(at, "natives %*s %*s %*s %llu\n", &count) == 1)
+			end += count * sizeof(struct utrace_event);
+		memmove(text + used, at, n);
+		used += n;
 	}
-	TEST_EQUAL(depth, 0);
-	TEST_TRUE(strstr(text, "\"traceEvents\":["));
+	TEST_EQUAL(end - text, size);
+	text[used] = '\0';
+	TEST_TRUE(used > 4 && strcmp(text + used - 4, "end\n") == 0);
 	return text;
 }
 
@@ -450,7 +462,7 @@ static void watch(void *unused)
 		for (unsigned k = 0; k < PROCESSORS; k++)
 			if (ring(k))
 				check_ring(ring(k));
-		free(json());
+		free(lines_of());
 		if (i % 2)
 			TEST_EQUAL(utrace_stop(), 0);
 		usync_sleep_until(usync_after(MILLI));
@@ -591,12 +603,12 @@ static void read_byte(void *fd)
 	TEST_EQUAL(unet_wait_readable(*(int *)fd, USCHED_NEVER), 0);
 }
 
-/* The number of a descriptor, and not the address of an object. */
+/* The number of a descriptor is no address. */
 static void name_descriptor(void)
 {
 	static int fds[2];              /* not in frames, for another thread reads it */
-	char *text, expected[40];
 	struct ustack *a;
+	char *text;
 
 	TEST_EQUAL(pipe(fds), 0);
 	TEST_EQUAL(over->o_start(sched, read_byte, &fds[0], &a), 0);
@@ -604,39 +616,35 @@ static void name_descriptor(void)
 		TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(write(fds[1], "x", 1), 1);
 	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
-	text = json();
-	snprintf(expected, sizeof expected, "\"waits for descriptor %d\"", fds[0]);
-	TEST_TRUE(strstr(text, expected));
+	text = lines_of();
+	TEST_TRUE(strstr(text, " 1 descriptor\n"));
 	free(text);
 	TEST_EQUAL(unet_close(fds[0]) + close(fds[1]), 0);
 }
 
 static void name_and_write(void *unused)
 {
+	char *text, expected[40];
 	struct ustack *a;
-	char *text;
 
 	(void)unused;
 	TEST_EQUAL(utrace_start(0), 0);
 	await_on(true);
 	TEST_EQUAL(over->o_start(sched, wait_once, NULL, &a), 0);
-	TEST_EQUAL(ustack_name(a, "no\"rth"), 0);
-	TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(ustack_name(a, "no\nrth"), 0);
 	while (a->u_tokens >= 0)
 		TEST_EQUAL(ustack_yield(), 0);
-	TEST_EQUAL(ustack_yield(), 0);
-	text = json();
-	TEST_TRUE(strstr(text, "\"name\":\"north 0x"));
-	TEST_TRUE(strstr(text, "\"ph\":\"s\"") && strstr(text, "\"ph\":\"f\""));
-	TEST_TRUE(strstr(text, "\"name\":\"processor 0.0\""));
+	text = lines_of();
+	snprintf(expected, sizeof expected, "\nthread %p north\n", (void *)a);
+	TEST_TRUE(strstr(text, expected));
+	TEST_TRUE(strstr(text, "\nprocessor 0.0 "));
+	TEST_TRUE(strstr(text, "\nnatives "));
 	free(text);
 	TEST_EQUAL(ustack_wake(a), 0);
 	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_sleep_until(usync_after(MILLI)), 0);
-	text = json();
-	TEST_TRUE(strstr(text, "\"name\":\"waits for a wake\""));
-	TEST_TRUE(strstr(text, "\"name\":\"runnable\""));
-	TEST_TRUE(strstr(text, "\"name\":\"waits for a time\""));
+	text = lines_of();
+	TEST_TRUE(strstr(text, " a time that never comes\n"));
 	free(text);
 	name_descriptor();
 	TEST_EQUAL(utrace_stop(), 0);
@@ -644,7 +652,7 @@ static void name_and_write(void *unused)
 	TEST_EQUAL(utrace_write(-1), -EBADF);
 }
 
-static void test_json(void **state)
+static void test_write(void **state)
 {
 	(void)state;
 	test_timeout(30);
@@ -821,7 +829,7 @@ int main(void)
 #ifndef SINGLE_THREAD
 		cmocka_unit_test(test_mail),
 #endif
-		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_write),
 		cmocka_unit_test(test_keep),
 	};
 

@@ -27,7 +27,6 @@ import sys
 import tempfile
 import time
 import unittest
-import unittest.mock
 
 sys.dont_write_bytecode = True
 import serverlib
@@ -37,7 +36,7 @@ UTHREADS = os.path.join(ROOT, "tools", "uthreads")
 LIMIT = 300             # seconds: a command that takes so long hangs
 THREADS, SEED = 20, 7
 NOTED = re.compile(r"^trace (0x[0-9a-f]+) (\d+) ?(.*)$", re.M)
-MODULES = sorted(os.path.basename(p)[:-2] for p in glob.glob(os.path.join(ROOT, "u*.c"))) + ["rr"]
+MODULES = "usched uimage uproc rr uevents uwait usync usync_chan usync_scope unet upreempt".split()
 
 
 def patiently(check):
@@ -89,7 +88,7 @@ def objects(kind):
     if kind == "setjmp":
         arch = "setjmp"
     else:
-        options = ["-DUSCHED_CHECK"]
+        options = ["-DUSCHED_CHECK", "-DUSCHED_STRESS"]
     machine = f"arch/{arch}.c" if arch == "setjmp" else f"arch/{arch}.S"
     built = [f"{B}/{kind}/{m}.o" for m in MODULES] + [f"{B}/{kind}/arch/{arch}.o"]
     return built if all(map(os.path.exists, built)) else [*options, *sources, machine]
@@ -216,8 +215,7 @@ class Traces(unittest.TestCase):
         self.look(build("setjmp", "setjmp"), (0, 1))
 
     def test_stress(self):
-        with unittest.mock.patch.dict(os.environ, USCHED_STRESS="1"):
-            self.look(build("stress", "stress"), (3, 2))
+        self.look(build("stress", "stress"), (3, 2))
 
     def test_stripped(self):
         """Without symbols and debug information, at fixed addresses and moved."""
@@ -500,6 +498,71 @@ class Trace(Traces):
         self.assertTrue(any(e["name"] == "runnable" for e in trace["traceEvents"]))
         self.assertTrue(any(e["name"].startswith("talk ") for e in trace["traceEvents"]
                             if e["ph"] == "X" and e["pid"] == 2))
+
+    WRITES = r"""
+        #include <unistd.h>
+        #include "rr.h"
+        #include "usync.h"
+        #include "debug/utrace.h"
+
+        static struct usync_mutex mutex;
+
+        static void work(void *unused)
+        {
+                (void)unused;
+                ustack_name(ustack_self(), "nor\"th");
+                for (int i = 0; i < 50; i++) {
+                        usync_mutex_lock(&mutex, USCHED_NEVER);
+                        ustack_yield();
+                        usync_mutex_unlock(&mutex);
+                        usync_sleep_until(usync_after(100000));
+                }
+                utrace_write(1);
+        }
+
+        int main(void)
+        {
+                struct usched_conf conf = { .c_processors = 1 };
+                struct ustack *u[2];
+                struct rr *sched;
+
+                utrace_start(0);
+                if (rr_create(&conf, &sched))
+                        return 1;
+                for (int i = 0; i < 2; i++)
+                        rr_start(sched, work, NULL, &u[i]);
+                for (int i = 0; i < 2; i++)
+                        ustack_join(u[i], USCHED_NEVER);
+                return 0;
+        }
+        """
+
+    def test_file(self):
+        """What utrace_write() wrote, of which the tool has no process."""
+        source, program = f"{directory}/writes.c", f"{directory}/writes"
+        with open(source, "w") as file:
+            file.write(self.WRITES)
+        command(*compiler, "-std=c11", "-D_DEFAULT_SOURCE", "-I.", source, "-o", program,
+                *objects("default"), "-pthread", "-lm")
+        written = subprocess.run([program], stdout=subprocess.PIPE, timeout=LIMIT).stdout
+        whole = written[:written.index(b"\nend\n") + 5]     # of the first thread
+        path = f"{directory}/written"
+        with open(path, "wb") as file:
+            file.write(whole)
+        trace, said = self.trace(path)
+        self.check(trace)
+        self.assertRegex(said, "^[0-9]+ events of 1 processors in .* none lost\n")
+        names = {e["name"] for e in trace["traceEvents"]}
+        self.assertLess({"run", "runnable", "waits for a time"}, names)
+        self.assertTrue(any(name.startswith("waits for mutex 0x") for name in names))
+        tracks = {e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}
+        self.assertTrue(any(name.startswith('nor"th 0x') for name in tracks))
+        with open(path, "wb") as file:
+            file.write(whole[:-4])
+        done = subprocess.run([UTHREADS, "trace", path], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"uthreads: {path}: its end is missing\n"))
 
     def test_errors(self):
         def said(*words):

@@ -41,7 +41,8 @@ def arguments():
     sub = command("top", "shows what processors do in a second; does not stop the process")
     sub.add_argument("--seconds", type=float, default=1.0, metavar="S", help="between lines")
     sub.add_argument("--times", type=int, metavar="N", help="so many times; default: for ever")
-    sub = command("trace", "has a process trace itself, for Perfetto and Chrome; does not stop it")
+    sub = command("trace", "has a process trace itself, for Perfetto and Chrome, without stopping it; "
+                  "or converts a file of utrace_write()")
     sub.add_argument("seconds", nargs="?", type=float, help="default 1")
     sub.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     sub.add_argument("--events", type=int, default=1 << 18, metavar="N",
@@ -70,6 +71,11 @@ def run(options, script):
         from . import stub
         if not (options.serve or options.port):
             return stub.run_gdb(options, script)
+    if options.command == "trace":
+        from . import trace
+        if trace.Dump.is_at(options.target):
+            trace.trace_file(options.target, options.output)
+            return 0
     target = open_target(options.target, options.program, options.root)
     try:
         return show_target(target, options)

@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""trace: has a process trace itself, and writes JSON trace events.
+"""trace: has a process trace itself, or reads what utrace_write() wrote, and writes JSON
+trace events.
 
-utrace.h has the events, utrace.c the rules by which they are read. Names
-and arguments are those of utrace_write(), see private/utrace_json.inc: the process 1 has a
-track for each thread, the process 2 one for each processor.
+utrace.h has the events, private/uproc_layout.inc the rules by which they are read, and
+debug/utrace_write.c the form of a file. The process 1 has a track for each thread, the
+process 2 one for each processor:
+
+        pid 1, tid 3    |run      |waits for mutex 0x5590 |runnable |run    |
+                                                     wake /---------^
+        pid 1, tid 7              |run                              |yields
+        pid 2, tid 0    |thread 3 |thread 7                         |thread 3
+
+A wait begins with a block and ends with the wake, and from there on the thread is runnable.
+An arrow leads from the wake to the run. Evictions, loads and moves are instants.
 """
 
+import collections
 import ctypes
 import json
 import os
@@ -35,6 +45,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class Ring:
     """Of a processor, or of native threads: what was read of it so far."""
+
+    form = EVENT
 
     def __init__(self, layout, address, name, first):
         self.layout, self.address, self.name = layout, address, name
@@ -98,6 +110,11 @@ class Ring:
                 self.last = pairs[last]
                 return
 
+    def kind(self, number):
+        """What threads wait for."""
+        offset = number - (1 << 32) if number >> 31 else number
+        return Kind(self.layout, self.layout.self + offset)
+
     def events(self):
         """(time, ring, thread, other, what), the oldest first."""
         gap = False
@@ -105,7 +122,7 @@ class Ring:
             if part is None:
                 gap = True
                 continue
-            for when, thread, other, what in EVENT.iter_unpack(part):
+            for when, thread, other, what in self.form.iter_unpack(part):
                 if gap:
                     yield when, self, 0, 0, GAP
                     gap = False
@@ -225,7 +242,7 @@ class Tracer:
                 yield name, p.current
 
     def name(self, thread):
-        """As utrace_write() has it; for one without a name, that of its function."""
+        """For a thread without a name, that of its function."""
         name = self.names.get(thread) or self.functions.get(thread)
         if name is None:
             name = self.functions[thread] = self._function(thread)
@@ -244,6 +261,75 @@ class Tracer:
                 if values[view.record_order.index("u_func")]:
                     return self.target.symbol(view._thread(thread, values, 0).function)
         return ""
+
+
+FileKind = collections.namedtuple("FileKind", "name number")
+
+
+class FileRing(Ring):
+    """Of a file."""
+
+    def __init__(self, dump, words):
+        super().__init__(None, None, words[1] if words[0] == "processor" else None, 0)
+        *pair, self.lost, self.count = map(int, words[-4:])
+        self.first, self.last = tuple(pair), dump.now
+        self.form, self.kinds = dump.form, dump.kinds
+        self.parts = [None] if self.lost else []
+
+    def kind(self, number):
+        return self.kinds.get(number)
+
+
+class Dump:
+    """What utrace_write() wrote, as a Tracer that has ended."""
+
+    MAGIC = b"usched trace 1 "
+
+    def __init__(self, path):
+        self.path = path
+        self.rings, self.processors, self.late = {}, [], []
+        self.names, self.kinds = {}, {}
+        self.ended = False
+        with open(path, "rb") as file:
+            order, *now = file.readline()[len(self.MAGIC):].split()
+            self.form = struct.Struct("<4Q" if order == b"little" else ">4Q")
+            self.now = tuple(map(int, now))
+            line = ""
+            while line != "end\n":
+                line = file.readline().decode(errors="replace")
+                if not line.endswith("\n"):
+                    raise Problem(f"{path}: its end is missing")
+                self._read_line(file, line.rstrip("\n"))
+        self.seconds = max((self.now[1] - r.first[1] for r in self.rings.values()
+                            if r.first[1]), default=0) / 1e9
+
+    @classmethod
+    def is_at(cls, path):
+        try:
+            with open(path, "rb") as file:
+                return file.read(len(cls.MAGIC)) == cls.MAGIC
+        except OSError:
+            return False
+
+    def _read_line(self, file, line):
+        words = line.split(" ")
+        if words[0] in ("processor", "natives"):
+            ring = FileRing(self, words)
+            ring.parts.append(file.read(ring.count * self.form.size))
+            self.rings[ring.name] = ring
+            if ring.name:
+                self.processors.append((ring.name,))
+        elif words[0] == "kind":
+            self.kinds[int(words[1])] = FileKind(" ".join(words[3:]), words[2] == "1")
+        elif words[0] == "thread":
+            self.names[int(words[1], 16)] = " ".join(words[2:])
+
+    def name(self, thread):
+        name = self.names.get(thread)
+        return f"{name} {thread:#x}" if name else f"{thread:#x}"
+
+    def started(self, thread, function):
+        pass
 
 
 def write_word(target, address, value):
@@ -447,8 +533,9 @@ class Writer:
             return WHYS.get(why, "waits")
         kind = self.kinds.get(number)
         if kind is None:
-            offset = number - (1 << 32) if number >> 31 else number
-            kind = self.kinds[number] = Kind(ring.layout, ring.layout.self + offset)
+            kind = self.kinds[number] = ring.kind(number)
+            if kind is None:
+                return WHYS[GRANT]
         if kind.name == "a time that never comes":
             return "waits for a time"
         return f"waits for {kind.name} {thing if kind.number else f'{thing:#x}'}"
@@ -477,21 +564,34 @@ def spell(us):
     return f"{us / 1000:.3f} ms"
 
 
+def trace_file(path, output):
+    write(Dump(path), open_output(output))
+
+
 def trace(views, seconds, events, path):
     target = views[0].target
     if not target.live:
-        raise Problem("trace needs a process")
+        raise Problem("trace needs a process, or a file of utrace_write()")
     tracer = Tracer(views, events)
-    try:
-        out = open(path, "w") if path else sys.stdout
-    except OSError as error:
-        raise Problem(f"{path}: {error.strerror}") from None
+    out = open_output(path)
     tracer.run(seconds)
-    writer = Writer(tracer, out)
-    writer.write()
-    if path:
-        out.close()
     if tracer.ended:
         print(f"uthreads: {target.where} has ended meanwhile", file=sys.stderr)
-    report = sys.stdout if path else sys.stderr
+    write(tracer, out)
+
+
+def open_output(path):
+    try:
+        return open(path, "w") if path else sys.stdout
+    except OSError as error:
+        raise Problem(f"{path}: {error.strerror}") from None
+
+
+def write(tracer, out):
+    writer = Writer(tracer, out)
+    writer.write()
+    report = sys.stderr
+    if out is not sys.stdout:
+        out.close()
+        report = sys.stdout
     report.write("".join(f"{line}\n" for line in writer.summary()))

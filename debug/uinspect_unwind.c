@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uinspect_unwind.inc: a part of uinspect.c: the calls of a thread that runs, from its
- * registers and a copy of its frames, which a signal handler has made. An unwinder of the
+ * uinspect_unwind.c: the calls of a thread that runs, from its snap. An unwinder of the
  * compiler walks the stack that it is on; this one reads the same tables (.eh_frame) and
  * walks the copy.
  *
@@ -10,7 +9,16 @@
  * saved in it.
  */
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* process_vm_readv() */
+#endif
+#include "snap.h"
+
+#include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
+
+#include "../arch/arch.h"
 
 enum {
 	REGISTERS = 33,                 /* of arch/: DWARF's numbers, and the PC last */
@@ -18,7 +26,7 @@ enum {
 	STACK     = 16,                 /* values of an expression */
 };
 
-/* By libgcc and LLVM's libunwind. */
+/* By libgcc and LLVM's libunwind; a program may be linked without either. */
 struct bases {
 	void *b_text, *b_data, *b_function;
 };
@@ -56,12 +64,8 @@ struct walk {
 	unsigned       k_count;
 };
 
-static bool run_program(struct walk *w);
-static bool run_extended(struct walk *w, uint8_t op);
-static bool evaluate(const struct uinspect_snap *s, const uintptr_t *regs,
-		     const uint8_t *at, uintptr_t first, uintptr_t *result);
-
-static uintptr_t read_unsigned(struct walk *w)
+/* Seven bits in each byte. */
+static uintptr_t read_number(struct walk *w, bool is_signed)
 {
 	uintptr_t value = 0;
 	unsigned shift = 0;
@@ -73,24 +77,19 @@ static uintptr_t read_unsigned(struct walk *w)
 			value |= (uintptr_t)(byte & 0x7f) << shift;
 		shift += 7;
 	} while (byte & 0x80);
+	if (is_signed && byte & 0x40 && shift < 8 * sizeof value)
+		value |= -((uintptr_t)1 << shift);
 	return value;
+}
+
+static uintptr_t read_unsigned(struct walk *w)
+{
+	return read_number(w, false);
 }
 
 static intptr_t read_signed(struct walk *w)
 {
-	uintptr_t value = 0;
-	unsigned shift = 0;
-	uint8_t byte;
-
-	do {
-		byte = w->k_at < w->k_end ? *w->k_at++ : 0;
-		if (shift < 8 * sizeof value)
-			value |= (uintptr_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (byte & 0x40 && shift < 8 * sizeof value)
-		value |= -((uintptr_t)1 << shift);
-	return (intptr_t)value;
+	return (intptr_t)read_number(w, true);
 }
 
 static uintptr_t read_bytes(struct walk *w, size_t n)
@@ -144,42 +143,6 @@ static const uint8_t *entry(struct walk *w, const uint8_t *at)
 	return w->k_at;
 }
 
-/* Finds the row for code at `pc'. False: there is none. */
-static bool find_row(struct walk *w, uintptr_t pc, bool call)
-{
-	struct bases bases = { 0 };
-	const void *fde = _Unwind_Find_FDE ? _Unwind_Find_FDE((void *)(pc - call), &bases)
-		: NULL;
-	const uint8_t *body;
-	const char *augmentation;
-	uint8_t encoding;
-	int32_t back;
-
-	*w = (struct walk){ .k_place = (uintptr_t)bases.b_function };
-	if (!fde)
-		return false;
-	body = entry(w, fde);
-	memcpy(&back, body, 4);
-	entry(w, body - back);
-	w->k_at += 4 + 1;                       /* its mark, version */
-	augmentation = (const char *)w->k_at;
-	w->k_at += strlen(augmentation) + 1;
-	w->k_unit = read_unsigned(w);
-	w->k_step = read_signed(w);
-	w->k_return = (unsigned)read_unsigned(w);
-	encoding = read_augmentation(w, augmentation);
-	w->k_until = UINTPTR_MAX;
-	if (w->k_return >= REGISTERS || !run_program(w))
-		return false;
-	w->k_first = w->k_row;
-	entry(w, fde);
-	w->k_at += 4 + 2 * encoded_size(encoding);
-	if (*augmentation == 'z')
-		w->k_at += read_unsigned(w);
-	w->k_until = pc - (call && !w->k_signal);
-	return run_program(w);
-}
-
 static void advance(struct walk *w, uintptr_t units)
 {
 	w->k_place += units * w->k_unit;
@@ -191,23 +154,6 @@ static void set_rule(struct walk *w, uintptr_t number, enum how how, intptr_t of
 {
 	if (number < REGISTERS)
 		w->k_row.w_rules[number] = (struct rule){ how, 0, offset, NULL };
-}
-
-static bool run_program(struct walk *w)
-{
-	while (w->k_at < w->k_end) {
-		uint8_t op = *w->k_at++, low = op & 0x3f;
-
-		if (op >> 6 == 1)
-			advance(w, low);
-		else if (op >> 6 == 2)
-			set_rule(w, low, AT, (intptr_t)read_unsigned(w) * w->k_step);
-		else if (op >> 6 == 3 && low < REGISTERS)
-			w->k_row.w_rules[low] = w->k_first.w_rules[low];
-		else if (!run_extended(w, op))
-			return false;
-	}
-	return true;
 }
 
 static bool remember(struct walk *w, uint8_t op)
@@ -284,6 +230,59 @@ static bool run_extended(struct walk *w, uint8_t op)
 	else
 		return op == 0x2e;
 	return true;
+}
+
+static bool run_program(struct walk *w)
+{
+	while (w->k_at < w->k_end) {
+		uint8_t op = *w->k_at++, low = op & 0x3f;
+
+		if (op >> 6 == 1)
+			advance(w, low);
+		else if (op >> 6 == 2)
+			set_rule(w, low, AT, (intptr_t)read_unsigned(w) * w->k_step);
+		else if (op >> 6 == 3 && low < REGISTERS)
+			w->k_row.w_rules[low] = w->k_first.w_rules[low];
+		else if (!run_extended(w, op))
+			return false;
+	}
+	return true;
+}
+
+/* Finds the row for code at `pc'. False: there is none. */
+static bool find_row(struct walk *w, uintptr_t pc, bool call)
+{
+	struct bases bases = { 0 };
+	const void *fde = _Unwind_Find_FDE ? _Unwind_Find_FDE((void *)(pc - call), &bases)
+		: NULL;
+	const uint8_t *body;
+	const char *augmentation;
+	uint8_t encoding;
+	int32_t back;
+
+	*w = (struct walk){ .k_place = (uintptr_t)bases.b_function };
+	if (!fde)
+		return false;
+	body = entry(w, fde);
+	memcpy(&back, body, 4);
+	entry(w, body - back);
+	w->k_at += 4 + 1;                       /* its mark, version */
+	augmentation = (const char *)w->k_at;
+	w->k_at += strlen(augmentation) + 1;
+	w->k_unit = read_unsigned(w);
+	w->k_step = read_signed(w);
+	w->k_return = (unsigned)read_unsigned(w);
+	encoding = read_augmentation(w, augmentation);
+	w->k_until = UINTPTR_MAX;
+	if (w->k_return >= REGISTERS || !run_program(w))
+		return false;
+	w->k_first = w->k_row;
+	entry(w, fde);
+	w->k_at += 4 + 2 * encoded_size(encoding);
+	if (*augmentation == 'z')
+		w->k_at += read_unsigned(w);
+	w->k_until = pc - (call && !w->k_signal);
+	return run_program(w);
 }
 
 /* A word of the copy, or elsewhere in memory. False: it is not there. */
@@ -408,27 +407,22 @@ static bool step_out(const struct uinspect_snap *s, struct walk *w,
 	return regs[pc] != 0 && *known >> w->k_return & 1;
 }
 
-/* The calls, in `frames'; their number. The first is where it is, as if called. */
-static size_t unwind(const struct uinspect_snap *s, struct walk *w,
-		     uintptr_t frames[FRAMES])
+size_t uinspect__calls(const struct uinspect_snap *s, uintptr_t calls[SNAP_FRAMES])
 {
 	uint64_t known = s->s_known;
 	uintptr_t regs[REGISTERS];
 	bool call = false;
+	struct walk w;
 	size_t n = 0;
 
+	if (usched__registers == 0)
+		return 0;
 	memcpy(regs, s->s_registers, sizeof regs);
-	while (n < FRAMES) {
-		frames[n++] = regs[usched__registers - 1] + !call;
-		if (!step_out(s, w, regs, &known, call))
+	while (n < SNAP_FRAMES) {
+		calls[n++] = regs[usched__registers - 1] + !call;
+		if (!step_out(s, &w, regs, &known, call))
 			break;
-		call = !w->k_signal;
+		call = !w.k_signal;
 	}
 	return n;
-}
-
-/* NULL: no memory. */
-static struct walk *new_walk(void)
-{
-	return malloc(sizeof(struct walk));
 }

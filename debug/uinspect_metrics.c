@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uinspect_metrics.c: counters of processors, as Prometheus takes them (text format
+ * 0.0.4).
+ *
+ * All of them are words that any native thread may read: the processors do nothing for
+ * it. They are read one after the other, and written once no scheduler is pinned any
+ * more, since a write may wait for long.
+ */
+#include "uinspect.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../private/cancel.h"
+#include "../private/text.h"
+#include "../uevents.h"
+#include "../upreempt.h"
+#include "dump.h"
+#include "utrace.h"
+
+enum { LINES = 4096 };          /* characters written at a time */
+
+struct reading {
+	struct usched_stats r_stats;
+	const struct uproc *r_proc;
+	const struct uevents *r_events;         /* or NULL */
+};
+
+/* A value that the processor does not have. */
+#define NONE UINT64_MAX
+
+typedef uint64_t metric_fn(const struct reading *r);
+
+#define STAT(member) \
+	static uint64_t get_##member(const struct reading *r) \
+	{ \
+		return r->r_stats.s_##member; \
+	}
+STAT(switches)
+STAT(launches)
+STAT(evictions)
+STAT(loads)
+STAT(bytes)
+STAT(preempted)
+STAT(moves)
+STAT(image_bytes)
+STAT(deepest)
+
+#define LOOK_UP(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
+
+#define COUNT(name, member) \
+	static uint64_t get_##name(const struct reading *r) \
+	{ \
+		return LOOK_UP(r->r_proc->member); \
+	}
+COUNT(parks, p_parked)
+COUNT(looks, p_looked_for)
+COUNT(mail, p_mailed)
+
+#define EVENTS(name, member) \
+	static uint64_t get_##name(const struct reading *r) \
+	{ \
+		return r->r_events ? LOOK_UP(r->r_events->member) : 0; \
+	}
+EVENTS(events, e_ready)
+EVENTS(expired, e_expired)
+EVENTS(waiters, e_waiting)
+
+/* They are words of different age. */
+static uint64_t get_threads(const struct reading *r)
+{
+	uint32_t n = uproc_count(r->r_proc);
+
+	return n > INT32_MAX ? 0 : n;
+}
+
+static uint64_t get_queue(const struct reading *r)
+{
+	size_t head = __atomic_load_n(&r->r_proc->p_head, __ATOMIC_ACQUIRE);
+	size_t n = LOOK_UP(r->r_proc->p_tail) - head;
+
+	return n > SIZE_MAX / 2 ? 0 : n;
+}
+
+static uint64_t get_longest(const struct reading *r)
+{
+	int64_t longest = -1;
+
+	if (r->r_proc->p_procs->r_conf.c_slice > 0)
+		longest = upreempt__longest(&r->r_proc->p_sched);
+	return longest < 0 ? NONE : (uint64_t)longest;
+}
+
+static const struct metric {
+	const char *c_name, *c_type, *c_help;
+	metric_fn  *c_get;
+	bool        c_ns;               /* it is shown in seconds */
+} metrics[] = {
+	{ "usched_switches_total", "counter",
+	  "Launches and resumes of threads, but for those that went on at once.",
+	  get_switches, false },
+	{ "usched_launches_total", "counter", "Threads that began to run.",
+	  get_launches, false },
+	{ "usched_evictions_total", "counter", "Frames of threads copied off a stack.",
+	  get_evictions, false },
+	{ "usched_loads_total", "counter", "Frames of threads copied back.",
+	  get_loads, false },
+	{ "usched_copied_bytes_total", "counter", "Bytes copied by evictions and loads.",
+	  get_bytes, false },
+	{ "usched_preemptions_total", "counter",
+	  "Times that a thread gave way as its slice was over.", get_preempted, false },
+	{ "usched_moves_total", "counter", "Threads that came from another processor.",
+	  get_moves, false },
+	{ "usched_parks_total", "counter", "Times that the processor went to sleep.",
+	  get_parks, false },
+	{ "usched_looks_total", "counter",
+	  "Looks for events while threads were ready.", get_looks, false },
+	{ "usched_mail_total", "counter",
+	  "Threads that others started, woke or cancelled here.", get_mail, false },
+	{ "usched_events_total", "counter",
+	  "Descriptors that the kernel said were ready.", get_events, false },
+	{ "usched_timers_expired_total", "counter", "Timers and deadlines that came.",
+	  get_expired, false },
+	{ "usched_threads", "gauge", "Threads that were started and have not ended.",
+	  get_threads, false },
+	{ "usched_queue_length", "gauge", "Threads that are ready to run.",
+	  get_queue, false },
+	{ "usched_waiters", "gauge",
+	  "Threads that wait for a time, a descriptor or a native thread.",
+	  get_waiters, false },
+	{ "usched_image_bytes", "gauge",
+	  "Bytes of images beside the records of threads.", get_image_bytes, false },
+	{ "usched_deepest_bytes", "gauge",
+	  "Bytes of frames of the deepest thread that blocked, if over 1 KiB or evicted.",
+	  get_deepest, false },
+	{ "usched_longest_stretch_seconds", "gauge",
+	  "Longest time that a thread kept the processor, as seen once in a slice.",
+	  get_longest, true },
+};
+
+enum { METRICS = sizeof metrics / sizeof metrics[0] };
+
+struct column {
+	uint32_t o_scheduler;
+	unsigned o_processor;
+	uint64_t o_values[METRICS];
+	int      o_delays;              /* 1: these were measured */
+	uint64_t o_delay[UTRACE_DELAYS];
+	uint64_t o_delay_sum;           /* ns */
+};
+
+static void read_column(struct column *o, const struct uproc *p)
+{
+	struct reading r = { .r_proc = p };
+
+	r.r_events = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
+	usched_stats(&p->p_sched, &r.r_stats);
+	for (size_t i = 0; i < METRICS; i++)
+		o->o_values[i] = metrics[i].c_get(&r);
+	o->o_delays = utrace__delays(p, o->o_delay, &o->o_delay_sum);
+}
+
+/* The oldest scheduler first, which is the last in the list. */
+static int read_columns(const struct pins *pins, struct column **columns, size_t *count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < pins->n_count; i++)
+		n += pins->n_all[i]->r_conf.c_processors;
+	*columns = malloc((n + 1) * sizeof **columns);
+	if (!*columns)
+		return -ENOMEM;
+	for (size_t i = pins->n_count; i-- > 0; )
+		for (unsigned j = 0; j < pins->n_all[i]->r_conf.c_processors; j++) {
+			struct column *o = &(*columns)[(*count)++];
+
+			o->o_scheduler = pins->n_all[i]->r_number;
+			o->o_processor = j;
+			read_column(o, uproc_at(pins->n_all[i], j));
+		}
+	return 0;
+}
+
+static void show_head(struct text *t, const char *name, const char *help,
+		      const char *type)
+{
+	text_put(t, "# HELP ");
+	text_put(t, name);
+	text_put(t, " ");
+	text_put(t, help);
+	text_put(t, "\n# TYPE ");
+	text_put(t, name);
+	text_put(t, " ");
+	text_put(t, type);
+	text_put(t, "\n");
+}
+
+/* A value's name, up to the space before it. `more' is a label of its own. */
+static void show_name(struct text *t, const char *name, const struct column *at,
+		      const char *more)
+{
+	text_put(t, name);
+	text_put(t, "{scheduler=\"");
+	text_number(t, at->o_scheduler);
+	text_put(t, "\",processor=\"");
+	text_number(t, at->o_processor);
+	text_put(t, "\"");
+	text_put(t, more);
+	text_put(t, "} ");
+}
+
+static void show_metric(struct text *t, const struct metric *m,
+			const struct column *columns, size_t count)
+{
+	show_head(t, m->c_name, m->c_help, m->c_type);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t value = columns[i].o_values[m - metrics];
+
+		if (value == NONE)
+			continue;
+		show_name(t, m->c_name, &columns[i], "");
+		if (m->c_ns)
+			text_seconds(t, value, 9);
+		else
+			text_number(t, value);
+		text_put(t, "\n");
+	}
+}
+
+static void show_bucket(struct text *t, const struct column *at, const char *more,
+			uint64_t value)
+{
+	show_name(t, "usched_delay_seconds_bucket", at, more);
+	text_number(t, value);
+	text_put(t, "\n");
+}
+
+/* The limits are powers of two of a microsecond. */
+static void show_column_delays(struct text *t, const struct column *at)
+{
+	uint64_t all = 0;
+
+	for (unsigned k = 0; k < UTRACE_DELAYS - 1; k++) {
+		char label[32];
+		struct text l = TEXT(label, -1);
+
+		text_put(&l, ",le=\"");
+		text_seconds(&l, UINT64_C(1000) << k, 6);
+		text_bytes(&l, "\"", 2);
+		all += at->o_delay[k];
+		show_bucket(t, at, label, all);
+	}
+	all += at->o_delay[UTRACE_DELAYS - 1];
+	show_bucket(t, at, ",le=\"+Inf\"", all);
+	show_name(t, "usched_delay_seconds_sum", at, "");
+	text_seconds(t, at->o_delay_sum, 9);
+	text_put(t, "\n");
+	show_name(t, "usched_delay_seconds_count", at, "");
+	text_number(t, all);
+	text_put(t, "\n");
+}
+
+/* With utrace_keep(). */
+static void show_delays(struct text *t, const struct column *columns, size_t count)
+{
+	bool told = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!columns[i].o_delays)
+			continue;
+		if (!told)
+			show_head(t, "usched_delay_seconds",
+				  "Time of threads from runnable to running.",
+				  "histogram");
+		told = true;
+		show_column_delays(t, &columns[i]);
+	}
+}
+
+int uinspect_metrics(int fd)
+{
+	char lines[LINES];
+	struct text t = TEXT(lines, fd);
+	struct column *columns = NULL;
+	int before = defer_cancel(), rc;
+	struct pins pins = { 0 };
+	size_t n = 0;
+
+	rc = uinspect__pin(&pins);
+	if (rc == 0)
+		rc = read_columns(&pins, &columns, &n);
+	uinspect__unpin(&pins);
+	if (rc == 0) {
+		t.t_wait = -1;
+		for (size_t i = 0; i < METRICS; i++)
+			show_metric(&t, &metrics[i], columns, n);
+		show_delays(&t, columns, n);
+		text_flush(&t);
+		rc = t.t_rc;
+	}
+	free(columns);
+	allow_cancel(before);
+	return rc;
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ustall.c: reports of threads that keep their processor for too long, for c_stall.
+ *
+ *	the monitor         finds one, and notes it in a case
+ *	the reporter        gets its calls, its name and those of functions, and writes
+ *
+ * The thread may hold any lock, that of malloc() or of the dynamic linker for example,
+ * and what finds names may wait for it. So that is done by a native thread of its own,
+ * which is made before, with all its memory. If it has written nothing after a while the
+ * monitor writes what is known, as numbers, with no more than system calls.
+ *
+ * A stretch begins at the first look that finds another progress, after that was read.
+ * Its end so far is the time before the progress was read again. So a thread is never
+ * said to have kept its processor for longer than it has. Time in which other programs
+ * had the CPU is left out: what the kernel says of it, and while the thread is ready, all
+ * that is no CPU time, for the kernel counts such a wait at its end.
+ *
+ * A handler may answer late. So the memory of a reporter goes after the native threads of
+ * its processors have ended.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* process_vm_readv(), Dl_info in private/code.h */
+#endif
+#include "ustall.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../private/code.h"
+#include "../private/lock.h"
+#include "../private/native.h"
+#include "../private/stall.h"
+#include "../private/text.h"
+#include "../private/when.h"
+#include "../uproc.h"
+#include "snap.h"
+
+enum {
+	SHOWN     = 16,                 /* calls in a message, */
+	LINES     = 6144,               /* and its characters */
+	MS        = 1000000,            /* ns */
+	ANSWER    = 200,                /* ms for a signal */
+	LATE      = 500,                /* ms for the reporter */
+	CPU_PART  = 2,                  /* at least this part is: it computes */
+	FILE_MAX  = 256,                /* characters of a file in /proc */
+};
+
+#define GET(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+
+/* The stretch of a processor. The monitor's. */
+struct stretch {
+	uint64_t h_seen;                /* the progress, */
+	int64_t  h_since;               /* the time since when, */
+	int64_t  h_cpu;                 /* and the CPU time then, */
+	int64_t  h_waited;              /* and that for which it had waited for a CPU */
+	int64_t  h_next;                /* ns since then: of the next message */
+};
+
+/* A thread that keeps its processor. */
+struct stalled {
+	struct usched       *e_sched;
+	const struct ustack *e_thread;
+	uintptr_t            e_func;    /* or 0 */
+	unsigned             e_number;  /* of the processor */
+	uint64_t             e_progress;
+	int64_t              e_time;    /* ns, without waits for a CPU */
+	int64_t              e_cpu;     /* ns of that */
+	enum { RUNNING, ASLEEP, UNKNOWN } e_how;
+	long                 e_call;    /* asleep: system call, or -1, and registers */
+	uintptr_t            e_sp, e_pc;
+};
+
+/* FREE -> POSTED, by the monitor -> WRITING -> FREE. Or POSTED -> GIVEN_UP -> FREE. */
+enum { FREE, POSTED, WRITING, GIVEN_UP };
+
+/* The reporter. */
+struct ustall {
+	const struct upreempt_all *r_all;
+	pthread_t            r_native;
+	bool                 r_made;    /* it is */
+	sem_t                r_posted;
+	uint32_t             r_stop;    /* atomic, as the next one */
+	int                  r_state;
+	int64_t              r_since;   /* POSTED, by the monitor's clock */
+	struct stalled       r_case;    /* constant unless FREE */
+	size_t               r_count;   /* atomic: calls */
+	uintptr_t            r_calls[SNAP_FRAMES];
+	struct uinspect_snap r_snap;
+	char                 r_lines[LINES];
+	struct stretch       r_stretches[];     /* of each processor */
+};
+
+/* ---- What the monitor finds ---- */
+
+/* CPU time of the native thread of `s', in ns. */
+static int64_t cpu_time(const struct usched *s)
+{
+	struct timespec t = { 0 };
+	clockid_t clock;
+
+	upreempt__native(s, &clock);
+	clock_gettime(clock, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A file of the kernel's about the native thread. False: it cannot be read. */
+static bool read_task(const struct usched *s, const char *file, char bytes[FILE_MAX])
+{
+	struct text t = { .t_bytes = bytes, .t_room = FILE_MAX, .t_fd = -1 };
+	clockid_t clock;
+	ssize_t n = -1;
+	int fd;
+
+	text_put(&t, "/proc/self/task/");
+	text_number(&t, (uint64_t)upreempt__native(s, &clock));
+	text_put(&t, "/");
+	text_bytes(&t, file, strlen(file) + 1);
+	fd = open(bytes, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, bytes, FILE_MAX - 1);
+		close(fd);
+	}
+	bytes[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/*
+ * The time in ns for which it was ready and others had the CPU; -1: that is not known, as
+ * there is no descriptor.
+ */
+static int64_t waited(const struct usched *s)
+{
+	char text[FILE_MAX], *at;
+
+	if (!read_task(s, "schedstat", text))
+		return -1;
+	strtoll(text, &at, 10);                 /* its CPU time */
+	return strtoll(at, NULL, 10);
+}
+
+/* The time of the stretch in ns, without what is known of waits for a CPU. */
+static int64_t kept(const struct stretch *h, const struct usched *s, int64_t t)
+{
+	int64_t w = waited(s);
+
+	return t - h->h_since
+		- (h->h_waited >= 0 && w > h->h_waited ? w - h->h_waited : 0);
+}
+
+/*
+ * Whether the native thread sleeps. The file has "running", or a system call, or -1, with
+ * its arguments, SP and PC.
+ */
+static void ask_kernel(struct stalled *e)
+{
+	char text[FILE_MAX], *at, *end;
+	bool known = read_task(e->e_sched, "syscall", text);
+
+	e->e_how = UNKNOWN;
+	if (!known)
+		return;
+	e->e_call = strtol(text, &at, 10);
+	e->e_how = at == text ? RUNNING : ASLEEP;
+	for (; at != text; at = end) {
+		uintptr_t word = strtoul(at, &end, 16);
+
+		if (end == at)
+			break;
+		e->e_sp = e->e_pc;
+		e->e_pc = word;
+	}
+}
+
+static void add_words(struct text *t, const struct stalled *e)
+{
+	if (e->e_how == UNKNOWN && e->e_cpu < e->e_time / CPU_PART) {
+		text_put(t, "it sleeps in the kernel, or has no CPU");
+	} else if (e->e_how != ASLEEP) {
+		text_put(t, "it computes");
+	} else if (e->e_call < 0) {
+		text_put(t, "it sleeps in the kernel");
+	} else {
+		text_put(t, "it sleeps in system call ");
+		text_number(t, (uint64_t)e->e_call);
+	}
+}
+
+/* The end of a message's first line. */
+static void add_times(struct text *t, const struct stalled *e, size_t calls)
+{
+	text_put(t, ", has kept processor ");
+	text_number(t, e->e_number);
+	text_put(t, " for ");
+	text_number(t, (uint64_t)e->e_time / MS);
+	text_put(t, " ms, ");
+	text_number(t, (uint64_t)e->e_cpu / MS);
+	text_put(t, " ms of that on a CPU: ");
+	add_words(t, e);
+	text_put(t, calls > 0 ? ", at\n" : "\n");
+}
+
+/*
+ * By the monitor: numbers, with the calls that the reporter has found, if it has. Waits
+ * for nothing; where standard error is full, the message is lost.
+ */
+static void write_numbers(const struct stalled *e, const struct ustall *r)
+{
+	size_t count = r ? __atomic_load_n(&r->r_count, __ATOMIC_ACQUIRE) : 0;
+	struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
+	char lines[LINES / 2];
+	struct text t = TEXT(lines, STDERR_FILENO);
+
+	text_put(&t, "usched: stall: ");
+	text_thread(&t, e->e_thread, NULL);
+	text_put(&t, ", function ");
+	text_hex(&t, e->e_func);
+	add_times(&t, e, count);
+	for (size_t i = 0; i < count && i < SHOWN; i++) {
+		text_put(&t, "usched:   ");
+		text_hex(&t, r->r_calls[i] - 1);
+		text_put(&t, "\n");
+	}
+	if (poll(&ready, 1, 0) > 0)
+		text_flush(&t);
+}
+
+/* The thread may end meanwhile. Its record stays, and its attachment may go. */
+static uintptr_t function_of(const struct ustack *u)
+{
+	struct ustack_attachment *a = GET(u->u_attachment), copy = { 0 };
+	struct iovec to = { &copy, sizeof copy };
+	struct iovec from = { a, sizeof copy };
+
+	if (!u->u_attached)
+		return (uintptr_t)a;
+	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof copy)
+		return 0;
+	return (uintptr_t)copy.a_func;
+}
+
+/* False: the reporter is busy, but not for long. */
+static bool begin_case(struct ustall *r, const struct stalled *e)
+{
+	int state = LOAD(r->r_state);
+
+	if (state == GIVEN_UP)
+		write_numbers(e, NULL);
+	if (state != FREE)
+		return state == GIVEN_UP;
+	r->r_case = *e;
+	r->r_case.e_thread = GET(e->e_sched->s_current);
+	if (r->r_case.e_thread)
+		r->r_case.e_func = function_of(r->r_case.e_thread);
+	r->r_count = 0;
+	r->r_since = when_now();
+	SWAP(&r->r_state, POSTED);
+	sem_post(&r->r_posted);
+	return true;
+}
+
+static void look(struct ustall *r, size_t i)
+{
+	struct stretch *h = &r->r_stretches[i];
+	struct stalled e = { .e_number = (unsigned)i };
+	int64_t t = when_now();
+	clockid_t clock;
+
+	e.e_sched = upreempt__at(r->r_all, i);
+	if (upreempt__native(e.e_sched, &clock) == 0)
+		return;
+	if (r->r_all->a_state(e.e_sched, &e.e_progress) != UPREEMPT_RUNS) {
+		h->h_next = 0;
+		return;
+	}
+	if (h->h_next == 0 || e.e_progress != h->h_seen) {
+		h->h_seen = e.e_progress;
+		h->h_next = r->r_all->a_limit;
+		h->h_cpu = cpu_time(e.e_sched);
+		h->h_waited = waited(e.e_sched);
+		h->h_since = when_now();
+		return;
+	}
+	if (t - h->h_since < h->h_next)
+		return;
+	e.e_time = kept(h, e.e_sched, t);
+	if (e.e_time < h->h_next)
+		return;
+	e.e_cpu = cpu_time(e.e_sched) - h->h_cpu;
+	if (e.e_cpu > e.e_time)
+		e.e_cpu = e.e_time;
+	ask_kernel(&e);
+	if (e.e_how == RUNNING && e.e_cpu < r->r_all->a_limit)
+		return;
+	if (begin_case(r, &e))
+		while (h->h_next <= e.e_time)
+			h->h_next *= 2;
+}
+
+static void looked(struct ustall *r)
+{
+	int state = POSTED;
+
+	if (LOAD(r->r_state) == POSTED && when_now() - r->r_since > (int64_t)LATE * MS
+	    && CAS(&r->r_state, &state, GIVEN_UP))
+		write_numbers(&r->r_case, r);
+}
+
+/* ---- The reporter ---- */
+
+/* The thread still is where it was. */
+static bool is_there(const struct ustall *r)
+{
+	const struct stalled *e = &r->r_case;
+	uint64_t progress;
+
+	return r->r_all->a_state(e->e_sched, &progress) == UPREEMPT_RUNS
+		&& progress == e->e_progress;
+}
+
+static void find_calls(struct ustall *r)
+{
+	const struct stalled *e = &r->r_case;
+	struct uproc *p = (struct uproc *)(void *)e->e_sched;
+	bool found = is_there(r);
+	size_t n;
+
+	if (found && e->e_how == ASLEEP) {
+		uinspect__read(&r->r_snap, p, e->e_sp, e->e_pc);
+	} else if (found) {
+		uinspect__ask(&r->r_snap, p);
+		upreempt__ask(e->e_sched);
+		found = uinspect__await(&r->r_snap, ANSWER);
+	}
+	if (!found || !is_there(r) || r->r_snap.s_size == 0)
+		return;
+	n = uinspect__calls(&r->r_snap, r->r_calls);
+	__atomic_store_n(&r->r_count, n, __ATOMIC_RELEASE);
+}
+
+static void answer(struct ustall *r, const struct usched *s, const void *context)
+{
+	uinspect__answer(&r->r_snap, s, context);
+}
+
+static void compose(struct ustall *r, struct text *t)
+{
+	const struct stalled *e = &r->r_case;
+	char name[USTACK_NAME_MAX] = "";
+	size_t shown = r->r_count < SHOWN ? r->r_count : SHOWN;
+
+	if (e->e_thread)
+		ustack_get_name(e->e_thread, name, sizeof name);
+	if (!is_there(r))                       /* it may have been another's */
+		name[0] = '\0';
+	text_put(t, "usched: stall: ");
+	text_thread(t, e->e_thread, name);
+	if (e->e_func) {
+		text_put(t, ", function ");
+		code_add(t, e->e_func);
+	}
+	add_times(t, e, shown);
+	for (size_t i = 0; i < shown; i++)
+		code_call(t, r->r_calls[i]);
+	if (r->r_count > shown) {
+		text_put(t, "usched:   and ");
+		text_number(t, r->r_count - shown);
+		text_put(t, " more\n");
+	}
+}
+
+/* Line by line to c_log, if there is one. */
+static void write_text(const struct ustall *r, struct text *t)
+{
+	char *at = t->t_bytes, *end;
+
+	if (!r->r_all->a_log) {
+		t->t_fd = STDERR_FILENO;
+		text_flush(t);
+		return;
+	}
+	while ((end = memchr(at, '\n', (size_t)(t->t_bytes + t->t_used - at)))) {
+		*end = '\0';
+		r->r_all->a_log(at);
+		at = end + 1;
+	}
+}
+
+static void *report_stalls(void *reporter)
+{
+	struct ustall *r = reporter;
+
+	name_native("usched reporter");
+	for (;;) {
+		struct text t = TEXT(r->r_lines, -1);
+		int state = POSTED;
+
+		while (sem_wait(&r->r_posted))
+			;
+		if (LOAD(r->r_stop))
+			break;
+		find_calls(r);
+		compose(r, &t);
+		if (CAS(&r->r_state, &state, WRITING))
+			write_text(r, &t);
+		SWAP(&r->r_state, FREE);
+	}
+	return NULL;
+}
+
+/* ---- The table ---- */
+
+static int make(struct ustall **result, const struct upreempt_all *all)
+{
+	struct ustall *r = calloc(1, sizeof *r + all->a_count * sizeof r->r_stretches[0]);
+	int rc;
+
+	if (!r)
+		return -ENOMEM;
+	r->r_all = all;
+	sem_init(&r->r_posted, 0, 0);
+	*result = r;
+	rc = start_native(&r->r_native, report_stalls, r);
+	r->r_made = rc == 0;
+	return rc;
+}
+
+static void stop(struct ustall *r)
+{
+	if (!r->r_made)
+		return;
+	SWAP(&r->r_stop, 1);
+	sem_post(&r->r_posted);
+	pthread_join(r->r_native, NULL);
+	r->r_made = false;
+}
+
+static void free_reporter(struct ustall *r)
+{
+	stop(r);
+	sem_destroy(&r->r_posted);
+	free(r);
+}
+
+void ustall_install(void)
+{
+	static const struct upreempt_stalls table = {
+		make, stop, free_reporter, look, looked, answer,
+	};
+
+	upreempt__report(&table);
+}
+#ifdef USCHED_CHECK
+__attribute__((constructor)) static void install(void)
+{
+	ustall_install();
+}
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ustall.h: reports of threads that keep their processor for longer than c_stall
+ * (usched_conf.h), while they do so:
+ *
+ *   usched: stall: thread 0x7f.. "client 7", function 0x55.. (server+0x12f0 handler), has
+ *   kept processor 0 for 31 ms, 30 ms of that on a CPU: it computes, at
+ *   usched:   0x55.. (server+0x130a parse)
+ *
+ * and more calls. The next message of the same stretch comes when it is twice as long.
+ * The thread may hold any lock, and its native calls are not interrupted.
+ */
+#ifndef USCHED_STALL_H
+#define USCHED_STALL_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Has processors with c_stall report, if they are created afterwards; without this call
+ * their scheduler is not created: -ENOTSUP. libusched-check makes the call itself.
+ * From any native thread. Does not switch.
+ */
+void ustall_install(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_STALL_H */

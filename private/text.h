@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * text.h: makes the texts of reports, dumps and metrics. It allocates nothing and takes
+ * no lock, as printf() may, so a handler of signals may call it. Private.
+ *
+ * A text with a descriptor is written there whenever its room is full, and by
+ * text_flush(). Of one without, what does not fit is cut off.
+ */
+#ifndef USCHED_TEXT_H
+#define USCHED_TEXT_H
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+struct text {
+	char  *t_bytes;
+	size_t t_room;          /* bytes */
+	int    t_fd;            /* -1: none */
+	int    t_wait;          /* ms for a full descriptor that does not block; -1: as
+				   long as it takes */
+	int    t_rc;            /* 0, or the error of write(2) */
+	size_t t_used;          /* bytes */
+};
+
+/* A text in the array `bytes'. */
+#define TEXT(bytes, fd) { bytes, sizeof bytes, fd, 0, 0, 0 }
+
+/* Not inlined: there are hundreds of calls, and none is in a hurry. */
+#define TEXT_CALL static __attribute__((noinline, unused))
+
+/* After an error it writes no more. */
+TEXT_CALL void text_flush(struct text *t)
+{
+	size_t done = 0;
+
+	while (t->t_rc == 0 && done < t->t_used) {
+		ssize_t n = write(t->t_fd, t->t_bytes + done, t->t_used - done);
+		struct pollfd room = { .fd = t->t_fd, .events = POLLOUT };
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && errno != EINTR
+			 && (errno != EAGAIN || poll(&room, 1, t->t_wait) == 0))
+			t->t_rc = -errno;
+	}
+	t->t_used = 0;
+}
+
+TEXT_CALL void text_bytes(struct text *t, const void *bytes, size_t n)
+{
+	const char *at = bytes;
+
+	while (n > 0) {
+		size_t part = t->t_room - t->t_used;
+
+		if (part > n)
+			part = n;
+		memcpy(t->t_bytes + t->t_used, at, part);
+		t->t_used += part;
+		at += part;
+		n -= part;
+		if (n > 0 && t->t_fd < 0)
+			return;
+		if (n > 0)
+			text_flush(t);
+	}
+}
+
+TEXT_CALL void text_put(struct text *t, const char *string)
+{
+	text_bytes(t, string, strlen(string));
+}
+
+/* At least so many digits. */
+TEXT_CALL void text_digits(struct text *t, uint64_t value, unsigned base, int least)
+{
+	char digits[24], *end = digits + sizeof digits, *at = end;
+
+	do
+		*--at = "0123456789abcdef"[value % base];
+	while ((value /= base) > 0 || end - at < least);
+	text_bytes(t, at, (size_t)(end - at));
+}
+
+static inline void text_number(struct text *t, uint64_t value)
+{
+	text_digits(t, value, 10, 1);
+}
+
+static inline void text_hex(struct text *t, uint64_t value)
+{
+	text_put(t, "0x");
+	text_digits(t, value, 16, 1);
+}
+
+/* In quotes, as in code and in JSON, except that it escapes nothing. */
+static inline void text_quote(struct text *t, const char *string)
+{
+	text_put(t, "\"");
+	text_put(t, string);
+	text_put(t, "\"");
+}
+
+/* Its address, and its name, unless that is NULL or empty. */
+static inline void text_thread(struct text *t, const void *thread, const char *name)
+{
+	text_put(t, "thread ");
+	text_hex(t, (uintptr_t)thread);
+	if (name && *name) {
+		text_put(t, " ");
+		text_quote(t, name);
+	}
+}
+
+/* Nanoseconds as seconds, with so many places after the point: 1 to 9. */
+static inline void text_seconds(struct text *t, uint64_t ns, int places)
+{
+	uint64_t rest = ns % 1000000000;
+
+	for (int i = places; i < 9; i++)
+		rest /= 10;
+	text_number(t, ns / 1000000000);
+	text_put(t, ".");
+	text_digits(t, rest, 10, places);
+}
+
+#endif /* USCHED_TEXT_H */
