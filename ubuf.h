@@ -1,28 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ubuf.h: buffers for reading and writing: lines, parts up to a mark, exactly n bytes,
- * formatted text; over a descriptor, or over functions, as utls_ops() of a TLS session.
+ * formatted text; over a descriptor of unet.h, or over functions, as utls_ops() of a TLS
+ * session.
  *
- * A struct ubuf_in or ubuf_out belongs to one thread at a time, and may be in its frames.
- * Its bytes are on the heap, or in memory that the program lends. An empty buffer has no
- * memory while its thread waits to read, and none after ubuf_flush(), so an idle
- * connection costs none. It begins with UBUF_SIZE bytes, for a writer with UBUF_SHORT,
- * and doubles up to its limit.
+ * A struct ubuf_in or ubuf_out belongs to one thread at a time, and may be in its
+ * frames; its members are private. One thread may read from a peer while another one
+ * writes to it. A program compiles in ubuf.c, unet.c, usync.c, uwait.c and uevents.c.
+ *
+ * The bytes are on the heap, or in memory that the program lends. A buffer begins with
+ * UBUF_SIZE bytes, a writer's with UBUF_SHORT, and doubles up to its limit. A reader
+ * gives up an empty buffer before it waits, and a writer after ubuf_flush(), so an idle
+ * connection has none. There are two exceptions: a reader keeps the buffer if the last
+ * read has filled it, since more is likely to be there, and if functions of the program
+ * cannot wait without reading.
  *
  * Calls with a deadline switch threads if they wait; threads and native threads may make
- * them. They return a number of at least 0 or one of these. The next call goes on, and no
- * byte is lost: what was read stays to be read, what was not written stays to be written.
+ * them. The other calls neither wait nor switch, and fail only where that is said. Each
+ * call returns a number of at least 0, or a negative error. An error moves no byte: what
+ * was read stays to be read, what was not written stays to be written, so the same call
+ * or another one goes on. Errors do not stick: each call tries again. Errors of all
+ * calls with a deadline are
  *
- *   -EPIPE      reading: the end came before; what came until then is still there
- *   -EMSGSIZE   it does not fit into the limit
- *   -ENOMEM     no memory for the buffer, or as in unet.h
- *   any other   of unet.h, as -ETIMEDOUT and -ECANCELED, or of the program's functions
+ *   -EPIPE      Reading: the end came before. ubuf_peek() with n 0 finds what came until
+ *               then.
+ *   -EMSGSIZE   What is asked for, or a text, does not fit into the limit.
+ *   -ENOMEM     No memory for the buffer, or as in unet.h.
+ *   -EIO        o_write of the program wrote nothing.
+ *   any other   Of unet.h, as -ETIMEDOUT and -ECANCELED, or of the program's functions.
  *
  * A thread that finds all it wants in the buffer gives way as at a read, by the rules of
  * unet.h.
  *
- * Errors do not stick: each call tries again. What calls of struct ubuf_in point to is
- * good until the next call with it, and may be changed.
+ * What calls of struct ubuf_in point to is good until the next call with the same `in',
+ * and may be changed until then.
  */
 #ifndef USCHED_UBUF_H
 #define USCHED_UBUF_H
@@ -44,17 +55,21 @@ enum {
 };
 
 /*
- * What reads and writes in place of unet.h, with the deadlines and errors of unet.h. The
- * memory that it gets belongs to it until it returns.
+ * What reads and writes in place of unet.h. The functions keep to the deadline and
+ * return errors as unet.h does, with nothing transferred. The memory that they get
+ * belongs to them until they return.
  */
 struct ubuf_ops {
-	/* At least 1 byte; 0: the end. */
+	/* Reads at least 1 byte; 0: the end. */
 	ssize_t (*o_read)(void *peer, void *buffer, size_t size, int64_t deadline);
-	/* At least 1 byte. */
+	/* Writes at least 1 byte. After an error it may be called again with the same
+	   bytes at another address, and more behind them. */
 	ssize_t (*o_write)(void *peer, const void *data, size_t size, int64_t deadline);
-	/* Waits until o_read may find something: 0. NULL: reads wait with a buffer. */
+	/* Waits until o_read may find something, and not for bytes that the transport
+	   has already, decrypted say. 0. NULL: each read waits with a buffer. */
 	int     (*o_wait)(void *peer, int64_t deadline);
-	/* Sends what o_write has taken and still holds: 0. NULL: it holds nothing. */
+	/* Sends what o_write has taken and still holds, at ubuf_flush(). 0. NULL: the
+	   transport holds nothing. */
 	int     (*o_flush)(void *peer, int64_t deadline);
 };
 
@@ -81,26 +96,32 @@ struct ubuf_in {
 	uint8_t                i_budget[4];     /* private/budget.h: calls since then */
 };
 
-/*
- * Reading. `limit' is the most bytes that may be in the buffer, and so the longest line,
- * with its end; 0: UBUF_LIMIT.
- */
+/* Reading. */
 
+/*
+ * Prepares `in' to read from `fd', or by `ops' from `peer'. `limit' is the most bytes
+ * that may be in the buffer, and so the longest line, with its end; 0: UBUF_LIMIT.
+ */
 void ubuf_in_init(struct ubuf_in *in, int fd, size_t limit);
 void ubuf_in_over(struct ubuf_in *in, const struct ubuf_ops *ops, void *peer,
 		  size_t limit);
 
-/* Another limit, from now on. What is in the buffer stays. */
+/* Sets another limit, as for the body behind a head. What is in the buffer stays. */
 void ubuf_in_limit(struct ubuf_in *in, size_t limit);
 
 /*
- * From now on the buffer is `memory', the program's, which may be in the thread's frames.
- * It does not grow. NULL: the heap, as at first.
- * 0; -EBUSY: there are unread bytes; -EINVAL: size 0.
+ * Makes `memory' the buffer, `size' bytes of the program, which may be in the thread's
+ * frames. It does not grow. NULL: the buffer is on the heap, as at first.
+ * 0; -EBUSY: there are unread bytes; -EINVAL: size is 0.
  */
 int ubuf_in_lend(struct ubuf_in *in, void *memory, size_t size);
 
-/* From now on `in' flushes `out', which may be NULL, whenever it has to read more. */
+/*
+ * Has `in' flush `out' whenever it must read more. So the answers to all requests that
+ * have arrived go out in one write, and no answer stays behind while the peer waits.
+ * Calls that read then have the errors of ubuf_flush(), too. With NULL for `out' that
+ * ends.
+ */
 void ubuf_tie(struct ubuf_in *in, struct ubuf_out *out);
 
 /* Gives up the memory of an empty buffer, as before a wait for something else. */
@@ -110,33 +131,43 @@ void ubuf_in_trim(struct ubuf_in *in);
 void ubuf_in_free(struct ubuf_in *in);
 
 /*
- * The next line: its length without the end, "\n" or "\r\n". *line ends with a 0 in its
- * place; it may contain others.
+ * Sets *line to the next line. Its end, "\n" or "\r\n", is replaced by 0 bytes; the line
+ * may contain other ones.
+ * Returns the length without the end.
  */
 ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline);
 
 /*
- * All up to the next `mark', of `size' bytes, and the mark itself: the length of both,
- * not ended by a 0. Besides, -EINVAL: size 0.
+ * Sets *data to all up to the next `mark', of `size' bytes, and the mark. No 0 follows.
+ * Returns the length of both; -EINVAL: size is 0.
  */
 ssize_t ubuf_until(struct ubuf_in *in, const void *mark, size_t size, char **data,
 		   int64_t deadline);
 
-/* The next `n' bytes, in one piece. 0. */
+/*
+ * Sets *data to the next `n' bytes, in one piece.
+ * 0.
+ */
 int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline);
 
 /*
- * What is in the buffer, but at least `n' bytes, all of which stay unread: how many there
- * are. n 0 finds what there is, does not wait and does not fail.
+ * Sets *data to what is in the buffer, after reading until that is at least `n' bytes.
+ * They stay unread. With n 0 the call finds what there is, does not wait and does not
+ * fail.
+ * Returns the number of bytes.
  */
 ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline);
 
-/* Drops `n' bytes, or all in the buffer if these are fewer: how many. Does not wait. */
+/*
+ * Drops `n' bytes, or all in the buffer if these are fewer.
+ * Returns how many. Does not wait.
+ */
 size_t ubuf_skip(struct ubuf_in *in, size_t n);
 
 /*
- * As unet_read() and unet_read_all(), behind what is in the buffer. They know no limit,
- * and large reads pass the buffer by.
+ * As unet_read() and unet_read_all(), first from the buffer. `size' may be over the
+ * limit: large reads do not pass through the buffer.
+ * Returns what these return.
  */
 ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline);
 int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
@@ -144,29 +175,42 @@ int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
 
 /*
  * Writing. Bytes stay in the buffer until the next ones do not fit into its limit, or
- * until they are flushed.
+ * until they are flushed. A write that failed and is not made again leaves a gap in the
+ * stream, so compilers warn where a result is not used.
  */
 
+/*
+ * Prepares `out' to write to `fd', or by `ops' to `peer'. `limit' is the most bytes that
+ * may be in the buffer; 0: UBUF_LIMIT.
+ */
 void ubuf_out_init(struct ubuf_out *out, int fd, size_t limit);
 void ubuf_out_over(struct ubuf_out *out, const struct ubuf_ops *ops, void *peer,
 		   size_t limit);
 
-/* As ubuf_in_lend(). -EBUSY: there are unwritten bytes. */
+/*
+ * As ubuf_in_lend().
+ * 0; -EBUSY: there are unwritten bytes; -EINVAL: size is 0.
+ */
 int ubuf_out_lend(struct ubuf_out *out, void *memory, size_t size);
 
-/* Gives up the memory, and drops unwritten bytes. `out' may be used again. */
+/*
+ * Gives up the memory, and drops unwritten bytes: flush before. `out' may be used again.
+ */
 void ubuf_out_free(struct ubuf_out *out);
 
 /*
- * Takes `size' bytes: all or, after an error, none. More than the limit are written at
- * once; then some may have been taken. *done, unless NULL, is how many. 0.
+ * Takes `size' bytes: all or, after an error, none. More bytes than the limit are
+ * written at once, behind the others; after an error some of these may have been taken.
+ * *done, unless NULL, is how many.
+ * 0.
  */
 int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done,
 	       int64_t deadline) __attribute__((warn_unused_result));
 
 /*
- * Likewise text as of printf(3), which must be shorter than the limit: its length.
- * Besides, -EILSEQ, -EOVERFLOW: of vsnprintf().
+ * Takes the text of printf(3), which must be shorter than the limit: all or, after an
+ * error, nothing.
+ * Returns the length; -EILSEQ, -EOVERFLOW as vsnprintf(3).
  */
 int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
 	__attribute__((format(printf, 3, 4), warn_unused_result));
@@ -174,10 +218,13 @@ int ubuf_vprintf(struct ubuf_out *out, int64_t deadline, const char *format,
 		 va_list arguments)
 	__attribute__((format(printf, 3, 0), warn_unused_result));
 
-/* Writes what is in the buffer. 0. */
+/*
+ * Writes what is in the buffer. After an error the rest stays there.
+ * 0.
+ */
 int ubuf_flush(struct ubuf_out *out, int64_t deadline);
 
-/* How many bytes are to be written. */
+/* Returns how many bytes are to be written. Does not wait. */
 size_t ubuf_pending(const struct ubuf_out *out);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uco.h: coroutines: functions that give a value and take one in the middle, and go on
- * later.
+ * uco.h: coroutines: functions that give a value and take one in the middle, at any
+ * depth of calls, and go on later.
  *
  *	void *count(void *arg, void *value)
  *	{
@@ -17,16 +17,25 @@
  *
  * A coroutine has frames of its own and nothing else: no place in a queue, no identity.
  * A thread runs it, its resumer, which goes on when the coroutine yields or ends.
- * Meanwhile the coroutine is the thread: ustack_self(), keys, tokens, locks, names and
- * errno are the thread's, and cancelling the thread ends waits of the coroutine. If the
- * coroutine waits, in ustack_wait(), usync.h or unet.h, its resumer waits. Several
- * threads of one processor may resume a coroutine in turn, and it may resume others.
+ * Meanwhile the coroutine is the thread: ustack_self(), keys, tokens, locks, names,
+ * errno and the floating point control words are the thread's, and cancelling the thread
+ * ends waits of the coroutine. If the coroutine waits, in ustack_wait(), usync.h or
+ * unet.h, its resumer waits. Exceptions of C++ that are being handled belong to one
+ * side.
+ *
+ * A coroutine belongs to the processor of the thread that made it. Several threads of
+ * that processor may resume it in turn, and it may resume other coroutines. Threads that
+ * have to do with coroutines stay on their processor. If a thread is aborted in a
+ * coroutine, the frames of all coroutines that it ran are dropped, without clean-up.
  *
  * The rule of ustack.h is about frames, so it holds between a coroutine and its resumer,
  * too: neither follows a pointer into the other's frames. Values are words, or point to
  * the heap.
  *
- * All calls are for threads. None is for regions of ustack_preemptible().
+ * All calls are for threads, over any scheduler, or over the dispatcher alone. None is
+ * for regions of ustack_preemptible(). A program compiles in uco.c, uwait.c and
+ * uevents.c. With USCHED_INLINE_SWITCH defined before the header, uco_resume() and
+ * uco_yield() save only what is live; see usched.h.
  */
 #ifndef USCHED_CO_H
 #define USCHED_CO_H
@@ -41,11 +50,12 @@ extern "C" {
 #endif
 
 /*
- * The function of a coroutine: with the argument of uco_create() and the value of the
+ * The function of a coroutine. It gets the argument of uco_create() and the value of the
  * first uco_resume(). What it returns is the last value that it gives.
  */
 typedef void *uco_fn(void *arg, void *value);
 
+/* What a coroutine does. */
 enum uco_status {
 	UCO_NEW,                /* its function was not called yet */
 	UCO_SUSPENDED,          /* it has yielded */
@@ -98,46 +108,58 @@ int uco__resumed(struct uco *co, void **result);
 int uco__yielded(void **next);
 
 /*
- * Makes a coroutine, which takes memory only: its function is called by the first
+ * Makes a coroutine in *co, which takes memory only. Its function is called by the first
  * uco_resume(), on a stack of the thread's scheduler, of c_stack_size, also where the
  * thread has a stack of its own. It is closed before the scheduler is destroyed.
- * 0; -EINVAL: func is NULL; -EPERM: the caller is no thread, or has an attachment of its
- * own (ustack_attach()); -ENOMEM.
+ * 0; -EINVAL: `func' is NULL; -EPERM: the caller is no thread, or has an attachment of
+ * its own (ustack_attach()); -ENOMEM: no memory.
  * Does not switch.
  */
 int uco_create(struct uco **co, uco_fn *func, void *arg);
 
 /*
- * As uco_create(), for a coroutine that may be cloned: it always shares its stack, so its
- * frames are copied to and fro.
+ * As uco_create(), for a coroutine that may be cloned. It always shares its stack, so
+ * its frames are copied to and fro.
  */
 int uco_create_clonable(struct uco **co, uco_fn *func, void *arg);
 
 /*
- * Makes a copy of `co', which has yielded, or is new: as `co' it goes on with a
- * uco_resume() of its own, and it can be cloned again. Its frames are a copy of bytes. So
- * what they own is owned by both: where one frees memory or closes a descriptor, the
- * other must not. Locals that C++ would copy by a constructor, and handles of the
- * coroutine itself (ask uco_self() again), do not belong there. Nor do locks that it
- * holds and scopes that it has entered: the check build ends the program if it has one.
- * 0; -EBUSY: it is running; -ESRCH: it has ended; -ENOTSUP: it was not made to be cloned,
- * or handles an exception of C++, or ThreadSanitizer or fake stacks of AddressSanitizer
- * are in use; -EPERM, -EXDEV as uco_resume(); -ENOMEM.
+ * Makes a copy of `co', which has yielded or is new, in *clone. Both go on from there,
+ * each when it is resumed, and both can be cloned again: a function that chooses can go
+ * on with each choice.
+ * The frames are copied as bytes, to the same addresses, so pointers from frames into
+ * frames are right. What frames own is owned by both: where one frees memory or closes a
+ * descriptor, the other must not. So objects of C++ with a destructor that frees do not
+ * belong there; nor does the coroutine's own handle across a yield, since a clone asks
+ * uco_self(); nor locks that it holds and scopes that it has entered, which the check
+ * build names, and ends the program. After an error nothing has changed.
+ * 0; -EBUSY: `co' is running: it waits, has resumed another coroutine, or runs another
+ * dispatcher; -ESRCH: it has ended; -ENOTSUP: it was not made to be cloned, has a stack
+ * of its own, or handles an exception of C++, or ThreadSanitizer or fake stacks of
+ * AddressSanitizer are in use; -EPERM, -EXDEV as uco_resume(); -ENOMEM: no memory.
  * Does not switch.
  */
 int uco_clone(struct uco *co, struct uco **clone);
 
-/* The innermost coroutine that the calling thread runs, or NULL. Does not switch. */
+/*
+ * Returns the innermost coroutine that the calling thread runs, or NULL. Does not
+ * switch.
+ */
 struct uco *uco_self(void);
 
-/* Its status. From threads that may resume it. Does not switch. */
+/*
+ * Returns the status of `co'.
+ * From threads that may resume it. Does not switch.
+ */
 enum uco_status uco_status(const struct uco *co);
 
 /*
- * Ends and frees `co'. If it has yielded, that uco_yield() returns -ECANCELED, and so
- * does each later one, at once: its function cleans up and returns. It may wait then.
- * uco.hh has exceptions for that.
- * 0; with nothing changed: -EBUSY: it is running; as uco_resume(), if it yielded.
+ * Ends and frees `co'. If it has yielded it is resumed, and its uco_yield() returns the
+ * error -ECANCELED; so does each later one, at once. Its function cleans up and returns;
+ * meanwhile it may wait. uco.hh has exceptions for that. After an error nothing has
+ * changed.
+ * 0; -EBUSY: it is running; -EPERM, -EXDEV, -ENOMEM, -EFAULT: if it has yielded, as
+ * uco_resume().
  * Switches.
  */
 int uco_close(struct uco *co);
@@ -148,11 +170,12 @@ USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 }
 
 /*
- * Runs `co' until it yields or its function returns. Its uco_yield() gives it `value', at
- * first it is an argument; *result, unless NULL, gets what it gives.
- * 0: it has yielded; 1: its function has returned; with nothing changed: -EPERM: as
- * uco_create(); -EXDEV: it belongs to another processor or scheduler; -EBUSY: it
- * is running; -ESRCH: it has ended; -ENOMEM; -EFAULT as ustack_block().
+ * Runs `co' until it yields or its function returns. Its uco_yield() gives it `value';
+ * at first that is an argument. *result, unless NULL, gets what it gives. After an error
+ * nothing has changed.
+ * 0: it has yielded; 1: its function has returned; -EPERM as uco_create(); -EXDEV: it
+ * belongs to another processor or scheduler; -EBUSY: it is running, here or in another
+ * thread; -ESRCH: it has ended; -ENOMEM, -EFAULT as ustack_block().
  * Switches.
  */
 USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
@@ -195,10 +218,10 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 }
 
 /*
- * Gives `value' to the resumer of the running coroutine, which goes on; returns when the
- * coroutine is resumed. *next, unless NULL, gets the value of that.
- * 0; -ECANCELED: the coroutine is being closed; with nothing changed: -EPERM: the caller
- * runs no coroutine; -ENOMEM, -EFAULT as ustack_block().
+ * Gives `value' to the resumer of the innermost coroutine that the caller runs, and
+ * returns when that coroutine is resumed. *next, unless NULL, gets the value of that.
+ * 0; -ECANCELED: the coroutine is being closed, and has to return; -EPERM: the caller
+ * runs no coroutine; -ENOMEM, -EFAULT as ustack_block(), with nothing changed.
  * Switches.
  */
 USCHED_SWITCHES int uco_yield(void *value, void **next)

@@ -2,19 +2,28 @@
 /*
  * uevents.h: timers, and descriptors that become ready, for the threads of a dispatcher.
  * Each dispatcher has one struct uevents, made when a thread first waits for such a
- * thing: then s_events is set.
+ * thing: then s_events is set. Programs use usync.h and unet.h instead.
  *
- * A scheduler that sets s_polls promises, in s_next:
+ * A scheduler that sets s_polls to 1, before usched_init(), promises, in s_next:
  *
  *  - to call uevents_look() every so often while threads are ready, after it has seen
- *    that the blocking thread does not go on at once: a thread that an event wakes queues
- *    up;
+ *    that the blocking thread does not go on at once: a thread that an event wakes
+ *    queues up;
  *  - to call uevents_sleep() instead of another way of sleeping, and uevents_interrupt()
  *    to end that sleep;
  *  - to call uevents_close() after the dispatcher's last use.
  *
- * All three do nothing where there are no events. They go through the functions in struct
- * uevents, so a program without usync.c and unet.c needs no uevents.c.
+ * All three do nothing where there are no events. They go through the functions in
+ * struct uevents, so a program without usync.c and unet.c needs no uevents.c. With
+ * s_polls 0 threads have no deadlines and wait for no descriptors: these calls fail with
+ * -ENOTSUP.
+ *
+ * Timers expire, and descriptors are seen to be ready, when s_next looks. A thread that
+ * computes for long delays both, unless it gives way: ustack_check(). After fork(2) the
+ * child must not use these events, nor run the dispatcher.
+ *
+ * No call switches. Those that take a struct uevents are for the dispatcher's native
+ * thread, unless their comment says otherwise.
  */
 #ifndef USCHED_EVENT_H
 #define USCHED_EVENT_H
@@ -28,7 +37,7 @@
 extern "C" {
 #endif
 
-/* A time to come. Used on the dispatcher's native thread only. */
+/* A time to come. It is used on the dispatcher's native thread only. */
 struct uexpiry {
 	int64_t         x_when;                 /* ns of CLOCK_MONOTONIC */
 	struct uexpiry *x_child;                /* private: the heap */
@@ -60,6 +69,10 @@ enum {
 	UEVENTS_PEER_END = 0x2000,      /* the peer writes no more */
 };
 
+/*
+ * The events of a dispatcher. The functions are for the inline calls below; programs
+ * read the counters.
+ */
 struct uevents {
 	void (*e_poll)(struct uevents *e, int64_t until);
 	void (*e_interrupt)(struct uevents *e);
@@ -76,39 +89,39 @@ struct uevents {
 	uint64_t e_expired;     /* and timers and deadlines that have come */
 };
 
-/* For e_poll, besides a time until which it may sleep. */
+/* Times for uevents_sleep(), besides those until which it may sleep. */
 #define UEVENTS_RUN  ((int64_t)0)       /* run what is due or ready; do not sleep */
 #define UEVENTS_LOOK ((int64_t)-1)      /* the same, unless that was done just now */
 
 /*
- * The events of `s'; they are made if there are none.
- * Without descriptors left they have timers and interrupts, until uevents_add() finds
- * some.
- * 0; -ENOMEM; -ENOTSUP: `s' does not look for events (s_polls).
- * From the dispatcher's native thread. Does not switch.
+ * Sets *e to the events of `s', which are made if there are none. Without descriptors
+ * left they have timers and interrupts, until uevents_add() finds some.
+ * 0; -ENOMEM: no memory; -ENOTSUP: `s' does not look for events (s_polls).
+ * From the dispatcher's native thread.
  */
 int uevents_of(struct usched *s, struct uevents **e);
 
 /*
- * Events without a dispatcher, for a native thread. Closed with e_close.
- * 0; -ENOMEM.
+ * Makes events without a dispatcher in *e, for the calling native thread. Close them
+ * with e_close.
+ * 0; -ENOMEM: no memory.
  */
 int uevents_create(struct uevents **e);
 
 /*
- * Registers `fd': i_ready is called when it becomes ready for one of `ways', which are
- * UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and UEVENTS_PEER_END. It may be called
+ * Registers `fd': i_ready is called, on the dispatcher's native thread, when it becomes
+ * ready for one of `ways', which are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and UEVENTS_PEER_END. It may be called
  * for others, too: with epoll for all if UEVENTS_OUTPUT is one of them, or if fd is
  * registered already; for errors and hang-ups always.
  *
- * With epoll that is at each edge (EPOLLET), until fd is closed. With poll(2), for which
- * the library can be built, what i_ready tells is told once: register fd again before
- * each wait, and call uevents_closing() before a close(2).
+ * With epoll that is at each edge (EPOLLET), until `fd' is closed. With poll(2), for
+ * which the library can be built, what i_ready tells is told once: register `fd' again
+ * before each wait, and call uevents_closing() before a close(2).
  *
  * 0; -EBADF: it is no descriptor; -EEXIST: it is registered already; what is new is
- * added, and i_ready is called once more if fd is ready; -ENOMEM; -EMFILE, -ENFILE: no
- * descriptors left for the poller. With epoll besides, of epoll_ctl(2): -EPERM for files,
- * which are always ready; -ENOSPC.
+ * added, and i_ready is called once more if `fd' is ready; -ENOMEM: no memory; -EMFILE,
+ * -ENFILE: no descriptors left for the poller; -EPERM: with epoll, for files, which are
+ * always ready; -ENOSPC: with epoll, no interest left.
  * From any native thread.
  */
 int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
@@ -124,16 +137,16 @@ int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i
 void uevents_remove(struct uevents *e, int fd);
 
 /*
- * Likewise, with all events of the process: before fd is closed, by another native thread
- * maybe. It waits until no poll(2) looks at fd. With epoll it does nothing, since
- * close(2) does.
- * From any native thread. Does not switch.
+ * Undoes these, with all events of the process, before `fd' is closed, by another native
+ * thread maybe. It waits until no poll(2) looks at `fd'. With epoll it does nothing,
+ * since close(2) does.
+ * From any native thread.
  */
 void uevents_closing(int fd);
 
 /*
- * Likewise, but fd stays open, so with epoll it takes fd out as well.
- * From any native thread. Does not switch.
+ * Undoes these, with all events of the process, also with epoll: `fd' stays open.
+ * From any native thread.
  */
 void uevents_forget(int fd);
 
@@ -141,31 +154,38 @@ void uevents_forget(int fd);
 void uevents__hold(int on);
 void uevents__forked(void);
 
-/* Now, in ns of CLOCK_MONOTONIC. */
+/* Returns the time now, in ns of CLOCK_MONOTONIC. From anywhere. */
 int64_t uevents_now(void);
 
 /*
- * The next tick of the system's coarse clock: faster to read, and later than now by up to
- * one tick.
+ * Returns the next tick of the system's coarse clock, in ns: faster to read, and later
+ * than now by up to one tick. From anywhere.
  */
 int64_t uevents_next_tick(void);
 
 /*
- * Arms `t' for its x_when, or moves it there; or disarms it, if it is armed. From the
- * dispatcher's native thread.
+ * Arms `t' for its x_when, or moves it there: t_expired is called once, when the timer
+ * is not armed any more. It may arm the timer again. The caller owns the timer. Zeros,
+ * with x_when and t_expired set, are one that is not armed. The call cannot fail.
  */
 static inline void uevents_arm(struct uevents *e, struct utimer *t)
 {
 	e->e_arm(e, &t->t_expiry, NULL);
 }
 
+/* Disarms `t', if it is armed. */
 static inline void uevents_disarm(struct uevents *e, struct utimer *t)
 {
 	if (t->t_expiry.x_prev)
 		e->e_disarm(e, &t->t_expiry);
 }
 
-/* Whether a thread waits for an event. From any native thread. */
+/*
+ * Returns whether a thread waits for more than other threads: a timer, the kernel, or a
+ * native thread that works for it. With 0 nothing will happen by itself: a scheduler
+ * with nothing to run has a deadlock, or waits for other native threads.
+ * From any native thread.
+ */
 static inline int uevents_waited(const struct usched *s)
 {
 	struct uevents *e = __atomic_load_n(&s->s_events, __ATOMIC_ACQUIRE);
@@ -173,13 +193,21 @@ static inline int uevents_waited(const struct usched *s)
 	return e && __atomic_load_n(&e->e_waiting, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* Counts a thread that waits for an event; n is 1 or -1. From its native thread. */
+/*
+ * Counts a thread that begins, with `n' 1, or ends, with -1, to wait for an event, for
+ * uevents_waited(). uwait_block() does so itself.
+ * From its native thread.
+ */
 static inline void uevents_count(struct uevents *e, int n)
 {
 	__atomic_store_n(&e->e_waiting, e->e_waiting + (uint32_t)n, __ATOMIC_RELEASE);
 }
 
-/* Looks for events, while threads are ready. From s_next. */
+/*
+ * Does what is due or ready, unless that was done just now. It may make threads
+ * runnable.
+ * From s_next, while threads are ready.
+ */
 static inline void uevents_look(struct usched *s)
 {
 	if (s->s_events)
@@ -187,8 +215,9 @@ static inline void uevents_look(struct usched *s)
 }
 
 /*
- * Sleeps until an event or an interrupt, but not beyond `until'.
- * 0: there are no events, and it did not sleep.
+ * Sleeps until an event or an interrupt, but not beyond `until', ns of CLOCK_MONOTONIC
+ * or USCHED_NEVER. It may end for nothing: look for work, and sleep again.
+ * 1; 0: there are no events, and it did not sleep.
  * From s_next, when no thread is ready.
  */
 static inline int uevents_sleep(struct usched *s, int64_t until)
@@ -200,8 +229,10 @@ static inline int uevents_sleep(struct usched *s, int64_t until)
 }
 
 /*
- * Ends the uevents_sleep() that is going on, or else the next one.
- * 0: there are no events.
+ * Ends the uevents_sleep() that is going on, or else the next one. Another native thread
+ * that wakes a thread puts the wake into a place of the scheduler's, under a lock, and
+ * then calls this; the scheduler looks there before and after it sleeps.
+ * 1; 0: there are no events, so what sleeps does so in the scheduler's own way.
  * From any native thread.
  */
 static inline int uevents_interrupt(struct usched *s)
@@ -214,7 +245,9 @@ static inline int uevents_interrupt(struct usched *s)
 	return 1;
 }
 
-/* No thread of `s' may call uevents any more, other than to be aborted. */
+/*
+ * Ends the events. No thread of `s' may call uevents any more, other than to be aborted.
+ */
 static inline void uevents_close(struct usched *s)
 {
 	if (s->s_events)

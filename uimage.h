@@ -7,18 +7,18 @@
  * may use it. Each processor takes blocks through a cache of its own, which has no lock,
  * and goes to the pool once for dozens of blocks.
  *
- *        cache (processor)              pool (lock)
- *        class c:  free  -> b b b  <--  batches of class c -> b b .. b
- *                  spare -> b .. b -->                     -> b b .. b
- *                                       arenas of class c  -> [blocks....|    ]
- *                                       and their free blocks     carved ^
+ *	cache (processor)              pool (lock)
+ *	class c:  free  -> b b b  <--  batches of class c -> b b .. b
+ *	          spare -> b .. b -->                     -> b b .. b
+ *	                               arenas of class c  -> [blocks....|    ]
+ *	                               and their free blocks     carved ^
  *
  * Blocks return to their class, and their addresses stay there until uimage_pool_fini().
  * So a record stays a record, and reading one that was freed is no memory error: uproc.c
  * depends on that. But the memory of free blocks goes back to the system, by pages, when
  * uimage_pool_trim() is called: then they are zeros.
  *
- * And stacks: address ranges with a guard below each.
+ * And stacks: address ranges with a guard below each. No call switches.
  */
 #ifndef USCHED_IMAGE_H
 #define USCHED_IMAGE_H
@@ -41,7 +41,7 @@ enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
  * Records are in chunks that are aligned to their size:
  *
  *	| head | rest rest rest ... | record record record ... | unused |
- *                                  ^ k_first
+ *	                            ^ k_first
  */
 enum { UIMAGE_CHUNK = 256 << 10, UIMAGE_HEAD = 64 };    /* bytes */
 
@@ -56,7 +56,7 @@ struct uimage_chunk {
 
 struct uimage_block;             /* a free block: see uimage.c */
 
-/* So many bytes that blocks behind it start on a cache line. */
+/* Private: so many bytes that blocks behind it start on a cache line. */
 struct uimage_arena {
 	struct uimage_chunk  a_chunk     /* of records: the head of the first */
 		__attribute__((aligned(64)));
@@ -79,7 +79,7 @@ struct uimage_cache {
 
 struct uimage_pool {
 	pthread_mutex_t     i_lock;
-	struct uimage_class {    /* i_lock, but for c_size and c_batch: constant */
+	struct uimage_class {    /* i_lock, except c_size and c_batch: constant */
 		size_t               c_size;
 		size_t               c_batch;    /* blocks in a batch */
 		struct uimage_block *c_batches;
@@ -103,8 +103,8 @@ struct uimage_pool {
 };
 
 /*
- * A pool without memory, with records of `record' bytes, rounded up to 16, and `rest'
- * bytes for each, a multiple of 8, that are kept apart.
+ * Makes a pool without memory, with records of `record' bytes, rounded up to 16, and
+ * `rest' bytes for each, a multiple of 8, that are kept apart.
  * 0; -EINVAL: more than UIMAGE_RECORD_MAX in all.
  */
 int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest);
@@ -112,16 +112,22 @@ int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest);
 enum { UIMAGE_RECORD_MAX = 120 << 10 };
 
 /*
- * Bits of the word of 32 bits at byte `at' of each record, 16 or more, which do not go
- * with the memory of a free record: those that one record had then, all that share its
- * chunk have when they are taken again. Before the first record is taken.
+ * Names bits of the word of 32 bits at byte `at' of each record, 16 or more, which do
+ * not go with the memory of a free record: those that one record had then, all that
+ * share its chunk have when they are taken again. Before the first record is taken.
  */
 void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits);
 
-/* Frees every block of the pool, also those in use. */
+/*
+ * Frees every block of the pool, also those in use. No native thread may use the pool
+ * meanwhile.
+ */
 void uimage_pool_fini(struct uimage_pool *pool);
 
-/* Bytes of address space that the pool's classes have mapped. */
+/*
+ * Returns the bytes of address space that the pool's classes have mapped. From any
+ * native thread.
+ */
 size_t uimage_pool_bytes(struct uimage_pool *pool);
 
 /*
@@ -139,14 +145,14 @@ struct uimage_walk {
 };
 
 /*
- * The next records of a walk in pieces, up to n of them. Others may take records
- * meanwhile: of memory that is mapped after the beginning, none is found.
- * Their number; 0: there are no more.
+ * Puts the next records of a walk into `records', up to `n' of them. Others may take
+ * records meanwhile: of memory that is mapped after the beginning, none is found.
+ * Returns their number; 0: there are no more.
  */
 size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
 			void **records, size_t n);
 
-/* An empty cache. It ends with the pool. */
+/* Makes an empty cache. It ends with the pool. */
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
 
 /*
@@ -157,12 +163,13 @@ void uimage_pool_age(struct uimage_pool *pool, int all);
 
 /*
  * Gives memory back, in one step of some hundred microseconds at most, during which
- * others cannot use the pool. 1: there is more to do; 0: there is not. Failures of
- * madvise(2) are ignored. From any native thread.
+ * others cannot use the pool. Failures of madvise(2) are ignored.
+ * 1: there is more to do; 0: there is not.
+ * From any native thread.
  */
 int uimage_pool_trim(struct uimage_pool *pool);
 
-/* Whether so many bytes are free, or more is to do. From any native thread. */
+/* Returns whether so many bytes are free, or more is to do. From any native thread. */
 static inline int uimage_pool_spares(const struct uimage_pool *pool, size_t bytes)
 {
 	return __atomic_load_n(&pool->i_free, __ATOMIC_RELAXED) >= bytes
@@ -182,17 +189,18 @@ void uimage_cache_trim(struct uimage_cache *cache, int all);
 void uimage_drop(void *p, size_t size);
 
 /*
- * A record, aligned to 16 bytes and, if its size is a multiple of 64, to 64. From byte 16
- * on it holds what its last user left, or zeros: at first, and after its memory went back
- * to the system, but for bits of uimage_pool_keep(). NULL: no memory.
+ * The first returns a record, aligned to 16 bytes and, if its size is a multiple of 64,
+ * to 64; NULL: no memory. From byte 16 on it holds what its last user left, or zeros: at
+ * first, and after its memory went back to the system, except bits of
+ * uimage_pool_keep(). The second takes one back, of any cache of the pool.
  * From the cache's native thread.
  */
 void *uimage_record(struct uimage_cache *cache);
 void uimage_record_free(struct uimage_cache *cache, void *record);
 
 /*
- * The rest of a record: what its last user left, or zeros: at first, and after the memory
- * of the record went back.
+ * Returns the rest of a record: what its last user left, or zeros: at first, and after
+ * the memory of the record went back.
  */
 static inline void *uimage_rest(const void *record)
 {
@@ -207,12 +215,17 @@ static inline void *uimage_rest(const void *record)
 }
 
 /*
- * An image of at least *size bytes, aligned to 64, with its real size in *size. NULL: no
- * memory. From the cache's native thread.
+ * Returns an image of at least *size bytes, aligned to 64, with its real size in *size.
+ * NULL: no memory.
+ * From the cache's native thread.
  */
 void *uimage_alloc(struct uimage_cache *cache, size_t *size);
 
-/* Takes back an image, with the size that uimage_alloc() gave. */
+/*
+ * Takes back an image, with the size that uimage_alloc() gave, from any cache of the
+ * pool.
+ * From the cache's native thread.
+ */
 void uimage_free(struct uimage_cache *cache, void *image, size_t size);
 
 /*
@@ -235,9 +248,10 @@ struct uimage_stacks {
  */
 int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size);
 
-/* The lowest address of stack i; it is k_size bytes long. */
+/* Returns the lowest address of stack `i', from 0 on; it is k_size bytes long. */
 void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i);
 
+/* Unmaps them all. */
 void uimage_stacks_unmap(struct uimage_stacks *stacks);
 
 #ifdef __cplusplus

@@ -1,47 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * unet.h: sockets, pipes, terminals, and all else that can be polled, for code that
- * blocks. A call that has to wait blocks the thread, and its processor runs others
- * meanwhile. A native thread outside of all schedulers may make each call, too, and
- * blocks natively.
+ * blocks. A call that has to wait blocks the thread, and its processor runs other
+ * threads meanwhile. A native thread outside of all schedulers may make each call, too,
+ * and blocks natively. It waits with an epoll instance of its own, two descriptors,
+ * until it ends.
+ *
+ * A program compiles in unet.c, usync.c, uwait.c and uevents.c, for unet_resolve() also
+ * uoffload.c.
  *
  * Descriptors are numbers of the system. unet_listen(), unet_accept(), unet_connect(),
- * unet_bind() and unet_signals() make them close-on-exec and non-blocking. The first call
- * here that gets any other (pipe, terminal, eventfd, socketpair) makes it non-blocking,
- * or unet_adopt() does. Close descriptors with unet_close() and nothing else: it tells
- * the waiters, and the number may be used again the next moment. After unet_forget() a
- * descriptor is none of this library's, and may be used and closed natively.
+ * unet_bind() and unet_signals() make them close-on-exec and non-blocking. Any other
+ * descriptor (pipe, terminal, eventfd, socketpair) is made non-blocking by the first
+ * call here that gets it, or by unet_adopt(). Close descriptors with unet_close() and
+ * nothing else: it tells the waiters, and the number may be used again the next moment.
+ * After unet_forget() a descriptor may be used and closed natively.
  *
  * Buffers may be on the stack: the thread itself makes the system call, while it runs.
- * Several threads may wait to read or accept on a descriptor, and several to write: they
- * are served in the order in which they began to wait. What unet_write_all() and
- * unet_writev_all() write stays together, whatever others write. Polls wait beside them.
- * No call is for signal
- * handlers, nor for call-backs of schedulers and events. Do not abort a thread that waits
- * here: its descriptor would tell it.
+ * Several threads may wait to read or accept on a descriptor, and several to write. They
+ * are served in the order in which they began to wait; a call that need not wait may
+ * come between. What unet_write_all() and unet_writev_all() write stays together: other
+ * writers wait until that call returns, and those with deadline 0 get -ETIMEDOUT. After
+ * an error in its middle the next one writes. What unet_read_all() reads may be in
+ * several pieces, with those of other readers between them. unet_poll() waits beside
+ * these threads. No call is for signal handlers, nor for call-backs of schedulers and
+ * events. Do not abort a thread that waits here, since the descriptor points to it; rr
+ * and ll never do.
  *
  * As in usync.h, each call that may wait takes a deadline last, and switches threads if
- * it waits. Threads and native threads may call it. It returns a number of at least 0 or,
- * with nothing transferred,
+ * it waits. Threads and native threads may call it. Each call returns a number of at
+ * least 0 or, with nothing transferred, one of these errors; errno says nothing, and may
+ * have changed.
  *
- *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EFAULT   as in usync.h
- *   -EMFILE, -ENFILE  no descriptor left for epoll, or for the pipe that poll(2) takes:
- *               at a processor's first waits for descriptors; a later call tries again
- *   -ENOSPC     no epoll interest left, a limit of the system
- *   -EBADF      it is no descriptor, or unet_close() or unet_forget() ended its use
- *   -ETIME      the connection timed out: the system's ETIMEDOUT, after which it is gone.
- *               -ETIMEDOUT is the deadline's always, and then it is as it was
- *   any other   of the system call. -EPIPE comes without SIGPIPE on sockets, and on pipes
- *               during these calls
+ *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EFAULT   As in usync.h. -ENOTSUP also
+ *                                                        without a deadline, since a
+ *                                                        wait needs the scheduler's
+ *                                                        events.
+ *   -EMFILE, -ENFILE  No descriptor is left for epoll, or for the pipe that poll(2)
+ *                     takes. Each wait tries again, until there is one.
+ *   -ENOSPC     No epoll interest is left, a limit of the system. Each wait tries again.
+ *   -EBADF      It is no descriptor, or unet_close() or unet_forget() ended its use.
+ *   -ETIME      The connection timed out: the system's ETIMEDOUT, after which it is
+ *               gone. -ETIMEDOUT is always the deadline's, and then the connection is as
+ *               it was.
+ *   any other   Of the system call.
  *
  * A connection that the peer has reset fails with -ECONNRESET, once; then reads return 0
- * and writes -EPIPE, as the system has it. One that the peer has half closed reads 0, and
- * can be written to.
+ * and writes -EPIPE, as the system has it. A connection that the peer has half closed
+ * reads 0, and can be written to. -EPIPE comes without SIGPIPE on sockets, and on pipes
+ * during these calls.
  *
  * A thread yields at a call that need not wait if it has run for a millisecond since the
- * first such calls, and after UNET_BUDGET of them for a descriptor. With a deadline over
- * 0 it may be cancelled there. Writes with deadline 0 never switch: what they write may
- * be in a buffer that threads share.
+ * first such calls, and after UNET_BUDGET of them for a descriptor. That is a wait,
+ * which a cancel ends if the deadline is over 0. Writes with deadline 0 never switch:
+ * what they write may be in a buffer that threads share.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H
@@ -63,7 +75,7 @@ extern "C" {
 
 enum { UNET_BUDGET = 64 };
 
-/* Addresses. */
+/* Addresses. A struct unet_addr holds one of any family, a_size bytes. */
 
 struct unet_addr {
 	socklen_t               a_size;
@@ -71,34 +83,40 @@ struct unet_addr {
 };
 
 /*
- * Makes an address from text: "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (any, IPv6 and
- * IPv4), "/path" of a UNIX socket, "@name" of an abstract one. Names of hosts are for
+ * Sets *a from text: "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (any, IPv6 and IPv4),
+ * "/path" of a UNIX socket, "@name" of an abstract one. Names of hosts are for
  * unet_resolve().
- * 0; -EINVAL: it is none of these; -ENAMETOOLONG.
+ * 0; -EINVAL: the text is none of these; -ENAMETOOLONG: the path is too long.
+ * Does not wait.
  */
 int unet_addr(const char *text, struct unet_addr *a);
 
 enum { UNET_TEXT_MAX = 128 };
 
-/* Makes text from an address: at most UNET_TEXT_MAX bytes with the 0. Returns `text'. */
+/*
+ * Makes text from an address: at most UNET_TEXT_MAX bytes with the final 0.
+ * Returns `text'. Does not wait.
+ */
 char *unet_text(const struct unet_addr *a, char *text);
 
 /*
- * Looks up a host, by name or number, and a service or port, in a native thread of the
- * pool (uoffload.h). `type' is SOCK_STREAM or SOCK_DGRAM. `found' gets at most `max'
- * addresses. How many there are; besides, -ENOENT: no such host or service; -EAGAIN: try
- * again later; -EIO: the look-up failed.
+ * Looks up `host', a name or number, and `service', a name or port, in a native thread
+ * of the pool (uoffload.h). `type' is SOCK_STREAM or SOCK_DGRAM. `found' gets at most
+ * `max' addresses. The pool keeps idle native threads for ten seconds; uoffload_drain()
+ * ends them.
+ * Returns the number of addresses; -ENOENT: no such host or service; -EAGAIN: try again
+ * later, or as uoffload(); -EIO: the look-up failed.
  */
 int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
 		 size_t max, int64_t deadline);
 
 /*
- * The text of a result of unet_resolve(), as "no such host or service". It is constant,
- * or of strerror(3). Does not wait.
+ * Returns the text of a result of unet_resolve(), as "no such host or service", or else
+ * that of strerror(3). The text is constant. Does not wait.
  */
 const char *unet_resolve_error(int rc);
 
-/* Descriptors. Each call returns one, or an error. */
+/* Descriptors. Each call returns one, or an error, unless its comment says otherwise. */
 
 enum {
 	UNET_REUSEPORT = 1,     /* SO_REUSEPORT: the system spreads connections */
@@ -106,66 +124,89 @@ enum {
 };
 
 /*
- * A listening socket, with TCP_NODELAY for all that it accepts. The path of a UNIX socket
- * must not exist. backlog 0: SOMAXCONN. Does not wait.
+ * Makes a socket that listens on `a', with TCP_NODELAY for all that it accepts. The path
+ * of a UNIX socket must not exist. `backlog' 0 stands for SOMAXCONN. Does not wait.
  */
 int unet_listen(const struct unet_addr *a, int backlog, unsigned flags);
 
 /*
- * The next connection. A non-NULL `peer' gets its address. Connections that ended before
- * are passed over, and a pause follows where many have. Without descriptors or memory
- * (EMFILE, ENFILE, ENOBUFS, ENOMEM) it waits until there are some, also at a processor's
- * first wait.
+ * Accepts the next connection to `fd'. `peer', unless NULL, gets its address.
+ * Connections that ended before are passed over. Where one after the other fails, as by
+ * a filter of system calls, the call pauses between attempts, and keeps its deadline.
+ * Without descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM) it waits until there
+ * are some, also at a processor's first wait.
  */
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline);
 
-/* A stream socket connected to `a'. */
+/* Makes a stream socket that is connected to `a'. */
 int unet_connect(const struct unet_addr *a, int64_t deadline);
 
 /*
- * As connect(2): connects the socket `fd' of any type to `a'. It stays open after an
- * error. After a deadline or a cancel the system goes on with it, and the same call again
- * waits for the end of that.
+ * Connects the socket `fd' of any type to `a', as connect(2). It stays open after an
+ * error. A deadline or a cancel ends the wait only: the system goes on, and the same
+ * call again waits for the result. With deadline 0 it begins, and unet_poll() may tell
+ * of the result among others.
  * 0, or an error.
  */
 int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline);
 
-/* A datagram socket, bound to `a'. Does not wait. */
+/*
+ * Makes a datagram socket that is bound to `a'. `flags' are those of unet_listen(). Does
+ * not wait.
+ */
 int unet_bind(const struct unet_addr *a, unsigned flags);
 
 /*
- * A descriptor from which unet_signal() reads these signals. They must be blocked in all
- * native threads, so block them before the scheduler is made. Does not wait.
+ * Makes a descriptor from which unet_signal() reads the signals in `set'. They must be
+ * blocked in all native threads, so block them before the scheduler is made. Does not
+ * wait.
  */
 int unet_signals(const sigset_t *set);
 
-/* The number of the next signal. */
+/*
+ * Waits for the next signal from `fd'.
+ * Returns its number, or an error.
+ */
 int unet_signal(int fd, int64_t deadline);
 
-/* Makes `fd' non-blocking, for use here. 0, or an error. Does not wait. */
+/*
+ * Makes `fd' non-blocking, for use here.
+ * 0, or an error. Does not wait.
+ */
 int unet_adopt(int fd);
 
 /*
- * Closes `fd'. Its waiters get -EBADF.
- * 0; -EBADF. Does not wait.
+ * Closes `fd'. Threads that wait for it get -EBADF.
+ * 0; -EBADF: it is no descriptor. Does not wait.
  */
 int unet_close(int fd);
 
 /*
- * Ends its use here, and leaves it open: waiters get -EBADF, and no call, and no event of
- * earlier waits, touches it any more. O_NONBLOCK is cleared if it was clear at the first
- * call here. It belongs to the open file, which may have other numbers, from dup(2).
- * While calls here use one of these it stays set, and the last that is forgotten clears
- * it. unet_close() clears nothing. Where kcmp(2) is refused the flag may stay set.
- * 0; -EBADF. Does not wait.
+ * Ends the use of `fd' here, and leaves it open. Threads that wait for it get -EBADF;
+ * from then on no call and no event of earlier waits touches it, and no epoll instance
+ * of the library has it. O_NONBLOCK is cleared if it was clear at the first call here.
+ * The flag belongs to the open file, which may have other numbers, from dup(2). While
+ * calls here use one of these the flag stays set, and the last one that is forgotten
+ * clears it. unet_close() clears nothing. Where kcmp(2) is refused the flag may stay
+ * set.
+ * 0; -EBADF: it is no descriptor. Does not wait.
  */
 int unet_forget(int fd);
 
-/* 0, or an error. Does not wait. */
+/*
+ * Ends one or both directions of a connection, as shutdown(2). A proxy passes on a half
+ * close by this call.
+ * 0, or an error. Does not wait.
+ */
 int unet_shutdown(int fd, int how);
 
-/* Transfers: as the system calls of these names, with the errors above. */
+/* Transfers. */
 
+/*
+ * Transfer bytes as the system calls of these names. `from' and `to' may be NULL. A
+ * write may take less than it was given.
+ * Returns the number of bytes, or an error.
+ */
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline);
 ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline);
 ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline);
@@ -175,44 +216,61 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 		    const struct unet_addr *to, int64_t deadline);
 
-/* With ancillary data. MSG_DONTWAIT and MSG_NOSIGNAL are added to `flags'. */
+/*
+ * Transfer bytes and ancillary data, as recvmsg(2) and sendmsg(2). MSG_DONTWAIT and
+ * MSG_NOSIGNAL are added to `flags'. Descriptors come as `flags' has them, so these
+ * should have MSG_CMSG_CLOEXEC.
+ * Returns the number of bytes, or an error.
+ */
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline);
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline);
 
 /*
- * From the file `from', at *offset, or where it stands if that is NULL; 0: it ends there.
- * Pages that are not in memory hold up the processor while they are read.
+ * Sends at most `size' bytes of the file `from', from *offset on, which it moves, or
+ * from where the file stands if `offset' is NULL. Pages that are not in memory hold up
+ * the processor while they are read.
+ * Returns the number of bytes, 0 at the end of the file, or an error.
  */
 ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t deadline);
 
 /*
- * Transfers exactly `size' bytes. After an error some may have been transferred: *done,
+ * Transfer exactly `size' bytes. After an error some may have been transferred: *done,
  * unless NULL, is how many.
- * 0; besides, -EPIPE from reading: the end came before.
+ * 0, or an error as above; -EPIPE also: the end came before, from reading.
  */
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline);
 int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 		   int64_t deadline);
 
-/* Likewise, all of n buffers, more than IOV_MAX too. -EINVAL: n is negative. */
+/*
+ * Writes all of `n' buffers, which may be more than IOV_MAX, and stay as they are. *done
+ * is as in unet_write_all().
+ * 0, or an error as above; -EINVAL also: `n' is negative.
+ */
 int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 		    int64_t deadline);
 
 /*
- * As poll(2), also of the set of descriptors, and as that it looks at them once more when
- * the deadline comes. POLLNVAL tells that one is not open, or was closed meanwhile; then
- * others may not be told of. The number with revents, never 0;
- * besides, -EINVAL: n over 65536, or over what poll(2) allows.
+ * Waits until some of the `n' descriptors are ready, as poll(2); when the deadline comes
+ * it looks at them once more. `fds' may be on the stack. POLLNVAL tells of a descriptor
+ * that is not open, or was closed meanwhile, and then perhaps of nothing else.
+ * Returns the number with revents, never 0; -EINVAL: `n' is over 65,536, or over what
+ * poll(2) allows.
  */
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);
 
 /*
- * Waits until `fd' can be read, and reads nothing, so the thread keeps no buffer
- * meanwhile. Sometimes it returns early, as on urgent data, so a read after it may wait.
+ * Waits until `fd' can be read, and reads nothing, so an idle connection needs no
+ * buffer. Sometimes the call returns early, as on urgent data, so a read after it may
+ * wait.
+ * 0, or an error.
  */
 int unet_wait_readable(int fd, int64_t deadline);
 
-/* Likewise, until it can be written to, or a write would fail. */
+/*
+ * Waits until `fd' can be written to, or a write would fail.
+ * 0, or an error.
+ */
 int unet_wait_writable(int fd, int64_t deadline);
 
 /* Private: in the child of a fork(). All descriptors are as if never used here. */

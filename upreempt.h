@@ -6,14 +6,18 @@
  *
  * A thread gives way at two kinds of places. ustack_check() reads s_over, which the
  * scheduler sets when the slice is over. In a region of ustack_preemptible() a signal
- * interrupts the thread, which then yields inside the handler: the frame of the signal is
- * a part of its frames, and is copied like the others.
+ * interrupts the thread, which then yields inside the handler: the frame of the signal
+ * is a part of its frames, and is copied like the others.
  *
  *	bottom | caller | function in the region | signal frame | handler | yield  top
  *
- * In a region usched__current is a stand-in without threads. So a call of usched that the
- * region should not contain finds that its caller is no thread, and no inlined part of
- * one changes what belongs to the dispatcher.
+ * In a region usched__current is a stand-in without threads. So a call of usched that
+ * the region should not contain finds that its caller is no thread, and no inlined part
+ * of one changes what belongs to the dispatcher.
+ *
+ * A scheduler sets s_preempt and s_yield, and calls upreempt() in the handler of a
+ * signal that it sends to the dispatcher's native thread: from a timer, or from a native
+ * thread that finds out which thread runs too long.
  */
 #ifndef USCHED_PREEMPT_H
 #define USCHED_PREEMPT_H
@@ -34,18 +38,32 @@ struct upreempt {
 };
 
 /*
- * In a signal handler without SA_ONSTACK, of which `context' is the third argument: if
- * the interrupted code is the program's own, in a region of ustack_preemptible(), and its
- * image has room for the frames of the signal, asks s_preempt. If that says so, the
- * thread yields here: upreempt() returns when it runs again. Meanwhile others find the
- * signal mask and the floating point control words of the beginning of the region. They
- * are set again when the handler returns, with all registers. errno is kept.
+ * Has the interrupted thread yield, in a signal handler with SA_SIGINFO and without
+ * SA_ONSTACK, of which `context' is the third argument, on the dispatcher's native
+ * thread. It does so if
+ *
+ *  - the thread is in a region,
+ *  - the interrupted instruction is the main program's, which is linked dynamically,
+ *  - the signal mask is that of the beginning of the region,
+ *  - the stack, and the thread's image, have room for its frames with those of the
+ *    signal, and
+ *  - s_preempt says so.
+ *
+ * upreempt() returns when the thread runs again. Meanwhile other threads find the signal
+ * mask and the floating point control words of the beginning of the region. They are set
+ * again when the handler returns, soon, with all registers. errno is kept, and no memory
+ * is allocated.
+ *
  * 1: it gave way; 0: it did not.
  * Switches.
  */
 int upreempt(void *context);
 
-/* No thread of `s' may run any more. */
+/*
+ * Frees what the first ustack_preemptible() of a thread of `s' has made. No thread of
+ * `s' may run any more.
+ * Does not switch.
+ */
 static inline void upreempt_close(struct usched *s)
 {
 	if (s->s_slice)
@@ -68,14 +86,18 @@ static inline struct usched *upreempt__behind(struct usched *s)
 struct upreempt_monitor;
 
 /*
- * What the processor does: nothing, it is parked; it looks for a thread; it runs one.
- * `progress' is another number after each block and each yield. From the monitor.
+ * Private: what the processor does: nothing, it is parked; it looks for a thread; it
+ * runs one. `progress' is another number after each block and each yield. From the
+ * monitor.
  */
 enum upreempt_state { UPREEMPT_IDLE, UPREEMPT_BETWEEN, UPREEMPT_RUNS };
 typedef enum upreempt_state upreempt__state_fn(const struct usched *s,
 					       uint64_t *progress);
 
-/* Gets each line of a report, on a native thread of its own. NULL: standard error. */
+/*
+ * Private: gets each line of a report, on a native thread of its own. NULL: standard
+ * error.
+ */
 typedef void upreempt__log_fn(const char *line);
 
 /*

@@ -10,13 +10,13 @@
  * to the thread's u_mail and, if that was empty, push the thread to the processor's
  * inbox. The processor empties its inbox at each dispatch.
  *
- *     other processors,          processor
- *     native threads          +--------------------------------------+
- *        |                    |                     the scheduler's  |
- *        +-> u_mail += ... -->| inbox -> deliver -> run queue -> next|
- *            push to inbox    |                        ^       |     |
- *                             |   wakes, starts, yields|  block|     |
- *                             +--------------------------------------+
+ *	other processors,          processor
+ *	native threads          +--------------------------------------+
+ *	   |                    |                     the scheduler's  |
+ *	   +-> u_mail += ... -->| inbox -> deliver -> run queue -> next|
+ *	       push to inbox    |                        ^       |     |
+ *	                        |   wakes, starts, yields|  block|     |
+ *	                        +--------------------------------------+
  *
  * A processor with nothing to run parks: it replaces its empty inbox by a mark. A push
  * that finds the mark unparks the processor. When all processors are parked and no thread
@@ -110,6 +110,7 @@ struct uproc_rest {
 /* In t_joiner: a thread may join, and none does yet. NULL: none may. */
 #define UPROC_OPEN ((struct uproc_thread *)1)
 
+/* Returns the rest of a record. */
 static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 {
 	return (struct uproc_rest *)uimage_rest(t);
@@ -130,9 +131,10 @@ struct uproc_alones {
 	uint16_t            o_colour;
 };
 
+/* Private: times that a processor maps stacks. */
 enum { UPROC_STEPS = 5 };
 
-/* A thread that joins, and where in the program; for reports. */
+/* Private: a thread that joins, and where in the program; for reports. */
 struct uproc_join {
 	const struct uproc_thread *j_thread;     /* NULL: the note is free */
 	__extension__ union {
@@ -213,7 +215,7 @@ struct uproc {
 
 enum { UPROC_SAID = 40 };               /* lines of a report of a deadlock, at most */
 
-/* A scheduler's processors: the first part of its object. */
+/* Private, but the first part of a scheduler's object: its processors. */
 struct uprocs {
 	struct usched_conf r_conf;       /* without zeros */
 	unsigned           r_stacks;     /* for each processor, to begin with, */
@@ -259,27 +261,31 @@ struct uprocs {
 /* A scheduler over processors: its call-backs, see usched.h. */
 struct uproc_policy {
 	size_t           y_size;        /* bytes of an element, see uprocs_init() */
-	usched_next_fn  *y_next;
-	usched_pick_fn  *y_pick;
-	usched_ready_fn *y_ready;
+	usched_next_fn  *y_next;        /* s_next: by uproc_next() */
+	usched_pick_fn  *y_pick;        /* s_pick: by uproc_wait() */
+	usched_ready_fn *y_ready;       /* s_ready: puts a thread where the two find it */
 	int              y_slot;        /* 1: it has the slot */
-	int              y_moves;       /* 1: its threads may run anywhere */
+	int              y_moves;       /* 1: its threads may run anywhere: an idle
+					   processor gets new ones of others, with c_steal
+					   more */
 };
 
 /*
- * Starts the processors. The policy's size is that of an element: a struct uproc, and the
- * scheduler's part after it, zeroed.
- * 0; -EINVAL: no such configuration; -ENOMEM; -EAGAIN: no more native threads;
- * -ENOTSUP as usched_init(). Then nothing is left behind.
+ * Starts the processors. The policy's size is that of an element: a struct uproc, and
+ * the scheduler's part after it, zeroed. After an error nothing is left behind.
+ * 0; -EINVAL: no such configuration; -ENOMEM: no memory; -EAGAIN: no more native
+ * threads; -ENOTSUP as usched_init(); with c_embed other errors of rr_create(), too.
+ * From any native thread. Does not switch.
  */
 int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 		const struct uproc_policy *policy);
 
 /*
- * Waits until all threads have ended, stops the processors, frees everything.
- * 0; -EDEADLK: the threads that are left wait and nothing can wake them: they
- * were reported and aborted, and all is freed nevertheless; or, with nothing done,
- * -EPERM and -EINVAL as rr_destroy().
+ * Waits until all threads have ended, stops the processors, frees everything but the
+ * scheduler's object.
+ * 0; -EDEADLK: the threads that are left wait and nothing can wake them: they were
+ * reported and aborted, and all is freed nevertheless; -EPERM, -EINVAL as rr_destroy(),
+ * with nothing done.
  */
 int uprocs_fini(struct uprocs *r);
 
@@ -303,33 +309,58 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 void uprocs_trim(struct uprocs *r);
 
 /*
- * Sends mail to a thread, from any native thread.
+ * Sends mail to a thread: UPROC_MAIL_TOKEN is a token, and a multiple of it is as many;
+ * UPROC_MAIL_CANCEL cancels it.
  * 0; -ESRCH: it has ended; -EOVERFLOW: the mail holds 2^24 - 1 tokens already.
+ * From any native thread. Does not switch.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
-/* The slow parts of uproc_next(). */
+/*
+ * A policy: takes a runnable thread out of where it was, or returns NULL. May not block.
+ * A pick that keeps threads elsewhere than in the queue must find each of them at last.
+ * It returns NULL only when the queue is empty, too, for then the processor sleeps.
+ */
 typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
 
+/* Delivers the processor's mail. In s_next. */
 void uproc_drain(struct uproc *p);
+
+/*
+ * Looks for events while threads are ready. In s_next.
+ * Returns true if the native thread that drives the processor, in ustack_join(),
+ * uprocs_run() or uprocs_fini(), is to go on.
+ */
 bool uproc_look(struct uproc *p);
+
+/*
+ * Sleeps until `pick' has a thread to run. In s_next. If there are several processors,
+ * and no more than CPUs, it first looks for mail and events for some microseconds.
+ * Returns the thread; NULL: the processor is to end, or with c_embed or SINGLE_THREAD
+ * nothing is ready and the native thread that drives it has other things to do.
+ */
 struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 
-/* The processors in turn. */
+/* Returns the processors in turn. From any native thread. */
 struct uproc *uprocs_next(struct uprocs *r);
 
-/* Processor `i'; with USCHED_BESIDE the calling thread's. NULL: there is none. */
+/*
+ * Returns processor `i'; with USCHED_BESIDE the calling thread's. NULL: there is none.
+ * From any native thread.
+ */
 struct uproc *uprocs_on(struct uprocs *r, unsigned i);
 
 /*
- * The processor for the next thread of a scheduler that spreads them: the one of two with
- * less to do. Threads that are started in a row often work together, which costs least on
- * one processor. So they are placed in runs of a quarter of the threads that a processor
- * has, and of 32 at most. The first few are placed in turn.
+ * Returns the processor for the next thread of a scheduler that spreads them: the one of
+ * two with less to do. Threads that are started in a row often work together, which
+ * costs least on one processor. So they are placed in runs of a quarter of the threads
+ * that a processor has, and of 32 at most. The first few are placed in turn.
+ * From any native thread.
  */
 struct uproc *uprocs_place(struct uprocs *r);
 
-void uproc_done(struct usched *s, struct ustack *u);     /* every s_done */
+/* The s_done of every dispatcher of a processor. */
+void uproc_done(struct usched *s, struct ustack *u);
 
 #define UPROC_PRIVATE __attribute__((visibility("hidden")))
 
@@ -378,7 +409,7 @@ UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
  */
 UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *t);
 
-/* What a thread does. It waits for *why, or joins; why->y_where may be NULL. */
+/* Private: what a thread does. It waits for *why, or joins; why->y_where may be NULL. */
 enum uproc_state {
 	UPROC_IS_NEW, UPROC_IS_READY, UPROC_IS_WOKEN, UPROC_WAITS, UPROC_JOINS
 };
@@ -392,12 +423,13 @@ UPROC_PRIVATE void uproc__name(const struct ustack *u, char *buffer, size_t size
 /* The thread that joins `t', or NULL. */
 UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
 
+/* Returns processor `i' of `r', from 0 on. From any native thread. */
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
 	return (struct uproc *)(void *)(r->r_proc + i * r->r_stride);
 }
 
-/* The processor that the calling thread is on, or NULL. */
+/* Returns the processor that the calling thread is on, or NULL. From anywhere. */
 static inline struct uproc *uproc_self(void)
 {
 	struct usched *s = usched__here();
@@ -406,7 +438,7 @@ static inline struct uproc *uproc_self(void)
 		(struct uproc *)(void *)s : NULL;
 }
 
-/* In p_want: they are being counted or given. */
+/* Private, in p_want: they are being counted or given. */
 #define UPROC_CLAIMED ((uint32_t)1 << 31)
 
 /* Private: the places in p_want. */
@@ -415,7 +447,10 @@ static inline uint32_t uproc__places(const struct uproc *p)
 	return __atomic_load_n(&p->p_want, __ATOMIC_RELAXED) & ~UPROC_CLAIMED;
 }
 
-/* Threads of `p' that were started and have not ended. */
+/*
+ * Returns the number of threads of `p' that were started and have not ended. From any
+ * native thread; for another one it may have changed already.
+ */
 static inline uint32_t uproc_count(const struct uproc *p)
 {
 	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
@@ -425,12 +460,13 @@ static inline uint32_t uproc_count(const struct uproc *p)
 	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - credit - ended;
 }
 
+/* Returns the record of a thread of a processor. */
 static inline struct uproc_thread *uproc_thread(struct ustack *u)
 {
 	return (struct uproc_thread *)(void *)u;
 }
 
-/* `u' has not ended, or its record is not free. */
+/* Returns the processor of `u', which has not ended, or whose record is not free. */
 static inline struct uproc *uproc_of(const struct ustack *u)
 {
 	return (struct uproc *)(void *)usched__of(u);
@@ -440,7 +476,10 @@ static inline struct uproc *uproc_of(const struct ustack *u)
 #define UPROC_COUNT(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (size_t)(n), __ATOMIC_RELAXED)
 
-/* Queues up `t'. */
+/*
+ * Queues up `t'. Cannot fail: there is room for all threads of the processor. From its
+ * native thread.
+ */
 static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 {
 	p->p_queue[p->p_tail & p->p_mask] = t;
@@ -448,7 +487,7 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * With s_stress any runnable thread may be next. USCHED_SEED, a number in the
+ * Private: with s_stress any runnable thread may be next. USCHED_SEED, a number in the
  * environment, seeds the choice, and is printed.
  */
 #ifdef USCHED_CHECK
@@ -465,8 +504,9 @@ enum {
 };
 
 /*
- * The oldest in the queue, or NULL. Prefetches a later one: of a million threads, few
- * records are in a cache.
+ * Takes the oldest thread from the queue. Prefetches a later one: of a million threads,
+ * few records are in a cache. From the processor's native thread.
+ * Returns it, or NULL.
  */
 static inline struct uproc_thread *uproc_pop(struct uproc *p)
 {
@@ -489,7 +529,10 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 	return t;
 }
 
-/* Arranges for `t', which blocks, to run again. True: it goes on at once. */
+/*
+ * Arranges for `t', which blocks, to run again: it is queued up if it yields. In s_next.
+ * Returns true if it has a token, which is used up, and goes on at once.
+ */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
 	unsigned intent = p->p_intent;
@@ -501,8 +544,8 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Whether to look for events. Calls of s_next count, too: a thread that yields alone is
- * not dispatched.
+ * Returns whether to look for events. Calls of s_next count, too: a thread that yields
+ * alone is not dispatched. In s_next.
  */
 static inline bool uproc_looks(struct uproc *p)
 {
@@ -524,7 +567,11 @@ static inline void uproc__open(struct uproc *p)
 		p->p_sched.s_slot = NULL;
 }
 
-/* Runs events, or sleeps until there are some. 0: the processor has none. */
+/*
+ * Runs events, or sleeps until there are some, but not beyond `until'. Meanwhile p_polls
+ * is 1, and the slot is closed. In s_next.
+ * 1; 0: the processor has no events.
+ */
 static inline int uproc_poll(struct uproc *p, int64_t until)
 {
 	int rc;
@@ -535,15 +582,16 @@ static inline int uproc_poll(struct uproc *p, int64_t until)
 	return rc;
 }
 
-/* The most tokens that u_tokens can count: fewer while the thread joins. */
+/* Returns the most tokens that u_tokens can count: fewer while the thread joins. */
 static inline uint32_t uproc_most(int32_t tokens)
 {
 	return tokens < 0 ? UPROC_TOKENS : INT32_MAX;
 }
 
 /*
- * The skeleton of s_next; pick(p) is the policy: a runnable thread or NULL. Mail
- * comes first, so that threads woken before a yield run before the thread that yields.
+ * The skeleton of s_next, which parks the processor if need be. pick(p) is the policy: a
+ * runnable thread or NULL. Mail comes first, so that threads woken before a yield run
+ * before the thread that yields.
  */
 static inline struct ustack *
 uproc_next(struct uproc *p, uproc_pick_fn *pick)
@@ -566,8 +614,9 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 }
 
 /*
- * The skeleton of s_pick. NULL, for s_next to decide: there is mail, it is time to look
- * for events, or nothing is runnable.
+ * The skeleton of s_pick: notes that `self' waits.
+ * Returns what pick(p) does; NULL, for s_next to decide: there is mail, it is time to
+ * look for events, or nothing is runnable.
  */
 static inline struct ustack *
 uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)

@@ -96,7 +96,7 @@ struct usched_fiber {
 #define USCHED_WATCHED(member)
 #endif
 
-/* C++'s state of a native thread: the first words of its __cxa_eh_globals. */
+/* Private: C++'s state of a native thread: the first words of its __cxa_eh_globals. */
 struct usched_caught {
 	void    *c_caught;      /* exceptions being handled */
 	unsigned c_uncaught;    /* exceptions thrown and not caught */
@@ -105,13 +105,13 @@ struct usched_caught {
 /*
  * Call-backs. They run on the stack of the thread that blocks or ends, below its frames,
  * or on the native stack without one. They may not block the thread (call ustack_block(),
- * or a function that does), but for s_yield and s_join. s_alloc and s_free abort neither
+ * or a function that does), except s_yield and s_join. s_alloc and s_free abort neither
  * `u' nor the running thread. `s' is the dispatcher of `u', or else of the running
  * thread.
  */
 
 /*
- * The next thread to run, blocked or new. May return the thread that blocks,
+ * Returns the next thread to run, blocked or new. It may be the thread that blocks,
  * ustack_self(): then nothing moves and ustack_block() returns. May sleep until a thread
  * is ready. NULL ends usched_run(). The image of the blocking thread is reserved by now,
  * so the scheduler may record here that it blocks.
@@ -119,12 +119,12 @@ struct usched_caught {
 typedef struct ustack *usched_next_fn(struct usched *s);
 
 /*
- * An image of at least *size bytes for `u', and its real size in *size (at most
+ * Returns an image of at least *size bytes for `u', and its real size in *size (at most
  * USCHED_IMAGE_MAX); NULL: no memory. The thread owns it until s_free. Called rarely:
  * when a thread on a shared stack blocks deeper than before, and deeper than s_room; or
- * is evicted much less deep than it was, which a smaller image would do for. Then NULL is
- * no failure. Also once for the waiter (uwait.h) of a thread, at its first wait there:
- * aligned to 8 bytes at least.
+ * is evicted much less deep than it was, which a smaller image would do for. Then NULL
+ * is no failure. Also once for the waiter (uwait.h) of a thread, at its first wait
+ * there: aligned to 8 bytes at least.
  */
 typedef void *usched_alloc_fn(struct usched *s, struct ustack *u, size_t *size);
 
@@ -143,7 +143,8 @@ typedef void usched_done_fn(struct usched *s, struct ustack *u);
 
 /*
  * Makes `u' runnable, or has its next wait return at once. ustack_wake() calls it, from
- * the native threads that the scheduler allows; see s_pick.
+ * the native threads that the scheduler allows: always without s_pick, else when it can
+ * neither count the token nor make the thread runnable itself.
  */
 typedef int usched_wake_fn(struct usched *s, struct ustack *u);
 
@@ -211,7 +212,7 @@ typedef int usched_start_fn(struct usched *s, size_t stack, void (*func)(void *)
 
 #define USCHED_SHARED SIZE_MAX
 
-/* Frees `u' when it ends. As ustack_detach(). */
+/* Frees `u' when it ends; now, if it has ended. As ustack_detach(), which calls it. */
 typedef int usched_detach_fn(struct usched *s, struct ustack *u);
 
 /*
@@ -236,13 +237,15 @@ typedef int usched_join_fn(struct usched *s, struct ustack *u, const void *where
 typedef void usched_interrupt_fn(struct usched *s, struct ustack *u);
 
 /*
- * The running thread would block until another native thread has changed *word from
- * `value'. Looks at it for a short time, if the scheduler has nothing else to do.
- * 1: it has changed; 0: the thread is to block. uwait_linger() calls it.
+ * Looks at *word for a short time, if the scheduler has nothing else to do: the running
+ * thread would block until another native thread has changed it from `value'. It counts
+ * as a dispatch: after some in a row it returns 0, so that events are not missed.
+ * uwait_linger() calls it.
+ * 1: it has changed; 0: the thread is to block.
  */
 typedef int usched_linger_fn(struct usched *s, const uint8_t *word, uint8_t value);
 
-/* Counters since usched_init(), but for s_images and s_image_bytes: now. */
+/* Counters since usched_init(), except s_images and s_image_bytes: now. */
 struct usched_stats {
 	uint64_t s_launches;    /* threads that began to run */
 	uint64_t s_images;      /* images from s_alloc */
@@ -254,7 +257,7 @@ struct usched_stats {
 	uint64_t s_preempted;   /* times that a thread gave way as its slice was over */
 	uint64_t s_moves;       /* threads that came from another dispatcher; counted by
 				   the scheduler */
-	uint64_t s_switches;    /* launches and resumes, but for self-resumes */
+	uint64_t s_switches;    /* launches and resumes, except self-resumes */
 };
 
 /*
@@ -314,11 +317,14 @@ struct usched_stack {
 	uint32_t             k_memcheck;        /* its number in memcheck */
 };
 
-/* In k_stays: its thread was interrupted, and did not block by a call; it has to do with
-   coroutines; the thread has brought the stack. */
+/* Private, in k_stays: its thread was interrupted, and did not block by a call; it has to
+   do with coroutines; the thread has brought the stack. */
 enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4 };
 
-/* How long the running thread has found something at each call; private/budget.h. */
+/*
+ * Private: how long the running thread has found something at each call;
+ * private/budget.h. The rest is there so that what follows stays where cache lines begin.
+ */
 struct usched_spell {
 	uint64_t l_switches;            /* s_switches at its beginning; 0: it is over */
 	int64_t  l_since;               /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
@@ -445,6 +451,7 @@ struct ustack_attachment {
 	void (*a_func)(void *); /* the thread's; ustack_attach() sets it */
 };
 
+/* What an attachment does. */
 struct ustack_attachment_ops {
 	/* The thread calls it after its function. May block. */
 	void (*a_end)(struct ustack_attachment *a);
@@ -475,14 +482,14 @@ struct ustack_attachment_ops {
 	void (*a_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };
 
-/* An image from s_alloc. */
+/* Private: an image from s_alloc. */
 struct usched_image {
 	void  *i_frames;
 	size_t i_size;
 };
 
 /*
- * Private to usched.c from ustack_init() to s_done, but for the scheduler's part. A
+ * Private to usched.c from ustack_init() to s_done, except the scheduler's part. A
  * thread is
  *
  *   new      u_stack == &s_new of its dispatcher, u_func != NULL
@@ -591,11 +598,12 @@ static inline int usched__error(const struct ustack *u)
 int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
 /*
- * Makes `s' ready for use, with the native stack as its one stack. The call-backs must be
- * set, and s_room, unless a record ends with its struct ustack.
- * 0; -EINVAL: a required call-back is missing; -ENOTSUP: this machine keeps a shadow
- * stack, which cannot be copied, or code of the program was compiled with -fsplit-stack,
- * which moves frames to stacks of its own.
+ * Makes `s' ready for use, with the native stack as its one stack. The call-backs must
+ * be set, and s_room, unless a record ends with its struct ustack.
+ * 0; -EINVAL: a required call-back is missing, or s_room is over USCHED_IMAGE_MAX;
+ * -ENOTSUP: this machine keeps a shadow stack, which cannot be copied, or code of the
+ * program was compiled with -fsplit-stack, which moves frames to stacks of its own.
+ * From any native thread. Does not switch.
  */
 int usched_init(struct usched *s);
 
@@ -619,9 +627,9 @@ int usched_add_stack(struct usched *s, void *base, size_t size);
 /*
  * Calls f(low, size, arg) for stack memory of `s' that holds no frames: of each added
  * stack from number `from' on the bytes from its low end to the frames of its resident.
- * What f finds there it may overwrite. Ends early if f returns 0. The stack of the caller
- * is left out, and so is the native one.
- * The number to go on with; 0: these were all.
+ * `f' may overwrite what it finds there, or give the pages back. Ends early if `f'
+ * returns 0. The stack of the caller is left out, and so is the native one.
+ * Returns the number to go on with; 0: these were all.
  * From the dispatcher's native thread. Does not switch.
  */
 size_t usched_unused(const struct usched *s, size_t from,
@@ -631,39 +639,43 @@ size_t usched_unused(const struct usched *s, size_t from,
  * Runs threads until s_next returns NULL. Blocked threads stay blocked, and usched_run()
  * may be called again. With added stacks that may be at any depth and on any native
  * thread, one at a time. While threads live on the native stack, it must be at the same
- * depth of the same native thread. A thread may run another dispatcher. The native
- * thread must not be cancelled meanwhile (pthread_setcancelstate()); those of rr and ll
- * never are.
- * 0; with nothing run: -EBUSY: `s' is running already; -EINVAL: threads live on the
- * native stack, at another depth or of another native thread.
+ * depth of the same native thread. A thread may run another dispatcher; no thread of the
+ * outer one runs meanwhile. The native thread must not be cancelled meanwhile
+ * (pthread_setcancelstate(3)); those of rr and ll never are. Threads share the floating
+ * point control words of the caller, which has them again at the end.
+ * 0; -EBUSY: `s' is running already; -EINVAL: threads live on the native stack, at
+ * another depth or of another native thread; nothing was run.
+ * Does not switch.
  */
 int usched_run(struct usched *s);
 
 /*
  * Ends the use of `s'.
- * 0; -EBUSY: it is running, or has threads that were launched and have not
- * ended (ustack_abort() them); nothing was done.
+ * 0; -EBUSY: it is running, or has threads that were launched and have not ended
+ * (ustack_abort() them); nothing was done.
+ * From the dispatcher's native thread. Does not switch.
  */
 int usched_fini(struct usched *s);
 
 /*
- * A snapshot of the counters. From any native thread; while the dispatcher runs, the
- * parts may be of different age.
+ * Sets *out to a snapshot of the counters. While the dispatcher runs, the parts may be
+ * of different age.
+ * From any native thread. Does not switch.
  */
 void usched_stats(const struct usched *s, struct usched_stats *out);
 
 /*
- * Makes `u' a new thread of `s' that will run func(arg) when s_next first returns it, and
- * ends when `func' returns. The caller owns *u until s_done, and the s_room bytes from
+ * Makes `u' a new thread of `s' that will run func(arg) when s_next first returns it,
+ * and ends when func returns. The caller owns *u until s_done, and the s_room bytes from
  * u->u_image on, which are its first image.
- * 0; -EINVAL: func is NULL.
+ * 0; -EINVAL: `func' is NULL.
  * From any native thread: only *u is written. Does not switch.
  */
 int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *arg);
 
 /*
  * As ustack_init(), for a thread that runs func(fd, arg).
- * Besides, -EINVAL: fd is negative or INT_MAX.
+ * 0; -EINVAL also: `fd' is negative or INT_MAX.
  */
 int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void *arg),
 		   int fd, void *arg);
@@ -693,12 +705,12 @@ struct usched__wrap *usched__wrap_of(const struct ustack *u);
 void usched__forked(void);
 
 /*
- * Blocks the calling thread: asks s_next for a thread and runs that. Returns when s_next
- * has chosen this one again.
- * 0; with nothing changed and s_next not asked: -ENOMEM: no image for the thread's
- * frames; -EPERM: the caller is no thread; -EFAULT: the stack pointer is not in the
- * thread's stack (a handler on an alternate signal stack), or over 64 MiB down the native
- * stack.
+ * Blocks the calling thread: asks s_next for a thread and runs that. The caller goes on
+ * when s_next has chosen it again. An error comes at once, with nothing changed and
+ * s_next not asked.
+ * 0; -ENOMEM: no image for the thread's frames; -EPERM: the caller is no thread;
+ * -EFAULT: the stack pointer is not in the thread's stack (a handler on an alternate
+ * signal stack), or over 64 MiB down the native stack.
  * Switches.
  */
 int ustack_block(void);
@@ -722,9 +734,10 @@ static inline const struct ustack *usched__runs(const struct usched *s)
 struct usched *usched__gone(void);
 
 /*
- * The dispatcher of a thread, even one that has ended, while *u and the stacks exist. If
- * *u is zeros, since its memory went back to the system: one for which each call has the
- * error of a thread that has ended. From any native thread. Does not switch.
+ * Returns the dispatcher of a thread, even one that has ended, while *u and the stacks
+ * exist. If *u is zeros, since its memory went back to the system: one for which each
+ * call has the error of a thread that has ended.
+ * From any native thread. Does not switch.
  */
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
 {
@@ -739,8 +752,8 @@ USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
  * Hands over to `u': blocks the calling thread and runs `u', without asking s_next. `u'
  * is new or blocked, and no longer in the scheduler's queues. The scheduler must know
  * that the caller waits.
- * 0 (at once, if `u' is the caller); as ustack_block(); -EINVAL: `u' has ended or is not
- * of this dispatcher.
+ * 0, at once if `u' is the caller; -ENOMEM, -EPERM, -EFAULT as ustack_block(); -EINVAL:
+ * `u' has ended or is not of this dispatcher.
  * Switches.
  */
 USCHED_SWITCHES int ustack_switch(struct ustack *u)
@@ -762,7 +775,7 @@ USCHED_SWITCHES int ustack_switch(struct ustack *u)
  * ustack_switch(), or for callees to do so whose frames take up to `room' bytes. Then
  * that block cannot fail with -ENOMEM (R4). For callers that publish a wait before they
  * block.
- * 0; -ENOMEM (also for a room beyond USCHED_STACK_MAX), -EPERM, -EFAULT as
+ * 0; -ENOMEM: no image, or `room' is over USCHED_STACK_MAX; -EPERM, -EFAULT as
  * ustack_block().
  * Does not switch.
  */
@@ -770,9 +783,10 @@ int ustack_reserve(size_t room);
 
 /*
  * Ends `u' where it is. Its frames are dropped: no destructor, clean-up handler or
- * longjmp sees them, and exceptions of C++ that it handles are not freed. Its image goes
- * to s_free, then s_done is called. If `u' is the caller, does not return. The scheduler
- * must have forgotten `u'.
+ * longjmp(3) sees them, and exceptions of C++ that it handles are not freed. Its image
+ * goes to s_free, then s_done is called. If `u' is the caller, does not return. The
+ * scheduler must have forgotten `u'. Threads of rr and ll may abort themselves, and
+ * nothing else may.
  * 0; -EINVAL: `u' has ended; -EBUSY: `u' runs another dispatcher, and the caller is a
  * thread of that.
  * From the dispatcher's native thread, in or out of usched_run(). Switches if `u' is the
@@ -781,14 +795,14 @@ int ustack_reserve(size_t room);
 int ustack_abort(struct ustack *u);
 
 /*
- * The value that `u', which has ended, gave to ustack_exit(); NULL: it gave none. From
- * s_done until the record is used again, for s_join. Does not switch.
+ * Returns the value that `u', which has ended, gave to ustack_exit(); NULL: it gave
+ * none. For s_join, from s_done until the record is used again. Does not switch.
  */
 void *ustack_value(const struct ustack *u);
 
 /*
- * 1: `u', which is runnable, may be given to another dispatcher: it is new; or it blocked
- * by a call, is alone on its stack, and is not s_current. Else 0.
+ * Returns 1 if `u', which is runnable, may be given to another dispatcher: it is new; or
+ * it blocked by a call, is alone on its stack, and is not s_current. Else 0.
  * From the dispatcher's native thread. Does not switch.
  */
 int usched_may_move(const struct ustack *u);
@@ -803,10 +817,10 @@ int usched_may_move(const struct ustack *u);
 void usched_move(struct ustack *u, struct usched *to);
 
 /*
- * Takes a vacant stack out of the use of its dispatcher, and into that of `s'; for a
+ * Take a vacant stack out of the use of its dispatcher, and into that of `s'; for a
  * stack that came with a thread and goes back to where it was added. Between the two no
  * frame may be on it: the thread that ended there may have called s_done.
- * From the native thread of its dispatcher, and of `s'. Does not switch.
+ * From the native thread of its dispatcher, and of `s'. Do not switch.
  */
 void usched_drop_stack(struct usched_stack *k);
 void usched_take_stack(struct usched *s, struct usched_stack *k);
@@ -830,7 +844,8 @@ static inline struct usched_stack **usched__left(struct usched *s)
 }
 
 /*
- * For s_cancel: marks `u' as cancelled, and ends its wait.
+ * Cancels `u', for s_cancel: marks it, calls a_cancel of its attachment, and s_interrupt
+ * if its waits end now.
  * From the dispatcher's native thread. Does not switch.
  */
 void ustack_cancel_here(struct ustack *u);
@@ -862,7 +877,10 @@ static inline void usched__tell(struct usched *s, enum usched_event event,
 		usched__tell_all(s, event, u, other);
 }
 
-/* The function of `u'; NULL: it has ended. From the dispatcher's native thread. */
+/*
+ * Returns the function of `u'; NULL: it has ended.
+ * From the dispatcher's native thread. Does not switch.
+ */
 USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)
 {
 	return u->u_attached ? u->u_attachment->a_func : u->u_func;

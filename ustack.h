@@ -1,29 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ustack.h: the calls for threads, whatever their scheduler. rr.h and ll.h start threads;
- * usched.h is for authors of schedulers.
+ * ustack.h: the calls for threads, whatever their scheduler. rr.h and ll.h start
+ * threads; usched.h is for authors of schedulers. Locks, channels and time are in
+ * usync.h, sockets in unet.h, files in uoffload.h.
  *
- * One rule comes with threads that share stacks. While a thread is blocked, the addresses
- * of its locals may hold the locals of another thread. A pointer into a thread's stack is
- * good for that thread, always. No other thread and not the kernel may follow it while
- * the thread is blocked. What threads share belongs on the heap.
+ * One rule comes with threads that share stacks. While a thread is blocked, the
+ * addresses of its locals may hold the locals of another thread. A pointer into a
+ * thread's stack is good for that thread, always. No other thread and not the kernel may
+ * follow it while the thread is blocked. What threads share belongs on the heap.
  *
- * A thread ends when its function returns, or at ustack_exit(). It is freed at once if it
- * was detached, else when it is joined or its scheduler is destroyed. A handle (struct
- * ustack *) is good until then. A later use gets an error (-ESRCH, or -EINVAL from join
- * and detach) or finds the next thread with that record; it touches no freed memory
- * before the scheduler ends.
+ * A thread ends when its function returns, or at ustack_exit(). It is freed at once if
+ * it was detached, else when it is joined or its scheduler is destroyed. A handle
+ * (struct ustack *) is good until then. A later use is a mistake: it gets an error
+ * (-ESRCH, or -EINVAL from join and detach) or finds the next thread with that record;
+ * it touches no freed memory before the scheduler ends.
  *
  * Waits and wakes go by tokens. A wake gives a thread one token; a wait takes one, and
  * blocks while there is none. So a wake before the wait is not lost, and several wakes
  * count as several, up to 2^31 - 1.
  *
+ * A cancelled thread is asked to end. From then on calls of usync.h, unet.h and
+ * uoffload.h with a deadline return -ECANCELED to it if they have to wait, and so do
+ * ustack_yield() and ustack_join(), always; a call that it is in does, too.
+ * ustack_wait() is not ended. Nothing is dropped or unwound: the thread cleans up as
+ * after any error, and returns from its function. Native threads are never cancelled.
+ *
  * Deadlines are absolute, in ns of CLOCK_MONOTONIC; usync_after() makes them. They come
  * last. USCHED_NEVER is no deadline; 0 is not to wait at all.
  *
- * Functions return 0 or a negative errno value; errno itself says nothing. Those that
- * switch threads say so. All may be called from any native thread unless they say
- * otherwise, but not in signal handlers.
+ * Functions return 0 or a negative errno value; errno itself says nothing, and may have
+ * changed. Those that switch threads say so. All may be called from any native thread,
+ * in a thread or not, unless they say otherwise, but not in signal handlers.
  */
 #ifndef USCHED_USTACK_H
 #define USCHED_USTACK_H
@@ -41,14 +48,18 @@ extern "C" {
 /* Private: takes back the pick of a wait that has failed. Returns rc. */
 int usched__stay(int rc);
 
-/* The calling thread; in s_next the one that blocks; outside of threads NULL. */
+/*
+ * Returns the calling thread; in s_next the one that blocks; outside of threads NULL. It
+ * is right after any block, even if usched_run() was called again on another native
+ * thread meanwhile. Does not switch.
+ */
 struct ustack *ustack_self(void);
 
 /*
  * Takes a token of the calling thread, and blocks until there is one. Cancelling the
- * thread does not end this wait.
- * 0; with nothing changed: -EPERM: the caller is no thread; -ENOMEM, -EFAULT as
- * ustack_block().
+ * thread does not end this wait. After an error the thread did not block, and has all
+ * its tokens.
+ * 0; -EPERM: the caller is no thread; -ENOMEM, -EFAULT as ustack_block().
  * Switches.
  */
 USCHED_SWITCHES int ustack_wait(void)
@@ -83,9 +94,9 @@ USCHED_SWITCHES int ustack_wait(void)
 
 /*
  * Gives `u' a token, which wakes it if it waits for one.
- * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens, or 2^27 - 1 new ones while
- * it joins, or 2^24 - 1 that other native threads sent and its processor has not taken
- * in; excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
+ * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens, or 2^27 - 1 new ones
+ * while it joins, or 2^24 - 1 that other native threads sent and its processor has not
+ * taken in; excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
  * Does not switch.
  */
 USCHED_INLINE int ustack_wake(struct ustack *u)
@@ -110,9 +121,9 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 }
 
 /*
- * Runs all threads that are ready on this processor before the caller goes on. Then looks
- * at timers and descriptors, unless that was done in the last half millisecond; threads
- * that these wake run after the caller.
+ * Runs all threads that are ready on this processor before the caller goes on. Then
+ * looks at timers and descriptors, unless that was done in the last half millisecond;
+ * threads that these wake run after the caller.
  * 0; -EPERM: the caller is no thread; -ECANCELED: it was cancelled; -ENOMEM, -EFAULT as
  * ustack_block(); -ENOTSUP: the scheduler has no s_yield.
  * Switches.
@@ -121,52 +132,57 @@ int ustack_yield(void);
 
 /*
  * Starts a thread that calls func(arg), on the scheduler of the caller: with rr on any
- * processor, with ll in the caller's group. For libraries that need not know it. *thread
- * is to be joined or detached; with NULL it is detached.
- * 0; -ENOMEM: there is no such thread then; -EINVAL: func is NULL; -EPERM: the caller is
- * no thread; -ENOTSUP: the scheduler has no s_start.
+ * processor, with ll in the caller's group. For code that need not know its scheduler.
+ * *thread is to be joined or detached; with NULL it is detached.
+ * 0; -ENOMEM: there is no such thread then; -EINVAL: `func' is NULL; -EPERM: the caller
+ * is no thread; -ENOTSUP: the scheduler has no s_start.
  * Does not switch.
  */
 int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
 
 /*
  * As ustack_start(), for a thread with a stack of its own, which no other thread uses
- * before it has ended: so others may follow pointers into it at any time, as with native
- * threads. It has `stack' bytes at least, some of which are the library's; with 0 it is
- * as large as others. It is mapped here, with a guard below, or one is used again. Once
- * it has begun, the thread stays on its processor.
- * Besides, -EAGAIN: there are c_alone such threads (usched_conf.h); -EINVAL: less than
- * USCHED_STACK_MIN, or more than _MAX; -ENOTSUP: threads run on native stacks: the
- * portable switch, USCHED_NATIVE.
+ * before it has ended: so other threads may follow pointers into it at any time, as with
+ * native threads. It has `stack' bytes at least, some of which are the library's; with 0
+ * it is as large as others. It is mapped here, in two mappings, with a guard of 64 KiB
+ * below, or one is used again; it takes the memory that is touched. At the end of the
+ * thread it is kept for the next one, for some seconds or until rr_trim(). Once it has
+ * begun, the thread stays on its processor. rr_start_alone() and ll_start_alone() start
+ * such threads from elsewhere.
+ * 0; -EAGAIN: there are c_alone such threads (usched_conf.h), of which one that has
+ * ended does not count when its join returns; -EINVAL also: less than USCHED_STACK_MIN,
+ * or more than _MAX; -ENOTSUP also: threads run on native stacks: the portable switch,
+ * USCHED_NATIVE; -ENOMEM, -EPERM as ustack_start().
+ * Does not switch.
  */
 int ustack_start_alone(size_t stack, void (*func)(void *), void *arg,
 		       struct ustack **thread);
 
 /*
- * The stack of the calling thread: *size bytes from *low on. In a coroutine, that of the
- * coroutine.
+ * Sets *low and *size to the stack of the calling thread: so many bytes from there on.
+ * In a coroutine it is that of the coroutine.
  * 0; -EPERM: the caller is no thread; -ENOTSUP: it is on a native stack.
  * Does not switch.
  */
 int ustack_stack(void **low, size_t *size);
 
 /*
- * Waits until `u' has ended, and frees it. Tokens that come meanwhile stay. One thread or
- * native thread may join a thread, once.
- * 0; and with `u' as it was:
+ * Waits until `u' has ended, and frees it. Tokens that come meanwhile stay. One thread
+ * or native thread may join a thread, once. After an error `u' is as it was.
+ * 0, or
  *
- *   -EINVAL     it is detached, or joined already
- *   -ETIMEDOUT  the deadline has come
- *   -ECANCELED  the calling thread was cancelled
- *   -EDEADLK    it is the caller; or all threads wait, each native thread that could wake
- *               one joins or destroys the scheduler, and none holds it (rr_hold()). The
- *               threads were reported. Joining threads get the error; without any,
- *               joining native threads do
- *   -ENOMEM, -EFAULT  as ustack_block(); for a deadline as in usync.h
- *   -ENOTSUP    the scheduler has no s_join; or the caller is a thread of another kind
- *               of scheduler
- *   -EBUSY, -EINVAL  as usched_run(), where this call runs the threads: c_embed,
- *               SINGLE_THREAD
+ *   -EINVAL     It is detached, or joined already.
+ *   -ETIMEDOUT  The deadline has come.
+ *   -ECANCELED  The calling thread was cancelled.
+ *   -EDEADLK    It is the caller; or all threads wait, each native thread that could
+ *               wake one joins or destroys the scheduler, and none holds it (rr_hold()).
+ *               The threads were reported. Joining threads get the error; without any,
+ *               joining native threads do.
+ *   -ENOMEM, -EFAULT  As ustack_block(); for a deadline as in usync.h.
+ *   -ENOTSUP    The scheduler has no s_join; or the caller is a thread of another kind
+ *               of scheduler.
+ *   -EBUSY, -EINVAL  As usched_run(), where this call runs the threads: c_embed,
+ *                    SINGLE_THREAD.
  *
  * From a thread: switches. From any other native thread, with c_embed only the loop's:
  * blocks that; no cancellation point, as rr_destroy() and rr_run().
@@ -184,47 +200,53 @@ int ustack_join_value(struct ustack *u, void **value, int64_t deadline);
  * ustack_join_value(). Destructors of keys run and scopes are left (usync.h), as at the
  * end of the thread's function. Calls between that function and this one do not return,
  * so nothing in them is cleaned up: C++ destructors do not run, memory is not freed, and
- * locks stay locked, for ever. The coroutine (uco.h) that it is called in ends, and so do
- * those that have resumed it. To a scope, a thread of usync_scope_start() has returned 0.
- * Destructors of keys may not call it.
- * Does not return; or, with nothing done, -EPERM: the caller is no thread.
+ * locks stay locked, for ever. The coroutine (uco.h) that it is called in ends, and so
+ * do those that have resumed it. To a scope, a thread of usync_scope_start() has
+ * returned 0. Destructors of keys may not call it.
+ * -EPERM: the caller is no thread, or is in a region of ustack_preemptible(); nothing
+ * was done.
+ * Does not return otherwise.
  */
 int ustack_exit(void *value);
 
 /*
- * Has `u' freed when it ends.
- * 0; -EINVAL: it is detached, or joined already; -ENOTSUP: the scheduler has no s_detach.
+ * Has `u' freed when it ends; now, if it has ended.
+ * 0; -EINVAL: it is detached, or joined already; -ENOTSUP: the scheduler has no
+ * s_detach.
  * Does not switch.
  */
 int ustack_detach(struct ustack *u);
 
 /*
- * Cancels `u': whenever it has to wait with a deadline (usync.h, unet.h, uoffload.h),
- * sleeps, yields or joins, that returns -ECANCELED, and so does the wait that is going
- * on. This lasts until the thread ends; usync_scope_cancel() ends waits for some time.
+ * Cancels `u', which lasts until it ends; usync_scope_cancel() ends waits for some time.
  * 0; -ESRCH: it has ended; -ENOTSUP: the scheduler has no s_cancel.
  * Does not switch.
  */
 int ustack_cancel(struct ustack *u);
 
-/* 1: the calling thread was cancelled, shielded or not; else 0. Does not switch. */
+/*
+ * Returns 1 if the calling thread was cancelled, shielded or not; else 0. Does not
+ * switch.
+ */
 int ustack_cancelled(void);
 
 /*
  * With 1, the calling thread waits as if it were not cancelled, nor in scopes (usync.h),
  * for example to clean up; with 0, no longer. In uwait.c. Native threads are never
  * cancelled, but they may be in scopes.
- * The value before; -ENOMEM.
+ * Returns the value before; -ENOMEM: no memory, and nothing was changed.
  * Does not switch.
  */
 int ustack_shield(int on);
 
 /*
  * Threads of a processor share its floating point control words (rounding, exceptions,
- * denormals), as they share its locale. With 1, the calling thread has its own from now
- * on, for example to call fesetround(); they begin as they are. With 0, it has those that
- * the others share. Switches to and from such a thread cost more, others nothing.
- * The value before; -EPERM: the caller is no thread.
+ * denormals, precision), as they share its locale. With 1, the calling thread has its
+ * own from now on: call it before fesetround(3) and the like. They begin as they are,
+ * and no other thread sees them. With 0, it has those that the others share. Either way
+ * sticky exception flags are cleared when that changes something. Switches to and from
+ * such a thread cost more, others nothing; c_control is for each thread of a scheduler.
+ * Returns the value before; -EPERM: the caller is no thread.
  * Does not switch.
  */
 int ustack_control(int own);
@@ -233,8 +255,8 @@ int ustack_control(int own);
  * With 1, the calling thread stays on its processor from now on, for example while it
  * uses thread-local variables of its native thread; with 0 it may move again. Only a
  * scheduler with c_steal moves threads that have run. In uproc.c.
- * The value before; -EPERM: the caller is no thread; -ENOTSUP: it is not on a processor
- * (uproc.h).
+ * Returns the value before; -EPERM: the caller is no thread; -ENOTSUP: it is not on a
+ * processor (uproc.h).
  * Does not switch.
  */
 int ustack_stay(int on);
@@ -244,13 +266,13 @@ int usched__give_way(void);
 
 /*
  * For loops that compute: gives way, as ustack_yield(), if the thread has run for longer
- * than its slice (c_slice) and the scheduler has found that. Otherwise it is a load and a
- * test. Where the scheduler has no monitor (without c_slice, c_embed, SINGLE_THREAD, the
- * portable switch, ThreadSanitizer) it is a call, which reads the clock every so many
+ * than its slice (c_slice) and the scheduler has found that. Otherwise it is a load and
+ * a test. Where the scheduler has no monitor (without c_slice, c_embed, SINGLE_THREAD,
+ * the portable switch, ThreadSanitizer) it is a call, which reads the clock every so many
  * times; a slice is 1 ms without c_slice. With a scheduler of the program's own it does
- * nothing until that sets s_over. In upreempt.c.
- * 0; as ustack_yield(), if it gives way. From a native thread, and in a region of
- * ustack_preemptible(): 0, and nothing is done.
+ * nothing until that sets s_over. From a native thread, and in a region of
+ * ustack_preemptible(), nothing is done.
+ * 0, or, if it gives way, an error as ustack_yield().
  * Switches.
  */
 USCHED_INLINE int ustack_check(void)
@@ -262,45 +284,56 @@ USCHED_INLINE int ustack_check(void)
 }
 
 /*
- * With 1, the calling thread may be preempted from now on: if it runs for longer than its
- * slice, a signal interrupts it, and others run before it goes on. With 0, no longer.
+ * With 1, the calling thread may be preempted from now on: if it runs for longer than
+ * its slice, a signal interrupts it, and other threads run before it goes on. With 0, no
+ * longer.
  *
  *	int before = ustack_preemptible(1);
  *
  *	compute();
  *	ustack_preemptible(before);
  *
- * What is between is plain computation. It calls nothing of usched but this and
- * ustack_check(), holds no lock, does not return from the thread's function, and calls no
- * function of a library that calls it back. Functions of shared libraries may be called:
- * the thread is interrupted in the program's own code only. Code of static libraries
- * counts as the program's. System calls may return EINTR; those that SA_RESTART covers
- * do not. Regions are the thread's: two threads in regions interrupt each other as native
- * threads would, so what they share needs atomic operations. The image is reserved for
- * functions with up to 2 KiB of frames; deeper ones are interrupted if ustack_reserve()
- * was called before. In upreempt.c.
+ * What is between is a region. All registers are kept, with the control words, and
+ * errno. A region is plain computation. It calls nothing of usched but this and
+ * ustack_check(), holds no lock, does not return from the thread's function, and calls
+ * no function of a library that calls it back; other calls of usched find that the
+ * caller is no thread, and libusched-check names them. Functions of shared libraries may
+ * be called: the thread is interrupted in the program's own code only, else it is tried
+ * again a slice later. Code of static libraries counts as the program's, so it must not
+ * hold locks. System calls may return EINTR; those that SA_RESTART covers do not. Two
+ * threads in regions interrupt each other as native threads would, so what they share
+ * needs atomic operations.
  *
- * The value before; with nothing changed: -ENOTSUP: the scheduler has no slices
- * (c_slice), or cannot interrupt threads here: c_embed, SINGLE_THREAD, the portable
- * switch, static programs, ThreadSanitizer, sanitizers of clang, Valgrind; -EPERM: the
- * caller is no thread; -ENOMEM, -EFAULT as ustack_reserve(). As an argument an error is
- * 0. With 0 it may switch, if the slice is over; with 1 it does not.
+ * The frame of the signal is one of the thread's, 3 KiB with AVX-512. The image is
+ * reserved for functions with up to 2 KiB of frames below the caller's; deeper ones are
+ * interrupted if ustack_reserve() was called before. A signal handler of the program
+ * that runs in a region may be interrupted likewise, if it leaves the signal mask as it
+ * is. Protection keys (pkeys(7)) are not kept. A thread that was interrupted stays on
+ * its processor at least until it blocks by a call. In upreempt.c.
+ *
+ * Returns the value before; -ENOTSUP: the scheduler has no slices (c_slice), or cannot
+ * interrupt threads here: c_embed, SINGLE_THREAD, the portable switch, static programs,
+ * ThreadSanitizer, sanitizers of clang, Valgrind; -EPERM: the caller is no thread;
+ * -ENOMEM, -EFAULT as ustack_reserve().
+ * Switches, with 0, if the slice is over; with 1 it does not.
  */
 int ustack_preemptible(int on);
 
 enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
 
 /*
- * Names `u', for reports; NULL or "" takes the name away. A longer name is cut. The text
- * is copied. A thread without a name pays nothing. In uproc_name.c.
- * 0; -ENOMEM; -ESRCH: `u' has ended; -ENOTSUP: it is not on a processor (uproc.h).
+ * Names `u', for reports; NULL or "" takes the name away. A longer name than
+ * USTACK_NAME_MAX is cut. The text is copied. A thread without a name pays nothing.
+ * 0; -ENOMEM: no memory; -ESRCH: `u' has ended; -ENOTSUP: it is not on a processor
+ * (uproc.h).
  * Does not switch.
  */
 int ustack_name(struct ustack *u, const char *name);
 
 /*
- * The name of `u', at most size - 1 bytes and a 0.
- * 0; -ENOENT: it has none: the text is empty, if there is room for the 0; -ENOTSUP.
+ * Copies the name of `u' to `buffer', at most size - 1 bytes and a 0.
+ * 0; -ENOENT: it has none: the text is empty, if there is room for the 0; -ENOTSUP: as
+ * ustack_name().
  * Does not switch.
  */
 int ustack_get_name(const struct ustack *u, char *buffer, size_t size);

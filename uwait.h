@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait.h: waiters, the base of usync.c and unet.c, for primitives of your own, too. They
- * wait over any scheduler, and as native threads.
+ * uwait.h: waiters, the base of usync.c and unet.c, for primitives of your own, too.
+ * They wait over any scheduler, and as native threads. A wait can be ended from the same
+ * processor, from another one, by a thread of another scheduler, or by a native thread.
  *
  * Each thread that has waited here has a waiter, and so has each native thread. A waiter
  * pushes nodes to queues, under their locks, and blocks. It is granted once: when a node
@@ -25,10 +26,17 @@
  *		unlock the queue
  *	}
  *
- * From uwait_begin() on that is uwait_queue_up().
+ * From uwait_begin() on that is uwait_queue_up(). A thread that ends a wait takes the
+ * lock, gets the waiter from uwait_pop(), gives it what it waits for, and unlocks. Last
+ * of all it calls uwait_finish(): the waiter goes on, and may free the object.
  *
- * Nodes and waiters are on the heap: no other thread may follow a pointer to the stack of
- * a blocked one.
+ * A thread has one waiter, so no other wait may come between uwait_prepare() and
+ * uwait_block() or uwait_withdraw(). A native thread that will end waits announces that:
+ * rr_hold().
+ *
+ * Nodes and waiters are on the heap: no other thread may follow a pointer to the stack
+ * of a blocked one. Aborted threads leave their nodes in queues, so do not reuse the
+ * objects that they waited for.
  */
 #ifndef USCHED_WAIT_H
 #define USCHED_WAIT_H
@@ -100,7 +108,11 @@ struct uwait_more {
 	size_t               m_size;    /* of the room, bytes */
 } __attribute__((aligned(16)));
 
-/* 128 bytes of 64 bits. */
+/*
+ * A waiter. Primitives may use w_node, for a wait in one queue; w_thread, unless
+ * w_outside is set; w_name; and w_tag, a bit of the queue's, under its lock. It has 128
+ * bytes with 64 bits.
+ */
 struct uwaiter {
 	/* Owned by its native thread. */
 	struct ustack_attachment w_attachment;
@@ -146,68 +158,89 @@ struct uwait_lock {
 	uint32_t l_held;
 };
 
+/* Takes a lock that is held: a part of uwait_lock(). */
 void uwait_lock_slow(struct uwait_lock *l);
 
+/*
+ * Takes a lock. It spins: while its holder allocates memory, say, other processors are
+ * kept busy.
+ */
 static inline void uwait_lock(struct uwait_lock *l)
 {
 	if (__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE))
 		uwait_lock_slow(l);
 }
 
-/* False: it is held. */
+/*
+ * Takes a lock if it is open.
+ * True; false: it is held.
+ */
 static inline bool uwait_try_lock(struct uwait_lock *l)
 {
 	return !__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE);
 }
 
+/* Opens a lock. */
 static inline void uwait_unlock(struct uwait_lock *l)
 {
 	__atomic_store_n(&l->l_held, 0, __ATOMIC_RELEASE);
 }
 
 /*
- * The waiter of the calling thread or native thread. It is made if there is none, and
- * ends with the thread.
- * NULL: no memory.
+ * Returns the waiter of the calling thread or native thread. It is made if there is
+ * none, and ends with the thread. NULL: no memory.
  * Does not switch.
  */
 struct uwaiter *uwait_self(void);
 
-/* The w_name of the caller, a multiple of 8, without making a waiter. Does not switch. */
+/*
+ * Returns the w_name of the caller, a multiple of 8, without making a waiter. No two
+ * living threads or native threads have the same.
+ * Does not switch.
+ */
 uintptr_t uwait_name(void);
 
 /*
- * Reserves all that uwait_block() needs, so that cannot fail. *w is the caller's waiter.
- * 0; -ENOMEM: for a waiter, or for the thread's image; -ECANCELED; -ETIMEDOUT: the
- * deadline is 0 or less: the caller does not want to wait; -ENOTSUP: there is a deadline
- * and the scheduler has no events; -EFAULT as ustack_block().
+ * Reserves all that uwait_block() needs, so that cannot fail, if it is called in the
+ * same function or in a small callee. *w is the caller's waiter.
+ * 0; -ENOMEM: no memory for a waiter, or for the thread's image; -ECANCELED: the thread
+ * was cancelled, and is not shielded; -ETIMEDOUT: the deadline is 0 or less: the caller
+ * does not want to wait; -ENOTSUP: there is a deadline and the scheduler has no events;
+ * -EFAULT as ustack_block().
  * Does not switch.
  */
 int uwait_prepare(struct uwaiter **w, int64_t deadline);
 
-/* As uwait_prepare(), for a wait that the kernel or a native thread will end. */
+/*
+ * As uwait_prepare(), for a wait that the kernel or a native thread will end. The thread
+ * is not taken for deadlocked. It needs events even without a deadline.
+ */
 int uwait_prepare_outside(struct uwaiter **w, int64_t deadline);
 
 /*
- * As one of the two, but reserves no image, so the thread gets the smallest that will do.
- * uwait_block() may fail with -ENOMEM, which has to do no more harm than a deadline.
- * The caller's waiter; or uwait_error() is an error. No pointer to a local is passed, so
- * what the caller calls last can be a jump, and its frame gone.
+ * As one of the two, except that it reserves no image, so the thread gets the smallest
+ * that will do. uwait_block() may fail with -ENOMEM then, which has to do no more harm
+ * than a deadline. No pointer to a local is passed, so what the caller calls last can be
+ * a jump, and its frame gone.
+ * Returns the caller's waiter, or an error: see uwait_error().
  */
 struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside);
 
 enum { UWAIT_ERRORS = 4095 };           /* the largest of errno, as the kernel has it */
 
-/* Errors of calls that return waiters: a negative errno value, or 0 for a waiter. */
+/*
+ * Returns the error that is in place of a waiter, a negative errno value, or 0 for a
+ * waiter.
+ */
 static inline int uwait_error(const struct uwaiter *w)
 {
 	return (uintptr_t)w >= (uintptr_t)-(intptr_t)UWAIT_ERRORS ? (int)(intptr_t)w : 0;
 }
 
 /*
- * For reports: notes the object of the prepared wait, or NULL, and the return address of
- * the public call: __builtin_return_address(0) in a function that is UWAIT_CALL, so not
- * inlined. Without a note the report says "a grant".
+ * Notes, for reports, the object of the prepared wait, or NULL, and the return address
+ * of the public call: __builtin_return_address(0) in a function that is UWAIT_CALL, so
+ * not inlined. Without a note the report says "a grant".
  */
 static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 			      const void *object, const void *where)
@@ -220,15 +253,17 @@ static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 #define UWAIT_CALL __attribute__((noinline))
 
 /*
- * The events that will end the prepared wait: those of the thread's dispatcher. A native
- * thread has events of its own, made if there are none, and waits for those.
- * 0; -ENOMEM.
- * After uwait_prepare_outside(). Does not switch.
+ * Sets *e to the events that will end the prepared wait: those of the thread's
+ * dispatcher. A native thread has events of its own, made if there are none, and waits
+ * for those.
+ * 0; -ENOMEM: no memory.
+ * Does not switch. After uwait_prepare_outside().
  */
 int uwait_events(struct uwaiter *w, struct uevents **e);
 
 /*
- * Memory for nodes, at least `size' bytes, aligned to 16, owned by `w'. NULL: no memory.
+ * Returns memory for nodes, at least `size' bytes, aligned to 16, owned by `w'. NULL: no
+ * memory.
  * Not while `w' waits.
  */
 void *uwait_room(struct uwaiter *w, size_t size);
@@ -246,19 +281,21 @@ void uwait_begin(struct uwaiter *w);
 void uwait_begin_awake(struct uwaiter *w);
 
 /*
- * After uwait_begin_awake() and the unlock: waits for some microseconds without a block,
+ * Waits for some microseconds without a block, after uwait_begin_awake() and the unlock,
  * if the scheduler has nothing else to do. Then a grant costs no wake.
- * True: the wait was granted, w_result is the result, and it is over. False: it goes on
- * as after uwait_begin(), and the caller calls uwait_block().
+ * Returns true: the wait was granted, w_result is the result, and it is over; false: it
+ * goes on as after uwait_begin(), and the caller calls uwait_block().
  * Does not switch.
  */
 bool uwait_linger(struct uwaiter *w);
 
 /*
- * Blocks until the wait has been granted. Nodes that were not popped are still in their
- * queues then. The result of the grant; -ETIMEDOUT; -ECANCELED; -ENOMEM: the frames are
- * much deeper than those of uwait_prepare() were, or it was uwait_prepare_lean(), and
- * there is no image for them.
+ * Blocks until the wait has been granted. After an error, too, the wait has ended. Nodes
+ * that were not popped are still in their queues then.
+ * Returns the result of the grant, at least 0; -ETIMEDOUT: the deadline has come;
+ * -ECANCELED: the thread was cancelled; -ENOMEM: the frames are much deeper than those
+ * of uwait_prepare() were, or it was uwait_prepare_lean(), and there is no image for
+ * them.
  * Switches.
  */
 int uwait_block(struct uwaiter *w);
@@ -266,29 +303,34 @@ int uwait_block(struct uwaiter *w);
 /*
  * Has `w' wait in one queue, under its lock: begins, pushes w_node, releases the lock,
  * and blocks. After an error it takes out the node, under the lock.
- * As uwait_block(). Switches.
+ * Returns what uwait_block() returns.
+ * Switches.
  */
 int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 
-/* As uwait_queue_up(), before all others in the queue. Switches. */
+/*
+ * As uwait_queue_up(), before all others in the queue.
+ * Switches.
+ */
 int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 
 /*
- * Ends a wait that the caller has begun and not blocked in. False: it is claimed, and
- * uwait_block() will return at once.
+ * Ends a wait that the caller has begun and not blocked in.
+ * Returns false if it is claimed: uwait_block() must follow, and returns at once.
  */
 bool uwait_withdraw(struct uwaiter *w);
 
 /*
- * ustack_join_value() with a deadline, by a thread; `value' may be NULL. `where' is in
- * the call, for reports.
+ * Joins `u' as ustack_join_value(), by a thread, with a deadline; `value' may be NULL.
+ * `where' is in the call, for reports.
+ * Returns what ustack_join() returns.
  * Switches.
  */
 int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline);
 
 /*
- * Scopes: what ends the waits of all threads and native threads in it.
- * usync_scope_create() makes them.
+ * A scope: it ends the waits of all threads and native threads in it.
+ * usync_scope_create() makes them. p_left is called for each member that leaves.
  */
 struct uwait_scope {
 	struct uwait_lock  p_lock;
@@ -298,7 +340,7 @@ struct uwait_scope {
 	void             (*p_left)(struct uwait_member *m);     /* frees it */
 };
 
-/* In a scope; on the heap. */
+/* A member of a scope; on the heap. */
 struct uwait_member {
 	struct uwait_node    e_node;    /* first; in p_members */
 	struct uwait_scope  *e_scope;
@@ -309,22 +351,28 @@ struct uwait_member {
 };
 
 /*
- * The caller enters `p' as `m'. From now on its waits end when `p' does.
- * 0; -ENOMEM; -ENOTSUP: `p' has a deadline and the scheduler no timers.
+ * Has the caller enter `p' as `m'. From now on its waits end when `p' does.
+ * 0; -ENOMEM: no memory; -ENOTSUP: `p' has a deadline and the scheduler no timers.
  * Does not switch.
  */
 int uwait_enter(struct uwait_scope *p, struct uwait_member *m);
 
-/* The caller leaves the scope that it entered last. -EPERM: it is in none. */
+/*
+ * Has the caller leave the scope that it entered last.
+ * 0; -EPERM: it is in none.
+ * Does not switch.
+ */
 int uwait_leave(void);
 
 /*
- * Ends the waits of up to `n' members, which are told of the end of `p': p_ended was set
- * before. False: there are no more of them. From any native thread.
+ * Ends the waits of up to `n' members, which are told of the end of `p': one caller has
+ * set p_ended before.
+ * Returns whether there may be more of them.
+ * From any native thread. Does not switch.
  */
 bool uwait_end_some(struct uwait_scope *p, unsigned n);
 
-/* What ends waits in `p': -ECANCELED, -ETIMEDOUT; 0: nothing does, yet. */
+/* Returns what ends waits in `p', -ECANCELED or -ETIMEDOUT; 0: nothing does, yet. */
 int uwait_scope_error(const struct uwait_scope *p);
 
 /*
@@ -340,32 +388,39 @@ void uwait__forked(void);
 bool uwait_shield(struct uwaiter *w, bool on);
 
 /*
- * Claims the wait of `w' for the caller to end. False: it does not wait, or is claimed.
- * Until uwait_finish() the waiter stays, so its nodes can be written to.
- * Under the lock of a queue in which `w' has a node; or from its own native thread.
- * Does not switch.
+ * Claims the wait of `w' for the caller to end. Until uwait_finish() the waiter stays,
+ * so its nodes can be written to.
+ * Returns false if it does not wait, or is claimed.
+ * Does not switch. Under the lock of a queue in which `w' has a node, or from its own
+ * native thread.
  */
 bool uwait_claim(struct uwaiter *w);
 
 /*
- * Whether `w', which the caller has claimed, is of another processor, or of none. Does
- * not switch.
+ * Returns whether `w', which the caller has claimed, is of another processor, or of
+ * none. Does not switch.
  */
 bool uwait_is_far(const struct uwaiter *w);
 
 /*
- * Has uwait_block() return `result', at least 0; or uwait_linger() true. From any native
- * thread. Does not switch.
+ * Has uwait_block() return `result', at least 0; or uwait_linger() true. After
+ * uwait_claim() or uwait_pop(), which claims.
+ * From any native thread. Does not switch.
  */
 void uwait_finish(struct uwaiter *w, int result);
 
-/* Queues: all under the queue's lock. */
+/* Queues. All calls are made under the lock that belongs to the queue. */
+
+/* Puts `n' at the end. */
 void uwait_push(struct uwait_queue *q, struct uwait_node *n);
-void uwait_remove(struct uwait_queue *q, struct uwait_node *n);  /* if it is in q */
+
+/* Takes `n' out, if it is in `q'. */
+void uwait_remove(struct uwait_queue *q, struct uwait_node *n);
 
 /*
- * Takes out the first whose waiter can be claimed, of w_nodes or of places. NULL: there
- * is none.
+ * Takes out the first node whose waiter can be claimed, of a queue of w_nodes or of
+ * places, and the nodes before it.
+ * Returns the waiter or the place; NULL: there is none.
  */
 struct uwaiter *uwait_pop(struct uwait_queue *q);
 struct uwait_place *uwait_pop_place(struct uwait_queue *q);
@@ -374,7 +429,7 @@ struct uwait_place *uwait_pop_place(struct uwait_queue *q);
 extern const struct ustack_attachment_ops uwait__ops
 	__attribute__((visibility("hidden")));
 
-/* The waiter of a w_node. */
+/* Returns the waiter of a w_node. */
 static inline struct uwaiter *uwait_of(struct uwait_node *n)
 {
 	return (struct uwaiter *)(void *)((char *)n - offsetof(struct uwaiter, w_node));

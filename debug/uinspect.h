@@ -14,24 +14,28 @@
  *	thread 0x7f18, processor 0.1, mutex 0x5590, held by thread 0x7f20 "south"
  *
  * Threads with the same function, state and calls are one group, the largest first.
- * Addresses are for addr2line, as in the report of a deadlock. The state is
+ * Addresses are in memory, then in the file, for addr2line(1), with the function if the
+ * file has a symbol table; that of a call is its last byte. Processor 0.1 is the second
+ * one of the first scheduler. An outsider, as a holder, is a native thread, a thread of
+ * another dispatcher, or one that has ended. The state is
  *
- *	new         it has not run yet
- *	ready       it could run, and others run before it
- *	woken       its wait is over, and the wake is on the way
- *	waits for   and what: an object and, as far as that is known, its holder; or a
- *	            thread that it joins
+ *   new         It has not run yet.
+ *   ready       It could run, and others run before it.
+ *   woken       Its wait is over, and the wake is on the way.
+ *   waits for   And what: an object and, as far as that is known, its holder; or a
+ *               thread that it joins.
  *
  * A processor is asked in pieces of 256 threads or a third of a millisecond, between
  * which its threads run: a thread of the library's visits them (uframes.h). So each is
  * shown as it is at one time, but not all at the same time: what a thread joins may be
- * missing that has begun to since. A processor that does not answer for a second is kept
- * by a thread that computes, or blocks natively. That is said, with this thread and its
- * calls after uinspect_install(), and its other threads are only counted. With less than
- * USTACK_VISIT_ROOM below the top of a thread, its last call is shown and no more.
+ * missing that has begun to since. A processor that sleeps is woken. One that does not
+ * answer for a second is kept by a thread that computes, or blocks natively. That is
+ * said, with this thread and its calls after uinspect_install(), and its other threads
+ * are only counted. With less than USTACK_VISIT_ROOM below the top of a thread, its last
+ * call is shown and no more.
  *
- * Names are those of ustack_name(). Readers from outside of the process find them, as all
- * else, through usched__layout: see private/layout.h.
+ * Names are those of ustack_name(). Readers from outside of the process find them, as
+ * all else, through usched__layout: see private/layout.h.
  */
 #ifndef USCHED_INSPECT_H
 #define USCHED_INSPECT_H
@@ -47,21 +51,24 @@ enum {
 
 /*
  * Writes all threads to the descriptor `fd', which waits natively. `how' is a sum of the
- * constants above, or 0.
- * 0; -ENOMEM: or some threads were left out, which the text counts; -EAGAIN: no more
- * native threads; an error of write(2).
- * From a thread: switches, and may not be cancelled. With c_embed, from a thread, or from
- * a native thread while the loop runs.
+ * constants above, or 0. The threads of a scheduler with c_embed are shown if its loop
+ * runs meanwhile. Destroying a scheduler waits while it is looked at.
+ * 0; -ENOMEM: no memory; or some threads were left out, which the text counts; -EAGAIN:
+ * no more native threads; or an error of write(2).
+ * From a thread: switches, and may not be cancelled. From a native thread: blocks that.
  */
 int uinspect_dump(int fd, unsigned how);
 
 /*
- * Makes a native thread that dumps to standard error whenever the signal `sig' comes, for
- * example SIGQUIT, also while no processor answers. The handler only wakes it. From then
- * on all dumps send that signal to the native threads of processors that do not answer,
- * to ask for the thread that runs there, and its calls.
+ * Makes a native thread that dumps to standard error whenever the signal `sig' comes,
+ * for example SIGQUIT, also while no processor answers. The handler only wakes it. From
+ * then on all dumps send that signal to the native threads of processors that do not
+ * answer, to ask for the thread that runs there, and its calls; with the portable switch
+ * these are not known. So a system call in which a thread blocks natively may fail with
+ * EINTR, where SA_RESTART does not cover it. In the child of a fork that native thread
+ * is missing.
  * 0; -EINVAL: no such signal; -EAGAIN: no more native threads; -ENOTSUP: SINGLE_THREAD.
- * Does not switch. In the child of a fork that native thread is missing.
+ * Does not switch.
  */
 int uinspect_install(int sig);
 
@@ -76,10 +83,11 @@ void uinspect__forked(void);
  *	# TYPE usched_parks_total counter
  *	usched_parks_total{scheduler="0",processor="0"} 1234
  *
- * Units are bytes. Schedulers are numbered in the order in which they were created; when
- * the last one was destroyed, the next one gets its number, and counts from 0.
- * The processors are not asked: it works while they compute, block or sleep.
- * 0; -ENOMEM; an error of write(2).
+ * Units are bytes and seconds. Schedulers are numbered in the order in which they were
+ * created, and not as in a dump; when the last one was destroyed, the next one gets its
+ * number, and counts from 0. The processors are not asked: it works while they compute,
+ * block or sleep.
+ * 0; -ENOMEM: no memory; or an error of write(2).
  * Does not switch.
  */
 int uinspect_metrics(int fd);

@@ -3,19 +3,29 @@
  * uoverflow.h: a message when a thread outgrows its stack, before the process dies.
  *
  * Below each stack is a guard, so an overflow is a SIGSEGV. With this module there is a
- * message on standard error first,
+ * message on standard error first (here lines are broken),
  *
- *   usched: stack overflow: thread 0x7f.., function 0x55.., stack of 262144 bytes at ..
- *   usched:   thread 0x7f.. "client 7", function 0x55.. (server+0x12f0 handler), at
- *   usched:   0x55.. (server+0x130a parse)
+ *	usched: stack overflow: thread 0x7f36ea568040, function 0x55717a86c1cb,
+ *		stack of 262144 bytes at 0x7f36ec5b0000;
+ *		c_stack_size of struct usched_conf sets it
+ *	usched:   thread 0x7f36ea568040 "client 7",
+ *		function 0x55717a86c1cb (server+0x11cb handler), at
+ *	usched:   0x55717a86c09c (server+0x109c parse)
+ *	usched:   and 1170 more
+ *	usched:   0x55717a86c1d9 (server+0x11d9 handler)
  *
- * and more calls, the innermost and the outermost. A handler on an alternate stack writes
- * it. Every other fault goes to the previous handler, or has its default effect. The
+ * with the eight innermost and the eight outermost calls, except with the portable
+ * switch. A thread with a stack of its own has "own stack" there; its coroutines are on
+ * stacks of c_stack_size. A handler on an alternate stack writes the message. The
  * library does not need this module.
  *
- * A fault is an overflow if it is in the guard below the stack of the running thread. A
- * frame larger than the guard may step over it, into another stack: with
- * -fstack-clash-protection compilers touch each page of such a frame in turn.
+ * A fault is an overflow if it is in the guard below the stack of the thread that runs
+ * on this native thread; a stray pointer into that range counts, too. Then the process
+ * dies by SIGSEGV, at the instruction that met the guard, and earlier handlers are not
+ * called. Every other fault goes to the previous handler, with its mask and flags, but
+ * on the alternate stack, of 64 KiB besides what the system puts there; or it has its
+ * default effect. To see overflows, too, install a handler after uoverflow_install(),
+ * and have it call the one that was there.
  */
 #ifndef USCHED_OVERFLOW_H
 #define USCHED_OVERFLOW_H
@@ -26,17 +36,18 @@ extern "C" {
 
 /*
  * Installs the handler of SIGSEGV and SIGBUS for the process, and an alternate stack for
- * the calling native thread. Processors have theirs, also those made before. A further
- * call does no more than uoverflow_stack().
- * 0; as uoverflow_stack().
+ * the calling native thread. Processors have theirs whenever the module is linked, also
+ * those made before. A further call does no more than uoverflow_stack().
+ * 0, or an error as uoverflow_stack().
  * From any native thread. Does not switch.
  */
 int uoverflow_install(void);
 
 /*
- * Gives the calling native thread an alternate stack, if it has none, until its end. For
- * native threads that call usched_run(), or run a processor (c_embed).
- * 0; -ENOMEM; -EAGAIN: no more keys of native threads.
+ * Gives the calling native thread an alternate stack, if it has none, until its end: for
+ * native threads that call usched_run(), rr_run() or ll_run(), and not
+ * uoverflow_install().
+ * 0; -ENOMEM: no memory; -EAGAIN: no more keys of native threads.
  * Does not switch.
  */
 int uoverflow_stack(void);

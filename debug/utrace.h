@@ -21,7 +21,8 @@
  *
  * Each processor begins and ends at its next look, which comes after 64 dispatches or
  * half a millisecond at most; one that is parked does so when it is unparked. Threads
- * that began before are seen from their next switch on.
+ * that began before are seen from their next switch on. A wake of a thread that does not
+ * wait is no event.
  *
  * The same events are USDT probes for perf and bpftrace, of the provider "usched", with
  * one semaphore: tracing is on while one of them is attached.
@@ -30,7 +31,7 @@
  *	start(thread, function) end(thread) evict(thread, bytes) load(thread, bytes)
  *
  * A program that compiles in no utrace.c, or is linked with libusched.a and calls nothing
- * of this file, cannot be traced.
+ * of this file, cannot be traced; -uutrace_start has the linker take it in.
  */
 #ifndef USCHED_TRACE_H
 #define USCHED_TRACE_H
@@ -45,38 +46,43 @@ extern "C" {
 #endif
 
 /*
- * Has all processors of the process trace, also those that are created later. `events' is
- * the number that a ring has room for, rounded up to a power of two; 0: 65,536. Each is
- * 32 bytes, of address space until it is written. A processor keeps its first ring, and
- * that size, until its scheduler is destroyed.
- * 0; -EINVAL: more than UTRACE_EVENTS_MAX; -ENOMEM: then nothing is traced.
+ * Has all processors of the process trace, also those that are created later. `events'
+ * is the number that a ring has room for, rounded up to a power of two; 0: 65,536. Each
+ * is 32 bytes, of address space until it is written; the oldest are overwritten. A
+ * processor keeps its first ring, and that size, until its scheduler is destroyed.
+ * 0; -EINVAL: more than UTRACE_EVENTS_MAX; -ENOMEM: no memory, and nothing is traced.
  * From any native thread, or a thread. Does not switch.
  */
 int utrace_start(size_t events);
 
 enum { UTRACE_EVENTS_MAX = 1 << 26 };
 
-/* Ends what utrace_start() began. 0. Does not switch. */
+/*
+ * Ends what utrace_start() began.
+ * 0.
+ * From any native thread, or a thread. Does not switch.
+ */
 int utrace_stop(void);
 
 /*
  * Writes what is in the rings since the last start to the descriptor `fd', which waits
  * natively, as a file that `uthreads trace FILE' makes JSON trace events of: with a track
- * for each thread and each processor, and arrows from wakes to runs. Also while
- * processors trace.
- * 0; -ENOMEM; an error of write(2).
+ * for each thread and each processor, and arrows from wakes to runs. Names are those that
+ * threads have now. Also while processors trace.
+ * 0; -ENOMEM: no memory; or an error of write(2).
  * From any native thread, or a thread. Does not switch.
  */
 int utrace_write(int fd);
 
 /*
  * Keeps beside the record of each thread when and where it was started and since when it
- * is blocked, or with `on' 0 no longer: for uinspect_dump() and uthreads. And, for
+ * is blocked, or with `on' 0 no longer: for uinspect_dump() and uthreads(1). And, for
  * uinspect_metrics(), how long threads take from runnable to running. Begins and ends as
- * a trace does.
- * It takes 2 ms to begin, 160 MiB of address space, and 80 bytes of memory for a thread;
- * 4 million threads at most.
- * 1: it was on; 0; -ENOMEM.
+ * a trace does. Of threads from before, the creation is not known, and the last block
+ * once they block again. It takes 2 ms to begin, 160 MiB of address space, and 80 bytes
+ * of memory for a thread; 4 million threads at most. Switches cost more than in a trace
+ * without it.
+ * 1: it was on; 0: it was off; -ENOMEM: no memory.
  * From any native thread, or a thread. Does not switch.
  */
 int utrace_keep(int on);
@@ -122,7 +128,7 @@ struct utrace_event {
 
 enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
-/* Private from here on, but for readers of the memory: see private/layout.h. */
+/* Private from here on, except for readers of the memory: private/layout.h. */
 
 #define UTRACE_PRIVATE __attribute__((visibility("hidden")))
 
@@ -216,7 +222,7 @@ struct utrace_ring {
 
 	/* Of the processor's native thread. */
 	struct uproc        *g_proc;
-	struct ustack       *g_slot;    /* what is in the slot, but for s_next */
+	struct ustack       *g_slot;    /* what is in the slot, except s_next */
 	uint64_t             g_time;    /* of the last event, */
 	uint64_t             g_began;   /* and of the last start */
 	uint64_t             g_preempted;
