@@ -83,7 +83,7 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 core    := $(basename $(wildcard u*.c) rr.c ll.c)
 modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
 headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
-pages   := $(wildcard doc/*.[137])
+pages   := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
 viewer  := $(wildcard tools/usched_view/*.py)
 tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 
@@ -104,7 +104,7 @@ headers   += tls/utls.h
 libraries += $(tls)
 names     += libusched-tls
 else
-pages     := $(filter-out doc/utls.3,$(pages))
+pages     := $(filter-out $(B)/doc/utls.3,$(pages))
 endif
 # Apart, as programs are to be run by it. Its own calls of what it stands for are libc's.
 posix       := $(B)/libusched-posix.a $(B)/libusched-posix.so.$(version)
@@ -425,13 +425,26 @@ matrix:
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
 
+# Section 3 of the manual, from the comments in the headers.
+man_page = @mkdir -p $(@D) && awk -f scripts/man.awk $< $(filter %.in,$^) >$@
+
+$(B)/doc/%.3: %.h doc/%.3.in scripts/man.awk
+	$(man_page)
+
+$(B)/doc/%.3: debug/%.h doc/%.3.in scripts/man.awk
+	$(man_page)
+
+$(B)/doc/%.3: tls/%.h doc/%.3.in scripts/man.awk
+	$(man_page)
+
 # The other names in a manual page: each gets a link to the page.
 aliases = awk '/^\.Sh/ { on = $$2 == "NAME" || $$2 == "SYNOPSIS" } \
 	on && /^\.(Nm|Fn|Fo) [a-z]/ && !seen[$$2]++ { print $$2 }'
 # for_aliases COMMAND: runs it with $$page, $$section and $$alias set.
 for_aliases = for page in $(pages); do \
+		names=$$($(aliases) $$page); \
 		section=$${page\#\#*.} page=$${page\#\#*/}; \
-		for alias in $$($(aliases) doc/$$page); do \
+		for alias in $$names; do \
 			[ $$alias.$$section = $$page ] || $1 || exit 1; done; done
 
 # Where gdb looks for what goes with a library, if $(datadir) is its own.
@@ -439,7 +452,7 @@ auto_load = $(datadir)/gdb/auto-load$(libdir)
 
 folders = $(sort $(filter-out .,$(patsubst %/,%,$(dir $(headers)))))
 
-install: $(libraries) locks
+install: $(libraries) locks $(pages)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(libdir)/usched \
 		$(addprefix $(DESTDIR)$(includedir)/usched/,. $(folders)) \
 		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
@@ -471,7 +484,7 @@ install: $(libraries) locks
 		install -m 644 $$page $(DESTDIR)$(mandir)/man$${page##*.} || exit 1; done
 	$(call for_aliases,ln -sf $$page $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 
-uninstall:
+uninstall: $(pages)
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
 		$(names:%=%.so.$(abi)) $(names:%=%.so) \
 		$(names:lib%=pkgconfig/%.pc) usched/ulocks.so)

@@ -3,8 +3,8 @@
 #
 # Do the documents and the code say the same? Checks that
 #
-#  - every public function is in the NAME or SYNOPSIS of its header's manual page, and has
-#    a heading or an item there;
+#  - scripts/man.awk makes a manual page of each public header, so each public function has
+#    a comment;
 #  - every function that a document names is in a header;
 #  - in the manual pages what begins with #include compiles, unless a line is "...";
 #  - the README and doc/comparison.md have the same table of other systems;
@@ -19,82 +19,26 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
-public='ustack.h usched.h uimage.h uproc.h debug/uframes.h rr.h ll.h uevents.h uwait.h usync.h'
-public="$public unet.h ubuf.h uoffload.h debug/uoverflow.h upreempt.h debug/uinspect.h debug/ustall.h debug/utrace.h uco.h tls/utls.h"
-pages='doc/usched.7 doc/ustack.3 doc/rr.3 doc/ll.3 doc/usched.3 doc/uproc.3 doc/uimage.3'
-pages="$pages doc/uevents.3 doc/uwait.3 doc/usync.3 doc/unet.3 doc/uoffload.3 doc/uframes.3"
-pages="$pages doc/uoverflow.3 doc/upreempt.3 doc/uinspect.3 doc/ustall.3 doc/utrace.3 doc/uco.3 doc/ubuf.3"
-pages="$pages doc/utls.3 doc/uthreads.1 doc/uposix.7 doc/usched-run.1"
+pages=$(echo doc/*.[17] doc/*.3.in)
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
 name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|utrace|uco|utls)_[a-z_]*[a-z]|uoffload|upreempt)"
 
 examples=0
 
-# A header without its comments and what is in braces, but for those of extern "C".
-outline() {
-	awk '
-	{ text = text $0 "\n" }
-	END {
-		sub(/extern "C" \{/, "", text)
-		while (i = index(text, "/*")) {
-			rest = substr(text, i + 2)
-			text = substr(text, 1, i - 1) " " \
-				substr(rest, index(rest, "*/") + 2)
-		}
-		for (i = 1; i <= length(text); i++) {
-			c = substr(text, i, 1)
-			if (c == "{")
-				depth++
-			if (depth == 0)
-				printf "%s", c
-			if (c == "}" && depth > 0)
-				depth--
-		}
-	}' "$1"
-}
-
-# The names of functions, and of types of functions, that a header declares.
-declared() {
-	outline "$1" | grep -v '^#' | grep -oE "(^|[^a-zA-Z0-9_])$name\(" |
-		grep -oE "$name" | sort -u
-}
-
-# mdoc lines, a word to a line, of the NAME and SYNOPSIS of a manual page.
-synopsis() {
-	awk '/^\.Sh/ { on = $2 == "NAME" || $2 == "SYNOPSIS" }
-	     on && /^\.(Nm|Fn|Fo) / { print $2 }' "$1" | sort -u
-}
-
-# What a manual page explains: it is in the head of an item or of a section there.
-explained() {
-	awk '/^\.Sh/ { on = $2 != "NAME" && $2 != "SYNOPSIS" }
-	     on && /^\.(It|Ss) / {
-		for (i = 2; i < NF; i++)
-			if ($i == "Fn")
-				print $(i + 1)
-	     }' "$1" | sort -u
-}
-
-for header in $public; do
-	page=${header##*/}
-	page=doc/${page%.h}.3
-	declared "$header" | grep -v '__' >"$dir/${header##*/}"  # those are private
-	synopsis "$page" >"$dir/synopsis"
-	explained "$page" >"$dir/explained"
-	[ -s "$dir/${header##*/}" ] || fail "$header: no functions found"
-	while read -r function; do
-		grep -qx "$function" "$dir/synopsis" ||
-			fail "$function() of $header is not in the SYNOPSIS of $page"
-		grep -qx "$function" "$dir/explained" ||
-			fail "$function() of $header has no item in $page"
-	done <"$dir/${header##*/}"
+mkdir "$dir/man"
+for page in doc/*.3.in; do
+	made=$(basename "$page" .3.in)
+	header=$(ls "$made.h" "debug/$made.h" "tls/$made.h" 2>/dev/null)
+	awk -f scripts/man.awk "$header" "$page" >"$dir/man/$made.3" || fail "$page: no page"
 done
-
-cat "$dir"/*.h >"$dir/functions"
-for header in *.h arch/*.h debug/*.h tls/utls.h; do
-	declared "$header"
-done >"$dir/known"
+for header in $(of_make headers) tls/utls.h; do
+	case $header in arch/* | posix/* | *.hh) continue ;; esac
+	[ -f "doc/$(basename "$header" .h).3.in" ] || fail "$header has no manual page"
+done
+grep -ohE "^.Nm $name" "$dir"/man/*.3 | sort -u >"$dir/functions"
+grep -hvE '^( \*|/\*|#)' *.h arch/*.h debug/*.h tls/utls.h | grep -oE "(^|[*[:space:]])$name\(" |
+	grep -oE "$name" >"$dir/known"
 for document in $pages $texts; do
 	case $document in *\**) continue ;; esac        # there is none like that
 	if [ ! -f "$document" ]; then
@@ -169,6 +113,7 @@ head -n 1 packaging/debian/changelog | grep -qF "usched ($version-" ||
 	fail "packaging/debian/changelog does not begin with $version"
 
 for page in $pages; do
+	page=${page%.in}
 	name=$(basename "${page%.*}")
 	case $name in
 	u*)	# shellcheck disable=SC2086
@@ -179,12 +124,11 @@ done
 
 if command -v mandoc >/dev/null; then
 	opening=$(printf '\342\200\230') closing=$(printf '\342\200\231')
-	for page in $pages; do
+	for page in doc/*.[17] "$dir"/man/*.3; do
 		! mandoc -Tutf8 "$page" | grep -n "${opening}[^$closing]*$opening" >&2 ||
 			fail "$page: a quote inside another one"
 	done
-	# shellcheck disable=SC2086
-	mandoc -Tlint -Wwarning $pages >&2 || fail "mandoc complains"
+	mandoc -Tlint -Wwarning doc/*.[17] "$dir"/man/*.3 >&2 || fail "mandoc complains"
 else
 	note "mandoc is not installed: manual pages not checked"
 fi

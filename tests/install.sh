@@ -288,9 +288,10 @@ fi
 tool=$dir/dest/opt/usched/bin/uthreads
 others=$(find "$dir/dest" -type f ! -perm 644 ! -path "$tool")
 [ -z "$others" ] || fail "not of mode 644: $others"
-for page in doc/*.[137]; do
+for page in doc/*.[17] doc/*.3.in; do
 	case $page in           # with TLS=1, POSIX=1
-	doc/utls.3 | doc/uposix.7 | doc/usched-run.1) continue ;;
+	doc/utls.3.in | doc/uposix.7 | doc/usched-run.1) continue ;;
+	*.in) page=$dir/build/${page%.in} ;;
 	esac
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"

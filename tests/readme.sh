@@ -40,9 +40,9 @@ program_of() {
 }
 
 build_pages() {
-	for page in $(grep -l '^cc .*arch/x86_64' doc/*.[137]); do
+	for page in $(grep -l '^cc .*arch/x86_64' doc/*.[17] doc/*.3.in); do
 		case $page in
-		*/usched.7) program_of doc/unet.3 ;;    # it names no program
+		*/usched.7) program_of doc/unet.3.in ;; # it names no program
 		*)          program_of "$page" ;;
 		esac >"$dir/prog.c"
 		rm -f "$dir"/objects/*prog.c.o
@@ -51,7 +51,7 @@ build_pages() {
 		build "$command" "$dir/prog.c" "$dir/prog" || continue
 		count=$((count + 1))
 		case $page in
-		*/unet.3 | */usched.7) continue ;;      # a server, as that of the README
+		*/unet.3.in | */usched.7) continue ;;      # a server, as that of the README
 		esac
 		limited "$dir/prog" >/dev/null 2>"$dir/log" ||
 			fail "$page, $compiler $way: status $?"

@@ -86,7 +86,7 @@ rate 'comments in C'
 files '*.sh' '*.py' '*.lib' Makefile '*.mk' .ci/run >"$dir/scripts"
 each shell_comments <"$dir/scripts" >"$dir/text"
 rate 'comments in scripts'
-files '*.md' '*.1' '*.3' '*.7' >"$dir/documents"
+files '*.md' '*.1' '*.3.in' '*.7' >"$dir/documents"
 each as_it_is <"$dir/documents" >"$dir/text"
 rate documents
 
