@@ -121,9 +121,9 @@ programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.set
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 coroutines := pingpong create walk clone
-single   := coroutine slow slice waits uneven requests late contend channel after simulate inspect outside
+single   := coroutine uneven requests channel simulate
 programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
-programs += $(coroutines:%=$(B)/bench/%-co)
+programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
 # Examples that need a library: NAME:HEADER:OPTIONS, commas for spaces. The others need C.
@@ -301,6 +301,9 @@ $(B)/bench/requests-steal $(B)/bench/requests-slice: bench/requests.c $(static) 
 $(coroutines:%=$(B)/bench/%-co): $(B)/bench/%-co: bench/coroutine.c $(static) $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) -DWORKLOAD=$* $(LDFLAGS) -o $@ $< $(static) $(libs)
+
+$(B)/bench/measure: $(B)/bench/measure.o $(B)/bench/measure_many.o $(static)
+	$(link) $(static) $(libs)
 
 $(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
 	@mkdir -p $(@D)

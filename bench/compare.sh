@@ -354,8 +354,8 @@ part_memory() {
 part_even() {
 	pinned=
 	series late <<-END
-	p50 bench/late 500 4 1000
-	p99 bench/late 990 4 1000
+	p50 bench/measure late 500 4 1000
+	p99 bench/measure late 990 4 1000
 	END
 	aim 'timer beside four threads that compute 1 ms: ms late, median' 6 p50 1
 	aim 'timer beside four threads that compute 1 ms: ms late, 99 %' 12 p99 1
@@ -375,8 +375,8 @@ part_even() {
 	served=
 	for held in 0 200; do
 		series "contend $held" <<-END
-		usync bench/contend usync $held 500
-		pthread bench/contend pthread $held 500
+		usync bench/measure contend usync $held 500
+		pthread bench/measure contend pthread $held 500
 		END
 	done
 	values=$tmp/values/'contend 0'
@@ -395,9 +395,9 @@ part_even() {
 	END
 	aim 'simulated, 16 processors: us, 99 %' 700 all 1
 	series after <<-END
-	many bench/after 1000000 1024
-	deep bench/after 4000 65536
-	both bench/after 1000000 1024 4000 65536
+	many bench/measure after 10 1000000 1024
+	deep bench/measure after 10 4000 65536
+	both bench/measure after 10 1000000 1024 4000 65536
 	END
 	aim 'memory after 1,000,000 threads of 1 KiB / before' 1.3 many 1
 	aim 'memory after 4,000 threads of 64 KiB / before' 1.3 deep 1

@@ -16,8 +16,8 @@ peers/cxx20-cycle-lifo peers/go-cycle peers/rust-cycle-tokio peers/boost-pingpon
 peers/rust-pingpong-corosensei peers/cxx20-create peers/rust-counters-corosensei
 peers/cxx20-counters bench/pingpong-co bench/walk-co bench/clone-co
 peers/minicoro-pingpong peers/boost-pingpong-coroutine2 peers/c-walk-calls
-peers/chez-clone peers/c-ring-best peers/c-ring-worst bench/late bench/uneven
-peers/go-uneven bench/contend bench/channel peers/go-channel bench/simulate bench/after'
+peers/chez-clone peers/c-ring-best peers/c-ring-worst bench/measure bench/uneven
+peers/go-uneven bench/channel peers/go-channel bench/simulate'
 # shellcheck source=tests/fakes
 . tests/fakes
 
@@ -542,18 +542,18 @@ requests_say() {
 # A part that is run by name only.
 test_even() {
 	says <<-'END'
-	bench/late\ 500*) echo 5 ;;
-	bench/late\ 990*) echo 13 ;;
+	bench/measure\ late\ 500*) echo 5 ;;
+	bench/measure\ late\ 990*) echo 13 ;;
 	bench/uneven*\ 250) echo 300 ;;
 	bench/uneven\ 990\ 70\ 8\ *) echo 1400 ;;
 	bench/uneven*) echo 700 ;;
 	peers/go-uneven*) echo 1000 ;;
-	bench/contend\ usync\ 0*) echo 10 ;;
-	bench/contend\ usync\ 200*) echo 95 ;;
-	bench/contend*) echo 100 ;;
+	bench/measure\ contend\ usync\ 0*) echo 10 ;;
+	bench/measure\ contend\ usync\ 200*) echo 95 ;;
+	bench/measure\ contend*) echo 100 ;;
 	bench/channel\ 0*) echo 3 ;;
 	bench/simulate*) echo 673 ;;
-	bench/after\ 4000\ *) echo 2 ;;
+	bench/measure\ after\ 10\ 4000\ *) echo 2 ;;
 	END
 	requests_say
 	compare -n 1 even

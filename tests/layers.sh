@@ -134,21 +134,16 @@ bench/create.c: bench/thread.h
 bench/alternate.c: bench/thread.h
 bench/memory.c: bench/thread.h
 bench/coroutine.c: bench/bench.h rr.h uco.h
-bench/slow.c: bench/bench.h rr.h usync.h
 bench/simulate.c: bench/bench.h private/policy.h
 bench/chain.h: bench/bench.h ustack.h
 bench/uneven.c: bench/chain.h rr.h usync.h
 bench/requests.c: bench/chain.h rr.h unet.h
 bench/requests-load.c: bench/chain.h
-bench/late.c: bench/bench.h rr.h usync.h
-bench/contend.c: bench/bench.h ll.h usync.h
 bench/channel.c: bench/bench.h ll.h usync.h
-bench/after.c: bench/bench.h rr.h usync.h
-bench/slice.c: bench/bench.h rr.h
-bench/waits.c: bench/bench.h rr.h unet.h usync.h
-bench/outside.c: bench/bench.h rr.h
+bench/measure.h: bench/bench.h rr.h
+bench/measure.c: bench/measure.h ll.h usync.h
+bench/measure_many.c: bench/measure.h unet.h usync.h debug/uinspect.h
 bench/echo-load.c: bench/bench.h
-bench/inspect.c: bench/bench.h rr.h usync.h debug/uinspect.h
 bench/idle-load.c: bench/bench.h
 bench/chat-load.c: bench/bench.h
 tls/utls.h:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# bench/waits: what it prints, and the bytes of some waits, where the compiler saves frames
+# bench/measure waits: what it prints, and the bytes of some waits, where the compiler saves frames
 # and threads have stacks. The README has these numbers for more threads; as it was built
 # for that, no wait takes more than a sixth beyond what it says.
 #
@@ -43,7 +43,7 @@ most() {
 	fi
 }
 
-"$B/bench/waits" 30000 >"$dir/out" || fail "waits: status $?"
+"$B/bench/measure" waits 30000 >"$dir/out" || fail "waits: status $?"
 expected >"$dir/want"
 sed 's/ [0-9][0-9]* |$/ N |/' "$dir/out" | diff "$dir/want" - >&2 || fail 'waits: the table'
 usual=no
@@ -69,7 +69,7 @@ then
 fi
 for arguments in x 0 '5 5'; do
 	# shellcheck disable=SC2086 # several
-	"$B/bench/waits" $arguments >"$dir/out" 2>"$dir/err"
-	[ $? -eq 2 ] && grep -q '^usage: waits' "$dir/err" || fail "waits $arguments"
+	"$B/bench/measure" waits $arguments >"$dir/out" 2>"$dir/err"
+	[ $? -eq 2 ] && grep -q '^usage: measure waits' "$dir/err" || fail "waits $arguments"
 done
 conclude "13 kinds of waits, limits: $usual"
