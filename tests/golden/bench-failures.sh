@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+# Each way to fail at R = 4, where N = 2, or 8; all is well in the other rows.
+programs
+program rmain <<'END'
+case "$*" in
+"2 4 "*" 0 2") echo out of luck >&2; exit 3 ;;
+"2 4 "*" 1000 2") kill -9 $$ ;;
+"2 4 "*" 10000 2") echo 'rmain: not enough memory for it' >&2; exit 1 ;;
+"2 4 "*" 0 1") echo 1.5 seconds ;;
+"8 4 "*" 0 2") ;;
+"8 4 "*" 1000 2") echo nan ;;
+"8 4 "*" 10000 2") echo 0.000000 ;;
+"8 4 "*" 0 1") echo 1.5; echo 2.5 ;;
+*) echo 0.5 ;;
+esac
+END
+program lmain <<'END'
+case "$*" in
+"2 4 "*) echo 1.2.3 ;;
+"8 4 "*) echo 1.5; kill -SEGV $$ ;;
+*) echo 0.5 ;;
+esac
+END
+rm "$BUILD/rmain.1t" "$BUILD/lmain.setjmp"
+PROCS=2 bench --quick
+sed 's/^/bench.sh: /' "$results/failures.txt" | grep -vxFf "$err"
+# Wrong answers, and right ones that are not where they should be. The 500000th pass ends
+# at thread 19.
+programs_of ring
+while read -r name text; do
+	echo "$text" | program "$name"
+done <<'END'
+bench/ring-rr echo 0.5; echo 7
+bench/ring-ll echo 0.5
+bench/ring-direct echo 0.5; echo 19; echo 19
+peers/c-ring-best echo 19; echo 0.5
+peers/c-ring-worst echo 0.5 19
+peers/pthreads-ring echo 0.5; echo 18
+peers/go-ring echo nan; echo 19
+peers/haskell-ring printf '0.5\n19'
+peers/ocaml-ring echo 0.5; echo 19; echo not enough memory >&2; exit 1
+peers/erlang-ring echo 0.5; echo; echo 19
+peers/luajit-ring echo 0.5; echo 19; kill -9 $$
+END
+bench --workload ring --quick -n 1 --only \
+	U1T,UL1T,UD,MACROS,MACROS-WORST,POSIX,GO,HASKELL,LWT,ERLANG,LUAJIT,PYTHON
+# A system that can do less is judged by what it was asked to do.
+programs_of ring memory
+program peers/pthreads-memory <<'END'
+case $* in
+30000) echo 0.5; echo 30000 ;;
+*) echo 0.5; echo 7 ;;
+esac
+END
+bench --workload ring,memory -n 1 --only POSIX,GO
+bench --workload ring,memory -n 1 --quick --only POSIX,MACROS-WORST
+# Other systems of which there is no program are no failures, but our own are.
+programs_of ring pingpong
+rm "$BUILD/peers/haskell-ring" "$BUILD/bench/pingpong-ll"
+chmod -x "$BUILD/peers/lua-ring"
+bench --workload ring,pingpong --quick -n 2 --only U1T,UL1T,HASKELL,LUA,GO
+machine | grep ^skipped
+bench --workload ring,pingpong --quick -n 1 --only UL1T,HASKELL
+bench --workload ring,pingpong --quick -n 1 --only BOOST,LUA
+files "$results"
+machine | grep ^skipped
