@@ -110,9 +110,10 @@ int uevents_create(struct uevents **e);
 
 /*
  * Registers `fd': i_ready is called, on the dispatcher's native thread, when it becomes
- * ready for one of `ways', which are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and UEVENTS_PEER_END. It may be called
- * for others, too: with epoll for all if UEVENTS_OUTPUT is one of them, or if fd is
- * registered already; for errors and hang-ups always.
+ * ready for one of `ways', which are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and
+ * UEVENTS_PEER_END. It may be called for others, too: with epoll for all if
+ * UEVENTS_OUTPUT is one of them, or if `fd' is registered already; for errors and
+ * hang-ups always.
  *
  * With epoll that is at each edge (EPOLLET), until `fd' is closed. With poll(2), for
  * which the library can be built, what i_ready tells is told once: register `fd' again
