@@ -42,24 +42,6 @@ static struct usync_mutex making;
 static struct rr *scheduler;                    /* atomic */
 static const struct usync_key self_key;
 
-static int  make_scheduler(void);
-static void give_mask(struct uposix_thread *p);
-static int  start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr);
-static void give_up(struct uposix_thread *p);
-static bool is_special(const pthread_attr_t *attr);
-static int  create_native(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*func)(void *), void *arg);
-static void *run_native(void *arg);
-static struct uposix_thread *new_record(void);
-static void free_record(struct uposix_thread *p);
-static void run(struct usched__wrap *w);
-static void end(struct uposix_thread *p);
-static void count_end(unsigned *count);
-static void end_main(void *unused);
-static int  join(struct uposix_thread *p, void **result, int64_t deadline);
-static int  join_native(pthread_t thread, void **result, const struct timespec *time,
-			clockid_t clock);
-
 struct uposix_thread *uposix__me(void)
 {
 	if (__builtin_expect(ustack_self() != NULL, 1))
@@ -136,21 +118,6 @@ struct uposix_thread *uposix__thread(pthread_t thread)
 	return p && (magic(p) == UPOSIX_MAGIC || magic(p) == UPOSIX_GONE) ? p : NULL;
 }
 
-int uposix__scheduler(struct rr **rr)
-{
-	int rc = 0;
-
-	*rr = __atomic_load_n(&scheduler, __ATOMIC_ACQUIRE);
-	if (*rr)
-		return 0;
-	usync_mutex_lock(&making, USCHED_NEVER);
-	if (!scheduler)
-		rc = make_scheduler();
-	*rr = scheduler;
-	usync_mutex_unlock(&making);
-	return rc;
-}
-
 /*
  * Its native threads take no signals but those of faults and of timers that profile: a
  * handler would run in the midst of the library, and may post a semaphore.
@@ -184,117 +151,19 @@ static int make_scheduler(void)
 	return 0;
 }
 
-int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*func)(void *), void *arg)
+int uposix__scheduler(struct rr **rr)
 {
-	int state = PTHREAD_CREATE_JOINABLE, rc;
-	struct uposix_thread *p;
-	struct rr *rr;
+	int rc = 0;
 
-	uposix__settings();
-	rc = uposix__look_at_objects();
-	if (rc)
-		return rc;
-	__atomic_store_n(&uposix__forked.f_alone, false, __ATOMIC_RELAXED);
-	if (attr && is_special(attr))
-		return create_native(thread, attr, func, arg);
-	rc = uposix__scheduler(&rr);
-	if (rc)
-		return EAGAIN;
-	p = new_record();
-	if (!p)
-		return EAGAIN;
-	if (attr)
-		pthread_attr_getdetachstate(attr, &state);
-	p->p_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
-					   __builtin_return_address(0) };
-	p->p_func = func;
-	p->p_arg = arg;
-	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
-	*thread = (pthread_t)p;         /* the thread may read it */
-	rc = uposix__make_values(p);
-	if (rc == 0) {
-		give_mask(p);
-		rc = start(rr, p, attr);
-	}
-	if (rc == 0)
+	*rr = __atomic_load_n(&scheduler, __ATOMIC_ACQUIRE);
+	if (*rr)
 		return 0;
-	give_up(p);
-	return uposix__conf.c_native ? create_native(thread, attr, func, arg) : EAGAIN;
-}
-
-/* That of the caller. Only then signals may be for the thread. */
-static void give_mask(struct uposix_thread *p)
-{
-	uint64_t mask = uposix__mask();
-
-	if (!ustack_self())
-		uposix__native_creates(mask);
-	__atomic_store_n(&p->p_mask, mask, __ATOMIC_SEQ_CST);
-	uposix__open(mask);
-}
-
-static size_t size_at;                  /* word of an attribute */
-
-/* glibc has zero there, and means the usual size, until pthread_attr_setstacksize(). */
-__attribute__((constructor(102))) static void find_size(void)
-{
-	enum { SIZE = 0x5a5000 };
-	union { pthread_attr_t u; size_t words[WORDS]; } attr;
-
-	memset(&attr, 0, sizeof attr);
-	if (pthread_attr_init(&attr.u) || pthread_attr_setstacksize(&attr.u, SIZE))
-		return;
-	for (size_t i = 0; i < WORDS; i++)
-		if (attr.words[i] == SIZE)
-			size_at = i;
-	pthread_attr_init(&attr.u);
-	if (attr.words[size_at])
-		size_at = 0;
-	pthread_attr_destroy(&attr.u);
-}
-
-/* Whether it was set. */
-static bool has_size(const pthread_attr_t *attr)
-{
-	size_t words[WORDS];
-
-	memcpy(words, attr, sizeof words);
-	return size_at && words[size_at];
-}
-
-/* With a stack of its own, of the size that `attr' has if that is more. */
-static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr)
-{
-	struct ustack **handle = p->p_state & UPOSIX_DETACHED ? NULL : &p->p_thread;
-	size_t size = 0, usual = 0;
-	pthread_attr_t none;
-
-	if (uposix__conf.c_shared)
-		return rr_start(rr, usched__wrapped, &p->p_wrap, handle);
-	if (attr && pthread_attr_init(&none) == 0) {
-		pthread_attr_getstacksize(&none, &usual);
-		pthread_attr_destroy(&none);
-		pthread_attr_getstacksize(attr, &size);
-	}
-	if (size < uposix__conf.c_stack_size
-	    || (size == usual && !(attr && has_size(attr))))
-		size = 0;
-	return rr_start_alone(rr, size, usched__wrapped, &p->p_wrap, handle);
-}
-
-/* It was not started. */
-static void give_up(struct uposix_thread *p)
-{
-	__atomic_store_n(&p->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&p->p_offer, __ATOMIC_SEQ_CST))
-		uposix__look_again();
-	uwait_lock(&uposix__lock);
-	running--;
-	counts.c_started--;
-	counts.c_refused++;
-	uwait_unlock(&uposix__lock);
-	free_record(p);
+	usync_mutex_lock(&making, USCHED_NEVER);
+	if (!scheduler)
+		rc = make_scheduler();
+	*rr = scheduler;
+	usync_mutex_unlock(&making);
+	return rc;
 }
 
 /* What only a native thread has: a stack of the program's, a policy, or CPUs. */
@@ -311,29 +180,31 @@ static bool is_special(const pthread_attr_t *attr)
 	return inherit == PTHREAD_EXPLICIT_SCHED && policy != SCHED_OTHER;
 }
 
-static int create_native(pthread_t *thread, const pthread_attr_t *attr,
-			 void *(*func)(void *), void *arg)
+/* After main() has ended by pthread_exit(), the last thread ends the process. */
+static void count_end(unsigned *count)
 {
-	struct native *n = malloc(sizeof *n);
-	int rc;
+	bool last;
 
-	if (!n)
-		return EAGAIN;
-	n->n_func = func;
-	n->n_arg = arg;
-	n->n_masked = ustack_self();
-	n->n_mask = uposix__mask();
-	n->n_forks = uposix__forks;
 	uwait_lock(&uposix__lock);
-	natives++;
-	counts.c_native++;
+	--*count;
+	last = main_ended && running == 0 && natives == 0;
 	uwait_unlock(&uposix__lock);
-	rc = pthread_create(thread, attr, run_native, n);
-	if (rc) {
-		free(n);
-		count_end(&natives);
-	}
-	return rc;
+	if (last)
+		exit(0);
+}
+
+static void end_main(void *unused)
+{
+	bool last;
+
+	(void)unused;
+	uposix__main_ends();
+	uwait_lock(&uposix__lock);
+	main_ended = true;
+	last = running == 0 && natives == 0;
+	uwait_unlock(&uposix__lock);
+	if (last)
+		exit(0);
 }
 
 /* In the child of a fork that it called, it is what main() is elsewhere. */
@@ -359,6 +230,31 @@ static void *run_native(void *arg)
 	result = n.n_func(n.n_arg);
 	pthread_cleanup_pop(1);
 	return result;
+}
+
+static int create_native(pthread_t *thread, const pthread_attr_t *attr,
+			 void *(*func)(void *), void *arg)
+{
+	struct native *n = malloc(sizeof *n);
+	int rc;
+
+	if (!n)
+		return EAGAIN;
+	n->n_func = func;
+	n->n_arg = arg;
+	n->n_masked = ustack_self();
+	n->n_mask = uposix__mask();
+	n->n_forks = uposix__forks;
+	uwait_lock(&uposix__lock);
+	natives++;
+	counts.c_native++;
+	uwait_unlock(&uposix__lock);
+	rc = pthread_create(thread, attr, run_native, n);
+	if (rc) {
+		free(n);
+		count_end(&natives);
+	}
+	return rc;
 }
 
 /* One more thread; NULL: no memory. */
@@ -410,32 +306,6 @@ static void free_record(struct uposix_thread *p)
 	uwait_unlock(&uposix__lock);
 }
 
-static void run(struct usched__wrap *w)
-{
-	struct uposix_thread *p = (void *)((char *)w
-					   - offsetof(struct uposix_thread, p_wrap));
-
-	if (usync_key_set(&self_key, p)) {
-		uposix__tell("no memory for a thread that was started");
-		abort();
-	}
-	uwait_lock(&p->p_lock);
-	p->p_thread = ustack_self();
-	uwait_unlock(&p->p_lock);
-	uposix__own(p);
-	uposix__handle(p);
-	p->p_result = p->p_func(p->p_arg);
-	end(p);
-}
-
-/* Unwound, if it is to be. */
-void uposix__leave(struct uposix_thread *me)
-{
-	end(me);
-	ustack_exit(NULL);
-	abort();
-}
-
 /* Its destructors may wait, and set values again. */
 static void end(struct uposix_thread *p)
 {
@@ -459,31 +329,143 @@ static void end(struct uposix_thread *p)
 		free_record(p);
 }
 
-/* After main() has ended by pthread_exit(), the last thread ends the process. */
-static void count_end(unsigned *count)
+static void run(struct usched__wrap *w)
 {
-	bool last;
+	struct uposix_thread *p = (void *)((char *)w
+					   - offsetof(struct uposix_thread, p_wrap));
 
-	uwait_lock(&uposix__lock);
-	--*count;
-	last = main_ended && running == 0 && natives == 0;
-	uwait_unlock(&uposix__lock);
-	if (last)
-		exit(0);
+	if (usync_key_set(&self_key, p)) {
+		uposix__tell("no memory for a thread that was started");
+		abort();
+	}
+	uwait_lock(&p->p_lock);
+	p->p_thread = ustack_self();
+	uwait_unlock(&p->p_lock);
+	uposix__own(p);
+	uposix__handle(p);
+	p->p_result = p->p_func(p->p_arg);
+	end(p);
 }
 
-static void end_main(void *unused)
+/* That of the caller. Only then signals may be for the thread. */
+static void give_mask(struct uposix_thread *p)
 {
-	bool last;
+	uint64_t mask = uposix__mask();
 
-	(void)unused;
-	uposix__main_ends();
+	if (!ustack_self())
+		uposix__native_creates(mask);
+	__atomic_store_n(&p->p_mask, mask, __ATOMIC_SEQ_CST);
+	uposix__open(mask);
+}
+
+static size_t size_at;                  /* word of an attribute */
+
+/* Whether it was set. */
+static bool has_size(const pthread_attr_t *attr)
+{
+	size_t words[WORDS];
+
+	memcpy(words, attr, sizeof words);
+	return size_at && words[size_at];
+}
+
+/* With a stack of its own, of the size that `attr' has if that is more. */
+static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr)
+{
+	struct ustack **handle = p->p_state & UPOSIX_DETACHED ? NULL : &p->p_thread;
+	size_t size = 0, usual = 0;
+	pthread_attr_t none;
+
+	if (uposix__conf.c_shared)
+		return rr_start(rr, usched__wrapped, &p->p_wrap, handle);
+	if (attr && pthread_attr_init(&none) == 0) {
+		pthread_attr_getstacksize(&none, &usual);
+		pthread_attr_destroy(&none);
+		pthread_attr_getstacksize(attr, &size);
+	}
+	if (size < uposix__conf.c_stack_size
+	    || (size == usual && !(attr && has_size(attr))))
+		size = 0;
+	return rr_start_alone(rr, size, usched__wrapped, &p->p_wrap, handle);
+}
+
+/* It was not started. */
+static void give_up(struct uposix_thread *p)
+{
+	__atomic_store_n(&p->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&p->p_offer, __ATOMIC_SEQ_CST))
+		uposix__look_again();
 	uwait_lock(&uposix__lock);
-	main_ended = true;
-	last = running == 0 && natives == 0;
+	running--;
+	counts.c_started--;
+	counts.c_refused++;
 	uwait_unlock(&uposix__lock);
-	if (last)
-		exit(0);
+	free_record(p);
+}
+
+int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*func)(void *), void *arg)
+{
+	int state = PTHREAD_CREATE_JOINABLE, rc;
+	struct uposix_thread *p;
+	struct rr *rr;
+
+	uposix__settings();
+	rc = uposix__look_at_objects();
+	if (rc)
+		return rc;
+	__atomic_store_n(&uposix__forked.f_alone, false, __ATOMIC_RELAXED);
+	if (attr && is_special(attr))
+		return create_native(thread, attr, func, arg);
+	rc = uposix__scheduler(&rr);
+	if (rc)
+		return EAGAIN;
+	p = new_record();
+	if (!p)
+		return EAGAIN;
+	if (attr)
+		pthread_attr_getdetachstate(attr, &state);
+	p->p_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
+					   __builtin_return_address(0) };
+	p->p_func = func;
+	p->p_arg = arg;
+	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
+	*thread = (pthread_t)p;         /* the thread may read it */
+	rc = uposix__make_values(p);
+	if (rc == 0) {
+		give_mask(p);
+		rc = start(rr, p, attr);
+	}
+	if (rc == 0)
+		return 0;
+	give_up(p);
+	return uposix__conf.c_native ? create_native(thread, attr, func, arg) : EAGAIN;
+}
+
+/* glibc has zero there, and means the usual size, until pthread_attr_setstacksize(). */
+__attribute__((constructor(102))) static void find_size(void)
+{
+	enum { SIZE = 0x5a5000 };
+	union { pthread_attr_t u; size_t words[WORDS]; } attr;
+
+	memset(&attr, 0, sizeof attr);
+	if (pthread_attr_init(&attr.u) || pthread_attr_setstacksize(&attr.u, SIZE))
+		return;
+	for (size_t i = 0; i < WORDS; i++)
+		if (attr.words[i] == SIZE)
+			size_at = i;
+	pthread_attr_init(&attr.u);
+	if (attr.words[size_at])
+		size_at = 0;
+	pthread_attr_destroy(&attr.u);
+}
+
+/* Unwound, if it is to be. */
+void uposix__leave(struct uposix_thread *me)
+{
+	end(me);
+	ustack_exit(NULL);
+	abort();
 }
 
 void uposix_pthread_exit(void *result)
@@ -498,55 +480,19 @@ void uposix_pthread_exit(void *result)
 	pthread_exit(result);
 }
 
-int uposix_pthread_join(pthread_t thread, void **result)
+/* A thread looks each millisecond whether a native one has ended. */
+static int join_native(pthread_t thread, void **result, const struct timespec *time,
+		       clockid_t clock)
 {
-	struct uposix_thread *p = uposix__thread(thread);
+	int rc, woken;
 
-	if (!p)
-		return ustack_self() ? join_native(thread, result, NULL, 0)
-			: pthread_join(thread, result);
-	return uposix__is_gone(p) ? ESRCH : join(p, result, USCHED_NEVER);
-}
-
-int uposix_pthread_tryjoin_np(pthread_t thread, void **result)
-{
-	struct uposix_thread *p = uposix__thread(thread);
-	int rc;
-
-	if (!p)
-		return pthread_tryjoin_np(thread, result);
-	rc = uposix__is_gone(p) ? ESRCH : join(p, result, 0);
-	return rc == ETIMEDOUT ? EBUSY : rc;
-}
-
-int uposix_pthread_timedjoin_np(pthread_t thread, void **result,
-				const struct timespec *time)
-{
-	if (!uposix__thread(thread) && !ustack_self())
-		return pthread_timedjoin_np(thread, result, time);
-	return uposix_pthread_clockjoin_np(thread, result, CLOCK_REALTIME, time);
-}
-
-int uposix_pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
-				const struct timespec *time)
-{
-	struct uposix_thread *p = uposix__thread(thread);
-	int rc;
-
-	if (!p && !ustack_self())
-		return pthread_clockjoin_np(thread, result, clock, time);
-	if (p && uposix__is_gone(p))
-		return ESRCH;
-	if (time && (!uposix__is_time(time)
-		     || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)))
-		return EINVAL;
-	if (!p)
-		return join_native(thread, result, time, clock);
-	if (!time)
-		return join(p, result, USCHED_NEVER);
-	do
-		rc = join(p, result, uposix__deadline(time, clock));
-	while (rc == ETIMEDOUT && uposix__early(time, clock));
+	uposix__point();
+	while ((rc = pthread_tryjoin_np(thread, result)) == EBUSY) {
+		if (time && uposix__deadline(time, clock) <= usync_after(0))
+			return ETIMEDOUT;
+		woken = usync_sleep_until(usync_after(UPOSIX_LOOK));
+		uposix__again(&woken);
+	}
 	return rc;
 }
 
@@ -586,20 +532,56 @@ static int join(struct uposix_thread *p, void **result, int64_t deadline)
 	return 0;
 }
 
-/* A thread looks each millisecond whether a native one has ended. */
-static int join_native(pthread_t thread, void **result, const struct timespec *time,
-		       clockid_t clock)
+int uposix_pthread_join(pthread_t thread, void **result)
 {
-	int rc, woken;
+	struct uposix_thread *p = uposix__thread(thread);
 
-	uposix__point();
-	while ((rc = pthread_tryjoin_np(thread, result)) == EBUSY) {
-		if (time && uposix__deadline(time, clock) <= usync_after(0))
-			return ETIMEDOUT;
-		woken = usync_sleep_until(usync_after(UPOSIX_LOOK));
-		uposix__again(&woken);
-	}
+	if (!p)
+		return ustack_self() ? join_native(thread, result, NULL, 0)
+			: pthread_join(thread, result);
+	return uposix__is_gone(p) ? ESRCH : join(p, result, USCHED_NEVER);
+}
+
+int uposix_pthread_tryjoin_np(pthread_t thread, void **result)
+{
+	struct uposix_thread *p = uposix__thread(thread);
+	int rc;
+
+	if (!p)
+		return pthread_tryjoin_np(thread, result);
+	rc = uposix__is_gone(p) ? ESRCH : join(p, result, 0);
+	return rc == ETIMEDOUT ? EBUSY : rc;
+}
+
+int uposix_pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
+				const struct timespec *time)
+{
+	struct uposix_thread *p = uposix__thread(thread);
+	int rc;
+
+	if (!p && !ustack_self())
+		return pthread_clockjoin_np(thread, result, clock, time);
+	if (p && uposix__is_gone(p))
+		return ESRCH;
+	if (time && (!uposix__is_time(time)
+		     || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)))
+		return EINVAL;
+	if (!p)
+		return join_native(thread, result, time, clock);
+	if (!time)
+		return join(p, result, USCHED_NEVER);
+	do
+		rc = join(p, result, uposix__deadline(time, clock));
+	while (rc == ETIMEDOUT && uposix__early(time, clock));
 	return rc;
+}
+
+int uposix_pthread_timedjoin_np(pthread_t thread, void **result,
+				const struct timespec *time)
+{
+	if (!uposix__thread(thread) && !ustack_self())
+		return pthread_timedjoin_np(thread, result, time);
+	return uposix_pthread_clockjoin_np(thread, result, CLOCK_REALTIME, time);
 }
 
 int uposix_pthread_detach(pthread_t thread)

@@ -21,8 +21,6 @@ struct start {
 	void        *s_arg;
 };
 
-static void *run(void *arg);
-
 /* An error of POSIX as C11 has it. */
 static int result(int error)
 {
@@ -45,6 +43,14 @@ static pthread_cond_t *cond(cnd_t *c)
 	return (pthread_cond_t *)(void *)c;
 }
 
+static void *run(void *arg)
+{
+	struct start s = *(struct start *)arg;
+
+	free(arg);
+	return (void *)(intptr_t)s.s_func(s.s_arg);
+}
+
 /* Threads. */
 
 int uposix_thrd_create(thrd_t *thread, thrd_start_t func, void *arg)
@@ -59,14 +65,6 @@ int uposix_thrd_create(thrd_t *thread, thrd_start_t func, void *arg)
 	if (rc)
 		free(s);
 	return result(rc);
-}
-
-static void *run(void *arg)
-{
-	struct start s = *(struct start *)arg;
-
-	free(arg);
-	return (void *)(intptr_t)s.s_func(s.s_arg);
 }
 
 void uposix_thrd_exit(int code)

@@ -8,6 +8,42 @@
 
 #include <setjmp.h>
 #include <string.h>
+
+/* Back to what was pushed last, which comes to pthread_unwind_next(); or to run(). */
+static void jump(struct uposix_thread *me)
+{
+	struct __jmp_buf_tag *to = (void *)me->p_cleanup;
+
+	if (!to)
+		uposix__leave(me);
+	/* It has the first members only: no mask was saved. */
+	__asm__("" : "+r"(to));
+	longjmp(to, 1);
+}
+
+/* Frames below the one that pushed have destructors, or are done with. */
+static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
+				_Unwind_Exception_Class kind,
+				struct _Unwind_Exception *e,
+				struct _Unwind_Context *context, void *me)
+{
+	const struct uposix_thread *p = me;
+
+	(void)version, (void)kind, (void)e;
+	if (actions & _UA_END_OF_STACK
+	    || (p->p_cleanup && _Unwind_GetCFA(context) > (uintptr_t)p->p_cleanup))
+		jump(me);
+	return _URC_NO_REASON;
+}
+
+__attribute__((noreturn))
+static void unwind(struct uposix_thread *me)
+{
+	memset(&me->p_unwind, 0, sizeof me->p_unwind);
+	_Unwind_ForcedUnwind(&me->p_unwind, stop, me);
+	jump(me);
+	__builtin_unreachable();
+}
 #include <unwind.h>
 
 #undef longjmp
@@ -18,23 +54,6 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
 void __pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer);
 void __pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buffer);
 void __pthread_unwind_next(__pthread_unwind_buf_t *buffer) __attribute__((noreturn));
-
-static bool may_cancel(const struct uposix_thread *me);
-static void unwind(struct uposix_thread *me) __attribute__((noreturn));
-
-int uposix_pthread_cancel(pthread_t thread)
-{
-	struct uposix_thread *p = uposix__thread(thread), *me = uposix__me();
-
-	if (!p)
-		return pthread_cancel(thread);
-	if (uposix__is_gone(p))
-		return ESRCH;
-	uposix__ask(p, UPOSIX_CANCEL);
-	if (p == me && me->p_asynchronous)
-		uposix_pthread_testcancel();
-	return 0;
-}
 
 void uposix__ask(struct uposix_thread *p, uint32_t what)
 {
@@ -55,6 +74,13 @@ static bool may_cancel(const struct uposix_thread *me)
 		&& !me->p_disabled && !me->p_exiting;
 }
 
+void uposix__exit(struct uposix_thread *me, void *result)
+{
+	me->p_exiting = true;
+	me->p_result = result;
+	unwind(me);
+}
+
 void uposix_pthread_testcancel(void)
 {
 	struct uposix_thread *me = uposix__me();
@@ -63,6 +89,20 @@ void uposix_pthread_testcancel(void)
 		pthread_testcancel();
 	else if (may_cancel(me))
 		uposix__exit(me, PTHREAD_CANCELED);
+}
+
+int uposix_pthread_cancel(pthread_t thread)
+{
+	struct uposix_thread *p = uposix__thread(thread), *me = uposix__me();
+
+	if (!p)
+		return pthread_cancel(thread);
+	if (uposix__is_gone(p))
+		return ESRCH;
+	uposix__ask(p, UPOSIX_CANCEL);
+	if (p == me && me->p_asynchronous)
+		uposix_pthread_testcancel();
+	return 0;
 }
 
 int uposix_pthread_setcancelstate(int state, int *old)
@@ -100,19 +140,6 @@ int uposix_pthread_setcanceltype(int type, int *old)
 
 /* Waits. */
 
-bool uposix__again_slow(int *rc, bool restarts)
-{
-	struct uposix_thread *me = uposix__me();
-
-	if (!me)
-		return false;
-	uwait__uncancel();
-	if (uposix__point_slow(me, restarts) == 0)
-		return true;
-	*rc = -EINTR;
-	return false;
-}
-
 int uposix__point_slow(struct uposix_thread *me, bool restarts)
 {
 	uint32_t before = me->p_handled;
@@ -124,6 +151,19 @@ int uposix__point_slow(struct uposix_thread *me, bool restarts)
 	if (may_cancel(me))
 		uposix__exit(me, PTHREAD_CANCELED);
 	return interrupted || (!restarts && me->p_handled != before) ? -EINTR : 0;
+}
+
+bool uposix__again_slow(int *rc, bool restarts)
+{
+	struct uposix_thread *me = uposix__me();
+
+	if (!me)
+		return false;
+	uwait__uncancel();
+	if (uposix__point_slow(me, restarts) == 0)
+		return true;
+	*rc = -EINTR;
+	return false;
 }
 
 bool uposix__once_more(int rc)
@@ -140,7 +180,7 @@ bool uposix__once_more(int rc)
 	return true;
 }
 
-/* The end, from any depth. */
+/* Clean-up handlers of C. */
 
 /* glibc keeps a list of those of C, which is each thread's: in pad[0] the one before. */
 void uposix___pthread_register_cancel(__pthread_unwind_buf_t *buffer)
@@ -198,46 +238,4 @@ void uposix___pthread_unwind_next(__pthread_unwind_buf_t *buffer)
 		__pthread_unwind_next(buffer);
 	me->p_cleanup = buffer->__pad[0];
 	unwind(me);
-}
-
-void uposix__exit(struct uposix_thread *me, void *result)
-{
-	me->p_exiting = true;
-	me->p_result = result;
-	unwind(me);
-}
-
-/* Back to what was pushed last, which comes to pthread_unwind_next(); or to run(). */
-static void jump(struct uposix_thread *me)
-{
-	struct __jmp_buf_tag *to = (void *)me->p_cleanup;
-
-	if (!to)
-		uposix__leave(me);
-	/* It has the first members only: no mask was saved. */
-	__asm__("" : "+r"(to));
-	longjmp(to, 1);
-}
-
-/* Frames below the one that pushed have destructors, or are done with. */
-static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
-				_Unwind_Exception_Class kind,
-				struct _Unwind_Exception *e,
-				struct _Unwind_Context *context, void *me)
-{
-	const struct uposix_thread *p = me;
-
-	(void)version, (void)kind, (void)e;
-	if (actions & _UA_END_OF_STACK
-	    || (p->p_cleanup && _Unwind_GetCFA(context) > (uintptr_t)p->p_cleanup))
-		jump(me);
-	return _URC_NO_REASON;
-}
-
-static void unwind(struct uposix_thread *me)
-{
-	memset(&me->p_unwind, 0, sizeof me->p_unwind);
-	_Unwind_ForcedUnwind(&me->p_unwind, stop, me);
-	jump(me);
-	__builtin_unreachable();
 }

@@ -22,6 +22,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+enum { NO_THREAD, DEFAULT, OFFERED };   /* what becomes of a signal */
+
 enum {
 	CHANGED  = 32,                  /* has the catcher look; libc's own */
 	SETXID   = 33,                  /* likewise libc's; never blocked */
@@ -48,27 +50,204 @@ static pid_t catcher;                   /* 0: there is none; or STARTING */
 static bool changed;                    /* CHANGED is on its way */
 static bool main_gone;
 
-enum { NO_THREAD, DEFAULT, OFFERED };   /* what becomes of a signal */
-
 /* The catcher's, and of the child of a fork. */
 static int signal_fd = -1, epoll_fd = -1;
 
 static pthread_t main_thread;
 static uint64_t main_mask;              /* main()'s own: outside of handlers */
 
-static void start(void);
-static void *run(void *unused);
-static bool open_both(void);
-static void close_both(void);
-static void watch(uint64_t set, uint64_t *watched);
-static bool look(uint64_t set, bool all);
-static bool offer(int sig, bool all);
-static int  offer_locked(int sig, bool all);
-static uint64_t main_blocks(void);
-
 static uint64_t load(const uint64_t *set)
 {
 	return __atomic_load_n(set, __ATOMIC_SEQ_CST);
+}
+
+/* The catcher. */
+
+static void close_both(void)
+{
+	if (signal_fd >= 0)
+		close(signal_fd);
+	if (epoll_fd >= 0)
+		close(epoll_fd);
+	signal_fd = epoll_fd = -1;
+}
+
+static bool open_both(void)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	sigset_t signals;
+
+	uposix__set_of(BIT(CHANGED), &signals);
+	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (signal_fd >= 0 && epoll_fd >= 0
+	    && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, signal_fd, &event) == 0)
+		return true;
+	close_both();
+	return false;
+}
+
+/* Each change of the set is an edge, too. */
+static void watch(uint64_t set, uint64_t *watched)
+{
+	sigset_t signals;
+
+	if (set == *watched)
+		return;
+	*watched = set;
+	uposix__set_of(set | BIT(CHANGED), &signals);
+	signalfd(signal_fd, &signals, 0);
+}
+
+/* Now: it may be in a handler, or in a call like sigsuspend(). */
+static uint64_t main_blocks(void)
+{
+	char path[40], text[TEXT];
+	const char *found;
+	ssize_t n = -1;
+	int fd;
+
+	if (__atomic_load_n(&main_gone, __ATOMIC_SEQ_CST))
+		return ~(uint64_t)0;
+	snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof text - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	found = strstr(text, "\nSigBlk:");
+	return found ? strtoull(found + 8, NULL, 16) : load(&blocked);
+}
+
+/* One that a thread awaits is as if it was offered. */
+static int offer_locked(int sig, bool all)
+{
+	bool may_wait = load(&awaited) & BIT(sig);
+	struct uposix_thread *p, *first = NULL;
+	struct sigaction action;
+
+	for (p = uposix__threads(); p && (!first || may_wait); p = p->p_next) {
+		if (load(&p->p_waits) & BIT(sig))
+			return OFFERED;
+		if (!first && !(load(&p->p_mask) & BIT(sig)))
+			first = p;
+	}
+	if (!first)
+		return NO_THREAD;
+	if (sigaction(sig, NULL, &action) == 0
+	    && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN))
+		return DEFAULT;
+	for (p = first; p; p = all ? p->p_next : NULL)
+		if (!(load(&p->p_mask) & BIT(sig))) {
+			__atomic_fetch_or(&p->p_offer, BIT(sig), __ATOMIC_SEQ_CST);
+			uposix__ask(p, UPOSIX_SIGNAL);
+		}
+	return OFFERED;
+}
+
+void uposix__look_again(void)
+{
+	pid_t it = __atomic_load_n(&catcher, __ATOMIC_SEQ_CST);
+
+	if (it > 0 && !__atomic_exchange_n(&changed, true, __ATOMIC_SEQ_CST))
+		syscall(SYS_tgkill, getpid(), it, CHANGED);
+}
+
+/* What that is, the system knows: to end or to stop the process, or nothing. */
+void uposix__act_by_default(int sig)
+{
+	uint64_t set = BIT(sig), old;
+
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, &old, sizeof set);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
+}
+
+static bool offer(int sig, bool all)
+{
+	int found;
+
+	uwait_lock(&uposix__lock);
+	found = offer_locked(sig, all);
+	if (found == NO_THREAD) {
+		__atomic_fetch_and(&opened, ~BIT(sig), __ATOMIC_SEQ_CST);
+		found = offer_locked(sig, all);
+		if (found != NO_THREAD)
+			__atomic_fetch_or(&opened, BIT(sig), __ATOMIC_SEQ_CST);
+		else
+			uposix__look_again();
+	}
+	uwait_unlock(&uposix__lock);
+	if (found == DEFAULT)
+		uposix__act_by_default(sig);
+	return found == OFFERED;
+}
+
+/* Offers what is pending to one thread each, or to all. True: there was some. */
+static bool look(uint64_t set, bool all)
+{
+	bool some = false;
+	sigset_t signals;
+
+	sigpending(&signals);
+	set &= uposix__mask_of(&signals);
+	if (set)
+		set &= main_blocks();
+	for (int sig = 1; set; sig++) {
+		if (set & BIT(sig))
+			some |= offer(sig, all);
+		set &= ~BIT(sig);
+	}
+	return some;
+}
+
+/* It ends if the program has closed its descriptors, which may be others by now. */
+static void *run(void *unused)
+{
+	const uint64_t all = ~BIT(SETXID), told = BIT(CHANGED);
+	const struct timespec now = { 0, 0 };
+	struct epoll_event event;
+	uint64_t watched = 0, set;
+	int n = 1, limit;
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
+	if (open_both())
+		__atomic_store_n(&catcher, gettid(), __ATOMIC_SEQ_CST);
+	else
+		UPOSIX_TELL_ONCE("no descriptors for signals that main() blocks");
+	while (epoll_fd >= 0 && (n >= 0 || errno == EINTR)) {
+		while (syscall(SYS_rt_sigtimedwait, &told, NULL, &now, sizeof told) > 0)
+			;
+		__atomic_store_n(&changed, false, __ATOMIC_SEQ_CST);
+		set = load(&opened) & load(&blocked);
+		watch(set, &watched);
+		limit = look(set, n == 0) && n != 0 ? PATIENCE : -1;
+		n = epoll_wait(epoll_fd, &event, 1, limit);
+	}
+	signal_fd = epoll_fd = -1;
+	__atomic_store_n(&catcher, 0, __ATOMIC_SEQ_CST);
+	return unused;
+}
+
+static void start(void)
+{
+	pid_t none = 0;
+	sigset_t all, old;
+	pthread_t t;
+
+	if (!__atomic_compare_exchange_n(&catcher, &none, STARTING, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (pthread_create(&t, NULL, run, NULL) == 0) {
+		pthread_setname_np(t, "usched signals");
+		pthread_detach(t);
+	} else {
+		UPOSIX_TELL_ONCE("no native thread for signals that main() blocks");
+		__atomic_store_n(&catcher, 0, __ATOMIC_SEQ_CST);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* What changes. */
@@ -145,14 +324,6 @@ uint64_t uposix__main_blocks(void)
 	return load(&blocked);
 }
 
-void uposix__look_again(void)
-{
-	pid_t it = __atomic_load_n(&catcher, __ATOMIC_SEQ_CST);
-
-	if (it > 0 && !__atomic_exchange_n(&changed, true, __ATOMIC_SEQ_CST))
-		syscall(SYS_tgkill, getpid(), it, CHANGED);
-}
-
 __attribute__((constructor(103))) static void begin(void)
 {
 	main_thread = pthread_self();
@@ -167,185 +338,4 @@ void uposix__catch_forked(void)
 	changed = main_gone = false;
 	close_both();
 	begin();
-}
-
-/* The catcher. */
-
-static void start(void)
-{
-	pid_t none = 0;
-	sigset_t all, old;
-	pthread_t t;
-
-	if (!__atomic_compare_exchange_n(&catcher, &none, STARTING, false,
-					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (pthread_create(&t, NULL, run, NULL) == 0) {
-		pthread_setname_np(t, "usched signals");
-		pthread_detach(t);
-	} else {
-		UPOSIX_TELL_ONCE("no native thread for signals that main() blocks");
-		__atomic_store_n(&catcher, 0, __ATOMIC_SEQ_CST);
-	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-/* It ends if the program has closed its descriptors, which may be others by now. */
-static void *run(void *unused)
-{
-	const uint64_t all = ~BIT(SETXID), told = BIT(CHANGED);
-	const struct timespec now = { 0, 0 };
-	struct epoll_event event;
-	uint64_t watched = 0, set;
-	int n = 1, limit;
-
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
-	if (open_both())
-		__atomic_store_n(&catcher, gettid(), __ATOMIC_SEQ_CST);
-	else
-		UPOSIX_TELL_ONCE("no descriptors for signals that main() blocks");
-	while (epoll_fd >= 0 && (n >= 0 || errno == EINTR)) {
-		while (syscall(SYS_rt_sigtimedwait, &told, NULL, &now, sizeof told) > 0)
-			;
-		__atomic_store_n(&changed, false, __ATOMIC_SEQ_CST);
-		set = load(&opened) & load(&blocked);
-		watch(set, &watched);
-		limit = look(set, n == 0) && n != 0 ? PATIENCE : -1;
-		n = epoll_wait(epoll_fd, &event, 1, limit);
-	}
-	signal_fd = epoll_fd = -1;
-	__atomic_store_n(&catcher, 0, __ATOMIC_SEQ_CST);
-	return unused;
-}
-
-/* Each change of the set is an edge, too. */
-static void watch(uint64_t set, uint64_t *watched)
-{
-	sigset_t signals;
-
-	if (set == *watched)
-		return;
-	*watched = set;
-	uposix__set_of(set | BIT(CHANGED), &signals);
-	signalfd(signal_fd, &signals, 0);
-}
-
-static bool open_both(void)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-	sigset_t signals;
-
-	uposix__set_of(BIT(CHANGED), &signals);
-	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (signal_fd >= 0 && epoll_fd >= 0
-	    && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, signal_fd, &event) == 0)
-		return true;
-	close_both();
-	return false;
-}
-
-static void close_both(void)
-{
-	if (signal_fd >= 0)
-		close(signal_fd);
-	if (epoll_fd >= 0)
-		close(epoll_fd);
-	signal_fd = epoll_fd = -1;
-}
-
-/* Offers what is pending to one thread each, or to all. True: there was some. */
-static bool look(uint64_t set, bool all)
-{
-	bool some = false;
-	sigset_t signals;
-
-	sigpending(&signals);
-	set &= uposix__mask_of(&signals);
-	if (set)
-		set &= main_blocks();
-	for (int sig = 1; set; sig++) {
-		if (set & BIT(sig))
-			some |= offer(sig, all);
-		set &= ~BIT(sig);
-	}
-	return some;
-}
-
-static bool offer(int sig, bool all)
-{
-	int found;
-
-	uwait_lock(&uposix__lock);
-	found = offer_locked(sig, all);
-	if (found == NO_THREAD) {
-		__atomic_fetch_and(&opened, ~BIT(sig), __ATOMIC_SEQ_CST);
-		found = offer_locked(sig, all);
-		if (found != NO_THREAD)
-			__atomic_fetch_or(&opened, BIT(sig), __ATOMIC_SEQ_CST);
-		else
-			uposix__look_again();
-	}
-	uwait_unlock(&uposix__lock);
-	if (found == DEFAULT)
-		uposix__act_by_default(sig);
-	return found == OFFERED;
-}
-
-/* One that a thread awaits is as if it was offered. */
-static int offer_locked(int sig, bool all)
-{
-	bool may_wait = load(&awaited) & BIT(sig);
-	struct uposix_thread *p, *first = NULL;
-	struct sigaction action;
-
-	for (p = uposix__threads(); p && (!first || may_wait); p = p->p_next) {
-		if (load(&p->p_waits) & BIT(sig))
-			return OFFERED;
-		if (!first && !(load(&p->p_mask) & BIT(sig)))
-			first = p;
-	}
-	if (!first)
-		return NO_THREAD;
-	if (sigaction(sig, NULL, &action) == 0
-	    && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN))
-		return DEFAULT;
-	for (p = first; p; p = all ? p->p_next : NULL)
-		if (!(load(&p->p_mask) & BIT(sig))) {
-			__atomic_fetch_or(&p->p_offer, BIT(sig), __ATOMIC_SEQ_CST);
-			uposix__ask(p, UPOSIX_SIGNAL);
-		}
-	return OFFERED;
-}
-
-/* Now: it may be in a handler, or in a call like sigsuspend(). */
-static uint64_t main_blocks(void)
-{
-	char path[40], text[TEXT];
-	const char *found;
-	ssize_t n = -1;
-	int fd;
-
-	if (__atomic_load_n(&main_gone, __ATOMIC_SEQ_CST))
-		return ~(uint64_t)0;
-	snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)getpid());
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof text - 1);
-		close(fd);
-	}
-	text[n > 0 ? n : 0] = '\0';
-	found = strstr(text, "\nSigBlk:");
-	return found ? strtoull(found + 8, NULL, 16) : load(&blocked);
-}
-
-/* What that is, the system knows: to end or to stop the process, or nothing. */
-void uposix__act_by_default(int sig)
-{
-	uint64_t set = BIT(sig), old;
-
-	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, &old, sizeof set);
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof old);
 }

@@ -31,47 +31,6 @@ struct uposix_conf uposix__conf = { .c_stacks = STACKS, .c_stack_size = STACK_SI
 
 static struct stat at_start;            /* of standard error; zeros: closed */
 
-static unsigned long number(const char *name, unsigned long otherwise,
-			    unsigned long most);
-
-void uposix__settings(void)
-{
-	struct uposix_conf *c = &uposix__conf;
-	static bool done;
-
-	if (__atomic_exchange_n(&done, true, __ATOMIC_RELAXED))
-		return;
-	if (fstat(STDERR_FILENO, &at_start))
-		memset(&at_start, 0, sizeof at_start);
-	c->c_log = getenv("UPOSIX_LOG");
-	c->c_quiet = number("UPOSIX_QUIET", 0, 1);
-	c->c_stacks = (unsigned)number("UPOSIX_STACKS", STACKS, 1 << 22);
-	c->c_shared = (unsigned)number("UPOSIX_SHARED", 0, 1 << 16);
-	c->c_processors = (unsigned)number("UPOSIX_PROCESSORS", 0, 1 << 16);
-	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
-	c->c_native = number("UPOSIX_NATIVE", 0, 1);
-	c->c_stats = getenv("UPOSIX_STATS");
-	c->c_tls = getenv("UPOSIX_TLS");
-}
-
-/* What cannot be meant is told, and left out. */
-static unsigned long number(const char *name, unsigned long otherwise, unsigned long most)
-{
-	const char *text = getenv(name);
-	unsigned long value;
-	char *end;
-
-	if (!text || !*text)
-		return otherwise;
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (!errno && !*end && *text >= '0' && *text <= '9' && value <= most)
-		return value;
-	uposix__tell("%s=%s is no number up to %lu: %lu is taken", name, text, most,
-		     otherwise);
-	return otherwise;
-}
-
 /* Standard error is not what the process began with, and is read by no person. */
 static bool is_daemon(void)
 {
@@ -116,4 +75,42 @@ void uposix__tell(const char *format, ...)
 	line[n++] = '\n';
 	put(line, n);
 	errno = error;
+}
+
+/* What cannot be meant is told, and left out. */
+static unsigned long number(const char *name, unsigned long otherwise, unsigned long most)
+{
+	const char *text = getenv(name);
+	unsigned long value;
+	char *end;
+
+	if (!text || !*text)
+		return otherwise;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (!errno && !*end && *text >= '0' && *text <= '9' && value <= most)
+		return value;
+	uposix__tell("%s=%s is no number up to %lu: %lu is taken", name, text, most,
+		     otherwise);
+	return otherwise;
+}
+
+void uposix__settings(void)
+{
+	struct uposix_conf *c = &uposix__conf;
+	static bool done;
+
+	if (__atomic_exchange_n(&done, true, __ATOMIC_RELAXED))
+		return;
+	if (fstat(STDERR_FILENO, &at_start))
+		memset(&at_start, 0, sizeof at_start);
+	c->c_log = getenv("UPOSIX_LOG");
+	c->c_quiet = number("UPOSIX_QUIET", 0, 1);
+	c->c_stacks = (unsigned)number("UPOSIX_STACKS", STACKS, 1 << 22);
+	c->c_shared = (unsigned)number("UPOSIX_SHARED", 0, 1 << 16);
+	c->c_processors = (unsigned)number("UPOSIX_PROCESSORS", 0, 1 << 16);
+	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
+	c->c_native = number("UPOSIX_NATIVE", 0, 1);
+	c->c_stats = getenv("UPOSIX_STATS");
+	c->c_tls = getenv("UPOSIX_TLS");
 }

@@ -46,30 +46,6 @@ static uint32_t last_group;             /* table_lock */
 static bool used;                       /* likewise: some was adopted */
 static bool careful;                    /* a number was closed unseen; atomic */
 
-static struct uposix_fd *entry(int fd);
-static void begin_entry(int fd, int kind, bool nonblocking);
-static struct uposix_fd *new_chunk(size_t i);
-static struct uposix_fd *classified(int fd);
-static bool is_still(int fd, const struct uposix_fd *f);
-static int  kind_of(int fd);
-static uint32_t time_out(int fd, int name);
-static uint32_t milliseconds(const struct timeval *t);
-static void change(struct uposix_fd *f, unsigned set, unsigned clear);
-static void each_of_group(struct uposix_fd *f,
-			  void (*func)(struct uposix_fd *f, uint32_t a, uint32_t b),
-			  uint32_t a, uint32_t b);
-static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear);
-static void end_kind(struct uposix_fd *f, uint32_t kind, uint32_t unused);
-static void let_block(int fd, const struct uposix_fd *f);
-static bool each_number(int fd, uint32_t group, bool (*func)(int fd));
-static bool is_idle(int fd);
-static bool give_up(int fd);
-static bool is_same(int a, int b);
-static void time_one(struct uposix_fd *f, uint32_t name, uint32_t ms);
-static int  await_foreign(int fd, short events, struct uposix_fd *f);
-static int  change_flags(int fd, long flags);
-static int  see_flags(int fd);
-
 #define GET(field)        __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 #define SET(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
 
@@ -81,6 +57,11 @@ static int  see_flags(int fd);
 void uposix__hold_table(int on)
 {
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&table_lock);
+}
+
+static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear)
+{
+	SET(f->f_flags, (uint8_t)((GET(f->f_flags) & ~clear) | set));
 }
 
 void uposix__io_forked(void)
@@ -110,6 +91,18 @@ struct uposix_fd *uposix__known(int fd)
 	return &chunk[(size_t)fd % CHUNK];
 }
 
+static struct uposix_fd *new_chunk(size_t i)
+{
+	struct uposix_fd *chunk = calloc(CHUNK, sizeof *chunk), *now = NULL;
+
+	if (chunk && !__atomic_compare_exchange_n(&table[i], &now, chunk, 0,
+						  __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		free(chunk);
+		chunk = now;
+	}
+	return chunk;
+}
+
 /* NULL: no memory, or no descriptor. */
 static struct uposix_fd *entry(int fd)
 {
@@ -121,18 +114,6 @@ static struct uposix_fd *entry(int fd)
 	if (!chunk)
 		chunk = new_chunk(i);
 	return chunk ? &chunk[(size_t)fd % CHUNK] : NULL;
-}
-
-static struct uposix_fd *new_chunk(size_t i)
-{
-	struct uposix_fd *chunk = calloc(CHUNK, sizeof *chunk), *now = NULL;
-
-	if (chunk && !__atomic_compare_exchange_n(&table[i], &now, chunk, 0,
-						  __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-		free(chunk);
-		chunk = now;
-	}
-	return chunk;
 }
 
 static void begin_entry(int fd, int kind, bool nonblocking)
@@ -182,6 +163,72 @@ void uposix__release(int fd)
 		unet_forget(fd);
 }
 
+static int kind_of(int fd)
+{
+	struct stat status;
+	int type = 0;
+	socklen_t size = sizeof type;
+
+	if (fstat(fd, &status))
+		return PLAIN;
+	switch (status.st_mode & S_IFMT) {
+	case S_IFREG:
+	case S_IFDIR:
+	case S_IFBLK:
+		return PLAIN;
+	case S_IFSOCK:
+		if (fd <= STDERR_FILENO)
+			return FOREIGN;
+		getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
+		return type == SOCK_STREAM ? STREAM : PACKET;
+	case S_IFIFO:
+	case S_IFCHR:
+		return FOREIGN;
+	default:
+		return OTHER;
+	}
+}
+
+/*
+ * Once a number was closed unseen each call looks whether its number is the file that is
+ * known, as it would block the processor if O_NONBLOCK is not set. Where only the flags
+ * are others it may be the same file, for which threads wait.
+ */
+static bool is_still(int fd, const struct uposix_fd *f)
+{
+	int flags = fcntl(fd, F_GETFL), kind = GET(f->f_kind), now = kind_of(fd);
+	bool set = GET(f->f_flags) & (FD_OURS | FD_NONBLOCK);
+
+	if (flags < 0)
+		return true;
+	if (now != kind
+	    && !(now == FOREIGN && (kind == PIPE || fd <= STDERR_FILENO)))
+		uposix__gone(fd);
+	else if (set == !!(flags & O_NONBLOCK) || kind >= FOREIGN)
+		return true;
+	else
+		uposix__forget(fd);
+	return false;
+}
+
+/* Rounded up; more than 49 days are none. */
+static uint32_t milliseconds(const struct timeval *t)
+{
+	int64_t ms = t->tv_sec > INT32_MAX ? INT64_MAX
+		: (int64_t)t->tv_sec * 1000 + (t->tv_usec + 999) / 1000;
+
+	return ms > 0 && ms <= UINT32_MAX ? (uint32_t)ms : 0;
+}
+
+static uint32_t time_out(int fd, int name)
+{
+	struct timeval t = { 0, 0 };
+	socklen_t size = sizeof t;
+
+	getsockopt(fd, SOL_SOCKET, name, &t, &size);
+	return milliseconds(&t);
+}
+
 /* Kinds. */
 
 /*
@@ -217,84 +264,11 @@ static struct uposix_fd *classified(int fd)
 	return uposix__known(fd);
 }
 
-/*
- * Once a number was closed unseen each call looks whether its number is the file that is
- * known, as it would block the processor if O_NONBLOCK is not set. Where only the flags
- * are others it may be the same file, for which threads wait.
- */
-static bool is_still(int fd, const struct uposix_fd *f)
-{
-	int flags = fcntl(fd, F_GETFL), kind = GET(f->f_kind), now = kind_of(fd);
-	bool set = GET(f->f_flags) & (FD_OURS | FD_NONBLOCK);
-
-	if (flags < 0)
-		return true;
-	if (now != kind
-	    && !(now == FOREIGN && (kind == PIPE || fd <= STDERR_FILENO)))
-		uposix__gone(fd);
-	else if (set == !!(flags & O_NONBLOCK) || kind >= FOREIGN)
-		return true;
-	else
-		uposix__forget(fd);
-	return false;
-}
-
-static int kind_of(int fd)
-{
-	struct stat status;
-	int type = 0;
-	socklen_t size = sizeof type;
-
-	if (fstat(fd, &status))
-		return PLAIN;
-	switch (status.st_mode & S_IFMT) {
-	case S_IFREG:
-	case S_IFDIR:
-	case S_IFBLK:
-		return PLAIN;
-	case S_IFSOCK:
-		if (fd <= STDERR_FILENO)
-			return FOREIGN;
-		getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
-		return type == SOCK_STREAM ? STREAM : PACKET;
-	case S_IFIFO:
-	case S_IFCHR:
-		return FOREIGN;
-	default:
-		return OTHER;
-	}
-}
-
-static uint32_t time_out(int fd, int name)
-{
-	struct timeval t = { 0, 0 };
-	socklen_t size = sizeof t;
-
-	getsockopt(fd, SOL_SOCKET, name, &t, &size);
-	return milliseconds(&t);
-}
-
-/* Rounded up; more than 49 days are none. */
-static uint32_t milliseconds(const struct timeval *t)
-{
-	int64_t ms = t->tv_sec > INT32_MAX ? INT64_MAX
-		: (int64_t)t->tv_sec * 1000 + (t->tv_usec + 999) / 1000;
-
-	return ms > 0 && ms <= UINT32_MAX ? (uint32_t)ms : 0;
-}
-
 int uposix__kind(int fd)
 {
 	const struct uposix_fd *f = classified(fd);
 
 	return f ? GET(f->f_kind) : PLAIN;
-}
-
-/* Flags. */
-
-static void change(struct uposix_fd *f, unsigned set, unsigned clear)
-{
-	each_of_group(f, change_one, set, clear);
 }
 
 /* Under the lock. */
@@ -314,9 +288,11 @@ static void each_of_group(struct uposix_fd *f,
 	}
 }
 
-static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear)
+/* Flags. */
+
+static void change(struct uposix_fd *f, unsigned set, unsigned clear)
 {
-	SET(f->f_flags, (uint8_t)((GET(f->f_flags) & ~clear) | set));
+	each_of_group(f, change_one, set, clear);
 }
 
 static void time_one(struct uposix_fd *f, uint32_t name, uint32_t ms)
@@ -345,6 +321,33 @@ void uposix__adopt(int fd, struct uposix_fd *f)
 	pthread_mutex_unlock(&table_lock);
 }
 
+int64_t uposix__until(uint32_t ms)
+{
+	return ms == 0 ? USCHED_NEVER : usync_after((int64_t)ms * 1000000);
+}
+
+ssize_t uposix__answer(ssize_t n)
+{
+	if (n >= 0)
+		return n;
+	errno = n == -ETIMEDOUT ? EAGAIN : n == -ETIME ? ETIMEDOUT : (int)-n;
+	return -1;
+}
+
+static int await_foreign(int fd, short events, struct uposix_fd *f)
+{
+	struct pollfd one = { fd, events, 0 };
+	int64_t deadline = uposix__until(events & POLLIN ? f->f_receive : f->f_send);
+	int rc;
+
+	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, uposix__wait_ready(&one, 1, deadline));
+
+	if (rc > 0)
+		return WAY_PLAIN;
+	uposix__answer(rc);
+	return WAY_FAILED;
+}
+
 int uposix__way(int fd, short events, struct uposix_fd **f)
 {
 	if (!uposix__in_thread())
@@ -362,20 +365,6 @@ int uposix__way(int fd, short events, struct uposix_fd **f)
 	return WAY_UNET;
 }
 
-static int await_foreign(int fd, short events, struct uposix_fd *f)
-{
-	struct pollfd one = { fd, events, 0 };
-	int64_t deadline = uposix__until(events & POLLIN ? f->f_receive : f->f_send);
-	int rc;
-
-	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, uposix__wait_ready(&one, 1, deadline));
-
-	if (rc > 0)
-		return WAY_PLAIN;
-	uposix__answer(rc);
-	return WAY_FAILED;
-}
-
 /* Of native threads: the time-out begins anew each time. */
 bool uposix__repeat(int fd, short events)
 {
@@ -391,19 +380,6 @@ bool uposix__repeat(int fd, short events)
 	if (n == 0)
 		errno = EAGAIN;
 	return n > 0;
-}
-
-int64_t uposix__until(uint32_t ms)
-{
-	return ms == 0 ? USCHED_NEVER : usync_after((int64_t)ms * 1000000);
-}
-
-ssize_t uposix__answer(ssize_t n)
-{
-	if (n >= 0)
-		return n;
-	errno = n == -ETIMEDOUT ? EAGAIN : n == -ETIME ? ETIMEDOUT : (int)-n;
-	return -1;
 }
 
 /* SIGPIPE goes to the thread that wrote. */
@@ -547,53 +523,6 @@ int uposix_dup3(int fd, int copy, int flags)
 	return for_program(fd, copy) ? copy : uposix__copied(fd, copy);
 }
 
-/*
- * Passed to other processes, which do not expect O_NONBLOCK, or to this one: then the
- * numbers are one group. A thread that waits afterwards sets O_NONBLOCK again.
- */
-void uposix__sent(int fd)
-{
-	struct uposix_fd *f = classified(fd);
-
-	if (!f || GET(f->f_kind) >= FOREIGN)
-		return;
-	pthread_mutex_lock(&table_lock);
-	change(f, FD_PASSED, 0);
-	let_block(fd, f);
-	pthread_mutex_unlock(&table_lock);
-}
-
-void uposix__lend(int fd)
-{
-	struct uposix_fd *f = classified(fd);
-
-	if (!f || GET(f->f_kind) >= FOREIGN)
-		return;
-	pthread_mutex_lock(&table_lock);
-	let_block(fd, f);
-	if (!(GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)))
-		each_of_group(f, end_kind, FOREIGN, 0);
-	pthread_mutex_unlock(&table_lock);
-}
-
-static void end_kind(struct uposix_fd *f, uint32_t kind, uint32_t unused)
-{
-	(void)unused;
-	SET(f->f_kind, (uint8_t)kind);
-}
-
-/* Without O_NONBLOCK, if that is ours, and no thread waits. Under the lock. */
-static void let_block(int fd, const struct uposix_fd *f)
-{
-	uint32_t group = GET(f->f_group);
-
-	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS
-	    || !each_number(fd, group, is_idle))
-		return;
-	each_number(fd, group, give_up);
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-}
-
 /* Until func is false. Under the lock. */
 static bool each_number(int fd, uint32_t group, bool (*func)(int fd))
 {
@@ -624,6 +553,71 @@ static bool give_up(int fd)
 	return true;
 }
 
+/* Without O_NONBLOCK, if that is ours, and no thread waits. Under the lock. */
+static void let_block(int fd, const struct uposix_fd *f)
+{
+	uint32_t group = GET(f->f_group);
+
+	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS
+	    || !each_number(fd, group, is_idle))
+		return;
+	each_number(fd, group, give_up);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+}
+
+/*
+ * Passed to other processes, which do not expect O_NONBLOCK, or to this one: then the
+ * numbers are one group. A thread that waits afterwards sets O_NONBLOCK again.
+ */
+void uposix__sent(int fd)
+{
+	struct uposix_fd *f = classified(fd);
+
+	if (!f || GET(f->f_kind) >= FOREIGN)
+		return;
+	pthread_mutex_lock(&table_lock);
+	change(f, FD_PASSED, 0);
+	let_block(fd, f);
+	pthread_mutex_unlock(&table_lock);
+}
+
+static void end_kind(struct uposix_fd *f, uint32_t kind, uint32_t unused)
+{
+	(void)unused;
+	SET(f->f_kind, (uint8_t)kind);
+}
+
+void uposix__lend(int fd)
+{
+	struct uposix_fd *f = classified(fd);
+
+	if (!f || GET(f->f_kind) >= FOREIGN)
+		return;
+	pthread_mutex_lock(&table_lock);
+	let_block(fd, f);
+	if (!(GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)))
+		each_of_group(f, end_kind, FOREIGN, 0);
+	pthread_mutex_unlock(&table_lock);
+}
+
+/*
+ * Whether their open files are the same. Where kcmp(2) is refused, as in containers,
+ * inode and flags tell sockets and ends of pipes apart, which are seldom opened by name.
+ */
+static bool is_same(int a, int b)
+{
+	long pid = getpid();
+	long rc = syscall(SYS_kcmp, pid, pid, KCMP_FILE, (long)a, (long)b);
+	struct stat one, other;
+
+	if (rc >= 0)
+		return rc == 0;
+	return fstat(a, &one) == 0 && fstat(b, &other) == 0
+		&& (S_ISSOCK(one.st_mode) || S_ISFIFO(one.st_mode))
+		&& one.st_dev == other.st_dev && one.st_ino == other.st_ino
+		&& fcntl(a, F_GETFL) == fcntl(b, F_GETFL);
+}
+
 void uposix__received(int fd)
 {
 	int other = -1;
@@ -646,24 +640,6 @@ void uposix__received(int fd)
 	pthread_mutex_lock(&table_lock);
 	change_one(f, FD_PASSED, 0);
 	pthread_mutex_unlock(&table_lock);
-}
-
-/*
- * Whether their open files are the same. Where kcmp(2) is refused, as in containers,
- * inode and flags tell sockets and ends of pipes apart, which are seldom opened by name.
- */
-static bool is_same(int a, int b)
-{
-	long pid = getpid();
-	long rc = syscall(SYS_kcmp, pid, pid, KCMP_FILE, (long)a, (long)b);
-	struct stat one, other;
-
-	if (rc >= 0)
-		return rc == 0;
-	return fstat(a, &one) == 0 && fstat(b, &other) == 0
-		&& (S_ISSOCK(one.st_mode) || S_ISFIFO(one.st_mode))
-		&& one.st_dev == other.st_dev && one.st_ino == other.st_ino
-		&& fcntl(a, F_GETFL) == fcntl(b, F_GETFL);
 }
 
 /* The end. */

@@ -25,8 +25,7 @@
 #include <stdlib.h>
 
 struct uposix_forked uposix__forked;
-
-static void forget_others(void);
+void uco__forked(void) __attribute__((weak, visibility("hidden")));
 
 /* Files that a program may not have. */
 extern __typeof__(uposix__hold_streams) uposix__hold_streams __attribute__((weak));
@@ -34,7 +33,38 @@ extern __typeof__(uposix__streams_forked) uposix__streams_forked __attribute__((
 extern __typeof__(uposix__hold_table) uposix__hold_table __attribute__((weak));
 extern __typeof__(uposix__io_forked) uposix__io_forked __attribute__((weak));
 extern __typeof__(uinspect__forked) uinspect__forked __attribute__((weak));
-void uco__forked(void) __attribute__((visibility("hidden")));
+extern __typeof__(upreempt__hold) upreempt__hold __attribute__((weak));
+
+/* A wait of a thread that is not there is not granted any more. */
+static void end_wait(const struct uposix_thread *p)
+{
+	struct ustack *u = p->p_ended ? NULL : p->p_thread;
+
+	if (u && u->u_attached)
+		uwait_withdraw((struct uwaiter *)(void *)u->u_attachment);
+}
+
+/* The thread that called fork() is the native one. */
+static void forget_others(void)
+{
+	struct uposix_thread *me = uposix__me();
+	struct ustack *u = ustack_self();
+
+	__atomic_store_n(&uposix__forked.f_alone, uposix__is_used(), __ATOMIC_RELAXED);
+	uposix__forget_threads(me, end_wait);
+	if (!u)
+		return;
+	uposix__forked.f_me = me;
+	uposix__forked.f_name = (uintptr_t)u;
+	usched__forked();
+	uposix__forked.f_native = pthread_self();
+	if (!me)
+		return;
+	me->p_lock = (struct uwait_lock){ 0 };  /* another may have had it */
+	uposix__forget_held(me);
+	__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
+	uposix__set_native_mask(me->p_mask);
+}
 
 /* Locks are taken in this order, as elsewhere; and the child forgets in this order. */
 static const struct part {
@@ -81,37 +111,6 @@ static void child(void)
 	for (int i = 0; i < PARTS; i++)
 		if (parts[i].p_forked)
 			parts[i].p_forked();
-}
-
-/* A wait of a thread that is not there is not granted any more. */
-static void end_wait(const struct uposix_thread *p)
-{
-	struct ustack *u = p->p_ended ? NULL : p->p_thread;
-
-	if (u && u->u_attached)
-		uwait_withdraw((struct uwaiter *)(void *)u->u_attachment);
-}
-
-/* The thread that called fork() is the native one. */
-static void forget_others(void)
-{
-	struct uposix_thread *me = uposix__me();
-	struct ustack *u = ustack_self();
-
-	__atomic_store_n(&uposix__forked.f_alone, uposix__is_used(), __ATOMIC_RELAXED);
-	uposix__forget_threads(me, end_wait);
-	if (!u)
-		return;
-	uposix__forked.f_me = me;
-	uposix__forked.f_name = (uintptr_t)u;
-	usched__forked();
-	uposix__forked.f_native = pthread_self();
-	if (!me)
-		return;
-	me->p_lock = (struct uwait_lock){ 0 };  /* another may have had it */
-	uposix__forget_held(me);
-	__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
-	uposix__set_native_mask(me->p_mask);
 }
 
 /* vfork() has the child use the parent's memory: tables of descriptors, say. */

@@ -26,13 +26,6 @@ enum {
 	FLAGS   = FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME,
 };
 
-static struct bucket {
-	struct uwait_lock  b_lock;
-	uint32_t           b_waiting;   /* atomic: threads, or about to wait */
-	uint32_t           b_natives;   /* atomic: native threads */
-	struct uwait_queue b_queue;     /* w_object is the word, uwait_room() the bits */
-} __attribute__((aligned(64))) buckets[BUCKETS];
-
 /* A wait. */
 struct wish {
 	uint32_t              *f_word;
@@ -46,41 +39,27 @@ struct wish {
 	const void            *f_where;
 };
 
-static const struct uwait_kind kind = { .k_name = "futex" };
+static struct bucket {
+	struct uwait_lock  b_lock;
+	uint32_t           b_waiting;   /* atomic: threads, or about to wait */
+	uint32_t           b_natives;   /* atomic: native threads */
+	struct uwait_queue b_queue;     /* w_object is the word, uwait_room() the bits */
+} __attribute__((aligned(64))) buckets[BUCKETS];
 
-static long call(const long *a);
-static long futex(const long *a, const void *where);
-static long wait_native(const long *a);
-static long wait_here(const long *a, const void *where);
-static int  wait_for(struct wish *f);
-static int  wait_once(const struct wish *f, int64_t deadline);
-static bool is_shared(const void *word);
-static bool is_interrupted(bool restarts);
-static long wake(const long *a, uint32_t bits);
-static long wake_here(const void *word, uint32_t n, uint32_t bits);
-static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t bits);
+_Static_assert(BUCKETS == 1 << (64 - 56), "the hash is an index");
 
-/* All have up to six arguments, and each is a long or in the place of one. */
-long uposix_syscall(long number, ...)
+static void set_deadline(struct wish *f)
 {
-	long a[6];
-	va_list list;
+	const struct timespec *t = f->f_time;
 
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
-	if (number == SYS_futex)
-		return futex(a, __builtin_return_address(0));
-	if (uposix__in_allocator(__builtin_return_address(0)))
-		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-	return uposix__call(number, a);
-}
-
-/* libc's. */
-static long call(const long *a)
-{
-	return syscall(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (!t)
+		f->f_deadline = USCHED_NEVER;
+	else if (f->f_absolute)
+		f->f_deadline = uposix__deadline(t, f->f_clock);
+	else if (t->tv_sec >= USCHED_NEVER / USYNC_SECOND / 2)
+		f->f_deadline = USCHED_NEVER;
+	else
+		f->f_deadline = usync_after(t->tv_sec * USYNC_SECOND + t->tv_nsec);
 }
 
 static struct bucket *bucket_of(const void *word)
@@ -90,42 +69,94 @@ static struct bucket *bucket_of(const void *word)
 	return &buckets[hash >> 56];
 }
 
-_Static_assert(BUCKETS == 1 << (64 - 56), "the hash is an index");
+static const struct uwait_kind kind = { .k_name = "futex" };
 
-void uposix__futex_forked(void)
+/* Memory for the bits is not on the stack. -EAGAIN: the word has another value. */
+static int wait_once(const struct wish *f, int64_t deadline)
 {
-	memset(buckets, 0, sizeof buckets);
+	struct bucket *b = bucket_of(f->f_word);
+	struct uwaiter *w;
+	uint32_t *bits;
+	int rc = -EAGAIN;
+
+	if (__atomic_load_n(f->f_word, __ATOMIC_RELAXED) != f->f_value)
+		return rc;
+	w = uwait_prepare_lean(deadline, false);
+	if (uwait_error(w))
+		return uwait_error(w);
+	bits = uwait_room(w, sizeof *bits);
+	if (!bits)
+		return -ENOMEM;
+	*bits = f->f_bits;
+	uwait_note(w, &kind, f->f_word, f->f_where);
+	uwait_lock(&b->b_lock);
+	__atomic_fetch_add(&b->b_waiting, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(f->f_word, __ATOMIC_SEQ_CST) == f->f_value)
+		rc = uwait_queue_up(w, &b->b_lock, &b->b_queue);
+	else
+		uwait_unlock(&b->b_lock);
+	__atomic_fetch_sub(&b->b_waiting, 1, __ATOMIC_RELAXED);
+	return rc;
 }
 
-/* The memory of an allocator is the processor's, so its thread blocks natively. */
-static long futex(const long *a, const void *where)
+/* It is no cancellation point. Handlers run. */
+static bool is_interrupted(bool restarts)
 {
-	int what = (int)a[1] & ~FLAGS;
-	long n;
+	struct uposix_thread *me = uposix__me();
+	uint32_t before = me ? me->p_handled : 0;
 
-	switch (what) {
-	case FUTEX_WAIT:
-	case FUTEX_WAIT_BITSET:
-		if (ustack_self() && !uposix__in_allocator(where))
-			return wait_here(a, where);
-		return wait_native(a);
-	case FUTEX_WAKE:
-		return wake(a, FUTEX_BITSET_MATCH_ANY);
-	case FUTEX_WAKE_BITSET:
-		return wake(a, (uint32_t)a[5]);
-	case FUTEX_REQUEUE:
-	case FUTEX_CMP_REQUEUE:
-	case FUTEX_WAKE_OP:
-		n = call(a);
-		/* Threads are woken in any case, and look themselves. */
-		if (n >= 0)
-			n += wake_here((void *)a[0], INT_MAX, FUTEX_BITSET_MATCH_ANY);
-		if (n >= 0 && what == FUTEX_WAKE_OP)
-			n += wake_here((void *)a[4], INT_MAX, FUTEX_BITSET_MATCH_ANY);
-		return n;
-	default:
-		return call(a);
+	uwait__uncancel();
+	return !me || uposix__handle(me) || (!restarts && me->p_handled != before);
+}
+
+/*
+ * As the kernel has it, whose rule is the page's: one that is not anonymous is. It was
+ * read just before. True also: it cannot be found out.
+ */
+static bool is_shared(const void *word)
+{
+	enum { PRESENT = 63, NOT_ANONYMOUS = 61 };
+	uint64_t page = (uintptr_t)word / (uintptr_t)sysconf(_SC_PAGESIZE), entry = 0;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	ssize_t n = -1;
+
+	if (fd >= 0) {
+		n = pread(fd, &entry, sizeof entry, (off_t)(page * sizeof entry));
+		close(fd);
 	}
+	return n != sizeof entry || !(entry >> PRESENT & 1) || entry >> NOT_ANONYMOUS & 1;
+}
+
+static int wait_for(struct wish *f)
+{
+	int64_t look;
+	int rc;
+
+	set_deadline(f);
+	for (;;) {
+		look = f->f_looks ? usync_after(UPOSIX_LOOK) : USCHED_NEVER;
+		rc = wait_once(f, look < f->f_deadline ? look : f->f_deadline);
+		if (rc == -ECANCELED) {
+			if (is_interrupted(!f->f_time))
+				return -EINTR;
+		} else if (rc == -ETIMEDOUT && look < f->f_deadline) {
+			if (is_shared(f->f_word))
+				return 0;
+			f->f_looks = false;
+		} else if (rc == -ETIMEDOUT && f->f_time
+			   && uposix__early(f->f_time, f->f_clock)) {
+			set_deadline(f);
+		} else {
+			return rc;
+		}
+	}
+}
+
+/* libc's. */
+static long call(const long *a)
+{
+	return syscall(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 static long wait_native(const long *a)
@@ -166,142 +197,6 @@ static long wait_here(const long *a, const void *where)
 	return uposix__result(rc);
 }
 
-static void set_deadline(struct wish *f)
-{
-	const struct timespec *t = f->f_time;
-
-	if (!t)
-		f->f_deadline = USCHED_NEVER;
-	else if (f->f_absolute)
-		f->f_deadline = uposix__deadline(t, f->f_clock);
-	else if (t->tv_sec >= USCHED_NEVER / USYNC_SECOND / 2)
-		f->f_deadline = USCHED_NEVER;
-	else
-		f->f_deadline = usync_after(t->tv_sec * USYNC_SECOND + t->tv_nsec);
-}
-
-static int wait_for(struct wish *f)
-{
-	int64_t look;
-	int rc;
-
-	set_deadline(f);
-	for (;;) {
-		look = f->f_looks ? usync_after(UPOSIX_LOOK) : USCHED_NEVER;
-		rc = wait_once(f, look < f->f_deadline ? look : f->f_deadline);
-		if (rc == -ECANCELED) {
-			if (is_interrupted(!f->f_time))
-				return -EINTR;
-		} else if (rc == -ETIMEDOUT && look < f->f_deadline) {
-			if (is_shared(f->f_word))
-				return 0;
-			f->f_looks = false;
-		} else if (rc == -ETIMEDOUT && f->f_time
-			   && uposix__early(f->f_time, f->f_clock)) {
-			set_deadline(f);
-		} else {
-			return rc;
-		}
-	}
-}
-
-/* Memory for the bits is not on the stack. -EAGAIN: the word has another value. */
-static int wait_once(const struct wish *f, int64_t deadline)
-{
-	struct bucket *b = bucket_of(f->f_word);
-	struct uwaiter *w;
-	uint32_t *bits;
-	int rc = -EAGAIN;
-
-	if (__atomic_load_n(f->f_word, __ATOMIC_RELAXED) != f->f_value)
-		return rc;
-	w = uwait_prepare_lean(deadline, false);
-	if (uwait_error(w))
-		return uwait_error(w);
-	bits = uwait_room(w, sizeof *bits);
-	if (!bits)
-		return -ENOMEM;
-	*bits = f->f_bits;
-	uwait_note(w, &kind, f->f_word, f->f_where);
-	uwait_lock(&b->b_lock);
-	__atomic_fetch_add(&b->b_waiting, 1, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(f->f_word, __ATOMIC_SEQ_CST) == f->f_value)
-		rc = uwait_queue_up(w, &b->b_lock, &b->b_queue);
-	else
-		uwait_unlock(&b->b_lock);
-	__atomic_fetch_sub(&b->b_waiting, 1, __ATOMIC_RELAXED);
-	return rc;
-}
-
-/*
- * As the kernel has it, whose rule is the page's: one that is not anonymous is. It was
- * read just before. True also: it cannot be found out.
- */
-static bool is_shared(const void *word)
-{
-	enum { PRESENT = 63, NOT_ANONYMOUS = 61 };
-	uint64_t page = (uintptr_t)word / (uintptr_t)sysconf(_SC_PAGESIZE), entry = 0;
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	ssize_t n = -1;
-
-	if (fd >= 0) {
-		n = pread(fd, &entry, sizeof entry, (off_t)(page * sizeof entry));
-		close(fd);
-	}
-	return n != sizeof entry || !(entry >> PRESENT & 1) || entry >> NOT_ANONYMOUS & 1;
-}
-
-/* It is no cancellation point. Handlers run. */
-static bool is_interrupted(bool restarts)
-{
-	struct uposix_thread *me = uposix__me();
-	uint32_t before = me ? me->p_handled : 0;
-
-	uwait__uncancel();
-	return !me || uposix__handle(me) || (!restarts && me->p_handled != before);
-}
-
-/* An error is the kernel's. */
-static long wake(const long *a, uint32_t bits)
-{
-	int most = (int)a[2] > 0 ? (int)a[2] : 1;
-	const void *word = (const void *)a[0];
-	long here = wake_here(word, (uint32_t)most, bits), there = 0;
-	long b[6];
-
-	memcpy(b, a, sizeof b);
-	if (here < most)
-		b[2] = most - here;
-	else if (__atomic_load_n(&bucket_of(word)->b_natives, __ATOMIC_SEQ_CST) > 0)
-		b[2] = 1;
-	else
-		return here;
-	there = call(b);
-	if (there < 0)
-		return here > 0 ? here : there;
-	return here + there < most ? here + there : most;
-}
-
-/*
- * Up to n threads; how many it were. The caller has changed the word before. A handler
- * may come here, too.
- */
-static long wake_here(const void *word, uint32_t n, uint32_t bits)
-{
-	struct bucket *b = bucket_of(word);
-	uint64_t old;
-	long woken;
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&b->b_waiting, __ATOMIC_SEQ_CST) == 0)
-		return 0;
-	uposix__hold_handlers(&old);
-	woken = wake_some(b, word, n, bits);
-	uposix__release_handlers(&old);
-	return woken;
-}
-
 static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t bits)
 {
 	struct uwait_node *list = NULL, **end = &list, *next;
@@ -327,4 +222,97 @@ static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t b
 		uwait_finish(uwait_of(list), 0);
 	}
 	return woken;
+}
+
+/*
+ * Up to n threads; how many it were. The caller has changed the word before. A handler
+ * may come here, too.
+ */
+static long wake_here(const void *word, uint32_t n, uint32_t bits)
+{
+	struct bucket *b = bucket_of(word);
+	uint64_t old;
+	long woken;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&b->b_waiting, __ATOMIC_SEQ_CST) == 0)
+		return 0;
+	uposix__hold_handlers(&old);
+	woken = wake_some(b, word, n, bits);
+	uposix__release_handlers(&old);
+	return woken;
+}
+
+/* An error is the kernel's. */
+static long wake(const long *a, uint32_t bits)
+{
+	int most = (int)a[2] > 0 ? (int)a[2] : 1;
+	const void *word = (const void *)a[0];
+	long here = wake_here(word, (uint32_t)most, bits), there = 0;
+	long b[6];
+
+	memcpy(b, a, sizeof b);
+	if (here < most)
+		b[2] = most - here;
+	else if (__atomic_load_n(&bucket_of(word)->b_natives, __ATOMIC_SEQ_CST) > 0)
+		b[2] = 1;
+	else
+		return here;
+	there = call(b);
+	if (there < 0)
+		return here > 0 ? here : there;
+	return here + there < most ? here + there : most;
+}
+
+/* The memory of an allocator is the processor's, so its thread blocks natively. */
+static long futex(const long *a, const void *where)
+{
+	int what = (int)a[1] & ~FLAGS;
+	long n;
+
+	switch (what) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+		if (ustack_self() && !uposix__in_allocator(where))
+			return wait_here(a, where);
+		return wait_native(a);
+	case FUTEX_WAKE:
+		return wake(a, FUTEX_BITSET_MATCH_ANY);
+	case FUTEX_WAKE_BITSET:
+		return wake(a, (uint32_t)a[5]);
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+	case FUTEX_WAKE_OP:
+		n = call(a);
+		/* Threads are woken in any case, and look themselves. */
+		if (n >= 0)
+			n += wake_here((void *)a[0], INT_MAX, FUTEX_BITSET_MATCH_ANY);
+		if (n >= 0 && what == FUTEX_WAKE_OP)
+			n += wake_here((void *)a[4], INT_MAX, FUTEX_BITSET_MATCH_ANY);
+		return n;
+	default:
+		return call(a);
+	}
+}
+
+/* All have up to six arguments, and each is a long or in the place of one. */
+long uposix_syscall(long number, ...)
+{
+	long a[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_futex)
+		return futex(a, __builtin_return_address(0));
+	if (uposix__in_allocator(__builtin_return_address(0)))
+		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return uposix__call(number, a);
+}
+
+void uposix__futex_forked(void)
+{
+	memset(buckets, 0, sizeof buckets);
 }

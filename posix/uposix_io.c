@@ -36,32 +36,16 @@
 /* unet sets the first. */
 enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 
-static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_fd *f);
-static bool is_full(const struct uposix_fd *f);
-static ssize_t written(const struct uposix_fd *f, ssize_t n, size_t done, int flags);
-static bool goes_on(int fd);
-static ssize_t write_plain(int fd, const char *data, size_t size);
-static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,
-			  int flags);
-static ssize_t write_way(int fd, const void *data, size_t size, int flags,
-			 struct uposix_fd *f);
-static ssize_t write_some(int fd, const char *data, size_t size, int flags,
-			  struct uposix_fd *f);
-static ssize_t receive(int fd, char *buffer, size_t size, int flags,
-		       struct unet_addr *from, const struct uposix_fd *f);
-static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
-			     __SOCKADDR_ARG from, socklen_t *from_size);
-static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left);
-static size_t bytes_of(const struct iovec *iov, size_t n);
-static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadline);
-static ssize_t receive_rest(int fd, const struct msghdr *m, ssize_t got);
-static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
-			  __CONST_SOCKADDR_ARG to, socklen_t to_size);
-static ssize_t send_message(int fd, const struct msghdr *m, int flags,
-			    struct uposix_fd *f);
-static void each_passed(const struct msghdr *m, void (*func)(int fd));
-
 /* read and write. */
+
+static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_fd *f)
+{
+	int64_t deadline = uposix__until(f->f_receive);
+	ssize_t n;
+
+	WAIT(n, unet_read(fd, buffer, size, deadline));
+	return uposix__answer(n);
+}
 
 ssize_t uposix_read(int fd, void *buffer, size_t size)
 {
@@ -77,15 +61,6 @@ ssize_t uposix_read(int fd, void *buffer, size_t size)
 		n = read(fd, buffer, size);
 	while (n < 0 && uposix__repeat(fd, POLLIN));
 	return n;
-}
-
-static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_fd *f)
-{
-	int64_t deadline = uposix__until(f->f_receive);
-	ssize_t n;
-
-	WAIT(n, unet_read(fd, buffer, size, deadline));
-	return uposix__answer(n);
 }
 
 ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
@@ -106,16 +81,6 @@ ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
 		n = readv(fd, iov, count);
 	while (n < 0 && uposix__repeat(fd, POLLIN));
 	return n;
-}
-
-ssize_t uposix_write(int fd, const void *data, size_t size)
-{
-	struct uposix_fd *f;
-	int way = uposix__way(fd, POLLOUT, &f);
-
-	if (way == WAY_UNET)
-		return write_way(fd, data, size, 0, f);
-	return way == WAY_FAILED ? -1 : write_plain(fd, data, size);
 }
 
 static bool is_full(const struct uposix_fd *f)
@@ -180,6 +145,66 @@ static ssize_t write_plain(int fd, const char *data, size_t size)
 	return done > 0 ? (ssize_t)done : n;
 }
 
+ssize_t uposix_write(int fd, const void *data, size_t size)
+{
+	struct uposix_fd *f;
+	int way = uposix__way(fd, POLLOUT, &f);
+
+	if (way == WAY_UNET)
+		return write_way(fd, data, size, 0, f);
+	return way == WAY_FAILED ? -1 : write_plain(fd, data, size);
+}
+
+static size_t bytes_of(const struct iovec *iov, size_t n)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < n; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
+/* What is left of the buffers behind `skip' bytes; to be freed. */
+static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left)
+{
+	struct iovec *rest;
+
+	while (n > 0 && skip >= iov->iov_len) {
+		skip -= iov->iov_len;
+		iov++;
+		n--;
+	}
+	rest = n > 0 ? malloc(n * sizeof *rest) : NULL;
+	if (!rest)
+		return NULL;
+	memcpy(rest, iov, n * sizeof *rest);
+	rest->iov_base = (char *)rest->iov_base + skip;
+	rest->iov_len -= skip;
+	*left = (int)n;
+	return rest;
+}
+
+/* By a native thread, after the first `put' bytes. Flags: of sendmsg(); -1: writev(). */
+static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,
+			  int flags)
+{
+	ssize_t n = 1;
+
+	while ((n > 0 || (n < 0 && uposix__repeat(fd, POLLOUT)))
+	       && goes_on(fd) && (size_t)put < bytes_of(iov, count)) {
+		int left = 0;
+		struct iovec *rest = rest_of(iov, count, (size_t)put, &left);
+		struct msghdr m = { .msg_iov = rest, .msg_iovlen = (size_t)left };
+
+		if (!rest)
+			break;
+		n = flags < 0 ? writev(fd, rest, left) : sendmsg(fd, &m, flags);
+		put += n > 0 ? n : 0;
+		free(rest);
+	}
+	return put;
+}
+
 ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 {
 	struct uposix_fd *f;
@@ -205,44 +230,22 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 	return n > 0 ? write_rest(fd, iov, (size_t)count, n, -1) : n;
 }
 
-/* By a native thread, after the first `put' bytes. Flags: of sendmsg(); -1: writev(). */
-static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,
-			  int flags)
-{
-	ssize_t n = 1;
-
-	while ((n > 0 || (n < 0 && uposix__repeat(fd, POLLOUT)))
-	       && goes_on(fd) && (size_t)put < bytes_of(iov, count)) {
-		int left = 0;
-		struct iovec *rest = rest_of(iov, count, (size_t)put, &left);
-		struct msghdr m = { .msg_iov = rest, .msg_iovlen = (size_t)left };
-
-		if (!rest)
-			break;
-		n = flags < 0 ? writev(fd, rest, left) : sendmsg(fd, &m, flags);
-		put += n > 0 ? n : 0;
-		free(rest);
-	}
-	return put;
-}
-
 /* recv. */
 
-ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
+static ssize_t receive(int fd, char *buffer, size_t size, int flags,
+		       struct unet_addr *from, const struct uposix_fd *f)
 {
-	struct uposix_fd *f;
-	int way;
+	int64_t deadline = uposix__until(f->f_receive);
+	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK) && f->f_kind == STREAM;
+	size_t got = 0;
+	ssize_t n;
 
-	if (flags & NO_WAIT)
-		return recv(fd, buffer, size, flags);
-	way = uposix__way(fd, POLLIN, &f);
-	if (way == WAY_UNET && flags == 0 && f->f_kind == STREAM)
-		return read_way(fd, buffer, size, f);
-	if (way == WAY_UNET)
-		return receive(fd, buffer, size, flags, NULL, f);
-	if (way == WAY_FAILED)
-		return -1;
-	return receive_plain(fd, buffer, size, flags, (__SOCKADDR_ARG){ NULL }, NULL);
+	do {
+		TRANSFER(n, got, unet_recvfrom(fd, buffer + got, size - got,
+					    flags & ~MSG_WAITALL, from, deadline));
+		got += n > 0 ? (size_t)n : 0;
+	} while (all && n > 0 && got < size);
+	return got > 0 ? (ssize_t)got : uposix__answer(n);
 }
 
 /* By a native thread, most of all. */
@@ -262,20 +265,21 @@ static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
 	return got > 0 ? (ssize_t)got : n;
 }
 
-static ssize_t receive(int fd, char *buffer, size_t size, int flags,
-		       struct unet_addr *from, const struct uposix_fd *f)
+ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
 {
-	int64_t deadline = uposix__until(f->f_receive);
-	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK) && f->f_kind == STREAM;
-	size_t got = 0;
-	ssize_t n;
+	struct uposix_fd *f;
+	int way;
 
-	do {
-		TRANSFER(n, got, unet_recvfrom(fd, buffer + got, size - got,
-					    flags & ~MSG_WAITALL, from, deadline));
-		got += n > 0 ? (size_t)n : 0;
-	} while (all && n > 0 && got < size);
-	return got > 0 ? (ssize_t)got : uposix__answer(n);
+	if (flags & NO_WAIT)
+		return recv(fd, buffer, size, flags);
+	way = uposix__way(fd, POLLIN, &f);
+	if (way == WAY_UNET && flags == 0 && f->f_kind == STREAM)
+		return read_way(fd, buffer, size, f);
+	if (way == WAY_UNET)
+		return receive(fd, buffer, size, flags, NULL, f);
+	if (way == WAY_FAILED)
+		return -1;
+	return receive_plain(fd, buffer, size, flags, (__SOCKADDR_ARG){ NULL }, NULL);
 }
 
 static void give_address(const struct unet_addr *a, struct sockaddr *to, socklen_t *size)
@@ -307,65 +311,6 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 		return n;
 	}
 	return receive_plain(fd, buffer, size, flags, from, from_size);
-}
-
-ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
-{
-	struct uposix_fd *f;
-	int way;
-	ssize_t n;
-
-	if (flags & NO_WAIT) {
-		n = recvmsg(fd, m, flags);
-	} else if ((way = uposix__way(fd, POLLIN, &f)) == WAY_FAILED) {
-		return -1;
-	} else if (way == WAY_UNET) {
-		int64_t deadline = uposix__until(f->f_receive);
-
-		WAIT(n, unet_recvmsg(fd, m, flags & ~MSG_WAITALL, deadline));
-		if (n > 0 && flags & MSG_WAITALL && f->f_kind == STREAM
-		    && !(flags & MSG_PEEK))
-			n = receive_all(fd, m, n, deadline);
-		n = uposix__answer(n);
-	} else {
-		do
-			n = recvmsg(fd, m, flags);
-		while (n < 0 && uposix__repeat(fd, POLLIN));
-		if (n > 0 && flags & MSG_WAITALL && !(flags & MSG_PEEK))
-			n = receive_rest(fd, m, n);
-	}
-	if (n >= 0 && m->msg_controllen > 0)
-		each_passed(m, uposix__received);
-	return n;
-}
-
-/* What is left of the buffers behind `skip' bytes; to be freed. */
-static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left)
-{
-	struct iovec *rest;
-
-	while (n > 0 && skip >= iov->iov_len) {
-		skip -= iov->iov_len;
-		iov++;
-		n--;
-	}
-	rest = n > 0 ? malloc(n * sizeof *rest) : NULL;
-	if (!rest)
-		return NULL;
-	memcpy(rest, iov, n * sizeof *rest);
-	rest->iov_base = (char *)rest->iov_base + skip;
-	rest->iov_len -= skip;
-	*left = (int)n;
-	return rest;
-}
-
-static size_t bytes_of(const struct iovec *iov, size_t n)
-{
-	size_t size = 0;
-
-	for (size_t i = 0; i < n; i++)
-		size += iov[i].iov_len;
-	return size;
 }
 
 /* MSG_WAITALL: the bytes after the first `got'. */
@@ -427,6 +372,36 @@ static void each_passed(const struct msghdr *m, void (*func)(int fd))
 	}
 }
 
+ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (flags & NO_WAIT) {
+		n = recvmsg(fd, m, flags);
+	} else if ((way = uposix__way(fd, POLLIN, &f)) == WAY_FAILED) {
+		return -1;
+	} else if (way == WAY_UNET) {
+		int64_t deadline = uposix__until(f->f_receive);
+
+		WAIT(n, unet_recvmsg(fd, m, flags & ~MSG_WAITALL, deadline));
+		if (n > 0 && flags & MSG_WAITALL && f->f_kind == STREAM
+		    && !(flags & MSG_PEEK))
+			n = receive_all(fd, m, n, deadline);
+		n = uposix__answer(n);
+	} else {
+		do
+			n = recvmsg(fd, m, flags);
+		while (n < 0 && uposix__repeat(fd, POLLIN));
+		if (n > 0 && flags & MSG_WAITALL && !(flags & MSG_PEEK))
+			n = receive_rest(fd, m, n);
+	}
+	if (n >= 0 && m->msg_controllen > 0)
+		each_passed(m, uposix__received);
+	return n;
+}
+
 static int receive_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
 			   struct timespec *limit)
 {
@@ -477,6 +452,21 @@ static ssize_t write_some(int fd, const char *data, size_t size, int flags,
 	return done > 0 ? (ssize_t)done : written(f, n, 0, flags);
 }
 
+/* By a native thread, most of all. */
+static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
+			  __CONST_SOCKADDR_ARG to, socklen_t to_size)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	do {
+		n = sendto(fd, data + done, size - done, flags, to, to_size);
+		done += n > 0 ? (size_t)n : 0;
+	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
+		 : n > 0 && done < size && goes_on(fd));
+	return done > 0 ? (ssize_t)done : n;
+}
+
 ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
 {
 	struct uposix_fd *f;
@@ -492,21 +482,6 @@ ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
 			? write_some(fd, data, size, flags, f)
 			: write_way(fd, data, size, flags, f);
 	return send_plain(fd, data, size, flags, (__CONST_SOCKADDR_ARG){ NULL }, 0);
-}
-
-/* By a native thread, most of all. */
-static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
-			  __CONST_SOCKADDR_ARG to, socklen_t to_size)
-{
-	size_t done = 0;
-	ssize_t n;
-
-	do {
-		n = sendto(fd, data + done, size - done, flags, to, to_size);
-		done += n > 0 ? (size_t)n : 0;
-	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
-		 : n > 0 && done < size && goes_on(fd));
-	return done > 0 ? (ssize_t)done : n;
 }
 
 ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
@@ -532,27 +507,6 @@ ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
 		return written(f, n, 0, flags);
 	}
 	return send_plain(fd, data, size, flags, to, to_size);
-}
-
-ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
-{
-	struct uposix_fd *f;
-	int way;
-	ssize_t n;
-
-	if (m->msg_controllen > 0)
-		each_passed(m, uposix__sent);
-	if (flags & MSG_DONTWAIT)
-		return sendmsg(fd, m, flags);
-	way = uposix__way(fd, POLLOUT, &f);
-	if (way == WAY_FAILED)
-		return -1;
-	if (way == WAY_UNET)
-		return send_message(fd, m, flags, f);
-	do
-		n = sendmsg(fd, m, flags);
-	while (n < 0 && uposix__repeat(fd, POLLOUT));
-	return n > 0 ? write_rest(fd, m->msg_iov, m->msg_iovlen, n, flags) : n;
 }
 
 /* Ancillary data and the address go with the first part. */
@@ -581,6 +535,27 @@ static ssize_t send_message(int fd, const struct msghdr *m, int flags,
 		unet_writev_all(fd, rest, left, &more, deadline);
 	free(rest);
 	return n + (ssize_t)more;
+}
+
+ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	struct uposix_fd *f;
+	int way;
+	ssize_t n;
+
+	if (m->msg_controllen > 0)
+		each_passed(m, uposix__sent);
+	if (flags & MSG_DONTWAIT)
+		return sendmsg(fd, m, flags);
+	way = uposix__way(fd, POLLOUT, &f);
+	if (way == WAY_FAILED)
+		return -1;
+	if (way == WAY_UNET)
+		return send_message(fd, m, flags, f);
+	do
+		n = sendmsg(fd, m, flags);
+	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	return n > 0 ? write_rest(fd, m->msg_iov, m->msg_iovlen, n, flags) : n;
 }
 
 int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)

@@ -63,15 +63,6 @@ _Static_assert(sizeof(struct place) <= sizeof(pthread_barrier_t), "so is the poi
 
 enum { SPINS = 100 };
 
-static void adopt(struct usync_rwlock *l);
-static int read_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t);
-static int write_lock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *t);
-static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time);
-static int sleep_for(struct sem *s, clockid_t clock, const struct timespec *time);
-static int native_wait(sem_t *sem, clockid_t clock, const struct timespec *time);
-static void end_sleep(struct sleeper *z);
-static void wake_native(const struct sem *sem);
-
 /* What an object of several processes is tried with. */
 static int try_read(void *lock)
 {
@@ -105,6 +96,17 @@ int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 
 /* Reader-writer locks. */
 
+/* As that of a mutex. Locks of readers have no owner, and stay. */
+static void adopt(struct usync_rwlock *l)
+{
+	if (uposix__forked.f_alone) {
+		l->r_lock = (struct uwait_lock){ 0 };
+		l->r_queue = (struct uwait_queue){ NULL, NULL };
+	}
+	if (l->r_owner && l->r_owner == uposix__forked.f_name)
+		l->r_owner = uwait_name();
+}
+
 /* The lock; NULL: it is libc's. */
 static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 {
@@ -125,17 +127,6 @@ static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 		return NULL;
 	__atomic_store_n(&l->l_mark, OURS, __ATOMIC_SEQ_CST);
 	return l;
-}
-
-/* As that of a mutex. Locks of readers have no owner, and stay. */
-static void adopt(struct usync_rwlock *l)
-{
-	if (uposix__forked.f_alone) {
-		l->r_lock = (struct uwait_lock){ 0 };
-		l->r_queue = (struct uwait_queue){ NULL, NULL };
-	}
-	if (l->r_owner && l->r_owner == uposix__forked.f_name)
-		l->r_owner = uwait_name();
 }
 
 int uposix_pthread_rwlock_init(pthread_rwlock_t *lock, const pthread_rwlockattr_t *attr)
@@ -334,20 +325,17 @@ int uposix_sem_destroy(sem_t *sem)
 	return 0;
 }
 
-int uposix_sem_wait(sem_t *sem)
+static int native_wait(sem_t *sem, clockid_t clock, const struct timespec *time)
 {
-	return sem_until(sem, CLOCK_REALTIME, NULL);
+	return !time ? sem_wait(sem) : clock == CLOCK_REALTIME ? sem_timedwait(sem, time)
+		: sem_clockwait(sem, clock, time);
 }
 
-int uposix_sem_timedwait(sem_t *sem, const struct timespec *time)
+static int native_sem(sem_t *sem, clockid_t clock, const struct timespec *time)
 {
-	return sem_until(sem, CLOCK_REALTIME, time);
-}
-
-int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *time)
-{
-	return is_clock(clock) ? sem_until(sem, clock, time)
-		: (int)uposix__result(-EINVAL);
+	if (uposix__me())
+		return (int)uposix__result(-uposix__poll(try_sem, sem, clock, time));
+	return native_wait(sem, clock, time);
 }
 
 static uint32_t sem_value(const struct sem *s)
@@ -367,10 +355,45 @@ static void lock_room(struct room *r, uint64_t *old)
 	uwait_lock(&r->r_lock);
 }
 
+/* Takes `z' out of the list; NULL: the first one for the semaphore, and wakes it. */
+static void get_up(struct room *r, const struct sem *sem, struct sleeper *z)
+{
+	struct sleeper **at = &r->r_first, *found;
+
+	while ((found = *at) && (z ? found != z : found->z_sem != sem))
+		at = &found->z_next;
+	if (!found)
+		return;
+	*at = found->z_next;
+	found->z_listed = false;
+	__atomic_store_n(&r->r_count, r->r_count - 1, __ATOMIC_RELAXED);
+	if (!z)
+		sem_post(&found->z_woken);
+}
+
 static void unlock_room(struct room *r, const uint64_t *old)
 {
 	uwait_unlock(&r->r_lock);
 	uposix__release_handlers(old);
+}
+
+/* Also when the thread is cancelled. What it was woken for may be there still. */
+static void end_sleep(struct sleeper *z)
+{
+	struct room *r = room_of(z->z_sem);
+	int error = errno;
+	uint64_t old;
+	bool woken;
+
+	lock_room(r, &old);
+	woken = !z->z_listed;
+	if (!woken)
+		get_up(r, z->z_sem, z);
+	else if (sem_value(z->z_sem) > 0)
+		get_up(r, z->z_sem, NULL);
+	unlock_room(r, &old);
+	sem_destroy(&z->z_woken);
+	errno = error;
 }
 
 /* True: it was not needed. */
@@ -395,54 +418,6 @@ static bool lie_down(struct sleeper *z)
 	return taken;
 }
 
-/* Takes `z' out of the list; NULL: the first one for the semaphore, and wakes it. */
-static void get_up(struct room *r, const struct sem *sem, struct sleeper *z)
-{
-	struct sleeper **at = &r->r_first, *found;
-
-	while ((found = *at) && (z ? found != z : found->z_sem != sem))
-		at = &found->z_next;
-	if (!found)
-		return;
-	*at = found->z_next;
-	found->z_listed = false;
-	__atomic_store_n(&r->r_count, r->r_count - 1, __ATOMIC_RELAXED);
-	if (!z)
-		sem_post(&found->z_woken);
-}
-
-/* The semaphore may be gone: its address is all that is used. */
-static void wake_native(const struct sem *sem)
-{
-	struct room *r = room_of(sem);
-	uint64_t old;
-
-	if (__builtin_expect(__atomic_load_n(&r->r_count, __ATOMIC_RELAXED) == 0, 1))
-		return;
-	lock_room(r, &old);
-	get_up(r, sem, NULL);
-	unlock_room(r, &old);
-}
-
-/* Also when the thread is cancelled. What it was woken for may be there still. */
-static void end_sleep(struct sleeper *z)
-{
-	struct room *r = room_of(z->z_sem);
-	int error = errno;
-	uint64_t old;
-	bool woken;
-
-	lock_room(r, &old);
-	woken = !z->z_listed;
-	if (!woken)
-		get_up(r, z->z_sem, z);
-	else if (sem_value(z->z_sem) > 0)
-		get_up(r, z->z_sem, NULL);
-	unlock_room(r, &old);
-	sem_destroy(&z->z_woken);
-	errno = error;
-}
-
 static int sleep_for(struct sem *s, clockid_t clock, const struct timespec *time)
 {
 	__attribute__((cleanup(end_sleep))) struct sleeper z = { .z_sem = s };
@@ -456,19 +431,6 @@ static int sleep_for(struct sem *s, clockid_t clock, const struct timespec *time
 			return rc;
 		rc = native_wait(&z.z_woken, clock, time);
 	}
-}
-
-static int native_wait(sem_t *sem, clockid_t clock, const struct timespec *time)
-{
-	return !time ? sem_wait(sem) : clock == CLOCK_REALTIME ? sem_timedwait(sem, time)
-		: sem_clockwait(sem, clock, time);
-}
-
-static int native_sem(sem_t *sem, clockid_t clock, const struct timespec *time)
-{
-	if (uposix__me())
-		return (int)uposix__result(-uposix__poll(try_sem, sem, clock, time));
-	return native_wait(sem, clock, time);
 }
 
 static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
@@ -496,6 +458,35 @@ static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
 			break;
 	}
 	return (int)uposix__result(rc);
+}
+
+int uposix_sem_wait(sem_t *sem)
+{
+	return sem_until(sem, CLOCK_REALTIME, NULL);
+}
+
+int uposix_sem_timedwait(sem_t *sem, const struct timespec *time)
+{
+	return sem_until(sem, CLOCK_REALTIME, time);
+}
+
+int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *time)
+{
+	return is_clock(clock) ? sem_until(sem, clock, time)
+		: (int)uposix__result(-EINVAL);
+}
+
+/* The semaphore may be gone: its address is all that is used. */
+static void wake_native(const struct sem *sem)
+{
+	struct room *r = room_of(sem);
+	uint64_t old;
+
+	if (__builtin_expect(__atomic_load_n(&r->r_count, __ATOMIC_RELAXED) == 0, 1))
+		return;
+	lock_room(r, &old);
+	get_up(r, sem, NULL);
+	unlock_room(r, &old);
 }
 
 int uposix_sem_trywait(sem_t *sem)

@@ -16,29 +16,72 @@
 #include <string.h>
 #include <unistd.h>
 
-struct host;
-struct found;
-struct query;
+static void unlock(struct usync_mutex **m)
+{
+	int error = errno;
 
-static int  accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags,
-			   struct uposix_fd *f, uint32_t age);
-static struct usync_mutex *accept_mutex(struct uposix_fd *f);
-static void unlock(struct usync_mutex **m);
-static void accepted(int new, int flags, const struct uposix_fd *listener, bool ours);
-static bool is_number(const char *host, const char *service);
-static void look_up(void *lookup);
-static void look_back(void *lookup);
-static void find_host(void *lookup);
-static struct hostent *offload_host(struct host *h);
-static struct found *new_found(const void *key, size_t size, const char *buffer,
-			       size_t room);
-static int  offload_found(struct found *f, struct hostent *host, char *buffer,
-			  struct hostent **result, int *error);
-static void find_found(void *found);
-static void give_host(const struct found *f, struct hostent *host, char *buffer);
-static char *moved(const struct found *f, const void *p, char *buffer);
-static int  offload_query(struct query *q, const char *name, unsigned char *answer);
-static void ask(void *query);
+	if (*m)
+		usync_mutex_unlock(*m);
+	errno = error;
+}
+
+/* It stays with the number. */
+static struct usync_mutex *accept_mutex(struct uposix_fd *f)
+{
+	struct usync_mutex *m, *now = __atomic_load_n(&f->f_accept, __ATOMIC_ACQUIRE);
+
+	if (now)
+		return now;
+	m = calloc(1, sizeof *m);
+	if (m && !__atomic_compare_exchange_n(&f->f_accept, &now, m, 0, __ATOMIC_ACQ_REL,
+					      __ATOMIC_ACQUIRE)) {
+		free(m);
+		m = now;
+	}
+	return m;
+}
+
+static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags,
+			  struct uposix_fd *f, uint32_t age)
+{
+	CLEANUP(unlock) struct usync_mutex *locked = NULL;
+	struct usync_mutex *m = accept_mutex(f);
+	int64_t deadline = uposix__until(f->f_receive);
+	bool restarts = deadline == USCHED_NEVER;
+	int new = -1, rc = -ENOMEM;
+
+	if (m)
+		UPOSIX_WAIT(rc, restarts, usync_mutex_lock(m, deadline));
+	if (rc)
+		return (int)uposix__answer(rc);
+	locked = m;
+	do {
+		if (__atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE) == age)
+			UPOSIX_WAIT(rc, restarts, unet_wait_readable(fd, deadline));
+		else
+			rc = -EBADF;            /* the number may be another one's now */
+		if (rc == 0)
+			new = accept4(fd, peer, size, flags);
+	} while (rc == 0 && new < 0 && errno == EAGAIN);
+	return rc ? (int)uposix__answer(rc) : new;
+}
+
+/* It has the time-outs of its listener. */
+static void accepted(int new, int flags, const struct uposix_fd *listener, bool ours)
+{
+	struct uposix_fd *f;
+	int kind = listener ? listener->f_kind : UNKNOWN;
+
+	uposix__made(new, kind == STREAM || kind == PACKET ? kind : UNKNOWN,
+		     flags & SOCK_NONBLOCK);
+	f = uposix__known(new);
+	if (!f)
+		return;
+	if (ours && !(flags & SOCK_NONBLOCK))
+		f->f_flags = FD_OURS;
+	f->f_receive = listener->f_receive;
+	f->f_send = listener->f_send;
+}
 
 /*
  * accept. A thread waits until the listener can be read, and tries then, so that it sees
@@ -70,76 +113,28 @@ int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
 	return new;
 }
 
-static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags,
-			  struct uposix_fd *f, uint32_t age)
-{
-	CLEANUP(unlock) struct usync_mutex *locked = NULL;
-	struct usync_mutex *m = accept_mutex(f);
-	int64_t deadline = uposix__until(f->f_receive);
-	bool restarts = deadline == USCHED_NEVER;
-	int new = -1, rc = -ENOMEM;
-
-	if (m)
-		UPOSIX_WAIT(rc, restarts, usync_mutex_lock(m, deadline));
-	if (rc)
-		return (int)uposix__answer(rc);
-	locked = m;
-	do {
-		if (__atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE) == age)
-			UPOSIX_WAIT(rc, restarts, unet_wait_readable(fd, deadline));
-		else
-			rc = -EBADF;            /* the number may be another one's now */
-		if (rc == 0)
-			new = accept4(fd, peer, size, flags);
-	} while (rc == 0 && new < 0 && errno == EAGAIN);
-	return rc ? (int)uposix__answer(rc) : new;
-}
-
-static void unlock(struct usync_mutex **m)
-{
-	int error = errno;
-
-	if (*m)
-		usync_mutex_unlock(*m);
-	errno = error;
-}
-
-/* It stays with the number. */
-static struct usync_mutex *accept_mutex(struct uposix_fd *f)
-{
-	struct usync_mutex *m, *now = __atomic_load_n(&f->f_accept, __ATOMIC_ACQUIRE);
-
-	if (now)
-		return now;
-	m = calloc(1, sizeof *m);
-	if (m && !__atomic_compare_exchange_n(&f->f_accept, &now, m, 0, __ATOMIC_ACQ_REL,
-					      __ATOMIC_ACQUIRE)) {
-		free(m);
-		m = now;
-	}
-	return m;
-}
-
-/* It has the time-outs of its listener. */
-static void accepted(int new, int flags, const struct uposix_fd *listener, bool ours)
-{
-	struct uposix_fd *f;
-	int kind = listener ? listener->f_kind : UNKNOWN;
-
-	uposix__made(new, kind == STREAM || kind == PACKET ? kind : UNKNOWN,
-		     flags & SOCK_NONBLOCK);
-	f = uposix__known(new);
-	if (!f)
-		return;
-	if (ours && !(flags & SOCK_NONBLOCK))
-		f->f_flags = FD_OURS;
-	f->f_receive = listener->f_receive;
-	f->f_send = listener->f_send;
-}
-
 int uposix_accept(int fd, __SOCKADDR_ARG peer, socklen_t *size)
 {
 	return uposix_accept4(fd, peer, size, 0);
+}
+
+/* Of a native thread: O_NONBLOCK may be ours. Else it is as it is. */
+int uposix__connecting(int fd)
+{
+	int error = errno, rc;
+	socklen_t size = sizeof rc;
+
+	if (error != EINPROGRESS)
+		return -1;
+	errno = EAGAIN;
+	if (!uposix__repeat(fd, POLLOUT)) {
+		if (errno == EAGAIN)
+			errno = error;
+		return -1;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &rc, &size))
+		return -1;
+	return (int)uposix__answer(-rc);
 }
 
 /* connect. */
@@ -166,27 +161,6 @@ int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 	return (int)uposix__answer(rc == -ETIMEDOUT ? -EINPROGRESS : rc);
 }
 
-/* Of a native thread: O_NONBLOCK may be ours. Else it is as it is. */
-int uposix__connecting(int fd)
-{
-	int error = errno, rc;
-	socklen_t size = sizeof rc;
-
-	if (error != EINPROGRESS)
-		return -1;
-	errno = EAGAIN;
-	if (!uposix__repeat(fd, POLLOUT)) {
-		if (errno == EAGAIN)
-			errno = error;
-		return -1;
-	}
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &rc, &size))
-		return -1;
-	return (int)uposix__answer(-rc);
-}
-
-/* Names. */
-
 struct lookup {
 	char            *l_host;
 	char            *l_service;
@@ -196,6 +170,28 @@ struct lookup {
 	int              l_rc;
 	int              l_errno;
 };
+
+/* Names. */
+
+/* No look-up is needed. */
+static bool is_number(const char *host, const char *service)
+{
+	unsigned char address[sizeof(struct in6_addr)];
+
+	if (service && service[strspn(service, "0123456789")])
+		return false;
+	return !host || inet_pton(AF_INET, host, address) == 1
+		|| inet_pton(AF_INET6, host, address) == 1;
+}
+
+static void look_up(void *lookup)
+{
+	struct lookup *l = *(struct lookup **)lookup;
+
+	l->l_rc = getaddrinfo(l->l_host, l->l_service, l->l_hinted ? &l->l_hints : NULL,
+			      &l->l_found);
+	l->l_errno = errno;
+}
 
 int uposix_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **found)
@@ -229,26 +225,6 @@ int uposix_getaddrinfo(const char *host, const char *service,
 	return rc;
 }
 
-/* No look-up is needed. */
-static bool is_number(const char *host, const char *service)
-{
-	unsigned char address[sizeof(struct in6_addr)];
-
-	if (service && service[strspn(service, "0123456789")])
-		return false;
-	return !host || inet_pton(AF_INET, host, address) == 1
-		|| inet_pton(AF_INET6, host, address) == 1;
-}
-
-static void look_up(void *lookup)
-{
-	struct lookup *l = *(struct lookup **)lookup;
-
-	l->l_rc = getaddrinfo(l->l_host, l->l_service, l->l_hinted ? &l->l_hints : NULL,
-			      &l->l_found);
-	l->l_errno = errno;
-}
-
 struct back {
 	struct unet_addr b_address;
 	char             b_host[NI_MAXHOST];
@@ -258,6 +234,18 @@ struct back {
 	int              b_rc;
 	int              b_errno;
 };
+
+static void look_back(void *lookup)
+{
+	struct back *b = *(struct back **)lookup;
+
+	b->b_rc = getnameinfo((struct sockaddr *)&b->b_address.a_sockaddr,
+			      b->b_address.a_size,
+			      b->b_sizes[0] ? b->b_host : NULL, b->b_sizes[0],
+			      b->b_sizes[1] ? b->b_service : NULL, b->b_sizes[1],
+			      b->b_flags);
+	b->b_errno = errno;
+}
 
 int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 		       socklen_t host_size, char *service, socklen_t service_size,
@@ -288,17 +276,9 @@ int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 	return rc;
 }
 
-static void look_back(void *lookup)
-{
-	struct back *b = *(struct back **)lookup;
+int res_search(const char *name, int space, int type, unsigned char *answer, int size);
 
-	b->b_rc = getnameinfo((struct sockaddr *)&b->b_address.a_sockaddr,
-			      b->b_address.a_size,
-			      b->b_sizes[0] ? b->b_host : NULL, b->b_sizes[0],
-			      b->b_sizes[1] ? b->b_service : NULL, b->b_sizes[1],
-			      b->b_flags);
-	b->b_errno = errno;
-}
+int res_query(const char *name, int space, int type, unsigned char *answer, int size);
 
 /*
  * gethostbyname() and its like return libc's static buffer, from wherever they are
@@ -312,6 +292,30 @@ struct host {
 	struct hostent *h_found;
 	int             h_error;
 };
+
+static void find_host(void *host)
+{
+	struct host *h = *(struct host **)host;
+
+	h->h_found = h->h_name ? gethostbyname2(h->h_name, h->h_family)
+		: gethostbyaddr(h->h_address, h->h_size, h->h_family);
+	h->h_error = h_errno;
+}
+
+static struct hostent *offload_host(struct host *h)
+{
+	int rc = h->h_name || h->h_address ? uposix__offload(find_host, &h, sizeof h)
+		: -ENOMEM;
+	struct hostent *found = rc ? NULL : h->h_found;
+
+	if (rc)
+		errno = -rc;
+	h_errno = rc ? NETDB_INTERNAL : h->h_error;
+	free(h->h_name);
+	free(h->h_address);
+	free(h);
+	return found;
+}
 
 struct hostent *uposix_gethostbyname2(const char *name, int family)
 {
@@ -344,29 +348,7 @@ struct hostent *uposix_gethostbyaddr(const void *address, socklen_t size, int fa
 	return offload_host(h);
 }
 
-static struct hostent *offload_host(struct host *h)
-{
-	int rc = h->h_name || h->h_address ? uposix__offload(find_host, &h, sizeof h)
-		: -ENOMEM;
-	struct hostent *found = rc ? NULL : h->h_found;
-
-	if (rc)
-		errno = -rc;
-	h_errno = rc ? NETDB_INTERNAL : h->h_error;
-	free(h->h_name);
-	free(h->h_address);
-	free(h);
-	return found;
-}
-
-static void find_host(void *host)
-{
-	struct host *h = *(struct host **)host;
-
-	h->h_found = h->h_name ? gethostbyname2(h->h_name, h->h_family)
-		: gethostbyaddr(h->h_address, h->h_size, h->h_family);
-	h->h_error = h_errno;
-}
+enum { ALIGNED = 16 };
 
 /*
  * gethostbyname_r() and its like. The pool fills a buffer on the heap, which begins as
@@ -386,7 +368,81 @@ struct found {
 	int             f_errno;
 };
 
-enum { ALIGNED = 16 };
+/* One block with key and buffer. NULL: in place. */
+static struct found *new_found(const void *key, size_t size, const char *buffer,
+			       size_t room)
+{
+	struct found *f = uposix__in_thread() ? calloc(1, sizeof *f + size) : NULL;
+	char *heap = f ? malloc(room + ALIGNED) : NULL;
+
+	if (!heap) {
+		free(f);
+		return NULL;
+	}
+	f->f_key = memcpy(f + 1, key, size);
+	f->f_heap = heap;
+	f->f_buffer = heap + (uintptr_t)buffer % ALIGNED;
+	f->f_room = room;
+	return f;
+}
+
+static void find_found(void *found)
+{
+	struct found *f = *(struct found **)found;
+
+	if (f->f_size)
+		f->f_rc = gethostbyaddr_r(f->f_key, f->f_size, f->f_family, &f->f_host,
+					  f->f_buffer, f->f_room, &f->f_result,
+					  &f->f_error);
+	else if (f->f_family)
+		f->f_rc = gethostbyname2_r(f->f_key, f->f_family, &f->f_host,
+					   f->f_buffer, f->f_room, &f->f_result,
+					   &f->f_error);
+	else
+		f->f_rc = gethostbyname_r(f->f_key, &f->f_host, f->f_buffer, f->f_room,
+					  &f->f_result, &f->f_error);
+	f->f_errno = errno;
+}
+
+/* Where it is in the caller's buffer. */
+static char *moved(const struct found *f, const void *p, char *buffer)
+{
+	size_t at = (uintptr_t)p - (uintptr_t)f->f_buffer;
+
+	return p && at < f->f_room ? buffer + at : (char *)(uintptr_t)p;
+}
+
+static void give_host(const struct found *f, struct hostent *host, char *buffer)
+{
+	char **lists[2] = { f->f_host.h_aliases, f->f_host.h_addr_list };
+
+	for (int i = 0; i < 2; i++)
+		for (char **at = lists[i]; at && *at; at++)
+			*at = moved(f, *at, buffer);
+	memcpy(buffer, f->f_buffer, f->f_room);
+	*host = f->f_host;
+	host->h_name = moved(f, host->h_name, buffer);
+	host->h_aliases = (char **)(void *)moved(f, lists[0], buffer);
+	host->h_addr_list = (char **)(void *)moved(f, lists[1], buffer);
+}
+
+static int offload_found(struct found *f, struct hostent *host, char *buffer,
+			 struct hostent **result, int *error)
+{
+	int rc = uposix__offload(find_found, &f, sizeof f);
+
+	*result = NULL;
+	*error = rc ? NETDB_INTERNAL : f->f_error;
+	errno = rc ? -rc : f->f_errno;
+	rc = rc ? -rc : f->f_rc;
+	if (rc == 0 && f->f_result) {
+		give_host(f, host, buffer);
+		*result = host;
+	}
+	free(f->f_heap);
+	free(f);
+	return rc;
+}
 
 int uposix_gethostbyname_r(const char *name, struct hostent *host, char *buffer,
 			   size_t size, struct hostent **result, int *error)
@@ -426,82 +482,6 @@ int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
 	return offload_found(f, host, buffer, result, error);
 }
 
-/* One block with key and buffer. NULL: in place. */
-static struct found *new_found(const void *key, size_t size, const char *buffer,
-			       size_t room)
-{
-	struct found *f = uposix__in_thread() ? calloc(1, sizeof *f + size) : NULL;
-	char *heap = f ? malloc(room + ALIGNED) : NULL;
-
-	if (!heap) {
-		free(f);
-		return NULL;
-	}
-	f->f_key = memcpy(f + 1, key, size);
-	f->f_heap = heap;
-	f->f_buffer = heap + (uintptr_t)buffer % ALIGNED;
-	f->f_room = room;
-	return f;
-}
-
-static int offload_found(struct found *f, struct hostent *host, char *buffer,
-			 struct hostent **result, int *error)
-{
-	int rc = uposix__offload(find_found, &f, sizeof f);
-
-	*result = NULL;
-	*error = rc ? NETDB_INTERNAL : f->f_error;
-	errno = rc ? -rc : f->f_errno;
-	rc = rc ? -rc : f->f_rc;
-	if (rc == 0 && f->f_result) {
-		give_host(f, host, buffer);
-		*result = host;
-	}
-	free(f->f_heap);
-	free(f);
-	return rc;
-}
-
-static void find_found(void *found)
-{
-	struct found *f = *(struct found **)found;
-
-	if (f->f_size)
-		f->f_rc = gethostbyaddr_r(f->f_key, f->f_size, f->f_family, &f->f_host,
-					  f->f_buffer, f->f_room, &f->f_result,
-					  &f->f_error);
-	else if (f->f_family)
-		f->f_rc = gethostbyname2_r(f->f_key, f->f_family, &f->f_host,
-					   f->f_buffer, f->f_room, &f->f_result,
-					   &f->f_error);
-	else
-		f->f_rc = gethostbyname_r(f->f_key, &f->f_host, f->f_buffer, f->f_room,
-					  &f->f_result, &f->f_error);
-	f->f_errno = errno;
-}
-
-static void give_host(const struct found *f, struct hostent *host, char *buffer)
-{
-	char **lists[2] = { f->f_host.h_aliases, f->f_host.h_addr_list };
-
-	for (int i = 0; i < 2; i++)
-		for (char **at = lists[i]; at && *at; at++)
-			*at = moved(f, *at, buffer);
-	memcpy(buffer, f->f_buffer, f->f_room);
-	*host = f->f_host;
-	host->h_name = moved(f, host->h_name, buffer);
-	host->h_aliases = (char **)(void *)moved(f, lists[0], buffer);
-	host->h_addr_list = (char **)(void *)moved(f, lists[1], buffer);
-}
-
-/* Where it is in the caller's buffer. */
-static char *moved(const struct found *f, const void *p, char *buffer)
-{
-	size_t at = (uintptr_t)p - (uintptr_t)f->f_buffer;
-
-	return p && at < f->f_room ? buffer + at : (char *)(uintptr_t)p;
-}
-
 /* Questions to the name server. The settings in _res are those of a native thread. */
 
 struct query {
@@ -516,9 +496,6 @@ struct query {
 	unsigned char  q_answer[];
 };
 
-int res_query(const char *name, int space, int type, unsigned char *answer, int size);
-int res_search(const char *name, int space, int type, unsigned char *answer, int size);
-
 static struct query *new_query(int space, int type, int size)
 {
 	struct query *q = uposix__in_thread() && size >= 0
@@ -530,6 +507,32 @@ static struct query *new_query(int space, int type, int size)
 		q->q_size = size;
 	}
 	return q;
+}
+
+static void ask(void *query)
+{
+	struct query *q = *(struct query **)query;
+
+	q->q_n = (q->q_search ? res_search : res_query)(q->q_name, q->q_class, q->q_type,
+							q->q_answer, q->q_size);
+	q->q_error = h_errno;
+	q->q_errno = errno;
+}
+
+static int offload_query(struct query *q, const char *name, unsigned char *answer)
+{
+	int rc, n;
+
+	q->q_name = strdup(name);
+	rc = q->q_name ? uposix__offload(ask, &q, sizeof q) : -ENOMEM;
+	n = rc ? -1 : q->q_n;
+	if (n > 0)
+		memcpy(answer, q->q_answer, (size_t)(n < q->q_size ? n : q->q_size));
+	h_errno = rc ? NETDB_INTERNAL : q->q_error;
+	errno = rc ? -rc : q->q_errno;
+	free(q->q_name);
+	free(q);
+	return n;
 }
 
 int uposix_res_query(const char *name, int space, int type, unsigned char *answer,
@@ -550,30 +553,4 @@ int uposix_res_search(const char *name, int space, int type, unsigned char *answ
 		return res_search(name, space, type, answer, size);
 	q->q_search = true;
 	return offload_query(q, name, answer);
-}
-
-static int offload_query(struct query *q, const char *name, unsigned char *answer)
-{
-	int rc, n;
-
-	q->q_name = strdup(name);
-	rc = q->q_name ? uposix__offload(ask, &q, sizeof q) : -ENOMEM;
-	n = rc ? -1 : q->q_n;
-	if (n > 0)
-		memcpy(answer, q->q_answer, (size_t)(n < q->q_size ? n : q->q_size));
-	h_errno = rc ? NETDB_INTERNAL : q->q_error;
-	errno = rc ? -rc : q->q_errno;
-	free(q->q_name);
-	free(q);
-	return n;
-}
-
-static void ask(void *query)
-{
-	struct query *q = *(struct query **)query;
-
-	q->q_n = (q->q_search ? res_search : res_query)(q->q_name, q->q_class, q->q_type,
-							q->q_answer, q->q_size);
-	q->q_error = h_errno;
-	q->q_errno = errno;
 }

@@ -18,20 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool adopt_all(const struct pollfd *fds, size_t n);
-static int  poll_foreign(struct pollfd *fds, size_t n, int64_t deadline);
-static int  look(struct pollfd *fds, size_t n);
-static bool replace(struct pollfd *one);
-static uint32_t polled_events(short events);
-static int  wait_and_look(struct pollfd *fds, size_t n, int64_t deadline);
-static int  begin_mask(const sigset_t *mask, sigset_t *before);
-static void end_mask(const sigset_t *mask, const sigset_t *before);
-static int  select_until(int n, fd_set *sets[3], int64_t deadline);
-static size_t collect(int n, fd_set *sets[3], struct pollfd *fds);
-static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3]);
-static int  give_back(struct pollfd *fds, size_t count, fd_set *sets[3]);
-static int  wait_events(int fd, struct epoll_event *events, int max, int64_t deadline);
-
 /* At the beginning of a call. */
 static bool interrupted(void)
 {
@@ -42,18 +28,6 @@ static bool interrupted(void)
 }
 
 /* poll. */
-
-int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline)
-{
-	int rc;
-
-	if (n == 0) {
-		rc = usync_sleep_until(deadline);
-		return rc ? rc : -ETIMEDOUT;
-	}
-	return adopt_all(fds, n) ? unet_poll(fds, n, deadline)
-				 : poll_foreign(fds, n, deadline);
-}
 
 /* False: some are not for unet. */
 static bool adopt_all(const struct pollfd *fds, size_t n)
@@ -69,6 +43,43 @@ static bool adopt_all(const struct pollfd *fds, size_t n)
 			uposix__adopt(fds[i].fd, uposix__known(fds[i].fd));
 	}
 	return all;
+}
+
+/* A signal that comes in this moment is not of a wait. */
+static int look(struct pollfd *fds, size_t n)
+{
+	int rc;
+
+	do
+		rc = poll(fds, n, 0);
+	while (rc < 0 && errno == EINTR);
+	return rc < 0 ? -errno : rc;
+}
+
+static uint32_t polled_events(short events)
+{
+	return (uint32_t)events & (EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP
+				   | EPOLLRDNORM | EPOLLRDBAND
+				   | EPOLLWRNORM | EPOLLWRBAND);
+}
+
+static bool replace(struct pollfd *one)
+{
+	struct epoll_event e = { .events = polled_events(one->events) };
+	int fd, kind = uposix__kind(one->fd);
+
+	if (kind != FOREIGN && kind != PLAIN)
+		return true;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, one->fd, &e)) {
+		close(fd);
+		fd = -1;                        /* EPERM: it never waits */
+	}
+	one->fd = fd;
+	one->events = POLLIN;
+	return true;
 }
 
 /*
@@ -102,41 +113,16 @@ static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 	return rc;
 }
 
-/* A signal that comes in this moment is not of a wait. */
-static int look(struct pollfd *fds, size_t n)
+int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	int rc;
 
-	do
-		rc = poll(fds, n, 0);
-	while (rc < 0 && errno == EINTR);
-	return rc < 0 ? -errno : rc;
-}
-
-static bool replace(struct pollfd *one)
-{
-	struct epoll_event e = { .events = polled_events(one->events) };
-	int fd, kind = uposix__kind(one->fd);
-
-	if (kind != FOREIGN && kind != PLAIN)
-		return true;
-	fd = epoll_create1(EPOLL_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, one->fd, &e)) {
-		close(fd);
-		fd = -1;                        /* EPERM: it never waits */
+	if (n == 0) {
+		rc = usync_sleep_until(deadline);
+		return rc ? rc : -ETIMEDOUT;
 	}
-	one->fd = fd;
-	one->events = POLLIN;
-	return true;
-}
-
-static uint32_t polled_events(short events)
-{
-	return (uint32_t)events & (EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP
-				   | EPOLLRDNORM | EPOLLRDBAND
-				   | EPOLLWRNORM | EPOLLWRBAND);
+	return adopt_all(fds, n) ? unet_poll(fds, n, deadline)
+				 : poll_foreign(fds, n, deadline);
 }
 
 /* What poll() returns. */
@@ -175,24 +161,6 @@ static int64_t deadline_of(const struct timespec *t)
 	return usync_after((int64_t)t->tv_sec * USYNC_SECOND + t->tv_nsec);
 }
 
-int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
-		 const sigset_t *mask)
-{
-	sigset_t before;
-	int rc;
-
-	if (!uposix__in_thread() || (limit && !is_time(limit))
-	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
-		return ppoll(fds, n, limit, mask);
-	if (interrupted())
-		return -1;
-	rc = begin_mask(mask, &before);
-	if (rc == 0)
-		rc = wait_and_look(fds, n, deadline_of(limit));
-	end_mask(mask, &before);
-	return rc;
-}
-
 /* 0; -1: a signal was pending, and its handler, which has run, ends the call. */
 static int begin_mask(const sigset_t *mask, sigset_t *before)
 {
@@ -216,6 +184,24 @@ static void end_mask(const sigset_t *mask, const sigset_t *before)
 	errno = error;
 }
 
+int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
+		 const sigset_t *mask)
+{
+	sigset_t before;
+	int rc;
+
+	if (!uposix__in_thread() || (limit && !is_time(limit))
+	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+		return ppoll(fds, n, limit, mask);
+	if (interrupted())
+		return -1;
+	rc = begin_mask(mask, &before);
+	if (rc == 0)
+		rc = wait_and_look(fds, n, deadline_of(limit));
+	end_mask(mask, &before);
+	return rc;
+}
+
 /* select. Sets may be larger than fd_set. */
 
 enum { BITS = 8 * sizeof(fd_mask) };
@@ -232,24 +218,6 @@ static fd_mask *word_of(fd_set *set, int fd)
 static bool is_in(fd_set *set, int fd)
 {
 	return set && *word_of(set, fd) & (fd_mask)(1ul << fd % BITS);
-}
-
-static int select_until(int n, fd_set *sets[3], int64_t deadline)
-{
-	CLEANUP(uposix__free_it) struct pollfd *fds = n > 0
-		? calloc((size_t)n, sizeof *fds) : NULL;
-	size_t count;
-	int rc;
-
-	if (n < 0 || (n > 0 && !fds)) {
-		errno = n < 0 ? EINVAL : ENOMEM;
-		return -1;
-	}
-	count = collect(n, sets, fds);
-	do
-		rc = wait_and_look(fds, count, deadline);
-	while (rc > 0 && take_out(fds, count, sets));
-	return rc < 0 ? rc : give_back(fds, count, sets);
 }
 
 static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
@@ -309,6 +277,24 @@ static int give_back(struct pollfd *fds, size_t count, fd_set *sets[3])
 					(fd_mask)~(1ul << fds[k].fd % BITS);
 		}
 	return n;
+}
+
+static int select_until(int n, fd_set *sets[3], int64_t deadline)
+{
+	CLEANUP(uposix__free_it) struct pollfd *fds = n > 0
+		? calloc((size_t)n, sizeof *fds) : NULL;
+	size_t count;
+	int rc;
+
+	if (n < 0 || (n > 0 && !fds)) {
+		errno = n < 0 ? EINVAL : ENOMEM;
+		return -1;
+	}
+	count = collect(n, sets, fds);
+	do
+		rc = wait_and_look(fds, count, deadline);
+	while (rc > 0 && take_out(fds, count, sets));
+	return rc < 0 ? rc : give_back(fds, count, sets);
 }
 
 int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *limit)

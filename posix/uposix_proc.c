@@ -22,14 +22,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int  await_process(pid_t pid);
-static void wait_in_pool(void *job);
-static void close_command(void *job);
-static void lock_in_pool(void *job);
-static int  take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline);
-static void end_sigwait(struct uposix_thread *const *me);
-static void give_info(const struct signalfd_siginfo *from, siginfo_t *info);
-
 /* The pool. */
 
 /* The function goes on when its caller is cancelled, so that is shielded. */
@@ -53,6 +45,46 @@ struct waited {
 	int           w_errno;
 	struct rusage w_usage;
 };
+
+/* 0: it has ended. Without pidfds the pool waits. */
+static int await_process(pid_t pid)
+{
+	CLEANUP(uposix__close_it) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int rc = -1;
+
+	if (fd >= 0)
+		UPOSIX_WAIT(rc, true, unet_wait_readable(fd, USCHED_NEVER));
+	return rc;
+}
+
+/* The child is to have the mask of the thread. */
+struct command {
+	char       *c_text;
+	const char *c_mode;
+	FILE       *c_file;
+	uint64_t    c_mask;
+	int         c_rc;
+	int         c_errno;
+};
+
+/*
+ * system(): a native thread of its own waits for the command, so pthread_cancel() can end
+ * it as libc does: the command is killed, and waited for.
+ */
+struct job {
+	struct usync_sem j_done;
+	pthread_t        j_native;
+	struct command   j_command;
+	char             j_text[];
+};
+
+static void wait_in_pool(void *job)
+{
+	struct waited *w = job;
+
+	w->w_pid = wait4(w->w_pid, &w->w_status, w->w_options, &w->w_usage);
+	w->w_errno = errno;
+}
 
 pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
@@ -84,25 +116,6 @@ pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 	if (usage)
 		*usage = w.w_usage;
 	return w.w_pid;
-}
-
-/* 0: it has ended. Without pidfds the pool waits. */
-static int await_process(pid_t pid)
-{
-	CLEANUP(uposix__close_it) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	int rc = -1;
-
-	if (fd >= 0)
-		UPOSIX_WAIT(rc, true, unet_wait_readable(fd, USCHED_NEVER));
-	return rc;
-}
-
-static void wait_in_pool(void *job)
-{
-	struct waited *w = job;
-
-	w->w_pid = wait4(w->w_pid, &w->w_status, w->w_options, &w->w_usage);
-	w->w_errno = errno;
 }
 
 pid_t uposix_waitpid(pid_t pid, int *status, int options)
@@ -173,16 +186,6 @@ int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	return 0;
 }
 
-/* The child is to have the mask of the thread. */
-struct command {
-	char       *c_text;
-	const char *c_mode;
-	FILE       *c_file;
-	uint64_t    c_mask;
-	int         c_rc;
-	int         c_errno;
-};
-
 static void run_command(void *job)
 {
 	struct command *c = job;
@@ -196,17 +199,6 @@ static void run_command(void *job)
 	c->c_errno = errno;
 	uposix__set_native_mask(mask);
 }
-
-/*
- * system(): a native thread of its own waits for the command, so pthread_cancel() can end
- * it as libc does: the command is killed, and waited for.
- */
-struct job {
-	struct usync_sem j_done;
-	pthread_t        j_native;
-	struct command   j_command;
-	char             j_text[];
-};
 
 static void post_job(void *job)
 {
@@ -325,6 +317,14 @@ int uposix_posix_spawnp(pid_t *pid, const char *file,
 	return spawn(posix_spawnp, pid, file, actions, attr, argv, envp);
 }
 
+static void close_command(void *job)
+{
+	struct command *c = job;
+
+	c->c_rc = pclose(c->c_file);
+	c->c_errno = errno;
+}
+
 int uposix_pclose(FILE *file)
 {
 	struct command c = { .c_file = file, .c_rc = -1 };
@@ -339,14 +339,6 @@ int uposix_pclose(FILE *file)
 	return rc ? -1 : c.c_rc;
 }
 
-static void close_command(void *job)
-{
-	struct command *c = job;
-
-	c->c_rc = pclose(c->c_file);
-	c->c_errno = errno;
-}
-
 /* Locks of files: those of the process and of the open file, not of the native thread. */
 
 struct file_lock {
@@ -358,14 +350,6 @@ struct file_lock {
 	struct flock l_lock;
 };
 
-static int offload_lock(struct file_lock *l)
-{
-	int rc = uposix__offload(lock_in_pool, l, sizeof *l);
-
-	errno = rc ? -rc : l->l_errno;
-	return rc ? -1 : l->l_rc;
-}
-
 static void lock_in_pool(void *job)
 {
 	struct file_lock *l = job;
@@ -373,6 +357,14 @@ static void lock_in_pool(void *job)
 	l->l_rc = l->l_command < 0 ? flock(l->l_fd, l->l_operation)
 		: fcntl(l->l_fd, l->l_command, &l->l_lock);
 	l->l_errno = errno;
+}
+
+static int offload_lock(struct file_lock *l)
+{
+	int rc = uposix__offload(lock_in_pool, l, sizeof *l);
+
+	errno = rc ? -rc : l->l_errno;
+	return rc ? -1 : l->l_rc;
 }
 
 int uposix__lock_file(int fd, int command, struct flock *lock)
@@ -413,6 +405,25 @@ int uposix_lockf64(int fd, int command, off64_t size)
 	return uposix_lockf(fd, command, size);
 }
 
+static void end_sigwait(struct uposix_thread *const *me)
+{
+	uposix__await(*me, 0);
+}
+
+static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)
+{
+	memset(info, 0, sizeof *info);
+	info->si_signo = (int)from->ssi_signo;
+	info->si_errno = from->ssi_errno;
+	info->si_code = from->ssi_code;
+	info->si_pid = (pid_t)from->ssi_pid;
+	info->si_uid = from->ssi_uid;
+	if (from->ssi_signo == SIGCHLD)
+		info->si_status = from->ssi_status;
+	else
+		info->si_value.sival_ptr = (void *)(uintptr_t)from->ssi_ptr;
+}
+
 /*
  * Signals, which are blocked, as POSIX asks for: those that pthread_kill() sent to the
  * thread, and those of the process.
@@ -442,25 +453,6 @@ static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
 	if (info)
 		*info = own;
 	return own.si_signo;
-}
-
-static void end_sigwait(struct uposix_thread *const *me)
-{
-	uposix__await(*me, 0);
-}
-
-static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)
-{
-	memset(info, 0, sizeof *info);
-	info->si_signo = (int)from->ssi_signo;
-	info->si_errno = from->ssi_errno;
-	info->si_code = from->ssi_code;
-	info->si_pid = (pid_t)from->ssi_pid;
-	info->si_uid = from->ssi_uid;
-	if (from->ssi_signo == SIGCHLD)
-		info->si_status = from->ssi_status;
-	else
-		info->si_value.sival_ptr = (void *)(uintptr_t)from->ssi_ptr;
 }
 
 int uposix_sigwaitinfo(const sigset_t *set, siginfo_t *info)

@@ -21,8 +21,6 @@
 #include <sys/sem.h>
 #include <sys/syscall.h>
 
-enum { SEMOPM = 500 };                  /* operations of one call, in Linux */
-
 enum {                                  /* of __kind */
 	KINDS  = 3,
 	ROBUST = 0x10,
@@ -30,15 +28,13 @@ enum {                                  /* of __kind */
 	THREAD = 0x40000000,            /* of __owner; with the process */
 };
 
+enum { SEMOPM = 500 };                  /* operations of one call, in Linux */
+
 struct uposix_held {
 	struct uposix_held *h_next;
 	pthread_mutex_t    *h_mutex;
 	uint32_t            h_count;
 };
-
-static int  lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
-			 clockid_t clock, const struct timespec *time);
-static void release(pthread_mutex_t *mutex);
 
 /* It knows its owner. */
 static bool is_checked(const pthread_mutex_t *mutex)
@@ -104,21 +100,6 @@ static int try_checked(void *place)
 	return 0;
 }
 
-int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
-			const struct timespec *time)
-{
-	struct uposix_thread *me = uposix__me();
-
-	if (!me)
-		return !time ? pthread_mutex_lock(mutex)
-			: clock == CLOCK_REALTIME ? pthread_mutex_timedlock(mutex, time)
-			: pthread_mutex_clocklock(mutex, clock, time);
-	if (is_refused(mutex))
-		return ENOTSUP;
-	return is_checked(mutex) ? lock_checked(me, mutex, clock, time)
-		: uposix__poll(try_other, mutex, clock, time);
-}
-
 static int lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
 			clockid_t clock, const struct timespec *time)
 {
@@ -146,6 +127,21 @@ static int lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
 	return 0;
 }
 
+int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
+			const struct timespec *time)
+{
+	struct uposix_thread *me = uposix__me();
+
+	if (!me)
+		return !time ? pthread_mutex_lock(mutex)
+			: clock == CLOCK_REALTIME ? pthread_mutex_timedlock(mutex, time)
+			: pthread_mutex_clocklock(mutex, clock, time);
+	if (is_refused(mutex))
+		return ENOTSUP;
+	return is_checked(mutex) ? lock_checked(me, mutex, clock, time)
+		: uposix__poll(try_other, mutex, clock, time);
+}
+
 int uposix__shared_trylock(pthread_mutex_t *mutex)
 {
 	static const struct timespec past = { 0, 0 };
@@ -158,6 +154,15 @@ int uposix__shared_trylock(pthread_mutex_t *mutex)
 		return pthread_mutex_trylock(mutex);
 	rc = lock_checked(me, mutex, CLOCK_MONOTONIC, &past);
 	return rc == ETIMEDOUT || rc == EDEADLK ? EBUSY : rc;
+}
+
+static void release(pthread_mutex_t *mutex)
+{
+	mutex->__data.__owner = 0;
+	mutex->__data.__count = 0;
+	mutex->__data.__nusers--;
+	if (__atomic_exchange_n(&mutex->__data.__lock, 0, __ATOMIC_RELEASE) > 1)
+		syscall(SYS_futex, &mutex->__data.__lock, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 int uposix__shared_unlock(pthread_mutex_t *mutex)
@@ -177,15 +182,6 @@ int uposix__shared_unlock(pthread_mutex_t *mutex)
 	free(h);
 	release(mutex);
 	return 0;
-}
-
-static void release(pthread_mutex_t *mutex)
-{
-	mutex->__data.__owner = 0;
-	mutex->__data.__count = 0;
-	mutex->__data.__nusers--;
-	if (__atomic_exchange_n(&mutex->__data.__lock, 0, __ATOMIC_RELEASE) > 1)
-		syscall(SYS_futex, &mutex->__data.__lock, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* However often it was locked. *h is for take_again(), which cannot fail. */

@@ -9,10 +9,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static void set_mask(struct uposix_thread *me, uint64_t mask);
-static void look(struct uposix_thread *me);
-static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info);
-
 enum { INTERNAL = 32 };                 /* libc's own: this one and the next */
 
 /* What is so by default. */
@@ -96,26 +92,6 @@ static void set_mask(struct uposix_thread *me, uint64_t mask)
 	}
 }
 
-void uposix__end_signals(struct uposix_thread *me)
-{
-	look(me);
-	__atomic_store_n(&me->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
-	if (__builtin_expect(__atomic_load_n(&me->p_offer, __ATOMIC_SEQ_CST) != 0, 0))
-		uposix__look_again();
-}
-
-/* Runs the handlers of what is pending and not blocked. */
-static void look(struct uposix_thread *me)
-{
-	uint64_t now = __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE)
-		| __atomic_load_n(&me->p_offer, __ATOMIC_ACQUIRE);
-
-	if (__builtin_expect((now & ~me->p_mask) == 0, 1))
-		return;
-	__atomic_fetch_or(&me->p_asked, UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
-	uposix__handle(me);
-}
-
 int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info)
 {
 	uint64_t now = __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE) & mask;
@@ -147,21 +123,6 @@ static int take_offered(struct uposix_thread *me, siginfo_t *info)
 		return 0;
 	__atomic_fetch_or(&me->p_offer, set, __ATOMIC_SEQ_CST);         /* once more */
 	return (int)sig;
-}
-
-bool uposix__handle(struct uposix_thread *me)
-{
-	bool interrupted = false;
-	siginfo_t info;
-	int sig;
-
-	if (!(__atomic_load_n(&me->p_asked, __ATOMIC_ACQUIRE) & UPOSIX_SIGNAL))
-		return false;
-	__atomic_fetch_and(&me->p_asked, ~(uint32_t)UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
-	while ((sig = uposix__take_sent(me, ~me->p_mask, &info)) > 0
-	       || (sig = take_offered(me, &info)) > 0)
-		interrupted |= handle_one(me, sig, &info);
-	return interrupted;
 }
 
 /* It ends or stops the process, though all that is native may block it. */
@@ -199,6 +160,41 @@ static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 	set_mask(me, mask);
 	errno = error;
 	return !(action.sa_flags & SA_RESTART);
+}
+
+bool uposix__handle(struct uposix_thread *me)
+{
+	bool interrupted = false;
+	siginfo_t info;
+	int sig;
+
+	if (!(__atomic_load_n(&me->p_asked, __ATOMIC_ACQUIRE) & UPOSIX_SIGNAL))
+		return false;
+	__atomic_fetch_and(&me->p_asked, ~(uint32_t)UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
+	while ((sig = uposix__take_sent(me, ~me->p_mask, &info)) > 0
+	       || (sig = take_offered(me, &info)) > 0)
+		interrupted |= handle_one(me, sig, &info);
+	return interrupted;
+}
+
+/* Runs the handlers of what is pending and not blocked. */
+static void look(struct uposix_thread *me)
+{
+	uint64_t now = __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE)
+		| __atomic_load_n(&me->p_offer, __ATOMIC_ACQUIRE);
+
+	if (__builtin_expect((now & ~me->p_mask) == 0, 1))
+		return;
+	__atomic_fetch_or(&me->p_asked, UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
+	uposix__handle(me);
+}
+
+void uposix__end_signals(struct uposix_thread *me)
+{
+	look(me);
+	__atomic_store_n(&me->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&me->p_offer, __ATOMIC_SEQ_CST) != 0, 0))
+		uposix__look_again();
 }
 
 int uposix_pthread_kill(pthread_t thread, int sig)

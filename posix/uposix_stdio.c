@@ -46,24 +46,6 @@ static struct stream *streams[BUCKETS];
 static unsigned locked;                 /* atomic: entries of libc's streams */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct stream *stream_of(FILE *file);
-static struct stream *known_stream(FILE *file);
-static struct stream *lockable(FILE *file);
-static struct stream **place_of(const FILE *file);
-static struct stream *find(const FILE *file);
-static cookie_read_function_t  read_stream;
-static cookie_write_function_t write_stream;
-static cookie_close_function_t close_stream;
-static bool fits(int fd, const char *mode);
-static struct stream *lock(FILE *file);
-static void unlock(struct stream *s);
-static void leave(struct stream **s);
-static void await_input(FILE *file);
-static void await_users(FILE *file);
-static int  flush_all(bool waits);
-static size_t use_all(struct stream ***all);
-static int  flush_one(struct stream *s, bool waits);
-
 int __isoc99_vfscanf(FILE *file, const char *format, va_list list);
 int __isoc23_vfscanf(FILE *file, const char *format, va_list list) __attribute__((weak));
 int __uflow(FILE *file);
@@ -170,34 +152,6 @@ void uposix__streams_forked(void)
 		}
 }
 
-FILE *uposix_fdopen(int fd, const char *mode)
-{
-	static const cookie_io_functions_t functions = {
-		.read = read_stream, .write = write_stream, .close = close_stream,
-	};
-	int kind = uposix__kind(fd);
-	struct stream *s;
-
-	if (kind == FOREIGN || kind == PLAIN || !uposix__known(fd) || !fits(fd, mode))
-		return fdopen(fd, mode);
-	s = calloc(1, sizeof *s);
-	if (!s)
-		return NULL;
-	s->s_fd = fd;
-	s->s_file = fopencookie(s, mode, functions);
-	if (!s->s_file) {
-		free(s);
-		return NULL;
-	}
-	s->s_file->_fileno = OURS;
-	__fsetlocking(s->s_file, FSETLOCKING_BYCALLER);
-	pthread_mutex_lock(&streams_lock);
-	s->s_next = *place_of(s->s_file);
-	*place_of(s->s_file) = s;
-	pthread_mutex_unlock(&streams_lock);
-	return s->s_file;
-}
-
 /* Else fdopen() returns the error. */
 static bool fits(int fd, const char *mode)
 {
@@ -235,6 +189,34 @@ static int close_stream(void *cookie)
 	pthread_mutex_unlock(&streams_lock);
 	free(s);
 	return uposix_close(fd);
+}
+
+FILE *uposix_fdopen(int fd, const char *mode)
+{
+	static const cookie_io_functions_t functions = {
+		.read = read_stream, .write = write_stream, .close = close_stream,
+	};
+	int kind = uposix__kind(fd);
+	struct stream *s;
+
+	if (kind == FOREIGN || kind == PLAIN || !uposix__known(fd) || !fits(fd, mode))
+		return fdopen(fd, mode);
+	s = calloc(1, sizeof *s);
+	if (!s)
+		return NULL;
+	s->s_fd = fd;
+	s->s_file = fopencookie(s, mode, functions);
+	if (!s->s_file) {
+		free(s);
+		return NULL;
+	}
+	s->s_file->_fileno = OURS;
+	__fsetlocking(s->s_file, FSETLOCKING_BYCALLER);
+	pthread_mutex_lock(&streams_lock);
+	s->s_next = *place_of(s->s_file);
+	*place_of(s->s_file) = s;
+	pthread_mutex_unlock(&streams_lock);
+	return s->s_file;
 }
 
 /* Those that flush all streams; as natively, where they have libc's lock. */
@@ -450,14 +432,6 @@ int uposix___isoc23_vscanf(const char *format, va_list list)
 		return n;							\
 	}
 
-int uposix_fflush(FILE *file)
-{
-	CLEANUP(leave) struct stream *s = file ? lock(file) : NULL;
-
-	(void)s;
-	return file ? fflush(file) : flush_all(true);
-}
-
 /*
  * All streams. libc holds the lock of its list meanwhile, for which fopen() and fclose()
  * of others block their processors. So those that wait are flushed before, without it.
@@ -470,28 +444,6 @@ void *_IO_iter_begin(void);
 void *_IO_iter_end(void);
 void *_IO_iter_next(void *at);
 FILE *_IO_iter_file(void *at);
-
-static int flush_all(bool waits)
-{
-	CLEANUP(uposix__free_it) struct stream **all = NULL;
-	int before = ustack_shield(1), rc = 0;
-	size_t n = use_all(&all);
-
-	if (!all)
-		rc = waits ? fflush(NULL) : 0;
-	for (size_t i = 0; i < n; i++)
-		rc |= flush_one(all[i], waits);
-	if (before >= 0)
-		ustack_shield(before);
-	if (!waits)
-		return rc;
-	_IO_list_lock();
-	for (void *at = _IO_iter_begin(); at != _IO_iter_end(); at = _IO_iter_next(at))
-		if (_IO_iter_file(at)->_fileno != OURS)
-			rc |= fflush(_IO_iter_file(at));
-	_IO_list_unlock();
-	return rc;
-}
 
 /* They are not closed before flush_one(). *all is NULL without memory. */
 static size_t use_all(struct stream ***all)
@@ -528,6 +480,36 @@ static int flush_one(struct stream *s, bool waits)
 	s->s_users--;
 	pthread_mutex_unlock(&streams_lock);
 	return rc;
+}
+
+static int flush_all(bool waits)
+{
+	CLEANUP(uposix__free_it) struct stream **all = NULL;
+	int before = ustack_shield(1), rc = 0;
+	size_t n = use_all(&all);
+
+	if (!all)
+		rc = waits ? fflush(NULL) : 0;
+	for (size_t i = 0; i < n; i++)
+		rc |= flush_one(all[i], waits);
+	if (before >= 0)
+		ustack_shield(before);
+	if (!waits)
+		return rc;
+	_IO_list_lock();
+	for (void *at = _IO_iter_begin(); at != _IO_iter_end(); at = _IO_iter_next(at))
+		if (_IO_iter_file(at)->_fileno != OURS)
+			rc |= fflush(_IO_iter_file(at));
+	_IO_list_unlock();
+	return rc;
+}
+
+int uposix_fflush(FILE *file)
+{
+	CLEANUP(leave) struct stream *s = file ? lock(file) : NULL;
+
+	(void)s;
+	return file ? fflush(file) : flush_all(true);
 }
 
 __attribute__((destructor)) static void end_streams(void)

@@ -22,6 +22,12 @@ struct mutex {
 	uint32_t           m_word;      /* atomic: KINDS | KNOWN, and COUNT times depth */
 };
 
+enum {                                  /* of a condition, words: */
+	WORDS = sizeof(pthread_cond_t) / 4,
+	FIRST = sizeof(struct usync_cond) / 4,
+	CLOCK = WORDS - FIRST - 1,      /* of c_rest: the clock */
+};
+
 enum {
 	KINDS  = 3,                     /* PTHREAD_MUTEX_TIMED_NP to ADAPTIVE_NP */
 	KNOWN  = 4,                     /* was initialised by a call, or the kind moved */
@@ -38,25 +44,12 @@ _Static_assert(offsetof(struct mutex, m.m_queue.q_first)
 	       == offsetof(pthread_mutex_t, __data.__kind), "the kind is in the queue");
 _Static_assert(PTHREAD_MUTEX_ADAPTIVE_NP == 3, "kinds fit");
 
-enum {                                  /* of a condition, words: */
-	WORDS = sizeof(pthread_cond_t) / 4,
-	FIRST = sizeof(struct usync_cond) / 4,
-	CLOCK = WORDS - FIRST - 1,      /* of c_rest: the clock */
-};
-
 struct cond {
 	struct usync_cond c;
 	uint32_t          c_rest[WORDS - FIRST];
 };
 
 _Static_assert(sizeof(struct cond) == sizeof(pthread_cond_t), "a condition is in place");
-
-static void adopt(struct mutex *m);
-static bool move_kind(struct mutex *m, uintptr_t kind);
-static int  lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *time);
-static int  relock(struct mutex *m);
-static int  wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
-		     const struct timespec *time);
 
 /* Mutexes. */
 
@@ -66,19 +59,19 @@ static inline bool is_kind(uintptr_t word)
 	return (word - 1 < LIBC - 1) | ((word & (sizeof(void *) - 1)) != 0);
 }
 
-/* The mutex; NULL: it is libc's. */
-static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
+/* By all that find it there, so none waits. False: it is libc's. */
+static bool move_kind(struct mutex *m, uintptr_t kind)
 {
-	struct mutex *m = (struct mutex *)(void *)mutex;
-	uintptr_t kind = (uintptr_t)__atomic_load_n(&m->m.m_queue.q_first,
-						    __ATOMIC_RELAXED);
+	struct uwait_node *word = (struct uwait_node *)kind;
+	uint32_t none = 0;
 
-	if (__builtin_expect((unsigned)is_kind(kind) | uposix__has_forked(), 0)) {
-		if (is_kind(kind) && !move_kind(m, kind))
-			return NULL;
-		adopt(m);
-	}
-	return m;
+	if (kind & SHARED)
+		return false;
+	__atomic_compare_exchange_n(&m->m_word, &none, ((uint32_t)kind & KINDS) | KNOWN,
+				    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&m->m.m_queue.q_first, &word, NULL, false,
+				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	return true;
 }
 
 /*
@@ -98,19 +91,19 @@ static void adopt(struct mutex *m)
 		m->m.m_owner = (owner ^ held) | uwait_name();
 }
 
-/* By all that find it there, so none waits. False: it is libc's. */
-static bool move_kind(struct mutex *m, uintptr_t kind)
+/* The mutex; NULL: it is libc's. */
+static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
 {
-	struct uwait_node *word = (struct uwait_node *)kind;
-	uint32_t none = 0;
+	struct mutex *m = (struct mutex *)(void *)mutex;
+	uintptr_t kind = (uintptr_t)__atomic_load_n(&m->m.m_queue.q_first,
+						    __ATOMIC_RELAXED);
 
-	if (kind & SHARED)
-		return false;
-	__atomic_compare_exchange_n(&m->m_word, &none, ((uint32_t)kind & KINDS) | KNOWN,
-				    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	__atomic_compare_exchange_n(&m->m.m_queue.q_first, &word, NULL, false,
-				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	return true;
+	if (__builtin_expect((unsigned)is_kind(kind) | uposix__has_forked(), 0)) {
+		if (is_kind(kind) && !move_kind(m, kind))
+			return NULL;
+		adopt(m);
+	}
+	return m;
 }
 
 int uposix_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
@@ -148,6 +141,23 @@ int uposix_pthread_mutex_destroy(pthread_mutex_t *mutex)
 		return EINVAL;
 	m->m_word = GONE;
 	return 0;
+}
+
+/* The caller has it. */
+static int relock(struct mutex *m)
+{
+	uint32_t kind = m->m_word & KINDS;
+
+	if (kind == PTHREAD_MUTEX_RECURSIVE) {
+		if (m->m_word / COUNT >= DEPTHS - 1)
+			return EAGAIN;
+		m->m_word += COUNT;
+		return 0;
+	}
+	if (kind != PTHREAD_MUTEX_ERRORCHECK)
+		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): the thread has it already, and"
+				 " would wait for ever: EDEADLK", (void *)m);
+	return EDEADLK;
 }
 
 /*
@@ -188,19 +198,6 @@ int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
 	return rc ? EBUSY : 0;
 }
 
-int uposix_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)
-{
-	return lock(mutex, CLOCK_REALTIME, time);
-}
-
-int uposix_pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
-				   const struct timespec *time)
-{
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
-		return EINVAL;
-	return lock(mutex, clock, time);
-}
-
 /* Its owner may lock it again, or is to be told. */
 static bool is_checked(const struct mutex *m)
 {
@@ -229,21 +226,17 @@ static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *
 	return rc == -EDEADLK ? relock(m) : -rc;
 }
 
-/* The caller has it. */
-static int relock(struct mutex *m)
+int uposix_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)
 {
-	uint32_t kind = m->m_word & KINDS;
+	return lock(mutex, CLOCK_REALTIME, time);
+}
 
-	if (kind == PTHREAD_MUTEX_RECURSIVE) {
-		if (m->m_word / COUNT >= DEPTHS - 1)
-			return EAGAIN;
-		m->m_word += COUNT;
-		return 0;
-	}
-	if (kind != PTHREAD_MUTEX_ERRORCHECK)
-		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): the thread has it already, and"
-				 " would wait for ever: EDEADLK", (void *)m);
-	return EDEADLK;
+int uposix_pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
+				   const struct timespec *time)
+{
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return lock(mutex, clock, time);
 }
 
 int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
@@ -365,29 +358,6 @@ int uposix_pthread_cond_destroy(pthread_cond_t *cond)
 	return __atomic_load_n(&c->c.c_queue.q_first, __ATOMIC_RELAXED) ? EBUSY : 0;
 }
 
-int uposix_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
-{
-	return wait_for(cond, mutex, CLOCK_REALTIME, NULL);
-}
-
-int uposix_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-				  const struct timespec *time)
-{
-	const struct cond *c = cond_of(cond);
-	clockid_t clock = c ? (clockid_t)c->c_rest[CLOCK]
-		: is_noted(cond, clock_note) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
-
-	return wait_for(cond, mutex, clock, time);
-}
-
-int uposix_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-				  clockid_t clock, const struct timespec *time)
-{
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
-		return EINVAL;
-	return wait_for(cond, mutex, clock, time);
-}
-
 /*
  * The mutex is the caller's afterwards in any case, as often as it was locked before. For
  * a signal it returns as if it had been woken.
@@ -426,6 +396,29 @@ static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
 		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): the thread does not have the"
 				 " mutex: EPERM", (void *)cond);
 	return -rc;
+}
+
+int uposix_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	return wait_for(cond, mutex, CLOCK_REALTIME, NULL);
+}
+
+int uposix_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				  const struct timespec *time)
+{
+	const struct cond *c = cond_of(cond);
+	clockid_t clock = c ? (clockid_t)c->c_rest[CLOCK]
+		: is_noted(cond, clock_note) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+
+	return wait_for(cond, mutex, clock, time);
+}
+
+int uposix_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				  clockid_t clock, const struct timespec *time)
+{
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return wait_for(cond, mutex, clock, time);
 }
 
 int uposix_pthread_cond_signal(pthread_cond_t *cond)
