@@ -109,7 +109,7 @@ endif
 # Apart, as programs are to be run by it. Its own calls of what it stands for are libc's.
 posix       := $(B)/libusched-posix.a $(B)/libusched-posix.so.$(version)
 posix_parts := $(patsubst %.c,$(B)/%.o,$(filter-out posix/uposix_load.c $(wildcard posix/test_*.c),$(wildcard posix/*.c)))
-posix_names := $(shell sed -n 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' posix/uposix_names.inc)
+posix_names := $(shell sed -n 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' posix/uposix_names.h)
 ifeq ($(POSIX),1)
 headers   += posix/uposix.h posix/uposix_define.h
 libraries += $(posix)

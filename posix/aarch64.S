@@ -7,7 +7,6 @@
  */
 	.text
 
-#define LATER NAME
 #define NAME(name)					\
 	.globl	name;					\
 	.type	name, %function;			\
@@ -26,8 +25,7 @@ __wrap_##name:						\
 	ldr	x16, [x16, :lo12:.Lat_##name];		\
 	br	x16;					\
 	.size	__wrap_##name, . - __wrap_##name;
-#include "uposix_names.inc"
-#undef NAME
+#include "uposix_names.h"
 
 /* x17: the __wrap_ that was called, and is called again; arguments stay. */
 	.type	first, %function
@@ -59,8 +57,7 @@ uposix__real:
 #define NAME(name)					\
 .Lat_##name:						\
 	.quad	first;
-#include "uposix_names.inc"
-#undef NAME
+#include "uposix_names.h"
 	.size	uposix__real, . - uposix__real
 
 	.section .note.GNU-stack, "", %progbits

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_call.c: syscall() of numbers that take or make descriptors, as the rows SYSCALL,
- * MAKES and REFUSED of uposix_names.inc have it: as the call of libc of that name.
+ * MAKES and REFUSED of uposix_names.h have it: as the call of libc of that name.
  *
  * The kernel's signal sets are smaller than libc's.
  */
@@ -44,15 +44,13 @@ static const sigset_t *mask_at(long place, sigset_t *room)
 #define MAKES(name) case SYS_##name:					\
 	return uposix__made((int)syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]), \
 			    UNKNOWN, false);
-#define NAME(name)
-#define LATER(name)
 
 long uposix__call(long number, const long *a)
 {
 	sigset_t room;
 
 	switch (number) {
-#include "uposix_names.inc"
+#include "uposix_names.h"
 	default:
 		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_define.h: the plain names mean the functions of uposix.h: those of
- * uposix_names.inc, as tests/posix.sh checks.
+ * uposix_names.h, as tests/posix.sh checks.
  */
 #ifndef USCHED_UPOSIX_DEFINE_H
 #define USCHED_UPOSIX_DEFINE_H

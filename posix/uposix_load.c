@@ -21,9 +21,7 @@ static const struct name {
 } names[] = {
 #define NAME(name) { #name, false },
 #define LATER(name) { #name, true },
-#include "uposix_names.inc"
-#undef LATER
-#undef NAME
+#include "uposix_names.h"
 };
 
 enum { COUNT = sizeof names / sizeof names[0] };

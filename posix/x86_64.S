@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * x86_64.S: the names of uposix_names.inc, for libusched-posix.so:
+ * x86_64.S: the names of uposix_names.h, for libusched-posix.so:
  *
  *	NAME            exported: jumps to uposix_NAME
  *	__wrap_NAME     jumps to libc's NAME: to uposix__real[i], which at first is
@@ -11,7 +11,6 @@
  */
 	.text
 
-#define LATER NAME
 #define NAME(name)					\
 	.globl	name;					\
 	.type	name, @function;			\
@@ -28,8 +27,7 @@ __wrap_##name:						\
 	leaq	__wrap_##name(%rip), %r11;		\
 	jmp	*.Lat_##name(%rip);			\
 	.size	__wrap_##name, . - __wrap_##name;
-#include "uposix_names.inc"
-#undef NAME
+#include "uposix_names.h"
 
 /* r11: the __wrap_ that was called, and is called again; arguments stay. */
 	.type	first, @function
@@ -66,8 +64,7 @@ uposix__real:
 #define NAME(name)					\
 .Lat_##name:						\
 	.quad	first;
-#include "uposix_names.inc"
-#undef NAME
+#include "uposix_names.h"
 	.size	uposix__real, . - uposix__real
 
 	.section .note.GNU-stack, "", @progbits

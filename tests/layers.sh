@@ -166,7 +166,7 @@ posix/uposix_futex.c: posix/uposix_set.h
 posix/uposix_io.h: posix/uposix_set.h uoffload.h unet.h
 posix/uposix_fd.c: posix/uposix_io.h
 posix/uposix_io.c: posix/uposix_io.h
-posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.inc
+posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.h
 posix/uposix_net.c: posix/uposix_io.h
 posix/uposix_open.c: posix/uposix_io.h
 posix/uposix_queue.c: posix/uposix_io.h
@@ -174,7 +174,7 @@ posix/uposix_poll.c: posix/uposix_io.h
 posix/uposix_proc.c: posix/uposix_io.h
 posix/uposix_stdio.c: posix/uposix_io.h
 posix/uposix_key.c: posix/uposix_set.h
-posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.inc
+posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h
 posix/uposix_lock.c: posix/uposix_set.h
 posix/uposix_shared.c: posix/uposix_set.h
 posix/uposix_signal.c: posix/uposix_set.h

@@ -28,13 +28,13 @@ export USCHED_POSIX="$library"
 run=posix/usched-run
 
 # The list, what stands for the plain names in C, and what the library exports.
-sed -n 's/^[NL]A[MT]ER*(\(.*\))$/\1/p' posix/uposix_names.inc | sort >"$dir/names"
+sed -n 's/^[NL]A[MT]ER*(\(.*\))$/\1/p' posix/uposix_names.h | sort >"$dir/names"
 sed -n -e 's/^#define \([^ ]*\) uposix_\1$/\1/p' \
 	-e 's/^#define \([^ (]*\)\((.*)\) uposix_\1\2$/\1/p' \
 	-e 's/^#define \([^ (]*\)(\.\.\.) uposix_\1(__VA_ARGS__)$/\1/p' posix/uposix_define.h |
 	sort >"$dir/defined"
 cmp -s "$dir/names" "$dir/defined" ||
-	fail "uposix_define.h is not uposix_names.inc: $(diff "$dir/names" "$dir/defined")"
+	fail "uposix_define.h is not uposix_names.h: $(diff "$dir/names" "$dir/defined")"
 same 'defines' "$(wc -l <"$dir/names")" "$(grep -c '^#define [^U]' posix/uposix_define.h)"
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$dir/exported"
 cmp -s "$dir/names" "$dir/exported" ||
@@ -45,7 +45,7 @@ nm -D --undefined-only "$library" | awk '{ sub(/@.*/, "", $2); print $2 }' | sor
 [ ! -s "$dir/unwrapped" ] || fail "calls that are not wrapped: $(cat "$dir/unwrapped")"
 
 # What is done with descriptors: for each function with one in libc's headers, and as
-# posix/uposix_names.inc has it. glibc has __fp for the descriptor of preadv2().
+# posix/uposix_names.h has it. glibc has __fp for the descriptor of preadv2().
 for header in aio dirent execinfo fcntl mqueue netdb netinet/in poll pty resolv sgtty spawn \
 	stdio stdlib stropts sys/epoll sys/eventfd sys/fanotify sys/file sys/inotify \
 	sys/ioctl sys/mman sys/mount sys/pidfd sys/quota sys/select sys/sendfile \
@@ -94,7 +94,7 @@ FILENAME ~ /takes$/ {
 	next
 }
 
-FILENAME ~ /inc$/ && /^(SYSCALL|MAKES|REFUSED)\(/ {
+FILENAME ~ /names.h$/ && /^(SYSCALL|MAKES|REFUSED)\(/ {
 	split($0, part, /[(,)]/)
 	row["SYS_" part[2]] = part[1]
 	next
@@ -119,7 +119,7 @@ END {
 	if (count < 150)
 		print "only " count " functions were found"
 }
-' tests/descriptors.table "$dir/names" "$dir/takes" posix/uposix_names.inc "$dir/numbers" \
+' tests/descriptors.table "$dir/names" "$dir/takes" posix/uposix_names.h "$dir/numbers" \
 	>"$dir/out"
 [ ! -s "$dir/out" ] || fail "descriptors: $(cat "$dir/out")"
 

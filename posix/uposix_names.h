@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_names.inc: the functions of POSIX that libusched-posix has in place of libc's,
+ * uposix_names.h: the functions of POSIX that libusched-posix has in place of libc's,
  * one a line. NAME(read): the file for the machine exports read, which is uposix_read(),
  * and has __wrap_read, which is libc's; the linker is told --wrap=read, so a plain read()
  * in this library is libc's; and uposix.h has read mean uposix_read.
@@ -11,7 +11,16 @@
  *
  * Then numbers of syscall() that take or make descriptors: SYSCALL(read, call) is
  * uposix_read(); MAKES(open): a new number, of which nothing is known; REFUSED: ENOSYS.
+ *
+ * A file that includes the list defines the macros for the rows that it wants. LATER is
+ * NAME by default. The list has no guard, and undefines all of them at its end.
  */
+#ifndef NAME
+#define NAME(name)
+#endif
+#ifndef LATER
+#define LATER(name) NAME(name)
+#endif
 #ifndef SYSCALL
 #define SYSCALL(name, ...)
 #define MAKES(name)
@@ -411,6 +420,8 @@ MAKES(landlock_create_ruleset)
 MAKES(memfd_secret)
 #endif
 
+#undef NAME
+#undef LATER
 #undef SYSCALL
 #undef MAKES
 #undef REFUSED
