@@ -27,96 +27,12 @@ struct native {
 };
 
 enum {
-	RECORDS = 32,                           /* made at once */
+	JOINS = 32,                             /* of threads in turn, which are followed */
 	WORDS = sizeof(pthread_attr_t) / sizeof(size_t),
 };
 
-struct uwait_lock uposix__lock;
-unsigned uposix__forks;
-static struct uposix_thread *all, *vacant;      /* uposix__lock */
-static unsigned running, natives;               /* likewise */
-static struct uposix_counts counts;             /* likewise */
-static bool main_ended;                         /* likewise */
-
 static struct usync_mutex making;
 static struct rr *scheduler;                    /* atomic */
-static const struct usync_key self_key;
-
-struct uposix_thread *uposix__me(void)
-{
-	if (__builtin_expect(ustack_self() != NULL, 1))
-		return usync_key_get(&self_key);
-	if (__builtin_expect(uposix__forked.f_me != NULL, 0)
-	    && pthread_equal(pthread_self(), uposix__forked.f_native))
-		return uposix__forked.f_me;
-	return NULL;
-}
-
-struct uposix_thread *uposix__record_of(const struct ustack *u)
-{
-	return usync__key_of(u, &self_key);
-}
-
-bool uposix__is_used(void)
-{
-	return scheduler != NULL;
-}
-
-struct uposix_counts uposix__counts(void)
-{
-	struct uposix_counts c;
-
-	uwait_lock(&uposix__lock);
-	c = counts;
-	c.c_now = running;
-	uwait_unlock(&uposix__lock);
-	return c;
-}
-
-struct uposix_thread *uposix__threads(void)
-{
-	return all;
-}
-
-void uposix__hold_threads(int on)
-{
-	(on ? uwait_lock : uwait_unlock)(&uposix__lock);
-}
-
-/* In the child of a fork. Memory of the scheduler and of records is not freed. */
-void uposix__forget_threads(struct uposix_thread *me,
-			    void (*forget)(const struct uposix_thread *p))
-{
-	for (struct uposix_thread *p = all; p; p = p->p_next)
-		if (p != me) {
-			forget(p);
-			p->p_magic = UPOSIX_GONE;
-		}
-	all = NULL;
-	running = natives = 0;
-	counts = (struct uposix_counts){ 0 };
-	main_ended = false;
-	uposix__forks++;
-	making = (struct usync_mutex){ 0 };
-	scheduler = NULL;
-}
-
-static uintptr_t magic(const struct uposix_thread *p)
-{
-	return __atomic_load_n(&p->p_magic, __ATOMIC_ACQUIRE);
-}
-
-bool uposix__is_gone(const struct uposix_thread *p)
-{
-	return magic(p) != UPOSIX_MAGIC;
-}
-
-struct uposix_thread *uposix__thread(pthread_t thread)
-{
-	struct uposix_thread *p = (struct uposix_thread *)thread;
-
-	return p && (magic(p) == UPOSIX_MAGIC || magic(p) == UPOSIX_GONE) ? p : NULL;
-}
 
 /*
  * Its native threads take no signals but those of faults and of timers that profile: a
@@ -151,7 +67,8 @@ static int make_scheduler(void)
 	return 0;
 }
 
-int uposix__scheduler(struct rr **rr)
+/* The scheduler, which is made now if there is none. 0 or a negative errno value. */
+static int get_scheduler(struct rr **rr)
 {
 	int rc = 0;
 
@@ -180,31 +97,32 @@ static bool is_special(const pthread_attr_t *attr)
 	return inherit == PTHREAD_EXPLICIT_SCHED && policy != SCHED_OTHER;
 }
 
-/* After main() has ended by pthread_exit(), the last thread ends the process. */
-static void count_end(unsigned *count)
+/* Unlocks the counts. After main() has ended by pthread_exit(), the last thread ends the
+   process. */
+static void unlock_counts(void)
 {
-	bool last;
+	const struct uposix_counts *c = &uposix__counts;
+	bool last = c->c_main_ended && c->c_now == 0 && c->c_natives == 0;
 
-	uwait_lock(&uposix__lock);
-	--*count;
-	last = main_ended && running == 0 && natives == 0;
 	uwait_unlock(&uposix__lock);
 	if (last)
 		exit(0);
 }
 
+static void count_end(unsigned *count)
+{
+	uwait_lock(&uposix__lock);
+	--*count;
+	unlock_counts();
+}
+
 static void end_main(void *unused)
 {
-	bool last;
-
 	(void)unused;
 	uposix__main_ends();
 	uwait_lock(&uposix__lock);
-	main_ended = true;
-	last = running == 0 && natives == 0;
-	uwait_unlock(&uposix__lock);
-	if (last)
-		exit(0);
+	uposix__counts.c_main_ended = true;
+	unlock_counts();
 }
 
 /* In the child of a fork that it called, it is what main() is elsewhere. */
@@ -212,8 +130,8 @@ static void native_ended(void *native)
 {
 	const struct native *n = native;
 
-	if (n->n_forks == uposix__forks)
-		count_end(&natives);
+	if (n->n_forks == uposix__forked.f_count)
+		count_end(&uposix__counts.c_natives);
 	else
 		end_main(NULL);
 }
@@ -244,66 +162,17 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 	n->n_arg = arg;
 	n->n_masked = ustack_self();
 	n->n_mask = uposix__mask();
-	n->n_forks = uposix__forks;
+	n->n_forks = uposix__forked.f_count;
 	uwait_lock(&uposix__lock);
-	natives++;
-	counts.c_native++;
+	uposix__counts.c_natives++;
+	uposix__counts.c_native++;
 	uwait_unlock(&uposix__lock);
 	rc = pthread_create(thread, attr, run_native, n);
 	if (rc) {
 		free(n);
-		count_end(&natives);
+		count_end(&uposix__counts.c_natives);
 	}
 	return rc;
-}
-
-/* One more thread; NULL: no memory. */
-static struct uposix_thread *new_record(void)
-{
-	struct uposix_thread *p = NULL, *more;
-
-	uwait_lock(&uposix__lock);
-	if (!vacant) {
-		uwait_unlock(&uposix__lock);
-		more = calloc(RECORDS, sizeof *more);
-		uwait_lock(&uposix__lock);
-		for (int i = 0; more && i < RECORDS; i++) {
-			more[i].p_next = vacant;
-			vacant = &more[i];
-		}
-	}
-	p = vacant;
-	if (!p)
-		goto out;
-	vacant = p->p_next;
-	memset(p, 0, sizeof *p);
-	p->p_mask = ~(uint64_t)0;
-	p->p_next = all;
-	if (all)
-		all->p_prev = p;
-	all = p;
-	p->p_magic = UPOSIX_MAGIC;
-	counts.c_started++;
-	if (++running > counts.c_most)
-		counts.c_most = running;
-out:
-	counts.c_refused += !p;
-	uwait_unlock(&uposix__lock);
-	return p;
-}
-
-static void free_record(struct uposix_thread *p)
-{
-	free(p->p_tls);
-	p->p_tls = NULL;
-	uwait_lock(&uposix__lock);
-	*(p->p_prev ? &p->p_prev->p_next : &all) = p->p_next;
-	if (p->p_next)
-		p->p_next->p_prev = p->p_prev;
-	p->p_magic = UPOSIX_GONE;
-	p->p_next = vacant;
-	vacant = p;
-	uwait_unlock(&uposix__lock);
 }
 
 /* Its destructors may wait, and set values again. */
@@ -319,14 +188,14 @@ static void end(struct uposix_thread *p)
 	if (p->p_held)
 		uposix__forget_held(p);
 	uposix__disown();
-	usync_key_set(&self_key, NULL);
+	uposix__set_me(NULL);
 	uwait_lock(&p->p_lock);
 	p->p_ended = true;
 	uwait_unlock(&p->p_lock);
-	count_end(&running);
+	count_end(&uposix__counts.c_now);
 	if (__atomic_fetch_or(&p->p_state, UPOSIX_ENDED, __ATOMIC_ACQ_REL)
 	    & UPOSIX_DETACHED)
-		free_record(p);
+		uposix__free_record(p);
 }
 
 static void run(struct usched__wrap *w)
@@ -334,7 +203,7 @@ static void run(struct usched__wrap *w)
 	struct uposix_thread *p = (void *)((char *)w
 					   - offsetof(struct uposix_thread, p_wrap));
 
-	if (usync_key_set(&self_key, p)) {
+	if (uposix__set_me(p)) {
 		uposix__tell("no memory for a thread that was started");
 		abort();
 	}
@@ -396,11 +265,19 @@ static void give_up(struct uposix_thread *p)
 	if (__atomic_load_n(&p->p_offer, __ATOMIC_SEQ_CST))
 		uposix__look_again();
 	uwait_lock(&uposix__lock);
-	running--;
-	counts.c_started--;
-	counts.c_refused++;
+	uposix__counts.c_now--;
+	uposix__counts.c_started--;
+	uposix__counts.c_refused++;
 	uwait_unlock(&uposix__lock);
-	free_record(p);
+	uposix__free_record(p);
+}
+
+/* Unwound, if it is to be. */
+__attribute__((noreturn)) static void leave(struct uposix_thread *me)
+{
+	end(me);
+	ustack_exit(NULL);
+	abort();
 }
 
 int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -417,10 +294,10 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	__atomic_store_n(&uposix__forked.f_alone, false, __ATOMIC_RELAXED);
 	if (attr && is_special(attr))
 		return create_native(thread, attr, func, arg);
-	rc = uposix__scheduler(&rr);
+	rc = get_scheduler(&rr);
 	if (rc)
 		return EAGAIN;
-	p = new_record();
+	p = uposix__new_record();
 	if (!p)
 		return EAGAIN;
 	if (attr)
@@ -428,6 +305,7 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	p->p_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
 					   __builtin_return_address(0) };
 	p->p_func = func;
+	p->p_leave = leave;
 	p->p_arg = arg;
 	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
 	*thread = (pthread_t)p;         /* the thread may read it */
@@ -460,14 +338,6 @@ __attribute__((constructor(102))) static void find_size(void)
 	pthread_attr_destroy(&attr.u);
 }
 
-/* Unwound, if it is to be. */
-void uposix__leave(struct uposix_thread *me)
-{
-	end(me);
-	ustack_exit(NULL);
-	abort();
-}
-
 void uposix_pthread_exit(void *result)
 {
 	struct uposix_thread *me = uposix__me();
@@ -476,7 +346,7 @@ void uposix_pthread_exit(void *result)
 	if (me)
 		uposix__exit(me, result);
 	if (getpid() == gettid() && pthread_key_create(&key, end_main) == 0)
-		pthread_setspecific(key, &main_ended);
+		pthread_setspecific(key, &uposix__counts);
 	pthread_exit(result);
 }
 
@@ -499,7 +369,7 @@ static int join_native(pthread_t thread, void **result, const struct timespec *t
 /* Whether `p' waits for `me' to end, perhaps by way of others. */
 static bool joins(const struct uposix_thread *p, const struct uposix_thread *me)
 {
-	for (int i = 0; p && i < RECORDS; i++) {
+	for (int i = 0; p && i < JOINS; i++) {
 		if (p == me)
 			return true;
 		p = __atomic_load_n(&p->p_joins, __ATOMIC_ACQUIRE);
@@ -528,7 +398,7 @@ static int join(struct uposix_thread *p, void **result, int64_t deadline)
 		return -rc;
 	if (result)
 		*result = p->p_result;
-	free_record(p);
+	uposix__free_record(p);
 	return 0;
 }
 
@@ -598,13 +468,16 @@ int uposix_pthread_detach(pthread_t thread)
 		return EINVAL;
 	before = __atomic_fetch_or(&p->p_state, UPOSIX_DETACHED, __ATOMIC_ACQ_REL);
 	if (before & UPOSIX_ENDED)
-		free_record(p);
+		uposix__free_record(p);
 	return 0;
 }
 
-pthread_t uposix_pthread_self(void)
+/* Memory of the scheduler is not freed. */
+static void scheduler_forked(void)
 {
-	struct uposix_thread *me = uposix__me();
-
-	return me ? (pthread_t)me : pthread_self();
+	__atomic_store_n(&uposix__forked.f_alone, scheduler != NULL, __ATOMIC_RELAXED);
+	making = (struct usync_mutex){ 0 };
+	scheduler = NULL;
 }
+
+UPOSIX_AT_FORK(UPOSIX_SCHEDULER, NULL, scheduler_forked)

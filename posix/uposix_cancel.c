@@ -15,7 +15,7 @@ static void jump(struct uposix_thread *me)
 	struct __jmp_buf_tag *to = (void *)me->p_cleanup;
 
 	if (!to)
-		uposix__leave(me);
+		me->p_leave(me);
 	/* It has the first members only: no mask was saved. */
 	__asm__("" : "+r"(to));
 	longjmp(to, 1);
@@ -54,19 +54,6 @@ void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
 void __pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer);
 void __pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buffer);
 void __pthread_unwind_next(__pthread_unwind_buf_t *buffer) __attribute__((noreturn));
-
-void uposix__ask(struct uposix_thread *p, uint32_t what)
-{
-	uint64_t old;
-
-	__atomic_fetch_or(&p->p_asked, what, __ATOMIC_ACQ_REL);
-	if (p == uposix__me())
-		return;
-	uposix__lock_record(p, &old);
-	if (p->p_thread && !p->p_ended)
-		ustack_cancel(p->p_thread);
-	uposix__unlock_record(p, &old);
-}
 
 static bool may_cancel(const struct uposix_thread *me)
 {

@@ -36,7 +36,7 @@ enum {
  * Those of faults and of profiles are taken where they arise: see make_scheduler(). Those
  * of calls that fail are pending for the processor, and others have been told already.
  */
-#define BIT(sig) ((uint64_t)1 << ((sig) - 1))
+#define BIT uposix__bit
 #define OTHERS (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP)	\
 		| BIT(SIGSYS) | BIT(SIGABRT) | BIT(SIGPROF) | BIT(SIGVTALRM)		\
 		| BIT(SIGURG) | BIT(SIGPIPE) | BIT(SIGXFSZ) | BIT(SIGKILL)		\
@@ -127,7 +127,7 @@ static int offer_locked(int sig, bool all)
 	struct uposix_thread *p, *first = NULL;
 	struct sigaction action;
 
-	for (p = uposix__threads(); p && (!first || may_wait); p = p->p_next) {
+	for (p = uposix__all; p && (!first || may_wait); p = p->p_next) {
 		if (load(&p->p_waits) & BIT(sig))
 			return OFFERED;
 		if (!first && !(load(&p->p_mask) & BIT(sig)))
@@ -331,7 +331,7 @@ __attribute__((constructor(103))) static void begin(void)
 	blocked = main_mask & ~OTHERS;
 }
 
-void uposix__catch_forked(void)
+static void catch_forked(void)
 {
 	opened = awaited = 0;
 	catcher = 0;
@@ -339,3 +339,5 @@ void uposix__catch_forked(void)
 	close_both();
 	begin();
 }
+
+UPOSIX_AT_FORK(UPOSIX_CATCH, NULL, catch_forked)

@@ -40,6 +40,16 @@ struct blocks {
 	char                 *b_at[OBJECTS];
 };
 
+static struct uwait_lock looking;       /* at the objects */
+
+/* libc does not open its lock of the objects in the child of a fork. */
+void uposix__hold_objects(int on)
+{
+	(on ? uwait_lock : uwait_unlock)(&looking);
+}
+
+UPOSIX_AT_FORK(UPOSIX_OBJECTS, uposix__hold_objects, NULL)
+
 /* ---- What is chosen ---- */
 
 /* An item of UPOSIX_TLS is for an object: "libx" for libx.so.1, too. */

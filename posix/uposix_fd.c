@@ -54,7 +54,7 @@ static bool careful;                    /* a number was closed unseen; atomic */
  * stays, as the parent has the open files.
  */
 
-void uposix__hold_table(int on)
+static void hold_table(int on)
 {
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&table_lock);
 }
@@ -64,7 +64,7 @@ static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear)
 	SET(f->f_flags, (uint8_t)((GET(f->f_flags) & ~clear) | set));
 }
 
-void uposix__io_forked(void)
+static void io_forked(void)
 {
 	uposix__child = used;
 	for (size_t i = 0; i < CHUNKS; i++)
@@ -72,6 +72,8 @@ void uposix__io_forked(void)
 			change_one(&table[i][k], 0, FD_UNET);
 	unet__forked();
 }
+
+UPOSIX_AT_FORK(UPOSIX_TABLE, hold_table, io_forked)
 
 /* The table. */
 

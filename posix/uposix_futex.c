@@ -312,7 +312,9 @@ long uposix_syscall(long number, ...)
 	return uposix__call(number, a);
 }
 
-void uposix__futex_forked(void)
+static void futex_forked(void)
 {
 	memset(buckets, 0, sizeof buckets);
 }
+
+UPOSIX_AT_FORK(UPOSIX_FUTEX, NULL, futex_forked)

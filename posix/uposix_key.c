@@ -25,11 +25,13 @@ static struct usync_mutex once_lock;
 static struct usync_cond once_over;
 
 /* Calls that were under way have no end in this process. */
-void uposix__once_forked(void)
+static void once_forked(void)
 {
 	once_lock = (struct usync_mutex){ 0 };
 	once_over = (struct usync_cond){ 0 };
 }
+
+UPOSIX_AT_FORK(UPOSIX_ONCE, NULL, once_forked)
 
 int uposix_pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
 {
@@ -155,7 +157,7 @@ static void run_once(int *state, void (*func)(void))
 /* What it is while it runs in this process. */
 static int runs_here(void)
 {
-	return (int)(ONCE_RUNS | uposix__forks * ONCE_FORK);
+	return (int)(ONCE_RUNS | uposix__forked.f_count * ONCE_FORK);
 }
 
 /* The child of a fork begins anew what runs, but not there: as libc does. */

@@ -79,21 +79,6 @@ static int try_sem(void *sem)
 	return sem_trywait(sem) == 0 ? 0 : errno == EAGAIN ? EBUSY : errno;
 }
 
-int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
-		 const struct timespec *time)
-{
-	int rc;
-
-	while ((rc = try(object)) == EBUSY) {
-		if (time && !uposix__is_time(time))
-			return EINVAL;
-		if (time && uposix__deadline(time, clock) <= usync_after(0))
-			return ETIMEDOUT;
-		uposix__once_more(usync_sleep_until(usync_after(UPOSIX_LOOK)));
-	}
-	return rc;
-}
-
 /* Reader-writer locks. */
 
 /* As that of a mutex. Locks of readers have no owner, and stay. */
@@ -294,10 +279,12 @@ static inline struct sem *sem_of(sem_t *sem)
 	return s;
 }
 
-void uposix__sems_forked(void)
+static void sems_forked(void)
 {
 	memset(rooms, 0, sizeof rooms);
 }
+
+UPOSIX_AT_FORK(UPOSIX_SEMS, NULL, sems_forked)
 
 int uposix_sem_init(sem_t *sem, int shared, unsigned count)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_set.h: what the files of posix/ share. A plain name of POSIX is libc's there.
+ * uposix_set.h: what the files of posix/ share, each one's part in the order of their
+ * layers, from below: a file calls those before it, as tests/posix.sh checks. A plain name
+ * of POSIX is libc's there.
  */
 #ifndef USCHED_UPOSIX_SET_H
 #define USCHED_UPOSIX_SET_H
@@ -18,6 +20,8 @@
 
 #include "../rr.h"
 #include "../usync.h"
+
+/* ---- uposix_conf.c ---- */
 
 /* Settings, from the environment; see uposix_load.c. */
 struct uposix_conf {
@@ -48,47 +52,40 @@ void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 		uposix__tell(__VA_ARGS__);					\
 } while (0)
 
-/*
- * Looks for objects with thread-local variables that are not known to be harmless.
- * 0; ENOTSUP: c_tls names some that cannot be exchanged, which was told.
- */
-int uposix__look_at_objects(void);
+/* A result of the library as POSIX has it: at least 0, or -1 and errno. */
+static inline long uposix__result(long rc)
+{
+	if (rc >= 0)
+		return rc;
+	errno = (int)-rc;
+	return -1;
+}
 
-/* Whether c_tls names this object. `looking' is held. */
-bool uposix__is_named(const char *name, bool program);
-
-/* Tells what else is in c_tls. */
-void uposix__tell_unknown(void);
-
-/* Why the variables of an object cannot be exchanged; NULL: they can. */
-const char *uposix__why_shared(const struct dl_phdr_info *info, bool late);
+/* ---- uposix_fork.c ---- */
 
 /*
- * Has the variables of an object exchanged; late: it was not loaded at the start. NULL;
- * or why that cannot be. Before there are threads; `looking' is held.
+ * Parts of what is done at a fork. Before it the locks are taken in this order, which is
+ * that of all threads; then the child forgets in this order what belongs to native threads
+ * that are not there.
  */
-const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
-			   bool late);
-
-/* Afterwards: none of these is unloaded. A constructor may have loaded one. */
-void uposix__keep_chosen(void);
-
-/*
- * A thread is about to wait for an object. One that lies in variables of its own that are
- * exchanged is told, and the process aborts.
- */
-void uposix__refuse_place(const void *object);
-
-/* Threads since the start, or since the fork. */
-struct uposix_counts {
-	unsigned c_now, c_most;
-	uint64_t c_started, c_refused, c_native;
+enum uposix_part {
+	UPOSIX_OBJECTS, UPOSIX_STREAMS, UPOSIX_TABLE, UPOSIX_SCHEDULER, UPOSIX_THREADS,
+	UPOSIX_HELD, UPOSIX_LIBRARY, UPOSIX_FUTEX, UPOSIX_SEMS, UPOSIX_ONCE,
+	UPOSIX_STATS, UPOSIX_CATCH, UPOSIX_PARTS
 };
 
-struct uposix_counts uposix__counts(void);
+/* hold: with `on' takes a lock, and without releases it, in the parent and in the child.
+   Either function may be NULL. */
+void uposix__at_fork(enum uposix_part part, void (*hold)(int on), void (*forked)(void));
 
-/* Has statistics of `rr' written, if they are wanted. */
-void uposix__watch(struct rr *rr);
+/* Has the file that it stands in register its part. */
+#define UPOSIX_AT_FORK(part, hold, forked)					\
+	__attribute__((constructor(103))) static void register_part(void)	\
+	{									\
+		uposix__at_fork(part, hold, forked);				\
+	}
+
+/* ---- uposix_record.c ---- */
 
 struct uposix_value {
 	void    *v_value;
@@ -114,6 +111,8 @@ struct uposix_thread {
 	void              *(*p_func)(void *);
 	void                *p_arg;
 	void                *p_result;
+	/* Ends the calling thread, when its frames are unwound. */
+	void               (*p_leave)(struct uposix_thread *me) __attribute__((noreturn));
 
 	/* Atomic. */
 	uint32_t             p_asked;
@@ -148,25 +147,47 @@ struct uposix_thread {
 /* The calling thread; NULL: the caller is a native thread. */
 struct uposix_thread *uposix__me(void);
 
+/* Has the calling thread be `me'; NULL: none, as it ends. 0 or a negative errno value. */
+int uposix__set_me(struct uposix_thread *me);
+
+/* The same; NULL also: it goes on natively after a fork, and the system has its mask. */
+static inline struct uposix_thread *uposix__thread_now(void)
+{
+	return ustack_self() ? uposix__me() : NULL;
+}
+
 /* That of `u', on its native thread; NULL: it has not begun, or is ending. */
 struct uposix_thread *uposix__record_of(const struct ustack *u);
 
-/* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
-int uposix__make_values(struct uposix_thread *p);
-
-/* The calling thread begins: variables that c_tls has are its own. It ends: they are no
-   thread's. */
-void uposix__own(struct uposix_thread *me);
-void uposix__disown(void);
-
 /* The record of a pthread_t; NULL: it is libc's. p_magic may be UPOSIX_GONE. */
 struct uposix_thread *uposix__thread(pthread_t thread);
+
+bool uposix__is_gone(const struct uposix_thread *p);
+
+/* Threads since the start, or since the fork. Under uposix__lock. */
+struct uposix_counts {
+	unsigned c_now, c_most;
+	unsigned c_natives;             /* native threads that stand for ours, now */
+	uint64_t c_started, c_refused, c_native;
+	bool     c_main_ended;          /* by pthread_exit() */
+};
+
+extern struct uwait_lock uposix__lock;
+extern struct uposix_thread *uposix__all;       /* under it; p_next is another one */
+extern struct uposix_counts uposix__counts;
+
+/* A record of one more thread, which is counted; NULL: no memory. */
+struct uposix_thread *uposix__new_record(void);
+
+/* Lets it go. p_magic tells. */
+void uposix__free_record(struct uposix_thread *p);
 
 /* In the child of a fork. */
 extern struct uposix_forked {
 	struct uposix_thread *f_me;     /* that called fork(); or NULL: main() did */
 	pthread_t             f_native; /* which it is there, */
 	uintptr_t             f_name;   /* and what its locks had it be */
+	unsigned              f_count;  /* from the first process to this one */
 	bool                  f_alone;  /* no thread was started, so what holds a lock
 					   for an instant is not there */
 } uposix__forked;
@@ -178,42 +199,86 @@ static inline bool uposix__has_forked(void)
 		|| uposix__forked.f_name;
 }
 
-/* How many there were from the first process to this one. */
-extern unsigned uposix__forks;
+enum { UPOSIX_INTERNAL = 32 };          /* a signal of libc's own, as the next one */
 
-/* Whether there is a scheduler. */
-bool uposix__is_used(void);
+static inline uint64_t uposix__bit(int sig)
+{
+	return (uint64_t)1 << (sig - 1);
+}
 
-/* In the child of a fork: calls forget(p) for all threads but `me', which are gone. */
-void uposix__forget_threads(struct uposix_thread *me,
-			    void (*forget)(const struct uposix_thread *p));
+/* glibc has bit n - 1 of the first word for signal n. */
+static inline uint64_t uposix__mask_of(const sigset_t *set)
+{
+	uint64_t mask;
+
+	memcpy(&mask, set, sizeof mask);
+	return mask;
+}
+
+static inline void uposix__set_of(uint64_t mask, sigset_t *set)
+{
+	sigemptyset(set);
+	memcpy(set, &mask, sizeof mask);
+}
+
+/* The mask of the caller, as a word: that of a thread is not its processor's. */
+uint64_t uposix__mask(void);
+
+/* Has `mask' be that of the native thread. */
+void uposix__set_native_mask(uint64_t mask);
+
+/* Its p_lock: a handler may want it, so none runs natively meanwhile. */
+void uposix__lock_record(struct uposix_thread *p, uint64_t *old);
+void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old);
+
+/* A native thread runs no handlers until the second. On a processor they never do. */
+void uposix__hold_handlers(uint64_t *old);
+void uposix__release_handlers(const uint64_t *old);
+
+/* Has `p' look at p_asked, soon. */
+void uposix__ask(struct uposix_thread *p, uint32_t what);
+
+/* ---- uposix_catch.c ---- */
 
 /*
- * Parts of the list in uposix_fork.c. With `on', before a fork, the first ones take a
- * lock, and without release it, in the parent and in the child. Then the others have the
- * child forget what belongs to native threads that are not there.
+ * Signals that main() blocks, or has blocked: those for the process are handled by the
+ * catcher. Others are not offered to threads.
  */
-void uposix__hold_objects(int on);      /* also by all that call dl_iterate_phdr() */
-void uposix__hold_streams(int on);
-void uposix__hold_table(int on);
-void uposix__hold_threads(int on);
-void uposix__io_forked(void);
-void uposix__streams_forked(void);
-void uposix__futex_forked(void);
-void uposix__sems_forked(void);
-void uposix__once_forked(void);
-void uposix__stats_forked(void);
+uint64_t uposix__main_blocks(void);
 
-/* Of uposix_call.c: syscall() of any number but SYS_futex. */
-long uposix__call(long number, const long *a);
+/* The calling thread awaits these in sigwait(), or none any more. */
+void uposix__await(struct uposix_thread *me, uint64_t set);
 
-/* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
-bool uposix__in_allocator(const void *where);
+/* A thread does not take what it was offered. */
+void uposix__look_again(void);
 
-bool uposix__is_gone(const struct uposix_thread *p);
+/* A thread has this mask from now on, which was set before. */
+void uposix__open(uint64_t mask);
 
-/* The scheduler, which is made now if there is none. 0 or a negative errno value. */
-int uposix__scheduler(struct rr **rr);
+/* The mask of the caller, a native thread, changes. */
+void uposix__native_mask(uint64_t before, uint64_t now);
+
+/* The caller, a native thread that has this mask, creates a thread. */
+void uposix__native_creates(uint64_t mask);
+
+/* Has the system take the default action for what is pending. */
+void uposix__act_by_default(int sig);
+
+/* main() ends by pthread_exit(). */
+void uposix__main_ends(void);
+
+/* ---- uposix_signal.c ---- */
+
+/* Has `me' run the handlers of its signals. True: one without SA_RESTART ran. */
+bool uposix__handle(struct uposix_thread *me);
+
+/* Takes one of these that was sent to `me', by pthread_kill(); 0: there is none. */
+int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
+
+/* The thread ends: others get what is left. */
+void uposix__end_signals(struct uposix_thread *me);
+
+/* ---- uposix_cancel.c ---- */
 
 /*
  * After a wait that is a cancellation point:
@@ -270,14 +335,10 @@ static inline int uposix__point_once(void)
 	return uposix__point_for(false);
 }
 
-/* A result of the library as POSIX has it: at least 0, or -1 and errno. */
-static inline long uposix__result(long rc)
-{
-	if (rc >= 0)
-		return rc;
-	errno = (int)-rc;
-	return -1;
-}
+/* Ends the calling thread: clean-up handlers, destructors. */
+void uposix__exit(struct uposix_thread *me, void *result) __attribute__((noreturn));
+
+/* ---- uposix_time.c ---- */
 
 /* A time of `clock' as a deadline; see uposix__early(). */
 int64_t uposix__deadline(const struct timespec *time, clockid_t clock);
@@ -290,6 +351,70 @@ static inline bool uposix__is_time(const struct timespec *time)
 {
 	return time->tv_nsec >= 0 && time->tv_nsec < 1000000000;
 }
+
+/* ---- uposix_key.c ---- */
+
+/* Calls the destructors of its values, up to four times. */
+void uposix__destroy_values(struct uposix_thread *me);
+
+/* ---- uposix_stats.c ---- */
+
+/* Has statistics of `rr' written, if they are wanted. */
+void uposix__watch(struct rr *rr);
+
+/* ---- uposix_exchange.c ---- */
+
+/*
+ * The lock of the objects, by all that call dl_iterate_phdr(): libc does not open its own
+ * in the child of a fork.
+ */
+void uposix__hold_objects(int on);
+
+/* Whether c_tls names this object. The objects are held. */
+bool uposix__is_named(const char *name, bool program);
+
+/* Tells what else is in c_tls. */
+void uposix__tell_unknown(void);
+
+/* Why the variables of an object cannot be exchanged; NULL: they can. */
+const char *uposix__why_shared(const struct dl_phdr_info *info, bool late);
+
+/*
+ * Has the variables of an object exchanged; late: it was not loaded at the start. NULL;
+ * or why that cannot be. Before there are threads; The objects are held.
+ */
+const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			   bool late);
+
+/* Afterwards: none of these is unloaded. A constructor may have loaded one. */
+void uposix__keep_chosen(void);
+
+/*
+ * A thread is about to wait for an object. One that lies in variables of its own that are
+ * exchanged is told, and the process aborts.
+ */
+void uposix__refuse_place(const void *object);
+
+/* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
+int uposix__make_values(struct uposix_thread *p);
+
+/* The calling thread begins: variables that c_tls has are its own. It ends: they are no
+   thread's. */
+void uposix__own(struct uposix_thread *me);
+void uposix__disown(void);
+
+/* ---- uposix_tls.c ---- */
+
+/*
+ * Looks for objects with thread-local variables that are not known to be harmless.
+ * 0; ENOTSUP: c_tls names some that cannot be exchanged, which was told.
+ */
+int uposix__look_at_objects(void);
+
+/* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
+bool uposix__in_allocator(const void *where);
+
+/* ---- uposix_shared.c ---- */
 
 /*
  * For objects of several processes, which are libc's: calls try(object) from time to time
@@ -316,93 +441,9 @@ int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t 
 /* `me' has none of them any more. */
 void uposix__forget_held(struct uposix_thread *me);
 
-/* Ends the calling thread: clean-up handlers, destructors. */
-void uposix__exit(struct uposix_thread *me, void *result) __attribute__((noreturn));
+/* ---- uposix_call.c ---- */
 
-/* The last step of that. */
-void uposix__leave(struct uposix_thread *me) __attribute__((noreturn));
-
-/* Calls the destructors of its values, up to four times. */
-void uposix__destroy_values(struct uposix_thread *me);
-
-/* Its p_lock: a handler may want it, so none runs natively meanwhile. */
-void uposix__lock_record(struct uposix_thread *p, uint64_t *old);
-void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old);
-
-/* A native thread runs no handlers until the second. On a processor they never do. */
-void uposix__hold_handlers(uint64_t *old);
-void uposix__release_handlers(const uint64_t *old);
-
-/* Has `p' look at p_asked, soon. */
-void uposix__ask(struct uposix_thread *p, uint32_t what);
-
-/* Has `me' run the handlers of its signals. True: one without SA_RESTART ran. */
-bool uposix__handle(struct uposix_thread *me);
-
-/* Takes one of these that was sent to `me', by pthread_kill(); 0: there is none. */
-int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
-
-/* The thread ends: others get what is left. */
-void uposix__end_signals(struct uposix_thread *me);
-
-static inline uint64_t uposix__bit(int sig)
-{
-	return (uint64_t)1 << (sig - 1);
-}
-
-/*
- * uposix_catch.c has signals for the process handled that main() blocks, or has blocked:
- * these. Others are not offered to threads.
- */
-uint64_t uposix__main_blocks(void);
-
-/* The calling thread awaits these in sigwait(), or none any more. */
-void uposix__await(struct uposix_thread *me, uint64_t set);
-
-/* A thread does not take what it was offered. */
-void uposix__look_again(void);
-
-/* A thread has this mask from now on, which was set before. */
-void uposix__open(uint64_t mask);
-
-/* The mask of the caller, a native thread, changes. */
-void uposix__native_mask(uint64_t before, uint64_t now);
-
-/* The caller, a native thread that has this mask, creates a thread. */
-void uposix__native_creates(uint64_t mask);
-
-/* Has the system take the default action for what is pending. */
-void uposix__act_by_default(int sig);
-
-/* main() ends by pthread_exit(). */
-void uposix__main_ends(void);
-
-/* In the child of a fork, whose mask is set. */
-void uposix__catch_forked(void);
-
-/* The mask of the caller, as a word: that of a thread is not its processor's. */
-uint64_t uposix__mask(void);
-
-/* Has `mask' be that of the native thread. */
-void uposix__set_native_mask(uint64_t mask);
-
-/* glibc has bit n - 1 of the first word for signal n. */
-static inline uint64_t uposix__mask_of(const sigset_t *set)
-{
-	uint64_t mask;
-
-	memcpy(&mask, set, sizeof mask);
-	return mask;
-}
-
-static inline void uposix__set_of(uint64_t mask, sigset_t *set)
-{
-	sigemptyset(set);
-	memcpy(set, &mask, sizeof mask);
-}
-
-/* The first of all threads, under uposix__lock; p_next is another one. */
-extern struct uwait_lock uposix__lock;
-struct uposix_thread *uposix__threads(void);
+/* syscall() of any number but SYS_futex. */
+long uposix__call(long number, const long *a);
 
 #endif /* USCHED_UPOSIX_SET_H */

@@ -81,6 +81,21 @@ static struct uposix_held **find(struct uposix_thread *me, const pthread_mutex_t
 	return at;
 }
 
+int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
+		 const struct timespec *time)
+{
+	int rc;
+
+	while ((rc = try(object)) == EBUSY) {
+		if (time && !uposix__is_time(time))
+			return EINVAL;
+		if (time && uposix__deadline(time, clock) <= usync_after(0))
+			return ETIMEDOUT;
+		uposix__once_more(usync_sleep_until(usync_after(UPOSIX_LOOK)));
+	}
+	return rc;
+}
+
 static int try_other(void *mutex)
 {
 	return pthread_mutex_trylock(mutex);
@@ -247,6 +262,17 @@ void uposix__forget_held(struct uposix_thread *me)
 		free(h);
 	}
 }
+
+/* The mutexes are the parent's. */
+static void held_forked(void)
+{
+	struct uposix_thread *me = uposix__me();
+
+	if (me)
+		uposix__forget_held(me);
+}
+
+UPOSIX_AT_FORK(UPOSIX_HELD, NULL, held_forked)
 
 /* ---- Objects of System V ---- */
 

@@ -9,66 +9,12 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { INTERNAL = 32 };                 /* libc's own: this one and the next */
-
 /* What is so by default. */
 #define IGNORED (uposix__bit(SIGCHLD) | uposix__bit(SIGCONT) | uposix__bit(SIGURG)	\
 		 | uposix__bit(SIGWINCH))
 
 /* What a thread cannot block. */
 #define ALWAYS (uposix__bit(SIGKILL) | uposix__bit(SIGSTOP))
-
-/* Not for what goes on natively after a fork: the system knows its mask. */
-static struct uposix_thread *thread_now(void)
-{
-	return ustack_self() ? uposix__me() : NULL;
-}
-
-uint64_t uposix__mask(void)
-{
-	const struct uposix_thread *me = thread_now();
-	sigset_t set;
-
-	if (me)
-		return me->p_mask;
-	pthread_sigmask(SIG_BLOCK, NULL, &set);
-	return uposix__mask_of(&set);
-}
-
-void uposix__set_native_mask(uint64_t mask)
-{
-	sigset_t set;
-
-	uposix__set_of(mask, &set);
-	pthread_sigmask(SIG_SETMASK, &set, NULL);
-}
-
-/* By the system call: libc's would change what the thread of uposix_catch.c blocks. */
-void uposix__hold_handlers(uint64_t *old)
-{
-	const uint64_t set = ~(3 * uposix__bit(INTERNAL));
-
-	if (!ustack_self())
-		syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, old, sizeof set);
-}
-
-void uposix__release_handlers(const uint64_t *old)
-{
-	if (!ustack_self())
-		syscall(SYS_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof *old);
-}
-
-void uposix__lock_record(struct uposix_thread *p, uint64_t *old)
-{
-	uposix__hold_handlers(old);
-	uwait_lock(&p->p_lock);
-}
-
-void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old)
-{
-	uwait_unlock(&p->p_lock);
-	uposix__release_handlers(old);
-}
 
 /*
  * What it blocks now, and was offered, is for another thread. What it has blocked may be
@@ -205,7 +151,8 @@ int uposix_pthread_kill(pthread_t thread, int sig)
 		return pthread_kill(thread, sig);
 	if (uposix__is_gone(p))
 		return ESRCH;
-	if (sig < 0 || sig > 64 || sig == INTERNAL || sig == INTERNAL + 1)
+	if (sig < 0 || sig > 64 || sig == UPOSIX_INTERNAL
+	    || sig == UPOSIX_INTERNAL + 1)
 		return EINVAL;
 	if (sig == 0)
 		return 0;
@@ -252,7 +199,7 @@ static int native_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 int uposix_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	struct uposix_thread *me = thread_now();
+	struct uposix_thread *me = uposix__thread_now();
 	uint64_t before, mask;
 
 	if (!me)
@@ -276,7 +223,7 @@ int uposix_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 int uposix_raise(int sig)
 {
-	if (!thread_now())
+	if (!uposix__thread_now())
 		return raise(sig);
 	return (int)uposix__result(-uposix_pthread_kill(uposix_pthread_self(), sig));
 }
@@ -287,7 +234,7 @@ int uposix_raise(int sig)
  */
 int uposix_sigpending(sigset_t *set)
 {
-	const struct uposix_thread *me = thread_now();
+	const struct uposix_thread *me = uposix__thread_now();
 	uint64_t pending;
 	int rc = sigpending(set);
 
@@ -316,7 +263,7 @@ static void await_handler(struct uposix_thread *me)
 
 int uposix_pause(void)
 {
-	struct uposix_thread *me = thread_now();
+	struct uposix_thread *me = uposix__thread_now();
 
 	if (!me)
 		return pause();
@@ -326,7 +273,7 @@ int uposix_pause(void)
 
 int uposix_sigsuspend(const sigset_t *set)
 {
-	struct uposix_thread *me = thread_now();
+	struct uposix_thread *me = uposix__thread_now();
 	sigset_t old;
 
 	if (!me)

@@ -21,10 +21,13 @@ static bool ended;                      /* under it */
 
 static int text_of(struct rr *rr, char *text, size_t size)
 {
-	struct uposix_counts c = uposix__counts();
+	struct uposix_counts c;
 	struct usched_stats s;
 
 	rr_stats(rr, &s);
+	uwait_lock(&uposix__lock);
+	c = uposix__counts;
+	uwait_unlock(&uposix__lock);
 	return snprintf(text, size,
 			"threads %u\nthreads_most %u\nthreads_started %llu\n"
 			"threads_refused %llu\nthreads_native %llu\nswitches %llu\n"
@@ -73,10 +76,12 @@ static void write_all(bool ends)
 	uwait_unlock(&writing);
 }
 
-void uposix__stats_forked(void)
+static void stats_forked(void)
 {
 	writing = (struct uwait_lock){ 0 };
 }
+
+UPOSIX_AT_FORK(UPOSIX_STATS, NULL, stats_forked)
 
 static void *each_second(void *unused)
 {

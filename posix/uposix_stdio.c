@@ -67,7 +67,7 @@ static struct stream *find(const FILE *file)
 	return s;
 }
 
-void uposix__hold_streams(int on)
+static void hold_streams(int on)
 {
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&streams_lock);
 }
@@ -142,7 +142,7 @@ void uposix__end_stream(const FILE *file)
 }
 
 /* As libc's: none is locked. */
-void uposix__streams_forked(void)
+static void streams_forked(void)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct stream *s = streams[i]; s; s = s->s_next) {
@@ -151,6 +151,8 @@ void uposix__streams_forked(void)
 			s->s_ends = false;
 		}
 }
+
+UPOSIX_AT_FORK(UPOSIX_STREAMS, hold_streams, streams_forked)
 
 /* Else fdopen() returns the error. */
 static bool fits(int fd, const char *mode)

@@ -51,7 +51,6 @@ static size_t ranges_used;              /* atomic */
 static unsigned long long seen;         /* how many were loaded; looking, as these: */
 static const void *known[OBJECTS];
 static size_t known_used;
-static struct uwait_lock looking;
 static size_t at_start;                 /* objects that were loaded then */
 static int refused_some;                /* 0 or ENOTSUP; atomic */
 
@@ -223,12 +222,6 @@ static int count(struct dl_phdr_info *info, size_t size, void *adds)
 	(void)size;
 	*(unsigned long long *)adds = info->dlpi_adds;
 	return 1;
-}
-
-/* libc does not open its lock of the objects in the child of a fork. */
-void uposix__hold_objects(int on)
-{
-	(on ? uwait_lock : uwait_unlock)(&looking);
 }
 
 int uposix__look_at_objects(void)

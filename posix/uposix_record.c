@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_record.c: the records of threads: which are there, which one is the caller's,
+ * what is asked of it, and what is left of them in the child of a fork.
+ *
+ * A record is in the list of all from uposix__new_record() to uposix__free_record(). A
+ * native thread has none, except the one that goes on after a fork by a thread.
+ */
+#include "uposix_set.h"
+
+#include "../uproc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+enum { RECORDS = 32 };                  /* made at once */
+
+struct uwait_lock uposix__lock;
+struct uposix_thread *uposix__all;
+struct uposix_counts uposix__counts;
+struct uposix_forked uposix__forked;
+
+static struct uposix_thread *vacant;    /* under the lock */
+static const struct usync_key self_key;
+
+struct uposix_thread *uposix__me(void)
+{
+	if (__builtin_expect(ustack_self() != NULL, 1))
+		return usync_key_get(&self_key);
+	if (__builtin_expect(uposix__forked.f_me != NULL, 0)
+	    && pthread_equal(pthread_self(), uposix__forked.f_native))
+		return uposix__forked.f_me;
+	return NULL;
+}
+
+int uposix__set_me(struct uposix_thread *me)
+{
+	return usync_key_set(&self_key, me);
+}
+
+struct uposix_thread *uposix__record_of(const struct ustack *u)
+{
+	return usync__key_of(u, &self_key);
+}
+
+static uintptr_t magic(const struct uposix_thread *p)
+{
+	return __atomic_load_n(&p->p_magic, __ATOMIC_ACQUIRE);
+}
+
+bool uposix__is_gone(const struct uposix_thread *p)
+{
+	return magic(p) != UPOSIX_MAGIC;
+}
+
+struct uposix_thread *uposix__thread(pthread_t thread)
+{
+	struct uposix_thread *p = (struct uposix_thread *)thread;
+
+	return p && (magic(p) == UPOSIX_MAGIC || magic(p) == UPOSIX_GONE) ? p : NULL;
+}
+
+/* One more thread; NULL: no memory. */
+struct uposix_thread *uposix__new_record(void)
+{
+	struct uposix_thread *p = NULL, *more;
+	struct uposix_counts *c = &uposix__counts;
+
+	uwait_lock(&uposix__lock);
+	if (!vacant) {
+		uwait_unlock(&uposix__lock);
+		more = calloc(RECORDS, sizeof *more);
+		uwait_lock(&uposix__lock);
+		for (int i = 0; more && i < RECORDS; i++) {
+			more[i].p_next = vacant;
+			vacant = &more[i];
+		}
+	}
+	p = vacant;
+	if (!p)
+		goto out;
+	vacant = p->p_next;
+	memset(p, 0, sizeof *p);
+	p->p_mask = ~(uint64_t)0;
+	p->p_next = uposix__all;
+	if (uposix__all)
+		uposix__all->p_prev = p;
+	uposix__all = p;
+	p->p_magic = UPOSIX_MAGIC;
+	c->c_started++;
+	if (++c->c_now > c->c_most)
+		c->c_most = c->c_now;
+out:
+	c->c_refused += !p;
+	uwait_unlock(&uposix__lock);
+	return p;
+}
+
+void uposix__free_record(struct uposix_thread *p)
+{
+	free(p->p_tls);
+	p->p_tls = NULL;
+	uwait_lock(&uposix__lock);
+	*(p->p_prev ? &p->p_prev->p_next : &uposix__all) = p->p_next;
+	if (p->p_next)
+		p->p_next->p_prev = p->p_prev;
+	p->p_magic = UPOSIX_GONE;
+	p->p_next = vacant;
+	vacant = p;
+	uwait_unlock(&uposix__lock);
+}
+
+pthread_t uposix_pthread_self(void)
+{
+	struct uposix_thread *me = uposix__me();
+
+	return me ? (pthread_t)me : pthread_self();
+}
+
+uint64_t uposix__mask(void)
+{
+	const struct uposix_thread *me = uposix__thread_now();
+	sigset_t set;
+
+	if (me)
+		return me->p_mask;
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	return uposix__mask_of(&set);
+}
+
+void uposix__set_native_mask(uint64_t mask)
+{
+	sigset_t set;
+
+	uposix__set_of(mask, &set);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+/* By the system call: libc's would change what the thread of uposix_catch.c blocks. */
+void uposix__hold_handlers(uint64_t *old)
+{
+	const uint64_t set = ~(3 * uposix__bit(UPOSIX_INTERNAL));
+
+	if (!ustack_self())
+		syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, old, sizeof set);
+}
+
+void uposix__release_handlers(const uint64_t *old)
+{
+	if (!ustack_self())
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, old, NULL, sizeof *old);
+}
+
+void uposix__lock_record(struct uposix_thread *p, uint64_t *old)
+{
+	uposix__hold_handlers(old);
+	uwait_lock(&p->p_lock);
+}
+
+void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old)
+{
+	uwait_unlock(&p->p_lock);
+	uposix__release_handlers(old);
+}
+
+void uposix__ask(struct uposix_thread *p, uint32_t what)
+{
+	uint64_t old;
+
+	__atomic_fetch_or(&p->p_asked, what, __ATOMIC_ACQ_REL);
+	if (p == uposix__me())
+		return;
+	uposix__lock_record(p, &old);
+	if (p->p_thread && !p->p_ended)
+		ustack_cancel(p->p_thread);
+	uposix__unlock_record(p, &old);
+}
+
+static void hold_threads(int on)
+{
+	(on ? uwait_lock : uwait_unlock)(&uposix__lock);
+}
+
+/* A wait of a thread that is not there is not granted any more. */
+static void forget(struct uposix_thread *p)
+{
+	struct ustack *u = p->p_ended ? NULL : p->p_thread;
+
+	if (u && u->u_attached)
+		uwait_withdraw((struct uwaiter *)(void *)u->u_attachment);
+	p->p_magic = UPOSIX_GONE;
+}
+
+/* The thread that called fork() is the native one. Memory of records is not freed. */
+static void threads_forked(void)
+{
+	struct uposix_thread *me = uposix__me();
+	struct ustack *u = ustack_self();
+
+	for (struct uposix_thread *p = uposix__all; p; p = p->p_next)
+		if (p != me)
+			forget(p);
+	uposix__all = NULL;
+	uposix__counts = (struct uposix_counts){ 0 };
+	uposix__forked.f_count++;
+	if (!u)
+		return;
+	uposix__forked.f_me = me;
+	uposix__forked.f_name = (uintptr_t)u;
+	usched__forked();
+	uposix__forked.f_native = pthread_self();
+	if (!me)
+		return;
+	me->p_lock = (struct uwait_lock){ 0 };  /* another may have had it */
+	__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
+	uposix__set_native_mask(me->p_mask);
+}
+
+UPOSIX_AT_FORK(UPOSIX_THREADS, hold_threads, threads_forked)
