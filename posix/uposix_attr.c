@@ -127,7 +127,4 @@ int uposix_sched_yield(void)
 	return 0;
 }
 
-int uposix_pthread_yield(void)
-{
-	return uposix_sched_yield();
-}
+int uposix_pthread_yield(void) UPOSIX_ALIAS(sched_yield);

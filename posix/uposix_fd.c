@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * uposix_fd.c: the table of descriptors; calls that make, copy, close and change them.
- *
- * An entry is good for as long as its number is open. Each call that makes or closes a
- * number clears it. Descriptors that libc closes by itself are those of stdio, which
- * uposix_stdio.c has, and those that no program sees.
- *
- * O_NONBLOCK and time-outs belong to the open file. Numbers that dup() made of each other
- * are of one group, and each change is made to all of it.
- */
+/* uposix_fd.c: calls that make, copy, close and change descriptors. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,403 +7,36 @@
 #include "uposix_io.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <linux/kcmp.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum {
-	CHUNK  = 1024,                  /* entries */
-	CHUNKS = 4096,
-};
-
-bool uposix__child;
-
-static struct uposix_fd *table[CHUNKS]; /* of arrays; atomic */
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t last_group;             /* table_lock */
-static bool used;                       /* likewise: some was adopted */
-static bool careful;                    /* a number was closed unseen; atomic */
-
-#define GET(field)        __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
-#define SET(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
-
-/*
- * Forks. In the child unet begins anew, for threads that are started there. O_NONBLOCK
- * stays, as the parent has the open files.
- */
-
-static void hold_table(int on)
-{
-	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&table_lock);
-}
-
-static void change_one(struct uposix_fd *f, uint32_t set, uint32_t clear)
-{
-	SET(f->f_flags, (uint8_t)((GET(f->f_flags) & ~clear) | set));
-}
-
-static void io_forked(void)
-{
-	uposix__child = used;
-	for (size_t i = 0; i < CHUNKS; i++)
-		for (size_t k = 0; GET(table[i]) && k < CHUNK; k++)
-			change_one(&table[i][k], 0, FD_UNET);
-	unet__forked();
-}
-
-UPOSIX_AT_FORK(UPOSIX_TABLE, hold_table, io_forked)
-
-/* The table. */
-
-static struct uposix_fd *chunk_of(int fd)
-{
-	size_t i = (size_t)fd / CHUNK;
-
-	return fd >= 0 && i < CHUNKS ? GET(table[i]) : NULL;
-}
-
-struct uposix_fd *uposix__known(int fd)
-{
-	struct uposix_fd *chunk = chunk_of(fd);
-
-	if (!chunk || GET(chunk[(size_t)fd % CHUNK].f_kind) == UNKNOWN)
-		return NULL;
-	return &chunk[(size_t)fd % CHUNK];
-}
-
-static struct uposix_fd *new_chunk(size_t i)
-{
-	struct uposix_fd *chunk = calloc(CHUNK, sizeof *chunk), *now = NULL;
-
-	if (chunk && !__atomic_compare_exchange_n(&table[i], &now, chunk, 0,
-						  __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-		free(chunk);
-		chunk = now;
-	}
-	return chunk;
-}
-
-/* NULL: no memory, or no descriptor. */
-static struct uposix_fd *entry(int fd)
-{
-	size_t i = (size_t)fd / CHUNK;
-	struct uposix_fd *chunk = chunk_of(fd);
-
-	if (fd < 0 || i >= CHUNKS)
-		return NULL;
-	if (!chunk)
-		chunk = new_chunk(i);
-	return chunk ? &chunk[(size_t)fd % CHUNK] : NULL;
-}
-
-static void begin_entry(int fd, int kind, bool nonblocking)
-{
-	struct uposix_fd *f = entry(fd);
-
-	if (!f)
-		return;
-	SET(f->f_group, 0);
-	SET(f->f_receive, 0);
-	SET(f->f_send, 0);
-	SET(f->f_flags, nonblocking ? FD_NONBLOCK : 0);
-	SET(f->f_kind, (uint8_t)kind);
-	__atomic_fetch_add(&f->f_age, 1, __ATOMIC_ACQ_REL);
-}
-
-unsigned uposix__forget(int fd)
-{
-	struct uposix_fd *f = uposix__known(fd);
-	unsigned flags = f ? GET(f->f_flags) : 0;
-
-	if (f)
-		begin_entry(fd, UNKNOWN, false);
-	return flags;
-}
-
-void uposix__gone(int fd)
-{
-	uposix__forget(fd);
-	unet__renewed(fd);
-}
-
-/* What is known of a new number is of one that was closed unseen. */
-int uposix__made(int fd, int kind, bool nonblocking)
-{
-	if (uposix__known(fd))
-		SET(careful, true);
-	uposix__gone(fd);
-	if (kind != UNKNOWN)
-		begin_entry(fd, kind, nonblocking);
-	return fd;
-}
-
-void uposix__release(int fd)
-{
-	if (uposix__forget(fd) & FD_UNET)
-		unet_forget(fd);
-}
-
-static int kind_of(int fd)
-{
-	struct stat status;
-	int type = 0;
-	socklen_t size = sizeof type;
-
-	if (fstat(fd, &status))
-		return PLAIN;
-	switch (status.st_mode & S_IFMT) {
-	case S_IFREG:
-	case S_IFDIR:
-	case S_IFBLK:
-		return PLAIN;
-	case S_IFSOCK:
-		if (fd <= STDERR_FILENO)
-			return FOREIGN;
-		getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
-		return type == SOCK_STREAM ? STREAM : PACKET;
-	case S_IFIFO:
-	case S_IFCHR:
-		return FOREIGN;
-	default:
-		return OTHER;
-	}
-}
-
-/*
- * Once a number was closed unseen each call looks whether its number is the file that is
- * known, as it would block the processor if O_NONBLOCK is not set. Where only the flags
- * are others it may be the same file, for which threads wait.
- */
-static bool is_still(int fd, const struct uposix_fd *f)
-{
-	int flags = fcntl(fd, F_GETFL), kind = GET(f->f_kind), now = kind_of(fd);
-	bool set = GET(f->f_flags) & (FD_OURS | FD_NONBLOCK);
-
-	if (flags < 0)
-		return true;
-	if (now != kind
-	    && !(now == FOREIGN && (kind == PIPE || fd <= STDERR_FILENO)))
-		uposix__gone(fd);
-	else if (set == !!(flags & O_NONBLOCK) || kind >= FOREIGN)
-		return true;
-	else
-		uposix__forget(fd);
-	return false;
-}
-
-/* Rounded up; more than 49 days are none. */
-static uint32_t milliseconds(const struct timeval *t)
-{
-	int64_t ms = t->tv_sec > INT32_MAX ? INT64_MAX
-		: (int64_t)t->tv_sec * 1000 + (t->tv_usec + 999) / 1000;
-
-	return ms > 0 && ms <= UINT32_MAX ? (uint32_t)ms : 0;
-}
-
-static uint32_t time_out(int fd, int name)
-{
-	struct timeval t = { 0, 0 };
-	socklen_t size = sizeof t;
-
-	getsockopt(fd, SOL_SOCKET, name, &t, &size);
-	return milliseconds(&t);
-}
-
-/* Kinds. */
-
-/*
- * Under the lock a first look at O_NONBLOCK comes before unet sets it: entries that have
- * no kind are not adopted.
- */
-static struct uposix_fd *classified(int fd)
-{
-	struct uposix_fd *f = uposix__known(fd);
-	int flags, before = errno;
-
-	if (f && (!GET(careful) || is_still(fd, f))) {
-		errno = before;
-		return f;
-	}
-	f = entry(fd);
-	if (!f)
-		return NULL;
-	pthread_mutex_lock(&table_lock);
-	flags = GET(f->f_kind) == UNKNOWN ? fcntl(fd, F_GETFL) : -1;
-	if (flags >= 0) {
-		int kind = kind_of(fd);
-
-		begin_entry(fd, UNKNOWN, flags & O_NONBLOCK);
-		if (kind == STREAM || kind == PACKET) {
-			SET(f->f_receive, time_out(fd, SO_RCVTIMEO));
-			SET(f->f_send, time_out(fd, SO_SNDTIMEO));
-		}
-		SET(f->f_kind, (uint8_t)kind);
-	}
-	pthread_mutex_unlock(&table_lock);
-	errno = before;
-	return uposix__known(fd);
-}
-
-int uposix__kind(int fd)
-{
-	const struct uposix_fd *f = classified(fd);
-
-	return f ? GET(f->f_kind) : PLAIN;
-}
-
-/* Under the lock. */
-static void each_of_group(struct uposix_fd *f,
-			  void (*func)(struct uposix_fd *f, uint32_t a, uint32_t b),
-			  uint32_t a, uint32_t b)
-{
-	uint32_t group = GET(f->f_group);
-
-	func(f, a, b);
-	for (size_t i = 0; group && i < CHUNKS; i++) {
-		struct uposix_fd *chunk = GET(table[i]);
-
-		for (size_t k = 0; chunk && k < CHUNK; k++)
-			if (GET(chunk[k].f_group) == group && &chunk[k] != f)
-				func(&chunk[k], a, b);
-	}
-}
-
-/* Flags. */
-
-static void change(struct uposix_fd *f, unsigned set, unsigned clear)
-{
-	each_of_group(f, change_one, set, clear);
-}
-
-static void time_one(struct uposix_fd *f, uint32_t name, uint32_t ms)
-{
-	if (name == SO_RCVTIMEO)
-		SET(f->f_receive, ms);
-	else
-		SET(f->f_send, ms);
-}
-
-void uposix__adopt(int fd, struct uposix_fd *f)
-{
-	unsigned flags = GET(f->f_flags);
-
-	if (flags & FD_UNET && flags & (FD_NONBLOCK | FD_OURS))
-		return;
-	pthread_mutex_lock(&table_lock);
-	if (!used)
-		unet__doubt(&careful);
-	used = true;
-	if (!(GET(f->f_flags) & (FD_NONBLOCK | FD_OURS))) {
-		change(f, FD_OURS, 0);          /* first: native threads look at it */
-		unet_adopt(fd);
-	}
-	change_one(f, FD_UNET, 0);
-	pthread_mutex_unlock(&table_lock);
-}
-
-int64_t uposix__until(uint32_t ms)
-{
-	return ms == 0 ? USCHED_NEVER : usync_after((int64_t)ms * 1000000);
-}
-
-ssize_t uposix__answer(ssize_t n)
-{
-	if (n >= 0)
-		return n;
-	errno = n == -ETIMEDOUT ? EAGAIN : n == -ETIME ? ETIMEDOUT : (int)-n;
-	return -1;
-}
-
-static int await_foreign(int fd, short events, struct uposix_fd *f)
-{
-	struct pollfd one = { fd, events, 0 };
-	int64_t deadline = uposix__until(events & POLLIN ? f->f_receive : f->f_send);
-	int rc;
-
-	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, uposix__wait_ready(&one, 1, deadline));
-
-	if (rc > 0)
-		return WAY_PLAIN;
-	uposix__answer(rc);
-	return WAY_FAILED;
-}
-
-int uposix__way(int fd, short events, struct uposix_fd **f)
-{
-	if (!uposix__in_thread())
-		return WAY_PLAIN;
-	if (uposix__point()) {
-		errno = EINTR;
-		return WAY_FAILED;
-	}
-	*f = classified(fd);
-	if (!*f || GET((*f)->f_flags) & FD_NONBLOCK || GET((*f)->f_kind) == PLAIN)
-		return WAY_PLAIN;
-	if (GET((*f)->f_kind) == FOREIGN)
-		return await_foreign(fd, events, *f);
-	uposix__adopt(fd, *f);
-	return WAY_UNET;
-}
-
-/* Of native threads: the time-out begins anew each time. */
-bool uposix__repeat(int fd, short events)
-{
-	const struct uposix_fd *f = errno == EAGAIN ? uposix__known(fd) : NULL;
-	struct pollfd one = { fd, events, 0 };
-	uint32_t ms;
-	int n;
-
-	if (!f || (GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS)
-		return false;
-	ms = events & POLLIN ? GET(f->f_receive) : GET(f->f_send);
-	n = poll(&one, 1, ms == 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
-	if (n == 0)
-		errno = EAGAIN;
-	return n > 0;
-}
-
-/* SIGPIPE goes to the thread that wrote. */
-void uposix__broken(void)
-{
-	struct sigaction now;
-
-	if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
-		return;
-	uposix_pthread_kill(uposix_pthread_self(), SIGPIPE);
-}
-
 /* New ones. */
+
+static int kind_of(int type)
+{
+	return (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM ? STREAM : PACKET;
+}
 
 int uposix_socket(int family, int type, int protocol)
 {
-	int kind = (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM ? STREAM
-		: PACKET;
-
-	return uposix__made(socket(family, type, protocol), kind, type & SOCK_NONBLOCK);
+	return uposix__made(socket(family, type, protocol), kind_of(type),
+			    type & SOCK_NONBLOCK);
 }
 
 int uposix_socketpair(int family, int type, int protocol, int fds[2])
 {
-	int kind = (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM ? STREAM
-		: PACKET;
-
 	if (socketpair(family, type, protocol, fds))
 		return -1;
 	for (int i = 0; i < 2; i++)
-		uposix__made(fds[i], kind, type & SOCK_NONBLOCK);
+		uposix__made(fds[i], kind_of(type), type & SOCK_NONBLOCK);
 	return 0;
 }
 
@@ -469,30 +93,6 @@ int uposix_epoll_create1(int flags)
 
 /* Copies. */
 
-/* The flags of `fd' must be known before unet has it by either number. */
-int uposix__copied(int fd, int copy)
-{
-	struct uposix_fd *f, *g;
-
-	if (copy < 0 || copy == fd)
-		return copy;
-	uposix__made(copy, UNKNOWN, false);
-	f = classified(fd);
-	g = f ? entry(copy) : NULL;
-	if (!g || GET(f->f_kind) >= FOREIGN)
-		return copy;
-	pthread_mutex_lock(&table_lock);
-	if (f->f_group == 0)
-		SET(f->f_group, ++last_group);
-	SET(g->f_receive, GET(f->f_receive));
-	SET(g->f_send, GET(f->f_send));
-	SET(g->f_flags, GET(f->f_flags) & (FD_NONBLOCK | FD_OURS | FD_PASSED));
-	SET(g->f_group, GET(f->f_group));
-	SET(g->f_kind, GET(f->f_kind));
-	pthread_mutex_unlock(&table_lock);
-	return copy;
-}
-
 /* A child makes `copy' for a program that it will execute, which blocks in read(2). */
 static bool for_program(int fd, int copy)
 {
@@ -525,125 +125,6 @@ int uposix_dup3(int fd, int copy, int flags)
 	return for_program(fd, copy) ? copy : uposix__copied(fd, copy);
 }
 
-/* Until func is false. Under the lock. */
-static bool each_number(int fd, uint32_t group, bool (*func)(int fd))
-{
-	bool all = func(fd);
-
-	for (size_t i = 0; group && i < CHUNKS; i++) {
-		struct uposix_fd *chunk = GET(table[i]);
-
-		for (size_t k = 0; all && chunk && k < CHUNK; k++)
-			if (GET(chunk[k].f_group) == group && i * CHUNK + k != (size_t)fd)
-				all = func((int)(i * CHUNK + k));
-	}
-	return all;
-}
-
-static bool is_idle(int fd)
-{
-	return !(GET(entry(fd)->f_flags) & FD_UNET) || unet__is_idle(fd);
-}
-
-static bool give_up(int fd)
-{
-	struct uposix_fd *f = entry(fd);
-
-	if (GET(f->f_flags) & FD_UNET)
-		unet_forget(fd);
-	change_one(f, 0, FD_OURS | FD_UNET);
-	return true;
-}
-
-/* Without O_NONBLOCK, if that is ours, and no thread waits. Under the lock. */
-static void let_block(int fd, const struct uposix_fd *f)
-{
-	uint32_t group = GET(f->f_group);
-
-	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS
-	    || !each_number(fd, group, is_idle))
-		return;
-	each_number(fd, group, give_up);
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-}
-
-/*
- * Passed to other processes, which do not expect O_NONBLOCK, or to this one: then the
- * numbers are one group. A thread that waits afterwards sets O_NONBLOCK again.
- */
-void uposix__sent(int fd)
-{
-	struct uposix_fd *f = classified(fd);
-
-	if (!f || GET(f->f_kind) >= FOREIGN)
-		return;
-	pthread_mutex_lock(&table_lock);
-	change(f, FD_PASSED, 0);
-	let_block(fd, f);
-	pthread_mutex_unlock(&table_lock);
-}
-
-static void end_kind(struct uposix_fd *f, uint32_t kind, uint32_t unused)
-{
-	(void)unused;
-	SET(f->f_kind, (uint8_t)kind);
-}
-
-void uposix__lend(int fd)
-{
-	struct uposix_fd *f = classified(fd);
-
-	if (!f || GET(f->f_kind) >= FOREIGN)
-		return;
-	pthread_mutex_lock(&table_lock);
-	let_block(fd, f);
-	if (!(GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)))
-		each_of_group(f, end_kind, FOREIGN, 0);
-	pthread_mutex_unlock(&table_lock);
-}
-
-/*
- * Whether their open files are the same. Where kcmp(2) is refused, as in containers,
- * inode and flags tell sockets and ends of pipes apart, which are seldom opened by name.
- */
-static bool is_same(int a, int b)
-{
-	long pid = getpid();
-	long rc = syscall(SYS_kcmp, pid, pid, KCMP_FILE, (long)a, (long)b);
-	struct stat one, other;
-
-	if (rc >= 0)
-		return rc == 0;
-	return fstat(a, &one) == 0 && fstat(b, &other) == 0
-		&& (S_ISSOCK(one.st_mode) || S_ISFIFO(one.st_mode))
-		&& one.st_dev == other.st_dev && one.st_ino == other.st_ino
-		&& fcntl(a, F_GETFL) == fcntl(b, F_GETFL);
-}
-
-void uposix__received(int fd)
-{
-	int other = -1;
-	struct uposix_fd *f;
-
-	uposix__made(fd, UNKNOWN, false);
-	for (size_t i = 0; other < 0 && i < CHUNKS; i++) {
-		struct uposix_fd *chunk = GET(table[i]);
-
-		for (size_t k = 0; other < 0 && chunk && k < CHUNK; k++)
-			if (GET(chunk[k].f_flags) & FD_PASSED
-			    && is_same(fd, (int)(i * CHUNK + k)))
-				other = (int)(i * CHUNK + k);
-	}
-	if (other >= 0)
-		uposix__copied(other, fd);
-	f = classified(fd);
-	if (!f)
-		return;
-	pthread_mutex_lock(&table_lock);
-	change_one(f, FD_PASSED, 0);
-	pthread_mutex_unlock(&table_lock);
-}
-
 /* The end. */
 
 int uposix_close(int fd)
@@ -653,69 +134,28 @@ int uposix_close(int fd)
 	return close(fd);
 }
 
-/* Those that unet has, and all that is known of the others. */
-static void forget_range(unsigned first, unsigned last)
-{
-	for (size_t i = first / CHUNK; i < CHUNKS && i <= last / CHUNK; i++) {
-		unsigned at = (unsigned)i * CHUNK;
-
-		for (unsigned fd = at; GET(table[i]) && fd < at + CHUNK; fd++)
-			if (fd >= first && fd <= last)
-				uposix__release((int)fd);
-	}
-}
-
 int uposix_close_range(unsigned first, unsigned last, int flags)
 {
 	if (first <= last && !(flags & (int)CLOSE_RANGE_CLOEXEC))
-		forget_range(first, last);
+		uposix__forget_range(first, last);
 	return close_range(first, last, flags);
 }
 
 void uposix_closefrom(int first)
 {
-	forget_range(first < 0 ? 0 : (unsigned)first, UINT32_MAX);
+	uposix__forget_range(first < 0 ? 0 : (unsigned)first, UINT32_MAX);
 	closefrom(first);
 }
 
 /* Changes. */
 
-static int see_flags(int fd)
-{
-	const struct uposix_fd *f = uposix__known(fd);
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags >= 0 && f && (GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) == FD_OURS)
-		flags &= ~O_NONBLOCK;
-	return flags;
-}
-
-/* A number that unet has, or had, keeps O_NONBLOCK. */
-static int change_flags(int fd, long flags)
-{
-	struct uposix_fd *f = uposix__known(fd);
-	unsigned ours = 0, set = flags & O_NONBLOCK ? FD_NONBLOCK : 0;
-	int rc;
-
-	if (!f)
-		return fcntl(fd, F_SETFL, flags);
-	pthread_mutex_lock(&table_lock);
-	if (GET(f->f_flags) & (FD_OURS | FD_UNET))
-		ours = FD_OURS;
-	rc = fcntl(fd, F_SETFL, ours ? flags | O_NONBLOCK : flags);
-	if (rc == 0)
-		change(f, set | ours, FD_NONBLOCK & ~set);
-	pthread_mutex_unlock(&table_lock);
-	return rc;
-}
-
 static int control(int fd, int command, long argument)
 {
 	switch (command) {
 	case F_GETFL:
-		return see_flags(fd);
+		return uposix__see_flags(fd);
 	case F_SETFL:
-		return change_flags(fd, argument);
+		return uposix__change_flags(fd, argument);
 	case F_DUPFD:
 	case F_DUPFD_CLOEXEC:
 		return uposix__copied(fd, fcntl(fd, command, argument));
@@ -739,7 +179,7 @@ int uposix_fcntl(int fd, int command, ...)
 }
 
 /* Where off_t has 64 bits they are one. */
-int uposix_fcntl64(int fd, int command, ...) __attribute__((alias("uposix_fcntl")));
+int uposix_fcntl64(int fd, int command, ...) UPOSIX_ALIAS(fcntl);
 
 int uposix_ioctl(int fd, unsigned long request, ...)
 {
@@ -752,26 +192,19 @@ int uposix_ioctl(int fd, unsigned long request, ...)
 	va_end(list);
 	if (request != FIONBIO || !uposix__known(fd))
 		return ioctl(fd, request, argument);
-	flags = see_flags(fd);
+	flags = uposix__see_flags(fd);
 	if (flags < 0)
 		return -1;
-	return change_flags(fd, *(int *)argument ? flags | O_NONBLOCK
+	return uposix__change_flags(fd, *(int *)argument ? flags | O_NONBLOCK
 						 : flags & ~O_NONBLOCK);
 }
 
 int uposix_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
 	int rc = setsockopt(fd, level, name, value, size);
-	struct uposix_fd *f;
 
-	if (rc || level != SOL_SOCKET || (name != SO_RCVTIMEO && name != SO_SNDTIMEO)
-	    || size < sizeof(struct timeval))
-		return rc;
-	f = classified(fd);
-	if (!f)
-		return rc;
-	pthread_mutex_lock(&table_lock);
-	each_of_group(f, time_one, (uint32_t)name, milliseconds(value));
-	pthread_mutex_unlock(&table_lock);
+	if (rc == 0 && level == SOL_SOCKET && size >= sizeof(struct timeval)
+	    && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
+		uposix__set_time_out(fd, name, value);
 	return rc;
 }

@@ -607,10 +607,7 @@ ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
 }
 
 ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
-{
-	_Static_assert(sizeof(off_t) == sizeof(off64_t), "offsets of 64 bits");
-	return uposix_sendfile(fd, from, offset, size);
-}
+	UPOSIX_ALIAS(sendfile);
 
 /* Others that move data between descriptors: libc's call, and a wait after EAGAIN. */
 
@@ -728,16 +725,10 @@ ssize_t uposix_pwritev2(int fd, const struct iovec *iov, int count, off_t at, in
 }
 
 ssize_t uposix_preadv64v2(int fd, const struct iovec *iov, int count, off64_t at,
-			  int flags)
-{
-	return uposix_preadv2(fd, iov, count, at, flags);
-}
+			  int flags) UPOSIX_ALIAS(preadv2);
 
 ssize_t uposix_pwritev64v2(int fd, const struct iovec *iov, int count, off64_t at,
-			   int flags)
-{
-	return uposix_pwritev2(fd, iov, count, at, flags);
-}
+			   int flags) UPOSIX_ALIAS(pwritev2);
 
 int uposix_eventfd_read(int fd, eventfd_t *value)
 {

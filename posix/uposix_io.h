@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/types.h>
 
 #include "../unet.h"
@@ -77,14 +78,19 @@ static inline void uposix__free_it(void *place)
 	free(*(void **)place);
 }
 
-/* In such a child. */
-extern bool uposix__child HIDDEN;
+#define GET(field)        __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
+#define SET(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
 
 /* The caller is a thread of usched. */
 static inline bool uposix__in_thread(void)
 {
 	return ustack_self();
 }
+
+/* ---- uposix_table.c ---- */
+
+/* The child of a fork by a process some of whose descriptors unet had. */
+extern bool uposix__child HIDDEN;
 
 /* What is known of `fd', or NULL: nothing. */
 struct uposix_fd *uposix__known(int fd) HIDDEN;
@@ -119,18 +125,23 @@ void uposix__received(int fd) HIDDEN;
 /* Its kind, found out if need be. */
 int uposix__kind(int fd) HIDDEN;
 
-/*
- * Of a call that may wait for `events' (poll(2)). WAY_UNET: *f is set, and unet is to
- * make it. WAY_PLAIN: libc is. WAY_FAILED: errno is set.
- */
-enum { WAY_UNET, WAY_PLAIN, WAY_FAILED };
-int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
+/* The same, with its kind found out if need be; NULL also: no memory. */
+struct uposix_fd *uposix__classified(int fd) HIDDEN;
 
 /* unet will wait for `fd', which does not block from now on. */
 void uposix__adopt(int fd, struct uposix_fd *f) HIDDEN;
 
-/* After a plain call: true: O_NONBLOCK is ours; `fd' has become ready; repeat it. */
-bool uposix__repeat(int fd, short events) HIDDEN;
+/* Forgets these numbers as uposix__release() does. */
+void uposix__forget_range(unsigned first, unsigned last) HIDDEN;
+
+/* F_GETFL and F_SETFL of fcntl(), as if the library did not set O_NONBLOCK. */
+int uposix__see_flags(int fd) HIDDEN;
+int uposix__change_flags(int fd, long flags) HIDDEN;
+
+/* SO_RCVTIMEO or SO_SNDTIMEO was set. */
+void uposix__set_time_out(int fd, int name, const struct timeval *limit) HIDDEN;
+
+/* ---- uposix_way.c ---- */
 
 /*
  * Makes a call of the library that waits, until it is over: signals have their handlers
@@ -153,12 +164,6 @@ int64_t uposix__until(uint32_t ms) HIDDEN;
 /* The result of a call of unet, as POSIX has it: at least 0, or -1 and errno. */
 ssize_t uposix__answer(ssize_t n) HIDDEN;
 
-/* fcntl(fd, command, l), which may wait. */
-int uposix__lock_file(int fd, int command, struct flock *l) HIDDEN;
-
-/* connect() of a native thread failed: -1, or it has connected after all. */
-int uposix__connecting(int fd) HIDDEN;
-
 /* A write failed with -EPIPE. */
 void uposix__broken(void) HIDDEN;
 
@@ -166,10 +171,27 @@ void uposix__broken(void) HIDDEN;
 int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline) HIDDEN;
 
 /*
+ * Of a call that may wait for `events' (poll(2)). WAY_UNET: *f is set, and unet is to
+ * make it. WAY_PLAIN: libc is. WAY_FAILED: errno is set.
+ */
+enum { WAY_UNET, WAY_PLAIN, WAY_FAILED };
+int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
+
+/* After a plain call: true: O_NONBLOCK is ours; `fd' has become ready; repeat it. */
+bool uposix__repeat(int fd, short events) HIDDEN;
+
+/* ---- uposix_file.c ---- */
+
+/*
  * Has the pool call func(argument), as uoffload(). It is no cancellation point: what
  * func has made must not be lost.
  */
 int uposix__offload(void (*func)(void *argument), void *argument, size_t size) HIDDEN;
+
+/* fcntl(fd, command, l), which may wait. */
+int uposix__lock_file(int fd, int command, struct flock *l) HIDDEN;
+
+/* ---- uposix_stdio.c ---- */
 
 /* A stream of libc has been closed. */
 void uposix__end_stream(const FILE *file) HIDDEN;

@@ -119,7 +119,7 @@ int uposix_accept(int fd, __SOCKADDR_ARG peer, socklen_t *size)
 }
 
 /* Of a native thread: O_NONBLOCK may be ours. Else it is as it is. */
-int uposix__connecting(int fd)
+static int connecting(int fd)
 {
 	int error = errno, rc;
 	socklen_t size = sizeof rc;
@@ -152,7 +152,7 @@ int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 	if (way == WAY_PLAIN && (rc = connect(fd, to, size)) != -1)
 		return rc;
 	if (way == WAY_PLAIN)
-		return uposix__connecting(fd);
+		return connecting(fd);
 	if (size > sizeof a.a_sockaddr)
 		return connect(fd, to, size);
 	memcpy(&a.a_sockaddr, to.__sockaddr__, size);
@@ -278,8 +278,6 @@ int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 
 int res_search(const char *name, int space, int type, unsigned char *answer, int size);
 
-int res_query(const char *name, int space, int type, unsigned char *answer, int size);
-
 /*
  * gethostbyname() and its like return libc's static buffer, from wherever they are
  * called. h_errno is a native thread's.
@@ -348,8 +346,6 @@ struct hostent *uposix_gethostbyaddr(const void *address, socklen_t size, int fa
 	return offload_host(h);
 }
 
-enum { ALIGNED = 16 };
-
 /*
  * gethostbyname_r() and its like. The pool fills a buffer on the heap, which begins as
  * far from an aligned address as the caller's, and pointers are moved afterwards.
@@ -367,6 +363,8 @@ struct found {
 	int             f_rc;
 	int             f_errno;
 };
+
+enum { ALIGNED = 16 };
 
 /* One block with key and buffer. NULL: in place. */
 static struct found *new_found(const void *key, size_t size, const char *buffer,
@@ -483,6 +481,8 @@ int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
 }
 
 /* Questions to the name server. The settings in _res are those of a native thread. */
+
+int res_query(const char *name, int space, int type, unsigned char *answer, int size);
 
 struct query {
 	char          *q_name;

@@ -18,112 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* At the beginning of a call. */
-static bool interrupted(void)
-{
-	if (!uposix__point_once())
-		return false;
-	errno = EINTR;
-	return true;
-}
-
 /* poll. */
-
-/* False: some are not for unet. */
-static bool adopt_all(const struct pollfd *fds, size_t n)
-{
-	bool all = true;
-
-	for (size_t i = 0; i < n; i++) {
-		int kind = fds[i].fd < 0 ? UNKNOWN : uposix__kind(fds[i].fd);
-
-		if (kind == FOREIGN || kind == PLAIN)
-			all = false;
-		else if (kind != UNKNOWN)
-			uposix__adopt(fds[i].fd, uposix__known(fds[i].fd));
-	}
-	return all;
-}
-
-/* A signal that comes in this moment is not of a wait. */
-static int look(struct pollfd *fds, size_t n)
-{
-	int rc;
-
-	do
-		rc = poll(fds, n, 0);
-	while (rc < 0 && errno == EINTR);
-	return rc < 0 ? -errno : rc;
-}
-
-static uint32_t polled_events(short events)
-{
-	return (uint32_t)events & (EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP
-				   | EPOLLRDNORM | EPOLLRDBAND
-				   | EPOLLWRNORM | EPOLLWRBAND);
-}
-
-static bool replace(struct pollfd *one)
-{
-	struct epoll_event e = { .events = polled_events(one->events) };
-	int fd, kind = uposix__kind(one->fd);
-
-	if (kind != FOREIGN && kind != PLAIN)
-		return true;
-	fd = epoll_create1(EPOLL_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, one->fd, &e)) {
-		close(fd);
-		fd = -1;                        /* EPERM: it never waits */
-	}
-	one->fd = fd;
-	one->events = POLLIN;
-	return true;
-}
-
-/*
- * An epoll instance in the place of each foreign descriptor. First it looks whether all
- * of that is needed. Files and what is not open are ready then.
- */
-static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
-{
-	struct pollfd *all = NULL;
-	int rc = look(fds, n);
-	size_t done = 0;
-
-	if (rc != 0)
-		return rc;
-	all = malloc(n * sizeof *all);
-	if (!all)
-		return -ENOMEM;
-	for (; rc == 0 && done < n; done++) {
-		all[done] = fds[done];
-		rc = all[done].fd < 0 || replace(&all[done]) ? 0 : -errno;
-	}
-	while (rc == 0) {
-		rc = unet_poll(all, n, deadline);
-		if (rc > 0)                     /* 0: another was faster */
-			rc = look(fds, n);
-	}
-	while (done-- > 0)
-		if (all[done].fd >= 0 && all[done].fd != fds[done].fd)
-			unet_close(all[done].fd);
-	free(all);
-	return rc;
-}
-
-int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline)
-{
-	int rc;
-
-	if (n == 0) {
-		rc = usync_sleep_until(deadline);
-		return rc ? rc : -ETIMEDOUT;
-	}
-	return adopt_all(fds, n) ? unet_poll(fds, n, deadline)
-				 : poll_foreign(fds, n, deadline);
-}
 
 /* What poll() returns. */
 static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
@@ -142,7 +37,7 @@ int uposix_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	if (ms == 0 || !uposix__in_thread())
 		return poll(fds, n, ms);
-	if (interrupted())
+	if (!uposix__begins(false))
 		return -1;
 	return wait_and_look(fds, n, ms < 0 ? USCHED_NEVER
 			     : usync_after((int64_t)ms * 1000000));
@@ -193,7 +88,7 @@ int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
 	if (!uposix__in_thread() || (limit && !is_time(limit))
 	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
 		return ppoll(fds, n, limit, mask);
-	if (interrupted())
+	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);
 	if (rc == 0)
@@ -306,7 +201,7 @@ int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 	if (!uposix__in_thread() || (limit && (limit->tv_sec < 0 || limit->tv_usec < 0
 					       || limit->tv_sec + limit->tv_usec == 0)))
 		return select(n, in, out, except, limit);
-	if (interrupted())
+	if (!uposix__begins(false))
 		return -1;
 	if (limit && limit->tv_sec < INT32_MAX)
 		deadline = usync_after(limit->tv_sec * USYNC_SECOND
@@ -331,7 +226,7 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	if (!uposix__in_thread() || (limit && !is_time(limit))
 	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
 		return pselect(n, in, out, except, limit, mask);
-	if (interrupted())
+	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);
 	if (rc == 0)
@@ -363,7 +258,7 @@ int uposix_epoll_wait(int fd, struct epoll_event *events, int max, int ms)
 {
 	if (ms == 0 || !uposix__in_thread())
 		return epoll_wait(fd, events, max, ms);
-	if (interrupted())
+	if (!uposix__begins(false))
 		return -1;
 	return wait_events(fd, events, max, ms < 0 ? USCHED_NEVER
 			   : usync_after((int64_t)ms * 1000000));
@@ -393,7 +288,7 @@ int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
 	if (!uposix__in_thread() || (limit && !is_time(limit))
 	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
 		return epoll_pwait2(fd, events, max, limit, mask);
-	if (interrupted())
+	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);
 	if (rc == 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_proc.c: waits for processes, signals and locks of files.
- *
- * A process is waited for by a pidfd, and all that has no descriptor in the pool.
+ * uposix_proc.c: processes: waits for them, and what starts them. One is waited for by a
+ * pidfd, several or any of them in the pool.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,28 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* The pool. */
-
-/* The function goes on when its caller is cancelled, so that is shielded. */
-int uposix__offload(void (*func)(void *argument), void *argument, size_t size)
-{
-	int before = ustack_shield(1), rc;
-
-	if (before < 0)
-		return before;
-	rc = uoffload(func, NULL, argument, size, USCHED_NEVER);
-	ustack_shield(before);
-	return rc;
-}
-
-/* Processes. */
 
 struct waited {
 	pid_t         w_pid;
@@ -94,10 +75,8 @@ pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 
 	if (options & WNOHANG || !uposix__in_thread())
 		return wait4(pid, status, options, usage);
-	if (uposix__point()) {
-		errno = EINTR;
+	if (!uposix__begins(true))
 		return -1;
-	}
 	found = wait4(pid, status, options | WNOHANG, usage);
 	if (found == 0 && pid > 0 && !(options & (WUNTRACED | WCONTINUED))) {
 		rc = await_process(pid);
@@ -166,10 +145,8 @@ int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 
 	if (options & WNOHANG || !uposix__in_thread())
 		return waitid(type, id, info, options);
-	if (uposix__point()) {
-		errno = EINTR;
+	if (!uposix__begins(true))
 		return -1;
-	}
 	if (!try_wait_id(&i)) {
 		if (type == P_PID && !(options & (WSTOPPED | WCONTINUED)))
 			rc = await_process((pid_t)id);
@@ -337,153 +314,4 @@ int uposix_pclose(FILE *file)
 	rc = uposix__offload(close_command, &c, sizeof c);
 	errno = rc ? -rc : c.c_errno;
 	return rc ? -1 : c.c_rc;
-}
-
-/* Locks of files: those of the process and of the open file, not of the native thread. */
-
-struct file_lock {
-	int          l_fd;
-	int          l_command;         /* of fcntl(); or -1: flock() */
-	int          l_operation;
-	int          l_rc;
-	int          l_errno;
-	struct flock l_lock;
-};
-
-static void lock_in_pool(void *job)
-{
-	struct file_lock *l = job;
-
-	l->l_rc = l->l_command < 0 ? flock(l->l_fd, l->l_operation)
-		: fcntl(l->l_fd, l->l_command, &l->l_lock);
-	l->l_errno = errno;
-}
-
-static int offload_lock(struct file_lock *l)
-{
-	int rc = uposix__offload(lock_in_pool, l, sizeof *l);
-
-	errno = rc ? -rc : l->l_errno;
-	return rc ? -1 : l->l_rc;
-}
-
-int uposix__lock_file(int fd, int command, struct flock *lock)
-{
-	struct file_lock l = { .l_fd = fd, .l_command = command };
-	int now = command == F_SETLKW ? F_SETLK : F_OFD_SETLK, rc;
-
-	if (!uposix__in_thread())
-		return fcntl(fd, command, lock);
-	rc = fcntl(fd, now, lock);
-	if (rc == 0 || (errno != EAGAIN && errno != EACCES))
-		return rc;
-	l.l_lock = *lock;
-	return offload_lock(&l);
-}
-
-int uposix_flock(int fd, int operation)
-{
-	struct file_lock l = { .l_fd = fd, .l_command = -1, .l_operation = operation };
-	int rc;
-
-	if (!uposix__in_thread() || operation & LOCK_NB)
-		return flock(fd, operation);
-	rc = flock(fd, operation | LOCK_NB);
-	return rc == 0 || errno != EWOULDBLOCK ? rc : offload_lock(&l);
-}
-
-int uposix_lockf(int fd, int command, off_t size)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = size };
-
-	return command == F_LOCK ? uposix__lock_file(fd, F_SETLKW, &l)
-				 : lockf(fd, command, size);
-}
-
-int uposix_lockf64(int fd, int command, off64_t size)
-{
-	return uposix_lockf(fd, command, size);
-}
-
-static void end_sigwait(struct uposix_thread *const *me)
-{
-	uposix__await(*me, 0);
-}
-
-static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)
-{
-	memset(info, 0, sizeof *info);
-	info->si_signo = (int)from->ssi_signo;
-	info->si_errno = from->ssi_errno;
-	info->si_code = from->ssi_code;
-	info->si_pid = (pid_t)from->ssi_pid;
-	info->si_uid = from->ssi_uid;
-	if (from->ssi_signo == SIGCHLD)
-		info->si_status = from->ssi_status;
-	else
-		info->si_value.sival_ptr = (void *)(uintptr_t)from->ssi_ptr;
-}
-
-/*
- * Signals, which are blocked, as POSIX asks for: those that pthread_kill() sent to the
- * thread, and those of the process.
- */
-static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
-{
-	CLEANUP(uposix__close_it) int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
-	CLEANUP(end_sigwait) struct uposix_thread *me = uposix__me();
-	struct signalfd_siginfo from = { 0 };
-	uint64_t mask = uposix__mask_of(set);
-	siginfo_t own;
-	int rc, sig;
-
-	uposix__await(me, mask);
-	if (fd < 0)
-		return -1;
-	do {
-		sig = uposix__take_sent(me, mask, &own);
-		rc = sig ? 0 : (int)unet_read(fd, &from, sizeof from, deadline);
-	} while (sig == 0 && uposix__again_once(&rc));
-	if (rc < 0)
-		return (int)uposix__answer(rc);
-	if (sig == 0)
-		give_info(&from, &own);
-	if (own.si_code == SI_TKILL)
-		own.si_code = SI_USER;          /* as in libc */
-	if (info)
-		*info = own;
-	return own.si_signo;
-}
-
-int uposix_sigwaitinfo(const sigset_t *set, siginfo_t *info)
-{
-	if (!uposix__in_thread())
-		return sigwaitinfo(set, info);
-	return take_signal(set, info, USCHED_NEVER);
-}
-
-int uposix_sigtimedwait(const sigset_t *set, siginfo_t *info,
-			const struct timespec *limit)
-{
-	if (!uposix__in_thread()
-	    || (limit && (limit->tv_sec < 0 || !uposix__is_time(limit))))
-		return sigtimedwait(set, info, limit);
-	return take_signal(set, info, limit && limit->tv_sec < INT32_MAX
-			   ? usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec)
-			   : USCHED_NEVER);
-}
-
-int uposix_sigwait(const sigset_t *set, int *sig)
-{
-	int n;
-
-	if (!uposix__in_thread())
-		return sigwait(set, sig);
-	do
-		n = take_signal(set, NULL, USCHED_NEVER);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno;
-	*sig = n;
-	return 0;
 }

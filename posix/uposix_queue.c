@@ -26,12 +26,6 @@ static bool is_plain(const struct timespec *limit)
 		|| (limit && (limit->tv_sec < 0 || !uposix__is_time(limit)));
 }
 
-/* A cancellation point. False: a handler has run; errno is EINTR. */
-static bool may_begin(void)
-{
-	return uposix__result(uposix__point()) == 0;
-}
-
 /* After a call that failed: true: repeat it. */
 static bool await(mqd_t queue, short events, const struct timespec *limit)
 {
@@ -55,7 +49,7 @@ static ssize_t receive(mqd_t queue, char *text, size_t size, unsigned *priority,
 {
 	ssize_t n = -1;
 
-	if (may_begin())
+	if (uposix__begins(true))
 		do
 			n = mq_timedreceive(queue, text, size, priority, &past);
 		while (n < 0 && await(queue, POLLIN, limit));
@@ -67,7 +61,7 @@ static int put(mqd_t queue, const char *text, size_t size, unsigned priority,
 {
 	int rc = -1;
 
-	if (may_begin())
+	if (uposix__begins(true))
 		do
 			rc = mq_timedsend(queue, text, size, priority, &past);
 		while (rc < 0 && await(queue, POLLOUT, limit));
@@ -130,7 +124,7 @@ int uposix_aio_suspend(const struct aiocb *const list[], int n,
 		return aio_suspend(list, n, limit);
 	if (limit && limit->tv_sec < INT32_MAX)
 		deadline = usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec);
-	if (may_begin())
+	if (uposix__begins(true))
 		do
 			rc = aio_suspend(list, n, &past);
 		while (rc < 0 && errno == EAGAIN && usync_after(0) < deadline

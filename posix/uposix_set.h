@@ -52,6 +52,9 @@ void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 		uposix__tell(__VA_ARGS__);					\
 } while (0)
 
+/* The function is uposix_name: where off_t has 64 bits, for one. */
+#define UPOSIX_ALIAS(name) __attribute__((alias("uposix_" #name)))
+
 /* A result of the library as POSIX has it: at least 0, or -1 and errno. */
 static inline long uposix__result(long rc)
 {
@@ -269,6 +272,9 @@ void uposix__main_ends(void);
 
 /* ---- uposix_signal.c ---- */
 
+/* The mask of `me' from now on, except for what no thread can block. */
+void uposix__set_mask(struct uposix_thread *me, uint64_t mask);
+
 /* Has `me' run the handlers of its signals. True: one without SA_RESTART ran. */
 bool uposix__handle(struct uposix_thread *me);
 
@@ -333,6 +339,12 @@ static inline int uposix__point(void)
 static inline int uposix__point_once(void)
 {
 	return uposix__point_for(false);
+}
+
+/* The same for a call of POSIX. False: a handler has run, and errno is EINTR. */
+static inline bool uposix__begins(bool restarts)
+{
+	return uposix__result(uposix__point_for(restarts)) == 0;
 }
 
 /* Ends the calling thread: clean-up handlers, destructors. */

@@ -292,19 +292,13 @@ bool uposix__look_later(void)
 	return false;
 }
 
-/* A cancellation point. False: a handler has run; errno is EINTR. */
-static bool may_begin(void)
-{
-	return uposix__result(uposix__point_once()) == 0;
-}
-
 ssize_t uposix_msgrcv(int queue, void *message, size_t size, long type, int flags)
 {
 	ssize_t n = -1;
 
 	if (is_plain(flags))
 		return msgrcv(queue, message, size, type, flags);
-	if (may_begin())
+	if (uposix__begins(false))
 		do
 			n = msgrcv(queue, message, size, type, flags | IPC_NOWAIT);
 		while (n < 0 && errno == ENOMSG && uposix__look_later());
@@ -317,7 +311,7 @@ int uposix_msgsnd(int queue, const void *message, size_t size, int flags)
 
 	if (is_plain(flags))
 		return msgsnd(queue, message, size, flags);
-	if (may_begin())
+	if (uposix__begins(false))
 		do
 			rc = msgsnd(queue, message, size, flags | IPC_NOWAIT);
 		while (rc < 0 && errno == EAGAIN && uposix__look_later());

@@ -2,7 +2,7 @@
 /*
  * uposix_signal.c: signals of threads: masks, pthread_kill(), and handlers, which a
  * thread runs itself, at its next wait or in the one that goes on. Those for the process
- * are offered by uposix_catch.c.
+ * are offered by uposix_catch.c. What waits for signals is in uposix_sigwait.c.
  */
 #include "uposix_set.h"
 
@@ -20,10 +20,12 @@
  * What it blocks now, and was offered, is for another thread. What it has blocked may be
  * pending for the process.
  */
-static void set_mask(struct uposix_thread *me, uint64_t mask)
+void uposix__set_mask(struct uposix_thread *me, uint64_t mask)
 {
-	uint64_t before = me->p_mask, less = before & ~mask;
+	uint64_t less;
 
+	mask &= ~ALWAYS;
+	less = me->p_mask & ~mask;
 	__atomic_store_n(&me->p_mask, mask, __ATOMIC_SEQ_CST);
 	if (less) {
 		uposix__open(mask);
@@ -95,15 +97,15 @@ static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 	if (action.sa_flags & (int)SA_RESETHAND)
 		signal(sig, SIG_DFL);
 	me->p_handled++;
-	more = uposix__mask_of(&action.sa_mask) & ~ALWAYS;
+	more = uposix__mask_of(&action.sa_mask);
 	if (!(action.sa_flags & SA_NODEFER))
 		more |= uposix__bit(sig);
-	set_mask(me, mask | more);
+	uposix__set_mask(me, mask | more);
 	if (action.sa_flags & SA_SIGINFO)
 		action.sa_sigaction(sig, info, NULL);
 	else
 		action.sa_handler(sig);
-	set_mask(me, mask);
+	uposix__set_mask(me, mask);
 	errno = error;
 	return !(action.sa_flags & SA_RESTART);
 }
@@ -206,9 +208,9 @@ int uposix_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 		return native_sigmask(how, set, old);
 	before = me->p_mask;
 	if (set) {
-		if (!change(how, before, uposix__mask_of(set) & ~ALWAYS, &mask))
+		if (!change(how, before, uposix__mask_of(set), &mask))
 			return EINVAL;
-		set_mask(me, mask);
+		uposix__set_mask(me, mask);
 	}
 	if (old)
 		uposix__set_of(before, old);
@@ -245,45 +247,4 @@ int uposix_sigpending(sigset_t *set)
 	pending |= __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE);
 	uposix__set_of(pending & me->p_mask, set);
 	return 0;
-}
-
-/* Until a handler has run, and be it with SA_RESTART. */
-static void await_handler(struct uposix_thread *me)
-{
-	uint32_t before = me->p_handled;
-	int rc = uposix__point();
-
-	while (me->p_handled == before) {
-		rc = usync_sleep_until(USCHED_NEVER);
-		if (!uposix__again(&rc) && rc != -EINTR)
-			ustack_yield();         /* no memory */
-	}
-	errno = EINTR;
-}
-
-int uposix_pause(void)
-{
-	struct uposix_thread *me = uposix__thread_now();
-
-	if (!me)
-		return pause();
-	await_handler(me);
-	return -1;
-}
-
-int uposix_sigsuspend(const sigset_t *set)
-{
-	struct uposix_thread *me = uposix__thread_now();
-	sigset_t old;
-
-	if (!me)
-		return sigsuspend(set);
-	uposix__set_of(me->p_mask, &old);
-	uposix__point();
-	set_mask(me, uposix__mask_of(set) & ~ALWAYS);
-	__atomic_fetch_or(&me->p_asked, UPOSIX_SIGNAL, __ATOMIC_ACQ_REL);
-	await_handler(me);
-	uposix_pthread_sigmask(SIG_SETMASK, &old, NULL);
-	errno = EINTR;
-	return -1;
 }

@@ -265,9 +265,7 @@ FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
 }
 
 FILE *uposix_freopen64(const char *path, const char *mode, FILE *file)
-{
-	return uposix_freopen(path, mode, file);
-}
+	UPOSIX_ALIAS(freopen);
 
 int uposix_fileno(FILE *file)
 {
@@ -276,10 +274,7 @@ int uposix_fileno(FILE *file)
 	return s ? s->s_fd : fileno(file);
 }
 
-int uposix_fileno_unlocked(FILE *file)
-{
-	return uposix_fileno(file);
-}
+int uposix_fileno_unlocked(FILE *file) UPOSIX_ALIAS(fileno);
 
 /* Locks. */
 

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_file.c: calls on files that the pool makes. It waits for a FIFO until both of
+ * its ends are open, and for locks of files. When a file is opened, what was known of the
+ * number is of another one.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#undef _FORTIFY_SOURCE
+#include "uposix_io.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The function goes on when its caller is cancelled, so that is shielded. */
+int uposix__offload(void (*func)(void *argument), void *argument, size_t size)
+{
+	int before = ustack_shield(1), rc;
+
+	if (before < 0)
+		return before;
+	rc = uoffload(func, NULL, argument, size, USCHED_NEVER);
+	ustack_shield(before);
+	return rc;
+}
+
+/* Opening. */
+
+struct opened {
+	char  *o_path;
+	int    o_dir;
+	int    o_flags;
+	mode_t o_mode;
+	int    o_fd;
+	int    o_errno;
+};
+
+static bool waits(int dir, const char *path, int flags)
+{
+	struct stat s;
+	int error = errno;
+	bool is_fifo = uposix__in_thread() && !(flags & (O_NONBLOCK | O_PATH))
+		&& fstatat(dir, path, &s, 0) == 0 && S_ISFIFO(s.st_mode);
+
+	errno = error;
+	return is_fifo;
+}
+
+static void open_in_pool(void *job)
+{
+	struct opened *o = job;
+
+	o->o_fd = openat(o->o_dir, o->o_path, o->o_flags, o->o_mode);
+	o->o_errno = errno;
+}
+
+static int open_at(int dir, const char *path, int flags, mode_t mode)
+{
+	CLEANUP(uposix__free_it) char *copy = NULL;
+	struct opened o = { NULL, dir, flags, mode, -1, 0 };
+	int rc;
+
+	if (!waits(dir, path, flags))
+		return uposix__made(openat(dir, path, flags, mode), UNKNOWN, false);
+	rc = uposix__point();
+	if (rc == 0) {
+		o.o_path = copy = strdup(path);
+		rc = copy ? uposix__offload(open_in_pool, &o, sizeof o) : -ENOMEM;
+	}
+	if (rc || o.o_fd < 0)
+		errno = rc ? -rc : o.o_errno;
+	return rc ? -1 : uposix__made(o.o_fd, UNKNOWN, false);
+}
+
+/* The mode is there if a file may be made. */
+#define OPEN(name, parameters, dir)						\
+	int uposix_##name parameters						\
+	{									\
+		va_list list;							\
+		mode_t mode;							\
+										\
+		va_start(list, flags);						\
+		mode = va_arg(list, mode_t);					\
+		va_end(list);							\
+		return open_at(dir, path, flags, mode);				\
+	}
+
+OPEN(open, (const char *path, int flags, ...), AT_FDCWD)
+OPEN(openat, (int dir, const char *path, int flags, ...), dir)
+
+int uposix_open64(const char *path, int flags, ...) UPOSIX_ALIAS(open);
+
+int uposix_openat64(int dir, const char *path, int flags, ...) UPOSIX_ALIAS(openat);
+
+int uposix_creat(const char *path, mode_t mode)
+{
+	return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+int uposix_creat64(const char *path, mode_t mode) UPOSIX_ALIAS(creat);
+
+int uposix_closedir(DIR *dir)
+{
+	uposix__forget(dirfd(dir));
+	return closedir(dir);
+}
+
+/* What _FORTIFY_SOURCE puts in their place, without a mode. */
+
+static int open_checked(int dir, const char *path, int flags)
+{
+	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? (abort(), -1)
+		: open_at(dir, path, flags, 0);
+}
+
+int uposix___open_2(const char *path, int flags)
+{
+	return open_checked(AT_FDCWD, path, flags);
+}
+
+int uposix___open64_2(const char *path, int flags) UPOSIX_ALIAS(__open_2);
+
+int uposix___openat_2(int dir, const char *path, int flags)
+{
+	return open_checked(dir, path, flags);
+}
+
+int uposix___openat64_2(int dir, const char *path, int flags) UPOSIX_ALIAS(__openat_2);
+
+/* Locks of files: those of the process and of the open file, not of the native thread. */
+
+struct file_lock {
+	int          l_fd;
+	int          l_command;         /* of fcntl(); or -1: flock() */
+	int          l_operation;
+	int          l_rc;
+	int          l_errno;
+	struct flock l_lock;
+};
+
+static void lock_in_pool(void *job)
+{
+	struct file_lock *l = job;
+
+	l->l_rc = l->l_command < 0 ? flock(l->l_fd, l->l_operation)
+		: fcntl(l->l_fd, l->l_command, &l->l_lock);
+	l->l_errno = errno;
+}
+
+static int offload_lock(struct file_lock *l)
+{
+	int rc = uposix__offload(lock_in_pool, l, sizeof *l);
+
+	errno = rc ? -rc : l->l_errno;
+	return rc ? -1 : l->l_rc;
+}
+
+int uposix__lock_file(int fd, int command, struct flock *lock)
+{
+	struct file_lock l = { .l_fd = fd, .l_command = command };
+	int now = command == F_SETLKW ? F_SETLK : F_OFD_SETLK, rc;
+
+	if (!uposix__in_thread())
+		return fcntl(fd, command, lock);
+	rc = fcntl(fd, now, lock);
+	if (rc == 0 || (errno != EAGAIN && errno != EACCES))
+		return rc;
+	l.l_lock = *lock;
+	return offload_lock(&l);
+}
+
+int uposix_flock(int fd, int operation)
+{
+	struct file_lock l = { .l_fd = fd, .l_command = -1, .l_operation = operation };
+	int rc;
+
+	if (!uposix__in_thread() || operation & LOCK_NB)
+		return flock(fd, operation);
+	rc = flock(fd, operation | LOCK_NB);
+	return rc == 0 || errno != EWOULDBLOCK ? rc : offload_lock(&l);
+}
+
+int uposix_lockf(int fd, int command, off_t size)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = size };
+
+	return command == F_LOCK ? uposix__lock_file(fd, F_SETLKW, &l)
+				 : lockf(fd, command, size);
+}
+
+int uposix_lockf64(int fd, int command, off64_t size) UPOSIX_ALIAS(lockf);
