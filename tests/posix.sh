@@ -27,6 +27,41 @@ library=$(echo "$PWD/$B/" | sed "s|.*//|/|")libusched-posix.so.$(version)
 export USCHED_POSIX="$library"
 run=posix/usched-run
 
+# The layers, from below: a file calls only those before it. Symbols are weak only where
+# another version of libc or of the program may lack them.
+layers='conf fork record catch signal cancel time key stats exchange tls attr shared lock sync
+	uposix c11 table way file fd io queue net poll stdio proc sigwait call futex load'
+weak=' fork:uco__forked fork:uinspect__forked fork:upreempt__hold stdio:__isoc23_vfscanf '
+ls posix/uposix*.c | sed 's|posix/uposix_\{0,1\}||; s|\.c$||; s|^$|uposix|' | sort >"$dir/files"
+echo "$layers" | xargs -n 1 | sort | cmp -s - "$dir/files" ||
+	fail "layers: $(echo "$layers" | xargs -n 1 | sort | diff - "$dir/files")"
+for name in $layers; do
+	object=$B/posix/uposix_$name.o
+	case $name in uposix) object=$B/posix/uposix.o ;; load) object=${object%o}lo ;; esac
+	nm "$object" | awk -v "name=$name" '{ print name, $(NF - 1), $NF }'
+done >"$dir/symbols"
+awk -v "weak=$weak" '
+!($1 in rank) { rank[$1] = ++ranks }
+$2 ~ /^[TDBRVC]$/ { from[$3] = $1 }
+$2 ~ /^[Uwv]$/ { file[++n] = $1; symbol[n] = $3 }
+$2 ~ /^[wv]$/ && !index(weak, " " $1 ":" $3 " ") { print $1 " has a weak " $3 }
+
+END {
+	for (i = 1; i <= n; i++) {
+		other = from[symbol[i]]
+		if (other && rank[other] > rank[file[i]])
+			print file[i] " calls " other ": " symbol[i]
+		calls += other != ""
+	}
+	if (calls < 100)
+		print "only " calls + 0 " calls between files were found"
+}
+' "$dir/symbols" >"$dir/out"
+case $cflags in
+*-flto*) ;;
+*) [ ! -s "$dir/out" ] || fail "layers: $(cat "$dir/out")" ;;
+esac
+
 # The list, what stands for the plain names in C, and what the library exports.
 sed -n 's/^[NL]A[MT]ER*(\(.*\))$/\1/p' posix/uposix_names.h | sort >"$dir/names"
 sed -n -e 's/^#define \([^ ]*\) uposix_\1$/\1/p' \
