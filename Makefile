@@ -96,27 +96,6 @@ shared   := $(B)/libusched.so.$(version)
 # Installed; the last two check themselves, and the arguments of programs.
 libraries := $(static) $(shared) $(B)/libusched-check.a $(B)/libusched-check.so.$(version)
 names     := libusched libusched-check
-# Apart, as it needs OpenSSL.
-tls       := $(B)/libusched-tls.a $(B)/libusched-tls.so.$(version)
-tls_parts := $(B)/tls/utls.o $(B)/tls/utls_context.o
-ifeq ($(TLS),1)
-headers   += tls/utls.h
-libraries += $(tls)
-names     += libusched-tls
-else
-pages     := $(filter-out $(B)/doc/utls.3,$(pages))
-endif
-# Apart, as programs are to be run by it. Its own calls of what it stands for are libc's.
-posix       := $(B)/libusched-posix.a $(B)/libusched-posix.so.$(version)
-posix_parts := $(patsubst %.c,$(B)/%.o,$(filter-out posix/uposix_load.c $(wildcard posix/test_*.c),$(wildcard posix/*.c)))
-posix_names := $(shell sed -n 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' posix/uposix_names.h)
-ifeq ($(POSIX),1)
-headers   += posix/uposix.h posix/uposix_define.h
-libraries += $(posix)
-names     += libusched-posix
-else
-pages     := $(filter-out doc/uposix.7 doc/usched-run.1,$(pages))
-endif
 programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
@@ -181,6 +160,10 @@ settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS))
 	$(CC) --version 2>&1 | sed 's/^/VERSION=/; q'; }
 changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 
+# Libraries apart, which are installed with TLS=1 and POSIX=1.
+include tls/tls.mk posix/posix.mk
+
+.DEFAULT_GOAL := all
 all: $(libraries) locks
 
 programs: $(programs)
@@ -195,14 +178,8 @@ locks: $(B)/ulocks.so
 $(B)/ulocks.so: $(B)/debug/ulocks.lo
 	$(link) -shared $(libs)
 
-tls: $(tls)
-
-posix: $(posix)
-
 $(static): $(library)
 $(B)/libusched-check.a: $(checked)
-$(B)/libusched-tls.a: $(tls_parts)
-$(B)/libusched-posix.a: $(posix_parts)
 $(sort $(filter %.a,$(libraries) $(tls) $(posix))):
 	rm -f $@
 	$(AR) rcs $@ $^
@@ -212,44 +189,6 @@ $(shared): $(library:.o=.lo)
 $(B)/libusched-check.so.$(version): $(checked:.o=.lo)
 $(shared) $(B)/libusched-check.so.$(version):
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now $(libs)
-
-# It needs libusched or libusched-check, which the program has.
-$(B)/libusched-tls.so.$(version): $(tls_parts:.o=.lo)
-	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,now -lssl -lcrypto $(libs)
-
-# What it exports is in the file of its machine; see there.
-$(B)/libusched-posix.so.$(version): $(posix_parts:.o=.lo) $(B)/posix/uposix_load.lo \
-		$(B)/posix/$(machine).lo $(library:.o=.lo)
-	{ echo '{ global:'; printf '%s;\n' $(posix_names); echo 'local: *; };'; } >$@.map
-	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now \
-		-Wl,--version-script=$@.map $(posix_names:%=-Wl,--wrap=%) -ldl $(libs)
-
-# Tests as programs that are compiled with it, and plain ones, to be run by preload.
-posix_tests := $(patsubst %.c,$(B)/%,$(wildcard posix/test_*.c))
-
-posix-tests: $(posix_tests) $(posix_tests:%=%.plain) $(posix)
-
-$(posix_tests): %: %.o $(posix_parts) $(library) $(patsubst %,$(B)/tests/%.o,test)
-	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
-
-$(B)/posix/test_uposix_io: wrapped := poll syscall calloc
-
-$(posix_tests:%=%.plain): %.plain: %.plain.o $(library) $(B)/tests/test.o
-	$(link) -lcmocka -lm $(libs)
-
-$(B)/posix/test_%.plain.o: posix/test_%.c $(B)/flags
-	@mkdir -p $(@D)
-	$(compile) $(c_flags) -c -o $@ $<
-
-# As most programs in C are; those that can be unwound have other clean-up handlers.
-$(posix_tests:%=%.o) $(posix_tests:%=%.plain.o): c_flags += -fno-exceptions
-$(posix_tests:%=%.o): c_flags += -include posix/uposix.h
-
-$(B)/posix/%.o $(B)/posix/%.lo: c_flags += -D_GNU_SOURCE -fexceptions
-
-$(B)/tls/test_utls: $(B)/tls/test_utls.o $(tls_parts) $(library) \
-		$(patsubst %,$(B)/tests/%.o,test over net)
-	$(link) -lcmocka -lssl -lcrypto -lm $(libs)
 
 $(B)/rmain: $(B)/rmain.o $(library)
 	$(link) $(libs)
@@ -283,7 +222,6 @@ $(eval $(call over,direct,BENCH_DIRECT))
 $(B)/examples/%.o: c_flags += -I.
 
 $(foreach need,$(needy),$(eval $(B)/examples/$(call part,$(need),1): libs += $(call part,$(need),3)))
-$(B)/examples/10-https: $(tls_parts)
 
 $(B)/examples/%: $(B)/examples/%.o $(static)
 	$(link) $(static) $(libs)
@@ -476,8 +414,7 @@ install: $(libraries) locks $(pages)
 		install -m 644 $$header $(DESTDIR)$(includedir)/usched/$$header || exit 1; done
 	sed 's|^DATA = .*|DATA = "$(datadir)/usched"|' tools/uthreads | \
 		install -m 755 /dev/stdin $(DESTDIR)$(bindir)/uthreads
-	$(if $(filter 1,$(POSIX)),sed 's|^LIB=.*|LIB=$${USCHED_POSIX:-$(libdir)/libusched-posix.so.$(abi)}|' \
-		posix/usched-run | install -m 755 /dev/stdin $(DESTDIR)$(bindir)/usched-run)
+	$(install_run)
 	install -m 644 $(viewer) $(DESTDIR)$(datadir)/usched/usched_view
 	install -m 644 tools/usched-gdb.py $(DESTDIR)$(datadir)/usched
 	for name in $(filter-out %-tls %-posix,$(names)); do \
@@ -494,7 +431,7 @@ uninstall: $(pages)
 	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(headers))
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(DESTDIR)$(bindir)/uthreads $(if $(filter 1,$(POSIX)),$(DESTDIR)$(bindir)/usched-run) $(DESTDIR)$(datadir)/usched/usched-gdb.py \
+	rm -f $(DESTDIR)$(bindir)/uthreads $(run:%=$(DESTDIR)$(bindir)/%) $(DESTDIR)$(datadir)/usched/usched-gdb.py \
 		$(viewer:tools/%=$(DESTDIR)$(datadir)/usched/%) \
 		$(names:%=$(DESTDIR)$(auto_load)/%.so.$(version)-gdb.py)
 	for directory in usched/usched_view usched; do \
