@@ -17,27 +17,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The function goes on when its caller is cancelled, so that is shielded. */
-int uposix__offload(void (*func)(void *argument), void *argument, size_t size)
+void uposix__run(void *job)
 {
-	int before = ustack_shield(1), rc;
+	struct uposix_job *j = job;
 
-	if (before < 0)
-		return before;
-	rc = uoffload(func, NULL, argument, size, USCHED_NEVER);
-	ustack_shield(before);
+	j->j_result = j->j_call(job);
+	j->j_errno = errno;
+}
+
+/* The call goes on when its caller is cancelled, so that is shielded. */
+int uposix__offload(struct uposix_job *job, size_t size)
+{
+	int before = ustack_shield(1), rc = before;
+
+	job->j_result = -1;
+	if (before >= 0) {
+		rc = uoffload(uposix__run, NULL, job, size, USCHED_NEVER);
+		ustack_shield(before);
+	}
+	errno = rc ? -rc : job->j_errno;
 	return rc;
 }
 
 /* Opening. */
 
 struct opened {
-	char  *o_path;
-	int    o_dir;
-	int    o_flags;
-	mode_t o_mode;
-	int    o_fd;
-	int    o_errno;
+	struct uposix_job o_job;
+	const char       *o_path;
+	int               o_dir;
+	int               o_flags;
+	mode_t            o_mode;
 };
 
 static bool waits(int dir, const char *path, int flags)
@@ -51,30 +60,26 @@ static bool waits(int dir, const char *path, int flags)
 	return is_fifo;
 }
 
-static void open_in_pool(void *job)
+static long open_in_pool(void *job)
 {
-	struct opened *o = job;
+	const struct opened *o = job;
 
-	o->o_fd = openat(o->o_dir, o->o_path, o->o_flags, o->o_mode);
-	o->o_errno = errno;
+	return openat(o->o_dir, o->o_path, o->o_flags, o->o_mode);
 }
 
 static int open_at(int dir, const char *path, int flags, mode_t mode)
 {
 	CLEANUP(uposix__free_it) char *copy = NULL;
-	struct opened o = { NULL, dir, flags, mode, -1, 0 };
-	int rc;
+	struct opened o = { .o_job.j_call = open_in_pool, .o_dir = dir,
+			    .o_flags = flags, .o_mode = mode };
 
 	if (!waits(dir, path, flags))
 		return uposix__made(openat(dir, path, flags, mode), UNKNOWN, false);
-	rc = uposix__point();
-	if (rc == 0) {
-		o.o_path = copy = strdup(path);
-		rc = copy ? uposix__offload(open_in_pool, &o, sizeof o) : -ENOMEM;
-	}
-	if (rc || o.o_fd < 0)
-		errno = rc ? -rc : o.o_errno;
-	return rc ? -1 : uposix__made(o.o_fd, UNKNOWN, false);
+	if (!uposix__begins(true) || !(copy = strdup(path)))
+		return -1;
+	o.o_path = copy;
+	uposix__offload(&o.o_job, sizeof o);
+	return uposix__made((int)o.o_job.j_result, UNKNOWN, false);
 }
 
 /* The mode is there if a file may be made. */
@@ -135,29 +140,26 @@ int uposix___openat64_2(int dir, const char *path, int flags) UPOSIX_ALIAS(__ope
 /* Locks of files: those of the process and of the open file, not of the native thread. */
 
 struct file_lock {
-	int          l_fd;
-	int          l_command;         /* of fcntl(); or -1: flock() */
-	int          l_operation;
-	int          l_rc;
-	int          l_errno;
-	struct flock l_lock;
+	struct uposix_job l_job;
+	int               l_fd;
+	int               l_command;    /* of fcntl(); or -1: flock() */
+	int               l_operation;
+	struct flock      l_lock;
 };
 
-static void lock_in_pool(void *job)
+static long lock_in_pool(void *job)
 {
 	struct file_lock *l = job;
 
-	l->l_rc = l->l_command < 0 ? flock(l->l_fd, l->l_operation)
+	return l->l_command < 0 ? flock(l->l_fd, l->l_operation)
 		: fcntl(l->l_fd, l->l_command, &l->l_lock);
-	l->l_errno = errno;
 }
 
 static int offload_lock(struct file_lock *l)
 {
-	int rc = uposix__offload(lock_in_pool, l, sizeof *l);
-
-	errno = rc ? -rc : l->l_errno;
-	return rc ? -1 : l->l_rc;
+	l->l_job.j_call = lock_in_pool;
+	uposix__offload(&l->l_job, sizeof *l);
+	return (int)l->l_job.j_result;
 }
 
 int uposix__lock_file(int fd, int command, struct flock *lock)

@@ -183,10 +183,24 @@ bool uposix__repeat(int fd, short events) HIDDEN;
 /* ---- uposix_file.c ---- */
 
 /*
- * Has the pool call func(argument), as uoffload(). It is no cancellation point: what
- * func has made must not be lost.
+ * A call of libc for the pool, the first member of what it needs. The pool has a copy, in
+ * which there is no pointer to the stack.
  */
-int uposix__offload(void (*func)(void *argument), void *argument, size_t size) HIDDEN;
+struct uposix_job {
+	long (*j_call)(void *job);
+	long   j_result;
+	int    j_errno;
+};
+
+/* Makes the call. */
+void uposix__run(void *job) HIDDEN;
+
+/*
+ * Has the pool make the call of the `size' bytes at `job'. errno is the call's then. It is
+ * no cancellation point: what the call has made must not be lost. 0 or a negative errno
+ * value; j_result is -1 then.
+ */
+int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 
 /* fcntl(fd, command, l), which may wait. */
 int uposix__lock_file(int fd, int command, struct flock *l) HIDDEN;

@@ -118,6 +118,8 @@ int uposix_accept(int fd, __SOCKADDR_ARG peer, socklen_t *size)
 	return uposix_accept4(fd, peer, size, 0);
 }
 
+/* connect. */
+
 /* Of a native thread: O_NONBLOCK may be ours. Else it is as it is. */
 static int connecting(int fd)
 {
@@ -136,8 +138,6 @@ static int connecting(int fd)
 		return -1;
 	return (int)uposix__answer(-rc);
 }
-
-/* connect. */
 
 /* Linux: after the time-out of SO_SNDTIMEO it goes on, and EINPROGRESS says so. */
 int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
@@ -161,17 +161,16 @@ int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 	return (int)uposix__answer(rc == -ETIMEDOUT ? -EINPROGRESS : rc);
 }
 
-struct lookup {
-	char            *l_host;
-	char            *l_service;
-	struct addrinfo  l_hints;
-	bool             l_hinted;
-	struct addrinfo *l_found;
-	int              l_rc;
-	int              l_errno;
-};
-
 /* Names. */
+
+struct lookup {
+	struct uposix_job l_job;
+	char             *l_host;
+	char             *l_service;
+	struct addrinfo   l_hints;
+	bool              l_hinted;
+	struct addrinfo  *l_found;
+};
 
 /* No look-up is needed. */
 static bool is_number(const char *host, const char *service)
@@ -184,67 +183,59 @@ static bool is_number(const char *host, const char *service)
 		|| inet_pton(AF_INET6, host, address) == 1;
 }
 
-static void look_up(void *lookup)
+static long look_up(void *lookup)
 {
-	struct lookup *l = *(struct lookup **)lookup;
+	struct lookup *l = lookup;
 
-	l->l_rc = getaddrinfo(l->l_host, l->l_service, l->l_hinted ? &l->l_hints : NULL,
-			      &l->l_found);
-	l->l_errno = errno;
+	return getaddrinfo(l->l_host, l->l_service, l->l_hinted ? &l->l_hints : NULL,
+			   &l->l_found);
+}
+
+/* What a look-up returns that the pool could not make. */
+static int no_pool(int rc)
+{
+	return rc == -ENOMEM ? EAI_MEMORY : EAI_SYSTEM;
 }
 
 int uposix_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **found)
 {
-	struct lookup *l;
+	struct lookup l = { .l_job.j_call = look_up, .l_hinted = hints };
 	int rc;
 
 	if (!uposix__in_thread() || is_number(host, service))
 		return getaddrinfo(host, service, hints, found);
 	uposix__point();
-	l = calloc(1, sizeof *l);
-	if (!l)
-		return EAI_MEMORY;
-	l->l_host = host ? strdup(host) : NULL;
-	l->l_service = service ? strdup(service) : NULL;
-	l->l_hinted = hints;
+	l.l_host = host ? strdup(host) : NULL;
+	l.l_service = service ? strdup(service) : NULL;
 	if (hints)
-		l->l_hints = *hints;
-	rc = uposix__offload(look_up, &l, sizeof l);
-	if (rc == 0) {
-		rc = l->l_rc;
-		errno = l->l_errno;
-		*found = l->l_found;
-	} else {
-		errno = -rc;
-		rc = EAI_SYSTEM;
-	}
-	free(l->l_host);
-	free(l->l_service);
-	free(l);
-	return rc;
+		l.l_hints = *hints;
+	rc = uposix__offload(&l.l_job, sizeof l);
+	if (rc == 0)
+		*found = l.l_found;
+	free(l.l_host);
+	free(l.l_service);
+	return rc ? no_pool(rc) : (int)l.l_job.j_result;
 }
 
 struct back {
+	struct uposix_job b_job;
 	struct unet_addr b_address;
 	char             b_host[NI_MAXHOST];
 	char             b_service[NI_MAXSERV];
 	socklen_t        b_sizes[2];
 	int              b_flags;
-	int              b_rc;
-	int              b_errno;
 };
 
-static void look_back(void *lookup)
+static long look_back(void *lookup)
 {
-	struct back *b = *(struct back **)lookup;
+	struct back *b = lookup;
 
-	b->b_rc = getnameinfo((struct sockaddr *)&b->b_address.a_sockaddr,
-			      b->b_address.a_size,
-			      b->b_sizes[0] ? b->b_host : NULL, b->b_sizes[0],
-			      b->b_sizes[1] ? b->b_service : NULL, b->b_sizes[1],
-			      b->b_flags);
-	b->b_errno = errno;
+	return getnameinfo((struct sockaddr *)&b->b_address.a_sockaddr,
+			   b->b_address.a_size,
+			   b->b_sizes[0] ? b->b_host : NULL, b->b_sizes[0],
+			   b->b_sizes[1] ? b->b_service : NULL, b->b_sizes[1],
+			   b->b_flags);
 }
 
 int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
@@ -265,9 +256,9 @@ int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 	b->b_sizes[1] = !service ? 0
 		: service_size < NI_MAXSERV ? service_size : NI_MAXSERV;
 	b->b_flags = flags;
-	rc = uposix__offload(look_back, &b, sizeof b);
-	errno = rc ? -rc : b->b_errno;
-	rc = rc ? EAI_SYSTEM : b->b_rc;
+	b->b_job.j_call = look_back;
+	rc = uposix__offload(&b->b_job, sizeof *b);
+	rc = rc ? no_pool(rc) : (int)b->b_job.j_result;
 	if (rc == 0 && b->b_sizes[0] > 0)
 		memcpy(host, b->b_host, strlen(b->b_host) + 1);
 	if (rc == 0 && b->b_sizes[1] > 0)
@@ -283,47 +274,45 @@ int res_search(const char *name, int space, int type, unsigned char *answer, int
  * called. h_errno is a native thread's.
  */
 struct host {
-	char           *h_name;
-	void           *h_address;
-	socklen_t       h_size;
-	int             h_family;
-	struct hostent *h_found;
-	int             h_error;
+	struct uposix_job h_job;
+	char             *h_name;
+	void             *h_address;
+	socklen_t         h_size;
+	int               h_family;
+	struct hostent   *h_found;
+	int               h_error;
 };
 
-static void find_host(void *host)
+static long find_host(void *host)
 {
-	struct host *h = *(struct host **)host;
+	struct host *h = host;
 
 	h->h_found = h->h_name ? gethostbyname2(h->h_name, h->h_family)
 		: gethostbyaddr(h->h_address, h->h_size, h->h_family);
 	h->h_error = h_errno;
+	return 0;
 }
 
 static struct hostent *offload_host(struct host *h)
 {
-	int rc = h->h_name || h->h_address ? uposix__offload(find_host, &h, sizeof h)
-		: -ENOMEM;
-	struct hostent *found = rc ? NULL : h->h_found;
-
-	if (rc)
-		errno = -rc;
-	h_errno = rc ? NETDB_INTERNAL : h->h_error;
+	h->h_job.j_call = find_host;
+	h->h_error = NETDB_INTERNAL;
+	if (h->h_name || h->h_address)
+		uposix__offload(&h->h_job, sizeof *h);
+	h_errno = h->h_error;
 	free(h->h_name);
 	free(h->h_address);
-	free(h);
-	return found;
+	return h->h_found;
 }
 
 struct hostent *uposix_gethostbyname2(const char *name, int family)
 {
-	struct host *h = uposix__in_thread() ? calloc(1, sizeof *h) : NULL;
+	struct host h = { .h_family = family };
 
-	if (!h)
+	if (!uposix__in_thread())
 		return gethostbyname2(name, family);
-	h->h_name = strdup(name);
-	h->h_family = family;
-	return offload_host(h);
+	h.h_name = strdup(name);
+	return offload_host(&h);
 }
 
 struct hostent *uposix_gethostbyname(const char *name)
@@ -334,16 +323,14 @@ struct hostent *uposix_gethostbyname(const char *name)
 
 struct hostent *uposix_gethostbyaddr(const void *address, socklen_t size, int family)
 {
-	struct host *h = uposix__in_thread() ? calloc(1, sizeof *h) : NULL;
+	struct host h = { .h_size = size, .h_family = family };
 
-	if (!h)
+	if (!uposix__in_thread())
 		return gethostbyaddr(address, size, family);
-	h->h_address = malloc(size);
-	if (h->h_address)
-		memcpy(h->h_address, address, size);
-	h->h_size = size;
-	h->h_family = family;
-	return offload_host(h);
+	h.h_address = malloc(size);
+	if (h.h_address)
+		memcpy(h.h_address, address, size);
+	return offload_host(&h);
 }
 
 /*
@@ -351,6 +338,7 @@ struct hostent *uposix_gethostbyaddr(const void *address, socklen_t size, int fa
  * far from an aligned address as the caller's, and pointers are moved afterwards.
  */
 struct found {
+	struct uposix_job f_job;
 	void           *f_key;          /* a name, or an address */
 	socklen_t       f_size;         /* of an address; 0: a name */
 	int             f_family;       /* 0: gethostbyname_r() */
@@ -360,8 +348,6 @@ struct found {
 	struct hostent  f_host;
 	struct hostent *f_result;
 	int             f_error;        /* h_errno */
-	int             f_rc;
-	int             f_errno;
 };
 
 enum { ALIGNED = 16 };
@@ -384,22 +370,18 @@ static struct found *new_found(const void *key, size_t size, const char *buffer,
 	return f;
 }
 
-static void find_found(void *found)
+static long find_found(void *found)
 {
-	struct found *f = *(struct found **)found;
+	struct found *f = found;
 
 	if (f->f_size)
-		f->f_rc = gethostbyaddr_r(f->f_key, f->f_size, f->f_family, &f->f_host,
-					  f->f_buffer, f->f_room, &f->f_result,
-					  &f->f_error);
-	else if (f->f_family)
-		f->f_rc = gethostbyname2_r(f->f_key, f->f_family, &f->f_host,
-					   f->f_buffer, f->f_room, &f->f_result,
-					   &f->f_error);
-	else
-		f->f_rc = gethostbyname_r(f->f_key, &f->f_host, f->f_buffer, f->f_room,
-					  &f->f_result, &f->f_error);
-	f->f_errno = errno;
+		return gethostbyaddr_r(f->f_key, f->f_size, f->f_family, &f->f_host,
+				       f->f_buffer, f->f_room, &f->f_result, &f->f_error);
+	if (f->f_family)
+		return gethostbyname2_r(f->f_key, f->f_family, &f->f_host, f->f_buffer,
+					f->f_room, &f->f_result, &f->f_error);
+	return gethostbyname_r(f->f_key, &f->f_host, f->f_buffer, f->f_room,
+			       &f->f_result, &f->f_error);
 }
 
 /* Where it is in the caller's buffer. */
@@ -427,12 +409,13 @@ static void give_host(const struct found *f, struct hostent *host, char *buffer)
 static int offload_found(struct found *f, struct hostent *host, char *buffer,
 			 struct hostent **result, int *error)
 {
-	int rc = uposix__offload(find_found, &f, sizeof f);
+	int rc;
 
+	f->f_job.j_call = find_found;
+	rc = uposix__offload(&f->f_job, sizeof *f);
 	*result = NULL;
 	*error = rc ? NETDB_INTERNAL : f->f_error;
-	errno = rc ? -rc : f->f_errno;
-	rc = rc ? -rc : f->f_rc;
+	rc = rc ? -rc : (int)f->f_job.j_result;
 	if (rc == 0 && f->f_result) {
 		give_host(f, host, buffer);
 		*result = host;
@@ -485,14 +468,13 @@ int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
 int res_query(const char *name, int space, int type, unsigned char *answer, int size);
 
 struct query {
+	struct uposix_job q_job;
 	char          *q_name;
 	int            q_class;
 	int            q_type;
 	int            q_size;
 	bool           q_search;
-	int            q_n;
 	int            q_error;
-	int            q_errno;
 	unsigned char  q_answer[];
 };
 
@@ -509,27 +491,29 @@ static struct query *new_query(int space, int type, int size)
 	return q;
 }
 
-static void ask(void *query)
+static long ask(void *query)
 {
-	struct query *q = *(struct query **)query;
+	struct query *q = query;
+	int n = (q->q_search ? res_search : res_query)(q->q_name, q->q_class, q->q_type,
+						       q->q_answer, q->q_size);
 
-	q->q_n = (q->q_search ? res_search : res_query)(q->q_name, q->q_class, q->q_type,
-							q->q_answer, q->q_size);
 	q->q_error = h_errno;
-	q->q_errno = errno;
+	return n;
 }
 
 static int offload_query(struct query *q, const char *name, unsigned char *answer)
 {
-	int rc, n;
+	int n;
 
+	q->q_job = (struct uposix_job){ ask, -1, 0 };
+	q->q_error = NETDB_INTERNAL;
 	q->q_name = strdup(name);
-	rc = q->q_name ? uposix__offload(ask, &q, sizeof q) : -ENOMEM;
-	n = rc ? -1 : q->q_n;
+	if (q->q_name)
+		uposix__offload(&q->q_job, sizeof *q + (size_t)q->q_size);
+	n = (int)q->q_job.j_result;
 	if (n > 0)
 		memcpy(answer, q->q_answer, (size_t)(n < q->q_size ? n : q->q_size));
-	h_errno = rc ? NETDB_INTERNAL : q->q_error;
-	errno = rc ? -rc : q->q_errno;
+	h_errno = q->q_error;
 	free(q->q_name);
 	free(q);
 	return n;

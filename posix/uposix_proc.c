@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 struct waited {
-	pid_t         w_pid;
-	int           w_status;
-	int           w_options;
-	int           w_errno;
-	struct rusage w_usage;
+	struct uposix_job w_job;
+	pid_t             w_pid;
+	int               w_status;
+	int               w_options;
+	struct rusage     w_usage;
 };
 
 /* 0: it has ended. Without pidfds the pool waits. */
@@ -40,12 +40,11 @@ static int await_process(pid_t pid)
 
 /* The child is to have the mask of the thread. */
 struct command {
-	char       *c_text;
-	const char *c_mode;
-	FILE       *c_file;
-	uint64_t    c_mask;
-	int         c_rc;
-	int         c_errno;
+	struct uposix_job c_job;
+	char             *c_text;
+	const char       *c_mode;       /* NULL: system() */
+	FILE             *c_file;
+	uint64_t          c_mask;
 };
 
 /*
@@ -59,17 +58,17 @@ struct job {
 	char             j_text[];
 };
 
-static void wait_in_pool(void *job)
+static long wait_in_pool(void *job)
 {
 	struct waited *w = job;
 
-	w->w_pid = wait4(w->w_pid, &w->w_status, w->w_options, &w->w_usage);
-	w->w_errno = errno;
+	return wait4(w->w_pid, &w->w_status, w->w_options, &w->w_usage);
 }
 
 pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
-	struct waited w = { .w_pid = pid, .w_options = options };
+	struct waited w = { .w_job.j_call = wait_in_pool, .w_pid = pid,
+			    .w_options = options };
 	pid_t found;
 	int rc;
 
@@ -86,15 +85,14 @@ pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 	}
 	if (found != 0)
 		return found;
-	rc = uposix__offload(wait_in_pool, &w, sizeof w);
-	errno = rc ? -rc : w.w_errno;
-	if (rc || w.w_pid < 0)
+	uposix__offload(&w.w_job, sizeof w);
+	if (w.w_job.j_result < 0)
 		return -1;
 	if (status)
 		*status = w.w_status;
 	if (usage)
 		*usage = w.w_usage;
-	return w.w_pid;
+	return (pid_t)w.w_job.j_result;
 }
 
 pid_t uposix_waitpid(pid_t pid, int *status, int options)
@@ -113,34 +111,33 @@ pid_t uposix_wait3(int *status, int options, struct rusage *usage)
 }
 
 struct waited_id {
-	idtype_t  i_type;
-	id_t      i_id;
-	int       i_options;
-	int       i_rc;
-	int       i_errno;
-	siginfo_t i_info;
+	struct uposix_job i_job;
+	idtype_t          i_type;
+	id_t              i_id;
+	int               i_options;
+	siginfo_t         i_info;
 };
 
-static void wait_id_in_pool(void *job)
+static long wait_id_in_pool(void *job)
 {
 	struct waited_id *i = job;
 
-	i->i_rc = waitid(i->i_type, i->i_id, &i->i_info, i->i_options);
-	i->i_errno = errno;
+	return waitid(i->i_type, i->i_id, &i->i_info, i->i_options);
 }
 
-/* True: it is over, for i_errno or a child. */
+/* True: it is over, for an error or a child. */
 static bool try_wait_id(struct waited_id *i)
 {
 	i->i_info.si_pid = 0;
-	i->i_rc = waitid(i->i_type, i->i_id, &i->i_info, i->i_options | WNOHANG);
-	i->i_errno = errno;
-	return i->i_rc != 0 || i->i_info.si_pid != 0;
+	i->i_job.j_result = waitid(i->i_type, i->i_id, &i->i_info,
+				   i->i_options | WNOHANG);
+	return i->i_job.j_result != 0 || i->i_info.si_pid != 0;
 }
 
 int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
-	struct waited_id i = { .i_type = type, .i_id = id, .i_options = options };
+	struct waited_id i = { .i_job.j_call = wait_id_in_pool, .i_type = type,
+			       .i_id = id, .i_options = options };
 	int rc = 0;
 
 	if (options & WNOHANG || !uposix__in_thread())
@@ -152,29 +149,29 @@ int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 			rc = await_process((pid_t)id);
 		if (rc == -EINTR)
 			return (int)uposix__answer(rc);
-		rc = try_wait_id(&i) ? 0
-			: uposix__offload(wait_id_in_pool, &i, sizeof i);
+		if (!try_wait_id(&i))
+			uposix__offload(&i.i_job, sizeof i);
 	}
-	errno = rc ? -rc : i.i_errno;
-	if (rc || i.i_rc)
+	if (i.i_job.j_result)
 		return -1;
 	if (info)
 		*info = i.i_info;
 	return 0;
 }
 
-static void run_command(void *job)
+static long run_command(void *job)
 {
 	struct command *c = job;
 	uint64_t mask = uposix__mask();
+	int rc = 0;
 
 	uposix__set_native_mask(c->c_mask);
 	if (c->c_mode)
 		c->c_file = popen(c->c_text, c->c_mode);
 	else
-		c->c_rc = system(c->c_text);
-	c->c_errno = errno;
+		rc = system(c->c_text);
 	uposix__set_native_mask(mask);
+	return rc;
 }
 
 static void post_job(void *job)
@@ -187,7 +184,7 @@ static void *run_job(void *job)
 	struct job *j = job;
 
 	pthread_cleanup_push(post_job, j);
-	run_command(&j->j_command);
+	uposix__run(&j->j_command);
 	pthread_cleanup_pop(1);
 	return NULL;
 }
@@ -219,7 +216,8 @@ int uposix_system(const char *command)
 	j = malloc(sizeof *j + strlen(command) + 1);
 	if (!j)
 		return (int)uposix__result(-ENOMEM);
-	*j = (struct job){ .j_command = { .c_rc = -1, .c_mask = uposix__mask() } };
+	*j = (struct job){ .j_command = { .c_job = { run_command, -1, 0 },
+					  .c_mask = uposix__mask() } };
 	j->j_command.c_text = strcpy(j->j_text, command);
 	rc = pthread_create(&j->j_native, NULL, run_job, j);
 	if (rc) {
@@ -232,24 +230,23 @@ int uposix_system(const char *command)
 	while (uposix__again(&rc) || rc);
 	running = NULL;
 	pthread_join(j->j_native, NULL);
-	errno = j->j_command.c_errno;
-	rc = j->j_command.c_rc;
+	errno = j->j_command.c_job.j_errno;
+	rc = (int)j->j_command.c_job.j_result;
 	free(j);
 	return rc;
 }
 
 FILE *uposix_popen(const char *command, const char *mode)
 {
-	struct command c = { .c_mode = mode, .c_mask = uposix__mask() };
-	int rc;
+	struct command c = { .c_job.j_call = run_command, .c_mode = mode,
+			     .c_mask = uposix__mask() };
 
 	if (!uposix__in_thread())
 		return popen(command, mode);
 	c.c_text = strdup(command);
-	rc = c.c_text ? uposix__offload(run_command, &c, sizeof c) : -ENOMEM;
+	if (c.c_text)
+		uposix__offload(&c.c_job, sizeof c);
 	free(c.c_text);
-	if (!c.c_file)
-		errno = rc ? -rc : c.c_errno;
 	return c.c_file;
 }
 
@@ -294,24 +291,19 @@ int uposix_posix_spawnp(pid_t *pid, const char *file,
 	return spawn(posix_spawnp, pid, file, actions, attr, argv, envp);
 }
 
-static void close_command(void *job)
+static long close_command(void *job)
 {
-	struct command *c = job;
-
-	c->c_rc = pclose(c->c_file);
-	c->c_errno = errno;
+	return pclose(((struct command *)job)->c_file);
 }
 
 int uposix_pclose(FILE *file)
 {
-	struct command c = { .c_file = file, .c_rc = -1 };
-	int rc;
+	struct command c = { .c_job.j_call = close_command, .c_file = file };
 
 	uposix__forget(fileno(file));
 	uposix__end_stream(file);
 	if (!uposix__in_thread())
 		return pclose(file);
-	rc = uposix__offload(close_command, &c, sizeof c);
-	errno = rc ? -rc : c.c_errno;
-	return rc ? -1 : c.c_rc;
+	uposix__offload(&c.c_job, sizeof c);
+	return (int)c.c_job.j_result;
 }
