@@ -187,6 +187,7 @@ posix/uposix_sync.c: posix/uposix_set.h
 posix/uposix_time.c: posix/uposix_set.h
 posix/uposix_exchange.c: posix/uposix_set.h
 posix/uposix_tls.c: posix/uposix_set.h
+posix/uposix_names.h:
 posix/test_uposix_fork.c: posix/test_uposix.h usync.h
 posix/test_uposix_futex.c: posix/test_uposix.h
 posix/test_uposix_io.c: tests/test.h

@@ -10,7 +10,7 @@ headers   += tls/utls.h
 libraries += $(tls)
 names     += libusched-tls
 else
-pages     := $(filter-out doc/utls.3,$(pages))
+pages     := $(filter-out $(B)/doc/utls.3,$(pages))
 endif
 
 tls: $(tls)
