@@ -80,7 +80,7 @@ rate() {
 	summary="$summary, $vague of $words words of $1"
 }
 
-files '*.c' '*.h' '*.inc' '*.S' '*.cc' '*.hpp' '*.cpp' >"$dir/code"
+files '*.c' '*.h' '*.S' '*.cc' '*.hpp' '*.cpp' >"$dir/code"
 each c_comments <"$dir/code" >"$dir/text"
 rate 'comments in C'
 files '*.sh' '*.py' '*.lib' Makefile '*.mk' .ci/run >"$dir/scripts"
