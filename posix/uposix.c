@@ -27,7 +27,7 @@ struct native {
 };
 
 enum {
-	JOINS = 32,                             /* of threads in turn, which are followed */
+	JOINS = 32,                             /* by threads in turn: followed */
 	WORDS = sizeof(pthread_attr_t) / sizeof(size_t),
 };
 

@@ -8,8 +8,8 @@
  * Locks that the caller holds stay its own: a thread had another name, see
  * uposix__has_forked(). Waits of the others are ended, so nothing is handed to them.
  *
- * parts[] has all that a process has once, with a lock or with descriptors: the library's,
- * and that of the files of posix/, each of which registers its part. What the child needs
+ * parts[] has all that a process has once, with a lock or with descriptors: the library's
+ * part, and that of each file of posix/, which registers its own. What the child needs
  * whole is locked before the fork. All else the child makes anew, whatever another native
  * thread was about to do to it. To what it has in common with its parent, such as an
  * instance of epoll, it does nothing but close(2). tests/posix.sh looks that no lock is

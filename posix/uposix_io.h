@@ -196,9 +196,9 @@ struct uposix_job {
 void uposix__run(void *job) HIDDEN;
 
 /*
- * Has the pool make the call of the `size' bytes at `job'. errno is the call's then. It is
- * no cancellation point: what the call has made must not be lost. 0 or a negative errno
- * value; j_result is -1 then.
+ * Has the pool make the call of the `size' bytes at `job'. errno is then the call's. It
+ * is no cancellation point: what the call has made must not be lost. 0 or a negative
+ * errno value; j_result is -1 then.
  */
 int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_set.h: what the files of posix/ share, each one's part in the order of their
- * layers, from below: a file calls those before it, as tests/posix.sh checks. A plain name
- * of POSIX is libc's there.
+ * uposix_set.h: what the files of posix/ share: each file's part in the order of their
+ * layers, from below. A file calls only those before it, as tests/posix.sh checks. A
+ * plain name of POSIX is libc's there.
  */
 #ifndef USCHED_UPOSIX_SET_H
 #define USCHED_UPOSIX_SET_H
@@ -68,8 +68,8 @@ static inline long uposix__result(long rc)
 
 /*
  * Parts of what is done at a fork. Before it the locks are taken in this order, which is
- * that of all threads; then the child forgets in this order what belongs to native threads
- * that are not there.
+ * that of all threads. Then the child forgets, in this order, what belongs to native
+ * threads that are not there.
  */
 enum uposix_part {
 	UPOSIX_OBJECTS, UPOSIX_STREAMS, UPOSIX_TABLE, UPOSIX_SCHEDULER, UPOSIX_THREADS,

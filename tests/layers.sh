@@ -153,6 +153,7 @@ tls/utls_context.c: tls/utls_set.h private/cancel.h
 tls/test_utls.c: tls/utls.h tests/net.h ubuf.h
 posix/uposix.h: posix/uposix_define.h
 posix/uposix_define.h:
+posix/uposix_names.h:
 posix/test_uposix.h: tests/test.h
 posix/uposix_set.h: posix/uposix.h rr.h usync.h
 posix/uposix.c: posix/uposix_set.h
