@@ -27,6 +27,7 @@ enum {
 	PIECE_MAX  = 7,                 /* bytes */
 	PIECES_MAX = 128,               /* fit what the system keeps of a stream */
 	REPEAT_MAX = 200000,            /* bytes in all */
+	AT_ONCE    = 4096,              /* bytes of them */
 	GOT_MAX    = 1 << 24,           /* bytes: then a client leaves */
 };
 
@@ -82,10 +83,25 @@ static void send_piece(struct peer *p, const uint8_t *from, size_t size)
 	}
 }
 
+/* Many at once: a piece of a few bytes is repeated thousands of times. */
 static void repeat(struct peer *p, const uint8_t *from, size_t size, unsigned times)
 {
-	for (; times > 0 && repeated < REPEAT_MAX; times--, repeated += size + 1)
-		send_piece(p, from, size);
+	static uint8_t many[AT_ONCE];
+	size_t n = 0;
+
+	for (; times > 0 && repeated < REPEAT_MAX; times--, repeated += size + 1) {
+		if (size > AT_ONCE - n) {
+			send_piece(p, many, n);
+			n = 0;
+		}
+		if (size > AT_ONCE) {
+			send_piece(p, from, size);
+		} else if (size > 0) {
+			memcpy(many + n, from, size);
+			n += size;
+		}
+	}
+	send_piece(p, many, n);
 }
 
 static void write_requests(void *unused)
