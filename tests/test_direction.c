@@ -44,14 +44,6 @@ static struct life life[THREADS];
 static uint32_t seed = 1;
 static size_t rounds;
 
-/* There are no processors. */
-int uproc__has_stack(const struct usched *s, const void *address)
-{
-	(void)s;
-	(void)address;
-	return 0;
-}
-
 /* What arch/ supplies. None of these switches is called. */
 
 const int usched__return_at = -1;
