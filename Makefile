@@ -8,6 +8,7 @@
 #                  see scripts/report.sh
 # make check       builds and runs the tests; installs missing packages that they need.
 #                  ONLY='peers serve' runs these scripts of tests/ alone
+# make quick       builds and runs the test programs alone, in their shortest form
 # make tests       builds the test programs
 # make tls         builds libusched-tls, which needs OpenSSL 3: see tls/utls.h
 # make posix       builds libusched-posix: POSIX threads for programs that were not written
@@ -85,7 +86,6 @@ modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c))
 headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
 pages   := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
 viewer  := $(wildcard tools/usched_view/*.py)
-tests   := $(patsubst %.c,$(B)/%,$(wildcard tests/test_*.c))
 
 switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
 
@@ -165,6 +165,8 @@ include tls/tls.mk posix/posix.mk
 
 .DEFAULT_GOAL := all
 all: $(libraries) locks
+
+include tests/tests.mk
 
 programs: $(programs)
 
@@ -247,66 +249,6 @@ $(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 
-# Their calls can be made to fail.
-faults := $(filter $(B)/tests/test_fault%,$(tests))
-$(faults): $(B)/tests/fault.o $(B)/tests/sweep.o
-# ThreadSanitizer makes some of these calls before it can look at what calls do.
-$(B)/tests/fault.o: c_flags += -fno-sanitize=thread
-$(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
-	tests/fault.c)
-
-# Modules that some tests share.
-tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
-$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall alone uco_clone): \
-	$(B)/tests/procs.o
-$(call tests_of,overflow segv control preempt uco_clone): $(B)/tests/child.o
-$(call tests_of,preempt preempt_step): $(B)/tests/vectors.o
-$(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tests/plain.o
-$(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
-$(call tests_of,signal): $(B)/tests/flood.o
-
-$(B)/tests/test_locks: $(B)/debug/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
-
-$(B)/tests/test_dispatch: wrapped := usched__go
-
-$(B)/tests/test_offload: wrapped := pthread_create
-
-$(B)/tests/test_offload_file: wrapped := getaddrinfo
-
-$(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
-$(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait poll syscall \
-	nanosleep sched_yield pthread_mutex_lock pthread_cond_wait \
-	pthread_rwlock_wrlock
-
-$(B)/tests/test_net_limits: wrapped := accept4
-$(B)/tests/test_net_line: wrapped := send
-$(B)/tests/test_net_wait: wrapped := poll
-
-$(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto recvmsg \
-	sendmsg sendfile accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
-
-$(B)/tests/test_overflow: wrapped := dladdr
-
-# What several programs share.
-$(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
-$(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/embed.o
-$(filter $(B)/tests/test_report_%,$(tests)) $(call tests_of,inspect): \
-	$(B)/tests/sync.o $(B)/tests/report.o
-nets   := $(filter $(B)/tests/test_net_%,$(tests))
-pools  := $(filter $(B)/tests/test_offload%,$(tests))
-closes := $(filter $(B)/tests/test_close%,$(tests))
-$(nets) $(pools) $(closes) $(call tests_of,ubuf uco uco_inline): $(B)/tests/net.o
-$(nets): $(B)/tests/netop.o
-$(pools): $(B)/tests/pool.o
-$(B)/tests/test_close_step: $(B)/tests/stop.o
-
-# Their dispatcher is compiled in.
-directions := $(filter $(B)/tests/test_direction%,$(tests))
-$(filter-out $(directions),$(tests)): $(B)/tests/over.o $(library)
-
-$(tests): $(B)/tests/%: $(B)/tests/%.o $(B)/tests/test.o
-	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
-
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) -c -o $@ $<
@@ -349,6 +291,10 @@ check: export ONLY := $(ONLY)
 check:
 	@CC=$(call quote,$(CC)) scripts/install.sh check
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) scripts/check.sh
+
+quick:
+	@CC=$(call quote,$(CC)) scripts/install.sh quick
+	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) QUICK=1 scripts/check.sh
 
 bench: export WORKLOAD := $(WORKLOAD)
 bench: export FULL := $(FULL)
@@ -456,6 +402,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests tls posix posix-tests locks check bench peers matrix install uninstall dist deb clean \
+.PHONY: all programs examples tests tls posix posix-tests locks check quick bench peers matrix install uninstall dist deb clean \
 	help force
 .DELETE_ON_ERROR:

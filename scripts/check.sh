@@ -8,6 +8,7 @@
 # that passed, failed and were skipped.
 #
 #   MAKE, B            as in the Makefile, which sets them
+#   QUICK              1: the test programs alone, in their shortest form, as make quick
 #   ONLY               scripts of tests/: "peers serve" runs these two and nothing else
 #   CHECK_TIMEOUT      seconds for one program; default 3600. Under valgrind twice that
 #   CHECK_AT_ONCE      programs; default: four more than there are processors, as scripts
@@ -33,7 +34,7 @@ mkdir -p "$logs" "$counts" || exit 1
 memchecked='test_usched test_evict test_dispatch test_switch test_float test_random
 	test_torture test_image test_guard test_event test_embed test_embed_end
 	test_frames test_frames_check'
-memchecked="$memchecked $(basename -s .c tests/test_sync_*.c tests/test_net_*.c | tr '
+memchecked="$memchecked $(basename -s .c tests/usync/test_sync_*.c tests/unet/test_net_*.c | tr '
 ' ' ')"
 
 # run_one LABEL PROGRAM: runs it, and writes its counts to a file.
@@ -82,6 +83,10 @@ rm -rf "$counts" "$failures"
 mkdir -p "$counts"
 targets='all programs examples tests'
 [ -z "${ONLY-}" ] || targets='all programs examples'
+if [ "${QUICK-}" = 1 ]; then
+	targets='all tests'
+	export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
+fi
 # shellcheck disable=SC2086
 build "B=$top" $targets || exit 1
 SWITCH=$(setting SWITCH)
@@ -104,13 +109,17 @@ build_tests() {
 
 # programs LABEL: prints a job for each program.
 programs() {
-	for test in tests/test_*.c; do
+	for test in tests/*/test_*.c; do
 		echo "$1 $(basename "$test" .c)"
 	done
 }
 
 # Scripts come first, as some are the longest jobs.
 list_jobs() {
+	if [ "${QUICK-}" = 1 ]; then
+		programs "$SWITCH"
+		return
+	fi
 	if [ -n "${ONLY-}" ]; then
 		for script in $ONLY; do
 			echo "script tests/$script.sh"
@@ -165,7 +174,7 @@ while read -r p f s; do
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done <"$top/check/sums"
 failed=$((failed + expected))           # those that did not end
-if [ -z "${ONLY-}" ]; then
+if [ -z "${ONLY-}${QUICK-}" ]; then
 	moved=$(counted "$logs"/*.log)
 	echo "threads $moved times"
 	case $SWITCH$moved in

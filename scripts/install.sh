@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# install.sh check|bench|matrix|peers: installs what `make' of that name needs. With apt,
+# install.sh check|quick|bench|matrix|peers: installs what `make' of that name needs. With apt,
 # it names the missing packages and installs them; Python packages go to .venv. Without
 # apt, it says what to install. If nothing is missing, it does nothing. Services that come
 # with packages are not started, and are not enabled.
@@ -134,9 +134,13 @@ look() {
 	compiles stdio.h || must "a C compiler that works, as '$CC', and libc's headers" \
 		"$(compiler_packages)"
 	case $target in
-	check | matrix)
+	check | quick | matrix)
 		compiles cmocka.h -lcmocka ||
 			must "cmocka 1.1 or later: cmocka.h and libcmocka" libcmocka-dev
+		;;
+	esac
+	case $target in
+	check | matrix)
 		tool valgrind valgrind valgrind
 		;;
 	esac

@@ -270,7 +270,7 @@ set_targets() {
 		note="; $(echo "$few" | wc -w) programs"
 		;;
 	*)
-		for test in tests/test_*.c; do
+		for test in tests/*/test_*.c; do
 			tests="$tests $base/${test%.c}"
 		done
 		targets='programs tests'

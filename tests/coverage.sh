@@ -36,7 +36,7 @@ measure() {
 	$MAKE -s --no-print-directory -j2 "B=$B" "CC=$CC" "LDFLAGS=$dying" \
 		"CFLAGS=-O0 -g --coverage -fprofile-update=atomic $2" \
 		${3:+"SWITCH=$3"} tests "$B/rmain.1t" || exit 1
-	for test in tests/test_*.c; do
+	for test in tests/*/test_*.c; do
 		program=$B/tests/$(basename "$test" .c)
 		timeout -k 5 "${CHECK_TIMEOUT:-3600}" "$program" >"$dir/log" 2>&1 || {
 			cat "$dir/log"

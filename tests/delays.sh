@@ -48,7 +48,7 @@ under() {
 }
 
 if [ "${LONG-}" ]; then
-	all=$(basename -s .c tests/test_*.c | tr '\n' ' ')
+	all=$(basename -s .c tests/*/test_*.c | tr '\n' ' ')
 	for program in "$B"/posix/test_uposix_threads "$B"/posix/test_uposix_io \
 		"$B"/posix/test_uposix_futex; do
 		[ ! -x "$program" ] || all="$all ../posix/${program##*/}"

@@ -97,7 +97,7 @@ from '| | usched |' README.md >"$dir/ours"
 from '| | usched |' doc/comparison.md | cmp -s "$dir/ours" - && [ -s "$dir/ours" ] ||
 	fail "README.md and doc/comparison.md compare usched in different tables"
 
-for test in tests/*.sh tests/test_*.c tests/test_*.py; do
+for test in tests/*.sh tests/*/test_*.c tests/test_*.py; do
 	grep -qF "(${test#tests/})" tests/README.md || fail "tests/README.md has no ${test#tests/}"
 done
 for test in $(grep -lE '\$\{?LONG' tests/*.sh); do

@@ -215,7 +215,7 @@ run_tests() {
 		fail "$row: make tests: $(tail -n 3 "$dir/log")"
 		return
 	fi
-	for test in tests/test_*.c; do
+	for test in tests/*/test_*.c; do
 		test=$(basename "$test" .c)
 		count=$((count + 1))
 		began=$(date +%s)

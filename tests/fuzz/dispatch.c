@@ -12,7 +12,7 @@ static uint32_t input_random(uint32_t *from);
 
 #define main        random_main
 #define test_random input_random
-#include "../test_random.c"
+#include "../usched/test_random.c"
 #undef test_random
 
 /* The seed of the program is the input; frames have numbers of their own. */

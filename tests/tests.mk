@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+#
+# tests.mk: the test programs, $(B)/tests/test_NAME of tests/MODULE/test_NAME.c, and what
+# they are linked with: helpers of tests/, and calls that they replace.
+
+sources := $(wildcard tests/*/test_*.c)
+tests   := $(addprefix $(B)/tests/,$(notdir $(basename $(sources))))
+
+# Their calls can be made to fail.
+faults := $(filter $(B)/tests/test_fault%,$(tests))
+$(faults): $(B)/tests/fault.o $(B)/tests/sweep.o
+# ThreadSanitizer makes some of these calls before it can look at what calls do.
+$(B)/tests/fault.o: c_flags += -fno-sanitize=thread
+$(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
+	tests/fault.c)
+
+# Modules that some tests share.
+tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
+$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall alone uco_clone): \
+	$(B)/tests/procs.o
+$(call tests_of,overflow segv control preempt uco_clone): $(B)/tests/child.o
+$(call tests_of,preempt preempt_step): $(B)/tests/vectors.o
+$(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tests/plain.o
+$(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
+$(call tests_of,signal): $(B)/tests/flood.o
+
+$(B)/tests/test_locks: $(B)/debug/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
+
+$(B)/tests/test_dispatch: wrapped := usched__go
+
+$(B)/tests/test_offload: wrapped := pthread_create
+
+$(B)/tests/test_offload_file: wrapped := getaddrinfo
+
+$(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
+$(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait poll syscall \
+	nanosleep sched_yield pthread_mutex_lock pthread_cond_wait \
+	pthread_rwlock_wrlock
+
+$(B)/tests/test_net_limits: wrapped := accept4
+$(B)/tests/test_net_line: wrapped := send
+$(B)/tests/test_net_wait: wrapped := poll
+
+$(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto recvmsg \
+	sendmsg sendfile accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
+
+$(B)/tests/test_overflow: wrapped := dladdr
+
+# What several programs share.
+$(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
+$(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/embed.o
+$(filter $(B)/tests/test_report_%,$(tests)) $(call tests_of,inspect): \
+	$(B)/tests/sync.o $(B)/tests/report.o
+nets   := $(filter $(B)/tests/test_net_%,$(tests))
+pools  := $(filter $(B)/tests/test_offload%,$(tests))
+closes := $(filter $(B)/tests/test_close%,$(tests))
+$(nets) $(pools) $(closes) $(call tests_of,ubuf uco uco_inline): $(B)/tests/net.o
+$(nets): $(B)/tests/netop.o
+$(pools): $(B)/tests/pool.o
+$(B)/tests/test_close_step: $(B)/tests/stop.o
+
+# Their dispatcher is compiled in.
+directions := $(filter $(B)/tests/test_direction%,$(tests))
+$(filter-out $(directions),$(tests)): $(B)/tests/over.o $(library)
+
+$(foreach test,$(sources),$(eval $(B)/tests/$(basename $(notdir $(test))): $(test:%.c=$(B)/%.o)))
+$(tests): $(B)/tests/test.o
+	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_net_fair.c: a server among clients that are slow, deaf or gone; threads that never
+ * wait give way.
+ */
+#include "../net.h"
+
+#include <sys/un.h>
+
+#include "../../ubuf.h"
+#include "../../uoffload.h"
+
+/* ---- Rude clients ---- */
+
+struct rude {
+	struct unet_addr r_addr;
+	atomic_int       r_stop;
+	atomic_int       r_bytes;
+};
+
+/* Sends a byte at a time, and waits for its echo. */
+static void be_slow(void *arg)
+{
+	struct rude *r = arg;
+	int fd = unet_connect(&r->r_addr, NEVER);
+	char c;
+
+	TEST_TRUE(fd >= 0);
+	while (!r->r_stop || r->r_bytes < 3) {
+		c = (char)('a' + r->r_bytes % 26);
+		TEST_EQUAL(unet_write(fd, &c, 1, NEVER), 1);
+		nap(1);
+		c = 0;
+		TEST_EQUAL(unet_read(fd, &c, 1, NEVER), 1);
+		TEST_EQUAL(c, 'a' + r->r_bytes % 26);
+		r->r_bytes++;
+	}
+	TEST_EQUAL(unet_close(fd), 0);
+}
+
+/* Never reads the echo, so the server's writes have to wait. */
+static void be_deaf(void *arg)
+{
+	struct rude *r = arg;
+	char *data = calloc(1, 1 << 20);
+	int fd = unet_connect(&r->r_addr, NEVER);
+
+	TEST_TRUE(fd >= 0 && data);
+	small_buffers(fd);
+	while (!r->r_stop) {
+		ssize_t n = unet_write(fd, data, 1 << 20, usync_after(5 * MILLI));
+
+		TEST_TRUE(n > 0 || n == -ETIMEDOUT);
+	}
+	be_abrupt(fd);
+	TEST_EQUAL(unet_close(fd), 0);
+	free(data);
+}
+
+static void be_gone(void *arg)
+{
+	struct rude *r = arg;
+
+	while (!r->r_stop) {
+		int fd = unet_connect(&r->r_addr, NEVER);
+
+		TEST_TRUE(fd >= 0);
+		TEST_EQUAL(unet_write(fd, "x", 1, NEVER), 1);
+		be_abrupt(fd);
+		TEST_EQUAL(unet_close(fd), 0);
+		nap(1);
+	}
+}
+
+static void serve_rude(int fd, void *unused)
+{
+	(void)unused;
+	echo(fd, true);
+}
+
+/* Meanwhile other clients are served. */
+static void rude_clients(void)
+{
+	static struct rude r;
+	struct unet_addr a = address(local());
+	struct ustack *threads[3], *acceptor;
+	size_t rounds = test_scale(1000, 20);
+	int listener = unet_listen(&a, 0, 0);
+
+	r = (struct rude){ .r_addr = bound(listener) };
+	acceptor = go_acceptor(listener, serve_rude, NULL);
+	threads[0] = go(be_slow, &r);
+	threads[1] = go(be_deaf, &r);
+	threads[2] = go(be_gone, &r);
+	for (size_t i = 0; i < rounds; i++) {
+		int fd = unet_connect(&r.r_addr, NEVER);
+
+		TEST_TRUE(fd >= 0);
+		for (int k = 0; k < 5; k++) {
+			TEST_EQUAL(unet_write(fd, "hello", 5, NEVER), 5);
+			receive(fd, "hello");
+		}
+		TEST_EQUAL(unet_close(fd), 0);
+	}
+	r.r_stop = 1;
+	for (size_t i = 0; i < 3; i++)
+		join(threads[i]);
+	TEST_EQUAL(unet_close(listener), 0);
+	join(acceptor);
+}
+
+/* ---- Budgets ---- */
+
+struct busy {
+	atomic_int  b_stop;
+	unsigned    b_longest;          /* run of calls without one of the other */
+	unsigned   *b_other;            /* the other's b_mine */
+	unsigned    b_mine;
+	int         b_kind;
+	int64_t     b_deadline;
+};
+
+enum { BUSY_ZERO, BUSY_SOCKET, BUSY_POLL, BUSY_WRITE, BUSY_ACCEPT, BUSY_DATAGRAM,
+       BUSY_SEND, BUSY_KINDS };
+
+static void busy_call(int kind, int fds[2], int64_t deadline)
+{
+	struct unet_addr to;
+	struct pollfd p;
+	char c;
+
+	switch (kind) {
+	case BUSY_ZERO:
+	case BUSY_SOCKET:
+		TEST_EQUAL(unet_read(fds[0], &c, 1, deadline), 1);
+		if (kind == BUSY_SOCKET)
+			put(fds[1], "x");
+		break;
+	case BUSY_POLL:
+		p = (struct pollfd){ fds[0], POLLOUT, 0 };
+		TEST_EQUAL(unet_poll(&p, 1, deadline), 1);
+		break;
+	case BUSY_WRITE:
+		TEST_EQUAL(unet_write(fds[0], "x", 1, deadline), 1);
+		expect(fds[1], "x");
+		break;
+	case BUSY_ACCEPT:
+		close(mini_connect(bound(fds[0])));
+		/* it may take a moment until it is in the queue */
+		TEST_EQUAL(unet_close(unet_accept(fds[0], NULL, NEVER)), 0);
+		break;
+	case BUSY_SEND:
+		to = bound(fds[1]);
+		TEST_EQUAL(unet_sendto(fds[0], "x", 1, 0, &to, deadline), 1);
+		expect(fds[1], "x");
+		break;
+	default:
+		put(fds[1], "x");
+		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, 0, NULL, deadline), 1);
+	}
+}
+
+static void busy_open(int kind, int fds[2])
+{
+	if (kind == BUSY_ZERO) {
+		fds[0] = open("/dev/zero", O_RDONLY);
+		fds[1] = dup(fds[0]);
+	} else if (kind == BUSY_ACCEPT) {
+		fds[0] = mini_listen(4);
+		fds[1] = dup(fds[0]);
+	} else if (kind == BUSY_SEND) {
+		fds[0] = socket(AF_UNIX, SOCK_DGRAM, 0);
+		fds[1] = socket(AF_UNIX, SOCK_DGRAM, 0);
+		TEST_EQUAL(bind(fds[1], &(struct sockaddr){ .sa_family = AF_UNIX },
+				sizeof(sa_family_t)), 0);
+	} else {
+		unix_pair(fds);
+	}
+	TEST_TRUE(fds[0] >= 0 && fds[1] >= 0);
+	if (kind == BUSY_SOCKET)
+		put(fds[1], "x");
+}
+
+/* Counts its calls between two of the other thread. */
+static void be_busy(void *arg)
+{
+	struct busy *b = arg;
+	unsigned in_a_row = 0, seen = *b->b_other;
+	int fds[2];
+
+	busy_open(b->b_kind, fds);
+	while (!b->b_stop) {
+		busy_call(b->b_kind, fds, b->b_deadline);
+		b->b_mine++;
+		in_a_row = *b->b_other == seen ? in_a_row + 1 : 0;
+		seen = *b->b_other;
+		if (in_a_row > b->b_longest)
+			b->b_longest = in_a_row;
+	}
+	close_both(fds);
+}
+
+/* On one processor: two threads that never wait, one that sleeps, one that reads. */
+static void fair(void)
+{
+	static struct busy busy[2];
+	static int fds[2];
+	struct ustack *threads[2];
+
+	for (int k = 0; k < 2 * BUSY_KINDS; k++) {
+		int kind = k / 2;
+
+		for (int i = 0; i < 2; i++)
+			busy[i] = (struct busy){ .b_other = &busy[!i].b_mine,
+						 .b_kind = kind,
+						 .b_deadline = k % 2 || kind == BUSY_WRITE
+							|| kind == BUSY_SEND
+							? NEVER : 0 };
+		for (int i = 0; i < 2; i++)
+			threads[i] = go(be_busy, &busy[i]);
+		nap(5);
+		unix_pair(fds);
+		wait_for_hello(fds);
+		close_both(fds);
+		for (int i = 0; i < 2; i++)
+			busy[i].b_stop = 1;
+		for (int i = 0; i < 2; i++) {
+			join(threads[i]);
+			TEST_TRUE(busy[i].b_mine > 0);
+			if (busy[i].b_longest > 2 * UNET_BUDGET)
+				fprintf(stderr, "kind %d: %u calls of %u\n", kind,
+					busy[i].b_longest, busy[i].b_mine);
+			TEST_TRUE(busy[i].b_longest <= 2 * UNET_BUDGET);
+		}
+	}
+}
+
+/* ---- Work ---- */
+
+enum { WORKS = 20, FREE = 4 };          /* calls, each with work of a millisecond */
+
+/* A thread that finds something at each call, and one beside it that yields. */
+struct work {
+	void              (*k_call)(struct work *k);
+	int                 k_fds[2], k_file;
+	struct ubuf_in      k_in;
+	struct usync_chan  *k_full, *k_empty;
+	unsigned            k_turns;    /* of the neighbour */
+	bool                k_stop;
+};
+
+static void work_read(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(unet_read(k->k_fds[0], &c, 1, NEVER), 1);
+}
+
+static void work_read_all(struct work *k)
+{
+	char two[2];
+
+	TEST_EQUAL(unet_read_all(k->k_fds[0], two, 2, NULL, 0), 0);
+}
+
+static void work_poll(struct work *k)
+{
+	struct pollfd p[2] = { { k->k_fds[0], POLLIN, 0 }, { k->k_fds[1], POLLIN, 0 } };
+
+	TEST_EQUAL(unet_poll(p, 2, NEVER), 1);
+}
+
+static void work_write(struct work *k)
+{
+	TEST_EQUAL(unet_write(k->k_fds[1], "x", 1, NEVER), 1);
+}
+
+static void work_line(struct work *k)
+{
+	char *line;
+
+	TEST_EQUAL(ubuf_line(&k->k_in, &line, NEVER), 1);
+}
+
+static void work_take(struct work *k)
+{
+	char *data;
+
+	TEST_EQUAL(ubuf_take(&k->k_in, 2, &data, NEVER), 0);
+}
+
+static void work_get(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(ubuf_read(&k->k_in, &c, 1, NEVER), 1);
+}
+
+static void work_receive(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(usync_chan_recv(k->k_full, &c, NEVER), 0);
+}
+
+static void work_send(struct work *k)
+{
+	TEST_EQUAL(usync_chan_send(k->k_empty, "x", NEVER), 0);
+}
+
+static void work_select(struct work *k)
+{
+	char c;
+	struct usync_case cases[] = { { .s_chan = k->k_full, .s_op = USYNC_RECV,
+					.s_value = &c } };
+
+	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
+}
+
+static void work_select_fd(struct work *k)
+{
+	struct usync_case cases[] = { { .s_fd = k->k_fds[0], .s_op = USYNC_READABLE } };
+
+	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
+}
+
+static void work_file(struct work *k)
+{
+	char c;
+
+	TEST_EQUAL(ufile_pread(k->k_file, &c, 1, 0, NEVER), 1);
+}
+
+static void take_turns(void *arg)
+{
+	struct work *k = arg;
+
+	for (; !k->k_stop; k->k_turns++)
+		TEST_EQUAL(ustack_yield(), 0);
+}
+
+/* The longest run of calls without a turn of the neighbour, behind the first FREE. */
+static unsigned longest(struct work *k)
+{
+	unsigned in_a_row = 0, most = 0, seen = k->k_turns;
+
+	for (int i = 0; i < WORKS; i++) {
+		int64_t end;
+
+		k->k_call(k);
+		in_a_row = k->k_turns == seen ? in_a_row + 1 : 1;
+		seen = k->k_turns;
+		TEST_TRUE(in_a_row <= FREE);
+		if (i >= FREE && in_a_row > most)
+			most = in_a_row;
+		end = usync_after(MILLI);
+		while (usync_after(0) < end)
+			;
+	}
+	return most;
+}
+
+/* One call in a row is enough, behind those that do not look at the clock. */
+static void work_fairly(void)
+{
+	static void (*const calls[])(struct work *) = {
+		work_read, work_read_all, work_poll, work_write, work_line, work_take,
+		work_get, work_receive, work_send, work_select, work_select_fd,
+		work_file,
+	};
+	static struct work k;
+	struct ustack *u;
+
+	for (size_t i = 0; i < COUNT(calls); i++) {
+		k = (struct work){ .k_call = calls[i],
+				   .k_file = open("/proc/self/exe", O_RDONLY) };
+		unix_pair(k.k_fds);
+		ubuf_in_init(&k.k_in, k.k_fds[0], 0);
+		TEST_EQUAL(usync_chan_create(1, 2 * WORKS, &k.k_full), 0);
+		TEST_EQUAL(usync_chan_create(1, 2 * WORKS, &k.k_empty), 0);
+		for (int j = 0; j < WORKS; j++) {
+			put(k.k_fds[1], "x\n");
+			TEST_EQUAL(usync_chan_send(k.k_full, "x", 0), 0);
+		}
+		u = go(take_turns, &k);
+		nap(1);
+		TEST_EQUAL(longest(&k), 1);
+		k.k_stop = true;
+		join(u);
+		ubuf_in_free(&k.k_in);
+		usync_chan_destroy(k.k_full);
+		usync_chan_destroy(k.k_empty);
+		close(k.k_file);
+		close_both(k.k_fds);
+	}
+}
+
+static char shared[8];
+
+/* Echoes through a buffer that others use, too, by calls that may not wait. */
+static void echo_shared(void *letter)
+{
+	int fds[2];
+
+	unix_pair(fds);
+	for (int i = 0; i < 4 * UNET_BUDGET; i++) {
+		put(fds[1], letter);
+		TEST_EQUAL(unet_read(fds[0], shared, sizeof shared, 0), 1);
+		TEST_EQUAL(unet_write(fds[0], shared, 1, 0), 1);
+		expect(fds[1], letter);
+	}
+	close_both(fds);
+}
+
+/* A write that may not wait does not switch, though a read may. */
+static void share_buffer(void)
+{
+	static char letters[3][2] = { "a", "b", "c" };
+	struct ustack *threads[3];
+
+	for (int i = 0; i < 3; i++)
+		threads[i] = go(echo_shared, letters[i]);
+	for (int i = 0; i < 3; i++)
+		join(threads[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest net_fair_tests[] = {
+		NET_CASE(rude_clients),
+		CALM_CASE(fair, one_processor),
+		CALM_CASE(work_fairly, one_processor),
+		CALM_CASE(share_buffer, one_processor),
+	};
+
+	return OVER_RUN(net_fair_tests, OVER_ALL);
+}

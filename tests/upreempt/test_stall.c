@@ -1,0 +1,807 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_stall.c: what is said of threads that keep their processor, c_stall: the messages,
+ * their number, and that there are none of others. No test needs a machine that is quick:
+ * a thread keeps its processor until the message has come.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../procs.h"
+
+#include "../../arch/arch.h"
+#include "../../debug/ustall.h"
+#include "../../usync.h"
+
+enum {
+	LIMIT   = 2000000,              /* ns */
+	LINES   = 512,
+	DOUBLED = 5,                    /* messages of one stretch */
+	SELDOM  = 10000000,             /* ns: a limit that short turns do not come to, */
+	TURNS   = 8,                    /* in as many times that */
+	STRETCHES = 10,
+	WAITED  = 500000000,            /* ns, half of them for a CPU */
+};
+
+#define PATIENCE ((int64_t)60 * 1000000000)      /* ns: machines are busy */
+
+#if defined(SINGLE_THREAD) || defined(USCHED_TSAN)
+enum { MONITORED = 0 };
+#else
+enum { MONITORED = 1 };
+#endif
+
+#ifdef USCHED_CHECK
+enum { CHECKED = 1 };
+#else
+enum { CHECKED = 0 };
+#endif
+
+static char said_lines[LINES][256];     /* by c_log, from one native thread */
+static atomic_uint lines;
+
+static void keep_line(const char *line)
+{
+	unsigned n = lines;
+
+	if (n < LINES) {
+		snprintf(said_lines[n], sizeof said_lines[n], "%s", line);
+		lines = n + 1;
+	}
+}
+
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The number of lines with both texts. */
+static unsigned count(const char *a, const char *b)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < lines; i++)
+		n += strstr(said_lines[i], a) && strstr(said_lines[i], b);
+	return n;
+}
+
+static unsigned messages(void)
+{
+	return count("usched: stall: thread ", " has kept processor ");
+}
+
+static int64_t end_of_test;
+
+static bool is_in_time(void)
+{
+	return now() < end_of_test;
+}
+
+static void begin_test(void)
+{
+	lines = 0;
+	end_of_test = now() + PATIENCE;
+}
+
+static void *begin(unsigned processors, unsigned limit)
+{
+	struct usched_conf conf = { .c_processors = processors, .c_stall = limit,
+				    .c_log = keep_line };
+	void *s;
+
+	begin_test();
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	return s;
+}
+
+/* Each message is waited for, but where no monitor runs. */
+static void must_be_told(void)
+{
+	test_timeout(60);
+	if (MONITORED && !test_on_valgrind())
+		return;
+	print_message("there is no monitor here\n");
+	skip();
+}
+
+/* The first test: the others need it. */
+static void test_install(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stall = LIMIT };
+	static bool installed;
+	void *s;
+
+	(void)state;
+	if (MONITORED && !CHECKED && !installed)
+		TEST_EQUAL(over->o_create(&conf, &s), -ENOTSUP);
+	installed = true;
+	ustall_install();
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	TEST_EQUAL(over->o_destroy(s), 0);
+}
+
+/* ---- Threads ---- */
+
+static volatile unsigned sink;
+
+static void compute(void)
+{
+	for (unsigned i = 0; i < 10000; i++)
+		sink += i;
+}
+
+/* Whether /proc has the registers of an emulator, or nothing. */
+static bool is_emulated(void)
+{
+	FILE *file = fopen("/proc/self/syscall", "r");
+	char text[8] = "";
+	bool known;
+
+	if (!file)
+		return true;
+	known = fgets(text, sizeof text, file) != NULL;
+	fclose(file);
+	return !known || test_is_scaled();
+}
+
+/* Until there are so many messages with that text. */
+struct until {
+	const char *u_text;
+	unsigned    u_count;
+};
+
+static void compute_until(void *until)
+{
+	const struct until *u = until;
+
+	while (count("usched: stall: ", u->u_text) < u->u_count && is_in_time())
+		compute();
+}
+
+/* A signal would end it. */
+static void sleep_native(void *until)
+{
+	const struct until *u = until;
+
+	while (count("usched: stall: ", u->u_text) < u->u_count && is_in_time()) {
+		struct timespec t = { 0, 20 * LIMIT };
+
+		TEST_EQUAL(nanosleep(&t, NULL), 0);
+	}
+}
+
+/* Short turns: it never keeps the processor for a hundredth of the limit. */
+static void short_turns(void *yields)
+{
+	for (int64_t end = now() + TURNS * (int64_t)SELDOM; now() < end; ) {
+		compute();
+		TEST_EQUAL(yields ? ustack_yield()
+			   : usync_sleep_until(usync_after(10000)), 0);
+	}
+}
+
+static void run(void *s, void (*func)(void *), void *arg, const char *name)
+{
+	struct ustack *thread;
+
+	TEST_EQUAL(over->o_start(s, func, arg, &thread), 0);
+	if (name)
+		TEST_EQUAL(ustack_name(thread, name), 0);
+	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+}
+
+/* ---- Tests ---- */
+
+static void test_computes(void **state)
+{
+	struct until until = { "\"squeeze\"", 1 };
+	void *s;
+
+	(void)state;
+	must_be_told();
+	s = begin(1, LIMIT);
+	run(s, compute_until, &until, "squeeze");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_TRUE(count("\"squeeze\", function 0x", "processor 0 for ") >= 1);
+	TEST_TRUE(count("\"squeeze\"", ": it computes") >= 1);
+	TEST_TRUE(count("\"squeeze\", function 0x", " compute_until), has kept") >= 1);
+	if (usched__registers > 0 && !test_is_sanitized())
+		TEST_TRUE(count("usched:   0x", " compute_until)") > 0);
+}
+
+/* On a CPU that another native thread of the test wants, too. */
+static atomic_bool hog_ends;
+
+static void share_cpu(void)
+{
+	cpu_set_t all, one;
+	size_t cpu = 0;
+
+	TEST_EQUAL(sched_getaffinity(0, sizeof all, &all), 0);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	TEST_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/* Whether /proc has the times for which native threads wait for a CPU. */
+static bool knows_waits(void)
+{
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+	long long ran = 0;
+	bool known = file && fscanf(file, "%lld", &ran) == 1 && ran > 0;
+
+	if (file)
+		fclose(file);
+	return known;
+}
+
+static void *hog(void *unused)
+{
+	share_cpu();
+	while (!hog_ends)
+		compute();
+	return unused;
+}
+
+static void compute_beside(void *stretches)
+{
+	share_cpu();
+	for (unsigned i = 0; i < (uintptr_t)stretches && is_in_time(); i++) {
+		unsigned before = count("usched: stall: ", "it computes");
+
+		while (count("usched: stall: ", "it computes") == before && is_in_time())
+			compute();
+		TEST_EQUAL(ustack_yield(), 0);
+	}
+}
+
+/* What others had of the CPU is not said of the thread: it has computed for so long. */
+static void test_shares(void **state)
+{
+	pthread_t native;
+	unsigned told = 0;
+	void *s;
+
+	(void)state;
+	must_be_told();
+	if (!knows_waits())
+		skip();
+	hog_ends = false;
+	TEST_EQUAL(pthread_create(&native, NULL, hog, NULL), 0);
+	s = begin(1, SELDOM);
+	run(s, compute_beside, (void *)(uintptr_t)STRETCHES, "beside");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	hog_ends = true;
+	TEST_EQUAL(pthread_join(native, NULL), 0);
+	for (unsigned i = 0; i < lines; i++) {
+		const char *at = strstr(said_lines[i], " ms of that on a CPU: it comp");
+
+		if (!at)
+			continue;
+		while (at[-1] != ' ')
+			at--;
+		TEST_TRUE(strtol(at, NULL, 10) >= SELDOM / 1000000);
+		told++;
+	}
+	TEST_TRUE(told >= STRETCHES);
+}
+
+/* The time in ms that the last message tells. */
+static int64_t told_time(void)
+{
+	unsigned i = lines;
+
+	while (i > 0 && !strstr(said_lines[i - 1], "usched: stall: "))
+		i--;
+	return i > 0 ? strtol(strstr(said_lines[i - 1], " for ") + 5, NULL, 10) : 0;
+}
+
+/* Has no descriptors left until the next message. */
+static void compute_without(void)
+{
+	unsigned said = count("usched: stall: ", "");
+	struct rlimit before, none;
+
+	TEST_EQUAL(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	TEST_EQUAL(setrlimit(RLIMIT_NOFILE, &none), 0);
+	while (count("usched: stall: ", "") == said && is_in_time())
+		compute();
+	TEST_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* The message may be that of the stretch before. */
+static void lose_descriptors(void *unused)
+{
+	int64_t last, began = now();
+
+	(void)unused;
+	share_cpu();
+	while (now() < began + WAITED) {
+		compute();
+		TEST_EQUAL(ustack_yield(), 0);
+	}
+	began = now();
+	for (unsigned i = 0; i < STRETCHES; i++) {
+		last = began;
+		began = now();
+		TEST_EQUAL(ustack_yield(), 0);
+		while (now() < began + SELDOM / 2)
+			compute();
+		compute_without();
+		TEST_TRUE(told_time() <= (now() - last) / 1000000);
+	}
+}
+
+/* A wait for a CPU that was known at the beginning of a stretch only is no part of it. */
+static void test_without_descriptors(void **state)
+{
+	pthread_t native;
+	void *s;
+
+	(void)state;
+	must_be_told();
+	if (!knows_waits())
+		skip();
+	hog_ends = false;
+	TEST_EQUAL(pthread_create(&native, NULL, hog, NULL), 0);
+	s = begin(1, SELDOM);
+	run(s, lose_descriptors, NULL, "without");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	hog_ends = true;
+	TEST_EQUAL(pthread_join(native, NULL), 0);
+}
+
+static void test_sleeps(void **state)
+{
+	struct until until = { is_emulated() ? "\"lazy\"" : ": it sleeps in ", 1 };
+	void *s;
+
+	(void)state;
+	must_be_told();
+	s = begin(1, LIMIT);
+	run(s, sleep_native, &until, "lazy");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_TRUE(count("\"lazy\"", until.u_text) > 0);
+}
+
+static void test_unnamed(void **state)
+{
+	struct until until = { "stall", 1 };
+	void *s;
+
+	(void)state;
+	must_be_told();
+	s = begin(2, LIMIT);
+	run(s, compute_until, &until, NULL);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_TRUE(messages() >= 1);
+	TEST_EQUAL(count("stall", "\""), 0);
+}
+
+/* Each message of a stretch comes after twice the time of the one before at least. */
+static void test_doubles(void **state)
+{
+	struct until until = { "\"long\"", DOUBLED };
+	long before = 0;
+	int64_t began;
+	void *s;
+
+	(void)state;
+	must_be_told();
+	s = begin(1, LIMIT);
+	began = now();
+	run(s, compute_until, &until, "long");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	for (unsigned i = 0; i < lines; i++) {
+		const char *at = strstr(said_lines[i], " has kept processor 0 for ");
+		long ms = at ? strtol(at + 26, NULL, 10) : 0;
+
+		if (!at)
+			continue;
+		TEST_TRUE(ms >= LIMIT / 1000000 && ms >= before);
+		TEST_TRUE(ms <= (now() - began) / 1000000);
+		before = ms;
+	}
+	TEST_TRUE(before >= LIMIT / 1000000 << (DOUBLED - 1));
+}
+
+static void test_several(void **state)
+{
+	static struct until untils[] = {
+		{ "\"one\"", 1 }, { "\"two\"", 1 }, { "\"three\"", 1 }
+	};
+	static const char *const names[] = { "one", "two", "three" };
+	struct ustack *threads[3];
+	void *s;
+
+	(void)state;
+	must_be_told();
+	s = begin(3, LIMIT);
+	for (int i = 0; i < 3; i++) {
+		TEST_EQUAL(over->o_start(s, i == 1 ? sleep_native : compute_until,
+					 &untils[i], &threads[i]), 0);
+		TEST_EQUAL(ustack_name(threads[i], names[i]), 0);
+	}
+	for (int i = 0; i < 3; i++)
+		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	for (int i = 0; i < 3; i++)
+		TEST_TRUE(count("stall", untils[i].u_text) >= 1);
+}
+
+/* What is said while `n' threads have short turns. */
+static unsigned lines_of_short_turns(uintptr_t n, bool yield)
+{
+	struct ustack *threads[4];
+	void *s = begin(1, SELDOM);
+
+	for (uintptr_t i = 0; i < n; i++)
+		TEST_EQUAL(over->o_start(s, short_turns, (void *)(uintptr_t)yield,
+					 &threads[i]), 0);
+	for (uintptr_t i = 0; i < n; i++)
+		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	for (unsigned i = 0; i < lines; i++)
+		print_message("%s\n", said_lines[i]);
+	return lines;
+}
+
+/*
+ * Threads that block and yield, alone or with others, are none that keep a processor. The
+ * kernel may keep one from it for as long, amid its turn: then once more.
+ */
+static void test_none(void **state)
+{
+	int64_t end = now() + PATIENCE;
+
+	(void)state;
+	test_timeout(60);
+	for (unsigned round = 0; round < 4; round++)
+		while (lines_of_short_turns(round / 2 ? 4 : 1, round % 2))
+			TEST_TRUE(now() < end);
+}
+
+/* With slices there is one monitor for both, and a handler on the thread's own stack. */
+static void give_way(void *unused)
+{
+	(void)unused;
+	while (usched__here()->s_stats.s_preempted == 0 && is_in_time()) {
+		compute();
+		TEST_EQUAL(ustack_check(), 0);
+	}
+}
+
+static void test_slices(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_slice = 100000,
+				    .c_stall = LIMIT, .c_log = keep_line };
+	struct until until = { "\"alone\"", 1 };
+	struct usched_stats stats;
+	struct ustack *threads[2];
+	void *s;
+
+	(void)state;
+	must_be_told();
+	begin_test();
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	TEST_EQUAL(over->o_start(s, give_way, NULL, &threads[0]), 0);
+	TEST_EQUAL(over->o_start(s, compute_until, &until, &threads[1]), 0);
+	TEST_EQUAL(ustack_name(threads[1], "alone"), 0);
+	TEST_EQUAL(ustack_join(threads[0], USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(threads[1], USCHED_NEVER), 0);
+	over->o_stats(s, &stats);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_TRUE(messages() >= 1);
+	TEST_TRUE(stats.s_preempted > 0);
+}
+
+/* ---- Locks that the thread holds ---- */
+
+/* What is written to standard error, while this is a pipe. */
+static int reader, standard_error;
+static volatile bool seen;
+
+static void look_for_message(void)
+{
+	char text[8192];
+	ssize_t n = read(reader, text, sizeof text - 1);
+
+	if (n > 0) {
+		text[n] = '\0';
+		seen |= strstr(text, "usched: stall: thread ") != NULL;
+	}
+	compute();
+}
+
+static void take_standard_error(void)
+{
+	int ends[2];
+
+	TEST_EQUAL(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+	standard_error = dup(STDERR_FILENO);
+	TEST_TRUE(dup2(ends[1], STDERR_FILENO) >= 0);
+	close(ends[1]);
+	reader = ends[0];
+	seen = false;
+}
+
+static void give_standard_error(void)
+{
+	dup2(standard_error, STDERR_FILENO);
+	close(standard_error);
+	close(reader);
+}
+
+/* The dynamic linker's, which is taken to find the names of functions. */
+static int keep_linker(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	(void)info;
+	(void)size;
+	(void)unused;
+	while (!seen && is_in_time())
+		look_for_message();
+	return 1;
+}
+
+static void hold_linker(void *unused)
+{
+	dl_iterate_phdr(keep_linker, unused);
+}
+
+/* Of malloc(): others wait there for the thread. */
+static atomic_int malloc_held;
+static atomic_int keeps_names;          /* the holder's next call has to wait */
+static pthread_t malloc_holder;
+
+#if defined(__GLIBC__) && !defined(USCHED_ASAN) && !USCHED_HAS(memory_sanitizer) \
+	&& !defined(USCHED_TSAN)
+enum { MALLOC_OURS = 1 };
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void  __libc_free(void *p);
+
+static void wait_for_malloc(void)
+{
+	while (keeps_names && pthread_equal(malloc_holder, pthread_self())) {
+		keeps_names = !seen && is_in_time();
+		look_for_message();
+	}
+	while (malloc_held && !pthread_equal(malloc_holder, pthread_self()))
+		syscall(SYS_sched_yield);
+}
+
+void *malloc(size_t size)
+{
+	wait_for_malloc();
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	wait_for_malloc();
+	return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	wait_for_malloc();
+	return __libc_realloc(p, size);
+}
+
+void free(void *p)
+{
+	wait_for_malloc();
+	__libc_free(p);
+}
+#else
+enum { MALLOC_OURS = 0 };
+#endif
+
+static void hold_malloc(void *unused)
+{
+	(void)unused;
+	malloc_holder = pthread_self();
+	malloc_held = 1;
+	while (!seen && is_in_time())
+		look_for_message();
+	malloc_held = 0;
+}
+
+/* The lock of names, too: the reporter waits for that, and the monitor writes. */
+static void hold_names(void *unused)
+{
+	(void)unused;
+	malloc_holder = pthread_self();
+	keeps_names = 1;
+	TEST_EQUAL(ustack_name(ustack_self(), "keeper"), 0);
+	TEST_EQUAL(keeps_names, 0);
+}
+
+/* The message comes while the thread has the lock. */
+static void with_lock(void (*func)(void *))
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stall = LIMIT };
+	void *s;
+
+	begin_test();
+	take_standard_error();
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	run(s, func, NULL, NULL);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	give_standard_error();
+	TEST_TRUE(seen);
+}
+
+static void test_linker(void **state)
+{
+	(void)state;
+	must_be_told();
+	with_lock(hold_linker);
+}
+
+static void test_allocator(void **state)
+{
+	(void)state;
+	must_be_told();
+	if (!MALLOC_OURS)
+		skip();
+	with_lock(hold_malloc);
+	with_lock(hold_names);
+}
+
+/* ---- Configurations ---- */
+
+static void *create(const struct usched_conf *conf)
+{
+	void *s;
+
+	TEST_EQUAL(over->o_create(conf, &s), 0);
+	return s;
+}
+
+/* Native threads of this process. Joined ones are listed for a while, under qemu long. */
+static size_t natives(void)
+{
+	size_t last, n = 0;
+
+	do {
+		last = n;
+		usleep(50000);
+		n = test_entries("/proc/self/task");
+	} while (n != last);
+	return n - 2;
+}
+
+static void test_conf(void **state)
+{
+	struct usched_conf quiet = { .c_processors = 1, .c_stall = USCHED_QUIET };
+	struct usched_conf given = { .c_processors = 1, .c_stall = 1000000 };
+	struct usched_conf most = { .c_processors = 1, .c_stall = (int64_t)1 << 62 };
+	struct usched_conf less = { .c_processors = 1, .c_stall = 999999 };
+	struct usched_conf standard = { .c_processors = 1 };
+	size_t before, plain;
+	void *s;
+
+	(void)state;
+	test_timeout(60);
+	TEST_EQUAL(over->o_create(&less, &s), -EINVAL);
+	before = natives();
+	s = create(&quiet);
+	plain = natives() - before;
+	TEST_EQUAL(over->o_destroy(s), 0);
+	must_be_told();
+	TEST_EQUAL(plain, 1);
+	s = create(&given);
+	TEST_EQUAL(natives() - before, plain + 2);      /* a monitor, and a reporter */
+	TEST_EQUAL(over->o_destroy(s), 0);
+	s = create(&most);
+	TEST_EQUAL(natives() - before, plain + 2);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	over_stalls = true;
+	s = create(&standard);
+	over_stalls = false;
+	TEST_EQUAL(natives() - before, plain + 2 * CHECKED);
+	TEST_EQUAL(over->o_destroy(s), 0);
+}
+
+/* Without reports: no monitor is there. */
+static void test_embedded(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stall = LIMIT, .c_embed = 1,
+				    .c_log = keep_line };
+	size_t before = natives();
+	void *s = create(&conf);
+
+	(void)state;
+	test_timeout(60);
+	begin_test();
+	run(s, short_turns, NULL, NULL);
+	TEST_EQUAL(natives(), before);
+	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_EQUAL(lines, 0);
+}
+
+/* Of the native thread of that name: the times that it slept. -1: there is none. */
+static long long slept(const char *name)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	long long n = -1;
+
+	TEST_TRUE(tasks);
+	for (struct dirent *d = readdir(tasks); d; d = readdir(tasks)) {
+		char path[300], text[4096], *at;
+		FILE *file;
+
+		snprintf(path, sizeof path, "/proc/self/task/%s/status", d->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		text[fread(text, 1, sizeof text - 1, file)] = '\0';
+		fclose(file);
+		at = strstr(text, "\nvoluntary_ctxt_switches:");
+		if (at && strstr(text, name))
+			n = strtoll(at + 25, NULL, 10);
+	}
+	closedir(tasks);
+	return n;
+}
+
+/* The monitor sleeps while all processors are parked. */
+static void test_quiet(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2, .c_stall = LIMIT };
+	long long before, after;
+	void *s;
+
+	(void)state;
+	must_be_told();
+	begin_test();
+	s = create(&conf);
+	run(s, nothing, NULL, NULL);
+	do {
+		before = slept("Name:\tusched monitor\n");
+		sleep_ms(50 * LIMIT / 1000000);
+		after = slept("Name:\tusched monitor\n");
+	} while ((before < 0 || after != before) && is_in_time());
+	TEST_TRUE(before >= 0 && after == before);
+	TEST_EQUAL(over->o_destroy(s), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_install),
+		cmocka_unit_test(test_computes),
+		cmocka_unit_test(test_sleeps),
+		cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_without_descriptors),
+		cmocka_unit_test(test_unnamed),
+		cmocka_unit_test(test_doubles),
+		cmocka_unit_test(test_several),
+		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_slices),
+		cmocka_unit_test(test_linker),
+		cmocka_unit_test(test_allocator),
+		cmocka_unit_test(test_conf),
+		cmocka_unit_test(test_embedded),
+		cmocka_unit_test(test_quiet),
+	};
+
+	return OVER_RUN(tests, OVER_PROCS);
+}

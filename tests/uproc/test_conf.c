@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_conf.c: schedulers from all configurations: errors of create, what create takes
+ * and destroy gives back, counters, stacks that grow and images that shrink; and calls
+ * from outside of threads, or for threads of another kind.
+ */
+#include "../mini.h"
+#include "../procs.h"
+
+/* ---- Create and destroy ---- */
+
+static void come_and_go(size_t i)
+{
+	struct usched_conf conf = {
+		.c_processors = 1 + (unsigned)i % 4,
+		.c_stacks = i % 3 ? (unsigned)(i % 3) * 8 : USCHED_NATIVE,
+	};
+	struct taker takers[20] = { 0 };
+	void *s = make(&conf);
+
+	for (size_t k = 0; k < 20; k++) {
+		takers[k].t_need = 1;
+		takers[k].t_depth = k == i % 20 ? 60000 : k * k * k;
+		start_taker(s, &takers[k]);
+		assert_int_equal(ustack_detach(takers[k].t_thread), 0);
+	}
+	if (i % 2)
+		for (size_t k = 0; k < 20; k++)
+			wake_times(takers[k].t_thread, 1);
+	assert_int_equal(over->o_destroy(s), i % 2 ? 0 : -EDEADLK);
+}
+
+static void test_create_destroy(void **state)
+{
+	size_t rounds = test_scale(1000, 20), mappings, descriptors;
+
+	(void)state;
+	test_timeout(120);
+	for (size_t i = 0; i < rounds / 10; i++)        /* libc fills its caches */
+		come_and_go(i);
+	mappings = test_mappings();
+	descriptors = test_descriptors();
+	for (size_t i = 0; i < rounds; i++)
+		come_and_go(i);
+	if (!test_is_scaled())
+		assert_in_range(test_mappings(), 0, mappings + 24);
+	assert_int_equal(test_descriptors(), descriptors);
+}
+
+static void test_create_errors(void **state)
+{
+	struct usched_conf tiny  = { .c_processors = 1, .c_stack_size = 4096 };
+	struct usched_conf huge  = { .c_processors = 1, .c_stacks = 1,
+				   .c_stack_size = (size_t)3 << 30 };
+	struct usched_conf image = { .c_processors = 1, .c_image = 65537 };
+	struct usched_conf many  = { .c_processors = 2, .c_stacks = 200000000 };
+	struct usched_conf most  = { .c_processors = 2, .c_image = 65535 };
+	size_t mappings;
+	void *s = NULL;
+
+	(void)state;
+	test_timeout(60);
+	mappings = test_mappings();
+	assert_int_equal(over->o_create(&image, &s), -EINVAL);
+	if (test_has_stacks()) {
+		assert_int_equal(over->o_create(&tiny, &s), -EINVAL);
+		assert_int_equal(over->o_create(&huge, &s), -EINVAL);
+		for (size_t n = 100; n <= (test_is_scaled() ? 1000 : 1000000); n *= 10) {
+			struct usched_conf some = {
+				.c_processors = 2, .c_stacks = (unsigned)n,
+			};
+
+			if (over->o_create(&some, &s) == 0)
+				assert_int_equal(over->o_destroy(s), 0);
+		}
+		if (!test_is_scaled())
+			assert_int_equal(over->o_create(&many, &s), -ENOMEM);
+	}
+	if (!test_is_scaled())
+		assert_in_range(test_mappings(), 0, mappings + 24);
+	assert_int_equal(over->o_create(&most, &s), 0);
+	assert_int_equal(over->o_start(s, nothing, NULL, NULL), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+	assert_int_equal(over->o_create(NULL, &s), 0);
+	assert_int_equal(over->o_start(s, nothing, NULL, NULL), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static void destroy_inside(void *arg)
+{
+	TEST_EQUAL(over->o_destroy(arg), -EPERM);
+}
+
+static void test_outside(void **state)
+{
+	void *s;
+
+	(void)state;
+	test_timeout(20);
+	s = make(NULL);
+	assert_int_equal(ustack_yield(), -EPERM);
+	assert_int_equal(ustack_wait(), -EPERM);
+	assert_int_equal(over->o_start(s, destroy_inside, s, NULL), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+/* ---- Counters, stacks, images ---- */
+
+static void stats(const struct usched_conf *conf)
+{
+	void *s = make(conf);
+	struct taker takers[50] = { 0 };
+	struct usched_stats st;
+
+	for (size_t i = 0; i < 50; i++) {
+		takers[i].t_need = 4;
+		takers[i].t_depth = i * 300;
+		start_taker(s, &takers[i]);
+	}
+	for (size_t k = 0; k < 4; k++) {
+		assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EDEADLK);
+		over->o_stats(s, &st);
+		assert_int_equal(st.s_launches, 50);
+		assert_in_range(st.s_switches, 50, 50 * (k + 1));
+		assert_in_range(st.s_images, 1, 50);    /* some fit their records */
+		assert_true(st.s_image_bytes >= 50 * 49 / 2 * 300);
+		assert_in_range(st.s_deepest, 49 * 300, 49 * 300 + 4096);
+		for (size_t i = 0; i < 50; i++)
+			wake_times(takers[i].t_thread, 1);
+	}
+	for (size_t i = 0; i < 50; i++)
+		assert_int_equal(ustack_join(takers[i].t_thread, USCHED_NEVER), 0);
+	over->o_stats(s, &st);
+	assert_int_equal(st.s_launches, 50);
+	assert_in_range(st.s_switches, 50, 50 * 5);
+	assert_int_equal(st.s_evictions, st.s_loads);
+	assert_int_equal(st.s_images, 0);
+	assert_int_equal(st.s_image_bytes, 0);
+	if (conf->c_stacks == 0 && conf->c_processors > 1 && test_has_stacks()
+	    && !test_is_stressed())
+		assert_int_equal(st.s_bytes, 0);        /* R7: all fit */
+	else if (conf->c_stacks == 1 && conf->c_processors == 1)
+		assert_true(st.s_bytes >= 2 * 50 * 49 / 2 * 300);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+TEST_CASE(test_stats, each_conf, stats)
+
+/*
+ * R7: stacks grow with the threads. Each of 1024 threads has a stack of its own; more
+ * share the first 64 stacks, and the threads on the others keep theirs.
+ */
+static void grow_stacks(size_t n, unsigned stacks)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = stacks };
+	struct ustack **threads = calloc(n, sizeof(struct ustack *));
+	void *s = make(&conf);
+	size_t shared = 0;
+	struct usched_stats st;
+
+	TEST_TRUE(threads);
+	for (size_t i = 0; i < n; i++)
+		start_waiter(s, &threads[i]);
+	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);  /* all wait */
+	for (size_t i = 0; i < n; i++) {
+		const struct usched_stack *k = threads[i]->u_stack;
+
+		assert_true(k->k_threads == 1 || k->k_shared);
+		shared += k->k_threads > 1;
+	}
+	over->o_stats(s, &st);
+	if (n <= 1024) {
+		assert_int_equal(shared, 0);
+		assert_int_equal(st.s_evictions, 0);
+	} else {
+		assert_int_equal(shared, n - (1024 - 64));
+		assert_true(st.s_evictions >= n - 1024);
+	}
+	for (size_t i = 0; i < n; i++)
+		wake_times(threads[i], 1);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+	free(threads);
+}
+
+static void test_stacks_grow(void **state)
+{
+	(void)state;
+	if (test_is_stressed())
+		skip();
+	test_timeout(60);
+	if (!test_has_stacks())
+		skip();
+	grow_stacks(65, 0);
+	grow_stacks(1024, 0);
+	grow_stacks(65, 1024);
+	grow_stacks(1024, 1024);
+	if (!test_is_scaled()) {
+		grow_stacks(3000, 0);
+		grow_stacks(3000, 1024);
+	}
+}
+
+/* Stacks that no thread needs take no memory, only address space. */
+static void test_stacks_unused(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2, .c_stacks = 4000 };
+	size_t before, after;
+	void *s;
+
+	(void)state;
+	test_timeout(20);
+	if (!test_has_stacks() || test_is_sanitized() || test_on_valgrind())
+		skip();
+	if (test_is_scaled())
+		skip();                         /* an emulator's memory is there, too */
+	s = make(&conf);                        /* what libc allocates once */
+	assert_int_equal(over->o_destroy(s), 0);
+	before = test_resident();
+	s = make(&conf);
+	after = test_resident();
+	assert_in_range(after > before ? after - before : 0, 0, 4 << 20);
+	run_to_end(s, nothing, NULL);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static void deep_then_shallow(void *arg)
+{
+	struct taker *t = arg;
+
+	below(30000, take_one, t);
+	take_one(t);
+	below(30000, take_one, t);
+	take_one(t);
+}
+
+/* Runs so many threads that all others are evicted. */
+static void evict_all(void *s, const struct usched_conf *conf)
+{
+	size_t stacks = conf->c_stacks == USCHED_NATIVE ? 1 : conf->c_stacks;
+	size_t n = 4 * conf->c_processors * stacks;
+	struct ustack **filler = calloc(n, sizeof(struct ustack *));
+
+	TEST_TRUE(filler);
+	for (size_t i = 0; i < n; i++)
+		start_waiter(s, &filler[i]);
+	TEST_EQUAL(ustack_join(filler[0], USCHED_NEVER), -EDEADLK);
+	for (size_t i = 0; i < n; i++)
+		wake_times(filler[i], 1);
+	for (size_t i = 0; i < n; i++)
+		TEST_EQUAL(ustack_join(filler[i], USCHED_NEVER), 0);
+	free(filler);
+}
+
+static bool is_resident(const struct ustack *u)
+{
+	return u->u_stack->k_resident == u;
+}
+
+/* An image grows with the depth at once; without c_keep it also shrinks when needed. */
+static void exchange(const struct usched_conf *conf)
+{
+	for (unsigned keep = 0; keep < 2; keep++) {
+		struct usched_conf c = *conf;
+		struct taker t = { 0 };
+		struct usched_stats st;
+		void *s;
+
+		c.c_keep = keep;
+		if (c.c_stacks == 0)
+			c.c_stacks = 4;
+		s = make(&c);
+		assert_int_equal(over->o_start(s, deep_then_shallow, &t, &t.t_thread), 0);
+		for (size_t i = 0; i < 4; i++) {
+			assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
+			assert_int_equal(t.t_got, i);
+			do
+				evict_all(s, &c);       /* all may move elsewhere */
+			while (is_resident(t.t_thread));
+			over->o_stats(s, &st);
+			if (i % 2 == 0 || keep)
+				assert_in_range(st.s_image_bytes, 30000, 45000);
+			else
+				assert_in_range(st.s_image_bytes, 0, 5000);
+			wake_times(t.t_thread, 1);
+		}
+		assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
+		assert_int_equal(over->o_destroy(s), 0);
+	}
+}
+
+TEST_CASE(test_exchange, each_conf, exchange)
+
+/* ---- A dispatcher without most call-backs ---- */
+
+static void try_all(void *unused)
+{
+	struct ustack *self = ustack_self();
+
+	(void)unused;
+	TEST_EQUAL(ustack_wait(), 0);           /* s_next returns the same */
+	TEST_EQUAL(ustack_wake(self), -ENOTSUP);
+	TEST_EQUAL(self->u_tokens, INT32_MIN);
+	TEST_EQUAL(ustack_yield(), -ENOTSUP);
+	TEST_EQUAL(ustack_cancel(self), -ENOTSUP);
+	TEST_EQUAL(ustack_detach(self), -ENOTSUP);
+	TEST_EQUAL(ustack_join(self, USCHED_NEVER), -ENOTSUP);
+	TEST_EQUAL(ustack_name(self, "foreign"), -ENOTSUP);
+	TEST_EQUAL(ustack_stay(1), -ENOTSUP);
+}
+
+static void test_foreign_thread(void **state)
+{
+	static struct mini plain;
+	struct ustack foreign;
+
+	(void)state;
+	test_timeout(10);
+	mini_init(&plain, 0, 0);
+	mini_start(&plain, &foreign, try_all, NULL);
+	assert_int_equal(usched_run(&plain.p_sched), 0);
+	mini_fini(&plain);
+}
+
+int main(void)
+{
+	const struct CMUnitTest conf[] = {
+		cmocka_unit_test(test_create_destroy),
+		cmocka_unit_test(test_create_errors),
+		cmocka_unit_test(test_outside),
+		cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_stacks_grow),
+		cmocka_unit_test(test_stacks_unused),
+		cmocka_unit_test(test_foreign_thread),
+	};
+
+	return OVER_RUN(conf, OVER_PROCS);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_fault.c: schedulers where the n-th allocation, mapping, or native thread fails,
+ * for n = 1, 2, 3 ... until a scenario runs without a failure; see fault.h.
+ */
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "../../ll.h"
+#include "../../rr.h"
+#include "../../uproc.h"
+#include "../sweep.h"
+
+enum { CONFS = 3 };
+
+static const struct usched_conf confs[CONFS] = {
+	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
+	{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
+	{ .c_processors = 3, .c_stacks = 5 },
+};
+
+static void fail_calls(long first, long n)
+{
+	fault_begin(FAULT_USED_UP, first, first + n - 1);
+}
+
+/* ---- Create and destroy ---- */
+
+static bool failed(int rc)
+{
+	return rc == -ENOMEM || rc == -EAGAIN;
+}
+
+/* How many calls creating a scheduler takes, and one more. */
+static long sweep_create(const struct usched_conf *conf)
+{
+	long n = 0, failures;
+	void *s;
+
+	do {
+		long held = sweep_held();
+		int rc;
+
+		fail_calls(++n, 1);
+		rc = over->o_create(conf, &s);
+		failures = fault_end();
+		if (rc == 0)
+			TEST_EQUAL(over->o_destroy(s), 0);
+		TEST_EQUAL(sweep_held(), held);
+		if (failures > 0)
+			TEST_TRUE(failed(rc) || (rc == 0 && !sweep_is_exact()));
+		else
+			TEST_EQUAL(rc, 0);
+	} while (failures > 0);
+	return n;
+}
+
+static void test_create(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	for (size_t c = 0; c < CONFS; c++)
+		TEST_TRUE(sweep_create(&confs[c]) > 3);
+}
+
+/* Any native thread may be the one that cannot be made: the others must end. */
+static void test_native_threads(void **state)
+{
+	struct usched_conf conf = { .c_processors = 4, .c_stacks = USCHED_NATIVE };
+	size_t rounds = test_scale(10000, 50);
+	void *s;
+
+	(void)state;
+	test_timeout(60);
+	fault_only = "pthread_create";
+	for (size_t i = 0; i < rounds; i++) {
+		fail_calls((long)(i % conf.c_processors) + 1, 1);
+		assert_int_equal(over->o_create(&conf, &s), -EAGAIN);
+		assert_int_equal(fault_end(), 1);
+	}
+	fault_only = NULL;
+}
+
+/* ---- Threads ---- */
+
+#ifdef USCHED_TSAN                              /* fills most of a megabyte for each */
+enum { THREADS = 60 };
+#else
+enum { THREADS = 300 };
+#endif
+enum { DEEPEST = 100 << 10 };
+
+struct work {
+	struct crew   *w_crew;
+	struct ustack *w_thread;
+	size_t         w_index;
+	bool           w_ended;
+};
+
+struct crew {
+	void         *c_scheduler;
+	struct work   c_work[THREADS];
+	atomic_size_t c_errors;         /* calls that returned -ENOMEM */
+	size_t        c_stay;           /* how many shall wait for ever */
+	atomic_size_t c_staying;
+};
+
+static void retry(struct crew *c, int (*f)(void))
+{
+	int rc;
+
+	while ((rc = f())) {
+		TEST_EQUAL(rc, -ENOMEM);
+		c->c_errors++;
+	}
+}
+
+static void join(struct crew *c, struct ustack *t)
+{
+	int rc;
+
+	while ((rc = ustack_join(t, USCHED_NEVER))) {
+		TEST_EQUAL(rc, -ENOMEM);
+		c->c_errors++;
+	}
+}
+
+static void help(void *arg)
+{
+	struct work *w = arg;
+
+	retry(w->w_crew, ustack_yield);
+}
+
+/* Starts a thread and joins it, at a depth of its own. */
+static void have_help(struct work *w)
+{
+	struct ustack *t;
+	int rc;
+
+	while ((rc = over->o_start(w->w_crew->c_scheduler, help, w, &t))) {
+		TEST_EQUAL(rc, -ENOMEM);
+		w->w_crew->c_errors++;
+	}
+	join(w->w_crew, t);
+}
+
+static __attribute__((noinline)) void descend(struct work *w, size_t size)
+{
+	volatile unsigned char room[size];
+	struct crew *c = w->w_crew;
+	unsigned char mark = (unsigned char)w->w_index;
+
+	for (size_t i = 0; i < size; i += 40)
+		room[i] = (unsigned char)(mark + i);
+	if (w->w_index % 3 == 0)
+		have_help(w);
+	retry(c, ustack_wait);
+	for (size_t i = 0; i < size; i += 40)
+		TEST_EQUAL(room[i], (unsigned char)(mark + i));
+}
+
+static void work(void *arg)
+{
+	struct work *w = arg;
+	struct crew *c = w->w_crew;
+
+	descend(w, 1 + w->w_index * w->w_index * DEEPEST / THREADS / THREADS);
+	retry(c, ustack_yield);
+	if (w->w_index < THREADS - 1)
+		TEST_EQUAL(ustack_wake(c->c_work[w->w_index + 1].w_thread), 0);
+	w->w_ended = true;
+	if (w->w_index < c->c_stay) {
+		c->c_staying++;
+		retry(c, ustack_wait);
+		TEST_TRUE(0);
+	}
+}
+
+/* False: not even a scheduler. */
+static bool run_crew(const struct usched_conf *conf, size_t stay)
+{
+	static struct crew c;
+	struct usched_conf quiet = *conf;
+	int rc;
+
+	quiet.c_log = no_log;
+	c = (struct crew){ .c_stay = stay };
+	rc = over->o_create(&quiet, &c.c_scheduler);
+	if (rc) {
+		TEST_TRUE(failed(rc));
+		return false;
+	}
+	for (size_t i = 0; i < THREADS; i++) {
+		struct work *w = &c.c_work[i];
+
+		*w = (struct work){ .w_crew = &c, .w_index = i };
+		while ((rc = over->o_start(c.c_scheduler, work, w, &w->w_thread))) {
+			TEST_EQUAL(rc, -ENOMEM);
+			c.c_errors++;
+		}
+	}
+	TEST_EQUAL(ustack_wake(c.c_work[0].w_thread), 0);
+	for (size_t i = stay; i < THREADS; i++)
+		TEST_EQUAL(ustack_join(c.c_work[i].w_thread, USCHED_NEVER), 0);
+	TEST_EQUAL(over->o_destroy(c.c_scheduler), stay ? -EDEADLK : 0);
+	TEST_EQUAL(c.c_staying, stay);
+	for (size_t i = 0; i < THREADS; i++)
+		TEST_TRUE(c.c_work[i].w_ended);
+	return true;
+}
+
+/*
+ * With several processors the calls differ between runs, so a few runs must have no
+ * failure. Up to `last' calls in a row fail.
+ */
+static void sweep_crew(const struct usched_conf *conf, long last, size_t stay)
+{
+	long step = 100 / (long)test_scale(100, 10), beyond = 0;
+
+	for (long n = 1; beyond < 5; n += step) {
+		long held = sweep_held();
+
+		fail_calls(n, last);
+		run_crew(conf, stay);
+		beyond += fault_end() == 0;
+		TEST_EQUAL(sweep_held(), held);
+	}
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	test_timeout(300);
+	for (long last = 1; last <= 7; last += 3)
+		for (size_t c = 0; c < CONFS; c++)
+			sweep_crew(&confs[c], last, c == 1 ? 20 : 0);
+}
+
+/* No memory at all for a while: the threads that were started go on. */
+static void test_famine(void **state)
+{
+	(void)state;
+	test_timeout(60);
+	for (size_t c = 0; c < CONFS; c++)
+		for (long n = 40; n < 200; n += 20) {
+			fail_calls(n, 200);
+			run_crew(&confs[c], 0);
+			fault_end();
+		}
+}
+
+static void wait_once(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+/* A start that fails because the run queue cannot grow loses no record. */
+static void test_failed_starts(void **state)
+{
+	enum { ROOM = 64 };                     /* of the first ring */
+	struct usched_conf conf = { .c_processors = 1, .c_log = no_log };
+	struct ustack *threads[ROOM + 1];
+	size_t bytes;
+	void *s;
+
+	(void)state;
+	test_timeout(20);
+	assert_int_equal(over->o_create(&conf, &s), 0);
+	for (size_t i = 0; i < ROOM; i++)
+		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[i]), 0);
+	/* All wait. */
+	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);
+	bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
+	fault_only = "calloc";
+	fault_begin(FAULT_USED_UP, 1, LONG_MAX);
+	for (size_t i = 0; i < 10000; i++)
+		TEST_EQUAL(over->o_start(s, wait_once, NULL, &threads[ROOM]), -ENOMEM);
+	fault_end();
+	fault_only = NULL;
+	assert_in_range(uimage_pool_bytes(&((struct uprocs *)s)->r_images), bytes,
+			bytes + (64 << 10));
+	assert_int_equal(over->o_start(s, wait_once, NULL, &threads[ROOM]), 0);
+	for (size_t i = 0; i <= ROOM; i++) {
+		assert_int_equal(ustack_wake(threads[i]), 0);
+		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+	}
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static int start_alone(void *s, struct ustack **thread)
+{
+	if (over == &over_rr)
+		return rr_start_alone(s, 0, wait_once, NULL, thread);
+	return ll_start_alone(s, NULL, 0, wait_once, NULL, thread);
+}
+
+/* A start that finds no stack, or no record for one it found, counts no thread. */
+static void test_failed_alone(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_alone = 1, .c_log = no_log };
+	struct ustack *thread;
+	int rc, failures = 0;
+	void *s;
+
+	(void)state;
+	test_timeout(20);
+	if (!test_has_stacks())
+		skip();
+	for (long n = 1; n < 12; n++) {
+		assert_int_equal(over->o_create(&conf, &s), 0);
+		over->o_hold(s);
+		fail_calls(n, 1);
+		while ((rc = start_alone(s, &thread)) == -ENOMEM)
+			failures++;
+		fault_end();
+		assert_int_equal(rc, 0);
+		assert_int_equal(start_alone(s, NULL), -EAGAIN);
+		assert_int_equal(ustack_wake(thread), 0);
+		assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+		over->o_release(s);
+		assert_int_equal(over->o_destroy(s), 0);
+	}
+	assert_in_range(failures, 2, 11);
+}
+
+/* A block that failed has changed nothing: the next wait is a wait for a token. */
+struct failing {
+	struct ustack *f_other;
+	atomic_size_t  f_woken;
+};
+
+static __attribute__((noinline)) void fail_deep(struct failing *f, size_t size)
+{
+	volatile unsigned char room[size];
+
+	for (size_t i = 0; i < size; i++)
+		room[i] = (unsigned char)i;
+	fail_calls(1, 1000);
+	TEST_EQUAL(ustack_yield(), -ENOMEM);
+	TEST_EQUAL(ustack_join(f->f_other, USCHED_NEVER), -ENOMEM);
+	TEST_EQUAL(ustack_wait(), -ENOMEM);
+	fault_end();
+	for (int i = 0; i < 2; i++, f->f_woken++)
+		TEST_EQUAL(ustack_wait(), 0);
+	TEST_EQUAL(ustack_join(f->f_other, USCHED_NEVER), 0);
+	for (size_t i = 0; i < size; i++)
+		TEST_EQUAL(room[i], (unsigned char)i);
+}
+
+static void fail_to_block(void *arg)
+{
+	fail_deep(arg, 50000);
+}
+
+static void test_failed_blocks(void **state)
+{
+	(void)state;
+	test_timeout(20);
+	for (size_t c = 0; c < CONFS; c++) {
+		struct usched_conf conf = confs[c];
+		struct failing f = { 0 };
+		struct ustack *t;
+		void *s;
+
+		conf.c_log = no_log;
+		assert_int_equal(over->o_create(&conf, &s), 0);
+		assert_int_equal(over->o_start(s, wait_once, NULL, &f.f_other), 0);
+		assert_int_equal(over->o_start(s, fail_to_block, &f, &t), 0);
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
+			assert_int_equal(f.f_woken, i);
+			assert_int_equal(ustack_wake(t), 0);
+		}
+		assert_int_equal(ustack_wake(f.f_other), 0);
+		assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+		assert_int_equal(over->o_destroy(s), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest fault[] = {
+		cmocka_unit_test(test_create),
+		cmocka_unit_test(test_native_threads),
+		cmocka_unit_test(test_failed_starts),
+		cmocka_unit_test(test_failed_alone),
+		cmocka_unit_test(test_failed_blocks),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_famine),
+	};
+
+	return OVER_RUN(fault, OVER_PROCS);
+}

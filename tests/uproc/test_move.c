@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_move.c: threads that move to idle processors: new ones, and with c_steal those
+ * that run. What they wait for, their tokens, timers, descriptors, stacks and ends.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../../rr.h"
+#include "../../uevents.h"
+#include "../../unet.h"
+#include "../../usync.h"
+#include "../test.h"
+
+enum {
+	MANY    = 24,                   /* threads */
+	MOVES   = 20,                   /* that a test waits for */
+	SHORT   = 20000,                /* ns to compute */
+	SLEEP   = 300000,               /* ns */
+	CANARY  = 64,                   /* words */
+};
+
+#define GET(word) __atomic_load_n(&(word), __ATOMIC_SEQ_CST)
+#define COUNT(word) __atomic_fetch_add(&(word), 1, __ATOMIC_SEQ_CST)
+
+static const struct usched_conf steal = { .c_processors = 2, .c_steal = 1 };
+static struct rr *rr;
+static bool stop;                       /* atomic */
+
+static uint64_t count_moves(void)
+{
+	struct usched_stats stats;
+
+	rr_stats(rr, &stats);
+	return stats.s_moves;
+}
+
+static void begin(const struct usched_conf *conf)
+{
+	test_timeout(120);
+	stop = false;
+	assert_int_equal(rr_create(conf, &rr), 0);
+}
+
+static void finish(void)
+{
+	struct usched_stats stats;
+
+	rr_stats(rr, &stats);
+	test_counted(&stats);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
+/* Threads cannot move from the native stack, and those that share one do not. */
+static bool can_steal(void)
+{
+	return test_has_stacks() && !test_is_stressed();
+}
+
+static void need_steals(void)
+{
+	if (!can_steal())
+		skip();
+}
+
+static void compute(int64_t ns)
+{
+	int64_t end = uevents_now() + ns;
+
+	while (uevents_now() < end)
+		;
+}
+
+static void nap(void)
+{
+	int64_t until = usync_after(SLEEP);
+
+	TEST_EQUAL(usync_sleep_until(until), 0);
+	TEST_TRUE(uevents_now() >= until);
+}
+
+/* Processors are idle at times, or none would ask for threads. */
+static void work(void)
+{
+	for (int i = 0; i < 4; i++) {
+		compute(SHORT);
+		TEST_EQUAL(ustack_yield(), 0);
+	}
+	nap();
+}
+
+/* ---- New threads ---- */
+
+static void run_once(void *unused)
+{
+	(void)unused;
+	compute(SHORT);
+}
+
+/* Starts threads until some have moved; each run of starts is on one processor. */
+static void start_many(void *unused)
+{
+	(void)unused;
+	while (count_moves() < MOVES) {
+		struct ustack *last;
+
+		for (int i = 0; i < MANY; i++)
+			TEST_EQUAL(rr_start(rr, run_once, NULL, NULL), 0);
+		TEST_EQUAL(rr_start(rr, run_once, NULL, &last), 0);
+		TEST_EQUAL(ustack_join(last, USCHED_NEVER), 0);
+	}
+}
+
+static void test_new(void **state)
+{
+	static const struct usched_conf two = { .c_processors = 2 };
+
+	(void)state;
+	begin(&two);
+	assert_int_equal(rr_start(rr, start_many, NULL, NULL), 0);
+	finish();
+}
+
+/* ---- Threads that run ---- */
+
+static void turn(void *unused)
+{
+	volatile uintptr_t canary[CANARY];
+
+	(void)unused;
+	for (unsigned i = 0; i < CANARY; i++)
+		canary[i] = (uintptr_t)canary + i;
+	while (count_moves() < MOVES) {
+		work();
+		for (unsigned i = 0; i < CANARY; i++)
+			TEST_EQUAL(canary[i], (uintptr_t)canary + i);
+	}
+}
+
+static void test_running(void **state)
+{
+	(void)state;
+	need_steals();
+	begin(&steal);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
+	finish();
+}
+
+/* ---- Threads that stay ---- */
+
+static void stay(void *other)
+{
+	const struct usched *here;
+
+	if (!other)
+		TEST_EQUAL(ustack_stay(1), 0);
+	TEST_EQUAL(ustack_stay(1), 1);
+	here = usched__here();
+	while (count_moves() < MOVES) {
+		work();
+		TEST_TRUE(usched__here() == here);
+	}
+	TEST_EQUAL(ustack_stay(0), 1);
+	TEST_EQUAL(ustack_stay(0), 0);
+}
+
+static void test_stay(void **state)
+{
+	(void)state;
+	need_steals();
+	begin(&steal);
+	assert_int_equal(ustack_stay(1), -EPERM);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(rr_start_on(rr, 0, stay, rr, NULL), 0);
+		assert_int_equal(rr_start(rr, stay, NULL, NULL), 0);
+		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
+	}
+	finish();
+}
+
+/* ---- Everything at once ---- */
+
+struct mover {
+	struct ustack *m_thread;
+	struct mover  *m_other;
+	int            m_fd;
+	unsigned       m_sent;          /* tokens that were given to it; atomic */
+	uint32_t       m_seed;
+};
+
+static struct mover mover[MANY];
+static struct usync_mutex mutex;
+static struct usync_group begun, sent;
+static unsigned held, sum;              /* mutex */
+static unsigned locked;                 /* atomic */
+
+static void give_token(struct mover *m)
+{
+	struct mover *to = &mover[test_random(&m->m_seed) % MANY];
+
+	COUNT(to->m_sent);
+	TEST_EQUAL(ustack_wake(to->m_thread), 0);
+}
+
+static void lock(void)
+{
+	TEST_EQUAL(usync_mutex_lock(&mutex, usync_after(INT64_C(60000000000))), 0);
+	TEST_EQUAL(held++, 0);
+	sum++;
+	COUNT(locked);
+	if (sum % 3 == 0)
+		TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(--held, 0);
+	usync_mutex_unlock(&mutex);
+}
+
+/* The other one of a pair does the same at some time. */
+static void exchange(const struct mover *m)
+{
+	char byte = 'x';
+
+	TEST_EQUAL(unet_write_all(m->m_fd, &byte, 1, NULL, USCHED_NEVER), 0);
+	TEST_EQUAL(unet_read(m->m_fd, &byte, 1, USCHED_NEVER), 1);
+}
+
+static void child(void *m)
+{
+	give_token(m);                  /* its parent waits, so m_seed is not shared */
+	compute(SHORT);
+}
+
+static void start_child(struct mover *m)
+{
+	struct ustack *thread;
+
+	int64_t deadline = m->m_seed % 2 ? USCHED_NEVER
+		: usync_after(INT64_C(60000000000));
+
+	TEST_EQUAL(rr_start(rr, child, m, &thread), 0);
+	TEST_EQUAL(ustack_join(thread, deadline), 0);
+}
+
+static void act(struct mover *m)
+{
+	switch (test_random(&m->m_seed) % 6) {
+	case 0:
+		lock();
+		break;
+	case 1:
+		nap();
+		break;
+	case 2:
+		start_child(m);
+		break;
+	case 3:
+		give_token(m);
+		break;
+	default:
+		compute(SHORT);
+		TEST_EQUAL(ustack_yield(), 0);
+	}
+}
+
+static void live(void *arg)
+{
+	struct mover *m = arg;
+
+	TEST_EQUAL(usync_group_wait(&begun, USCHED_NEVER), 0);
+	for (int i = 0; i < 50 || count_moves() < MOVES; i++) {
+		/* In step: else one of a pair would wait for ever. */
+		if (i < 50)
+			exchange(m);
+		act(m);
+	}
+	usync_group_done(&sent);
+	TEST_EQUAL(usync_group_wait(&sent, USCHED_NEVER), 0);
+	/* Each token was counted before it was given. */
+	for (unsigned n = GET(m->m_sent); n > 0; n--)
+		TEST_EQUAL(ustack_wait(), 0);
+	TEST_EQUAL(ustack_self()->u_tokens, 0);
+}
+
+static void begin_movers(void)
+{
+	begin(&steal);
+	memset(mover, 0, sizeof mover);
+	sum = locked = held = 0;
+	assert_int_equal(usync_group_add(&begun, 1), 0);
+	assert_int_equal(usync_group_add(&sent, MANY), 0);
+}
+
+static void test_all(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	need_steals();
+	begin_movers();
+	for (unsigned i = 0; i < MANY; i++) {
+		if (i % 2 == 0)
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		mover[i].m_fd = fds[i % 2];
+		mover[i].m_seed = i + 1;
+		assert_int_equal(rr_start(rr, live, &mover[i], &mover[i].m_thread), 0);
+	}
+	usync_group_done(&begun);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(ustack_join(mover[i].m_thread, USCHED_NEVER), 0);
+	assert_int_equal(sum, locked);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(unet_close(mover[i].m_fd), 0);
+	finish();
+}
+
+/* ---- Stacks ---- */
+
+static void pass(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_stay(0), 1);
+	for (int i = 0; i < 3; i++) {
+		compute(SHORT);
+		TEST_EQUAL(ustack_yield(), 0);
+	}
+}
+
+/* All on one processor, so that threads move away from it only. */
+static void start_beside(void *unused)
+{
+	(void)unused;
+	while (count_moves() < 4 * MOVES) {
+		struct ustack *thread[MANY];
+
+		for (int i = 0; i < MANY; i++)
+			TEST_EQUAL(rr_start_on(rr, USCHED_BESIDE, pass, NULL,
+					       &thread[i]), 0);
+		for (int i = 0; i < MANY; i++)
+			TEST_EQUAL(ustack_join(thread[i], USCHED_NEVER), 0);
+	}
+}
+
+/* Without stacks of its own left a processor could give no threads. */
+static void test_stacks_return(void **state)
+{
+	(void)state;
+	need_steals();
+	begin(&steal);
+	assert_int_equal(rr_start_on(rr, 0, start_beside, NULL, NULL), 0);
+	finish();
+}
+
+/* ---- Late handles ---- */
+
+static struct ustack *late[MANY];
+static unsigned ended;                  /* atomic */
+
+static void end_soon(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_yield(), 0);
+	COUNT(ended);
+}
+
+static void use_late(void *unused)
+{
+	(void)unused;
+	while (count_moves() < MOVES) {
+		for (int i = 0; i < MANY; i++) {
+			TEST_EQUAL(ustack_wake(late[i]), -ESRCH);
+			TEST_EQUAL(ustack_cancel(late[i]), -ESRCH);
+		}
+		work();
+	}
+}
+
+/* Threads that have ended, while the stacks that they had move with others. */
+static void test_late(void **state)
+{
+	struct ustack *user;
+
+	(void)state;
+	need_steals();
+	begin(&steal);
+	ended = 0;
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(rr_start(rr, end_soon, NULL, &late[i]), 0);
+	while (GET(ended) < MANY)
+		sched_yield();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
+	assert_int_equal(rr_start(rr, use_late, NULL, &user), 0);
+	assert_int_equal(ustack_join(user, USCHED_NEVER), 0);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(ustack_join(late[i], USCHED_NEVER), 0);
+	finish();
+}
+
+/* ---- Addresses of thread-local variables ---- */
+
+#ifdef USCHED_CHECK
+static unsigned warnings;               /* atomic */
+
+static void count_warning(const char *line)
+{
+	COUNT(warnings);
+	TEST_TRUE(strstr(line, "thread-local") && strstr(line, "\"keeper\""));
+}
+
+/* As a compiler may do it. */
+static void keep_local(void *unused)
+{
+	int *volatile kept = &errno;
+
+	(void)unused;
+	TEST_EQUAL(ustack_name(ustack_self(), "keeper"), 0);
+	while (GET(warnings) == 0)
+		work();
+	TEST_TRUE(kept);
+}
+
+static void test_local(void **state)
+{
+	struct usched_conf conf = steal;
+
+	(void)state;
+	need_steals();
+	conf.c_log = count_warning;
+	conf.c_stall = USCHED_QUIET;
+	begin(&conf);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rr_start(rr, keep_local, NULL, NULL), 0);
+	finish();
+	assert_int_not_equal(warnings, 0);
+}
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest move_tests[] = {
+		cmocka_unit_test(test_new),
+		cmocka_unit_test(test_running),
+		cmocka_unit_test(test_stay),
+		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_stacks_return),
+		cmocka_unit_test(test_late),
+#ifdef USCHED_CHECK
+		cmocka_unit_test(test_local),
+#endif
+	};
+
+	return cmocka_run_group_tests(move_tests, NULL, NULL);
+}

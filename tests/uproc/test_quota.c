@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_quota.c: the CPUs that control groups allow, read from files made here; and that a
+ * scheduler has no more processors than CPUs.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* CPU_COUNT */
+#endif
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../private/quota.h"
+#include "../../uproc.h"
+#include "../../usync.h"
+#include "../over.h"
+
+static char root[] = "/tmp/usched-quota-XXXXXX";
+
+/* Writes `text' to a file below root, whose directories are made. */
+static void put(const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", root, name);
+	for (char *slash = strchr(path + sizeof root, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		TEST_TRUE(mkdir(path, 0700) == 0 || errno == EEXIST);
+		*slash = '/';
+	}
+	file = fopen(path, "w");
+	TEST_TRUE(file != NULL);
+	TEST_TRUE(fputs(text, file) >= 0);
+	TEST_EQUAL(fclose(file), 0);
+}
+
+static unsigned cpus(const char *groups)
+{
+	char path[256];
+
+	put("groups", groups);
+	snprintf(path, sizeof path, "%s/groups", root);
+	return quota_cpus(path, root);
+}
+
+static void version_two(void **state)
+{
+	(void)state;
+	put("two/cpu.max", "max 100000\n");
+	put("two/a/cpu.max", "250000 100000\n");
+	put("two/a/b/cpu.max", "800000 100000\n");
+	put("two/c/cpu.max", "1000 100000\n");
+	assert_int_equal(cpus("0::/two\n"), UINT_MAX);
+	assert_int_equal(cpus("0::/two/a\n"), 3);
+	assert_int_equal(cpus("0::/two/a/b\n"), 3);
+	assert_int_equal(cpus("0::/two/c\n"), 1);
+	assert_int_equal(cpus("0::/\n"), UINT_MAX);
+	assert_int_equal(cpus("0::/nowhere/at/all\n"), UINT_MAX);
+	put("cpu.max", "400000 100000\n");
+	assert_int_equal(cpus("0::/\n"), 4);
+	assert_int_equal(cpus("0::/nowhere/at/all\n"), 4);
+	put("cpu.max", "max 100000\n");
+}
+
+static void version_one(void **state)
+{
+	(void)state;
+	put("cpu/cpu.cfs_quota_us", "-1\n");
+	put("cpu/cpu.cfs_period_us", "100000\n");
+	put("cpu/job/cpu.cfs_quota_us", "150000\n");
+	put("cpu/job/cpu.cfs_period_us", "50000\n");
+	assert_int_equal(cpus("4:memory:/job\n3:cpu,cpuacct:/job\n0::/\n"), 3);
+	assert_int_equal(cpus("3:cpuacct,cpu:/job/within\n"), 3);
+	assert_int_equal(cpus("3:cpu:/\n"), UINT_MAX);
+	assert_int_equal(cpus("3:cpuset,cpuacct:/job\n"), UINT_MAX);
+	put("cpu/half/cpu.cfs_quota_us", "150000\n");
+	assert_int_equal(cpus("3:cpu:/half\n"), UINT_MAX);      /* no period */
+}
+
+/* What cannot be read is no limit. */
+static void nonsense(void **state)
+{
+	(void)state;
+	put("odd/cpu.max", "many\n");
+	assert_int_equal(cpus("0::/odd\n"), UINT_MAX);
+	put("odd/cpu.max", "0 100000\n");
+	assert_int_equal(cpus("0::/odd\n"), UINT_MAX);
+	put("odd/cpu.max", "100000 0\n");
+	assert_int_equal(cpus("0::/odd\n"), UINT_MAX);
+	put("odd/cpu.max", "9000000000000000000 1\n");
+	assert_int_equal(cpus("0::/odd\n"), UINT_MAX);
+	assert_int_equal(cpus("no colons\n0:\n\n"), UINT_MAX);
+	assert_int_equal(quota_cpus("/nowhere", root), UINT_MAX);
+}
+
+#ifdef CPU_COUNT
+/* The CPU that each of some threads finds itself on. */
+static cpu_set_t seen[2];
+
+static void see(void *set)
+{
+	TEST_EQUAL(sched_getaffinity(0, sizeof(cpu_set_t), set), 0);
+}
+
+static void pinned(void **state)
+{
+	static const struct usched_conf conf = { .c_processors = 2, .c_pin = 1 };
+	cpu_set_t all;
+	void *s;
+
+	(void)state;
+	if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2)
+		skip();
+	assert_int_equal(over->o_create(&conf, &s), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(over->o_start(s, see, &seen[i], NULL), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(CPU_COUNT(&seen[i]), 1);
+		CPU_AND(&seen[i], &seen[i], &all);
+		assert_int_equal(CPU_COUNT(&seen[i]), 1);
+	}
+	assert_false(CPU_EQUAL(&seen[0], &seen[1]));
+}
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest quota_tests[] = {
+		cmocka_unit_test(version_two),
+		cmocka_unit_test(version_one),
+		cmocka_unit_test(nonsense),
+#ifdef CPU_COUNT
+		cmocka_unit_test(pinned),
+#endif
+	};
+	char command[64];
+	int rc;
+
+	if (!mkdtemp(root))
+		return 1;
+	rc = OVER_RUN(quota_tests, OVER_PROCS);
+	snprintf(command, sizeof command, "rm -r %s", root);
+	return system(command) ? 1 : rc;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_report_wait.c: the report of a deadlock: each way to wait, and when there is none.
+ */
+#include "../report.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../unet.h"
+
+/* ---- Ways to wait ---- */
+
+static const struct way *const wake = &ways[WAIT_at_wake];
+
+static void tell_each(const struct usched_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	struct ustack *u[WAITS];
+
+	prepare_waits();
+	for (int i = 0; i < WAITS - 2; i++)
+		assert_int_equal(over->o_start(s, ways[i].w_func, NULL, &u[i]), 0);
+	assert_int_equal(ustack_join(u[0], USCHED_NEVER), -EDEADLK);
+	assert_int_equal(line_count, WAITS - 2 + 1);
+	assert_null(line_with("cycle"));
+	for (int i = 0; i < WAITS - 2; i++)
+		check_line(u[i], i);
+	for (int i = 0; i < WAITS - 2; i++)
+		help_out(u[i], i);
+	for (int i = 0; i < WAITS - 2; i++)
+		assert_int_equal(ustack_join(u[i], USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+	end_waits();
+}
+
+TEST_CASE(test_told_each, each_conf, tell_each)
+
+/* Their scheduler ends joins with an error. */
+static void tell_joins(const struct usched_conf *conf)
+{
+	for (int i = WAIT_at_join; i <= WAIT_at_later_join; i++) {
+		void *s = make_told(conf, keep_line);
+		struct ustack *u;
+
+		prepare_waits();
+		assert_int_equal(over->o_start(s, wake->w_func, NULL, &to.thread), 0);
+		assert_int_equal(over->o_start(s, ways[i].w_func, NULL, &u), 0);
+		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_int_equal(line_count, 3);
+		check_line(u, i);
+		check_line(to.thread, WAIT_at_wake);
+		assert_int_equal(ustack_wake(to.thread), 0);
+		assert_int_equal(ustack_join(to.thread, USCHED_NEVER), 0);
+		assert_int_equal(over->o_destroy(s), 0);
+		end_waits();
+	}
+}
+
+TEST_CASE(test_told_joins, each_conf, tell_joins)
+
+/* ---- Descriptors ---- */
+
+/* A wait for a descriptor may end, so nothing is reported while it lasts. */
+static void read_one(void *fd)
+{
+	uint64_t value;
+
+	TEST_EQUAL(unet_read(*(int *)fd, &value, 8, USCHED_NEVER), 8);
+	TEST_EQUAL(line_count, 0);
+}
+
+static void *write_late(void *fd)
+{
+	nanosleep(&(struct timespec){ 0, 20 * MILLISECOND }, NULL);
+	TEST_EQUAL(eventfd_write(*(int *)fd, 1), 0);
+	return NULL;
+}
+
+static void tell_after_read(const struct usched_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct ustack *waits_for_wake, *reads;
+	pthread_t native;
+
+	assert_int_equal(over->o_start(s, wake->w_func, NULL, &waits_for_wake), 0);
+	assert_int_equal(over->o_start(s, read_one, &fd, &reads), 0);
+	assert_int_equal(pthread_create(&native, NULL, write_late, &fd), 0);
+	assert_int_equal(ustack_join(reads, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(waits_for_wake, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(line_count, 2);
+	check_line(waits_for_wake, WAIT_at_wake);
+	assert_int_equal(ustack_wake(waits_for_wake), 0);
+	assert_int_equal(ustack_join(waits_for_wake, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+	assert_int_equal(pthread_join(native, NULL), 0);
+	close(fd);
+}
+
+TEST_CASE(test_told_after_read, each_conf, tell_after_read)
+
+/* ---- Standstill ---- */
+
+/*
+ * A native thread that does not hold the scheduler wakes a thread in the middle of a
+ * report. The thread does not run before the report ends.
+ */
+static struct {
+	struct ustack *_Atomic thread;
+	atomic_bool             told;
+	atomic_bool             woken;
+	atomic_bool             ran;
+	bool                    ran_early;
+} meddled;
+
+static void hear_first_line(const char *line)
+{
+	keep_line(line);
+	if (line_count > 1)
+		return;
+	meddled.told = true;
+	while (!meddled.woken)
+		sched_yield();
+	nanosleep(&(struct timespec){ 0, 20 * MILLISECOND }, NULL);
+	meddled.ran_early = meddled.ran;
+}
+
+static void *meddle(void *unused)
+{
+	while (!meddled.told)
+		sched_yield();
+	TEST_EQUAL(ustack_wake(meddled.thread), 0);
+	meddled.woken = true;
+	return unused;
+}
+
+static void wait_then_run(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_wait(), 0);
+	meddled.ran = true;
+}
+
+static void meddle_with(const struct usched_conf *conf)
+{
+	void *s = make_told(conf, hear_first_line);
+	struct ustack *u;
+	pthread_t native;
+
+	memset(&meddled, 0, sizeof meddled);
+	assert_int_equal(over->o_start(s, wait_then_run, NULL, &u), 0);
+	meddled.thread = u;
+	assert_int_equal(pthread_create(&native, NULL, meddle, NULL), 0);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(pthread_join(native, NULL), 0);
+	assert_true(meddled.ran);
+	assert_false(meddled.ran_early);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+TEST_CASE(test_told_standstill, each_conf, meddle_with)
+
+int main(void)
+{
+	const struct CMUnitTest wait_tests[] = {
+		cmocka_unit_test(test_told_each),
+		cmocka_unit_test(test_told_joins),
+		cmocka_unit_test(test_told_after_read),
+		cmocka_unit_test(test_told_standstill),
+	};
+
+	return OVER_RUN(wait_tests, OVER_PROCS);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_stack.c: the calls of ustack.h that no other program is about: names, threads that
+ * get a descriptor, yields and joins that are cancelled; over every scheduler.
+ */
+#include "../over.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../usync.h"
+
+static void *make(void)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 2 };
+	void *s;
+
+	assert_int_equal(over->o_create(&conf, &s), 0);
+	return s;
+}
+
+/* ---- Descriptors ---- */
+
+struct call {
+	int           c_fd;
+	int           c_got;
+	unsigned char c_room[40];
+};
+
+static void take_fd(int fd, void *arg)
+{
+	struct call *c = arg;
+
+	c->c_got = fd;
+	TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(c->c_got, fd);
+	TEST_EQUAL(fd, c->c_fd);
+}
+
+static void take_none(void *arg)
+{
+	struct call *c = arg;
+
+	c->c_got = -2;
+}
+
+/* Any number, also where threads that take one and threads that do not come in turns. */
+static void test_start_fd(void **state)
+{
+	static struct call calls[] = { { .c_fd = 0 }, { .c_fd = 3 },
+				      { .c_fd = INT_MAX - 1 },
+				       { .c_fd = 0 } };
+	static struct call others[4];
+	struct ustack *threads[8];
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	for (int i = 0; i < 4; i++) {
+		calls[i].c_got = -1;
+		assert_int_equal(over->o_start_fd(s, take_fd, calls[i].c_fd, &calls[i],
+						  &threads[2 * i]), 0);
+		assert_int_equal(over->o_start(s, take_none, &others[i],
+					       &threads[2 * i + 1]), 0);
+	}
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(calls[i].c_got, calls[i].c_fd);
+		assert_int_equal(others[i].c_got, -2);
+	}
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static void test_start_fd_errors(void **state)
+{
+	struct ustack *thread;
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	if (over->o_procs) {
+		assert_int_equal(over->o_start_fd(s, take_fd, -1, NULL, &thread),
+				 -EINVAL);
+		assert_int_equal(over->o_start_fd(s, take_fd, INT_MAX, NULL, &thread),
+				 -EINVAL);
+		assert_int_equal(over->o_start_fd(s, NULL, 0, NULL, &thread), -EINVAL);
+	}
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+/* ---- Names ---- */
+
+static struct usync_sem go_on;
+
+static void wait_to_end(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sem_wait(&go_on, USCHED_NEVER), 0);
+}
+
+static void test_name(void **state)
+{
+	char text[USTACK_NAME_MAX + 8] = "untouched";
+	char longer[USTACK_NAME_MAX + 8];
+	struct ustack *one, *other;
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	memset(longer, 'x', sizeof longer);
+	longer[sizeof longer - 1] = '\0';
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &one), 0);
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &other), 0);
+	if (!over->o_procs) {
+		assert_int_equal(ustack_name(one, "name"), -ENOTSUP);
+		assert_int_equal(ustack_get_name(one, text, sizeof text), -ENOTSUP);
+		assert_string_equal(text, "untouched");
+	} else {
+		assert_int_equal(ustack_get_name(one, text, sizeof text), -ENOENT);
+		assert_string_equal(text, "");
+		assert_int_equal(ustack_name(one, "first"), 0);
+		assert_int_equal(ustack_name(other, longer), 0);
+		assert_int_equal(ustack_get_name(one, text, sizeof text), 0);
+		assert_string_equal(text, "first");
+		assert_int_equal(ustack_get_name(one, text, 3), 0);
+		assert_string_equal(text, "fi");
+		assert_int_equal(ustack_get_name(one, NULL, 0), 0);
+		assert_int_equal(ustack_get_name(other, text, sizeof text), 0);
+		assert_int_equal(strlen(text), USTACK_NAME_MAX - 1);
+		assert_int_equal(ustack_name(one, "second"), 0);
+		assert_int_equal(ustack_get_name(one, text, sizeof text), 0);
+		assert_string_equal(text, "second");
+		assert_int_equal(ustack_name(one, NULL), 0);
+		assert_int_equal(ustack_get_name(one, text, sizeof text), -ENOENT);
+		assert_int_equal(ustack_name(one, ""), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(usync_sem_post(&go_on), 0);
+	assert_int_equal(ustack_join(one, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(other, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+/* The next thread with the record has no name, and one that has ended gets none. */
+static void test_name_ends(void **state)
+{
+	struct ustack *old, *new;
+	char text[USTACK_NAME_MAX];
+	void *s;
+
+	(void)state;
+	test_timeout(10);
+	if (!over->o_procs)
+		skip();
+	s = make();
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(over->o_start(s, wait_to_end, NULL, &old), 0);
+		assert_int_equal(ustack_name(old, "old"), 0);
+		assert_int_equal(usync_sem_post(&go_on), 0);
+		while (i % 2 && ustack_wake(old) != -ESRCH)
+			sched_yield();
+		if (i % 2)              /* this drops a name, too */
+			assert_int_equal(ustack_name(old, "late"), -ESRCH);
+		assert_int_equal(ustack_join(old, USCHED_NEVER), 0);
+		assert_int_equal(ustack_get_name(old, text, sizeof text), -ENOENT);
+		assert_int_equal(over->o_start(s, wait_to_end, NULL, &new), 0);
+		assert_int_equal(ustack_get_name(new, text, sizeof text), -ENOENT);
+		assert_int_equal(usync_sem_post(&go_on), 0);
+		assert_int_equal(ustack_join(new, USCHED_NEVER), 0);
+	}
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static char reported[4096];
+
+static void log_line(const char *line)
+{
+	strncat(reported, line, sizeof reported - strlen(reported) - 1);
+}
+
+static void wait_for_ever(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+/* A deadlock is reported with the names of threads. */
+static void test_name_reported(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_log = log_line };
+	struct ustack *one, *other;
+	void *s;
+
+	(void)state;
+	test_timeout(10);
+	if (!over->o_procs)
+		skip();
+	reported[0] = '\0';
+	assert_int_equal(over->o_create(&conf, &s), 0);
+	assert_int_equal(over->o_start(s, wait_for_ever, NULL, &one), 0);
+	assert_int_equal(over->o_start(s, wait_for_ever, NULL, &other), 0);
+	assert_int_equal(ustack_name(one, "first"), 0);
+	assert_int_equal(over->o_destroy(s), -EDEADLK);
+	assert_non_null(strstr(reported, " \"first\", function "));
+	assert_null(strstr(strstr(reported, "\"first\"") + 8, "\""));
+}
+
+/* ---- Cancel ---- */
+
+struct pair {
+	struct ustack   *p_other;
+	struct usync_sem p_started;
+	int              p_rc;
+	bool             p_attach;
+};
+
+static void join_other(void *arg)
+{
+	struct pair *p = arg;
+
+	if (p->p_attach)
+		TEST_EQUAL(usync_sem_wait(&p->p_started, 0), -ETIMEDOUT);
+	TEST_EQUAL(usync_sem_post(&p->p_started), 0);
+	p->p_rc = ustack_join(p->p_other, USCHED_NEVER);
+	TEST_EQUAL(ustack_join(p->p_other, USCHED_NEVER), -ECANCELED);
+	TEST_EQUAL(ustack_yield(), -ECANCELED);
+	TEST_EQUAL(ustack_cancelled(), 1);
+	TEST_EQUAL(ustack_shield(1), 0);
+	TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(ustack_shield(0), 1);
+	TEST_EQUAL(ustack_yield(), -ECANCELED);
+}
+
+/* A join without a deadline ends, whether the thread has waited before or not. */
+static void test_cancel_join(void **state)
+{
+	static struct pair p;
+	struct ustack *thread;
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	for (int i = 0; i < 4; i++) {
+		p = (struct pair){ .p_attach = i % 2 };
+		assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
+		assert_int_equal(over->o_start(s, join_other, &p, &thread), 0);
+		if (i < 2)
+			assert_int_equal(usync_sem_wait(&p.p_started, USCHED_NEVER), 0);
+		assert_int_equal(ustack_cancel(thread), 0);
+		assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+		assert_int_equal(p.p_rc, -ECANCELED);
+		assert_int_equal(usync_sem_post(&go_on), 0);
+		assert_int_equal(ustack_join(p.p_other, USCHED_NEVER), 0);
+	}
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+/* A shield keeps a join going. */
+static void join_shielded(void *arg)
+{
+	struct pair *p = arg;
+
+	TEST_EQUAL(ustack_shield(1), 0);
+	TEST_EQUAL(usync_sem_post(&p->p_started), 0);
+	p->p_rc = ustack_join(p->p_other, USCHED_NEVER);
+	TEST_EQUAL(ustack_cancelled(), 1);
+}
+
+static void test_cancel_shielded_join(void **state)
+{
+	static struct pair p;
+	struct ustack *thread;
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	p = (struct pair){ .p_rc = 1 };
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
+	assert_int_equal(over->o_start(s, join_shielded, &p, &thread), 0);
+	assert_int_equal(usync_sem_wait(&p.p_started, USCHED_NEVER), 0);
+	assert_int_equal(ustack_cancel(thread), 0);
+	assert_int_equal(usync_sem_post(&go_on), 0);
+	assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+	assert_int_equal(p.p_rc, 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+/* ---- A join that does not wait ---- */
+
+static void join_at_once(void *arg)
+{
+	struct pair *p = arg;
+
+	TEST_EQUAL(ustack_join(ustack_self(), 0), -EDEADLK);
+	TEST_EQUAL(ustack_join(p->p_other, 0), -ETIMEDOUT);
+	TEST_EQUAL(usync_sem_post(&go_on), 0);
+	TEST_EQUAL(ustack_join(p->p_other, -1), -ETIMEDOUT);    /* it has not run */
+	while ((p->p_rc = ustack_join(p->p_other, 0)) == -ETIMEDOUT)
+		TEST_EQUAL(ustack_yield(), 0);
+}
+
+/* Nothing runs between a join with deadline 0 and its return. */
+static void test_join_at_once(void **state)
+{
+	static struct pair p;
+	struct ustack *thread, *detached;
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	p = (struct pair){ .p_rc = 1 };
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
+	assert_int_equal(over->o_start(s, join_at_once, &p, &thread), 0);
+	assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+	assert_int_equal(p.p_rc, 0);
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &detached), 0);
+	assert_int_equal(ustack_detach(detached), 0);
+	assert_int_equal(ustack_join(detached, 0), -EINVAL);
+	assert_int_equal(usync_sem_post(&go_on), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+/* ---- Outside ---- */
+
+static void test_outside(void **state)
+{
+	(void)state;
+	test_timeout(10);
+	assert_null(ustack_self());
+	assert_int_equal(ustack_wait(), -EPERM);
+	assert_int_equal(ustack_yield(), -EPERM);
+	assert_int_equal(ustack_cancelled(), 0);
+	assert_int_equal(ustack_shield(1), 0);
+	assert_int_equal(ustack_shield(0), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest ustack_tests[] = {
+		cmocka_unit_test(test_start_fd),
+		cmocka_unit_test(test_start_fd_errors),
+		cmocka_unit_test(test_name),
+		cmocka_unit_test(test_name_ends),
+		cmocka_unit_test(test_name_reported),
+		cmocka_unit_test(test_cancel_join),
+		cmocka_unit_test(test_cancel_shielded_join),
+		cmocka_unit_test(test_join_at_once),
+		cmocka_unit_test(test_outside),
+	};
+
+	return OVER_RUN(ustack_tests, OVER_ALL);
+}

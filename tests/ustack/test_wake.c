@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_wake.c: wakes from everywhere: of ended threads, by handles used too late, from
+ * native threads, between processors.
+ */
+#include "../procs.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+/* ---- Handles that are used too late ---- */
+
+struct ended {
+	struct ustack *e_thread;
+	size_t         e_tried;
+};
+
+static void wake_ended(void *arg)
+{
+	struct ended *e = arg;
+
+	TEST_EQUAL(ustack_wake(e->e_thread), -ESRCH);
+	e->e_tried++;
+}
+
+static void wake_after_end(const struct usched_conf *conf)
+{
+	void *s = make(conf);
+	struct ended e = { 0 };
+	struct ustack *t;
+
+	assert_int_equal(over->o_start(s, nothing, NULL, &t), 0);
+	await_end(t);
+	e.e_thread = t;
+	for (size_t i = 0; i < conf->c_processors; i++)
+		run_to_end(s, wake_ended, &e);
+	assert_int_equal(e.e_tried, conf->c_processors);
+	assert_int_equal(ustack_wake(t), -ESRCH);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+
+	assert_int_equal(over->o_start(s, nothing, NULL, &t), 0);
+	assert_int_equal(ustack_detach(t), 0);
+	await_end(t);
+	assert_int_equal(ustack_wake(t), -ESRCH);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+TEST_CASE(test_wake_after_end, each_conf, wake_after_end)
+
+/*
+ * A program may wake a detached thread that has ended, by mistake, while a new thread
+ * gets the record. The wake is an error or finds the new thread.
+ */
+struct stale {
+	void                  *s_sched;
+	struct ustack *_Atomic s_thread;
+	atomic_int             s_stop;
+	atomic_size_t          s_count;
+	size_t                 s_rounds;
+};
+
+static void *wake_stale(void *arg)
+{
+	struct stale *stale = arg;
+
+	while (!stale->s_stop)
+		if (stale->s_thread)
+			ustack_wake(stale->s_thread);
+	over->o_release(stale->s_sched);
+	return NULL;
+}
+
+static void test_wake_stale(void **state)
+{
+	struct usched_conf conf = { .c_processors = 2 };
+	size_t rounds = test_scale(100000, 1000);
+	struct stale stale = { 0 };
+	atomic_size_t count = 0;
+	pthread_t native;
+	void *s;
+
+	(void)state;
+	test_timeout(60);
+	s = stale.s_sched = make(&conf);
+	over->o_hold(s);
+	assert_int_equal(pthread_create(&native, NULL, wake_stale, &stale), 0);
+	for (size_t i = 0; i < rounds; i++) {
+		struct ustack *t;
+
+		assert_int_equal(over->o_start(s, count_up, &count, &t), 0);
+		stale.s_thread = t;
+		if (i % 2)
+			assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+		else
+			assert_int_equal(ustack_detach(t), 0);
+	}
+	stale.s_stop = 1;
+	pthread_join(native, NULL);
+	assert_int_equal(over->o_destroy(s), 0);
+	assert_int_equal(count, rounds);
+}
+
+/*
+ * Threads that are started without a handle, on their processor. Some of them tell their
+ * address, and get wakes from elsewhere while they end; the others end without an atomic
+ * instruction, and use the same records.
+ */
+#define LOAD_MAIL(u) __atomic_load_n(&(u)->u_mail, __ATOMIC_RELAXED)
+
+static void tell_self(void *arg)
+{
+	struct stale *stale = arg;
+
+	stale->s_thread = ustack_self();
+	TEST_TRUE(LOAD_MAIL(stale->s_thread) & USTACK_KNOWN);
+	stale->s_count++;
+}
+
+static void start_untold(void *arg)
+{
+	struct stale *stale = arg;
+	void *s = stale->s_sched;
+
+	for (size_t i = 0; i < stale->s_rounds; i++) {
+		TEST_EQUAL(over->o_start(s, tell_self, stale, NULL), 0);
+		for (size_t k = 0; k < i % 4; k++)
+			TEST_EQUAL(over->o_start(s, count_up, &stale->s_count, NULL), 0);
+		if (i % 8 == 0)
+			TEST_EQUAL(ustack_yield(), 0);
+	}
+}
+
+static void test_wake_untold(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1 };
+	struct stale stale = { .s_rounds = test_scale(100000, 1000) };
+	struct ustack *t;
+	pthread_t native;
+
+	(void)state;
+	test_timeout(60);
+	stale.s_sched = make(&conf);
+	over->o_hold(stale.s_sched);
+	assert_int_equal(pthread_create(&native, NULL, wake_stale, &stale), 0);
+	assert_int_equal(over->o_start(stale.s_sched, start_untold, &stale, &t), 0);
+	assert_true(LOAD_MAIL(t) & USTACK_KNOWN);
+	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+	stale.s_stop = 1;
+	pthread_join(native, NULL);
+	assert_int_equal(over->o_destroy(stale.s_sched), 0);
+	assert_int_equal(stale.s_count, stale.s_rounds + stale.s_rounds / 4 * 6);
+}
+
+/* ---- Wakes from native threads outside of processors ---- */
+
+enum { TARGETS = 48, NATIVES = 4 };
+
+struct flood {
+	void         *f_sched;
+	struct taker *f_takers;
+	size_t        f_rounds;
+};
+
+static void *flood(void *arg)
+{
+	struct flood *f = arg;
+
+	for (size_t i = 0; i < f->f_rounds; i++)
+		for (size_t k = 0; k < TARGETS; k++)
+			TEST_EQUAL(ustack_wake(f->f_takers[k].t_thread), 0);
+	over->o_release(f->f_sched);
+	return NULL;
+}
+
+static void foreign_wakes(const struct usched_conf *conf, size_t wakes)
+{
+	void *s = make(conf);
+	struct taker takers[TARGETS] = { 0 };
+	struct flood f = { s, takers, wakes / TARGETS / NATIVES + 1 };
+	pthread_t natives[NATIVES];
+
+	for (size_t i = 0; i < TARGETS; i++) {
+		takers[i].t_need = f.f_rounds * NATIVES + 1;
+		takers[i].t_depth = i * i;
+		start_taker(s, &takers[i]);
+	}
+	for (size_t i = 0; i < NATIVES; i++) {
+		over->o_hold(s);
+		assert_int_equal(pthread_create(&natives[i], NULL, flood, &f), 0);
+	}
+	assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EDEADLK);
+	for (size_t i = 0; i < NATIVES; i++)
+		pthread_join(natives[i], NULL);
+	for (size_t i = 0; i < TARGETS; i++) {
+		assert_int_equal(takers[i].t_got, f.f_rounds * NATIVES);
+		finish(takers[i].t_thread);
+	}
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+static void test_foreign_wakes(void **state)
+{
+	static const struct usched_conf confs[] = {
+		{ .c_processors = 1 },
+		{ .c_processors = 2 },
+		{ .c_processors = 4, .c_image = 4096 },
+		{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
+		{ .c_processors = 2, .c_stacks = USCHED_NATIVE },
+	};
+	size_t wakes = test_scale(10000000, 10000);
+
+	(void)state;
+	test_timeout(300);
+	for (size_t i = 0; i < sizeof confs / sizeof *confs; i++)
+		foreign_wakes(&confs[i], wakes / 5);
+}
+
+/* ---- Wakes between processors ---- */
+
+enum { NODES = 24 };
+
+struct node {
+	struct ustack *n_thread;
+	struct node   *n_nodes;         /* all of them */
+	size_t         n_rounds;
+	atomic_size_t  n_got;
+};
+
+/* One token goes round; the last node keeps it. */
+static void relay(void *arg)
+{
+	struct node *n = arg, *last = n->n_nodes + NODES - 1;
+	struct node *right = n == last ? n->n_nodes : n + 1;
+
+	for (size_t i = 0; i < n->n_rounds; i++) {
+		TEST_EQUAL(ustack_wait(), 0);
+		n->n_got++;
+		if (n != last || i + 1 < n->n_rounds)
+			TEST_EQUAL(ustack_wake(right->n_thread), 0);
+	}
+}
+
+/* Each node wakes all nodes in a random order, and yields now and then. */
+static void mingle(void *arg)
+{
+	struct node *n = arg;
+	uint32_t seed = (uint32_t)(n - n->n_nodes) + 1;
+
+	TEST_EQUAL(ustack_wait(), 0);
+	for (size_t i = 0; i < n->n_rounds; i++) {
+		uint32_t first = test_random(&seed) % NODES;
+
+		for (size_t k = 0; k < NODES; k++)
+			wake_times(n->n_nodes[(first + k) % NODES].n_thread, 1);
+		if (first % 3 == 0)
+			TEST_EQUAL(ustack_yield(), 0);
+		for (size_t k = 0; k < NODES; k++, n->n_got++)
+			TEST_EQUAL(ustack_wait(), 0);
+	}
+	TEST_EQUAL(ustack_wait(), 0);
+}
+
+static void start_nodes(void *s, struct node *nodes, void (*func)(void *),
+			size_t rounds)
+{
+	for (size_t i = 0; i < NODES; i++) {
+		nodes[i] = (struct node){ .n_nodes = nodes, .n_rounds = rounds };
+		TEST_EQUAL(over->o_start(s, func, &nodes[i], &nodes[i].n_thread), 0);
+	}
+}
+
+static void between(const struct usched_conf *conf)
+{
+	void *s = make(conf);
+	size_t rounds = test_scale(400, 20);
+	struct node nodes[NODES];
+
+	start_nodes(s, nodes, relay, rounds);
+	wake_times(nodes[0].n_thread, 1);
+	for (size_t i = 0; i < NODES; i++) {
+		assert_int_equal(ustack_join(nodes[i].n_thread, USCHED_NEVER), 0);
+		assert_int_equal(nodes[i].n_got, rounds);
+	}
+	start_nodes(s, nodes, mingle, rounds / 10);
+	for (size_t i = 0; i < NODES; i++)
+		wake_times(nodes[i].n_thread, 1);
+	assert_int_equal(ustack_join(nodes[0].n_thread, USCHED_NEVER), -EDEADLK);
+	for (size_t i = 0; i < NODES; i++) {
+		assert_int_equal(nodes[i].n_got, rounds / 10 * NODES);
+		wake_times(nodes[i].n_thread, 1);
+	}
+	for (size_t i = 0; i < NODES; i++)
+		assert_int_equal(ustack_join(nodes[i].n_thread, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+TEST_CASE(test_wakes_between, each_conf, between)
+
+int main(void)
+{
+	const struct CMUnitTest wake[] = {
+		cmocka_unit_test(test_wake_after_end),
+		cmocka_unit_test(test_wake_stale),
+		cmocka_unit_test(test_wake_untold),
+		cmocka_unit_test(test_foreign_wakes),
+		cmocka_unit_test(test_wakes_between),
+	};
+
+	return OVER_RUN(wake, OVER_PROCS);
+}

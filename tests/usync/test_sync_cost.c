@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_sync_cost.c: what a wait costs a blocked thread, beside ustack_wait(): the bytes
+ * of its waiter, of the library's frames, and of its image.
+ */
+#include <stdlib.h>
+
+#include "../../rr.h"
+#include "../../usync.h"
+#include "../../uwait.h"
+#include "../test.h"
+
+enum {
+	WAITER = 128,                   /* bytes */
+	FRAMES = 128,                   /* bytes of frames from the call to the block */
+	STEP   = 64,                    /* bytes: images grow by so many */
+	IMAGE  = 64,                    /* bytes of the first image: each has another */
+};
+
+/* Where the threads of a case wait, each by itself. */
+static struct rr         *rr;
+static int64_t            later;
+static struct usync_sem   sem;
+static struct usync_mutex mutex, outer;
+static struct usync_rwlock rwlock;
+static struct usync_cond  cond;
+static struct usync_group group;
+static struct usync_chan *empty, *full;
+static struct ustack     *joined;
+static int                ended;
+
+static void plain(void *unused)
+{
+	(void)unused;
+	ustack_wait();
+	ended++;
+}
+
+static void wait_sem(void *unused)
+{
+	(void)unused;
+	usync_sem_wait(&sem, USCHED_NEVER);
+	ended++;
+}
+
+static void wait_sem_until(void *unused)
+{
+	(void)unused;
+	usync_sem_wait(&sem, later);
+	ended++;
+}
+
+static void lock_mutex(void *unused)
+{
+	(void)unused;
+	usync_mutex_lock(&mutex, later);
+	ended++;
+}
+
+static void lock_to_read(void *unused)
+{
+	(void)unused;
+	usync_rwlock_read(&rwlock, USCHED_NEVER);
+	ended++;
+}
+
+static void lock_to_write(void *unused)
+{
+	(void)unused;
+	usync_rwlock_write(&rwlock, USCHED_NEVER);
+	ended++;
+}
+
+static void wait_cond(void *unused)
+{
+	(void)unused;
+	usync_mutex_lock(&outer, USCHED_NEVER);
+	usync_cond_wait(&cond, &outer, USCHED_NEVER);
+	ended++;
+}
+
+static void wait_group(void *unused)
+{
+	(void)unused;
+	usync_group_wait(&group, later);
+	ended++;
+}
+
+static void receive(void *unused)
+{
+	(void)unused;
+	usync_chan_recv(empty, NULL, USCHED_NEVER);
+	ended++;
+}
+
+static void send(void *unused)
+{
+	(void)unused;
+	usync_chan_send(full, NULL, later);
+	ended++;
+}
+
+static void sleep_long(void *unused)
+{
+	(void)unused;
+	usync_sleep_until(later);
+	ended++;
+}
+
+static void join(void *unused)
+{
+	(void)unused;
+	ustack_join(joined, USCHED_NEVER);
+	ended++;
+}
+
+static void join_until(void *unused)
+{
+	(void)unused;
+	ustack_join(joined, later);
+	ended++;
+}
+
+static void run_until(uint64_t launches)
+{
+	struct usched_stats stats;
+
+	do {
+		assert_true(rr_run(rr) >= 0);
+		rr_stats(rr, &stats);
+	} while (stats.s_launches < launches);
+}
+
+/* Two threads wait on the only stack, so the first is evicted. */
+static struct usched_stats measure(void (*wait)(void *unused))
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1, .c_embed = 1,
+				    .c_image = IMAGE };
+	struct usched_stats stats;
+	struct ustack *waiter;
+
+	test_needs_embed();
+	ended = 0;
+	later = usync_after(3600 * USYNC_SECOND);
+	sem = (struct usync_sem){ 0 };
+	mutex = outer = (struct usync_mutex){ 0 };
+	rwlock = (struct usync_rwlock){ 0 };
+	cond = (struct usync_cond){ 0 };
+	group = (struct usync_group){ 0 };
+	assert_int_equal(usync_chan_create(0, 0, &empty), 0);
+	assert_int_equal(usync_chan_create(0, 0, &full), 0);
+	assert_int_equal(usync_mutex_lock(&mutex, USCHED_NEVER), 0);
+	assert_int_equal(usync_rwlock_write(&rwlock, USCHED_NEVER), 0);
+	assert_int_equal(usync_group_add(&group, 1), 0);
+	assert_int_equal(rr_create(&conf, &rr), 0);
+	assert_int_equal(rr_start(rr, wait, NULL, &waiter), 0);
+	assert_int_equal(rr_start(rr, plain, NULL, &joined), 0);
+	run_until(2);
+	rr_stats(rr, &stats);
+	assert_int_equal(ended, 0);
+	assert_true(stats.s_evictions >= 1);
+	assert_int_equal(ustack_cancel(waiter), 0);
+	if (wait == plain)
+		assert_int_equal(ustack_wake(waiter), 0);
+	assert_int_equal(ustack_join(waiter, USCHED_NEVER), 0);
+	assert_int_equal(ustack_wake(joined), 0);
+	assert_int_equal(ustack_join(joined, USCHED_NEVER), 0);
+	assert_int_equal(rr_destroy(rr), 0);
+	usync_chan_destroy(empty);
+	usync_chan_destroy(full);
+	return stats;
+}
+
+static __attribute__((noinline)) const void *here(void)
+{
+	return __builtin_frame_address(0);
+}
+
+static __attribute__((noinline)) const void *there(void)
+{
+	return here();
+}
+
+/* Whether the compiler saves frames: a call that comes last is a jump from -O2 on. */
+static bool is_usual(void)
+{
+	return here() == there() && test_has_stacks() && !test_is_sanitized()
+		&& !test_is_stressed() && !test_is_counted();
+}
+
+static void test_waiter(void **state)
+{
+	/* Granters read these, so they are in no word that the waiter's side writes. */
+	_Static_assert(offsetof(struct uwaiter, w_outside)
+		       != offsetof(struct uwaiter, w_tag), "no bits");
+
+	(void)state;
+	if (sizeof(void *) == 8)
+		assert_true(sizeof(struct uwaiter) <= WAITER);
+}
+
+static void test_frames(void **state)
+{
+	static void (*const waits[])(void *unused) = {
+		wait_sem, wait_sem_until, lock_mutex, lock_to_read, lock_to_write,
+		wait_cond, wait_group, receive, send, sleep_long,
+	};
+	uint64_t least, join_least;
+
+	(void)state;
+	test_timeout(20);
+	if (!is_usual())
+		skip();
+	least = measure(plain).s_deepest;
+	for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
+		assert_in_range(measure(waits[i]).s_deepest, 0, least + FRAMES);
+	join_least = measure(join).s_deepest;
+	assert_in_range(measure(join_until).s_deepest, 0, join_least + FRAMES);
+}
+
+/* The image is the smallest that will do. */
+static void test_images(void **state)
+{
+	static void (*const waits[])(void *unused) = {
+		wait_sem, wait_sem_until, lock_mutex, lock_to_read, lock_to_write,
+		wait_group, receive, send, sleep_long,
+	};
+
+	(void)state;
+	test_timeout(20);
+	if (!is_usual())
+		skip();
+	for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+		struct usched_stats plain_wait = measure(plain);
+		struct usched_stats stats = measure(waits[i]);
+		uint64_t image = (stats.s_deepest + STEP - 1) / STEP * STEP;
+		uint64_t both = plain_wait.s_image_bytes / 2 + image;
+
+#ifdef __x86_64__
+		assert_int_equal(stats.s_image_bytes, both);
+#else
+		assert_in_range(stats.s_image_bytes, both - STEP, both);
+#endif
+	}
+}
+
+/*
+ * What a condition reserves is enough to wait for the mutex again: the thread gets no
+ * other image there.
+ */
+static void test_retake(void **state)
+{
+	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1, .c_embed = 1,
+				    .c_image = IMAGE };
+	struct usched_stats first, second;
+	struct ustack *waiter;
+
+	(void)state;
+	test_timeout(20);
+	test_needs_embed();
+	if (!test_has_stacks() || test_is_stressed())
+		skip();
+	cond = (struct usync_cond){ 0 };
+	outer = (struct usync_mutex){ 0 };
+	ended = 0;
+	assert_int_equal(rr_create(&conf, &rr), 0);
+	assert_int_equal(rr_start(rr, wait_cond, NULL, &waiter), 0);
+	run_until(1);
+	rr_stats(rr, &first);
+	assert_int_equal(usync_mutex_lock(&outer, 0), 0);
+	usync_cond_signal(&cond);
+	assert_true(rr_run(rr) >= 0);
+	assert_true(outer.m_queue.q_first);
+	rr_stats(rr, &second);
+	assert_int_equal(first.s_image_bytes, second.s_image_bytes);
+	assert_int_equal(usync_mutex_unlock(&outer), 0);
+	assert_int_equal(ustack_join(waiter, USCHED_NEVER), 0);
+	assert_int_equal(ended, 1);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
+/* ---- A queue of one's own ---- */
+
+static struct uwait_lock  own_lock;
+static struct uwait_queue own_queue;
+
+static void wait_own(void *unused)
+{
+	struct uwaiter *w;
+
+	(void)unused;
+	TEST_EQUAL(uwait_prepare(&w, usync_after(1000)), 0);
+	uwait_lock(&own_lock);
+	TEST_EQUAL(uwait_queue_up(w, &own_lock, &own_queue), -ETIMEDOUT);
+	TEST_TRUE(!own_queue.q_first);
+	w = uwait_prepare_lean(USCHED_NEVER, false);
+	TEST_EQUAL(uwait_error(w), 0);
+	TEST_EQUAL(uwait_error(uwait_prepare_lean(0, false)), -ETIMEDOUT);
+	uwait_lock(&own_lock);
+	TEST_EQUAL(uwait_queue_up(w, &own_lock, &own_queue), 7);
+}
+
+static void test_own(void **state)
+{
+	struct uwaiter *w = NULL;
+	struct ustack *waiter;
+
+	(void)state;
+	test_timeout(20);
+	assert_int_equal(rr_create(NULL, &rr), 0);
+	rr_hold(rr);
+	assert_int_equal(rr_start(rr, wait_own, NULL, &waiter), 0);
+	while (!w || w->w_deadline != USCHED_NEVER) {
+		uwait_lock(&own_lock);
+		w = own_queue.q_first ? uwait_of(own_queue.q_first) : NULL;
+		if (w && w->w_deadline == USCHED_NEVER)
+			assert_ptr_equal(uwait_pop(&own_queue), w);
+		else
+			w = NULL;
+		uwait_unlock(&own_lock);
+		test_give_way();
+	}
+	uwait_finish(w, 7);
+	rr_release(rr);
+	assert_int_equal(ustack_join(waiter, USCHED_NEVER), 0);
+	assert_int_equal(rr_destroy(rr), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest cost_tests[] = {
+		cmocka_unit_test(test_waiter),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_images),
+		cmocka_unit_test(test_retake),
+		cmocka_unit_test(test_own),
+	};
+
+	return cmocka_run_group_tests(cost_tests, NULL, NULL);
+}
