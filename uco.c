@@ -686,12 +686,12 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 	return 0;
 }
 
-int uco_create(struct uco **co, uco_fn *func, void *arg)
+int uco_create(uco_fn *func, void *arg, struct uco **co)
 {
 	return create(co, func, arg, 0);
 }
 
-int uco_create_clonable(struct uco **co, uco_fn *func, void *arg)
+int uco_create_clonable(uco_fn *func, void *arg, struct uco **co)
 {
 	return create(co, func, arg, UCO_CLONABLE);
 }
@@ -707,7 +707,7 @@ int uco_clone(struct uco *co, struct uco **clone)
 	if (!(co->c_frames.u_mail & UCO_CLONABLE))
 		return -ENOTSUP;
 	refuse_held(co);
-	rc = uco_create_clonable(&new, co->c_func, co->c_arg);
+	rc = uco_create_clonable(co->c_func, co->c_arg, &new);
 	if (rc == 0 && co->c_status == UCO_SUSPENDED) {
 		rc = uco__copy_frames(&new->c_frames, &co->c_frames);
 		new->c_status = UCO_SUSPENDED;

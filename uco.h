@@ -10,7 +10,7 @@
  *		return NULL;
  *	}
  *
- *	uco_create(&co, count, NULL);
+ *	uco_create(count, NULL, &co);
  *	while (uco_resume(co, NULL, &value) == 0)
  *		use(value);
  *	uco_close(co);
@@ -115,13 +115,13 @@ int uco__yielded(void **next);
  * its own (ustack_attach()); -ENOMEM: no memory.
  * Does not switch.
  */
-int uco_create(struct uco **co, uco_fn *func, void *arg);
+int uco_create(uco_fn *func, void *arg, struct uco **co);
 
 /*
  * As uco_create(), for a coroutine that may be cloned. It always shares its stack, so
  * its frames are copied to and fro.
  */
-int uco_create_clonable(struct uco **co, uco_fn *func, void *arg);
+int uco_create_clonable(uco_fn *func, void *arg, struct uco **co);
 
 /*
  * Makes a copy of `co', which has yielded or is new, in *clone. Both go on from there,

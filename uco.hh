@@ -83,7 +83,7 @@ public:
 	explicit generator(std::function<void()> f) : state_(new state)
 	{
 		state_->func = std::move(f);
-		detail::check(uco_create(&state_->co, run, state_.get()));
+		detail::check(uco_create(run, state_.get(), &state_->co));
 	}
 	generator(generator &&) = default;
 	generator &operator=(generator &&o)

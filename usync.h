@@ -310,8 +310,8 @@ struct usync_scope;
  * NULL. The caller is not in it. It is to be released.
  * 0; -ENOMEM: no memory; -ETIMEDOUT: the deadline is 0 or less.
  */
-int usync_scope_create(struct usync_scope *parent, int64_t deadline,
-		       struct usync_scope **scope);
+int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
+		       int64_t deadline);
 
 /*
  * Has one more release be needed.

@@ -87,8 +87,8 @@ struct usync_scope *usync_scope_hold(struct usync_scope *scope)
 	return scope;
 }
 
-int usync_scope_create(struct usync_scope *parent, int64_t deadline,
-		       struct usync_scope **scope)
+int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
+		       int64_t deadline)
 {
 	struct usync_scope *c;
 

@@ -48,7 +48,7 @@ static struct uco *make(uco_fn *func, void *arg)
 {
 	struct uco *co;
 
-	succeed(uco_create(&co, func, arg));
+	succeed(uco_create(func, arg, &co));
 	return co;
 }
 
@@ -228,7 +228,7 @@ static void clone(void)
 	double start;
 	void *value;
 
-	succeed(uco_create_clonable(&co, yield_twice, NULL));
+	succeed(uco_create_clonable(yield_twice, NULL, &co));
 	succeed(uco_resume(co, NULL, NULL));
 	start = now();
 	for (uintptr_t i = 0; i < count; i++) {

@@ -218,7 +218,7 @@ static int accept_all(void *rr)
 
 static void serve(void *rr)
 {
-	check(usync_scope_create(NULL, USCHED_NEVER, &all), "scope");
+	check(usync_scope_create(NULL, &all, USCHED_NEVER), "scope");
 	check(usync_scope_start(all, accept_all, rr), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	usync_scope_cancel(all);

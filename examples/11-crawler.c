@@ -270,7 +270,7 @@ static int visit(struct worker *w, const char *address)
 {
 	struct usync_scope *scope;
 	const char *why;
-	int rc = usync_scope_create(all, usync_after(PAGE), &scope);
+	int rc = usync_scope_create(all, &scope, usync_after(PAGE));
 
 	if (rc)
 		return rc;
@@ -358,7 +358,7 @@ static void crawl(void *rr)
 {
 	int rc;
 
-	check(usync_scope_create(NULL, usync_after(ALL), &all), "scope");
+	check(usync_scope_create(NULL, &all, usync_after(ALL)), "scope");
 	check(usync_chan_create(sizeof(char *), PAGES, &queue), "queue");
 	rc = resolve();
 	check(rc == -ENOENT ? -EHOSTUNREACH : rc, host);        /* not "no such file" */

@@ -37,7 +37,7 @@ static struct uco *make(uco_fn *func, void *arg)
 {
 	struct uco *co;
 
-	check(uco_create(&co, func, arg));
+	check(uco_create(func, arg, &co));
 	return co;
 }
 

@@ -71,7 +71,7 @@ static void search(uco_fn *func, void *arg)
 {
 	struct uco *co;
 
-	check(uco_create_clonable(&co, func, arg));
+	check(uco_create_clonable(func, arg, &co));
 	explore(co, 0);
 }
 
@@ -213,7 +213,7 @@ static void play_best(void)
 	struct uco *game;
 	int best = 0;
 
-	check(uco_create_clonable(&game, play, (void *)(intptr_t)MATCHES));
+	check(uco_create_clonable(play, (void *)(intptr_t)MATCHES, &game));
 	printf("%d matches left, 1 to %d are taken, the last one wins: ", MATCHES, TAKE);
 	if (wins(game, 0, &best))
 		printf("take %d\n", best + 1);

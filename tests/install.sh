@@ -172,13 +172,13 @@ static void make(void *arg)
 	struct uco *one, *other;
 	int value = 7;
 
-	check(usync_scope_create(NULL, USCHED_NEVER, &scope));
+	check(usync_scope_create(NULL, &scope, USCHED_NEVER));
 	usync_scope_release(scope);
 	check(usync_chan_create(sizeof value, 1, &chan));
 	check(usync_chan_send(chan, &value, 0));
 	check(usync_chan_recv(chan, &value, 0));
 	usync_chan_destroy(chan);
-	check(uco_create_clonable(&one, count, arg));
+	check(uco_create_clonable(count, arg, &one));
 	check(uco_resume(one, NULL, NULL));
 	check(uco_clone(one, &other));
 	check(uco_close(one));

@@ -247,7 +247,7 @@ static int in_scope(void *unused)
 static void start_in_scope(void *unused)
 {
 	(void)unused;
-	if (usync_scope_create(NULL, USCHED_NEVER, &scope)
+	if (usync_scope_create(NULL, &scope, USCHED_NEVER)
 	    || usync_scope_start(scope, in_scope, NULL))
 		abort();
 	usync_scope_wait(scope, USCHED_NEVER);

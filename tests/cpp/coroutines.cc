@@ -137,7 +137,7 @@ static void clone()
 {
 	struct uco *co, *copy;
 
-	CHECK(uco_create_clonable(&co, yield_in_handler, nullptr) == 0);
+	CHECK(uco_create_clonable(yield_in_handler, nullptr, &co) == 0);
 	CHECK(uco_resume(co, nullptr, nullptr) == 0);
 	CHECK(uco_clone(co, &copy) == -ENOTSUP);
 	CHECK(uco_resume(co, nullptr, nullptr) == 0);

@@ -230,7 +230,7 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 
 	TEST_EQUAL(usync_chan_create(1, 1, &chan), 0);
 	TEST_EQUAL(usync_chan_create(sizeof(void *), 1, &pointers), 0);
-	TEST_EQUAL(usync_scope_create(NULL, USCHED_NEVER, &scope), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
 	one.s_chan = chan;
 	iov.iov_len = 1;
 	TEST_EQUAL(rr_create(&conf, &rr), 0);
@@ -410,7 +410,7 @@ static void begin_scope(void *unused)
 	struct usync_scope *brief;
 
 	(void)unused;
-	TEST_EQUAL(usync_scope_create(NULL, 1000000, &brief), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &brief, 1000000), 0);
 	usync_scope_release(brief);
 }
 

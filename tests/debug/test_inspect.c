@@ -252,7 +252,7 @@ static void start_in_scope(void *text)
 {
 	struct usync_scope *scope;
 
-	TEST_EQUAL(usync_scope_create(NULL, USCHED_NEVER, &scope), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_scope_start(scope, wait_in_scope, NULL), 0);
 	__atomic_store_n((char **)text, dump(UINSPECT_BRIEF), __ATOMIC_RELEASE);
 	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), 0);

@@ -277,7 +277,7 @@ static void outgrow_by_resume(void *unused)
 	struct uco *co;
 
 	(void)unused;
-	TEST_EQUAL(uco_create(&co, outgrow_inside, NULL), 0);
+	TEST_EQUAL(uco_create(outgrow_inside, NULL, &co), 0);
 	while (uco_resume(co, NULL, NULL) == 0)
 		;
 }

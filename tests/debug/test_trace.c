@@ -759,7 +759,7 @@ static void keep_starter(void *unused)
 	in_scope = NULL;
 	TEST_EQUAL(utrace_keep(1), 0);
 	await_on(true);
-	TEST_EQUAL(usync_scope_create(NULL, USCHED_NEVER, &scope), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
 	TEST_EQUAL(start_in_scope(scope), 0);
 	while (!in_scope || in_scope->u_tokens >= 0)
 		TEST_EQUAL(ustack_yield(), 0);

@@ -32,7 +32,7 @@ static void make_coroutine(void)
 {
 	struct uco *co;
 
-	check(uco_create(&co, return_at_once, NULL));
+	check(uco_create(return_at_once, NULL, &co));
 	check(uco_close(co));
 }
 

@@ -566,7 +566,7 @@ static void ends_of_waits(void)
 
 	unix_pair(fds);
 	ubuf_in_init(&r->r_in, fds[0], 0);
-	TEST_EQUAL(usync_scope_create(NULL, NEVER, &r->r_scope), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &r->r_scope, NEVER), 0);
 	put(fds[1], "abc");
 	u = go(read_in_scope, r);
 	await_waiting(u);

@@ -30,7 +30,7 @@ static void values(void)
 	struct uco *co;
 	void *value;
 
-	TEST_EQUAL(uco_create(&co, count, word(VALUES)), 0);
+	TEST_EQUAL(uco_create(count, word(VALUES), &co), 0);
 	TEST_EQUAL(uco_status(co), UCO_NEW);
 	for (uintptr_t i = 5; i < VALUES; i++) {
 		TEST_EQUAL(uco_resume(co, i == 5 ? word(5) : NULL, &value), 0);
@@ -43,7 +43,7 @@ static void values(void)
 	TEST_EQUAL(uco_status(co), UCO_ENDED);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), -ESRCH);
 	TEST_EQUAL(uco_close(co), 0);
-	TEST_EQUAL(uco_create(&co, count, word(VALUES)), 0);
+	TEST_EQUAL(uco_create(count, word(VALUES), &co), 0);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
 	TEST_EQUAL(uco_resume(co, word(7), &value), 0);
 	TEST_EQUAL((uintptr_t)value, 8);
@@ -79,9 +79,9 @@ static void states(void)
 	TEST_TRUE(co);
 	TEST_TRUE(!uco_self());
 	TEST_EQUAL(uco_yield(NULL, NULL), -EPERM);
-	TEST_EQUAL(uco_create(&co[0], NULL, NULL), -EINVAL);
+	TEST_EQUAL(uco_create(NULL, NULL, &co[0]), -EINVAL);
 	for (size_t i = 0; i < 2; i++)
-		TEST_EQUAL(uco_create(&co[i], look_around, co), 0);
+		TEST_EQUAL(uco_create(look_around, co, &co[i]), 0);
 	TEST_EQUAL(uco_resume(co[0], co[0], NULL), 1);
 	TEST_EQUAL(uco_yield(NULL, NULL), -EPERM);
 	TEST_TRUE(!uco_self());
@@ -94,7 +94,7 @@ static void try_outside(void *co)
 	struct uco *mine;
 
 	TEST_TRUE(!uco_self());
-	TEST_EQUAL(uco_create(&mine, count, NULL), -EPERM);
+	TEST_EQUAL(uco_create(count, NULL, &mine), -EPERM);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), -EPERM);
 	TEST_EQUAL(uco_yield(NULL, NULL), -EPERM);
 }
@@ -103,7 +103,7 @@ static void outside(void)
 {
 	struct uco *co;
 
-	TEST_EQUAL(uco_create(&co, count, word(2)), 0);
+	TEST_EQUAL(uco_create(count, word(2), &co), 0);
 	in_native(try_outside, co);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
 	in_native(try_outside, co);
@@ -121,7 +121,7 @@ static void *leaves(void *level, void *unused)
 	if (depth == 0)
 		TEST_EQUAL(uco_yield(word(1), NULL), 0);
 	for (int side = 0; side < 2 && depth > 0; side++) {
-		TEST_EQUAL(uco_create(&co, leaves, word(depth - 1)), 0);
+		TEST_EQUAL(uco_create(leaves, word(depth - 1), &co), 0);
 		while (uco_resume(co, NULL, &value) == 0)
 			TEST_EQUAL(uco_yield(value, NULL), 0);
 		TEST_EQUAL(uco_close(co), 0);
@@ -135,7 +135,7 @@ static void nested(void)
 	struct uco *co;
 	void *value;
 
-	TEST_EQUAL(uco_create(&co, leaves, word(LEVELS)), 0);
+	TEST_EQUAL(uco_create(leaves, word(LEVELS), &co), 0);
 	for (; uco_resume(co, NULL, &value) == 0; n += (uintptr_t)value)
 		;
 	TEST_EQUAL(n, (uintptr_t)1 << LEVELS);
@@ -161,11 +161,11 @@ static void closing(void)
 	struct uco *co;
 
 	cleaned = 0;
-	TEST_EQUAL(uco_create(&co, clean, word(3)), 0);
+	TEST_EQUAL(uco_create(clean, word(3), &co), 0);
 	TEST_EQUAL(uco_close(co), 0);
 	TEST_EQUAL(cleaned, 0);
 	for (int resumes = 1; resumes < 4; resumes++) {
-		TEST_EQUAL(uco_create(&co, clean, word(3)), 0);
+		TEST_EQUAL(uco_create(clean, word(3), &co), 0);
 		for (int i = 0; i < resumes; i++)
 			TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
 		TEST_EQUAL(uco_close(co), 0);
@@ -210,7 +210,7 @@ static void identify(void *arg)
 
 	o->o_self = ustack_self();
 	TEST_EQUAL(usync_key_set(&o->o_key, &o->o_key), 0);
-	TEST_EQUAL(uco_create(&o->o_co, be_another, o), 0);
+	TEST_EQUAL(uco_create(be_another, o, &o->o_co), 0);
 	TEST_EQUAL(uco_resume(o->o_co, NULL, NULL), 0);
 	TEST_EQUAL(errno, EDOM);
 	TEST_TRUE(usync_key_get(&o->o_key) == &o->o_mutex);
@@ -280,7 +280,7 @@ static void sockets(void)
 	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
 	r->r_fd = fd[1];
 	u = go(write_bytes, fd);
-	TEST_EQUAL(uco_create(&co, read_bytes, r), 0);
+	TEST_EQUAL(uco_create(read_bytes, r, &co), 0);
 	for (c = 'a'; uco_resume(co, NULL, &byte) == 0; c++)
 		TEST_EQUAL(*(char *)byte, c);
 	TEST_EQUAL(c, 'z' + 1);
@@ -377,7 +377,7 @@ static void many(void)
 	s->s_sched = ustack_sched(ustack_self());
 	for (size_t i = 0; i < SHARED; i++) {
 		d[i] = (struct digger){ s, i };
-		TEST_EQUAL(uco_create(&s->s_co[i], dig, &d[i]), 0);
+		TEST_EQUAL(uco_create(dig, &d[i], &s->s_co[i]), 0);
 	}
 	for (size_t i = 0; i < WORKERS; i++)
 		u[i] = go(work, s);
@@ -407,7 +407,7 @@ static void far_away(void)
 	struct ustack *u[FAR];
 	struct uco *co;
 
-	TEST_EQUAL(uco_create(&co, count, word(VALUES)), 0);
+	TEST_EQUAL(uco_create(count, word(VALUES), &co), 0);
 	for (size_t i = 0; i < FAR; i++)
 		u[i] = go(resume_far, co);
 	for (size_t i = 0; i < FAR; i++)
@@ -431,7 +431,7 @@ static void latest(void)
 {
 	struct uco *co, *next;
 
-	TEST_EQUAL(uco_create(&co, count, word(VALUES)), 0);
+	TEST_EQUAL(uco_create(count, word(VALUES), &co), 0);
 	join(go(resume_once, co));
 	for (int i = 0; i < 3; i++) {
 		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
@@ -443,7 +443,7 @@ static void latest(void)
 	join(go(close_it, co));
 	TEST_EQUAL(uco_yield(NULL, NULL), -EPERM);
 	TEST_TRUE(!uco_self());
-	TEST_EQUAL(uco_create(&next, count, word(VALUES)), 0);  /* in its place */
+	TEST_EQUAL(uco_create(count, word(VALUES), &next), 0);  /* in its place */
 	TEST_EQUAL(uco_status(next), UCO_NEW);
 	TEST_EQUAL(uco_yield(NULL, NULL), -EPERM);
 	TEST_EQUAL(uco_resume(next, NULL, NULL), 0);
@@ -459,7 +459,7 @@ static void a_million(void)
 
 	TEST_TRUE(co);
 	for (size_t i = 0; i < n; i++) {
-		TEST_EQUAL(uco_create(&co[i], count, word(i % 2 + 1)), 0);
+		TEST_EQUAL(uco_create(count, word(i % 2 + 1), &co[i]), 0);
 		TEST_EQUAL(uco_resume(co[i], word(i % 2), &value), 0);
 		sum += (uintptr_t)value;
 	}
@@ -529,7 +529,7 @@ static void clones(void)
 	uintptr_t leaf = 0, all = 1;
 	struct uco *co, *clone;
 
-	TEST_EQUAL(uco_create_clonable(&co, choose, word(DEPTH)), 0);
+	TEST_EQUAL(uco_create_clonable(choose, word(DEPTH), &co), 0);
 	TEST_EQUAL(uco_clone(co, &clone), 0);
 	TEST_EQUAL(uco_status(clone), UCO_NEW);
 	TEST_EQUAL(uco_close(clone), 0);
@@ -563,12 +563,12 @@ static void no_clones(void)
 {
 	struct uco *co, *clone;
 
-	TEST_EQUAL(uco_create(&co, count, word(9)), 0);
+	TEST_EQUAL(uco_create(count, word(9), &co), 0);
 	TEST_EQUAL(uco_clone(co, &clone), -ENOTSUP);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
 	TEST_EQUAL(uco_clone(co, &clone), -ENOTSUP);
 	TEST_EQUAL(uco_close(co), 0);
-	TEST_EQUAL(uco_create_clonable(&co, clone_me, NULL), 0);
+	TEST_EQUAL(uco_create_clonable(clone_me, NULL, &co), 0);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), 1);
 	TEST_EQUAL(uco_clone(co, &clone), -ESRCH);
 	TEST_EQUAL(uco_close(co), 0);
@@ -611,7 +611,7 @@ static void use_plain(void *unused)
 
 	(void)unused;
 	for (size_t i = 0; i < COUNT(co); i++)
-		TEST_EQUAL(uco_create(&co[i], block_between, word(i)), 0);
+		TEST_EQUAL(uco_create(block_between, word(i), &co[i]), 0);
 	for (size_t i = 0; i < COUNT(co); i++) {
 		TEST_EQUAL(uco_resume(co[i], word(i + 7), &value), 0);
 		TEST_EQUAL((uintptr_t)value, i + 7);
@@ -694,7 +694,7 @@ static void resume_all(void *unused)
 
 	(void)unused;
 	for (size_t i = 0; i < COUNT(co); i++)
-		TEST_EQUAL(uco_create(&co[i], wander, word(seed + i + 1)), 0);
+		TEST_EQUAL(uco_create(wander, word(seed + i + 1), &co[i]), 0);
 	if (next_pool < COUNT(pool)) {          /* for others; begun here */
 		pool[next_pool++] = co[0];
 		TEST_TRUE(uco_resume(co[0], NULL, NULL) >= 0);
@@ -782,12 +782,12 @@ static void resume_begun(void *unused)
 static void evict_it(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(uco_create_clonable(&kept[0], block_inside, NULL), 0);
+	TEST_EQUAL(uco_create_clonable(block_inside, NULL, &kept[0]), 0);
 	TEST_EQUAL(uco_resume(kept[0], NULL, NULL), 0);
 	mini_start(&mini, &guarded[1].g_thread, resume_begun, NULL);
 	TEST_EQUAL(ustack_block(), 0);
 	for (size_t i = 0; i < COUNT(others); i++) {
-		TEST_EQUAL(uco_create_clonable(&others[i], count, word(1)), 0);
+		TEST_EQUAL(uco_create_clonable(count, word(1), &others[i]), 0);
 		TEST_EQUAL(uco_resume(others[i], NULL, NULL), 0);
 	}
 	for (size_t i = 0; i < COUNT(others); i++)
@@ -853,7 +853,7 @@ static void use_no_memory(void *unused)
 	struct uco *co;
 
 	(void)unused;
-	TEST_EQUAL(uco_create(&co, yield_deep, NULL), 0);
+	TEST_EQUAL(uco_create(yield_deep, NULL, &co), 0);
 	kept[0] = co;
 	mini.p_no_memory = true;
 	TEST_EQUAL(resume_below(co), -ENOMEM);
@@ -899,7 +899,7 @@ static void be_aborted(void *unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < COUNT(kept); i++)
-		TEST_EQUAL(uco_create(&kept[i], chain, word(i + 1)), 0);
+		TEST_EQUAL(uco_create(chain, word(i + 1), &kept[i]), 0);
 	chain(NULL, NULL);
 }
 

@@ -38,7 +38,7 @@ static struct uco *make_one(uco_fn *func, void *arg)
 {
 	struct uco *co;
 
-	TEST_EQUAL(uco_create_clonable(&co, func, arg), 0);
+	TEST_EQUAL(uco_create_clonable(func, arg, &co), 0);
 	return co;
 }
 
@@ -79,7 +79,7 @@ static void clone_all(void *unused)
 	TEST_EQUAL(uco_resume(co, NULL, NULL), 1);
 	TEST_EQUAL(uco_clone(co, &clone), -ESRCH);
 	TEST_EQUAL(uco_close(co), 0);
-	TEST_EQUAL(uco_create(&own, yield_once, NULL), 0);
+	TEST_EQUAL(uco_create(yield_once, NULL, &own), 0);
 	TEST_EQUAL(uco_clone(own, &clone), -ENOTSUP);
 	TEST_EQUAL(uco_resume(own, NULL, NULL), 0);
 	TEST_EQUAL(uco_clone(own, &clone), -ENOTSUP);
@@ -332,7 +332,7 @@ static void unlock_both(void)
 
 static void enter(void)
 {
-	TEST_EQUAL(usync_scope_create(NULL, NEVER, &scope), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &scope, NEVER), 0);
 	TEST_EQUAL(usync_scope_enter(scope), 0);
 }
 

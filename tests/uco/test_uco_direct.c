@@ -111,7 +111,7 @@ static void use_deeper(void *unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < CHAIN; i++)
-		TEST_EQUAL(uco_create_clonable(&kept[i], go_deeper, NULL), 0);
+		TEST_EQUAL(uco_create_clonable(go_deeper, NULL, &kept[i]), 0);
 	for (uintptr_t i = 0; i < 2 * PAIRS; i++)
 		TEST_TRUE(resume_once(kept[0]) == word(i % PAIRS));
 	resume_once(kept[0]);
@@ -147,7 +147,7 @@ static void resume_deep(void *unused)
 	struct uco *co;
 
 	(void)unused;
-	TEST_EQUAL(uco_create_clonable(&co, block_inside, NULL), 0);
+	TEST_EQUAL(uco_create_clonable(block_inside, NULL, &co), 0);
 	for (uintptr_t i = 0; i < 2; i++)
 		TEST_TRUE(below(DEEP, resume_once, co) == word(i));
 	below(DEEP, resume_once, co);
@@ -163,7 +163,7 @@ static void look_at_it(void *unused)
 	(void)unused;
 	TEST_TRUE(images() > 0 || !test_has_stacks());
 	for (size_t i = 0; i < 3; i++) {
-		TEST_EQUAL(uco_create_clonable(&co[i], go_deeper, NULL), 0);
+		TEST_EQUAL(uco_create_clonable(go_deeper, NULL, &co[i]), 0);
 		for (int k = 0; k < 3; k++)
 			resume_once(co[i]);
 	}
@@ -222,7 +222,7 @@ static void resume_first(void *unused)
 {
 	(void)unused;
 	for (uintptr_t i = 0; i < CHAIN; i++)
-		TEST_EQUAL(uco_create(&kept[i], resume_next, word(i)), 0);
+		TEST_EQUAL(uco_create(resume_next, word(i), &kept[i]), 0);
 	for (int i = 0; i <= PAIRS; i++) {
 		TEST_EQUAL(uco_resume(kept[0], word(0), NULL), i == PAIRS);
 		TEST_TRUE(!uco_self());
@@ -274,7 +274,7 @@ static void be_aborted(void *unused)
 {
 	(void)unused;
 	for (uintptr_t i = 0; i < CHAIN; i++)
-		TEST_EQUAL(uco_create_clonable(&kept[i], abort_inside, word(i)), 0);
+		TEST_EQUAL(uco_create_clonable(abort_inside, word(i), &kept[i]), 0);
 	for (;;)
 		TEST_EQUAL(uco_resume(kept[0], NULL, NULL), 0);
 }
@@ -319,7 +319,7 @@ static void take_turns(void *unused)
 	(void)unused;
 	for (int i = 0; i < 4 * PAIRS; i++) {
 		if (!kept[0])
-			TEST_EQUAL(uco_create(&kept[0], give_turns, NULL), 0);
+			TEST_EQUAL(uco_create(give_turns, NULL, &kept[0]), 0);
 		TEST_EQUAL(uco_resume(kept[0], NULL, &value), 0);
 		TEST_EQUAL((uintptr_t)value, turns - 1);
 		TEST_EQUAL(uco_yield(NULL, NULL), -EPERM);
@@ -392,7 +392,7 @@ static void exchange_some(void *unused)
 
 	(void)unused;
 	for (size_t i = 0; i < CHAIN; i++)
-		TEST_EQUAL(uco_create(&co[i], echo, i % 2 ? co[i - 1] : NULL), 0);
+		TEST_EQUAL(uco_create(echo, i % 2 ? co[i - 1] : NULL, &co[i]), 0);
 	for (int i = 0; i < 400; i++) {
 		struct uco *to = co[test_random(&seed) % CHAIN];
 
@@ -441,7 +441,7 @@ static void look_from_outside(void *unused)
 
 	(void)unused;
 	above = own;
-	TEST_EQUAL(uco_create(&co, look_at_places, NULL), 0);
+	TEST_EQUAL(uco_create(look_at_places, NULL, &co), 0);
 	while (uco_resume(co, NULL, NULL) == 0)
 		TEST_EQUAL(usched_onstack(own, NULL), USCHED_MINE);
 	TEST_EQUAL(uco_close(co), 0);

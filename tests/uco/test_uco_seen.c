@@ -89,7 +89,7 @@ static void resume_next(struct one *o, uintptr_t level)
 
 	TEST_TRUE(w);
 	*w = (struct where){ o, level };
-	TEST_EQUAL(uco_create(&co, run_level, w), 0);
+	TEST_EQUAL(uco_create(run_level, w, &co), 0);
 	while (uco_resume(co, NULL, NULL) == 0)
 		block_there(o);
 	TEST_EQUAL(uco_close(co), 0);
@@ -150,7 +150,7 @@ static void visit(void *inside)
 		visit_all(NULL);
 		return;
 	}
-	TEST_EQUAL(uco_create(&co, visit_inside, NULL), 0);
+	TEST_EQUAL(uco_create(visit_inside, NULL, &co), 0);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), 1);
 	TEST_EQUAL(uco_close(co), 0);
 }
@@ -210,7 +210,7 @@ static void *lock_inside(void *level, void *value)
 		lock_there();
 		return value;
 	}
-	TEST_EQUAL(uco_create(&co, lock_inside, (char *)level - 1), 0);
+	TEST_EQUAL(uco_create(lock_inside, (char *)level - 1, &co), 0);
 	TEST_EQUAL(uco_resume(co, NULL, NULL), 1);
 	TEST_EQUAL(uco_close(co), 0);
 	return value;
@@ -315,7 +315,7 @@ static void trim_between(void *unused)
 	for (size_t i = 0; i < DEEP; i++)
 		local[i] = (char)i;
 	for (uintptr_t i = 0; i < 2; i++)
-		TEST_EQUAL(uco_create(&co[i], keep_frames, (void *)(i * 5000)), 0);
+		TEST_EQUAL(uco_create(keep_frames, (void *)(i * 5000), &co[i]), 0);
 	while (left > 0) {
 		left -= uco_resume(co[test_random(&seed) % 2], NULL, NULL) == 1;
 		rr_trim(rr);
@@ -389,7 +389,7 @@ static void stay_with_it(void *unused)
 	struct uco *co;
 
 	(void)unused;
-	TEST_EQUAL(uco_create(&co, turn_inside, NULL), 0);
+	TEST_EQUAL(uco_create(turn_inside, NULL, &co), 0);
 	here = usched__here();
 	while (count_moves() < MOVES) {
 		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);

@@ -248,7 +248,7 @@ static void wait_as(bool native)
 		ustack_cancel(s.s_thread);
 		finish(s, -ECANCELED, 0);
 	}
-	TEST_EQUAL(usync_scope_create(NULL, usync_after(3 * MILLI), &scope), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &scope, usync_after(3 * MILLI)), 0);
 	TEST_EQUAL(usync_scope_enter(scope), 0);
 	select_once(NULL);
 	TEST_EQUAL(index_of, -ETIMEDOUT);

@@ -606,7 +606,7 @@ static void check_until_late(void *arg)
 	int rc;
 
 	(void)arg;
-	TEST_EQUAL(usync_scope_create(NULL, usync_after(SPIN), &scope), 0);
+	TEST_EQUAL(usync_scope_create(NULL, &scope, usync_after(SPIN)), 0);
 	TEST_EQUAL(usync_scope_enter(scope), 0);
 	while ((rc = ustack_check()) == 0)
 		;

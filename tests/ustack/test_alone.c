@@ -399,7 +399,7 @@ static void run_coroutine(void *arg)
 	struct uco *co;
 	void *result;
 
-	TEST_EQUAL(uco_create(&co, end_inside, arg), 0);
+	TEST_EQUAL(uco_create(end_inside, arg, &co), 0);
 	*(struct uco **)arg = co;
 	for (;;)
 		TEST_EQUAL(uco_resume(co, NULL, &result), 0);
@@ -607,8 +607,8 @@ static void resume_elsewhere(void *unused)
 	range[1] = k->k_size;
 	TEST_TRUE(here() - range[0] < range[1]);
 	for (int clonable = 0; clonable < 2; clonable++) {
-		TEST_EQUAL(clonable ? uco_create_clonable(&co, be_elsewhere, range)
-			   : uco_create(&co, be_elsewhere, range), 0);
+		TEST_EQUAL(clonable ? uco_create_clonable(be_elsewhere, range, &co)
+			   : uco_create(be_elsewhere, range, &co), 0);
 		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
 		TEST_TRUE(here() - range[0] < range[1]);
 		TEST_EQUAL(uco_resume(co, NULL, NULL), 1);

@@ -243,7 +243,7 @@ static void test_keys_and_scopes(void **state)
 	if (!over->o_procs)
 		skip();                         /* no s_start */
 	destroyed = entered = 0;
-	assert_int_equal(usync_scope_create(NULL, USCHED_NEVER, &scope), 0);
+	assert_int_equal(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
 	e.e_value = scope;
 	start(s, &e, start_in_scope);
 	assert_int_equal(ustack_join(e.e_thread, USCHED_NEVER), 0);
@@ -294,7 +294,7 @@ static void *end_inside(void *ender, void *first)
 
 	TEST_EQUAL(uco_yield(first, &result), 0);
 	if (e->e_depth-- > 0) {
-		TEST_EQUAL(uco_create(&inner, end_inside, e), 0);
+		TEST_EQUAL(uco_create(end_inside, e, &inner), 0);
 		for (;;)
 			TEST_EQUAL(uco_resume(inner, NULL, &result), 0);
 	}
@@ -309,7 +309,7 @@ static void run_coroutine(void *ender)
 	struct uco *co;
 	void *result;
 
-	TEST_EQUAL(uco_create(&co, end_inside, ender), 0);
+	TEST_EQUAL(uco_create(end_inside, ender, &co), 0);
 	outer = (uintptr_t)co;
 	for (;;)
 		TEST_EQUAL(uco_resume(co, NULL, &result), 0);

@@ -20,7 +20,7 @@ static struct usync_scope *make_scope(struct usync_scope *parent, int64_t deadli
 {
 	struct usync_scope *c;
 
-	TEST_EQUAL(usync_scope_create(parent, deadline, &c), 0);
+	TEST_EQUAL(usync_scope_create(parent, &c, deadline), 0);
 	return c;
 }
 
@@ -381,8 +381,8 @@ static void bad_arguments(void **state)
 
 	(void)state;
 	test_timeout(60);
-	assert_int_equal(usync_scope_create(NULL, 0, &c), -ETIMEDOUT);
-	assert_int_equal(usync_scope_create(NULL, -1, &c), -ETIMEDOUT);
+	assert_int_equal(usync_scope_create(NULL, &c, 0), -ETIMEDOUT);
+	assert_int_equal(usync_scope_create(NULL, &c, -1), -ETIMEDOUT);
 	assert_null(c);
 	c = make_scope(NULL, USCHED_NEVER);
 	assert_int_equal(usync_scope_start(c, NULL, NULL), -EINVAL);
