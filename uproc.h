@@ -495,7 +495,7 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 #else
 #define UPROC_STRESS(p) 0
 #endif
-void uproc__shuffle(struct uproc *p);
+UPROC_PRIVATE void uproc__shuffle(struct uproc *p);
 
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches from a prefetch to its use */

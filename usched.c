@@ -131,7 +131,13 @@ _Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image
 #define WRAPPED SIZE_MAX                /* i_size of a new thread: see usched__wrap */
 
 const struct ustack usched__none = { .u_top = NULL };
-struct usched_observer usched__observer;
+/*
+ * debug/ulocks.c's. It may be preloaded, and what is preloaded does not see the names of a
+ * program, so it cannot put its function into the table.
+ */
+void usched__blocks(const struct usched *s) __attribute__((weak));
+
+struct usched_observer usched__observer = { .o_blocks = usched__blocks };
 
 /* The dispatcher of native threads without one. */
 static struct usched outside = { .s_inside = NONE };

@@ -14,8 +14,8 @@
  *	usched:   its calls
  *
  * It has functions of the same names as libc's, which call these, and note in a table of
- * the native thread what a thread has locked. The dispatcher calls look() before each
- * block: with an observer of blocks all switches go the long way, see usched.c. The
+ * the native thread what a thread has locked. The dispatcher calls usched__blocks()
+ * before each block: with it all switches go the long way, see usched.c. The
  * library's own locks are noted, too, but none is held by a thread that blocks.
  *
  * pthread_cond_wait() needs nothing: the mutex is locked again when the thread goes on.
@@ -40,7 +40,6 @@
 #include <unwind.h>
 
 #include "../private/code.h"
-#include "../private/observer.h"
 
 enum {
 	HELD   = 32,            /* locks of a native thread; more are not seen */
@@ -71,13 +70,14 @@ static char lines[LINES];
 extern struct usched *current(void) __asm__("usched__here") __attribute__((weak));
 extern int get_name(const struct ustack *u, char *buffer, size_t size)
 	__asm__("ustack_get_name") __attribute__((weak));
-extern struct usched_observer usched__observer __attribute__((weak));
 
 struct calls {
 	const struct held *c_held;
 	size_t             c_count;
 	uintptr_t          c_calls[CALLS];
 };
+
+void usched__blocks(const struct usched *s);
 
 
 static const struct ustack *running(void)
@@ -256,7 +256,7 @@ static void tell(const struct ustack *u, struct calls *c)
 }
 
 /* By the dispatcher: the running thread of `s' is about to block. */
-static void look(const struct usched *s)
+__attribute__((visibility("default"))) void usched__blocks(const struct usched *s)
 {
 	struct calls c = { 0 };
 	int error = errno;
@@ -271,11 +271,5 @@ static void look(const struct usched *s)
 			tell(s->s_current, &c);
 	}
 	errno = error;
-}
-
-__attribute__((constructor)) static void begin(void)
-{
-	if (&usched__observer)
-		usched__observer.o_blocks = look;
 }
 #endif /* USCHED_TSAN */

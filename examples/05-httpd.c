@@ -3,7 +3,8 @@
  * A web server for the files below a directory: HTTP/1.1, a thread for each connection.
  * It needs Linux 5.6 and libhttp-parser-dev. Run it with a port and a directory:
  *
- *   cc -O2 examples/05-httpd.c u*.c rr.c arch/x86_64.S -I. -pthread -lhttp_parser \
+ *   cc -O2 examples/05-httpd.c u*.c rr.c arch/x86_64.S debug/uinspect*.c \
+ *       debug/uframes.c debug/utrace.c -I. -pthread -lhttp_parser \
  *       -o httpd
  *   ./httpd 8080 /usr/share/doc
  *

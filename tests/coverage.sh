@@ -47,7 +47,7 @@ measure() {
 	for module in $modules; do
 		count "$B" "$module.c"
 	done
-	for module in usched uimage uproc rr; do
+	for module in $(of_make core); do
 		count "$B/1t" "$module.c"
 	done
 	[ ! -f "$B/arch/setjmp.gcno" ] || count "$B/arch" arch/setjmp.c

@@ -29,17 +29,18 @@ run() {
 
 # One object for each file of the library, and one for each switch.
 build_library() {
-	for file in usched.c usched_stack.c ustack.c uimage.c uproc.c rr.c uevents.c uwait.c uco.c uco_frames.c $switches; do
+	others=
+	for file in u*.c rr.c $switches; do
 		# shellcheck disable=SC2086
 		$CC -std=c11 -D_DEFAULT_SOURCE ${CFLAGS--O2} $debug -pthread -c -I. "$file" \
 			-o "$dir/$(basename "${file%.*}").o" || exit 1
 		case $file in
 		arch/*) ;;
-		*) library="$library $dir/${file%.c}.o" ;;
+		usched.c) ;;
+		*) others="$others $dir/${file%.c}.o" ;;
 		esac
 	done
-	others="$dir/usched_stack.o $dir/ustack.o $dir/uimage.o $dir/uproc.o $dir/rr.o $dir/uevents.o $dir/uwait.o"
-	library="$dir/usched.o $others $dir/uco.o $dir/uco_frames.o"
+	library="$dir/usched.o $others"
 }
 
 # check_trace ARGUMENT...: gdb finds the frames of a thread, up to its first function.

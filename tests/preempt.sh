@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 switch=${SWITCH:-$(sed -n 's/^SWITCH=//p' "$B/flags" 2>/dev/null)}
 [ "$switch" != setjmp ] || skip "the portable switch has no such regions"
-sources="usched.c usched_stack.c ustack.c uimage.c uproc.c uevents.c uwait.c rr.c upreempt.c arch/$switch.S"
+sources="$(echo u*.c) rr.c arch/$switch.S"
 
 cat >"$dir/prog.c" <<'END'
 #include <stdio.h>

@@ -22,8 +22,7 @@ src=.
 LONG=${LONG-}
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 symbolizer=llvm-symbolizer
-needed='usched usched_stack ustack uimage uproc uevents uwait rr'
-modules="$needed usync usync_chan uco uco_frames"
+modules=$(of_make core)
 machine=$(uname -m)
 [ -f "arch/$machine.S" ] || machine=setjmp
 
@@ -289,7 +288,7 @@ refuse_mixed() {
 
 # With a library that is built without any.
 refuse_all_mixed() {
-	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules="$needed ll"
+	cc=${CC:-cc} kind=none switch=$machine options=-O1
 	build_library
 	for each in gcc clang; do
 		refuse_mixed $each address
@@ -315,7 +314,7 @@ refuse_shadow_stack() {
 			return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 		}
 	END
-	cc=${CC:-cc} kind=none switch=$machine options=-O1 modules=$needed
+	cc=${CC:-cc} kind=none switch=$machine options=-O1
 	count=$((count + 1))
 	build_library
 	compile "$dir/shadow.c" "$dir"/lib/*.o -lm -Wl,--wrap=usched__probe \

@@ -36,7 +36,7 @@ UTHREADS = os.path.join(ROOT, "tools", "uthreads")
 LIMIT = 300             # seconds: a command that takes so long hangs
 THREADS, SEED = 20, 7
 NOTED = re.compile(r"^trace (0x[0-9a-f]+) (\d+) ?(.*)$", re.M)
-MODULES = "usched uimage uproc rr uevents uwait usync usync_chan usync_scope unet upreempt".split()
+MODULES = sorted(os.path.basename(p)[:-2] for p in glob.glob(os.path.join(ROOT, "u*.c"))) + ["rr"]
 
 
 def patiently(check):
