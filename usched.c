@@ -137,7 +137,7 @@ const struct ustack usched__none = { .u_top = NULL };
  */
 void usched__blocks(const struct usched *s) __attribute__((weak));
 
-struct usched_observer usched__observer = { .o_blocks = usched__blocks };
+struct usched_observer usched__observer;
 
 /* The dispatcher of native threads without one. */
 static struct usched outside = { .s_inside = NONE };
@@ -189,7 +189,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 {
 	const struct usched_caught *look = usched__caught();
 
-	if (s->s_hook || OBSERVER(o_blocks) || WATCHED || CHECKED
+	if (s->s_hook || usched__blocks || WATCHED || CHECKED
 	    || usched__probe() != 1)
 		return &all;
 	return look ? look : &none;
@@ -739,8 +739,8 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 
 	usched__commit();
 	usched__check_control(s);
-	if (OBSERVER(o_blocks) && next && next != visit)
-		OBSERVER(o_blocks)(s);
+	if (usched__blocks && next && next != visit)
+		usched__blocks(s);
 	if (!all_caught && !owns && next)       /* a jump: reports want the caller */
 		return usched__switch(next, arg);
 	if (all_caught) {

@@ -11,10 +11,6 @@
 #include "../usched.h"
 
 struct usched_observer {
-	/* The running thread of `s' is about to block. With it all switches go the long
-	   way. usched__blocks() of debug/ulocks.c, if that is there. */
-	void (*o_blocks)(const struct usched *s);
-
 	/* `call', which no preemptible region may contain, was called. In builds with
 	   USCHED_CHECK; upreempt.c's. */
 	void (*o_called)(const char *call);

@@ -142,7 +142,7 @@ done
 for file in *.md *.h */*.h doc/*.* examples/*; do
 	lines=$(grep -cE '(^|[ `])cc .*arch/x86_64\.S' "$file")
 	case $lines:$file in
-	0:* | 1:README.md | 1:doc/*.[137] | 1:examples/*) ;;
+	0:* | 1:README.md | 1:doc/*.3.in | 1:doc/*.7 | 1:examples/*) ;;
 	*)	fail "$file: command lines that are not built: $lines in all" ;;
 	esac
 done
