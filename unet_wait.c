@@ -4,6 +4,9 @@
  * descriptor not ready blocks in the block() of that file, between unet__begin_wait(),
  * which enters the queue, and unet__end_wait(). An event comes in by unet__ready().
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* nanosleep() */
+#endif
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>

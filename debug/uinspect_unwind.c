@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include "../arch/arch.h"
 
@@ -415,6 +416,8 @@ size_t uinspect__calls(const struct uinspect_snap *s, uintptr_t calls[SNAP_FRAME
 	struct walk w;
 	size_t n = 0;
 
+	/* Mentioned, so that the unwinder with the weak function above is linked. */
+	__asm__ volatile("" : : "r"(_Unwind_Backtrace));
 	if (usched__registers == 0)
 		return 0;
 	memcpy(regs, s->s_registers, sizeof regs);

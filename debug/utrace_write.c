@@ -12,6 +12,9 @@
  *
  * The rings are copied first: schedulers wait for that, and not for the writes.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* clock_gettime() */
+#endif
 #include "utrace.h"
 
 #include <errno.h>
