@@ -32,7 +32,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "private/cancel.h"
 #include "private/poller.h"
@@ -43,7 +42,6 @@ enum { TIMERS, WAITERS, HEAPS };
 enum {
 	EXPIRIES = 64,                  /* of a look: not more than run until the next */
 	LOOK_GAP = 500000,              /* ns: a thousand times what a look costs */
-	SECOND   = 1000000000,          /* ns */
 	TICK     = 10000000,            /* of CLOCK_MONOTONIC_COARSE, at most */
 };
 
@@ -67,17 +65,9 @@ static uint64_t serials;
 static struct events *pollers;
 static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int64_t read_clock(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
-}
-
 int64_t uevents_now(void)
 {
-	return read_clock(CLOCK_MONOTONIC);
+	return when_now();
 }
 
 /* USCHED_NEVER: nothing is armed. */
@@ -365,7 +355,6 @@ static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 int uevents_create(struct uevents **e)
 {
 	struct events *v = calloc(1, sizeof *v);
-	pthread_condattr_t attr;
 
 	if (!v)
 		return -ENOMEM;
@@ -374,10 +363,7 @@ int uevents_create(struct uevents **e)
 					.e_arm = arm, .e_disarm = disarm };
 	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
 	pthread_mutex_init(&v->v_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&v->v_bell, &attr);
-	pthread_condattr_destroy(&attr);
+	when_init_cond(&v->v_bell);
 	open_poller(v);                         /* or later */
 	*e = &v->v_events;
 	return 0;
@@ -450,5 +436,5 @@ void uevents__forked(void)
 
 int64_t uevents_next_tick(void)
 {
-	return read_clock(CLOCK_MONOTONIC_COARSE) + TICK;
+	return when_by(CLOCK_MONOTONIC_COARSE) + TICK;
 }

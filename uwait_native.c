@@ -9,7 +9,6 @@
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
 #endif
 #include <stdlib.h>
-#include <time.h>
 
 #include "private/cancel.h"
 #include "private/wait.h"
@@ -51,7 +50,6 @@ static bool make_key(void)
 struct uwaiter *uwait__native(void)
 {
 	struct uwait_native *n;
-	pthread_condattr_t attr;
 
 	if (!__atomic_load_n(&key_made, __ATOMIC_ACQUIRE) && !make_key())
 		return NULL;
@@ -66,10 +64,7 @@ struct uwaiter *uwait__native(void)
 	n->n_waiter.w_outside = true;
 	n->n_waiter.w_name = uwait_name();
 	pthread_mutex_init(&n->n_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&n->n_granted, &attr);
-	pthread_condattr_destroy(&attr);
+	when_init_cond(&n->n_granted);
 	return &n->n_waiter;
 }
 

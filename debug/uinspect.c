@@ -35,7 +35,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -502,7 +501,6 @@ static void ask_natives(struct dump *d)
 static int dump_here(int fd, unsigned how)
 {
 	struct dump *d = calloc(1, sizeof *d);
-	pthread_condattr_t attr;
 	int before, rc;
 
 	if (!d)
@@ -511,10 +509,7 @@ static int dump_here(int fd, unsigned how)
 	d->d_how = how;
 	d->d_users = 1;
 	pthread_mutex_init(&d->d_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&d->d_changed, &attr);
-	pthread_condattr_destroy(&attr);
+	when_init_cond(&d->d_changed);
 	before = defer_cancel();
 	rc = uinspect__pin(&d->d_pins);
 	if (rc == 0)

@@ -33,7 +33,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../private/code.h"
@@ -105,12 +104,10 @@ struct ustall {
 /* CPU time of the native thread of `s', in ns. */
 static int64_t cpu_time(const struct usched *s)
 {
-	struct timespec t = { 0 };
 	clockid_t clock;
 
 	upreempt__native(s, &clock);
-	clock_gettime(clock, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return when_by(clock);
 }
 
 /* A file of the kernel's about the native thread. False: it cannot be read. */

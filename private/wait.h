@@ -18,7 +18,6 @@ enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
 
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
 
-
 enum { SPINS = 100 };                   /* then the holder may need this CPU */
 
 static inline void relax(unsigned *spins)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * when.h: times in ns of CLOCK_MONOTONIC, which libc has in other forms. Private. Where
+ * when.h: times in ns, mostly of CLOCK_MONOTONIC, which libc has in other forms. Private. Where
  * its time_t has 32 bits, as on most machines with 32 bits, later times than it can count
  * become the last one: 68 years after the boot.
  */
@@ -23,12 +23,17 @@ static inline struct timespec when_of(int64_t ns)
 	return t;
 }
 
+static inline int64_t when_by(clockid_t clock)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(clock, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static inline int64_t when_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return when_by(CLOCK_MONOTONIC);
 }
 
 /* Initializes a condition, whose timed waits take what when_of() returns. */
