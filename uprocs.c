@@ -22,7 +22,6 @@
 #include "private/proc.h"
 #include "private/quota.h"
 #include "private/when.h"
-#include "uwait.h"
 
 enum {
 	FIRST_STACKS       = 64,
@@ -123,11 +122,8 @@ static int complete(struct usched_conf *conf, const struct usched_conf *given)
 
 static void enlist(struct uprocs *r)
 {
-	/*
-	 * Mentioned: linkers that collect unused sections leave out the first one
-	 * otherwise; to the second usched.c refers weakly.
-	 */
-	__asm__ volatile("" : : "r"(&usched__layout), "r"(uwait_join));
+	/* Mentioned: linkers that collect unused sections leave it out otherwise. */
+	__asm__ volatile("" : : "r"(&usched__layout));
 	lock(&list_lock);
 	r->r_number = uproc__schedulers ? uproc__schedulers->r_number + 1 : 0;
 	r->r_other = uproc__schedulers;

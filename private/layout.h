@@ -71,7 +71,7 @@ struct usched__trace_layout {
 	struct layout_name   t_name[TRACE_NAMES];
 };
 
-/* In every program with processors: uproc.c mentions it. */
+/* In every program with processors: uprocs.c mentions it. */
 extern const struct usched__layout usched__layout;
 
 #define PART(type, name, m) \

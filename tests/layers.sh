@@ -101,7 +101,7 @@ debug/probe.h:
 private/proc.h: uproc.h private/lock.h private/observer.h
 private/layout.h:
 uproc.c: uproc.h private/check.h private/policy.h private/proc.h private/when.h upreempt.h private/stress.h
-uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h uwait.h
+uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
 uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
 uproc_move.c: private/code.h private/policy.h private/proc.h
 uproc_alone.c: private/check.h private/direction.h private/proc.h upreempt.h
