@@ -47,7 +47,7 @@ struct descriptor *unet__find_chunk(int fd)
 	return &chunk[(size_t)fd % CHUNK];
 }
 
-#ifdef CHECKED
+#ifdef USCHED_CHECK
 void unet__check_file(struct descriptor *d, uint32_t generation)
 {
 	struct stat now;

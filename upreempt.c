@@ -113,11 +113,6 @@ enum { IS_CHECKED = 1 };
 enum { IS_CHECKED = 0 };
 #endif
 
-/* These builds find calls of usched in regions. */
-#ifdef USCHED_CHECK
-#define CHECKS_CALLS
-#endif
-
 struct text {
 	uintptr_t t_from, t_to;
 };
@@ -125,7 +120,7 @@ struct text {
 struct slice {
 	struct upreempt l_head;         /* first */
 	struct usched   l_blind;        /* the stand-in */
-#ifdef CHECKS_CALLS
+#ifdef USCHED_CHECK
 	struct ustack   l_none;         /* its thread: a wait of that asks s_pick */
 #endif
 	int64_t         l_length;       /* ns; constant, as the next one */
@@ -179,7 +174,7 @@ static uint64_t count(const struct usched *s)
 	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);
 }
 
-#ifdef CHECKS_CALLS
+#ifdef USCHED_CHECK
 /* `call' is one that no region may contain. */
 static void called(const char *call)
 {
@@ -324,7 +319,7 @@ static int begin(struct usched *s, struct slice **slice)
 	l->l_head = (struct upreempt){ s, end };
 	l->l_blind.s_slice = &l->l_head;
 	l->l_blind.s_leave = leave_region;
-#ifdef CHECKS_CALLS
+#ifdef USCHED_CHECK
 	l->l_blind.s_current = &l->l_none;
 	l->l_blind.s_inside = &l->l_none;
 	l->l_blind.s_pick = called_wait;
@@ -500,7 +495,6 @@ static int ready(struct usched *s)
 	return ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);
 }
 
-/* For a thread that ends in a region. */
 BY_THREADS int ustack_preemptible(int on)
 {
 	struct usched *s = usched__current;

@@ -50,10 +50,6 @@
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
 
-#ifdef USCHED_CHECK
-#define CHECKED
-#endif
-
 enum { IN, OUT };
 
 enum kind {
@@ -110,7 +106,7 @@ struct descriptor {
 	int               d_fd;         /* constant */
 	struct uwait_node *d_first[2];  /* marked: push() */
 	uint64_t          d_serial[2];  /* of the events that it is registered with */
-#ifdef CHECKED
+#ifdef USCHED_CHECK
 	struct stat       d_file;       /* at the first call, */
 	uint32_t          d_checked;    /* of this generation, plus 1 */
 #endif
@@ -185,7 +181,7 @@ NET_PRIVATE int unet__pause(int64_t deadline);
  * in the table, and that is another file's now. Without O_NONBLOCK calls would block
  * natively, and no edge of the file is awaited.
  */
-#ifdef CHECKED
+#ifdef USCHED_CHECK
 NET_PRIVATE void unet__check_file(struct descriptor *d, uint32_t generation);
 #else
 static inline void unet__check_file(const struct descriptor *d, uint32_t generation)
