@@ -131,9 +131,10 @@ _Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image
 #define WRAPPED SIZE_MAX                /* i_size of a new thread: see usched__wrap */
 
 const struct ustack usched__none = { .u_top = NULL };
+
 /*
- * debug/ulocks.c's. It may be preloaded, and what is preloaded does not see the names of a
- * program, so it cannot put its function into the table.
+ * debug/ulocks.c's. It may be preloaded, and what is preloaded does not see the names of
+ * a program, so it cannot put its function into the table.
  */
 void usched__blocks(const struct usched *s) __attribute__((weak));
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * when.h: times in ns, mostly of CLOCK_MONOTONIC, which libc has in other forms. Private. Where
- * its time_t has 32 bits, as on most machines with 32 bits, later times than it can count
- * become the last one: 68 years after the boot.
+ * when.h: times in ns, mostly of CLOCK_MONOTONIC, which libc has in other forms. Private.
+ * Where its time_t has 32 bits, as on most machines with 32 bits, later times than it can
+ * count become the last one: 68 years after the boot.
  */
 #ifndef USCHED_WHEN_H
 #define USCHED_WHEN_H
