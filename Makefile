@@ -285,7 +285,7 @@ $(B)/flags: $(changed)
 	@mkdir -p $(@D)
 	@$(settings) >$@
 
--include $(wildcard $(B)/*.d $(B)/*/*.d)
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
 
 check: export ONLY := $(ONLY)
 check:
