@@ -299,7 +299,6 @@ static void set_inside(const struct ustack *u, struct uco *co)
 }
 
 /* It runs, inside of c_outer; and no longer. */
-
 static void push(struct usched *s, struct uco *co)
 {
 	if (co->c_outer)

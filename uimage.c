@@ -41,10 +41,10 @@ _Static_assert(sizeof(struct uimage_arena) == UIMAGE_HEAD, "rests begin behind i
 _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");
-void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
 /* LeakSanitizer's, if linked: frames and images may have the only pointer to a block. */
 void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
+void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
 static size_t round_up(size_t size, size_t unit)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * unet_addr.c: addresses from text, and text from addresses.
- */
-
+/* unet_addr.c: addresses from text, and text from addresses. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>

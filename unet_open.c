@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_open.c: calls that make descriptors. They listen, accept,
- * connect, and get signals. What they return is entered in the table by unet__enter().
+ * unet_open.c: calls that make descriptors. They listen, accept, connect, and get
+ * signals. What they return is entered in the table by unet__enter().
  */
-
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* accept4() */
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_poll.c: waits until descriptors are ready, of one, of several,
- * and of a select, for usync_chan.c.
+ * unet_poll.c: waits until descriptors are ready: of one, of several, and of a select,
+ * for usync_select.c.
  *
  * A poll of several asks poll(2) about all of them at once. If none is ready it enters
  * the queue of each, and whatever comes first ends the wait. The room of its waiter has

@@ -160,6 +160,8 @@ void unet__doubt(bool *found)
 	__atomic_store_n(&doubted, found, __ATOMIC_RELAXED);
 }
 
+/* Waiting. */
+
 /* Under d_lock: polls, and the first of others. Unless it is alone it gets the turn. */
 static void wake_first(struct descriptor *d, int direction, struct told *told)
 {
@@ -178,8 +180,6 @@ static void wake_first(struct descriptor *d, int direction, struct told *told)
 	}
 	told->g_taker = n ? uwait_of(n) : NULL;
 }
-
-/* Waiting. */
 
 /* Under d_lock: it is ready. Those that wait for that are to be told. */
 static void now_ready(struct descriptor *d, int direction, struct told *told)

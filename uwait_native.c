@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait_native.c: the waiters of native threads. A native thread has
- * one from its first wait to its end, as the value of a key. It sleeps by a condition,
- * or, if it waits for descriptors, in their poller. A granter sets IDLE under n_lock, and
- * ends the sleep that n_polls names.
+ * uwait_native.c: the waiters of native threads. A native thread has one from its first
+ * wait to its end, as the value of a key. It sleeps by a condition, or, if it waits for
+ * descriptors, in their poller. A granter sets IDLE under n_lock, and ends the sleep that
+ * n_polls names.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */

@@ -102,7 +102,7 @@ int uinspect__pin(struct pins *n)
 
 static void collect(void *task);
 
-/* From `from' to `to', or false: the dump has given up. */
+/* To the state `to', or false: the dump has given up. */
 static bool change(struct task *k, int to)
 {
 	struct dump *d = k->k_dump;

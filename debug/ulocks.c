@@ -79,7 +79,6 @@ struct calls {
 
 void usched__blocks(const struct usched *s);
 
-
 static const struct ustack *running(void)
 {
 	return current ? current()->s_current : NULL;

@@ -19,12 +19,11 @@
 
 #include "../debug/uinspect.h"
 #include "../uoffload.h"
-#include "../unet.h"
 #include "../upreempt.h"
 #include "../uproc.h"
-void uco__forked(void) __attribute__((weak, visibility("hidden")));
 
 /* The library's, which a program may be linked without. */
+void uco__forked(void) __attribute__((weak, visibility("hidden")));
 extern __typeof__(uinspect__forked) uinspect__forked __attribute__((weak));
 extern __typeof__(upreempt__hold) upreempt__hold __attribute__((weak));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * where.h: the place of a blocked thread's frames, and of its call. Private to uframes.c
- * and uproc.c, which needs no uframes.c.
+ * where.h: the place of a blocked thread's frames, and of its call. Private to
+ * uframes.c, uinspect.c and uproc_report.c, which needs no uframes.c.
  */
 #ifndef USCHED_WHERE_H
 #define USCHED_WHERE_H

@@ -163,7 +163,7 @@ posix/uposix_catch.c: posix/uposix_set.h
 posix/uposix_conf.c: posix/uposix_set.h
 posix/uposix_c11.c: posix/uposix_set.h
 posix/uposix_record.c: posix/uposix_set.h uproc.h
-posix/uposix_fork.c: posix/uposix_set.h unet.h uoffload.h upreempt.h uproc.h debug/uinspect.h
+posix/uposix_fork.c: posix/uposix_set.h uoffload.h upreempt.h uproc.h debug/uinspect.h
 posix/uposix_futex.c: posix/uposix_set.h
 posix/uposix_io.h: posix/uposix_set.h uoffload.h unet.h
 posix/uposix_fd.c: posix/uposix_io.h
