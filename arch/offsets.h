@@ -26,19 +26,19 @@
 #define CAUGHT_UNCAUGHT 8
 #elif defined(__i386__) || defined(__arm__)
 #ifdef __i386__
-#define S_FUNC          268
-#define S_ARG           272
-#define S_SWITCHES      444
-#define S_ERRNO         452
-#define S_CAUGHT        456
-#define S_CURRENT       460
+#define S_FUNC          248
+#define S_ARG           252
+#define S_SWITCHES      424
+#define S_ERRNO         432
+#define S_CAUGHT        436
+#define S_CURRENT       440
 #else
-#define S_FUNC          272
-#define S_ARG           276
-#define S_SWITCHES      448
-#define S_ERRNO         456
-#define S_CAUGHT        460
-#define S_CURRENT       464
+#define S_FUNC          252
+#define S_ARG           256
+#define S_SWITCHES      432
+#define S_ERRNO         440
+#define S_CAUGHT        444
+#define S_CURRENT       448
 #endif
 #define K_BOTTOM        0
 #define K_SCHED         8

@@ -130,7 +130,7 @@ static uint64_t talk(size_t rate, size_t seconds)
 	char text[64];
 
 	while (said < all) {
-		size_t i = said * 7919 % count, first = i / room * room, size;
+		size_t i = (size_t)(said * 7919 % count), first = i / room * room, size;
 
 		if (now() < began + (double)said / (double)rate) {
 			look(1);

@@ -263,6 +263,7 @@ int main(int argc, char **argv)
 	struct unet_addr address;
 	char text[32], *rest = "";
 	sigset_t set;
+	int rc;
 
 	snprintf(text, sizeof text, "127.0.0.1:%s", argc > 1 ? argv[1] : "");
 	if (argc > 2)
@@ -278,11 +279,11 @@ int main(int argc, char **argv)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	listener = unet_listen(&address, 0, 0);
-	signals = unet_signals(&set);
-	if (listener < 0 || signals < 0 || rr_create(&conf, &rr) ||
-	    rr_start(rr, watch, NULL, NULL) || rr_start(rr, accept_clients, NULL, NULL)) {
-		fprintf(stderr, "kv: cannot listen on %s\n", text);
+	if ((rc = listener = unet_listen(&address, 0, 0)) < 0 ||
+	    (rc = signals = unet_signals(&set)) < 0 || (rc = rr_create(&conf, &rr)) ||
+	    (rc = rr_start(rr, watch, NULL, NULL)) ||
+	    (rc = rr_start(rr, accept_clients, NULL, NULL))) {
+		fprintf(stderr, "kv: cannot serve %s: %s\n", text, strerror(-rc));
 		return 1;
 	}
 	puts("ready");

@@ -271,7 +271,8 @@ set_targets() {
 		;;
 	*)
 		for test in tests/*/test_*.c; do
-			tests="$tests $base/${test%.c}"
+			test=${test##*/}
+			tests="$tests $base/tests/${test%.c}"
 		done
 		targets='programs tests'
 		note=

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* bus.c: a SIGBUS has the address of the fault. qemu 7.2 for ARM has another one. */
-#define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
  * handlers compute with another rounding direction. With qemu 7.2 for ppc64le some of
  * their results are wrong.
  */
-#define _GNU_SOURCE
 #include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
