@@ -7,14 +7,7 @@
  * A group is a name for the processor it lives on.
  */
 #include "ll.h"
-
-#include <stdlib.h>
-
 #include "uproc.h"
-
-struct ll {
-	struct uprocs ll_procs;
-};
 
 /* From a dispatch of the queue's to the next: in the slot are LL_BOUND at most. */
 enum { LOOKS = LL_BOUND / UPROC_LOOK - 1 };
@@ -23,8 +16,6 @@ struct ll_group {
 	struct uproc         g_proc;
 	uint64_t             g_served;   /* switches when it was the queue's dispatch */
 };
-
-static struct uproc_place place(struct ll *ll, struct ll_group *group);
 
 /*
  * The queue's turn comes with the looks for events, which come after half a millisecond
@@ -80,92 +71,29 @@ static const struct uproc_policy policy = {
 	.y_slot  = 1,
 };
 
-int ll_create(const struct usched_conf *conf, struct ll **ll)
+int ll_create(const struct uprocs_conf *conf, struct uprocs **ll)
 {
-	struct ll *new = malloc(sizeof *new);
-	int rc;
-
-	*ll = NULL;
-	if (!new)
-		return -ENOMEM;
-	rc = uprocs_init(&new->ll_procs, conf, &policy);
-	if (rc)
-		free(new);
-	else
-		*ll = new;
-	return rc;
+	return uprocs_create(conf, &policy, ll);
 }
 
-int ll_destroy(struct ll *ll)
+struct ll_group *ll_group(struct uprocs *ll, unsigned processor)
 {
-	int rc = uprocs_fini(&ll->ll_procs);
+	struct uproc *p = processor ? uprocs_on(ll, processor) : uprocs_next(ll);
 
-	if (rc == 0 || rc == -EDEADLK)
-		free(ll);
-	return rc;
+	return (struct ll_group *)(void *)p;
 }
 
-struct ll_group *ll_group(struct ll *ll)
+int ll_start(struct ll_group *group, void (*func)(void *), void *arg,
+	     struct ustack **thread)
 {
-	return (struct ll_group *)(void *)uprocs_next(&ll->ll_procs);
+	return uproc_start((struct uproc_place){ &group->g_proc, true }, NULL, func, arg,
+			   thread);
 }
 
-struct ll_group *ll_group_on(struct ll *ll, unsigned on)
+int ll_start_with(struct ll_group *group, const struct ustack_how *how,
+		  void (*func)(void *), void *arg, struct ustack **thread)
 {
-	return (struct ll_group *)(void *)uprocs_on(&ll->ll_procs, on);
-}
+	struct uproc *p = how && how->h_processor ? NULL : &group->g_proc;
 
-int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
-	     void *arg, struct ustack **thread)
-{
-	return uproc_start(place(ll, group), func, arg, thread);
-}
-
-int ll_start_alone(struct ll *ll, struct ll_group *group, size_t stack,
-		   void (*func)(void *), void *arg,
-		   struct ustack **thread)
-{
-	return uproc_start_alone(place(ll, group), stack, func, arg, thread);
-}
-
-int ll_start_fd(struct ll *ll, struct ll_group *group, void (*func)(int fd, void *arg),
-		int fd, void *arg, struct ustack **thread)
-{
-	return uproc_start_fd(place(ll, group), func, fd, arg, thread);
-}
-
-static struct uproc_place place(struct ll *ll, struct ll_group *group)
-{
-	struct uproc *p = uproc_self();
-
-	if (group)
-		p = &group->g_proc;
-	else if (!p || p->p_procs != &ll->ll_procs)
-		p = uprocs_next(&ll->ll_procs);
-	return (struct uproc_place){ p, true };
-}
-
-void ll_hold(struct ll *ll)
-{
-	uproc_hold(&ll->ll_procs);
-}
-
-void ll_release(struct ll *ll)
-{
-	uproc_release(&ll->ll_procs);
-}
-
-int ll_run(struct ll *ll)
-{
-	return uprocs_run(&ll->ll_procs);
-}
-
-void ll_stats(struct ll *ll, struct usched_stats *out)
-{
-	uprocs_stats(&ll->ll_procs, out);
-}
-
-void ll_trim(struct ll *ll)
-{
-	uprocs_trim(&ll->ll_procs);
+	return uproc_start((struct uproc_place){ p, true }, how, func, arg, thread);
 }

@@ -5,15 +5,15 @@
  * takes no lock and no atomic instruction, and a thread that is woken on its own
  * processor runs next, while what they share is in the cache.
  *
- *	struct ll *ll;
+ *	struct uprocs *ll;
  *	struct ll_group *group;
  *	struct ustack *thread;
  *
  *	ll_create(NULL, &ll);
- *	group = ll_group(ll);
- *	ll_start(ll, group, work, arg, &thread);
- *	ustack_join(thread, USCHED_NEVER);
- *	ll_destroy(ll);
+ *	group = ll_group(ll, 0);
+ *	ll_start(group, work, arg, &thread);
+ *	ustack_join(thread, NULL, USCHED_NEVER);
+ *	uprocs_destroy(ll);
  *
  * Every LL_BOUND-th dispatch of a processor is that of the thread that has waited
  * longest in its queue, and an earlier one if they take long: about every four
@@ -29,9 +29,8 @@
 #ifndef USCHED_LL_H
 #define USCHED_LL_H
 
-#include "usched_conf.h"
+#include "uprocs.h"
 #include "ustack.h"
-#include "usched.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +38,6 @@ extern "C" {
 
 #define ll_create USCHED_BUILD(ll_create)
 
-struct ll;
 struct ll_group;
 
 /*
@@ -54,73 +52,34 @@ enum { LL_BOUND = 512 };
  * Returns what rr_create() returns.
  * From any native thread. Does not switch.
  */
-int ll_create(const struct usched_conf *conf, struct ll **ll);
+int ll_create(const struct uprocs_conf *conf, struct uprocs **ll);
 
 /*
- * Ends a scheduler, as rr_destroy().
- * Returns what rr_destroy() returns.
- * From any native thread, not from a thread. Blocks the native thread.
- */
-int ll_destroy(struct ll *ll);
-
-/*
- * Returns a new group, on the next processor in turn. It is a part of `ll' and ends with
- * it. Groups may share a processor. The call cannot fail.
+ * Returns a group of `ll', and ends with it. `processor' is as h_processor (ustack.h);
+ * with 0 it is the next one in turn, and the call cannot fail. Groups may share a
+ * processor, so a thread's own group is that with USCHED_BESIDE.
+ * NULL: there is no such processor, or the caller is no thread of `ll'.
  * From any native thread, in a thread or not. Does not switch.
  */
-struct ll_group *ll_group(struct ll *ll);
+struct ll_group *ll_group(struct uprocs *ll, unsigned processor);
 
 /*
- * Returns a group on processor number `on', from 0 on, or with USCHED_BESIDE on the
- * calling thread's. NULL: there is no such processor, or the caller is no thread of
- * `ll'.
- * From any native thread. Does not switch.
- */
-struct ll_group *ll_group_on(struct ll *ll, unsigned on);
-
-/*
- * Starts a thread of `group' that runs func(arg). With a NULL group it is of the calling
- * thread's group or, if the caller is no thread of `ll', of a new one. `thread' is as in
- * rr_start().
+ * Starts a thread of `group' that runs func(arg). ustack_start() starts one of the
+ * caller's group. `thread' is as in rr_start().
  * Returns what rr_start() returns.
  * From any native thread, in a thread or not. Does not switch.
  */
-int ll_start(struct ll *ll, struct ll_group *group, void (*func)(void *),
-	     void *arg, struct ustack **thread);
-
-/* As ll_start(), for a thread that runs func(fd, arg), and as rr_start_fd(). */
-int ll_start_fd(struct ll *ll, struct ll_group *group, void (*func)(int fd, void *arg),
-		int fd, void *arg, struct ustack **thread);
-
-/* As ll_start(), with a stack of its own, or an error: ustack_start_alone(). */
-int ll_start_alone(struct ll *ll, struct ll_group *group, size_t stack,
-		   void (*func)(void *), void *arg, struct ustack **thread);
+int ll_start(struct ll_group *group, void (*func)(void *), void *arg,
+	     struct ustack **thread);
 
 /*
- * As rr_hold() and rr_release().
- * From any native thread, in a thread or not. Do not switch.
+ * As ll_start(), for a thread that is as `how' says (ustack.h). A group has its
+ * processor: h_processor is 0.
+ * 0; an error of rr_start() or ustack_start_with().
+ * From any native thread, in a thread or not. Does not switch.
  */
-void ll_hold(struct ll *ll);
-void ll_release(struct ll *ll);
-
-/*
- * Runs what is ready, as rr_run().
- * Returns what rr_run() returns.
- * From one native thread at a time, not from a thread of `ll'. Switches.
- */
-int ll_run(struct ll *ll);
-
-/*
- * As rr_stats().
- * From any native thread. Does not switch.
- */
-void ll_stats(struct ll *ll, struct usched_stats *out);
-
-/*
- * As rr_trim().
- * From any native thread, not in a signal handler. Does not switch.
- */
-void ll_trim(struct ll *ll);
+int ll_start_with(struct ll_group *group, const struct ustack_how *how,
+		  void (*func)(void *), void *arg, struct ustack **thread);
 
 #ifdef __cplusplus
 }

@@ -8,16 +8,16 @@
 
 #define CYCLE_PROGRAM "lmain"
 
-static struct ll *ll;
+static struct uprocs *ll;
 
-static int cycle_create(const struct usched_conf *conf)
+static int cycle_create(const struct uprocs_conf *conf)
 {
 	return ll_create(conf, &ll);
 }
 
 static int cycle_destroy(void)
 {
-	return ll_destroy(ll);
+	return uprocs_destroy(ll);
 }
 
 static int cycle_start(size_t cycle, void (*func)(void *), void *arg,
@@ -27,9 +27,9 @@ static int cycle_start(size_t cycle, void (*func)(void *), void *arg,
 	static size_t of;
 
 	if (!group || cycle != of)
-		group = ll_group(ll);
+		group = ll_group(ll, 0);
 	of = cycle;
-	return ll_start(ll, group, func, arg, thread);
+	return ll_start(group, func, arg, thread);
 }
 
 static unsigned cycle_processors(unsigned p, size_t r)
@@ -39,7 +39,7 @@ static unsigned cycle_processors(unsigned p, size_t r)
 
 static void cycle_stats(struct usched_stats *out)
 {
-	ll_stats(ll, out);
+	uprocs_stats(ll, out);
 }
 
 #include "bench/cycle.h"

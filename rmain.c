@@ -5,16 +5,16 @@
 
 #define CYCLE_PROGRAM "rmain"
 
-static struct rr *rr;
+static struct uprocs *rr;
 
-static int cycle_create(const struct usched_conf *conf)
+static int cycle_create(const struct uprocs_conf *conf)
 {
 	return rr_create(conf, &rr);
 }
 
 static int cycle_destroy(void)
 {
-	return rr_destroy(rr);
+	return uprocs_destroy(rr);
 }
 
 static int cycle_start(size_t cycle, void (*func)(void *), void *arg,
@@ -32,7 +32,7 @@ static unsigned cycle_processors(unsigned p, size_t r)
 
 static void cycle_stats(struct usched_stats *out)
 {
-	rr_stats(rr, out);
+	uprocs_stats(rr, out);
 }
 
 #include "bench/cycle.h"

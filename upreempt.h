@@ -2,7 +2,7 @@
 /*
  * upreempt.h: threads that give way when their slice of time is over. For authors of
  * schedulers; ustack_check() and ustack_preemptible(), in ustack.h, are for threads, and
- * c_slice, in usched_conf.h, switches it on for rr and ll.
+ * c_slice, in uprocs.h, switches it on for rr and ll.
  *
  * A thread gives way at two kinds of places. ustack_check() reads s_over, which the
  * scheduler sets when the slice is over. In a region of ustack_preemptible() a signal

@@ -34,7 +34,7 @@
  *  - r_joining counts the native threads whose join is not over. The end that a native
  *    thread waits for takes it off the count, not the native thread. While the count is
  *    not zero and all processors are parked, threads are stuck, unless a thread waits for
- *    an event, or a native thread has announced a wake: uproc_hold(), or a join with a
+ *    an event, or a native thread has announced a wake: uprocs_hold(), or a join with a
  *    deadline.
  *  - Locks: list_lock before r_lock, and that before p_lock.
  */
@@ -97,7 +97,7 @@ static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
  */
 static int add_stacks(struct uproc *p)
 {
-	const struct usched_conf *conf = &p->p_procs->r_conf;
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 	unsigned have = p->p_sched.s_stacks, more = have ? have : p->p_procs->r_stacks;
 	int rc = 0;
 
@@ -805,7 +805,8 @@ static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 		* RUN_LEFT;
 }
 
-struct uproc *uprocs_place(struct uprocs *r)
+/* The processor for the next thread of a scheduler that spreads them. */
+static struct uproc *spread(struct uprocs *r)
 {
 	uint64_t old, place;
 
@@ -818,45 +819,61 @@ struct uproc *uprocs_place(struct uprocs *r)
 	return uproc_at(r, (uint32_t)place);
 }
 
+struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how)
+{
+	if (how && how->h_processor)
+		return (struct uproc_place){ uprocs_on(r, how->h_processor), true };
+	return (struct uproc_place){ spread(r), false };
+}
+
 struct uproc *uprocs_next(struct uprocs *r)
 {
 	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
 }
 
-struct uproc *uprocs_on(struct uprocs *r, unsigned i)
+struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
 {
 	struct uproc *self;
 
-	if (i != USCHED_BESIDE)
-		return i < r->r_conf.c_processors ? uproc_at(r, i) : NULL;
+	if (processor != USCHED_BESIDE)
+		return processor <= r->r_conf.c_processors ? uproc_at(r, processor - 1) :
+			NULL;
 	self = uproc_self();
 	return self && self->p_procs == r ? self : NULL;
 }
 
-struct uproc_thread *uproc__new_thread(struct uproc *p)
+/* Returns a record, and a place in the ring of `p'; NULL: no memory. */
+static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 {
 	struct uproc_thread *t = get_record(p);
 
-	if (t && make_room(p)) {
-		put_record(p, t);
-		return NULL;
+	if (!t || (!name && make_room(p) == 0))
+		return t;
+	if (name && uproc__begin_name(&t->t_stack, name) == 0) {
+		if (make_room(p) == 0)
+			return t;
+		uproc__forget_name(&t->t_stack);
 	}
-	return t;
+	put_record(p, t);
+	return NULL;
 }
 
-void uproc__start(struct uproc_place place, struct uproc_thread *t,
-		  struct ustack **thread)
+/* Hands a new thread to its processor; `how' may be NULL. */
+static void start(struct uproc_place place, struct uproc_thread *t,
+		  const struct ustack_how *how, struct ustack **thread)
 {
 	struct uproc *self = uproc_self(), *p = place.w_proc;
 	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
 
 	if (thread) {
-		uproc_rest(t)->t_joiner = OPEN;
+		uproc_rest(t)->t_joiner = how && how->h_detached ? DETACHED : OPEN;
 		*thread = &t->t_stack;
 		mail |= UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE;
 	} else {
 		mail |= UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE;
 	}
+	if (how && how->h_name)
+		mail |= UPROC_MAIL_NAMED;
 	if (place.w_stays && p->p_moves)
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
@@ -869,54 +886,82 @@ void uproc__start(struct uproc_place place, struct uproc_thread *t,
 		uproc__push_inbox(p, t);
 }
 
-/* Schedulers call the next two last, so they are left by a jump, and know where from. */
+static int check_how(struct uproc_place place, const struct ustack_how *how,
+		     void (*func)(void *))
+{
+	const struct uproc *p = place.w_proc;
+
+	if (how->h_serve ? func || how->h_fd < 0 || how->h_fd == INT_MAX : !func)
+		return -EINVAL;
+	if (!p || how->h_stack > USCHED_STACK_MAX
+	    || (how->h_stack > USTACK_OWN && how->h_stack < USCHED_STACK_MIN))
+		return -EINVAL;
+	if (how->h_stack && __atomic_load_n(&p->p_steps, __ATOMIC_ACQUIRE) == 0)
+		return -ENOTSUP;
+	return 0;
+}
+
+static int start_with(struct uproc_place place, const struct ustack_how *how,
+		      void (*func)(void *), void *arg, struct ustack **thread,
+		      const void *where)
+{
+	struct usched_stack *stack = NULL;
+	struct uproc *p = place.w_proc;
+	struct uproc_thread *t;
+	int rc = check_how(place, how, func);
+
+	if (rc == 0 && how->h_stack)
+		rc = uproc__take_alone(p, how->h_stack, &stack);
+	if (rc)
+		return rc;
+	t = new_thread(p, how->h_name);
+	if (!t) {
+		if (stack)
+			uproc__put_alone(p, stack);
+		return -ENOMEM;
+	}
+	if (how->h_serve)
+		ustack_init_fd(&p->p_sched, &t->t_stack, how->h_serve, how->h_fd, arg);
+	else
+		ustack_init(&p->p_sched, &t->t_stack, func, arg);
+	if (stack)
+		usched__place_alone(&t->t_stack, stack);
+	uproc__tell_created(t, where);
+	start(place, t, how, thread);
+	return 0;
+}
+
 __attribute__((noinline))
-int uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
-		struct ustack **thread)
+int uproc_start(struct uproc_place place, const struct ustack_how *how,
+		void (*func)(void *), void *arg, struct ustack **thread)
 {
 	struct uproc_thread *t;
 
-	CALLED("rr_start() or ll_start()");
+	CALLED("rr_start(), ll_start(), or one with a how,");
 	check(arg, ARGUMENT, "start");
+	if (how)
+		return start_with(place, how, func, arg, thread,
+				  __builtin_return_address(0));
 	if (!func)
 		return -EINVAL;
-	t = uproc__new_thread(place.w_proc);
+	t = new_thread(place.w_proc, NULL);
 	if (!t)
 		return -ENOMEM;
 	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
 	uproc__tell_created(t, __builtin_return_address(0));
-	uproc__start(place, t, thread);
+	start(place, t, NULL, thread);
 	return 0;
 }
 
-__attribute__((noinline))
-int uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
-		   void *arg, struct ustack **thread)
-{
-	struct uproc_thread *t;
-
-	CALLED("rr_start_fd() or ll_start_fd()");
-	check(arg, ARGUMENT, "start_fd");
-	if (!func || fd < 0 || fd == INT_MAX)
-		return -EINVAL;
-	t = uproc__new_thread(place.w_proc);
-	if (!t)
-		return -ENOMEM;
-	ustack_init_fd(&place.w_proc->p_sched, &t->t_stack, func, fd, arg);
-	uproc__tell_created(t, __builtin_return_address(0));
-	uproc__start(place, t, thread);
-	return 0;
-}
-
-static int start_beside(struct usched *s, size_t stack, void (*func)(void *), void *arg,
-			struct ustack **thread)
+static int start_beside(struct usched *s, const struct ustack_how *how,
+			void (*func)(void *), void *arg, struct ustack **thread)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
-	bool moves = p->p_moves;
-	struct uproc_place place = { moves ? uprocs_place(p->p_procs) : p, !moves };
+	bool chosen = p->p_moves || (how && how->h_processor);
+	struct uproc_place place = { p, true };
 
-	return stack == USCHED_SHARED ? uproc_start(place, func, arg, thread)
-		: uproc_start_alone(place, stack, func, arg, thread);
+	return uproc_start(chosen ? uprocs_place(p->p_procs, how) : place, how, func, arg,
+			   thread);
 }
 
 int ustack_stay(int on)
@@ -1021,7 +1066,7 @@ static int expose_events(struct uproc *p)
 
 static int begin_slices(struct uproc *p)
 {
-	const struct usched_conf *conf = &p->p_procs->r_conf;
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 
 	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
 			       uproc__is_driven(p->p_procs) ? 0 : conf->c_signal);
@@ -1029,7 +1074,7 @@ static int begin_slices(struct uproc *p)
 
 int uproc__make_parts(struct uproc *p)
 {
-	const struct usched_conf *conf = &p->p_procs->r_conf;
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 	struct uevents *e;
 	int rc;
 

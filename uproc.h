@@ -29,7 +29,7 @@
  *
  * With -DSINGLE_THREAD all of it is compiled without locks and atomic instructions, for
  * one processor. It runs on the native thread that joins, calls uprocs_run() or
- * uprocs_fini(), inside that call.
+ * uprocs_destroy(), inside that call.
  */
 #ifndef USCHED_PROC_H
 #define USCHED_PROC_H
@@ -40,7 +40,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "usched_conf.h"
+#include "uprocs.h"
 #include "uevents.h"
 #include "uimage.h"
 #include "usched.h"
@@ -217,7 +217,7 @@ enum { UPROC_SAID = 40 };               /* lines of a report of a deadlock, at m
 
 /* Private, but the first part of a scheduler's object: its processors. */
 struct uprocs {
-	struct usched_conf r_conf;       /* without zeros */
+	struct uprocs_conf r_conf;       /* without zeros */
 	unsigned           r_stacks;     /* for each processor, to begin with, */
 	unsigned           r_mapped;     /* and so many are mapped then */
 	struct uimage_pool r_images;
@@ -251,7 +251,7 @@ struct uprocs {
 	/* r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
-	unsigned           r_held;       /* uproc_hold() less uproc_release() */
+	unsigned           r_held;       /* uprocs_hold() less uprocs_release() */
 	unsigned           r_inside;     /* native threads in join or fini */
 	unsigned           r_joining;    /* of these, that still wait */
 	unsigned           r_deadlocks;  /* times that these were told of one */
@@ -260,7 +260,7 @@ struct uprocs {
 
 /* A scheduler over processors: its call-backs, see usched.h. */
 struct uproc_policy {
-	size_t           y_size;        /* bytes of an element, see uprocs_init() */
+	size_t           y_size;        /* bytes of an element, see uprocs_create() */
 	usched_next_fn  *y_next;        /* s_next: by uproc_next() */
 	usched_pick_fn  *y_pick;        /* s_pick: by uproc_wait() */
 	usched_ready_fn *y_ready;       /* s_ready: puts a thread where the two find it */
@@ -271,23 +271,13 @@ struct uproc_policy {
 };
 
 /*
- * Starts the processors. The policy's size is that of an element: a struct uproc, and
- * the scheduler's part after it, zeroed. After an error nothing is left behind.
- * 0; -EINVAL: no such configuration; -ENOMEM: no memory; -EAGAIN: no more native
- * threads; -ENOTSUP as usched_init(); with c_embed other errors of rr_create(), too.
+ * Makes a scheduler, and starts its processors. The policy's size is that of an element:
+ * a struct uproc, and the scheduler's part after it, zeroed. uprocs_destroy() frees all.
+ * What rr_create() returns.
  * From any native thread. Does not switch.
  */
-int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
-		const struct uproc_policy *policy);
-
-/*
- * Waits until all threads have ended, stops the processors, frees everything but the
- * scheduler's object.
- * 0; -EDEADLK: the threads that are left wait and nothing can wake them: they were
- * reported and aborted, and all is freed nevertheless; -EPERM, -EINVAL as rr_destroy(),
- * with nothing done.
- */
-int uprocs_fini(struct uprocs *r);
+int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *policy,
+		  struct uprocs **procs);
 
 /* A processor, and whether the thread stays there. */
 struct uproc_place {
@@ -295,18 +285,13 @@ struct uproc_place {
 	bool          w_stays;
 };
 
-/* As in rr.h, where the contracts are. */
-int  uproc_start(struct uproc_place place, void (*func)(void *), void *arg,
-		 struct ustack **thread);
-int  uproc_start_fd(struct uproc_place place, void (*func)(int fd, void *arg), int fd,
-		    void *arg, struct ustack **thread);
-int  uproc_start_alone(struct uproc_place place, size_t stack, void (*func)(void *),
-		       void *arg, struct ustack **thread);
-int  uprocs_run(struct uprocs *r);
-void uproc_hold(struct uprocs *r);
-void uproc_release(struct uprocs *r);
-void uprocs_stats(struct uprocs *r, struct usched_stats *out);
-void uprocs_trim(struct uprocs *r);
+/*
+ * Starts a thread as `how' says, except for its processor, which `place' has: -EINVAL, if
+ * that is NULL; as rr_start_with(). Call it last, so that it is left by a jump and knows
+ * from where in the program it was called.
+ */
+int uproc_start(struct uproc_place place, const struct ustack_how *how,
+		void (*func)(void *), void *arg, struct ustack **thread);
 
 /*
  * Sends mail to a thread: UPROC_MAIL_TOKEN is a token, and a multiple of it is as many;
@@ -329,7 +314,7 @@ void uproc_drain(struct uproc *p);
 /*
  * Looks for events while threads are ready. In s_next.
  * Returns true if the native thread that drives the processor, in ustack_join(),
- * uprocs_run() or uprocs_fini(), is to go on.
+ * uprocs_run() or uprocs_destroy(), is to go on.
  */
 bool uproc_look(struct uproc *p);
 
@@ -345,19 +330,21 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 struct uproc *uprocs_next(struct uprocs *r);
 
 /*
- * Returns processor `i'; with USCHED_BESIDE the calling thread's. NULL: there is none.
+ * Returns the processor that h_processor of a struct ustack_how means, if that is not 0.
+ * NULL: there is none.
  * From any native thread.
  */
-struct uproc *uprocs_on(struct uprocs *r, unsigned i);
+struct uproc *uprocs_on(struct uprocs *r, unsigned processor);
 
 /*
- * Returns the processor for the next thread of a scheduler that spreads them: the one of
- * two with less to do. Threads that are started in a row often work together, which
- * costs least on one processor. So they are placed in runs of a quarter of the threads
- * that a processor has, and of 32 at most. The first few are placed in turn.
+ * Returns the place for the next thread of a scheduler that spreads them, unless `how',
+ * which may be NULL, has a processor for it: the one of two with less to do. Threads that
+ * are started in a row often work together, which costs least on one processor. So they
+ * are placed in runs of a quarter of the threads that a processor has, and of 32 at most.
+ * The first few are placed in turn.
  * From any native thread.
  */
-struct uproc *uprocs_place(struct uprocs *r);
+struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 
 /* The s_done of every dispatcher of a processor. */
 void uproc_done(struct usched *s, struct ustack *u);

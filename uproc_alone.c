@@ -15,7 +15,6 @@
  */
 #include <stdlib.h>
 
-#include "private/check.h"
 #include "private/direction.h"
 #include "private/proc.h"
 #include "upreempt.h"
@@ -147,68 +146,47 @@ static struct uproc_alone *map_alone(struct uproc *p, size_t size)
 	return a;
 }
 
-/* Counts one thread more, and finds a stack for it. */
-static int take_alone(struct uproc *p, size_t size, struct uproc_alone **a)
+int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
 {
-	const struct usched_conf *conf = &p->p_procs->r_conf;
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 	struct uproc_alones *o = &p->p_procs->r_alones;
+	struct uproc_alone *a = NULL;
 	bool full, many;
 
+	if (size == USTACK_OWN)
+		size = conf->c_stack_size;
 	lock(&o->o_lock);
 	full = o->o_threads >= conf->c_alone;
 	many = o->o_count >= conf->c_alone + 2 * conf->c_processors;
 	if (!full) {
 		o->o_threads++;
-		*a = take_vacant(o, size);
+		a = take_vacant(o, size);
 	}
 	unlock(&o->o_lock);
 	if (full)
 		return -EAGAIN;
-	if (!*a && many)
+	if (!a && many)
 		drop_vacant(o, 1);
-	if (!*a)
-		*a = map_alone(p, size);
-	if (*a)
+	if (!a)
+		a = map_alone(p, size);
+	if (a) {
+		*stack = a->a_stack;
 		return 0;
+	}
 	lock(&o->o_lock);
 	o->o_threads--;
 	unlock(&o->o_lock);
 	return -ENOMEM;
 }
 
-__attribute__((noinline))
-int uproc_start_alone(struct uproc_place place, size_t stack, void (*func)(void *),
-		      void *arg, struct ustack **thread)
+void uproc__put_alone(struct uproc *p, struct usched_stack *stack)
 {
-	const struct usched_conf *conf = &place.w_proc->p_procs->r_conf;
-	struct uproc_alone *a = NULL;
-	struct uproc_thread *t;
-	int rc;
+	struct uproc_alones *o = &p->p_procs->r_alones;
 
-	CALLED("rr_start_alone() or ll_start_alone()");
-	check(arg, ARGUMENT, "start_alone");
-	if (stack == 0)
-		stack = conf->c_stack_size;
-	if (!func || stack < USCHED_STACK_MIN || stack > USCHED_STACK_MAX)
-		return -EINVAL;
-	if (__atomic_load_n(&place.w_proc->p_steps, __ATOMIC_ACQUIRE) == 0)
-		return -ENOTSUP;
-	rc = take_alone(place.w_proc, stack, &a);
-	if (rc)
-		return rc;
-	t = uproc__new_thread(place.w_proc);
-	if (!t) {
-		lock(&place.w_proc->p_procs->r_alones.o_lock);
-		place.w_proc->p_procs->r_alones.o_threads--;
-		put_alone(&place.w_proc->p_procs->r_alones, a);
-		unlock(&place.w_proc->p_procs->r_alones.o_lock);
-		return -ENOMEM;
-	}
-	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
-	usched__place_alone(&t->t_stack, a->a_stack);
-	uproc__tell_created(t, __builtin_return_address(0));
-	uproc__start(place, t, thread);
-	return 0;
+	lock(&o->o_lock);
+	o->o_threads--;
+	put_alone(o, stack->k_owner);
+	unlock(&o->o_lock);
 }
 
 /* ---- Memory that goes back ---- */

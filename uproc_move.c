@@ -87,7 +87,7 @@ static void warn_of_locals(const struct uproc *p, const struct ustack *u)
 
 void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy)
 {
-	const struct usched_conf *conf = &p->p_procs->r_conf;
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 
 	p->p_moves = policy->y_moves && conf->c_processors > 1;
 	p->p_sched.s_moves = p->p_moves && conf->c_steal && conf->c_processors <= NUMBER;

@@ -74,17 +74,26 @@ static struct uproc_name *make_name(const struct ustack *u)
 }
 
 /* Under names_lock. */
-static int set_name(struct ustack *u, const char *text)
+static int set_name(const struct ustack *u, const char *text)
 {
 	struct uproc_name *name = make_name(u);
 
 	if (!name)
 		return -ENOMEM;
 	snprintf(name->n_text, sizeof name->n_text, "%s", text);
-	if (FETCH_OR(&u->u_mail, UPROC_MAIL_NAMED) & UPROC_MAIL_LIVE)
+	return 0;
+}
+
+int uproc__begin_name(const struct ustack *u, const char *text)
+{
+	int rc;
+
+	if (!*text)
 		return 0;
-	drop_name(u);                           /* its end was before */
-	return -ESRCH;
+	lock(&names_lock);
+	rc = set_name(u, text);
+	unlock(&names_lock);
+	return rc;
 }
 
 void uproc__forget_name(const struct ustack *u)
@@ -122,6 +131,11 @@ int ustack_name(struct ustack *u, const char *text)
 		rc = set_name(u, text);
 	else
 		drop_name(u);
+	if (text && *text && rc == 0
+	    && !(FETCH_OR(&u->u_mail, UPROC_MAIL_NAMED) & UPROC_MAIL_LIVE)) {
+		drop_name(u);                   /* its end was before */
+		rc = -ESRCH;
+	}
 	unlock(&names_lock);
 	return rc;
 }

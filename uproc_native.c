@@ -21,7 +21,7 @@
  * A processor's parks exceed its unparks by one at most. So 1 says that each has counted
  * a park and not its end, and 3 that none has since: no processor ran from 1 to 3, and
  * none sent mail. Mail that was on its way before has taken the mark from an inbox, which
- * 2 sees. There remains the mail of native threads, for which there is uproc_hold(). An
+ * 2 sees. There remains the mail of native threads, for which there is uprocs_hold(). An
  * event that a thread waits for is counted until the thread runs.
  *
  * A processor that is driven (c_embed, and with SINGLE_THREAD) has no native thread: it
@@ -46,7 +46,7 @@ enum {
 	LINGER_REST = 64,               /* waits, after some in vain */
 	QUICK       = 2,                /* times r_patience: a short idle time */
 	QUICK_MAX   = 8,
-	TURN        = 1000000,          /* ns in rr_run() */
+	TURN        = 1000000,          /* ns in uprocs_run() */
 };
 
 /* To one CPU of those that it has from its creator. It cannot fail but by a race. */
@@ -228,7 +228,7 @@ static bool look_for_end(struct uprocs *r)
 
 /*
  * Threads must not move while they are reported, even if a native thread wakes one that
- * should have called uproc_hold(): a processor that is unparked meanwhile waits.
+ * should have called uprocs_hold(): a processor that is unparked meanwhile waits.
  */
 static bool detect_end(struct uprocs *r)
 {
@@ -464,7 +464,7 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	return t ? &t->t_stack : NULL;
 }
 
-void uproc_hold(struct uprocs *r)
+void uprocs_hold(struct uprocs *r)
 {
 	lock(&r->r_lock);
 	r->r_held++;
@@ -472,7 +472,7 @@ void uproc_hold(struct uprocs *r)
 }
 
 /* All under the lock: `r' may be destroyed once it is not held. */
-void uproc_release(struct uprocs *r)
+void uprocs_release(struct uprocs *r)
 {
 	lock(&r->r_lock);
 	if (--r->r_held == 0 && r->r_joining > 0)
@@ -540,7 +540,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 			int64_t deadline)
 {
-	/* it may wake threads then: as uproc_hold() */
+	/* it may wake threads then: as uprocs_hold() */
 	bool returns = deadline != INT64_MAX;
 	int rc;
 

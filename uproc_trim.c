@@ -169,7 +169,7 @@ void uprocs_trim(struct uprocs *r)
 {
 	struct uproc *self = uproc_self();
 
-	CALLED("rr_trim() or ll_trim()");
+	CALLED("uprocs_trim()");
 	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
 		struct uproc *p = uproc_at(r, i);
 

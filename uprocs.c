@@ -2,7 +2,7 @@
 /*
  * uprocs.c: schedulers over processors: their configuration, their begin and their end,
  * and the list of all of the process, for reports and for debuggers. They are in it from
- * the end of uprocs_init() until uprocs_fini() takes them apart.
+ * the end of uprocs_create() until uprocs_destroy() takes them apart.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CPU_COUNT */
@@ -86,9 +86,9 @@ static bool is_span(int64_t ns, int64_t min)
 	return ns == 0 || (ns >= min && ns <= SPAN_MAX);
 }
 
-static int complete(struct usched_conf *conf, const struct usched_conf *given)
+static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
 {
-	*conf = given ? *given : (struct usched_conf){ 0 };
+	*conf = given ? *given : (struct uprocs_conf){ 0 };
 	if (conf->c_processors == 0)
 		conf->c_processors = processors_allowed();
 	if (conf->c_stacks == 0)
@@ -228,14 +228,47 @@ static void plan_stacks(struct uprocs *r, bool given)
 		r->r_stacks = r->r_mapped;
 }
 
-int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
-		const struct uproc_policy *policy)
+/* Makes the records, the processors, and their native threads. */
+static int begin(struct uprocs *r, const struct uproc_policy *policy)
 {
-	struct usched_conf all;
-	int rc = complete(&all, conf);
+	int rc = uimage_pool_init(&r->r_images,
+				  offsetof(struct ustack, u_image) + r->r_conf.c_image,
+				  sizeof(struct uproc_rest));
 
 	if (rc)
 		return rc;
+	uimage_pool_keep(&r->r_images, offsetof(struct ustack, u_mail), UPROC_MAIL_KNOWN);
+	rc = make_procs(r, policy);
+	if (rc == 0) {
+		rc = uproc__start_natives(r);
+		if (rc == 0)
+			return 0;
+		free_procs(r, r->r_conf.c_processors);
+	}
+	uimage_pool_fini(&r->r_images);
+	return rc;
+}
+
+static void free_parts(struct uprocs *r)
+{
+	pthread_cond_destroy(&r->r_changed);
+	pthread_mutex_destroy(&r->r_lock);
+	free(r);
+}
+
+int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *policy,
+		  struct uprocs **procs)
+{
+	struct uprocs_conf all;
+	struct uprocs *r;
+	int rc = complete(&all, conf);
+
+	*procs = NULL;
+	if (rc)
+		return rc;
+	r = malloc(sizeof *r);
+	if (!r)
+		return -ENOMEM;
 	*r = (struct uprocs){
 		.r_conf    = all,
 		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
@@ -249,27 +282,14 @@ int uprocs_init(struct uprocs *r, const struct usched_conf *conf,
 	if (all.c_processors > 1 && all.c_processors <= processors_allowed())
 		r->r_patience = PATIENCE;
 	plan_stacks(r, conf && conf->c_stacks);
-	rc = uimage_pool_init(&r->r_images,
-			      offsetof(struct ustack, u_image) + all.c_image,
-			      sizeof(struct uproc_rest));
-	if (rc)
-		goto no_images;
-	uimage_pool_keep(&r->r_images, offsetof(struct ustack, u_mail), UPROC_MAIL_KNOWN);
-	rc = make_procs(r, policy);
-	if (rc)
-		goto no_procs;
-	rc = uproc__start_natives(r);
-	if (rc == 0) {
-		enlist(r);
-		return 0;
+	rc = begin(r, policy);
+	if (rc) {
+		free_parts(r);
+		return rc;
 	}
-	free_procs(r, r->r_conf.c_processors);
-no_procs:
-	uimage_pool_fini(&r->r_images);
-no_images:
-	pthread_cond_destroy(&r->r_changed);
-	pthread_mutex_destroy(&r->r_lock);
-	return rc;
+	enlist(r);
+	*procs = r;
+	return 0;
 }
 
 static void abort_left(void *record, void *unused)
@@ -281,7 +301,7 @@ static void abort_left(void *record, void *unused)
 		ustack_abort(&t->t_stack);
 }
 
-int uprocs_fini(struct uprocs *r)
+int uprocs_destroy(struct uprocs *r)
 {
 	int rc;
 
@@ -299,8 +319,7 @@ int uprocs_fini(struct uprocs *r)
 	free_procs(r, r->r_conf.c_processors);
 	uproc__unmap_alones(&r->r_alones);
 	uimage_pool_fini(&r->r_images);
-	pthread_cond_destroy(&r->r_changed);
-	pthread_mutex_destroy(&r->r_lock);
+	free_parts(r);
 	return rc;
 }
 

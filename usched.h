@@ -50,6 +50,7 @@ extern "C" {
 
 struct usched;
 struct ustack;
+struct ustack_how;
 struct uevents;                 /* uevents.h */
 struct usched_hook;
 struct upreempt;                /* upreempt.h */
@@ -200,17 +201,11 @@ typedef void usched_changed_fn(const struct usched *s, const struct ustack *u);
 typedef int usched_preempt_fn(struct usched *s, struct ustack *u, void *context);
 
 /*
- * Starts a thread for func(arg) beside others of `s', where the scheduler starts those
- * without a place. *thread is to be joined or detached; with NULL it is detached. With a
- * `stack' other than USCHED_SHARED, it has a stack of its own, with so many bytes at
- * least, or 0: as the scheduler likes. ustack_start() and ustack_start_alone() call it,
- * from a thread of `s'.
- * 0; -ENOMEM; -EINVAL: func is NULL; errors of ustack_start_alone(). Does not switch.
+ * Starts a thread beside others of `s', from a thread of `s'. ustack_start_with() calls
+ * it, with the same arguments and results; ustack_start() with NULL for `how'.
  */
-typedef int usched_start_fn(struct usched *s, size_t stack, void (*func)(void *),
-			    void *arg, struct ustack **thread);
-
-#define USCHED_SHARED SIZE_MAX
+typedef int usched_start_fn(struct usched *s, const struct ustack_how *how,
+			    void (*func)(void *), void *arg, struct ustack **thread);
 
 /* Frees `u' when it ends; now, if it has ended. As ustack_detach(), which calls it. */
 typedef int usched_detach_fn(struct usched *s, struct ustack *u);

@@ -35,25 +35,18 @@ BY_THREADS int ustack_yield(void)
 
 BY_THREADS int ustack_start(void (*func)(void *), void *arg, struct ustack **thread)
 {
-	struct usched *s = usched__current;
-
-	CALLED(__func__);
-	if (!s->s_current)
-		return -EPERM;
-	return s->s_start ? s->s_start(s, USCHED_SHARED, func, arg, thread) : -ENOTSUP;
+	return ustack_start_with(NULL, func, arg, thread);
 }
 
-BY_THREADS int ustack_start_alone(size_t stack, void (*func)(void *), void *arg,
-				  struct ustack **thread)
+BY_THREADS int ustack_start_with(const struct ustack_how *how, void (*func)(void *),
+				 void *arg, struct ustack **thread)
 {
 	struct usched *s = usched__current;
 
-	CALLED(__func__);
+	CALLED("ustack_start()");
 	if (!s->s_current)
 		return -EPERM;
-	if (stack > USCHED_STACK_MAX)
-		return -EINVAL;
-	return s->s_start ? s->s_start(s, stack, func, arg, thread) : -ENOTSUP;
+	return s->s_start ? s->s_start(s, how, func, arg, thread) : -ENOTSUP;
 }
 
 BY_THREADS int ustack_stack(void **low, size_t *size)
@@ -132,13 +125,7 @@ APART static int join(struct ustack *u, const void *where, void **value, int64_t
 	return rc == -EDEADLK && error ? error : rc;
 }
 
-BY_THREADS int ustack_join(struct ustack *u, int64_t deadline)
-{
-	CALLED(__func__);
-	return join(u, __builtin_return_address(0), NULL, deadline);
-}
-
-BY_THREADS int ustack_join_value(struct ustack *u, void **value, int64_t deadline)
+BY_THREADS int ustack_join(struct ustack *u, void **value, int64_t deadline)
 {
 	CALLED(__func__);
 	return join(u, __builtin_return_address(0), value, deadline);

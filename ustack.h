@@ -140,23 +140,52 @@ int ustack_yield(void);
  */
 int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
 
+/* How a thread is started. Zeros are the defaults. */
+struct ustack_how {
+	/* Bytes of a stack of its own, which no other thread uses before this one has
+	   ended: so other threads may follow pointers into it at any time, as with native
+	   threads. Some of the bytes are the library's. USTACK_OWN: as many as stacks of
+	   the scheduler have; 0: the thread shares a stack. An own stack is mapped by the
+	   start, in two mappings, with a guard of 64 KiB below, or one is used again; it
+	   takes the memory that is touched. At the end of the thread it is kept for the
+	   next one, for some seconds or until uprocs_trim(). Once it has begun, the
+	   thread stays on its processor. */
+	size_t      h_stack;
+
+	/* USCHED_ON(n): processor number n, from 0 on; USCHED_BESIDE: that of the caller;
+	   0: as the scheduler likes. Threads that work together wake each other fastest
+	   on one processor. The thread stays there, as after ustack_stay(). */
+	unsigned    h_processor;
+
+	/* 1: the thread is detached, though the caller gets its handle. */
+	unsigned    h_detached;
+
+	/* As by ustack_name(). NULL: it has no name. */
+	const char *h_name;
+
+	/* The thread runs h_serve(h_fd, arg), such as for a connection, and `func' is
+	   NULL. The descriptor is the thread's to close; after an error it is the
+	   caller's. */
+	void      (*h_serve)(int fd, void *arg);
+	int         h_fd;
+};
+
+#define USTACK_OWN ((size_t)1)
+
+#define USCHED_ON(n)  ((unsigned)(n) + 1)
+#define USCHED_BESIDE ((unsigned)-1)
+
 /*
- * As ustack_start(), for a thread with a stack of its own, which no other thread uses
- * before it has ended: so other threads may follow pointers into it at any time, as with
- * native threads. It has `stack' bytes at least, some of which are the library's; with 0
- * it is as large as others. It is mapped here, in two mappings, with a guard of 64 KiB
- * below, or one is used again; it takes the memory that is touched. At the end of the
- * thread it is kept for the next one, for some seconds or until rr_trim(). Once it has
- * begun, the thread stays on its processor. rr_start_alone() and ll_start_alone() start
- * such threads from elsewhere.
- * 0; -EAGAIN: there are c_alone such threads (usched_conf.h), of which one that has
- * ended does not count when its join returns; -EINVAL also: less than USCHED_STACK_MIN,
- * or more than _MAX; -ENOTSUP also: threads run on native stacks: the portable switch,
- * USCHED_NATIVE; -ENOMEM, -EPERM as ustack_start().
+ * As ustack_start(), for a thread that is as `how' says; NULL stands for zeros.
+ * 0; -EAGAIN: there are c_alone threads with an own stack (uprocs.h), of which one that
+ * has ended does not count when its join returns; -EINVAL also: a stack below
+ * USCHED_STACK_MIN or above _MAX, no such processor, h_serve and `func', or h_fd is
+ * negative or INT_MAX; -ENOTSUP also: an own stack, where threads run on native stacks:
+ * the portable switch, USCHED_NATIVE; -ENOMEM, -EPERM as ustack_start().
  * Does not switch.
  */
-int ustack_start_alone(size_t stack, void (*func)(void *), void *arg,
-		       struct ustack **thread);
+int ustack_start_with(const struct ustack_how *how, void (*func)(void *), void *arg,
+		      struct ustack **thread);
 
 /*
  * Sets *low and *size to the stack of the calling thread: so many bytes from there on.
@@ -167,17 +196,18 @@ int ustack_start_alone(size_t stack, void (*func)(void *), void *arg,
 int ustack_stack(void **low, size_t *size);
 
 /*
- * Waits until `u' has ended, and frees it. Tokens that come meanwhile stay. One thread
- * or native thread may join a thread, once. After an error `u' is as it was.
+ * Waits until `u' has ended, and frees it. *value, unless NULL, is what it gave to
+ * ustack_exit(), or NULL: its function has returned. Tokens that come meanwhile stay. One
+ * thread or native thread may join a thread, once. After an error `u' is as it was.
  * 0, or
  *
  *   -EINVAL     It is detached, or joined already.
  *   -ETIMEDOUT  The deadline has come.
  *   -ECANCELED  The calling thread was cancelled.
  *   -EDEADLK    It is the caller; or all threads wait, each native thread that could
- *               wake one joins or destroys the scheduler, and none holds it (rr_hold()).
- *               The threads were reported. Joining threads get the error; without any,
- *               joining native threads do.
+ *               wake one joins or destroys the scheduler, and none holds it
+ *               (uprocs_hold()). The threads were reported. Joining threads get the
+ *               error; without any, joining native threads do.
  *   -ENOMEM, -EFAULT  As ustack_block(); for a deadline as in usync.h.
  *   -ENOTSUP    The scheduler has no s_join; or the caller is a thread of another kind
  *               of scheduler.
@@ -185,19 +215,13 @@ int ustack_stack(void **low, size_t *size);
  *                    SINGLE_THREAD.
  *
  * From a thread: switches. From any other native thread, with c_embed only the loop's:
- * blocks that; no cancellation point, as rr_destroy() and rr_run().
+ * blocks that; no cancellation point, as uprocs_destroy() and uprocs_run().
  */
-int ustack_join(struct ustack *u, int64_t deadline);
-
-/*
- * As ustack_join(). After 0, *value is what `u' gave to ustack_exit(), or NULL: it gave
- * nothing, since its function has returned.
- */
-int ustack_join_value(struct ustack *u, void **value, int64_t deadline);
+int ustack_join(struct ustack *u, void **value, int64_t deadline);
 
 /*
  * Ends the calling thread here, at any depth of calls, with a value for
- * ustack_join_value(). Destructors of keys run and scopes are left (usync.h), as at the
+ * ustack_join(). Destructors of keys run and scopes are left (usync.h), as at the
  * end of the thread's function. Calls between that function and this one do not return,
  * so nothing in them is cleaned up: C++ destructors do not run, memory is not freed, and
  * locks stay locked, for ever. The coroutine (uco.h) that it is called in ends, and so

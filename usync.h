@@ -35,7 +35,7 @@
  * succeed. For a part of a thread there are scopes.
  *
  * Schedulers find deadlocks among threads. A native thread that will release what
- * threads wait for has to announce it: rr_hold(). So have the threads of another
+ * threads wait for has to announce it: uprocs_hold(). So have the threads of another
  * scheduler.
  *
  * No call of the library is a cancellation point: pthread_cancel() of a native thread in
@@ -358,11 +358,21 @@ int usync_scope_error(const struct usync_scope *scope);
  * Starts a thread that calls func(arg) in the scope, on the caller's scheduler. If func
  * returns a value below 0, it is as if it had called usync_scope_fail() with that: the
  * first error ends the waits of the other threads. Where the new thread cannot enter, it
- * fails the scope with the error of that.
+ * fails the scope with the error of that. *thread is as in ustack_start(); with NULL the
+ * thread is detached, and usync_scope_wait() waits for it all the same.
  * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM, -ENOTSUP as ustack_start();
  * -EOVERFLOW: there are 2^32 - 1.
  */
-int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg);
+int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg,
+		      struct ustack **thread);
+
+/*
+ * As usync_scope_start(), for a thread that is as `how' says (ustack.h). One with h_serve
+ * has no value to return.
+ * As usync_scope_start(), and errors of ustack_start_with().
+ */
+int usync_scope_start_with(struct usync_scope *scope, const struct ustack_how *how,
+			   int (*func)(void *arg), void *arg, struct ustack **thread);
 
 /*
  * Waits until the threads of usync_scope_start() have ended. A caller that is in the

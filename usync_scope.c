@@ -15,6 +15,7 @@
  */
 #include "usync.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -38,6 +39,8 @@ struct member {
 	struct uwait_member b_base;     /* first */
 	struct usched__wrap b_wrap;     /* of a thread that the scope has started */
 	int               (*b_func)(void *arg);
+	void              (*b_serve)(int fd, void *arg);        /* or this */
+	int                 b_fd;
 	void               *b_arg;
 };
 
@@ -75,7 +78,7 @@ static void left(struct uwait_member *m)
 	struct member *b = (struct member *)(void *)m;
 
 	gave(b);
-	if (b->b_func)
+	if (b->b_func || b->b_serve)
 		usync_group_done(&c->c_group);
 	free(b);
 	usync_scope_release(c);
@@ -223,7 +226,9 @@ static void run(struct usched__wrap *w)
 	int rc = uwait_enter(m->e_scope, m);
 	bool in = rc == 0;
 
-	if (in)
+	if (in && b->b_serve)
+		b->b_serve(b->b_fd, b->b_arg);
+	else if (in)
 		rc = b->b_func(b->b_arg);
 	if (rc < 0)
 		usync_scope_fail(c, rc);
@@ -233,25 +238,32 @@ static void run(struct usched__wrap *w)
 		left(m);
 }
 
-UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg),
-				 void *arg)
+UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
+				      const struct ustack_how *how,
+				      int (*func)(void *arg), void *arg,
+				      struct ustack **thread)
 {
+	struct ustack_how in = how ? *how : (struct ustack_how){ 0 };
 	struct member *b;
 	int rc;
 
 	check(arg, ARGUMENT, __func__);
-	if (!func)
+	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
 		return -EINVAL;
 	b = calloc(1, sizeof *b);
 	if (!b)
 		return -ENOMEM;
 	*b = (struct member){ .b_base.e_scope = &usync_scope_hold(scope)->c_waits,
-			      .b_func = func, .b_arg = arg };
+			      .b_func = func, .b_serve = in.h_serve, .b_fd = in.h_fd,
+			      .b_arg = arg };
 	b->b_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
 					   __builtin_return_address(0) };
+	if (in.h_serve)
+		b->b_wrap.w_func = (void (*)(void *))(void (*)(void))in.h_serve;
+	in.h_serve = NULL;
 	rc = usync_group_add(&scope->c_group, 1);
 	if (rc == 0) {
-		rc = ustack_start(usched__wrapped, &b->b_wrap, NULL);
+		rc = ustack_start_with(&in, usched__wrapped, &b->b_wrap, thread);
 		if (rc)
 			usync_group_done(&scope->c_group);
 	}
@@ -260,6 +272,12 @@ UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *ar
 		free(b);
 	}
 	return rc;
+}
+
+UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg),
+				 void *arg, struct ustack **thread)
+{
+	return usync_scope_start_with(scope, NULL, func, arg, thread);
 }
 
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline)

@@ -32,7 +32,7 @@
  *
  * A thread has one waiter, so no other wait may come between uwait_prepare() and
  * uwait_block() or uwait_withdraw(). A native thread that will end waits announces that:
- * rr_hold().
+ * uprocs_hold().
  *
  * Nodes and waiters are on the heap: no other thread may follow a pointer to the stack
  * of a blocked one. Aborted threads leave their nodes in queues, so do not reuse the
@@ -321,7 +321,7 @@ int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock, struct uwait_q
 bool uwait_withdraw(struct uwaiter *w);
 
 /*
- * Joins `u' as ustack_join_value(), by a thread, with a deadline; `value' may be NULL.
+ * Joins `u' as ustack_join(), by a thread, with a deadline; `value' may be NULL.
  * `where' is in the call, for reports.
  * Returns what ustack_join() returns.
  * Switches.

@@ -42,8 +42,8 @@ static void receive_all(void *unused)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 2 };
-	struct ll *ll;
+	struct uprocs_conf conf = { .c_processors = 2 };
+	struct uprocs *ll;
 	double start;
 
 	if (argc != 3)
@@ -53,9 +53,9 @@ int main(int argc, char **argv)
 	values = number(argv[2], 1, 1 << 30);
 	check(ll_create(&conf, &ll), "scheduler");
 	start = now();
-	check(ll_start(ll, ll_group(ll), send_all, NULL, NULL), "start");
-	check(ll_start(ll, ll_group(ll), receive_all, NULL, NULL), "start");
-	check(ll_destroy(ll), "end");
+	check(ll_start(ll_group(ll, 0), send_all, NULL, NULL), "start");
+	check(ll_start(ll_group(ll, 0), receive_all, NULL, NULL), "start");
+	check(uprocs_destroy(ll), "end");
 	printf("%.6f\n%llu\n", now() - start, (unsigned long long)sum);
 	usync_chan_destroy(channel);
 	return 0;

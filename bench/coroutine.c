@@ -267,9 +267,9 @@ static const char *const named;
 
 int main(int argc, char **argv)
 {
-	const struct usched_conf conf = { .c_processors = 1 };
+	const struct uprocs_conf conf = { .c_processors = 1 };
 	const char *name = NAMED || argc < 2 ? named : argv[1];
-	struct rr *rr;
+	struct uprocs *rr;
 
 	if (argc != (NAMED ? 2 : 3))
 		usage();
@@ -281,6 +281,6 @@ int main(int argc, char **argv)
 		usage();
 	succeed(rr_create(&conf, &rr));
 	succeed(rr_start(rr, run, NULL, NULL));
-	succeed(rr_destroy(rr));
+	succeed(uprocs_destroy(rr));
 	return 0;
 }

@@ -269,7 +269,7 @@ static void read_arguments(int argc, char **argv)
 
 static void create(void)
 {
-	struct usched_conf conf = {
+	struct uprocs_conf conf = {
 		.c_processors = arg.p,
 		.c_stacks     = stacks(),
 		.c_stack_size = arg.d + STACK_SLACK,
@@ -306,7 +306,7 @@ int main(int argc, char **argv)
 	read_arguments(argc, argv);
 	create();
 	start();
-	rc = ustack_join(conductor, USCHED_NEVER);
+	rc = ustack_join(conductor, NULL, USCHED_NEVER);
 	if (getenv("USCHED_STATS"))
 		print_stats();
 	if (rc == 0)

@@ -70,7 +70,7 @@ static void run_ticks(unsigned processors, size_t ticks, size_t computing, void 
 		      size_t seconds)
 {
 	end = uevents_now() + (int64_t)seconds * 1000 * MILLI;
-	create((struct usched_conf){ .c_processors = processors });
+	create((struct uprocs_conf){ .c_processors = processors });
 	while (computing-- > 0)
 		start(compute, sleeps);
 	while (ticks-- > 0)
@@ -193,7 +193,7 @@ static void run_mode(size_t turn, size_t threads, int64_t ns, unsigned slice)
 	struct usched_stats stats;
 	int64_t cpu;
 
-	create((struct usched_conf){ .c_processors = 1, .c_slice = mode ? slice : 0 });
+	create((struct uprocs_conf){ .c_processors = 1, .c_slice = mode ? slice : 0 });
 	running = 0;
 	chunks = 0;
 	cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
@@ -201,7 +201,7 @@ static void run_mode(size_t turn, size_t threads, int64_t ns, unsigned slice)
 	for (uintptr_t i = 1; i <= threads; i++)
 		check(rr_start(rr, compute_chunks, (void *)i, NULL), "start");
 	usleep((useconds_t)(ns / MICRO));
-	rr_stats(rr, &stats);
+	uprocs_stats(rr, &stats);
 	destroy();
 	cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	r->r_preempted += stats.s_preempted;
@@ -311,10 +311,10 @@ static void *compete_natively(void *arg)
 
 static void contend(void)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	unsigned ms = (unsigned)argument(2, 1, 60000, 0);
 	pthread_t threads[2];
-	struct ll *ll;
+	struct uprocs *ll;
 
 	computation = (int64_t)argument(1, 0, MILLI, 0);
 	natively = strcmp(arguments[0], "pthread") == 0;
@@ -324,12 +324,12 @@ static void contend(void)
 	for (int i = 0; i < 2; i++)
 		check(natively ?
 		      -pthread_create(&threads[i], NULL, compete_natively, locks[i]) :
-		      ll_start(ll, ll_group(ll), compete, locks[i], NULL), "start");
+		      ll_start(ll_group(ll, 0), compete, locks[i], NULL), "start");
 	usleep(ms * 1000);
 	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 	for (int i = 0; natively && i < 2; i++)
 		pthread_join(threads[i], NULL);
-	check(ll_destroy(ll), "end");
+	check(uprocs_destroy(ll), "end");
 	printf("%.6f\n", (double)(locks[0][0] + locks[1][0]) / ms);
 }
 

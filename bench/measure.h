@@ -22,7 +22,7 @@ struct times {
 	unsigned long t_of[BUCKETS];
 };
 
-static struct rr *rr;                   /* of the measurement */
+static struct uprocs *rr;                   /* of the measurement */
 
 /* Behind the name of the measurement. */
 extern int    argument_count;
@@ -42,7 +42,7 @@ static inline size_t argument(int i, size_t least, size_t most, size_t otherwise
 	return i < argument_count ? number(arguments[i], least, most) : otherwise;
 }
 
-static inline void create(struct usched_conf conf)
+static inline void create(struct uprocs_conf conf)
 {
 	check(rr_create(&conf, &rr), "scheduler");
 }
@@ -55,7 +55,7 @@ static inline void start(void (*func)(void *), void *arg)
 /* When all threads have ended. */
 static inline void destroy(void)
 {
-	check(rr_destroy(rr), "end");
+	check(uprocs_destroy(rr), "end");
 }
 
 /* Counts a time of some ns. */

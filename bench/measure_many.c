@@ -58,9 +58,9 @@ static void block_deep(void *depth)
  * after: the memory that is left after a peak, on one processor. A thousand threads with
  * a kilobyte of locals block and end. Then THREADS threads with BYTES of locals do, for
  * each pair of numbers in turn. SECONDS later, or, if that is 0, a second after
- * rr_trim(), it prints the resident memory less 16 MiB, divided by that before the peaks,
- * or 0.01 if that is more; and in another line the MiB before, at the last peak, and
- * afterwards.
+ * uprocs_trim(), it prints the resident memory less 16 MiB, divided by that before the
+ * peaks, or 0.01 if that is more; and in another line the MiB before, at the last peak,
+ * and afterwards.
  */
 enum {
 	WARM_THREADS = 1000,
@@ -100,14 +100,14 @@ void after(void)
 
 	if (argument_count % 2 == 0)
 		usage();
-	create((struct usched_conf){ .c_processors = 1 });
+	create((struct uprocs_conf){ .c_processors = 1 });
 	peak(WARM_THREADS, WARM_BYTES);
 	before = resident();
 	for (int i = 1; i < argument_count; i += 2)
 		most = peak(argument(i, 1, 100000000, 0),
 			    argument(i + 1, 1, 128 << 10, 0));
 	if (seconds == 0)
-		rr_trim(rr);
+		uprocs_trim(rr);
 	sleep(seconds ? seconds : 1);
 	left = resident();
 	ratio = (left - FREE) / before;
@@ -159,7 +159,7 @@ WAIT(wait_cond, usync_mutex_lock(&outer, deadline);
 WAIT(wait_group, usync_group_wait(&group, deadline))
 WAIT(receive, usync_chan_recv(channel, &received, deadline))
 WAIT(sleep_long, usync_sleep_until(deadline))
-WAIT(join, ustack_join(arg, deadline))
+WAIT(join, ustack_join(arg, NULL, deadline))
 WAIT(read_pipe, unet_read(dup(ends[0]), &received, 1, deadline))
 
 static const struct kind {
@@ -190,8 +190,8 @@ static void run_until_blocked(size_t more)
 
 	started += more;
 	do {
-		rc = rr_run(rr);                /* for a millisecond */
-		rr_stats(rr, &stats);
+		rc = uprocs_run(rr);                /* for a millisecond */
+		uprocs_stats(rr, &stats);
 	} while (rc >= 0 && stats.s_launches < started);
 	check(rc < 0 ? rc : 0, "run");
 	check(ended > 0 ? -EINVAL : 0, "a wait that ended");
@@ -222,7 +222,7 @@ static void measure_kind(const struct kind *kind, size_t threads)
 	if (kind->k_wait == read_pipe && threads > raise_limit() - WARM - OTHERS)
 		threads = raise_limit() - WARM - OTHERS;
 	deadline = kind->k_timed ? usync_after(HOUR * USYNC_SECOND) : USCHED_NEVER;
-	create((struct usched_conf){ .c_processors = 1, .c_embed = 1 });
+	create((struct uprocs_conf){ .c_processors = 1, .c_embed = 1 });
 	check(usync_mutex_lock(&mutex, USCHED_NEVER), "mutex");
 	check(usync_rwlock_write(&rwlock, USCHED_NEVER), "lock");
 	check(usync_group_add(&group, 1), "group");
@@ -310,17 +310,20 @@ static void dump(unsigned how, int64_t *best, int64_t *best_cpu)
 static void measure_dump(unsigned how, const char *what, unsigned processors)
 {
 	struct ustack *yields[PROCESSORS];
+	struct ustack_how on = { 0 };
 	int64_t best, best_cpu, unused;
 
 	dump(how, &best, &best_cpu);            /* with idle processors */
 	memset(&pauses, 0, sizeof pauses);
 	over = false;
-	for (unsigned p = 0; p < processors; p++)
-		check(rr_start_on(rr, p, keep_yielding, NULL, &yields[p]), "start");
+	for (unsigned p = 0; p < processors; p++) {
+		on.h_processor = USCHED_ON(p);
+		check(rr_start_with(rr, &on, keep_yielding, NULL, &yields[p]), "start");
+	}
 	dump(how, &unused, &unused);
 	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 	for (unsigned p = 0; p < processors; p++)
-		check(ustack_join(yields[p], USCHED_NEVER), "join");
+		check(ustack_join(yields[p], NULL, USCHED_NEVER), "join");
 	printf("%-6s %7.3f s %7.3f s CPU, %7lu pauses, 99.9 %% %5ld us, longest %ld us\n",
 	       what, (double)best / 1e9, (double)best_cpu / 1e9, count_of(&pauses),
 	       percentile(&pauses, 0.999), percentile(&pauses, 1));
@@ -331,7 +334,7 @@ void inspect(void)
 	size_t threads = argument(0, 1, UINT32_MAX, 0), depth = argument(2, 1, 1000, 4);
 	unsigned processors = (unsigned)argument(1, 1, PROCESSORS, 2);
 
-	create((struct usched_conf){ .c_processors = processors });
+	create((struct uprocs_conf){ .c_processors = processors });
 	for (size_t i = 0; i < threads; i++)
 		start(block_deep, (void *)depth);
 	wait_until(threads);
@@ -359,7 +362,7 @@ void outside(void)
 	double began;
 
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);      /* some systems want that */
-	create((struct usched_conf){ .c_processors = 2 });
+	create((struct uprocs_conf){ .c_processors = 2 });
 	for (size_t i = 0; i < threads; i++) {
 		struct ustack *u;
 

@@ -51,12 +51,13 @@ static void serve(int fd, void *unused)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_steal = STEAL,
+	struct uprocs_conf conf = { .c_processors = 1, .c_steal = STEAL,
 				    .c_slice = SLICE * 1000 };
 	struct unet_addr address;
 	char text[32];
-	struct rr *rr;
-	int fd, listener;
+	struct uprocs *rr;
+	struct ustack_how how = { .h_serve = serve };
+	int listener;
 
 	if (argc < 2 || argc > 3)
 		usage();
@@ -73,7 +74,7 @@ int main(int argc, char **argv)
 	check(rr_create(&conf, &rr), "scheduler");
 	printf("ready\n");
 	fflush(stdout);
-	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
-		check(rr_start_fd(rr, serve, fd, NULL, NULL), "start");
-	fail("accept", fd);
+	while ((how.h_fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
+		check(rr_start_with(rr, &how, NULL, NULL, NULL), "start");
+	fail("accept", how.h_fd);
 }

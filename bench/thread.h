@@ -184,32 +184,28 @@ static void bench_run(void)
 
 #ifdef BENCH_RR
 #include "../rr.h"
-static struct rr *bench_sched;
 #else
 #include "../ll.h"
-static struct ll *bench_sched;
 static struct ll_group *bench_group;
 #endif
 
+static struct uprocs *bench_sched;
+
 static void bench_create(void)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 
 #ifdef BENCH_RR
 	check(rr_create(&conf, &bench_sched), "no scheduler");
 #else
 	check(ll_create(&conf, &bench_sched), "no scheduler");
-	bench_group = ll_group(bench_sched);
+	bench_group = ll_group(bench_sched, 0);
 #endif
 }
 
 static void bench_destroy(void)
 {
-#ifdef BENCH_RR
-	check(rr_destroy(bench_sched), "destroy");
-#else
-	check(ll_destroy(bench_sched), "destroy");
-#endif
+	check(uprocs_destroy(bench_sched), "destroy");
 }
 
 static inline struct ustack *bench_start(void (*func)(void *), void *arg)
@@ -219,7 +215,7 @@ static inline struct ustack *bench_start(void (*func)(void *), void *arg)
 #ifdef BENCH_RR
 	check(rr_start(bench_sched, func, arg, &u), "start");
 #else
-	check(ll_start(bench_sched, bench_group, func, arg, &u), "start");
+	check(ll_start(bench_group, func, arg, &u), "start");
 #endif
 	return u;
 }
@@ -249,7 +245,7 @@ static inline void bench_last(struct ustack *u)
 
 static inline void bench_done(struct ustack *u)
 {
-	check(ustack_join(u, USCHED_NEVER), "join");
+	check(ustack_join(u, NULL, USCHED_NEVER), "join");
 }
 
 static inline void bench_drop(struct ustack *u)

@@ -33,7 +33,7 @@ static int64_t  begin, counted, end;
 static double  *late;
 static size_t   requests;
 static size_t   moved;               /* threads; atomic */
-static struct usched_conf conf;
+static struct uprocs_conf conf;
 
 static void usage(void)
 {
@@ -78,7 +78,7 @@ static void serve(void *arg)
 
 static void run(void)
 {
-	struct rr *rr;
+	struct uprocs *rr;
 
 	check(rr_create(&conf, &rr), "scheduler");
 	begin = uevents_now() + FIRST;
@@ -86,7 +86,7 @@ static void run(void)
 	counted = begin + (int64_t)(seconds * 2e8);
 	for (size_t i = 1; i <= connections; i++)
 		check(rr_start(rr, serve, (void *)(uintptr_t)i, NULL), "start");
-	check(rr_destroy(rr), "end");
+	check(uprocs_destroy(rr), "end");
 }
 
 int main(int argc, char **argv)

@@ -19,7 +19,7 @@
  * only; then its task has what was collected. The collector finds that when it runs at
  * last. The last of them all frees the dump.
  *
- * A pinned scheduler stays: uprocs_fini() waits for the end of the collection.
+ * A pinned scheduler stays: uprocs_destroy() waits for the end of the collection.
  *
  * What a processor runs that does not answer is asked by uinspect_install()'s signal: see
  * snap.h.
@@ -395,12 +395,12 @@ static int start_collector(struct task *k)
 
 	if (uproc_self() && uproc_self() != k->k_proc)
 		return -EBUSY;                  /* it runs later */
-	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, collect, k, &u);
-	return rc ? rc : ustack_join(u, USCHED_NEVER);
+	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k, &u);
+	return rc ? rc : ustack_join(u, NULL, USCHED_NEVER);
 #endif
-	uproc_hold(r);
-	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, collect, k, NULL);
-	uproc_release(r);
+	uprocs_hold(r);
+	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k, NULL);
+	uprocs_release(r);
 	return rc;
 }
 
@@ -558,14 +558,14 @@ static int dump_apart(struct uprocs *r, int fd, unsigned how)
 	}
 	*job = (struct job){ .j_fd = fd, .j_how = how };
 	usync_group_add(&job->j_done, 1);
-	uproc_hold(r);
+	uprocs_hold(r);
 	rc = -pthread_create(&native, NULL, run_job, job);
 	if (rc == 0) {
 		rc = usync_group_wait(&job->j_done, USCHED_NEVER);
 		pthread_join(native, NULL);     /* which is ending */
 		rc = rc ? rc : job->j_rc;
 	}
-	uproc_release(r);
+	uprocs_release(r);
 	ustack_shield(shielded);
 	free(job);
 	return rc;

@@ -245,7 +245,7 @@ static void report(const struct ustack *u, const struct usched_stack *k)
 	text_put(&t, " bytes at ");
 	text_hex(&t, (uintptr_t)stack_low(k->k_bottom, end));
 	text_put(&t, own ? "; the call that started the thread sets it"
-			 : "; c_stack_size of struct usched_conf sets it");
+			 : "; c_stack_size of struct uprocs_conf sets it");
 	print_line(&t);
 }
 

@@ -7,7 +7,7 @@
  *
  *	usched: stack overflow: thread 0x7f36ea568040, function 0x55717a86c1cb,
  *		stack of 262144 bytes at 0x7f36ec5b0000;
- *		c_stack_size of struct usched_conf sets it
+ *		c_stack_size of struct uprocs_conf sets it
  *	usched:   thread 0x7f36ea568040 "client 7",
  *		function 0x55717a86c1cb (server+0x11cb handler), at
  *	usched:   0x55717a86c09c (server+0x109c parse)
@@ -45,7 +45,7 @@ int uoverflow_install(void);
 
 /*
  * Gives the calling native thread an alternate stack, if it has none, until its end: for
- * native threads that call usched_run(), rr_run() or ll_run(), and not
+ * native threads that call usched_run(), uprocs_run() or uprocs_run(), and not
  * uoverflow_install().
  * 0; -ENOMEM: no memory; -EAGAIN: no more keys of native threads.
  * Does not switch.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ustall.h: reports of threads that keep their processor for longer than c_stall
- * (usched_conf.h), while they do so:
+ * (uprocs.h), while they do so:
  *
  *   usched: stall: thread 0x7f.. "client 7", function 0x55.. (server+0x12f0 handler), has
  *   kept processor 0 for 31 ms, 30 ms of that on a CPU: it computes, at

@@ -40,14 +40,14 @@ static void hello(void *arg)
 
 int main(void)
 {
-	struct rr *rr;
+	struct uprocs *rr;
 
 	check(rr_create(NULL, &rr));
 	for (int i = 0; i < THREADS; i++)
 		check(rr_start(rr, hello, &thread[i], &thread[i]));
 	check(ustack_wake(thread[0]));              /* allowed from outside, too */
 	for (int i = 0; i < THREADS; i++)
-		check(ustack_join(thread[i], USCHED_NEVER));
-	check(rr_destroy(rr));
+		check(ustack_join(thread[i], NULL, USCHED_NEVER));
+	check(uprocs_destroy(rr));
 	return 0;
 }

@@ -118,7 +118,7 @@ static void count_lengths(void *arg)
 int main(void)
 {
 	struct ustack *thread[WORKERS + 2];
-	struct rr *rr;
+	struct uprocs *rr;
 
 	check(rr_create(NULL, &rr));
 	check(usync_chan_create(sizeof(const char *), LINES, &lines));
@@ -129,8 +129,8 @@ int main(void)
 	check(rr_start(rr, read_lines, NULL, &thread[WORKERS]));
 	check(rr_start(rr, count_lengths, NULL, &thread[WORKERS + 1]));
 	for (int i = 0; i < WORKERS + 2; i++)
-		check(ustack_join(thread[i], USCHED_NEVER));
-	check(rr_destroy(rr));
+		check(ustack_join(thread[i], NULL, USCHED_NEVER));
+	check(uprocs_destroy(rr));
 	usync_chan_destroy(lines);
 	for (int i = 0; i < WORKERS; i++)
 		usync_chan_destroy(lengths[i]);

@@ -55,7 +55,7 @@ struct connection {
  * All threads share these. A native mutex protects the list: no thread switches while it
  * holds the mutex, and to lock it cannot fail, unlike a usync_mutex.
  */
-static struct rr         *rr;
+static struct uprocs         *rr;
 static struct usync_sem   room = { .s_count = CONNECTIONS };
 static struct usync_group open_connections;
 static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
@@ -224,7 +224,7 @@ static void serve(void *arg)
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	ustack_cancel(acceptor);
-	ustack_join(acceptor, USCHED_NEVER);
+	ustack_join(acceptor, NULL, USCHED_NEVER);
 	unet_close(listener);
 	unet_close(signals);
 	pthread_mutex_lock(&lock);
@@ -268,7 +268,7 @@ int main(int argc, char **argv)
 {
 	unsigned processors = argc > 2 ? number(argv[2], 1024) : 0;
 	/* A single processor runs in main(): one native thread is faster than two. */
-	struct usched_conf conf = { .c_processors = processors,
+	struct uprocs_conf conf = { .c_processors = processors,
 				    .c_stacks = STACKS, .c_image = IMAGE,
 				    .c_embed = processors == 1 };
 	struct unet_addr address;
@@ -287,7 +287,7 @@ int main(int argc, char **argv)
 	check(rr_start(rr, serve, NULL, &server), "start");
 	puts("ready");
 	fflush(stdout);
-	check(ustack_join(server, USCHED_NEVER), "join");
-	check(rr_destroy(rr), "end");
+	check(ustack_join(server, NULL, USCHED_NEVER), "join");
+	check(uprocs_destroy(rr), "end");
 	return 0;
 }

@@ -63,7 +63,7 @@ struct work {
 	char        in[IN_MAX + 1], out[OUT_MAX];
 };
 
-static struct rr *rr;
+static struct uprocs *rr;
 static int listener, signals;
 static struct usync_sem slots;          /* free places for connections */
 static struct usync_group busy;         /* connections with a struct work */
@@ -378,13 +378,15 @@ static void connection(int fd, void *unused)
 /* Accepts until it is cancelled, and then what is left in the backlog. */
 static void accept_all(void *arg)
 {
+	struct ustack_how how = { .h_serve = connection };
 	int fd = 0, rc;
 
 	(void)arg;
 	while (fd != -ETIMEDOUT
 	       && (rc = usync_sem_wait(&slots, USCHED_NEVER)) != -ECANCELED) {
 		fd = rc ? rc : unet_accept(listener, NULL, stopping ? 0 : USCHED_NEVER);
-		if (fd < 0 || rr_start_fd(rr, connection, fd, NULL, NULL)) {
+		how.h_fd = fd;
+		if (fd < 0 || rr_start_with(rr, &how, NULL, NULL, NULL)) {
 			unet_close(fd);
 			ustack_yield();     /* out of memory, it cannot sleep */
 			if (rc == 0)
@@ -403,7 +405,7 @@ static void end(void *acceptor)
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	stopping = true;
 	ustack_cancel(acceptor);
-	while (ustack_join(acceptor, USCHED_NEVER) == -ENOMEM)
+	while (ustack_join(acceptor, NULL, USCHED_NEVER) == -ENOMEM)
 		ustack_yield();
 	by = usync_after(GRACE);
 	while (usync_sleep_until(by) == -ENOMEM)
@@ -418,7 +420,7 @@ static void end(void *acceptor)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 64, .c_image = IMAGE,
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 64, .c_image = IMAGE,
 				    .c_embed = 1 };
 	struct unet_addr address;
 	struct ustack *acceptor;
@@ -441,5 +443,5 @@ int main(int argc, char **argv)
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
 	check(rr_start(rr, end, acceptor, NULL), "start");
 	dprintf(1, "ready\n");
-	return check(rr_destroy(rr), "scheduler");
+	return check(uprocs_destroy(rr), "scheduler");
 }

@@ -217,14 +217,14 @@ static void serve(int fd, void *unused)
 /* Accepts until the listener is closed. Out of memory, it yields. */
 static void accept_clients(void *unused)
 {
-	int fd;
+	struct ustack_how how = { .h_serve = serve };
 
 	(void)unused;
-	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) != -EBADF)
-		if (fd < 0)
+	while ((how.h_fd = unet_accept(listener, NULL, USCHED_NEVER)) != -EBADF)
+		if (how.h_fd < 0)
 			ustack_yield();
-		else if (rr_start_fd(rr, serve, fd, NULL, NULL))
-			unet_close(fd);
+		else if (rr_start_with(rr, &how, NULL, NULL, NULL))
+			unet_close(how.h_fd);
 }
 
 /* Drops expired keys until a signal comes, and then ends the program. */
@@ -259,7 +259,7 @@ static void watch(void *unused)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 256, .c_embed = 1 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 256, .c_embed = 1 };
 	struct unet_addr address;
 	char text[32], *rest = "";
 	sigset_t set;
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
 	}
 	puts("ready");
 	fflush(stdout);
-	rr_destroy(rr);
+	uprocs_destroy(rr);
 	while (table)
 		drop(table);
 	if (spare)

@@ -72,7 +72,7 @@ static struct usync_group clients, blocked;
 static struct usync_mutex turn;         /* to execute, and to change the lists */
 static unsigned steps;                  /* since the last rest */
 static struct entry *table, *next_to_sweep;
-static struct rr *rr;
+static struct uprocs *rr;
 static int listener, signals;
 static int64_t last_id;
 static int64_t end = USCHED_NEVER;       /* ns: threads read no more after it */

@@ -59,7 +59,7 @@ struct connection {
  * except idle_until: no thread switches while it holds the mutex, and to lock it cannot
  * fail, unlike a usync_mutex.
  */
-static struct rr         *rr;
+static struct uprocs         *rr;
 static struct usync_sem   room = { .s_count = CONNECTIONS };
 static struct usync_group open_connections;
 static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
@@ -293,7 +293,7 @@ static void serve(void *arg)
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	ustack_cancel(acceptor);
-	ustack_join(acceptor, USCHED_NEVER);
+	ustack_join(acceptor, NULL, USCHED_NEVER);
 	unet_close(listener);
 	unet_close(signals);
 	if (usync_group_wait(&open_connections, usync_after(GRACE)))
@@ -341,7 +341,7 @@ int main(int argc, char **argv)
 	unsigned port = argc > 2 ? number(argv[1], 65535) : 0;
 	unsigned processors = argc > 3 ? number(argv[3], 1024) : 0;
 	/* A single processor runs in main(): one native thread is faster than two. */
-	struct usched_conf conf = { .c_processors = processors,
+	struct uprocs_conf conf = { .c_processors = processors,
 				    .c_embed = processors == 1 };
 	struct unet_addr address;
 	struct ustack *thread;
@@ -362,8 +362,8 @@ int main(int argc, char **argv)
 	check(rr_start(rr, serve, NULL, &thread), "start");
 	puts("ready");
 	fflush(stdout);
-	check(ustack_join(thread, USCHED_NEVER), "join");
-	check(rr_destroy(rr), "end");
+	check(ustack_join(thread, NULL, USCHED_NEVER), "join");
+	check(uprocs_destroy(rr), "end");
 	uoffload_drain();
 	return 0;
 }

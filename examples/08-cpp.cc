@@ -41,7 +41,7 @@ static void check(int rc)
 class scheduler {
 public:
 	scheduler()                             { check(rr_create(nullptr, &rr)); }
-	~scheduler()                            { rr_destroy(rr); }
+	~scheduler()                            { uprocs_destroy(rr); }
 	scheduler(const scheduler &) = delete;
 	scheduler &operator=(const scheduler &) = delete;
 
@@ -51,7 +51,7 @@ public:
 	}
 
 private:
-	struct rr *rr;
+	struct uprocs *rr;
 };
 
 /* As std::thread, except that join() throws what the function has thrown. */
@@ -76,7 +76,7 @@ public:
 
 	void join()
 	{
-		check(ustack_join(handle, USCHED_NEVER));
+		check(ustack_join(handle, NULL, USCHED_NEVER));
 		handle = nullptr;
 		if (work->error)
 			std::rethrow_exception(work->error);

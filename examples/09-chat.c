@@ -186,11 +186,12 @@ static void say_goodbye(struct client *c, const char *words)
 		;
 }
 
-static void talk(int fd, void *scope)
+static void talk(int fd, void *unused)
 {
 	struct client *c = calloc(1, sizeof *c);
 
-	if (c && !usync_scope_enter(scope) && !usync_chan_create(0, 1, &c->bell)) {
+	(void)unused;
+	if (c && !usync_chan_create(0, 1, &c->bell)) {
 		c->fd = fd;
 		snprintf(c->name, NAME, "guest.%d", fd);
 		ubuf_in_init(&c->in, fd, LINE);
@@ -205,31 +206,33 @@ static void talk(int fd, void *scope)
 	unet_close(fd);
 }
 
-static int accept_all(void *rr)
+static int accept_all(void *unused)
 {
-	int fd;
+	struct ustack_how how = { .h_serve = talk };
 
-	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
-		if (rr_start_fd(rr, talk, fd, all, NULL))
-			unet_close(fd);         /* no memory for one more */
+	(void)unused;
+	while ((how.h_fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
+		if (usync_scope_start_with(all, &how, NULL, NULL, NULL))
+			unet_close(how.h_fd);   /* no memory for one more */
 	unet_close(listener);
-	return fd == -ECANCELED ? 0 : check(fd, "accept");
+	return how.h_fd == -ECANCELED ? 0 : check(how.h_fd, "accept");
 }
 
-static void serve(void *rr)
+static void serve(void *unused)
 {
+	(void)unused;
 	check(usync_scope_create(NULL, &all, USCHED_NEVER), "scope");
-	check(usync_scope_start(all, accept_all, rr), "start");
+	check(usync_scope_start(all, accept_all, NULL, NULL), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	usync_scope_cancel(all);
 }
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_embed = 1, .c_stacks = 64 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_embed = 1, .c_stacks = 64 };
 	struct unet_addr address;
 	char text[32];
-	struct rr *rr;
+	struct uprocs *rr;
 	sigset_t set;
 
 	snprintf(text, sizeof text, "127.0.0.1:%s", argc == 2 ? argv[1] : "");
@@ -242,9 +245,9 @@ int main(int argc, char **argv)
 	signals = check(unet_signals(&set), "signals");
 	listener = check(unet_listen(&address, 0, 0), text);
 	check(rr_create(&conf, &rr), "scheduler");
-	check(rr_start(rr, serve, rr, NULL), "start");
+	check(rr_start(rr, serve, NULL, NULL), "start");
 	dprintf(1, "ready\n");
-	check(rr_destroy(rr), "end");
+	check(uprocs_destroy(rr), "end");
 	usync_scope_release(all);
 	return 0;
 }

@@ -70,7 +70,7 @@ static struct answer *kept[KEPT];       /* by a hash of the path */
 static struct utls_certificate certificates[CERTIFICATES];
 static struct utls_conf conf = { .f_certificates = certificates, .f_alpn = "http/1.1" };
 static struct utls_context *context;
-static struct rr *rr;
+static struct uprocs *rr;
 static int directory, listener, signals;
 
 static int check(int rc, const char *what)
@@ -246,12 +246,12 @@ static void connection(int fd, void *unused)
 
 static void accept_all(void *unused)
 {
-	int fd;
+	struct ustack_how how = { .h_serve = connection };
 
 	(void)unused;
-	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
-		if (rr_start_fd(rr, connection, fd, NULL, NULL))
-			unet_close(fd);
+	while ((how.h_fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
+		if (rr_start_with(rr, &how, NULL, NULL, NULL))
+			unet_close(how.h_fd);
 }
 
 static void obey(void *unused)
@@ -267,7 +267,7 @@ static void obey(void *unused)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf one = { .c_processors = 1, .c_stacks = STACKS, .c_embed = 1 };
+	struct uprocs_conf one = { .c_processors = 1, .c_stacks = STACKS, .c_embed = 1 };
 	struct unet_addr address;
 	const char *why = NULL;
 	char text[64];
@@ -294,5 +294,5 @@ int main(int argc, char **argv)
 	check(rr_start(rr, accept_all, NULL, NULL), "start");
 	check(rr_start(rr, obey, NULL, NULL), "start");
 	dprintf(1, "ready\n");
-	return check(rr_destroy(rr), "scheduler");
+	return check(uprocs_destroy(rr), "scheduler");
 }

@@ -365,7 +365,7 @@ static void crawl(void *rr)
 	add_link(first, first);
 	check(rr_start(rr, obey, NULL, NULL), "start");
 	for (unsigned i = 0; i < workers; i++)
-		check(usync_scope_start(all, work, NULL), "start");
+		check(usync_scope_start(all, work, NULL, NULL), "start");
 	usync_scope_wait(all, USCHED_NEVER);
 	rc = usync_scope_error(all);
 	unet_close(signals);                    /* ends obey() */
@@ -394,9 +394,9 @@ static bool parse(const char *text)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_embed = 1, .c_stacks = STACKS };
+	struct uprocs_conf conf = { .c_processors = 1, .c_embed = 1, .c_stacks = STACKS };
 	char *rest = argc == 3 ? argv[2] : NULL;
-	struct rr *rr;
+	struct uprocs *rr;
 	sigset_t set;
 
 	curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -412,7 +412,7 @@ int main(int argc, char **argv)
 	signals = check(unet_signals(&set), "signals");
 	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, crawl, rr, NULL), "start");
-	check(rr_destroy(rr), "end");
+	check(uprocs_destroy(rr), "end");
 	curl_slist_free_all(resolved);
 	for (size_t i = 0; i < 4; i++)
 		curl_free((char *[]){ first, scheme, host, port }[i]);

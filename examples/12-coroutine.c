@@ -216,10 +216,10 @@ static void run(void *unused)
 
 int main(void)
 {
-	struct rr *rr;
+	struct uprocs *rr;
 
 	check(rr_create(NULL, &rr));
 	check(rr_start(rr, run, NULL, NULL));
-	check(rr_destroy(rr));
+	check(uprocs_destroy(rr));
 	return 0;
 }

@@ -122,9 +122,9 @@ static void run(void *)
 
 int main()
 {
-	struct rr *rr;
+	struct uprocs *rr;
 
 	if (rr_create(nullptr, &rr) < 0 || rr_start(rr, run, nullptr, nullptr) < 0)
 		return 1;
-	return rr_destroy(rr) < 0;
+	return uprocs_destroy(rr) < 0;
 }

@@ -29,7 +29,7 @@
 
 /* ---- What it takes to have threads in a loop ---- */
 
-static struct rr *rr;
+static struct uprocs *rr;
 static uv_prepare_t before_sleep;
 static uv_poll_t wake_up;
 
@@ -40,7 +40,7 @@ static void woken(uv_poll_t *poll, int status, int events)
 
 static void run(uv_prepare_t *unused)
 {
-	int fd = rr_run(rr);
+	int fd = uprocs_run(rr);
 
 	(void)unused;
 	if (fd < 0)
@@ -51,7 +51,7 @@ static void run(uv_prepare_t *unused)
 
 static int begin(uv_loop_t *loop)
 {
-	struct usched_conf conf = { .c_embed = 1 };
+	struct uprocs_conf conf = { .c_embed = 1 };
 	int rc = rr_create(&conf, &rr);
 
 	uv_prepare_init(loop, &before_sleep);
@@ -104,18 +104,24 @@ static void ask(int fd, void *unused)
 	uv_close((uv_handle_t *)&timer, NULL);
 }
 
+static int start(void (*serve_it)(int fd, void *arg), int fd)
+{
+	const struct ustack_how how = { .h_serve = serve_it, .h_fd = fd };
+
+	return rr_start_with(rr, &how, NULL, NULL, NULL);
+}
+
 int main(void)
 {
 	uv_loop_t *loop = uv_default_loop();
 	int fds[2];
 
 	if (!loop || socketpair(AF_UNIX, SOCK_STREAM, 0, fds) || begin(loop)
-	    || rr_start_fd(rr, serve, fds[0], NULL, NULL)
-	    || rr_start_fd(rr, ask, fds[1], NULL, NULL))
+	    || start(serve, fds[0]) || start(ask, fds[1]))
 		return 1;
 	uv_timer_init(loop, &timer);
 	uv_run(loop, UV_RUN_DEFAULT);
-	if (rr_destroy(rr) || uv_loop_close(loop))
+	if (uprocs_destroy(rr) || uv_loop_close(loop))
 		return 1;
 	puts("end");
 	return 0;

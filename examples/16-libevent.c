@@ -29,13 +29,13 @@
 
 /* ---- What it takes to have threads in a loop ---- */
 
-static struct rr *rr;
+static struct uprocs *rr;
 static struct event *turn;
 
 static void run(evutil_socket_t fd, short what, void *unused)
 {
 	(void)fd, (void)what, (void)unused;
-	rr_run(rr);
+	uprocs_run(rr);
 }
 
 /* After threads were started or woken from outside of all threads. */
@@ -46,10 +46,10 @@ static void run_soon(void)
 
 static int begin(struct event_base *loop)
 {
-	struct usched_conf conf = { .c_embed = 1 };
+	struct uprocs_conf conf = { .c_embed = 1 };
 	int fd = rr_create(&conf, &rr);
 
-	if (fd == 0 && (fd = rr_run(rr)) >= 0)
+	if (fd == 0 && (fd = uprocs_run(rr)) >= 0)
 		turn = event_new(loop, fd, EV_READ | EV_PERSIST, run, NULL);
 	return turn ? event_add(turn, NULL) : -1;
 }
@@ -94,18 +94,24 @@ static void ask(int fd, void *unused)
 	unet_close(fd);
 }
 
+static int start(void (*serve_it)(int fd, void *arg), int fd)
+{
+	const struct ustack_how how = { .h_serve = serve_it, .h_fd = fd };
+
+	return rr_start_with(rr, &how, NULL, NULL, NULL);
+}
+
 int main(void)
 {
 	struct event_base *loop = event_base_new();
 	int fds[2];
 
 	if (!loop || socketpair(AF_UNIX, SOCK_STREAM, 0, fds) || begin(loop)
-	    || rr_start_fd(rr, serve, fds[0], NULL, NULL)
-	    || rr_start_fd(rr, ask, fds[1], NULL, NULL))
+	    || start(serve, fds[0]) || start(ask, fds[1]))
 		return 1;
 	timer = event_new(loop, -1, 0, ticked, NULL);
 	run_soon();
-	if (!timer || event_base_dispatch(loop) < 0 || rr_destroy(rr))
+	if (!timer || event_base_dispatch(loop) < 0 || uprocs_destroy(rr))
 		return 1;
 	event_free(timer);
 	event_free(turn);

@@ -990,7 +990,7 @@ init
 	:: i == PROCESSORS -> break
 	od;
 #if MOVES
-	atomic {                                        /* uprocs_fini() */
+	atomic {                                        /* uprocs_destroy() */
 		for (i : 0 .. THREADS - 1) {
 			if
 #ifndef BREAK_FINI_FORGETS

@@ -32,7 +32,7 @@ enum {
 };
 
 static struct usync_mutex making;
-static struct rr *scheduler;                    /* atomic */
+static struct uprocs *scheduler;                    /* atomic */
 
 /*
  * Its native threads take no signals but those of faults and of timers that profile: a
@@ -43,11 +43,11 @@ static int make_scheduler(void)
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
 				      SIGABRT, SIGPROF, SIGVTALRM, SIGURG };
 	const struct uposix_conf *c = &uposix__conf;
-	struct usched_conf conf = {
+	struct uprocs_conf conf = {
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
 	};
-	struct rr *rr;
+	struct uprocs *rr;
 	sigset_t set, old;
 	int rc;
 
@@ -57,7 +57,7 @@ static int make_scheduler(void)
 	pthread_sigmask(SIG_SETMASK, &set, &old);
 	rc = rr_create(&conf, &rr);
 	if (rc == 0) {
-		rr_hold(rr);
+		uprocs_hold(rr);
 		uposix__watch(rr);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -68,7 +68,7 @@ static int make_scheduler(void)
 }
 
 /* The scheduler, which is made now if there is none. 0 or a negative errno value. */
-static int get_scheduler(struct rr **rr)
+static int get_scheduler(struct uprocs **rr)
 {
 	int rc = 0;
 
@@ -239,7 +239,7 @@ static bool has_size(const pthread_attr_t *attr)
 }
 
 /* With a stack of its own, of the size that `attr' has if that is more. */
-static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *attr)
+static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_t *attr)
 {
 	struct ustack **handle = p->p_state & UPOSIX_DETACHED ? NULL : &p->p_thread;
 	size_t size = 0, usual = 0;
@@ -254,8 +254,9 @@ static int start(struct rr *rr, struct uposix_thread *p, const pthread_attr_t *a
 	}
 	if (size < uposix__conf.c_stack_size
 	    || (size == usual && !(attr && has_size(attr))))
-		size = 0;
-	return rr_start_alone(rr, size, usched__wrapped, &p->p_wrap, handle);
+		size = USTACK_OWN;
+	return rr_start_with(rr, &(struct ustack_how){ .h_stack = size }, usched__wrapped,
+			     &p->p_wrap, handle);
 }
 
 /* It was not started. */
@@ -285,7 +286,7 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 {
 	int state = PTHREAD_CREATE_JOINABLE, rc;
 	struct uposix_thread *p;
-	struct rr *rr;
+	struct uprocs *rr;
 
 	uposix__settings();
 	rc = uposix__look_at_objects();
@@ -390,7 +391,7 @@ static int join(struct uposix_thread *p, void **result, int64_t deadline)
 	do {
 		if (me)
 			__atomic_store_n(&me->p_joins, p, __ATOMIC_RELEASE);
-		rc = ustack_join(p->p_thread, deadline);
+		rc = ustack_join(p->p_thread, NULL, deadline);
 		if (me)
 			__atomic_store_n(&me->p_joins, NULL, __ATOMIC_RELEASE);
 	} while (uposix__again(&rc) || rc == -EINTR);   /* perhaps it ends here */

@@ -372,7 +372,7 @@ void uposix__destroy_values(struct uposix_thread *me);
 /* ---- uposix_stats.c ---- */
 
 /* Has statistics of `rr' written, if they are wanted. */
-void uposix__watch(struct rr *rr);
+void uposix__watch(struct uprocs *rr);
 
 /* ---- uposix_exchange.c ---- */
 

@@ -14,17 +14,17 @@
 
 enum { TEXT = 1024 };
 
-static struct rr *watched;              /* of this process; atomic */
+static struct uprocs *watched;              /* of this process; atomic */
 static pid_t watched_by;
 static struct uwait_lock writing;
 static bool ended;                      /* under it */
 
-static int text_of(struct rr *rr, char *text, size_t size)
+static int text_of(struct uprocs *rr, char *text, size_t size)
 {
 	struct uposix_counts c;
 	struct usched_stats s;
 
-	rr_stats(rr, &s);
+	uprocs_stats(rr, &s);
 	uwait_lock(&uposix__lock);
 	c = uposix__counts;
 	uwait_unlock(&uposix__lock);
@@ -63,7 +63,7 @@ static void write_text(const char *path, const char *text, size_t n)
 /* The last text is that of the end. */
 static void write_all(bool ends)
 {
-	struct rr *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
+	struct uprocs *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
 	char text[TEXT];
 
 	if (!rr || watched_by != getpid())
@@ -93,7 +93,7 @@ static void *each_second(void *unused)
 }
 
 /* With all signals blocked, as the scheduler's native threads are when they are made. */
-void uposix__watch(struct rr *rr)
+void uposix__watch(struct uprocs *rr)
 {
 	const char *path = uposix__conf.c_stats;
 	pthread_t native;

@@ -58,13 +58,6 @@ UPROC_PRIVATE int  uproc__make_parts(struct uproc *p);
 /* Frees what either of them has made. */
 UPROC_PRIVATE void uproc__fini(struct uproc *p);
 
-/* Returns a record and a place in the ring of `p'; NULL: no memory. */
-UPROC_PRIVATE struct uproc_thread *uproc__new_thread(struct uproc *p);
-
-/* Starts a thread that is complete. It cannot fail. */
-UPROC_PRIVATE void uproc__start(struct uproc_place place, struct uproc_thread *t,
-				struct ustack **thread);
-
 /*
  * Makes `joiner' the joiner of `t'; it may be the mark DETACHED.
  * 0; 1: `t' has ended, and is the caller's to free; -EINVAL: it is joined already, or
@@ -201,6 +194,17 @@ static inline void uproc__return_stacks(struct uproc *p)
 
 /* ---- uproc_alone.c ---- */
 
+/*
+ * Counts one thread more that has a stack of its own, of `size' bytes, and takes one for
+ * it, also for USTACK_OWN.
+ * 0; -EAGAIN: there are c_alone; -ENOMEM.
+ */
+UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
+				    struct usched_stack **stack);
+
+/* Gives it back: the thread was not started. */
+UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
+
 /* Takes in the stacks of threads that have ended on `p', except the one in use. */
 UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
 
@@ -238,6 +242,12 @@ static inline void uproc__tidy(struct uproc *p)
 }
 
 /* ---- uproc_name.c ---- */
+
+/*
+ * Names a thread that is to be started, with UPROC_MAIL_NAMED then. "" is no name.
+ * 0; -ENOMEM.
+ */
+UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
 
 /* Drops the name of `u', which has UPROC_MAIL_NAMED and has ended. */
 UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);

@@ -21,7 +21,7 @@ void count_line(const char *line)
 
 void each(void (*test)(void))
 {
-	static const struct usched_conf confs[] = {
+	static const struct uprocs_conf confs[] = {
 		{ .c_embed = 1, .c_log = count_line },
 		{ .c_embed = 1, .c_log = count_line, .c_stacks = 1 },
 		{ .c_embed = 1, .c_log = count_line, .c_stacks = USCHED_NATIVE },

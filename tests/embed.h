@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../usched_conf.h"
+#include "../uprocs.h"
 #include "../usync.h"
 #include "over.h"
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../usched_conf.h"
+#include "../uprocs.h"
 #include "../uevents.h"
 #include "../private/when.h"
 #include "../ustack.h"
@@ -453,7 +453,7 @@ static inline void *foreign_run(void *arg)
 	return NULL;
 }
 
-static inline void foreign_add_stacks(struct foreign *f, const struct usched_conf *conf)
+static inline void foreign_add_stacks(struct foreign *f, const struct uprocs_conf *conf)
 {
 	unsigned n = conf && conf->c_stacks ? conf->c_stacks : FOREIGN_STACKS;
 
@@ -468,7 +468,7 @@ static inline void foreign_add_stacks(struct foreign *f, const struct usched_con
 	}
 }
 
-static inline int foreign_create(const struct usched_conf *conf, struct foreign **out)
+static inline int foreign_create(const struct uprocs_conf *conf, struct foreign **out)
 {
 	struct foreign *f = calloc(1, sizeof *f);
 	pthread_condattr_t monotonic;
@@ -547,24 +547,29 @@ static inline void foreign_launch(struct foreign *f, struct foreign_thread *t)
 	pthread_mutex_unlock(&f->f_lock);
 }
 
-static inline int foreign_start(struct foreign *f, void (*func)(void *), void *arg,
-				struct ustack **thread)
+/* Of `how' it has descriptors. */
+static inline int foreign_start_with(struct foreign *f, const struct ustack_how *how,
+				     void (*func)(void *), void *arg,
+				     struct ustack **thread)
 {
-	struct foreign_thread *t = foreign_new(thread);
+	struct foreign_thread *t;
 
-	TEST_EQUAL(ustack_init(&f->f_sched, &t->t_ustack, func, arg), 0);
+	if (how && (how->h_stack || how->h_processor || how->h_detached || how->h_name))
+		return -ENOTSUP;
+	t = foreign_new(thread);
+	if (how && how->h_serve)
+		TEST_EQUAL(ustack_init_fd(&f->f_sched, &t->t_ustack, how->h_serve,
+					  how->h_fd, arg), 0);
+	else
+		TEST_EQUAL(ustack_init(&f->f_sched, &t->t_ustack, func, arg), 0);
 	foreign_launch(f, t);
 	return 0;
 }
 
-static inline int foreign_start_fd(struct foreign *f, void (*func)(int, void *), int fd,
-				   void *arg, struct ustack **thread)
+static inline int foreign_start(struct foreign *f, void (*func)(void *), void *arg,
+				struct ustack **thread)
 {
-	struct foreign_thread *t = foreign_new(thread);
-
-	TEST_EQUAL(ustack_init_fd(&f->f_sched, &t->t_ustack, func, fd, arg), 0);
-	foreign_launch(f, t);
-	return 0;
+	return foreign_start_with(f, NULL, func, arg, thread);
 }
 
 static inline void foreign_hold(struct foreign *f)

@@ -47,7 +47,7 @@ for scheduler in rr ll; do
 	int main(void)
 	{
 		static struct ustack *thread[10];
-		struct usched_conf conf = { .c_processors = 1 };
+		struct uprocs_conf conf = { .c_processors = 1 };
 		struct $scheduler *s;
 
 		if (${scheduler}_create(&conf, &s))
@@ -59,7 +59,7 @@ for scheduler in rr ll; do
 			if (ustack_wake(thread[i]))
 				return 1;
 		for (int i = 0; i < 10; i++)
-			if (ustack_join(thread[i], USCHED_NEVER))
+			if (ustack_join(thread[i], NULL, USCHED_NEVER))
 				return 1;
 		return ${scheduler}_destroy(s) != 0 || count != 10;
 	}
@@ -80,12 +80,12 @@ static void work(void *arg)
 
 int main(void)
 {
-	struct usched_conf conf = { .c_embed = 1 };
-	struct rr *rr;
+	struct uprocs_conf conf = { .c_embed = 1 };
+	struct uprocs *rr;
 
-	if (rr_create(&conf, &rr) || rr_start(rr, work, NULL, NULL) || rr_run(rr) < 0)
+	if (rr_create(&conf, &rr) || rr_start(rr, work, NULL, NULL) || uprocs_run(rr) < 0)
 		return 1;
-	return rr_destroy(rr) != 0 || count != 1;
+	return uprocs_destroy(rr) != 0 || count != 1;
 }
 END
 
@@ -105,18 +105,18 @@ static void wait_once(void *arg)
 static void join(void *arg)
 {
 	(void)arg;
-	rc = ustack_join(other, 1) != -ETIMEDOUT;
-	rc |= ustack_wake(other) | ustack_join(other, INT64_MAX - 1);
+	rc = ustack_join(other, NULL, 1) != -ETIMEDOUT;
+	rc |= ustack_wake(other) | ustack_join(other, NULL, INT64_MAX - 1);
 }
 
 int main(void)
 {
-	struct rr *rr;
+	struct uprocs *rr;
 
 	if (rr_create(NULL, &rr) || rr_start(rr, wait_once, NULL, &other)
 	    || rr_start(rr, join, NULL, NULL))
 		return 1;
-	return rr_destroy(rr) != 0 || rc != 0;
+	return uprocs_destroy(rr) != 0 || rc != 0;
 }
 END
 
@@ -137,9 +137,9 @@ static void hold(void *arg)
 
 int main(void)
 {
-	struct rr *rr;
+	struct uprocs *rr;
 
-	return rr_create(NULL, &rr) || rr_start(rr, hold, NULL, NULL) || rr_destroy(rr);
+	return rr_create(NULL, &rr) || rr_start(rr, hold, NULL, NULL) || uprocs_destroy(rr);
 }
 END
 
@@ -202,8 +202,8 @@ static void read_text(int fd)
 
 int main(void)
 {
-	struct rr *rr;
-	struct ll *ll;
+	struct uprocs *rr;
+	struct uprocs *ll;
 	int ends[2];
 
 	check(pipe(ends));
@@ -211,10 +211,10 @@ int main(void)
 	read_text(ends[0]);
 	check(rr_create(NULL, &rr));
 	check(rr_start(rr, make, &rr, NULL));
-	check(rr_destroy(rr));
+	check(uprocs_destroy(rr));
 	check(ll_create(NULL, &ll));
-	check(ll_start(ll, NULL, make, &ll, NULL));
-	check(ll_destroy(ll));
+	check(ll_start(ll_group(ll, 0), make, &ll, NULL));
+	check(uprocs_destroy(ll));
 	return 0;
 }
 END

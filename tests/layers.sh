@@ -44,7 +44,7 @@ private/poller.h:
 private/quota.h:
 private/select.h:
 private/budget.h: ustack.h
-usched_conf.h:
+uprocs.h: usched.h
 ustack.h: usched.h
 ustack.c: uwait.h private/dispatch.h
 uevents.h: usched.h
@@ -93,7 +93,7 @@ debug/ustall.c: debug/ustall.h private/code.h private/lock.h private/native.h pr
 private/stall.h: upreempt.h
 upreempt.c: upreempt.h arch/arch.h private/budget.h private/lock.h private/native.h private/stall.h private/when.h ustack.h private/observer.h
 debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h uproc.h
-uproc.h: usched.h usched_conf.h uevents.h ustack.h uimage.h
+uproc.h: usched.h uprocs.h uevents.h ustack.h uimage.h
 debug/utrace.h: usched.h
 debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h private/when.h uproc.h uwait.h private/layout.h
 debug/utrace_write.c: debug/utrace.h arch/arch.h private/cancel.h private/text.h private/when.h uproc.h uwait.h
@@ -104,7 +104,7 @@ uproc.c: uproc.h private/check.h private/policy.h private/proc.h private/when.h 
 uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
 uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
 uproc_move.c: private/code.h private/policy.h private/proc.h
-uproc_alone.c: private/check.h private/direction.h private/proc.h upreempt.h
+uproc_alone.c: private/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h
 uproc_report.c: private/code.h private/proc.h private/where.h
@@ -120,9 +120,9 @@ private/where.h: arch/arch.h usched.h private/direction.h
 private/check.h: arch/arch.h usched.h private/direction.h private/observer.h debug/uframes.h
 debug/uframes.h: usched.h
 debug/uframes.c: debug/uframes.h private/check.h private/direction.h private/where.h
-rr.h: usched.h usched_conf.h ustack.h
+rr.h: uprocs.h ustack.h
 rr.c: rr.h uproc.h
-ll.h: usched.h usched_conf.h ustack.h
+ll.h: uprocs.h ustack.h
 ll.c: ll.h uproc.h
 bench/bench.h:
 bench/cycle.h: bench/bench.h

@@ -10,8 +10,8 @@
 
 void *scheduler;
 
-const struct usched_conf one_processor = { .c_processors = 1 };
-const struct usched_conf two_processors = { .c_processors = 2 };
+const struct uprocs_conf one_processor = { .c_processors = 1 };
+const struct uprocs_conf two_processors = { .c_processors = 2 };
 
 struct ustack *go(void (*func)(void *), void *arg)
 {
@@ -23,7 +23,7 @@ struct ustack *go(void (*func)(void *), void *arg)
 
 void join(struct ustack *u)
 {
-	TEST_EQUAL(ustack_join(u, NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, NEVER), 0);
 }
 
 struct native {
@@ -114,7 +114,7 @@ void call_case(void *c_func)
 	(*(void (**)(void))c_func)();
 }
 
-static void in_thread(const struct usched_conf *conf, void (*func)(void))
+static void in_thread(const struct uprocs_conf *conf, void (*func)(void))
 {
 	size_t before = test_descriptors();
 
@@ -128,7 +128,7 @@ static void in_thread(const struct usched_conf *conf, void (*func)(void))
 
 void each_conf(void (*func)(void))
 {
-	static const struct usched_conf confs[] = {
+	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 		{ .c_processors = 1 },
 		{ .c_processors = 2, .c_stacks = 1 },
@@ -415,7 +415,8 @@ static void accept_all(void *arg)
 	int fd;
 
 	while ((fd = unet_accept(a->a_listener, NULL, NEVER)) >= 0)
-		TEST_EQUAL(over->o_start_fd(scheduler, a->a_func, fd, a->a_arg, NULL), 0);
+		TEST_EQUAL(over->o_start_with(scheduler, TEST_FD(a->a_func, fd), NULL,
+					      a->a_arg, NULL), 0);
 	TEST_EQUAL(fd, -EBADF);
 }
 

@@ -69,7 +69,7 @@ void all_have_events(void);
 
 struct net_case {
 	void                    (*c_func)(void);
-	const struct usched_conf *c_conf;
+	const struct uprocs_conf *c_conf;
 };
 
 void call_case(void *c_func);           /* calls *c_func */
@@ -79,7 +79,7 @@ void run_native_case(void **state);
 void each_conf(void (*func)(void));
 
 void skip_because(const char *why);
-extern const struct usched_conf one_processor, two_processors;
+extern const struct uprocs_conf one_processor, two_processors;
 
 /* SIG_BLOCK or SIG_UNBLOCK: SIGTERM and SIGUSR1. Cases block them. */
 void block_signals(int how);

@@ -45,7 +45,7 @@ void share(void *arg);
 void parse(void *arg);
 int  nested(int depth);
 
-static struct rr         *rr;
+static struct uprocs         *rr;
 static struct usync_mutex north, south;
 static struct usync_sem   replies, never;
 static struct usync_mutex *shared;
@@ -55,13 +55,10 @@ static int                moment = MOMENT;
 
 static void start(unsigned on, void (*func)(void *), void *arg, const char *name)
 {
-	struct ustack *thread;
+	const struct ustack_how how = { .h_processor = USCHED_ON(on), .h_name = name };
 
-	if (rr_start_on(rr, on, func, arg, &thread))
+	if (rr_start_with(rr, &how, func, arg, NULL))
 		exit(1);
-	if (name)
-		ustack_name(thread, name);
-	ustack_detach(thread);
 }
 
 /* Each has sent a query, and waits for the reply. */
@@ -249,14 +246,14 @@ static void begin(const char *mistake)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	const char *mistake = argc == 2 ? argv[1] : "";
 
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);      /* some systems want that */
 	if (rr_create(&conf, &rr) || uinspect_install(SIGQUIT))
 		return 1;
 	if (strcmp(mistake, "deadlock") != 0)
-		rr_hold(rr);                    /* nothing is taken for a deadlock */
+		uprocs_hold(rr);                    /* nothing is taken for a deadlock */
 	if (getenv("TIMES"))
 		moment *= atoi(getenv("TIMES"));
 	alarm(LIFE);
@@ -264,14 +261,14 @@ int main(int argc, char **argv)
 	if (strcmp(mistake, "peak") == 0) {
 		peak();
 		resident("after the peak");
-		rr_trim(rr);
+		uprocs_trim(rr);
 		malloc_trim(0);
 		usleep((useconds_t)moment);
 		resident("trimmed");
 		return 0;
 	}
 	if (strcmp(mistake, "deadlock") == 0)
-		return rr_destroy(rr) != 0;
+		return uprocs_destroy(rr) != 0;
 	usleep(2 * (useconds_t)moment);
 	puts("ready");
 	fflush(stdout);

@@ -14,9 +14,9 @@ enum { SLICE = 1000000 };               /* ns */
 bool over_stalls;
 
 /* Stalls: see over_stalls. */
-static struct usched_conf configured(const struct usched_conf *conf)
+static struct uprocs_conf configured(const struct uprocs_conf *conf)
 {
-	struct usched_conf all = conf ? *conf : (struct usched_conf){ 0 };
+	struct uprocs_conf all = conf ? *conf : (struct uprocs_conf){ 0 };
 
 	if (!over_stalls && all.c_stall == 0)
 		all.c_stall = USCHED_QUIET;
@@ -24,10 +24,10 @@ static struct usched_conf configured(const struct usched_conf *conf)
 }
 
 /* With USCHED_TEST_STEAL threads move, and slices have a monitor. */
-static int create_rr(const struct usched_conf *conf, void **s)
+static int create_rr(const struct uprocs_conf *conf, void **s)
 {
-	struct usched_conf all = configured(conf);
-	struct rr *rr = NULL;
+	struct uprocs_conf all = configured(conf);
+	struct uprocs *rr = NULL;
 	int rc;
 
 	if (getenv("USCHED_TEST_STEAL")) {
@@ -39,94 +39,69 @@ static int create_rr(const struct usched_conf *conf, void **s)
 	return rc;
 }
 
-static int destroy_rr(void *s)
-{
-	struct usched_stats stats;
-
-	rr_stats(s, &stats);
-	test_counted(&stats);
-	return rr_destroy(s);
-}
-
 static int start_rr(void *s, void (*func)(void *), void *arg, struct ustack **thread)
 {
 	return rr_start(s, func, arg, thread);
 }
 
-static int start_fd_rr(void *s, void (*func)(int, void *), int fd, void *arg,
-		       struct ustack **thread)
+static int start_with_rr(void *s, const struct ustack_how *how, void (*func)(void *),
+			 void *arg, struct ustack **thread)
 {
-	return rr_start_fd(s, func, fd, arg, thread);
+	return rr_start_with(s, how, func, arg, thread);
 }
 
-static void hold_rr(void *s)
+static int create_ll(const struct uprocs_conf *conf, void **s)
 {
-	rr_hold(s);
-}
-
-static void release_rr(void *s)
-{
-	rr_release(s);
-}
-
-static int run_rr(void *s)
-{
-	return rr_run(s);
-}
-
-static void stats_rr(void *s, struct usched_stats *out)
-{
-	rr_stats(s, out);
-}
-
-static int create_ll(const struct usched_conf *conf, void **s)
-{
-	struct usched_conf all = configured(conf);
-	struct ll *ll = NULL;
+	struct uprocs_conf all = configured(conf);
+	struct uprocs *ll = NULL;
 	int rc = ll_create(&all, &ll);
 
 	*s = ll;
 	return rc;
 }
 
-static int destroy_ll(void *s)
-{
-	return ll_destroy(s);
-}
-
 /* On the processors in turn: each is a group of its own. */
 static int start_ll(void *s, void (*func)(void *), void *arg, struct ustack **thread)
 {
-	return ll_start(s, ll_group(s), func, arg, thread);
+	return ll_start(ll_group(s, 0), func, arg, thread);
 }
 
-static int start_fd_ll(void *s, void (*func)(int, void *), int fd, void *arg,
-		       struct ustack **thread)
+static int start_with_ll(void *s, const struct ustack_how *how, void (*func)(void *),
+			 void *arg, struct ustack **thread)
 {
-	return ll_start_fd(s, ll_group(s), func, fd, arg, thread);
+	return ll_start_with(ll_group(s, 0), how, func, arg, thread);
 }
 
-static void hold_ll(void *s)
+static int destroy_procs(void *s)
 {
-	ll_hold(s);
+	struct usched_stats stats;
+
+	uprocs_stats(s, &stats);
+	test_counted(&stats);
+	return uprocs_destroy(s);
 }
 
-static void release_ll(void *s)
+static void hold_procs(void *s)
 {
-	ll_release(s);
+	uprocs_hold(s);
 }
 
-static int run_ll(void *s)
+static void release_procs(void *s)
 {
-	return ll_run(s);
+	uprocs_release(s);
 }
 
-static void stats_ll(void *s, struct usched_stats *out)
+static int run_procs(void *s)
 {
-	ll_stats(s, out);
+	return uprocs_run(s);
 }
 
-static int create_foreign(const struct usched_conf *conf, void **s)
+static void stats_procs(void *s, struct usched_stats *out)
+{
+	uprocs_stats(s, out);
+}
+
+static int create_foreign(const struct uprocs_conf *conf, void **s)
 {
 	struct foreign *f = NULL;
 	int rc = foreign_create(conf, &f);
@@ -145,10 +120,10 @@ static int start_foreign(void *s, void (*func)(void *), void *arg, struct ustack
 	return foreign_start(s, func, arg, thread);
 }
 
-static int start_fd_foreign(void *s, void (*func)(int, void *), int fd, void *arg,
-			    struct ustack **thread)
+static int start_with_foreign(void *s, const struct ustack_how *how, void (*func)(void *),
+			      void *arg, struct ustack **thread)
 {
-	return foreign_start_fd(s, func, fd, arg, thread);
+	return foreign_start_with(s, how, func, arg, thread);
 }
 
 static void hold_foreign(void *s)
@@ -166,12 +141,12 @@ static void stats_foreign(void *s, struct usched_stats *out)
 	foreign_stats(s, out);
 }
 
-const struct over over_rr = { "rr", create_rr, destroy_rr, start_rr, start_fd_rr, hold_rr,
-			      release_rr, run_rr, stats_rr, true };
-const struct over over_ll = { "ll", create_ll, destroy_ll, start_ll, start_fd_ll, hold_ll,
-			      release_ll, run_ll, stats_ll, true };
+const struct over over_rr = { "rr", create_rr, destroy_procs, start_rr, start_with_rr,
+			      hold_procs, release_procs, run_procs, stats_procs, true };
+const struct over over_ll = { "ll", create_ll, destroy_procs, start_ll, start_with_ll,
+			      hold_procs, release_procs, run_procs, stats_procs, true };
 const struct over over_foreign = { "foreign", create_foreign, destroy_foreign,
-				   start_foreign, start_fd_foreign, hold_foreign,
+				   start_foreign, start_with_foreign, hold_foreign,
 				   release_foreign, NULL, stats_foreign, false };
 
 const struct over *over = &over_rr;

@@ -10,18 +10,18 @@
 
 #include <stdbool.h>
 
-#include "../usched_conf.h"
+#include "../uprocs.h"
 #include "../ustack.h"
 #include "test.h"
 
 /* What schedulers have each by themselves; ustack.h has the rest. */
 struct over {
 	const char *o_name;
-	int  (*o_create)(const struct usched_conf *conf, void **s);
+	int  (*o_create)(const struct uprocs_conf *conf, void **s);
 	int  (*o_destroy)(void *s);
 	int  (*o_start)(void *s, void (*func)(void *), void *arg, struct ustack **thread);
-	int  (*o_start_fd)(void *s, void (*func)(int, void *), int fd, void *arg,
-			   struct ustack **thread);
+	int  (*o_start_with)(void *s, const struct ustack_how *how, void (*func)(void *),
+			     void *arg, struct ustack **thread);
 	void (*o_hold)(void *s);
 	void (*o_release)(void *s);
 	int  (*o_run)(void *s);         /* with c_embed; NULL: it cannot be embedded */

@@ -61,7 +61,7 @@ void free_place(struct place *p)
 {
 	if (p->p_thread) {
 		TEST_EQUAL(usync_sem_post(&p->p_stop), 0);
-		TEST_EQUAL(ustack_join(p->p_thread, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(p->p_thread, NULL, USCHED_NEVER), 0);
 	}
 	usync_chan_destroy(p->p_direct);
 	usync_chan_destroy(p->p_empty);
@@ -263,7 +263,7 @@ static int wait_time(struct worker *w, struct place *p, int64_t deadline)
 
 static int wait_join(struct worker *w, struct place *p, int64_t deadline)
 {
-	int rc = ustack_join(p->p_thread, deadline);
+	int rc = ustack_join(p->p_thread, NULL, deadline);
 
 	(void)w;
 	if (rc == 0)

@@ -38,7 +38,7 @@ void await_natives(size_t n)
 		sleep_native(1);
 }
 
-static void in_pool(const struct usched_conf *conf, void (*func)(void))
+static void in_pool(const struct uprocs_conf *conf, void (*func)(void))
 {
 	size_t fds = test_descriptors();
 
@@ -54,7 +54,7 @@ static void in_pool(const struct usched_conf *conf, void (*func)(void))
 
 void run_pool_case(void **state)
 {
-	static const struct usched_conf confs[] = {
+	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1 },
 		{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 		{ .c_processors = 3 },

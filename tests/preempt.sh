@@ -22,7 +22,7 @@ cat >"$dir/prog.c" <<'END'
 enum { THREADS = 3, ENOUGH = 20 };
 
 static double sums[2][THREADS];
-static struct rr *rr;
+static struct uprocs *rr;
 static int entered;
 
 __attribute__((noinline)) static double sum(long n, double seed)
@@ -40,7 +40,7 @@ static uint64_t given(void)
 {
 	struct usched_stats stats;
 
-	rr_stats(rr, &stats);
+	uprocs_stats(rr, &stats);
 	return stats.s_preempted;
 }
 
@@ -64,7 +64,7 @@ static void compute(void *arg)
 
 int main(void)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1, .c_slice = 100000 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1, .c_slice = 100000 };
 	struct ustack *u[THREADS];
 	int wrong = 0, rc = rr_create(&conf, &rr);
 	uint64_t n;
@@ -74,11 +74,11 @@ int main(void)
 	for (size_t i = 0; rc == 0 && i < THREADS; i++)
 		rc = rr_start(rr, compute, (void *)i, &u[i]);
 	for (int i = 0; rc == 0 && i < THREADS; i++)
-		rc = ustack_join(u[i], USCHED_NEVER);
+		rc = ustack_join(u[i], NULL, USCHED_NEVER);
 	if (rc)
 		return 1;
 	n = given();
-	rr_destroy(rr);
+	uprocs_destroy(rr);
 	for (int i = 0; i < THREADS; i++)
 		wrong += sums[0][i] != sums[1][i];
 	printf("%s %s %s\n", entered == -ENOTSUP ? "refused" : entered ? "error" : "entered",

@@ -28,9 +28,9 @@ unsigned lines_with(const char *text)
 	return n;
 }
 
-void *make(const struct usched_conf *conf)
+void *make(const struct uprocs_conf *conf)
 {
-	struct usched_conf c = conf ? *conf : (struct usched_conf){ 0 };
+	struct uprocs_conf c = conf ? *conf : (struct uprocs_conf){ 0 };
 	void *s;
 
 	if (!c.c_log)
@@ -40,7 +40,7 @@ void *make(const struct usched_conf *conf)
 	return s;
 }
 
-void *make_in_order(const struct usched_conf *conf)
+void *make_in_order(const struct uprocs_conf *conf)
 {
 	if (test_is_stressed())
 		skip();
@@ -68,7 +68,7 @@ void say_twice(void *letter)
 	say((char)(*(const char *)letter + 'a' - 'A'));
 }
 
-static void each_conf_up_to(size_t most, void (*test)(const struct usched_conf *conf))
+static void each_conf_up_to(size_t most, void (*test)(const struct uprocs_conf *conf))
 {
 	static const unsigned processors[] = { 1, 2, 4 };
 	static const unsigned stacks[] = { USCHED_NATIVE, 1, 0 };
@@ -78,7 +78,7 @@ static void each_conf_up_to(size_t most, void (*test)(const struct usched_conf *
 	for (size_t p = 0; p < most; p++)
 		for (size_t k = 0; k < kinds; k++)
 			for (size_t i = 0; i < 3; i++) {
-				struct usched_conf conf = {
+				struct uprocs_conf conf = {
 					.c_processors = processors[p],
 					.c_stacks     = stacks[k],
 					.c_image      = images[i],
@@ -89,12 +89,12 @@ static void each_conf_up_to(size_t most, void (*test)(const struct usched_conf *
 			}
 }
 
-void each_conf(void (*test)(const struct usched_conf *conf))
+void each_conf(void (*test)(const struct uprocs_conf *conf))
 {
 	each_conf_up_to(3, test);
 }
 
-void each_conf_of_one(void (*test)(const struct usched_conf *conf))
+void each_conf_of_one(void (*test)(const struct uprocs_conf *conf))
 {
 	each_conf_up_to(1, test);
 }
@@ -156,7 +156,7 @@ void wake_times(struct ustack *u, size_t n)
 void finish(struct ustack *u)
 {
 	TEST_EQUAL(ustack_wake(u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 }
 
 void nothing(void *unused)
@@ -205,7 +205,7 @@ void join_it(void *joins)
 {
 	struct joins *j = joins;
 
-	j->j_rc = ustack_join(j->j_thread, USCHED_NEVER);
+	j->j_rc = ustack_join(j->j_thread, NULL, USCHED_NEVER);
 	j->j_done++;
 }
 
@@ -220,5 +220,5 @@ void run_to_end(void *s, void (*func)(void *), void *arg)
 	struct ustack *u;
 
 	TEST_EQUAL(over->o_start(s, func, arg, &u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 }

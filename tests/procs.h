@@ -30,10 +30,10 @@ unsigned lines_with(const char *text);
 void log_line(const char *line);
 
 /* A scheduler of the kind `over'; it logs to log_line() unless `conf' has a c_log. */
-void *make(const struct usched_conf *conf);
+void *make(const struct uprocs_conf *conf);
 
 /* Likewise. Skips the test under stress, which changes the order of threads. */
-void *make_in_order(const struct usched_conf *conf);
+void *make_in_order(const struct uprocs_conf *conf);
 
 /*
  * Letters in the order in which threads ran, all on one processor, since
@@ -49,10 +49,10 @@ void say_twice(void *letter);
  * Runs `test' with few and many processors, stacks, and bytes in the record: 27 ways.
  * With a sanitizer, where a start takes a millisecond, 9 of them.
  */
-void each_conf(void (*test)(const struct usched_conf *conf));
+void each_conf(void (*test)(const struct uprocs_conf *conf));
 
 /* Likewise with one processor only. */
-void each_conf_of_one(void (*test)(const struct usched_conf *conf));
+void each_conf_of_one(void (*test)(const struct uprocs_conf *conf));
 
 void sleep_ms(long ms);
 

@@ -17,9 +17,9 @@ void keep_line(const char *line)
 	snprintf(lines[line_count++], LINE_SIZE, "%s", line);
 }
 
-void *make_told(const struct usched_conf *conf, void (*log)(const char *line))
+void *make_told(const struct uprocs_conf *conf, void (*log)(const char *line))
 {
-	struct usched_conf c = *conf;
+	struct uprocs_conf c = *conf;
 	void *s = NULL;
 
 	c.c_log = log;
@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) int on_grant(void)
 static inline __attribute__((always_inline)) int on_later_join(void)
 {
 	TEST_TRUE(uwait_self());
-	return ustack_join(to.thread, USCHED_NEVER);
+	return ustack_join(to.thread, NULL, USCHED_NEVER);
 }
 
 #define DEFINE(name, call, error)                       \

@@ -21,7 +21,7 @@ extern unsigned line_count;
 void keep_line(const char *line);
 
 /* A scheduler that reports to `log'. No lines are left. */
-void *make_told(const struct usched_conf *conf, void (*log)(const char *line));
+void *make_told(const struct uprocs_conf *conf, void (*log)(const char *line));
 
 /* The only line with such a text; NULL: there is none. */
 const char *line_with(const char *text);
@@ -59,7 +59,7 @@ extern struct objects to;
 	X(at_time, usync_sleep_until(USCHED_NEVER), -ECANCELED) \
 	X(at_grant, on_grant(), -ECANCELED) \
 	X(at_wake, ustack_wait(), 0) \
-	X(at_join, ustack_join(to.thread, USCHED_NEVER), -EDEADLK) \
+	X(at_join, ustack_join(to.thread, NULL, USCHED_NEVER), -EDEADLK) \
 	X(at_later_join, on_later_join(), -EDEADLK)
 
 #define ORDINAL(name, call, error) WAIT_##name,

@@ -309,7 +309,7 @@ refuse_shadow_stack() {
 		}
 		int main(void)
 		{
-			struct rr *rr;
+			struct uprocs *rr;
 			struct usched s = { 0 };
 			return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 		}

@@ -5,7 +5,7 @@
 
 void *the;
 
-const struct usched_conf sweep_confs[SWEEP_CONFS] = {
+const struct uprocs_conf sweep_confs[SWEEP_CONFS] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 	{ .c_processors = 1, .c_embed = 1 },
 	{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
@@ -22,10 +22,10 @@ struct ustack *go(void (*func)(void *), void *arg)
 
 void end(struct ustack *u)
 {
-	TEST_EQUAL(TRY(ustack_join(u, USCHED_NEVER)), 0);
+	TEST_EQUAL(TRY(ustack_join(u, NULL, USCHED_NEVER)), 0);
 }
 
-void run_scene(const struct scene *scene, const struct usched_conf *conf)
+void run_scene(const struct scene *scene, const struct uprocs_conf *conf)
 {
 	struct ustack *u;
 	int rc = over->o_create(conf, &the);
@@ -35,7 +35,7 @@ void run_scene(const struct scene *scene, const struct usched_conf *conf)
 		return;
 	}
 	u = go(scene->s_main, NULL);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(the), 0);
 	if (scene->s_after)
 		scene->s_after();
@@ -44,7 +44,7 @@ void run_scene(const struct scene *scene, const struct usched_conf *conf)
 /*
  * With several processors calls differ between runs, so a few runs must have no failure.
  */
-static void sweep_one(const struct scene *scene, const struct usched_conf *conf,
+static void sweep_one(const struct scene *scene, const struct uprocs_conf *conf,
 		      enum fault_kind kind, long width, long first, long step)
 {
 	size_t open = test_descriptors();

@@ -27,7 +27,7 @@
 extern void *the;                       /* scheduler */
 
 enum { SWEEP_CONFS = 4 };
-extern const struct usched_conf sweep_confs[SWEEP_CONFS];
+extern const struct uprocs_conf sweep_confs[SWEEP_CONFS];
 
 /* Starts and joins threads of `the' scheduler. */
 struct ustack *go(void (*func)(void *), void *arg);
@@ -39,7 +39,7 @@ struct scene {
 	long   s_step;                  /* from n to the next */
 };
 
-void run_scene(const struct scene *scene, const struct usched_conf *conf);
+void run_scene(const struct scene *scene, const struct uprocs_conf *conf);
 
 /*
  * `width' calls in a row fail. With a step, the sweeps of all configurations take every

@@ -13,9 +13,9 @@ static void log_line(const char *line)
 	(void)line;
 }
 
-void *make_scheduler(const struct usched_conf *conf)
+void *make_scheduler(const struct uprocs_conf *conf)
 {
-	struct usched_conf c = *conf;
+	struct uprocs_conf c = *conf;
 	void *s = NULL;
 
 	c.c_log = log_line;
@@ -24,7 +24,7 @@ void *make_scheduler(const struct usched_conf *conf)
 }
 
 /* With few stacks frames move while threads wait. */
-static void up_to(unsigned processors, void (*test)(const struct usched_conf *conf))
+static void up_to(unsigned processors, void (*test)(const struct uprocs_conf *conf))
 {
 	static const unsigned stacks[] = { USCHED_NATIVE, 1, 0 };
 	size_t kinds = test_has_stacks() ? 3 : 1;
@@ -33,7 +33,7 @@ static void up_to(unsigned processors, void (*test)(const struct usched_conf *co
 	test_seed = seed ? (uint32_t)strtoul(seed, NULL, 10) : 1;
 	for (unsigned p = 1; p <= processors; p *= 2)
 		for (size_t k = 0; k < kinds; k++) {
-			struct usched_conf conf = { .c_processors = p };
+			struct uprocs_conf conf = { .c_processors = p };
 
 			conf.c_stacks = stacks[k];
 			test(&conf);
@@ -41,14 +41,14 @@ static void up_to(unsigned processors, void (*test)(const struct usched_conf *co
 	test_seed = 0;
 }
 
-void each_conf(void (*test)(const struct usched_conf *conf))
+void each_conf(void (*test)(const struct uprocs_conf *conf))
 {
 	up_to(over->o_procs ? 4 : 1, test);
 }
 
 static void (*test_with)(void *s);
 
-static void make_and_test(const struct usched_conf *conf)
+static void make_and_test(const struct uprocs_conf *conf)
 {
 	void *s = make_scheduler(conf);
 
@@ -107,7 +107,7 @@ void start_worker(struct worker *w, void *s, bool native, size_t index,
 void end_worker(struct worker *w)
 {
 	if (w->w_thread)
-		TEST_EQUAL(ustack_join(w->w_thread, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(w->w_thread, NULL, USCHED_NEVER), 0);
 	else
 		TEST_EQUAL(pthread_join(w->w_native, NULL), 0);
 	TEST_TRUE(w->w_ended);
@@ -192,7 +192,7 @@ void settle(void *s, const struct ustack *u)
 	for (size_t i = 0; i < n; i++)
 		TEST_EQUAL(usync_sem_post(&sem), 0);
 	while (n > 0)
-		TEST_EQUAL(ustack_join(helpers[--n], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(helpers[--n], NULL, USCHED_NEVER), 0);
 }
 
 /* ---- Values ---- */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../usched_conf.h"
+#include "../uprocs.h"
 #include "../usync.h"
 #include "over.h"
 
@@ -21,13 +21,13 @@ enum { MILLISECOND = 1000000 };         /* ns */
 /* ---- Schedulers ---- */
 
 /* A scheduler of `over' that prints nothing. */
-void *make_scheduler(const struct usched_conf *conf);
+void *make_scheduler(const struct uprocs_conf *conf);
 
 /*
  * 1, 2 and 4 processors if it can have them, each with few and with many stacks. Sets the
  * seed of workers.
  */
-void each_conf(void (*test)(const struct usched_conf *conf));
+void each_conf(void (*test)(const struct uprocs_conf *conf));
 
 /* Likewise with a scheduler, which is then destroyed. */
 void each_scheduler(void (*test)(void *s));

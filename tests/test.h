@@ -27,6 +27,11 @@ size_t test_scale(size_t n, size_t least);
 /* Whether counts are divided: valgrind and emulators map memory in their own way. */
 int test_is_scaled(void);
 
+/* For X_start_with(): a how with these members; on processor `n'; for a descriptor. */
+#define TEST_HOW(...)     (&(struct ustack_how){ __VA_ARGS__ })
+#define TEST_ON(n)        TEST_HOW(.h_processor = USCHED_ON(n))
+#define TEST_FD(func, fd) TEST_HOW(.h_serve = (func), .h_fd = (fd))
+
 /* Mappings, bytes of address space, those in memory, and open descriptors. */
 size_t test_mappings(void);
 size_t test_address_space(void);

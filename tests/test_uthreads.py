@@ -522,9 +522,9 @@ class Trace(Traces):
 
         int main(void)
         {
-                struct usched_conf conf = { .c_processors = 1 };
+                struct uprocs_conf conf = { .c_processors = 1 };
                 struct ustack *u[2];
-                struct rr *sched;
+                struct uprocs *sched;
 
                 utrace_start(0);
                 if (rr_create(&conf, &sched))
@@ -532,7 +532,7 @@ class Trace(Traces):
                 for (int i = 0; i < 2; i++)
                         rr_start(sched, work, NULL, &u[i]);
                 for (int i = 0; i < 2; i++)
-                        ustack_join(u[i], USCHED_NEVER);
+                        ustack_join(u[i], NULL, USCHED_NEVER);
                 return 0;
         }
         """

@@ -168,12 +168,21 @@ static void pass(void *unused)
 	sink++;
 }
 
+static int start_on(struct uprocs *rr, unsigned n, void (*func)(void *),
+		    struct ustack **thread)
+{
+	const struct ustack_how how = { .h_processor = USCHED_ON(n) };
+
+	return rr_start_with(rr, &how, func, NULL, thread);
+}
+
 /* Another thread runs there when those that have begun are blocked. */
-static void let_block(struct rr *rr, unsigned processor)
+static void let_block(struct uprocs *rr, unsigned processor)
 {
 	struct ustack *u;
 
-	if (rr_start_on(rr, processor, pass, NULL, &u) || ustack_join(u, USCHED_NEVER))
+	if (start_on(rr, processor, pass, &u)
+	    || ustack_join(u, NULL, USCHED_NEVER))
 		abort();
 }
 
@@ -248,12 +257,12 @@ static void start_in_scope(void *unused)
 {
 	(void)unused;
 	if (usync_scope_create(NULL, &scope, USCHED_NEVER)
-	    || usync_scope_start(scope, in_scope, NULL))
+	    || usync_scope_start(scope, in_scope, NULL, NULL))
 		abort();
 	usync_scope_wait(scope, USCHED_NEVER);
 }
 
-static void show_waits(struct rr *rr)
+static void show_waits(struct uprocs *rr)
 {
 	void (*const waits[])(void *) = {
 		receive, choose, poll_two, read_pipe, hold_mutex, want_mutex,
@@ -264,7 +273,7 @@ static void show_waits(struct rr *rr)
 	    || usync_chan_create(sizeof(int), 0, &other))
 		abort();
 	for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
-		if (rr_start_on(rr, 0, waits[i], NULL, NULL))
+		if (start_on(rr, 0, waits[i], NULL))
 			abort();
 	let_block(rr, 0);
 	let_block(rr, 0);                       /* that in the scope */
@@ -274,12 +283,12 @@ static void show_waits(struct rr *rr)
 	pause();
 }
 
-static void end(struct rr *rr, const char *how, unsigned last)
+static void end(struct uprocs *rr, const char *how, unsigned last)
 {
 	if (strcmp(how, "stay") == 0) {
-		rr_start_on(rr, 0, take_turns, NULL, NULL);
-		rr_start_on(rr, 0, take_turns, NULL, NULL);
-		rr_start_on(rr, last, keep, NULL, NULL);
+		start_on(rr, 0, take_turns, NULL);
+		start_on(rr, 0, take_turns, NULL);
+		start_on(rr, last, keep, NULL);
 		await(&begun, 3);
 		puts("ready");
 		fflush(stdout);
@@ -291,7 +300,7 @@ static void end(struct rr *rr, const char *how, unsigned last)
 		pause();
 	} else if (strcmp(how, "slices") == 0) {
 		for (int i = 0; i < 3; i++)
-			rr_start_on(rr, 0, compute_in_slices, NULL, NULL);
+			start_on(rr, 0, compute_in_slices, NULL);
 		await(&begun, 3);
 		usleep(SLICES);
 	}
@@ -301,9 +310,9 @@ static void end(struct rr *rr, const char *how, unsigned last)
 int main(int argc, char **argv)
 {
 	unsigned threads = argc > 5 ? (unsigned)atoi(argv[1]) : 10, seed;
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct note *notes = calloc(threads, sizeof *notes);
-	struct rr *rr;
+	struct uprocs *rr;
 	void *first[2];
 
 	if (argc < 6 || !notes)
@@ -316,7 +325,7 @@ int main(int argc, char **argv)
 	backtrace(first, 2);                    /* it loads a library */
 	if (rr_create(&conf, &rr))
 		return 1;
-	rr_hold(rr);
+	uprocs_hold(rr);
 	for (unsigned i = 0; i < threads; i++) {
 		notes[i].number = i;
 		notes[i].depth = next_random(&seed) % DEEPEST;

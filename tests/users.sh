@@ -94,11 +94,11 @@ static void work(void *onstack)
 int main(int argc, char **argv)
 {
 	void *onstack = argc > 1 && strcmp(argv[1], "stack") == 0 ? argv : NULL;
-	struct rr *rr;
+	struct uprocs *rr;
 
 	if (rr_create(NULL, &rr) || rr_start(rr, work, onstack, NULL))
 		return 1;
-	return rr_destroy(rr) || rc;
+	return uprocs_destroy(rr) || rc;
 }
 END
 
@@ -171,8 +171,8 @@ in_order() {
 		int pid(int *status) { return (int)wait(status); }
 		int read_one(char *c);
 		int read_one(char *c) { return (int)unet_read(0, c, 1, 0); }
-		int make(struct rr **rr, struct uevents **e);
-		int make(struct rr **rr, struct uevents **e) { *e = 0; return rr_create(0, rr); }'
+		int make(struct uprocs **rr, struct uevents **e);
+		int make(struct uprocs **rr, struct uevents **e) { *e = 0; return rr_create(0, rr); }'
 	} >"$dir/order"
 	# shellcheck disable=SC2086
 	$compiler $cflags $event -x "$language" -Wall -Wextra -Werror -fsyntax-only "$dir/order" \
@@ -393,10 +393,10 @@ test_musl() {
 	int main(int argc, char **argv)
 	{
 		void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
-		int (*create)(const struct usched_conf *, struct rr **) = 0;
-		int (*start)(struct rr *, void (*)(void *), void *, struct ustack **) = 0;
-		int (*destroy)(struct rr *) = 0;
-		struct rr *rr;
+		int (*create)(const struct uprocs_conf *, struct uprocs **) = 0;
+		int (*start)(struct uprocs *, void (*)(void *), void *, struct ustack **) = 0;
+		int (*destroy)(struct uprocs *) = 0;
+		struct uprocs *rr;
 
 		if (!library) {
 			fputs(dlerror(), stderr);
@@ -404,7 +404,7 @@ test_musl() {
 		}
 		*(void **)&create = dlsym(library, NAME(rr_create));
 		*(void **)&start = dlsym(library, NAME(rr_start));
-		*(void **)&destroy = dlsym(library, NAME(rr_destroy));
+		*(void **)&destroy = dlsym(library, NAME(uprocs_destroy));
 		*(void **)&yield = dlsym(library, NAME(ustack_yield));
 		if (!create || !start || !destroy || !yield || create(NULL, &rr)
 		    || start(rr, run, NULL, NULL) || start(rr, run, NULL, NULL)
@@ -453,7 +453,7 @@ test_split_stack() {
 
 	int main(void)
 	{
-		struct rr *rr;
+		struct uprocs *rr;
 		struct usched s = { 0 };
 
 		return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;

@@ -87,7 +87,7 @@ int vectors_ask(void *s)
 	struct ustack *thread;
 
 	TEST_EQUAL(over->o_start(s, enter_region, NULL, &thread), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	return entered;
 }
 

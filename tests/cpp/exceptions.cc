@@ -276,14 +276,14 @@ static void child(void *)
 	block_in_handler(1000);
 }
 
-static struct rr *rr;
+static struct uprocs *rr;
 
 static void start_child()
 {
 	struct ustack *u;
 
 	CHECK(rr_start(rr, child, nullptr, &u) == 0);
-	CHECK(ustack_join(u, USCHED_NEVER) == 0);
+	CHECK(ustack_join(u, NULL, USCHED_NEVER) == 0);
 }
 
 struct starter {
@@ -311,7 +311,7 @@ static void start_in_flight(void *arg)
 	all_ways(arg);
 }
 
-static void over_rr(const struct usched_conf &conf, intptr_t threads)
+static void over_rr(const struct uprocs_conf &conf, intptr_t threads)
 {
 	struct ustack *thread[MOST];
 
@@ -321,8 +321,8 @@ static void over_rr(const struct usched_conf &conf, intptr_t threads)
 		CHECK(rr_start(rr, start_in_flight, reinterpret_cast<void *>(own),
 			       &thread[own]) == 0);
 	for (intptr_t own = 0; own < threads; own++)
-		CHECK(ustack_join(thread[own], USCHED_NEVER) == 0);
-	CHECK(rr_destroy(rr) == 0);
+		CHECK(ustack_join(thread[own], NULL, USCHED_NEVER) == 0);
+	CHECK(uprocs_destroy(rr) == 0);
 	CHECK(alive == 0);
 }
 
@@ -331,7 +331,7 @@ static void over_processors()
 	for (unsigned processors : { 1u, 2u })
 		for (unsigned lent : { USCHED_NATIVE, 1u, 0u })
 			for (int threads : { 5, MOST }) {
-				struct usched_conf conf = { };
+				struct uprocs_conf conf = { };
 
 				conf.c_processors = processors;
 				conf.c_stacks = lent;

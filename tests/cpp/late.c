@@ -47,20 +47,20 @@ static void load_plugin(void *path)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *thread[THREADS];
-	struct rr *rr;
+	struct uprocs *rr;
 
 	check(argc == 2, "the plugin's path is missing");
 	check(rr_create(&conf, &rr) == 0, "rr_create()");
 	check(rr_start(rr, load_plugin, argv[1], &thread[0]) == 0, "rr_start()");
-	check(ustack_join(thread[0], USCHED_NEVER) == 0, "ustack_join()");
+	check(ustack_join(thread[0], NULL, USCHED_NEVER) == 0, "ustack_join()");
 	for (intptr_t i = 0; i < THREADS; i++)
 		check(rr_start(rr, call_plugin, (void *)i, &thread[i]) == 0,
 		      "rr_start()");
 	for (int i = 0; i < THREADS; i++)
-		check(ustack_join(thread[i], USCHED_NEVER) == 0, "ustack_join()");
-	check(rr_destroy(rr) == 0, "rr_destroy()");
+		check(ustack_join(thread[i], NULL, USCHED_NEVER) == 0, "ustack_join()");
+	check(uprocs_destroy(rr) == 0, "uprocs_destroy()");
 	check(wrong == 0, "exceptions got mixed up");
 	puts("good");
 	return 0;

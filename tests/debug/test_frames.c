@@ -173,9 +173,9 @@ static void see(void *unused)
 
 static void test_remote(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack *shows, *sees;
-	struct rr *rr = NULL;
+	struct uprocs *rr = NULL;
 
 	(void)state;
 	test_timeout(20);
@@ -184,10 +184,10 @@ static void test_remote(void **state)
 	assert_int_equal(rr_create(&conf, &rr), 0);
 	assert_int_equal(rr_start(rr, show, NULL, &shows), 0);
 	assert_int_equal(rr_start(rr, see, NULL, &sees), 0);
-	assert_int_equal(ustack_join(sees, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(sees, NULL, USCHED_NEVER), 0);
 	assert_int_equal(ustack_wake(shows), 0);
-	assert_int_equal(ustack_join(shows, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(ustack_join(shows, NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 /* ---- Peek and poke ---- */

@@ -37,7 +37,7 @@ enum { CHECKED = 0 };
 static struct usync_mutex mutex;
 static struct usync_chan *chan, *pointers;
 static struct usync_scope *scope;
-static struct rr *scheduler;
+static struct uprocs *scheduler;
 static struct iovec iov;
 static struct usync_case one;
 static struct ubuf_in in = { .i_base = { .b_peer = (void *)-1, .b_limit = 1 } };
@@ -66,7 +66,7 @@ static char *found;
 	X(start, start, (p)) \
 	X(start_fd, start_fd, (p)) \
 	X(start_alone, start_alone, (p)) \
-	X(scope_start, usync_scope_start, (scope, return_0, p)) \
+	X(scope_start, usync_scope_start, (scope, return_0, p, NULL)) \
 	X(chan_value, usync_chan_send, (pointers, &p, 0)) \
 	X(select_sent, usync_select, (send_it(&p), 1, 0))
 
@@ -149,12 +149,13 @@ static int start(void *p)
 
 static int start_fd(void *p)
 {
-	return rr_start_fd(scheduler, pass_fd, 0, p, NULL);
+	return rr_start_with(scheduler, TEST_FD(pass_fd, 0), NULL, p, NULL);
 }
 
 static int start_alone(void *p)
 {
-	return ustack_start_alone(0, nothing, p, NULL);
+	return ustack_start_with(TEST_HOW(.h_stack = USTACK_OWN), nothing,
+				 p, NULL);
 }
 
 static struct usync_case *send_it(void **p)
@@ -224,9 +225,9 @@ typedef void func(void *);
 /* On one processor, or on two with a thread each. */
 static void run_use(func *first, func *second, unsigned processors, unsigned stacks)
 {
-	struct usched_conf conf = { .c_processors = processors, .c_stacks = stacks };
+	struct uprocs_conf conf = { .c_processors = processors, .c_stacks = stacks };
 	struct ustack *all[2] = { NULL, NULL };
-	struct rr *rr = NULL;
+	struct uprocs *rr = NULL;
 
 	TEST_EQUAL(usync_chan_create(1, 1, &chan), 0);
 	TEST_EQUAL(usync_chan_create(sizeof(void *), 1, &pointers), 0);
@@ -235,16 +236,16 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 	iov.iov_len = 1;
 	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	scheduler = rr;
-	rr_hold(rr);
+	uprocs_hold(rr);
 	TEST_EQUAL(rr_start(rr, first, NULL, &all[0]), 0);
 	while (second && !__atomic_load_n(&giver, __ATOMIC_ACQUIRE))
 		;
 	if (second)
 		TEST_EQUAL(rr_start(rr, second, NULL, &all[1]), 0);
 	for (int i = second ? 1 : 0; i >= 0; i--)
-		TEST_EQUAL(ustack_join(all[i], USCHED_NEVER), 0);
-	rr_release(rr);
-	TEST_EQUAL(rr_destroy(rr), 0);
+		TEST_EQUAL(ustack_join(all[i], NULL, USCHED_NEVER), 0);
+	uprocs_release(rr);
+	TEST_EQUAL(uprocs_destroy(rr), 0);
 	usync_scope_release(scope);
 	usync_chan_destroy(pointers);
 	usync_chan_destroy(chan);
@@ -456,8 +457,8 @@ static void done(void *g)
 static void test_native_stack(void **state)
 {
 	struct usync_group local = { .g_count = 1 };
-	struct usched_conf conf = { .c_processors = 1 };
-	struct rr *rr = NULL;
+	struct uprocs_conf conf = { .c_processors = 1 };
+	struct uprocs *rr = NULL;
 
 	(void)state;
 	test_timeout(20);
@@ -465,7 +466,7 @@ static void test_native_stack(void **state)
 	assert_int_equal(rr_create(&conf, &rr), 0);
 	assert_int_equal(rr_start(rr, done, &local, NULL), 0);
 	assert_int_equal(usync_group_wait(&local, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 int main(void)

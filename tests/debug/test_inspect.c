@@ -133,7 +133,7 @@ static void check_way(int way, const struct ustack *u)
 static void join_it(void *arg)
 {
 	(void)arg;
-	TEST_EQUAL(ustack_join(to.thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(to.thread, NULL, USCHED_NEVER), 0);
 }
 
 static void show_join(void *s)
@@ -151,7 +151,7 @@ static void show_join(void *s)
 	expect(line, ", joins thread %p \"joined\"", (void *)to.thread);
 	free(text);
 	TEST_EQUAL(ustack_wake(to.thread), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 }
 
 static void fill(int fd)
@@ -233,7 +233,7 @@ static void show_select(void *s)
 			expect(line, " %d or descriptor %d to write\n", fds[0], fds[0]);
 		free(text);
 		TEST_EQUAL(write(fds[1], "x", 1), 1);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 		TEST_EQUAL(unet_close(fds[0]) + close(fds[1]), 0);
 	}
 }
@@ -253,7 +253,7 @@ static void start_in_scope(void *text)
 	struct usync_scope *scope;
 
 	TEST_EQUAL(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
-	TEST_EQUAL(usync_scope_start(scope, wait_in_scope, NULL), 0);
+	TEST_EQUAL(usync_scope_start(scope, wait_in_scope, NULL, NULL), 0);
 	__atomic_store_n((char **)text, dump(UINSPECT_BRIEF), __ATOMIC_RELEASE);
 	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), 0);
 	usync_scope_release(scope);
@@ -278,7 +278,7 @@ static void show_scope(void *s)
 	expect(group_of(text, line_of(text, in_scope)), "%s", function);
 	free(text);
 	TEST_EQUAL(ustack_wake(in_scope), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	/* With more processors it may have been on its way to one. */
 	TEST_TRUE(strstr(first, function) || strstr(first, "\nprocessor 0.1"));
 	free(first);
@@ -301,11 +301,11 @@ static void show_json(void *s)
 	TEST_TRUE(strstr(text, "\"name\":\"a\\\\ \\\"b\\\"\\u000a\"") != NULL);
 	free(text);
 	TEST_EQUAL(write(fds[1], "x", 1), 1);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(unet_close(fds[0]) + close(fds[1]), 0);
 }
 
-static void show_each(const struct usched_conf *conf)
+static void show_each(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
 
@@ -318,7 +318,7 @@ static void show_each(const struct usched_conf *conf)
 		TEST_EQUAL(ustack_name(u, ways[way].w_name), 0);
 		check_way(way, u);
 		help_out(u, way);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	}
 	show_join(s);
 	show_select(s);

@@ -142,7 +142,7 @@ static void wake_divers(void)
 			TEST_EQUAL(ustack_wake(divers[i].d_thread), 0);
 }
 
-static void show_calls(const struct usched_conf *conf)
+static void show_calls(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	char *text;
@@ -165,7 +165,7 @@ static void show_calls(const struct usched_conf *conf)
 				sleep_ms(1);
 	}
 	for (int i = 0; i < DIVERS; i++)
-		TEST_EQUAL(ustack_join(divers[i].d_thread, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(divers[i].d_thread, NULL, USCHED_NEVER), 0);
 	over->o_release(s);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
@@ -183,7 +183,7 @@ static void dump_it(void *unused)
 	free(text);
 }
 
-static void dump_by_threads(const struct usched_conf *conf)
+static void dump_by_threads(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct ustack *u[4];
@@ -191,7 +191,7 @@ static void dump_by_threads(const struct usched_conf *conf)
 	for (int i = 0; i < 4; i++)
 		TEST_EQUAL(over->o_start(s, dump_it, NULL, &u[i]), 0);
 	for (int i = 0; i < 4; i++)
-		TEST_EQUAL(ustack_join(u[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
@@ -376,7 +376,7 @@ static void grant_each(void *pair)
 
 static void free_objects(void)
 {
-	const struct usched_conf conf = { .c_processors = 2, .c_stacks = 2 };
+	const struct uprocs_conf conf = { .c_processors = 2, .c_stacks = 2 };
 	void *s = make(&conf);
 	struct ustack *u[2 * PAIRS];
 
@@ -386,7 +386,7 @@ static void free_objects(void)
 		TEST_EQUAL(over->o_start(s, grant_each, &pairs[i], &u[2 * i + 1]), 0);
 	}
 	for (int i = 0; i < 2 * PAIRS; i++)
-		TEST_EQUAL(ustack_join(u[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
@@ -426,7 +426,7 @@ static void start_many(void *s)
 		for (uint32_t n = test_random(&seed) % 4; n > 0; n--)
 			TEST_EQUAL(ustack_yield(), 0);
 		TEST_EQUAL(ustack_cancel(u), 0);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	}
 }
 
@@ -434,7 +434,7 @@ static bool steals;
 
 static void come_and_go(void)
 {
-	const struct usched_conf conf = { .c_processors = 2, .c_steal = steals,
+	const struct uprocs_conf conf = { .c_processors = 2, .c_steal = steals,
 					  .c_stacks = steals ? 200 : 3 };
 	void *s = make(&conf), *brief;
 	struct ustack *u[3];
@@ -448,7 +448,7 @@ static void come_and_go(void)
 		TEST_EQUAL(over->o_destroy(brief), 0);
 	}
 	for (int i = 0; i < 3; i++)
-		TEST_EQUAL(ustack_join(u[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
@@ -487,7 +487,7 @@ static void compute(void *unused)
 
 static void *start_computing(struct ustack **u, struct ustack **waits)
 {
-	const struct usched_conf conf = { .c_processors = 1 };
+	const struct uprocs_conf conf = { .c_processors = 1 };
 	void *s = make(&conf);
 
 	computes = 0;
@@ -502,7 +502,7 @@ static void *start_computing(struct ustack **u, struct ustack **waits)
 static void end_computing(void *s, struct ustack *u, struct ustack *waits)
 {
 	computes = 2;
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	finish(waits);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }

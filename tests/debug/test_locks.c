@@ -35,7 +35,7 @@ static void begin(void *unused)
 
 static void run(void (*func)(void *), const char *name)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stall = USCHED_QUIET };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stall = USCHED_QUIET };
 	struct ustack *thread;
 	void *s = make(&conf);
 
@@ -44,7 +44,7 @@ static void run(void (*func)(void *), const char *name)
 	if (name)
 		TEST_EQUAL(ustack_name(thread, name), 0);
 	TEST_EQUAL(ustack_wake(thread), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
@@ -181,19 +181,19 @@ static void hold_beside(void *s)
 
 	TEST_EQUAL(over->o_start(s, bystand, NULL, &thread), 0);
 	TEST_EQUAL(pthread_mutex_lock(&mutex), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(pthread_mutex_unlock(&mutex), 0);
 }
 
 static void child_beside(void *unused)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stall = USCHED_QUIET };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stall = USCHED_QUIET };
 	struct ustack *thread;
 	void *s = make(&conf);
 
 	(void)unused;
 	TEST_EQUAL(over->o_start(s, hold_beside, s, &thread), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
@@ -232,13 +232,13 @@ static void lock_between(void *s)
 		TEST_EQUAL(ustack_yield(), 0);
 	}
 	TEST_EQUAL(usync_sem_wait(&sem, USCHED_NEVER), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 }
 
 /* With a mutex of the native thread's own, and names, whose lock is the library's. */
 static void child_right(void *unused)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_stall = USCHED_QUIET };
+	struct uprocs_conf conf = { .c_processors = 2, .c_stall = USCHED_QUIET };
 	struct ustack *thread;
 	pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
 	void *s = make(&conf);
@@ -246,7 +246,7 @@ static void child_right(void *unused)
 	(void)unused;
 	TEST_EQUAL(pthread_mutex_lock(&own), 0);
 	TEST_EQUAL(over->o_start(s, lock_between, s, &thread), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	TEST_EQUAL(pthread_mutex_unlock(&own), 0);
 }

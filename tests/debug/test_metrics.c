@@ -69,7 +69,8 @@ static uint64_t now_of(unsigned scheduler, const char *name)
 static void await_value(const char *name, uint64_t value)
 {
 	while (now_of(0, name) != value)
-		TEST_EQUAL(ustack_join(sleepers[0], usync_after(MILLI)), -ETIMEDOUT);
+		TEST_EQUAL(ustack_join(sleepers[0], NULL, usync_after(MILLI)),
+			   -ETIMEDOUT);
 }
 
 static void yield_often(void *unused)
@@ -102,7 +103,7 @@ static void read_byte(void *pipe)
 static void join_all(struct ustack **threads, int n)
 {
 	for (int i = 0; i < n; i++)
-		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 }
 
 /* While threads sleep: nothing else moves. */
@@ -136,7 +137,7 @@ static void check_values(void *s)
 
 static void test_values(void **state)
 {
-	const struct usched_conf conf = { .c_processors = PROCESSORS };
+	const struct uprocs_conf conf = { .c_processors = PROCESSORS };
 	struct ustack *threads[THREADS], *one, *reader;
 	int ends[2];
 	void *s;
@@ -215,7 +216,7 @@ static void check_metric(char *line, char **at, unsigned values)
 
 static void test_text(void **state)
 {
-	const struct usched_conf conf = { .c_processors = 1 };
+	const struct uprocs_conf conf = { .c_processors = 1 };
 	char *text, *at, *line;
 	void *s, *other;
 	int n = 0;
@@ -260,7 +261,7 @@ static double longest_stretch(void)
 /* Half of the time, and more than once, as the monitor may get its turn late. */
 static void test_longest(void **state)
 {
-	const struct usched_conf conf = { .c_processors = 1, .c_slice = MILLI };
+	const struct uprocs_conf conf = { .c_processors = 1, .c_slice = MILLI };
 	struct ustack *u;
 	double longest = 0;
 	void *s;
@@ -269,7 +270,7 @@ static void test_longest(void **state)
 	TEST_EQUAL(over->o_create(&conf, &s), 0);
 	for (int tries = 0; tries < 100 && longest >= 0 && longest <= 0.025; tries++) {
 		TEST_EQUAL(over->o_start(s, keep_on, NULL, &u), 0);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 		longest = longest_stretch();
 	}
 	TEST_TRUE(longest < 0 || (longest > 0.025 && longest < 600));

@@ -99,7 +99,7 @@ static void assert_message(bool native)
 
 	if (!native)
 		snprintf(expected + n, sizeof expected - (size_t)n, "stack of %d bytes "
-			 "at %#" PRIxPTR "; c_stack_size of struct usched_conf sets it\n",
+			 "at %#" PRIxPTR "; c_stack_size of struct uprocs_conf sets it\n",
 			 SIZE, told->t_low);
 	else
 		snprintf(expected + n, sizeof expected - (size_t)n, "native stack of ");
@@ -121,7 +121,7 @@ static void assert_overflow(void (*func)(void *), void *arg, bool native)
 /* ---- Over the schedulers ---- */
 
 struct how {
-	struct usched_conf h_conf;
+	struct uprocs_conf h_conf;
 	bool               h_late;      /* installed when processors run */
 };
 
@@ -198,7 +198,7 @@ static void outgrow_later(void *arg)
 
 static void over_one_stack(void *arg)
 {
-	struct usched_conf conf = {
+	struct uprocs_conf conf = {
 		.c_processors = 1, .c_stacks = 1, .c_stack_size = SIZE,
 	};
 	struct ustack *t[3];
@@ -209,7 +209,7 @@ static void over_one_stack(void *arg)
 	for (size_t i = 0; i < 3; i++)
 		TEST_EQUAL(over->o_start(s, outgrow_later, NULL, &t[i]), 0);
 	for (size_t i = 0; i < 3; i++)
-		TEST_EQUAL(ustack_join(t[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(t[i], NULL, USCHED_NEVER), 0);
 }
 
 static void test_reloaded(void **state)
@@ -228,21 +228,21 @@ static void test_reloaded(void **state)
 /* A thread with a stack of its own, smaller than others, or larger. */
 static void over_own_stack(void *size)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
 	struct ustack *t;
 	void *s = make(&conf);
 	size_t own = *(size_t *)size;
 
 	TEST_EQUAL(uoverflow_install(), 0);
-	TEST_EQUAL(over == &over_rr ? rr_start_alone(s, own, outgrow, NULL, &t)
-		   : ll_start_alone(s, NULL, own, outgrow, NULL, &t), 0);
-	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
+	TEST_EQUAL(over->o_start_with(s, TEST_HOW(.h_stack = own), outgrow,
+				      NULL, &t), 0);
+	TEST_EQUAL(ustack_join(t, NULL, USCHED_NEVER), 0);
 }
 
 /* The message says how large it is, and not what c_stack_size is. */
 static void test_own(void **state)
 {
-	static const size_t sizes[] = { SIZE / 2, 2 * SIZE, 0 };
+	static const size_t sizes[] = { SIZE / 2, 2 * SIZE, USTACK_OWN };
 	char expected[200];
 
 	(void)state;
@@ -250,7 +250,7 @@ static void test_own(void **state)
 	if (!test_has_stacks())
 		skip();
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		size_t size = sizes[i] ? sizes[i] : SIZE;
+		size_t size = sizes[i] == USTACK_OWN ? SIZE : sizes[i];
 
 		assert_killed(in_child(over_own_stack, (void *)(uintptr_t)&sizes[i]),
 			      SIGSEGV);
@@ -284,7 +284,7 @@ static void outgrow_by_resume(void *unused)
 
 static void over_coroutine(void *unused)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
 	void *s = make(&conf);
 
 	(void)unused;
@@ -318,7 +318,7 @@ static void outgrow_at_once(void *arg)
 
 static void over_two(void *arg)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_stack_size = SIZE };
+	struct uprocs_conf conf = { .c_processors = 2, .c_stack_size = SIZE };
 	struct ustack *t[2];
 	void *s;
 
@@ -328,7 +328,7 @@ static void over_two(void *arg)
 	for (size_t i = 0; i < 2; i++)
 		TEST_EQUAL(over->o_start(s, outgrow_at_once, NULL, &t[i]), 0);
 	for (size_t i = 0; i < 2; i++)
-		TEST_EQUAL(ustack_join(t[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(t[i], NULL, USCHED_NEVER), 0);
 }
 
 /* Two overflows at once: one death, and only whole lines. */
@@ -349,7 +349,7 @@ static void test_two(void **state)
 /* There is no message without uoverflow_install(). */
 static void over_uninstalled(void *arg)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 
 	(void)arg;
 	run_to_end(make(&conf), outgrow, NULL);
@@ -383,7 +383,7 @@ static void sort_and_outgrow(void *unused)
 /* Where the lock of the dynamic linker is held, the first line comes, and death. */
 static void over_locked(void *arg)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stack_size = SIZE };
 	sigset_t set;
 
 	(void)arg;

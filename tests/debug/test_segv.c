@@ -78,7 +78,7 @@ static void install_after(const struct fault *f)
 
 static void on_processor(void *arg)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s;
 
 	install_after(arg);

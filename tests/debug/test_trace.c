@@ -71,17 +71,17 @@ static size_t read_ring(const struct utrace_ring *g)
 	return g ? utrace__read(g, events, EVENTS, &lost) : 0;
 }
 
-static void run(void (*func)(void *), struct usched_conf conf)
+static void run(void (*func)(void *), struct uprocs_conf conf)
 {
 	struct ustack *u;
 
 	TEST_EQUAL(over->o_create(&conf, &sched), 0);
 	TEST_EQUAL(over->o_start(sched, func, NULL, &u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(sched), 0);
 }
 
-static const struct usched_conf one = { .c_processors = 1, .c_stacks = 1 };
+static const struct uprocs_conf one = { .c_processors = 1, .c_stacks = 1 };
 
 /* ---- The script ---- */
 
@@ -107,7 +107,7 @@ static void play(void *unused)
 	TEST_EQUAL(ustack_wake(a), 0);
 	TEST_EQUAL(ustack_wake(me), 0);         /* it does not wait: no event */
 	TEST_EQUAL(ustack_wait(), 0);
-	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
 	{
 		uintptr_t f = (uintptr_t)wait_once;
 		const struct {
@@ -193,7 +193,7 @@ static void hold_it(void *unused)
 		TEST_EQUAL(ustack_yield(), 0);
 	usync_mutex_unlock(&mutex);
 	TEST_EQUAL(usync_sleep_until(usync_after(MILLI)), 0);
-	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
 	n = read_ring(ring(0));
 	for (size_t i = 0; i < n; i++)
 		if (kind(&events[i]) == UTRACE_BLOCK && why(&events[i]) == UTRACE_GRANT
@@ -244,7 +244,7 @@ static void wake_three(const char *expected)
 	for (int i = 0; i < 3; i++)
 		TEST_EQUAL(ustack_wake(three[i]), 0);
 	for (int i = 0; i < 3; i++)
-		TEST_EQUAL(ustack_join(three[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(three[i], NULL, USCHED_NEVER), 0);
 	if (!test_is_stressed())
 		TEST_TRUE(strcmp(order, expected) == 0);
 }
@@ -295,7 +295,7 @@ static void switch_a_lot(void *unused)
 		TEST_TRUE(s->s_next == before.s_next && s->s_pick == before.s_pick);
 		TEST_TRUE(s->s_ready == before.s_ready && s->s_slot == before.s_slot);
 		TEST_TRUE(s->s_linger == before.s_linger && s->s_owns == before.s_owns);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 		count = ring(0)->g_count;
 		for (int i = 0; i < 3 * UPROC_LOOK; i++)
 			TEST_EQUAL(ustack_yield(), 0);
@@ -478,8 +478,8 @@ static void test_many(void **state)
 	test_timeout(60);
 	threads = test_scale(MANY, 20);
 	rounds = test_scale(200, 20);
-	run(watch, (struct usched_conf){ .c_processors = PROCESSORS, .c_stacks = 4 });
-	run(watch, (struct usched_conf){ .c_processors = PROCESSORS, .c_steal = 1 });
+	run(watch, (struct uprocs_conf){ .c_processors = PROCESSORS, .c_stacks = 4 });
+	run(watch, (struct uprocs_conf){ .c_processors = PROCESSORS, .c_steal = 1 });
 }
 
 /* ---- Threads that move ---- */
@@ -542,7 +542,7 @@ static void test_moves(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	run(start_moving, (struct usched_conf){ .c_processors = PROCESSORS,
+	run(start_moving, (struct uprocs_conf){ .c_processors = PROCESSORS,
 						.c_steal = 1 });
 }
 
@@ -615,7 +615,7 @@ static void name_descriptor(void)
 	while (a->u_tokens >= 0)
 		TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(write(fds[1], "x", 1), 1);
-	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
 	text = lines_of();
 	TEST_TRUE(strstr(text, " 1 descriptor\n"));
 	free(text);
@@ -641,7 +641,7 @@ static void name_and_write(void *unused)
 	TEST_TRUE(strstr(text, "\nnatives "));
 	free(text);
 	TEST_EQUAL(ustack_wake(a), 0);
-	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_sleep_until(usync_after(MILLI)), 0);
 	text = lines_of();
 	TEST_TRUE(strstr(text, " a time that never comes\n"));
@@ -717,7 +717,7 @@ static void keep_times(void *unused)
 	while (k->k_thread != (uintptr_t)a)
 		k++;
 	TEST_TRUE(k->k_since < now && k->k_ready >= now);
-	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(utrace_keep(0), 1);
 	await_on(false);
 }
@@ -742,7 +742,7 @@ static int wait_in_scope(void *unused)
 
 __attribute__((noinline)) static int start_in_scope(struct usync_scope *scope)
 {
-	int rc = usync_scope_start(scope, wait_in_scope, NULL);
+	int rc = usync_scope_start(scope, wait_in_scope, NULL, NULL);
 
 	behind = (uintptr_t)here();
 	return rc;
@@ -799,14 +799,14 @@ static void keep_handovers(void *unused)
 		TEST_EQUAL(ustack_wake(a), 0);
 		TEST_EQUAL(ustack_wait(), 0);
 	}
-	TEST_EQUAL(ustack_join(a, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(utrace_keep(0), 1);
 	await_on(false);
 }
 
 static void test_keep(void **state)
 {
-	static const struct usched_conf several = { .c_processors = 1 };
+	static const struct uprocs_conf several = { .c_processors = 1 };
 
 	(void)state;
 	test_timeout(30);

@@ -121,7 +121,7 @@ static void join(struct thread *me)
 	if (!taken && t != me)
 		t->joiner = me;
 	model_want(me, JOIN, t, model_deadline(me));
-	rc = ustack_join(t->handle, me->deadline);
+	rc = ustack_join(t->handle, NULL, me->deadline);
 	joined(me, t, rc, taken);
 }
 
@@ -276,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned stacks[] = { 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 8, 66,
 					   USCHED_NATIVE };
-	struct usched_conf conf = { .c_embed = 1, .c_stack_size = 128 << 10,
+	struct uprocs_conf conf = { .c_embed = 1, .c_stack_size = 128 << 10,
 				    .c_log = model_log };
 
 	if (size > 4096)

@@ -61,22 +61,31 @@ static unsigned ended, destroyed;       /* threads with a value for the first ke
 
 /* ---- rr and ll as one ---- */
 
-static struct rr *rr;
-static struct ll *ll;
+static struct uprocs *rr;
+static struct uprocs *ll;
+
+/* The caller's; outside of threads the next one. */
+static struct ll_group *group(void)
+{
+	struct ll_group *mine = ll_group(ll, USCHED_BESIDE);
+
+	return mine ? mine : ll_group(ll, 0);
+}
 
 #define BOTH(result, name, parameters, rr_call, ll_call)        \
 	static result rr_##name##_it parameters { rr_call; }    \
 	static result ll_##name##_it parameters { ll_call; }
 
-BOTH(int, create, (const struct usched_conf *c), return rr_create(c, &rr),
+BOTH(int, create, (const struct uprocs_conf *c), return rr_create(c, &rr),
      return ll_create(c, &ll))
-BOTH(int, destroy, (void), return rr_destroy(rr), return ll_destroy(ll))
+BOTH(int, destroy, (void), return uprocs_destroy(rr), return uprocs_destroy(ll))
 BOTH(int, start, (void (*f)(void *), void *a, struct ustack **t),
-     return rr_start(rr, f, a, t), return ll_start(ll, NULL, f, a, t))
-BOTH(void, hold, (void), rr_hold(rr), ll_hold(ll))
-BOTH(void, release, (void), rr_release(rr), ll_release(ll))
-BOTH(int, run, (void), return rr_run(rr), return ll_run(ll))
-BOTH(void, stats, (struct usched_stats *out), rr_stats(rr, out), ll_stats(ll, out))
+     return rr_start(rr, f, a, t), return ll_start(group(), f, a, t))
+BOTH(void, hold, (void), uprocs_hold(rr), uprocs_hold(ll))
+BOTH(void, release, (void), uprocs_release(rr), uprocs_release(ll))
+BOTH(int, run, (void), return uprocs_run(rr), return uprocs_run(ll))
+BOTH(void, stats, (struct usched_stats *out), uprocs_stats(rr, out), uprocs_stats(ll,
+										  out))
 
 const struct kind kinds[2] = {
 	{ rr_create_it, rr_destroy_it, rr_start_it, rr_hold_it, rr_release_it, rr_run_it,
@@ -589,7 +598,7 @@ bool model_endless(void)
 
 /* ---- From beginning to end ---- */
 
-void model_begin(const struct usched_conf *conf, unsigned kind)
+void model_begin(const struct uprocs_conf *conf, unsigned kind)
 {
 	fuzz_now = USYNC_SECOND;
 	memset(threads, 0, sizeof threads);

@@ -14,7 +14,7 @@
 
 enum { THREADS = 8, OBJECTS = 2, KEYS = 2, CASES = 3, CHANNELS = 3 };
 
-#define TURN INT64_C(1000000)           /* ns that rr_run() may take */
+#define TURN INT64_C(1000000)           /* ns that uprocs_run() may take */
 
 enum state { FREE, LIVE, ENDED };       /* ENDED: and not joined */
 
@@ -58,7 +58,7 @@ extern const struct usync_key keys[KEYS];
 
 /* rr and ll as one. */
 struct kind {
-	int  (*k_create)(const struct usched_conf *conf);
+	int  (*k_create)(const struct uprocs_conf *conf);
 	int  (*k_destroy)(void);
 	int  (*k_start)(void (*func)(void *), void *arg, struct ustack **thread);
 	void (*k_hold)(void);
@@ -70,7 +70,7 @@ struct kind {
 extern const struct kind kinds[2];
 extern const struct kind *sched;
 
-void model_begin(const struct usched_conf *conf, unsigned kind);
+void model_begin(const struct uprocs_conf *conf, unsigned kind);
 void model_log(const char *line);
 bool model_endless(void);
 

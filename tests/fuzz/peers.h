@@ -136,7 +136,8 @@ static void write_requests(void *unused)
 /* Until all have ended. What was answered is in `peers'. */
 static void run_server(void (*serve)(int fd, void *), const uint8_t *data, size_t size)
 {
-	struct usched_conf conf = { .c_embed = 1, .c_stacks = 4 };
+	struct uprocs_conf conf = { .c_embed = 1, .c_stacks = 4 };
+	struct ustack_how how = { .h_serve = serve };
 
 	fuzz_now = USYNC_SECOND;
 	fuzz_input = data;
@@ -148,11 +149,12 @@ static void run_server(void (*serve)(int fd, void *), const uint8_t *data, size_
 
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 		*p = (struct peer){ .fd = pair[0], .got = malloc(1) };
-		CHECK(rr_start_fd(rr, serve, pair[1], NULL, NULL) == 0);
+		how.h_fd = pair[1];
+		CHECK(rr_start_with(rr, &how, NULL, NULL, NULL) == 0);
 		CHECK(rr_start(rr, read_answers, p, NULL) == 0);
 	}
 	CHECK(rr_start(rr, write_requests, NULL, NULL) == 0);
-	CHECK(rr_destroy(rr) == 0);
+	CHECK(uprocs_destroy(rr) == 0);
 	for (struct peer *p = peers; p < peers + PEERS; p++)
 		unet_close(p->fd);
 }

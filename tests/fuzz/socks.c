@@ -15,7 +15,7 @@
 #include "../../unet.h"
 #include "../../usync.h"
 
-static struct rr *rr;
+static struct uprocs *rr;
 
 #include "peers.h"
 #include "backend.h"
@@ -172,7 +172,7 @@ static void send_up(struct session *s)
 	unet_shutdown(s->to, SHUT_WR);
 	if (n < 0)
 		ustack_cancel(s->other);
-	CHECK(ustack_join(s->other, USCHED_NEVER) == 0);
+	CHECK(ustack_join(s->other, NULL, USCHED_NEVER) == 0);
 }
 
 static void serve(int fd, void *unused)
@@ -196,7 +196,7 @@ static void serve(int fd, void *unused)
 	unet_shutdown(fd, SHUT_WR);
 	while (unet_read(fd, (char[4096]){ 0 }, 4096, usync_after(SETUP)) > 0)
 		;
-	CHECK(ustack_join(behind_it, USCHED_NEVER) == 0);
+	CHECK(ustack_join(behind_it, NULL, USCHED_NEVER) == 0);
 	ubuf_in_free(&s->in);
 	unet_close(fd);
 	free(s);

@@ -53,7 +53,7 @@ enum {
 	RECORD_MAX = 1024,              /* bytes of content */
 };
 
-static struct rr *rr;
+static struct uprocs *rr;
 static struct utls_context *context;    /* the server's */
 static SSL_CTX *clients;
 static unsigned flags;
@@ -603,7 +603,7 @@ static void run_client(void *unused)
 		while (fuzz_left > 0 && client.sent < SENT_MAX)
 			act(fuzz_take(10));
 		unet_shutdown(client.fd, SHUT_WR);
-		CHECK(ustack_join(reader, USCHED_NEVER) == 0);
+		CHECK(ustack_join(reader, NULL, USCHED_NEVER) == 0);
 	}
 	SSL_free(ssl);
 	ERR_clear_error();
@@ -612,8 +612,9 @@ static void run_client(void *unused)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct usched_conf conf = { .c_embed = 1, .c_stacks = 4,
+	struct uprocs_conf conf = { .c_embed = 1, .c_stacks = 4,
 				    .c_stack_size = 1 << 20 };
+	struct ustack_how how = { .h_serve = serve };
 	int pair[2];
 
 	seed = 1;
@@ -630,9 +631,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	client.fd = pair[1];
 	client.old = flags & OLD;
 	CHECK(rr_create(&conf, &rr) == 0);
-	CHECK(rr_start_fd(rr, serve, server.fd, NULL, NULL) == 0);
+	how.h_fd = server.fd;
+	CHECK(rr_start_with(rr, &how, NULL, NULL, NULL) == 0);
 	CHECK(rr_start(rr, run_client, NULL, NULL) == 0);
-	CHECK(rr_destroy(rr) == 0);
+	CHECK(uprocs_destroy(rr) == 0);
 	unet_close(client.fd);
 	return 0;
 }

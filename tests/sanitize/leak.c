@@ -73,14 +73,14 @@ static void leave(void *arg)
 int main(int argc, char **argv)
 {
 	static const size_t depths[] = { SHALLOW, DEEP };
-	struct usched_conf conf = configure(argc, argv);
+	struct uprocs_conf conf = configure(argc, argv);
 	struct ustack *last;
-	struct rr *rr;
+	struct uprocs *rr;
 
 	check(rr_create(&conf, &rr));
 	for (int i = 0; i < 2; i++)
 		check(rr_start(rr, thread, (void *)(uintptr_t)&depths[i], &holder[i]));
 	check(rr_start(rr, leave, NULL, &last));
-	check(ustack_join(last, USCHED_NEVER));
+	check(ustack_join(last, NULL, USCHED_NEVER));
 	return 2;
 }

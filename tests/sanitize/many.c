@@ -40,7 +40,7 @@ static long resident_set(void)
 }
 
 /* What those leave that end is taken by the next. */
-static void run_batch(struct rr *rr)
+static void run_batch(struct uprocs *rr)
 {
 	struct ustack *u[BATCH];
 
@@ -49,13 +49,13 @@ static void run_batch(struct rr *rr)
 		check(rr_start(rr, wait_for_ever, NULL, NULL));
 	}
 	for (int i = 0; i < BATCH; i++)
-		check(ustack_join(u[i], USCHED_NEVER));
+		check(ustack_join(u[i], NULL, USCHED_NEVER));
 }
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = configure(argc, argv);
-	struct rr *rr;
+	struct uprocs_conf conf = configure(argc, argv);
+	struct uprocs *rr;
 	long before = 0;
 
 	conf.c_log = ignore;
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 		check(rr_create(&conf, &rr));
 		for (int k = 0; k < BATCHES; k++)
 			run_batch(rr);
-		EXPECT(rr_destroy(rr) == -EDEADLK);
+		EXPECT(uprocs_destroy(rr) == -EDEADLK);
 	}
 	EXPECT(resident_set() - before < LEFT_BEHIND);
 	return 0;

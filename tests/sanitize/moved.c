@@ -12,13 +12,13 @@
 
 enum { THREADS = 8, MOVES = 60, TRIES = 20000, TRIMS = 300, NAP = 100000 };
 
-static struct rr *rr;
+static struct uprocs *rr;
 
 static uint64_t count_moves(void)
 {
 	struct usched_stats stats;
 
-	rr_stats(rr, &stats);
+	uprocs_stats(rr, &stats);
 	return stats.s_moves;
 }
 
@@ -46,7 +46,7 @@ static void thread(void *arg)
 	}
 	for (int n = 0; n < TRIMS; n++) {
 		if (arg)
-			rr_trim(rr);
+			uprocs_trim(rr);
 		make_coroutine();
 		block();
 		sched_yield();
@@ -55,7 +55,7 @@ static void thread(void *arg)
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = configure(argc, argv);
+	struct uprocs_conf conf = configure(argc, argv);
 	struct ustack *threads[THREADS];
 
 	conf.c_processors = 2;
@@ -64,8 +64,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < THREADS; i++)
 		check(rr_start(rr, thread, i == 0 ? &conf : NULL, &threads[i]));
 	for (size_t i = 0; i < THREADS; i++)
-		check(ustack_join(threads[i], USCHED_NEVER));
+		check(ustack_join(threads[i], NULL, USCHED_NEVER));
 	EXPECT(conf.c_stacks || count_moves() >= MOVES);
-	check(rr_destroy(rr));
+	check(uprocs_destroy(rr));
 	return 0;
 }

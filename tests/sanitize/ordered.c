@@ -15,7 +15,7 @@ static struct ustack *partner[2];
 static struct usync_mutex mutex;
 static struct usync_sem sem[2], begun;
 static struct usync_chan *chan;
-static struct rr *rr;
+static struct uprocs *rr;
 
 static __attribute__((noinline)) void touch(int n)
 {
@@ -84,7 +84,7 @@ static void touch_and_join(void)
 
 	touch(4);
 	check(rr_start(rr, child, NULL, &u));
-	check(ustack_join(u, USCHED_NEVER));
+	check(ustack_join(u, NULL, USCHED_NEVER));
 	touch(4);
 }
 
@@ -100,7 +100,7 @@ static void thread(void *arg)
 	}
 }
 
-static void run(const struct usched_conf *conf)
+static void run(const struct uprocs_conf *conf)
 {
 	static const int self[] = { 0, 1 };
 
@@ -111,14 +111,14 @@ static void run(const struct usched_conf *conf)
 	for (int i = 0; i < 2; i++)
 		check(usync_sem_post(&begun));
 	for (int i = 0; i < 2; i++)
-		check(ustack_join(partner[i], USCHED_NEVER));
-	check(rr_destroy(rr));
+		check(ustack_join(partner[i], NULL, USCHED_NEVER));
+	check(uprocs_destroy(rr));
 	usync_chan_destroy(chan);
 }
 
 int main(int argc, char **argv)
 {
-	struct usched_conf conf = configure(argc, argv);
+	struct uprocs_conf conf = configure(argc, argv);
 
 	for (conf.c_processors = 1; conf.c_processors <= 2; conf.c_processors++)
 		run(&conf);

@@ -44,9 +44,9 @@ static inline void expect(int condition, const char *what)
 #define EXPECT(condition) expect(condition, #condition)
 
 /* What the arguments say. */
-static inline struct usched_conf configure(int argc, char **argv)
+static inline struct uprocs_conf configure(int argc, char **argv)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 
 	EXPECT(argc == 3);
 	if (strcmp(argv[1], "one") == 0)
@@ -98,19 +98,19 @@ static inline void begin(void *arg)
 /* Runs `thread' beside others until both have ended, or one of them has ended it all. */
 static inline int plant(int argc, char **argv, void (*thread)(void *))
 {
-	struct usched_conf conf = configure(argc, argv);
+	struct uprocs_conf conf = configure(argc, argv);
 	struct usched_stats stats;
 	struct ustack *second;
-	struct rr *rr;
+	struct uprocs *rr;
 
 	check(rr_create(&conf, &rr));
 	check(rr_start(rr, begin, &thread, &first));
 	check(rr_start(rr, bystander, NULL, &second));
-	check(ustack_join(first, USCHED_NEVER));
-	check(ustack_join(second, USCHED_NEVER));
-	rr_stats(rr, &stats);
+	check(ustack_join(first, NULL, USCHED_NEVER));
+	check(ustack_join(second, NULL, USCHED_NEVER));
+	uprocs_stats(rr, &stats);
 	EXPECT(conf.c_stacks == 0 || stats.s_loads >= ROUNDS);  /* it is about this */
-	check(rr_destroy(rr));
+	check(uprocs_destroy(rr));
 	return 0;
 }
 

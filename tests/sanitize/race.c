@@ -46,9 +46,9 @@ static void thread(void *arg)
 int main(int argc, char **argv)
 {
 	static const int by[] = { 1, 100 };
-	struct usched_conf conf = configure(argc, argv);
+	struct uprocs_conf conf = configure(argc, argv);
 	struct ustack *writer[2], *beside[2];
-	struct rr *rr;
+	struct uprocs *rr;
 
 	conf.c_processors = wrong ? 2 : 1;
 	check(rr_create(&conf, &rr));
@@ -57,10 +57,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++)
 		check(rr_start(rr, bystander, NULL, &beside[i]));
 	for (int i = 0; i < 2; i++) {
-		check(ustack_join(writer[i], USCHED_NEVER));
-		check(ustack_join(beside[i], USCHED_NEVER));
+		check(ustack_join(writer[i], NULL, USCHED_NEVER));
+		check(ustack_join(beside[i], NULL, USCHED_NEVER));
 	}
-	check(rr_destroy(rr));
+	check(uprocs_destroy(rr));
 	EXPECT(wrong || number == ROUNDS * 101);
 	return 0;
 }

@@ -932,7 +932,7 @@ static void test_abort(void **state)
 }
 
 /* Frames fit into records. */
-static const struct usched_conf roomy = {
+static const struct uprocs_conf roomy = {
 	.c_processors = 1, .c_stacks = 2, .c_image = 2048,
 };
 

@@ -44,12 +44,12 @@ static struct uco *make_one(uco_fn *func, void *arg)
 
 static void run_on_rr(void (*func)(void *), void *arg)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stall = USCHED_QUIET };
-	struct rr *rr;
+	struct uprocs_conf conf = { .c_processors = 1, .c_stall = USCHED_QUIET };
+	struct uprocs *rr;
 
 	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	TEST_EQUAL(rr_start(rr, func, arg, NULL), 0);
-	TEST_EQUAL(rr_destroy(rr), 0);
+	TEST_EQUAL(uprocs_destroy(rr), 0);
 }
 
 static void *yield_once(void *unused, void *value)
@@ -131,7 +131,7 @@ static void clone_waiting(void *unused)
 	TEST_EQUAL(uco_clone(waiter, &clone), -EBUSY);
 	TEST_EQUAL(uco_clone(resumer, &clone), -EBUSY);
 	TEST_EQUAL(ustack_wake(u), 0);
-	TEST_EQUAL(ustack_join(u, NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, NEVER), 0);
 	TEST_EQUAL(uco_clone(waiter, &clone), -ESRCH);
 	TEST_EQUAL(uco_close(waiter), 0);
 	TEST_EQUAL(uco_close(resumer), 0);
@@ -311,7 +311,7 @@ static void lock_in_vain(void)
 
 	lock();
 	TEST_EQUAL(ustack_start(unlock_theirs, NULL, &u), 0);
-	TEST_EQUAL(ustack_join(u, NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, NEVER), 0);
 }
 
 static void lock_to_read(void)

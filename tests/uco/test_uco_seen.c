@@ -193,7 +193,7 @@ static void test_visits(void **state)
 /* ---- Dumps ---- */
 
 static struct usync_mutex mutex;
-static struct rr *rr;
+static struct uprocs *rr;
 
 IN(lock_there) static void lock_there(void)
 {
@@ -251,7 +251,8 @@ static void dump_all(void *unused)
 	(void)unused;
 	TEST_EQUAL(usync_mutex_lock(&mutex, USCHED_NEVER), 0);
 	for (size_t i = 0; i < THREADS; i++)
-		TEST_EQUAL(rr_start_on(rr, 0, lock_as_thread, NULL, &u[i]), 0);
+		TEST_EQUAL(rr_start_with(rr, TEST_ON(0), lock_as_thread,
+					 NULL, &u[i]), 0);
 	for (size_t i = 0; i < THREADS + 2; i++)
 		TEST_EQUAL(ustack_yield(), 0);
 	for (int i = 0; i < 3; i++) {
@@ -264,15 +265,16 @@ static void dump_all(void *unused)
 	}
 	TEST_EQUAL(usync_mutex_unlock(&mutex), 0);
 	for (size_t i = 0; i < THREADS; i++)
-		TEST_EQUAL(ustack_join(u[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 }
 
-static void run(const struct usched_conf *conf, void (*func)(void *))
+static void run(const struct uprocs_conf *conf, void (*func)(void *))
 {
 	test_timeout(60);
 	assert_int_equal(rr_create(conf, &rr), 0);
-	assert_int_equal(rr_start_on(rr, 0, func, NULL, NULL), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(rr_start_with(rr, TEST_ON(0), func, NULL, NULL),
+			 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 static void test_dumps(void **state)
@@ -281,7 +283,7 @@ static void test_dumps(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++)
-		run(&(struct usched_conf){ .c_processors = 1, .c_stacks = stacks[i] },
+		run(&(struct uprocs_conf){ .c_processors = 1, .c_stacks = stacks[i] },
 		    dump_all);
 }
 
@@ -295,7 +297,7 @@ static void *keep_frames(void *arg, void *value)
 	for (size_t i = 0; i < size; i++)
 		local[i] = (char)(i + (uintptr_t)arg);
 	for (unsigned n = 0; n < STEPS; n++) {
-		rr_trim(rr);                    /* from inside */
+		uprocs_trim(rr);                    /* from inside */
 		if (n % 2)
 			TEST_EQUAL(ustack_yield(), 0);
 		TEST_EQUAL(uco_yield(value, NULL), 0);
@@ -318,7 +320,7 @@ static void trim_between(void *unused)
 		TEST_EQUAL(uco_create(keep_frames, (void *)(i * 5000), &co[i]), 0);
 	while (left > 0) {
 		left -= uco_resume(co[test_random(&seed) % 2], NULL, NULL) == 1;
-		rr_trim(rr);
+		uprocs_trim(rr);
 		TEST_EQUAL(ustack_yield(), 0);
 	}
 	for (size_t i = 0; i < 2; i++)
@@ -331,7 +333,8 @@ static void trim_all(void *unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < THREADS; i++)
-		TEST_EQUAL(rr_start_on(rr, 0, trim_between, NULL, NULL), 0);
+		TEST_EQUAL(rr_start_with(rr, TEST_ON(0), trim_between, NULL,
+					 NULL), 0);
 	trim_between(NULL);
 }
 
@@ -341,7 +344,7 @@ static void test_trims(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++)
-		run(&(struct usched_conf){ .c_processors = 1, .c_stacks = stacks[i] },
+		run(&(struct uprocs_conf){ .c_processors = 1, .c_stacks = stacks[i] },
 		    trim_all);
 }
 
@@ -351,7 +354,7 @@ static uint64_t count_moves(void)
 {
 	struct usched_stats stats;
 
-	rr_stats(rr, &stats);
+	uprocs_stats(rr, &stats);
 	return stats.s_moves;
 }
 
@@ -417,7 +420,7 @@ static void test_steals(void **state)
 #ifdef SINGLE_THREAD                            /* one processor */
 	skip();
 #endif
-	run(&(struct usched_conf){ .c_processors = 2, .c_steal = 1 }, start_movers);
+	run(&(struct uprocs_conf){ .c_processors = 2, .c_steal = 1 }, start_movers);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
  * test_look.c: timers come in time though threads compute: two wake each other after a
  * millisecond each, and a third sleeps. Counts dispatches, not time.
  */
-#include "../../usched_conf.h"
+#include "../../uprocs.h"
 #include "../../uevents.h"
 #include "../../usync.h"
 #include "../over.h"
@@ -57,12 +57,12 @@ static void start_all(void *s)
 	TEST_EQUAL(over->o_start(s, compute, &pair[0], &pair[1]), 0);
 	TEST_EQUAL(over->o_start(s, sleep_often, NULL, NULL), 0);
 	for (int i = 0; i < 2; i++)
-		TEST_EQUAL(ustack_join(pair[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(pair[i], NULL, USCHED_NEVER), 0);
 }
 
 static void test_timely(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 1 };
+	static const struct uprocs_conf conf = { .c_processors = 1 };
 	void *s;
 
 	(void)state;

@@ -116,7 +116,7 @@ static void test_guards(void **state)
 	(void)state;
 	test_timeout(60);
 	for (int native = 0; native < 2 - test_is_single(); native++) {
-		struct usched_conf conf = { .c_processors = 1, .c_image = 2048 };
+		struct uprocs_conf conf = { .c_processors = 1, .c_image = 2048 };
 		void *s;
 		char *maps;
 
@@ -269,7 +269,7 @@ static void *keep_own(void *arg)
 /* Processors map and unmap alternate stacks; one that is there stays in use. */
 static void test_alternate(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_stacks = 1 };
+	struct uprocs_conf conf = { .c_processors = 2, .c_stacks = 1 };
 	size_t mappings = 0;
 	pthread_t native;
 	stack_t stack;

@@ -149,7 +149,7 @@ static void assert_called(enum call call)
 
 enum { TALK = 30000, ROUNDS = 20, DATAGRAMS = 1000 };
 
-static struct rr *rr;
+static struct uprocs *rr;
 
 static int64_t soon(void)
 {
@@ -162,12 +162,12 @@ static void run(void (*func)(void *), void *arg)
 	struct ustack *t;
 
 	TEST_EQUAL(rr_start(rr, func, arg, &t), 0);
-	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(t, NULL, USCHED_NEVER), 0);
 }
 
 static int set_up(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 
 	(void)state;
 	for (size_t i = 0; i < CALLS; i++)
@@ -178,7 +178,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	return rr_destroy(rr);
+	return uprocs_destroy(rr);
 }
 
 static void fill(char *buffer, size_t size, size_t seed)
@@ -255,7 +255,7 @@ static void serve(void *arg)
 	fd = unet_accept(listener, NULL, soon());
 	TEST_TRUE(fd >= 0);
 	receive_all(fd);
-	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(t, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(unet_close(listener), 0);
 }
 
@@ -386,7 +386,7 @@ static void use_messages(void *arg)
 
 	TEST_EQUAL(rr_start(rr, send_messages, fds, &t), 0);
 	receive_messages(fds[1], fds[2]);
-	TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(t, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(unet_close(fds[0]) + unet_close(fds[1]), 0);
 }
 
@@ -556,7 +556,7 @@ static void test_wake(void **state)
 		assert_int_equal(rr_start(rr, wait_long, &sem, &t), 0);
 		__real_nanosleep(&ms, NULL);
 		assert_int_equal(usync_sem_post(&sem), 0);
-		assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), 0);
 	}
 }
 

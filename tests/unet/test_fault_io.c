@@ -446,7 +446,7 @@ static void sleep_twice(void *ended)
 /* False: not even a scheduler. */
 static bool loop(void)
 {
-	struct usched_conf conf = { .c_embed = 1 };
+	struct uprocs_conf conf = { .c_embed = 1 };
 	static bool ended;
 	struct ustack *u;
 	int rc = over->o_create(&conf, &the);
@@ -464,7 +464,7 @@ static bool loop(void)
 		if (p.fd >= 0 && !ended && poll(&p, 1, 300000) == 0)
 			TEST_TRUE(false);
 	}
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(the), 0);
 	return true;
 }

@@ -65,7 +65,7 @@ static void accept_all(void *arg)
 	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) != -ECANCELED)
 		if (fd < 0)
 			TEST_TRUE(may_be(fd) && fd != -ECONNABORTED);
-		else if (over->o_start_fd(the, echo, fd, NULL, NULL))
+		else if (over->o_start_with(the, TEST_FD(echo, fd), NULL, NULL, NULL))
 			TEST_EQUAL(unet_close(fd), 0);
 }
 
@@ -179,7 +179,7 @@ TEST_CASE(test_connections, sweep_kinds, &connections)
 static void test_old_kernel(void **state)
 {
 	static const struct scene scene = { .s_main = connect_all };
-	static const struct usched_conf some = { .c_processors = 2 };
+	static const struct uprocs_conf some = { .c_processors = 2 };
 
 	(void)state;
 	if (POLLER_ONCE) {
@@ -198,7 +198,7 @@ static void test_old_kernel(void **state)
 static void test_no_memory_for_sleeps(void **state)
 {
 	static const struct scene scene = { .s_main = connect_all };
-	static const struct usched_conf some = { .c_processors = 2 };
+	static const struct uprocs_conf some = { .c_processors = 2 };
 
 	(void)state;
 	if (!POLLER_ONCE) {

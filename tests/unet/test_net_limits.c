@@ -206,8 +206,8 @@ static void ping_all(void *fds)
 	struct ustack *u[4];
 
 	for (size_t i = 0; i < COUNT(u); i++)
-		TEST_EQUAL(over->o_start_fd(scheduler, ping, ((int *)fds)[i], NULL,
-					    &u[i]), 0);
+		TEST_EQUAL(over->o_start_with(scheduler, TEST_FD(ping, ((int *)fds)[i]),
+					      NULL, NULL, &u[i]), 0);
 	while (!enough) {
 		TEST_EQUAL(usync_sem_post(&pings), 0);
 		TEST_EQUAL(usync_sem_wait(&pongs, late), 0);
@@ -329,8 +329,8 @@ static void accept_many(void *arg)
 	for (size_t i = 0; i < m->m_n; i++) {
 		int fd = unet_accept(m->m_listener, NULL, NEVER);
 
-		TEST_EQUAL(over->o_start_fd(scheduler, serve_one, fd, NULL,
-					    &m->m_threads[i]), 0);
+		TEST_EQUAL(over->o_start_with(scheduler, TEST_FD(serve_one, fd), NULL,
+					      NULL, &m->m_threads[i]), 0);
 	}
 }
 
@@ -411,7 +411,7 @@ static void echo_many(int *clients, size_t n)
 	}
 }
 
-static void many_connections(const struct usched_conf *conf)
+static void many_connections(const struct uprocs_conf *conf)
 {
 	struct many m = { .m_n = most_connections() };
 	int *clients = calloc(m.m_n, sizeof *clients);

@@ -318,7 +318,7 @@ static void serve_fd(int fd, void *count)
 	++*(atomic_size_t *)count;
 }
 
-/* The thread that o_start_fd() makes has the other end of this client's connection. */
+/* The thread that o_start_with() makes has the other end of this client's connection. */
 static int connect_to(const struct unet_addr *a)
 {
 	struct unet_addr peer = { .a_size = sizeof peer.a_sockaddr }, self;

@@ -36,7 +36,7 @@ enum { CHECKED = 1 };
 enum { CHECKED = 0 };
 #endif
 
-static const struct usched_conf confs[] = {
+static const struct uprocs_conf confs[] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE, .c_slice = SLICE },
 	{ .c_processors = 1, .c_stacks = 1, .c_slice = SLICE },
 	{ .c_processors = 2, .c_stacks = 2, .c_slice = SLICE, .c_signal = SIGUSR1 },
@@ -52,7 +52,7 @@ static atomic_int burnt;                /* threads of masks() that have computed
 static int interrupts(void)
 {
 	static int known = -1;
-	static const struct usched_conf conf = { .c_processors = 1, .c_slice = SLICE };
+	static const struct uprocs_conf conf = { .c_processors = 1, .c_slice = SLICE };
 	void *s;
 
 	if (known < 0) {
@@ -65,11 +65,11 @@ static int interrupts(void)
 }
 
 /* Runs func in THREADS threads. The times that they gave way. */
-static uint64_t run(const struct usched_conf *conf, void (*func)(void *))
+static uint64_t run(const struct uprocs_conf *conf, void (*func)(void *))
 {
 	struct ustack *thread[THREADS];
 	struct usched_stats stats;
-	struct usched_conf quiet = *conf;
+	struct uprocs_conf quiet = *conf;
 
 	quiet.c_log = log_line;
 	burnt = 0;
@@ -77,7 +77,7 @@ static uint64_t run(const struct usched_conf *conf, void (*func)(void *))
 	for (uintptr_t i = 0; i < THREADS; i++)
 		TEST_EQUAL(over->o_start(scheduler, func, (void *)i, &thread[i]), 0);
 	for (int i = 0; i < THREADS; i++)
-		TEST_EQUAL(ustack_join(thread[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(thread[i], NULL, USCHED_NEVER), 0);
 	over->o_stats(scheduler, &stats);
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
 	return stats.s_preempted;
@@ -578,7 +578,7 @@ static void check_until_often(void *arg)
 }
 
 /* Runs it. The number of times that a thread gave way. */
-static uint64_t give_way_often(const struct usched_conf *conf)
+static uint64_t give_way_often(const struct uprocs_conf *conf)
 {
 	uint64_t n;
 
@@ -592,7 +592,7 @@ static uint64_t give_way_often(const struct usched_conf *conf)
 
 static void test_check(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 1, .c_slice = SLICE };
+	static const struct uprocs_conf conf = { .c_processors = 1, .c_slice = SLICE };
 
 	(void)state;
 	TEST_TRUE(give_way_often(&conf) <= 100 + 8 * (uint64_t)THREADS * SPIN / SLICE);
@@ -617,7 +617,7 @@ static void check_until_late(void *arg)
 
 static void test_unsliced(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 1 };
+	static const struct uprocs_conf conf = { .c_processors = 1 };
 
 	(void)state;
 	give_way_often(&conf);
@@ -660,7 +660,7 @@ static void check_slowly(void *unused)
 
 static void test_grown(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 1 };
+	static const struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *thread[2];
 
 	(void)state;
@@ -672,14 +672,14 @@ static void test_grown(void **state)
 	TEST_EQUAL(over->o_start(scheduler, check_slowly, NULL, &thread[0]), 0);
 	TEST_EQUAL(over->o_start(scheduler, take_turns, NULL, &thread[1]), 0);
 	for (int i = 0; i < 2; i++)
-		TEST_EQUAL(ustack_join(thread[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(thread[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
 }
 
 /* In a loop of the program the clock is read. */
 static void test_embedded(void **state)
 {
-	static const struct usched_conf conf = { .c_embed = 1, .c_slice = SLICE };
+	static const struct uprocs_conf conf = { .c_embed = 1, .c_slice = SLICE };
 
 	(void)state;
 	give_way_often(&conf);
@@ -709,7 +709,7 @@ static void overrun(void *arg)
 
 static void test_stale(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 1,
+	static const struct uprocs_conf conf = { .c_processors = 1,
 						 .c_slice = 200 * SLICE };
 
 	(void)state;
@@ -735,7 +735,7 @@ static void check_until_cancelled(void *arg)
 /* Ends with -ECANCELED, as a yield. */
 static void test_cancel(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 1, .c_slice = SLICE };
+	static const struct uprocs_conf conf = { .c_processors = 1, .c_slice = SLICE };
 	struct ustack *other;
 
 	(void)state;
@@ -744,8 +744,8 @@ static void test_cancel(void **state)
 	TEST_EQUAL(over->o_start(scheduler, check_until_cancelled, NULL, &interrupted),
 		   0);
 	TEST_EQUAL(over->o_start(scheduler, check_until_cancelled, &turns, &other), 0);
-	TEST_EQUAL(ustack_join(other, USCHED_NEVER), 0);
-	TEST_EQUAL(ustack_join(interrupted, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(other, NULL, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(interrupted, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
 	TEST_EQUAL(cancelled_rc, -ECANCELED);
 }
@@ -761,7 +761,7 @@ static void ask(void *unused)
 	ustack_preemptible(asked);
 }
 
-static int ask_with(const struct usched_conf *conf)
+static int ask_with(const struct uprocs_conf *conf)
 {
 	asked = 1;
 	run(conf, ask);
@@ -775,15 +775,15 @@ static void test_refused(void **state)
 	(void)state;
 	test_timeout(60);
 	TEST_EQUAL(ustack_preemptible(1), -EPERM);
-	TEST_EQUAL(ask_with(&(struct usched_conf){ .c_processors = 1 }), -ENOTSUP);
-	TEST_EQUAL(ask_with(&(struct usched_conf){ .c_embed = 1, .c_slice = SLICE }),
+	TEST_EQUAL(ask_with(&(struct uprocs_conf){ .c_processors = 1 }), -ENOTSUP);
+	TEST_EQUAL(ask_with(&(struct uprocs_conf){ .c_embed = 1, .c_slice = SLICE }),
 		   -ENOTSUP);
 	TEST_EQUAL(ask_with(&confs[3]), interrupts() ? 0 : -ENOTSUP);
-	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = 9999 }, &s), -EINVAL);
-	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = -1 }, &s), -EINVAL);
-	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = INT64_MAX }, &s),
+	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = 9999 }, &s), -EINVAL);
+	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = -1 }, &s), -EINVAL);
+	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = INT64_MAX }, &s),
 		   -EINVAL);
-	TEST_EQUAL(over->o_create(&(struct usched_conf){ .c_slice = SLICE,
+	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = SLICE,
 							 .c_signal = 1000 }, &s),
 		   -EINVAL);
 }
@@ -803,18 +803,18 @@ static size_t sleeps_of_a_while(void)
  */
 static void test_idle(void **state)
 {
-	static const struct usched_conf conf = { .c_slice = SLICE };
+	static const struct uprocs_conf conf = { .c_slice = SLICE };
 	struct ustack *thread;
 
 	(void)state;
 	test_timeout(60);
 	TEST_EQUAL(over->o_create(&conf, &scheduler), 0);
 	TEST_EQUAL(over->o_start(scheduler, alone, NULL, &thread), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	for (int tries = 1; sleeps_of_a_while() >= 20; tries++)
 		TEST_TRUE(tries < 20);
 	TEST_EQUAL(over->o_start(scheduler, check_often, NULL, &thread), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
 }
 

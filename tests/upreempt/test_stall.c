@@ -96,7 +96,7 @@ static void begin_test(void)
 
 static void *begin(unsigned processors, unsigned limit)
 {
-	struct usched_conf conf = { .c_processors = processors, .c_stall = limit,
+	struct uprocs_conf conf = { .c_processors = processors, .c_stall = limit,
 				    .c_log = keep_line };
 	void *s;
 
@@ -118,7 +118,7 @@ static void must_be_told(void)
 /* The first test: the others need it. */
 static void test_install(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stall = LIMIT };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT };
 	static bool installed;
 	void *s;
 
@@ -198,7 +198,7 @@ static void run(void *s, void (*func)(void *), void *arg, const char *name)
 	TEST_EQUAL(over->o_start(s, func, arg, &thread), 0);
 	if (name)
 		TEST_EQUAL(ustack_name(thread, name), 0);
-	TEST_EQUAL(ustack_join(thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
 }
 
 /* ---- Tests ---- */
@@ -438,7 +438,7 @@ static void test_several(void **state)
 		TEST_EQUAL(ustack_name(threads[i], names[i]), 0);
 	}
 	for (int i = 0; i < 3; i++)
-		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	for (int i = 0; i < 3; i++)
 		TEST_TRUE(count("stall", untils[i].u_text) >= 1);
@@ -454,7 +454,7 @@ static unsigned lines_of_short_turns(uintptr_t n, bool yield)
 		TEST_EQUAL(over->o_start(s, short_turns, (void *)(uintptr_t)yield,
 					 &threads[i]), 0);
 	for (uintptr_t i = 0; i < n; i++)
-		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	for (unsigned i = 0; i < lines; i++)
 		print_message("%s\n", said_lines[i]);
@@ -488,7 +488,7 @@ static void give_way(void *unused)
 
 static void test_slices(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_slice = 100000,
+	struct uprocs_conf conf = { .c_processors = 1, .c_slice = 100000,
 				    .c_stall = LIMIT, .c_log = keep_line };
 	struct until until = { "\"alone\"", 1 };
 	struct usched_stats stats;
@@ -502,8 +502,8 @@ static void test_slices(void **state)
 	TEST_EQUAL(over->o_start(s, give_way, NULL, &threads[0]), 0);
 	TEST_EQUAL(over->o_start(s, compute_until, &until, &threads[1]), 0);
 	TEST_EQUAL(ustack_name(threads[1], "alone"), 0);
-	TEST_EQUAL(ustack_join(threads[0], USCHED_NEVER), 0);
-	TEST_EQUAL(ustack_join(threads[1], USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(threads[0], NULL, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(threads[1], NULL, USCHED_NEVER), 0);
 	over->o_stats(s, &stats);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	TEST_TRUE(messages() >= 1);
@@ -636,7 +636,7 @@ static void hold_names(void *unused)
 /* The message comes while the thread has the lock. */
 static void with_lock(void (*func)(void *))
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stall = LIMIT };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT };
 	void *s;
 
 	begin_test();
@@ -667,7 +667,7 @@ static void test_allocator(void **state)
 
 /* ---- Configurations ---- */
 
-static void *create(const struct usched_conf *conf)
+static void *create(const struct uprocs_conf *conf)
 {
 	void *s;
 
@@ -690,11 +690,11 @@ static size_t natives(void)
 
 static void test_conf(void **state)
 {
-	struct usched_conf quiet = { .c_processors = 1, .c_stall = USCHED_QUIET };
-	struct usched_conf given = { .c_processors = 1, .c_stall = 1000000 };
-	struct usched_conf most = { .c_processors = 1, .c_stall = (int64_t)1 << 62 };
-	struct usched_conf less = { .c_processors = 1, .c_stall = 999999 };
-	struct usched_conf standard = { .c_processors = 1 };
+	struct uprocs_conf quiet = { .c_processors = 1, .c_stall = USCHED_QUIET };
+	struct uprocs_conf given = { .c_processors = 1, .c_stall = 1000000 };
+	struct uprocs_conf most = { .c_processors = 1, .c_stall = (int64_t)1 << 62 };
+	struct uprocs_conf less = { .c_processors = 1, .c_stall = 999999 };
+	struct uprocs_conf standard = { .c_processors = 1 };
 	size_t before, plain;
 	void *s;
 
@@ -723,7 +723,7 @@ static void test_conf(void **state)
 /* Without reports: no monitor is there. */
 static void test_embedded(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stall = LIMIT, .c_embed = 1,
+	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT, .c_embed = 1,
 				    .c_log = keep_line };
 	size_t before = natives();
 	void *s = create(&conf);
@@ -765,7 +765,7 @@ static long long slept(const char *name)
 /* The monitor sleeps while all processors are parked. */
 static void test_quiet(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_stall = LIMIT };
+	struct uprocs_conf conf = { .c_processors = 2, .c_stall = LIMIT };
 	long long before, after;
 	void *s;
 

@@ -11,7 +11,7 @@
 
 static void come_and_go(size_t i)
 {
-	struct usched_conf conf = {
+	struct uprocs_conf conf = {
 		.c_processors = 1 + (unsigned)i % 4,
 		.c_stacks = i % 3 ? (unsigned)(i % 3) * 8 : USCHED_NATIVE,
 	};
@@ -49,12 +49,12 @@ static void test_create_destroy(void **state)
 
 static void test_create_errors(void **state)
 {
-	struct usched_conf tiny  = { .c_processors = 1, .c_stack_size = 4096 };
-	struct usched_conf huge  = { .c_processors = 1, .c_stacks = 1,
+	struct uprocs_conf tiny  = { .c_processors = 1, .c_stack_size = 4096 };
+	struct uprocs_conf huge  = { .c_processors = 1, .c_stacks = 1,
 				   .c_stack_size = (size_t)3 << 30 };
-	struct usched_conf image = { .c_processors = 1, .c_image = 65537 };
-	struct usched_conf many  = { .c_processors = 2, .c_stacks = 200000000 };
-	struct usched_conf most  = { .c_processors = 2, .c_image = 65535 };
+	struct uprocs_conf image = { .c_processors = 1, .c_image = 65537 };
+	struct uprocs_conf many  = { .c_processors = 2, .c_stacks = 200000000 };
+	struct uprocs_conf most  = { .c_processors = 2, .c_image = 65535 };
 	size_t mappings;
 	void *s = NULL;
 
@@ -66,7 +66,7 @@ static void test_create_errors(void **state)
 		assert_int_equal(over->o_create(&tiny, &s), -EINVAL);
 		assert_int_equal(over->o_create(&huge, &s), -EINVAL);
 		for (size_t n = 100; n <= (test_is_scaled() ? 1000 : 1000000); n *= 10) {
-			struct usched_conf some = {
+			struct uprocs_conf some = {
 				.c_processors = 2, .c_stacks = (unsigned)n,
 			};
 
@@ -106,7 +106,7 @@ static void test_outside(void **state)
 
 /* ---- Counters, stacks, images ---- */
 
-static void stats(const struct usched_conf *conf)
+static void stats(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker takers[50] = { 0 };
@@ -118,7 +118,8 @@ static void stats(const struct usched_conf *conf)
 		start_taker(s, &takers[i]);
 	}
 	for (size_t k = 0; k < 4; k++) {
-		assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(ustack_join(takers[0].t_thread, NULL, USCHED_NEVER),
+				 -EDEADLK);
 		over->o_stats(s, &st);
 		assert_int_equal(st.s_launches, 50);
 		assert_in_range(st.s_switches, 50, 50 * (k + 1));
@@ -129,7 +130,7 @@ static void stats(const struct usched_conf *conf)
 			wake_times(takers[i].t_thread, 1);
 	}
 	for (size_t i = 0; i < 50; i++)
-		assert_int_equal(ustack_join(takers[i].t_thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(takers[i].t_thread, NULL, USCHED_NEVER), 0);
 	over->o_stats(s, &st);
 	assert_int_equal(st.s_launches, 50);
 	assert_in_range(st.s_switches, 50, 50 * 5);
@@ -152,7 +153,7 @@ TEST_CASE(test_stats, each_conf, stats)
  */
 static void grow_stacks(size_t n, unsigned stacks)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = stacks };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = stacks };
 	struct ustack **threads = calloc(n, sizeof(struct ustack *));
 	void *s = make(&conf);
 	size_t shared = 0;
@@ -161,7 +162,7 @@ static void grow_stacks(size_t n, unsigned stacks)
 	TEST_TRUE(threads);
 	for (size_t i = 0; i < n; i++)
 		start_waiter(s, &threads[i]);
-	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);  /* all wait */
+	assert_int_equal(ustack_join(threads[0], NULL, USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < n; i++) {
 		const struct usched_stack *k = threads[i]->u_stack;
 
@@ -179,7 +180,7 @@ static void grow_stacks(size_t n, unsigned stacks)
 	for (size_t i = 0; i < n; i++)
 		wake_times(threads[i], 1);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 	free(threads);
 }
@@ -205,7 +206,7 @@ static void test_stacks_grow(void **state)
 /* Stacks that no thread needs take no memory, only address space. */
 static void test_stacks_unused(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_stacks = 4000 };
+	struct uprocs_conf conf = { .c_processors = 2, .c_stacks = 4000 };
 	size_t before, after;
 	void *s;
 
@@ -236,7 +237,7 @@ static void deep_then_shallow(void *arg)
 }
 
 /* Runs so many threads that all others are evicted. */
-static void evict_all(void *s, const struct usched_conf *conf)
+static void evict_all(void *s, const struct uprocs_conf *conf)
 {
 	size_t stacks = conf->c_stacks == USCHED_NATIVE ? 1 : conf->c_stacks;
 	size_t n = 4 * conf->c_processors * stacks;
@@ -245,11 +246,11 @@ static void evict_all(void *s, const struct usched_conf *conf)
 	TEST_TRUE(filler);
 	for (size_t i = 0; i < n; i++)
 		start_waiter(s, &filler[i]);
-	TEST_EQUAL(ustack_join(filler[0], USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(filler[0], NULL, USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < n; i++)
 		wake_times(filler[i], 1);
 	for (size_t i = 0; i < n; i++)
-		TEST_EQUAL(ustack_join(filler[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(filler[i], NULL, USCHED_NEVER), 0);
 	free(filler);
 }
 
@@ -259,10 +260,10 @@ static bool is_resident(const struct ustack *u)
 }
 
 /* An image grows with the depth at once; without c_keep it also shrinks when needed. */
-static void exchange(const struct usched_conf *conf)
+static void exchange(const struct uprocs_conf *conf)
 {
 	for (unsigned keep = 0; keep < 2; keep++) {
-		struct usched_conf c = *conf;
+		struct uprocs_conf c = *conf;
 		struct taker t = { 0 };
 		struct usched_stats st;
 		void *s;
@@ -273,7 +274,8 @@ static void exchange(const struct usched_conf *conf)
 		s = make(&c);
 		assert_int_equal(over->o_start(s, deep_then_shallow, &t, &t.t_thread), 0);
 		for (size_t i = 0; i < 4; i++) {
-			assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
+			assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER),
+					 -EDEADLK);
 			assert_int_equal(t.t_got, i);
 			do
 				evict_all(s, &c);       /* all may move elsewhere */
@@ -285,7 +287,7 @@ static void exchange(const struct usched_conf *conf)
 				assert_in_range(st.s_image_bytes, 0, 5000);
 			wake_times(t.t_thread, 1);
 		}
-		assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), 0);
 		assert_int_equal(over->o_destroy(s), 0);
 	}
 }
@@ -305,7 +307,7 @@ static void try_all(void *unused)
 	TEST_EQUAL(ustack_yield(), -ENOTSUP);
 	TEST_EQUAL(ustack_cancel(self), -ENOTSUP);
 	TEST_EQUAL(ustack_detach(self), -ENOTSUP);
-	TEST_EQUAL(ustack_join(self, USCHED_NEVER), -ENOTSUP);
+	TEST_EQUAL(ustack_join(self, NULL, USCHED_NEVER), -ENOTSUP);
 	TEST_EQUAL(ustack_name(self, "foreign"), -ENOTSUP);
 	TEST_EQUAL(ustack_stay(1), -ENOTSUP);
 }

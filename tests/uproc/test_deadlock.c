@@ -12,7 +12,7 @@
 
 /* ---- Told to native threads, and to threads ---- */
 
-static void deadlock_native(const struct usched_conf *conf)
+static void deadlock_native(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker t = { .t_need = 1 }, u = { .t_need = 1 };
@@ -20,7 +20,7 @@ static void deadlock_native(const struct usched_conf *conf)
 
 	start_taker(s, &t);
 	start_taker(s, &u);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 3);
 	assert_int_equal(lines_with("can wake: 2"), 1);
 	snprintf(text, sizeof text, "thread %p,", (void *)t.t_thread);
@@ -33,7 +33,7 @@ static void deadlock_native(const struct usched_conf *conf)
 
 	finish(t.t_thread);
 	assert_int_equal(line_count, 3);
-	assert_int_equal(ustack_join(u.t_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u.t_thread, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 5);
 	assert_int_equal(lines_with(text), 2);
 	assert_int_equal(lines_with("and 1 as before"), 1);
@@ -49,13 +49,13 @@ static void join_in_vain(void *arg)
 {
 	struct joins *j = arg;
 
-	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(j->j_thread, NULL, USCHED_NEVER), -EDEADLK);
 	wake_times(j->j_thread, 1);
-	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(j->j_thread, NULL, USCHED_NEVER), 0);
 	j->j_done++;
 }
 
-static void deadlock_thread(const struct usched_conf *conf)
+static void deadlock_thread(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker t = { .t_need = 1 };
@@ -66,7 +66,7 @@ static void deadlock_thread(const struct usched_conf *conf)
 	start_taker(s, &t);
 	j.j_thread = t.t_thread;
 	assert_int_equal(over->o_start(s, join_in_vain, &j, &joiner), 0);
-	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(joiner, NULL, USCHED_NEVER), 0);
 	assert_int_equal(j.j_done, 1);
 	assert_int_equal(line_count, 3);
 	snprintf(text, sizeof text, "thread %p, function %p (", (void *)joiner,
@@ -84,7 +84,7 @@ static void join_mate(void *arg)
 	struct joins *j = arg;
 
 	TEST_EQUAL(ustack_wait(), 0);
-	j->j_rc = ustack_join(j->j_thread, USCHED_NEVER);
+	j->j_rc = ustack_join(j->j_thread, NULL, USCHED_NEVER);
 	j->j_done++;
 }
 
@@ -92,7 +92,7 @@ static void join_mate(void *arg)
  * Two threads join each other. Both joins end. If the first thread ends before the
  * second has run, the join of the second succeeds.
  */
-static void deadlock_cycle(const struct usched_conf *conf)
+static void deadlock_cycle(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct joins a = { .j_sched = s }, b = { .j_sched = s };
@@ -121,14 +121,14 @@ static void join_then_stay(void *arg)
 {
 	struct joins *j = arg;
 
-	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(j->j_thread, NULL, USCHED_NEVER), -EDEADLK);
 	j->j_done++;
 	ustack_wait();
 	TEST_TRUE(0);
 }
 
 /* Destroy frees threads that wait at all depths: joinable, detached, after -EDEADLK. */
-static void deadlock_destroy(const struct usched_conf *conf)
+static void deadlock_destroy(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker takers[30] = { 0 };
@@ -159,7 +159,7 @@ TEST_CASE(test_deadlock_destroy, each_conf, deadlock_destroy)
 /* The report works on the smallest stacks. */
 static void test_deadlock_small_stacks(void **state)
 {
-	struct usched_conf conf = {
+	struct uprocs_conf conf = {
 		.c_processors = 1, .c_stacks = 16, .c_stack_size = 8192,
 	};
 	struct taker takers[40] = { 0 };
@@ -174,7 +174,7 @@ static void test_deadlock_small_stacks(void **state)
 		start_taker(s, &takers[i]);
 	}
 	dup2(null, STDERR_FILENO);
-	assert_int_equal(ustack_join(takers[3].t_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(takers[3].t_thread, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(over->o_destroy(s), -EDEADLK);
 	dup2(copy, STDERR_FILENO);
 	close(copy);
@@ -217,24 +217,24 @@ static void join_late(void *arg)
 
 	TEST_EQUAL(ustack_wait(), 0);
 	TEST_EQUAL(over->o_start(t->t_sched, run_a_while, NULL, &runs), 0);
-	t->t_rc = ustack_join(runs, USCHED_NEVER);
+	t->t_rc = ustack_join(runs, NULL, USCHED_NEVER);
 }
 
 static void join_first(void *arg)
 {
 	struct together *t = arg;
 
-	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(t->t_stuck, NULL, USCHED_NEVER), -EDEADLK);
 	TEST_EQUAL(ustack_wake(t->t_late), 0);
 	TEST_EQUAL(ustack_wake(t->t_stuck), 0);
-	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(t->t_stuck, NULL, USCHED_NEVER), 0);
 	for (size_t i = 0; i < t->t_count; i++)
 		TEST_EQUAL(ustack_wake(t->t_between[i]), 0);
 }
 
 static void test_deadlock_told_together(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	struct together *t = &together;
 
 	(void)state;
@@ -250,9 +250,9 @@ static void test_deadlock_told_together(void **state)
 		start_waiter(t->t_sched, &t->t_between[i]);
 	assert_int_equal(over->o_start(t->t_sched, join_first, t, &t->t_first), 0);
 	over->o_release(t->t_sched);
-	assert_int_equal(ustack_join(t->t_late, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t->t_late, NULL, USCHED_NEVER), 0);
 	assert_int_equal(t->t_rc, 0);
-	assert_int_equal(ustack_join(t->t_first, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t->t_first, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(t->t_sched), 0);
 	free(t->t_between);
 }
@@ -274,14 +274,14 @@ static void join_stuck(void *arg)
 {
 	struct told_late *t = arg;
 
-	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(t->t_stuck, NULL, USCHED_NEVER), -EDEADLK);
 }
 
 static void join_other(void *thread)
 {
 	struct ustack **other = thread;
 
-	TEST_EQUAL(ustack_join(*other, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(*other, NULL, USCHED_NEVER), -EDEADLK);
 	TEST_EQUAL(ustack_wake(*other), 0);
 	TEST_EQUAL(ustack_detach(*other), 0);
 }
@@ -290,20 +290,20 @@ static void join_twice(void *arg)
 {
 	struct told_late *t = arg;
 	struct ustack *runs;
-	int rc = ustack_join(t->t_b, USCHED_NEVER);
+	int rc = ustack_join(t->t_b, NULL, USCHED_NEVER);
 
 	if (rc == -EDEADLK)                     /* in another order of threads */
-		rc = ustack_join(t->t_b, USCHED_NEVER);
+		rc = ustack_join(t->t_b, NULL, USCHED_NEVER);
 	TEST_EQUAL(rc, 0);
 	TEST_EQUAL(over->o_start(t->t_sched, run_a_while, NULL, &runs), 0);
-	t->t_rc = ustack_join(runs, USCHED_NEVER);
+	t->t_rc = ustack_join(runs, NULL, USCHED_NEVER);
 	TEST_EQUAL(ustack_wake(t->t_stuck), 0);
-	TEST_EQUAL(ustack_join(t->t_stuck, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(t->t_stuck, NULL, USCHED_NEVER), 0);
 }
 
 static void test_deadlock_told_late(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct told_late *t = &told_late;
 	void *s;
 
@@ -323,7 +323,7 @@ static void test_deadlock_told_late(void **state)
 		TEST_EQUAL(over->o_start(s, join_other, &t->t_others[i], NULL), 0);
 	assert_int_equal(over->o_start(t->t_sched, join_twice, t, &t->t_a), 0);
 	over->o_release(t->t_sched);
-	assert_int_equal(ustack_join(t->t_a, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t->t_a, NULL, USCHED_NEVER), 0);
 	assert_int_equal(t->t_rc, 0);
 	assert_int_equal(over->o_destroy(t->t_sched), 0);
 	free(t->t_others);
@@ -354,13 +354,13 @@ static void get_late_news(void *arg)
 	l->l_runs++;
 }
 
-static void late_news(const struct usched_conf *conf)
+static void late_news(const struct uprocs_conf *conf)
 {
 	struct late l = { .l_sched = make(conf) };
 	struct ustack *u;
 
 	assert_int_equal(over->o_start(l.l_sched, get_late_news, &l, &u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(l.l_runs, 3);
 	finish(u);
 	assert_int_equal(l.l_runs, 4);

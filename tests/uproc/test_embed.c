@@ -52,9 +52,9 @@ static void late(void)
 	static int rc;
 	struct ustack *u = go(sleep_long, &rc);
 
-	TEST_EQUAL(ustack_join(u, usync_after(MILLI)), -ETIMEDOUT);
+	TEST_EQUAL(ustack_join(u, NULL, usync_after(MILLI)), -ETIMEDOUT);
 	TEST_EQUAL(ustack_cancel(u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(rc, -ECANCELED);
 	finish();
 }
@@ -224,7 +224,7 @@ static void takes_turns(void)
 	}
 	for (int i = 0; i < WAKES; i++)
 		TEST_EQUAL(ustack_wake(u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(done, 6);
 	finish();
 }

@@ -23,12 +23,12 @@ static void joins(void)
 	pthread_t native;
 	struct ustack *u;
 
-	assert_int_equal(ustack_join(go(sleep_often, NULL), USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(go(sleep_often, NULL), NULL, USCHED_NEVER), 0);
 	assert_int_equal(done, 1);
-	assert_int_equal(ustack_join(go(finds_busy, NULL), USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(go(finds_busy, NULL), NULL, USCHED_NEVER), 0);
 	assert_int_equal(done, 2);
 	u = go_echo(&native);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 	assert_int_equal(done, 3);
 	pthread_join(native, NULL);
 	TEST_EQUAL(over->o_start(embedded, sleep_often, NULL, NULL), 0);
@@ -44,10 +44,10 @@ static void deadlocks(void)
 
 	u = go(wait_often, NULL);
 	for (int i = 0; i < WAKES; i++) {
-		assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
 		assert_int_equal(ustack_wake(u), 0);
 	}
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 	assert_int_equal(done, 1);
 	assert_true(lines > 0);
 	if (!on_native)
@@ -72,12 +72,12 @@ static void held(void)
 	u = go(wait_often, NULL);
 	over->o_hold(embedded);
 	assert_int_equal(pthread_create(&native, NULL, release_later, NULL), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
 	pthread_join(native, NULL);
 	assert_true(lines > 0);
 	for (int i = 0; i < WAKES; i++)
 		assert_int_equal(ustack_wake(u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(embedded), 0);
 }
 
@@ -89,12 +89,12 @@ static void cancel_ended(void *unused)
 	while (done == 0)
 		TEST_EQUAL(ustack_yield(), 0);
 	TEST_EQUAL(ustack_cancel(u), -ESRCH);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 }
 
 static void cancels(void)
 {
-	assert_int_equal(ustack_join(go(cancel_ended, NULL), USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(go(cancel_ended, NULL), NULL, USCHED_NEVER), 0);
 	finish();
 }
 
@@ -107,7 +107,7 @@ TEST_CASE(test_cancels, each, cancels)
 
 static void test_not_embedded(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 1, .c_log = count_line };
+	static const struct uprocs_conf conf = { .c_processors = 1, .c_log = count_line };
 
 	(void)state;
 	test_timeout(20);
@@ -190,13 +190,13 @@ static void exhausted(void)
 	TEST_TRUE(loop(1) >= 0);
 	TEST_EQUAL(ustack_cancel(u), 0);
 	TEST_TRUE(loop(2) >= 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	finish();
 }
 
 static void test_exhausted(void **state)
 {
-	static const struct usched_conf conf = { .c_embed = 1 };
+	static const struct uprocs_conf conf = { .c_embed = 1 };
 	size_t before = test_descriptors();
 	int rc;
 

@@ -14,7 +14,7 @@
 
 enum { CONFS = 3 };
 
-static const struct usched_conf confs[CONFS] = {
+static const struct uprocs_conf confs[CONFS] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 	{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
 	{ .c_processors = 3, .c_stacks = 5 },
@@ -33,7 +33,7 @@ static bool failed(int rc)
 }
 
 /* How many calls creating a scheduler takes, and one more. */
-static long sweep_create(const struct usched_conf *conf)
+static long sweep_create(const struct uprocs_conf *conf)
 {
 	long n = 0, failures;
 	void *s;
@@ -67,7 +67,7 @@ static void test_create(void **state)
 /* Any native thread may be the one that cannot be made: the others must end. */
 static void test_native_threads(void **state)
 {
-	struct usched_conf conf = { .c_processors = 4, .c_stacks = USCHED_NATIVE };
+	struct uprocs_conf conf = { .c_processors = 4, .c_stacks = USCHED_NATIVE };
 	size_t rounds = test_scale(10000, 50);
 	void *s;
 
@@ -120,7 +120,7 @@ static void join(struct crew *c, struct ustack *t)
 {
 	int rc;
 
-	while ((rc = ustack_join(t, USCHED_NEVER))) {
+	while ((rc = ustack_join(t, NULL, USCHED_NEVER))) {
 		TEST_EQUAL(rc, -ENOMEM);
 		c->c_errors++;
 	}
@@ -179,10 +179,10 @@ static void work(void *arg)
 }
 
 /* False: not even a scheduler. */
-static bool run_crew(const struct usched_conf *conf, size_t stay)
+static bool run_crew(const struct uprocs_conf *conf, size_t stay)
 {
 	static struct crew c;
-	struct usched_conf quiet = *conf;
+	struct uprocs_conf quiet = *conf;
 	int rc;
 
 	quiet.c_log = no_log;
@@ -203,7 +203,7 @@ static bool run_crew(const struct usched_conf *conf, size_t stay)
 	}
 	TEST_EQUAL(ustack_wake(c.c_work[0].w_thread), 0);
 	for (size_t i = stay; i < THREADS; i++)
-		TEST_EQUAL(ustack_join(c.c_work[i].w_thread, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(c.c_work[i].w_thread, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(c.c_scheduler), stay ? -EDEADLK : 0);
 	TEST_EQUAL(c.c_staying, stay);
 	for (size_t i = 0; i < THREADS; i++)
@@ -215,7 +215,7 @@ static bool run_crew(const struct usched_conf *conf, size_t stay)
  * With several processors the calls differ between runs, so a few runs must have no
  * failure. Up to `last' calls in a row fail.
  */
-static void sweep_crew(const struct usched_conf *conf, long last, size_t stay)
+static void sweep_crew(const struct uprocs_conf *conf, long last, size_t stay)
 {
 	long step = 100 / (long)test_scale(100, 10), beyond = 0;
 
@@ -261,7 +261,7 @@ static void wait_once(void *unused)
 static void test_failed_starts(void **state)
 {
 	enum { ROOM = 64 };                     /* of the first ring */
-	struct usched_conf conf = { .c_processors = 1, .c_log = no_log };
+	struct uprocs_conf conf = { .c_processors = 1, .c_log = no_log };
 	struct ustack *threads[ROOM + 1];
 	size_t bytes;
 	void *s;
@@ -272,7 +272,7 @@ static void test_failed_starts(void **state)
 	for (size_t i = 0; i < ROOM; i++)
 		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[i]), 0);
 	/* All wait. */
-	assert_int_equal(ustack_join(threads[0], USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(threads[0], NULL, USCHED_NEVER), -EDEADLK);
 	bytes = uimage_pool_bytes(&((struct uprocs *)s)->r_images);
 	fault_only = "calloc";
 	fault_begin(FAULT_USED_UP, 1, LONG_MAX);
@@ -285,22 +285,21 @@ static void test_failed_starts(void **state)
 	assert_int_equal(over->o_start(s, wait_once, NULL, &threads[ROOM]), 0);
 	for (size_t i = 0; i <= ROOM; i++) {
 		assert_int_equal(ustack_wake(threads[i]), 0);
-		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	}
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
 static int start_alone(void *s, struct ustack **thread)
 {
-	if (over == &over_rr)
-		return rr_start_alone(s, 0, wait_once, NULL, thread);
-	return ll_start_alone(s, NULL, 0, wait_once, NULL, thread);
+	return over->o_start_with(s, TEST_HOW(.h_stack = USTACK_OWN, .h_name = "own"),
+				  wait_once, NULL, thread);
 }
 
-/* A start that finds no stack, or no record for one it found, counts no thread. */
+/* A start that finds no stack, record or name, or no ring, counts no thread. */
 static void test_failed_alone(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_alone = 1, .c_log = no_log };
+	struct uprocs_conf conf = { .c_processors = 1, .c_alone = 1, .c_log = no_log };
 	struct ustack *thread;
 	int rc, failures = 0;
 	void *s;
@@ -319,11 +318,11 @@ static void test_failed_alone(void **state)
 		assert_int_equal(rc, 0);
 		assert_int_equal(start_alone(s, NULL), -EAGAIN);
 		assert_int_equal(ustack_wake(thread), 0);
-		assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
 		over->o_release(s);
 		assert_int_equal(over->o_destroy(s), 0);
 	}
-	assert_in_range(failures, 2, 11);
+	assert_in_range(failures, 3, 11);
 }
 
 /* A block that failed has changed nothing: the next wait is a wait for a token. */
@@ -340,12 +339,12 @@ static __attribute__((noinline)) void fail_deep(struct failing *f, size_t size)
 		room[i] = (unsigned char)i;
 	fail_calls(1, 1000);
 	TEST_EQUAL(ustack_yield(), -ENOMEM);
-	TEST_EQUAL(ustack_join(f->f_other, USCHED_NEVER), -ENOMEM);
+	TEST_EQUAL(ustack_join(f->f_other, NULL, USCHED_NEVER), -ENOMEM);
 	TEST_EQUAL(ustack_wait(), -ENOMEM);
 	fault_end();
 	for (int i = 0; i < 2; i++, f->f_woken++)
 		TEST_EQUAL(ustack_wait(), 0);
-	TEST_EQUAL(ustack_join(f->f_other, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(f->f_other, NULL, USCHED_NEVER), 0);
 	for (size_t i = 0; i < size; i++)
 		TEST_EQUAL(room[i], (unsigned char)i);
 }
@@ -360,7 +359,7 @@ static void test_failed_blocks(void **state)
 	(void)state;
 	test_timeout(20);
 	for (size_t c = 0; c < CONFS; c++) {
-		struct usched_conf conf = confs[c];
+		struct uprocs_conf conf = confs[c];
 		struct failing f = { 0 };
 		struct ustack *t;
 		void *s;
@@ -370,12 +369,12 @@ static void test_failed_blocks(void **state)
 		assert_int_equal(over->o_start(s, wait_once, NULL, &f.f_other), 0);
 		assert_int_equal(over->o_start(s, fail_to_block, &f, &t), 0);
 		for (size_t i = 0; i < 2; i++) {
-			assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
+			assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), -EDEADLK);
 			assert_int_equal(f.f_woken, i);
 			assert_int_equal(ustack_wake(t), 0);
 		}
 		assert_int_equal(ustack_wake(f.f_other), 0);
-		assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), 0);
 		assert_int_equal(over->o_destroy(s), 0);
 	}
 }

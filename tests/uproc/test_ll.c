@@ -17,7 +17,7 @@ enum { QUEUED = 20 };
 
 /* Threads of one group are on one processor and share it without locks. */
 struct pair {
-	struct ll     *p_ll;
+	struct uprocs     *p_ll;
 	struct ustack *p_threads[2];
 	size_t         p_dispatches;
 	int            p_stop;
@@ -64,18 +64,18 @@ static void start_pair(void *arg)
 {
 	struct pair *p = arg;
 
-	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_second, p, &p->p_threads[1]), 0);
-	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_first, p, &p->p_threads[0]), 0);
+	TEST_EQUAL(ustack_start(hog_second, p, &p->p_threads[1]), 0);
+	TEST_EQUAL(ustack_start(hog_first, p, &p->p_threads[0]), 0);
 	for (int i = 0; i < QUEUED; i++)
-		TEST_EQUAL(ll_start(p->p_ll, NULL, note_dispatch, p, NULL), 0);
+		TEST_EQUAL(ustack_start(note_dispatch, p, NULL), 0);
 }
 
-static void bound(const struct usched_conf *conf)
+static void bound(const struct uprocs_conf *conf)
 {
 	struct pair p = { .p_ll = make_in_order(conf) };
 
-	assert_int_equal(ll_start(p.p_ll, NULL, start_pair, &p, NULL), 0);
-	assert_int_equal(ll_destroy(p.p_ll), 0);
+	assert_int_equal(ll_start(ll_group(p.p_ll, 0), start_pair, &p, NULL), 0);
+	assert_int_equal(uprocs_destroy(p.p_ll), 0);
 	assert_int_equal(p.p_queued, QUEUED);
 	assert_in_range(p.p_when[0], test_is_stressed() ? 0 : LL_BOUND / 2, LL_BOUND + 1);
 	for (size_t n = 1; n < QUEUED; n++)
@@ -96,22 +96,22 @@ static void start_hogs(void *arg)
 {
 	struct pair *p = arg;
 
-	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_second, p, &p->p_threads[1]), 0);
-	TEST_EQUAL(ll_start(p->p_ll, NULL, hog_first, p, &p->p_threads[0]), 0);
+	TEST_EQUAL(ustack_start(hog_second, p, &p->p_threads[1]), 0);
+	TEST_EQUAL(ustack_start(hog_first, p, &p->p_threads[0]), 0);
 }
 
 static void test_mail_is_not_starved(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct pair p = { 0 };
 
 	(void)state;
 	test_timeout(20);
 	p.p_ll = make(&conf);
-	assert_int_equal(ll_start(p.p_ll, NULL, start_hogs, &p, NULL), 0);
+	assert_int_equal(ll_start(ll_group(p.p_ll, 0), start_hogs, &p, NULL), 0);
 	sleep_ms(10);
-	assert_int_equal(ll_start(p.p_ll, NULL, stop_pair, &p, NULL), 0);
-	assert_int_equal(ll_destroy(p.p_ll), 0);
+	assert_int_equal(ll_start(ll_group(p.p_ll, 0), stop_pair, &p, NULL), 0);
+	assert_int_equal(uprocs_destroy(p.p_ll), 0);
 }
 
 static struct ustack *sleepers[3];
@@ -122,7 +122,7 @@ static struct ustack *sleepers[3];
  */
 static void wake_three(void *ll)
 {
-	TEST_EQUAL(ll_start(ll, NULL, say_twice, "Q", NULL), 0);
+	TEST_EQUAL(ll_start(ll_group(ll, USCHED_BESIDE), say_twice, "Q", NULL), 0);
 	for (int i = 0; i < 3; i++)
 		TEST_EQUAL(ustack_wake(sleepers[i]), 0);
 	say('0');
@@ -130,19 +130,19 @@ static void wake_three(void *ll)
 	say('1');
 }
 
-static void run_next(const struct usched_conf *conf)
+static void run_next(const struct uprocs_conf *conf)
 {
 	static char letters[3][2] = { "A", "B", "C" };
-	struct ll *ll = make_in_order(conf);
-	struct ll_group *g = ll_group(ll);
+	struct uprocs *ll = make_in_order(conf);
+	struct ll_group *g = ll_group(ll, 0);
 
 	for (size_t i = 0; i < 3; i++)
-		TEST_EQUAL(ll_start(ll, g, wait_and_say, letters[i], &sleepers[i]), 0);
-	assert_int_equal(ustack_join(sleepers[0], USCHED_NEVER), -EDEADLK);
-	assert_int_equal(ll_start(ll, g, wake_three, ll, NULL), 0);
+		TEST_EQUAL(ll_start(g, wait_and_say, letters[i], &sleepers[i]), 0);
+	assert_int_equal(ustack_join(sleepers[0], NULL, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ll_start(g, wake_three, ll, NULL), 0);
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(ustack_join(sleepers[i], USCHED_NEVER), 0);
-	assert_int_equal(ll_destroy(ll), 0);
+		assert_int_equal(ustack_join(sleepers[i], NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(ll), 0);
 	assert_string_equal(script, "0CQAB1q");
 }
 
@@ -150,8 +150,8 @@ TEST_CASE(test_run_next, each_conf, run_next)
 
 /* The native thread on which the threads of a group run. */
 struct where {
-	struct ll       *w_ll;
-	struct ll_group *w_group;       /* NULL inside: that of the starter */
+	struct uprocs   *w_ll;
+	struct ll_group *w_group;
 	pthread_t        w_native;
 	atomic_size_t    w_count;
 };
@@ -174,30 +174,30 @@ static void start_inside(void *arg)
 
 	stay(w);
 	for (int i = 0; i < 10; i++)
-		TEST_EQUAL(ll_start(w->w_ll, NULL, stay, w, NULL), 0);
+		TEST_EQUAL(ustack_start(stay, w, NULL), 0);
 }
 
-static void groups(const struct usched_conf *conf)
+static void groups(const struct uprocs_conf *conf)
 {
 	enum { GROUPS = 8 };
-	struct ll *ll = make(conf);
+	struct uprocs *ll = make(conf);
 	struct where where[GROUPS], outside[GROUPS];
 
 	for (size_t i = 0; i < GROUPS; i++) {
-		where[i] = (struct where){ .w_ll = ll, .w_group = ll_group(ll) };
-		assert_int_equal(ll_start(ll, where[i].w_group, start_inside,
-					  &where[i], NULL), 0);
+		where[i] = (struct where){ .w_ll = ll, .w_group = ll_group(ll, 0) };
+		assert_int_equal(ll_start(where[i].w_group, start_inside, &where[i],
+					  NULL), 0);
 		for (int k = 0; k < 10; k++)
-			assert_int_equal(ll_start(ll, where[i].w_group, stay,
-						  &where[i], NULL), 0);
+			assert_int_equal(ll_start(where[i].w_group, stay, &where[i],
+						  NULL), 0);
 		await_count(&where[i].w_count, 1);
 	}
-	/* A start from outside without a group makes a new one. */
 	for (size_t i = 0; i < GROUPS; i++) {
 		outside[i] = (struct where){ .w_ll = ll };
-		assert_int_equal(ll_start(ll, NULL, start_inside, &outside[i], NULL), 0);
+		assert_int_equal(ll_start(ll_group(ll, 0), start_inside, &outside[i],
+					  NULL), 0);
 	}
-	assert_int_equal(ll_destroy(ll), 0);
+	assert_int_equal(uprocs_destroy(ll), 0);
 	for (size_t i = 0; i < GROUPS; i++) {
 		size_t same = 0;
 
@@ -221,23 +221,23 @@ static void start_beside(void *arg)
 {
 	struct where *w = arg;
 
-	TEST_TRUE(ll_group_on(w->w_ll, USCHED_BESIDE) == w->w_group);
+	TEST_TRUE(ll_group(w->w_ll, USCHED_BESIDE) == w->w_group);
 }
 
-static void groups_on(const struct usched_conf *conf)
+static void groups_on(const struct uprocs_conf *conf)
 {
 	struct where w = { .w_ll = make(conf) };
 	struct ustack *u;
 
-	assert_null(ll_group_on(w.w_ll, conf->c_processors));
-	assert_null(ll_group_on(w.w_ll, USCHED_BESIDE));
+	assert_null(ll_group(w.w_ll, USCHED_ON(conf->c_processors)));
+	assert_null(ll_group(w.w_ll, USCHED_BESIDE));
 	for (unsigned i = 0; i < conf->c_processors; i++) {
-		assert_true(ll_group_on(w.w_ll, i) != w.w_group);
-		w.w_group = ll_group_on(w.w_ll, i);
-		assert_int_equal(ll_start(w.w_ll, w.w_group, start_beside, &w, &u), 0);
-		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_true(ll_group(w.w_ll, USCHED_ON(i)) != w.w_group);
+		w.w_group = ll_group(w.w_ll, USCHED_ON(i));
+		assert_int_equal(ll_start(w.w_group, start_beside, &w, &u), 0);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 	}
-	assert_int_equal(ll_destroy(w.w_ll), 0);
+	assert_int_equal(uprocs_destroy(w.w_ll), 0);
 }
 
 TEST_CASE(test_groups_on, each_conf, groups_on)
@@ -302,17 +302,17 @@ static void pong(void *arg)
 	ustack_wait();                              /* the end has atomic instructions */
 }
 
-static void no_atomics(const struct usched_conf *conf)
+static void no_atomics(const struct uprocs_conf *conf)
 {
-	struct ll *ll = make(conf);
-	struct ll_group *g = ll_group(ll);
+	struct uprocs *ll = make(conf);
+	struct ll_group *g = ll_group(ll, 0);
 	atomic_size_t control = 0;
 
-	assert_int_equal(ll_start(ll, g, pong, NULL, &steppers[1]), 0);
-	assert_int_equal(ll_start(ll, g, ping, &control, &steppers[0]), 0);
-	assert_int_equal(ustack_join(steppers[0], USCHED_NEVER), 0);
-	assert_int_equal(ustack_join(steppers[1], USCHED_NEVER), 0);
-	assert_int_equal(ll_destroy(ll), 0);
+	assert_int_equal(ll_start(g, pong, NULL, &steppers[1]), 0);
+	assert_int_equal(ll_start(g, ping, &control, &steppers[0]), 0);
+	assert_int_equal(ustack_join(steppers[0], NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(steppers[1], NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(ll), 0);
 	if (stepper.s_steps > 0)                        /* of the control */
 		assert_int_equal(atomic_instructions, 1);
 }
@@ -336,8 +336,8 @@ static void test_no_atomics(void **state)
 enum { SCHEDULERS = 3 };
 
 struct mixed {
-	struct rr     *m_rr[SCHEDULERS];
-	struct ll     *m_ll[SCHEDULERS];
+	struct uprocs     *m_rr[SCHEDULERS];
+	struct uprocs     *m_ll[SCHEDULERS];
 	struct ustack *m_nodes[2 * SCHEDULERS];
 	size_t         m_rounds;
 	atomic_size_t  m_joined;
@@ -361,40 +361,40 @@ static void relay_mixed(void *arg)
 			TEST_EQUAL(ustack_wake(m->m_nodes[right]), 0);
 	}
 	if (right != 0) {
-		TEST_EQUAL(ustack_join(m->m_nodes[right], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(m->m_nodes[right], NULL, USCHED_NEVER), 0);
 		m->m_joined++;
 	}
 }
 
-static void mixed(const struct usched_conf *conf)
+static void mixed(const struct uprocs_conf *conf)
 {
 	struct mixed m = { .m_rounds = test_scale(200, 20) };
 	struct mixed_node nodes[2 * SCHEDULERS];
-	struct usched_conf c = *conf;
+	struct uprocs_conf c = *conf;
 
 	c.c_log = log_line;
 	for (size_t i = 0; i < SCHEDULERS; i++) {
 		m.m_ll[i] = make(conf);
 		assert_int_equal(rr_create(&c, &m.m_rr[i]), 0);
-		ll_hold(m.m_ll[i]);
-		rr_hold(m.m_rr[i]);
+		uprocs_hold(m.m_ll[i]);
+		uprocs_hold(m.m_rr[i]);
 	}
 	for (size_t i = 2 * SCHEDULERS; i-- > 0; ) {
 		nodes[i] = (struct mixed_node){ &m, i };
-		assert_int_equal(i % 2 ? ll_start(m.m_ll[i / 2], NULL, relay_mixed,
-						  &nodes[i], &m.m_nodes[i])
-				 : rr_start(m.m_rr[i / 2], relay_mixed,
-					    &nodes[i], &m.m_nodes[i]), 0);
+		assert_int_equal(i % 2 ? ll_start(ll_group(m.m_ll[i / 2], 0), relay_mixed,
+						  &nodes[i], &m.m_nodes[i]) :
+				 rr_start(m.m_rr[i / 2], relay_mixed, &nodes[i],
+					  &m.m_nodes[i]), 0);
 	}
 	finish(m.m_nodes[0]);
 	assert_int_equal(m.m_joined, 2 * SCHEDULERS - 1);
 	for (size_t i = 0; i < SCHEDULERS; i++) {
-		ll_trim(m.m_ll[i]);
-		rr_trim(m.m_rr[i]);
-		ll_release(m.m_ll[i]);
-		rr_release(m.m_rr[i]);
-		assert_int_equal(ll_destroy(m.m_ll[i]), 0);
-		assert_int_equal(rr_destroy(m.m_rr[i]), 0);
+		uprocs_trim(m.m_ll[i]);
+		uprocs_trim(m.m_rr[i]);
+		uprocs_release(m.m_ll[i]);
+		uprocs_release(m.m_rr[i]);
+		assert_int_equal(uprocs_destroy(m.m_ll[i]), 0);
+		assert_int_equal(uprocs_destroy(m.m_rr[i]), 0);
 	}
 	assert_int_equal(line_count, 0);
 }

@@ -24,8 +24,8 @@ enum {
 };
 
 static atomic_size_t woken;
-static struct rr    *rr;
-static struct ll    *ll;
+static struct uprocs    *rr;
+static struct uprocs    *ll;
 
 static void wait_once(void *arg)
 {
@@ -40,18 +40,20 @@ static void no_log(const char *line)
 
 static int start(const int *local, struct ustack **thread)
 {
-	return *local ? ll_start(ll, NULL, wait_once, (void *)(uintptr_t)local, thread)
+	return *local ? ll_start(ll_group(ll, 0), wait_once, (void *)(uintptr_t)local,
+				 thread)
 		      : rr_start(rr, wait_once, (void *)(uintptr_t)local, thread);
 }
 
 static int join(int local, struct ustack *thread)
 {
 	return local
-		? ustack_join(thread, USCHED_NEVER) : ustack_join(thread, USCHED_NEVER);
+		? ustack_join(thread, NULL, USCHED_NEVER) : ustack_join(thread, NULL,
+									USCHED_NEVER);
 }
 
 /* What a thread may take: what is documented, and no more. */
-static size_t most(const struct usched_conf *conf, const struct usched_stats *stats,
+static size_t most(const struct uprocs_conf *conf, const struct usched_stats *stats,
 		   size_t n)
 {
 	size_t pages = conf->c_stacks == USCHED_NATIVE
@@ -68,7 +70,7 @@ static size_t how_many(void)
 	return test_is_sanitized() ? 1000 : test_scale(1000000, 1000);
 }
 
-static void million(int is_local, const struct usched_conf *conf)
+static void million(int is_local, const struct uprocs_conf *conf)
 {
 	static int local;
 	size_t n = how_many(), before, after;
@@ -88,9 +90,9 @@ static void million(int is_local, const struct usched_conf *conf)
 	after = test_resident();
 	assert_int_equal(woken, 0);
 	if (local)
-		ll_stats(ll, &stats);
+		uprocs_stats(ll, &stats);
 	else
-		rr_stats(rr, &stats);
+		uprocs_stats(rr, &stats);
 	assert_int_equal(stats.s_launches, n);
 	print_message("%s, %u processors: %zu threads, %zu bytes each\n",
 		      local ? "ll" : "rr", conf->c_processors, n, (after - before) / n);
@@ -102,7 +104,7 @@ static void million(int is_local, const struct usched_conf *conf)
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(join(local, threads[i]), 0);
 	assert_int_equal(woken, n);
-	assert_int_equal(local ? ll_destroy(ll) : rr_destroy(rr), 0);
+	assert_int_equal(local ? uprocs_destroy(ll) : uprocs_destroy(rr), 0);
 	free(threads);
 }
 
@@ -110,16 +112,16 @@ static void test_rr(void **state)
 {
 	(void)state;
 	test_timeout(300);
-	million(0, &(struct usched_conf){ .c_processors = 1, .c_log = no_log });
-	million(0, &(struct usched_conf){ .c_processors = 2, .c_log = no_log });
+	million(0, &(struct uprocs_conf){ .c_processors = 1, .c_log = no_log });
+	million(0, &(struct uprocs_conf){ .c_processors = 2, .c_log = no_log });
 }
 
 static void test_ll(void **state)
 {
 	(void)state;
 	test_timeout(300);
-	million(1, &(struct usched_conf){ .c_processors = 2, .c_log = no_log });
-	million(1, &(struct usched_conf){ .c_processors = 1, .c_stacks = USCHED_NATIVE,
+	million(1, &(struct uprocs_conf){ .c_processors = 2, .c_log = no_log });
+	million(1, &(struct uprocs_conf){ .c_processors = 1, .c_stacks = USCHED_NATIVE,
 					.c_log = no_log });
 }
 

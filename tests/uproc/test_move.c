@@ -26,19 +26,19 @@ enum {
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_SEQ_CST)
 #define COUNT(word) __atomic_fetch_add(&(word), 1, __ATOMIC_SEQ_CST)
 
-static const struct usched_conf steal = { .c_processors = 2, .c_steal = 1 };
-static struct rr *rr;
+static const struct uprocs_conf steal = { .c_processors = 2, .c_steal = 1 };
+static struct uprocs *rr;
 static bool stop;                       /* atomic */
 
 static uint64_t count_moves(void)
 {
 	struct usched_stats stats;
 
-	rr_stats(rr, &stats);
+	uprocs_stats(rr, &stats);
 	return stats.s_moves;
 }
 
-static void begin(const struct usched_conf *conf)
+static void begin(const struct uprocs_conf *conf)
 {
 	test_timeout(120);
 	stop = false;
@@ -49,9 +49,9 @@ static void finish(void)
 {
 	struct usched_stats stats;
 
-	rr_stats(rr, &stats);
+	uprocs_stats(rr, &stats);
 	test_counted(&stats);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 /* Threads cannot move from the native stack, and those that share one do not. */
@@ -110,13 +110,13 @@ static void start_many(void *unused)
 		for (int i = 0; i < MANY; i++)
 			TEST_EQUAL(rr_start(rr, run_once, NULL, NULL), 0);
 		TEST_EQUAL(rr_start(rr, run_once, NULL, &last), 0);
-		TEST_EQUAL(ustack_join(last, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(last, NULL, USCHED_NEVER), 0);
 	}
 }
 
 static void test_new(void **state)
 {
-	static const struct usched_conf two = { .c_processors = 2 };
+	static const struct uprocs_conf two = { .c_processors = 2 };
 
 	(void)state;
 	begin(&two);
@@ -175,7 +175,8 @@ static void test_stay(void **state)
 	begin(&steal);
 	assert_int_equal(ustack_stay(1), -EPERM);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(rr_start_on(rr, 0, stay, rr, NULL), 0);
+		assert_int_equal(rr_start_with(rr, TEST_ON(0), stay, rr,
+					       NULL), 0);
 		assert_int_equal(rr_start(rr, stay, NULL, NULL), 0);
 		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
 	}
@@ -241,7 +242,7 @@ static void start_child(struct mover *m)
 		: usync_after(INT64_C(60000000000));
 
 	TEST_EQUAL(rr_start(rr, child, m, &thread), 0);
-	TEST_EQUAL(ustack_join(thread, deadline), 0);
+	TEST_EQUAL(ustack_join(thread, NULL, deadline), 0);
 }
 
 static void act(struct mover *m)
@@ -309,7 +310,7 @@ static void test_all(void **state)
 	}
 	usync_group_done(&begun);
 	for (unsigned i = 0; i < MANY; i++)
-		assert_int_equal(ustack_join(mover[i].m_thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(mover[i].m_thread, NULL, USCHED_NEVER), 0);
 	assert_int_equal(sum, locked);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(unet_close(mover[i].m_fd), 0);
@@ -336,10 +337,11 @@ static void start_beside(void *unused)
 		struct ustack *thread[MANY];
 
 		for (int i = 0; i < MANY; i++)
-			TEST_EQUAL(rr_start_on(rr, USCHED_BESIDE, pass, NULL,
-					       &thread[i]), 0);
+			TEST_EQUAL(rr_start_with(rr, TEST_HOW(.h_processor =
+							      USCHED_BESIDE), pass, NULL,
+						 &thread[i]), 0);
 		for (int i = 0; i < MANY; i++)
-			TEST_EQUAL(ustack_join(thread[i], USCHED_NEVER), 0);
+			TEST_EQUAL(ustack_join(thread[i], NULL, USCHED_NEVER), 0);
 	}
 }
 
@@ -349,7 +351,8 @@ static void test_stacks_return(void **state)
 	(void)state;
 	need_steals();
 	begin(&steal);
-	assert_int_equal(rr_start_on(rr, 0, start_beside, NULL, NULL), 0);
+	assert_int_equal(rr_start_with(rr, TEST_ON(0), start_beside, NULL,
+				       NULL), 0);
 	finish();
 }
 
@@ -393,9 +396,9 @@ static void test_late(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
 	assert_int_equal(rr_start(rr, use_late, NULL, &user), 0);
-	assert_int_equal(ustack_join(user, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(user, NULL, USCHED_NEVER), 0);
 	for (int i = 0; i < MANY; i++)
-		assert_int_equal(ustack_join(late[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(late[i], NULL, USCHED_NEVER), 0);
 	finish();
 }
 
@@ -424,7 +427,7 @@ static void keep_local(void *unused)
 
 static void test_local(void **state)
 {
-	struct usched_conf conf = steal;
+	struct uprocs_conf conf = steal;
 
 	(void)state;
 	need_steals();

@@ -108,7 +108,7 @@ static void see(void *set)
 
 static void pinned(void **state)
 {
-	static const struct usched_conf conf = { .c_processors = 2, .c_pin = 1 };
+	static const struct uprocs_conf conf = { .c_processors = 2, .c_pin = 1 };
 	cpu_set_t all;
 	void *s;
 

@@ -72,7 +72,7 @@ static void check_cycle(struct ustack *const *u, size_t n)
 		fail_msg("\"%s\" is in no line", text);
 }
 
-static void tell_cycle(const struct usched_conf *conf)
+static void tell_cycle(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
 	struct ustack *u[5];
@@ -82,7 +82,7 @@ static void tell_cycle(const struct usched_conf *conf)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(over->o_start(s, lock_two, &chain[i], &u[i]), 0);
 	assert_int_equal(over->o_start(s, lock_first, &chain[2], &u[4]), 0);
-	assert_int_equal(ustack_join(u[3], USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u[3], NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 1 + 5 + 1);
 	for (int i = 0; i < 3; i++)
 		check_holder(u[i], &chain[(i + 1) % 3], u[(i + 1) % 3], "");
@@ -91,7 +91,7 @@ static void tell_cycle(const struct usched_conf *conf)
 	check_cycle(u, 3);
 	assert_int_equal(ustack_cancel(u[0]), 0);       /* and the others go on */
 	for (int i = 0; i < 5; i++)
-		assert_int_equal(ustack_join(u[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -102,11 +102,11 @@ static void lock_and_join(void *other)
 {
 	TEST_EQUAL(usync_mutex_lock(&chain[0], USCHED_NEVER), 0);
 	locked = 3;
-	TEST_EQUAL(ustack_join(other, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(other, NULL, USCHED_NEVER), -EDEADLK);
 	TEST_EQUAL(usync_mutex_unlock(&chain[0]), 0);
 }
 
-static void tell_mixed_cycle(const struct usched_conf *conf)
+static void tell_mixed_cycle(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
 	struct ustack *u[2];
@@ -114,11 +114,11 @@ static void tell_mixed_cycle(const struct usched_conf *conf)
 	locked = 0;
 	assert_int_equal(over->o_start(s, lock_first, &chain[0], &u[0]), 0);
 	assert_int_equal(over->o_start(s, lock_and_join, u[0], &u[1]), 0);
-	assert_int_equal(ustack_join(u[1], USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u[1], NULL, USCHED_NEVER), 0);
 	assert_int_equal(line_count, 1 + 2 + 1);
 	check_holder(u[0], &chain[0], u[1], "");
 	check_cycle(u, 2);
-	assert_int_equal(ustack_join(u[0], USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u[0], NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -134,7 +134,7 @@ static void lock_and_end(void *mutex)
 static void test_told_ended(void **state)
 {
 	static struct usync_mutex lost;
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s = make_told(&conf, keep_line);
 	struct ustack *ends, *waits_for_it;
 
@@ -144,10 +144,10 @@ static void test_told_ended(void **state)
 	lost = (struct usync_mutex){ 0 };       /* an aborted waiter is still in it */
 	assert_int_equal(over->o_start(s, lock_and_end, &lost, &ends), 0);
 	assert_int_equal(over->o_start(s, lock_first, &lost, &waits_for_it), 0);
-	assert_int_equal(ustack_join(waits_for_it, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(waits_for_it, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 2);
 	check_holder(waits_for_it, &lost, ends, ", which has ended");
-	assert_int_equal(ustack_join(ends, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(ends, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), -EDEADLK);
 }
 
@@ -201,7 +201,7 @@ IN(join_next) static void join_next(void *arg)
 
 	while (!many.started)
 		TEST_EQUAL(ustack_yield(), 0);
-	rc = ustack_join(*next, USCHED_NEVER);
+	rc = ustack_join(*next, NULL, USCHED_NEVER);
 	if (rc == 0)                            /* it got the error first */
 		*next = NULL;
 	else
@@ -233,7 +233,8 @@ static void end_many(void *s)
 			help_out(many.threads[i], way_of(i));
 	for (size_t i = 0; i < many.count; i++)
 		if (many.threads[i])
-			assert_int_equal(ustack_join(many.threads[i], USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(many.threads[i], NULL, USCHED_NEVER),
+					 0);
 	assert_int_equal(over->o_destroy(s), 0);
 	end_waits();
 }
@@ -285,7 +286,7 @@ static void check_listed(struct ustack *const *u)
 }
 
 /* Has `count' threads wait. Returns their handles, for free(). */
-static struct ustack **tell_many(const struct usched_conf *conf, size_t count,
+static struct ustack **tell_many(const struct uprocs_conf *conf, size_t count,
 				 next_fn *next)
 {
 	size_t size = count * sizeof(struct ustack *);
@@ -298,14 +299,14 @@ static struct ustack **tell_many(const struct usched_conf *conf, size_t count,
 	assert_true(u && many.threads);
 	start_many(s);
 	memcpy(u, many.threads, size);
-	assert_int_equal(ustack_join(u[count - 1], USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u[count - 1], NULL, USCHED_NEVER), -EDEADLK);
 	check_listed(u);
 	end_many(s);
 	free(many.threads);
 	return u;
 }
 
-static void tell_chain(const struct usched_conf *conf)
+static void tell_chain(const struct uprocs_conf *conf)
 {
 	free(tell_many(conf, 100, in_a_chain));
 	assert_int_equal(line_count, 1 + LISTED + 1);
@@ -313,7 +314,7 @@ static void tell_chain(const struct usched_conf *conf)
 
 TEST_CASE(test_told_chain, each_conf, tell_chain)
 
-static void tell_ring(const struct usched_conf *conf)
+static void tell_ring(const struct uprocs_conf *conf)
 {
 	struct ustack **u = tell_many(conf, 100, in_a_ring);
 
@@ -328,7 +329,7 @@ TEST_CASE(test_told_ring, each_conf, tell_ring)
 static void test_told_thousands(void **state)
 {
 	size_t n = test_scale(2000, 50) * WAITS + 1;
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack **u;
 
 	(void)state;

@@ -17,7 +17,7 @@
 
 static const struct way *const wake = &ways[WAIT_at_wake];
 
-static void tell_each(const struct usched_conf *conf)
+static void tell_each(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
 	struct ustack *u[WAITS];
@@ -25,7 +25,7 @@ static void tell_each(const struct usched_conf *conf)
 	prepare_waits();
 	for (int i = 0; i < WAITS - 2; i++)
 		assert_int_equal(over->o_start(s, ways[i].w_func, NULL, &u[i]), 0);
-	assert_int_equal(ustack_join(u[0], USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u[0], NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, WAITS - 2 + 1);
 	assert_null(line_with("cycle"));
 	for (int i = 0; i < WAITS - 2; i++)
@@ -33,7 +33,7 @@ static void tell_each(const struct usched_conf *conf)
 	for (int i = 0; i < WAITS - 2; i++)
 		help_out(u[i], i);
 	for (int i = 0; i < WAITS - 2; i++)
-		assert_int_equal(ustack_join(u[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 	end_waits();
 }
@@ -41,7 +41,7 @@ static void tell_each(const struct usched_conf *conf)
 TEST_CASE(test_told_each, each_conf, tell_each)
 
 /* Their scheduler ends joins with an error. */
-static void tell_joins(const struct usched_conf *conf)
+static void tell_joins(const struct uprocs_conf *conf)
 {
 	for (int i = WAIT_at_join; i <= WAIT_at_later_join; i++) {
 		void *s = make_told(conf, keep_line);
@@ -50,12 +50,12 @@ static void tell_joins(const struct usched_conf *conf)
 		prepare_waits();
 		assert_int_equal(over->o_start(s, wake->w_func, NULL, &to.thread), 0);
 		assert_int_equal(over->o_start(s, ways[i].w_func, NULL, &u), 0);
-		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 		assert_int_equal(line_count, 3);
 		check_line(u, i);
 		check_line(to.thread, WAIT_at_wake);
 		assert_int_equal(ustack_wake(to.thread), 0);
-		assert_int_equal(ustack_join(to.thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(to.thread, NULL, USCHED_NEVER), 0);
 		assert_int_equal(over->o_destroy(s), 0);
 		end_waits();
 	}
@@ -81,7 +81,7 @@ static void *write_late(void *fd)
 	return NULL;
 }
 
-static void tell_after_read(const struct usched_conf *conf)
+static void tell_after_read(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -91,12 +91,12 @@ static void tell_after_read(const struct usched_conf *conf)
 	assert_int_equal(over->o_start(s, wake->w_func, NULL, &waits_for_wake), 0);
 	assert_int_equal(over->o_start(s, read_one, &fd, &reads), 0);
 	assert_int_equal(pthread_create(&native, NULL, write_late, &fd), 0);
-	assert_int_equal(ustack_join(reads, USCHED_NEVER), 0);
-	assert_int_equal(ustack_join(waits_for_wake, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(reads, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(waits_for_wake, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(line_count, 2);
 	check_line(waits_for_wake, WAIT_at_wake);
 	assert_int_equal(ustack_wake(waits_for_wake), 0);
-	assert_int_equal(ustack_join(waits_for_wake, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(waits_for_wake, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 	assert_int_equal(pthread_join(native, NULL), 0);
 	close(fd);
@@ -146,7 +146,7 @@ static void wait_then_run(void *unused)
 	meddled.ran = true;
 }
 
-static void meddle_with(const struct usched_conf *conf)
+static void meddle_with(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, hear_first_line);
 	struct ustack *u;
@@ -156,8 +156,8 @@ static void meddle_with(const struct usched_conf *conf)
 	assert_int_equal(over->o_start(s, wait_then_run, NULL, &u), 0);
 	meddled.thread = u;
 	assert_int_equal(pthread_create(&native, NULL, meddle, NULL), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 	assert_int_equal(pthread_join(native, NULL), 0);
 	assert_true(meddled.ran);
 	assert_false(meddled.ran_early);

@@ -50,12 +50,12 @@ static void wake_in_order(void *arg)
 				   i * opener->o_stride % THREADS]), 0);
 }
 
-static void fifo(const struct usched_conf *conf)
+static void fifo(const struct uprocs_conf *conf)
 {
 	static struct order o;
 	static struct ordered threads[THREADS];
 	struct opener opener = { &o, 7 };
-	struct rr *rr = make_in_order(conf);
+	struct uprocs *rr = make_in_order(conf);
 
 	o.o_next = 0;
 	for (size_t i = 0; i < THREADS; i++) {
@@ -63,14 +63,14 @@ static void fifo(const struct usched_conf *conf)
 		assert_int_equal(rr_start(rr, log_and_yield, &threads[i],
 					  &o.o_threads[i]), 0);
 	}
-	assert_int_equal(ustack_join(o.o_threads[0], USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(o.o_threads[0], NULL, USCHED_NEVER), -EDEADLK);
 	run_to_end(rr, wake_in_order, &opener);
 	for (size_t i = 0; i < THREADS; i++)
-		assert_int_equal(ustack_join(o.o_threads[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(o.o_threads[i], NULL, USCHED_NEVER), 0);
 	assert_int_equal(o.o_next, THREADS * (YIELDS + 1));
 	for (size_t i = 0; i < THREADS * (YIELDS + 1); i++)
 		assert_int_equal(o.o_log[i], i % THREADS * opener.o_stride % THREADS);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 TEST_CASE(test_fifo, each_conf_of_one, fifo)
@@ -89,15 +89,15 @@ static void wake_between(void *rr)
 }
 
 /* Threads queue up at the end when they are woken, are started, or yield. */
-static void queue_up(const struct usched_conf *conf)
+static void queue_up(const struct uprocs_conf *conf)
 {
-	struct rr *rr = make_in_order(conf);
+	struct uprocs *rr = make_in_order(conf);
 
 	assert_int_equal(rr_start(rr, wait_and_say, "S", &sleeper), 0);
-	assert_int_equal(ustack_join(sleeper, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(sleeper, NULL, USCHED_NEVER), -EDEADLK);
 	run_to_end(rr, wake_between, rr);
-	assert_int_equal(ustack_join(sleeper, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(ustack_join(sleeper, NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 	assert_string_equal(script, "0ASB1ab");
 }
 
@@ -115,14 +115,14 @@ static void yield_after_mail(void *unused)
 	say('1');
 }
 
-static void mail_before_yield(const struct usched_conf *conf)
+static void mail_before_yield(const struct uprocs_conf *conf)
 {
-	struct rr *rr = make_in_order(conf);
+	struct uprocs *rr = make_in_order(conf);
 	struct ustack *u;
 
 	mailed = 0;
 	assert_int_equal(rr_start(rr, wait_and_say, "S", &sleeper), 0);
-	assert_int_equal(ustack_join(sleeper, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(sleeper, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(rr_start(rr, yield_after_mail, NULL, &u), 0);
 	while (mailed != -1)
 		sched_yield();
@@ -130,8 +130,8 @@ static void mail_before_yield(const struct usched_conf *conf)
 	assert_int_equal(ustack_wake(sleeper), 0);
 	assert_int_equal(rr_start(rr, say_twice, "B", NULL), 0);
 	mailed = 1;
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 	assert_string_equal(script, "0ASB1ab");
 }
 
@@ -156,35 +156,42 @@ static void find_beside(void *rr)
 
 	find(&found[0]);
 	for (size_t i = 1; i < 3; i++) {
-		TEST_EQUAL(i == 1 ? rr_start_on(rr, USCHED_BESIDE, find, &found[i], &u)
-			   : rr_start_fd_on(rr, USCHED_BESIDE, find_fd, 0, &found[i], &u),
+		struct ustack_how how = { .h_processor = USCHED_BESIDE };
+
+		if (i == 2)
+			how.h_serve = find_fd;
+		TEST_EQUAL(rr_start_with(rr, &how, i == 1 ? find : NULL, &found[i], &u),
 			   0);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 		TEST_TRUE(pthread_equal(found[0], found[i]));
 	}
 }
 
-static void on(const struct usched_conf *conf)
+static void on(const struct uprocs_conf *conf)
 {
-	struct rr *rr = make(conf), *another = make(conf);
+	struct uprocs *rr = make(conf), *another = make(conf);
 	unsigned n = conf->c_processors;
 	struct ustack *u;
+	struct ustack_how with_fd = { .h_serve = find_fd, .h_processor = USCHED_ON(n) };
 
-	assert_int_equal(rr_start_on(rr, n, find, found, &u), -EINVAL);
-	assert_int_equal(rr_start_on(rr, USCHED_BESIDE, find, found, &u), -EINVAL);
-	assert_int_equal(rr_start_fd_on(rr, n, find_fd, 0, found, &u), -EINVAL);
-	assert_int_equal(rr_start_on(rr, 0, NULL, NULL, &u), -EINVAL);
+	assert_int_equal(rr_start_with(rr, TEST_ON(n), find, found, &u), -EINVAL);
+	assert_int_equal(rr_start_with(rr, TEST_HOW(.h_processor = USCHED_BESIDE), find,
+				       found, &u), -EINVAL);
+	assert_int_equal(rr_start_with(rr, &with_fd, NULL, found, &u), -EINVAL);
+	assert_int_equal(rr_start_with(rr, TEST_ON(0), NULL, NULL, &u), -EINVAL);
 	run_to_end(rr, find_beside, rr);
 	for (unsigned i = 0; i < n; i++) {
-		assert_int_equal(rr_start_on(rr, i, find, &found[i % 2], &u), 0);
-		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
-		assert_int_equal(rr_start_fd_on(rr, i, find_fd, 0, &found[2], &u), 0);
-		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_int_equal(rr_start_with(rr, TEST_ON(i), find, &found[i % 2], &u),
+				 0);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+		with_fd.h_processor = USCHED_ON(i);
+		assert_int_equal(rr_start_with(rr, &with_fd, NULL, &found[2], &u), 0);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 		assert_true(pthread_equal(found[i % 2], found[2]));
 		assert_true(i == 0 || !pthread_equal(found[0], found[1]));
 	}
-	assert_int_equal(rr_destroy(another), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(another), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 TEST_CASE(test_on, each_conf, on)
@@ -218,7 +225,7 @@ static void begin_and_wait(void *unused)
 }
 
 /* On that processor, or where rr likes, which then knows that all threads wait. */
-static void start_and_await(struct rr *rr, unsigned on, void (*func)(void *),
+static void start_and_await(struct uprocs *rr, unsigned on, void (*func)(void *),
 			    struct ustack **u)
 {
 	int before = begun;
@@ -226,7 +233,7 @@ static void start_and_await(struct rr *rr, unsigned on, void (*func)(void *),
 	if (on == USCHED_BESIDE)
 		assert_int_equal(rr_start(rr, func, NULL, u), 0);
 	else
-		assert_int_equal(rr_start_on(rr, on, func, NULL, u), 0);
+		assert_int_equal(rr_start_with(rr, TEST_ON(on), func, NULL, u), 0);
 	while (begun == before)
 		sched_yield();
 }
@@ -235,10 +242,10 @@ static void start_and_await(struct rr *rr, unsigned on, void (*func)(void *),
  * Starts go round, by one, then in longer and longer runs, up to 32; each processor has
  * its share.
  */
-static void spread(const struct usched_conf *conf)
+static void spread(const struct uprocs_conf *conf)
 {
 	static struct ustack *threads[THREADS];
-	struct rr *rr = make(conf);
+	struct uprocs *rr = make(conf);
 	size_t n = conf->c_processors, adjacent = 0;
 
 	for (size_t i = 0; i < THREADS; i++)
@@ -258,18 +265,18 @@ static void spread(const struct usched_conf *conf)
 	}
 	for (size_t i = 0; i < THREADS; i++)
 		finish(threads[i]);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 /*
  * Starts go where there is less to do: the threads that are ready count, and not those
  * that wait, of which the last processor has many.
  */
-static void least(const struct usched_conf *conf)
+static void least(const struct uprocs_conf *conf)
 {
 	enum { BUSY = 8, IDLE = 400, NEW = 200 };
 	static struct ustack *busy[BUSY], *waiting[IDLE], *new[NEW];
-	struct rr *rr;
+	struct uprocs *rr;
 
 	if (conf->c_processors == 1)
 		return;
@@ -286,12 +293,12 @@ static void least(const struct usched_conf *conf)
 	assert_true(companions(new, NEW, busy[0]) <= 1);
 	idle = true;
 	for (size_t i = 0; i < BUSY; i++)
-		assert_int_equal(ustack_join(busy[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(busy[i], NULL, USCHED_NEVER), 0);
 	for (size_t i = 0; i < IDLE; i++)
 		finish(waiting[i]);
 	for (size_t i = 0; i < NEW; i++)
 		finish(new[i]);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 static void test_spread(void **state)

@@ -35,7 +35,7 @@ static struct usync_sem gate;
 static atomic_size_t inside;
 
 /* At the beginning of a test. */
-static void *begin(const struct usched_conf *conf)
+static void *begin(const struct uprocs_conf *conf)
 {
 	test_timeout(60);
 	inside = 0;
@@ -65,7 +65,7 @@ static void peak(void *s, size_t n, struct ustack **threads)
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(usync_sem_post(&gate), 0);
 	for (size_t i = 0; threads && i < n; i++)
-		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	while (inside > 0)
 		sched_yield();
 }
@@ -104,9 +104,9 @@ static void use_stale(void *alone)
 			continue;
 		TEST_EQUAL(ustack_wake(u), -ESRCH);
 		TEST_EQUAL(ustack_cancel(u), -ESRCH);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), -EINVAL);
-		TEST_EQUAL(ustack_join(u, 0), -EINVAL);
-		TEST_EQUAL(ustack_join(u, usync_after(1)), -EINVAL);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), -EINVAL);
+		TEST_EQUAL(ustack_join(u, NULL, 0), -EINVAL);
+		TEST_EQUAL(ustack_join(u, NULL, usync_after(1)), -EINVAL);
 		TEST_EQUAL(ustack_detach(u), -EINVAL);
 		TEST_EQUAL(ustack_name(u, "late"), -ESRCH);
 		TEST_EQUAL(ustack_get_name(u, name, sizeof name), -ENOENT);
@@ -124,7 +124,7 @@ static size_t count_dropped(void)
 	return n;
 }
 
-static void use_late(const struct usched_conf *conf)
+static void use_late(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 
@@ -143,7 +143,7 @@ static void use_late(const struct usched_conf *conf)
 
 static void test_stale(void **state)
 {
-	static const struct usched_conf confs[] = {
+	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1 }, { .c_processors = 2 },
 		{ .c_processors = 2, .c_stacks = USCHED_NATIVE, .c_image = 4096 },
 	};
@@ -193,7 +193,7 @@ static void *use_and_trim(void *arg)
 	return NULL;
 }
 
-static void storm_over(const struct usched_conf *conf)
+static void storm_over(const struct uprocs_conf *conf)
 {
 	size_t rounds = test_scale(30, 10), starts = 0;
 	struct storm storm = { 0 };
@@ -211,7 +211,7 @@ static void storm_over(const struct usched_conf *conf)
 						       &storm.s_ended, &u), 0);
 			__atomic_store_n(&stale[i], u, __ATOMIC_RELAXED);
 			if (i % 2)
-				assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+				assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 			else
 				assert_int_equal(ustack_detach(u), 0);
 		}
@@ -228,8 +228,8 @@ static void test_storm(void **state)
 {
 	(void)state;
 	test_timeout(120);
-	storm_over(&(struct usched_conf){ .c_processors = 2 });
-	storm_over(&(struct usched_conf){ .c_processors = 3, .c_steal = 1 });
+	storm_over(&(struct uprocs_conf){ .c_processors = 2 });
+	storm_over(&(struct uprocs_conf){ .c_processors = 3, .c_steal = 1 });
 }
 
 /* ---- Records that are used again ---- */
@@ -261,7 +261,7 @@ static void trim_here(void *s)
  */
 static void test_known(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s;
 
 	(void)state;
@@ -274,7 +274,7 @@ static void test_known(void **state)
 			assert_int_equal(over->o_start(s, nothing, NULL,
 						       told ? &stale[i] : NULL), 0);
 		for (size_t i = 0; told && i < stales(); i++)
-			assert_int_equal(ustack_join(stale[i], USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(stale[i], NULL, USCHED_NEVER), 0);
 		run_to_end(s, nothing, NULL);
 		run_to_end(s, trim_here, s);
 		for (size_t i = 0; i < stales() / 2; i++)
@@ -295,7 +295,7 @@ static void test_known(void **state)
 /* The walk over records meets those without memory. */
 static void test_report(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack *t;
 	void *s;
 
@@ -308,7 +308,7 @@ static void test_report(void **state)
 	while (count_dropped() < stales() / 2)
 		sleep_ms(1);
 	over->o_release(s);
-	assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(lines_with("nothing can wake: 1"), 1);
 	assert_int_equal(lines_with("waits for a wake"), 1);
 	assert_int_equal(over->o_destroy(s), -EDEADLK);
@@ -350,7 +350,7 @@ static void trim_peak(void *s, size_t n, bool at_once)
 
 static void give_back(bool at_once, size_t threads, bool pause)
 {
-	struct usched_conf conf = { .c_processors = threads > 0 ? 1 : 2 };
+	struct uprocs_conf conf = { .c_processors = threads > 0 ? 1 : 2 };
 	void *s = make(&conf);
 
 	stop = 0;
@@ -401,7 +401,7 @@ static void trim_own(void *s)
 
 static void test_own(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s;
 
 	(void)state;
@@ -411,10 +411,10 @@ static void test_own(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-/* In a loop of the program: in rr_run(). */
+/* In a loop of the program: in uprocs_run(). */
 static void test_embed(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_embed = 1 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_embed = 1 };
 	size_t n = test_scale(20000, 500), before;
 	void *s;
 

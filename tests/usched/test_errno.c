@@ -252,7 +252,7 @@ static void join(struct member *m)
 
 	(void)m;
 	TEST_EQUAL(over->o_start(scheduler, child, NULL, &u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 }
 
 static void leave_noise(void *arg)
@@ -347,7 +347,7 @@ static void end_ring(void)
 /* With few stacks frames move; with the default number they stay. */
 static void errno_is_kept_by_all_waits(void **state)
 {
-	static const struct usched_conf confs[] = {
+	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 		{ .c_processors = 1, .c_stacks = 1 },
 		{ .c_processors = 2, .c_stacks = 1 },
@@ -365,7 +365,7 @@ static void errno_is_kept_by_all_waits(void **state)
 		for (size_t i = 0; i < FIVE; i++)
 			TEST_EQUAL(usync_sem_post(&gate), 0);
 		for (size_t i = 0; i < FIVE; i++)
-			TEST_EQUAL(ustack_join(ring[i].thread, USCHED_NEVER), 0);
+			TEST_EQUAL(ustack_join(ring[i].thread, NULL, USCHED_NEVER), 0);
 		end_ring();
 		TEST_EQUAL(over->o_destroy(scheduler), 0);
 	}

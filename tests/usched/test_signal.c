@@ -199,12 +199,12 @@ struct scheduler {
 
 static void join(struct ustack *thread)
 {
-	assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
 }
 
 static void create(struct scheduler *s, unsigned stacks)
 {
-	struct usched_conf conf = {
+	struct uprocs_conf conf = {
 		.c_processors = PROCESSORS, .c_stacks = stacks, .c_image = 1,
 	};
 
@@ -224,14 +224,14 @@ static void create(struct scheduler *s, unsigned stacks)
 static int start_member(struct scheduler *s, struct ll_group *group, struct member *m)
 {
 	if (over == &over_ll)
-		return ll_start(s->s_sched, group, relay, m, &m->m_thread);
+		return ll_start(group, relay, m, &m->m_thread);
 	return over->o_start(s->s_sched, relay, m, &m->m_thread);
 }
 
 /* With ll, a cycle is in one group. */
 static void start_cycle(struct scheduler *s, struct member *members, uint32_t seed)
 {
-	struct ll_group *group = over == &over_ll ? ll_group(s->s_sched) : NULL;
+	struct ll_group *group = over == &over_ll ? ll_group(s->s_sched, 0) : NULL;
 
 	for (size_t i = 0; i < MEMBERS; i++) {
 		members[i].m_right = &members[(i + 1) % MEMBERS];

@@ -144,15 +144,19 @@ static void over_pause(struct life *l)
 /* With ll also in the group of the starter. */
 static void over_begin(struct life *l)
 {
+	struct ll_group *mine = NULL;
+
 	if (over == &over_ll && luck(l, 2))
-		TEST_EQUAL(ll_start(scheduler, NULL, whole_life, l, &l->l_handle), 0);
+		mine = ll_group(scheduler, USCHED_BESIDE);
+	if (mine)
+		TEST_EQUAL(ll_start(mine, whole_life, l, &l->l_handle), 0);
 	else
 		TEST_EQUAL(over->o_start(scheduler, whole_life, l, &l->l_handle), 0);
 }
 
 static void over_end(struct life *l)
 {
-	TEST_EQUAL(ustack_join(l->l_handle, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(l->l_handle, NULL, USCHED_NEVER), 0);
 }
 
 static const struct way over_scheduler = { over_pause, over_begin, over_end };
@@ -222,7 +226,7 @@ static void dispatcher(void)
 	}
 }
 
-static const struct usched_conf confs[] = {
+static const struct uprocs_conf confs[] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 	{ .c_processors = 1, .c_stacks = 1, .c_stack_size = STACK },
 	{ .c_processors = 2, .c_stacks = 2, .c_stack_size = STACK },

@@ -19,9 +19,8 @@ enum { MANY = 200, SIZE = 64 << 10, LARGE = 1 << 20, FRAME = 512 };
 static int start_alone(void *s, size_t stack, void (*func)(void *), void *arg,
 		       struct ustack **thread)
 {
-	if (over == &over_rr)
-		return rr_start_alone(s, stack, func, arg, thread);
-	return ll_start_alone(s, NULL, stack, func, arg, thread);
+	return over->o_start_with(s, TEST_HOW(.h_stack = stack), func, arg,
+				  thread);
 }
 
 /* Skips where there is no such stack. */
@@ -103,7 +102,7 @@ static void disturb(void *unused)
 }
 
 /* Threads and native threads follow pointers to locals of blocked threads. */
-static void pointers(const struct usched_conf *conf)
+static void pointers(const struct uprocs_conf *conf)
 {
 	struct usched_stats stats;
 	void *s;
@@ -117,8 +116,8 @@ static void pointers(const struct usched_conf *conf)
 
 		memset(&crowd, 0, sizeof crowd);
 		for (size_t i = 0; i < MANY; i++)
-			assert_int_equal(start_alone(s, i % 3 ? 0 : SIZE, show, (void *)i,
-						     &threads[i]), 0);
+			assert_int_equal(start_alone(s, i % 3 ? USTACK_OWN : SIZE, show,
+						     (void *)i, &threads[i]), 0);
 		for (size_t i = 0; i < 4; i++)
 			assert_int_equal(over->o_start(s, disturb, NULL, &others[i]), 0);
 		for (size_t i = 0; i < MANY; i++)
@@ -129,9 +128,9 @@ static void pointers(const struct usched_conf *conf)
 			for (size_t i = 0; i < MANY; i++)
 				write_into(i);
 		for (size_t i = 0; i < MANY; i++)
-			assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 		for (size_t i = 0; i < 4; i++)
-			assert_int_equal(ustack_join(others[i], USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(others[i], NULL, USCHED_NEVER), 0);
 		assert_int_equal(crowd.c_ended, MANY);
 	}
 	over->o_stats(s, &stats);
@@ -179,13 +178,13 @@ static void measure(void *arg)
 		fill(m->m_size * 3 / 4);
 }
 
-/* Which start takes for USCHED_SHARED. */
 static void ask_too_much(void *unused)
 {
 	struct ustack *thread;
 
 	(void)unused;
-	TEST_EQUAL(ustack_start_alone(SIZE_MAX, nothing, NULL, &thread), -EINVAL);
+	TEST_EQUAL(ustack_start_with(TEST_HOW(.h_stack = SIZE_MAX), nothing,
+				     NULL, &thread), -EINVAL);
 }
 
 static void ask_native(void *unused)
@@ -199,9 +198,9 @@ static void ask_native(void *unused)
 
 static void test_sizes(void **state)
 {
-	static const size_t sizes[] = { 0, 3 * 4096, SIZE, LARGE + 1, 100 };
-	struct usched_conf conf = { .c_processors = 2, .c_stack_size = SIZE };
-	struct usched_conf native = { .c_processors = 1, .c_stacks = USCHED_NATIVE };
+	static const size_t sizes[] = { USTACK_OWN, 3 * 4096, SIZE, LARGE + 1, 100 };
+	struct uprocs_conf conf = { .c_processors = 2, .c_stack_size = SIZE };
+	struct uprocs_conf native = { .c_processors = 1, .c_stacks = USCHED_NATIVE };
 	struct ustack *thread;
 	size_t size;
 	void *s, *low;
@@ -209,25 +208,26 @@ static void test_sizes(void **state)
 	(void)state;
 	begin();
 	assert_int_equal(ustack_stack(&low, &size), -EPERM);
-	assert_int_equal(ustack_start_alone(0, nothing, NULL, NULL), -EPERM);
+	assert_int_equal(ustack_start_with(TEST_HOW(.h_stack = USTACK_OWN),
+					   nothing, NULL, NULL), -EPERM);
 	s = make(&conf);
 	for (size_t i = 0; i < 30; i++) {
 		struct measured m = { .m_size = sizes[i % 4] };
-		size_t least = m.m_size ? m.m_size : SIZE;
+		size_t least = m.m_size > USTACK_OWN ? m.m_size : SIZE;
 
 		assert_int_equal(start_alone(s, m.m_size, measure, &m, &thread), 0);
-		assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
 		assert_true(m.m_got + 8192 > least);
 	}
 	assert_int_equal(start_alone(s, 100, nothing, NULL, NULL), -EINVAL);
 	assert_int_equal(start_alone(s, USCHED_STACK_MAX + 1, nothing, NULL, NULL),
 			 -EINVAL);
-	assert_int_equal(start_alone(s, 0, NULL, NULL, NULL), -EINVAL);
+	assert_int_equal(start_alone(s, USTACK_OWN, NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(over->o_start(s, ask_too_much, NULL, NULL), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 	s = make(&native);
 	assert_int_equal(over->o_start(s, ask_native, NULL, NULL), 0);
-	assert_int_equal(start_alone(s, 0, nothing, NULL, NULL), -ENOTSUP);
+	assert_int_equal(start_alone(s, USTACK_OWN, nothing, NULL, NULL), -ENOTSUP);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -239,7 +239,7 @@ static void test_without_stacks(void **state)
 	if (test_has_stacks())
 		skip();
 	s = make(NULL);
-	assert_int_equal(start_alone(s, 0, nothing, NULL, NULL), -ENOTSUP);
+	assert_int_equal(start_alone(s, USTACK_OWN, nothing, NULL, NULL), -ENOTSUP);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -250,7 +250,7 @@ enum { LIMIT = 5, TIMES = 300 };
 /* After a join there is room at once, and no more is mapped than two a processor. */
 static void test_limit(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_alone = LIMIT };
+	struct uprocs_conf conf = { .c_processors = 2, .c_alone = LIMIT };
 	struct ustack *threads[LIMIT], *none = (struct ustack *)1;
 	size_t mappings;
 	void *s;
@@ -281,7 +281,7 @@ static void test_limit(void **state)
 /* Of changing sizes, also more than are looked at: the number stays bounded. */
 static void test_changing(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_alone = 40 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_alone = 40 };
 	struct ustack *threads[40];
 	size_t mappings;
 	void *s;
@@ -315,7 +315,7 @@ static void touch_and_wait(void *unused)
 /* Vacant stacks are unmapped. */
 static void test_trim(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack *threads[MANY];
 	size_t mappings, bytes;
 	void *s;
@@ -348,7 +348,7 @@ static void test_trim(void **state)
 /* By themselves, after some time without use; those in use stay. */
 static void test_idle(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *threads[MANY];
 	size_t mappings;
 	void *s;
@@ -363,7 +363,8 @@ static void test_idle(void **state)
 	run_to_end(s, nothing, NULL);
 	mappings = test_mappings();
 	for (size_t i = 0; i < MANY; i++)
-		assert_int_equal(start_alone(s, 0, wait_once, NULL, &threads[i]), 0);
+		assert_int_equal(start_alone(s, USTACK_OWN, wait_once, NULL, &threads[i]),
+				 0);
 	sleep_ms(100);                          /* the launches are forgotten */
 	for (size_t i = 10; i < MANY; i++)
 		finish(threads[i]);
@@ -405,9 +406,9 @@ static void run_coroutine(void *arg)
 		TEST_EQUAL(uco_resume(co, NULL, &result), 0);
 }
 
-static void ends(const struct usched_conf *conf)
+static void ends(const struct uprocs_conf *conf)
 {
-	struct usched_conf few = *conf;
+	struct uprocs_conf few = *conf;
 	struct ustack *threads[20];
 	struct uco *in[20];
 	void *s, *value;
@@ -419,11 +420,11 @@ static void ends(const struct usched_conf *conf)
 	coroutines = 0;
 	for (int round = 0; round < 4; round++) {
 		for (size_t i = 0; i < 20; i++)
-			assert_int_equal(start_alone(s, 0, i % 2 ? run_coroutine
+			assert_int_equal(start_alone(s, USTACK_OWN, i % 2 ? run_coroutine
 						     : end_at_once, i % 2 ? &in[i]
 						     : NULL, &threads[i]), 0);
 		for (size_t i = 0; i < 20; i++) {
-			assert_int_equal(ustack_join_value(threads[i], &value,
+			assert_int_equal(ustack_join(threads[i], &value,
 							   USCHED_NEVER), 0);
 			assert_ptr_equal(value, i % 2 ? (void *)&in[i] : NULL);
 			if (i % 2)
@@ -445,7 +446,7 @@ static void test_ends(void **state)
 /* A destroy aborts those that wait, and all is unmapped. */
 static void test_aborted(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_log = log_line };
+	struct uprocs_conf conf = { .c_processors = 2, .c_log = log_line };
 	size_t mappings = 0;
 
 	(void)state;
@@ -455,7 +456,8 @@ static void test_aborted(void **state)
 
 		assert_int_equal(over->o_create(&conf, &s), 0);
 		for (size_t i = 0; i < 50; i++)
-			assert_int_equal(start_alone(s, 0, wait_once, NULL, NULL), 0);
+			assert_int_equal(start_alone(s, USTACK_OWN, wait_once, NULL,
+						     NULL), 0);
 		assert_int_equal(over->o_destroy(s), -EDEADLK);
 		if (round == 0)
 			mappings = test_mappings();
@@ -485,6 +487,8 @@ static size_t pick_one(struct storm *m)
 static void breed(void *arg)
 {
 	struct storm *m = arg;
+	static const struct ustack_how hows[] = { { .h_stack = SIZE },
+						  { .h_stack = USTACK_OWN } };
 	struct ustack *threads[3] = { 0 };
 	volatile size_t mine = (size_t)&threads;
 	int rc;
@@ -497,8 +501,7 @@ static void breed(void *arg)
 		if (left % 3 == 0)
 			rc = ustack_start(breed, m, &threads[i]);
 		else
-			rc = ustack_start_alone(left % 2 ? 0 : SIZE, breed, m,
-						&threads[i]);
+			rc = ustack_start_with(&hows[left % 2], breed, m, &threads[i]);
 		TEST_TRUE(rc == 0 || rc == -EAGAIN);
 		if (rc)
 			threads[i] = NULL;
@@ -506,7 +509,7 @@ static void breed(void *arg)
 	}
 	for (size_t i = 0; i < 3; i++)
 		if (threads[i])
-			TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+			TEST_EQUAL(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(mine, (size_t)&threads);
 }
 
@@ -517,7 +520,7 @@ static void test_storm(void **state)
 	(void)state;
 	begin();
 	for (unsigned i = 0; i < 6; i++) {
-		struct usched_conf conf = {
+		struct uprocs_conf conf = {
 			.c_processors = 1 + i % 3, .c_stacks = i % 2 ? 2 : 200,
 			.c_steal = i % 3 == 1, .c_alone = i % 2 ? 30 : 0,
 		};
@@ -525,8 +528,9 @@ static void test_storm(void **state)
 
 		m.s_sched = make(&conf);
 		m.s_left = test_scale(3000, 300);
-		assert_int_equal(start_alone(m.s_sched, 0, breed, &m, &thread), 0);
-		assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+		assert_int_equal(start_alone(m.s_sched, USTACK_OWN, breed, &m, &thread),
+				 0);
+		assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
 		assert_int_equal(over->o_destroy(m.s_sched), 0);
 	}
 }
@@ -558,7 +562,7 @@ static unsigned places(const char *const *at, size_t n)
 /* Those of the first stacks differ, for the caches; later ones are high in a page. */
 static void test_bottoms(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_alone = CROWD };
+	struct uprocs_conf conf = { .c_processors = 1, .c_alone = CROWD };
 	static struct ustack *threads[CROWD];
 	void *s;
 
@@ -569,7 +573,7 @@ static void test_bottoms(void **state)
 		TEST_EQUAL(start_alone(s, SIZE, note_bottom, (void *)i, &threads[i]), 0);
 	for (size_t i = 0; i < CROWD; i++) {
 		TEST_EQUAL(ustack_wake(threads[i]), 0);
-		TEST_EQUAL(ustack_join(threads[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	}
 	TEST_EQUAL(over->o_destroy(s), 0);
 	TEST_TRUE(places(bottoms, FIRST) >= 12);
@@ -620,7 +624,7 @@ static void resume_elsewhere(void *unused)
 /* They are on stacks of the processor, as those of other threads. */
 static void test_coroutines(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *t;
 	void *s;
 
@@ -628,7 +632,7 @@ static void test_coroutines(void **state)
 	begin();
 	s = make(&conf);
 	assert_int_equal(start_alone(s, LARGE, resume_elsewhere, NULL, &t), 0);
-	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 

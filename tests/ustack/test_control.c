@@ -26,7 +26,7 @@ enum { CHECKED = 0 };
 
 static const int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
 
-static const struct usched_conf confs[] = {
+static const struct uprocs_conf confs[] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
 	{ .c_processors = 1, .c_stacks = 1, .c_stack_size = STACK },
 	{ .c_processors = 2, .c_stacks = 2, .c_stack_size = STACK },
@@ -79,7 +79,7 @@ static void by_join(struct pair *p, unsigned me)
 	(void)p;
 	(void)me;
 	TEST_EQUAL(over->o_start(scheduler, look_and_yield, NULL, &u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 }
 
 static void by_join_until(struct pair *p, unsigned me)
@@ -89,7 +89,7 @@ static void by_join_until(struct pair *p, unsigned me)
 	(void)p;
 	(void)me;
 	TEST_EQUAL(over->o_start(scheduler, look_and_yield, NULL, &u), 0);
-	TEST_EQUAL(ustack_join(u, usync_after(INT64_C(1000000000) * 60)), 0);
+	TEST_EQUAL(ustack_join(u, NULL, usync_after(INT64_C(1000000000) * 60)), 0);
 }
 
 static void by_sem(struct pair *p, unsigned me)
@@ -164,7 +164,7 @@ static void start_pair(unsigned n)
 static void end_pair(struct pair *p)
 {
 	for (unsigned i = 0; i < 2; i++)
-		TEST_EQUAL(ustack_join(p->p_thread[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(p->p_thread[i], NULL, USCHED_NEVER), 0);
 	for (unsigned i = 0; i < 2; i++)
 		free(p->p_sem[i]);
 	usync_chan_destroy(p->p_chan);
@@ -230,18 +230,18 @@ static void start_all(void *unused)
 					 &numbers[i], &u[i]), 0);
 	}
 	for (unsigned i = 0; i < 2 * PAIRS; i++)
-		TEST_EQUAL(ustack_join(u[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 }
 
 /* Runs func(NULL) as the first thread. */
-static void run_first(const struct usched_conf *conf, void (*func)(void *))
+static void run_first(const struct uprocs_conf *conf, void (*func)(void *))
 {
 	struct ustack *u = NULL;
 
 	test_timeout(60);
 	TEST_EQUAL(over->o_create(conf, &scheduler), 0);
 	TEST_EQUAL(over->o_start(scheduler, func, NULL, &u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
 }
 
@@ -275,7 +275,7 @@ static void begin_anew(void *arg)
 
 		number--;
 		TEST_EQUAL(over->o_start(scheduler, begin_anew, &numbers[number], &u), 0);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 		TEST_EQUAL(fegetround(), own);
 	}
 	TEST_EQUAL(ustack_control(0), 1);
@@ -293,7 +293,7 @@ static void begin_tree(void *unused)
 	for (unsigned i = 0; i < 2 * PAIRS; i++)
 		TEST_EQUAL(over->o_start(scheduler, begin_anew, &numbers[i], &u[i]), 0);
 	for (unsigned i = 0; i < 2 * PAIRS; i++)
-		TEST_EQUAL(ustack_join(u[i], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(fegetround(), FE_TOWARDZERO);
 }
 
@@ -301,7 +301,7 @@ static void each_may_have_its_own(void **state)
 {
 	(void)state;
 	for (size_t k = 0; k < CONFS; k++) {
-		struct usched_conf conf = confs[k];
+		struct uprocs_conf conf = confs[k];
 
 		conf.c_control = 1;
 		run_first(&conf, begin_tree);
@@ -322,7 +322,7 @@ static void begin_with_loops(void *arg)
 
 static void embedded_begin_with_the_loops(void **state)
 {
-	struct usched_conf conf = { .c_embed = 1, .c_control = 1 };
+	struct uprocs_conf conf = { .c_embed = 1, .c_control = 1 };
 
 	(void)state;
 	test_needs_embed();
@@ -396,12 +396,12 @@ static void changes(void *then)
 
 static void run_changes(void *then)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *u = NULL;
 
 	TEST_EQUAL(over->o_create(&conf, &scheduler), 0);
 	TEST_EQUAL(over->o_start(scheduler, changes, then, &u), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
 }
 

@@ -16,7 +16,7 @@ enum { DEEP = 40, FRAME = 200 };
 
 static void *make(unsigned stacks)
 {
-	struct usched_conf conf = { .c_processors = 2, .c_stacks = stacks };
+	struct uprocs_conf conf = { .c_processors = 2, .c_stacks = stacks };
 	void *s;
 
 	assert_int_equal(over->o_create(&conf, &s), 0);
@@ -87,7 +87,7 @@ static void check_value(int i, int64_t deadline)
 {
 	void *value = &value;
 
-	TEST_EQUAL(ustack_join_value(enders[i].e_thread, &value, deadline), 0);
+	TEST_EQUAL(ustack_join(enders[i].e_thread, &value, deadline), 0);
 	TEST_TRUE(value == (i % 2 ? value_of(i) : NULL));
 	TEST_EQUAL(enders[i].e_returned, 0);
 }
@@ -140,7 +140,8 @@ static void values(unsigned stacks)
 			join_all(NULL);
 		} else {
 			start(s, &joiner, round % 4 == 2 ? join_all : join_ended);
-			assert_int_equal(ustack_join(joiner.e_thread, USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(joiner.e_thread, NULL, USCHED_NEVER),
+					 0);
 		}
 	}
 	over->o_stats(s, &stats);
@@ -171,15 +172,15 @@ static void test_forgotten(void **state)
 			assert_int_equal(ustack_detach(e.e_thread), 0);
 			value = &f;
 			if (over->o_procs)      /* else its memory may be gone */
-				assert_int_equal(ustack_join_value(e.e_thread, &value, 0),
+				assert_int_equal(ustack_join(e.e_thread, &value, 0),
 						 -EINVAL);
 			assert_ptr_equal(value, &f);
 		} else {
-			assert_int_equal(ustack_join(e.e_thread, USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(e.e_thread, NULL, USCHED_NEVER), 0);
 		}
 		start(s, &f, end_plainly);
 		value = &e;
-		assert_int_equal(ustack_join_value(f.e_thread, &value, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(f.e_thread, &value, USCHED_NEVER), 0);
 		assert_null(value);
 	}
 	assert_int_equal(e.e_returned, 0);
@@ -222,7 +223,7 @@ static void start_in_scope(void *ender)
 	struct usync_scope *scope = ((struct ender *)ender)->e_value;
 
 	for (int i = 0; i < 5; i++)
-		TEST_EQUAL(usync_scope_start(scope, end_in_scope, scope), 0);
+		TEST_EQUAL(usync_scope_start(scope, end_in_scope, scope, NULL), 0);
 	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_scope_error(scope), 0);
 	usync_scope_cancel(scope);              /* none is in it any more */
@@ -246,7 +247,7 @@ static void test_keys_and_scopes(void **state)
 	assert_int_equal(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
 	e.e_value = scope;
 	start(s, &e, start_in_scope);
-	assert_int_equal(ustack_join(e.e_thread, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(e.e_thread, NULL, USCHED_NEVER), 0);
 	usync_scope_release(scope);
 	assert_int_equal(over->o_destroy(s), 0);
 	assert_int_equal(entered, 5);
@@ -276,7 +277,7 @@ static void test_destructors(void **state)
 		assert_int_equal(usync_sem_wait(&is_there, USCHED_NEVER), 0);
 		assert_int_equal(usync_sem_post(&go_on), 0);
 		value = NULL;
-		assert_int_equal(ustack_join_value(e.e_thread, &value, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(e.e_thread, &value, USCHED_NEVER), 0);
 		assert_ptr_equal(value, &e);
 		assert_int_equal(destroyed, i + 1);
 	}
@@ -328,7 +329,7 @@ static void test_coroutines(void **state)
 
 		e.e_depth = 0;
 		start(s, &e, run_coroutine);
-		assert_int_equal(ustack_join_value(e.e_thread, &value, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(e.e_thread, &value, USCHED_NEVER), 0);
 		assert_ptr_equal(value, &e);
 		assert_int_equal(uco_status((struct uco *)outer), UCO_ENDED);
 		assert_int_equal(uco_close((struct uco *)outer), 0);

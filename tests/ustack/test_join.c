@@ -25,21 +25,21 @@ static void join_all_ways(void *arg)
 	struct joins *j = arg;
 	struct ustack *u;
 
-	TEST_EQUAL(ustack_join(ustack_self(), USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(ustack_join(ustack_self(), NULL, USCHED_NEVER), -EDEADLK);
 	for (int i = 0; i < 20; i++) {                  /* before the end or after */
 		TEST_EQUAL(over->o_start(j->j_sched, nothing, NULL, &u), 0);
 		for (int k = 0; k < i % 4; k++)
 			TEST_EQUAL(ustack_yield(), 0);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	}
 	TEST_EQUAL(over->o_start(j->j_sched, nothing, NULL, &u), 0);
 	while (ustack_wake(u) == 0)
 		TEST_EQUAL(ustack_yield(), 0);
-	TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);    /* after */
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);    /* after */
 	j->j_done++;
 }
 
-static void join(const struct usched_conf *conf)
+static void join(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct joins j = { .j_sched = s }, k = { .j_sched = s };
@@ -53,20 +53,20 @@ static void join(const struct usched_conf *conf)
 	run_to_end(s, nothing, NULL);
 	assert_int_equal(over->o_start(s, nothing, NULL, &u), 0);
 	await_end(u);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 
 	/* Twice. */
 	start_taker(s, &t);
 	k.j_thread = t.t_thread;
 	assert_int_equal(over->o_start(s, join_it, &k, &joiner), 0);
 	await_joiner(t.t_thread);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EINVAL);
+	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), -EINVAL);
 	assert_int_equal(ustack_detach(t.t_thread), -EINVAL);
 	j = (struct joins){ .j_thread = t.t_thread };
 	run_to_end(s, join_it, &j);
 	assert_int_equal(j.j_rc, -EINVAL);
 	wake_times(t.t_thread, 1);
-	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(joiner, NULL, USCHED_NEVER), 0);
 	assert_int_equal(k.j_rc, 0);
 	assert_int_equal(over->o_destroy(s), 0);
 	assert_int_equal(line_count, 0);
@@ -97,7 +97,7 @@ static void end_and_try(void *arg)
 
 static void join_in_flight(void (*func)(void *))
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s = make(&conf);
 	struct taker t = { .t_need = 1 };
 	struct joins first = { .j_sched = s };
@@ -109,8 +109,8 @@ static void join_in_flight(void (*func)(void *))
 	assert_int_equal(over->o_start(s, join_it, &first, &joiner), 0);
 	await_joiner(t.t_thread);
 	run_to_end(s, end_and_try, &f);
-	assert_int_equal(ustack_join(f.f_second_thread, USCHED_NEVER), 0);
-	assert_int_equal(ustack_join(joiner, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(f.f_second_thread, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(joiner, NULL, USCHED_NEVER), 0);
 	assert_int_equal(first.j_rc, 0);
 	assert_int_equal(f.f_second.j_rc, -EINVAL);
 	assert_int_equal(over->o_destroy(s), 0);
@@ -126,7 +126,7 @@ static void test_join_in_flight(void **state)
 
 enum { JOINERS = 8 };
 
-static void join_by_natives(const struct usched_conf *conf)
+static void join_by_natives(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker takers[JOINERS] = { 0 };
@@ -143,7 +143,7 @@ static void join_by_natives(const struct usched_conf *conf)
 	for (size_t i = 0; i < JOINERS; i++)
 		await_joiner(takers[i].t_thread);
 	assert_int_equal(over->o_destroy(s), -EPERM);
-	assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EINVAL);
+	assert_int_equal(ustack_join(takers[0].t_thread, NULL, USCHED_NEVER), -EINVAL);
 	assert_int_equal(ustack_detach(takers[0].t_thread), -EINVAL);
 	for (size_t i = JOINERS; i-- > 0; ) {
 		wake_times(takers[i].t_thread, 1);
@@ -212,14 +212,14 @@ static void join_then_wait(void *arg)
 	step(overtake);
 	if (stepper.s_steps == 0)
 		o->o_go = 1;
-	TEST_EQUAL(ustack_join(o->o_thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(o->o_thread, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_start(o->o_sched, wake_self, o, NULL), 0);
 	TEST_EQUAL(ustack_wait(), 0);
 }
 
 static void test_join_overtaken(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 
 	(void)state;
 	if (test_is_sanitized() || test_is_stressed())
@@ -228,7 +228,7 @@ static void test_join_overtaken(void **state)
 	overtaken = (struct overtaken){ .o_sched = make(&conf) };
 	assert_int_equal(over->o_start(overtaken.o_sched, join_then_wait, &overtaken,
 				       &overtaken.o_self), 0);
-	assert_int_equal(ustack_join(overtaken.o_self, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(overtaken.o_self, NULL, USCHED_NEVER), 0);
 	assert_int_equal(line_count, 0);
 	assert_int_equal(over->o_destroy(overtaken.o_sched), 0);
 	if (stepper.s_steps == 0) {
@@ -253,7 +253,7 @@ static void be_brief(void *arg)
 
 static void test_join_then_destroy(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(10000, 100);
 	uint32_t seed = 1;
 
@@ -268,7 +268,7 @@ static void test_join_then_destroy(void **state)
 		while (i % 2 && !b.b_ready)
 			;
 		spin(test_random(&seed) % 200);
-		assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), 0);
 		assert_int_equal(over->o_destroy(s), 0);
 	}
 }
@@ -276,7 +276,7 @@ static void test_join_then_destroy(void **state)
 /* The scheduler cannot be destroyed before a native thread has left its join. */
 static void test_destroy_while_joined(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(2000, 50);
 
 	(void)state;

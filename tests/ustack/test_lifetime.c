@@ -12,7 +12,7 @@
 
 /* ---- Detach ---- */
 
-static void detach(const struct usched_conf *conf)
+static void detach(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker t = { .t_need = 1 };
@@ -22,7 +22,7 @@ static void detach(const struct usched_conf *conf)
 	start_taker(s, &t);
 	assert_int_equal(ustack_detach(t.t_thread), 0);
 	assert_int_equal(ustack_detach(t.t_thread), -EINVAL);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EINVAL);
+	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), -EINVAL);
 	wake_times(t.t_thread, 1);
 
 	assert_int_equal(over->o_start(s, nothing, NULL, &u), 0);
@@ -65,7 +65,7 @@ static void start_and_return(struct returns *r, bool native)
 		if (i % 3 == 1)
 			TEST_EQUAL(ustack_detach(t), 0);
 		else if (i % 3 == 2)
-			TEST_EQUAL(ustack_join(t, USCHED_NEVER), 0);
+			TEST_EQUAL(ustack_join(t, NULL, USCHED_NEVER), 0);
 		while (r->r_count + 100 < r->r_started)
 			if (native)
 				sched_yield();
@@ -83,7 +83,7 @@ static void return_inside(void *arg)
 
 static void test_records_return(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	struct returns r = { .r_rounds = test_scale(100000, 10000) };
 
 	(void)state;
@@ -126,13 +126,13 @@ static void sprout(void *arg)
 	if (b->b_index == 2)
 		TEST_EQUAL(ustack_yield(), 0);
 	if (threads[1])
-		TEST_EQUAL(ustack_join(threads[1], USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(threads[1], NULL, USCHED_NEVER), 0);
 	if (threads[2])
 		TEST_EQUAL(ustack_detach(threads[2]), 0);
 	free(b);
 }
 
-static void tree(const struct usched_conf *conf)
+static void tree(const struct uprocs_conf *conf)
 {
 	struct tree t = { .t_sched = make(conf) };
 	struct branch *b = malloc(sizeof *b);
@@ -157,7 +157,7 @@ TEST_CASE(test_tree, each_conf, tree)
 /* ---- Hold ---- */
 
 /* There is no deadlock while a native thread holds the scheduler. */
-static void hold(const struct usched_conf *conf)
+static void hold(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker t = { .t_need = 2 };
@@ -207,7 +207,7 @@ static void *hold_and_start(void *arg)
 /* A release may be the last use of a scheduler: it may end at that moment. */
 static void test_hold_and_destroy(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(5000, 100);
 	uint32_t seed = 1;
 
@@ -240,7 +240,7 @@ static double seconds(clockid_t clock)
 /* Without joins, threads that wait are not reported, and the processors sleep. */
 static void test_idle(void **state)
 {
-	struct usched_conf conf = { .c_processors = 4 };
+	struct uprocs_conf conf = { .c_processors = 4 };
 	struct taker takers[100] = { 0 };
 	double cpu, wall;
 	void *s;

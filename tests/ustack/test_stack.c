@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_stack.c: the calls of ustack.h that no other program is about: names, threads that
- * get a descriptor, yields and joins that are cancelled; over every scheduler.
+ * start by a how, yields and joins that are cancelled; over every scheduler.
  */
 #include "../over.h"
 
@@ -16,11 +16,19 @@
 
 static void *make(void)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 2 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 2 };
 	void *s;
 
 	assert_int_equal(over->o_create(&conf, &s), 0);
 	return s;
+}
+
+static struct usync_sem go_on;
+
+static void wait_to_end(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sem_wait(&go_on, USCHED_NEVER), 0);
 }
 
 /* ---- Descriptors ---- */
@@ -62,13 +70,13 @@ static void test_start_fd(void **state)
 	test_timeout(10);
 	for (int i = 0; i < 4; i++) {
 		calls[i].c_got = -1;
-		assert_int_equal(over->o_start_fd(s, take_fd, calls[i].c_fd, &calls[i],
-						  &threads[2 * i]), 0);
+		assert_int_equal(over->o_start_with(s, TEST_FD(take_fd, calls[i].c_fd),
+						    NULL, &calls[i], &threads[2 * i]), 0);
 		assert_int_equal(over->o_start(s, take_none, &others[i],
 					       &threads[2 * i + 1]), 0);
 	}
 	for (int i = 0; i < 8; i++)
-		assert_int_equal(ustack_join(threads[i], USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(threads[i], NULL, USCHED_NEVER), 0);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(calls[i].c_got, calls[i].c_fd);
 		assert_int_equal(others[i].c_got, -2);
@@ -84,24 +92,24 @@ static void test_start_fd_errors(void **state)
 	(void)state;
 	test_timeout(10);
 	if (over->o_procs) {
-		assert_int_equal(over->o_start_fd(s, take_fd, -1, NULL, &thread),
+		struct ustack_how how = { .h_serve = take_fd, .h_fd = -1 };
+
+		assert_int_equal(over->o_start_with(s, &how, NULL, NULL, &thread),
 				 -EINVAL);
-		assert_int_equal(over->o_start_fd(s, take_fd, INT_MAX, NULL, &thread),
+		how.h_fd = INT_MAX;
+		assert_int_equal(over->o_start_with(s, &how, NULL, NULL, &thread),
 				 -EINVAL);
-		assert_int_equal(over->o_start_fd(s, NULL, 0, NULL, &thread), -EINVAL);
+		how.h_fd = 0;
+		assert_int_equal(over->o_start_with(s, &how, wait_to_end, NULL, &thread),
+				 -EINVAL);
+		how.h_serve = NULL;
+		assert_int_equal(over->o_start_with(s, &how, NULL, NULL, &thread),
+				 -EINVAL);
 	}
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
 /* ---- Names ---- */
-
-static struct usync_sem go_on;
-
-static void wait_to_end(void *unused)
-{
-	(void)unused;
-	TEST_EQUAL(usync_sem_wait(&go_on, USCHED_NEVER), 0);
-}
 
 static void test_name(void **state)
 {
@@ -141,8 +149,8 @@ static void test_name(void **state)
 	}
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(usync_sem_post(&go_on), 0);
-	assert_int_equal(ustack_join(one, USCHED_NEVER), 0);
-	assert_int_equal(ustack_join(other, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(one, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(other, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -166,13 +174,77 @@ static void test_name_ends(void **state)
 			sched_yield();
 		if (i % 2)              /* this drops a name, too */
 			assert_int_equal(ustack_name(old, "late"), -ESRCH);
-		assert_int_equal(ustack_join(old, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(old, NULL, USCHED_NEVER), 0);
 		assert_int_equal(ustack_get_name(old, text, sizeof text), -ENOENT);
 		assert_int_equal(over->o_start(s, wait_to_end, NULL, &new), 0);
 		assert_int_equal(ustack_get_name(new, text, sizeof text), -ENOENT);
 		assert_int_equal(usync_sem_post(&go_on), 0);
-		assert_int_equal(ustack_join(new, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(new, NULL, USCHED_NEVER), 0);
 	}
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+/* ---- All that a how has ---- */
+
+static int    kept;                     /* what keep() was given */
+static char   told[USTACK_NAME_MAX];    /* the name of the thread that calls it */
+static size_t deep;                     /* bytes of its frames */
+
+static void keep(int fd, void *arg)
+{
+	volatile char room[32 << 10];
+
+	room[0] = room[sizeof room - 1] = 1;
+	deep = sizeof room * (size_t)room[0];
+	TEST_EQUAL(ustack_get_name(ustack_self(), told, sizeof told), 0);
+	__atomic_store_n(&kept, fd, __ATOMIC_RELEASE);
+	TEST_EQUAL(usync_sem_wait(arg, USCHED_NEVER), 0);
+}
+
+/*
+ * A descriptor, a name, a stack, a processor, and detached with a handle. What is
+ * refused leaves nothing behind: neither a stack that counts, nor a name.
+ */
+static void test_how(void **state)
+{
+	struct uprocs_conf conf = { .c_processors = 2, .c_stack_size = 16 << 10,
+				    .c_alone = 1 };
+	struct ustack_how how = { .h_serve = keep, .h_name = "keeper", .h_detached = 1 };
+	struct ustack *thread, *next;
+	char text[USTACK_NAME_MAX];
+	struct usync_sem go = { 0 };
+	void *s;
+
+	(void)state;
+	test_timeout(10);
+	if (!over->o_procs)
+		skip();
+	if (test_has_stacks())
+		how.h_stack = 64 << 10;
+	assert_int_equal(over->o_create(&conf, &s), 0);
+	for (int i = 0; i < 100; i++) {
+		how.h_fd = i;
+		if (over == &over_rr)
+			how.h_processor = USCHED_ON(i % 2);
+		__atomic_store_n(&kept, -1, __ATOMIC_RELAXED);
+		while (over->o_start_with(s, &how, NULL, &go, &thread) == -EAGAIN)
+			sched_yield();          /* the end of the last one is seen */
+		while (__atomic_load_n(&kept, __ATOMIC_ACQUIRE) != i)
+			sched_yield();
+		if (test_has_stacks())
+			assert_int_equal(over->o_start_with(s, &how, NULL, &go, &next),
+					 -EAGAIN);
+		assert_int_equal(ustack_get_name(thread, text, sizeof text), 0);
+		assert_string_equal(text, "keeper");
+		assert_int_equal(ustack_join(thread, NULL, 0), -EINVAL);
+		assert_int_equal(usync_sem_post(&go), 0);
+		while (ustack_wake(thread) != -ESRCH)
+			sched_yield();
+		assert_string_equal(told, "keeper");
+		assert_int_equal(deep, 32 << 10);
+	}
+	how = (struct ustack_how){ .h_processor = USCHED_ON(2), .h_name = "nothing" };
+	assert_int_equal(over->o_start_with(s, &how, wait_to_end, NULL, &next), -EINVAL);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -192,7 +264,7 @@ static void wait_for_ever(void *unused)
 /* A deadlock is reported with the names of threads. */
 static void test_name_reported(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_log = log_line };
+	struct uprocs_conf conf = { .c_processors = 1, .c_log = log_line };
 	struct ustack *one, *other;
 	void *s;
 
@@ -226,8 +298,8 @@ static void join_other(void *arg)
 	if (p->p_attach)
 		TEST_EQUAL(usync_sem_wait(&p->p_started, 0), -ETIMEDOUT);
 	TEST_EQUAL(usync_sem_post(&p->p_started), 0);
-	p->p_rc = ustack_join(p->p_other, USCHED_NEVER);
-	TEST_EQUAL(ustack_join(p->p_other, USCHED_NEVER), -ECANCELED);
+	p->p_rc = ustack_join(p->p_other, NULL, USCHED_NEVER);
+	TEST_EQUAL(ustack_join(p->p_other, NULL, USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(ustack_yield(), -ECANCELED);
 	TEST_EQUAL(ustack_cancelled(), 1);
 	TEST_EQUAL(ustack_shield(1), 0);
@@ -252,10 +324,10 @@ static void test_cancel_join(void **state)
 		if (i < 2)
 			assert_int_equal(usync_sem_wait(&p.p_started, USCHED_NEVER), 0);
 		assert_int_equal(ustack_cancel(thread), 0);
-		assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
 		assert_int_equal(p.p_rc, -ECANCELED);
 		assert_int_equal(usync_sem_post(&go_on), 0);
-		assert_int_equal(ustack_join(p.p_other, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(p.p_other, NULL, USCHED_NEVER), 0);
 	}
 	assert_int_equal(over->o_destroy(s), 0);
 }
@@ -267,7 +339,7 @@ static void join_shielded(void *arg)
 
 	TEST_EQUAL(ustack_shield(1), 0);
 	TEST_EQUAL(usync_sem_post(&p->p_started), 0);
-	p->p_rc = ustack_join(p->p_other, USCHED_NEVER);
+	p->p_rc = ustack_join(p->p_other, NULL, USCHED_NEVER);
 	TEST_EQUAL(ustack_cancelled(), 1);
 }
 
@@ -285,7 +357,7 @@ static void test_cancel_shielded_join(void **state)
 	assert_int_equal(usync_sem_wait(&p.p_started, USCHED_NEVER), 0);
 	assert_int_equal(ustack_cancel(thread), 0);
 	assert_int_equal(usync_sem_post(&go_on), 0);
-	assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	assert_int_equal(p.p_rc, 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
@@ -296,11 +368,11 @@ static void join_at_once(void *arg)
 {
 	struct pair *p = arg;
 
-	TEST_EQUAL(ustack_join(ustack_self(), 0), -EDEADLK);
-	TEST_EQUAL(ustack_join(p->p_other, 0), -ETIMEDOUT);
+	TEST_EQUAL(ustack_join(ustack_self(), NULL, 0), -EDEADLK);
+	TEST_EQUAL(ustack_join(p->p_other, NULL, 0), -ETIMEDOUT);
 	TEST_EQUAL(usync_sem_post(&go_on), 0);
-	TEST_EQUAL(ustack_join(p->p_other, -1), -ETIMEDOUT);    /* it has not run */
-	while ((p->p_rc = ustack_join(p->p_other, 0)) == -ETIMEDOUT)
+	TEST_EQUAL(ustack_join(p->p_other, NULL, -1), -ETIMEDOUT);    /* it has not run */
+	while ((p->p_rc = ustack_join(p->p_other, NULL, 0)) == -ETIMEDOUT)
 		TEST_EQUAL(ustack_yield(), 0);
 }
 
@@ -316,11 +388,11 @@ static void test_join_at_once(void **state)
 	p = (struct pair){ .p_rc = 1 };
 	assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
 	assert_int_equal(over->o_start(s, join_at_once, &p, &thread), 0);
-	assert_int_equal(ustack_join(thread, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
 	assert_int_equal(p.p_rc, 0);
 	assert_int_equal(over->o_start(s, wait_to_end, NULL, &detached), 0);
 	assert_int_equal(ustack_detach(detached), 0);
-	assert_int_equal(ustack_join(detached, 0), -EINVAL);
+	assert_int_equal(ustack_join(detached, NULL, 0), -EINVAL);
 	assert_int_equal(usync_sem_post(&go_on), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
@@ -346,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_start_fd_errors),
 		cmocka_unit_test(test_name),
 		cmocka_unit_test(test_name_ends),
+		cmocka_unit_test(test_how),
 		cmocka_unit_test(test_name_reported),
 		cmocka_unit_test(test_cancel_join),
 		cmocka_unit_test(test_cancel_shielded_join),

@@ -15,7 +15,7 @@ static void wake_other(void *arg)
 	wake_times(t->t_thread, 100);
 }
 
-static void tokens(const struct usched_conf *conf)
+static void tokens(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker t = { .t_need = 1000 };
@@ -26,11 +26,11 @@ static void tokens(const struct usched_conf *conf)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(over->o_start(s, wake_other, &t, &waker[i]), 0);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ustack_join(waker[i], USCHED_NEVER), 0);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(ustack_join(waker[i], NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(t.t_got, 500);
 	wake_times(t.t_thread, 499);
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(t.t_got, 999);
 	finish(t.t_thread);
 	assert_int_equal(t.t_got, 1000);
@@ -61,7 +61,7 @@ static void pass_gate(void *arg)
 	g->g_passed++;
 }
 
-static void wake_first(const struct usched_conf *conf)
+static void wake_first(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct gate g = { 0 };
@@ -70,7 +70,7 @@ static void wake_first(const struct usched_conf *conf)
 	assert_int_equal(over->o_start(s, pass_gate, &g, &t), 0);
 	wake_times(t, 3);
 	g.g_open = 1;
-	assert_int_equal(ustack_join(t, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(g.g_passed, 5);
 	finish(t);
 	assert_int_equal(g.g_passed, 6);
@@ -83,13 +83,13 @@ static void join_then_take(void *arg)
 {
 	struct joins *j = arg;
 
-	TEST_EQUAL(ustack_join(j->j_thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(j->j_thread, NULL, USCHED_NEVER), 0);
 	for (int i = 0; i < 3; i++, j->j_done++)
 		TEST_EQUAL(ustack_wait(), 0);
 	TEST_EQUAL(ustack_wait(), 0);
 }
 
-static void tokens_and_join(const struct usched_conf *conf)
+static void tokens_and_join(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct taker t = { .t_need = 1 };
@@ -102,7 +102,7 @@ static void tokens_and_join(const struct usched_conf *conf)
 	await_joiner(t.t_thread);
 	wake_times(joiner, 3);
 	wake_times(t.t_thread, 1);
-	assert_int_equal(ustack_join(joiner, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(joiner, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(j.j_done, 3);
 	finish(joiner);
 	assert_int_equal(over->o_destroy(s), 0);
@@ -154,7 +154,7 @@ static void hand_over(void *arg)
 
 static void test_waits_hand_over(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct handover *h = &handover;
 
 	(void)state;
@@ -163,8 +163,8 @@ static void test_waits_hand_over(void **state)
 	h->h_sched = make(&conf);
 	assert_int_equal(over->o_start(h->h_sched, hand_back, h, &h->h_other), 0);
 	assert_int_equal(over->o_start(h->h_sched, hand_over, h, &h->h_one), 0);
-	assert_int_equal(ustack_join(h->h_one, USCHED_NEVER), 0);
-	assert_int_equal(ustack_join(h->h_other, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(h->h_one, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(h->h_other, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(h->h_sched), 0);
 	assert_in_range(h->h_asked, 1, h->h_rounds / 8);
 }
@@ -226,13 +226,13 @@ static void be_refused(void *s)
 	wait_once(NULL);
 }
 
-static void refuse(const struct usched_conf *conf)
+static void refuse(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct ustack *u;
 
 	assert_int_equal(over->o_start(s, be_refused, s, &u), 0);
-	assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
 	finish(u);
 	assert_int_equal(over->o_destroy(s), 0);
 }
@@ -276,7 +276,7 @@ static void join_full(void *arg)
 
 	self->u_tokens = 7;                     /* before the join */
 	TEST_EQUAL(over->o_start(arg, fill_up, self, &filler), 0);
-	TEST_EQUAL(ustack_join(filler, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(filler, NULL, USCHED_NEVER), 0);
 	TEST_EQUAL(self->u_tokens, UPROC_TOKENS + 7);
 	self->u_tokens = INT32_MAX - 1;
 	TEST_EQUAL(ustack_wake(self), 0);
@@ -294,7 +294,7 @@ static void join_full(void *arg)
 	self->u_tokens = 0;
 }
 
-static void tokens_up_to_the_limit(const struct usched_conf *conf)
+static void tokens_up_to_the_limit(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 

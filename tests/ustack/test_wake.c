@@ -23,7 +23,7 @@ static void wake_ended(void *arg)
 	e->e_tried++;
 }
 
-static void wake_after_end(const struct usched_conf *conf)
+static void wake_after_end(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	struct ended e = { 0 };
@@ -36,7 +36,7 @@ static void wake_after_end(const struct usched_conf *conf)
 		run_to_end(s, wake_ended, &e);
 	assert_int_equal(e.e_tried, conf->c_processors);
 	assert_int_equal(ustack_wake(t), -ESRCH);
-	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), 0);
 
 	assert_int_equal(over->o_start(s, nothing, NULL, &t), 0);
 	assert_int_equal(ustack_detach(t), 0);
@@ -72,7 +72,7 @@ static void *wake_stale(void *arg)
 
 static void test_wake_stale(void **state)
 {
-	struct usched_conf conf = { .c_processors = 2 };
+	struct uprocs_conf conf = { .c_processors = 2 };
 	size_t rounds = test_scale(100000, 1000);
 	struct stale stale = { 0 };
 	atomic_size_t count = 0;
@@ -90,7 +90,7 @@ static void test_wake_stale(void **state)
 		assert_int_equal(over->o_start(s, count_up, &count, &t), 0);
 		stale.s_thread = t;
 		if (i % 2)
-			assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), 0);
 		else
 			assert_int_equal(ustack_detach(t), 0);
 	}
@@ -132,7 +132,7 @@ static void start_untold(void *arg)
 
 static void test_wake_untold(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1 };
+	struct uprocs_conf conf = { .c_processors = 1 };
 	struct stale stale = { .s_rounds = test_scale(100000, 1000) };
 	struct ustack *t;
 	pthread_t native;
@@ -144,7 +144,7 @@ static void test_wake_untold(void **state)
 	assert_int_equal(pthread_create(&native, NULL, wake_stale, &stale), 0);
 	assert_int_equal(over->o_start(stale.s_sched, start_untold, &stale, &t), 0);
 	assert_true(LOAD_MAIL(t) & USTACK_KNOWN);
-	assert_int_equal(ustack_join(t, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), 0);
 	stale.s_stop = 1;
 	pthread_join(native, NULL);
 	assert_int_equal(over->o_destroy(stale.s_sched), 0);
@@ -172,7 +172,7 @@ static void *flood(void *arg)
 	return NULL;
 }
 
-static void foreign_wakes(const struct usched_conf *conf, size_t wakes)
+static void foreign_wakes(const struct uprocs_conf *conf, size_t wakes)
 {
 	void *s = make(conf);
 	struct taker takers[TARGETS] = { 0 };
@@ -188,7 +188,7 @@ static void foreign_wakes(const struct usched_conf *conf, size_t wakes)
 		over->o_hold(s);
 		assert_int_equal(pthread_create(&natives[i], NULL, flood, &f), 0);
 	}
-	assert_int_equal(ustack_join(takers[0].t_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(takers[0].t_thread, NULL, USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < NATIVES; i++)
 		pthread_join(natives[i], NULL);
 	for (size_t i = 0; i < TARGETS; i++) {
@@ -200,7 +200,7 @@ static void foreign_wakes(const struct usched_conf *conf, size_t wakes)
 
 static void test_foreign_wakes(void **state)
 {
-	static const struct usched_conf confs[] = {
+	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1 },
 		{ .c_processors = 2 },
 		{ .c_processors = 4, .c_image = 4096 },
@@ -269,7 +269,7 @@ static void start_nodes(void *s, struct node *nodes, void (*func)(void *),
 	}
 }
 
-static void between(const struct usched_conf *conf)
+static void between(const struct uprocs_conf *conf)
 {
 	void *s = make(conf);
 	size_t rounds = test_scale(400, 20);
@@ -278,19 +278,19 @@ static void between(const struct usched_conf *conf)
 	start_nodes(s, nodes, relay, rounds);
 	wake_times(nodes[0].n_thread, 1);
 	for (size_t i = 0; i < NODES; i++) {
-		assert_int_equal(ustack_join(nodes[i].n_thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(nodes[i].n_thread, NULL, USCHED_NEVER), 0);
 		assert_int_equal(nodes[i].n_got, rounds);
 	}
 	start_nodes(s, nodes, mingle, rounds / 10);
 	for (size_t i = 0; i < NODES; i++)
 		wake_times(nodes[i].n_thread, 1);
-	assert_int_equal(ustack_join(nodes[0].n_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(nodes[0].n_thread, NULL, USCHED_NEVER), -EDEADLK);
 	for (size_t i = 0; i < NODES; i++) {
 		assert_int_equal(nodes[i].n_got, rounds / 10 * NODES);
 		wake_times(nodes[i].n_thread, 1);
 	}
 	for (size_t i = 0; i < NODES; i++)
-		assert_int_equal(ustack_join(nodes[i].n_thread, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(nodes[i].n_thread, NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 

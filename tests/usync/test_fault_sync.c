@@ -113,7 +113,7 @@ static void use_threads(void)
 {
 	struct ustack *u = go(wait_for_ever, NULL);
 
-	if (TRY(ustack_join(u, usync_after(SOON))) != 0) {
+	if (TRY(ustack_join(u, NULL, usync_after(SOON))) != 0) {
 		TEST_EQUAL(ustack_cancel(u), 0);
 		end(u);
 	}
@@ -268,15 +268,15 @@ static void test_failed_block(void **state)
 	(void)state;
 	test_timeout(20);
 	for (size_t c = 0; c < SWEEP_CONFS; c++) {
-		struct usched_conf conf = sweep_confs[c];
+		struct uprocs_conf conf = sweep_confs[c];
 		struct ustack *u;
 
 		conf.c_log = no_log;
 		assert_int_equal(over->o_create(&conf, &the), 0);
 		u = go(block_in_vain, NULL);
-		assert_int_equal(ustack_join(u, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
 		assert_int_equal(ustack_wake(u), 0);
-		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 		assert_int_equal(over->o_destroy(the), 0);
 	}
 }

@@ -97,7 +97,7 @@ static void cancel_new(void *s, const struct point *o, bool by_thread)
 	t = (struct starter){ { .v_place = make_place(s), .v_point = o }, .t_sched = s };
 	if (by_thread) {
 		assert_int_equal(over->o_start(s, start_and_cancel, &t, &u), 0);
-		assert_int_equal(ustack_join(u, USCHED_NEVER), 0);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 	} else {
 		start_and_cancel(&t);
 	}
@@ -169,7 +169,7 @@ static void cancel_granted(void *s, const struct point *o, bool deadline)
 	start_worker(&t.t_worker, s, false, 0, be_granted, &t.t_visit);
 	await_waiting(&t.t_worker);
 	t.t_visit.v_step = 2;
-	assert_int_equal(ustack_join(owner, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(owner, NULL, USCHED_NEVER), 0);
 	end_worker(&t.t_worker);
 	free_place(t.t_visit.v_place);
 }
@@ -298,7 +298,7 @@ static void *do_all_cancelled(void *s)
 		if (i == 2)
 			pthread_cancel(pthread_self());
 		TEST_EQUAL(usync_sem_post(&called), 0);
-		TEST_EQUAL(ustack_join(u, USCHED_NEVER), 0);
+		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
 	}
 	TEST_EQUAL(over->o_start(s, await_call, NULL, &u), 0);
 	TEST_EQUAL(ustack_detach(u), 0);
@@ -309,7 +309,7 @@ static void *do_all_cancelled(void *s)
 	return s;
 }
 
-static void destroy_cancelled(const struct usched_conf *conf)
+static void destroy_cancelled(const struct uprocs_conf *conf)
 {
 	void *s = make_scheduler(conf), *done;
 	pthread_t native;

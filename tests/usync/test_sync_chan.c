@@ -459,7 +459,8 @@ static void end_far(void *s)
 		send_far(&w, &f);
 		await_waiting(&w);
 		if (over->o_procs && lingers == GIVES_UP)
-			assert_int_equal(ustack_join(w.w_thread, USCHED_NEVER), -EDEADLK);
+			assert_int_equal(ustack_join(w.w_thread, NULL, USCHED_NEVER),
+					 -EDEADLK);
 		if (lingers == GIVES_UP)
 			assert_int_equal(ustack_cancel(w.w_thread), 0);
 		else
@@ -642,7 +643,7 @@ static void linger_crowded(struct worker *w)
 
 static void lingering(void (*func)(struct worker *w), unsigned processors)
 {
-	struct usched_conf conf = { .c_processors = processors };
+	struct uprocs_conf conf = { .c_processors = processors };
 	void *s = make_scheduler(&conf);
 	struct worker w;
 

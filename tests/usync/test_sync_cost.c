@@ -18,7 +18,7 @@ enum {
 };
 
 /* Where the threads of a case wait, each by itself. */
-static struct rr         *rr;
+static struct uprocs         *rr;
 static int64_t            later;
 static struct usync_sem   sem;
 static struct usync_mutex mutex, outer;
@@ -110,14 +110,14 @@ static void sleep_long(void *unused)
 static void join(void *unused)
 {
 	(void)unused;
-	ustack_join(joined, USCHED_NEVER);
+	ustack_join(joined, NULL, USCHED_NEVER);
 	ended++;
 }
 
 static void join_until(void *unused)
 {
 	(void)unused;
-	ustack_join(joined, later);
+	ustack_join(joined, NULL, later);
 	ended++;
 }
 
@@ -126,15 +126,15 @@ static void run_until(uint64_t launches)
 	struct usched_stats stats;
 
 	do {
-		assert_true(rr_run(rr) >= 0);
-		rr_stats(rr, &stats);
+		assert_true(uprocs_run(rr) >= 0);
+		uprocs_stats(rr, &stats);
 	} while (stats.s_launches < launches);
 }
 
 /* Two threads wait on the only stack, so the first is evicted. */
 static struct usched_stats measure(void (*wait)(void *unused))
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1, .c_embed = 1,
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1, .c_embed = 1,
 				    .c_image = IMAGE };
 	struct usched_stats stats;
 	struct ustack *waiter;
@@ -156,16 +156,16 @@ static struct usched_stats measure(void (*wait)(void *unused))
 	assert_int_equal(rr_start(rr, wait, NULL, &waiter), 0);
 	assert_int_equal(rr_start(rr, plain, NULL, &joined), 0);
 	run_until(2);
-	rr_stats(rr, &stats);
+	uprocs_stats(rr, &stats);
 	assert_int_equal(ended, 0);
 	assert_true(stats.s_evictions >= 1);
 	assert_int_equal(ustack_cancel(waiter), 0);
 	if (wait == plain)
 		assert_int_equal(ustack_wake(waiter), 0);
-	assert_int_equal(ustack_join(waiter, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
 	assert_int_equal(ustack_wake(joined), 0);
-	assert_int_equal(ustack_join(joined, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(ustack_join(joined, NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 	usync_chan_destroy(empty);
 	usync_chan_destroy(full);
 	return stats;
@@ -250,7 +250,7 @@ static void test_images(void **state)
  */
 static void test_retake(void **state)
 {
-	struct usched_conf conf = { .c_processors = 1, .c_stacks = 1, .c_embed = 1,
+	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1, .c_embed = 1,
 				    .c_image = IMAGE };
 	struct usched_stats first, second;
 	struct ustack *waiter;
@@ -266,17 +266,17 @@ static void test_retake(void **state)
 	assert_int_equal(rr_create(&conf, &rr), 0);
 	assert_int_equal(rr_start(rr, wait_cond, NULL, &waiter), 0);
 	run_until(1);
-	rr_stats(rr, &first);
+	uprocs_stats(rr, &first);
 	assert_int_equal(usync_mutex_lock(&outer, 0), 0);
 	usync_cond_signal(&cond);
-	assert_true(rr_run(rr) >= 0);
+	assert_true(uprocs_run(rr) >= 0);
 	assert_true(outer.m_queue.q_first);
-	rr_stats(rr, &second);
+	uprocs_stats(rr, &second);
 	assert_int_equal(first.s_image_bytes, second.s_image_bytes);
 	assert_int_equal(usync_mutex_unlock(&outer), 0);
-	assert_int_equal(ustack_join(waiter, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
 	assert_int_equal(ended, 1);
-	assert_int_equal(rr_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 /* ---- A queue of one's own ---- */
@@ -308,7 +308,7 @@ static void test_own(void **state)
 	(void)state;
 	test_timeout(20);
 	assert_int_equal(rr_create(NULL, &rr), 0);
-	rr_hold(rr);
+	uprocs_hold(rr);
 	assert_int_equal(rr_start(rr, wait_own, NULL, &waiter), 0);
 	while (!w || w->w_deadline != USCHED_NEVER) {
 		uwait_lock(&own_lock);
@@ -321,9 +321,9 @@ static void test_own(void **state)
 		test_give_way();
 	}
 	uwait_finish(w, 7);
-	rr_release(rr);
-	assert_int_equal(ustack_join(waiter, USCHED_NEVER), 0);
-	assert_int_equal(rr_destroy(rr), 0);
+	uprocs_release(rr);
+	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
 }
 
 int main(void)

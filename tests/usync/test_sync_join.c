@@ -23,29 +23,30 @@ static void join_in_all_ways(struct worker *w)
 
 	for (int i = 0; i < 2; i++) {
 		start_ending(e);
-		TEST_EQUAL(ustack_join(e->e_thread, 0), -ETIMEDOUT);
-		TEST_EQUAL(ustack_join(e->e_thread, usync_after(1000000)), -ETIMEDOUT);
+		TEST_EQUAL(ustack_join(e->e_thread, NULL, 0), -ETIMEDOUT);
+		TEST_EQUAL(ustack_join(e->e_thread, NULL, usync_after(1000000)),
+			   -ETIMEDOUT);
 		TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
 		if (i == 0)
-			TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), 0);
+			TEST_EQUAL(ustack_join(e->e_thread, NULL, USCHED_NEVER), 0);
 		else
-			TEST_EQUAL(ustack_join(e->e_thread,
+			TEST_EQUAL(ustack_join(e->e_thread, NULL,
 					      usync_after(1000 * USYNC_SECOND)), 0);
 	}
 	for (int64_t deadline = 0; deadline < 2; deadline++) {
 		start_ending(e);
 		TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
-		while (ustack_join(e->e_thread, deadline) == -ETIMEDOUT)
+		while (ustack_join(e->e_thread, NULL, deadline) == -ETIMEDOUT)
 			TEST_EQUAL(test_give_way(), 0);
 	}
 	TEST_EQUAL(over->o_start(e->e_sched, wait_for_sem, &e->e_detached,
 				 &e->e_thread), 0);
 	TEST_EQUAL(ustack_detach(e->e_thread), 0);
-	TEST_EQUAL(ustack_join(e->e_thread, 0), -EINVAL);
-	TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), -EINVAL);
+	TEST_EQUAL(ustack_join(e->e_thread, NULL, 0), -EINVAL);
+	TEST_EQUAL(ustack_join(e->e_thread, NULL, USCHED_NEVER), -EINVAL);
 	TEST_EQUAL(usync_sem_post(&e->e_detached), 0);
 	if (w->w_thread)
-		TEST_EQUAL(ustack_join(w->w_thread, USCHED_NEVER), -EDEADLK);
+		TEST_EQUAL(ustack_join(w->w_thread, NULL, USCHED_NEVER), -EDEADLK);
 	w->w_count = 1;
 }
 
@@ -54,7 +55,7 @@ static int join_for_ever(struct ustack *u)
 {
 	int rc;
 
-	while ((rc = ustack_join(u, USCHED_NEVER)) == -EINVAL)
+	while ((rc = ustack_join(u, NULL, USCHED_NEVER)) == -EINVAL)
 		TEST_EQUAL(test_give_way(), 0);
 	return rc;
 }
@@ -72,7 +73,7 @@ static void await_joiner(struct ending *e)
 	int rc;
 
 	over->o_hold(e->e_sched);
-	while ((rc = ustack_join(e->e_thread, 0)) == -ETIMEDOUT)
+	while ((rc = ustack_join(e->e_thread, NULL, 0)) == -ETIMEDOUT)
 		sched_yield();
 	TEST_EQUAL(rc, -EINVAL);
 	over->o_release(e->e_sched);
@@ -104,10 +105,10 @@ static void join_cancelled(struct worker *w)
 	struct ending *e = w->w_shared;
 
 	TEST_EQUAL(join_for_ever(e->e_thread), -ECANCELED);
-	TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), -ECANCELED);
+	TEST_EQUAL(ustack_join(e->e_thread, NULL, USCHED_NEVER), -ECANCELED);
 	TEST_EQUAL(ustack_shield(1), 0);
 	TEST_EQUAL(usync_sem_post(&e->e_sem), 0);
-	TEST_EQUAL(ustack_join(e->e_thread, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(e->e_thread, NULL, USCHED_NEVER), 0);
 	w->w_count = 1;
 }
 
@@ -133,11 +134,13 @@ static void join_and_come_back(void *s)
 	struct ending e = { .e_sched = s };
 
 	start_ending(&e);
-	assert_int_equal(ustack_join(e.e_thread, 0), -ETIMEDOUT);
-	assert_int_equal(ustack_join(e.e_thread, usync_after(MILLISECOND)), -ETIMEDOUT);
-	assert_int_equal(ustack_join(e.e_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(e.e_thread, NULL, 0), -ETIMEDOUT);
+	assert_int_equal(ustack_join(e.e_thread, NULL, usync_after(MILLISECOND)),
+			 -ETIMEDOUT);
+	assert_int_equal(ustack_join(e.e_thread, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(usync_sem_post(&e.e_sem), 0);
-	assert_int_equal(ustack_join(e.e_thread, usync_after(1000 * USYNC_SECOND)), 0);
+	assert_int_equal(ustack_join(e.e_thread, NULL, usync_after(1000 * USYNC_SECOND)),
+			 0);
 }
 
 TEST_CASE(test_join_and_come_back, each_scheduler, join_and_come_back)
@@ -170,7 +173,7 @@ static void join_soon(struct worker *w)
 		struct ustack *u;
 
 		TEST_EQUAL(over->o_start(s->s_sched, end_soon, when, &u), 0);
-		while ((rc = ustack_join(u, any_deadline(w)))) {
+		while ((rc = ustack_join(u, NULL, any_deadline(w)))) {
 			TEST_TRUE(rc == -ETIMEDOUT || rc == -ECANCELED);
 			if (rc == -ECANCELED)
 				ustack_shield(1);

@@ -231,7 +231,7 @@ static void begin_join(struct worker *w)
 	TEST_EQUAL(uevents_of(usched__here(), &e), 0);
 	arm = e->e_arm;
 	e->e_arm = cancel_and_arm;
-	rc = ustack_join(u, usync_after(HOUR));
+	rc = ustack_join(u, NULL, usync_after(HOUR));
 	e->e_arm = arm;
 	TEST_EQUAL(rc, -ECANCELED);
 	TEST_EQUAL(usync_sem_post(&sem), 0);
@@ -277,7 +277,7 @@ static void begin_join_later(struct worker *w)
 	its = ustack_sched(u);
 	join_before = mine->s_join;
 	mine->s_join = its->s_join = cancel_and_join;   /* of one scheduler */
-	rc = ustack_join(u, USCHED_NEVER);
+	rc = ustack_join(u, NULL, USCHED_NEVER);
 	mine->s_join = its->s_join = join_before;
 	TEST_EQUAL(rc, -ECANCELED);
 	TEST_EQUAL(usync_sem_post(&sem), 0);
@@ -385,7 +385,7 @@ static void bad_arguments(void **state)
 	assert_int_equal(usync_scope_create(NULL, &c, -1), -ETIMEDOUT);
 	assert_null(c);
 	c = make_scope(NULL, USCHED_NEVER);
-	assert_int_equal(usync_scope_start(c, NULL, NULL), -EINVAL);
+	assert_int_equal(usync_scope_start(c, NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(ustack_start(NULL, NULL, NULL), -EPERM);
 	assert_int_equal(usync_scope_leave(), -EPERM);
 	assert_int_equal(usync_scope_wait(c, 0), 0);
@@ -444,17 +444,17 @@ static void lead(struct worker *w)
 	(void)w;
 	crew_done = 0;
 	for (intptr_t i = 0; i < CREW; i++)
-		TEST_EQUAL(usync_scope_start(c, do_part, (void *)i), 0);
+		TEST_EQUAL(usync_scope_start(c, do_part, (void *)i, NULL), 0);
 	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_scope_error(c), -EPROTO);
 	TEST_EQUAL(crew_done, CREW - 2);
-	TEST_EQUAL(usync_scope_start(c, do_part, (void *)1), 0);
+	TEST_EQUAL(usync_scope_start(c, do_part, (void *)1, NULL), 0);
 	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
 	TEST_EQUAL(crew_done, CREW - 1);        /* it found the end */
 	TEST_EQUAL(usync_scope_error(c), -EPROTO);
 	usync_scope_release(c);
 	c = make_scope(NULL, USCHED_NEVER);
-	TEST_EQUAL(usync_scope_start(c, do_part, (void *)1), 0);
+	TEST_EQUAL(usync_scope_start(c, do_part, (void *)1, NULL), 0);
 	TEST_EQUAL(usync_scope_wait(c, usync_after(1000)), -ETIMEDOUT);
 	usync_scope_cancel(c);
 	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
@@ -601,7 +601,7 @@ static int wait_somewhere(struct worker *w)
 		early = any(w, 2);
 		if (early)
 			TEST_EQUAL(usync_sem_post(&storm.s_gate), 0);
-		rc = ustack_join(u, early ? USCHED_NEVER : usync_after(100000));
+		rc = ustack_join(u, NULL, early ? USCHED_NEVER : usync_after(100000));
 		if (rc)
 			TEST_EQUAL(ustack_detach(u), 0);
 		if (!early)

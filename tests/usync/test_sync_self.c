@@ -181,7 +181,7 @@ static void own_and_stay(struct worker *w)
 }
 
 /* An abort loses them, also while the timer of an earlier wait is armed. */
-static void lose_values(const struct usched_conf *conf)
+static void lose_values(const struct uprocs_conf *conf)
 {
 	struct owner owner = { 0 };
 	struct worker w;

@@ -201,7 +201,7 @@ static void count_tokens(struct worker *w)
 		usync_sem_wait(&t->t_sem, usync_after(20000));
 		usync_chan_recv(t->t_chan, &value, usync_after(20000));
 		TEST_EQUAL(over->o_start(t->t_sched, sleep_a_little, NULL, &u), 0);
-		while (ustack_join(u, usync_after((int64_t)any(w, 30000))))
+		while (ustack_join(u, NULL, usync_after((int64_t)any(w, 30000))))
 			;
 	}
 	for (; w->w_count < 3 * t->t_wakes + 1; w->w_count++)
@@ -236,7 +236,7 @@ static void tokens(void *s)
 	for (size_t i = 1; i < 4; i++)
 		end_worker(&t.t_workers[i]);
 	t.t_stop = true;
-	assert_int_equal(ustack_join(t.t_thread, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), -EDEADLK);
 	assert_int_equal(t.t_workers[0].w_count, 3 * t.t_wakes);
 	assert_int_equal(ustack_wake(t.t_thread), 0);
 	end_worker(&t.t_workers[0]);
@@ -285,7 +285,7 @@ static void end_at_once(void *s)
 		for (size_t i = 0; i < 2; i++)
 			end_worker(&w[i]);
 		for (size_t i = 0; i < MAYFLIES; i++)
-			assert_int_equal(ustack_join(u[i], USCHED_NEVER), 0);
+			assert_int_equal(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 		assert_int_equal(sem->s_count, MAYFLIES);
 		sem->s_count = 0;
 	}

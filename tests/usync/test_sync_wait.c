@@ -179,7 +179,7 @@ static void find_deadlock(void *s, const struct point *o, bool deadline)
 	v.v_deadline = deadline ? usync_after(MILLISECOND) : USCHED_NEVER;
 	start_worker(&w, s, false, 0, wait_at_point, &v);
 	if (!deadline && !is_join(o)) {
-		assert_int_equal(ustack_join(w.w_thread, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(ustack_join(w.w_thread, NULL, USCHED_NEVER), -EDEADLK);
 		assert_true(waits(&w));
 		if (o->o_ends == NONE)
 			assert_int_equal(ustack_cancel(w.w_thread), 0);

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usched_conf.h: the configuration of a scheduler over processors, such as rr and ll.
- * rr_create() and ll_create() take a struct usched_conf, and copy it.
+ * uprocs.h: schedulers over processors, native threads of their own, as programs see
+ * them. rr_create() and ll_create() make one, a struct uprocs, by a configuration, and
+ * start threads on it. The calls here are for either.
  */
-#ifndef USCHED_CONF_H
-#define USCHED_CONF_H
+#ifndef USCHED_PROCS_H
+#define USCHED_PROCS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "usched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct uprocs;
+
 /* What a scheduler is made with. Zeros are the defaults. */
-struct usched_conf {
+struct uprocs_conf {
 	/* Processors. 0: one for each CPU that the process may use, by its affinity and
 	   by the quotas of its control groups, a part of a CPU counted as one. */
 	unsigned c_processors;
@@ -26,7 +35,7 @@ struct usched_conf {
 	   threads can block. */
 	size_t   c_stack_size;
 
-	/* Threads at most that have a stack of their own by ustack_start_alone(), of all
+	/* Threads at most that have a stack of their own by h_stack (ustack.h), of all
 	   processors together; 0: 16384. */
 	unsigned c_alone;
 
@@ -45,8 +54,8 @@ struct usched_conf {
 	   the native thread; see ustack_control(). Then all switches take longer. */
 	unsigned c_control;
 
-	/* 1: no native thread is made; the one processor runs in rr_run() or ll_run(), in
-	   a loop of the program. */
+	/* 1: no native thread is made; the one processor runs in uprocs_run(), in a
+	   loop of the program. */
 	unsigned c_embed;
 
 	/* 1: each processor's native thread is pinned to a CPU, in turn, of those that
@@ -97,7 +106,62 @@ struct usched_conf {
 #define USCHED_NATIVE ((unsigned)-1)
 #define USCHED_QUIET  ((int64_t)-1)
 
-/* In place of a processor's number: that of the calling thread. */
-#define USCHED_BESIDE ((unsigned)-1)
+/*
+ * Waits until all threads have ended, stops the processors, and frees `r' and everything
+ * in it. No other native thread may use `r' or its threads any more, unless it holds `r'.
+ * 0; -EDEADLK: the threads that are left wait and nothing can wake them; they were
+ * reported and aborted, everything is freed nevertheless; -EPERM: called by a thread, or
+ * while another native thread joins a thread of `r' or destroys `r'; nothing was done;
+ * -EINVAL, -EBUSY as ustack_join().
+ * From any native thread, which it blocks.
+ */
+int uprocs_destroy(struct uprocs *r);
 
-#endif /* USCHED_CONF_H */
+/*
+ * Between the two, a native thread may wake or start threads while others join or
+ * destroy: waiting threads are not taken for deadlocked, and `r' is not destroyed. Holds
+ * nest and add up. The threads of another scheduler count as such native threads. After
+ * the last release another native thread, in uprocs_destroy(), may free `r'.
+ * From any native thread, in a thread or not. Do not switch.
+ */
+void uprocs_hold(struct uprocs *r);
+void uprocs_release(struct uprocs *r);
+
+/*
+ * Runs what is ready, with c_embed, for a loop of the program: for about a millisecond
+ * at most if threads give way, and does not sleep. When poll(2) finds the descriptor
+ * readable that this returns, call uprocs_run() again. Timers and descriptors make it
+ * readable, and threads that were started or woken by other native threads. Starts and
+ * wakes by the loop's own native thread do not: call uprocs_run() after them.
+ * ustack_join() and uprocs_destroy(), from that native thread, run and sleep themselves.
+ * Returns the descriptor, the same each time; -EINVAL: not c_embed, or on the native
+ * stack at another depth than before, see usched_run(); -EBUSY: it is running; -EMFILE,
+ * -ENFILE, -ENOMEM: no descriptor could be made, and what was ready was run; -ENOTSUP:
+ * the library was built for poll(2), so there is none, and what was ready was run.
+ * From one native thread at a time, not from a thread of `r'. Switches.
+ */
+int uprocs_run(struct uprocs *r);
+
+/*
+ * Sets *out to the counters of all processors added up (s_deepest: the largest).
+ * From any native thread. Does not switch.
+ */
+void uprocs_stats(struct uprocs *r, struct usched_stats *out);
+
+/*
+ * Gives memory that no thread needs back to the system: images, records and stacks,
+ * which keep their addresses. Without this call, that happens some seconds after a peak,
+ * in idle time. It cannot fail: what the system does not take stays for later threads.
+ * What all processors share goes back before it returns, which takes a millisecond for
+ * some ten thousand threads that have ended. What a processor has for itself goes back
+ * soon, in small steps; with c_embed in uprocs_run(); if the caller is one of its
+ * threads, before it returns.
+ * From any native thread, not in a signal handler. Does not switch.
+ */
+void uprocs_trim(struct uprocs *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_PROCS_H */
