@@ -563,9 +563,14 @@ static void poll_beside(void)
 	close_both(fds);
 }
 
-/* Bytes beyond ustack_wait(); on s390 each frame has 160 for what it calls. */
+/*
+ * Bytes beyond ustack_wait(). On s390 each frame has 160 for what it calls, and on AArch64
+ * each saves registers in pairs.
+ */
 #if defined(__s390__)
 enum { SHALLOW = 256 + 160 };
+#elif defined(__aarch64__)
+enum { SHALLOW = 256 + 64 };
 #else
 enum { SHALLOW = 256 };
 #endif
