@@ -29,9 +29,9 @@ ln -s "$PWD" "$dir/usched"            # <usched/rr.h>, as installed
 
 # A program for each scheduler: it ends with 0 if its threads ran.
 for scheduler in rr ll; do
-	group=
+	where=s
 	if [ $scheduler = ll ]; then
-		group='NULL, '
+		where='ll_group(s, 0)'
 	fi
 	cat >"$dir/$scheduler.c" <<-END
 	#include <usched/$scheduler.h>
@@ -48,12 +48,12 @@ for scheduler in rr ll; do
 	{
 		static struct ustack *thread[10];
 		struct uprocs_conf conf = { .c_processors = 1 };
-		struct $scheduler *s;
+		struct uprocs *s;
 
 		if (${scheduler}_create(&conf, &s))
 			return 1;
 		for (int i = 0; i < 10; i++)
-			if (${scheduler}_start(s, ${group}work, &thread[i], &thread[i]))
+			if (${scheduler}_start($where, work, &thread[i], &thread[i]))
 				return 1;
 		for (int i = 0; i < 10; i++)
 			if (ustack_wake(thread[i]))
@@ -61,7 +61,7 @@ for scheduler in rr ll; do
 		for (int i = 0; i < 10; i++)
 			if (ustack_join(thread[i], NULL, USCHED_NEVER))
 				return 1;
-		return ${scheduler}_destroy(s) != 0 || count != 10;
+		return uprocs_destroy(s) != 0 || count != 10;
 	}
 	END
 done

@@ -564,8 +564,8 @@ static void poll_beside(void)
 }
 
 /*
- * Bytes beyond ustack_wait(). On s390 each frame has 160 for what it calls, and on AArch64
- * each saves registers in pairs.
+ * Bytes beyond ustack_wait(). On s390 each frame has 160 for what it calls, and on
+ * AArch64 each saves registers in pairs.
  */
 #if defined(__s390__)
 enum { SHALLOW = 256 + 160 };
