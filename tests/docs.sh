@@ -5,7 +5,7 @@
 #
 #  - scripts/man.awk makes a manual page of each public header, so each public function has
 #    a comment;
-#  - every function that a document names is in a header;
+#  - every function that a document names is in a header, except under "was" in a table;
 #  - in the manual pages what begins with #include compiles, unless a line is "...";
 #  - the README and doc/comparison.md have the same table of other systems;
 #  - tests/README.md has each program and script of tests/, and scripts/matrix.sh a row
@@ -45,9 +45,11 @@ for document in $pages $texts; do
 		fail "$document is missing"
 		continue
 	fi
+	awk '/^\| was \|/ { on = 1 } !/^\|/ { on = 0 } on { sub(/^\|[^|]*/, "") } 1' \
+		"$document" >"$dir/text"
 	{
-		grep -oE "(^|[^a-zA-Z0-9_])$name\(" "$document"
-		grep '^\.' "$document" | grep -oE "(Nm|Fn|Fo) $name"
+		grep -oE "(^|[^a-zA-Z0-9_])$name\(" "$dir/text"
+		grep '^\.' "$dir/text" | grep -oE "(Nm|Fn|Fo) $name"
 	} | grep -oE "$name" | sort -u >"$dir/named"
 	while read -r function; do
 		grep -qx "$function" "$dir/known" ||
