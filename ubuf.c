@@ -22,6 +22,7 @@
 #include "ubuf.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +58,6 @@ void ubuf_in_init(struct ubuf_in *in, int fd, size_t limit)
 	ubuf_in_over(in, NULL, as_peer(fd), limit);
 }
 
-void ubuf_in_limit(struct ubuf_in *in, size_t limit)
-{
-	in->i_base.b_limit = or_default(limit);
-}
-
 static inline size_t held(const struct ubuf *b)
 {
 	return b->b_end - b->b_start;
@@ -70,32 +66,9 @@ static inline size_t held(const struct ubuf *b)
 /* An empty buffer, or one whose bytes are dropped. */
 static void give_up(struct ubuf *b)
 {
-	b->b_start = b->b_end = 0;
-	if (!b->b_lent) {
-		free(b->b_data);
-		b->b_data = NULL;
-		b->b_size = 0;
-	}
-}
-
-static int lend(struct ubuf *b, void *memory, size_t size)
-{
-	if (memory && size == 0)
-		return -EINVAL;
-	if (held(b) > 0)
-		return -EBUSY;
-	b->b_lent = false;
-	give_up(b);
-	b->b_data = memory;
-	b->b_size = memory ? size : 0;
-	b->b_lent = memory != NULL;
-	return 0;
-}
-
-int ubuf_in_lend(struct ubuf_in *in, void *memory, size_t size)
-{
-	check(memory, BUFFER, __func__);
-	return lend(&in->i_base, memory, size);
+	free(b->b_data);
+	b->b_data = NULL;
+	b->b_start = b->b_end = b->b_size = 0;
 }
 
 void ubuf_tie(struct ubuf_in *in, struct ubuf_out *out)
@@ -103,20 +76,9 @@ void ubuf_tie(struct ubuf_in *in, struct ubuf_out *out)
 	in->i_tied = out;
 }
 
-void ubuf_in_trim(struct ubuf_in *in)
-{
-	if (held(&in->i_base) == 0)
-		give_up(&in->i_base);
-}
-
 void ubuf_in_free(struct ubuf_in *in)
 {
 	give_up(&in->i_base);
-}
-
-static size_t limit_of(const struct ubuf *b)
-{
-	return b->b_lent && b->b_size < b->b_limit ? b->b_size : b->b_limit;
 }
 
 static char *first(const struct ubuf *b)
@@ -124,16 +86,12 @@ static char *first(const struct ubuf *b)
 	return b->b_data ? b->b_data + b->b_start : NULL;
 }
 
-/*
- * Where the first mark ends, within the limit; 0: nowhere. None begins in the first
- * `seen' bytes.
- */
+/* Where the first mark ends; 0: nowhere. None begins in the first `seen' bytes. */
 static size_t find(const struct ubuf *b, size_t seen, const void *mark, size_t size)
 {
-	size_t n = held(b), limit = limit_of(b);
 	const char *at, *start = first(b);
+	size_t n = held(b);
 
-	n = n < limit ? n : limit;
 	if (n < seen + size)
 		return 0;
 	at = size == 1 ? memchr(start + seen, *(const char *)mark, n - seen)
@@ -223,7 +181,7 @@ static int before_read(struct ubuf_in *in, int64_t deadline)
 		return 0;
 	}
 	b->b_start = b->b_end = 0;
-	if (b->b_lent || deadline == 0 || in->i_full || (b->b_ops && !b->b_ops->o_wait))
+	if (deadline == 0 || in->i_full || (b->b_ops && !b->b_ops->o_wait))
 		return 0;
 	give_up(b);
 	return b->b_ops ? b->b_ops->o_wait(b->b_peer, deadline)
@@ -283,7 +241,7 @@ static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
 
 	*data = NULL;
 	while ((n = find(b, seen, mark, size)) == 0) {
-		if (held(b) >= limit_of(b))
+		if (held(b) >= b->b_limit)
 			return -EMSGSIZE;
 		seen = held(b) < size ? 0 : held(b) - size + 1;
 		rc = fill(in, deadline);
@@ -329,7 +287,7 @@ static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
 	if (n > 0 && held(b) >= n)
 		return give_way(in, deadline);
 	while (held(b) < n) {
-		if (n > limit_of(b))
+		if (n > b->b_limit)
 			return -EMSGSIZE;
 		rc = fill(in, deadline);
 		if (rc <= 0)
@@ -363,15 +321,6 @@ ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 		return rc;
 	*data = first(&in->i_base);
 	return (ssize_t)held(&in->i_base);
-}
-
-size_t ubuf_skip(struct ubuf_in *in, size_t n)
-{
-	struct ubuf *b = &in->i_base;
-
-	n = n < held(b) ? n : held(b);
-	b->b_start += n;
-	return n;
 }
 
 /* A copy from the buffer costs less than a read, but for large ones. */
@@ -440,12 +389,6 @@ void ubuf_out_init(struct ubuf_out *out, int fd, size_t limit)
 	ubuf_out_over(out, NULL, as_peer(fd), limit);
 }
 
-int ubuf_out_lend(struct ubuf_out *out, void *memory, size_t size)
-{
-	check(memory, BUFFER, __func__);
-	return lend(&out->w_base, memory, size);
-}
-
 void ubuf_out_free(struct ubuf_out *out)
 {
 	give_up(&out->w_base);
@@ -454,12 +397,11 @@ void ubuf_out_free(struct ubuf_out *out)
 /* Writes until `size' more bytes fit, and makes room for them. */
 static int reserve(struct ubuf *b, size_t size, int64_t deadline)
 {
-	size_t limit = limit_of(b);
 	int rc;
 
-	if (size > limit)
+	if (size > b->b_limit)
 		return -EMSGSIZE;
-	while (limit - held(b) < size) {
+	while (b->b_limit - held(b) < size) {
 		rc = write_some(b, deadline);
 		if (rc)
 			return rc;
@@ -471,7 +413,7 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 	       int64_t deadline)
 {
 	struct ubuf *b = &out->w_base;
-	bool large = size > limit_of(b);
+	bool large = size > b->b_limit;
 	size_t taken = 0;
 	ssize_t n;
 
@@ -494,7 +436,8 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 }
 
 /* Tries with the room that there is, and again with what it turns out to need. */
-int ubuf_vprintf(struct ubuf_out *out, int64_t deadline, const char *format,
+__attribute__((format(printf, 3, 0)))
+static int print(struct ubuf_out *out, int64_t deadline, const char *format,
 		 va_list arguments)
 {
 	struct ubuf *b = &out->w_base;
@@ -502,7 +445,6 @@ int ubuf_vprintf(struct ubuf_out *out, int64_t deadline, const char *format,
 	int rc = 0, n = 0;
 	va_list again;
 
-	check(out, BUFFER, __func__);
 	do {
 		if (room == 0 || (size_t)n >= room)
 			rc = reserve(b, (size_t)n + 1, deadline);
@@ -524,8 +466,9 @@ int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
 	va_list arguments;
 	int rc;
 
+	check(out, BUFFER, __func__);
 	va_start(arguments, format);
-	rc = ubuf_vprintf(out, deadline, format, arguments);
+	rc = print(out, deadline, format, arguments);
 	va_end(arguments);
 	return rc;
 }

@@ -8,12 +8,11 @@
  * frames; its members are private. One thread may read from a peer while another one
  * writes to it. A program compiles in ubuf.c, unet.c, usync.c, uwait.c and uevents.c.
  *
- * The bytes are on the heap, or in memory that the program lends. A buffer begins with
- * UBUF_SIZE bytes, a writer's with UBUF_SHORT, and doubles up to its limit. A reader
- * gives up an empty buffer before it waits, and a writer after ubuf_flush(), so an idle
- * connection has none. There are two exceptions: a reader keeps the buffer if the last
- * read has filled it, since more is likely to be there, and if functions of the program
- * cannot wait without reading.
+ * The bytes are on the heap. A buffer begins with UBUF_SIZE bytes, a writer's with
+ * UBUF_SHORT, and doubles up to its limit. A reader gives up an empty buffer before it
+ * waits, and a writer after ubuf_flush(), so an idle connection has none. There are two
+ * exceptions: a reader keeps the buffer if the last read has filled it, since more is
+ * likely to be there, and if functions of the program cannot wait without reading.
  *
  * Calls with a deadline switch threads if they wait; threads and native threads may make
  * them. The other calls neither wait nor switch, and fail only where that is said. Each
@@ -38,7 +37,6 @@
 #ifndef USCHED_UBUF_H
 #define USCHED_UBUF_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,7 +80,6 @@ struct ubuf {
 	size_t                 b_end;
 	size_t                 b_size;
 	size_t                 b_limit;
-	bool                   b_lent;  /* b_data is the program's */
 };
 
 struct ubuf_out {
@@ -106,16 +103,6 @@ void ubuf_in_init(struct ubuf_in *in, int fd, size_t limit);
 void ubuf_in_over(struct ubuf_in *in, const struct ubuf_ops *ops, void *peer,
 		  size_t limit);
 
-/* Sets another limit, as for the body behind a head. What is in the buffer stays. */
-void ubuf_in_limit(struct ubuf_in *in, size_t limit);
-
-/*
- * Makes `memory' the buffer, `size' bytes of the program, which may be in the thread's
- * frames. It does not grow. NULL: the buffer is on the heap, as at first.
- * 0; -EBUSY: there are unread bytes; -EINVAL: size is 0.
- */
-int ubuf_in_lend(struct ubuf_in *in, void *memory, size_t size);
-
 /*
  * Has `in' flush `out' whenever it must read more. So the answers to all requests that
  * have arrived go out in one write, and no answer stays behind while the peer waits.
@@ -124,10 +111,10 @@ int ubuf_in_lend(struct ubuf_in *in, void *memory, size_t size);
  */
 void ubuf_tie(struct ubuf_in *in, struct ubuf_out *out);
 
-/* Gives up the memory of an empty buffer, as before a wait for something else. */
-void ubuf_in_trim(struct ubuf_in *in);
-
-/* Gives up the memory, and drops unread bytes. `in' may be used again. */
+/*
+ * Gives up the memory, and drops unread bytes. `in' may be used again, so an empty buffer
+ * may be freed before each wait for something else.
+ */
 void ubuf_in_free(struct ubuf_in *in);
 
 /*
@@ -152,17 +139,11 @@ int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline);
 
 /*
  * Sets *data to what is in the buffer, after reading until that is at least `n' bytes.
- * They stay unread. With n 0 the call finds what there is, does not wait and does not
- * fail.
+ * They stay unread, until ubuf_take() of so many. With n 0 the call finds what there is,
+ * does not wait and does not fail.
  * Returns the number of bytes.
  */
 ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline);
-
-/*
- * Drops `n' bytes, or all in the buffer if these are fewer.
- * Returns how many. Does not wait.
- */
-size_t ubuf_skip(struct ubuf_in *in, size_t n);
 
 /*
  * As unet_read() and unet_read_all(), first from the buffer. `size' may be over the
@@ -188,12 +169,6 @@ void ubuf_out_over(struct ubuf_out *out, const struct ubuf_ops *ops, void *peer,
 		   size_t limit);
 
 /*
- * As ubuf_in_lend().
- * 0; -EBUSY: there are unwritten bytes; -EINVAL: size is 0.
- */
-int ubuf_out_lend(struct ubuf_out *out, void *memory, size_t size);
-
-/*
  * Gives up the memory, and drops unwritten bytes: flush before. `out' may be used again.
  */
 void ubuf_out_free(struct ubuf_out *out);
@@ -214,9 +189,6 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
  */
 int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
 	__attribute__((format(printf, 3, 4), warn_unused_result));
-int ubuf_vprintf(struct ubuf_out *out, int64_t deadline, const char *format,
-		 va_list arguments)
-	__attribute__((format(printf, 3, 0), warn_unused_result));
 
 /*
  * Writes what is in the buffer. After an error the rest stays there.

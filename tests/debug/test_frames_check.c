@@ -112,7 +112,6 @@ static char *found;
 	X(peek, ubuf_peek, (p, 1, &found, 0)) \
 	X(buffered_read, ubuf_read, (&in, p, 1, 0)) \
 	X(buffered_read_all, ubuf_read_all, (&in, p, 1, NULL, 0)) \
-	X(lend, ubuf_in_lend, (&in, p, 1)) \
 	X(flush, ubuf_flush, (p, 0)) \
 	X(offload, uoffload, (nothing, NULL, p, 1, 0)) \
 	X(open, ufile_open, (p, 0, 0, 0)) \

@@ -163,17 +163,15 @@ static void marks(void)
 }
 
 /* Nothing is lost at a limit, and what fits does not depend on the pieces. */
-static void limits_of(size_t size, bool lent)
+static void limits_of(size_t size)
 {
 	static const char text[] = "1234567\n12345678\nabcdefghij\n";
 	struct peer p = { .p_data = text, .p_size = sizeof text - 1, .p_piece = size,
 			  .p_seed = 1 };
-	char memory[8], *data, *line;
 	struct ubuf_in in;
+	char *data, *line;
 
-	ubuf_in_over(&in, &without_wait, &p, lent ? 0 : 8);
-	if (lent)
-		TEST_EQUAL(ubuf_in_lend(&in, memory, sizeof memory), 0);
+	ubuf_in_over(&in, &without_wait, &p, 8);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 7);
 	for (int i = 0; i < 2; i++) {
 		TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EMSGSIZE);
@@ -183,15 +181,11 @@ static void limits_of(size_t size, bool lent)
 	TEST_EQUAL(ubuf_until(&in, "1234567812", 10, &data, NEVER), -EMSGSIZE);
 	TEST_EQUAL(ubuf_take(&in, 9, &data, NEVER), -EMSGSIZE);
 	TEST_EQUAL(ubuf_peek(&in, 9, &data, NEVER), -EMSGSIZE);
-	TEST_EQUAL(ubuf_in_lend(&in, NULL, 0), -EBUSY);
-	TEST_EQUAL(ubuf_skip(&in, 3), 3);
+	TEST_EQUAL(ubuf_take(&in, 3, &data, NEVER), 0);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 5);
 	TEXT(5, line, "45678");
 	TEST_EQUAL(ubuf_take(&in, 8, &data, NEVER), 0);
 	TEXT(8, data, "abcdefgh");
-	TEST_TRUE(!lent || (data >= memory && data < memory + 8));
-	TEST_EQUAL(ubuf_skip(&in, 100), in.i_base.b_end - in.i_base.b_start);
-	TEST_EQUAL(ubuf_in_lend(&in, memory, 0), -EINVAL);
 	ubuf_in_free(&in);
 }
 
@@ -203,17 +197,14 @@ static void limits(void)
 	struct ubuf_in in;
 	char *line;
 
-	for (size_t size = 1; size < 12; size++) {
-		limits_of(size, false);
-		limits_of(size, true);
-	}
+	for (size_t size = 1; size < 12; size++)
+		limits_of(size);
 	ubuf_in_over(&in, &with_wait, &p, 9);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EMSGSIZE);
-	ubuf_in_limit(&in, 10);
+	ubuf_in_free(&in);
+	p.p_at = 0;
+	ubuf_in_over(&in, &with_wait, &p, 10);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 9);
-	ubuf_in_limit(&in, 1);
-	TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EMSGSIZE);
-	ubuf_in_limit(&in, 0);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 1);
 	ubuf_in_free(&in);
 }
@@ -295,7 +286,10 @@ static size_t read_exact(struct ubuf_in *in, const char *s, size_t left, uint32_
 	TEST_TRUE(peek ? (size_t)rc >= n && (size_t)rc <= left : rc == 0 && n <= left);
 	if (n > 0 || rc > 0)
 		TEST_EQUAL(memcmp(data, s, peek ? (size_t)rc : n), 0);
-	return peek ? ubuf_skip(in, n / 2) : n;
+	if (!peek)
+		return n;
+	TEST_EQUAL(ubuf_take(in, n / 2, &data, 0), 0);
+	return n / 2;
 }
 
 static size_t read_copy(struct ubuf_in *in, const char *s, size_t left, uint32_t *seed)
@@ -321,6 +315,19 @@ static size_t read_copy(struct ubuf_in *in, const char *s, size_t left, uint32_t
 	return done;
 }
 
+/* Frees the buffer if it is empty. Else returns how many bytes it took, up to 2. */
+static size_t free_or_take(struct ubuf_in *in)
+{
+	char *data;
+	ssize_t n = ubuf_peek(in, 0, &data, 0);
+
+	if (n == 0)
+		ubuf_in_free(in);
+	else
+		TEST_EQUAL(ubuf_take(in, (size_t)n % 3, &data, 0), 0);
+	return (size_t)n % 3;
+}
+
 static void read_model(struct ubuf_in *in, const char *s, size_t size, uint32_t *seed,
 		       size_t limit)
 {
@@ -332,8 +339,7 @@ static void read_model(struct ubuf_in *in, const char *s, size_t size, uint32_t 
 		switch (test_random(seed) % 8) {
 		case 0: at += read_exact(in, from, size - at, seed, limit); break;
 		case 1: at += read_copy(in, from, size - at, seed); break;
-		case 2: ubuf_in_trim(in); break;
-		case 3: at += ubuf_skip(in, test_random(seed) % 3); break;
+		case 2: at += free_or_take(in); break;
 		default: at += read_until(in, from, size - at, seed, limit);
 		}
 	}
@@ -389,7 +395,7 @@ static void write_model(struct ubuf_out *out, const char *s, size_t size, uint32
 	}
 	while ((rc = ubuf_flush(out, NEVER)) != 0)
 		TEST_TRUE(passes(rc));
-	TEST_TRUE(out->w_base.b_lent || out->w_base.b_data == NULL);
+	TEST_TRUE(out->w_base.b_data == NULL);
 }
 
 static size_t some_limit(uint32_t *seed)
@@ -406,12 +412,10 @@ static void read_from_peer(uint32_t *seed, size_t size)
 			  .p_seed = test_random(seed) };
 	size_t limit = some_limit(seed);
 	struct ubuf_in in;
-	char *s = make_text(size, seed), memory[40];
+	char *s = make_text(size, seed);
 
 	p.p_data = s;
 	ubuf_in_over(&in, test_random(seed) % 2 ? &with_wait : &without_wait, &p, limit);
-	if (limit == sizeof memory)
-		TEST_EQUAL(ubuf_in_lend(&in, memory, sizeof memory), 0);
 	read_model(&in, s, size, seed, limit);
 	ubuf_in_free(&in);
 	free(s);
@@ -424,11 +428,9 @@ static void write_to_peer(uint32_t *seed, size_t size)
 			  .p_seed = test_random(seed), .p_got = malloc(size) };
 	size_t limit = some_limit(seed);
 	struct ubuf_out out;
-	char *s = make_text(size, seed), memory[40];
+	char *s = make_text(size, seed);
 
 	ubuf_out_over(&out, &with_wait, &p, limit);
-	if (limit == sizeof memory)
-		TEST_EQUAL(ubuf_out_lend(&out, memory, sizeof memory), 0);
 	write_model(&out, s, size, seed, limit);
 	TEST_EQUAL(p.p_end, size);
 	TEST_EQUAL(memcmp(p.p_got, s, size), 0);
