@@ -185,7 +185,7 @@ static int before_read(struct ubuf_in *in, int64_t deadline)
 		return 0;
 	give_up(b);
 	return b->b_ops ? b->b_ops->o_wait(b->b_peer, deadline)
-		: unet_wait_readable(fd_of(b), deadline);
+		: unet_wait(fd_of(b), POLLIN, deadline);
 }
 
 static inline ssize_t get(const struct ubuf *b, void *buffer, size_t size,

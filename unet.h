@@ -260,18 +260,13 @@ int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);
 
 /*
- * Waits until `fd' can be read, and reads nothing, so an idle connection needs no
- * buffer. Sometimes the call returns early, as on urgent data, so a read after it may
- * wait.
- * 0, or an error.
+ * Waits until `fd' can be read, if `events' is POLLIN, or until it can be written to, if
+ * that is POLLOUT; or until such a call would fail. Moves nothing, so an idle connection
+ * needs no buffer. Sometimes the call returns early, as on urgent data, so a read after
+ * it may wait.
+ * 0, or an error; -EINVAL: `events' is neither.
  */
-int unet_wait_readable(int fd, int64_t deadline);
-
-/*
- * Waits until `fd' can be written to, or a write would fail.
- * 0, or an error.
- */
-int unet_wait_writable(int fd, int64_t deadline);
+int unet_wait(int fd, short events, int64_t deadline);
 
 /* Private: in the child of a fork(). All descriptors are as if never used here. */
 void unet__forked(void);

@@ -45,6 +45,7 @@ static int poll_step(struct descriptor *d, int direction, int64_t deadline,
 	return (int)unet__step(try_poll, d, direction, &ways[direction], deadline, t);
 }
 
+/* A copy for each direction has the smaller frame, and idle threads block in it. */
 __attribute__((always_inline))
 static inline int wait_for(int fd, int direction, int64_t deadline)
 {
@@ -66,14 +67,16 @@ static inline int wait_for(int fd, int direction, int64_t deadline)
 
 /* One descriptor. */
 
-int unet_wait_readable(int fd, int64_t deadline)
+int unet_wait(int fd, short events, int64_t deadline)
 {
-	return wait_for(fd, IN, deadline);
-}
-
-int unet_wait_writable(int fd, int64_t deadline)
-{
-	return wait_for(fd, OUT, deadline);
+	switch (events) {
+	case POLLIN:
+		return wait_for(fd, IN, deadline);
+	case POLLOUT:
+		return wait_for(fd, OUT, deadline);
+	default:
+		return -EINVAL;
+	}
 }
 
 /* Several descriptors. */

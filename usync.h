@@ -257,9 +257,9 @@ enum usync_op { USYNC_RECV, USYNC_SEND, USYNC_READABLE, USYNC_WRITABLE };
 
 /*
  * A case of a select. One with a channel is to receive or send. A descriptor's case has
- * s_chan NULL, and is done when unet_wait_readable() or unet_wait_writable() would
- * return: it transfers nothing, so a call after it may have to wait. The first select
- * makes the descriptor non-blocking, as calls of unet.h do.
+ * s_chan NULL, and is done when unet_wait() would return: it transfers nothing, so a
+ * call after it may have to wait. The first select makes the descriptor non-blocking, as
+ * calls of unet.h do.
  */
 struct usync_case {
 	struct usync_chan *s_chan;      /* to receive or send; NULL: never, or s_fd */
@@ -275,10 +275,10 @@ struct usync_case {
  * Does one of `n' cases: the first that can be done. If several can be at once, they
  * take turns. The same channel may be there several times.
  *
- * A descriptor's case has s_chan NULL. It is done when unet_wait_readable() or
- * unet_wait_writable() would return, so it transfers nothing, and a call after it may
- * have to wait. -EBADF in s_rc: s_fd is not open, or unet_close() or unet_forget() ended
- * its use. The first select makes s_fd non-blocking, as calls of unet.h do.
+ * A descriptor's case has s_chan NULL. It is done when unet_wait() would return, so it
+ * transfers nothing, and a call after it may have to wait. -EBADF in s_rc: s_fd is not
+ * open, or unet_close() or unet_forget() ended its use. The first select makes s_fd
+ * non-blocking, as calls of unet.h do.
  *
  * Returns the index of the case, or an error as above; -EINVAL: `n' is over 65,536. With
  * descriptors besides, errors of unet.h.

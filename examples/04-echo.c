@@ -140,10 +140,10 @@ static void finish(int fd)
 	int64_t end = usync_after(GRACE);
 
 	ustack_shield(1);
-	while (usync_after(0) < end && unet_wait_readable(fd, 0) == 0 && copy(fd, 1))
+	while (usync_after(0) < end && unet_wait(fd, POLLIN, 0) == 0 && copy(fd, 1))
 		;
 	unet_shutdown(fd, SHUT_WR);
-	while (usync_after(0) < end && unet_wait_readable(fd, end) == 0 && copy(fd, 0))
+	while (usync_after(0) < end && unet_wait(fd, POLLIN, end) == 0 && copy(fd, 0))
 		;
 }
 
@@ -152,7 +152,7 @@ static void talk(void *arg)
 	struct connection *c = arg;
 
 	ustack_detach(c->thread);
-	while (unet_wait_readable(c->fd, usync_after(IDLE)) == 0 && copy(c->fd, 1))
+	while (unet_wait(c->fd, POLLIN, usync_after(IDLE)) == 0 && copy(c->fd, 1))
 		;
 	if (ustack_cancelled())
 		finish(c->fd);

@@ -369,7 +369,7 @@ static bool talk(int fd)
 static void connection(int fd, void *unused)
 {
 	(void)unused;
-	while (unet_wait_readable(fd, usync_after(IDLE)) == 0 && talk(fd))
+	while (unet_wait(fd, POLLIN, usync_after(IDLE)) == 0 && talk(fd))
 		;
 	unet_close(fd);
 	usync_sem_post(&slots);

@@ -222,7 +222,7 @@ static int await(struct conn *c, short events, int64_t deadline)
 {
 	struct pollfd p[] = { { c->fd, events, 0 }, { c->bell, POLLIN, 0 } };
 	eventfd_t rings;
-	int rc = c->bell < 0 ? unet_wait_readable(c->fd, deadline)
+	int rc = c->bell < 0 ? unet_wait(c->fd, POLLIN, deadline)
 			     : unet_poll(p, 2, deadline);
 
 	if (p[1].revents)

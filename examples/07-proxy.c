@@ -166,7 +166,7 @@ static int wait_for_more(struct connection *c, int way)
 
 	do {
 		until = atomic_load_explicit(&c->idle_until, memory_order_relaxed);
-		rc = unet_wait_readable(c->fd[way], until);
+		rc = unet_wait(c->fd[way], POLLIN, until);
 	} while (rc == -ETIMEDOUT && until != c->idle_until);
 	return rc;
 }

@@ -57,7 +57,7 @@ static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flag
 	locked = m;
 	do {
 		if (__atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE) == age)
-			UPOSIX_WAIT(rc, restarts, unet_wait_readable(fd, deadline));
+			UPOSIX_WAIT(rc, restarts, unet_wait(fd, POLLIN, deadline));
 		else
 			rc = -EBADF;            /* the number may be another one's now */
 		if (rc == 0)

@@ -247,7 +247,7 @@ static int wait_events(int fd, struct epoll_event *events, int max, int64_t dead
 	if (uposix__known(fd))
 		uposix__adopt(fd, uposix__known(fd));
 	while (n == 0 && rc == 0) {
-		UPOSIX_WAIT(rc, false, unet_wait_readable(fd, deadline));
+		UPOSIX_WAIT(rc, false, unet_wait(fd, POLLIN, deadline));
 		if (rc == 0)
 			n = epoll_wait(fd, events, max, 0);
 	}

@@ -34,7 +34,7 @@ static int await_process(pid_t pid)
 	int rc = -1;
 
 	if (fd >= 0)
-		UPOSIX_WAIT(rc, true, unet_wait_readable(fd, USCHED_NEVER));
+		UPOSIX_WAIT(rc, true, unet_wait(fd, POLLIN, USCHED_NEVER));
 	return rc;
 }
 

@@ -118,7 +118,7 @@ static ssize_t call_read_all(struct place *p, int64_t deadline)
 
 static ssize_t call_wait_readable(struct place *p, int64_t deadline)
 {
-	return unet_wait_readable(p->p_fds[0], deadline);
+	return unet_wait(p->p_fds[0], POLLIN, deadline);
 }
 
 /* Returns what the other calls would: a descriptor that is none is an error. */
@@ -188,7 +188,7 @@ static ssize_t call_writev_all(struct place *p, int64_t deadline)
 
 static ssize_t call_wait_writable(struct place *p, int64_t deadline)
 {
-	return unet_wait_writable(p->p_fds[0], deadline);
+	return unet_wait(p->p_fds[0], POLLOUT, deadline);
 }
 
 static ssize_t call_write_all(struct place *p, int64_t deadline)

@@ -487,7 +487,7 @@ static int fill(struct utls *s, int64_t deadline)
 		free(data);
 		if (n != -ETIMEDOUT)
 			return (int)n;
-		rc = unet_wait_readable(s->s_fd, deadline);
+		rc = unet_wait(s->s_fd, POLLIN, deadline);
 		if (rc)
 			return rc;
 	}
@@ -661,7 +661,7 @@ int utls_wait_readable(struct utls *s, int64_t deadline)
 	if (rc)
 		return rc;
 	if (!has_input(s))
-		rc = unet_wait_readable(s->s_fd, deadline);
+		rc = unet_wait(s->s_fd, POLLIN, deadline);
 	end(s, READS);
 	return rc;
 }

@@ -166,7 +166,7 @@ int utls_write_all(struct utls *s, const void *buffer, size_t size, size_t *done
 
 /*
  * Waits until there is something to read, and reads nothing. It may return early, as
- * unet_wait_readable().
+ * unet_wait().
  * 0, or an error as above.
  */
 int utls_wait_readable(struct utls *s, int64_t deadline);

@@ -190,7 +190,7 @@ static void select_after_channel(void *fd)
 
 static void read_byte(void *fd)
 {
-	TEST_EQUAL(unet_wait_readable(*(int *)fd, USCHED_NEVER), 0);
+	TEST_EQUAL(unet_wait(*(int *)fd, POLLIN, USCHED_NEVER), 0);
 }
 
 static void select_full(void *fd)

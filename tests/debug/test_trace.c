@@ -600,7 +600,7 @@ static void test_mail(void **state)
 
 static void read_byte(void *fd)
 {
-	TEST_EQUAL(unet_wait_readable(*(int *)fd, USCHED_NEVER), 0);
+	TEST_EQUAL(unet_wait(*(int *)fd, POLLIN, USCHED_NEVER), 0);
 }
 
 /* The number of a descriptor is no address. */

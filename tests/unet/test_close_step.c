@@ -165,13 +165,13 @@ static int send_again(int fd, char *got)
 static int wait_for_it(int fd, char *got)
 {
 	(void)got;
-	return unet_wait_readable(fd, NEVER);
+	return unet_wait(fd, POLLIN, NEVER);
 }
 
 static int wait_for_room(int fd, char *got)
 {
 	(void)got;
-	return unet_wait_writable(fd, NEVER);
+	return unet_wait(fd, POLLOUT, NEVER);
 }
 
 static int receive_message(int fd, char *got)

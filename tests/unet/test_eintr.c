@@ -215,7 +215,7 @@ static void receive_all(int fd)
 
 	for (size_t i = 0; i < ROUNDS; i++) {
 		fill(should, TALK, i);
-		TEST_EQUAL(unet_wait_readable(fd, soon()), 0);
+		TEST_EQUAL(unet_wait(fd, POLLIN, soon()), 0);
 		TEST_EQUAL(unet_read_all(fd, in, TALK, NULL, soon()), 0);
 		TEST_EQUAL(memcmp(in, should, TALK), 0);
 		TEST_EQUAL(unet_recvfrom(fd, in, 1, 0, &peer, soon()), 1);
@@ -334,7 +334,7 @@ static void send_messages(void *arg)
 
 		fill(out, MESSAGE, i);
 		memcpy(CMSG_DATA(&a.a_head), &file, sizeof file);
-		TEST_EQUAL(unet_wait_writable(fd, soon()), 0);
+		TEST_EQUAL(unet_wait(fd, POLLOUT, soon()), 0);
 		TEST_EQUAL(unet_sendmsg(fd, &m, 0, soon()), MESSAGE);
 		TEST_EQUAL(unet_writev_all(fd, two, 2, NULL, soon()), 0);
 		TEST_EQUAL(unet_sendfile(fd, file, &at, MESSAGE, soon()), MESSAGE);

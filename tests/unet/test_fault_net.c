@@ -47,7 +47,7 @@ static void echo(int fd, void *unused)
 
 	(void)unused;
 	do {
-		n = TRY(unet_wait_readable(fd, LATE));
+		n = TRY(unet_wait(fd, POLLIN, LATE));
 		if (n == 0)
 			n = unet_read(fd, buffer, sizeof buffer, LATE);
 		if (n > 0 && unet_write_all(fd, buffer, (size_t)n, NULL, LATE))
@@ -82,7 +82,7 @@ static int connect_to(const struct unet_addr *to)
 		return -errno;
 	rc = unet_connect_fd(fd, to, LATE);
 	if (rc == 0)
-		rc = unet_wait_writable(fd, LATE);
+		rc = unet_wait(fd, POLLOUT, LATE);
 	if (rc == 0)
 		return fd;
 	TEST_EQUAL(unet_close(fd), 0);

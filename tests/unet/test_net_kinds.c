@@ -167,7 +167,7 @@ static void files(void)
 	p.fd = fd;
 	TEST_EQUAL(unet_poll(&p, 1, NEVER), 1);
 	TEST_EQUAL(p.revents, POLLIN | POLLOUT);
-	TEST_EQUAL(unet_wait_readable(fd, NEVER), 0);
+	TEST_EQUAL(unet_wait(fd, POLLIN, NEVER), 0);
 	TEST_EQUAL(unet_recvfrom(fd, buffer, 8, 0, NULL, NEVER), -ENOTSOCK);
 	TEST_EQUAL(unet_close(fd), 0);
 	TEST_EQUAL(unlink(path_of("file")), 0);

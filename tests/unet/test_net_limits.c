@@ -195,7 +195,7 @@ static void ping(int fd, void *unused)
 	while (!end) {
 		TEST_EQUAL(usync_sem_wait(&pings, usync_after(3600 * USYNC_SECOND)), 0);
 		TEST_EQUAL(usync_sem_post(&pongs), 0);
-		rc = unet_wait_readable(fd, usync_after(1));
+		rc = unet_wait(fd, POLLIN, usync_after(1));
 		TEST_TRUE(rc == -ETIMEDOUT || rc == -EMFILE);
 	}
 }

@@ -159,7 +159,10 @@ static void no_descriptor(int fd)
 	done = 77;
 	TEST_EQUAL(unet_write_all(fd, c, sizeof c, &done, NEVER), -EBADF);
 	TEST_EQUAL(done, 0);
-	TEST_EQUAL(unet_wait_readable(fd, NEVER), -EBADF);
+	TEST_EQUAL(unet_wait(fd, POLLIN, NEVER), -EBADF);
+	TEST_EQUAL(unet_wait(fd, POLLOUT, NEVER), -EBADF);
+	TEST_EQUAL(unet_wait(fd, POLLIN | POLLOUT, NEVER), -EINVAL);
+	TEST_EQUAL(unet_wait(fd, 0, NEVER), -EINVAL);
 	TEST_EQUAL(unet_close(fd), -EBADF);
 }
 

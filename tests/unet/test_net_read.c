@@ -45,7 +45,7 @@ static ssize_t read_polled(int fd, char *to)
 	int rc = unet_poll(&p, 1, NEVER);
 
 	TEST_EQUAL(rc, 1);
-	rc = unet_wait_readable(fd, NEVER);
+	rc = unet_wait(fd, POLLIN, NEVER);
 	return rc ? rc : unet_read(fd, to, 16, NEVER);
 }
 

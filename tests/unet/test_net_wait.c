@@ -48,7 +48,7 @@ static void is_cancelled(const struct op *op)
 	unmake_place(false);
 }
 
-/* unet_wait_readable() may return early. */
+/* unet_wait() may return early. */
 static ssize_t call_until_error(struct place *p, int64_t deadline)
 {
 	ssize_t rc;
@@ -585,7 +585,7 @@ static void by_wait(void)
 
 static void by_wait_readable(void)
 {
-	TEST_EQUAL(unet_wait_readable(shallow_fd, NEVER), 0);
+	TEST_EQUAL(unet_wait(shallow_fd, POLLIN, NEVER), 0);
 }
 
 static void by_read(void)

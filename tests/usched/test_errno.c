@@ -280,7 +280,7 @@ static void await_byte(struct member *m)
 	char byte = 1;
 
 	TEST_EQUAL(unet_write(m->next->fd[1], &byte, 1, USCHED_NEVER), 1);
-	TEST_EQUAL(unet_wait_readable(m->fd[0], USCHED_NEVER), 0);
+	TEST_EQUAL(unet_wait(m->fd[0], POLLIN, USCHED_NEVER), 0);
 	TEST_EQUAL(unet_read(m->fd[0], &byte, 1, USCHED_NEVER), 1);
 }
 
