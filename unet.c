@@ -178,7 +178,7 @@ int unet__adopt(struct descriptor *d, uint32_t generation)
 	return rc < 0 ? rc : 0;
 }
 
-int unet_adopt(int fd)
+int unet__adopt_fd(int fd)
 {
 	struct descriptor *d;
 	int rc = find(fd, &d);

@@ -12,9 +12,9 @@
  * Descriptors are numbers of the system. unet_listen(), unet_accept(), unet_connect(),
  * unet_bind() and unet_signals() make them close-on-exec and non-blocking. Any other
  * descriptor (pipe, terminal, eventfd, socketpair) is made non-blocking by the first
- * call here that gets it, or by unet_adopt(). Close descriptors with unet_close() and
- * nothing else: it tells the waiters, and the number may be used again the next moment.
- * After unet_forget() a descriptor may be used and closed natively.
+ * call here that gets it. Close descriptors with unet_close() and nothing else: it tells
+ * the waiters, and the number may be used again the next moment. After unet_forget() a
+ * descriptor may be used and closed natively.
  *
  * Buffers may be on the stack: the thread itself makes the system call, while it runs.
  * Several threads may wait to read or accept on a descriptor, and several to write. They
@@ -170,12 +170,6 @@ int unet_signals(const sigset_t *set);
 int unet_signal(int fd, int64_t deadline);
 
 /*
- * Makes `fd' non-blocking, for use here.
- * 0, or an error. Does not wait.
- */
-int unet_adopt(int fd);
-
-/*
  * Closes `fd'. Threads that wait for it get -EBADF.
  * 0; -EBADF: it is no descriptor. Does not wait.
  */
@@ -270,6 +264,9 @@ int unet_wait(int fd, short events, int64_t deadline);
 
 /* Private: in the child of a fork(). All descriptors are as if never used here. */
 void unet__forked(void);
+
+/* Makes `fd' non-blocking, as the first call here that gets it. 0, or an error. */
+int unet__adopt_fd(int fd);
 
 /* No thread waits for it, or is in a call with it. */
 bool unet__is_idle(int fd);

@@ -273,7 +273,7 @@ void uposix__adopt(int fd, struct uposix_fd *f)
 	used = true;
 	if (!(GET(f->f_flags) & (FD_NONBLOCK | FD_OURS))) {
 		change(f, FD_OURS, 0);          /* first: native threads look at it */
-		unet_adopt(fd);
+		unet__adopt_fd(fd);
 	}
 	change_one(f, FD_UNET, 0);
 	pthread_mutex_unlock(&table_lock);

@@ -20,7 +20,7 @@ static size_t read_rest(int fd)
 	char rest;
 	size_t n = 0;
 
-	assert_int_equal(unet_adopt(fd), 0);
+	assert_int_equal(unet__adopt_fd(fd), 0);
 	assert_false(blocks_natively(fd));
 	while (unet_read(fd, &rest, 1, 0) == 1) {
 		assert_int_equal(rest, 'n');
@@ -223,7 +223,7 @@ static int poll_out(int fd, char *got)
 static int adopt_it(int fd, char *got)
 {
 	(void)got;
-	return unet_adopt(fd);
+	return unet__adopt_fd(fd);
 }
 
 /* A listener; its number goes to an eventfd, which is no socket. */
@@ -235,7 +235,7 @@ static void open_listener(int fds[2], const char *what)
 	if (what[0] == 'n') {
 		fds[0] = eventfd(0, 0);
 		fds[1] = dup(fds[0]);
-		assert_int_equal(unet_adopt(fds[0]), 0);
+		assert_int_equal(unet__adopt_fd(fds[0]), 0);
 		return;
 	}
 	fds[0] = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -246,7 +246,7 @@ static void open_listener(int fds[2], const char *what)
 	assert_int_equal(getsockname(fds[0], (void *)&name, &size), 0);
 	if (what[0])
 		assert_int_equal(connect(fds[1], (const void *)&name, size), 0);
-	assert_int_equal(unet_adopt(fds[0]), 0);
+	assert_int_equal(unet__adopt_fd(fds[0]), 0);
 }
 
 static int accept_it(int fd, char *got)

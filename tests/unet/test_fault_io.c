@@ -275,8 +275,8 @@ static void use_forget(void)
 
 	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	copy = dup(fds[0]);
-	TEST_EQUAL(TRY(unet_adopt(fds[0])), 0);
-	TEST_EQUAL(TRY(unet_adopt(copy)), 0);
+	TEST_EQUAL(TRY(unet__adopt_fd(fds[0])), 0);
+	TEST_EQUAL(TRY(unet__adopt_fd(copy)), 0);
 	rc[0] = unet_forget(fds[0]);
 	TEST_TRUE(rc[0] == 0 || fault_made(rc[0]));
 	TEST_TRUE(flags_of(copy) & O_NONBLOCK);

@@ -249,7 +249,7 @@ static int make_connected(void)
 
 static int make_adopted(void)
 {
-	int fd = dup(STDIN_FILENO), rc = unet_adopt(fd);
+	int fd = dup(STDIN_FILENO), rc = unet__adopt_fd(fd);
 
 	TEST_TRUE(rc == 0 || rc == -ENOMEM);
 	if (rc)

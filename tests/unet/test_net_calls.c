@@ -399,7 +399,7 @@ static void forgets(void)
 		TEST_EQUAL(unet_forget(fds[0]) + unet_forget(fds[1]), 0);
 		TEST_EQUAL(unet_forget(fds[0]), 0);             /* twice */
 		do_not_wait(fds[1]);
-		TEST_EQUAL(unet_adopt(fds[1]) + unet_forget(fds[1]), 0);
+		TEST_EQUAL(unet__adopt_fd(fds[1]) + unet_forget(fds[1]), 0);
 		TEST_TRUE(!blocks(fds[1]));
 		TEST_EQUAL(close(fds[0]) + close(fds[1]), 0);
 		TEST_EQUAL(unet_forget(fds[0]), -EBADF);
@@ -423,14 +423,14 @@ static void forgets_shared(void)
 
 	unix_pair(other);
 	do_not_wait(other[0]);
-	TEST_EQUAL(unet_adopt(other[0]), 0);            /* of another file */
+	TEST_EQUAL(unet__adopt_fd(other[0]), 0);        /* of another file */
 	for (int first = 0; first < 3; first++) {
 		unix_pair(fds);
 		copies[0] = fds[0];
 		for (int i = 1; i < 3; i++)
 			copies[i] = dup(fds[0]);
 		for (int i = 0; i < 3; i++)
-			TEST_EQUAL(unet_adopt(copies[i]), 0);
+			TEST_EQUAL(unet__adopt_fd(copies[i]), 0);
 		for (int i = 0; i < 3; i++) {
 			TEST_TRUE(!blocks(fds[0]));
 			last = copies[(first + i) % 3];

@@ -29,8 +29,8 @@ static void pipes(void)
 	for (int i = 0; i < 2; i++) {
 		int flags = fcntl(fds[i], F_GETFD);
 
-		TEST_EQUAL(unet_adopt(fds[i]), 0);
-		TEST_EQUAL(unet_adopt(fds[i]), 0);
+		TEST_EQUAL(unet__adopt_fd(fds[i]), 0);
+		TEST_EQUAL(unet__adopt_fd(fds[i]), 0);
 		TEST_TRUE(fcntl(fds[i], F_GETFL) & O_NONBLOCK);
 		TEST_EQUAL(fcntl(fds[i], F_GETFD), flags);
 	}
@@ -154,7 +154,7 @@ static void files(void)
 	make_directory();
 	fd = open(path_of("file"), O_RDWR | O_CREAT | O_EXCL, 0600);
 	TEST_TRUE(fd >= 0);
-	TEST_EQUAL(unet_adopt(fd), 0);
+	TEST_EQUAL(unet__adopt_fd(fd), 0);
 	TEST_EQUAL(unet_write_all(fd, "abcdef", 6, NULL, NEVER), 0);
 	TEST_EQUAL(lseek(fd, 0, SEEK_SET), 0);
 	receive(fd, "abc");

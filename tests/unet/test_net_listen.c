@@ -145,7 +145,7 @@ static void no_descriptor(int fd)
 
 	TEST_EQUAL(unet_accept(fd, &a, NEVER), -EBADF);
 	TEST_EQUAL(unet_signal(fd, NEVER), -EBADF);
-	TEST_EQUAL(unet_adopt(fd), -EBADF);
+	TEST_EQUAL(unet__adopt_fd(fd), -EBADF);
 	TEST_EQUAL(unet_shutdown(fd, SHUT_WR), -EBADF);
 	TEST_EQUAL(unet_read(fd, c, sizeof c, NEVER), -EBADF);
 	TEST_EQUAL(unet_read(fd, c, sizeof c, 0), -EBADF);

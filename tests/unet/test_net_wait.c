@@ -528,7 +528,7 @@ static void poll_races(void)
 	unix_pair(fds + 2);
 	for (size_t i = 0; i < test_scale(1000, 40); i++) {
 		unix_pair(fds);
-		TEST_EQUAL(unet_adopt(fds[0]), 0);
+		TEST_EQUAL(unet__adopt_fd(fds[0]), 0);
 		native = go_native(poll_two, fds);
 		for (volatile size_t k = i % 40 * 1000; k > 0; k--)
 			;

@@ -329,8 +329,8 @@ static void make_ring(void)
 		*m = (struct member){ .next = &ring[(i + 1) % FIVE] };
 		TEST_EQUAL(usync_chan_create(1, 1, &m->chan), 0);
 		TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, m->fd), 0);
-		TEST_EQUAL(unet_adopt(m->fd[0]), 0);
-		TEST_EQUAL(unet_adopt(m->fd[1]), 0);
+		TEST_EQUAL(unet__adopt_fd(m->fd[0]), 0);
+		TEST_EQUAL(unet__adopt_fd(m->fd[1]), 0);
 	}
 }
 
