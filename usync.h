@@ -338,27 +338,22 @@ int usync_scope_leave(void);
 
 /*
  * Ends the scope, and all within it. When it has ended already, for whatever reason,
- * that does nothing. Takes time for each thread in it.
+ * that does nothing. `error', a negative errno value, is why: usync_scope_error() returns
+ * it. 0 stands for -ECANCELED. Takes time for each thread in the scope.
  */
-void usync_scope_cancel(struct usync_scope *scope);
+void usync_scope_cancel(struct usync_scope *scope, int error);
 
 /*
- * As usync_scope_cancel(), and notes why, unless the scope has ended: `error', a
- * negative errno value, is what usync_scope_error() returns.
- */
-void usync_scope_fail(struct usync_scope *scope, int error);
-
-/*
- * Returns why the scope has ended: the error of usync_scope_fail(), -ECANCELED or
- * -ETIMEDOUT. 0: it has not.
+ * Returns why the scope has ended: the error of its usync_scope_cancel(), -ECANCELED
+ * after that of a scope around it, or -ETIMEDOUT. 0: it has not ended.
  */
 int usync_scope_error(const struct usync_scope *scope);
 
 /*
  * Starts a thread that calls func(arg) in the scope, on the caller's scheduler. If func
- * returns a value below 0, it is as if it had called usync_scope_fail() with that: the
+ * returns a value below 0, it is as if it had called usync_scope_cancel() with that: the
  * first error ends the waits of the other threads. Where the new thread cannot enter, it
- * fails the scope with the error of that. *thread is as in ustack_start(); with NULL the
+ * cancels the scope with the error of that. *thread is as in ustack_start(); with NULL the
  * thread is detached, and usync_scope_wait() waits for it all the same.
  * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM, -ENOTSUP as ustack_start();
  * -EOVERFLOW: there are 2^32 - 1.

@@ -26,7 +26,7 @@ enum { AT_ONCE = 16 };                  /* members are told under the lock */
 struct usync_scope {
 	struct uwait_scope  c_waits;    /* first; its lock is that of c_inner, too */
 	uint32_t            c_holds;    /* atomic */
-	int32_t             c_error;    /* atomic: of usync_scope_fail(); or 0 */
+	int32_t             c_error;    /* atomic: of usync_scope_cancel(); or 0 */
 	struct usync_scope *c_outer;    /* held; or NULL */
 	struct uwait_node   c_node;     /* in its c_inner */
 	struct uwait_queue  c_inner;    /* those that were not told of the end */
@@ -199,22 +199,16 @@ static void spread(struct usync_scope *c, int64_t when)
 	}
 }
 
-void usync_scope_cancel(struct usync_scope *scope)
+void usync_scope_cancel(struct usync_scope *scope, int error)
 {
 	int64_t when = uevents_now();
-
-	if (end(scope, when))
-		spread(usync_scope_hold(scope), when);
-}
-
-void usync_scope_fail(struct usync_scope *scope, int error)
-{
 	int none = 0;
 
 	if (uwait_scope_error(&scope->c_waits) == 0)
 		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	usync_scope_cancel(scope);
+	if (end(scope, when))
+		spread(usync_scope_hold(scope), when);
 }
 
 /* The thread's first function. */
@@ -231,7 +225,7 @@ static void run(struct usched__wrap *w)
 	else if (in)
 		rc = b->b_func(b->b_arg);
 	if (rc < 0)
-		usync_scope_fail(c, rc);
+		usync_scope_cancel(c, rc);
 	if (in)
 		uwait_leave();
 	else

@@ -224,7 +224,7 @@ static void serve(void *unused)
 	check(usync_scope_create(NULL, &all, USCHED_NEVER), "scope");
 	check(usync_scope_start(all, accept_all, NULL, NULL), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
-	usync_scope_cancel(all);
+	usync_scope_cancel(all, -ECANCELED);
 }
 
 int main(int argc, char **argv)

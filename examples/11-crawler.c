@@ -351,7 +351,7 @@ static void obey(void *unused)
 {
 	(void)unused;
 	if (unet_signal(signals, USCHED_NEVER) > 0)
-		usync_scope_cancel(all);
+		usync_scope_cancel(all, -ECANCELED);
 }
 
 static void crawl(void *rr)

@@ -572,7 +572,7 @@ static void ends_of_waits(void)
 	put(fds[1], "abc");
 	u = go(read_in_scope, r);
 	await_waiting(u);
-	usync_scope_cancel(r->r_scope);
+	usync_scope_cancel(r->r_scope, -ECANCELED);
 	while (r->r_step < 1)
 		nap(1);
 	put(fds[1], "def\ngh");

@@ -226,7 +226,7 @@ static void start_in_scope(void *ender)
 		TEST_EQUAL(usync_scope_start(scope, end_in_scope, scope, NULL), 0);
 	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_scope_error(scope), 0);
-	usync_scope_cancel(scope);              /* none is in it any more */
+	usync_scope_cancel(scope, -ECANCELED);  /* none is in it any more */
 }
 
 /*

@@ -85,14 +85,14 @@ static void cancel_blocked(void *s, const struct point *o, bool native)
 	y.s_scope = make_scope(NULL, native ? usync_after(HOUR) : USCHED_NEVER);
 	start_worker(&w, s, native, 0, stay, &y);
 	await_visit(&w, o);
-	usync_scope_cancel(y.s_scope);
-	usync_scope_cancel(y.s_scope);
+	usync_scope_cancel(y.s_scope, -ECANCELED);
+	usync_scope_cancel(y.s_scope, -ECANCELED);
 	await_count(&y.s_visit.v_step, 1);
 	check_place(y.s_visit.v_place);
 	y.s_visit.v_step = 2;
 	if (o->o_ends != NONE) {
 		await_visit(&w, o);
-		usync_scope_cancel(y.s_scope);  /* late: it has left */
+		usync_scope_cancel(y.s_scope, -EIO);    /* late: it has left */
 		release_place(o, y.s_visit.v_place);
 	}
 	end_worker(&w);
@@ -116,7 +116,7 @@ static void time_out_blocked(void *s, const struct point *o, bool native)
 		await_count(&y.s_visit.v_step, 1);
 		check_place(y.s_visit.v_place);
 		y.s_visit.v_step = 2;
-		usync_scope_cancel(y.s_scope);
+		usync_scope_cancel(y.s_scope, -ECANCELED);
 		TEST_EQUAL(usync_scope_error(y.s_scope), -ETIMEDOUT);
 		if (o->o_ends != NONE) {
 			await_visit(&w, o);
@@ -146,13 +146,13 @@ static void in_several(struct worker *w)
 	TEST_EQUAL(usync_scope_enter(apart), 0);
 	TEST_EQUAL(usync_scope_enter(inner), 0);
 	TEST_EQUAL(usync_sleep_until(usync_after(1000)), 0);
-	usync_scope_cancel(inner);
+	usync_scope_cancel(inner, -ECANCELED);
 	TEST_EQUAL(usync_sleep_until(usync_after(1000)), -ECANCELED);
 	TEST_EQUAL(usync_scope_error(outer), 0);
 	TEST_EQUAL(usync_scope_leave(), 0);
 	TEST_EQUAL(usync_sleep_until(usync_after(1000)), 0);
-	usync_scope_fail(outer, -EPROTO);
-	usync_scope_fail(outer, -EIO);
+	usync_scope_cancel(outer, -EPROTO);
+	usync_scope_cancel(outer, -EIO);
 	TEST_EQUAL(usync_sleep_until(usync_after(1000)), -ECANCELED);
 	TEST_EQUAL(usync_scope_error(outer), -EPROTO);
 	TEST_EQUAL(usync_scope_error(apart), 0);
@@ -178,7 +178,7 @@ static void by_time(struct worker *w)
 	TEST_EQUAL(usync_scope_enter(soon), 0);
 	TEST_EQUAL(usync_scope_enter(first), 0);
 	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ETIMEDOUT);
-	usync_scope_cancel(first);
+	usync_scope_cancel(first, -ECANCELED);
 	TEST_EQUAL(usync_sleep_until(USCHED_NEVER), -ETIMEDOUT);
 	TEST_EQUAL(ustack_cancel(w->w_thread), 0);
 	TEST_EQUAL(ustack_cancelled(), 1);
@@ -215,7 +215,7 @@ static void (*arm)(struct uevents *e, struct uexpiry *x, uexpired_fn *expired);
 /* In place of e_arm: a join is about to begin. */
 static void cancel_and_arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 {
-	usync_scope_cancel(ending);
+	usync_scope_cancel(ending, -ECANCELED);
 	arm(e, x, expired);
 }
 
@@ -242,7 +242,7 @@ static usched_join_fn *join_before;
 
 static void *cancel_ending(void *unused)
 {
-	usync_scope_cancel(ending);
+	usync_scope_cancel(ending, -ECANCELED);
 	return unused;
 }
 
@@ -291,7 +291,7 @@ static void begin_late(struct worker *w)
 
 	(void)w;
 	TEST_EQUAL(uwait_prepare(&waiter, USCHED_NEVER), 0);
-	usync_scope_cancel(ending);
+	usync_scope_cancel(ending, -ECANCELED);
 	uwait_begin(waiter);
 	TEST_EQUAL(uwait_block(waiter), -ECANCELED);
 }
@@ -304,7 +304,7 @@ static void begin_awake(struct worker *w)
 	(void)w;
 	TEST_EQUAL(uwait_prepare(&waiter, USCHED_NEVER), 0);
 	uwait_begin_awake(waiter);
-	usync_scope_cancel(ending);
+	usync_scope_cancel(ending, -ECANCELED);
 	TEST_TRUE(!uwait_linger(waiter));
 	TEST_EQUAL(uwait_block(waiter), -ECANCELED);
 }
@@ -362,7 +362,7 @@ static void shield_each(void *s)
 		ending = make_scope(NULL, USCHED_NEVER);
 		start_worker(&w, s, false, i, be_shielded, &sem);
 		await_waiting(&w);
-		usync_scope_cancel(ending);
+		usync_scope_cancel(ending, -ECANCELED);
 		settle(s, w.w_thread);
 		TEST_TRUE(waits(&w));
 		TEST_EQUAL(usync_sem_post(&sem), 0);
@@ -407,7 +407,7 @@ static void test_deep(void **state)
 			usync_scope_release(c);
 		c = inner;
 	}
-	usync_scope_cancel(top);
+	usync_scope_cancel(top, -ECANCELED);
 	assert_int_equal(usync_scope_error(c), -ECANCELED);
 	usync_scope_release(top);
 	usync_scope_release(c);
@@ -456,7 +456,7 @@ static void lead(struct worker *w)
 	c = make_scope(NULL, USCHED_NEVER);
 	TEST_EQUAL(usync_scope_start(c, do_part, (void *)1, NULL), 0);
 	TEST_EQUAL(usync_scope_wait(c, usync_after(1000)), -ETIMEDOUT);
-	usync_scope_cancel(c);
+	usync_scope_cancel(c, 0);
 	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_scope_error(c), -ECANCELED);
 	usync_scope_release(c);
@@ -518,7 +518,7 @@ static void elsewhere(void *s)
 	start_worker(&w, s, false, 0, outside, c);
 	await_count(&job_step, 1);
 	await_waiting(&w);
-	usync_scope_cancel(c);
+	usync_scope_cancel(c, -ECANCELED);
 	end_worker(&w);
 	usync_scope_release(c);
 	uoffload_drain();                       /* no native thread is left */
@@ -629,7 +629,7 @@ static void go_through(struct worker *w)
 		while (in-- > 0)
 			TEST_EQUAL(usync_scope_leave(), 0);
 		c = any_scope(w, true);
-		usync_scope_cancel(c);
+		usync_scope_cancel(c, -ECANCELED);
 		usync_scope_release(c);
 	}
 }
