@@ -49,22 +49,6 @@ BY_THREADS int ustack_start_with(const struct ustack_how *how, void (*func)(void
 	return s->s_start ? s->s_start(s, how, func, arg, thread) : -ENOTSUP;
 }
 
-BY_THREADS int ustack_stack(void **low, size_t *size)
-{
-	struct usched *s = usched__current;
-	const struct usched_stack *k;
-
-	CALLED(__func__);
-	if (!s->s_current)
-		return -EPERM;
-	k = s->s_current->u_stack;
-	if (k == &s->s_native)
-		return -ENOTSUP;
-	*low = k->k_bottom - k->k_size;
-	*size = k->k_size;
-	return 0;
-}
-
 BY_THREADS int ustack_control(int own)
 {
 	struct usched *s = usched__current;

@@ -188,14 +188,6 @@ int ustack_start_with(const struct ustack_how *how, void (*func)(void *), void *
 		      struct ustack **thread);
 
 /*
- * Sets *low and *size to the stack of the calling thread: so many bytes from there on.
- * In a coroutine it is that of the coroutine.
- * 0; -EPERM: the caller is no thread; -ENOTSUP: it is on a native stack.
- * Does not switch.
- */
-int ustack_stack(void **low, size_t *size);
-
-/*
  * Waits until `u' has ended, and frees it. *value, unless NULL, is what it gave to
  * ustack_exit(), or NULL: its function has returned. Tokens that come meanwhile stay. One
  * thread or native thread may join a thread, once. After an error `u' is as it was.
