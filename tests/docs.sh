@@ -7,6 +7,8 @@
 #    a comment;
 #  - every function that a document names is in a header, except under "was" in a table;
 #  - in the manual pages what begins with #include compiles, unless a line is "...";
+#  - each function of the headers in $shown is called by an example: in examples/, in the
+#    README, or in a page's EXAMPLES;
 #  - the README and doc/comparison.md have the same table of other systems;
 #  - tests/README.md has each program and script of tests/, and scripts/matrix.sh a row
 #    "proof" for each script with a long form;
@@ -23,6 +25,7 @@ pages=$(echo doc/*.[17] doc/*.3.in)
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
 name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|utrace|uco|utls)_[a-z_]*[a-z]|uoffload|upreempt)"
+shown='usync unet ubuf uco uoffload'
 
 examples=0
 
@@ -78,6 +81,17 @@ for page in $pages; do
 		examples=$((examples + 1))
 		${CC:-cc} -Wall -Wextra -Werror -Wno-unused-function "-I$dir" -fsyntax-only "$example" ||
 			fail "$page: example $(basename "$example") does not compile"
+	done
+done
+
+{
+	cat examples/* README.md
+	awk '/^\.Sh/ { on = /EXAMPLES/ } on' doc/*.3.in
+} >"$dir/shown"
+for page in $shown; do
+	for function in $(sed -n 's/^\.Nm \([a-z_]*\).*/\1/p' "$dir/man/$page.3" | sort -u); do
+		grep -qE "(^|[^a-z_])$function\(" "$dir/shown" ||
+			fail "$page.h: no example calls $function()"
 	done
 done
 
