@@ -351,10 +351,10 @@ int usync_scope_error(const struct usync_scope *scope);
 
 /*
  * Starts a thread that calls func(arg) in the scope, on the caller's scheduler. If func
- * returns a value below 0, it is as if it had called usync_scope_cancel() with that: the
- * first error ends the waits of the other threads. Where the new thread cannot enter, it
- * cancels the scope with the error of that. *thread is as in ustack_start(); with NULL the
- * thread is detached, and usync_scope_wait() waits for it all the same.
+ * returns a value below 0, it is as if it had called usync_scope_cancel() with that:
+ * the first error ends the waits of the other threads. Where the new thread cannot enter,
+ * it cancels the scope with the error of that. *thread is as in ustack_start(); with NULL
+ * the thread is detached, and usync_scope_wait() waits for it all the same.
  * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM, -ENOTSUP as ustack_start();
  * -EOVERFLOW: there are 2^32 - 1.
  */
