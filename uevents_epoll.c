@@ -22,6 +22,10 @@
 #include "private/when.h"
 #include "uevents.h"
 
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 (-1)           /* -ENOSYS */
+#endif
+
 struct poller {
 	int                p_epoll;
 	int                p_interrupt; /* eventfd */
@@ -134,7 +138,6 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 {
 	int n = -1;
 
-#ifdef SYS_epoll_pwait2
 	if (!p->p_coarse) {
 		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
 
@@ -142,9 +145,6 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 				 forever ? NULL : t, NULL, (size_t)0);
 		p->p_coarse = n < 0 && errno != EINTR;  /* ENOSYS; a sandbox says EPERM */
 	}
-#else
-	p->p_coarse = true;
-#endif
 	if (p->p_coarse)
 		n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH,
 			       poller_milli(forever, left));

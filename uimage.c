@@ -18,7 +18,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "private/direction.h"
@@ -223,10 +222,8 @@ static void *map(size_t size, size_t align)
 		munmap(p, before);
 	if (after)
 		munmap(p + before + size, after);
-#ifdef MADV_HUGEPAGE
 	if (align >= HUGE_PAGE)
-		madvise(p + before, size, MADV_HUGEPAGE);       /* a hint */
-#endif
+		madvise(p + before, size, MADV_HUGEPAGE);
 	return p + before;
 }
 

@@ -24,8 +24,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* madvise */
 #endif
-#include <sys/mman.h>
-
 #include "private/image.h"
 #include "private/lock.h"
 
@@ -134,10 +132,8 @@ static void want_huge_pages(struct uimage_arena *a, bool want)
 	if (h->d_plain != want)
 		return;
 	h->d_plain = !want;
-#ifdef MADV_HUGEPAGE
 	if (!want || a->a_size >= 2 * HUGE_PAGE)
 		madvise(a, a->a_size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-#endif
 }
 
 /* Blocks that were handed out. */
@@ -168,13 +164,8 @@ void uimage_drop(void *p, size_t size)
 	uintptr_t page = page_size(), end = ((uintptr_t)p + size) & -page;
 	uintptr_t start = ((uintptr_t)p + page - 1) & -page;
 
-#ifdef MADV_DONTNEED
 	if (start < end)
 		madvise((void *)start, end - start, MADV_DONTNEED);
-#else
-	(void)start;
-	(void)end;
-#endif
 }
 
 /*

@@ -19,6 +19,10 @@
 #include "private/cancel.h"
 #include "private/net.h"
 
+#ifndef SYS_kcmp
+#define SYS_kcmp (-1)                   /* -ENOSYS */
+#endif
+
 struct descriptor *unet__table[CHUNKS];
 
 /* Descriptors with SHARED; atomic. Locked for writing, none is adopted or forgotten. */
@@ -243,16 +247,10 @@ static bool may_share(struct descriptor *d)
 /* 0: their open files are the same; 1: they are not; an error: that cannot be told. */
 static int compare_files(int a, int b)
 {
-#ifdef SYS_kcmp
 	const int file = 0;             /* KCMP_FILE of linux/kcmp.h, which musl lacks */
 	long rc = syscall(SYS_kcmp, getpid(), getpid(), file, a, b);
 
 	return rc < 0 ? -errno : rc > 0;
-#else
-	(void)a;
-	(void)b;
-	return -ENOSYS;
-#endif
 }
 
 /* Inside, so its number is that of its file. */

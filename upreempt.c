@@ -106,13 +106,6 @@ enum { MONITORED = 0 };
 enum { MONITORED = 1 };
 #endif
 
-/* In these builds c_stall is set, unless the program sets it. */
-#ifdef USCHED_CHECK
-enum { IS_CHECKED = 1 };
-#else
-enum { IS_CHECKED = 0 };
-#endif
-
 struct text {
 	uintptr_t t_from, t_to;
 };
@@ -120,9 +113,7 @@ struct text {
 struct slice {
 	struct upreempt l_head;         /* first */
 	struct usched   l_blind;        /* the stand-in */
-#ifdef USCHED_CHECK
-	struct ustack   l_none;         /* its thread: a wait of that asks s_pick */
-#endif
+	struct ustack   l_none;         /* in check builds its thread: a wait asks s_pick */
 	int64_t         l_length;       /* ns; constant, as the next one */
 	int             l_signal;       /* 0: none, and no monitor of slices */
 	int64_t         l_stall;        /* ns; 0: none is reported; constant */
@@ -174,8 +165,7 @@ static uint64_t count(const struct usched *s)
 	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);
 }
 
-#ifdef USCHED_CHECK
-/* `call' is one that no region may contain. */
+/* In check builds: `call' is one that no region may contain. */
 static void called(const char *call)
 {
 	const struct usched *s = usched__here();
@@ -197,7 +187,6 @@ static struct ustack *called_wait(struct usched *s, struct ustack *self)
 	called("ustack_wait");
 	return self;
 }
-#endif
 
 /* Of ustall_install(), or NULL. */
 static const struct upreempt_stalls *stalls;
@@ -319,12 +308,12 @@ static int begin(struct usched *s, struct slice **slice)
 	l->l_head = (struct upreempt){ s, end };
 	l->l_blind.s_slice = &l->l_head;
 	l->l_blind.s_leave = leave_region;
-#ifdef USCHED_CHECK
-	l->l_blind.s_current = &l->l_none;
-	l->l_blind.s_inside = &l->l_none;
-	l->l_blind.s_pick = called_wait;
-	__atomic_store_n(&usched__observer.o_called, called, __ATOMIC_RELAXED);
-#endif
+	if (IS_CHECKED) {
+		l->l_blind.s_current = &l->l_none;
+		l->l_blind.s_inside = &l->l_none;
+		l->l_blind.s_pick = called_wait;
+		__atomic_store_n(&usched__observer.o_called, called, __ATOMIC_RELAXED);
+	}
 	s->s_slice = &l->l_head;
 	*slice = l;
 	return 0;

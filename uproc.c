@@ -1015,11 +1015,11 @@ static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
 	s->s_join = join;
 	s->s_interrupt = interrupt;
 	s->s_linger = uproc__linger;
-#ifdef USCHED_CHECK
-	s->s_changed = uproc__report_changed;
-	__atomic_store_n(&usched__observer.o_introduce, uproc__introduce,
-			 __ATOMIC_RELAXED);
-#endif
+	if (IS_CHECKED) {
+		s->s_changed = uproc__report_changed;
+		__atomic_store_n(&usched__observer.o_introduce, uproc__introduce,
+				 __ATOMIC_RELAXED);
+	}
 }
 
 int uproc__init(struct uproc *p, struct uprocs *r,

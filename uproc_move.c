@@ -83,6 +83,12 @@ static void warn_of_locals(const struct uproc *p, const struct ustack *u)
 		     " ustack_stay()", (const void *)u, uproc__quote_name(u, name),
 		     function);
 }
+#else
+static void warn_of_locals(const struct uproc *p, const struct ustack *u)
+{
+	(void)p;
+	(void)u;
+}
 #endif
 
 void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy)
@@ -225,9 +231,7 @@ static bool leaves(struct uproc *p, struct uproc_thread *t, bool new_may)
 		return false;
 	if (a && !(a->a_ops->a_leave && a->a_ops->a_leave(a)))
 		return false;
-#ifdef USCHED_CHECK
 	warn_of_locals(p, u);
-#endif
 	return CAS(&u->u_mail, &mail, mail | UPROC_MAIL_MOVED);
 }
 

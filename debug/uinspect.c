@@ -40,6 +40,7 @@
 
 #include "../private/cancel.h"
 #include "../private/direction.h"
+#include "../private/lock.h"
 #include "../private/native.h"
 #include "../private/when.h"
 #include "../private/where.h"
@@ -390,18 +391,15 @@ static int start_collector(struct task *k)
 	struct uprocs *r = k->k_proc->p_procs;
 	int rc;
 
-#ifdef SINGLE_THREAD
 	struct ustack *u;
 
-	if (uproc_self() && uproc_self() != k->k_proc)
+	if (ONE_NATIVE && uproc_self() && uproc_self() != k->k_proc)
 		return -EBUSY;                  /* it runs later */
-	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k, &u);
-	return rc ? rc : ustack_join(u, NULL, USCHED_NEVER);
-#endif
 	uprocs_hold(r);
-	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k, NULL);
+	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k,
+			 ONE_NATIVE ? &u : NULL);
 	uprocs_release(r);
-	return rc;
+	return rc || !ONE_NATIVE ? rc : ustack_join(u, NULL, USCHED_NEVER);
 }
 
 static int ask_all(struct dump *d)
@@ -575,10 +573,7 @@ int uinspect_dump(int fd, unsigned how)
 {
 	struct uproc *p = uproc_self();
 
-#ifdef SINGLE_THREAD
-	p = NULL;                               /* there is no other native thread */
-#endif
-	return p ? dump_apart(p->p_procs, fd, how) : dump_here(fd, how);
+	return p && !ONE_NATIVE ? dump_apart(p->p_procs, fd, how) : dump_here(fd, how);
 }
 
 /* ---- By a signal ---- */
@@ -636,9 +631,8 @@ int uinspect_install(int sig)
 	};
 	int rc;
 
-#ifdef SINGLE_THREAD
-	return -ENOTSUP;
-#endif
+	if (ONE_NATIVE)
+		return -ENOTSUP;
 	sigemptyset(&action.sa_mask);
 	pthread_mutex_lock(&inspector.i_lock);
 	rc = make_native();

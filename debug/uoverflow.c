@@ -36,6 +36,10 @@
 #include "../upreempt.h"
 #include "../uproc.h"
 
+#ifndef _SC_MINSIGSTKSZ
+#define _SC_MINSIGSTKSZ (-1)            /* the answer is -1 */
+#endif
+
 enum {
 	ROOM     = 64 << 10,            /* bytes: previous handlers use it, too */
 	GUARD    = 64 << 10,            /* bytes below a stack where a frame may begin */
@@ -98,10 +102,8 @@ static void *map_stack(void)
 	struct native *n;
 	char *map;
 
-#ifdef _SC_MINSIGSTKSZ
 	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* the system's own part */
 		size += (size_t)sysconf(_SC_MINSIGSTKSZ);
-#endif
 	size = page + (size + page - 1) / page * page;
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		   0);

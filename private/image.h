@@ -4,9 +4,19 @@
 #define USCHED_IMAGE_PRIVATE_H
 
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../uimage.h"
+
+/* Hints, which a system without them refuses. */
+#ifndef MADV_HUGEPAGE
+#define MADV_HUGEPAGE   (-1)
+#define MADV_NOHUGEPAGE (-1)
+#endif
+#ifndef MADV_DONTNEED
+#define MADV_DONTNEED   (-1)
+#endif
 
 #define UIMAGE_PRIVATE __attribute__((visibility("hidden")))
 

@@ -10,6 +10,13 @@
 
 #include "../usched.h"
 
+/* In these builds the library looks for mistakes of the program. */
+#ifdef USCHED_CHECK
+enum { IS_CHECKED = 1 };
+#else
+enum { IS_CHECKED = 0 };
+#endif
+
 struct usched_observer {
 	/* `call', which no preemptible region may contain, was called. In builds with
 	   USCHED_CHECK; upreempt.c's. */

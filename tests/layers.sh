@@ -81,7 +81,7 @@ uco_frames.c: private/dispatch.h private/uco_frames.h
 debug/uoverflow.h:
 upreempt.h: usched.h
 debug/uinspect.h:
-debug/uinspect.c: debug/uinspect.h private/cancel.h private/direction.h private/native.h private/when.h private/where.h debug/dump.h debug/snap.h debug/uframes.h uproc.h usync.h debug/utrace.h
+debug/uinspect.c: debug/uinspect.h private/cancel.h private/direction.h private/lock.h private/native.h private/when.h private/where.h debug/dump.h debug/snap.h debug/uframes.h uproc.h usync.h debug/utrace.h
 debug/uinspect_metrics.c: debug/uinspect.h private/cancel.h private/text.h uevents.h upreempt.h debug/dump.h debug/utrace.h
 debug/uinspect_show.c: debug/uinspect.h private/code.h private/text.h debug/dump.h
 debug/uinspect_snap.c: debug/snap.h arch/arch.h
