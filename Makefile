@@ -84,8 +84,6 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 core    := $(basename $(wildcard u*.c) rr.c ll.c)
 modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
 headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
-pages   := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
-viewer  := $(wildcard tools/usched_view/*.py)
 
 switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
 
@@ -96,35 +94,6 @@ shared   := $(B)/libusched.so.$(version)
 # Installed; the last two check themselves, and the arguments of programs.
 libraries := $(static) $(shared) $(B)/libusched-check.a $(B)/libusched-check.so.$(version)
 names     := libusched libusched-check
-programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.setjmp
-workloads := ring counters pingpong create alternate memory
-programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
-coroutines := pingpong create walk clone
-single   := coroutine uneven requests channel simulate
-programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
-programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure
-programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
-
-# Examples that need a library: NAME:HEADER:OPTIONS, commas for spaces. The others need C.
-needy := 05-httpd:http_parser.h:-lhttp_parser 06-kv:hiredis/hiredis.h:-lhiredis \
-	08-cpp:exception:-lstdc++ 10-https:openssl/core.h:-lssl,-lcrypto \
-	11-crawler:curl/curl.h:-lcurl 13-generator:exception:-lstdc++ 15-libuv:uv.h:-luv \
-	16-libevent:event2/event.h:-levent_core
-part      = $(subst $(comma), ,$(word $2,$(subst :, ,$1)))
-comma    := ,
-hash     := \#
-# links NEEDY: nothing, or `yes' if a program with its header and its libraries links.
-links     = $(shell t=$$(mktemp) && \
-	printf '%s\n' '$(hash)include <stdio.h>' \
-	'$(hash)include <$(call part,$1,2)>' 'int main(void) { return 0; }' | \
-	$(CC) $(CPPFLAGS) $(CFLAGS) -x $(if $(findstring stdc++,$1),c++,c) - -x none $(LDFLAGS) -o $$t \
-		$(call part,$1,3) >/dev/null 2>&1 && echo yes; rm -f $$t)
-examples := $(patsubst examples/%,$(B)/examples/%,$(basename $(wildcard examples/*.c examples/*.cc)))
-# What cannot be built is left out of `make examples', which says so.
-ifneq ($(filter examples,$(MAKECMDGOALS)),)
-without  := $(foreach need,$(needy),$(if $(call links,$(need)),,$(need)))
-examples := $(filter-out $(foreach need,$(without),$(B)/examples/$(call part,$(need),1)),$(examples))
-endif
 
 ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
@@ -166,12 +135,7 @@ include tls/tls.mk posix/posix.mk
 .DEFAULT_GOAL := all
 all: $(libraries) locks
 
-include tests/tests.mk
-
-programs: $(programs)
-
-examples: $(examples)
-	@$(foreach need,$(without),echo 'make examples: without $(call part,$(need),1): no program with <$(call part,$(need),2)> and $(call part,$(need),3) builds';) :
+include bench/bench.mk examples/examples.mk tests/tests.mk scripts/install.mk
 
 tests: $(tests)
 
@@ -191,63 +155,6 @@ $(shared): $(library:.o=.lo)
 $(B)/libusched-check.so.$(version): $(checked:.o=.lo)
 $(shared) $(B)/libusched-check.so.$(version):
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now $(libs)
-
-$(B)/rmain: $(B)/rmain.o $(library)
-	$(link) $(libs)
-
-$(B)/lmain: $(B)/lmain.o $(library)
-	$(link) $(libs)
-
-# The same over the portable switch, whatever SWITCH is.
-$(B)/lmain.setjmp: $(patsubst %,$(B)/%.o,lmain $(modules) arch/setjmp)
-	$(link) $(libs) -lm
-
-$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(filter-out ll,$(core))) $(switch:%=$(B)/%.o)
-	$(link) $(libs)
-
-# With the library compiled in by README's command line, not by CFLAGS.
-readme = $(shell sed -n 's/^cc \(.* arch.x86_64\.S .*\) -o server$$/\1/p' README.md)
-$(B)/rmain.readme: $(B)/rmain.o $(library) README.md
-	$(CC) $(patsubst server.c,rmain.c,$(patsubst arch/x86_64.S,$(wildcard arch/$(SWITCH).[cS]),$(readme))) \
-		$(filter -m%,$(CFLAGS)) $(poller) $(LDFLAGS) -o $@ $(libs)
-
-# Each workload over rr, ll and the dispatcher alone; see bench/thread.h.
-define over
-$(B)/bench/%-$(1): bench/%.c $(library) $(B)/flags
-	@mkdir -p $$(@D)
-	$$(compile) $$(c_flags) -D$(2) $$(LDFLAGS) -o $$@ $$< $$(filter %.o,$$^) $$(libs)
-endef
-$(eval $(call over,rr,BENCH_RR))
-$(eval $(call over,ll,BENCH_LL))
-$(eval $(call over,direct,BENCH_DIRECT))
-
-$(B)/examples/%.o: c_flags += -I.
-
-$(foreach need,$(needy),$(eval $(B)/examples/$(call part,$(need),1): libs += $(call part,$(need),3)))
-
-$(B)/examples/%: $(B)/examples/%.o $(static)
-	$(link) $(static) $(libs)
-
-$(addprefix $(B)/bench/,uneven requests-load simulate): libs += -lm
-
-# The server with threads that move, and with slices of time besides.
-$(B)/bench/requests-steal: c_flags += -DSTEAL=1
-$(B)/bench/requests-slice: c_flags += -DSTEAL=1 -DSLICE=250
-$(B)/bench/requests-steal $(B)/bench/requests-slice: bench/requests.c $(static) $(B)/flags
-	@mkdir -p $(@D)
-	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
-
-# One workload of it each, with the arguments of the workload.
-$(coroutines:%=$(B)/bench/%-co): $(B)/bench/%-co: bench/coroutine.c $(static) $(B)/flags
-	@mkdir -p $(@D)
-	$(compile) $(c_flags) -DWORKLOAD=$* $(LDFLAGS) -o $@ $< $(static) $(libs)
-
-$(B)/bench/measure: $(B)/bench/measure.o $(B)/bench/measure_many.o $(static)
-	$(link) $(static) $(libs)
-
-$(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
-	@mkdir -p $(@D)
-	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -296,99 +203,10 @@ quick:
 	@CC=$(call quote,$(CC)) scripts/install.sh quick
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) QUICK=1 scripts/check.sh
 
-bench: export WORKLOAD := $(WORKLOAD)
-bench: export FULL := $(FULL)
-bench: export DIR := $(DIR)
-bench:
-	@CC=$(call quote,$(CC)) scripts/install.sh bench
-	+@$(MAKE) -s --no-print-directory programs
-	@B=$(call quote,$(B)) scripts/report.sh
-
-peers:
-	+@$(MAKE) --no-print-directory -C bench/peers B=$(call quote,$(abspath $(B)))
-
 matrix:
 	@CC=$(call quote,$(CC)) ROWS=$(call quote,$(ROWS)) scripts/install.sh matrix
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
-
-# Section 3 of the manual, from the comments in the headers.
-man_page = @mkdir -p $(@D) && awk -f scripts/man.awk $< $(filter %.in,$^) >$@
-
-$(B)/doc/%.3: %.h doc/%.3.in scripts/man.awk
-	$(man_page)
-
-$(B)/doc/%.3: debug/%.h doc/%.3.in scripts/man.awk
-	$(man_page)
-
-$(B)/doc/%.3: tls/%.h doc/%.3.in scripts/man.awk
-	$(man_page)
-
-# The other names in a manual page: each gets a link to the page.
-aliases = awk '/^\.Sh/ { on = $$2 == "NAME" || $$2 == "SYNOPSIS" } \
-	on && /^\.(Nm|Fn|Fo) [a-z]/ && !seen[$$2]++ { print $$2 }'
-# for_aliases COMMAND: runs it with $$page, $$section and $$alias set.
-for_aliases = for page in $(pages); do \
-		names=$$($(aliases) $$page); \
-		section=$${page\#\#*.} page=$${page\#\#*/}; \
-		for alias in $$names; do \
-			[ $$alias.$$section = $$page ] || $1 || exit 1; done; done
-
-# Where gdb looks for what goes with a library, if $(datadir) is its own.
-auto_load = $(datadir)/gdb/auto-load$(libdir)
-
-folders = $(sort $(filter-out .,$(patsubst %/,%,$(dir $(headers)))))
-
-install: $(libraries) locks $(pages)
-	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(libdir)/usched \
-		$(addprefix $(DESTDIR)$(includedir)/usched/,. $(folders)) \
-		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
-		$(DESTDIR)$(bindir) $(DESTDIR)$(datadir)/usched/usched_view \
-		$(DESTDIR)$(auto_load)
-	install -m 644 $(libraries) $(DESTDIR)$(libdir)
-	install -m 644 $(B)/ulocks.so $(DESTDIR)$(libdir)/usched
-	for name in $(names); do \
-		ln -sf $$name.so.$(version) $(DESTDIR)$(libdir)/$$name.so.$(abi) && \
-		ln -sf $$name.so.$(abi) $(DESTDIR)$(libdir)/$$name.so && \
-		sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
-			-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
-			-e 's|@libs@|$(libs)|' -e "s|@name@|$${name#lib}|" \
-			$$(case $$name in *-tls) echo tls/;; *-posix) echo posix/;; esac)usched.pc.in | \
-			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
-			exit 1; done
-	for header in $(headers); do \
-		install -m 644 $$header $(DESTDIR)$(includedir)/usched/$$header || exit 1; done
-	sed 's|^DATA = .*|DATA = "$(datadir)/usched"|' tools/uthreads | \
-		install -m 755 /dev/stdin $(DESTDIR)$(bindir)/uthreads
-	$(install_run)
-	install -m 644 $(viewer) $(DESTDIR)$(datadir)/usched/usched_view
-	install -m 644 tools/usched-gdb.py $(DESTDIR)$(datadir)/usched
-	for name in $(filter-out %-tls %-posix,$(names)); do \
-		ln -sf $(datadir)/usched/usched-gdb.py \
-			$(DESTDIR)$(auto_load)/$$name.so.$(version)-gdb.py || exit 1; done
-	for page in $(pages); do \
-		install -m 644 $$page $(DESTDIR)$(mandir)/man$${page##*.} || exit 1; done
-	$(call for_aliases,ln -sf $$page $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
-
-uninstall: $(pages)
-	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
-		$(names:%=%.so.$(abi)) $(names:%=%.so) \
-		$(names:lib%=pkgconfig/%.pc) usched/ulocks.so)
-	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(headers))
-	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
-	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
-	rm -f $(DESTDIR)$(bindir)/uthreads $(run:%=$(DESTDIR)$(bindir)/%) $(DESTDIR)$(datadir)/usched/usched-gdb.py \
-		$(viewer:tools/%=$(DESTDIR)$(datadir)/usched/%) \
-		$(names:%=$(DESTDIR)$(auto_load)/%.so.$(version)-gdb.py)
-	for directory in usched/usched_view usched; do \
-		if [ -d $(DESTDIR)$(datadir)/$$directory ]; then \
-			rmdir $(DESTDIR)$(datadir)/$$directory || exit 1; fi; done
-	for folder in $(folders); do \
-		if [ -d $(DESTDIR)$(includedir)/usched/$$folder ]; then \
-			rmdir $(DESTDIR)$(includedir)/usched/$$folder || exit 1; fi; done
-	for directory in $(libdir) $(includedir); do \
-		if [ -d $(DESTDIR)$$directory/usched ]; then \
-			rmdir $(DESTDIR)$$directory/usched || exit 1; fi; done
 
 dist:
 	@B=$(call quote,$(B)) VERSION=$(version) scripts/dist.sh

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+#
+# The programs of the benchmarks, and make bench. Included by the Makefile at the top.
+
+programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.setjmp
+workloads := ring counters pingpong create alternate memory
+programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
+coroutines := pingpong create walk clone
+single   := coroutine uneven requests channel simulate
+programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
+programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure
+programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
+
+programs: $(programs)
+
+$(B)/rmain: $(B)/rmain.o $(library)
+	$(link) $(libs)
+
+$(B)/lmain: $(B)/lmain.o $(library)
+	$(link) $(libs)
+
+# The same over the portable switch, whatever SWITCH is.
+$(B)/lmain.setjmp: $(patsubst %,$(B)/%.o,lmain $(modules) arch/setjmp)
+	$(link) $(libs) -lm
+
+$(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(filter-out ll,$(core))) $(switch:%=$(B)/%.o)
+	$(link) $(libs)
+
+# With the library compiled in by README's command line, not by CFLAGS.
+readme = $(shell sed -n 's/^cc \(.* arch.x86_64\.S .*\) -o server$$/\1/p' README.md)
+$(B)/rmain.readme: $(B)/rmain.o $(library) README.md
+	$(CC) $(patsubst server.c,rmain.c,$(patsubst arch/x86_64.S,$(wildcard arch/$(SWITCH).[cS]),$(readme))) \
+		$(filter -m%,$(CFLAGS)) $(poller) $(LDFLAGS) -o $@ $(libs)
+
+# Each workload over rr, ll and the dispatcher alone; see bench/thread.h.
+define over
+$(B)/bench/%-$(1): bench/%.c $(library) $(B)/flags
+	@mkdir -p $$(@D)
+	$$(compile) $$(c_flags) -D$(2) $$(LDFLAGS) -o $$@ $$< $$(filter %.o,$$^) $$(libs)
+endef
+$(eval $(call over,rr,BENCH_RR))
+$(eval $(call over,ll,BENCH_LL))
+$(eval $(call over,direct,BENCH_DIRECT))
+
+$(addprefix $(B)/bench/,uneven requests-load simulate): libs += -lm
+
+# The server with threads that move, and with slices of time besides.
+$(B)/bench/requests-steal: c_flags += -DSTEAL=1
+$(B)/bench/requests-slice: c_flags += -DSTEAL=1 -DSLICE=250
+$(B)/bench/requests-steal $(B)/bench/requests-slice: bench/requests.c $(static) $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
+
+# One workload of it each, with the arguments of the workload.
+$(coroutines:%=$(B)/bench/%-co): $(B)/bench/%-co: bench/coroutine.c $(static) $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) -DWORKLOAD=$* $(LDFLAGS) -o $@ $< $(static) $(libs)
+
+$(B)/bench/measure: $(B)/bench/measure.o $(B)/bench/measure_many.o $(static)
+	$(link) $(static) $(libs)
+
+$(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
+	@mkdir -p $(@D)
+	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
+
+bench: export WORKLOAD := $(WORKLOAD)
+bench: export FULL := $(FULL)
+bench: export DIR := $(DIR)
+bench:
+	@CC=$(call quote,$(CC)) scripts/install.sh bench
+	+@$(MAKE) -s --no-print-directory programs
+	@B=$(call quote,$(B)) scripts/report.sh
+
+peers:
+	+@$(MAKE) --no-print-directory -C bench/peers B=$(call quote,$(abspath $(B)))
