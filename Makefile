@@ -84,6 +84,7 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 core    := $(basename $(wildcard u*.c) rr.c ll.c)
 modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
 headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
+pages   := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
 
 switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
 

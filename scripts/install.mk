@@ -2,7 +2,6 @@
 #
 # Manual pages, make install and make uninstall. Included by the Makefile at the top.
 
-pages   := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
 viewer  := $(wildcard tools/usched_view/*.py)
 
 # Section 3 of the manual, from the comments in the headers.
