@@ -21,7 +21,12 @@
 /* Of the dynamic linker: the address of module and offset. */
 extern void *__tls_get_addr(size_t *index);
 
-enum { OBJECTS = 32, ITEMS = 32 };
+enum {
+	OBJECTS = 32,
+	ITEMS   = 32,
+	STATIC  = 64 << 10,             /* bytes beside the thread pointer: what was loaded
+					   at the start has its variables there */
+};
 
 static struct object {
 	const char *o_name;             /* "": the program */
@@ -248,21 +253,41 @@ static void make_missing(struct blocks *b)
 			b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
 }
 
+/* Whether an object lies in the native thread's variables of the loaded object. */
+static int has_place(struct dl_phdr_info *info, size_t size, void *object)
+{
+	uintptr_t offset = (uintptr_t)object - (uintptr_t)info->dlpi_tls_data;
+
+	(void)size;
+	for (int i = 0; info->dlpi_tls_data && i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS
+		    && offset < info->dlpi_phdr[i].p_memsz)
+			return 1;
+	return 0;
+}
+
 /*
- * Another thread that wakes or unlocks the object would change the variables of the
- * thread that runs then: the wait would never end.
+ * What is exchanged is another thread's while this one waits, so whatever wakes or unlocks
+ * the object would change that one's: the wait would never end. What threads share is the
+ * same object for several of them, which would take each other's wakes.
  */
-void uposix__refuse_place(const void *object)
+void uposix__refuse_place(void *object)
 {
 	const struct blocks *b = ustack_self() ? blocks_here() : NULL;
+	uintptr_t away = (uintptr_t)object - (uintptr_t)__builtin_thread_pointer();
+	const char *why = NULL;
 
 	for (size_t i = 0; b && i < used; i++)
-		if ((uintptr_t)object - (uintptr_t)b->b_at[i] < chosen[i].o_size) {
-			uposix__tell("a thread waits for the object %p in thread-local"
-				     " variables that --tls exchanges: no other thread"
-				     " can wake it. Run the program natively", object);
-			abort();
-		}
+		if ((uintptr_t)object - (uintptr_t)b->b_at[i] < chosen[i].o_size)
+			why = "--tls exchanges: no other thread can wake it";
+	if (!why && ustack_self() && away + STATIC < 2 * STATIC
+	    && dl_iterate_phdr(has_place, object))
+		why = "the threads of a processor share: they have one instead of many";
+	if (!why)
+		return;
+	uposix__tell("a thread waits for the object %p in thread-local variables that %s."
+		     " Run the program natively", object, why);
+	abort();
 }
 
 static struct blocks *new_blocks(void)

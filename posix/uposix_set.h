@@ -402,10 +402,10 @@ const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 void uposix__keep_chosen(void);
 
 /*
- * A thread is about to wait for an object. One that lies in variables of its own that are
- * exchanged is told, and the process aborts.
+ * A thread is about to wait for an object. If that lies in thread-local variables, which
+ * are exchanged, or shared with other threads, this is told, and the process aborts.
  */
-void uposix__refuse_place(const void *object);
+void uposix__refuse_place(void *object);
 
 /* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
 int uposix__make_values(struct uposix_thread *p);

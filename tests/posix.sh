@@ -856,7 +856,8 @@ export PLUG
 out=$(limited $run --processors 1 --tls plug "$dir/constructs" 2>&1)
 same 'variables of what a constructor loads' '0 7 0' "$? $out"
 
-# An object in such variables that a thread waits for is refused: no other reaches it.
+# An object in such variables that a thread waits for is refused, for no other reaches it,
+# and so is one in variables that threads share, which is one instead of many.
 build waits <<'END'
 #include <errno.h>
 #include <linux/futex.h>
@@ -893,12 +894,14 @@ int main(int argc, char **argv)
 	return argc != 2 || pthread_create(&t, NULL, run, argv[1]) || pthread_join(t, NULL);
 }
 END
-for how in sem futex cond; do
-	limited $run --tls program "$dir/waits" $how >"$dir/out" 2>&1 &&
-		fail "a wait for a $how in exchanged variables ends"
-	has '^usched: a thread waits for the object 0x.* natively$' "$dir/out"
+for options in '--tls program' ''; do
+	for how in sem futex cond; do
+		limited $run $options "$dir/waits" $how >"$dir/out" 2>&1
+		same "$options, a wait for a $how" 134 $?
+		has '^usched: a thread waits for the object 0x.* natively$' "$dir/out"
+	done
+	limited $run $options "$dir/waits" mutex || fail "$options: a free mutex"
 done
-limited $run --tls program "$dir/waits" mutex || fail 'a free mutex in exchanged variables'
 
 # What cannot be exchanged is told, and starts no thread.
 cat >"$dir/libends.c" <<'END'
