@@ -113,7 +113,7 @@ struct text {
 struct slice {
 	struct upreempt l_head;         /* first */
 	struct usched   l_blind;        /* the stand-in */
-	struct ustack   l_none;         /* in check builds its thread: a wait asks s_pick */
+	struct ustack   l_none;         /* its thread, in check builds: it asks s_pick */
 	int64_t         l_length;       /* ns; constant, as the next one */
 	int             l_signal;       /* 0: none, and no monitor of slices */
 	int64_t         l_stall;        /* ns; 0: none is reported; constant */

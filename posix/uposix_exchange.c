@@ -24,8 +24,8 @@ extern void *__tls_get_addr(size_t *index);
 enum {
 	OBJECTS = 32,
 	ITEMS   = 32,
-	STATIC  = 64 << 10,             /* bytes beside the thread pointer: what was loaded
-					   at the start has its variables there */
+	STATIC  = 64 << 10,             /* bytes beside the thread pointer: variables of
+					   what was loaded at the start are there */
 };
 
 static struct object {
@@ -267,9 +267,9 @@ static int has_place(struct dl_phdr_info *info, size_t size, void *object)
 }
 
 /*
- * What is exchanged is another thread's while this one waits, so whatever wakes or unlocks
- * the object would change that one's: the wait would never end. What threads share is the
- * same object for several of them, which would take each other's wakes.
+ * What is exchanged is another thread's while this one waits, so whatever wakes or
+ * unlocks the object would change that one's: the wait would never end. What threads
+ * share is the same object for several of them, which would take each other's wakes.
  */
 void uposix__refuse_place(void *object)
 {
