@@ -52,7 +52,7 @@ int uco__fit_frames(struct usched *s, struct ustack *c, char *top)
 		return -EFAULT;
 	if (deep <= c->u_deep)
 		return 0;
-	if (c->u_stack->k_shared && watch_image(need) > usched__capacity(s, c)
+	if (c->u_stack->k_shared && !usched__has_room(s, c, need)
 	    && usched__exchange_image(s, c, s->s_current, need))
 		return -ENOMEM;
 	usched__set_deep(c, deep);

@@ -101,6 +101,10 @@ enum {
 	RESERVE_MORE = 128,             /* bytes: by which frames of callers may differ */
 	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
 	VACATED      = 0xdb,            /* s_stress: each byte of vacated frames */
+
+	/* Bytes of an image from s_alloc beyond u_deep, which has u_outside in it: with
+	   32 bits a stack pointer may be between two eighths. */
+	SLACK        = sizeof(void *) < DEEP_UNIT ? DEEP_UNIT : 0,
 };
 
 _Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arch/");
@@ -296,6 +300,11 @@ size_t usched__capacity(const struct usched *s, const struct ustack *u)
 	return STRESS(s) ? 0 : s->s_room;
 }
 
+bool usched__has_room(const struct usched *s, const struct ustack *u, size_t need)
+{
+	return watch_image(need) + (u->u_outside ? SLACK : 0) <= usched__capacity(s, u);
+}
+
 APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack *whose)
 {
 	struct usched_image image = u->u_image;
@@ -313,7 +322,7 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			  size_t deep)
 {
-	size_t need = watch_image(deep), size = need;
+	size_t need = watch_image(deep), size = need + SLACK;
 	void *image;
 
 	if (need <= s->s_room && !STRESS(s)) {
@@ -323,7 +332,7 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 	image = s->s_alloc(s, whose, &size);
 	if (!image)
 		return -ENOMEM;
-	if (size < need
+	if (size < need + SLACK
 	    || size > USCHED_IMAGE_MAX) { /* the scheduler broke its contract */
 		s->s_free(s, whose, image, size);
 		return -ENOMEM;
@@ -361,7 +370,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
 	need = (need + room + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
-	fits = watch_image(need) <= usched__capacity(s, u);
+	fits = usched__has_room(s, u, need);
 	if (fits && !STRESS(s))
 		return 0;
 	rc = usched__exchange_image(s, u, u, need < u->u_deep ? u->u_deep : need);
@@ -390,7 +399,7 @@ int usched__fits(const struct usched *s, const char *top)
 
 	return need <= u->u_stack->k_size       /* or another stack */
 		&& (STRESS(s) || !u->u_stack->k_shared     /* images move there */
-		    || watch_image(need) <= usched__capacity(s, u));
+		    || usched__has_room(s, u, need));
 }
 
 /* ---- Evict and load ---- */
