@@ -148,7 +148,7 @@ void usched__evict_blocked(struct usched *s, struct ustack *u);
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			   size_t deep);
 
-/* Bytes of the image of `u'; and whether a depth of `need' can be noted with that image. */
+/* Bytes of the image of `u'; and whether a depth of `need' can be noted with it. */
 size_t usched__capacity(const struct usched *s, const struct ustack *u);
 bool usched__has_room(const struct usched *s, const struct ustack *u, size_t need);
 
