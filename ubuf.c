@@ -323,7 +323,7 @@ ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 	return (ssize_t)held(&in->i_base);
 }
 
-/* A copy from the buffer costs less than a read, but for large ones. */
+/* A copy from the buffer costs less than a read, except for large ones. */
 __attribute__((always_inline))
 static inline ssize_t read_some(struct ubuf_in *in, char *buffer, size_t size,
 				int64_t deadline)

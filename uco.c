@@ -54,7 +54,7 @@
  *
  * Inline functions do the rest in a statement like that of a hand-over (uswitch.h), which
  * brings the value along. c_thread tells them that the thread was here before, that it
- * resumed the coroutine last, and so that all is in place but for what u_top says. For
+ * resumed the coroutine last, and so that all is in place except for what u_top says. For
  * anything else they ask uco__enter() and uco__leave(). Without such a statement
  * uco__change() does the same.
  *

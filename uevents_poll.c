@@ -43,7 +43,7 @@ struct found {
 	unsigned          f_ready;
 };
 
-/* By p_lock, but for the bell, and p_found, which is the owner's. */
+/* By p_lock, except for the bell, and p_found, which is the owner's. */
 struct poller {
 	int                p_bell[2];
 	bool               p_rung;      /* atomic */

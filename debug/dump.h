@@ -48,7 +48,7 @@ struct member {
 	uintptr_t      m_where;         /* behind the call that started it, or 0 */
 };
 
-/* Threads that are equal but for these. */
+/* Threads that are equal except for these. */
 struct group {
 	struct group  *g_next;          /* in the bucket, */
 	struct group  *g_older;         /* and of the task */

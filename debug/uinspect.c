@@ -14,7 +14,7 @@
  * so, started like any other: it wakes a processor that is parked, and waits for its turn
  * on a busy one. While it runs no other thread of that processor does.
  *
- * A task is the dump's, but for a batch, when it is the collector's: k_state, under
+ * A task is the dump's, except for a batch, when it is the collector's: k_state, under
  * d_lock, says so. The dump gives up a processor that does not answer between batches
  * only; then its task has what was collected. The collector finds that when it runs at
  * last. The last of them all frees the dump.
@@ -451,7 +451,7 @@ static void await_all(struct dump *d)
 		if (expected)
 			pthread_cond_timedwait(&d->d_changed, &d->d_lock, &t);
 	}
-	for (size_t i = 0; i < d->d_count; i++) /* but for the collector */
+	for (size_t i = 0; i < d->d_count; i++) /* except for the collector */
 		d->d_tasks[i]->k_all = uproc_count(d->d_tasks[i]->k_proc)
 			- (d->d_tasks[i]->k_state == GONE);
 	pthread_mutex_unlock(&d->d_lock);

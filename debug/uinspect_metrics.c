@@ -98,7 +98,7 @@ static const struct metric {
 	bool        c_ns;               /* it is shown in seconds */
 } metrics[] = {
 	{ "usched_switches_total", "counter",
-	  "Launches and resumes of threads, but for those that went on at once.",
+	  "Launches and resumes of threads, except for those that went on at once.",
 	  get_switches, false },
 	{ "usched_launches_total", "counter", "Threads that began to run.",
 	  get_launches, false },

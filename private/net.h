@@ -89,7 +89,7 @@ enum {
 };
 
 /*
- * Under d_lock, but for what is atomic: d_calls, d_generation, d_inside, d_kind,
+ * Under d_lock, except for what is atomic: d_calls, d_generation, d_inside, d_kind,
  * d_lasting, d_ready, d_serial, d_writing.
  */
 struct descriptor {

@@ -4,7 +4,7 @@
  * usync.h and unet.h must need no more than these promise. One dispatcher on a native
  * thread of its own, runnable threads first in first out, one lock for everything.
  *
- * Its functions are called as those of rr.h, and do the same, but for a deadlock:
+ * Its functions are called as those of rr.h, and do the same, except for a deadlock:
  * only native threads that join are told, and nothing is reported.
  */
 #ifndef USCHED_TEST_FOREIGN_H
@@ -32,7 +32,7 @@ enum {
 /* Why the running thread blocks. */
 enum foreign_intent { FOREIGN_BLOCK, FOREIGN_YIELD, FOREIGN_JOIN };
 
-/* All under f_lock, but for the first. */
+/* All under f_lock, except for the first. */
 struct foreign_thread {
 	struct ustack          t_ustack;        /* first */
 	struct foreign_thread *t_ready;         /* the next in f_ready, */

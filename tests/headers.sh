@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Each public header, of those that are installed, compiles alone, and twice, as C (but for
+# Each public header, of those that are installed, compiles alone, and twice, as C (except for
 # uco.hh) and as C++, strict or not, with the warnings that the project is built with and with every
 # compiler that is here.
 #

@@ -23,7 +23,7 @@ PORT=${PORT:-27900}
 . tests/server.lib
 more='-Wall -Wextra -Werror'
 
-# build COMMAND-LINE SOURCE PROGRAM: the line as it is, but for the two names.
+# build COMMAND-LINE SOURCE PROGRAM: the line as it is, except for the two names.
 build() {
 	line=$(echo "$1" | sed -e "s| [a-z]*\.c| $2|" -e 's| -o .*||')
 	eval "$line -o $3" 2>"$dir/log" && return

@@ -86,7 +86,7 @@ void check_text(const char *line, const struct way *w, const char *text);
 /* Checks the line of a thread that waits in such a way. */
 void check_line(const struct ustack *u, int way);
 
-/* Ends a wait, but for joins: their scheduler ends these. */
+/* Ends a wait, except for joins: their scheduler ends these. */
 void help_out(struct ustack *u, int way);
 
 #endif /* USCHED_TEST_REPORT_H */

@@ -322,7 +322,7 @@ refuse_shadow_stack() {
 	"$dir/shadow" || fail 'a shadow stack is not refused with -ENOTSUP'
 }
 
-# hooks_of FILE: the functions in there that do something and return nothing; but for what
+# hooks_of FILE: the functions in there that do something and return nothing; except for what
 # ends a stack's name, without which valgrind only searches longer.
 hooks_of() {
 	awk '/^(UNWATCHED )?static inline void watch_[a-z]/ {

@@ -70,7 +70,7 @@ struct piece {
 	size_t  p_at, p_size;           /* of these, p_at bytes are gone */
 };
 
-/* Under s_lock, but for what is constant, or says otherwise. */
+/* Under s_lock, except for what is constant, or says otherwise. */
 struct utls {
 	SSL              *s_ssl;        /* constant */
 	struct utls_set  *s_set;        /* constant; held */

@@ -3,7 +3,7 @@
  * utls_context.c: contexts of TLS: what is loaded, and exchanged as a whole.
  *
  * A server has an SSL_CTX for each certificate. Sessions begin with the first, and get
- * another one when the client has named a host. All are alike but for the certificate.
+ * another one when the client has named a host. All are alike except for the certificate.
  */
 #include "utls_set.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * clients.c: libraries that block, called by many threads of pthreads at once. What they
- * get is checked. It knows nothing of usched, but for sqlite-pool: adopt.sh runs it
+ * get is checked. It knows nothing of usched, except for sqlite-pool: adopt.sh runs it
  * natively, with libusched-posix.so preloaded, linked with that, and compiled with
  * uposix.h.
  *

@@ -52,7 +52,7 @@ compile() {
 		-pthread -lssl -lcrypto -o "$dir/$name" || die "10-https.c does not build"
 }
 
-# configure NAME LINE...: for nginx, but for its port.
+# configure NAME LINE...: for nginx, except for its port.
 configure() {
 	name=$1
 	shift

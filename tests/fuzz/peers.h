@@ -3,7 +3,7 @@
  * peers.h: what the fuzz targets of servers share: clients at the other ends of socket
  * pairs, in threads of the server's own scheduler. After the example, which has `rr'.
  *
- * The input is what the first client sends, but for
+ * The input is what the first client sends, except for
  *
  *   PAUSE      the server is to run first
  *   SLEEP      time passes

@@ -259,7 +259,7 @@ static void serve(void *arg)
 	TEST_EQUAL(unet_close(listener), 0);
 }
 
-/* A slow machine has always something to run, but for now. */
+/* A slow machine has always something to run, except for now. */
 static void sleep_some(void *unused)
 {
 	(void)unused;
@@ -283,7 +283,7 @@ static void test_tcp(void **state)
 		assert_called(used[i]);
 }
 
-/* To a UNIX socket connect(2) succeeds at once, but for the interruption. */
+/* To a UNIX socket connect(2) succeeds at once, except for the interruption. */
 static void connect_twice(void *arg)
 {
 	for (int i = 0; i < 8; i++) {

@@ -289,7 +289,7 @@ static void budgets(void *s)
 
 TEST_CASE(test_budgets, each_single, budgets)
 
-/* A cancel ends it at a yield, but for calls that would not wait anyway. */
+/* A cancel ends it at a yield, except for calls that would not wait anyway. */
 static void busy_until_cancelled(struct worker *w)
 {
 	struct usync_chan *c;
