@@ -242,6 +242,7 @@ enum { WORKS = 20, FREE = 4 };          /* calls, each with work of a millisecon
 /* A thread that finds something at each call, and one beside it that yields. */
 struct work {
 	void              (*k_call)(struct work *k);
+	const char         *k_name;
 	int                 k_fds[2], k_file;
 	struct ubuf_in      k_in;
 	struct usync_chan  *k_full, *k_empty;
@@ -350,6 +351,8 @@ static unsigned longest(struct work *k)
 		k->k_call(k);
 		in_a_row = k->k_turns == seen ? in_a_row + 1 : 1;
 		seen = k->k_turns;
+		if (in_a_row > FREE)
+			fprintf(stderr, "%s: call %d, %u in a row\n", k->k_name, i, in_a_row);
 		TEST_TRUE(in_a_row <= FREE);
 		if (i >= FREE && in_a_row > most)
 			most = in_a_row;
@@ -363,16 +366,28 @@ static unsigned longest(struct work *k)
 /* One call in a row is enough, behind those that do not look at the clock. */
 static void work_fairly(void)
 {
-	static void (*const calls[])(struct work *) = {
-		work_read, work_read_all, work_poll, work_write, work_line, work_take,
-		work_get, work_receive, work_send, work_select, work_select_fd,
-		work_file,
+	static const struct {
+		void      (*call)(struct work *);
+		const char *name;
+	} calls[] = {
+		{ work_read, "read" },
+		{ work_read_all, "read_all" },
+		{ work_poll, "poll" },
+		{ work_write, "write" },
+		{ work_line, "line" },
+		{ work_take, "take" },
+		{ work_get, "get" },
+		{ work_receive, "receive" },
+		{ work_send, "send" },
+		{ work_select, "select" },
+		{ work_select_fd, "select_fd" },
+		{ work_file, "file" },
 	};
 	static struct work k;
 	struct ustack *u;
 
 	for (size_t i = 0; i < COUNT(calls); i++) {
-		k = (struct work){ .k_call = calls[i],
+		k = (struct work){ .k_call = calls[i].call, .k_name = calls[i].name,
 				   .k_file = open("/proc/self/exe", O_RDONLY) };
 		unix_pair(k.k_fds);
 		ubuf_in_init(&k.k_in, k.k_fds[0], 0);
