@@ -232,16 +232,15 @@ static void run(struct usched__wrap *w)
 		left(m);
 }
 
-UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
-				      const struct ustack_how *how,
-				      int (*func)(void *arg), void *arg,
-				      struct ustack **thread)
+/* `where': the return address of the program's call. */
+static int start(struct usync_scope *scope, const struct ustack_how *how,
+		 int (*func)(void *arg), void *arg, struct ustack **thread,
+		 const void *where)
 {
 	struct ustack_how in = how ? *how : (struct ustack_how){ 0 };
 	struct member *b;
 	int rc;
 
-	check(arg, ARGUMENT, __func__);
 	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
 		return -EINVAL;
 	b = calloc(1, sizeof *b);
@@ -251,7 +250,7 @@ UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
 			      .b_func = func, .b_serve = in.h_serve, .b_fd = in.h_fd,
 			      .b_arg = arg };
 	b->b_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
-					   __builtin_return_address(0) };
+					   where };
 	if (in.h_serve)
 		b->b_wrap.w_func = (void (*)(void *))(void (*)(void))in.h_serve;
 	in.h_serve = NULL;
@@ -271,7 +270,17 @@ UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
 UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg),
 				 void *arg, struct ustack **thread)
 {
-	return usync_scope_start_with(scope, NULL, func, arg, thread);
+	check(arg, ARGUMENT, __func__);
+	return start(scope, NULL, func, arg, thread, __builtin_return_address(0));
+}
+
+UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
+				      const struct ustack_how *how,
+				      int (*func)(void *arg), void *arg,
+				      struct ustack **thread)
+{
+	check(arg, ARGUMENT, __func__);
+	return start(scope, how, func, arg, thread, __builtin_return_address(0));
 }
 
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline)

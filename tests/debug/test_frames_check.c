@@ -64,8 +64,6 @@ static char *found;
 	X(key_set, usync_key_set, (p, heap)) \
 	X(key_get, usync_key_get, (p)) \
 	X(start, start, (p)) \
-	X(start_fd, start_fd, (p)) \
-	X(start_alone, start_alone, (p)) \
 	X(scope_start, usync_scope_start, (scope, return_0, p, NULL)) \
 	X(chan_value, usync_chan_send, (pointers, &p, 0)) \
 	X(select_sent, usync_select, (send_it(&p), 1, 0))
@@ -146,15 +144,14 @@ static int start(void *p)
 	return ustack_start(nothing, p, NULL);
 }
 
-static int start_fd(void *p)
+static void start_fd(void *p)
 {
-	return rr_start_with(scheduler, TEST_FD(pass_fd, 0), NULL, p, NULL);
+	rr_start_with(scheduler, TEST_FD(pass_fd, 0), NULL, p, NULL);
 }
 
-static int start_alone(void *p)
+static void start_alone(void *p)
 {
-	return ustack_start_with(TEST_HOW(.h_stack = USTACK_OWN), nothing,
-				 p, NULL);
+	ustack_start_with(TEST_HOW(.h_stack = USTACK_OWN), nothing, p, NULL);
 }
 
 static struct usync_case *send_it(void **p)
@@ -171,7 +168,8 @@ FOR_BUFFERS(DO)
 static const struct use {
 	const char *u_call;             /* as in the message */
 	void      (*u_do)(void *p);
-} for_objects[] = { FOR_OBJECTS(ROW) }, for_buffers[] = { FOR_BUFFERS(ROW) };
+} for_objects[] = { FOR_OBJECTS(ROW) { "start:", start_fd }, { "start:", start_alone } },
+  for_buffers[] = { FOR_BUFFERS(ROW) };
 
 enum { OBJECTS = sizeof for_objects / sizeof for_objects[0],
        BUFFERS = sizeof for_buffers / sizeof for_buffers[0] };
