@@ -352,7 +352,8 @@ static unsigned longest(struct work *k)
 		in_a_row = k->k_turns == seen ? in_a_row + 1 : 1;
 		seen = k->k_turns;
 		if (in_a_row > FREE)
-			fprintf(stderr, "%s: call %d, %u in a row\n", k->k_name, i, in_a_row);
+			fprintf(stderr, "%s: call %d, %u in a row\n", k->k_name, i,
+				in_a_row);
 		TEST_TRUE(in_a_row <= FREE);
 		if (i >= FREE && in_a_row > most)
 			most = in_a_row;
