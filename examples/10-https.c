@@ -244,13 +244,16 @@ static void connection(int fd, void *unused)
 	unet_close(fd);
 }
 
+/* Accepts until the program ends. Out of memory, it yields. */
 static void accept_all(void *unused)
 {
 	struct ustack_how how = { .h_serve = connection };
 
 	(void)unused;
-	while ((how.h_fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
-		if (rr_start_with(rr, &how, NULL, NULL, NULL))
+	while ((how.h_fd = unet_accept(listener, NULL, USCHED_NEVER)) != -EBADF)
+		if (how.h_fd < 0)
+			ustack_yield();
+		else if (rr_start_with(rr, &how, NULL, NULL, NULL))
 			unet_close(how.h_fd);
 }
 
