@@ -568,7 +568,7 @@ static void poll_beside(void)
  * AArch64 each saves registers in pairs.
  */
 #if defined(__s390__)
-enum { SHALLOW = 256 + 160 };
+enum { SHALLOW = 256 + 2 * 160 };
 #elif defined(__aarch64__)
 enum { SHALLOW = 256 + 64 };
 #else
