@@ -295,7 +295,7 @@ static void report_calls(const struct ustack *u, const void *context)
 	text_put(&t, "usched:   ");
 	text_thread(&t, u, name);
 	text_put(&t, ", function ");
-	code_add(&t, code_address((uintptr_t)ustack_func(u)));
+	code_add(&t, (uintptr_t)ustack_func(u));
 	if (c.c_fault)
 		_Unwind_Backtrace(add_call, &c);
 	text_put(&t, c.c_count > 0 ? ", at" : "");

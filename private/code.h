@@ -124,7 +124,7 @@ static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 
 /*
  * The address of the program in memory, if `address' is in it; or 0. The place is that of
- * the code as the file has it: what is not executable is a pointer's descriptor.
+ * the code as the file has it: what can be written to is a pointer's descriptor.
  */
 static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)
 {
@@ -140,7 +140,7 @@ static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)
 	for (size_t i = 0; i < n; i++)
 		if (part[i].p_type == PT_LOAD
 		    && address - bias - part[i].p_vaddr < part[i].p_memsz) {
-			*place = part[i].p_flags & PF_X ? address : code_address(address);
+			*place = part[i].p_flags & PF_W ? code_address(address) : address;
 			*place -= bias;
 			return base;
 		}
