@@ -659,6 +659,16 @@ int usched_fini(struct usched *s);
  */
 void usched_stats(const struct usched *s, struct usched_stats *out);
 
+/* The place of an address among stacks, as usched_onstack() of uframes.h returns it. */
+enum usched_place {
+	USCHED_ELSEWHERE,       /* on none of the stacks */
+	USCHED_MINE,            /* in the frames of the thread that runs */
+	USCHED_THEIRS,          /* in the frames of a blocked thread that is resident */
+	USCHED_STALE,           /* on a stack, but in no frames: a thread was evicted, has
+				   returned, or has ended */
+	USCHED_REMOTE,          /* on a stack of another processor of rr or ll */
+};
+
 /*
  * Makes `u' a new thread of `s' that will run func(arg) when s_next first returns it,
  * and ends when func returns. The caller owns *u until s_done, and the s_room bytes from

@@ -41,16 +41,6 @@
 extern "C" {
 #endif
 
-/* The place of an address. */
-enum usched_place {
-	USCHED_ELSEWHERE,       /* on none of the stacks */
-	USCHED_MINE,            /* in the frames of the thread that runs */
-	USCHED_THEIRS,          /* in the frames of a blocked thread that is resident */
-	USCHED_STALE,           /* on a stack, but in no frames: a thread was evicted, has
-				   returned, or has ended */
-	USCHED_REMOTE,          /* on a stack of another processor of rr or ll */
-};
-
 /*
  * Returns the place of an address among the stacks of the dispatcher that runs on this
  * native thread; of nested ones, the innermost. Outside of usched_run() it is

@@ -22,7 +22,6 @@
 #include <stdint.h>
 
 #include "../arch/arch.h"
-#include "../debug/uframes.h"
 #include "../usched.h"
 #include "direction.h"
 #include "observer.h"
