@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# make             the library, static and shared, with and without checks
+# make             the library, static and shared
+# make checked     libusched-check as well, which checks itself and arguments of programs
 # make programs    the benchmark programs
 # make bench       runs the quick benchmark, draws it and prints the tables; installs
 #                  missing packages that it needs. WORKLOAD=all runs all benchmarks,
@@ -89,7 +90,7 @@ pages   := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
 switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
 
 library  := $(modules:%=$(B)/%.o) $(switch:%=$(B)/%.o)
-checked  := $(modules:%=$(B)/checked/%.o) $(switch:%=$(B)/%.o)
+checks   := $(modules:%=$(B)/checked/%.lo) $(switch:%=$(B)/%.lo)
 static   := $(B)/libusched.a
 shared   := $(B)/libusched.so.$(version)
 # Installed; the last two check themselves, and the arguments of programs.
@@ -134,7 +135,9 @@ changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 include tls/tls.mk posix/posix.mk
 
 .DEFAULT_GOAL := all
-all: $(libraries) locks
+all: $(static) $(shared) locks
+
+checked: $(libraries)
 
 include bench/bench.mk examples/examples.mk tests/tests.mk scripts/install.mk
 
@@ -146,14 +149,15 @@ $(B)/ulocks.so: $(B)/debug/ulocks.lo
 	$(link) -shared $(libs)
 
 $(static): $(library)
-$(B)/libusched-check.a: $(checked)
+# Of the objects of the shared one: they need not be fast.
+$(B)/libusched-check.a: $(checks)
 $(sort $(filter %.a,$(libraries) $(tls) $(posix))):
 	rm -f $@
 	$(AR) rcs $@ $^
 
 # Never unloaded: it has the destructors of thread-specific keys.
 $(shared): $(library:.o=.lo)
-$(B)/libusched-check.so.$(version): $(checked:.o=.lo)
+$(B)/libusched-check.so.$(version): $(checks)
 $(shared) $(B)/libusched-check.so.$(version):
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now $(libs)
 
@@ -169,13 +173,9 @@ $(B)/%.lo: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) -fPIC -c -o $@ $<
 
-$(B)/checked/%.o: %.c $(B)/flags
-	@mkdir -p $(@D)
-	$(compile) $(c_flags) -DUSCHED_CHECK -DUSCHED_WHOLE -c -o $@ $<
-
 $(B)/checked/%.lo: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(compile) $(c_flags) -DUSCHED_CHECK -fPIC -c -o $@ $<
+	$(compile) $(c_flags) -DUSCHED_CHECK -DUSCHED_WHOLE -fPIC -c -o $@ $<
 
 $(B)/1t/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -221,6 +221,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all programs examples tests tls posix posix-tests locks check quick bench peers matrix install uninstall dist deb clean \
+.PHONY: all checked programs examples tests tls posix posix-tests locks check quick bench peers matrix install uninstall dist deb clean \
 	help force
 .DELETE_ON_ERROR:

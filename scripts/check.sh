@@ -81,8 +81,8 @@ fi
 
 rm -rf "$counts" "$failures"
 mkdir -p "$counts"
-targets='all programs examples tests'
-[ -z "${ONLY-}" ] || targets='all programs examples'
+targets='all checked programs examples tests'
+[ -z "${ONLY-}" ] || targets='all checked programs examples'
 if [ "${QUICK-}" = 1 ]; then
 	targets='all tests'
 	export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"

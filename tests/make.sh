@@ -18,12 +18,18 @@ links() {
 }
 
 links >"$dir/default"
+links checked >"$dir/checked"
 links programs >"$dir/programs"
 version=$(version)
-for file in ulocks.so libusched.a "libusched.so.$version" libusched-check.a \
-	"libusched-check.so.$version"; do
+for file in ulocks.so libusched.a "libusched.so.$version"; do
 	grep -qx "$file" "$dir/default" || fail "make does not build $file"
 done
+for file in libusched-check.a "libusched-check.so.$version"; do
+	grep -qx "$file" "$dir/checked" || fail "make checked does not build $file"
+done
+if grep '^libusched-check' "$dir/default"; then
+	fail 'make builds the library with checks, which takes as long again'
+fi
 grep -qx rmain "$dir/programs" || fail 'make programs does not build rmain'
 if grep -v '^libusched\|^ulocks\.so$' "$dir/default"; then
 	fail 'make builds more than the library'
