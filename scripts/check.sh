@@ -84,8 +84,8 @@ mkdir -p "$counts"
 targets='all checked programs examples tests'
 [ -z "${ONLY-}" ] || targets='all checked programs examples'
 if [ "${QUICK-}" = 1 ]; then
-	targets='all tests'
-	export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
+	targets=tests
+	export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-100}"
 fi
 # shellcheck disable=SC2086
 build "B=$top" $targets || exit 1
@@ -107,11 +107,12 @@ build_tests() {
 	return 1
 }
 
-# programs LABEL: prints a job for each program.
+# programs LABEL: prints a job for each program. Those of processors and descriptors come
+# first, as they take longest.
 programs() {
-	for test in tests/*/test_*.c; do
+	for test in tests/uproc/test_*.c tests/unet/test_*.c tests/*/test_*.c; do
 		echo "$1 $(basename "$test" .c)"
-	done
+	done | awk '!seen[$0]++'
 }
 
 # Scripts come first, as some are the longest jobs.
