@@ -9,7 +9,7 @@
  *
  *	batches  -- take_apart() -->  bits of arenas  -- drop_some() -->  no memory
  *	                                    |
- *	caches   <----- take_held() --------+
+ *	caches  <- uimage__take_held() -----+
  *
  * Which batches: those that no cache has needed for a whole period, the fewest that the
  * pool had in it (Bonwick and Adams' working set). So what comes and goes stays.

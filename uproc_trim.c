@@ -3,11 +3,11 @@
  * uproc_trim.c: memory of processors that goes back to the system after a peak.
  *
  * A processor gives back its own: stacks without frames, caches, the unused part of its
- * ring. All of them give back the pool's images and records, see uimage_trim.c. They
- * do so in steps of some hundred microseconds, while they are parked, or in a tenth of
- * the time if they always have something to run. A parked processor stays parked for it:
- * no thread is touched, so a deadlock is found as ever.
- * Stacks are those in the dispatcher's lists, wherever they were mapped.
+ * ring. All of them give back the pool's images and records, see uimage_trim.c. They do
+ * so in steps of some hundred microseconds, while they are parked, or in a tenth of the
+ * time if they always have something to run. A parked processor stays parked for it: no
+ * thread is touched, so deadlocks are found. Stacks are those in the dispatcher's lists,
+ * wherever they were mapped.
  *
  * Memory goes back that was not needed for a whole period. So it takes two, and the
  * steps, until a peak is gone. A processor that has nothing to give back sleeps without

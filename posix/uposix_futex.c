@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_futex.c: syscall(), of which SYS_futex may wait: libstdc++ has it for futures,
- * for static variables of functions and for std::atomic::wait(), and others likewise.
- * uposix_call.c has the other numbers.
+ * for static variables of functions and for std::atomic::wait(), and other libraries have
+ * such uses. uposix_call.c has the other numbers.
  *
  * Threads wait in a table by address, native threads in the kernel. A wake takes threads
  * first, then native ones, up to its number in all. So that native threads are not left

@@ -10,7 +10,7 @@
  * own. The thread has a list of those that it holds. A robust one is refused, and so is
  * such a one with a protocol; those that are made here have none.
  *
- * Queues and semaphores of System V are looked at likewise.
+ * Threads look at queues and semaphores of System V in the same way.
  */
 #include "uposix_set.h"
 
