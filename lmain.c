@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lmain.c: the cycle benchmark over ll. The threads of a cycle are a group, so no more
+ * lmain.c: the cycle benchmark over ll. The threads of a share are a group, so no more
  * processors work than there are cycles. See bench/cycle.h.
  */
 #define USCHED_INLINE_SWITCH
@@ -20,16 +20,10 @@ static int cycle_destroy(void)
 	return uprocs_destroy(ll);
 }
 
-static int cycle_start(size_t cycle, void (*func)(void *), void *arg,
+static int cycle_start(size_t share, void (*func)(void *), void *arg,
 		       struct ustack **thread)
 {
-	static struct ll_group *group;
-	static size_t of;
-
-	if (!group || cycle != of)
-		group = ll_group(ll, 0);
-	of = cycle;
-	return ll_start(group, func, arg, thread);
+	return ll_start(ll_group(ll, (unsigned)share + 1), func, arg, thread);
 }
 
 static unsigned cycle_processors(unsigned p, size_t r)

@@ -17,10 +17,10 @@ static int cycle_destroy(void)
 	return uprocs_destroy(rr);
 }
 
-static int cycle_start(size_t cycle, void (*func)(void *), void *arg,
+static int cycle_start(size_t share, void (*func)(void *), void *arg,
 		       struct ustack **thread)
 {
-	(void)cycle;
+	(void)share;
 	return rr_start(rr, func, arg, thread);
 }
 

@@ -5,7 +5,7 @@
  * started, or yields runs after all that were ready on its processor before it. Nothing
  * starves, unless a thread never gives up its processor. A thread that finds a token
  * whenever it waits does not block. A processor with nothing to run gets threads of
- * others that have not run yet, and with c_steal more.
+ * others, and threads that wake each other come together on one, unless c_stay.
  *
  *	struct uprocs *rr;
  *	struct ustack *thread;

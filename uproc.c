@@ -371,8 +371,13 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 		if (all < old)
 			return -EOVERFLOW;
 	} while (!CAS(box, &old, all));
-	if ((old & ~(uint32_t)UPROC_MAIL_NONE) == 0)
-		uproc__push_inbox(uproc_of(&t->t_stack), t);
+	if ((old & ~(uint32_t)UPROC_MAIL_NONE) == 0) {
+		struct uproc *o = uproc_of(&t->t_stack);
+
+		if (mail >= UPROC_MAIL_TOKEN)
+			uproc__draw(o, t);
+		uproc__push_inbox(o, t);
+	}
 	return 0;
 }
 
@@ -385,8 +390,12 @@ static void add_tokens(int32_t *tokens, uint32_t more)
 	*tokens += (int32_t)(more < room ? more : room);
 }
 
-/* Takes in the mail of `t', a thread of this processor. */
-static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
+/* What cannot be told of a thread that follows another. */
+#define UPROC_MAIL_NEWS (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK | UPROC_MAIL_CANCEL)
+
+/* Takes in the mail of `t', a thread of this processor, which `q' draws, unless NULL. */
+static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
+		    struct uproc *q)
 {
 	int32_t *tokens = &t->t_stack.u_tokens;
 	uint32_t more = mail / UPROC_MAIL_TOKEN;
@@ -398,8 +407,11 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail)
 	if (*tokens == UPROC_WAITING && more > 0) {
 		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->t_stack, NULL);
 		*tokens = 0;
-		more--;
+		add_tokens(tokens, more - 1);
+		if (q && !(mail & UPROC_MAIL_NEWS) && uproc__follow(p, t, q))
+			return;
 		uproc_push(p, t);
+		more = 0;
 	}
 	add_tokens(tokens, more);
 	if (mail & UPROC_MAIL_CANCEL) {
@@ -446,7 +458,8 @@ static int cancel(struct usched *s, struct ustack *u)
 static void interrupt(struct usched *s, struct ustack *u)
 {
 	if (s == usched__here())
-		deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK);
+		deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK,
+			NULL);
 	else
 		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
 }
@@ -500,7 +513,7 @@ static void settle(struct uproc *p, struct uproc_thread *t)
 	if (!told)
 		settle(p, t);                   /* the joiner has given up */
 	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
-		deliver(p, joiner, UPROC_MAIL_JOINED);
+		deliver(p, joiner, UPROC_MAIL_JOINED, NULL);
 	else if (joiner != NATIVE)
 		uproc_post(joiner, UPROC_MAIL_JOINED);
 }
@@ -693,6 +706,7 @@ void uproc_drain(struct uproc *p)
 	}
 	UPROC_COUNT(p->p_mailed, n);
 	for (t = oldest; t; t = next) {
+		struct uproc *q = GET(p->p_drawer) ? uproc__drawer(p, t) : NULL;
 		bool moving = is_moving(p, t);
 		uint32_t mail;
 
@@ -707,7 +721,7 @@ void uproc_drain(struct uproc *p)
 		if (!(mail & UPROC_MAIL_LIVE))
 			settle(p, t);
 		else
-			deliver(p, t, mail);
+			deliver(p, t, mail, q);
 	}
 	uproc__share(p);
 }
@@ -723,6 +737,7 @@ static void set_turn(struct uproc *p)
 
 	if (p->p_sched.s_events || p->p_moves) {
 		p->p_looked = when_now();
+		uproc__measure(p, p->p_looked);
 		interval = 2 * p->p_interval;
 		if (looked && p->p_looked - looked > LOOK_TIME)
 			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);
@@ -748,6 +763,7 @@ bool uproc_look(struct uproc *p)
 	uproc__return_stacks(p);
 	uproc__take_left(p);
 	uproc__share(p);
+	p->p_waits = p->p_tail;
 	uproc__tidy(p);
 	return LOAD(r->r_stop)
 		|| (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline);
@@ -771,7 +787,7 @@ static int yield(struct usched *s)
 
 uint32_t uproc__new_of(const struct uproc *p)
 {
-	uint32_t counted = GET(p->p_credit) + uproc__places(p) + GET(p->p_passed);
+	uint32_t counted = GET(p->p_credit) + GET(p->p_passed);
 	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
 	uint32_t new = GET(p->p_started) - counted - (uint32_t)begun;
 

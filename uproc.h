@@ -24,8 +24,8 @@
  * how a deadlock is found.
  *
  * Before it parks it asks for threads of others, if the scheduler has y_moves: new ones,
- * and with c_steal others, too. uproc_move.c does that; doc/moving.md says why it is
- * right.
+ * and unless c_stay others, too. A thread that is woken from another processor may go
+ * there. uproc_move.c does that; doc/moving.md says why it is right.
  *
  * With -DSINGLE_THREAD all of it is compiled without locks and atomic instructions, for
  * one processor. It runs on the native thread that joins, calls uprocs_run() or
@@ -134,6 +134,9 @@ struct uproc_alones {
 /* Private: times that a processor maps stacks. */
 enum { UPROC_STEPS = 5 };
 
+/* Private: threads that have moved to a processor, which it notes. */
+enum { UPROC_NEW = 16 };
+
 /* Private: a thread that joins, and where in the program; for reports. */
 struct uproc_join {
 	const struct uproc_thread *j_thread;     /* NULL: the note is free */
@@ -169,7 +172,21 @@ struct uproc {
 					    read by all */
 	uint32_t              p_passed;  /* of those in p_started, moves of threads that
 					    began elsewhere; read by all */
+	size_t                p_waits;   /* p_tail at the last look */
 	uint32_t              p_searches;       /* for threads of others */
+	int64_t               p_from;    /* ns: begin of a span, in which it idled for */
+	int64_t               p_idle;    /* ns, */
+	uint64_t              p_ran;     /* and s_switches then; see measure() */
+	uint32_t              p_run;     /* ns: the mean run of its threads, */
+	uint32_t              p_share;   /* and 256ths of the time that it was busy, in
+					    the span before; read by all */
+	uint32_t              p_crossed; /* wakes of threads of other processors */
+	uint32_t              p_drew;    /* threads, since it was given some */
+	int64_t               p_given;   /* ns: when that was; 0: it has idled since */
+	int64_t               p_hold;    /* ns: it asks for none before that, */
+	int64_t               p_held;    /* ns, for so long */
+	unsigned              p_came;    /* threads that have moved here; the last: */
+	const struct ustack  *p_new[UPROC_NEW];  /* NULL: it has drawn one */
 	struct usched_stack  *p_foreign; /* vacant stacks of others, to go back */
 	struct uprocs        *p_procs;
 	struct utrace_ring   *p_ring;    /* atomic: the observer's, or NULL */
@@ -199,10 +216,10 @@ struct uproc {
 		__attribute__((aligned(128)));
 	uint32_t              p_started; /* threads */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
-	uint32_t              p_want;    /* places for threads that move here, counted in
-					    p_started; and UPROC_CLAIMED */
 	struct usched_stack  *p_returned;       /* stacks of its own, by k_next */
 	uint32_t              p_trim;    /* 1: it is to give back what it can */
+	uint32_t              p_drawer;  /* the processor that draws it, plus 1; 0: none */
+	const struct uproc_thread *p_drawn;     /* a thread that is woken */
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
@@ -266,8 +283,8 @@ struct uproc_policy {
 	usched_ready_fn *y_ready;       /* s_ready: puts a thread where the two find it */
 	int              y_slot;        /* 1: it has the slot */
 	int              y_moves;       /* 1: its threads may run anywhere: an idle
-					   processor gets new ones of others, with c_steal
-					   more */
+					   processor gets new ones of others, and unless
+					   c_stay more */
 };
 
 /*
@@ -425,15 +442,6 @@ static inline struct uproc *uproc_self(void)
 		(struct uproc *)(void *)s : NULL;
 }
 
-/* Private, in p_want: they are being counted or given. */
-#define UPROC_CLAIMED ((uint32_t)1 << 31)
-
-/* Private: the places in p_want. */
-static inline uint32_t uproc__places(const struct uproc *p)
-{
-	return __atomic_load_n(&p->p_want, __ATOMIC_RELAXED) & ~UPROC_CLAIMED;
-}
-
 /*
  * Returns the number of threads of `p' that were started and have not ended. From any
  * native thread; for another one it may have changed already.
@@ -441,8 +449,7 @@ static inline uint32_t uproc__places(const struct uproc *p)
 static inline uint32_t uproc_count(const struct uproc *p)
 {
 	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
-	uint32_t credit = __atomic_load_n(&p->p_credit, __ATOMIC_RELAXED)
-		+ uproc__places(p);
+	uint32_t credit = __atomic_load_n(&p->p_credit, __ATOMIC_RELAXED);
 
 	return __atomic_load_n(&p->p_started, __ATOMIC_ACQUIRE) - credit - ended;
 }

@@ -39,7 +39,7 @@ const struct usched__layout usched__layout = {
 		MEMBER(uproc_rest, t_joiner),
 		MEMBER(uproc, p_head), MEMBER(uproc, p_tail), MEMBER(uproc, p_inbox),
 		MEMBER(uproc, p_started), MEMBER(uproc, p_ended), MEMBER(uproc, p_credit),
-		MEMBER(uproc, p_want), MEMBER(uproc, p_ring),
+		MEMBER(uproc, p_ring),
 
 		SIZE(usched),
 		MEMBER(usched, s_home), MEMBER(usched, s_current),

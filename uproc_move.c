@@ -4,99 +4,36 @@
  * says why it is right; the numbers here are its steps.
  *
  *	idle processor q                        busy processor p
- *	asks:     counts places in p_started    sees a bit in r_asking
- *	          p_want, its bit in r_asking   gives:    takes p_want, marks threads,
- *	          ASKED in the inbox of p                 pushes them to the inbox of q
+ *	asks:     its bit in r_asking,          gives:    takes the bit, counts places,
+ *	          ASKED in the inbox of p                 marks threads, pushes them to
+ *	                                                  the inbox of q
  *	threads arrive: writes its name         p_ended: they have left
  *
- * New threads may always leave. Others need c_steal, and have a stack of their own, which
- * goes with them. When the thread has ended, that goes back to where it was added, or the
- * processor that gives would have none left. It does so by p_foreign and p_returned, at a
- * look: the end of the thread still runs on it.
+ * A thread that is woken from another processor can be drawn there, too: the same steps
+ * for one thread, with its waker's processor for q.
+ *
+ * New threads may always leave. Others leave unless c_stay, if they have a stack of their
+ * own, which goes with them. When the thread has ended, the stack goes back to where it
+ * was added, or the processor that gives would have none left. It does so by p_foreign
+ * and p_returned, at a look: the end of the thread still runs on it.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* dl_iterate_phdr() */
-#endif
 #include <sched.h>
 
-#ifdef USCHED_CHECK
-#include "private/code.h"
-#endif
 #include "private/policy.h"
 #include "private/proc.h"
+#include "private/when.h"
 
 enum {
 	SCAN   = 2 * POLICY_PLACES,     /* threads in the queue that are looked at */
 	NUMBER = UINT16_MAX,            /* the most that a stack can note */
 };
 
-#define SET_WANT(p, n) __atomic_store_n(&(p)->p_want, n, __ATOMIC_SEQ_CST)
-
-/* ---- The check build ---- */
-
-#ifdef USCHED_CHECK
-enum { WARNINGS = 20 };
-
-struct locals {
-	const struct ustack *l_thread;
-	bool                 l_found;
-};
-
-/* Whether the frames of a blocked thread have an address in this part of static TLS. */
-static int find_local(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	struct locals *l = arg;
-	const uintptr_t *word = (const void *)usched__top(l->l_thread);
-	uintptr_t tls = (uintptr_t)info->dlpi_tls_data;
-
-	(void)size;
-	for (int i = 0; tls && i < info->dlpi_phnum; i++) {
-		size_t bytes = info->dlpi_phdr[i].p_memsz;
-
-		if (info->dlpi_phdr[i].p_type != PT_TLS)
-			continue;
-		for (; (const char *)word < l->l_thread->u_stack->k_bottom; word++)
-			if (*word - tls < bytes)
-				l->l_found = true;
-	}
-	return l->l_found;
-}
-
-/*
- * On the native thread that the thread leaves. What is found may be a word that is not
- * used any more, so it is a warning.
- */
-static void warn_of_locals(const struct uproc *p, const struct ustack *u)
-{
-	static unsigned warned;
-	struct locals l = { u, false };
-	char function[CODE], name[USTACK_NAME_MAX + 4];
-
-	if (u->u_stack == &p->p_sched.s_new || GET(warned) >= WARNINGS)
-		return;
-	dl_iterate_phdr(find_local, &l);
-	if (!l.l_found || FETCH_ADD(&warned, 1) >= WARNINGS)
-		return;
-	code(function, (const void *)(uintptr_t)ustack_func(u));
-	uproc__print(p->p_procs, "usched: thread %p%s, function %s, moves to another"
-		     " processor, and may keep the address of a thread-local variable:"
-		     " ustack_stay()", (const void *)u, uproc__quote_name(u, name),
-		     function);
-}
-#else
-static void warn_of_locals(const struct uproc *p, const struct ustack *u)
-{
-	(void)p;
-	(void)u;
-}
-#endif
-
 void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy)
 {
 	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 
 	p->p_moves = policy->y_moves && conf->c_processors > 1;
-	p->p_sched.s_moves = p->p_moves && conf->c_steal && conf->c_processors <= NUMBER;
+	p->p_sched.s_moves = p->p_moves && !conf->c_stay && conf->c_processors <= NUMBER;
 	p->p_sched.s_number = (uint16_t)uproc__index(p);
 }
 
@@ -121,25 +58,6 @@ static uint32_t movable(const struct uproc *p)
 	return queued < new ? (uint32_t)queued : new;
 }
 
-/*
- * Step 1. False: no memory. The places are in p_want for as long as they are counted in
- * p_started, or starts would take them for threads, and go elsewhere.
- */
-static bool reserve_places(struct uproc *p)
-{
-	int rc;
-
-	/* Else the claim could end after this, and none would know that `p' asks. */
-	while (LOAD(p->p_want) & UPROC_CLAIMED && !LOAD(p->p_inbox))
-		sched_yield();
-	if (LOAD(p->p_want) > 0)
-		return true;
-	SET_WANT(p, POLICY_PLACES | UPROC_CLAIMED);
-	rc = uproc__count_started(p, POLICY_PLACES);
-	SET_WANT(p, rc ? 0 : POLICY_PLACES);
-	return rc == 0;
-}
-
 /* Steps 1 and 2. */
 void uproc__ask(struct uproc *p)
 {
@@ -150,9 +68,9 @@ void uproc__ask(struct uproc *p)
 	uint32_t best = 0;
 
 	uproc__return_stacks(p);
-	if (!p->p_moves || !reserve_places(p))
+	if (!p->p_moves)
 		return;
-	if (!p->p_asks)
+	if (!(GET(*asking_of(p)) & asking_bit(p)))
 		FETCH_OR(asking_of(p), asking_bit(p));
 	p->p_asks = 1;
 	for (size_t i = 0; i < policy_looks(all); i++) {
@@ -170,11 +88,21 @@ void uproc__ask(struct uproc *p)
 		CAS(&of->p_inbox, &empty, ASKED);
 }
 
-void uproc__stop_asking(struct uproc *p)
+/* Ends what `p' asks. False: it was ended already, by a processor that gives some. */
+static bool end_asking(struct uproc *p)
 {
-	if (p->p_asks)
-		FETCH_AND(asking_of(p), ~asking_bit(p));
+	return FETCH_AND(asking_of(p), ~asking_bit(p)) & asking_bit(p);
+}
+
+void uproc__stop_asking(struct uproc *p, int64_t now)
+{
+	if (!p->p_asks)
+		return;
 	p->p_asks = 0;
+	if (end_asking(p))
+		return;
+	p->p_given = now;
+	p->p_drew = 0;
 }
 
 /* A thread begins, or has begun, on another processor than the one that counts it. */
@@ -190,6 +118,8 @@ void uproc__arrive(struct uproc *p, struct uproc_thread *t)
 
 	usched_move(&t->t_stack, &p->p_sched);
 	pass(p, began);
+	if (began)
+		p->p_new[p->p_came++ % UPROC_NEW] = &t->t_stack;
 	UPROC_COUNT(p->p_sched.s_stats.s_moves, 1);
 	usched__tell(&p->p_sched, USCHED_ARRIVES, &t->t_stack, NULL);
 }
@@ -216,22 +146,27 @@ static bool yields(const struct uproc *p)
 	return self && &p->p_queue[(p->p_tail - 1) & p->p_mask]->t_stack == self;
 }
 
-/* Whether `t', in the queue, may leave; then it is marked: step 5. */
-static bool leaves(struct uproc *p, struct uproc_thread *t, bool new_may)
+/* Whether `t' may leave, `as_new' or as one that has run; then it is marked: step 5. */
+static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
+		   struct uproc_locals *l)
 {
 	struct ustack *u = &t->t_stack;
 	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;
+	bool is_new = u->u_stack == &p->p_sched.s_new;
 	uint32_t mail = GET(u->u_mail);
 	const uint32_t bars = ~(uint32_t)(UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE
 					  | UPROC_MAIL_NAMED | UPROC_MAIL_UNJOINED);
 
 	if (u->u_tokens < 0 || mail & bars || !usched_may_move(u))
 		return false;
-	if (u->u_stack == &p->p_sched.s_new ? !new_may : !p->p_sched.s_moves)
+	if (is_new != as_new)
+		return false;
+	if (!is_new && l->l_count == 0)
+		uproc__note_locals(l);
+	if (!is_new && uproc__keeps_local(l, u))
 		return false;
 	if (a && !(a->a_ops->a_leave && a->a_ops->a_leave(a)))
 		return false;
-	warn_of_locals(p, u);
 	return CAS(&u->u_mail, &mail, mail | UPROC_MAIL_MOVED);
 }
 
@@ -242,6 +177,25 @@ static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t
 	usched_move(&t->t_stack, &p->p_procs->r_moving->p_sched);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	uproc__push_inbox(q, t);
+}
+
+/* New ones, the newest `most': those that were started in a row stay together. */
+static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
+{
+	bool last_stays = yields(p);
+	size_t end = p->p_tail - last_stays, begin = end;
+	struct uproc_thread *last = p->p_queue[(p->p_tail - 1) & p->p_mask];
+	struct uproc_locals none = { 0 };
+
+	while (end - begin < most && begin > p->p_head + !last_stays
+	       && leaves(p, p->p_queue[(begin - 1) & p->p_mask], true, &none))
+		begin--;
+	for (size_t i = begin; i < end; i++)
+		push_moving(p, q, p->p_queue[i & p->p_mask]);
+	if (last_stays)
+		p->p_queue[begin & p->p_mask] = last;
+	UPROC_COUNT(p->p_tail, begin - end);
+	return (uint32_t)(end - begin);
 }
 
 /* Of the first `scan' in the queue those that are left move to its newer end. */
@@ -258,26 +212,20 @@ static void close_gaps(struct uproc *p, size_t scan)
 	__atomic_store_n(&p->p_head, to, __ATOMIC_RELAXED);
 }
 
-/* Steps 4 to 8. The number of threads given. */
-static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
+/* Those that have run, the oldest. */
+static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
 {
-	bool new_may = policy_may_move(uproc_count(p), uproc_count(q));
-	uint32_t places = LOAD(q->p_want), given = 0;
 	size_t scan = p->p_tail - p->p_head;
-	size_t first = !yields(p);
+	struct uproc_locals l = { 0 };
+	uint32_t given = 0;
 
-	if (places == 0 || places & UPROC_CLAIMED
-	    || !CAS(&q->p_want, &places, places | UPROC_CLAIMED))
-		return 0;
-	if (most > places)
-		most = places;
 	if (scan > SCAN)
 		scan = SCAN;
-	for (size_t i = first; i < scan && given < most; i++) {
+	for (size_t i = !yields(p); i < scan && given < most; i++) {
 		struct uproc_thread **at = &p->p_queue[(p->p_head + i) & p->p_mask];
 		struct uproc_thread *t = *at;
 
-		if (!leaves(p, t, new_may))
+		if (!leaves(p, t, false, &l))
 			continue;
 		*at = NULL;
 		push_moving(p, q, t);
@@ -285,9 +233,37 @@ static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
 	}
 	if (given > 0)
 		close_gaps(p, scan);
-	if (given > 0)
-		FETCH_ADD(&q->p_started, given - places);
-	SET_WANT(q, given > 0 ? 0 : places);
+	return given;
+}
+
+typedef uint32_t give_fn(struct uproc *p, struct uproc *q, uint32_t most);
+
+/* Steps 4 to 7, with a place for each. The number of threads given. */
+static uint32_t give_counted(give_fn *give, struct uproc *p, struct uproc *q,
+			     uint32_t most)
+{
+	uint32_t given = 0;
+
+	if (most > 0 && uproc__count_started(q, most) == 0) {
+		given = give(p, q, most);
+		FETCH_ADD(&q->p_started, given - most);
+	}
+	return given;
+}
+
+static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
+{
+	uint32_t ours = uproc_count(p), theirs = uproc_count(q), given;
+	bool waited = p->p_waits > p->p_head;
+
+	if (!end_asking(q))
+		return 0;                       /* another one gives */
+	given = give_counted(give_new, p, q,
+			     policy_new(most, ours, theirs, waited));
+	if (given == 0 && p->p_sched.s_moves)
+		given = give_counted(give_others, p, q, policy_others(most));
+	if (given == 0)
+		FETCH_OR(asking_of(q), asking_bit(q));
 	return given;
 }
 
@@ -296,8 +272,11 @@ void uproc__give(struct uproc *p)
 {
 	struct uprocs *r = p->p_procs;
 	size_t all = r->r_conf.c_processors;
-	uint32_t asking = count_asking(r);
+	uint32_t asking;
 
+	if (GET(*asking_of(p)) & asking_bit(p))
+		end_asking(p);                  /* a giver was late, and had none */
+	asking = count_asking(r);
 	for (size_t i = 1; i < all && asking > 0; i++) {
 		struct uproc *q = uproc_at(r, (uproc__index(p) + i) % all);
 		uint32_t most;
@@ -309,6 +288,103 @@ void uproc__give(struct uproc *p)
 			break;
 		p->p_barren = give_to(p, q, most) == 0;
 	}
+}
+
+/* ---- Threads that follow others ---- */
+
+/* Whether `u' has come from elsewhere, and has drawn none since. */
+static bool is_fresh(struct uproc *p, const struct ustack *u)
+{
+	for (unsigned i = 0; i < UPROC_NEW; i++)
+		if (p->p_new[i] == u) {
+			p->p_new[i] = NULL;
+			return true;
+		}
+	return false;
+}
+
+/*
+ * A thread that has just come draws what it wakes first, so a group follows a member that
+ * was given away. Else, now and then, a processor draws from those behind it: if all did,
+ * threads would pass each other.
+ */
+static bool draws(struct uproc *p, const struct uproc *o)
+{
+	bool fresh = is_fresh(p, p->p_sched.s_current);
+	bool due = ++p->p_crossed % POLICY_NOTICE == 0 && p < o;
+
+	if (!fresh && !due)
+		return false;
+	if (due)
+		uproc__measure(p, when_now());
+	return policy_draws(p->p_run, p->p_share, GET(o->p_run), GET(o->p_share));
+}
+
+void uproc__draw(struct uproc *o, const struct uproc_thread *t)
+{
+	struct uproc *p = uproc_self();
+	uint32_t none = 0;
+
+	if (!o->p_sched.s_moves || !p || p == o || p->p_procs != o->p_procs)
+		return;
+	if (GET(o->p_drawer) || !draws(p, o)
+	    || !CAS(&o->p_drawer, &none, (uint32_t)uproc__index(p) + 1))
+		return;
+	__atomic_store_n(&o->p_drawn, t, __ATOMIC_RELAXED);
+	p->p_drew++;
+}
+
+struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t)
+{
+	struct uproc *q;
+
+	if (GET(p->p_drawn) != t)
+		return NULL;
+	q = uproc_at(p->p_procs, GET(p->p_drawer) - 1);
+	__atomic_store_n(&p->p_drawn, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->p_drawer, 0, __ATOMIC_RELEASE);
+	return q;
+}
+
+bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
+{
+	struct uproc_locals l = { 0 };
+
+	if (uproc__count_started(q, 1))
+		return false;
+	if (!leaves(p, t, false, &l)) {
+		FETCH_ADD(&q->p_started, -(uint32_t)1);
+		return false;
+	}
+	push_moving(p, q, t);
+	return true;
+}
+
+/* ---- What a processor has to do ---- */
+
+void uproc__measure(struct uproc *p, int64_t now)
+{
+	uint64_t runs = p->p_sched.s_stats.s_switches - p->p_ran;
+	int64_t span = now - p->p_from, busy = span - p->p_idle;
+
+	if (span < POLICY_SPAN)
+		return;
+	busy = busy < 0 ? 0 : busy < INT32_MAX ? busy : INT32_MAX;
+	__atomic_store_n(&p->p_run, (uint32_t)busy / (uint32_t)(runs > 0 ? runs : 1),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&p->p_share, (uint32_t)(busy * 256 / span), __ATOMIC_RELAXED);
+	p->p_from = now;
+	p->p_idle = 0;
+	p->p_ran += runs;
+}
+
+void uproc__judge(struct uproc *p, int64_t now)
+{
+	if (p->p_given == 0)
+		return;
+	p->p_held = policy_hold(p->p_held, now - p->p_given, p->p_drew);
+	p->p_hold = now + p->p_held;
+	p->p_given = 0;
 }
 
 /* ---- Stacks ---- */

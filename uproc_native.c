@@ -84,7 +84,9 @@ static void *run(void *arg)
 		uproc__observer.o_adopt(p->p_alternate);
 	if (p->p_sched.s_slice)
 		upreempt__adopt(&p->p_sched);
-	usched_run(&p->p_sched);
+	do
+		usched_run(&p->p_sched);
+	while (!LOAD(p->p_procs->r_stop));      /* it idles here: uproc_park() */
 	if (p->p_alternate)
 		uproc__observer.o_leave();
 	return NULL;
@@ -276,7 +278,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 		else
 			sched_yield();
 		time = when_now();
-		if (time >= again) {
+		if (time >= again && time >= p->p_hold) {
 			uproc__ask(p);
 			again = time + POLICY_AGAIN;
 		}
@@ -435,29 +437,45 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uprocs *r = p->p_procs;
 	struct uproc_thread *t = NULL;
-	int64_t began = r->r_patience > 0 ? when_now() : 0;
+	int64_t began = when_now(), now = began;
 
+	uproc__measure(p, began);
+	uproc__judge(p, began);
 	while (!t && !LOAD(r->r_stop)) {
 		if (p->p_quick > 0)
 			t = watch_inbox(p, pick);
 		if (t)
 			break;
-		uproc__ask(p);
+		if (now >= p->p_hold)
+			uproc__ask(p);
 		if (CAS(&p->p_inbox, &t, PARKED))
-			sleep_parked(p, USCHED_NEVER);
+			sleep_parked(p, now < p->p_hold ? p->p_hold : USCHED_NEVER);
 		uproc_drain(p);
 		t = pick(p);
+		now = when_now();
 	}
-	uproc__stop_asking(p);
+	now = when_now();
+	uproc__stop_asking(p, now);
+	p->p_idle += now - began;
 	if (r->r_patience > 0)
-		count_quick(p, when_now() - began < QUICK * r->r_patience);
+		count_quick(p, now - began < QUICK * r->r_patience);
 	return t;
+}
+
+/* Whether the processor is on the frames of a thread that might move. */
+static bool is_in_the_way(const struct uproc *p)
+{
+	const struct ustack *self = p->p_sched.s_current;
+
+	return self && p->p_sched.s_moves && !self->u_stack->k_shared;
 }
 
 struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uproc_thread *t;
 
+	if (is_in_the_way(p))
+		return NULL;                    /* run() comes back, at home */
 	uproc__take_left(p);
 	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);
 	p->p_looked = 0;

@@ -220,9 +220,10 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 }
 
 /* The first stacks of each processor; c_stacks are mapped at once if they are `given'. */
-static void plan_stacks(struct uprocs *r, bool given)
+static void plan_stacks(struct uprocs *r, bool given, bool moves)
 {
-	r->r_stacks = r->r_conf.c_steal ? 2 * FIRST_STACKS : FIRST_STACKS;
+	r->r_stacks = moves && r->r_conf.c_processors > 1 ? 2 * FIRST_STACKS
+		: FIRST_STACKS;
 	r->r_mapped = given ? r->r_conf.c_stacks : r->r_stacks;
 	if (r->r_stacks > r->r_mapped)
 		r->r_stacks = r->r_mapped;
@@ -281,7 +282,7 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 	when_init_cond(&r->r_changed);
 	if (all.c_processors > 1 && all.c_processors <= processors_allowed())
 		r->r_patience = PATIENCE;
-	plan_stacks(r, conf && conf->c_stacks);
+	plan_stacks(r, conf && conf->c_stacks, policy->y_moves && !all.c_stay);
 	rc = begin(r, policy);
 	if (rc) {
 		free_parts(r);

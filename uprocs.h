@@ -69,15 +69,16 @@ struct uprocs_conf {
 	   so it finds a thread after one to two slices. */
 	int64_t  c_slice;
 
-	/* 1: a processor with nothing to run gets half of the runnable threads of another
-	   one, 16 at most, if these have a stack of their own. For rr; each processor
-	   then has 128 stacks to begin with, and threads get a stack first that no others
-	   share. A thread that moves keeps its addresses, but not its native thread: it
-	   must not keep the address of errno or of another thread-local variable across a
-	   call that switches, as compilers do where a function uses such a variable
-	   before and after the call. ustack_stay() keeps a thread where it is, and
-	   libusched-check names threads that seem to have such an address. */
-	unsigned c_steal;
+	/* 0: threads of rr that have a stack of their own move while they are blocked: to
+	   a processor with nothing to run, and to the one of a thread that often wakes
+	   them. Each processor then has 128 stacks to begin with, and threads get a stack
+	   first that no others share. A thread that moves keeps its addresses, but not
+	   its native thread. If its frames have the address of errno or of another
+	   thread-local variable, as compilers keep such addresses over a call, it stays
+	   this time. Not seen are such addresses elsewhere, as in the heap, and locks of
+	   pthread.h that are held over a wait: ustack_stay() keeps a thread where it is.
+	   1: no thread moves after it has begun. ll's threads never move. */
+	unsigned c_stay;
 
 	/* The signal that interrupts threads in their regions, and asks for calls; 0:
 	   SIGURG. The scheduler installs a handler for the process, and unblocks the

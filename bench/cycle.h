@@ -9,15 +9,16 @@
  *
  *   CYCLE_PROGRAM      the program's name
  *   cycle_create(conf), cycle_destroy()        make and free the scheduler
- *   cycle_start(cycle, func, arg, thread)      starts a thread of that cycle;
- *                                              called for the cycles in order
+ *   cycle_start(share, func, arg, thread)      starts a thread of a cycle of that
+ *                                              share; called for the cycles in order
  *   cycle_processors(p, r)                     the number of processors to ask for
  *   cycle_stats(out)                           the scheduler's counters
  *
  * Threads are created, and block once, before the clock starts: the last to arrive wakes
- * the conductor, which reads the clock. The conductor starts as many cycles as there are
- * processors. Each cycle starts two more on its processor, so soon all run at a time. The
- * last message to come back wakes the conductor again.
+ * the conductor, which reads the clock. The cycles are as many shares as there are
+ * processors, each of cycles that were created in a row. The conductor starts the first
+ * of each share, and each cycle two more of its own, so soon all run at a time. The last
+ * message to come back wakes the conductor again.
  *
  * The only standard output is the seconds. Three environment variables change the run:
  * USCHED_STACKS sets the number of stacks of a processor ("native" for the native stack
@@ -51,7 +52,7 @@ static struct {
 static struct ustack **thread;          /* the i-th of cycle c is at [c * n + i] */
 static struct ustack *conductor;
 static size_t arrived;                  /* threads. Atomic, like the next two */
-static size_t finished;                 /* shares; cycle c belongs to share c mod P */
+static size_t finished;                 /* shares */
 static struct share {
 	size_t cycles;                  /* finished */
 } __attribute__((aligned(128))) *share; /* each on its own cache lines */
@@ -75,19 +76,35 @@ static size_t count(size_t *counter)
 #endif
 }
 
+static size_t count_shares(void)
+{
+	return arg.p < arg.r ? arg.p : arg.r;
+}
+
+static size_t share_of(size_t cycle)
+{
+	return cycle * count_shares() / arg.r;
+}
+
+/* Returns the first cycle of share k. */
+static size_t first_of(size_t k)
+{
+	size_t shares = count_shares();
+
+	return (k * arg.r + shares - 1) / shares;
+}
+
 /* The rounds of a thread are over. The last of its cycle counts that. */
 static APART void finish(uint32_t index)
 {
 	const uint32_t n = (uint32_t)arg.n;
-	size_t shares, cycle, its;
+	size_t its;
 
 	if (index % n != arg.last)
 		return;
-	shares = arg.p < arg.r ? arg.p : arg.r;
-	cycle = index / n;
-	its = cycle % shares;
-	if (count(&share[its].cycles) == (arg.r - its + shares - 1) / shares
-	    && count(&finished) == shares)
+	its = share_of(index / n);
+	if (count(&share[its].cycles) == first_of(its + 1) - first_of(its)
+	    && count(&finished) == count_shares())
 		ustack_wake(conductor);
 }
 
@@ -114,15 +131,15 @@ static APART void pass_on(uint32_t index, uint32_t others, struct ustack *right)
 	finish((uint32_t)(is >> 32));
 }
 
-/* Starts two more cycles of this processor. The first P start all others this way. */
+/* Starts two more cycles of the share. Its first one starts all others this way. */
 static void start_others(size_t cycle)
 {
-	size_t other = cycle + (cycle / arg.p + 1) * arg.p;
-	size_t later = other + AHEAD * arg.p;
+	size_t its = share_of(cycle), end = first_of(its + 1);
+	size_t other = 2 * cycle - first_of(its) + 1, later = other + AHEAD;
 
-	for (int i = 0; i < 2 && other < arg.r; i++, other += arg.p)
+	for (int i = 0; i < 2 && other < end; i++, other++)
 		ustack_wake(thread[other * arg.n]);
-	for (int i = 0; i < 2 && later < arg.r; i++, later += arg.p)
+	for (int i = 0; i < 2 && later < end; i++, later++)
 		__builtin_prefetch(thread[later * arg.n]);
 }
 
@@ -180,8 +197,8 @@ static void conduct(void *unused)
 	wait_message();
 	blocks = count_resumes();
 	seconds = now();
-	for (size_t c = 0; c < arg.r && c < arg.p; c++)
-		ustack_wake(thread[c * arg.n]);
+	for (size_t k = 0; k < count_shares(); k++)
+		ustack_wake(thread[first_of(k) * arg.n]);
 	wait_message();
 	seconds = now() - seconds;
 	blocks = count_resumes() - blocks;
@@ -294,7 +311,7 @@ static void start(void)
 	memset(share, 0, arg.p * sizeof *share);
 	rc = cycle_start(0, conduct, NULL, &conductor);
 	for (size_t i = 0; rc == 0 && i < arg.n * arg.r; i++)
-		rc = cycle_start(i / arg.n, member, (void *)(uintptr_t)i, NULL);
+		rc = cycle_start(share_of(i / arg.n), member, (void *)(uintptr_t)i, NULL);
 	if (rc)
 		fail("start", rc);
 }

@@ -51,7 +51,7 @@ static void serve(int fd, void *unused)
 
 int main(int argc, char **argv)
 {
-	struct uprocs_conf conf = { .c_processors = 1, .c_steal = STEAL,
+	struct uprocs_conf conf = { .c_processors = 1, .c_stay = !STEAL,
 				    .c_slice = SLICE * 1000 };
 	struct unet_addr address;
 	char text[32];

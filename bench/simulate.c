@@ -151,7 +151,7 @@ static void rouse(struct proc *p)
 static bool may_move(const struct proc *p, const struct proc *to, uint32_t t)
 {
 	return moves == MOVES_ALL
-		|| (!thread[t].ran && policy_may_move(p->count, to->count));
+		|| (!thread[t].ran && policy_new(1, p->count, to->count, 1) > 0);
 }
 
 static void give(struct proc *p, struct proc *to, uint32_t most)

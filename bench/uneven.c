@@ -101,7 +101,7 @@ int main(int argc, char **argv)
 	seconds = (double)number(argv[4], 1, 3600);
 	processors = number(argv[5], 1, 1024);
 	conf.c_processors = (unsigned)processors;
-	conf.c_steal = argc > 6 ? (unsigned)number(argv[6], 0, 1) : 0;
+	conf.c_stay = argc > 6 ? !number(argv[6], 0, 1) : 1;
 	conf.c_slice = argc > 7 ? 1000 * (unsigned)number(argv[7], 10, 1000000) : 0;
 	gap = gap_of(load, processors) * (double)connections;
 	late = calloc(MOST, sizeof *late);

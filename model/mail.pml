@@ -11,8 +11,8 @@
  *
  * With MOVES, runnable threads move: doc/moving.md. A thread in a join does not. It is
  * left open which processor gives, and when: each that has a runnable thread, to each
- * with a place for one. `held' is not in the C code: the processor that may touch a
- * thread.
+ * other; and which thread that is woken from elsewhere follows. `held' is not in the C
+ * code: the processor that may touch a thread.
  *
  * Searches of tests/model.sh:
  *   short: -DACTIONS=1 -DNATIVE_ACTIONS=1
@@ -119,7 +119,6 @@ chan  p_queue[PROCESSORS] = [RECORDS] of { byte };
 bool  r_lock;
 byte  r_joining;
 byte  p_count[PROCESSORS];      /* p_started less p_ended */
-byte  p_want[PROCESSORS];       /* places for threads that come, among p_count */
 bool  r_changed[NATIVES];
 byte  awaited[NATIVES];
 
@@ -244,6 +243,16 @@ inline claim(t, by)
 	fi
 }
 
+/* For a thread that comes. */
+inline make_place(to)
+{
+#ifndef BREAK_MOVE_NO_PLACE
+	p_count[to]++
+#else
+	skip
+#endif
+}
+
 /* On the processor of `t', which owns it. */
 inline deliver(p, t, mail)
 {
@@ -262,7 +271,17 @@ inline deliver(p, t, mail)
 		more--;
 #endif
 		taken[t]++;
+#if MOVES
+		if
+		:: moves > 0 && !(mail & (MAIL_JOINED | MAIL_DEADLOCK | MAIL_CANCEL)) ->
+			moves--;                        /* uproc__follow() */
+			make_place((p + 1) % PROCESSORS);
+			follows = true
+		:: uproc_push(p, t)
+		fi
+#else
 		uproc_push(p, t)
+#endif
 	:: else
 	fi;
 	u_tokens[t] = u_tokens[t] + more;
@@ -413,6 +432,12 @@ inline uproc_drain(p)
 		:: mail & MAIL_ENDED -> settle(p, t)
 		:: else
 		fi;
+#if MOVES
+		if
+		:: follows -> follows = false; hand_over(p, t, (p + 1) % PROCESSORS)
+		:: else
+		fi;
+#endif
 		atomic { t = next; next = 0; mail = 0 }
 	:: else -> break
 	od
@@ -570,21 +595,24 @@ inline interrupt(p, t)
 }
 
 #if MOVES
-/*
- * A processor with a place for a thread claims it for `p', which gives its oldest
- * one. The mail comes first: from then on no other processor pushes the thread.
- */
+/* `p' gives its oldest thread. */
 inline give(p, to)
 {
 	atomic {
-		moves > 0 && p_want[to] > 0 && nempty(p_queue[p]) ->
+		moves > 0 && nempty(p_queue[p]) ->
 		moves--;
-#ifndef BREAK_MOVE_NO_PLACE
-		p_want[to]--;
-#endif
+		make_place(to);
 		p_queue[p] ? t;
 		in_queue[t] = false
 	}
+	hand_over(p, t, to);
+	t = 0
+}
+#endif
+
+/* The mail comes first: from then on no other processor pushes the thread. */
+inline hand_over(p, t, to)
+{
 #ifdef BREAK_MOVE_NAMES_FIRST
 	atomic { uproc_of[t] = MOVING; held[t] = MOVING };
 #endif
@@ -616,11 +644,17 @@ inline give(p, to)
 #endif
 		push_to(t, to)
 	:: else ->
-		atomic { uproc_of[t] = p; held[t] = p; uproc_push(p, t); p_want[to]++ }
-	fi;
-	atomic { t = 0; told = false }
-}
+		atomic {
+			uproc_of[t] = p;
+			held[t] = p;
+			uproc_push(p, t);
+#ifndef BREAK_MOVE_NO_PLACE
+			p_count[to]--
 #endif
+		}
+	fi;
+	told = false
+}
 
 /* uproc_next(), and a run of the thread that it returns. */
 proctype processor(byte p)
@@ -629,7 +663,7 @@ proctype processor(byte p)
 	byte other = PROCESSORS - 1 - p;
 	byte at;
 	short mail, old;
-	bool told, blocks;
+	bool told, blocks, follows;
 
 next_thread:
 	if
@@ -761,21 +795,14 @@ init
 			in_inbox[i] = true;
 			left[i] = ACTIONS
 		}
-		for (i : 0 .. PROCESSORS - 1) {
-			p_want[i] = (MOVES > 0);
-#ifndef BREAK_MOVE_NO_PLACE
-			p_count[i] = p_count[i] + p_want[i];
-#endif
-			run processor(i)
-		}
+		for (i : 0 .. PROCESSORS - 1) { run processor(i) }
 		for (i : 0 .. NATIVES - 1) { run native(i) }
 	}
 	timeout ->                              /* no process can go on */
 	d_step {
 		assert(!r_lock);
 		for (i : 0 .. PROCESSORS - 1) {
-			assert(p_inbox[i] == 0 && empty(p_queue[i]));
-			p_count[i] = p_count[i] - p_want[i]
+			assert(p_inbox[i] == 0 && empty(p_queue[i]))
 		}
 		for (i : 1 .. RECORDS) {
 			if

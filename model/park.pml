@@ -130,7 +130,7 @@ bool counted[THREADS];          /* and counts it in e_waiting */
 byte blocks[THREADS];
 #if MOVES
 byte owner[THREADS];
-bool p_want[PROCESSORS];        /* a place for a thread that comes */
+bool r_asking[PROCESSORS];      /* it has nothing to run */
 byte moves = MOVES;
 #endif
 byte p_count[PROCESSORS];       /* p_started less p_ended */
@@ -544,7 +544,7 @@ inline pick(p)
 inline give(p, q)
 {
 	atomic {
-		moves > 0 && p_want[q] && has_one(p) ->
+		moves > 0 && r_asking[q] && has_one(p) ->
 		if
 		:: can_move(0) -> t = 0
 #if THREADS > 1
@@ -555,7 +555,8 @@ inline give(p, q)
 #endif
 		fi;
 		moves--;
-		p_want[q] = false
+		r_asking[q] = false;
+		p_count[q]++
 	}
 	atomic {
 		if
@@ -585,23 +586,19 @@ inline give(p, q)
 	fi;
 	atomic {
 		if
-		:: put_back && !p_want[q] -> p_want[q] = true
-		:: put_back && p_want[q] -> p_count[q]--        /* it has asked again */
+		:: put_back -> p_count[q]--; r_asking[q] = true
 		:: else
 		fi;
 		put_back = false
 	}
 }
 
-/* Before it parks: a place, and a mark for the other if its inbox is empty. */
+/* Before it parks: a bit, and a mark for the other if its inbox is empty. */
 inline ask(p, q)
 {
 	if
 	:: moves > 0 ->
-		atomic {
-			p_count[p] = p_count[p] + !p_want[p];
-			p_want[p] = true
-		}
+		r_asking[p] = true;
 		atomic {
 			if
 #ifdef BREAK_ASK_TAKES_MARK
@@ -677,6 +674,9 @@ next_thread:
 #endif
 		atomic { pick(p) }
 	od;
+#if MOVES
+	r_asking[p] = false;
+#endif
 	go_on(p, t);
 	do
 	:: atomic { state[t] == RUNNING && left[t] > 0 ->
@@ -776,13 +776,7 @@ inline detect_end()
 			:: else
 			fi;
 #endif
-			atomic {
-				count = count + p_count[i];
-#if MOVES
-				count = count - p_want[i];
-#endif
-				i++
-			}
+			atomic { count = count + p_count[i]; i++ }
 		:: i < PROCESSORS && p_inbox[i] != PARKED -> break
 		:: i == PROCESSORS -> break
 		od;

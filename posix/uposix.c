@@ -44,6 +44,7 @@ static int make_scheduler(void)
 				      SIGABRT, SIGPROF, SIGVTALRM, SIGURG };
 	const struct uposix_conf *c = &uposix__conf;
 	struct uprocs_conf conf = {
+		.c_stay       = 1,      /* they take the native thread for their own */
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
 	};

@@ -14,10 +14,18 @@
 #include <stdint.h>
 
 enum {
-	POLICY_RUN    = 32,     /* starts in a row: enough to share a cache */
+	POLICY_RUN    = 32,     /* starts in a row: enough to share a cache, */
+	POLICY_RUNS   = 1024,   /* and at most, where there are very many */
 	POLICY_LOOKS  = 16,     /* processors that one that asks looks at */
-	POLICY_PLACES = 16,     /* threads that an idle processor has room for */
+	POLICY_PLACES = 16,     /* threads that have run, for an idle processor */
 	POLICY_AGAIN  = 10000,  /* ns between searches of one that does not sleep yet */
+	POLICY_NOTICE = 64,     /* wakes of other processors, of which one may draw */
+	POLICY_SPAN   = 50000,  /* ns, at least, over which a processor is measured */
+	POLICY_HOP    = 500,    /* ns: about what a wake of another processor takes */
+	POLICY_LIGHT  = 272,    /* 256ths of a processor: work that fits on one */
+	POLICY_GAIN   = 1000000,        /* ns that threads keep busy a processor to which
+					   they have moved, if it was not in vain */
+	POLICY_HOLD   = 64000000,       /* ns without asking, at most, after that */
 };
 
 /*
@@ -34,13 +42,15 @@ static inline unsigned policy_place(uint32_t work, uint32_t other)
  * The starts of a run on a processor with so many threads, waiting ones as well. Threads
  * that are started in a row often work together, which costs least on one processor. With
  * a quarter of these a processor gets little more than its share; beyond POLICY_RUN it
- * would get too much to do at a time.
+ * would get too much to do at a time, unless that is a small part of what it has.
  */
 static inline uint32_t policy_run(uint32_t threads)
 {
 	uint32_t run = threads / 4;
 
-	return run < 1 ? 1 : run > POLICY_RUN ? POLICY_RUN : run;
+	if (run > POLICY_RUN)
+		run = threads / 64 > POLICY_RUN ? threads / 64 : POLICY_RUN;
+	return run < 1 ? 1 : run > POLICY_RUNS ? POLICY_RUNS : run;
 }
 
 /* The processors that one of `all' looks at to find one to ask. */
@@ -75,18 +85,61 @@ static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 	if (ready < 2 || asking == 0)
 		return 0;
 	share = ready / (asking + 1);
-	return share < 1 ? 1 : share > POLICY_PLACES ? POLICY_PLACES : share;
+	return share < 1 ? 1 : share;
+}
+
+/* How many of these it gives, if they have run: that few can be looked for. */
+static inline uint32_t policy_others(uint32_t share)
+{
+	return share < POLICY_PLACES ? share : POLICY_PLACES;
 }
 
 /*
- * Whether a thread that never ran may move to a processor with `theirs' threads, from one
- * with `ours'; waiting ones count here. It cannot come back once it has run. Without this
- * bound the connections of a server gather where it was calm when they came: simulated,
- * one of 16 processors got 1.46 times its share, for good.
+ * How many, if they never ran, from a processor with `ours' threads to one with `theirs';
+ * waiting ones count here. On a shared stack they cannot come back once they have run.
+ * Without this bound the connections of a server gather where it was calm when they came:
+ * simulated, one of 16 processors got 1.46 times its share, for good. They go in a row,
+ * for those that were started in a row belong together; and no fewer than that, unless
+ * they have `waited' from a look to the next: so threads that begin, and block at once,
+ * stay where they are, whatever many are started.
  */
-static inline int policy_may_move(uint32_t ours, uint32_t theirs)
+static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs,
+				  int waited)
 {
-	return theirs < ours;
+	uint32_t even = theirs < ours ? (ours - theirs + 1) / 2 : 0;
+
+	if (!waited && share < policy_run(theirs))
+		return 0;
+	share = share < even ? share : even;
+	return share < POLICY_RUNS ? share : POLICY_RUNS;
+}
+
+/*
+ * Whether a thread that is woken by one of another processor goes there, with the mean
+ * run of the threads on each, in ns, and the share of the time that it was busy. Apart,
+ * each wake takes a hop: too long, if the threads run for less between their blocks.
+ * Where all fits on one processor, they gain nothing by two.
+ */
+static inline int policy_draws(uint32_t run, uint32_t share,
+			       uint32_t other_run, uint32_t other_share)
+{
+	uint32_t longest = run > other_run ? run : other_run;
+
+	return longest < POLICY_HOP
+		|| (longest < 16 * POLICY_HOP && share + other_share < POLICY_LIGHT);
+}
+
+/*
+ * How long a processor asks for no threads, in ns. `held' was the last such time. What it
+ * was given kept it busy for so long, and has drawn so many threads after it: if that was
+ * short, and the group has left another processor idle, it was in vain.
+ */
+static inline int64_t policy_hold(int64_t held, int64_t busy, uint32_t drew)
+{
+	if (busy >= POLICY_GAIN || drew == 0)
+		return 0;
+	held = held == 0 ? POLICY_GAIN : 2 * held;
+	return held < POLICY_HOLD ? held : POLICY_HOLD;
 }
 
 #endif /* USCHED_POLICY_H */

@@ -7,6 +7,7 @@
  *	uprocs.c        schedulers: their configuration, begin and end, the list of all
  *	uproc_native.c  native threads: how they park, how they wait for threads to end
  *	uproc_move.c    threads that move
+ *	uproc_local.c   whether a thread's frames depend on its native thread
  *	uproc_alone.c   stacks that threads have for themselves
  *	uproc_trim.c    memory that goes back to the system
  *	uproc_name.c    names of threads
@@ -151,12 +152,34 @@ UPROC_PRIVATE extern usched_linger_fn uproc__linger;
 
 UPROC_PRIVATE void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy);
 
-/* An idle processor asks for threads, and no longer. Nothing waits for an answer. */
+/*
+ * An idle processor asks for threads, and, from the time `now' on, no longer. Nothing
+ * waits for an answer.
+ */
 UPROC_PRIVATE void uproc__ask(struct uproc *p);
-UPROC_PRIVATE void uproc__stop_asking(struct uproc *p);
+UPROC_PRIVATE void uproc__stop_asking(struct uproc *p, int64_t now);
 
-/* Gives threads of `p' to processors that ask. */
+/* `p', which has threads to run, gives some to processors that ask. */
 UPROC_PRIVATE void uproc__give(struct uproc *p);
+
+/*
+ * `t', of `o', is woken from another native thread, and is about to be pushed to the
+ * inbox of `o': if the caller is a processor that draws it, notes that in `o'.
+ */
+UPROC_PRIVATE void uproc__draw(struct uproc *o, const struct uproc_thread *t);
+
+/* `t' is in the inbox of `p': which processor draws it, or NULL. */
+UPROC_PRIVATE struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t);
+
+/* `t', of `p', is runnable and in no queue: goes to `q'. False: it stays. */
+UPROC_PRIVATE bool uproc__follow(struct uproc *p, struct uproc_thread *t,
+				 struct uproc *q);
+
+/* In s_next, at time `now': the runs of threads and the load, since the last call. */
+UPROC_PRIVATE void uproc__measure(struct uproc *p, int64_t now);
+
+/* `p' has nothing to run: how long it got by with what it was given. */
+UPROC_PRIVATE void uproc__judge(struct uproc *p, int64_t now);
 
 /* Takes in `t', which was in the inbox of `p' and moves there. */
 UPROC_PRIVATE void uproc__arrive(struct uproc *p, struct uproc_thread *t);
@@ -191,6 +214,26 @@ static inline void uproc__return_stacks(struct uproc *p)
 	if (p->p_foreign || GET(p->p_returned))
 		uproc__exchange_stacks(p);
 }
+
+/* ---- uproc_local.c ---- */
+
+/* Addresses that belong to a native thread; the first are near the thread pointer. */
+enum { UPROC_LOCALS = 16 };
+
+struct uproc_locals {
+	unsigned l_count;               /* of l_range; 0: these are not noted yet */
+	bool     l_full;                /* there are more */
+	struct uproc_local {
+		uintptr_t l_begin, l_end;
+	} l_range[UPROC_LOCALS];
+};
+
+/* Notes those of the calling native thread. */
+UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
+
+/* Whether the frames of `u', a blocked thread of this native thread, may have one. */
+UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
+				      const struct ustack *u);
 
 /* ---- uproc_alone.c ---- */
 

@@ -53,7 +53,7 @@ run_one() {
 		cycles cycles
 		;;
 	steal)
-		export USCHED_TEST_STEAL=1 USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
+		export USCHED_TEST_SLICE=1 USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
 		run steal "$timeout" "$top/tests/$name"
 		;;
 	setjmp | stress)

@@ -343,11 +343,11 @@ prove() {
 
 # The row fails if no thread moved, or none was preempted.
 run_stealing() {
-	export USCHED_TEST_STEAL=1
+	export USCHED_TEST_SLICE=1
 	for test in $steal_tests; do
 		run steal "$timeout" "$B/tests/$test"
 	done
-	unset USCHED_TEST_STEAL
+	unset USCHED_TEST_SLICE
 	moved=$(counted "$logs"/*.log)
 	note="$note; $moved"
 	case "$moved" in

@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.." || exit 1
 few='test_stall test_preempt'
 
 if [ $# -eq 3 ]; then
-	log=$delays_dir/${3##*/}.$1${USCHED_TEST_STEAL+.steal}
+	log=$delays_dir/${3##*/}.$1${USCHED_TEST_SLICE+.steal}
 	timeout 1800 "$delays_dir/delays" "$@" >"$log" 2>&1 </dev/null && exit 0
 	echo "delays $*: exit status $?"
 	grep -v '^\[ *\(OK\|RUN\) ' "$log" | tail -n 40
@@ -57,7 +57,7 @@ if [ "${LONG-}" ]; then
 	under 20000 100 $all
 	# shellcheck disable=SC2086
 	under 300000 3 $all
-	export USCHED_TEST_STEAL=1
+	export USCHED_TEST_SLICE=1
 	# shellcheck disable=SC2086,SC2154
 	under 20000 100 $steal_tests
 else

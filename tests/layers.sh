@@ -103,7 +103,8 @@ private/layout.h:
 uproc.c: uproc.h private/check.h private/policy.h private/proc.h private/when.h upreempt.h private/stress.h
 uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
 uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
-uproc_move.c: private/code.h private/policy.h private/proc.h
+uproc_move.c: private/policy.h private/proc.h private/when.h
+uproc_local.c: private/proc.h
 uproc_alone.c: private/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h

@@ -23,15 +23,14 @@ static struct uprocs_conf configured(const struct uprocs_conf *conf)
 	return all;
 }
 
-/* With USCHED_TEST_STEAL threads move, and slices have a monitor. */
+/* With USCHED_TEST_SLICE threads give way, and slices have a monitor. */
 static int create_rr(const struct uprocs_conf *conf, void **s)
 {
 	struct uprocs_conf all = configured(conf);
 	struct uprocs *rr = NULL;
 	int rc;
 
-	if (getenv("USCHED_TEST_STEAL")) {
-		all.c_steal = 1;
+	if (getenv("USCHED_TEST_SLICE")) {
 		all.c_slice = all.c_slice ? all.c_slice : SLICE;
 	}
 	rc = rr_create(&all, &rr);

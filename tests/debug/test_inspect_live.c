@@ -434,7 +434,7 @@ static bool steals;
 
 static void come_and_go(void)
 {
-	const struct uprocs_conf conf = { .c_processors = 2, .c_steal = steals,
+	const struct uprocs_conf conf = { .c_processors = 2, .c_stay = !steals,
 					  .c_stacks = steals ? 200 : 3 };
 	void *s = make(&conf), *brief;
 	struct ustack *u[3];

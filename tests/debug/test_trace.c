@@ -479,7 +479,7 @@ static void test_many(void **state)
 	threads = test_scale(MANY, 20);
 	rounds = test_scale(200, 20);
 	run(watch, (struct uprocs_conf){ .c_processors = PROCESSORS, .c_stacks = 4 });
-	run(watch, (struct uprocs_conf){ .c_processors = PROCESSORS, .c_steal = 1 });
+	run(watch, (struct uprocs_conf){ .c_processors = PROCESSORS });
 }
 
 /* ---- Threads that move ---- */
@@ -542,8 +542,7 @@ static void test_moves(void **state)
 {
 	(void)state;
 	test_timeout(60);
-	run(start_moving, (struct uprocs_conf){ .c_processors = PROCESSORS,
-						.c_steal = 1 });
+	run(start_moving, (struct uprocs_conf){ .c_processors = PROCESSORS });
 }
 
 /* ---- Mail ---- */

@@ -59,7 +59,6 @@ int main(int argc, char **argv)
 	struct ustack *threads[THREADS];
 
 	conf.c_processors = 2;
-	conf.c_steal = 1;
 	check(rr_create(&conf, &rr));
 	for (size_t i = 0; i < THREADS; i++)
 		check(rr_start(rr, thread, i == 0 ? &conf : NULL, &threads[i]));

@@ -420,7 +420,7 @@ static void test_steals(void **state)
 #ifdef SINGLE_THREAD                            /* one processor */
 	skip();
 #endif
-	run(&(struct uprocs_conf){ .c_processors = 2, .c_steal = 1 }, start_movers);
+	run(&(struct uprocs_conf){ .c_processors = 2 }, start_movers);
 }
 
 int main(void)

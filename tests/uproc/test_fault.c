@@ -15,8 +15,8 @@
 enum { CONFS = 3 };
 
 static const struct uprocs_conf confs[CONFS] = {
-	{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
-	{ .c_processors = 2, .c_stacks = 1, .c_image = 1 },
+	{ .c_processors = 1, .c_stacks = USCHED_NATIVE, .c_stay = 1 },
+	{ .c_processors = 2, .c_stacks = 1, .c_image = 1, .c_stay = 1 },
 	{ .c_processors = 3, .c_stacks = 5 },
 };
 
@@ -32,7 +32,10 @@ static bool failed(int rc)
 	return rc == -ENOMEM || rc == -EAGAIN;
 }
 
-/* How many calls creating a scheduler takes, and one more. */
+/*
+ * How many calls creating a scheduler takes, and one more. Where threads move, a
+ * processor that is about to sleep makes its poller, and gets by without.
+ */
 static long sweep_create(const struct uprocs_conf *conf)
 {
 	long n = 0, failures;
@@ -49,7 +52,8 @@ static long sweep_create(const struct uprocs_conf *conf)
 			TEST_EQUAL(over->o_destroy(s), 0);
 		TEST_EQUAL(sweep_held(), held);
 		if (failures > 0)
-			TEST_TRUE(failed(rc) || (rc == 0 && !sweep_is_exact()));
+			TEST_TRUE(failed(rc) || (rc == 0 && (!sweep_is_exact()
+							     || !conf->c_stay)));
 		else
 			TEST_EQUAL(rc, 0);
 	} while (failures > 0);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_move.c: threads that move to idle processors: new ones, and with c_steal those
+ * test_move.c: threads that move to idle processors: new ones, and those
  * that run. What they wait for, their tokens, timers, descriptors, stacks and ends.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +15,7 @@
 #include "../../uevents.h"
 #include "../../unet.h"
 #include "../../usync.h"
+#include "../../private/proc.h"
 #include "../test.h"
 
 enum {
@@ -23,10 +26,11 @@ enum {
 	CANARY  = 64,                   /* words */
 };
 
+#undef GET
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_SEQ_CST)
 #define COUNT(word) __atomic_fetch_add(&(word), 1, __ATOMIC_SEQ_CST)
 
-static const struct uprocs_conf steal = { .c_processors = 2, .c_steal = 1 };
+static const struct uprocs_conf steal = { .c_processors = 2 };
 static struct uprocs *rr;
 static bool stop;                       /* atomic */
 
@@ -207,7 +211,7 @@ static void give_token(struct mover *m)
 	TEST_EQUAL(ustack_wake(to->m_thread), 0);
 }
 
-static void lock(void)
+static void take(void)
 {
 	TEST_EQUAL(usync_mutex_lock(&mutex, usync_after(INT64_C(60000000000))), 0);
 	TEST_EQUAL(held++, 0);
@@ -249,7 +253,7 @@ static void act(struct mover *m)
 {
 	switch (test_random(&m->m_seed) % 6) {
 	case 0:
-		lock();
+		take();
 		break;
 	case 1:
 		nap();
@@ -404,42 +408,144 @@ static void test_late(void **state)
 
 /* ---- Addresses of thread-local variables ---- */
 
-#ifdef USCHED_CHECK
-static unsigned warnings;               /* atomic */
+/* ---- Threads that keep what belongs to their native thread ---- */
 
-static void count_warning(const char *line)
+enum what { ERRNO, STATIC, DYNAMIC, CONTROL_BLOCK, WHATS };
+
+static __thread int local;
+static void *(*dynamic)(void);          /* an address in TLS of a library loaded late */
+static bool seen_moved;                 /* atomic */
+
+/* Not known to the compiler: it is another one after a move. */
+__attribute__((noinline))
+static uintptr_t address_of(enum what what)
 {
-	COUNT(warnings);
-	TEST_TRUE(strstr(line, "thread-local") && strstr(line, "\"keeper\""));
+	__asm__ volatile("" ::: "memory");
+	switch (what) {
+	case ERRNO:   return (uintptr_t)&errno;
+	case DYNAMIC: return (uintptr_t)(dynamic ? dynamic() : &local);
+	case STATIC:  return (uintptr_t)&local;
+	default:      return (uintptr_t)pthread_self();
+	}
 }
 
-/* As a compiler may do it. */
-static void keep_local(void *unused)
+/* The same, so that it cannot be seen; nor what the call has left below the frame. */
+__attribute__((noinline))
+static uintptr_t hidden_address(void)
 {
-	int *volatile kept = &errno;
+	uintptr_t hidden = ~address_of(STATIC);
+	volatile char below[512];
+
+	for (size_t i = 0; i < sizeof below; i++)
+		below[i] = 0;
+	return hidden;
+}
+
+static bool goes_on(void)
+{
+	return count_moves() < MOVES || !GET(seen_moved);
+}
+
+/* As compilers do it: in a register, or in the frame. */
+static void keep_register(void *what)
+{
+	uintptr_t kept = address_of((uintptr_t)what);
+
+	while (goes_on()) {
+		work();
+		TEST_TRUE(kept == address_of((uintptr_t)what));
+	}
+}
+
+static void keep_frame(void *what)
+{
+	volatile uintptr_t kept = address_of((uintptr_t)what);
+
+	while (goes_on()) {
+		work();
+		TEST_TRUE(kept == address_of((uintptr_t)what));
+	}
+}
+
+/* More than is looked through. */
+static void keep_deep(void *unused)
+{
+	volatile char deep[20 << 10];
+	uintptr_t hidden = hidden_address();
 
 	(void)unused;
-	TEST_EQUAL(ustack_name(ustack_self(), "keeper"), 0);
-	while (GET(warnings) == 0)
+	deep[0] = 1;
+	while (goes_on()) {
 		work();
-	TEST_TRUE(kept);
+		TEST_TRUE(hidden == hidden_address() && deep[0] == 1);
+	}
+}
+
+static void hide(void *unused)
+{
+	uintptr_t hidden = hidden_address();
+
+	(void)unused;
+	while (goes_on()) {
+		work();
+		if (hidden != hidden_address())
+			__atomic_store_n(&seen_moved, true, __ATOMIC_SEQ_CST);
+	}
+}
+
+/* Each place of a blocked thread where an address may be, and the ends of what is TLS. */
+static void test_look(void **state)
+{
+	uintptr_t frame[4] = { 0 }, addresses[] = {
+		address_of(ERRNO), address_of(CONTROL_BLOCK), (uintptr_t)&local,
+		(uintptr_t)&local + sizeof local - 1,
+	};
+	struct usched_stack k = { .k_bottom = (char *)(frame + 4) };
+	struct ustack u = { .u_top = (char *)frame, .u_stack = &k };
+	struct uproc_locals l;
+
+	(void)state;
+	uproc__note_locals(&l);
+	assert_false(uproc__keeps_local(&l, &u));
+	for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+		u.u_fp = (void *)addresses[i];
+		assert_true(uproc__keeps_local(&l, &u));
+		u.u_fp = NULL;
+		u.u_bp = (void *)addresses[i];
+		assert_true(uproc__keeps_local(&l, &u));
+		u.u_bp = NULL;
+		for (size_t at = 0; at < 4; at++) {
+			frame[at] = addresses[i];
+			assert_true(uproc__keeps_local(&l, &u));
+			frame[at] = 0;
+		}
+	}
+	frame[0] = (uintptr_t)&rr;
+	frame[3] = (uintptr_t)test_look;
+	assert_false(uproc__keeps_local(&l, &u));
 }
 
 static void test_local(void **state)
 {
-	struct uprocs_conf conf = steal;
+	void *library = dlopen("libstdc++.so.6", RTLD_NOW), *function = NULL;
 
 	(void)state;
 	need_steals();
-	conf.c_log = count_warning;
-	conf.c_stall = USCHED_QUIET;
-	begin(&conf);
-	for (int i = 0; i < 3; i++)
-		assert_int_equal(rr_start(rr, keep_local, NULL, NULL), 0);
+	if (library)
+		function = dlsym(library, "__cxa_get_globals");
+	memcpy(&dynamic, &function, sizeof dynamic);
+	seen_moved = false;
+	begin(&steal);
+	for (uintptr_t i = 0; i < WHATS; i++) {
+		assert_int_equal(rr_start(rr, keep_register, (void *)i, NULL), 0);
+		assert_int_equal(rr_start(rr, keep_frame, (void *)i, NULL), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(rr_start(rr, keep_deep, NULL, NULL), 0);
+		assert_int_equal(rr_start(rr, hide, NULL, NULL), 0);
+	}
 	finish();
-	assert_int_not_equal(warnings, 0);
 }
-#endif
 
 int main(void)
 {
@@ -450,9 +556,8 @@ int main(void)
 		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_stacks_return),
 		cmocka_unit_test(test_late),
-#ifdef USCHED_CHECK
+		cmocka_unit_test(test_look),
 		cmocka_unit_test(test_local),
-#endif
 	};
 
 	return cmocka_run_group_tests(move_tests, NULL, NULL);

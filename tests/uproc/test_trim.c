@@ -229,7 +229,7 @@ static void test_storm(void **state)
 	(void)state;
 	test_timeout(120);
 	storm_over(&(struct uprocs_conf){ .c_processors = 2 });
-	storm_over(&(struct uprocs_conf){ .c_processors = 3, .c_steal = 1 });
+	storm_over(&(struct uprocs_conf){ .c_processors = 3 });
 }
 
 /* ---- Records that are used again ---- */

@@ -512,7 +512,7 @@ static void test_storm(void **state)
 	for (unsigned i = 0; i < 6; i++) {
 		struct uprocs_conf conf = {
 			.c_processors = 1 + i % 3, .c_stacks = i % 2 ? 2 : 200,
-			.c_steal = i % 3 == 1, .c_alone = i % 2 ? 30 : 0,
+			.c_stay = i % 3 != 1, .c_alone = i % 2 ? 30 : 0,
 		};
 		struct ustack *thread;
 

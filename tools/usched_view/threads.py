@@ -125,9 +125,9 @@ class Processor:
         layout = self.layout
         values = layout.get("usched", self.address, *self.COUNTERS)
         values.update(layout.get("uproc", self.address, "p_head", "p_tail", "p_inbox",
-                                 "p_started", "p_ended", "p_credit", "p_want"))
+                                 "p_started", "p_ended", "p_credit"))
         values["queued"] = max(0, values["p_tail"] - values["p_head"])
-        values["threads"] = (values["p_started"] - values["p_credit"] - values["p_want"]
+        values["threads"] = (values["p_started"] - values["p_credit"]
                              - values["p_ended"]) & 0xFFFFFFFF
         values["parked"] = values["p_inbox"] == layout.parked
         return values
