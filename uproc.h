@@ -218,7 +218,7 @@ struct uproc {
 	uint32_t              p_room;    /* threads for which a ring is allocated */
 	struct usched_stack  *p_returned;       /* stacks of its own, by k_next */
 	uint32_t              p_trim;    /* 1: it is to give back what it can */
-	uint32_t              p_drawer;  /* the processor that draws it, plus 1; 0: none */
+	uint32_t              p_drawer;  /* the processor that draws it, + 1; 0: none */
 	const struct uproc_thread *p_drawn;     /* a thread that is woken */
 
 	/* p_lock. */
