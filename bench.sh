@@ -55,7 +55,8 @@ usage() {
 	see bench/serve.sh, and fail:reference (no peak that latency could refer to).
 
 	Environment: BUILD, the directory of the programs (build);
-	PROCS, the processors for U, U1K, U10K, UL, GO, RUST and C++ (those there are);
+	PROCS, the processors for U, U1K, U10K, UL, POSIX, GO, RUST, TOKIO and C++POOL
+	(those there are);
 	PORTS, FIRST-LAST, where servers are to listen (21000-21999).
 	END
 }

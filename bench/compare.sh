@@ -38,7 +38,7 @@ parts='cycle depth processors pingpong create counters coroutines ring memory se
 more='even'             # parts that are run by name only
 # These take twenty times as long as the others, and are as far from their aims: every
 # other turn is enough.
-slow='GO1T TOKIO'
+slow='GO1T TOKIO1T'
 tmp=$(mktemp -d) && mkdir "$tmp/values" || exit 2
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 2' HUP INT TERM
@@ -243,14 +243,14 @@ part_cycle() {
 	for point in $points; do
 		series "$point" <<-END
 		$(commands cycle "$(echo "$point" | tr . ' ')" \
-			UL1T C++1T C++1TL U1TS U1T UJ GO1T TOKIO)
+			UL1T C++1T C++1TL U1TS U1T UJ GO1T TOKIO1T)
 		END
 	done
 	at_points 'UL1T / C++1T or C++1TL' 1.5 1.15 UL1T C++1T C++1TL
 	at_points 'U1TS / C++1T' 2.5 1.6 U1TS C++1T
 	at_points 'U1T / U1TS' 1.3 '' U1T U1TS
 	at_points 'UL1T / GO1T' 0.05 '' UL1T GO1T
-	at_points 'UL1T / TOKIO' 0.2 '' UL1T TOKIO
+	at_points 'UL1T / TOKIO1T' 0.2 '' UL1T TOKIO1T
 	at_points 'UJ / UL1T' 6 '' UJ UL1T
 }
 

@@ -39,7 +39,8 @@ parameters_of() {	# WORKLOAD
 columns_of() {		# WORKLOAD
 	case $1 in
 	cycle)		echo U U1K U10K U1T U1TS UL UL1T UJ U1TC \
-				POSIX POSIX1T GO GO1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
+				POSIX POSIX1T GO GO1T RUST TOKIO TOKIO1T RUSTMIN C++POOL \
+				C++POOL1T C++1T C++1TL BOOST ;;
 	ring)		echo U1T UL1T UD MACROS MACROS-WORST \
 				POSIX POSIX-SEM GO TOKIO BOOST-FIBER ST C++20 HASKELL LWT \
 				ERLANG LUA LUAJIT PYTHON GREENLET ;;
@@ -60,7 +61,8 @@ columns_of() {		# WORKLOAD
 	depth | stacks)	echo U1T UL1T ;;
 	uneven | requests) echo U U-STEAL U-SLICE GO TOKIO ;;
 	channel)	echo UL GO ;;
-	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO RUSTMIN C++ C++1T C++1TL BOOST ;;
+	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO1T RUSTMIN C++POOL C++1T \
+				C++1TL BOOST ;;
 	http | h2load)	echo U EPOLL ST UV GO NGINX ;;
 	latency)	echo U EPOLL GO NGINX ;;
 	echo)		echo U EPOLL ST UV GO TOKIO ;;
@@ -194,9 +196,11 @@ cycle_command() {	# N R M
 	GO)	echo "peers/go-cycle $* $PROCS" ;;
 	GO1T)	echo "peers/go-cycle $* 1" ;;
 	RUST)	echo "peers/rust-cycle-async-std $* $PROCS" ;;
-	TOKIO)	echo "peers/rust-cycle-tokio $*" ;;
+	TOKIO)	echo "peers/rust-cycle-tokio $* $PROCS" ;;
+	TOKIO1T) echo "peers/rust-cycle-tokio $* 1" ;;
 	RUSTMIN) echo "peers/rust-cycle-min $*" ;;
-	C++)	echo "peers/cxx20-cycle-pool $* $PROCS" ;;
+	C++POOL) echo "peers/cxx20-cycle-pool $* $PROCS" ;;
+	C++POOL1T) echo "peers/cxx20-cycle-pool $* 1" ;;
 	C++1T)	echo "peers/cxx20-cycle-fifo $*" ;;
 	C++1TL)	echo "peers/cxx20-cycle-lifo $*" ;;
 	BOOST)	echo "peers/boost-cycle $*" ;;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-//! cycle with tokio, in one native thread. Each thread is a task that takes a permit from
-//! its semaphore for each message. This is the fastest primitive of tokio that is
-//! correct. Notify holds one permit only, but several messages can be on their way to a
-//! task, so it would hang.
+//! cycle with tokio: its current-thread runtime, or with P > 1 its multi-thread runtime with
+//! P workers. Each thread is a task that takes a permit from its semaphore for each
+//! message. This is the fastest primitive of tokio that is correct. Notify holds one permit
+//! only, but several messages can be on their way to a task, so it would hang.
 
-use peers::{blocked, counted, counts_blocks, cycle_arguments, print_blocks_or_seconds};
+use peers::{
+    blocked, counted, counts_blocks, cycle_arguments, panic_means_no_memory,
+    print_blocks_or_seconds,
+};
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
@@ -18,6 +21,7 @@ struct Cycles {
     m: usize,
     inbox: Vec<Semaphore>,
     conductor: Semaphore,
+    arrived: AtomicUsize,
     finished: AtomicUsize,
 }
 
@@ -29,8 +33,8 @@ async fn relay(all: &Cycles, index: usize) {
     let i = index % all.n;
     let inbox = &all.inbox[index];
     let right = &all.inbox[index - i + (i + 1) % all.n];
-    if index + 1 == all.inbox.len() {
-        all.conductor.add_permits(1); // The others have all blocked.
+    if all.arrived.fetch_add(1, SeqCst) + 1 == all.inbox.len() {
+        all.conductor.add_permits(1);
     }
     if i == 0 {
         receive(inbox).await; // To start.
@@ -46,12 +50,13 @@ async fn relay(all: &Cycles, index: usize) {
         }
         turn = if turn + 1 == all.n { 0 } else { turn + 1 };
     }
-    if i == (all.m - 1) % all.n && all.finished.fetch_add(1, Relaxed) + 1 == all.inbox.len() / all.n
+    if i == (all.m - 1) % all.n && all.finished.fetch_add(1, SeqCst) + 1 == all.inbox.len() / all.n
     {
         all.conductor.add_permits(1);
     }
 }
 
+/// In a task: with one native thread, the last task to arrive has blocked before it runs.
 async fn conduct(all: &Cycles) -> (u64, Duration) {
     receive(&all.conductor).await;
     let (blocks, start) = (blocked(), Instant::now());
@@ -71,7 +76,8 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static, count: bool) {
 }
 
 fn main() {
-    let [n, r, m] = cycle_arguments(["N", "R", "M"], TASK_BYTES);
+    let [n, r, m, p] = cycle_arguments(["N", "R", "M", "[P]"], TASK_BYTES);
+    panic_means_no_memory();
     let count = counts_blocks();
     let inbox = (0..n * r).map(|_| Semaphore::new(0)).collect();
     // Tasks have to be 'static: a leak saves a reference count for each.
@@ -80,14 +86,19 @@ fn main() {
         m,
         inbox,
         conductor: Semaphore::new(0),
+        arrived: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
     }));
-    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    let runtime = match p.min(n * r) {
+        1 => Builder::new_current_thread().build(),
+        workers => Builder::new_multi_thread().worker_threads(workers).build(),
+    }
+    .expect("a runtime");
     let (blocks, time) = runtime.block_on(async {
         for index in 0..n * r {
             spawn(relay(all, index), count);
         }
-        conduct(all).await
+        tokio::spawn(conduct(all)).await.expect("a result")
     });
     print_blocks_or_seconds(count.then_some(blocks), time);
 }
