@@ -72,16 +72,18 @@ columns_of() {		# WORKLOAD
 }
 
 # The sizes of a sweep, a line each. In cycle, R cycles of N threads send a fixed number
-# of messages in all, but each cycle makes a least number of rounds. The quick sweep takes
-# every third R from the second on, so that its largest, 800,000 threads, fits a small
-# machine. threads, depth and stacks do the work of cycle, with one growing parameter. In
-# depth 8 threads have a stack each, and most of 4000 do not. In stacks 100 and 1000
-# threads have one, once there are as many.
+# of messages in all, but each cycle makes a least number of rounds, and sends at most
+# 500,000 messages: with few threads on several processors a message can take 1 us. The
+# largest of the quick sweep, 800,000 threads, fits a small machine. threads, depth and
+# stacks do the work of cycle, with one growing parameter. In depth 8 threads have a stack
+# each, and most of 4000 do not. In stacks 100 and 1000 threads have one, once there are
+# as many.
 points_of() {		# WORKLOAD
 	case $1.$quick in
-	cycle.no)	cycle_points '2 8' 8000000 10 2 4 8 50 100 500 1000 5000 10000 \
-				50000 100000 500000 1000000 ;;
-	cycle.yes)	cycle_points '2 8' 2000000 10 4 100 5000 100000 ;;
+	cycle.no)	cycle_points '2 8' 8000000 500000 10 1 2 4 8 16 50 100 500 1000 \
+				5000 10000 50000 100000 500000 1000000 ;;
+	cycle.yes)	cycle_points 2 2000000 500000 10 1 2 4 100 5000 100000
+			cycle_points 8 2000000 500000 10 4 16 100 5000 100000 ;;
 	ring.no)	echo 5000000 ;;
 	ring.yes)	echo 500000 ;;
 	counters.no)	echo 20000 300 ;;
@@ -98,10 +100,10 @@ points_of() {		# WORKLOAD
 	memory.yes)	echo 100000 ;;
 	blocks.no)	printf '%s\n' '2 1000 1000' '8 1000 1000' ;;
 	blocks.yes)	printf '%s\n' '2 1000 100' '8 1000 100' ;;
-	threads.no)	cycle_points 2 8000000 40 5 10 20 50 100 200 500 1000 2000 5000 \
-				10000 20000 50000 100000 200000 500000 1000000 \
+	threads.no)	cycle_points 2 8000000 8000000 40 5 10 20 50 100 200 500 1000 2000 \
+				5000 10000 20000 50000 100000 200000 500000 1000000 \
 				2000000 4000000 ;;
-	threads.yes)	cycle_points 2 2000000 10 5 50 500 5000 50000 200000 ;;
+	threads.yes)	cycle_points 2 2000000 2000000 10 5 50 500 5000 50000 200000 ;;
 	depth.no)	growing_points '2.4.1000000 2.2000.100' \
 				0 50 100 200 500 1000 2000 5000 10000 20000 50000 \
 				102400 ;;
@@ -124,12 +126,13 @@ points_of() {		# WORKLOAD
 	esac
 }
 
-cycle_points() {	# NS MESSAGES ROUNDS R...
-	ns=$1 all=$2 least=$3
-	shift 3
+cycle_points() {	# NS MESSAGES MOST-OF-A-CYCLE ROUNDS R...
+	ns=$1 all=$2 most=$3 least=$4
+	shift 4
 	for n in $ns; do
 		for r; do
-			echo "$n $r $((all / n / r + least))"
+			each=$((all / r < most ? all / r : most))
+			echo "$n $r $((each / n + least))"
 		done
 	done
 }
