@@ -15,8 +15,9 @@ draws the same into each picture named.
 
 Cycle: the mean over the runs of the rate N*R*M / seconds, in millions of operations
 per second, for each implementation and each number of threads N*R, or `-' if there is
-none. Drawn as lines, with bars from the lowest rate to the highest. Each N has a
-table, and a part of each picture.
+none. Drawn as lines, with bars from the lowest rate to the highest, and a step of the
+x axis for each number of threads. Each N has a table, and a part of each picture. What
+runs on all processors and on one, as U and U1T, has one colour, solid and dashed.
 
 Threads, depth and stacks: the median over the runs of the time of a message, in
 nanoseconds, against the number of threads N*R, the bytes D that each holds on its
@@ -66,6 +67,7 @@ FAILED_NUMBER = 1e18  # for counts and rates: larger than any
 LEAST = 1e-9  # programs print six digits: smaller numbers are zero
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 OURS = re.compile(r"U[DJL]?([0-9][0-9A-Z]*)?|UCO")  # U, U10K, U1TS; not UV, UCONTEXT
+ONE = "1T"  # ends names of implementations on one processor
 COMMANDS = ("GET", "SET")  # of redis
 
 
@@ -426,7 +428,8 @@ def heading(part, results):
 # numbers, which have no common divisor. So neighbours differ in both, and no two of 104
 # of ours or 143 others look the same. Ours are solid; the first seven have the colours of
 # Okabe and Ito, which colour-blind readers can tell apart. The others are thin, dashed
-# and hollow.
+# and hollow. An implementation that runs on all processors and on one, as U and U1T, has
+# one marker and colour: its line is solid on all, and dashed and hollow on one.
 MARKERS = (  # with sizes that look equal
     ("o", 7), ("s", 6.5), ("^", 8), ("D", 6.5), ("v", 8), ("P", 8.5), ("X", 8.5),
     ("<", 8), (">", 8), ("p", 8.5), ("*", 11), ("h", 8), ("d", 8.5))
@@ -434,9 +437,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
            "#6A3D9A")
 OTHER_COLOURS = ("#777777", "#882255", "#999933", "#332288", "#8C510A", "#44AA99",
                  "#AA4466", "#117733", "#6699CC", "#555555", "#AA8800")
+ONE_DASHES = (0, (2.5, 1))
 OTHER_DASHES = ((0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 OUR_BAR, OTHER_BAR = "#0072B2", "#B8B8B8"
 FONTS = ("DejaVu Sans", "Verdana", "sans-serif")  # the first is measured; equal widths
+
+
+def both(name, names):
+    """The names on all processors and on one, if both are there; else the name alone."""
+    pair = name.removesuffix(ONE), name.removesuffix(ONE) + ONE
+    return pair if set(pair) <= set(names) else (name,)
 
 
 def is_ours(name):
@@ -479,11 +489,13 @@ def titles(axes, title, text):
 
 
 def plot_lines(axes, part):
-    lines, styles = [], {True: 0, False: 0}
+    lines, looks = [], {True: [], False: []}
     for name, cells in part.measured():
+        pair, look = both(name, part.names), looks[is_ours(name)]
+        if pair not in look:
+            look.append(pair)  # the same in every part
         if cells:
-            lines.append(line(axes, styles[is_ours(name)], name, cells, part))
-        styles[is_ours(name)] += 1  # the same in every part
+            lines.append(line(axes, look.index(pair), name, cells, part))
     points = [values for _, cells in part.measured() for values in cells.values()]
     place_axis(axes, part)
     value_axis(axes, [value for values in points for value in values])
@@ -508,10 +520,15 @@ def subtitle(first, part, numbers):
 
 
 def place_axis(axes, part):
-    """The x axis: logarithmic, with zero at half of the next place."""
-    axes.set_xscale("log")
+    """The x axis: logarithmic, with zero at half of the next place. In cycle it has a
+    step for each place, so that few threads have as much room as many."""
     places = part.places()
     drawn = [position(place, part) for place in places]
+    if part.workload == "cycle":
+        axes.set_xlim(-0.5, len(places) - 0.5)
+        axes.set_xticks(drawn, map(short, places))
+        return
+    axes.set_xscale("log")
     axes.set_xlim(*span(drawn))
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
@@ -521,6 +538,8 @@ def place_axis(axes, part):
 
 
 def position(place, part):
+    if part.workload == "cycle":
+        return part.places().index(place)
     return place or min(filter(None, part.places()), default=2) / 2
 
 
@@ -548,6 +567,7 @@ def line(axes, i, name, cells, part):
     runs = cells.values()
     averages = [part.average(values) for values in runs]
     ours, (marker, size) = is_ours(name), MARKERS[i % len(MARKERS)]
+    pair = both(name, part.names)
     palette = COLOURS if ours else OTHER_COLOURS
     colour = palette[i % len(palette)]
     whiskers(axes, [point for point in zip(places, averages, runs) if len(point[2]) > 1],
@@ -558,6 +578,10 @@ def line(axes, i, name, cells, part):
     else:
         style = dict(linestyle=OTHER_DASHES[i % len(OTHER_DASHES)], linewidth=1.1,
                      markersize=0.75 * size, markerfacecolor="white", zorder=3)
+    if name in pair[1:]:
+        style.update(linestyle=ONE_DASHES, markerfacecolor="white", markeredgecolor=colour)
+    elif pair[1:]:
+        style.update(linestyle="-")
     return axes.plot(places, averages, label=name, color=colour, marker=marker,
                      clip_on=False, **style)[0]
 

@@ -270,6 +270,24 @@ class Pictures(Case):
         self.assertNotIn("0.0", wide.texts)
         self.says(wide, r"0\.1")
 
+    # One colour on all processors and on one, whatever comes first: solid and dashed. What
+    # is there on one only looks as ever. Each number of threads is a step.
+    def test_pairs(self):
+        pairs = self.draw(block("""
+            N, R, M, GO1T, U, U1T, UL1T, GO
+            2, 6, 1000, 1, 2, 3, 4, 5
+            2, 7, 1000, 1, 2, 3, 4, 5
+            2, 1000, 1000, 1, 2, 3, 4, 5
+            """))
+        dashed = [sorted("stroke-dasharray" in pairs.style[line.get("class")]
+                         for line in pairs.styled(f"stroke:{colour}", f"stroke-width:{width}"))
+                  for colour, width in (("#0072b2", 2.4), ("#d55e00", 2.4), ("#777777", 1.1))]
+        self.assertEqual(dashed, [[False] * 2 + [True] * 2, [False] * 2,
+                                  [False] * 2 + [True] * 2])  # with those in the legend
+        x = {element.text: float(element.get("x")) for element in pairs.root.iter(f"{SVG}text")
+             if element.text in ("12", "14", "2k")}
+        self.assertAlmostEqual(x["14"] - x["12"], x["2k"] - x["14"], delta=0.2)
+
     # From the least to the most, where there are several runs; the caps of one would say
     # that there is no spread.
     def test_whiskers(self):
