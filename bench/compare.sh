@@ -5,7 +5,7 @@
 # of an aim run in turns, TURNS times, under the same conditions. The ratio is that of the
 # medians; the spread is the least and the most of the ratios of single turns. Prints a
 # table in Markdown, a row for each aim. The measurements go to DIR/compare.csv, failures
-# to standard error. Takes some five minutes, and ten more for servers. Exit status: 0 if
+# to standard error. Takes some six minutes, and ten more for servers. Exit status: 0 if
 # every aim was reached, 1 if not, 2 if a program failed. workloads.sh has the columns.
 #
 # usage: bench/compare.sh [-n TURNS] [-o DIR] [PART...]
@@ -275,8 +275,27 @@ part_depth() {
 	done
 }
 
+# Few threads that talk: a second processor should gain where it can, and cost little where
+# it cannot. Then many threads.
 part_processors() {
 	pinned=
+	for point in '2 1 250000' '2 2 250000' '2 16 125000' '8 2 62500' '8 4 62500' \
+		'8 16 62500'; do
+		series "processors $point" <<-END
+		$(commands cycle "$point" UL UL1T U U1T GO TOKIO C++POOL)
+		END
+		case $point in
+		*' 1 '*) at_most=1.1 ;;
+		*' 16 '*) at_most=0.65 ;;
+		*) at_most=0.75 ;;
+		esac
+		aim "UL on two processors / on one, at $point" $at_most UL UL1T
+		aim "U on two processors / on one, at $point" $at_most U U1T
+		aim "U / UL on two processors, at $point" 1.25 U UL
+		for other in GO TOKIO C++POOL; do
+			aim "U / $other on two processors, at $point" 1 U $other
+		done
+	done
 	for point in '2 100000 40' '2 1000000 10' '8 1000 1000' '8 100000 10'; do
 		series "processors $point" <<-END
 		$(commands cycle "$point" UL UL1T U U1T)
