@@ -41,7 +41,7 @@
 #include "upreempt.h"
 
 enum {
-	LOOKS       = 100,              /* at an inbox, before a yield of the CPU */
+	LOOKS       = 300,              /* at an inbox, before a call of the system */
 	LINGER      = 3000,             /* ns: some times the cost of mail */
 	LINGER_REST = 64,               /* waits, after some in vain */
 	QUICK       = 2,                /* times r_patience: a short idle time */
@@ -257,7 +257,9 @@ static void suggest_end(struct uprocs *r)
 /*
  * Before it parks, a processor looks for mail for as long as a sleep and a wake would
  * take. So it never takes more than twice the least time possible, and two processors
- * that send to each other stay awake. Other native threads that want the CPU get it.
+ * that send to each other stay awake. Other native threads that want the CPU get it. Mail
+ * that comes during a call of the system waits for its end, so most of the time goes to
+ * looks; descriptors that no thread here waits for can wait for the sleep.
  *
  * That is in vain where mail comes seldom. So p_quick counts the idle times that ended
  * within about that time, whether it slept in them or not, less the others, and at zero
@@ -273,7 +275,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 		for (int i = 0; i < LOOKS; i++)
 			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
 				return NULL;
-		if (uproc_poll(p, UEVENTS_RUN))
+		if (uevents_waited(&p->p_sched) && uproc_poll(p, UEVENTS_RUN))
 			t = pick(p);
 		else
 			sched_yield();
