@@ -177,10 +177,14 @@ struct uproc {
 	int64_t               p_from;    /* ns: begin of a span, in which it idled for */
 	int64_t               p_idle;    /* ns, */
 	uint64_t              p_ran;     /* and s_switches then; see measure() */
-	uint32_t              p_run;     /* ns: the mean run of its threads, */
-	uint32_t              p_share;   /* and 256ths of the time that it was busy, in
-					    the span before; read by all */
+	uint32_t              p_run;     /* ns: the mean run of its threads, in the last
+					    two, and */
+	uint32_t              p_share;   /* 256ths of the time that it was busy, in the
+					    last; both read by all */
+	uint32_t              p_last_run;       /* in that one alone */
 	uint32_t              p_crossed; /* wakes of threads of other processors */
+	int64_t               p_noticed; /* ns: since then, */
+	int64_t               p_woke;    /* ns: and when it last began to run */
 	uint32_t              p_drew;    /* threads, since it was given some */
 	int64_t               p_given;   /* ns: when that was; 0: it has idled since */
 	int64_t               p_hold;    /* ns: it asks for none before that, */

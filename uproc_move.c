@@ -311,12 +311,15 @@ static bool is_fresh(struct uproc *p, const struct ustack *u)
 static bool draws(struct uproc *p, const struct uproc *o)
 {
 	bool fresh = is_fresh(p, p->p_sched.s_current);
-	bool due = ++p->p_crossed % POLICY_NOTICE == 0 && p < o;
+	bool due = policy_notices(++p->p_crossed, p->p_woke - p->p_noticed);
 
-	if (!fresh && !due)
+	if (due) {
+		p->p_crossed = 0;
+		p->p_noticed = when_now();
+		uproc__measure(p, p->p_noticed);
+	}
+	if (!fresh && !(due && p < o))
 		return false;
-	if (due)
-		uproc__measure(p, when_now());
 	return policy_draws(p->p_run, p->p_share, GET(o->p_run), GET(o->p_share));
 }
 
@@ -362,16 +365,20 @@ bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 
 /* ---- What a processor has to do ---- */
 
+/* The shorter one of two spans: in one of them the CPU may have been another's. */
 void uproc__measure(struct uproc *p, int64_t now)
 {
 	uint64_t runs = p->p_sched.s_stats.s_switches - p->p_ran;
 	int64_t span = now - p->p_from, busy = span - p->p_idle;
+	uint32_t run;
 
 	if (span < POLICY_SPAN)
 		return;
 	busy = busy < 0 ? 0 : busy < INT32_MAX ? busy : INT32_MAX;
-	__atomic_store_n(&p->p_run, (uint32_t)busy / (uint32_t)(runs > 0 ? runs : 1),
+	run = (uint32_t)busy / (uint32_t)(runs > 0 ? runs : 1);
+	__atomic_store_n(&p->p_run, run < p->p_last_run ? run : p->p_last_run,
 			 __ATOMIC_RELAXED);
+	p->p_last_run = run;
 	__atomic_store_n(&p->p_share, (uint32_t)(busy * 256 / span), __ATOMIC_RELAXED);
 	p->p_from = now;
 	p->p_idle = 0;

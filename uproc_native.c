@@ -459,6 +459,7 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 	now = when_now();
 	uproc__stop_asking(p, now);
 	p->p_idle += now - began;
+	p->p_woke = now;
 	if (r->r_patience > 0)
 		count_quick(p, now - began < QUICK * r->r_patience);
 	return t;

@@ -19,7 +19,7 @@ enum {
 	POLICY_LOOKS  = 16,     /* processors that one that asks looks at */
 	POLICY_PLACES = 16,     /* threads that have run, for an idle processor */
 	POLICY_AGAIN  = 10000,  /* ns between searches of one that does not sleep yet */
-	POLICY_NOTICE = 64,     /* wakes of other processors, of which one may draw */
+	POLICY_NOTICE = 64,     /* wakes of other processors, of which one draws */
 	POLICY_SPAN   = 50000,  /* ns, at least, over which a processor is measured */
 	POLICY_HOP    = 500,    /* ns: about what a wake of another processor takes */
 	POLICY_LIGHT  = 272,    /* 256ths of a processor: work that fits on one */
@@ -112,6 +112,15 @@ static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs
 		return 0;
 	share = share < even ? share : even;
 	return share < POLICY_RUNS ? share : POLICY_RUNS;
+}
+
+/*
+ * Whether a processor that has woken so many threads of others, in so many ns, may draw
+ * one of them.
+ */
+static inline int policy_notices(uint32_t wakes, int64_t time)
+{
+	return wakes >= POLICY_NOTICE || time >= POLICY_NOTICE * POLICY_HOP;
 }
 
 /*
