@@ -15,6 +15,7 @@
 #include "../../uevents.h"
 #include "../../unet.h"
 #include "../../usync.h"
+#include "../../private/policy.h"
 #include "../../private/proc.h"
 #include "../test.h"
 
@@ -152,6 +153,80 @@ static void test_running(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
 	finish();
+}
+
+/* ---- Threads that wake each other ---- */
+
+enum { RING = 6, TOGETHER = 2000 };     /* threads; rounds in a row */
+
+static struct ustack *ring[RING];
+static struct usched *where[RING];
+static unsigned rounds;
+
+/* A message goes round until all are on one processor for long enough. */
+static void pass_on(void *index)
+{
+	size_t i = (uintptr_t)index;
+
+	while (!GET(stop)) {
+		TEST_EQUAL(ustack_wait(), 0);
+		where[i] = usched__here();
+		if (i == 0) {
+			rounds++;
+			for (size_t k = 1; k < RING; k++)
+				if (where[k] != where[0])
+					rounds = 0;
+			__atomic_store_n(&stop, rounds >= TOGETHER, __ATOMIC_SEQ_CST);
+		}
+		if (!GET(stop) || i + 1 < RING)         /* else the first one has ended */
+			TEST_EQUAL(ustack_wake(ring[(i + 1) % RING]), 0);
+	}
+}
+
+static void test_together(void **state)
+{
+	(void)state;
+	need_steals();
+	for (int i = 0; i < 10; i++) {
+		begin(&steal);
+		rounds = 0;
+		uprocs_hold(rr);
+		for (uintptr_t k = 0; k < RING; k++)
+			assert_int_equal(rr_start(rr, pass_on, (void *)k, &ring[k]), 0);
+		ustack_wake(ring[0]);
+		for (size_t k = 0; k < RING; k++)
+			assert_int_equal(ustack_join(ring[k], NULL, USCHED_NEVER), 0);
+		uprocs_release(rr);
+		finish();
+	}
+}
+
+/* One that computes between its wakes is better off apart. */
+static void test_policy(void **state)
+{
+	const uint32_t all = 256;
+
+	(void)state;
+	assert_true(policy_draws(0, 0, 0, 0));
+	assert_true(policy_draws(30, all, 30, all));
+	assert_false(policy_draws(1000, all, 30, all));
+	assert_false(policy_draws(30, all, 1000, all));
+	assert_true(policy_draws(1000, all / 2, 1000, all / 2));
+	assert_false(policy_draws(100000, all / 2, 1000, all / 4));
+	assert_int_equal(policy_hold(0, POLICY_GAIN, 5), 0);
+	assert_int_equal(policy_hold(POLICY_HOLD, 0, 0), 0);
+	assert_int_equal(policy_hold(0, 20000, 1), POLICY_GAIN);
+	assert_int_equal(policy_hold(POLICY_GAIN, 20000, 1), 2 * POLICY_GAIN);
+	assert_int_equal(policy_hold(POLICY_HOLD, 20000, 1), POLICY_HOLD);
+	assert_int_equal(policy_run(0), 1);
+	assert_int_equal(policy_run(1000), POLICY_RUN);
+	assert_int_equal(policy_run(1000000), POLICY_RUNS);
+	assert_int_equal(policy_new(8, 16, 0, 0), 8);
+	assert_int_equal(policy_new(8, 16, 14, 1), 1);
+	assert_int_equal(policy_new(8, 16, 16, 1), 0);
+	assert_int_equal(policy_new(8, 2000, 1000, 0), 0);
+	assert_int_equal(policy_new(8, 2000, 1000, 1), 8);
+	assert_int_equal(policy_new(40, 2000, 1000, 0), 40);
 }
 
 /* ---- Threads that stay ---- */
@@ -552,6 +627,8 @@ int main(void)
 	const struct CMUnitTest move_tests[] = {
 		cmocka_unit_test(test_new),
 		cmocka_unit_test(test_running),
+		cmocka_unit_test(test_together),
+		cmocka_unit_test(test_policy),
 		cmocka_unit_test(test_stay),
 		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_stacks_return),
