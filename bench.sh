@@ -43,14 +43,16 @@ usage() {
 
 	Results: DIR/WORKLOAD.csv, what is printed; DIR/machine.txt, where and how it
 	was measured; DIR/failures.txt, the messages of programs that failed; DIR/short.txt,
-	all times of runs of the quick cycle under 0.2 s, of which the median counts.
+	all times of runs of the quick cycle under 0.2 s, of which the median counts;
+	DIR/notes.txt, what programs say besides: the peak of requests, and the share of
+	a processor that its client takes.
 
 	A cell is the seconds (memory: bytes per thread; blocks: how often threads have
 	blocked; http, h2load, echo, redis: requests per second; latency, uneven,
-	requests: us; idle: bytes per connection), followed by @SIZE if the last parameter was smaller than that of
-	the row; or fail:missing (no such program; other systems are skipped),
-	fail:exit-STATUS, fail:killed-SIGNAL, fail:memory, fail:timeout, fail:output (not
-	a number), fail:answer (a wrong one) or fail:interrupted. Of servers also
+	requests: us; idle: bytes per connection), followed by @SIZE if the last parameter
+	was smaller than that of the row; or fail:missing (no such program; other systems
+	are skipped), fail:exit-STATUS, fail:killed-SIGNAL, fail:memory, fail:timeout,
+	fail:output (not a number), fail:answer (a wrong one) or fail:interrupted. Of servers also
 	fail:ready, fail:end, fail:content, fail:errors, fail:client, fail:rate, for which
 	see bench/serve.sh, and fail:reference (no peak that latency could refer to).
 
@@ -364,7 +366,7 @@ measure() {		# COLUMN ARGUMENT...
 	case $cell in
 	fail:interrupted) ;;
 	fail:*) explain ;;
-	*) cell=$cell$shrunk ;;
+	*) cell=$cell$shrunk; note ;;
 	esac
 }
 
@@ -447,6 +449,12 @@ explain() {
 	printf '%s\n' "$line" >>"$dir/failures.txt"
 	clear_progress
 	printf '%s: %s\n' "$me" "$line" >&2
+}
+
+# Keeps what a program that succeeded has said on standard error.
+note() {
+	[ ! -s "$tmp/err" ] ||
+		echo "$workload: $column $size: $(head -n 1 "$tmp/err")" >>"$dir/notes.txt"
 }
 
 tell_absent() {

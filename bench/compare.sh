@@ -385,11 +385,11 @@ part_even() {
 		aim "uneven, $connections connections, 99 %: rr, c_steal / Go" 0.8 U-STEAL GO
 		aim "uneven, $connections connections, 99 %: and c_slice / Go" 0.35 U-SLICE GO
 	done
-	for connections in 8 60 1000 10000; do
-		serve requests "990 70 $connections" U-STEAL U-SLICE GO TOKIO
-		aim "requests, $connections connections, 99 %: rr, c_steal / Go" 0.8 U-STEAL GO
-		aim "requests, $connections connections, 99 %: and c_slice / Go" 0.35 U-SLICE GO
-		aim "requests, $connections connections, 99 %: and / tokio" 0.8 U-SLICE TOKIO
+	for percent in 40 70; do
+		serve requests "990 $percent 1000" U-STEAL U-SLICE GO TOKIO
+		aim "requests at $percent % of the peak, 99 %: rr, c_steal / Go" 0.8 U-STEAL GO
+		aim "requests at $percent % of the peak, 99 %: and c_slice / Go" 0.35 U-SLICE GO
+		aim "requests at $percent % of the peak, 99 %: and / tokio" 0.8 U-SLICE TOKIO
 	done
 	served=
 	for held in 0 200; do

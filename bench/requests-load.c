@@ -2,14 +2,20 @@
 /*
  * requests-load.c: a client of servers with short and long requests, see requests.c.
  *
- *	requests-load PORT PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS
+ *	requests-load PORT PERMILLE PERCENT CONNECTIONS SECONDS
  *
- * It sends requests at random times over random connections, so many that they take LOAD
- * percent of the time of PROCESSORS: 95 % of them are short ones. It does not wait for
- * answers before it sends more: it is an open loop. A request counts from the time at
- * which it was due, so what keeps the client from sending counts as well. It goes on for
- * SECONDS, of which the first fifth is a warm-up. Prints the us that PERMILLE of 1000
- * short requests took at most, and how many there were.
+ * First it measures the peak of the server, in a closed loop: each connection sends its
+ * next request after the answer, for SECONDS. Then it is an open loop, for SECONDS as
+ * well: requests come at random times, PERCENT % of the peak, whether or not there are
+ * answers. 95 % of the requests are short ones. A request goes over a random one of the
+ * connections without a request, if there is one: short requests are not to wait behind
+ * a long one because both have a connection. A request counts from the time at which it
+ * was due, so what keeps the client from sending counts as well.
+ *
+ * The first fifth of each loop is a warm-up. Prints the us that PERMILLE of 1000 short
+ * requests took at most, the requests a second that the server has answered until the
+ * last one came, and those that came. On standard error it prints the peak, and the share
+ * of a processor that the client took in the open loop.
  */
 #define BENCH_PROGRAM "requests-load"
 
@@ -41,21 +47,30 @@ struct connection {
 	struct request *first, *last;   /* without an answer */
 };
 
-static size_t count, requests, answered, shorts;
+static size_t count, requests, sent, answered, shorts;
 static struct connection *connections;
 static struct request *request;
 static double *late;                    /* us */
-static int64_t begin, counted;          /* ns */
+static int64_t begin;                   /* ns: when the open loop begins, */
+static int64_t counted = INT64_MAX;     /* from there: requests count that are due then */
+static int64_t last;                    /* the client fails if an answer comes later */
+static bool closed;                     /* An answer has the next request sent. */
 static int epoll, timer;
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: requests-load PORT PERMILLE LOAD CONNECTIONS SECONDS "
-		"PROCESSORS\n");
+	fprintf(stderr, "usage: requests-load PORT PERMILLE PERCENT CONNECTIONS "
+		"SECONDS\n");
 	exit(2);
 }
 
-/* All requests, in order. */
+static bool is_long(uint64_t *x)
+{
+	*x = next_of(*x);
+	return *x % 100 < LONGS;
+}
+
+/* All requests of the open loop, in order. */
 static void plan(int64_t seconds, double gap)
 {
 	size_t room = (size_t)((double)seconds * 1.2e9 / gap) + 1000;
@@ -72,9 +87,9 @@ static void plan(int64_t seconds, double gap)
 		if (due >= end)
 			break;
 		request[requests].due = (int64_t)due;
-		x = next_of(x);
-		request[requests].is_long = x % 100 < LONGS;
+		request[requests].is_long = is_long(&x);
 	}
+	check(requests > 0 ? 0 : -ENODATA, "no requests");
 }
 
 static void open_connections(size_t port)
@@ -100,19 +115,41 @@ static void open_connections(size_t port)
 	}
 }
 
-static void send_request(struct request *r)
+/* A random connection without a request, or any if all have one. */
+static struct connection *pick(void)
 {
 	static uint64_t x = 2654435761;
-	struct connection *c;
+	size_t first;
 
 	x = next_of(x);
-	c = &connections[x % count];
+	first = x % count;
+	for (size_t i = 0; i < count; i++) {
+		struct connection *c = &connections[(first + i) % count];
+
+		if (!c->first)
+			return c;
+	}
+	return &connections[first];
+}
+
+static void send_over(struct connection *c, struct request *r)
+{
 	need(send(c->fd, r->is_long ? "l" : "s", 1, MSG_NOSIGNAL) == 1, "send");
 	if (c->first)
 		c->last->next = r;
 	else
 		c->first = r;
 	c->last = r;
+	sent++;
+}
+
+/* The request is one that was answered, or new. */
+static void send_next(struct connection *c, struct request *r)
+{
+	static uint64_t x = chain_seed;
+
+	r->is_long = is_long(&x);
+	send_over(c, r);
 }
 
 /* Answers come in the order of the requests of a connection. */
@@ -131,7 +168,9 @@ static void receive(struct connection *c)
 		      "wrong answer");
 		c->first = r->next;
 		answered++;
-		if (!r->is_long && r->due >= counted)
+		if (closed)
+			send_next(c, r);
+		else if (!r->is_long && r->due >= counted)
 			late[shorts++] = (double)(time - begin - r->due) / 1000;
 	}
 }
@@ -146,26 +185,76 @@ static void set_timer(int64_t ns)
 	need(!timerfd_settime(timer, TFD_TIMER_ABSTIME, &t, NULL), "timerfd");
 }
 
-static void run(int64_t last)
+/* Waits for answers, or until a time, and receives answers. */
+static void look(int64_t until)
 {
 	static struct epoll_event events[EVENTS];
-	size_t next = 0;
+	int ready;
 
-	begin = clock_of(CLOCK_MONOTONIC) + FIRST;
-	while (answered < requests) {
-		int64_t time = clock_of(CLOCK_MONOTONIC) - begin;
-		int ready;
+	check(clock_of(CLOCK_MONOTONIC) > last ? -ETIMEDOUT : 0, "answers");
+	set_timer(until);
+	ready = epoll_wait(epoll, events, EVENTS, -1);
+	need(ready >= 0 || errno == EINTR, "epoll_wait");
+	for (int i = 0; i < ready; i++)
+		if (events[i].data.ptr)
+			receive(events[i].data.ptr);
+}
 
-		while (next < requests && request[next].due <= time)
-			send_request(&request[next++]);
-		check(time > last ? -ETIMEDOUT : 0, "answers");
-		set_timer(begin + (next < requests ? request[next].due : last + 1));
-		ready = epoll_wait(epoll, events, EVENTS, -1);
-		need(ready >= 0 || errno == EINTR, "epoll_wait");
-		for (int i = 0; i < ready; i++)
-			if (events[i].data.ptr)
-				receive(events[i].data.ptr);
+static void await_answers(void)
+{
+	while (answered < sent)
+		look(last + 1);
+}
+
+/* Returns the requests a second that are answered when all connections have one. */
+static double measure_peak(int64_t seconds)
+{
+	struct request *each = calloc(count, sizeof *each);
+	int64_t start = clock_of(CLOCK_MONOTONIC), from = start, time;
+	size_t before = 0;
+	double peak;
+
+	need(each, "memory");
+	last = start + (seconds + ENOUGH) * 1000000000;
+	closed = true;
+	for (size_t i = 0; i < count; i++)
+		send_next(&connections[i], &each[i]);
+	while ((time = clock_of(CLOCK_MONOTONIC)) < start + seconds * 1000000000) {
+		if (time < start + seconds * 200000000) {
+			from = time;
+			before = answered;
+		}
+		look(last + 1);
 	}
+	closed = false;
+	peak = (double)(answered - before) * 1e9 / (double)(time - from);
+	await_answers();
+	free(each);
+	return peak;
+}
+
+/* Returns how many were answered when the last one was sent. Sets the client's share. */
+static size_t run(int64_t seconds, double *share)
+{
+	int64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+	size_t done;
+
+	sent = answered = 0;
+	begin = clock_of(CLOCK_MONOTONIC) + FIRST;
+	last = begin + (seconds + ENOUGH) * 1000000000;
+	while (sent < requests) {
+		int64_t time;
+
+		look(begin + request[sent].due);
+		time = clock_of(CLOCK_MONOTONIC) - begin;
+		while (sent < requests && request[sent].due <= time)
+			send_over(pick(), &request[sent]);
+	}
+	done = answered;
+	*share = (double)(clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu) /
+		 (double)(clock_of(CLOCK_MONOTONIC) - begin);
+	await_answers();
+	return done;
 }
 
 static void prepare(void)
@@ -184,21 +273,27 @@ static void prepare(void)
 
 int main(int argc, char **argv)
 {
-	size_t port, permille, load, seconds;
+	size_t port, permille, percent, done;
+	int64_t seconds;
+	double peak, share;
 
-	if (argc != 7)
+	if (argc != 6)
 		usage();
 	port = number(argv[1], 1, UINT16_MAX);
 	permille = number(argv[2], 1, 999);
-	load = number(argv[3], 1, 99);
+	percent = number(argv[3], 1, 99);
 	count = number(argv[4], 1, 1 << 20);
-	seconds = number(argv[5], 1, 3600);
+	seconds = (int64_t)number(argv[5], 1, 3600);
 	prepare();
-	plan((int64_t)seconds, gap_of(load, number(argv[6], 1, 1024)));
 	open_connections(port);
-	run(((int64_t)seconds + ENOUGH) * 1000000000);
+	peak = measure_peak(seconds);
+	plan(seconds, 1e11 / (peak * (double)percent));
+	done = run(seconds, &share);
 	check(shorts > 0 ? 0 : -ENODATA, "no requests");
 	qsort(late, shorts, sizeof *late, compare_doubles);
-	printf("us=%.1f requests=%zu\n", late[shorts * permille / 1000], shorts);
+	fprintf(stderr, "peak %.0f requests per second, client %.1f %% of a processor\n",
+		peak, share * 100);
+	printf("us=%.1f rate=%.1f wanted=%.1f\n", late[shorts * permille / 1000],
+	       (double)done / (double)seconds, (double)requests / (double)seconds);
 	return 0;
 }

@@ -15,9 +15,10 @@
 #   echo CONNECTIONS     round trips of 64 bytes per second, by $BUILD/bench/echo-load
 #   redis CLIENTS COMMAND PIPELINE   GET or SET, PIPELINE requests sent at a time:
 #                        requests per second, by redis-benchmark
-#   requests PERMILLE LOAD CONNECTIONS   short requests beside long ones, for which the
-#                        server computes LOAD percent of the time of PROCS processors:
-#                        the us that PERMILLE of 1000 short ones took at most, by
+#   requests PERMILLE PERCENT CONNECTIONS   short requests beside long ones, at PERCENT %
+#                        of the peak of this server, which is measured before: the us that
+#                        PERMILLE of 1000 short ones took at most; on standard error the
+#                        peak, and the client's share of a processor: by
 #                        $BUILD/bench/requests-load
 #   idle CONNECTIONS     bytes of memory for each, by $BUILD/bench/idle-load
 #   answer KIND          KIND is http, echo, redis or requests: 1, if the answers are
@@ -26,14 +27,16 @@
 #
 #   BUILD     the directory of echo-load, idle-load and requests-load (build)
 #   PROCS     the processors of servers for requests (2)
-#   DURATION  the seconds to measure (5); latency and h2load take one more before
+#   DURATION  the seconds to measure (5); latency and h2load take one more before,
+#             requests as many for the peak
 #   PORTS     FIRST-LAST: the range of free ports (21000-21999)
 #   PATIENCE  the seconds for a server to begin, to answer and to end, and for a client to
 #             end after DURATION (20)
 #
 # A server is run as PROGRAM PORT [DIR], for requests as PROGRAM PORT PROCS, and prints
 # `ready' when it listens on 127.0.0.1:PORT; DIR, for HTTP, has the file 1k. It ends, with
-# status 0, upon SIGTERM. Servers for requests and their client are not pinned.
+# status 0, upon SIGTERM. Servers for requests and their client are not pinned:
+# the client takes part of the server's processors, at the peak as well.
 #
 # Reasons: ready (not ready in time), exit-STATUS and killed-SIGNAL (of a server), end
 # (not ended by SIGTERM), content (a wrong answer), errors (of the client), client (it
@@ -235,7 +238,7 @@ check_echo() {
 }
 
 check_requests() {
-	run_client "$PATIENCE" "$BUILD/bench/requests-load" "$port" 500 10 1 1 1
+	run_client "$PATIENCE" "$BUILD/bench/requests-load" "$port" 500 10 1 1
 }
 
 check_redis() {
@@ -275,14 +278,18 @@ measure_h2load() {	# CONNECTIONS OPTION...
 	take 's/^finished in [^,]*, ([0-9.]+) req\/s.*/\1/p'
 }
 
+keep_up() {		# RATE WANTED
+	echo "$1 $2" | awk '{ exit $1 < 0.98 * $2 }' ||
+		fail rate "$1 requests per second instead of $2"
+}
+
 # The third word of a line is the latency of a request.
 measure_latency() {	# CONNECTIONS PERCENT
 	[ -n "$PEAK" ] || fail reference 'PEAK is not set'
 	rate=$(echo "$PEAK $2" | awk '{ print $1 * $2 / 100 }')
 	each=$(echo "$rate $1" | awk '{ print $1 / $2 }')
 	measure_h2load "$1" --log-file="$tmp/log" --rps="$each"
-	echo "$value $rate" | awk '{ exit $1 < 0.98 * $2 }' ||
-		fail rate "$value requests per second instead of $rate"
+	keep_up "$value" "$rate"
 	value=$(cut -f 3 "$tmp/log" | sort -n | awk '
 		{ us[NR] = $1 }
 		END { print us[int((99 * NR + 99) / 100)] }')
@@ -294,11 +301,13 @@ measure_echo() {	# CONNECTIONS
 	take 's/^round_trips_per_s=([0-9.]+) p50_us=.* errors=0$/\1/p'
 }
 
-# A server that cannot keep up is late, and the client waits for it.
-measure_requests() {	# PERMILLE LOAD CONNECTIONS
+measure_requests() {	# PERMILLE PERCENT CONNECTIONS
 	run_client $((DURATION * 2 + PATIENCE)) "$BUILD/bench/requests-load" "$port" \
-		"$@" "$DURATION" "$PROCS"
-	take 's/^us=([0-9.]+) requests=[0-9]+$/\1/p'
+		"$@" "$DURATION"
+	take 's/^us=[0-9.]+ rate=([0-9.]+) wanted=([0-9.]+)$/\1 \2/p'
+	keep_up "${value% *}" "${value#* }"
+	take 's/^us=([0-9.]+) .*/\1/p'
+	cat "$tmp/client" >&2
 }
 
 # Commands that are not measured must work, too. The number of requests is what a good

@@ -27,7 +27,8 @@ parameters_of() {	# WORKLOAD
 	clone)		echo clones ;;
 	alternate)	echo repetitions yields ;;
 	memory)		echo threads ;;
-	uneven | requests) echo permille load connections ;;
+	uneven)		echo permille load connections ;;
+	requests)	echo permille percent connections ;;
 	channel)	echo capacity values ;;
 	http | h2load | echo | idle) echo connections ;;
 	latency)	echo connections percent ;;
@@ -111,8 +112,10 @@ points_of() {		# WORKLOAD
 	stacks.no)	growing_points '2.50.80000 2.500.8000' \
 				1 2 4 8 16 32 64 128 256 512 1024 2048 4096 ;;
 	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
-	uneven.no | requests.no) growing_points '500.70 990.70 999.70' 8 60 1000 10000 ;;
-	uneven.yes | requests.yes) growing_points 990.70 8 1000 ;;
+	uneven.no)	growing_points '500.70 990.70 999.70' 8 60 1000 10000 ;;
+	uneven.yes)	growing_points 990.70 8 1000 ;;
+	requests.no)	growing_points '990.40 999.40 990.70 999.70' 1000 ;;
+	requests.yes)	growing_points '990.40 990.70' 1000 ;;
 	channel.no)	printf '%s\n' '0 500000' '1 500000' '128 5000000' ;;
 	channel.yes)	printf '%s\n' '0 50000' '1 50000' '128 500000' ;;
 	http.no | echo.no) printf '%s\n' 1 16 64 256 1000 ;;

@@ -68,11 +68,11 @@ for name in bench/requests-steal bench/requests-slice peers/go-requests peers/to
 done
 cat >"$FAKES/value" <<'END'
 case "$server $*" in
-bench*\ 990\ 70\ 8\ 5\ 2) echo 300 ;;
+bench*\ 990\ 40\ 1000\ 5) echo 300 ;;
 bench*) echo 900 ;;
-*go*\ 990\ 70\ 8\ 5\ 2) echo 600 ;;
+*go*\ 990\ 40\ 1000\ 5) echo 600 ;;
 *go*) echo 1500 ;;
-*tokio*\ 990\ 70\ 8\ 5\ 2) echo 200 ;;
+*tokio*\ 990\ 40\ 1000\ 5) echo 200 ;;
 *) echo 500 ;;
 esac
 END

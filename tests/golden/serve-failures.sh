@@ -37,7 +37,8 @@ idle 1|idle-load|echo bytes_per_connection=-5 connections=1
 idle 1|idle-load|echo idle-load: lost >&2; exit 1
 echo 1|echo-load|echo round_trips_per_s=5 p50_us=1 errors=1
 echo 1|echo-load|echo round_trips_per_s= p50_us=1 errors=0
-requests 9 9 9|requests-load|echo us=5 requests=
+requests 9 9 9|requests-load|echo us=5 rate=5 wanted=
+requests 9 9 9|requests-load|echo us=5 rate=97.9 wanted=100
 redis 1 GET 1|redis-cli|echo nonsense
 redis 1 GET 1|redis-benchmark|echo Error from server >&2; exit 1
 redis 1 GET 1|redis-benchmark|echo '"PING_INLINE","5"'

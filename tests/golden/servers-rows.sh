@@ -69,3 +69,8 @@ for PATIENCE in 15 60 200; do
 done
 grep -e '^ *http,' "$dir/deaf"
 ends "$FAKES/server"
+title 'what a client says besides'
+fakes_of requests
+bench --workload requests --quick
+cat "$results/notes.txt"
+client_calls
