@@ -7,7 +7,7 @@ workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 coroutines := pingpong create walk clone
 single   := coroutine uneven requests channel simulate
-programs += $(B)/bench/requests-steal $(B)/bench/requests-slice
+programs += $(B)/bench/requests-slice
 programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
@@ -44,10 +44,9 @@ $(eval $(call over,direct,BENCH_DIRECT))
 
 $(addprefix $(B)/bench/,uneven requests-load simulate): libs += -lm
 
-# The server with threads that move, and with slices of time besides.
-$(B)/bench/requests-steal: c_flags += -DSTEAL=1
-$(B)/bench/requests-slice: c_flags += -DSTEAL=1 -DSLICE=250
-$(B)/bench/requests-steal $(B)/bench/requests-slice: bench/requests.c $(static) $(B)/flags
+# The server with slices of time, in us.
+$(B)/bench/requests-slice: c_flags += -DSLICE=250
+$(B)/bench/requests-slice: bench/requests.c $(static) $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 

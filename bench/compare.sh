@@ -380,14 +380,14 @@ part_even() {
 	aim 'timer beside four threads that compute 1 ms: ms late, 99 %' 12 p99 1
 	for connections in 8 60 1000; do
 		series "uneven $connections" <<-END
-		$(commands uneven "990 70 $connections" U-STEAL U-SLICE GO)
+		$(commands uneven "990 70 $connections" U U-SLICE GO)
 		END
-		aim "uneven, $connections connections, 99 %: rr, c_steal / Go" 0.8 U-STEAL GO
+		aim "uneven, $connections connections, 99 %: rr / Go" 0.8 U GO
 		aim "uneven, $connections connections, 99 %: and c_slice / Go" 0.35 U-SLICE GO
 	done
 	for percent in 40 70; do
-		serve requests "990 $percent 1000" U-STEAL U-SLICE GO TOKIO
-		aim "requests at $percent % of the peak, 99 %: rr, c_steal / Go" 0.8 U-STEAL GO
+		serve requests "990 $percent 1000" U U-SLICE GO TOKIO
+		aim "requests at $percent % of the peak, 99 %: rr / Go" 0.8 U GO
 		aim "requests at $percent % of the peak, 99 %: and c_slice / Go" 0.35 U-SLICE GO
 		aim "requests at $percent % of the peak, 99 %: and / tokio" 0.8 U-SLICE TOKIO
 	done

@@ -16,10 +16,7 @@
 #define BENCH_PROGRAM "requests"
 #include "chain.h"
 
-/* us: the Makefile defines others for requests-steal and requests-slice. */
-#ifndef STEAL
-#define STEAL 0
-#endif
+/* us: the Makefile defines others for requests-slice. */
 #ifndef SLICE
 #define SLICE 0
 #endif
@@ -51,8 +48,7 @@ static void serve(int fd, void *unused)
 
 int main(int argc, char **argv)
 {
-	struct uprocs_conf conf = { .c_processors = 1, .c_stay = !STEAL,
-				    .c_slice = SLICE * 1000 };
+	struct uprocs_conf conf = { .c_processors = 1, .c_slice = SLICE * 1000 };
 	struct unet_addr address;
 	char text[32];
 	struct uprocs *rr;

@@ -2,7 +2,7 @@
 /*
  * uneven.c: how late short requests end, beside long ones.
  *
- *	uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS [STEAL [SLICE]]
+ *	uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS [SLICE]
  *
  * CONNECTIONS threads of rr on PROCESSORS get requests at random times, in all so many
  * that they compute for LOAD percent of the time of all processors: 95 % of the requests
@@ -10,9 +10,8 @@
  * it begins at once, and the request counts from the time at which it was due. So it is
  * an open loop. It goes on for SECONDS, of which the first fifth is a warm-up. Prints the
  * delay in us, from due to done, that PERMILLE of 1000 short requests did not exceed.
- * With STEAL 1, runnable threads move to idle processors (c_steal), and with SLICE
- * threads give way after so many us (c_slice). On standard error it prints the share of
- * the threads that have run on more than one processor.
+ * With SLICE threads give way after so many us (c_slice). On standard error it prints the
+ * share of the threads that have run on more than one processor.
  */
 #include <math.h>
 
@@ -38,7 +37,7 @@ static struct uprocs_conf conf;
 static void usage(void)
 {
 	fprintf(stderr, "usage: uneven PERMILLE LOAD CONNECTIONS SECONDS PROCESSORS"
-		" [STEAL [SLICE]]\n");
+		" [SLICE]\n");
 	exit(2);
 }
 
@@ -93,7 +92,7 @@ int main(int argc, char **argv)
 {
 	size_t permille, load;
 
-	if (argc < 6 || argc > 8)
+	if (argc < 6 || argc > 7)
 		usage();
 	permille = number(argv[1], 1, 999);
 	load = number(argv[2], 1, 99);
@@ -101,8 +100,7 @@ int main(int argc, char **argv)
 	seconds = (double)number(argv[4], 1, 3600);
 	processors = number(argv[5], 1, 1024);
 	conf.c_processors = (unsigned)processors;
-	conf.c_stay = argc > 6 ? !number(argv[6], 0, 1) : 1;
-	conf.c_slice = argc > 7 ? 1000 * (unsigned)number(argv[7], 10, 1000000) : 0;
+	conf.c_slice = argc > 6 ? 1000 * (unsigned)number(argv[6], 10, 1000000) : 0;
 	gap = gap_of(load, processors) * (double)connections;
 	late = calloc(MOST, sizeof *late);
 	check(late ? 0 : -ENOMEM, "memory");

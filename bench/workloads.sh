@@ -60,7 +60,7 @@ columns_of() {		# WORKLOAD
 				ERLANG-HIBERNATE LISP LUA LUAJIT PYTHON GREENLET ;;
 	threads)	echo U1T UL1T C++1T C++1TL ;;
 	depth | stacks)	echo U1T UL1T ;;
-	uneven | requests) echo U U-STEAL U-SLICE GO TOKIO ;;
+	uneven | requests) echo U U-SLICE GO TOKIO ;;
 	channel)	echo UL GO ;;
 	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO1T RUSTMIN C++POOL C++1T \
 				C++1TL BOOST ;;
@@ -224,8 +224,7 @@ depth_command() {	# N R M D
 uneven_command() {	# PERMILLE LOAD CONNECTIONS
 	case $column in
 	U)	echo "bench/uneven $* $(duration) $PROCS" ;;
-	U-STEAL) echo "bench/uneven $* $(duration) $PROCS 1" ;;
-	U-SLICE) echo "bench/uneven $* $(duration) $PROCS 1 250" ;;
+	U-SLICE) echo "bench/uneven $* $(duration) $PROCS 250" ;;
 	GO)	echo "peers/go-uneven $* $(duration) $PROCS" ;;
 	TOKIO)	echo "peers/rust-uneven-tokio $* $(duration) $PROCS" ;;
 	esac
@@ -289,7 +288,6 @@ server_of() {		# WORKLOAD COLUMN
 	echo.U)		echo examples/04-echo ;;
 	redis.U)	echo examples/06-kv ;;
 	requests.U)	echo bench/requests ;;
-	requests.U-STEAL) echo bench/requests-steal ;;
 	requests.U-SLICE) echo bench/requests-slice ;;
 	*.EPOLL)	echo "peers/c-epoll-$kind" ;;
 	*)		echo "peers/$(echo "$2" | tr '[:upper:]' '[:lower:]')-$kind" ;;

@@ -179,7 +179,7 @@ check_usages() {	# WORKLOAD ARGUMENT...
 	[ "$1" != cycle ] || check_usage 1 "$3" "$4" ${5+"$5"}
 	shift
 	case $program in
-	bench/uneven)	check_usage "$@" 1 10 1 ;;      # two more are allowed
+	bench/uneven)	check_usage "$@" 10 1 ;;        # one more is allowed
 	*)		check_usage "$@" 1 ;;
 	esac
 	good=$*		# each has one digit

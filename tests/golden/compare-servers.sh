@@ -63,7 +63,7 @@ said=$BUILD
 fake
 ln "$BUILD/bench/requests-load" "$said/bench/requests-load"
 BUILD=$said
-for name in bench/requests-steal bench/requests-slice peers/go-requests peers/tokio-requests; do
+for name in bench/requests bench/requests-slice peers/go-requests peers/tokio-requests; do
 	fake_server "$name"
 done
 cat >"$FAKES/value" <<'END'
