@@ -52,9 +52,9 @@ run_one() {
 	cycles)
 		cycles cycles
 		;;
-	steal)
+	slice)
 		export USCHED_TEST_SLICE=1 USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}"
-		run steal "$timeout" "$top/tests/$name"
+		run slice "$timeout" "$top/tests/$name"
 		;;
 	setjmp | stress)
 		[ "$1" = setjmp ] || export USCHED_STRESS=1
@@ -136,8 +136,8 @@ list_jobs() {
 	echo 'cycles cycles'
 	programs "$SWITCH"
 	if [ "$SWITCH" != setjmp ]; then
-		for test in $steal_tests; do
-			echo "steal $test"
+		for test in $slice_tests; do
+			echo "slice $test"
 		done
 	fi
 	if [ "$SWITCH" != setjmp ] && build_tests setjmp "B=$top/setjmp" SWITCH=setjmp >&2; then

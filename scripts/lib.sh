@@ -95,8 +95,8 @@ run() {
 	line "$1" "$name" "$(grep -E '^\[ +[A-Z]+ +\] [0-9]+ test' "$log" | tr -s '\n' ' ')"
 }
 
-# Programs that run once more with USCHED_TEST_SLICE: threads of rr move then.
-steal_tests='test_join test_lifetime test_net_storm test_net_wait
+# Programs that run once more with USCHED_TEST_SLICE: threads of rr give way then.
+slice_tests='test_join test_lifetime test_net_storm test_net_wait
 	test_sync_cancel test_sync_chan test_sync_scope test_sync_lock test_sync_storm test_tokens
 	test_ubuf test_wake'
 

@@ -342,10 +342,10 @@ prove() {
 }
 
 # The row fails if no thread moved, or none was preempted.
-run_stealing() {
+run_sliced() {
 	export USCHED_TEST_SLICE=1
-	for test in $steal_tests; do
-		run steal "$timeout" "$B/tests/$test"
+	for test in $slice_tests; do
+		run slice "$timeout" "$B/tests/$test"
 	done
 	unset USCHED_TEST_SLICE
 	moved=$(counted "$logs"/*.log)
@@ -401,7 +401,7 @@ build_and_run() {
 	cycles "$kind"
 	case $switch:$kind:$EMULATOR in
 	setjmp:* | *stress:* | *:?*) ;;
-	*) run_stealing ;;
+	*) run_sliced ;;
 	esac
 	case $kind in
 	valgrind) ;;            # examples are not run under it

@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.." || exit 1
 few='test_stall test_preempt'
 
 if [ $# -eq 3 ]; then
-	log=$delays_dir/${3##*/}.$1${USCHED_TEST_SLICE+.steal}
+	log=$delays_dir/${3##*/}.$1${USCHED_TEST_SLICE+.slice}
 	timeout 1800 "$delays_dir/delays" "$@" >"$log" 2>&1 </dev/null && exit 0
 	echo "delays $*: exit status $?"
 	grep -v '^\[ *\(OK\|RUN\) ' "$log" | tail -n 40
@@ -59,7 +59,7 @@ if [ "${LONG-}" ]; then
 	under 300000 3 $all
 	export USCHED_TEST_SLICE=1
 	# shellcheck disable=SC2086,SC2154
-	under 20000 100 $steal_tests
+	under 20000 100 $slice_tests
 else
 	under 20000 100 test_net_select test_sync_chan test_wake
 fi

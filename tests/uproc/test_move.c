@@ -31,7 +31,7 @@ enum {
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_SEQ_CST)
 #define COUNT(word) __atomic_fetch_add(&(word), 1, __ATOMIC_SEQ_CST)
 
-static const struct uprocs_conf steal = { .c_processors = 2 };
+static const struct uprocs_conf two = { .c_processors = 2 };
 static struct uprocs *rr;
 static bool stop;                       /* atomic */
 
@@ -60,14 +60,14 @@ static void finish(void)
 }
 
 /* Threads cannot move from the native stack, and those that share one do not. */
-static bool can_steal(void)
+static bool can_move(void)
 {
 	return test_has_stacks() && !test_is_stressed();
 }
 
-static void need_steals(void)
+static void need_moves(void)
 {
-	if (!can_steal())
+	if (!can_move())
 		skip();
 }
 
@@ -121,8 +121,6 @@ static void start_many(void *unused)
 
 static void test_new(void **state)
 {
-	static const struct uprocs_conf two = { .c_processors = 2 };
-
 	(void)state;
 	begin(&two);
 	assert_int_equal(rr_start(rr, start_many, NULL, NULL), 0);
@@ -148,8 +146,8 @@ static void turn(void *unused)
 static void test_running(void **state)
 {
 	(void)state;
-	need_steals();
-	begin(&steal);
+	need_moves();
+	begin(&two);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rr_start(rr, turn, NULL, NULL), 0);
 	finish();
@@ -186,9 +184,9 @@ static void pass_on(void *index)
 static void test_together(void **state)
 {
 	(void)state;
-	need_steals();
+	need_moves();
 	for (int i = 0; i < 10; i++) {
-		begin(&steal);
+		begin(&two);
 		rounds = 0;
 		uprocs_hold(rr);
 		for (uintptr_t k = 0; k < RING; k++)
@@ -250,8 +248,8 @@ static void stay(void *other)
 static void test_stay(void **state)
 {
 	(void)state;
-	need_steals();
-	begin(&steal);
+	need_moves();
+	begin(&two);
 	assert_int_equal(ustack_stay(1), -EPERM);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(rr_start_with(rr, TEST_ON(0), stay, rr,
@@ -366,7 +364,7 @@ static void live(void *arg)
 
 static void begin_movers(void)
 {
-	begin(&steal);
+	begin(&two);
 	memset(mover, 0, sizeof mover);
 	sum = locked = held = 0;
 	assert_int_equal(usync_group_add(&begun, 1), 0);
@@ -378,7 +376,7 @@ static void test_all(void **state)
 	int fds[2];
 
 	(void)state;
-	need_steals();
+	need_moves();
 	begin_movers();
 	for (unsigned i = 0; i < MANY; i++) {
 		if (i % 2 == 0)
@@ -428,8 +426,8 @@ static void start_beside(void *unused)
 static void test_stacks_return(void **state)
 {
 	(void)state;
-	need_steals();
-	begin(&steal);
+	need_moves();
+	begin(&two);
 	assert_int_equal(rr_start_with(rr, TEST_ON(0), start_beside, NULL,
 				       NULL), 0);
 	finish();
@@ -465,8 +463,8 @@ static void test_late(void **state)
 	struct ustack *user;
 
 	(void)state;
-	need_steals();
-	begin(&steal);
+	need_moves();
+	begin(&two);
 	ended = 0;
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(rr_start(rr, end_soon, NULL, &late[i]), 0);
@@ -605,12 +603,12 @@ static void test_local(void **state)
 	void *library = dlopen("libstdc++.so.6", RTLD_NOW), *function = NULL;
 
 	(void)state;
-	need_steals();
+	need_moves();
 	if (library)
 		function = dlsym(library, "__cxa_get_globals");
 	memcpy(&dynamic, &function, sizeof dynamic);
 	seen_moved = false;
-	begin(&steal);
+	begin(&two);
 	for (uintptr_t i = 0; i < WHATS; i++) {
 		assert_int_equal(rr_start(rr, keep_register, (void *)i, NULL), 0);
 		assert_int_equal(rr_start(rr, keep_frame, (void *)i, NULL), 0);
