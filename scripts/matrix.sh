@@ -38,9 +38,9 @@ short="$short|s390x -O2 default setjmp"
 
 # Of these rows, with ROWS=short, these programs: CI has twenty minutes. Frames, depths,
 # registers, control words, unwinding, tokens and waits over each scheduler, time,
-# descriptors, preemption, coroutines, stacks of threads.
+# descriptors, preemption, coroutines, stacks of threads, threads that move.
 few='usched evict dispatch switch float random frames visit slot tokens stack sync_wait
-	net_read net_kinds event preempt preempt_step inspect locks uco uco_direct alone'
+	net_read net_kinds event preempt preempt_step inspect locks uco uco_direct alone move'
 
 # With SINGLE_THREAD: those that need no native thread beside, or skip what does.
 alone='usched evict dispatch switch float random visit slot image uco uco_direct
