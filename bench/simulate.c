@@ -3,8 +3,10 @@
  * simulate.c: the policies of private/policy.h, on more processors than this machine has.
  *
  *	simulate PROCESSORS LOAD SLICE MOVES [CONNECTIONS [REQUESTS]]
+ *	simulate KIND GROUPS THREADS RUN PROCESSORS [MESSAGES [STACKS]]
  *
- * LOAD is in percent of all processors, SLICE in us (0: threads run to their end). MOVES:
+ * Requests. LOAD is in percent of all processors, SLICE in us (0: threads run to their
+ * end). MOVES:
  *
  *	none    no thread moves
  *	new     threads that never ran move
@@ -16,44 +18,39 @@
  * on a line, the others, the busiest processor's share of the work, and the threads moved
  * per request.
  *
- * A processor looks for events as uproc.c is to: when it has nothing to run, after each
- * slice, and LOOK after the last time. An idle one asks (private/policy.h) while it
- * watches its inbox, and sleeps then. It is given threads by a processor that it has
- * asked, at the end of a run, or by one that looks for events. Threads stay where they
- * have moved.
+ * Groups of threads that wake each other. THREADS is the size of a group, or two sizes as
+ * in 2-100, between which each group has a random one. A thread runs for RUN ns, from
+ * half of it to one and a half, before each message. KIND:
  *
- * The costs below are assumed. Measured on two processors: a switch takes 0.013 us where
- * all is in the cache (README.md), and mail to a processor that watches its inbox 0.5; a
- * wake of one that sleeps took 8 and more on a busy virtual machine. What the cache lines
- * of a thread cost that has moved was not measured. With twice these costs the 99th
- * percentile with 16 processors at load 70, slices of 250 and all moves is 690 us, in
- * place of 673.
+ *	ring    one token goes round; with two threads, a pair
+ *	all     each thread has a token, and passes each on to a random other thread
+ *	star    all threads but one send to the last one, over a queue of QUEUE messages
+ *	pipe    each thread sends to the next one, over such a queue
+ *
+ * Prints the time that MESSAGES (400000) take, divided by that with one processor. Then,
+ * on a line, for the second half of them: messages per us, wakes between processors per
+ * 1000 messages, moves per second, the busiest processor's share of the work (1: all have
+ * the same), and the part of the time in which processors were busy. STACKS (960) threads
+ * of a processor have a stack of their own; others stay where they have begun.
+ *
+ * simulate.h has the processors, and what their work costs. With twice these costs the
+ * 99th percentile with 16 processors at load 70, slices of 250 and all moves is 746 us,
+ * in place of 725.
  */
-#include <math.h>
-#include <stdbool.h>
-
-#include "../private/policy.h"
-
 #define BENCH_PROGRAM "simulate"
 #include "bench.h"
+#include "simulate.h"
 
 enum {
-	SHORT    = 20,          /* us, as all times here */
-	LONG     = 2000,
-	LONGS    = 5,           /* percent of the requests */
-	LOOK     = 500,         /* as in uproc.c */
-	PATIENCE = 50,          /* likewise */
-	MOST     = 1024,        /* processors */
-	EACH     = 64,          /* connections of each */
+	SHORT = 20,             /* us, as all times here */
+	LONG  = 2000,
+	LONGS = 5,              /* percent of the requests */
+	EACH  = 64,             /* connections of each processor */
+	QUEUE = 16,             /* messages */
+	SPELL = 1000,           /* without a wait, as in private/budget.h */
 };
 
-#define NONE UINT32_MAX
-
-static const double SWITCH = 0.05, HAND_OVER = 1, WAKE = 5;     /* assumed: see above */
-static const double NEVER = INFINITY;
-
-enum moves { MOVES_NONE, MOVES_NEW, MOVES_ALL };
-enum state { RUNS, WATCHES, SLEEPS };
+enum kind { REQUESTS, RING, ALL, STAR, PIPE };
 
 struct request {
 	double   at, left;
@@ -61,216 +58,164 @@ struct request {
 	uint32_t next;          /* on its connection */
 };
 
-struct thread {
-	uint32_t owner;
-	uint32_t first, last;   /* its requests; the first is worked on */
-	uint32_t next;          /* in a queue */
-	bool     ran;
+struct channel {
+	struct queue senders;   /* threads that wait for room */
+	uint32_t count;         /* messages */
+	uint32_t receiver;      /* waits for one; or NONE */
 };
 
-struct queue {
-	uint32_t first, last, count;
+struct group {
+	uint32_t first, size;   /* threads */
+	uint32_t channel;       /* the first */
 };
 
-struct proc {
-	struct queue ready, events;
-	enum state state;
-	uint32_t running;
-	double   until;         /* the next step */
-	double   slice_end, looked, sleeps_at, worked;
-	bool     asked, wants;
-	uint32_t count;         /* of its threads */
-	size_t   turn;
-};
-
-static size_t processors, threads, requests = 400000;
-static double load, slice, now_us;
-static enum moves moves;
-static struct proc proc[MOST];
-static struct thread *thread;
+static size_t threads, requests = 400000, groups;       /* requests, or messages */
+static size_t least, largest;           /* threads in a group */
+static double load, run_us;
+static enum kind kind;
 static struct request *request;
+static struct group *group;
+static struct channel *channel;
 static double *late;
-static size_t shorts, finished, arrived, moved;
-static size_t place, place_left;
-
-static void dispatch(struct proc *p);
+static size_t shorts, finished, arrived;
+static uint64_t seed;
 
 static void usage(void)
 {
 	fprintf(stderr, "usage: simulate PROCESSORS LOAD SLICE none|new|all"
-		" [CONNECTIONS [REQUESTS]]\n");
+		" [CONNECTIONS [REQUESTS]]\n"
+		"       simulate ring|all|star|pipe GROUPS THREADS RUN PROCESSORS"
+		" [MESSAGES [STACKS]]\n");
 	exit(2);
 }
 
 static double chance(void)
 {
-	static uint64_t x = 88172645463325252;
-
-	x = next_of(x);
-	return chance_of(x);
+	seed = next_of(seed);
+	return chance_of(seed);
 }
 
-static uint32_t index_of(const struct proc *p)
+/* A random number below n. */
+static uint32_t below(size_t n)
 {
-	return (uint32_t)(p - proc);
+	return (uint32_t)(chance() * (double)n * 0.999999);
 }
 
-static void push(struct queue *q, uint32_t t)
+static double end_of_run(const struct proc *p, double start)
 {
-	thread[t].next = NONE;
-	if (q->count++ == 0)
-		q->first = t;
+	double end;
+
+	if (kind != REQUESTS)
+		return start + run_us * (0.5 + chance());
+	end = start + request[thread[p->running].first].left;
+	return end < p->slice_end ? end : p->slice_end;
+}
+
+/* ---- Groups ---- */
+
+static uint32_t stage_of(uint32_t t)
+{
+	const struct group *g = &group[thread[t].group];
+
+	return kind == PIPE ? t - g->first : t == g->first + g->size - 1;
+}
+
+static uint32_t stages_of(const struct group *g)
+{
+	return kind == PIPE ? g->size : 2;
+}
+
+static bool wait_token(struct thread *t)
+{
+	if (t->tokens > 0) {
+		t->tokens--;
+		return true;
+	}
+	t->tokens = WAITING;
+	return false;
+}
+
+static bool wait_message(struct proc *p, uint32_t t, struct channel *c)
+{
+	if (c->count == 0) {
+		c->receiver = t;
+		thread[t].tokens = WAITING;
+		return false;
+	}
+	if (c->senders.count > 0)               /* its message takes the place */
+		wake(p, pop(&c->senders));
 	else
-		thread[q->last].next = t;
-	q->last = t;
+		c->count--;
+	return true;
 }
 
-static uint32_t pop(struct queue *q)
+static bool receive(struct proc *p)
 {
-	uint32_t t = q->first;
+	struct thread *t = &thread[p->running];
+	uint32_t stage;
 
-	q->first = thread[t].next;
-	q->count--;
-	return t;
+	if (kind == REQUESTS || t->received)
+		return true;
+	t->received = true;
+	if (kind == RING || kind == ALL)
+		return wait_token(t);
+	stage = stage_of(p->running);
+	return stage == 0 || wait_message(p, p->running,
+					  &channel[group[t->group].channel + stage - 1]);
 }
 
-static uint32_t work(const struct proc *p)
+static bool send_message(struct proc *p, uint32_t t, struct channel *c)
 {
-	return p->ready.count + (p->state == RUNS);
+	finished++;
+	if (c->receiver != NONE) {
+		wake(p, c->receiver);
+		c->receiver = NONE;
+	} else if (c->count == QUEUE) {
+		push(&c->senders, t);
+		thread[t].tokens = WAITING;
+		return false;
+	} else {
+		c->count++;
+	}
+	return true;
 }
 
-/* An idle processor has something to do. */
-static void rouse(struct proc *p)
+/* The thread that runs has worked. False: it waits, for room. */
+static bool send(struct proc *p)
 {
-	if (p->state == WATCHES)
-		p->until = now_us + HAND_OVER;
-	else if (p->state == SLEEPS && p->until == NEVER)
-		p->until = now_us + WAKE;
+	const struct thread *t = &thread[p->running];
+	const struct group *g = &group[t->group];
+	uint32_t its = p->running - g->first, stage;
+
+	if (kind == RING || kind == ALL) {
+		its += kind == RING ? 1 : 1 + below(g->size - 1);
+		wake(p, g->first + its % g->size);
+		finished++;
+		return true;
+	}
+	stage = stage_of(p->running);
+	return stage == stages_of(g) - 1
+		|| send_message(p, p->running, &channel[g->channel + stage]);
 }
 
-static bool may_move(const struct proc *p, const struct proc *to, uint32_t t)
+static void step_member(struct proc *p)
 {
-	return moves == MOVES_ALL
-		|| (!thread[t].ran && policy_new(1, p->count, to->count, 1) > 0);
-}
-
-static void give(struct proc *p, struct proc *to, uint32_t most)
-{
-	uint32_t kept = pop(&p->ready), n = p->ready.count;
-	struct queue stay = { 0 };
-	uint32_t given = 0;
-
-	push(&stay, kept);
-	while (n-- > 0) {
-		uint32_t t = pop(&p->ready);
-
-		if (given == most || !may_move(p, to, t)) {
-			push(&stay, t);
-			continue;
+	if (p->running != NONE) {
+		thread[p->running].received = false;
+		if (send(p) && receive(p) && now_us < p->slice_end) {
+			run(p);
+			return;
 		}
-		thread[t].owner = index_of(to);
-		p->count--;
-		to->count++;
-		push(&to->ready, t);
-		given++;
-	}
-	p->ready = stay;
-	moved += given;
-	if (given > 0) {
-		to->wants = false;
-		rouse(to);
-	}
-}
-
-/* To all that want some. */
-static void share(struct proc *p)
-{
-	uint32_t asking = 0;
-	size_t i;
-
-	p->asked = false;
-	if (moves == MOVES_NONE || p->ready.count < 2)
-		return;
-	for (i = 0; i < processors; i++)
-		asking += proc[i].wants;
-	for (i = 1; asking > 0 && i < processors; i++) {
-		struct proc *to = &proc[(index_of(p) + i) % processors];
-
-		if (to->wants) {
-			uint32_t most = policy_share(p->ready.count, asking--);
-
-			if (most > 0)
-				give(p, to, most);
+		if (thread[p->running].tokens != WAITING) {
+			push(&p->ready, p->running);
+			look(p, true);
 		}
+		p->running = NONE;
 	}
+	dispatch(p);
 }
 
-static void look(struct proc *p)
-{
-	while (p->events.count > 0)
-		push(&p->ready, pop(&p->events));
-	p->looked = now_us;
-}
-
-/* Asks the processor with most to do, of some. */
-static void ask(struct proc *p)
-{
-	uint32_t best = 0;
-	struct proc *of = NULL;
-
-	p->wants = moves != MOVES_NONE;
-	for (size_t i = 0; p->wants && i < policy_looks(processors); i++) {
-		struct proc *o = &proc[policy_look(index_of(p), processors, p->turn, i)];
-
-		if (o->state == RUNS && policy_asks(o->ready.count, best)) {
-			best = o->ready.count;
-			of = o;
-		}
-	}
-	p->turn++;
-	if (of)
-		of->asked = true;
-}
-
-static void idle(struct proc *p)
-{
-	if (p->state == RUNS) {
-		p->state = WATCHES;
-		p->sleeps_at = now_us + PATIENCE;
-	}
-	if (p->state == WATCHES && now_us >= p->sleeps_at)
-		p->state = SLEEPS;
-	ask(p);
-	p->until = p->state == SLEEPS ? NEVER : now_us + POLICY_AGAIN / 1000;
-}
-
-static void run(struct proc *p)
-{
-	const struct request *r = &request[thread[p->running].first];
-	double end = now_us + r->left;
-
-	p->until = end < p->slice_end ? end : p->slice_end;
-	p->worked -= now_us;
-}
-
-static void dispatch(struct proc *p)
-{
-	if (p->ready.count == 0 || p->asked || now_us - p->looked >= LOOK) {
-		look(p);
-		share(p);
-	}
-	if (p->ready.count == 0) {
-		idle(p);
-		return;
-	}
-	p->wants = false;
-	p->state = RUNS;
-	p->running = pop(&p->ready);
-	thread[p->running].ran = true;
-	p->slice_end = slice > 0 ? now_us + slice : NEVER;
-	run(p);
-	p->until += SWITCH;
-}
+/* ---- Requests ---- */
 
 static void finish(struct thread *t)
 {
@@ -284,7 +229,7 @@ static void finish(struct thread *t)
 }
 
 /* The end of a request, or of a slice. */
-static void step(struct proc *p)
+static void step_request(struct proc *p)
 {
 	struct thread *t = &thread[p->running];
 	struct request *r;
@@ -293,7 +238,6 @@ static void step(struct proc *p)
 		dispatch(p);
 		return;
 	}
-	p->worked += now_us;
 	r = &request[t->first];
 	if (now_us < p->slice_end) {
 		finish(t);
@@ -307,32 +251,15 @@ static void step(struct proc *p)
 			finish(t);
 		if (t->first != NONE)
 			push(&p->ready, p->running);
-		look(p);
-		share(p);
+		look(p, t->first != NONE);
 	}
 	dispatch(p);
-}
-
-/* As uprocs_place(). */
-static uint32_t place_start(void)
-{
-	if (place_left == 0) {
-		size_t next = (place + 1) % processors, second = (place + 2) % processors;
-		uint32_t least = work(&proc[next]), other = work(&proc[second]);
-
-		place = next;
-		if (policy_place(least, other))
-			place = second;
-		place_left = policy_run(proc[place].count);
-	}
-	place_left--;
-	return (uint32_t)place;
 }
 
 static void arrive(void)
 {
 	uint32_t i = (uint32_t)arrived++;
-	uint32_t n = threads > 0 ? (uint32_t)(chance() * (double)threads * 0.999999) : i;
+	uint32_t n = threads > 0 ? below(threads) : i;
 	struct request *r = &request[i];
 	struct thread *t = &thread[n];
 
@@ -346,51 +273,183 @@ static void arrive(void)
 		return;
 	}
 	t->first = t->last = i;
-	if (threads == 0) {
-		t->owner = place_start();
-		proc[t->owner].count++;
-		push(&proc[t->owner].ready, n);
-	} else {
+	if (threads == 0)
+		start(n);
+	else
 		push(&proc[t->owner].events, n);
-	}
-	rouse(&proc[t->owner]);
+	rouse(&proc[t->owner], now_us + HOP);
 }
 
-static void simulate(void)
+/* ---- The simulation ---- */
+
+/* Until so many requests, or messages, are finished. */
+static void simulate(size_t end)
 {
 	double mean = (100 - LONGS) / 100.0 * SHORT + LONGS / 100.0 * LONG;
-	double gap = mean / (load / 100 * (double)processors), next = 0;
+	double gap = mean / (load / 100 * (double)processors);
+	static double next;
 
-	while (finished < requests) {
-		struct proc *first = &proc[0];
+	while (finished < end) {
+		struct proc *first = first_of_all();
 
-		for (size_t i = 1; i < processors; i++)
-			if (proc[i].until < first->until)
-				first = &proc[i];
-		if (arrived < requests && next < first->until) {
+		if (kind == REQUESTS && arrived < requests && next < first->until) {
 			now_us = next;
 			next -= log(chance()) * gap;
 			arrive();
-		} else {
-			now_us = first->until;
-			step(first);
+			continue;
 		}
+		if (first->until == NEVER)
+			fail("all processors sleep", -EDEADLK);
+		now_us = first->until;
+		if (kind == REQUESTS)
+			step_request(first);
+		else
+			step_member(first);
 	}
 }
 
-static void report(void)
+static void begin_simulation(size_t n)
+{
+	reset();
+	seed = 88172645463325252;
+	finished = 0;
+	for (size_t i = 0; i < n; i++)
+		thread[i] = (struct thread){ .first = NONE };
+}
+
+static double busiest(const double before[])
 {
 	double all = 0, most = 0;
 
 	for (size_t i = 0; i < processors; i++) {
-		all += proc[i].worked;
-		if (proc[i].worked > most)
-			most = proc[i].worked;
+		double worked = proc[i].worked - (before ? before[i] : 0);
+
+		all += worked;
+		if (worked > most)
+			most = worked;
 	}
+	return most * (double)processors / all;
+}
+
+static void report_requests(void)
+{
 	qsort(late, shorts, sizeof *late, compare_doubles);
 	printf("%.0f\np50_us=%.0f p999_us=%.0f busiest=%.2f moved=%.3f\n",
 	       late[shorts * 99 / 100], late[shorts / 2], late[shorts * 999 / 1000],
-	       most * (double)processors / all, (double)moved / (double)requests);
+	       busiest(NULL), (double)moved / (double)requests);
+}
+
+static void start_groups(void)
+{
+	for (uint32_t i = 0; i < groups; i++) {
+		const struct group *g = &group[i];
+
+		for (uint32_t t = g->first; t < g->first + g->size; t++) {
+			thread[t].group = i;
+			thread[t].tokens = kind == ALL || t == g->first;
+			start(t);
+		}
+		for (uint32_t k = 0; k + 1 < stages_of(g); k++)
+			channel[g->channel + k] = (struct channel){ .receiver = NONE };
+	}
+	for (size_t i = 0; i < processors; i++)
+		rouse(&proc[i], now_us + HOP);
+}
+
+/* What the second half adds to. */
+static struct {
+	double taken, worked[MOST];
+	size_t finished, moved, crossed;
+} first_half;
+
+/* Returns the time for all messages. */
+static double run_groups(size_t count)
+{
+	processors = count;
+	begin_simulation(threads);
+	start_groups();
+	simulate(requests / 2);
+	first_half.taken = now_us;
+	first_half.finished = finished;
+	first_half.moved = moved;
+	first_half.crossed = crossed;
+	for (size_t i = 0; i < processors; i++)
+		first_half.worked[i] = proc[i].worked;
+	simulate(requests);
+	return now_us;
+}
+
+static void report_groups(double one)
+{
+	double taken = now_us - first_half.taken, worked = 0;
+	double done = (double)(finished - first_half.finished);
+
+	for (size_t i = 0; i < processors; i++)
+		worked += proc[i].worked - first_half.worked[i];
+	printf("%.3f\nrate=%.3f crossed=%.1f moves=%.0f busiest=%.2f busy=%.2f\n",
+	       now_us / one, done / taken,
+	       1000 * (double)(crossed - first_half.crossed) / done,
+	       1e6 * (double)(moved - first_half.moved) / taken,
+	       busiest(first_half.worked), worked / taken / (double)processors);
+}
+
+static void *memory(size_t n, size_t size)
+{
+	void *got = calloc(n + 1, size);
+
+	if (!got)
+		fail("memory", -ENOMEM);
+	return got;
+}
+
+static void make_groups(void)
+{
+	uint32_t channels = 0;
+
+	group = memory(groups, sizeof *group);
+	for (size_t i = 0; i < groups; i++) {
+		group[i].size = (uint32_t)least + below(largest - least + 1);
+		group[i].first = (uint32_t)threads;
+		group[i].channel = channels;
+		threads += group[i].size;
+		channels += stages_of(&group[i]) - 1;
+	}
+	thread = memory(threads, sizeof *thread);
+	channel = memory(channels, sizeof *channel);
+}
+
+static int main_groups(int argc, char **argv)
+{
+	static const char *const names[] = { "", "ring", "all", "star", "pipe" };
+	size_t count;
+	double one;
+	char *dash;
+
+	if (argc < 6 || argc > 8)
+		usage();
+	for (kind = RING; strcmp(argv[1], names[kind]) != 0; )
+		if (++kind > PIPE)
+			usage();
+	groups = number(argv[2], 1, 10000000);
+	dash = strchr(argv[3], '-');
+	if (dash)
+		*dash++ = 0;
+	least = number(argv[3], 2, 10000000);
+	largest = dash ? number(dash, least, 10000000) : least;
+	run_us = (double)number(argv[4], 1, 1000000000) / 1000;
+	count = number(argv[5], 1, MOST);
+	if (argc > 6)
+		requests = number(argv[6], 1000, 10000000000);
+	if (argc > 7)
+		stacks = number(argv[7], 0, UINT32_MAX);
+	moves = MOVES_ALL;
+	slice = SPELL;
+	seed = 1;
+	make_groups();
+	one = run_groups(1);
+	run_groups(count);
+	report_groups(one);
+	return 0;
 }
 
 static void arguments(int argc, char **argv)
@@ -414,23 +473,19 @@ int main(int argc, char **argv)
 {
 	size_t n;
 
+	if (argc > 1 && (*argv[1] < '0' || *argv[1] > '9'))
+		return main_groups(argc, argv);
 	arguments(argc, argv);
 	n = threads > 0 ? threads : requests;
-	thread = calloc(n, sizeof *thread);
-	request = calloc(requests, sizeof *request);
-	late = calloc(requests, sizeof *late);
-	if (!thread || !request || !late)
-		fail("memory", -ENOMEM);
-	for (size_t i = 0; i < n; i++) {
-		thread[i] = (struct thread){
-			.owner = (uint32_t)(i % processors), .first = NONE };
-		proc[i % processors].count += threads > 0;
+	thread = memory(n, sizeof *thread);
+	request = memory(requests, sizeof *request);
+	late = memory(requests, sizeof *late);
+	begin_simulation(n);
+	for (size_t i = 0; i < threads; i++) {
+		thread[i].owner = (uint32_t)(i % processors);
+		proc[i % processors].count++;
 	}
-	for (size_t i = 0; i < processors; i++) {
-		proc[i].state = SLEEPS;
-		proc[i].until = NEVER;
-	}
-	simulate();
-	report();
+	simulate(requests);
+	report_requests();
 	return 0;
 }

@@ -135,7 +135,8 @@ bench/create.c: bench/thread.h
 bench/alternate.c: bench/thread.h
 bench/memory.c: bench/thread.h
 bench/coroutine.c: bench/bench.h rr.h uco.h
-bench/simulate.c: bench/bench.h private/policy.h
+bench/simulate.h: private/policy.h
+bench/simulate.c: bench/bench.h bench/simulate.h
 bench/chain.h: bench/bench.h ustack.h
 bench/uneven.c: bench/chain.h rr.h usync.h
 bench/requests.c: bench/chain.h rr.h unet.h
