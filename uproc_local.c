@@ -19,6 +19,7 @@
 #endif
 #include <link.h>
 
+#include "debug/watch/watch.h"
 #include "private/proc.h"
 
 enum {
@@ -103,7 +104,7 @@ UNSEEN bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack
 	if (l->l_full || (uintptr_t)bottom - (uintptr_t)word > DEPTH
 	    || is_local(l, (uintptr_t)u->u_fp) || is_local(l, (uintptr_t)u->u_bp))
 		return true;
-	while (word < bottom && !is_local(l, *word))
+	while (word < bottom && !is_local(l, watch_word(u->u_stack, word)))
 		word++;
 	return word < bottom;
 }

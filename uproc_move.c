@@ -17,8 +17,9 @@
  * was added, or the processor that gives would have none left. It does so by p_foreign
  * and p_returned, at a look: the end of the thread still runs on it.
  */
-#include <sched.h>
-
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
 #include "private/policy.h"
 #include "private/proc.h"
 #include "private/when.h"

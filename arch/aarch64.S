@@ -252,8 +252,9 @@ function usched__launch
 	ldr	x9, [x9, #K_SCHED]
 	ldr	x10, [x9, #S_FUNC]
 	ldr	x0, [x9, #S_ARG]
-	mov	x29, xzr
-	mov	x30, xzr
+	.irp	reg, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+	mov	x\reg, xzr
+	.endr
 	blr	x10
 	bl	usched__end
 	b	usched__jump

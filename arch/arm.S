@@ -230,9 +230,9 @@ function usched__launch
 	ldr	r3, [r3, #K_SCHED]
 	ldr	r12, [r3, #S_FUNC]
 	ldr	r0, [r3, #S_ARG]
-	mov	r7, #0
-	mov	r11, #0
-	mov	lr, #0
+	.irp	reg, r4, r5, r6, r7, r8, r9, r10, r11, lr
+	mov	\reg, #0
+	.endr
 	blx	r12
 	sub	sp, sp, #JUMP
 	mov	r0, sp

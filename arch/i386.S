@@ -210,7 +210,9 @@ function usched__launch
 	subl	$16, %esp
 	movl	S_ARG(%ecx), %eax
 	movl	%eax, (%esp)
-	xorl	%ebp, %ebp
+	.irp	reg, ebp, ebx, esi, edi
+	xorl	%\reg, %\reg
+	.endr
 	call	*S_FUNC(%ecx)
 	leal	8(%esp), %eax
 	movl	%eax, (%esp)

@@ -185,8 +185,9 @@ function usched__launch
 	ld	t0, K_SCHED(t0)
 	ld	t1, S_FUNC(t0)
 	ld	a0, S_ARG(t0)
-	li	s0, 0
-	li	ra, 0
+	.irp	reg, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, ra
+	li	\reg, 0
+	.endr
 	jalr	t1
 	call	usched__end
 	j	usched__jump

@@ -219,6 +219,8 @@ end usched__jump
 
 /*
  * rdi a thread. The outermost frame: no return address, rbp 0, and unwinders are told so.
+ * What other registers hold belongs to the dispatcher, and would be saved in frames of the
+ * thread, where addresses keep it from moving: uproc_local.c.
  */
 function usched__launch cfi=".cfi_undefined rip"
 	movq	U_STACK(%rdi), %rax
@@ -226,7 +228,9 @@ function usched__launch cfi=".cfi_undefined rip"
 	movq	K_SCHED(%rax), %rcx
 	movq	S_FUNC(%rcx), %rax
 	movq	S_ARG(%rcx), %rdi
-	xorl	%ebp, %ebp
+	.irp	reg, ebp, ebx, r12d, r13d, r14d, r15d
+	xorl	%\reg, %\reg
+	.endr
 	call	*%rax
 	call	usched__end
 	jmp	usched__jump

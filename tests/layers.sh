@@ -104,7 +104,7 @@ uproc.c: uproc.h private/check.h private/policy.h private/proc.h private/when.h 
 uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
 uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
 uproc_move.c: private/policy.h private/proc.h private/when.h
-uproc_local.c: private/proc.h
+uproc_local.c: debug/watch/watch.h private/proc.h
 uproc_alone.c: private/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h
@@ -291,7 +291,7 @@ done
 for file in *.[ch] private/*; do
 	for header in $(includes '"' "$file" | from_top "$file"); do
 		case $file:$header in
-		private/dispatch.h:debug/watch/watch.h) ;;
+		private/dispatch.h:debug/watch/watch.h | uproc_local.c:debug/watch/watch.h) ;;
 		*:debug/*) fail "$file includes $header" ;;
 		esac
 	done

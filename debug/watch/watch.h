@@ -138,6 +138,7 @@ enum {
 	VALGRIND_STACK       = 0x1501,
 	VALGRIND_STACK_END   = 0x1502,
 	MEMCHECK_UNDEFINED   = 0x4d430001,
+	MEMCHECK_DEFINED     = 0x4d430002,
 	WATCH_BELOW          = 256,     /* bytes below a top: what a call touches first */
 };
 
@@ -177,6 +178,16 @@ static inline void watch_place(const struct usched_stack *k, const char *top)
 {
 	if (__builtin_expect(k->k_memcheck > 0, 0))
 		watch__place(k, top);
+}
+
+/* Returns a word of a stack's frames, whether or not it has been written. */
+static inline uintptr_t watch_word(const struct usched_stack *k, const uintptr_t *at)
+{
+	uintptr_t word = *at;
+
+	if (__builtin_expect(k->k_memcheck > 0, 0))
+		watch__ask(MEMCHECK_DEFINED, (uintptr_t)&word, sizeof word);
+	return word;
 }
 
 #endif /* USCHED_WATCH_H */

@@ -36,8 +36,17 @@ static void make_coroutine(void)
 	check(uco_close(co));
 }
 
+/* A sanitizer's functions may have left addresses below, which would keep the thread. */
+static __attribute__((noinline)) void clear(void)
+{
+	volatile char below[2048];
+
+	for (size_t i = 0; i < sizeof below; i++)
+		below[i] = 0;
+}
+
 /* Threads move while one processor is idle; those that have made a coroutine stay. */
-static void thread(void *arg)
+static __attribute__((noinline)) void go(void *arg)
 {
 	for (int n = 0; n < TRIES && count_moves() < MOVES; n++) {
 		block();
@@ -51,6 +60,22 @@ static void thread(void *arg)
 		block();
 		sched_yield();
 	}
+}
+
+/* So that its frame is in the middle of what was cleared. */
+static __attribute__((noinline)) void go_below(void *arg)
+{
+	volatile char above[512];
+
+	above[0] = 0;
+	go(arg);
+	above[1] = 0;
+}
+
+static void thread(void *arg)
+{
+	clear();
+	go_below(arg);
 }
 
 int main(int argc, char **argv)
