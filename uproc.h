@@ -182,7 +182,8 @@ struct uproc {
 	uint32_t              p_share;   /* 256ths of the time that it was busy, in the
 					    last; both read by all */
 	uint32_t              p_last_run;       /* in that one alone */
-	uint32_t              p_crossed; /* wakes of threads of other processors */
+	uint32_t              p_woken;   /* wakes of threads of others in this span, */
+	uint32_t              p_crossed; /* and since a processor was to draw some */
 	int64_t               p_noticed; /* ns: since then, */
 	int64_t               p_woke;    /* ns: and when it last began to run */
 	uint32_t              p_drew;    /* threads, since it was given some */

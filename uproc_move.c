@@ -306,22 +306,26 @@ static bool is_fresh(struct uproc *p, const struct ustack *u)
 
 /*
  * A thread that has just come draws what it wakes first, so a group follows a member that
- * was given away. Else, now and then, a processor draws from those behind it: if all did,
- * threads would pass each other.
+ * was given away. Else, now and then, one of two processors draws.
  */
 static bool draws(struct uproc *p, const struct uproc *o)
 {
 	bool fresh = is_fresh(p, p->p_sched.s_current);
 	bool due = policy_notices(++p->p_crossed, p->p_woke - p->p_noticed);
+	uint32_t share;
 
+	p->p_woken++;
 	if (due) {
 		p->p_crossed = 0;
 		p->p_noticed = when_now();
 		uproc__measure(p, p->p_noticed);
 	}
-	if (!fresh && !(due && p < o))
+	if (!fresh && !due)
 		return false;
-	return policy_draws(p->p_run, p->p_share, GET(o->p_run), GET(o->p_share));
+	share = GET(o->p_share);
+	if (!fresh && !policy_gathers(movable(p), p->p_share, movable(o), share, p < o))
+		return false;
+	return policy_draws(p->p_run, p->p_share, GET(o->p_run), share);
 }
 
 void uproc__draw(struct uproc *o, const struct uproc_thread *t)
@@ -366,7 +370,11 @@ bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 
 /* ---- What a processor has to do ---- */
 
-/* The shorter one of two spans: in one of them the CPU may have been another's. */
+/*
+ * A run ends at a switch. So that a thread which wakes others and never waits counts as
+ * well, a run ends at each such wake, if these are more. The shorter one of two spans
+ * counts: in one of them the CPU may have been another's.
+ */
 void uproc__measure(struct uproc *p, int64_t now)
 {
 	uint64_t runs = p->p_sched.s_stats.s_switches - p->p_ran;
@@ -376,6 +384,9 @@ void uproc__measure(struct uproc *p, int64_t now)
 	if (span < POLICY_SPAN)
 		return;
 	busy = busy < 0 ? 0 : busy < INT32_MAX ? busy : INT32_MAX;
+	p->p_ran += runs;
+	runs = runs > p->p_woken ? runs : p->p_woken;
+	p->p_woken = 0;
 	run = (uint32_t)busy / (uint32_t)(runs > 0 ? runs : 1);
 	__atomic_store_n(&p->p_run, run < p->p_last_run ? run : p->p_last_run,
 			 __ATOMIC_RELAXED);
@@ -383,7 +394,6 @@ void uproc__measure(struct uproc *p, int64_t now)
 	__atomic_store_n(&p->p_share, (uint32_t)(busy * 256 / span), __ATOMIC_RELAXED);
 	p->p_from = now;
 	p->p_idle = 0;
-	p->p_ran += runs;
 }
 
 void uproc__judge(struct uproc *p, int64_t now)

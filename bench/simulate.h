@@ -90,7 +90,7 @@ struct proc {
 	uint64_t ran;
 	uint32_t run, share, last_run;
 	double   noticed, woke;
-	uint32_t drawer, drawn, crossed, drew, came;
+	uint32_t drawer, drawn, woken, crossed, drew, came;
 	uint32_t new[NEW];
 	double   given, held, hold;                     /* given: 0, none */
 };
@@ -194,13 +194,15 @@ static void measure(struct proc *p)
 
 	if (span * 1000 < POLICY_SPAN)
 		return;
+	p->ran += runs;
+	runs = runs > p->woken ? runs : p->woken;
+	p->woken = 0;
 	run = in_ns(busy / (double)(runs > 0 ? runs : 1));
 	p->run = run < p->last_run ? run : p->last_run;
 	p->last_run = run;
 	p->share = (uint32_t)(busy > 0 ? busy * 256 / span : 0);
 	p->measured = now_us;
 	p->idle = 0;
-	p->ran += runs;
 }
 
 static void judge(struct proc *p)
@@ -362,12 +364,16 @@ static bool draws(struct proc *p, const struct proc *o)
 	bool fresh = is_fresh(p, p->running);
 	bool due = policy_notices(++p->crossed, (int64_t)((p->woke - p->noticed) * 1000));
 
+	p->woken++;
 	if (due) {
 		p->crossed = 0;
 		p->noticed = now_us;
 		measure(p);
 	}
-	if (!fresh && !(due && p < o))
+	if (!fresh && !due)
+		return false;
+	if (!fresh && !policy_gathers(p->ready.count, p->share, o->ready.count, o->share,
+				      p < o))
 		return false;
 	return policy_draws(p->run, p->share, o->run, o->share);
 }

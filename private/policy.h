@@ -22,7 +22,9 @@ enum {
 	POLICY_NOTICE = 64,     /* wakes of other processors, of which one draws */
 	POLICY_SPAN   = 50000,  /* ns, at least, over which a processor is measured */
 	POLICY_HOP    = 500,    /* ns: about what a wake of another processor takes */
-	POLICY_LIGHT  = 272,    /* 256ths of a processor: work that fits on one */
+	POLICY_LIGHT  = 240,    /* 256ths of a processor: work that fits on one. With
+				   more than 256 the stages of a pipeline, of which the
+				   slowest keeps the others waiting, would all gather */
 	POLICY_GAIN   = 1000000,        /* ns that threads keep busy a processor to which
 					   they have moved, if it was not in vain */
 	POLICY_HOLD   = 64000000,       /* ns without asking, at most, after that */
@@ -124,10 +126,24 @@ static inline int policy_notices(uint32_t wakes, int64_t time)
 }
 
 /*
+ * Which of two processors draws, where either could: else threads would pass each other.
+ * True: the one with `ready' threads in its queue, that was busy for this share of the
+ * time; `first' decides where both are alike. If the other one has threads that wait, it
+ * has too many, or too few. Else a group gathers where most of it is.
+ */
+static inline int policy_gathers(uint32_t ready, uint32_t share,
+				 uint32_t other_ready, uint32_t other_share, int first)
+{
+	if (other_ready > 0 && ready != other_ready)
+		return ready < other_ready;
+	return share != other_share ? share > other_share : first;
+}
+
+/*
  * Whether a thread that is woken by one of another processor goes there, with the mean
  * run of the threads on each, in ns, and the share of the time that it was busy. Apart,
- * each wake takes a hop: too long, if the threads run for less between their blocks.
- * Where all fits on one processor, they gain nothing by two.
+ * each wake takes a hop: too long, if the threads run for less between their wakes. Where
+ * all fits on one processor, they gain nothing by two.
  */
 static inline int policy_draws(uint32_t run, uint32_t share,
 			       uint32_t other_run, uint32_t other_share)

@@ -209,8 +209,14 @@ static void test_policy(void **state)
 	assert_true(policy_draws(30, all, 30, all));
 	assert_false(policy_draws(1000, all, 30, all));
 	assert_false(policy_draws(30, all, 1000, all));
-	assert_true(policy_draws(1000, all / 2, 1000, all / 2));
+	assert_true(policy_draws(1000, all / 2, 1000, all / 4));
 	assert_false(policy_draws(100000, all / 2, 1000, all / 4));
+	assert_true(policy_gathers(1, all, 2, all, 0));
+	assert_false(policy_gathers(2, all, 1, all, 1));
+	assert_true(policy_gathers(2, all, 0, all / 4, 0));
+	assert_false(policy_gathers(0, all / 4, 0, all, 1));
+	assert_true(policy_gathers(0, all, 0, all, 1));
+	assert_false(policy_gathers(0, all, 0, all, 0));
 	assert_int_equal(policy_hold(0, POLICY_GAIN, 5), 0);
 	assert_int_equal(policy_hold(POLICY_HOLD, 0, 0), 0);
 	assert_int_equal(policy_hold(0, 20000, 1), POLICY_GAIN);
