@@ -354,6 +354,24 @@ struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t)
 	return q;
 }
 
+/* What `p' was given kept it busy for so long. */
+static void hold(struct uproc *p, int64_t now, int64_t busy, uint32_t drew)
+{
+	p->p_held = policy_hold(p->p_held, busy, drew);
+	p->p_hold = now + p->p_held;
+}
+
+/* `p' has lost a thread, and has no other: it had better not ask for one soon. */
+static void lose(struct uproc *p)
+{
+	int64_t now = when_now();
+
+	if (now < p->p_hold)
+		return;
+	hold(p, now, 0, 1);
+	p->p_given = 0;
+}
+
 bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 {
 	struct uproc_locals l = { 0 };
@@ -365,6 +383,8 @@ bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 		return false;
 	}
 	push_moving(p, q, t);
+	if (p->p_head == p->p_tail)
+		lose(p);
 	return true;
 }
 
@@ -398,10 +418,8 @@ void uproc__measure(struct uproc *p, int64_t now)
 
 void uproc__judge(struct uproc *p, int64_t now)
 {
-	if (p->p_given == 0)
-		return;
-	p->p_held = policy_hold(p->p_held, now - p->p_given, p->p_drew);
-	p->p_hold = now + p->p_held;
+	if (p->p_given != 0 && (p->p_drew > 0 || now - p->p_given >= POLICY_GAIN))
+		hold(p, now, now - p->p_given, p->p_drew);
 	p->p_given = 0;
 }
 

@@ -205,14 +205,27 @@ static void measure(struct proc *p)
 	p->idle = 0;
 }
 
+static void hold(struct proc *p, double busy, uint32_t drew)
+{
+	p->held = (double)policy_hold((int64_t)(p->held * 1000), (int64_t)(busy * 1000),
+				      drew) / 1000;
+	p->hold = now_us + p->held;
+}
+
 static void judge(struct proc *p)
 {
-	if (p->given == 0)
+	double busy = now_us - p->given;
+
+	if (p->given != 0 && (p->drew > 0 || busy * 1000 >= POLICY_GAIN))
+		hold(p, busy, p->drew);
+	p->given = 0;
+}
+
+static void lose(struct proc *p)
+{
+	if (p->ready.count > 0 || now_us < p->hold)
 		return;
-	p->held = (double)policy_hold((int64_t)(p->held * 1000),
-				      (int64_t)((now_us - p->given) * 1000), p->drew)
-		/ 1000;
-	p->hold = now_us + p->held;
+	hold(p, 0, 1);
 	p->given = 0;
 }
 
@@ -414,10 +427,12 @@ static void deliver(struct proc *p, uint32_t i)
 	if (t->tokens == WAITING && t->mail > 0) {
 		t->tokens = 0;
 		t->mail--;
-		if (q && leaves(t))
+		if (q && leaves(t)) {
 			move(p, q, i);
-		else
+			lose(p);
+		} else {
 			push(&p->ready, i);
+		}
 	}
 	if (!t->mailed) {
 		t->tokens += (int32_t)t->mail;

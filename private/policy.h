@@ -156,8 +156,8 @@ static inline int policy_draws(uint32_t run, uint32_t share,
 
 /*
  * How long a processor asks for no threads, in ns. `held' was the last such time. What it
- * was given kept it busy for so long, and has drawn so many threads after it: if that was
- * short, and the group has left another processor idle, it was in vain.
+ * was given kept it busy for so long, and has drawn so many threads after it, or was
+ * drawn away: if that was short, and one of two processors is left idle, it was in vain.
  */
 static inline int64_t policy_hold(int64_t held, int64_t busy, uint32_t drew)
 {
