@@ -104,7 +104,12 @@ UNSEEN bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack
 	if (l->l_full || (uintptr_t)bottom - (uintptr_t)word > DEPTH
 	    || is_local(l, (uintptr_t)u->u_fp) || is_local(l, (uintptr_t)u->u_bp))
 		return true;
-	while (word < bottom && !is_local(l, watch_word(u->u_stack, word)))
-		word++;
-	return word < bottom;
+	for (; word < bottom; word++) {
+		uintptr_t copy = *word;
+
+		watch_copied(u->u_stack, &copy);
+		if (is_local(l, copy))
+			return true;
+	}
+	return false;
 }

@@ -180,14 +180,11 @@ static inline void watch_place(const struct usched_stack *k, const char *top)
 		watch__place(k, top);
 }
 
-/* Returns a word of a stack's frames, whether or not it has been written. */
-static inline uintptr_t watch_word(const struct usched_stack *k, const uintptr_t *at)
+/* A copy of a word of the stack counts as written, whether or not the word has been. */
+static inline void watch_copied(const struct usched_stack *k, const uintptr_t *copy)
 {
-	uintptr_t word = *at;
-
 	if (__builtin_expect(k->k_memcheck > 0, 0))
-		watch__ask(MEMCHECK_DEFINED, (uintptr_t)&word, sizeof word);
-	return word;
+		watch__ask(MEMCHECK_DEFINED, (uintptr_t)copy, sizeof *copy);
 }
 
 #endif /* USCHED_WATCH_H */
