@@ -219,8 +219,8 @@ end usched__jump
 
 /*
  * rdi a thread. The outermost frame: no return address, rbp 0, and unwinders are told so.
- * What other registers hold belongs to the dispatcher, and would be saved in frames of the
- * thread, where addresses keep it from moving: uproc_local.c.
+ * What other registers hold belongs to the dispatcher, and would be saved in frames of
+ * the thread, where addresses keep it from moving: uproc_local.c.
  */
 function usched__launch cfi=".cfi_undefined rip"
 	movq	U_STACK(%rdi), %rax

@@ -337,7 +337,7 @@ static void *dig(void *arg, void *unused)
 	return NULL;
 }
 
-/* Resumes whichever is not running. */
+/* Resumes whichever is not running. The coroutines are the dispatcher's, so it stays. */
 static void work(void *arg)
 {
 	struct shared *s = arg;
@@ -348,6 +348,7 @@ static void work(void *arg)
 
 	for (size_t i = 0; i < sizeof frame; i++)
 		frame[i] = (char)i;
+	ustack_stay(1);
 	if (s->s_sched != ustack_sched(ustack_self()))
 		return;
 	for (size_t left = SHARED; left > 0;) {

@@ -573,7 +573,7 @@ static void hide(void *unused)
 }
 
 /* Each place of a blocked thread where an address may be, and the ends of what is TLS. */
-static void test_look(void **state)
+static void look(void *unused)
 {
 	uintptr_t frame[4] = { 0 }, addresses[] = {
 		address_of(ERRNO), address_of(CONTROL_BLOCK), (uintptr_t)&local,
@@ -583,25 +583,33 @@ static void test_look(void **state)
 	struct ustack u = { .u_top = (char *)frame, .u_stack = &k };
 	struct uproc_locals l;
 
-	(void)state;
+	(void)unused;
 	uproc__note_locals(&l);
-	assert_false(uproc__keeps_local(&l, &u));
+	TEST_TRUE(!uproc__keeps_local(&l, &u));
 	for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
 		u.u_fp = (void *)addresses[i];
-		assert_true(uproc__keeps_local(&l, &u));
+		TEST_TRUE(uproc__keeps_local(&l, &u));
 		u.u_fp = NULL;
 		u.u_bp = (void *)addresses[i];
-		assert_true(uproc__keeps_local(&l, &u));
+		TEST_TRUE(uproc__keeps_local(&l, &u));
 		u.u_bp = NULL;
 		for (size_t at = 0; at < 4; at++) {
 			frame[at] = addresses[i];
-			assert_true(uproc__keeps_local(&l, &u));
+			TEST_TRUE(uproc__keeps_local(&l, &u));
 			frame[at] = 0;
 		}
 	}
 	frame[0] = (uintptr_t)&rr;
-	frame[3] = (uintptr_t)test_look;
-	assert_false(uproc__keeps_local(&l, &u));
+	frame[3] = (uintptr_t)look;
+	TEST_TRUE(!uproc__keeps_local(&l, &u));
+}
+
+static void test_look(void **state)
+{
+	(void)state;
+	begin(&two);
+	assert_int_equal(rr_start(rr, look, NULL, NULL), 0);
+	finish();
 }
 
 static void test_local(void **state)
