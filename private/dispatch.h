@@ -185,7 +185,7 @@ static inline struct usched_stack *usched__vacant_stack(struct usched *s)
 	struct usched_stack *k = usched__first_vacant(s);
 
 	if (s->s_grow && (k == &s->s_vacant || k->k_threads > 0
-			   || (s->s_moves && k->k_shared))) {
+			   || (s->s_moves && k->k_shared && !STRESS(s)))) {
 		s->s_grow(s);
 		k = usched__first_vacant(s);
 	}
