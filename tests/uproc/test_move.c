@@ -497,7 +497,7 @@ static bool seen_moved;                 /* atomic */
 
 /* Not known to the compiler: it is another one after a move. */
 __attribute__((noinline))
-static uintptr_t address_of(enum what what)
+static uintptr_t address_of(uintptr_t what)
 {
 	__asm__ volatile("" ::: "memory");
 	switch (what) {
