@@ -225,7 +225,7 @@ void uco__forked(void)
 /* Its attachment is no waiter. */
 static bool is_foreign(const struct ustack *u)
 {
-	return u->u_attached && u->u_attachment->a_ops != &uwait__ops;
+	return u->u_attached && !uwait__attached(u);
 }
 
 static bool is_direct(const struct ustack *frames)
@@ -236,13 +236,9 @@ static bool is_direct(const struct ustack *frames)
 /* The innermost coroutine that `u' does not run directly, or NULL. */
 static struct uco *settled(const struct ustack *u)
 {
-	const struct uwaiter *w;
-	struct uco *co;
+	const struct uwaiter *w = uwait__attached(u);
+	struct uco *co = w && w->w_more ? w->w_more->m_inside : NULL;
 
-	if (!u->u_attached || is_foreign(u))
-		return NULL;
-	w = (const struct uwaiter *)(const void *)u->u_attachment;
-	co = w->w_more ? w->w_more->m_inside : NULL;
 	return co && co->c_status == UCO_RUNNING ? co : NULL;
 }
 

@@ -740,11 +740,9 @@ int usync_key_set(const struct usync_key *key, void *value)
 
 void *usync__key_of(const struct ustack *u, const struct usync_key *key)
 {
-	const struct value *v;
+	const struct uwaiter *w = uwait__attached(u);
+	const struct value *v = w ? find_value(w, key) : NULL;
 
-	if (!u->u_attached || u->u_attachment->a_ops != &uwait__ops)
-		return NULL;
-	v = find_value((const struct uwaiter *)(const void *)u->u_attachment, key);
 	return v ? v->v_value : NULL;
 }
 

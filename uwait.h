@@ -425,9 +425,21 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n);
 struct uwaiter *uwait_pop(struct uwait_queue *q);
 struct uwait_place *uwait_pop_place(struct uwait_queue *q);
 
-/* Private, for utrace.c and usync.c: the attachments that are waiters have these. */
+/* Private: the attachments that are waiters have these. */
 extern const struct ustack_attachment_ops uwait__ops
 	__attribute__((visibility("hidden")));
+
+/*
+ * Private: the waiter of `u', or NULL. The thread may be about to attach one on another
+ * native thread, where the child of a fork has found it: u_attached is true, and the
+ * attachment still its function.
+ */
+static inline struct uwaiter *uwait__attached(const struct ustack *u)
+{
+	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;
+
+	return a && a->a_ops == &uwait__ops ? (struct uwaiter *)(void *)a : NULL;
+}
 
 /* Returns the waiter of a w_node. */
 static inline struct uwaiter *uwait_of(struct uwait_node *n)

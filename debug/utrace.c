@@ -391,12 +391,9 @@ static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
 /* What the thread waits for, if it waits by uwait.h. */
 static const struct uwaiter *waiter_of(const struct ustack *u)
 {
-	const struct uwaiter *w;
+	const struct uwaiter *w = uwait__attached(u);
 
-	if (!u->u_attached || u->u_attachment->a_ops != &uwait__ops)
-		return NULL;
-	w = (const struct uwaiter *)(const void *)u->u_attachment;
-	return w->w_joins || !GET(w->w_state) ? NULL : w;
+	return !w || w->w_joins || !GET(w->w_state) ? NULL : w;
 }
 
 static void trace_block(struct utrace_ring *g, const struct ustack *u)

@@ -441,6 +441,41 @@ static void creates(void **state)
 	during(create);
 }
 
+/* As between two instructions of ustack_attach(). */
+static void *attach(void *unused)
+{
+	struct ustack *u = ustack_self();
+	struct ustack_attachment *a = u ? u->u_attachment : NULL;
+
+	if (u)
+		u->u_attachment = (void *)(uintptr_t)attach;
+	SET(u ? 1 : 2);
+	while (GET() == 1)
+		native_usleep(100);
+	if (u)
+		u->u_attachment = a;
+	return unused;
+}
+
+static void attaches(void **state)
+{
+	pthread_t t = start(attach, NULL);
+	pid_t child;
+
+	(void)state;
+	UNTIL(GET());
+	if (GET() == 2) {               /* the library by preload cannot be seen */
+		join(t);
+		skip();
+	}
+	child = fork_with_alarm();
+	if (child == 0)
+		_exit(works());
+	SET(2);
+	ends_well(child);
+	join(t);
+}
+
 /* ---- pthread_atfork() ---- */
 
 static bool handles;
@@ -539,7 +574,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
 		TEST(has_handlers), TEST(leaves_pollers), TEST(copies), TEST(copies_over),
-		TEST(creates), TEST(onces), TEST(has_locks),
+		TEST(creates), TEST(attaches), TEST(onces), TEST(has_locks),
 	};
 
 	ok(pthread_atfork(prepare, NULL, NULL));

@@ -185,10 +185,11 @@ static void hold_threads(int on)
 /* A wait of a thread that is not there is not granted any more. */
 static void forget(struct uposix_thread *p)
 {
-	struct ustack *u = p->p_ended ? NULL : p->p_thread;
+	const struct ustack *u = p->p_ended ? NULL : p->p_thread;
+	struct uwaiter *w = u ? uwait__attached(u) : NULL;
 
-	if (u && u->u_attached)
-		uwait_withdraw((struct uwaiter *)(void *)u->u_attachment);
+	if (w)
+		uwait_withdraw(w);
 	p->p_magic = UPOSIX_GONE;
 }
 

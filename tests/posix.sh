@@ -158,13 +158,13 @@ END {
 	>"$dir/out"
 [ ! -s "$dir/out" ] || fail "descriptors: $(cat "$dir/out")"
 
-# passes NAME COMMAND...: all tests of a program.
+# passes WHAT COMMAND...: all tests of a program.
 passes() {
-	name=$1
+	what=$1
 	shift
 	count=$((count + 1))
 	limited "$@" >"$dir/out" 2>&1 && grep -q '  PASSED  ' "$dir/out" ||
-		fail "$name: $(grep -v 'OK\|RUN' "$dir/out" | tail -n 20)"
+		fail "$what: $(grep -v 'OK ' "$dir/out" | tail -n 20)"
 }
 
 for program in posix/test_uposix_*.c; do
