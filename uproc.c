@@ -737,7 +737,8 @@ static void set_turn(struct uproc *p)
 
 	if (p->p_sched.s_events || p->p_moves) {
 		p->p_looked = when_now();
-		uproc__measure(p, p->p_looked);
+		policy_measure(&p->p_load, p->p_looked,
+			       p->p_sched.s_stats.s_switches);
 		interval = 2 * p->p_interval;
 		if (looked && p->p_looked - looked > LOOK_TIME)
 			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);

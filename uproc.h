@@ -146,6 +146,28 @@ struct uproc_join {
 	};
 };
 
+/* What a processor has measured of itself, and what came of threads that moved to it. */
+struct uproc_load {
+	int64_t     l_from;             /* ns: begin of a span, in which it idled for */
+	int64_t     l_idle;             /* ns, */
+	uint64_t    l_ran;              /* and its switches then; see policy_measure() */
+	uint32_t    l_run;              /* ns: the mean run of its threads, in the last
+					   two, and */
+	uint32_t    l_share;            /* 256ths of the time that it was busy, in the
+					   last; both read by all */
+	uint32_t    l_last_run;         /* in that one alone */
+	uint32_t    l_woken;            /* wakes of threads of others in this span, */
+	uint32_t    l_crossed;          /* and since a processor was to draw some */
+	int64_t     l_noticed;          /* ns: since then, */
+	int64_t     l_woke;             /* ns: and when it last began to run */
+	uint32_t    l_drew;             /* threads, since it was given some */
+	int64_t     l_given;            /* ns: when that was; 0: it has idled since */
+	int64_t     l_hold;             /* ns: it asks for none before that, */
+	int64_t     l_held;             /* ns, for so long */
+	unsigned    l_came;             /* threads that have moved here; the last: */
+	const void *l_new[UPROC_NEW];   /* NULL: it has drawn one */
+};
+
 struct uproc {
 	struct usched         p_sched;   /* first */
 
@@ -174,24 +196,7 @@ struct uproc {
 					    began elsewhere; read by all */
 	size_t                p_waits;   /* p_tail at the last look */
 	uint32_t              p_searches;       /* for threads of others */
-	int64_t               p_from;    /* ns: begin of a span, in which it idled for */
-	int64_t               p_idle;    /* ns, */
-	uint64_t              p_ran;     /* and s_switches then; see measure() */
-	uint32_t              p_run;     /* ns: the mean run of its threads, in the last
-					    two, and */
-	uint32_t              p_share;   /* 256ths of the time that it was busy, in the
-					    last; both read by all */
-	uint32_t              p_last_run;       /* in that one alone */
-	uint32_t              p_woken;   /* wakes of threads of others in this span, */
-	uint32_t              p_crossed; /* and since a processor was to draw some */
-	int64_t               p_noticed; /* ns: since then, */
-	int64_t               p_woke;    /* ns: and when it last began to run */
-	uint32_t              p_drew;    /* threads, since it was given some */
-	int64_t               p_given;   /* ns: when that was; 0: it has idled since */
-	int64_t               p_hold;    /* ns: it asks for none before that, */
-	int64_t               p_held;    /* ns, for so long */
-	unsigned              p_came;    /* threads that have moved here; the last: */
-	const struct ustack  *p_new[UPROC_NEW];  /* NULL: it has drawn one */
+	struct uproc_load     p_load;
 	struct usched_stack  *p_foreign; /* vacant stacks of others, to go back */
 	struct uprocs        *p_procs;
 	struct utrace_ring   *p_ring;    /* atomic: the observer's, or NULL */

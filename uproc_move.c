@@ -102,8 +102,8 @@ void uproc__stop_asking(struct uproc *p, int64_t now)
 	p->p_asks = 0;
 	if (end_asking(p))
 		return;
-	p->p_given = now;
-	p->p_drew = 0;
+	p->p_load.l_given = now;
+	p->p_load.l_drew = 0;
 }
 
 /* A thread begins, or has begun, on another processor than the one that counts it. */
@@ -120,7 +120,7 @@ void uproc__arrive(struct uproc *p, struct uproc_thread *t)
 	usched_move(&t->t_stack, &p->p_sched);
 	pass(p, began);
 	if (began)
-		p->p_new[p->p_came++ % UPROC_NEW] = &t->t_stack;
+		policy_arrive(&p->p_load, &t->t_stack);
 	UPROC_COUNT(p->p_sched.s_stats.s_moves, 1);
 	usched__tell(&p->p_sched, USCHED_ARRIVES, &t->t_stack, NULL);
 }
@@ -293,39 +293,23 @@ void uproc__give(struct uproc *p)
 
 /* ---- Threads that follow others ---- */
 
-/* Whether `u' has come from elsewhere, and has drawn none since. */
-static bool is_fresh(struct uproc *p, const struct ustack *u)
-{
-	for (unsigned i = 0; i < UPROC_NEW; i++)
-		if (p->p_new[i] == u) {
-			p->p_new[i] = NULL;
-			return true;
-		}
-	return false;
-}
-
 /*
  * A thread that has just come draws what it wakes first, so a group follows a member that
  * was given away. Else, now and then, one of two processors draws.
  */
 static bool draws(struct uproc *p, const struct uproc *o)
 {
-	bool fresh = is_fresh(p, p->p_sched.s_current);
-	bool due = policy_notices(++p->p_crossed, p->p_woke - p->p_noticed);
-	uint32_t share;
+	struct uproc_load *l = &p->p_load;
+	unsigned why = policy_cross(l, p->p_sched.s_current);
 
-	p->p_woken++;
-	if (due) {
-		p->p_crossed = 0;
-		p->p_noticed = when_now();
-		uproc__measure(p, p->p_noticed);
+	if (why & POLICY_DUE) {
+		l->l_noticed = when_now();
+		policy_measure(l, l->l_noticed, p->p_sched.s_stats.s_switches);
 	}
-	if (!fresh && !due)
+	if (!why || (why == POLICY_DUE
+		     && !policy_gathers(l, movable(p), &o->p_load, movable(o), p < o)))
 		return false;
-	share = GET(o->p_share);
-	if (!fresh && !policy_gathers(movable(p), p->p_share, movable(o), share, p < o))
-		return false;
-	return policy_draws(p->p_run, p->p_share, GET(o->p_run), share);
+	return policy_draws(l, &o->p_load);
 }
 
 void uproc__draw(struct uproc *o, const struct uproc_thread *t)
@@ -339,7 +323,7 @@ void uproc__draw(struct uproc *o, const struct uproc_thread *t)
 	    || !CAS(&o->p_drawer, &none, (uint32_t)uproc__index(p) + 1))
 		return;
 	__atomic_store_n(&o->p_drawn, t, __ATOMIC_RELAXED);
-	p->p_drew++;
+	p->p_load.l_drew++;
 }
 
 struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t)
@@ -354,24 +338,6 @@ struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t)
 	return q;
 }
 
-/* What `p' was given kept it busy for so long. */
-static void hold(struct uproc *p, int64_t now, int64_t busy, uint32_t drew)
-{
-	p->p_held = policy_hold(p->p_held, busy, drew);
-	p->p_hold = now + p->p_held;
-}
-
-/* `p' has lost a thread, and has no other: it had better not ask for one soon. */
-static void lose(struct uproc *p)
-{
-	int64_t now = when_now();
-
-	if (now < p->p_hold)
-		return;
-	hold(p, now, 0, 1);
-	p->p_given = 0;
-}
-
 bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 {
 	struct uproc_locals l = { 0 };
@@ -384,43 +350,8 @@ bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 	}
 	push_moving(p, q, t);
 	if (p->p_head == p->p_tail)
-		lose(p);
+		policy_lose(&p->p_load, when_now());
 	return true;
-}
-
-/* ---- What a processor has to do ---- */
-
-/*
- * A run ends at a switch. So that a thread which wakes others and never waits counts as
- * well, a run ends at each such wake, if these are more. The shorter one of two spans
- * counts: in one of them the CPU may have been another's.
- */
-void uproc__measure(struct uproc *p, int64_t now)
-{
-	uint64_t runs = p->p_sched.s_stats.s_switches - p->p_ran;
-	int64_t span = now - p->p_from, busy = span - p->p_idle;
-	uint32_t run;
-
-	if (span < POLICY_SPAN)
-		return;
-	busy = busy < 0 ? 0 : busy < INT32_MAX ? busy : INT32_MAX;
-	p->p_ran += runs;
-	runs = runs > p->p_woken ? runs : p->p_woken;
-	p->p_woken = 0;
-	run = (uint32_t)busy / (uint32_t)(runs > 0 ? runs : 1);
-	__atomic_store_n(&p->p_run, run < p->p_last_run ? run : p->p_last_run,
-			 __ATOMIC_RELAXED);
-	p->p_last_run = run;
-	__atomic_store_n(&p->p_share, (uint32_t)(busy * 256 / span), __ATOMIC_RELAXED);
-	p->p_from = now;
-	p->p_idle = 0;
-}
-
-void uproc__judge(struct uproc *p, int64_t now)
-{
-	if (p->p_given != 0 && (p->p_drew > 0 || now - p->p_given >= POLICY_GAIN))
-		hold(p, now, now - p->p_given, p->p_drew);
-	p->p_given = 0;
 }
 
 /* ---- Stacks ---- */

@@ -280,7 +280,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 		else
 			sched_yield();
 		time = when_now();
-		if (time >= again && time >= p->p_hold) {
+		if (time >= again && time >= p->p_load.l_hold) {
 			uproc__ask(p);
 			again = time + POLICY_AGAIN;
 		}
@@ -437,29 +437,30 @@ int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 
 static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 {
+	struct uproc_load *l = &p->p_load;
 	struct uprocs *r = p->p_procs;
 	struct uproc_thread *t = NULL;
 	int64_t began = when_now(), now = began;
 
-	uproc__measure(p, began);
-	uproc__judge(p, began);
+	policy_measure(l, began, p->p_sched.s_stats.s_switches);
+	policy_judge(l, began);
 	while (!t && !LOAD(r->r_stop)) {
 		if (p->p_quick > 0)
 			t = watch_inbox(p, pick);
 		if (t)
 			break;
-		if (now >= p->p_hold)
+		if (now >= l->l_hold)
 			uproc__ask(p);
 		if (CAS(&p->p_inbox, &t, PARKED))
-			sleep_parked(p, now < p->p_hold ? p->p_hold : USCHED_NEVER);
+			sleep_parked(p, now < l->l_hold ? l->l_hold : USCHED_NEVER);
 		uproc_drain(p);
 		t = pick(p);
 		now = when_now();
 	}
 	now = when_now();
 	uproc__stop_asking(p, now);
-	p->p_idle += now - began;
-	p->p_woke = now;
+	l->l_idle += now - began;
+	l->l_woke = now;
 	if (r->r_patience > 0)
 		count_quick(p, now - began < QUICK * r->r_patience);
 	return t;

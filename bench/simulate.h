@@ -32,7 +32,6 @@ enum {
 	QUICK     = 100,        /* a short idle time, */
 	QUICK_MAX = 8,          /* likewise */
 	SCAN      = 2 * POLICY_PLACES,  /* as in uproc_move.c */
-	NEW       = 16,         /* threads that came last, as in uproc.h */
 	MOST      = 1024,       /* processors */
 	WAITING   = -1,         /* tokens of a thread that waits */
 };
@@ -86,13 +85,9 @@ struct proc {
 	size_t   turn;
 	uint64_t popped, waits, switches, looked_after;
 	unsigned quick;
-	double   idle_from, idle, measured;             /* as p_idle, p_from, */
-	uint64_t ran;
-	uint32_t run, share, last_run;
-	double   noticed, woke;
-	uint32_t drawer, drawn, woken, crossed, drew, came;
-	uint32_t new[NEW];
-	double   given, held, hold;                     /* given: 0, none */
+	double   idle_from;
+	uint32_t drawer, drawn;
+	struct uproc_load load;
 };
 
 static size_t processors, stacks = 960; /* these, for threads, of each processor */
@@ -181,52 +176,14 @@ static void post(struct proc *o, uint32_t t)
 
 /* ---- Threads that move: uproc_move.c ---- */
 
-static uint32_t in_ns(double us)
+static int64_t now_ns(void)
 {
-	return us < 0 ? 0 : us > 2e6 ? 2000000000 : (uint32_t)(us * 1000);
+	return (int64_t)(now_us * 1000);
 }
 
 static void measure(struct proc *p)
 {
-	double span = now_us - p->measured, busy = span - p->idle;
-	uint64_t runs = p->switches - p->ran;
-	uint32_t run;
-
-	if (span * 1000 < POLICY_SPAN)
-		return;
-	p->ran += runs;
-	runs = runs > p->woken ? runs : p->woken;
-	p->woken = 0;
-	run = in_ns(busy / (double)(runs > 0 ? runs : 1));
-	p->run = run < p->last_run ? run : p->last_run;
-	p->last_run = run;
-	p->share = (uint32_t)(busy > 0 ? busy * 256 / span : 0);
-	p->measured = now_us;
-	p->idle = 0;
-}
-
-static void hold(struct proc *p, double busy, uint32_t drew)
-{
-	p->held = (double)policy_hold((int64_t)(p->held * 1000), (int64_t)(busy * 1000),
-				      drew) / 1000;
-	p->hold = now_us + p->held;
-}
-
-static void judge(struct proc *p)
-{
-	double busy = now_us - p->given;
-
-	if (p->given != 0 && (p->drew > 0 || busy * 1000 >= POLICY_GAIN))
-		hold(p, busy, p->drew);
-	p->given = 0;
-}
-
-static void lose(struct proc *p)
-{
-	if (p->ready.count > 0 || now_us < p->hold)
-		return;
-	hold(p, 0, 1);
-	p->given = 0;
+	policy_measure(&p->load, now_ns(), p->switches);
 }
 
 static bool leaves(const struct thread *t)
@@ -334,7 +291,7 @@ static void ask(struct proc *p)
 	uint32_t best = 0;
 	struct proc *of = NULL;
 
-	if (moves == MOVES_NONE || now_us < p->hold)
+	if (moves == MOVES_NONE || now_ns() < p->load.l_hold)
 		return;
 	p->wants = p->asks = true;
 	for (size_t i = 0; i < policy_looks(processors); i++) {
@@ -356,39 +313,25 @@ static void stop_asking(struct proc *p)
 		return;
 	p->asks = false;
 	if (!p->wants) {
-		p->given = now_us;
-		p->drew = 0;
+		p->load.l_given = now_ns();
+		p->load.l_drew = 0;
 	}
 	p->wants = false;
 }
 
-static bool is_fresh(struct proc *p, uint32_t t)
-{
-	for (size_t i = 0; i < NEW; i++)
-		if (p->new[i] == t) {
-			p->new[i] = NONE;
-			return true;
-		}
-	return false;
-}
-
 static bool draws(struct proc *p, const struct proc *o)
 {
-	bool fresh = is_fresh(p, p->running);
-	bool due = policy_notices(++p->crossed, (int64_t)((p->woke - p->noticed) * 1000));
+	unsigned why = policy_cross(&p->load, &thread[p->running]);
 
-	p->woken++;
-	if (due) {
-		p->crossed = 0;
-		p->noticed = now_us;
+	if (why & POLICY_DUE) {
+		p->load.l_noticed = now_ns();
 		measure(p);
 	}
-	if (!fresh && !due)
+	if (!why || (why == POLICY_DUE
+		     && !policy_gathers(&p->load, p->ready.count, &o->load,
+					o->ready.count, p < o)))
 		return false;
-	if (!fresh && !policy_gathers(p->ready.count, p->share, o->ready.count, o->share,
-				      p < o))
-		return false;
-	return policy_draws(p->run, p->share, o->run, o->share);
+	return policy_draws(&p->load, &o->load);
 }
 
 static void draw(struct proc *p, struct proc *o, uint32_t t)
@@ -397,7 +340,7 @@ static void draw(struct proc *p, struct proc *o, uint32_t t)
 		return;
 	o->drawer = index_of(p);
 	o->drawn = t;
-	p->drew++;
+	p->load.l_drew++;
 }
 
 /* ---- Processors ---- */
@@ -408,7 +351,7 @@ static void arrive_moved(struct proc *p, uint32_t t)
 	thread[t].cold = thread[t].ran;
 	p->cost += thread[t].ran ? TAKE : 0;
 	if (thread[t].ran)
-		p->new[p->came++ % NEW] = t;
+		policy_arrive(&p->load, &thread[t]);
 	push(&p->ready, t);
 }
 
@@ -429,7 +372,8 @@ static void deliver(struct proc *p, uint32_t i)
 		t->mail--;
 		if (q && leaves(t)) {
 			move(p, q, i);
-			lose(p);
+			if (p->ready.count == 0)
+				policy_lose(&p->load, now_ns());
 		} else {
 			push(&p->ready, i);
 		}
@@ -480,7 +424,7 @@ static void idle(struct proc *p)
 
 	if (p->state == RUNS) {
 		measure(p);
-		judge(p);
+		policy_judge(&p->load, now_ns());
 		p->state = WATCHES;
 		p->idle_from = now_us;
 		p->sleeps_at = now_us + (p->quick > 0 ? PATIENCE : 0);
@@ -490,7 +434,7 @@ static void idle(struct proc *p)
 	if (now_us >= p->sleeps_at) {
 		p->state = SLEEPS;
 		ask(p);
-		again = now_us < p->hold ? p->hold : NEVER;
+		again = now_ns() < p->load.l_hold ? (double)p->load.l_hold / 1000 : NEVER;
 	}
 	if (p->inbox.count > 0 && thread[p->inbox.first].mail_at < again)
 		again = thread[p->inbox.first].mail_at;
@@ -512,8 +456,9 @@ static void end_idle(struct proc *p)
 		return;
 	p->state = RUNS;
 	stop_asking(p);
-	p->idle += now_us - p->idle_from;
-	p->looked = p->woke = now_us;
+	p->load.l_idle += now_ns() - (int64_t)(p->idle_from * 1000);
+	p->load.l_woke = now_ns();
+	p->looked = now_us;
 	if (quick && p->quick < QUICK_MAX)
 		p->quick++;
 	else if (!quick && p->quick > 0)
@@ -610,7 +555,6 @@ static void reset(void)
 
 		p->state = SLEEPS;
 		p->running = p->drawer = p->drawn = NONE;
-		memset(p->new, 0xff, sizeof p->new);
 		p->until = NEVER;
 	}
 }

@@ -10,8 +10,11 @@
 #ifndef USCHED_POLICY_H
 #define USCHED_POLICY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "../uproc.h"
 
 enum {
 	POLICY_RUN    = 32,     /* starts in a row: enough to share a cache, */
@@ -116,55 +119,138 @@ static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs
 	return share < POLICY_RUNS ? share : POLICY_RUNS;
 }
 
-/*
- * Whether a processor that has woken so many threads of others, in so many ns, may draw
- * one of them.
- */
-static inline int policy_notices(uint32_t wakes, int64_t time)
+/* ---- Threads that follow others: the load of a processor ---- */
+
+/* `thread' has come from elsewhere, and has run there. */
+static inline void policy_arrive(struct uproc_load *l, const void *thread)
 {
-	return wakes >= POLICY_NOTICE || time >= POLICY_NOTICE * POLICY_HOP;
+	l->l_new[l->l_came++ % UPROC_NEW] = thread;
+}
+
+/* Whether it has, and has drawn none since. */
+static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
+{
+	for (unsigned i = 0; i < UPROC_NEW; i++)
+		if (l->l_new[i] == thread) {
+			l->l_new[i] = NULL;
+			return true;
+		}
+	return false;
+}
+
+/*
+ * At time `now', after so many switches: what the processor did since the last call, if
+ * that is long enough. A run ends at a switch. So that a thread which wakes others and
+ * never waits counts as well, a run ends at each such wake, if these are more. The
+ * shorter one of two spans counts: in one of them the CPU may have been another's.
+ */
+static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t switches)
+{
+	int64_t span = now - l->l_from, busy = span - l->l_idle;
+	uint64_t runs = switches - l->l_ran;
+	uint32_t run;
+
+	if (span < POLICY_SPAN)
+		return;
+	busy = busy < 0 ? 0 : busy < INT32_MAX ? busy : INT32_MAX;
+	runs = runs > l->l_woken ? runs : l->l_woken;
+	run = (uint32_t)busy / (uint32_t)(runs > 0 ? runs : 1);
+	__atomic_store_n(&l->l_run, run < l->l_last_run ? run : l->l_last_run,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&l->l_share, (uint32_t)(busy * 256 / span), __ATOMIC_RELAXED);
+	l->l_last_run = run;
+	l->l_ran = switches;
+	l->l_from = now;
+	l->l_idle = 0;
+	l->l_woken = 0;
+}
+
+/* Why a wake of a thread of another processor may draw it. */
+enum { POLICY_FRESH = 1, POLICY_DUE = 2 };
+
+/*
+ * `waker' wakes one. Returns reasons: it has just come, or wakes between processors have
+ * been so many, or have gone on for so long. Then the processor measures itself.
+ */
+static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
+{
+	unsigned why = policy_is_fresh(l, waker) ? POLICY_FRESH : 0;
+
+	l->l_woken++;
+	if (++l->l_crossed < POLICY_NOTICE
+	    && l->l_woke - l->l_noticed < POLICY_NOTICE * POLICY_HOP)
+		return why;
+	l->l_crossed = 0;
+	return why | POLICY_DUE;
 }
 
 /*
  * Which of two processors draws, where either could: else threads would pass each other.
- * True: the one with `ready' threads in its queue, that was busy for this share of the
- * time; `first' decides where both are alike. If the other one has threads that wait, it
- * has too many, or too few. Else a group gathers where most of it is.
+ * True: the one of `l', with `ready' threads in its queue; `first' decides where both
+ * are alike. If the other one has threads that wait, it has too many, or too few. Else a
+ * group gathers where most of it is.
  */
-static inline int policy_gathers(uint32_t ready, uint32_t share,
-				 uint32_t other_ready, uint32_t other_share, int first)
+static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
+				  const struct uproc_load *other, uint32_t other_ready,
+				  bool first)
 {
+	uint32_t share = __atomic_load_n(&other->l_share, __ATOMIC_RELAXED);
+
 	if (other_ready > 0 && ready != other_ready)
 		return ready < other_ready;
-	return share != other_share ? share > other_share : first;
+	return l->l_share != share ? l->l_share > share : first;
 }
 
 /*
- * Whether a thread that is woken by one of another processor goes there, with the mean
- * run of the threads on each, in ns, and the share of the time that it was busy. Apart,
- * each wake takes a hop: too long, if the threads run for less between their wakes. Where
- * all fits on one processor, they gain nothing by two.
+ * Whether a thread of the other one that is woken here comes. Apart, each wake takes a
+ * hop: too long, if the threads run for less between their wakes. Where all fits on one
+ * processor, they gain nothing by two.
  */
-static inline int policy_draws(uint32_t run, uint32_t share,
-			       uint32_t other_run, uint32_t other_share)
+static inline bool policy_draws(const struct uproc_load *l,
+				const struct uproc_load *other)
 {
-	uint32_t longest = run > other_run ? run : other_run;
+	uint32_t share = l->l_share + __atomic_load_n(&other->l_share, __ATOMIC_RELAXED);
+	uint32_t run = __atomic_load_n(&other->l_run, __ATOMIC_RELAXED);
 
-	return longest < POLICY_HOP
-		|| (longest < 16 * POLICY_HOP && share + other_share < POLICY_LIGHT);
+	if (run < l->l_run)
+		run = l->l_run;
+	return run < POLICY_HOP || (run < 16 * POLICY_HOP && share < POLICY_LIGHT);
 }
 
 /*
- * How long a processor asks for no threads, in ns. `held' was the last such time. What it
- * was given kept it busy for so long, and has drawn so many threads after it, or was
- * drawn away: if that was short, and one of two processors is left idle, it was in vain.
+ * What the processor was given kept it busy for so long, and has drawn so many threads
+ * after it, or was drawn away: if that was short, and one of two processors is left idle,
+ * it was in vain, and it asks for none for some time, each time longer.
  */
-static inline int64_t policy_hold(int64_t held, int64_t busy, uint32_t drew)
+static inline void policy_hold(struct uproc_load *l, int64_t now, int64_t busy,
+			       uint32_t drew)
 {
 	if (busy >= POLICY_GAIN || drew == 0)
-		return 0;
-	held = held == 0 ? POLICY_GAIN : 2 * held;
-	return held < POLICY_HOLD ? held : POLICY_HOLD;
+		l->l_held = 0;
+	else if (l->l_held == 0)
+		l->l_held = POLICY_GAIN;
+	else
+		l->l_held = 2 * l->l_held < POLICY_HOLD ? 2 * l->l_held : POLICY_HOLD;
+	l->l_hold = now + l->l_held;
+}
+
+/* The processor has nothing to run: how long it got by with what it was given. */
+static inline void policy_judge(struct uproc_load *l, int64_t now)
+{
+	int64_t busy = now - l->l_given;
+
+	if (l->l_given != 0 && (l->l_drew > 0 || busy >= POLICY_GAIN))
+		policy_hold(l, now, busy, l->l_drew);
+	l->l_given = 0;
+}
+
+/* It has lost a thread, and has no other: it had better not ask for one soon. */
+static inline void policy_lose(struct uproc_load *l, int64_t now)
+{
+	if (now < l->l_hold)
+		return;
+	policy_hold(l, now, 0, 1);
+	l->l_given = 0;
 }
 
 #endif /* USCHED_POLICY_H */

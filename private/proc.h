@@ -175,12 +175,6 @@ UPROC_PRIVATE struct uproc *uproc__drawer(struct uproc *p, const struct uproc_th
 UPROC_PRIVATE bool uproc__follow(struct uproc *p, struct uproc_thread *t,
 				 struct uproc *q);
 
-/* In s_next, at time `now': the runs of threads and the load, since the last call. */
-UPROC_PRIVATE void uproc__measure(struct uproc *p, int64_t now);
-
-/* `p' has nothing to run: how long it got by with what it was given. */
-UPROC_PRIVATE void uproc__judge(struct uproc *p, int64_t now);
-
 /* Takes in `t', which was in the inbox of `p' and moves there. */
 UPROC_PRIVATE void uproc__arrive(struct uproc *p, struct uproc_thread *t);
 

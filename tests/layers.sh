@@ -110,7 +110,7 @@ uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h
 uproc_report.c: private/code.h private/proc.h private/where.h
 uproc_layout.c: arch/arch.h private/layout.h private/proc.h uwait.h
-private/policy.h:
+private/policy.h: uproc.h
 private/cancel.h:
 private/code.h: private/text.h
 private/text.h:

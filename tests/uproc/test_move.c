@@ -199,29 +199,54 @@ static void test_together(void **state)
 	}
 }
 
+/* Of a processor with such runs, in ns, and so many 256ths of its time busy. */
+#define LOAD_OF(run, busy) (&(struct uproc_load){ .l_run = (run), .l_share = (busy) })
+
+static bool is_drawn(uint32_t run, uint32_t share, uint32_t other_run,
+		     uint32_t other_share)
+{
+	return policy_draws(LOAD_OF(run, share), LOAD_OF(other_run, other_share));
+}
+
+static bool gathers(uint32_t ready, uint32_t share, uint32_t other_ready,
+		    uint32_t other_share, bool first)
+{
+	return policy_gathers(LOAD_OF(0, share), ready, LOAD_OF(0, other_share),
+			      other_ready, first);
+}
+
+static int64_t hold_after(int64_t before, int64_t busy, uint32_t drew)
+{
+	struct uproc_load l = { .l_held = before };
+
+	policy_hold(&l, 5, busy, drew);
+	assert_int_equal(l.l_hold, 5 + l.l_held);
+	return l.l_held;
+}
+
 /* One that computes between its wakes is better off apart. */
 static void test_policy(void **state)
 {
 	const uint32_t all = 256;
 
 	(void)state;
-	assert_true(policy_draws(0, 0, 0, 0));
-	assert_true(policy_draws(30, all, 30, all));
-	assert_false(policy_draws(1000, all, 30, all));
-	assert_false(policy_draws(30, all, 1000, all));
-	assert_true(policy_draws(1000, all / 2, 1000, all / 4));
-	assert_false(policy_draws(100000, all / 2, 1000, all / 4));
-	assert_true(policy_gathers(1, all, 2, all, 0));
-	assert_false(policy_gathers(2, all, 1, all, 1));
-	assert_true(policy_gathers(2, all, 0, all / 4, 0));
-	assert_false(policy_gathers(0, all / 4, 0, all, 1));
-	assert_true(policy_gathers(0, all, 0, all, 1));
-	assert_false(policy_gathers(0, all, 0, all, 0));
-	assert_int_equal(policy_hold(0, POLICY_GAIN, 5), 0);
-	assert_int_equal(policy_hold(POLICY_HOLD, 0, 0), 0);
-	assert_int_equal(policy_hold(0, 20000, 1), POLICY_GAIN);
-	assert_int_equal(policy_hold(POLICY_GAIN, 20000, 1), 2 * POLICY_GAIN);
-	assert_int_equal(policy_hold(POLICY_HOLD, 20000, 1), POLICY_HOLD);
+	assert_true(is_drawn(0, 0, 0, 0));
+	assert_true(is_drawn(30, all, 30, all));
+	assert_false(is_drawn(1000, all, 30, all));
+	assert_false(is_drawn(30, all, 1000, all));
+	assert_true(is_drawn(1000, all / 2, 1000, all / 4));
+	assert_false(is_drawn(100000, all / 2, 1000, all / 4));
+	assert_true(gathers(1, all, 2, all, 0));
+	assert_false(gathers(2, all, 1, all, 1));
+	assert_true(gathers(2, all, 0, all / 4, 0));
+	assert_false(gathers(0, all / 4, 0, all, 1));
+	assert_true(gathers(0, all, 0, all, 1));
+	assert_false(gathers(0, all, 0, all, 0));
+	assert_int_equal(hold_after(0, POLICY_GAIN, 5), 0);
+	assert_int_equal(hold_after(POLICY_HOLD, 0, 0), 0);
+	assert_int_equal(hold_after(0, 20000, 1), POLICY_GAIN);
+	assert_int_equal(hold_after(POLICY_GAIN, 20000, 1), 2 * POLICY_GAIN);
+	assert_int_equal(hold_after(POLICY_HOLD, 20000, 1), POLICY_HOLD);
 	assert_int_equal(policy_run(0), 1);
 	assert_int_equal(policy_run(1000), POLICY_RUN);
 	assert_int_equal(policy_run(1000000), POLICY_RUNS);
