@@ -637,6 +637,58 @@ static void test_look(void **state)
 	finish();
 }
 
+/* What is in registers where the dispatcher takes over. */
+static void leave_registers(void *unused)
+{
+	uintptr_t a = address_of(ERRNO), b = a, c = a, d = a, e = a;
+
+	(void)unused;
+	__asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e));
+	TEST_EQUAL(ustack_yield(), 0);
+	__asm__ volatile("" :: "r"(a), "r"(b), "r"(c), "r"(d), "r"(e));
+}
+
+/* Launched then, and blocks with these in its frames, if it has them. */
+static void have_registers(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_yield(), 0);
+}
+
+static struct ustack *launched;
+
+static void look_at_it(void *unused)
+{
+	struct uproc_locals l;
+
+	(void)unused;
+	uproc__note_locals(&l);
+	TEST_TRUE(!uproc__keeps_local(&l, launched));
+}
+
+/* They run in this order, as the caller ends. */
+static void start_these(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(rr_start_with(rr, TEST_ON(0), leave_registers, NULL, NULL), 0);
+	TEST_EQUAL(rr_start_with(rr, TEST_ON(0), have_registers, NULL, &launched), 0);
+	TEST_EQUAL(rr_start_with(rr, TEST_ON(0), look_at_it, NULL, NULL), 0);
+}
+
+/* A new thread has no address of its processor: one in a frame would keep it there. */
+static void test_launch(void **state)
+{
+	struct ustack *starter;
+
+	(void)state;
+	need_moves();
+	begin(&two);
+	assert_int_equal(rr_start_with(rr, TEST_ON(0), start_these, NULL, &starter), 0);
+	assert_int_equal(ustack_join(starter, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(launched, NULL, USCHED_NEVER), 0);
+	finish();
+}
+
 static void test_local(void **state)
 {
 	void *library = dlopen("libstdc++.so.6", RTLD_NOW), *function = NULL;
@@ -671,6 +723,7 @@ int main(void)
 		cmocka_unit_test(test_stacks_return),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_launch),
 		cmocka_unit_test(test_local),
 	};
 
