@@ -1126,6 +1126,8 @@ BY_THREADS int usched_run(struct usched *s)
 
 	if (s->s_home)
 		return -EBUSY;
+	if (outer->s_current)           /* not in its frames: what threads of `s' keep */
+		usched__runs(outer)->u_stack->k_stays |= USCHED_NESTS;
 	usched__current = s;
 	s->s_errno = &errno;
 	error = errno;

@@ -313,8 +313,8 @@ struct usched_stack {
 };
 
 /* Private, in k_stays: its thread was interrupted, and did not block by a call; it has to
-   do with coroutines; the thread has brought the stack. */
-enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4 };
+   do with coroutines; the thread has brought the stack; it has run a dispatcher. */
+enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NESTS = 8 };
 
 /*
  * Private: how long the running thread has found something at each call;

@@ -17,6 +17,7 @@
 #include "../../usync.h"
 #include "../../private/policy.h"
 #include "../../private/proc.h"
+#include "../mini.h"
 #include "../test.h"
 
 enum {
@@ -597,6 +598,25 @@ static void hide(void *unused)
 	}
 }
 
+/* The threads of the inner dispatcher have frames elsewhere. */
+static void run_inner(void *unused)
+{
+	struct mini *p = malloc(sizeof *p);
+	uintptr_t hidden;
+
+	(void)unused;
+	TEST_TRUE(p);
+	mini_init(p, 0, 0);
+	TEST_EQUAL(usched_run(&p->p_sched), 0);
+	hidden = hidden_address();
+	while (goes_on()) {
+		work();
+		TEST_TRUE(hidden == hidden_address());
+	}
+	mini_fini(p);
+	free(p);
+}
+
 /* Each place of a blocked thread where an address may be, and the ends of what is TLS. */
 static void look(void *unused)
 {
@@ -706,6 +726,7 @@ static void test_local(void **state)
 	}
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(rr_start(rr, keep_deep, NULL, NULL), 0);
+		assert_int_equal(rr_start(rr, run_inner, NULL, NULL), 0);
 		assert_int_equal(rr_start(rr, hide, NULL, NULL), 0);
 	}
 	finish();
