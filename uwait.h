@@ -429,11 +429,7 @@ struct uwait_place *uwait_pop_place(struct uwait_queue *q);
 extern const struct ustack_attachment_ops uwait__ops
 	__attribute__((visibility("hidden")));
 
-/*
- * Private: the waiter of `u', or NULL. The thread may be about to attach one on another
- * native thread, where the child of a fork has found it: u_attached is true, and the
- * attachment still its function.
- */
+/* Private: the waiter of `u', or NULL. */
 static inline struct uwaiter *uwait__attached(const struct ustack *u)
 {
 	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;

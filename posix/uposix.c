@@ -208,6 +208,7 @@ static void run(struct usched__wrap *w)
 		uposix__tell("no memory for a thread that was started");
 		abort();
 	}
+	p->p_waiter = uwait_self();
 	uwait_lock(&p->p_lock);
 	p->p_thread = ustack_self();
 	uwait_unlock(&p->p_lock);

@@ -185,11 +185,8 @@ static void hold_threads(int on)
 /* A wait of a thread that is not there is not granted any more. */
 static void forget(struct uposix_thread *p)
 {
-	const struct ustack *u = p->p_ended ? NULL : p->p_thread;
-	struct uwaiter *w = u ? uwait__attached(u) : NULL;
-
-	if (w)
-		uwait_withdraw(w);
+	if (p->p_waiter && !p->p_ended)
+		uwait_withdraw(p->p_waiter);
 	p->p_magic = UPOSIX_GONE;
 }
 

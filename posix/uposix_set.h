@@ -110,6 +110,7 @@ struct uposix_thread {
 	struct uposix_thread *p_next;   /* under uposix__lock: list of all, or of free */
 	struct uposix_thread *p_prev;
 	struct ustack       *p_thread;  /* p_lock; NULL: it has not begun */
+	struct uwaiter      *p_waiter;  /* from its begin on; for the child of a fork */
 	struct usched__wrap  p_wrap;    /* names the thread by p_func */
 	void              *(*p_func)(void *);
 	void                *p_arg;
