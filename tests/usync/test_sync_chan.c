@@ -643,7 +643,8 @@ static void linger_crowded(struct worker *w)
 
 static void lingering(void (*func)(struct worker *w), unsigned processors)
 {
-	struct uprocs_conf conf = { .c_processors = processors };
+	/* A processor that asked this one for threads would end a look. */
+	struct uprocs_conf conf = { .c_processors = processors, .c_stay = 1 };
 	void *s = make_scheduler(&conf);
 	struct worker w;
 
