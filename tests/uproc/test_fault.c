@@ -221,7 +221,7 @@ static bool run_crew(const struct uprocs_conf *conf, size_t stay)
  */
 static void sweep_crew(const struct uprocs_conf *conf, long last, size_t stay)
 {
-	long step = 100 / (long)test_scale(100, 10), beyond = 0;
+	long step = 100 / (long)test_scale(100, 4), beyond = 0;
 
 	for (long n = 1; beyond < 5; n += step) {
 		long held = sweep_held();
