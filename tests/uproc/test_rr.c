@@ -103,6 +103,110 @@ static void queue_up(const struct uprocs_conf *conf)
 
 TEST_CASE(test_queue_up, each_conf_of_one, queue_up)
 
+/* ---- Any order of wakes, starts and yields ---- */
+
+enum { MEMBERS = 5, STEPS = 3000, GUEST = MEMBERS };
+
+/* Which are ready, in their order: members, and a guest, which ends when it has run. */
+static struct {
+	struct uprocs *c_rr;
+	struct ustack *c_member[MEMBERS];
+	bool           c_waits[MEMBERS];
+	unsigned       c_ready[8 * MEMBERS], c_first, c_count;
+	unsigned       c_steps;
+	uint32_t       c_seed;
+} circle;
+
+static void expect(unsigned id)
+{
+	circle.c_ready[(circle.c_first + circle.c_count++) % (8 * MEMBERS)] = id;
+}
+
+static void is_next(unsigned id)
+{
+	TEST_TRUE(circle.c_count > 0);
+	TEST_EQUAL(circle.c_ready[circle.c_first], id);
+	circle.c_first = (circle.c_first + 1) % (8 * MEMBERS);
+	circle.c_count--;
+}
+
+static void wake_one(void *unused)
+{
+	unsigned id = test_random(&circle.c_seed) % MEMBERS;
+
+	(void)unused;
+	for (unsigned i = 0; i < MEMBERS && !circle.c_waits[id]; i++)
+		id = (id + 1) % MEMBERS;
+	if (!circle.c_waits[id])
+		return;
+	circle.c_waits[id] = false;
+	expect(id);
+	TEST_EQUAL(ustack_wake(circle.c_member[id]), 0);
+}
+
+static void guest(void *unused)
+{
+	(void)unused;
+	is_next(GUEST);
+	wake_one(NULL);
+}
+
+static void act(unsigned id)
+{
+	switch (test_random(&circle.c_seed) % 5) {
+	case 0:
+		expect(id);
+		TEST_EQUAL(ustack_yield(), 0);
+		is_next(id);
+		break;
+	case 1:
+		if (circle.c_count > 6 * MEMBERS)
+			break;
+		expect(GUEST);
+		TEST_EQUAL(rr_start(circle.c_rr, guest, NULL, NULL), 0);
+		break;
+	default:
+		wake_one(NULL);
+	}
+}
+
+static void member(void *arg)
+{
+	unsigned id = (unsigned)(uintptr_t)arg;
+
+	for (;;) {
+		circle.c_waits[id] = true;
+		TEST_EQUAL(ustack_wait(), 0);
+		is_next(id);
+		for (uint32_t n = test_random(&circle.c_seed) % 4; n > 0; n--)
+			act(id);
+		if (++circle.c_steps >= STEPS)
+			break;
+		while (circle.c_count == 0)     /* or all would wait */
+			wake_one(NULL);
+	}
+	wake_one(NULL);
+}
+
+static void any_order(const struct uprocs_conf *conf)
+{
+	struct uprocs *rr = make_in_order(conf);
+
+	circle.c_rr = rr;
+	circle.c_first = circle.c_count = circle.c_steps = 0;
+	circle.c_seed = 1;
+	for (uintptr_t i = 0; i < MEMBERS; i++)
+		assert_int_equal(rr_start(rr, member, (void *)i,
+					  &circle.c_member[i]), 0);
+	assert_int_equal(ustack_join(circle.c_member[0], NULL, USCHED_NEVER), -EDEADLK);
+	run_to_end(rr, wake_one, NULL);
+	for (unsigned i = 0; i < MEMBERS; i++)
+		assert_int_equal(ustack_join(circle.c_member[i], NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(rr), 0);
+}
+
+TEST_CASE(test_any_order, each_conf_of_one, any_order)
+
 /* Runs until mail has been sent from outside, then yields. */
 static void yield_after_mail(void *unused)
 {
@@ -314,6 +418,7 @@ int main(void)
 	const struct CMUnitTest rr[] = {
 		cmocka_unit_test(test_fifo),
 		cmocka_unit_test(test_queue_up),
+		cmocka_unit_test(test_any_order),
 		cmocka_unit_test(test_mail_before_yield),
 		cmocka_unit_test(test_on),
 		cmocka_unit_test(test_spread),
