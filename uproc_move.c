@@ -102,8 +102,7 @@ void uproc__stop_asking(struct uproc *p, int64_t now)
 	p->p_asks = 0;
 	if (end_asking(p))
 		return;
-	p->p_load.l_given = now;
-	p->p_load.l_drew = 0;
+	policy_get(&p->p_load, now);
 }
 
 /* A thread begins, or has begun, on another processor than the one that counts it. */

@@ -635,9 +635,10 @@ size_t usched_unused(const struct usched *s, size_t from,
  * may be called again. With added stacks that may be at any depth and on any native
  * thread, one at a time. While threads live on the native stack, it must be at the same
  * depth of the same native thread. A thread may run another dispatcher; no thread of the
- * outer one runs meanwhile. The native thread must not be cancelled meanwhile
- * (pthread_setcancelstate(3)); those of rr and ll never are. Threads share the floating
- * point control words of the caller, which has them again at the end.
+ * outer one runs meanwhile, and the caller does not move from then on. The native thread
+ * must not be cancelled meanwhile (pthread_setcancelstate(3)); those of rr and ll never
+ * are. Threads share the floating point control words of the caller, which has them
+ * again at the end.
  * 0; -EBUSY: `s' is running already; -EINVAL: threads live on the native stack, at
  * another depth or of another native thread; nothing was run.
  * Does not switch.

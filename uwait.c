@@ -723,7 +723,7 @@ int ustack_shield(int on)
 void uwait__uncancel(void)
 {
 	struct ustack *u = ustack_self();
-	struct uwaiter *w = u && u->u_attached ? waiter_of(u->u_attachment) : NULL;
+	struct uwaiter *w = u ? uwait__attached(u) : NULL;
 
 	if (w)
 		w->w_cancelled = false;

@@ -312,10 +312,8 @@ static void stop_asking(struct proc *p)
 	if (!p->asks)
 		return;
 	p->asks = false;
-	if (!p->wants) {
-		p->load.l_given = now_ns();
-		p->load.l_drew = 0;
-	}
+	if (!p->wants)
+		policy_get(&p->load, now_ns());
 	p->wants = false;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * policy.h: where threads are placed, and how many move to which processor. The numbers
- * come from the caller, so bench/simulate.c runs these functions for more processors than
- * a machine has. doc/moving.md has the protocol.
+ * and the time come from the caller, so bench/simulate.c runs these functions for more
+ * processors than a machine has. doc/moving.md has the protocol.
  *
  * Work is what a processor has to do now: the threads in its run queue, and the one that
  * it runs. Threads that wait do not count.
@@ -232,6 +232,13 @@ static inline void policy_hold(struct uproc_load *l, int64_t now, int64_t busy,
 	else
 		l->l_held = 2 * l->l_held < POLICY_HOLD ? 2 * l->l_held : POLICY_HOLD;
 	l->l_hold = now + l->l_held;
+}
+
+/* The processor was given some threads. */
+static inline void policy_get(struct uproc_load *l, int64_t now)
+{
+	l->l_given = now;
+	l->l_drew = 0;
 }
 
 /* The processor has nothing to run: how long it got by with what it was given. */
