@@ -102,8 +102,6 @@ static bool is_long(const redisReader *r)
 /* Executes the complete commands, and keeps the rest. */
 static void run(struct conn *c, redisReader *r)
 {
-	int before = ustack_shield(1);
-
 	while (!c->quit && r->pos < r->len) {
 		bool line = r->ridx < 0 && r->buf[r->pos] != '*';
 		const char *reply = NULL;
@@ -132,20 +130,20 @@ static void run(struct conn *c, redisReader *r)
 		steps++;
 		rest();
 	}
-	ustack_shield(before > 0);
 	if (r->pos > 0)
 		sdsrange(r->buf, (int)r->pos, -1);
 	r->len -= r->pos;
 	r->pos = 0;
 }
 
-/* Reads what has arrived, and executes it. */
+/* Reads what has arrived, and executes it. Replies are sent even if cancelled. */
 static void receive(struct conn *c)
 {
 	static redisReplyObjectFunctions functions = {
 		.createArray = on_array, .createString = on_string };
 	ssize_t n = unet_read(c->fd, batch, BATCH, 0);
 
+	ustack_shield(1);
 	if (n > 0) {
 		redisReader *r = c->reader ? c->reader : spare ? spare :
 			redisReaderCreateWithFunctions(&functions);
@@ -165,6 +163,7 @@ static void receive(struct conn *c)
 		}
 	}
 	flush(c);
+	ustack_shield(0);
 	if (n <= 0 ? n != -ETIMEDOUT || end != USCHED_NEVER
 		   : end != USCHED_NEVER && uevents_now() > end)
 		c->quit = true;

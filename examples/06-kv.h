@@ -150,16 +150,14 @@ static const char *say(struct conn *c, sds s)
 		? SAY(c, "$%U\r\n%S\r\n", (uint64_t)sdslen(s), s) : NULL;
 }
 
-/* Other threads may add to c->out meanwhile. Replies are sent even if cancelled. */
+/* The caller is shielded. Other threads may add to c->out meanwhile. */
 static void flush(struct conn *c)
 {
-	int before = ustack_shield(1);
 	sds out = c->out;
 
 	c->out = NULL;
 	if (out && unet_write_all(c->fd, out, sdslen(out), NULL, usync_after(idle)) < 0)
 		c->quit = true;
-	ustack_shield(before > 0);
 	if (out && !spare_out && sdsalloc(out) <= KEPT_MAX) {
 		sdsclear(out);
 		spare_out = out;
