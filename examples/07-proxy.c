@@ -19,6 +19,7 @@
  * and then cancels them.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -51,6 +52,7 @@ struct connection {
 	struct ustack     *thread[2];   /* NULL: not started, or ended */
 	int                fd[2];       /* the source of each; -1: not connected */
 	int                broken;
+	int                ended[2];    /* a source has, and the other side was told */
 	_Atomic int64_t    idle_until;  /* moved by both threads */
 };
 
@@ -171,6 +173,24 @@ static int wait_for_more(struct connection *c, int way)
 	return rc;
 }
 
+/*
+ * Of a reset only one of both threads learns: the other one reads the end of a stream. A
+ * connection of which one direction has ended is not hung up, but one that was reset is.
+ */
+static int end_stream(struct connection *c, int way)
+{
+	struct pollfd p = { .fd = c->fd[way] };
+	int rc = -ECONNRESET;
+
+	pthread_mutex_lock(&lock);
+	if (!c->broken && (c->ended[!way] || poll(&p, 1, 0) == 0)) {
+		c->ended[way] = 1;
+		rc = unet_shutdown(c->fd[!way], SHUT_WR);
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
 /* Copies what one side sends, up to and including its end. */
 static int pump(struct connection *c, int way)
 {
@@ -181,7 +201,7 @@ static int pump(struct connection *c, int way)
 		if (n == 0)
 			n = copy(c, way);
 	} while (n > 0);
-	return n < 0 ? (int)n : unet_shutdown(c->fd[!way], SHUT_WR);
+	return n < 0 ? (int)n : end_stream(c, way);
 }
 
 /* Reports the error of the first address, which the resolver prefers. */
