@@ -224,6 +224,7 @@ static void serve(void *unused)
 	check(usync_scope_create(NULL, &all, USCHED_NEVER), "scope");
 	check(usync_scope_start(all, accept_all, NULL, NULL), "start");
 	check(unet_signal(signals, USCHED_NEVER), "signal");
+	unet_close(signals);
 	usync_scope_cancel(all, -ECANCELED);
 }
 
