@@ -160,6 +160,17 @@ static int relock(struct mutex *m)
 	return EDEADLK;
 }
 
+/* As usync_mutex_lock(), but no cancel of a thread of the library ends it. */
+static int lock_until(struct mutex *m, int64_t deadline)
+{
+	int before = uposix__me() ? -1 : ustack_shield(1);
+	int rc = usync_mutex_lock(&m->m, deadline);
+
+	if (before >= 0)
+		ustack_shield(before);
+	return rc;
+}
+
 /*
  * Without a deadline, most of all. An allocator has its state in thread-local variables,
  * so its thread waits without another one to run there.
@@ -179,7 +190,7 @@ int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 	if (rc == -ETIMEDOUT) {
 		uposix__refuse_place(mutex);
 		do
-			rc = usync_mutex_lock(&m->m, USCHED_NEVER);
+			rc = lock_until(m, USCHED_NEVER);
 		while (uposix__once_more(rc));
 	}
 	return rc == -EDEADLK ? relock(m) : -rc;
@@ -219,7 +230,7 @@ static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *
 	    && !uposix__is_time(time))
 		return EINVAL;
 	while (rc == -ETIMEDOUT || uposix__once_more(rc)) {
-		rc = usync_mutex_lock(&m->m, uposix__deadline(time, clock));
+		rc = lock_until(m, uposix__deadline(time, clock));
 		if (rc == -ETIMEDOUT && !uposix__early(time, clock))
 			break;
 	}
