@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""graph.py: the pictures that it makes of results and a trace which are made up, and its
-arguments. golden.sh has its tables. Pictures are skipped without matplotlib.
+"""graph.py: the pictures that it makes of results, a trace and a simulation which are made up,
+and its arguments. golden.sh has its tables. Pictures are skipped without matplotlib.
 """
 
 import contextlib
@@ -411,6 +411,98 @@ class Traces(Case):
             self.assertIn(text, texts)
         self.assertNotIn("thread <3>", texts)
         self.assertEqual(self.graph("", "trace", "trace.json", "c.png", "0-2"), (0, "", ""))
+
+
+def made_up_run(steps=12, failure="3 deposited, and 4 in the account"):
+    """A client asks a server again and again, and sleeps once; the last answer is lost."""
+    rows = ["step,ns,host,thread,event,what,place,choice,message,to,arrival"]
+    for step in range(1, steps + 1):
+        client = step % 2
+        host, other = ("client 10.0.0.2", "<server>")[::2 * client - 1]
+        now = 60000 * step + 10**11 * (step > 6)
+        rows.append(f'{step},{now},"{host}",{2 - client},step,"unet_read_all",f run+0x12,'
+                    f'{int(step == 4)},0," ",{now}')
+        if step > 1:
+            rows.append(f'{step},{now},"{host}",{2 - client},receive,"",,0,{step - 1},'
+                        f'"{host}",{now}')
+        rows.append(f'{step},{now},"{host}",{2 - client},send,"",,0,{step},"{other}",'
+                    f'{now + 50000}')
+    rows.append(f'{steps},{now + 500},"<server>",9,fault,"crash",,0,0," ",{now}')
+    rows.append(f',,,,end,"{failure}",,,,,')
+    return "\n".join(rows) + "\n"
+
+
+class Runs(Case):
+    """graph.py sim."""
+
+    def write(self, text):
+        with open("run.csv", "w") as file:
+            file.write(text)
+
+    def test_errors(self):
+        run = made_up_run()
+        head = run.split("\n", 1)[0] + "\n"
+        for text, says in (("", "no trace"), ("a,b\n", "no trace"), (head, "no steps"),
+                           (run + "1,2\n", "line 39: the header has 11 cells, this line 2"),
+                           (run.replace("\n2,", "\nx,", 1), "line 4: step is 'x', not a number"),
+                           (run.replace("fault", "what"), "line 37: event is 'what'")):
+            with self.subTest(says):
+                self.write(text)
+                status, out, complaint = self.graph("", "sim", "run.csv", "t.svg")
+                self.assertEqual((status, out), (1, ""))
+                self.assertIn(says, complaint)
+                self.assertEqual(complaint.count("\n"), 1)
+        self.write(run)
+        for status, words in ((2, []), (2, ["run.csv"]), (2, ["run.csv", "t.gif"]),
+                              (2, ["run.csv", "t.svg", "1-x"]), (1, ["absent.csv", "t.svg"]),
+                              (1, ["run.csv", "t.svg", "13-20"])):
+            with self.subTest(words):
+                self.assertEqual(self.graph("", "sim", *words)[:2], (status, ""))
+        self.assertFalse(os.path.exists("t.svg"))
+
+    def test_parts(self):
+        """Places, gaps, and which message is read where."""
+        self.write(made_up_run())
+        run = graph.read_run("run.csv", None)
+        self.assertEqual(run.hosts, {"client 10.0.0.2": [1], "<server>": [2]})
+        self.assertEqual(len(run.gaps), 11)
+        self.assertEqual([gap.ns for gap in run.long_gaps()], [10**11 + 60000])
+        self.assertEqual([(s.step, r and r.step) for s, r in run.messages()],
+                         [(i, i + 1) for i in range(1, 12)] + [(12, None)])
+        self.assertLess(run.places[7] - run.places[6], 20)
+        self.assertEqual(run.fault_place(run.faults[0]), run.step_place(run.steps[-1]))
+        some = graph.read_run("run.csv", (3, 5))
+        self.assertEqual((len(some.steps), some.total, some.fails), (3, 12, False))
+        self.assertEqual(len(graph.read_run("run.csv", (12, 99)).sends), 1)
+
+    def test_twice(self):
+        """A message that comes in parts, or twice."""
+        run = made_up_run(3)
+        self.write(run.replace("\n3,", '\n2,7,h,2,receive,,,0,1,"h",8\n3,', 1))
+        self.assertEqual([(s.step, r and r.step) for s, r in
+                          graph.read_run("run.csv", None).messages()],
+                         [(1, 2), (1, 2), (2, 3), (3, None)])
+
+    @unittest.skipIf(NO_PICTURES, NO_PICTURES)
+    def test_picture(self):
+        self.write(made_up_run())
+        for name in "a.svg", "b.svg":
+            self.assertEqual(self.graph("", "sim", "run.csv", name), (0, "", ""))
+        self.assertEqual(bytes_of("a.svg"), bytes_of("b.svg"))
+        few = Drawing("a.svg").texts
+        for text in ("A run that fails: 3 deposited, and 4 in the account", "<server>",
+                     "client 10.0.0.2", "thread 1", "thread 2", "crash", "fails", "no step",
+                     "message", "step", "by choice", "fault", "failure", "100 s",
+                     "virtual time, s"):
+            self.assertIn(text, few)
+        self.assertEqual(few.count("unet_read_all"), 12)
+        self.write(made_up_run(200, ""))
+        self.assertEqual(self.graph("", "sim", "run.csv", "c.svg"), (0, "", ""))
+        many = Drawing("c.svg").texts
+        self.assertEqual(many.count("unet_read_all"), 1)  # the choice
+        self.assertIn("A run", many)
+        self.assertNotIn("fails", many)
+        self.assertEqual(self.graph("", "sim", "run.csv", "d.png", "2-9"), (0, "", ""))
 
 
 @unittest.skipIf(NO_PICTURES, NO_PICTURES)
