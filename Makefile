@@ -15,6 +15,9 @@
 # make posix       builds libusched-posix: POSIX threads for programs that were not written
 #                  for usched, see posix/uposix.h; glibc on x86-64 and AArch64
 # make posix-tests builds it, and its test programs
+# make sim         builds libusched-sim, with a scheduler that repeats, see sim.h; where
+#                  libusched-posix can be built
+# make sim-tests   builds it, and programs that are run in it
 # make locks       builds $(B)/ulocks.so alone, to be preloaded: it finds threads that block
 #                  with a lock of pthread.h held; see debug/ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
@@ -41,6 +44,7 @@
 #                             is the default on systems other than Linux
 #   TLS=                      1: libusched-tls is built and installed with the library
 #   POSIX=                    1: libusched-posix and usched-run likewise
+#   SIM=                      1: libusched-sim, too; with POSIX=1
 #   prefix=/usr/local         the directory to install in, and its parts
 #   libdir=$(prefix)/lib, includedir=$(prefix)/include, bindir=$(prefix)/bin,
 #   datadir=$(prefix)/share, mandir=$(datadir)/man
@@ -59,6 +63,7 @@ LDFLAGS   ?=
 WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
 TLS       ?=
 POSIX     ?=
+SIM       ?=
 EVENTS    ?= $(if $(findstring linux,$(target)),epoll,poll)
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
@@ -132,7 +137,7 @@ settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS))
 changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 
 # Libraries apart, which are installed with TLS=1 and POSIX=1.
-include tls/tls.mk posix/posix.mk
+include tls/tls.mk posix/posix.mk sim/sim.mk
 
 .DEFAULT_GOAL := all
 all: $(static) $(shared) locks
@@ -221,6 +226,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all checked programs examples tests tls posix posix-tests locks check quick bench peers matrix install uninstall dist deb clean \
+.PHONY: all checked programs examples tests tls posix sim sim-tests posix-tests locks check quick bench peers matrix install uninstall dist deb clean \
 	help force
 .DELETE_ON_ERROR:

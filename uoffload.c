@@ -30,6 +30,7 @@
 #include "private/cancel.h"
 #include "private/check.h"
 #include "private/native.h"
+#include "private/sim.h"
 #include "unet.h"
 
 enum {
@@ -221,8 +222,14 @@ static int enqueue(struct job *job)
 static int run_job(struct job *job, int64_t deadline)
 {
 	struct uwaiter *w;
-	int rc = uwait_prepare_outside(&w, deadline);
+	int rc;
 
+	if (SIMULATED && ustack_self()) {       /* there are no native threads */
+		ustack_yield();
+		job->j_func(job->j_data);
+		return 0;
+	}
+	rc = uwait_prepare_outside(&w, deadline);
 	if (rc == 0) {
 		job->j_waiter = w;
 		uwait_note(w, &in_pool, NULL, __builtin_return_address(0));

@@ -525,6 +525,8 @@ void uproc_done(struct usched *s, struct ustack *u)
 	uint32_t mail = GET(u->u_mail);
 
 	u->u_tokens = UPROC_ENDED;
+	if (SIMULATED)
+		sim__ended(t);
 	if (p->p_sched.s_moves)
 		uproc__leave_stack(p, u);
 	uproc__take_left(p);
@@ -852,6 +854,8 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
 {
 	struct uproc *self;
 
+	if (SIMULATED)
+		return uproc_at(r, 0);
 	if (processor != USCHED_BESIDE)
 		return processor <= r->r_conf.c_processors ? uproc_at(r, processor - 1) :
 			NULL;
@@ -895,6 +899,8 @@ static void start(struct uproc_place place, struct uproc_thread *t,
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START;
+	if (SIMULATED)
+		sim__started(t);
 	/* Until now it was not LIVE, which refuses stale handles. */
 	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)

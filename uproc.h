@@ -105,6 +105,9 @@ struct uproc_rest {
 	struct uproc_thread *t_joiner;   /* atomic; or UPROC_OPEN, or a mark of uproc.c */
 	struct uproc_thread *t_next;     /* inbox link: owned by the pusher, then by the
 					    processor */
+#ifdef USCHED_SIM
+	struct sim_thread   *t_sim;      /* sim.c's */
+#endif
 };
 
 /* In t_joiner: a thread may join, and none does yet. NULL: none may. */

@@ -585,6 +585,16 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	return rc < 0 ? rc : 0;
 }
 
+/* 0: threads that join were told. */
+static int report_stuck(struct uprocs *r)
+{
+	bool told = uproc__report_stuck(r);
+
+	if (SIMULATED)
+		sim__stuck();
+	return told ? 0 : -EDEADLK;
+}
+
 /*
  * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
  * with NULL, until all threads have ended.
@@ -607,8 +617,8 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 			rc = 1;
 		else if (deadline != INT64_MAX && when_now() >= deadline)
 			rc = -ETIMEDOUT;
-		else if (!uproc__report_stuck(r))
-			rc = -EDEADLK;
+		else
+			rc = report_stuck(r);
 	}
 	r->r_deadline = INT64_MAX;
 	if (rc > 0 && t)

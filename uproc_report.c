@@ -33,6 +33,7 @@
 
 #include "private/code.h"
 #include "private/proc.h"
+#include "private/sim.h"
 #include "private/where.h"
 
 enum {
@@ -125,7 +126,9 @@ static bool joins(const struct uproc_thread *t)
 
 static bool waits(const struct uproc_thread *t)
 {
-	return joins(t) || (t->t_stack.u_func && t->t_stack.u_tokens == UPROC_WAITING);
+	return !(SIMULATED && sim__is_dead(t))
+		&& (joins(t)
+		    || (t->t_stack.u_func && t->t_stack.u_tokens == UPROC_WAITING));
 }
 
 static bool has_mail(const struct uproc_thread *t)

@@ -267,6 +267,10 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 	*procs = NULL;
 	if (rc)
 		return rc;
+	if (SIMULATED && sim__joins(conf, procs))
+		return 0;
+	if (SIMULATED)
+		sim__conform(&all, &policy);
 	r = malloc(sizeof *r);
 	if (!r)
 		return -ENOMEM;
@@ -307,7 +311,7 @@ int uprocs_destroy(struct uprocs *r)
 	int rc;
 
 	if (uproc_self())
-		return -EPERM;
+		return SIMULATED ? sim__leaves() : -EPERM;
 	rc = uproc__await(r, NULL, NULL, INT64_MAX);
 	if (rc && rc != -EDEADLK)
 		return rc;

@@ -5,6 +5,7 @@
  * refused: -ENOTSUP.
  */
 #include "private/dispatch.h"
+#include "private/sim.h"
 #include "uwait.h"
 
 extern inline int ustack_wait(void);
@@ -30,6 +31,8 @@ BY_THREADS int ustack_yield(void)
 	rc = usched__error(s->s_current);
 	if (rc)
 		return rc;
+	if (SIMULATED)
+		sim__yields(__builtin_return_address(0));
 	return s->s_yield ? s->s_yield(s) : -ENOTSUP;
 }
 

@@ -225,6 +225,8 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 
 	if (rc)
 		return rc;
+	if (SIMULATED)
+		sim__sleeps(deadline);
 	uwait_note(w, &never, NULL, __builtin_return_address(0));
 	uwait_begin(w);
 	return uwait_block(w);

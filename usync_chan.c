@@ -58,6 +58,7 @@ void usync__check_value(const struct usync_chan *c, const void *value,
 {
 	void *pointer;
 
+	check(c, OBJECT, call);
 	check(c->c_size ? value : NULL, BUFFER, call);
 	if (!CHECKING || c->c_size != sizeof pointer)
 		return;
@@ -231,6 +232,7 @@ UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadli
 {
 	int rc;
 
+	check(c, OBJECT, __func__);
 	check(c->c_size ? value : NULL, BUFFER, __func__);
 	rc = usync__try(c, USYNC_RECV, value, true);
 	return rc <= 0 ? rc : select_one(c, USYNC_RECV, value, deadline,
@@ -244,6 +246,7 @@ int usync_chan_close(struct usync_chan *c)
 	struct uwait_place *p;
 	int rc = 0;
 
+	check(c, OBJECT, __func__);
 	uwait_lock(&c->c_lock);
 	if (c->c_closed)
 		rc = -EPIPE;

@@ -12,6 +12,7 @@
 
 #include "private/chan.h"
 #include "private/check.h"
+#include "private/sim.h"
 
 enum {
 	CASES_MAX = 65536,
@@ -114,14 +115,19 @@ static bool is_descriptor(const struct usync_case *k)
 	return k->s_op >= USYNC_READABLE && k->s_fd >= 0;
 }
 
+/* A case to be tried first: by the clock's last digits, which a simulation has not. */
+static inline size_t any(size_t n)
+{
+	return SIMULATED ? sim__choose("the first case", n) : (size_t)uevents_now() % n;
+}
+
 /*
- * Does a case that can be done at once. The clock's last digits choose which is tried
- * first, and that one counts the call. 0: *done is the result; BUSY; TIRED; MIXED: the
- * turn of *done has come, a descriptor's.
+ * Does a case that can be done at once. The first that is tried counts the call. 0: *done
+ * is the result; BUSY; TIRED; MIXED: the turn of *done has come, a descriptor's.
  */
 static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
-	size_t first = n > 1 ? (size_t)uevents_now() % n : 0;
+	size_t first = n > 1 ? any(n) : 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct usync_case *k = &cases[(first + i) % n];
@@ -375,8 +381,7 @@ static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
 			? -ETIMEDOUT : wait_any(first, cases, deadline, mixed, where);
 		waited = true;
 		busy = rc == -EAGAIN
-			&& try_places(first, cases, (size_t)uevents_now() % n, deadline,
-				      false, &rc);
+			&& try_places(first, cases, any(n), deadline, false, &rc);
 	}
 	return rc;
 }

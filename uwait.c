@@ -44,7 +44,10 @@
 #include "private/check.h"
 #include "private/wait.h"
 
-enum { ALIGN = 16 };                    /* bytes: rooms grow by so many */
+enum {
+	ALIGN = 16,                     /* bytes: rooms grow by so many */
+	FEW   = 8,                      /* waiters, of which a simulation wakes one */
+};
 
 /* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
 #ifdef __OPTIMIZE__
@@ -737,12 +740,28 @@ bool uwait_is_far(const struct uwaiter *w)
 		|| usched__of(w->w_thread) != usched__here();
 }
 
+/* The first; in a simulation of POSIX threads one of the first few. */
+static struct uwait_node *first_of(const struct uwait_queue *q)
+{
+	struct uwait_node *n = q->q_first;
+	size_t count = 0;
+
+	if (!SIMULATED)
+		return n;
+	for (; n && count < FEW; n = n->n_next)
+		count++;
+	n = q->q_first;
+	for (count = count > 1 ? sim__woken(count) : 0; count > 0; count--)
+		n = n->n_next;
+	return n;
+}
+
 struct uwaiter *uwait_pop(struct uwait_queue *q)
 {
 	struct uwait_node *n;
 
 	do {
-		n = q->q_first;
+		n = first_of(q);
 		if (!n)
 			return NULL;
 		uwait_remove(q, n);

@@ -7,12 +7,61 @@
  */
 	.text
 
-#define NAME(name)					\
+/* As x86_64.S has it. */
+#ifdef USCHED_SIM
+#define ENTER(name, otherwise)				\
+	adrp	x16, sim__enters;			\
+	ldrb	w16, [x16, :lo12:sim__enters];		\
+	cbz	w16, otherwise;				\
+	mov	x16, #(.Lat_##name - uposix__real);	\
+	mov	x17, x30;				\
+	bl	enter;
+
+/* x17: where the call of the program returns to, which is to be in x30 again. */
+	.type	enter, %function
+enter:
+	stp	x29, x30, [sp, #-224]!
+	mov	x29, sp
+	stp	x0, x1, [sp, #16]
+	stp	x2, x3, [sp, #32]
+	stp	x4, x5, [sp, #48]
+	stp	x6, x7, [sp, #64]
+	stp	x8, x17, [sp, #80]
+	stp	q0, q1, [sp, #96]
+	stp	q2, q3, [sp, #128]
+	stp	q4, q5, [sp, #160]
+	stp	q6, q7, [sp, #192]
+	mov	x1, x0
+	mov	x0, x16
+	mov	x2, x17
+	bl	sim__enter
+	ldp	q6, q7, [sp, #192]
+	ldp	q4, q5, [sp, #160]
+	ldp	q2, q3, [sp, #128]
+	ldp	q0, q1, [sp, #96]
+	ldp	x8, x17, [sp, #80]
+	ldp	x6, x7, [sp, #64]
+	ldp	x4, x5, [sp, #48]
+	ldp	x2, x3, [sp, #32]
+	ldp	x0, x1, [sp, #16]
+	ldp	x29, x16, [sp], #224
+	mov	x30, x17
+	br	x16
+	.size	enter, . - enter
+#else
+#define ENTER(name, otherwise)
+#endif
+
+#define NAME(name) ROW(name, uposix_##name, uposix_##name)
+#define PLAIN(name) ROW(name, __wrap_##name, __wrap_##name)
+#define WORLD(name) ROW(name, uposix_##name, __wrap_##name)
+#define ROW(name, to, otherwise)			\
 	.globl	name;					\
 	.type	name, %function;			\
 	.p2align 3;					\
 name:	hint	34;	/* bti c */			\
-	b	uposix_##name;				\
+	ENTER(name, otherwise)				\
+	b	to;					\
 	.size	name, . - name;				\
 	.globl	__wrap_##name;				\
 	.hidden	__wrap_##name;				\

@@ -11,7 +11,8 @@ headers   += posix/uposix.h posix/uposix_define.h
 libraries += $(posix)
 names     += libusched-posix
 run       := usched-run
-install_run  = sed 's|^LIB=.*|LIB=$${USCHED_POSIX:-$(libdir)/libusched-posix.so.$(abi)}|' posix/$(run) | \
+install_run  = sed -e '/^built=/d; /^. make install puts/d' -e 's|^LIB=.*|LIB=$${USCHED_POSIX:-$(libdir)/libusched-posix.so.$(abi)}|' \
+	-e 's|^SIM_LIB=.*|SIM_LIB=$${USCHED_SIM_LIBRARY:-$(libdir)/libusched-sim.so.$(abi)}|' posix/$(run) | \
 	install -m 755 /dev/stdin $(DESTDIR)$(bindir)/$(run)
 else
 pages     := $(filter-out doc/uposix.7 doc/usched-run.1,$(pages))

@@ -14,6 +14,8 @@
  */
 #include "uposix_set.h"
 
+#include "../private/sim.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +60,8 @@ static int make_scheduler(void)
 	pthread_sigmask(SIG_SETMASK, &set, &old);
 	rc = rr_create(&conf, &rr);
 	if (rc == 0) {
-		uprocs_hold(rr);
+		if (!SIMULATED)         /* there is no native thread beside it */
+			uprocs_hold(rr);
 		uposix__watch(rr);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -247,6 +250,8 @@ static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_
 	size_t size = 0, usual = 0;
 	pthread_attr_t none;
 
+	if (SIMULATED)
+		sim__posix_starts();
 	if (uposix__conf.c_shared)
 		return rr_start(rr, usched__wrapped, &p->p_wrap, handle);
 	if (attr && pthread_attr_init(&none) == 0) {

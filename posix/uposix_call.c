@@ -20,6 +20,14 @@
 
 enum { KERNEL_SIGSET = 8 };             /* bytes */
 
+#ifdef USCHED_SIM
+ssize_t uposix_getrandom(void *to, size_t size, unsigned flags);
+int uposix_clock_gettime(clockid_t clock, struct timespec *t);
+int uposix_openat2(int dir, const char *path, const void *how, size_t size);
+pid_t uposix_getpid(void);
+pid_t uposix_gettid(void);
+#endif
+
 static const sigset_t *mask_of(long mask, sigset_t *room)
 {
 	if (!mask)

@@ -11,6 +11,8 @@
 #undef _FORTIFY_SOURCE
 #include "uposix_set.h"
 
+#include "../private/sim.h"
+
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,4 +115,6 @@ void uposix__settings(void)
 	c->c_native = number("UPOSIX_NATIVE", 0, 1);
 	c->c_stats = getenv("UPOSIX_STATS");
 	c->c_tls = getenv("UPOSIX_TLS");
+	if (SIMULATED && !c->c_tls)
+		c->c_tls = "program";
 }

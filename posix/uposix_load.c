@@ -42,6 +42,20 @@ static void find_all(bool later)
 		}
 }
 
+#ifdef USCHED_SIM
+void *uposix__replace(const char *name, void *with)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (strcmp(names[i].n_name, name) == 0) {
+			void *before = uposix__real[i];
+
+			uposix__real[i] = with;
+			return before;
+		}
+	return NULL;
+}
+#endif
+
 /* One that is not found yet was called, from anywhere. */
 void uposix__find(void)
 {

@@ -12,14 +12,21 @@
  * Then numbers of syscall() that take or make descriptors: SYSCALL(read, call) is
  * uposix_read(); MAKES(open): a new number, of which nothing is known; REFUSED: ENOSYS.
  *
- * A file that includes the list defines the macros for the rows that it wants. LATER is
- * NAME by default. The list has no guard, and undefines all of them at its end.
+ * A simulation has more rows, sim/names.h. A file that includes the list defines the
+ * macros for the rows that it wants. LATER is NAME by default. The list has no guard, and
+ * undefines all of them at its end.
  */
 #ifndef NAME
 #define NAME(name)
 #endif
 #ifndef LATER
 #define LATER(name) NAME(name)
+#endif
+#ifndef PLAIN
+#define PLAIN(name) NAME(name)
+#endif
+#ifndef WORLD
+#define WORLD(name) LATER(name)
 #endif
 #ifndef SYSCALL
 #define SYSCALL(name, ...)
@@ -405,7 +412,9 @@ MAKES(mq_open)
 REFUSED(io_uring_setup, a program that finds none does without: its reads would be unseen)
 #endif
 #ifdef SYS_openat2
+#ifndef USCHED_SIM
 MAKES(openat2)
+#endif
 MAKES(pidfd_open)
 MAKES(pidfd_getfd)
 MAKES(open_tree)
@@ -420,8 +429,14 @@ MAKES(landlock_create_ruleset)
 MAKES(memfd_secret)
 #endif
 
+#ifdef USCHED_SIM
+#include "../sim/names.h"
+#endif
+
 #undef NAME
 #undef LATER
+#undef PLAIN
+#undef WORLD
 #undef SYSCALL
 #undef MAKES
 #undef REFUSED

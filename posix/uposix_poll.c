@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #endif
 #undef _FORTIFY_SOURCE
+#include "../private/sim.h"
 #include "uposix_io.h"
 
 #include <signal.h>
@@ -79,14 +80,19 @@ static void end_mask(const sigset_t *mask, const sigset_t *before)
 	errno = error;
 }
 
+/* A simulation has these calls as waits alone. */
+static bool is_none(const struct timespec *t)
+{
+	return !SIMULATED && t && t->tv_sec == 0 && t->tv_nsec == 0;
+}
+
 int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
 		 const sigset_t *mask)
 {
 	sigset_t before;
 	int rc;
 
-	if (!uposix__in_thread() || (limit && !is_time(limit))
-	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit))
 		return ppoll(fds, n, limit, mask);
 	if (!uposix__begins(false))
 		return -1;
@@ -199,7 +205,7 @@ int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 	int rc;
 
 	if (!uposix__in_thread() || (limit && (limit->tv_sec < 0 || limit->tv_usec < 0
-					       || limit->tv_sec + limit->tv_usec == 0)))
+			|| (!SIMULATED && limit->tv_sec + limit->tv_usec == 0))))
 		return select(n, in, out, except, limit);
 	if (!uposix__begins(false))
 		return -1;
@@ -223,8 +229,7 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	sigset_t before;
 	int rc;
 
-	if (!uposix__in_thread() || (limit && !is_time(limit))
-	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit))
 		return pselect(n, in, out, except, limit, mask);
 	if (!uposix__begins(false))
 		return -1;
@@ -270,7 +275,7 @@ int uposix_epoll_pwait(int fd, struct epoll_event *events, int max, int ms,
 	sigset_t before;
 	int rc;
 
-	if (ms == 0 || !uposix__in_thread())
+	if ((!SIMULATED && ms == 0) || !uposix__in_thread())
 		return epoll_pwait(fd, events, max, ms, mask);
 	rc = begin_mask(mask, &before);
 	if (rc == 0)
@@ -285,8 +290,7 @@ int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
 	sigset_t before;
 	int rc;
 
-	if (!uposix__in_thread() || (limit && !is_time(limit))
-	    || (limit && limit->tv_sec == 0 && limit->tv_nsec == 0))
+	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit))
 		return epoll_pwait2(fd, events, max, limit, mask);
 	if (!uposix__begins(false))
 		return -1;

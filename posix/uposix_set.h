@@ -42,6 +42,12 @@ extern struct uposix_conf uposix__conf;
 /* Reads the settings, once. */
 void uposix__settings(void);
 
+#ifdef USCHED_SIM
+/* Has the calls of this library to that function of libc go to `with'. Returns where they
+   went before; NULL: it is not in uposix_names.h. */
+void *uposix__replace(const char *name, void *with);
+#endif
+
 /* A message, after "usched: ", unless c_quiet. */
 void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

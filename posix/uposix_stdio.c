@@ -3,9 +3,9 @@
  * uposix_stdio.c: streams of libc over descriptors that wait.
  *
  * libc's streams read and write inside of libc. So fdopen() of a socket or pipe makes a
- * stream with functions of ours: fopencookie(). libc locks a stream by native threads,
- * which threads share; the lock of such a stream is off, and the calls here take a mutex
- * of its own instead.
+ * stream with functions of ours: fopencookie(). So does that of a file in a simulation,
+ * where its writes may fail. libc locks a stream by native threads, which threads share;
+ * the lock of such a stream is off, and the calls here take a mutex of its own instead.
  *
  * The standard streams and those of fopen() and popen() are libc's. A call that reads
  * from an empty buffer waits for the descriptor first. The rest of a line that comes in
@@ -21,6 +21,7 @@
 #define _GNU_SOURCE
 #endif
 #undef _FORTIFY_SOURCE
+#include "../private/sim.h"
 #include "uposix_io.h"
 
 #include <stdarg.h>
@@ -179,6 +180,12 @@ static ssize_t write_stream(void *cookie, const char *data, size_t size)
 	return n < 0 ? 0 : n;
 }
 
+static int seek_stream(void *cookie, off64_t *at, int whence)
+{
+	*at = lseek(((struct stream *)cookie)->s_fd, *at, whence);
+	return *at < 0 ? -1 : 0;
+}
+
 static int close_stream(void *cookie)
 {
 	struct stream *s = cookie, **at;
@@ -195,13 +202,15 @@ static int close_stream(void *cookie)
 
 FILE *uposix_fdopen(int fd, const char *mode)
 {
-	static const cookie_io_functions_t functions = {
-		.read = read_stream, .write = write_stream, .close = close_stream,
-	};
 	int kind = uposix__kind(fd);
+	const cookie_io_functions_t functions = {
+		.read = read_stream, .write = write_stream, .close = close_stream,
+		.seek = kind == PLAIN ? seek_stream : NULL,
+	};
 	struct stream *s;
 
-	if (kind == FOREIGN || kind == PLAIN || !uposix__known(fd) || !fits(fd, mode))
+	if (kind == FOREIGN || (kind == PLAIN && !SIMULATED) || !uposix__known(fd)
+	    || !fits(fd, mode))
 		return fdopen(fd, mode);
 	s = calloc(1, sizeof *s);
 	if (!s)

@@ -15,6 +15,8 @@
 #undef _FORTIFY_SOURCE                  /* no __read_chk() in place of read() */
 #include "uposix_io.h"
 
+#include "../private/sim.h"
+
 #include <linux/kcmp.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -86,6 +88,8 @@ static void begin_entry(int fd, int kind, bool nonblocking)
 	SET(f->f_group, 0);
 	SET(f->f_receive, 0);
 	SET(f->f_send, 0);
+	if (SIMULATED)                  /* a thread of a crashed host may have it */
+		SET(f->f_accept, NULL);
 	SET(f->f_flags, nonblocking ? FD_NONBLOCK : 0);
 	SET(f->f_kind, (uint8_t)kind);
 	__atomic_fetch_add(&f->f_age, 1, __ATOMIC_ACQ_REL);

@@ -2,6 +2,8 @@
 /* uposix_time.c: times of POSIX as deadlines, and sleeps. */
 #include "uposix_set.h"
 
+#include "../private/when.h"
+
 static int64_t of(const struct timespec *t)
 {
 	if (t->tv_sec >= USCHED_NEVER / USYNC_SECOND)
@@ -11,10 +13,7 @@ static int64_t of(const struct timespec *t)
 
 static int64_t now(clockid_t clock)
 {
-	struct timespec t = { 0, 0 };
-
-	clock_gettime(clock, &t);
-	return of(&t);
+	return when_by(clock);
 }
 
 int64_t uposix__deadline(const struct timespec *time, clockid_t clock)

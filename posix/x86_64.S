@@ -11,12 +11,74 @@
  */
 	.text
 
-#define NAME(name)					\
+/*
+ * In a simulation, sim/enter.c: arguments stay. "enter" has on the stack where it returns
+ * to, and where the call of the program does.
+ *
+ * extern unsigned char sim__enters;
+ * void sim__enter(size_t offset, uintptr_t object, uintptr_t place);
+ */
+#ifdef USCHED_SIM
+#define ENTER(name, otherwise)				\
+	cmpb	$0, sim__enters(%rip);			\
+	je	otherwise;				\
+	movl	$(.Lat_##name - uposix__real), %r11d;	\
+	call	enter;
+
+	.type	enter, @function
+enter:
+	pushq	%rax
+	pushq	%rdi
+	pushq	%rsi
+	pushq	%rdx
+	pushq	%rcx
+	pushq	%r8
+	pushq	%r9
+	subq	$136, %rsp
+	movaps	%xmm0, (%rsp)
+	movaps	%xmm1, 16(%rsp)
+	movaps	%xmm2, 32(%rsp)
+	movaps	%xmm3, 48(%rsp)
+	movaps	%xmm4, 64(%rsp)
+	movaps	%xmm5, 80(%rsp)
+	movaps	%xmm6, 96(%rsp)
+	movaps	%xmm7, 112(%rsp)
+	movq	%rdi, %rsi
+	movl	%r11d, %edi
+	movq	200(%rsp), %rdx
+	call	sim__enter
+	movaps	(%rsp), %xmm0
+	movaps	16(%rsp), %xmm1
+	movaps	32(%rsp), %xmm2
+	movaps	48(%rsp), %xmm3
+	movaps	64(%rsp), %xmm4
+	movaps	80(%rsp), %xmm5
+	movaps	96(%rsp), %xmm6
+	movaps	112(%rsp), %xmm7
+	addq	$136, %rsp
+	popq	%r9
+	popq	%r8
+	popq	%rcx
+	popq	%rdx
+	popq	%rsi
+	popq	%rdi
+	popq	%rax
+	ret
+	.size	enter, . - enter
+#else
+#define ENTER(name, otherwise)
+#endif
+
+#define NAME(name) ROW(name, uposix_##name, uposix_##name)
+#define PLAIN(name) ROW(name, __wrap_##name, __wrap_##name)
+#define WORLD(name) ROW(name, uposix_##name, __wrap_##name)
+#define ROW(name, to, otherwise)			\
 	.globl	name;					\
 	.type	name, @function;			\
 	.p2align 3;					\
 name:	endbr64;					\
-	jmp	uposix_##name;				\
+	ENTER(name, otherwise)				\
+	jmp	to;					\
 	.size	name, . - name;				\
 	.globl	__wrap_##name;				\
 	.hidden	__wrap_##name;				\

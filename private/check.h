@@ -25,6 +25,7 @@
 #include "../usched.h"
 #include "direction.h"
 #include "observer.h"
+#include "sim.h"
 
 /*
  *       | bottom          top or SP |        limit |
@@ -147,11 +148,14 @@ static inline void uwait__check_deadline(int64_t deadline)
 	(void)deadline;
 }
 
+/* In a simulation the call is a step, if a program makes it. */
+__attribute__((always_inline))
 static inline void check(const void *pointer, int whose, const char *call)
 {
-	(void)pointer;
-	(void)whose;
-	(void)call;
+	if (SIMULATED && whose == OBJECT)
+		sim__called(pointer, call, __builtin_return_address(0));
+	else if (SIMULATED && whose == BUFFER)
+		sim__waits(call, __builtin_return_address(0));
 }
 
 static inline int took(const char *what, const void *object, int rc)

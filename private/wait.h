@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "../uwait.h"
+#include "sim.h"
 
 #define WAIT_PRIVATE __attribute__((visibility("hidden")))
 
@@ -20,9 +21,12 @@ enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
 
 enum { SPINS = 100 };                   /* then the holder may need this CPU */
 
+/* In a simulation it is a thread that waits for another one. */
 static inline void relax(unsigned *spins)
 {
-	if (++*spins % SPINS == 0)
+	if (SIMULATED)
+		sim__spins(__func__);
+	else if (++*spins % SPINS == 0)
 		sched_yield();
 }
 

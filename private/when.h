@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "sim.h"
+
 static inline struct timespec when_of(int64_t ns)
 {
 	int64_t seconds = ns / 1000000000;
@@ -27,6 +29,8 @@ static inline int64_t when_by(clockid_t clock)
 {
 	struct timespec t = { 0 };
 
+	if (SIMULATED)
+		return sim__time(clock);
 	clock_gettime(clock, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }

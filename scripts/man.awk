@@ -75,7 +75,7 @@ function macro(w,   name) {
 		return "Xr " substr(w, 1, length(w) - 3) " " substr(w, length(w) - 1, 1)
 	if (w ~ /^-E[A-Z0-9]+$/)
 		return "Er \\" w
-	if (w ~ /^([a-z]+\/)?(u[a-z_]+|rr|ll)\.h$/) {
+	if (w ~ /^([a-z]+\/)?(u[a-z_]+|rr|ll|sim)\.h$/) {
 		name = w
 		gsub(/^.*\/|\.h$/, "", name)
 		return name != header && has_page(name) ? "Xr " name " 3" : "Pa " w

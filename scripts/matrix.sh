@@ -99,6 +99,8 @@ rows() {
 	proof faults
 	proof model
 	proof delays
+	proof sim
+	proof planted
 	proof torture
 	proof csmith
 	proof fuzz

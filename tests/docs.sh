@@ -24,7 +24,7 @@ cd "$(dirname "$0")/.." || exit 1
 pages=$(echo doc/*.[17] doc/*.3.in)
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
-name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|utrace|uco|utls)_[a-z_]*[a-z]|uoffload|upreempt)"
+name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|utrace|uco|utls|ulinear|sim)_[a-z_]*[a-z]|uoffload|upreempt)"
 shown='rr ll uprocs ustack usync unet ubuf uco uoffload'
 
 examples=0
@@ -32,15 +32,15 @@ examples=0
 mkdir "$dir/man"
 for page in doc/*.3.in; do
 	made=$(basename "$page" .3.in)
-	header=$(ls "$made.h" "debug/$made.h" "tls/$made.h" 2>/dev/null)
+	header=$(ls "$made.h" "debug/$made.h" "tls/$made.h" "sim/$made.h" 2>/dev/null)
 	awk -f scripts/man.awk "$header" "$page" >"$dir/man/$made.3" || fail "$page: no page"
 done
-for header in $(of_make headers) tls/utls.h; do
+for header in $(of_make headers) tls/utls.h sim.h sim/ulinear.h; do
 	case $header in arch/* | posix/* | *.hh) continue ;; esac
 	[ -f "doc/$(basename "$header" .h).3.in" ] || fail "$header has no manual page"
 done
 grep -ohE "^.Nm $name" "$dir"/man/*.3 | sort -u >"$dir/functions"
-grep -hvE '^( \*|/\*|#)' *.h arch/*.h debug/*.h tls/utls.h | grep -oE "(^|[*[:space:]])$name\(" |
+grep -hvE '^( \*|/\*|#)' *.h arch/*.h debug/*.h tls/utls.h sim/ulinear.h | grep -oE "(^|[*[:space:]])$name\(" |
 	grep -oE "$name" >"$dir/known"
 for document in $pages $texts; do
 	case $document in *\**) continue ;; esac        # there is none like that
@@ -62,7 +62,7 @@ done
 
 # As installed: <usched/rr.h>.
 mkdir "$dir/usched"
-ln -s "$PWD"/*.h "$PWD/arch" "$PWD/debug" "$PWD/tls" "$dir/usched"
+ln -s "$PWD"/*.h "$PWD/arch" "$PWD/debug" "$PWD/tls" "$PWD/sim" "$dir/usched"
 
 # From .Bd to .Ed; \e is a backslash, and \& nothing.
 for page in $pages; do

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
-headers="$(of_make headers) tls/utls.h"
+headers="$(of_make headers) tls/utls.h sim.h sim/ulinear.h"
 # posix/uposix.h is for glibc: tests/posix.sh compiles it.
 
 # compile COMPILER LANGUAGE OPTION...

@@ -289,8 +289,9 @@ tool=$dir/dest/opt/usched/bin/uthreads
 others=$(find "$dir/dest" -type f ! -perm 644 ! -path "$tool")
 [ -z "$others" ] || fail "not of mode 644: $others"
 for page in doc/*.[17] doc/*.3.in; do
-	case $page in           # with TLS=1, POSIX=1
+	case $page in           # with TLS=1, POSIX=1, SIM=1
 	doc/utls.3.in | doc/uposix.7 | doc/usched-run.1) continue ;;
+	doc/sim.3.in | doc/ulinear.3.in) continue ;;
 	*.in) page=$dir/build/${page%.in} ;;
 	esac
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")

@@ -46,13 +46,13 @@ private/select.h:
 private/budget.h: ustack.h
 uprocs.h: usched.h
 ustack.h: usched.h
-ustack.c: uwait.h private/dispatch.h
+ustack.c: uwait.h private/dispatch.h private/sim.h
 uevents.h: usched.h
 uevents.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_poll.c: uevents.h private/cancel.h private/poller.h
 uwait.h: uevents.h ustack.h
-private/wait.h: uwait.h
+private/wait.h: uwait.h private/sim.h
 uwait.c: private/budget.h private/check.h private/wait.h
 uwait_native.c: private/cancel.h private/wait.h private/when.h
 uwait_scope.c: private/wait.h
@@ -60,7 +60,7 @@ usync.h: uevents.h ustack.h uwait.h
 usync.c: usync.h private/check.h
 private/chan.h: usync.h private/budget.h private/select.h
 usync_chan.c: private/chan.h private/check.h
-usync_select.c: private/chan.h private/check.h
+usync_select.c: private/chan.h private/check.h private/sim.h
 usync_scope.c: usync.h private/check.h
 unet.h: usync.h
 private/net.h: unet.h private/budget.h private/cancel.h private/poller.h private/select.h
@@ -73,7 +73,7 @@ unet_wait.c: private/cancel.h private/net.h
 ubuf.h:
 ubuf.c: ubuf.h unet.h ustack.h private/budget.h private/check.h
 uoffload.h: usync.h
-uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/native.h
+uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/native.h private/sim.h
 uco.h: uwait.h
 private/uco_frames.h: usched.h
 uco.c: uco.h private/check.h private/dispatch.h private/uco_frames.h
@@ -108,7 +108,7 @@ uproc_local.c: debug/watch/watch.h private/proc.h
 uproc_alone.c: private/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h
-uproc_report.c: private/code.h private/proc.h private/where.h
+uproc_report.c: private/code.h private/proc.h private/where.h private/sim.h
 uproc_layout.c: arch/arch.h private/layout.h private/proc.h uwait.h
 private/policy.h: uproc.h
 private/cancel.h:
@@ -116,9 +116,9 @@ private/code.h: private/text.h
 private/text.h:
 private/direction.h:
 private/native.h:
-private/when.h:
+private/when.h: private/sim.h
 private/where.h: arch/arch.h usched.h private/direction.h
-private/check.h: arch/arch.h usched.h private/direction.h private/observer.h
+private/check.h: arch/arch.h usched.h private/direction.h private/observer.h private/sim.h
 debug/uframes.h: usched.h
 debug/uframes.c: debug/uframes.h private/check.h private/direction.h private/where.h
 rr.h: uprocs.h ustack.h
@@ -155,14 +155,14 @@ tls/utls_context.c: tls/utls_set.h private/cancel.h
 tls/test_utls.c: tls/utls.h tests/net.h ubuf.h
 posix/uposix.h: posix/uposix_define.h
 posix/uposix_define.h:
-posix/uposix_names.h:
+posix/uposix_names.h: sim/names.h
 posix/test_uposix.h: tests/test.h
 posix/uposix_set.h: posix/uposix.h rr.h usync.h
-posix/uposix.c: posix/uposix_set.h
+posix/uposix.c: posix/uposix_set.h private/sim.h
 posix/uposix_attr.c: posix/uposix_set.h
 posix/uposix_cancel.c: posix/uposix_set.h
 posix/uposix_catch.c: posix/uposix_set.h
-posix/uposix_conf.c: posix/uposix_set.h
+posix/uposix_conf.c: posix/uposix_set.h private/sim.h
 posix/uposix_c11.c: posix/uposix_set.h
 posix/uposix_record.c: posix/uposix_set.h uproc.h
 posix/uposix_fork.c: posix/uposix_set.h uoffload.h upreempt.h uproc.h debug/uinspect.h
@@ -174,12 +174,12 @@ posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.h
 posix/uposix_net.c: posix/uposix_io.h
 posix/uposix_file.c: posix/uposix_io.h
 posix/uposix_sigwait.c: posix/uposix_io.h
-posix/uposix_table.c: posix/uposix_io.h
+posix/uposix_table.c: posix/uposix_io.h private/sim.h
 posix/uposix_way.c: posix/uposix_io.h
 posix/uposix_queue.c: posix/uposix_io.h
-posix/uposix_poll.c: posix/uposix_io.h
+posix/uposix_poll.c: posix/uposix_io.h private/sim.h
 posix/uposix_proc.c: posix/uposix_io.h
-posix/uposix_stdio.c: posix/uposix_io.h
+posix/uposix_stdio.c: posix/uposix_io.h private/sim.h
 posix/uposix_key.c: posix/uposix_set.h
 posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h
 posix/uposix_lock.c: posix/uposix_set.h
@@ -187,17 +187,46 @@ posix/uposix_shared.c: posix/uposix_set.h
 posix/uposix_signal.c: posix/uposix_set.h
 posix/uposix_stats.c: posix/uposix_set.h
 posix/uposix_sync.c: posix/uposix_set.h
-posix/uposix_time.c: posix/uposix_set.h
-posix/uposix_exchange.c: posix/uposix_set.h
+posix/uposix_time.c: posix/uposix_set.h private/sim.h private/when.h
+posix/uposix_exchange.c: posix/uposix_set.h private/sim.h
 posix/uposix_tls.c: posix/uposix_set.h
-posix/uposix_names.h:
 posix/test_uposix_fork.c: posix/test_uposix.h usync.h
 posix/test_uposix_futex.c: posix/test_uposix.h
 posix/test_uposix_io.c: tests/test.h
 posix/test_uposix_threads.c: posix/test_uposix.h
 debug/ulocks.c: ustack.h private/code.h private/observer.h
 rmain.c: rr.h bench/cycle.h
-lmain.c: ll.h bench/cycle.h'
+lmain.c: ll.h bench/cycle.h
+private/sim.h:
+uevents_sim.c: private/poller.h sim/world.h uevents.h
+sim.h: uprocs.h ustack.h
+sim/host.h: sim/run.h sim/names.h
+sim/names.h:
+sim/order.h: private/sim.h
+sim/run.h: private/sim.h sim.h uproc.h
+sim/serve.h: private/sim.h
+sim/ulinear.h:
+sim/world.h: sim/host.h
+sim/access.c: sim/run.h
+sim/clock.c: sim/host.h
+sim/enter.c: posix/uposix_set.h sim/host.h sim/serve.h posix/uposix_names.h
+sim/escape.c: sim/host.h
+sim/fd.c: sim/world.h
+sim/file.c: posix/uposix_set.h sim/host.h
+sim/host.c: posix/uposix_set.h private/wait.h sim/host.h
+sim/local.c: sim/world.h
+sim/name.c: sim/world.h
+sim/net.c: sim/world.h
+sim/order.c: sim/order.h sim/run.h
+sim/serve.c: sim/serve.h private/text.h sim/order.h sim/run.h
+sim/socket.c: sim/world.h
+sim/strategy.c: sim/run.h
+sim/tell.c: private/code.h sim/host.h
+sim/transfer.c: sim/world.h posix/uposix_set.h
+sim/ulinear.c: sim/ulinear.h
+sim/ulinear_models.c: sim/ulinear.h
+sim/world.c: sim/world.h
+sim.c: sim.h private/proc.h sim/host.h sim/order.h sim/world.h'
 
 # includes QUOTE FILE: what it includes between such quotes.
 includes() {
@@ -211,7 +240,7 @@ from_top() {
 	done
 }
 
-for file in *.[ch] arch/* private/* debug/*.* debug/watch/* bench/*.[ch] tls/*.[ch] posix/*.[ch]; do
+for file in *.[ch] arch/* private/* debug/*.* debug/watch/* bench/*.[ch] tls/*.[ch] posix/*.[ch] sim/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
 		allowed="file: arch/macros.h arch/offsets.h"

@@ -7,6 +7,7 @@
 
 #include "../ll.h"
 #include "../rr.h"
+#include "../sim.h"
 #include "foreign.h"
 
 enum { SLICE = 1000000 };               /* ns */
@@ -148,7 +149,43 @@ const struct over over_foreign = { "foreign", create_foreign, destroy_foreign,
 				   start_foreign, start_with_foreign, hold_foreign,
 				   release_foreign, NULL, stats_foreign, false };
 
+#ifdef USCHED_SIM
+/* On one processor threads would run until they wait. */
+static int create_sim(const struct uprocs_conf *conf, void **s)
+{
+	struct uprocs_conf all = configured(conf);
+	struct uprocs *sim = NULL;
+	int rc;
+
+	all.c_processors = 2;
+	rc = sim_create(&all, &sim);
+	*s = sim;
+	return rc;
+}
+
+static int start_sim(void *s, void (*func)(void *), void *arg, struct ustack **thread)
+{
+	return sim_start(s, func, arg, thread);
+}
+
+static int start_sim_with(void *s, const struct ustack_how *how, void (*func)(void *),
+			  void *arg, struct ustack **thread)
+{
+	return sim_start_with(s, how, func, arg, thread);
+}
+
+const struct over over_sim = { "sim", create_sim, destroy_procs, start_sim,
+			       start_sim_with, hold_procs, release_procs, run_procs,
+			       stats_procs, false };
+
+const struct over *over = &over_sim;
+
+static const struct over *const all[] = { &over_sim };
+#else
 const struct over *over = &over_rr;
+
+static const struct over *const all[] = { &over_rr, &over_ll, &over_foreign };
+#endif
 
 static const char *join_names(const char *test, const char *scheduler)
 {
@@ -159,8 +196,6 @@ static const char *join_names(const char *test, const char *scheduler)
 	snprintf(name, size, "%s %s", test, scheduler);
 	return name;
 }
-
-static const struct over *const all[] = { &over_rr, &over_ll, &over_foreign };
 
 enum { ALL = sizeof all / sizeof all[0] };
 
@@ -185,6 +220,26 @@ static unsigned wanted(void)
 	return found;
 }
 
+static void leave_out(void **state)
+{
+	(void)state;
+	skip();
+}
+
+/* Whether USCHED_TEST_WITHOUT, words, has the first word of a case's name. */
+static bool is_left_out(const char *name)
+{
+	const char *at = getenv("USCHED_TEST_WITHOUT");
+	size_t n = strcspn(name, " ");
+
+	for (; at && *at; at += strspn(at, " ")) {
+		if (strcspn(at, " ") == n && strncmp(at, name, n) == 0)
+			return true;
+		at += strcspn(at, " ");
+	}
+	return false;
+}
+
 int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which)
 {
 	struct CMUnitTest *cases = calloc(n, sizeof *cases);
@@ -198,6 +253,8 @@ int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigne
 		over = all[k];
 		for (size_t i = 0; i < n; i++) {
 			cases[i] = tests[i];
+			if (is_left_out(tests[i].name))
+				cases[i].test_func = leave_out;
 			cases[i].name = join_names(tests[i].name, over->o_name);
 		}
 		failed += _cmocka_run_group_tests(name, cases, n, NULL, NULL);

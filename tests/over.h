@@ -29,9 +29,13 @@ struct over {
 	bool  o_procs;                  /* over uproc.h: several processors, reports */
 };
 
+#ifdef USCHED_SIM       /* there is over_sim alone, and each of these is that */
+enum { OVER_RR = 1, OVER_LL = 1, OVER_FOREIGN = 1, OVER_PROCS = 1, OVER_ALL = 1 };
+#else
 enum { OVER_RR = 1, OVER_LL = 2, OVER_FOREIGN = 4, OVER_PROCS = 3, OVER_ALL = 7 };
+#endif
 
-extern const struct over over_rr, over_ll, over_foreign;
+extern const struct over over_rr, over_ll, over_foreign, over_sim;
 
 /* That of the running test; over_rr before the first. */
 extern const struct over *over;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../private/sim.h"
+
 static void wait_for_stop(void *arg)
 {
 	struct place *p = arg;
@@ -187,9 +189,10 @@ static int send_direct(struct worker *w, struct place *p, int64_t deadline)
 	return usync_chan_send(p->p_direct, &value, deadline);
 }
 
+/* A select() that has begun may not be in the queue yet. */
 static void recv_direct_now(struct place *p)
 {
-	TEST_EQUAL(receive(p->p_direct, p->p_released, 0), 0);
+	TEST_EQUAL(receive(p->p_direct, p->p_released, USCHED_NEVER), 0);
 }
 
 static int send_full(struct worker *w, struct place *p, int64_t deadline)
@@ -321,11 +324,13 @@ void await_visit(struct worker *w, const struct point *o)
 
 static point_test *test_point;
 
+/* A simulation may end a sleep at once, however long it is. */
 static void with_scheduler(void *s)
 {
 	for (int flag = 0; flag < 2; flag++)
 		for (size_t i = 0; i < POINTS; i++)
-			test_point(s, &points[i], flag);
+			if (!SIMULATED || points[i].o_wait != wait_time)
+				test_point(s, &points[i], flag);
 }
 
 void each_point(point_test *test)

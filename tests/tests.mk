@@ -24,6 +24,8 @@ $(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tes
 $(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
 $(call tests_of,signal): $(B)/tests/flood.o
 
+$(call tests_of,ulinear): $(B)/sim/ulinear.o $(B)/sim/ulinear_models.o
+
 $(B)/tests/test_locks: $(B)/debug/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
 
 $(B)/tests/test_dispatch: wrapped := usched__go
@@ -37,9 +39,9 @@ $(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait poll sysca
 	nanosleep sched_yield pthread_mutex_lock pthread_cond_wait \
 	pthread_rwlock_wrlock
 
-$(B)/tests/test_net_limits: wrapped := accept4
-$(B)/tests/test_net_line: wrapped := send
-$(B)/tests/test_net_wait: wrapped := poll
+$(B)/tests/test_net_limits $(B)/sim/tests/test_net_limits: wrapped := accept4
+$(B)/tests/test_net_line $(B)/sim/tests/test_net_line: wrapped := send
+$(B)/tests/test_net_wait $(B)/sim/tests/test_net_wait: wrapped := poll
 
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto recvmsg \
 	sendmsg sendfile accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
@@ -66,3 +68,20 @@ $(filter-out $(directions),$(tests)): $(B)/tests/over.o $(library)
 $(foreach test,$(sources),$(eval $(B)/tests/$(basename $(notdir $(test))): $(test:%.c=$(B)/%.o)))
 $(tests): $(B)/tests/test.o
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
+
+# Those that run over sim, too, compiled for that: tests/over_sim.sh has their names.
+over_sim := $(addprefix $(B)/sim/tests/,$(shell sed -n 's/^\(test_[a-z_]*\) [0-9].*/\1/p' \
+	tests/over_sim.sh))
+
+over-sim: $(over_sim)
+
+$(foreach test,$(sources),$(eval $(B)/sim/tests/$(basename $(notdir $(test))): \
+	$(test:%.c=$(B)/sim/%.o)))
+$(filter $(B)/sim/tests/test_sync_%,$(over_sim)): $(B)/sim/tests/sync.o $(B)/sim/tests/place.o
+$(filter $(B)/sim/tests/test_net_% %test_ubuf %test_uco,$(over_sim)): \
+	$(B)/sim/tests/net.o $(B)/sim/tests/netop.o
+$(filter %test_join %test_lifetime %test_tokens %test_wake,$(over_sim)): \
+	$(B)/sim/tests/procs.o
+$(over_sim): $(B)/sim/tests/test.o $(B)/sim/tests/over.o $(sim)
+	$(link) $(wrapped:%=-Wl,--wrap=%) $(B)/libusched-sim.so -Wl,-rpath,'$$ORIGIN/../..' \
+		-lcmocka -lm $(libs)

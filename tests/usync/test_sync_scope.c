@@ -543,10 +543,14 @@ static struct storm {
 	size_t              s_rounds;
 } storm;
 
-/* Held. A worker may replace it meanwhile. */
+/*
+ * Held. A worker may replace it meanwhile. In a simulation the native lock is one of
+ * usync.h.
+ */
 static struct usync_scope *any_scope(struct worker *w, bool replace)
 {
 	struct usync_scope **place = &storm.s_scopes[any(w, SCOPES)], *c, *parent;
+	int shield = ustack_shield(1);
 
 	pthread_mutex_lock(&storm.s_native);
 	c = usync_scope_hold(*place);
@@ -557,6 +561,7 @@ static struct usync_scope *any_scope(struct worker *w, bool replace)
 				    any(w, 4) ? USCHED_NEVER : usync_after(100000));
 	}
 	pthread_mutex_unlock(&storm.s_native);
+	ustack_shield(shield);
 	return c;
 }
 

@@ -293,12 +293,66 @@ static void end_at_once(void *s)
 
 TEST_CASE(test_end_at_once, each_scheduler, end_at_once)
 
+/* ---- Without deadlines: a lost wake is for ever ---- */
+
+enum { HANDS = 6 };
+
+static struct market {
+	struct usync_mutex  m_mutex;
+	struct usync_cond   m_cond;             /* there are goods */
+	struct usync_group  m_group;            /* of hands that are not done */
+	struct usync_chan  *m_chan;             /* without capacity */
+	size_t              m_goods;
+} market;
+
+/* Those with an even index bring goods, the others take them: `rounds' each. */
+static void trade(struct worker *w)
+{
+	struct market *m = &market;
+	size_t rounds = test_scale(400, 3), value = 1;
+
+	for (size_t i = 0; i < rounds; i++) {
+		TEST_EQUAL(usync_mutex_lock(&m->m_mutex, USCHED_NEVER), 0);
+		while (w->w_index % 2 && m->m_goods == 0)
+			TEST_EQUAL(usync_cond_wait(&m->m_cond, &m->m_mutex, USCHED_NEVER),
+				   0);
+		m->m_goods += w->w_index % 2 ? SIZE_MAX : 1;
+		if (w->w_index % 2 == 0)
+			usync_cond_signal(&m->m_cond);
+		TEST_EQUAL(usync_mutex_unlock(&m->m_mutex), 0);
+		if (w->w_index % 2)
+			TEST_EQUAL(usync_chan_recv(m->m_chan, &value, USCHED_NEVER), 0);
+		else
+			TEST_EQUAL(usync_chan_send(m->m_chan, &value, USCHED_NEVER), 0);
+	}
+	TEST_EQUAL(usync_group_done(&m->m_group), 0);
+}
+
+static void trading(void *s)
+{
+	struct worker w[HANDS];
+
+	market = (struct market){ .m_goods = 0 };
+	assert_int_equal(usync_chan_create(sizeof(size_t), 0, &market.m_chan), 0);
+	assert_int_equal(usync_group_add(&market.m_group, HANDS), 0);
+	for (size_t i = 0; i < HANDS; i++)
+		start_worker(&w[i], s, false, i, trade, NULL);
+	assert_int_equal(usync_group_wait(&market.m_group, USCHED_NEVER), 0);
+	for (size_t i = 0; i < HANDS; i++)
+		end_worker(&w[i]);
+	assert_int_equal(market.m_goods, 0);
+	usync_chan_destroy(market.m_chan);
+}
+
+TEST_CASE(test_trading, each_scheduler, trading)
+
 int main(void)
 {
 	const struct CMUnitTest storm_tests[] = {
 		cmocka_unit_test(test_storms),
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_end_at_once),
+		cmocka_unit_test(test_trading),
 	};
 
 	return OVER_RUN(storm_tests, OVER_ALL);

@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim.c: the scheduler of a simulation. A policy like rr: the queue of the processor has
+ * the threads that can run, and the strategy chooses one of them. A step that does not
+ * block ends in sim__step(), where the strategy may choose the running thread again; that
+ * takes no switch.
+ */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "private/proc.h"
+#include "sim/host.h"
+#include "sim/order.h"
+#include "sim/world.h"
+
+#define BOOTED  INT64_C(1000000000000)          /* ns: the clock at the begin */
+#define EPOCH   INT64_C(1767225600000000000)    /* ns: the date, less that */
+#define STEPS   UINT64_C(10000000)
+#define SEED    UINT64_C(0x9e3779b97f4a7c15)
+#define EACH    UINT64_MAX
+
+enum {
+	HASTE     = 4,                  /* runs: see sim__sleeps() */
+	STEP_TIME = 1000,               /* ns */
+	READ_TIME = 10,                 /* ns: so a loop that waits for a time ends */
+	REPORTED  = 4096,               /* bytes of a report at the end */
+};
+
+struct always {
+	struct always *a_next;
+	const char  *(*a_check)(void *);
+	void          *a_arg;
+};
+
+struct sim_run sim__run;
+
+static struct always *always;
+
+/* How often a choice of this name was made. */
+static struct named {
+	uint32_t n_name;
+	uint32_t n_count;
+} names[64];
+
+/* ---- Random numbers, and the hash ---- */
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* SplitMix64. Steele, Lea, Flood: Fast splittable pseudorandom number generators. */
+uint64_t sim__random(void)
+{
+	sim__run.r_random += SEED;
+	return mixed(sim__run.r_random);
+}
+
+/* The high half of a product: no division, and the same on all machines. */
+uint64_t sim__below(uint64_t n)
+{
+	uint64_t x = sim__random();
+
+	return n <= UINT32_MAX ? (x >> 32) * n >> 32 : x % n;
+}
+
+void sim__note(uint64_t value)
+{
+	sim__run.r_hash = mixed(sim__run.r_hash ^ value) + SEED;
+}
+
+uint64_t sim_hash(void)
+{
+	return sim__run.r_hash;
+}
+
+uint64_t sim_steps(void)
+{
+	return sim__run.r_steps;
+}
+
+/* ---- The end of a run ---- */
+
+/* By a thread: there are others, so streams are flushed, and no handler is called. */
+void sim__end(enum sim_end end, const char *message)
+{
+	struct sim_run *r = &sim__run;
+
+	fflush(NULL);
+	if (r->r_outcome) {
+		r->r_outcome->u_end = end;
+		snprintf(r->r_outcome->u_message, SIM_MESSAGE, "%s", message);
+		r->r_outcome->u_hash = r->r_hash;
+		r->r_outcome->u_steps = r->r_steps;
+	}
+	if (end > SIM_REDUNDANT)
+		sim__tell(message);
+	_exit(end <= SIM_REDUNDANT ? 0 : EXIT_FAILURE);
+}
+
+void sim_fail(const char *format, ...)
+{
+	char message[SIM_MESSAGE];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(message, sizeof message, format, list);
+	va_end(list);
+	sim__end(SIM_FAILED, message);
+}
+
+void sim__stuck(void)
+{
+	if (sim__run.r_outcome)
+		sim__end(SIM_DEADLOCK, "deadlock");
+}
+
+void sim__look_for_living(void)
+{
+	const struct sim_run *r = &sim__run;
+
+	if (r->r_dead > 0 && r->r_dead == r->r_live)
+		sim__end(SIM_PASSED, "");
+	if (r->r_leaver)
+		ustack_wake(r->r_leaver);
+}
+
+/* ---- Steps ---- */
+
+static void note_choice(uint32_t who, uint32_t when, uint64_t what)
+{
+	struct sim_outcome *u = sim__run.r_outcome;
+
+	if (!u)
+		return;
+	if (u->u_noted < SIM_CHOICES)
+		u->u_choices[u->u_noted] = (struct sim_choice){ who, when, what };
+	u->u_noted++;
+}
+
+static void check_always(void)
+{
+	for (const struct always *a = always; a; a = a->a_next) {
+		const char *wrong = a->a_check(a->a_arg);
+
+		if (wrong)
+			sim__end(SIM_FAILED, wrong);
+	}
+}
+
+static void note_event(struct sim_event e)
+{
+	struct sim_run *r = &sim__run;
+
+	e.e_step = r->r_steps;
+	r->r_last[r->r_events++ % SIM_LAST] = e;
+	if (r->r_trace)
+		sim__trace(e.e_number == SIM_NAMED ? "fault" : "step", &e, 0, NULL,
+			   r->r_now);
+}
+
+void sim__note_fault(const char *what, const struct sim_host *host)
+{
+	note_event((struct sim_event){ .e_op.o_name = what, .e_host = host,
+				       .e_number = SIM_NAMED });
+}
+
+/* `t' makes the next step. */
+static void begin_step(struct sim_thread *t)
+{
+	struct sim_run *r = &sim__run;
+
+	r->r_steps++;
+	note_event((struct sim_event){ .e_op = t->t_op, .e_host = t->t_host,
+				       .e_number = t->t_number, .e_chosen = r->r_chose });
+	r->r_now += STEP_TIME;
+	r->r_running = t;
+	r->r_who = t->t_number;
+	r->r_when = ++t->t_steps;
+	t->t_ran = r->r_steps;
+	sim__note((uint64_t)t->t_number << 2 | t->t_op.o_kind);
+	if (r->r_strategy->y_ran)
+		r->r_strategy->y_ran(t);
+	if (r->r_steps >= r->r_conf.c_steps)
+		sim__end(SIM_ENDLESS, "it has not ended in the steps that it may make");
+}
+
+/* Of the ready ones, and the running one if `self'. Their number is over 0. */
+static struct sim_thread *choose(size_t n, bool self)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *chosen;
+	size_t i;
+
+	if (n == 1) {
+		r->r_alone = 0;
+		r->r_chose = false;
+		return sim__candidate(0);
+	}
+	i = r->r_strategy->y_choose(n, self);
+	chosen = sim__candidate(i);
+	r->r_alone = chosen == r->r_running ? r->r_alone + 1 : 0;
+	r->r_chose = chosen != sim__candidate(sim__usual(n, self));
+	if (r->r_chose)
+		note_choice(r->r_who, r->r_when, chosen->t_number);
+	return chosen;
+}
+
+/* A thread whose host has crashed may have been woken. */
+static void drop_dead(struct uproc *p)
+{
+	size_t to = p->p_head;
+
+	if (sim__run.r_dead == 0)
+		return;
+	for (size_t i = p->p_head; i != p->p_tail; i++)
+		if (!sim__of(p->p_queue[i & p->p_mask])->t_dead)
+			p->p_queue[to++ & p->p_mask] = p->p_queue[i & p->p_mask];
+	p->p_tail = to;
+}
+
+static bool may_run(const struct uproc_thread *t)
+{
+	const struct sim_thread *thread = sim__of(t);
+	const struct sim_processor *c = sim__processor(thread);
+
+	return !c || !c->c_busy || c->c_busy == thread;
+}
+
+/* Puts those first that do not wait for their processor, in their order. */
+static void put_first(struct uproc *p)
+{
+	size_t to = p->p_head;
+
+	for (size_t i = p->p_head; i != p->p_tail; i++) {
+		struct uproc_thread **at = &p->p_queue[i & p->p_mask], *t = *at;
+
+		if (!may_run(t))
+			continue;
+		*at = p->p_queue[to & p->p_mask];
+		p->p_queue[to++ & p->p_mask] = t;
+	}
+	sim__run.r_ready = to - p->p_head;
+}
+
+/* Returns the number of those that may run, the first in the queue. */
+static size_t ready(void)
+{
+	struct uproc *p = sim__run.r_proc;
+
+	drop_dead(p);
+	sim__run.r_ready = p->p_tail - p->p_head;
+	if (sim__run.r_busy > 0 && sim__run.r_ready > 0)
+		put_first(p);
+	return sim__run.r_ready;
+}
+
+/* The thread has its processor, which no other one has, or has it no longer. */
+static void keep_processor(struct sim_processor *c, struct sim_thread *t)
+{
+	sim__run.r_busy += !c->c_busy;
+	c->c_busy = t;
+}
+
+static void leave_processor(const struct sim_thread *t)
+{
+	struct sim_processor *c = t->t_host ? &t->t_host->h_processor
+		: &sim__run.r_processor;
+
+	if (c->c_busy != t)
+		return;
+	c->c_busy = NULL;
+	sim__run.r_busy--;
+}
+
+struct sim_thread *sim__self(void)
+{
+	struct uproc *p = uproc_self();
+
+	return p && p == sim__run.r_proc ? sim__of(uproc_thread(ustack_self())) : NULL;
+}
+
+/* ustack_yield() refuses where the thread is cancelled. */
+void sim__step(struct sim_op op)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *self = sim__self(), *next;
+	struct usched *s;
+	struct sim_processor *c;
+
+	if (!self)
+		return;
+	if (always)
+		check_always();
+	if (self->t_host)
+		sim__may_crash();
+	self->t_op = op;
+	c = op.o_how == SIM_YIELDS ? NULL : sim__processor(self);
+	if (c)
+		keep_processor(c, self);
+	next = choose(ready() + 1, true);
+	if (next == self) {
+		begin_step(self);
+		return;
+	}
+	r->r_next = next;
+	s = &r->r_proc->p_sched;
+	if (s->s_yield(s))
+		sim_fail("no memory to switch");
+}
+
+void sim_point(uintptr_t object, enum sim_kind kind)
+{
+	uintptr_t place = (uintptr_t)__builtin_return_address(0);
+
+	sim__step((struct sim_op){ object, place, place, "is at a point", kind, 0 });
+}
+
+/*
+ * Below n. With odds, that are over 0: 1 once in so many times, else 0; not in the run
+ * that finds out about the program. EACH: "all" tries each, while it has 0 for others.
+ */
+static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
+{
+	struct sim_run *r = &sim__run;
+	uint32_t who = 0, i = 0;
+	uint64_t chosen = 0;
+
+	for (const char *at = what; *at; at++)
+		who = who * 31 + (unsigned char)*at;
+	who |= SIM_NAMED;
+	while (names[i].n_name && names[i].n_name != who && i < 63)
+		i++;
+	names[i].n_name = who;
+	names[i].n_count++;
+	if (r->r_strategy == &sim__replay)
+		chosen = sim__replayed(who, names[i].n_count);
+	else if (r->r_strategy == &sim__all)
+		chosen = odds == EACH && n > 1 ? sim__ordered(n) : 0;
+	else if (odds > 0 && odds != EACH)
+		chosen = r->r_strategy && !r->r_learns && sim__below(odds) == 0;
+	else
+		chosen = r->r_strategy && n > 1 ? sim__below(n) : 0;
+	chosen = chosen < n ? chosen : n - 1;
+	if (chosen > 0)
+		note_choice(who, names[i].n_count, chosen);
+	if (chosen > 0 && odds > 0 && odds != EACH)
+		sim__note_fault(what, NULL);
+	sim__note(chosen);
+	return chosen;
+}
+
+uint64_t sim_choose(uint64_t n)
+{
+	return choose_named("the program's", n, EACH);
+}
+
+size_t sim__choose(const char *what, size_t n)
+{
+	return choose_named(what, n, 0);
+}
+
+bool sim__rarely(const char *what, uint64_t n)
+{
+	return choose_named(what, 2, n) > 0;
+}
+
+/* Calls of the library to itself are no steps. The linker has these. */
+static bool is_own(uintptr_t place)
+{
+	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE;
+
+	return place >= (uintptr_t)__ehdr_start && place < (uintptr_t)_etext;
+}
+
+void sim__waits(const char *call, const void *place)
+{
+	struct sim_thread *self = sim__self();
+	uintptr_t at = (uintptr_t)place;
+
+	if (self && !is_own(at))
+		self->t_op = (struct sim_op){ 0, at, sim__key(call, 0, at), call,
+					      SIM_WRITES, 0 };
+}
+
+void sim__called(const void *object, const char *call, const void *place)
+{
+	uintptr_t o = (uintptr_t)object, at = (uintptr_t)place;
+
+	if (is_own(at))
+		return;
+	if (sim__self())
+		sim__self()->t_ordered = true;
+	sim__step((struct sim_op){ o, at, sim__key(call, o, at), call, SIM_WRITES, 0 });
+}
+
+/* At the end of a step it is the scheduler that yields. */
+void sim__yields(const void *place)
+{
+	struct sim_thread *self = sim__self();
+	uintptr_t at = (uintptr_t)place;
+
+	if (self && !sim__run.r_next)
+		self->t_op = (struct sim_op){ 0, at, sim__key("ustack_yield", 0, at),
+					      "ustack_yield", SIM_NOTHING, SIM_YIELDS };
+}
+
+void sim__spins(const char *call)
+{
+	uintptr_t at = (uintptr_t)__builtin_return_address(0);
+
+	sim__step((struct sim_op){ 0, at, sim__key(call, 0, at), call, SIM_NOTHING,
+				   SIM_YIELDS });
+}
+
+/*
+ * In one run of a few the clock jumps to the end of every second sleep, while others make
+ * no step: a program that has them wait for each other by sleeping fails then. With hosts
+ * they never do: faults are what the test has there.
+ */
+void sim__sleeps(int64_t until)
+{
+	struct sim_run *r = &sim__run;
+
+	if (r->r_hasty && sim__self() && until > r->r_now && until != USCHED_NEVER
+	    && sim__rarely("the others are late", 2)) {
+		r->r_now = until;
+		r->r_proc->p_left = 1;          /* it looks for what is due now */
+		r->r_proc->p_sched.s_turn = 0;
+	}
+}
+
+/* usync.h promises an order. */
+size_t sim__woken(size_t n)
+{
+	const struct sim_thread *self = sim__self();
+
+	return sim__enters && !(self && self->t_ordered)
+		? choose_named("the woken", n, EACH)
+		: 0;
+}
+
+int sim_always(const char *(*check)(void *), void *arg)
+{
+	struct always *a = malloc(sizeof *a), **last = &always;
+
+	if (!a)
+		return -ENOMEM;
+	*a = (struct always){ NULL, check, arg };
+	while (*last)
+		last = &(*last)->a_next;
+	*last = a;
+	return 0;
+}
+
+/* ---- The policy ---- */
+
+/* The chosen one is the oldest then. */
+static struct uproc_thread *pick(struct uproc *p)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *t = r->r_next;
+	struct uproc_thread **at = NULL, *first;
+	size_t n, i = 0;
+
+	if (!t && r->r_running)                 /* it waits, or yields */
+		leave_processor(r->r_running);
+	n = ready();
+	if (n == 0)
+		return NULL;
+	r->r_next = NULL;
+	if (!t) {
+		if (always)
+			check_always();
+		t = choose(n, false);
+	}
+	while (p->p_queue[(p->p_head + i) & p->p_mask] != t->t_thread)
+		i++;
+	at = &p->p_queue[(p->p_head + i) & p->p_mask];
+	first = p->p_queue[p->p_head & p->p_mask];
+	p->p_queue[p->p_head & p->p_mask] = *at;
+	*at = first;
+	begin_step(t);
+	return uproc_pop(p);
+}
+
+static struct ustack *next(struct usched *s)
+{
+	return uproc_next((struct uproc *)(void *)s, pick);
+}
+
+static struct ustack *pick_next(struct usched *s, struct ustack *self)
+{
+	return uproc_wait(s, self, pick);
+}
+
+static void make_ready(struct usched *s, struct ustack *u)
+{
+	uproc_push((struct uproc *)(void *)s, uproc_thread(u));
+}
+
+static const struct uproc_policy policy = {
+	.y_size  = sizeof(struct uproc),
+	.y_next  = next,
+	.y_pick  = pick_next,
+	.y_ready = make_ready,
+};
+
+/* ---- What the library asks ---- */
+
+void sim__conform(struct uprocs_conf *conf, const struct uproc_policy **p)
+{
+	conf->c_embed = 1;
+	conf->c_processors = 1;
+	conf->c_stay = 1;
+	conf->c_slice = conf->c_stall = 0;
+	*p = &policy;
+	if (!sim__run.r_strategy)
+		sim_begin(&(struct sim_conf){ 0 });
+}
+
+/* With c_embed other threads run while this one waits for them. */
+bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *self = sim__self();
+	struct sim_processor *c;
+
+	if (!self)
+		return false;
+	c = self->t_host ? &self->t_host->h_processor : &r->r_processor;
+	c->c_single |= conf && conf->c_processors == 1;
+	if (conf && conf->c_processors == 1 && conf->c_embed)
+		keep_processor(c, self);
+	*procs = r->r_proc->p_procs;
+	return true;
+}
+
+/* Threads of POSIX do not belong to the scheduler, nor does the caller. */
+int sim__leaves(void)
+{
+	struct sim_run *r = &sim__run;
+
+	r->r_leaver = ustack_self();
+	while (r->r_plain > sim__self()->t_plain)
+		ustack_block();
+	r->r_leaver = NULL;
+	return 0;
+}
+
+void sim__posix_starts(void)
+{
+	sim__run.r_posix = true;
+}
+
+void sim__started(struct uproc_thread *t)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *self = sim__self(), *new = calloc(1, sizeof *new);
+
+	if (!new)
+		sim_fail("no memory for a thread");
+	new->t_thread = t;
+	new->t_number = r->r_started++;
+	new->t_parent = self ? self->t_number : 0;
+	new->t_host = self ? self->t_host : NULL;
+	new->t_next = r->r_threads;
+	if (r->r_threads)
+		r->r_threads->t_prev = new;
+	r->r_threads = new;
+	uproc_rest(t)->t_sim = new;
+	new->t_plain = !r->r_posix;
+	r->r_posix = false;
+	r->r_plain += new->t_plain;
+	r->r_live++;
+	r->r_proc = uproc_of(&t->t_stack);
+	if (r->r_learns && new->t_number < SIM_THREADS) {
+		r->r_profile->p_parent[new->t_number] = new->t_parent;
+		r->r_profile->p_threads = r->r_started;
+	}
+	if (r->r_strategy->y_started)
+		r->r_strategy->y_started(new);
+}
+
+void sim__ended(struct uproc_thread *t)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *old = sim__of(t);
+
+	*(old->t_prev ? &old->t_prev->t_next : &r->r_threads) = old->t_next;
+	if (old->t_next)
+		old->t_next->t_prev = old->t_prev;
+	leave_processor(old);
+	if (r->r_running == old)
+		r->r_running = NULL;
+	uproc_rest(t)->t_sim = NULL;
+	r->r_plain -= old->t_plain;
+	r->r_live--;
+	free(old);
+	sim__look_for_living();
+}
+
+/* ---- The clock ---- */
+
+int64_t sim__time(clockid_t clock)
+{
+	int64_t now = sim__run.r_now += READ_TIME;
+	const struct sim_host *host;
+
+	if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
+		return now;
+	host = sim__host();
+	return now + EPOCH + sim__run.r_jump + (host ? host->h_jump : 0);
+}
+
+/* ---- The begin ---- */
+
+void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
+{
+	struct sim_run *r = &sim__run;
+
+	r->r_conf = *conf;
+	if (r->r_conf.c_steps == 0)
+		r->r_conf.c_steps = STEPS;
+	if (r->r_conf.c_bound == 0)
+		r->r_conf.c_bound = y->y_bound;
+	r->r_strategy = y;
+	r->r_random = mixed(conf->c_seed + 1);
+	r->r_began = r->r_now = BOOTED;
+	r->r_jump = 0;
+	r->r_busy = 0;
+	r->r_processor = (struct sim_processor){ false, NULL };
+	sim__seed(conf->c_seed);
+	r->r_hash = SEED;
+	r->r_steps = r->r_alone = r->r_fair = r->r_events = 0;
+	r->r_started = r->r_live = r->r_dead = r->r_plain = r->r_who = r->r_when = 0;
+	r->r_threads = r->r_running = r->r_next = NULL;
+	memset(names, 0, sizeof names);
+	while (always) {
+		struct always *a = always;
+
+		always = a->a_next;
+		free(a);
+	}
+	sim__world();
+	r->r_hasty = sim__below(HASTE) == 0;
+	if (y->y_begin)
+		y->y_begin();
+}
+
+int sim_begin(const struct sim_conf *conf)
+{
+	const struct sim_strategy *y = sim__strategy(conf->c_strategy);
+
+	if (!y)
+		return -EINVAL;
+	if (uproc__schedulers)
+		return -EBUSY;
+	sim__begin(conf, y);
+	return 0;
+}
+
+int sim_create(const struct uprocs_conf *conf, struct uprocs **sim)
+{
+	return uprocs_create(conf, &policy, sim);
+}
+
+int sim_start(struct uprocs *sim, void (*func)(void *), void *arg, struct ustack **thread)
+{
+	return uproc_start(uprocs_place(sim, NULL), NULL, func, arg, thread);
+}
+
+int sim_start_with(struct uprocs *sim, const struct ustack_how *how, void (*func)(void *),
+		   void *arg, struct ustack **thread)
+{
+	return uproc_start(uprocs_place(sim, how), how, func, arg, thread);
+}

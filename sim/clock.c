@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.c: clocks, random numbers and numbers of processes, as a program in a simulation
+ * finds them: uposix_X() is its X().
+ */
+#include <errno.h>
+
+#include "host.h"
+
+enum {
+	US     = 1000,                  /* ns */
+	BEGUN  = 1000,                  /* s: the clock when the program begins */
+	PROCESS = 1000,                 /* its number, and more with that of the host */
+	THREAD = 2000,
+	JUMPS  = 100,                   /* in a second, */
+	LEAP   = 10000,                 /* and so many of them at once */
+	MOST   = 256,                   /* bytes that getentropy() gives */
+};
+
+#define SECOND INT64_C(1000000000)
+
+static uint64_t state;
+
+/* ---- The clock ---- */
+
+/* Returns ns. The clock of the day may jump at a look. */
+static int64_t now(clockid_t clock)
+{
+	if (clock == CLOCK_REALTIME
+	    && sim__strikes("the clock jumps", sim__faults.f_clock))
+		sim__run.r_jump += SECOND / JUMPS
+			* ((int64_t)sim__choose("the clock's jump", 2 * LEAP + 1) - LEAP);
+	return sim__time(clock);
+}
+
+int uposix_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int64_t ns = now(clock);
+
+	*t = (struct timespec){ ns / SECOND, ns % SECOND };
+	return 0;
+}
+
+int uposix_timespec_get(struct timespec *t, int base)
+{
+	uposix_clock_gettime(CLOCK_REALTIME, t);
+	return base;
+}
+
+int uposix_gettimeofday(struct timeval *restrict t, void *restrict zone)
+{
+	int64_t ns = now(CLOCK_REALTIME);
+
+	(void)zone;
+	*t = (struct timeval){ ns / SECOND, ns % SECOND / US };
+	return 0;
+}
+
+time_t uposix_time(time_t *t)
+{
+	time_t seconds = now(CLOCK_REALTIME) / SECOND;
+
+	if (t)
+		*t = seconds;
+	return seconds;
+}
+
+clock_t uposix_clock(void)
+{
+	return (now(CLOCK_MONOTONIC) - BEGUN * SECOND) / US;
+}
+
+/* ---- Random numbers ---- */
+
+void sim__seed(uint64_t seed)
+{
+	state = (seed + 1) * UINT64_C(0xd1342543de82ef95);
+}
+
+/* Apart from those of the strategy, so a run with other choices has the same. A byte at a
+   time, by a generator of Knuth's, so machines have the same. */
+void sim__fill(void *to, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+		((unsigned char *)to)[i] = (unsigned char)(state >> 56);
+	}
+}
+
+ssize_t uposix_getrandom(void *to, size_t size, unsigned flags)
+{
+	(void)flags;
+	sim__fill(to, size);
+	return (ssize_t)size;
+}
+
+int uposix_getentropy(void *to, size_t size)
+{
+	if (size > MOST) {
+		errno = EIO;
+		return -1;
+	}
+	sim__fill(to, size);
+	return 0;
+}
+
+/* ---- Numbers of processes ---- */
+
+pid_t uposix_getpid(void)
+{
+	const struct sim_host *h = sim__host();
+
+	return PROCESS + (pid_t)(h ? h->h_number : 0);
+}
+
+pid_t uposix_gettid(void)
+{
+	const struct sim_thread *self = sim__self();
+
+	return THREAD + (pid_t)(self ? self->t_number : 0);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host.c: hosts, and faults by plan and by chance. A host is a mark of its threads, which
+ * threads inherit, and of names of files.
+ *
+ * A thread whose host has crashed is kept as it is and never chosen: a block of it may be
+ * in queues, and frames of it may have what another thread uses. Its wait is withdrawn,
+ * so that a grant is for another thread.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../posix/uposix_set.h"
+#include "../private/wait.h"
+#include "host.h"
+
+#define SECOND INT64_C(1000000000)
+
+struct plan {
+	int64_t          p_time;
+	struct sim_fault p_fault;
+};
+
+struct sim_faults sim__faults;
+void (*sim__host_gone)(const struct sim_host *host);
+void (*sim__net_fault)(const struct sim_fault *fault, bool begins);
+
+static struct sim_host *hosts;          /* newest first */
+
+void sim__hook(const struct sim_hook *hooks, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		void *before, *with;
+
+		memcpy(&with, &hooks[i].k_with, sizeof with);
+		before = uposix__replace(hooks[i].k_name, with);
+		memcpy(hooks[i].k_real, &before, sizeof before);
+	}
+}
+
+struct sim_host *sim__host(void)
+{
+	const struct sim_thread *self = sim__self();
+
+	return self ? self->t_host : NULL;
+}
+
+struct sim_host *sim__find_host(const char *name)
+{
+	struct sim_host *h = hosts;
+
+	while (h && strcmp(h->h_name, name) != 0
+	       && !(h->h_address && strcmp(h->h_address, name) == 0))
+		h = h->h_next;
+	return h;
+}
+
+/* ---- Threads ---- */
+
+/* One of POSIX has a record, once it has begun. */
+struct sim_processor *sim__processor(const struct sim_thread *t)
+{
+	struct sim_processor *c = t->t_host ? &t->t_host->h_processor
+		: &sim__run.r_processor;
+
+	return c->c_single && !uposix__record_of(&t->t_thread->t_stack) ? c : NULL;
+}
+
+/* Starts a thread on a host, or on none. */
+static int start_on(struct sim_host *host, void *(*func)(void *), void *arg)
+{
+	struct sim_thread *self = sim__self();
+	struct sim_host *before;
+	pthread_t thread;
+	int rc;
+
+	if (!self)
+		return -EPERM;
+	before = self->t_host;
+	self->t_host = host;
+	rc = uposix_pthread_create(&thread, NULL, func, arg);
+	self->t_host = before;
+	if (rc == 0)
+		uposix_pthread_detach(thread);
+	return rc ? -ENOMEM : 0;
+}
+
+static void *run_host(void *host)
+{
+	struct sim_host *h = host;
+
+	h->h_func(h->h_arg);
+	return NULL;
+}
+
+/* No timer and no count of waits is left of it. */
+static void end_wait(struct uwaiter *w, struct uevents *e)
+{
+	uwait_withdraw(w);
+	if (w->w_expiry.x_prev)
+		e->e_disarm(e, &w->w_expiry);
+	if (w->w_counted)
+		uevents_count(e, -1);
+	w->w_counted = false;
+}
+
+static void kill_thread(struct sim_thread *t)
+{
+	struct ustack *u = &t->t_thread->t_stack;
+	struct uposix_thread *p = uposix__record_of(u);
+
+	sim__run.r_plain -= t->t_plain;
+	t->t_plain = false;
+	t->t_dead = true;
+	sim__run.r_dead++;
+	if (sim__run.r_leaver == u)
+		sim__run.r_leaver = NULL;
+	if (u->u_attached && u->u_attachment->a_ops == &uwait__ops)
+		end_wait((struct uwaiter *)(void *)u->u_attachment,
+			 ustack_sched(u)->s_events);
+	if (p) {
+		p->p_ended = true;
+		p->p_mask = ~(uint64_t)0;
+	}
+}
+
+bool sim__is_dead(const struct uproc_thread *t)
+{
+	const struct sim_thread *known = uproc_rest(t)->t_sim;
+
+	return known && known->t_dead;
+}
+
+/* ---- Hosts ---- */
+
+int sim_host_restart(struct sim_host *host)
+{
+	int rc;
+
+	if (host->h_up)
+		return -EALREADY;
+	host->h_up = true;
+	sim__note_fault("restart", host);
+	rc = start_on(host, run_host, host);
+	if (rc)
+		host->h_up = false;
+	return rc;
+}
+
+int sim_host_start(const char *name, const char *address, void (*func)(void *arg),
+		   void *arg, struct sim_host **host)
+{
+	struct sim_host *h = malloc(sizeof *h);
+	int rc;
+
+	if (!h)
+		return -ENOMEM;
+	*h = (struct sim_host){ .h_next = hosts, .h_name = name, .h_address = address,
+				.h_func = func, .h_arg = arg, .h_up = true,
+				.h_number = hosts ? hosts->h_number + 1 : 1 };
+	sim__run.r_hasty = false;
+	rc = start_on(h, run_host, h);
+	if (rc) {
+		free(h);
+		return rc;
+	}
+	hosts = h;
+	if (host)
+		*host = h;
+	return 0;
+}
+
+int sim_host_crash(struct sim_host *host)
+{
+	const struct sim_thread *self = sim__self();
+
+	if (!host->h_up)
+		return -EALREADY;
+	host->h_up = false;
+	sim__note_fault("crash", host);
+	for (struct sim_thread *t = sim__run.r_threads; t; t = t->t_next)
+		if (t->t_host == host && !t->t_dead)
+			kill_thread(t);
+	sim__run.r_busy -= host->h_processor.c_busy != NULL;
+	host->h_processor = (struct sim_processor){ false, NULL };
+	sim__drop_files(host);
+	*host->h_dir = '\0';
+	if (sim__host_gone)
+		sim__host_gone(host);
+	sim__look_for_living();
+	while (self && self->t_dead)
+		ustack_block();
+	return 0;
+}
+
+/* ---- Faults by plan ---- */
+
+/* False: it is over when its time is. */
+static void strike(const struct sim_fault *f, bool begins)
+{
+	static const char *const names[][2] = {
+		[SIM_PARTITION] = { "the end of a partition", "partition" },
+		[SIM_RESET]     = { "the end of a reset", "reset" },
+		[SIM_SLOW]      = { "the end of slowness", "slow" },
+		[SIM_DISK_FULL] = { "the disk has room", "the disk is full" },
+		[SIM_CLOCK]     = { "the end of a jump", "the clock jumps" },
+	};
+
+	if (f->kind != SIM_CRASH)
+		sim__note_fault(names[f->kind][begins], f->a);
+	switch (f->kind) {
+	case SIM_CRASH:
+		if (begins)
+			sim_host_crash(f->a);
+		else
+			sim_host_restart(f->a);
+		break;
+	case SIM_DISK_FULL:
+		f->a->h_full = begins;
+		break;
+	case SIM_CLOCK:
+		if (begins)
+			*(f->a ? &f->a->h_jump : &sim__run.r_jump) += f->for_ns;
+		break;
+	default:
+		if (!sim__net_fault)
+			sim_fail("a fault of the network, and there is none");
+		sim__net_fault(f, begins);
+	}
+}
+
+static void *run_plan(void *plan)
+{
+	const struct plan p = *(struct plan *)plan;
+
+	free(plan);
+	usync_sleep_until(p.p_time);
+	strike(&p.p_fault, true);
+	if (p.p_fault.for_ns > 0) {
+		usync_sleep_until(usync_after(p.p_fault.for_ns));
+		strike(&p.p_fault, false);
+	}
+	return NULL;
+}
+
+int sim_at(int64_t time, const struct sim_fault *fault)
+{
+	struct plan *p = malloc(sizeof *p);
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	*p = (struct plan){ time, *fault };
+	rc = start_on(NULL, run_plan, p);
+	if (rc)
+		free(p);
+	return rc;
+}
+
+/* ---- Faults by chance ---- */
+
+void sim_faults(const struct sim_faults *faults)
+{
+	sim__faults = *faults;
+}
+
+bool sim__strikes(const char *what, unsigned n)
+{
+	return n > 0 && sim__rarely(what, n);
+}
+
+void sim__may_crash(void)
+{
+	struct sim_fault crash = { SIM_CRASH, sim__host(), NULL, 0 };
+	int64_t most = sim__faults.f_down_ns ? sim__faults.f_down_ns : SECOND;
+
+	if (!sim__strikes("a host crashes", sim__faults.f_crash))
+		return;
+	crash.for_ns = 1 + (int64_t)sim__choose("how long a host is down", (size_t)most);
+	if (sim_at(0, &crash))
+		sim_fail("no memory for a crash");
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * name.c: addresses, and which socket has which; names of hosts. Sockets with an address
+ * are in lists by their port or path. Addresses are those of hosts; others are of threads
+ * on no host.
+ */
+#include "world.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+
+enum {
+	NAMES    = 4096,                /* lists */
+	PORT_LOW = 32768,               /* the first that is given out, */
+	PORTS    = 28232,               /* of so many */
+};
+
+static LIST_HEAD(, sim_open) names[NAMES];
+static unsigned next_port;
+
+/* ---- Addresses ---- */
+
+static bool is_four(const struct sim_address *a)
+{
+	return !strchr(a->a_text, ':');
+}
+
+static bool is_any(const struct sim_address *a)
+{
+	return strcmp(a->a_text, "0.0.0.0") == 0 || strcmp(a->a_text, "::") == 0;
+}
+
+static bool is_text(const struct sim_address *a, const struct sim_address *b)
+{
+	return a->a_size == b->a_size && memcmp(a->a_text, b->a_text, a->a_size) == 0;
+}
+
+static void set_text(struct sim_address *a, const char *text)
+{
+	a->a_size = (socklen_t)strlen(text);
+	memcpy(a->a_text, text, a->a_size + 1);
+}
+
+static int take_path(const struct sockaddr_un *un, socklen_t size, struct sim_address *a)
+{
+	a->a_family = AF_UNIX;
+	a->a_size = size - (socklen_t)offsetof(struct sockaddr_un, sun_path);
+	if (a->a_size == 0 || a->a_size >= sizeof a->a_text)
+		return -EINVAL;
+	memcpy(a->a_text, un->sun_path, a->a_size);
+	if (a->a_text[0])
+		a->a_size = (socklen_t)strlen(a->a_text) + 1;
+	return 0;
+}
+
+int sim__take_address(const struct sim_open *o, const void *from, socklen_t size,
+		      struct sim_address *a)
+{
+	const struct sockaddr_in6 *in6 = from;
+	const struct sockaddr_in *in = from;
+	bool four = o->f_family == AF_INET;
+	const void *ip = four ? (const void *)&in->sin_addr : &in6->sin6_addr;
+	char text[INET6_ADDRSTRLEN];
+
+	memset(a, 0, sizeof *a);
+	if (!from || size < sizeof in->sin_family)
+		return -EINVAL;
+	if (in->sin_family != o->f_family)
+		return -EAFNOSUPPORT;
+	if (o->f_family == AF_UNIX)
+		return take_path(from, size, a);
+	if (size < (four ? sizeof *in : offsetof(struct sockaddr_in6, sin6_scope_id)))
+		return -EINVAL;
+	if (!four && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+		ip = &in6->sin6_addr.s6_addr[12];
+		four = true;
+	}
+	a->a_family = AF_INET;
+	a->a_port = in->sin_port;
+	set_text(a, inet_ntop(four ? AF_INET : AF_INET6, ip, text, sizeof text));
+	return 0;
+}
+
+int sim__give_address(const struct sim_open *o, const struct sim_address *a, void *to,
+		      socklen_t *size)
+{
+	union {
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+	} u;
+	socklen_t all = sizeof u.in6;
+	char text[sizeof a->a_text + 7];
+
+	if (!to || !size)
+		return 0;
+	memset(&u, 0, sizeof u);
+	u.in.sin_family = (sa_family_t)o->f_family;
+	u.in.sin_port = a->a_port;
+	snprintf(text, sizeof text, "%s%s", is_four(a) ? "::ffff:" : "", a->a_text);
+	if (o->f_family == AF_UNIX) {
+		memcpy(u.un.sun_path, a->a_text, a->a_size);
+		all = (socklen_t)offsetof(struct sockaddr_un, sun_path) + a->a_size;
+	} else if (o->f_family == AF_INET) {
+		inet_pton(AF_INET, a->a_text, &u.in.sin_addr);
+		all = sizeof u.in;
+	} else {
+		inet_pton(AF_INET6, text, &u.in6.sin6_addr);
+	}
+	memcpy(to, &u, *size < all ? *size : all);
+	*size = all;
+	return 0;
+}
+
+/* To send to "any" is to send to oneself. */
+void sim__resolve(struct sim_address *a)
+{
+	if (is_any(a))
+		set_text(a, is_four(a) ? "127.0.0.1" : "::1");
+}
+
+/* Whether what goes there comes to `o'. */
+static bool covers(const struct sim_open *o, const struct sim_address *a)
+{
+	if (a->a_family == AF_UNIX || !is_any(&o->f_local))
+		return is_text(&o->f_local, a);
+	return o->f_family == AF_INET ? is_four(a) : !o->f_only6 || !is_four(a);
+}
+
+struct sim_host *sim__host_at(const struct sim_open *o, const struct sim_address *to)
+{
+	bool own = to->a_family == AF_UNIX || strcmp(to->a_text, "::1") == 0
+		|| (is_four(to) && strncmp(to->a_text, "127.", 4) == 0);
+
+	return own ? o->f_host : sim__find_host(to->a_text);
+}
+
+/* ---- Names ---- */
+
+/* Sockets of one port or path are in one list. */
+static size_t list_of(const struct sim_address *a)
+{
+	size_t hash = a->a_port;
+
+	for (socklen_t i = 0; a->a_family == AF_UNIX && i < a->a_size; i++)
+		hash = hash * 31 + (unsigned char)a->a_text[i];
+	return hash % NAMES;
+}
+
+static bool is_alike(const struct sim_open *o, const struct sim_open *other,
+		     const struct sim_address *a)
+{
+	return o->f_type == other->f_type && o->f_local.a_family == a->a_family
+		&& o->f_local.a_port == a->a_port;
+}
+
+/* How well it fits a packet or a connection of `from'; 0: not. */
+static int fit(const struct sim_open *o, const struct sim_open *sender,
+	       const struct sim_address *to, const struct sim_address *from)
+{
+	if (!is_alike(o, sender, to) || o->f_host != sim__host_at(sender, to)
+	    || (o->f_type == SIM_STREAM && o->f_state != SIM_LISTENS)
+	    || !covers(o, to))
+		return 0;
+	if (o->f_state == SIM_CONNECTED && to->a_family != AF_UNIX)
+		return o->f_remote.a_port == from->a_port && is_text(&o->f_remote, from)
+			? 3 : 0;
+	return is_any(&o->f_local) ? 1 : 2;
+}
+
+struct sim_open *sim__socket_at(const struct sim_open *sender,
+				const struct sim_address *to,
+				const struct sim_address *from)
+{
+	struct sim_open *o, *found = NULL;
+	int best = 0, now;
+
+	LIST_FOREACH(o, &names[list_of(to)], f_of_name) {
+		now = fit(o, sender, to, from);
+		found = now > best ? o : found;
+		best = now > best ? now : best;
+	}
+	return found;
+}
+
+/* Whether another socket has the name of `o', or a part of it. */
+static bool is_taken(const struct sim_open *o)
+{
+	const struct sim_open *other;
+
+	LIST_FOREACH(other, &names[list_of(&o->f_local)], f_of_name)
+		if (other->f_host == o->f_host && is_alike(other, o, &o->f_local)
+		    && (covers(other, &o->f_local) || covers(o, &other->f_local)))
+			return true;
+	return false;
+}
+
+int sim__enter_name(struct sim_open *o, const struct sim_address *a)
+{
+	bool chooses = a->a_family != AF_UNIX && a->a_port == 0;
+	int tries = chooses ? PORTS : 1;
+
+	o->f_local = *a;
+	do
+		if (chooses)
+			o->f_local.a_port = htons((in_port_t)(PORT_LOW
+							      + next_port++ % PORTS));
+	while (is_taken(o) && --tries > 0);
+	if (tries == 0) {
+		o->f_local = (struct sim_address){ 0 };
+		return -EADDRINUSE;
+	}
+	LIST_INSERT_HEAD(&names[list_of(&o->f_local)], o, f_of_name);
+	o->f_bound = true;
+	return 0;
+}
+
+void sim__leave_name(struct sim_open *o)
+{
+	if (o->f_bound)
+		LIST_REMOVE(o, f_of_name);
+	o->f_bound = false;
+}
+
+struct sim_address sim__sender(const struct sim_open *o, const struct sim_address *to)
+{
+	struct sim_address a = o->f_local;
+
+	if (a.a_size > 0 && !is_any(&a))
+		return a;
+	a.a_family = AF_INET;
+	if (sim__host_at(o, to) == o->f_host)
+		set_text(&a, to->a_text);
+	else                            /* with no address, one for documents */
+		set_text(&a, o->f_host && o->f_host->h_address ? o->f_host->h_address
+			 : "192.0.2.1");
+	return a;
+}
+
+int sim__name_for(struct sim_open *o, const struct sim_address *to)
+{
+	struct sim_address own = sim__sender(o, to);
+
+	if (!o->f_bound)
+		return sim__enter_name(o, &own);
+	if (o->f_type == SIM_STREAM)
+		o->f_local = own;
+	return 0;
+}
+
+/* ---- Names of hosts ---- */
+
+/* Returns the address, as a text for libc. */
+static const char *text_of(const char *host, int family, bool numeric)
+{
+	const struct sim_host *h = host && !numeric ? sim__find_host(host) : NULL;
+
+	if (host && !numeric && strcmp(host, "localhost") == 0)
+		return family == AF_INET ? "127.0.0.1" : "::1";
+	return h && h->h_address ? h->h_address : host;
+}
+
+/* With an address and one family, libc does not look at the system. */
+REPLACE(int, getaddrinfo, (const char *host, const char *service,
+			   const struct addrinfo *hints, struct addrinfo **found))
+{
+	static const int families[] = { AF_INET6, AF_INET };
+	struct addrinfo h = { .ai_family = AF_UNSPEC }, **last = found;
+	int wanted, rc = EAI_NONAME, bad = 0;
+	bool numeric;
+
+	h = hints ? *hints : h;
+	wanted = h.ai_family;
+	numeric = h.ai_flags & AI_NUMERICHOST;
+	h.ai_flags = (h.ai_flags & (AI_PASSIVE | AI_CANONNAME)) | AI_NUMERICHOST
+		| AI_NUMERICSERV;
+	*found = NULL;
+	for (int i = 0; i < 2; i++) {
+		h.ai_family = families[i];
+		if (wanted != AF_UNSPEC && wanted != families[i])
+			continue;
+		bad = real_getaddrinfo(text_of(host, families[i], numeric), service, &h,
+				       last);
+		rc = bad && *found == NULL ? bad : 0;
+		while (!bad && *last)
+			last = &(*last)->ai_next;
+	}
+	return rc == EAI_ADDRFAMILY ? EAI_NONAME : rc;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * order.c: the strategy "all": every order of the conflicting operations of a program,
+ * none twice, by sleep sets. (Godefroid: Partial-order methods for the verification of
+ * concurrent systems, 1996.) A run follows the path of the last one up to the last choice
+ * that has an alternative, and takes that.
+ *
+ * A thread sleeps after a choice in which it was an alternative that was tried before,
+ * until an operation is made that conflicts with its own: all orders in which it comes
+ * next are known. Where all that can run sleep, so is the whole rest of the run, and it
+ * ends: redundant.
+ */
+#include <string.h>
+
+#include "order.h"
+#include "run.h"
+
+enum {
+	DEPTH   = 1 << 16,              /* choices of a run */
+	THREADS = 64,                   /* bits of a set */
+};
+
+/* A choice, of threads by their numbers, or of a number. */
+struct node {
+	uint64_t n_can;                 /* sets */
+	uint64_t n_sleeps;              /* as the node was first reached */
+	uint64_t n_done;
+	uint32_t n_chosen;
+	uint32_t n_numbers;             /* 0: a choice of threads */
+};
+
+struct sim_order {
+	uint32_t    o_length;           /* of the path */
+	struct node o_nodes[DEPTH];
+};
+
+static struct sim_order *order;
+static uint32_t depth;                  /* of this run */
+static uint64_t sleeps;
+
+size_t sim__order_size(void)
+{
+	return sizeof *order;
+}
+
+void sim__use_order(struct sim_order *shared)
+{
+	order = shared;
+}
+
+static uint64_t bit(uint32_t number)
+{
+	if (number >= THREADS)
+		sim_fail("--strategy all is for programs of up to 64 threads");
+	return UINT64_C(1) << number;
+}
+
+/* The next node: of the path, or a new one with all alternatives to be tried. */
+static struct node *next_node(uint64_t can, uint32_t numbers)
+{
+	struct node *n = &order->o_nodes[depth];
+
+	if (depth >= DEPTH)
+		sim_fail("--strategy all is for programs of up to 65536 choices");
+	if (depth++ < order->o_length)
+		return n;
+	*n = (struct node){ .n_can = can, .n_sleeps = sleeps, .n_numbers = numbers };
+	order->o_length = depth;
+	if (numbers == 0)
+		for (uint64_t left = can & ~sleeps; !(left & bit(n->n_chosen)); )
+			n->n_chosen++;
+	return n;
+}
+
+/* A mutex begins with the name of its owner, and bits below. */
+static bool is_held(const struct sim_thread *t)
+{
+	uintptr_t owner;
+
+	if (!(t->t_op.o_how & SIM_LOCKS))
+		return false;
+	owner = *(const uintptr_t *)t->t_op.o_object & ~(uintptr_t)7;
+	return owner && owner != (uintptr_t)t->t_thread;
+}
+
+static void begin_all(void)
+{
+	depth = 0;
+	sleeps = 0;
+}
+
+static size_t choose_all(size_t n, bool self)
+{
+	struct node *node;
+	uint64_t can = 0, all = 0;
+
+	(void)self;
+	for (size_t i = 0; i < n; i++) {
+		all |= bit(sim__candidate(i)->t_number);
+		can |= is_held(sim__candidate(i)) ? 0 : bit(sim__candidate(i)->t_number);
+	}
+	can = can ? can : all;                  /* a deadlock */
+	if ((can & ~sleeps) == 0)
+		sim__end(SIM_REDUNDANT, "redundant");
+	node = next_node(can, 0);
+	sleeps |= node->n_done;
+	for (size_t i = 0; i < n; i++)
+		if (sim__candidate(i)->t_number == node->n_chosen)
+			return i;
+	sim_fail("--strategy all: the run does not repeat");
+}
+
+/* Those whose operation conflicts with that of `t' wake. */
+static void ran_all(struct sim_thread *t)
+{
+	if (sleeps & bit(t->t_number))
+		sim__end(SIM_REDUNDANT, "redundant");
+	if (sleeps == 0)
+		return;
+	for (const struct sim_thread *o = sim__run.r_threads; o; o = o->t_next)
+		if (sim__conflict(&o->t_op, &t->t_op))
+			sleeps &= ~bit(o->t_number);
+}
+
+const struct sim_strategy sim__all = {
+	.y_name = "all", .y_begin = begin_all, .y_choose = choose_all, .y_ran = ran_all,
+};
+
+uint64_t sim__ordered(uint64_t n)
+{
+	uint32_t most = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+
+	return next_node(0, most)->n_chosen;
+}
+
+bool sim__next_order(void)
+{
+	while (order->o_length > 0) {
+		struct node *n = &order->o_nodes[order->o_length - 1];
+
+		if (n->n_numbers > 0) {
+			if (++n->n_chosen < n->n_numbers)
+				return true;
+		} else {
+			uint64_t left = n->n_can & ~n->n_sleeps;
+
+			n->n_done |= bit(n->n_chosen);
+			left &= ~n->n_done;
+			if (left) {
+				n->n_chosen = (uint32_t)__builtin_ctzll(left);
+				return true;
+			}
+		}
+		order->o_length--;
+	}
+	return false;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * strategy.c: which thread makes the next step. sim.h has the names and the sources.
+ *
+ * "site" is ours. Priorities belong to places in the program: threads that are about to
+ * do the same thing at the same place have the same priority, and among them a random one
+ * of the thread decides. Most failures need a few kinds of operations in a certain order,
+ * and it does not matter which thread makes each: among a hundred threads that run the
+ * same code a priority of one thread is lost, while one of the place holds all of them
+ * back there. A place gets its priority when it is first reached, so no profile is
+ * needed.
+ *
+ * A thread that runs on and on while others could, as one that spins does, would never
+ * let them under fixed priorities: after SPINS steps it gets the lowest.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+enum {
+	SPINS  = 1000,                  /* steps in a row */
+	FAIR   = 5000,                  /* of so many the thread makes one that has waited
+					   the longest */
+	PLACES = 1 << 10,               /* with a priority; a power of two */
+};
+
+#define HIGHEST UINT64_MAX
+
+/* By number, as in order of their steps these come down: a thread that gave way last has
+   the lowest priority. */
+static uint64_t lowest;
+
+static uint64_t priority(void)
+{
+	return sim__random() | UINT64_C(1) << 63;
+}
+
+static void give_way(struct sim_thread *t)
+{
+	t->t_priority = --lowest;
+}
+
+/* Threads that only let others go first make a step when none else can. */
+static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
+{
+	unsigned yields = a->t_op.o_how & SIM_YIELDS;
+
+	if (yields != (b->t_op.o_how & SIM_YIELDS))
+		return !yields;
+	if (a->t_priority != b->t_priority)
+		return a->t_priority > b->t_priority;
+	return a->t_second > b->t_second;
+}
+
+/*
+ * Threads with low priorities may be those that the others wait for without a block: one
+ * that is about to sleep and to say then that all is over, say.
+ */
+static size_t choose_longest(size_t n)
+{
+	size_t best = 0;
+
+	sim__run.r_fair = sim__run.r_steps;
+	for (size_t i = 1; i < n; i++)
+		if (sim__candidate(i)->t_ran < sim__candidate(best)->t_ran)
+			best = i;
+	return best;
+}
+
+static size_t choose_highest(size_t n, bool self)
+{
+	size_t best = 0;
+
+	if (sim__run.r_steps - sim__run.r_fair >= FAIR)
+		return choose_longest(n);
+
+	(void)self;
+	if (sim__run.r_running && sim__run.r_alone > SPINS) {
+		give_way(sim__run.r_running);
+		sim__run.r_alone = 0;
+	}
+	for (size_t i = 1; i < n; i++)
+		if (is_before(sim__candidate(i), sim__candidate(best)))
+			best = i;
+	return best;
+}
+
+/* ---- In their order, and random ---- */
+
+static size_t choose_usual(size_t n, bool self)
+{
+	const struct sim_thread *t = sim__run.r_running;
+
+	if (self && (t->t_op.o_how & SIM_YIELDS || sim__run.r_alone > SPINS)) {
+		sim__run.r_alone = 0;
+		return 0;
+	}
+	return sim__usual(n, self);
+}
+
+const struct sim_strategy sim__in_order = { .y_name = "in order",
+					    .y_choose = choose_usual };
+
+static size_t choose_any(size_t n, bool self)
+{
+	(void)self;
+	return sim__below(n);
+}
+
+static const struct sim_strategy random_one = { .y_name = "random",
+						.y_choose = choose_any };
+
+/* ---- PCT ---- */
+
+enum { CHANGES = 64 };                  /* of priorities, at most */
+
+static uint64_t changes[CHANGES];       /* steps, ascending */
+static size_t next_change;
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* At these steps of as many as the program has in order, or as it is likely to have. */
+static void draw_changes(unsigned n)
+{
+	const struct sim_profile *p = sim__run.r_profile;
+	uint64_t steps = p && p->p_steps > 1 ? p->p_steps : SPINS;
+
+	for (size_t i = 0; i < CHANGES; i++)
+		changes[i] = i < n ? sim__below(steps) : HIGHEST;
+	qsort(changes, n < CHANGES ? n : CHANGES, sizeof changes[0], compare);
+	next_change = 0;
+	lowest = UINT64_C(1) << 62;
+}
+
+static bool is_change(void)
+{
+	if (next_change >= CHANGES || sim__run.r_steps < changes[next_change])
+		return false;
+	next_change++;
+	return true;
+}
+
+static void begin_pct(void)
+{
+	draw_changes(sim__run.r_conf.c_bound - 1);
+}
+
+static void started_pct(struct sim_thread *t)
+{
+	t->t_priority = priority();
+}
+
+static size_t choose_pct(size_t n, bool self)
+{
+	if (is_change() && self)
+		give_way(sim__run.r_running);
+	return choose_highest(n, self);
+}
+
+static const struct sim_strategy pct = {
+	.y_name = "pct", .y_bound = 3, .y_begin = begin_pct, .y_started = started_pct,
+	.y_choose = choose_pct,
+};
+
+/* ---- Delays ---- */
+
+static void begin_delay(void)
+{
+	draw_changes(sim__run.r_conf.c_bound);
+}
+
+static size_t choose_delay(size_t n, bool self)
+{
+	if (is_change() && self)
+		return 0;
+	return choose_usual(n, self);
+}
+
+static const struct sim_strategy delay = {
+	.y_name = "delay", .y_bound = 3, .y_begin = begin_delay, .y_choose = choose_delay,
+};
+
+/* ---- POS ---- */
+
+static void begin_pos(void)
+{
+	lowest = UINT64_C(1) << 62;
+}
+
+static void ran_pos(struct sim_thread *t)
+{
+	t->t_priority = priority();
+	for (struct sim_thread *o = sim__run.r_threads; o; o = o->t_next)
+		if (o != t && sim__conflict(&o->t_op, &t->t_op))
+			o->t_priority = priority();
+}
+
+static const struct sim_strategy pos = {
+	.y_name = "pos", .y_begin = begin_pos, .y_started = started_pct,
+	.y_choose = choose_highest, .y_ran = ran_pos,
+};
+
+/* ---- Site ---- */
+
+static struct place {
+	uintptr_t p_place;
+	uint64_t  p_priority;
+} places[PLACES];
+
+static unsigned used;
+
+static void begin_site(void)
+{
+	memset(places, 0, sizeof places);
+	used = 0;
+	lowest = UINT64_C(1) << 62;
+}
+
+/* With all of the table in use, places have none of their own any more. */
+static struct place *place_of(uintptr_t place)
+{
+	static struct place none;
+	size_t i = (place * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PLACES;
+
+	while (places[i].p_place && places[i].p_place != place)
+		i = (i + 1) % PLACES;
+	if (places[i].p_place)
+		return &places[i];
+	if (used >= PLACES / 2) {
+		none.p_priority = priority();
+		return &none;
+	}
+	used++;
+	places[i] = (struct place){ place, priority() };
+	return &places[i];
+}
+
+static void started_site(struct sim_thread *t)
+{
+	t->t_second = sim__random();
+	t->t_set = 0;
+	t->t_priority = priority();
+}
+
+static size_t choose_site(size_t n, bool self)
+{
+	struct sim_thread *t = sim__run.r_running;
+
+	if (self && t->t_op.o_key)
+		t->t_priority = place_of(t->t_op.o_key)->p_priority;
+	if (self && sim__run.r_alone > SPINS) {
+		place_of(t->t_op.o_key)->p_priority = --lowest;
+		sim__run.r_alone = 0;
+	}
+	return choose_highest(n, self);
+}
+
+static const struct sim_strategy site = {
+	.y_name = "site", .y_begin = begin_site, .y_started = started_site,
+	.y_choose = choose_site,
+};
+
+/* ---- SURW ---- */
+
+/*
+ * The operations on one object, which the run chooses, are made in an order that is
+ * uniformly random: the thread of the next one is drawn with the weight of what it and
+ * the threads that it will start have left. Until it makes it, the others make none, and
+ * all else is made in any order. The profile has what threads have left.
+ */
+static uintptr_t chosen;                /* the object; 0: none is known */
+static uint32_t left[SIM_THREADS];
+static const struct sim_thread *intended;
+
+static void begin_surw(void)
+{
+	const struct sim_profile *p = sim__run.r_profile;
+	size_t i;
+
+	chosen = 0;
+	intended = NULL;
+	memset(left, 0, sizeof left);
+	if (!p || p->p_objects == 0)
+		return;
+	i = sim__below(p->p_objects);
+	chosen = p->p_object[i].b_object;
+	for (size_t j = 0; j < SIM_THREADS; j++)
+		left[j] = p->p_count[i][j];
+}
+
+/* What threads have left that `number' will start, and those will. */
+static uint64_t left_of(uint32_t number)
+{
+	const struct sim_profile *p = sim__run.r_profile;
+	uint64_t sum = number < SIM_THREADS ? left[number] : 0;
+
+	for (uint32_t i = sim__run.r_started; i < p->p_threads && i < SIM_THREADS; i++) {
+		uint32_t by = p->p_parent[i];
+
+		while (by >= sim__run.r_started && by != p->p_parent[by])
+			by = p->p_parent[by];
+		sum += by == number ? left[i] : 0;
+	}
+	return sum;
+}
+
+static void intend(void)
+{
+	uint64_t sum = 0, at;
+
+	for (const struct sim_thread *t = sim__run.r_threads; t; t = t->t_next)
+		sum += left_of(t->t_number);
+	at = sum > 0 ? sim__below(sum) : 0;
+	for (const struct sim_thread *t = sim__run.r_threads; t; t = t->t_next) {
+		uint64_t more = left_of(t->t_number);
+
+		intended = t;
+		if (at < more)
+			return;
+		at -= more;
+	}
+}
+
+static bool may(const struct sim_thread *t)
+{
+	return t->t_op.o_object != chosen || t == intended;
+}
+
+static size_t choose_surw(size_t n, bool self)
+{
+	size_t allowed = 0, moves = 0, i, at;
+
+	(void)self;
+	if (!chosen)
+		return sim__below(n);
+	if (!intended)
+		intend();
+	for (i = 0; i < n; i++)
+		if (may(sim__candidate(i))) {
+			allowed++;
+			moves += !(sim__candidate(i)->t_op.o_how & SIM_YIELDS);
+		}
+	/* The intended one cannot run, or spins until one of the others has. */
+	if (moves == 0)
+		return sim__below(n);
+	at = sim__below(allowed);
+	for (i = 0; !may(sim__candidate(i)) || at-- > 0; i++)
+		;
+	return i;
+}
+
+static void ran_surw(struct sim_thread *t)
+{
+	if (t->t_op.o_object != chosen)
+		return;
+	intended = NULL;
+	if (t->t_number < SIM_THREADS && left[t->t_number] > 0)
+		left[t->t_number]--;
+}
+
+/* The weights of its parent are its own now. */
+static void started_surw(struct sim_thread *t)
+{
+	if (intended && intended->t_number == t->t_parent)
+		intended = NULL;
+}
+
+static const struct sim_strategy surw = {
+	.y_name = "surw", .y_begin = begin_surw, .y_started = started_surw,
+	.y_choose = choose_surw, .y_ran = ran_surw,
+};
+
+/* ---- Replay ---- */
+
+static const struct sim_choice *replayed;
+static size_t replays;
+
+void sim__replay_these(const struct sim_choice *choices, size_t n)
+{
+	replayed = choices;
+	replays = n;
+}
+
+/* They come in the order of the run, unless some are missing. */
+static const struct sim_choice *find(uint32_t who, uint32_t when)
+{
+	for (size_t i = 0; i < replays; i++)
+		if (replayed[i].c_who == who && replayed[i].c_when == when)
+			return &replayed[i];
+	return NULL;
+}
+
+uint64_t sim__replayed(uint32_t who, uint32_t when)
+{
+	const struct sim_choice *c = find(who, when);
+
+	return c ? c->c_what : 0;
+}
+
+static size_t choose_replayed(size_t n, bool self)
+{
+	const struct sim_choice *c = find(sim__run.r_who, sim__run.r_when);
+
+	for (size_t i = 0; c && i < n; i++)
+		if (sim__candidate(i)->t_number == c->c_what)
+			return i;
+	return sim__usual(n, self);
+}
+
+const struct sim_strategy sim__replay = { .y_name = "replay",
+					  .y_choose = choose_replayed };
+
+/* ---- One of three ---- */
+
+/*
+ * Each of these finds at once what takes the others thousands of runs: "site" orders of
+ * places among many threads, "surw" orders of operations on one object, "pos" the rest. A
+ * seed has one of them, so a failure takes three times the runs of the best at most.
+ */
+static const struct sim_strategy *const mixed[] = { &site, &surw, &pos };
+static const struct sim_strategy *mine;
+
+static void begin_mix(void)
+{
+	mine = mixed[sim__below(sizeof mixed / sizeof mixed[0])];
+	mine->y_begin();
+}
+
+static void started_mix(struct sim_thread *t)
+{
+	mine->y_started(t);
+}
+
+static size_t choose_mix(size_t n, bool self)
+{
+	return mine->y_choose(n, self);
+}
+
+static void ran_mix(struct sim_thread *t)
+{
+	if (mine->y_ran)
+		mine->y_ran(t);
+}
+
+static const struct sim_strategy mix = {
+	.y_name = "mix", .y_begin = begin_mix, .y_started = started_mix,
+	.y_choose = choose_mix, .y_ran = ran_mix,
+};
+
+const struct sim_strategy *sim__strategy(const char *name)
+{
+	static const struct sim_strategy *const all[] = {
+		&mix, &site, &random_one, &pct, &pos, &surw, &delay,
+	};
+
+	if (!name)
+		return &mix;
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+		if (strcmp(all[i]->y_name, name) == 0)
+			return all[i];
+	return NULL;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * world.c: what comes later in the simulated world, and its faults between hosts. What
+ * comes is in a heap by its time, and at one time in the order in which it was made.
+ */
+#include "world.h"
+
+#include <stdlib.h>
+
+enum { BETWEEN = 64, TIMES_SLOW = 100, BANDWIDTH = 125000000 };
+
+struct event {
+	int64_t           e_when;
+	uint64_t          e_order;
+	void            (*e_func)(struct sim_open *o, struct sim_piece *g);
+	struct sim_open  *e_open;
+	struct sim_piece *e_piece;
+};
+
+static struct event *heap;
+static size_t count, room;
+static uint64_t made;
+
+/* Faults between hosts, until so far. */
+static struct between { int64_t until; struct sim_fault fault; } betweens[BETWEEN];
+
+/* ---- What comes ---- */
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+	return a->e_when != b->e_when ? a->e_when < b->e_when : a->e_order < b->e_order;
+}
+
+void sim__later(int64_t when, void (*func)(struct sim_open *o, struct sim_piece *g),
+		struct sim_open *o, struct sim_piece *g)
+{
+	const struct event new = { when, made++, func, sim__hold(o), g };
+	size_t i = count++;
+
+	if (count > room) {
+		room = room ? 2 * room : 256;
+		heap = realloc(heap, room * sizeof *heap);
+		if (!heap)
+			sim_fail("no memory for what comes");
+	}
+	for (; i > 0 && is_before(&new, &heap[(i - 1) / 2]); i = (i - 1) / 2)
+		heap[i] = heap[(i - 1) / 2];
+	heap[i] = new;
+}
+
+static struct event take_first(void)
+{
+	const struct event first = heap[0], last = heap[--count];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < count) {
+		if (child + 1 < count && is_before(&heap[child + 1], &heap[child]))
+			child++;
+		if (!is_before(&heap[child], &last))
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = last;
+	return first;
+}
+
+void sim__catch_up(void)
+{
+	while (count > 0 && heap[0].e_when <= sim__run.r_now) {
+		struct event e = take_first();
+
+		sim__note((uint64_t)e.e_when);
+		e.e_func(e.e_open, e.e_piece);
+		sim__drop(e.e_open);
+	}
+}
+
+bool sim__pass(int64_t until)
+{
+	int64_t *now = &sim__run.r_now;
+
+	if (count > 0 && heap[0].e_when < until)
+		until = heap[0].e_when;
+	if (until == INT64_MAX)
+		return false;
+	*now = until > *now ? until : *now;
+	sim__catch_up();
+	return true;
+}
+
+/* ---- Faults between hosts ---- */
+
+static bool is_between(enum sim_fault_kind kind, const struct sim_host *one,
+		       const struct sim_host *other)
+{
+	for (const struct between *b = betweens; b < betweens + BETWEEN; b++) {
+		const struct sim_host *from = b->fault.a, *to = b->fault.b;
+
+		if (b->fault.kind == kind && b->until > sim__run.r_now
+		    && ((from == one && (!to || to == other))
+			|| (from == other && (!to || to == one))))
+			return true;
+	}
+	return false;
+}
+
+bool sim__is_cut(const struct sim_host *one, const struct sim_host *other)
+{
+	return (one && !one->h_up) || (other && !other->h_up)
+		|| is_between(SIM_PARTITION, one, other);
+}
+
+/* They end by themselves: `begins' is for faults of other kinds. */
+static void begin_fault(const struct sim_fault *f, bool begins)
+{
+	int64_t now = sim__run.r_now;
+	struct between *b = betweens;
+	struct sim_open *o;
+
+	if (!begins)
+		return;
+	if (f->kind == SIM_RESET) {
+		while ((o = sim__connection(f->a, f->b)))
+			sim__reset(o);
+		return;
+	}
+	while (b < betweens + BETWEEN && b->until > now)
+		b++;
+	if (b == betweens + BETWEEN)
+		sim_fail("there are too many faults between hosts at a time");
+	*b = (struct between){ f->for_ns > 0 ? now + f->for_ns : INT64_MAX, *f };
+}
+
+/* ---- How long it takes ---- */
+
+int64_t sim__latency(const struct sim_open *o, const struct sim_host *to)
+{
+	const struct sim_faults *f = &sim__faults;
+	int64_t least = f->f_latency_ns ? f->f_latency_ns : 50 * MICROSECOND;
+	int64_t most = f->f_latency_most_ns ? f->f_latency_most_ns : 500 * MICROSECOND;
+	int64_t rare = f->f_latency_rare_ns ? f->f_latency_rare_ns : 50 * MILLISECOND;
+	int64_t k = (int64_t)sim__choose("latency", 1000);
+	int64_t ns = k < 990 ? least + (most - least) / 989 * k
+		: most + (rare - most) / 10 * (k - 989);
+
+	if (o->f_slow || (o->f_peer && o->f_peer->f_slow))
+		ns *= TIMES_SLOW;
+	return is_between(SIM_SLOW, o->f_host, to) ? ns * TIMES_SLOW : ns;
+}
+
+int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size)
+{
+	int64_t rate = sim__faults.f_bandwidth ? sim__faults.f_bandwidth : BANDWIDTH;
+	struct sim_fault cut = { SIM_PARTITION, o->f_host, to, SECOND };
+
+	if (sim__strikes("partition", sim__faults.f_partition)
+	    && !sim__is_cut(o->f_host, to)) {
+		cut.for_ns += SECOND * (int64_t)sim__choose("partition lasts", 10);
+		begin_fault(&cut, true);
+	}
+	if (o->f_free < sim__run.r_now)
+		o->f_free = sim__run.r_now;
+	o->f_free += (int64_t)size * SECOND / rate;
+	return o->f_free + sim__latency(o, to);
+}
+
+/* ---- The begin ---- */
+
+void sim__world(void)
+{
+	while (count > 0) {
+		struct event *e = &heap[--count];
+
+		free(e->e_piece);
+		sim__drop(e->e_open);
+	}
+	made = 0;
+	memset(betweens, 0, sizeof betweens);
+	sim__net_fault = begin_fault;
+	sim__host_gone = sim__close_all;
+}

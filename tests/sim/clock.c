@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Clocks, random numbers and numbers of processes: USCHED_SIM_TWICE=1 proves that they
+ * repeat. Here: they go on, and are not the same all the time.
+ */
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static void show_clocks(const char *who)
+{
+	struct timespec mono, real, day;
+	struct timeval t;
+	intmax_t seconds = time(NULL);
+	long used = clock();
+
+	clock_gettime(CLOCK_MONOTONIC, &mono);
+	clock_gettime(CLOCK_REALTIME, &real);
+	gettimeofday(&t, NULL);
+	timespec_get(&day, TIME_UTC);
+	assert(t.tv_sec >= real.tv_sec && day.tv_sec >= t.tv_sec);
+	printf("%s %jd.%09ld %jd.%09ld %jd %ld\n", who, (intmax_t)mono.tv_sec,
+	       mono.tv_nsec, (intmax_t)real.tv_sec, real.tv_nsec, seconds, used);
+	printf("%d\n", (int)getpid());
+}
+
+static uint64_t from_file(const char *path)
+{
+	uint64_t x = 0;
+	int fd = open(path, O_RDONLY);
+	FILE *f = fopen(path, "r");
+
+	assert(fd >= 0 && f);
+	assert(read(fd, &x, sizeof x) == sizeof x);
+	close(fd);
+	assert(fread(&fd, sizeof fd, 1, f) == 1);
+	fclose(f);
+	return x ^ (unsigned)fd;
+}
+
+static void *work(void *name)
+{
+	uint64_t x[4] = { 0 };
+
+	assert(getrandom(&x[0], sizeof x[0], 0) == sizeof x[0]);
+	assert(getentropy(&x[1], sizeof x[1]) == 0);
+	x[2] = from_file("/dev/urandom");
+	x[3] = from_file("/dev/random");
+	assert(x[0] != x[1] && x[1] != x[2] && x[2] != x[3]);
+	printf("%s %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", (char *)name, x[0],
+	       x[1], x[2], x[3]);
+	usleep((useconds_t)(x[0] % 1000));
+	show_clocks(name);
+	return NULL;
+}
+
+int main(void)
+{
+	struct timespec before, after;
+	pthread_t a, b;
+
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	sleep(3600);
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	after.tv_sec -= before.tv_sec;
+	assert(after.tv_sec >= 3600 && after.tv_sec < 3602);
+	pthread_create(&a, NULL, work, "a");
+	pthread_create(&b, NULL, work, "b");
+	pthread_join(a, NULL);
+	pthread_join(b, NULL);
+	show_clocks("main");
+	return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls that a simulation cannot repeat: the argument says which. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	const char *call = argc > 1 ? argv[1] : "";
+
+	if (strcmp(call, "fork") == 0 && fork() == 0)
+		_exit(0);
+	if (strcmp(call, "system") == 0)
+		return system("true");
+	if (strcmp(call, "alarm") == 0)
+		alarm(1);
+	if (strcmp(call, "link") == 0)
+		return link("/tmp/a", "/tmp/b") == 0;
+	if (strcmp(call, "rmdir") == 0)
+		return rmdir("/tmp/a") == 0;
+	if (strcmp(call, "device") == 0)
+		return !fopen("/dev/ptmx", "r");
+	if (strcmp(call, "syscall") == 0)
+		syscall(SYS_unlinkat, -1, "none", 0);
+	puts("done");
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads of usched, their files and their pool: all in the simulation. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../rr.h"
+#include "../../sim.h"
+#include "../../uoffload.h"
+#include "../../usync.h"
+
+#define NAME "/var/tmp/usched-sim-pool"
+
+static unsigned calls;
+
+static void call(void *arg)
+{
+	*(unsigned *)arg = ++calls;
+}
+
+static void work(void *arg)
+{
+	unsigned made = 0;
+	char text[32];
+	struct stat s;
+	int fd = ufile_open(NAME, O_CREAT | O_RDWR, 0600, USCHED_NEVER);
+
+	assert(fd >= 0);
+	snprintf(text, sizeof text, "%-15u\n", *(unsigned *)arg);
+	assert(ufile_pwrite(fd, text, 16, *(unsigned *)arg * 16, USCHED_NEVER) == 16);
+	assert(uoffload(call, NULL, &made, sizeof made, USCHED_NEVER) == 0 && made > 0);
+	assert(ufile_sync(fd, USCHED_NEVER) == 0);
+	assert(ufile_stat(NAME, &s, USCHED_NEVER) == 0 && S_ISREG(s.st_mode));
+	assert(ufile_pread(fd, text, 16, *(unsigned *)arg * 16, USCHED_NEVER) == 16);
+	printf("%u was the call of %.15s %jd\n", made, text, (intmax_t)s.st_mtime);
+	close(fd);
+}
+
+int main(void)
+{
+	static unsigned numbers[] = { 0, 1, 2, 3 };
+	struct uprocs *rr;
+	struct stat s;
+
+	assert(rr_create(NULL, &rr) == 0);
+	for (size_t i = 0; i < 4; i++)
+		assert(rr_start(rr, work, &numbers[i], NULL) == 0);
+	uprocs_destroy(rr);
+	assert(calls == 4 && stat(NAME, &s) == 0 && s.st_size == 64);
+	return 0;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* What sockets, pipes and the like do besides: ends, errors, packets, time-outs. */
+#include "check.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <time.h>
+
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int error_of(int fd)
+{
+	int error = -1;
+	socklen_t size = sizeof error;
+
+	CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0);
+	return error;
+}
+
+static short ready(int fd, short events)
+{
+	struct pollfd one = { fd, events, 0 };
+
+	poll(&one, 1, 0);
+	return one.revents;
+}
+
+/* ---- A port at which none listens ---- */
+
+static void test_refused(void)
+{
+	struct sockaddr_in a = address("127.0.0.1", 9);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct pollfd one = { fd, POLLOUT, 0 };
+
+	CHECK(connect(fd, (struct sockaddr *)&a, sizeof a) < 0 && errno == EINPROGRESS);
+	CHECK(connect(fd, (struct sockaddr *)&a, sizeof a) < 0 && errno == EALREADY);
+	CHECK(ready(fd, POLLOUT) == 0);
+	CHECK(poll(&one, 1, -1) == 1 && one.revents & POLLERR && one.revents & POLLOUT);
+	CHECK(error_of(fd) == ECONNREFUSED && error_of(fd) == 0);
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(connect(fd, (struct sockaddr *)&a, sizeof a) < 0 && errno == ECONNREFUSED);
+	close(fd);
+}
+
+/* ---- Half-closed connections ---- */
+
+static void *answer_at_end(void *arg)
+{
+	int fd = accept((int)(intptr_t)arg, NULL, NULL);
+	char buffer[100];
+	size_t got = 0;
+	ssize_t n;
+
+	while ((n = read(fd, buffer + got, sizeof buffer - got)) > 0)
+		got += (size_t)n;
+	CHECK(n == 0 && got == 11);
+	CHECK(write(fd, buffer, got) == (ssize_t)got);
+	CHECK(close(fd) == 0);
+	return NULL;
+}
+
+static void test_half_closed(void)
+{
+	int listener = listener_at("127.0.0.1", 7001), fd;
+	pthread_t t = started(answer_at_end, (void *)(intptr_t)listener);
+	char buffer[20];
+
+	fd = connected_to("127.0.0.1", 7001);
+	CHECK(write(fd, "hello world", 11) == 11);
+	CHECK(shutdown(fd, SHUT_WR) == 0);
+	CHECK(write(fd, "x", 1) < 0 && errno == EPIPE);
+	read_full(fd, buffer, 11);
+	CHECK(memcmp(buffer, "hello world", 11) == 0);
+	CHECK(read(fd, buffer, 1) == 0);
+	CHECK(close(fd) == 0);
+	pthread_join(t, NULL);
+	CHECK(close(listener) == 0);
+}
+
+/* The other side closes with something unread: a reset; and writes to a closed one. */
+static void *close_early(void *arg)
+{
+	int fd = accept((int)(intptr_t)arg, NULL, NULL);
+	char c;
+
+	read_full(fd, &c, 1);
+	CHECK(close(fd) == 0);
+	return NULL;
+}
+
+static void test_reset(void)
+{
+	int listener = listener_at("127.0.0.1", 7001), fd;
+	pthread_t t = started(close_early, (void *)(intptr_t)listener);
+	char buffer[100] = "";
+	ssize_t n = 0;
+
+	fd = connected_to("127.0.0.1", 7001);
+	CHECK(write(fd, buffer, sizeof buffer) == sizeof buffer);
+	n = read(fd, buffer, 1);
+	CHECK(n == 0 || (n < 0 && errno == ECONNRESET));
+	while ((n = write(fd, buffer, 1)) == 1)
+		usleep(1000);
+	CHECK(n < 0 && (errno == EPIPE || errno == ECONNRESET));
+	close(fd);
+	pthread_join(t, NULL);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(bind(fd, (struct sockaddr *)&(struct sockaddr_in){ .sin_family = AF_INET,
+			.sin_port = htons(7001) }, sizeof(struct sockaddr_in)) < 0
+	      && errno == EADDRINUSE);
+	close(fd);
+	close(listener);
+}
+
+/* ---- A stream larger than its room ---- */
+
+enum { MUCH = 1000000 };
+
+static void *send_much(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char *all = malloc(MUCH);
+
+	for (int i = 0; i < MUCH; i++)
+		all[i] = (char)(i * 7 % 251);
+	CHECK(write(fd, all, MUCH) == MUCH);
+	free(all);
+	CHECK(close(fd) == 0);
+	return NULL;
+}
+
+static void take_much(int fd)
+{
+	static char part[30000];
+	int at = 0;
+	ssize_t n;
+
+	while ((n = read(fd, part, sizeof part)) > 0)
+		for (ssize_t i = 0; i < n; i++, at++)
+			CHECK(part[i] == (char)(at * 7 % 251));
+	CHECK(n == 0 && at == MUCH);
+	close(fd);
+}
+
+static void test_much(void)
+{
+	int listener = listener_at("127.0.0.1", 7001), fds[2];
+	void *client = (void *)(intptr_t)connected_to("127.0.0.1", 7001);
+	pthread_t t = started(send_much, client);
+
+	take_much(accept(listener, NULL, NULL));
+	pthread_join(t, NULL);
+	close(listener);
+	CHECK(pipe(fds) == 0);
+	t = started(send_much, (void *)(intptr_t)fds[1]);
+	take_much(fds[0]);
+	pthread_join(t, NULL);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+	t = started(send_much, (void *)(intptr_t)fds[1]);
+	take_much(fds[0]);
+	pthread_join(t, NULL);
+}
+
+/* ---- Pipes, and descriptors that count ---- */
+
+static void test_pipe(void)
+{
+	int fds[2], n;
+	char c;
+
+	CHECK(pipe(fds) == 0);
+	CHECK(ready(fds[0], POLLIN) == 0 && ready(fds[1], POLLOUT) == POLLOUT);
+	CHECK(write(fds[1], "ab", 2) == 2 && ioctl(fds[0], FIONREAD, &n) == 0 && n == 2);
+	CHECK(read(fds[0], &c, 1) == 1 && c == 'a' && ready(fds[0], POLLIN) == POLLIN);
+	n = dup(fds[1]);
+	close(fds[1]);
+	CHECK(ready(fds[0], POLLIN) == POLLIN);
+	close(n);
+	CHECK(read(fds[0], &c, 1) == 1 && ready(fds[0], POLLIN) == POLLHUP);
+	CHECK(read(fds[0], &c, 1) == 0);
+	close(fds[0]);
+	CHECK(pipe2(fds, O_NONBLOCK) == 0);
+	CHECK(read(fds[0], &c, 1) < 0 && errno == EAGAIN);
+	close(fds[0]);
+	CHECK(write(fds[1], "a", 1) < 0 && errno == EPIPE);
+	CHECK(ready(fds[1], POLLOUT) & POLLERR);
+	close(fds[1]);
+}
+
+static void *count_later(void *arg)
+{
+	usleep(5000);
+	CHECK(eventfd_write((int)(intptr_t)arg, 3) == 0);
+	return NULL;
+}
+
+static void test_counts(void)
+{
+	int fd = eventfd(0, 0), set = epoll_create1(0);
+	int64_t begin = now();
+	pthread_t t = started(count_later, (void *)(intptr_t)fd);
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = fd };
+	struct itimerspec spec = { { 0, 10000000 }, { 0, 10000000 } };
+	eventfd_t value;
+	uint64_t times;
+
+	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0);
+	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) < 0 && errno == EEXIST);
+	CHECK(epoll_wait(set, &e, 1, -1) == 1 && e.data.fd == fd);
+	CHECK(now() - begin >= 5000000);
+	CHECK(eventfd_read(fd, &value) == 0 && value == 3);
+	CHECK(epoll_wait(set, &e, 1, 20) == 0);
+	pthread_join(t, NULL);
+	close(fd);
+	close(set);
+	fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	begin = now();
+	CHECK(timerfd_settime(fd, 0, &spec, NULL) == 0);
+	CHECK(read(fd, &times, sizeof times) == sizeof times && times == 1);
+	CHECK(now() - begin >= 10000000 && now() - begin < 20000000);
+	usleep(35000);
+	CHECK(read(fd, &times, sizeof times) == sizeof times && times == 3);
+	close(fd);
+}
+
+/* ---- Packets ---- */
+
+static void test_packets(void)
+{
+	struct sockaddr_in a = address("10.0.0.2", 53), from;
+	int server = socket(AF_INET, SOCK_DGRAM, 0);
+	int client = socket(AF_INET, SOCK_DGRAM, 0);
+	struct timeval limit = { 1, 0 };
+	socklen_t size = sizeof from;
+	char buffer[100];
+	int64_t begin;
+
+	CHECK(bind(server, (struct sockaddr *)&a, sizeof a) == 0);
+	CHECK(sendto(client, "one", 3, 0, (struct sockaddr *)&a, sizeof a) == 3);
+	CHECK(recvfrom(server, buffer, 2, MSG_TRUNC, (struct sockaddr *)&from, &size)
+	      == 3);
+	CHECK(connect(client, (struct sockaddr *)&a, sizeof a) == 0);
+	CHECK(sendto(server, "four", 4, 0, (struct sockaddr *)&from, size) == 4);
+	CHECK(recv(client, buffer, sizeof buffer, 0) == 4);
+	CHECK(memcmp(buffer, "four", 4) == 0);
+	CHECK(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+	begin = now();
+	CHECK(recv(client, buffer, 1, 0) < 0 && errno == EAGAIN);
+	CHECK(now() - begin >= 1000000000);
+	close(server);
+	CHECK(send(client, "five", 4, 0) == 4);
+	CHECK(recv(client, buffer, 1, 0) < 0 && errno == ECONNREFUSED);
+	close(client);
+}
+
+/* ---- Names ---- */
+
+static void *greet_by_name(void *arg)
+{
+	int fd = accept((int)(intptr_t)arg, NULL, NULL);
+
+	CHECK(write(fd, "hi", 2) == 2);
+	close(fd);
+	return NULL;
+}
+
+static void test_names(void)
+{
+	struct sockaddr_un u = { .sun_family = AF_UNIX,
+				 .sun_path = "/run/no-such/socket" };
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	char buffer[2];
+	pthread_t t;
+
+	CHECK(connect(fd, (struct sockaddr *)&u, sizeof u) < 0 && errno == ENOENT);
+	CHECK(bind(listener, (struct sockaddr *)&u, sizeof u) == 0);
+	CHECK(listen(listener, 5) == 0);
+	t = started(greet_by_name, (void *)(intptr_t)listener);
+	CHECK(connect(fd, (struct sockaddr *)&u, sizeof u) == 0);
+	read_full(fd, buffer, 2);
+	CHECK(read(fd, buffer, 1) == 0);
+	pthread_join(t, NULL);
+	close(fd);
+	close(listener);
+	CHECK(getaddrinfo("localhost", "80", &hints, &found) == 0);
+	CHECK(found->ai_family == AF_INET6 && found->ai_next->ai_family == AF_INET);
+	freeaddrinfo(found);
+	CHECK(getaddrinfo("no-such-host", "80", &hints, &found) == EAI_NONAME);
+}
+
+int main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	test_refused();
+	test_half_closed();
+	test_reset();
+	test_much();
+	test_pipe();
+	test_counts();
+	test_packets();
+	test_names();
+	puts("sockets: passed");
+	return 0;
+}
