@@ -153,7 +153,7 @@ look() {
 		# Libraries of the example servers, and their clients.
 		library 'lhttp_parser|05-httpd' http_parser.h libhttp-parser-dev
 		library 'lhiredis|06-kv' hiredis/hiredis.h libhiredis-dev
-		library uthash uthash.h uthash-dev
+		library 'uthash|06-kv' uthash.h uthash-dev
 		library 'lssl|10-https' openssl/core.h libssl-dev
 		library 'lcurl|11-crawler' curl/curl.h libcurl4-openssl-dev
 		library luv uv.h libuv1-dev
