@@ -24,8 +24,9 @@ passes()
 {
 	range=$1
 	shift
-	USCHED_SIM=$range USCHED_SIM_TWICE=1 "$B/sim_$@" >"$dir/out" 2>&1 ||
+	USCHED_SIM=$range USCHED_SIM_TWICE=1 timeout 600 "$B/sim_$@" >"$dir/out" 2>&1 ||
 		fail "$*: $(tail -n 5 "$dir/out")"
+	grep -q 'runs* passed,' "$dir/out" || fail "$*: it has run natively"
 }
 
 # What the report of the failure has, a program and its argument.
