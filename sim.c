@@ -28,7 +28,7 @@ enum {
 	HASTE     = 4,                  /* runs: see sim__sleeps() */
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns: so a loop that waits for a time ends */
-	REPORTED  = 4096,               /* bytes of a report at the end */
+	NAMES     = 64,                 /* of choices; the last is for all others */
 };
 
 struct always {
@@ -45,7 +45,7 @@ static struct always *always;
 static struct named {
 	uint32_t n_name;
 	uint32_t n_count;
-} names[64];
+} names[NAMES];
 
 /* ---- Random numbers, and the hash ---- */
 
@@ -134,14 +134,14 @@ void sim__look_for_living(void)
 
 /* ---- Steps ---- */
 
-static void note_choice(uint32_t who, uint32_t when, uint64_t what)
+static void note_choice(uint32_t by, uint32_t when, uint64_t what)
 {
 	struct sim_outcome *u = sim__run.r_outcome;
 
 	if (!u)
 		return;
 	if (u->u_noted < SIM_CHOICES)
-		u->u_choices[u->u_noted] = (struct sim_choice){ who, when, what };
+		u->u_choices[u->u_noted] = (struct sim_choice){ by, when, what };
 	u->u_noted++;
 }
 
@@ -182,7 +182,7 @@ static void begin_step(struct sim_thread *t)
 				       .e_number = t->t_number, .e_chosen = r->r_chose });
 	r->r_now += STEP_TIME;
 	r->r_running = t;
-	r->r_who = t->t_number;
+	r->r_by = t->t_number;
 	r->r_when = ++t->t_steps;
 	t->t_ran = r->r_steps;
 	sim__note((uint64_t)t->t_number << 2 | t->t_op.o_kind);
@@ -209,7 +209,7 @@ static struct sim_thread *choose(size_t n, bool self)
 	r->r_alone = chosen == r->r_running ? r->r_alone + 1 : 0;
 	r->r_chose = chosen != sim__candidate(sim__usual(n, self));
 	if (r->r_chose)
-		note_choice(r->r_who, r->r_when, chosen->t_number);
+		note_choice(r->r_by, r->r_when, chosen->t_number);
 	return chosen;
 }
 
@@ -330,18 +330,18 @@ void sim_point(uintptr_t object, enum sim_kind kind)
 static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 {
 	struct sim_run *r = &sim__run;
-	uint32_t who = 0, i = 0;
+	uint32_t by = 0, i = 0;
 	uint64_t chosen = 0;
 
 	for (const char *at = what; *at; at++)
-		who = who * 31 + (unsigned char)*at;
-	who |= SIM_NAMED;
-	while (names[i].n_name && names[i].n_name != who && i < 63)
+		by = by * 31 + (unsigned char)*at;
+	by |= SIM_NAMED;
+	while (names[i].n_name && names[i].n_name != by && i < NAMES - 1)
 		i++;
-	names[i].n_name = who;
+	names[i].n_name = by;
 	names[i].n_count++;
 	if (r->r_strategy == &sim__replay)
-		chosen = sim__replayed(who, names[i].n_count);
+		chosen = sim__replayed(by, names[i].n_count);
 	else if (r->r_strategy == &sim__all)
 		chosen = odds == EACH && n > 1 ? sim__ordered(n) : 0;
 	else if (odds > 0 && odds != EACH)
@@ -350,7 +350,7 @@ static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 		chosen = r->r_strategy && n > 1 ? sim__below(n) : 0;
 	chosen = chosen < n ? chosen : n - 1;
 	if (chosen > 0)
-		note_choice(who, names[i].n_count, chosen);
+		note_choice(by, names[i].n_count, chosen);
 	if (chosen > 0 && odds > 0 && odds != EACH)
 		sim__note_fault(what, NULL);
 	sim__note(chosen);
@@ -640,7 +640,7 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 	sim__seed(conf->c_seed);
 	r->r_hash = SEED;
 	r->r_steps = r->r_alone = r->r_fair = r->r_events = 0;
-	r->r_started = r->r_live = r->r_dead = r->r_plain = r->r_who = r->r_when = 0;
+	r->r_started = r->r_live = r->r_dead = r->r_plain = r->r_by = r->r_when = 0;
 	r->r_threads = r->r_running = r->r_next = NULL;
 	memset(names, 0, sizeof names);
 	while (always) {

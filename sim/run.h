@@ -77,7 +77,7 @@ struct sim_thread {
  * so a list of choices without some of them still means something.
  */
 struct sim_choice {
-	uint32_t c_who;                 /* a thread's number, or a hash | SIM_NAMED */
+	uint32_t c_by;                 /* a thread's number, or a hash | SIM_NAMED */
 	uint32_t c_when;
 	uint64_t c_what;
 };
@@ -157,7 +157,7 @@ struct sim_run {
 	uint32_t                   r_plain;     /* of the others, those not of POSIX */
 	struct sim_thread         *r_threads;
 	struct sim_thread         *r_running;   /* made the last step; NULL: has ended */
-	uint32_t                   r_who;       /* its number, */
+	uint32_t                   r_by;       /* its number, */
 	uint32_t                   r_when;      /* and its steps */
 	struct sim_thread         *r_next;      /* is chosen already */
 	size_t                     r_ready;     /* threads in the queue that may run */
@@ -280,7 +280,7 @@ extern const struct sim_strategy sim__in_order, sim__replay, sim__all SIM_PRIVAT
 SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);
 
 /* Returns the value for a choice of a number in a replay. */
-SIM_PRIVATE uint64_t sim__replayed(uint32_t who, uint32_t when);
+SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
 
 /* ---- sim.c ---- */
 

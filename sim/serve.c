@@ -404,7 +404,7 @@ static void write_choices(const char *path, const struct sim_choice *c, size_t n
 	if (f)
 		fprintf(f, "%s %" PRIu64 "\n", heading, jobs[0].j_seed);
 	for (size_t i = 0; f && i < n; i++)
-		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n", c[i].c_who,
+		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n", c[i].c_by,
 			c[i].c_when, c[i].c_what);
 	if (!f || fclose(f))
 		stop("the file of choices cannot be written");
@@ -421,7 +421,7 @@ static size_t read_choices(const char *path, struct sim_choice *c)
 	    || sscanf(line + strlen(heading), "%" SCNu64, &jobs[0].j_seed) != 1)
 		stop("--replay: that is no file of choices");
 	while (n < SIM_CHOICES && fgets(line, sizeof line, f)) {
-		if (sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNu64, &c[n].c_who,
+		if (sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNu64, &c[n].c_by,
 			   &c[n].c_when, &c[n].c_what) != 3)
 			stop("--replay: a line of the file is none of three numbers");
 		n++;

@@ -388,24 +388,24 @@ void sim__replay_these(const struct sim_choice *choices, size_t n)
 }
 
 /* They come in the order of the run, unless some are missing. */
-static const struct sim_choice *find(uint32_t who, uint32_t when)
+static const struct sim_choice *find(uint32_t by, uint32_t when)
 {
 	for (size_t i = 0; i < replays; i++)
-		if (replayed[i].c_who == who && replayed[i].c_when == when)
+		if (replayed[i].c_by == by && replayed[i].c_when == when)
 			return &replayed[i];
 	return NULL;
 }
 
-uint64_t sim__replayed(uint32_t who, uint32_t when)
+uint64_t sim__replayed(uint32_t by, uint32_t when)
 {
-	const struct sim_choice *c = find(who, when);
+	const struct sim_choice *c = find(by, when);
 
 	return c ? c->c_what : 0;
 }
 
 static size_t choose_replayed(size_t n, bool self)
 {
-	const struct sim_choice *c = find(sim__run.r_who, sim__run.r_when);
+	const struct sim_choice *c = find(sim__run.r_by, sim__run.r_when);
 
 	for (size_t i = 0; c && i < n; i++)
 		if (sim__candidate(i)->t_number == c->c_what)

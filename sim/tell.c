@@ -127,7 +127,7 @@ void sim__trace(const char *event, const struct sim_event *e,
 	snprintf(line, sizeof line, "%" PRIu64 ",%" PRId64 ",\"%s\",%" PRIu32
 		 ",%s,\"%s\",%s,%d,%" PRIu64 ",\"%s\",%" PRId64 "\n",
 		 r->r_steps, r->r_now - r->r_began, host,
-		 e->e_number == SIM_NAMED ? r->r_who : e->e_number, event,
+		 e->e_number == SIM_NAMED ? r->r_by : e->e_number, event,
 		 e->e_op.o_name ? e->e_op.o_name : "begins", place, e->e_chosen, message,
 		 other, when - r->r_began);
 	text_put(r->r_trace, line);

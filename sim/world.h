@@ -347,7 +347,7 @@ static inline void sim__trace_piece(const char *event, const struct sim_host *ho
 				    int64_t when)
 {
 	const struct sim_event e = { .e_op.o_name = "", .e_host = host,
-				     .e_number = sim__run.r_who };
+				     .e_number = sim__run.r_by };
 
 	if (sim__run.r_trace && g->g_size > 0)
 		sim__trace(event, &e, g->g_number, to, when);
