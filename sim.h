@@ -72,8 +72,10 @@ int sim_begin(const struct sim_conf *conf);
 
 /*
  * Makes a scheduler with one processor, which runs on the native thread that joins or
- * calls uprocs_run() or uprocs_destroy(), inside that call: c_embed and c_processors of
- * `conf' are not looked at.
+ * calls uprocs_run() or uprocs_destroy(), inside that call, as if c_embed were set. In a
+ * thread of a simulation, which main() is under usched-run --sim, *sim is the scheduler
+ * of that thread. With c_processors 1 threads switch where they wait, else also at calls
+ * of usync.h, as threads of several processors do.
  * What rr_create() returns.
  * From the main native thread. Does not switch.
  */
