@@ -28,6 +28,7 @@ $(B)/libusched-posix.so.$(version): $(posix_parts:.o=.lo) $(B)/posix/uposix_load
 	{ echo '{ global:'; printf '%s;\n' $(posix_names); echo 'local: *; };'; } >$@.map
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now \
 		-Wl,--version-script=$@.map $(posix_names:%=-Wl,--wrap=%) -ldl $(libs)
+	ln -sf $(@F) $(@D)/libusched-posix.so
 
 # Tests as programs that are compiled with it, and plain ones, to be run by preload.
 posix_tests := $(patsubst %.c,$(B)/%,$(wildcard posix/test_*.c))
