@@ -183,6 +183,7 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 static void end(struct uposix_thread *p)
 {
 	p->p_exiting = true;
+	uposix__destroy_variables(p);
 	uposix__destroy_values(p);
 	if (p == uposix__forked.f_me) {
 		end_main(NULL);

@@ -106,6 +106,9 @@ void uposix___pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buffer);
 void uposix___pthread_unwind_next(__pthread_unwind_buf_t *buffer)
 	__attribute__((noreturn));
 
+/* What thread-local variables of C++ and Rust call, at their first use. */
+int uposix___cxa_thread_atexit_impl(void (*func)(void *object), void *object, void *dso);
+
 /* Time. */
 unsigned uposix_sleep(unsigned seconds);
 int uposix_usleep(useconds_t microseconds);

@@ -33,6 +33,7 @@
 #define pthread_getaffinity_np uposix_pthread_getaffinity_np
 #define pthread_setaffinity_np uposix_pthread_setaffinity_np
 #define pthread_getcpuclockid uposix_pthread_getcpuclockid
+#define __cxa_thread_atexit_impl uposix___cxa_thread_atexit_impl
 #define pthread_yield uposix_pthread_yield
 #define vfork uposix_vfork
 #define sched_yield uposix_sched_yield

@@ -12,6 +12,9 @@
  *	uposix__own()       a thread begins: the block is its own
  *	exchange()          a hook, from then on: another thread is about to run
  *	uposix__disown()    it ends
+ *
+ * Those of C++ and of Rust register a destructor at their first use. For what is exchanged
+ * it is the thread's, in place of the native thread's, which has all others.
  */
 #include "uposix_set.h"
 
@@ -22,6 +25,11 @@
 
 /* Of the dynamic linker: the address of module and offset. */
 extern void *__tls_get_addr(size_t *index);
+
+/* Of libc: calls func(object) at the end of the native thread; `dso' is not unloaded. */
+extern int __cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso);
+
+extern void *__dso_handle __attribute__((visibility("hidden")));        /* this object */
 
 enum {
 	OBJECTS = 32,
@@ -39,6 +47,7 @@ static struct object {
 } chosen[OBJECTS];                      /* constant from the first thread on */
 static size_t used, bytes;              /* likewise: of chosen[], of all blocks */
 static uint32_t found;                  /* bits: items of UPOSIX_TLS */
+bool uposix__is_loaded;                 /* likewise */
 
 /* A processor's. */
 struct blocks {
@@ -135,11 +144,12 @@ static bool has_destructors(const struct dl_phdr_info *info)
 	    || has_atexit(address(info, of[DT_JMPREL]), of[DT_PLTRELSZ], symbols, names);
 }
 
+/* Where this is a program's own part, libc has them. */
 const char *uposix__why_shared(const struct dl_phdr_info *info, bool late)
 {
 	if (late || !info->dlpi_tls_data)
 		return "they came by dlopen()";
-	return has_destructors(info) ? "there are destructors" : NULL;
+	return !uposix__is_loaded && has_destructors(info) ? "there are destructors" : NULL;
 }
 
 const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
@@ -255,6 +265,17 @@ static void make_missing(struct blocks *b)
 			b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
 }
 
+/* Whether it is a variable that is exchanged. */
+static bool is_exchanged(const void *object)
+{
+	const struct blocks *b = bytes && ustack_self() ? blocks_here() : NULL;
+
+	for (size_t i = 0; b && i < used; i++)
+		if ((uintptr_t)object - (uintptr_t)b->b_at[i] < chosen[i].o_size)
+			return true;
+	return false;
+}
+
 /* Whether an object lies in the native thread's variables of the loaded object. */
 static int has_place(struct dl_phdr_info *info, size_t size, void *object)
 {
@@ -275,15 +296,13 @@ static int has_place(struct dl_phdr_info *info, size_t size, void *object)
  */
 void uposix__refuse_place(void *object)
 {
-	const struct blocks *b = ustack_self() ? blocks_here() : NULL;
 	uintptr_t away = (uintptr_t)object - (uintptr_t)__builtin_thread_pointer();
 	const char *why = NULL;
 
-	for (size_t i = 0; b && i < used; i++)
-		if ((uintptr_t)object - (uintptr_t)b->b_at[i] < chosen[i].o_size)
-			why = "--tls exchanges: no other thread can wake it";
-	if (!why && ustack_self() && away + STATIC < 2 * STATIC
-	    && dl_iterate_phdr(has_place, object))
+	if (is_exchanged(object))
+		why = "--tls exchanges: no other thread can wake it";
+	else if (ustack_self() && away + STATIC < 2 * STATIC
+		 && dl_iterate_phdr(has_place, object))
 		why = "the threads of a processor share: they have one instead of many";
 	if (!why)
 		return;
@@ -291,6 +310,58 @@ void uposix__refuse_place(void *object)
 		     " Run the program natively", object, why);
 	abort();
 }
+
+/* ---- Destructors ---- */
+
+struct uposix_destructor {
+	struct uposix_destructor *d_next;
+	void                    (*d_func)(void *object);
+	void                     *d_object;
+};
+
+/* One may register others. */
+void uposix__destroy_variables(struct uposix_thread *me)
+{
+	struct uposix_destructor *d;
+
+	while ((d = me->p_destructors)) {
+		void (*func)(void *) = d->d_func;
+		void *object = d->d_object;
+
+		me->p_destructors = d->d_next;
+		free(d);
+		func(object);
+	}
+}
+
+/* One of its threads calls exit(): those of this thread come before those of the process. */
+static void native_ends(void *unused)
+{
+	struct uposix_thread *me = uposix__me();
+
+	(void)unused;
+	if (me)
+		uposix__destroy_variables(me);
+}
+
+int uposix___cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso)
+{
+	struct uposix_thread *me = uposix__me();
+	struct uposix_destructor *d;
+
+	if (!me || !is_exchanged(object))
+		return __cxa_thread_atexit_impl(func, object, dso);
+	d = malloc(sizeof *d);
+	if (!d) {
+		uposix__tell("no memory for a destructor of a thread-local variable");
+		abort();
+	}
+	*d = (struct uposix_destructor){ me->p_destructors, func, object };
+	me->p_destructors = d;
+	return 0;
+}
+
+/* ---- A processor, a thread ---- */
 
 static struct blocks *new_blocks(void)
 {
@@ -305,6 +376,8 @@ static struct blocks *new_blocks(void)
 	dl_iterate_phdr(find, b);
 	uposix__hold_objects(false);
 	make_missing(b);
+	if (uposix__is_loaded)
+		__cxa_thread_atexit_impl(native_ends, NULL, &__dso_handle);
 	usched__set_hook(usched__current, &b->b_hook);
 	return b;
 }

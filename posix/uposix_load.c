@@ -6,6 +6,8 @@
  */
 #include "uposix_set.h"
 
+#include "../private/sim.h"
+
 #include <dlfcn.h>
 #include <string.h>
 
@@ -14,6 +16,12 @@
 void uposix__find(void) HIDDEN;
 
 extern void *uposix__real[] HIDDEN;
+
+/*
+ * With 1 libstdc++ counts references without atomic operations. Natively the processors
+ * are threads for it, in a simulation none is. Of glibc from 2.32 on.
+ */
+extern char __libc_single_threaded __attribute__((weak));
 
 static const struct name {
 	const char *n_name;
@@ -84,5 +92,8 @@ __attribute__((constructor(101))) static void load(void)
 	find_all(false);
 	find_all(true);
 	find_conditions();
+	uposix__is_loaded = true;
+	if (SIMULATED && &__libc_single_threaded)
+		__libc_single_threaded = 0;
 	uposix__settings();
 }

@@ -46,6 +46,9 @@ NAME(pthread_key_delete)
 NAME(pthread_getspecific)
 NAME(pthread_setspecific)
 
+/* Of thread-local variables of C++ and Rust: uposix_exchange.c. */
+LATER(__cxa_thread_atexit_impl)
+
 /* Threads: uposix.c. */
 NAME(pthread_create)
 NAME(pthread_join)

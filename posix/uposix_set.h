@@ -144,6 +144,7 @@ struct uposix_thread {
 	__pthread_unwind_buf_t *p_cleanup;      /* pushed last */
 	struct uposix_held  *p_held;    /* mutexes of several processes, some kinds */
 	struct _Unwind_Exception p_unwind;
+	struct uposix_destructor *p_destructors;        /* the last one first */
 	char                *p_tls;     /* while another thread runs: its variables, for
 					   c_tls; or NULL */
 
@@ -421,6 +422,12 @@ int uposix__make_values(struct uposix_thread *p);
    thread's. */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);
+
+/* Calls the destructors of those of `me', the calling thread. */
+void uposix__destroy_variables(struct uposix_thread *me);
+
+/* This is libusched-posix.so, whose functions the program has in place of libc's. */
+extern bool uposix__is_loaded;
 
 /* ---- uposix_tls.c ---- */
 

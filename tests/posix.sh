@@ -903,15 +903,72 @@ for options in '--tls program' ''; do
 	limited $run $options "$dir/waits" mutex || fail "$options: a free mutex"
 done
 
-# What cannot be exchanged is told, and starts no thread.
-cat >"$dir/libends.c" <<'END'
+# What is exchanged is destroyed when its thread ends, the last one first, and may register
+# more then; with exit(), that of the thread that calls it; and what is not exchanged at
+# the end of the native thread.
+build ends <<'END'
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
-static void end(void *unused) { (void)unused; }
-static __thread int variable;
-int ends(void) { variable++; return __cxa_thread_atexit_impl(end, &variable, 0); }
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static __thread int first, second;
+static pthread_key_t key;
+
+static void end(void *object)
+{
+	printf("%d\n", *(int *)object);
+	if (*(int *)object == 20)
+		__cxa_thread_atexit_impl(end, &first, &__dso_handle);
+}
+
+static void end_of_key(void *value)
+{
+	printf("key %d\n", (int)(intptr_t)value);
+}
+
+static void *run(void *arg)
+{
+	int number = (int)(intptr_t)arg;
+
+	first = number;
+	second = 10 * number;
+	pthread_setspecific(key, arg);
+	__cxa_thread_atexit_impl(end, &first, &__dso_handle);
+	usleep(1000);
+	__cxa_thread_atexit_impl(end, &second, &__dso_handle);
+	usleep(20000 * number);
+	if (number == 3)
+		exit(0);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t t[3];
+
+	pthread_key_create(&key, end_of_key);
+	for (intptr_t i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, run, (void *)(i + 1));
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	return 1;
+}
 END
-$CC -fPIC -shared -o "$dir/libends.so" "$dir/libends.c" || die 'a library does not build'
-build creates -Wl,--no-as-needed "$dir/libends.so" -Wl,-rpath="$dir" -ldl <<'END'
+ends='10 1 key 1 20 2 2 key 2 30 3 '
+same 'destructors, natively' "$ends" "$(limited "$dir/ends" | tr '\n' ' ')"
+for options in '--processors 1' '--processors 2' '--shared 1'; do
+	# shellcheck disable=SC2086
+	same "destructors, $options" "$ends" \
+		"$(limited $run --tls program $options "$dir/ends" | tr '\n' ' ')"
+done
+
+# What cannot be exchanged is told, and starts no thread.
+build creates -ldl <<'END'
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -947,7 +1004,6 @@ refuses() {
 	has "thread-local variables of $name.* cannot be exchanged: $reason\$" "$dir/out"
 	same "--tls $name" 'Operation not supported' "$(tail -n 1 "$dir/out")"
 }
-refuses libends 'there are destructors'
 refuses libc 'they are those of native threads'
 refuses libusched-posix 'usched is in it'
 refuses plug 'they came by dlopen()' "$dir/plug.so"
