@@ -13,8 +13,8 @@
  *	exchange()          a hook, from then on: another thread is about to run
  *	uposix__disown()    it ends
  *
- * Those of C++ and of Rust register a destructor at their first use. For what is exchanged
- * it is the thread's, in place of the native thread's, which has all others.
+ * Those of C++ and of Rust register a destructor at their first use. For what is
+ * exchanged it is the thread's, in place of the native thread's, which has all others.
  */
 #include "uposix_set.h"
 
@@ -29,7 +29,8 @@ extern void *__tls_get_addr(size_t *index);
 /* Of libc: calls func(object) at the end of the native thread; `dso' is not unloaded. */
 extern int __cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso);
 
-extern void *__dso_handle __attribute__((visibility("hidden")));        /* this object */
+/* This object. */
+extern void *__dso_handle __attribute__((visibility("hidden")));
 
 enum {
 	OBJECTS = 32,
@@ -149,7 +150,8 @@ const char *uposix__why_shared(const struct dl_phdr_info *info, bool late)
 {
 	if (late || !info->dlpi_tls_data)
 		return "they came by dlopen()";
-	return !uposix__is_loaded && has_destructors(info) ? "there are destructors" : NULL;
+	return has_destructors(info) && !uposix__is_loaded ? "there are destructors"
+		: NULL;
 }
 
 const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
@@ -334,7 +336,7 @@ void uposix__destroy_variables(struct uposix_thread *me)
 	}
 }
 
-/* One of its threads calls exit(): those of this thread come before those of the process. */
+/* A thread calls exit(): its variables are destroyed before those of the process. */
 static void native_ends(void *unused)
 {
 	struct uposix_thread *me = uposix__me();

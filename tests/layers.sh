@@ -181,7 +181,7 @@ posix/uposix_poll.c: posix/uposix_io.h private/sim.h
 posix/uposix_proc.c: posix/uposix_io.h
 posix/uposix_stdio.c: posix/uposix_io.h private/sim.h
 posix/uposix_key.c: posix/uposix_set.h
-posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h
+posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h private/sim.h
 posix/uposix_lock.c: posix/uposix_set.h
 posix/uposix_shared.c: posix/uposix_set.h
 posix/uposix_signal.c: posix/uposix_set.h
