@@ -22,10 +22,12 @@
 
 #include "rr.h"
 #include "sim.h"
+#include "ubuf.h"
 
-/* The example starts its threads: so its node is seen. */
+/* The example starts its threads: so its node is seen; and what it reads is. */
 static int see(struct uprocs *rr, void (*func)(void *), void *arg,
 	       struct ustack **thread);
+static ssize_t see_line(struct ubuf_in *in, char **line, int64_t deadline);
 int run_log(int argc, char **argv);
 
 #ifndef LOG
@@ -33,9 +35,11 @@ int run_log(int argc, char **argv);
 #endif
 #define main      run_log
 #define rr_start  see
+#define ubuf_line see_line
 #include LOG
 #undef main
 #undef rr_start
+#undef ubuf_line
 
 enum {
 	MOST = 5, CLIENTS = 3, CALLS = 20, FAULTS = 20,
@@ -72,6 +76,7 @@ static bool over;
 /* Of this run. */
 static int64_t pause_ns;                /* between calls of a client */
 static int length;                      /* of texts */
+static unsigned votes;                  /* one of so many brings faults; 0: none does */
 
 static int see(struct uprocs *rr, void (*func)(void *), void *arg,
 	       struct ustack **thread)
@@ -362,6 +367,7 @@ static void choose_rates(void)
 	};
 
 	sim_faults(&f);
+	votes = maybe(3);
 	pause_ns = 10 * MS << sim_choose(9);
 	length = sim_choose(2) ? 900 : 0;
 }
@@ -381,10 +387,8 @@ static int leader_now(void)
 }
 
 /* Clients reach it, and other nodes do not. It may be full when they do again. */
-static void isolate(int a)
+static void isolate(int a, int64_t time)
 {
-	int64_t time = 4 * some_time();
-
 	for (int b = 0; b < nodes; b++)
 		if (b != a)
 			assert(sim_at(usync_after(0), &(struct sim_fault){
@@ -409,9 +413,38 @@ static void fail_somehow(void)
 	if (kind != SIM_CRASH && kind != SIM_DISK_FULL && sim_choose(2))
 		f.b = hosts[b];
 	if (kind == SIM_PARTITION && sim_choose(2))
-		isolate(a);
+		isolate(a, 4 * some_time());
 	else
 		assert(sim_at(usync_after(0), &f) == 0);
+}
+
+/* The node has got a vote. It does not reach the others, which crash, and are soon back:
+   what they have not saved of the vote they give another one. */
+static void fail_at_vote(int a)
+{
+	isolate(a, (1 + (int64_t)sim_choose(4)) * PATIENCE);
+	for (int b = 0; b < nodes; b++)
+		if (b != a && sim_choose(4) > 0)
+			assert(sim_at(usync_after(0), &(struct sim_fault){
+				SIM_CRASH, hosts[b], NULL,
+				1 + (int64_t)sim_choose(100) * MS }) == 0);
+}
+
+static ssize_t see_line(struct ubuf_in *in, char **line, int64_t deadline)
+{
+	ssize_t rc = ubuf_line(in, line, deadline);
+	int yes = 0;
+
+	for (int k = 0; k < nodes && rc >= 0 && votes > 0 && !over; k++)
+		for (int b = 0; running[k] && b < nodes; b++) {
+			const struct peer *p = &running[k]->peers[b];
+
+			if (&p->in == in && p->request.role == CANDIDATE
+			    && sscanf(*line, "%*u %d", &yes) == 1 && yes
+			    && sim_choose(votes) == 1)
+				fail_at_vote(k);
+		}
+	return rc;
 }
 
 static bool is_same(void)
