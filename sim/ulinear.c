@@ -220,23 +220,20 @@ static int take_return(struct ulinear *h, struct part *p)
 /* Takes all returns of a part. 0; or an error, which the first of p_returns has. */
 static int search(struct ulinear *h, struct part *p)
 {
-	const struct config *c;
-	int rc = 0;
+	struct memo *m = &h->h_memo[0];
+	int rc = p->p_bytes > m->m_size ? -ENOMEM : 0;
 
-	h->h_memo[0].m_used = 0;
-	h->h_memo[0].m_tree = NULL;
-	h->h_bit = h->h_lost = 0;
+	if (rc == 0)
+		memcpy(m->m_at, p->p_configs, p->p_bytes);
+	m->m_used = p->p_bytes;
+	m->m_tree = NULL;
+	h->h_lost = 0;
 	h->h_steps = h->h_memory;
 	for (size_t i = 0; i < OPEN; i++)
-		if (p->p_open[i])
-			h->h_lost |= UINT64_C(1) << i;
-	for (size_t n = 0; n < p->p_bytes && rc >= 0; n += config_size(c)) {
-		c = config_at(p->p_configs, n);
-		rc = enter(h, c, NULL, false);
-	}
-	while (p->p_returns && rc >= 0)
+		h->h_lost |= (uint64_t)(p->p_open[i] != NULL) << i;
+	while (p->p_returns && rc == 0)
 		rc = take_return(h, p);
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 /* Frees what was called up to an operation and has returned, or failed, or all. */
@@ -254,7 +251,7 @@ static int search_idle(struct ulinear *h, struct part *p)
 {
 	struct part after = *p;
 
-	if (p->p_busy || p->p_failed)
+	if (p->p_busy || p->p_failed || !p->p_returns)
 		return 0;
 	p->p_failed = search(h, &after);
 	after.p_bytes = h->h_memo[0].m_used;
@@ -415,7 +412,7 @@ int ulinear_check(struct ulinear *h, FILE *report)
 	for (size_t i = 0; i < PARTS; i++)
 		for (struct part *p = h->h_parts[i]; p && rc != -EILSEQ; p = p->p_next) {
 			struct part copy = *p;
-			int failed = search(h, &copy);
+			int failed = copy.p_returns ? search(h, &copy) : 0;
 
 			if (failed && report)
 				show_failed(h, &copy, failed, report);

@@ -499,6 +499,21 @@ static int check(struct ulinear *h)
 	return rc;
 }
 
+/* No state fits, and none is needed without a return. */
+static void test_no_memory(void **state)
+{
+	struct ulinear_operation o = { .o_kind = ULINEAR_SET };
+	struct ulinear_result r = { true, 0 };
+	struct ulinear *h = make(&ulinear_register, 0);
+
+	(void)state;
+	assert_int_equal(ulinear_lost(h, ulinear_call(h, 1, &o)), 0);
+	assert_int_equal(check(h), 0);
+	assert_int_equal(ulinear_return(h, ulinear_call(h, 1, &o), &r), -ENOMEM);
+	assert_int_equal(check(h), -ENOMEM);
+	ulinear_destroy(h);
+}
+
 /* With 7! orders of what is in the queue. */
 static struct ulinear *hard_history(size_t memory)
 {
@@ -649,6 +664,7 @@ int main(void)
 		cmocka_unit_test(test_atomic),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_flat),
+		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_report),
