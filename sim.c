@@ -15,7 +15,6 @@
 
 #include "private/proc.h"
 #include "sim/host.h"
-#include "sim/order.h"
 #include "sim/world.h"
 
 #define BOOTED  INT64_C(1000000000000)          /* ns: the clock at the begin */
@@ -26,20 +25,20 @@
 
 enum {
 	HASTE     = 4,                  /* runs: see sim__sleeps() */
+	LATENESS  = 1000000000,         /* ns: likewise, at most */
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns: so a loop that waits for a time ends */
 	NAMES     = 64,                 /* of choices; the last is for all others */
+	CHECKS    = 256,                /* of the program, at most */
 };
 
-struct always {
-	struct always *a_next;
-	const char  *(*a_check)(void *);
-	void          *a_arg;
-};
+struct sim_run sim__run = { .r_profile = &sim__profile };
 
-struct sim_run sim__run;
-
-static struct always *always;
+static struct {
+	const char *(*c_check)(void *);
+	void         *c_arg;
+} checks[CHECKS];
+static size_t n_checks;
 
 /* How often a choice of this name was made. */
 static struct named {
@@ -71,9 +70,14 @@ uint64_t sim__below(uint64_t n)
 	return n <= UINT32_MAX ? (x >> 32) * n >> 32 : x % n;
 }
 
+uint64_t sim__hash(uint64_t hash, uint64_t value)
+{
+	return mixed(hash ^ value) + SEED;
+}
+
 void sim__note(uint64_t value)
 {
-	sim__run.r_hash = mixed(sim__run.r_hash ^ value) + SEED;
+	sim__run.r_hash = sim__hash(sim__run.r_hash, value);
 }
 
 uint64_t sim_hash(void)
@@ -88,18 +92,23 @@ uint64_t sim_steps(void)
 
 /* ---- The end of a run ---- */
 
+void sim__report(enum sim_end end, const char *message)
+{
+	struct sim_outcome *u = sim__run.r_outcome;
+
+	if (!u)
+		return;
+	u->u_end = end;
+	u->u_hash = sim__run.r_hash;
+	u->u_steps = sim__run.r_steps;
+	memccpy(u->u_message, message, '\0', SIM_MESSAGE - 1);
+}
+
 /* By a thread: there are others, so streams are flushed, and no handler is called. */
 void sim__end(enum sim_end end, const char *message)
 {
-	struct sim_run *r = &sim__run;
-
 	fflush(NULL);
-	if (r->r_outcome) {
-		r->r_outcome->u_end = end;
-		snprintf(r->r_outcome->u_message, SIM_MESSAGE, "%s", message);
-		r->r_outcome->u_hash = r->r_hash;
-		r->r_outcome->u_steps = r->r_steps;
-	}
+	sim__report(end, message);
 	if (end > SIM_REDUNDANT)
 		sim__tell(message);
 	_exit(end <= SIM_REDUNDANT ? 0 : EXIT_FAILURE);
@@ -147,29 +156,12 @@ static void note_choice(uint32_t by, uint32_t when, uint64_t what)
 
 static void check_always(void)
 {
-	for (const struct always *a = always; a; a = a->a_next) {
-		const char *wrong = a->a_check(a->a_arg);
+	for (size_t i = 0; i < n_checks; i++) {
+		const char *wrong = checks[i].c_check(checks[i].c_arg);
 
 		if (wrong)
 			sim__end(SIM_FAILED, wrong);
 	}
-}
-
-static void note_event(struct sim_event e)
-{
-	struct sim_run *r = &sim__run;
-
-	e.e_step = r->r_steps;
-	r->r_last[r->r_events++ % SIM_LAST] = e;
-	if (r->r_trace)
-		sim__trace(e.e_number == SIM_NAMED ? "fault" : "step", &e, 0, NULL,
-			   r->r_now);
-}
-
-void sim__note_fault(const char *what, const struct sim_host *host)
-{
-	note_event((struct sim_event){ .e_op.o_name = what, .e_host = host,
-				       .e_number = SIM_NAMED });
 }
 
 /* `t' makes the next step. */
@@ -178,8 +170,8 @@ static void begin_step(struct sim_thread *t)
 	struct sim_run *r = &sim__run;
 
 	r->r_steps++;
-	note_event((struct sim_event){ .e_op = t->t_op, .e_host = t->t_host,
-				       .e_number = t->t_number, .e_chosen = r->r_chose });
+	sim__event(&(struct sim_event){ t->t_op, r->r_steps, t->t_host, t->t_number,
+					r->r_chose });
 	r->r_now += STEP_TIME;
 	r->r_running = t;
 	r->r_by = t->t_number;
@@ -192,22 +184,17 @@ static void begin_step(struct sim_thread *t)
 		sim__end(SIM_ENDLESS, "it has not ended in the steps that it may make");
 }
 
-/* Of the ready ones, and the running one if `self'. Their number is over 0. */
-static struct sim_thread *choose(size_t n, bool self)
+/* Of the n ready ones, and `self', the running one, or NULL. Their number is over 0. */
+static struct sim_thread *choose(size_t n, struct sim_thread *self)
 {
 	struct sim_run *r = &sim__run;
-	struct sim_thread *chosen;
-	size_t i;
+	struct sim_thread *usual = sim__usual(self), *chosen = usual;
 
-	if (n == 1) {
-		r->r_alone = 0;
-		r->r_chose = false;
-		return sim__candidate(0);
-	}
-	i = r->r_strategy->y_choose(n, self);
-	chosen = sim__candidate(i);
-	r->r_alone = chosen == r->r_running ? r->r_alone + 1 : 0;
-	r->r_chose = chosen != sim__candidate(sim__usual(n, self));
+	n += self != NULL;
+	if (n > 1)
+		chosen = r->r_strategy->y_choose(n, self);
+	r->r_alone = n > 1 && chosen == r->r_running ? r->r_alone + 1 : 0;
+	r->r_chose = chosen != usual;
 	if (r->r_chose)
 		note_choice(r->r_by, r->r_when, chosen->t_number);
 	return chosen;
@@ -269,10 +256,15 @@ static void keep_processor(struct sim_processor *c, struct sim_thread *t)
 	c->c_busy = t;
 }
 
+/* Where the schedulers are of a thread's host, or of no host. */
+static struct sim_processor *processor_of(const struct sim_thread *t)
+{
+	return t->t_host ? &t->t_host->h_processor : &sim__run.r_processor;
+}
+
 static void leave_processor(const struct sim_thread *t)
 {
-	struct sim_processor *c = t->t_host ? &t->t_host->h_processor
-		: &sim__run.r_processor;
+	struct sim_processor *c = processor_of(t);
 
 	if (c->c_busy != t)
 		return;
@@ -297,15 +289,14 @@ void sim__step(struct sim_op op)
 
 	if (!self)
 		return;
-	if (always)
-		check_always();
+	check_always();
 	if (self->t_host)
 		sim__may_crash();
 	self->t_op = op;
 	c = op.o_how == SIM_YIELDS ? NULL : sim__processor(self);
 	if (c)
 		keep_processor(c, self);
-	next = choose(ready() + 1, true);
+	next = choose(ready(), self);
 	if (next == self) {
 		begin_step(self);
 		return;
@@ -330,6 +321,7 @@ void sim_point(uintptr_t object, enum sim_kind kind)
 static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 {
 	struct sim_run *r = &sim__run;
+	const bool is_fault = odds > 0 && odds != EACH;
 	uint32_t by = 0, i = 0;
 	uint64_t chosen = 0;
 
@@ -344,14 +336,14 @@ static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 		chosen = sim__replayed(by, names[i].n_count);
 	else if (r->r_strategy == &sim__all)
 		chosen = odds == EACH && n > 1 ? sim__ordered(n) : 0;
-	else if (odds > 0 && odds != EACH)
-		chosen = r->r_strategy && !r->r_learns && sim__below(odds) == 0;
-	else
-		chosen = r->r_strategy && n > 1 ? sim__below(n) : 0;
+	else if (r->r_strategy && is_fault)
+		chosen = !r->r_learns && sim__below(odds) == 0;
+	else if (r->r_strategy && n > 1)
+		chosen = sim__below(n);
 	chosen = chosen < n ? chosen : n - 1;
 	if (chosen > 0)
 		note_choice(by, names[i].n_count, chosen);
-	if (chosen > 0 && odds > 0 && odds != EACH)
+	if (chosen > 0 && is_fault)
 		sim__note_fault(what, NULL);
 	sim__note(chosen);
 	return chosen;
@@ -380,56 +372,56 @@ static bool is_own(uintptr_t place)
 	return place >= (uintptr_t)__ehdr_start && place < (uintptr_t)_etext;
 }
 
+static struct sim_op op_of(const char *call, uintptr_t object, uintptr_t at,
+			   unsigned char how)
+{
+	return (struct sim_op){ object, at, sim__key(call, object, at), call,
+				how == SIM_YIELDS ? SIM_NOTHING : SIM_WRITES, how };
+}
+
 void sim__waits(const char *call, const void *place)
 {
 	struct sim_thread *self = sim__self();
-	uintptr_t at = (uintptr_t)place;
 
-	if (self && !is_own(at))
-		self->t_op = (struct sim_op){ 0, at, sim__key(call, 0, at), call,
-					      SIM_WRITES, 0 };
+	if (self && !is_own((uintptr_t)place))
+		self->t_op = op_of(call, 0, (uintptr_t)place, 0);
 }
 
 void sim__called(const void *object, const char *call, const void *place)
 {
-	uintptr_t o = (uintptr_t)object, at = (uintptr_t)place;
+	struct sim_thread *self = sim__self();
 
-	if (is_own(at))
+	if (!self || is_own((uintptr_t)place))
 		return;
-	if (sim__self())
-		sim__self()->t_ordered = true;
-	sim__step((struct sim_op){ o, at, sim__key(call, o, at), call, SIM_WRITES, 0 });
+	self->t_ordered = true;
+	sim__step(op_of(call, (uintptr_t)object, (uintptr_t)place, 0));
 }
 
 /* At the end of a step it is the scheduler that yields. */
 void sim__yields(const void *place)
 {
 	struct sim_thread *self = sim__self();
-	uintptr_t at = (uintptr_t)place;
 
 	if (self && !sim__run.r_next)
-		self->t_op = (struct sim_op){ 0, at, sim__key("ustack_yield", 0, at),
-					      "ustack_yield", SIM_NOTHING, SIM_YIELDS };
+		self->t_op = op_of("ustack_yield", 0, (uintptr_t)place, SIM_YIELDS);
 }
 
 void sim__spins(const char *call)
 {
-	uintptr_t at = (uintptr_t)__builtin_return_address(0);
-
-	sim__step((struct sim_op){ 0, at, sim__key(call, 0, at), call, SIM_NOTHING,
-				   SIM_YIELDS });
+	sim__step(op_of(call, 0, (uintptr_t)__builtin_return_address(0), SIM_YIELDS));
 }
 
 /*
  * In one run of a few the clock jumps to the end of every second sleep, while others make
- * no step: a program that has them wait for each other by sleeping fails then. With hosts
- * they never do: faults are what the test has there.
+ * no step: a program that has them wait for each other by sleeping fails then. A thread
+ * is never late by more than LATENESS at once, or limits of time would mean nothing. With
+ * hosts none is: faults are what the test has there.
  */
 void sim__sleeps(int64_t until)
 {
 	struct sim_run *r = &sim__run;
 
-	if (r->r_hasty && sim__self() && until > r->r_now && until != USCHED_NEVER
+	if (r->r_hasty && sim__self() && until > r->r_now && until - r->r_now <= LATENESS
 	    && sim__rarely("the others are late", 2)) {
 		r->r_now = until;
 		r->r_proc->p_left = 1;          /* it looks for what is due now */
@@ -449,14 +441,10 @@ size_t sim__woken(size_t n)
 
 int sim_always(const char *(*check)(void *), void *arg)
 {
-	struct always *a = malloc(sizeof *a), **last = &always;
-
-	if (!a)
+	if (n_checks == CHECKS)
 		return -ENOMEM;
-	*a = (struct always){ NULL, check, arg };
-	while (*last)
-		last = &(*last)->a_next;
-	*last = a;
+	checks[n_checks].c_check = check;
+	checks[n_checks++].c_arg = arg;
 	return 0;
 }
 
@@ -477,9 +465,8 @@ static struct uproc_thread *pick(struct uproc *p)
 		return NULL;
 	r->r_next = NULL;
 	if (!t) {
-		if (always)
-			check_always();
-		t = choose(n, false);
+		check_always();
+		t = choose(n, NULL);
 	}
 	while (p->p_queue[(p->p_head + i) & p->p_mask] != t->t_thread)
 		i++;
@@ -535,7 +522,7 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 
 	if (!self)
 		return false;
-	c = self->t_host ? &self->t_host->h_processor : &r->r_processor;
+	c = processor_of(self);
 	c->c_single |= conf && conf->c_processors == 1;
 	if (conf && conf->c_processors == 1 && conf->c_embed)
 		keep_processor(c, self);
@@ -626,29 +613,19 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 {
 	struct sim_run *r = &sim__run;
 
-	r->r_conf = *conf;
-	if (r->r_conf.c_steps == 0)
+	*r = (struct sim_run){
+		.r_conf = *conf, .r_strategy = y, .r_random = mixed(conf->c_seed + 1),
+		.r_began = BOOTED, .r_now = BOOTED, .r_hash = SEED,
+		.r_outcome = r->r_outcome, .r_profile = r->r_profile,
+		.r_learns = r->r_learns, .r_trace = r->r_trace,
+	};
+	if (conf->c_steps == 0)
 		r->r_conf.c_steps = STEPS;
-	if (r->r_conf.c_bound == 0)
+	if (conf->c_bound == 0)
 		r->r_conf.c_bound = y->y_bound;
-	r->r_strategy = y;
-	r->r_random = mixed(conf->c_seed + 1);
-	r->r_began = r->r_now = BOOTED;
-	r->r_jump = 0;
-	r->r_busy = 0;
-	r->r_processor = (struct sim_processor){ false, NULL };
-	sim__seed(conf->c_seed);
-	r->r_hash = SEED;
-	r->r_steps = r->r_alone = r->r_fair = r->r_events = 0;
-	r->r_started = r->r_live = r->r_dead = r->r_plain = r->r_by = r->r_when = 0;
-	r->r_threads = r->r_running = r->r_next = NULL;
 	memset(names, 0, sizeof names);
-	while (always) {
-		struct always *a = always;
-
-		always = a->a_next;
-		free(a);
-	}
+	n_checks = 0;
+	sim__seed(conf->c_seed);
 	sim__world();
 	r->r_hasty = sim__below(HASTE) == 0;
 	if (y->y_begin)

@@ -197,6 +197,8 @@ struct sim_faults {
 					   what was not written again since */
 	unsigned f_sync_lies;           /* syncs: 0, and nothing is synced */
 	unsigned f_open;                /* files opened, and other descriptors: EMFILE */
+	unsigned f_no_memory;           /* descriptors other than files: ENOMEM; sockets:
+					   ENOBUFS */
 	unsigned f_clock;               /* looks at the clock of the day: it jumps by up
 					   to 100 seconds */
 

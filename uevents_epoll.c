@@ -10,7 +10,7 @@
 #endif
 #include "private/poller.h"
 
-#if !defined USCHED_POLL && !defined USCHED_SIM
+#ifndef USCHED_POLL
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -19,6 +19,7 @@
 #include <sys/timerfd.h>
 
 #include "private/cancel.h"
+#include "private/sim.h"
 #include "private/when.h"
 #include "uevents.h"
 
@@ -138,6 +139,17 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 {
 	int n = -1;
 
+	if (SIMULATED) {                /* no call waits, and the clock jumps */
+		int64_t until = forever ? INT64_MAX : sim__now() + left;
+
+		while ((n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, 0)) == 0
+		       && sim__now() < until)
+			if (!sim__pass(until)) {
+				sim__stuck();
+				break;
+			}
+		return n;
+	}
 	if (!p->p_coarse) {
 		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
 
@@ -168,6 +180,8 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 	struct itimerspec spec = { .it_value = when_of(when) };
 	int rc;
 
+	if (SIMULATED)                  /* the program cannot wait for it */
+		return -ENOTSUP;
 	if (when == p->p_exposed)
 		return p->p_epoll;
 	if (p->p_timer < 0) {
@@ -186,4 +200,4 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 	return p->p_epoll;
 }
 
-#endif /* !USCHED_POLL, !USCHED_SIM */
+#endif /* !USCHED_POLL */

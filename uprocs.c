@@ -25,6 +25,7 @@
 
 enum {
 	FIRST_STACKS       = 64,
+	SIM_STACKS         = 4,         /* in a simulation, as each run copies mappings */
 	DEFAULT_STACKS     = 1024,      /* of a processor, */
 	DEFAULT_ALL_STACKS = 16 << 10,  /* of all: the system limits mappings */
 	DEFAULT_STACK_SIZE = 256 << 10, /* bytes */
@@ -224,6 +225,10 @@ static void plan_stacks(struct uprocs *r, bool given, bool moves)
 {
 	r->r_stacks = moves && r->r_conf.c_processors > 1 ? 2 * FIRST_STACKS
 		: FIRST_STACKS;
+	if (SIMULATED && !given) {
+		r->r_stacks = SIM_STACKS;
+		r->r_conf.c_stacks = SIM_STACKS << (UPROC_STEPS - 1);
+	}
 	r->r_mapped = given ? r->r_conf.c_stacks : r->r_stacks;
 	if (r->r_stacks > r->r_mapped)
 		r->r_stacks = r->r_mapped;

@@ -7,6 +7,15 @@
  */
 	.text
 
+#define STORE_ARGUMENTS						\
+	stp x0, x1, [sp, #16]; stp x2, x3, [sp, #32];		\
+	stp x4, x5, [sp, #48]; stp x6, x7, [sp, #64];		\
+	stp x8, x17, [sp, #80]
+#define LOAD_ARGUMENTS						\
+	ldp x8, x17, [sp, #80]; ldp x6, x7, [sp, #64];		\
+	ldp x4, x5, [sp, #48]; ldp x2, x3, [sp, #32];		\
+	ldp x0, x1, [sp, #16]
+
 /* As x86_64.S has it. */
 #ifdef USCHED_SIM
 #define ENTER(name, otherwise)				\
@@ -22,11 +31,7 @@
 enter:
 	stp	x29, x30, [sp, #-224]!
 	mov	x29, sp
-	stp	x0, x1, [sp, #16]
-	stp	x2, x3, [sp, #32]
-	stp	x4, x5, [sp, #48]
-	stp	x6, x7, [sp, #64]
-	stp	x8, x17, [sp, #80]
+	STORE_ARGUMENTS
 	stp	q0, q1, [sp, #96]
 	stp	q2, q3, [sp, #128]
 	stp	q4, q5, [sp, #160]
@@ -39,11 +44,7 @@ enter:
 	ldp	q4, q5, [sp, #160]
 	ldp	q2, q3, [sp, #128]
 	ldp	q0, q1, [sp, #96]
-	ldp	x8, x17, [sp, #80]
-	ldp	x6, x7, [sp, #64]
-	ldp	x4, x5, [sp, #48]
-	ldp	x2, x3, [sp, #32]
-	ldp	x0, x1, [sp, #16]
+	LOAD_ARGUMENTS
 	ldp	x29, x16, [sp], #224
 	mov	x30, x17
 	br	x16
@@ -82,17 +83,9 @@ first:
 	hint	34
 	stp	x29, x30, [sp, #-96]!
 	mov	x29, sp
-	stp	x0, x1, [sp, #16]
-	stp	x2, x3, [sp, #32]
-	stp	x4, x5, [sp, #48]
-	stp	x6, x7, [sp, #64]
-	stp	x8, x17, [sp, #80]
+	STORE_ARGUMENTS
 	bl	uposix__find
-	ldp	x8, x17, [sp, #80]
-	ldp	x6, x7, [sp, #64]
-	ldp	x4, x5, [sp, #48]
-	ldp	x2, x3, [sp, #32]
-	ldp	x0, x1, [sp, #16]
+	LOAD_ARGUMENTS
 	ldp	x29, x30, [sp], #96
 	br	x17
 	.size	first, . - first

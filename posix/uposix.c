@@ -353,7 +353,7 @@ void uposix_pthread_exit(void *result)
 	pthread_key_t key;
 
 	if (me)
-		uposix__exit(me, result);
+		uposix__end_me(me, result);
 	if (getpid() == gettid() && pthread_key_create(&key, end_main) == 0)
 		pthread_setspecific(key, &uposix__counts);
 	pthread_exit(result);

@@ -61,7 +61,7 @@ static bool may_cancel(const struct uposix_thread *me)
 		&& !me->p_disabled && !me->p_exiting;
 }
 
-void uposix__exit(struct uposix_thread *me, void *result)
+void uposix__end_me(struct uposix_thread *me, void *result)
 {
 	me->p_exiting = true;
 	me->p_result = result;
@@ -75,7 +75,7 @@ void uposix_pthread_testcancel(void)
 	if (!me)
 		pthread_testcancel();
 	else if (may_cancel(me))
-		uposix__exit(me, PTHREAD_CANCELED);
+		uposix__end_me(me, PTHREAD_CANCELED);
 }
 
 int uposix_pthread_cancel(pthread_t thread)
@@ -133,10 +133,10 @@ int uposix__point_slow(struct uposix_thread *me, bool restarts)
 	bool interrupted;
 
 	if (may_cancel(me))
-		uposix__exit(me, PTHREAD_CANCELED);
+		uposix__end_me(me, PTHREAD_CANCELED);
 	interrupted = uposix__handle(me);
 	if (may_cancel(me))
-		uposix__exit(me, PTHREAD_CANCELED);
+		uposix__end_me(me, PTHREAD_CANCELED);
 	return interrupted || (!restarts && me->p_handled != before) ? -EINTR : 0;
 }
 

@@ -356,7 +356,7 @@ static inline bool uposix__begins(bool restarts)
 }
 
 /* Ends the calling thread: clean-up handlers, destructors. */
-void uposix__exit(struct uposix_thread *me, void *result) __attribute__((noreturn));
+void uposix__end_me(struct uposix_thread *me, void *result) __attribute__((noreturn));
 
 /* ---- uposix_time.c ---- */
 

@@ -6,6 +6,8 @@
  */
 #include "uposix_set.h"
 
+#include "../private/sim.h"
+
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -27,7 +29,9 @@ void uposix__set_mask(struct uposix_thread *me, uint64_t mask)
 	mask &= ~ALWAYS;
 	less = me->p_mask & ~mask;
 	__atomic_store_n(&me->p_mask, mask, __ATOMIC_SEQ_CST);
-	if (less) {
+	if (SIMULATED) {
+		me->p_pending |= sim__signals(~mask, true);
+	} else if (less) {
 		uposix__open(mask);
 		less &= uposix__main_blocks();
 		if (__builtin_expect(less != 0, 0))
@@ -245,6 +249,8 @@ int uposix_sigpending(sigset_t *set)
 	pending = uposix__mask_of(set) & ~uposix__bit(SIGPIPE)
 		& ~uposix__bit(SIGXFSZ);
 	pending |= __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE);
+	if (SIMULATED)
+		pending |= sim__signals(~(uint64_t)0, false);
 	uposix__set_of(pending & me->p_mask, set);
 	return 0;
 }

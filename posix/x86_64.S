@@ -11,6 +11,13 @@
  */
 	.text
 
+#define PUSH_ARGUMENTS						\
+	pushq %rax; pushq %rdi; pushq %rsi; pushq %rdx;		\
+	pushq %rcx; pushq %r8; pushq %r9
+#define POP_ARGUMENTS						\
+	popq %r9; popq %r8; popq %rcx;				\
+	popq %rdx; popq %rsi; popq %rdi; popq %rax
+
 /*
  * In a simulation, sim/enter.c: arguments stay. "enter" has on the stack where it returns
  * to, and where the call of the program does.
@@ -27,13 +34,7 @@
 
 	.type	enter, @function
 enter:
-	pushq	%rax
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
-	pushq	%rcx
-	pushq	%r8
-	pushq	%r9
+	PUSH_ARGUMENTS
 	subq	$136, %rsp
 	movaps	%xmm0, (%rsp)
 	movaps	%xmm1, 16(%rsp)
@@ -56,13 +57,7 @@ enter:
 	movaps	96(%rsp), %xmm6
 	movaps	112(%rsp), %xmm7
 	addq	$136, %rsp
-	popq	%r9
-	popq	%r8
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
-	popq	%rax
+	POP_ARGUMENTS
 	ret
 	.size	enter, . - enter
 #else
@@ -96,23 +91,11 @@ __wrap_##name:						\
 first:
 	endbr64
 	pushq	%r11
-	pushq	%rax
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
-	pushq	%rcx
-	pushq	%r8
-	pushq	%r9
+	PUSH_ARGUMENTS
 	subq	$8, %rsp
 	call	uposix__find
 	addq	$8, %rsp
-	popq	%r9
-	popq	%r8
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
-	popq	%rax
+	POP_ARGUMENTS
 	popq	%r11
 	jmp	*%r11
 	.size	first, . - first

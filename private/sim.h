@@ -24,8 +24,9 @@ enum { SIMULATED = 0 };
 
 #define SIM_PRIVATE __attribute__((visibility("hidden")))
 
-/* Returns the time of a clock, in ns. */
+/* Returns the time of a clock, in ns, to a program that looks; and the monotonic time. */
 SIM_PRIVATE int64_t sim__time(clockid_t clock);
+SIM_PRIVATE int64_t sim__now(void);
 
 /*
  * The clock jumps to what comes next in the world, or to `until', and that happens.
@@ -65,6 +66,9 @@ SIM_PRIVATE int  sim__leaves(void);
 /* A processor is made: what it is to be like in a simulation. */
 SIM_PRIVATE void sim__conform(struct uprocs_conf *conf,
 			      const struct uproc_policy **policy);
+
+/* Returns signals of the set that are pending for the process; `take': no longer then. */
+SIM_PRIVATE uint64_t sim__signals(uint64_t set, bool take);
 
 /* The next thread that is started is one of POSIX. */
 SIM_PRIVATE void sim__posix_starts(void);

@@ -10,103 +10,92 @@
  * later run becomes one when a second thread comes to it. While there is one thread, as
  * before the others are started, its accesses are no uses.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "run.h"
 
-enum {
-	GRAIN  = 2,                     /* bits of an address: places of four bytes */
-	PROBES = 64,
-};
+enum { GRAIN = 2 };                     /* bits of an address: places of four bytes */
 
 bool sim__traced;
 
-/* What later runs know: from the profile, and what is new to this one. */
-static struct sim_object known[SIM_OBJECTS];
+/* What is known of the program, and what is new to this run. */
+struct sim_profile sim__profile;
 
-/* Returns its place in a table, or a free one; NULL: there is none. */
-static struct sim_object *find(struct sim_object *table, uintptr_t object)
+/* Returns where the number of an object is, plus 1; 0 there: the object is new. */
+static uint16_t *find(struct sim_profile *p, uintptr_t object)
 {
-	size_t i = (object * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SIM_OBJECTS;
+	size_t i = (object * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SIM_INDEX;
 
-	for (size_t n = 0; n < PROBES; n++, i = (i + 1) % SIM_OBJECTS)
-		if (table[i].b_object == object || !table[i].b_object)
-			return &table[i];
-	return NULL;
+	while (p->p_index[i] && p->p_object[p->p_index[i] - 1].b_object != object)
+		i = (i + 1) % SIM_INDEX;
+	return &p->p_index[i];
 }
 
-/* In the first run it is only counted. Where tables are full all is a step. */
+/* Adds an object whose number is to be there. */
+static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_object o)
+{
+	p->p_object[p->p_used] = o;
+	*at = (uint16_t)++p->p_used;
+	return &p->p_object[*at - 1];
+}
+
+/* In the first run it is only counted. Where the table is full all is a step. */
 bool sim__uses(uintptr_t object, enum sim_kind kind)
 {
 	struct sim_run *r = &sim__run;
+	struct sim_profile *p = r->r_profile;
 	const struct sim_thread *self = sim__self();
-	struct sim_profile *p = r->r_learns ? r->r_profile : NULL;
 	struct sim_object *o;
+	uint16_t *at;
 
 	if (!self || r->r_live < 2 || object == 0)
 		return false;
-	o = find(p ? p->p_object : known, object);
-	if (!o)
-		return !p;
-	if (!o->b_object)
-		*o = (struct sim_object){ .b_object = object, .b_first = self->t_number,
-					  .b_order = p ? p->p_uses++ : 0 };
-	o->b_shared |= o->b_first != self->t_number;
-	o->b_written |= kind == SIM_WRITES;
-	if (!p)
+	at = find(p, object);
+	if (!*at && p->p_used == SIM_OBJECTS)
+		return !r->r_learns;
+	o = *at ? &p->p_object[*at - 1] : add(p, at, (struct sim_object){
+		.b_object = object, .b_first = self->t_number });
+	if (!o->b_shared && o->b_first != self->t_number)
+		o->b_shared = true;
+	if (!o->b_written && kind == SIM_WRITES)
+		o->b_written = true;
+	if (!r->r_learns)
 		return o->b_shared && o->b_written;
 	if (self->t_number < SIM_THREADS)
 		p->p_count[o - p->p_object][self->t_number]++;
 	return false;
 }
 
-static int compare(const void *a, const void *b)
+void sim__learned(const struct sim_profile *first, uint64_t steps)
 {
-	const struct sim_object *x = a, *y = b;
+	struct sim_profile *p = &sim__profile;
 
-	return x->b_order < y->b_order ? -1 : x->b_order > y->b_order;
-}
+	p->p_steps = steps;
+	p->p_threads = first->p_threads;
+	p->p_count = first->p_count;
+	memcpy(p->p_parent, first->p_parent, sizeof p->p_parent);
+	for (size_t i = 0; i < first->p_used; i++) {
+		const struct sim_object *o = &first->p_object[i];
 
-/*
- * Those that are shared come first, in the order of their first uses, which does not
- * depend on addresses, and into the table.
- */
-void sim__learned(struct sim_profile *p)
-{
-	static uint16_t counts[SIM_OBJECTS][SIM_THREADS];
-	struct sim_object *at;
-	size_t n = 0;
-
-	for (size_t i = 0; i < SIM_OBJECTS; i++)
-		if (p->p_object[i].b_shared && p->p_object[i].b_written) {
-			known[n] = p->p_object[i];
-			known[n++].b_place = (uint32_t)i;
-		}
-	qsort(known, n, sizeof known[0], compare);
-	memset(p->p_object, 0, sizeof p->p_object);
-	for (size_t i = 0; i < n; i++) {
-		const uint16_t *count = p->p_count[known[i].b_place];
-
-		p->p_object[i] = known[i];
-		memcpy(counts[i], count, sizeof counts[i]);
+		if (!o->b_shared || !o->b_written)
+			continue;
+		memmove(p->p_count[p->p_used], p->p_count[i], sizeof p->p_count[i]);
 		for (size_t j = 0; j < SIM_THREADS; j++)
-			p->p_steps += count[j];
+			p->p_steps += p->p_count[p->p_used][j];
+		add(p, find(p, o->b_object), *o);
 	}
-	memcpy(p->p_count, counts, n * sizeof counts[0]);
-	memset(known, 0, sizeof known);
-	for (size_t i = 0; i < n; i++) {
-		at = find(known, p->p_object[i].b_object);
-		if (at)
-			*at = p->p_object[i];
-	}
-	p->p_objects = (uint32_t)n;
+	p->p_shared = p->p_used;
 }
 
 /* ---- The calls of compilers ---- */
 
-#define EXPORT __attribute__((visibility("default")))
 #define HERE ((uintptr_t)__builtin_return_address(0))
+
+/* Prototypes stand before, as -Wmissing-prototypes has it. */
+#define CALL(type, name, ...)						\
+	__attribute__((visibility("default")))				\
+	type __tsan_##name(__VA_ARGS__);				\
+	type __tsan_##name(__VA_ARGS__)
 
 static void access_memory(uintptr_t at, enum sim_kind kind, uintptr_t place)
 {
@@ -116,10 +105,8 @@ static void access_memory(uintptr_t at, enum sim_kind kind, uintptr_t place)
 					   0 });
 }
 
-/* Prototypes stand before, as -Wmissing-prototypes has it. */
 #define ACCESS(name, kind)						\
-	EXPORT void __tsan_##name(void *at);				\
-	void __tsan_##name(void *at)					\
+	CALL(void, name, void *at)					\
 	{								\
 		access_memory((uintptr_t)at, kind, HERE);		\
 	}
@@ -140,73 +127,57 @@ SIZES(unaligned_volatile_read, SIM_READS)
 SIZES(unaligned_volatile_write, SIM_WRITES)
 ACCESS(vptr_read, SIM_READS)
 
-#define NOTHING(name, ...)						\
-	EXPORT void __tsan_##name(__VA_ARGS__);				\
-	void __tsan_##name(__VA_ARGS__)					\
-	{								\
-	}
-
-EXPORT void __tsan_init(void);
-void __tsan_init(void)
-{
-	sim__traced = true;
-}
-
-NOTHING(func_exit, void)
-NOTHING(ignore_thread_begin, void)
-NOTHING(ignore_thread_end, void)
-
-EXPORT void __tsan_func_entry(void *caller);
-void __tsan_func_entry(void *caller)
-{
-	(void)caller;
-}
-
-EXPORT void __tsan_vptr_update(void *at, void *value);
-void __tsan_vptr_update(void *at, void *value)
+CALL(void, vptr_update, void *at, void *value)
 {
 	(void)value;
 	access_memory((uintptr_t)at, SIM_WRITES, HERE);
 }
 
-static void access_range(uintptr_t at, size_t size, enum sim_kind kind, uintptr_t place)
+CALL(void, init, void)
 {
-	for (uintptr_t end = at + size; at < end; at += 8)
+	sim__traced = true;
+}
+
+CALL(void, func_entry, void *caller)
+{
+	(void)caller;
+}
+
+CALL(void, func_exit, void) { }
+CALL(void, ignore_thread_begin, void) { }
+CALL(void, ignore_thread_end, void) { }
+
+static void access_range(const void *from, size_t size, enum sim_kind kind,
+			 uintptr_t place)
+{
+	for (uintptr_t at = (uintptr_t)from, end = at + size; at < end; at += 8)
 		access_memory(at, kind, place);
 }
 
-EXPORT void __tsan_read_range(void *at, size_t size);
-void __tsan_read_range(void *at, size_t size)
+CALL(void, read_range, void *at, size_t size)
 {
-	access_range((uintptr_t)at, size, SIM_READS, HERE);
+	access_range(at, size, SIM_READS, HERE);
 }
 
-EXPORT void __tsan_write_range(void *at, size_t size);
-void __tsan_write_range(void *at, size_t size)
+CALL(void, write_range, void *at, size_t size)
 {
-	access_range((uintptr_t)at, size, SIM_WRITES, HERE);
+	access_range(at, size, SIM_WRITES, HERE);
 }
 
-EXPORT void *__tsan_memcpy(void *to, const void *from, size_t size);
-void *__tsan_memcpy(void *to, const void *from, size_t size)
-{
-	access_range((uintptr_t)from, size, SIM_READS, HERE);
-	access_range((uintptr_t)to, size, SIM_WRITES, HERE);
-	return memcpy(to, from, size);
-}
+#define COPY(name)							\
+	CALL(void *, name, void *to, const void *from, size_t size)	\
+	{								\
+		access_range(from, size, SIM_READS, HERE);		\
+		access_range(to, size, SIM_WRITES, HERE);		\
+		return name(to, from, size);				\
+	}
 
-EXPORT void *__tsan_memmove(void *to, const void *from, size_t size);
-void *__tsan_memmove(void *to, const void *from, size_t size)
-{
-	access_range((uintptr_t)from, size, SIM_READS, HERE);
-	access_range((uintptr_t)to, size, SIM_WRITES, HERE);
-	return memmove(to, from, size);
-}
+COPY(memcpy)
+COPY(memmove)
 
-EXPORT void *__tsan_memset(void *to, int byte, size_t size);
-void *__tsan_memset(void *to, int byte, size_t size)
+CALL(void *, memset, void *to, int byte, size_t size)
 {
-	access_range((uintptr_t)to, size, SIM_WRITES, HERE);
+	access_range(to, size, SIM_WRITES, HERE);
 	return memset(to, byte, size);
 }
 
@@ -225,91 +196,75 @@ static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t
 				   0 });
 }
 
+#define LOAD(bits)							\
+	CALL(uint##bits##_t, atomic##bits##_load,			\
+	     const volatile uint##bits##_t *at, int order)		\
+	{								\
+		(void)order;						\
+		access_atomic(at, SIM_READS, HERE);			\
+		return __atomic_load_n(at, __ATOMIC_SEQ_CST);		\
+	}
+
+#define STORE(bits)							\
+	CALL(void, atomic##bits##_store, volatile uint##bits##_t *at,	\
+	     uint##bits##_t value, int order)				\
+	{								\
+		(void)order;						\
+		access_atomic(at, SIM_WRITES, HERE);			\
+		__atomic_store_n(at, value, __ATOMIC_SEQ_CST);		\
+	}
+
 #define UPDATE(bits, name, operation)					\
-	EXPORT uint##bits##_t						\
-	__tsan_atomic##bits##_##name(volatile uint##bits##_t *at,	\
-				     uint##bits##_t value, int order);	\
-	uint##bits##_t							\
-	__tsan_atomic##bits##_##name(volatile uint##bits##_t *at,	\
-				     uint##bits##_t value, int order)	\
+	CALL(uint##bits##_t, atomic##bits##_##name,			\
+	     volatile uint##bits##_t *at, uint##bits##_t value, int order)	\
 	{								\
 		(void)order;						\
 		access_atomic(at, SIM_WRITES, HERE);			\
 		return operation(at, value, __ATOMIC_SEQ_CST);		\
 	}
 
-#define EXCHANGE(bits, name)				\
-	EXPORT int							\
-	__tsan_atomic##bits##_compare_exchange_##name(			\
-		volatile uint##bits##_t *at, uint##bits##_t *expected,	\
-		uint##bits##_t value, int order, int otherwise);	\
-	int __tsan_atomic##bits##_compare_exchange_##name(		\
-		volatile uint##bits##_t *at, uint##bits##_t *expected,	\
-		uint##bits##_t value, int order, int otherwise)		\
+/* One returns whether the value was the expected one, and one what it was. */
+#define EXCHANGE(bits, type, name, expected_type, expected_at, result)	\
+	CALL(type, atomic##bits##_compare_exchange_##name,		\
+	     volatile uint##bits##_t *at, expected_type expected,	\
+	     uint##bits##_t value, int order, int otherwise)		\
 	{								\
+		bool was_expected;					\
+									\
 		(void)order;						\
 		(void)otherwise;					\
 		access_atomic(at, SIM_WRITES, HERE);			\
-		return __atomic_compare_exchange_n(at, expected, value, 0,	\
-				__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	\
+		was_expected = __atomic_compare_exchange_n(at, expected_at, value, \
+				0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	\
+		(void)was_expected;					\
+		return result;						\
 	}
 
 #define ATOMIC(bits)							\
-	EXPORT uint##bits##_t						\
-	__tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int order);	\
-	uint##bits##_t							\
-	__tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int order)	\
-	{								\
-		(void)order;						\
-		access_atomic(at, SIM_READS, HERE);			\
-		return __atomic_load_n(at, __ATOMIC_SEQ_CST);		\
-	}								\
-	EXPORT void							\
-	__tsan_atomic##bits##_store(volatile uint##bits##_t *at,	\
-				    uint##bits##_t value, int order);	\
-	void __tsan_atomic##bits##_store(volatile uint##bits##_t *at,	\
-					 uint##bits##_t value, int order)	\
-	{								\
-		(void)order;						\
-		access_atomic(at, SIM_WRITES, HERE);			\
-		__atomic_store_n(at, value, __ATOMIC_SEQ_CST);		\
-	}								\
-	UPDATE(bits, exchange, __atomic_exchange_n)			\
-	UPDATE(bits, fetch_add, __atomic_fetch_add)			\
-	UPDATE(bits, fetch_sub, __atomic_fetch_sub)			\
-	UPDATE(bits, fetch_and, __atomic_fetch_and)			\
-	UPDATE(bits, fetch_or, __atomic_fetch_or)			\
-	UPDATE(bits, fetch_xor, __atomic_fetch_xor)			\
-	UPDATE(bits, fetch_nand, __atomic_fetch_nand)			\
-	EXCHANGE(bits, strong)						\
-	EXCHANGE(bits, weak)						\
-	EXPORT uint##bits##_t						\
-	__tsan_atomic##bits##_compare_exchange_val(			\
-		volatile uint##bits##_t *at, uint##bits##_t expected,	\
-		uint##bits##_t value, int order, int otherwise);	\
-	uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(	\
-		volatile uint##bits##_t *at, uint##bits##_t expected,	\
-		uint##bits##_t value, int order, int otherwise)		\
-	{								\
-		(void)order;						\
-		(void)otherwise;					\
-		access_atomic(at, SIM_WRITES, HERE);			\
-		__atomic_compare_exchange_n(at, &expected, value, 0,	\
-				__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	\
-		return expected;					\
-	}
+	LOAD(bits)							\
+	STORE(bits)							\
+	UPDATE(bits, exchange, __atomic_exchange_n)		\
+	UPDATE(bits, fetch_add, __atomic_fetch_add)		\
+	UPDATE(bits, fetch_sub, __atomic_fetch_sub)		\
+	UPDATE(bits, fetch_and, __atomic_fetch_and)		\
+	UPDATE(bits, fetch_or, __atomic_fetch_or)		\
+	UPDATE(bits, fetch_xor, __atomic_fetch_xor)		\
+	UPDATE(bits, fetch_nand, __atomic_fetch_nand)		\
+	EXCHANGE(bits, int, strong, uint##bits##_t *, expected, was_expected)	\
+	EXCHANGE(bits, int, weak, uint##bits##_t *, expected, was_expected)	\
+	EXCHANGE(bits, uint##bits##_t, val, uint##bits##_t, &expected, expected)
 
 ATOMIC(8)
 ATOMIC(16)
 ATOMIC(32)
 ATOMIC(64)
 
-#define FENCE(name)							\
-	EXPORT void __tsan_atomic_##name##_fence(int order);		\
-	void __tsan_atomic_##name##_fence(int order)			\
-	{								\
-		(void)order;						\
-	}
+CALL(void, atomic_thread_fence, int order)
+{
+	(void)order;
+}
 
-FENCE(thread)
-FENCE(signal)
+CALL(void, atomic_signal_fence, int order)
+{
+	(void)order;
+}

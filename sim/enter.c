@@ -2,7 +2,8 @@
 /*
  * enter.c: calls of POSIX as operations, and main() as a thread. Each function of
  * uposix_names.h that libusched-sim exports calls sim__enter() first, in the file of the
- * machine, while sim__enters is set.
+ * machine, while sim__enters is set. Some calls a simulation cannot repeat: the first of
+ * them fails the run, unless USCHED_SIM_ESCAPES=1.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
@@ -11,81 +12,126 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "../posix/uposix_set.h"
 #include "host.h"
-#include "serve.h"
 
-/* What a call is as an operation, besides SIM_READS and SIM_WRITES of its argument. */
+/* Objects of calls. */
 enum {
-	QUIET = SIM_WRITES + 1,         /* none: other threads do not see it */
-	SAYS,                           /* SIM_WRITES of the standard output */
-	FILES,                          /* SIM_WRITES of the names of files */
-	LOOKS,                          /* SIM_READS of them */
-	ALL,                            /* SIM_WRITES of anything */
-	ALONE,                          /* SIM_NOTHING */
-	YIELDS,                         /* SIM_NOTHING, and others go first */
-	ESCAPES,                        /* it cannot be simulated */
-	CALL,                           /* syscall(): that depends on its number */
-	LOCKS,                          /* SIM_WRITES, when no other thread has it */
+	ANY,
+	OUTPUT,                         /* the standard output */
+	FILES,                          /* the names of files */
+	ARGUMENT,                       /* the first argument */
+	NUMBER,                         /* of syscall(), which may be any */
+	NONE,                           /* other threads do not see the call: no step */
 };
 
-static const struct { const char *k_name; int k_kind; } others[] = {
-	{ "pthread_self", QUIET }, { "pthread_equal", QUIET },
-	{ "pthread_create", QUIET }, { "thrd_create", QUIET },
-	{ "pthread_key_create", QUIET }, { "pthread_key_delete", QUIET },
-	{ "pthread_getspecific", QUIET }, { "pthread_setspecific", QUIET },
-	{ "pthread_exit", QUIET }, { "thrd_exit", QUIET },
-	{ "pthread_setname_np", QUIET }, { "pthread_getname_np", QUIET },
-	{ "pthread_getattr_np", QUIET }, { "pthread_getschedparam", QUIET },
-	{ "pthread_setschedparam", QUIET }, { "pthread_setschedprio", QUIET },
-	{ "pthread_getaffinity_np", QUIET }, { "pthread_setaffinity_np", QUIET },
-	{ "pthread_getcpuclockid", QUIET }, { "pthread_testcancel", QUIET },
-	{ "pthread_setcancelstate", QUIET }, { "pthread_setcanceltype", QUIET },
-	{ "__pthread_register_cancel", QUIET }, { "__pthread_unregister_cancel", QUIET },
-	{ "__pthread_register_cancel_defer", QUIET },
-	{ "__pthread_unregister_cancel_restore", QUIET },
-	{ "__pthread_unwind_next", QUIET },
-	{ "pthread_sigmask", QUIET }, { "sigprocmask", QUIET }, { "sigpending", QUIET },
-	{ "pthread_mutex_init", QUIET }, { "pthread_cond_init", QUIET },
-	{ "pthread_rwlock_init", QUIET }, { "sem_init", QUIET },
-	{ "pthread_barrier_init", QUIET }, { "mtx_init", QUIET }, { "cnd_init", QUIET },
-	{ "pthread_mutex_getprioceiling", QUIET },
-	{ "pthread_mutex_setprioceiling", QUIET },
-	{ "thrd_current", QUIET }, { "thrd_equal", QUIET }, { "tss_create", QUIET },
-	{ "tss_delete", QUIET }, { "tss_get", QUIET }, { "tss_set", QUIET },
-	{ "fileno", QUIET }, { "fileno_unlocked", QUIET }, { "vfork", QUIET },
-	{ "clock_gettime", QUIET }, { "gettimeofday", QUIET }, { "time", QUIET },
-	{ "timespec_get", QUIET }, { "clock", QUIET }, { "getrandom", QUIET },
-	{ "getentropy", QUIET }, { "getpid", QUIET }, { "gettid", QUIET },
-	{ "getcwd", QUIET }, { "chdir", LOOKS },
-	{ "getsockname", QUIET }, { "getpeername", QUIET }, { "getsockopt", QUIET },
-	{ "setsockopt", QUIET },
-	{ "pthread_mutex_lock", LOCKS }, { "mtx_lock", LOCKS },
-	{ "sem_getvalue", SIM_READS },
-	{ "sched_yield", YIELDS }, { "pthread_yield", YIELDS }, { "thrd_yield", YIELDS },
-	{ "sleep", ALONE }, { "usleep", ALONE }, { "nanosleep", ALONE },
-	{ "clock_nanosleep", ALONE }, { "thrd_sleep", ALONE },
-	{ "pthread_cond_wait", ALL }, { "pthread_cond_timedwait", ALL },
-	{ "pthread_cond_clockwait", ALL }, { "cnd_wait", ALL }, { "cnd_timedwait", ALL },
-	{ "pause", ALL }, { "sigsuspend", ALL }, { "raise", ALL }, { "syscall", CALL },
-	{ "poll", ALL }, { "ppoll", ALL }, { "select", ALL }, { "pselect", ALL },
-	{ "epoll_wait", ALL }, { "epoll_pwait", ALL }, { "epoll_pwait2", ALL },
-	{ "wait", ALL }, { "wait3", ALL }, { "waitpid", ALL }, { "waitid", ALL },
-	{ "wait4", ALL }, { "fflush", ALL }, { "fcloseall", ALL },
-	{ "printf", SAYS }, { "vprintf", SAYS }, { "puts", SAYS }, { "putchar", SAYS },
-	{ "__printf_chk", SAYS }, { "__vprintf_chk", SAYS }, { "fputs", SAYS },
-	{ "fputc", SAYS }, { "putc", SAYS }, { "fwrite", SAYS },
-	{ "open", FILES }, { "open64", FILES }, { "openat", FILES },
-	{ "openat64", FILES }, { "creat", FILES }, { "creat64", FILES },
-	{ "__open_2", FILES }, { "__open64_2", FILES }, { "__openat_2", FILES },
-	{ "__openat64_2", FILES }, { "fopen", FILES }, { "fopen64", FILES },
-	{ "rename", FILES }, { "unlink", FILES }, { "remove", FILES },
-	{ "mkdir", FILES }, { "stat", LOOKS }, { "stat64", LOOKS },
-	{ "lstat", LOOKS }, { "lstat64", LOOKS }, { "access", LOOKS },
-	{ "fstat", SIM_READS }, { "fstat64", SIM_READS },
-	{ "getchar", ALL }, { "scanf", ALL }, { "vscanf", ALL },
-	{ "__isoc99_scanf", ALL }, { "__isoc23_scanf", ALL },
+/*
+ * What calls are as operations; the names have a comma on both sides. One that escapes
+ * has what to use in its place. All others are as the first one.
+ */
+struct call {
+	unsigned char c_object, c_kind, c_how;
+	const char   *c_instead;        /* or NULL */
+	const char   *c_names;
+};
+
+#define INSTEAD(with, names) { ANY, SIM_WRITES, 0, with, names }
+
+static const struct call calls[] = {
+	{ ARGUMENT, SIM_WRITES, 0, NULL, "" },
+	{ NONE, SIM_NOTHING, 0, NULL,
+	  ",pthread_self,pthread_equal,pthread_create,thrd_create,"
+	  "pthread_key_create,pthread_key_delete,pthread_getspecific,"
+	  "pthread_setspecific,pthread_exit,thrd_exit,pthread_setname_np,"
+	  "pthread_getname_np,pthread_getattr_np,pthread_getschedparam,"
+	  "pthread_setschedparam,pthread_setschedprio,pthread_getaffinity_np,"
+	  "pthread_setaffinity_np,pthread_getcpuclockid,pthread_testcancel,"
+	  "pthread_setcancelstate,pthread_setcanceltype,__pthread_register_cancel,"
+	  "__pthread_unregister_cancel,__pthread_register_cancel_defer,"
+	  "__pthread_unregister_cancel_restore,__pthread_unwind_next,"
+	  "__cxa_thread_atexit_impl,"
+	  "pthread_sigmask,sigprocmask,sigpending,pthread_mutex_init,"
+	  "pthread_cond_init,pthread_rwlock_init,sem_init,pthread_barrier_init,"
+	  "mtx_init,cnd_init,pthread_mutex_getprioceiling,"
+	  "pthread_mutex_setprioceiling,thrd_current,thrd_equal,tss_create,"
+	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
+	  "gettimeofday,time,timespec_get,clock,getrandom,getentropy,getpid,gettid,"
+	  "getcwd,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt," },
+	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
+	{ ARGUMENT, SIM_READS, 0, NULL, ",sem_getvalue,fstat,fstat64," },
+	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,
+	  ",sched_yield,pthread_yield,thrd_yield," },
+	{ ANY, SIM_NOTHING, 0, NULL,
+	  ",sleep,usleep,nanosleep,clock_nanosleep,thrd_sleep," },
+	{ ANY, SIM_WRITES, 0, NULL,
+	  ",pthread_cond_wait,pthread_cond_timedwait,pthread_cond_clockwait,"
+	  "cnd_wait,cnd_timedwait,pause,sigsuspend,raise,poll,ppoll,select,pselect,"
+	  "epoll_wait,epoll_pwait,epoll_pwait2,wait,wait3,waitpid,waitid,wait4,"
+	  "fflush,fcloseall,getchar,scanf,vscanf,__isoc99_scanf,__isoc23_scanf," },
+	{ NUMBER, SIM_WRITES, 0, NULL, ",syscall," },
+	{ OUTPUT, SIM_WRITES, 0, NULL,
+	  ",printf,vprintf,puts,putchar,__printf_chk,__vprintf_chk,fputs,fputc,"
+	  "putc,fwrite," },
+	{ FILES, SIM_WRITES, 0, NULL,
+	  ",open,open64,openat,openat64,creat,creat64,__open_2,__open64_2,"
+	  "__openat_2,__openat64_2,fopen,fopen64,mkstemp,mkstemp64,mkostemp,"
+	  "mkostemp64,rename,unlink,remove,mkdir," },
+	{ FILES, SIM_READS, 0, NULL, ",chdir,stat,stat64,lstat,lstat64,fstatat,"
+	  "fstatat64,statx,access," },
+	INSTEAD("threads, or hosts: sim_host_start()",
+	  ",fork,vfork,clone,daemon,system,popen,posix_spawn,posix_spawnp,execl,"
+	  "execlp,execle,execv,execve,execvp,execvpe,fexecve,ptrace,"),
+	INSTEAD("kill(), pthread_kill(), or raise()",
+	  ",killpg,sigqueue,kill() of another process,"),
+	INSTEAD("a thread that sleeps, or timerfd_create()",
+	  ",alarm,ualarm,setitimer,timer_create,"),
+	INSTEAD("the same without a name, in this process",
+	  ",shm_open,sem_open,mq_open,shmat,msgrcv,msgsnd,semop,semtimedop,"),
+	INSTEAD("a call in a thread: aio_read() is made by threads of libc",
+	  ",aio_read,aio_read64,aio_write,aio_write64,lio_listio,lio_listio64,"),
+	INSTEAD("pipe(), or socketpair()",
+	  ",mkfifo,mknod,open() of a real FIFO, socket or device,"),
+	INSTEAD("a copy of the file", ",link,linkat,symlink,symlinkat,"),
+	INSTEAD("a list of the names in a file",
+	  ",opendir,fdopendir,scandir,scandir64,glob,glob64,ftw,ftw64,nftw,nftw64,"
+	  "fts_open,inotify_init,inotify_init1,"),
+	INSTEAD("open() with the mode; files have no owner, and let all do all",
+	  ",chmod,fchmod,fchmodat,chown,fchown,fchownat,utime,utimes,utimensat,"
+	  "futimens,"),
+	INSTEAD("open() and ftruncate()",
+	  ",fallocate,fallocate64,truncate,truncate64,"),
+	INSTEAD("names from the root",
+	  ",fchdir,mkdirat,unlinkat,renameat,renameat2,faccessat,"),
+	INSTEAD("mkstemp(), and unlink()", ",tmpfile,tmpfile64,mkstemps,"),
+	INSTEAD("mkdir()", ",mkdtemp,"),
+	INSTEAD("unlink() of its files; it stays", ",rmdir,"),
+	INSTEAD("fclose() and fopen()", ",freopen,freopen64,"),
+	INSTEAD("fsync()", ",sync,syncfs,"),
+	INSTEAD("read() and write()", ",splice,tee,vmsplice,"),
+	INSTEAD("recvmsg()", ",recvmmsg,"),
+	INSTEAD("clock()", ",times,"),
+	INSTEAD("close()", ",closefrom,close_range,"),
+	INSTEAD("getpid()", ",getppid,"),
+	INSTEAD("getrandom()",
+	  ",arc4random,arc4random_buf,arc4random_uniform,"),
+	INSTEAD("mkdir() and rename() of each file",
+	  ",rename() of a directory,"),
+	INSTEAD("the function of libc for it",
+	  ",syscall() of this number,"),
+};
+
+/* Numbers of syscall(). posix/uposix_call.c knows others. */
+static const long numbers[] = {
+	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
+	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
+	SYS_unlinkat, SYS_mkdirat, SYS_truncate, SYS_getdents64, SYS_fallocate,
+	SYS_gettimeofday, SYS_getppid, SYS_splice, SYS_tee, SYS_vmsplice, SYS_recvmmsg,
+#ifdef SYS_fork
+	SYS_fork, SYS_vfork, SYS_alarm, SYS_time, SYS_rename, SYS_unlink, SYS_mkdir,
+	SYS_rmdir, SYS_link, SYS_symlink, SYS_stat, SYS_lstat, SYS_access,
+#endif
 };
 
 static const char *const names[] = {
@@ -93,87 +139,81 @@ static const char *const names[] = {
 #include "../posix/uposix_names.h"
 };
 
-enum { NAMES = sizeof names / sizeof names[0] };
+enum { NAMES = sizeof names / sizeof names[0], CALLS = sizeof calls / sizeof calls[0] };
 
-static unsigned char kinds[NAMES];
+static const struct call *call_of[NAMES];
 static bool is_object[NAMES];           /* the first argument is one of threads */
 
 unsigned char sim__enters;
 
-static void describe(struct sim_op *op, unsigned char kind)
+static const struct call *find(const char *name)
 {
-	switch (kind) {
-	case SAYS:
-		op->o_object = 1;
-		break;
-	case FILES:
-	case LOOKS:
-		op->o_object = 2;
-		op->o_kind = kind == FILES ? SIM_WRITES : SIM_READS;
-		break;
-	case CALL:
-		sim__escape_call((long)op->o_object);
-		op->o_object = 0;
-		break;
-	case ESCAPES:
-		sim__escape(op->o_name);
-		op->o_object = 0;
-		break;
-	case ALL:
-		op->o_object = 0;
-		break;
-	case ALONE:
-		op->o_kind = SIM_NOTHING;
-		break;
-	case YIELDS:
-		op->o_kind = SIM_NOTHING;
-		op->o_how = SIM_YIELDS;
-		break;
-	case LOCKS:
-		op->o_how = SIM_LOCKS;
-		break;
-	default:
-		op->o_kind = (enum sim_kind)kind;
-		break;
+	char with_commas[64];
+
+	snprintf(with_commas, sizeof with_commas, ",%s,", name);
+	for (size_t i = 1; i < CALLS; i++)
+		if (strstr(calls[i].c_names, with_commas))
+			return &calls[i];
+	return &calls[0];
+}
+
+static void find_calls(void)
+{
+	static const char *const begins[] = { "pthread_", "sem_", "mtx_", "cnd_" };
+
+	for (size_t i = 0; i < NAMES; i++) {
+		call_of[i] = find(names[i]);
+		for (size_t j = 0; j < sizeof begins / sizeof begins[0]; j++)
+			is_object[i] |= strncmp(names[i], begins[j],
+						strlen(begins[j])) == 0;
 	}
 }
 
-/*
- * Before a call, of which `offset' is the name's in a table of pointers: `object' is its
- * first argument, and `place' where it returns to.
- */
-SIM_PRIVATE void sim__enter(size_t offset, uintptr_t object, uintptr_t place);
+void sim__escape(const char *name)
+{
+	const char *given = getenv("USCHED_SIM_ESCAPES");
 
-void sim__enter(size_t offset, uintptr_t object, uintptr_t place)
+	if (sim__self() && !(given && strcmp(given, "1") == 0))
+		sim_fail("%s%s cannot be simulated; use %s; USCHED_SIM_ESCAPES=1 lets "
+			 "such calls pass", name, strchr(name, '(') ? "" : "()",
+			 find(name)->c_instead);
+}
+
+static void look_at_number(uintptr_t number)
+{
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+		if ((uintptr_t)numbers[i] == number)
+			sim__escape("syscall() of this number");
+}
+
+/*
+ * Before a call, of which `offset' is the name's in a table of pointers: `argument' is
+ * its first one, and `place' where it returns to.
+ */
+SIM_PRIVATE void sim__enter(size_t offset, uintptr_t argument, uintptr_t place);
+
+void sim__enter(size_t offset, uintptr_t argument, uintptr_t place)
 {
 	size_t i = offset / sizeof(void *);
-	struct sim_op op = { object, place, 0, names[i], SIM_WRITES, 0 };
+	const struct call *c = call_of[i];
+	struct sim_op op = { c->c_object, place, 0, names[i], c->c_kind, c->c_how };
 
-	if (kinds[i] == QUIET)
+	if (c->c_object == NONE)
 		return;
-	describe(&op, kinds[i]);
+	if (c->c_object == ARGUMENT)
+		op.o_object = argument;
+	if (c->c_object == NUMBER) {
+		op.o_object = ANY;
+		look_at_number(argument);
+	}
+	if (c->c_instead)
+		sim__escape(names[i]);
 	op.o_key = sim__key(names[i], is_object[i] ? op.o_object : 0, place);
 	if (sim__self())
 		sim__self()->t_ordered = false;
 	if (sim__run.r_learns)
 		sim__uses(op.o_object, op.o_kind);
 	sim__step(op);
-}
-
-static void find_kinds(void)
-{
-	for (size_t i = 0; i < NAMES; i++) {
-		kinds[i] = SIM_WRITES;
-		is_object[i] = strncmp(names[i], "pthread_", 8) == 0
-			|| strncmp(names[i], "sem_", 4) == 0
-			|| strncmp(names[i], "mtx_", 4) == 0
-			|| strncmp(names[i], "cnd_", 4) == 0;
-		for (size_t j = 0; j < sizeof others / sizeof others[0]; j++)
-			if (strcmp(names[i], others[j].k_name) == 0)
-				kinds[i] = (unsigned char)others[j].k_kind;
-		if (sim__escapes(names[i]))
-			kinds[i] = ESCAPES;
-	}
 }
 
 /* ---- main() ---- */
@@ -213,7 +253,7 @@ static int simulate(int argc, char **argv, char **envp)
 	program.m_argc = argc;
 	program.m_argv = argv;
 	program.m_envp = envp;
-	find_kinds();
+	find_calls();
 	sim__begin(&(struct sim_conf){ 0 }, &sim__in_order);
 	run_thread(return_at_once);
 	sim__serve(argv);
@@ -224,7 +264,8 @@ static int simulate(int argc, char **argv, char **envp)
 }
 
 /* libc's begin of a program, which calls main(). */
-EXPORTED int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
+__attribute__((visibility("default")))
+int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
 			       void (*fini)(void), void (*end)(void), void *stack);
 
 int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),

@@ -4,7 +4,7 @@
  *
  * A file is a descriptor of memory, from memfd_create(). To open it is to open its name
  * in /proc anew, so offsets, mappings and streams are the system's. Descriptors are known
- * by the inode of the memory, and a crash gives the file another one.
+ * by the inode of the memory. A crash closes those of the host.
  *
  * What was synced is kept beside. What was written since is the difference to that, so
  * writes through a mapping are in it, too. A crash keeps some blocks of the difference.
@@ -14,22 +14,23 @@
  * twice, now and as a crash leaves them. The change between has a number, and so have
  * later ones of that name and of others that a file moves to: a crash keeps all of that
  * number or none. A sync of the file, or of its directory, has it last.
+ *
+ * A name stays when its file is gone, until the run ends: it hides a real one.
  */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>
-#include <sys/queue.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
+#include <sys/sysmacros.h>
 
 #include "../posix/uposix_set.h"
-#include "host.h"
+#include "world.h"
 
 enum {
-	BLOCK   = 512,                  /* bytes: a disk writes all of them or none */
-	MOST    = 200,                  /* changes after one that lasts in any case */
-	BITS    = 16,                   /* of a number of which each says what is lost */
+	BLOCK = 512,                    /* bytes: a disk writes all of them or none */
+	BITS  = 16,                     /* of a number of which each says what is lost */
+	PATH  = 1024,                   /* bytes of a path: longer ones are refused */
 };
 
 struct image {
@@ -41,6 +42,7 @@ struct image {
 struct file {
 	LIST_ENTRY(file) f_of_all;
 	struct sim_host *f_host;
+	const char      *f_path;        /* of its first name; a directory has one */
 	unsigned long    f_inode;       /* the memory's */
 	int              f_fd;
 	unsigned         f_refs;        /* of names; it ends with the last */
@@ -49,8 +51,8 @@ struct file {
 	int              f_error;       /* of open(): a real file that cannot be read */
 	int64_t          f_time;        /* ns, of the last change */
 	struct image     f_synced;      /* what was synced last */
-	char            *f_again;       /* since a failed sync: blocks written */
-	size_t           f_blocks;      /* their number */
+	char            *f_again;       /* blocks of a failed sync: written since? */
+	size_t           f_blocks;      /* their number, or 0 */
 };
 
 /* A name on a host that was used. */
@@ -63,25 +65,14 @@ struct name {
 	char             n_path[];
 };
 
-#define EACH_NAME(n, next)						\
-	for ((n) = LIST_FIRST(&names);					\
-	     (n) && ((next) = LIST_NEXT(n, n_of_all), true); (n) = (next))
-
 static LIST_HEAD(, file) files = LIST_HEAD_INITIALIZER(files);
 static LIST_HEAD(, name) names = LIST_HEAD_INITIALIZER(names);
 static unsigned numbers;
 static unsigned changes;
+static int highest;                     /* descriptor of a file that was opened */
 
-static __typeof__(write) *real_write;
-static __typeof__(writev) *real_writev;
-static __typeof__(pwrite) *real_pwrite;
-static __typeof__(ftruncate) *real_ftruncate;
-static __typeof__(fsync) *real_fsync;
-static __typeof__(stat) *real_stat;
-static __typeof__(chdir) *real_chdir;
-static __typeof__(getcwd) *real_getcwd;
-static int (*real_open)(const char *path, int flags, ...);
-static int (*real_openat)(int dir, const char *path, int flags, ...);
+/* The program's X() is this function: where off_t has 64 bits, for one. */
+#define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
 
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
 
@@ -105,48 +96,21 @@ static struct file *file_of(int fd)
 	return NULL;
 }
 
-/* Returns a copy of what is in the file, with zeros up to the end of a block, and with
-   room for so many bytes. */
-static struct image image_of(const struct file *f, size_t room)
+/* The number of its memory is above those that the program sees. */
+static struct file *new_file(const char *path, mode_t mode)
 {
-	struct image i = { NULL, (size_t)lseek(f->f_fd, 0, SEEK_END) };
-
-	i.i_bytes = calloc((room > i.i_size ? room : i.i_size) / BLOCK + 1, BLOCK);
-	if (!i.i_bytes || pread(f->f_fd, i.i_bytes, i.i_size, 0) != (ssize_t)i.i_size)
-		sim_fail("no memory for what is in a file");
-	return i;
-}
-
-static void set_synced(struct file *f, struct image i)
-{
-	memset(i.i_bytes + i.i_size, 0, BLOCK - i.i_size % BLOCK);
-	free(f->f_synced.i_bytes);
-	f->f_synced = i;
-}
-
-/* Has the file memory, whose number is above those that the program sees. */
-static void set_memory(struct file *f, const struct image *i)
-{
+	struct file *f = sim__memory(sizeof *f);
 	int fd = memfd_create("usched file", MFD_CLOEXEC);
 	struct stat s;
 
-	f->f_fd = fcntl(fd, F_DUPFD_CLOEXEC, (int)(sysconf(_SC_OPEN_MAX) / 2));
+	f->f_fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
 	syscall(SYS_close, fd);
-	if (fstat(f->f_fd, &s)
-	    || real_pwrite(f->f_fd, i->i_bytes, i->i_size, 0) != (ssize_t)i->i_size)
+	if (fstat(f->f_fd, &s))
 		sim_fail("no memory, or no number, for a file");
 	f->f_inode = s.st_ino;
-}
-
-static struct file *new_file(mode_t mode)
-{
-	struct file *f = calloc(1, sizeof *f);
-
-	if (!f)
-		sim_fail("no memory for a file");
-	f->f_synced.i_bytes = calloc(1, BLOCK);
-	set_memory(f, &f->f_synced);
+	f->f_synced.i_bytes = sim__memory(BLOCK);
 	f->f_host = sim__host();
+	f->f_path = path;
 	f->f_number = ++numbers;
 	f->f_mode = mode;
 	f->f_time = sim__time(CLOCK_REALTIME);
@@ -154,9 +118,69 @@ static struct file *new_file(mode_t mode)
 	return f;
 }
 
+/* Returns a copy of what is in the file, with zeros up to the end of a block, and with
+   room for so many bytes. */
+static struct image image_of(const struct file *f, size_t room)
+{
+	struct image i = { NULL, (size_t)lseek(f->f_fd, 0, SEEK_END) };
+
+	room = room > i.i_size ? room : i.i_size;
+	i.i_bytes = sim__memory((room / BLOCK + 1) * BLOCK);
+	if (pread(f->f_fd, i.i_bytes, i.i_size, 0) != (ssize_t)i.i_size)
+		sim_fail("what is in a file cannot be read");
+	return i;
+}
+
+/* Puts the bytes in place of those that the file has. */
+static void set_memory(const struct file *f, const char *bytes, size_t size)
+{
+	if (syscall(SYS_ftruncate, f->f_fd, size)
+	    || syscall(SYS_pwrite64, f->f_fd, bytes, size, 0) != (long)size)
+		sim_fail("no memory for what is in a file");
+}
+
+static const char *block(const struct image *i, size_t n)
+{
+	static const char zeros[BLOCK];
+
+	return n * BLOCK < i->i_size ? i->i_bytes + n * BLOCK : zeros;
+}
+
+/* Syncs the file. In a crash some of what was written is lost, and the file has the rest;
+   a sync has no blocks of one that failed. */
+static void write_back(struct file *f, bool crash)
+{
+	struct image *old = &f->f_synced, now = image_of(f, old->i_size);
+	bool same = now.i_size == old->i_size
+		&& memcmp(now.i_bytes, old->i_bytes, now.i_size) == 0;
+	size_t lost = !crash || same ? 0
+		: sim__choose("all, nothing or some of a file is lost", 3);
+
+	if (lost == 1 || (lost == 2 && now.i_size != old->i_size
+			  && sim__choose("a length is lost", 2)))
+		now.i_size = old->i_size;
+	for (size_t n = 0; n * BLOCK < now.i_size && !same; n++) {
+		const char *before = block(old, n);
+		char *at = now.i_bytes + n * BLOCK;
+		bool failed = !crash && n < f->f_blocks && !f->f_again[n];
+
+		if (memcmp(at, before, BLOCK) != 0
+		    && (failed || lost == 1
+			|| (lost == 2 && sim__choose("a block is lost", 2))))
+			memcpy(at, before, BLOCK);
+	}
+	memset(now.i_bytes + now.i_size, 0, BLOCK - now.i_size % BLOCK);
+	free(old->i_bytes);
+	*old = now;
+	if (crash) {
+		set_memory(f, now.i_bytes, now.i_size);
+		f->f_blocks = 0;
+	}
+}
+
 static struct file *copy_file(const char *path, const struct stat *s)
 {
-	struct file *f = new_file(s->st_mode);
+	struct file *f = new_file(path, s->st_mode);
 	int from = -1;
 
 	if (S_ISREG(s->st_mode))
@@ -166,7 +190,7 @@ static struct file *copy_file(const char *path, const struct stat *s)
 	while (from >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
 		;
 	syscall(SYS_close, from);
-	set_synced(f, image_of(f, 0));
+	write_back(f, false);
 	return f;
 }
 
@@ -190,57 +214,83 @@ static int open_memory(const struct file *f, int flags)
 {
 	const int less = O_CREAT | O_EXCL | O_NOFOLLOW | O_DIRECT | O_DIRECTORY;
 	char path[64];
+	int fd;
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", f->f_fd);
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags & ~less, 0);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags & ~less, 0);
+	highest = fd > highest ? fd : highest;
+	return fd;
 }
 
 /* ---- Paths ---- */
 
-/* Returns the path of a directory, which has one name. "": it is a file, or NULL. */
-static const char *path_of(const struct file *f)
+/* Returns where the current directory is kept: of the caller's host, or of all threads
+   that are on no host. NULL there: it is the system's. */
+static const char **current(void)
 {
-	const struct name *n;
+	static const char *of_none;
+	struct sim_host *host = sim__host();
 
-	LIST_FOREACH(n, &names, n_of_all)
-		if (f && n->n_file == f && S_ISDIR(f->f_mode))
-			return n->n_path;
-	return "";
+	return host ? &host->h_dir : &of_none;
 }
 
-/* Writes the path, from an open directory, as a name has it. 0, or -1 and errno. */
-static int resolve(int dir, const char *path, char *to)
+REPLACE(char *, getcwd, (char *to, size_t size))
 {
-	char all[2 * SIM_PATH] = "", *rest = all, *part;
+	const char *dir = sim__enters ? *current() : NULL;
 
-	if (!*path || strlen(path) >= SIM_PATH)
+	if (!dir)
+		return real_getcwd(to, size);
+	if (!to)
+		return strdup(dir);
+	if (strlen(dir) < size)
+		return strcpy(to, dir);
+	errno = ERANGE;
+	return NULL;
+}
+
+/* Writes the path, from an open directory, as a name has it; in_root: no path leads out
+   of the directory. 0, or -1 and errno. */
+static int resolve(int dir, const char *path, bool in_root, char *to)
+{
+	const struct file *f = file_of(dir);
+	char parts[PATH], *rest = parts, *part, *end;
+	size_t root;
+
+	if (!*path || strlen(path) >= PATH)
 		return fail(*path ? ENAMETOOLONG : ENOENT);
-	if (*path != '/' && dir != AT_FDCWD)
-		strcpy(all, path_of(file_of(dir)));
-	else if (*path != '/' && !getcwd(all, SIM_PATH))
-		return -1;
-	if (*path != '/' && !*all)
-		return fail(ENOTDIR);
-	strcat(strcat(all, "/"), path);
-	if (strlen(all) >= SIM_PATH)
-		return fail(ENAMETOOLONG);
-	strcpy(to, "");
-	while ((part = strsep(&rest, "/")))
-		if (strcmp(part, "..") == 0 && *to)
-			*strrchr(to, '/') = '\0';
-		else if (*part && strcmp(part, ".") != 0 && strcmp(part, "..") != 0)
-			strcat(strcat(to, "/"), part);
-	if (!*to)
+	if (*path == '/' && !in_root)
 		strcpy(to, "/");
+	else if (f && S_ISDIR(f->f_mode))
+		strcpy(to, f->f_path);
+	else if (dir != AT_FDCWD)
+		return fail(ENOTDIR);
+	else if (!in_getcwd(to, PATH))
+		return -1;
+	root = in_root ? strlen(to) : 1;
+	strcpy(parts, path);
+	while ((part = strsep(&rest, "/"))) {
+		if (!*part || strcmp(part, ".") == 0)
+			continue;
+		if (strcmp(part, "..") != 0) {
+			if (strlen(to) + 1 + strlen(part) >= PATH)
+				return fail(ENAMETOOLONG);
+			strcat(strcat(to, to[1] ? "/" : ""), part);
+		} else if (strlen(to) > root) {
+			end = strrchr(to, '/');
+			end[end == to] = '\0';
+		}
+	}
 	return 0;
 }
 
-/* Returns whether the file is in this directory. */
-static bool is_in(const char *path, const char *dir)
+/* Returns the path of the directory that a path is in. */
+static const char *directory_of(const char *path)
 {
-	size_t n = (size_t)(strrchr(path, '/') - path);
+	static char dir[PATH];
+	char *end = strrchr(strcpy(dir, path), '/');
 
-	return *dir && n == (dir[1] ? strlen(dir) : 0) && memcmp(path, dir, n) == 0;
+	end[end == dir] = '\0';
+	return dir;
 }
 
 /* Returns whether the path is that of the system's file. */
@@ -265,162 +315,119 @@ static struct name *name_at(const char *path)
 	LIST_FOREACH(n, &names, n_of_all)
 		if (n->n_host == host && strcmp(n->n_path, path) == 0)
 			return n;
-	n = calloc(1, sizeof *n + size);
-	if (!n)
-		sim_fail("no memory for the name of a file");
+	n = sim__memory(sizeof *n + size);
 	memcpy(n->n_path, path, size);
 	n->n_host = host;
 	if (fstatat(AT_FDCWD, path, &s, 0) == 0) {
-		refer(&n->n_file, copy_file(path, &s));
+		refer(&n->n_file, copy_file(n->n_path, &s));
 		refer(&n->n_synced, n->n_file);
 	}
 	LIST_INSERT_HEAD(&names, n, n_of_all);
 	return n;
 }
 
-/* Returns NULL, and errno, if there is none. */
-static struct file *file_at(const char *path)
+/* Returns the name that a path of the program means, or NULL. errno is ENOENT if the name
+   has no file. */
+static struct name *look_up(int dir, const char *path, bool in_root)
 {
-	errno = ENOENT;
-	return name_at(path)->n_file;
+	char at[PATH];
+	struct name *n = resolve(dir, path, in_root, at) ? NULL : name_at(at);
+
+	if (n && !n->n_file)
+		errno = ENOENT;
+	return n;
 }
 
-static bool has_parent(const char *path)
+static struct file *file_at(const char *path)
 {
-	char dir[SIM_PATH];
-	const struct file *f;
+	const struct name *n = look_up(AT_FDCWD, path, false);
 
-	strcpy(dir, path);
-	*strrchr(dir, '/') = '\0';
-	f = file_at(*dir ? dir : "/");
+	return n ? n->n_file : NULL;
+}
+
+static bool has_parent(const struct name *n)
+{
+	const struct file *f = name_at(directory_of(n->n_path))->n_file;
+
 	errno = f ? ENOTDIR : ENOENT;
 	return f && S_ISDIR(f->f_mode);
 }
 
-/* The name's change lasts, or is lost. One without a file may hide a real one. */
+/* The name's change lasts, or is lost. */
 static void settle(struct name *n, bool lasts)
 {
 	n->n_change = 0;
 	refer(lasts ? &n->n_synced : &n->n_file, lasts ? n->n_file : n->n_synced);
-	if (!n->n_file && access(n->n_path, F_OK)) {
-		LIST_REMOVE(n, n_of_all);
-		free(n);
-	}
 }
 
 /* Has names of the file, or in the directory that it is, last. */
 static void sync_names(const struct file *f)
 {
 	const struct sim_host *host = f->f_host;        /* f may end here */
-	const char *dir = path_of(f);
-	struct name *n, *next;
+	const char *path = f->f_path;
+	struct name *n;
 
-	EACH_NAME(n, next)
+	LIST_FOREACH(n, &names, n_of_all)
 		if (n->n_change && n->n_host == host
-		    && (n->n_file == f || n->n_synced == f || is_in(n->n_path, dir)))
+		    && (n->n_file == f || n->n_synced == f
+			|| strcmp(directory_of(n->n_path), path) == 0))
 			settle(n, true);
+}
+
+/* What is on no host is in no crash. */
+static void set_name(struct name *n, struct file *f, unsigned change)
+{
+	n->n_change = change;
+	refer(&n->n_file, f);
+	if (!n->n_host)
+		settle(n, true);
 }
 
 /* The file has the name `to', and no longer `from'; each may be NULL. */
 static int change_names(struct name *from, struct name *to, struct file *f)
 {
 	unsigned change = from && from->n_change ? from->n_change
-		: to && to->n_change ? to->n_change : changes + 1;
-	struct name *n, *next;
+		: to && to->n_change ? to->n_change : ++changes;
 
-	changes++;
-	if (to) {
-		to->n_change = change;
-		refer(&to->n_file, f);
-	}
-	if (from) {
-		from->n_change = change;
-		refer(&from->n_file, NULL);
-	}
-	EACH_NAME(n, next)
-		if (n->n_change && (!n->n_host || n->n_change + MOST < changes))
-			settle(n, true);
+	if (to)
+		set_name(to, f, change);
+	if (from)
+		set_name(from, NULL, change);
 	return 0;
 }
 
 /* ---- Syncs and crashes ---- */
 
-static const char *block(const struct image *i, size_t n)
-{
-	static const char zeros[BLOCK];
-
-	return n * BLOCK < i->i_size ? i->i_bytes + n * BLOCK : zeros;
-}
-
-/* Puts what was synced in place of blocks that are lost: by a failed sync, or any. */
-static void lose_blocks(const struct file *f, struct image *now, bool any)
-{
-	for (size_t n = 0; n * BLOCK < now->i_size; n++) {
-		const char *old = block(&f->f_synced, n), *new = block(now, n);
-
-		if (memcmp(new, old, BLOCK) != 0
-		    && (any ? sim__choose("a block is lost", 2) > 0
-			: n < f->f_blocks && !f->f_again[n]))
-			memcpy(now->i_bytes + n * BLOCK, old, BLOCK);
-	}
-}
-
 /* After a sync that failed Linux takes its pages for clean: until they are written again
    no other sync has them. */
 static int sync_file(struct file *f)
 {
-	bool fails = sim__strikes("fsync fails", sim__faults.f_sync_fails);
-	struct image now;
-
-	if (!fails && sim__strikes("fsync lies", sim__faults.f_sync_lies))
-		return 0;
-	now = image_of(f, 0);
-	if (fails) {
-		free(now.i_bytes);
+	if (sim__strikes("fsync fails", sim__faults.f_sync_fails)) {
 		free(f->f_again);
-		f->f_blocks = now.i_size / BLOCK + 1;
-		f->f_again = calloc(f->f_blocks, 1);
+		f->f_blocks = (size_t)lseek(f->f_fd, 0, SEEK_END) / BLOCK + 1;
+		f->f_again = sim__memory(f->f_blocks);
 		return fail(EIO);
 	}
-	if (f->f_again)
-		lose_blocks(f, &now, false);
-	set_synced(f, now);
+	if (sim__strikes("fsync lies", sim__faults.f_sync_lies))
+		return 0;
+	write_back(f, false);
 	sync_names(f);
 	return 0;
-}
-
-static void crash_file(struct file *f)
-{
-	const struct image *old = &f->f_synced;
-	struct image now = image_of(f, old->i_size);
-	bool same = now.i_size == old->i_size
-		&& memcmp(now.i_bytes, old->i_bytes, now.i_size) == 0;
-	size_t lost = same ? 0 : sim__choose("all, nothing or some of a file is lost", 3);
-
-	if (lost == 1 || (lost == 2 && now.i_size != old->i_size
-			  && sim__choose("a length is lost", 2)))
-		now.i_size = old->i_size;
-	if (lost == 1)
-		memcpy(now.i_bytes, old->i_bytes, now.i_size);
-	if (lost == 2)
-		lose_blocks(f, &now, true);
-	set_synced(f, now);
-	free(f->f_again);
-	f->f_again = NULL;
-	syscall(SYS_close, f->f_fd);
-	set_memory(f, &now);
 }
 
 void sim__drop_files(const struct sim_host *host)
 {
 	size_t lost = sim__choose("changes of names are lost", 1 << BITS);
-	struct name *n, *next;
+	struct name *n;
 	struct file *f;
 
+	for (int fd = 0; fd <= highest; fd++)
+		if ((f = file_of(fd)) && f->f_host == host)
+			syscall(SYS_close, fd);
 	LIST_FOREACH(f, &files, f_of_all)
 		if (f->f_host == host)
-			crash_file(f);
-	EACH_NAME(n, next)
+			write_back(f, true);
+	LIST_FOREACH(n, &names, n_of_all)
 		if (n->n_host == host && n->n_change)
 			settle(n, !(lost >> n->n_change % BITS & 1));
 }
@@ -442,13 +449,13 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 	if (n < 0)
 		return n;
 	f->f_time = sim__time(CLOCK_REALTIME);
-	for (off_t i = (end - n) / BLOCK; f->f_again && i * BLOCK < end; i++)
-		if ((size_t)i < f->f_blocks)
+	for (size_t i = (size_t)(end - n) / BLOCK; i < f->f_blocks && n > 0; i++)
+		if (i * BLOCK < (size_t)end)
 			f->f_again[i] = true;
 	return fcntl(fd, F_GETFL) & O_DSYNC && sync_file(f) ? -1 : n;
 }
 
-/* Writes the pieces, or a part of the first one; at < 0: where the descriptor is. */
+/* Writes the pieces, or a part of the first one; at -1: where the descriptor is. */
 static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, off_t at)
 {
 	struct iovec part = n > 0 ? *pieces : (struct iovec){ 0 };
@@ -461,47 +468,30 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 		pieces = &part;
 		n = 1;
 	}
-	done = at < 0 ? real_writev(fd, pieces, n) : pwritev(fd, pieces, n, at);
+	done = syscall(SYS_pwritev2, fd, pieces, (long)n, at, 0L, 0L);
 	return changed(f, fd, done, at < 0 ? lseek(fd, 0, SEEK_CUR) : at + done);
 }
 
-static ssize_t in_write(int fd, const void *data, size_t size)
-{
-	struct iovec piece = { (void *)data, size };
-	struct file *f = file_of(fd);
+/* Begins in_NAME(), in place of libc's: `result', if `fd' is that of the file f. */
+#define FILE_CALL(type, name, params, args, result)			\
+	REPLACE(type, name, params)					\
+	{								\
+		struct file *f = file_of(fd);				\
+									\
+		return f ? result : real_##name args;			\
+	}
 
-	return f ? put(f, fd, &piece, 1, -1) : real_write(fd, data, size);
-}
-
-static ssize_t in_pwrite(int fd, const void *data, size_t size, off_t at)
-{
-	struct iovec piece = { (void *)data, size };
-	struct file *f = at < 0 ? NULL : file_of(fd);
-
-	return f ? put(f, fd, &piece, 1, at) : real_pwrite(fd, data, size, at);
-}
-
-static ssize_t in_writev(int fd, const struct iovec *pieces, int n)
-{
-	struct file *f = file_of(fd);
-
-	return f ? put(f, fd, pieces, n, -1) : real_writev(fd, pieces, n);
-}
-
-static int in_ftruncate(int fd, off_t size)
-{
-	struct file *f = file_of(fd);
-	int rc = real_ftruncate(fd, size);
-
-	return f ? (int)changed(f, fd, rc, 0) : rc;
-}
-
-static int in_fsync(int fd)
-{
-	struct file *f = file_of(fd);
-
-	return f ? sync_file(f) : real_fsync(fd);
-}
+FILE_CALL(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size),
+	  put(f, fd, &(struct iovec){ (void *)data, size }, 1, -1))
+FILE_CALL(ssize_t, writev, (int fd, const struct iovec *pieces, int n), (fd, pieces, n),
+	  put(f, fd, pieces, n, -1))
+FILE_CALL(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at),
+	  (fd, data, size, at), at < 0 ? fail(EINVAL)
+	  : put(f, fd, &(struct iovec){ (void *)data, size }, 1, at))
+FILE_CALL(int, ftruncate, (int fd, off_t size), (fd, size),
+	  (int)changed(f, fd, real_ftruncate(fd, size), 0))
+FILE_CALL(int, fsync, (int fd), (fd), sync_file(f))
+FILE_CALL(int, fdatasync, (int fd), (fd), sync_file(f))
 
 int uposix_fstat(int fd, struct stat *s)
 {
@@ -520,100 +510,85 @@ int uposix_fstat(int fd, struct stat *s)
 	return 0;
 }
 
-SAME(fstat64, fstat);
+SAME(fstat64, uposix_fstat);
 
 /* ---- Calls that take names ---- */
 
-/* Returns NULL, and errno. */
-static struct file *make(const char *path, mode_t type, mode_t mode)
+/* 0, or -1 and errno. */
+static int make(struct name *n, mode_t type, mode_t mode)
 {
 	mode_t mask = umask(0);
-	struct file *f;
 
 	umask(mask);
-	if (!has_parent(path) || find_room())
-		return NULL;
-	f = new_file(type | (mode & 07777 & ~mask));
-	change_names(NULL, name_at(path), f);
-	return f;
+	if (!has_parent(n) || find_room())
+		return -1;
+	return change_names(NULL, n, new_file(n->n_path, type | (mode & 07777 & ~mask)));
 }
 
-/* Of a device of random numbers. */
-static int open_random(int flags)
+/* Has the device give other bytes than before. */
+static bool is_random(const struct file *f)
 {
 	static char bytes[1 << 16];
-	struct file *f = NULL;
-	int fd;
 
-	refer(&f, new_file(S_IFREG | 0444));
+	if (strcmp(f->f_path, "/dev/urandom") != 0
+	    && strcmp(f->f_path, "/dev/random") != 0)
+		return false;
 	sim__fill(bytes, sizeof bytes);
-	(void)!real_pwrite(f->f_fd, bytes, sizeof bytes, 0);
-	fd = open_memory(f, flags);
-	refer(&f, NULL);
-	return fd;
+	set_memory(f, bytes, sizeof bytes);
+	return true;
 }
 
-static int open_file(const char *path, int flags, mode_t mode)
+static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mode)
 {
 	const int makes = O_CREAT | O_EXCL;
-	struct file *f = file_at(path);
+	struct name *n = look_up(dir, path, in_root);
+	const struct file *f;
 
-	if (!f && errno == ENOENT && flags & O_CREAT)
-		f = make(path, S_IFREG, mode);
-	else if (f && (flags & makes) == makes)
-		return fail(EEXIST);
-	if (!f)
+	if (!n)
 		return -1;
+	if (sim__strikes("there is no free descriptor", sim__faults.f_open))
+		return fail(EMFILE);
+	if (n->n_file && (flags & makes) == makes)
+		return fail(EEXIST);
+	if (!n->n_file && (!(flags & O_CREAT) || make(n, S_IFREG, mode)))
+		return -1;
+	f = n->n_file;
 	if (f->f_error)
 		return fail(f->f_error);
 	if (S_ISDIR(f->f_mode) && flags & (O_ACCMODE | O_TRUNC | O_CREAT))
 		return fail(EISDIR);
 	if (!S_ISDIR(f->f_mode) && flags & O_DIRECTORY)
 		return fail(ENOTDIR);
-	if (S_ISDIR(f->f_mode) || S_ISREG(f->f_mode))
+	if (S_ISDIR(f->f_mode) || S_ISREG(f->f_mode) || is_random(f))
 		return open_memory(f, flags);
 	sim__escape("open() of a real FIFO, socket or device");
 	return fail(ENXIO);
 }
 
 /* The mode is passed as in a call without "...", on the machines that posix/ is for. */
-static int in_openat(int dir, const char *path, int flags, mode_t mode)
+REPLACE(int, openat, (int dir, const char *path, int flags, mode_t mode))
 {
-	char at[SIM_PATH];
-
 	if (!sim__enters || is_system(path)
 	    || (dir != AT_FDCWD && *path != '/' && !file_of(dir)))
 		return real_openat(dir, path, flags, mode);
-	if (resolve(dir, path, at))
-		return -1;
-	if (strcmp(at, "/dev/urandom") == 0 || strcmp(at, "/dev/random") == 0)
-		return open_random(flags);
-	if (sim__strikes("there is no free descriptor", sim__faults.f_open))
-		return fail(EMFILE);
-	return open_file(at, flags, mode);
+	return open_at(dir, path, false, flags, mode);
 }
 
-static int in_open(const char *path, int flags, mode_t mode)
+REPLACE(int, open, (const char *path, int flags, mode_t mode))
 {
 	return in_openat(AT_FDCWD, path, flags, mode);
 }
 
-/* For syscall() alone. With RESOLVE_IN_ROOT names do not lead out of the directory. */
+/* For syscall() alone. */
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size)
 {
-	char root[SIM_PATH], below[SIM_PATH], at[2 * SIM_PATH];
-
 	if (!sim__enters)
 		return (int)syscall(SYS_openat2, dir, path, how, size);
 	if (how->resolve & ~(uint64_t)(RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS))
 		sim__escape("syscall() of this number");
-	if (!*path || !(how->resolve & RESOLVE_IN_ROOT))
+	if (!(how->resolve & RESOLVE_IN_ROOT))
 		return in_openat(dir, path, (int)how->flags, (mode_t)how->mode);
-	snprintf(at, sizeof at, "/%s", path);
-	if (resolve(dir, ".", root) || resolve(AT_FDCWD, at, below))
-		return -1;
-	strcat(strcpy(at, root), below);
-	return in_openat(AT_FDCWD, at, (int)how->flags, (mode_t)how->mode);
+	return open_at(dir, path, true, (int)how->flags, (mode_t)how->mode);
 }
 
 FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
@@ -628,58 +603,109 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 	return fd < 0 ? NULL : uposix_fdopen(fd, mode);
 }
 
-SAME(fopen64, fopen);
+SAME(fopen64, uposix_fopen);
 
-/* Writes the path as a name has it. Returns the file, or NULL and errno. */
-static struct file *look_up(const char *path, char *at)
+/* Random digits are in place of the six X at the end. */
+int uposix_mkostemp(char *path, int flags)
 {
-	return resolve(AT_FDCWD, path, at) ? NULL : file_at(at);
+	size_t n = strlen(path);
+	uint32_t number;
+	int fd;
+
+	if (n < 6 || strcmp(path + n - 6, "XXXXXX") != 0)
+		return fail(EINVAL);
+	do {
+		sim__fill(&number, sizeof number);
+		snprintf(path + n - 6, 7, "%06u", (unsigned)(number % 1000000));
+		fd = uposix_open(path, flags | O_RDWR | O_CREAT | O_EXCL, 0600);
+	} while (fd < 0 && errno == EEXIST);
+	return fd;
 }
 
-static int in_stat(const char *restrict path, struct stat *restrict s)
+int uposix_mkstemp(char *path)
 {
-	char at[SIM_PATH];
-	const struct file *f;
-
-	if (!sim__enters || is_system(path))
-		return real_stat(path, s);
-	f = look_up(path, at);
-	return f ? uposix_fstat(f->f_fd, s) : -1;
+	return uposix_mkostemp(path, 0);
 }
 
-int uposix_lstat(const char *restrict path, struct stat *restrict s)
+SAME(mkostemp64, uposix_mkostemp);
+SAME(mkstemp64, uposix_mkstemp);
+
+/* There are no links. */
+int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
-	return in_stat(path, s);
+	const struct name *n;
+
+	if (flags & AT_EMPTY_PATH && !*path)
+		return uposix_fstat(dir, s);
+	if (is_system(path) || (dir != AT_FDCWD && *path != '/' && !file_of(dir)))
+		return fstatat(dir, path, s, flags);
+	n = look_up(dir, path, false);
+	return n && n->n_file ? uposix_fstat(n->n_file->f_fd, s) : -1;
 }
 
-SAME(lstat64, lstat);
+SAME(fstatat64, uposix_fstatat);
 
-/* Files let all do all, except open() of one with f_error. */
-int uposix_access(const char *path, int mode)
+REPLACE(int, stat, (const char *restrict path, struct stat *restrict s))
+{
+	return sim__enters ? uposix_fstatat(AT_FDCWD, path, s, 0) : real_stat(path, s);
+}
+
+SAME(lstat, in_stat);
+SAME(lstat64, in_stat);
+
+static struct statx_timestamp timestamp(struct timespec t)
+{
+	return (struct statx_timestamp){ .tv_sec = t.tv_sec,
+					 .tv_nsec = (uint32_t)t.tv_nsec };
+}
+
+/* What stat() knows. */
+int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
+		 struct statx *restrict x)
 {
 	struct stat s;
 
-	(void)mode;
-	return in_stat(path, &s);
+	(void)unused;
+	if (uposix_fstatat(dir, path, &s, flags))
+		return -1;
+	*x = (struct statx){
+		.stx_mask = STATX_BASIC_STATS, .stx_blksize = (uint32_t)s.st_blksize,
+		.stx_nlink = (uint32_t)s.st_nlink, .stx_uid = s.st_uid,
+		.stx_gid = s.st_gid,
+		.stx_mode = (uint16_t)s.st_mode, .stx_ino = s.st_ino,
+		.stx_size = (uint64_t)s.st_size, .stx_blocks = (uint64_t)s.st_blocks,
+		.stx_atime = timestamp(s.st_atim), .stx_ctime = timestamp(s.st_ctim),
+		.stx_mtime = timestamp(s.st_mtim), .stx_dev_major = major(s.st_dev),
+		.stx_dev_minor = minor(s.st_dev),
+	};
+	return 0;
+}
+
+/* Files let all do all, except that a real one may be unreadable. */
+int uposix_access(const char *path, int mode)
+{
+	const struct file *f;
+
+	if (is_system(path))
+		return access(path, mode);
+	f = file_at(path);
+	return !f ? -1 : mode & R_OK && f->f_error ? fail(f->f_error) : 0;
 }
 
 int uposix_mkdir(const char *path, mode_t mode)
 {
-	char at[SIM_PATH];
+	struct name *n = look_up(AT_FDCWD, path, false);
 
-	if (look_up(path, at))
-		return fail(EEXIST);
-	return errno == ENOENT && make(at, S_IFDIR, mode) ? 0 : -1;
+	return !n ? -1 : n->n_file ? fail(EEXIST) : make(n, S_IFDIR, mode);
 }
 
 int uposix_unlink(const char *path)
 {
-	char at[SIM_PATH];
-	struct file *f = look_up(path, at);
+	struct name *n = look_up(AT_FDCWD, path, false);
 
-	if (f && S_ISDIR(f->f_mode))
-		return fail(EISDIR);
-	return f ? change_names(name_at(at), NULL, f) : -1;
+	if (!n || !n->n_file)
+		return -1;
+	return S_ISDIR(n->n_file->f_mode) ? fail(EISDIR) : change_names(n, NULL, NULL);
 }
 
 int uposix_remove(const char *path)
@@ -689,61 +715,31 @@ int uposix_remove(const char *path)
 
 int uposix_rename(const char *old, const char *new)
 {
-	char from[SIM_PATH], to[SIM_PATH];
-	struct file *f = look_up(old, from), *over;
+	struct name *from = look_up(AT_FDCWD, old, false), *to;
+	const struct file *over;
 
-	if (!f || resolve(AT_FDCWD, new, to) || !has_parent(to))
+	if (!from || !from->n_file || !(to = look_up(AT_FDCWD, new, false))
+	    || !has_parent(to))
 		return -1;
-	over = file_at(to);
-	if (over == f)
+	over = to->n_file;
+	if (over == from->n_file)
 		return 0;
-	if (over && S_ISDIR(over->f_mode) != S_ISDIR(f->f_mode))
+	if (over && S_ISDIR(over->f_mode) != S_ISDIR(from->n_file->f_mode))
 		return fail(S_ISDIR(over->f_mode) ? EISDIR : ENOTDIR);
-	if (S_ISDIR(f->f_mode))
+	if (S_ISDIR(from->n_file->f_mode))
 		sim__escape("rename() of a directory");
-	return change_names(name_at(from), name_at(to), f);
+	return change_names(from, to, from->n_file);
 }
 
-/* ---- The current directory ---- */
-
-/* Returns that of the caller's host, or of all threads that are on none. */
-static char *current(void)
+REPLACE(int, chdir, (const char *path))
 {
-	static char of_none[SIM_PATH];
-	struct sim_host *host = sim__host();
-
-	return host ? host->h_dir : of_none;
-}
-
-static int in_chdir(const char *path)
-{
-	char at[SIM_PATH];
 	const struct file *f;
 
 	if (!sim__enters)
 		return real_chdir(path);
-	f = look_up(path, at);
+	f = file_at(path);
 	if (!f || !S_ISDIR(f->f_mode))
 		return f ? fail(ENOTDIR) : -1;
-	strcpy(current(), at);
+	*current() = f->f_path;
 	return 0;
 }
-
-static char *in_getcwd(char *to, size_t size)
-{
-	const char *dir = sim__enters ? current() : "";
-
-	if (!*dir)
-		return real_getcwd(to, size);
-	if (!to)
-		return strdup(dir);
-	if (strlen(dir) < size)
-		return strcpy(to, dir);
-	errno = ERANGE;
-	return NULL;
-}
-
-HOOKS(HOOK(write), HOOK(writev), HOOK(pwrite), HOOK_AS(pwrite64, pwrite),
-      HOOK(ftruncate), HOOK_AS(ftruncate64, ftruncate), HOOK(fsync),
-      HOOK_AS(fdatasync, fsync), HOOK(open), HOOK(openat), HOOK(stat),
-      HOOK_AS(stat64, stat), HOOK(chdir), HOOK(getcwd))

@@ -29,15 +29,16 @@ void (*sim__net_fault)(const struct sim_fault *fault, bool begins);
 
 static struct sim_host *hosts;          /* newest first */
 
-void sim__hook(const struct sim_hook *hooks, size_t n)
+void sim__hook(const char *name, void (*with)(void), void *real)
 {
-	for (size_t i = 0; i < n; i++) {
-		void *before, *with;
+	char name64[64];
+	void *before, *now;
 
-		memcpy(&with, &hooks[i].k_with, sizeof with);
-		before = uposix__replace(hooks[i].k_name, with);
-		memcpy(hooks[i].k_real, &before, sizeof before);
-	}
+	snprintf(name64, sizeof name64, "%s64", name);
+	memcpy(&now, &with, sizeof now);
+	uposix__replace(name64, now);
+	before = uposix__replace(name, now);
+	memcpy(real, &before, sizeof before);
 }
 
 struct sim_host *sim__host(void)
@@ -142,6 +143,7 @@ int sim_host_restart(struct sim_host *host)
 	if (host->h_up)
 		return -EALREADY;
 	host->h_up = true;
+	host->h_pending = 0;
 	sim__note_fault("restart", host);
 	rc = start_on(host, run_host, host);
 	if (rc)
@@ -186,7 +188,7 @@ int sim_host_crash(struct sim_host *host)
 	sim__run.r_busy -= host->h_processor.c_busy != NULL;
 	host->h_processor = (struct sim_processor){ false, NULL };
 	sim__drop_files(host);
-	*host->h_dir = '\0';
+	host->h_dir = NULL;
 	if (sim__host_gone)
 		sim__host_gone(host);
 	sim__look_for_living();

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host.h: hosts, faults, files and what cannot be simulated. Private.
+ * host.h: hosts, faults and files. Private.
  *
  *	sim/host.c         hosts, crashes, and the plan of faults
  *	sim/clock.c        the clocks, random numbers, numbers of processes
  *	sim/file.c         files in memory, and what a crash leaves of them
- *	sim/escape.c       calls that a simulation cannot repeat
  */
 #ifndef USCHED_SIM_HOST_H
 #define USCHED_SIM_HOST_H
@@ -28,8 +27,6 @@
 
 #include "run.h"
 
-enum { SIM_PATH = 1024 };               /* bytes of a path: longer ones are refused */
-
 struct sim_host {
 	struct sim_host *h_next;
 	const char      *h_name;
@@ -41,12 +38,12 @@ struct sim_host {
 	struct sim_processor h_processor;
 	bool             h_full;        /* its disk */
 	int64_t          h_jump;        /* ns, of its clock of the day */
-	char             h_dir[SIM_PATH];       /* the current one; "": the system's */
+	const char      *h_dir;         /* the current one; NULL: the system's */
+	uint64_t         h_pending;     /* signals, bit n - 1 */
 };
 
-/* The program's X(); and one that does for another, as off_t has 64 bits. */
+/* The program's X(). */
 #define IN_PLACE_OF(name) extern __typeof__(name) uposix_##name
-#define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias("uposix_" #as)))
 
 /* All of names.h. */
 #define PLAIN(name)
@@ -57,26 +54,13 @@ struct sim_host {
 #undef WORLD
 #undef SYSCALL
 
-/* Calls of libc's X() in the library are in_X(), which calls real_X(). */
-struct sim_hook {
-	const char *k_name;
-	void      (*k_with)(void);
-	void       *k_real;
-};
-
-#define HOOK_AS(name, as) { #name, (void (*)(void))in_##as, &real_##as }
-#define HOOK(name) HOOK_AS(name, name)
-#define HOOKS(...)							\
-	__attribute__((constructor(103))) static void hook(void)	\
-	{								\
-		static const struct sim_hook hooks[] = { __VA_ARGS__ };	\
-									\
-		sim__hook(hooks, sizeof hooks / sizeof hooks[0]);	\
-	}
-
 /* ---- sim/host.c ---- */
 
-SIM_PRIVATE void sim__hook(const struct sim_hook *hooks, size_t n);
+/*
+ * Has calls of libc's function in the library go to `with', and of the one that does the
+ * same where off_t has 64 bits. *real is where they went before.
+ */
+SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 
 /* Returns whether a fault comes that comes once in n times; 0: never. */
 extern struct sim_faults sim__faults SIM_PRIVATE;
@@ -112,13 +96,9 @@ SIM_PRIVATE void sim__fill(void *to, size_t size);
 /* The host has crashed. */
 SIM_PRIVATE void sim__drop_files(const struct sim_host *host);
 
-/* ---- sim/escape.c ---- */
+/* ---- sim/enter.c ---- */
 
-/* Returns what to use in place of a call that escapes, or NULL. */
-SIM_PRIVATE const char *sim__escapes(const char *name);
-
-/* The run fails, unless USCHED_SIM_ESCAPES is set; so does syscall() of some numbers. */
+/* A call that cannot be simulated: the run fails, unless USCHED_SIM_ESCAPES is set. */
 SIM_PRIVATE void sim__escape(const char *name);
-SIM_PRIVATE void sim__escape_call(long number);
 
 #endif /* USCHED_SIM_HOST_H */

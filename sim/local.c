@@ -1,68 +1,98 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local.c: descriptors of the world that are neither sockets nor epoll: pipes, which are
- * streams in one direction, and those that count: eventfd, timerfd and signalfd.
+ * local.c: descriptors of the world that are neither pipes, sockets nor epoll: those that
+ * count, eventfd and timerfd; and signalfd, to which a signal is a packet.
  */
+#include "../posix/uposix_set.h"
 #include "world.h"
 
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
-IN_PLACE_OF(raise);
+/* ---- What counts ---- */
 
-static LIST_HEAD(, sim_open) of_signals;
-
-/* ---- New ones ---- */
-
-REPLACE(int, pipe2, (int fds[2], int flags))
+static uint64_t count_of(const struct sim_open *o)
 {
-	struct sim_open *in = sim__new(SIM_PIPE, (flags & O_NONBLOCK) | O_RDONLY);
-	struct sim_open *out = sim__new(SIM_PIPE, (flags & O_NONBLOCK) | O_WRONLY);
+	int64_t late = sim__run.r_now - o->f_when;
 
-	sim__pair(in, out);
-	in->f_room = 65536;
-	return (int)sim__answer(sim__two(in, out, flags & O_CLOEXEC, fds));
+	if (!o->f_when || late < 0)
+		return o->f_count;      /* 0 of a timer */
+	return o->f_every ? 1 + (uint64_t)(late / o->f_every) : 1;
 }
 
-REPLACE(int, pipe, (int fds[2]))
+static uint32_t timer_ready(const struct sim_open *o)
 {
-	return in_pipe2(fds, 0);
+	return count_of(o) > 0 ? EPOLLIN : 0;
 }
+
+static uint32_t counter_ready(const struct sim_open *o)
+{
+	return timer_ready(o) | (o->f_count < UINT64_MAX - 1 ? EPOLLOUT : 0u);
+}
+
+/* It may have been set again. Periods are counted when it is read. */
+static void expire(struct sim_open *o, struct sim_piece *unused)
+{
+	(void)unused;
+	if (o->f_numbers > 0 && timer_ready(o))
+		sim__changed(o, EPOLLIN);
+}
+
+static void set_next(struct sim_open *o, int64_t when)
+{
+	o->f_when = when;
+	if (when)
+		sim__later(when, expire, o, NULL);
+}
+
+static ssize_t read_count(struct sim_open *o, struct msghdr *m, int unused)
+{
+	uint64_t value = count_of(o);
+
+	(void)unused;
+	if (m->msg_iovlen < 1 || m->msg_iov->iov_len < sizeof value)
+		return -EINVAL;
+	if (value == 0)
+		return -EAGAIN;
+	if (o->f_when) {
+		set_next(o, o->f_every ? o->f_when + (int64_t)value * o->f_every : 0);
+	} else {
+		value = o->f_by_one ? 1 : value;
+		o->f_count -= value;
+		sim__changed(o, EPOLLOUT);
+	}
+	memcpy(m->msg_iov->iov_base, &value, sizeof value);
+	return sizeof value;
+}
+
+/* Each write is an edge. */
+static ssize_t write_count(struct sim_open *o, const struct msghdr *m, int unused)
+{
+	uint64_t value = UINT64_MAX;
+
+	(void)unused;
+	if (m->msg_iovlen > 0 && m->msg_iov->iov_len >= sizeof value)
+		memcpy(&value, m->msg_iov->iov_base, sizeof value);
+	if (value == UINT64_MAX)
+		return -EINVAL;
+	if (value > UINT64_MAX - 1 - o->f_count)
+		return -EAGAIN;
+	o->f_count += value;
+	sim__changed(o, EPOLLIN);
+	return sizeof value;
+}
+
+static const struct sim_type counter = { counter_ready, read_count, write_count, NULL };
+static const struct sim_type timer = { timer_ready, read_count, NULL, NULL };
 
 REPLACE(int, eventfd, (unsigned n, int flags))
 {
-	struct sim_open *o = sim__new(SIM_COUNTER, (flags & O_NONBLOCK) | O_RDWR);
+	struct sim_open *o = sim__new(&counter);
 
 	o->f_count = n;
 	o->f_by_one = flags & EFD_SEMAPHORE;
-	return (int)sim__answer(sim__number(o, flags & EFD_CLOEXEC));
-}
-
-REPLACE(int, timerfd_create, (int clock, int flags))
-{
-	struct sim_open *o = sim__new(SIM_TIMER, (flags & O_NONBLOCK) | O_RDWR);
-
-	o->f_clock = clock;
-	return (int)sim__answer(sim__number(o, flags & TFD_CLOEXEC));
-}
-
-REPLACE(int, signalfd, (int fd, const sigset_t *set, int flags))
-{
-	struct sim_open *o = fd < 0 ? sim__new(SIM_SIGNALS, (flags & O_NONBLOCK) | O_RDWR)
-		: sim__of_fd(fd);
-
-	if (!o || o->f_type != SIM_SIGNALS)
-		return real_signalfd(fd, set, flags);
-	o->f_signals = *set;
-	if (fd >= 0)
-		return fd;
-	sim__hold(o);
-	fd = sim__number(o, flags & SFD_CLOEXEC);
-	if (fd >= 0)
-		LIST_INSERT_HEAD(&of_signals, o, f_of_signals);
-	sim__drop(o);
-	return (int)sim__answer(fd);
+	return (int)sim__answer(sim__number(o, flags));
 }
 
 /* ---- Timers ---- */
@@ -77,21 +107,15 @@ static struct timespec time_of(int64_t ns)
 	return (struct timespec){ ns / SECOND, ns % SECOND };
 }
 
-/* It may have been set again. Periods are counted when it is read. */
-static void expire(struct sim_open *o, struct sim_piece *unused)
+REPLACE(int, timerfd_create, (int clock, int flags))
 {
-	(void)unused;
-	if (o->f_numbers > 0 && sim__count_ready(o))
-		sim__changed(o, EPOLLIN);
+	struct sim_open *o = sim__new(&timer);
+
+	o->f_clock = clock;
+	return (int)sim__answer(sim__number(o, flags));
 }
 
-static void expire_later(struct sim_open *o)
-{
-	if (o->f_when)
-		sim__later(o->f_when, expire, o, NULL);
-}
-
-static int get_timer(const struct sim_open *o, struct itimerspec *now)
+CALL(int, timerfd_gettime, (struct itimerspec *now), (now))
 {
 	int64_t left = o->f_when - sim__run.r_now;
 
@@ -102,126 +126,118 @@ static int get_timer(const struct sim_open *o, struct itimerspec *now)
 	return 0;
 }
 
-static int set_timer(struct sim_open *o, int flags, const struct itimerspec *new,
-		     struct itimerspec *old)
+CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
+			    struct itimerspec *old), (flags, new, old))
 {
+	int64_t now = flags & TFD_TIMER_ABSTIME ? sim__time(o->f_clock) : 0;
 	int64_t value = ns_of(new->it_value);
 
-	if (o->f_type != SIM_TIMER)
+	if (o->f_type != &timer)
 		return -EINVAL;
 	if (old)
-		get_timer(o, old);
-	if (value && flags & TFD_TIMER_ABSTIME)
-		value -= sim__time(o->f_clock) - sim__run.r_now;
-	else if (value)
-		value += sim__run.r_now;
-	o->f_when = value;
+		in_timerfd_gettime(fd, old);
 	o->f_every = ns_of(new->it_interval);
-	expire_later(o);
+	set_next(o, value ? value - now + sim__run.r_now : 0);
 	return 0;
 }
 
-CALL(int, timerfd_gettime, (int fd, struct itimerspec *now), (fd, now), get_timer(o, now))
-CALL(int, timerfd_settime, (int fd, int flags, const struct itimerspec *new,
-			    struct itimerspec *old),
-     (fd, flags, new, old), set_timer(o, flags, new, old))
-
 /* ---- Signals ---- */
 
-/* To the process itself: of a descriptor that has it, or of the calling thread. */
+static LIST_HEAD(, sim_open) of_signals;
+
+static void close_signals(struct sim_open *o)
+{
+	LIST_REMOVE(o, f_of_signals);
+}
+
+static ssize_t read_signal(struct sim_open *o, struct msghdr *m, int unused)
+{
+	struct signalfd_siginfo info = { .ssi_code = SI_USER };
+
+	(void)unused;
+	if (m->msg_iovlen < 1 || m->msg_iov->iov_len < sizeof info)
+		return -EINVAL;
+	if (o->f_count == 0)
+		return -EAGAIN;
+	info.ssi_signo = (uint32_t)__builtin_ffsll((long long)o->f_count);
+	info.ssi_pid = (uint32_t)uposix_getpid();
+	o->f_count &= o->f_count - 1;
+	memcpy(m->msg_iov->iov_base, &info, sizeof info);
+	return sizeof info;
+}
+
+static const struct sim_type signals = { timer_ready, read_signal, NULL, close_signals };
+
+REPLACE(int, signalfd, (int fd, const sigset_t *set, int flags))
+{
+	struct sim_open *o = fd < 0 ? sim__new(&signals) : sim__of_fd(fd);
+
+	if (!o || o->f_type != &signals)
+		return real_signalfd(fd, set, flags);
+	o->f_signals = *set;
+	o->f_count |= sim__signals(uposix__mask_of(set), true);
+	if (fd >= 0)
+		return fd;
+	fd = sim__number(o, flags);
+	if (fd >= 0)
+		LIST_INSERT_HEAD(&of_signals, o, f_of_signals);
+	return (int)sim__answer(fd);
+}
+
+static uint64_t *pending(void)
+{
+	static uint64_t of_program;
+	struct sim_host *host = sim__host();
+
+	return host ? &host->h_pending : &of_program;
+}
+
+uint64_t sim__signals(uint64_t set, bool take)
+{
+	uint64_t found = *pending() & set;
+
+	if (take)
+		*pending() &= ~found;
+	return found;
+}
+
+/* Returns one of the threads of the host that do not block a signal; NULL: none. */
+static struct uposix_thread *taker(uint64_t bit)
+{
+	struct uposix_thread *takers[SIM_THREADS], *p;
+	const struct sim_thread *t;
+	size_t n = 0;
+
+	for (t = sim__run.r_threads; t && n < SIM_THREADS; t = t->t_next) {
+		p = uposix__record_of(&t->t_thread->t_stack);
+		if (p && !t->t_dead && t->t_host == sim__host()
+		    && !(p->p_mask & bit))
+			takers[n++] = p;
+	}
+	return n > 0 ? takers[sim__choose("the thread for a signal", n)] : NULL;
+}
+
+/* To the process itself: to a descriptor, or to a thread, or it is pending. */
 REPLACE(int, kill, (pid_t pid, int sig))
 {
+	struct uposix_thread *p;
 	struct sim_open *o;
 
 	if (!sim__self())
 		return real_kill(pid, sig);
 	if (pid != uposix_getpid())
 		sim__escape("kill() of another process");
+	if (sig <= 0 || sig > 64)
+		return (int)sim__answer(sig ? -EINVAL : 0);
 	LIST_FOREACH(o, &of_signals, f_of_signals)
 		if (o->f_host == sim__host() && sigismember(&o->f_signals, sig) > 0) {
-			o->f_count |= UINT64_C(1) << (sig - 1);
+			o->f_count |= uposix__bit(sig);
 			sim__changed(o, EPOLLIN);
 			return 0;
 		}
-	return sig ? uposix_raise(sig) : 0;
-}
-
-static ssize_t read_signal(struct sim_open *o, const struct iovec *iov)
-{
-	struct signalfd_siginfo *to = iov->iov_base;
-	int sig = __builtin_ffsll((long long)o->f_count);
-
-	if (iov->iov_len < sizeof *to)
-		return -EINVAL;
-	o->f_count &= o->f_count - 1;
-	memset(to, 0, sizeof *to);
-	to->ssi_signo = (uint32_t)sig;
-	to->ssi_code = SI_USER;
-	to->ssi_pid = (uint32_t)uposix_getpid();
-	return sizeof *to;
-}
-
-/* ---- For all that count ---- */
-
-static uint64_t count_of(const struct sim_open *o)
-{
-	int64_t late = sim__run.r_now - o->f_when;
-
-	if (o->f_type != SIM_TIMER)
-		return o->f_count;
-	if (!o->f_when || late < 0)
-		return 0;
-	return o->f_every ? 1 + (uint64_t)(late / o->f_every) : 1;
-}
-
-uint32_t sim__count_ready(const struct sim_open *o)
-{
-	bool room = o->f_type == SIM_COUNTER && o->f_count < UINT64_MAX - 1;
-
-	return (count_of(o) > 0 ? EPOLLIN : 0u) | (room ? EPOLLOUT : 0u);
-}
-
-void sim__count_closed(struct sim_open *o)
-{
-	if (o->f_type == SIM_SIGNALS)
-		LIST_REMOVE(o, f_of_signals);
-}
-
-ssize_t sim__count_read(struct sim_open *o, const struct msghdr *m)
-{
-	uint64_t value = count_of(o);
-
-	if (m->msg_iovlen < 1 || m->msg_iov->iov_len < sizeof value
-	    || o->f_type == SIM_EPOLL)
-		return -EINVAL;
-	if (value == 0)
-		return -EAGAIN;
-	if (o->f_type == SIM_SIGNALS)
-		return read_signal(o, m->msg_iov);
-	if (o->f_type == SIM_TIMER) {
-		o->f_when = o->f_every ? o->f_when + (int64_t)value * o->f_every : 0;
-		expire_later(o);
-	} else {
-		value = o->f_by_one ? 1 : value;
-		o->f_count -= value;
-		sim__changed(o, EPOLLOUT);
-	}
-	memcpy(m->msg_iov->iov_base, &value, sizeof value);
-	return sizeof value;
-}
-
-/* Each write is an edge. */
-ssize_t sim__count_write(struct sim_open *o, const struct msghdr *m)
-{
-	uint64_t value = UINT64_MAX;
-
-	if (m->msg_iovlen > 0 && m->msg_iov->iov_len >= sizeof value)
-		memcpy(&value, m->msg_iov->iov_base, sizeof value);
-	if (o->f_type != SIM_COUNTER || value == UINT64_MAX)
-		return -EINVAL;
-	if (value > UINT64_MAX - 1 - o->f_count)
-		return -EAGAIN;
-	o->f_count += value;
-	sim__changed(o, EPOLLIN);
-	return sizeof value;
+	p = taker(uposix__bit(sig));
+	if (p)
+		return uposix_pthread_kill((pthread_t)p, sig) ? -1 : 0;
+	*pending() |= uposix__bit(sig);
+	return 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * name.c: addresses, and which socket has which; names of hosts. Sockets with an address
- * are in lists by their port or path. Addresses are those of hosts; others are of threads
- * on no host.
+ * name.c: addresses, and which socket has which; names of hosts. Addresses are those of
+ * hosts; others are of threads on no host.
  */
 #include "world.h"
 
@@ -15,7 +14,8 @@ enum {
 	PORTS    = 28232,               /* of so many */
 };
 
-static LIST_HEAD(, sim_open) names[NAMES];
+/* Sockets that have an address; those of one port or path are in one list. */
+static LIST_HEAD(names, sim_open) lists[NAMES];
 static unsigned next_port;
 
 /* ---- Addresses ---- */
@@ -43,7 +43,6 @@ static void set_text(struct sim_address *a, const char *text)
 
 static int take_path(const struct sockaddr_un *un, socklen_t size, struct sim_address *a)
 {
-	a->a_family = AF_UNIX;
 	a->a_size = size - (socklen_t)offsetof(struct sockaddr_un, sun_path);
 	if (a->a_size == 0 || a->a_size >= sizeof a->a_text)
 		return -EINVAL;
@@ -54,30 +53,26 @@ static int take_path(const struct sockaddr_un *un, socklen_t size, struct sim_ad
 }
 
 int sim__take_address(const struct sim_open *o, const void *from, socklen_t size,
-		      struct sim_address *a)
+		      bool to_send, struct sim_address *a)
 {
-	const struct sockaddr_in6 *in6 = from;
-	const struct sockaddr_in *in = from;
-	bool four = o->f_family == AF_INET;
-	const void *ip = four ? (const void *)&in->sin_addr : &in6->sin6_addr;
-	char text[INET6_ADDRSTRLEN];
+	static const char mapped[] = "::ffff:";
+	const struct sockaddr_in *in = from;    /* like sockaddr_in6, up to its port */
+	char text[sizeof a->a_text];
 
-	memset(a, 0, sizeof *a);
+	*a = (struct sim_address){ .a_family = sim__is_far(o) ? AF_INET : AF_UNIX };
 	if (!from || size < sizeof in->sin_family)
 		return -EINVAL;
 	if (in->sin_family != o->f_family)
 		return -EAFNOSUPPORT;
 	if (o->f_family == AF_UNIX)
 		return take_path(from, size, a);
-	if (size < (four ? sizeof *in : offsetof(struct sockaddr_in6, sin6_scope_id)))
+	if (getnameinfo(from, size, text, sizeof text, NULL, 0, NI_NUMERICHOST))
 		return -EINVAL;
-	if (!four && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
-		ip = &in6->sin6_addr.s6_addr[12];
-		four = true;
-	}
-	a->a_family = AF_INET;
+	set_text(a, text + (strncmp(text, mapped, sizeof mapped - 1) ? 0
+			    : sizeof mapped - 1));
 	a->a_port = in->sin_port;
-	set_text(a, inet_ntop(four ? AF_INET : AF_INET6, ip, text, sizeof text));
+	if (to_send && is_any(a))
+		set_text(a, is_four(a) ? "127.0.0.1" : "::1");
 	return 0;
 }
 
@@ -88,15 +83,14 @@ int sim__give_address(const struct sim_open *o, const struct sim_address *a, voi
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
 		struct sockaddr_un un;
-	} u;
+	} u = { .un.sun_family = (sa_family_t)o->f_family };
 	socklen_t all = sizeof u.in6;
 	char text[sizeof a->a_text + 7];
 
 	if (!to || !size)
 		return 0;
-	memset(&u, 0, sizeof u);
-	u.in.sin_family = (sa_family_t)o->f_family;
-	u.in.sin_port = a->a_port;
+	if (sim__is_far(o))
+		u.in.sin_port = a->a_port;
 	snprintf(text, sizeof text, "%s%s", is_four(a) ? "::ffff:" : "", a->a_text);
 	if (o->f_family == AF_UNIX) {
 		memcpy(u.un.sun_path, a->a_text, a->a_size);
@@ -110,13 +104,6 @@ int sim__give_address(const struct sim_open *o, const struct sim_address *a, voi
 	memcpy(to, &u, *size < all ? *size : all);
 	*size = all;
 	return 0;
-}
-
-/* To send to "any" is to send to oneself. */
-void sim__resolve(struct sim_address *a)
-{
-	if (is_any(a))
-		set_text(a, is_four(a) ? "127.0.0.1" : "::1");
 }
 
 /* Whether what goes there comes to `o'. */
@@ -137,20 +124,19 @@ struct sim_host *sim__host_at(const struct sim_open *o, const struct sim_address
 
 /* ---- Names ---- */
 
-/* Sockets of one port or path are in one list. */
-static size_t list_of(const struct sim_address *a)
+static struct names *list_of(const struct sim_address *a)
 {
 	size_t hash = a->a_port;
 
 	for (socklen_t i = 0; a->a_family == AF_UNIX && i < a->a_size; i++)
 		hash = hash * 31 + (unsigned char)a->a_text[i];
-	return hash % NAMES;
+	return &lists[hash % NAMES];
 }
 
 static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 		     const struct sim_address *a)
 {
-	return o->f_type == other->f_type && o->f_local.a_family == a->a_family
+	return o->f_kind == other->f_kind && o->f_local.a_family == a->a_family
 		&& o->f_local.a_port == a->a_port;
 }
 
@@ -159,10 +145,9 @@ static int fit(const struct sim_open *o, const struct sim_open *sender,
 	       const struct sim_address *to, const struct sim_address *from)
 {
 	if (!is_alike(o, sender, to) || o->f_host != sim__host_at(sender, to)
-	    || (o->f_type == SIM_STREAM && o->f_state != SIM_LISTENS)
-	    || !covers(o, to))
+	    || (o->f_kind == SOCK_STREAM && o->f_state != SIM_LISTENS) || !covers(o, to))
 		return 0;
-	if (o->f_state == SIM_CONNECTED && to->a_family != AF_UNIX)
+	if (o->f_state == SIM_CONNECTED && sim__is_far(o))
 		return o->f_remote.a_port == from->a_port && is_text(&o->f_remote, from)
 			? 3 : 0;
 	return is_any(&o->f_local) ? 1 : 2;
@@ -175,11 +160,11 @@ struct sim_open *sim__socket_at(const struct sim_open *sender,
 	struct sim_open *o, *found = NULL;
 	int best = 0, now;
 
-	LIST_FOREACH(o, &names[list_of(to)], f_of_name) {
-		now = fit(o, sender, to, from);
-		found = now > best ? o : found;
-		best = now > best ? now : best;
-	}
+	LIST_FOREACH(o, list_of(to), f_of_name)
+		if ((now = fit(o, sender, to, from)) > best) {
+			found = o;
+			best = now;
+		}
 	return found;
 }
 
@@ -188,8 +173,8 @@ static bool is_taken(const struct sim_open *o)
 {
 	const struct sim_open *other;
 
-	LIST_FOREACH(other, &names[list_of(&o->f_local)], f_of_name)
-		if (other->f_host == o->f_host && is_alike(other, o, &o->f_local)
+	LIST_FOREACH(other, list_of(&o->f_local), f_of_name)
+		if (is_alike(other, o, &o->f_local) && other->f_host == o->f_host
 		    && (covers(other, &o->f_local) || covers(o, &other->f_local)))
 			return true;
 	return false;
@@ -197,10 +182,12 @@ static bool is_taken(const struct sim_open *o)
 
 int sim__enter_name(struct sim_open *o, const struct sim_address *a)
 {
-	bool chooses = a->a_family != AF_UNIX && a->a_port == 0;
+	bool chooses = !a || (a->a_family != AF_UNIX && a->a_port == 0);
 	int tries = chooses ? PORTS : 1;
 
-	o->f_local = *a;
+	o->f_local = a ? *a : (struct sim_address){ .a_family = AF_INET };
+	if (!a)
+		set_text(&o->f_local, o->f_family == AF_INET ? "0.0.0.0" : "::");
 	do
 		if (chooses)
 			o->f_local.a_port = htons((in_port_t)(PORT_LOW
@@ -210,7 +197,7 @@ int sim__enter_name(struct sim_open *o, const struct sim_address *a)
 		o->f_local = (struct sim_address){ 0 };
 		return -EADDRINUSE;
 	}
-	LIST_INSERT_HEAD(&names[list_of(&o->f_local)], o, f_of_name);
+	LIST_INSERT_HEAD(list_of(&o->f_local), o, f_of_name);
 	o->f_bound = true;
 	return 0;
 }
@@ -224,16 +211,16 @@ void sim__leave_name(struct sim_open *o)
 
 struct sim_address sim__sender(const struct sim_open *o, const struct sim_address *to)
 {
+	const struct sim_host *host = o->f_host;
 	struct sim_address a = o->f_local;
 
 	if (a.a_size > 0 && !is_any(&a))
 		return a;
 	a.a_family = AF_INET;
-	if (sim__host_at(o, to) == o->f_host)
+	if (sim__host_at(o, to) == host)
 		set_text(&a, to->a_text);
 	else                            /* with no address, one for documents */
-		set_text(&a, o->f_host && o->f_host->h_address ? o->f_host->h_address
-			 : "192.0.2.1");
+		set_text(&a, host && host->h_address ? host->h_address : "192.0.2.1");
 	return a;
 }
 
@@ -243,7 +230,7 @@ int sim__name_for(struct sim_open *o, const struct sim_address *to)
 
 	if (!o->f_bound)
 		return sim__enter_name(o, &own);
-	if (o->f_type == SIM_STREAM)
+	if (o->f_kind == SOCK_STREAM)
 		o->f_local = own;
 	return 0;
 }
@@ -264,26 +251,26 @@ static const char *text_of(const char *host, int family, bool numeric)
 REPLACE(int, getaddrinfo, (const char *host, const char *service,
 			   const struct addrinfo *hints, struct addrinfo **found))
 {
-	static const int families[] = { AF_INET6, AF_INET };
-	struct addrinfo h = { .ai_family = AF_UNSPEC }, **last = found;
-	int wanted, rc = EAI_NONAME, bad = 0;
-	bool numeric;
+	struct addrinfo h = hints ? *hints : (struct addrinfo){ .ai_family = AF_UNSPEC };
+	const int wanted = h.ai_family, families[] = { AF_INET6, AF_INET };
+	bool numeric = h.ai_flags & AI_NUMERICHOST;
+	int rc = EAI_NONAME;
 
-	h = hints ? *hints : h;
-	wanted = h.ai_family;
-	numeric = h.ai_flags & AI_NUMERICHOST;
 	h.ai_flags = (h.ai_flags & (AI_PASSIVE | AI_CANONNAME)) | AI_NUMERICHOST
 		| AI_NUMERICSERV;
 	*found = NULL;
 	for (int i = 0; i < 2; i++) {
+		struct addrinfo **last = found;
+		int bad;
+
 		h.ai_family = families[i];
 		if (wanted != AF_UNSPEC && wanted != families[i])
 			continue;
+		while (*last)
+			last = &(*last)->ai_next;
 		bad = real_getaddrinfo(text_of(host, families[i], numeric), service, &h,
 				       last);
-		rc = bad && *found == NULL ? bad : 0;
-		while (!bad && *last)
-			last = &(*last)->ai_next;
+		rc = *found ? 0 : bad;
 	}
 	return rc == EAI_ADDRFAMILY ? EAI_NONAME : rc;
 }

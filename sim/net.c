@@ -22,16 +22,68 @@ enum {
 #define LAST_PAUSE  (120 * SECOND)
 #define PATIENCE    (900 * SECOND)
 
+/* ---- Pieces ---- */
+
+struct sim_piece *sim__piece(size_t size)
+{
+	static uint64_t made;
+	struct sim_piece *g = sim__memory(sizeof *g + size);
+
+	g->g_size = size;
+	g->g_number = ++made;
+	return g;
+}
+
+static void push(struct sim_open *o, struct sim_pieces *q, struct sim_piece *g)
+{
+	STAILQ_INSERT_TAIL(q, g, g_next);
+	o->f_bytes += g->g_size - g->g_at;
+	o->f_pieces++;
+}
+
+struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q)
+{
+	struct sim_piece *g = STAILQ_FIRST(q);
+
+	STAILQ_REMOVE_HEAD(q, g_next);
+	o->f_bytes -= g->g_size - g->g_at;
+	o->f_pieces--;
+	return g;
+}
+
+void sim__free_pieces(struct sim_open *o, struct sim_pieces *q)
+{
+	while (!STAILQ_EMPTY(q))
+		free(sim__pop(o, q));
+}
+
+void sim__trace_piece(const char *event, const struct sim_host *host,
+		      const struct sim_piece *g, const struct sim_host *to, int64_t when)
+{
+	const struct sim_event e = { .e_op.o_name = "", .e_host = host,
+				     .e_number = sim__run.r_by };
+
+	if (sim__run.r_trace && g->g_size > 0)
+		sim__trace(event, &e, g->g_number, to, when);
+}
+
 /* ---- Connections ---- */
 
-struct sim_open *sim__new_socket(int family, enum sim_type type, int flags)
+int sim__take_error(struct sim_open *o)
 {
-	struct sim_open *o = sim__new(type, flags | O_RDWR);
+	int error = o->f_error;
+
+	o->f_error = 0;
+	return -error;
+}
+
+struct sim_open *sim__new_socket(int family, int kind)
+{
+	struct sim_open *o = sim__new(kind == SOCK_STREAM ? &sim__stream : &sim__packets);
 
 	o->f_family = family;
+	o->f_kind = kind;
 	o->f_room = ROOM;
-	if (family != AF_UNIX)
-		o->f_protocol = type == SIM_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
 	return o;
 }
 
@@ -49,15 +101,20 @@ static void end_as(struct sim_open *o, enum sim_state state, int error)
 	o->f_error = error;
 	if (state == SIM_DEAD) {
 		o->f_input_ended = o->f_output_ended = true;
-		sim__free_pieces(&o->f_coming);
+		sim__free_pieces(o, &o->f_coming);
 	}
 	sim__changed(o, SIM_ANY);
+}
+
+static bool has_crashed(const struct sim_open *o)
+{
+	return o->f_host && !o->f_host->h_up;
 }
 
 static void come_reset(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
-	if (o->f_host && !o->f_host->h_up)
+	if (has_crashed(o))
 		return;
 	if (o->f_state == SIM_CONNECTED)
 		end_as(o, SIM_DEAD, o->f_input_ended ? EPIPE : ECONNRESET);
@@ -83,7 +140,7 @@ static void refuse(struct sim_open *o)
 	int64_t when = sim__run.r_now + sim__latency(o, host_of_peer(o));
 
 	when = when > o->f_last ? when : o->f_last;
-	if (o->f_peer && o->f_far)
+	if (o->f_peer && sim__is_far(o))
 		sim__later(when, come_reset, o->f_peer, NULL);
 }
 
@@ -104,7 +161,7 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 		if (g->g_what != SIM_ENDS)
 			refuse(o);
 	} else if (g->g_what == SIM_DATA) {
-		sim__push(&o->f_here, g);
+		push(o, &o->f_here, g);
 		sim__changed(o, SIM_IN);
 		return;
 	} else if (g->g_what == SIM_BEGINS) {
@@ -127,8 +184,8 @@ static void come(struct sim_open *o, struct sim_piece *unused)
 
 	if (!sim__is_cut(o->f_host, host_of_peer(o))) {
 		o->f_silent = 0;
-		if (o->f_coming.q_count > 0)
-			deliver(o, sim__pop(&o->f_coming));
+		if (!STAILQ_EMPTY(&o->f_coming))
+			deliver(o, sim__pop(o, &o->f_coming));
 		return;
 	}
 	o->f_silent = o->f_silent ? o->f_silent : now;
@@ -145,7 +202,7 @@ void sim__send(struct sim_open *o, struct sim_piece *g)
 {
 	int64_t when;
 
-	if (!o->f_far) {
+	if (!sim__is_far(o)) {
 		sim__trace_piece("send", o->f_host, g, o->f_peer->f_host, sim__run.r_now);
 		deliver(o->f_peer, g);
 		return;
@@ -158,7 +215,7 @@ void sim__send(struct sim_open *o, struct sim_piece *g)
 	when = sim__arrival(o, o->f_peer->f_host, g->g_size);
 	o->f_last = when > o->f_last ? when : o->f_last;
 	sim__trace_piece("send", o->f_host, g, o->f_peer->f_host, o->f_last);
-	sim__push(&o->f_peer->f_coming, g);
+	push(o->f_peer, &o->f_peer->f_coming, g);
 	sim__later(o->f_last, come, o->f_peer, NULL);
 }
 
@@ -176,81 +233,74 @@ void sim__end_output(struct sim_open *o)
 		return;
 	o->f_output_ended = true;
 	sim__changed(o, SIM_OUT | (o->f_input_ended ? EPOLLHUP : 0u));
-	if (o->f_peer && (o->f_far || o->f_peer->f_state != SIM_DEAD))
+	if (o->f_peer && (sim__is_far(o) || o->f_peer->f_state != SIM_DEAD))
 		send_mark(o, SIM_ENDS);
 }
 
-/* A new socket for the connection from `o' waits to be accepted. */
-static struct sim_open *wait_at(struct sim_open *listener, struct sim_open *o)
+/* Has a new socket for the connection from `o' wait to be accepted. 0, or an error. */
+static int wait_at(struct sim_open *listener, struct sim_open *o)
 {
-	struct sim_open *s = sim__new_socket(listener->f_family, SIM_STREAM, 0);
+	struct sim_open *s;
 
+	if (!listener)
+		return -ECONNREFUSED;
+	if (listener->f_waits > listener->f_backlog)
+		return -EAGAIN;
+	s = sim__new_socket(listener->f_family, SOCK_STREAM);
 	s->f_host = listener->f_host;
 	s->f_room = listener->f_room;
-	s->f_far = o->f_far = o->f_family != AF_UNIX;
-	s->f_local = o->f_far ? o->f_remote : listener->f_local;
+	s->f_local = sim__is_far(o) ? o->f_remote : listener->f_local;
 	s->f_remote = o->f_local;
 	o->f_slow = s->f_slow = sim__strikes("slow", sim__faults.f_slow);
 	sim__pair(s, o);
 	STAILQ_INSERT_TAIL(&listener->f_waiting, s, f_of_listener);
 	listener->f_waits++;
 	sim__changed(listener, SIM_IN);
-	return s;
+	return 0;
 }
 
 /* What asks for a connection arrives, or does not, and is sent again. */
 static void begin(struct sim_open *o, struct sim_piece *unused)
 {
 	struct sim_host *host = sim__host_at(o, &o->f_remote);
-	struct sim_open *listener = sim__socket_at(o, &o->f_remote, &o->f_local);
 	int64_t now = sim__run.r_now, pause = SECOND << o->f_tries;
+	int rc = -EAGAIN;
 
 	(void)unused;
 	if (o->f_state != SIM_CONNECTING)
 		return;
-	if (sim__is_cut(o->f_host, host)
-	    || (listener && listener->f_waits > listener->f_backlog)) {
-		bool again = ++o->f_tries < SYN_TRIES;
-
-		sim__later(now + pause, again ? begin : give_up, o, NULL);
+	if (!sim__is_cut(o->f_host, host))
+		rc = wait_at(sim__socket_at(o, &o->f_remote, &o->f_local), o);
+	if (rc == -EAGAIN) {
+		sim__later(now + pause, ++o->f_tries < SYN_TRIES ? begin : give_up, o,
+			   NULL);
 		return;
 	}
 	o->f_tries = 0;
-	if (listener) {
-		struct sim_open *s = wait_at(listener, o);
-
-		o->f_state = SIM_CONNECTING;    /* until it learns of it */
-		send_mark(s, SIM_BEGINS);
-	} else {
+	if (rc) {
 		sim__later(now + sim__latency(o, host), come_reset, o, NULL);
+		return;
 	}
-}
-
-static int connect_near(struct sim_open *o)
-{
-	struct sim_open *at = sim__socket_at(o, &o->f_remote, NULL);
-
-	if (!at)
-		return o->f_remote.a_text[0] ? -ENOENT : -ECONNREFUSED;
-	if (o->f_type == SIM_DATAGRAM) {
-		sim__drop(o->f_peer);
-		o->f_peer = sim__hold(at);
-	} else if (at->f_waits > at->f_backlog) {
-		return -EAGAIN;
-	} else {
-		wait_at(at, o);
-	}
-	return 0;
+	o->f_state = SIM_CONNECTING;            /* until it learns of it */
+	send_mark(o->f_peer, SIM_BEGINS);
 }
 
 int sim__begin_connection(struct sim_open *o)
 {
-	bool near = o->f_family == AF_UNIX;
-	int rc = near ? connect_near(o) : sim__name_for(o, &o->f_remote);
+	bool packets = o->f_kind == SOCK_DGRAM;
+	struct sim_open *at;
+	int rc;
 
-	if (rc == 0 && o->f_type == SIM_DATAGRAM)
+	if (sim__is_far(o)) {
+		rc = sim__name_for(o, &o->f_remote);
+	} else if ((at = sim__socket_at(o, &o->f_remote, NULL))) {
+		rc = packets ? 0 : wait_at(at, o);
+	} else {
+		rc = o->f_remote.a_text[0] ? -ENOENT : -ECONNREFUSED;
+	}
+	if (rc == 0 && packets)
 		o->f_state = SIM_CONNECTED;
-	if (rc || near || o->f_type == SIM_DATAGRAM)
+	if (rc || packets || !sim__is_far(o))
 		return rc;
 	o->f_state = SIM_CONNECTING;
 	o->f_tries = 0;
@@ -264,17 +314,15 @@ int sim__begin_connection(struct sim_open *o)
 
 /* ---- The end ---- */
 
+/* Two peers that are dead let each other go. */
 static void unlink_peers(struct sim_open *o)
 {
 	struct sim_open *peer = o->f_peer;
 
-	if (!peer || (peer->f_peer == o && peer->f_state != SIM_DEAD))
+	if (!peer || peer->f_state != SIM_DEAD)
 		return;
-	o->f_peer = NULL;
-	if (peer->f_peer == o) {
-		peer->f_peer = NULL;
-		sim__drop(o);
-	}
+	o->f_peer = peer->f_peer = NULL;
+	sim__drop(o);
 	sim__drop(peer);
 }
 
@@ -285,25 +333,23 @@ static void end_listener(struct sim_open *o)
 	while ((s = STAILQ_FIRST(&o->f_waiting))) {
 		STAILQ_REMOVE_HEAD(&o->f_waiting, f_of_listener);
 		s->f_abrupt = true;
-		s->f_gone = o->f_gone;
-		sim__net_closed(s);
-		sim__drop(s);
+		sim__end_open(s);
 	}
 }
 
-void sim__net_closed(struct sim_open *o)
+void sim__net_close(struct sim_open *o)
 {
-	bool unread = o->f_type == SIM_STREAM && (o->f_here.q_count > 0 || o->f_abrupt);
-	struct sim_open *peer = o->f_peer && o->f_peer->f_peer == o ? o->f_peer : NULL;
+	bool unread = o->f_kind == SOCK_STREAM
+		&& (!STAILQ_EMPTY(&o->f_here) || o->f_abrupt);
+	bool near = o->f_peer && !sim__is_far(o) && o->f_peer->f_state == SIM_CONNECTED;
 
 	sim__leave_name(o);
 	end_listener(o);
-	if (peer && !o->f_far && peer->f_state == SIM_CONNECTED) {
-		if (o->f_type == SIM_DATAGRAM)
-			sim__changed(peer, SIM_OUT);
-		else
-			end_as(peer, SIM_DEAD, unread ? ECONNRESET : 0);
-	} else if (peer && o->f_far && !o->f_gone) {
+	if (near && o->f_kind == SOCK_DGRAM)
+		sim__changed(o->f_peer, SIM_OUT);
+	else if (near)
+		end_as(o->f_peer, SIM_DEAD, unread ? ECONNRESET : 0);
+	else if (o->f_peer && sim__is_far(o) && !has_crashed(o)) {
 		if (o->f_state == SIM_CONNECTED && !unread)
 			sim__end_output(o);
 		else if (o->f_state != SIM_DEAD || unread)
@@ -318,39 +364,45 @@ void sim__net_closed(struct sim_open *o)
 size_t sim__room(const struct sim_open *o)
 {
 	const struct sim_open *peer = o->f_peer;
-	size_t used = peer ? peer->f_here.q_bytes + peer->f_coming.q_bytes : 0;
 
-	return peer && !o->f_squeezed && used < peer->f_room ? peer->f_room - used : 0;
+	return peer && !o->f_squeezed && peer->f_bytes < peer->f_room
+		? peer->f_room - peer->f_bytes : 0;
 }
 
-/* As Linux says it: a pipe has a page, a stream a third of its room. */
-static bool is_writable(const struct sim_open *o)
+/* A packet always has a place in the network; of a peer that is near, there are a few. */
+static uint32_t output_ready(const struct sim_open *o)
 {
 	const struct sim_open *peer = o->f_peer;
 	size_t room = sim__room(o);
 
-	if (o->f_type == SIM_DATAGRAM)
-		return !peer || peer->f_peer != o || peer->f_here.q_count < PACKETS;
-	return room > 0 && room >= (o->f_type == SIM_PIPE ? PAGE : peer->f_room / 3);
+	if (o->f_kind == SOCK_DGRAM)
+		return !peer || peer->f_pieces < PACKETS ? SIM_OUT : 0;
+	return room > 0 && room >= peer->f_room / 3 ? SIM_OUT : 0;
 }
 
-uint32_t sim__net_ready(const struct sim_open *o)
+uint32_t sim__pipe_ready(const struct sim_open *o)
 {
-	bool dead = o->f_state == SIM_DEAD, listens = o->f_state == SIM_LISTENS;
-	uint32_t now = o->f_error ? SIM_IN | EPOLLERR : 0u;
+	bool dead = o->f_state == SIM_DEAD;
+	uint32_t now = STAILQ_EMPTY(&o->f_here) ? 0 : SIM_IN;
 
-	if (o->f_type == SIM_STREAM && o->f_state == SIM_NEW)
+	if (o->f_type == &sim__pipe_in)
+		return now | (dead ? EPOLLHUP : 0u);
+	return dead ? SIM_OUT | EPOLLERR : sim__room(o) >= PAGE ? SIM_OUT : 0;
+}
+
+uint32_t sim__socket_ready(const struct sim_open *o)
+{
+	bool in = o->f_error || !STAILQ_EMPTY(&o->f_here) || o->f_waits > 0;
+	uint32_t now = (in ? SIM_IN : 0u) | (o->f_error ? EPOLLERR : 0u);
+
+	if (o->f_kind == SOCK_STREAM && o->f_state == SIM_NEW)
 		return o->f_error ? SIM_ANY : SIM_OUT | EPOLLHUP;
 	if (o->f_state == SIM_CONNECTING)
 		return 0;
-	if (o->f_here.q_count > 0 || o->f_waits > 0)
-		now |= SIM_IN;
-	if (o->f_type == SIM_PIPE && (o->f_flags & O_ACCMODE) == O_RDONLY)
-		return now | (dead ? EPOLLHUP : 0u);
-	if (!listens && (o->f_output_ended || is_writable(o)))
+	if (o->f_output_ended)
 		now |= SIM_OUT;
-	if (o->f_type == SIM_PIPE)
-		return now | (dead ? EPOLLERR : 0u);
+	else if (o->f_state != SIM_LISTENS)
+		now |= output_ready(o);
 	return now | (o->f_input_ended ? SIM_IN | EPOLLRDHUP : 0u)
 		| (o->f_input_ended && o->f_output_ended ? EPOLLHUP : 0u);
 }
@@ -366,20 +418,31 @@ static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 	sim__changed(o, EPOLLERR | SIM_IN);
 }
 
+/* 0, or an error: it is not taken. Only a peer that is full is waited for. */
+static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece *g)
+{
+	if (!to || to->f_state == SIM_DEAD)
+		return -ECONNREFUSED;
+	if (to == o->f_peer && to->f_pieces >= PACKETS)
+		return -EAGAIN;
+	if (to->f_bytes + g->g_size > to->f_room)
+		return -ENOBUFS;
+	push(to, &to->f_here, g);
+	sim__changed(to, SIM_IN);
+	return 0;
+}
+
 /* From `o', maybe closed by now. */
 static void come_packet(struct sim_open *o, struct sim_piece *g)
 {
 	struct sim_host *host = sim__host_at(o, &g->g_to);
-	struct sim_open *to = sim__socket_at(o, &g->g_to, &g->g_from);
-	bool cut = sim__is_cut(o->f_host, host);
+	int rc = -EAGAIN;
 
-	if (to && !cut && to->f_here.q_bytes + g->g_size <= to->f_room) {
-		sim__push(&to->f_here, g);
-		sim__changed(to, SIM_IN);
-		return;
-	}
-	free(g);
-	if (!to && !cut)
+	if (!sim__is_cut(o->f_host, host))
+		rc = take_packet(o, sim__socket_at(o, &g->g_to, &g->g_from), g);
+	if (rc)
+		free(g);
+	if (rc == -ECONNREFUSED)
 		sim__later(sim__run.r_now + sim__latency(o, host), come_unreachable, o,
 			   NULL);
 }
@@ -415,33 +478,23 @@ static int send_far(struct sim_open *o, const struct sim_address *to, struct sim
 	return 0;
 }
 
-/* Without a peer that reads its answers, `o' could not wait until there is room. */
-static int send_near(struct sim_open *o, const struct sim_address *to,
-		     struct sim_piece *g)
-{
-	struct sim_open *other = !to ? o->f_peer : sim__socket_at(o, to, NULL);
-
-	if (!other)
-		return to && to->a_text[0] ? -ENOENT : -ECONNREFUSED;
-	if (other->f_state == SIM_DEAD)
-		return -ECONNREFUSED;
-	if (other->f_here.q_count >= PACKETS && other == o->f_peer && other->f_peer == o)
-		return -EAGAIN;
-	if (other->f_here.q_bytes + g->g_size > other->f_room)
-		return -ENOBUFS;
-	g->g_from = o->f_local;
-	sim__trace_piece("send", o->f_host, g, other->f_host, sim__run.r_now);
-	sim__push(&other->f_here, g);
-	sim__changed(other, SIM_IN);
-	return 0;
-}
-
 int sim__send_packet(struct sim_open *o, const struct sim_address *to,
 		     struct sim_piece *g)
 {
+	struct sim_open *other = o->f_peer;
+	int rc;
+
 	if (!to && o->f_state != SIM_CONNECTED)
-		return o->f_family == AF_UNIX ? -ENOTCONN : -EDESTADDRREQ;
-	if (o->f_family == AF_UNIX)
-		return send_near(o, to, g);
-	return send_far(o, to ? to : &o->f_remote, g);
+		return sim__is_far(o) ? -EDESTADDRREQ : -ENOTCONN;
+	if (sim__is_far(o))
+		return send_far(o, to ? to : &o->f_remote, g);
+	if (to || !other)
+		other = sim__socket_at(o, to ? to : &o->f_remote, NULL);
+	if (!other && to && to->a_text[0])
+		return -ENOENT;
+	g->g_from = o->f_local;
+	rc = take_packet(o, other, g);
+	if (rc == 0)
+		sim__trace_piece("send", o->f_host, g, other->f_host, sim__run.r_now);
+	return rc;
 }

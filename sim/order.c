@@ -12,7 +12,6 @@
  */
 #include <string.h>
 
-#include "order.h"
 #include "run.h"
 
 enum {
@@ -89,7 +88,7 @@ static void begin_all(void)
 	sleeps = 0;
 }
 
-static size_t choose_all(size_t n, bool self)
+static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 {
 	struct node *node;
 	uint64_t can = 0, all = 0;
@@ -106,7 +105,7 @@ static size_t choose_all(size_t n, bool self)
 	sleeps |= node->n_done;
 	for (size_t i = 0; i < n; i++)
 		if (sim__candidate(i)->t_number == node->n_chosen)
-			return i;
+			return sim__candidate(i);
 	sim_fail("--strategy all: the run does not repeat");
 }
 

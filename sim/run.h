@@ -57,8 +57,7 @@ struct sim_thread {
 	struct sim_thread   *t_prev;
 	struct sim_op        t_op;
 	uint64_t             t_priority;        /* the strategy's */
-	uint64_t             t_second;          /* likewise, and t_set */
-	uint32_t             t_set;
+	uint64_t             t_second;          /* likewise */
 	uint32_t             t_number;  /* from 0 on, in the order of their starts */
 	uint32_t             t_parent;  /* the number of the thread that started it */
 	uint32_t             t_steps;   /* that it has begun */
@@ -90,9 +89,9 @@ enum sim_end {
 };
 
 enum {
-	SIM_LAST     = 64,              /* events that are shown after a failure */
 	SIM_CHOICES  = 1 << 18,         /* noted of a run */
-	SIM_OBJECTS  = 1 << 12,         /* known of a program; a power of two */
+	SIM_OBJECTS  = 1 << 12,         /* known of a program */
+	SIM_INDEX    = 2 * SIM_OBJECTS,
 	SIM_THREADS  = 1 << 9,          /* counted in it */
 	SIM_MESSAGE  = 512,
 };
@@ -109,12 +108,10 @@ struct sim_outcome {
 
 /* A use of it is a step if several threads use it and at least one of them writes. */
 struct sim_object {
-	uintptr_t b_object;             /* 0: the place is free */
+	uintptr_t b_object;
 	uint32_t  b_first;              /* the thread that used it first */
 	bool      b_shared;             /* there was another, */
 	bool      b_written;            /* and a write */
-	uint32_t  b_order;              /* of the first uses */
-	uint32_t  b_place;              /* in the first run's table */
 };
 
 /*
@@ -124,11 +121,12 @@ struct sim_object {
 struct sim_profile {
 	uint64_t          p_steps;
 	uint32_t          p_threads;
-	uint32_t          p_objects;    /* the first so many of p_object are steps */
-	uint32_t          p_uses;       /* objects used */
+	uint32_t          p_shared;     /* the first so many of p_object are steps */
+	uint32_t          p_used;       /* of p_object, in the order of the first uses */
 	uint32_t          p_parent[SIM_THREADS];
 	struct sim_object p_object[SIM_OBJECTS];
-	uint16_t          p_count[SIM_OBJECTS][SIM_THREADS];    /* steps of threads */
+	uint16_t          p_index[SIM_INDEX];   /* by a hash: numbers, plus 1 */
+	uint16_t        (*p_count)[SIM_THREADS];        /* of objects: steps of threads */
 };
 
 /* A step, or a fault: then e_host is what it strikes, or NULL. */
@@ -169,14 +167,12 @@ struct sim_run {
 	uint64_t                   r_alone;     /* steps of it in a row, while others
 						   could have made them */
 	struct sim_outcome        *r_outcome;   /* NULL: no other process waits for it */
-	struct sim_profile        *r_profile;   /* what is known, or NULL, */
+	struct sim_profile        *r_profile;   /* what is known, */
 	bool                       r_learns;    /* and it is being found out */
 	bool                       r_posix;     /* the next thread is one of POSIX */
 	bool                       r_hasty;     /* see sim__sleeps() */
 	bool                       r_chose;     /* the next step is no usual one */
-	uint64_t                   r_events;    /* steps and faults, the last of which are
-						   in r_last, by this number */
-	struct sim_event           r_last[SIM_LAST];
+	uint64_t                   r_events;    /* steps and faults */
 	struct text               *r_trace;     /* of all events, or NULL */
 };
 
@@ -203,11 +199,12 @@ SIM_PRIVATE bool sim__rarely(const char *what, uint64_t n);
 /* 1: calls of POSIX are operations: sim/enter.c. */
 extern unsigned char sim__enters SIM_PRIVATE;
 
-/* Notes a fault. `host' is what it strikes, or NULL. */
-SIM_PRIVATE void sim__note_fault(const char *what, const struct sim_host *host);
-
-/* Adds to the hash. */
+/* Returns a hash with a value added, and adds one to that of the run. */
+SIM_PRIVATE uint64_t sim__hash(uint64_t hash, uint64_t value);
 SIM_PRIVATE void sim__note(uint64_t value);
+
+/* Has the outcome of the run say how it has ended. */
+SIM_PRIVATE void sim__report(enum sim_end end, const char *message);
 
 /* Ends the run: with what it has done on the standard error, unless it is passed. */
 SIM_PRIVATE void sim__end(enum sim_end end, const char *message)
@@ -226,12 +223,27 @@ static inline bool sim__conflict(const struct sim_op *a, const struct sim_op *b)
 	return a->o_object == b->o_object || a->o_object == 0 || b->o_object == 0;
 }
 
+/* ---- sim/serve.c ---- */
+
+/* Returns whether the environment asks for runs of a whole program. */
+SIM_PRIVATE bool sim__is_wanted(void);
+
+/*
+ * Begins a process for each run, and returns in each. The process that has called it
+ * tells what came of them, and ends.
+ */
+SIM_PRIVATE void sim__serve(char **argv);
+
 /* ---- sim/tell.c ---- */
 
 /* Tells on the standard error why and where the run fails. From anywhere. */
 SIM_PRIVATE void sim__tell(const char *why);
 
-/* Has signals that end the process tell first. */
+/* Notes a step or a fault; a fault, by `host', what it strikes, or NULL. */
+SIM_PRIVATE void sim__event(const struct sim_event *e);
+SIM_PRIVATE void sim__note_fault(const char *what, const struct sim_host *host);
+
+/* Has signals that end the process of a run tell first. */
 SIM_PRIVATE void sim__tell_signals(void);
 
 /*
@@ -253,31 +265,41 @@ static inline int sim__high(void)
 /* ---- sim/strategy.c ---- */
 
 /*
- * Of the n threads that can make the next step, sim__candidate(i), the chosen one's i.
- * The last is the running one, if `self'. n is over 1.
+ * Chooses of the n threads that can make the next step: sim__candidate(i). The last is
+ * the running one, which `self' is then; else that is NULL. n is over 1.
  */
 struct sim_strategy {
 	const char *y_name;
 	unsigned    y_bound;                            /* c_bound */
 	void   (*y_begin)(void);                        /* NULL: nothing to do */
 	void   (*y_started)(struct sim_thread *t);
-	size_t (*y_choose)(size_t n, bool self);
+	struct sim_thread *(*y_choose)(size_t n, struct sim_thread *self);
 	void   (*y_ran)(struct sim_thread *t);          /* t makes the step */
 };
 
 /* Returns the strategy of that name, or NULL. */
 SIM_PRIVATE const struct sim_strategy *sim__strategy(const char *name);
 
-/* Returns the usual choice. */
-static inline size_t sim__usual(size_t n, bool self)
-{
-	return self ? n - 1 : 0;
-}
-
 extern const struct sim_strategy sim__in_order, sim__replay, sim__all SIM_PRIVATE;
 
-/* Has sim__replay make these choices; they stay the caller's. */
-SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);
+/* ---- sim/order.c ---- */
+
+/* The path of the last run of sim__all, in memory that all runs share: zeros at first. */
+struct sim_order;
+SIM_PRIVATE size_t sim__order_size(void);
+SIM_PRIVATE void   sim__use_order(struct sim_order *shared);
+
+/* Returns a number below n, for sim__choose(): each in turn. */
+SIM_PRIVATE uint64_t sim__ordered(uint64_t n);
+
+/* After a run: prepares the next one. False: there is none. */
+SIM_PRIVATE bool sim__next_order(void);
+
+/* ---- sim/strategy.c ---- */
+
+/* Has sim__replay make these choices, without n from one on; they stay the caller's. */
+SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t all,
+				   size_t from, size_t n);
 
 /* Returns the value for a choice of a number in a replay. */
 SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
@@ -295,6 +317,12 @@ static inline struct sim_thread *sim__candidate(size_t i)
 
 	return i < sim__run.r_ready
 		? sim__of(p->p_queue[(p->p_head + i) & p->p_mask]) : sim__run.r_running;
+}
+
+/* Returns the usual choice. */
+static inline struct sim_thread *sim__usual(struct sim_thread *self)
+{
+	return self ? self : sim__candidate(0);
 }
 
 /* ---- sim/access.c ---- */
@@ -315,10 +343,8 @@ static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t p
 /* Notes a use of an object. Returns whether it is a step: others use the object, too. */
 SIM_PRIVATE bool sim__uses(uintptr_t object, enum sim_kind kind);
 
-/* The profile is complete: it keeps what is shared. */
-SIM_PRIVATE void sim__learned(struct sim_profile *p);
-
-/* Returns what is known of an object, or NULL. */
-SIM_PRIVATE struct sim_object *sim__known(struct sim_profile *p, uintptr_t object);
+/* The profile of later runs, and their own: what is shared of that of the first run. */
+extern struct sim_profile sim__profile SIM_PRIVATE;
+SIM_PRIVATE void sim__learned(const struct sim_profile *first, uint64_t steps);
 
 #endif /* USCHED_SIM_RUN_H */

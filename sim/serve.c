@@ -13,11 +13,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* memfd_create(), _Fork(), on_exit() */
 #endif
-#include "serve.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,19 +26,17 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../private/text.h"
-#include "order.h"
-#include "run.h"
+#include "host.h"
 
 enum {
-	JOBS   = 256,                   /* at once, at most */
-	STALL  = 5,                     /* s of the processor without a step */
-	SHOW   = 20000,                 /* ns: 20 us, between looks at the output */
-	BLOCK  = 1 << 16,               /* bytes */
-	TRACE  = 1 << 30,               /* bytes: ten million events; more are cut off */
+	JOBS  = 256,                    /* at once, at most */
+	STALL = 5,                      /* s of the processor without a step */
+	HANG  = 30,                     /* s without a step */
+	BLOCK = 1 << 16,                /* bytes */
+	TRACE = 1 << 30,                /* bytes: ten million events; more are cut off */
 };
 
 /* A run: its process, or an empty place. */
@@ -55,23 +52,25 @@ struct job {
 static struct {
 	uint64_t    c_first;
 	uint64_t    c_last;
-	const char *c_strategy;
-	unsigned    c_bound;
-	unsigned    c_jobs;
+	const struct sim_strategy *c_strategy;
+	const char *c_given;            /* with its bound, or NULL */
+	uint64_t    c_bound;
+	uint64_t    c_jobs;
 	uint64_t    c_steps;
-	bool        c_twice;
-	bool        c_leaks;            /* what is left at the end is a failure */
-	bool        c_all;              /* the strategy "all" */
+	uint64_t    c_twice;
+	uint64_t    c_leaks;            /* what is left at the end is a failure */
 	const char *c_shrink;           /* file to write, or NULL */
 	const char *c_replay;           /* file to read, or NULL */
 	const char *c_trace;            /* file to write, or NULL */
 } conf;
 
-static struct sim_profile *profile;
 static struct text *trace;              /* its bytes follow; NULL: there is to be none */
+static struct sim_profile *first;       /* of the first run */
 static struct job jobs[JOBS];
-static uint64_t passed, steps, all_hashes;
+static uint64_t passed, redundant, steps, all_hashes;
 static char **program;
+static jmp_buf run_begins;              /* where all have the same addresses of stacks */
+static bool reads_file;                 /* on the standard input */
 static unsigned at_begin;               /* descriptors */
 
 bool sim__is_wanted(void)
@@ -101,56 +100,75 @@ static void stop(const char *what)
 
 /* ---- Settings ---- */
 
-static uint64_t number(const char *text, char **end)
+/* Returns a number that the text begins with, and moves on to what follows. */
+static uint64_t number(const char *option, const char **text)
 {
+	char *end;
 	uint64_t n;
 
 	errno = 0;
-	n = strtoull(text, end, 10);
-	if (errno || *end == text || *text < '0' || *text > '9')
-		stop("a number in the environment is none: USCHED_SIM...");
+	n = strtoull(*text, &end, 10);
+	if (errno || **text < '0' || **text > '9') {
+		say("--%s: '%s' is no number", option, *text);
+		_exit(2);
+	}
+	*text = end;
 	return n;
 }
 
-static uint64_t setting(const char *name, uint64_t otherwise)
+static uint64_t setting(const char *option, const char *name, uint64_t otherwise)
 {
 	const char *text = getenv(name);
-	char *end;
 
-	return text && *text ? number(text, &end) : otherwise;
+	return text && *text ? number(option, &text) : otherwise;
+}
+
+static void read_strategy(void)
+{
+	char name[16] = "mix";
+	const char *bound = NULL;
+
+	conf.c_given = getenv("USCHED_SIM_STRATEGY");
+	if (conf.c_given) {
+		bound = strchrnul(conf.c_given, ':');
+		snprintf(name, sizeof name, "%.*s", (int)(bound - conf.c_given),
+			 conf.c_given);
+	}
+	if (bound && *bound++)
+		conf.c_bound = number("strategy", &bound);
+	conf.c_strategy = strcmp(name, sim__all.y_name) == 0 ? &sim__all
+		: sim__strategy(name);
+	if (!conf.c_strategy)
+		stop("--strategy: mix, site, surw, pos, pct, delay, random or all");
 }
 
 static void read_settings(void)
 {
-	static char strategy[16];
-	const char *seeds = getenv("USCHED_SIM"), *given = getenv("USCHED_SIM_STRATEGY");
-	const char *bound = given ? strchr(given, ':') : NULL;
-	char *end;
+	const char *seeds = getenv("USCHED_SIM");
 
-	conf.c_first = conf.c_last = number(seeds, &end);
-	if (*end == '-')
-		conf.c_last = number(end + 1, &end);
-	if (*end || conf.c_last < conf.c_first || conf.c_last == UINT64_MAX)
-		stop("--seeds: A or A-B, and A is the lesser");
-	if (given) {
-		snprintf(strategy, sizeof strategy, "%.*s",
-			 bound ? (int)(bound - given) : (int)strlen(given), given);
-		conf.c_strategy = strategy;
-		conf.c_bound = bound ? (unsigned)number(bound + 1, &end) : 0;
+	conf.c_first = conf.c_last = number("seeds", &seeds);
+	if (*seeds == '-') {
+		seeds++;
+		conf.c_last = number("seeds", &seeds);
 	}
-	conf.c_all = conf.c_strategy && strcmp(conf.c_strategy, sim__all.y_name) == 0;
-	if (!conf.c_all && !sim__strategy(conf.c_strategy))
-		stop("--strategy: mix, site, surw, pos, pct, delay, random or all");
-	conf.c_jobs = (unsigned)setting("USCHED_SIM_JOBS", 1);
+	if (*seeds || conf.c_last < conf.c_first || conf.c_last == UINT64_MAX)
+		stop("--seeds: A or A-B, and A is the lesser");
+	conf.c_jobs = setting("jobs", "USCHED_SIM_JOBS", 1);
 	if (conf.c_jobs == 0 || conf.c_jobs > JOBS)
 		stop("--jobs: 1 to 256");
-	conf.c_steps = setting("USCHED_SIM_STEPS", 0);
-	conf.c_twice = setting("USCHED_SIM_TWICE", 0);
-	conf.c_leaks = setting("USCHED_SIM_LEAKS", 0);
+	conf.c_steps = setting("steps", "USCHED_SIM_STEPS", 0);
+	conf.c_twice = setting("twice", "USCHED_SIM_TWICE", 0);
+	conf.c_leaks = setting("leaks", "USCHED_SIM_LEAKS", 0);
 	conf.c_shrink = getenv("USCHED_SIM_SHRINK");
 	conf.c_replay = getenv("USCHED_SIM_REPLAY");
 	conf.c_trace = getenv("USCHED_SIM_TRACE");
-	if (conf.c_trace && !conf.c_replay && (conf.c_all || conf.c_first != conf.c_last))
+	read_strategy();
+	if (conf.c_strategy == &sim__all) {     /* as many runs as there are orders */
+		conf.c_first = 0;
+		conf.c_last = UINT64_MAX - 1;
+		conf.c_jobs = 1;
+	}
+	if (conf.c_trace && !conf.c_replay && conf.c_first != conf.c_last)
 		stop("--trace: that is of one run: --seeds A or --replay FILE");
 }
 
@@ -178,41 +196,46 @@ static void look_for_leaks(void)
 		sim_fail("%u descriptors are left at the end", more);
 }
 
-static void end_outcome(int status, void *unused)
+static void end_process(int status, void *unused)
 {
-	struct sim_run *r = &sim__run;
+	struct sim_outcome *u = sim__run.r_outcome;
 
 	(void)unused;
-	if (!r->r_outcome || r->r_outcome->u_end != SIM_GOES_ON)
+	if (!u || u->u_end != SIM_GOES_ON)
 		return;
 	if (status)
 		sim__tell("the exit status is not 0");
 	else if (conf.c_leaks)
 		look_for_leaks();
-	r->r_outcome->u_end = SIM_PASSED;
-	r->r_outcome->u_hash = r->r_hash;
-	r->r_outcome->u_steps = r->r_steps;
-	if (r->r_learns)
-		r->r_profile->p_steps = r->r_steps;
+	sim__report(SIM_PASSED, "");
 }
 
-/* It has used the processor for so long since the last look. */
+void uposix__exit(int status)
+{
+	end_process(status, NULL);
+	_exit(status);
+}
+
+IN_PLACE_OF(_Exit) __attribute__((alias("uposix__exit")));
+
+/* So much time has passed since the last look: the processor's, or any. A wait that is no
+   step is of a library that makes system calls itself, as that of OpenMP. */
 static void look(int signal)
 {
-	static uint64_t seen = UINT64_MAX;
+	static uint64_t seen[2] = { UINT64_MAX, UINT64_MAX };
+	uint64_t *last = &seen[signal == SIGALRM];
 
-	(void)signal;
-	if (sim__run.r_steps == seen)
-		sim__end(SIM_ENDLESS, "it uses the processor and makes no step");
-	seen = sim__run.r_steps;
+	if (sim__run.r_steps == *last)
+		sim__end(SIM_ENDLESS, signal == SIGALRM
+			 ? "it waits in a call of the system that is no step"
+			 : "it uses the processor and makes no step");
+	*last = sim__run.r_steps;
 }
 
-/* Each run reads a file from its begin, and of what cannot be read again nothing. */
-static void open_input(void)
+/* As the standard input. */
+static void open_input(const char *path)
 {
-	struct stat s;
-	bool again = fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode);
-	int fd = open(again ? "/proc/self/fd/0" : "/dev/null", O_RDONLY);
+	int fd = open(path, O_RDONLY);
 
 	if (fd > STDIN_FILENO) {
 		dup2(fd, STDIN_FILENO);
@@ -223,23 +246,26 @@ static void open_input(void)
 static void begin_process(const struct job *j, const struct sim_strategy *y, bool learns)
 {
 	const struct itimerval stall = { { STALL, 0 }, { STALL, 0 } };
-	struct sim_conf c = { .c_seed = j->j_seed, .c_bound = conf.c_bound,
+	const struct itimerval hang = { { HANG, 0 }, { HANG, 0 } };
+	struct sim_conf c = { .c_seed = j->j_seed, .c_bound = (unsigned)conf.c_bound,
 			      .c_steps = conf.c_steps };
 
-	open_input();
+	if (reads_file)                         /* from its begin */
+		open_input("/proc/self/fd/0");
 	dup2(j->j_output[0], STDOUT_FILENO);
 	dup2(j->j_output[1], STDERR_FILENO);
-	sim__tell_signals();
-	signal(SIGVTALRM, look);
 	setitimer(ITIMER_VIRTUAL, &stall, NULL);
+	setitimer(ITIMER_REAL, &hang, NULL);
 	at_begin = conf.c_leaks ? descriptors() : 0;
 	sim__run.r_outcome = j->j_outcome;
-	sim__run.r_profile = profile;
 	sim__run.r_learns = learns;
+	if (learns)
+		sim__run.r_profile = first;
 	sim__run.r_trace = trace;
 	if (trace)
 		trace->t_used = 0;
 	sim__begin(&c, y);
+	longjmp(run_begins, 1);
 }
 
 /* ---- Runs, one each ---- */
@@ -270,45 +296,53 @@ static void make_job(struct job *j)
 	}
 }
 
-/* True: this is the process of the run. */
-static bool begin_run(struct job *j, const struct sim_strategy *y, bool learns)
+static void begin_run(struct job *j, const struct sim_strategy *y, bool learns)
 {
-	if (!j->j_outcome)
-		make_job(j);
 	j->j_outcome->u_end = SIM_GOES_ON;
 	j->j_outcome->u_noted = 0;
 	j->j_process = _Fork();
 	if (j->j_process < 0)
 		stop("no process for a run");
-	if (j->j_process > 0)
-		return false;
-	begin_process(j, y, learns);
-	return true;
+	if (j->j_process == 0)
+		begin_process(j, y, learns);
 }
 
-/* What came of it, in the words of a report; NULL: it passed. */
-static const char *fault(const struct sim_outcome *u, int status)
+/* Returns what came of a run, in the words of a report; NULL: it passed. */
+static const char *fault(struct sim_outcome *u, int status)
 {
-	static char words[SIM_MESSAGE];
+	char *words = u->u_message;
 
 	if (u->u_end > SIM_REDUNDANT)
-		return u->u_message;
+		return words;
 	if (WIFSIGNALED(status))
-		snprintf(words, sizeof words, "signal %d, %s", WTERMSIG(status),
+		snprintf(words, SIM_MESSAGE, "signal %d, %s", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));
 	else if (WEXITSTATUS(status))
-		snprintf(words, sizeof words, "exit status %d", WEXITSTATUS(status));
+		snprintf(words, SIM_MESSAGE, "exit status %d", WEXITSTATUS(status));
 	else if (u->u_end == SIM_GOES_ON)
-		snprintf(words, sizeof words, "it has left by _exit()");
+		snprintf(words, SIM_MESSAGE, "it has left by a system call");
 	else
 		return NULL;
 	return words;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+/* Waits for the end of a run. *wrong is in its outcome until the next run of the job. */
+static struct job *end_run(const char **wrong)
 {
-	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
+	struct job *j = jobs;
+	int status = 0;
+	pid_t process;
+
+	do
+		process = wait(&status);
+	while (process < 0 && errno == EINTR);
+	while (j < jobs + conf.c_jobs && j->j_process != process)
+		j++;
+	if (process < 0 || j == jobs + conf.c_jobs)
+		stop("a run is lost");
+	j->j_process = 0;
+	*wrong = fault(j->j_outcome, status);
+	return j;
 }
 
 /* Reads what a run wrote, and writes it to `to', unless that is -1. Returns its hash. */
@@ -320,7 +354,7 @@ static uint64_t take_output(int from, int to, uint64_t hash)
 
 	while ((n = pread(from, block, sizeof block, at)) > 0) {
 		for (ssize_t i = 0; i < n; i++)
-			hash = mix(hash, block[i]);
+			hash = sim__hash(hash, block[i]);
 		if (to >= 0)
 			(void)!write(to, block, (size_t)n);
 		at += n;
@@ -330,24 +364,12 @@ static uint64_t take_output(int from, int to, uint64_t hash)
 	return hash;
 }
 
-/* After the end of its process. */
 static uint64_t take_hash(struct job *j, bool shows)
 {
 	uint64_t hash = take_output(j->j_output[0], shows ? STDOUT_FILENO : -1,
 				    j->j_outcome->u_hash);
 
 	return take_output(j->j_output[1], shows ? STDERR_FILENO : -1, hash);
-}
-
-/* Waits for that process. Returns its status. */
-static int await(struct job *j)
-{
-	int status = 0;
-
-	while (waitpid(j->j_process, &status, 0) < 0 && errno == EINTR)
-		;
-	j->j_process = 0;
-	return status;
 }
 
 /* The trace of the last run; `wrong' is what came of it, or NULL. */
@@ -369,18 +391,15 @@ static void write_trace(const char *wrong)
 		stop("the file of the trace cannot be written");
 }
 
-/* The first run. True: this is its process. */
-static bool learn(void)
+/* The first run. */
+static void learn(void)
 {
-	struct job *j = &jobs[0];
 	const char *wrong;
-	int status;
+	struct job *j;
 
-	j->j_seed = 0;
-	if (begin_run(j, &sim__in_order, true))
-		return true;
-	status = await(j);
-	wrong = fault(j->j_outcome, status);
+	first->p_count = share(SIM_OBJECTS * sizeof first->p_count[0]);
+	begin_run(jobs, &sim__in_order, true);
+	j = end_run(&wrong);
 	take_hash(j, wrong != NULL);
 	if (wrong) {
 		write_trace(wrong);
@@ -388,29 +407,30 @@ static bool learn(void)
 		    program[0], wrong);
 		_exit(EXIT_FAILURE);
 	}
-	sim__learned(profile);
-	return false;
+	sim__learned(first, j->j_outcome->u_steps);
 }
 
-/* ---- Choices as a file ---- */
+/* ---- Choices: replay and shrinking ---- */
+
+static struct sim_choice *choices;
 
 static const char *const heading = "usched-sim 1";
 
 /* With the seed, which random numbers of the program come from. */
-static void write_choices(const char *path, const struct sim_choice *c, size_t n)
+static void write_choices(const char *path, size_t n)
 {
 	FILE *f = fopen(path, "we");
 
 	if (f)
 		fprintf(f, "%s %" PRIu64 "\n", heading, jobs[0].j_seed);
 	for (size_t i = 0; f && i < n; i++)
-		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n", c[i].c_by,
-			c[i].c_when, c[i].c_what);
+		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n",
+			choices[i].c_by, choices[i].c_when, choices[i].c_what);
 	if (!f || fclose(f))
 		stop("the file of choices cannot be written");
 }
 
-static size_t read_choices(const char *path, struct sim_choice *c)
+static size_t read_choices(const char *path)
 {
 	FILE *f = fopen(path, "re");
 	char line[128];
@@ -420,172 +440,142 @@ static size_t read_choices(const char *path, struct sim_choice *c)
 	    || strncmp(line, heading, strlen(heading)) != 0
 	    || sscanf(line + strlen(heading), "%" SCNu64, &jobs[0].j_seed) != 1)
 		stop("--replay: that is no file of choices");
-	while (n < SIM_CHOICES && fgets(line, sizeof line, f)) {
-		if (sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNu64, &c[n].c_by,
-			   &c[n].c_when, &c[n].c_what) != 3)
+	for (; n < SIM_CHOICES && fgets(line, sizeof line, f); n++)
+		if (sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNu64, &choices[n].c_by,
+			   &choices[n].c_when, &choices[n].c_what) != 3)
 			stop("--replay: a line of the file is none of three numbers");
-		n++;
-	}
 	fclose(f);
 	return n;
 }
 
-/* ---- Shrinking ---- */
+/* Runs with so many of the choices, without n from one on. Returns what came of it. */
+static const char *try_choices(size_t all, size_t from, size_t n, bool shows)
+{
+	const char *wrong;
+
+	sim__replay_these(choices, all, from, n);
+	begin_run(jobs, &sim__replay, false);
+	take_hash(end_run(&wrong), shows);
+	return wrong;
+}
+
+static void replay(void)
+{
+	size_t n = read_choices(conf.c_replay);
+	const char *wrong = try_choices(n, 0, 0, true);
+
+	write_trace(wrong);
+	say("%zu choices: %s", n, wrong ? wrong : "it passed");
+	_exit(wrong ? EXIT_FAILURE : 0);
+}
 
 /*
  * Zeller, Hildebrandt: Simplifying and isolating failure-inducing input, 2002: pieces of
  * the list are left out while the run still fails so; pieces become smaller, down to one.
+ * Returns how many are left of n.
  */
-static struct sim_choice *kept;
-static size_t keeps;
-static char wanted[SIM_MESSAGE];
-
-/* 1: this is the process of the run; 0: it fails as before; -1: not so. */
-static int try_choices(const struct sim_choice *c, size_t n)
+static size_t shrink(size_t n, const char *wanted)
 {
-	struct job *j = &jobs[0];
-	const char *wrong;
-	int status;
+	size_t piece = (n + 1) / 2;
 
-	sim__replay_these(c, n);
-	if (begin_run(j, &sim__replay, false))
-		return 1;
-	status = await(j);
-	wrong = fault(j->j_outcome, status);
-	take_hash(j, false);
-	return wrong && strcmp(wrong, wanted) == 0 ? 0 : -1;
-}
-
-/* True: this is the process of a run. */
-static bool shrink(void)
-{
-	struct sim_choice *part = malloc((keeps + 1) * sizeof *part);
-	size_t piece = (keeps + 1) / 2;
-
-	while (part && piece > 0 && keeps > 0) {
+	while (piece > 0) {
 		bool less = false;
 
-		for (size_t at = 0; at < keeps; ) {
-			size_t end = at + piece < keeps ? at + piece : keeps;
-			int rc;
+		for (size_t at = 0; at < n; ) {
+			size_t size = piece < n - at ? piece : n - at;
+			const char *wrong = try_choices(n, at, size, false);
 
-			memcpy(part, kept, at * sizeof *part);
-			memcpy(part + at, kept + end, (keeps - end) * sizeof *part);
-			rc = try_choices(part, keeps - (end - at));
-			if (rc > 0)
-				return true;
-			if (rc < 0) {
-				at = end;
+			if (!wrong || strcmp(wrong, wanted) != 0) {
+				at += size;
 				continue;
 			}
-			keeps -= end - at;
-			memcpy(kept, part, keeps * sizeof *part);
+			n -= size;
+			memmove(choices + at, choices + at + size,
+				(n - at) * sizeof choices[0]);
 			less = true;
 		}
-		piece = piece > keeps ? keeps : less ? piece : piece / 2;
-		if (piece > keeps)
-			piece = keeps;
+		piece = less ? piece : piece / 2;
+		piece = piece < n ? piece : n;
 	}
-	free(part);
-	return false;
+	return n;
+}
+
+static void tell_shrunk(const struct sim_outcome *u, const char *wanted)
+{
+	size_t n = u->u_noted, left;
+	const char *wrong;
+
+	if (n > SIM_CHOICES) {
+		say("it made too many choices to shrink them: %zu", n);
+		return;
+	}
+	memcpy(choices, u->u_choices, n * sizeof choices[0]);
+	wrong = try_choices(n, 0, 0, false);
+	if (!wrong || strcmp(wrong, wanted) != 0) {
+		say("its choices alone do not make it fail");
+		return;
+	}
+	left = shrink(n, wanted);
+	write_choices(conf.c_shrink, left);
+	say("%zu choices of %zu make it fail: usched-run --sim --replay %s", left, n,
+	    conf.c_shrink);
 }
 
 /* ---- What came of it ---- */
 
 static void tell_command(uint64_t seed)
 {
-	char line[SIM_MESSAGE];
-	size_t n = 0;
-	int more = snprintf(line, sizeof line, "again: usched-run --sim");
-
-	if (!conf.c_all)
-		more += snprintf(line + more, sizeof line - (size_t)more,
-				 " --seeds %" PRIu64, seed);
-	if (conf.c_strategy && more > 0)
-		more += snprintf(line + more, sizeof line - (size_t)more,
-				 " --strategy %s", getenv("USCHED_SIM_STRATEGY"));
-	if (conf.c_steps && more > 0)
-		more += snprintf(line + more, sizeof line - (size_t)more,
-				 " --steps %" PRIu64, conf.c_steps);
-	for (n = (size_t)more; *program && n < sizeof line; program++)
-		n += (size_t)snprintf(line + n, sizeof line - n, " %s", *program);
-	say("%s", line);
+	fputs("usched-run: again: usched-run --sim", stderr);
+	if (conf.c_strategy != &sim__all)
+		fprintf(stderr, " --seeds %" PRIu64, seed);
+	if (conf.c_given)
+		fprintf(stderr, " --strategy %s", conf.c_given);
+	if (conf.c_steps)
+		fprintf(stderr, " --steps %" PRIu64, conf.c_steps);
+	for (; *program; program++)
+		fprintf(stderr, " %s", *program);
+	fputc('\n', stderr);
 }
 
-/* True: this is the process of a run. */
-static bool tell_shrunk(struct sim_outcome *u)
+static void tell_failure(struct job *j)
 {
-	size_t before = u->u_noted;
-	int rc;
+	char wrong[SIM_MESSAGE];
 
-	if (u->u_noted > SIM_CHOICES) {
-		say("it made too many choices to shrink them: %zu", before);
-		return false;
-	}
-	kept = malloc((before + 1) * sizeof *kept);
-	if (!kept)
-		stop("no memory for choices");
-	memcpy(kept, u->u_choices, before * sizeof *kept);
-	keeps = before;
-	rc = try_choices(kept, keeps);
-	if (rc > 0)
-		return true;
-	if (rc < 0) {
-		say("its choices alone do not make it fail");
-		return false;
-	}
-	if (shrink())
-		return true;
-	write_choices(conf.c_shrink, kept, keeps);
-	say("%zu choices of %zu make it fail: usched-run --sim --replay %s",
-	    keeps, before, conf.c_shrink);
-	return false;
-}
-
-/* True: this is the process of a run. */
-static bool tell_failure(struct job *j, const char *wrong)
-{
-	uint64_t seed;
-
-	snprintf(wanted, sizeof wanted, "%s", wrong);
+	memcpy(wrong, j->j_outcome->u_message, sizeof wrong);
 	take_hash(j, true);
 	say("seed %" PRIu64 ": %s, after %" PRIu64 " steps and %" PRIu64
-	    " runs that passed", j->j_seed, wanted, j->j_outcome->u_steps, passed);
-	seed = jobs[0].j_seed = j->j_seed;
-	if (conf.c_shrink && tell_shrunk(j->j_outcome))
-		return true;
-	tell_command(seed);
+	    " runs that passed", j->j_seed, wrong, j->j_outcome->u_steps, passed);
+	jobs[0].j_seed = j->j_seed;
+	if (conf.c_shrink)
+		tell_shrunk(j->j_outcome, wrong);
+	tell_command(jobs[0].j_seed);
 	_exit(EXIT_FAILURE);
+}
+
+static void tell_passed(void)
+{
+	if (conf.c_strategy == &sim__all)
+		say("all orders passed: %" PRIu64 ", and %" PRIu64
+		    " redundant beginnings", passed, redundant);
+	else
+		say("%" PRIu64 " %s passed, %" PRIu64 " steps, hash %016" PRIx64, passed,
+		    passed == 1 ? "run" : "runs", steps, all_hashes);
+	_exit(0);
 }
 
 /* ---- Seeds ---- */
 
-static struct job *ended_job(int *status)
-{
-	pid_t process;
-
-	do
-		process = waitpid(-1, status, 0);
-	while (process < 0 && errno == EINTR);
-	for (unsigned i = 0; i < conf.c_jobs; i++)
-		if (jobs[i].j_process == process)
-			return &jobs[i];
-	stop("a run is lost");
-	return NULL;
-}
-
-/* True: this is the process of a run. */
-static bool begin_seed(struct job *j, uint64_t seed, bool again)
+static void begin_seed(struct job *j, uint64_t seed, bool again)
 {
 	j->j_seed = seed;
 	j->j_again = again;
-	return begin_run(j, sim__strategy(conf.c_strategy), false);
+	begin_run(j, conf.c_strategy, false);
 }
 
-/* It has passed. True: this is the process of its second run. */
-static bool settle(struct job *j, bool single)
+/* A run has passed, and its second one may begin. */
+static void settle(struct job *j)
 {
-	uint64_t hash = take_hash(j, single && !j->j_again);
+	uint64_t hash = take_hash(j, conf.c_first == conf.c_last && !j->j_again);
 
 	if (j->j_again && hash != j->j_hash) {
 		say("seed %" PRIu64 ": the second run was another one: %016" PRIx64
@@ -594,125 +584,90 @@ static bool settle(struct job *j, bool single)
 	}
 	if (conf.c_twice && !j->j_again) {
 		j->j_hash = hash;
-		return begin_seed(j, j->j_seed, true);
+		begin_seed(j, j->j_seed, true);
+		return;
 	}
-	passed++;
+	*(j->j_outcome->u_end == SIM_REDUNDANT ? &redundant : &passed) += 1;
 	steps += j->j_outcome->u_steps;
-	all_hashes ^= mix(hash, j->j_seed);     /* in any order */
-	return false;
+	all_hashes ^= sim__hash(hash, j->j_seed);     /* in any order */
+	if (conf.c_strategy == &sim__all && !sim__next_order())
+		conf.c_last = 0;
 }
 
 /* All seeds. With several jobs a failure of a lesser seed may still come. */
 static void run_seeds(void)
 {
-	const bool single = conf.c_first == conf.c_last;
 	uint64_t seed = conf.c_first;
 	struct job *failed = NULL;
-	char wrong[SIM_MESSAGE];
 	unsigned running = 0;
 
 	for (;;) {
 		struct job *j = jobs;
-		const char *words;
-		int status;
+		const char *wrong;
 
 		while (!failed && running < conf.c_jobs && seed <= conf.c_last) {
 			while (j->j_process)
 				j++;
-			if (begin_seed(j, seed++, false))
-				return;
+			begin_seed(j, conf.c_strategy == &sim__all ? 0 : seed, false);
+			seed++;
 			running++;
 		}
 		if (running == 0)
 			break;
-		j = ended_job(&status);
-		j->j_process = 0;
-		words = fault(j->j_outcome, status);
-		write_trace(words);
-		if (!words && settle(j, single))
-			return;
-		if (j->j_process)
-			continue;
-		running--;
-		if (!words || (failed && failed->j_seed < j->j_seed))
-			continue;
-		failed = j;
-		snprintf(wrong, sizeof wrong, "%s", words);
+		j = end_run(&wrong);
+		write_trace(wrong);
+		if (!wrong)
+			settle(j);
+		else if (!failed || j->j_seed < failed->j_seed)
+			failed = j;
+		running -= !j->j_process;
 	}
-	if (failed && tell_failure(failed, wrong))
-		return;
-	say("%" PRIu64 " %s passed, %" PRIu64 " steps, hash %016" PRIx64, passed,
-	    passed == 1 ? "run" : "runs", steps, all_hashes);
-	_exit(0);
+	if (failed)
+		tell_failure(failed);
+	tell_passed();
 }
 
-/* True: this is the process of a run. */
-static bool run_all(void)
+/*
+ * What all runs have of this process. No memory is mapped or allocated later: all runs
+ * have the same addresses, by which the profile knows objects. Of an input that cannot be
+ * read again no run reads.
+ */
+static void prepare(void)
 {
-	struct job *j = &jobs[0];
-	uint64_t redundant = 0;
+	struct stat s;
 
-	sim__use_order(share(sim__order_size()));
-	do {
-		const char *wrong;
-		int status;
+	for (unsigned i = 0; i < conf.c_jobs; i++)
+		make_job(&jobs[i]);
 
-		if (begin_run(j, &sim__all, false))
-			return true;
-		status = await(j);
-		wrong = fault(j->j_outcome, status);
-		if (wrong && tell_failure(j, wrong))
-			return true;
-		take_hash(j, false);
-		if (j->j_outcome->u_end == SIM_REDUNDANT)
-			redundant++;
-		else
-			passed++;
-	} while (sim__next_order());
-	say("all orders passed: %" PRIu64 ", and %" PRIu64 " redundant beginnings",
-	    passed, redundant);
-	_exit(0);
-}
-
-/* True: this is the process of the run. */
-static bool replay(void)
-{
-	struct job *j = &jobs[0];
-	const char *wrong;
-	size_t n;
-	int status;
-
-	kept = malloc(SIM_CHOICES * sizeof *kept);
-	if (!kept)
-		stop("no memory for choices");
-	n = read_choices(conf.c_replay, kept);
-	sim__replay_these(kept, n);
-	if (begin_run(j, &sim__replay, false))
-		return true;
-	status = await(j);
-	wrong = fault(j->j_outcome, status);
-	take_hash(j, true);
-	write_trace(wrong);
-	say("%zu choices: %s", n, wrong ? wrong : "it passed");
-	_exit(wrong ? EXIT_FAILURE : 0);
-}
-
-void sim__serve(char **argv)
-{
-	program = argv;
-	read_settings();
-	unsetenv("USCHED_SIM");         /* for what the program starts */
-	profile = share(sizeof *profile);
+	reads_file = fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode);
+	if (!reads_file)
+		open_input("/dev/null");
+	first = share(sizeof *first);
+	choices = share(SIM_CHOICES * sizeof *choices);
 	if (conf.c_trace) {
 		trace = share(TRACE);
 		*trace = (struct text){ .t_bytes = (char *)(trace + 1), .t_fd = -1,
 					.t_room = TRACE - sizeof *trace };
 	}
-	on_exit(end_outcome, NULL);
+	if (conf.c_strategy == &sim__all)
+		sim__use_order(share(sim__order_size()));
+	sim__tell_signals();
+	signal(SIGVTALRM, look);
+	signal(SIGALRM, look);
+	on_exit(end_process, NULL);
 	fflush(NULL);
-	if (learn())
+}
+
+void sim__serve(char **argv)
+{
+	if (setjmp(run_begins))
 		return;
-	if (conf.c_replay ? replay() : conf.c_all && run_all())
-		return;
+	program = argv;
+	read_settings();
+	unsetenv("USCHED_SIM");         /* for what the program starts */
+	prepare();
+	learn();
+	if (conf.c_replay)
+		replay();
 	run_seeds();
 }

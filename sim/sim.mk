@@ -3,9 +3,12 @@
 # libusched-sim, by which programs are run so that a seed decides all: the library, and
 # posix/, built for a simulation, and what is in sim/. The Makefile includes this.
 
-sim_flags := -DUSCHED_SIM -D_GNU_SOURCE -fexceptions
+# A call of one exported function by another is inlined by clang, unless it may be replaced:
+# then it returns to the program, and would be a step.
+sim_flags := -DUSCHED_SIM -UUSCHED_POLL -D_GNU_SOURCE -fexceptions \
+	-fsemantic-interposition
 sim       := $(B)/libusched-sim.so.$(version)
-sim_names  = $(shell sed -n 's/^[PW][LO][AR][IL][ND](\(.*\))$$/\1/p' sim/names.h)
+sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' sim/names.h)
 sim_parts := $(modules) sim $(basename $(wildcard sim/*.c)) posix/uposix_load \
 	$(patsubst $(B)/%.o,%,$(posix_parts))
 

@@ -36,6 +36,16 @@ static uint64_t priority(void)
 	return sim__random() | UINT64_C(1) << 63;
 }
 
+static void begin_priorities(void)
+{
+	lowest = UINT64_C(1) << 62;
+}
+
+static void started(struct sim_thread *t)
+{
+	t->t_priority = priority();
+}
+
 static void give_way(struct sim_thread *t)
 {
 	t->t_priority = --lowest;
@@ -57,55 +67,55 @@ static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
  * Threads with low priorities may be those that the others wait for without a block: one
  * that is about to sleep and to say then that all is over, say.
  */
-static size_t choose_longest(size_t n)
+static bool has_waited_longer(const struct sim_thread *a, const struct sim_thread *b)
 {
-	size_t best = 0;
-
-	sim__run.r_fair = sim__run.r_steps;
-	for (size_t i = 1; i < n; i++)
-		if (sim__candidate(i)->t_ran < sim__candidate(best)->t_ran)
-			best = i;
-	return best;
+	return a->t_ran < b->t_ran;
 }
 
-static size_t choose_highest(size_t n, bool self)
+static bool spins(void)
 {
-	size_t best = 0;
+	bool does = sim__run.r_running && sim__run.r_alone > SPINS;
 
-	if (sim__run.r_steps - sim__run.r_fair >= FAIR)
-		return choose_longest(n);
+	if (does)
+		sim__run.r_alone = 0;
+	return does;
+}
+
+static struct sim_thread *choose_highest(size_t n, struct sim_thread *self)
+{
+	bool is_fair = sim__run.r_steps - sim__run.r_fair >= FAIR;
+	struct sim_thread *best = sim__candidate(0), *t;
 
 	(void)self;
-	if (sim__run.r_running && sim__run.r_alone > SPINS) {
+	if (is_fair)
+		sim__run.r_fair = sim__run.r_steps;
+	else if (spins())
 		give_way(sim__run.r_running);
-		sim__run.r_alone = 0;
+	for (size_t i = 1; i < n; i++) {
+		t = sim__candidate(i);
+		if (is_fair ? has_waited_longer(t, best) : is_before(t, best))
+			best = t;
 	}
-	for (size_t i = 1; i < n; i++)
-		if (is_before(sim__candidate(i), sim__candidate(best)))
-			best = i;
 	return best;
 }
 
 /* ---- In their order, and random ---- */
 
-static size_t choose_usual(size_t n, bool self)
+static struct sim_thread *choose_usual(size_t n, struct sim_thread *self)
 {
-	const struct sim_thread *t = sim__run.r_running;
-
-	if (self && (t->t_op.o_how & SIM_YIELDS || sim__run.r_alone > SPINS)) {
-		sim__run.r_alone = 0;
-		return 0;
-	}
-	return sim__usual(n, self);
+	(void)n;
+	if (self && (self->t_op.o_how & SIM_YIELDS || spins()))
+		return sim__candidate(0);
+	return sim__usual(self);
 }
 
 const struct sim_strategy sim__in_order = { .y_name = "in order",
 					    .y_choose = choose_usual };
 
-static size_t choose_any(size_t n, bool self)
+static struct sim_thread *choose_any(size_t n, struct sim_thread *self)
 {
 	(void)self;
-	return sim__below(n);
+	return sim__candidate(sim__below(n));
 }
 
 static const struct sim_strategy random_one = { .y_name = "random",
@@ -129,13 +139,13 @@ static int compare(const void *a, const void *b)
 static void draw_changes(unsigned n)
 {
 	const struct sim_profile *p = sim__run.r_profile;
-	uint64_t steps = p && p->p_steps > 1 ? p->p_steps : SPINS;
+	uint64_t steps = p->p_steps > 1 ? p->p_steps : SPINS;
 
 	for (size_t i = 0; i < CHANGES; i++)
 		changes[i] = i < n ? sim__below(steps) : HIGHEST;
 	qsort(changes, n < CHANGES ? n : CHANGES, sizeof changes[0], compare);
 	next_change = 0;
-	lowest = UINT64_C(1) << 62;
+	begin_priorities();
 }
 
 static bool is_change(void)
@@ -151,20 +161,15 @@ static void begin_pct(void)
 	draw_changes(sim__run.r_conf.c_bound - 1);
 }
 
-static void started_pct(struct sim_thread *t)
-{
-	t->t_priority = priority();
-}
-
-static size_t choose_pct(size_t n, bool self)
+static struct sim_thread *choose_pct(size_t n, struct sim_thread *self)
 {
 	if (is_change() && self)
-		give_way(sim__run.r_running);
+		give_way(self);
 	return choose_highest(n, self);
 }
 
 static const struct sim_strategy pct = {
-	.y_name = "pct", .y_bound = 3, .y_begin = begin_pct, .y_started = started_pct,
+	.y_name = "pct", .y_bound = 3, .y_begin = begin_pct, .y_started = started,
 	.y_choose = choose_pct,
 };
 
@@ -175,10 +180,10 @@ static void begin_delay(void)
 	draw_changes(sim__run.r_conf.c_bound);
 }
 
-static size_t choose_delay(size_t n, bool self)
+static struct sim_thread *choose_delay(size_t n, struct sim_thread *self)
 {
 	if (is_change() && self)
-		return 0;
+		return sim__candidate(0);
 	return choose_usual(n, self);
 }
 
@@ -188,21 +193,16 @@ static const struct sim_strategy delay = {
 
 /* ---- POS ---- */
 
-static void begin_pos(void)
-{
-	lowest = UINT64_C(1) << 62;
-}
-
 static void ran_pos(struct sim_thread *t)
 {
-	t->t_priority = priority();
+	started(t);
 	for (struct sim_thread *o = sim__run.r_threads; o; o = o->t_next)
 		if (o != t && sim__conflict(&o->t_op, &t->t_op))
-			o->t_priority = priority();
+			started(o);
 }
 
 static const struct sim_strategy pos = {
-	.y_name = "pos", .y_begin = begin_pos, .y_started = started_pct,
+	.y_name = "pos", .y_begin = begin_priorities, .y_started = started,
 	.y_choose = choose_highest, .y_ran = ran_pos,
 };
 
@@ -219,7 +219,7 @@ static void begin_site(void)
 {
 	memset(places, 0, sizeof places);
 	used = 0;
-	lowest = UINT64_C(1) << 62;
+	begin_priorities();
 }
 
 /* With all of the table in use, places have none of their own any more. */
@@ -244,20 +244,15 @@ static struct place *place_of(uintptr_t place)
 static void started_site(struct sim_thread *t)
 {
 	t->t_second = sim__random();
-	t->t_set = 0;
-	t->t_priority = priority();
+	started(t);
 }
 
-static size_t choose_site(size_t n, bool self)
+static struct sim_thread *choose_site(size_t n, struct sim_thread *self)
 {
-	struct sim_thread *t = sim__run.r_running;
-
-	if (self && t->t_op.o_key)
-		t->t_priority = place_of(t->t_op.o_key)->p_priority;
-	if (self && sim__run.r_alone > SPINS) {
-		place_of(t->t_op.o_key)->p_priority = --lowest;
-		sim__run.r_alone = 0;
-	}
+	if (self && self->t_op.o_key)
+		self->t_priority = place_of(self->t_op.o_key)->p_priority;
+	if (self && spins())
+		place_of(self->t_op.o_key)->p_priority = --lowest;
 	return choose_highest(n, self);
 }
 
@@ -277,6 +272,7 @@ static const struct sim_strategy site = {
 static uintptr_t chosen;                /* the object; 0: none is known */
 static uint32_t left[SIM_THREADS];
 static const struct sim_thread *intended;
+static uint64_t last_made;              /* steps, when one of them was made */
 
 static void begin_surw(void)
 {
@@ -285,10 +281,11 @@ static void begin_surw(void)
 
 	chosen = 0;
 	intended = NULL;
+	last_made = 0;
 	memset(left, 0, sizeof left);
-	if (!p || p->p_objects == 0)
+	if (p->p_shared == 0)
 		return;
-	i = sim__below(p->p_objects);
+	i = sim__below(p->p_shared);
 	chosen = p->p_object[i].b_object;
 	for (size_t j = 0; j < SIM_THREADS; j++)
 		left[j] = p->p_count[i][j];
@@ -332,13 +329,13 @@ static bool may(const struct sim_thread *t)
 	return t->t_op.o_object != chosen || t == intended;
 }
 
-static size_t choose_surw(size_t n, bool self)
+static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 {
 	size_t allowed = 0, moves = 0, i, at;
 
-	(void)self;
-	if (!chosen)
-		return sim__below(n);
+	/* The intended one may spin, until one of those that are held back goes on. */
+	if (!chosen || sim__run.r_steps - last_made >= SPINS)
+		return choose_any(n, self);
 	if (!intended)
 		intend();
 	for (i = 0; i < n; i++)
@@ -346,13 +343,13 @@ static size_t choose_surw(size_t n, bool self)
 			allowed++;
 			moves += !(sim__candidate(i)->t_op.o_how & SIM_YIELDS);
 		}
-	/* The intended one cannot run, or spins until one of the others has. */
+	/* The intended one cannot run, or yields to the others. */
 	if (moves == 0)
-		return sim__below(n);
+		return choose_any(n, self);
 	at = sim__below(allowed);
 	for (i = 0; !may(sim__candidate(i)) || at-- > 0; i++)
 		;
-	return i;
+	return sim__candidate(i);
 }
 
 static void ran_surw(struct sim_thread *t)
@@ -360,6 +357,7 @@ static void ran_surw(struct sim_thread *t)
 	if (t->t_op.o_object != chosen)
 		return;
 	intended = NULL;
+	last_made = sim__run.r_steps;
 	if (t->t_number < SIM_THREADS && left[t->t_number] > 0)
 		left[t->t_number]--;
 }
@@ -379,19 +377,23 @@ static const struct sim_strategy surw = {
 /* ---- Replay ---- */
 
 static const struct sim_choice *replayed;
-static size_t replays;
+static size_t replays, without, without_end;    /* [without, without_end) */
 
-void sim__replay_these(const struct sim_choice *choices, size_t n)
+void sim__replay_these(const struct sim_choice *choices, size_t all, size_t from,
+		       size_t n)
 {
 	replayed = choices;
-	replays = n;
+	replays = all;
+	without = from;
+	without_end = from + n;
 }
 
 /* They come in the order of the run, unless some are missing. */
 static const struct sim_choice *find(uint32_t by, uint32_t when)
 {
 	for (size_t i = 0; i < replays; i++)
-		if (replayed[i].c_by == by && replayed[i].c_when == when)
+		if (replayed[i].c_by == by && replayed[i].c_when == when
+		    && (i < without || i >= without_end))
 			return &replayed[i];
 	return NULL;
 }
@@ -403,14 +405,14 @@ uint64_t sim__replayed(uint32_t by, uint32_t when)
 	return c ? c->c_what : 0;
 }
 
-static size_t choose_replayed(size_t n, bool self)
+static struct sim_thread *choose_replayed(size_t n, struct sim_thread *self)
 {
 	const struct sim_choice *c = find(sim__run.r_by, sim__run.r_when);
 
 	for (size_t i = 0; c && i < n; i++)
 		if (sim__candidate(i)->t_number == c->c_what)
-			return i;
-	return sim__usual(n, self);
+			return sim__candidate(i);
+	return sim__usual(self);
 }
 
 const struct sim_strategy sim__replay = { .y_name = "replay",
@@ -423,35 +425,16 @@ const struct sim_strategy sim__replay = { .y_name = "replay",
  * places among many threads, "surw" orders of operations on one object, "pos" the rest. A
  * seed has one of them, so a failure takes three times the runs of the best at most.
  */
-static const struct sim_strategy *const mixed[] = { &site, &surw, &pos };
-static const struct sim_strategy *mine;
-
 static void begin_mix(void)
 {
-	mine = mixed[sim__below(sizeof mixed / sizeof mixed[0])];
-	mine->y_begin();
+	static const struct sim_strategy *const some[] = { &site, &surw, &pos };
+	const struct sim_strategy *y = some[sim__below(sizeof some / sizeof some[0])];
+
+	sim__run.r_strategy = y;
+	y->y_begin();
 }
 
-static void started_mix(struct sim_thread *t)
-{
-	mine->y_started(t);
-}
-
-static size_t choose_mix(size_t n, bool self)
-{
-	return mine->y_choose(n, self);
-}
-
-static void ran_mix(struct sim_thread *t)
-{
-	if (mine->y_ran)
-		mine->y_ran(t);
-}
-
-static const struct sim_strategy mix = {
-	.y_name = "mix", .y_begin = begin_mix, .y_started = started_mix,
-	.y_choose = choose_mix, .y_ran = ran_mix,
-};
+static const struct sim_strategy mix = { .y_name = "mix", .y_begin = begin_mix };
 
 const struct sim_strategy *sim__strategy(const char *name)
 {

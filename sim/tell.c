@@ -14,7 +14,22 @@
 #include "../private/code.h"
 #include "host.h"
 
-enum { THREADS = 32 };                  /* shown */
+enum {
+	THREADS = 32,                   /* shown */
+	LAST    = 64,                   /* events shown */
+};
+
+static struct sim_event events[LAST];   /* of r_events, by their numbers */
+
+/* The file of the program is the real one. To open it in the world is a use of it. */
+static void find_code(struct code *c, uintptr_t place)
+{
+	const unsigned char before = sim__enters;
+
+	sim__enters = 0;
+	code_find(c, place - 1);
+	sim__enters = before;
+}
 
 static void put_place(struct text *t, uintptr_t place)
 {
@@ -22,7 +37,7 @@ static void put_place(struct text *t, uintptr_t place)
 
 	if (!place)
 		return;
-	code_find(&c, place - 1);
+	find_code(&c, place);
 	text_put(t, " in ");
 	text_put(t, c.c_name[0] ? c.c_name : "a function");
 	text_put(t, " (");
@@ -83,7 +98,7 @@ static void put_event(struct text *t, const struct sim_event *e)
 void sim__tell(const char *why)
 {
 	const struct sim_run *r = &sim__run;
-	uint64_t n = r->r_events < SIM_LAST ? r->r_events : SIM_LAST;
+	uint64_t n = r->r_events < LAST ? r->r_events : LAST;
 	char line[512];
 	struct text t = TEXT(line, STDERR_FILENO);
 
@@ -97,7 +112,7 @@ void sim__tell(const char *why)
 	put_threads(&t);
 	text_put(&t, "usched: the last steps:\n");
 	for (uint64_t i = r->r_events - n; i < r->r_events; i++)
-		put_event(&t, &r->r_last[i % SIM_LAST]);
+		put_event(&t, &events[i % LAST]);
 	text_flush(&t);
 }
 
@@ -118,7 +133,7 @@ void sim__trace(const char *event, const struct sim_event *e,
 	struct code c;
 
 	if (e->e_op.o_place) {
-		code_find(&c, e->e_op.o_place - 1);
+		find_code(&c, e->e_op.o_place);
 		snprintf(place, sizeof place, "%s %s+%#" PRIxPTR, c.c_name, c.c_file,
 			 c.c_offset);
 	}
@@ -134,14 +149,32 @@ void sim__trace(const char *event, const struct sim_event *e,
 	errno = before;
 }
 
+void sim__event(const struct sim_event *e)
+{
+	struct sim_run *r = &sim__run;
+
+	events[r->r_events++ % LAST] = *e;
+	if (r->r_trace)
+		sim__trace(e->e_number == SIM_NAMED ? "fault" : "step", e, 0, NULL,
+			   r->r_now);
+}
+
+void sim__note_fault(const char *what, const struct sim_host *host)
+{
+	sim__event(&(struct sim_event){ .e_op.o_name = what, .e_step = sim__run.r_steps,
+					.e_host = host, .e_number = SIM_NAMED });
+}
+
 /* ---- Signals that end a process ---- */
 
 static void tell_signal(int signal)
 {
 	const char *name = strsignal(signal);
 
-	sim__run.r_outcome->u_steps = sim__run.r_steps;
-	sim__tell(name ? name : "a signal");
+	if (sim__run.r_outcome) {
+		sim__run.r_outcome->u_steps = sim__run.r_steps;
+		sim__tell(name ? name : "a signal");
+	}
 	raise(signal);                          /* SA_RESETHAND: it ends the process */
 }
 

@@ -5,14 +5,12 @@
  */
 #include "world.h"
 
-#include <stdlib.h>
-
 enum { BETWEEN = 64, TIMES_SLOW = 100, BANDWIDTH = 125000000 };
 
 struct event {
 	int64_t           e_when;
 	uint64_t          e_order;
-	void            (*e_func)(struct sim_open *o, struct sim_piece *g);
+	sim_later_fn     *e_func;
 	struct sim_open  *e_open;
 	struct sim_piece *e_piece;
 };
@@ -26,13 +24,21 @@ static struct between { int64_t until; struct sim_fault fault; } betweens[BETWEE
 
 /* ---- What comes ---- */
 
-static bool is_before(const struct event *a, const struct event *b)
+void *sim__memory(size_t size)
+{
+	void *memory = calloc(1, size);
+
+	if (!memory)
+		sim_fail("no memory for the world");
+	return memory;
+}
+
+static bool comes_before(const struct event *a, const struct event *b)
 {
 	return a->e_when != b->e_when ? a->e_when < b->e_when : a->e_order < b->e_order;
 }
 
-void sim__later(int64_t when, void (*func)(struct sim_open *o, struct sim_piece *g),
-		struct sim_open *o, struct sim_piece *g)
+void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o, struct sim_piece *g)
 {
 	const struct event new = { when, made++, func, sim__hold(o), g };
 	size_t i = count++;
@@ -41,9 +47,9 @@ void sim__later(int64_t when, void (*func)(struct sim_open *o, struct sim_piece 
 		room = room ? 2 * room : 256;
 		heap = realloc(heap, room * sizeof *heap);
 		if (!heap)
-			sim_fail("no memory for what comes");
+			sim_fail("no memory for the world");
 	}
-	for (; i > 0 && is_before(&new, &heap[(i - 1) / 2]); i = (i - 1) / 2)
+	for (; i > 0 && comes_before(&new, &heap[(i - 1) / 2]); i = (i - 1) / 2)
 		heap[i] = heap[(i - 1) / 2];
 	heap[i] = new;
 }
@@ -54,9 +60,9 @@ static struct event take_first(void)
 	size_t i = 0, child;
 
 	while ((child = 2 * i + 1) < count) {
-		if (child + 1 < count && is_before(&heap[child + 1], &heap[child]))
+		if (child + 1 < count && comes_before(&heap[child + 1], &heap[child]))
 			child++;
-		if (!is_before(&heap[child], &last))
+		if (!comes_before(&heap[child], &last))
 			break;
 		heap[i] = heap[child];
 		i = child;
@@ -74,6 +80,11 @@ void sim__catch_up(void)
 		e.e_func(e.e_open, e.e_piece);
 		sim__drop(e.e_open);
 	}
+}
+
+int64_t sim__now(void)
+{
+	return sim__run.r_now;
 }
 
 bool sim__pass(int64_t until)
@@ -116,13 +127,11 @@ static void begin_fault(const struct sim_fault *f, bool begins)
 {
 	int64_t now = sim__run.r_now;
 	struct between *b = betweens;
-	struct sim_open *o;
 
 	if (!begins)
 		return;
 	if (f->kind == SIM_RESET) {
-		while ((o = sim__connection(f->a, f->b)))
-			sim__reset(o);
+		sim__reset_all(f->a, f->b);
 		return;
 	}
 	while (b < betweens + BETWEEN && b->until > now)
@@ -170,10 +179,8 @@ int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size)
 void sim__world(void)
 {
 	while (count > 0) {
-		struct event *e = &heap[--count];
-
-		free(e->e_piece);
-		sim__drop(e->e_open);
+		free(heap[--count].e_piece);
+		sim__drop(heap[count].e_open);
 	}
 	made = 0;
 	memset(betweens, 0, sizeof betweens);

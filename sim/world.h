@@ -4,16 +4,16 @@
  *
  *	sim/world.c    what comes later, the clock's jumps, faults
  *	sim/fd.c       the table of descriptors: copies, flags, poll, epoll
- *	sim/local.c    pipes, eventfd, timerfd, signalfd
+ *	sim/local.c    eventfd, timerfd, signalfd
  *	sim/name.c     addresses, and which socket has which; names of hosts
- *	sim/net.c      sockets: connections and packets
- *	sim/socket.c   calls on sockets, and their options
+ *	sim/net.c      pipes and sockets: connections and packets
+ *	sim/socket.c   calls that make and connect them, and options
  *	sim/transfer.c reads and writes of all of these
  *
- * A descriptor of the world is a number of the system's, which a copy of a descriptor
- * that does no harm keeps open: so it is the lowest free one, and has the type that
- * fstat(2) is asked for. Calls on other numbers are libc's. No call blocks: what would
- * returns EAGAIN, since the library waits itself.
+ * A descriptor of the world is a number of the system's, which a descriptor of the system
+ * that does no harm keeps open: so it is the lowest free one, fstat(2) has its type, and
+ * the system keeps the options of a socket. Calls on other numbers are libc's. No call
+ * blocks: what would returns EAGAIN, since the library waits itself.
  *
  * Bytes and packets are pieces. One that was sent is in `f_coming' of the receiver, until
  * its time; then in `f_here'. So those of a connection keep their order.
@@ -61,22 +61,26 @@ static inline ssize_t sim__answer(ssize_t n)
 										\
 	__attribute__((constructor(103))) static void hook_##name(void)		\
 	{									\
-		static const struct sim_hook hook = HOOK(name);			\
-										\
-		sim__hook(&hook, 1);						\
+		sim__hook(#name, (void (*)(void))in_##name, &real_##name);	\
 	}
 
 /*
- * A call on the descriptor `fd' is `result' of `o', that is what is open, errors in it
- * are negative; or libc's call. SOCKET_CALL: only of a socket.
+ * Begins the function for a call on a descriptor of the world: `o' is what is open there,
+ * and it returns what the call does, or a negative error. Other descriptors are libc's.
+ * params and args are those after fd. SOCKET_CALL: only of a socket.
  */
-#define CALL_IF(is, type, name, params, args, result)				\
-	REPLACE(type, name, params)						\
+#define CALL_IF(is, type, name, params, args)					\
+	static ssize_t world_##name(struct sim_open *o, int fd, UNPACK params);	\
+	REPLACE(type, name, (int fd, UNPACK params))				\
 	{									\
 		struct sim_open *o = sim__of_fd(fd);				\
 										\
-		return is ? (type)sim__answer(result) : real_##name args;	\
-	}
+		return is ? (type)sim__answer(world_##name(o, fd, UNPACK args))	\
+			: real_##name(fd, UNPACK args);				\
+	}									\
+	static ssize_t world_##name(struct sim_open *o,				\
+				    __attribute__((unused)) int fd, UNPACK params)
+#define UNPACK(...) __VA_ARGS__
 #define CALL(...) CALL_IF(o, __VA_ARGS__)
 #define SOCKET_CALL(...) CALL_IF(o && o->f_family, __VA_ARGS__)
 
@@ -103,110 +107,114 @@ struct sim_piece {
 	char                    g_data[];
 };
 
-struct sim_pieces {
-	STAILQ_HEAD(, sim_piece) q_pieces;
-	size_t                   q_bytes;
-	size_t                   q_count;
-};
+STAILQ_HEAD(sim_pieces, sim_piece);
 
-struct sim_open;
-
-/* Descriptors, and what is to be told of them: an epoll instance, or a poller. */
-struct sim_set {
-	LIST_HEAD(, sim_watch)   s_all;
-	TAILQ_HEAD(sim_ready, sim_watch) s_ready;       /* may be ready */
-	struct sim_open         *s_open;        /* of an epoll instance, or NULL */
-};
-
+/* What an epoll instance is to tell of a descriptor. */
 struct sim_watch {
 	LIST_ENTRY(sim_watch)   w_of_set;
 	LIST_ENTRY(sim_watch)   w_of_open;
 	TAILQ_ENTRY(sim_watch)  w_ready;
-	bool                    w_queued;       /* in s_ready */
+	bool                    w_queued;       /* in f_ready */
 	int                     w_fd;
 	uint32_t                w_events;       /* as epoll's, with EPOLLET ... */
 	epoll_data_t            w_data;
-	struct sim_set         *w_set;
+	struct sim_open        *w_set;
 	struct sim_open        *w_open;
 };
 
-/* A socket's option that was set. */
-struct sim_option {
-	int       p_level;
-	int       p_name;
-	socklen_t p_size;
-	char      p_value[16];
+struct sim_open;
+
+/* What a kind of descriptors does. Errors are negative; NULL: EINVAL, or nothing. */
+struct sim_type {
+	uint32_t (*t_ready)(const struct sim_open *o);          /* EPOLLIN ... */
+	ssize_t  (*t_read)(struct sim_open *o, struct msghdr *m, int flags);
+	ssize_t  (*t_write)(struct sim_open *o, const struct msghdr *m, int flags);
+	void     (*t_close)(struct sim_open *o);                /* the last number */
 };
 
-enum sim_type { SIM_PIPE, SIM_STREAM, SIM_DATAGRAM, SIM_COUNTER, SIM_TIMER, SIM_SIGNALS,
-		SIM_EPOLL };
-
-/* Of a socket. A pipe is connected. */
 enum sim_state { SIM_NEW, SIM_LISTENS, SIM_CONNECTING, SIM_CONNECTED, SIM_DEAD };
 
 /* What descriptors that are copies of each other share. */
 struct sim_open {
-	enum sim_type        f_type;
-	enum sim_state       f_state;
+	const struct sim_type *f_type;
 	unsigned             f_refs;            /* numbers, peers, and what comes later */
 	unsigned             f_numbers;         /* 0: closed */
-	int                  f_flags;           /* O_NONBLOCK and the like */
 	struct sim_host     *f_host;            /* of the thread that made it; or NULL */
-	LIST_HEAD(, sim_watch) f_watches;
+	LIST_HEAD(, sim_watch) f_watches;       /* of it */
 
-	/* What has come, and what will. */
-	struct sim_pieces    f_here;
-	struct sim_pieces    f_coming;
-	size_t               f_room;            /* bytes of both, at most */
+	/* Pipes and sockets. A pipe is connected. */
+	enum sim_state       f_state;
+	struct sim_pieces    f_here;            /* what has come, */
+	struct sim_pieces    f_coming;          /* and what will; */
+	size_t               f_pieces;          /* of both: their number, */
+	size_t               f_bytes;           /* and bytes, */
+	size_t               f_room;            /* at most */
 	int64_t              f_last;            /* when what it sent last comes */
 	int64_t              f_free;            /* when it can send the next */
 	struct sim_open     *f_peer;
-	bool                 f_far;             /* the peer is over the network */
 	bool                 f_input_ended;
 	bool                 f_output_ended;
 	bool                 f_squeezed;        /* it can write nothing, for the moment */
 	bool                 f_slow;
 	bool                 f_told;            /* connect() has told how it ended */
 	bool                 f_abrupt;          /* SO_LINGER of no time */
-	bool                 f_gone;            /* its host has crashed */
 	int64_t              f_silent;          /* since then nothing passes; or 0 */
 	unsigned             f_tries;           /* to connect */
 	int                  f_error;           /* SO_ERROR */
 
-	/* A socket. */
-	int                  f_family;
-	int                  f_protocol;
+	/* Sockets. */
+	int                  f_family;          /* 0: it is none */
+	int                  f_kind;            /* SOCK_STREAM or SOCK_DGRAM */
 	bool                 f_only6;
-	bool                 f_bound;           /* in the table of names */
+	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO, which the
+						   system would round to its ticks */
+	bool                 f_bound;           /* its name is entered */
 	struct sim_address   f_local;
 	struct sim_address   f_remote;
-	struct sim_option    f_options[12];     /* the first with p_size 0 is free */
 	LIST_ENTRY(sim_open) f_of_name;
 	STAILQ_HEAD(, sim_open) f_waiting;      /* to be accepted */
 	STAILQ_ENTRY(sim_open)  f_of_listener;
 	unsigned             f_waits;           /* their number */
 	unsigned             f_backlog;
 
-	/* Others. */
-	struct sim_set      *f_set;             /* SIM_EPOLL */
-	uint64_t             f_count;           /* SIM_COUNTER; SIM_SIGNALS: a bit each */
+	/* Epoll instances. */
+	LIST_HEAD(, sim_watch) f_set;
+	TAILQ_HEAD(sim_ready, sim_watch) f_ready;       /* of these, may be ready */
+
+	/* What counts: sim/local.c. */
+	uint64_t             f_count;
 	bool                 f_by_one;          /* a semaphore */
 	clockid_t            f_clock;
-	int64_t              f_when;            /* SIM_TIMER: next; 0: not set */
+	int64_t              f_when;            /* of a timer: next; 0: not set */
 	int64_t              f_every;
 	sigset_t             f_signals;
 	LIST_ENTRY(sim_open) f_of_signals;
 };
 
+/* Returns whether all that it sends goes over the network. */
+static inline bool sim__is_far(const struct sim_open *o)
+{
+	return o->f_family && o->f_family != AF_UNIX;
+}
+
+static inline struct sim_open *sim__hold(struct sim_open *o)
+{
+	o->f_refs++;
+	return o;
+}
+
 /* ---- sim/world.c ---- */
+
+/* Returns `size' bytes, with zeros; without memory the run fails. */
+SIM_PRIVATE void *sim__memory(size_t size);
 
 /* The world is there, and empty. From sim__begin(). */
 SIM_PRIVATE void sim__world(void);
 
 /* Calls func(o, g) at that time; of one time, in the order of these calls. Holds `o'. */
-SIM_PRIVATE void sim__later(int64_t when, void (*func)(struct sim_open *o,
-						       struct sim_piece *g),
-			    struct sim_open *o, struct sim_piece *g);
+typedef void sim_later_fn(struct sim_open *o, struct sim_piece *g);
+SIM_PRIVATE void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o,
+			    struct sim_piece *g);
 
 /* Does what is due. */
 SIM_PRIVATE void sim__catch_up(void);
@@ -226,63 +234,34 @@ SIM_PRIVATE int64_t sim__latency(const struct sim_open *o, const struct sim_host
 SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 
 /* Returns a new one, which has no number. */
-SIM_PRIVATE struct sim_open *sim__new(enum sim_type type, int flags);
+SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);
+
+SIM_PRIVATE void sim__drop(struct sim_open *o);
+
+/* Ends one that has no number, or no longer. */
+SIM_PRIVATE void sim__end_open(struct sim_open *o);
+
+/*
+ * Gives it a number, with O_NONBLOCK and O_CLOEXEC of `flags', which have this value in
+ * all calls. Returns it, or drops `o' and returns an error.
+ */
+SIM_PRIVATE int sim__number(struct sim_open *o, int flags);
 
 /* Closes what a host has. */
 SIM_PRIVATE void sim__close_all(const struct sim_host *host);
 
-/* Returns the first that is one end of a connection between them, and is not dead. */
-SIM_PRIVATE struct sim_open *sim__connection(const struct sim_host *one,
-					     const struct sim_host *other);
-
-/* Gives it a number, and returns that, or frees it and returns a negative error. */
-SIM_PRIVATE int sim__number(struct sim_open *o, bool cloexec);
-
-/* Gives numbers to both or to none. */
-SIM_PRIVATE int sim__two(struct sim_open *a, struct sim_open *b, bool cloexec,
-			 int fds[2]);
-
-static inline struct sim_open *sim__hold(struct sim_open *o)
-{
-	if (o)
-		o->f_refs++;
-	return o;
-}
-
-SIM_PRIVATE void sim__drop(struct sim_open *o);
-
-/* Returns `size' bytes, with zeros; without memory the run fails. */
-SIM_PRIVATE void *sim__memory(size_t size);
+/* Resets the connections between two hosts; with NULL, all of one. */
+SIM_PRIVATE void sim__reset_all(const struct sim_host *one, const struct sim_host *other);
 
 /* These events (EPOLLIN ...) have just become true of it, or have again. */
 SIM_PRIVATE void sim__changed(struct sim_open *o, uint32_t events);
 
-/* Registers `fd', or changes that. 0, -EEXIST, -ENOENT, -EPERM: it is libc's, -EBADF. */
-SIM_PRIVATE int sim__watch(struct sim_set *s, int fd, bool new, uint32_t events,
-			   epoll_data_t data);
-SIM_PRIVATE int sim__unwatch(struct sim_set *s, int fd);
-
-/* Returns the number of events that it has found of s, at most max. */
-SIM_PRIVATE int sim__find(struct sim_set *s, struct epoll_event *events, int max);
-
-SIM_PRIVATE void sim__init_set(struct sim_set *s);
-SIM_PRIVATE void sim__end_set(struct sim_set *s);
-
-/* ---- sim/local.c: what counts ---- */
-
-SIM_PRIVATE uint32_t sim__count_ready(const struct sim_open *o);
-SIM_PRIVATE void sim__count_closed(struct sim_open *o);
-SIM_PRIVATE ssize_t sim__count_read(struct sim_open *o, const struct msghdr *m);
-SIM_PRIVATE ssize_t sim__count_write(struct sim_open *o, const struct msghdr *m);
-
 /* ---- sim/name.c ---- */
 
-/* Reads the address of a system call. 0, -EINVAL, -EAFNOSUPPORT. */
+/* Reads the address of a system call. To send to "any" is to send to oneself.
+   0, -EINVAL, -EAFNOSUPPORT. */
 SIM_PRIVATE int sim__take_address(const struct sim_open *o, const void *from,
-				  socklen_t size, struct sim_address *a);
-
-/* The address to send to, in place of "any". */
-SIM_PRIVATE void sim__resolve(struct sim_address *a);
+				  socklen_t size, bool to_send, struct sim_address *a);
 
 /* Copies an address for the caller of a system call, as those of `o' are. 0. */
 SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_address *a,
@@ -297,7 +276,7 @@ SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 					    const struct sim_address *to,
 					    const struct sim_address *from);
 
-/* Enters a socket with that name; a port of 0 is chosen. 0, -EADDRINUSE. */
+/* Enters a socket with that name; NULL: "any", a port of 0 is chosen. 0, -EADDRINUSE. */
 SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a);
 SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
@@ -310,11 +289,27 @@ SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 
 /* ---- sim/net.c ---- */
 
-SIM_PRIVATE uint32_t sim__net_ready(const struct sim_open *o);
-SIM_PRIVATE void sim__net_closed(struct sim_open *o);
+SIM_PRIVATE struct sim_piece *sim__piece(size_t size);
+
+/* The running thread sends `g', or reads it, by way of a socket on this host. */
+SIM_PRIVATE void sim__trace_piece(const char *event, const struct sim_host *host,
+				  const struct sim_piece *g, const struct sim_host *to,
+				  int64_t when);
+
+/* Takes the first piece of one of the queues of `o', which is not empty; frees all. */
+SIM_PRIVATE struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q);
+SIM_PRIVATE void sim__free_pieces(struct sim_open *o, struct sim_pieces *q);
+
+/* For struct sim_type. */
+SIM_PRIVATE uint32_t sim__pipe_ready(const struct sim_open *o);
+SIM_PRIVATE uint32_t sim__socket_ready(const struct sim_open *o);
+SIM_PRIVATE void sim__net_close(struct sim_open *o);
+
+/* Returns SO_ERROR, negative, which it has no longer. */
+SIM_PRIVATE int sim__take_error(struct sim_open *o);
 
 /* Returns a new socket, as socket() has it. */
-SIM_PRIVATE struct sim_open *sim__new_socket(int family, enum sim_type type, int flags);
+SIM_PRIVATE struct sim_open *sim__new_socket(int family, int kind);
 
 /* Connects two that are new, without latency. */
 SIM_PRIVATE void sim__pair(struct sim_open *a, struct sim_open *b);
@@ -338,25 +333,7 @@ SIM_PRIVATE size_t sim__room(const struct sim_open *o);
 
 /* ---- sim/transfer.c ---- */
 
-SIM_PRIVATE void sim__free_pieces(struct sim_pieces *q);
-SIM_PRIVATE struct sim_piece *sim__piece(size_t size);
-
-/* The running thread sends `g', or reads it, by way of a socket on this host. */
-static inline void sim__trace_piece(const char *event, const struct sim_host *host,
-				    const struct sim_piece *g, const struct sim_host *to,
-				    int64_t when)
-{
-	const struct sim_event e = { .e_op.o_name = "", .e_host = host,
-				     .e_number = sim__run.r_by };
-
-	if (sim__run.r_trace && g->g_size > 0)
-		sim__trace(event, &e, g->g_number, to, when);
-}
-
-SIM_PRIVATE void sim__push(struct sim_pieces *q, struct sim_piece *g);
-SIM_PRIVATE struct sim_piece *sim__pop(struct sim_pieces *q);
-
-/* Returns SO_ERROR, negative, which it has no longer. */
-SIM_PRIVATE int sim__take_error(struct sim_open *o);
+extern const struct sim_type sim__pipe_in, sim__pipe_out SIM_PRIVATE;
+extern const struct sim_type sim__stream, sim__packets SIM_PRIVATE;
 
 #endif /* USCHED_SIM_WORLD_H */

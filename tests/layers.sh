@@ -49,7 +49,7 @@ ustack.h: usched.h
 ustack.c: uwait.h private/dispatch.h private/sim.h
 uevents.h: usched.h
 uevents.c: uevents.h private/cancel.h private/poller.h private/when.h
-uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/when.h
+uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
 uevents_poll.c: uevents.h private/cancel.h private/poller.h
 uwait.h: uevents.h ustack.h
 private/wait.h: uwait.h private/sim.h
@@ -184,7 +184,7 @@ posix/uposix_key.c: posix/uposix_set.h
 posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h private/sim.h
 posix/uposix_lock.c: posix/uposix_set.h
 posix/uposix_shared.c: posix/uposix_set.h
-posix/uposix_signal.c: posix/uposix_set.h
+posix/uposix_signal.c: posix/uposix_set.h private/sim.h
 posix/uposix_stats.c: posix/uposix_set.h
 posix/uposix_sync.c: posix/uposix_set.h
 posix/uposix_time.c: posix/uposix_set.h private/sim.h private/when.h
@@ -198,27 +198,23 @@ debug/ulocks.c: ustack.h private/code.h private/observer.h
 rmain.c: rr.h bench/cycle.h
 lmain.c: ll.h bench/cycle.h
 private/sim.h:
-uevents_sim.c: private/poller.h sim/world.h uevents.h
 sim.h: uprocs.h ustack.h
 sim/host.h: sim/run.h sim/names.h
 sim/names.h:
-sim/order.h: private/sim.h
 sim/run.h: private/sim.h sim.h uproc.h
-sim/serve.h: private/sim.h
 sim/ulinear.h:
 sim/world.h: sim/host.h
 sim/access.c: sim/run.h
 sim/clock.c: sim/host.h
-sim/enter.c: posix/uposix_set.h sim/host.h sim/serve.h posix/uposix_names.h
-sim/escape.c: sim/host.h
+sim/enter.c: posix/uposix_set.h sim/host.h posix/uposix_names.h
 sim/fd.c: sim/world.h
-sim/file.c: posix/uposix_set.h sim/host.h
+sim/file.c: posix/uposix_set.h sim/world.h
 sim/host.c: posix/uposix_set.h private/wait.h sim/host.h
-sim/local.c: sim/world.h
+sim/local.c: posix/uposix_set.h sim/world.h
 sim/name.c: sim/world.h
 sim/net.c: sim/world.h
-sim/order.c: sim/order.h sim/run.h
-sim/serve.c: sim/serve.h private/text.h sim/order.h sim/run.h
+sim/order.c: sim/run.h
+sim/serve.c: private/text.h sim/host.h
 sim/socket.c: sim/world.h
 sim/strategy.c: sim/run.h
 sim/tell.c: private/code.h sim/host.h
@@ -226,7 +222,7 @@ sim/transfer.c: sim/world.h posix/uposix_set.h
 sim/ulinear.c: sim/ulinear.h
 sim/ulinear_models.c: sim/ulinear.h
 sim/world.c: sim/world.h
-sim.c: sim.h private/proc.h sim/host.h sim/order.h sim/world.h'
+sim.c: sim.h private/proc.h sim/host.h sim/world.h'
 
 # includes QUOTE FILE: what it includes between such quotes.
 includes() {

@@ -48,10 +48,35 @@ fails()
 for program in tests/sim/*.c; do
 	program=$(basename "$program" .c)
 	case $program in
-	test_* | escape | part | replace | wal | kv | httpd | proxy | chat) ;;
+	test_* | escape | part | replace | spins | wal | kv | httpd | proxy | chat) ;;
 	*) passes 1-$seeds "$program" ;;
 	esac
 done
+# Accesses to memory are steps, too.
+traced()
+{
+	"$@" -g -fsanitize=thread -c -o "$dir/traced.o" 2>"$dir/make" &&
+		${1%% *} -o "$B/sim_traced" "$dir/traced.o" "$B/libusched-sim.so" \
+			-Wl,-rpath,"$(dirname "$library")" -pthread 2>>"$dir/make" ||
+		die "$*: $(cat "$dir/make")"
+}
+traced $CC -O1 tests/sim/spins.c
+for strategy in random pct pos surw delay site; do
+	export USCHED_SIM_STRATEGY=$strategy
+	passes 1-$((3 * seeds)) traced
+done
+unset USCHED_SIM_STRATEGY
+if command -v g++ >/dev/null; then
+	traced g++ -std=c++20 -O1 tests/sim/plus.cc
+	passes 1-$((7 * seeds)) traced
+fi
+if command -v rustc >/dev/null; then
+	rustc -O -o "$dir/std" tests/sim/std.rs 2>"$dir/make" || die "$(cat "$dir/make")"
+	printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$library" "$dir/std" >"$B/sim_std"
+	chmod +x "$B/sim_std"
+	passes 1-$((3 * seeds)) std
+	fails 'exit status 101' std wrong
+fi
 for server in proxy chat kv:hiredis/hiredis.h httpd:http_parser.h; do
 	program=${server%:*}
 	case $server in
@@ -81,6 +106,38 @@ done
 USCHED_SIM=1 USCHED_SIM_STRATEGY=all "$B/sim_orders" 2>&1 |
 	grep -q 'all orders passed: 6,' || fail "three threads have not six orders"
 
+# With several jobs a run has the same addresses as the first one, by which it knows that
+# threads share what is on the stack of main().
+cat >"$dir/shared.c" <<'END'
+#include <pthread.h>
+
+static void *add(void *sum)
+{
+	++*(int *)sum;
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t threads[2];
+	int sum = 0;
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, add, &sum);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+END
+$CC -fsanitize=thread -c -o "$dir/shared.o" "$dir/shared.c" &&
+	$CC -o "$dir/shared" "$dir/shared.o" "$library" -pthread || die "shared.c does not build"
+for jobs in 1 4; do
+	USCHED_SIM=1-50 USCHED_SIM_TWICE=1 USCHED_SIM_JOBS=$jobs \
+		LD_LIBRARY_PATH=$B "$dir/shared" 2>&1 | tail -n 1
+done | sort -u >"$dir/hashes"
+[ "$(wc -l <"$dir/hashes")" -eq 1 ] && grep -q '50 runs passed' "$dir/hashes" ||
+	fail "jobs differ: $(cat "$dir/hashes")"
+
 # A seed gives the same run with any compiler.
 for compiler in "$CC" gcc clang; do
 	for level in -O0 -O3; do
@@ -107,10 +164,16 @@ done
 fails 'syscall() of this number' escape syscall
 fails 'a real FIFO, socket or device' escape device
 # A trace changes nothing of the run.
-USCHED_SIM=7 "$B/sim_echo" >"$dir/out" 2>&1
-USCHED_SIM=7 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" >"$dir/out2" 2>&1
-cmp "$dir/out" "$dir/out2" && grep -q ',send,' "$dir/trace" && grep -q ',receive,' "$dir/trace" ||
-	fail "echo: not the same with a trace, or no messages in it"
+for program in echo log; do
+	USCHED_SIM=7 "$B/sim_$program" >"$dir/out" 2>&1
+	USCHED_SIM=7 USCHED_SIM_TRACE=$dir/trace "$B/sim_$program" >"$dir/out2" 2>&1
+	cmp "$dir/out" "$dir/out2" && grep -q ',send,' "$dir/trace" &&
+		grep -q ',receive,' "$dir/trace" ||
+		fail "$program: not the same with a trace, or no messages in it"
+done
+# Nor does what malloc() leaves in memory.
+MALLOC_PERTURB_=85 USCHED_SIM=7 "$B/sim_log" 2>&1 | cmp - "$dir/out" ||
+	fail "log: not the same with other bytes in new memory"
 USCHED_SIM=1-2 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" 2>&1 | grep -q 'of one run' ||
 	fail "several runs have one trace"
 for name in /tmp/usched-sim* /var/tmp/usched-sim*; do

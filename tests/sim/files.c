@@ -3,6 +3,9 @@
  * Files: all calls of a program on them, without crashes. Nothing of it is on the disk
  * afterwards, and real files can be read.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* mkostemp() */
+#endif
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +25,7 @@ static void use_descriptors(void)
 {
 	struct iovec pieces[] = { { "abc", 3 }, { "defg", 4 } };
 	struct stat s, t;
+	struct statx x;
 	char buffer[64];
 	int fd = open(IN_DIR("a"), O_CREAT | O_RDWR | O_EXCL, 0640), more;
 
@@ -38,6 +42,10 @@ static void use_descriptors(void)
 	assert(ftruncate(fd, 4) == 0 && ftruncate(more, 3) == 0);
 	assert(fsync(fd) == 0 && fdatasync(more) == 0);
 	assert(lstat(IN_DIR("a"), &t) == 0 && t.st_size == 3);
+	assert(fstatat(fd, "", &t, AT_EMPTY_PATH) == 0 && t.st_ino == s.st_ino);
+	assert(statx(AT_FDCWD, IN_DIR("a"), 0, STATX_SIZE, &x) == 0 && x.stx_size == 3);
+	assert(x.stx_ino == s.st_ino && x.stx_mode == s.st_mode);
+	assert(statx(AT_FDCWD, IN_DIR("b"), 0, STATX_SIZE, &x) < 0 && errno == ENOENT);
 	assert(dup2(fd, more) == more && fstat(more, &t) == 0 && t.st_ino == s.st_ino);
 	close(more);
 	close(fd);
@@ -87,6 +95,19 @@ static void use_streams(void)
 	assert(!fopen(IN_DIR("none"), "r") && errno == ENOENT);
 }
 
+static void use_temporary_files(void)
+{
+	char one[] = IN_DIR("XXXXXX"), other[] = IN_DIR("XXXXXX");
+	char bad[] = IN_DIR("XXXXX");
+	int fd = mkstemp(one), more = mkostemp(other, O_CLOEXEC);
+
+	assert(fd >= 0 && more >= 0 && strcmp(one, other) != 0);
+	assert(write(fd, "new", 3) == 3 && fsync(fd) == 0 && close(fd) == 0);
+	assert(rename(one, IN_DIR("named")) == 0 && access(one, F_OK) < 0);
+	assert(unlink(IN_DIR("named")) == 0 && unlink(other) == 0 && close(more) == 0);
+	assert(mkstemp(bad) < 0 && errno == EINVAL);
+}
+
 static void use_directories(void)
 {
 	int fd, in;
@@ -107,6 +128,7 @@ static void use_real_files(void)
 	char line[256];
 	FILE *f = fopen("/etc/passwd", "r");
 	struct stat s;
+	int n;
 
 	assert(f && fgets(line, sizeof line, f) && fclose(f) == 0);
 	assert(stat("/etc/passwd", &s) == 0 && s.st_size > 0 && S_ISREG(s.st_mode));
@@ -115,9 +137,12 @@ static void use_real_files(void)
 	assert(f && fputs("mine\n", f) >= 0 && fclose(f) == 0);
 	f = fopen("/dev/null", "w");
 	assert(f && fputs("x", f) >= 0 && fclose(f) == 0);
+	assert(access("/dev/null", W_OK) == 0);
 	f = fopen("/proc/self/stat", "r");
 	assert(f && fgets(line, sizeof line, f) && fclose(f) == 0);
-	f = fopen("/etc/shadow", "r");          /* which not all may read */
+	n = access("/etc/shadow", R_OK);        /* which not all may read */
+	f = fopen("/etc/shadow", "r");
+	assert((n == 0) == (f != NULL));
 	assert(f ? fgets(line, sizeof line, f) && fclose(f) == 0
 	       : errno == EACCES || errno == ENOENT);
 	assert(chdir("/etc") == 0 && access("passwd", F_OK) == 0);
@@ -132,6 +157,7 @@ int main(void)
 	use_descriptors();
 	use_mappings();
 	use_streams();
+	use_temporary_files();
 	use_directories();
 	use_real_files();
 	puts("done");

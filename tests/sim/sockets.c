@@ -268,6 +268,73 @@ static void test_packets(void)
 	close(client);
 }
 
+static void test_several(void)
+{
+	struct sockaddr_in a = address("10.0.0.2", 54);
+	struct iovec parts[2] = { { (char[]){ "one" }, 3 }, { (char[]){ "four" }, 4 } };
+	int server = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	int client = socket(AF_INET, SOCK_DGRAM, 0);
+	struct mmsghdr two[2] = { 0 };
+	char buffer[10];
+
+	for (int i = 0; i < 2; i++)
+		two[i].msg_hdr = (struct msghdr){ .msg_iov = &parts[i], .msg_iovlen = 1 };
+	CHECK(bind(server, (struct sockaddr *)&a, sizeof a) == 0);
+	CHECK(connect(client, (struct sockaddr *)&a, sizeof a) == 0);
+	CHECK(sendmmsg(client, two, 2, MSG_DONTWAIT) == 2);
+	CHECK(two[0].msg_len == 3 && two[1].msg_len == 4);
+	CHECK(recv(server, buffer, sizeof buffer, 0) < 0 && errno == EAGAIN);
+	sleep(1);
+	CHECK(recv(server, buffer, sizeof buffer, 0)
+	      + recv(server, buffer, sizeof buffer, 0) == 7);
+	close(server);
+	close(client);
+}
+
+/* ---- Options and flags ---- */
+
+static int option_of(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t size = sizeof value;
+
+	CHECK(getsockopt(fd, level, name, &value, &size) == 0 && size == sizeof value);
+	return value;
+}
+
+static void test_options(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), other = dup(fd), one = 1, room = 10000;
+	struct timeval limit = { 0, 1500 };
+	socklen_t size = sizeof limit;
+	int fds[2];
+
+	CHECK(option_of(fd, SOL_SOCKET, SO_TYPE) == SOCK_STREAM);
+	CHECK(option_of(fd, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP);
+	CHECK(option_of(fd, SOL_SOCKET, SO_RCVBUF) == 212992);
+	CHECK(option_of(fd, SOL_SOCKET, SO_REUSEADDR) == 0);
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) == 0);
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+	CHECK(option_of(other, SOL_SOCKET, SO_REUSEADDR) == 1);
+	CHECK(option_of(other, SOL_SOCKET, SO_RCVBUF) == 2 * room);
+	limit.tv_usec = 0;
+	CHECK(getsockopt(other, SOL_SOCKET, SO_RCVTIMEO, &limit, &size) == 0);
+	CHECK(limit.tv_sec == 0 && limit.tv_usec == 1500);
+	CHECK(getsockopt(fd, SOL_SOCKET, -1, &one, &size) < 0 && errno == ENOPROTOOPT);
+	close(fd);
+	close(other);
+	CHECK(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP) < 0 && errno == EPROTONOSUPPORT);
+	CHECK(socket(AF_UNIX, SOCK_SEQPACKET, 0) < 0 && errno == ESOCKTNOSUPPORT);
+	CHECK(pipe(fds) == 0 && fds[1] == fds[0] + 1);
+	CHECK((fcntl(fds[0], F_GETFL) & O_ACCMODE) == O_RDONLY);
+	CHECK((fcntl(fds[1], F_GETFL) & O_ACCMODE) == O_WRONLY);
+	CHECK(write(fds[0], "a", 1) < 0 && errno == EBADF);
+	CHECK(read(fds[1], &(char){ 0 }, 1) < 0 && errno == EBADF);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* ---- Names ---- */
 
 static void *greet_by_name(void *arg)
@@ -315,6 +382,8 @@ int main(void)
 	test_pipe();
 	test_counts();
 	test_packets();
+	test_several();
+	test_options();
 	test_names();
 	puts("sockets: passed");
 	return 0;

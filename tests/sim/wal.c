@@ -29,7 +29,7 @@ static int syncs, again;
 static volatile uint32_t said;          /* the client's: the last that was acknowledged */
 static pthread_mutex_t lock;
 static pthread_cond_t changed;
-static int log_fd;
+static int log_fd, first = -1;             /* what it was at the first start */
 static uint32_t last;
 static unsigned starts;
 
@@ -46,6 +46,10 @@ static void recover(void)
 	last = 0;
 	while ((log_fd = open("/var/tmp/usched-sim.log", O_CREAT | O_RDWR, 0600)) < 0)
 		;
+	if (first < 0)
+		first = log_fd;
+	if (log_fd != first)
+		sim_fail("what was open before the crash is not closed");
 	while (read(log_fd, &r, sizeof r) == sizeof r && r.number == last + 1
 	       && r.check == check_of(r.number) && r.text[sizeof r.text - 1] == '.')
 		last = r.number;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/*
+ * plus.cc: what a program in C++ does beside calls of pthread.h. Compiled with
+ * -fsanitize=thread: libstdc++ counts references with plain accesses in a process that
+ * it takes for one of one thread. Variables of threads have destructors; futures and
+ * atomic waits are system calls.
+ */
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <semaphore>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+using namespace std::chrono_literals;
+
+static std::atomic<int> destroyed, ready, touches;
+
+struct counted {
+	std::string c_text = "longer than what fits into a string";
+	~counted() { destroyed++; }
+};
+
+thread_local counted mine;
+
+static void use(std::shared_ptr<int> shared, int number)
+{
+	for (int i = 0; i < 3; i++) {
+		auto copy = shared;
+		touches += *copy;
+	}
+	mine.c_text += std::to_string(number);
+	std::this_thread::sleep_for(1ms);
+	CHECK(mine.c_text.back() == '0' + number);
+	ready.wait(0);
+}
+
+int main()
+{
+	std::counting_semaphore<2> free{0};
+	std::weak_ptr<int> left;
+	std::vector<std::thread> threads;
+	auto later = std::async(std::launch::async, [] {
+		std::this_thread::sleep_for(1h);
+		return 42;
+	});
+
+	{
+		auto shared = std::make_shared<int>(1);
+
+		left = shared;
+		for (int i = 0; i < 3; i++)
+			threads.emplace_back([&free, shared, i] {
+				use(shared, i);
+				free.release();
+			});
+	}
+	ready = 1;
+	ready.notify_all();
+	for (size_t i = 0; i < threads.size(); i++)
+		free.acquire();
+	for (auto &t : threads)
+		t.join();
+	threads.clear();
+	CHECK(left.expired() && destroyed == 3 && touches == 9);
+	CHECK(later.wait_for(20min) == std::future_status::timeout);
+	CHECK(later.get() == 42);
+}
