@@ -468,7 +468,8 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 		pieces = &part;
 		n = 1;
 	}
-	done = syscall(SYS_pwritev2, fd, pieces, (long)n, at, 0L, 0L);
+	done = at < 0 ? syscall(SYS_writev, fd, pieces, (long)n)
+		: pwritev(fd, pieces, n, at);
 	return changed(f, fd, done, at < 0 ? lseek(fd, 0, SEEK_CUR) : at + done);
 }
 
