@@ -27,6 +27,8 @@
 # make peers       builds the benchmark programs of the other systems installed here
 # make install     installs the library, the headers and the manual pages
 # make uninstall   removes them
+# make site        makes a site of the documents, the manual and the benchmarks' results,
+#                  $(B)/site/index.html; needs mandoc, and installs MkDocs in $(B)
 # make dist        packs the last commit: usched-<version>.tar.gz and .sha256, in $(B)
 # make deb         builds Debian packages of it, in $(B)/deb
 # make clean       removes $(B)
@@ -90,7 +92,8 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 core    := $(basename $(wildcard u*.c) rr.c ll.c)
 modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
 headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
-pages   := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
+manual  := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
+pages   := $(manual)
 
 switch  := $(basename $(wildcard arch/$(SWITCH).S arch/$(SWITCH).c))
 
@@ -214,6 +217,11 @@ matrix:
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
 
+site: $(manual)
+	@B=$(call quote,$(B)) scripts/install.sh site
+	@$(B)/mkdocs/venv/bin/python3 doc/site/site.py $(B)/mkdocs $(B)/site $(manual)
+	@echo $(B)/site/index.html
+
 dist:
 	@B=$(call quote,$(B)) VERSION=$(version) scripts/dist.sh
 
@@ -226,6 +234,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all checked programs examples tests tls posix sim sim-tests posix-tests locks check quick bench peers matrix install uninstall dist deb clean \
+.PHONY: all checked programs examples tests tls posix sim sim-tests posix-tests locks check quick bench peers matrix install uninstall site dist deb clean \
 	help force
 .DELETE_ON_ERROR:

@@ -1,16 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# install.sh check|quick|bench|matrix|peers: installs what `make' of that name needs. With apt,
-# it names the missing packages and installs them; Python packages go to .venv. Without
-# apt, it says what to install. If nothing is missing, it does nothing. Services that come
-# with packages are not started, and are not enabled.
+# install.sh check|quick|bench|matrix|peers|site: installs what `make' of that name needs.
+# With apt, it names the missing packages and installs them; Python packages go to .venv,
+# of site to $B/mkdocs/venv. Without apt, it says what to install. If nothing is missing, it
+# does nothing. Services that come with packages are not started, and are not enabled.
 #
+#   B     the build directory
 #   CC    the compiler
 #   ONLY  check: scripts of tests/. Then only what these name counts
 #   ROWS  matrix: short, if only these rows are to run
 set -u
 CC=${CC:-cc}
+B=${B:-build}
 target=$1
 missing=                # what is required, in words
 packages=               # all packages to install: required, or useful
@@ -190,6 +192,7 @@ look() {
 		exists qemu-aarch64-static || exists qemu-aarch64 || useful qemu-user-static
 		exists xz || useful xz-utils
 		[ "${ROWS-}" != short ] || return
+		exists chromium || useful chromium
 		for triple in arm-linux-gnueabihf powerpc64le-linux-gnu mips64el-linux-gnuabi64 \
 			hppa-linux-gnu
 		do
@@ -207,6 +210,12 @@ look() {
 	bench)
 		exists python3 || must "Python 3, as 'python3'" python3
 		has_matplotlib || python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ||
+			must "Python's modules venv and ensurepip" python3-venv
+		;;
+	site)
+		exists mandoc || must mandoc mandoc
+		exists python3 || must "Python 3, as 'python3'" python3
+		has_mkdocs || python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ||
 			must "Python's modules venv and ensurepip" python3-venv
 		;;
 	peers)
@@ -252,6 +261,13 @@ adopted() {
 has_matplotlib() {
 	.venv/bin/python3 -c 'import matplotlib' >/dev/null 2>&1 ||
 		python3 -c 'import matplotlib' >/dev/null 2>&1
+}
+
+# The version is part of what is tested: a newer one may look another way.
+mkdocs='mkdocs-material==9.8.2'
+has_mkdocs() {
+	"$B/mkdocs/venv/bin/python3" -c "import importlib.metadata, mkdocs
+assert importlib.metadata.version('mkdocs-material') == '${mkdocs##*=}'" 2>/dev/null
 }
 
 stop() {
@@ -332,5 +348,15 @@ if [ "$target" = bench ] && ! has_matplotlib; then
 		rm -rf .venv
 		stop "could not install Python's matplotlib in .venv; what pip says is above.
 	Its package in the system would do as well; in Debian: python3-matplotlib"
+	fi
+fi
+
+if [ "$target" = site ] && ! has_mkdocs; then
+	echo "make site: installing $mkdocs in $B/mkdocs/venv"
+	if ! python3 -m venv --clear "$B/mkdocs/venv" ||
+	   ! "$B/mkdocs/venv/bin/python3" -m pip install --quiet --disable-pip-version-check "$mkdocs"
+	then
+		rm -rf "$B/mkdocs/venv"
+		stop "could not install $mkdocs; what pip says is above"
 	fi
 fi

@@ -111,6 +111,7 @@ rows() {
 	proof posix
 	proof adopt
 	proof posixtests
+	proof site
 	END
 }
 
