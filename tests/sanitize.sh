@@ -9,7 +9,7 @@
 #
 #   LONG      1: with all compilers and sanitizers, over both switches; all programs of
 #             tests/ in each of these builds; and without each of the hooks of debug/watch/watch.h
-#             in turn, which somebody must notice. By default some of the first, on this
+#             in turn, which a test must notice. By default some of the first, on this
 #             machine's switch
 #   ROWS      the rows that this pattern of case fits, as 'clang memory *', and no more
 #   B, MAKE   for LONG: the builds are in $B/sanitize; default build, make

@@ -217,11 +217,13 @@ static bool run_crew(const struct uprocs_conf *conf, size_t stay)
 
 /*
  * With several processors the calls differ between runs, so a few runs must have no
- * failure. Up to `last' calls in a row fail.
+ * failure. Up to `last' calls in a row fail. With a scale of 1 each call does, else one of
+ * 16 or 25.
  */
 static void sweep_crew(const struct uprocs_conf *conf, long last, size_t stay)
 {
-	long step = 100 / (long)test_scale(100, 4), beyond = 0;
+	long sparse = 100 / (long)test_scale(100, 4), beyond = 0;
+	long step = sparse * sparse < 25 ? sparse * sparse : 25;
 
 	for (long n = 1; beyond < 5; n += step) {
 		long held = sweep_held();
