@@ -112,7 +112,7 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 
 /*
  * Returns the text of a result of unet_resolve(), as "no such host or service", or else
- * that of strerror(3). The text is constant. Does not wait.
+ * that of ustack_error(). The text is constant. Does not wait.
  */
 const char *unet_resolve_error(int rc);
 

@@ -579,6 +579,6 @@ const char *unet_resolve_error(int rc)
 	case -ECANCELED:
 		return "the look-up was cancelled";
 	default:
-		return strerror(rc < 0 ? -rc : 0);
+		return ustack_error(rc);
 	}
 }

@@ -4,6 +4,12 @@
  * the one that is named, and ask its scheduler, by the call-backs. Without one they are
  * refused: -ENOTSUP.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* strerror_r() with a constant text */
+#endif
+#include <limits.h>
+#include <string.h>
+
 #include "private/dispatch.h"
 #include "private/sim.h"
 #include "uwait.h"
@@ -183,4 +189,54 @@ BY_THREADS int ustack_exit(void *value)
 void *ustack_value(const struct ustack *u)
 {
 	return u->u_top == (char *)(uintptr_t)EXITED ? u->u_image.i_frames : NULL;
+}
+
+/* ---- Errors ---- */
+
+/* Returns the system's text for a positive number. */
+static const char *system_text(int error)
+{
+	static const char unknown[] = "unknown error";
+#ifdef __GLIBC__
+	char buffer[64];
+	const char *text = strerror_r(error, buffer, sizeof buffer);
+
+	return text == buffer ? unknown : text;
+#else
+	const char *text = strerror(error);     /* of musl: constant */
+
+	return text ? text : unknown;
+#endif
+}
+
+const char *ustack_error(int rc)
+{
+	switch (rc) {
+	case -ETIMEDOUT:
+		return "the deadline has passed";
+	case -ECANCELED:
+		return "the thread or its scope was cancelled";
+	case -EPIPE:
+		return "end of input, or the channel or connection is closed";
+	case -EDEADLK:
+		return "deadlock: the wait could not end";
+	case -EOVERFLOW:
+		return "a counter, as of tokens, is at its limit";
+	case -ESRCH:
+		return "the thread or coroutine has ended";
+	case -EBADF:
+		return "the descriptor is not open, or its use has ended";
+	case -ETIME:
+		return "the connection timed out";
+	case -EMSGSIZE:
+		return "the line or message is too long";
+	case -EXDEV:
+		return "it belongs to another processor";
+	case -EFAULT:
+		return "the caller cannot block here, or the address is bad";
+	case -EPERM:
+		return "not permitted: no thread, not the owner, or the system refuses";
+	default:
+		return rc < 0 ? system_text(rc == INT_MIN ? INT_MAX : -rc) : "no error";
+	}
 }

@@ -28,9 +28,10 @@
  * Deadlines are absolute, in ns of CLOCK_MONOTONIC; usync_after() makes them. They come
  * last. USCHED_NEVER is no deadline; 0 is not to wait at all.
  *
- * Functions return 0 or a negative errno value; errno itself says nothing, and may have
- * changed. Those that switch threads say so. All may be called from any native thread,
- * in a thread or not, unless they say otherwise, but not in signal handlers.
+ * Functions return 0 or a negative errno value, of which ustack_error() has the text;
+ * errno itself says nothing, and may have changed. Those that switch threads say so. All
+ * may be called from any native thread, in a thread or not, unless they say otherwise,
+ * but not in signal handlers.
  */
 #ifndef USCHED_USTACK_H
 #define USCHED_USTACK_H
@@ -353,6 +354,15 @@ int ustack_name(struct ustack *u, const char *name);
  * Does not switch.
  */
 int ustack_get_name(const struct ustack *u, char *buffer, size_t size);
+
+/*
+ * Returns the text of an error of the library, as "the deadline has passed"; of any
+ * other number the system's, as of strerror_r(3). Numbers of 0 and above are no error.
+ * An error may have several causes, which the text names; the comment of the call says
+ * which of them it has. The text is constant, and no memory is allocated.
+ * Does not switch.
+ */
+const char *ustack_error(int rc);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "rr.h"
 
@@ -23,7 +22,7 @@ static struct ustack *thread[THREADS + 1];      /* NULL after the last */
 static void check(int rc)
 {
 	if (rc < 0) {
-		fprintf(stderr, "hello: %s\n", strerror(-rc));
+		fprintf(stderr, "hello: %s\n", ustack_error(rc));
 		exit(1);
 	}
 }

@@ -59,7 +59,7 @@ static unsigned           count[LONGEST + 1];   /* words of each length */
 static int check(int rc)
 {
 	if (rc < 0) {
-		fprintf(stderr, "pipeline: %s\n", strerror(-rc));
+		fprintf(stderr, "pipeline: %s\n", ustack_error(rc));
 		exit(1);
 	}
 	return rc;

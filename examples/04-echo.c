@@ -66,7 +66,7 @@ static int                signals;
 static int check(int rc, const char *what)
 {
 	if (rc < 0) {
-		fprintf(stderr, "echo: %s: %s\n", what, strerror(-rc));
+		fprintf(stderr, "echo: %s: %s\n", what, ustack_error(rc));
 		exit(1);
 	}
 	return rc;

@@ -282,7 +282,7 @@ int main(int argc, char **argv)
 	    (rc = signals = unet_signals(&set)) < 0 || (rc = rr_create(&conf, &rr)) ||
 	    (rc = rr_start(rr, watch, NULL, NULL)) ||
 	    (rc = rr_start(rr, accept_clients, NULL, NULL))) {
-		fprintf(stderr, "kv: cannot serve %s: %s\n", text, strerror(-rc));
+		fprintf(stderr, "kv: cannot serve %s: %s\n", text, ustack_error(rc));
 		return 1;
 	}
 	puts("ready");

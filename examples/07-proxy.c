@@ -76,7 +76,7 @@ static void down(void *arg);
 static int check(int rc, const char *what)
 {
 	if (rc < 0) {
-		fprintf(stderr, "proxy: %s: %s\n", what, strerror(-rc));
+		fprintf(stderr, "proxy: %s: %s\n", what, ustack_error(rc));
 		exit(1);
 	}
 	return rc;
@@ -215,7 +215,8 @@ static int connect_one(void)
 			first = rc;
 	}
 	if (rc < 0)
-		fprintf(stderr, "proxy: no server to connect to: %s\n", strerror(-first));
+		fprintf(stderr, "proxy: no server to connect to: %s\n",
+			ustack_error(first));
 	return rc;
 }
 

@@ -57,7 +57,7 @@ static int check(int rc, const char *what)
 {
 	if (rc >= 0)
 		return rc;
-	fprintf(stderr, "chat: %s: %s\n", what, strerror(-rc));
+	fprintf(stderr, "chat: %s: %s\n", what, ustack_error(rc));
 	exit(1);
 }
 

@@ -76,7 +76,7 @@ static int check(int rc, const char *what)
 {
 	if (rc >= 0)
 		return rc;
-	fprintf(stderr, "crawler: %s: %s\n", what, strerror(-rc));
+	fprintf(stderr, "crawler: %s: %s\n", what, ustack_error(rc));
 	exit(1);
 }
 
@@ -244,7 +244,7 @@ static const char *fetch(struct worker *w, const char *address,
 		if (message->msg == CURLMSG_DONE && message->data.result != CURLE_OK)
 			why = curl_easy_strerror(message->data.result);
 	curl_multi_remove_handle(w->multi, w->easy);
-	return rc ? strerror(-rc) : why;
+	return rc ? ustack_error(rc) : why;
 }
 
 /* ---- Threads ---- */
@@ -370,7 +370,7 @@ static void crawl(void *rr)
 	rc = usync_scope_error(all);
 	unet_close(signals);                    /* ends obey() */
 	printf("%u pages, %u of them without an answer, %llu bytes%s%s\n", known - left,
-	       failed, bytes, rc ? "; " : "", rc ? strerror(-rc) : "");
+	       failed, bytes, rc ? "; " : "", rc ? ustack_error(rc) : "");
 	failed += rc != 0;
 	usync_scope_release(all);
 	usync_chan_destroy(queue);

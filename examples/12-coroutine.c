@@ -28,7 +28,7 @@
 static void check(int rc)
 {
 	if (rc < 0) {
-		fprintf(stderr, "coroutine: %s\n", strerror(-rc));
+		fprintf(stderr, "coroutine: %s\n", ustack_error(rc));
 		exit(1);
 	}
 }

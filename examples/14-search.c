@@ -34,7 +34,7 @@ enum { QUEENS = 8, MATCHES = 7, TAKE = 3 };
 static void check(int rc)
 {
 	if (rc < 0) {
-		fprintf(stderr, "search: %s\n", strerror(-rc));
+		fprintf(stderr, "search: %s\n", ustack_error(rc));
 		exit(1);
 	}
 }

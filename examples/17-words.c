@@ -168,7 +168,7 @@ int main(int argc, char **argv)
 		rc = ll_start_with(groups[i % GROUPS], &how, count_file, &all[i], NULL);
 	}
 	if (rc) {
-		fprintf(stderr, "words: %s\n", strerror(-rc));
+		fprintf(stderr, "words: %s\n", ustack_error(rc));
 		return 1;
 	}
 	usync_group_wait(&files, USCHED_NEVER);
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (all[i].error)
 			fprintf(stderr, "words: %s: %s\n", all[i].name,
-				strerror(-all[i].error));
+				ustack_error(all[i].error));
 		rc |= all[i].error;
 	}
 	free(all);

@@ -473,7 +473,7 @@ static int on_append(struct node *n, const char *text, char *answer)
 		return sprintf(answer, "error too long\n");
 	note(n, "e %llu %s", term, text);
 	if ((rc = save(n)))
-		return sprintf(answer, "error %s\n", strerror(-rc));
+		return sprintf(answer, "error %s\n", ustack_error(rc));
 	index = n->last;
 	commit(n);
 	while (rc == 0 && n->commit < index && n->role == LEADER && n->term == term)
@@ -593,7 +593,7 @@ int main(int argc, char **argv)
 		n->peers[k] = (struct peer){ n, argv[k + 3], .fd = -1 };
 	rc = start(n, argv[2]);
 	if (rc)
-		return fprintf(stderr, "log: node %d: %s\n", id, strerror(-rc)), 1;
+		return fprintf(stderr, "log: node %d: %s\n", id, ustack_error(rc)), 1;
 	dprintf(1, "ready\n");
 	uprocs_destroy(n->rr);
 	return 0;

@@ -85,7 +85,7 @@ for page in $pages; do
 done
 
 {
-	cat examples/* README.md
+	cat examples/*.* examples/tutorial/*.c README.md
 	awk '/^\.Sh/ { on = /EXAMPLES/ } on' doc/*.3.in
 } >"$dir/shown"
 for page in $shown; do

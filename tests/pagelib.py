@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,23 @@ LIBRARIES = "usched", "usched-check"
 # Of -rdynamic, what ulocks.so needs of a static library: no names of functions.
 PRELOADED = ("-Wl,-z,dynamic-undefined-weak,--export-dynamic-symbol=usched__here,"
              "--export-dynamic-symbol=ustack_get_name")
+
+
+def changed(text, diff):
+    """Each part, which "@@" begins, replaces lines that are there once."""
+    for part in diff.split("@@\n")[1:]:
+        lines = part.splitlines()
+        old, new = ("".join(line[1:] + "\n" for line in lines if line[:1] != other)
+                    for other in "+-")
+        assert text.count(old) == 1, f"there {text.count(old)} times:\n{old}"
+        text = text.replace(old, new)
+    return text
+
+
+def a_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 class Page(unittest.TestCase):

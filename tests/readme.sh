@@ -139,7 +139,7 @@ for compiler in $(compilers_here); do
 done
 
 # One command line in each of these files; none in others, where it would not be built.
-for file in *.md *.h */*.h doc/*.* examples/*; do
+for file in *.md *.h */*.h doc/*.* examples/*.*; do
 	lines=$(grep -cE '(^|[ `])cc .*arch/x86_64\.S' "$file")
 	case $lines:$file in
 	0:* | 1:README.md | 1:doc/*.3.in | 1:doc/*.7 | 1:examples/*) ;;

@@ -14,7 +14,6 @@ Environment: that of pagelib.
 
 import os
 import re
-import socket
 import subprocess
 import unittest
 
@@ -25,22 +24,6 @@ from serverlib import listens, until
 BLOCK = re.compile(r"(?:<!-- (run.*?) -->\n)?```(\w*)\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.S)
 # As it is on the page, but that all compilers name the same calls.
 OPTIONS = "-fno-inline", "-Wall", "-Wextra", "-Werror"
-
-
-def changed(text, diff):
-    for part in diff.split("@@\n")[1:]:
-        lines = part.splitlines()
-        old, new = ("".join(line[1:] + "\n" for line in lines if line[:1] != other)
-                    for other in "+-")
-        assert text.count(old) == 1, f"there {text.count(old)} times:\n{old}"
-        text = text.replace(old, new)
-    return text
-
-
-def a_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Porting(pagelib.Page):
@@ -64,7 +47,7 @@ class Porting(pagelib.Page):
                          pagelib.PRELOADED, "-o", name, at=self.place)
 
     def run_commands(self, commands, slow, times):
-        commands = self.slowed(commands.replace("7000", str(a_port())), times)
+        commands = self.slowed(commands.replace("7000", str(pagelib.a_port())), times)
         if slow:
             commands = commands.replace("./ulocks.so", "'./ulocks.so ./slow.so'")
         with open(f"{self.place}/said", "w+") as said:
@@ -77,7 +60,7 @@ class Porting(pagelib.Page):
         program, steps, runs = None, 0, 0
         for how, language, text, shown in BLOCK.findall(self.text):
             if language in ("c", "diff"):
-                program = text if language == "c" else changed(program, text)
+                program = text if language == "c" else pagelib.changed(program, text)
                 with self.subTest(step=steps):
                     self.build(program, steps)
                 steps += 1
@@ -93,7 +76,7 @@ class Porting(pagelib.Page):
         program, steps = None, 0
         for _, language, text, _ in BLOCK.findall(self.text):
             if language in ("c", "diff"):
-                program = text if language == "c" else changed(program, text)
+                program = text if language == "c" else pagelib.changed(program, text)
                 steps += 1
                 if steps in (1, 7):
                     self.build(program, steps - 1)
@@ -102,7 +85,7 @@ class Porting(pagelib.Page):
     def talk(self, before):
         file = f"{self.place}/stored"
         for _ in range(20):
-            port = a_port()
+            port = pagelib.a_port()
             server = subprocess.Popen([f"{self.place}/journal", f"{before}{port}", file])
             self.addCleanup(server.wait)
             self.addCleanup(server.kill)

@@ -300,8 +300,8 @@ static void resolver_texts(void)
 	TEST_EQUAL(strcmp(unet_resolve_error(-ECANCELED), "the look-up was cancelled"),
 		   0);
 	TEST_EQUAL(strcmp(unet_resolve_error(-ENOTSUP), strerror(ENOTSUP)), 0);
-	TEST_EQUAL(strcmp(unet_resolve_error(0), strerror(0)), 0);
-	TEST_EQUAL(strcmp(unet_resolve_error(3), strerror(0)), 0);      /* addresses */
+	TEST_EQUAL(strcmp(unet_resolve_error(0), ustack_error(0)), 0);
+	TEST_EQUAL(strcmp(unet_resolve_error(3), ustack_error(0)), 0);  /* addresses */
 }
 
 /* ---- Classes ---- */

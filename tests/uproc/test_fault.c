@@ -217,8 +217,8 @@ static bool run_crew(const struct uprocs_conf *conf, size_t stay)
 
 /*
  * With several processors the calls differ between runs, so a few runs must have no
- * failure. Up to `last' calls in a row fail. With a scale of 1 each call does, else one of
- * 16 or 25.
+ * failure. Up to `last' calls in a row fail. With a scale of 1 each call does, else one
+ * of 16 or 25.
  */
 static void sweep_crew(const struct uprocs_conf *conf, long last, size_t stay)
 {

@@ -411,6 +411,51 @@ static void test_outside(void **state)
 	assert_int_equal(ustack_shield(0), 1);
 }
 
+/* ---- Errors ---- */
+
+static void error_texts(void *unused)
+{
+	static const int own[] = {
+		ETIMEDOUT, ECANCELED, EPIPE, EDEADLK, EOVERFLOW, ESRCH, EBADF, ETIME,
+		EMSGSIZE, EXDEV, EFAULT, EPERM,
+	};
+	bool is_own[200] = { false };
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		is_own[own[i]] = true;
+	for (int error = 1; error < 200; error++) {
+		const char *text = ustack_error(-error), *system = strerror(error);
+
+		TEST_EQUAL(text == ustack_error(-error), true);
+		TEST_EQUAL(strlen(text) > 0, true);
+		if (is_own[error])
+			TEST_EQUAL(strcmp(text, system) != 0, true);
+		else if (!strstr(system, "nknown") && !strstr(system, "No error"))
+			TEST_EQUAL(strcmp(text, system), 0);
+		else
+			TEST_EQUAL(strcmp(text, "unknown error"), 0);
+	}
+	TEST_EQUAL(strcmp(ustack_error(-ETIMEDOUT), "the deadline has passed"), 0);
+	TEST_EQUAL(strcmp(ustack_error(INT_MIN), "unknown error"), 0);
+	TEST_EQUAL(strcmp(ustack_error(0), "no error"), 0);
+	TEST_EQUAL(strcmp(ustack_error(EPIPE), "no error"), 0);
+}
+
+/* In a thread and outside: the library's texts, and else the system's. */
+static void test_error_texts(void **state)
+{
+	struct ustack *thread;
+	void *s = make();
+
+	(void)state;
+	test_timeout(10);
+	error_texts(NULL);
+	assert_int_equal(over->o_start(s, error_texts, NULL, &thread), 0);
+	assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest ustack_tests[] = {
@@ -424,6 +469,7 @@ int main(void)
 		cmocka_unit_test(test_cancel_shielded_join),
 		cmocka_unit_test(test_join_at_once),
 		cmocka_unit_test(test_outside),
+		cmocka_unit_test(test_error_texts),
 	};
 
 	return OVER_RUN(ustack_tests, OVER_ALL);
