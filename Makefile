@@ -29,7 +29,8 @@
 # make uninstall   removes them
 # make site        makes a site of the documents, the manual and the benchmarks' results,
 #                  $(B)/site/index.html; needs mandoc, and installs MkDocs in $(B)
-# make dist        packs the last commit: usched-<version>.tar.gz and .sha256, in $(B)
+# make dist        packs the last commit: usched-<version>.tar.gz and .sha256, in $(B), and
+#                  there in packaging/ what Meson, vcpkg and Homebrew need of it
 # make deb         builds Debian packages of it, in $(B)/deb
 # make clean       removes $(B)
 # make help        prints this text

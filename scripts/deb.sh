@@ -34,5 +34,5 @@ unset prefix libdir includedir mandir WARNINGS
 	stop 'the packages do not build'
 rm -rf "$B/deb"
 mkdir -p "$B/deb"
-mv "$scratch"/usched_* "$scratch"/libusched* "$B/deb"
+mv "$scratch"/*_* "$B/deb"
 echo "$B/deb"

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # dist.sh: make dist. Packs the last commit as $B/usched-$VERSION.tar.gz, with a checksum
-# for sha256sum -c beside it. The same commit gives the same bytes.
+# for sha256sum -c beside it. The same commit gives the same bytes, by the same gzip. What
+# Meson, vcpkg and Homebrew need, of packaging, goes to $B/packaging with the version and
+# the checksums filled in: the tar file cannot have its own.
 #
 #   B, VERSION   as in the Makefile, which sets them
 set -eu
@@ -23,8 +25,14 @@ changes=$(git status --porcelain)
 $changes"
 
 mkdir -p "$B"
-git -c tar.umask=0022 archive --format=tar --prefix="$name/" HEAD >"$B/$name.tar"
+git -c tar.umask=0022 -c core.autocrlf=false -c core.eol=lf archive --format=tar --prefix="$name/" HEAD >"$B/$name.tar"
 gzip -9nf "$B/$name.tar"
 cd "$B"
 sha256sum "$name.tar.gz" >"$name.tar.gz.sha256"
+rm -rf packaging
+mkdir packaging
+cp -r "$top/packaging/meson" "$top/packaging/vcpkg" "$top/packaging/homebrew" packaging
+find packaging -type f -exec sed -i -e "s/@version@/$VERSION/" \
+	-e "s/@sha256@/$(cut -c 1-64 "$name.tar.gz.sha256")/" \
+	-e "s/@sha512@/$(sha512sum "$name.tar.gz" | cut -c 1-128)/" {} +
 echo "$B/$name.tar.gz"

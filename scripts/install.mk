@@ -34,8 +34,12 @@ auto_load = $(datadir)/gdb/auto-load$(libdir)
 
 folders = $(sort $(filter-out .,$(patsubst %/,%,$(dir $(headers)))))
 
+# A directory, in the words of a file for pkg-config, which can be moved with its prefix.
+in_prefix = $(patsubst $(prefix)/%,$${prefix}/%,$1)
+
 install: $(libraries) locks $(pages)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(libdir)/usched \
+		$(DESTDIR)$(libdir)/cmake/usched \
 		$(addprefix $(DESTDIR)$(includedir)/usched/,. $(folders)) \
 		$(DESTDIR)$(mandir)/man1 $(DESTDIR)$(mandir)/man3 $(DESTDIR)$(mandir)/man7 \
 		$(DESTDIR)$(bindir) $(DESTDIR)$(datadir)/usched/usched_view \
@@ -45,12 +49,13 @@ install: $(libraries) locks $(pages)
 	for name in $(names); do \
 		ln -sf $$name.so.$(version) $(DESTDIR)$(libdir)/$$name.so.$(abi) && \
 		ln -sf $$name.so.$(abi) $(DESTDIR)$(libdir)/$$name.so && \
-		sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
-			-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(version)|' \
+		sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(call in_prefix,$(libdir))|' \
+			-e 's|@includedir@|$(call in_prefix,$(includedir))|' -e 's|@version@|$(version)|' \
 			-e 's|@libs@|$(libs)|' -e "s|@name@|$${name#lib}|" \
 			$$(case $$name in *-tls) echo tls/;; *-posix) echo posix/;; esac)usched.pc.in | \
 			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
 			exit 1; done
+	install -m 644 $(wildcard packaging/cmake/*) $(DESTDIR)$(libdir)/cmake/usched
 	for header in $(headers); do \
 		install -m 644 $$header $(DESTDIR)$(includedir)/usched/$$header || exit 1; done
 	sed 's|^DATA = .*|DATA = "$(datadir)/usched"|' tools/uthreads | \
@@ -68,7 +73,8 @@ install: $(libraries) locks $(pages)
 uninstall: $(pages)
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(libraries)) \
 		$(names:%=%.so.$(abi)) $(names:%=%.so) \
-		$(names:lib%=pkgconfig/%.pc) usched/ulocks.so)
+		$(names:lib%=pkgconfig/%.pc) usched/ulocks.so \
+		$(patsubst packaging/cmake/%,cmake/usched/%,$(wildcard packaging/cmake/*)))
 	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(headers))
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
@@ -81,6 +87,6 @@ uninstall: $(pages)
 	for folder in $(folders); do \
 		if [ -d $(DESTDIR)$(includedir)/usched/$$folder ]; then \
 			rmdir $(DESTDIR)$(includedir)/usched/$$folder || exit 1; fi; done
-	for directory in $(libdir) $(includedir); do \
+	for directory in $(libdir) $(libdir)/cmake $(includedir); do \
 		if [ -d $(DESTDIR)$$directory/usched ]; then \
 			rmdir $(DESTDIR)$$directory/usched || exit 1; fi; done

@@ -152,6 +152,9 @@ look() {
 		tool mandoc mandoc mandoc
 		tool python3 python3 python3
 		tool 'objdump|readelf|nm' objdump binutils
+		tool 'abidw|abidiff' abidw abigail-tools
+		tool cmake cmake cmake
+		tool meson meson meson
 		# Libraries of the example servers, and their clients.
 		library 'lhttp_parser|05-httpd' http_parser.h libhttp-parser-dev
 		library 'lhiredis|06-kv' hiredis/hiredis.h libhiredis-dev

@@ -112,6 +112,8 @@ rows() {
 	proof adopt
 	proof posixtests
 	proof site
+	proof deb
+	proof packages
 	END
 }
 

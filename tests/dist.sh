@@ -39,6 +39,8 @@ cp "$dir/tree/build/$name.tar.gz" "$dir/first.tar.gz"
 tar -tzf "$dir/first.tar.gz" | grep -v '/$' | sort >"$dir/packed"
 git -C "$dir/tree" ls-files | sed "s,^,$name/," | sort | diff - "$dir/packed" >&2 ||
 	fail 'does not pack (>) what is committed (<)'
+! grep -rq '@[a-z0-9]*@' "$dir/tree/build/packaging" ||
+	fail "not filled in: $(grep -r '@[a-z0-9]*@' "$dir/tree/build/packaging")"
 mkdir "$dir/unpacked"
 tar -xzf "$dir/first.tar.gz" -C "$dir/unpacked"
 cmp Makefile "$dir/unpacked/$name/Makefile" || fail 'packs another Makefile'
@@ -47,6 +49,18 @@ sleep 1         # files are later than the first time
 find "$dir/copy" -name '*.[ch]' -exec touch {} +
 (umask 077 && dist "$dir/copy") || fail "fails in a copy: $(cat "$dir/log")"
 cmp "$dir/first.tar.gz" "$dir/copy/build/$name.tar.gz" || fail 'packs other bytes in a copy'
+# A clone of a clone, under another umask, with another language, and a user's settings.
+(
+	umask 027
+	git clone -q "$dir/tree" "$dir/clone" && git clone -q "$dir/clone" "$dir/elsewhere" ||
+		exit 1
+	printf '[tar]\n\tumask = 0077\n[core]\n\tautocrlf = true\n' >"$dir/settings"
+	GIT_CONFIG_GLOBAL=$dir/settings LC_ALL=$(locale -a | grep -vxE 'C|POSIX' | tail -n 1)
+	export GIT_CONFIG_GLOBAL LC_ALL TZ=Asia/Kathmandu GZIP=-1
+	dist "$dir/elsewhere"
+) || fail "fails in a clone: $(cat "$dir/log")"
+cmp "$dir/first.tar.gz" "$dir/elsewhere/build/$name.tar.gz" ||
+	fail 'packs other bytes in a clone'
 
 echo >"$dir/tree/new"
 refused 'changes that are in no commit'

@@ -4,12 +4,15 @@
 # What programs of others meet when they use the installed library:
 #
 #  - CMake and Meson find it by pkg-config; their projects build and run;
+#  - find_package() of CMake finds it where it is installed and where that was moved, shared
+#    and static, with each library that was installed, and refuses others;
 #  - a program has libevent's <event.h>, glibc's <wait.h> and ours in any order, in C and
 #    in C++, with no options but those of pkg-config;
 #  - a mutex on a stack is reported by libusched-check, linked in or preloaded, and is not
 #    by libusched; both link with the same object;
 #  - libusched-tls and libusched-posix link with each of both, in any order, shared and
-#    static, and the program has one of them;
+#    static, and the program has one of them; all three link, and libusched-sim with the
+#    first;
 #  - an object that was compiled for another layout does not link;
 #  - code that was compiled with -fsplit-stack is refused, with -ENOTSUP;
 #  - a native thread that has waited ends well after dlclose(), of the shared library and of
@@ -40,7 +43,7 @@ lib=$usr/lib
 unset DESTDIR
 # The libraries besides, and a call of each.
 also=
-tls='' posix=''
+tls='' posix='' sim=''
 if echo '#include <openssl/core.h>' | $CC -E - >/dev/null 2>&1; then
 	tls=1 also="$also usched-tls:utls_create"
 fi
@@ -48,10 +51,10 @@ if echo '#include <features.h>
 #if !defined __GLIBC__ || !(defined __x86_64__ || defined __aarch64__)
 #error none
 #endif' | $CC -E - >/dev/null 2>&1; then
-	posix=1 also="$also usched-posix:uposix_pthread_create"
+	posix=1 sim=1 also="$also usched-posix:uposix_pthread_create"
 fi
 $MAKE -s --no-print-directory install "B=$dir/build" "CC=$CC" CFLAGS=-O2 "prefix=$usr" \
-	"TLS=$tls" "POSIX=$posix" "libdir=$lib" "includedir=$usr/include" "mandir=$usr/man" ||
+	"TLS=$tls" "POSIX=$posix" "SIM=$sim" "libdir=$lib" "includedir=$usr/include" "mandir=$usr/man" ||
 	exit 1
 export PKG_CONFIG_PATH="$lib/pkgconfig" LD_LIBRARY_PATH="$lib"
 cflags=$(pkg-config --cflags usched) || exit 1
@@ -125,6 +128,68 @@ test_cmake() {
 		fail "the CMake project fails: $(cat "$dir/log")"
 	fi
 	tested="$tested, cmake"
+	test_find_package
+}
+
+# found WHERE STATIC: a project that finds the library there.
+found() {
+	rm -rf "$dir/find/build"
+	if ! { CC=$CC cmake -S "$dir/find" -B "$dir/find/build" "-DCMAKE_PREFIX_PATH=$1" \
+			"-Dusched_USE_STATIC_LIBS=$2" "-DPARTS=$parts" &&
+		cmake --build "$dir/find/build"; } >"$dir/log" 2>&1
+	then
+		fail "find_package in $1, static $2: $(cat "$dir/log")"
+		return
+	fi
+	for part in $(echo "$parts" | tr ';' ' '); do
+		program=$dir/find/build/$part
+		LD_LIBRARY_PATH='' run "$program" || fail "find_package, $part: $(cat "$dir/log")"
+		linked=$(LD_LIBRARY_PATH='' ldd "$program" | grep -c "libusched.* => $1/")
+		case $2$part in
+		ON*)    expected=0 ;;
+		OFFtls) expected=2 ;;
+		*)      expected=1 ;;
+		esac
+		same "libraries of $part, static $2, in $1" $expected "$linked"
+	done
+}
+
+test_find_package() {
+	parts='usched;check'
+	[ -z "$tls" ] || parts="$parts;tls"
+	[ -z "$posix" ] || parts="$parts;posix"
+	mkdir "$dir/find"
+	cp "$dir/hazard.c" "$dir/find/main.c"
+	cat >"$dir/find/CMakeLists.txt" <<-'END'
+	cmake_minimum_required(VERSION 3.14)
+	project(user C)
+	find_package(usched 0.1 REQUIRED COMPONENTS ${PARTS})
+	foreach(part ${PARTS})
+	  add_executable(${part} main.c)
+	  target_link_libraries(${part} usched::${part})
+	endforeach()
+	set(tls_calls utls_create)
+	set(posix_calls uposix_pthread_create)
+	foreach(part tls posix)
+	  if(TARGET ${part})
+	    target_link_libraries(${part} usched::usched)
+	    target_compile_definitions(${part} PRIVATE USES=${${part}_calls})
+	  endif()
+	endforeach()
+	END
+	cp -a "$usr" "$dir/moved"
+	for static in OFF ON; do
+		found "$usr" $static
+		found "$dir/moved" $static
+	done
+	cmake -S "$dir/find" -B "$dir/find/none" "-DCMAKE_PREFIX_PATH=$usr" \
+		'-DPARTS=usched;none' >"$dir/log" 2>&1 && fail 'find_package finds a part "none"'
+	has 'installed without none' "$dir/log"
+	sed -i 's/usched 0.1/usched 9.1/' "$dir/find/CMakeLists.txt"
+	cmake -S "$dir/find" -B "$dir/find/none" "-DCMAKE_PREFIX_PATH=$usr" \
+		-DPARTS=usched >"$dir/log" 2>&1 && fail 'find_package finds version 9.1'
+	has 'considered but not accepted' "$dir/log"
+	tested="$tested, find_package"
 }
 
 test_meson() {
@@ -273,6 +338,35 @@ pair() {
 	one_library "$names, -static" none "$dir/pair"
 }
 
+# Both of the others with the library, shared and static.
+test_all_three() {
+	for names in 'usched usched-tls usched-posix' 'usched-posix usched-tls usched-check'; do
+		# shellcheck disable=SC2086
+		{
+			flags="$(pkg-config --cflags $names) -DUSES=utls_create"
+			shared=$(pkg-config --libs $names)
+			static=$(pkg-config --libs --static $names |
+				sed 's/-l\(usched[a-z-]*\)/-l:lib\1.a/g')
+			for libs in "$shared" "$static"; do
+				$CC $flags "$dir/hazard.c" -o "$dir/three" $libs >"$dir/log" 2>&1 &&
+					run "$dir/three" || fail "$names: $(cat "$dir/log")"
+			done
+		}
+	done
+	tested="$tested, all three"
+}
+
+# A program of usched is run in the simulation: it is named before the library.
+test_with_sim() {
+	# shellcheck disable=SC2046
+	compile "$dir/hazard.c" -o "$dir/simulated" $(pkg-config --libs usched-sim usched) ||
+		fail "usched-sim does not link: $(cat "$dir/log")"
+	USCHED_SIM=1-3 run "$dir/simulated" || fail "in the simulation: $(cat "$dir/log")"
+	has '3 runs passed' "$dir/log"
+	run "$dir/simulated" || fail "with usched-sim, natively: $(cat "$dir/log")"
+	tested="$tested, usched-sim"
+}
+
 test_pairs() {
 	all_static=' '                  # or nothing: there is a static libc
 	! $CC -static "$dir/unload.c" -o "$dir/pair" 2>/dev/null || all_static=
@@ -284,6 +378,8 @@ test_pairs() {
 		done
 		tested="$tested, pairs with $name"
 	done
+	[ -z "$tls$posix" ] || [ "$tls" != "$posix" ] || test_all_three
+	[ -z "$sim" ] || test_with_sim
 }
 
 # As a program that was compiled with another version's headers.
