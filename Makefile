@@ -18,6 +18,8 @@
 # make sim         builds libusched-sim, with a scheduler that repeats, see sim.h; where
 #                  libusched-posix can be built
 # make sim-tests   builds it, and programs that are run in it
+# make one         writes the library as one file of C and one header, usched-all.c and
+#                  usched.h in $(B)/one, to be compiled into programs: scripts/one.py
 # make locks       builds $(B)/ulocks.so alone, to be preloaded: it finds threads that block
 #                  with a lock of pthread.h held; see debug/ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
@@ -148,11 +150,26 @@ all: $(static) $(shared) locks
 
 checked: $(libraries)
 
+# The library as one file of C and one header.
+one       := $(B)/one/usched-all.c $(B)/one/usched.h
+one_parts := $(modules:%=%.c) $(tls_parts:$(B)/%.o=%.c) \
+	$(filter-out uco.hh sim% posix/% tls/%,$(headers)) tls/utls.h
+
 include bench/bench.mk examples/examples.mk tests/tests.mk scripts/install.mk
 
 tests: $(tests)
 
 locks: $(B)/ulocks.so
+
+one: $(one)
+
+$(B)/one/usched.h: $(B)/one/usched-all.c
+$(B)/one/usched-all.c: scripts/one.py $(one_parts) \
+		$(wildcard arch/* private/*.h debug/*.h debug/watch/*.h tls/*.h)
+	scripts/one.py $(@D) $(version) $(one_parts)
+
+$(B)/one/usched-all.o: $(one) $(B)/flags
+	$(compile) $(c_flags) -DUSCHED_DEBUG -c -o $@ $<
 
 $(B)/ulocks.so: $(B)/debug/ulocks.lo
 	$(link) -shared $(libs)
@@ -235,6 +252,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all checked programs examples tests tls posix sim sim-tests posix-tests locks check quick bench peers matrix install uninstall site dist deb clean \
-	help force
+.PHONY: all one checked programs examples tests tls posix sim sim-tests posix-tests locks \
+	check quick bench peers matrix install uninstall site dist deb clean help force
 .DELETE_ON_ERROR:

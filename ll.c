@@ -10,7 +10,7 @@
 #include "uproc.h"
 
 /* From a dispatch of the queue's to the next: in the slot are LL_BOUND at most. */
-enum { LOOKS = LL_BOUND / UPROC_LOOK - 1 };
+enum { GROUP_LOOKS = (int)LL_BOUND / UPROC_LOOK - 1 };
 
 struct ll_group {
 	struct uproc         g_proc;
@@ -21,7 +21,7 @@ struct ll_group {
  * The queue's turn comes with the looks for events, which come after half a millisecond
  * or so, and after UPROC_LOOK dispatches at the latest.
  */
-static inline struct uproc_thread *pick(struct uproc *p)
+static inline struct uproc_thread *pick_slot(struct uproc *p)
 {
 	struct ll_group *group = (struct ll_group *)(void *)p;
 	uint64_t switches = p->p_sched.s_stats.s_switches;
@@ -30,7 +30,8 @@ static inline struct uproc_thread *pick(struct uproc *p)
 	if ((uintptr_t)u <= (uintptr_t)USCHED_CLOSED)
 		return uproc_pop(p);
 	p->p_sched.s_slot = NULL;
-	if (__builtin_expect(switches - group->g_served >= LOOKS * p->p_interval, 0)) {
+	if (__builtin_expect(switches - group->g_served
+			     >= GROUP_LOOKS * p->p_interval, 0)) {
 		group->g_served = switches;
 		uproc_push(p, uproc_thread(u));
 		return uproc_pop(p);
@@ -41,7 +42,7 @@ static inline struct uproc_thread *pick(struct uproc *p)
 /*
  * The slot is taken, or closed: threads that are woken by events queue up, as with mail.
  */
-static void ready(struct usched *s, struct ustack *u)
+static void ll_ready(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 	struct ustack *later = u;
@@ -53,27 +54,27 @@ static void ready(struct usched *s, struct ustack *u)
 	uproc_push(p, uproc_thread(later));
 }
 
-static struct ustack *next(struct usched *s)
+static struct ustack *ll_next(struct usched *s)
 {
-	return uproc_next((struct uproc *)(void *)s, pick);
+	return uproc_next((struct uproc *)(void *)s, pick_slot);
 }
 
-static struct ustack *pick_next(struct usched *s, struct ustack *self)
+static struct ustack *ll_pick(struct usched *s, struct ustack *self)
 {
-	return uproc_wait(s, self, pick);
+	return uproc_wait(s, self, pick_slot);
 }
 
-static const struct uproc_policy policy = {
+static const struct uproc_policy ll_policy = {
 	.y_size  = sizeof(struct ll_group),
-	.y_next  = next,
-	.y_pick  = pick_next,
-	.y_ready = ready,
+	.y_next  = ll_next,
+	.y_pick  = ll_pick,
+	.y_ready = ll_ready,
 	.y_slot  = 1,
 };
 
 int ll_create(const struct uprocs_conf *conf, struct uprocs **ll)
 {
-	return uprocs_create(conf, &policy, ll);
+	return uprocs_create(conf, &ll_policy, ll);
 }
 
 struct ll_group *ll_group(struct uprocs *ll, unsigned processor)

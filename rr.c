@@ -6,32 +6,32 @@
 #include "rr.h"
 #include "uproc.h"
 
-static struct ustack *next(struct usched *s)
+static struct ustack *rr_next(struct usched *s)
 {
 	return uproc_next((struct uproc *)(void *)s, uproc_pop);
 }
 
-static struct ustack *pick_next(struct usched *s, struct ustack *self)
+static struct ustack *rr_pick(struct usched *s, struct ustack *self)
 {
 	return uproc_wait(s, self, uproc_pop);
 }
 
-static void ready(struct usched *s, struct ustack *u)
+static void rr_ready(struct usched *s, struct ustack *u)
 {
 	uproc_push((struct uproc *)(void *)s, uproc_thread(u));
 }
 
-static const struct uproc_policy policy = {
+static const struct uproc_policy rr_policy = {
 	.y_size  = sizeof(struct uproc),
-	.y_next  = next,
-	.y_pick  = pick_next,
-	.y_ready = ready,
+	.y_next  = rr_next,
+	.y_pick  = rr_pick,
+	.y_ready = rr_ready,
 	.y_moves = 1,
 };
 
 int rr_create(const struct uprocs_conf *conf, struct uprocs **rr)
 {
-	return uprocs_create(conf, &policy, rr);
+	return uprocs_create(conf, &rr_policy, rr);
 }
 
 int rr_start(struct uprocs *rr, void (*func)(void *), void *arg, struct ustack **thread)

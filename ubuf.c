@@ -58,7 +58,7 @@ void ubuf_in_init(struct ubuf_in *in, int fd, size_t limit)
 	ubuf_in_over(in, NULL, as_peer(fd), limit);
 }
 
-static inline size_t held(const struct ubuf *b)
+static inline size_t bytes_held(const struct ubuf *b)
 {
 	return b->b_end - b->b_start;
 }
@@ -87,15 +87,16 @@ static char *first(const struct ubuf *b)
 }
 
 /* Where the first mark ends; 0: nowhere. None begins in the first `seen' bytes. */
-static size_t find(const struct ubuf *b, size_t seen, const void *mark, size_t size)
+static size_t buf_find(const struct ubuf *b, size_t seen, const void *mark, size_t size)
 {
 	const char *at, *start = first(b);
-	size_t n = held(b);
+	size_t n = bytes_held(b);
 
 	if (n < seen + size)
 		return 0;
-	at = size == 1 ? memchr(start + seen, *(const char *)mark, n - seen)
-		: memmem(start + seen, n - seen, mark, size);
+	at = (const char *)(size == 1
+		? memchr(start + seen, *(const char *)mark, n - seen)
+		: memmem(start + seen, n - seen, mark, size));
 	return at ? (size_t)(at - start) + size : 0;
 }
 
@@ -105,8 +106,8 @@ static inline int fd_of(const struct ubuf *b)
 }
 
 /* At least a byte. */
-static inline ssize_t put(const struct ubuf *b, const void *data, size_t size,
-			  int64_t deadline)
+static inline ssize_t buf_put(const struct ubuf *b, const void *data, size_t size,
+			      int64_t deadline)
 {
 	ssize_t n = b->b_ops ? b->b_ops->o_write(b->b_peer, data, size, deadline)
 		: unet_write(fd_of(b), data, size, deadline);
@@ -114,9 +115,9 @@ static inline ssize_t put(const struct ubuf *b, const void *data, size_t size,
 	return n == 0 ? -EIO : n;
 }
 
-static int write_some(struct ubuf *b, int64_t deadline)
+static int buf_write_some(struct ubuf *b, int64_t deadline)
 {
-	ssize_t n = put(b, first(b), held(b), deadline);
+	ssize_t n = buf_put(b, first(b), bytes_held(b), deadline);
 
 	b->b_start += n > 0 ? (size_t)n : 0;
 	return n < 0 ? (int)n : 0;
@@ -128,8 +129,8 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 	int rc = 0;
 
 	check(out, BUFFER, __func__);
-	while (rc == 0 && held(b) > 0)
-		rc = write_some(b, deadline);
+	while (rc == 0 && bytes_held(b) > 0)
+		rc = buf_write_some(b, deadline);
 	if (rc)
 		return rc;
 	give_up(b);
@@ -138,9 +139,9 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 
 /* For `want' bytes at b_end, with those that are there within the limit: 0. The first
    room has `least'. */
-static int make_room(struct ubuf *b, size_t want, size_t least)
+static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 {
-	size_t have = held(b), size = b->b_size;
+	size_t have = bytes_held(b), size = b->b_size;
 	char *data = b->b_data;
 
 	if (size - b->b_end >= want)
@@ -152,7 +153,7 @@ static int make_room(struct ubuf *b, size_t want, size_t least)
 		while (size - have < want)
 			size *= 2;
 		size = size < b->b_limit ? size : b->b_limit;
-		data = malloc(size);
+		data = (char *)malloc(size);
 		if (!data)
 			return -ENOMEM;
 	}
@@ -175,9 +176,9 @@ static int before_read(struct ubuf_in *in, int64_t deadline)
 
 	if (rc)
 		return rc;
-	if (held(b) > 0) {
-		if (held(b) <= b->b_start)
-			return make_room(b, b->b_size - held(b), UBUF_SIZE);
+	if (bytes_held(b) > 0) {
+		if (bytes_held(b) <= b->b_start)
+			return buf_make_room(b, b->b_size - bytes_held(b), UBUF_SIZE);
 		return 0;
 	}
 	b->b_start = b->b_end = 0;
@@ -188,15 +189,15 @@ static int before_read(struct ubuf_in *in, int64_t deadline)
 		: unet_wait(fd_of(b), POLLIN, deadline);
 }
 
-static inline ssize_t get(const struct ubuf *b, void *buffer, size_t size,
-			  int64_t deadline)
+static inline ssize_t buf_get(const struct ubuf *b, void *buffer, size_t size,
+			      int64_t deadline)
 {
 	return b->b_ops ? b->b_ops->o_read(b->b_peer, buffer, size, deadline)
 		: unet_read(fd_of(b), buffer, size, deadline);
 }
 
 /* Reads once, at least a byte. 0: the end. The buffer has less than its limit. */
-static ssize_t fill(struct ubuf_in *in, int64_t deadline)
+static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 {
 	struct ubuf *b = &in->i_base;
 	int rc = before_read(in, deadline);
@@ -204,16 +205,16 @@ static ssize_t fill(struct ubuf_in *in, int64_t deadline)
 	ssize_t n;
 
 	if (rc == 0)
-		rc = make_room(b, 1, UBUF_SIZE);
+		rc = buf_make_room(b, 1, UBUF_SIZE);
 	if (rc)
 		return rc;
 	room = b->b_size - b->b_end;
-	n = get(b, b->b_data + b->b_end, room, deadline);
+	n = buf_get(b, b->b_data + b->b_end, room, deadline);
 	in->i_full = n > 0 && (size_t)n == room;
 	budget_renew((struct budget *)in->i_budget);
 	if (n > 0)
 		b->b_end += (size_t)n;
-	else if (held(b) == 0)
+	else if (bytes_held(b) == 0)
 		give_up(b);
 	return n;
 }
@@ -222,7 +223,7 @@ static ssize_t fill(struct ubuf_in *in, int64_t deadline)
  * At a call that finds all in the buffer: there may be thousands of lines. One that reads
  * leaves that to the read.
  */
-static inline int give_way(struct ubuf_in *in, int64_t deadline)
+static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 {
 	struct budget *b = (struct budget *)in->i_budget;
 
@@ -240,15 +241,15 @@ static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
 	ssize_t rc = 0;
 
 	*data = NULL;
-	while ((n = find(b, seen, mark, size)) == 0) {
-		if (held(b) >= b->b_limit)
+	while ((n = buf_find(b, seen, mark, size)) == 0) {
+		if (bytes_held(b) >= b->b_limit)
 			return -EMSGSIZE;
-		seen = held(b) < size ? 0 : held(b) - size + 1;
-		rc = fill(in, deadline);
+		seen = bytes_held(b) < size ? 0 : bytes_held(b) - size + 1;
+		rc = buf_fill(in, deadline);
 		if (rc <= 0)
 			return rc ? rc : -EPIPE;
 	}
-	rc = rc ? 0 : give_way(in, deadline);
+	rc = rc ? 0 : buf_give_way(in, deadline);
 	if (rc)
 		return rc;
 	*data = first(b);
@@ -284,12 +285,12 @@ static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
 	struct ubuf *b = &in->i_base;
 	ssize_t rc;
 
-	if (n > 0 && held(b) >= n)
-		return give_way(in, deadline);
-	while (held(b) < n) {
+	if (n > 0 && bytes_held(b) >= n)
+		return buf_give_way(in, deadline);
+	while (bytes_held(b) < n) {
 		if (n > b->b_limit)
 			return -EMSGSIZE;
-		rc = fill(in, deadline);
+		rc = buf_fill(in, deadline);
 		if (rc <= 0)
 			return rc ? (int)rc : -EPIPE;
 	}
@@ -320,31 +321,31 @@ ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 	if (rc)
 		return rc;
 	*data = first(&in->i_base);
-	return (ssize_t)held(&in->i_base);
+	return (ssize_t)bytes_held(&in->i_base);
 }
 
 /* A copy from the buffer costs less than a read, except for large ones. */
 __attribute__((always_inline))
-static inline ssize_t read_some(struct ubuf_in *in, char *buffer, size_t size,
-				int64_t deadline)
+static inline ssize_t buf_read_some(struct ubuf_in *in, char *buffer, size_t size,
+				    int64_t deadline)
 {
 	struct ubuf *b = &in->i_base;
 	ssize_t n;
 
-	if (held(b) == 0) {
+	if (bytes_held(b) == 0) {
 		if (size >= UBUF_SIZE) {
 			n = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
 			give_up(b);
-			return n ? n : get(b, buffer, size, deadline);
+			return n ? n : buf_get(b, buffer, size, deadline);
 		}
-		n = fill(in, deadline);
+		n = buf_fill(in, deadline);
 	} else {
-		n = give_way(in, deadline);
+		n = buf_give_way(in, deadline);
 		n = n ? n : 1;
 	}
 	if (n <= 0)
 		return n;
-	size = size < held(b) ? size : held(b);
+	size = size < bytes_held(b) ? size : bytes_held(b);
 	memcpy(buffer, first(b), size);
 	b->b_start += size;
 	return (ssize_t)size;
@@ -354,7 +355,7 @@ ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadlin
 {
 	check(in, BUFFER, __func__);
 	check(size ? buffer : NULL, BUFFER, __func__);
-	return size ? read_some(in, buffer, size, deadline) : 0;
+	return size ? buf_read_some(in, (char *)buffer, size, deadline) : 0;
 }
 
 int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
@@ -367,7 +368,7 @@ int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(done, BUFFER, __func__);
 	while (got < size && n > 0) {
-		n = read_some(in, (char *)buffer + got, size - got, deadline);
+		n = buf_read_some(in, (char *)buffer + got, size - got, deadline);
 		got += n > 0 ? (size_t)n : 0;
 	}
 	if (done)
@@ -401,12 +402,12 @@ static int reserve(struct ubuf *b, size_t size, int64_t deadline)
 
 	if (size > b->b_limit)
 		return -EMSGSIZE;
-	while (b->b_limit - held(b) < size) {
-		rc = write_some(b, deadline);
+	while (b->b_limit - bytes_held(b) < size) {
+		rc = buf_write_some(b, deadline);
 		if (rc)
 			return rc;
 	}
-	return make_room(b, size, UBUF_SHORT);
+	return buf_make_room(b, size, UBUF_SHORT);
 }
 
 int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done,
@@ -427,7 +428,7 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 		taken = size;
 	}
 	while (n >= 0 && taken < size) {
-		n = put(b, (const char *)data + taken, size - taken, deadline);
+		n = buf_put(b, (const char *)data + taken, size - taken, deadline);
 		taken += n > 0 ? (size_t)n : 0;
 	}
 	if (done)
@@ -475,5 +476,5 @@ int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
 
 size_t ubuf_pending(const struct ubuf_out *out)
 {
-	return held(&out->w_base);
+	return bytes_held(&out->w_base);
 }

@@ -36,7 +36,7 @@
  *	B yields          T            A, marked        B       A
  *	A blocks          A            T                B       none
  *
- * The last line is settle(): now the records are true. What looks at the frames
+ * The last line is settle_frames(): now the records are true. What looks at the frames
  * of the running thread comes there first, or asks usched__runs():
  *
  *  - a block compares SP with the stack that the thread's record names (R4). Stacks do
@@ -149,7 +149,7 @@ static bool drop_held(const struct uco *co, const void *object)
 static void took_by(const char *what, const void *object)
 {
 	const struct uco *co = uco_self();
-	struct held *h = co ? malloc(sizeof *h) : NULL;
+	struct held *h = co ? (struct held *)malloc(sizeof *h) : NULL;
 
 	if (!h)
 		return;
@@ -192,8 +192,8 @@ static void refuse_held(const struct uco *co)
 
 static void observe(void)
 {
-	__atomic_store_n(&usched__observer.o_took, took_by, __ATOMIC_RELAXED);
-	__atomic_store_n(&usched__observer.o_gave, gave_by, __ATOMIC_RELAXED);
+	__atomic_store_n(&usched__observer.o_took, &took_by, __ATOMIC_RELAXED);
+	__atomic_store_n(&usched__observer.o_gave, &gave_by, __ATOMIC_RELAXED);
 }
 
 /* No coroutine of the parent's threads is here. */
@@ -271,7 +271,7 @@ static void set_thread(struct uco *co, struct ustack *u)
 }
 
 /* No coroutine is, or `co' only. */
-static void leave(struct usched *s, struct uco *co)
+static void leave_coroutine(struct usched *s, struct uco *co)
 {
 	if (s->s_inside == NONE || (co && s->s_inside != &co->c_frames))
 		return;
@@ -280,9 +280,9 @@ static void leave(struct usched *s, struct uco *co)
 }
 
 /* It is s_inside from now on; where frames change it is written. */
-static void enter(struct usched *s, struct uco *co)
+static void enter_coroutine(struct usched *s, struct uco *co)
 {
-	leave(s, NULL);
+	leave_coroutine(s, NULL);
 	set_thread(co, s->s_current);
 	s->s_inside = &co->c_frames;
 }
@@ -315,7 +315,7 @@ static void pop(struct usched *s, struct uco *co)
 static void step_out(struct usched *s, struct uco *co)
 {
 	co->c_outer->c_status = UCO_SUSPENDED;
-	enter(s, co->c_outer);
+	enter_coroutine(s, co->c_outer);
 }
 
 /* c_outer of each points the other way then. */
@@ -354,7 +354,7 @@ static int fit_all(struct usched *s, const struct uco *first)
  *	         A          T               B
  *	settled  B          T               A
  */
-static int settle(struct usched *s, int fits)
+static int settle_frames(struct usched *s, int fits)
 {
 	struct uco *last = uco__of(s->s_inside), *first = reverse(last), *co, *next;
 	struct uco *outer = settled(s->s_current);
@@ -364,7 +364,7 @@ static int settle(struct usched *s, int fits)
 		reverse(first);
 		return rc;
 	}
-	leave(s, last);
+	leave_coroutine(s, last);
 	for (co = first; co; co = next) {
 		next = co->c_outer;
 		co->c_outer = outer;
@@ -386,7 +386,7 @@ static void abandon(struct uco *inside, struct ustack *u)
 	struct uco *co = inside->c_status == UCO_RUNNING ? inside : NULL, *outer;
 
 	if (s->s_inside != NONE && uco__of(s->s_inside)->c_thread == u)
-		leave(s, NULL);
+		leave_coroutine(s, NULL);
 	for (; co; co = outer) {
 		outer = co->c_outer;
 		co->c_outer = NULL;
@@ -395,10 +395,10 @@ static void abandon(struct uco *inside, struct ustack *u)
 	}
 }
 
-static const struct usched_coroutines coroutines = { settle, abandon };
+static const struct usched_coroutines coroutines = { settle_frames, abandon };
 
 /* The running thread has to do with coroutines from now on, and stays. */
-static void enlist(void)
+static void enlist_coroutines(void)
 {
 	struct usched *s = usched__here();
 
@@ -410,7 +410,7 @@ static void enlist(void)
 /* ---- Resume ---- */
 
 /* Before the first resume of a thread. */
-static int join(void)
+static int begin_coroutines(void)
 {
 	struct uwaiter *w = uwait_self();
 
@@ -418,12 +418,12 @@ static int join(void)
 		return -ENOMEM;
 	if (!w->w_more->m_inside) {
 		w->w_more->m_inside = (struct uco *)&nothing;
-		enlist();
+		enlist_coroutines();
 	}
 	return 0;
 }
 
-static int refuse(const struct uco *co, const struct usched *s)
+static int refuse_resume(const struct uco *co, const struct usched *s)
 {
 	enum uco_status status;
 
@@ -451,18 +451,18 @@ static int go_directly(struct usched *s, struct uco *co, int launch)
 	if (!((uintptr_t)co->c_frames.u_top & 1))
 		return 1;
 	if (is_direct(s->s_inside))
-		rc = settle(s, 1);
+		rc = settle_frames(s, 1);
 	return rc ? rc : uco__bring(s, &co->c_frames, launch);
 }
 
 /* 1: directly; 0: the long way. */
-static int prepare(struct usched *s, struct uco *co, void *value, int launch)
+static int prepare_resume(struct usched *s, struct uco *co, void *value, int launch)
 {
-	int rc = refuse(co, s);
+	int rc = refuse_resume(co, s);
 
 	check(&co->c_value, OBJECT, "uco_resume()");
 	if (rc == 0)
-		rc = join();
+		rc = begin_coroutines();
 	if (rc == 0)
 		rc = go_directly(s, co, launch);
 	if (rc < 0)
@@ -479,7 +479,7 @@ static int prepare(struct usched *s, struct uco *co, void *value, int launch)
 		co->c_outer = uco__of(s->s_inside);
 		co->c_outer->c_status = UCO_RESUMING;
 	}
-	enter(s, co);
+	enter_coroutine(s, co);
 	co->c_status = UCO_SUSPENDED;
 	return 1;
 }
@@ -487,11 +487,11 @@ static int prepare(struct usched *s, struct uco *co, void *value, int launch)
 static int resume_long(struct usched *s, struct uco *co)
 {
 	bool begun = co->c_status == UCO_SUSPENDED;
-	int rc = is_direct(s->s_inside) ? settle(s, 1) : 0;
+	int rc = is_direct(s->s_inside) ? settle_frames(s, 1) : 0;
 
 	if (rc)
 		return rc;
-	leave(s, co);
+	leave_coroutine(s, co);
 	co->c_outer = settled(s->s_current);
 	push(s, co);
 	rc = uco__exchange(&co->c_frames);
@@ -512,7 +512,7 @@ int uco__resumed(struct uco *co, void **result)
 int uco__enter(struct uco *co, void *value)
 {
 	struct usched *s = usched__here();
-	int rc = prepare(s, co, value, 1);
+	int rc = prepare_resume(s, co, value, 1);
 
 	return rc ? rc : resume_long(s, co);
 }
@@ -521,7 +521,7 @@ int uco__enter(struct uco *co, void *value)
 int uco__resume(struct uco *co, void *value, void **result)
 {
 	struct usched *s = usched__here();
-	int rc = prepare(s, co, value, 0);
+	int rc = prepare_resume(s, co, value, 0);
 
 	if (rc < 0)
 		return rc;
@@ -551,7 +551,7 @@ static int prepare_yield(struct usched *s, struct uco *co, void *value)
 
 static int yield_long(struct usched *s, struct uco *co)
 {
-	int rc = is_direct(s->s_inside) ? settle(s, 1) : 0;
+	int rc = is_direct(s->s_inside) ? settle_frames(s, 1) : 0;
 
 	if (rc)
 		return rc;
@@ -571,7 +571,8 @@ struct uco_way uco__leave(void *value)
 	bool directly = rc > 0;
 
 	if (directly)
-		rc = uco__fit_frames(s, &co->c_frames, __builtin_frame_address(0));
+		rc = uco__fit_frames(s, &co->c_frames,
+				     (char *)__builtin_frame_address(0));
 	else if (rc == 0)
 		rc = yield_long(s, co);
 	way.w_rc = rc;
@@ -613,7 +614,7 @@ int uco__yield(void *value, void **next)
 		rc = yield_long(s, co);
 	} else {
 		outer = co->c_outer;
-		leave(s, co);
+		leave_coroutine(s, co);
 		if (outer)
 			step_out(s, co);
 		rc = uco__change(&co->c_frames, outer ? &outer->c_frames
@@ -621,7 +622,7 @@ int uco__yield(void *value, void **next)
 		if (rc && outer)
 			outer->c_status = UCO_RESUMING;
 		if (rc)
-			enter(s, co);
+			enter_coroutine(s, co);
 	}
 	return rc ? rc : uco__yielded(next);
 }
@@ -631,7 +632,7 @@ int uco__yield(void *value, void **next)
 /* The first function on the frames of a coroutine, and the last. */
 static void body(void *frames)
 {
-	struct uco *co = uco__of(frames), *outer;
+	struct uco *co = uco__of((struct ustack *)frames), *outer;
 	struct usched *s;
 	void *value = co->c_func(co->c_arg, co->c_value);
 
@@ -645,7 +646,7 @@ static void body(void *frames)
 		uco__leave_frames(&co->c_frames);
 	}
 	co->c_status = UCO_ENDED;
-	leave(s, co);
+	leave_coroutine(s, co);
 	if (outer)
 		step_out(s, co);
 	co->c_outer = NULL;
@@ -656,7 +657,7 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 {
 	struct ustack *u = ustack_self();
 	struct usched *s;
-	struct uco *new;
+	struct uco *made;
 
 	*co = NULL;
 	if (!u || is_foreign(u))
@@ -664,20 +665,20 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 	if (!func)
 		return -EINVAL;
 	s = ustack_sched(u);
-	new = malloc(offsetof(struct uco, c_frames.u_image) + s->s_room);
-	if (!new)
+	made = (struct uco *)malloc(offsetof(struct uco, c_frames.u_image) + s->s_room);
+	if (!made)
 		return -ENOMEM;
-	new->c_outer = NULL;
-	new->c_thread = NONE;
-	new->c_func = func;
-	new->c_arg = arg;
-	new->c_status = UCO_NEW;
-	new->c_closing = 0;
-	ustack_init(s, &new->c_frames, body, NULL);
-	new->c_frames.u_tokens = COROUTINE;
-	new->c_frames.u_mail = kind;
-	enlist();
-	*co = new;
+	made->c_outer = NULL;
+	made->c_thread = NONE;
+	made->c_func = func;
+	made->c_arg = arg;
+	made->c_status = UCO_NEW;
+	made->c_closing = 0;
+	ustack_init(s, &made->c_frames, body, NULL);
+	made->c_frames.u_tokens = COROUTINE;
+	made->c_frames.u_mail = kind;
+	enlist_coroutines();
+	*co = made;
 	return 0;
 }
 
@@ -693,8 +694,8 @@ int uco_create_clonable(uco_fn *func, void *arg, struct uco **co)
 
 int uco_clone(struct uco *co, struct uco **clone)
 {
-	int rc = refuse(co, usched__here());
-	struct uco *new = NULL;
+	int rc = refuse_resume(co, usched__here());
+	struct uco *made = NULL;
 
 	*clone = NULL;
 	if (rc)
@@ -702,15 +703,15 @@ int uco_clone(struct uco *co, struct uco **clone)
 	if (!(co->c_frames.u_mail & UCO_CLONABLE))
 		return -ENOTSUP;
 	refuse_held(co);
-	rc = uco_create_clonable(co->c_func, co->c_arg, &new);
+	rc = uco_create_clonable(co->c_func, co->c_arg, &made);
 	if (rc == 0 && co->c_status == UCO_SUSPENDED) {
-		rc = uco__copy_frames(&new->c_frames, &co->c_frames);
-		new->c_status = UCO_SUSPENDED;
+		rc = uco__copy_frames(&made->c_frames, &co->c_frames);
+		made->c_status = UCO_SUSPENDED;
 	}
 	if (rc == 0)
-		*clone = new;
+		*clone = made;
 	else
-		free(new);
+		free(made);
 	return rc;
 }
 

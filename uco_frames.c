@@ -174,7 +174,7 @@ static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack 
 static struct arch_jump exchange(char *top, void *arg)
 {
 	struct usched *s = usched__current;
-	struct ustack *u = s->s_current, *c = arg;
+	struct ustack *u = s->s_current, *c = (struct ustack *)arg;
 	int rc = usched__stop(s, top);
 
 	if (rc)
@@ -212,7 +212,7 @@ BY_THREADS int uco__exchange(struct ustack *c)
 static struct arch_jump leave_frames(char *top, void *arg)
 {
 	struct usched *s = usched__current;
-	struct ustack *u = s->s_current, *c = arg;
+	struct ustack *u = s->s_current, *c = (struct ustack *)arg;
 
 	u->u_top = top;
 	uco__exchange_frames(s, u, c);
@@ -285,7 +285,7 @@ static struct arch_jump side(struct usched *s, struct ustack *to, struct ustack 
 static struct arch_jump change(char *top, void *arg)
 {
 	struct usched *s = usched__current;
-	struct change *c = arg;
+	struct change *c = (struct change *)arg;
 	int rc = c->fits ? uco__fit_frames(s, c->from, top) : 0;
 
 	if (rc)
@@ -305,7 +305,7 @@ int uco__change(struct ustack *from, struct ustack *to, int fits)
 static struct arch_jump leave_directly(char *top, void *arg)
 {
 	struct usched *s = usched__current;
-	struct change *c = arg;
+	struct change *c = (struct change *)arg;
 
 	c->from->u_top = top;
 	uco__drop_frames(c->from, s->s_current);

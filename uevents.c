@@ -40,10 +40,10 @@
 enum { TIMERS, WAITERS, HEAPS };
 
 enum {
-	EXPIRIES = 64,                  /* of a look: not more than run until the next */
-	LOOK_GAP = SIMULATED ? 0        /* every order can be seen */
+	EXPIRIES    = 64,               /* of a look: not more than run until the next */
+	LOOK_GAP    = SIMULATED ? 0     /* every order can be seen */
 		: 500000,               /* ns: a thousand times what a look costs */
-	TICK     = 10000000,            /* of CLOCK_MONOTONIC_COARSE, at most */
+	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
 };
 
 struct events {
@@ -125,7 +125,7 @@ static int sleep_until(struct events *v, int64_t until)
 }
 
 /* Others may read it. */
-static void count(uint64_t *counter, int n)
+static void count_events(uint64_t *counter, int n)
 {
 	__atomic_store_n(counter, *counter + (uint64_t)n, __ATOMIC_RELAXED);
 }
@@ -175,7 +175,7 @@ static struct uexpiry *merge_all(struct uexpiry *first)
 }
 
 /* Its children, as one heap, take its place: wherever that is, they are due later. */
-static void disarm(struct uevents *e, struct uexpiry *x)
+static void disarm_expiry(struct uevents *e, struct uexpiry *x)
 {
 	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
 
@@ -213,14 +213,14 @@ static void expire(struct events *v)
 				break;
 			}
 			left--;
-			disarm(&v->v_events, x);
+			disarm_expiry(&v->v_events, x);
 			if (i == WAITERS)
 				v->v_expired(x);
 			else
 				t->t_expired(t);
 		}
 		if (left < EXPIRIES)
-			count(&v->v_events.e_expired, EXPIRIES - left);
+			count_events(&v->v_events.e_expired, EXPIRIES - left);
 	}
 }
 
@@ -238,7 +238,7 @@ static void poll_events(struct uevents *e, int64_t until)
 	}
 	n = sleep_until(v, until);
 	if (n > 0) {
-		count(&e->e_ready, n);
+		count_events(&e->e_ready, n);
 		uevents__poller_tell(v->v_poller, n);
 	}
 	if (v->v_heap[TIMERS].x_child || v->v_heap[WAITERS].x_child)
@@ -246,7 +246,7 @@ static void poll_events(struct uevents *e, int64_t until)
 }
 
 /* From any native thread. */
-static void interrupt(struct uevents *e)
+static void interrupt_sleep(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
 	struct poller *p = poller_of(v);
@@ -338,14 +338,14 @@ static void carry(struct uexpiry *first, uint32_t count)
 }
 
 /* expired: NULL for the expiry of a timer. */
-static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
+static void arm_expiry(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 {
 	struct events *v = (struct events *)(void *)e;
 	int which = expired ? WAITERS : TIMERS;
 	struct uexpiry *heap = &v->v_heap[which];
 
 	if (x->x_prev)
-		disarm(e, x);
+		disarm_expiry(e, x);
 	if (expired)
 		v->v_expired = expired;
 	x->x_child = x->x_next = NULL;
@@ -355,13 +355,14 @@ static void arm(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 
 int uevents_create(struct uevents **e)
 {
-	struct events *v = calloc(1, sizeof *v);
+	struct events *v = (struct events *)calloc(1, sizeof *v);
 
 	if (!v)
 		return -ENOMEM;
-	v->v_events = (struct uevents){ .e_poll = poll_events, .e_interrupt = interrupt,
+	v->v_events = (struct uevents){ .e_poll = poll_events,
+					.e_interrupt = interrupt_sleep,
 					.e_close = close_events, .e_expose = expose,
-					.e_arm = arm, .e_disarm = disarm };
+					.e_arm = arm_expiry, .e_disarm = disarm_expiry };
 	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
 	pthread_mutex_init(&v->v_lock, NULL);
 	when_init_cond(&v->v_bell);
@@ -437,5 +438,5 @@ void uevents__forked(void)
 
 int64_t uevents_next_tick(void)
 {
-	return when_by(CLOCK_MONOTONIC_COARSE) + TICK;
+	return when_by(CLOCK_MONOTONIC_COARSE) + COARSE_TICK;
 }

@@ -52,7 +52,7 @@ _Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
 	       && (unsigned)EPOLLHUP == UEVENTS_HANGUP
 	       && (unsigned)EPOLLRDHUP == UEVENTS_PEER_END, "the bits are epoll's");
 
-static void nothing(struct uinterest *i, unsigned ready)
+static void on_bell(struct uinterest *i, unsigned ready)
 {
 	(void)i;
 	(void)ready;
@@ -70,13 +70,13 @@ void uevents__poller_close(struct poller *p)
 
 int uevents__poller_open(struct poller **made, bool rung)
 {
-	struct poller *p = calloc(1, sizeof *p);
+	struct poller *p = (struct poller *)calloc(1, sizeof *p);
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	int rc;
 
 	if (!p)
 		return -ENOMEM;
-	p->p_nothing.i_ready = nothing;
+	p->p_nothing.i_ready = on_bell;
 	event.data.ptr = &p->p_nothing;
 	p->p_interrupt = p->p_timer = -1;
 	p->p_epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -95,14 +95,15 @@ int uevents__poller_open(struct poller **made, bool rung)
 /* An entry of epoll is of a number and an open file. */
 static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
 {
-	struct epoll_event event = { .events = edges | EPOLLET, .data.ptr = i };
+	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
 
 	return epoll_ctl(p->p_epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 static int add_edges(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
 {
-	struct epoll_event event = { .events = EDGES_ALL | EPOLLET, .data.ptr = i };
+	const uint32_t all = EDGES_ALL;
+	struct epoll_event event = { .events = all | EPOLLET, .data = { .ptr = i } };
 	int rc = add_new(p, fd, edges, i);
 
 	if (rc == -EEXIST)              /* a thread may wait to write */
@@ -166,7 +167,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 void uevents__poller_tell(struct poller *p, int n)
 {
 	for (int i = 0; i < n; i++) {
-		struct uinterest *interest = p->p_found[i].data.ptr;
+		struct uinterest *interest = (struct uinterest *)p->p_found[i].data.ptr;
 
 		if (i + AHEAD < n)
 			__builtin_prefetch(p->p_found[i + AHEAD].data.ptr);

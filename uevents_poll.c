@@ -37,7 +37,7 @@
 #include "private/cancel.h"
 #include "uevents.h"
 
-struct found {
+struct found_events {
 	struct uinterest *f_interest;
 	int               f_fd;
 	unsigned          f_ready;
@@ -58,12 +58,12 @@ struct poller {
 	struct pollfd     *p_fds;
 	struct uinterest **p_interests;
 	size_t            *p_places;
-	struct found       p_found[POLLER_BATCH];
+	struct found_events p_found[POLLER_BATCH];
 };
 
 enum {
-	ROOM  = 32,                     /* descriptors, at first */
-	PAUSE = 10,                     /* ms: after an error of poll(2) */
+	FIRST_ROOM  = 32,               /* descriptors, at first */
+	ERROR_PAUSE = 10,               /* ms: after an error of poll(2) */
 };
 
 static const struct { unsigned w_way; short w_polled; } ways_of[] = {
@@ -103,17 +103,17 @@ static void *grown(void *array, size_t from, size_t to, size_t size)
 }
 
 /* For one more descriptor, and this number. 0, -ENOMEM. */
-static int make_room(struct poller *p, size_t number)
+static int make_slots(struct poller *p, size_t number)
 {
-	size_t room = p->p_room ? 2 * p->p_room : ROOM, numbers = p->p_numbers;
+	size_t room = p->p_room ? 2 * p->p_room : FIRST_ROOM, numbers = p->p_numbers;
 	void *now;
 
 	if (number >= numbers) {
-		numbers = number < ROOM ? ROOM : 2 * number;
+		numbers = number < FIRST_ROOM ? FIRST_ROOM : 2 * number;
 		now = grown(p->p_places, p->p_numbers, numbers, sizeof *p->p_places);
 		if (!now)
 			return -ENOMEM;
-		p->p_places = now;
+		p->p_places = (size_t *)now;
 		p->p_numbers = numbers;
 	}
 	if (p->p_n < p->p_room)
@@ -121,11 +121,11 @@ static int make_room(struct poller *p, size_t number)
 	now = grown(p->p_interests, p->p_n, room, sizeof *p->p_interests);
 	if (!now)
 		return -ENOMEM;
-	p->p_interests = now;
+	p->p_interests = (struct uinterest **)now;
 	now = grown(p->p_fds, p->p_n, room, sizeof *p->p_fds);
 	if (!now)
 		return -ENOMEM;
-	p->p_fds = now;
+	p->p_fds = (struct pollfd *)now;
 	p->p_room = room;
 	return 0;
 }
@@ -140,7 +140,7 @@ void uevents__poller_interrupt(struct poller *p)
 
 int uevents__poller_open(struct poller **made, bool rung)
 {
-	struct poller *p = calloc(1, sizeof *p);
+	struct poller *p = (struct poller *)calloc(1, sizeof *p);
 	int rc;
 
 	if (!p)
@@ -148,7 +148,7 @@ int uevents__poller_open(struct poller **made, bool rung)
 	p->p_bell[0] = p->p_bell[1] = -1;
 	pthread_mutex_init(&p->p_lock, NULL);
 	pthread_cond_init(&p->p_change, NULL);
-	rc = make_room(p, 0);
+	rc = make_slots(p, 0);
 	if (rc == 0 && pipe2(p->p_bell, O_CLOEXEC | O_NONBLOCK))
 		rc = -errno;
 	if (rc) {
@@ -203,7 +203,7 @@ int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinteres
 	pthread_mutex_lock(&p->p_lock);
 	await_wake(p);
 	place = place_of(p, fd);
-	rc = place > 0 ? -EEXIST : make_room(p, (size_t)fd);
+	rc = place > 0 ? -EEXIST : make_slots(p, (size_t)fd);
 	if (rc == 0) {
 		place = p->p_places[fd] = p->p_n++;
 		p->p_fds[place] = (struct pollfd){ .fd = fd };
@@ -270,7 +270,7 @@ static void silence(struct poller *p)
 }
 
 /* Errors and the end are told whatever is looked for, so after them nothing is. */
-static void tell(struct poller *p, struct found *f, size_t place)
+static void tell_found(struct poller *p, struct found_events *f, size_t place)
 {
 	struct pollfd *one = &p->p_fds[place];
 	int told = 0;
@@ -304,7 +304,7 @@ static int take_ready(struct poller *p, int n)
 	for (int i = 0; i < taken; i++)
 		p->p_found[i].f_fd = p->p_fds[places[i]].fd;
 	for (int i = 0; i < taken; i++)
-		tell(p, &p->p_found[i], place_of(p, p->p_found[i].f_fd));
+		tell_found(p, &p->p_found[i], place_of(p, p->p_found[i].f_fd));
 	return taken;
 }
 
@@ -317,7 +317,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 	n = poll(p->p_fds, p->p_n, ms);
 	rings = n > 0 && p->p_fds[0].revents;
 	if (n < 0 && errno != EINTR) {          /* no memory: for the bell there is */
-		n = poll(p->p_fds, 1, ms < 0 || ms > PAUSE ? PAUSE : ms);
+		n = poll(p->p_fds, 1, ms < 0 || ms > ERROR_PAUSE ? ERROR_PAUSE : ms);
 		rings = n > 0;
 		n = 0;
 	}

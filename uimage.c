@@ -25,7 +25,7 @@
 #include "private/lock.h"
 
 enum {
-	LINE       = 64,                /* bytes of a cache line */
+	IMAGE_LINE = 64,                /* bytes of a cache line */
 	FINE_STEP  = 64,                /* bytes between the small classes, */
 	FINE_MAX   = 512,               /* up to here; log2 of it is 9 */
 	FINE_LOG   = 9,
@@ -53,8 +53,8 @@ static size_t round_up(size_t size, size_t unit)
 /* As many records as fit behind their rests. */
 static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 {
-	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - LINE) / (record + rest);
-	size_t first = round_up(UIMAGE_HEAD + count * rest, LINE);
+	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - IMAGE_LINE) / (record + rest);
+	size_t first = round_up(UIMAGE_HEAD + count * rest, IMAGE_LINE);
 
 	return (struct uimage_chunk){
 		.k_first   = (uint32_t)first,
@@ -65,12 +65,12 @@ static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 	};
 }
 
-static size_t class_size(size_t class)
+static size_t class_size(size_t which)
 {
-	size_t coarse = class - 1 - FINE_MAX / FINE_STEP;
+	size_t coarse = which - 1 - FINE_MAX / FINE_STEP;
 
-	if (class <= FINE_MAX / FINE_STEP)
-		return class * FINE_STEP;
+	if (which <= FINE_MAX / FINE_STEP)
+		return which * FINE_STEP;
 	return (5 + coarse % 4) << (coarse / 4 + FINE_LOG - 2);
 }
 
@@ -104,7 +104,7 @@ static void unmap(void *p, size_t size)
 /* Whole pages, which are not touched before memory goes back. */
 static size_t held_size(const struct uimage_class *c, size_t arena)
 {
-	return round_up(sizeof(struct uimage_held) + arena / c->c_size / 8 + LINE,
+	return round_up(sizeof(struct uimage_held) + arena / c->c_size / 8 + IMAGE_LINE,
 			page_size());
 }
 
@@ -205,11 +205,11 @@ static void show(void *p, size_t size)
 }
 
 /* Maps zeroed memory; `align' is 1 for pages, or a larger power of two. */
-static void *map(size_t size, size_t align)
+static void *map_aligned(size_t size, size_t align)
 {
 	size_t slack = align > 1 ? align : 0, before, after;
-	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = (char *)mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return NULL;
@@ -228,7 +228,7 @@ static void *map(size_t size, size_t align)
 }
 
 /* Makes room for a block in the newest arena of the class. */
-static bool grow(struct uimage_pool *pool, struct uimage_class *c)
+static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 {
 	bool records = c == &pool->i_class[RECORD];
 	size_t size, align = records ? UIMAGE_CHUNK : 1;
@@ -236,18 +236,18 @@ static bool grow(struct uimage_pool *pool, struct uimage_class *c)
 
 	if (a && a->a_carved < a->a_end)
 		return true;
-	size = a ? a->a_size * 2 : records ? UIMAGE_CHUNK : ARENA_MIN;
+	size = a ? a->a_size * 2 : records ? (size_t)UIMAGE_CHUNK : ARENA_MIN;
 	if (size > ARENA_MAX)
 		size = ARENA_MAX;
 	if (size < c->c_size + sizeof *a)
 		size = round_up(sizeof *a + 2 * c->c_size, HUGE_PAGE);
 	if (size >= 2 * HUGE_PAGE)
 		align = size == ARENA_MAX ? ARENA_MAX : HUGE_PAGE; /* see arena_of() */
-	a = map(size + held_size(c, size), align);
+	a = (struct uimage_arena *)map_aligned(size + held_size(c, size), align);
 	if (!a)
 		return false;
 	a->a_size = size;
-	a->a_held = (void *)((char *)a + size);
+	a->a_held = (struct uimage_held *)(void *)((char *)a + size);
 	if (records) {
 		a->a_chunk = pool->i_chunk;
 		a->a_carved = (char *)a + a->a_chunk.k_first;
@@ -277,7 +277,7 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 	size_t n = 0;
 
 	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
-		struct uimage_block *b = (void *)a->a_carved;
+		struct uimage_block *b = (struct uimage_block *)(void *)a->a_carved;
 
 		*list = b;
 		list = &b->b_next;
@@ -294,9 +294,9 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 
 /* Fills an empty shelf from its spare, the pool's batches, arenas, or a new carving. */
 static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
-		   size_t class)
+		   size_t which)
 {
-	struct uimage_class *c = &pool->i_class[class];
+	struct uimage_class *c = &pool->i_class[which];
 
 	shelf->h_count = c->c_batch;
 	shelf->h_free = shelf->h_spare;
@@ -310,7 +310,7 @@ static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		uimage__count_free(pool, c, -1);
 	} else if (c->c_held > 0)
 		shelf->h_count = uimage__take_held(pool, c, &shelf->h_free);
-	else if (grow(pool, c))
+	else if (pool_grow(pool, c))
 		shelf->h_count = carve(c, &shelf->h_free);
 	else
 		shelf->h_count = 0;
@@ -318,13 +318,13 @@ static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 	return shelf->h_free;
 }
 
-static void *get(struct uimage_cache *cache, size_t class)
+static void *cache_get(struct uimage_cache *cache, size_t which)
 {
-	struct uimage_shelf *shelf = &cache->i_shelf[class];
+	struct uimage_shelf *shelf = &cache->i_shelf[which];
 	struct uimage_block *block = shelf->h_free;
 
 	if (!block) {
-		if (!refill(shelf, cache->i_pool, class))
+		if (!refill(shelf, cache->i_pool, which))
 			return NULL;
 		block = shelf->h_free;
 	}
@@ -335,13 +335,13 @@ static void *get(struct uimage_cache *cache, size_t class)
 
 void *uimage_record(struct uimage_cache *cache)
 {
-	return get(cache, RECORD);
+	return cache_get(cache, RECORD);
 }
 
-static void give_batch(struct uimage_pool *pool, size_t class,
+static void give_batch(struct uimage_pool *pool, size_t which,
 		       struct uimage_block *batch)
 {
-	struct uimage_class *c = &pool->i_class[class];
+	struct uimage_class *c = &pool->i_class[which];
 
 	lock(&pool->i_lock);
 	batch->b_batch = c->c_batches;
@@ -350,14 +350,14 @@ static void give_batch(struct uimage_pool *pool, size_t class,
 	unlock(&pool->i_lock);
 }
 
-static void put(struct uimage_cache *cache, size_t class, void *block)
+static void cache_put(struct uimage_cache *cache, size_t which, void *block)
 {
-	struct uimage_shelf *shelf = &cache->i_shelf[class];
-	struct uimage_block *b = block;
+	struct uimage_shelf *shelf = &cache->i_shelf[which];
+	struct uimage_block *b = (struct uimage_block *)block;
 
-	if (shelf->h_count == cache->i_pool->i_class[class].c_batch) {
+	if (shelf->h_count == cache->i_pool->i_class[which].c_batch) {
 		if (shelf->h_spare)
-			give_batch(cache->i_pool, class, shelf->h_spare);
+			give_batch(cache->i_pool, which, shelf->h_spare);
 		shelf->h_spare = shelf->h_free;
 		shelf->h_free = NULL;
 		shelf->h_count = 0;
@@ -369,7 +369,7 @@ static void put(struct uimage_cache *cache, size_t class, void *block)
 
 void uimage_record_free(struct uimage_cache *cache, void *record)
 {
-	put(cache, RECORD, record);
+	cache_put(cache, RECORD, record);
 }
 
 static size_t class_of(size_t size)
@@ -385,15 +385,15 @@ static size_t class_of(size_t size)
 
 void *uimage_alloc(struct uimage_cache *cache, size_t *size)
 {
-	size_t class;
+	size_t which;
 
 	if (*size > CLASS_MAX) {
 		*size = round_up(*size, page_size());
-		return map(*size, 1);
+		return map_aligned(*size, 1);
 	}
-	class = class_of(*size);
-	*size = cache->i_pool->i_class[class].c_size;
-	return get(cache, class);
+	which = class_of(*size);
+	*size = cache->i_pool->i_class[which].c_size;
+	return cache_get(cache, which);
 }
 
 void uimage_free(struct uimage_cache *cache, void *image, size_t size)
@@ -401,7 +401,7 @@ void uimage_free(struct uimage_cache *cache, void *image, size_t size)
 	if (size > CLASS_MAX)
 		unmap(image, size);
 	else
-		put(cache, class_of(size), image);
+		cache_put(cache, class_of(size), image);
 }
 
 void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
@@ -419,13 +419,13 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 	stacks->k_stride = (stacks->k_size + guard) | page_size();
 	if (count > SIZE_MAX / 2 / stacks->k_stride)
 		return -ENOMEM;
-	stacks->k_map = mmap(NULL, count * stacks->k_stride, PROT_NONE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	stacks->k_map = (char *)mmap(NULL, count * stacks->k_stride, PROT_NONE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (stacks->k_map == MAP_FAILED)
 		return -ENOMEM;
 	show(stacks->k_map, count * stacks->k_stride);
 	for (; stacks->k_count < count; stacks->k_count++) {
-		char *base = uimage_stacks_base(stacks, stacks->k_count);
+		char *base = (char *)uimage_stacks_base(stacks, stacks->k_count);
 
 		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
 			unmap(stacks->k_map, count * stacks->k_stride);

@@ -67,33 +67,38 @@ struct uimage_arena {
 	struct uimage_held  *a_held;     /* behind it */
 };
 
+struct uimage_shelf {
+	struct uimage_block *h_free;
+	struct uimage_block *h_spare;    /* a whole batch, or NULL */
+	size_t               h_count;    /* blocks on h_free */
+	struct uimage_block *h_seen;     /* h_free at uimage_cache_trim() */
+};
+
 struct uimage_cache {
 	struct uimage_pool *i_pool;
-	struct uimage_shelf {
-		struct uimage_block *h_free;
-		struct uimage_block *h_spare;    /* a whole batch, or NULL */
-		size_t               h_count;    /* blocks on h_free */
-		struct uimage_block *h_seen;     /* h_free at uimage_cache_trim() */
-	} i_shelf[UIMAGE_CLASSES];
+	struct uimage_shelf i_shelf[UIMAGE_CLASSES];
+};
+
+/* Under i_lock, except c_size and c_batch, which are constant. */
+struct uimage_class {
+	size_t               c_size;
+	size_t               c_batch;    /* blocks in a batch */
+	struct uimage_block *c_batches;
+	struct uimage_arena *c_arenas;   /* the newest first */
+	struct uimage_arena *c_small;    /* of these, those before full size */
+	size_t               c_count;    /* batches; fewest in this period: */
+	size_t               c_least;
+	size_t               c_excess;   /* batches to take apart */
+	size_t               c_held;     /* free blocks of arenas */
+	size_t               c_dirty;    /* arenas with new ones */
+	struct uimage_arena *c_from;     /* where the next are taken, */
+	struct uimage_arena *c_drop;     /* and where pages are dropped, */
+	size_t               c_at;       /* from this block on */
 };
 
 struct uimage_pool {
 	pthread_mutex_t     i_lock;
-	struct uimage_class {    /* i_lock, except c_size and c_batch: constant */
-		size_t               c_size;
-		size_t               c_batch;    /* blocks in a batch */
-		struct uimage_block *c_batches;
-		struct uimage_arena *c_arenas;   /* the newest first */
-		struct uimage_arena *c_small;    /* of these, those before full size */
-		size_t               c_count;    /* batches; fewest in this period: */
-		size_t               c_least;
-		size_t               c_excess;   /* batches to take apart */
-		size_t               c_held;     /* free blocks of arenas */
-		size_t               c_dirty;    /* arenas with new ones */
-		struct uimage_arena *c_from;     /* where the next are taken, */
-		struct uimage_arena *c_drop;     /* and where pages are dropped, */
-		size_t               c_at;       /* from this block on */
-	} i_class[UIMAGE_CLASSES];
+	struct uimage_class i_class[UIMAGE_CLASSES];
 	size_t              i_bytes;         /* i_lock; mapped for classes */
 	size_t              i_free;          /* i_lock; read by all: in batches */
 	uint32_t            i_work;          /* i_lock; read by all: 1: see _trim() */

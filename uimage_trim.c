@@ -62,7 +62,7 @@ static struct uimage_arena *arena_of(const struct uimage_class *c, const void *b
 	for (; a; a = a->a_next)
 		if ((uintptr_t)block - (uintptr_t)a < a->a_size)
 			return a;
-	return (void *)((uintptr_t)block & -(uintptr_t)ARENA_MAX);
+	return (struct uimage_arena *)((uintptr_t)block & -(uintptr_t)ARENA_MAX);
 }
 
 static size_t number_of(const struct uimage_class *c, const struct uimage_arena *a,
@@ -77,9 +77,9 @@ static size_t number_of(const struct uimage_class *c, const struct uimage_arena 
 		+ (offset % UIMAGE_CHUNK - plan->k_first) / plan->k_size;
 }
 
-static void keep(const struct uimage_pool *pool, char *record)
+static void keep_word(const struct uimage_pool *pool, char *record)
 {
-	const uint32_t *word = (void *)(record + pool->i_kept_at);
+	const uint32_t *word = (const uint32_t *)(void *)(record + pool->i_kept_at);
 
 	chunk_of(record)->k_kept |= __atomic_load_n(word, __ATOMIC_RELAXED)
 		& pool->i_kept;
@@ -103,7 +103,7 @@ static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
 			c->c_dirty++;
 		}
 		if (a->a_chunk.k_size > 0)
-			keep(pool, (char *)b);
+			keep_word(pool, (char *)b);
 	}
 	__atomic_store_n(&pool->i_work, 1, __ATOMIC_RELAXED);
 }
@@ -175,8 +175,8 @@ void uimage_drop(void *p, size_t size)
 static void clear_front(char *records, size_t n, size_t size)
 {
 	size_t before = -(uintptr_t)records & (page_size() - 1);
-	uint64_t *word = (void *)(records + before / size * size
-				+ sizeof(struct uimage_block));
+	uint64_t *word = (uint64_t *)(void *)
+		(records + before / size * size + sizeof(struct uimage_block));
 
 	if (before < n * size)
 		for (; (char *)word < records + before; word++)
@@ -311,9 +311,9 @@ void uimage_cache_trim(struct uimage_cache *cache, int all)
 }
 
 /* A handle that is used too late may read it meanwhile. */
-static void restore(const struct uimage_pool *pool, char *record)
+static void restore_word(const struct uimage_pool *pool, char *record)
 {
-	uint32_t *word = (void *)(record + pool->i_kept_at);
+	uint32_t *word = (uint32_t *)(void *)(record + pool->i_kept_at);
 	uint32_t kept = chunk_of(record)->k_kept;
 
 	if (kept)
@@ -336,14 +336,14 @@ size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
 	end = carved(c, a);
 	for (; n < c->c_batch && h->d_count > 0; n++) {
 		size_t i = seek(h->d_bits, h->d_from, end, true);
-		struct uimage_block *b = (void *)block_at(c, a, i);
+		struct uimage_block *b = (struct uimage_block *)(void *)block_at(c, a, i);
 
 		h->d_bits[i / 64] &= ~((uint64_t)1 << i % 64);
 		h->d_count--;
 		h->d_from = i + 1;
 		c->c_held--;
 		if (a->a_chunk.k_size > 0)
-			restore(pool, (char *)b);
+			restore_word(pool, (char *)b);
 		*list = b;
 		list = &b->b_next;
 	}

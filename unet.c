@@ -35,7 +35,9 @@ struct descriptor *unet__find_chunk(int fd)
 	size_t i = (size_t)fd / CHUNK;
 	struct descriptor *chunk, *now = NULL;
 
-	chunk = i < CHUNKS ? aligned_alloc(LINE, CHUNK * sizeof *chunk) : NULL;
+	if (i >= CHUNKS)
+		return NULL;
+	chunk = (struct descriptor *)aligned_alloc(NET_LINE, CHUNK * sizeof *chunk);
 	if (!chunk)
 		return NULL;
 	memset(chunk, 0, CHUNK * sizeof *chunk);
@@ -117,7 +119,7 @@ int unet__enter(int fd, enum kind kind)
 {
 	struct told told;
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 
 	if (rc) {
 		close_deferred(fd);
@@ -170,13 +172,13 @@ int unet__adopt(struct descriptor *d, uint32_t generation)
 	while (get_kind(d) == CLOSING)
 		sched_yield();                  /* by another native thread */
 	pthread_rwlock_rdlock(&adopting);
-	if (enter(d, generation)) {
+	if (net_enter(d, generation)) {
 		rc = unet__set_nonblocking(d->d_fd);
 		uwait_lock(&d->d_lock);
 		if (rc >= 0 && generation_of(d) == generation)
 			found(d, rc > 0);
 		uwait_unlock(&d->d_lock);
-		leave(d);
+		net_leave(d);
 	}
 	pthread_rwlock_unlock(&adopting);
 	return rc < 0 ? rc : 0;
@@ -185,7 +187,7 @@ int unet__adopt(struct descriptor *d, uint32_t generation)
 int unet__adopt_fd(int fd)
 {
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 
 	return rc ? rc : unet__adopt(d, generation_of(d));
 }
@@ -219,7 +221,7 @@ int unet_close(int fd)
 	struct told told;
 	uint32_t generation;
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 	bool blocked;
 
 	if (rc)
@@ -259,7 +261,7 @@ static bool has_file(struct descriptor *d, int fd)
 	uint32_t generation = generation_of(d);
 	int other = 1;
 
-	if (!may_share(d) || !enter(d, generation))
+	if (!may_share(d) || !net_enter(d, generation))
 		return false;
 	other = compare_files(fd, d->d_fd);
 	uwait_lock(&d->d_lock);
@@ -268,7 +270,7 @@ static bool has_file(struct descriptor *d, int fd)
 	if (other == 0)
 		d->d_turns |= BLOCKED;
 	uwait_unlock(&d->d_lock);
-	leave(d);
+	net_leave(d);
 	return other <= 0;
 }
 
@@ -294,7 +296,7 @@ int unet_forget(int fd)
 	struct told told;
 	uint32_t generation;
 	struct descriptor *d;
-	int flags, rc = find(fd, &d);
+	int flags, rc = net_find(fd, &d);
 	bool blocked;
 
 	if (rc)
@@ -316,7 +318,7 @@ bool unet__is_idle(int fd)
 	struct descriptor *d;
 	bool idle;
 
-	if (find(fd, &d))
+	if (net_find(fd, &d))
 		return true;
 	uwait_lock(&d->d_lock);
 	idle = !d->d_first[IN] && !d->d_first[OUT] && !(d->d_turns & TURNS)

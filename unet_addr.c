@@ -83,9 +83,9 @@ int unet_addr(const char *text, struct unet_addr *a)
 
 char *unet_text(const struct unet_addr *a, char *text)
 {
-	const struct sockaddr_in *in = (const void *)&a->a_sockaddr;
-	const struct sockaddr_in6 *in6 = (const void *)&a->a_sockaddr;
-	const struct sockaddr_un *un = (const void *)&a->a_sockaddr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&a->a_sockaddr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->a_sockaddr;
+	const struct sockaddr_un *un = (const struct sockaddr_un *)&a->a_sockaddr;
 	char host[INET6_ADDRSTRLEN];
 	int size;
 

@@ -53,7 +53,7 @@ static ssize_t try_connect(const struct descriptor *d, const struct op *o)
 }
 
 /* Closes it, after an error of the system, which is returned. */
-static int drop(int fd)
+static int drop_socket(int fd)
 {
 	int rc = -errno;
 
@@ -75,14 +75,14 @@ static int open_socket(const struct unet_addr *a, int type, unsigned flags)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	if (flags & UNET_REUSEPORT
 	    && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on))
-		return drop(fd);
+		return drop_socket(fd);
 	return fd;
 }
 
 /* The any address, IPv4's on a machine without IPv6. */
 static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
 {
-	const struct sockaddr_in6 *in6 = (const void *)&a->a_sockaddr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->a_sockaddr;
 	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&any->a_sockaddr;
 
 	if (in6->sin6_family != AF_INET6
@@ -110,7 +110,7 @@ static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size) == 0)
 		return fd;
-	return drop(fd);
+	return drop_socket(fd);
 }
 
 int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
@@ -123,7 +123,7 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 		return fd;
 	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
 		return unet__enter(fd, unet__kind_of(fd));
-	return drop(fd);
+	return drop_socket(fd);
 }
 
 int unet_bind(const struct unet_addr *a, unsigned flags)
@@ -154,7 +154,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	const struct op o = { .o_from = peer };
 	struct descriptor *d;
 	unsigned passed = 0;
-	int new, rc = find(fd, &d);
+	int made, rc = net_find(fd, &d);
 	uint32_t generation;
 	enum kind kind;
 
@@ -164,13 +164,13 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	generation = generation_of(d);
 	kind = get_kind(d);  /* before the call: then the number may be reused */
 	do {
-		new = (int)perform(try_accept, d, IN, &o, deadline, generation);
-		if (is_exhausted(new) || (is_passing(new) && ++passed % PASSING == 0))
+		made = (int)net_perform(try_accept, d, IN, &o, deadline, generation);
+		if (is_exhausted(made) || (is_passing(made) && ++passed % PASSING == 0))
 			rc = unet__pause(deadline);
-	} while (rc == 0 && (is_exhausted(new) || is_passing(new)));
+	} while (rc == 0 && (is_exhausted(made) || is_passing(made)));
 	if (rc)
 		return rc;
-	return new < 0 ? new : unet__enter(new, kind);
+	return made < 0 ? made : unet__enter(made, kind);
 }
 
 /* A UNIX socket's backlog is full: no event tells when there is a place. */
@@ -179,20 +179,20 @@ static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline
 {
 	const struct op o = { .o_to = a };
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 	uint32_t generation;
 
 	if (rc)
 		return rc;
 	generation = generation_of(d);
-	while ((rc = (int)perform(try_begin, d, OUT, &o, COUNTED, generation))
+	while ((rc = (int)net_perform(try_begin, d, OUT, &o, COUNTED, generation))
 	       == -ETIMEDOUT) {
 		rc = unet__pause(deadline);
 		if (rc)
 			return rc;
 	}
 	if (rc > 0)
-		rc = (int)perform(try_connect, d, OUT, &o, deadline, generation);
+		rc = (int)net_perform(try_connect, d, OUT, &o, deadline, generation);
 	return rc;
 }
 

@@ -23,7 +23,7 @@
 enum { POLL_MAX = 65536 };
 
 /* For reports. */
-static const struct uwait_kind polls = { .k_name = "one of several descriptors" };
+static const struct uwait_kind poll_kind = { .k_name = "one of several descriptors" };
 
 static ssize_t try_poll(const struct descriptor *d, const struct op *o)
 {
@@ -51,13 +51,13 @@ static inline int wait_for(int fd, int direction, int64_t deadline)
 {
 	struct descriptor *d;
 	struct turn t;
-	int rc = begin(fd, &d, &t);
+	int rc = net_begin(fd, &d, &t);
 
 	if (rc)
 		return rc;
 	rc = poll_step(d, direction, deadline, &t);
 	while (rc == WAITS) {
-		rc = block(&t, d, direction, deadline);
+		rc = net_block(&t, d, direction, deadline);
 		if (rc == 0 && (t.t_turn || POLLER_ONCE))       /* pass_on() */
 			rc = (int)end_step(d, direction, &t,
 					   poll_step(d, direction, deadline, &t));
@@ -98,7 +98,7 @@ static struct descriptor *polled(const struct pollfd *one)
 	struct descriptor *d = NULL;
 
 	if (one->fd >= 0)
-		find(one->fd, &d);
+		net_find(one->fd, &d);
 	return d;
 }
 
@@ -113,7 +113,7 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d;
-		int none = fds[i].fd < 0 ? -EBADF : find(fds[i].fd, &d);
+		int none = fds[i].fd < 0 ? -EBADF : net_find(fds[i].fd, &d);
 
 		if (none == -ENOMEM)
 			return none;
@@ -124,7 +124,7 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 			unet__adopt(d, generations[i]);
 		first = first ? first : d;
 	}
-	return first ? give_way(first, IN, deadline) : 0;
+	return first ? net_give_way(first, IN, deadline) : 0;
 }
 
 /*
@@ -160,7 +160,7 @@ static bool poll_inside(const struct pollfd *one, uint32_t generation)
 {
 	struct descriptor *d = polled(one);
 
-	if (d && !enter(d, generation))
+	if (d && !net_enter(d, generation))
 		return false;
 	for (int way = IN; d && way <= OUT; way++)
 		if (wants(one, way))
@@ -190,7 +190,7 @@ static void poll_outside(const struct pollfd *one, bool may_be_ready)
 	for (int way = IN; d && may_be_ready && way <= OUT; way++)
 		set_ready(d, way, true);
 	if (d)
-		leave(d);
+		net_leave(d);
 }
 
 /*
@@ -232,7 +232,7 @@ static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 /* The places, if it may wait, are behind the generations. */
 static size_t places_at(size_t n)
 {
-	return (n * sizeof(uint32_t) + LINE - 1) / LINE * LINE;
+	return (n * sizeof(uint32_t) + NET_LINE - 1) / NET_LINE * NET_LINE;
 }
 
 static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
@@ -293,7 +293,7 @@ static void poll_leave(struct pollfd *fds, size_t n, struct uwait_place *place,
 	}
 }
 
-/* As block(), for each. 0: something may be ready. */
+/* As net_block(), for each. 0: something may be ready. */
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
@@ -303,7 +303,7 @@ static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 
 	if (rc)
 		return rc;
-	uwait_note(w, &polls, NULL, __builtin_return_address(0));
+	uwait_note(w, &poll_kind, NULL, __builtin_return_address(0));
 	uwait_begin(w);
 	places = (struct uwait_place *)(void *)((char *)uwait_room(w, 0) + places_at(n));
 	end = places;
@@ -325,8 +325,10 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	if (n > POLL_MAX)
 		return -EINVAL;
 	w = uwait_self();
-	generations = w ? poll_room(w, fds, n, deadline) : NULL;
-	if (!w || (!generations && n > 0))
+	if (!w)
+		return -ENOMEM;
+	generations = (uint32_t *)poll_room(w, fds, n, deadline);
+	if (!generations && n > 0)
 		return -ENOMEM;
 	rc = poll_begin(fds, n, generations, deadline);
 	while (rc == 0) {
@@ -348,7 +350,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 int unet__select_begin(int fd, uint32_t *generation)
 {
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 
 	*generation = d ? generation_of(d) : 0;
 	return rc == -ENOMEM ? rc : 0;
@@ -359,7 +361,7 @@ int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generati
 {
 	struct turn t = { w, generation, false };       /* so that it does not count */
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 
 	if (rc)
 		return rc;
@@ -375,7 +377,7 @@ int unet__select_enter(struct uwait_place *place, int fd, int direction,
 		       uint32_t generation)
 {
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 
 	return rc ? rc : unet__join(place, d, direction, way_of(direction), generation);
 }
@@ -384,6 +386,6 @@ void unet__select_leave(struct uwait_place *place, int fd, int direction)
 {
 	struct descriptor *d;
 
-	if (find(fd, &d) == 0)
+	if (net_find(fd, &d) == 0)
 		unet__leave(place, d, direction);
 }

@@ -3,9 +3,9 @@
  * unet_transfer.c: reads and writes.
  *
  * A call that moves bytes has an attempt, which makes the system call, and goes through
- * perform(). Reads and writes of one buffer, where most threads block, are loops of their
- * own, so that their frames are the smallest. So are the calls that go on until all is
- * moved: they keep the turn from part to part.
+ * net_perform(). Reads and writes of one buffer, where most threads block, are loops of
+ * their own, so that their frames are the smallest. So are the calls that go on until all
+ * is moved: they keep the turn from part to part.
  */
 
 #ifndef _GNU_SOURCE
@@ -26,7 +26,7 @@
 enum { PARTS = 64 };                    /* buffers of one system call */
 
 /* The signal mask before a system call that may raise SIGPIPE. */
-struct held {
+struct held_signal {
 	sigset_t h_before;
 	bool     h_pending;
 };
@@ -48,7 +48,7 @@ static inline ssize_t try_read(const struct descriptor *d, const struct op *o)
 }
 
 /* No flag suppresses SIGPIPE, so it is blocked, and taken out if it came. */
-static void hold_signal(struct held *h)
+static void hold_signal(struct held_signal *h)
 {
 	sigset_t set, pending;
 
@@ -59,7 +59,7 @@ static void hold_signal(struct held *h)
 	pthread_sigmask(SIG_BLOCK, &set, &h->h_before);
 }
 
-static void release_signal(const struct held *h, ssize_t rc)
+static void release_signal(const struct held_signal *h, ssize_t rc)
 {
 	static const struct timespec now = { 0, 0 };
 	sigset_t set;
@@ -74,7 +74,7 @@ static void release_signal(const struct held *h, ssize_t rc)
 
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 {
-	struct held held;
+	struct held_signal held;
 	ssize_t rc;
 
 	hold_signal(&held);
@@ -155,22 +155,23 @@ static ssize_t try_sendto(const struct descriptor *d, const struct op *o)
 
 static ssize_t try_recvmsg(const struct descriptor *d, const struct op *o)
 {
-	return result(recvmsg(d->d_fd, o->o_buffer, o->o_flags | MSG_DONTWAIT));
+	return result(recvmsg(d->d_fd, (struct msghdr *)o->o_buffer,
+			      o->o_flags | MSG_DONTWAIT));
 }
 
 static ssize_t try_sendmsg(const struct descriptor *d, const struct op *o)
 {
-	return result(sendmsg(d->d_fd, o->o_buffer,
+	return result(sendmsg(d->d_fd, (const struct msghdr *)o->o_buffer,
 			      o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 APART static ssize_t try_sendfile(const struct descriptor *d, const struct op *o)
 {
-	struct held held;
+	struct held_signal held;
 	ssize_t rc;
 
 	hold_signal(&held);
-	rc = result(sendfile(d->d_fd, o->o_n, o->o_buffer, o->o_size));
+	rc = result(sendfile(d->d_fd, o->o_n, (off_t *)o->o_buffer, o->o_size));
 	release_signal(&held, rc);
 	return rc;
 }
@@ -203,7 +204,7 @@ APART static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
 
 	if (size == 0)
 		deadline = 0;
-	return step(try_read, d, IN, &o, deadline, t);
+	return net_step(try_read, d, IN, &o, deadline, t);
 }
 
 APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
@@ -213,7 +214,7 @@ APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_whole = whole };
 
-	return step(try_write, d, OUT, &o, deadline, t);
+	return net_step(try_write, d, OUT, &o, deadline, t);
 }
 
 static inline void check_iov(const struct iovec *iov, int n, const char *call)
@@ -227,13 +228,13 @@ ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
 {
 	struct descriptor *d;
 	struct turn t;
-	ssize_t n = begin(fd, &d, &t);
+	ssize_t n = net_begin(fd, &d, &t);
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	if (n)
 		return n;
 	n = read_step(d, buffer, size, deadline, &t);
-	while (n == WAITS && (n = block(&t, d, IN, deadline)) == 0)
+	while (n == WAITS && (n = net_block(&t, d, IN, deadline)) == 0)
 		n = end_step(d, IN, &t, read_step(d, buffer, size, deadline, &t));
 	return n;
 }
@@ -242,13 +243,13 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 {
 	struct descriptor *d;
 	struct turn t;
-	ssize_t n = begin(fd, &d, &t);
+	ssize_t n = net_begin(fd, &d, &t);
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	if (n)
 		return n;
 	n = write_step(d, buffer, size, 0, deadline, &t);
-	while (n == WAITS && (n = block(&t, d, OUT, deadline)) == 0)
+	while (n == WAITS && (n = net_block(&t, d, OUT, deadline)) == 0)
 		n = end_step(d, OUT, &t, write_step(d, buffer, size, 0, deadline, &t));
 	return n;
 }
@@ -258,7 +259,7 @@ ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
 	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
 
 	check_iov(iov, n, __func__);
-	return perform_at(try_readv, fd, IN, &o, o.o_short > 0 ? deadline : 0);
+	return net_perform_at(try_readv, fd, IN, &o, o.o_short > 0 ? deadline : 0);
 }
 
 ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
@@ -266,7 +267,7 @@ ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 	const struct op o = { .o_iov = iov, .o_n = n };
 
 	check_iov(iov, n, __func__);
-	return perform_at(try_writev, fd, OUT, &o, deadline);
+	return net_perform_at(try_writev, fd, OUT, &o, deadline);
 }
 
 ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
@@ -277,16 +278,16 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(from, BUFFER, __func__);
-	return perform_at(try_recvfrom, fd, IN, &o, deadline);
+	return net_perform_at(try_recvfrom, fd, IN, &o, deadline);
 }
 
 /* To an address of a UNIX socket: no event tells of room at the receiver. */
 __attribute__((always_inline))
-static inline ssize_t send_by(attempt *try, int fd, const struct op *o, bool is_unix,
+static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is_unix,
 			      int64_t deadline)
 {
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 	uint32_t generation;
 	ssize_t n = 0;
 
@@ -294,10 +295,10 @@ static inline ssize_t send_by(attempt *try, int fd, const struct op *o, bool is_
 		return rc;
 	generation = generation_of(d);
 	if (!is_unix)
-		return perform(try, d, OUT, o, deadline, generation);
-	rc = give_way(d, OUT, deadline);
+		return net_perform(call, d, OUT, o, deadline, generation);
+	rc = net_give_way(d, OUT, deadline);
 	while (rc == 0) {
-		n = perform(try, d, OUT, o, COUNTED, generation);
+		n = net_perform(call, d, OUT, o, COUNTED, generation);
 		rc = n == -ETIMEDOUT ? unet__pause(deadline) : 1;
 	}
 	return rc < 0 ? rc : n;
@@ -329,12 +330,12 @@ ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline
 	const struct op o = { .o_buffer = message, .o_flags = flags };
 
 	check_message(message, __func__);
-	return perform_at(try_recvmsg, fd, IN, &o, deadline);
+	return net_perform_at(try_recvmsg, fd, IN, &o, deadline);
 }
 
 static bool goes_to_unix(const struct msghdr *message)
 {
-	const struct sockaddr *to = message->msg_name;
+	const struct sockaddr *to = (const struct sockaddr *)message->msg_name;
 
 	return to && message->msg_namelen >= sizeof to->sa_family
 		&& to->sa_family == AF_UNIX;
@@ -354,16 +355,16 @@ ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t dead
 	const struct op o = { .o_buffer = offset, .o_size = size, .o_n = from };
 
 	check(offset, BUFFER, __func__);
-	return perform_at(try_sendfile, fd, OUT, &o, deadline);
+	return net_perform_at(try_sendfile, fd, OUT, &o, deadline);
 }
 
 /* After a step of a call that moves all: n; or 0 or an error, after a wait. */
 __attribute__((always_inline))
-static inline ssize_t go_on(struct descriptor *d, int direction, int64_t deadline,
-			    struct turn *t, ssize_t n)
+static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t deadline,
+				struct turn *t, ssize_t n)
 {
 	if (n == WAITS)
-		return block(t, d, direction, deadline);
+		return net_block(t, d, direction, deadline);
 	t->t_waiter = NULL;
 	return n;
 }
@@ -383,14 +384,14 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 {
 	struct descriptor *d;
 	struct turn t;
-	ssize_t n = begin(fd, &d, &t);
+	ssize_t n = net_begin(fd, &d, &t);
 	size_t got = 0;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(done, BUFFER, __func__);
 	while (got < size && n >= 0) {
 		n = read_step(d, (char *)buffer + got, size - got, deadline, &t);
-		n = n ? go_on(d, IN, deadline, &t, n) : -EPIPE;
+		n = n ? net_go_on(d, IN, deadline, &t, n) : -EPIPE;
 		got += n > 0 ? (size_t)n : 0;
 	}
 	return end_all(d, IN, &t, n, got, done);
@@ -401,7 +402,7 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 {
 	struct descriptor *d;
 	struct turn t;
-	ssize_t n = begin(fd, &d, &t);
+	ssize_t n = net_begin(fd, &d, &t);
 	size_t put = 0;
 
 	check(size ? buffer : NULL, BUFFER, __func__);
@@ -409,7 +410,7 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 	while (put < size && n >= 0) {
 		n = write_step(d, (const char *)buffer + put, size - put, size - put,
 			       deadline, &t);
-		n = go_on(d, OUT, deadline, &t, n);
+		n = net_go_on(d, OUT, deadline, &t, n);
 		put += n > 0 ? (size_t)n : 0;
 	}
 	return end_all(d, OUT, &t, n, put, done);
@@ -432,7 +433,7 @@ int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 	struct op o = { .o_iov = iov, .o_n = n, .o_whole = size_of(iov, n) };
 	struct descriptor *d;
 	struct turn t;
-	ssize_t rc = begin(fd, &d, &t);
+	ssize_t rc = net_begin(fd, &d, &t);
 	const size_t size = o.o_whole;
 
 	check_iov(iov, n, __func__);
@@ -440,7 +441,7 @@ int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 	rc = n < 0 ? -EINVAL : rc;
 	while (o.o_whole > 0 && rc >= 0) {
 		rc = unet__step(try_parts, d, OUT, &o, deadline, &t);
-		rc = go_on(d, OUT, deadline, &t, rc);
+		rc = net_go_on(d, OUT, deadline, &t, rc);
 		skip(&o, rc > 0 ? (size_t)rc : 0);
 	}
 	return end_all(d, OUT, &t, rc, size - o.o_whole, done);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * unet_wait.c: how calls on descriptors wait: private/net.h. A call that finds its
- * descriptor not ready blocks in the block() of that file, between unet__begin_wait(),
- * which enters the queue, and unet__end_wait(). An event comes in by unet__ready().
+ * descriptor not ready blocks in the net_block() of that file, between
+ * unet__begin_wait(), which enters the queue, and unet__end_wait(). An event comes in by
+ * unet__ready().
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* nanosleep() */
@@ -20,7 +21,7 @@
 static bool *doubted;                           /* unet__doubt(); atomic */
 
 /* For reports. */
-static const struct uwait_kind waits[] = {
+static const struct uwait_kind descriptor_waits[] = {
 	[IN]  = { .k_name = "descriptor", .k_how = " to read", .k_number = true },
 	[OUT] = { .k_name = "descriptor", .k_how = " to write", .k_number = true },
 };
@@ -28,6 +29,8 @@ static const struct uwait_kind waits[] = {
 enum {
 	ENDS    = UEVENTS_HANGUP | UEVENTS_ERROR,
 	LASTING = UEVENTS_PEER_END | UEVENTS_URGENT | ENDS,
+	INPUTS  = UEVENTS_INPUT | LASTING,
+	OUTPUTS = UEVENTS_OUTPUT | ENDS,
 };
 
 static inline struct uwait_node *marked(struct uwait_place *p)
@@ -49,7 +52,7 @@ static inline struct uwait_node *plain(struct uwait_node *n)
 	return is_marked(n) ? (struct uwait_node *)(void *)((char *)n - 1) : n;
 }
 
-static inline struct uwaiter *waiter_of(struct uwait_node *n)
+static inline struct uwaiter *node_waiter(struct uwait_node *n)
 {
 	return is_marked(n) ? ((struct uwait_place *)(void *)plain(n))->p_waiter
 			    : uwait_of(n);
@@ -65,7 +68,7 @@ static inline unsigned turn_of(const struct descriptor *d, int direction)
 	return d->d_turns >> 2 * direction & 3u;
 }
 
-static inline void set_turn(struct descriptor *d, int direction, unsigned turn)
+static inline void set_turn_of(struct descriptor *d, int direction, unsigned turn)
 {
 	d->d_turns = (uint8_t)((d->d_turns & ~(3u << 2 * direction))
 			       | turn << 2 * direction);
@@ -86,7 +89,8 @@ APART static void push_beside(struct uwait_node **first, struct uwait_node *n,
 	}
 }
 
-static inline void push(struct uwait_node **first, struct uwait_node *n, bool in_front)
+static inline void push_node(struct uwait_node **first, struct uwait_node *n,
+			     bool in_front)
 {
 	plain(n)->n_next = NULL;
 	plain(n)->n_prev = n;
@@ -97,7 +101,7 @@ static inline void push(struct uwait_node **first, struct uwait_node *n, bool in
 }
 
 /* If it is there. */
-static void pull(struct uwait_node **first, struct uwait_node *n)
+static void pull_node(struct uwait_node **first, struct uwait_node *n)
 {
 	struct uwait_node *next = plain(n)->n_next, *prev = plain(n)->n_prev;
 
@@ -115,13 +119,13 @@ static void pull(struct uwait_node **first, struct uwait_node *n)
 }
 
 /* The first whose wait could be claimed, marked; or NULL. */
-static struct uwait_node *pop(struct uwait_node **first)
+static struct uwait_node *pop_waiter(struct uwait_node **first)
 {
 	struct uwait_node *n;
 
 	while ((n = *first)) {
-		pull(first, n);
-		if (uwait_claim(waiter_of(n)))
+		pull_node(first, n);
+		if (uwait_claim(node_waiter(n)))
 			break;
 	}
 	return n;
@@ -149,7 +153,7 @@ void unet__tell(const struct told *told, int result)
 
 	for (; n; n = next) {
 		next = plain(n)->n_next;
-		uwait_finish(waiter_of(n), result);
+		uwait_finish(node_waiter(n), result);
 	}
 	if (told->g_taker)
 		uwait_finish(told->g_taker, told->g_result);
@@ -167,12 +171,12 @@ static void wake_first(struct descriptor *d, int direction, struct told *told)
 {
 	struct uwait_node *n;
 
-	while ((n = pop(&d->d_first[direction])) && is_marked(n))
+	while ((n = pop_waiter(&d->d_first[direction])) && is_marked(n))
 		add_told(told, n);
 	if (n && (direction == OUT || d->d_first[direction])) {
-		set_turn(d, direction, GIVEN);
+		set_turn_of(d, direction, GIVEN);
 		set_ready(d, direction, false);
-		told->g_result = TURN;
+		told->g_result = READY_TURN;
 	} else if (n) {
 		told->g_result = READY;
 	} else if (direction == OUT) {
@@ -189,7 +193,7 @@ static void now_ready(struct descriptor *d, int direction, struct told *told)
 	if (turn == GIVEN)
 		return;                         /* that one will see it */
 	set_ready(d, direction, true);
-	if (turn == NONE && d->d_first[direction])
+	if (turn == NO_TURN && d->d_first[direction])
 		wake_first(d, direction, told);
 }
 
@@ -200,9 +204,9 @@ static void wake_polls(struct descriptor *d, int direction, struct told *told)
 
 	for (; n; n = next) {
 		next = plain(n)->n_next;
-		if (!is_marked(n) || !uwait_claim(waiter_of(n)))
+		if (!is_marked(n) || !uwait_claim(node_waiter(n)))
 			continue;
-		pull(&d->d_first[direction], n);
+		pull_node(&d->d_first[direction], n);
 		add_told(told, n);
 	}
 }
@@ -231,9 +235,9 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 		wake_polls(d, IN, &readers);
 		wake_polls(d, OUT, &writers);
 	}
-	if (events & (UEVENTS_INPUT | LASTING))
+	if (events & INPUTS)
 		now_ready(d, IN, &readers);
-	if (events & (UEVENTS_OUTPUT | ENDS))
+	if (events & OUTPUTS)
 		now_ready(d, OUT, &writers);
 	if (!d->d_first[IN] && !d->d_first[OUT] && !is_new(d))
 		unwatch(d);
@@ -273,10 +277,10 @@ void unet__ready(struct uinterest *interest, unsigned events)
 		uwait_finish(w, READY);
 }
 
-ssize_t unet__step(attempt *try, struct descriptor *d, int direction,
+ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 		   const struct op *o, int64_t deadline, struct turn *t)
 {
-	return step(try, d, direction, o, deadline, t);
+	return net_step(call, d, direction, o, deadline, t);
 }
 
 /* A system call of another native thread ends soon. */
@@ -302,17 +306,17 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) == t->t_generation) {
 		__atomic_store_n(&d->d_writing, LINED, __ATOMIC_RELEASE);
-		set_turn(d, OUT, RUNNING);
+		set_turn_of(d, OUT, RUNNING);
 		t->t_turn = true;
 	}
 	uwait_unlock(&d->d_lock);
 }
 
 /* Under d_lock, when a turn or a wait has ended. With poll(2) the next one registers. */
-static void pass_on(struct descriptor *d, int direction, bool is_useful,
-		    struct told *told)
+static void pass_turn(struct descriptor *d, int direction, bool is_useful,
+		      struct told *told)
 {
-	if (turn_of(d, direction) != NONE)
+	if (turn_of(d, direction) != NO_TURN)
 		return;
 	if (d->d_first[direction] && (is_useful || POLLER_ONCE))
 		wake_first(d, direction, told);
@@ -333,8 +337,8 @@ ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssiz
 	t->t_turn = false;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) == t->t_generation) {
-		set_turn(d, direction, NONE);
-		pass_on(d, direction, is_ready(d, direction), &told);
+		set_turn_of(d, direction, NO_TURN);
+		pass_turn(d, direction, is_ready(d, direction), &told);
 	}
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, READY);
@@ -345,7 +349,7 @@ ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssiz
  * Under d_lock, before a wait on a dispatcher with which it is registered. If its file is
  * another one, that is tried first, as it may be ready, and have blocked.
  */
-static int look_again(struct uevents *e, struct descriptor *d)
+static int register_again(struct uevents *e, struct descriptor *d)
 {
 	bool all = d->d_serial[OUT] == e->e_serial;
 	int rc = uevents__again(e, d->d_fd, way_of(all ? OUT : IN), &d->d_interest);
@@ -374,7 +378,7 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 	else if (!POLLER_ONCE && __atomic_load_n(&doubted, __ATOMIC_RELAXED)
 		 && (d->d_serial[direction] == e->e_serial
 		     || d->d_serial[OUT] == e->e_serial))
-		rc = look_again(e, d);
+		rc = register_again(e, d);
 	else if (POLLER_ONCE || direction == OUT || d->d_serial[OUT] != e->e_serial)
 		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
 	if (rc == -EEXIST)
@@ -416,8 +420,8 @@ APART static int may_wait(struct descriptor *d, int direction, const struct turn
 	uint8_t now = FREE;
 
 	if (t->t_turn)
-		return is_unready(d, direction) ? WAITS : TURN;
-	if (turn_of(d, direction) != NONE || (direction == OUT && is_lined(d)))
+		return is_unready(d, direction) ? WAITS : READY_TURN;
+	if (turn_of(d, direction) != NO_TURN || (direction == OUT && is_lined(d)))
 		return WAITS;
 	if (!is_unready(d, direction))
 		return READY;
@@ -430,11 +434,14 @@ APART static int may_wait(struct descriptor *d, int direction, const struct turn
 
 APART static void leave_turn(struct descriptor *d, int direction, struct turn *t)
 {
-	set_turn(d, direction, NONE);
+	set_turn_of(d, direction, NO_TURN);
 	t->t_turn = false;
 }
 
-/* WAITS; 0: it may be ready already; TURN: the same, and it still has that; an error. */
+/*
+ * WAITS; 0: it may be ready already; READY_TURN: the same, and it still has the turn; an
+ * error.
+ */
 int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
 	struct uwaiter *w = t->t_waiter;
@@ -450,10 +457,10 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 	else
 		rc = is_unready(d, IN) ? WAITS : READY;
 	if (rc == WAITS) {
-		uwait_note(w, &waits[direction], (void *)(intptr_t)d->d_fd,
+		uwait_note(w, &descriptor_waits[direction], (void *)(intptr_t)d->d_fd,
 			   __builtin_return_address(0));
 		uwait_begin(w);
-		push(&d->d_first[direction], &w->w_node, t->t_turn);
+		push_node(&d->d_first[direction], &w->w_node, t->t_turn);
 		set_calls(d, direction, 0);
 		usched__here()->s_spell.l_switches = 0; /* it may resume itself */
 		if (t->t_turn)
@@ -464,7 +471,7 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 }
 
 /* Under d_lock, after a wait: all that is left makes each look of poll(2) longer. */
-static inline void disarm(struct descriptor *d, struct uwaiter *w)
+static inline void disarm_poller(struct descriptor *d, struct uwaiter *w)
 {
 	struct uevents *e;
 
@@ -487,23 +494,23 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != t->t_generation) {
 		t->t_turn = false;
-	} else if (rc == TURN) {
+	} else if (rc == READY_TURN) {
 		t->t_turn = true;
-		set_turn(d, direction, RUNNING);
+		set_turn_of(d, direction, RUNNING);
 		set_ready(d, direction, true);          /* for the step */
 	} else {
 		if (t->t_turn)
-			set_turn(d, direction, NONE);
+			set_turn_of(d, direction, NO_TURN);
 		else
-			pull(&d->d_first[direction], &w->w_node);
-		pass_on(d, direction, t->t_turn && is_ready(d, direction), &told);
+			pull_node(&d->d_first[direction], &w->w_node);
+		pass_turn(d, direction, t->t_turn && is_ready(d, direction), &told);
 		t->t_turn = false;
 	}
 	if (w)
-		disarm(d, w);
+		disarm_poller(d, w);
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, READY);
-	return rc == TURN ? 0 : rc;
+	return rc == READY_TURN ? 0 : rc;
 }
 
 /*
@@ -520,13 +527,13 @@ int unet__join(struct uwait_place *place, struct descriptor *d, int direction,
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
-	else if (turn_of(d, direction) == NONE && !(direction == OUT && is_lined(d))
+	else if (turn_of(d, direction) == NO_TURN && !(direction == OUT && is_lined(d))
 		 && !is_unready(d, direction))
 		rc = -EAGAIN;
 	else
 		rc = 0;
 	if (rc == 0) {
-		push(&d->d_first[direction], marked(place), false);
+		push_node(&d->d_first[direction], marked(place), false);
 		set_calls(d, direction, 0);
 	}
 	uwait_unlock(&d->d_lock);
@@ -539,9 +546,9 @@ void unet__leave(struct uwait_place *place, struct descriptor *d, int direction)
 	struct told told = { 0 };
 
 	uwait_lock(&d->d_lock);
-	pull(&d->d_first[direction], marked(place));
-	pass_on(d, direction, false, &told);
-	disarm(d, place->p_waiter);
+	pull_node(&d->d_first[direction], marked(place));
+	pass_turn(d, direction, false, &told);
+	disarm_poller(d, place->p_waiter);
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, READY);
 }
@@ -552,7 +559,7 @@ void unet__release(struct descriptor *d, struct told *told)
 	struct uwait_node *n;
 
 	for (int i = IN; i <= OUT; i++)
-		while ((n = pop(&d->d_first[i])))
+		while ((n = pop_waiter(&d->d_first[i])))
 			add_told(told, n);
 	end_line(d);
 }

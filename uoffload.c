@@ -34,15 +34,15 @@
 #include "unet.h"
 
 enum {
-	IDLE        = 10,               /* seconds: then a native thread ends */
-	ADDRESS_MAX = 64,               /* addresses of one lookup */
+	IDLE_SECONDS = 10,              /* seconds: then a native thread ends */
+	ADDRESS_MAX  = 64,              /* addresses of one lookup */
 };
 
-enum class { CALLS, FILES, NAMES, CLASSES };
+enum job_kind { OF_CALLS, OF_FILES, OF_NAMES, CLASSES };
 
 struct job {
 	struct job     *j_next;
-	enum class      j_class;        /* constant */
+	enum job_kind   j_kind;         /* constant */
 	void          (*j_func)(void *data);
 	void          (*j_drop)(void *data);
 	struct uwaiter *j_waiter;       /* o_lock; NULL: the waiter has gone */
@@ -69,13 +69,13 @@ static struct {
 	unsigned        o_draining;     /* uoffload_drain() */
 	bool            o_one_ended;    /* o_ended is to be joined */
 	pthread_t       o_ended;
-} pool = {
+} offload = {
 	.o_lock  = PTHREAD_MUTEX_INITIALIZER,
 	.o_quiet = PTHREAD_COND_INITIALIZER,
 	.o_crews = {
-		[CALLS] = { .c_work = PTHREAD_COND_INITIALIZER },
-		[FILES] = { .c_work = PTHREAD_COND_INITIALIZER },
-		[NAMES] = { .c_work = PTHREAD_COND_INITIALIZER },
+		[OF_CALLS] = { .c_work = PTHREAD_COND_INITIALIZER },
+		[OF_FILES] = { .c_work = PTHREAD_COND_INITIALIZER },
+		[OF_NAMES] = { .c_work = PTHREAD_COND_INITIALIZER },
 	},
 	.o_limit = UOFFLOAD_THREADS,
 };
@@ -86,14 +86,14 @@ static const struct uwait_kind in_pool = { .k_name = "the pool of native threads
 /* MemorySanitizer's, if linked: it does not know preadv2(). */
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
-static struct job *new_job(enum class class, void (*func)(void *data),
+static struct job *new_job(enum job_kind kind, void (*func)(void *data),
 			   void (*drop)(void *data), size_t size)
 {
 	struct job *job = size < SIZE_MAX - sizeof *job
-		? malloc(sizeof *job + size) : NULL;
+		? (struct job *)malloc(sizeof *job + size) : NULL;
 
 	if (job)
-		*job = (struct job){ .j_class = class, .j_func = func, .j_drop = drop };
+		*job = (struct job){ .j_kind = kind, .j_func = func, .j_drop = drop };
 	return job;
 }
 
@@ -104,15 +104,15 @@ static bool dequeue(struct crew *c, struct job **job)
 	int rc = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += IDLE;
-	while (!c->c_first && rc == 0 && !pool.o_draining
-	       && c->c_threads <= pool.o_limit) {
+	until.tv_sec += IDLE_SECONDS;
+	while (!c->c_first && rc == 0 && !offload.o_draining
+	       && c->c_threads <= offload.o_limit) {
 		c->c_idle++;
-		rc = pthread_cond_timedwait(&c->c_work, &pool.o_lock, &until);
+		rc = pthread_cond_timedwait(&c->c_work, &offload.o_lock, &until);
 		c->c_idle--;
 	}
 	*job = c->c_first;
-	if (!*job || c->c_threads > pool.o_limit)
+	if (!*job || c->c_threads > offload.o_limit)
 		return false;
 	c->c_first = (*job)->j_next;
 	c->c_queued--;
@@ -127,15 +127,15 @@ static void drop_job(struct job *job)
 }
 
 /* Under o_lock, released for the call. */
-static void perform(struct job *job)
+static void perform_job(struct job *job)
 {
 	struct uwaiter *w;
 	bool claimed, dropped, skip = job->j_skip && !job->j_waiter;
 
-	pthread_mutex_unlock(&pool.o_lock);
+	pthread_mutex_unlock(&offload.o_lock);
 	if (!skip)
 		job->j_func(job->j_data);
-	pthread_mutex_lock(&pool.o_lock);
+	pthread_mutex_lock(&offload.o_lock);
 	w = job->j_waiter;
 	dropped = !w;
 	claimed = w && uwait_claim(w);
@@ -143,9 +143,9 @@ static void perform(struct job *job)
 	if (claimed) {
 		uwait_finish(w, 0);
 	} else if (dropped) {
-		pthread_mutex_unlock(&pool.o_lock);
+		pthread_mutex_unlock(&offload.o_lock);
 		drop_job(job);
-		pthread_mutex_lock(&pool.o_lock);
+		pthread_mutex_lock(&offload.o_lock);
 	}
 }
 
@@ -153,31 +153,31 @@ static void perform(struct job *job)
  * Under o_lock, which is released. An ending native thread joins the one that ended
  * before it, and is joined by the next, or by uoffload_drain().
  */
-static void join_ended(bool ends)
+static void join_worker(bool ends)
 {
-	bool one = pool.o_one_ended;
-	pthread_t ended = pool.o_ended;
+	bool one = offload.o_one_ended;
+	pthread_t ended = offload.o_ended;
 
-	pool.o_one_ended = ends;
-	pool.o_ended = pthread_self();
-	pthread_mutex_unlock(&pool.o_lock);
+	offload.o_one_ended = ends;
+	offload.o_ended = pthread_self();
+	pthread_mutex_unlock(&offload.o_lock);
 	if (one)
 		pthread_join(ended, NULL);
 }
 
 static void *work(void *crew)
 {
-	struct crew *c = crew;
+	struct crew *c = (struct crew *)crew;
 	struct job *job;
 
 	name_native("usched pool");
-	pthread_mutex_lock(&pool.o_lock);
+	pthread_mutex_lock(&offload.o_lock);
 	while (dequeue(c, &job))
-		perform(job);
+		perform_job(job);
 	c->c_threads--;
-	if (--pool.o_threads == 0)
-		pthread_cond_broadcast(&pool.o_quiet);
-	join_ended(true);
+	if (--offload.o_threads == 0)
+		pthread_cond_broadcast(&offload.o_quiet);
+	join_worker(true);
 	return NULL;
 }
 
@@ -194,17 +194,17 @@ static void add_native(struct crew *c)
 	added = pthread_create(&native, NULL, work, c) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	c->c_threads += added;
-	pool.o_threads += added;
+	offload.o_threads += added;
 }
 
 /* Begins the wait. -EAGAIN: there is no native thread for the job. */
 static int enqueue(struct job *job)
 {
-	struct crew *c = &pool.o_crews[job->j_class];
+	struct crew *c = &offload.o_crews[job->j_kind];
 	int rc;
 
-	pthread_mutex_lock(&pool.o_lock);
-	if (c->c_idle <= c->c_queued && c->c_threads < pool.o_limit)
+	pthread_mutex_lock(&offload.o_lock);
+	if (c->c_idle <= c->c_queued && c->c_threads < offload.o_limit)
 		add_native(c);
 	rc = c->c_threads > 0 ? 0 : -EAGAIN;
 	if (rc == 0) {
@@ -214,7 +214,7 @@ static int enqueue(struct job *job)
 		c->c_queued++;
 		pthread_cond_signal(&c->c_work);
 	}
-	pthread_mutex_unlock(&pool.o_lock);
+	pthread_mutex_unlock(&offload.o_lock);
 	return rc;
 }
 
@@ -242,18 +242,18 @@ static int run_job(struct job *job, int64_t deadline)
 	rc = uwait_block(w);
 	if (rc == 0)
 		return 0;
-	pthread_mutex_lock(&pool.o_lock);
+	pthread_mutex_lock(&offload.o_lock);
 	job->j_waiter = NULL;
 	if (job->j_done)                        /* done meanwhile */
 		rc = 0;
-	pthread_mutex_unlock(&pool.o_lock);
+	pthread_mutex_unlock(&offload.o_lock);
 	return rc;
 }
 
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
 	     size_t size, int64_t deadline)
 {
-	struct job *job = new_job(CALLS, func, drop, size);
+	struct job *job = new_job(OF_CALLS, func, drop, size);
 	int rc;
 
 	check(size ? argument : NULL, BUFFER, __func__);
@@ -276,17 +276,17 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 static void wake_all(void)
 {
 	for (int i = 0; i < CLASSES; i++)
-		pthread_cond_broadcast(&pool.o_crews[i].c_work);
+		pthread_cond_broadcast(&offload.o_crews[i].c_work);
 }
 
 int uoffload_limit(unsigned threads)
 {
 	if (threads == 0)
 		return -EINVAL;
-	pthread_mutex_lock(&pool.o_lock);
-	pool.o_limit = threads;
+	pthread_mutex_lock(&offload.o_lock);
+	offload.o_limit = threads;
 	wake_all();
-	pthread_mutex_unlock(&pool.o_lock);
+	pthread_mutex_unlock(&offload.o_lock);
 	return 0;
 }
 
@@ -294,26 +294,26 @@ void uoffload_drain(void)
 {
 	int before = defer_cancel();
 
-	pthread_mutex_lock(&pool.o_lock);
-	pool.o_draining++;
+	pthread_mutex_lock(&offload.o_lock);
+	offload.o_draining++;
 	wake_all();
-	while (pool.o_threads > 0)
-		pthread_cond_wait(&pool.o_quiet, &pool.o_lock);
-	pool.o_draining--;
-	join_ended(false);
+	while (offload.o_threads > 0)
+		pthread_cond_wait(&offload.o_quiet, &offload.o_lock);
+	offload.o_draining--;
+	join_worker(false);
 	allow_cancel(before);
 }
 
 /* Its native threads are not there, and what they held never opens. */
 void uoffload__forked(void)
 {
-	pool.o_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	pool.o_quiet = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	offload.o_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	offload.o_quiet = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (int i = 0; i < CLASSES; i++)
-		pool.o_crews[i] = (struct crew){ .c_work = PTHREAD_COND_INITIALIZER };
-	pool.o_threads = 0;
-	pool.o_draining = 0;
-	pool.o_one_ended = false;
+		offload.o_crews[i] = (struct crew){ .c_work = PTHREAD_COND_INITIALIZER };
+	offload.o_threads = 0;
+	offload.o_draining = 0;
+	offload.o_one_ended = false;
 }
 
 /* Files. */
@@ -335,7 +335,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 	struct job *job = NULL;
 
 	if (size < SIZE_MAX / 2)
-		job = new_job(FILES, func, drop, sizeof **call + size);
+		job = new_job(OF_FILES, func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
 	job->j_skip = true;                     /* f_fd may be reused by then */
@@ -372,14 +372,14 @@ static void set_rc(struct file_call *call, ssize_t rc)
 
 static void open_file(void *data)
 {
-	struct file_call *call = data;
+	struct file_call *call = (struct file_call *)data;
 
 	set_rc(call, open(call->f_data, call->f_flags, call->f_mode));
 }
 
 static void close_file(void *data)
 {
-	const struct file_call *call = data;
+	const struct file_call *call = (const struct file_call *)data;
 
 	if (call->f_rc >= 0)
 		close((int)call->f_rc);
@@ -414,7 +414,7 @@ static ssize_t transfer(void (*func)(void *data), int fd, const void *from, void
 
 static void read_file(void *data)
 {
-	struct file_call *call = data;
+	struct file_call *call = (struct file_call *)data;
 
 	set_rc(call, pread(call->f_fd, call->f_data, call->f_size, call->f_offset));
 }
@@ -442,14 +442,14 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 
 static void write_file(void *data)
 {
-	struct file_call *call = data;
+	struct file_call *call = (struct file_call *)data;
 
 	set_rc(call, pwrite(call->f_fd, call->f_data, call->f_size, call->f_offset));
 }
 
 static void sync_file(void *data)
 {
-	struct file_call *call = data;
+	struct file_call *call = (struct file_call *)data;
 
 	set_rc(call, fsync(call->f_fd));
 }
@@ -468,7 +468,7 @@ int ufile_sync(int fd, int64_t deadline)
 
 static void stat_file(void *data)
 {
-	struct file_call *call = data;
+	struct file_call *call = (struct file_call *)data;
 
 	set_rc(call, stat(call->f_data, &call->f_stat));
 }
@@ -497,7 +497,7 @@ struct lookup {
 
 static void look_up(void *data)
 {
-	struct lookup *l = data;
+	struct lookup *l = (struct lookup *)data;
 	struct addrinfo hints = { .ai_socktype = l->l_type }, *list = NULL;
 
 	l->l_rc = getaddrinfo(l->l_names, l->l_names + l->l_service, &hints, &list);
@@ -538,7 +538,7 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 		 size_t max, int64_t deadline)
 {
 	size_t host_size = strlen(host) + 1, service_size = strlen(service) + 1;
-	struct job *job = new_job(NAMES, look_up, NULL,
+	struct job *job = new_job(OF_NAMES, look_up, NULL,
 				  sizeof(struct lookup) + host_size + service_size);
 	struct lookup *l;
 	int rc;

@@ -90,9 +90,6 @@ enum {
 /* Not inlined, for the reason in uhere.h. */
 #define BY_THREADS __attribute__((noinline))
 
-#define GET(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
-#define SET(word, value) __atomic_store_n(&(word), value, __ATOMIC_RELAXED)
-
 /* Why regions cannot be interrupted in this build, whatever the program is. */
 #if defined(USCHED_TSAN) || USCHED_HAS(memory_sanitizer) \
 	|| USCHED_HAS(address_sanitizer)        /* clang's: linked into the program */
@@ -106,7 +103,7 @@ enum { MONITORED = 0 };
 enum { MONITORED = 1 };
 #endif
 
-struct text {
+struct segment {
 	uintptr_t t_from, t_to;
 };
 
@@ -129,7 +126,7 @@ struct slice {
 
 	/* Written when the first region begins. */
 	unsigned        l_texts;
-	struct text     l_text[TEXTS];
+	struct segment     l_text[TEXTS];
 
 	/* The monitor's; without one, of the dispatcher's native thread. */
 	uint64_t        l_seen;         /* a count, and the time since when */
@@ -223,7 +220,7 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 /* Compilers move nothing of the program across these. */
 #define BARRIER() __asm__ volatile("" : : : "memory")
 
-static void leave(struct slice *l)
+static void leave_slice(struct slice *l)
 {
 	BARRIER();
 	usched__current = l->l_head.q_sched;
@@ -252,7 +249,7 @@ static void give_way(struct slice *l)
 	uint64_t words = l->l_words;
 	uint8_t stays = k->k_stays;
 
-	leave(l);
+	leave_slice(l);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	if (!(s->s_owns & USCHED_OWNS))
 		usched__set_control(words);
@@ -277,7 +274,7 @@ BY_THREADS int upreempt(void *context)
 	struct slice *l = slice_of(s);
 	int error = errno, gives = 0;
 
-	if (!is_blind(s) || !may_give_way(l, context))
+	if (!is_blind(s) || !may_give_way(l, (const ucontext_t *)context))
 		return 0;
 	s = l->l_head.q_sched;
 	if (s->s_preempt(s, s->s_current, context)) {
@@ -288,7 +285,7 @@ BY_THREADS int upreempt(void *context)
 	return gives;
 }
 
-static void end(struct upreempt *q)
+static void end_slices(struct upreempt *q)
 {
 	free(q);
 }
@@ -296,23 +293,23 @@ static void end(struct upreempt *q)
 /* For a thread that ends in a region. */
 static void leave_region(struct usched *s)
 {
-	leave(slice_of(s));
+	leave_slice(slice_of(s));
 }
 
-static int begin(struct usched *s, struct slice **slice)
+static int begin_slice(struct usched *s, struct slice **slice)
 {
-	struct slice *l = calloc(1, sizeof *l);
+	struct slice *l = (struct slice *)calloc(1, sizeof *l);
 
 	if (!l)
 		return -ENOMEM;
-	l->l_head = (struct upreempt){ s, end };
+	l->l_head = (struct upreempt){ s, end_slices };
 	l->l_blind.s_slice = &l->l_head;
 	l->l_blind.s_leave = leave_region;
 	if (IS_CHECKED) {
 		l->l_blind.s_current = &l->l_none;
 		l->l_blind.s_inside = &l->l_none;
 		l->l_blind.s_pick = called_wait;
-		__atomic_store_n(&usched__observer.o_called, called, __ATOMIC_RELAXED);
+		__atomic_store_n(&usched__observer.o_called, &called, __ATOMIC_RELAXED);
 	}
 	s->s_slice = &l->l_head;
 	*slice = l;
@@ -337,7 +334,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 			return -ENOTSUP;
 		stall = 0;
 	}
-	rc = begin(s, &l);
+	rc = begin_slice(s, &l);
 	if (rc)
 		return rc;
 	if (MONITORED && signal && !usched__valgrind(request)) {
@@ -429,7 +426,7 @@ BY_THREADS int usched__give_way(void)
 	return rc;
 }
 
-static void enter(struct slice *l)
+static void enter_slice(struct slice *l)
 {
 	pthread_sigmask(SIG_SETMASK, NULL, &l->l_mask);
 	l->l_words = usched__control();
@@ -445,7 +442,7 @@ static void enter(struct slice *l)
  */
 static int find_texts(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct slice *l = arg;
+	struct slice *l = (struct slice *)arg;
 	bool dynamic = false;
 	unsigned n = 0;
 
@@ -456,14 +453,14 @@ static int find_texts(struct dl_phdr_info *info, size_t size, void *arg)
 
 		dynamic |= part->p_type == PT_INTERP;
 		if (part->p_type == PT_LOAD && part->p_flags & PF_X && n < TEXTS)
-			l->l_text[n++] = (struct text){ from, from + part->p_memsz };
+			l->l_text[n++] = (struct segment){ from, from + part->p_memsz };
 	}
 	l->l_texts = dynamic ? n : 0;
 	return 1;
 }
 
 /* What can fail. */
-static int ready(struct usched *s)
+static int prepare_region(struct usched *s)
 {
 	const uintptr_t request[6] = { ON_VALGRIND };
 	size_t frame = getauxval(AT_MINSIGSTKSZ);
@@ -474,7 +471,7 @@ static int ready(struct usched *s)
 	    || (s->s_preempt == is_over && !l->l_signal) || usched__valgrind(request))
 		return -ENOTSUP;
 	if (!l)
-		rc = begin(s, &l);
+		rc = begin_slice(s, &l);
 	if (rc)
 		return rc;
 	if (l->l_texts == 0)
@@ -494,7 +491,7 @@ BY_THREADS int ustack_preemptible(int on)
 
 		if (on > 0)
 			return 1;
-		leave(l);
+		leave_slice(l);
 		if (GET(l->l_head.q_sched->s_over))
 			usched__give_way();
 		return 1;
@@ -503,9 +500,9 @@ BY_THREADS int ustack_preemptible(int on)
 		return -EPERM;
 	if (on <= 0)
 		return 0;
-	rc = ready(s);
+	rc = prepare_region(s);
 	if (rc == 0)
-		enter(slice_of(s));
+		enter_slice(slice_of(s));
 	return rc;
 }
 
@@ -529,7 +526,8 @@ static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 /* ---- Signals of the monitor ---- */
 
 /* The mark, as the value, tells which signals are ours, and what for. */
-static void interrupt(const struct slice *l, int signal, const struct sigaction *mark)
+static void interrupt_slice(const struct slice *l, int signal,
+			    const struct sigaction *mark)
 {
 	siginfo_t info;
 
@@ -553,7 +551,7 @@ pid_t upreempt__native(const struct usched *s, clockid_t *clock)
 
 void upreempt__ask(const struct usched *s)
 {
-	interrupt(slice_of(s), slice_of(s)->l_ask, SNAP);
+	interrupt_slice(slice_of(s), slice_of(s)->l_ask, SNAP);
 }
 
 /* In the handler, on the native thread of a processor, or of a loop in a thread of it. */
@@ -596,9 +594,11 @@ static void on_signal(int signal, siginfo_t *info, void *context)
  */
 static void install(int signal, int flags)
 {
-	struct sigaction action = { .sa_sigaction = on_signal }, now;
+	struct sigaction action, now;
 	bool ours;
 
+	memset(&action, 0, sizeof action);
+	action.sa_sigaction = on_signal;
 	action.sa_flags = SA_SIGINFO | SA_RESTART | flags;
 	sigemptyset(&action.sa_mask);
 	pthread_mutex_lock(&installing);
@@ -637,7 +637,7 @@ static void look_at_slice(struct slice *l, struct usched *s, bool idle)
 		SET(l->l_over, counted);
 		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);
 		if (GET(l->l_region))
-			interrupt(l, l->l_signal, YIELD);
+			interrupt_slice(l, l->l_signal, YIELD);
 	}
 }
 
@@ -700,7 +700,7 @@ static void ask_for_short_turns(void)
 
 static void *monitor(void *arg)
 {
-	struct upreempt_monitor *m = arg;
+	struct upreempt_monitor *m = (struct upreempt_monitor *)arg;
 	unsigned quiet = 0;
 
 	name_native("usched monitor");
@@ -765,7 +765,7 @@ int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride
 	*result = NULL;
 	if (!l->l_signal && stall == 0)
 		return 0;
-	m = calloc(1, sizeof *m);
+	m = (struct upreempt_monitor *)calloc(1, sizeof *m);
 	if (!m)
 		return -ENOMEM;
 	m->m_all = (struct upreempt_all){ first, stride, n, state, log, stall };

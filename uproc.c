@@ -57,7 +57,7 @@
 enum {
 	RING_MIN  = 64,                 /* threads */
 	JOINS_MIN = 32,                 /* notes of joins */
-	CREDIT    = 16,                 /* threads, see make_room() */
+	CREDIT    = 16,                 /* threads, see make_place() */
 	LOOK_TIME = 500000,             /* ns from a look to the next */
 };
 
@@ -179,7 +179,7 @@ static int enlarge_ring(struct uproc *p, uint32_t count)
 		room *= 2;
 	if (room == p->p_room)
 		return 0;                       /* another caller did it */
-	ring = calloc(room, sizeof *ring);
+	ring = (struct uproc_thread **)calloc(room, sizeof *ring);
 	if (!ring)
 		return -ENOMEM;
 	free(p->p_larger);
@@ -208,7 +208,7 @@ int uproc__count_started(struct uproc *p, uint32_t n)
  * Counts one thread more, and makes a place for it in the ring. The processor's own
  * native thread counts several at once, and then needs no atomic instruction for them.
  */
-static int make_room(struct uproc *p)
+static int make_place(struct uproc *p)
 {
 	uint32_t credit = p == uproc_self() ? p->p_credit : 0;
 
@@ -309,10 +309,10 @@ static struct uproc_thread *get_record(struct uproc *p)
 	struct uproc_thread *t;
 
 	if (self && self->p_procs == p->p_procs) {
-		t = uimage_record(&self->p_images);
+		t = (struct uproc_thread *)uimage_record(&self->p_images);
 	} else {
 		lock(&p->p_lock);
-		t = uimage_record(&p->p_outside);
+		t = (struct uproc_thread *)uimage_record(&p->p_outside);
 		unlock(&p->p_lock);
 	}
 	return t;
@@ -495,7 +495,7 @@ const struct ustack *uproc__joiner(const struct uproc_thread *t)
 }
 
 /* `t' has ended and is in no list: tells the joiner, or frees it. */
-static void settle(struct uproc *p, struct uproc_thread *t)
+static void settle_thread(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
 	bool told;
@@ -511,7 +511,7 @@ static void settle(struct uproc *p, struct uproc_thread *t)
 	else
 		told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
 	if (!told)
-		settle(p, t);                   /* the joiner has given up */
+		settle_thread(p, t);            /* the joiner has given up */
 	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
 		deliver(p, joiner, UPROC_MAIL_JOINED, NULL);
 	else if (joiner != NATIVE)
@@ -548,7 +548,7 @@ void uproc_done(struct usched *s, struct ustack *u)
 	if (mail & UPROC_MAIL_UNJOINED)
 		uimage_record_free(&p->p_images, t);
 	else
-		settle(p, t);
+		settle_thread(p, t);
 }
 
 static int detach(struct usched *s, struct ustack *u)
@@ -594,7 +594,8 @@ static size_t more_notes(struct uproc *p)
 {
 	size_t first = p->p_join_room ? p->p_join_room : 1;
 	size_t room = p->p_join_room ? 2 * p->p_join_room : JOINS_MIN;
-	struct uproc_join *joins = realloc(p->p_joins, room * sizeof *joins);
+	struct uproc_join *joins = (struct uproc_join *)realloc(p->p_joins,
+								room * sizeof *joins);
 
 	if (!joins)
 		return 0;
@@ -721,7 +722,7 @@ void uproc_drain(struct uproc *p)
 			mail &= ~(uint32_t)UPROC_MAIL_MOVED;
 		}
 		if (!(mail & UPROC_MAIL_LIVE))
-			settle(p, t);
+			settle_thread(p, t);
 		else
 			deliver(p, t, mail, q);
 	}
@@ -792,9 +793,9 @@ uint32_t uproc__new_of(const struct uproc *p)
 {
 	uint32_t counted = GET(p->p_credit) + GET(p->p_passed);
 	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
-	uint32_t new = GET(p->p_started) - counted - (uint32_t)begun;
+	uint32_t fresh = GET(p->p_started) - counted - (uint32_t)begun;
 
-	return new > INT32_MAX ? 0 : new;       /* of different age */
+	return fresh > INT32_MAX ? 0 : fresh;       /* of different age */
 }
 
 /* r_place: where the run is, and how many starts are left of it, in units of: */
@@ -807,9 +808,9 @@ uint32_t uproc__new_of(const struct uproc *p)
 static uint32_t work_of(const struct uproc *p)
 {
 	size_t queued = GET(p->p_tail) - GET(p->p_head);
-	uint32_t new = uproc__new_of(p);
+	uint32_t fresh = uproc__new_of(p);
 
-	return queued > new ? (uint32_t)queued : new;
+	return queued > fresh ? (uint32_t)queued : fresh;
 }
 
 /* On the processor with less to do of the next two in turn. */
@@ -868,10 +869,10 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 {
 	struct uproc_thread *t = get_record(p);
 
-	if (!t || (!name && make_room(p) == 0))
+	if (!t || (!name && make_place(p) == 0))
 		return t;
 	if (name && uproc__begin_name(&t->t_stack, name) == 0) {
-		if (make_room(p) == 0)
+		if (make_place(p) == 0)
 			return t;
 		uproc__forget_name(&t->t_stack);
 	}
@@ -880,8 +881,8 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 }
 
 /* Hands a new thread to its processor; `how' may be NULL. */
-static void start(struct uproc_place place, struct uproc_thread *t,
-		  const struct ustack_how *how, struct ustack **thread)
+static void start_thread(struct uproc_place place, struct uproc_thread *t,
+			 const struct ustack_how *how, struct ustack **thread)
 {
 	struct uproc *self = uproc_self(), *p = place.w_proc;
 	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
@@ -950,7 +951,7 @@ static int start_with(struct uproc_place place, const struct ustack_how *how,
 	if (stack)
 		usched__place_alone(&t->t_stack, stack);
 	uproc__tell_created(t, where);
-	start(place, t, how, thread);
+	start_thread(place, t, how, thread);
 	return 0;
 }
 
@@ -972,7 +973,7 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 		return -ENOMEM;
 	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
 	uproc__tell_created(t, __builtin_return_address(0));
-	start(place, t, NULL, thread);
+	start_thread(place, t, NULL, thread);
 	return 0;
 }
 
@@ -1040,7 +1041,7 @@ static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
 	s->s_linger = uproc__linger;
 	if (IS_CHECKED) {
 		s->s_changed = uproc__report_changed;
-		__atomic_store_n(&usched__observer.o_introduce, uproc__introduce,
+		__atomic_store_n(&usched__observer.o_introduce, &uproc__introduce,
 				 __ATOMIC_RELAXED);
 	}
 }
@@ -1101,7 +1102,7 @@ int uproc__make_parts(struct uproc *p)
 	struct uevents *e;
 	int rc;
 
-	p->p_queue = calloc(RING_MIN, sizeof *p->p_queue);
+	p->p_queue = (struct uproc_thread **)calloc(RING_MIN, sizeof *p->p_queue);
 	rc = p->p_queue ? add_stacks(p) : -ENOMEM;
 	set_grow(p);
 	p->p_sched.s_has_stack = is_elsewhere;

@@ -53,7 +53,7 @@ void uproc__sort_left(struct uproc *p)
 {
 	struct usched_stack **left = usched__left(&p->p_sched), *k = *left, *next;
 	struct uproc_alones *o = &p->p_procs->r_alones;
-	const char *here = __builtin_frame_address(0);
+	const char *here = (const char *)__builtin_frame_address(0);
 
 	lock(&o->o_lock);
 	for (*left = NULL; k; k = next) {
@@ -64,7 +64,7 @@ void uproc__sort_left(struct uproc *p)
 			k->k_next = *left;
 			*left = k;
 		} else {
-			put_alone(o, k->k_owner);
+			put_alone(o, (struct uproc_alone *)k->k_owner);
 		}
 	}
 	unlock(&o->o_lock);
@@ -124,7 +124,7 @@ static void drop_vacant(struct uproc_alones *o, unsigned n)
 static struct uproc_alone *map_alone(struct uproc *p, size_t size)
 {
 	struct uproc_alones *o = &p->p_procs->r_alones;
-	struct uproc_alone *a = malloc(sizeof *a);
+	struct uproc_alone *a = (struct uproc_alone *)malloc(sizeof *a);
 
 	if (!a)
 		return NULL;
@@ -185,7 +185,7 @@ void uproc__put_alone(struct uproc *p, struct usched_stack *stack)
 
 	lock(&o->o_lock);
 	o->o_threads--;
-	put_alone(o, stack->k_owner);
+	put_alone(o, (struct uproc_alone *)stack->k_owner);
 	unlock(&o->o_lock);
 }
 

@@ -34,9 +34,9 @@ enum {
 
 /* Sanitizers would take a look at another function's frame for a mistake. */
 #if defined __clang__
-#define UNSEEN __attribute__((no_sanitize("address", "memory", "thread")))
+#define UNCHECKED __attribute__((no_sanitize("address", "memory", "thread")))
 #else
-#define UNSEEN __attribute__((no_sanitize_address, no_sanitize_thread))
+#define UNCHECKED __attribute__((no_sanitize_address, no_sanitize_thread))
 #endif
 
 /* What the ABI keeps, or else what libc takes for it. */
@@ -58,7 +58,7 @@ static void widen(struct uproc_local *r, uintptr_t begin, uintptr_t end)
 /* One more range; of static TLS, the first becomes larger. */
 static int note_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct uproc_locals *l = arg;
+	struct uproc_locals *l = (struct uproc_locals *)arg;
 	uintptr_t begin = (uintptr_t)info->dlpi_tls_data, end = begin;
 
 	(void)size;
@@ -96,10 +96,10 @@ static bool is_local(const struct uproc_locals *l, uintptr_t word)
 }
 
 /* Its stack is one that is not shared, and grows down; a switch keeps two words apart. */
-UNSEEN bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u)
+UNCHECKED bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u)
 {
-	const uintptr_t *word = (const void *)usched__top(u);
-	const uintptr_t *bottom = (const void *)u->u_stack->k_bottom;
+	const uintptr_t *word = (const uintptr_t *)(const void *)usched__top(u);
+	const uintptr_t *bottom = (const uintptr_t *)(const void *)u->u_stack->k_bottom;
 
 	if (l->l_full || (uintptr_t)bottom - (uintptr_t)word > DEPTH
 	    || is_local(l, (uintptr_t)u->u_fp) || is_local(l, (uintptr_t)u->u_bp))

@@ -26,7 +26,7 @@
 
 enum {
 	SCAN   = 2 * POLICY_PLACES,     /* threads in the queue that are looked at */
-	NUMBER = UINT16_MAX,            /* the most that a stack can note */
+	NOTE_MAX = UINT16_MAX,            /* the most that a stack can note */
 };
 
 void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy)
@@ -34,7 +34,8 @@ void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy)
 	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 
 	p->p_moves = policy->y_moves && conf->c_processors > 1;
-	p->p_sched.s_moves = p->p_moves && !conf->c_stay && conf->c_processors <= NUMBER;
+	p->p_sched.s_moves = p->p_moves && !conf->c_stay
+			     && conf->c_processors <= NOTE_MAX;
 	p->p_sched.s_number = (uint16_t)uproc__index(p);
 }
 
@@ -54,9 +55,9 @@ static uint64_t asking_bit(const struct uproc *p)
 static uint32_t movable(const struct uproc *p)
 {
 	size_t queued = GET(p->p_tail) - GET(p->p_head);
-	uint32_t new = p->p_sched.s_moves ? UINT32_MAX : uproc__new_of(p);
+	uint32_t fresh = p->p_sched.s_moves ? UINT32_MAX : uproc__new_of(p);
 
-	return queued < new ? (uint32_t)queued : new;
+	return queued < fresh ? (uint32_t)queued : fresh;
 }
 
 /* Steps 1 and 2. */
@@ -386,7 +387,7 @@ static void send_home(struct uproc *p, struct usched_stack *k)
 void uproc__exchange_stacks(struct uproc *p)
 {
 	struct usched_stack *k = p->p_foreign, *next;
-	const char *here = __builtin_frame_address(0);
+	const char *here = (const char *)__builtin_frame_address(0);
 
 	for (p->p_foreign = NULL; k; k = next) {
 		next = k->k_next;

@@ -19,8 +19,8 @@ struct uproc_name *uproc__names;
 
 static int compare_names(const void *a, const void *b)
 {
-	const struct uproc_name *one = a, *other = b;
-	uintptr_t x = (uintptr_t)one->n_thread, y = (uintptr_t)other->n_thread;
+	uintptr_t x = (uintptr_t)((const struct uproc_name *)a)->n_thread;
+	uintptr_t y = (uintptr_t)((const struct uproc_name *)b)->n_thread;
 
 	return (x > y) - (x < y);
 }
@@ -29,8 +29,9 @@ static int compare_names(const void *a, const void *b)
 static struct uproc_name *find_name(const struct ustack *u)
 {
 	const struct uproc_name key = { .n_thread = u };
-	struct uproc_name **node = tfind(&key, &names, compare_names);
+	struct uproc_name **node;
 
+	node = (struct uproc_name **)tfind(&key, &names, compare_names);
 	return node ? *node : NULL;
 }
 
@@ -58,7 +59,7 @@ static struct uproc_name *make_name(const struct ustack *u)
 
 	if (name)
 		return name;
-	name = calloc(1, sizeof *name);
+	name = (struct uproc_name *)calloc(1, sizeof *name);
 	if (!name)
 		return NULL;
 	name->n_thread = u;

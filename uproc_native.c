@@ -70,9 +70,9 @@ static void pin(const struct uproc *p)
 #endif
 }
 
-static void *run(void *arg)
+static void *run_native(void *arg)
 {
-	struct uproc *p = arg;
+	struct uproc *p = (struct uproc *)arg;
 	char name[16];
 
 	defer_cancel();
@@ -192,7 +192,7 @@ int uproc__start_natives(struct uprocs *r)
 	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
 		struct uproc *p = uproc_at(r, n);
 
-		rc = pthread_create(&p->p_native, &attr, run, p);
+		rc = pthread_create(&p->p_native, &attr, run_native, p);
 	}
 	pthread_attr_destroy(&attr);
 	rc = rc ? -rc : start_monitor(r);
@@ -479,7 +479,7 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	struct uproc_thread *t;
 
 	if (is_in_the_way(p))
-		return NULL;                    /* run() comes back, at home */
+		return NULL;                    /* run_native() comes back, at home */
 	uproc__take_left(p);
 	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);
 	p->p_looked = 0;

@@ -183,8 +183,8 @@ static void explain(const struct uproc_thread *t, struct ustack_why *why)
 
 static void count_stuck(void *record, void *arg)
 {
-	const struct uproc_thread *t = record;
-	struct report *report = arg;
+	const struct uproc_thread *t = (const struct uproc_thread *)record;
+	struct report *report = (struct report *)arg;
 
 	if (waits(t)) {
 		report->r_waiting++;
@@ -198,8 +198,9 @@ static void count_stuck(void *record, void *arg)
  */
 static void add_edge(void *record, void *arg)
 {
-	struct uproc_thread *t = record, *joiner = LOAD(uproc_rest(t)->t_joiner);
-	struct report *report = arg;
+	struct uproc_thread *t = (struct uproc_thread *)record;
+	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+	struct report *report = (struct report *)arg;
 	struct ustack_why why;
 
 	/* None of the other marks joins. */
@@ -217,7 +218,7 @@ static void add_edge(void *record, void *arg)
 
 static int compare_edges(const void *a, const void *b)
 {
-	const struct edge *one = a, *other = b;
+	const struct edge *one = (const struct edge *)a, *other = (const struct edge *)b;
 
 	return (one->e_from > other->e_from) - (one->e_from < other->e_from);
 }
@@ -226,9 +227,10 @@ static struct edge *find_edge(const struct report *report, uintptr_t from)
 {
 	const struct edge key = { .e_from = from };
 
-	return report->r_count == 0 ? NULL
-		: bsearch(&key, report->r_edges, report->r_count, sizeof key,
-			  compare_edges);
+	if (report->r_count == 0)
+		return NULL;
+	return (struct edge *)bsearch(&key, report->r_edges, report->r_count, sizeof key,
+				      compare_edges);
 }
 
 static const char *in_words(const struct ustack_why *why, char text[CODE])
@@ -245,10 +247,10 @@ static const char *in_words(const struct ustack_why *why, char text[CODE])
 
 static void match_thread(void *record, void *arg)
 {
-	struct report *report = arg;
+	struct report *report = (struct report *)arg;
 
 	if ((uintptr_t)record == report->r_sought)
-		report->r_found = record;
+		report->r_found = (const struct uproc_thread *)record;
 }
 
 static const char *holder(struct report *report, uintptr_t name, char text[CODE])
@@ -268,8 +270,8 @@ static const char *holder(struct report *report, uintptr_t name, char text[CODE]
 
 static void list_stuck(void *record, void *arg)
 {
-	const struct uproc_thread *t = record;
-	struct report *report = arg;
+	const struct uproc_thread *t = (const struct uproc_thread *)record;
+	struct report *report = (struct report *)arg;
 	const struct edge *e;
 	struct ustack_why why;
 	char function[CODE], where[CODE], held[CODE], name[USTACK_NAME_MAX + 4];
@@ -340,8 +342,8 @@ static void list_cycles(struct report *report)
  */
 static void mail_joiner(void *record, void *arg)
 {
-	struct uproc_thread *t = record;
-	struct report *report = arg;
+	struct uproc_thread *t = (struct uproc_thread *)record;
+	struct report *report = (struct report *)arg;
 
 	if (joins(t) && !(FETCH_OR(&t->t_stack.u_mail, UPROC_MAIL_DEADLOCK)
 			   & ~(uint32_t)UPROC_MAIL_NONE)) {
@@ -362,7 +364,7 @@ bool uproc__report_stuck(struct uprocs *r)
 	uimage_pool_walk(&r->r_images, count_stuck, &report);
 	uproc__print(r, "usched: deadlock: threads that wait and that nothing can wake: "
 		     "%u", report.r_waiting);
-	report.r_edges = calloc(report.r_room, sizeof *report.r_edges);
+	report.r_edges = (struct edge *)calloc(report.r_room, sizeof *report.r_edges);
 	if (report.r_edges) {
 		uimage_pool_walk(&r->r_images, add_edge, &report);
 		qsort(report.r_edges, report.r_count, sizeof *report.r_edges,

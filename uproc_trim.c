@@ -84,7 +84,7 @@ static void begin_tidying(struct uproc *p, bool all)
 
 static int drop_stack(void *low, size_t size, void *arg)
 {
-	size_t *left = arg;
+	size_t *left = (size_t *)arg;
 
 	uimage_drop(low, size);
 	*left -= size < *left ? size : *left;

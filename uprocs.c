@@ -98,7 +98,7 @@ static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
 		conf->c_alone = DEFAULT_ALL_STACKS;
 	if (conf->c_stack_size == 0)
 		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
-			UPROC_NATIVE_STACK : DEFAULT_STACK_SIZE;
+			(size_t)UPROC_NATIVE_STACK : (size_t)DEFAULT_STACK_SIZE;
 	if (conf->c_image == 0)
 		conf->c_image = usched__shallow;
 	if (conf->c_image < sizeof(struct usched_image))
@@ -121,7 +121,7 @@ static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
 
 /* ---- The list of schedulers ---- */
 
-static void enlist(struct uprocs *r)
+static void enlist_scheduler(struct uprocs *r)
 {
 	/* Mentioned: linkers that collect unused sections leave it out otherwise. */
 	__asm__ volatile("" : : "r"(&usched__layout));
@@ -135,6 +135,7 @@ static void enlist(struct uprocs *r)
 /* Returns when no inspection has it any more. */
 static void delist(struct uprocs *r)
 {
+	const struct timespec pause = { .tv_nsec = PINNED };
 	struct uprocs **at = &uproc__schedulers;
 
 	lock(&list_lock);
@@ -143,7 +144,7 @@ static void delist(struct uprocs *r)
 	*at = r->r_other;
 	unlock(&list_lock);
 	while (LOAD(r->r_pins) > 0)             /* seldom, and for a second at most */
-		nanosleep(&(struct timespec){ 0, PINNED }, NULL);
+		nanosleep(&pause, NULL);
 }
 
 size_t uprocs__pin(struct uprocs **all, size_t room)
@@ -194,8 +195,8 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 	size_t size = (all + 1) * r->r_stride;
 	int rc = -ENOMEM;
 
-	r->r_proc = aligned_alloc(CACHE_LINES, size);
-	r->r_asking = calloc(all / ASKING_BITS + 1, sizeof *r->r_asking);
+	r->r_proc = (char *)aligned_alloc(CACHE_LINES, size);
+	r->r_asking = (uint64_t *)calloc(all / ASKING_BITS + 1, sizeof *r->r_asking);
 	if (r->r_proc && r->r_asking) {
 		memset(r->r_proc, 0, size);
 		r->r_moving = uproc_at(r, all);
@@ -276,17 +277,17 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 		return 0;
 	if (SIMULATED)
 		sim__conform(&all, &policy);
-	r = malloc(sizeof *r);
+	r = (struct uprocs *)malloc(sizeof *r);
 	if (!r)
 		return -ENOMEM;
 	*r = (struct uprocs){
 		.r_conf    = all,
+		.r_alones  = { .o_lock = PTHREAD_MUTEX_INITIALIZER },
 		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
 			      * CACHE_LINES,
-		.r_deadline = INT64_MAX,
 		.r_unused  = UNUSED,
+		.r_deadline = INT64_MAX,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
-		.r_alones.o_lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 	when_init_cond(&r->r_changed);
 	if (all.c_processors > 1 && all.c_processors <= processors_allowed())
@@ -297,14 +298,14 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 		free_parts(r);
 		return rc;
 	}
-	enlist(r);
+	enlist_scheduler(r);
 	*procs = r;
 	return 0;
 }
 
 static void abort_left(void *record, void *unused)
 {
-	struct uproc_thread *t = record;
+	struct uproc_thread *t = (struct uproc_thread *)record;
 
 	(void)unused;
 	if (t->t_stack.u_func)

@@ -46,7 +46,7 @@
  * own. errno goes to the record; its address is the same while usched_run() runs, so it
  * is looked up once (s_errno). C++'s exceptions in flight are two words, most often zero;
  * where they are not, s_caught tells. A thread that wants floating point control words of
- * its own says so, and s_caught is `all' while it runs. Such switches go through
+ * its own says so, and s_caught is `all_long' while it runs. Such switches go through
  * switch_caught(), which keeps these in its frame; and so do all switches of builds that
  * look at each one.
  *
@@ -145,13 +145,14 @@ void usched__blocks(const struct usched *s) __attribute__((weak));
 struct usched_observer usched__observer;
 
 /* The dispatcher of native threads without one. */
-static struct usched outside = { .s_inside = NONE };
+static struct usched no_dispatcher = { .s_inside = NONE };
 
 /* For s_caught: without C++; and to have all switches go the long way. */
-static const struct usched_caught none, all = { .c_uncaught = 1 };
+static const struct usched_caught none_caught = { .c_uncaught = 0 };
+static const struct usched_caught all_long = { .c_uncaught = 1 };
 
 /* The s_mail of schedulers without. */
-static const usched_mail no_mail;
+static const usched_mail no_mail = 0;
 
 /* C++'s, if linked. */
 typedef struct usched_caught *globals_fn(void);
@@ -161,7 +162,7 @@ globals_fn __cxa_get_globals __attribute__((weak));
 void __splitstack_getcontext(void *context[10]) __attribute__((weak));
 
 /* Used: other files name it in assembly, which LTO does not see. */
-__attribute__((used)) __thread struct usched *usched__current = &outside;
+__attribute__((used)) __thread struct usched *usched__current = &no_dispatcher;
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
 extern inline int ustack_switch(struct ustack *u);
@@ -196,8 +197,8 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 
 	if (s->s_hook || usched__blocks || WATCHED || CHECKED
 	    || usched__probe() != 1)
-		return &all;
-	return look ? look : &none;
+		return &all_long;
+	return look ? look : &none_caught;
 }
 
 void usched__own_control(struct usched *s, uint64_t words)
@@ -205,7 +206,7 @@ void usched__own_control(struct usched *s, uint64_t words)
 	s->s_control = usched__control();
 	usched__set_control(words);
 	s->s_owns |= USCHED_OWNS;
-	s->s_caught = &all;
+	s->s_caught = &all_long;
 }
 
 void usched__share_control(struct usched *s)
@@ -491,7 +492,7 @@ APART struct arch_jump usched__fetch(struct usched *s, struct ustack *u)
 
 void usched__wrapped(void *wrap)
 {
-	struct usched__wrap *w = wrap;
+	struct usched__wrap *w = (struct usched__wrap *)wrap;
 
 	w->w_begin(w);
 }
@@ -504,7 +505,7 @@ static void start_fd(const struct ustack *u)
 
 static void start_other(void *thread)
 {
-	const struct ustack *u = thread;
+	const struct ustack *u = (const struct ustack *)thread;
 
 	if (u->u_image.i_size == WRAPPED)
 		usched__wrapped(u->u_image.i_frames);
@@ -514,7 +515,7 @@ static void start_other(void *thread)
 
 UNWATCHED static void start_watched(void *thread)
 {
-	const struct ustack *u = thread;
+	const struct ustack *u = (const struct ustack *)thread;
 
 	watch_arrive(ustack_sched(u));
 	if (u->u_image.i_size)
@@ -667,7 +668,7 @@ int usched__stop(struct usched *s, char *top)
 
 static struct arch_jump block(char *top, void *arg)
 {
-	struct usched *s = arg;
+	struct usched *s = (struct usched *)arg;
 	int rc = usched__stop(s, top);
 
 	return rc ? (struct arch_jump){ top, rc } : go(s, NULL);
@@ -678,7 +679,7 @@ static struct arch_jump hand_over(char *top, void *arg)
 	struct usched *s = usched__current;
 	int rc = usched__stop(s, top);
 
-	return rc ? (struct arch_jump){ top, rc } : go(s, arg);
+	return rc ? (struct arch_jump){ top, rc } : go(s, (struct ustack *)arg);
 }
 
 /*
@@ -698,7 +699,7 @@ static int bind_native(struct usched *s, const char *top)
 
 static struct arch_jump enter(char *top, void *arg)
 {
-	struct usched *s = arg;
+	struct usched *s = (struct usched *)arg;
 	int rc = usched__on_native(s) ? bind_native(s, top) : 0;
 
 	if (rc)
@@ -722,7 +723,7 @@ static struct arch_jump visit(char *top, void *arg)
 {
 	struct usched *s = usched__current;
 	struct arch_jump jump = { arg, ARCH_VISIT };
-	struct ustack *u = arg;
+	struct ustack *u = (struct ustack *)arg;
 	int rc = usched__stop(s, top);
 
 	if (rc)
@@ -742,7 +743,7 @@ static struct arch_jump visit(char *top, void *arg)
  */
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
-	struct usched_caught *all_caught = usched__caught(), mine = none;
+	struct usched_caught *all_caught = usched__caught(), mine = none_caught;
 	bool owns = next && s->s_owns & USCHED_OWNS;
 	uint64_t words = 0;
 	int rc;
@@ -755,7 +756,7 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 		return usched__switch(next, arg);
 	if (all_caught) {
 		mine = *all_caught;
-		*all_caught = none;
+		*all_caught = none_caught;
 	}
 	if (owns) {
 		words = usched__control();
@@ -790,7 +791,7 @@ BY_THREADS int ustack_reserve(size_t room)
 {
 	struct usched *s = usched__current;
 	const struct ustack *u = s->s_current;
-	char *here = __builtin_frame_address(0);
+	char *here = (char *)__builtin_frame_address(0);
 	size_t deep;
 	int error, rc;
 
@@ -956,7 +957,7 @@ struct arch_jump usched__finish(void)
 void usched__quit(void)
 {
 	if (usched__caught())
-		*usched__caught() = none;       /* no handler will be entered or left */
+		*usched__caught() = none_caught; /* no handler will be entered or left */
 	usched__commit();
 	usched__exit();
 }
@@ -1021,7 +1022,9 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 
 struct usched__wrap *usched__wrap_of(const struct ustack *u)
 {
-	return u->u_image.i_size == WRAPPED ? (void *)u->u_image.i_frames : NULL;
+	if (u->u_image.i_size != WRAPPED)
+		return NULL;
+	return (struct usched__wrap *)u->u_image.i_frames;
 }
 
 BY_THREADS struct ustack *ustack_self(void)
@@ -1075,7 +1078,7 @@ static void init_parts(struct usched *s)
 	s->s_coroutines = NULL;
 	s->s_over = 0;
 	s->s_errno = NULL;
-	s->s_caught = &none;
+	s->s_caught = &none_caught;
 	s->s_inside = NONE;
 }
 
@@ -1167,5 +1170,5 @@ void usched_stats(const struct usched *s, struct usched_stats *out)
 
 void usched__forked(void)
 {
-	usched__current = &outside;
+	usched__current = &no_dispatcher;
 }

@@ -44,7 +44,7 @@ static struct usched_stack *place_bottom(const struct usched *s, uintptr_t end,
 		bottom &= -(uintptr_t)BOTTOM_ALIGN;
 	} while ((hot - (bottom - HOT_FRAMES)) % PAGE
 		 < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
-	return (void *)bottom;
+	return (struct usched_stack *)(void *)bottom;
 }
 
 struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
@@ -111,7 +111,7 @@ static bool contains(const struct usched_stack *k, const void *address)
 BY_THREADS size_t usched_unused(const struct usched *s, size_t from,
 				int (*f)(void *low, size_t size, void *arg), void *arg)
 {
-	const char *here = __builtin_frame_address(0);
+	const char *here = (const char *)__builtin_frame_address(0);
 	struct usched_stack *k = usched__on_native(s) ? NULL : s->s_victim;
 	size_t i = 0;
 

@@ -92,19 +92,20 @@ int ustack_attach(struct ustack_attachment *l)
 /* ---- Join, detach, cancel ---- */
 
 /* The scheduler has no such call; or the thread has `ended', and its memory is gone. */
-static int refuse(const struct usched *s, int ended)
+static int refuse_thread(const struct usched *s, int ended)
 {
 	return s == usched__gone() ? ended : -ENOTSUP;
 }
 
-APART static int join(struct ustack *u, const void *where, void **value, int64_t deadline)
+APART static int join_thread(struct ustack *u, const void *where, void **value,
+			     int64_t deadline)
 {
 	const struct ustack *self = usched__current->s_current;
 	struct usched *s = ustack_sched(u);
 	int rc, error;
 
 	if (!s->s_join || (self && usched__current->s_join != s->s_join))
-		return refuse(s, -EINVAL);
+		return refuse_thread(s, -EINVAL);
 	if (!self || deadline <= 0)
 		return s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
 	do {
@@ -121,7 +122,7 @@ APART static int join(struct ustack *u, const void *where, void **value, int64_t
 BY_THREADS int ustack_join(struct ustack *u, void **value, int64_t deadline)
 {
 	CALLED(__func__);
-	return join(u, __builtin_return_address(0), value, deadline);
+	return join_thread(u, __builtin_return_address(0), value, deadline);
 }
 
 int ustack_detach(struct ustack *u)
@@ -129,7 +130,7 @@ int ustack_detach(struct ustack *u)
 	struct usched *s = ustack_sched(u);
 
 	CALLED(__func__);
-	return s->s_detach ? s->s_detach(s, u) : refuse(s, -EINVAL);
+	return s->s_detach ? s->s_detach(s, u) : refuse_thread(s, -EINVAL);
 }
 
 int ustack_cancel(struct ustack *u)
@@ -137,7 +138,7 @@ int ustack_cancel(struct ustack *u)
 	struct usched *s = ustack_sched(u);
 
 	CALLED(__func__);
-	return s->s_cancel ? s->s_cancel(s, u) : refuse(s, -ESRCH);
+	return s->s_cancel ? s->s_cancel(s, u) : refuse_thread(s, -ESRCH);
 }
 
 void ustack_cancel_here(struct ustack *u)

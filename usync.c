@@ -31,9 +31,9 @@
 #include "private/check.h"
 
 enum {
-	AGAIN    = 1,                   /* the result of a wait: see again() */
-	LOOKS    = 4,                   /* at a mutex before a wait */
-	LOOK_GAP = 1000,                /* ns */
+	AGAIN       = 1,                /* the result of a wait: see again() */
+	MUTEX_LOOKS = 4,                /* at a mutex before a wait */
+	MUTEX_GAP   = 1000,             /* ns */
 };
 
 enum {
@@ -65,7 +65,7 @@ _Static_assert(offsetof(struct usync_mutex, m_owner) == 0
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {
-	const struct usync_mutex *m = w->w_object;
+	const struct usync_mutex *m = (const struct usync_mutex *)w->w_object;
 
 	uintptr_t holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS;
 
@@ -88,7 +88,7 @@ static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t sel
 /* So long that the owner is not slowed down: each look takes its cache line away. */
 static void pass_time(void)
 {
-	int64_t end = uevents_now() + LOOK_GAP;
+	int64_t end = uevents_now() + MUTEX_GAP;
 
 	while (uevents_now() < end)
 		;
@@ -97,11 +97,11 @@ static void pass_time(void)
 /* k_again: `w' was the first waiter, and is on its way. */
 static int again(struct uwaiter *w, const void *object)
 {
-	struct usync_mutex *m = (void *)(uintptr_t)object;
+	struct usync_mutex *m = (struct usync_mutex *)(uintptr_t)object;
 	uintptr_t owner;
 	int rc;
 
-	for (int i = 0; i < LOOKS; i++) {
+	for (int i = 0; i < MUTEX_LOOKS; i++) {
 		owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
 		if (arrive(m, &owner, w->w_name))
 			return 0;
@@ -128,7 +128,7 @@ static int again(struct uwaiter *w, const void *object)
 
 static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 {
-	struct usync_rwlock *l = (void *)(uintptr_t)w->w_object;
+	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)w->w_object;
 	uint32_t readers;
 
 	why->y_how = w->w_tag ? " to write" : " to read";
@@ -177,7 +177,7 @@ static void finish_all(struct uwait_node *list)
 /* Readers may go on behind a writer that gave up. */
 static void readmit(const void *object)
 {
-	struct usync_rwlock *l = (void *)(uintptr_t)object;
+	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)object;
 	struct uwait_node *admitted;
 
 	uwait_lock(&l->r_lock);
@@ -188,7 +188,7 @@ static void readmit(const void *object)
 
 static void tell_group(const struct uwaiter *w, struct ustack_why *why)
 {
-	struct usync_group *g = (void *)(uintptr_t)w->w_object;
+	struct usync_group *g = (struct usync_group *)(uintptr_t)w->w_object;
 	uint32_t count;
 
 	if (!uwait_try_lock(&g->g_lock))
@@ -200,14 +200,14 @@ static void tell_group(const struct uwaiter *w, struct ustack_why *why)
 }
 
 static const struct uwait_kind
-	mutex  = { .k_name = "mutex", .k_tell = tell_mutex,
+	mutex      = { .k_name = "mutex", .k_tell = tell_mutex,
 		   .k_again = again, .k_held = true },
 	rwlock = { .k_name = "reader-writer lock", .k_tell = tell_rwlock,
 		   .k_left = readmit, .k_held = true },
-	cond   = { .k_name = "condition" },
-	sem    = { .k_name = "semaphore" },
-	group  = { .k_name = "group", .k_tell = tell_group },
-	never  = { .k_name = "a time that never comes", .k_sleeps = true };
+	cond       = { .k_name = "condition" },
+	sem        = { .k_name = "semaphore" },
+	group_wait = { .k_name = "group", .k_tell = tell_group },
+	never_wait = { .k_name = "a time that never comes", .k_sleeps = true };
 
 int64_t usync_after(int64_t ns)
 {
@@ -227,7 +227,7 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 		return rc;
 	if (SIMULATED)
 		sim__sleeps(deadline);
-	uwait_note(w, &never, NULL, __builtin_return_address(0));
+	uwait_note(w, &never_wait, NULL, __builtin_return_address(0));
 	uwait_begin(w);
 	return uwait_block(w);
 }
@@ -243,9 +243,9 @@ static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t se
 }
 
 /* The owner is on another processor: it may be free soon. True: it is the caller's. */
-APART static bool look_again(struct usync_mutex *m, uintptr_t self)
+APART static bool look_longer(struct usync_mutex *m, uintptr_t self)
 {
-	for (int i = 0; i < LOOKS; i++) {
+	for (int i = 0; i < MUTEX_LOOKS; i++) {
 		pass_time();
 		if (overtake(m, __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED), self))
 			return true;
@@ -305,7 +305,7 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	if ((owner & ~BITS) == self)
 		return -EDEADLK;
 	if (__atomic_load_n(&m->m_far, __ATOMIC_RELAXED) && deadline > 0
-	    && look_again(m, self))
+	    && look_longer(m, self))
 		return took("mutex", m, 0);
 	w = uwait_prepare_lean(deadline, false);
 	rc = uwait_error(w);
@@ -316,7 +316,7 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 }
 
 /* To the first waiter. False: there is none, and WAITED is clear. */
-static bool pass_on(struct usync_mutex *m, uintptr_t self)
+static bool pass_mutex(struct usync_mutex *m, uintptr_t self)
 {
 	struct uwaiter *w;
 	uintptr_t owner;
@@ -346,7 +346,7 @@ APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t 
 		if ((owner & ~BITS) != self)
 			return -EPERM;
 		if ((owner & BITS) == WAITED) {
-			if (pass_on(m, self))
+			if (pass_mutex(m, self))
 				return 0;
 			owner = self;
 		}
@@ -645,7 +645,7 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
-	uwait_note(w, &group, g, __builtin_return_address(0));
+	uwait_note(w, &group_wait, g, __builtin_return_address(0));
 	uwait_lock(&g->g_lock);
 	if (g->g_count > 0)
 		return uwait_queue_up(w, &g->g_lock, &g->g_queue);
@@ -655,14 +655,16 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 
 /* Keys: a few pairs, in no order. */
 
+struct value {
+	const struct usync_key *v_key;
+	void                   *v_value;
+};
+
 struct values {
 	struct uwait_values v_base;     /* first */
 	size_t v_count;
 	size_t v_room;
-	struct value {
-		const struct usync_key *v_key;
-		void                   *v_value;
-	} v_all[];
+	struct value v_all[];
 };
 
 static struct values *values_of(const struct uwaiter *w)
@@ -709,7 +711,7 @@ static struct value *add_value(struct uwaiter *w)
 		return NULL;
 	if (!v || v->v_count == room) {
 		room = room ? room * 2 : KEYS_MIN;
-		v = realloc(v, sizeof *v + room * sizeof v->v_all[0]);
+		v = (struct values *)realloc(v, sizeof *v + room * sizeof v->v_all[0]);
 		if (!v)
 			return NULL;
 		if (!w->w_more->m_values)

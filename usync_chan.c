@@ -15,7 +15,7 @@ _Static_assert((int)USYNC_BUDGET == BUDGET_MAX, "calls of a channel");
 /* Not inlined, so that its frame is small. */
 #define APART __attribute__((noinline))
 
-static const struct uwait_kind channels[] = {
+static const struct uwait_kind channel_waits[] = {
 	[USYNC_RECV] = { .k_name = "channel", .k_how = " to receive" },
 	[USYNC_SEND] = { .k_name = "channel", .k_how = " to send" },
 };
@@ -26,25 +26,25 @@ static char *slot(struct usync_chan *c, size_t i)
 	return c->c_buffer + (c->c_first + i) % c->c_capacity * c->c_size;
 }
 
-static void finish(struct place *p)
+static void finish_place(struct chan_place *p)
 {
 	uwait_finish(p->p_base.p_waiter, p->p_case + SELECT_RESULTS);
 }
 
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
 {
-	struct usync_chan *new;
+	struct usync_chan *made;
 
 	*c = NULL;
 	if (size > CHAN_MAX || capacity > CHAN_MAX
 	    || (size && capacity > CHAN_MAX / size))
 		return -EINVAL;
-	new = calloc(1, sizeof *new + size * capacity);
-	if (!new)
+	made = (struct usync_chan *)calloc(1, sizeof *made + size * capacity);
+	if (!made)
 		return -ENOMEM;
-	new->c_size = size;
-	new->c_capacity = capacity;
-	*c = new;
+	made->c_size = size;
+	made->c_capacity = capacity;
+	*c = made;
 	return 0;
 }
 
@@ -67,34 +67,35 @@ void usync__check_value(const struct usync_chan *c, const void *value,
 }
 
 /* Under c_lock. *peer is to be finished after the unlock. */
-static int try_send(struct usync_chan *c, const void *value, struct place **peer)
+static int try_send(struct usync_chan *c, const void *value, struct chan_place **peer)
 {
 	if (c->c_closed)
 		return -EPIPE;
-	*peer = (struct place *)(void *)uwait_pop_place(&c->c_receivers);
+	*peer = (struct chan_place *)(void *)uwait_pop_place(&c->c_receivers);
 	if (*peer)
-		copy((*peer)->p_value, value, c->c_size);
+		copy_value((*peer)->p_value, value, c->c_size);
 	else if (c->c_count == c->c_capacity)
-		return BUSY;
+		return SELECT_BUSY;
 	else
-		copy(slot(c, c->c_count++), value, c->c_size);
+		copy_value(slot(c, c->c_count++), value, c->c_size);
 	return 0;
 }
 
-static int try_recv(struct usync_chan *c, void *value, struct place **peer)
+static int try_recv(struct usync_chan *c, void *value, struct chan_place **peer)
 {
 	bool kept = c->c_count > 0;
 
 	if (kept) {
-		copy(value, slot(c, 0), c->c_size);
+		copy_value(value, slot(c, 0), c->c_size);
 		c->c_first = (c->c_first + 1) % c->c_capacity;
 		c->c_count--;
 	}
-	*peer = (struct place *)(void *)uwait_pop_place(&c->c_senders);
+	*peer = (struct chan_place *)(void *)uwait_pop_place(&c->c_senders);
 	if (*peer)
-		copy(kept ? slot(c, c->c_count++) : value, (*peer)->p_value, c->c_size);
+		copy_value(kept ? slot(c, c->c_count++) : value, (*peer)->p_value,
+			   c->c_size);
 	else if (!kept)
-		return c->c_closed ? -EPIPE : BUSY;
+		return c->c_closed ? -EPIPE : SELECT_BUSY;
 	return 0;
 }
 
@@ -110,23 +111,23 @@ static bool blocks(struct usync_chan *c, enum usync_op op)
 int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 {
 	struct budget *b = &c->c_budgets[op];
-	struct place *peer = NULL;
+	struct chan_place *peer = NULL;
 	int rc;
 
 	uwait_lock(&c->c_lock);
 	if (counts && budget_counts(b) && (b->b_calls >= BUDGET_MAX || !blocks(c, op))
 	    && usched__tires(b)) {
 		uwait_unlock(&c->c_lock);
-		return TIRED;
+		return SELECT_TIRED;
 	}
 	rc = op == USYNC_SEND ? try_send(c, value, &peer) : try_recv(c, value, &peer);
-	if (rc == BUSY)
-		return BUSY;
+	if (rc == SELECT_BUSY)
+		return SELECT_BUSY;
 	if (peer && !c->c_far)
 		c->c_far = uwait_is_far(peer->p_base.p_waiter);
 	uwait_unlock(&c->c_lock);
 	if (peer)
-		finish(peer);
+		finish_place(peer);
 	return rc;
 }
 
@@ -135,19 +136,19 @@ int usync__give_way(int64_t deadline)
 	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
-int usync__end(const struct place *p, void *value)
+int usync__end(const struct chan_place *p, void *value)
 {
 	if (p->p_closed)
 		return -EPIPE;
 	if (!p->p_sends)
-		copy(value, p->p_value, p->p_size);
+		copy_value(value, p->p_value, p->p_size);
 	return 0;
 }
 
 APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
 	int rc = uwait_block(w);
-	struct place *p = first_place(w);
+	struct chan_place *p = first_place(w);
 
 	if (rc < 0) {
 		uwait_lock(&c->c_lock);
@@ -166,12 +167,12 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
  */
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
-	struct place *p = first_place(w);
+	struct chan_place *p = first_place(w);
 	enum usync_op op = p->p_sends ? USYNC_SEND : USYNC_RECV;
 	int rc = usync__try(c, op, value, false);
 	bool far;
 
-	if (rc != BUSY)
+	if (rc != SELECT_BUSY)
 		return rc;
 	far = c->c_far;
 	if (far) {
@@ -188,18 +189,18 @@ APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	return block_one(w, c, value);
 }
 
-/* rc: of the first attempt, BUSY or TIRED. */
+/* rc: of the first attempt, SELECT_BUSY or SELECT_TIRED. */
 APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 		      int64_t deadline, const void *where, int rc)
 {
 	struct uwaiter *w;
-	struct place *p;
+	struct chan_place *p;
 
-	if (rc == TIRED) {
+	if (rc == SELECT_TIRED) {
 		if (usync__give_way(deadline))
 			return -ECANCELED;
 		rc = usync__try(c, op, value, false);
-		if (rc != BUSY)
+		if (rc != SELECT_BUSY)
 			return rc;
 	}
 	uwait_unlock(&c->c_lock);
@@ -207,13 +208,13 @@ APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
-	p = uwait_room(w, place_size(c->c_size));
+	p = (struct chan_place *)uwait_room(w, place_size(c->c_size));
 	if (!p)
 		return -ENOMEM;
 	fill_place(w, p, c, op, value);
 	p->p_case = 0;
 	p->p_last = true;
-	uwait_note(w, &channels[op], c, where);
+	uwait_note(w, &channel_waits[op], c, where);
 	return wait_one(w, c, value);
 }
 
@@ -253,7 +254,7 @@ int usync_chan_close(struct usync_chan *c)
 	c->c_closed = true;
 	for (int i = 0; i < 2; i++)
 		while ((p = uwait_pop_place(queues[i]))) {
-			((struct place *)(void *)p)->p_closed = 1;
+			((struct chan_place *)(void *)p)->p_closed = 1;
 			p->p_node.n_next = NULL;
 			*end = &p->p_node;
 			end = &p->p_node.n_next;
@@ -261,7 +262,7 @@ int usync_chan_close(struct usync_chan *c)
 	uwait_unlock(&c->c_lock);
 	while ((n = list)) {
 		list = n->n_next;
-		finish((struct place *)(void *)n);
+		finish_place((struct chan_place *)(void *)n);
 	}
 	return rc;
 }

@@ -21,7 +21,7 @@
 
 #include "private/check.h"
 
-enum { AT_ONCE = 16 };                  /* members are told under the lock */
+enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 
 struct usync_scope {
 	struct uwait_scope  c_waits;    /* first; its lock is that of c_inner, too */
@@ -35,7 +35,7 @@ struct usync_scope {
 };
 
 /* A thread in a scope, and what it calls if the scope has started it. */
-struct member {
+struct scope_member {
 	struct uwait_member b_base;     /* first */
 	struct usched__wrap b_wrap;     /* of a thread that the scope has started */
 	int               (*b_func)(void *arg);
@@ -75,7 +75,7 @@ void usync_scope_release(struct usync_scope *scope)
 static void left(struct uwait_member *m)
 {
 	struct usync_scope *c = scope_of(m->e_scope);
-	struct member *b = (struct member *)(void *)m;
+	struct scope_member *b = (struct scope_member *)(void *)m;
 
 	gave(b);
 	if (b->b_func || b->b_serve)
@@ -99,7 +99,7 @@ int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
 	*scope = NULL;
 	if (deadline <= 0)
 		return -ETIMEDOUT;
-	c = calloc(1, sizeof *c);
+	c = (struct usync_scope *)calloc(1, sizeof *c);
 	if (!c)
 		return -ENOMEM;
 	c->c_holds = 1;
@@ -122,7 +122,7 @@ int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
 
 int usync_scope_enter(struct usync_scope *scope)
 {
-	struct member *b = calloc(1, sizeof *b);
+	struct scope_member *b = (struct scope_member *)calloc(1, sizeof *b);
 	int rc;
 
 	if (!b)
@@ -141,7 +141,7 @@ int usync_scope_leave(void)
 }
 
 /* False: it had ended, or its deadline has come: then each wait ends by itself. */
-static bool end(struct usync_scope *c, int64_t when)
+static bool end_scope(struct usync_scope *c, int64_t when)
 {
 	int64_t never = USCHED_NEVER;
 
@@ -178,17 +178,17 @@ static struct usync_scope *take_inner(struct usync_scope *c)
 }
 
 /* `c', which the caller has ended and holds for this: tells all in it and within. */
-static void spread(struct usync_scope *c, int64_t when)
+static void spread_end(struct usync_scope *c, int64_t when)
 {
 	struct usync_scope *work, *inner;
 
 	c->c_work = NULL;
 	for (; c; c = work) {
 		work = c->c_work;
-		while (uwait_end_some(&c->c_waits, AT_ONCE))
+		while (uwait_end_some(&c->c_waits, TOLD_AT_ONCE))
 			;
 		while ((inner = take_inner(c))) {
-			if (end(inner, when)) {
+			if (end_scope(inner, when)) {
 				inner->c_work = work;
 				work = inner;
 			} else {
@@ -207,14 +207,15 @@ void usync_scope_cancel(struct usync_scope *scope, int error)
 	if (uwait_scope_error(&scope->c_waits) == 0)
 		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	if (end(scope, when))
-		spread(usync_scope_hold(scope), when);
+	if (end_scope(scope, when))
+		spread_end(usync_scope_hold(scope), when);
 }
 
 /* The thread's first function. */
-static void run(struct usched__wrap *w)
+static void run_member(struct usched__wrap *w)
 {
-	struct member *b = (void *)((char *)w - offsetof(struct member, b_wrap));
+	struct scope_member *b = (struct scope_member *)(void *)
+		((char *)w - offsetof(struct scope_member, b_wrap));
 	struct uwait_member *m = &b->b_base;
 	struct usync_scope *c = scope_of(m->e_scope);
 	int rc = uwait_enter(m->e_scope, m);
@@ -233,23 +234,25 @@ static void run(struct usched__wrap *w)
 }
 
 /* `where': the return address of the program's call. */
-static int start(struct usync_scope *scope, const struct ustack_how *how,
-		 int (*func)(void *arg), void *arg, struct ustack **thread,
-		 const void *where)
+static int start_member(struct usync_scope *scope, const struct ustack_how *how,
+			int (*func)(void *arg), void *arg, struct ustack **thread,
+			const void *where)
 {
 	struct ustack_how in = how ? *how : (struct ustack_how){ 0 };
-	struct member *b;
+	struct scope_member *b;
 	int rc;
 
 	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
 		return -EINVAL;
-	b = calloc(1, sizeof *b);
+	b = (struct scope_member *)calloc(1, sizeof *b);
 	if (!b)
 		return -ENOMEM;
-	*b = (struct member){ .b_base.e_scope = &usync_scope_hold(scope)->c_waits,
-			      .b_func = func, .b_serve = in.h_serve, .b_fd = in.h_fd,
-			      .b_arg = arg };
-	b->b_wrap = (struct usched__wrap){ run, (void (*)(void *))(void (*)(void))func,
+	*b = (struct scope_member){
+		.b_base = { .e_scope = &usync_scope_hold(scope)->c_waits },
+		.b_func = func, .b_serve = in.h_serve, .b_fd = in.h_fd, .b_arg = arg,
+	};
+	b->b_wrap = (struct usched__wrap){ run_member,
+					   (void (*)(void *))(void (*)(void))func,
 					   where };
 	if (in.h_serve)
 		b->b_wrap.w_func = (void (*)(void *))(void (*)(void))in.h_serve;
@@ -271,7 +274,7 @@ UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *ar
 				 void *arg, struct ustack **thread)
 {
 	check(arg, ARGUMENT, __func__);
-	return start(scope, NULL, func, arg, thread, __builtin_return_address(0));
+	return start_member(scope, NULL, func, arg, thread, __builtin_return_address(0));
 }
 
 UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
@@ -280,7 +283,7 @@ UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
 				      struct ustack **thread)
 {
 	check(arg, ARGUMENT, __func__);
-	return start(scope, how, func, arg, thread, __builtin_return_address(0));
+	return start_member(scope, how, func, arg, thread, __builtin_return_address(0));
 }
 
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline)

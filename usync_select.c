@@ -16,27 +16,27 @@
 
 enum {
 	CASES_MAX = 65536,
-	MIXED     = TIRED + 1,          /* there are descriptors */
+	MIXED     = SELECT_TIRED + 1,   /* there are descriptors */
 };
 
 /* The value of a descriptor's place. */
-struct descriptor {
+struct descriptor_case {
 	int      d_fd;
 	uint32_t d_generation;
 };
 
-static struct descriptor *descriptor_of(struct place *p)
+static struct descriptor_case *descriptor_of(struct chan_place *p)
 {
-	return (struct descriptor *)(void *)p->p_value;
+	return (struct descriptor_case *)(void *)p->p_value;
 }
 
-static struct place *place_behind(struct place *p)
+static struct chan_place *place_behind(struct chan_place *p)
 {
-	return (struct place *)(void *)((char *)p + place_size(p->p_size));
+	return (struct chan_place *)(void *)((char *)p + place_size(p->p_size));
 }
 
 /* NULL: there is no other. */
-static struct place *next_place(struct place *p)
+static struct chan_place *next_place(struct chan_place *p)
 {
 	return p->p_last ? NULL : place_behind(p);
 }
@@ -46,7 +46,7 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
 	static const char *const ways[2][2] = { { " to receive", " to send" },
 						{ " to read", " to write" } };
-	struct place *p = first_place(w);
+	struct chan_place *p = first_place(w);
 	size_t n = 0, room = sizeof why->y_more;
 
 	why->y_how = ways[!p->p_chan][p->p_sends];
@@ -60,32 +60,32 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 }
 
 #define CHANNEL(how)    { .k_name = "channel", .k_how = how, .k_tell = tell_channels }
-#define DESCRIPTOR(how) { .k_name = "descriptor", .k_how = how, .k_number = true, \
-			  .k_tell = tell_channels }
+#define DESCRIPTOR(how) { .k_name = "descriptor", .k_how = how, \
+			  .k_tell = tell_channels, .k_number = true }
 
 /*
  * The kinds of waits, by the first case and whether there are others. Readers from
  * outside of the process call nothing, so name, object and way are right without k_tell.
  */
-static const struct uwait_kind channels[2][2] = {
+static const struct uwait_kind channel_cases[2][2] = {
 	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
 	{ CHANNEL(" to send"), CHANNEL(" to send, or others") },
 };
-static const struct uwait_kind descriptors[2][2] = {
+static const struct uwait_kind descriptor_cases[2][2] = {
 	{ DESCRIPTOR(" to read"), DESCRIPTOR(" to read, or others") },
 	{ DESCRIPTOR(" to write"), DESCRIPTOR(" to write, or others") },
 };
-static const struct uwait_kind none = { .k_name = "no channel" };
+static const struct uwait_kind no_case = { .k_name = "no channel" };
 
 /* For reports. p: the first place, or NULL. */
-static void note(struct uwaiter *w, struct place *p, const void *where)
+static void note(struct uwaiter *w, struct chan_place *p, const void *where)
 {
 	if (!p)
-		uwait_note(w, &none, NULL, where);
+		uwait_note(w, &no_case, NULL, where);
 	else if (p->p_chan)
-		uwait_note(w, &channels[p->p_sends][!p->p_last], p->p_chan, where);
+		uwait_note(w, &channel_cases[p->p_sends][!p->p_last], p->p_chan, where);
 	else
-		uwait_note(w, &descriptors[p->p_sends][!p->p_last],
+		uwait_note(w, &descriptor_cases[p->p_sends][!p->p_last],
 			   (const void *)(intptr_t)descriptor_of(p)->d_fd, where);
 }
 
@@ -123,7 +123,8 @@ static inline size_t any(size_t n)
 
 /*
  * Does a case that can be done at once. The first that is tried counts the call. 0: *done
- * is the result; BUSY; TIRED; MIXED: the turn of *done has come, a descriptor's.
+ * is the result; SELECT_BUSY; SELECT_TIRED; MIXED: the turn of *done has come, a
+ * descriptor's.
  */
 static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
@@ -140,9 +141,9 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 			return MIXED;
 		}
 		rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
-		if (rc == TIRED)
-			return TIRED;
-		if (rc != BUSY) {
+		if (rc == SELECT_TIRED)
+			return SELECT_TIRED;
+		if (rc != SELECT_BUSY) {
 			k->s_rc = rc;
 			*done = (int)(k - cases);
 			return 0;
@@ -150,7 +151,7 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 		counts = false;
 		uwait_unlock(&k->s_chan->c_lock);
 	}
-	return BUSY;
+	return SELECT_BUSY;
 }
 
 /* Bytes of all places; SIZE_MAX: more than there is. */
@@ -160,7 +161,7 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		size_t value = cases[i].s_chan ? cases[i].s_chan->c_size
-			: sizeof(struct descriptor);
+			: sizeof(struct descriptor_case);
 
 		if ((cases[i].s_chan || is_descriptor(&cases[i]))
 		    && __builtin_add_overflow(size, place_size(value), &size))
@@ -169,18 +170,21 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 	return size;
 }
 
-static int fill_descriptor(struct uwaiter *w, struct place *p, const struct usync_case *k)
+static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
+			   const struct usync_case *k)
 {
-	*p = (struct place){ .p_base.p_waiter = w, .p_sends = k->s_op == USYNC_WRITABLE,
-			     .p_size = sizeof(struct descriptor) };
+	*p = (struct chan_place){ .p_base = { .p_waiter = w },
+				  .p_size = sizeof(struct descriptor_case),
+				  .p_sends = k->s_op == USYNC_WRITABLE };
 	descriptor_of(p)->d_fd = k->s_fd;
 	return unet__select_begin(k->s_fd, &descriptor_of(p)->d_generation);
 }
 
 /* Makes the places, one for each case that can be done. *first: NULL if there is none. */
-static int make_places(const struct usync_case *cases, size_t n, struct place **first)
+static int make_places(const struct usync_case *cases, size_t n,
+		       struct chan_place **first)
 {
-	struct place *p, *last = NULL;
+	struct chan_place *p, *last = NULL;
 	struct uwaiter *w = uwait_self();
 	size_t size = places_size(cases, n);
 	int rc = 0;
@@ -209,26 +213,26 @@ static int make_places(const struct usync_case *cases, size_t n, struct place **
 	return rc;
 }
 
-static int try_place(struct place *p, struct usync_case *k, int64_t deadline,
+static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadline,
 		     bool counts)
 {
-	const struct descriptor *d = descriptor_of(p);
+	const struct descriptor_case *d = descriptor_of(p);
 	int rc;
 
 	if (!k->s_chan)
 		return unet__select_try(p->p_base.p_waiter, d->d_fd, p->p_sends,
 					d->d_generation, deadline, counts);
 	rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
-	if (rc == BUSY)
+	if (rc == SELECT_BUSY)
 		uwait_unlock(&k->s_chan->c_lock);
 	return rc;
 }
 
 /* As try_all(), of the places from that of the case `from' on. */
-static int try_places(struct place *first, struct usync_case *cases, size_t from,
+static int try_places(struct chan_place *first, struct usync_case *cases, size_t from,
 		      int64_t deadline, bool counts, int *done)
 {
-	struct place *p = first, *begin;
+	struct chan_place *p = first, *begin;
 
 	while (!p->p_last && p->p_case < from)
 		p = next_place(p);
@@ -237,9 +241,9 @@ static int try_places(struct place *first, struct usync_case *cases, size_t from
 		struct usync_case *k = &cases[p->p_case];
 		int rc = try_place(p, k, deadline, counts);
 
-		if (rc == TIRED)
-			return TIRED;
-		if (rc != BUSY) {
+		if (rc == SELECT_TIRED)
+			return SELECT_TIRED;
+		if (rc != SELECT_BUSY) {
 			*done = (int)(k - cases);
 			if (rc == 0 || k->s_chan || rc == -EBADF)
 				k->s_rc = rc;
@@ -250,7 +254,7 @@ static int try_places(struct place *first, struct usync_case *cases, size_t from
 		counts = false;
 		p = p->p_last ? first : next_place(p);
 	} while (p != begin);
-	return BUSY;
+	return SELECT_BUSY;
 }
 
 /*
@@ -269,7 +273,7 @@ static inline bool could(const struct usync_case *k, const struct uwaiter *w)
 	return n != NULL;
 }
 
-static int push_chan(const struct usync_case *k, struct place *p)
+static int push_chan(const struct usync_case *k, struct chan_place *p)
 {
 	bool done;
 
@@ -285,12 +289,12 @@ static int push_chan(const struct usync_case *k, struct place *p)
  * From the first push on, partners may claim the waiter. 0; -EAGAIN: a case can be done
  * at once, so not all are pushed; an error.
  */
-static int push_all(struct place *p, const struct usync_case *cases)
+static int push_all(struct chan_place *p, const struct usync_case *cases)
 {
 	int rc = 0;
 
 	for (; p && rc == 0; p = next_place(p)) {
-		const struct descriptor *d = descriptor_of(p);
+		const struct descriptor_case *d = descriptor_of(p);
 
 		rc = p->p_chan ? push_chan(&cases[p->p_case], p)
 			: unet__select_enter(&p->p_base, d->d_fd, p->p_sends,
@@ -303,7 +307,7 @@ static int push_all(struct place *p, const struct usync_case *cases)
  * Takes all nodes out of their queues; a partner has taken out that of its case, of which
  * the channel may be gone.
  */
-static void remove_all(struct place *p, const struct usync_case *cases, int result)
+static void remove_all(struct chan_place *p, const struct usync_case *cases, int result)
 {
 	for (; p; p = next_place(p)) {
 		const struct usync_case *k = &cases[p->p_case];
@@ -323,7 +327,7 @@ static void remove_all(struct place *p, const struct usync_case *cases, int resu
  * Returns the index of the channel's case that was granted; -EAGAIN: a descriptor is
  * ready, or was closed, so all are tried again.
  */
-static int end_wait(struct place *p, struct usync_case *cases, int result)
+static int end_select(struct chan_place *p, struct usync_case *cases, int result)
 {
 	struct usync_case *k;
 
@@ -337,7 +341,7 @@ static int end_wait(struct place *p, struct usync_case *cases, int result)
 }
 
 /* The index of the case that was done; -EAGAIN: all are to be tried; an error. */
-static int wait_any(struct place *first, struct usync_case *cases, int64_t deadline,
+static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t deadline,
 		    bool mixed, const void *where)
 {
 	struct uwaiter *w = uwait_prepare_lean(deadline, mixed);
@@ -354,7 +358,7 @@ static int wait_any(struct place *first, struct usync_case *cases, int64_t deadl
 	if (rc == 0 || !uwait_withdraw(w)) {
 		rc = uwait_block(w);
 		remove_all(first, cases, rc);
-		return rc < 0 ? rc : end_wait(first, cases, rc);
+		return rc < 0 ? rc : end_select(first, cases, rc);
 	}
 	remove_all(first, cases, rc);
 	return rc;
@@ -365,14 +369,14 @@ static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
 			 const void *where, bool mixed, size_t from)
 {
 	bool waited = false, counts = deadline != 0 || !may_send(cases, n);
-	struct place *first;
-	int busy = BUSY, rc = make_places(cases, n, &first);
+	struct chan_place *first;
+	int busy = SELECT_BUSY, rc = make_places(cases, n, &first);
 
 	if (rc)
 		return rc;
 	if (mixed)
 		busy = try_places(first, cases, from, deadline, counts, &rc);
-	if (busy == TIRED) {
+	if (busy == SELECT_TIRED) {
 		rc = usync__give_way(deadline);
 		busy = rc ? 0 : try_places(first, cases, from, deadline, false, &rc);
 	}
@@ -394,11 +398,11 @@ UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline
 		return -EINVAL;
 	check_cases(cases, n);
 	busy = try_all(cases, n, deadline != 0 || !may_send(cases, n), &rc);
-	if (busy == TIRED) {
+	if (busy == SELECT_TIRED) {
 		rc = usync__give_way(deadline);
 		busy = rc ? 0 : try_all(cases, n, false, &rc);
 	}
-	if (busy == BUSY && deadline <= 0)
+	if (busy == SELECT_BUSY && deadline <= 0)
 		return -ETIMEDOUT;
 	return busy ? select_places(cases, n, deadline, __builtin_return_address(0),
 				    busy == MIXED, (size_t)rc) : rc;

@@ -23,7 +23,7 @@
  *    Cancels and timers are taken in by dispatches, so they do not come meanwhile.
  *  - The frames of a blocked thread are most of what it costs. So callers end in a jump
  *    to here where they can, and little is kept across the block. What is not the usual
- *    case is left to settle(), a jump as well.
+ *    case is left to settle_wait(), a jump as well.
  *  - The timer stays armed when a wait ends, for the next is likely to end later: then
  *    there is nothing to do. When it expires too early it is armed again.
  *  - An object may be freed once a wait for it was granted. So a wait that is described
@@ -80,7 +80,7 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
 }
 
 /* After an error. q: where the waiter queued up, or NULL. */
-static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
+static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
 	if (!q)
 		return w->w_result;
@@ -96,7 +96,7 @@ static int leave(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue 
 int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
 	if (w->w_result < 0)
-		return leave(w, lock, q);
+		return leave_queue(w, lock, q);
 	if (q && w->w_result > 0 && w->w_kind && w->w_kind->k_again)
 		return w->w_kind->k_again(w, w->w_object);
 	return w->w_result;
@@ -113,7 +113,7 @@ static struct uwaiter *waiter_of(struct ustack_attachment *l)
 	return (struct uwaiter *)(void *)l;
 }
 
-static void end(struct ustack_attachment *l)
+static void end_waiter(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
@@ -170,7 +170,7 @@ void uwait_finish(struct uwaiter *w, int result)
 	pthread_mutex_unlock(&n->n_lock);
 }
 
-static void cancel(struct ustack_attachment *l)
+static void cancel_waiter(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
@@ -265,8 +265,8 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 
 /* Not static: other files know waiters by it. */
 const struct ustack_attachment_ops uwait__ops = {
-	.a_end = end, .a_error = error_of, .a_cancelled = is_cancelled,
-	.a_cancel = cancel, .a_leave = move_on,
+	.a_end = end_waiter, .a_error = error_of, .a_cancelled = is_cancelled,
+	.a_cancel = cancel_waiter, .a_leave = move_on,
 	.a_free = free_waiter, .a_describe = describe,
 };
 
@@ -276,7 +276,7 @@ static struct uwaiter *new_waiter(void)
 	struct ustack *u = ustack_self();
 	struct usched *s = usched__of(u);
 	size_t size = sizeof(struct uwaiter);
-	struct uwaiter *w = s->s_alloc(s, u, &size);
+	struct uwaiter *w = (struct uwaiter *)s->s_alloc(s, u, &size);
 
 	if (!w)
 		return NULL;
@@ -512,7 +512,7 @@ void *uwait_room(struct uwaiter *w, size_t size)
 	if (size > SIZE_MAX - ALIGN - sizeof *more)
 		return NULL;
 	size = (size + ALIGN - 1) / ALIGN * ALIGN;
-	more = malloc(sizeof *more + size);
+	more = (struct uwait_more *)malloc(sizeof *more + size);
 	if (!more)
 		return NULL;
 	if (w->w_more)
@@ -582,8 +582,8 @@ bool uwait_withdraw(struct uwaiter *w)
 }
 
 /* The wait has blocked once, with `rc'. */
-APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
-			struct uwait_queue *q)
+APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
+			     struct uwait_queue *q)
 {
 	int blocks = -(int)w->w_owed;
 	unsigned spins = 0;
@@ -609,8 +609,8 @@ APART static int settle(struct uwaiter *w, int rc, struct uwait_lock *lock,
 
 /* In most cases one wake ends the wait, the granter's. */
 __attribute__((always_inline))
-static inline int block(struct uwaiter *w, struct uwait_lock *lock,
-			struct uwait_queue *q)
+static inline int block_waiter(struct uwaiter *w, struct uwait_lock *lock,
+			       struct uwait_queue *q)
 {
 	int rc;
 
@@ -621,7 +621,7 @@ static inline int block(struct uwaiter *w, struct uwait_lock *lock,
 	rc = ustack_wait();
 	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
 	    || (lock ? w->w_result != 0 : w->w_result < 0))
-		return settle(w, rc, lock, q);
+		return settle_wait(w, rc, lock, q);
 	uncount(w);
 	return w->w_result;
 }
@@ -630,7 +630,7 @@ UWAIT_CALL int uwait_block(struct uwaiter *w)
 {
 	if (!w->w_kind)
 		w->w_where = __builtin_return_address(0);
-	return block(w, NULL, NULL);
+	return block_waiter(w, NULL, NULL);
 }
 
 void uwait_push(struct uwait_queue *q, struct uwait_node *n)
@@ -652,7 +652,7 @@ UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
 	uwait_begin(w);
 	uwait_push(q, &w->w_node);
 	uwait_unlock(lock);
-	return block(w, lock, q);
+	return block_waiter(w, lock, q);
 }
 
 static void push_first(struct uwait_queue *q, struct uwait_node *n)
@@ -672,7 +672,7 @@ UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
 	uwait_begin(w);
 	push_first(q, &w->w_node);
 	uwait_unlock(lock);
-	return block(w, lock, q);
+	return block_waiter(w, lock, q);
 }
 
 int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)

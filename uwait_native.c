@@ -16,17 +16,17 @@
 
 /* The key of struct uwait_native. */
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_key_t   key;
+static pthread_key_t   native_key;
 static int             key_made;        /* atomic; key_lock */
 
 /* A native thread ends. */
 static void free_native(void *native)
 {
-	struct uwait_native *n = native;
+	struct uwait_native *n = (struct uwait_native *)native;
 
-	pthread_setspecific(key, n);            /* for the destructors of its keys */
+	pthread_setspecific(native_key, n);     /* for the destructors of its keys */
 	uwait__ops.a_end(&n->n_waiter.w_attachment);
-	pthread_setspecific(key, NULL);
+	pthread_setspecific(native_key, NULL);
 	if (n->n_events)
 		n->n_events->e_close(n->n_events);
 	pthread_cond_destroy(&n->n_granted);
@@ -41,7 +41,7 @@ static bool make_key(void)
 	bool made;
 
 	pthread_mutex_lock(&key_lock);
-	made = key_made || pthread_key_create(&key, free_native) == 0;
+	made = key_made || pthread_key_create(&native_key, free_native) == 0;
 	__atomic_store_n(&key_made, made, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&key_lock);
 	return made;
@@ -53,11 +53,11 @@ struct uwaiter *uwait__native(void)
 
 	if (!__atomic_load_n(&key_made, __ATOMIC_ACQUIRE) && !make_key())
 		return NULL;
-	n = pthread_getspecific(key);
+	n = (struct uwait_native *)pthread_getspecific(native_key);
 	if (n)
 		return &n->n_waiter;
-	n = calloc(1, sizeof *n);
-	if (!n || pthread_setspecific(key, n)) {
+	n = (struct uwait_native *)calloc(1, sizeof *n);
+	if (!n || pthread_setspecific(native_key, n)) {
 		free(n);
 		return NULL;
 	}
@@ -71,7 +71,8 @@ struct uwaiter *uwait__native(void)
 /* Its poller was the parent's, too, and is closed. */
 void uwait__forked(void)
 {
-	struct uwait_native *n = key_made ? pthread_getspecific(key) : NULL;
+	struct uwait_native *n = key_made
+		? (struct uwait_native *)pthread_getspecific(native_key) : NULL;
 
 	key_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	if (n && n->n_events)

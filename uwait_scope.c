@@ -16,7 +16,7 @@
 /* When it ended; or USCHED_NEVER. */
 static int64_t end_of_scope(const struct uwait_scope *p)
 {
-	int64_t ended = GET(p->p_ended);
+	int64_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
 
 	if (p->p_deadline < ended && uevents_now() >= p->p_deadline)
 		return p->p_deadline;
@@ -179,7 +179,8 @@ bool uwait__has_ended(const struct uwaiter *w)
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (; m && !w->w_shield; m = m->e_outer)
-		if (GET(m->e_scope->p_ended) != USCHED_NEVER)
+		if (__atomic_load_n(&m->e_scope->p_ended, __ATOMIC_ACQUIRE)
+		    != USCHED_NEVER)
 			return true;
 	return false;
 }

@@ -308,14 +308,14 @@ function usched__probe
 	hint	#40                             /* chkfeat x16 */
 	cbz	x16, 1f
 	mov	w0, #1
-	b	has_sme
+	b	usched__has_sme
 1:
 	mov	w0, #-1
 	ret
 end usched__probe
 
 /* x0 is incremented if the machine has SME. Keeps no more than the ABI says. */
-function has_sme
+function usched__has_sme
 	hint	#25                             /* paciasp, and a landing pad */
 	.cfi_negate_ra_state
 	stp	x29, x30, [sp, #-32]!
@@ -336,7 +336,7 @@ function has_sme
 	hint	#29                             /* autiasp */
 	.cfi_negate_ra_state
 	ret
-end has_sme
+end usched__has_sme
 
 /*
  * void usched__commit(void);
@@ -358,7 +358,7 @@ function usched__commit
 	.cfi_offset x30, -8
 	mov	x29, sp
 	mov	x0, xzr
-	bl	has_sme
+	bl	usched__has_sme
 	cbz	x0, 3f
 	.inst	0xd53bd0a9                      /* mrs x9, tpidr2_el0 */
 	cbz	x9, 3f

@@ -61,7 +61,7 @@ const unsigned usched__registers = 0, usched__sp = 0;
 const uint16_t usched__context[] = { 0 };
 const char usched__control_low[] = "the rounding direction", usched__control_high[] = "";
 
-enum { SAVED, RESUME, LAUNCH, VISIT };  /* results of setjmp */
+enum { FRAME_SAVED, RESUME, LAUNCH, TO_VISIT }; /* results of setjmp */
 
 typedef int descend_fn(struct frame *f, arch_next_fn *next, void *arg);
 typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
@@ -69,7 +69,7 @@ typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
 static descend_fn descend;
 static _Noreturn void jump(struct arch_jump j);
 static sink_fn sink;
-static void load(void *top);
+static void load_frames(void *top);
 static void load_visited(void *top);
 static void start(void *home);
 static _Noreturn void resume(char *top);
@@ -84,13 +84,13 @@ UNWATCHED int usched__switch(arch_next_fn *next, void *arg)
 	struct frame f;
 
 	switch (_setjmp(f.f_env)) {
-	case SAVED:
+	case FRAME_SAVED:
 		rc = call_descend(&f, next, arg);
 		break;
 	case LAUNCH:
 		call_sink(f.f_launch->u_stack->k_bottom, start, &f);
 		break;
-	case VISIT:                             /* with an image: f_env is there */
+	case TO_VISIT:                          /* with an image: f_env is there */
 		watch_landed(usched__current);
 		jump(usched__visited(1));
 	default:
@@ -194,15 +194,15 @@ UNWATCHED static struct frame **mark_at(char *top)
 
 UNWATCHED static void jump(struct arch_jump j)
 {
-	struct ustack *u = j.j_at;
+	struct ustack *u = (struct ustack *)j.j_at;
 	struct frame *home;
 
 	if (j.j_op <= 0)
-		resume(j.j_at);
+		resume((char *)j.j_at);
 	if (j.j_op == ARCH_RESUME)
 		resume(u->u_top);
 	if (j.j_op == ARCH_LOAD)
-		call_sink(usched__top(u), load, usched__top(u));
+		call_sink(usched__top(u), load_frames, usched__top(u));
 	if (j.j_op == ARCH_VISIT)
 		call_sink(usched__top(u), load_visited, usched__top(u));
 	home = *mark_at(home_of(u));
@@ -228,22 +228,22 @@ UNWATCHED static void sink(char *sp, void (*then)(void *), void *arg)
 	step[0] = 1;                            /* no tail call */
 }
 
-UNWATCHED static void load(void *top)
+UNWATCHED static void load_frames(void *top)
 {
 	usched__load();
-	resume(top);
+	resume((char *)top);
 }
 
 UNWATCHED static void load_visited(void *top)
 {
 	usched__load();
-	_longjmp((*mark_at(top))->f_env, VISIT);
+	_longjmp((*mark_at((char *)top))->f_env, TO_VISIT);
 }
 
 /* Sinking from home overwrote the mark. It is above this frame again. */
 UNWATCHED static void start(void *home)
 {
-	struct frame *f = home;
+	struct frame *f = (struct frame *)home;
 	const struct usched *s = f->f_launch->u_stack->k_sched;
 
 	*mark_at(s->s_home) = f;
@@ -253,5 +253,5 @@ UNWATCHED static void start(void *home)
 
 UNWATCHED static void resume(char *top)
 {
-	_longjmp((*mark_at(top))->f_env, RESUME);
+	_longjmp((*mark_at((char *)top))->f_env, RESUME);
 }

@@ -20,7 +20,8 @@ extern "C" {
 struct usched;
 
 /* Until C99 it was `extern inline' that left the definition to another file. */
-#if defined(__GNUC_GNU_INLINE__) && !defined(__cplusplus)
+#if defined(USCHED_INLINE)              /* usched-all.c in C++, which defines all */
+#elif defined(__GNUC_GNU_INLINE__) && !defined(__cplusplus)
 #define USCHED_INLINE extern __inline
 #else
 #define USCHED_INLINE inline
@@ -31,13 +32,13 @@ struct usched;
  * offsets. So shared libraries for it look the address up, in a function.
  */
 #if defined(__PIC__) && !defined(__PIE__) && defined(__linux__) && !defined(__GLIBC__)
-#define USCHED_TLS __attribute__((tls_model("global-dynamic")))
+#define USCHED_TLS_MODEL __attribute__((tls_model("global-dynamic")))
 #else
-#define USCHED_TLS __attribute__((tls_model("initial-exec")))
+#define USCHED_TLS_MODEL __attribute__((tls_model("initial-exec")))
 #define USCHED_TLS_CONSTANT
 #endif
 
-extern __thread struct usched *usched__current USCHED_TLS;
+extern __thread struct usched *usched__current USCHED_TLS_MODEL;
 
 #if !defined(USCHED_TLS_CONSTANT)
 struct usched *usched__here(void);

@@ -27,9 +27,9 @@ $(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(filter-out ll,$(core))) $(switch
 	$(link) $(libs)
 
 # With the library compiled in by README's command line, not by CFLAGS.
-readme = $(shell sed -n 's/^cc \(.* arch.x86_64\.S .*\) -o server$$/\1/p' README.md)
-$(B)/rmain.readme: $(B)/rmain.o $(library) README.md
-	$(CC) $(patsubst server.c,rmain.c,$(patsubst arch/x86_64.S,$(wildcard arch/$(SWITCH).[cS]),$(readme))) \
+readme = $(shell sed -n 's/^cc \(.* usched-all\.c .*\) -o server$$/\1/p' README.md)
+$(B)/rmain.readme: $(B)/rmain.o $(one) README.md
+	$(CC) -I. $(patsubst server.c,rmain.c,$(patsubst usched-all.c,$(B)/one/usched-all.c,$(readme))) \
 		$(filter -m%,$(CFLAGS)) $(poller) $(LDFLAGS) -o $@ $(libs)
 
 # Each workload over rr, ll and the dispatcher alone; see bench/thread.h.

@@ -48,6 +48,16 @@ struct member {
 	uintptr_t      m_where;         /* behind the call that started it, or 0 */
 };
 
+/* What the threads of a group have in common. */
+struct group_key {
+	uintptr_t   e_func;
+	const char *e_kind;
+	const char *e_how;
+	uint8_t     e_state;
+	uint8_t     e_number;
+	uint16_t    e_depth;            /* frames behind */
+};
+
 /* Threads that are equal except for these. */
 struct group {
 	struct group  *g_next;          /* in the bucket, */
@@ -56,14 +66,7 @@ struct group {
 	struct member *g_first;
 	struct member **g_last;
 	size_t         g_count;
-	struct key {
-		uintptr_t   e_func;
-		const char *e_kind;
-		const char *e_how;
-		uint8_t     e_state;
-		uint8_t     e_number;
-		uint16_t    e_depth;    /* frames behind */
-	} g_key;
+	struct group_key g_key;
 	uintptr_t      g_frames[];
 };
 
@@ -80,7 +83,7 @@ struct chunk {
 	_Alignas(16) char c_bytes[];
 };
 
-enum { ASKED, IDLE, BUSY, DONE, GONE, REFUSED };
+enum { TASK_ASKED, TASK_IDLE, TASK_BUSY, TASK_DONE, TASK_GONE, TASK_REFUSED };
 
 /* A processor's part of a dump. */
 struct task {
@@ -106,7 +109,7 @@ struct task {
 	size_t        k_threads;
 	size_t        k_lost;           /* for want of memory */
 	struct ustack_why k_why;        /* of the thread that is looked at, as these */
-	struct key    k_key;
+	struct group_key k_key;
 	const char   *k_top, *k_bottom;
 	uintptr_t     k_frames[SNAP_FRAMES];
 
@@ -136,8 +139,8 @@ static inline uint64_t dump_mix(uint64_t hash, uintptr_t word)
 	return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 29;
 }
 
-static inline bool dump_same(const struct key *a, const uintptr_t *a_frames,
-			     const struct key *b, const uintptr_t *b_frames)
+static inline bool dump_same(const struct group_key *a, const uintptr_t *a_frames,
+			     const struct group_key *b, const uintptr_t *b_frames)
 {
 	return a->e_func == b->e_func && a->e_kind == b->e_kind && a->e_how == b->e_how
 		&& a->e_state == b->e_state && a->e_number == b->e_number

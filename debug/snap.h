@@ -7,8 +7,10 @@
  * is there before, and returns. They are unwound later, on the native thread that asked:
  * in a handler an unwinder may wait for a lock that the interrupted code holds.
  *
- *	FREE -> WANTED -> TAKEN -> READY        by what asks, and by the handler twice
- *	          +-----> FREE                  nothing came in time
+ *	SNAP_FREE -> SNAP_WANTED -> SNAP_TAKEN -> SNAP_READY
+ *	                  +-------> SNAP_FREE           nothing came in time
+ *
+ * The first step is made by what asks, the two others by the handler.
  */
 #ifndef USCHED_SNAP_H
 #define USCHED_SNAP_H

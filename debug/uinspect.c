@@ -52,11 +52,11 @@
 #include "utrace.h"
 
 enum {
-	CHECK    = 16,                  /* threads between looks at the clock */
-	PIECE    = 300000,              /* ns at most between two yields */
-	CHUNK    = 64 << 10,            /* bytes of memory got at a time */
-	TICK     = 20,                  /* ms between looks at processors */
-	PATIENCE = 1000,                /* ms for an answer, also to a signal */
+	CLOCK_EVERY  = 16,              /* threads between looks at the clock */
+	PIECE        = 300000,          /* ns at most between two yields */
+	MEMORY_CHUNK = 64 << 10,        /* bytes of memory got at a time */
+	LOOK_EVERY   = 20,              /* ms between looks at processors */
+	ANSWER_IN    = 1000,            /* ms for an answer, also to a signal */
 };
 
 /* Of uinspect_install(). */
@@ -87,7 +87,7 @@ int uinspect__pin(struct pins *n)
 
 	for (;;) {
 		n->n_count = 0;
-		n->n_all = calloc(room, sizeof(struct uprocs *));
+		n->n_all = (struct uprocs **)calloc(room, sizeof(struct uprocs *));
 		if (!n->n_all)
 			return -ENOMEM;
 		found = uprocs__pin(n->n_all, room);
@@ -104,18 +104,18 @@ int uinspect__pin(struct pins *n)
 static void collect(void *task);
 
 /* To the state `to', or false: the dump has given up. */
-static bool change(struct task *k, int to)
+static bool change_task(struct task *k, int to)
 {
 	struct dump *d = k->k_dump;
 	bool wanted;
 
 	pthread_mutex_lock(&d->d_lock);
-	wanted = k->k_state != GONE;
+	wanted = k->k_state != TASK_GONE;
 	if (wanted) {
 		k->k_state = to;
 		k->k_steps++;
 	}
-	if (to == DONE)
+	if (to == TASK_DONE)
 		pthread_cond_signal(&d->d_changed);
 	pthread_mutex_unlock(&d->d_lock);
 	return wanted;
@@ -133,7 +133,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task
 {
 	const void *end = (const void *)(uintptr_t)TOP_OF(context);
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
-	struct task *k = task;
+	struct task *k = (struct task *)task;
 
 	if (stack_is_deeper(end, k->k_top))
 		return _URC_NO_REASON;
@@ -143,7 +143,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task
 	return _URC_NO_REASON;
 }
 
-static void trace(void *task)
+static void trace_frames(void *task)
 {
 	_Unwind_Backtrace(add_frame, task);
 }
@@ -157,7 +157,7 @@ static void find_frames(struct task *k, struct ustack *u)
 		return;
 	k->k_top = usched__top(u);
 	k->k_bottom = u->u_stack->k_bottom;
-	if (ustack_visit(u, trace, k) == 0 && k->k_key.e_depth > 0)
+	if (ustack_visit(u, trace_frames, k) == 0 && k->k_key.e_depth > 0)
 		return;
 	where = k->k_why.y_where ? k->k_why.y_where : usched__where(u);
 	k->k_frames[0] = (uintptr_t)where;
@@ -171,8 +171,8 @@ static void *get_memory(struct task *k, size_t size)
 	void *memory;
 
 	size = (size + 7) / 8 * 8;
-	if (!c || c->c_used + size > CHUNK - sizeof *c) {
-		c = malloc(CHUNK);
+	if (!c || c->c_used + size > MEMORY_CHUNK - sizeof *c) {
+		c = (struct chunk *)malloc(MEMORY_CHUNK);
 		if (!c)
 			return NULL;
 		c->c_next = k->k_chunks;
@@ -188,7 +188,7 @@ static void *get_memory(struct task *k, size_t size)
 static const char *keep_text(struct task *k, const char *text)
 {
 	size_t size = strlen(text) + 1;
-	char *kept = size > 1 ? get_memory(k, size) : NULL;
+	char *kept = size > 1 ? (char *)get_memory(k, size) : NULL;
 
 	if (kept)
 		memcpy(kept, text, size);
@@ -197,7 +197,7 @@ static const char *keep_text(struct task *k, const char *text)
 
 static uint64_t hash_of(const struct task *k)
 {
-	const struct key *e = &k->k_key;
+	const struct group_key *e = &k->k_key;
 	uint64_t hash = dump_mix(e->e_func, (uintptr_t)e->e_kind);
 
 	hash = dump_mix(hash, (uintptr_t)e->e_how);
@@ -218,7 +218,7 @@ static struct group *group_of(struct task *k)
 		if (g->g_hash == hash
 		    && dump_same(&g->g_key, g->g_frames, &k->k_key, k->k_frames))
 			return g;
-	g = get_memory(k, sizeof *g + size);
+	g = (struct group *)get_memory(k, sizeof *g + size);
 	if (!g) {
 		k->k_lost++;
 		return NULL;
@@ -235,7 +235,7 @@ static struct group *group_of(struct task *k)
 
 static void add_member(struct task *k, struct group *g, const struct ustack *u)
 {
-	struct member *m = get_memory(k, sizeof *m);
+	struct member *m = (struct member *)get_memory(k, sizeof *m);
 	char name[USTACK_NAME_MAX];
 
 	if (!m) {
@@ -261,7 +261,7 @@ static void add_member(struct task *k, struct group *g, const struct ustack *u)
 	g->g_count++;
 }
 
-static void look_at(struct task *k, struct uproc_thread *t)
+static void add_thread(struct task *k, struct uproc_thread *t)
 {
 	struct ustack *u = &t->t_stack;
 	const struct ustack *joiner;
@@ -271,7 +271,7 @@ static void look_at(struct task *k, struct uproc_thread *t)
 		return;
 	k->k_threads++;
 	k->k_why = (struct ustack_why){ .y_how = "" };
-	k->k_key = (struct key){ .e_func = (uintptr_t)ustack_func(u) };
+	k->k_key = (struct group_key){ .e_func = (uintptr_t)ustack_func(u) };
 	k->k_key.e_state = (uint8_t)uproc__state(t, &k->k_why);
 	if (k->k_key.e_state == UPROC_WAITS) {
 		k->k_key.e_kind = k->k_why.y_kind;
@@ -285,7 +285,7 @@ static void look_at(struct task *k, struct uproc_thread *t)
 		add_member(k, g, u);
 	joiner = uproc__joiner(t);
 	if (joiner) {
-		struct link *l = get_memory(k, sizeof *l);
+		struct link *l = (struct link *)get_memory(k, sizeof *l);
 
 		if (l) {
 			*l = (struct link){ k->k_joins, (uintptr_t)joiner, (uintptr_t)u };
@@ -309,8 +309,8 @@ static bool collect_batch(struct task *k)
 		}
 		if (k->k_got == 0)
 			return false;
-		look_at(k, k->k_records[k->k_at++]);
-		if (n % CHECK == 0 && when_now() > end)
+		add_thread(k, (struct uproc_thread *)k->k_records[k->k_at++]);
+		if (n % CLOCK_EVERY == 0 && when_now() > end)
 			break;
 	}
 	return true;
@@ -346,12 +346,12 @@ static void leave_dump(struct dump *d)
 
 static void collect(void *task)
 {
-	struct task *k = task;
+	struct task *k = (struct task *)task;
 
-	while (change(k, BUSY)) {
+	while (change_task(k, TASK_BUSY)) {
 		bool more = collect_batch(k);
 
-		change(k, more ? IDLE : DONE);
+		change_task(k, more ? TASK_IDLE : TASK_DONE);
 		if (!more)
 			break;
 		ustack_yield();         /* without memory for that it goes on */
@@ -367,12 +367,12 @@ static int make_tasks(struct dump *d)
 
 	for (size_t i = 0; i < d->d_pins.n_count; i++)
 		n += d->d_pins.n_all[i]->r_conf.c_processors;
-	d->d_tasks = calloc(n + 1, sizeof(struct task *));
+	d->d_tasks = (struct task **)calloc(n + 1, sizeof(struct task *));
 	if (!d->d_tasks)
 		return -ENOMEM;
 	for (unsigned i = 0; i < d->d_pins.n_count; i++)
 		for (unsigned j = 0; j < d->d_pins.n_all[i]->r_conf.c_processors; j++) {
-			struct task *k = calloc(1, sizeof *k);
+			struct task *k = (struct task *)calloc(1, sizeof *k);
 
 			if (!k)
 				return -ENOMEM;
@@ -414,7 +414,7 @@ static int ask_all(struct dump *d)
 		if (start_collector(k) == 0)
 			continue;
 		pthread_mutex_lock(&d->d_lock);
-		k->k_state = REFUSED;
+		k->k_state = TASK_REFUSED;
 		d->d_users--;
 		pthread_mutex_unlock(&d->d_lock);
 	}
@@ -424,15 +424,15 @@ static int ask_all(struct dump *d)
 /* Under d_lock. False: it is done, or will not answer. */
 static bool expects(struct task *k, int64_t now)
 {
-	if (k->k_state >= DONE)
+	if (k->k_state >= TASK_DONE)
 		return false;
-	if (k->k_steps != k->k_seen || k->k_state == BUSY) {
+	if (k->k_steps != k->k_seen || k->k_state == TASK_BUSY) {
 		k->k_seen = k->k_steps;
 		k->k_since = now;
 	}
-	if (now - k->k_since < PATIENCE * INT64_C(1000000))
+	if (now - k->k_since < ANSWER_IN * INT64_C(1000000))
 		return true;
-	k->k_state = GONE;
+	k->k_state = TASK_GONE;
 	return false;
 }
 
@@ -442,7 +442,7 @@ static void await_all(struct dump *d)
 
 	pthread_mutex_lock(&d->d_lock);
 	while (expected) {
-		int64_t now = when_now(), until = now + TICK * INT64_C(1000000);
+		int64_t now = when_now(), until = now + LOOK_EVERY * INT64_C(1000000);
 		struct timespec t = when_of(until);
 
 		expected = false;
@@ -453,7 +453,7 @@ static void await_all(struct dump *d)
 	}
 	for (size_t i = 0; i < d->d_count; i++) /* except for the collector */
 		d->d_tasks[i]->k_all = uproc_count(d->d_tasks[i]->k_proc)
-			- (d->d_tasks[i]->k_state == GONE);
+			- (d->d_tasks[i]->k_state == TASK_GONE);
 	pthread_mutex_unlock(&d->d_lock);
 }
 
@@ -465,7 +465,7 @@ static bool snap_native(struct uproc *p, int sig)
 	__atomic_add_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
 	if (pthread_kill(p->p_native, sig))
 		__atomic_sub_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
-	return uinspect__await(&inspector.i_snap, PATIENCE);
+	return uinspect__await(&inspector.i_snap, ANSWER_IN);
 }
 
 static void keep_snap(struct task *k, const struct uinspect_snap *s)
@@ -487,7 +487,7 @@ static void ask_natives(struct dump *d)
 	for (size_t i = 0; sig && i < d->d_count; i++) {
 		struct task *k = d->d_tasks[i];
 
-		if (k->k_state != GONE || k->k_proc->p_procs->r_conf.c_embed)
+		if (k->k_state != TASK_GONE || k->k_proc->p_procs->r_conf.c_embed)
 			continue;
 		pthread_mutex_lock(&inspector.i_lock);
 		if (snap_native(k->k_proc, sig))
@@ -498,7 +498,7 @@ static void ask_natives(struct dump *d)
 
 static int dump_here(int fd, unsigned how)
 {
-	struct dump *d = calloc(1, sizeof *d);
+	struct dump *d = (struct dump *)calloc(1, sizeof *d);
 	int before, rc;
 
 	if (!d)
@@ -527,16 +527,16 @@ static int dump_here(int fd, unsigned how)
 }
 
 /* From a thread: on a native thread of its own, so the thread's processor goes on. */
-struct job {
+struct dump_job {
 	int                j_fd;
 	unsigned           j_how;
 	int                j_rc;
 	struct usync_group j_done;
 };
 
-static void *run_job(void *arg)
+static void *run_apart(void *arg)
 {
-	struct job *job = arg;
+	struct dump_job *job = (struct dump_job *)arg;
 
 	name_native("usched inspect");
 	job->j_rc = dump_here(job->j_fd, job->j_how);
@@ -546,7 +546,7 @@ static void *run_job(void *arg)
 
 static int dump_apart(struct uprocs *r, int fd, unsigned how)
 {
-	struct job *job = calloc(1, sizeof *job);
+	struct dump_job *job = (struct dump_job *)calloc(1, sizeof *job);
 	int rc, shielded = job ? ustack_shield(1) : -ENOMEM;
 	pthread_t native;
 
@@ -554,10 +554,10 @@ static int dump_apart(struct uprocs *r, int fd, unsigned how)
 		free(job);
 		return -ENOMEM;
 	}
-	*job = (struct job){ .j_fd = fd, .j_how = how };
+	*job = (struct dump_job){ .j_fd = fd, .j_how = how };
 	usync_group_add(&job->j_done, 1);
 	uprocs_hold(r);
-	rc = -pthread_create(&native, NULL, run_job, job);
+	rc = -pthread_create(&native, NULL, run_apart, job);
 	if (rc == 0) {
 		rc = usync_group_wait(&job->j_done, USCHED_NEVER);
 		pthread_join(native, NULL);     /* which is ending */
@@ -578,7 +578,7 @@ int uinspect_dump(int fd, unsigned how)
 
 /* ---- By a signal ---- */
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void on_inspect(int sig, siginfo_t *info, void *context)
 {
 	int error = errno;
 	bool ours = pthread_equal(__atomic_load_n(&inspector.i_native, __ATOMIC_RELAXED),
@@ -625,14 +625,14 @@ static int make_native(void)
 
 int uinspect_install(int sig)
 {
-	struct sigaction action = {
-		.sa_sigaction = on_signal,
-		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK,
-	};
+	struct sigaction action;
 	int rc;
 
 	if (ONE_NATIVE)
 		return -ENOTSUP;
+	memset(&action, 0, sizeof action);
+	action.sa_sigaction = on_inspect;
+	action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
 	sigemptyset(&action.sa_mask);
 	pthread_mutex_lock(&inspector.i_lock);
 	rc = make_native();

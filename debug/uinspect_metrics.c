@@ -19,7 +19,7 @@
 #include "dump.h"
 #include "utrace.h"
 
-enum { LINES = 4096 };          /* characters written at a time */
+enum { METRICS_SIZE = 4096 };   /* characters written at a time */
 
 struct reading {
 	struct usched_stats r_stats;
@@ -28,7 +28,7 @@ struct reading {
 };
 
 /* A value that the processor does not have. */
-#define NONE UINT64_MAX
+#define NO_VALUE UINT64_MAX
 
 typedef uint64_t metric_fn(const struct reading *r);
 
@@ -89,7 +89,7 @@ static uint64_t get_longest(const struct reading *r)
 
 	if (r->r_proc->p_procs->r_conf.c_slice > 0)
 		longest = upreempt__longest(&r->r_proc->p_sched);
-	return longest < 0 ? NONE : (uint64_t)longest;
+	return longest < 0 ? NO_VALUE : (uint64_t)longest;
 }
 
 static const struct metric {
@@ -168,7 +168,7 @@ static int read_columns(const struct pins *pins, struct column **columns, size_t
 
 	for (size_t i = 0; i < pins->n_count; i++)
 		n += pins->n_all[i]->r_conf.c_processors;
-	*columns = malloc((n + 1) * sizeof **columns);
+	*columns = (struct column *)malloc((n + 1) * sizeof **columns);
 	if (!*columns)
 		return -ENOMEM;
 	for (size_t i = pins->n_count; i-- > 0; )
@@ -217,7 +217,7 @@ static void show_metric(struct text *t, const struct metric *m,
 	for (size_t i = 0; i < count; i++) {
 		uint64_t value = columns[i].o_values[m - metrics];
 
-		if (value == NONE)
+		if (value == NO_VALUE)
 			continue;
 		show_name(t, m->c_name, &columns[i], "");
 		if (m->c_ns)
@@ -280,7 +280,7 @@ static void show_delays(struct text *t, const struct column *columns, size_t cou
 
 int uinspect_metrics(int fd)
 {
-	char lines[LINES];
+	char lines[METRICS_SIZE];
 	struct text t = TEXT(lines, fd);
 	struct column *columns = NULL;
 	int before = defer_cancel(), rc;

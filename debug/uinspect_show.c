@@ -34,8 +34,8 @@
 #include "dump.h"
 
 enum {
-	OUT   = 64 << 10,               /* bytes written at a time */
-	CODES = 256,                    /* texts of addresses that are kept */
+	SHOWN_AT_ONCE = 64 << 10,       /* bytes written at a time */
+	CODES         = 256,            /* texts of addresses that are kept */
 };
 
 /* Threads were started at few places, and each look into a symbol table takes long. */
@@ -52,7 +52,7 @@ struct shown {
 };
 
 /* Holders, and what is joined, by address. */
-struct holder {
+struct held_object {
 	uintptr_t   h_key;              /* 0: free */
 	bool        h_is_thread;
 	const char *h_name;             /* or NULL */
@@ -67,10 +67,10 @@ struct view {
 	size_t         v_count;         /* of v_shown */
 	size_t         v_threads;
 	size_t         v_lost;
-	struct holder *v_holders;
+	struct held_object *v_holders;
 	size_t         v_mask;
 	struct kept    v_codes[CODES];
-	char           v_bytes[OUT];
+	char           v_bytes[SHOWN_AT_ONCE];
 };
 
 static const char *const states[] = {
@@ -89,7 +89,8 @@ static int compare_groups(const void *a, const void *b)
 /* The largest first; of equal ones that of the lowest function. */
 static int compare_shown(const void *a, const void *b)
 {
-	const struct shown *one = a, *other = b;
+	const struct shown *one = (const struct shown *)a;
+	const struct shown *other = (const struct shown *)b;
 	uintptr_t x = one->h_groups[0]->g_key.e_func;
 	uintptr_t y = other->h_groups[0]->g_key.e_func;
 
@@ -121,8 +122,8 @@ static int gather_groups(struct view *v)
 
 	for (size_t i = 0; i < v->v_dump->d_count; i++)
 		n += v->v_dump->d_tasks[i]->k_count;
-	v->v_groups = malloc((n + 1) * sizeof(struct group *));
-	v->v_shown = malloc((n + 1) * sizeof *v->v_shown);
+	v->v_groups = (struct group **)malloc((n + 1) * sizeof(struct group *));
+	v->v_shown = (struct shown *)malloc((n + 1) * sizeof *v->v_shown);
 	if (!v->v_groups || !v->v_shown)
 		return -ENOMEM;
 	for (size_t i = 0; i < v->v_dump->d_count; i++)
@@ -143,7 +144,7 @@ static void each_member(struct view *v, void (*f)(struct view *v, struct member 
 				f(v, m);
 }
 
-static struct holder *find_holder(const struct view *v, uintptr_t key)
+static struct held_object *find_holder(const struct view *v, uintptr_t key)
 {
 	size_t i = (size_t)dump_mix(0, key) >> 16 & v->v_mask;
 
@@ -152,9 +153,9 @@ static struct holder *find_holder(const struct view *v, uintptr_t key)
 	return &v->v_holders[i];
 }
 
-static struct holder *add_holder(struct view *v, uintptr_t key)
+static struct held_object *add_holder(struct view *v, uintptr_t key)
 {
-	struct holder *h = find_holder(v, key);
+	struct held_object *h = find_holder(v, key);
 
 	h->h_key = key;
 	return h;
@@ -168,7 +169,7 @@ static void note_holder(struct view *v, struct member *m)
 
 static void name_holder(struct view *v, struct member *m)
 {
-	struct holder *h = find_holder(v, m->m_thread);
+	struct held_object *h = find_holder(v, m->m_thread);
 
 	if (h->h_key) {
 		h->h_is_thread = true;
@@ -186,7 +187,7 @@ static int gather_holders(struct view *v)
 	while (size < 2 * n)
 		size *= 2;
 	v->v_mask = size - 1;
-	v->v_holders = calloc(size, sizeof *v->v_holders);
+	v->v_holders = (struct held_object *)calloc(size, sizeof *v->v_holders);
 	if (!v->v_holders)
 		return -ENOMEM;
 	each_member(v, note_holder);
@@ -256,7 +257,7 @@ static void put_processor(struct text *o, const struct task *k)
 
 static void text_holder(struct view *v, uintptr_t key)
 {
-	const struct holder *h = find_holder(v, key);
+	const struct held_object *h = find_holder(v, key);
 
 	if (h->h_is_thread) {
 		text_thread(&v->v_text, (const void *)key, h->h_name);
@@ -293,10 +294,10 @@ static void text_processors(struct view *v)
 
 		put_processor(o, k);
 		text_put(o, ": threads: ");
-		text_number(o, k->k_state == DONE ? k->k_threads : k->k_all);
-		if (k->k_state == REFUSED)
+		text_number(o, k->k_state == TASK_DONE ? k->k_threads : k->k_all);
+		if (k->k_state == TASK_REFUSED)
 			text_put(o, ", not shown: no memory");
-		if (k->k_state == GONE) {
+		if (k->k_state == TASK_GONE) {
 			text_put(o, ", does not answer, shown: ");
 			text_number(o, k->k_threads);
 		}
@@ -308,7 +309,7 @@ static void text_processors(struct view *v)
 static void text_group(struct view *v, const struct shown *h)
 {
 	const struct group *g = h->h_groups[0];
-	const struct key *e = &g->g_key;
+	const struct group_key *e = &g->g_key;
 	bool one = h->h_threads == 1;
 	struct text *o = &v->v_text;
 
@@ -335,7 +336,7 @@ static void text_group(struct view *v, const struct shown *h)
 
 static void text_member(struct view *v, const struct group *g, const struct member *m)
 {
-	const struct key *e = &g->g_key;
+	const struct group_key *e = &g->g_key;
 	struct text *o = &v->v_text;
 
 	text_thread(o, (const void *)m->m_thread, m->m_name);
@@ -417,7 +418,7 @@ static void json_code(struct view *v, uintptr_t address)
 
 static void json_holder(struct view *v, const char *before, uintptr_t key)
 {
-	const struct holder *h = find_holder(v, key);
+	const struct held_object *h = find_holder(v, key);
 	struct text *o = &v->v_text;
 
 	text_put(o, before);
@@ -456,7 +457,7 @@ static void json_processors(struct view *v)
 
 	for (size_t i = 0; i < v->v_dump->d_count; i++) {
 		const struct task *k = v->v_dump->d_tasks[i];
-		bool done = k->k_state == DONE;
+		bool done = k->k_state == TASK_DONE;
 
 		json_number(o, i > 0 ? ",\n{\"scheduler\":" : "{\"scheduler\":",
 			    k->k_scheduler);
@@ -464,7 +465,7 @@ static void json_processors(struct view *v)
 		json_number(o, ",\"threads\":", done ? k->k_threads : k->k_all);
 		json_number(o, ",\"shown\":", k->k_threads);
 		text_put(o, ",\"answers\":");
-		text_put(o, k->k_state == GONE ? "false" : "true");
+		text_put(o, k->k_state == TASK_GONE ? "false" : "true");
 		json_runs(v, k);
 		text_put(o, "}");
 	}
@@ -473,7 +474,7 @@ static void json_processors(struct view *v)
 static void json_group(struct view *v, const struct shown *h)
 {
 	const struct group *g = h->h_groups[0];
-	const struct key *e = &g->g_key;
+	const struct group_key *e = &g->g_key;
 	struct text *o = &v->v_text;
 
 	json_number(o, "{\"count\":", h->h_threads);
@@ -578,7 +579,7 @@ static int make_view(struct view *v)
 
 int uinspect__show(struct dump *d)
 {
-	struct view *v = calloc(1, sizeof *v);
+	struct view *v = (struct view *)calloc(1, sizeof *v);
 	int rc;
 
 	if (!v)

@@ -25,12 +25,12 @@ enum {
 	HOME_MAX = 64 << 20,            /* bytes of frames on a native stack */
 };
 
-enum { FREE, WANTED, TAKEN, READY };
+enum { SNAP_FREE, SNAP_WANTED, SNAP_TAKEN, SNAP_READY };
 
 void uinspect__ask(struct uinspect_snap *s, struct uproc *p)
 {
 	s->s_proc = p;
-	__atomic_store_n(&s->s_state, WANTED, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->s_state, SNAP_WANTED, __ATOMIC_RELEASE);
 }
 
 /*
@@ -102,34 +102,35 @@ static void take_snap(struct uinspect_snap *s, const char *context)
 	s->s_size = 0;
 	if (usched__registers > 0)
 		copy_frames(s, s->s_registers[usched__sp]);
-	__atomic_store_n(&s->s_state, READY, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->s_state, SNAP_READY, __ATOMIC_RELEASE);
 }
 
 void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
 		      const void *context)
 {
-	int wanted = WANTED;
+	int wanted = SNAP_WANTED;
 
-	if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == WANTED
+	if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == SNAP_WANTED
 	    && (!sched || &s->s_proc->p_sched == sched)
-	    && __atomic_compare_exchange_n(&s->s_state, &wanted, TAKEN, 0,
+	    && __atomic_compare_exchange_n(&s->s_state, &wanted, SNAP_TAKEN, 0,
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		take_snap(s, context);
+		take_snap(s, (const char *)context);
 }
 
 bool uinspect__await(struct uinspect_snap *s, unsigned ms)
 {
-	int state = WANTED;
+	static const struct timespec pause = { 0, MILLI };
+	int state = SNAP_WANTED;
 
 	for (unsigned i = 0; i < ms; i++) {
-		if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == READY)
+		if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == SNAP_READY)
 			break;
-		nanosleep(&(struct timespec){ 0, MILLI }, NULL);
+		nanosleep(&pause, NULL);
 	}
-	if (__atomic_compare_exchange_n(&s->s_state, &state, FREE, 0, __ATOMIC_ACQUIRE,
-					__ATOMIC_ACQUIRE))
+	if (__atomic_compare_exchange_n(&s->s_state, &state, SNAP_FREE, 0,
+					__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
 		return false;
-	while (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) != READY)
+	while (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) != SNAP_READY)
 		sched_yield();
 	return true;
 }

@@ -34,7 +34,7 @@ struct bases {
 const void *_Unwind_Find_FDE(const void *pc, struct bases *bases)
 	__attribute__((weak));
 
-enum how { SAME, UNDEFINED, AT, IS, OTHER, AT_EXPRESSION, IS_EXPRESSION };
+enum how { SAME, UNDEFINED, AT, IS, IN_REGISTER, AT_EXPRESSION, IS_EXPRESSION };
 
 /* Where the caller's value of a register is; of the CFA: a register and an offset. */
 struct rule {
@@ -134,7 +134,7 @@ static uint8_t read_augmentation(struct walk *w, const char *text)
 }
 
 /* Bytes of an entry behind its length. */
-static const uint8_t *entry(struct walk *w, const uint8_t *at)
+static const uint8_t *entry_at(struct walk *w, const uint8_t *at)
 {
 	uint32_t length;
 
@@ -192,7 +192,7 @@ static bool run_cfa(struct walk *w, uint8_t op)
 		set_expression(w, cfa, IS_EXPRESSION);
 		return true;
 	}
-	cfa->r_how = OTHER;
+	cfa->r_how = IN_REGISTER;
 	cfa->r_expression = NULL;
 	return cfa->r_register < REGISTERS;
 }
@@ -224,7 +224,7 @@ static bool run_extended(struct walk *w, uint8_t op)
 	else if (op == 0x07 || op == 0x08)
 		set_rule(w, number, op == 0x07 ? UNDEFINED : SAME, 0);
 	else if (op == 0x09)
-		set_rule(w, number, OTHER, (intptr_t)read_unsigned(w));
+		set_rule(w, number, IN_REGISTER, (intptr_t)read_unsigned(w));
 	else if (op == 0x10 || op == 0x16)
 		set_expression(w, number < REGISTERS ? &w->k_row.w_rules[number] : NULL,
 			       op == 0x10 ? AT_EXPRESSION : IS_EXPRESSION);
@@ -264,9 +264,9 @@ static bool find_row(struct walk *w, uintptr_t pc, bool call)
 	*w = (struct walk){ .k_place = (uintptr_t)bases.b_function };
 	if (!fde)
 		return false;
-	body = entry(w, fde);
+	body = entry_at(w, (const uint8_t *)fde);
 	memcpy(&back, body, 4);
-	entry(w, body - back);
+	entry_at(w, body - back);
 	w->k_at += 4 + 1;                       /* its mark, version */
 	augmentation = (const char *)w->k_at;
 	w->k_at += strlen(augmentation) + 1;
@@ -278,7 +278,7 @@ static bool find_row(struct walk *w, uintptr_t pc, bool call)
 	if (w->k_return >= REGISTERS || !run_program(w))
 		return false;
 	w->k_first = w->k_row;
-	entry(w, fde);
+	entry_at(w, (const uint8_t *)fde);
 	w->k_at += 4 + 2 * encoded_size(encoding);
 	if (*augmentation == 'z')
 		w->k_at += read_unsigned(w);
@@ -354,8 +354,8 @@ static bool evaluate(const struct uinspect_snap *s, const uintptr_t *regs,
 	return true;
 }
 
-static bool restore(const struct uinspect_snap *s, const struct rule *rule,
-		    const uintptr_t *regs, uintptr_t cfa, uintptr_t *value)
+static bool restore_register(const struct uinspect_snap *s, const struct rule *rule,
+			     const uintptr_t *regs, uintptr_t cfa, uintptr_t *value)
 {
 	uintptr_t address = cfa + (uintptr_t)rule->r_offset;
 
@@ -363,7 +363,7 @@ static bool restore(const struct uinspect_snap *s, const struct rule *rule,
 		return read_word(s, address, value);
 	if (rule->r_how == IS)
 		*value = address;
-	if (rule->r_how == OTHER && (uintptr_t)rule->r_offset < REGISTERS)
+	if (rule->r_how == IN_REGISTER && (uintptr_t)rule->r_offset < REGISTERS)
 		*value = regs[rule->r_offset];
 	if (rule->r_how == AT_EXPRESSION)
 		return evaluate(s, regs, rule->r_expression, cfa, &address)
@@ -374,8 +374,8 @@ static bool restore(const struct uinspect_snap *s, const struct rule *rule,
 }
 
 /* From a call to its caller. False: there is none. */
-static bool step_out(const struct uinspect_snap *s, struct walk *w,
-		     uintptr_t regs[REGISTERS], uint64_t *known, bool call)
+static bool step_to_caller(const struct uinspect_snap *s, struct walk *w,
+			   uintptr_t regs[REGISTERS], uint64_t *known, bool call)
 {
 	const unsigned pc = usched__registers - 1;
 	const struct row *row = &w->k_row;
@@ -397,7 +397,7 @@ static bool step_out(const struct uinspect_snap *s, struct walk *w,
 
 		if (row->w_rules[i].r_how == SAME)
 			continue;
-		found = restore(s, &row->w_rules[i], before, cfa, &regs[i]);
+		found = restore_register(s, &row->w_rules[i], before, cfa, &regs[i]);
 		*known = (*known & ~((uint64_t)1 << i)) | (uint64_t)found << i;
 		if (!found && (i == w->k_return || i == usched__sp))
 			return false;
@@ -423,7 +423,7 @@ size_t uinspect__calls(const struct uinspect_snap *s, uintptr_t calls[SNAP_FRAME
 	memcpy(regs, s->s_registers, sizeof regs);
 	while (n < SNAP_FRAMES) {
 		calls[n++] = regs[usched__registers - 1] + !call;
-		if (!step_out(s, &w, regs, &known, call))
+		if (!step_to_caller(s, &w, regs, &known, call))
 			break;
 		call = !w.k_signal;
 	}

@@ -41,13 +41,13 @@
 #endif
 
 enum {
-	ROOM     = 64 << 10,            /* bytes: previous handlers use it, too */
-	GUARD    = 64 << 10,            /* bytes below a stack where a frame may begin */
-	GROWTH   = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
-	HEAD     = 4096,  /* bytes: more than usched_add_stack() uses of a stack */
-	PATIENCE = 1,                   /* second for names and calls */
-	LINE     = 512,                 /* characters */
-	CALLS    = 8,                   /* shown of either end */
+	HANDLER_ROOM = 64 << 10,        /* bytes: previous handlers use it, too */
+	GUARD        = 64 << 10,        /* bytes below a stack where a frame may begin */
+	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
+	HEAD         = 4096,    /* bytes: more than usched_add_stack() uses of a stack */
+	REPORT_IN    = 1,               /* second for names and calls */
+	LINE_SIZE    = 512,             /* characters */
+	EDGE         = 8,               /* shown of either end */
 };
 
 struct native {
@@ -58,10 +58,10 @@ struct native {
 };
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
-static pthread_key_t key;               /* frees what uoverflow_stack() maps */
+static pthread_key_t stack_key;         /* frees what uoverflow_stack() maps */
 static int key_rc;
-static __thread struct native *mine USCHED_TLS;
-static struct sigaction previous[2];    /* constant once it is installed */
+static __thread struct native *own_stack USCHED_TLS_MODEL;
+static struct sigaction old_actions[2]; /* constant once it is installed */
 
 /* ---- Stacks of handlers ---- */
 
@@ -70,50 +70,50 @@ static void leave_stack(void)
 	stack_t stack;
 
 	if (sigaltstack(NULL, &stack) == 0
-	    && (uintptr_t)stack.ss_sp - (uintptr_t)mine->n_map < mine->n_size) {
+	    && (uintptr_t)stack.ss_sp - (uintptr_t)own_stack->n_map < own_stack->n_size) {
 		stack = (stack_t){ .ss_flags = SS_DISABLE };
 		sigaltstack(&stack, NULL);
 	}
-	mine = NULL;
+	own_stack = NULL;
 }
 
 static void unmap_stack(void *native)
 {
-	struct native *n = native;
+	struct native *n = (struct native *)native;
 
 	munmap(n->n_map, n->n_size);
 }
 
 /* At the end of a native thread. */
-static void leave(void *native)
+static void leave_native(void *native)
 {
 	leave_stack();
 	unmap_stack(native);
 }
 
-static void make_key(void)
+static void make_stack_key(void)
 {
-	key_rc = pthread_key_create(&key, leave);
+	key_rc = pthread_key_create(&stack_key, leave_native);
 }
 
 static void *map_stack(void)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = ROOM;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = HANDLER_ROOM;
 	struct native *n;
 	char *map;
 
 	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* the system's own part */
 		size += (size_t)sysconf(_SC_MINSIGSTKSZ);
 	size = page + (size + page - 1) / page * page;
-	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		   0);
+	map = (char *)mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (map == MAP_FAILED)
 		return NULL;
 	if (mprotect(stack_last(map, size, page), page, PROT_NONE)) {
 		munmap(map, size);
 		return NULL;
 	}
-	n = (void *)stack_first(map, size, sizeof *n);
+	n = (struct native *)(void *)stack_first(map, size, sizeof *n);
 	*n = (struct native){ .n_map = map, .n_size = size };
 	return n;
 }
@@ -150,8 +150,8 @@ static void find_end(struct native *n)
 	if (pthread_attr_getstack(&attr, &low, &size) == 0
 	    && pthread_attr_getguardsize(&attr, &n->n_below) == 0) {
 		if (grows)
-			low = lowest(low, &size);
-		n->n_end = stack_last(low, size, 0);
+			low = lowest((char *)low, &size);
+		n->n_end = stack_last((char *)low, size, 0);
 		n->n_above = STACK_GROWS_UP ? size : 0;
 	}
 	pthread_attr_destroy(&attr);
@@ -161,15 +161,15 @@ static void find_end(struct native *n)
 
 static void adopt_stack(void *native)
 {
-	struct native *n = native;
+	struct native *n = (struct native *)native;
 	stack_t stack;
 
-	mine = n;
+	own_stack = n;
 	find_end(n);
 	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
 		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
 		size_t rest = n->n_size - sizeof *n;
-		char *map = stack_last(n->n_map, n->n_size, rest);
+		char *map = stack_last((char *)n->n_map, n->n_size, rest);
 
 		stack = (stack_t){ .ss_sp = stack_first(map, rest, rest - guard) };
 		stack.ss_size = rest - guard;
@@ -181,15 +181,15 @@ int uoverflow_stack(void)
 {
 	void *native;
 
-	pthread_once(&made_key, make_key);
+	pthread_once(&made_key, make_stack_key);
 	if (key_rc)
 		return -key_rc;
-	if (mine)
+	if (own_stack)
 		return 0;
 	native = map_stack();
 	if (!native)
 		return -ENOMEM;
-	if (pthread_setspecific(key, native)) {
+	if (pthread_setspecific(stack_key, native)) {
 		unmap_stack(native);
 		return -ENOMEM;
 	}
@@ -201,8 +201,10 @@ int uoverflow_stack(void)
 
 static void set_default(int signo)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL };
+	struct sigaction action;
 
+	memset(&action, 0, sizeof action);
+	action.sa_handler = SIG_DFL;
 	sigaction(signo, &action, NULL);
 }
 
@@ -229,12 +231,12 @@ static void print_line(struct text *t)
 	text_flush(t);
 }
 
-static void report(const struct ustack *u, const struct usched_stack *k)
+static void report_overflow(const struct ustack *u, const struct usched_stack *k)
 {
 	bool native = k == &k->k_sched->s_native, own = k->k_stays & USCHED_ALONE;
-	const struct native *n = mine;
+	const struct native *n = own_stack;
 	const char *end = native ? n->n_end : stack_deeper(k->k_bottom, k->k_size);
-	char line[LINE];
+	char line[LINE_SIZE];
 	struct text t = TEXT(line, STDERR_FILENO);
 
 	text_put(&t, "usched: stack overflow: ");
@@ -254,14 +256,14 @@ static void report(const struct ustack *u, const struct usched_stack *k)
 struct calls {
 	uintptr_t c_fault;              /* where the thread is */
 	size_t    c_count;
-	uintptr_t c_calls[2 * CALLS];   /* the first ones, and in turn the last ones */
+	uintptr_t c_calls[2 * EDGE];    /* the first ones, and in turn the last ones */
 };
 
 /* Behind the handler's own frames. */
 static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
 {
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
-	struct calls *c = arg;
+	struct calls *c = (struct calls *)arg;
 
 	if (at == c->c_fault && c->c_count == 0)
 		at++;                           /* as if called */
@@ -269,7 +271,7 @@ static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
 		return _URC_NO_REASON;
 	if (!at)
 		return _URC_END_OF_STACK;
-	c->c_calls[c->c_count < CALLS ? c->c_count : CALLS + c->c_count % CALLS] = at;
+	c->c_calls[c->c_count < EDGE ? c->c_count : EDGE + c->c_count % EDGE] = at;
 	c->c_count++;
 	return _URC_NO_REASON;
 }
@@ -282,14 +284,16 @@ static void print_call(struct text *t, uintptr_t call)
 
 static void report_calls(const struct ustack *u, const void *context)
 {
-	struct sigaction action = { .sa_handler = die };
+	struct sigaction action;
 	struct calls c = { .c_fault = usched__interrupted(context) };
-	char name[USTACK_NAME_MAX], line[LINE];
+	char name[USTACK_NAME_MAX], line[LINE_SIZE];
 	struct text t = TEXT(line, STDERR_FILENO);
 
+	memset(&action, 0, sizeof action);
+	action.sa_handler = die;
 	sigaction(SIGALRM, &action, NULL);
 	unblock(SIGALRM);
-	alarm(PATIENCE);
+	alarm(REPORT_IN);
 	if (ustack_get_name(u, name, sizeof name))
 		name[0] = '\0';
 	text_put(&t, "usched:   ");
@@ -300,17 +304,17 @@ static void report_calls(const struct ustack *u, const void *context)
 		_Unwind_Backtrace(add_call, &c);
 	text_put(&t, c.c_count > 0 ? ", at" : "");
 	print_line(&t);
-	for (size_t i = 0; i < c.c_count && i < CALLS; i++)
+	for (size_t i = 0; i < c.c_count && i < EDGE; i++)
 		print_call(&t, c.c_calls[i]);
-	if (c.c_count > 2 * CALLS) {
+	if (c.c_count > 2 * EDGE) {
 		text_put(&t, "usched:   and ");
-		text_number(&t, c.c_count - 2 * CALLS);
+		text_number(&t, c.c_count - 2 * EDGE);
 		text_put(&t, " more");
 		print_line(&t);
 	}
-	for (size_t i = c.c_count > 2 * CALLS ? c.c_count - CALLS : CALLS;
+	for (size_t i = c.c_count > 2 * EDGE ? c.c_count - EDGE : EDGE;
 	     i < c.c_count; i++)
-		print_call(&t, c.c_calls[CALLS + i % CALLS]);
+		print_call(&t, c.c_calls[EDGE + i % EDGE]);
 }
 
 static bool is_around(const char *end, size_t below, size_t above, const void *address)
@@ -321,7 +325,7 @@ static bool is_around(const char *end, size_t below, size_t above, const void *a
 /* Whether the fault is at the end of `k', where the running thread is. */
 static bool is_overflow(const struct usched_stack *k, const void *address)
 {
-	const struct native *n = mine;
+	const struct native *n = own_stack;
 
 	if (k == &k->k_sched->s_new)            /* it is being launched */
 		return false;
@@ -331,9 +335,9 @@ static bool is_overflow(const struct usched_stack *k, const void *address)
 }
 
 /* The effect of the fault without this module. */
-static void chain(int signo, siginfo_t *info, void *context)
+static void chain_fault(int signo, siginfo_t *info, void *context)
 {
-	const struct sigaction *old = &previous[signo == SIGBUS];
+	const struct sigaction *old = &old_actions[signo == SIGBUS];
 	bool sent = info->si_code <= 0 || info->si_code == SI_KERNEL;
 
 	if (old->sa_handler == SIG_IGN && info->si_code <= 0)
@@ -360,10 +364,10 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	const struct usched_stack *k = u ? usched__runs(s)->u_stack : NULL;
 
 	if (info->si_code <= 0 || !k || !is_overflow(k, info->si_addr)) {
-		chain(signo, info, context);
+		chain_fault(signo, info, context);
 		return;
 	}
-	report(u, k);
+	report_overflow(u, k);
 	set_default(SIGSEGV);
 	report_calls(u, context);
 	if (signo != SIGSEGV)
@@ -382,15 +386,15 @@ static void install_for(int signo, struct sigaction *old)
 	sigaction(signo, &action, NULL);
 }
 
-static void install(void)
+static void install_handlers(void)
 {
 	Dl_info info;
 
 	/* Loads what dladdr() needs of the dynamic linker. */
 	if (dladdr)
-		dladdr(previous, &info);
-	install_for(SIGSEGV, &previous[0]);
-	install_for(SIGBUS, &previous[1]);
+		dladdr(old_actions, &info);
+	install_for(SIGSEGV, &old_actions[0]);
+	install_for(SIGBUS, &old_actions[1]);
 }
 
 int uoverflow_install(void)
@@ -398,19 +402,19 @@ int uoverflow_install(void)
 	int rc = uoverflow_stack();
 
 	if (rc == 0)
-		pthread_once(&installed, install);
+		pthread_once(&installed, install_handlers);
 	return rc;
 }
 
 /* Processors have it map their stacks before their native threads are made. */
-static const struct uproc_observer observer = {
+static const struct uproc_observer overflow_observer = {
 	.o_map   = map_stack,
 	.o_adopt = adopt_stack,
 	.o_leave = leave_stack,
 	.o_unmap = unmap_stack,
 };
 
-__attribute__((constructor)) static void offer(void)
+__attribute__((constructor)) static void offer_overflow(void)
 {
-	uproc__observe(&observer);
+	uproc__observe(&overflow_observer);
 }

@@ -45,16 +45,14 @@
 #include "snap.h"
 
 enum {
-	SHOWN     = 16,                 /* calls in a message, */
-	LINES     = 6144,               /* and its characters */
-	MS        = 1000000,            /* ns */
-	ANSWER    = 200,                /* ms for a signal */
-	LATE      = 500,                /* ms for the reporter */
-	CPU_PART  = 2,                  /* at least this part is: it computes */
-	FILE_MAX  = 256,                /* characters of a file in /proc */
+	SHOWN       = 16,               /* calls in a message, */
+	REPORT_SIZE = 6144,             /* and its characters */
+	MS          = 1000000,          /* ns */
+	ANSWER      = 200,              /* ms for a signal */
+	LATE        = 500,              /* ms for the reporter */
+	CPU_PART    = 2,                /* at least this part is: it computes */
+	FILE_MAX    = 256,              /* characters of a file in /proc */
 };
-
-#define GET(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
 
 /* The stretch of a processor. The monitor's. */
 struct stretch {
@@ -65,6 +63,8 @@ struct stretch {
 	int64_t  h_next;                /* ns since then: of the next message */
 };
 
+enum how_stalled { ON_CPU, ASLEEP, UNKNOWN };
+
 /* A thread that keeps its processor. */
 struct stalled {
 	struct usched       *e_sched;
@@ -74,13 +74,15 @@ struct stalled {
 	uint64_t             e_progress;
 	int64_t              e_time;    /* ns, without waits for a CPU */
 	int64_t              e_cpu;     /* ns of that */
-	enum { RUNNING, ASLEEP, UNKNOWN } e_how;
+	enum how_stalled     e_how;
 	long                 e_call;    /* asleep: system call, or -1, and registers */
 	uintptr_t            e_sp, e_pc;
 };
 
-/* FREE -> POSTED, by the monitor -> WRITING -> FREE. Or POSTED -> GIVEN_UP -> FREE. */
-enum { FREE, POSTED, WRITING, GIVEN_UP };
+/*
+ * VACANT -> POSTED, by the monitor -> WRITING -> VACANT. Or POSTED -> GIVEN_UP -> VACANT.
+ */
+enum { VACANT, POSTED, WRITING, GIVEN_UP };
 
 /* The reporter. */
 struct ustall {
@@ -91,11 +93,11 @@ struct ustall {
 	uint32_t             r_stop;    /* atomic, as the next one */
 	int                  r_state;
 	int64_t              r_since;   /* POSTED, by the monitor's clock */
-	struct stalled       r_case;    /* constant unless FREE */
+	struct stalled       r_case;    /* constant unless VACANT */
 	size_t               r_count;   /* atomic: calls */
 	uintptr_t            r_calls[SNAP_FRAMES];
 	struct uinspect_snap r_snap;
-	char                 r_lines[LINES];
+	char                 r_lines[REPORT_SIZE];
 	struct stretch       r_stretches[];     /* of each processor */
 };
 
@@ -146,7 +148,7 @@ static int64_t waited(const struct usched *s)
 }
 
 /* The time of the stretch in ns, without what is known of waits for a CPU. */
-static int64_t kept(const struct stretch *h, const struct usched *s, int64_t t)
+static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_t t)
 {
 	int64_t w = waited(s);
 
@@ -167,7 +169,7 @@ static void ask_kernel(struct stalled *e)
 	if (!known)
 		return;
 	e->e_call = strtol(text, &at, 10);
-	e->e_how = at == text ? RUNNING : ASLEEP;
+	e->e_how = at == text ? ON_CPU : ASLEEP;
 	for (; at != text; at = end) {
 		uintptr_t word = strtoul(at, &end, 16);
 
@@ -214,7 +216,7 @@ static void write_numbers(const struct stalled *e, const struct ustall *r)
 {
 	size_t count = r ? __atomic_load_n(&r->r_count, __ATOMIC_ACQUIRE) : 0;
 	struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
-	char lines[LINES / 2];
+	char lines[REPORT_SIZE / 2];
 	struct text t = TEXT(lines, STDERR_FILENO);
 
 	text_put(&t, "usched: stall: ");
@@ -252,7 +254,7 @@ static bool begin_case(struct ustall *r, const struct stalled *e)
 
 	if (state == GIVEN_UP)
 		write_numbers(e, NULL);
-	if (state != FREE)
+	if (state != VACANT)
 		return state == GIVEN_UP;
 	r->r_case = *e;
 	r->r_case.e_thread = GET(e->e_sched->s_current);
@@ -265,7 +267,7 @@ static bool begin_case(struct ustall *r, const struct stalled *e)
 	return true;
 }
 
-static void look(struct ustall *r, size_t i)
+static void look_at_stretch(struct ustall *r, size_t i)
 {
 	struct stretch *h = &r->r_stretches[i];
 	struct stalled e = { .e_number = (unsigned)i };
@@ -289,14 +291,14 @@ static void look(struct ustall *r, size_t i)
 	}
 	if (t - h->h_since < h->h_next)
 		return;
-	e.e_time = kept(h, e.e_sched, t);
+	e.e_time = time_kept(h, e.e_sched, t);
 	if (e.e_time < h->h_next)
 		return;
 	e.e_cpu = cpu_time(e.e_sched) - h->h_cpu;
 	if (e.e_cpu > e.e_time)
 		e.e_cpu = e.e_time;
 	ask_kernel(&e);
-	if (e.e_how == RUNNING && e.e_cpu < r->r_all->a_limit)
+	if (e.e_how == ON_CPU && e.e_cpu < r->r_all->a_limit)
 		return;
 	if (begin_case(r, &e))
 		while (h->h_next <= e.e_time)
@@ -344,7 +346,7 @@ static void find_calls(struct ustall *r)
 	__atomic_store_n(&r->r_count, n, __ATOMIC_RELEASE);
 }
 
-static void answer(struct ustall *r, const struct usched *s, const void *context)
+static void answer_snap(struct ustall *r, const struct usched *s, const void *context)
 {
 	uinspect__answer(&r->r_snap, s, context);
 }
@@ -385,7 +387,7 @@ static void write_text(const struct ustall *r, struct text *t)
 		text_flush(t);
 		return;
 	}
-	while ((end = memchr(at, '\n', (size_t)(t->t_bytes + t->t_used - at)))) {
+	while ((end = (char *)memchr(at, '\n', (size_t)(t->t_bytes + t->t_used - at)))) {
 		*end = '\0';
 		r->r_all->a_log(at);
 		at = end + 1;
@@ -394,7 +396,7 @@ static void write_text(const struct ustall *r, struct text *t)
 
 static void *report_stalls(void *reporter)
 {
-	struct ustall *r = reporter;
+	struct ustall *r = (struct ustall *)reporter;
 
 	name_native("usched reporter");
 	for (;;) {
@@ -409,16 +411,17 @@ static void *report_stalls(void *reporter)
 		compose(r, &t);
 		if (CAS(&r->r_state, &state, WRITING))
 			write_text(r, &t);
-		SWAP(&r->r_state, FREE);
+		SWAP(&r->r_state, VACANT);
 	}
 	return NULL;
 }
 
 /* ---- The table ---- */
 
-static int make(struct ustall **result, const struct upreempt_all *all)
+static int make_reporter(struct ustall **result, const struct upreempt_all *all)
 {
-	struct ustall *r = calloc(1, sizeof *r + all->a_count * sizeof r->r_stretches[0]);
+	struct ustall *r = (struct ustall *)
+		calloc(1, sizeof *r + all->a_count * sizeof r->r_stretches[0]);
 	int rc;
 
 	if (!r)
@@ -451,13 +454,13 @@ static void free_reporter(struct ustall *r)
 void ustall_install(void)
 {
 	static const struct upreempt_stalls table = {
-		make, stop, free_reporter, look, looked, answer,
+		make_reporter, stop, free_reporter, look_at_stretch, looked, answer_snap,
 	};
 
 	upreempt__report(&table);
 }
 #ifdef USCHED_CHECK
-__attribute__((constructor)) static void install(void)
+__attribute__((constructor)) static void install_stalls(void)
 {
 	ustall_install();
 }

@@ -31,7 +31,7 @@
  * g_mode: it traces. Event number n is in g_events at n % g_size, and is valid from
  * g_begin on and while n + g_size - 8 >= g_count, read after it. The three of g_pairs are
  * ticks and ns of CLOCK_MONOTONIC, of the beginning and, at g_last, of the last look:
- * read that again afterwards. c_outside is a ring for mail of native threads. With
+ * read that again afterwards. c_native is a ring for mail of native threads. With
  * c_keep, entries of c_table are where utrace.h says; times up to c_epoch are not known.
  * c_scale is the number of ns in 2^32 ticks.
  *
@@ -52,6 +52,7 @@
 
 #include "../arch/arch.h"
 #include "../private/layout.h"
+#include "../private/lock.h"
 #include "../private/when.h"
 #include "probe.h"
 #include "../uproc.h"
@@ -68,8 +69,6 @@ enum {
 	KEPT_LINE   = 64,               /* bytes: no two records begin in so many */
 };
 
-#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
-#define SET(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
 #define LOOK_AT(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 
 /* False: it was not `old', which is its value now. */
@@ -84,7 +83,7 @@ __attribute__((used, section(".probes"))) struct utrace_control utrace__control 
 /* ---- Rings ---- */
 
 /* Zeros. NULL: no memory. */
-static void *map(size_t size)
+static void *map_zeros(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -99,7 +98,7 @@ static struct utrace_ring *make_ring(struct utrace_ring **at)
 
 	if (g)
 		return g;
-	g = map(sizeof *g);
+	g = (struct utrace_ring *)map_zeros(sizeof *g);
 	if (!g || REPLACE(*at, none, g))
 		return g;
 	munmap(g, sizeof *g);
@@ -114,7 +113,7 @@ static bool make_events(struct utrace_ring *g, unsigned size_log)
 
 	if (LOOK_AT(g->g_events))
 		return true;
-	events = map(size);
+	events = (struct utrace_event *)map_zeros(size);
 	if (!events)
 		return false;
 	/* The size comes first, and is that of what the winner maps: sizes may differ. */
@@ -127,12 +126,13 @@ static bool make_events(struct utrace_ring *g, unsigned size_log)
 }
 
 /* The ring of `p', or of native threads; made if there is none. NULL: no memory. */
-static struct utrace_ring *prepare(struct uproc *p, unsigned mode, unsigned size_log)
+static struct utrace_ring *prepare_rings(struct uproc *p, unsigned mode,
+					 unsigned size_log)
 {
 	struct utrace_ring *g = make_ring(&p->p_ring), *o = g;
 
 	if (g && mode & TRACES) {
-		o = make_ring(&utrace__control.c_outside);
+		o = make_ring(&utrace__control.c_native);
 		if (!o || !make_events(g, size_log) || !make_events(o, size_log))
 			return NULL;
 	}
@@ -147,8 +147,9 @@ static void pair(struct utrace_ring *g, unsigned i)
 	__atomic_store_n(&g->g_last, i, __ATOMIC_RELEASE);
 }
 
-static inline void put(struct utrace_ring *g, enum utrace_kind kind, enum utrace_why why,
-		       uintptr_t thread, uintptr_t other, uint32_t number)
+static inline void put_event(struct utrace_ring *g, enum utrace_kind kind,
+			     unsigned why, uintptr_t thread, uintptr_t other,
+			     uint32_t number)
 {
 	struct utrace_event *v = &g->g_events[g->g_count & (g->g_size - 1)];
 
@@ -277,8 +278,8 @@ static void keep_life(struct utrace_ring *g, enum usched_event event,
 	}
 }
 
-static void keep(struct utrace_ring *g, enum usched_event event, const struct ustack *u,
-		 const struct ustack *other)
+static void keep_event(struct utrace_ring *g, enum usched_event event,
+		       const struct ustack *u, const struct ustack *other)
 {
 	switch (event) {
 	case USCHED_HANDS_OVER:
@@ -349,7 +350,7 @@ static void trace_switch(struct utrace_ring *g, const struct ustack *u,
 			 const struct ustack *last)
 {
 	g->g_known = 1;
-	put(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)last, 0);
+	put_event(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)last, 0);
 	PROBE2("switch", (uintptr_t)u, (uintptr_t)last);
 }
 
@@ -370,7 +371,7 @@ static void trace_wake(struct utrace_ring *g, const struct ustack *u,
 {
 	if (by)
 		know(g, by);
-	put(g, UTRACE_WAKE, why, (uintptr_t)u, (uintptr_t)by, 0);
+	put_event(g, UTRACE_WAKE, why, (uintptr_t)u, (uintptr_t)by, 0);
 	PROBE3("wake", (uintptr_t)u, (uintptr_t)by, why);
 }
 
@@ -389,7 +390,7 @@ static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
 }
 
 /* What the thread waits for, if it waits by uwait.h. */
-static const struct uwaiter *waiter_of(const struct ustack *u)
+static const struct uwaiter *wait_of(const struct ustack *u)
 {
 	const struct uwaiter *w = uwait__attached(u);
 
@@ -399,7 +400,7 @@ static const struct uwaiter *waiter_of(const struct ustack *u)
 static void trace_block(struct utrace_ring *g, const struct ustack *u)
 {
 	enum utrace_why why = why_blocks(g, u);
-	const struct uwaiter *w = why == UTRACE_WAITS ? waiter_of(u) : NULL;
+	const struct uwaiter *w = why == UTRACE_WAITS ? wait_of(u) : NULL;
 	uintptr_t object = 0, kind = 0;
 
 	know(g, u);
@@ -410,7 +411,7 @@ static void trace_block(struct utrace_ring *g, const struct ustack *u)
 		if (kind != (uintptr_t)(intptr_t)(int32_t)kind)
 			kind = 0;               /* it is of another module, far away */
 	}
-	put(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
+	put_event(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
 	PROBE3("block", (uintptr_t)u, why, object);
 }
 
@@ -422,8 +423,8 @@ static uint32_t depth(const struct ustack *u)
 
 static void trace_copy(struct utrace_ring *g, const struct ustack *u, bool out)
 {
-	put(g, out ? UTRACE_EVICT : UTRACE_LOAD, 0, (uintptr_t)u,
-	    (uintptr_t)usched__image(u), depth(u));
+	put_event(g, out ? UTRACE_EVICT : UTRACE_LOAD, 0, (uintptr_t)u,
+		  (uintptr_t)usched__image(u), depth(u));
 	if (out)
 		PROBE2("evict", (uintptr_t)u, depth(u));
 	else
@@ -436,23 +437,23 @@ static void trace_life(struct utrace_ring *g, enum usched_event event,
 	if (event == USCHED_STARTS) {
 		uintptr_t func = (uintptr_t)ustack_func(u);
 
-		put(g, UTRACE_START, 0, (uintptr_t)u, func, 0);
+		put_event(g, UTRACE_START, 0, (uintptr_t)u, func, 0);
 		PROBE2("start", (uintptr_t)u, func);
 	} else if (event == USCHED_ENDS) {
 		if (u == g->g_proc->p_sched.s_current)
 			know(g, u);
-		put(g, UTRACE_END, 0, (uintptr_t)u, 0, 0);
+		put_event(g, UTRACE_END, 0, (uintptr_t)u, 0, 0);
 		PROBE1("end", (uintptr_t)u);
 	} else if (event == USCHED_CREATES) {
 		know(g, other);
-		put(g, UTRACE_CREATE, 0, (uintptr_t)u, (uintptr_t)other, 0);
+		put_event(g, UTRACE_CREATE, 0, (uintptr_t)u, (uintptr_t)other, 0);
 	} else {
-		put(g, UTRACE_MOVE, 0, (uintptr_t)u, 0, 0);
+		put_event(g, UTRACE_MOVE, 0, (uintptr_t)u, 0, 0);
 	}
 }
 
-static void trace(struct utrace_ring *g, enum usched_event event, struct ustack *u,
-		  struct ustack *other)
+static void trace_event(struct utrace_ring *g, enum usched_event event, struct ustack *u,
+			struct ustack *other)
 {
 	switch (event) {
 	case USCHED_HANDS_OVER:
@@ -485,9 +486,9 @@ static void post(const struct uproc_thread *t, unsigned mail)
 {
 	struct uproc *self = uproc_self();
 	struct utrace_ring *g = LOOK_AT(*(self ? &self->p_ring
-					  : &utrace__control.c_outside));
+					  : &utrace__control.c_native));
 	uint32_t *held = &utrace__control.c_lock;
-	const void *by = NULL;
+	const struct ustack *by = NULL;
 
 	if (GET(utrace__control.c_keep)) {
 		struct utrace_kept *k = kept_of(&t->t_stack, false);
@@ -499,14 +500,14 @@ static void post(const struct uproc_thread *t, unsigned mail)
 		by = self->p_sched.s_current;
 		know(g, by);
 		g->g_time = usched__ticks();
-		put(g, UTRACE_POST, mail < UPROC_MAIL_TOKEN ? UTRACE_BY_EVENT
-		    : UTRACE_BY_THREAD, (uintptr_t)t, (uintptr_t)by, mail);
+		put_event(g, UTRACE_POST, mail < UPROC_MAIL_TOKEN ? UTRACE_BY_EVENT
+			  : UTRACE_BY_THREAD, (uintptr_t)t, (uintptr_t)by, mail);
 	} else if (!self && g && LOOK_AT(g->g_events)) {
 		while (__atomic_exchange_n(held, 1, __ATOMIC_ACQUIRE))
 			sched_yield();
 		g->g_time = usched__ticks();
-		put(g, UTRACE_POST, UTRACE_BY_MAIL, (uintptr_t)t,
-		    (uintptr_t)pthread_self(), mail);
+		put_event(g, UTRACE_POST, UTRACE_BY_MAIL, (uintptr_t)t,
+			  (uintptr_t)pthread_self(), mail);
 		__atomic_store_n(held, 0, __ATOMIC_RELEASE);
 	}
 }
@@ -543,7 +544,7 @@ static void close_slot(struct utrace_ring *g)
 }
 
 /* In the call the trace may end, and begin again. */
-static struct ustack *next(struct usched *s)
+static struct ustack *next_traced(struct usched *s)
 {
 	struct utrace_ring *g = ring_of(s);
 	struct ustack *u;
@@ -555,7 +556,7 @@ static struct ustack *next(struct usched *s)
 	return u;
 }
 
-static struct ustack *pick(struct usched *s, struct ustack *self)
+static struct ustack *pick_traced(struct usched *s, struct ustack *self)
 {
 	struct utrace_ring *g = ring_of(s);
 	struct ustack *u;
@@ -566,7 +567,7 @@ static struct ustack *pick(struct usched *s, struct ustack *self)
 	return u;
 }
 
-static void ready(struct usched *s, struct ustack *u)
+static void ready_traced(struct usched *s, struct ustack *u)
 {
 	struct utrace_ring *g = ring_of(s);
 	struct uproc *p = g->g_proc;
@@ -589,7 +590,7 @@ static void ready(struct usched *s, struct ustack *u)
 	}
 }
 
-static int linger(struct usched *s, const uint8_t *word, uint8_t value)
+static int linger_traced(struct usched *s, const uint8_t *word, uint8_t value)
 {
 	struct utrace_ring *g = ring_of(s);
 
@@ -598,19 +599,19 @@ static int linger(struct usched *s, const uint8_t *word, uint8_t value)
 
 /* ---- On and off ---- */
 
-static void told(struct usched_hook *h, enum usched_event event, struct ustack *u,
-		 struct ustack *other)
+static void trace_told(struct usched_hook *h, enum usched_event event, struct ustack *u,
+		       struct ustack *other)
 {
 	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
 
 	g->g_time = usched__ticks();
 	if (g->g_mode & TRACES)
-		trace(g, event, u, other);
+		trace_event(g, event, u, other);
 	if (g->g_mode & KEEPS)
-		keep(g, event, u, other);
+		keep_event(g, event, u, other);
 }
 
-static void begin(struct utrace_ring *g)
+static void begin_ring(struct utrace_ring *g)
 {
 	struct uproc *p = g->g_proc;
 	struct usched *s = &p->p_sched;
@@ -627,16 +628,16 @@ static void begin(struct utrace_ring *g)
 	g->g_open = 0;
 	s->s_slot = USCHED_CLOSED;
 	p->p_slot = 0;
-	s->s_next = next;
-	SET(s->s_pick, pick);           /* ustack_init() looks at it */
-	s->s_ready = ready;
+	s->s_next = next_traced;
+	SET(s->s_pick, &pick_traced);   /* ustack_init() looks at it */
+	s->s_ready = ready_traced;
 	if (s->s_linger)
-		s->s_linger = linger;
-	g->g_hook.h_event = told;
+		s->s_linger = linger_traced;
+	g->g_hook.h_event = trace_told;
 	usched__set_hook(s, &g->g_hook);
 }
 
-static void end(struct utrace_ring *g)
+static void end_ring(struct utrace_ring *g)
 {
 	struct usched *s = &g->g_proc->p_sched;
 
@@ -671,7 +672,7 @@ static unsigned wanted(unsigned *size_log)
 	return mode;
 }
 
-static void change(struct utrace_ring *g, unsigned mode)
+static void change_mode(struct utrace_ring *g, unsigned mode)
 {
 	unsigned before = g->g_mode;
 	struct utrace_control *c = &utrace__control;
@@ -684,33 +685,33 @@ static void change(struct utrace_ring *g, unsigned mode)
 	}
 	g->g_time = usched__ticks();
 	if (before & TRACES && !(mode & TRACES))
-		put(g, UTRACE_OFF, 0, 0, 0, 0);
+		put_event(g, UTRACE_OFF, 0, 0, 0, 0);
 	SET(g->g_mode, mode);
 	if (!before)
-		begin(g);
+		begin_ring(g);
 	if (mode & TRACES && !(before & TRACES)) {
 		g->g_began = g->g_time;
 		g->g_known = false;
 		SET(g->g_begin, g->g_count);
-		put(g, UTRACE_ON, 0, 0, (uintptr_t)when_now(), 0);
+		put_event(g, UTRACE_ON, 0, 0, (uintptr_t)when_now(), 0);
 	}
 	if (!mode)
-		end(g);
+		end_ring(g);
 }
 
 /* On the native thread of `p', in s_next: begins or ends. */
-static void look(struct uproc *p)
+static void look_at_wish(struct uproc *p)
 {
 	unsigned size_log, mode = wanted(&size_log);
 	struct utrace_ring *g = LOOK_AT(p->p_ring);
 
 	if (mode && (!g || mode & ~g->g_mode))
-		g = prepare(p, mode, size_log);
+		g = prepare_rings(p, mode, size_log);
 	if (!g)
 		return;                         /* no memory: again at the next look */
 	g->g_proc = p;
 	if (mode != g->g_mode)
-		change(g, mode);
+		change_mode(g, mode);
 	if (g->g_mode)
 		pair(g, 3 - g->g_last);
 }
@@ -721,7 +722,7 @@ static void free_ring(struct uproc *p)
 	struct utrace_ring *g = p->p_ring;
 
 	if (g->g_mode)
-		end(g);
+		end_ring(g);
 	if (g->g_events)
 		munmap(g->g_events, (size_t)g->g_size * sizeof *g->g_events);
 	munmap(g, sizeof *g);
@@ -743,7 +744,7 @@ int utrace_start(size_t events)
 		n = sizeof all / sizeof *all;   /* the others make theirs */
 	for (size_t i = 0; i < n; i++) {
 		for (size_t j = 0; rc == 0 && j < all[i]->r_conf.c_processors; j++)
-			if (!prepare(uproc_at(all[i], j), TRACES, size_log))
+			if (!prepare_rings(uproc_at(all[i], j), TRACES, size_log))
 				rc = -ENOMEM;
 		uprocs__unpin(all[i]);
 	}
@@ -760,11 +761,12 @@ int utrace_stop(void)
 
 int utrace_keep(int on)
 {
+	static const struct timespec settle = { 0, SETTLE };
 	struct utrace_pair a, b;
 	struct utrace_kept *table = NULL, *none = NULL;
 
 	if (on && !LOOK_AT(utrace__control.c_table)) {
-		table = map(UTRACE_KEPT * sizeof *table);
+		table = (struct utrace_kept *)map_zeros(UTRACE_KEPT * sizeof *table);
 		if (!table)
 			return -ENOMEM;
 		if (!REPLACE(utrace__control.c_table, none, table))
@@ -772,7 +774,7 @@ int utrace_keep(int on)
 	}
 	if (on && !GET(utrace__control.c_scale)) {
 		a = (struct utrace_pair){ usched__ticks(), when_now() };
-		nanosleep(&(struct timespec){ 0, SETTLE }, NULL);
+		nanosleep(&settle, NULL);
 		b = (struct utrace_pair){ usched__ticks(), when_now() };
 		SET(utrace__control.c_scale, (uint64_t)((double)(b.p_ns - a.p_ns)
 			/ (double)(b.p_ticks - a.p_ticks + 1) * 4294967296.0));
@@ -787,7 +789,7 @@ static const struct usched__trace_layout layout = {
 	.t_control = { &utrace__control },
 	.t_name = {
 		MEMBER(utrace_control, c_asked), MEMBER(utrace_control, c_keep),
-		MEMBER(utrace_control, c_table), MEMBER(utrace_control, c_outside),
+		MEMBER(utrace_control, c_table), MEMBER(utrace_control, c_native),
 		MEMBER(utrace_control, c_epoch), MEMBER(utrace_control, c_scale),
 		SIZE(utrace_kept), NUMBER(UTRACE_KEPT), NUMBER(UTRACE_PROBES),
 		MEMBER(utrace_kept, k_thread), MEMBER(utrace_kept, k_started),
@@ -800,16 +802,16 @@ static const struct usched__trace_layout layout = {
 	},
 };
 
-static const struct uproc_observer observer = {
+static const struct uproc_observer trace_observer = {
 	.o_wanted = (const uint32_t *)(const void *)&utrace__control,
-	.o_look   = look,
+	.o_look   = look_at_wish,
 	.o_post   = post,
 	.o_free   = free_ring,
 	.o_layout = &layout,
 };
 
 /* A reader from outside, or a probe, may want a trace in a program that calls nothing. */
-__attribute__((constructor)) static void offer(void)
+__attribute__((constructor)) static void offer_trace(void)
 {
-	uproc__observe(&observer);
+	uproc__observe(&trace_observer);
 }

@@ -151,11 +151,11 @@ struct utrace_control {
 	uint32_t c_wish;                /* atomic: likewise, of utrace_start() */
 	uint32_t c_keep;                /* atomic: utrace_keep() */
 	struct utrace_kept *c_table;    /* atomic; of UTRACE_KEPT entries */
-	struct utrace_ring *c_outside;  /* atomic: of native threads */
+	struct utrace_ring *c_native;   /* atomic: of native threads */
 	uint64_t c_epoch;               /* atomic, ticks: earlier times are not known */
 	uint64_t c_scale;               /* atomic: ns in 2^32 ticks */
 	uint32_t c_users;               /* atomic: processors that are on */
-	uint32_t c_lock;                /* of c_outside */
+	uint32_t c_lock;                /* of c_native */
 };
 
 /*

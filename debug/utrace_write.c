@@ -29,9 +29,9 @@
 #include "../uwait.h"
 
 enum {
-	SCHEDULERS = 64,                /* more are left out */
-	KINDS      = 64,                /* likewise: the library has 20 */
-	LINES      = 4096,              /* characters written at a time */
+	SCHEDULERS      = 64,           /* more are left out */
+	KINDS           = 64,           /* likewise: the library has 20 */
+	WRITTEN_AT_ONCE = 4096,         /* characters written at a time */
 };
 
 /* A copy of a ring. */
@@ -70,7 +70,7 @@ static int copy_ring(struct parts *a, const struct utrace_ring *g, const char *n
 		room = (size_t)g->g_size;
 	if (room == 0)
 		return 0;
-	p->p_events = malloc(room * sizeof *p->p_events);
+	p->p_events = (struct utrace_event *)malloc(room * sizeof *p->p_events);
 	if (!p->p_events)
 		return -ENOMEM;
 	p->p_count = utrace__read(g, p->p_events, room, &p->p_lost);
@@ -88,7 +88,7 @@ static int copy_rings(struct parts *a, struct uprocs **all, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		count += all[i]->r_conf.c_processors;
-	a->a_parts = calloc(count, sizeof *a->a_parts);
+	a->a_parts = (struct part *)calloc(count, sizeof *a->a_parts);
 	if (!a->a_parts)
 		return -ENOMEM;
 	for (size_t i = n; i-- > 0; )
@@ -96,7 +96,7 @@ static int copy_rings(struct parts *a, struct uprocs **all, size_t n)
 			rc = copy_ring(a, __atomic_load_n(&uproc_at(all[i], k)->p_ring,
 							  __ATOMIC_ACQUIRE),
 				       "processor ", all[i]->r_number, k);
-	return rc ? rc : copy_ring(a, __atomic_load_n(&utrace__control.c_outside,
+	return rc ? rc : copy_ring(a, __atomic_load_n(&utrace__control.c_native,
 						      __ATOMIC_ACQUIRE),
 				   "natives", 0, UINT32_MAX);
 }
@@ -149,8 +149,8 @@ static void write_kinds(struct text *t, const struct parts *a)
 	for (const struct part *p = a->a_parts; p < a->a_parts + a->a_count; p++)
 		for (size_t k = 0; k < p->p_count; k++) {
 			int32_t number = utrace__kind_of(&p->p_events[k]);
-			const struct uwait_kind *kind = (const void *)
-				((const char *)&usched__layout + number);
+			const struct uwait_kind *kind = (const struct uwait_kind *)
+				(const void *)((const char *)&usched__layout + number);
 
 			for (i = 0; i < n && told[i] != number; i++)
 				;
@@ -174,7 +174,8 @@ static int compare_words(const void *a, const void *b)
 /* Names that threads have now. 0; -ENOMEM. */
 static int write_names(struct text *t, const struct parts *a)
 {
-	uint64_t *threads = malloc((a->a_events + 1) * sizeof *threads), last = 0;
+	uint64_t *threads = (uint64_t *)malloc((a->a_events + 1) * sizeof *threads);
+	uint64_t last = 0;
 	char name[USTACK_NAME_MAX];
 	size_t n = 0;
 
@@ -219,7 +220,7 @@ int utrace_write(int fd)
 	struct uprocs *all[SCHEDULERS];
 	int before = defer_cancel(), rc;
 	struct parts a = { 0 };
-	char lines[LINES];
+	char lines[WRITTEN_AT_ONCE];
 	struct text t = TEXT(lines, fd);
 	size_t n = uprocs__pin(all, SCHEDULERS);
 

@@ -465,7 +465,7 @@ end_asleep:
 	atomic { rc = w_result[u]; w_result[u] = 0 }
 }
 
-/* pull(), if it is there. */
+/* pull_node(), if it is there. */
 inline pull(u)
 {
 	if
@@ -569,7 +569,7 @@ inline see_unready(u)
 #endif
 }
 
-/* block(), and of a poll poll_wait(), which begins before it looks. */
+/* net_block(), and of a poll poll_wait(), which begins before it looks. */
 inline wait_ready(u)
 {
 	w_state[u] = (polls -> WAITING : IDLE);
@@ -633,7 +633,7 @@ inline look()
 	}
 }
 
-/* perform(), of a read, or unet_poll() for one. */
+/* net_perform(), of a read, or unet_poll() for one. */
 inline perform(u)
 {
 	if

@@ -513,7 +513,7 @@ inline usync_mutex_unlock(w)
 			break
 		fi
 	   }
-		uwait_lock();                           /* pass_on() */
+		uwait_lock();                           /* pass_mutex() */
 		uwait_pop();
 		if
 		:: n < USERS && !w_tag[n] -> far = true

@@ -28,11 +28,7 @@
 
 #define CHAN_PRIVATE __attribute__((visibility("hidden")))
 
-enum {
-	BUSY        = SELECT_BUSY,      /* a case has to wait */
-	TIRED       = SELECT_TIRED,     /* others have to run first */
-	PLACE_ALIGN = 8,                /* bytes; values are copied, so they need none */
-};
+enum { PLACE_ALIGN = 8 };       /* bytes; values are copied, so they need none */
 
 struct usync_chan {
 	size_t             c_size;      /* bytes of a value: constant */
@@ -50,7 +46,7 @@ struct usync_chan {
 };
 
 /* After the grant the channel may be gone, so all that is needed then is here. */
-struct place {
+struct chan_place {
 	struct uwait_place p_base;      /* first */
 	const void        *p_chan;      /* for reports; NULL: a descriptor's */
 	uint32_t           p_size;      /* bytes of the value */
@@ -61,9 +57,9 @@ struct place {
 	char               p_value[];
 };
 
-_Static_assert(sizeof(struct place) % PLACE_ALIGN == 0, "values follow at once");
+_Static_assert(sizeof(struct chan_place) % PLACE_ALIGN == 0, "values follow at once");
 
-static inline void copy(void *to, const void *from, size_t size)
+static inline void copy_value(void *to, const void *from, size_t size)
 {
 	if (size > 0)                           /* 0: they may be NULL */
 		memcpy(to, from, size);
@@ -72,7 +68,7 @@ static inline void copy(void *to, const void *from, size_t size)
 /* Bytes of a place for a value of `size' bytes. */
 static inline size_t place_size(size_t size)
 {
-	size += sizeof(struct place) + PLACE_ALIGN - 1;
+	size += sizeof(struct chan_place) + PLACE_ALIGN - 1;
 	return size / PLACE_ALIGN * PLACE_ALIGN;
 }
 
@@ -82,12 +78,12 @@ static inline struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op o
 }
 
 /* The waiter has one. */
-static inline struct place *first_place(const struct uwaiter *w)
+static inline struct chan_place *first_place(const struct uwaiter *w)
 {
-	return (struct place *)(void *)(w->w_more + 1);
+	return (struct chan_place *)(void *)(w->w_more + 1);
 }
 
-static inline void fill_place(struct uwaiter *w, struct place *p,
+static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 			      const struct usync_chan *c, enum usync_op op,
 			      const void *value)
 {
@@ -98,7 +94,7 @@ static inline void fill_place(struct uwaiter *w, struct place *p,
 	p->p_sends = op == USYNC_SEND;
 	p->p_closed = 0;
 	if (op == USYNC_SEND)
-		copy(p->p_value, value, p->p_size);
+		copy_value(p->p_value, value, p->p_size);
 }
 
 /* The receiver may follow a pointer that is sent. */
@@ -106,8 +102,8 @@ CHAN_PRIVATE void usync__check_value(const struct usync_chan *c, const void *val
 				     const char *call);
 
 /*
- * 0; -EPIPE; BUSY: it has to wait, and c_lock is held. counts: it is the first attempt of
- * a call; then also TIRED, without an attempt.
+ * 0; -EPIPE; SELECT_BUSY: it has to wait, and c_lock is held. counts: it is the first
+ * attempt of a call; then also SELECT_TIRED, without an attempt.
  */
 CHAN_PRIVATE int usync__try(struct usync_chan *c, enum usync_op op, void *value,
 			    bool counts);
@@ -119,6 +115,6 @@ CHAN_PRIVATE int usync__try(struct usync_chan *c, enum usync_op op, void *value,
 CHAN_PRIVATE int usync__give_way(int64_t deadline);
 
 /* After a grant: the outcome, and the value of a receiver. */
-CHAN_PRIVATE int usync__end(const struct place *p, void *value);
+CHAN_PRIVATE int usync__end(const struct chan_place *p, void *value);
 
 #endif /* USCHED_CHAN_H */

@@ -128,7 +128,7 @@ static inline bool code__look(struct code *c, const char *path, uintptr_t base,
  */
 static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)
 {
-	const ElfW(Phdr) *part = (const void *)(uintptr_t)getauxval(AT_PHDR);
+	const ElfW(Phdr) *part = (const ElfW(Phdr) *)(uintptr_t)getauxval(AT_PHDR);
 	size_t n = (size_t)getauxval(AT_PHNUM);
 	uintptr_t base = (uintptr_t)part - sizeof(ElfW(Ehdr)), bias = 0;
 

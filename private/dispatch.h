@@ -60,7 +60,7 @@ enum { CHECKED = 0 };
 /* Counters: written by one native thread, read by any. */
 #define ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
-#define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
+#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)      /* as in lock.h */
 
 /* Bytes of the frames of a blocked thread. */
 static inline size_t usched__depth(const struct ustack *u)
@@ -77,7 +77,7 @@ static inline void usched__set_deep(struct ustack *u, size_t deep)
 /* The stack that `u', which is new, has brought along, or NULL. */
 static inline struct usched_stack *usched__brought(const struct ustack *u)
 {
-	return (void *)((uintptr_t)u->u_top - AWAY);
+	return (struct usched_stack *)((uintptr_t)u->u_top - AWAY);
 }
 
 /* Takes a stack out of its list of vacant ones. */

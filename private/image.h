@@ -54,7 +54,7 @@ UIMAGE_PRIVATE size_t uimage__take_held(struct uimage_pool *pool, struct uimage_
 /* The chunk that the record is in. */
 static inline struct uimage_chunk *chunk_of(char *record)
 {
-	return (void *)(record - (uintptr_t)record % UIMAGE_CHUNK);
+	return (struct uimage_chunk *)(void *)(record - (uintptr_t)record % UIMAGE_CHUNK);
 }
 
 static inline size_t page_size(void)

@@ -7,6 +7,7 @@
  *   FETCH_ADD(p, n)    the value before; FETCH_OR and FETCH_AND likewise
  *   SWAP(p, new)       the value before
  *   CAS(p, old, new)   true: *p was *old and is `new'; false: *old is now *p
+ *   GET(x), SET(x, v)  relaxed: for counters, and words that order nothing
  *   ONE_NATIVE         1: there is one native thread
  */
 #ifndef USCHED_LOCK_H
@@ -15,6 +16,8 @@
 #include <pthread.h>
 
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
+#define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define SET(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
 
 #ifdef SINGLE_THREAD
 

@@ -67,9 +67,9 @@ enum {
 	RETRY      = 10000000,          /* ns: if out of descriptors, or backlog full */
 	READY      = SELECT_READY,      /* results of a grant */
 	CLOSED     = SELECT_CLOSED,
-	TURN       = SELECT_RESULTS,
-	LINE       = 64,                /* bytes */
-	WAITS      = INT32_MIN,         /* of a step: block() is next */
+	READY_TURN = SELECT_RESULTS,
+	NET_LINE   = 64,                /* bytes */
+	WAITS      = INT32_MIN,         /* of a step: net_block() is next */
 };
 
 /*
@@ -77,7 +77,7 @@ enum {
  * later; that runs. Above that, how the descriptor was found: it blocked; it did not, so
  * its open file may be one that has blocked under another number.
  */
-enum { NONE, GIVEN, RUNNING, TURNS = 0xf, BLOCKED = 0x10, SHARED = 0x20 };
+enum { NO_TURN, GIVEN, RUNNING, TURNS = 0xf, BLOCKED = 0x10, SHARED = 0x20 };
 
 /* d_writing: for any; a system call writes; for the thread that has the turn. */
 enum { FREE, BUSY, LINED };
@@ -85,7 +85,7 @@ enum { FREE, BUSY, LINED };
 /* d_inside: the system calls in progress, and above that how many have begun. */
 enum {
 	INSIDE = (1 << 22) - 1,
-	ENTRY  = INSIDE + 2,
+	ENTERED = INSIDE + 2,
 };
 
 /*
@@ -104,7 +104,7 @@ struct descriptor {
 	uint8_t           d_turns;
 	uint8_t           d_writing;
 	int               d_fd;         /* constant */
-	struct uwait_node *d_first[2];  /* marked: push() */
+	struct uwait_node *d_first[2];  /* marked: push_node() */
 	uint64_t          d_serial[2];  /* of the events that it is registered with */
 #ifdef USCHED_CHECK
 	struct stat       d_file;       /* at the first call, */
@@ -161,7 +161,7 @@ NET_PRIVATE enum kind unet__kind_of(int fd);
 NET_PRIVATE void unet__ready(struct uinterest *interest, unsigned events);
 NET_PRIVATE void unet__release(struct descriptor *d, struct told *told);
 NET_PRIVATE void unet__tell(const struct told *told, int result);
-NET_PRIVATE ssize_t unet__step(attempt *try, struct descriptor *d, int direction,
+NET_PRIVATE ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 			       const struct op *o, int64_t deadline, struct turn *t);
 NET_PRIVATE bool unet__await_write(struct descriptor *d);
 NET_PRIVATE void unet__take_turn(struct descriptor *d, struct turn *t);
@@ -198,7 +198,7 @@ static inline uint32_t generation_of(const struct descriptor *d)
 
 static inline enum kind get_kind(const struct descriptor *d)
 {
-	return __atomic_load_n(&d->d_kind, __ATOMIC_ACQUIRE);
+	return (enum kind)__atomic_load_n(&d->d_kind, __ATOMIC_ACQUIRE);
 }
 
 static inline bool is_new(const struct descriptor *d)
@@ -232,7 +232,7 @@ static inline struct descriptor *chunk_at(size_t i)
 }
 
 /* 0; -EBADF; -ENOMEM: *d is NULL. */
-static inline int find(int fd, struct descriptor **d)
+static inline int net_find(int fd, struct descriptor **d)
 {
 	size_t i = (size_t)fd / CHUNK;
 	struct descriptor *chunk = chunk_at(i);
@@ -247,7 +247,7 @@ static inline bool is_native(void)
 	return __builtin_expect(!usched__here()->s_current, 0);
 }
 
-static inline void leave(struct descriptor *d)
+static inline void net_leave(struct descriptor *d)
 {
 	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
 }
@@ -256,14 +256,14 @@ static inline void leave(struct descriptor *d)
  * Before a system call. False: the descriptor was closed. A close changes d_generation
  * and then reads d_inside, so one of the two sees the other.
  */
-static inline bool enter(struct descriptor *d, uint32_t generation)
+static inline bool net_enter(struct descriptor *d, uint32_t generation)
 {
-	__atomic_fetch_add(&d->d_inside, ENTRY, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&d->d_inside, ENTERED, __ATOMIC_ACQ_REL);
 	if (generation_of(d) == generation) {
 		unet__check_file(d, generation);
 		return true;
 	}
-	leave(d);
+	net_leave(d);
 	return false;
 }
 
@@ -285,7 +285,7 @@ static inline bool is_tired(struct descriptor *d, int direction)
  * call may wait; other errors do not matter, since no wait is needed. Not if it writes
  * and may not wait: what it writes may be in a buffer that others use, too.
  */
-static inline int give_way(struct descriptor *d, int direction, int64_t deadline)
+static inline int net_give_way(struct descriptor *d, int direction, int64_t deadline)
 {
 	if (deadline == COUNTED || (direction == OUT && deadline == 0)
 	    || !is_tired(d, direction))
@@ -294,9 +294,9 @@ static inline int give_way(struct descriptor *d, int direction, int64_t deadline
 }
 
 /* Of a call: its system calls all use the generation of its beginning. */
-static inline int begin(int fd, struct descriptor **d, struct turn *t)
+static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
 {
-	int rc = find(fd, d);
+	int rc = net_find(fd, d);
 
 	*t = (struct turn){ NULL, rc ? 0 : generation_of(*d), false };
 	return rc;
@@ -315,20 +315,20 @@ static inline bool begin_write(struct descriptor *d, const struct turn *t)
 
 /* What it returns tells whether the descriptor is still ready. */
 __attribute__((always_inline))
-static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int direction,
+static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int direction,
 				   const struct op *o, struct turn *t)
 {
 	enum kind kind = get_kind(d);
 	ssize_t n;
 
-	if (!enter(d, t->t_generation))
+	if (!net_enter(d, t->t_generation))
 		return -EBADF;
 	if (direction == OUT && !begin_write(d, t)) {
-		leave(d);
+		net_leave(d);
 		return WAITS;
 	}
 	set_ready(d, direction, false);
-	n = try(d, o);
+	n = call(d, o);
 	if (n >= 0 ? (size_t)n >= o->o_short || kind != TCP || n == 0
 		     || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
 		   : n != -EAGAIN)
@@ -337,7 +337,7 @@ static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int direc
 		unet__take_turn(d, t);
 	if (direction == OUT && !t->t_turn)
 		__atomic_store_n(&d->d_writing, FREE, __ATOMIC_RELEASE);
-	leave(d);
+	net_leave(d);
 	if (n < 0 && generation_of(d) != t->t_generation)
 		return -EBADF;
 	return n;
@@ -345,8 +345,8 @@ static inline ssize_t attempt_once(attempt *try, struct descriptor *d, int direc
 
 /* Inlined with each system call. */
 __attribute__((always_inline))
-static inline ssize_t step(attempt *try, struct descriptor *d, int direction,
-			   const struct op *o, int64_t deadline, struct turn *t)
+static inline ssize_t net_step(attempt *call, struct descriptor *d, int direction,
+			       const struct op *o, int64_t deadline, struct turn *t)
 {
 	bool native = is_native();
 	int before = native ? defer_cancel() : 0;
@@ -355,11 +355,11 @@ static inline ssize_t step(attempt *try, struct descriptor *d, int direction,
 	if (is_new(d))
 		n = unet__adopt(d, t->t_generation);
 	if (n == 0 && !t->t_waiter && (deadline <= 0 || is_ready(d, direction)))
-		n = give_way(d, direction, deadline);
+		n = net_give_way(d, direction, deadline);
 	if (n == 0)
 		do
 			n = deadline > 0 && !is_ready(d, direction) ? WAITS
-				: attempt_once(try, d, direction, o, t);
+				: attempt_once(call, d, direction, o, t);
 		while (n == -EINTR);
 	if (native)
 		allow_cancel(before);
@@ -378,8 +378,8 @@ static inline bool is_late(bool waited, int64_t deadline)
 
 /* 0: it may be ready, and the thread may have the turn; an error. */
 __attribute__((always_inline))
-static inline int block(struct turn *t, struct descriptor *d, int direction,
-			int64_t deadline)
+static inline int net_block(struct turn *t, struct descriptor *d, int direction,
+			    int64_t deadline)
 {
 	int rc;
 
@@ -409,26 +409,27 @@ static inline ssize_t end_step(struct descriptor *d, int direction, struct turn 
  * larger: without memory for one the wait ends as at a deadline.
  */
 __attribute__((always_inline))
-static inline ssize_t perform(attempt *try, struct descriptor *d, int direction,
-			      const struct op *o, int64_t deadline, uint32_t generation)
+static inline ssize_t net_perform(attempt *call, struct descriptor *d, int direction,
+				  const struct op *o, int64_t deadline,
+				  uint32_t generation)
 {
 	struct turn t = { NULL, generation, false };
-	ssize_t n = unet__step(try, d, direction, o, deadline, &t);
+	ssize_t n = unet__step(call, d, direction, o, deadline, &t);
 
-	while (n == WAITS && (n = block(&t, d, direction, deadline)) == 0)
+	while (n == WAITS && (n = net_block(&t, d, direction, deadline)) == 0)
 		n = end_step(d, direction, &t,
-			     unet__step(try, d, direction, o, deadline, &t));
+			     unet__step(call, d, direction, o, deadline, &t));
 	return n;
 }
 
 __attribute__((always_inline))
-static inline ssize_t perform_at(attempt *try, int fd, int direction, const struct op *o,
-				 int64_t deadline)
+static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
+				     const struct op *o, int64_t deadline)
 {
 	struct descriptor *d;
-	int rc = find(fd, &d);
+	int rc = net_find(fd, &d);
 
-	return rc ? rc : perform(try, d, direction, o, deadline, generation_of(d));
+	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
 }
 
 static inline unsigned way_of(int direction)

@@ -21,9 +21,6 @@
 #include "lock.h"
 #include "observer.h"
 
-/* What other native threads may write meanwhile. */
-#define GET(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
-
 /* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
 enum { UPROC_MARKS = 6 };
 extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
@@ -214,12 +211,14 @@ static inline void uproc__return_stacks(struct uproc *p)
 /* Addresses that belong to a native thread; the first are near the thread pointer. */
 enum { UPROC_LOCALS = 16 };
 
+struct uproc_local {
+	uintptr_t l_begin, l_end;
+};
+
 struct uproc_locals {
 	unsigned l_count;               /* of l_range; 0: these are not noted yet */
 	bool     l_full;                /* there are more */
-	struct uproc_local {
-		uintptr_t l_begin, l_end;
-	} l_range[UPROC_LOCALS];
+	struct uproc_local l_range[UPROC_LOCALS];
 };
 
 /* Notes those of the calling native thread. */

@@ -52,7 +52,7 @@ TEXT_CALL void text_flush(struct text *t)
 
 TEXT_CALL void text_bytes(struct text *t, const void *bytes, size_t n)
 {
-	const char *at = bytes;
+	const char *at = (const char *)bytes;
 
 	while (n > 0) {
 		size_t part = t->t_room - t->t_used;

@@ -17,8 +17,6 @@
 
 enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
 
-#define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
-
 enum { SPINS = 100 };                   /* then the holder may need this CPU */
 
 /* In a simulation it is a thread that waits for another one. */

@@ -231,10 +231,11 @@ build_and_run() {
 	fi
 }
 
-# The server of the README, by its command line for the installed library. A header of the
-# program that has the name of one of ours is the program's.
+# The server of the README, by its command line for the installed library, and with the
+# headers that it names for that. A header of the program that has the name of one of ours
+# is the program's.
 readme_server() {
-	awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/server.c"
+	readme_server_c installed >"$dir/server.c"
 	command=$(sed -n '/^cc .*server\.c .*pkg-config/p' README.md | sed "s|^cc|$CC|")
 	[ -n "$command" ] || fail 'the README has no command line with pkg-config'
 	(cd "$dir" && eval "$command") || fail "the README's server does not build: $command"

@@ -95,7 +95,7 @@ upreempt.c: upreempt.h arch/arch.h private/budget.h private/lock.h private/nativ
 debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h uproc.h
 uproc.h: usched.h uprocs.h uevents.h ustack.h uimage.h
 debug/utrace.h: usched.h
-debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h private/when.h uproc.h uwait.h private/layout.h
+debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h private/lock.h private/when.h uproc.h uwait.h private/layout.h
 debug/utrace_write.c: debug/utrace.h arch/arch.h private/cancel.h private/text.h private/when.h uproc.h uwait.h
 debug/probe.h:
 private/proc.h: uproc.h private/lock.h private/observer.h
@@ -289,18 +289,18 @@ for options in -O0 -O2; do
 	done
 done
 
-# `outside' is only read. Of the marks of uproc.c only the addresses are used. The pointers
+# `no_dispatcher' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
 for file in u*.c rr.c ll.c debug/uinspect*.c debug/u[fost]*.c arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case $file:$symbol in
-		usched.c:usched__current | usched.c:outside | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | arch/setjmp.c:call_*) ;;
-		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:pool) ;;
+		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | arch/setjmp.c:call_*) ;;
+		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:offload) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
-		uwait_native.c:key_lock | uwait_native.c:key | uwait_native.c:key_made) ;;
-		debug/uoverflow.c:made_key | debug/uoverflow.c:key | debug/uoverflow.c:key_rc) ;;
-		debug/uoverflow.c:mine | debug/uoverflow.c:installed | debug/uoverflow.c:previous) ;;
+		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
+		debug/uoverflow.c:made_key | debug/uoverflow.c:stack_key | debug/uoverflow.c:key_rc) ;;
+		debug/uoverflow.c:own_stack | debug/uoverflow.c:installed | debug/uoverflow.c:old_actions) ;;
 		upreempt.c:previous | upreempt.c:installing | upreempt.c:stalls | debug/uinspect.c:inspector | debug/utrace.c:utrace__control) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac

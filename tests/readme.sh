@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The README, as a newcomer follows it: its server is compiled in by the command line that
-# it gives, echoes, and says why it ends where the port is taken or the address is wrong.
-# The command lines of the manual pages build the programs above them. All of this with gcc
-# and with clang, linked dynamically and by -static: no object of the library defines what
-# is libc's, and no switch goes the long way, which debug/ulocks.c would have it go. That
-# file refuses static programs. examples.sh does the same for the examples.
+# The README, as a newcomer follows it: `make one', and its server by the command line that
+# it gives, as that stands there, in a directory with these three files. The server echoes,
+# and says why it ends where the port is taken or the address is wrong. So does the server
+# by the command line of usched(7). The command lines of the manual pages build the programs
+# above them. All of this with gcc and with clang, linked dynamically and by -static; the
+# server with musl-gcc, too. No object of the library defines what is libc's, and no switch
+# goes the long way, which debug/ulocks.c would have it go. That file refuses static
+# programs. examples.sh does the same for the examples.
 # The files that the README names for five questions are where the answers are.
 #
 #   CC, SWITCH    as for make, which sets them
@@ -59,9 +61,26 @@ build_pages() {
 	done
 }
 
-# The server of the README.
+# As it is typed, in a directory with nothing else.
+type_command() {
+	rm -rf "$dir/one"
+	mkdir "$dir/one"
+	cp "$files/usched-all.c" "$files/usched.h" "$dir/one"
+	readme_server_c >"$dir/one/server.c"
+	(
+		cd "$dir/one" || exit
+		cc() {
+			# shellcheck disable=SC2086
+			$compiler "$@" $more $way $lm
+		}
+		eval "$typed"
+	) 2>"$dir/log" && mv "$dir/one/server" "$dir/server" && return
+	fail "$compiler $way: does not build: $typed: $(cat "$dir/log")"
+	return 1
+}
+
+# The server of the README, at $dir/server.
 serve() {
-	build "$(command_line README.md)" "$dir/server.c" "$dir/server" || return
 	count=$((count + 1))
 	"$dir/server" 127.0.0.1:99999 2>"$dir/log" && fail 'a wrong address is no error'
 	grep -q '^server: 127.0.0.1:99999: ' "$dir/log" || fail 'a wrong address is not told'
@@ -123,16 +142,23 @@ add_locks() {
 	fi
 }
 
-awk '/^```/ { if (on) exit; on = $0 == "```c"; next } on' README.md >"$dir/server.c"
-case $(command_line README.md) in
-'cc -O2 server.c '*' -o server') ;;
-*)	fail "README.md: another command line: $(command_line README.md)" ;;
+typed=$(sed -n '/^cc .* usched-all\.c /{ p; q; }' README.md)
+files=$B/one
+lm=
+[ "$arch" != arch/setjmp.c ] || lm=-lm
+case $typed in
+'cc -O2 server.c usched-all.c -pthread -o server') ;;
+*)	fail "README.md: another command line: $typed" ;;
 esac
-for compiler in $(compilers_here); do
+$MAKE -s --no-print-directory one || die 'make one'
+readme_server_c installed >"$dir/server.c"
+for compiler in $(compilers_here) $(command -v musl-gcc); do
 	witness
 	for way in $(ways_here); do
 		way=${way#dynamic}
-		serve
+		type_command && serve
+		case $compiler in *musl-gcc) continue ;; esac
+		build "$(command_line doc/usched.7)" "$dir/server.c" "$dir/server" && serve
 		build_pages
 		add_locks
 	done
@@ -142,7 +168,7 @@ done
 for file in *.md *.h */*.h doc/*.* examples/*.*; do
 	lines=$(grep -cE '(^|[ `])cc .*arch/x86_64\.S' "$file")
 	case $lines:$file in
-	0:* | 1:README.md | 1:doc/*.3.in | 1:doc/*.7 | 1:examples/*) ;;
+	0:* | 1:doc/*.3.in | 1:doc/*.7 | 1:examples/*) ;;
 	*)	fail "$file: command lines that are not built: $lines in all" ;;
 	esac
 done

@@ -25,8 +25,8 @@
  *
  * Records that bring no data, as changes of keys, empty ones and alerts, keep OpenSSL
  * busy in one call for as long as there are some. So the BIO says that there is nothing
- * more after AT_ONCE records: then the session looks at the deadline and gives way, and
- * the call comes again. After IN_VAIN such records in a row, or with ANSWERS bytes of
+ * more after RECORDS_MAX records: then the session looks at the deadline and gives way,
+ * and the call comes again. After IN_VAIN such records in a row, or with ANSWERS bytes of
  * replies that the peer has not taken, the session fails.
  */
 #include "utls.h"
@@ -51,8 +51,8 @@ enum { WANTS = INT32_MIN };             /* more has to come first */
 enum { READS = 1, WRITES = 2 };
 
 enum {                                  /* records */
-	AT_ONCE = 16,                   /* in a call of OpenSSL: 0.3 ms, if keys change */
-	IN_VAIN = 1024,                 /* in a row without data: a ticket of 16 KiB in
+	RECORDS_AT_ONCE = 16,           /* in a call of OpenSSL: 0.3 ms, if keys change */
+	IN_VAIN         = 1024,         /* in a row without data: a ticket of 16 KiB in
 					   the shortest records of RFC 8449 has 256 */
 };
 
@@ -94,7 +94,7 @@ struct utls {
 };
 
 /* The first `size' bytes are gone. */
-static void drop(struct piece *p, size_t size)
+static void drop_bytes(struct piece *p, size_t size)
 {
 	p->p_at += size;
 	if (p->p_at < p->p_size)
@@ -105,13 +105,18 @@ static void drop(struct piece *p, size_t size)
 
 /* The BIO: memory. OpenSSL calls it under s_lock. */
 
+static struct utls *utls_of(BIO *b)
+{
+	return (struct utls *)BIO_get_data(b);
+}
+
 static int bio_read(BIO *b, char *data, int size)
 {
-	struct utls *s = BIO_get_data(b);
+	struct utls *s = utls_of(b);
 	size_t n = s->s_in.p_size - s->s_in.p_at;
 
 	BIO_clear_retry_flags(b);
-	if (n > 0 && size == SSL3_RT_HEADER_LENGTH && s->s_begun == AT_ONCE) {
+	if (n > 0 && size == SSL3_RT_HEADER_LENGTH && s->s_begun == RECORDS_AT_ONCE) {
 		BIO_set_retry_read(b);
 		return -1;
 	}
@@ -127,7 +132,7 @@ static int bio_read(BIO *b, char *data, int size)
 	if (n > (size_t)size)
 		n = (size_t)size;
 	memcpy(data, s->s_in.p_data + s->s_in.p_at, n);
-	drop(&s->s_in, n);
+	drop_bytes(&s->s_in, n);
 	return (int)n;
 }
 
@@ -139,9 +144,9 @@ static void set_unsent(struct utls *s, bool is)
 /* Takes all: a call of OpenSSL writes two records at most, or a flight of a handshake. */
 static int bio_write(BIO *b, const char *data, int size)
 {
-	struct utls *s = BIO_get_data(b);
+	struct utls *s = utls_of(b);
 	struct piece *p = &s->s_out;
-	char *more = realloc(p->p_data, p->p_size + (size_t)size);
+	char *more = (char *)realloc(p->p_data, p->p_size + (size_t)size);
 
 	BIO_clear_retry_flags(b);
 	if (!more) {
@@ -158,7 +163,7 @@ static int bio_write(BIO *b, const char *data, int size)
 
 static long bio_control(BIO *b, int what, long number, void *pointer)
 {
-	struct utls *s = BIO_get_data(b);
+	struct utls *s = utls_of(b);
 
 	(void)number, (void)pointer;
 	if (what == BIO_CTRL_EOF)
@@ -227,7 +232,7 @@ void utls_free(struct utls *s)
 
 int utls_create(struct utls_context *k, int fd, const char *host, struct utls **session)
 {
-	struct utls *s = calloc(1, sizeof *s);
+	struct utls *s = (struct utls *)calloc(1, sizeof *s);
 	int rc = -ENOMEM;
 	BIO *b = NULL;
 
@@ -252,8 +257,8 @@ int utls_create(struct utls_context *k, int fd, const char *host, struct utls **
 	return rc;
 }
 
-/* No other thread is inside a call of these ways until end(). */
-static int begin(struct utls *s, unsigned ways)
+/* No other thread is inside a call of these ways until end_call(). */
+static int begin_call(struct utls *s, unsigned ways)
 {
 	uint8_t busy = __atomic_load_n(&s->s_busy, __ATOMIC_RELAXED);
 
@@ -266,7 +271,7 @@ static int begin(struct utls *s, unsigned ways)
 }
 
 /* For a few lines without a switch. */
-static void lock(struct utls *s)
+static void lock_session(struct utls *s)
 {
 	pthread_mutex_lock(&s->s_lock);
 }
@@ -337,13 +342,13 @@ static int call_ssl(struct utls *s, enum call call, void *buffer, int size)
 	return rc > 0 ? rc : classify(s, call, rc);
 }
 
-static int refuse(struct utls *s, const char *text)
+static int refuse_session(struct utls *s, const char *text)
 {
 	s->s_text = text;
 	return s->s_error = -EPROTO;
 }
 
-static void unlock(struct utls *s)
+static void unlock_session(struct utls *s)
 {
 	pthread_mutex_unlock(&s->s_lock);
 }
@@ -357,7 +362,7 @@ static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 {
 	int before = defer_cancel(), rc;
 
-	lock(s);
+	lock_session(s);
 	rc = s->s_error;
 	if (!rc) {
 		clear_errors();
@@ -366,11 +371,11 @@ static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 		rc = call_ssl(s, call, buffer, size < OUT_MAX ? (int)size : OUT_MAX);
 		clear_errors();
 		if (rc == WANTS && s->s_vain > IN_VAIN)
-			rc = refuse(s, "too many records without data");
+			rc = refuse_session(s, "too many records without data");
 		else if (rc == WANTS && s->s_replies > ANSWERS)
-			rc = refuse(s, "the peer does not take replies");
+			rc = refuse_session(s, "the peer does not take replies");
 	}
-	unlock(s);
+	unlock_session(s);
 	allow_cancel(before);
 	return rc;
 }
@@ -386,8 +391,8 @@ static bool take(struct utls *s, size_t sent)
 {
 	bool more;
 
-	lock(s);
-	drop(&s->s_sending, sent);
+	lock_session(s);
+	drop_bytes(&s->s_sending, sent);
 	if (!s->s_sending.p_size) {
 		s->s_sending = s->s_out;
 		s->s_out = (struct piece){ 0 };
@@ -395,7 +400,7 @@ static bool take(struct utls *s, size_t sent)
 	more = s->s_sending.p_size > 0;
 	s->s_replies = more ? s->s_replies : 0;
 	set_unsent(s, more);
-	unlock(s);
+	unlock_session(s);
 	return more;
 }
 
@@ -418,9 +423,9 @@ static bool is_unsent(struct utls *s)
 {
 	bool is;
 
-	lock(s);
+	lock_session(s);
 	is = s->s_unsent;
-	unlock(s);
+	unlock_session(s);
 	return is;
 }
 
@@ -449,34 +454,34 @@ static bool has_bytes(struct utls *s)
 {
 	bool has;
 
-	lock(s);
+	lock_session(s);
 	has = s->s_in.p_size > 0;
-	unlock(s);
+	unlock_session(s);
 	return has;
 }
 
 static void put_input(struct utls *s, char *data, size_t size, size_t room)
 {
-	char *fit = room > IN_FEW && size ? realloc(data, size) : NULL;
+	char *fit = room > IN_FEW && size ? (char *)realloc(data, size) : NULL;
 
 	s->s_much = size >= IN_FEW;
 	if (!size)
 		free(data);
-	lock(s);
+	lock_session(s);
 	s->s_in = (struct piece){ fit ? fit : size ? data : NULL, 0, size };
 	s->s_ended |= size == 0;
-	unlock(s);
+	unlock_session(s);
 }
 
 /*
  * Reads what there is, into a buffer that is there only while there is something: a
  * thread waits without one. It is small until a read fills it.
  */
-static int fill(struct utls *s, int64_t deadline)
+static int fill_input(struct utls *s, int64_t deadline)
 {
 	for (;;) {
 		size_t room = s->s_much ? IN_MAX : IN_FEW;
-		char *data = malloc(room);
+		char *data = (char *)malloc(room);
 		ssize_t n = data ? unet_read(s->s_fd, data, room, 0) : -ENOMEM;
 		int rc;
 
@@ -504,7 +509,7 @@ static int get_more(struct utls *s, bool again, int64_t deadline)
 	if (again && is_past(deadline))
 		return -ETIMEDOUT;
 	if (!has_bytes(s))
-		return fill(s, deadline);
+		return fill_input(s, deadline);
 	rc = ustack_yield();
 	return rc == -ECANCELED && deadline > 0 ? rc : 0;
 }
@@ -524,38 +529,38 @@ static int handshake(struct utls *s, int64_t deadline)
 	return sent;
 }
 
-static void end(struct utls *s, unsigned ways)
+static void end_call(struct utls *s, unsigned ways)
 {
 	__atomic_fetch_and(&s->s_busy, (uint8_t)~ways, __ATOMIC_RELEASE);
 }
 
 int utls_handshake(struct utls *s, int64_t deadline)
 {
-	int rc = begin(s, READS | WRITES);
+	int rc = begin_call(s, READS | WRITES);
 
 	if (rc)
 		return rc;
 	rc = handshake(s, deadline);
-	end(s, READS | WRITES);
+	end_call(s, READS | WRITES);
 	return rc;
 }
 
 /* Before the first transfer: a handshake has both ways, and the caller has one. */
-static int complete(struct utls *s, unsigned other, int64_t deadline)
+static int complete_handshake(struct utls *s, unsigned other, int64_t deadline)
 {
-	int rc = s->s_complete ? 0 : begin(s, other);
+	int rc = s->s_complete ? 0 : begin_call(s, other);
 
 	if (rc || s->s_complete)
 		return rc;
 	rc = handshake(s, deadline);
-	end(s, other);
+	end_call(s, other);
 	return rc;
 }
 
 /* What OpenSSL answers to the peer is sent if that needs no wait, or by the next call. */
-static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t deadline)
+static ssize_t read_session(struct utls *s, void *buffer, size_t size, int64_t deadline)
 {
-	int rc = complete(s, WRITES, deadline);
+	int rc = complete_handshake(s, WRITES, deadline);
 
 	for (bool again = false; !rc; again = true) {
 		int n = call_once(s, READ, buffer, size);
@@ -572,19 +577,19 @@ static ssize_t read_some(struct utls *s, void *buffer, size_t size, int64_t dead
 
 ssize_t utls_read(struct utls *s, void *buffer, size_t size, int64_t deadline)
 {
-	ssize_t n = begin(s, READS);
+	ssize_t n = begin_call(s, READS);
 
 	if (n)
 		return n;
-	n = size ? read_some(s, buffer, size, deadline) : 0;
-	end(s, READS);
+	n = size ? read_session(s, buffer, size, deadline) : 0;
+	end_call(s, READS);
 	return n;
 }
 
-static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
-			  int64_t deadline)
+static ssize_t write_session(struct utls *s, const void *buffer, size_t size,
+			     int64_t deadline)
 {
-	int rc = complete(s, READS, deadline), n;
+	int rc = complete_handshake(s, READS, deadline), n;
 
 	if (!rc)
 		rc = flush(s, deadline);
@@ -599,12 +604,12 @@ static ssize_t write_some(struct utls *s, const void *buffer, size_t size,
 
 ssize_t utls_write(struct utls *s, const void *buffer, size_t size, int64_t deadline)
 {
-	ssize_t n = begin(s, WRITES);
+	ssize_t n = begin_call(s, WRITES);
 
 	if (n)
 		return n;
-	n = size ? write_some(s, buffer, size, deadline) : 0;
-	end(s, WRITES);
+	n = size ? write_session(s, buffer, size, deadline) : 0;
+	end_call(s, WRITES);
 	return n;
 }
 
@@ -612,12 +617,12 @@ int utls_read_all(struct utls *s, void *buffer, size_t size, size_t *done,
 		  int64_t deadline)
 {
 	size_t at = 0;
-	ssize_t n = begin(s, READS);
+	ssize_t n = begin_call(s, READS);
 
 	if (n == 0) {
 		for (n = 1; at < size && n > 0; at += n > 0 ? (size_t)n : 0)
-			n = read_some(s, (char *)buffer + at, size - at, deadline);
-		end(s, READS);
+			n = read_session(s, (char *)buffer + at, size - at, deadline);
+		end_call(s, READS);
 		n = n > 0 ? 0 : n < 0 ? n : -EPIPE;
 	}
 	if (done)
@@ -629,14 +634,15 @@ int utls_write_all(struct utls *s, const void *buffer, size_t size, size_t *done
 		   int64_t deadline)
 {
 	size_t at = 0;
-	ssize_t n = begin(s, WRITES);
+	ssize_t n = begin_call(s, WRITES);
 
 	if (n == 0) {
 		for (n = 1; at < size && n > 0; at += n > 0 ? (size_t)n : 0)
-			n = write_some(s, (const char *)buffer + at, size - at, deadline);
+			n = write_session(s, (const char *)buffer + at, size - at,
+					  deadline);
 		if (n > 0)
 			n = flush(s, deadline);
-		end(s, WRITES);
+		end_call(s, WRITES);
 	}
 	if (done)
 		*done = at;
@@ -647,56 +653,56 @@ static bool has_input(struct utls *s)
 {
 	bool has;
 
-	lock(s);
+	lock_session(s);
 	has = s->s_error || s->s_in.p_size || SSL_pending(s->s_ssl)
 	      || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
-	unlock(s);
+	unlock_session(s);
 	return has;
 }
 
 int utls_wait_readable(struct utls *s, int64_t deadline)
 {
-	int rc = begin(s, READS);
+	int rc = begin_call(s, READS);
 
 	if (rc)
 		return rc;
 	if (!has_input(s))
 		rc = unet_wait(s->s_fd, POLLIN, deadline);
-	end(s, READS);
+	end_call(s, READS);
 	return rc;
 }
 
 int utls_shutdown(struct utls *s, int64_t deadline)
 {
-	int rc = begin(s, WRITES);
+	int rc = begin_call(s, WRITES);
 
 	if (rc)
 		return rc;
 	rc = call_once(s, SHUTDOWN, NULL, 0);
 	if (rc >= 0)
 		rc = flush(s, deadline);
-	end(s, WRITES);
+	end_call(s, WRITES);
 	return rc;
 }
 
 static ssize_t read_op(void *peer, void *buffer, size_t size, int64_t deadline)
 {
-	return utls_read(peer, buffer, size, deadline);
+	return utls_read((struct utls *)peer, buffer, size, deadline);
 }
 
 static ssize_t write_op(void *peer, const void *data, size_t size, int64_t deadline)
 {
-	return utls_write(peer, data, size, deadline);
+	return utls_write((struct utls *)peer, data, size, deadline);
 }
 
 static int wait_op(void *peer, int64_t deadline)
 {
-	return utls_wait_readable(peer, deadline);
+	return utls_wait_readable((struct utls *)peer, deadline);
 }
 
 static int flush_op(void *peer, int64_t deadline)
 {
-	return utls_write_all(peer, NULL, 0, NULL, deadline);
+	return utls_write_all((struct utls *)peer, NULL, 0, NULL, deadline);
 }
 
 /* For ubuf.h. */
@@ -758,7 +764,7 @@ int utls_ticket(struct utls *s, struct utls_ticket **ticket)
 	int rc = -EAGAIN;
 
 	*ticket = NULL;
-	lock(s);
+	lock_session(s);
 	now = SSL_get1_session(s->s_ssl);
 	if (now && SSL_SESSION_is_resumable(now)) {
 		*ticket = (struct utls_ticket *)(void *)now;
@@ -766,7 +772,7 @@ int utls_ticket(struct utls *s, struct utls_ticket **ticket)
 	} else {
 		SSL_SESSION_free(now);
 	}
-	unlock(s);
+	unlock_session(s);
 	return rc;
 }
 

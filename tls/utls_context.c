@@ -42,7 +42,7 @@ static int set_alpn(struct utls_set *e, const char *text)
 
 	if (size > UINT16_MAX)
 		return -EINVAL;
-	e->e_alpn = malloc(size);
+	e->e_alpn = (unsigned char *)malloc(size);
 	if (!e->e_alpn)
 		return -ENOMEM;
 	e->e_alpn_size = (unsigned)size;
@@ -69,7 +69,7 @@ static int no_password(char *buffer, int size, int writing, void *arg)
 static int choose_certificate(SSL *ssl, int *alert, void *arg)
 {
 	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-	struct utls_set *e = arg;
+	struct utls_set *e = (struct utls_set *)arg;
 
 	(void)alert;
 	for (size_t i = 0; name && i < e->e_count; i++) {
@@ -107,7 +107,7 @@ static void set_defaults(SSL_CTX *c, struct utls_set *e)
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *size,
 			   const unsigned char *in, unsigned in_size, void *arg)
 {
-	const struct utls_set *e = arg;
+	const struct utls_set *e = (const struct utls_set *)arg;
 	unsigned char *chosen;
 
 	(void)ssl;
@@ -138,19 +138,19 @@ static int load_authorities(SSL_CTX *c, const struct utls_conf *conf)
 	if (file && SSL_CTX_load_verify_file(c, file) != 1)
 		return -EPROTO;
 	if (file && !(flags & UTLS_CLIENT)) {
-		STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
+		STACK_OF(X509_NAME) *accepted = SSL_load_client_CA_file(file);
 
-		if (!names)
+		if (!accepted)
 			return -EPROTO;
-		SSL_CTX_set_client_CA_list(c, names);
+		SSL_CTX_set_client_CA_list(c, accepted);
 	}
 	if (!file && flags & UTLS_CLIENT && SSL_CTX_set_default_verify_paths(c) != 1)
 		return -EPROTO;
 	return 0;
 }
 
-static int make(struct utls_set *e, const struct utls_conf *conf,
-		const struct utls_certificate *t, SSL_CTX **made)
+static int make_context(struct utls_set *e, const struct utls_conf *conf,
+			const struct utls_certificate *t, SSL_CTX **made)
 {
 	bool client = e->e_flags & UTLS_CLIENT;
 	SSL_CTX *c = SSL_CTX_new(client ? TLS_client_method() : TLS_server_method());
@@ -170,7 +170,7 @@ static int make(struct utls_set *e, const struct utls_conf *conf,
 }
 
 /* 0; -ENOMEM; -EINVAL; -EPROTO: OpenSSL's queue of errors has more. */
-static int fill(struct utls_set *e, const struct utls_conf *conf)
+static int fill_set(struct utls_set *e, const struct utls_conf *conf)
 {
 	int rc = conf->f_alpn ? set_alpn(e, conf->f_alpn) : 0;
 
@@ -178,13 +178,14 @@ static int fill(struct utls_set *e, const struct utls_conf *conf)
 	if (!e->e_method)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->e_count && !rc; i++)
-		rc = make(e, conf, conf->f_count ? &conf->f_certificates[i] : NULL,
-			  &e->e_contexts[i]);
+		rc = make_context(e, conf,
+				  conf->f_count ? &conf->f_certificates[i] : NULL,
+				  &e->e_contexts[i]);
 	return rc;
 }
 
 /* The first error has the cause. */
-static int failure(const char **why)
+static int load_failure(const char **why)
 {
 	unsigned long code = ERR_peek_error();
 
@@ -224,7 +225,7 @@ static int load(const struct utls_conf *conf, struct utls_set **set, const char 
 	if (!is_sound(conf))
 		return rc;
 	*why = "out of memory";
-	e = calloc(1, sizeof *e + count * sizeof *e->e_contexts);
+	e = (struct utls_set *)calloc(1, sizeof *e + count * sizeof *e->e_contexts);
 	if (!e)
 		return -ENOMEM;
 	e->e_holds = 1;
@@ -232,9 +233,9 @@ static int load(const struct utls_conf *conf, struct utls_set **set, const char 
 	e->e_count = count;
 	before = defer_cancel();
 	ERR_clear_error();
-	rc = fill(e, conf);
+	rc = fill_set(e, conf);
 	if (rc == -EPROTO)
-		rc = failure(why);
+		rc = load_failure(why);
 	ERR_clear_error();
 	if (rc)
 		utls__release_set(e);
@@ -247,7 +248,7 @@ static int load(const struct utls_conf *conf, struct utls_set **set, const char 
 int utls_context_create(const struct utls_conf *conf, struct utls_context **context,
 			const char **why)
 {
-	struct utls_context *k = calloc(1, sizeof *k);
+	struct utls_context *k = (struct utls_context *)calloc(1, sizeof *k);
 	int rc;
 
 	*context = NULL;

@@ -261,7 +261,7 @@ static void run_at(char *home)
 
 	usched__current = s;
 	s->s_errno = &errno;
-	s->s_caught = &none;
+	s->s_caught = &none_caught;
 	the_sp = home;
 	l = jump_to(enter(the_sp, s));
 	for (size_t i = 0; l; i++) {
