@@ -45,8 +45,8 @@
 #   WARNINGS='-Wall ...'      options for warnings
 #   SWITCH=<machine>          the switch: a file of arch/: x86_64, aarch64, riscv64, i386,
 #                             arm, or setjmp, which is the default on other machines
-#   EVENTS=<poller>           what finds descriptors that are ready: epoll, or poll, which
-#                             is the default on systems other than Linux
+#   EVENTS=<poller>           what finds descriptors that are ready: epoll, kqueue, which is
+#                             the default on the BSDs and macOS, or poll, on other systems
 #   TLS=                      1: libusched-tls is built and installed with the library
 #   POSIX=                    1: libusched-posix and usched-run likewise
 #   SIM=                      1: libusched-sim, too; with POSIX=1
@@ -69,7 +69,7 @@ WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
 TLS       ?=
 POSIX     ?=
 SIM       ?=
-EVENTS    ?= $(if $(findstring linux,$(target)),epoll,poll)
+EVENTS    ?= $(if $(call has,linux),epoll,$(if $(call has,bsd darwin dragonfly),kqueue,poll))
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
 prefix     ?= /usr/local
@@ -80,9 +80,11 @@ datadir    ?= $(prefix)/share
 mandir     ?= $(datadir)/man
 DESTDIR    ?=
 
+has      = $(strip $(foreach system,$1,$(findstring $(system),$(target))))
 target  := $(shell $(CC) -dumpmachine 2>/dev/null)
-# i386 has the names i486 to i686, and arm armv7l and the like.
+# i386 has the names i486 to i686, arm armv7l and the like, and aarch64 arm64.
 machine := $(patsubst armv%,arm,$(patsubst i%86,i386,$(firstword $(subst -, ,$(target)))))
+machine := $(patsubst arm64,aarch64,$(machine))
 ifneq ($(filter -m32,$(CC) $(CFLAGS)),)
 machine := $(patsubst x86_64,i386,$(machine))
 endif
@@ -93,6 +95,10 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 # What a server compiles in, and what looks on from outside. Headers lie in the same folders
 # where they are installed.
 core    := $(basename $(wildcard u*.c) rr.c ll.c)
+# Linux has no kqueue(2): for tests libkqueue, or else a stand-in.
+ifeq ($(EVENTS)$(call has,linux),kqueuelinux)
+include tests/kqueue/kqueue.mk
+endif
 modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
 headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
 manual  := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
@@ -113,7 +119,7 @@ $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its f
 endif
 
 ifeq ($(wildcard uevents_$(EVENTS).c),)
-$(error there is no uevents_$(EVENTS).c: EVENTS must be epoll or poll)
+$(error there is no uevents_$(EVENTS).c: EVENTS must be epoll, kqueue or poll)
 endif
 
 # It moves frames to its own stacks, which are not copied.
@@ -121,9 +127,10 @@ ifneq ($(findstring -fsplit-stack,$(CC) $(CFLAGS)),)
 $(error -fsplit-stack cannot be used with threads whose stacks are copied: leave it out)
 endif
 
-poller := $(if $(filter poll,$(EVENTS)),-DUSCHED_POLL)
+poller := $(if $(filter poll,$(EVENTS)),-DUSCHED_POLL)$(if $(filter kqueue,$(EVENTS)),-DUSCHED_KQUEUE) \
+	$(kqueue_flags)
 
-libs := -pthread
+libs := -pthread $(kqueue_libs)
 ifeq ($(SWITCH),setjmp)
 libs += -lm
 endif

@@ -37,6 +37,10 @@
 #include "private/poller.h"
 #include "private/when.h"
 
+#ifndef CLOCK_MONOTONIC_COARSE
+#define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC
+#endif
+
 enum { TIMERS, WAITERS, HEAPS };
 
 enum {

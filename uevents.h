@@ -115,14 +115,17 @@ int uevents_create(struct uevents **e);
  * UEVENTS_OUTPUT is one of them, or if `fd' is registered already; for errors and
  * hang-ups always.
  *
- * With epoll that is at each edge (EPOLLET), until `fd' is closed. With poll(2), for
- * which the library can be built, what i_ready tells is told once: register `fd' again
- * before each wait, and call uevents_closing() before a close(2).
+ * With epoll that is at each edge (EPOLLET), until `fd' is closed. With kqueue(2) and
+ * poll(2), for which the library can be built, there are differences. A kqueue has edges,
+ * too, each direction its own: i_ready may be called for both, one after the other. There
+ * is none for urgent data. With poll(2) what i_ready tells is told once: register `fd'
+ * again before each wait, and call uevents_closing() before a close(2).
  *
- * 0; -EBADF: it is no descriptor; -EEXIST: it is registered already; what is new is
- * added, and i_ready is called once more if `fd' is ready; -ENOMEM: no memory; -EMFILE,
- * -ENFILE: no descriptors left for the poller; -EPERM: with epoll, for files, which are
- * always ready; -ENOSPC: with epoll, no interest left.
+ * 0; -EBADF: it is no descriptor; -EEXIST, with kqueue(2) 0: it is registered already;
+ * what is new is added, and i_ready is called once more if `fd' is ready; -ENOMEM: no
+ * memory; -EMFILE, -ENFILE: no descriptors left for the poller; -EPERM: with epoll, for
+ * files, which are always ready; -ENOSPC: with epoll, no interest left; -EPIPE: with
+ * kqueue(2), for UEVENTS_OUTPUT, a pipe that nothing reads any more.
  * From any native thread.
  */
 int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
@@ -139,14 +142,14 @@ void uevents_remove(struct uevents *e, int fd);
 
 /*
  * Undoes these, with all events of the process, before `fd' is closed, by another native
- * thread maybe. It waits until no poll(2) looks at `fd'. With epoll it does nothing,
- * since close(2) does.
+ * thread maybe. It waits until no poll(2) looks at `fd'. With epoll and kqueue(2) it does
+ * nothing, since close(2) does.
  * From any native thread.
  */
 void uevents_closing(int fd);
 
 /*
- * Undoes these, with all events of the process, also with epoll: `fd' stays open.
+ * Undoes these, with all events of the process, whatever the poller: `fd' stays open.
  * From any native thread.
  */
 void uevents_forget(int fd);

@@ -10,7 +10,7 @@
 #endif
 #include "private/poller.h"
 
-#ifndef USCHED_POLL
+#if !defined USCHED_POLL && !defined USCHED_KQUEUE
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -201,4 +201,4 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 	return p->p_epoll;
 }
 
-#endif /* !USCHED_POLL */
+#endif /* !USCHED_POLL && !USCHED_KQUEUE */

@@ -19,10 +19,6 @@
 #include "private/cancel.h"
 #include "private/net.h"
 
-#ifndef SYS_kcmp
-#define SYS_kcmp (-1)                   /* -ENOSYS */
-#endif
-
 struct descriptor *unet__table[CHUNKS];
 
 /* Descriptors with SHARED; atomic. Locked for writing, none is adopted or forgotten. */
@@ -98,7 +94,7 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 
 enum kind unet__kind_of(int fd)
 {
-	int type = 0, protocol = 0;
+	int type = 0;
 	socklen_t size = sizeof type;
 	struct stat status;
 
@@ -107,10 +103,14 @@ enum kind unet__kind_of(int fd)
 			return PIPE;
 		return OTHER;
 	}
+#ifdef SO_PROTOCOL
+	int protocol = 0;
+
 	size = sizeof protocol;
 	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0
 	    && type == SOCK_STREAM && protocol == IPPROTO_TCP)
 		return TCP;
+#endif
 	return SOCKET;
 }
 
@@ -249,10 +249,16 @@ static bool may_share(struct descriptor *d)
 /* 0: their open files are the same; 1: they are not; an error: that cannot be told. */
 static int compare_files(int a, int b)
 {
+#ifdef SYS_kcmp
 	const int file = 0;             /* KCMP_FILE of linux/kcmp.h, which musl lacks */
 	long rc = syscall(SYS_kcmp, getpid(), getpid(), file, a, b);
 
 	return rc < 0 ? -errno : rc > 0;
+#else
+	(void)a;
+	(void)b;
+	return -ENOSYS;
+#endif
 }
 
 /* Inside, so its number is that of its file. */

@@ -36,7 +36,7 @@
  *                                                        without a deadline, since a
  *                                                        wait needs the scheduler's
  *                                                        events.
- *   -EMFILE, -ENFILE  No descriptor is left for epoll, or for the pipe that poll(2)
+ *   -EMFILE, -ENFILE  No descriptor is left for the poller, as the pipe that poll(2)
  *                     takes. Each wait tries again, until there is one.
  *   -ENOSPC     No epoll interest is left, a limit of the system. Each wait tries again.
  *   -EBADF      It is no descriptor, or unet_close() or unet_forget() ended its use.

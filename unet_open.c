@@ -15,6 +15,10 @@
 #include "private/check.h"
 #include "private/net.h"
 
+#ifndef ENONET
+#define ENONET EHOSTUNREACH             /* Linux alone tells them apart */
+#endif
+
 enum { PASSING = 16 };                  /* connections that failed, then a pause */
 
 static ssize_t try_accept(const struct descriptor *d, const struct op *o)

@@ -20,6 +20,10 @@
 #include "private/check.h"
 #include "private/net.h"
 
+#ifndef POLLRDHUP
+#define POLLRDHUP 0                     /* POLLIN tells of it, too */
+#endif
+
 enum { POLL_MAX = 65536 };
 
 /* For reports. */

@@ -381,12 +381,12 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		rc = register_again(e, d);
 	else if (POLLER_ONCE || direction == OUT || d->d_serial[OUT] != e->e_serial)
 		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
-	if (rc == -EEXIST)
-		rc = 0;
-	if (rc == 0)
+	if (rc == 0 || rc == -EEXIST)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
+	else if (rc == -EPIPE)                  /* of kqueue(2): a write fails at once */
+		set_ready(d, direction, true);
 	uwait_unlock(&d->d_lock);
-	return rc;
+	return rc == -EEXIST || rc == -EPIPE ? 0 : rc;
 }
 
 /* Registers, once for each dispatcher or native thread: edges stay registered. */

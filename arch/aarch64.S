@@ -80,7 +80,7 @@
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * x0, x1, x2.
  */
-function usched__handover visibility=protected
+function usched__handover, visibility=protected
 	hint	#34                             /* bti c */
 	ldr	x9, [x2, #S_CAUGHT]
 	ldr	w10, [x9, #CAUGHT_UNCAUGHT]
@@ -90,22 +90,22 @@ function usched__handover visibility=protected
 	b	usched__handover_caught
 1:
 	push_frame
-.Lagain:
+L(again):
 	ldr	x9, [x1, #U_STACK]
 	ldr	w10, [x1, #U_DEEP]
 	mov	x12, sp
 	ldr	x9, [x9, #K_BOTTOM]
 	sub	x9, x9, x12                     /* R4 */
 	cmp	x9, x10
-	b.hi	.Lfit
+	b.hi	L(fit)
 	ldr	x9, [x2, #S_ERRNO]
 	ldr	w10, [x9]
 	str	w10, [x1, #U_ERRNO]
 	adr	x10, usched__resumed
 	stp	x12, x10, [x1, #U_TOP]          /* and U_PC */
-	cbz	x0, .Lfar
+	cbz	x0, L(far)
 	ldp	x12, x16, [x0, #U_TOP]
-	tbnz	x12, #0, .Lfar
+	tbnz	x12, #0, L(far)
 	str	x0, [x2, #S_CURRENT]
 	ldr	x10, [x2, #S_SWITCHES]
 	add	x10, x10, #1
@@ -120,23 +120,21 @@ function usched__handover visibility=protected
 	mov	sp, x12                         /* R5 */
 	br	x16
 	.cfi_restore_state
-.Lfar:
+L(far):
 	b	usched__far
 
-.Lfit:
+L(fit):
 	bl	usched__fit
-	cbz	w0, .Lagain_u
-	b	.Lreturn
-.Lagain_u:
+	cbz	w0, L(again_u)
+	b	L(return)
+L(again_u):
 	mov	x0, x3
-	b	.Lagain
+	b	L(again)
 
-	.globl	usched__resumed
-	.hidden	usched__resumed
-usched__resumed:
+	entry	usched__resumed
 	hint	#36                             /* bti j */
 	mov	w0, wzr
-.Lreturn:
+L(return):
 	ldp	d14, d15, [sp, #144]
 	ldp	d12, d13, [sp, #128]
 	ldp	d10, d11, [sp, #112]
@@ -159,7 +157,7 @@ end usched__handover
  * Not called, but jumped to: `self', x1, has blocked, and its record says how it goes on.
  * x0 u, x2 s.
  */
-function usched__far visibility=protected
+function usched__far, visibility=protected
 	.cfi_def_cfa sp, 0
 	caller_of_record 1
 	hint	#38                             /* bti jc */
@@ -176,7 +174,7 @@ end usched__far
  * Called by the statement, which keeps nothing but x0, x1 and x2 for later, and finds x0
  * in x3. Its frames begin at SP. Returns w0.
  */
-function usched__fit visibility=protected
+function usched__fit, visibility=protected
 	hint	#25                             /* paciasp, and a landing pad */
 	.cfi_negate_ra_state
 	mov	x9, sp
@@ -217,7 +215,7 @@ end usched__switch
 function usched__jump
 	.cfi_undefined x30
 	cmp	x1, #0
-	b.le	.Lframe
+	b.le	L(frame)
 	cmp	x1, #OP_LAUNCH
 	b.eq	usched__launch
 	b.hi	usched__below                   /* ARCH_VISIT */
@@ -225,20 +223,20 @@ function usched__jump
 	and	x9, x9, #-2
 	mov	sp, x9                          /* R5 */
 	cmp	x1, #OP_LOAD
-	b.ne	.Lresume
+	b.ne	L(resume)
 	mov	x19, x0
 	bl	usched__load
 	mov	x0, x19
-.Lresume:
+L(resume):
 	ldr	x16, [x0, #U_PC]
 	ldr	x29, [x0, #U_FP]
 	ldr	x19, [x0, #U_BP]
 	br	x16
 
-.Lframe:
+L(frame):
 	mov	sp, x0                          /* R5 */
 	mov	w0, w1
-	b	.Lreturn
+	b	L(return)
 end usched__jump
 
 /*
@@ -314,8 +312,12 @@ function usched__probe
 	ret
 end usched__probe
 
-/* x0 is incremented if the machine has SME. Keeps no more than the ABI says. */
+/*
+ * x0 is incremented if the machine has SME. Keeps no more than the ABI says. On systems
+ * other than Linux no thread may use SME.
+ */
 function usched__has_sme
+#ifdef __linux__
 	hint	#25                             /* paciasp, and a landing pad */
 	.cfi_negate_ra_state
 	stp	x29, x30, [sp, #-32]!
@@ -335,6 +337,7 @@ function usched__has_sme
 	.cfi_restore x30
 	hint	#29                             /* autiasp */
 	.cfi_negate_ra_state
+#endif
 	ret
 end usched__has_sme
 
@@ -371,13 +374,13 @@ function usched__commit
 	.inst	0x04bf5821                      /* rdsvl x1, #1 */
 	mov	w12, wzr
 	b	2f
-.Lrow:
+L(row):
 	.inst	0xe1200000                      /* str za[w12, 0], [x0] */
 	add	x0, x0, x1
 	add	w12, w12, #1
 2:
 	cmp	w12, w10
-	b.lo	.Lrow
+	b.lo	L(row)
 	.inst	0xd51bd0bf                      /* msr tpidr2_el0, xzr */
 	.inst	0xd503447f                      /* smstop za */
 3:
@@ -424,15 +427,15 @@ function usched__valgrind
 	ret
 end usched__valgrind
 
-	.section .rodata
-	number	usched__return_at 8
-	number	usched__frame 160
-	number	usched__shallow 192
-	number	usched__registers 33
-	number	usched__sp 31
+	read_only
+	number	usched__return_at, 8
+	number	usched__frame, 160
+	number	usched__shallow, 192
+	number	usched__registers, 33
+	number	usched__sp, 31
 
 	/* x0 ... x30 sp pc, in ucontext_t */
-	object	usched__context 2
+	object	usched__context, 2
 	.irp	i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 	.short	184 + 8 * \i
 	.endr
@@ -442,9 +445,10 @@ end usched__valgrind
 	.short	CONTEXT_PC
 	end_object usched__context
 
-	text	usched__control_low "FPCR"
-	text	usched__control_high ""
+	text	usched__control_low, "FPCR"
+	text	usched__control_high, ""
 
+#ifdef __ELF__
 	.section .note.GNU-stack, "", %progbits
 
 	/* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI and PAC */
@@ -453,3 +457,4 @@ end usched__valgrind
 	.word	4, 16, 5
 	.asciz	"GNU"
 	.word	0xc0000000, 4, 3, 0
+#endif

@@ -95,7 +95,7 @@
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * r0, r1, r2; then in r4, r5, r6.
  */
-function usched__handover visibility=protected
+function usched__handover, visibility=protected
 	ldr	r3, [r2, #S_CAUGHT]
 	ldr	r12, [r3]
 	ldr	r3, [r3, #CAUGHT_UNCAUGHT]
@@ -362,19 +362,19 @@ function usched__valgrind
 	pop	{r4, pc}
 end usched__valgrind
 
-	.section .rodata
+	read_only
 	/* Dumps read .eh_frame, which is not there: no registers for them. */
-	number	usched__return_at RETURN_AT
-	number	usched__frame FRAME + JUMP
-	number	usched__shallow 160
-	number	usched__registers 0
-	number	usched__sp 0
+	number	usched__return_at, RETURN_AT
+	number	usched__frame, FRAME + JUMP
+	number	usched__shallow, 160
+	number	usched__registers, 0
+	number	usched__sp, 0
 
-	object	usched__context 2
+	object	usched__context, 2
 	.short	0
 	end_object usched__context
 
-	text	usched__control_low "FPSCR"
-	text	usched__control_high ""
+	text	usched__control_low, "FPSCR"
+	text	usched__control_high, ""
 
 	.section .note.GNU-stack, "", %progbits

@@ -82,7 +82,7 @@
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * Then in edi, esi, ebx.
  */
-function usched__handover visibility=protected
+function usched__handover, visibility=protected
 	movl	12(%esp), %edx
 	movl	S_CAUGHT(%edx), %ecx
 	movl	(%ecx), %eax
@@ -348,19 +348,19 @@ function usched__valgrind
 	ret
 end usched__valgrind
 
-	.section .rodata
-	number	usched__return_at RETURN_AT
-	number	usched__frame 48
-	number	usched__shallow 96
-	number	usched__registers 9
-	number	usched__sp 4
+	read_only
+	number	usched__return_at, RETURN_AT
+	number	usched__frame, 48
+	number	usched__shallow, 96
+	number	usched__registers, 9
+	number	usched__sp, 4
 
 	/* eax ecx edx ebx esp ebp esi edi eip, in ucontext_t */
-	object	usched__context 2
+	object	usched__context, 2
 	.short	64, 60, 56, 52, 48, 44, 40, 36, CONTEXT_EIP
 	end_object usched__context
 
-	text	usched__control_low "MXCSR"
-	text	usched__control_high "the x87 control word"
+	text	usched__control_low, "MXCSR"
+	text	usched__control_high, "the x87 control word"
 
 	.section .note.GNU-stack, "", @progbits

@@ -59,7 +59,7 @@
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * a0, a1, a2.
  */
-function usched__handover visibility=protected
+function usched__handover, visibility=protected
 	ld	t0, S_CAUGHT(a2)
 	lw	t1, CAUGHT_UNCAUGHT(t0)
 	ld	t0, (t0)
@@ -252,15 +252,15 @@ function usched__valgrind
 	ret
 end usched__valgrind
 
-	.section .rodata
-	number	usched__return_at 0
-	number	usched__frame FRAME
-	number	usched__shallow 256
-	number	usched__registers 33
-	number	usched__sp 2
+	read_only
+	number	usched__return_at, 0
+	number	usched__frame, FRAME
+	number	usched__shallow, 256
+	number	usched__registers, 33
+	number	usched__sp, 2
 
 	/* x0 ... x31 pc, in ucontext_t; x0 is not there, and no table asks for it */
-	object	usched__context 2
+	object	usched__context, 2
 	.irp	i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 	.half	CONTEXT + 8 * \i
 	.endr
@@ -270,7 +270,7 @@ end usched__valgrind
 	.half	CONTEXT
 	end_object usched__context
 
-	text	usched__control_low "frm, the rounding mode"
-	text	usched__control_high ""
+	text	usched__control_low, "frm, the rounding mode"
+	text	usched__control_high, ""
 
 	.section .note.GNU-stack, "", @progbits

@@ -63,20 +63,20 @@
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * rdi, rsi, rdx.
  */
-function usched__handover visibility=protected
+function usched__handover, visibility=protected
 	movq	S_CAUGHT(%rdx), %rax
 	cmpq	$0, (%rax)
 	jne	usched__handover_caught
 	cmpl	$0, CAUGHT_UNCAUGHT(%rax)
 	jne	usched__handover_caught
 	push_frame
-.Lagain:
+L(again):
 	movq	U_STACK(%rsi), %rax
 	movl	U_DEEP(%rsi), %r8d
 	movq	K_BOTTOM(%rax), %rax
 	subq	%rsp, %rax                      /* R4 */
 	cmpq	%r8, %rax
-	ja	.Lfit
+	ja	L(fit)
 	movq	S_ERRNO(%rdx), %r9
 	movl	(%r9), %eax
 	movl	%eax, U_ERRNO(%rsi)
@@ -101,27 +101,25 @@ function usched__handover visibility=protected
 	jmp	*U_PC(%rdi)
 	.cfi_restore_state
 
-.Lfit:
+L(fit):
 	call	usched__fit
 	testl	%eax, %eax
-	jz	.Lagain
+	jz	L(again)
 	xorl	%ecx, %ecx                      /* no return address is 0 */
-	jmp	.Lreturn
+	jmp	L(return)
 
-	.globl	usched__resumed
-	.hidden	usched__resumed
-usched__resumed:
+	entry	usched__resumed
 	endbr64
 	xorl	%eax, %eax
-.Lreturn:
+L(return):
 	cmpq	%rcx, RETURN_AT(%rsp)
-	jne	.Lelsewhere
+	jne	L(elsewhere)
 	.cfi_remember_state
 	pop_frame
 	ret
 	.cfi_restore_state
 	.cfi_def_cfa_offset RETURN_AT + 8       /* LLVM's assembler forgets it */
-.Lelsewhere:
+L(elsewhere):
 	pop_frame
 	popq	%rcx
 	.cfi_adjust_cfa_offset -8
@@ -133,8 +131,8 @@ end usched__handover
  * Not called, but jumped to: `self', rsi, has blocked; its record says how it goes on.
  * rdi u, rdx s.
  */
-function usched__far visibility=protected \
-	cfi=".cfi_def_cfa rsp, 0" cfi2="caller_of_record 4"
+function usched__far, visibility=protected, \
+	cfi=".cfi_def_cfa rsp, 0", cfi2="caller_of_record 4"
 	movq	%rsp, %rbp
 	movq	%rsi, %rbx
 	.cfi_def_cfa rbp, 0
@@ -149,7 +147,7 @@ end usched__far
  * Called by the statement, which keeps nothing but rdi, rsi and rdx for later. Its frames
  * begin above the return address, at any alignment. Returns eax.
  */
-function usched__fit visibility=protected
+function usched__fit, visibility=protected
 	leaq	8(%rsp), %rax
 	.irp	reg, rbp, rdi, rsi, rdx
 	pushq	%\reg
@@ -187,9 +185,9 @@ function usched__switch
 end usched__switch
 
 /* rax j_at, rdx j_op. */
-function usched__jump cfi=".cfi_undefined rip"
+function usched__jump, cfi=".cfi_undefined rip"
 	testq	%rdx, %rdx
-	jle	.Lframe
+	jle	L(frame)
 	movq	%rax, %rdi
 	cmpq	$OP_LAUNCH, %rdx
 	je	usched__launch
@@ -197,24 +195,24 @@ function usched__jump cfi=".cfi_undefined rip"
 	movq	U_TOP(%rdi), %rsp               /* R5 */
 	andq	$-2, %rsp
 	cmpq	$OP_LOAD, %rdx
-	jne	.Lresume
+	jne	L(resume)
 	movq	%rsp, %rbp
 	movq	%rdi, %rbx
 	andq	$-16, %rsp
 	call	usched__load
 	movq	%rbp, %rsp
 	movq	%rbx, %rdi
-.Lresume:
+L(resume):
 	movq	U_FP(%rdi), %rbp
 	movq	U_BP(%rdi), %rbx
 	xorl	%ecx, %ecx
 	jmp	*U_PC(%rdi)
 
-.Lframe:
+L(frame):
 	movq	%rax, %rsp
 	movl	%edx, %eax
 	movq	RETURN_AT(%rsp), %rcx           /* `ret': it was called last */
-	jmp	.Lreturn
+	jmp	L(return)
 end usched__jump
 
 /*
@@ -222,7 +220,7 @@ end usched__jump
  * What other registers hold belongs to the dispatcher, and would be saved in frames of
  * the thread, where addresses keep it from moving: uproc_local.c.
  */
-function usched__launch cfi=".cfi_undefined rip"
+function usched__launch, cfi=".cfi_undefined rip"
 	movq	U_STACK(%rdi), %rax
 	movq	K_BOTTOM(%rax), %rsp            /* R5 */
 	movq	K_SCHED(%rax), %rcx
@@ -237,14 +235,14 @@ function usched__launch cfi=".cfi_undefined rip"
 end usched__launch
 
 /* As usched__launch(), where a statement goes on: rsp a bottom, rbx the record. */
-function usched__begin cfi=".cfi_undefined rip"
+function usched__begin, cfi=".cfi_undefined rip"
 	movq	%rbx, %rdi
 	xorl	%ebp, %ebp
 	call	*U_FUNC(%rdi)
 end usched__begin
 
 /* rdi a blocked thread, which calls usched__visited(), for unwinders. */
-function usched__below cfi=".cfi_undefined rip"
+function usched__below, cfi=".cfi_undefined rip"
 	movq	U_TOP(%rdi), %rsp               /* R5 */
 	andq	$-2, %rsp
 	movq	%rsp, %rbp
@@ -262,7 +260,7 @@ end usched__below
  * _Noreturn void usched__exit(void);
  * The frame below is dropped with the rest of the stack.
  */
-function usched__exit cfi=".cfi_undefined rip"
+function usched__exit, cfi=".cfi_undefined rip"
 	andq	$-16, %rsp
 	call	usched__finish
 	jmp	usched__jump
@@ -352,22 +350,23 @@ function usched__valgrind
 	ret
 end usched__valgrind
 
-	.section .rodata
-	number	usched__return_at RETURN_AT
-	number	usched__frame 64
-	number	usched__shallow 96
-	number	usched__registers 17
-	number	usched__sp 7
+	read_only
+	number	usched__return_at, RETURN_AT
+	number	usched__frame, 64
+	number	usched__shallow, 96
+	number	usched__registers, 17
+	number	usched__sp, 7
 
 	/* rax rdx rcx rbx rsi rdi rbp rsp r8 ... r15 rip, in ucontext_t */
-	object	usched__context 2
+	object	usched__context, 2
 	.short	144, 136, 152, 128, 112, 104, 120, 160
 	.short	40, 48, 56, 64, 72, 80, 88, 96, CONTEXT_RIP
 	end_object usched__context
 
-	text	usched__control_low "MXCSR"
-	text	usched__control_high "the x87 control word"
+	text	usched__control_low, "MXCSR"
+	text	usched__control_high, "the x87 control word"
 
+#ifdef __ELF__
 	.section .note.GNU-stack, "", @progbits
 
 	/* GNU_PROPERTY_X86_FEATURE_1_AND: IBT, and not SHSTK */
@@ -376,3 +375,4 @@ end usched__valgrind
 	.long	4, 16, 5
 	.asciz	"GNU"
 	.long	0xc0000002, 4, 1, 0
+#endif

@@ -30,7 +30,8 @@ $(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(filter-out ll,$(core))) $(switch
 readme = $(shell sed -n 's/^cc \(.* usched-all\.c .*\) -o server$$/\1/p' README.md)
 $(B)/rmain.readme: $(B)/rmain.o $(one) README.md
 	$(CC) -I. $(patsubst server.c,rmain.c,$(patsubst usched-all.c,$(B)/one/usched-all.c,$(readme))) \
-		$(filter -m%,$(CFLAGS)) $(poller) $(LDFLAGS) -o $@ $(libs)
+		$(patsubst %,%.c,$(filter tests/%,$(core))) $(filter -m%,$(CFLAGS)) $(poller) \
+		$(LDFLAGS) -o $@ $(libs)
 
 # Each workload over rr, ll and the dispatcher alone; see bench/thread.h.
 define over

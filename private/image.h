@@ -9,6 +9,9 @@
 
 #include "../uimage.h"
 
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE   0               /* systems without it reserve nothing, or all */
+#endif
 /* Hints, which a system without them refuses. */
 #ifndef MADV_HUGEPAGE
 #define MADV_HUGEPAGE   (-1)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * poller.h: which call of the system finds descriptors that are ready. Private to
- * uevents.c, which calls it, and to the two files that have it. Each is empty unless it
+ * uevents.c, which calls it, and to the three files that have it. Each is empty unless it
  * is chosen when the library is built:
  *
- *   uevents_epoll.c  epoll(7)
- *   uevents_poll.c   poll(2), with -DUSCHED_POLL: for any POSIX system
+ *   uevents_epoll.c   epoll(7)
+ *   uevents_kqueue.c  kqueue(2), with -DUSCHED_KQUEUE: for the BSDs and macOS
+ *   uevents_poll.c    poll(2), with -DUSCHED_POLL: for any POSIX system
  *
  * Each struct events has a poller at most. It tells of descriptors, and is interrupted.
  * Times are in ns. Errors are negative.

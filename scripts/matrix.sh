@@ -9,7 +9,8 @@
 #   kind       default: no other options; hard: the hardening of distributions; checked:
 #              -DUSCHED_CHECK; stress: USCHED_STRESS=1 as well; branch: pointer
 #              authentication and landing pads; valgrind; poll: EVENTS=poll; poll-stress:
-#              stress as well; one: the library is usched-all.c, of make one
+#              stress as well; kqueue: EVENTS=kqueue; one: the library is
+#              usched-all.c, of make one
 #   switch     asm: this machine's file in arch/, or setjmp
 #
 # The name of a row is these four in this order. Other rows are "proof" and the name of a
@@ -72,6 +73,7 @@ rows() {
 	gcc -O2 poll asm
 	clang -O1 poll setjmp
 	gcc -O2 poll-stress asm
+	gcc -O2 kqueue asm
 	gcc -O2 valgrind asm
 	gcc -O2 valgrind setjmp
 	musl-gcc -O2 default asm
@@ -212,6 +214,9 @@ set_options() {
 	poll*)
 		events=poll
 		defines=-DUSCHED_POLL
+		;;
+	kqueue)
+		events=kqueue
 		;;
 	esac
 	case $kind in
@@ -419,7 +424,7 @@ build_and_run() {
 	*) run_sliced ;;
 	esac
 	case $kind in
-	valgrind) ;;            # examples are not run under it
+	valgrind | kqueue) ;;   # examples are not run so
 	*)
 		# With -flto the linker warns without reason.
 		CC=$CC CFLAGS="$cflags $defines -Wno-error" EMULATOR=$EMULATOR SWITCH=$switch \

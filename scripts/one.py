@@ -172,7 +172,7 @@ class Assembly:
         self.unless, text = re.search(r'\n#(if[^\n]*)\n#error [^\n]*\n#endif\n(.*)', text,
                                       re.S).groups()
         self.comment = read(path).split('*/')[0] + '*/\n'
-        self.convert(text.split('\t.section .note.GNU-stack')[0])
+        self.convert(re.split('(?:#ifdef __ELF__\n)?\t.section .note.GNU-stack', text)[0])
 
     def condition(self):
         """The machine is this one: C's words for the opposite of its #error."""
@@ -191,7 +191,7 @@ class Assembly:
         taken = [True]
         lines = []
         for line in re.sub(r'/\*.*?\*/\n?', '', read('arch/' + name), flags=re.S).split('\n'):
-            define = re.match(r'#define\s+(\w+) *(.*)', line)
+            define = re.match(r'#define\s+(\w+)(?!\() *(.*)', line)
             if re.match('#if', line):
                 self.machine.discard('USCHED_' + name.split('.')[0].upper() + '_H')
                 taken += [taken[-1] and self.holds(line), ]
@@ -212,6 +212,7 @@ class Assembly:
         return lines
 
     def constant_text(self, line):
+        line = re.sub(r'\bL\((\w+)\)', r'.L\1', line)             # of macros.h, for ELF
         while True:
             new = re.sub(r'(?<![\w.])[A-Z]\w+\b',
                          lambda m: self.constants.get(m[0], m[0]), line)

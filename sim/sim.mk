@@ -5,11 +5,11 @@
 
 # A call of one exported function by another is inlined by clang, unless it may be replaced:
 # then it returns to the program, and would be a step.
-sim_flags := -DUSCHED_SIM -UUSCHED_POLL -D_GNU_SOURCE -fexceptions \
+sim_flags := -DUSCHED_SIM -UUSCHED_POLL -UUSCHED_KQUEUE -D_GNU_SOURCE -fexceptions \
 	-fsemantic-interposition
 sim       := $(B)/libusched-sim.so.$(version)
 sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' sim/names.h)
-sim_parts := $(modules) sim $(basename $(wildcard sim/*.c)) posix/uposix_load \
+sim_parts := $(filter-out tests/%,$(modules)) sim $(basename $(wildcard sim/*.c)) posix/uposix_load \
 	$(patsubst $(B)/%.o,%,$(posix_parts))
 
 ifeq ($(SIM),1)

@@ -50,6 +50,7 @@ ustack.c: uwait.h private/dispatch.h private/sim.h
 uevents.h: usched.h
 uevents.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
+uevents_kqueue.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_poll.c: uevents.h private/cancel.h private/poller.h
 uwait.h: uevents.h ustack.h
 private/wait.h: uwait.h private/sim.h

@@ -11,6 +11,21 @@
 
 #include <cmocka.h>
 
+/* Whether descriptors are found by kqueue(2); for those that wrap kevent(2). */
+#ifdef USCHED_KQUEUE
+#include <sys/types.h>
+#include <sys/event.h>
+
+enum { KQUEUE = 1 };
+
+#define KEVENT(name) \
+	int name(int kq, const struct kevent *changes, int n_changes, \
+		 struct kevent *events, int n, const struct timespec *timeout)
+#define KEVENT_CALL (kq, changes, n_changes, events, n, timeout)
+#else
+enum { KQUEUE = 0 };
+#endif
+
 /*
  * Ends the program with a message and status 1 if it runs longer than twenty times
  * `seconds', which should be enough: machines may be busy, or simulated. A test that

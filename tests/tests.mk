@@ -34,9 +34,12 @@ $(B)/tests/test_offload: wrapped := pthread_create
 
 $(B)/tests/test_offload_file: wrapped := getaddrinfo
 
-$(B)/tests/test_close: wrapped := read close poll epoll_wait syscall
-$(B)/tests/test_close_step: wrapped := send sendto accept4 epoll_wait poll syscall \
-	nanosleep sched_yield pthread_mutex_lock pthread_cond_wait \
+# By which a native thread sleeps until descriptors are ready.
+sleeps := poll epoll_wait syscall $(if $(filter kqueue,$(EVENTS)),kevent)
+
+$(B)/tests/test_close: wrapped := read close $(sleeps)
+$(B)/tests/test_close_step: wrapped := send sendto accept4 $(sleeps) nanosleep \
+	sched_yield pthread_mutex_lock pthread_cond_wait \
 	pthread_rwlock_wrlock
 
 $(B)/tests/test_net_limits $(B)/sim/tests/test_net_limits: wrapped := accept4
@@ -44,7 +47,7 @@ $(B)/tests/test_net_line $(B)/sim/tests/test_net_line: wrapped := send
 $(B)/tests/test_net_wait $(B)/sim/tests/test_net_wait: wrapped := poll
 
 $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto recvmsg \
-	sendmsg sendfile accept4 connect close poll epoll_wait syscall nanosleep sigtimedwait preadv2
+	sendmsg sendfile accept4 connect close $(sleeps) nanosleep sigtimedwait preadv2
 
 $(B)/tests/test_overflow: wrapped := dladdr
 

@@ -852,7 +852,7 @@ static void poll_sleeps(void)
 	close_both(fds);
 }
 
-static int looked_at = -1;
+static int looked_at = -1, closed_then = -1;
 static unsigned looks;
 
 int __real_poll(struct pollfd *fds, nfds_t n, int ms);
@@ -860,8 +860,15 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 {
-	looks += n == 1 && fds->fd == looked_at && ms == 0;
-	return __real_poll(fds, n, ms);
+	bool look = n == 1 && fds->fd == looked_at && ms == 0;
+	int rc = __real_poll(fds, n, ms);
+
+	looks += look;
+	if (look && closed_then >= 0) {
+		TEST_EQUAL(close(closed_then), 0);
+		closed_then = -1;
+	}
+	return rc;
 }
 
 /*
@@ -887,6 +894,27 @@ static void poll_looks(void)
 	receive(fds[0], "x");
 	looked_at = -1;
 	close_both(fds);
+}
+
+/* The reader of a full pipe goes between the look and the wait: that is no wait. */
+static void reader_goes(void)
+{
+	struct pollfd one = { .events = POLLOUT };
+	int fds[2];
+
+	for (int i = 0; i < 2; i++) {
+		TEST_EQUAL(pipe(fds), 0);
+		fill(fds[1]);
+		one.fd = looked_at = fds[1];
+		closed_then = fds[0];
+		if (i == 0)
+			TEST_EQUAL(unet_wait(fds[1], POLLOUT, NEVER), 0);
+		else
+			TEST_EQUAL(unet_poll(&one, 1, NEVER), 1);
+		TEST_EQUAL(closed_then, -1);
+		looked_at = -1;
+		TEST_EQUAL(unet_close(fds[1]), 0);
+	}
 }
 
 /* Of two, it keeps in mind that one has no input. */
@@ -996,6 +1024,7 @@ int main(void)
 		CONF_CASE(poll_sleeps, one_processor),
 		CONF_CASE(poll_looks, one_processor),
 		CONF_CASE(poll_tells, one_processor),
+		NET_CASE(reader_goes),
 		CONF_CASE(poll_looks_always, one_processor),
 		CALM_CASE(poll_of_closed, one_processor),
 		NET_CASE(poll_beside),
