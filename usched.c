@@ -771,7 +771,7 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	return rc;
 }
 
-__attribute__((visibility("protected")))
+__attribute__((visibility("protected"), used))
 int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s)
 {
 	(void)self;

@@ -132,14 +132,15 @@ ARCH_PRIVATE extern const unsigned usched__frame;
 /* Bytes of frames that a thread in a plain wait has at least; for defaults. */
 ARCH_PRIVATE extern const unsigned usched__shallow;
 
-/* Supplied by usched.c. */
-ARCH_PRIVATE void usched__load(void);   /* loads s_current */
-ARCH_PRIVATE struct arch_jump usched__go(struct ustack *u, struct usched *s);
-ARCH_PRIVATE int usched__fit_top(struct usched *s, char *top);
-ARCH_PRIVATE struct arch_jump usched__end(void); /* it has returned; may switch */
-ARCH_PRIVATE struct arch_jump usched__finish(void);     /* after its end */
+/* Supplied by usched.c. Used: assembly calls them, which LTO does not see in one file. */
+#define ARCH_CALLED ARCH_PRIVATE __attribute__((used))
+ARCH_CALLED void usched__load(void);    /* loads s_current */
+ARCH_CALLED struct arch_jump usched__go(struct ustack *u, struct usched *s);
+ARCH_CALLED int usched__fit_top(struct usched *s, char *top);
+ARCH_CALLED struct arch_jump usched__end(void); /* it has returned; may switch */
+ARCH_CALLED struct arch_jump usched__finish(void);      /* after its end */
 /* Visits s_current; 1: its frames were loaded for that already. */
-ARCH_PRIVATE struct arch_jump usched__visited(int loaded);
+ARCH_CALLED struct arch_jump usched__visited(int loaded);
 
 /*
  * For upreempt.c. Whether the running thread can block with frames down to `top' without

@@ -248,7 +248,7 @@ inline uproc_post(t, mail)
 	old = 0
 }
 
-/* Tells the joiner of a thread's end: settle() in uproc.c. mail.pml has the details. */
+/* Tells the joiner of a thread's end: settle_thread() in uproc.c. mail.pml has the details. */
 inline settle(p, t)
 {
 	do

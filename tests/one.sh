@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: MIT
 #
 # usched-all.c, which `make one' writes: it compiles without warnings, as C11 and as C++20,
-# with all compilers that are here, those for other machines included; it defines the
-# names of the library and no others; and some of the test programs run over it. make
-# matrix runs all of these. readme.sh has the README's command line.
+# with the compilers that are here; it defines the names of the library and no others; and
+# some of the test programs run over it. make matrix runs all of these. readme.sh has the
+# README's command line.
 #
 #   B, CC, MAKE, SWITCH  as for make, which sets them
-#   LONG                 1: at all levels of optimisation
+#   LONG                 1: at all levels of optimisation, and for other machines
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
 machine=$(${CC%% *} -dumpmachine 2>/dev/null | sed 's/-.*//')
 few='switch frames tokens join sync_wait net_read uco_direct preempt trace inspect'
-levels='-O0 -O2'
+levels=-O2
 [ "${LONG-}" != 1 ] || levels='-O0 -O1 -O2 -O3'
 warnings="$(of_make WARNINGS) -Werror"
 macros=-DUSCHED_DEBUG
@@ -48,6 +48,7 @@ compile_all() {
 
 # The compilers for other machines.
 others() {
+	[ "${LONG-}" = 1 ] || return
 	for triple in aarch64-linux-gnu arm-linux-gnueabihf i686-linux-gnu riscv64-linux-gnu \
 		s390x-linux-gnu; do
 		command -v $triple-gcc
@@ -64,6 +65,16 @@ compare_names() {
 	names_of "$B/libusched.a" >"$dir/apart"
 	names_of "$dir/all.o" | comm -13 "$dir/apart" - >"$dir/more"
 	same "names that only usched-all.c has, $1" '' "$(tr '\n' ' ' <"$dir/more")"
+}
+
+# The README's server, optimised as a whole, links and runs.
+link_whole() {
+	readme_server_c >"$dir/server.c"
+	count=$((count + 1))
+	limited "$1" -flto -O2 "-I$B/one" "$dir/server.c" "$B/one/usched-all.c" -pthread \
+		-o "$dir/server" >"$dir/log" 2>&1 || fail "$1 -flto: $(head -n 3 "$dir/log")"
+	limited "$dir/server" 127.0.0.1:99999 2>"$dir/log"
+	has '^server: 127.0.0.1:99999: ' "$dir/log"
 }
 
 run_few() {
@@ -86,8 +97,10 @@ run_few() {
 $MAKE -s --no-print-directory one || die 'make one'
 compile_all
 if [ "${SWITCH:-$machine}" = "$machine" ]; then
-	compare_names gcc
-	! command -v clang >/dev/null || compare_names clang
+	for compiler in $(command -v gcc) $(command -v clang); do
+		compare_names "$compiler"
+		link_whole "$compiler"
+	done
 fi
 run_few
 conclude "$count checks"
