@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 #
 # deb.sh: make deb. Builds the source and binary packages of packaging/debian from the tar
-# file of make dist, in a scratch directory, and leaves them in $B/deb.
+# file of make dist, in a scratch directory, and leaves them in $B/deb. Version, date and
+# maintainer are filled in: those of the commit that is packed.
 #
 #   B, VERSION          as in the Makefile, which sets them
+#   DEBFULLNAME, DEBEMAIL   the maintainer, in place of the commit's committer
 #   DEB_BUILD_OPTIONS   as for dpkg-buildpackage, such as nocheck
 set -eu
 : "${VERSION:?}"
@@ -26,6 +28,11 @@ trap 'exit 1' HUP INT TERM
 cp "$B/usched-$VERSION.tar.gz" "$scratch/usched_$VERSION.orig.tar.gz"
 tar -xzf "$scratch/usched_$VERSION.orig.tar.gz" -C "$scratch"
 cp -r packaging/debian "$scratch/usched-$VERSION/debian"
+name=${DEBFULLNAME:-$(git log -1 --format=%cn)}
+address=${DEBEMAIL:-$(git log -1 --format=%ce)}
+sed -i -e "s|@maintainer@|$name <$address>|; s|@version@|$VERSION|" \
+	-e "s|@date@|$(git log -1 --format=%cD)|" \
+	"$scratch/usched-$VERSION/debian/control" "$scratch/usched-$VERSION/debian/changelog"
 
 # The inner make gets no settings of the outer one.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CC CFLAGS CPPFLAGS LDFLAGS SWITCH DESTDIR

@@ -12,7 +12,7 @@
 #  - the README and doc/comparison.md have the same table of other systems;
 #  - tests/README.md has each program and script of tests/, and scripts/matrix.sh a row
 #    "proof" for each script with a long form;
-#  - CHANGES.md and the Debian package begin with the version of usched.h;
+#  - CHANGES.md begins with the version of usched.h;
 #  - the files that Markdown documents link to exist;
 #  - no manual page refers to wait(3) where uwait(3) is meant, and so on;
 #  - mandoc has nothing to say about the manual pages, and shows no quote inside another
@@ -125,8 +125,6 @@ done
 version=$(version)
 grep -m 1 '^## ' CHANGES.md | grep -qF "## $version (" ||
 	fail "CHANGES.md does not begin with $version"
-head -n 1 packaging/debian/changelog | grep -qF "usched ($version-" ||
-	fail "packaging/debian/changelog does not begin with $version"
 
 for page in $pages; do
 	page=${page%.in}
