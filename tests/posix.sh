@@ -263,10 +263,10 @@ mutex  list_lock
 spin   looking
 usync  making
 mutex  names_lock
+mutex  offload
 usync  once_lock
 spin   once_over
 mutex  pollers_lock
-mutex  pool
 spin   rooms 16
 mutex  streams_lock
 mutex  table_lock
