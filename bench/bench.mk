@@ -68,7 +68,7 @@ bench: export FULL := $(FULL)
 bench: export DIR := $(DIR)
 bench:
 	@CC=$(call quote,$(CC)) scripts/install.sh bench
-	+@$(MAKE) -s --no-print-directory programs
+	+@$(MAKE) -s --no-print-directory programs $(if $(WORKLOAD),examples)
 	@B=$(call quote,$(B)) scripts/report.sh
 
 peers:
