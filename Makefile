@@ -173,7 +173,9 @@ one: $(one)
 $(B)/one/usched.h: $(B)/one/usched-all.c
 $(B)/one/usched-all.c: scripts/one.py $(one_parts) \
 		$(wildcard arch/* private/*.h debug/*.h debug/watch/*.h tls/*.h)
-	scripts/one.py $(@D) $(version) $(one_parts)
+	@CC=$(call quote,$(CC)) scripts/install.sh one
+	@scripts/one.py $(@D) $(version) $(one_parts)
+	@echo $@
 
 $(B)/one/usched-all.o: $(one) $(B)/flags
 	$(compile) $(c_flags) -DUSCHED_DEBUG -c -o $@ $<

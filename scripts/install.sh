@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# install.sh check|quick|bench|matrix|peers|site: installs what `make' of that name needs.
-# With apt, it names the missing packages and installs them; Python packages go to .venv,
-# of site to $B/mkdocs/venv. Without apt, it says what to install. If nothing is missing, it
-# does nothing. Services that come with packages are not started, and are not enabled.
+# install.sh check|quick|bench|matrix|peers|site|one: installs what `make' of that name
+# needs. With apt, it names the missing packages and installs them; Python packages go to
+# .venv, of site to $B/mkdocs/venv. Without apt, it says what to install. If nothing is
+# missing, it does nothing. Services that come with packages are not started, and are not
+# enabled.
 #
 #   B     the build directory
 #   CC    the compiler
@@ -214,6 +215,9 @@ look() {
 		exists python3 || must "Python 3, as 'python3'" python3
 		has_matplotlib || python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ||
 			must "Python's modules venv and ensurepip" python3-venv
+		;;
+	one)
+		exists python3 || must "Python 3, as 'python3'" python3
 		;;
 	site)
 		exists mandoc || must mandoc mandoc
