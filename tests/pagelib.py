@@ -57,6 +57,15 @@ class Page(unittest.TestCase):
     hidden = None       # nor lines with this
 
     @classmethod
+    def make_simulation(cls):
+        """usched-run, and <usched/sim.h>, in `place'."""
+        made = subprocess.run(["make", "-s", f"B={B}", "sim"], cwd=ROOT, timeout=LIMIT,
+                              capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        os.symlink(ROOT, f"{cls.place}/usched")
+        os.symlink(f"{ROOT}/posix/usched-run", f"{cls.place}/usched-run")
+
+    @classmethod
     def setUpClass(cls):
         if not os.path.exists(f"{B}/libusched-check.a"):
             raise unittest.SkipTest(f"no libraries in {B}: run make first")

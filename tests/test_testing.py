@@ -15,7 +15,7 @@ import subprocess
 import unittest
 
 import pagelib
-from pagelib import B, LIMIT, ROOT
+from pagelib import B, LIMIT
 
 BLOCK = re.compile(r"(?:<!-- (run) -->\n)?```(\w*)\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.S)
 
@@ -26,11 +26,7 @@ class Testing(pagelib.Page):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        made = subprocess.run(["make", "-s", f"B={B}", "sim"], cwd=ROOT, timeout=LIMIT,
-                              capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
-        os.symlink(ROOT, f"{cls.place}/usched")
-        os.symlink(f"{ROOT}/posix/usched-run", f"{cls.place}/usched-run")
+        cls.make_simulation()
         cls.environment = {**os.environ, "LIBRARY_PATH": B, "C_INCLUDE_PATH": cls.place,
                            "LD_LIBRARY_PATH": B, "PATH": f"{cls.place}:{os.environ['PATH']}",
                            "USCHED_SIM_LIBRARY": f"{B}/libusched-sim.so"}

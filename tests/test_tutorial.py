@@ -37,11 +37,7 @@ class Tutorial(pagelib.Page):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        made = subprocess.run(["make", "-s", f"B={B}", "sim"], cwd=ROOT, timeout=LIMIT,
-                              capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
-        os.symlink(ROOT, f"{cls.place}/usched")
-        os.symlink(f"{ROOT}/posix/usched-run", f"{cls.place}/usched-run")
+        cls.make_simulation()
         for file in glob.glob(f"{ROOT}/examples/tutorial/*.c"):
             shutil.copy(file, cls.place)
         for library, where in LIBRARIES:
