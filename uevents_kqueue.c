@@ -34,14 +34,14 @@ struct poller {
 	struct kevent    p_found[POLLER_BATCH];
 };
 
-static void nothing(struct uinterest *i, unsigned ready)
+static void tell_nothing(struct uinterest *i, unsigned ready)
 {
 	(void)i;
 	(void)ready;
 }
 
 /* Makes changes. 0, or the error of the first that cannot be made, which is the last. */
-static int change(struct poller *p, const struct kevent *changes, int n)
+static int make_changes(struct poller *p, const struct kevent *changes, int n)
 {
 	return kevent(p->p_kqueue, changes, n, NULL, 0, NULL) < 0 ? -errno : 0;
 }
@@ -53,7 +53,7 @@ static int set_own(struct poller *p, short filter, unsigned short flags, unsigne
 	struct kevent own;
 
 	EV_SET(&own, 0, filter, flags, notes, data, &p->p_nothing);
-	return change(p, &own, 1);
+	return make_changes(p, &own, 1);
 }
 
 void uevents__poller_interrupt(struct poller *p)
@@ -70,12 +70,12 @@ void uevents__poller_close(struct poller *p)
 
 int uevents__poller_open(struct poller **made, bool rung)
 {
-	struct poller *p = calloc(1, sizeof *p);
+	struct poller *p = (struct poller *)calloc(1, sizeof *p);
 	int rc = 0;
 
 	if (!p)
 		return -ENOMEM;
-	p->p_nothing.i_ready = nothing;
+	p->p_nothing.i_ready = tell_nothing;
 	p->p_kqueue = kqueue();
 	if (p->p_kqueue < 0 || fcntl(p->p_kqueue, F_SETFD, FD_CLOEXEC) < 0)
 		rc = -errno;
@@ -103,7 +103,7 @@ static int change_ways(struct poller *p, int fd, unsigned ways, unsigned short f
 
 	EV_SET(&both[0], (uintptr_t)fd, EVFILT_WRITE, flags, 0, 0, i);
 	EV_SET(&both[1], (uintptr_t)fd, EVFILT_READ, flags, 0, 0, i);
-	return change(p, all ? both : &both[1], all ? 2 : 1);
+	return make_changes(p, all ? both : &both[1], all ? 2 : 1);
 }
 
 /* What is registered is looked at once more. That it was is not told. */
@@ -127,9 +127,9 @@ void uevents__poller_remove(struct poller *p, int fd)
 	struct kevent one;
 
 	EV_SET(&one, (uintptr_t)fd, EVFILT_READ, EV_DELETE, 0, 0, NULL);
-	change(p, &one, 1);
+	make_changes(p, &one, 1);
 	EV_SET(&one, (uintptr_t)fd, EVFILT_WRITE, EV_DELETE, 0, 0, NULL);
-	change(p, &one, 1);
+	make_changes(p, &one, 1);
 }
 
 int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
@@ -155,7 +155,7 @@ static unsigned ready_of(const struct kevent *found)
 void uevents__poller_tell(struct poller *p, int n)
 {
 	for (int i = 0; i < n; i++) {
-		struct uinterest *interest = (void *)p->p_found[i].udata;
+		struct uinterest *interest = (struct uinterest *)p->p_found[i].udata;
 
 		interest->i_ready(interest, ready_of(&p->p_found[i]));
 	}
