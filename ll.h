@@ -13,7 +13,7 @@
  *	group = ll_group(ll, 0);
  *	ll_start(group, work, arg, &thread);
  *	ustack_join(thread, NULL, USCHED_NEVER);
- *	uprocs_destroy(ll);
+ *	uprocs_destroy(ll, USCHED_NEVER);
  *
  * Every LL_BOUND-th dispatch of a processor is that of the thread that has waited
  * longest in its queue, and an earlier one if they take long: about every four

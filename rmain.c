@@ -14,7 +14,7 @@ static int cycle_create(const struct uprocs_conf *conf)
 
 static int cycle_destroy(void)
 {
-	return uprocs_destroy(rr);
+	return uprocs_destroy(rr, USCHED_NEVER);
 }
 
 static int cycle_start(size_t share, void (*func)(void *), void *arg,

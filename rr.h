@@ -13,7 +13,7 @@
  *	rr_create(NULL, &rr);
  *	rr_start(rr, work, arg, &thread);
  *	ustack_join(thread, NULL, USCHED_NEVER);
- *	uprocs_destroy(rr);
+ *	uprocs_destroy(rr, USCHED_NEVER);
  *
  * What threads do, and what is done to them, is in ustack.h. Locks, channels and time
  * are in usync.h, sockets in unet.h, files in uoffload.h.

@@ -9,7 +9,7 @@
  *	sim_create(NULL, &sim);
  *	sim_start(sim, work, arg, &thread);
  *	ustack_join(thread, NULL, USCHED_NEVER);
- *	uprocs_destroy(sim);
+ *	uprocs_destroy(sim, USCHED_NEVER);
  *	printf("%016" PRIx64 "\n", sim_hash());
  *
  * usched-run --sim runs a whole program under many seeds: usched-run(1). doc/testing.md

@@ -31,6 +31,7 @@
 #include "private/check.h"
 #include "private/native.h"
 #include "private/sim.h"
+#include "private/when.h"
 #include "unet.h"
 
 enum {
@@ -290,18 +291,34 @@ int uoffload_limit(unsigned threads)
 	return 0;
 }
 
-void uoffload_drain(void)
+/* Under o_lock. o_quiet is by the clock of the day: so a clock that is set ends no wait. */
+static int wait_quiet(int64_t deadline)
 {
-	int before = defer_cancel();
+	int64_t left = deadline - when_now();
+	struct timespec until;
+
+	if (deadline == USCHED_NEVER)
+		return -pthread_cond_wait(&offload.o_quiet, &offload.o_lock);
+	if (left <= 0)
+		return -ETIMEDOUT;
+	until = when_of(when_by(CLOCK_REALTIME) + left);
+	pthread_cond_timedwait(&offload.o_quiet, &offload.o_lock, &until);
+	return 0;
+}
+
+int uoffload_drain(int64_t deadline)
+{
+	int before = defer_cancel(), rc = 0;
 
 	pthread_mutex_lock(&offload.o_lock);
 	offload.o_draining++;
 	wake_all();
-	while (offload.o_threads > 0)
-		pthread_cond_wait(&offload.o_quiet, &offload.o_lock);
+	while (offload.o_threads > 0 && rc == 0)
+		rc = wait_quiet(deadline);
 	offload.o_draining--;
 	join_worker(false);
 	allow_cancel(before);
+	return rc;
 }
 
 /* Its native threads are not there, and what they held never opens. */

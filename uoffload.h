@@ -65,12 +65,13 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 int uoffload_limit(unsigned threads);
 
 /*
- * Waits, natively, until no call is going on, and ends the native threads of the pool:
- * at exit, for leak checkers. The pool may be used again. unet_resolve() uses the pool,
- * too.
+ * Waits, natively, until no call is going on or the deadline has come, and ends the
+ * native threads of the pool: at exit, for leak checkers. The pool may be used again.
+ * unet_resolve() uses the pool, too.
+ * 0; -ETIMEDOUT: calls are going on; their native threads end after them.
  * From a native thread outside of all schedulers.
  */
-void uoffload_drain(void);
+int uoffload_drain(int64_t deadline);
 
 /*
  * Call open(2), which adds O_CLOEXEC, pread(2), pwrite(2), fsync(2) and stat(2). Buffers

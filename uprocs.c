@@ -312,13 +312,13 @@ static void abort_left(void *record, void *unused)
 		ustack_abort(&t->t_stack);
 }
 
-int uprocs_destroy(struct uprocs *r)
+int uprocs_destroy(struct uprocs *r, int64_t deadline)
 {
 	int rc;
 
 	if (uproc_self())
 		return SIMULATED ? sim__leaves() : -EPERM;
-	rc = uproc__await(r, NULL, NULL, INT64_MAX);
+	rc = uproc__await(r, NULL, NULL, deadline);
 	if (rc && rc != -EDEADLK)
 		return rc;
 	delist(r);

@@ -108,15 +108,17 @@ struct uprocs_conf {
 #define USCHED_QUIET  ((int64_t)-1)
 
 /*
- * Waits until all threads have ended, stops the processors, and frees `r' and everything
- * in it. No other native thread may use `r' or its threads any more, unless it holds `r'.
+ * Waits until all threads have ended, or until the deadline (usync.h), then stops the
+ * processors, and frees `r' and everything in it. No other native thread may use `r' or
+ * its threads any more, unless it holds `r'. -ETIMEDOUT: threads are left; they run on,
+ * `r' is as it was, and the call may be made again.
  * 0; -EDEADLK: the threads that are left wait and nothing can wake them; they were
  * reported and aborted, everything is freed nevertheless; -EPERM: called by a thread, or
  * while another native thread joins a thread of `r' or destroys `r'; nothing was done;
  * -EINVAL, -EBUSY as ustack_join().
  * From any native thread, which it blocks.
  */
-int uprocs_destroy(struct uprocs *r);
+int uprocs_destroy(struct uprocs *r, int64_t deadline);
 
 /*
  * Between the two, a native thread may wake or start threads while others join or

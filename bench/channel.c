@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 	start = now();
 	check(ll_start(ll_group(ll, 0), send_all, NULL, NULL), "start");
 	check(ll_start(ll_group(ll, 0), receive_all, NULL, NULL), "start");
-	check(uprocs_destroy(ll), "end");
+	check(uprocs_destroy(ll, USCHED_NEVER), "end");
 	printf("%.6f\n%llu\n", now() - start, (unsigned long long)sum);
 	usync_chan_destroy(channel);
 	return 0;

@@ -281,6 +281,6 @@ int main(int argc, char **argv)
 		usage();
 	succeed(rr_create(&conf, &rr));
 	succeed(rr_start(rr, run, NULL, NULL));
-	succeed(uprocs_destroy(rr));
+	succeed(uprocs_destroy(rr, USCHED_NEVER));
 	return 0;
 }

@@ -329,7 +329,7 @@ static void contend(void)
 	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 	for (int i = 0; natively && i < 2; i++)
 		pthread_join(threads[i], NULL);
-	check(uprocs_destroy(ll), "end");
+	check(uprocs_destroy(ll, USCHED_NEVER), "end");
 	printf("%.6f\n", (double)(locks[0][0] + locks[1][0]) / ms);
 }
 

@@ -55,7 +55,7 @@ static inline void start(void (*func)(void *), void *arg)
 /* When all threads have ended. */
 static inline void destroy(void)
 {
-	check(uprocs_destroy(rr), "end");
+	check(uprocs_destroy(rr, USCHED_NEVER), "end");
 }
 
 /* Counts a time of some ns. */

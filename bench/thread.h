@@ -205,7 +205,7 @@ static void bench_create(void)
 
 static void bench_destroy(void)
 {
-	check(uprocs_destroy(bench_sched), "destroy");
+	check(uprocs_destroy(bench_sched, USCHED_NEVER), "destroy");
 }
 
 static inline struct ustack *bench_start(void (*func)(void *), void *arg)

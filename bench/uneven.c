@@ -85,7 +85,7 @@ static void run(void)
 	counted = begin + (int64_t)(seconds * 2e8);
 	for (size_t i = 1; i <= connections; i++)
 		check(rr_start(rr, serve, (void *)(uintptr_t)i, NULL), "start");
-	check(uprocs_destroy(rr), "end");
+	check(uprocs_destroy(rr, USCHED_NEVER), "end");
 }
 
 int main(int argc, char **argv)

@@ -47,6 +47,6 @@ int main(void)
 	check(ustack_wake(thread[0]));              /* allowed from outside, too */
 	for (int i = 0; i < THREADS; i++)
 		check(ustack_join(thread[i], NULL, USCHED_NEVER));
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	return 0;
 }

@@ -130,7 +130,7 @@ int main(void)
 	check(rr_start(rr, count_lengths, NULL, &thread[WORKERS + 1]));
 	for (int i = 0; i < WORKERS + 2; i++)
 		check(ustack_join(thread[i], NULL, USCHED_NEVER));
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	usync_chan_destroy(lines);
 	for (int i = 0; i < WORKERS; i++)
 		usync_chan_destroy(lengths[i]);

@@ -288,6 +288,6 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	check(ustack_join(server, NULL, USCHED_NEVER), "join");
-	check(uprocs_destroy(rr), "end");
+	check(uprocs_destroy(rr, USCHED_NEVER), "end");
 	return 0;
 }

@@ -414,7 +414,7 @@ static void end(void *acceptor)
 	while ((rc = usync_group_wait(&busy, by)) == -ENOMEM)
 		ustack_yield();
 	check(rc, "end");
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	exit(0);
 }
 
@@ -443,5 +443,5 @@ int main(int argc, char **argv)
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
 	check(rr_start(rr, end, acceptor, NULL), "start");
 	dprintf(1, "ready\n");
-	return check(uprocs_destroy(rr), "scheduler");
+	return check(uprocs_destroy(rr, USCHED_NEVER), "scheduler");
 }

@@ -287,7 +287,7 @@ int main(int argc, char **argv)
 	}
 	puts("ready");
 	fflush(stdout);
-	uprocs_destroy(rr);
+	uprocs_destroy(rr, USCHED_NEVER);
 	while (table)
 		drop(table);
 	if (spare)

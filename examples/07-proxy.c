@@ -384,7 +384,7 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	check(ustack_join(thread, NULL, USCHED_NEVER), "join");
-	check(uprocs_destroy(rr), "end");
-	uoffload_drain();
+	check(uprocs_destroy(rr, USCHED_NEVER), "end");
+	uoffload_drain(USCHED_NEVER);
 	return 0;
 }

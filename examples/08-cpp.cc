@@ -41,7 +41,7 @@ static void check(int rc)
 class scheduler {
 public:
 	scheduler()                             { check(rr_create(nullptr, &rr)); }
-	~scheduler()                            { uprocs_destroy(rr); }
+	~scheduler()                            { uprocs_destroy(rr, USCHED_NEVER); }
 	scheduler(const scheduler &) = delete;
 	scheduler &operator=(const scheduler &) = delete;
 

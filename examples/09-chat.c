@@ -248,7 +248,7 @@ int main(int argc, char **argv)
 	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, serve, NULL, NULL), "start");
 	dprintf(1, "ready\n");
-	check(uprocs_destroy(rr), "end");
+	check(uprocs_destroy(rr, USCHED_NEVER), "end");
 	usync_scope_release(all);
 	return 0;
 }

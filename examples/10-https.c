@@ -297,5 +297,5 @@ int main(int argc, char **argv)
 	check(rr_start(rr, accept_all, NULL, NULL), "start");
 	check(rr_start(rr, obey, NULL, NULL), "start");
 	dprintf(1, "ready\n");
-	return check(uprocs_destroy(rr), "scheduler");
+	return check(uprocs_destroy(rr, USCHED_NEVER), "scheduler");
 }

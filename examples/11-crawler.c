@@ -412,11 +412,11 @@ int main(int argc, char **argv)
 	signals = check(unet_signals(&set), "signals");
 	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, crawl, rr, NULL), "start");
-	check(uprocs_destroy(rr), "end");
+	check(uprocs_destroy(rr, USCHED_NEVER), "end");
 	curl_slist_free_all(resolved);
 	for (size_t i = 0; i < 4; i++)
 		curl_free((char *[]){ first, scheme, host, port }[i]);
 	curl_global_cleanup();
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	return failed > 0;
 }

@@ -126,5 +126,5 @@ int main()
 
 	if (rr_create(nullptr, &rr) < 0 || rr_start(rr, run, nullptr, nullptr) < 0)
 		return 1;
-	return uprocs_destroy(rr) < 0;
+	return uprocs_destroy(rr, USCHED_NEVER) < 0;
 }

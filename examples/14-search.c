@@ -236,6 +236,6 @@ int main(void)
 
 	check(rr_create(NULL, &rr));
 	check(rr_start(rr, run, NULL, NULL));
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	return 0;
 }

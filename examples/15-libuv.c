@@ -121,7 +121,7 @@ int main(void)
 		return 1;
 	uv_timer_init(loop, &timer);
 	uv_run(loop, UV_RUN_DEFAULT);
-	if (uprocs_destroy(rr) || uv_loop_close(loop))
+	if (uprocs_destroy(rr, USCHED_NEVER) || uv_loop_close(loop))
 		return 1;
 	puts("end");
 	return 0;

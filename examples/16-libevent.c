@@ -111,7 +111,7 @@ int main(void)
 		return 1;
 	timer = event_new(loop, -1, 0, ticked, NULL);
 	run_soon();
-	if (!timer || event_base_dispatch(loop) < 0 || uprocs_destroy(rr))
+	if (!timer || event_base_dispatch(loop) < 0 || uprocs_destroy(rr, USCHED_NEVER))
 		return 1;
 	event_free(timer);
 	event_free(turn);

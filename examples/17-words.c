@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	usync_group_wait(&files, USCHED_NEVER);
-	uprocs_destroy(ll);
+	uprocs_destroy(ll, USCHED_NEVER);
 	for (int i = 0; i < GROUPS; i++)
 		twalk(shards[i].words, add_to_sum);
 	twalk(sum, find_top);

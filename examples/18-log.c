@@ -595,6 +595,6 @@ int main(int argc, char **argv)
 	if (rc)
 		return fprintf(stderr, "log: node %d: %s\n", id, ustack_error(rc)), 1;
 	dprintf(1, "ready\n");
-	uprocs_destroy(n->rr);
+	uprocs_destroy(n->rr, USCHED_NEVER);
 	return 0;
 }

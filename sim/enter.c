@@ -259,7 +259,7 @@ static int simulate(int argc, char **argv, char **envp)
 	sim__serve(argv);
 	sim__enters = 1;
 	run_thread(run_main);
-	uprocs_destroy(sim__run.r_proc->p_procs);       /* after pthread_exit() */
+	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);       /* after pthread_exit() */
 	exit(0);
 }
 

@@ -61,7 +61,7 @@ for scheduler in rr ll; do
 		for (int i = 0; i < 10; i++)
 			if (ustack_join(thread[i], NULL, USCHED_NEVER))
 				return 1;
-		return uprocs_destroy(s) != 0 || count != 10;
+		return uprocs_destroy(s, USCHED_NEVER) != 0 || count != 10;
 	}
 	END
 done
@@ -85,7 +85,7 @@ int main(void)
 
 	if (rr_create(&conf, &rr) || rr_start(rr, work, NULL, NULL) || uprocs_run(rr) < 0)
 		return 1;
-	return uprocs_destroy(rr) != 0 || count != 1;
+	return uprocs_destroy(rr, USCHED_NEVER) != 0 || count != 1;
 }
 END
 
@@ -116,7 +116,7 @@ int main(void)
 	if (rr_create(NULL, &rr) || rr_start(rr, wait_once, NULL, &other)
 	    || rr_start(rr, join, NULL, NULL))
 		return 1;
-	return uprocs_destroy(rr) != 0 || rc != 0;
+	return uprocs_destroy(rr, USCHED_NEVER) != 0 || rc != 0;
 }
 END
 
@@ -139,7 +139,7 @@ int main(void)
 {
 	struct uprocs *rr;
 
-	return rr_create(NULL, &rr) || rr_start(rr, hold, NULL, NULL) || uprocs_destroy(rr);
+	return rr_create(NULL, &rr) || rr_start(rr, hold, NULL, NULL) || uprocs_destroy(rr, USCHED_NEVER);
 }
 END
 
@@ -211,10 +211,10 @@ int main(void)
 	read_text(ends[0]);
 	check(rr_create(NULL, &rr));
 	check(rr_start(rr, make, &rr, NULL));
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	check(ll_create(NULL, &ll));
 	check(ll_start(ll_group(ll, 0), make, &ll, NULL));
-	check(uprocs_destroy(ll));
+	check(uprocs_destroy(ll, USCHED_NEVER));
 	return 0;
 }
 END

@@ -268,7 +268,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (strcmp(mistake, "deadlock") == 0)
-		return uprocs_destroy(rr) != 0;
+		return uprocs_destroy(rr, USCHED_NEVER) != 0;
 	usleep(2 * (useconds_t)moment);
 	puts("ready");
 	fflush(stdout);

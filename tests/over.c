@@ -78,7 +78,7 @@ static int destroy_procs(void *s)
 
 	uprocs_stats(s, &stats);
 	test_counted(&stats);
-	return uprocs_destroy(s);
+	return uprocs_destroy(s, USCHED_NEVER);
 }
 
 static void hold_procs(void *s)

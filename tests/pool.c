@@ -42,11 +42,11 @@ static void in_pool(const struct uprocs_conf *conf, void (*func)(void))
 {
 	size_t fds = test_descriptors();
 
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	await_natives(1);
 	assert_int_equal(over->o_create(conf, &scheduler), 0);
 	join(go(call_case, &func));
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	assert_int_equal(over->o_destroy(scheduler), 0);
 	await_natives(1);
 	assert_int_equal(test_descriptors(), fds);
@@ -151,6 +151,6 @@ void free_pool(struct ustack *occupier)
 {
 	open_gate = true;
 	join(occupier);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
 }

@@ -78,7 +78,7 @@ int main(void)
 	if (rc)
 		return 1;
 	n = given();
-	uprocs_destroy(rr);
+	uprocs_destroy(rr, USCHED_NEVER);
 	for (int i = 0; i < THREADS; i++)
 		wrong += sums[0][i] != sums[1][i];
 	printf("%s %s %s\n", entered == -ENOTSUP ? "refused" : entered ? "error" : "entered",

@@ -101,7 +101,7 @@ int main(int argc, char **argv)
 
 	if (rr_create(NULL, &rr) || rr_start(rr, work, onstack, NULL))
 		return 1;
-	return uprocs_destroy(rr) || rc;
+	return uprocs_destroy(rr, USCHED_NEVER) || rc;
 }
 END
 
@@ -491,7 +491,7 @@ test_musl() {
 		void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
 		int (*create)(const struct uprocs_conf *, struct uprocs **) = 0;
 		int (*start)(struct uprocs *, void (*)(void *), void *, struct ustack **) = 0;
-		int (*destroy)(struct uprocs *) = 0;
+		int (*destroy)(struct uprocs *, int64_t) = 0;
 		struct uprocs *rr;
 
 		if (!library) {
@@ -504,7 +504,7 @@ test_musl() {
 		*(void **)&yield = dlsym(library, NAME(ustack_yield));
 		if (!create || !start || !destroy || !yield || create(NULL, &rr)
 		    || start(rr, run, NULL, NULL) || start(rr, run, NULL, NULL)
-		    || destroy(rr))
+		    || destroy(rr, USCHED_NEVER))
 			return 2;
 		return yielded != 20;
 	}

@@ -213,5 +213,5 @@ int main(int argc, char **argv)
 	signals = unet_signals(&set);
 	if (signals < 0 || rr_create(&conf, &rr) || rr_start(rr, serve, NULL, NULL))
 		return fprintf(stderr, "jobs: cannot start\n"), 1;
-	return uprocs_destroy(rr) != 0;
+	return uprocs_destroy(rr, USCHED_NEVER) != 0;
 }

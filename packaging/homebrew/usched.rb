@@ -33,7 +33,7 @@ class Usched < Formula
         struct uprocs *rr;
 
         return rr_create(NULL, &rr) || rr_start(rr, run, NULL, NULL)
-               || uprocs_destroy(rr) || runs != 1;
+               || uprocs_destroy(rr, USCHED_NEVER) || runs != 1;
       }
     C
     flags = shell_output("pkgconf --cflags --libs usched").split

@@ -322,7 +322,7 @@ static void over_rr(const struct uprocs_conf &conf, intptr_t threads)
 			       &thread[own]) == 0);
 	for (intptr_t own = 0; own < threads; own++)
 		CHECK(ustack_join(thread[own], NULL, USCHED_NEVER) == 0);
-	CHECK(uprocs_destroy(rr) == 0);
+	CHECK(uprocs_destroy(rr, USCHED_NEVER) == 0);
 	CHECK(alive == 0);
 }
 

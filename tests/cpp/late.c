@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 		      "rr_start()");
 	for (int i = 0; i < THREADS; i++)
 		check(ustack_join(thread[i], NULL, USCHED_NEVER) == 0, "ustack_join()");
-	check(uprocs_destroy(rr) == 0, "uprocs_destroy()");
+	check(uprocs_destroy(rr, USCHED_NEVER) == 0, "uprocs_destroy()");
 	check(wrong == 0, "exceptions got mixed up");
 	puts("good");
 	return 0;

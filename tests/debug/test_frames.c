@@ -187,7 +187,7 @@ static void test_remote(void **state)
 	assert_int_equal(ustack_join(sees, NULL, USCHED_NEVER), 0);
 	assert_int_equal(ustack_wake(shows), 0);
 	assert_int_equal(ustack_join(shows, NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 /* ---- Peek and poke ---- */

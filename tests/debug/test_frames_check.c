@@ -242,7 +242,7 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 	for (int i = second ? 1 : 0; i >= 0; i--)
 		TEST_EQUAL(ustack_join(all[i], NULL, USCHED_NEVER), 0);
 	uprocs_release(rr);
-	TEST_EQUAL(uprocs_destroy(rr), 0);
+	TEST_EQUAL(uprocs_destroy(rr, USCHED_NEVER), 0);
 	usync_scope_release(scope);
 	usync_chan_destroy(pointers);
 	usync_chan_destroy(chan);
@@ -463,7 +463,7 @@ static void test_native_stack(void **state)
 	assert_int_equal(rr_create(&conf, &rr), 0);
 	assert_int_equal(rr_start(rr, done, &local, NULL), 0);
 	assert_int_equal(usync_group_wait(&local, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 int main(void)

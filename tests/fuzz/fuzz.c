@@ -75,7 +75,7 @@ static long sleep_in(int epoll, struct epoll_event *events, int max, const int64
 	int n = epoll_wait(epoll, events, max, 0);
 
 	if (n == 0 && left) {
-		uoffload_drain();
+		uoffload_drain(USCHED_NEVER);
 		n = epoll_wait(epoll, events, max, 0);
 	}
 	if (n == 0 && left)

@@ -154,7 +154,7 @@ static void run_server(void (*serve)(int fd, void *), const uint8_t *data, size_
 		CHECK(rr_start(rr, read_answers, p, NULL) == 0);
 	}
 	CHECK(rr_start(rr, write_requests, NULL, NULL) == 0);
-	CHECK(uprocs_destroy(rr) == 0);
+	CHECK(uprocs_destroy(rr, USCHED_NEVER) == 0);
 	for (struct peer *p = peers; p < peers + PEERS; p++)
 		unet_close(p->fd);
 }

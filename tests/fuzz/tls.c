@@ -634,7 +634,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	how.h_fd = server.fd;
 	CHECK(rr_start_with(rr, &how, NULL, NULL, NULL) == 0);
 	CHECK(rr_start(rr, run_client, NULL, NULL) == 0);
-	CHECK(uprocs_destroy(rr) == 0);
+	CHECK(uprocs_destroy(rr, USCHED_NEVER) == 0);
 	unet_close(client.fd);
 	return 0;
 }

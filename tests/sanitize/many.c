@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 		check(rr_create(&conf, &rr));
 		for (int k = 0; k < BATCHES; k++)
 			run_batch(rr);
-		EXPECT(uprocs_destroy(rr) == -EDEADLK);
+		EXPECT(uprocs_destroy(rr, USCHED_NEVER) == -EDEADLK);
 	}
 	EXPECT(resident_set() - before < LEFT_BEHIND);
 	return 0;

@@ -96,6 +96,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < THREADS; i++)
 		check(ustack_join(threads[i], NULL, USCHED_NEVER));
 	EXPECT(conf.c_stacks || count_moves() >= MOVES);
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	return 0;
 }

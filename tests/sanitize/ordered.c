@@ -112,7 +112,7 @@ static void run(const struct uprocs_conf *conf)
 		check(usync_sem_post(&begun));
 	for (int i = 0; i < 2; i++)
 		check(ustack_join(partner[i], NULL, USCHED_NEVER));
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	usync_chan_destroy(chan);
 }
 

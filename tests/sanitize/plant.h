@@ -110,7 +110,7 @@ static inline int plant(int argc, char **argv, void (*thread)(void *))
 	check(ustack_join(second, NULL, USCHED_NEVER));
 	uprocs_stats(rr, &stats);
 	EXPECT(conf.c_stacks == 0 || stats.s_loads >= ROUNDS);  /* it is about this */
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	return 0;
 }
 

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 		check(ustack_join(writer[i], NULL, USCHED_NEVER));
 		check(ustack_join(beside[i], NULL, USCHED_NEVER));
 	}
-	check(uprocs_destroy(rr));
+	check(uprocs_destroy(rr, USCHED_NEVER));
 	EXPECT(wrong || number == ROUNDS * 101);
 	return 0;
 }

@@ -51,7 +51,7 @@ int main(void)
 	assert(rr_create(NULL, &rr) == 0);
 	for (size_t i = 0; i < 4; i++)
 		assert(rr_start(rr, work, &numbers[i], NULL) == 0);
-	uprocs_destroy(rr);
+	uprocs_destroy(rr, USCHED_NEVER);
 	assert(calls == 4 && stat(NAME, &s) == 0 && s.st_size == 64);
 	return 0;
 }

@@ -49,7 +49,7 @@ static void run_on_rr(void (*func)(void *), void *arg)
 
 	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	TEST_EQUAL(rr_start(rr, func, arg, NULL), 0);
-	TEST_EQUAL(uprocs_destroy(rr), 0);
+	TEST_EQUAL(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 static void *yield_once(void *unused, void *value)

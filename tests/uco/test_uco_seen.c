@@ -274,7 +274,7 @@ static void run(const struct uprocs_conf *conf, void (*func)(void *))
 	assert_int_equal(rr_create(conf, &rr), 0);
 	assert_int_equal(rr_start_with(rr, TEST_ON(0), func, NULL, NULL),
 			 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 static void test_dumps(void **state)

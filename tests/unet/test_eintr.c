@@ -187,7 +187,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	return uprocs_destroy(rr);
+	return uprocs_destroy(rr, USCHED_NEVER);
 }
 
 static void fill(char *buffer, size_t size, size_t seed)
@@ -540,7 +540,7 @@ static void test_file(void **state)
 	run(use_file, &fd);
 	if (HAS_PREADV)
 		assert_called(PREADV);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	fclose(file);
 }
 

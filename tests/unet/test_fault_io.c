@@ -430,7 +430,12 @@ static void offload_all(void *unused)
 static const struct scene waits = { .s_main = wait_variously, .s_step = 2 };
 TEST_CASE(test_waits, sweep_kinds, &waits)
 
-static const struct scene offload = { offload_all, uoffload_drain, 2 };
+static void drain(void)
+{
+	uoffload_drain(USCHED_NEVER);
+}
+
+static const struct scene offload = { offload_all, drain, 2 };
 TEST_CASE(test_offload, sweep_kinds, &offload)
 
 /* ---- Embedded ---- */

@@ -81,7 +81,7 @@ static void calls_native(void)
 	TEST_EQUAL(c.c_call.c_out, 1);
 	TEST_EQUAL(dropped, 0);
 	open_gate = true;
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(dropped, 1);
 }
 
@@ -182,7 +182,7 @@ static void gives_up(bool cancel, bool queued)
 	open_gate = true;
 	if (v)
 		join(v);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(dropped + spared, 1);        /* spared on a slow machine */
 	TEST_EQUAL(finished, dropped + queued);
 	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
@@ -204,7 +204,7 @@ static void never_called(void)
 	rc = ustack_cancel(u);          /* on another processor it may have ended */
 	TEST_TRUE(rc == 0 || rc == -ESRCH);
 	join(u);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_TRUE(c.c_rc == -ECANCELED || c.c_rc == 0);
 	TEST_EQUAL(finished, dropped + (c.c_rc == 0));
 	TEST_EQUAL(dropped + spared + (c.c_rc == 0), 1);
@@ -219,7 +219,7 @@ static void no_drop(void)
 	TEST_EQUAL(uoffload(pass_gate, NULL, &call, sizeof call, soon), -ETIMEDOUT);
 	TEST_EQUAL(call.c_out, -1);
 	open_gate = true;
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(finished, 1);
 }
 
@@ -267,7 +267,7 @@ static void races(void)
 		threads[i] = go(race, &r);
 	for (int i = 0; i < 8; i++)
 		join(threads[i]);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(finished, r.r_done + dropped);
 	TEST_TRUE(finished <= r.r_calls);
 	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
@@ -280,7 +280,7 @@ static void no_natives(void)
 	static struct caller first, second;
 	struct ustack *u, *v;
 
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	reset_counts(false);
 	natives_fail = true;
 	join(go_call(&first, 1, NEVER));
@@ -307,7 +307,7 @@ static atomic_bool drained;
 static void drain_native(void *unused)
 {
 	(void)unused;
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(finished, 2);
 	drained = true;
 }
@@ -320,7 +320,7 @@ static void drains(void)
 	pthread_t native;
 	size_t before;
 
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	before = natives();
 	reset_counts(false);
 	drained = false;
@@ -351,7 +351,7 @@ static void call_cancelled(void *unused)
 	pthread_cancel(pthread_self());
 	TEST_EQUAL(uoffload(call_nothing, drop_call, NULL, 0, NEVER), 0);
 	TEST_EQUAL(ufile_pread(fd, &c, 1, 0, NEVER), 1);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	TEST_EQUAL(before, PTHREAD_CANCEL_ENABLE);
 	entered++;

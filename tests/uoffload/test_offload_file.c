@@ -66,7 +66,7 @@ static void free_files(struct ustack *occupier)
 	TEST_EQUAL(close(fd), 0);
 	TEST_EQUAL(unlink(fifo), 0);
 	remove_directory();
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
 }
 
@@ -93,7 +93,7 @@ static void free_names(struct ustack *occupier)
 {
 	names_wait = false;
 	join(occupier);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	TEST_EQUAL(uoffload_limit(UOFFLOAD_THREADS), 0);
 }
 
@@ -221,7 +221,7 @@ static void resolve_nothing(void)
 	int rc = look_up("usched.invalid", found, 4, NEVER);
 
 	TEST_TRUE(rc == -ENOENT || rc == -EAGAIN || rc == -EIO);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 }
 
 struct lookup {

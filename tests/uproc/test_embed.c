@@ -167,7 +167,7 @@ static void from_outside(void)
 	for (int i = 0; i < 3; i++)
 		pthread_join(natives[i], NULL);
 	TEST_EQUAL(ustack_detach(u), 0);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	finish();
 }
 

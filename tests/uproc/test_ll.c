@@ -75,7 +75,7 @@ static void bound(const struct uprocs_conf *conf)
 	struct pair p = { .p_ll = make_in_order(conf) };
 
 	assert_int_equal(ll_start(ll_group(p.p_ll, 0), start_pair, &p, NULL), 0);
-	assert_int_equal(uprocs_destroy(p.p_ll), 0);
+	assert_int_equal(uprocs_destroy(p.p_ll, USCHED_NEVER), 0);
 	assert_int_equal(p.p_queued, QUEUED);
 	assert_in_range(p.p_when[0], test_is_stressed() ? 0 : LL_BOUND / 2, LL_BOUND + 1);
 	for (size_t n = 1; n < QUEUED; n++)
@@ -111,7 +111,7 @@ static void test_mail_is_not_starved(void **state)
 	assert_int_equal(ll_start(ll_group(p.p_ll, 0), start_hogs, &p, NULL), 0);
 	sleep_ms(10);
 	assert_int_equal(ll_start(ll_group(p.p_ll, 0), stop_pair, &p, NULL), 0);
-	assert_int_equal(uprocs_destroy(p.p_ll), 0);
+	assert_int_equal(uprocs_destroy(p.p_ll, USCHED_NEVER), 0);
 }
 
 static struct ustack *sleepers[3];
@@ -142,7 +142,7 @@ static void run_next(const struct uprocs_conf *conf)
 	assert_int_equal(ll_start(g, wake_three, ll, NULL), 0);
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(ustack_join(sleepers[i], NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(ll), 0);
+	assert_int_equal(uprocs_destroy(ll, USCHED_NEVER), 0);
 	assert_string_equal(script, "0CQAB1q");
 }
 
@@ -197,7 +197,7 @@ static void groups(const struct uprocs_conf *conf)
 		assert_int_equal(ll_start(ll_group(ll, 0), start_inside, &outside[i],
 					  NULL), 0);
 	}
-	assert_int_equal(uprocs_destroy(ll), 0);
+	assert_int_equal(uprocs_destroy(ll, USCHED_NEVER), 0);
 	for (size_t i = 0; i < GROUPS; i++) {
 		size_t same = 0;
 
@@ -237,7 +237,7 @@ static void groups_on(const struct uprocs_conf *conf)
 		assert_int_equal(ll_start(w.w_group, start_beside, &w, &u), 0);
 		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
 	}
-	assert_int_equal(uprocs_destroy(w.w_ll), 0);
+	assert_int_equal(uprocs_destroy(w.w_ll, USCHED_NEVER), 0);
 }
 
 TEST_CASE(test_groups_on, each_conf, groups_on)
@@ -312,7 +312,7 @@ static void no_atomics(const struct uprocs_conf *conf)
 	assert_int_equal(ll_start(g, ping, &control, &steppers[0]), 0);
 	assert_int_equal(ustack_join(steppers[0], NULL, USCHED_NEVER), 0);
 	assert_int_equal(ustack_join(steppers[1], NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(ll), 0);
+	assert_int_equal(uprocs_destroy(ll, USCHED_NEVER), 0);
 	if (stepper.s_steps > 0)                        /* of the control */
 		assert_int_equal(atomic_instructions, 1);
 }
@@ -393,8 +393,8 @@ static void mixed(const struct uprocs_conf *conf)
 		uprocs_trim(m.m_rr[i]);
 		uprocs_release(m.m_ll[i]);
 		uprocs_release(m.m_rr[i]);
-		assert_int_equal(uprocs_destroy(m.m_ll[i]), 0);
-		assert_int_equal(uprocs_destroy(m.m_rr[i]), 0);
+		assert_int_equal(uprocs_destroy(m.m_ll[i], USCHED_NEVER), 0);
+		assert_int_equal(uprocs_destroy(m.m_rr[i], USCHED_NEVER), 0);
 	}
 	assert_int_equal(line_count, 0);
 }

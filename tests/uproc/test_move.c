@@ -57,7 +57,7 @@ static void finish(void)
 
 	uprocs_stats(rr, &stats);
 	test_counted(&stats);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 /* Threads cannot move from the native stack, and those that share one do not. */

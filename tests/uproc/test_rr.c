@@ -70,7 +70,7 @@ static void fifo(const struct uprocs_conf *conf)
 	assert_int_equal(o.o_next, THREADS * (YIELDS + 1));
 	for (size_t i = 0; i < THREADS * (YIELDS + 1); i++)
 		assert_int_equal(o.o_log[i], i % THREADS * opener.o_stride % THREADS);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 TEST_CASE(test_fifo, each_conf_of_one, fifo)
@@ -97,7 +97,7 @@ static void queue_up(const struct uprocs_conf *conf)
 	assert_int_equal(ustack_join(sleeper, NULL, USCHED_NEVER), -EDEADLK);
 	run_to_end(rr, wake_between, rr);
 	assert_int_equal(ustack_join(sleeper, NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 	assert_string_equal(script, "0ASB1ab");
 }
 
@@ -202,7 +202,7 @@ static void any_order(const struct uprocs_conf *conf)
 	run_to_end(rr, wake_one, NULL);
 	for (unsigned i = 0; i < MEMBERS; i++)
 		assert_int_equal(ustack_join(circle.c_member[i], NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 TEST_CASE(test_any_order, each_conf_of_one, any_order)
@@ -235,7 +235,7 @@ static void mail_before_yield(const struct uprocs_conf *conf)
 	assert_int_equal(rr_start(rr, say_twice, "B", NULL), 0);
 	mailed = 1;
 	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 	assert_string_equal(script, "0ASB1ab");
 }
 
@@ -294,8 +294,8 @@ static void on(const struct uprocs_conf *conf)
 		assert_true(pthread_equal(found[i % 2], found[2]));
 		assert_true(i == 0 || !pthread_equal(found[0], found[1]));
 	}
-	assert_int_equal(uprocs_destroy(another), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(another, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 TEST_CASE(test_on, each_conf, on)
@@ -369,7 +369,7 @@ static void spread(const struct uprocs_conf *conf)
 	}
 	for (size_t i = 0; i < THREADS; i++)
 		finish(threads[i]);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 /*
@@ -402,7 +402,7 @@ static void least(const struct uprocs_conf *conf)
 		finish(waiting[i]);
 	for (size_t i = 0; i < NEW; i++)
 		finish(new[i]);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 static void test_spread(void **state)

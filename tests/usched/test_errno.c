@@ -336,7 +336,7 @@ static void make_ring(void)
 
 static void end_ring(void)
 {
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	for (size_t i = 0; i < FIVE; i++) {
 		usync_chan_destroy(ring[i].chan);
 		TEST_EQUAL(unet_close(ring[i].fd[0]), 0);

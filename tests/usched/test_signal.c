@@ -325,7 +325,7 @@ static void flood(unsigned stacks)
 	join_all(&s);
 	over->o_stats(s.s_sched, &stats);
 	assert_int_equal(over->o_destroy(s.s_sched), 0);
-	uoffload_drain();
+	uoffload_drain(USCHED_NEVER);
 	print_message("%s, %s: %zu signals, %zu evictions\n", over->o_name,
 		      stacks == 1 ? "one stack" : "native stack", signals_handled(),
 		      (size_t)stats.s_evictions);

@@ -165,7 +165,7 @@ static struct usched_stats measure(void (*wait)(void *unused))
 	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
 	assert_int_equal(ustack_wake(joined), 0);
 	assert_int_equal(ustack_join(joined, NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 	usync_chan_destroy(empty);
 	usync_chan_destroy(full);
 	return stats;
@@ -276,7 +276,7 @@ static void test_retake(void **state)
 	assert_int_equal(usync_mutex_unlock(&outer), 0);
 	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
 	assert_int_equal(ended, 1);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 /* ---- A queue of one's own ---- */
@@ -323,7 +323,7 @@ static void test_own(void **state)
 	uwait_finish(w, 7);
 	uprocs_release(rr);
 	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
-	assert_int_equal(uprocs_destroy(rr), 0);
+	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
 int main(void)

@@ -521,7 +521,7 @@ static void elsewhere(void *s)
 	usync_scope_cancel(c, -ECANCELED);
 	end_worker(&w);
 	usync_scope_release(c);
-	uoffload_drain();                       /* no native thread is left */
+	uoffload_drain(USCHED_NEVER);                       /* no native thread is left */
 }
 
 TEST_CASE(test_outside, each_scheduler, elsewhere)

@@ -24,7 +24,7 @@ int main(void)
 {
 	struct uprocs *rr;
 
-	if (rr_create(NULL, &rr) || rr_start(rr, first, NULL, NULL) || uprocs_destroy(rr))
+	if (rr_create(NULL, &rr) || rr_start(rr, first, NULL, NULL) || uprocs_destroy(rr, USCHED_NEVER))
 		return 1;
 	return runs != 2;
 }
