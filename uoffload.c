@@ -291,7 +291,8 @@ int uoffload_limit(unsigned threads)
 	return 0;
 }
 
-/* Under o_lock. o_quiet is by the clock of the day: so a clock that is set ends no wait. */
+/* Under o_lock. o_quiet goes by the clock of the day, which may be set: 0 only says that
+   the caller is to look again. */
 static int wait_quiet(int64_t deadline)
 {
 	int64_t left = deadline - when_now();

@@ -259,7 +259,8 @@ static int simulate(int argc, char **argv, char **envp)
 	sim__serve(argv);
 	sim__enters = 1;
 	run_thread(run_main);
-	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);       /* after pthread_exit() */
+	/* After pthread_exit() in main(). */
+	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);
 	exit(0);
 }
 

@@ -78,7 +78,8 @@ static struct ll_group *group(void)
 
 BOTH(int, create, (const struct uprocs_conf *c), return rr_create(c, &rr),
      return ll_create(c, &ll))
-BOTH(int, destroy, (void), return uprocs_destroy(rr, USCHED_NEVER), return uprocs_destroy(ll, USCHED_NEVER))
+BOTH(int, destroy, (void), return uprocs_destroy(rr, USCHED_NEVER),
+     return uprocs_destroy(ll, USCHED_NEVER))
 BOTH(int, start, (void (*f)(void *), void *a, struct ustack **t),
      return rr_start(rr, f, a, t), return ll_start(group(), f, a, t))
 BOTH(void, hold, (void), uprocs_hold(rr), uprocs_hold(ll))

@@ -104,7 +104,7 @@ static void million(int is_local, const struct uprocs_conf *conf)
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(join(local, threads[i]), 0);
 	assert_int_equal(woken, n);
-	assert_int_equal(local ? uprocs_destroy(ll, USCHED_NEVER) : uprocs_destroy(rr, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(local ? ll : rr, USCHED_NEVER), 0);
 	free(threads);
 }
 

@@ -24,7 +24,8 @@ int main(void)
 {
 	struct uprocs *rr;
 
-	if (rr_create(NULL, &rr) || rr_start(rr, first, NULL, NULL) || uprocs_destroy(rr, USCHED_NEVER))
+	if (rr_create(NULL, &rr) || rr_start(rr, first, NULL, NULL)
+	    || uprocs_destroy(rr, USCHED_NEVER))
 		return 1;
 	return runs != 2;
 }
