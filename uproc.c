@@ -48,6 +48,7 @@
 #include <stdlib.h>
 
 #include "private/check.h"
+#include "private/outside.h"
 #include "private/policy.h"
 #include "private/proc.h"
 #include "private/stress.h"
@@ -263,7 +264,7 @@ static uint32_t seed_value;
 
 static void choose_seed(void)
 {
-	const char *given = getenv("USCHED_SEED");
+	const char *given = outside_setting("USCHED_SEED");
 
 	seed_value = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)when_now();
 	seed_value += seed_value == 0;

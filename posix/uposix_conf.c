@@ -11,9 +11,10 @@
 #undef _FORTIFY_SOURCE
 #include "uposix_set.h"
 
+#include "../private/outside.h"
 #include "../private/sim.h"
+#include "../private/text.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +50,7 @@ static bool is_daemon(void)
 static void put(const char *line, int n)
 {
 	const char *log = uposix__conf.c_log;
-	int fd = log && *log ? open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644)
-		: -1;
+	int fd = log && *log ? outside_file(log, O_APPEND | O_NONBLOCK) : -1;
 
 	if (fd < 0 && is_daemon()) {
 		syslog(LOG_DAEMON | LOG_WARNING, "%.*s", n - 1, line);
@@ -74,6 +74,7 @@ void uposix__tell(const char *format, ...)
 	more = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, list);
 	va_end(list);
 	n += more < (int)sizeof line - n - 1 ? more : (int)sizeof line - n - 2;
+	text_clean(line, (size_t)n);
 	line[n++] = '\n';
 	put(line, n);
 	errno = error;
@@ -82,7 +83,7 @@ void uposix__tell(const char *format, ...)
 /* What cannot be meant is told, and left out. */
 static unsigned long number(const char *name, unsigned long otherwise, unsigned long most)
 {
-	const char *text = getenv(name);
+	const char *text = outside_setting(name);
 	unsigned long value;
 	char *end;
 
@@ -106,15 +107,15 @@ void uposix__settings(void)
 		return;
 	if (fstat(STDERR_FILENO, &at_start))
 		memset(&at_start, 0, sizeof at_start);
-	c->c_log = getenv("UPOSIX_LOG");
+	c->c_log = outside_setting("UPOSIX_LOG");
 	c->c_quiet = number("UPOSIX_QUIET", 0, 1);
 	c->c_stacks = (unsigned)number("UPOSIX_STACKS", STACKS, 1 << 22);
 	c->c_shared = (unsigned)number("UPOSIX_SHARED", 0, 1 << 16);
 	c->c_processors = (unsigned)number("UPOSIX_PROCESSORS", 0, 1 << 16);
 	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
 	c->c_native = number("UPOSIX_NATIVE", 0, 1);
-	c->c_stats = getenv("UPOSIX_STATS");
-	c->c_tls = getenv("UPOSIX_TLS");
+	c->c_stats = outside_setting("UPOSIX_STATS");
+	c->c_tls = outside_setting("UPOSIX_TLS");
 	if (SIMULATED && !c->c_tls)
 		c->c_tls = "program";
 }

@@ -6,8 +6,9 @@
  */
 #include "uposix_set.h"
 
+#include "../private/outside.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,8 +47,7 @@ static int text_of(struct uprocs *rr, char *text, size_t size)
 static void write_text(const char *path, const char *text, size_t n)
 {
 	bool file = strcmp(path, "-") != 0;
-	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK;
-	int fd = file ? open(path, flags, 0666) : STDERR_FILENO;
+	int fd = file ? outside_file(path, O_NONBLOCK) : STDERR_FILENO;
 
 	if (fd < 0) {
 		UPOSIX_TELL_ONCE("UPOSIX_STATS: cannot write %s: %s", path,

@@ -9,11 +9,11 @@
 #define USCHED_STRESS_H
 
 #ifdef USCHED_CHECK
-#include <stdlib.h>
+#include "outside.h"
 
 static inline int stressed(void)
 {
-	const char *given = getenv("USCHED_STRESS");
+	const char *given = outside_setting("USCHED_STRESS");
 
 	return given && given[0] && given[0] != '0';
 }

@@ -70,6 +70,22 @@ TEXT_CALL void text_bytes(struct text *t, const void *bytes, size_t n)
 	}
 }
 
+/*
+ * Writes '?' over the control characters of bytes, those of UTF-8 included: from outside,
+ * they would move a cursor, or begin a line that a log has from another program.
+ */
+TEXT_CALL void text_clean(char *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)bytes[i];
+
+		if (i && c >= 0x80 && c < 0xa0 && bytes[i - 1] == '\xc2')
+			bytes[i - 1] = bytes[i] = '?';
+		else if (c < ' ' || c == 0x7f)
+			bytes[i] = '?';
+	}
+}
+
 TEXT_CALL void text_put(struct text *t, const char *string)
 {
 	text_bytes(t, string, strlen(string));

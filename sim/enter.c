@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "../posix/uposix_set.h"
+#include "../private/outside.h"
 #include "host.h"
 
 /* Objects of calls. */
@@ -171,7 +172,7 @@ static void find_calls(void)
 
 void sim__escape(const char *name)
 {
-	const char *given = getenv("USCHED_SIM_ESCAPES");
+	const char *given = outside_setting("USCHED_SIM_ESCAPES");
 
 	if (sim__self() && !(given && strcmp(given, "1") == 0))
 		sim_fail("%s%s cannot be simulated; use %s; USCHED_SIM_ESCAPES=1 lets "

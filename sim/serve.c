@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../private/outside.h"
 #include "../private/text.h"
 #include "host.h"
 
@@ -75,7 +76,7 @@ static unsigned at_begin;               /* descriptors */
 
 bool sim__is_wanted(void)
 {
-	return getenv("USCHED_SIM") != NULL;
+	return outside_setting("USCHED_SIM") != NULL;
 }
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -88,6 +89,7 @@ static void say(const char *format, ...)
 	va_start(list, format);
 	vsnprintf(line, sizeof line, format, list);
 	va_end(list);
+	text_clean(line, strlen(line));
 	fflush(stdout);
 	fprintf(stderr, "usched-run: %s\n", line);
 }
@@ -96,6 +98,14 @@ static void stop(const char *what)
 {
 	say("%s", what);
 	_exit(2);
+}
+
+/* Returns a stream to write a file anew that an option names; or NULL. */
+static FILE *file_of(const char *path)
+{
+	int fd = outside_file(path, 0);
+
+	return fd < 0 || (ftruncate(fd, 0) && errno != EINVAL) ? NULL : fdopen(fd, "w");
 }
 
 /* ---- Settings ---- */
@@ -118,7 +128,7 @@ static uint64_t number(const char *option, const char **text)
 
 static uint64_t setting(const char *option, const char *name, uint64_t otherwise)
 {
-	const char *text = getenv(name);
+	const char *text = outside_setting(name);
 
 	return text && *text ? number(option, &text) : otherwise;
 }
@@ -128,7 +138,7 @@ static void read_strategy(void)
 	char name[16] = "mix";
 	const char *bound = NULL;
 
-	conf.c_given = getenv("USCHED_SIM_STRATEGY");
+	conf.c_given = outside_setting("USCHED_SIM_STRATEGY");
 	if (conf.c_given) {
 		bound = strchrnul(conf.c_given, ':');
 		snprintf(name, sizeof name, "%.*s", (int)(bound - conf.c_given),
@@ -144,7 +154,7 @@ static void read_strategy(void)
 
 static void read_settings(void)
 {
-	const char *seeds = getenv("USCHED_SIM");
+	const char *seeds = outside_setting("USCHED_SIM");
 
 	conf.c_first = conf.c_last = number("seeds", &seeds);
 	if (*seeds == '-') {
@@ -159,9 +169,9 @@ static void read_settings(void)
 	conf.c_steps = setting("steps", "USCHED_SIM_STEPS", 0);
 	conf.c_twice = setting("twice", "USCHED_SIM_TWICE", 0);
 	conf.c_leaks = setting("leaks", "USCHED_SIM_LEAKS", 0);
-	conf.c_shrink = getenv("USCHED_SIM_SHRINK");
-	conf.c_replay = getenv("USCHED_SIM_REPLAY");
-	conf.c_trace = getenv("USCHED_SIM_TRACE");
+	conf.c_shrink = outside_setting("USCHED_SIM_SHRINK");
+	conf.c_replay = outside_setting("USCHED_SIM_REPLAY");
+	conf.c_trace = outside_setting("USCHED_SIM_TRACE");
 	read_strategy();
 	if (conf.c_strategy == &sim__all) {     /* as many runs as there are orders */
 		conf.c_first = 0;
@@ -375,7 +385,7 @@ static uint64_t take_hash(struct job *j, bool shows)
 /* The trace of the last run; `wrong' is what came of it, or NULL. */
 static void write_trace(const char *wrong)
 {
-	FILE *f = trace ? fopen(conf.c_trace, "we") : NULL;
+	FILE *f = trace ? file_of(conf.c_trace) : NULL;
 
 	if (!trace)
 		return;
@@ -419,7 +429,7 @@ static const char *const heading = "usched-sim 1";
 /* With the seed, which random numbers of the program come from. */
 static void write_choices(const char *path, size_t n)
 {
-	FILE *f = fopen(path, "we");
+	FILE *f = file_of(path);
 
 	if (f)
 		fprintf(f, "%s %" PRIu64 "\n", heading, jobs[0].j_seed);

@@ -22,7 +22,8 @@ arch/uhere.h:
 arch/uswitch.h: usched.h
 usched.h: arch/uhere.h arch/uswitch.h
 private/observer.h: usched.h
-private/stress.h:
+private/outside.h:
+private/stress.h: private/outside.h
 private/dispatch.h: ustack.h arch/arch.h private/direction.h private/observer.h debug/watch/watch.h
 usched.c: private/dispatch.h private/stress.h arch/offsets.h
 usched_stack.c: private/dispatch.h
@@ -101,7 +102,7 @@ debug/utrace_write.c: debug/utrace.h arch/arch.h private/cancel.h private/text.h
 debug/probe.h:
 private/proc.h: uproc.h private/lock.h private/observer.h
 private/layout.h:
-uproc.c: uproc.h private/check.h private/policy.h private/proc.h private/when.h upreempt.h private/stress.h
+uproc.c: uproc.h private/check.h private/outside.h private/policy.h private/proc.h private/when.h upreempt.h private/stress.h
 uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
 uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
 uproc_move.c: private/policy.h private/proc.h private/when.h
@@ -163,7 +164,7 @@ posix/uposix.c: posix/uposix_set.h private/sim.h
 posix/uposix_attr.c: posix/uposix_set.h
 posix/uposix_cancel.c: posix/uposix_set.h
 posix/uposix_catch.c: posix/uposix_set.h
-posix/uposix_conf.c: posix/uposix_set.h private/sim.h
+posix/uposix_conf.c: posix/uposix_set.h private/outside.h private/sim.h private/text.h
 posix/uposix_c11.c: posix/uposix_set.h
 posix/uposix_record.c: posix/uposix_set.h uproc.h
 posix/uposix_fork.c: posix/uposix_set.h uoffload.h upreempt.h uproc.h debug/uinspect.h
@@ -186,7 +187,7 @@ posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h private/sim.h
 posix/uposix_lock.c: posix/uposix_set.h
 posix/uposix_shared.c: posix/uposix_set.h
 posix/uposix_signal.c: posix/uposix_set.h private/sim.h
-posix/uposix_stats.c: posix/uposix_set.h
+posix/uposix_stats.c: posix/uposix_set.h private/outside.h
 posix/uposix_sync.c: posix/uposix_set.h
 posix/uposix_time.c: posix/uposix_set.h private/sim.h private/when.h
 posix/uposix_exchange.c: posix/uposix_set.h private/sim.h
@@ -207,7 +208,7 @@ sim/ulinear.h:
 sim/world.h: sim/host.h
 sim/access.c: sim/run.h
 sim/clock.c: sim/host.h
-sim/enter.c: posix/uposix_set.h sim/host.h posix/uposix_names.h
+sim/enter.c: posix/uposix_set.h private/outside.h sim/host.h posix/uposix_names.h
 sim/fd.c: sim/world.h
 sim/file.c: posix/uposix_set.h sim/world.h
 sim/host.c: posix/uposix_set.h private/wait.h sim/host.h
@@ -215,7 +216,7 @@ sim/local.c: posix/uposix_set.h sim/world.h
 sim/name.c: sim/world.h
 sim/net.c: sim/world.h
 sim/order.c: sim/run.h
-sim/serve.c: private/text.h sim/host.h
+sim/serve.c: private/outside.h private/text.h sim/host.h
 sim/socket.c: sim/world.h
 sim/strategy.c: sim/run.h
 sim/tell.c: private/code.h sim/host.h
@@ -311,6 +312,13 @@ done
 # What is included is a header.
 for file in ./*.inc private/*.inc debug/*.inc; do
 	[ ! -f "$file" ] || fail "$file is neither a module nor a header"
+done
+
+# The environment is read in one place, which leaves out a set-user-ID process.
+for file in *.[ch] arch/* private/* debug/*.* tls/u*.[ch] posix/uposix* sim/*.[ch]; do
+	[ "$file" = private/outside.h ] ||
+		! grep -nE '\<(secure_)?getenv\(|\<environ\>' "$file" >"$dir/reads" ||
+		fail "$file reads the environment: $(cat "$dir/reads")"
 done
 
 # Nothing below knows what looks on.

@@ -406,6 +406,47 @@ has '^usched: tells has 4 bytes' "$dir/log"
 limited $run "$dir/tells" 2>"$dir/out" || fail 'messages'
 has '^usched: tells has 4 bytes' "$dir/out"
 
+# Not through a link, or into what another user has; and without control characters of what
+# is repeated, here of a number, the last one in UTF-8.
+ln -s elsewhere "$dir/link"
+limited env UPOSIX_LOG="$dir/link" UPOSIX_STATS="$dir/link" $run "$dir/tells" \
+	>"$dir/out" 2>&1 || fail 'links'
+has '^usched: tells has 4 bytes' "$dir/out"
+has '^usched: UPOSIX_STATS: cannot write .*/link: ' "$dir/out"
+[ ! -e "$dir/elsewhere" ] || fail "messages go through a link: $(cat "$dir/elsewhere")"
+UPOSIX_STACKS=$(printf 'x\nusched: y\033[2J\177\302\233z') limited $run "$dir/tells" >"$dir/out" 2>&1 ||
+	fail 'control characters'
+has '^usched: UPOSIX_STACKS=x?usched: y?\[2J???z is no number' "$dir/out"
+
+# A set-user-ID program does not look at what its caller has in the environment.
+mkdir "$dir/suid"
+chmod 755 "$dir" "$dir/suid"
+cp "$library" "$dir/suid/libusched-posix.so.$(version | cut -d. -f1-2)"
+$CC -o "$dir/suid/tells" "$dir/tells.c" -Wl,--no-as-needed "$library" \
+	-Wl,-rpath,"$dir/suid" -pthread || fail 'a set-user-ID program does not build'
+chmod 4755 "$dir/suid/tells"
+echo secret >"$dir/suid/secret"
+chmod 777 "$dir/suid"
+chmod 600 "$dir/suid/secret"
+cp "$(command -v id)" "$dir/suid/id"
+chmod 4755 "$dir/suid/id"
+as_nobody='limited setpriv --reuid 65534 --regid 65534 --clear-groups'
+if [ "$($as_nobody "$dir/suid/id" -u 2>&1)" != 0 ]; then
+	note 'set-user-ID programs: skipped: not root, no setpriv, or they have no effect here'
+else
+	$as_nobody env UPOSIX_STACKS=text UPOSIX_LOG="$dir/suid/log" \
+		UPOSIX_STATS="$dir/suid/secret" "$dir/suid/tells" >"$dir/out" 2>&1 ||
+		fail 'a set-user-ID program'
+	has '^usched: tells has 4 bytes' "$dir/out"
+	same 'what the caller asked for' '' "$(grep UPOSIX "$dir/out")"
+	same 'a file of the owner' secret "$(cat "$dir/suid/secret")"
+	[ ! -e "$dir/suid/log" ] || fail "the owner writes the caller's log"
+	$as_nobody touch "$dir/suid/log"
+	limited env UPOSIX_LOG="$dir/suid/log" $run "$dir/tells" >"$dir/out" 2>&1 || fail "another user's log"
+	has '^usched: tells has 4 bytes' "$dir/out"
+	[ ! -s "$dir/suid/log" ] || fail "root writes another user's log"
+fi
+
 # A native thread forks, and is all that the child has besides what it starts itself.
 build splits <<'END'
 #include <pthread.h>

@@ -176,6 +176,31 @@ MALLOC_PERTURB_=85 USCHED_SIM=7 "$B/sim_log" 2>&1 | cmp - "$dir/out" ||
 	fail "log: not the same with other bytes in new memory"
 USCHED_SIM=1-2 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" 2>&1 | grep -q 'of one run' ||
 	fail "several runs have one trace"
+# Where a file was, it is written anew; what a link points to is another's.
+head -c 1000000 /dev/zero >"$dir/trace"
+ln -s trace "$dir/link"
+USCHED_SIM=7 USCHED_SIM_TRACE=$dir/link "$B/sim_echo" 2>&1 | grep -q 'cannot be written' &&
+	[ "$(wc -c <"$dir/trace")" -eq 1000000 ] || fail "a trace is written through a link"
+USCHED_SIM=7 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" >/dev/null 2>&1
+tail -n 1 "$dir/trace" | grep -q '^,,,,end,' || fail "the end of a trace is an earlier file's"
+USCHED_SIM=$(printf '\033[2J') "$B/sim_echo" 2>&1 | grep -q "'?\[2J' is no number" ||
+	fail "control characters are repeated"
+# A set-user-ID program is not for its caller to simulate.
+mkdir "$dir/suid"
+chmod 755 "$dir" "$dir/suid"
+cp "$(command -v id)" "$dir/suid/id"
+chmod 4755 "$dir/suid/id"
+as_nobody='limited setpriv --reuid 65534 --regid 65534 --clear-groups'
+if [ "$($as_nobody "$dir/suid/id" -u 2>&1)" != 0 ]; then
+	note 'set-user-ID programs: skipped: not root, no setpriv, or they have no effect here'
+else
+	cp "$library" "$dir/suid/libusched-sim.so.$(version | cut -d. -f1-2)"
+	$CC -o "$dir/suid/echo" "$B/tests/sim/echo.o" "$library" -Wl,-rpath,"$dir/suid" -pthread
+	chmod 4755 "$dir/suid/echo"
+	USCHED_SIM=7 $as_nobody "$dir/suid/echo" >"$dir/out" 2>&1
+	grep -q 'echo: passed' "$dir/out" || fail "set-user-ID: $(cat "$dir/out")"
+	! grep 'run passed' "$dir/out" || fail "a set-user-ID program is simulated"
+fi
 for name in /tmp/usched-sim* /var/tmp/usched-sim*; do
 	[ -e "$name" ] && fail "$name is on the disk"
 done
