@@ -38,7 +38,7 @@
  * and upreempt() keeps it in its frame meanwhile.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* dl_iterate_phdr(), pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
 #include "upreempt.h"
 
@@ -437,26 +437,28 @@ static void enter_slice(struct slice *l)
 }
 
 /*
- * The main program comes first. Without an interpreter it is static: libc is a part of
- * it, and the two cannot be told apart.
+ * Finds the code of the main program, without dl_iterate_phdr(), whose lock may stay
+ * closed in the child of a fork. Without an interpreter the program is static: libc is a
+ * part of it, and the two cannot be told apart.
  */
-static int find_texts(struct dl_phdr_info *info, size_t size, void *arg)
+static void find_texts(struct slice *l)
 {
-	struct slice *l = (struct slice *)arg;
+	const ElfW(Phdr) *parts = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+	uintptr_t at = 0;
 	bool dynamic = false;
 	unsigned n = 0;
 
-	(void)size;
-	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uintptr_t from = info->dlpi_addr + part->p_vaddr;
+	for (unsigned i = 0; i < getauxval(AT_PHNUM); i++) {
+		const ElfW(Phdr) *part = &parts[i];
+		uintptr_t from = at + part->p_vaddr;
 
+		if (part->p_type == PT_PHDR)            /* before all that are loaded */
+			at = (uintptr_t)parts - part->p_vaddr;
 		dynamic |= part->p_type == PT_INTERP;
 		if (part->p_type == PT_LOAD && part->p_flags & PF_X && n < TEXTS)
 			l->l_text[n++] = (struct segment){ from, from + part->p_memsz };
 	}
 	l->l_texts = dynamic ? n : 0;
-	return 1;
 }
 
 /* What can fail. */
@@ -475,7 +477,7 @@ static int prepare_region(struct usched *s)
 	if (rc)
 		return rc;
 	if (l->l_texts == 0)
-		dl_iterate_phdr(find_texts, l);
+		find_texts(l);
 	if (l->l_texts == 0)
 		return -ENOTSUP;
 	return ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);

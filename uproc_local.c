@@ -13,6 +13,9 @@
  * A word that only looks like such an address, or that is not used any more, keeps a
  * thread where it is, until its next move. What is elsewhere is not seen: such an address
  * in the heap, or one less than a constant that the code adds. doc/moving.md has more.
+ *
+ * In the child of a fork, libc's lock of the list of libraries may be closed for good. If
+ * there were schedulers before the fork, threads that have run stay where they are.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* dl_iterate_phdr() */
@@ -76,6 +79,8 @@ static int note_tls(struct dl_phdr_info *info, size_t size, void *arg)
 	return l->l_full;
 }
 
+bool uproc__local_lost;
+
 void uproc__note_locals(struct uproc_locals *l)
 {
 	uintptr_t self = (uintptr_t)pthread_self(), pointer = thread_pointer();
@@ -83,7 +88,10 @@ void uproc__note_locals(struct uproc_locals *l)
 	*l = (struct uproc_locals){ .l_count = 2 };
 	l->l_range[0] = (struct uproc_local){ self - CONTROL, self + CONTROL };
 	l->l_range[1] = (struct uproc_local){ pointer - CONTROL, pointer + CONTROL };
-	dl_iterate_phdr(note_tls, l);
+	if (uproc__local_lost)
+		l->l_full = true;
+	else
+		dl_iterate_phdr(note_tls, l);
 }
 
 static bool is_local(const struct uproc_locals *l, uintptr_t word)

@@ -171,6 +171,7 @@ void uprocs__unpin(struct uprocs *r)
 void uproc__forked(void)
 {
 	list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	uproc__local_lost |= uproc__schedulers != NULL;
 	uproc__schedulers = NULL;
 	uproc__forget_names();
 }

@@ -25,7 +25,7 @@ $(B)/libusched-posix.a: $(posix_parts)
 # What it exports is in the file of its machine; see there.
 $(B)/libusched-posix.so.$(version): $(posix_parts:.o=.lo) $(B)/posix/uposix_load.lo \
 		$(B)/posix/$(machine).lo $(library:.o=.lo)
-	{ echo '{ global:'; printf '%s;\n' $(posix_names); echo 'local: *; };'; } >$@.map
+	{ echo '{ global:'; printf '%s;\n' $(posix_names) __gmon_start__; echo 'local: *; };'; } >$@.map
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now \
 		-Wl,--version-script=$@.map $(posix_names:%=-Wl,--wrap=%) -ldl $(libs)
 	ln -sf $(@F) $(@D)/libusched-posix.so

@@ -48,6 +48,7 @@ static struct object {
 } chosen[OBJECTS];                      /* constant from the first thread on */
 static size_t used, bytes;              /* likewise: of chosen[], of all blocks */
 static uint32_t found;                  /* bits: items of UPOSIX_TLS */
+static uintptr_t static_from, static_to;        /* STATIC behind the thread pointer: 0 */
 bool uposix__is_loaded;                 /* likewise */
 
 /* A processor's. */
@@ -56,16 +57,6 @@ struct blocks {
 	struct uposix_thread *b_owner;  /* NULL: no thread needs what is in them */
 	char                 *b_at[OBJECTS];
 };
-
-static struct uwait_lock looking;       /* at the objects */
-
-/* libc does not open its lock of the objects in the child of a fork. */
-void uposix__hold_objects(int on)
-{
-	(on ? uwait_lock : uwait_unlock)(&looking);
-}
-
-UPOSIX_AT_FORK(UPOSIX_OBJECTS, uposix__hold_objects, NULL)
 
 /* ---- What is chosen ---- */
 
@@ -248,25 +239,6 @@ static struct blocks *blocks_here(void)
 	return (struct blocks *)h;
 }
 
-static int find(struct dl_phdr_info *info, size_t size, void *blocks)
-{
-	struct blocks *b = blocks;
-
-	(void)size;
-	for (size_t i = 0; i < used; i++)
-		if (info->dlpi_tls_modid == chosen[i].o_module)
-			b->b_at[i] = info->dlpi_tls_data;
-	return 0;
-}
-
-/* For what a constructor has loaded, a native thread has a block when it asks for one. */
-static void make_missing(struct blocks *b)
-{
-	for (size_t i = 0; i < used; i++)
-		if (!b->b_at[i])
-			b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
-}
-
 /* Whether it is a variable that is exchanged. */
 static bool is_exchanged(const void *object)
 {
@@ -278,17 +250,18 @@ static bool is_exchanged(const void *object)
 	return false;
 }
 
-/* Whether an object lies in the native thread's variables of the loaded object. */
-static int has_place(struct dl_phdr_info *info, size_t size, void *object)
+void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 {
-	uintptr_t offset = (uintptr_t)object - (uintptr_t)info->dlpi_tls_data;
+	uintptr_t from = (uintptr_t)info->dlpi_tls_data
+		- (uintptr_t)__builtin_thread_pointer() + STATIC;
+	uintptr_t to = from + h->p_memsz;
 
-	(void)size;
-	for (int i = 0; info->dlpi_tls_data && i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_TLS
-		    && offset < info->dlpi_phdr[i].p_memsz)
-			return 1;
-	return 0;
+	if (!info->dlpi_tls_data || from > to || to > 2 * STATIC)
+		return;
+	if (static_to == 0 || from < static_from)
+		static_from = from;
+	if (to > static_to)
+		static_to = to;
 }
 
 /*
@@ -298,13 +271,13 @@ static int has_place(struct dl_phdr_info *info, size_t size, void *object)
  */
 void uposix__refuse_place(void *object)
 {
-	uintptr_t away = (uintptr_t)object - (uintptr_t)__builtin_thread_pointer();
+	uintptr_t away = (uintptr_t)object - (uintptr_t)__builtin_thread_pointer()
+		+ STATIC;
 	const char *why = NULL;
 
 	if (is_exchanged(object))
 		why = "--tls exchanges: no other thread can wake it";
-	else if (ustack_self() && away + STATIC < 2 * STATIC
-		 && dl_iterate_phdr(has_place, object))
+	else if (ustack_self() && away >= static_from && away < static_to)
 		why = "the threads of a processor share: they have one instead of many";
 	if (!why)
 		return;
@@ -374,10 +347,8 @@ static struct blocks *new_blocks(void)
 		abort();
 	}
 	b->b_hook.h_event = exchange;
-	uposix__hold_objects(true);
-	dl_iterate_phdr(find, b);
-	uposix__hold_objects(false);
-	make_missing(b);
+	for (size_t i = 0; i < used; i++)
+		b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
 	if (uposix__is_loaded)
 		__cxa_thread_atexit_impl(native_ends, NULL, &__dso_handle);
 	usched__set_hook(usched__current, &b->b_hook);

@@ -87,6 +87,14 @@ static void find_conditions(void)
 		}
 }
 
+/* What crti.o of libc has each object call before its constructors. */
+void __gmon_start__(void);
+
+void __gmon_start__(void)
+{
+	uposix__loaded();
+}
+
 __attribute__((constructor(101))) static void load(void)
 {
 	find_all(false);

@@ -384,13 +384,7 @@ void uposix__watch(struct uprocs *rr);
 
 /* ---- uposix_exchange.c ---- */
 
-/*
- * The lock of the objects, by all that call dl_iterate_phdr(): libc does not open its own
- * in the child of a fork.
- */
-void uposix__hold_objects(int on);
-
-/* Whether c_tls names this object. The objects are held. */
+/* Whether c_tls names this object. One native thread at a time asks. */
 bool uposix__is_named(const char *name, bool program);
 
 /* Tells what else is in c_tls. */
@@ -401,13 +395,16 @@ const char *uposix__why_shared(const struct dl_phdr_info *info, bool late);
 
 /*
  * Has the variables of an object exchanged; late: it was not loaded at the start. NULL;
- * or why that cannot be. Before there are threads; The objects are held.
+ * or why that cannot be. Before there are threads.
  */
 const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			   bool late);
 
 /* Afterwards: none of these is unloaded. A constructor may have loaded one. */
 void uposix__keep_chosen(void);
+
+/* Notes where each native thread has the variables of an object. */
+void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h);
 
 /*
  * A thread is about to wait for an object. If that lies in thread-local variables, which
@@ -436,6 +433,9 @@ extern bool uposix__is_loaded;
  * 0; ENOTSUP: c_tls names some that cannot be exchanged, which was told.
  */
 int uposix__look_at_objects(void);
+
+/* Likewise, when an object was loaded. The dynamic linker calls. */
+void uposix__loaded(void);
 
 /* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
 bool uposix__in_allocator(const void *where);

@@ -3,8 +3,15 @@
  * uposix_tls.c: objects of the program that threads of a processor may disturb: those
  * with thread-local variables, which belong to the native thread, and memory allocators,
  * whose locks may not have another thread run meanwhile. They are looked for at the first
- * thread, and again at one after a dlopen(). Variables that UPOSIX_TLS has are those of
- * uposix_exchange.c.
+ * thread, and again whenever an object is loaded, before its constructors run: each of
+ * them begins with a call of __gmon_start__(), which profilers define, and so does
+ * uposix_load.c. Objects that lack the call are found when a thread is created.
+ *
+ * dl_iterate_phdr() takes a lock that libc does not open in the child of a fork, and some
+ * other thread may have had it then. So a child looks only when it has loaded an object
+ * itself: the rest is as its parent knew it.
+ *
+ * Variables that UPOSIX_TLS has are those of uposix_exchange.c.
  */
 #include "uposix_set.h"
 
@@ -48,7 +55,9 @@ static struct {
 	uintptr_t r_from, r_to;
 } ranges[RANGES];
 static size_t ranges_used;              /* atomic */
-static unsigned long long seen;         /* how many were loaded; looking, as these: */
+static struct uwait_lock looking;
+static bool inherited;                  /* looking: a parent has looked, as the next */
+static unsigned long long seen;         /* how many were loaded; or 0 */
 static const void *known[OBJECTS];
 static size_t known_used;
 static size_t at_start;                 /* objects that were loaded then */
@@ -211,8 +220,10 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *number)
 
 		if (h->p_type == PT_LOAD && h->p_flags & PF_X && BEGINS(name, allocators))
 			add_range(info, h);
-		if (h->p_type == PT_TLS && h->p_memsz)
+		if (h->p_type == PT_TLS && h->p_memsz) {
+			uposix__note_place(info, h);
 			look_at_variables(info, h, name, late);
+		}
 	}
 	return 0;
 }
@@ -224,24 +235,52 @@ static int count(struct dl_phdr_info *info, size_t size, void *adds)
 	return 1;
 }
 
-int uposix__look_at_objects(void)
+static void look(void)
 {
 	unsigned long long adds = 0;
 	size_t number = 0;
 
-	uposix__hold_objects(true);
 	dl_iterate_phdr(count, &adds);
-	if (adds != seen) {
-		dl_iterate_phdr(look_at, &number);
-		if (!seen) {
-			uposix__tell_unknown();
-			uposix__keep_chosen();
-		}
-		seen = adds;
+	if (adds == seen)
+		return;
+	dl_iterate_phdr(look_at, &number);
+	if (!seen) {
+		uposix__tell_unknown();
+		uposix__keep_chosen();
 	}
-	uposix__hold_objects(false);
+	__atomic_store_n(&seen, adds, __ATOMIC_RELAXED);
+}
+
+int uposix__look_at_objects(void)
+{
+	uwait_lock(&looking);
+	if (!inherited)
+		look();
+	uwait_unlock(&looking);
 	return __atomic_load_n(&refused_some, __ATOMIC_RELAXED);
 }
+
+/* The first look, which has libc load an object under the lock, is not made here. */
+void uposix__loaded(void)
+{
+	if (!__atomic_load_n(&seen, __ATOMIC_RELAXED))
+		return;
+	uwait_lock(&looking);
+	look();
+	uwait_unlock(&looking);
+}
+
+static void hold_objects(int on)
+{
+	(on ? uwait_lock : uwait_unlock)(&looking);
+}
+
+static void objects_forked(void)
+{
+	inherited = seen != 0;
+}
+
+UPOSIX_AT_FORK(UPOSIX_OBJECTS, hold_objects, objects_forked)
 
 static int count_one(struct dl_phdr_info *info, size_t size, void *n)
 {

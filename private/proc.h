@@ -221,6 +221,9 @@ struct uproc_locals {
 	struct uproc_local l_range[UPROC_LOCALS];
 };
 
+/* In the child of a fork: see uproc_local.c. */
+extern bool uproc__local_lost UPROC_PRIVATE;
+
 /* Notes those of the calling native thread. */
 UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
 

@@ -8,12 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../ustack.h"
@@ -349,4 +352,50 @@ void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,
 int test_give_way(void)
 {
 	return ustack_self() ? ustack_yield() : sched_yield();
+}
+
+static int hold(struct dl_phdr_info *info, size_t size, void *holds)
+{
+	(void)info, (void)size;
+	__atomic_store_n((bool *)holds, true, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+	return 1;
+}
+
+static void *hold_libraries(void *holds)
+{
+	dl_iterate_phdr(hold, holds);
+	return NULL;
+}
+
+/* The native thread that has the lock does not end, so this is a process of its own. */
+static _Noreturn void hold_and_fork(void (*func)(void))
+{
+	bool holds = false;
+	pthread_t native;
+	int status = -1;
+
+	if (pthread_create(&native, NULL, hold_libraries, &holds))
+		_exit(1);
+	while (!__atomic_load_n(&holds, __ATOMIC_ACQUIRE))
+		sched_yield();
+	if (fork() == 0) {
+		alarm(60);
+		func();
+		_exit(0);
+	}
+	wait(&status);
+	_exit(status != 0);
+}
+
+void test_in_child_with_libraries_held(void (*func)(void))
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		hold_and_fork(func);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }

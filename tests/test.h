@@ -106,6 +106,12 @@ uint32_t test_random(uint32_t *seed);
 void test_descend(uint32_t *seed, uint32_t depth, size_t most, void (*func)(void *),
 		  void *arg);
 
+/*
+ * Runs func() in a child of a process one of whose native threads has libc's lock of the
+ * list of libraries: the lock stays closed there. Fails if func() does not return.
+ */
+void test_in_child_with_libraries_held(void (*func)(void));
+
 /* All of a file, to be freed. Closes it. */
 char *test_contents(FILE *file);
 

@@ -721,6 +721,25 @@ static void test_stale(void **state)
 	TEST_TRUE(undisturbed > 0);
 }
 
+static void begin_region(void)
+{
+	static const struct uprocs_conf conf = { .c_processors = 1, .c_slice = SLICE };
+	void *s;
+
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	TEST_TRUE(vectors_ask(s));
+}
+
+/* A region asks libc nothing that the child of a fork may not. */
+static void test_in_child(void **state)
+{
+	(void)state;
+	test_timeout(120);
+	if (!interrupts())
+		skip();
+	test_in_child_with_libraries_held(begin_region);
+}
+
 static int cancelled_rc;
 
 static void check_until_cancelled(void *arg)
@@ -827,6 +846,7 @@ int main(void)
 		cmocka_unit_test(test_rounds),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_in_child),
 		cmocka_unit_test(test_opted_out),
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_handler),

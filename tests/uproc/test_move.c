@@ -657,6 +657,24 @@ static void test_look(void **state)
 	finish();
 }
 
+/* In the child of a fork libc is not asked, and threads that have run stay. */
+static void look_in_child(void)
+{
+	struct uproc_locals l;
+
+	uproc__forked();
+	uproc__note_locals(&l);
+	TEST_TRUE(l.l_full);
+}
+
+static void test_look_in_child(void **state)
+{
+	(void)state;
+	begin(&two);
+	test_in_child_with_libraries_held(look_in_child);
+	finish();
+}
+
 /* What is in registers where the dispatcher takes over. */
 static void leave_registers(void *unused)
 {
@@ -744,6 +762,7 @@ int main(void)
 		cmocka_unit_test(test_stacks_return),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_look_in_child),
 		cmocka_unit_test(test_launch),
 		cmocka_unit_test(test_local),
 	};
