@@ -56,6 +56,7 @@ enter:
 #define NAME(name) ROW(name, uposix_##name, uposix_##name)
 #define PLAIN(name) ROW(name, __wrap_##name, __wrap_##name)
 #define WORLD(name) ROW(name, uposix_##name, __wrap_##name)
+#define ALIAS(alias, name) .globl alias; .set alias, name;
 #define ROW(name, to, otherwise)			\
 	.globl	name;					\
 	.type	name, %function;			\

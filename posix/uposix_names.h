@@ -12,6 +12,9 @@
  * Then numbers of syscall() that take or make descriptors: SYSCALL(read, call) is
  * uposix_read(); MAKES(open): a new number, of which nothing is known; REFUSED: ENOSYS.
  *
+ * glibc has other names for some of them, which are exported, too: ALIAS(gsignal, raise),
+ * UNDER(read): __read, STREAM(puts): _IO_puts; several a line.
+ *
  * A simulation has more rows, sim/names.h. A file that includes the list defines the
  * macros for the rows that it wants. LATER is NAME by default. The list has no guard, and
  * undefines all of them at its end.
@@ -28,6 +31,11 @@
 #ifndef WORLD
 #define WORLD(name) LATER(name)
 #endif
+#ifndef ALIAS
+#define ALIAS(alias, name)
+#endif
+#define UNDER(name) ALIAS(__##name, name)
+#define STREAM(name) ALIAS(_IO_##name, name)
 #ifndef SYSCALL
 #define SYSCALL(name, ...)
 #define MAKES(name)
@@ -338,6 +346,23 @@ NAME(__printf_chk)
 NAME(__vdprintf_chk)
 NAME(__dprintf_chk)
 
+/* Other names. */
+UNDER(close) UNDER(connect) UNDER(dup2) UNDER(fcntl) UNDER(nanosleep) UNDER(open)
+UNDER(open64) UNDER(pipe) UNDER(poll) UNDER(read) UNDER(res_query) UNDER(res_search)
+UNDER(sched_yield) UNDER(select) UNDER(send) UNDER(sigsuspend) UNDER(vfork) UNDER(vfscanf)
+UNDER(wait) UNDER(waitpid) UNDER(write) UNDER(pthread_getspecific)
+UNDER(pthread_key_create) UNDER(pthread_mutex_destroy) UNDER(pthread_mutex_init)
+UNDER(pthread_mutex_lock) UNDER(pthread_mutex_trylock) UNDER(pthread_mutex_unlock)
+UNDER(pthread_once) UNDER(pthread_rwlock_destroy) UNDER(pthread_rwlock_init)
+UNDER(pthread_rwlock_rdlock) UNDER(pthread_rwlock_tryrdlock)
+UNDER(pthread_rwlock_trywrlock) UNDER(pthread_rwlock_unlock) UNDER(pthread_rwlock_wrlock)
+UNDER(pthread_setspecific) ALIAS(gsignal, raise)
+ALIAS(pthread_mutex_consistent_np, pthread_mutex_consistent)
+STREAM(fclose) STREAM(fdopen) STREAM(fflush) STREAM(fgets) STREAM(flockfile)
+STREAM(fprintf) STREAM(fputs) STREAM(fread) STREAM(ftrylockfile) STREAM(funlockfile)
+STREAM(fwrite) STREAM(getc) STREAM(popen) STREAM(printf) STREAM(putc) STREAM(puts)
+STREAM(ungetc) STREAM(vfprintf)
+
 /* Numbers of syscall(): uposix_call.c. Older ones are not on all machines. */
 SYSCALL(read, uposix_read(I(0), P(1), N(2)))
 SYSCALL(readv, uposix_readv(I(0), P(1), I(2)))
@@ -440,6 +465,9 @@ MAKES(memfd_secret)
 #undef LATER
 #undef PLAIN
 #undef WORLD
+#undef ALIAS
+#undef UNDER
+#undef STREAM
 #undef SYSCALL
 #undef MAKES
 #undef REFUSED

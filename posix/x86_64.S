@@ -3,6 +3,7 @@
  * x86_64.S: the names of uposix_names.h, for libusched-posix.so:
  *
  *	NAME            exported: jumps to uposix_NAME
+ *	ALIAS           exported: another name of NAME
  *	__wrap_NAME     jumps to libc's NAME: to uposix__real[i], which at first is
  *	                uposix__first, so that the first call of all finds all
  *
@@ -67,6 +68,7 @@ enter:
 #define NAME(name) ROW(name, uposix_##name, uposix_##name)
 #define PLAIN(name) ROW(name, __wrap_##name, __wrap_##name)
 #define WORLD(name) ROW(name, uposix_##name, __wrap_##name)
+#define ALIAS(alias, name) .globl alias; .set alias, name;
 #define ROW(name, to, otherwise)			\
 	.globl	name;					\
 	.type	name, @function;			\

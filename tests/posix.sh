@@ -72,9 +72,17 @@ cmp -s "$dir/names" "$dir/defined" ||
 	fail "uposix_define.h is not uposix_names.h: $(diff "$dir/names" "$dir/defined")"
 same 'defines' "$(wc -l <"$dir/names")" "$(grep -c '^#define [^U]' posix/uposix_define.h)"
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$dir/exported"
-echo __gmon_start__ |
+for name in $(of_make posix_aliases) __gmon_start__; do echo "$name"; done |
 	sort - "$dir/names" | cmp -s - "$dir/exported" ||
 	fail "exported is something else: $(diff "$dir/names" "$dir/exported")"
+# All names that this libc has for them, and programs may call.
+nm -D --defined-only "$($CC -print-file-name=libc.so.6)" | awk '
+$3 !~ /@@*GLIBC_PRIVATE/ { sub(/@.*/, "", $3); print $3, $1 }' |
+	sort -u >"$dir/libc_names"
+join "$dir/libc_names" "$dir/names" | awk '{ print $2 }' | sort -u >"$dir/addresses"
+sort -k 2 "$dir/libc_names" | join -1 2 - "$dir/addresses" | awk '{ print $2 }' | sort -u |
+	comm -23 - "$dir/exported" >"$dir/missing"
+[ ! -s "$dir/missing" ] || fail "libc has these names, too: $(cat "$dir/missing")"
 # None of its own calls goes to itself.
 nm -D --undefined-only "$library" | awk '{ sub(/@.*/, "", $2); print $2 }' | sort -u |
 	comm -12 - "$dir/names" >"$dir/unwrapped"
@@ -1179,6 +1187,63 @@ int main(void)
 END
 	same 'old conditions' old "$(limited $run "$dir/old" 2>&1)"
 fi
+build aliases -ldl <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/select.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALL(name, like) ((__typeof__(&like))dlsym(RTLD_DEFAULT, name))
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static int to_main[2], to_thread[2];
+
+static void *run(void *unused)
+{
+	char c;
+
+	CALL("__read", read)(to_thread[0], &c, 1);
+	CALL("__pthread_mutex_lock", pthread_mutex_lock)(&m);
+	CALL("__pthread_mutex_unlock", pthread_mutex_unlock)(&m);
+	CALL("__write", write)(to_main[1], "", 1);
+	return unused;
+}
+
+static void *writes(void *unused)
+{
+	struct pollfd fd = { .fd = to_main[0], .events = POLLIN };
+	fd_set set;
+
+	CALL("__pthread_mutex_lock", pthread_mutex_lock)(&m);
+	CALL("__write", write)(to_thread[1], "", 1);
+	CALL("__nanosleep", nanosleep)(&(struct timespec){ 0, 1000000 }, NULL);
+	pthread_mutex_unlock(&m);
+	CALL("__poll", poll)(&fd, 1, -1);
+	FD_ZERO(&set);
+	FD_SET(fd.fd, &set);
+	printf("%d\n", CALL("__select", select)(fd.fd + 1, &set, NULL, NULL, NULL));
+	return unused;
+}
+
+int main(void)
+{
+	void *(*f[])(void *) = { run, writes };
+	pthread_t t[2];
+
+	if (pipe(to_main) || pipe(to_thread))
+		return 1;
+	for (int i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, f[i], NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	return 0;
+}
+END
+same 'other names' 1 "$(timeout 60 $run --processors 1 "$dir/aliases" 2>&1)"
 
 # Allocators whose locks and thread-local variables go together.
 build allocates <<'END'
