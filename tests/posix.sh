@@ -1566,6 +1566,14 @@ tells() {		# WHAT EXPECTED OPTION...
 	[ $status -ne 0 ] || fail "$what: status 0"
 	has "$expected" "$dir/out"
 }
+mkdir -p "$dir/tree/posix" "$dir/tree/build"
+cp posix/usched-run "$dir/tree/posix"
+cp "$library" "$dir/tree/build/libusched-posix.so"
+ln -s tree/posix/usched-run "$dir/run"
+same 'by a relative path, and by a link' 'done
+done' "$(unset USCHED_POSIX
+	cd "$dir/tree" && limited posix/usched-run sh -c 'cd / && env echo done' 2>&1
+	cd .. && limited ./run sh -c 'cd / && env echo done' 2>&1)"
 tells 'no program' '^usage: usched-run'
 tells 'no such program' 'there is no program' "$dir/none"
 tells 'no such option' 'there is no option --threads' --threads 3 true
@@ -1590,6 +1598,9 @@ has '^threads_most 1$' "$dir/statistics"        # the old ones, as none can be w
 limited $run --stats="$dir/none/statistics" "$dir/late" >"$dir/out" 2>&1
 has "UPOSIX_STATS: cannot write $dir/none/statistics: No such file" "$dir/out"
 USCHED_POSIX=$dir/none tells 'no library' "there is no library $dir/none" true
+USCHED_POSIX="$dir/a b" tells 'a blank in its name' 'cannot have such a name' true
+same 'a relative name' done "$(cd "$dir/suid" && cp "$library" library.so &&
+	USCHED_POSIX=./library.so limited "$OLDPWD/$run" sh -c 'cd / && env echo done' 2>&1)"
 UPOSIX_STACKS=x limited $run "$dir/late" >"$dir/out" 2>&1
 has 'UPOSIX_STACKS=x is no number' "$dir/out"
 
