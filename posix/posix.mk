@@ -5,7 +5,7 @@
 
 posix       := $(B)/libusched-posix.a $(B)/libusched-posix.so.$(version)
 posix_parts := $(patsubst %.c,$(B)/%.o,$(filter-out posix/uposix_load.c $(wildcard posix/test_*.c),$(wildcard posix/*.c)))
-posix_names = $(shell sed -n 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' posix/uposix_names.h)
+posix_names = $(shell sed -n -e 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' -e '/^KEPT/s/[()A-Z]/ /gp' posix/uposix_names.h)
 posix_aliases = $(shell sed -n '/^[USA][NTL][DRI]/{s/UNDER./__/g;s/STREAM./_IO_/g;s/ALIAS.\([^,]*\), [a-z_]*/\1/g;s/[^a-zA-Z0-9_ ]//gp;}' \
 	posix/uposix_names.h)
 ifeq ($(POSIX),1)

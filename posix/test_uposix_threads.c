@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -339,7 +341,17 @@ static void *tell_name(void *unused)
 	ok(pthread_getname_np(pthread_self(), name, sizeof name));
 	assert_string_equal(name, "short");
 	is(ERANGE, pthread_getname_np(pthread_self(), name, 2));
+	ok(prctl(PR_SET_NAME, "a name of 16 byte"));
+	sched_yield();
+	ok(pthread_getname_np(pthread_self(), name, sizeof name));
+	assert_string_equal(name, "a name of 16 by");
 	return unused;
+}
+
+static void *get_name(void *name)
+{
+	ok(prctl(PR_GET_NAME, name));
+	return NULL;
 }
 
 static void has_name(void **state)
@@ -349,12 +361,17 @@ static void has_name(void **state)
 
 	(void)state;
 	join(start(tell_name, NULL));
+	ok(prctl(PR_GET_NAME, name));
+	assert_string_not_equal(name, "a name of 16 by");
 	t = start(wait_go, NULL);
 	ok(pthread_setname_np(t, "other"));
 	ok(pthread_getname_np(t, name, sizeof name));
 	assert_string_equal(name, "other");
 	ok(sem_post(&go));
 	join(t);
+	t = start(get_name, name);
+	join(t);
+	assert_string_not_equal(name, "a name of 16 by");
 }
 
 static void *look_at_stack(void *unused)
@@ -880,6 +897,40 @@ static void *raise_it(void *unused)
 	return unused;
 }
 
+/* By the number that the kernel has for the native thread, and by a timer for that. */
+static void *send_to_oneself(void *unused)
+{
+	pid_t process = getpid(), thread = (pid_t)syscall(SYS_gettid);
+	struct itimerspec soon = { .it_value.tv_nsec = MS };
+	struct sigevent e = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1 };
+	timer_t timer;
+
+	e._sigev_un._tid = thread;
+	for (int i = 0; i < 3; i++) {
+		caught = 0;
+		ok(i == 0 ? syscall(SYS_tgkill, process, thread, SIGUSR1)
+		   : i == 1 ? syscall(SYS_tkill, thread, SIGUSR1)
+		   : tgkill(process, thread, SIGUSR1));
+		assert_int_equal(caught, SIGUSR1);
+		assert_true(pthread_equal(caught_by, pthread_self()));
+	}
+	is(-1, tgkill(process, thread, 1000));
+	is(EINVAL, errno);
+	is(-1, tgkill(process + 1, thread, 0));
+	is(ESRCH, errno);
+	caught = 0;
+	e.sigev_signo = 1000;
+	is(-1, timer_create(CLOCK_MONOTONIC, &e, &timer));
+	is(EINVAL, errno);
+	e.sigev_signo = SIGUSR1;
+	ok(timer_create(CLOCK_MONOTONIC, &e, &timer));
+	ok(timer_settime(timer, 0, &soon, NULL));
+	UNTIL(caught == SIGUSR1);
+	assert_true(pthread_equal(caught_by, pthread_self()));
+	ok(timer_delete(timer));
+	return unused;
+}
+
 static void *pause_(void *unused)
 {
 	SET(1);
@@ -913,6 +964,7 @@ static void awaits_signals(void **state)
 	(void)state;
 	handle(SA_RESTART);
 	join(start(raise_it, NULL));
+	join(start(send_to_oneself, NULL));
 	for (int i = 0; i < 2; i++) {
 		SET(0);
 		caught = 0;

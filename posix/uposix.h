@@ -38,6 +38,7 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/signalfd.h>
@@ -330,7 +331,10 @@ UPOSIX_LIKE(vscanf);
 UPOSIX_LIKE(vdprintf);
 UPOSIX_LIKE(dprintf);
 
+UPOSIX_LIKE(prctl);
 UPOSIX_LIKE(syscall);
+UPOSIX_LIKE(timer_create);
+int uposix_tgkill(pid_t process, pid_t thread, int sig);
 
 /* Those of C11, unless <threads.h> comes later, and declares them by these names. */
 #ifdef _THREADS_H

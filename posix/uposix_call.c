@@ -3,6 +3,9 @@
  * uposix_call.c: syscall() of numbers that take or make descriptors, as the rows SYSCALL,
  * MAKES and REFUSED of uposix_names.h have it: as the call of libc of that name.
  *
+ * Of what the kernel keeps with a native thread, a processor, the threads there share
+ * all. A thread has a name of its own; the rest is told, once for each call.
+ *
  * The kernel's signal sets are smaller than libc's.
  */
 #ifndef _GNU_SOURCE
@@ -42,13 +45,53 @@ static const sigset_t *mask_at(long place, sigset_t *room)
 	return place ? mask_of(*(const long *)place, room) : NULL;
 }
 
+#define TELL_SHARED(name) if (ustack_self())					\
+	UPOSIX_TELL_ONCE("%s: the kernel keeps what that changes with a processor,"	\
+			 " for all of its threads. Run the program natively", name)
+
+/* All of these are system calls, of up to five words. */
+#define PLAIN(name)
+#define LATER(name)
+#define KEPT(name)								\
+long uposix_##name(long a, long b, long c, long d, long e);			\
+long libc_##name(long a, long b, long c, long d, long e) __asm__(#name);	\
+long uposix_##name(long a, long b, long c, long d, long e)			\
+{										\
+	TELL_SHARED(#name "()");						\
+	return libc_##name(a, b, c, d, e);					\
+}
+#include "uposix_names.h"
+
 /* A row has the arguments as I(0), of int, P(0), a pointer, and a[0]. */
 #define I(i) ((int)a[i])
 #define U(i) ((unsigned)a[i])
 #define N(i) ((size_t)a[i])
 #define P(i) ((void *)a[i])
+
+/* A name that is too long is cut off. */
+int uposix_prctl(int what, ...)
+{
+	struct uposix_thread *me = uposix__thread_now();
+	char name[sizeof me->p_name];
+	long a[4];
+	va_list list;
+
+	va_start(list, what);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (me && what == PR_GET_NAME)
+		return uposix_pthread_getname_np((pthread_t)me, P(0), sizeof name);
+	if (!me || what != PR_SET_NAME)
+		return prctl(what, a[0], a[1], a[2], a[3]);
+	snprintf(name, sizeof name, "%s", (char *)P(0));
+	return (int)uposix__result(-uposix_pthread_setname_np((pthread_t)me, name));
+}
+
 #define SYSCALL(name, ...) case SYS_##name: return __VA_ARGS__;
 #define REFUSED(name, ...) case SYS_##name: errno = ENOSYS; return -1;
+#define KEPT(name) case SYS_##name: TELL_SHARED("SYS_" #name); break;
+#define NUMBER(name) KEPT(name)
 #define MAKES(name) case SYS_##name:					\
 	return uposix__made((int)syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]), \
 			    UNKNOWN, false);
@@ -59,7 +102,6 @@ long uposix__call(long number, const long *a)
 
 	switch (number) {
 #include "uposix_names.h"
-	default:
-		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	}
+	return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -48,6 +48,8 @@
 #define __pthread_unwind_next uposix___pthread_unwind_next
 #define pthread_kill uposix_pthread_kill
 #define pthread_sigqueue uposix_pthread_sigqueue
+#define tgkill uposix_tgkill
+#define timer_create uposix_timer_create
 #define pthread_sigmask uposix_pthread_sigmask
 #define sigprocmask uposix_sigprocmask
 #define raise uposix_raise
@@ -93,6 +95,7 @@
 #define pthread_barrier_destroy uposix_pthread_barrier_destroy
 #define pthread_barrier_wait uposix_pthread_barrier_wait
 #define pthread_spin_lock uposix_pthread_spin_lock
+#define prctl uposix_prctl
 #define syscall uposix_syscall
 #define thrd_create uposix_thrd_create
 #define thrd_exit uposix_thrd_exit

@@ -15,6 +15,9 @@
  * glibc has other names for some of them, which are exported, too: ALIAS(gsignal, raise),
  * UNDER(read): __read, STREAM(puts): _IO_puts; several a line.
  *
+ * KEPT: a call for what the kernel keeps with a native thread, which is told; in C it has
+ * no other name. NUMBER: likewise by syscall(); libc's function is for the process.
+ *
  * A simulation has more rows, sim/names.h. A file that includes the list defines the
  * macros for the rows that it wants. LATER is NAME by default. The list has no guard, and
  * undefines all of them at its end.
@@ -30,6 +33,12 @@
 #endif
 #ifndef WORLD
 #define WORLD(name) LATER(name)
+#endif
+#ifndef KEPT
+#define KEPT(name) LATER(name)
+#endif
+#ifndef NUMBER
+#define NUMBER(name)
 #endif
 #ifndef ALIAS
 #define ALIAS(alias, name)
@@ -90,6 +99,8 @@ NAME(__pthread_unregister_cancel_restore)
 NAME(__pthread_unwind_next)
 NAME(pthread_kill)
 LATER(pthread_sigqueue)
+LATER(tgkill)
+LATER(timer_create)
 NAME(pthread_sigmask)
 NAME(sigprocmask)
 NAME(raise)
@@ -145,6 +156,14 @@ NAME(msgrcv)
 NAME(msgsnd)
 NAME(semop)
 NAME(semtimedop)
+
+/* What the kernel keeps: uposix_call.c. */
+NAME(prctl)
+KEPT(setfsuid) KEPT(setfsgid) KEPT(unshare) KEPT(setns) KEPT(capset) KEPT(setpriority)
+KEPT(sched_setaffinity) KEPT(sched_setparam) KEPT(sched_setscheduler)
+NUMBER(setuid) NUMBER(setgid) NUMBER(setreuid) NUMBER(setregid) NUMBER(setresuid)
+NUMBER(setresgid) NUMBER(setgroups) NUMBER(ioprio_set) NUMBER(personality)
+NUMBER(sched_setattr) NUMBER(seccomp) NUMBER(set_mempolicy)
 
 /* System calls: uposix_futex.c. */
 NAME(syscall)
@@ -412,6 +431,9 @@ SYSCALL(epoll_pwait2, uposix_epoll_pwait2(I(0), P(1), I(2), P(3), mask_of(a[4], 
 SYSCALL(waitid, a[4] ? syscall(number, a[0], a[1], a[2], a[3], a[4])
 		     : uposix_waitid((idtype_t)a[0], (id_t)a[1], P(2), I(3)))
 SYSCALL(wait4, uposix_wait4(I(0), P(1), I(2), P(3)))
+SYSCALL(prctl, uposix_prctl(I(0), a[1], a[2], a[3], a[4]))
+SYSCALL(tgkill, uposix_tgkill(I(0), I(1), I(2)))
+SYSCALL(tkill, uposix_tgkill(getpid(), I(0), I(1)))
 #ifdef SYS_pipe
 SYSCALL(pipe, uposix_pipe(P(0)))
 SYSCALL(dup2, uposix_dup2(I(0), I(1)))
@@ -465,6 +487,8 @@ MAKES(memfd_secret)
 #undef LATER
 #undef PLAIN
 #undef WORLD
+#undef KEPT
+#undef NUMBER
 #undef ALIAS
 #undef UNDER
 #undef STREAM

@@ -234,6 +234,43 @@ int uposix_raise(int sig)
 	return (int)uposix__result(-uposix_pthread_kill(uposix_pthread_self(), sig));
 }
 
+/* A processor blocks what is sent to it, so a thread that means itself has it sent so. */
+static bool is_here(pid_t thread)
+{
+	return uposix__thread_now() && thread == gettid();
+}
+
+int uposix_tgkill(pid_t process, pid_t thread, int sig)
+{
+	if (is_here(thread) && process == getpid())
+		return uposix_raise(sig);
+	return (int)syscall(SYS_tgkill, process, thread, sig);
+}
+
+enum { SIGNAL_AT = 56 };                /* bit of a word; addresses have fewer */
+
+static void send_timed(union sigval v)
+{
+	uintptr_t word = (uintptr_t)v.sival_ptr;
+
+	uposix_pthread_kill(word & (((uintptr_t)1 << SIGNAL_AT) - 1),
+			    (int)(word >> SIGNAL_AT));
+}
+
+/* Likewise with SIGEV_THREAD_ID: libc's native thread for timers sends the signal. */
+int uposix_timer_create(clockid_t clock, struct sigevent *e, timer_t *timer)
+{
+	struct sigevent sends = { .sigev_notify = SIGEV_THREAD };
+
+	if (!e || e->sigev_notify != SIGEV_THREAD_ID || !is_here(e->_sigev_un._tid)
+	    || e->sigev_signo < 1 || e->sigev_signo > 64)
+		return timer_create(clock, e, timer);
+	sends.sigev_notify_function = send_timed;
+	sends.sigev_value.sival_ptr = (void *)(uposix_pthread_self()
+					       | (uintptr_t)e->sigev_signo << SIGNAL_AT);
+	return timer_create(clock, &sends, timer);
+}
+
 /*
  * Those of the thread, and those of the process, which the system has. Of calls that
  * failed it also has some, which their threads have been told.

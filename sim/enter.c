@@ -59,7 +59,7 @@ static const struct call calls[] = {
 	  "pthread_mutex_setprioceiling,thrd_current,thrd_equal,tss_create,"
 	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
 	  "gettimeofday,time,timespec_get,clock,getrandom,getentropy,getpid,gettid,"
-	  "getcwd,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt," },
+	  "getcwd,prctl,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt," },
 	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
 	{ ARGUMENT, SIM_READS, 0, NULL, ",sem_getvalue,fstat,fstat64," },
 	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,

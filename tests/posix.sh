@@ -72,8 +72,8 @@ cmp -s "$dir/names" "$dir/defined" ||
 	fail "uposix_define.h is not uposix_names.h: $(diff "$dir/names" "$dir/defined")"
 same 'defines' "$(wc -l <"$dir/names")" "$(grep -c '^#define [^U]' posix/uposix_define.h)"
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$dir/exported"
-for name in $(of_make posix_aliases) __gmon_start__; do echo "$name"; done |
-	sort - "$dir/names" | cmp -s - "$dir/exported" ||
+for name in $(of_make 'posix_names) $(posix_aliases') __gmon_start__; do echo "$name"; done |
+	sort | cmp -s - "$dir/exported" ||
 	fail "exported is something else: $(diff "$dir/names" "$dir/exported")"
 # All names that this libc has for them, and programs may call.
 nm -D --defined-only "$($CC -print-file-name=libc.so.6)" | awk '
@@ -152,9 +152,9 @@ function of(number) {
 
 END {
 	for (name in what)
-		if (name !~ /^SYS_/ && (what[name] ~ /^(waits|knows)$/) != (name in replaced))
+		if (name !~ /^SYS_/ && (what[name] ~ /^(waits|knows|thread)$/) != (name in replaced))
 			print name "() " what[name] ", and is " (name in replaced ? "" : "not ") "replaced"
-	form["waits"] = form["knows"] = "SYSCALL"
+	form["waits"] = form["knows"] = form["thread"] = "SYSCALL"
 	form["makes"] = "MAKES"
 	form["refused"] = "REFUSED"
 	for (number in numbers)
@@ -455,6 +455,54 @@ else
 	has '^usched: tells has 4 bytes' "$dir/out"
 	[ ! -s "$dir/suid/log" ] || fail "root writes another user's log"
 fi
+
+# What the kernel keeps with a processor is told, once for each call, to threads.
+build keeps <<'END'
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void *sets(void *unused)
+{
+	cpu_set_t cpus;
+
+	for (int i = 0; i < 2; i++) {
+		setfsuid(getuid());
+		setfsgid(getgid());
+		unshare(0);
+		setns(-1, 0);
+		sched_getaffinity(0, sizeof cpus, &cpus);
+		sched_setaffinity(0, sizeof cpus, &cpus);
+		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0));
+		syscall(SYS_setresuid, -1, -1, -1);
+		syscall(SYS_setfsgid, getgid());
+		syscall(SYS_unshare, 0);
+	}
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t t;
+	long uid = setfsuid(getuid());
+
+	sets(NULL);
+	pthread_create(&t, NULL, sets, NULL);
+	pthread_join(t, NULL);
+	return setfsuid(-1) != uid || unshare(1) != -1;
+}
+END
+limited $run "$dir/keeps" >"$dir/out" 2>&1 || fail "keeps: $(cat "$dir/out")"
+for name in 'setfsuid()' 'setfsgid()' 'unshare()' 'setns()' 'sched_setaffinity()' \
+	'setpriority()' SYS_setresuid SYS_setfsgid SYS_unshare
+do
+	same "told of $name" 1 "$(grep -cF "usched: $name: the kernel keeps" "$dir/out")"
+done
+same 'told of all' 9 "$(wc -l <"$dir/out")"
 
 # A native thread forks, and is all that the child has besides what it starts itself.
 build splits <<'END'
