@@ -355,7 +355,22 @@ void unet__forked(void)
 	adopting = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
+/* A full UNIX socket sends no event when its output is shut, or its peer's input. All that
+   wait to write try again: another number may be of the same socket, or of its peer. */
 int unet_shutdown(int fd, int how)
 {
-	return shutdown(fd, how) ? -errno : 0;
+	struct sockaddr a = { .sa_family = AF_UNSPEC };
+	socklen_t size = sizeof a;
+
+	if (shutdown(fd, how))
+		return -errno;
+	getsockname(fd, &a, &size);
+	for (size_t i = 0; a.sa_family == AF_UNIX && i < CHUNKS; i++) {
+		struct descriptor *chunk = chunk_at(i);
+
+		for (size_t k = 0; chunk && k < CHUNK; k++)
+			if (!is_new(&chunk[k]) && !is_ready(&chunk[k], OUT))
+				unet__ready(&chunk[k].d_interest, UEVENTS_OUTPUT);
+	}
+	return 0;
 }

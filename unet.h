@@ -189,7 +189,9 @@ int unet_forget(int fd);
 
 /*
  * Ends one or both directions of a connection, as shutdown(2). A proxy passes on a half
- * close by this call.
+ * close by this call. Waits for these directions end: a read returns 0, also of datagrams
+ * (and the result here may be -ENOTCONN), a write -EPIPE, unet_accept() -EINVAL. So they
+ * do after shutdown(2), by another process too, except writes to a UNIX socket.
  * 0, or an error. Does not wait.
  */
 int unet_shutdown(int fd, int how);
@@ -267,6 +269,9 @@ void unet__forked(void);
 
 /* Makes `fd' non-blocking, as the first call here that gets it. 0, or an error. */
 int unet__adopt_fd(int fd);
+
+/* Nothing is there, and its input was shut. */
+bool unet__is_shut(int fd);
 
 /* No thread waits for it, or is in a call with it. */
 bool unet__is_idle(int fd);

@@ -155,7 +155,7 @@ static bool is_exhausted(int rc)
 
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 {
-	const struct op o = { .o_from = peer };
+	const struct op o = { .o_from = peer, .o_shut = -EINVAL };
 	struct descriptor *d;
 	unsigned passed = 0;
 	int made, rc = net_find(fd, &d);

@@ -39,6 +39,14 @@ static ssize_t try_poll(const struct descriptor *d, const struct op *o)
 	return one.revents & POLLNVAL ? -EBADF : 0;
 }
 
+bool unet__is_shut(int fd)
+{
+	struct pollfd one = { fd, POLLRDHUP, 0 };
+
+	return poll(&one, 1, 0) > 0 && one.revents & POLLRDHUP
+		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
 __attribute__((noinline))
 static int poll_step(struct descriptor *d, int direction, int64_t deadline,
 		     struct turn *t)

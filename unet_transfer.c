@@ -327,7 +327,8 @@ static void check_message(const struct msghdr *message, const char *call)
 
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline)
 {
-	const struct op o = { .o_buffer = message, .o_flags = flags };
+	const struct op o = { .o_buffer = message, .o_flags = flags,
+			      .o_message = message };
 
 	check_message(message, __func__);
 	return net_perform_at(try_recvmsg, fd, IN, &o, deadline);

@@ -277,6 +277,21 @@ void unet__ready(struct uinterest *interest, unsigned events)
 		uwait_finish(w, READY);
 }
 
+/* After EAGAIN, which datagram sockets and UNIX listeners go on to say: the system's
+   result where it waits itself. */
+APART ssize_t unet__if_shut(const struct descriptor *d, const struct op *o)
+{
+	struct msghdr *m = o->o_message;
+
+	if (!unet__is_shut(d->d_fd))
+		return -EAGAIN;
+	if (o->o_from)
+		o->o_from->a_size = 0;
+	if (m)
+		m->msg_namelen = 0, m->msg_controllen = 0, m->msg_flags = 0;
+	return o->o_shut;
+}
+
 ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 		   const struct op *o, int64_t deadline, struct turn *t)
 {

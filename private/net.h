@@ -126,6 +126,8 @@ struct op {
 	size_t              o_whole;    /* bytes that are to be written without others' */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
+	struct msghdr      *o_message;  /* that is received, or NULL */
+	int                 o_shut;     /* the result if the input was shut */
 };
 
 /* What a call keeps while its thread is blocked, beside its arguments. */
@@ -163,6 +165,7 @@ NET_PRIVATE void unet__release(struct descriptor *d, struct told *told);
 NET_PRIVATE void unet__tell(const struct told *told, int result);
 NET_PRIVATE ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 			       const struct op *o, int64_t deadline, struct turn *t);
+NET_PRIVATE ssize_t unet__if_shut(const struct descriptor *d, const struct op *o);
 NET_PRIVATE bool unet__await_write(struct descriptor *d);
 NET_PRIVATE void unet__take_turn(struct descriptor *d, struct turn *t);
 NET_PRIVATE ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t,
@@ -329,6 +332,9 @@ static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int dire
 	}
 	set_ready(d, direction, false);
 	n = call(d, o);
+	if (n == -EAGAIN && direction == IN
+	    && __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED))
+		n = unet__if_shut(d, o);
 	if (n >= 0 ? (size_t)n >= o->o_short || kind != TCP || n == 0
 		     || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
 		   : n != -EAGAIN)
@@ -434,7 +440,7 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 
 static inline unsigned way_of(int direction)
 {
-	return direction == OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT;
+	return direction == OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
 }
 
 /* What the system calls ETIMEDOUT is not the deadline. */

@@ -216,6 +216,153 @@ static void resets(void)
 	}
 }
 
+/* ---- Sockets that are shut while a call waits ---- */
+
+static void make_udp_alone(int fds[2])
+{
+	struct unet_addr a = address(local());
+
+	fds[0] = socket(AF_INET, SOCK_DGRAM, 0);
+	fds[1] = -1;
+	TEST_EQUAL(bind(fds[0], sockaddr_of(&a), a.a_size), 0);
+}
+
+static void make_datagrams(int fds[2])
+{
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
+}
+
+static void make_unix_listener(int fds[2])
+{
+	struct sockaddr any = { .sa_family = AF_UNIX };
+
+	fds[0] = socket(AF_UNIX, SOCK_STREAM, 0);
+	fds[1] = -1;
+	TEST_EQUAL(bind(fds[0], &any, sizeof any.sa_family), 0);
+	TEST_EQUAL(listen(fds[0], 1), 0);
+}
+
+static void make_full_unix(int fds[2])
+{
+	unix_pair(fds);
+	fill(fds[0]);
+}
+
+static void make_full_packets(int fds[2])
+{
+	TEST_EQUAL(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+	fill(fds[0]);
+}
+
+static void make_full_datagrams(int fds[2])
+{
+	make_datagrams(fds);
+	fill(fds[0]);
+}
+
+static int shut_how;
+
+static void shut_here(void *fd)
+{
+	int rc = unet_shutdown(*(int *)fd, shut_how);
+
+	TEST_TRUE(rc == 0 || rc == -ENOTCONN);  /* which ends waits all the same */
+}
+
+/* As another process does that has the socket, too. */
+static void shut_outside(void *fd)
+{
+	shutdown(*(int *)fd, shut_how);
+}
+
+static void shut_native(void *fd)
+{
+	in_native(shut_here, fd);
+}
+
+/* What the waiting call returns, and the next one. */
+static void shut_waiting(const char *name, void (*make)(int fds[2]), int how,
+			 void (*shut)(void *fd), int which, ssize_t rc)
+{
+	static struct op op;                    /* for other threads */
+	static int fds[3];
+	struct ustack *u;
+
+	op = *op_named(name);
+	op.o_make = make;
+	make_place(&op);
+	memcpy(fds, place.p_fds, sizeof place.p_fds);
+	fds[2] = dup(fds[0]);
+	shut_how = how;
+	u = go_op(NEVER);
+	await_op(u);
+	TEST_EQUAL(place.p_returned, 0);
+	shut(&fds[which]);
+	end_op(u, rc);
+	for (int i = 0; i < 2; i++)
+		op_equal(op.o_call(&place, NEVER), rc);
+	close(fds[2]);
+	unmake_place(false);
+}
+
+static void shut_readers(void)
+{
+	static const char *const calls[] = { "read", "readv", "recvfrom", "recvmsg" };
+	void (*const by[])(void *) = { shut_here, shut_outside, shut_native };
+	void (*const make[])(int *) = { make_udp_alone, make_datagrams };
+
+	for (size_t i = 0; i < 2 * COUNT(calls) * COUNT(by); i++)
+		shut_waiting(calls[i / 2 % COUNT(calls)], make[i % 2],
+			     i % 2 ? SHUT_RDWR : SHUT_RD, by[i / 2 / COUNT(calls)],
+			     i % 4 < 2 ? 0 : 2, 0);
+	shut_waiting("read_all", make_datagrams, SHUT_RD, shut_here, 0, -EPIPE);
+	shut_waiting("accept", make_unix_listener, SHUT_RD, shut_here, 0, -EINVAL);
+}
+
+/* What came before is read. */
+static void shut_before(void)
+{
+	struct sockaddr_storage from;
+	struct iovec iov = { &(char){ 0 }, 1 };
+	struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof from,
+			    .msg_iov = &iov, .msg_iovlen = 1, .msg_flags = MSG_TRUNC };
+	struct unet_addr a;
+	struct pollfd one = { .events = POLLIN };
+	int fds[2];
+
+	make_datagrams(fds);
+	put(fds[1], "x");
+	TEST_EQUAL(unet_shutdown(fds[0], SHUT_RD), 0);
+	TEST_EQUAL(unet_read(fds[0], iov.iov_base, 1, NEVER), 1);
+	TEST_EQUAL(unet_read(fds[0], iov.iov_base, 1, 0), -ETIMEDOUT);
+	TEST_EQUAL(unet_read(fds[0], iov.iov_base, 1, NEVER), 0);
+	one.fd = fds[0];
+	TEST_EQUAL(unet_poll(&one, 1, NEVER), 1);
+	TEST_EQUAL(unet_wait(fds[0], POLLIN, NEVER), 0);
+	TEST_EQUAL(unet_recvfrom(fds[0], iov.iov_base, 1, 0, &a, NEVER), 0);
+	TEST_EQUAL(a.a_size, 0);
+	TEST_EQUAL(unet_recvmsg(fds[0], &m, 0, NEVER), 0);
+	TEST_EQUAL(m.msg_namelen, 0);
+	TEST_EQUAL(m.msg_flags, 0);
+	close_both(fds);
+}
+
+static void shut_writers(void)
+{
+	static const char *const calls[] = { "write", "writev", "sendto", "sendmsg",
+					     "sendfile", "write_all", "writev_all" };
+	void (*const make[])(int *) = { make_full_unix, make_full_packets,
+					make_full_datagrams };
+
+	for (size_t i = 0; i < COUNT(calls); i++) {
+		for (size_t k = 0; k < COUNT(make); k++) {
+			shut_waiting(calls[i], make[k], SHUT_WR, shut_here, 0, -EPIPE);
+			shut_waiting(calls[i], make[k], SHUT_WR, shut_native, 2, -EPIPE);
+		}
+		shut_waiting(calls[i], make_full_unix, SHUT_RD, shut_here, 1, -EPIPE);
+	}
+}
+
 /* ---- SIGPIPE ---- */
 
 static atomic_int pipe_signals;
@@ -321,6 +468,9 @@ int main(void)
 		NET_CASE(transfer_nothing),
 		NET_CASE(half_close),
 		NET_CASE(resets),
+		NET_CASE(shut_readers),
+		NET_CASE(shut_writers),
+		NET_CASE(shut_before),
 		cmocka_unit_test(test_sigpipe),
 	};
 
