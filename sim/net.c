@@ -233,7 +233,8 @@ void sim__end_output(struct sim_open *o)
 		return;
 	o->f_output_ended = true;
 	sim__changed(o, SIM_OUT | (o->f_input_ended ? EPOLLHUP : 0u));
-	if (o->f_peer && (sim__is_far(o) || o->f_peer->f_state != SIM_DEAD))
+	if (o->f_peer && o->f_kind != SOCK_DGRAM
+	    && (sim__is_far(o) || o->f_peer->f_state != SIM_DEAD))
 		send_mark(o, SIM_ENDS);
 }
 
@@ -423,6 +424,8 @@ static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece
 {
 	if (!to || to->f_state == SIM_DEAD)
 		return -ECONNREFUSED;
+	if (to->f_input_ended && !sim__is_far(to))
+		return -EPIPE;
 	if (to == o->f_peer && to->f_pieces >= PACKETS)
 		return -EAGAIN;
 	if (to->f_bytes + g->g_size > to->f_room)

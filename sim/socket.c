@@ -146,12 +146,14 @@ SOCKET_CALL(int, shutdown, (int how), (how))
 {
 	struct sim_open *peer = o->f_peer;
 
-	if (o->f_state == SIM_LISTENS && how != SHUT_WR) {
-		o->f_state = SIM_NEW;           /* as on Linux */
-		sim__changed(o, SIM_ANY);
+	if (o->f_state == SIM_LISTENS) {
+		if (how != SHUT_WR) {
+			o->f_state = SIM_NEW;   /* as on Linux */
+			sim__changed(o, SIM_ANY);
+		}
 		return 0;
 	}
-	if (o->f_state != SIM_CONNECTED)
+	if (o->f_state != SIM_CONNECTED && o->f_kind == SOCK_STREAM)
 		return -ENOTCONN;
 	if (how != SHUT_WR) {
 		o->f_input_ended = true;
@@ -163,7 +165,7 @@ SOCKET_CALL(int, shutdown, (int how), (how))
 	}
 	if (how != SHUT_RD)
 		sim__end_output(o);
-	return 0;
+	return o->f_state == SIM_CONNECTED || !sim__is_far(o) ? 0 : -ENOTCONN;
 }
 
 SOCKET_CALL(int, getsockname, (struct sockaddr *to, socklen_t *size), (to, size))

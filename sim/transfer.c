@@ -83,7 +83,7 @@ static ssize_t get_nothing(struct sim_open *o)
 {
 	if (o->f_error)
 		return sim__take_error(o);
-	if (o->f_input_ended || o->f_state == SIM_DEAD)
+	if (o->f_state == SIM_DEAD || (o->f_kind != SOCK_DGRAM && o->f_input_ended))
 		return 0;
 	if (o->f_kind == SOCK_STREAM && o->f_state <= SIM_LISTENS)
 		return sim__is_far(o) ? -ENOTCONN : -EINVAL;

@@ -92,6 +92,42 @@ static void test_half_closed(void)
 	CHECK(close(listener) == 0);
 }
 
+/* Sockets of datagrams, which need no peer, and of a peer that is full. */
+static void *shut_later(void *arg)
+{
+	usleep(1000);
+	shutdown((int)(intptr_t)arg, SHUT_RDWR);
+	return NULL;
+}
+
+static void test_shut(void)
+{
+	int fds[2] = { socket(AF_INET, SOCK_DGRAM, 0), -1 };
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(7002) };
+	static char block[10000];
+	pthread_t t;
+	char c = 0;
+
+	CHECK(bind(fds[0], (struct sockaddr *)&a, sizeof a) == 0);
+	t = started(shut_later, (void *)(intptr_t)fds[0]);
+	CHECK(recv(fds[0], &c, 1, 0) == 0);
+	CHECK(recv(fds[0], &c, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	CHECK(shutdown(fds[0], SHUT_RD) < 0 && errno == ENOTCONN);
+	pthread_join(t, NULL);
+	close(fds[0]);
+	for (int i = 0; i < 2; i++) {
+		CHECK(socketpair(AF_UNIX, i ? SOCK_DGRAM : SOCK_STREAM, 0, fds) == 0);
+		t = started(shut_later, (void *)(intptr_t)fds[0]);
+		while (send(fds[0], block, sizeof block, 0) > 0)
+			;
+		CHECK(errno == EPIPE);
+		CHECK(recv(fds[0], &c, 1, 0) == 0);
+		pthread_join(t, NULL);
+		CHECK(close(fds[0]) == 0);
+		CHECK(close(fds[1]) == 0);
+	}
+}
+
 /* The other side closes with something unread: a reset; and writes to a closed one. */
 static void *close_early(void *arg)
 {
@@ -377,6 +413,7 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	test_refused();
 	test_half_closed();
+	test_shut();
 	test_reset();
 	test_much();
 	test_pipe();
