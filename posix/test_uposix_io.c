@@ -1598,6 +1598,107 @@ static void *in_datagrams(void *unused)
 	return unused;
 }
 
+/* ---- Sockets that are shut while calls wait ---- */
+
+static void *shut_later(void *fd)
+{
+	usleep(5 * MS);
+	shutdown(*(int *)fd, SHUT_RDWR);
+	return NULL;
+}
+
+static ssize_t receive_by(int call, int fd)
+{
+	static char text[8];
+	struct iovec iov = { text, 8 };
+	struct mmsghdr m = { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1 } };
+
+	return call == 0 ? read(fd, text, 8)
+		: call == 1 ? readv(fd, &iov, 1)
+		: call == 2 ? recv(fd, text, 8, 0)
+		: call == 3 ? recvfrom(fd, text, 8, MSG_PEEK, NULL, NULL)
+		: call == 4 ? recvmsg(fd, &m.msg_hdr, 0)
+		: recvmmsg(fd, &m, 1, 0, NULL) - 1;
+}
+
+static ssize_t send_by(int call, int fd)
+{
+	static char data[1000];
+	struct iovec iov = { data, sizeof data };
+	struct mmsghdr m = { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1 } };
+	const int quiet = MSG_NOSIGNAL;
+	ssize_t n;
+
+	do
+		n = call == 0 ? send(fd, data, sizeof data, quiet)
+			: call == 1 ? sendto(fd, data, sizeof data, quiet, NULL, 0)
+			: call == 2 ? sendmsg(fd, &m.msg_hdr, quiet)
+			: sendmmsg(fd, &m, 1, quiet);
+	while (n > 0);
+	return n;
+}
+
+/* The other end of fds[0], or an address of its own. */
+static void make_socket(int type, int fds[2])
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+
+	if (type) {
+		TEST_EQUAL(socketpair(AF_UNIX, type, 0, fds), 0);
+		return;
+	}
+	fds[0] = socket(AF_INET, SOCK_DGRAM, 0);
+	fds[1] = dup(fds[0]);
+	TEST_EQUAL(bind(fds[0], (struct sockaddr *)&a, sizeof a), 0);
+}
+
+static void shut_all(bool adopts)
+{
+	static const int types[] = { 0, SOCK_DGRAM, SOCK_STREAM, SOCK_SEQPACKET };
+	static int fds[2];
+	pthread_t t;
+
+	for (int i = 0; i < 6 + 3 * 4; i++) {
+		bool sends = i >= 6;
+		int type = types[sends ? 1 + i % 3 : i % 2];
+
+		make_socket(type, fds);
+		if (adopts && type)
+			adopt(fds[0], fds[1]);
+		t = go(shut_later, &fds[0]);
+		TEST_EQUAL(sends ? send_by((i - 6) / 3, fds[0]) : receive_by(i, fds[0]),
+			   sends ? -1 : 0);
+		TEST_TRUE(!sends || errno == EPIPE);
+		join(t);
+		close_both(fds);
+	}
+}
+
+static void *in_shuts(void *unused)
+{
+	struct sockaddr any = { .sa_family = AF_UNIX };
+	static int fd;
+	pthread_t t;
+
+	shut_all(false);
+	fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	TEST_EQUAL(bind(fd, &any, sizeof any.sa_family), 0);
+	TEST_EQUAL(listen(fd, 1), 0);
+	t = go(shut_later, &fd);
+	TEST_EQUAL(accept(fd, NULL, NULL), -1);
+	TEST_EQUAL(errno, EINVAL);
+	join(t);
+	close(fd);
+	return unused;
+}
+
+static void native_shuts(void **state)
+{
+	(void)state;
+	test_timeout(10);
+	shut_all(true);
+}
+
 static void *in_files(void *unused)
 {
 	int file = memfd_create("file", 0);
@@ -2199,6 +2300,7 @@ CASE(reused)
 CASE(messages)
 CASE(rights)
 CASE(datagrams)
+CASE(shuts)
 CASE(files)
 CASE(locks)
 CASE(names)
@@ -2229,6 +2331,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(reused),
 		cmocka_unit_test(messages), cmocka_unit_test(rights),
 		cmocka_unit_test(datagrams),
+		cmocka_unit_test(shuts), cmocka_unit_test(native_shuts),
 		cmocka_unit_test(files), cmocka_unit_test(streams),
 		cmocka_unit_test(locked_streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),

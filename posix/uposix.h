@@ -219,6 +219,7 @@ UPOSIX_LIKE(fcntl);
 UPOSIX_LIKE(fcntl64);
 UPOSIX_LIKE(ioctl);
 UPOSIX_LIKE(setsockopt);
+UPOSIX_LIKE(shutdown);
 
 UPOSIX_LIKE(read);
 UPOSIX_LIKE(readv);

@@ -150,6 +150,7 @@
 #define fcntl64 uposix_fcntl64
 #define ioctl uposix_ioctl
 #define setsockopt uposix_setsockopt
+#define shutdown uposix_shutdown
 #define read uposix_read
 #define readv uposix_readv
 #define write uposix_write

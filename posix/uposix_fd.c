@@ -134,6 +134,11 @@ int uposix_close(int fd)
 	return close(fd);
 }
 
+int uposix_shutdown(int fd, int how)
+{
+	return (int)uposix__answer(unet_shutdown(fd, how));
+}
+
 int uposix_close_range(unsigned first, unsigned last, int flags)
 {
 	if (first <= last && !(flags & (int)CLOSE_RANGE_CLOEXEC))

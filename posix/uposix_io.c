@@ -59,7 +59,7 @@ ssize_t uposix_read(int fd, void *buffer, size_t size)
 		return -1;
 	do
 		n = read(fd, buffer, size);
-	while (n < 0 && uposix__repeat(fd, POLLIN));
+	while (n < 0 && uposix__repeat(&n, fd, POLLIN));
 	return n;
 }
 
@@ -79,7 +79,7 @@ ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
 	}
 	do
 		n = readv(fd, iov, count);
-	while (n < 0 && uposix__repeat(fd, POLLIN));
+	while (n < 0 && uposix__repeat(&n, fd, POLLIN));
 	return n;
 }
 
@@ -140,7 +140,7 @@ static ssize_t write_plain(int fd, const char *data, size_t size)
 			break;
 		n = write(fd, data + done, parts && left > PIPE_BUF ? PIPE_BUF : left);
 		done += n > 0 ? (size_t)n : 0;
-	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
+	} while (n < 0 ? uposix__repeat(&n, fd, POLLOUT)
 		 : n > 0 && done < size && (parts || goes_on(fd)));
 	return done > 0 ? (ssize_t)done : n;
 }
@@ -190,7 +190,7 @@ static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t
 {
 	ssize_t n = 1;
 
-	while ((n > 0 || (n < 0 && uposix__repeat(fd, POLLOUT)))
+	while ((n > 0 || (n < 0 && uposix__repeat(&n, fd, POLLOUT)))
 	       && goes_on(fd) && (size_t)put < bytes_of(iov, count)) {
 		int left = 0;
 		struct iovec *rest = rest_of(iov, count, (size_t)put, &left);
@@ -226,7 +226,7 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 	}
 	do
 		n = writev(fd, iov, count);
-	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	while (n < 0 && uposix__repeat(&n, fd, POLLOUT));
 	return n > 0 ? write_rest(fd, iov, (size_t)count, n, -1) : n;
 }
 
@@ -260,7 +260,7 @@ static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
 		n = recvfrom(fd, buffer + got, size - got, flags, from, from_size);
 		got += n > 0 ? (size_t)n : 0;
 		all = all && uposix__kind(fd) == STREAM;
-	} while (n < 0 ? uposix__repeat(fd, POLLIN)
+	} while (n < 0 ? uposix__repeat(&n, fd, POLLIN)
 		 : n > 0 && all && got < size && goes_on(fd));
 	return got > 0 ? (ssize_t)got : n;
 }
@@ -313,7 +313,7 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 	return receive_plain(fd, buffer, size, flags, from, from_size);
 }
 
-/* MSG_WAITALL: the bytes after the first `got'. */
+/* MSG_WAITALL: the bytes after the first `got'. A native thread has no deadline here. */
 static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadline)
 {
 	size_t size = bytes_of(m->msg_iov, m->msg_iovlen);
@@ -324,28 +324,8 @@ static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadli
 		struct iovec *rest = rest_of(m->msg_iov, m->msg_iovlen, (size_t)got,
 					     &left);
 
-		n = rest ? unet_readv(fd, rest, left, deadline) : -ENOMEM;
-		got += n > 0 ? n : 0;
-		free(rest);
-	}
-	return got;
-}
-
-/* The same by a native thread. */
-static ssize_t receive_rest(int fd, const struct msghdr *m, ssize_t got)
-{
-	size_t size = bytes_of(m->msg_iov, m->msg_iovlen);
-	ssize_t n = 1;
-
-	while ((n > 0 || (n < 0 && uposix__repeat(fd, POLLIN))) && (size_t)got < size
-	       && uposix__kind(fd) == STREAM && goes_on(fd)) {
-		int left = 0;
-		struct iovec *rest = rest_of(m->msg_iov, m->msg_iovlen, (size_t)got,
-					     &left);
-
-		if (!rest)
-			break;
-		n = readv(fd, rest, left);
+		n = !rest ? -ENOMEM : deadline ? unet_readv(fd, rest, left, deadline)
+			: uposix_readv(fd, rest, left);
 		got += n > 0 ? n : 0;
 		free(rest);
 	}
@@ -393,9 +373,10 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 	} else {
 		do
 			n = recvmsg(fd, m, flags);
-		while (n < 0 && uposix__repeat(fd, POLLIN));
-		if (n > 0 && flags & MSG_WAITALL && !(flags & MSG_PEEK))
-			n = receive_rest(fd, m, n);
+		while (n < 0 && uposix__repeat(&n, fd, POLLIN));
+		if (n > 0 && flags & MSG_WAITALL && !(flags & MSG_PEEK)
+		    && uposix__kind(fd) == STREAM && goes_on(fd))
+			n = receive_all(fd, m, n, 0);
 	}
 	if (n >= 0 && m->msg_controllen > 0)
 		each_passed(m, uposix__received);
@@ -462,7 +443,7 @@ static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
 	do {
 		n = sendto(fd, data + done, size - done, flags, to, to_size);
 		done += n > 0 ? (size_t)n : 0;
-	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
+	} while (n < 0 ? uposix__repeat(&n, fd, POLLOUT)
 		 : n > 0 && done < size && goes_on(fd));
 	return done > 0 ? (ssize_t)done : n;
 }
@@ -554,7 +535,7 @@ ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
 		return send_message(fd, m, flags, f);
 	do
 		n = sendmsg(fd, m, flags);
-	while (n < 0 && uposix__repeat(fd, POLLOUT));
+	while (n < 0 && uposix__repeat(&n, fd, POLLOUT));
 	return n > 0 ? write_rest(fd, m->msg_iov, m->msg_iovlen, n, flags) : n;
 }
 
@@ -601,7 +582,7 @@ ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
 	do {
 		n = sendfile(fd, from, offset, size - done);
 		done += n > 0 ? (size_t)n : 0;
-	} while (n < 0 ? uposix__repeat(fd, POLLOUT)
+	} while (n < 0 ? uposix__repeat(&n, fd, POLLOUT)
 		 : n > 0 && done < size && goes_on(fd));
 	return done > 0 ? (ssize_t)done : n;
 }
@@ -624,10 +605,11 @@ static bool await_one(int fd, short events)
 	struct pollfd one = { fd, events, 0 };
 	struct uposix_fd *f = NULL;
 	int64_t deadline;
+	ssize_t n;
 	int way, rc;
 
 	if (errno != EAGAIN || !uposix__in_thread())
-		return uposix__repeat(fd, events);
+		return uposix__repeat(&n, fd, events);
 	way = uposix__way(fd, events, &f);
 	if (way == WAY_PLAIN)
 		errno = EAGAIN;

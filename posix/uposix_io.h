@@ -177,8 +177,12 @@ int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline) HIDDEN;
 enum { WAY_UNET, WAY_PLAIN, WAY_FAILED };
 int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
 
-/* After a plain call: true: O_NONBLOCK is ours; `fd' has become ready; repeat it. */
-bool uposix__repeat(int fd, short events) HIDDEN;
+/*
+ * After a plain call that failed: true: O_NONBLOCK is ours; `fd' may have become ready;
+ * repeat it. *n becomes 0, and errno EINVAL, if its input was shut. With NULL, for
+ * connect(), it has become ready.
+ */
+bool uposix__repeat(ssize_t *n, int fd, short events) HIDDEN;
 
 /* ---- uposix_file.c ---- */
 

@@ -62,6 +62,8 @@ static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flag
 			rc = -EBADF;            /* the number may be another one's now */
 		if (rc == 0)
 			new = accept4(fd, peer, size, flags);
+		if (rc == 0 && new < 0 && errno == EAGAIN && unet__is_shut(fd))
+			rc = -EINVAL;           /* as where the system waits */
 	} while (rc == 0 && new < 0 && errno == EAGAIN);
 	return rc ? (int)uposix__answer(rc) : new;
 }
@@ -93,6 +95,7 @@ int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
 {
 	struct uposix_fd *f;
 	int way = uposix__way(fd, POLLIN, &f), new;
+	ssize_t n;
 
 	if (way == WAY_FAILED)
 		return -1;
@@ -106,7 +109,7 @@ int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
 	} else {
 		do
 			new = accept4(fd, peer, size, flags);
-		while (new < 0 && uposix__repeat(fd, POLLIN));
+		while (new < 0 && uposix__repeat(&n, fd, POLLIN));
 	}
 	if (new >= 0)
 		accepted(new, flags, uposix__known(fd), way == WAY_UNET);
@@ -129,7 +132,7 @@ static int connecting(int fd)
 	if (error != EINPROGRESS)
 		return -1;
 	errno = EAGAIN;
-	if (!uposix__repeat(fd, POLLOUT)) {
+	if (!uposix__repeat(NULL, fd, POLLOUT)) {
 		if (errno == EAGAIN)
 			errno = error;
 		return -1;

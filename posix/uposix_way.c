@@ -14,6 +14,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* ms: a UNIX socket that is full sends no event when its output is shut. */
+enum { LOOK = 100 };
+
 int64_t uposix__until(uint32_t ms)
 {
 	return ms == 0 ? USCHED_NEVER : usync_after((int64_t)ms * 1000000);
@@ -153,7 +156,7 @@ int uposix__way(int fd, short events, struct uposix_fd **f)
 }
 
 /* Of native threads: the time-out begins anew each time. */
-bool uposix__repeat(int fd, short events)
+bool uposix__repeat(ssize_t *result, int fd, short events)
 {
 	const struct uposix_fd *f = errno == EAGAIN ? uposix__known(fd) : NULL;
 	struct pollfd one = { fd, events, 0 };
@@ -162,11 +165,17 @@ bool uposix__repeat(int fd, short events)
 
 	if (!f || (GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS)
 		return false;
+	if (events & POLLIN && unet__is_shut(fd)) {
+		*result = 0;
+		errno = EINVAL;
+		return false;
+	}
 	ms = events & POLLIN ? GET(f->f_receive) : GET(f->f_send);
-	n = poll(&one, 1, ms == 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
+	n = poll(&one, 1, ms > INT32_MAX ? INT32_MAX : ms > 0 ? (int)ms
+		 : result && events & POLLOUT ? LOOK : -1);
 	if (n == 0)
 		errno = EAGAIN;
-	return n > 0;
+	return n > 0 || (n == 0 && ms == 0);
 }
 
 /* SIGPIPE goes to the thread that wrote. */

@@ -10,7 +10,7 @@
 WORLD(clock_gettime) WORLD(gettimeofday) WORLD(time) WORLD(timespec_get) WORLD(clock)
 WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(gettid)
 
-PLAIN(bind) PLAIN(listen) PLAIN(shutdown) PLAIN(getsockname) PLAIN(getpeername)
+PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername)
 PLAIN(getsockopt) PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime)
 
 /* Files: sim/file.c. */
