@@ -355,8 +355,8 @@ void unet__forked(void)
 	adopting = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
-/* A full UNIX socket sends no event when its output is shut, or its peer's input. All that
-   wait to write try again: another number may be of the same socket, or of its peer. */
+/* A full UNIX socket sends no event when its output is shut, or its peer's input. All
+   that wait to write try again: another number may be the socket's, or its peer's. */
 int unet_shutdown(int fd, int how)
 {
 	struct sockaddr a = { .sa_family = AF_UNSPEC };

@@ -200,7 +200,9 @@ int unet_shutdown(int fd, int how);
 
 /*
  * Transfer bytes as the system calls of these names. `from' and `to' may be NULL. A
- * write may take less than it was given.
+ * write may take less than it was given. With MSG_OOB or MSG_ERRQUEUE unet_recvfrom() and
+ * unet_recvmsg() do not wait, and need no turn, as with deadline 0. SO_RCVLOWAT delays
+ * events only: unet_read_all() waits for a number of bytes.
  * Returns the number of bytes, or an error.
  */
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline);

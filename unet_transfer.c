@@ -270,6 +270,22 @@ ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 	return net_perform_at(try_writev, fd, OUT, &o, deadline);
 }
 
+/* MSG_OOB and MSG_ERRQUEUE read what is no part of the input, for which the system never
+   waits. Whether there is input they do not tell. */
+enum { BESIDE = MSG_OOB | MSG_ERRQUEUE };
+
+APART static ssize_t receive_beside(attempt *call, int fd, const struct op *o)
+{
+	struct descriptor *d;
+	ssize_t n = net_find(fd, &d);
+
+	if (n)
+		return n;
+	net_give_way(d, IN, 0);
+	n = call(d, o);
+	return n == -EAGAIN ? -ETIMEDOUT : n;
+}
+
 ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 		      struct unet_addr *from, int64_t deadline)
 {
@@ -278,7 +294,8 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 
 	check(size ? buffer : NULL, BUFFER, __func__);
 	check(from, BUFFER, __func__);
-	return net_perform_at(try_recvfrom, fd, IN, &o, deadline);
+	return flags & BESIDE ? receive_beside(try_recvfrom, fd, &o)
+		: net_perform_at(try_recvfrom, fd, IN, &o, deadline);
 }
 
 /* To an address of a UNIX socket: no event tells of room at the receiver. */
@@ -331,7 +348,8 @@ ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline
 			      .o_message = message };
 
 	check_message(message, __func__);
-	return net_perform_at(try_recvmsg, fd, IN, &o, deadline);
+	return flags & BESIDE ? receive_beside(try_recvmsg, fd, &o)
+		: net_perform_at(try_recvmsg, fd, IN, &o, deadline);
 }
 
 static bool goes_to_unix(const struct msghdr *message)

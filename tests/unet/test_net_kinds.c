@@ -174,6 +174,38 @@ static void files(void)
 	remove_directory();
 }
 
+static void read_hello(void *fd)
+{
+	receive(*(int *)fd, "hello");
+}
+
+/* What is no part of the input is read while another thread waits for that. */
+static void beside_input(void)
+{
+	static int fds[2];
+	struct iovec iov = { &(char){ 0 }, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct pollfd urgent = { .events = POLLPRI };
+	struct ustack *u;
+
+	tcp_pair(fds);
+	urgent.fd = fds[0];
+	u = go(read_hello, &fds[0]);
+	await_waiting(u);
+	TEST_EQUAL(unet_recvmsg(fds[0], &m, MSG_ERRQUEUE, NEVER), -ETIMEDOUT);
+	TEST_EQUAL(unet_recvfrom(fds[0], iov.iov_base, 1, MSG_OOB, NULL, NEVER), -EINVAL);
+	TEST_EQUAL(send(fds[1], "!", 1, MSG_OOB), 1);
+	TEST_EQUAL(poll(&urgent, 1, -1), 1);
+	TEST_EQUAL(unet_recvfrom(fds[0], iov.iov_base, 1, MSG_OOB, NULL, NEVER), 1);
+	put(fds[1], "hello");
+	join(u);
+	put(fds[1], "x");
+	TEST_EQUAL(unet_wait(fds[0], POLLIN, NEVER), 0);
+	TEST_EQUAL(unet_recvmsg(fds[0], &m, MSG_ERRQUEUE, NEVER), -ETIMEDOUT);
+	receive(fds[0], "x");                   /* which is known to be there */
+	close_both(fds);
+}
+
 static void test_terminals(void **state)
 {
 	int fds[2];
@@ -296,6 +328,7 @@ int main(void)
 		NET_CASE(late_though_ready),
 		NET_CASE(files),
 		CASE_BY(test_terminals, "terminals", terminals, NULL),
+		NET_CASE(beside_input),
 		NET_CASE(signals),
 		NET_CASE(datagrams),
 	};
