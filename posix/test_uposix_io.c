@@ -1022,6 +1022,39 @@ static void *in_timeouts(void *unused)
 	return unused;
 }
 
+/* SO_RCVLOWAT: so many bytes are waited for, unless the end or a time-out comes. */
+static void *in_least(void *unused)
+{
+	struct timeval limit = { 0, 30 * MS };
+	char text[8];
+	static int fds[2];
+	struct iovec iov = { text, 8 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int copy, least = 9;
+
+	pair(fds);
+	copy = dup(fds[0]);
+	TEST_EQUAL(setsockopt(copy, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_t t = go(send_parts, &fds[1]);
+
+		TEST_EQUAL(i == 0 ? read(fds[0], text, 8) : i == 1 ? readv(fds[0], &iov, 1)
+			   : i == 2 ? recv(fds[0], text, 8, 0)
+			   : recvmsg(fds[0], &m, 0), 8);
+		TEST_TRUE(memcmp(text, "abcabcab", 8) == 0);
+		join(t);
+		TEST_EQUAL(recv(fds[0], text, 8, MSG_DONTWAIT), 1);
+	}
+	TEST_EQUAL(setsockopt(copy, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+	TEST_EQUAL(write(fds[1], "abc", 3), 3);
+	TEST_EQUAL(read(fds[0], text, 8), 3);
+	TEST_EQUAL(read(fds[0], text, 8), -1);
+	TEST_EQUAL(errno, EAGAIN);
+	close(copy);
+	close_both(fds);
+	return unused;
+}
+
 static atomic_int handled;
 
 static void handle(int sig)
@@ -2291,6 +2324,7 @@ CASE(aio)
 CASE(whole)
 CASE(several)
 CASE(timeouts)
+CASE(least)
 CASE(broken)
 CASE(polls)
 CASE(tcp)
@@ -2323,7 +2357,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),
-		cmocka_unit_test(timeouts), cmocka_unit_test(signals),
+		cmocka_unit_test(timeouts), cmocka_unit_test(least),
+		cmocka_unit_test(signals),
 		cmocka_unit_test(never_restart), cmocka_unit_test(pending),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),
 		cmocka_unit_test(polls), cmocka_unit_test(tcp),

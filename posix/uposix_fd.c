@@ -208,8 +208,8 @@ int uposix_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 {
 	int rc = setsockopt(fd, level, name, value, size);
 
-	if (rc == 0 && level == SOL_SOCKET && size >= sizeof(struct timeval)
-	    && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
-		uposix__set_time_out(fd, name, value);
+	if (rc == 0 && level == SOL_SOCKET
+	    && (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == SO_RCVLOWAT))
+		uposix__set_option(fd, name);
 	return rc;
 }

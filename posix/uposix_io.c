@@ -38,11 +38,37 @@ enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 
 /* read and write. */
 
+/* The bytes that a read waits for. */
+static size_t least_of(size_t size, int flags, const struct uposix_fd *f)
+{
+	size_t least = flags & MSG_WAITALL ? size : GET(f->f_least);
+
+	return flags & MSG_PEEK || f->f_kind != STREAM ? 0 : least < size ? least : size;
+}
+
+static ssize_t receive(int fd, char *buffer, size_t size, int flags,
+		       struct unet_addr *from, const struct uposix_fd *f)
+{
+	int64_t deadline = uposix__until(f->f_receive);
+	size_t least = least_of(size, flags, f);
+	size_t got = 0;
+	ssize_t n;
+
+	do {
+		TRANSFER(n, got, unet_recvfrom(fd, buffer + got, size - got,
+					    flags & ~MSG_WAITALL, from, deadline));
+		got += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && got < least);
+	return got > 0 ? (ssize_t)got : uposix__answer(n);
+}
+
 static ssize_t read_way(int fd, void *buffer, size_t size, const struct uposix_fd *f)
 {
 	int64_t deadline = uposix__until(f->f_receive);
 	ssize_t n;
 
+	if (GET(f->f_least) > 0)
+		return receive(fd, buffer, size, 0, NULL, f);
 	WAIT(n, unet_read(fd, buffer, size, deadline));
 	return uposix__answer(n);
 }
@@ -73,7 +99,11 @@ ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
 		return -1;
 	if (way == WAY_UNET && count > 0 && count <= IOV_MAX) {
 		int64_t deadline = uposix__until(f->f_receive);
+		struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov,
+				    .msg_iovlen = (size_t)count };
 
+		if (GET(f->f_least) > 0)
+			return uposix_recvmsg(fd, &m, 0);
 		WAIT(n, unet_readv(fd, iov, count, deadline));
 		return uposix__answer(n);
 	}
@@ -232,22 +262,6 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 
 /* recv. */
 
-static ssize_t receive(int fd, char *buffer, size_t size, int flags,
-		       struct unet_addr *from, const struct uposix_fd *f)
-{
-	int64_t deadline = uposix__until(f->f_receive);
-	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK) && f->f_kind == STREAM;
-	size_t got = 0;
-	ssize_t n;
-
-	do {
-		TRANSFER(n, got, unet_recvfrom(fd, buffer + got, size - got,
-					    flags & ~MSG_WAITALL, from, deadline));
-		got += n > 0 ? (size_t)n : 0;
-	} while (all && n > 0 && got < size);
-	return got > 0 ? (ssize_t)got : uposix__answer(n);
-}
-
 /* By a native thread, most of all. */
 static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
 			     __SOCKADDR_ARG from, socklen_t *from_size)
@@ -313,10 +327,10 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 	return receive_plain(fd, buffer, size, flags, from, from_size);
 }
 
-/* MSG_WAITALL: the bytes after the first `got'. A native thread has no deadline here. */
-static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, int64_t deadline)
+/* The bytes after the first `got', up to `size'. A native thread has deadline 0. */
+static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, size_t size,
+			   int64_t deadline)
 {
-	size_t size = bytes_of(m->msg_iov, m->msg_iovlen);
 	ssize_t n = 1;
 
 	while (n > 0 && (size_t)got < size) {
@@ -366,9 +380,10 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 		int64_t deadline = uposix__until(f->f_receive);
 
 		WAIT(n, unet_recvmsg(fd, m, flags & ~MSG_WAITALL, deadline));
-		if (n > 0 && flags & MSG_WAITALL && f->f_kind == STREAM
-		    && !(flags & MSG_PEEK))
-			n = receive_all(fd, m, n, deadline);
+		if (n > 0)
+			n = receive_all(fd, m, n, least_of(bytes_of(m->msg_iov,
+							m->msg_iovlen), flags, f),
+					deadline);
 		n = uposix__answer(n);
 	} else {
 		do
@@ -376,7 +391,7 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 		while (n < 0 && uposix__repeat(&n, fd, POLLIN));
 		if (n > 0 && flags & MSG_WAITALL && !(flags & MSG_PEEK)
 		    && uposix__kind(fd) == STREAM && goes_on(fd))
-			n = receive_all(fd, m, n, 0);
+			n = receive_all(fd, m, n, bytes_of(m->msg_iov, m->msg_iovlen), 0);
 	}
 	if (n >= 0 && m->msg_controllen > 0)
 		each_passed(m, uposix__received);

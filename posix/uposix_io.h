@@ -60,6 +60,7 @@ struct uposix_fd {
 	uint32_t f_group;               /* numbers of one open file; 0: it is alone */
 	uint32_t f_receive;             /* ms; 0: no time-out */
 	uint32_t f_send;
+	uint32_t f_least;               /* SO_RCVLOWAT, if that is over 1 */
 	uint32_t f_age;                 /* another one: the number was closed meanwhile */
 	struct usync_mutex *f_accept;   /* one thread waits for connections */
 };
@@ -138,8 +139,8 @@ void uposix__forget_range(unsigned first, unsigned last) HIDDEN;
 int uposix__see_flags(int fd) HIDDEN;
 int uposix__change_flags(int fd, long flags) HIDDEN;
 
-/* SO_RCVTIMEO or SO_SNDTIMEO was set. */
-void uposix__set_time_out(int fd, int name, const struct timeval *limit) HIDDEN;
+/* SO_RCVTIMEO, SO_SNDTIMEO or SO_RCVLOWAT was set. */
+void uposix__set_option(int fd, int name) HIDDEN;
 
 /* ---- uposix_way.c ---- */
 

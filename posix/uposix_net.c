@@ -83,6 +83,7 @@ static void accepted(int new, int flags, const struct uposix_fd *listener, bool 
 		f->f_flags = FD_OURS;
 	f->f_receive = listener->f_receive;
 	f->f_send = listener->f_send;
+	f->f_least = listener->f_least;
 }
 
 /*

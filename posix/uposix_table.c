@@ -88,6 +88,7 @@ static void begin_entry(int fd, int kind, bool nonblocking)
 	SET(f->f_group, 0);
 	SET(f->f_receive, 0);
 	SET(f->f_send, 0);
+	SET(f->f_least, 0);
 	if (SIMULATED)                  /* a thread of a crashed host may have it */
 		SET(f->f_accept, NULL);
 	SET(f->f_flags, nonblocking ? FD_NONBLOCK : 0);
@@ -187,13 +188,15 @@ static uint32_t milliseconds(const struct timeval *t)
 	return ms > 0 && ms <= UINT32_MAX ? (uint32_t)ms : 0;
 }
 
-static uint32_t time_out(int fd, int name)
+static uint32_t option(int fd, int name)
 {
-	struct timeval t = { 0, 0 };
-	socklen_t size = sizeof t;
+	union { struct timeval limit; int least; } v = { { 0, 0 } };
+	socklen_t size = sizeof v;
 
-	getsockopt(fd, SOL_SOCKET, name, &t, &size);
-	return milliseconds(&t);
+	getsockopt(fd, SOL_SOCKET, name, &v, &size);
+	if (name == SO_RCVLOWAT)
+		return v.least > 1 ? (uint32_t)v.least : 0;
+	return milliseconds(&v.limit);
 }
 
 /*
@@ -219,8 +222,9 @@ struct uposix_fd *uposix__classified(int fd)
 
 		begin_entry(fd, UNKNOWN, flags & O_NONBLOCK);
 		if (kind == STREAM || kind == PACKET) {
-			SET(f->f_receive, time_out(fd, SO_RCVTIMEO));
-			SET(f->f_send, time_out(fd, SO_SNDTIMEO));
+			SET(f->f_receive, option(fd, SO_RCVTIMEO));
+			SET(f->f_send, option(fd, SO_SNDTIMEO));
+			SET(f->f_least, option(fd, SO_RCVLOWAT));
 		}
 		SET(f->f_kind, (uint8_t)kind);
 	}
@@ -312,22 +316,20 @@ int uposix__change_flags(int fd, long flags)
 	return rc;
 }
 
-static void time_one(struct uposix_fd *f, uint32_t name, uint32_t ms)
+static void set_one(struct uposix_fd *f, uint32_t name, uint32_t value)
 {
-	if (name == SO_RCVTIMEO)
-		SET(f->f_receive, ms);
-	else
-		SET(f->f_send, ms);
+	SET(*(name == SO_RCVTIMEO ? &f->f_receive
+	      : name == SO_SNDTIMEO ? &f->f_send : &f->f_least), value);
 }
 
-void uposix__set_time_out(int fd, int name, const struct timeval *limit)
+void uposix__set_option(int fd, int name)
 {
 	struct uposix_fd *f = uposix__classified(fd);
 
 	if (!f)
 		return;
 	pthread_mutex_lock(&table_lock);
-	each_of_group(f, time_one, (uint32_t)name, milliseconds(limit));
+	each_of_group(f, set_one, (uint32_t)name, option(fd, name));
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -350,6 +352,7 @@ int uposix__copied(int fd, int copy)
 		SET(f->f_group, ++last_group);
 	SET(g->f_receive, GET(f->f_receive));
 	SET(g->f_send, GET(f->f_send));
+	SET(g->f_least, GET(f->f_least));
 	SET(g->f_flags, GET(f->f_flags) & (FD_NONBLOCK | FD_OURS | FD_PASSED));
 	SET(g->f_group, GET(f->f_group));
 	SET(g->f_kind, GET(f->f_kind));
