@@ -28,6 +28,7 @@ enum {
 	LATENESS  = 1000000000,         /* ns: likewise, at most */
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns: so a loop that waits for a time ends */
+	LOOKS     = 1000,               /* steps in a row: what is due is looked at then */
 	NAMES     = 64,                 /* of choices; the last is for all others */
 	CHECKS    = 256,                /* of the program, at most */
 };
@@ -296,13 +297,15 @@ void sim__step(struct sim_op op)
 	c = op.o_how == SIM_YIELDS ? NULL : sim__processor(self);
 	if (c)
 		keep_processor(c, self);
+	s = &r->r_proc->p_sched;
+	if (++r->r_in_row % LOOKS == 0 && s->s_events)
+		s->s_events->e_poll(s->s_events, UEVENTS_LOOK);
 	next = choose(ready(), self);
 	if (next == self) {
 		begin_step(self);
 		return;
 	}
 	r->r_next = next;
-	s = &r->r_proc->p_sched;
 	if (s->s_yield(s))
 		sim_fail("no memory to switch");
 }
@@ -458,6 +461,7 @@ static struct uproc_thread *pick(struct uproc *p)
 	struct uproc_thread **at = NULL, *first;
 	size_t n, i = 0;
 
+	r->r_in_row = 0;
 	if (!t && r->r_running)                 /* it waits, or yields */
 		leave_processor(r->r_running);
 	n = ready();

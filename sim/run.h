@@ -166,6 +166,7 @@ struct sim_run {
 	uint64_t                   r_fair;      /* steps when fairness chose last */
 	uint64_t                   r_alone;     /* steps of it in a row, while others
 						   could have made them */
+	uint64_t                   r_in_row;    /* steps without a switch */
 	struct sim_outcome        *r_outcome;   /* NULL: no other process waits for it */
 	struct sim_profile        *r_profile;   /* what is known, */
 	bool                       r_learns;    /* and it is being found out */
