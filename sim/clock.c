@@ -3,9 +3,12 @@
  * clock.c: clocks, random numbers and numbers of processes, as a program in a simulation
  * finds them: uposix_X() is its X().
  */
-#include <errno.h>
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* RTLD_NEXT, RUSAGE_THREAD */
+#endif
+#include <dlfcn.h>
 
-#include "host.h"
+#include "world.h"
 
 enum {
 	US     = 1000,                  /* ns */
@@ -16,8 +19,6 @@ enum {
 	LEAP   = 10000,                 /* and so many of them at once */
 	MOST   = 256,                   /* bytes that getentropy() gives */
 };
-
-#define SECOND INT64_C(1000000000)
 
 static uint64_t state;
 
@@ -70,6 +71,30 @@ clock_t uposix_clock(void)
 	return (now(CLOCK_MONOTONIC) - BEGUN * SECOND) / US;
 }
 
+/* All that the program has taken is time of its threads, on one CPU. */
+int uposix_getrusage(int who, struct rusage *r)
+{
+	int64_t us = uposix_clock();
+
+	if (who != RUSAGE_SELF && who != RUSAGE_CHILDREN && who != RUSAGE_THREAD) {
+		errno = EINVAL;
+		return -1;
+	}
+	*r = (struct rusage){ 0 };
+	if (who != RUSAGE_CHILDREN)
+		r->ru_utime = (struct timeval){ us / 1000000, us % 1000000 };
+	return 0;
+}
+
+clock_t uposix_times(struct tms *t)
+{
+	int64_t tick = SECOND / sysconf(_SC_CLK_TCK);
+
+	if (t)
+		*t = (struct tms){ .tms_utime = uposix_clock() * US / tick };
+	return now(CLOCK_MONOTONIC) / tick;
+}
+
 /* ---- Random numbers ---- */
 
 void sim__seed(uint64_t seed)
@@ -102,6 +127,44 @@ int uposix_getentropy(void *to, size_t size)
 	}
 	sim__fill(to, size);
 	return 0;
+}
+
+/* Of newer versions of glibc. */
+REPLACE(void, arc4random_buf, (void *to, size_t size))
+{
+	if (!sim__self())
+		real_arc4random_buf(to, size);
+	else
+		sim__fill(to, size);
+}
+
+REPLACE(uint32_t, arc4random, (void))
+{
+	uint32_t x = 0;
+
+	in_arc4random_buf(&x, sizeof x);
+	return x;
+}
+
+REPLACE(uint32_t, arc4random_uniform, (uint32_t n))
+{
+	return (uint32_t)((uint64_t)in_arc4random() * n >> 32);
+}
+
+/* std::random_device::_M_getval(), which libstdc++ has an instruction for. */
+unsigned random_device(void *device) __asm__("_ZNSt13random_device9_M_getvalEv")
+	__attribute__((visibility("default")));
+
+unsigned random_device(void *device)
+{
+	unsigned (*real)(void *device);
+	void *found;
+
+	if (sim__self())
+		return in_arc4random();
+	found = dlsym(RTLD_NEXT, "_ZNSt13random_device9_M_getvalEv");
+	memcpy(&real, &found, sizeof real);
+	return real(device);
 }
 
 /* ---- Numbers of processes ---- */

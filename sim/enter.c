@@ -58,7 +58,8 @@ static const struct call calls[] = {
 	  "mtx_init,cnd_init,pthread_mutex_getprioceiling,"
 	  "pthread_mutex_setprioceiling,thrd_current,thrd_equal,tss_create,"
 	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
-	  "gettimeofday,time,timespec_get,clock,getrandom,getentropy,getpid,gettid,"
+	  "gettimeofday,time,timespec_get,clock,getrusage,times,getrandom,getentropy,"
+	  "arc4random,arc4random_buf,arc4random_uniform,getpid,gettid,"
 	  "getcwd,prctl,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt," },
 	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
 	{ ARGUMENT, SIM_READS, 0, NULL, ",sem_getvalue,fstat,fstat64," },
@@ -112,11 +113,8 @@ static const struct call calls[] = {
 	INSTEAD("fsync()", ",sync,syncfs,"),
 	INSTEAD("read() and write()", ",splice,tee,vmsplice,"),
 	INSTEAD("recvmsg()", ",recvmmsg,"),
-	INSTEAD("clock()", ",times,"),
 	INSTEAD("close()", ",closefrom,close_range,"),
 	INSTEAD("getpid()", ",getppid,"),
-	INSTEAD("getrandom()",
-	  ",arc4random,arc4random_buf,arc4random_uniform,"),
 	INSTEAD("mkdir() and rename() of each file",
 	  ",rename() of a directory,"),
 	INSTEAD("the function of libc for it",
@@ -128,7 +126,7 @@ static const long numbers[] = {
 	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
 	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
 	SYS_unlinkat, SYS_mkdirat, SYS_truncate, SYS_getdents64, SYS_fallocate,
-	SYS_gettimeofday, SYS_getppid, SYS_splice, SYS_tee, SYS_vmsplice, SYS_recvmmsg,
+	SYS_gettimeofday, SYS_getrusage, SYS_times, SYS_getppid, SYS_splice, SYS_tee, SYS_vmsplice, SYS_recvmmsg,
 #ifdef SYS_fork
 	SYS_fork, SYS_vfork, SYS_alarm, SYS_time, SYS_rename, SYS_unlink, SYS_mkdir,
 	SYS_rmdir, SYS_link, SYS_symlink, SYS_stat, SYS_lstat, SYS_access,

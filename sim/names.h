@@ -8,7 +8,8 @@
 
 /* The clock and chance: sim/clock.c. */
 WORLD(clock_gettime) WORLD(gettimeofday) WORLD(time) WORLD(timespec_get) WORLD(clock)
-WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(gettid)
+WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(gettid) WORLD(getrusage)
+WORLD(times)
 
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername)
 PLAIN(getsockopt) PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime)
@@ -35,7 +36,7 @@ PLAIN(ftw64) PLAIN(nftw) PLAIN(nftw64) PLAIN(fts_open)
 PLAIN(mkstemps) PLAIN(mkdtemp) PLAIN(chmod) PLAIN(fchmod) PLAIN(fchmodat)
 PLAIN(chown) PLAIN(fchown) PLAIN(fchownat) PLAIN(utime) PLAIN(utimes) PLAIN(utimensat)
 PLAIN(futimens) PLAIN(fallocate) PLAIN(fallocate64) PLAIN(chdir) PLAIN(fchdir)
-PLAIN(getcwd) PLAIN(syncfs) PLAIN(times) PLAIN(arc4random) PLAIN(arc4random_buf)
+PLAIN(getcwd) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
 PLAIN(arc4random_uniform) PLAIN(getppid) PLAIN(tmpfile) PLAIN(tmpfile64)
 PLAIN(faccessat) PLAIN(truncate)
 PLAIN(truncate64) PLAIN(renameat) PLAIN(renameat2) PLAIN(unlinkat) PLAIN(mkdirat)

@@ -11,15 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/times.h>
 #include <time.h>
 #include <unistd.h>
 
 static void show_clocks(const char *who)
 {
 	struct timespec mono, real, day;
+	struct rusage usage;
 	struct timeval t;
+	struct tms ticks;
 	intmax_t seconds = time(NULL);
 	long used = clock();
 
@@ -31,6 +35,8 @@ static void show_clocks(const char *who)
 	printf("%s %jd.%09ld %jd.%09ld %jd %ld\n", who, (intmax_t)mono.tv_sec,
 	       mono.tv_nsec, (intmax_t)real.tv_sec, real.tv_nsec, seconds, used);
 	printf("%d\n", (int)getpid());
+	assert(getrusage(RUSAGE_SELF, &usage) == 0 && times(&ticks) != (clock_t)-1);
+	printf("%ld %ld\n", (long)usage.ru_utime.tv_usec, (long)ticks.tms_utime);
 }
 
 static uint64_t from_file(const char *path)
