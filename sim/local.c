@@ -56,7 +56,9 @@ static ssize_t read_count(struct sim_open *o, struct msghdr *m, int unused)
 	if (value == 0)
 		return -EAGAIN;
 	if (o->f_when) {
-		set_next(o, o->f_every ? o->f_when + (int64_t)value * o->f_every : 0);
+		set_next(o, !o->f_every ? 0
+			 : o->f_every < (INT64_MAX - o->f_when) / (int64_t)value
+			 ? o->f_when + (int64_t)value * o->f_every : INT64_MAX);
 	} else {
 		value = o->f_by_one ? 1 : value;
 		o->f_count -= value;
@@ -97,9 +99,15 @@ REPLACE(int, eventfd, (unsigned n, int flags))
 
 /* ---- Timers ---- */
 
+static bool is_time(struct timespec t)
+{
+	return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < SECOND;
+}
+
+/* What is further away than the clock goes is never. */
 static int64_t ns_of(struct timespec t)
 {
-	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
+	return t.tv_sec >= INT64_MAX / SECOND ? INT64_MAX : t.tv_sec * SECOND + t.tv_nsec;
 }
 
 static struct timespec time_of(int64_t ns)
@@ -130,14 +138,16 @@ CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 			    struct itimerspec *old), (flags, new, old))
 {
 	int64_t now = flags & TFD_TIMER_ABSTIME ? sim__time(o->f_clock) : 0;
-	int64_t value = ns_of(new->it_value);
+	int64_t value = ns_of(new->it_value), left;
 
-	if (o->f_type != &timer)
+	if (o->f_type != &timer || !is_time(new->it_value) || !is_time(new->it_interval))
 		return -EINVAL;
 	if (old)
 		in_timerfd_gettime(fd, old);
 	o->f_every = ns_of(new->it_interval);
-	set_next(o, value ? value - now + sim__run.r_now : 0);
+	left = value - now;
+	set_next(o, value == 0 ? 0 : left < INT64_MAX - sim__run.r_now
+		 ? left + sim__run.r_now : INT64_MAX);
 	return 0;
 }
 

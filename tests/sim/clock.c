@@ -4,6 +4,7 @@
  * repeat. Here: they go on, and are not the same all the time.
  */
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/times.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +39,29 @@ static void show_clocks(const char *who)
 	printf("%d\n", (int)getpid());
 	assert(getrusage(RUSAGE_SELF, &usage) == 0 && times(&ticks) != (clock_t)-1);
 	printf("%ld %ld\n", (long)usage.ru_utime.tv_usec, (long)ticks.tms_utime);
+}
+
+/* What is further away than the clock goes never comes. */
+static void far_timers(void)
+{
+	static const time_t seconds[] = { INT64_MAX, INT64_C(1) << 40, 10000000000, 1 };
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+	struct itimerspec t = { 0 };
+	uint64_t n;
+
+	for (int i = 0; i < 4; i++) {
+		t.it_value.tv_sec = seconds[i];
+		t.it_interval.tv_sec = seconds[0];
+		assert(timerfd_settime(fd, i % 2 ? TFD_TIMER_ABSTIME : 0, &t, NULL) == 0);
+		usleep(1000);
+		assert(read(fd, &n, sizeof n) == (i < 3 ? -1 : (ssize_t)sizeof n));
+	}
+	assert(read(fd, &n, sizeof n) == -1 && errno == EAGAIN);
+	t = (struct itimerspec){ .it_value = { 0, 1000000000 } };
+	assert(timerfd_settime(fd, 0, &t, NULL) == -1 && errno == EINVAL);
+	t = (struct itimerspec){ .it_value = { 1, 0 }, .it_interval = { -1, 0 } };
+	assert(timerfd_settime(fd, 0, &t, NULL) == -1 && errno == EINVAL);
+	close(fd);
 }
 
 static uint64_t from_file(const char *path)
@@ -79,6 +104,7 @@ int main(void)
 	clock_gettime(CLOCK_MONOTONIC, &after);
 	after.tv_sec -= before.tv_sec;
 	assert(after.tv_sec >= 3600 && after.tv_sec < 3602);
+	far_timers();
 	pthread_create(&a, NULL, work, "a");
 	pthread_create(&b, NULL, work, "b");
 	pthread_join(a, NULL);
