@@ -141,14 +141,15 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 
 /*
  * Whether d_ready tells what is asked, and no more. Of others than sockets and pipes it
- * need not: a signalfd has the signals of the native thread that looks.
+ * need not: a signalfd has the signals of the native thread that looks. Where poll(2)
+ * finds no output a write may fail at once: to a listener, or to what is read from.
  */
 static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
 {
 	const int in = POLLIN | POLLRDNORM, out = POLLOUT | POLLWRNORM;
 
-	return get_kind(d) != OTHER && !(one->events & ~(in | out))
-		&& one->events & (direction == OUT ? out : in);
+	return direction == IN && get_kind(d) != OTHER && one->events & in
+		&& !(one->events & ~(in | out));
 }
 
 /* Without a look: nothing was there, and nothing has come since. */
