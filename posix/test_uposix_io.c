@@ -1055,6 +1055,43 @@ static void *in_least(void *unused)
 	return unused;
 }
 
+#define FAILS(call, error) do {			\
+	errno = 0;				\
+	TEST_EQUAL(call, -1);			\
+	TEST_EQUAL(errno, error);		\
+} while (0)
+
+/* Wrong calls fail with the system's error numbers, and do not wait. */
+static void *in_errors(void *unused)
+{
+	struct iovec none = { much, 0 }, some = { much, 8 };
+	struct mmsghdr m = { .msg_hdr = { .msg_iov = &some, .msg_iovlen = 1 } };
+	struct pollfd one = { .events = POLLIN | POLLOUT };
+	int fds[2], fd = socket(AF_INET, SOCK_STREAM, 0), n = eventfd(0, 0);
+	volatile nfds_t most = UINT32_MAX;
+
+	TEST_EQUAL(pipe(fds), 0);
+	one.fd = fds[0];
+	FAILS(writev(fds[0], &none, 1), EBADF);
+	FAILS(writev(fds[0], &some, 1), EBADF);
+	FAILS(sendmsg(fds[1], &m.msg_hdr, 0), ENOTSOCK);
+	TEST_EQUAL(poll(&one, 1, 1), 0);
+	FAILS(write(fds[0], "12345678", 8), EBADF);
+	FAILS(recvmmsg(-1, &m, 0, 0, NULL), EBADF);
+	FAILS(recvmmsg(fd, &m, 1, 0, &(struct timespec){ 0, 1000000000 }), EINVAL);
+	FAILS(sendmmsg(fds[0], &m, 0, 0), ENOTSOCK);
+	FAILS(recv(fd, much, 0, 0), ENOTCONN);
+	TEST_EQUAL(writev(fd, &none, 1), 0);
+	FAILS(write(n, much, 0), EINVAL);
+	FAILS(poll(&one, most, 1), EINVAL);
+	TEST_EQUAL(select(INT32_MAX, NULL, NULL, NULL, &(struct timeval){ 0, 1 }), 0);
+	FAILS(semop(-1, (struct sembuf *)(void *)much, 100000), E2BIG);
+	close(fd);
+	close(n);
+	close_both(fds);
+	return unused;
+}
+
 static atomic_int handled;
 
 static void handle(int sig)
@@ -2325,6 +2362,7 @@ CASE(whole)
 CASE(several)
 CASE(timeouts)
 CASE(least)
+CASE(errors)
 CASE(broken)
 CASE(polls)
 CASE(tcp)
@@ -2357,7 +2395,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),
-		cmocka_unit_test(timeouts), cmocka_unit_test(least),
+		cmocka_unit_test(timeouts), cmocka_unit_test(least), cmocka_unit_test(errors),
 		cmocka_unit_test(signals),
 		cmocka_unit_test(never_restart), cmocka_unit_test(pending),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),

@@ -180,7 +180,7 @@ ssize_t uposix_write(int fd, const void *data, size_t size)
 	struct uposix_fd *f;
 	int way = uposix__way(fd, POLLOUT, &f);
 
-	if (way == WAY_UNET)
+	if (way == WAY_UNET && (size > 0 || f->f_kind == PACKET))
 		return write_way(fd, data, size, 0, f);
 	return way == WAY_FAILED ? -1 : write_plain(fd, data, size);
 }
@@ -244,7 +244,8 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 
 	if (way == WAY_FAILED)
 		return -1;
-	if (way == WAY_UNET && count > 0 && count <= IOV_MAX) {
+	if (way == WAY_UNET && count > 0 && count <= IOV_MAX
+	    && bytes_of(iov, (size_t)count) > 0) {
 		int64_t deadline = uposix__until(f->f_send);
 
 		if (is_full(f))
@@ -287,7 +288,7 @@ ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
 	if (flags & NO_WAIT)
 		return recv(fd, buffer, size, flags);
 	way = uposix__way(fd, POLLIN, &f);
-	if (way == WAY_UNET && flags == 0 && f->f_kind == STREAM)
+	if (way == WAY_UNET && flags == 0 && f->f_kind == STREAM && size > 0)
 		return read_way(fd, buffer, size, f);
 	if (way == WAY_UNET)
 		return receive(fd, buffer, size, flags, NULL, f);
@@ -412,11 +413,13 @@ static int receive_several(int fd, struct mmsghdr *messages, unsigned n, int fla
 int uposix_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
 		    struct timespec *limit)
 {
-	int64_t end = limit ? usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec)
+	int64_t end = limit && limit->tv_sec < INT32_MAX
+		? usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec)
 		: USCHED_NEVER;
 	unsigned i = 0;
 
-	if (flags & NO_WAIT || !(uposix__in_thread() || goes_on(fd)))
+	if (flags & NO_WAIT || n == 0 || !(uposix__in_thread() || goes_on(fd))
+	    || (limit && (limit->tv_sec < 0 || !uposix__is_time(limit))))
 		return receive_several(fd, messages, n, flags, limit);
 	for (; i < n && (i == 0 || end == USCHED_NEVER || usync_after(0) < end); i++) {
 		ssize_t got = uposix_recvmsg(fd, &messages[i].msg_hdr,
@@ -428,7 +431,7 @@ int uposix_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
 		if (flags & MSG_WAITFORONE)
 			flags |= MSG_DONTWAIT;
 	}
-	return i > 0 || n == 0 ? (int)i : -1;
+	return i > 0 ? (int)i : -1;
 }
 
 /* send. */
@@ -510,14 +513,14 @@ static ssize_t send_message(int fd, const struct msghdr *m, int flags,
 			    struct uposix_fd *f)
 {
 	bool plain = !m->msg_name && m->msg_controllen == 0 && !(flags & ~KNOWN)
-		&& m->msg_iovlen > 0 && m->msg_iovlen <= IOV_MAX;
+		&& m->msg_iovlen <= IOV_MAX && bytes_of(m->msg_iov, m->msg_iovlen) > 0;
 	int64_t deadline = uposix__until(f->f_send);
 	size_t done = 0, more = 0;
 	int left = 0;
 	struct iovec *rest = NULL;
 	ssize_t n;
 
-	if (plain && is_full(f)) {
+	if (plain && f->f_kind == STREAM) {
 		TRANSFER(n, done, unet_writev_all(fd, m->msg_iov, (int)m->msg_iovlen,
 						  &done, deadline));
 		return written(f, n, done, flags);
@@ -558,7 +561,7 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 {
 	unsigned i = 0;
 
-	if (flags & MSG_DONTWAIT || !(uposix__in_thread() || goes_on(fd))) {
+	if (flags & MSG_DONTWAIT || n == 0 || !(uposix__in_thread() || goes_on(fd))) {
 		for (; i < n; i++)
 			if (messages[i].msg_hdr.msg_controllen > 0)
 				each_passed(&messages[i].msg_hdr, uposix__sent);
@@ -571,7 +574,7 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 			break;
 		messages[i].msg_len = (unsigned)put;
 	}
-	return i > 0 || n == 0 ? (int)i : -1;
+	return i > 0 ? (int)i : -1;
 }
 
 /* Files are read in place. */

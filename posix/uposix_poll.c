@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { MOST = 65536, NUMBERS = 1 << 22 };       /* of unet_poll(); of unet.c */
+
 /* poll. */
 
 /* What poll() returns. */
@@ -36,7 +38,7 @@ static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
 
 int uposix_poll(struct pollfd *fds, nfds_t n, int ms)
 {
-	if (ms == 0 || !uposix__in_thread())
+	if (ms == 0 || !uposix__in_thread() || n > MOST)
 		return poll(fds, n, ms);
 	if (!uposix__begins(false))
 		return -1;
@@ -92,7 +94,8 @@ int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
 	sigset_t before;
 	int rc;
 
-	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit))
+	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit)
+	    || n > MOST)
 		return ppoll(fds, n, limit, mask);
 	if (!uposix__begins(false))
 		return -1;
@@ -212,7 +215,7 @@ int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 	if (limit && limit->tv_sec < INT32_MAX)
 		deadline = usync_after(limit->tv_sec * USYNC_SECOND
 				       + limit->tv_usec * 1000l);
-	rc = select_until(n, sets, deadline);
+	rc = select_until(n < NUMBERS ? n : NUMBERS, sets, deadline);
 	if (limit && deadline != USCHED_NEVER) {        /* what is left, as on Linux */
 		left = deadline - usync_after(0);
 		left = left > 0 ? left : 0;
@@ -235,7 +238,7 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 		return -1;
 	rc = begin_mask(mask, &before);
 	if (rc == 0)
-		rc = select_until(n, sets, deadline_of(limit));
+		rc = select_until(n < NUMBERS ? n : NUMBERS, sets, deadline_of(limit));
 	end_mask(mask, &before);
 	return rc;
 }

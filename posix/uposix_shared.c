@@ -325,7 +325,7 @@ int uposix_semtimedop(int set, struct sembuf *ops, size_t n, const struct timesp
 	int64_t deadline = USCHED_NEVER;
 	int flags = 0, rc;
 
-	for (size_t i = 0; ops && i < n && i < SEMOPM; i++)
+	for (size_t i = 0; ops && i < n && n <= SEMOPM; i++)
 		flags |= ops[i].sem_flg;
 	if (is_plain(flags) || (limit && (limit->tv_sec < 0 || !uposix__is_time(limit))))
 		return semtimedop(set, ops, n, limit);
