@@ -196,14 +196,27 @@ static inline ssize_t buf_get(const struct ubuf *b, void *buffer, size_t size,
 		: unet_read(fd_of(b), buffer, size, deadline);
 }
 
+/*
+ * At each call, as there may be thousands of lines in the buffer. A wait in unet_read()
+ * begins a new count; whether a program's function has waited is not known.
+ */
+static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
+{
+	struct budget *b = (struct budget *)in->i_budget;
+
+	return budget_counts(b) && usched__tires(b) ? usched__yield_tired(deadline) : 0;
+}
+
 /* Reads once, at least a byte. 0: the end. The buffer has less than its limit. */
 static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 {
 	struct ubuf *b = &in->i_base;
-	int rc = before_read(in, deadline);
+	int rc = b->b_ops ? buf_give_way(in, deadline) : 0;
 	size_t room;
 	ssize_t n;
 
+	if (rc == 0)
+		rc = before_read(in, deadline);
 	if (rc == 0)
 		rc = buf_make_room(b, 1, UBUF_SIZE);
 	if (rc)
@@ -211,25 +224,13 @@ static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 	room = b->b_size - b->b_end;
 	n = buf_get(b, b->b_data + b->b_end, room, deadline);
 	in->i_full = n > 0 && (size_t)n == room;
-	budget_renew((struct budget *)in->i_budget);
+	if (!b->b_ops)
+		budget_renew((struct budget *)in->i_budget);
 	if (n > 0)
 		b->b_end += (size_t)n;
 	else if (bytes_held(b) == 0)
 		give_up(b);
 	return n;
-}
-
-/*
- * At a call that finds all in the buffer: there may be thousands of lines. One that reads
- * leaves that to the read.
- */
-static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
-{
-	struct budget *b = (struct budget *)in->i_budget;
-
-	if (!budget_counts(b) || !usched__tires(b))
-		return 0;
-	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
 }
 
 __attribute__((always_inline))

@@ -19,6 +19,8 @@
 #include "private/cancel.h"
 #include "private/net.h"
 
+_Static_assert((int)UNET_BUDGET == CALLS_MAX, "calls of a thread");
+
 struct descriptor *unet__table[CHUNKS];
 
 /* Descriptors with SHARED; atomic. Locked for writing, none is adopted or forgotten. */
@@ -85,7 +87,6 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 		__atomic_fetch_sub(&shares, 1, __ATOMIC_RELAXED);
 	d->d_turns = 0;
 	for (int i = IN; i <= OUT; i++) {
-		set_calls(d, i, 0);
 		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
 		set_ready(d, i, true);
 	}
@@ -226,6 +227,7 @@ int unet_close(int fd)
 
 	if (rc)
 		return rc;
+	budget_give_way(0);
 	generation = begin_close(d, &told, &blocked);
 	if (POLLER_ONCE)
 		uevents_closing(fd);
@@ -307,6 +309,7 @@ int unet_forget(int fd)
 
 	if (rc)
 		return rc;
+	budget_give_way(0);
 	pthread_rwlock_wrlock(&adopting);
 	generation = begin_close(d, &told, &blocked);
 	uevents_forget(fd);

@@ -51,9 +51,10 @@
  * during these calls.
  *
  * A thread yields at a call that need not wait if it has run for a millisecond since the
- * first such calls, and after UNET_BUDGET of them for a descriptor. That is a wait,
- * which a cancel ends if the deadline is over 0. Writes with deadline 0 never switch:
- * what they write may be in a buffer that threads share.
+ * first calls without a wait, of any kind and any descriptor, and after UNET_BUDGET of
+ * them. That is a wait, which a cancel ends if the deadline is over 0. unet_close() and
+ * unet_forget() yield so, too, before they do anything. Writes with deadline 0 never
+ * switch: what they write may be in a buffer that threads share.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H

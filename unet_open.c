@@ -186,6 +186,8 @@ static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline
 	int rc = net_find(fd, &d);
 	uint32_t generation;
 
+	if (rc == 0)
+		rc = budget_give_way(deadline);
 	if (rc)
 		return rc;
 	generation = generation_of(d);

@@ -114,15 +114,10 @@ static struct descriptor *polled(const struct pollfd *one)
 	return d;
 }
 
-/*
- * Notes generations, and adopts what is open; poll(2) tells of what is not. The first
- * descriptor counts the call.
- */
+/* Notes generations, and adopts what is open; poll(2) tells of what is not. */
 static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		      int64_t deadline)
 {
-	struct descriptor *first = NULL;
-
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d;
 		int none = fds[i].fd < 0 ? -EBADF : net_find(fds[i].fd, &d);
@@ -134,9 +129,8 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		generations[i] = generation_of(d);
 		if (is_new(d))
 			unet__adopt(d, generations[i]);
-		first = first ? first : d;
 	}
-	return first ? net_give_way(first, IN, deadline) : 0;
+	return budget_give_way(deadline);
 }
 
 /*
@@ -380,7 +374,7 @@ int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generati
 		return rc;
 	if (generation_of(d) != generation)
 		return -EBADF;
-	if (counts && (direction == IN || deadline != 0) && is_tired(d, direction))
+	if (counts && (direction == IN || deadline != 0) && usched__is_tired())
 		return SELECT_TIRED;
 	rc = poll_step(d, direction, deadline, &t);
 	return rc == WAITS ? SELECT_BUSY : rc;

@@ -281,7 +281,7 @@ APART static ssize_t receive_beside(attempt *call, int fd, const struct op *o)
 
 	if (n)
 		return n;
-	net_give_way(d, IN, 0);
+	budget_give_way(0);
 	n = call(d, o);
 	return n == -EAGAIN ? -ETIMEDOUT : n;
 }
@@ -313,7 +313,7 @@ static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is
 	generation = generation_of(d);
 	if (!is_unix)
 		return net_perform(call, d, OUT, o, deadline, generation);
-	rc = net_give_way(d, OUT, deadline);
+	rc = net_give_way(OUT, deadline);
 	while (rc == 0) {
 		n = net_perform(call, d, OUT, o, COUNTED, generation);
 		rc = n == -ETIMEDOUT ? unet__pause(deadline) : 1;

@@ -476,7 +476,6 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 			   __builtin_return_address(0));
 		uwait_begin(w);
 		push_node(&d->d_first[direction], &w->w_node, t->t_turn);
-		set_calls(d, direction, 0);
 		usched__here()->s_spell.l_switches = 0; /* it may resume itself */
 		if (t->t_turn)
 			leave_turn(d, direction, t);
@@ -549,7 +548,7 @@ int unet__join(struct uwait_place *place, struct descriptor *d, int direction,
 		rc = 0;
 	if (rc == 0) {
 		push_node(&d->d_first[direction], marked(place), false);
-		set_calls(d, direction, 0);
+		usched__here()->s_spell.l_switches = 0;
 	}
 	uwait_unlock(&d->d_lock);
 	return rc;

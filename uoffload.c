@@ -449,8 +449,8 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 
 	if (rc > 0 && __msan_unpoison)
 		__msan_unpoison(buffer, (size_t)rc);
-	if (rc >= 0 && usched__spell(true) == SPELL_OVER)
-		budget_yield();
+	if (rc >= 0)
+		budget_give_way(0);
 	if (rc >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS
 			&& errno != EINVAL && errno != EINTR))
 		return rc < 0 ? -errno : rc;

@@ -78,8 +78,8 @@ int uoffload_drain(int64_t deadline);
  * may be on the stack. A call that is given up before its turn is not made; later `fd'
  * may be in use for a moment more, so do not close it at once, and a file may be made or
  * written after the error. What the system has in memory is read without a native
- * thread. Then a read may be short before the end of the file, where it returns 0, and a
- * thread that has read so for a millisecond yields.
+ * thread. Then a read may be short before the end of the file, where it returns 0, and
+ * the thread yields by the rule of unet.h.
  * Returns what the system call returns, its error as a negative number, or an error as
  * above.
  */

@@ -321,7 +321,9 @@ enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NE
  * private/budget.h. The rest is there so that what follows stays where cache lines begin.
  */
 struct usched_spell {
-	uint64_t l_switches;            /* s_switches at its beginning; 0: it is over */
+	uint32_t l_switches;            /* s_switches at its beginning; 0: it is over */
+	uint8_t  l_calls;               /* in it that make a system call */
+	int8_t   l_left;                /* of locks and the like until one looks */
 	int64_t  l_since;               /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
 	int64_t  l_looked;              /* and at the last look */
 };

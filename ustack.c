@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "private/budget.h"
 #include "private/dispatch.h"
 #include "private/sim.h"
 #include "uwait.h"
@@ -107,7 +108,8 @@ APART static int join_thread(struct ustack *u, const void *where, void **value,
 	if (!s->s_join || (self && usched__current->s_join != s->s_join))
 		return refuse_thread(s, -EINVAL);
 	if (!self || deadline <= 0)
-		return s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
+		return budget_give_way(0),
+			s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
 	do {
 		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
 			return uwait_join(u, where, value, deadline);

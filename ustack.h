@@ -207,7 +207,8 @@ int ustack_start_with(const struct ustack_how *how, void (*func)(void *), void *
  *   -EBUSY, -EINVAL  As usched_run(), where this call runs the threads: c_embed,
  *                    SINGLE_THREAD.
  *
- * From a thread: switches. From any other native thread, with c_embed only the loop's:
+ * From a thread: switches, with deadline 0 only if it has run for a millisecond without a
+ * wait, as calls of usync.h. From any other native thread, with c_embed only the loop's:
  * blocks that; no cancellation point, as uprocs_destroy() and uprocs_run().
  */
 int ustack_join(struct ustack *u, void **value, int64_t deadline);

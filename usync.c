@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "private/budget.h"
 #include "private/check.h"
 
 enum {
@@ -290,20 +291,33 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
  * w_tag set; then it is handed the mutex.
  */
 
+/* 0: it was free, and is the caller's; -EDEADLK; -ETIMEDOUT. */
+static inline int take_mutex(struct usync_mutex *m, uintptr_t self)
+{
+	uintptr_t owner = 0;
+
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED) || overtake(m, owner, self))
+		return took("mutex", m, 0);
+	return (owner & ~BITS) == self ? -EDEADLK : -ETIMEDOUT;
+}
+
+int usync__mutex_try(struct usync_mutex *m)
+{
+	return take_mutex(m, uwait_name());
+}
+
 UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 {
-	uintptr_t self = uwait_name(), owner = 0;
+	uintptr_t self = uwait_name();
 	struct uwaiter *w;
 	int rc;
 
 	check(m, OBJECT, __func__);
-	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
-					__ATOMIC_RELAXED))
-		return took("mutex", m, 0);
-	if (overtake(m, owner, self))
-		return took("mutex", m, 0);
-	if ((owner & ~BITS) == self)
-		return -EDEADLK;
+	budget_rest();
+	rc = take_mutex(m, self);
+	if (rc != -ETIMEDOUT)
+		return rc;
 	if (__atomic_load_n(&m->m_far, __ATOMIC_RELAXED) && deadline > 0
 	    && look_longer(m, self))
 		return took("mutex", m, 0);
@@ -398,6 +412,7 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 	struct uwaiter *w;
 	int rc;
 
+	budget_rest();
 	uwait_lock(&l->r_lock);
 	rc = rwlock_try(l, self);
 	uwait_unlock(&l->r_lock);
@@ -562,6 +577,7 @@ UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 	int rc;
 
 	check(s, OBJECT, __func__);
+	budget_rest();
 	uwait_lock(&s->s_lock);
 	taken = sem_take(s);
 	uwait_unlock(&s->s_lock);
@@ -636,6 +652,7 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 	int rc;
 
 	check(g, OBJECT, __func__);
+	budget_rest();
 	uwait_lock(&g->g_lock);
 	none = g->g_count == 0;
 	uwait_unlock(&g->g_lock);

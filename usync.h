@@ -17,8 +17,10 @@
  * Each call that may wait takes a deadline last: ns of CLOCK_MONOTONIC, as from
  * usync_after(). It is a point in time, so that it can be handed down through several
  * calls. USCHED_NEVER is no deadline; 0 is not to wait at all. Such a call switches
- * threads if it has to wait, and calls for channels also by USYNC_BUDGET. Threads and
- * native threads may call it, call-backs and signal handlers may not. It returns 0 or
+ * threads if it has to wait. If it need not wait, or may not, it yields where the thread
+ * has run for a millisecond without a wait, whatever it has called meanwhile; calls for
+ * channels also by USYNC_BUDGET; a send with deadline 0 never. Threads and native threads
+ * may call it, call-backs and signal handlers may not. It returns 0 or
  *
  *   -ETIMEDOUT  The deadline has come, or is 0 and the call had to wait.
  *   -ECANCELED  The calling thread was cancelled (ustack_cancel()) and had to wait; a
@@ -28,7 +30,10 @@
  *   -EFAULT     The caller cannot block where it is: see ustack_block().
  *
  * and has changed nothing when it returns an error. All other calls neither wait nor
- * switch, and may be called from any native thread.
+ * switch, and may be called from any native thread; only usync_scope_create() may yield
+ * by the same rule. A thread that loops over calls which never switch, such as
+ * usync_cond_signal() or usync_chan_count(), keeps its processor, as one that computes:
+ * ustack_check().
  *
  * A thread that was cancelled gets -ECANCELED from each such call that has to wait, and
  * from the one in which it waits, for the rest of the thread; calls that need not wait
@@ -102,6 +107,9 @@ struct usync_mutex {
  * 0, or an error as above; -EDEADLK: the caller has it already.
  */
 int usync_mutex_lock(struct usync_mutex *m, int64_t deadline);
+
+/* Private: with deadline 0, and without a yield. */
+int usync__mutex_try(struct usync_mutex *m);
 
 /*
  * Unlocks `m', or hands it to the first waiter.
@@ -299,7 +307,7 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
  * that runs, and a native thread's ustack_join() are not ended.
  *
  * Scopes are counted: what creates or holds one releases it. Each thread in it holds its
- * scope, and so does each scope within. Only usync_scope_wait() switches.
+ * scope, and so does each scope within. Only usync_scope_wait() waits.
  */
 
 /* A scope. Its members are private. */

@@ -131,11 +131,6 @@ int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 	return rc;
 }
 
-int usync__give_way(int64_t deadline)
-{
-	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
-}
-
 int usync__end(const struct chan_place *p, void *value)
 {
 	if (p->p_closed)
@@ -197,7 +192,7 @@ APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 	struct chan_place *p;
 
 	if (rc == SELECT_TIRED) {
-		if (usync__give_way(deadline))
+		if (usched__yield_tired(deadline))
 			return -ECANCELED;
 		rc = usync__try(c, op, value, false);
 		if (rc != SELECT_BUSY)

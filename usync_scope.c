@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "private/budget.h"
 #include "private/check.h"
 
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
@@ -97,6 +98,7 @@ int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
 
 	uwait__check_deadline(deadline);
 	*scope = NULL;
+	budget_give_way(0);
 	if (deadline <= 0)
 		return -ETIMEDOUT;
 	c = (struct usync_scope *)calloc(1, sizeof *c);

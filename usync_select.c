@@ -377,7 +377,7 @@ static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
 	if (mixed)
 		busy = try_places(first, cases, from, deadline, counts, &rc);
 	if (busy == SELECT_TIRED) {
-		rc = usync__give_way(deadline);
+		rc = usched__yield_tired(deadline);
 		busy = rc ? 0 : try_places(first, cases, from, deadline, false, &rc);
 	}
 	while (busy) {
@@ -399,7 +399,7 @@ UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline
 	check_cases(cases, n);
 	busy = try_all(cases, n, deadline != 0 || !may_send(cases, n), &rc);
 	if (busy == SELECT_TIRED) {
-		rc = usync__give_way(deadline);
+		rc = usched__yield_tired(deadline);
 		busy = rc ? 0 : try_all(cases, n, false, &rc);
 	}
 	if (busy == SELECT_BUSY && deadline <= 0)

@@ -298,47 +298,81 @@ struct uwaiter *uwait_self(void)
 	return u->u_attached ? waiter_of(u->u_attachment) : new_waiter();
 }
 
-BY_THREADS int32_t usched__spell(bool is_free)
+/* The spell of the running thread, a new one since a switch; NULL: no thread runs. */
+static struct usched_spell *spell_now(void)
 {
-	struct usched *s = usched__current;
+	struct usched *s = usched__here();
 	struct usched_spell *l = &s->s_spell;
-	int64_t now, gap;
 
 	if (!s->s_current)
-		return 0;
-	if (l->l_switches != s->s_stats.s_switches) {
-		l->l_switches = s->s_stats.s_switches;
+		return NULL;
+	if (l->l_switches != (uint32_t)s->s_stats.s_switches) {
+		l->l_switches = (uint32_t)s->s_stats.s_switches;
+		l->l_calls = 0;
 		l->l_since = 0;
-		if (is_free)
-			return 0;
 	}
-	now = uevents_now();
-	gap = l->l_since ? now - l->l_looked : 0;
+	return l;
+}
+
+/*
+ * Looks at the clock: ns since the last look in this spell, at least 1; 0: there was
+ * none; SPELL_OVER: the thread is to yield.
+ */
+static int32_t look_at_clock(struct usched_spell *l)
+{
+	int64_t now = uevents_now(), gap = l->l_since ? now - l->l_looked : 0;
+
 	l->l_looked = now;
-	if (gap == 0) {
+	if (gap == 0)
 		l->l_since = now;
-		return 0;
+	return now - l->l_since < SPELL ? (int32_t)gap : SPELL_OVER;
+}
+
+APART static bool look_tired(struct usched_spell *l)
+{
+	if (l->l_calls > CALLS_MAX)
+		l->l_calls = CALLS_MAX;
+	return look_at_clock(l) == SPELL_OVER || l->l_calls == CALLS_MAX;
+}
+
+BY_THREADS bool usched__is_tired(void)
+{
+	struct usched_spell *l = spell_now();
+
+	return l && ++l->l_calls > CALLS_FREE && look_tired(l);
+}
+
+BY_THREADS bool usched__is_over(void)
+{
+	struct usched_spell *l = spell_now();
+	int32_t gap = look_at_clock(l);
+
+	l->l_left = gap > LOCKS_LONG ? 0 : LOCKS - 1;
+	return gap == SPELL_OVER;
+}
+
+int usched__yield_tired(int64_t deadline)
+{
+	int rc = ustack_yield(), before;
+	struct usched_spell *l;
+
+	if (rc == -ECANCELED && (before = ustack_shield(1)) >= 0) {
+		ustack_yield();
+		ustack_shield(before);
 	}
-	if (now - l->l_since < SPELL)
-		return (int32_t)gap;
-	l->l_switches = 0;
-	return SPELL_OVER;
+	l = spell_now();
+	if (l) {
+		l->l_calls = CALLS_FREE;
+		l->l_left = 0;
+		l->l_since = l->l_looked = uevents_now();
+	}
+	return rc == -ECANCELED && deadline > 0 ? rc : 0;
 }
 
-BY_THREADS void usched__begin_spell(void)
+BY_THREADS bool usched__tires(struct budget *b)
 {
-	struct usched *s = usched__current;
-	struct usched_spell *l = &s->s_spell;
-
-	if (!s->s_current)
-		return;
-	l->l_switches = s->s_stats.s_switches;
-	l->l_since = l->l_looked = uevents_now();
-}
-
-bool usched__tires(struct budget *b)
-{
-	int32_t gap = usched__spell(false);
+	struct usched_spell *l = spell_now();
+	int32_t gap = l ? look_at_clock(l) : 0;
 	unsigned calls = b->b_calls, pace = b->b_pace ? b->b_pace : 1;
 	unsigned passed = calls - b->b_looked;
 
@@ -357,10 +391,13 @@ bool usched__tires(struct budget *b)
 	return true;
 }
 
-uintptr_t uwait_name(void)
+BY_THREADS uintptr_t uwait_name(void)
 {
-	struct ustack *u = ustack_self();
+	struct ustack *u = usched__current->s_current;
 
+	if (CHECKING || !u
+	    || !(__atomic_load_n(&u->u_mail, __ATOMIC_RELAXED) & USTACK_KNOWN))
+		u = ustack_self();
 	return u ? (uintptr_t)u : (uintptr_t)pthread_self();
 }
 

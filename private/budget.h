@@ -3,15 +3,20 @@
  * budget.h: when a thread gives way whose calls find something each time, and so never
  * wait. Private.
  *
- * A spell is what a thread does between two switches. Calls that did not have to wait
- * look at the clock: one that finds the spell SPELL ns old ends it, and its thread
- * yields. The first such calls of a spell need not look, and a thread that waits between
- * its requests never comes to more.
+ * A spell is what a thread does between two switches. It belongs to the dispatcher: all
+ * calls that need not wait are of one spell, whatever their kinds and objects. They look
+ * at the clock. A thread whose call finds the spell SPELL ns old yields.
  *
- * A call that makes a system call looks each time, which takes a tenth of that. Others
- * take no longer than a look does. These count their calls in a struct budget, one for
- * each thing that they find, and pace their looks: one in about a us, but after so many
- * calls at most. A call that takes longer than a few us is followed by a look.
+ * A call that makes a system call, or takes as long, looks each time, which takes a tenth
+ * of that: usched__is_tired(). The first CALLS_FREE of a spell do not look, and a thread
+ * that waits between its requests comes to no more. After CALLS_MAX the thread yields.
+ *
+ * Channels and buffers take no longer than a look does. They count calls in a struct
+ * budget, one for each object and way, and pace their looks: one in about a us, but after
+ * so many calls at most. A call that takes longer than a few us is followed by a look.
+ *
+ * A free lock takes less. One in LOCKS looks, counted over all threads of the dispatcher.
+ * Calls that never switch, such as a post, need not count: others of a loop do.
  */
 #ifndef USCHED_BUDGET_H
 #define USCHED_BUDGET_H
@@ -28,6 +33,10 @@ enum {
 	PACE_LONG   = 8000,             /* and each call is to look */
 	PACE_MAX    = 32,               /* calls */
 	BUDGET_MAX  = 128,              /* calls: then there is a look, too */
+	CALLS_FREE  = 3,                /* to read, to write, and to find nothing more */
+	CALLS_MAX   = 64,
+	LOCKS       = 32,               /* so a look takes a ns of each */
+	LOCKS_LONG  = 32000,            /* ns for so many: more, and each is to look */
 };
 
 /* It may be zeros at first. */
@@ -38,26 +47,42 @@ struct budget {
 	uint8_t b_looked;               /* the call that has looked last */
 };
 
-/*
- * Looks at the clock, in a thread: ns since the last look in this spell, at least 1; 0:
- * there was none; SPELL_OVER: the thread is to yield, and a new spell begins. is_free:
- * the first call of a spell does not look. Elsewhere it returns 0.
- */
-int32_t usched__spell(bool is_free);
+/* Counts a call that makes a system call. True: the thread is to yield before it. */
+bool usched__is_tired(void);
 
 /* Looks, and paces the next looks. True: the thread is to yield before this call. */
 bool usched__tires(struct budget *b);
 
-/* The calling thread begins a spell, which is measured from now. */
-void usched__begin_spell(void);
+/* Of budget_lock(), when it looks. */
+bool usched__is_over(void);
 
-/* Yields, as one that is to. The thread's next call looks, so that one may take 1 ms. */
-static inline int budget_yield(void)
+/*
+ * Yields, as a thread that is to, also if it was cancelled. The thread's next call looks,
+ * so that one may take 1 ms. 0; -ECANCELED: it was, and the call may wait; other errors
+ * do not matter, since no wait is needed.
+ */
+int usched__yield_tired(int64_t deadline);
+
+/* Before a call that makes a system call. */
+static inline int budget_give_way(int64_t deadline)
 {
-	int rc = ustack_yield();
+	return usched__is_tired() ? usched__yield_tired(deadline) : 0;
+}
 
-	usched__begin_spell();
-	return rc;
+/* Counts a lock, or a thing like that. True: the thread is to yield before it. */
+static inline bool budget_lock(void)
+{
+	struct usched *s = usched__here();
+
+	return s->s_current && __builtin_expect(--s->s_spell.l_left < 0, 0)
+		&& usched__is_over();
+}
+
+/* The same, and yields. A cancel does not end the call. */
+static inline void budget_rest(void)
+{
+	if (budget_lock())
+		usched__yield_tired(0);
 }
 
 /* After a wait. The second call is the first to look. */

@@ -108,12 +108,6 @@ CHAN_PRIVATE void usync__check_value(const struct usync_chan *c, const void *val
 CHAN_PRIVATE int usync__try(struct usync_chan *c, enum usync_op op, void *value,
 			    bool counts);
 
-/*
- * Threads that never have to wait yield all the same. The result of a cancel, if the call
- * may wait; other errors do not matter, since no wait is needed.
- */
-CHAN_PRIVATE int usync__give_way(int64_t deadline);
-
 /* After a grant: the outcome, and the value of a receiver. */
 CHAN_PRIVATE int usync__end(const struct chan_place *p, void *value);
 

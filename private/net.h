@@ -89,8 +89,8 @@ enum {
 };
 
 /*
- * Under d_lock, except for what is atomic: d_calls, d_generation, d_inside, d_kind,
- * d_lasting, d_ready, d_serial, d_writing.
+ * Under d_lock, except for what is atomic: d_generation, d_inside, d_kind, d_lasting,
+ * d_ready, d_serial, d_writing.
  */
 struct descriptor {
 	struct uinterest  d_interest;   /* first */
@@ -100,7 +100,6 @@ struct descriptor {
 	uint8_t           d_kind;
 	uint8_t           d_lasting;
 	uint8_t           d_ready[2];
-	uint8_t           d_calls[2];   /* calls since the last wait */
 	uint8_t           d_turns;
 	uint8_t           d_writing;
 	int               d_fd;         /* constant */
@@ -222,12 +221,6 @@ static inline void set_ready(struct descriptor *d, int direction, bool yes)
 	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
 }
 
-/* A close and a count may be concurrent: one of the two is lost. */
-static inline void set_calls(struct descriptor *d, int direction, unsigned n)
-{
-	__atomic_store_n(&d->d_calls[direction], (uint8_t)n, __ATOMIC_RELAXED);
-}
-
 /* NULL: there is none yet, or it would be beyond the table. */
 static inline struct descriptor *chunk_at(size_t i)
 {
@@ -271,29 +264,13 @@ static inline bool net_enter(struct descriptor *d, uint32_t generation)
 }
 
 /*
- * Counts a call. The third in a row looks at the clock: one reads, and one may find that
- * it has to wait. Writes seldom wait, and have one without a look for each spell.
+ * A thread that never has to wait yields all the same. Not if it writes and may not wait:
+ * what it writes may be in a buffer that others use, too.
  */
-static inline bool is_tired(struct descriptor *d, int direction)
+static inline int net_give_way(int direction, int64_t deadline)
 {
-	unsigned calls = __atomic_load_n(&d->d_calls[direction], __ATOMIC_RELAXED) + 1u;
-	bool over = calls > 2 && usched__spell(direction == OUT) == SPELL_OVER;
-
-	set_calls(d, direction, over ? 2 : calls < UNET_BUDGET ? calls : 0);
-	return over || calls >= UNET_BUDGET;
-}
-
-/*
- * A thread that never has to wait yields all the same. The result of a cancel, if the
- * call may wait; other errors do not matter, since no wait is needed. Not if it writes
- * and may not wait: what it writes may be in a buffer that others use, too.
- */
-static inline int net_give_way(struct descriptor *d, int direction, int64_t deadline)
-{
-	if (deadline == COUNTED || (direction == OUT && deadline == 0)
-	    || !is_tired(d, direction))
-		return 0;
-	return budget_yield() == -ECANCELED && deadline > 0 ? -ECANCELED : 0;
+	return deadline == COUNTED || (direction == OUT && deadline == 0) ? 0
+		: budget_give_way(deadline);
 }
 
 /* Of a call: its system calls all use the generation of its beginning. */
@@ -361,7 +338,7 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	if (is_new(d))
 		n = unet__adopt(d, t->t_generation);
 	if (n == 0 && !t->t_waiter && (deadline <= 0 || is_ready(d, direction)))
-		n = net_give_way(d, direction, deadline);
+		n = net_give_way(direction, deadline);
 	if (n == 0)
 		do
 			n = deadline > 0 && !is_ready(d, direction) ? WAITS

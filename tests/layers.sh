@@ -47,7 +47,7 @@ private/select.h:
 private/budget.h: ustack.h
 uprocs.h: usched.h
 ustack.h: usched.h
-ustack.c: uwait.h private/dispatch.h private/sim.h
+ustack.c: uwait.h private/budget.h private/dispatch.h private/sim.h
 uevents.h: usched.h
 uevents.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
@@ -59,11 +59,11 @@ uwait.c: private/budget.h private/check.h private/wait.h
 uwait_native.c: private/cancel.h private/wait.h private/when.h
 uwait_scope.c: private/wait.h
 usync.h: uevents.h ustack.h uwait.h
-usync.c: usync.h private/check.h
+usync.c: usync.h private/budget.h private/check.h
 private/chan.h: usync.h private/budget.h private/select.h
 usync_chan.c: private/chan.h private/check.h
 usync_select.c: private/chan.h private/check.h private/sim.h
-usync_scope.c: usync.h private/check.h
+usync_scope.c: usync.h private/budget.h private/check.h
 unet.h: usync.h
 private/net.h: unet.h private/budget.h private/cancel.h private/poller.h private/select.h
 unet.c: private/cancel.h private/net.h

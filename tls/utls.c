@@ -566,8 +566,8 @@ static ssize_t read_session(struct utls *s, void *buffer, size_t size, int64_t d
 		int n = call_once(s, READ, buffer, size);
 
 		flush(s, 0);
-		if (n > 0 && !again && usched__spell(true) == SPELL_OVER)
-			budget_yield();         /* there may be thousands of records */
+		if (n > 0 && !again)
+			budget_give_way(0);     /* there may be thousands of records */
 		if (n != WANTS)
 			return n;
 		rc = get_more(s, again, deadline);

@@ -411,6 +411,383 @@ static void work_fairly(void)
 	}
 }
 
+/* ---- Any mix of calls ---- */
+
+enum { TICKS = 3, GIVES_UP = 20 };      /* seconds: far more than a busy machine takes */
+
+/* What the loops use. The neighbour has the lock and the end of the pair. */
+static struct mix {
+	unsigned            x_ticks;    /* of the neighbour */
+	bool                x_stop;
+	struct ustack      *x_neighbour;
+	int                 x_fds[2], x_listener, x_file, x_datagram;
+	struct unet_addr    x_addr;
+	struct usync_mutex  x_mutex, x_held;
+	struct usync_rwlock x_rwlock, x_written;
+	struct usync_sem    x_sem, x_none;
+	struct usync_cond   x_cond;
+	struct usync_group  x_group, x_busy;
+	struct usync_chan  *x_empty;
+} x;
+
+static const struct usync_key mix_key;
+
+static void mix_datagram(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	TEST_TRUE(fd >= 0);
+	unet_sendto(fd, "x", 1, 0, &x.x_addr, NEVER);
+	TEST_EQUAL(unet_close(fd), 0);
+}
+
+static void mix_channel(void)
+{
+	struct usync_chan *c;
+	char value = 'x';
+
+	TEST_EQUAL(usync_chan_create(1, 1, &c), 0);
+	TEST_EQUAL(usync_chan_send(c, &value, NEVER), 0);
+	TEST_EQUAL(usync_chan_recv(c, &value, NEVER), 0);
+	usync_chan_destroy(c);
+}
+
+static void mix_connect(void)
+{
+	int fd = unet_connect(&x.x_addr, NEVER), peer;
+
+	TEST_TRUE(fd >= 0);
+	peer = unet_accept(x.x_listener, NULL, NEVER);
+	TEST_TRUE(peer >= 0);
+	be_abrupt(fd);
+	TEST_EQUAL(unet_close(fd), 0);
+	TEST_EQUAL(unet_close(peer), 0);
+}
+
+static void mix_connect_at_once(void)
+{
+	TEST_EQUAL(unet_connect_fd(x.x_datagram, &x.x_addr, 0), 0);
+}
+
+static void mix_buffer(void)
+{
+	struct ubuf_in in;
+	char *line;
+
+	put(x.x_fds[1], "x\n");
+	ubuf_in_init(&in, x.x_fds[0], 0);
+	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 1);
+	ubuf_in_free(&in);
+}
+
+static ssize_t give_line(void *unused, void *buffer, size_t size, int64_t deadline)
+{
+	(void)unused;
+	(void)size;
+	(void)deadline;
+	memcpy(buffer, "x\n", 2);
+	return 2;
+}
+
+static void mix_source(void)
+{
+	static const struct ubuf_ops ops = { .o_read = give_line };
+	static struct ubuf_in in;
+	char *line;
+
+	if (!in.i_base.b_ops)
+		ubuf_in_over(&in, &ops, NULL, 0);
+	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 1);
+}
+
+static void mix_file(void)
+{
+	char c;
+
+	TEST_EQUAL(ufile_pread(x.x_file, &c, 1, 0, NEVER), 1);
+}
+
+static void do_nothing(void *unused)
+{
+	(void)unused;
+}
+
+static void mix_start(void)
+{
+	struct ustack *u = go(do_nothing, NULL);
+
+	join(u);
+}
+
+static void mix_scope(void)
+{
+	struct usync_scope *scope;
+
+	TEST_EQUAL(usync_scope_create(NULL, &scope, NEVER), 0);
+	TEST_EQUAL(usync_scope_enter(scope), 0);
+	TEST_EQUAL(usync_scope_leave(), 0);
+	usync_scope_release(scope);
+}
+
+/* The end of a new pair that can be written to. */
+static int new_end(int *other)
+{
+	int fds[2];
+
+	unix_pair(fds);
+	*other = fds[1];
+	return fds[0];
+}
+
+static void close_ends(int fd, int other)
+{
+	TEST_EQUAL(unet_close(fd), 0);
+	TEST_EQUAL(unet_close(other), 0);
+}
+
+static void mix_close(void)
+{
+	int other, fd = new_end(&other);
+
+	close_ends(fd, other);
+}
+
+static void mix_forget(void)
+{
+	int fds[2];
+
+	unix_pair(fds);
+	TEST_EQUAL(unet_forget(fds[0]), 0);
+	close_both(fds);
+}
+
+static void mix_select(void)
+{
+	int other, fd = new_end(&other);
+	struct usync_case k = { .s_fd = fd, .s_op = USYNC_WRITABLE };
+
+	TEST_EQUAL(usync_select(&k, 1, NEVER), 0);
+	close_ends(fd, other);
+}
+
+static void mix_wait(void)
+{
+	int other, fd = new_end(&other);
+
+	TEST_EQUAL(unet_wait(fd, POLLOUT, NEVER), 0);
+	close_ends(fd, other);
+}
+
+static void mix_poll(void)
+{
+	int other, fd = new_end(&other);
+	struct pollfd p = { fd, POLLOUT, 0 };
+
+	TEST_EQUAL(unet_poll(&p, 1, NEVER), 1);
+	close_ends(fd, other);
+}
+
+static void mix_mutex(void)
+{
+	TEST_EQUAL(usync_mutex_lock(&x.x_mutex, NEVER), 0);
+	TEST_EQUAL(usync_mutex_unlock(&x.x_mutex), 0);
+}
+
+static void mix_signal(void)
+{
+	TEST_EQUAL(usync_mutex_lock(&x.x_mutex, NEVER), 0);
+	usync_cond_signal(&x.x_cond);
+	usync_cond_broadcast(&x.x_cond);
+	TEST_EQUAL(usync_key_set(&mix_key, &x), 0);
+	TEST_EQUAL(usync_mutex_unlock(&x.x_mutex), 0);
+}
+
+static void mix_rwlock(void)
+{
+	TEST_EQUAL(usync_rwlock_read(&x.x_rwlock, NEVER), 0);
+	TEST_EQUAL(usync_rwlock_unlock(&x.x_rwlock), 0);
+	TEST_EQUAL(usync_rwlock_write(&x.x_rwlock, NEVER), 0);
+	TEST_EQUAL(usync_rwlock_unlock(&x.x_rwlock), 0);
+}
+
+static void mix_sem(void)
+{
+	TEST_EQUAL(usync_sem_post(&x.x_sem), 0);
+	TEST_EQUAL(usync_sem_wait(&x.x_sem, NEVER), 0);
+}
+
+static void mix_group(void)
+{
+	TEST_EQUAL(usync_group_add(&x.x_group, 1), 0);
+	TEST_EQUAL(usync_group_done(&x.x_group), 0);
+	TEST_EQUAL(usync_group_wait(&x.x_group, NEVER), 0);
+}
+
+/* Looks for what the neighbour would have to do. */
+
+static void look_mutex(void)
+{
+	TEST_EQUAL(usync_mutex_lock(&x.x_held, 0), -ETIMEDOUT);
+}
+
+static void look_rwlock(void)
+{
+	TEST_EQUAL(usync_rwlock_read(&x.x_written, 0), -ETIMEDOUT);
+}
+
+static void look_sem(void)
+{
+	TEST_EQUAL(usync_sem_wait(&x.x_none, 0), -ETIMEDOUT);
+}
+
+static void look_group(void)
+{
+	TEST_EQUAL(usync_group_wait(&x.x_busy, 0), -ETIMEDOUT);
+}
+
+static void look_join(void)
+{
+	TEST_EQUAL(ustack_join(x.x_neighbour, NULL, 0), -ETIMEDOUT);
+}
+
+static void look_channel(void)
+{
+	char value;
+
+	TEST_EQUAL(usync_chan_recv(x.x_empty, &value, 0), -ETIMEDOUT);
+}
+
+static void look_select(void)
+{
+	struct usync_case k = { .s_fd = x.x_fds[0], .s_op = USYNC_READABLE };
+
+	TEST_EQUAL(usync_select(&k, 1, 0), -ETIMEDOUT);
+}
+
+static void look_read(void)
+{
+	char c;
+
+	TEST_EQUAL(unet_read(x.x_fds[0], &c, 1, 0), -ETIMEDOUT);
+}
+
+static void look_poll(void)
+{
+	struct pollfd p = { x.x_fds[0], POLLIN, 0 };
+
+	TEST_EQUAL(unet_poll(&p, 1, 0), -ETIMEDOUT);
+}
+
+static void look_accept(void)
+{
+	TEST_EQUAL(unet_accept(x.x_listener, NULL, 0), -ETIMEDOUT);
+}
+
+static const struct {
+	void      (*call)(void);
+	const char *name;
+} mixed[] = {
+	{ mix_datagram, "new datagram socket" },
+	{ mix_channel, "new channel" },
+	{ mix_connect, "connect, accept, close" },
+	{ mix_connect_at_once, "connect with deadline 0" },
+	{ mix_buffer, "new buffer" },
+	{ mix_source, "buffer of a source that never waits" },
+	{ mix_file, "pread" },
+	{ mix_start, "start, join" },
+	{ mix_scope, "scope" },
+	{ mix_close, "close" },
+	{ mix_forget, "forget" },
+	{ mix_select, "select on a new pair" },
+	{ mix_wait, "wait for a new pair" },
+	{ mix_poll, "poll of a new pair" },
+	{ mix_mutex, "mutex" },
+	{ mix_signal, "mutex, condition, key" },
+	{ mix_rwlock, "reader-writer lock" },
+	{ mix_sem, "semaphore" },
+	{ mix_group, "group" },
+	{ look_mutex, "mutex that is held" },
+	{ look_rwlock, "reader-writer lock that is held" },
+	{ look_sem, "semaphore that is 0" },
+	{ look_group, "group that is not done" },
+	{ look_join, "join of a thread that runs" },
+	{ look_channel, "empty channel" },
+	{ look_select, "select without input" },
+	{ look_read, "read without input" },
+	{ look_poll, "poll without input" },
+	{ look_accept, "accept without a connection" },
+};
+
+static void tick(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_mutex_lock(&x.x_held, NEVER), 0);
+	TEST_EQUAL(usync_rwlock_write(&x.x_written, NEVER), 0);
+	while (!x.x_stop) {
+		nap(1);
+		x.x_ticks++;
+	}
+	TEST_EQUAL(usync_mutex_unlock(&x.x_held), 0);
+	TEST_EQUAL(usync_rwlock_unlock(&x.x_written), 0);
+}
+
+/* i: the call; -1: all in turn. */
+static void loop_until_ticks(ptrdiff_t i)
+{
+	int64_t end = usync_after(GIVES_UP * USYNC_SECOND);
+	unsigned until = x.x_ticks + TICKS;
+
+	for (size_t n = 0; x.x_ticks < until; n++) {
+		mixed[i < 0 ? n % COUNT(mixed) : (size_t)i].call();
+		if (usync_after(0) < end)
+			continue;
+		fprintf(stderr, "%s: the neighbour does not run\n",
+			i < 0 ? "all in turn" : mixed[i].name);
+		TEST_TRUE(!"a neighbour runs");
+	}
+}
+
+static void loop_cancelled(void *done)
+{
+	TEST_EQUAL(ustack_cancel(ustack_self()), 0);
+	for (size_t i = 0; i < COUNT(mixed); i++)
+		if (mixed[i].call == mix_mutex || mixed[i].call == mix_scope
+		    || mixed[i].call == look_sem || mixed[i].call == mix_close)
+			loop_until_ticks((ptrdiff_t)i);
+	*(bool *)done = true;
+}
+
+/* Whatever a thread calls, its neighbour runs; also if the thread is cancelled. */
+static void any_mix(void)
+{
+	static bool done;
+	struct ustack *u;
+
+	x = (struct mix){ .x_listener = mini_listen(4),
+			  .x_file = open("/proc/self/exe", O_RDONLY),
+			  .x_datagram = socket(AF_INET, SOCK_DGRAM, 0) };
+	do_not_wait(x.x_listener);
+	x.x_addr = bound(x.x_listener);
+	unix_pair(x.x_fds);
+	TEST_EQUAL(usync_group_add(&x.x_busy, 1), 0);
+	TEST_EQUAL(usync_chan_create(1, 1, &x.x_empty), 0);
+	x.x_neighbour = go(tick, NULL);
+	nap(1);
+	for (ptrdiff_t i = -1; i < (ptrdiff_t)COUNT(mixed); i++)
+		loop_until_ticks(i);
+	done = false;
+	u = go(loop_cancelled, &done);
+	join(u);
+	TEST_TRUE(done);
+	x.x_stop = true;
+	join(x.x_neighbour);
+	usync_chan_destroy(x.x_empty);
+	TEST_EQUAL(unet_close(x.x_listener), 0);
+	TEST_EQUAL(unet_close(x.x_datagram), 0);
+	close(x.x_file);
+	close_both(x.x_fds);
+}
+
 static char shared[8];
 
 /* Echoes through a buffer that others use, too, by calls that may not wait. */
@@ -446,6 +823,7 @@ int main(void)
 		NET_CASE(rude_clients),
 		CALM_CASE(fair, one_processor),
 		CALM_CASE(work_fairly, one_processor),
+		CALM_CASE(any_mix, one_processor),
 		CALM_CASE(share_buffer, one_processor),
 	};
 
