@@ -1405,6 +1405,466 @@ static void *in_excepts(void *unused)
 	return unused;
 }
 
+/* ---- Loops that need not wait, and that look ---- */
+
+enum { TICKS = 3, GIVES_UP = 20 };      /* seconds: far more than a busy machine takes */
+
+/* The neighbour has `held', and would do what the loops look for. */
+static struct look {
+	atomic_uint         l_ticks;
+	atomic_bool         l_stop;
+	pthread_t           l_neighbour;
+	int                 l_fds[2], l_listener, l_epoll, l_ready, l_null, l_file;
+	FILE               *l_stream;
+	pthread_mutex_t     l_mutex, l_held;
+	pthread_rwlock_t    l_rwlock, l_written;
+	pthread_spinlock_t  l_spin, l_spun;
+	pthread_cond_t      l_cond;
+	sem_t               l_sem, l_none;
+} look;
+
+static void new_pipe(void)
+{
+	struct pollfd p = { .events = POLLOUT };
+	int fds[2];
+
+	TEST_EQUAL(pipe(fds), 0);
+	p.fd = fds[1];
+	TEST_EQUAL(poll(&p, 1, -1), 1);
+	close_both(fds);
+}
+
+static void new_pair(void)
+{
+	int fds[2];
+	char c;
+
+	pair(fds);
+	TEST_EQUAL(write(fds[1], "x", 1), 1);
+	TEST_EQUAL(read(fds[0], &c, 1), 1);
+	close_both(fds);
+}
+
+static void new_file(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY);
+	char c;
+
+	TEST_EQUAL(read(fd, &c, 1), 1);
+	TEST_EQUAL(close(fd), 0);
+}
+
+static void new_stream(void)
+{
+	FILE *file = fopen("/proc/self/exe", "r");
+
+	TEST_TRUE(file);
+	TEST_EQUAL(fclose(file), 0);
+}
+
+static void new_number(void)
+{
+	TEST_EQUAL(close(dup(look.l_file)), 0);
+}
+
+static void new_directory(void)
+{
+	TEST_EQUAL(closedir(opendir("/")), 0);
+}
+
+static void no_file(void)
+{
+	TEST_EQUAL(open("/proc/none", O_RDONLY), -1);
+}
+
+static void copy_number(void)
+{
+	TEST_EQUAL(dup2(look.l_null, look.l_ready), look.l_ready);
+}
+
+static void read_file(void)
+{
+	char c;
+
+	TEST_EQUAL(lseek(look.l_file, 0, SEEK_SET), 0);
+	TEST_EQUAL(read(look.l_file, &c, 1), 1);
+}
+
+static void write_null(void)
+{
+	TEST_EQUAL(write(look.l_null, "x", 1), 1);
+}
+
+static void print_null(void)
+{
+	TEST_EQUAL(fputc('x', look.l_stream), 'x');
+}
+
+static void flush_null(void)
+{
+	TEST_EQUAL(fflush(look.l_stream), 0);
+}
+
+static void poll_none(void)
+{
+	struct pollfd p = { look.l_fds[0], POLLIN, 0 };
+
+	TEST_EQUAL(poll(&p, 1, 0), 0);
+	TEST_EQUAL(ppoll(&p, 1, &(struct timespec){ 0, 0 }, NULL), 0);
+}
+
+static void poll_null(void)
+{
+	struct pollfd p = { look.l_null, POLLOUT, 0 };
+
+	TEST_EQUAL(poll(&p, 1, -1), 1);
+}
+
+static void select_none(void)
+{
+	struct timeval none = { 0, 0 };
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(look.l_fds[0], &set);
+	TEST_EQUAL(select(look.l_fds[0] + 1, &set, NULL, NULL, &none), 0);
+}
+
+static void pselect_none(void)
+{
+	TEST_EQUAL(pselect(0, NULL, NULL, NULL, &(struct timespec){ 0, 0 }, NULL), 0);
+}
+
+static void epoll_none(void)
+{
+	struct epoll_event e;
+
+	TEST_EQUAL(epoll_ctl(look.l_epoll, EPOLL_CTL_MOD, look.l_fds[1],
+			     &(struct epoll_event){ .events = EPOLLIN }), 0);
+	TEST_EQUAL(epoll_wait(look.l_epoll, &e, 1, 0), 0);
+	TEST_EQUAL(epoll_pwait(look.l_epoll, &e, 1, 0, NULL), 0);
+}
+
+static void epoll_ready(void)
+{
+	struct epoll_event e;
+
+	TEST_EQUAL(epoll_ctl(look.l_epoll, EPOLL_CTL_MOD, look.l_fds[1],
+			     &(struct epoll_event){ .events = EPOLLOUT }), 0);
+	TEST_EQUAL(epoll_wait(look.l_epoll, &e, 1, -1), 1);
+}
+
+static void receive_none(void)
+{
+	struct msghdr m = { .msg_iov = NULL };
+	char c;
+
+	TEST_EQUAL(recv(look.l_fds[0], &c, 1, MSG_DONTWAIT), -1);
+	TEST_EQUAL(recvfrom(look.l_fds[0], &c, 1, MSG_DONTWAIT, NULL, NULL), -1);
+	TEST_EQUAL(recvmsg(look.l_fds[0], &m, MSG_DONTWAIT), -1);
+	TEST_EQUAL(errno, EAGAIN);
+}
+
+static void read_none(void)
+{
+	char c;
+
+	TEST_EQUAL(read(look.l_fds[0], &c, 1), -1);
+	TEST_EQUAL(errno, EAGAIN);
+}
+
+static void splice_none(void)
+{
+	TEST_EQUAL(splice(look.l_fds[0], NULL, look.l_null, NULL, 1, SPLICE_F_NONBLOCK),
+		   -1);
+}
+
+static void accept_none(void)
+{
+	TEST_EQUAL(accept(look.l_listener, NULL, NULL), -1);
+	TEST_EQUAL(errno, EAGAIN);
+}
+
+static void count_none(void)
+{
+	int n;
+
+	TEST_EQUAL(ioctl(look.l_fds[0], FIONREAD, &n), 0);
+}
+
+static void read_flags(void)
+{
+	TEST_TRUE(fcntl(look.l_fds[0], F_GETFL) >= 0);
+}
+
+static void set_option(void)
+{
+	int size = 1 << 16;
+
+	TEST_EQUAL(setsockopt(look.l_fds[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof size),
+		   0);
+}
+
+static void lock_file(void)
+{
+	TEST_EQUAL(flock(look.l_file, LOCK_SH | LOCK_NB), 0);
+}
+
+static void no_child(void)
+{
+	TEST_EQUAL(waitpid(-1, NULL, WNOHANG), -1);
+	TEST_EQUAL(errno, ECHILD);
+}
+
+static void wake_futex(void)
+{
+	static int word;
+
+	TEST_EQUAL(syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), 0);
+}
+
+static void lock_mutex(void)
+{
+	TEST_EQUAL(pthread_mutex_lock(&look.l_mutex), 0);
+	TEST_EQUAL(pthread_mutex_unlock(&look.l_mutex), 0);
+}
+
+static void try_mutex(void)
+{
+	TEST_EQUAL(pthread_mutex_trylock(&look.l_held), EBUSY);
+}
+
+static void lock_rwlock(void)
+{
+	TEST_EQUAL(pthread_rwlock_rdlock(&look.l_rwlock), 0);
+	TEST_EQUAL(pthread_rwlock_unlock(&look.l_rwlock), 0);
+}
+
+static void try_rwlock(void)
+{
+	TEST_EQUAL(pthread_rwlock_tryrdlock(&look.l_written), EBUSY);
+	TEST_EQUAL(pthread_rwlock_trywrlock(&look.l_written), EBUSY);
+}
+
+static void lock_spin(void)
+{
+	TEST_EQUAL(pthread_spin_lock(&look.l_spin), 0);
+	TEST_EQUAL(pthread_spin_unlock(&look.l_spin), 0);
+}
+
+static void try_spin(void)
+{
+	TEST_EQUAL(pthread_spin_trylock(&look.l_spun), EBUSY);
+}
+
+static void lock_stream(void)
+{
+	TEST_EQUAL(ftrylockfile(look.l_stream), 0);
+	funlockfile(look.l_stream);
+}
+
+static void post_sem(void)
+{
+	TEST_EQUAL(sem_post(&look.l_sem), 0);
+	TEST_EQUAL(sem_wait(&look.l_sem), 0);
+}
+
+static void post_only(void)
+{
+	TEST_EQUAL(sem_post(&look.l_sem), 0);
+}
+
+static void try_sem(void)
+{
+	TEST_EQUAL(sem_trywait(&look.l_none), -1);
+	TEST_EQUAL(errno, EAGAIN);
+}
+
+static void value_of_sem(void)
+{
+	int value;
+
+	TEST_EQUAL(sem_getvalue(&look.l_none, &value), 0);
+}
+
+static void signal_cond(void)
+{
+	TEST_EQUAL(pthread_cond_signal(&look.l_cond), 0);
+}
+
+static void broadcast_cond(void)
+{
+	TEST_EQUAL(pthread_cond_broadcast(&look.l_cond), 0);
+}
+
+static void *end_at_once(void *unused)
+{
+	return unused;
+}
+
+static void start_and_join(void)
+{
+	join(go(end_at_once, NULL));
+}
+
+static void try_join(void)
+{
+	TEST_EQUAL(pthread_tryjoin_np(look.l_neighbour, NULL), EBUSY);
+}
+
+static void ask_thread(void)
+{
+	TEST_EQUAL(pthread_kill(look.l_neighbour, 0), 0);
+}
+
+static void ask_signals(void)
+{
+	sigset_t set;
+
+	TEST_EQUAL(sigpending(&set), 0);
+}
+
+/* errno is the caller's, also where others have run. */
+static void keep_errno(void)
+{
+	errno = EXDEV;
+	TEST_EQUAL(pthread_mutex_trylock(&look.l_held), EBUSY);
+	TEST_EQUAL(errno, EXDEV);
+}
+
+static const struct {
+	void      (*call)(void);
+	const char *name;
+} kinds_of_looks[] = {
+#define LOOK(call) { call, #call }
+	LOOK(new_pipe), LOOK(new_pair), LOOK(new_file), LOOK(new_stream),
+	LOOK(new_number), LOOK(new_directory), LOOK(no_file), LOOK(copy_number),
+	LOOK(read_file), LOOK(write_null), LOOK(print_null), LOOK(flush_null),
+	LOOK(poll_none), LOOK(poll_null), LOOK(select_none), LOOK(pselect_none),
+	LOOK(epoll_none), LOOK(epoll_ready), LOOK(receive_none), LOOK(read_none),
+	LOOK(splice_none), LOOK(accept_none), LOOK(count_none), LOOK(read_flags),
+	LOOK(set_option), LOOK(lock_file), LOOK(no_child), LOOK(wake_futex),
+	LOOK(lock_mutex), LOOK(try_mutex), LOOK(lock_rwlock), LOOK(try_rwlock),
+	LOOK(lock_spin), LOOK(try_spin), LOOK(lock_stream), LOOK(post_sem),
+	LOOK(post_only), LOOK(try_sem), LOOK(value_of_sem), LOOK(signal_cond),
+	LOOK(broadcast_cond), LOOK(start_and_join), LOOK(try_join), LOOK(ask_thread),
+	LOOK(ask_signals), LOOK(pthread_testcancel), LOOK(keep_errno),
+};
+
+static void *tick(void *unused)
+{
+	TEST_EQUAL(pthread_mutex_lock(&look.l_held), 0);
+	TEST_EQUAL(pthread_rwlock_wrlock(&look.l_written), 0);
+	while (!look.l_stop) {
+		usleep(MS);
+		look.l_ticks++;
+	}
+	TEST_EQUAL(pthread_rwlock_unlock(&look.l_written), 0);
+	TEST_EQUAL(pthread_mutex_unlock(&look.l_held), 0);
+	return unused;
+}
+
+/* i: the call; -1: all in turn. */
+static void loop_until_ticks(ptrdiff_t i)
+{
+	unsigned until = look.l_ticks + TICKS;
+	time_t end = time(NULL) + GIVES_UP;
+
+	for (size_t n = 0; look.l_ticks < until; n++) {
+		kinds_of_looks[i < 0 ? n % COUNT(kinds_of_looks) : (size_t)i].call();
+		if (time(NULL) <= end)
+			continue;
+		fprintf(stderr, "%s: the neighbour does not run\n",
+			i < 0 ? "all in turn" : kinds_of_looks[i].name);
+		TEST_TRUE(!"a neighbour runs");
+	}
+}
+
+static void begin_looks(void)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+
+	memset(&look, 0, sizeof look);
+	pair(look.l_fds);
+	TEST_EQUAL(fcntl(look.l_fds[0], F_SETFL, O_NONBLOCK), 0);
+	look.l_listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	TEST_EQUAL(bind(look.l_listener, (struct sockaddr *)&any, sizeof any), 0);
+	TEST_EQUAL(listen(look.l_listener, 1), 0);
+	look.l_epoll = epoll_create1(0);
+	TEST_EQUAL(epoll_ctl(look.l_epoll, EPOLL_CTL_ADD, look.l_fds[1],
+			     &(struct epoll_event){ .events = EPOLLIN }), 0);
+	look.l_null = open("/dev/null", O_WRONLY);
+	look.l_ready = open("/dev/null", O_WRONLY);
+	look.l_file = open("/proc/self/exe", O_RDONLY);
+	look.l_stream = fopen("/dev/null", "w");
+	TEST_TRUE(look.l_null >= 0 && look.l_file >= 0 && look.l_stream);
+	pthread_spin_init(&look.l_spin, 0);
+	pthread_spin_init(&look.l_spun, 0);
+	TEST_EQUAL(pthread_spin_trylock(&look.l_spun), 0);
+	TEST_EQUAL(sem_init(&look.l_sem, 0, 0), 0);
+	TEST_EQUAL(sem_init(&look.l_none, 0, 0), 0);
+	look.l_neighbour = go(tick, NULL);
+	usleep(MS);
+}
+
+/* Whatever a thread calls, others of its processor run. */
+static void *in_looks(void *unused)
+{
+	begin_looks();
+	for (ptrdiff_t i = -1; i < (ptrdiff_t)COUNT(kinds_of_looks); i++)
+		loop_until_ticks(i);
+	look.l_stop = true;
+	join(look.l_neighbour);
+	TEST_EQUAL(fclose(look.l_stream), 0);
+	TEST_EQUAL(close(look.l_listener), 0);
+	TEST_EQUAL(close(look.l_epoll), 0);
+	TEST_EQUAL(close(look.l_ready), 0);
+	TEST_EQUAL(close(look.l_null), 0);
+	TEST_EQUAL(close(look.l_file), 0);
+	close_both(look.l_fds);
+	return unused;
+}
+
+static atomic_bool was_handled;
+
+static void note_look(int sig)
+{
+	(void)sig;
+	was_handled = true;
+}
+
+static void *await_handled(void *unused)
+{
+	while (!was_handled)
+		lock_mutex();
+	return unused;
+}
+
+static void *await_cancel(void *unused)
+{
+	for (;;)
+		pthread_testcancel();
+	return unused;
+}
+
+/* A handler runs in such a loop, and a cancel is seen. */
+static void *in_told_loops(void *unused)
+{
+	struct sigaction action = { .sa_handler = note_look };
+	pthread_t t = go(await_handled, NULL);
+
+	was_handled = false;
+	TEST_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
+	usleep(MS);
+	TEST_EQUAL(pthread_kill(t, SIGUSR1), 0);
+	join(t);
+	t = go(await_cancel, NULL);
+	usleep(MS);
+	TEST_EQUAL(pthread_cancel(t), 0);
+	TEST_TRUE(join(t) == PTHREAD_CANCELED);
+	return unused;
+}
+
 /* ---- Sockets ---- */
 
 static int listener;
@@ -2365,6 +2825,8 @@ CASE(least)
 CASE(errors)
 CASE(broken)
 CASE(polls)
+CASE(looks)
+CASE(told_loops)
 CASE(tcp)
 CASE(listeners)
 CASE(excepts)
@@ -2399,7 +2861,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(signals),
 		cmocka_unit_test(never_restart), cmocka_unit_test(pending),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),
-		cmocka_unit_test(polls), cmocka_unit_test(tcp),
+		cmocka_unit_test(polls), cmocka_unit_test(looks),
+		cmocka_unit_test(told_loops), cmocka_unit_test(tcp),
 		cmocka_unit_test(listeners), cmocka_unit_test(excepts),
 		cmocka_unit_test(reused),
 		cmocka_unit_test(messages), cmocka_unit_test(rights),

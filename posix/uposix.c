@@ -296,6 +296,7 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	struct uposix_thread *p;
 	struct uprocs *rr;
 
+	uposix__pace();
 	uposix__settings();
 	rc = uposix__look_at_objects();
 	if (rc)
@@ -397,7 +398,7 @@ static int join(struct uposix_thread *p, void **result, int64_t deadline)
 		return EINVAL;
 	uposix__point();
 	do {
-		if (me)
+		if (me && deadline > 0)
 			__atomic_store_n(&me->p_joins, p, __ATOMIC_RELEASE);
 		rc = ustack_join(p->p_thread, NULL, deadline);
 		if (me)
@@ -427,7 +428,7 @@ int uposix_pthread_tryjoin_np(pthread_t thread, void **result)
 	int rc;
 
 	if (!p)
-		return pthread_tryjoin_np(thread, result);
+		return uposix__pace(), pthread_tryjoin_np(thread, result);
 	rc = uposix__is_gone(p) ? ESRCH : join(p, result, 0);
 	return rc == ETIMEDOUT ? EBUSY : rc;
 }

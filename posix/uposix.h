@@ -174,6 +174,7 @@ int uposix_pthread_barrier_init(pthread_barrier_t *barrier,
 int uposix_pthread_barrier_destroy(pthread_barrier_t *barrier);
 int uposix_pthread_barrier_wait(pthread_barrier_t *barrier);
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock);
+int uposix_pthread_spin_trylock(pthread_spinlock_t *lock);
 
 struct sembuf;
 ssize_t uposix_msgrcv(int queue, void *message, size_t size, long type, int flags);

@@ -72,6 +72,7 @@ void uposix_pthread_testcancel(void)
 {
 	struct uposix_thread *me = uposix__me();
 
+	budget_rest();
 	if (!me)
 		pthread_testcancel();
 	else if (may_cancel(me))

@@ -95,6 +95,7 @@
 #define pthread_barrier_destroy uposix_pthread_barrier_destroy
 #define pthread_barrier_wait uposix_pthread_barrier_wait
 #define pthread_spin_lock uposix_pthread_spin_lock
+#define pthread_spin_trylock uposix_pthread_spin_trylock
 #define prctl uposix_prctl
 #define syscall uposix_syscall
 #define thrd_create uposix_thrd_create

@@ -111,6 +111,7 @@ int uposix_dup(int fd)
 
 int uposix_dup2(int fd, int copy)
 {
+	uposix__pace();
 	if (fd != copy && fcntl(fd, F_GETFD) >= 0)
 		uposix__release(copy);
 	copy = dup2(fd, copy);
@@ -119,6 +120,7 @@ int uposix_dup2(int fd, int copy)
 
 int uposix_dup3(int fd, int copy, int flags)
 {
+	uposix__pace();
 	if (fd != copy && fcntl(fd, F_GETFD) >= 0 && (flags & ~O_CLOEXEC) == 0)
 		uposix__release(copy);
 	copy = dup3(fd, copy, flags);
@@ -129,9 +131,9 @@ int uposix_dup3(int fd, int copy, int flags)
 
 int uposix_close(int fd)
 {
-	if (uposix__forget(fd) & FD_UNET)
-		return (int)uposix__answer(unet_close(fd));
-	return close(fd);
+	uposix__pace();
+	return (uposix__forget(fd) & FD_UNET) ? (int)uposix__answer(unet_close(fd))
+		: close(fd);
 }
 
 int uposix_shutdown(int fd, int how)
@@ -180,6 +182,7 @@ int uposix_fcntl(int fd, int command, ...)
 	va_start(list, command);
 	argument = va_arg(list, long);
 	va_end(list);
+	uposix__pace();
 	return control(fd, command, argument);
 }
 
@@ -195,6 +198,7 @@ int uposix_ioctl(int fd, unsigned long request, ...)
 	va_start(list, request);
 	argument = va_arg(list, void *);
 	va_end(list);
+	uposix__pace();
 	if (request != FIONBIO || !uposix__known(fd))
 		return ioctl(fd, request, argument);
 	flags = uposix__see_flags(fd);
@@ -206,7 +210,7 @@ int uposix_ioctl(int fd, unsigned long request, ...)
 
 int uposix_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
-	int rc = setsockopt(fd, level, name, value, size);
+	int rc = (uposix__pace(), setsockopt(fd, level, name, value, size));
 
 	if (rc == 0 && level == SOL_SOCKET
 	    && (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == SO_RCVLOWAT))

@@ -92,6 +92,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 		va_start(list, flags);						\
 		mode = va_arg(list, mode_t);					\
 		va_end(list);							\
+		uposix__pace();						\
 		return open_at(dir, path, flags, mode);				\
 	}
 
@@ -104,6 +105,7 @@ int uposix_openat64(int dir, const char *path, int flags, ...) UPOSIX_ALIAS(open
 
 int uposix_creat(const char *path, mode_t mode)
 {
+	uposix__pace();
 	return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
@@ -111,6 +113,7 @@ int uposix_creat64(const char *path, mode_t mode) UPOSIX_ALIAS(creat);
 
 int uposix_closedir(DIR *dir)
 {
+	uposix__pace();
 	uposix__forget(dirfd(dir));
 	return closedir(dir);
 }
@@ -119,6 +122,7 @@ int uposix_closedir(DIR *dir)
 
 static int open_checked(int dir, const char *path, int flags)
 {
+	uposix__pace();
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? (abort(), -1)
 		: open_at(dir, path, flags, 0);
 }
@@ -181,6 +185,7 @@ int uposix_flock(int fd, int operation)
 	struct file_lock l = { .l_fd = fd, .l_command = -1, .l_operation = operation };
 	int rc;
 
+	uposix__pace();
 	if (!uposix__in_thread() || operation & LOCK_NB)
 		return flock(fd, operation);
 	rc = flock(fd, operation | LOCK_NB);
@@ -191,6 +196,7 @@ int uposix_lockf(int fd, int command, off_t size)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = size };
 
+	uposix__pace();
 	return command == F_LOCK ? uposix__lock_file(fd, F_SETLKW, &l)
 				 : lockf(fd, command, size);
 }

@@ -305,6 +305,7 @@ long uposix_syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(list, long);
 	va_end(list);
+	uposix__pace();
 	if (number == SYS_futex)
 		return futex(a, __builtin_return_address(0));
 	if (uposix__in_allocator(__builtin_return_address(0)))

@@ -286,7 +286,7 @@ ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
 	int way;
 
 	if (flags & NO_WAIT)
-		return recv(fd, buffer, size, flags);
+		return uposix__pace(), recv(fd, buffer, size, flags);
 	way = uposix__way(fd, POLLIN, &f);
 	if (way == WAY_UNET && flags == 0 && f->f_kind == STREAM && size > 0)
 		return read_way(fd, buffer, size, f);
@@ -315,7 +315,7 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 	ssize_t n;
 
 	if (flags & NO_WAIT)
-		return recvfrom(fd, buffer, size, flags, from, from_size);
+		return uposix__pace(), recvfrom(fd, buffer, size, flags, from, from_size);
 	way = uposix__way(fd, POLLIN, &f);
 	if (way == WAY_FAILED)
 		return -1;
@@ -374,6 +374,7 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 	ssize_t n;
 
 	if (flags & NO_WAIT) {
+		uposix__pace();
 		n = recvmsg(fd, m, flags);
 	} else if ((way = uposix__way(fd, POLLIN, &f)) == WAY_FAILED) {
 		return -1;
@@ -420,7 +421,7 @@ int uposix_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
 
 	if (flags & NO_WAIT || n == 0 || !(uposix__in_thread() || goes_on(fd))
 	    || (limit && (limit->tv_sec < 0 || !uposix__is_time(limit))))
-		return receive_several(fd, messages, n, flags, limit);
+		return uposix__pace(), receive_several(fd, messages, n, flags, limit);
 	for (; i < n && (i == 0 || end == USCHED_NEVER || usync_after(0) < end); i++) {
 		ssize_t got = uposix_recvmsg(fd, &messages[i].msg_hdr,
 					     flags & ~MSG_WAITFORONE);
@@ -472,7 +473,7 @@ ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
 	int way;
 
 	if (flags & MSG_DONTWAIT)
-		return send(fd, data, size, flags);
+		return uposix__pace(), send(fd, data, size, flags);
 	way = uposix__way(fd, POLLOUT, &f);
 	if (way == WAY_FAILED)
 		return -1;
@@ -494,7 +495,7 @@ ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
 	if (!to.__sockaddr__)
 		return uposix_send(fd, data, size, flags);
 	if (flags & MSG_DONTWAIT || to_size > sizeof a.a_sockaddr)
-		return sendto(fd, data, size, flags, to, to_size);
+		return uposix__pace(), sendto(fd, data, size, flags, to, to_size);
 	way = uposix__way(fd, POLLOUT, &f);
 	if (way == WAY_FAILED)
 		return -1;
@@ -545,7 +546,7 @@ ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
 	if (m->msg_controllen > 0)
 		each_passed(m, uposix__sent);
 	if (flags & MSG_DONTWAIT)
-		return sendmsg(fd, m, flags);
+		return uposix__pace(), sendmsg(fd, m, flags);
 	way = uposix__way(fd, POLLOUT, &f);
 	if (way == WAY_FAILED)
 		return -1;
@@ -565,7 +566,7 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 		for (; i < n; i++)
 			if (messages[i].msg_hdr.msg_controllen > 0)
 				each_passed(&messages[i].msg_hdr, uposix__sent);
-		return sendmmsg(fd, messages, n, flags);
+		return uposix__pace(), sendmmsg(fd, messages, n, flags);
 	}
 	for (; i < n; i++) {
 		ssize_t put = uposix_sendmsg(fd, &messages[i].msg_hdr, flags);
@@ -655,6 +656,7 @@ ssize_t uposix_splice(int in, off64_t *from, int out, off64_t *to, size_t size,
 	bool waits = !(flags & SPLICE_F_NONBLOCK);
 	ssize_t n;
 
+	uposix__pace();
 	if (waits && !(can_wait(in, POLLIN) && can_wait(out, POLLOUT)))
 		return -1;
 	do
@@ -668,6 +670,7 @@ ssize_t uposix_tee(int in, int out, size_t size, unsigned flags)
 	bool waits = !(flags & SPLICE_F_NONBLOCK);
 	ssize_t n;
 
+	uposix__pace();
 	if (waits && !(can_wait(in, POLLIN) && can_wait(out, POLLOUT)))
 		return -1;
 	do
@@ -684,6 +687,7 @@ ssize_t uposix_vmsplice(int fd, const struct iovec *iov, size_t count, unsigned 
 	short events = reads ? POLLIN : POLLOUT;
 	ssize_t n;
 
+	uposix__pace();
 	if (waits && !can_wait(fd, events))
 		return -1;
 	do
@@ -701,6 +705,7 @@ ssize_t uposix_preadv2(int fd, const struct iovec *iov, int count, off_t at, int
 
 	if (waits && flags == 0)
 		return uposix_readv(fd, iov, count);
+	uposix__pace();
 	if (waits && !can_wait(fd, POLLIN))
 		return -1;
 	do
@@ -716,6 +721,7 @@ ssize_t uposix_pwritev2(int fd, const struct iovec *iov, int count, off_t at, in
 
 	if (waits && flags == 0)
 		return uposix_writev(fd, iov, count);
+	uposix__pace();
 	if (waits && !can_wait(fd, POLLOUT))
 		return -1;
 	do

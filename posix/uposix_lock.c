@@ -148,6 +148,7 @@ static int read_until(struct rwlock *l, int64_t deadline)
 {
 	bool taken = false;
 
+	uposix__pace_lock();
 	if (l->l_kind != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) {
 		uwait_lock(&l->l.r_lock);
 		taken = l->l.r_readers > 0 && l->l.r_readers < INT_MAX && !l->l.r_owner;
@@ -163,7 +164,7 @@ static int read_lock(pthread_rwlock_t *lock, clockid_t clock, const struct times
 	int rc;
 
 	if (!l)
-		return uposix__poll(try_read, lock, clock, t);
+		return uposix__pace_lock(), uposix__poll(try_read, lock, clock, t);
 	rc = read_until(l, t ? 0 : USCHED_NEVER);
 	if (rc == -ETIMEDOUT && !uposix__is_time(t))
 		return EINVAL;
@@ -181,7 +182,7 @@ static int write_lock(pthread_rwlock_t *lock, clockid_t clock, const struct time
 	int rc;
 
 	if (!l)
-		return uposix__poll(try_write, lock, clock, t);
+		return uposix__pace_lock(), uposix__poll(try_write, lock, clock, t);
 	rc = usync_rwlock_write(&l->l, t ? 0 : USCHED_NEVER);
 	if (rc == -ETIMEDOUT && !uposix__is_time(t))
 		return EINVAL;
@@ -237,7 +238,7 @@ int uposix_pthread_rwlock_tryrdlock(pthread_rwlock_t *lock)
 	int rc = l ? read_until(l, 0) : 0;
 
 	if (!l)
-		return pthread_rwlock_tryrdlock(lock);
+		return uposix__pace_lock(), pthread_rwlock_tryrdlock(lock);
 	return rc == -EOVERFLOW ? EAGAIN : rc ? EBUSY : 0;
 }
 
@@ -246,7 +247,7 @@ int uposix_pthread_rwlock_trywrlock(pthread_rwlock_t *lock)
 	struct rwlock *l = rwlock_of(lock);
 
 	if (!l)
-		return pthread_rwlock_trywrlock(lock);
+		return uposix__pace_lock(), pthread_rwlock_trywrlock(lock);
 	return usync_rwlock_write(&l->l, 0) ? EBUSY : 0;
 }
 
@@ -428,7 +429,7 @@ static int sem_until(sem_t *sem, clockid_t clock, const struct timespec *time)
 	if (rc)
 		return (int)uposix__result(rc);
 	if (!s)
-		return native_sem(sem, clock, time);
+		return uposix__pace_lock(), native_sem(sem, clock, time);
 	if (!ustack_self())
 		return sem_value(s) > 0 && usync_sem_wait(&s->s, 0) == 0 ? 0
 			: sleep_for(s, clock, time);
@@ -481,7 +482,7 @@ int uposix_sem_trywait(sem_t *sem)
 	struct sem *s = sem_of(sem);
 
 	if (!s)
-		return sem_trywait(sem);
+		return uposix__pace_lock(), sem_trywait(sem);
 	return (int)uposix__result(usync_sem_wait(&s->s, 0) ? -EAGAIN : 0);
 }
 
@@ -490,6 +491,7 @@ int uposix_sem_post(sem_t *sem)
 	struct sem *s = sem_of(sem);
 	int rc;
 
+	uposix__pace_lock();
 	if (!s)
 		return sem_post(sem);
 	if (sem_value(s) >= SEM_VALUE_MAX)
@@ -503,6 +505,7 @@ int uposix_sem_getvalue(sem_t *sem, int *value)
 {
 	struct sem *s = sem_of(sem);
 
+	uposix__pace_lock();
 	if (!s)
 		return sem_getvalue(sem, value);
 	*value = (int)sem_value(s);
@@ -608,8 +611,15 @@ int uposix_pthread_spin_lock(pthread_spinlock_t *lock)
 {
 	int rc;
 
+	uposix__pace_lock();
 	for (unsigned i = 1; (rc = pthread_spin_trylock(lock)) == EBUSY; i++)
 		if (i % SPINS == 0)
 			uposix_sched_yield();
 	return rc;
+}
+
+int uposix_pthread_spin_trylock(pthread_spinlock_t *lock)
+{
+	uposix__pace_lock();
+	return pthread_spin_trylock(lock);
 }

@@ -150,6 +150,7 @@ NAME(pthread_barrier_init)
 NAME(pthread_barrier_destroy)
 NAME(pthread_barrier_wait)
 NAME(pthread_spin_lock)
+NAME(pthread_spin_trylock)
 
 /* Objects of System V: uposix_shared.c. */
 NAME(msgrcv)

@@ -103,6 +103,7 @@ int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
 	if (way == WAY_UNET) {
 		uint32_t age = __atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE);
 
+		uposix__pace();
 		new = accept4(fd, peer, size, flags | SOCK_NONBLOCK);
 		if (new < 0 && errno == EAGAIN)
 			new = accept_in_turn(fd, peer, size, flags | SOCK_NONBLOCK, f,

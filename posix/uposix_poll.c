@@ -39,7 +39,7 @@ static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
 int uposix_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	if (ms == 0 || !uposix__in_thread() || n > MOST)
-		return poll(fds, n, ms);
+		return uposix__pace(), poll(fds, n, ms);
 	if (!uposix__begins(false))
 		return -1;
 	return wait_and_look(fds, n, ms < 0 ? USCHED_NEVER
@@ -96,7 +96,7 @@ int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
 
 	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit)
 	    || n > MOST)
-		return ppoll(fds, n, limit, mask);
+		return uposix__pace(), ppoll(fds, n, limit, mask);
 	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);
@@ -209,7 +209,7 @@ int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 
 	if (!uposix__in_thread() || (limit && (limit->tv_sec < 0 || limit->tv_usec < 0
 			|| (!SIMULATED && limit->tv_sec + limit->tv_usec == 0))))
-		return select(n, in, out, except, limit);
+		return uposix__pace(), select(n, in, out, except, limit);
 	if (!uposix__begins(false))
 		return -1;
 	if (limit && limit->tv_sec < INT32_MAX)
@@ -233,7 +233,7 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	int rc;
 
 	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit))
-		return pselect(n, in, out, except, limit, mask);
+		return uposix__pace(), pselect(n, in, out, except, limit, mask);
 	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);
@@ -247,7 +247,7 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 
 static int wait_events(int fd, struct epoll_event *events, int max, int64_t deadline)
 {
-	int n = epoll_wait(fd, events, max, 0), rc = 0;
+	int n = (uposix__pace(), epoll_wait(fd, events, max, 0)), rc = 0;
 
 	if (n != 0)
 		return n;
@@ -265,7 +265,7 @@ static int wait_events(int fd, struct epoll_event *events, int max, int64_t dead
 int uposix_epoll_wait(int fd, struct epoll_event *events, int max, int ms)
 {
 	if (ms == 0 || !uposix__in_thread())
-		return epoll_wait(fd, events, max, ms);
+		return uposix__pace(), epoll_wait(fd, events, max, ms);
 	if (!uposix__begins(false))
 		return -1;
 	return wait_events(fd, events, max, ms < 0 ? USCHED_NEVER
@@ -279,7 +279,7 @@ int uposix_epoll_pwait(int fd, struct epoll_event *events, int max, int ms,
 	int rc;
 
 	if ((!SIMULATED && ms == 0) || !uposix__in_thread())
-		return epoll_pwait(fd, events, max, ms, mask);
+		return uposix__pace(), epoll_pwait(fd, events, max, ms, mask);
 	rc = begin_mask(mask, &before);
 	if (rc == 0)
 		rc = uposix_epoll_wait(fd, events, max, ms);
@@ -294,7 +294,7 @@ int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
 	int rc;
 
 	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit))
-		return epoll_pwait2(fd, events, max, limit, mask);
+		return uposix__pace(), epoll_pwait2(fd, events, max, limit, mask);
 	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);

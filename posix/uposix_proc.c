@@ -73,7 +73,7 @@ pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 	int rc;
 
 	if (options & WNOHANG || !uposix__in_thread())
-		return wait4(pid, status, options, usage);
+		return uposix__pace(), wait4(pid, status, options, usage);
 	if (!uposix__begins(true))
 		return -1;
 	found = wait4(pid, status, options | WNOHANG, usage);
@@ -141,7 +141,7 @@ int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	int rc = 0;
 
 	if (options & WNOHANG || !uposix__in_thread())
-		return waitid(type, id, info, options);
+		return uposix__pace(), waitid(type, id, info, options);
 	if (!uposix__begins(true))
 		return -1;
 	if (!try_wait_id(&i)) {

@@ -22,6 +22,7 @@ static const struct timespec past = { 0, 0 };
 /* libc's call does not wait, or ends at once. */
 static bool is_plain(const struct timespec *limit)
 {
+	uposix__pace();
 	return !uposix__in_thread()
 		|| (limit && (limit->tv_sec < 0 || !uposix__is_time(limit)));
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "../private/budget.h"
 #include "../rr.h"
 #include "../usync.h"
 
@@ -439,6 +440,22 @@ void uposix__loaded(void);
 
 /* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
 bool uposix__in_allocator(const void *where);
+
+/* Yields, unless the caller, `where', is in an allocator. Handlers of signals run. */
+void uposix__let_run(const void *where);
+
+/* Before a call that need not wait; _lock: and makes no system call: private/budget.h. */
+__attribute__((always_inline)) static inline void uposix__pace(void)
+{
+	if (__builtin_expect(usched__is_tired(), 0))
+		uposix__let_run(__builtin_return_address(0));
+}
+
+__attribute__((always_inline)) static inline void uposix__pace_lock(void)
+{
+	if (budget_lock())
+		uposix__let_run(__builtin_return_address(0));
+}
 
 /* ---- uposix_shared.c ---- */
 

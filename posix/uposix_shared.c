@@ -279,6 +279,7 @@ UPOSIX_AT_FORK(UPOSIX_HELD, NULL, held_forked)
 /* The caller cannot wait, or need not: libc's call is right. */
 static bool is_plain(int flags)
 {
+	uposix__pace();
 	return flags & IPC_NOWAIT || !uposix__me();
 }
 

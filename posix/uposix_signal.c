@@ -153,6 +153,7 @@ int uposix_pthread_kill(pthread_t thread, int sig)
 {
 	struct uposix_thread *p = uposix__thread(thread), *me;
 
+	budget_rest();
 	if (!p)
 		return pthread_kill(thread, sig);
 	if (uposix__is_gone(p))
@@ -279,7 +280,7 @@ int uposix_sigpending(sigset_t *set)
 {
 	const struct uposix_thread *me = uposix__thread_now();
 	uint64_t pending;
-	int rc = sigpending(set);
+	int rc = (budget_rest(), sigpending(set));
 
 	if (!me || rc)
 		return rc;

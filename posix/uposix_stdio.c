@@ -257,6 +257,7 @@ static void await_users(FILE *file)
 /* libc closes the descriptor of one that is not ours. */
 int uposix_fclose(FILE *file)
 {
+	uposix__pace();
 	if (known_stream(file))
 		await_users(file);
 	if (!stream_of(file)) {
@@ -338,6 +339,7 @@ int uposix_ftrylockfile(FILE *file)
 	struct stream *s = lockable(file);
 	int rc;
 
+	uposix__pace_lock();
 	if (!s)
 		return ftrylockfile(file);
 	rc = usync_mutex_lock(&s->s_mutex, 0);
@@ -367,7 +369,8 @@ static void await_input(FILE *file)
 #define CALL(type, name, parameters, file, call, begin)				\
 	type uposix_##name parameters						\
 	{									\
-		CLEANUP(leave) struct stream *s_ = lock(file);			\
+		CLEANUP(leave) struct stream *s_ = (uposix__pace_lock(),	\
+						    lock(file));		\
 										\
 		if (!s_ || s_->s_fd < 0)					\
 			begin;							\
@@ -512,7 +515,7 @@ static int flush_all(bool waits)
 
 int uposix_fflush(FILE *file)
 {
-	CLEANUP(leave) struct stream *s = file ? lock(file) : NULL;
+	CLEANUP(leave) struct stream *s = (uposix__pace(), file) ? lock(file) : NULL;
 
 	(void)s;
 	return file ? fflush(file) : flush_all(true);
@@ -553,7 +556,7 @@ int uposix_vdprintf(int fd, const char *format, va_list list)
 	int n;
 
 	if (!uposix__known(fd))
-		return vdprintf(fd, format, list);
+		return uposix__pace(), vdprintf(fd, format, list);
 	n = vasprintf(&text, format, list);
 	return n > 0 && uposix_write(fd, text, (size_t)n) < 0 ? -1 : n;
 }

@@ -180,12 +180,13 @@ int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 	struct mutex *m = mutex_of(mutex);
 	int rc;
 
+	uposix__pace_lock();
 	if (__builtin_expect(!m, 0))
 		return uposix__shared_lock(mutex, 0, NULL);
-	rc = usync_mutex_lock(&m->m, 0);
+	rc = usync__mutex_try(&m->m);
 	while (rc == -ETIMEDOUT && uposix__in_allocator(__builtin_return_address(0))) {
 		sched_yield();
-		rc = usync_mutex_lock(&m->m, 0);
+		rc = usync__mutex_try(&m->m);
 	}
 	if (rc == -ETIMEDOUT) {
 		uposix__refuse_place(mutex);
@@ -201,9 +202,10 @@ int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
 	struct mutex *m = mutex_of(mutex);
 	int rc;
 
+	uposix__pace_lock();
 	if (!m)
 		return uposix__shared_trylock(mutex);
-	rc = usync_mutex_lock(&m->m, 0);
+	rc = usync__mutex_try(&m->m);
 	if (rc == -EDEADLK && (m->m_word & KINDS) == PTHREAD_MUTEX_RECURSIVE)
 		return relock(m);
 	return rc ? EBUSY : 0;
@@ -223,9 +225,10 @@ static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *
 	struct mutex *m = mutex_of(mutex);
 	int rc;
 
+	uposix__pace_lock();
 	if (!m)
 		return uposix__shared_lock(mutex, clock, time);
-	rc = usync_mutex_lock(&m->m, 0);
+	rc = usync__mutex_try(&m->m);
 	if ((rc == -ETIMEDOUT || (rc == -EDEADLK && !is_checked(m)))
 	    && !uposix__is_time(time))
 		return EINVAL;
@@ -260,7 +263,7 @@ int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
 		return uposix__shared_unlock(mutex);
 	word = __atomic_load_n(&m->m_word, __ATOMIC_RELAXED);
 	if (__builtin_expect(word >= COUNT, 0)
-	    && usync_mutex_lock(&m->m, 0) == -EDEADLK) {
+	    && usync__mutex_try(&m->m) == -EDEADLK) {
 		m->m_word = word - COUNT;
 		return 0;
 	}
@@ -436,6 +439,7 @@ int uposix_pthread_cond_signal(pthread_cond_t *cond)
 {
 	struct cond *c = cond_of(cond);
 
+	uposix__pace_lock();
 	if (!c)
 		return pthread_cond_signal(cond);
 	usync_cond_signal(&c->c);
@@ -446,6 +450,7 @@ int uposix_pthread_cond_broadcast(pthread_cond_t *cond)
 {
 	struct cond *c = cond_of(cond);
 
+	uposix__pace_lock();
 	if (!c)
 		return pthread_cond_broadcast(cond);
 	usync_cond_broadcast(&c->c);

@@ -304,3 +304,9 @@ bool uposix__in_allocator(const void *where)
 			return true;
 	return false;
 }
+
+void uposix__let_run(const void *where)
+{
+	if (!uposix__in_allocator(where))
+		uposix__once_more(usched__yield_tired(USCHED_NEVER));
+}

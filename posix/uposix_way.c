@@ -90,7 +90,7 @@ static bool replace(struct pollfd *one)
 static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	struct pollfd *all = NULL;
-	int rc = look(fds, n);
+	int rc = (uposix__pace(), look(fds, n));
 	size_t done = 0;
 
 	if (rc != 0)
@@ -142,17 +142,21 @@ static int await_foreign(int fd, short events, struct uposix_fd *f)
 
 int uposix__way(int fd, short events, struct uposix_fd **f)
 {
+	bool plain;
+
 	if (!uposix__in_thread())
 		return WAY_PLAIN;
 	if (!uposix__begins(true))
 		return WAY_FAILED;
 	*f = uposix__classified(fd);
-	if (!*f || GET((*f)->f_flags) & FD_NONBLOCK || GET((*f)->f_kind) == PLAIN)
-		return WAY_PLAIN;
-	if (GET((*f)->f_kind) == FOREIGN)
-		return await_foreign(fd, events, *f);
-	uposix__adopt(fd, *f);
-	return WAY_UNET;
+	plain = !*f || GET((*f)->f_flags) & FD_NONBLOCK;
+	if (!plain && GET((*f)->f_kind) < FOREIGN) {
+		uposix__adopt(fd, *f);
+		return WAY_UNET;
+	}
+	uposix__pace();
+	return plain || GET((*f)->f_kind) == PLAIN ? WAY_PLAIN
+		: await_foreign(fd, events, *f);
 }
 
 /* Of native threads: the time-out begins anew each time. */

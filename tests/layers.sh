@@ -159,7 +159,7 @@ posix/uposix.h: posix/uposix_define.h
 posix/uposix_define.h:
 posix/uposix_names.h: sim/names.h
 posix/test_uposix.h: tests/test.h
-posix/uposix_set.h: posix/uposix.h rr.h usync.h
+posix/uposix_set.h: posix/uposix.h private/budget.h rr.h usync.h
 posix/uposix.c: posix/uposix_set.h private/sim.h
 posix/uposix_attr.c: posix/uposix_set.h
 posix/uposix_cancel.c: posix/uposix_set.h
