@@ -571,7 +571,7 @@ void sim__started(struct uproc_thread *t)
 	r->r_posix = false;
 	r->r_plain += new->t_plain;
 	r->r_live++;
-	r->r_proc = uproc_of(&t->t_stack);
+	r->r_proc = uproc_at(uproc_of(&t->t_stack)->p_procs, 0);
 	if (r->r_learns && new->t_number < SIM_THREADS) {
 		r->r_profile->p_parent[new->t_number] = new->t_parent;
 		r->r_profile->p_threads = r->r_started;

@@ -251,7 +251,7 @@ static void unpick(struct usched *s)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 
-	s->s_current->u_tokens = 0;
+	SET(s->s_current->u_tokens, 0);
 	p->p_intent = UPROC_BLOCK;
 	if (!s->s_chosen)
 		return;
@@ -388,7 +388,7 @@ static void add_tokens(int32_t *tokens, uint32_t more)
 	uint32_t most = uproc_most(*tokens);
 	uint32_t room = most - ((uint32_t)*tokens & most);  /* none if it is WAITING */
 
-	*tokens += (int32_t)(more < room ? more : room);
+	SET(*tokens, *tokens + (int32_t)(more < room ? more : room));
 }
 
 /* What cannot be told of a thread that follows another. */
@@ -401,13 +401,9 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
 	int32_t *tokens = &t->t_stack.u_tokens;
 	uint32_t more = mail / UPROC_MAIL_TOKEN;
 
-	if (mail & UPROC_MAIL_START && t->t_stack.u_stack == &p->p_sched.s_new) {
-		make_runnable(p, t);
-		mail &= ~(uint32_t)UPROC_MAIL_JOINED;
-	}
 	if (*tokens == UPROC_WAITING && more > 0) {
 		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->t_stack, NULL);
-		*tokens = 0;
+		SET(*tokens, 0);
 		add_tokens(tokens, more - 1);
 		if (q && !(mail & UPROC_MAIL_NEWS) && uproc__follow(p, t, q))
 			return;
@@ -426,32 +422,40 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
 			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->t_stack, NULL);
 			uproc_push(p, t);
 		}
-		*tokens |= mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0;
-		*tokens |= mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0;
+		SET(*tokens, *tokens | (mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0)
+		    | (mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0));
 	}
+}
+
+/* Only `p' makes a thread its own: so the thread that had LIVE is of `p' still. */
+bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
+{
+	const struct ustack *u = &t->t_stack;
+
+	return __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE) & UPROC_MAIL_LIVE
+		&& ustack_sched(u) == &p->p_sched;
 }
 
 static int wake(struct usched *s, struct ustack *u)
 {
+	struct uproc_thread *t = uproc_thread(u);
 	uint32_t most;
 
-	if (s != usched__here())
-		return uproc_post(uproc_thread(u), UPROC_MAIL_TOKEN);
-	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))
-		return -ESRCH;
+	if (s != usched__here() || !uproc__has((struct uproc *)(void *)s, t))
+		return uproc_post(t, UPROC_MAIL_TOKEN);
 	most = uproc_most(u->u_tokens);
 	if (((uint32_t)u->u_tokens & most) == most)
 		return -EOVERFLOW;
-	u->u_tokens++;
+	SET(u->u_tokens, u->u_tokens + 1);
 	return 0;
 }
 
 static int cancel(struct usched *s, struct ustack *u)
 {
-	if (s != usched__here())
-		return uproc_post(uproc_thread(u), UPROC_MAIL_CANCEL);
-	if (!(GET(u->u_mail) & UPROC_MAIL_LIVE))        /* it may become zeros now */
-		return -ESRCH;
+	struct uproc_thread *t = uproc_thread(u);
+
+	if (s != usched__here() || !uproc__has((struct uproc *)(void *)s, t))
+		return uproc_post(t, UPROC_MAIL_CANCEL);
 	ustack_cancel_here(u);
 	return 0;
 }
@@ -525,7 +529,7 @@ void uproc_done(struct usched *s, struct ustack *u)
 	struct uproc_thread *t = uproc_thread(u);
 	uint32_t mail = GET(u->u_mail);
 
-	u->u_tokens = UPROC_ENDED;
+	SET(u->u_tokens, UPROC_ENDED);
 	if (SIMULATED)
 		sim__ended(t);
 	if (p->p_sched.s_moves)
@@ -652,11 +656,11 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 	note = note_join(p, me, where);
 	had = *tokens;
 	do {
-		*tokens = UPROC_JOINING;
+		SET(*tokens, UPROC_JOINING);
 		p->p_intent = UPROC_WAIT;
 		ustack_block();                 /* cannot fail: reserved */ /* R4 */
 		news = *tokens;
-		*tokens = had;
+		SET(*tokens, had);
 		add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
 		had = *tokens;
 		joiner = me;
@@ -687,8 +691,8 @@ static int join(struct usched *s, struct ustack *u, const void *where, void **va
 /* ---- What comes between threads: the inbox, and looks ---- */
 
 /*
- * Whether `t', in the inbox of `p', moves here. Only a thread that moves, joins or was
- * started by another has the bit, and only one that moves that owner.
+ * Whether `t', in the inbox of `p', moves here, or was started by another. Only such a
+ * thread, or one that joins, has the bit, and no thread that joins has that owner.
  */
 static bool is_moving(const struct uproc *p, struct uproc_thread *t)
 {
@@ -881,6 +885,15 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 	return NULL;
 }
 
+/*
+ * Returns the owner of a new thread of `p': if another starts the thread, as for one that
+ * moves. So only `p' makes a thread its own.
+ */
+static struct usched *first_owner(struct uproc *p)
+{
+	return p == uproc_self() ? &p->p_sched : &p->p_procs->r_moving->p_sched;
+}
+
 /* Hands a new thread to its processor; `how' may be NULL. */
 static void start_thread(struct uproc_place place, struct uproc_thread *t,
 			 const struct ustack_how *how, struct ustack **thread)
@@ -900,7 +913,7 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 	if (place.w_stays && p->p_moves)
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
-		mail |= UPROC_MAIL_START;
+		mail |= UPROC_MAIL_START | UPROC_MAIL_MOVED;
 	if (SIMULATED)
 		sim__started(t);
 	/* Until now it was not LIVE, which refuses stale handles. */
@@ -946,9 +959,9 @@ static int start_with(struct uproc_place place, const struct ustack_how *how,
 		return -ENOMEM;
 	}
 	if (how->h_serve)
-		ustack_init_fd(&p->p_sched, &t->t_stack, how->h_serve, how->h_fd, arg);
+		ustack_init_fd(first_owner(p), &t->t_stack, how->h_serve, how->h_fd, arg);
 	else
-		ustack_init(&p->p_sched, &t->t_stack, func, arg);
+		ustack_init(first_owner(p), &t->t_stack, func, arg);
 	if (stack)
 		usched__place_alone(&t->t_stack, stack);
 	uproc__tell_created(t, where);
@@ -972,7 +985,7 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 	t = new_thread(place.w_proc, NULL);
 	if (!t)
 		return -ENOMEM;
-	ustack_init(&place.w_proc->p_sched, &t->t_stack, func, arg);
+	ustack_init(first_owner(place.w_proc), &t->t_stack, func, arg);
 	uproc__tell_created(t, __builtin_return_address(0));
 	start_thread(place, t, NULL, thread);
 	return 0;
@@ -1001,24 +1014,6 @@ int ustack_stay(int on)
 	before = on ? FETCH_OR(&u->u_mail, UPROC_MAIL_STAYS)
 		: FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_STAYS);
 	return (before & UPROC_MAIL_STAYS) != 0;
-}
-
-/*
- * If it is live, the native thread that has started it has written all before that. While
- * it was no thread of `p', it could end and be started for `p' meanwhile: then the second
- * look finds it half made, or all of it.
- */
-bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
-{
-	const struct ustack *u = &t->t_stack;
-
-	for (int i = 0; i < 2; i++) {
-		uint32_t mail = __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE);
-
-		if (!(mail & UPROC_MAIL_LIVE) || ustack_sched(u) != &p->p_sched)
-			return false;
-	}
-	return true;
 }
 
 /* ---- A processor ---- */

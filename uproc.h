@@ -82,9 +82,9 @@ enum {
 	UPROC_MAIL_UNJOINED = 8, /* it was started detached */
 	UPROC_MAIL_STAYS    = 16,        /* it does not move */
 	UPROC_MAIL_JOINED   = 32,
-	UPROC_MAIL_START    = UPROC_MAIL_JOINED,        /* a new one cannot join, */
-	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* and one that joins stays */
+	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* one that joins stays */
 	UPROC_MAIL_DEADLOCK = 64,
+	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* a new one cannot join */
 	UPROC_MAIL_CANCEL   = 128,
 	UPROC_MAIL_TOKEN    = 256,
 	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE | UPROC_MAIL_NAMED
@@ -421,7 +421,7 @@ UPROC_PRIVATE size_t uprocs__pin(struct uprocs **all, size_t room);
 UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
 
 /*
- * Whether `t', any record, is a thread of `p'. It stays so while the caller, on the
+ * Whether `t', any record, is a live thread of `p'. It stays so while the caller, on the
  * native thread of `p', does not block. So for the next ones, too.
  */
 UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *t);
@@ -542,12 +542,16 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
  */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
+	int32_t tokens = t->t_stack.u_tokens;
 	unsigned intent = p->p_intent;
 
 	p->p_intent = UPROC_BLOCK;
 	if (intent == UPROC_YIELD)
 		uproc_push(p, t);
-	return intent == UPROC_BLOCK && t->t_stack.u_tokens-- > 0;
+	if (intent != UPROC_BLOCK)
+		return false;
+	__atomic_store_n(&t->t_stack.u_tokens, tokens - 1, __ATOMIC_RELAXED);
+	return tokens > 0;
 }
 
 /*
@@ -634,7 +638,7 @@ uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)
 	    && p->p_sched.s_stats.s_switches < p->p_sched.s_turn)
 		t = pick(p);
-	self->u_tokens = UPROC_WAITING;
+	__atomic_store_n(&self->u_tokens, UPROC_WAITING, __ATOMIC_RELAXED);
 	if (t)
 		return &t->t_stack;
 	p->p_intent = UPROC_WAIT;

@@ -118,6 +118,8 @@ void uproc__arrive(struct uproc *p, struct uproc_thread *t)
 	bool began = t->t_stack.u_stack != &p->p_procs->r_moving->p_sched.s_new;
 
 	usched_move(&t->t_stack, &p->p_sched);
+	if (!began && GET(t->t_stack.u_mail) & UPROC_MAIL_START)
+		return;
 	pass(p, began);
 	if (began)
 		policy_arrive(&p->p_load, &t->t_stack);

@@ -999,7 +999,8 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 	u->u_func = func;
 	u->u_deep = 0;
 	u->u_errno = 0;
-	u->u_tokens = GET(s->s_pick) == pick_none ? INT32_MIN : 0;
+	__atomic_store_n(&u->u_tokens, GET(s->s_pick) == pick_none ? INT32_MIN : 0,
+			 __ATOMIC_RELAXED);
 	u->u_image = (struct usched_image){ arg, 0 };
 	if (func == usched__wrapped) {
 		u->u_func = ((struct usched__wrap *)arg)->w_func;
@@ -1048,15 +1049,8 @@ static int refuse_wake(struct usched *s, struct ustack *u)
 	return -ENOTSUP;
 }
 
-static int refuse_ended(struct usched *s, struct ustack *u)
-{
-	(void)s;
-	(void)u;
-	return -ESRCH;
-}
-
 /* The dispatcher of records without memory. */
-static const struct usched gone = { .s_wake = refuse_ended };
+static const struct usched gone;
 
 struct usched *usched__gone(void)
 {

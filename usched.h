@@ -159,7 +159,8 @@ typedef void usched_ready_fn(struct usched *s, struct ustack *u);
  * USTACK_WAITING while the thread waits for a token, for ustack_wake() to make it 0 and
  * have the thread run; and another negative value for reasons of its own, at which s_wake
  * is called. Without s_pick, u_tokens stays INT32_MIN: each wake is an s_wake, each wait
- * a block.
+ * a block. ustack_wake() reads u_tokens, and then the owner: so where a handle may be
+ * stale, a dispatcher makes a record its own itself, while no thread of it runs.
  *
  * s_pick: `self', the running thread, has no token and will wait. Notes that, and returns
  * the thread to run meanwhile; or NULL: then the thread blocks, and s_next is asked.

@@ -12,8 +12,9 @@
  * A thread ends when its function returns, or at ustack_exit(). It is freed at once if
  * it was detached, else when it is joined or its scheduler is destroyed. A handle
  * (struct ustack *) is good until then. A later use is a mistake: it gets an error
- * (-ESRCH, or -EINVAL from join and detach) or finds the next thread with that record;
- * it touches no freed memory before the scheduler ends.
+ * (-ESRCH, or -EINVAL from join and detach) or finds the next thread with that record,
+ * wherever that is. It touches no other thread, and no freed memory before the scheduler
+ * ends.
  *
  * Waits and wakes go by tokens. A wake gives a thread one token; a wait takes one, and
  * blocks while there is none. So a wake before the wait is not lost, and several wakes
@@ -70,7 +71,7 @@ USCHED_SWITCHES int ustack_wait(void)
 	int rc;
 
 	if (__builtin_expect(self && self->u_tokens > 0, 1)) {
-		self->u_tokens--;
+		__atomic_store_n(&self->u_tokens, self->u_tokens - 1, __ATOMIC_RELAXED);
 		return 0;
 	}
 	if (!self)
@@ -80,7 +81,7 @@ USCHED_SWITCHES int ustack_wait(void)
 			     && !__atomic_load_n(s->s_mail, __ATOMIC_RELAXED)
 			     && s->s_stats.s_switches < s->s_turn, 1)) {
 		s->s_slot = NULL;
-		self->u_tokens = USTACK_WAITING;
+		__atomic_store_n(&self->u_tokens, USTACK_WAITING, __ATOMIC_RELAXED);
 	} else {
 		u = s->s_pick(s, self);
 	}
@@ -102,18 +103,22 @@ USCHED_SWITCHES int ustack_wait(void)
  */
 USCHED_INLINE int ustack_wake(struct ustack *u)
 {
-	struct usched *s = ustack_sched(u);
-	int32_t tokens;
+	/* u_tokens before the owner: see s_pick. */
+	int32_t tokens = __atomic_load_n(&u->u_tokens, __ATOMIC_ACQUIRE);
+	const struct usched_stack *k = __atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE);
+	struct usched *s;
 
+	if (__builtin_expect(!k, 0))
+		return -ESRCH;
+	s = __atomic_load_n(&k->k_sched, __ATOMIC_RELAXED);
 	if (__builtin_expect(s != usched__here(), 0))
 		return s->s_wake(s, u);
-	tokens = (int32_t)((uint32_t)__atomic_load_n(&u->u_tokens, __ATOMIC_ACQUIRE) + 1);
+	tokens = (int32_t)((uint32_t)tokens + 1);
 	if (__builtin_expect(tokens < 0, 0))
 		return s->s_wake(s, u);
-	u->u_tokens = tokens;
-	/* Else it was USTACK_WAITING. An ended thread may have become zeros meanwhile. */
-	if (tokens > 0)
-		return __atomic_load_n(&u->u_stack, __ATOMIC_RELAXED) ? 0 : -ESRCH;
+	__atomic_store_n(&u->u_tokens, tokens, __ATOMIC_RELAXED);
+	if (tokens > 0)                         /* else it was USTACK_WAITING */
+		return 0;
 	if (s->s_slot)
 		s->s_ready(s, u);
 	else

@@ -68,7 +68,8 @@
 #ifndef MOVES
 #define MOVES          0        /* of threads to other processors */
 #endif
-#define MOVING PROCESSORS       /* the owner of a thread that moves */
+#define MOVING PROCESSORS       /* the owner of a thread that moves, or that another
+				   processor has started */
 
 /* t_joiner */
 #define ENDED    (RECORDS + 1)
@@ -368,7 +369,7 @@ inline settle(p, t)
 	atomic { joiner = 0; told = false }
 }
 
-/* A thread that moves to p: from now on it is one of p. */
+/* A thread that moves to p, or was started for p: from now on it is one of p. */
 inline arrive(p, t)
 {
 	atomic {
@@ -406,6 +407,7 @@ inline uproc_drain(p)
 	do
 	:: t != 0 ->
 #ifdef BREAK_CLEAR_BEFORE_NEXT
+		arrive(p, t);
 		atomic {
 			mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED;
 			in_inbox[t] = false
@@ -413,7 +415,7 @@ inline uproc_drain(p)
 		atomic { next = t_next[t];
 #else
 		atomic { assert(!freed[t]); next = t_next[t]; in_inbox[t] = false };
-#if MOVES && !defined(BREAK_MOVE_CLEARS_FIRST)
+#ifndef BREAK_MOVE_CLEARS_FIRST
 		arrive(p, t);
 #endif
 		atomic { mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED;
@@ -475,10 +477,9 @@ inline uproc_start(t, on, by)
 		cancelled[t] = false;
 		to_cancel[t] = false;
 		left[t] = ACTIONS;
-		uproc_of[t] = on;
-		held[t] = on;
+		uproc_of[t] = (on == by -> on : MOVING);
+		held[t] = uproc_of[t];
 		p_count[on]++;
-		fresh[t] = true;
 		u_tokens[t] = 0;
 		if
 		:: t_joiner[t] = 0
@@ -486,8 +487,8 @@ inline uproc_start(t, on, by)
 		fi
 	}
 	if
-	:: on == by -> atomic { u_mail[t] = 0; fresh[t] = false; uproc_push(on, t) }
-	:: else -> u_mail[t] = MAIL_START; push_inbox(t)
+	:: on == by -> atomic { u_mail[t] = 0; uproc_push(on, t) }
+	:: else -> u_mail[t] = MAIL_START; push_to(t, on)
 	fi
 }
 
@@ -785,13 +786,12 @@ init
 
 	atomic {
 		for (i : 1 .. RECORDS) {        /* with mail that starts it */
-			uproc_of[i] = i % PROCESSORS;
-			held[i] = uproc_of[i];
-			p_count[uproc_of[i]]++;
-			fresh[i] = true;
+			uproc_of[i] = MOVING;
+			held[i] = MOVING;
+			p_count[i % PROCESSORS]++;
 			u_mail[i] = MAIL_START;
-			t_next[i] = p_inbox[uproc_of[i]];
-			p_inbox[uproc_of[i]] = i;
+			t_next[i] = p_inbox[i % PROCESSORS];
+			p_inbox[i % PROCESSORS] = i;
 			in_inbox[i] = true;
 			left[i] = ACTIONS
 		}

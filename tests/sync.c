@@ -175,6 +175,14 @@ void wait_for_sem(void *arg)
 	TEST_EQUAL(usync_sem_wait(arg, USCHED_NEVER), 0);
 }
 
+static atomic_size_t begun;
+
+static void begin_and_wait(void *sem)
+{
+	begun++;
+	wait_for_sem(sem);
+}
+
 /*
  * Starts threads until one has run on that dispatcher. One that has something to do, and
  * whose native thread has no CPU, is given none before it had time for that.
@@ -183,13 +191,15 @@ void settle(void *s, const struct ustack *u)
 {
 	static struct usync_sem sem;
 	struct ustack *helpers[64];
-	size_t n = 0;
+	size_t n = 0, before = begun;
 
 	do {
 		TEST_TRUE(n < 64);
 		if (n >= 8)
 			nanosleep(&(struct timespec){ 0, 10000000 * (long)n }, NULL);
-		TEST_EQUAL(over->o_start(s, wait_for_sem, &sem, &helpers[n]), 0);
+		TEST_EQUAL(over->o_start(s, begin_and_wait, &sem, &helpers[n]), 0);
+		while (begun <= before + n)     /* until then it is on its way */
+			sched_yield();
 	} while (ustack_sched(helpers[n++]) != ustack_sched(u));
 	for (size_t i = 0; i < n; i++)
 		TEST_EQUAL(usync_sem_post(&sem), 0);

@@ -3,10 +3,15 @@
  * test_wake.c: wakes from everywhere: of ended threads, by handles used too late, from
  * native threads, between processors.
  */
+#define _GNU_SOURCE             /* REG_EFL, for step.h */
 #include "../procs.h"
 
 #include <pthread.h>
 #include <sched.h>
+
+#include "../../ll.h"
+#include "../../rr.h"
+#include "../step.h"
 
 /* ---- Handles that are used too late ---- */
 
@@ -149,6 +154,167 @@ static void test_wake_untold(void **state)
 	pthread_join(native, NULL);
 	assert_int_equal(over->o_destroy(stale.s_sched), 0);
 	assert_int_equal(stale.s_count, stale.s_rounds + stale.s_rounds / 4 * 6);
+}
+
+/*
+ * A call with the handle of a joined thread stops after any instruction, while a keeper
+ * on the other processor makes the record a thread there, which waits. After some
+ * instructions more, that thread ends, and the record becomes a new thread of the
+ * caller's processor. The call may wake or cancel either; each runs where it belongs,
+ * once.
+ */
+enum stage { BEGUN, JOINED, NEXT_WANTED, NEXT_WAITS, LAST_WANTED, LAST_STARTED };
+
+static struct reused {
+	int          (*r_call)(struct ustack *u);
+	struct ustack *r_old;
+	struct ustack *_Atomic r_next;
+	struct uproc  *r_home;          /* of the caller */
+	atomic_int     r_stage;         /* enum stage */
+	atomic_size_t  r_waits, r_last;
+	size_t         r_stops[2];      /* after so many instructions */
+	size_t         r_steps;
+	volatile bool  r_calls, r_over;
+} reused;
+
+static void await_stage(int stage)
+{
+	while (reused.r_stage < stage)
+		sched_yield();
+}
+
+static void want(int stage)
+{
+	if (reused.r_stage < stage)
+		reused.r_stage = stage;
+	await_stage(stage + 1);
+}
+
+static bool stop_in_call(const unsigned char *pc)
+{
+	(void)pc;
+	if (!reused.r_calls || reused.r_over)
+		return !reused.r_over;
+	if (reused.r_steps == reused.r_stops[0])
+		want(NEXT_WANTED);
+	if (reused.r_steps == reused.r_stops[1])
+		want(LAST_WANTED);
+	return reused.r_steps++ < reused.r_stops[1];
+}
+
+static void be_next(void *unused)
+{
+	struct uproc *home = uproc_self();
+
+	(void)unused;
+	reused.r_next = ustack_self();
+	reused.r_waits++;
+	TEST_EQUAL(ustack_wait(), 0);
+	TEST_TRUE(uproc_self() == home && home != reused.r_home);
+}
+
+static void be_last(void *unused)
+{
+	(void)unused;
+	TEST_TRUE(ustack_self() == reused.r_old);
+	TEST_TRUE(ustack_self()->u_tokens <= 1);
+	TEST_TRUE(uproc_self() == reused.r_home);
+	reused.r_last++;
+}
+
+static void keep(void *unused)
+{
+	struct ustack_how beside = { .h_processor = USCHED_BESIDE };
+	struct ustack_how other = { .h_processor = USCHED_ON(0), .h_detached = 1 };
+	struct ustack *next, *last;
+	int rc;
+
+	(void)unused;
+	TEST_EQUAL(ustack_join(reused.r_old, NULL, USCHED_NEVER), 0);
+	reused.r_stage = JOINED;
+	while (reused.r_stage < NEXT_WANTED)
+		TEST_EQUAL(ustack_yield(), 0);
+	TEST_EQUAL(ustack_start_with(&beside, be_next, NULL, &next), 0);
+	while (reused.r_waits == 0)
+		TEST_EQUAL(ustack_yield(), 0);
+	TEST_TRUE(next == reused.r_old && next == reused.r_next);
+	reused.r_stage = NEXT_WAITS;
+	while (reused.r_stage < LAST_WANTED)
+		TEST_EQUAL(ustack_yield(), 0);
+	rc = ustack_wake(next);
+	TEST_TRUE(rc == 0 || rc == -ESRCH);     /* the call has woken it */
+	TEST_EQUAL(ustack_join(next, NULL, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_start_with(&other, be_last, NULL, &last), 0);
+	reused.r_stage = LAST_STARTED;
+}
+
+static void call_late(void *unused)
+{
+	int rc;
+
+	(void)unused;
+	reused.r_home = uproc_self();
+	await_stage(JOINED);
+	step(stop_in_call);
+	reused.r_calls = true;
+	rc = reused.r_call(reused.r_old);
+	reused.r_over = true;
+	TEST_TRUE(rc == 0 || rc == -ESRCH);
+	want(NEXT_WANTED);
+	want(LAST_WANTED);
+}
+
+/* On processor `n', which with ll is that of a group. */
+static void start_on(void *s, unsigned n, void (*func)(void *), struct ustack **thread)
+{
+	struct ustack_how how = { .h_processor = USCHED_ON(n) };
+	int rc = over == &over_rr ? rr_start_with(s, &how, func, NULL, thread)
+		: ll_start(ll_group(s, USCHED_ON(n)), func, NULL, thread);
+
+	assert_int_equal(rc, 0);
+}
+
+/* How many instructions the call took. */
+static size_t call_reused(void *s, int (*call)(struct ustack *u), size_t first,
+			  size_t second)
+{
+	struct ustack *keeper, *caller;
+
+	reused = (struct reused){ .r_call = call, .r_stops = { first, second } };
+	start_on(s, 0, nothing, &reused.r_old);
+	await_end(reused.r_old);
+	start_on(s, 1, keep, &keeper);
+	start_on(s, 0, call_late, &caller);
+	assert_int_equal(ustack_join(caller, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(keeper, NULL, USCHED_NEVER), 0);
+	await_count(&reused.r_last, 1);
+	assert_int_equal(reused.r_last, 1);
+	return reused.r_steps;
+}
+
+static void test_wake_reused(void **state)
+{
+	static int (*const calls[])(struct ustack *) = { ustack_wake, ustack_cancel };
+	struct uprocs_conf conf = { .c_processors = 2 };
+	void *s;
+
+	(void)state;
+	if (test_is_sanitized() || test_is_stressed())
+		skip();                 /* their instructions would be stepped, too */
+	test_timeout(60);
+	s = make(&conf);
+	for (size_t i = 0; i < 2; i++) {
+		size_t all = call_reused(s, calls[i], SIZE_MAX, SIZE_MAX);
+
+		for (size_t n = 0; n < all; n++)
+			for (size_t more = 1; more < 4; more++)
+				call_reused(s, calls[i], n, n + more);
+	}
+	assert_int_equal(over->o_destroy(s), 0);
+	if (stepper.s_steps == 0) {
+		print_message("no single steps here\n");
+		skip();
+	}
 }
 
 /* ---- Wakes from native threads outside of processors ---- */
@@ -302,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_wake_after_end),
 		cmocka_unit_test(test_wake_stale),
 		cmocka_unit_test(test_wake_untold),
+		cmocka_unit_test(test_wake_reused),
 		cmocka_unit_test(test_foreign_wakes),
 		cmocka_unit_test(test_wakes_between),
 	};
