@@ -258,6 +258,8 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 	int rc;
 
 	check(size ? argument : NULL, BUFFER, __func__);
+	if (size > 0)
+		check_inside(argument, size, __func__, __builtin_return_address(0));
 	if (!job && drop)
 		drop(argument);
 	if (!job)

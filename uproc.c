@@ -150,8 +150,8 @@ static bool has_stack(const struct uproc *p, const void *address)
 	return false;
 }
 
-/* s_has_stack: whether the address is on another processor's stack. */
-static int is_elsewhere(const struct usched *s, const void *address)
+/* s_has_stack. */
+static int find_stack(const struct usched *s, const void *address)
 {
 	const struct uproc *self = (const struct uproc *)(const void *)s;
 
@@ -160,8 +160,8 @@ static int is_elsewhere(const struct usched *s, const void *address)
 	for (size_t i = 0; i < self->p_procs->r_conf.c_processors; i++) {
 		const struct uproc *p = uproc_at(self->p_procs, i);
 
-		if (p != self && has_stack(p, address))
-			return 1;
+		if (has_stack(p, address))
+			return p == self ? 2 : 1;
 	}
 	return 0;
 }
@@ -977,6 +977,7 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 
 	CALLED("rr_start(), ll_start(), or one with a how,");
 	check(arg, ARGUMENT, "start");
+	check_inside(arg, 0, "start", __builtin_return_address(0));
 	if (how)
 		return start_with(place, how, func, arg, thread,
 				  __builtin_return_address(0));
@@ -1101,7 +1102,7 @@ int uproc__make_parts(struct uproc *p)
 	p->p_queue = (struct uproc_thread **)calloc(RING_MIN, sizeof *p->p_queue);
 	rc = p->p_queue ? add_stacks(p) : -ENOMEM;
 	set_grow(p);
-	p->p_sched.s_has_stack = is_elsewhere;
+	p->p_sched.s_has_stack = find_stack;
 	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves)

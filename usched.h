@@ -358,7 +358,7 @@ struct usched {
 	/* uproc.c: a launch has found no vacant stack. Adds some, or becomes NULL. */
 	void (*s_grow)(struct usched *s);
 
-	/* uproc.c: 1: the address is on a stack of another processor. */
+	/* uproc.c: 1: the address is on a stack of another processor; 2: of this one. */
 	int (*s_has_stack)(const struct usched *s, const void *address);
 
 	/* upreempt.c: the thread that ends is in a preemptible region, and leaves it. */

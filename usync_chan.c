@@ -54,12 +54,14 @@ void usync_chan_destroy(struct usync_chan *c)
 }
 
 void usync__check_value(const struct usync_chan *c, const void *value,
-			const char *call)
+			const char *call, const void *where)
 {
 	void *pointer;
 
 	check(c, OBJECT, call);
 	check(c->c_size ? value : NULL, BUFFER, call);
+	if (c->c_size > 0)
+		check_inside(value, c->c_size, call, where);
 	if (!CHECKING || c->c_size != sizeof pointer)
 		return;
 	memcpy(&pointer, value, sizeof pointer);
@@ -218,7 +220,7 @@ UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t 
 	void *from = (void *)(uintptr_t)value;          /* a sender only reads it */
 	int rc;
 
-	usync__check_value(c, value, __func__);
+	usync__check_value(c, value, __func__, __builtin_return_address(0));
 	rc = usync__try(c, USYNC_SEND, from, deadline != 0);
 	return rc <= 0 ? rc : select_one(c, USYNC_SEND, from, deadline,
 					 __builtin_return_address(0), rc);

@@ -89,13 +89,13 @@ static void note(struct uwaiter *w, struct chan_place *p, const void *where)
 			   (const void *)(intptr_t)descriptor_of(p)->d_fd, where);
 }
 
-static void check_cases(const struct usync_case *cases, size_t n)
+static void check_cases(const struct usync_case *cases, size_t n, const void *where)
 {
 	check(n ? cases : NULL, BUFFER, "usync_select");
 	for (size_t i = 0; i < n; i++)
 		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
 			usync__check_value(cases[i].s_chan, cases[i].s_value,
-					   "usync_select");
+					   "usync_select", where);
 		else if (cases[i].s_chan && cases[i].s_chan->c_size)
 			check(cases[i].s_value, BUFFER, "usync_select");
 }
@@ -396,7 +396,7 @@ UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline
 
 	if (n > CASES_MAX)
 		return -EINVAL;
-	check_cases(cases, n);
+	check_cases(cases, n, __builtin_return_address(0));
 	busy = try_all(cases, n, deadline != 0 || !may_send(cases, n), &rc);
 	if (busy == SELECT_TIRED) {
 		rc = usched__yield_tired(deadline);

@@ -10,8 +10,7 @@
  *
  *  - What threads share, such as a mutex, a group or a key, must not be on a stack on
  *    which threads run, not even on the caller's. Nor must the argument of a new thread,
- *    or a value that a channel is sent, if that is as large as a pointer; a pointer
- *    within a larger value is not seen.
+ *    or a value that a channel is sent, if that is as large as a pointer.
  *  - What only the caller uses, such as a buffer, an address or a path, must not be in
  *    another thread's frames, nor in a stale part of a stack, nor on a stack of another
  *    processor.
@@ -23,6 +22,11 @@
  *	usched: usync_group_wait: shared object 0x7f8e4a27fe90 is in
  *	the frames of the thread that calls, 0x7f8e4a2a8100, function
  *	0x55d4ed2a2e10: threads move
+ *
+ * The first 64 words of an argument of uoffload(), of a value of a channel and of a block
+ * of glibc's malloc(3) that is the argument of a new thread are looked through, and so
+ * are the blocks that they point to. A word that is an address in frames is told, once
+ * for each place of a call, and the program goes on: the word may be left from before.
  *
  * Stacks of native threads outside of usched_run() are not looked at, since they do not
  * move. A pointer into an evicted thread's frames that happens to be in the caller's

@@ -99,7 +99,7 @@ static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 
 /* The receiver may follow a pointer that is sent. */
 CHAN_PRIVATE void usync__check_value(const struct usync_chan *c, const void *value,
-				     const char *call);
+				     const char *call, const void *where);
 
 /*
  * 0; -EPIPE; SELECT_BUSY: it has to wait, and c_lock is held. counts: it is the first

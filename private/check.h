@@ -13,6 +13,9 @@
  * the value of a channel, if that is as large as a pointer. A buffer is read and written
  * by its caller, while that runs, so it may be on the caller's own stack.
  *
+ * check_inside() looks through the first words of what another thread gets. The kernel
+ * copies them: what cannot be read is left out, and no tool asks whether it was written.
+ *
  * took() and gave() tell uco.c what a thread has, for uco_clone().
  */
 #ifndef USCHED_CHECK_H
@@ -73,7 +76,8 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	if (whose)
 		*whose = place == USCHED_MINE ? s->s_current
 			: place == USCHED_THEIRS ? at->k_resident : NULL;
-	if (place == USCHED_ELSEWHERE && s->s_has_stack && s->s_has_stack(s, address))
+	if (place == USCHED_ELSEWHERE && s->s_has_stack
+	    && s->s_has_stack(s, address) == 1)
 		place = USCHED_REMOTE;
 	return place;
 }
@@ -83,8 +87,12 @@ enum { OBJECT, BUFFER, ARGUMENT, VALUE };
 #ifdef USCHED_CHECK
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum { CHECKING = 1 };
+enum { LOOK_INSIDE = 64, TOLD_PLACES = 64 };    /* words; calls that are told */
 
 /*
  * Says once if a deadline came before the program began: it is likely to be a span of
@@ -126,6 +134,77 @@ static void check(const void *pointer, int whose, const char *call)
 	abort();
 }
 
+/* Copies up to `n' words. Returns how many can be read. */
+static inline size_t check__read(uintptr_t from, uintptr_t *words, size_t n)
+{
+	struct iovec to = { words, n * sizeof *words }, at = { (void *)from, to.iov_len };
+	long got = syscall(SYS_process_vm_readv, (long)getpid(), &to, 1L, &at, 1L, 0L);
+
+	return got > 0 ? (size_t)got / sizeof *words : 0;
+}
+
+/*
+ * Returns the words of a block from malloc(3) of glibc; 0: `address' is none. The word
+ * before it is the size, with three bits; of that of the next block, bit 0 is set.
+ */
+static inline size_t check__block(uintptr_t address)
+{
+	const size_t word = sizeof address;
+	uintptr_t size = 0, next = 0;
+
+	if (address < 4096 || address % (2 * word))
+		return 0;
+	check__read(address - word, &size, 1);
+	size &= ~(uintptr_t)7;
+	if (size >= 4 * word && size % (2 * word) == 0)
+		check__read(address - word + size, &next, 1);
+	return next & 1 ? size / word - 1 : 0;
+}
+
+/*
+ * Tells the first of up to `n' words at `from' that is in frames. Then, unless `deep' is
+ * 2, looks through the blocks that they point to.
+ */
+__attribute__((unused))
+static void check_words(uintptr_t from, size_t n, int deep, const char *call,
+			const void *where)
+{
+	static const void *told[TOLD_PLACES];
+	const void **last = &told[(uintptr_t)where % TOLD_PLACES];
+	const struct usched *s = usched__here();
+	uintptr_t words[LOOK_INSIDE] = { 0 };
+	struct ustack *u;
+
+	if (!s->s_current)
+		return;
+	n = check__read(from, words, n < LOOK_INSIDE ? n : LOOK_INSIDE);
+	for (size_t i = 0; i < n; i++) {
+		const void *p = (const void *)words[i];
+
+		if (deep == 1)
+			check_words(words[i], check__block(words[i]), 2, call, where);
+		if (s->s_stacks && s->s_has_stack && !s->s_has_stack(s, p))
+			continue;                       /* faster than each stack */
+		usched__onstack(p, &u, __builtin_frame_address(0));
+		for (size_t k = 0; u && k < n; k++)     /* a coroutine is such a block */
+			if (words[k] == (uintptr_t)u->u_stack)
+				return;
+		if (!u || u->u_stack->k_stays & USCHED_ALONE
+		    || __atomic_exchange_n(last, where, __ATOMIC_RELAXED) == where)
+			continue;
+		fprintf(stderr, "usched: %s: word %u of what is given%s, %p, is in the "
+			"frames of ", call, (unsigned)i, deep == 1 ? "" : " points to", p);
+		if (OBSERVER(o_introduce))
+			OBSERVER(o_introduce)(u);
+		fprintf(stderr, ": threads move, if that word is a pointer\n");
+	}
+}
+
+/* `size' bytes, or with 0 a block, go to another thread, by a call at `where'. */
+#define check_inside(value, size, call, where) \
+	check_words((uintptr_t)(value), (size) ? (size) / sizeof(uintptr_t) \
+		    : check__block((uintptr_t)(value)), 1, call, where)
+
 /* The caller has taken it, if rc is 0, for a coroutine, perhaps. Returns rc. */
 static inline int took(const char *what, const void *object, int rc)
 {
@@ -157,6 +236,8 @@ static inline void check(const void *pointer, int whose, const char *call)
 	else if (SIMULATED && whose == BUFFER)
 		sim__waits(call, __builtin_return_address(0));
 }
+
+#define check_inside(value, size, call, where) ((void)(where))
 
 static inline int took(const char *what, const void *object, int rc)
 {

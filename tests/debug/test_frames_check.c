@@ -442,6 +442,128 @@ static void test_deadline(void **state)
 	}
 }
 
+/* A pointer to `p' in what another thread gets, or behind a pointer there, is told once. */
+struct inside {
+	long  i_number;
+	void *i_pointer;
+};
+
+static struct inside *on_heap(void *p)
+{
+	struct inside *i = calloc(1, sizeof *i);
+
+	if (i)
+		i->i_pointer = p;
+	return i;
+}
+
+static void offload_it(void *p)
+{
+	struct inside i = { 1, p };
+
+	for (int n = 0; n < 3; n++)
+		TEST_EQUAL(uoffload(nothing, NULL, &i, sizeof i, USCHED_NEVER), 0);
+}
+
+static void offload_behind(void *p)
+{
+	struct inside *i = on_heap(p);
+
+	offload_it(i);
+	free(i);
+}
+
+static void start_it(void *p)
+{
+	struct inside *i = on_heap(p);
+	struct ustack *t;
+
+	TEST_EQUAL(ustack_start(nothing, i, &t), 0);
+	TEST_EQUAL(ustack_join(t, NULL, USCHED_NEVER), 0);
+	free(i);
+}
+
+static void start_behind(void *p)
+{
+	struct inside *i = on_heap(p);
+
+	start_it(i);
+	free(i);
+}
+
+static void send_inside(void *p)
+{
+	struct inside i = { 1, p }, copy;
+	struct usync_case send = { .s_op = USYNC_SEND, .s_value = &i };
+	struct usync_chan *c;
+
+	TEST_EQUAL(usync_chan_create(sizeof i, 2, &c), 0);
+	TEST_EQUAL(usync_chan_send(c, &i, 0), 0);
+	TEST_EQUAL(usync_chan_recv(c, &copy, 0), 0);
+	send.s_chan = c;
+	TEST_EQUAL(usync_select(&send, 1, 0), 0);
+	usync_chan_destroy(c);
+}
+
+static void (*inside)(void *p);
+
+static void give_own(void *unused)
+{
+	char *local = alloca(size);
+
+	(void)unused;
+	memset(local, 0, SIZE);
+	inside(local);
+}
+
+static void give_heap(void *unused)
+{
+	char *block = malloc(size);
+
+	(void)unused;
+	if (block)
+		memset(block, 0, SIZE);
+	inside(block);
+	free(block);
+}
+
+static void test_inside(void **state)
+{
+	static const struct { void (*i_func)(void *p); const char *i_text[2]; } ways[] = {
+		{ offload_it, { "usched: uoffload: word 1 of what is given, 0x" } },
+		{ offload_behind, { "usched: uoffload: word 1 of what is given points to" } },
+		{ start_it, { "usched: start: word 1 of what is given, 0x" } },
+		{ start_behind, { "usched: start: word 1 of what is given points to" } },
+		{ send_inside, { "usched: usync_chan_send: word 1 of what is given, 0x",
+				 "usched: usync_select: word 1 of what is given, 0x" } },
+	};
+	static const char kind[] = "threads move, if that word is a pointer";
+	char text[1024], *first;
+	bool blocks = !test_is_sanitized() && !test_on_valgrind();
+
+	(void)state;
+	test_timeout(60);
+	if (!CHECKED)
+		skip();
+#ifndef __GLIBC__
+	blocks = false;
+#endif
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+		inside = ways[i].i_func;
+		if (!blocks && inside != offload_it && inside != send_inside)
+			continue;               /* whose size is not known */
+		assert_int_equal(run_child(give_own, NULL, 1, 0, text), 0);
+		assert_non_null(strstr(text, ways[i].i_text[0]));
+		assert_non_null(strstr(text, "is in the frames of thread 0x"));
+		if (ways[i].i_text[1])
+			assert_non_null(strstr(text, ways[i].i_text[1]));
+		first = strstr(text, kind);
+		assert_true(ways[i].i_text[1] || !strstr(first + 1, kind));
+		assert_int_equal(run_child(give_heap, NULL, 1, 0, text), 0);
+		assert_null(strstr(text, kind));
+	}
+}
+
 /* Objects may be on the stack of a native thread, and arguments of threads. */
 static struct usync_group *group;
 
@@ -474,6 +596,7 @@ int main(void)
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_closed),
 		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_inside),
 		cmocka_unit_test(test_native_stack),
 	};
 
