@@ -69,7 +69,7 @@ int uoffload_limit(unsigned threads);
  * native threads of the pool: at exit, for leak checkers. The pool may be used again.
  * unet_resolve() uses the pool, too.
  * 0; -ETIMEDOUT: calls are going on; their native threads end after them.
- * From a native thread outside of all schedulers.
+ * From a native thread outside of all schedulers, and of the pool.
  */
 int uoffload_drain(int64_t deadline);
 

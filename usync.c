@@ -208,6 +208,7 @@ static const struct uwait_kind
 	cond       = { .k_name = "condition" },
 	sem        = { .k_name = "semaphore" },
 	group_wait = { .k_name = "group", .k_tell = tell_group },
+	scope_wait = { .k_name = "scope", .k_tell = tell_group },
 	never_wait = { .k_name = "a time that never comes", .k_sleeps = true };
 
 int64_t usync_after(int64_t ns)
@@ -645,13 +646,15 @@ int usync_group_done(struct usync_group *g)
 	return rc;
 }
 
-UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
+/* Inlined: it waits in the frame of the public call. */
+__attribute__((always_inline))
+static inline int wait_group(struct usync_group *g, const struct uwait_kind *kind,
+			     const void *where, int64_t deadline)
 {
 	struct uwaiter *w;
 	bool none;
 	int rc;
 
-	check(g, OBJECT, __func__);
 	budget_rest();
 	uwait_lock(&g->g_lock);
 	none = g->g_count == 0;
@@ -662,12 +665,24 @@ UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
-	uwait_note(w, &group_wait, g, __builtin_return_address(0));
+	uwait_note(w, kind, g, where);
 	uwait_lock(&g->g_lock);
 	if (g->g_count > 0)
 		return uwait_queue_up(w, &g->g_lock, &g->g_queue);
 	uwait_unlock(&g->g_lock);
 	return 0;
+}
+
+UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
+{
+	check(g, OBJECT, __func__);
+	return wait_group(g, &group_wait, __builtin_return_address(0), deadline);
+}
+
+UWAIT_CALL int usync__scope_wait(struct usync_group *g, const void *where,
+				 int64_t deadline)
+{
+	return wait_group(g, &scope_wait, where, deadline);
 }
 
 /* Keys: a few pairs, in no order. */

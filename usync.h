@@ -127,8 +127,8 @@ struct usync_rwlock {
 };
 
 /*
- * Lock `l' to read, with other readers, or to write, alone. Do not lock it to read
- * twice: a writer may come in between, and then both wait.
+ * Lock `l' to read, with other readers, or to write, alone. Do not lock what you have to
+ * read: to write, you wait for yourself; to read, if a writer has come in between.
  * 0, or an error as above; -EDEADLK: the caller has it to write; -EOVERFLOW: there are
  * 2^32 - 1 readers.
  */
@@ -206,6 +206,9 @@ int usync_group_done(struct usync_group *g);
  * 0, or an error as above.
  */
 int usync_group_wait(struct usync_group *g, int64_t deadline);
+
+/* Private: as usync_group_wait(), for usync_scope_wait(), which was called at `where'. */
+int usync__scope_wait(struct usync_group *g, const void *where, int64_t deadline);
 
 /*
  * Channel. It carries values of one size from senders to receivers. They are copied,
@@ -379,8 +382,9 @@ int usync_scope_start_with(struct usync_scope *scope, const struct ustack_how *h
 
 /*
  * Waits until the threads of usync_scope_start() have ended. A caller that is in the
- * scope does not wait for them once it has ended. One of them waits for ever.
- * 0, or an error as above.
+ * scope does not wait for them once it has ended. The first of their errors is that of
+ * usync_scope_error().
+ * 0, or an error as above; -EDEADLK: the caller is one of them.
  */
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
 

@@ -25,14 +25,15 @@
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 
 struct usync_scope {
-	struct uwait_scope  c_waits;    /* first; its lock is that of c_inner, too */
+	struct usync_group  c_group;    /* threads of usync_scope_start(); first, so that
+					   reports name the scope */
+	struct uwait_scope  c_waits;    /* its lock is that of c_inner, too */
 	uint32_t            c_holds;    /* atomic */
 	int32_t             c_error;    /* atomic: of usync_scope_cancel(); or 0 */
 	struct usync_scope *c_outer;    /* held; or NULL */
 	struct uwait_node   c_node;     /* in its c_inner */
 	struct uwait_queue  c_inner;    /* those that were not told of the end */
 	struct usync_scope *c_work;     /* the next in a list of work */
-	struct usync_group  c_group;    /* threads of usync_scope_start() */
 };
 
 /* A thread in a scope, and what it calls if the scope has started it. */
@@ -47,7 +48,8 @@ struct scope_member {
 
 static struct usync_scope *scope_of(struct uwait_scope *p)
 {
-	return (struct usync_scope *)(void *)p;
+	return (struct usync_scope *)(void *)
+		((char *)p - offsetof(struct usync_scope, c_waits));
 }
 
 static struct usync_scope *scope_at(struct uwait_node *n)
@@ -79,7 +81,7 @@ static void left(struct uwait_member *m)
 	struct scope_member *b = (struct scope_member *)(void *)m;
 
 	gave(b);
-	if (b->b_func || b->b_serve)
+	if (b->b_wrap.w_begin)
 		usync_group_done(&c->c_group);
 	free(b);
 	usync_scope_release(c);
@@ -288,9 +290,17 @@ UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
 	return start_member(scope, how, func, arg, thread, __builtin_return_address(0));
 }
 
-int usync_scope_wait(struct usync_scope *scope, int64_t deadline)
+UWAIT_CALL int usync_scope_wait(struct usync_scope *scope, int64_t deadline)
 {
-	return usync_group_wait(&scope->c_group, deadline);
+	const struct uwaiter *w = uwait_self();
+	struct uwait_member *m = w && w->w_scoped ? w->w_more->m_inner : NULL;
+
+	check(scope, OBJECT, __func__);
+	for (; m; m = m->e_outer)
+		if (scope_of(m->e_scope) == scope
+		    && ((struct scope_member *)(void *)m)->b_wrap.w_begin)
+			return -EDEADLK;
+	return usync__scope_wait(&scope->c_group, __builtin_return_address(0), deadline);
 }
 
 int usync_scope_error(const struct usync_scope *scope)

@@ -63,6 +63,49 @@ static void tell_joins(const struct uprocs_conf *conf)
 
 TEST_CASE(test_told_joins, each_conf, tell_joins)
 
+/* A wait for the threads of a scope names the scope. */
+struct led {
+	struct usync_scope *l_scope;
+	struct ustack      *l_member;
+};
+
+static int wait_in_scope(void *unused)
+{
+	(void)unused;
+	return ustack_wait();
+}
+
+static void lead(void *arg)
+{
+	struct led *l = arg;
+
+	TEST_EQUAL(usync_scope_start(l->l_scope, wait_in_scope, NULL, &l->l_member), 0);
+	TEST_EQUAL(usync_scope_wait(l->l_scope, USCHED_NEVER), 0);
+}
+
+static void tell_scope(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	struct led led = { NULL, NULL };
+	char text[80];
+	struct ustack *u;
+
+	assert_int_equal(usync_scope_create(NULL, &led.l_scope, USCHED_NEVER), 0);
+	snprintf(text, sizeof text, "waits for scope %p, not done: 1,",
+		 (void *)led.l_scope);
+	assert_int_equal(over->o_start(s, lead, &led, &u), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(line_count, 3);
+	assert_non_null(line_with(text));
+	assert_int_equal(ustack_wake(led.l_member), 0);
+	assert_int_equal(ustack_join(led.l_member, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+	usync_scope_release(led.l_scope);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+TEST_CASE(test_told_scope, each_conf, tell_scope)
+
 /* ---- Descriptors ---- */
 
 /* A wait for a descriptor may end, so nothing is reported while it lasts. */
@@ -171,6 +214,7 @@ int main(void)
 	const struct CMUnitTest wait_tests[] = {
 		cmocka_unit_test(test_told_each),
 		cmocka_unit_test(test_told_joins),
+		cmocka_unit_test(test_told_scope),
 		cmocka_unit_test(test_told_after_read),
 		cmocka_unit_test(test_told_standstill),
 	};

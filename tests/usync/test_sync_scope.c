@@ -472,6 +472,47 @@ static void crews(void *s)
 
 TEST_CASE(test_crew, each_scheduler, crews)
 
+/* A thread of a scope does not wait for itself, wherever it is meanwhile. */
+static int wait_for_own(void *scope)
+{
+	struct usync_scope *inner = make_scope(scope, USCHED_NEVER);
+	struct ustack *t;
+
+	TEST_EQUAL(usync_scope_enter(inner), 0);
+	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), -EDEADLK);
+	TEST_EQUAL(usync_scope_wait(scope, 0), -EDEADLK);
+	TEST_EQUAL(usync_scope_start(inner, do_part, (void *)0, &t), 0);
+	TEST_EQUAL(usync_scope_wait(inner, USCHED_NEVER), 0);
+	TEST_EQUAL(ustack_join(t, NULL, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_scope_leave(), 0);
+	usync_scope_release(inner);
+	return usync_scope_wait(scope, USCHED_NEVER);
+}
+
+static void lead_own(struct worker *w)
+{
+	struct usync_scope *c = make_scope(NULL, USCHED_NEVER);
+
+	(void)w;
+	TEST_EQUAL(usync_scope_enter(c), 0);    /* by itself: it is none of them */
+	TEST_EQUAL(usync_scope_start(c, wait_for_own, c, NULL), 0);
+	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), -ECANCELED);
+	TEST_EQUAL(usync_scope_leave(), 0);
+	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_scope_error(c), -EDEADLK);
+	usync_scope_release(c);
+}
+
+static void own_scopes(void *s)
+{
+	static struct worker w;
+
+	start_worker(&w, s, false, 0, lead_own, NULL);
+	end_worker(&w);
+}
+
+TEST_CASE(test_own_scope, each_scheduler, own_scopes)
+
 /* ---- Descriptors, and jobs elsewhere ---- */
 
 static atomic_size_t job_step;
@@ -687,6 +728,7 @@ int main(void)
 		cmocka_unit_test(bad_arguments),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_crew),
+		cmocka_unit_test(test_own_scope),
 		cmocka_unit_test(test_outside),
 		cmocka_unit_test(test_storm),
 	};
