@@ -310,7 +310,8 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
  * that runs, and a native thread's ustack_join() are not ended.
  *
  * Scopes are counted: what creates or holds one releases it. Each thread in it holds its
- * scope, and so does each scope within. Only usync_scope_wait() waits.
+ * scope, and so does each scope within. usync_scope_wait() waits, and so does a start
+ * with h_limit; no other of these calls does.
  */
 
 /* A scope. Its members are private. */
@@ -323,6 +324,25 @@ struct usync_scope;
  */
 int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
 		       int64_t deadline);
+
+struct uprocs;
+
+/* How a scope is made. Zeros are the defaults. */
+struct usync_scope_how {
+	/* As `parent' of usync_scope_create(). */
+	struct usync_scope *h_parent;
+
+	/* Where native threads outside of schedulers start threads of the scope: with rr
+	   on any processor, with ll on the first. NULL: they cannot. */
+	struct uprocs      *h_procs;
+
+	/* The most threads of usync_scope_start() at a time. 0: any number. */
+	uint32_t            h_limit;
+};
+
+/* As usync_scope_create(), for a scope that is as `how' says. */
+int usync_scope_create_with(const struct usync_scope_how *how,
+			    struct usync_scope **scope, int64_t deadline);
 
 /*
  * Has one more release be needed.
@@ -361,13 +381,16 @@ void usync_scope_cancel(struct usync_scope *scope, int error);
 int usync_scope_error(const struct usync_scope *scope);
 
 /*
- * Starts a thread that calls func(arg) in the scope, on the caller's scheduler. If func
+ * Starts a thread that calls func(arg) in the scope, on the caller's scheduler; a native
+ * thread starts it on that of h_procs (struct usync_scope_how). With h_limit the call
+ * waits while so many run, and starts none if the scope has ended. If func
  * returns a value below 0, it is as if it had called usync_scope_cancel() with that:
  * the first error ends the waits of the other threads. Where the new thread cannot enter,
  * it cancels the scope with the error of that. *thread is as in ustack_start(); with NULL
  * the thread is detached, and usync_scope_wait() waits for it all the same.
  * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM, -ENOTSUP as ustack_start();
- * -EOVERFLOW: there are 2^32 - 1.
+ * -EOVERFLOW: there are 2^32 - 1; with h_limit also that of usync_scope_error(), and
+ * errors as above.
  */
 int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg,
 		      struct ustack **thread);

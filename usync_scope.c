@@ -21,6 +21,7 @@
 
 #include "private/budget.h"
 #include "private/check.h"
+#include "uproc.h"
 
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 
@@ -34,6 +35,9 @@ struct usync_scope {
 	struct uwait_node   c_node;     /* in its c_inner */
 	struct uwait_queue  c_inner;    /* those that were not told of the end */
 	struct usync_scope *c_work;     /* the next in a list of work */
+	struct usched      *c_on;       /* where native threads start, or NULL; constant */
+	bool                c_limited;  /* constant */
+	struct usync_sem    c_room;     /* if so: for threads */
 };
 
 /* A thread in a scope, and what it calls if the scope has started it. */
@@ -81,8 +85,11 @@ static void left(struct uwait_member *m)
 	struct scope_member *b = (struct scope_member *)(void *)m;
 
 	gave(b);
-	if (b->b_wrap.w_begin)
+	if (b->b_wrap.w_begin) {
+		if (c->c_limited)
+			usync_sem_post(&c->c_room);
 		usync_group_done(&c->c_group);
+	}
 	free(b);
 	usync_scope_release(c);
 }
@@ -96,7 +103,15 @@ struct usync_scope *usync_scope_hold(struct usync_scope *scope)
 int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
 		       int64_t deadline)
 {
-	struct usync_scope *c;
+	struct usync_scope_how how = { .h_parent = parent };
+
+	return usync_scope_create_with(&how, scope, deadline);
+}
+
+int usync_scope_create_with(const struct usync_scope_how *how,
+			    struct usync_scope **scope, int64_t deadline)
+{
+	struct usync_scope *c, *parent = how->h_parent;
 
 	uwait__check_deadline(deadline);
 	*scope = NULL;
@@ -107,6 +122,9 @@ int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
 	if (!c)
 		return -ENOMEM;
 	c->c_holds = 1;
+	c->c_on = how->h_procs ? &uproc_at(how->h_procs, 0)->p_sched : NULL;
+	c->c_limited = how->h_limit > 0;
+	c->c_room.s_count = how->h_limit;
 	c->c_waits.p_left = left;
 	c->c_waits.p_deadline = deadline;
 	c->c_waits.p_ended = USCHED_NEVER;
@@ -237,38 +255,56 @@ static void run_member(struct usched__wrap *w)
 		left(m);
 }
 
-/* `where': the return address of the program's call. */
+/* `where': the return address of the program's call. NULL: no memory. */
+static struct scope_member *new_member(struct usync_scope *scope,
+				       const struct ustack_how *how,
+				       int (*func)(void *arg), void *arg,
+				       const void *where)
+{
+	struct scope_member *b = (struct scope_member *)calloc(1, sizeof *b);
+	void (*runs)(void) = how->h_serve ? (void (*)(void))how->h_serve
+		: (void (*)(void))func;
+
+	if (b)
+		*b = (struct scope_member){
+			.b_base = { .e_scope = &usync_scope_hold(scope)->c_waits },
+			.b_wrap = { run_member, (void (*)(void *))runs, where },
+			.b_func = func, .b_serve = how->h_serve, .b_fd = how->h_fd,
+			.b_arg = arg,
+		};
+	return b;
+}
+
 static int start_member(struct usync_scope *scope, const struct ustack_how *how,
 			int (*func)(void *arg), void *arg, struct ustack **thread,
 			const void *where)
 {
 	struct ustack_how in = how ? *how : (struct ustack_how){ 0 };
+	struct usched *on = usched__here()->s_current ? NULL : scope->c_on;
 	struct scope_member *b;
-	int rc;
+	int rc = 0;
 
 	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
 		return -EINVAL;
-	b = (struct scope_member *)calloc(1, sizeof *b);
-	if (!b)
-		return -ENOMEM;
-	*b = (struct scope_member){
-		.b_base = { .e_scope = &usync_scope_hold(scope)->c_waits },
-		.b_func = func, .b_serve = in.h_serve, .b_fd = in.h_fd, .b_arg = arg,
-	};
-	b->b_wrap = (struct usched__wrap){ run_member,
-					   (void (*)(void *))(void (*)(void))func,
-					   where };
-	if (in.h_serve)
-		b->b_wrap.w_func = (void (*)(void *))(void (*)(void))in.h_serve;
+	if (scope->c_limited)
+		rc = usync_sem_wait(&scope->c_room, scope->c_waits.p_deadline);
+	if (rc)
+		return rc;
+	b = new_member(scope, &in, func, arg, where);
+	rc = !b ? -ENOMEM : scope->c_limited ? usync_scope_error(scope) : 0;
 	in.h_serve = NULL;
-	rc = usync_group_add(&scope->c_group, 1);
+	if (rc == 0)
+		rc = usync_group_add(&scope->c_group, 1);
 	if (rc == 0) {
-		rc = ustack_start_with(&in, usched__wrapped, &b->b_wrap, thread);
+		rc = on ? on->s_start(on, &in, usched__wrapped, &b->b_wrap, thread)
+			: ustack_start_with(&in, usched__wrapped, &b->b_wrap, thread);
 		if (rc)
 			usync_group_done(&scope->c_group);
 	}
 	if (rc) {
-		usync_scope_release(scope);
+		if (scope->c_limited)
+			usync_sem_post(&scope->c_room);
+		usync_scope_release(b ? scope : NULL);
 		free(b);
 	}
 	return rc;

@@ -513,6 +513,90 @@ static void own_scopes(void *s)
 
 TEST_CASE(test_own_scope, each_scheduler, own_scopes)
 
+/* No more than the limit run at a time; after the first error none is started. */
+enum { LIMIT = 3 };
+
+static struct {
+	atomic_size_t l_running, l_most, l_done;
+	atomic_bool   l_fails;
+} limited;
+
+static int be_one_of_few(void *unused)
+{
+	size_t running = ++limited.l_running, most = limited.l_most;
+	int rc;
+
+	(void)unused;
+	while (running > most
+	       && !atomic_compare_exchange_weak(&limited.l_most, &most, running))
+		;
+	rc = usync_sleep_until(usync_after(MILLISECOND / 10));
+	limited.l_running--;
+	limited.l_done++;
+	return rc ? rc : limited.l_fails ? -EPROTO : 0;
+}
+
+/* By a thread, or by a native thread outside of the scheduler. */
+static void start_few(struct worker *w)
+{
+	struct usync_scope_how how = { .h_procs = w->w_sched, .h_limit = LIMIT };
+	struct usync_scope *c;
+	size_t started = 0;
+
+	limited.l_most = limited.l_done = limited.l_fails = 0;
+	TEST_EQUAL(usync_scope_create_with(&how, &c, USCHED_NEVER), 0);
+	for (size_t i = 0; i < 4 * LIMIT; i++)
+		TEST_EQUAL(usync_scope_start(c, be_one_of_few, NULL, NULL), 0);
+	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
+	TEST_EQUAL(limited.l_done, 4 * LIMIT);
+	TEST_EQUAL(usync_scope_error(c), 0);
+	limited.l_done = 0;
+	limited.l_fails = true;
+	while (usync_scope_start(c, be_one_of_few, NULL, NULL) == 0)
+		TEST_TRUE(++started < 1000);
+	TEST_EQUAL(usync_scope_start(c, be_one_of_few, NULL, NULL), -EPROTO);
+	TEST_EQUAL(usync_scope_start(c, be_one_of_few, NULL, NULL), -EPROTO);
+	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
+	TEST_EQUAL(limited.l_done, started);
+	TEST_TRUE(limited.l_most <= LIMIT);
+	usync_scope_release(c);
+}
+
+/* The deadline of the scope ends a start that waits, and a cancel of the caller. */
+static int sleep_shielded(void *sem)
+{
+	TEST_EQUAL(ustack_shield(1), 0);
+	return usync_sem_wait(sem, USCHED_NEVER);
+}
+
+static void start_late(struct worker *w)
+{
+	struct usync_scope_how how = { .h_procs = w->w_sched, .h_limit = 1 };
+	static struct usync_sem sem;
+	struct usync_scope *c;
+
+	TEST_EQUAL(usync_scope_create_with(&how, &c, usync_after(5 * MILLISECOND)), 0);
+	TEST_EQUAL(usync_scope_start(c, sleep_shielded, &sem, NULL), 0);
+	TEST_EQUAL(usync_scope_start(c, sleep_shielded, &sem, NULL), -ETIMEDOUT);
+	TEST_EQUAL(usync_sem_post(&sem), 0);
+	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
+	usync_scope_release(c);
+}
+
+static void limits(void *s)
+{
+	static struct worker w;
+
+	for (int native = 0; native < 2; native++) {
+		start_worker(&w, s, native, 0, start_few, NULL);
+		end_worker(&w);
+		start_worker(&w, s, native, 0, start_late, NULL);
+		end_worker(&w);
+	}
+}
+
+TEST_CASE(test_limit, each_scheduler, limits)
+
 /* ---- Descriptors, and jobs elsewhere ---- */
 
 static atomic_size_t job_step;
@@ -729,6 +813,7 @@ int main(void)
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_crew),
 		cmocka_unit_test(test_own_scope),
+		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_outside),
 		cmocka_unit_test(test_storm),
 	};
