@@ -61,7 +61,7 @@ struct arch_jump;               /* arch/arch.h */
  * Programs inline functions of the library, and layouts of structs with them. This number
  * changes with any layout or inline function of an installed header. Sanitizers need more
  * state, see debug/watch/watch.h, so all of a program is built with the same one, or
- * none. The names of entry points have both, so mixed builds fail to link.
+ * none. The names of entry points say both, so mixed builds fail to link.
  */
 #define USCHED_LAYOUT 1
 
@@ -72,12 +72,12 @@ struct arch_jump;               /* arch/arch.h */
 #endif
 #if defined(__SANITIZE_ADDRESS__) || USCHED_HAS(address_sanitizer)
 #define USCHED_ASAN
-#define USCHED_KIND _asan_layout
+#define USCHED_KIND _needs_a_library_built_with_fsanitize_address_layout
 #elif defined(__SANITIZE_THREAD__) || USCHED_HAS(thread_sanitizer)
 #define USCHED_TSAN
-#define USCHED_KIND _tsan_layout
+#define USCHED_KIND _needs_a_library_built_with_fsanitize_thread_layout
 #elif USCHED_HAS(memory_sanitizer)
-#define USCHED_KIND _msan_layout
+#define USCHED_KIND _needs_a_library_built_with_fsanitize_memory_layout
 #else
 #define USCHED_KIND _layout
 #endif

@@ -271,6 +271,7 @@ refuse_all() {
 refuse_mixed() {
 	cc=$1 kind=$2
 	options=$(options_of "$2")
+	says=needs_a_library_built_with_fsanitize_$kind
 	command -v "$cc" >/dev/null || return
 	for call in usched_init rr_create ll_create; do
 		printf '#include "%s.h"\nvoid *volatile call = (void *)%s;\n%s\n' \
@@ -279,7 +280,7 @@ refuse_mixed() {
 		if ! compile -c "$dir/mixed.c" -o "$dir/mixed.o" 2>"$dir/log"; then
 			note "not tested: $cc -fsanitize=$kind"
 		elif compile "$dir/mixed.o" "$dir"/lib/*.o -lm -o "$dir/mixed" 2>"$dir/log" ||
-			! grep -q "undefined reference to .${call}_" "$dir/log"
+			! grep -q "undefined reference to .${call}_$says" "$dir/log"
 		then
 			fail "$cc -fsanitize=$kind: $call links without: $(cat "$dir/log")"
 		fi
