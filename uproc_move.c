@@ -12,8 +12,8 @@
  * A thread that is woken from another processor can be drawn there, too: the same steps
  * for one thread, with its waker's processor for q.
  *
- * New threads may always leave. Others leave unless c_stay, if they have a stack of their
- * own, which goes with them. When the thread has ended, the stack goes back to where it
+ * New threads may always leave. Others leave unless c_stay, if they are on an unshared
+ * stack, which goes with them. When the thread has ended, the stack goes back to where it
  * was added, or the processor that gives would have none left. It does so by p_foreign
  * and p_returned, at a look: the end of the thread still runs on it.
  */

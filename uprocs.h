@@ -35,7 +35,7 @@ struct uprocs_conf {
 	   threads can block. */
 	size_t   c_stack_size;
 
-	/* Threads at most that have a stack of their own by h_stack (ustack.h), of all
+	/* Threads at most that have an own stack, by h_stack (ustack.h), of all
 	   processors together; 0: 16384. */
 	unsigned c_alone;
 
@@ -69,11 +69,12 @@ struct uprocs_conf {
 	   so it finds a thread after one to two slices. */
 	int64_t  c_slice;
 
-	/* 0: threads of rr that have a stack of their own move while they are blocked: to
-	   a processor with nothing to run, and to the one of a thread that often wakes
-	   them. Each processor then has 128 stacks to begin with, and threads get a stack
-	   first that no others share. A thread that moves keeps its addresses, but not
-	   its native thread. If its frames have the address of errno or of another
+	/* 0: threads of rr on unshared stacks move while they are blocked: to a processor
+	   with nothing to run, and to the one of a thread that often wakes them. Each
+	   processor then has 128 stacks to begin with, of which 64 are unshared: these
+	   have one thread at a time, and are taken first. With an own stack (h_stack)
+	   threads do not move. A thread that moves keeps its addresses, but not its
+	   native thread. If its frames have the address of errno or of another
 	   thread-local variable, as compilers keep such addresses over a call, it stays
 	   this time. Not seen are such addresses elsewhere, as in the heap, and locks of
 	   pthread.h that are held over a wait: ustack_stay() keeps a thread where it is.

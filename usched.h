@@ -387,7 +387,7 @@ struct usched {
 	uint8_t          s_keep;        /* 1: threads keep images that became too large */
 	uint8_t          s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
 	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
-					   stacks of their own first */
+					   unshared stacks first */
 	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	uint8_t          s_stress;      /* private: 1: see private/stress.h */
 	usched_alloc_fn *s_alloc;

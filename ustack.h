@@ -148,14 +148,14 @@ int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
 
 /* How a thread is started. Zeros are the defaults. */
 struct ustack_how {
-	/* Bytes of a stack of its own, which no other thread uses before this one has
-	   ended: so other threads may follow pointers into it at any time, as with native
-	   threads. Some of the bytes are the library's. USTACK_OWN: as many as stacks of
-	   the scheduler have; 0: the thread shares a stack. An own stack is mapped by the
+	/* Bytes of an own stack, which no other thread uses before this one has ended: so
+	   other threads may follow pointers into it at any time, as with native threads.
+	   Some of the bytes are the library's. USTACK_OWN: as many as stacks of the
+	   scheduler have; 0: the thread is on one of these. An own stack is mapped by the
 	   start, in two mappings, with a guard of 64 KiB below, or one is used again; it
 	   takes the memory that is touched. At the end of the thread it is kept for the
 	   next one, for some seconds or until uprocs_trim(). Once it has begun, the
-	   thread stays on its processor. */
+	   thread stays on its processor, unlike one on an unshared stack (uprocs.h). */
 	size_t      h_stack;
 
 	/* USCHED_ON(n): processor number n, from 0 on; USCHED_BESIDE: that of the caller;
