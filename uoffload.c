@@ -8,6 +8,9 @@
  *
  * Jobs are of classes, and native threads, too. A class has a queue of its own and as
  * many native threads as the bound allows, so no class waits for another.
+ *
+ * A job that a native thread is in stays in a list, so that uoffload_drain() can name the
+ * function, and leak checkers find what a process leaves behind that exits meanwhile.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */
@@ -20,6 +23,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -29,6 +33,7 @@
 #include "private/budget.h"
 #include "private/cancel.h"
 #include "private/check.h"
+#include "private/code.h"
 #include "private/native.h"
 #include "private/sim.h"
 #include "private/when.h"
@@ -37,12 +42,13 @@
 enum {
 	IDLE_SECONDS = 10,              /* seconds: then a native thread ends */
 	ADDRESS_MAX  = 64,              /* addresses of one lookup */
+	MOMENT       = 1000000,         /* ns for native threads to end, between looks */
 };
 
 enum job_kind { OF_CALLS, OF_FILES, OF_NAMES, CLASSES };
 
 struct job {
-	struct job     *j_next;
+	struct job     *j_next;         /* o_lock: in the queue, or in o_going */
 	enum job_kind   j_kind;         /* constant */
 	void          (*j_func)(void *data);
 	void          (*j_drop)(void *data);
@@ -65,6 +71,7 @@ static struct {
 	pthread_mutex_t o_lock;         /* of all that follows */
 	pthread_cond_t  o_quiet;        /* the last native thread has ended */
 	struct crew     o_crews[CLASSES];
+	struct job     *o_going;        /* that native threads are in */
 	unsigned        o_limit;        /* native threads of each class */
 	unsigned        o_threads;      /* of all */
 	unsigned        o_draining;     /* uoffload_drain() */
@@ -131,12 +138,18 @@ static void drop_job(struct job *job)
 static void perform_job(struct job *job)
 {
 	struct uwaiter *w;
+	struct job **at;
 	bool claimed, dropped, skip = job->j_skip && !job->j_waiter;
 
+	job->j_next = offload.o_going;
+	offload.o_going = job;
 	pthread_mutex_unlock(&offload.o_lock);
 	if (!skip)
 		job->j_func(job->j_data);
 	pthread_mutex_lock(&offload.o_lock);
+	for (at = &offload.o_going; *at != job; at = &(*at)->j_next)
+		;
+	*at = job->j_next;
 	w = job->j_waiter;
 	dropped = !w;
 	claimed = w && uwait_claim(w);
@@ -293,17 +306,46 @@ int uoffload_limit(unsigned threads)
 	return 0;
 }
 
+/* Under o_lock: each function that native threads are in, once. */
+static void report_calls(unsigned queued)
+{
+	const struct job *i, *j;
+	char function[CODE];
+	unsigned n;
+
+	fprintf(stderr, "usched: uoffload_drain: calls that go on at the deadline:\n");
+	for (j = offload.o_going; j; j = j->j_next) {
+		for (i = offload.o_going; i->j_func != j->j_func; i = i->j_next)
+			;
+		if (i != j)
+			continue;
+		for (n = 0; i; i = i->j_next)
+			n += i->j_func == j->j_func;
+		fprintf(stderr, "usched:   function %s, calls: %u\n",
+			code(function, (const void *)(uintptr_t)j->j_func), n);
+	}
+	if (queued > 0)
+		fprintf(stderr, "usched:   that wait for a native thread: %u\n", queued);
+}
+
 /* Under o_lock. o_quiet goes by the clock of the day, which may be set: 0 only says that
    the caller is to look again. */
 static int wait_quiet(int64_t deadline)
 {
-	int64_t left = deadline - when_now();
+	int64_t now = when_now(), left = deadline > now ? deadline - now : MOMENT;
 	struct timespec until;
+	unsigned queued = 0;
 
 	if (deadline == USCHED_NEVER)
 		return -pthread_cond_wait(&offload.o_quiet, &offload.o_lock);
-	if (left <= 0)
+	for (int i = 0; i < CLASSES; i++)
+		queued += offload.o_crews[i].c_queued;
+	if (deadline <= now && (offload.o_going || queued > 0)) {
+		report_calls(queued);
 		return -ETIMEDOUT;
+	}
+	if (left > INT64_MAX / 2)
+		left = INT64_MAX / 2;           /* so the sum does not overflow */
 	until = when_of(when_by(CLOCK_REALTIME) + left);
 	pthread_cond_timedwait(&offload.o_quiet, &offload.o_lock, &until);
 	return 0;
@@ -331,6 +373,7 @@ void uoffload__forked(void)
 	offload.o_quiet = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (int i = 0; i < CLASSES; i++)
 		offload.o_crews[i] = (struct crew){ .c_work = PTHREAD_COND_INITIALIZER };
+	offload.o_going = NULL;
 	offload.o_threads = 0;
 	offload.o_draining = 0;
 	offload.o_one_ended = false;

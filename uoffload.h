@@ -68,7 +68,10 @@ int uoffload_limit(unsigned threads);
  * Waits, natively, until no call is going on or the deadline has come, and ends the
  * native threads of the pool: at exit, for leak checkers. The pool may be used again.
  * unet_resolve() uses the pool, too.
- * 0; -ETIMEDOUT: calls are going on; their native threads end after them.
+ * 0; -ETIMEDOUT: calls are going on, also some that were given up. Standard error has
+ * their functions: address, file, name, and the number of calls. They go on; what a
+ * native thread uses is its own until the call returns, so the process may go on, call
+ * again, or exit. A deadline of 0, or in the past, asks whether all is done already.
  * From a native thread outside of all schedulers, and of the pool.
  */
 int uoffload_drain(int64_t deadline);

@@ -75,7 +75,7 @@ unet_wait.c: private/cancel.h private/net.h
 ubuf.h:
 ubuf.c: ubuf.h unet.h ustack.h private/budget.h private/check.h
 uoffload.h: usync.h
-uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/native.h private/sim.h private/when.h
+uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/code.h private/native.h private/sim.h private/when.h
 uco.h: uwait.h
 private/uco_frames.h: usched.h
 uco.c: uco.h private/check.h private/dispatch.h private/uco_frames.h

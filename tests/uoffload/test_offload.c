@@ -341,6 +341,62 @@ static void drains(void)
 	TEST_EQUAL(callers[0].c_call.c_out, 12);
 }
 
+/* What a drain with that deadline says on standard error, in static memory. */
+static const char *drain_by(int64_t deadline, int expected)
+{
+	static char text[2000];
+	int copy = dup(STDERR_FILENO), ends[2];
+	ssize_t n;
+
+	assert_int_equal(pipe(ends), 0);
+	dup2(ends[1], STDERR_FILENO);
+	assert_int_equal(uoffload_drain(deadline), expected);
+	dup2(copy, STDERR_FILENO);
+	close(copy);
+	close(ends[1]);
+	n = read(ends[0], text, sizeof text - 1);
+	close(ends[0]);
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+/*
+ * Calls that their callers have given up go on beyond the deadline, and are named; what
+ * they use stays theirs. Idle native threads end, also by a deadline that has come.
+ */
+static void drain_late(void)
+{
+	struct caller c = { .c_call = { .c_in = 2, .c_out = 1 } };
+	const char *text;
+
+	reset_counts(false);
+	for (int i = 0; i < 3; i++) {
+		c.c_deadline = usync_after(MILLI);
+		call_it(&c);
+		TEST_EQUAL(c.c_rc, -ETIMEDOUT);
+	}
+	while (running < 3)
+		sched_yield();
+	for (int i = 0; i < 3; i++) {
+		text = drain_by(i == 0 ? usync_after(MILLI) : i == 1 ? 0 : INT64_MIN,
+				-ETIMEDOUT);
+		assert_non_null(strstr(text, "calls that go on at the deadline"));
+		assert_non_null(strstr(text, " pass_gate), calls: 3\n"));
+		assert_null(strstr(text, "wait for a native thread"));
+	}
+	uoffload_limit(3);
+	c.c_deadline = usync_after(MILLI);
+	call_it(&c);
+	text = drain_by(0, -ETIMEDOUT);
+	assert_non_null(strstr(text, "that wait for a native thread: 1\n"));
+	uoffload_limit(UOFFLOAD_THREADS);
+	open_gate = true;
+	assert_string_equal(drain_by(INT64_MAX - 1, 0), "");
+	assert_int_equal(dropped, 4);
+	assert_int_equal(uoffload(call_nothing, NULL, NULL, 0, NEVER), 0);
+	assert_string_equal(drain_by(0, 0), "");
+}
+
 /* A native thread with a cancel pending. */
 static void call_cancelled(void *unused)
 {
@@ -377,6 +433,7 @@ int main(void)
 		POOL_CASE(no_natives),
 		POOL_CASE(drains),
 		NATIVE_CASE(calls_native),
+		NATIVE_CASE(drain_late),
 		NATIVE_CASE(is_cancelled),
 	};
 
