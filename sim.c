@@ -16,6 +16,7 @@
 #include "private/proc.h"
 #include "sim/host.h"
 #include "sim/world.h"
+#include "uwait.h"
 
 #define BOOTED  INT64_C(1000000000000)          /* ns: the clock at the begin */
 #define EPOCH   INT64_C(1767225600000000000)    /* ns: the date, less that */
@@ -138,8 +139,8 @@ void sim__look_for_living(void)
 
 	if (r->r_dead > 0 && r->r_dead == r->r_live)
 		sim__end(SIM_PASSED, "");
-	if (r->r_leaver)
-		ustack_wake(r->r_leaver);
+	if (r->r_leaver && uwait_claim(r->r_leaver))
+		uwait_finish(r->r_leaver, 0);
 }
 
 /* ---- Steps ---- */
@@ -535,15 +536,25 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 }
 
 /* Threads of POSIX do not belong to the scheduler, nor does the caller. */
-int sim__leaves(void)
+int sim__leaves(int64_t deadline)
 {
 	struct sim_run *r = &sim__run;
+	int before = ustack_shield(1), rc = before < 0 ? before : 0;
+	struct uwaiter *w;
 
-	r->r_leaver = ustack_self();
-	while (r->r_plain > sim__self()->t_plain)
-		ustack_block();
-	r->r_leaver = NULL;
-	return 0;
+	while (rc == 0 && r->r_plain > sim__self()->t_plain) {
+		rc = uwait_prepare(&w, deadline);
+		if (rc)
+			break;
+		uwait_begin(w);
+		r->r_leaver = w;
+		rc = uwait_block(w);
+		r->r_leaver = NULL;
+	}
+	if (rc == -ETIMEDOUT)
+		uproc__report_left(r->r_proc->p_procs);
+	ustack_shield(before > 0);
+	return rc;
 }
 
 void sim__posix_starts(void)

@@ -33,6 +33,7 @@ enum {
 	BATCH_MAX  = 64,                /* blocks, */
 	BATCH_SIZE = 16 << 10,          /* and bytes, in a batch */
 	ARENA_MIN  = 64 << 10,          /* bytes of a class's first arena */
+	WALK       = 16,                /* records of a walk at a time */
 };
 
 _Static_assert(sizeof(struct uimage_arena) == UIMAGE_HEAD, "rests begin behind it");
@@ -144,17 +145,6 @@ static char *next_record(const struct uimage_arena *a, char *r)
 	return chunk < a->a_end ? chunk + plan->k_first : a->a_end;
 }
 
-void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
-		      void *arg)
-{
-	const struct uimage_class *c = &pool->i_class[RECORD];
-
-	for (struct uimage_arena *a = c->c_arenas; a; a = a->a_next)
-		for (char *r = (char *)a + pool->i_chunk.k_first; r < a->a_carved;
-		     r = next_record(a, r))
-			f(r, arg);
-}
-
 size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
 			void **records, size_t n)
 {
@@ -180,6 +170,18 @@ size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
 	walk->w_ended = !walk->w_arena;
 	unlock(&pool->i_lock);
 	return got;
+}
+
+void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
+		      void *arg)
+{
+	struct uimage_walk walk = { 0 };
+	void *records[WALK];
+	size_t n;
+
+	while ((n = uimage_pool_next(pool, &walk, records, WALK)) > 0)
+		for (size_t i = 0; i < n; i++)
+			f(records[i], arg);
 }
 
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool)

@@ -137,7 +137,7 @@ size_t uimage_pool_bytes(struct uimage_pool *pool);
 
 /*
  * Calls f(record, arg) for each record that was ever taken from the pool or
- * moved to a cache. The caller keeps others from taking records meanwhile.
+ * moved to a cache. Others may take records meanwhile, as in uimage_pool_next().
  */
 void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
 		      void *arg);

@@ -34,8 +34,8 @@
  *  - r_joining counts the native threads whose join is not over. The end that a native
  *    thread waits for takes it off the count, not the native thread. While the count is
  *    not zero and all processors are parked, threads are stuck, unless a thread waits for
- *    an event, or a native thread has announced a wake: uprocs_hold(), or a join with a
- *    deadline.
+ *    an event, or a native thread has announced a wake: uprocs_hold(), or a join (not a
+ *    destroy) with a deadline.
  *  - Locks: list_lock before r_lock, and that before p_lock.
  */
 #ifndef _GNU_SOURCE
@@ -764,6 +764,7 @@ bool uproc_look(struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;
 
+	uproc__stand(p);
 	set_turn(p);
 	uproc__look_at_observer(p);
 	UPROC_COUNT(p->p_looked_for, 1);

@@ -231,8 +231,11 @@ struct uproc {
 	uint32_t              p_room;    /* threads for which a ring is allocated */
 	struct usched_stack  *p_returned;       /* stacks of its own, by k_next */
 	uint32_t              p_trim;    /* 1: it is to give back what it can */
+	uint32_t              p_stands;  /* 1: in a look, it waits for r_lock */
 	uint32_t              p_drawer;  /* the processor that draws it, + 1; 0: none */
 	const struct uproc_thread *p_drawn;     /* a thread that is woken */
+
+	bool                  p_still;   /* r_lock: no thread of it runs meanwhile */
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
@@ -277,6 +280,7 @@ struct uprocs {
 	 */
 	int64_t            r_deadline; /* ns; INT64_MAX: for ever, or it does not drive */
 	unsigned           r_leave;      /* 1: returns when nothing is ready */
+	unsigned           r_returns;    /* 1: from a join, and may wake threads then */
 
 	/* r_lock. */
 	pthread_mutex_t    r_lock;

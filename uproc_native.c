@@ -47,6 +47,7 @@ enum {
 	QUICK       = 2,                /* times r_patience: a short idle time */
 	QUICK_MAX   = 8,
 	TURN        = 1000000,          /* ns in uprocs_run() */
+	PARKS       = 1000000,          /* ns for processors to park, between looks */
 };
 
 /* To one CPU of those that it has from its creator. It cannot fail but by a race. */
@@ -302,6 +303,18 @@ static void wait_unparked(struct uproc *p, int64_t until)
 	unlock(&p->p_lock);
 }
 
+void uproc__stand(struct uproc *p)
+{
+	struct uprocs *r = p->p_procs;
+
+	if (!LOAD(r->r_looking))
+		return;
+	SWAP(&p->p_stands, 1);
+	lock(&r->r_lock);
+	SWAP(&p->p_stands, 0);
+	unlock(&r->r_lock);
+}
+
 /* Not parked any more. */
 static void unmark(struct uproc *p)
 {
@@ -331,10 +344,7 @@ static void sleep_parked(struct uproc *p, int64_t until)
 	FETCH_ADD(&r->r_unparks, 1);
 	if (LOAD(r->r_monitor))
 		upreempt__wake(r->r_monitor);
-	if (LOAD(r->r_looking)) {
-		lock(&r->r_lock);
-		unlock(&r->r_lock);
-	}
+	uproc__stand(p);
 	uproc__look_at_observer(p);
 }
 
@@ -348,7 +358,7 @@ static bool is_stuck(struct uproc *p)
 		return false;
 	if (ONE_NATIVE)                         /* so no mail will come */
 		return true;
-	if (r->r_deadline != INT64_MAX)
+	if (r->r_returns)
 		return false;
 	lock(&r->r_lock);
 	held = r->r_held > 0;
@@ -370,15 +380,14 @@ static struct uproc_thread *park_driven(struct uproc *p, uproc_pick_fn *pick)
 		t = pick(p);
 		if (t)
 			return t;
-		if (!r->r_leave && r->r_deadline != INT64_MAX
-		    && when_now() >= r->r_deadline)
-			break;
 		if (!CAS(&p->p_inbox, &t, PARKED))
 			continue;
 		if (r->r_leave || is_stuck(p)) {
 			uproc__tidy_idle(p);
 			break;
 		}
+		if (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline)
+			break;
 		sleep_parked(p, r->r_deadline);
 	}
 	return NULL;
@@ -549,6 +558,10 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 		if (r->r_deadlocks != seen || (!t && quiet) || !timely)
 			break;
 		timely = wait_change(r, deadline);
+		if (!t && !timely && r->r_held == 0 && uproc__threads(r) == 0) {
+			deadline = when_now() + PARKS;
+			timely = true;
+		}
 	}
 	r->r_joining--;
 	if (!t && quiet)
@@ -562,8 +575,8 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 			int64_t deadline)
 {
-	/* it may wake threads then: as uprocs_hold() */
-	bool returns = deadline != INT64_MAX;
+	/* a join may be followed by a wake: as uprocs_hold() */
+	bool returns = t && deadline != INT64_MAX;
 	int rc;
 
 	lock(&r->r_lock);
@@ -575,6 +588,8 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	r->r_held += returns;
 	if (rc == 0)
 		rc = wait_locked(r, t, deadline);
+	if (rc == -ETIMEDOUT && !t)
+		uproc__report_left(r);
 	if (rc > 0 && t)
 		uproc__put_joined(t, value);
 	r->r_held -= returns;
@@ -607,6 +622,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 	if (rc < 0)
 		return rc;
 	r->r_deadline = deadline;
+	r->r_returns = t && deadline != INT64_MAX;      /* as in await_change() */
 	while (rc == 0) {
 		unmark(p);
 		rc = usched_run(&p->p_sched);
@@ -615,12 +631,16 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 			break;
 		if (t ? uproc_rest(t)->t_joiner == TAKEN : uproc_count(p) == 0)
 			rc = 1;
-		else if (deadline != INT64_MAX && when_now() >= deadline)
+		else if (when_now() >= deadline
+			 && (t || LOAD(p->p_inbox) != PARKED || !is_stuck(p)))
 			rc = -ETIMEDOUT;
-		else
+		else if (LOAD(p->p_inbox) == PARKED)    /* and no mail has come */
 			rc = report_stuck(r);
 	}
+	r->r_returns = 0;
 	r->r_deadline = INT64_MAX;
+	if (rc == -ETIMEDOUT && !t)
+		uproc__report_left(r);
 	if (rc > 0 && t)
 		uproc__put_joined(t, value);
 	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)

@@ -19,6 +19,14 @@
  *
  *	usched:   and 2 as before
  *
+ * The report of threads that uprocs_destroy() leaves has the same lines, and more states.
+ * Processors stand still meanwhile, at a look; of the threads of one that does not give
+ * way only what runs is known:
+ *
+ *	usched: uprocs_destroy: threads that are left at the deadline: 4, holds: 0
+ *	usched:   thread D, function F, is ready
+ *	usched:   processor 1 does not give way: of 2 threads it runs thread E, function F
+ *
  * In builds with USCHED_CHECK, that of changed control words, by the thread itself:
  *
  *	usched: thread A "name", function F, has changed MXCSR from 0x1f80 to 0x5f80, ...
@@ -30,16 +38,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "private/code.h"
 #include "private/proc.h"
 #include "private/sim.h"
+#include "private/when.h"
 #include "private/where.h"
 
 enum {
 	REPORT_MAX = 20,                /* threads, and cycles, that are listed */
 	CYCLE_MAX  = 8,                 /* threads of a cycle */
 	LINE       = 640,               /* characters in a line; the rest is cut off */
+	GIVE_WAY   = 100000000,         /* ns that a processor has for a look, */
+	LOOK_AGAIN = 100000,            /* looked at so often */
 };
 
 _Static_assert(UPROC_SAID == 2 * REPORT_MAX, "a place for each line");
@@ -58,6 +70,7 @@ struct edge {
 /* The result of a walk over the records. */
 struct report {
 	struct uprocs       *r_procs;
+	bool                 r_left;    /* of all threads, not of those that are stuck */
 	unsigned             r_waiting; /* threads */
 	unsigned             r_joining; /* of these, in a join */
 	unsigned             r_before;  /* of those listed, as in the last report */
@@ -181,12 +194,25 @@ static void explain(const struct uproc_thread *t, struct ustack_why *why)
 		why->y_where = usched__where(&t->t_stack);
 }
 
+/* Whether the report has a line for `t'. */
+static bool belongs(const struct report *report, const struct uproc_thread *t)
+{
+	const struct uproc *p;
+
+	if (!report->r_left)
+		return waits(t);
+	if (!(GET(t->t_stack.u_mail) & UPROC_MAIL_LIVE))
+		return false;
+	p = (const struct uproc *)(const void *)ustack_sched(&t->t_stack);
+	return p->p_still && uproc__has(p, t);
+}
+
 static void count_stuck(void *record, void *arg)
 {
 	const struct uproc_thread *t = (const struct uproc_thread *)record;
 	struct report *report = (struct report *)arg;
 
-	if (waits(t)) {
+	if (belongs(report, t)) {
 		report->r_waiting++;
 		report->r_joining += joins(t);
 		report->r_room += joins(t) || t->t_stack.u_attached;
@@ -208,7 +234,7 @@ static void add_edge(void *record, void *arg)
 	    && report->r_count < report->r_room)
 		report->r_edges[report->r_count++] =
 			(struct edge){ (uintptr_t)joiner, (uintptr_t)t, 0 };
-	if (!waits(t) || joins(t))
+	if (!belongs(report, t) || !waits(t) || joins(t))
 		return;
 	explain(t, &why);
 	if (why.y_holder && report->r_count < report->r_room)
@@ -274,12 +300,18 @@ static void list_stuck(void *record, void *arg)
 	struct report *report = (struct report *)arg;
 	const struct edge *e;
 	struct ustack_why why;
+	enum uproc_state state;
 	char function[CODE], where[CODE], held[CODE], name[USTACK_NAME_MAX + 4];
 	char what[CODE];
 
-	if (!waits(t) || ++report->r_waiting > REPORT_MAX)
+	if (!belongs(report, t) || ++report->r_waiting > REPORT_MAX)
 		return;
-	explain(t, &why);
+	state = report->r_left ? uproc__state(t, &why) : UPROC_WAITS;
+	if (state >= UPROC_WAITS)
+		explain(t, &why);
+	else
+		why = (struct ustack_why){ .y_kind = state ? "ready" : "new",
+					   .y_how = "" };
 	/* ISO C lets a function's address go through an integer only. */
 	code(function, (const void *)(uintptr_t)ustack_func(&t->t_stack));
 	if (why.y_where)
@@ -290,8 +322,8 @@ static void list_stuck(void *record, void *arg)
 		why.y_object = e ? (const void *)e->e_to : NULL;
 	}
 	if (!tell(report, "usched:   thread %p%s, function %s, %s %s%s%s%s", record,
-		  uproc__quote_name(&t->t_stack, name), function,
-		  joins(t) ? "joins" : "waits for", in_words(&why, what),
+		  uproc__quote_name(&t->t_stack, name), function, state < UPROC_WAITS
+			? "is" : joins(t) ? "joins" : "waits for", in_words(&why, what),
 		  holder(report, why.y_holder, held),
 		  why.y_where ? ", at " : "", why.y_where ? where : ""))
 		report->r_before++;
@@ -352,6 +384,28 @@ static void mail_joiner(void *record, void *arg)
 	}
 }
 
+/* The lines of threads, and of cycles. */
+static void list_all(struct report *report)
+{
+	struct uprocs *r = report->r_procs;
+
+	report->r_edges = (struct edge *)calloc(report->r_room, sizeof *report->r_edges);
+	if (report->r_edges) {
+		uimage_pool_walk(&r->r_images, add_edge, report);
+		qsort(report->r_edges, report->r_count, sizeof *report->r_edges,
+		      compare_edges);
+	}
+	report->r_waiting = 0;
+	uimage_pool_walk(&r->r_images, list_stuck, report);
+	if (report->r_before > 0)
+		uproc__print(r, "usched:   and %u as before", report->r_before);
+	if (report->r_waiting > REPORT_MAX)
+		uproc__print(r, "usched:   and %u more", report->r_waiting - REPORT_MAX);
+	list_cycles(report);
+	free(report->r_edges);
+	memcpy(r->r_said, report->r_said, sizeof r->r_said);
+}
+
 /*
  * Threads that join are told before native threads, since they can go on, and perhaps end
  * what native threads wait for.
@@ -364,27 +418,71 @@ bool uproc__report_stuck(struct uprocs *r)
 	uimage_pool_walk(&r->r_images, count_stuck, &report);
 	uproc__print(r, "usched: deadlock: threads that wait and that nothing can wake: "
 		     "%u", report.r_waiting);
-	report.r_edges = (struct edge *)calloc(report.r_room, sizeof *report.r_edges);
-	if (report.r_edges) {
-		uimage_pool_walk(&r->r_images, add_edge, &report);
-		qsort(report.r_edges, report.r_count, sizeof *report.r_edges,
-		      compare_edges);
-	}
-	report.r_waiting = 0;
-	uimage_pool_walk(&r->r_images, list_stuck, &report);
-	if (report.r_before > 0)
-		uproc__print(r, "usched:   and %u as before", report.r_before);
-	if (report.r_waiting > REPORT_MAX)
-		uproc__print(r, "usched:   and %u more", report.r_waiting - REPORT_MAX);
-	list_cycles(&report);
-	free(report.r_edges);
-	memcpy(r->r_said, report.r_said, sizeof r->r_said);
+	list_all(&report);
 	uimage_pool_walk(&r->r_images, mail_joiner, &report);
 	for (t = report.r_told; t; t = next) {
 		next = uproc_rest(t)->t_next;
 		uproc__push_inbox(uproc_of(&t->t_stack), t);
 	}
 	return report.r_joining > 0;
+}
+
+uint32_t uproc__threads(const struct uprocs *r)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < r->r_conf.c_processors; i++)
+		count += uproc_count(uproc_at(r, i));
+	return count;
+}
+
+/* Waits until no thread of `p' runs. False: it does not give way. */
+static bool await_stand(const struct uproc *p, int64_t end)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_AGAIN };
+
+	while (!uproc__is_driven(p->p_procs) && LOAD(p->p_inbox) != PARKED
+	       && !LOAD(p->p_stands)) {
+		if (when_now() >= end)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+/* `p' goes on: what its dispatcher notes may change at any time. */
+static void tell_busy(const struct uproc *p)
+{
+	const struct ustack *u = GET(p->p_sched.s_current);
+	char function[CODE] = "none", name[USTACK_NAME_MAX + 4] = "";
+
+	if (u) {
+		code(function, (const void *)(uintptr_t)ustack_func(u));
+		uproc__quote_name(u, name);
+	}
+	uproc__print(p->p_procs, "usched:   processor %u does not give way: of %u "
+		     "threads it runs thread %p%s, function %s",
+		     (unsigned)uproc__index(p), (unsigned)uproc_count(p),
+		     (const void *)u, name, function);
+}
+
+void uproc__report_left(struct uprocs *r)
+{
+	struct report report = { .r_procs = r, .r_left = true };
+	int64_t end = when_now() + GIVE_WAY;
+	size_t n = r->r_conf.c_processors;
+
+	SWAP(&r->r_looking, 1);
+	for (size_t i = 0; i < n; i++)
+		uproc_at(r, i)->p_still = await_stand(uproc_at(r, i), end);
+	uimage_pool_walk(&r->r_images, count_stuck, &report);
+	uproc__print(r, "usched: uprocs_destroy: threads that are left at the "
+		     "deadline: %u, holds: %u", (unsigned)uproc__threads(r), r->r_held);
+	list_all(&report);
+	for (size_t i = 0; i < n; i++)
+		if (!uproc_at(r, i)->p_still)
+			tell_busy(uproc_at(r, i));
+	SWAP(&r->r_looking, 0);
 }
 
 #ifdef USCHED_CHECK

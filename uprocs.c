@@ -132,19 +132,20 @@ static void enlist_scheduler(struct uprocs *r)
 	unlock(&list_lock);
 }
 
-/* Returns when no inspection has it any more. */
-static void delist(struct uprocs *r)
+/* False: an inspection has it. That is seldom, and for a second at most. */
+static bool delist(struct uprocs *r)
 {
-	const struct timespec pause = { .tv_nsec = PINNED };
 	struct uprocs **at = &uproc__schedulers;
+	bool idle;
 
 	lock(&list_lock);
 	while (*at != r)
 		at = &(*at)->r_other;
-	*at = r->r_other;
+	idle = LOAD(r->r_pins) == 0;
+	if (idle)
+		*at = r->r_other;
 	unlock(&list_lock);
-	while (LOAD(r->r_pins) > 0)             /* seldom, and for a second at most */
-		nanosleep(&pause, NULL);
+	return idle;
 }
 
 size_t uprocs__pin(struct uprocs **all, size_t room)
@@ -315,14 +316,21 @@ static void abort_left(void *record, void *unused)
 
 int uprocs_destroy(struct uprocs *r, int64_t deadline)
 {
+	const struct timespec pause = { .tv_nsec = PINNED };
 	int rc;
 
 	if (uproc_self())
-		return SIMULATED ? sim__leaves() : -EPERM;
+		return SIMULATED ? sim__leaves(deadline) : -EPERM;
 	rc = uproc__await(r, NULL, NULL, deadline);
 	if (rc && rc != -EDEADLK)
 		return rc;
-	delist(r);
+	while (!delist(r)) {
+		if (when_now() >= deadline) {
+			uproc__print(r, "usched: uprocs_destroy: an inspection goes on");
+			return -ETIMEDOUT;
+		}
+		nanosleep(&pause, NULL);
+	}
 	if (rc == 0)                            /* what an inspection has started */
 		rc = uproc__await(r, NULL, NULL, INT64_MAX);
 	uproc__stop_natives(r, r->r_conf.c_processors);

@@ -99,8 +99,8 @@ struct uprocs_conf {
 	int64_t  c_stall;
 
 	/* Gets each line of a report, without a newline; NULL: standard error. Runs on a
-	   native thread in join or destroy, with the scheduler locked, or on one that
-	   reports stalls: it may not call the scheduler. */
+	   native thread in join or destroy, with the scheduler locked and its threads
+	   held up, or on one that reports stalls: it may not call the scheduler. */
 	void   (*c_log)(const char *line);
 };
 
@@ -111,13 +111,16 @@ struct uprocs_conf {
 /*
  * Waits until all threads have ended, or until the deadline (usync.h), then stops the
  * processors, and frees `r' and everything in it. No other native thread may use `r' or
- * its threads any more, unless it holds `r'. -ETIMEDOUT: threads are left; they run on,
- * `r' is as it was, and the call may be made again.
- * 0; -EDEADLK: the threads that are left wait and nothing can wake them; they were
- * reported and aborted, everything is freed nevertheless; -EPERM: called by a thread, or
- * while another native thread joins a thread of `r' or destroys `r'; nothing was done;
- * -EINVAL, -EBUSY as ustack_join().
- * From any native thread, which it blocks.
+ * its threads any more, unless it holds `r'. A deadline of 0, or in the past, asks
+ * whether all have ended already.
+ * 0; -ETIMEDOUT: threads are left, or `r' is held; this was reported, with what each
+ * thread does, and where; they run on, `r' is as it was, and the call may be made again;
+ * -EDEADLK, also before the deadline: the threads that are left wait and nothing can wake
+ * them; they were reported and aborted, everything is freed nevertheless; -EPERM: called
+ * by a thread, or while another native thread joins a thread of `r' or destroys `r';
+ * nothing was done; -EINVAL, -EBUSY as ustack_join().
+ * From any native thread, which it blocks; with c_embed and SINGLE_THREAD it runs the
+ * threads, so it is late if one of these does not give way.
  */
 int uprocs_destroy(struct uprocs *r, int64_t deadline);
 

@@ -140,6 +140,9 @@ UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void *
 /* Tells the native thread that joins `t', which has ended. False: it has given up. */
 UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
 
+/* While threads are reported, the processor that calls this waits. */
+UPROC_PRIVATE void uproc__stand(struct uproc *p);
+
 /* Ends the sleep of a processor whose mark was seen in its inbox. */
 UPROC_PRIVATE void uproc__unpark(struct uproc *p);
 
@@ -311,6 +314,12 @@ struct uproc_name {
  * the threads that join. False: there are none of these.
  */
 UPROC_PRIVATE bool uproc__report_stuck(struct uprocs *r);
+
+/* Reports threads that are left at the deadline of uprocs_destroy(). Under r_lock. */
+UPROC_PRIVATE void uproc__report_left(struct uprocs *r);
+
+/* Returns the number of threads. Not exact while processors run. */
+UPROC_PRIVATE uint32_t uproc__threads(const struct uprocs *r);
 
 /* In builds with USCHED_CHECK: s_changed. */
 UPROC_PRIVATE extern usched_changed_fn uproc__report_changed;

@@ -61,7 +61,7 @@ SIM_PRIVATE size_t sim__woken(size_t n);
  * uprocs_destroy() of that waits for the end of all others. `conf' may be NULL.
  */
 SIM_PRIVATE bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs);
-SIM_PRIVATE int  sim__leaves(void);
+SIM_PRIVATE int  sim__leaves(int64_t deadline);
 
 /* A processor is made: what it is to be like in a simulation. */
 SIM_PRIVATE void sim__conform(struct uprocs_conf *conf,

@@ -116,7 +116,7 @@ static void kill_thread(struct sim_thread *t)
 	t->t_plain = false;
 	t->t_dead = true;
 	sim__run.r_dead++;
-	if (sim__run.r_leaver == u)
+	if (sim__run.r_leaver && sim__run.r_leaver->w_thread == u)
 		sim__run.r_leaver = NULL;
 	if (u->u_attached && u->u_attachment->a_ops == &uwait__ops)
 		end_wait((struct uwaiter *)(void *)u->u_attachment,

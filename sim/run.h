@@ -161,7 +161,7 @@ struct sim_run {
 	size_t                     r_ready;     /* threads in the queue that may run */
 	unsigned                   r_busy;      /* processors with c_busy */
 	struct sim_processor       r_processor; /* of threads that are on no host */
-	struct ustack             *r_leaver;    /* waits for the end of all others */
+	struct uwaiter            *r_leaver;    /* waits for the end of all others */
 	struct uproc              *r_proc;      /* the processor */
 	uint64_t                   r_fair;      /* steps when fairness chose last */
 	uint64_t                   r_alone;     /* steps of it in a row, while others

@@ -110,7 +110,7 @@ uproc_local.c: debug/watch/watch.h private/proc.h
 uproc_alone.c: private/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h
-uproc_report.c: private/code.h private/proc.h private/where.h private/sim.h
+uproc_report.c: private/code.h private/proc.h private/where.h private/sim.h private/when.h
 uproc_layout.c: arch/arch.h private/layout.h private/proc.h uwait.h
 private/policy.h: uproc.h
 private/cancel.h:
@@ -224,7 +224,7 @@ sim/transfer.c: sim/world.h posix/uposix_set.h
 sim/ulinear.c: sim/ulinear.h
 sim/ulinear_models.c: sim/ulinear.h
 sim/world.c: sim/world.h
-sim.c: sim.h private/proc.h sim/host.h sim/world.h'
+sim.c: sim.h private/proc.h sim/host.h sim/world.h uwait.h'
 
 # includes QUOTE FILE: what it includes between such quotes.
 includes() {

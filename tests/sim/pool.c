@@ -42,6 +42,12 @@ static void work(void *arg)
 	close(fd);
 }
 
+static void sleep_long(void *unused)
+{
+	(void)unused;
+	assert(usync_sleep_until(usync_after(3600 * USYNC_SECOND)) == 0);
+}
+
 int main(void)
 {
 	static unsigned numbers[] = { 0, 1, 2, 3 };
@@ -51,7 +57,11 @@ int main(void)
 	assert(rr_create(NULL, &rr) == 0);
 	for (size_t i = 0; i < 4; i++)
 		assert(rr_start(rr, work, &numbers[i], NULL) == 0);
-	uprocs_destroy(rr, USCHED_NEVER);
+	assert(rr_start(rr, sleep_long, NULL, NULL) == 0);
+	assert(uprocs_destroy(rr, usync_after(60 * USYNC_SECOND)) == -ETIMEDOUT);
+	assert(uprocs_destroy(rr, 0) == -ETIMEDOUT);
+	assert(uprocs_destroy(rr, usync_after(7200 * USYNC_SECOND)) == 0);
+	assert(uoffload_drain(0) == 0);
 	assert(calls == 4 && stat(NAME, &s) == 0 && s.st_size == 64);
 	return 0;
 }

@@ -81,6 +81,39 @@ static void held(void)
 	assert_int_equal(over->o_destroy(embedded), 0);
 }
 
+static void sleep_long(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sleep_until(usync_after(3600 * USYNC_SECOND)), -ECANCELED);
+}
+
+/* Destroy with a deadline: what is left goes on. A deadlock is found before it. */
+static void bounded(void)
+{
+	struct ustack *u, *v;
+
+	if (on_native) {                        /* joins would be at another depth */
+		finish();
+		return;
+	}
+	u = go(sleep_long, NULL);
+	v = go(wait_often, NULL);
+	assert_int_equal(uprocs_destroy(embedded, usync_after(5 * MILLI)), -ETIMEDOUT);
+	assert_int_equal(lines, 3);
+	assert_int_equal(uprocs_destroy(embedded, 0), -ETIMEDOUT);
+	assert_int_equal(ustack_cancel(u), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+	for (int i = 0; i < WAKES; i++)
+		assert_int_equal(ustack_wake(v), 0);
+	assert_int_equal(ustack_join(v, NULL, usync_after(3600 * USYNC_SECOND)), 0);
+	v = go(wait_often, NULL);
+	over->o_hold(embedded);
+	assert_int_equal(uprocs_destroy(embedded, usync_after(MILLI)), -ETIMEDOUT);
+	over->o_release(embedded);
+	assert_int_equal(uprocs_destroy(embedded, usync_after(3600 * USYNC_SECOND)),
+			 -EDEADLK);
+}
+
 static void cancel_ended(void *unused)
 {
 	struct ustack *u = go(once, NULL);
@@ -101,6 +134,7 @@ static void cancels(void)
 TEST_CASE(test_joins, each, joins)
 TEST_CASE(test_deadlocks, each, deadlocks)
 TEST_CASE(test_held, each, held)
+TEST_CASE(test_bounded, each, bounded)
 TEST_CASE(test_cancels, each, cancels)
 
 /* ---- Errors ---- */
@@ -217,6 +251,7 @@ int main(void)
 		cmocka_unit_test(test_joins),
 		cmocka_unit_test(test_deadlocks),
 		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_cancels),
 		cmocka_unit_test(test_not_embedded),
 		cmocka_unit_test(test_depths),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_report_wait.c: the report of a deadlock: each way to wait, and when there is none.
+ * test_report_wait.c: the report of a deadlock: each way to wait, and when there is none;
+ * and that of threads that are left at the deadline of uprocs_destroy().
  */
 #include "../report.h"
 
@@ -11,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../private/sim.h"
 #include "../../unet.h"
 
 /* ---- Ways to wait ---- */
@@ -209,6 +211,146 @@ static void meddle_with(const struct uprocs_conf *conf)
 
 TEST_CASE(test_told_standstill, each_conf, meddle_with)
 
+/* ---- What is left ---- */
+
+static atomic_bool go_on;
+static atomic_int  busy;
+
+static void sleep_long(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(usync_sleep_until(usync_after(3600 * USYNC_SECOND)), -ECANCELED);
+}
+
+static void yield_long(void *unused)
+{
+	(void)unused;
+	for (busy++; !go_on; )
+		TEST_EQUAL(ustack_yield(), 0);
+}
+
+static void compute_long(void *unused)
+{
+	(void)unused;
+	for (busy++; !go_on; )
+		sched_yield();
+}
+
+static int destroy_soon(void *s)
+{
+	return uprocs_destroy(s, usync_after(5 * MILLISECOND));
+}
+
+/* The last line with such a text; or NULL. */
+static const char *last_with(const char *text)
+{
+	for (unsigned i = line_count; i-- > 0; )
+		if (strstr(lines[i], text))
+			return lines[i];
+	return NULL;
+}
+
+/* On a busy machine a thread may not have begun, or not give way in time. */
+static void await_line(void *s, const struct ustack *u, const char *name,
+		       const char *what)
+{
+	char text[64];
+	const char *line;
+
+	snprintf(text, sizeof text, "thread %p%s, function 0x", (const void *)u, name);
+	while (!(line = last_with(text)) || !strstr(line, what)) {
+		TEST_TRUE(line_count < LINES - 8);
+		assert_int_equal(destroy_soon(s), -ETIMEDOUT);
+	}
+}
+
+/* What waits, and what is ready. Then the call is made again, in vain, and succeeds. */
+static void leave(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	struct ustack *waits_for_wake, *sleeps, *yields;
+	const struct ustack_how named = { .h_name = "sleeper" };
+
+	go_on = false;
+	busy = 0;
+	assert_int_equal(over->o_start(s, wake->w_func, NULL, &waits_for_wake), 0);
+	assert_int_equal(over->o_start_with(s, &named, sleep_long, NULL, &sleeps), 0);
+	assert_int_equal(over->o_start(s, yield_long, NULL, &yields), 0);
+	while (!SIMULATED && busy < 1)
+		sched_yield();
+	await_line(s, waits_for_wake, "", test_has_stacks() ? ", waits for a wake, at 0x"
+		   : ", waits for a wake");
+	await_line(s, sleeps, " \"sleeper\"", ", waits for a time, ");
+	await_line(s, yields, "", ", is ready");
+	assert_non_null(last_with("are left at the deadline: 3"));
+	assert_int_equal(destroy_soon(s), -ETIMEDOUT);
+	assert_non_null(last_with(" as before"));
+	go_on = true;
+	assert_int_equal(ustack_wake(waits_for_wake), 0);
+	assert_int_equal(ustack_cancel(sleeps), 0);
+	assert_int_equal(uprocs_destroy(s, usync_after(3600 * USYNC_SECOND)), 0);
+}
+
+TEST_CASE(test_left, each_conf, leave)
+
+/* One that computes for ever, and one that has not had its turn. */
+static void leave_busy(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	const struct ustack_how named = { .h_name = "busy" };
+	bool single = conf->c_processors == 1;
+
+	if (SIMULATED) {                        /* it would never end */
+		assert_int_equal(over->o_destroy(s), 0);
+		return;
+	}
+	go_on = false;
+	busy = 0;
+	assert_int_equal(over->o_start_with(s, &named, compute_long, NULL, NULL), 0);
+	while (busy < 1)
+		sched_yield();
+	if (single)
+		assert_int_equal(over->o_start(s, yield_long, NULL, NULL), 0);
+	assert_int_equal(destroy_soon(s), -ETIMEDOUT);
+	assert_non_null(last_with(single ? "left at the deadline: 2"
+				  : "left at the deadline: 1"));
+	assert_non_null(last_with(single ? " does not give way: of 2 threads it runs"
+				  : " does not give way: of 1 threads it runs"));
+	assert_non_null(last_with(" \"busy\", function 0x"));
+	go_on = true;
+	assert_int_equal(uprocs_destroy(s, usync_after(3600 * USYNC_SECOND)), 0);
+}
+
+TEST_CASE(test_left_busy, each_conf, leave_busy)
+
+/*
+ * A deadlock is found although the deadline is far; not while a native thread holds the
+ * scheduler. A deadline that has come does if all is over.
+ */
+static void leave_stuck(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	struct ustack *u;
+
+	assert_int_equal(over->o_start(s, wake->w_func, NULL, &u), 0);
+	over->o_hold(s);
+	assert_int_equal(destroy_soon(s), -ETIMEDOUT);
+	assert_non_null(last_with("deadline: 1, holds: 1"));
+	assert_int_equal(uprocs_destroy(s, 0), -ETIMEDOUT);
+	over->o_release(s);
+	assert_int_equal(uprocs_destroy(s, usync_after(3600 * USYNC_SECOND)), -EDEADLK);
+	assert_non_null(last_with("deadlock: "));
+
+	s = make_told(conf, keep_line);
+	assert_int_equal(over->o_start(s, wake->w_func, NULL, &u), 0);
+	assert_int_equal(ustack_wake(u), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+	assert_int_equal(uprocs_destroy(s, 0), 0);
+	assert_int_equal(line_count, 0);
+}
+
+TEST_CASE(test_left_stuck, each_conf, leave_stuck)
+
 int main(void)
 {
 	const struct CMUnitTest wait_tests[] = {
@@ -217,6 +359,9 @@ int main(void)
 		cmocka_unit_test(test_told_scope),
 		cmocka_unit_test(test_told_after_read),
 		cmocka_unit_test(test_told_standstill),
+		cmocka_unit_test(test_left),
+		cmocka_unit_test(test_left_busy),
+		cmocka_unit_test(test_left_stuck),
 	};
 
 	return OVER_RUN(wait_tests, OVER_PROCS);
