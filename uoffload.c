@@ -264,15 +264,13 @@ static int run_job(struct job *job, int64_t deadline)
 	return rc;
 }
 
-int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
-	     size_t size, int64_t deadline)
+static int offload_as(enum job_kind kind, void (*func)(void *argument),
+		      void (*drop)(void *argument), void *argument, size_t size,
+		      int64_t deadline)
 {
-	struct job *job = new_job(OF_CALLS, func, drop, size);
+	struct job *job = new_job(kind, func, drop, size);
 	int rc;
 
-	check(size ? argument : NULL, BUFFER, __func__);
-	if (size > 0)
-		check_inside(argument, size, __func__, __builtin_return_address(0));
 	if (!job && drop)
 		drop(argument);
 	if (!job)
@@ -286,6 +284,20 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 		memcpy(argument, job->j_data, size);
 	free(job);
 	return 0;
+}
+
+int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
+	     size_t size, int64_t deadline)
+{
+	check(size ? argument : NULL, BUFFER, __func__);
+	if (size > 0)
+		check_inside(argument, size, __func__, __builtin_return_address(0));
+	return offload_as(OF_CALLS, func, drop, argument, size, deadline);
+}
+
+int uoffload__name(void (*func)(void *argument), void *argument, size_t size)
+{
+	return offload_as(OF_NAMES, func, NULL, argument, size, USCHED_NEVER);
 }
 
 /* Under o_lock: idle native threads look again whether they are to end. */

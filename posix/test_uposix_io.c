@@ -2535,8 +2535,10 @@ static pid_t waiting_child(void)
 	pid_t pid = fork();
 	char c;
 
-	if (pid == 0)
+	if (pid == 0) {
+		alarm(60);                      /* if the test fails */
 		_exit(read(gate[0], &c, 1) == 1 ? 5 : 6);
+	}
 	return pid;
 }
 
@@ -2682,6 +2684,246 @@ static void *in_locks(void *unused)
 	unlink(lock_path);
 	return unused;
 }
+
+/* ---- What may wait for ever ---- */
+
+static int   held;                      /* an open file that has the lock */
+static pid_t child;
+
+static long open_for_ever(void)
+{
+	return open(fifo, O_RDONLY);
+}
+
+static long open_for_ever_at(void)
+{
+	return openat(AT_FDCWD, fifo, O_WRONLY);
+}
+
+static void close_one(void *fd)
+{
+	close(*(int *)fd);
+}
+
+static long lock_for_ever(void)
+{
+	struct flock l = { .l_type = F_WRLCK };
+	int fd = open(lock_path, O_RDWR);
+
+	pthread_cleanup_push(close_one, &fd);
+	TEST_EQUAL(fcntl(fd, F_SETLKW, &l), -1);
+	pthread_cleanup_pop(1);
+	return -1;
+}
+
+static long lockf_for_ever(void)
+{
+	int fd = open(lock_path, O_RDWR);
+
+	pthread_cleanup_push(close_one, &fd);
+	TEST_EQUAL(lockf(fd, F_LOCK, 0), -1);
+	pthread_cleanup_pop(1);
+	return -1;
+}
+
+static long wait_for_ever(void)
+{
+	return wait(NULL);
+}
+
+static long wait_for_ever_stopped(void)
+{
+	return waitpid(child, NULL, WUNTRACED);
+}
+
+static long wait_for_ever_by_id(void)
+{
+	siginfo_t info;
+
+	return waitid(P_ALL, 0, &info, WEXITED);
+}
+
+static long (*const ever[])(void) = {
+	open_for_ever, open_for_ever_at, lock_for_ever, lockf_for_ever, wait_for_ever,
+	wait_for_ever_stopped, wait_for_ever_by_id,
+};
+
+static atomic_int inside;
+
+static void *call_for_ever(void *which)
+{
+	inside++;
+	errno = 0;
+	TEST_EQUAL(ever[(size_t)(uintptr_t)which](), -1);
+	return (void *)(intptr_t)errno;
+}
+
+static void make_waits(void)
+{
+	struct flock l = { .l_type = F_WRLCK };
+	char *end;
+
+	strcpy(fifo, "/tmp/uposix-XXXXXX/fifo");
+	end = strrchr(fifo, '/');
+	*end = '\0';
+	TEST_TRUE(mkdtemp(fifo));
+	*end = '/';
+	TEST_EQUAL(mkfifo(fifo, 0600), 0);
+	strcpy(lock_path, "/tmp/uposix-XXXXXX");
+	held = mkstemp(lock_path);
+	TEST_EQUAL(fcntl(held, F_OFD_SETLK, &l), 0);
+	TEST_EQUAL(pipe(gate), 0);
+	child = waiting_child();
+	TEST_TRUE(child > 0);
+}
+
+/* Nothing was lost: no end of the FIFO is open, the lock is free, the child is there. */
+static void end_waits(void)
+{
+	struct flock l = { .l_type = F_WRLCK };
+	int status, fd = open(lock_path, O_RDWR);
+
+	TEST_EQUAL(open(fifo, O_WRONLY | O_NONBLOCK), -1);
+	TEST_EQUAL(errno, ENXIO);
+	l.l_type = F_UNLCK;                     /* the child has the open file, too */
+	TEST_EQUAL(fcntl(held, F_OFD_SETLK, &l), 0);
+	close(held);
+	l.l_type = F_WRLCK;
+	TEST_EQUAL(fcntl(fd, F_OFD_SETLK, &l), 0);
+	close(fd);
+	TEST_EQUAL(write(gate[1], "\n", 1), 1);
+	TEST_EQUAL(waitpid(child, &status, 0), child);
+	close_both(gate);
+	unlink(lock_path);
+	unlink(fifo);
+	*strrchr(fifo, '/') = '\0';
+	rmdir(fifo);
+}
+
+static void *in_cancelled_waits(void *unused)
+{
+	size_t fds;
+	pthread_t t;
+
+	make_waits();
+	fds = test_descriptors();
+	for (size_t i = 0; i < COUNT(ever); i++) {
+		inside = 0;
+		t = go(call_for_ever, (void *)(uintptr_t)i);
+		while (!inside)
+			usleep(MS);
+		usleep(10 * MS);
+		TEST_EQUAL(pthread_cancel(t), 0);
+		TEST_TRUE(join(t) == PTHREAD_CANCELED);
+	}
+	TEST_EQUAL(test_descriptors(), fds);
+	end_waits();
+	return unused;
+}
+
+/* A handler without SA_RESTART ends these, too. */
+static void *in_interrupted_waits(void *unused)
+{
+	struct sigaction action = { .sa_handler = handle };
+	void *result;
+	pthread_t t;
+
+	make_waits();
+	sigaction(SIGUSR1, &action, NULL);
+	for (size_t i = 0; i < COUNT(ever); i++) {
+		t = go(call_for_ever, (void *)(uintptr_t)i);
+		usleep(5 * MS);
+		while (pthread_kill(t, SIGUSR1), pthread_tryjoin_np(t, &result))
+			usleep(5 * MS);
+		TEST_EQUAL((int)(intptr_t)result, EINTR);
+	}
+	end_waits();
+	return unused;
+}
+
+static atomic_bool granted;
+
+static void *take_flock(void *unused)
+{
+	int fd = open(lock_path, O_RDWR);
+
+	inside++;
+	TEST_EQUAL(flock(fd, LOCK_EX), 0);
+	granted = true;
+	close(fd);
+	pthread_testcancel();
+	return unused;
+}
+
+/* flock() is no cancellation point: the call goes on, and has the lock. */
+static void *in_cancelled_flock(void *unused)
+{
+	pthread_t t;
+
+	make_waits();
+	TEST_EQUAL(flock(held, LOCK_EX), 0);
+	inside = 0;
+	granted = false;
+	t = go(take_flock, NULL);
+	while (!inside)
+		usleep(MS);
+	usleep(10 * MS);
+	TEST_EQUAL(pthread_cancel(t), 0);
+	usleep(10 * MS);
+	TEST_TRUE(!granted);
+	TEST_EQUAL(flock(held, LOCK_UN), 0);
+	TEST_TRUE(join(t) == PTHREAD_CANCELED);
+	TEST_TRUE(granted);
+	end_waits();
+	return unused;
+}
+
+/* A cancellation that is pending acts at once, also where nothing would wait. */
+static void *cancel_and_open(void *made)
+{
+	pthread_cancel(pthread_self());
+	*(int *)made = open("/dev/null", O_RDONLY);
+	return NULL;
+}
+
+enum { CROWD = 70 };                    /* more than a pool has native threads */
+
+static void *open_and_close(void *flags)
+{
+	int fd = open(fifo, (int)(intptr_t)flags);
+
+	TEST_TRUE(fd >= 0);
+	close(fd);
+	return NULL;
+}
+
+/* Calls that wait for ever hold up no call of another kind, nor what ends their wait. */
+static void *in_crowds(void *unused)
+{
+	static int made = -1;
+	size_t before;
+	pthread_t t[CROWD];
+	FILE *file;
+
+	TEST_TRUE(join(go(cancel_and_open, &made)) == PTHREAD_CANCELED);
+	TEST_EQUAL(made, -1);
+	make_waits();
+	before = test_entries("/proc/self/task");
+	for (size_t i = 0; i < CROWD; i++)
+		t[i] = go(open_and_close, (void *)(intptr_t)O_RDONLY);
+	while (test_entries("/proc/self/task") < before + 60)
+		usleep(MS);
+	TEST_TRUE(gethostbyname("localhost"));
+	file = popen("exit 4", "w");
+	TEST_EQUAL(pclose(file), 4 << 8);
+	open_and_close((void *)(intptr_t)O_WRONLY);
+	for (size_t i = 0; i < CROWD; i++)
+		join(t[i]);
+	end_waits();
+	return unused;
+}
+
+/* ---- Names ---- */
 
 static void *in_names(void *unused)
 {
@@ -2841,6 +3083,10 @@ CASE(names)
 CASE(locked_streams)
 CASE(look_ups)
 CASE(cancelled_command)
+CASE(cancelled_waits)
+CASE(interrupted_waits)
+CASE(cancelled_flock)
+CASE(crowds)
 CASE(sysv)
 CASE(forks)
 
@@ -2873,8 +3119,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
 		cmocka_unit_test(locks), cmocka_unit_test(names),
 		cmocka_unit_test(look_ups), cmocka_unit_test(cancelled_command),
-		cmocka_unit_test(sysv),
-		cmocka_unit_test(forks),
+		cmocka_unit_test(cancelled_waits), cmocka_unit_test(interrupted_waits),
+		cmocka_unit_test(cancelled_flock), cmocka_unit_test(crowds),
+		cmocka_unit_test(sysv), cmocka_unit_test(forks),
 	};
 
 	(void)argc;

@@ -154,17 +154,23 @@ bool uposix__again_slow(int *rc, bool restarts)
 	return false;
 }
 
+int uposix__why(int rc)
+{
+	struct uposix_thread *me = rc == -ECANCELED ? uposix__me() : NULL;
+	bool interrupted;
+
+	if (!me)
+		return 0;
+	uwait__uncancel();
+	interrupted = uposix__handle(me);
+	return may_cancel(me) ? -ECANCELED : interrupted ? -EINTR : 0;
+}
+
 bool uposix__once_more(int rc)
 {
-	struct uposix_thread *me;
-
-	if (__builtin_expect(rc != -ECANCELED, 1))
+	if (__builtin_expect(rc != -ECANCELED, 1) || !uposix__me())
 		return false;
-	me = uposix__me();
-	if (!me)
-		return false;
-	uwait__uncancel();
-	uposix__handle(me);
+	uposix__why(rc);
 	return true;
 }
 

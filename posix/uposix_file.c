@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_file.c: calls on files that the pool makes. It waits for a FIFO until both of
- * its ends are open, and for locks of files. When a file is opened, what was known of the
- * number is of another one.
+ * uposix_file.c: calls of libc by native threads, and those on files that may wait: for a
+ * FIFO until both of its ends are open, and for locks of files. When a file is opened,
+ * what was known of the number is of another one.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #undef _FORTIFY_SOURCE
 #include "uposix_io.h"
+
+#include "../private/sim.h"
 
 #include <dirent.h>
 #include <stdarg.h>
@@ -32,11 +34,94 @@ int uposix__offload(struct uposix_job *job, size_t size)
 
 	job->j_result = -1;
 	if (before >= 0) {
-		rc = uoffload(uposix__run, NULL, job, size, USCHED_NEVER);
+		rc = uoffload__name(uposix__run, job, size);
 		ustack_shield(before);
 	}
 	errno = rc ? -rc : job->j_errno;
 	return rc;
+}
+
+struct apart {
+	struct usync_sem a_done;
+	pthread_t        a_native;
+	_Alignas(16) char a_job[];
+};
+
+static void post_apart(void *apart)
+{
+	usync_sem_post(&((struct apart *)apart)->a_done);
+}
+
+static void *run_apart(void *apart)
+{
+	struct apart *a = apart;
+
+	pthread_cleanup_push(post_apart, a);
+	uposix__run(a->a_job);
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+/* rc: the wait ended so; not 0: the call is cancelled. True: that was before its end. */
+static bool join_apart(struct apart *a, int rc)
+{
+	int before = ustack_shield(1);
+	void *result;
+
+	if (rc)
+		pthread_cancel(a->a_native);
+	while (rc)
+		rc = usync_sem_wait(&a->a_done, USCHED_NEVER);
+	ustack_shield(before > 0);
+	pthread_join(a->a_native, &result);
+	return result == PTHREAD_CANCELED;
+}
+
+/* A handler ends the thread in the call. */
+static void end_apart(struct apart **running)
+{
+	if (*running)
+		join_apart(*running, -ECANCELED);
+	free(*running);
+}
+
+void uposix__apart(struct uposix_job *job, size_t size, int ends)
+{
+	CLEANUP(end_apart) struct apart *running = NULL;
+	struct apart *a;
+	int rc, why;
+
+	job->j_result = -1;
+	if (SIMULATED || !uposix__me()) {       /* or it is a thread of usched alone */
+		uposix__offload(job, size);
+		return;
+	}
+	a = malloc(sizeof *a + size);
+	rc = a ? 0 : ENOMEM;
+	if (a) {
+		memset(a, 0, sizeof *a);
+		memcpy(a->a_job, job, size);
+		rc = pthread_create(&a->a_native, NULL, run_apart, a);
+	}
+	if (rc) {
+		free(a);
+		errno = rc;
+		return;
+	}
+	running = a;
+	do {
+		rc = usync_sem_wait(&a->a_done, USCHED_NEVER);
+		why = uposix__why(rc);
+	} while (rc && !(why == -ECANCELED && ends) && !(why && ends == APART_HANDLER));
+	running = NULL;
+	if (!join_apart(a, rc))
+		memcpy(job, a->a_job, size);
+	else
+		job->j_errno = EINTR;
+	free(a);
+	if (job->j_result < 0 && job->j_errno == EINTR)
+		uposix__point();                /* pthread_cancel() has ended the call */
+	errno = job->j_errno;
 }
 
 /* Opening. */
@@ -60,7 +145,7 @@ static bool waits(int dir, const char *path, int flags)
 	return is_fifo;
 }
 
-static long open_in_pool(void *job)
+static long open_apart(void *job)
 {
 	const struct opened *o = job;
 
@@ -70,15 +155,16 @@ static long open_in_pool(void *job)
 static int open_at(int dir, const char *path, int flags, mode_t mode)
 {
 	CLEANUP(uposix__free_it) char *copy = NULL;
-	struct opened o = { .o_job.j_call = open_in_pool, .o_dir = dir,
+	struct opened o = { .o_job.j_call = open_apart, .o_dir = dir,
 			    .o_flags = flags, .o_mode = mode };
 
+	uposix__point();
 	if (!waits(dir, path, flags))
 		return uposix__made(openat(dir, path, flags, mode), UNKNOWN, false);
 	if (!uposix__begins(true) || !(copy = strdup(path)))
 		return -1;
 	o.o_path = copy;
-	uposix__offload(&o.o_job, sizeof o);
+	uposix__apart(&o.o_job, sizeof o, APART_HANDLER);
 	return uposix__made((int)o.o_job.j_result, UNKNOWN, false);
 }
 
@@ -151,7 +237,7 @@ struct file_lock {
 	struct flock      l_lock;
 };
 
-static long lock_in_pool(void *job)
+static long lock_apart(void *job)
 {
 	struct file_lock *l = job;
 
@@ -159,37 +245,38 @@ static long lock_in_pool(void *job)
 		: fcntl(l->l_fd, l->l_command, &l->l_lock);
 }
 
-static int offload_lock(struct file_lock *l)
-{
-	l->l_job.j_call = lock_in_pool;
-	uposix__offload(&l->l_job, sizeof *l);
-	return (int)l->l_job.j_result;
-}
-
 int uposix__lock_file(int fd, int command, struct flock *lock)
 {
-	struct file_lock l = { .l_fd = fd, .l_command = command };
+	struct file_lock l = { .l_job.j_call = lock_apart, .l_fd = fd,
+			       .l_command = command };
 	int now = command == F_SETLKW ? F_SETLK : F_OFD_SETLK, rc;
 
 	if (!uposix__in_thread())
 		return fcntl(fd, command, lock);
+	if (!uposix__begins(true))
+		return -1;
 	rc = fcntl(fd, now, lock);
 	if (rc == 0 || (errno != EAGAIN && errno != EACCES))
 		return rc;
 	l.l_lock = *lock;
-	return offload_lock(&l);
+	uposix__apart(&l.l_job, sizeof l, APART_HANDLER);
+	return (int)l.l_job.j_result;
 }
 
 int uposix_flock(int fd, int operation)
 {
-	struct file_lock l = { .l_fd = fd, .l_command = -1, .l_operation = operation };
+	struct file_lock l = { .l_job.j_call = lock_apart, .l_fd = fd,
+			       .l_command = -1, .l_operation = operation };
 	int rc;
 
 	uposix__pace();
 	if (!uposix__in_thread() || operation & LOCK_NB)
 		return flock(fd, operation);
 	rc = flock(fd, operation | LOCK_NB);
-	return rc == 0 || errno != EWOULDBLOCK ? rc : offload_lock(&l);
+	if (rc == 0 || errno != EWOULDBLOCK)
+		return rc;
+	uposix__apart(&l.l_job, sizeof l, APART_NOTHING);       /* as libc's */
+	return (int)l.l_job.j_result;
 }
 
 int uposix_lockf(int fd, int command, off_t size)

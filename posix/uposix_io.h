@@ -188,8 +188,8 @@ bool uposix__repeat(ssize_t *n, int fd, short events) HIDDEN;
 /* ---- uposix_file.c ---- */
 
 /*
- * A call of libc for the pool, the first member of what it needs. The pool has a copy, in
- * which there is no pointer to the stack.
+ * A call of libc for a native thread, the first member of what it needs. The native
+ * thread has a copy, in which there is no pointer to the stack.
  */
 struct uposix_job {
 	long (*j_call)(void *job);
@@ -201,11 +201,23 @@ struct uposix_job {
 void uposix__run(void *job) HIDDEN;
 
 /*
- * Has the pool make the call of the `size' bytes at `job'. errno is then the call's. It
- * is no cancellation point: what the call has made must not be lost. 0 or a negative
- * errno value; j_result is -1 then.
+ * Has the pool look up a name, by the call of the `size' bytes at `job'. errno is then
+ * the call's. It is no cancellation point: what the call has made must not be lost. 0 or
+ * a negative errno value; j_result is -1 then.
  */
 int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
+
+/* What ends a call that a native thread of its own makes; handlers run in any case. */
+enum { APART_NOTHING, APART_CANCEL, APART_HANDLER };
+
+/*
+ * The same for a call that may wait for ever: a native thread of its own makes it, so
+ * that no such call waits for another. With APART_CANCEL it is a cancellation point, for
+ * calls that are one in libc: pthread_cancel() is passed on. With APART_HANDLER so is a
+ * handler without SA_RESTART: -EINTR. If the call was faster its result is returned, and
+ * the cancellation comes at the next point: no descriptor, child or lock is lost.
+ */
+void uposix__apart(struct uposix_job *job, size_t size, int ends) HIDDEN;
 
 /* fcntl(fd, command, l), which may wait. */
 int uposix__lock_file(int fd, int command, struct flock *l) HIDDEN;

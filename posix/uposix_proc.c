@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_proc.c: processes: waits for them, and what starts them. One is waited for by a
- * pidfd, several or any of them in the pool.
+ * pidfd, several or any of them by a native thread.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -47,18 +47,7 @@ struct command {
 	uint64_t          c_mask;
 };
 
-/*
- * system(): a native thread of its own waits for the command, so pthread_cancel() can end
- * it as libc does: the command is killed, and waited for.
- */
-struct job {
-	struct usync_sem j_done;
-	pthread_t        j_native;
-	struct command   j_command;
-	char             j_text[];
-};
-
-static long wait_in_pool(void *job)
+static long wait_apart(void *job)
 {
 	struct waited *w = job;
 
@@ -67,7 +56,7 @@ static long wait_in_pool(void *job)
 
 pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
-	struct waited w = { .w_job.j_call = wait_in_pool, .w_pid = pid,
+	struct waited w = { .w_job.j_call = wait_apart, .w_pid = pid,
 			    .w_options = options };
 	pid_t found;
 	int rc;
@@ -85,7 +74,7 @@ pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 	}
 	if (found != 0)
 		return found;
-	uposix__offload(&w.w_job, sizeof w);
+	uposix__apart(&w.w_job, sizeof w, APART_HANDLER);
 	if (w.w_job.j_result < 0)
 		return -1;
 	if (status)
@@ -118,7 +107,7 @@ struct waited_id {
 	siginfo_t         i_info;
 };
 
-static long wait_id_in_pool(void *job)
+static long wait_id_apart(void *job)
 {
 	struct waited_id *i = job;
 
@@ -136,7 +125,7 @@ static bool try_wait_id(struct waited_id *i)
 
 int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
-	struct waited_id i = { .i_job.j_call = wait_id_in_pool, .i_type = type,
+	struct waited_id i = { .i_job.j_call = wait_id_apart, .i_type = type,
 			       .i_id = id, .i_options = options };
 	int rc = 0;
 
@@ -150,7 +139,7 @@ int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 		if (rc == -EINTR)
 			return (int)uposix__answer(rc);
 		if (!try_wait_id(&i))
-			uposix__offload(&i.i_job, sizeof i);
+			uposix__apart(&i.i_job, sizeof i, APART_HANDLER);
 	}
 	if (i.i_job.j_result)
 		return -1;
@@ -174,66 +163,19 @@ static long run_command(void *job)
 	return rc;
 }
 
-static void post_job(void *job)
-{
-	usync_sem_post(&((struct job *)job)->j_done);
-}
-
-static void *run_job(void *job)
-{
-	struct job *j = job;
-
-	pthread_cleanup_push(post_job, j);
-	uposix__run(&j->j_command);
-	pthread_cleanup_pop(1);
-	return NULL;
-}
-
-/* The thread is ended in the call, if it comes here with the job. */
-static void end_job(struct job **job)
-{
-	struct job *j = *job;
-
-	if (!j)
-		return;
-	pthread_cancel(j->j_native);
-	ustack_shield(1);
-	usync_sem_wait(&j->j_done, USCHED_NEVER);
-	ustack_shield(0);
-	pthread_join(j->j_native, NULL);
-	free(j);
-}
-
+/* By pthread_cancel() the command is killed, and waited for, as in libc. */
 int uposix_system(const char *command)
 {
-	CLEANUP(end_job) struct job *running = NULL;
-	struct job *j;
-	int rc;
+	CLEANUP(uposix__free_it) char *text = NULL;
+	struct command c = { .c_job = { run_command, -1, 0 }, .c_mask = uposix__mask() };
 
 	if (!command || !uposix__in_thread())
 		return system(command);
 	uposix__point();
-	j = malloc(sizeof *j + strlen(command) + 1);
-	if (!j)
-		return (int)uposix__result(-ENOMEM);
-	*j = (struct job){ .j_command = { .c_job = { run_command, -1, 0 },
-					  .c_mask = uposix__mask() } };
-	j->j_command.c_text = strcpy(j->j_text, command);
-	rc = pthread_create(&j->j_native, NULL, run_job, j);
-	if (rc) {
-		free(j);
-		return (int)uposix__result(-rc);
-	}
-	running = j;
-	do
-		rc = usync_sem_wait(&j->j_done, USCHED_NEVER);
-	while (uposix__again(&rc) || rc);
-	running = NULL;
-	pthread_join(j->j_native, NULL);
-	errno = j->j_command.c_job.j_errno;
-	rc = (int)j->j_command.c_job.j_result;
-	free(j);
-	return rc;
+	c.c_text = text = strdup(command);
+	if (text)
+		uposix__apart(&c.c_job, sizeof c, APART_CANCEL);
+	return (int)c.c_job.j_result;
 }
 
 FILE *uposix_popen(const char *command, const char *mode)
@@ -245,7 +187,7 @@ FILE *uposix_popen(const char *command, const char *mode)
 		return popen(command, mode);
 	c.c_text = strdup(command);
 	if (c.c_text)
-		uposix__offload(&c.c_job, sizeof c);
+		uposix__apart(&c.c_job, sizeof c, APART_NOTHING);
 	free(c.c_text);
 	return c.c_file;
 }
@@ -304,6 +246,6 @@ int uposix_pclose(FILE *file)
 	uposix__end_stream(file);
 	if (!uposix__in_thread())
 		return pclose(file);
-	uposix__offload(&c.c_job, sizeof c);
+	uposix__apart(&c.c_job, sizeof c, APART_NOTHING);
 	return (int)c.c_job.j_result;
 }

@@ -325,6 +325,12 @@ static inline bool uposix__again_once(int *rc)
 bool uposix__once_more(int rc);
 
 /*
+ * Likewise, and the caller decides: -ECANCELED: pthread_cancel() is pending, and
+ * uposix__point() ends the thread; -EINTR: a handler without SA_RESTART ran; 0: neither.
+ */
+int uposix__why(int rc);
+
+/*
  * Before such a wait, where it is a cancellation point: with pthread_cancel() pending it
  * does not return; handlers of signals run. -EINTR: one without SA_RESTART has; else 0.
  */

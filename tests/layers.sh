@@ -174,7 +174,7 @@ posix/uposix_fd.c: posix/uposix_io.h
 posix/uposix_io.c: posix/uposix_io.h
 posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.h
 posix/uposix_net.c: posix/uposix_io.h
-posix/uposix_file.c: posix/uposix_io.h
+posix/uposix_file.c: posix/uposix_io.h private/sim.h
 posix/uposix_sigwait.c: posix/uposix_io.h
 posix/uposix_table.c: posix/uposix_io.h private/sim.h
 posix/uposix_way.c: posix/uposix_io.h
