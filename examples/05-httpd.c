@@ -68,7 +68,7 @@ static int listener, signals;
 static struct usync_sem slots;          /* free places for connections */
 static struct usync_group busy;         /* connections with a struct work */
 static struct work *spare;
-static bool stopping;
+static bool stopping, late;
 static struct answer *kept[KEPT];       /* the cache, by a hash of the request */
 static time_t now;
 static unsigned costs;                  /* since others could run */
@@ -396,8 +396,8 @@ static void accept_all(void *arg)
 	unet_close(listener);
 }
 
-/* Ends the program. Idle connections need no answer. */
-static void end(void *acceptor)
+/* Until what is busy has had its time. Idle connections need no answer. */
+static void stop(void *acceptor)
 {
 	int64_t by;
 	int rc;
@@ -413,9 +413,7 @@ static void end(void *acceptor)
 	by = usync_after(STALL);
 	while ((rc = usync_group_wait(&busy, by)) == -ENOMEM)
 		ustack_yield();
-	check(rc, "end");
-	uoffload_drain(USCHED_NEVER);
-	exit(0);
+	late = rc != 0;
 }
 
 int main(int argc, char **argv)
@@ -423,7 +421,7 @@ int main(int argc, char **argv)
 	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 64, .c_image = IMAGE,
 				    .c_embed = 1 };
 	struct unet_addr address;
-	struct ustack *acceptor;
+	struct ustack *acceptor, *stopper;
 	char text[64];
 	sigset_t set;
 
@@ -441,7 +439,10 @@ int main(int argc, char **argv)
 	listener = check(unet_listen(&address, 0, 0), text);
 	check(rr_create(&conf, &rr), "scheduler");
 	check(rr_start(rr, accept_all, NULL, &acceptor), "start");
-	check(rr_start(rr, end, acceptor, NULL), "start");
+	check(rr_start(rr, stop, acceptor, &stopper), "start");
 	dprintf(1, "ready\n");
-	return check(uprocs_destroy(rr, USCHED_NEVER), "scheduler");
+	check(ustack_join(stopper, NULL, USCHED_NEVER), "stop");
+	if (late)
+		uprocs_destroy(rr, 0);          /* says what is left */
+	return uoffload_drain(usync_after(STALL)) || late;
 }

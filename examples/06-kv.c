@@ -226,7 +226,7 @@ static void accept_clients(void *unused)
 			unet_close(how.h_fd);
 }
 
-/* Drops expired keys until a signal comes, and then ends the program. */
+/* Drops expired keys until a signal comes, and then ends the connections. */
 static void watch(void *unused)
 {
 	struct conn *c;
@@ -254,12 +254,15 @@ static void watch(void *unused)
 		ustack_yield();
 	TAILQ_FOREACH(c, &conns, next)
 		unet_shutdown(c->fd, SHUT_RDWR);        /* their clients do not read */
+	while (usync_group_wait(&clients, usync_after(LINGER)) == -ENOMEM)
+		ustack_yield();
 }
 
 int main(int argc, char **argv)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 256, .c_embed = 1 };
 	struct unet_addr address;
+	struct ustack *watcher;
 	char text[32], *rest = "";
 	sigset_t set;
 	int rc;
@@ -280,14 +283,16 @@ int main(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	if ((rc = listener = unet_listen(&address, 0, 0)) < 0 ||
 	    (rc = signals = unet_signals(&set)) < 0 || (rc = rr_create(&conf, &rr)) ||
-	    (rc = rr_start(rr, watch, NULL, NULL)) ||
+	    (rc = rr_start(rr, watch, NULL, &watcher)) ||
 	    (rc = rr_start(rr, accept_clients, NULL, NULL))) {
 		fprintf(stderr, "kv: cannot serve %s: %s\n", text, ustack_error(rc));
 		return 1;
 	}
 	puts("ready");
 	fflush(stdout);
-	uprocs_destroy(rr, USCHED_NEVER);
+	ustack_join(watcher, NULL, USCHED_NEVER);
+	if (uprocs_destroy(rr, usync_after(LINGER)))
+		return 1;               /* said what is left, and uses the table */
 	while (table)
 		drop(table);
 	if (spare)

@@ -319,7 +319,7 @@ static void serve(void *arg)
 	unet_close(signals);
 	if (usync_group_wait(&open_connections, usync_after(GRACE)))
 		cancel_all();
-	usync_group_wait(&open_connections, USCHED_NEVER);
+	usync_group_wait(&open_connections, usync_after(GRACE));
 }
 
 /* Reads "HOST:PORT": looks a name up now. Returns how many addresses, or an error. */
@@ -368,6 +368,7 @@ int main(int argc, char **argv)
 	struct ustack *thread;
 	char text[32];
 	sigset_t set;
+	int64_t by;
 
 	if (argc > 4 || !port || !strchr(argv[2], ':') || (argc > 3 && !processors)) {
 		fprintf(stderr, "usage: proxy PORT HOST:PORT [PROCESSORS]\n");
@@ -384,7 +385,7 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	check(ustack_join(thread, NULL, USCHED_NEVER), "join");
-	check(uprocs_destroy(rr, USCHED_NEVER), "end");
-	uoffload_drain(USCHED_NEVER);
-	return 0;
+	by = usync_after(GRACE);
+	check(uprocs_destroy(rr, by), "end");   /* says what is left */
+	return check(uoffload_drain(by), "end");
 }

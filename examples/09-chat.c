@@ -226,6 +226,7 @@ static void serve(void *unused)
 	check(unet_signal(signals, USCHED_NEVER), "signal");
 	unet_close(signals);
 	usync_scope_cancel(all, -ECANCELED);
+	usync_scope_wait(all, usync_after(2 * GRACE));
 }
 
 int main(int argc, char **argv)
@@ -233,6 +234,7 @@ int main(int argc, char **argv)
 	struct uprocs_conf conf = { .c_processors = 1, .c_embed = 1, .c_stacks = 64 };
 	struct unet_addr address;
 	char text[32];
+	struct ustack *server;
 	struct uprocs *rr;
 	sigset_t set;
 
@@ -246,9 +248,10 @@ int main(int argc, char **argv)
 	signals = check(unet_signals(&set), "signals");
 	listener = check(unet_listen(&address, 0, 0), text);
 	check(rr_create(&conf, &rr), "scheduler");
-	check(rr_start(rr, serve, NULL, NULL), "start");
+	check(rr_start(rr, serve, NULL, &server), "start");
 	dprintf(1, "ready\n");
-	check(uprocs_destroy(rr, USCHED_NEVER), "end");
+	check(ustack_join(server, NULL, USCHED_NEVER), "end");
+	check(uprocs_destroy(rr, usync_after(GRACE)), "end");   /* says what is left */
 	usync_scope_release(all);
 	return 0;
 }

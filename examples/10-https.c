@@ -10,7 +10,7 @@
  *   curl --cacert authority.pem https://localhost:8443/copyright
  *
  * SIGHUP reads the certificates again; connections go on with what they have. SIGTERM
- * ends the server.
+ * ends the scope of all connections, and so their waits.
  *
  * An idle connection is a session of OpenSSL and a few frames: its thread waits without a
  * buffer, outside of OpenSSL. Answers with small files are kept for a second. With
@@ -33,6 +33,7 @@
 #include "tls/utls.h"
 #include "unet.h"
 #include "uoffload.h"
+#include "usync.h"
 
 enum {
 	CERTIFICATES = 16,
@@ -71,6 +72,7 @@ static struct utls_certificate certificates[CERTIFICATES];
 static struct utls_conf conf = { .f_certificates = certificates, .f_alpn = "http/1.1" };
 static struct utls_context *context;
 static struct uprocs *rr;
+static struct usync_scope *all;
 static int directory, listener, signals;
 
 static int check(int rc, const char *what)
@@ -244,7 +246,7 @@ static void connection(int fd, void *unused)
 	unet_close(fd);
 }
 
-/* Accepts until the program ends. Out of memory, it yields. */
+/* Accepts until the listener is closed. Out of memory, it yields. */
 static void accept_all(void *unused)
 {
 	struct ustack_how how = { .h_serve = connection };
@@ -253,7 +255,7 @@ static void accept_all(void *unused)
 	while ((how.h_fd = unet_accept(listener, NULL, USCHED_NEVER)) != -EBADF)
 		if (how.h_fd < 0)
 			ustack_yield();
-		else if (rr_start_with(rr, &how, NULL, NULL, NULL))
+		else if (usync_scope_start_with(all, &how, NULL, NULL, NULL))
 			unet_close(how.h_fd);
 }
 
@@ -262,16 +264,22 @@ static void obey(void *unused)
 	const char *why;
 
 	(void)unused;
+	check(usync_scope_create(NULL, &all, USCHED_NEVER), "scope");
+	check(rr_start(rr, accept_all, NULL, NULL), "start");
 	while (check(unet_signal(signals, USCHED_NEVER), "signal") == SIGHUP)
 		if (utls_context_load(context, &conf, &why))
 			dprintf(2, "https: certificates stay as they are: %s\n", why);
-	exit(0);
+	unet_close(listener);
+	unet_close(signals);
+	usync_scope_cancel(all, -ECANCELED);
+	usync_scope_wait(all, usync_after(STALL));
 }
 
 int main(int argc, char **argv)
 {
 	struct uprocs_conf one = { .c_processors = 1, .c_stacks = STACKS, .c_embed = 1 };
 	struct unet_addr address;
+	struct ustack *obeys;
 	const char *why = NULL;
 	char text[64];
 	sigset_t set;
@@ -294,8 +302,9 @@ int main(int argc, char **argv)
 	signals = check(unet_signals(&set), "signals");
 	listener = check(unet_listen(&address, 0, 0), text);
 	check(rr_create(&one, &rr), "scheduler");
-	check(rr_start(rr, accept_all, NULL, NULL), "start");
-	check(rr_start(rr, obey, NULL, NULL), "start");
+	check(rr_start(rr, obey, NULL, &obeys), "start");
 	dprintf(1, "ready\n");
-	return check(uprocs_destroy(rr, USCHED_NEVER), "scheduler");
+	check(ustack_join(obeys, NULL, USCHED_NEVER), "end");
+	check(uprocs_destroy(rr, usync_after(STALL)), "end");   /* says what is left */
+	return 0;
 }

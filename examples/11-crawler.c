@@ -417,6 +417,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < 4; i++)
 		curl_free((char *[]){ first, scheme, host, port }[i]);
 	curl_global_cleanup();
-	uoffload_drain(USCHED_NEVER);
-	return failed > 0;
+	return uoffload_drain(usync_after(PAGE)) || failed > 0; /* says what is left */
 }
