@@ -147,16 +147,17 @@ int unet__set_nonblocking(int fd)
 	return 1;
 }
 
-/* Under d_lock. Of several that adopt it at a time one has found that it blocked. */
+/*
+ * Under d_lock. Of several that adopt it at a time one has found that it blocked. While
+ * CLOSING the number may still be that of the old file, so nothing else is kept.
+ */
 static void found(struct descriptor *d, bool blocked)
 {
-	bool adopts = get_kind(d) == NEW;
-
 	if (blocked)
 		d->d_turns |= BLOCKED;
-	if (!adopts)
+	if (get_kind(d) != NEW)
 		return;
-	if (!blocked) {
+	if (!(d->d_turns & BLOCKED)) {
 		d->d_turns |= SHARED;
 		__atomic_fetch_add(&shares, 1, __ATOMIC_RELAXED);
 	}
@@ -170,8 +171,6 @@ int unet__adopt(struct descriptor *d, uint32_t generation)
 {
 	int rc = -EBADF;
 
-	while (get_kind(d) == CLOSING)
-		sched_yield();                  /* by another native thread */
 	pthread_rwlock_rdlock(&adopting);
 	if (net_enter(d, generation)) {
 		rc = unet__set_nonblocking(d->d_fd);
@@ -193,7 +192,10 @@ int unet__adopt_fd(int fd)
 	return rc ? rc : unet__adopt(d, generation_of(d));
 }
 
-/* Between these two the number may be reused: the generation is for the second. */
+/*
+ * Between these two the number may be reused, for as long as close(2) lingers: the
+ * generation is for the second.
+ */
 static uint32_t begin_close(struct descriptor *d, struct told *told, bool *blocked)
 {
 	uint32_t generation;
@@ -208,13 +210,20 @@ static uint32_t begin_close(struct descriptor *d, struct told *told, bool *block
 	return generation;
 }
 
+/* A call that came between them waits for either file: its wait begins anew. */
 static void end_close(struct descriptor *d, uint32_t generation, const struct told *told)
 {
+	bool waited = false;
+
 	uwait_lock(&d->d_lock);
-	if (d->d_generation == generation)
+	if (d->d_generation == generation) {
 		__atomic_store_n(&d->d_kind, NEW, __ATOMIC_RELEASE);
+		waited = d->d_first[IN] || d->d_first[OUT];
+	}
 	uwait_unlock(&d->d_lock);
 	unet__tell(told, CLOSED);
+	if (waited)
+		unet__ready(&d->d_interest, UEVENTS_HANGUP);
 }
 
 int unet_close(int fd)

@@ -396,7 +396,7 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		rc = register_again(e, d);
 	else if (POLLER_ONCE || direction == OUT || d->d_serial[OUT] != e->e_serial)
 		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
-	if (rc == 0 || rc == -EEXIST)
+	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
 	else if (rc == -EPIPE)                  /* of kqueue(2): a write fails at once */
 		set_ready(d, direction, true);

@@ -25,7 +25,7 @@
  *   BREAK_ADOPT_OUTSIDE: -DACTIONS=3 -DREADERS=1
  *   BREAK_NO_PASS: -DACTIONS=2 -DBYTES=2 -DCLOSES=0
  *   BREAK_CLOSE_AT_ONCE: -DACTIONS=3 -DREADERS=1
- *   BREAK_CLOSING_NOT_AWAITED: -DACTIONS=3 -DREADERS=1
+ *   BREAK_CLOSING_TRUSTED: -DACTIONS=3 -DREADERS=1
  *   BREAK_ENTER_LATE: -DACTIONS=3 -DREADERS=1
  *   BREAK_ERROR_KEEPS: -DACTIONS=2 -DBYTES=2 -DCLOSES=0
  *   BREAK_FORGET_OUTSIDE: -DACTIONS=4 -DREADERS=1
@@ -102,6 +102,7 @@ byte files = 1;
 byte bytes[FILES + 1];
 bool nonblock[FILES + 1];
 bool given[FILES + 1];          /* to a user: calls may begin */
+bool made[FILES + 1];           /* by unet.c: none adopts it */
 bool closing[FILES + 1];        /* or closed: no call may begin */
 byte readers[FILES + 1];        /* that read or poll it */
 byte left = BYTES;              /* to come */
@@ -260,7 +261,7 @@ inline open_file(u)
 		file = files;
 		f = file;
 		if
-		:: nonblock[f] = true
+		:: nonblock[f] = true; made[f] = true
 		:: given[f] = true; f = 0
 		fi
 	}
@@ -343,9 +344,6 @@ inline system_call()
 
 inline adopt()
 {
-#ifndef BREAK_CLOSING_NOT_AWAITED
-	d_kind != CLOSING;
-#endif
 #ifdef BREAK_ADOPT_OUTSIDE
 	atomic { d_inside++; inside = true };
 #else
@@ -369,7 +367,7 @@ inline adopt()
 	fi
 }
 
-/* uevents_add(), under d_lock: it reports readiness at once. */
+/* uevents_add(), under d_lock: what is new there is reported at once. */
 inline watch(u)
 {
 	if
@@ -385,12 +383,16 @@ inline watch(u)
 #endif
 			:: else ->
 				system_call();
-				v_watched[u] = v_watched[u] | (1 << f);
 				if
-				:: bytes[f] > 0 -> v_ready[u] = v_ready[u] | (1 << f)
+				:: bytes[f] > 0 && !(v_watched[u] & (1 << f)) ->
+					v_ready[u] = v_ready[u] | (1 << f)
 				:: else
 				fi;
-				d_serial = u
+				v_watched[u] = v_watched[u] | (1 << f);
+				if
+				:: d_kind != CLOSING -> d_serial = u
+				:: else
+				fi
 			fi
 		}
 	fi
@@ -624,7 +626,8 @@ inline look()
 {
 	atomic {
 		system_call();
-		assert(polls || (nonblock[f] && (d_kind == f || closing[f])));
+		assert(polls || (nonblock[f] && (d_kind == f || closing[f] || (!made[f]
+			&& (d_kind == NEW || d_kind == CLOSING)))));
 		got = bytes[f] > 0;
 		if
 		:: got && !polls -> bytes[f]--; drained = bytes[f] == 0
@@ -637,7 +640,11 @@ inline look()
 inline perform(u)
 {
 	if
+#ifdef BREAK_CLOSING_TRUSTED
+	:: d_kind == NEW -> adopt()
+#else
 	:: d_kind == NEW || d_kind == CLOSING -> adopt()
+#endif
 	:: else
 	fi;
 	do

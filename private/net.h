@@ -34,6 +34,9 @@
  *    close(2) waits for these, counted in d_inside; they do not block. A call that makes
  *    several system calls keeps to the generation that it began with. So no call touches
  *    a reused number.
+ *  - close(2) frees the number first, and may linger. Until it returns the kind is
+ *    CLOSING: each call of the number's next user adopts the file again, and each wait
+ *    registers it, since nothing tells which file an earlier call has found.
  */
 #ifndef USCHED_PRIVATE_NET_H
 #define USCHED_PRIVATE_NET_H
@@ -54,7 +57,7 @@ enum { IN, OUT };
 
 enum kind {
 	NEW,                            /* not adopted */
-	CLOSING,                        /* being closed; then NEW */
+	CLOSING,                        /* close(2) goes on; then NEW */
 	TCP,
 	SOCKET,                         /* any other */
 	PIPE,

@@ -18,6 +18,13 @@ static const struct timespec patience = { .tv_nsec = PATIENCE };
 static atomic_int  watched = -1;
 static atomic_bool inside, closing, closed;
 
+static _Thread_local bool polls;
+static atomic_bool asleep, proceed, looks, told;
+
+/* A close(2) that lingers: the number is free before that returns. */
+static atomic_int  lingering = -1;
+static atomic_bool released;
+
 ssize_t __real_read(int fd, void *buffer, size_t size);
 ssize_t __wrap_read(int fd, void *buffer, size_t size);
 ssize_t __wrap_read(int fd, void *buffer, size_t size)
@@ -39,11 +46,23 @@ int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
+	int rc;
+
 	if (fd == watched) {
 		TEST_TRUE(!inside);
 		closed = true;
 	}
-	return __real_close(fd);
+	if (fd != lingering)
+		return __real_close(fd);
+	lingering = -1;
+	closing = true;
+	while (!inside)
+		sched_yield();
+	rc = __real_close(fd);
+	closed = true;
+	while (!released)
+		sched_yield();
+	return rc;
 }
 
 /* It gets the byte in the pipe, else -EBADF. */
@@ -87,10 +106,121 @@ static void close_waits_for_a_system_call(void **state)
 	}
 }
 
-/* ---- A poll learns of the close late ---- */
+/* ---- The number is free while close(2) lingers ---- */
 
-static _Thread_local bool polls;
-static atomic_bool asleep, proceed, looks, told;
+static void read_nothing(int fd)
+{
+	char byte;
+
+	assert_int_equal(unet_read(fd, &byte, 1, usync_after(PATIENCE)), -ETIMEDOUT);
+}
+
+static void close_slowly(void *fd)
+{
+	TEST_EQUAL(unet_close(*(int *)fd), 0);
+}
+
+/* As close(2) has not freed the number yet. It gets the byte of the next file. */
+static void read_early(void *fd)
+{
+	char byte = 0;
+
+	polls = true;
+	TEST_EQUAL(unet_read(*(int *)fd, &byte, 1, NEVER), 1);
+	TEST_EQUAL(byte, 'e');
+}
+
+static void read_late(void *fd)
+{
+	char byte = 0;
+
+	inside = true;
+	TEST_EQUAL(unet_read(*(int *)fd, &byte, 1, NEVER), 1);
+	TEST_EQUAL(byte, 'l');
+}
+
+static pthread_t begin_lingering(int fds[2])
+{
+	inside = closing = closed = released = asleep = false;
+	unix_pair(fds);
+	lingering = fds[0];
+	return go_native(close_slowly, fds);
+}
+
+/* No call of the next user waits for the close, and none blocks. */
+static void the_next_user_goes_on_while_a_close_lingers(void **state)
+{
+	pthread_t closer, reader;
+	int old[2], new[2];
+	struct pollfd one = { .events = POLLIN };
+	char byte;
+
+	(void)state;
+	test_timeout(100);
+	closer = begin_lingering(old);
+	inside = true;
+	while (!closed)
+		sched_yield();
+	pair_at(new, old[0]);
+	one.fd = new[0];
+	assert_int_equal(unet_read(new[0], &byte, 1, 0), -ETIMEDOUT);
+	read_nothing(new[0]);
+	assert_int_equal(unet_poll(&one, 1, usync_after(MILLI)), -ETIMEDOUT);
+	put(new[1], "a");
+	assert_int_equal(unet_poll(&one, 1, NEVER), 1);
+	assert_int_equal(unet_read(new[0], &byte, 1, NEVER), 1);
+	inside = false;
+	reader = go_native(read_late, new);
+	while (!inside)
+		sched_yield();
+	sleep_native(20);                       /* so that it waits, most likely */
+	released = true;
+	join_native(closer);
+	put(new[1], "l");
+	join_native(reader);
+	read_nothing(new[0]);
+	put(new[1], "c");
+	assert_int_equal(unet_read(new[0], &byte, 1, NEVER), 1);
+	assert_int_equal(byte, 'c');
+	close_both(new);
+	assert_int_equal(unet_close(old[1]), 0);
+}
+
+/* What it has adopted, and waits for, is not taken for the next user's. */
+static void a_call_as_a_close_begins_spoils_nothing(void **state)
+{
+	pthread_t closer, reader;
+	int old[2], new[2];
+	char byte;
+
+	(void)state;
+	if (POLLER_ONCE)
+		skip_because("poll(2) finds the old file closed");
+	test_timeout(100);
+	closer = begin_lingering(old);
+	while (!closing)
+		sched_yield();
+	proceed = true;
+	reader = go_native(read_early, old);
+	while (!asleep)
+		sched_yield();
+	inside = true;
+	while (!closed)
+		sched_yield();
+	pair_at(new, old[0]);
+	read_nothing(new[0]);
+	released = true;
+	join_native(closer);
+	put(new[1], "e");
+	join_native(reader);
+	read_nothing(new[0]);
+	put(new[1], "c");
+	assert_int_equal(unet_read(new[0], &byte, 1, NEVER), 1);
+	close_both(new);
+	assert_int_equal(unet_close(old[1]), 0);
+}
+
+/* ---- A poll learns of the close late ---- */
 
 static void come_late(void)
 {
@@ -165,13 +295,6 @@ static void poll_until_closed(void *fd)
 	told = true;
 }
 
-static void read_nothing(int fd)
-{
-	char byte;
-
-	assert_int_equal(unet_read(fd, &byte, 1, usync_after(PATIENCE)), -ETIMEDOUT);
-}
-
 /*
  * The next owner of the number has waited for it; then data arrives, and its epoll tells.
  * The late poll must not make it wait again.
@@ -188,6 +311,7 @@ static void a_late_poll_takes_no_event_of_the_next_owner(void **state)
 	test_timeout(100);
 	unix_pair(fds);
 	unix_pair(silent);
+	asleep = proceed = false;
 	native = go_native(poll_until_closed, fds);
 	while (!asleep)
 		sched_yield();
@@ -242,6 +366,8 @@ int main(void)
 {
 	const struct CMUnitTest close_tests[] = {
 		cmocka_unit_test(close_waits_for_a_system_call),
+		cmocka_unit_test(the_next_user_goes_on_while_a_close_lingers),
+		cmocka_unit_test(a_call_as_a_close_begins_spoils_nothing),
 		cmocka_unit_test(close_is_seen_at_once),
 		cmocka_unit_test(a_late_poll_takes_no_event_of_the_next_owner),
 	};
