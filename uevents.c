@@ -397,7 +397,10 @@ int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 {
-	return uevents__poller_again(((struct events *)(void *)e)->v_poller, fd, ways, i);
+	struct events *v = (struct events *)(void *)e;
+	int rc = open_poller(v);
+
+	return rc ? rc : uevents__poller_again(v->v_poller, fd, ways, i);
 }
 
 void uevents_remove(struct uevents *e, int fd)

@@ -131,8 +131,9 @@ int uevents_create(struct uevents **e);
 int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 
 /*
- * Private: registers `fd' for a way for which it is registered, unless its number is
- * another file's now. -EEXIST: it is not, and nothing has changed.
+ * Private: registers `fd', unless it is registered for the ways already, and its number
+ * is not another file's now: then -EEXIST, and nothing has changed. Else as
+ * uevents_add().
  */
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 	__attribute__((visibility("hidden")));

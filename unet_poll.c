@@ -5,12 +5,13 @@
  *
  * A poll of several asks poll(2) about all of them at once. If none is ready it enters
  * the queue of each, and whatever comes first ends the wait. The room of its waiter has
- * the generations that it keeps to, and behind them a struct uwait_place for each queue.
+ * the generations that it keeps to, and behind them a struct net_place for each queue.
  *
  * A poll moves nothing, so it does not take the turn: an event that ends the waits of
  * polls ends that of the first other waiter behind them as well. What poll(2) has found
- * counts as ready. Input and output that it has not found do not, as after a read that
- * says EAGAIN: until the next edge calls wait without a system call, polls as well.
+ * counts as ready. Input and output that it was asked for and has not found do not, as
+ * after a read that says EAGAIN: until the next edge calls wait without a system call,
+ * polls as well. A poll for other events looks once more when it is in the queues.
  */
 
 #ifndef _GNU_SOURCE
@@ -104,6 +105,13 @@ static bool wants(const struct pollfd *one, int direction)
 	return one->events & ~(out | both) || !(one->events & out);
 }
 
+/* Its events tell whether this direction is ready. */
+static bool asks(const struct pollfd *one, int direction)
+{
+	return one->events & (direction == OUT ? POLLOUT | POLLWRNORM
+			      : POLLIN | POLLRDNORM);
+}
+
 /* NULL: it is not to be polled, or poll(2) will say so. */
 static struct descriptor *polled(const struct pollfd *one)
 {
@@ -140,10 +148,10 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
  */
 static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
 {
-	const int in = POLLIN | POLLRDNORM, out = POLLOUT | POLLWRNORM;
+	const int known = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 
-	return direction == IN && get_kind(d) != OTHER && one->events & in
-		&& !(one->events & ~(in | out));
+	return direction == IN && !is_new(d) && get_kind(d) != OTHER
+		&& !(one->events & ~known) && asks(one, IN);
 }
 
 /* Without a look: nothing was there, and nothing has come since. */
@@ -170,7 +178,7 @@ static bool poll_inside(const struct pollfd *one, uint32_t generation)
 	if (d && !net_enter(d, generation))
 		return false;
 	for (int way = IN; d && way <= OUT; way++)
-		if (wants(one, way))
+		if (asks(one, way))
 			set_ready(d, way, false);
 	return true;
 }
@@ -249,7 +257,7 @@ static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
 
 	for (size_t i = 0; i < n && deadline > 0; i++)
 		places += (size_t)wants(&fds[i], IN) + wants(&fds[i], OUT);
-	return uwait_room(w, places_at(n) + places * sizeof(struct uwait_place));
+	return uwait_room(w, places_at(n) + places * sizeof(struct net_place));
 }
 
 /* Not more, since these would end the wait, and the next one. */
@@ -261,10 +269,20 @@ static inline unsigned ways_in(int events)
 		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
 }
 
+/* What came before the poll was in the queues, and d_ready does not tell. */
+static int look_again(struct pollfd *fds, size_t n)
+{
+	int before = defer_cancel(), found = poll(fds, n, 0);
+
+	allow_cancel(before);
+	return found ? -EAGAIN : 0;
+}
+
 /* 0; -EAGAIN, -EBADF: something is ready already, or closed; an error. */
 static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
-		      const uint32_t *generations, struct uwait_place **end)
+		      const uint32_t *generations, struct net_place **end)
 {
+	bool looks = false;
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
@@ -273,19 +291,21 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		for (int way = IN; way <= OUT && rc == 0; way++) {
 			if (!wants(&fds[i], way))
 				continue;
-			**end = (struct uwait_place){ .p_waiter = w };
+			**end = (struct net_place){ .p_base.p_waiter = w };
 			if (d)
 				rc = unet__join(*end, d, way, ways_in(fds[i].events),
+						!asks(&fds[i], way),
 						generations[i]);
+			looks |= !asks(&fds[i], way);
 			++*end;
 		}
 	}
-	return rc;
+	return rc == 0 && looks ? look_again(fds, n) : rc;
 }
 
 /* Of the places up to `end', which were entered. */
-static void poll_leave(struct pollfd *fds, size_t n, struct uwait_place *place,
-		       const struct uwait_place *end)
+static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
+		       const struct net_place *end)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d = polled(&fds[i]);
@@ -304,7 +324,7 @@ static void poll_leave(struct pollfd *fds, size_t n, struct uwait_place *place,
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
-	struct uwait_place *places, *end;
+	struct net_place *places, *end;
 	struct uwaiter *w;
 	int rc = uwait_prepare_outside(&w, deadline);
 
@@ -312,7 +332,7 @@ static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		return rc;
 	uwait_note(w, &poll_kind, NULL, __builtin_return_address(0));
 	uwait_begin(w);
-	places = (struct uwait_place *)(void *)((char *)uwait_room(w, 0) + places_at(n));
+	places = (struct net_place *)(void *)((char *)uwait_room(w, 0) + places_at(n));
 	end = places;
 	rc = poll_enter(w, fds, n, generations, &end);
 	if (rc == 0 || !uwait_withdraw(w))
@@ -380,16 +400,17 @@ int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generati
 	return rc == WAITS ? SELECT_BUSY : rc;
 }
 
-int unet__select_enter(struct uwait_place *place, int fd, int direction,
+int unet__select_enter(struct net_place *place, int fd, int direction,
 		       uint32_t generation)
 {
 	struct descriptor *d;
 	int rc = net_find(fd, &d);
 
-	return rc ? rc : unet__join(place, d, direction, way_of(direction), generation);
+	return rc ? rc : unet__join(place, d, direction, way_of(direction), false,
+				    generation);
 }
 
-void unet__select_leave(struct uwait_place *place, int fd, int direction)
+void unet__select_leave(struct net_place *place, int fd, int direction)
 {
 	struct descriptor *d;
 

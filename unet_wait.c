@@ -33,14 +33,14 @@ enum {
 	OUTPUTS = UEVENTS_OUTPUT | ENDS,
 };
 
-static inline struct uwait_node *marked(struct uwait_place *p)
+static inline struct uwait_node *marked(struct net_place *p)
 {
 	return (struct uwait_node *)(void *)((char *)p + 1);
 }
 
 /*
  * Queues, under d_lock. The first node's n_prev is the last one, so a pointer is a queue.
- * A pointer to a node is marked if that is a struct uwait_place, of a poll.
+ * A pointer to a node is marked if that is a struct net_place, of a poll.
  */
 static inline bool is_marked(const struct uwait_node *n)
 {
@@ -118,17 +118,10 @@ static void pull_node(struct uwait_node **first, struct uwait_node *n)
 		plain(*first)->n_prev = prev;
 }
 
-/* The first whose wait could be claimed, marked; or NULL. */
-static struct uwait_node *pop_waiter(struct uwait_node **first)
+/* Whether these events end the wait of a poll. */
+static inline bool wants(struct uwait_node *n, unsigned events)
 {
-	struct uwait_node *n;
-
-	while ((n = *first)) {
-		pull_node(first, n);
-		if (uwait_claim(node_waiter(n)))
-			break;
-	}
-	return n;
+	return ((struct net_place *)(void *)plain(n))->p_ways & events;
 }
 
 /* Under d_lock: none waits to write, or has the turn. */
@@ -166,13 +159,36 @@ void unet__doubt(bool *found)
 
 /* Waiting. */
 
-/* Under d_lock: polls, and the first of others. Unless it is alone it gets the turn. */
-static void wake_first(struct descriptor *d, int direction, struct told *told)
+/*
+ * Under d_lock: takes polls that want these events out of the queue, up to the first
+ * other waiter, or with `polls' all of them. Returns that waiter, which is taken out, or
+ * NULL.
+ */
+static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
+				      unsigned events, bool polls, struct told *told)
 {
-	struct uwait_node *n;
+	struct uwait_node *n = d->d_first[direction], *next;
 
-	while ((n = pop_waiter(&d->d_first[direction])) && is_marked(n))
+	for (; n; n = next) {
+		next = plain(n)->n_next;
+		if (is_marked(n) ? !wants(n, events) : polls)
+			continue;
+		pull_node(&d->d_first[direction], n);
+		if (!uwait_claim(node_waiter(n)))
+			continue;
+		if (!is_marked(n))
+			break;
 		add_told(told, n);
+	}
+	return n;
+}
+
+/* Under d_lock: polls, and the first of others. Unless it is alone it gets the turn. */
+static void wake_first(struct descriptor *d, int direction, unsigned events,
+		       struct told *told)
+{
+	struct uwait_node *n = pop_waiters(d, direction, events, false, told);
+
 	if (n && (direction == OUT || d->d_first[direction])) {
 		set_turn_of(d, direction, GIVEN);
 		set_ready(d, direction, false);
@@ -186,7 +202,8 @@ static void wake_first(struct descriptor *d, int direction, struct told *told)
 }
 
 /* Under d_lock: it is ready. Those that wait for that are to be told. */
-static void now_ready(struct descriptor *d, int direction, struct told *told)
+static void now_ready(struct descriptor *d, int direction, unsigned events,
+		      struct told *told)
 {
 	unsigned turn = turn_of(d, direction);
 
@@ -194,21 +211,7 @@ static void now_ready(struct descriptor *d, int direction, struct told *told)
 		return;                         /* that one will see it */
 	set_ready(d, direction, true);
 	if (turn == NO_TURN && d->d_first[direction])
-		wake_first(d, direction, told);
-}
-
-/* Under d_lock: all polls. */
-static void wake_polls(struct descriptor *d, int direction, struct told *told)
-{
-	struct uwait_node *n = d->d_first[direction], *next;
-
-	for (; n; n = next) {
-		next = plain(n)->n_next;
-		if (!is_marked(n) || !uwait_claim(node_waiter(n)))
-			continue;
-		pull_node(&d->d_first[direction], n);
-		add_told(told, n);
-	}
+		wake_first(d, direction, events, told);
 }
 
 /*
@@ -232,13 +235,13 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 
 	if (events & LASTING) {                 /* may not end the wait of the first */
 		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
-		wake_polls(d, IN, &readers);
-		wake_polls(d, OUT, &writers);
+		pop_waiters(d, IN, events, true, &readers);
+		pop_waiters(d, OUT, events, true, &writers);
 	}
 	if (events & INPUTS)
-		now_ready(d, IN, &readers);
+		now_ready(d, IN, events, &readers);
 	if (events & OUTPUTS)
-		now_ready(d, OUT, &writers);
+		now_ready(d, OUT, events, &writers);
 	if (!d->d_first[IN] && !d->d_first[OUT] && !is_new(d))
 		unwatch(d);
 	uwait_unlock(&d->d_lock);
@@ -334,7 +337,7 @@ static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 	if (turn_of(d, direction) != NO_TURN)
 		return;
 	if (d->d_first[direction] && (is_useful || POLLER_ONCE))
-		wake_first(d, direction, told);
+		wake_first(d, direction, way_of(direction), told);
 	else if (direction == OUT && !d->d_first[direction])
 		end_line(d);
 }
@@ -394,8 +397,10 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		 && (d->d_serial[direction] == e->e_serial
 		     || d->d_serial[OUT] == e->e_serial))
 		rc = register_again(e, d);
-	else if (POLLER_ONCE || direction == OUT || d->d_serial[OUT] != e->e_serial)
+	else if (POLLER_ONCE || direction == OUT)
 		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
+	else if (d->d_serial[OUT] != e->e_serial)       /* no event of what is known */
+		rc = uevents__again(e, d->d_fd, ways, &d->d_interest);
 	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
 	else if (rc == -EPIPE)                  /* of kqueue(2): a write fails at once */
@@ -529,20 +534,22 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 
 /*
  * Registers for `ways', and enters the queue, for a poll or a select, which take no turn.
+ * looks: d_ready does not tell what is awaited: the caller looks afterwards.
  * 0; -EAGAIN: it may be ready; -EBADF; an error.
  */
-int unet__join(struct uwait_place *place, struct descriptor *d, int direction,
-	       unsigned ways, uint32_t generation)
+int unet__join(struct net_place *place, struct descriptor *d, int direction,
+	       unsigned ways, bool looks, uint32_t generation)
 {
-	int rc = add_interest(d, direction, ways, generation, place->p_waiter);
+	int rc = add_interest(d, direction, ways, generation, place->p_base.p_waiter);
 
 	if (rc && rc != -EPERM)                 /* a file is always ready */
 		return rc;
+	place->p_ways = ways | ENDS;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
-	else if (turn_of(d, direction) == NO_TURN && !(direction == OUT && is_lined(d))
-		 && !is_unready(d, direction))
+	else if (!looks && turn_of(d, direction) == NO_TURN
+		 && !(direction == OUT && is_lined(d)) && !is_unready(d, direction))
 		rc = -EAGAIN;
 	else
 		rc = 0;
@@ -555,14 +562,14 @@ int unet__join(struct uwait_place *place, struct descriptor *d, int direction,
 }
 
 /* Leaves the queue, if it is there. */
-void unet__leave(struct uwait_place *place, struct descriptor *d, int direction)
+void unet__leave(struct net_place *place, struct descriptor *d, int direction)
 {
 	struct told told = { 0 };
 
 	uwait_lock(&d->d_lock);
 	pull_node(&d->d_first[direction], marked(place));
 	pass_turn(d, direction, false, &told);
-	disarm_poller(d, place->p_waiter);
+	disarm_poller(d, place->p_base.p_waiter);
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, READY);
 }
@@ -573,8 +580,11 @@ void unet__release(struct descriptor *d, struct told *told)
 	struct uwait_node *n;
 
 	for (int i = IN; i <= OUT; i++)
-		while ((n = pop_waiter(&d->d_first[i])))
-			add_told(told, n);
+		while ((n = d->d_first[i])) {
+			pull_node(&d->d_first[i], n);
+			if (uwait_claim(node_waiter(n)))
+				add_told(told, n);
+		}
 	end_line(d);
 }
 

@@ -28,7 +28,7 @@ static char *slot(struct usync_chan *c, size_t i)
 
 static void finish_place(struct chan_place *p)
 {
-	uwait_finish(p->p_base.p_waiter, p->p_case + SELECT_RESULTS);
+	uwait_finish(p->p_place.p_base.p_waiter, p->p_case + SELECT_RESULTS);
 }
 
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
@@ -126,7 +126,7 @@ int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 	if (rc == SELECT_BUSY)
 		return SELECT_BUSY;
 	if (peer && !c->c_far)
-		c->c_far = uwait_is_far(peer->p_base.p_waiter);
+		c->c_far = uwait_is_far(peer->p_place.p_base.p_waiter);
 	uwait_unlock(&c->c_lock);
 	if (peer)
 		finish_place(peer);
@@ -150,7 +150,7 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	if (rc < 0) {
 		uwait_lock(&c->c_lock);
 		uwait_remove(queue_of(c, p->p_sends ? USYNC_SEND : USYNC_RECV),
-			     &p->p_base.p_node);
+			     &p->p_place.p_base.p_node);
 		uwait_unlock(&c->c_lock);
 		return rc;
 	}
@@ -179,7 +179,7 @@ APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 		budget_renew(&c->c_budgets[op]);
 		uwait_begin(w);
 	}
-	uwait_push(queue_of(c, op), &p->p_base.p_node);
+	uwait_push(queue_of(c, op), &p->p_place.p_base.p_node);
 	uwait_unlock(&c->c_lock);
 	if (far && uwait_linger(w))
 		return usync__end(p, value);

@@ -173,7 +173,7 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
 			   const struct usync_case *k)
 {
-	*p = (struct chan_place){ .p_base = { .p_waiter = w },
+	*p = (struct chan_place){ .p_place.p_base = { .p_waiter = w },
 				  .p_size = sizeof(struct descriptor_case),
 				  .p_sends = k->s_op == USYNC_WRITABLE };
 	descriptor_of(p)->d_fd = k->s_fd;
@@ -220,7 +220,7 @@ static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadlin
 	int rc;
 
 	if (!k->s_chan)
-		return unet__select_try(p->p_base.p_waiter, d->d_fd, p->p_sends,
+		return unet__select_try(p->p_place.p_base.p_waiter, d->d_fd, p->p_sends,
 					d->d_generation, deadline, counts);
 	rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
 	if (rc == SELECT_BUSY)
@@ -278,9 +278,9 @@ static int push_chan(const struct usync_case *k, struct chan_place *p)
 	bool done;
 
 	uwait_lock(&k->s_chan->c_lock);
-	done = could(k, p->p_base.p_waiter);
+	done = could(k, p->p_place.p_base.p_waiter);
 	if (!done)
-		uwait_push(queue_of(k->s_chan, k->s_op), &p->p_base.p_node);
+		uwait_push(queue_of(k->s_chan, k->s_op), &p->p_place.p_base.p_node);
 	uwait_unlock(&k->s_chan->c_lock);
 	return done ? -EAGAIN : 0;
 }
@@ -297,7 +297,7 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 		const struct descriptor_case *d = descriptor_of(p);
 
 		rc = p->p_chan ? push_chan(&cases[p->p_case], p)
-			: unet__select_enter(&p->p_base, d->d_fd, p->p_sends,
+			: unet__select_enter(&p->p_place, d->d_fd, p->p_sends,
 					     d->d_generation);
 	}
 	return rc == -EBADF ? -EAGAIN : rc;     /* try_places() finds the closed one */
@@ -313,11 +313,12 @@ static void remove_all(struct chan_place *p, const struct usync_case *cases, int
 		const struct usync_case *k = &cases[p->p_case];
 
 		if (!k->s_chan) {
-			unet__select_leave(&p->p_base, descriptor_of(p)->d_fd,
+			unet__select_leave(&p->p_place, descriptor_of(p)->d_fd,
 					   p->p_sends);
 		} else if (p->p_case + SELECT_RESULTS != result) {
 			uwait_lock(&k->s_chan->c_lock);
-			uwait_remove(queue_of(k->s_chan, k->s_op), &p->p_base.p_node);
+			uwait_remove(queue_of(k->s_chan, k->s_op),
+				     &p->p_place.p_base.p_node);
 			uwait_unlock(&k->s_chan->c_lock);
 		}
 	}

@@ -47,7 +47,7 @@ struct usync_chan {
 
 /* After the grant the channel may be gone, so all that is needed then is here. */
 struct chan_place {
-	struct uwait_place p_base;      /* first */
+	struct net_place   p_place;     /* first */
 	const void        *p_chan;      /* for reports; NULL: a descriptor's */
 	uint32_t           p_size;      /* bytes of the value */
 	uint16_t           p_case;
@@ -87,8 +87,8 @@ static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 			      const struct usync_chan *c, enum usync_op op,
 			      const void *value)
 {
-	p->p_base.p_waiter = w;
-	p->p_base.p_node.n_prev = NULL;
+	p->p_place.p_base.p_waiter = w;
+	p->p_place.p_base.p_node.n_prev = NULL;
 	p->p_chan = c;
 	p->p_size = (uint32_t)c->c_size;
 	p->p_sends = op == USYNC_SEND;

@@ -21,10 +21,10 @@
  *  - With poll(2) (POLLER_ONCE) a descriptor is registered for the ways that a thread
  *    waits for, and again for each wait, since an event ends that.
  *  - Threads wait for a direction in a queue. An event ends the wait of the first, and of
- *    polls before it. If others wait behind it, or it writes, it gets the turn: calls
- *    that come now wait behind these, since d_ready stays 0. It ends the turn with its
- *    call, and passes it on if the descriptor is still ready. If it has to wait again it
- *    is the first of the queue.
+ *    polls before it that want this event. If others wait behind it, or it writes, it
+ *    gets the turn: calls that come now wait behind these, since d_ready stays 0. It ends
+ *    the turn with its call, and passes it on if the descriptor is still ready. If it has
+ *    to wait again it is the first of the queue.
  *  - A thread enters the queue only if d_ready is 0 and no system call is in progress
  *    that may have left it so for a moment; d_inside shows that there was none meanwhile.
  *  - One thread at a time makes system calls that write: d_writing. One that has written
@@ -175,9 +175,10 @@ NET_PRIVATE ssize_t unet__end_turn(struct descriptor *d, int direction, struct t
 NET_PRIVATE int unet__begin_wait(struct descriptor *d, int direction, struct turn *t);
 NET_PRIVATE int unet__end_wait(struct descriptor *d, int direction, int rc,
 			       struct turn *t);
-NET_PRIVATE int unet__join(struct uwait_place *place, struct descriptor *d,
-			   int direction, unsigned ways, uint32_t generation);
-NET_PRIVATE void unet__leave(struct uwait_place *place, struct descriptor *d,
+NET_PRIVATE int unet__join(struct net_place *place, struct descriptor *d,
+			   int direction, unsigned ways, bool looks,
+			   uint32_t generation);
+NET_PRIVATE void unet__leave(struct net_place *place, struct descriptor *d,
 			     int direction);
 NET_PRIVATE int unet__pause(int64_t deadline);
 

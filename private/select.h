@@ -9,8 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct uwait_place;
-struct uwaiter;
+#include "../uwait.h"
+
+/* A place in the queue of a descriptor. */
+struct net_place {
+	struct uwait_place p_base;      /* first */
+	unsigned           p_ways;      /* events that end the wait, of uevents.h */
+};
 
 /* Results of an attempt, beside 0 and errors. */
 enum {
@@ -38,10 +43,10 @@ SELECT_PRIVATE int unet__select_try(struct uwaiter *w, int fd, int direction,
 				    uint32_t generation, int64_t deadline, bool counts);
 
 /* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
-SELECT_PRIVATE int unet__select_enter(struct uwait_place *p, int fd, int direction,
+SELECT_PRIVATE int unet__select_enter(struct net_place *p, int fd, int direction,
 				      uint32_t generation);
 
 /* Leaves the queue, if it is there. */
-SELECT_PRIVATE void unet__select_leave(struct uwait_place *p, int fd, int direction);
+SELECT_PRIVATE void unet__select_leave(struct net_place *p, int fd, int direction);
 
 #endif /* USCHED_SELECT_H */

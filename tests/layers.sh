@@ -43,7 +43,7 @@ private/image.h: uimage.h
 private/lock.h:
 private/poller.h:
 private/quota.h:
-private/select.h:
+private/select.h: uwait.h
 private/budget.h: ustack.h
 uprocs.h: usched.h
 ustack.h: usched.h

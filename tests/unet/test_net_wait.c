@@ -4,6 +4,9 @@
  * native threads that wait; connections to full queues; unet_poll(); how deep a blocked
  * thread is.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* POLLRDHUP */
+#endif
 #include "../netop.h"
 #include "../../private/poller.h"
 
@@ -853,7 +856,7 @@ static void poll_sleeps(void)
 }
 
 static int looked_at = -1, closed_then = -1;
-static unsigned looks;
+static _Atomic unsigned looks;
 
 int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
@@ -965,6 +968,64 @@ static void poll_looks_always(void)
 	TEST_EQUAL(unet_close(event), 0);
 }
 
+static void poll_for_end(void *fd)
+{
+	struct pollfd one = { *(int *)fd, POLLRDHUP, 0 };
+
+	TEST_EQUAL(unet_poll(&one, 1, NEVER), 1);
+	TEST_TRUE(one.revents & POLLRDHUP);
+}
+
+/* What is there already is read beside a poll for the end, which goes on. */
+static void poll_leaves_input(void)
+{
+	static int fds[2];              /* not in frames, for another thread reads it */
+	struct ustack *u;
+	char c;
+
+	unix_pair(fds);
+	TEST_EQUAL(unet_read(fds[0], &c, 1, usync_after(MILLI)), -ETIMEDOUT);
+	put(fds[1], "xyz");
+	nap(2);                                 /* the edge is taken in */
+	receive(fds[0], "x");
+	u = go(poll_for_end, &fds[0]);
+	await_waiting(u);
+	receive(fds[0], "y");
+	TEST_EQUAL(unet_wait(fds[0], POLLIN, NEVER), 0);
+	receive(fds[0], "z");
+	put(fds[1], "x");
+	receive(fds[0], "x");
+	TEST_EQUAL(unet_close(fds[1]), 0);
+	join(u);
+	TEST_EQUAL(unet_close(fds[0]), 0);
+}
+
+/* There is input, and two wait for the end, each in its own sleep: both sleep. */
+static void polls_sleep(void)
+{
+	pthread_t natives[2];
+	unsigned before = 0, rest = 0;
+	int fds[2];
+
+	unix_pair(fds);
+	put(fds[1], "x");
+	looks = 0;
+	looked_at = fds[0];
+	for (int i = 0; i < 2; i++)
+		natives[i] = go_native(poll_for_end, &fds[0]);
+	for (int i = 0; i < 1000 && rest < 20; i++) {   /* until it is quiet for so long */
+		sleep_native(1);
+		rest = looks == before && looks >= 2 ? rest + 1 : 0;
+		before = looks;
+	}
+	TEST_EQUAL(rest, 20);
+	TEST_EQUAL(unet_close(fds[1]), 0);
+	for (int i = 0; i < 2; i++)
+		join_native(natives[i]);
+	looked_at = -1;
+	TEST_EQUAL(unet_close(fds[0]), 0);
+}
+
 static void close_later(void *fd)
 {
 	TEST_EQUAL(unet_close(*(int *)fd), 0);
@@ -1026,6 +1087,8 @@ int main(void)
 		CONF_CASE(poll_tells, one_processor),
 		NET_CASE(reader_goes),
 		CONF_CASE(poll_looks_always, one_processor),
+		NET_CASE(poll_leaves_input),
+		NATIVE_CASE(polls_sleep),
 		CALM_CASE(poll_of_closed, one_processor),
 		NET_CASE(poll_beside),
 		NET_CASE(poll_ready),
