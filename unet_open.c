@@ -21,6 +21,12 @@
 
 enum { PASSING = 16 };                  /* connections that failed, then a pause */
 
+/* For reports. */
+static const struct uwait_kind
+	exhausted  = PAUSE(" to accept, for a free descriptor or memory"),
+	failing    = PAUSE(" to accept, as connections fail"),
+	queue_full = PAUSE(" to connect, for a place in the backlog");
+
 static ssize_t try_accept(const struct descriptor *d, const struct op *o)
 {
 	struct unet_addr *a = o->o_from;
@@ -170,7 +176,8 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	do {
 		made = (int)net_perform(try_accept, d, IN, &o, deadline, generation);
 		if (is_exhausted(made) || (is_passing(made) && ++passed % PASSING == 0))
-			rc = unet__pause(deadline);
+			rc = unet__pause(is_exhausted(made) ? &exhausted : &failing, fd,
+					 deadline);
 	} while (rc == 0 && (is_exhausted(made) || is_passing(made)));
 	if (rc)
 		return rc;
@@ -193,7 +200,7 @@ static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline
 	generation = generation_of(d);
 	while ((rc = (int)net_perform(try_begin, d, OUT, &o, COUNTED, generation))
 	       == -ETIMEDOUT) {
-		rc = unet__pause(deadline);
+		rc = unet__pause(&queue_full, fd, deadline);
 		if (rc)
 			return rc;
 	}

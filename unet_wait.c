@@ -589,16 +589,23 @@ void unet__release(struct descriptor *d, struct told *told)
 }
 
 /* Sleeps for RETRY, but not beyond the deadline, which must not have come. */
-int unet__pause(int64_t deadline)
+int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
 {
 	int64_t until = usync_after(RETRY);
 	struct timespec t = { 0, RETRY };
+	struct uwaiter *w;
 	int before;
 
 	if (deadline <= 0 || until - RETRY >= deadline)
 		return -ETIMEDOUT;
-	if (ustack_self())
-		return usync_sleep_until(until < deadline ? until : deadline);
+	if (ustack_self()) {
+		w = uwait_prepare_lean(until < deadline ? until : deadline, false);
+		if (uwait_error(w))
+			return uwait_error(w);
+		uwait_note(w, kind, (void *)(intptr_t)fd, __builtin_return_address(0));
+		uwait_begin(w);
+		return uwait_block(w);
+	}
 	before = defer_cancel();
 	nanosleep(&t, NULL);
 	allow_cancel(before);

@@ -255,7 +255,7 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 		why->y_how = kind->k_how ? kind->k_how : "";
 		why->y_object = w->w_object;
 		why->y_number = kind->k_number;
-		if (kind->k_sleeps && w->w_deadline != USCHED_NEVER)
+		if (kind->k_sleeps && !kind->k_number && w->w_deadline != USCHED_NEVER)
 			why->y_kind = "a time";
 	}
 	if (kind && kind->k_tell)

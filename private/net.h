@@ -180,7 +180,7 @@ NET_PRIVATE int unet__join(struct net_place *place, struct descriptor *d,
 			   uint32_t generation);
 NET_PRIVATE void unet__leave(struct net_place *place, struct descriptor *d,
 			     int direction);
-NET_PRIVATE int unet__pause(int64_t deadline);
+NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline);
 
 /*
  * In debug builds, before a system call or a wait: finds a number that close(2) has left
@@ -418,6 +418,10 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 
 	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
 }
+
+/* Of unet__pause(): what a call on a descriptor waits for that no event tells. */
+#define PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_number = true, \
+		     .k_sleeps = true }
 
 static inline unsigned way_of(int direction)
 {

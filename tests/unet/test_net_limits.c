@@ -49,14 +49,29 @@ struct acceptor {
 	int        a_listener;
 	int        a_rc;
 	atomic_int a_returned;
+	struct uwaiter *_Atomic a_waiter;
 };
 
 static void accept_one(void *arg)
 {
 	struct acceptor *a = arg;
 
+	a->a_waiter = uwait_self();
 	a->a_rc = unet_accept(a->a_listener, NULL, NEVER);
 	a->a_returned = 1;
+}
+
+/* It says what it waits for: not for a time. */
+static void await_kind(const struct acceptor *a)
+{
+	const struct uwait_kind *kind;
+
+	do {
+		nap(1);
+		kind = __atomic_load_n(&a->a_waiter->w_kind, __ATOMIC_RELAXED);
+	} while (!kind->k_how || !strstr(kind->k_how, "to accept"));
+	TEST_TRUE(strstr(kind->k_how, "descriptor or memory") != NULL);
+	TEST_EQUAL((intptr_t)a->a_waiter->w_object, a->a_listener);
 }
 
 /* An accept waits for a descriptor, which unet_close() frees, or close(). */
@@ -86,6 +101,7 @@ static void accept_exhausted(int (*close_it)(int fd))
 		await_waiting(u);
 		TEST_EQUAL(usync_sleep_until(usync_after(5 * MILLI)), 0);
 		TEST_EQUAL(a.a_returned, 0);
+		await_kind(&a);
 		TEST_EQUAL(i == 0 ? ustack_cancel(u) : close_it(spare[--n]), 0);
 		join(u);
 		i == 0 ? TEST_EQUAL(a.a_rc, -ECANCELED) : TEST_TRUE(a.a_rc >= 0);
