@@ -31,7 +31,6 @@ struct poller {
 	int                p_epoll;
 	int                p_interrupt; /* eventfd */
 	int                p_timer;     /* timerfd, or -1 */
-	bool               p_coarse;    /* the kernel has no epoll_pwait2() */
 	int64_t            p_exposed;   /* the time of the timerfd; 0: not set */
 	struct uinterest   p_nothing;   /* of eventfd and timerfd, which end a sleep */
 	struct epoll_event p_found[POLLER_BATCH];
@@ -51,6 +50,8 @@ _Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
 	       && (unsigned)EPOLLERR == UEVENTS_ERROR
 	       && (unsigned)EPOLLHUP == UEVENTS_HANGUP
 	       && (unsigned)EPOLLRDHUP == UEVENTS_PEER_END, "the bits are epoll's");
+
+static bool coarse;                     /* there is no epoll_pwait2(); atomic */
 
 static void on_bell(struct uinterest *i, unsigned ready)
 {
@@ -151,17 +152,17 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 			}
 		return n;
 	}
-	if (!p->p_coarse) {
+	if (!__atomic_load_n(&coarse, __ATOMIC_RELAXED)) {
 		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
 
 		n = (int)syscall(SYS_epoll_pwait2, p->p_epoll, p->p_found, POLLER_BATCH,
 				 forever ? NULL : t, NULL, (size_t)0);
-		p->p_coarse = n < 0 && errno != EINTR;  /* ENOSYS; a sandbox says EPERM */
+		if (n >= 0 || errno == EINTR)
+			return n;
+		__atomic_store_n(&coarse, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
 	}
-	if (p->p_coarse)
-		n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH,
-			       poller_milli(forever, left));
-	return n;                               /* -1: EINTR */
+	return epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH,
+			  poller_milli(forever, left));
 }
 
 void uevents__poller_tell(struct poller *p, int n)

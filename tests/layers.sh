@@ -300,6 +300,7 @@ for file in u*.c rr.c ll.c debug/uinspect*.c debug/u[fost]*.c arch/setjmp.c; do
 		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | arch/setjmp.c:call_*) ;;
 		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:offload) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
+		uevents_epoll.c:coarse) ;;
 		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
 		debug/uoverflow.c:made_key | debug/uoverflow.c:stack_key | debug/uoverflow.c:key_rc) ;;
 		debug/uoverflow.c:own_stack | debug/uoverflow.c:installed | debug/uoverflow.c:old_actions) ;;
