@@ -29,12 +29,15 @@
 #endif
 #include "uevents.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "private/cancel.h"
 #include "private/poller.h"
+#include "private/sim.h"
 #include "private/when.h"
 
 #ifndef CLOCK_MONOTONIC_COARSE
@@ -48,6 +51,9 @@ enum {
 	LOOK_GAP    = SIMULATED ? 0     /* every order can be seen */
 		: 500000,               /* ns: a thousand times what a look costs */
 	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
+	OWN_TOP     = 1024,             /* for select(2), and as fork(2) copies a table */
+	OWN_MAX     = 65536,            /* numbers that are told from the program's */
+	BITS        = 64,
 };
 
 struct events {
@@ -70,9 +76,66 @@ static uint64_t serials;
 static struct events *pollers;
 static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A bit for each number that the library has for itself; atomic. */
+static uint64_t own[OWN_MAX / BITS];
+
 int64_t uevents_now(void)
 {
 	return when_now();
+}
+
+/* Descriptors of the library's own. */
+
+/* The top quarter has room for all, and what is there does not need it. */
+int uevents__own(int fd)
+{
+	long top = sysconf(_SC_OPEN_MAX);
+	int moved;
+
+	if (SIMULATED || fd < 0)
+		return fd;
+	top = top < 0 || top > OWN_TOP ? OWN_TOP : top;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - top / 4));
+	if (moved < 0)
+		moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (moved >= 0) {
+		close_deferred(fd);
+		fd = moved;
+	}
+	if (fd < OWN_MAX)
+		__atomic_fetch_or(&own[fd / BITS], 1ull << fd % BITS, __ATOMIC_RELAXED);
+	return fd;
+}
+
+int uevents__disown(int fd)
+{
+	if (fd >= 0 && fd < OWN_MAX)
+		__atomic_fetch_and(&own[fd / BITS], ~(1ull << fd % BITS),
+				   __ATOMIC_RELAXED);
+	return fd;
+}
+
+int uevents__next_own(unsigned first, unsigned last)
+{
+	for (; first <= last && first < OWN_MAX; first = (first | (BITS - 1)) + 1) {
+		uint64_t word = __atomic_load_n(&own[first / BITS], __ATOMIC_RELAXED);
+
+		if (word >> first % BITS) {
+			first += (unsigned)__builtin_ctzll(word >> first % BITS);
+			return first <= last ? (int)first : -1;
+		}
+	}
+	return -1;
+}
+
+/* Not at once: the program may have closed all, and be about to execute another one. */
+void uevents__lost(int fd)
+{
+	defer_cancel();
+	sleep(1);
+	fprintf(stderr, "usched: descriptor %d, by which the library waits, was closed or "
+		"is another file: close only what you have opened\n", fd);
+	abort();
 }
 
 /* USCHED_NEVER: nothing is armed. */
@@ -441,6 +504,8 @@ void uevents__forked(void)
 		uevents__poller_close(v->v_poller);
 		v->v_poller = NULL;
 	}
+	for (size_t i = 0; i < OWN_MAX / BITS; i++)
+		own[i] = 0;                     /* the child may close what is left */
 }
 
 int64_t uevents_next_tick(void)

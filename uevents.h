@@ -159,6 +159,17 @@ void uevents_forget(int fd);
 void uevents__hold(int on);
 void uevents__forked(void);
 
+/*
+ * Private: descriptors of the library's own have numbers that programs seldom name, and
+ * posix/ keeps programs from closing them. uevents__own() moves `fd', which is -1 or new
+ * and close-on-exec, there if it can, and returns its number. uevents__disown(), before
+ * its close(2), returns `fd'. uevents__next_own() returns the first in this range, or -1.
+ * From any native thread.
+ */
+int uevents__own(int fd);
+int uevents__disown(int fd);
+int uevents__next_own(unsigned first, unsigned last);
+
 /* Returns the time now, in ns of CLOCK_MONOTONIC. From anywhere. */
 int64_t uevents_now(void);
 

@@ -65,32 +65,8 @@ void uevents__poller_close(struct poller *p)
 
 	for (int i = 0; i < 3; i++)
 		if (fds[i] >= 0)
-			close_deferred(fds[i]);
+			close_deferred(uevents__disown(fds[i]));
 	free(p);
-}
-
-int uevents__poller_open(struct poller **made, bool rung)
-{
-	struct poller *p = (struct poller *)calloc(1, sizeof *p);
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-	int rc;
-
-	if (!p)
-		return -ENOMEM;
-	p->p_nothing.i_ready = on_bell;
-	event.data.ptr = &p->p_nothing;
-	p->p_interrupt = p->p_timer = -1;
-	p->p_epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (p->p_epoll >= 0)
-		p->p_interrupt = eventfd(rung, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (p->p_interrupt < 0
-	    || epoll_ctl(p->p_epoll, EPOLL_CTL_ADD, p->p_interrupt, &event)) {
-		rc = -errno;
-		uevents__poller_close(p);
-		return rc;
-	}
-	*made = p;
-	return 0;
 }
 
 /* An entry of epoll is of a number and an open file. */
@@ -101,25 +77,41 @@ static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i
 	return epoll_ctl(p->p_epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-static int add_edges(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
+int uevents__poller_open(struct poller **made, bool rung)
 {
-	const uint32_t all = EDGES_ALL;
-	struct epoll_event event = { .events = all | EPOLLET, .data = { .ptr = i } };
-	int rc = add_new(p, fd, edges, i);
+	struct poller *p = (struct poller *)calloc(1, sizeof *p);
+	int rc;
 
-	if (rc == -EEXIST)              /* a thread may wait to write */
-		epoll_ctl(p->p_epoll, EPOLL_CTL_MOD, fd, &event);  /* reports it again */
-	return rc;
-}
-
-int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i)
-{
-	return add_edges(p, fd, ways & UEVENTS_OUTPUT ? EDGES_ALL : EDGES_IN, i);
+	if (!p)
+		return -ENOMEM;
+	p->p_nothing.i_ready = on_bell;
+	p->p_interrupt = p->p_timer = -1;
+	p->p_epoll = uevents__own(epoll_create1(EPOLL_CLOEXEC));
+	if (p->p_epoll >= 0)
+		p->p_interrupt = uevents__own(eventfd(rung, EFD_CLOEXEC | EFD_NONBLOCK));
+	rc = p->p_interrupt < 0 ? -errno
+		: add_new(p, p->p_interrupt, EPOLLIN, &p->p_nothing);
+	if (rc) {
+		uevents__poller_close(p);
+		return rc;
+	}
+	*made = p;
+	return 0;
 }
 
 int uevents__poller_again(struct poller *p, int fd, unsigned ways, struct uinterest *i)
 {
 	return add_new(p, fd, ways & UEVENTS_OUTPUT ? EDGES_ALL : EDGES_IN, i);
+}
+
+int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i)
+{
+	struct epoll_event event = { EPOLLET | EDGES_ALL, { .ptr = i } };
+	int rc = uevents__poller_again(p, fd, ways, i);
+
+	if (rc == -EEXIST)              /* a thread may wait to write */
+		epoll_ctl(p->p_epoll, EPOLL_CTL_MOD, fd, &event);  /* reports it again */
+	return rc;
 }
 
 void uevents__poller_remove(struct poller *p, int fd)
@@ -133,8 +125,9 @@ void uevents__poller_interrupt(struct poller *p)
 {
 	uint64_t one = 1;
 
-	while (write(p->p_interrupt, &one, sizeof one) < 0 && errno == EINTR)
-		;
+	while (write(p->p_interrupt, &one, sizeof one) < 0 && errno != EAGAIN)
+		if (errno != EINTR)
+			uevents__lost(p->p_interrupt);
 }
 
 int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
@@ -161,8 +154,10 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 			return n;
 		__atomic_store_n(&coarse, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
 	}
-	return epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH,
-			  poller_milli(forever, left));
+	n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, poller_milli(forever, left));
+	if (n < 0 && errno != EINTR)
+		uevents__lost(p->p_epoll);
+	return n;
 }
 
 void uevents__poller_tell(struct poller *p, int n)
@@ -187,12 +182,13 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 	if (when == p->p_exposed)
 		return p->p_epoll;
 	if (p->p_timer < 0) {
-		p->p_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		p->p_timer = uevents__own(timerfd_create(CLOCK_MONOTONIC,
+							 TFD_CLOEXEC | TFD_NONBLOCK));
 		if (p->p_timer < 0)
 			return -errno;
-		rc = add_edges(p, p->p_timer, EPOLLIN, &p->p_nothing);
+		rc = add_new(p, p->p_timer, EPOLLIN, &p->p_nothing);
 		if (rc) {
-			close(p->p_timer);
+			close(uevents__disown(p->p_timer));
 			p->p_timer = -1;
 			return rc;
 		}

@@ -64,7 +64,7 @@ void uevents__poller_interrupt(struct poller *p)
 void uevents__poller_close(struct poller *p)
 {
 	if (p->p_kqueue >= 0)
-		close_deferred(p->p_kqueue);
+		close_deferred(uevents__disown(p->p_kqueue));
 	free(p);
 }
 
@@ -76,7 +76,7 @@ int uevents__poller_open(struct poller **made, bool rung)
 	if (!p)
 		return -ENOMEM;
 	p->p_nothing.i_ready = tell_nothing;
-	p->p_kqueue = kqueue();
+	p->p_kqueue = uevents__own(kqueue());
 	if (p->p_kqueue < 0 || fcntl(p->p_kqueue, F_SETFD, FD_CLOEXEC) < 0)
 		rc = -errno;
 	if (rc == 0)
@@ -135,9 +135,12 @@ void uevents__poller_remove(struct poller *p, int fd)
 int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 {
 	struct timespec t = when_of(left);
+	int n = kevent(p->p_kqueue, NULL, 0, p->p_found, POLLER_BATCH,
+		       forever ? NULL : &t);
 
-	return kevent(p->p_kqueue, NULL, 0, p->p_found, POLLER_BATCH,
-		      forever ? NULL : &t);
+	if (n < 0 && errno == EBADF)
+		uevents__lost(p->p_kqueue);
+	return n;
 }
 
 /* The bits of uevents.h. With EV_EOF `fflags' is the error of a socket. */

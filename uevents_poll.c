@@ -83,7 +83,7 @@ void uevents__poller_close(struct poller *p)
 {
 	for (int i = 0; i < 2; i++)
 		if (p->p_bell[i] >= 0)
-			close_deferred(p->p_bell[i]);
+			close_deferred(uevents__disown(p->p_bell[i]));
 	pthread_cond_destroy(&p->p_change);
 	pthread_mutex_destroy(&p->p_lock);
 	free(p->p_fds);
@@ -135,7 +135,8 @@ void uevents__poller_interrupt(struct poller *p)
 	if (__atomic_exchange_n(&p->p_rung, true, __ATOMIC_ACQ_REL))
 		return;
 	while (write(p->p_bell[1], "", 1) < 0 && errno != EAGAIN)
-		;                               /* both ends are open */
+		if (errno != EINTR)
+			uevents__lost(p->p_bell[1]);
 }
 
 int uevents__poller_open(struct poller **made, bool rung)
@@ -155,6 +156,8 @@ int uevents__poller_open(struct poller **made, bool rung)
 		uevents__poller_close(p);
 		return rc;
 	}
+	for (int i = 0; i < 2; i++)
+		p->p_bell[i] = uevents__own(p->p_bell[i]);
 	p->p_fds[0] = (struct pollfd){ .fd = p->p_bell[0], .events = POLLIN };
 	p->p_n = 1;
 	if (rung)
@@ -316,6 +319,8 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 	fall_asleep(p);
 	n = poll(p->p_fds, p->p_n, ms);
 	rings = n > 0 && p->p_fds[0].revents;
+	if (rings && p->p_fds[0].revents & POLLNVAL)
+		uevents__lost(p->p_bell[0]);
 	if (n < 0 && errno != EINTR) {          /* no memory: for the bell there is */
 		n = poll(p->p_fds, 1, ms < 0 || ms > ERROR_PAUSE ? ERROR_PAUSE : ms);
 		rings = n > 0;

@@ -3050,6 +3050,86 @@ static void *in_forks(void *unused)
 	return unused;
 }
 
+/* ---- The library's own descriptors ---- */
+
+enum { BY_CLOSE, BY_RANGE, BY_FROM, BY_DUP2, BY_DUP3, WAYS };
+
+static int kept[2];                     /* a pipe; the numbers above it are closed */
+
+static void *read_kept(void *unused)
+{
+	uintptr_t n = 0;
+	char c;
+
+	(void)unused;
+	while (n < 3 && read(kept[0], &c, 1) == 1)
+		n++;
+	return (void *)n;
+}
+
+static void close_others(int way)
+{
+	int first = kept[1] + 1;
+
+	switch (way) {
+	case BY_RANGE:
+		TEST_EQUAL(close_range((unsigned)first, ~0u, 0), 0);
+		break;
+	case BY_FROM:
+		closefrom(first);
+		break;
+	default:
+		for (int fd = first; fd < 1024; fd++)
+			way == BY_CLOSE ? close(fd)
+				: way == BY_DUP2 ? dup2(kept[0], fd)
+				: dup3(kept[0], fd, O_CLOEXEC);
+	}
+}
+
+/* A child begins without 0 to 2, and closes all before and while threads wait. */
+static int closes_all(int way)
+{
+	pthread_t reader;
+	int null;
+
+	alarm(10);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	TEST_EQUAL(pipe(kept), 0);
+	for (int i = 0; i < 2; i++)
+		kept[i] = fcntl(kept[i], F_DUPFD, 10);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	closefrom(kept[1] + 1);
+	reader = go(read_kept, NULL);
+	for (int i = 0; i < 3; i++) {
+		usleep(MS);                     /* so that it waits, most likely */
+		if (i == 1)
+			close_others(way);
+		null = open("/dev/null", O_RDWR);
+		for (int fd = 0; fd < 3; fd++)
+			dup2(null, fd);
+		TEST_EQUAL(write(kept[1], "x", 1), 1);
+	}
+	return join(reader) == (void *)3 ? 0 : 1;
+}
+
+static void own_descriptors(void **state)
+{
+	int status;
+
+	(void)state;
+	test_timeout(100);
+	for (int way = 0; way < WAYS; way++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(closes_all(way));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+}
+
 CASE(flags)
 CASE(numbers)
 CASE(unseen_closes)
@@ -3094,6 +3174,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
+		cmocka_unit_test(own_descriptors),
 		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
 		cmocka_unit_test(opened), cmocka_unit_test(closed_dirs),
 		cmocka_unit_test(counted), cmocka_unit_test(queues),

@@ -66,9 +66,9 @@ static uint64_t load(const uint64_t *set)
 static void close_both(void)
 {
 	if (signal_fd >= 0)
-		close(signal_fd);
+		close(uevents__disown(signal_fd));
 	if (epoll_fd >= 0)
-		close(epoll_fd);
+		close(uevents__disown(epoll_fd));
 	signal_fd = epoll_fd = -1;
 }
 
@@ -78,8 +78,8 @@ static bool open_both(void)
 	sigset_t signals;
 
 	uposix__set_of(BIT(CHANGED), &signals);
-	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	signal_fd = uevents__own(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+	epoll_fd = uevents__own(epoll_create1(EPOLL_CLOEXEC));
 	if (signal_fd >= 0 && epoll_fd >= 0
 	    && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, signal_fd, &event) == 0)
 		return true;

@@ -109,22 +109,38 @@ int uposix_dup(int fd)
 	return uposix__copied(fd, dup(fd));
 }
 
-int uposix_dup2(int fd, int copy)
+/* The library's own are as if they were not open. */
+static bool is_own(int fd)
+{
+	bool own = fd >= 0 && uevents__next_own((unsigned)fd, (unsigned)fd) >= 0;
+
+	if (own)
+		errno = EBADF;
+	return own;
+}
+
+static int copy_to(int fd, int copy, int flags, bool by_dup2)
 {
 	uposix__pace();
-	if (fd != copy && fcntl(fd, F_GETFD) >= 0)
+	if (is_own(copy)) {             /* a processor may sleep there */
+		UPOSIX_TELL_ONCE("descriptor %d is the library's own: no other file can "
+				 "have that number", copy);
+		return -1;
+	}
+	if (fd != copy && fcntl(fd, F_GETFD) >= 0 && (flags & ~O_CLOEXEC) == 0)
 		uposix__release(copy);
-	copy = dup2(fd, copy);
+	copy = by_dup2 ? dup2(fd, copy) : dup3(fd, copy, flags);
 	return for_program(fd, copy) ? copy : uposix__copied(fd, copy);
+}
+
+int uposix_dup2(int fd, int copy)
+{
+	return copy_to(fd, copy, 0, true);
 }
 
 int uposix_dup3(int fd, int copy, int flags)
 {
-	uposix__pace();
-	if (fd != copy && fcntl(fd, F_GETFD) >= 0 && (flags & ~O_CLOEXEC) == 0)
-		uposix__release(copy);
-	copy = dup3(fd, copy, flags);
-	return for_program(fd, copy) ? copy : uposix__copied(fd, copy);
+	return copy_to(fd, copy, flags, false);
 }
 
 /* The end. */
@@ -132,8 +148,11 @@ int uposix_dup3(int fd, int copy, int flags)
 int uposix_close(int fd)
 {
 	uposix__pace();
-	return (uposix__forget(fd) & FD_UNET) ? (int)uposix__answer(unet_close(fd))
-		: close(fd);
+	if (is_own(fd))
+		return -1;
+	if (uposix__forget(fd) & FD_UNET)
+		return (int)uposix__answer(unet_close(fd));
+	return close(fd);
 }
 
 int uposix_shutdown(int fd, int how)
@@ -143,14 +162,28 @@ int uposix_shutdown(int fd, int how)
 
 int uposix_close_range(unsigned first, unsigned last, int flags)
 {
-	if (first <= last && !(flags & (int)CLOSE_RANGE_CLOEXEC))
-		uposix__forget_range(first, last);
-	return close_range(first, last, flags);
+	int own, rc = 0;
+
+	if (first > last || flags & (int)CLOSE_RANGE_CLOEXEC)
+		return close_range(first, last, flags);
+	uposix__forget_range(first, last);
+	while (rc == 0 && (own = uevents__next_own(first, last)) >= 0) {
+		if ((unsigned)own > first)
+			rc = close_range(first, (unsigned)own - 1, flags);
+		first = (unsigned)own + 1;
+	}
+	return rc || first > last ? rc : close_range(first, last, flags);
 }
 
 void uposix_closefrom(int first)
 {
-	uposix__forget_range(first < 0 ? 0 : (unsigned)first, UINT32_MAX);
+	int own;
+
+	first = first < 0 ? 0 : first;
+	uposix__forget_range((unsigned)first, UINT32_MAX);
+	for (; (own = uevents__next_own((unsigned)first, UINT32_MAX)) >= 0; first++)
+		while (first < own)
+			close(first++);
 	closefrom(first);
 }
 

@@ -68,10 +68,11 @@ struct uposix_fd {
 /* What a function has to give back when it returns, or when its thread is ended in it. */
 #define CLEANUP(func) __attribute__((cleanup(func)))
 
+/* A descriptor of this library: uevents__own(). */
 static inline void uposix__close_it(const int *fd)
 {
 	if (*fd >= 0)
-		unet_close(*fd);
+		unet_close(uevents__disown(*fd));
 }
 
 static inline void uposix__free_it(void *place)

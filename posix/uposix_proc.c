@@ -30,7 +30,8 @@ struct waited {
 /* 0: it has ended. Without pidfds the pool waits. */
 static int await_process(pid_t pid)
 {
-	CLEANUP(uposix__close_it) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	CLEANUP(uposix__close_it)
+	int fd = uevents__own((int)syscall(SYS_pidfd_open, pid, 0));
 	int rc = -1;
 
 	if (fd >= 0)

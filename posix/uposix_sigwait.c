@@ -35,7 +35,8 @@ static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)
  */
 static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
 {
-	CLEANUP(uposix__close_it) int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+	CLEANUP(uposix__close_it)
+	int fd = uevents__own(signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK));
 	CLEANUP(end_sigwait) struct uposix_thread *me = uposix__me();
 	struct signalfd_siginfo from = { 0 };
 	uint64_t mask = uposix__mask_of(set);

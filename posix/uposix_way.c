@@ -71,11 +71,11 @@ static bool replace(struct pollfd *one)
 
 	if (kind != FOREIGN && kind != PLAIN)
 		return true;
-	fd = epoll_create1(EPOLL_CLOEXEC);
+	fd = uevents__own(epoll_create1(EPOLL_CLOEXEC));
 	if (fd < 0)
 		return false;
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, one->fd, &e)) {
-		close(fd);
+		close(uevents__disown(fd));
 		fd = -1;                        /* EPERM: it never waits */
 	}
 	one->fd = fd;
@@ -109,7 +109,7 @@ static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 	}
 	while (done-- > 0)
 		if (all[done].fd >= 0 && all[done].fd != fds[done].fd)
-			unet_close(all[done].fd);
+			uposix__close_it(&all[done].fd);
 	free(all);
 	return rc;
 }

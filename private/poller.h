@@ -43,6 +43,9 @@ POLLER_PRIVATE int uevents__poller_open(struct poller **p, bool rung);
 /* Closes its descriptors, and does nothing else to them: a parent may have them. */
 POLLER_PRIVATE void uevents__poller_close(struct poller *p);
 
+/* Tells that a descriptor of a poller is not what it was, and aborts. */
+POLLER_PRIVATE void uevents__lost(int fd) __attribute__((noreturn));
+
 /* As uevents_add(), uevents__again() and uevents_remove(). */
 POLLER_PRIVATE int uevents__poller_add(struct poller *p, int fd, unsigned ways,
 				       struct uinterest *i);

@@ -102,7 +102,7 @@ for symbol in $exported; do
 	upreempt) ;;
 	uco_[a-z]* | uco__[a-z]*) ;;
 	# For posix/:
-	*__forked | uevents__hold | upreempt__hold) ;;
+	*__forked | uevents__hold | uevents__*own | upreempt__hold) ;;
 	unet__adopt_fd | unet__is_idle | unet__renewed | unet__doubt) ;;
 	usync__key_of | uwait__uncancel) ;;
 	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;

@@ -49,7 +49,7 @@ uprocs.h: usched.h
 ustack.h: usched.h
 ustack.c: uwait.h private/budget.h private/dispatch.h private/sim.h
 uevents.h: usched.h
-uevents.c: uevents.h private/cancel.h private/poller.h private/when.h
+uevents.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
 uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
 uevents_kqueue.c: uevents.h private/cancel.h private/poller.h private/when.h
 uevents_poll.c: uevents.h private/cancel.h private/poller.h
@@ -299,7 +299,7 @@ for file in u*.c rr.c ll.c debug/uinspect*.c debug/u[fost]*.c arch/setjmp.c; do
 		case $file:$symbol in
 		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | arch/setjmp.c:call_*) ;;
 		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:offload) ;;
-		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock) ;;
+		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own) ;;
 		uevents_epoll.c:coarse) ;;
 		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
 		debug/uoverflow.c:made_key | debug/uoverflow.c:stack_key | debug/uoverflow.c:key_rc) ;;

@@ -9,12 +9,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../uevents.h"
@@ -652,17 +654,74 @@ static bool next_is(int fd)
 	return next == fd;
 }
 
-/* Returns how many descriptors a poller has at first, from `first' on. */
-static int count_descriptors(int first)
+/* Returns how many descriptors a poller has at first. */
+static int count_descriptors(void)
 {
 	struct usched s;
-	int next;
+	int n = 0;
 
 	open_events(&s);
-	next = dup(0);
-	close(next);
+	for (unsigned i = 0; uevents__next_own(i, UINT32_MAX) >= 0; n++)
+		i = (unsigned)uevents__next_own(i, UINT32_MAX) + 1;
 	uevents_close(&s);
-	return next - first;
+	assert_int_equal(uevents__next_own(0, UINT32_MAX), -1);
+	return n;
+}
+
+/* They are none that a program is to get next, nor one that it names. */
+static void test_numbers(void **state)
+{
+	struct usched s;
+	struct rlimit limit;
+	int first = dup(0), own;
+
+	(void)state;
+	close(first);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_cur < 64)
+		skip();
+	open_events(&s);
+	own = uevents__next_own(0, UINT32_MAX);
+	assert_true(own > first + 10 && own < 1024);
+	assert_true(fcntl(own, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(uevents__next_own(0, (unsigned)own - 1), -1);
+	assert_int_equal(uevents__next_own((unsigned)own, (unsigned)own), own);
+	assert_true(next_is(first));
+	if (!POLLER_ONCE)
+		assert_true(s.s_events->e_expose(s.s_events) >= own);
+	uevents_close(&s);
+	assert_int_equal(uevents__next_own(0, UINT32_MAX), -1);
+}
+
+/* A sleep without its descriptors says so, and does not go on for ever. */
+static void test_lost(void **state)
+{
+	struct usched s;
+	int status;
+	pid_t child;
+
+	(void)state;
+	test_timeout(100);
+	for (int replaced = 0; replaced < 2; replaced++) {
+		child = fork();
+		if (child == 0) {
+			int own;
+
+			signal(SIGABRT, SIG_DFL);
+			setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+			open_events(&s);
+			own = uevents__next_own(0, UINT32_MAX);
+			if (replaced && !POLLER_ONCE)
+				dup2(0, own);
+			else
+				close(own);
+			assert_non_null(freopen("/dev/null", "w", stderr));
+			uevents_sleep(&s, uevents_now() + MILLISECOND);
+			_exit(0);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	}
 }
 
 /* With no descriptor left, and with too few: none is lost; with enough it works. */
@@ -678,7 +737,7 @@ static void test_no_descriptors(void **state)
 	test_timeout(10);
 	assert_true(first >= 0);
 	close(first);
-	needs = count_descriptors(first);
+	needs = count_descriptors();
 	assert_true(needs == 2 || KQUEUE);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
@@ -727,6 +786,8 @@ int main(void)
 		cmocka_unit_test(test_closing),
 		cmocka_unit_test(test_expose),
 		cmocka_unit_test(test_expose_timers),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_no_descriptors),
 	};
 
