@@ -4,7 +4,8 @@
  * blocks. A call that has to wait blocks the thread, and its processor runs other
  * threads meanwhile. A native thread outside of all schedulers may make each call, too,
  * and blocks natively. It waits with an epoll instance of its own, two descriptors,
- * until it ends.
+ * until it ends. The numbers of these, and of those of processors, are below 1,024 and
+ * near that or the limit of the process: close only what you have opened.
  *
  * A program compiles in unet.c, usync.c, uwait.c and uevents.c, for unet_resolve() also
  * uoffload.c.
@@ -171,8 +172,11 @@ int unet_signals(const sigset_t *set);
 int unet_signal(int fd, int64_t deadline);
 
 /*
- * Closes `fd'. Threads that wait for it get -EBADF.
- * 0; -EBADF: it is no descriptor. Does not wait.
+ * Closes `fd'. Threads that wait for it get -EBADF. A close(2) that lingers, as that of a
+ * socket with SO_LINGER and unsent bytes, holds up the processor. To have the pool wait,
+ * make a copy by dup(2), close `fd', and close(2) the copy by uoffload().
+ * 0; -EBADF: it is no descriptor. Does not wait, except for system calls that other
+ * native threads make on `fd' at this moment.
  */
 int unet_close(int fd);
 

@@ -3130,8 +3130,73 @@ static void own_descriptors(void **state)
 	}
 }
 
+/* ---- close() of a socket that lingers ---- */
+
+static atomic_bool lingers;
+
+static void *drain_late(void *fd)
+{
+	char some[4096];
+
+	while (!lingers)
+		usleep(MS);
+	usleep(MS);
+	while (read(*(int *)fd, some, sizeof some) > 0)
+		;
+	return NULL;
+}
+
+static void fill_lingering(int fds[2])
+{
+	const struct linger linger = { 1, 1000 };
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t size = sizeof a;
+	static char junk[1 << 16];
+	int from = socket(AF_INET, SOCK_STREAM, 0);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	TEST_EQUAL(bind(from, (struct sockaddr *)&a, sizeof a), 0);
+	TEST_EQUAL(listen(from, 1), 0);
+	TEST_EQUAL(getsockname(from, (struct sockaddr *)&a, &size), 0);
+	fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+	TEST_EQUAL(connect(fds[0], (struct sockaddr *)&a, sizeof a), 0);
+	fds[1] = accept(from, NULL, NULL);
+	TEST_TRUE(fds[1] >= 0);
+	TEST_EQUAL(close(from), 0);
+	TEST_EQUAL(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+	while (send(fds[0], junk, sizeof junk, MSG_DONTWAIT) > 0)
+		;
+}
+
+static void *in_lingering(void *unused)
+{
+	static int fds[2];
+	int null = open("/dev/null", O_RDWR);
+	pthread_t t;
+
+	for (int i = 0; i < 3; i++) {
+		fill_lingering(fds);
+		lingers = false;
+		t = go(drain_late, &fds[1]);
+		lingers = true;
+		if (i == 0)
+			TEST_EQUAL(close(fds[0]), 0);
+		else if (i == 1)
+			TEST_EQUAL(dup2(null, fds[0]), fds[0]);
+		else
+			TEST_EQUAL(fclose(fdopen(fds[0], "r")), 0);
+		join(t);
+		if (i == 1)
+			TEST_EQUAL(close(fds[0]), 0);
+		TEST_EQUAL(close(fds[1]), 0);
+	}
+	TEST_EQUAL(close(null), 0);
+	return unused;
+}
+
 CASE(flags)
 CASE(numbers)
+CASE(lingering)
 CASE(unseen_closes)
 CASE(spliced)
 CASE(opened)
@@ -3174,7 +3239,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(flags), cmocka_unit_test(numbers),
-		cmocka_unit_test(own_descriptors),
+		cmocka_unit_test(own_descriptors), cmocka_unit_test(lingering),
 		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
 		cmocka_unit_test(opened), cmocka_unit_test(closed_dirs),
 		cmocka_unit_test(counted), cmocka_unit_test(queues),

@@ -6,6 +6,8 @@
 #undef _FORTIFY_SOURCE                  /* no __read_chk() in place of read() */
 #include "uposix_io.h"
 
+#include "../private/sim.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -119,17 +121,57 @@ static bool is_own(int fd)
 	return own;
 }
 
+/* SO_LINGER: the close(2) of the last number of a socket waits for its peer. */
+struct lingering {
+	struct uposix_job l_job;
+	int               l_fd;
+};
+
+static long close_last(void *job)
+{
+	return close(uevents__disown(((struct lingering *)job)->l_fd));
+}
+
+/* A thread will close `fd': another number, for end_linger(), if that may linger; or -1. */
+static int begin_linger(int fd)
+{
+	const struct uposix_fd *f = SIMULATED ? NULL : uposix__known(fd);
+	struct linger l = { 0, 0 };
+	socklen_t size = sizeof l;
+
+	return f && GET(f->f_kind) <= PACKET && uposix__in_thread()
+		&& getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &size) == 0
+		&& l.l_onoff && l.l_linger > 0
+		? uevents__own(fcntl(fd, F_DUPFD_CLOEXEC, 0)) : -1;
+}
+
+/* Waits for the close. Without the pool the processor does. */
+static void end_linger(int copy)
+{
+	struct lingering l = { .l_job.j_call = close_last, .l_fd = copy };
+	int before = errno;
+
+	if (copy >= 0 && uposix__offload(&l.l_job, sizeof l) != 0)
+		close_last(&l);
+	errno = before;
+}
+
 static int copy_to(int fd, int copy, int flags, bool by_dup2)
 {
+	int last = -1;
+
 	uposix__pace();
 	if (is_own(copy)) {             /* a processor may sleep there */
 		UPOSIX_TELL_ONCE("descriptor %d is the library's own: no other file can "
 				 "have that number", copy);
 		return -1;
 	}
-	if (fd != copy && fcntl(fd, F_GETFD) >= 0 && (flags & ~O_CLOEXEC) == 0)
+	if (fd != copy && fcntl(fd, F_GETFD) >= 0 && (flags & ~O_CLOEXEC) == 0) {
+		last = begin_linger(copy);
 		uposix__release(copy);
+	}
 	copy = by_dup2 ? dup2(fd, copy) : dup3(fd, copy, flags);
+	end_linger(last);
 	return for_program(fd, copy) ? copy : uposix__copied(fd, copy);
 }
 
@@ -147,12 +189,16 @@ int uposix_dup3(int fd, int copy, int flags)
 
 int uposix_close(int fd)
 {
+	int last, rc;
+
 	uposix__pace();
 	if (is_own(fd))
 		return -1;
-	if (uposix__forget(fd) & FD_UNET)
-		return (int)uposix__answer(unet_close(fd));
-	return close(fd);
+	last = begin_linger(fd);
+	rc = uposix__forget(fd) & FD_UNET ? (int)uposix__answer(unet_close(fd))
+		: close(fd);
+	end_linger(last);
+	return rc;
 }
 
 int uposix_shutdown(int fd, int how)
