@@ -2,29 +2,45 @@
 /*
  * A key-value server that speaks the Redis protocol. Build it with
  *
- *   cc -O2 examples/06-kv.c u*.c rr.c arch/x86_64.S -I. -pthread -lhiredis -o kv
+ *   cc -O2 examples/06-kv.c u*.c rr.c arch/x86_64.S -I. -pthread -lhiredis \
+ *     -lsodium -o kv
  *
- * with hiredis 0.14 and uthash. `kv PORT [SECONDS]' serves 127.0.0.1:PORT until SIGTERM.
- * A client that sends no whole command for SECONDS, 300 by default, or takes no replies
- * for as long, is closed; subscribers and blocked clients may wait. It prints:
+ * with hiredis 0.14, uthash and libsodium. `kv PORT [SECONDS]' serves 127.0.0.1:PORT
+ * until SIGTERM. A client that sends no whole command for SECONDS, 300 by default, or
+ * takes no replies for as long, is closed; subscribers and blocked clients may wait. It
+ * prints:
  *
  *   ready
  *
  * Each connection is a thread. It reads what has arrived, executes the commands, and
- * writes all their replies at once. main() runs all threads, and a command is atomic: a
- * long one gives way, but other commands wait for it. SIGTERM cancels the threads: they
- * answer what has arrived, and end. Out of memory, a command gets an error reply; only
- * hiredis, which splits lines of words, ends the program then. The commands are in
- * 06-kv.h, the members of sets and hashes in 06-kv-members.h.
+ * writes all their replies at once. main() runs all threads, and a command on data is
+ * atomic: a long one gives way, but other commands on data wait for it. SIGTERM cancels
+ * the threads: they answer what has arrived, and end. Out of memory, a command gets an
+ * error reply; only hiredis, which splits lines of words, ends the program then. The
+ * commands are in 06-kv.h, the members of sets and hashes in 06-kv-members.h.
  */
 #include "06-kv.h"
 
+#include <sys/random.h>
+
 #define LINGER (5 * USYNC_SECOND)        /* for a client to take its last replies */
+
+static const char *perform(struct conn *c, int id)
+{
+	struct entry *e = commands[id].type ? find(c->a[1]) : NULL;
+
+	if (e && commands[id].type != 'a' && commands[id].type != e->type)
+		return WRONGTYPE;
+	if (id >= BLPOP && c->bell < 0 && (c->bell = eventfd(0, EFD_CLOEXEC)) < 0)
+		return "-ERR no descriptor is left\r\n";
+	return id <= MSET ? do_strings(c, id, e)
+		: id <= ZSCORE ? do_members(c, id, e) : do_others(c, id, e);
+}
 
 static const char *execute(struct conn *c)
 {
 	int id = 0, n = (int)c->n, arity;
-	struct entry *e = NULL;
+	const char *reply;
 
 	while (id < IDS && strcasecmp(c->a[0], commands[id].name) != 0)
 		id++;
@@ -34,14 +50,12 @@ static const char *execute(struct conn *c)
 	if (arity < 0 ? n < -arity : n != arity)
 		return SAY(c, "-ERR wrong number of arguments for '%s' command\r\n",
 			   commands[id].name);
-	if (commands[id].type)
-		e = find(c->a[1]);
-	if (e && commands[id].type != 'a' && commands[id].type != e->type)
-		return WRONGTYPE;
-	if (id >= BLPOP && c->bell < 0 && (c->bell = eventfd(0, EFD_CLOEXEC)) < 0)
-		return "-ERR no descriptor is left\r\n";
-	return id <= MSET ? do_strings(c, id, e)
-		: id <= ZSCORE ? do_members(c, id, e) : do_others(c, id, e);
+	if (id >= PING && id <= QUIT)
+		return do_others(c, id, NULL);
+	take_turn();
+	reply = perform(c, id);
+	usync_mutex_unlock(&turn);
+	return reply;
 }
 
 /* Call-backs of hiredis for an array of strings. run() also takes a line of words. */
@@ -117,9 +131,7 @@ static void run(struct conn *c, redisReader *r)
 		} else if (c->quit) {
 			reply = refuse(c, r);
 		} else if (c->n > 0) {
-			take_turn();
 			reply = execute(c);
-			usync_mutex_unlock(&turn);
 			c->until = uevents_now() + idle;
 		}
 		if (reply)
@@ -281,6 +293,10 @@ int main(int argc, char **argv)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	if (getrandom(seed, sizeof seed, 0) != sizeof seed) {
+		perror("kv: getrandom");
+		return 1;
+	}
 	if ((rc = listener = unet_listen(&address, 0, 0)) < 0 ||
 	    (rc = signals = unet_signals(&set)) < 0 || (rc = rr_create(&conf, &rr)) ||
 	    (rc = rr_start(rr, watch, NULL, &watcher)) ||

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 06-kv.h: the data of 06-kv.c, and its commands: keys, blocked clients, replies. A
- * command is atomic: its thread has `turn' until it waits for the client. So a long one
- * can give way, by rest(): others of the processor run, and only commands wait for it.
+ * command on data is atomic: its thread has `turn' until it waits for the client. So a
+ * long one can give way, by rest(): others of the processor run, and only commands on
+ * data wait.
  */
 #ifndef KV_H
 #define KV_H
 
 #define _GNU_SOURCE             /* POLLRDHUP */
 #define HASH_NONFATAL_OOM 1
+#define HASH_FUNCTION(key, size, hash) ((hash) = hash_of(key, size))
 #include <hiredis/hiredis.h>
 #include <hiredis/sds.h>
+#include <sodium/crypto_shorthash.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -80,12 +83,27 @@ static int64_t idle = 300 * USYNC_SECOND;       /* between commands, and for a w
 static redisReader *spare;              /* reused by the next connection, */
 static sds *spare_args, spare_out;      /* as these: FEW arguments, and replies */
 static char batch[BATCH];               /* shared: empty while a thread waits */
+static unsigned char seed[crypto_shorthash_KEYBYTES];   /* of hash_of(); by main() */
 
 static const char OK[] = "+OK\r\n", SYNTAX[] = "-ERR syntax error\r\n";
 static const char OOM[] = "-OOM out of memory\r\n";
 static const char RANGE[] = "-ERR value is not an integer or out of range\r\n";
 static const char WRONGTYPE[] =
 	"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+
+/*
+ * Returns the hash of a key, a member or a channel: SipHash, so that a client that does
+ * not know the seed finds no keys with equal hashes.
+ */
+static unsigned hash_of(const void *key, size_t size)
+{
+	unsigned char bytes[crypto_shorthash_BYTES];
+	unsigned hash;
+
+	crypto_shorthash(bytes, key, size, seed);
+	memcpy(&hash, bytes, sizeof hash);
+	return hash;
+}
 
 /* Lets others run, if much was done. It may switch: entries stay only with a turn. */
 static void rest(void)
@@ -347,8 +365,9 @@ static bool integer(sds s, int64_t min, int64_t max, int64_t *n)
 enum { GET, SET, INCR, DECR, INCRBY, DECRBY, DEL, EXISTS, EXPIRE, TTL, MGET, MSET,
        SADD, SREM, SPOP, SCARD, SISMEMBER, SMEMBERS, HSET, HGET, HDEL, HLEN, HGETALL,
        ZADD, ZPOPMIN, ZCARD, ZSCORE,
-       LPUSH, RPUSH, LPOP, RPOP, LLEN, LRANGE, XADD, XLEN, PUBLISH, PING, ECHO, INFO,
-       COMMAND, CONFIG, HELLO, CLIENT, SELECT, QUIT, BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
+       LPUSH, RPUSH, LPOP, RPOP, LLEN, LRANGE, XADD, XLEN, PUBLISH,
+       PING, ECHO, INFO, COMMAND, CONFIG, HELLO, CLIENT, SELECT, QUIT,  /* without turn */
+       BLPOP, SUBSCRIBE, UNSUBSCRIBE, IDS };
 
 static const struct {
 	const char *name;

@@ -2,8 +2,9 @@
 #
 # The examples. Included by the Makefile at the top.
 
-# Examples that need a library: NAME:HEADER:OPTIONS, commas for spaces. The others need C.
-needy := 05-httpd:http_parser.h:-lhttp_parser 06-kv:hiredis/hiredis.h:-lhiredis \
+# Examples that need a library: NAME:HEADERS:OPTIONS, commas for spaces. The others need C.
+needy := 05-httpd:http_parser.h:-lhttp_parser \
+	06-kv:hiredis/hiredis.h,uthash.h,sodium.h:-lhiredis,-lsodium \
 	08-cpp:exception:-lstdc++ 10-https:openssl/core.h:-lssl,-lcrypto \
 	11-crawler:curl/curl.h:-lcurl 13-generator:exception:-lstdc++ 15-libuv:uv.h:-luv \
 	16-libevent:event2/event.h:-levent_core
@@ -13,7 +14,7 @@ hash     := \#
 # links NEEDY: nothing, or `yes' if a program with its header and its libraries links.
 links     = $(shell t=$$(mktemp) && \
 	printf '%s\n' '$(hash)include <stdio.h>' \
-	'$(hash)include <$(call part,$1,2)>' 'int main(void) { return 0; }' | \
+	$(foreach header,$(call part,$1,2),'$(hash)include <$(header)>') 'int main(void) { return 0; }' | \
 	$(CC) $(CPPFLAGS) $(CFLAGS) -x $(if $(findstring stdc++,$1),c++,c) - -x none $(LDFLAGS) -o $$t \
 		$(call part,$1,3) >/dev/null 2>&1 && echo yes; rm -f $$t)
 examples := $(patsubst examples/%,$(B)/examples/%,$(basename $(wildcard examples/*.c examples/*.cc)))

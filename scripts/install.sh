@@ -160,6 +160,7 @@ look() {
 		library 'lhttp_parser|05-httpd' http_parser.h libhttp-parser-dev
 		library 'lhiredis|06-kv' hiredis/hiredis.h libhiredis-dev
 		library 'uthash|06-kv' uthash.h uthash-dev
+		library 'lsodium|06-kv' sodium.h libsodium-dev
 		library 'lssl|10-https' openssl/core.h libssl-dev
 		library 'lcurl|11-crawler' curl/curl.h libcurl4-openssl-dev
 		library luv uv.h libuv1-dev

@@ -49,6 +49,7 @@ missing() {
 		case $way$word in
 		*-lhttp_parser) header=http_parser.h ;;
 		*-lhiredis) header=hiredis/hiredis.h ;;
+		*-lsodium) header=sodium.h ;;
 		*-lssl) header=openssl/core.h ;;
 		-static-lcurl) echo 'curl with all that it needs'; continue ;;
 		*-lcurl) header=curl/curl.h ;;

@@ -89,7 +89,7 @@ build() {		# TARGET
 		with="$with $dir/test.o" libs=-lcmocka
 		compile "$options $replaced" tests/test.c || return ;;
 	httpd)	library=servers libs=-lhttp_parser more=$counted with="$with $work" ;;
-	kv)	library=servers libs=$hiredis more=$counted with="$with $work" ;;
+	kv)	library=servers libs="$hiredis -lsodium" more=$counted with="$with $work" ;;
 	proxy)	library=servers more=$counted with="$with $work" ;;
 	socks)
 		library=servers more=$counted with="$with $dir/ubuf.o $work"
@@ -153,7 +153,7 @@ if [ "${LONG-}" = 1 ]; then
 fi
 fuzz dispatch 4096 1
 ! has http_parser.h || fuzz httpd 1024 1
-! has hiredis/hiredis.h || ! has uthash.h || fuzz kv 1024 1
+! has hiredis/hiredis.h || ! has uthash.h || ! has sodium.h || fuzz kv 1024 1
 fuzz proxy 1024 1
 fuzz socks 1024 1
 ! has openssl/core.h || fuzz tls 512 2

@@ -77,10 +77,10 @@ if command -v rustc >/dev/null; then
 	passes 1-$((3 * seeds)) std
 	fails 'exit status 101' std wrong
 fi
-for server in proxy chat kv:hiredis/hiredis.h httpd:http_parser.h; do
+for server in proxy chat kv:hiredis/hiredis.h,sodium.h httpd:http_parser.h; do
 	program=${server%:*}
 	case $server in
-	*:*) echo "#include <${server#*:}>" | $CC -E - >/dev/null 2>&1 || continue ;;
+	*:*) echo "${server#*:}" | sed 's/[^,]*/#include <&>/g; y/,/\n/' | $CC -E - >/dev/null 2>&1 || continue ;;
 	esac
 	$MAKE -s --no-print-directory "B=$B" "CC=$CC" "$B/sim_$program" >"$dir/make" 2>&1 ||
 		die "$program does not build: $(tail -n 20 "$dir/make")"

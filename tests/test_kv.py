@@ -7,11 +7,14 @@ Environment: that of serverlib.
 """
 
 import contextlib
+import itertools
 import os
 import random
 import re
+import select
 import shlex
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -640,6 +643,77 @@ class Channels(Kv):
         self.assertLess(self.server.memory("VmRSS"), 100000)
 
 
+class Work(Kv):
+    """What one client asks for is no burden for the others."""
+
+    KEYS = 40000
+
+    def cpu(self):
+        """Seconds that the server has computed."""
+        user, system = content(f"/proc/{self.server.process.pid}/stat").split()[13:15]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def asked(self, client, *arguments):
+        client.sendall(command(*arguments))
+        return client.recv(100)
+
+    def cost(self, names):
+        """Seconds for names as keys, members and channels."""
+        began = self.cpu()
+        with self.dial(self.server) as client:
+            pairs = itertools.chain.from_iterable((name, b"x") for name in names)
+            self.assertEqual(self.asked(client, b"MSET", *pairs), b"+OK\r\n")
+            self.assertEqual(self.asked(client, b"SADD", b"set", *names), b":%d\r\n" % len(names))
+            self.assertEqual(self.asked(client, b"DEL", b"set"), b":1\r\n")
+            client.sendall(command(b"SUBSCRIBE", *names[:self.KEYS // 4]))
+            end = b":%d\r\n" % (self.KEYS // 4)
+            said = b""
+            while not said.endswith(end):
+                said = said[-20:] + client.recv(65536)
+        return self.cpu() - began
+
+    def test_equal_hashes(self):
+        """Names that a public hash cannot tell apart cost no more than other ones. The hash
+        is that of uthash without a seed. The second 12 bytes take back what the first ones
+        have made of it."""
+        mask, shifts = 2**32 - 1, (13, -8, 13, 12, -16, 5, 3, -10, 15)
+
+        def name(number):
+            state = [0x9e3779b9 + number, 0x9e3779b9 + 7, 0xfeedbeef + 9]
+            for step, by in enumerate(shifts):
+                i = step % 3
+                last = state[i - 1]
+                state[i] = (state[i] - state[i - 2] - last & mask) \
+                    ^ (last >> by if by > 0 else last << -by & mask)
+            return struct.pack("<6I", number, 7, 9, *(i + 1 - word & mask
+                                                     for i, word in enumerate(state)))
+
+        plain = self.cost([b"%024d" % i for i in range(self.KEYS)])
+        self.assertLess(self.cost([name(i) for i in range(self.KEYS)]), 10 * max(plain, 0.1))
+
+    def test_ping_beside_long_command(self):
+        """A command without data does not wait for one that goes through a list."""
+        client, other = self.dial(self.server), self.dial(self.server)
+        items = [b"x"] * 500000
+        for i in range(1, 5):
+            self.assertEqual(self.asked(client, b"RPUSH", b"list", *items),
+                             b":%d\r\n" % (i * len(items)))
+        for _ in range(20):
+            client.sendall(command(b"LRANGE", b"list", b"0", b"-1"))
+            time.sleep(0.01)
+            self.assertEqual(self.asked(other, b"PING"), b"+PONG\r\n")
+            early = not select.select([client], [], [], 0)[0]
+            left = len(b"*%d\r\n" % (4 * len(items))) + 4 * len(items) * len(b"$1\r\nx\r\n")
+            while left > 0:
+                left -= len(client.recv(1 << 20))
+            if early:
+                break
+        else:
+            self.fail("PING waits for LRANGE")
+        client.close()
+        other.close()
+
+
 class Deadlines(Kv):
     """Clients that are idle, or take no replies, are closed after a second."""
 
@@ -694,7 +768,7 @@ class End(Kv):
         files = tempfile.TemporaryDirectory()
         cls.addClassCleanup(files.cleanup)
         cls.program = serverlib.patient("06-kv", f"{files.name}/kv", "-lhiredis",
-                                        deadlines="LINGER")
+                                        "-lsodium", deadlines="LINGER")
 
     def test_under_load(self):
         """What was answered is all that was done, without a gap."""
@@ -733,7 +807,7 @@ class Valgrind(Kv):
         serverlib.need_valgrind()
         files = tempfile.TemporaryDirectory()
         cls.addClassCleanup(files.cleanup)
-        cls.program = serverlib.compiled("06-kv", f"{files.name}/kv", "-lhiredis",
+        cls.program = serverlib.compiled("06-kv", f"{files.name}/kv", "-lhiredis", "-lsodium",
                                          build=serverlib.library(f"{files.name}/build"))
 
     def test_leaks(self):
