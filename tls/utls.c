@@ -514,9 +514,20 @@ static int get_more(struct utls *s, bool again, int64_t deadline)
 	return rc == -ECANCELED && deadline > 0 ? rc : 0;
 }
 
+/* Until its client says something, a server needs no buffers of OpenSSL's: 30 KB. */
+static bool is_before_hello(struct utls *s)
+{
+	bool is;
+
+	lock_session(s);
+	is = SSL_is_server(s->s_ssl) && SSL_in_before(s->s_ssl) && !s->s_error;
+	unlock_session(s);
+	return is;
+}
+
 static int handshake(struct utls *s, int64_t deadline)
 {
-	int rc, sent = 0;
+	int rc, sent = is_before_hello(s) ? get_more(s, false, deadline) : 0;
 
 	for (bool again = false; !sent; again = true) {
 		rc = call_once(s, HANDSHAKE, NULL, 0);
