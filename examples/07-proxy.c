@@ -204,6 +204,23 @@ static int pump(struct connection *c, int way)
 	return n < 0 ? (int)n : end_stream(c, way);
 }
 
+/* Reports that no server takes a connection: once a second at most, with a count. */
+static void report(int error)
+{
+	static int64_t next;
+	static unsigned unsaid;
+
+	pthread_mutex_lock(&lock);
+	unsaid++;
+	if (usync_after(0) >= next) {
+		fprintf(stderr, "proxy: no server to connect to: %s (%u times)\n",
+			ustack_error(error), unsaid);
+		next = usync_after(USYNC_SECOND);
+		unsaid = 0;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 /* Reports the error of the first address, which the resolver prefers. */
 static int connect_one(void)
 {
@@ -215,8 +232,7 @@ static int connect_one(void)
 			first = rc;
 	}
 	if (rc < 0)
-		fprintf(stderr, "proxy: no server to connect to: %s\n",
-			ustack_error(first));
+		report(first);
 	return rc;
 }
 

@@ -332,6 +332,19 @@ class Proxy(Servers):
         self.assertIn("Connection refused", self.server.errors())
         open(self.server.said, "w").close()
 
+    def test_few_lines(self):
+        """However many clients it cannot serve, it tells that once a second, with a count."""
+        began = time.monotonic()
+        for _ in range(300):
+            with socket.socket() as client:
+                client.connect_ex((HERE, self.server.port))
+        self.all_closed(self.server)
+        lines = self.server.errors().splitlines()
+        self.assertLessEqual(len(lines), time.monotonic() - began + 1)
+        for line in lines:
+            self.assertRegex(line, r"Connection refused \([0-9]+ times\)$")
+        open(self.server.said, "w").close()
+
     def test_other_way_first(self):
         """The server is the one that says first that it has no more to send."""
         client, behind = self.both()
