@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ enum {
 	SIZE         = 16384,           /* bytes: of a request, and of a part of a file */
 	STACKS       = 64,              /* shared: OpenSSL touches 12 KiB of each */
 	KEPT         = 256,             /* answers, with their heads at most SIZE bytes */
+	HANDSHAKES   = 128,             /* at a time: more clients wait */
 	TRIES        = 64,              /* to open a file while others are renamed */
 };
 
@@ -54,6 +56,7 @@ enum {
 #define GREET (10 * USYNC_SECOND)       /* for a client to complete its handshake */
 #define IDLE  (60 * USYNC_SECOND)       /* between requests */
 #define STALL (10 * USYNC_SECOND)       /* to receive a request, or to send an answer */
+#define LINGER (5 * USYNC_SECOND)       /* for a client to take its last answer */
 
 struct work {
 	struct utls *session;
@@ -71,6 +74,7 @@ static struct answer *kept[KEPT];       /* by a hash of the path */
 static struct utls_certificate certificates[CERTIFICATES];
 static struct utls_conf conf = { .f_certificates = certificates, .f_alpn = "http/1.1" };
 static struct utls_context *context;
+static struct usync_sem handshakes = { .s_count = HANDSHAKES };
 static struct uprocs *rr;
 static struct usync_scope *all;
 static int directory, listener, signals;
@@ -167,17 +171,45 @@ static int open_path(const char *path)
 	return fd;
 }
 
-/* False: the connection ends. */
-static bool answer(struct work *w, char *request)
+/*
+ * Returns whether a head, up to `last', has a line that another server may read in
+ * another way: a fold, a blank before the colon, a CR, LF or NUL alone. *body: a body
+ * comes behind the head.
+ */
+static bool is_malformed(const char *line, const char *last, bool *body)
+{
+	*body = false;
+	for (bool first = true; line <= last; first = false) {
+		size_t size = strcspn(line, "\r\n"), name = strcspn(line, ": \t\r\n");
+		const char *value = line + name + 1, *end = line + size;
+
+		if (end != last && strncmp(end, "\r\n", 2) != 0)
+			return true;
+		if (!first && (name == 0 || line[name] != ':'))
+			return true;
+		if (name == 14 && strncasecmp(line, "Content-Length", name) == 0)
+			*body |= value + strspn(value, " \t0") != end;
+		*body |= name == 17 && strncasecmp(line, "Transfer-Encoding", name) == 0;
+		line = end + 2;
+	}
+	return false;
+}
+
+/* False: the connection ends, so that no body is read as a request. GET needs none. */
+static bool answer(struct work *w, char *request, const char *last)
 {
 	char *path = request + 4, *end = strpbrk(path, " ?\r");
 	struct stat st;
 	size_t size;
-	bool good;
+	bool good, body;
 	int fd;
 
+	if (is_malformed(request, last, &body))
+		return put_head(w, 400, "Bad Request") && false;
 	if (strncmp(request, "GET /", 5) != 0 || !end)
 		return put_head(w, 405, "Method Not Allowed") && false;
+	if (body)
+		return put_head(w, 413, "Content Too Large") && false;
 	*end = '\0';
 	size = copy_kept(w, path);
 	if (size)
@@ -219,7 +251,7 @@ static bool talk(struct utls *session)
 					   "onnection: close", 16) != NULL;
 
 			*end = '\0';
-			good = answer(w, w->in) && !last;
+			good = answer(w, w->in, end) && !last;
 			w->have -= (size_t)(end + 4 - w->in);
 			memmove(w->in, end + 4, w->have);
 			deadline = usync_after(STALL);
@@ -231,16 +263,45 @@ static bool talk(struct utls *session)
 	return good;
 }
 
+/* Makes a handshake, of which HANDSHAKES run at a time: each has 40 KB of buffers. */
+static int greet(int fd, struct utls **session)
+{
+	int64_t deadline = usync_after(GREET);
+	int rc = unet_wait(fd, POLLIN, deadline);
+
+	if (rc == 0)
+		rc = usync_sem_wait(&handshakes, deadline);
+	if (rc)
+		return rc;
+	rc = utls_create(context, fd, NULL, session);
+	if (rc == 0)
+		rc = utls_handshake(*session, deadline);
+	usync_sem_post(&handshakes);
+	return rc;
+}
+
+/* Reads and drops: unread bytes would cause a reset, which takes the last answer back. */
+static void drain(int fd)
+{
+	static char dropped[SIZE];
+	int64_t deadline = usync_after(LINGER);
+
+	unet_shutdown(fd, SHUT_WR);
+	for (int i = 0; i < 64; i++)
+		if (unet_read(fd, dropped, SIZE, deadline) <= 0)
+			break;
+}
+
 static void connection(int fd, void *unused)
 {
 	struct utls *s = NULL;
 
 	(void)unused;
-	if (utls_create(context, fd, NULL, &s) == 0
-	    && utls_handshake(s, usync_after(GREET)) == 0) {
+	if (greet(fd, &s) == 0) {
 		while (utls_wait_readable(s, usync_after(IDLE)) == 0 && talk(s))
 			;
 		utls_shutdown(s, usync_after(STALL));
+		drain(fd);
 	}
 	utls_free(s);
 	unet_close(fd);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/04-echo.c and 07-proxy.c, with socat, ncat and curl as clients, and connections
+"""examples/04-echo.c, 07-proxy.c and 10-https.c, with socat, ncat and curl as clients, and connections
 of our own. Whatever they do, what was sent must come back, no other client may suffer, and
 the server must have as many descriptors as before.
 
@@ -8,7 +8,9 @@ Environment: that of serverlib.
 """
 
 import os
+import re
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -18,6 +20,7 @@ import serverlib
 from serverlib import HERE, content, until
 
 ECHO, PROXY = serverlib.example("04-echo"), serverlib.example("07-proxy")
+HTTPS = serverlib.example("10-https")
 SIZES = 1, 2, 1000, 16383, 16384, 16385, 300000, 1048576, 10485760
 SHORT = r"^(#define [A-Z]* *)\([0-9]* \* USYNC_SECOND", r"\1(2 * USYNC_SECOND"
 FEW = r"^(\tCONNECTIONS *= )[0-9]*", r"\g<1>4"
@@ -399,6 +402,71 @@ class ProxyOfHttpd(Servers):
             self.assertTrue(said == data[:size], size)
         said = self.client("curl", "-sS", f"{url}/1000", f"{url}/300000")   # one connection
         self.assertTrue(said == data[:1000] + data[:300000], "two requests")
+
+
+class Https(Servers):
+    """Requests that a proxy may take for others, and clients that say nothing."""
+
+    def setUp(self):
+        super().setUp()
+        serverlib.need("openssl", HTTPS)
+        self.client("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-keyout", self.path("key"), "-out", self.path("chain"),
+                    stderr=subprocess.DEVNULL)
+        with open(self.path("a"), "w") as file:
+            file.write("hello")
+        self.server = self.start(HTTPS, self.dir, self.path("chain"), self.path("key"))
+        self.context = ssl.create_default_context()
+        self.context.check_hostname = False
+        self.context.verify_mode = ssl.CERT_NONE
+
+    def answers(self, text):
+        """The statuses of the answers to some bytes, until the server ends the connection."""
+        with self.context.wrap_socket(self.server.dial()) as client:
+            client.sendall(text)
+            said = serverlib.receive_all(client)
+        return [int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]+) ", said)]
+
+    def head(self, *lines):
+        return b"\r\n".join([b"GET /a HTTP/1.1", b"Host: x", *lines, b"", b""])
+
+    def test_bodies(self):
+        """None is a request. What has none is answered, and the next one as well."""
+        more = self.head() + self.head(b"Connection: close")
+        self.assertEqual(self.answers(more), [200, 200])
+        for none in b"Content-Length: 0", b"content-length:00 ", b"X-Content-Length: 5":
+            self.assertEqual(self.answers(self.head(none) + more), [200, 200, 200], none)
+        for body in (b"Content-Length: %d" % len(more), b"content-length:\t5", b"Content-Length: x",
+                     b"Content-Length: 0\r\nContent-Length: 5", b"Content-Length: 0, 5",
+                     b"Transfer-Encoding: chunked", b"TRANSFER-ENCODING:identity",
+                     b"Content-Length: 0\r\nTransfer-Encoding: chunked"):
+            self.assertEqual(self.answers(self.head() + self.head(body) + more), [200, 413], body)
+        post = self.head(b"Content-Length: 1000000").replace(b"GET", b"POST")
+        self.assertEqual(self.answers(post + more * 1000), [405])
+
+    def test_malformed(self):
+        for line in (b"Content-Length : 5", b" Content-Length: 5", b"a: b\r\n\tfolded", b"a",
+                     b": a", b"a b: c", b"a: b\nContent-Length: 5", b"a: b\rContent-Length: 5",
+                     b"a: b\0Content-Length: 5"):
+            self.assertEqual(self.answers(self.head(line) + self.head()), [400], line)
+
+    def test_silent(self):
+        """Of many handshakes that do not go on, few have buffers."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        with self.assertRaises(ssl.SSLWantReadError):
+            self.context.wrap_bio(incoming, outgoing).do_handshake()
+        hello, before = outgoing.read(), self.server.memory("VmRSS")
+        clients = [self.dial(self.server) for _ in range(900)]
+        until(lambda: self.server.descriptors() >= self.server.opened + 900, "900 clients")
+        self.assertLess(self.server.memory("VmRSS") - before, 900 * 4)
+        for client in clients:
+            client.sendall(hello)
+        until(lambda: sum(serverlib.established(self.server.port)) > 500 * len(hello)
+              or self.server.descriptors() < self.server.opened + 900, "a full queue")
+        self.assertLess(self.server.memory("VmRSS") - before, 900 * 16)
+        for client in clients:
+            client.close()
 
 
 class Valgrind(Servers):
