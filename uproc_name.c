@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "private/proc.h"
+#include "private/text.h"
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static void           *names;           /* names_lock, as the next one */
@@ -81,7 +82,7 @@ static int set_name(const struct ustack *u, const char *text)
 
 	if (!name)
 		return -ENOMEM;
-	snprintf(name->n_text, sizeof name->n_text, "%s", text);
+	text_copy(name->n_text, sizeof name->n_text, text);
 	return 0;
 }
 

@@ -346,7 +346,9 @@ enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
 
 /*
  * Names `u', for reports; NULL or "" takes the name away. A longer name than
- * USTACK_NAME_MAX is cut. The text is copied. A thread without a name pays nothing.
+ * USTACK_NAME_MAX is cut behind a whole character. In place of control characters, and of
+ * bytes that are no UTF-8, the name has '?'. The text is copied. A thread without a name
+ * pays nothing.
  * 0; -ENOMEM: no memory; -ESRCH: `u' has ended; -ENOTSUP: it is not on a processor
  * (uproc.h).
  * Does not switch.

@@ -228,16 +228,11 @@ static void put_age(struct text *o, const char *before, int64_t ns, const char *
 	text_put(o, after);
 }
 
-/* In quotes, for JSON. What is no ASCII passes as it is. */
+/* In quotes, for JSON: a text of text_copy(), or a constant. */
 static void put_string(struct text *o, const char *text)
 {
 	text_put(o, "\"");
 	for (; *text; text++) {
-		if ((unsigned char)*text < ' ') {
-			text_put(o, "\\u");
-			text_digits(o, (unsigned char)*text, 16, 4);
-			continue;
-		}
 		if (*text == '"' || *text == '\\')
 			text_put(o, "\\");
 		text_bytes(o, text, 1);

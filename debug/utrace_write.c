@@ -132,15 +132,6 @@ static void write_part(struct text *t, const struct part *p)
 	text_bytes(t, p->p_events, p->p_count * sizeof *p->p_events);
 }
 
-/* Control characters, which would end the line, are left out. */
-static void write_name(struct text *t, const char *name)
-{
-	for (; *name; name++)
-		if ((unsigned char)*name >= ' ')
-			text_bytes(t, name, 1);
-	text_put(t, "\n");
-}
-
 static void write_kinds(struct text *t, const struct parts *a)
 {
 	int32_t told[KINDS];
@@ -160,7 +151,8 @@ static void write_kinds(struct text *t, const struct parts *a)
 			text_put(t, "kind ");
 			text_number(t, (uint32_t)number);
 			text_put(t, kind->k_number ? " 1 " : " 0 ");
-			write_name(t, kind->k_name);
+			text_put(t, kind->k_name);
+			text_put(t, "\n");
 		}
 }
 
@@ -195,7 +187,8 @@ static int write_names(struct text *t, const struct parts *a)
 		text_put(t, "thread ");
 		text_hex(t, threads[i]);
 		text_put(t, " ");
-		write_name(t, name);
+		text_put(t, name);
+		text_put(t, "\n");
 	}
 	free(threads);
 	return 0;

@@ -57,21 +57,11 @@ static inline bool code__read(int fd, void *to, size_t size, size_t at)
 	return pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Cuts off what does not fit. */
-static inline void code__copy(char *to, size_t room, const char *from)
-{
-	size_t n = strlen(from);
-
-	n = n < room ? n : room - 1;
-	memcpy(to, from, n);
-	to[n] = '\0';
-}
-
 static inline void code__set_file(struct code *c, const char *path)
 {
 	const char *last = strrchr(path, '/');
 
-	code__copy(c->c_file, sizeof c->c_file, last ? last + 1 : path);
+	text_copy(c->c_file, sizeof c->c_file, last ? last + 1 : path);
 }
 
 /* Looks for the function at `place', an address as the file's own, in one table. */
@@ -79,6 +69,7 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 				size_t strings, uintptr_t place)
 {
 	ElfW(Sym) some[CODE_SYMBOLS];
+	char name[CODE_NAME] = "";
 	size_t n = table->sh_size / sizeof *some;
 
 	for (size_t i = 0, got; i < n; i += got) {
@@ -90,8 +81,9 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 			if ((some[j].st_info & 0xf) != STT_FUNC
 			    || place - some[j].st_value >= some[j].st_size)
 				continue;
-			return pread(fd, c->c_name, sizeof c->c_name - 1,
-				     (off_t)(strings + some[j].st_name)) > 0;
+			return pread(fd, name, sizeof name - 1,
+				     (off_t)(strings + some[j].st_name)) > 0
+				&& (text_copy(c->c_name, sizeof c->c_name, name), true);
 		}
 	}
 	return false;
@@ -169,7 +161,7 @@ static inline void code_find(struct code *c, uintptr_t address)
 	base = (uintptr_t)info.dli_fbase;
 	c->c_offset = address - base;
 	if (info.dli_sname)
-		code__copy(c->c_name, sizeof c->c_name, info.dli_sname);
+		text_copy(c->c_name, sizeof c->c_name, info.dli_sname);
 	else if (base)
 		code__look(c, info.dli_fname, base, address - base);
 }

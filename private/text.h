@@ -113,6 +113,39 @@ static inline void text_hex(struct text *t, uint64_t value)
 	text_digits(t, value, 16, 1);
 }
 
+/*
+ * Returns how many bytes the first character of a string has; 0: they are no UTF-8, or a
+ * control character, which a terminal, a log or JSON would not take as text.
+ */
+TEXT_CALL size_t text_character(const unsigned char *s)
+{
+	static const uint32_t least[] = { 0, ' ', 0xa0, 0x800, 0x10000 };
+	size_t n = *s < 0x80 ? 1 : *s < 0xc0 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
+	uint32_t c = n == 1 ? *s : *s & 0xffu >> n;
+
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (s[i] & 0x3fu);
+	}
+	if (c < least[n] || c == 0x7f || c >> 11 == 0xd800 >> 11 || c > 0x10ffff)
+		return 0;
+	return n;
+}
+
+/* Copies the whole characters of a string that fit, and '?' for each other byte. */
+TEXT_CALL void text_copy(char *to, size_t room, const char *from)
+{
+	for (size_t n, all; *from; from += all, to += all, room -= all) {
+		n = text_character((const unsigned char *)from);
+		all = n ? n : 1;
+		if (all >= room)
+			break;
+		memcpy(to, n ? from : "?", all);
+	}
+	*to = '\0';
+}
+
 /* In quotes, as in code and in JSON, except that it escapes nothing. */
 static inline void text_quote(struct text *t, const char *string)
 {

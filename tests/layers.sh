@@ -109,7 +109,7 @@ uproc_move.c: private/policy.h private/proc.h private/when.h
 uproc_local.c: debug/watch/watch.h private/proc.h
 uproc_alone.c: private/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
-uproc_name.c: private/proc.h
+uproc_name.c: private/proc.h private/text.h
 uproc_report.c: private/code.h private/proc.h private/where.h private/sim.h private/when.h
 uproc_layout.c: arch/arch.h private/layout.h private/proc.h uwait.h
 private/policy.h: uproc.h

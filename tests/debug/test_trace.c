@@ -634,7 +634,7 @@ static void name_and_write(void *unused)
 	while (a->u_tokens >= 0)
 		TEST_EQUAL(ustack_yield(), 0);
 	text = lines_of();
-	snprintf(expected, sizeof expected, "\nthread %p north\n", (void *)a);
+	snprintf(expected, sizeof expected, "\nthread %p no?rth\n", (void *)a);
 	TEST_TRUE(strstr(text, expected));
 	TEST_TRUE(strstr(text, "\nprocessor 0.0 "));
 	TEST_TRUE(strstr(text, "\nnatives "));

@@ -154,6 +154,48 @@ static void test_name(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
+/* Names are printed as they are: they have whole characters, and none that controls. */
+static void test_name_text(void **state)
+{
+	static const char *const names[][2] = {
+		{ "plain ~", "plain ~" },
+		{ "a\n\033[2J\t\177b", "a??[2J??b" },
+		{ "\xc2\xa0\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+		  "\xc2\xa0\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80" },
+		{ "\xc2\x9b" "2J", "??2J" },
+		{ "\xc3", "?" }, { "\xe2\x82", "??" }, { "\xe2" "a", "?a" },
+		{ "\x80\xbf\xff\xf8", "????" }, { "\xc0\xaf", "??" },
+		{ "\xe0\x9f\xbf", "???" }, { "\xfc\x80\x80\x80", "????" },
+		{ "\xed\xa0\x80", "???" }, { "\xf0\x8f\xbf\xbf", "????" },
+		{ "\xf4\x90\x80\x80", "????" },
+		{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" },
+		{ "123456789012345678901234567890\xc3\xa9",
+		  "123456789012345678901234567890" },
+		{ "12345678901234567890123456789\xc3\xa9z",
+		  "12345678901234567890123456789\xc3\xa9" },
+		{ "123456789012345678901234567890\xc3",
+		  "123456789012345678901234567890?" },
+	};
+	char text[USTACK_NAME_MAX];
+	struct ustack *u;
+	void *s;
+
+	(void)state;
+	test_timeout(10);
+	if (!over->o_procs)
+		skip();
+	s = make();
+	assert_int_equal(over->o_start(s, wait_to_end, NULL, &u), 0);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		assert_int_equal(ustack_name(u, names[i][0]), 0);
+		assert_int_equal(ustack_get_name(u, text, sizeof text), 0);
+		assert_string_equal(text, names[i][1]);
+	}
+	assert_int_equal(usync_sem_post(&go_on), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
 /* The next thread with the record has no name, and one that has ended gets none. */
 static void test_name_ends(void **state)
 {
@@ -462,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_start_fd),
 		cmocka_unit_test(test_start_fd_errors),
 		cmocka_unit_test(test_name),
+		cmocka_unit_test(test_name_text),
 		cmocka_unit_test(test_name_ends),
 		cmocka_unit_test(test_how),
 		cmocka_unit_test(test_name_reported),
