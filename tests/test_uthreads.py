@@ -15,6 +15,7 @@ import glob
 import itertools
 import json
 import os
+import random
 import re
 import resource
 import shlex
@@ -336,6 +337,83 @@ class Commands(unittest.TestCase):
         for words in (["ps", str(os.getpid())], ["ps", "/bin/sh"], ["bt", "/nowhere"]):
             with self.subTest(words):
                 command(UTHREADS, *words, status=1, stderr=subprocess.DEVNULL)
+
+
+class Damaged(unittest.TestCase):
+    """Core files and traces with bytes that are not what they should be. There are answers
+    or a line that says what is wrong, and what is printed is text."""
+
+    SEEDS = 12
+
+    def setUp(self):
+        self.random = random.Random(1)
+        self.copy = f"{directory}/copy"
+
+    def ends_well(self, data, *arguments, name="bt"):
+        with open(self.copy, "wb") as file:
+            file.write(data)
+        done = subprocess.run([UTHREADS, name, self.copy, *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=LIMIT, stdin=subprocess.DEVNULL)
+        said = done.stderr.decode()
+        self.assertIn(done.returncode, (0, 1), said)
+        self.assertNotIn("Traceback", said)
+        if done.returncode:
+            self.assertRegex(said, "^uthreads: .*\n")
+        text = done.stdout.decode() + said
+        self.assertTrue(text.replace("\n", "").isprintable(), text)
+        return done.stdout.decode(), done.returncode
+
+    def damage(self, data, places):
+        """Some words, at places that are (offset, size)."""
+        data = bytearray(data)
+        for _ in range(self.random.choice((1, 3, 20))):
+            at, size = self.random.choice(places)
+            at += self.random.randrange(size // 8 or 1) * 8
+            data[at:at + 8] = self.random.choice(
+                (bytes(8), b"\xff" * 8, self.random.randbytes(8), struct.pack("<q", 1 << 62),
+                 struct.pack("<Q", self.random.randrange(1 << 16))))
+        return bytes(data)
+
+    def test_core(self):
+        text, core = crashed(build("damaged"), str(THREADS), "2", "2", str(SEED), "crash")
+        with open(core, "rb") as file:
+            data = file.read()
+        count, = struct.unpack_from("<H", data, 56)
+        loads, notes = [], []
+        for i in range(count):
+            kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, 64 + 56 * i)
+            (notes if kind == 4 else loads).append((offset, address, size))
+        records = [(offset + at - address, 160) for at in (int(h, 16) for h in noted(text))
+                   for offset, address, size in loads if address <= at < address + size]
+        layouts = [(m.start(), 4096) for m in re.finditer(b"usched layout\xa7", data)]
+        self.assertTrue(records and layouts)
+        wrong = 0
+        for places in [(0, 64), (64, 56 * count)], [(at, size) for at, _, size in notes], \
+                records, layouts:
+            for _ in range(self.SEEDS // 3):
+                wrong += self.ends_well(self.damage(data, places))[1]
+        for _ in range(self.SEEDS // 3):
+            size = self.random.choice((len(data), 1 << 16, 4096))
+            wrong += self.ends_well(data[:self.random.randrange(size)])[1]
+        self.assertGreater(wrong, 0)
+
+    def test_names(self):
+        """Of a process that does not keep to what ustack_name() leaves."""
+        _, core = crashed(build("named"), "1", "2", "1", str(SEED), "crash")
+        with open(core, "rb") as file:
+            data = file.read()
+        shown, status = self.ends_well(data.replace(b"the first", b"\033[2J\n\xff\xc2\x9b!"))
+        self.assertEqual(status, 0)
+        self.assertIn(" '?[2J?\ufffd?!',", shown)
+
+    def test_trace(self):
+        """A file of utrace_write()."""
+        ring = struct.pack("<4Q", 1, 2, 3, 4) * 4
+        data = b"usched trace 1 little 5 6\nprocessor 0.0 1 2 3 4 0 4\n" + ring + \
+            b"kind 7 1 mutex\nthread 0x10 a\033[2Jname\nend\n"
+        for _ in range(self.SEEDS):
+            self.ends_well(self.damage(data, [(0, len(data))]), name="trace")
+            self.ends_well(data[:self.random.randrange(len(data))], name="trace")
 
 
 class Trace(Traces):

@@ -9,7 +9,7 @@ import mmap
 import os
 import struct
 
-from . import Problem
+from . import Problem, plain
 
 PT_LOAD, PT_NOTE, PT_GNU_EH_FRAME = 1, 4, 0x6474E550
 SHT_SYMTAB, SHT_DYNSYM, SHT_NOBITS = 2, 11, 8
@@ -78,7 +78,7 @@ class Elf:
 
     def text(self, at):
         end = self.data.find(b"\0", at)
-        return bytes(self.data[at:end]).decode("utf-8", "replace") if end >= 0 else ""
+        return plain(bytes(self.data[at:end])) if end >= 0 else ""
 
     def symbols(self):
         """Value, size, type and place of the name; of the larger table, if there are two."""

@@ -13,7 +13,7 @@ import re
 
 import gdb
 
-from . import Problem, show
+from . import DAMAGE, Problem, damaged, show
 from .target import Core, Process
 from .threads import Reader, open_views
 
@@ -91,6 +91,8 @@ class Command(gdb.Command):
             self.run(gdb.string_to_argv(argument))
         except (Problem, OSError) as problem:
             raise gdb.GdbError(f"usched: {problem}") from None
+        except DAMAGE as error:
+            raise gdb.GdbError(f"usched: {damaged('what gdb debugs', error)}") from None
 
 
 class Out:

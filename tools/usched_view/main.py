@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from . import Problem, show
+from . import DAMAGE, Problem, damaged, plain, show
 from .target import open_target
 from .threads import open_views
 
@@ -86,7 +86,7 @@ def run(options, script):
 def show_target(target, options):
     views = open_views(target)
     for reason in target.missing:
-        print(f"uthreads: {reason}", file=sys.stderr)
+        print(f"uthreads: {plain(reason)}", file=sys.stderr)
     if options.command == "ps":
         show.ps(views, options.filter, options.limit)
     elif options.command == "bt":
@@ -122,10 +122,15 @@ def main(argv, script):
     try:
         return run(options, script)
     except Problem as problem:
-        print(f"uthreads: {problem}", file=sys.stderr)
-        return 1
+        reason = str(problem)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:
+        reason = f"{error.filename or options.target}: {error.strerror}"
+    except DAMAGE as error:
+        reason = damaged(options.target, error)
+    print("uthreads: " + "\n".join(map(plain, reason.split("\n"))), file=sys.stderr)
+    return 1

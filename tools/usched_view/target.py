@@ -15,7 +15,7 @@ import re
 import socket
 import struct
 
-from . import Problem
+from . import DAMAGE, Problem, damaged, plain
 from .elf import ET_CORE, ET_EXEC, PT_LOAD, PT_NOTE, Elf, contents
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
@@ -41,7 +41,7 @@ class Module:
 
     def __init__(self, path, bias, start, end, elf):
         self.path, self.bias, self.start, self.end, self.elf = path, bias, start, end, elf
-        self.name = os.path.basename(path)
+        self.name = plain(os.path.basename(path))
 
     def function(self, address):
         return self.elf.function(address - self.bias)
@@ -122,20 +122,21 @@ class Target:
             here = self.program if self.program and path == executable else self.local_path(path)
             try:
                 elf = Elf(here, self.mapped_file(here, maps[0]))
+                for module in self._place(path, elf, maps):
+                    if self._is_same(module):
+                        yield module
+                    else:
+                        self.missing.append(f"{here} is not the file that was mapped")
             except Problem as problem:
                 if path == executable or any(offset == 0 for _, _, offset in maps):
                     self.missing.append(str(problem))
-                continue
-            for module in self._place(path, elf, maps):
-                if self._is_same(module):
-                    yield module
-                else:
-                    self.missing.append(f"{here} is not the file that was mapped")
+            except DAMAGE as error:
+                self.missing.append(damaged(here, error))
         if not files and self.program:
             yield from self._by_auxv()
         vdso = self.auxv().get(AT_SYSINFO_EHDR)
         if vdso:
-            with contextlib.suppress(Problem, struct.error):
+            with contextlib.suppress(Problem, *DAMAGE):
                 elf = Elf("[vdso]", self.read(vdso, 2 * 4096))
                 yield Module("[vdso]", vdso - elf.base(), vdso, vdso + 2 * 4096, elf)
 

@@ -7,7 +7,7 @@ private/layout.h has the rules that are followed here.
 import struct
 import time
 
-from . import Problem
+from . import Problem, plain
 from .target import AT_RANDOM, STACK_POINTER
 from .unwind import Unwinder
 
@@ -60,7 +60,7 @@ class Layout:
         for text, offset, size in struct.iter_unpack("<24sII", data[:len(data) // 32 * 32]):
             if not text[0]:
                 break
-            self.names_of[text.rstrip(b"\0").decode()] = offset, size
+            self.names_of[plain(text.rstrip(b"\0"))] = offset, size
 
     def offset(self, name):
         try:
@@ -436,7 +436,7 @@ class View:
             at, thread = values if next_first else values[::-1]
             if thread in found:
                 return None
-            found[thread] = data[text:text + size].split(b"\0")[0].decode("utf-8", "replace")
+            found[thread] = plain(data[text:text + size].split(b"\0")[0])
         return found
 
     def joined(self):

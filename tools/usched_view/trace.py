@@ -24,7 +24,7 @@ import struct
 import sys
 import time
 
-from . import Problem
+from . import Problem, plain
 from .threads import Kind
 
 (ON, OFF, SWITCH, BLOCK, WAKE, POST, EVICT, LOAD, CREATE, START, END, MOVE) = range(1, 13)
@@ -294,12 +294,12 @@ class Dump:
             order, *now = file.readline()[len(self.MAGIC):].split()
             self.form = struct.Struct("<4Q" if order == b"little" else ">4Q")
             self.now = tuple(map(int, now))
-            line = ""
-            while line != "end\n":
-                line = file.readline().decode(errors="replace")
-                if not line.endswith("\n"):
+            line = b""
+            while line != b"end\n":
+                line = file.readline()
+                if not line.endswith(b"\n"):
                     raise Problem(f"{path}: its end is missing")
-                self._read_line(file, line.rstrip("\n"))
+                self._read_line(file, plain(line.rstrip(b"\n")))
         self.seconds = max((self.now[1] - r.first[1] for r in self.rings.values()
                             if r.first[1]), default=0) / 1e9
 
