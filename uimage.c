@@ -416,7 +416,10 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 {
 	size_t guard = round_up(UIMAGE_GUARD, page_size());
 
-	*stacks = (struct uimage_stacks){ .k_size = round_up(size, page_size()) };
+	*stacks = (struct uimage_stacks){ 0 };
+	if (size > SIZE_MAX / 4)
+		return -ENOMEM;
+	stacks->k_size = round_up(size, page_size());
 	/* An odd number of pages: with an even one, tops share some sets of a TLB. */
 	stacks->k_stride = (stacks->k_size + guard) | page_size();
 	if (count > SIZE_MAX / 2 / stacks->k_stride)

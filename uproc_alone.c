@@ -157,7 +157,7 @@ int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
 		size = conf->c_stack_size;
 	lock(&o->o_lock);
 	full = o->o_threads >= conf->c_alone;
-	many = o->o_count >= conf->c_alone + 2 * conf->c_processors;
+	many = o->o_count >= conf->c_alone + (uint64_t)2 * conf->c_processors;
 	if (!full) {
 		o->o_threads++;
 		a = take_vacant(o, size);

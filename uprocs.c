@@ -193,10 +193,11 @@ static void free_procs(struct uprocs *r, size_t n)
 
 static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 {
-	size_t all = r->r_conf.c_processors, n = 0;
-	size_t size = (all + 1) * r->r_stride;
+	size_t all = r->r_conf.c_processors, n = 0, size;
 	int rc = -ENOMEM;
 
+	if (__builtin_mul_overflow(all + 1, r->r_stride, &size))
+		return rc;
 	r->r_proc = (char *)aligned_alloc(CACHE_LINES, size);
 	r->r_asking = (uint64_t *)calloc(all / ASKING_BITS + 1, sizeof *r->r_asking);
 	if (r->r_proc && r->r_asking) {

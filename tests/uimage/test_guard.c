@@ -229,6 +229,8 @@ static void test_too_many_stacks(void **state)
 	before = test_address_space();
 	assert_int_equal(uimage_stacks_map(&stacks, SIZE_MAX / 4096, 65536), -ENOMEM);
 	assert_int_equal(uimage_stacks_map(&stacks, 1, SIZE_MAX / 4 * 3), -ENOMEM);
+	assert_int_equal(uimage_stacks_map(&stacks, 1, SIZE_MAX), -ENOMEM);
+	assert_int_equal(uimage_stacks_map(&stacks, 1, SIZE_MAX - 65536), -ENOMEM);
 #if SIZE_MAX > UINT32_MAX
 	assert_int_equal(uimage_stacks_map(&stacks, (size_t)1 << 40, 65536), -ENOMEM);
 	assert_int_equal(uimage_stacks_map(&stacks, 1, (size_t)1 << 60), -ENOMEM);

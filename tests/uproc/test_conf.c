@@ -4,6 +4,8 @@
  * and destroy gives back, counters, stacks that grow and images that shrink; and calls
  * from outside of threads, or for threads of another kind.
  */
+#include <limits.h>
+
 #include "../mini.h"
 #include "../procs.h"
 
@@ -62,6 +64,13 @@ static void test_create_errors(void **state)
 	test_timeout(60);
 	mappings = test_mappings();
 	assert_int_equal(over->o_create(&image, &s), -EINVAL);
+#if SIZE_MAX == UINT32_MAX
+	for (unsigned n = INT_MAX; over->o_procs && n > INT_MAX / 256; n /= 2) {
+		struct uprocs_conf all = { .c_processors = n };
+
+		assert_int_equal(over->o_create(&all, &s), -ENOMEM);
+	}
+#endif
 	if (test_has_stacks()) {
 		assert_int_equal(over->o_create(&tiny, &s), -EINVAL);
 		assert_int_equal(over->o_create(&huge, &s), -EINVAL);
