@@ -252,7 +252,7 @@ site: $(manual)
 dist:
 	@B=$(call quote,$(B)) VERSION=$(version) scripts/dist.sh
 
-deb: dist
+deb:
 	@B=$(call quote,$(B)) VERSION=$(version) scripts/deb.sh
 
 clean:

@@ -17,10 +17,31 @@ stop() {
 	exit 1
 }
 
-for tool in dpkg-buildpackage dh; do
-	command -v $tool >/dev/null ||
-		stop "there is no $tool: install debhelper"
-done
+# The packages that are needed and not installed: what control names, and what comes before.
+missing_packages() {
+	field=$(sed -n '/^Build-Depends:/,/^[^ ]*:/ { s/^Build-Depends://; /:/d; p; }' \
+		packaging/debian/control)
+	case " ${DEB_BUILD_PROFILES-} " in
+	*' nocheck '*)	field=$(echo "$field" | sed '/<!nocheck>/d') ;;
+	esac
+	for package in build-essential git $(echo "$field" |
+		sed 's/([^)]*)//g; s/<[^>]*>//g; s/,//g; s/debhelper-compat/debhelper/')
+	do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' ||
+			echo "$package"
+	done
+}
+
+# All that is in the way, at once.
+command -v dpkg-query >/dev/null || stop 'there is no dpkg: Debian packages are built on Debian'
+packages=$(missing_packages | tr '\n' ' ')
+wrong=$(scripts/dist.sh check 2>&1) || wrong="
+  $(echo "$wrong" | sed '2,$s/^/    /')"
+[ -z "$packages" ] || wrong="$wrong
+  packages are missing. As root:
+    apt-get install -y --no-install-recommends ${packages% }"
+[ -z "$wrong" ] || stop "cannot be done yet:$wrong"
+scripts/dist.sh
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM

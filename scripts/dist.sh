@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# dist.sh: make dist. Packs the last commit as $B/usched-$VERSION.tar.gz, with a checksum
+# dist.sh [check]: make dist. Packs the last commit as $B/usched-$VERSION.tar.gz, with a checksum
 # for sha256sum -c beside it. The same commit gives the same bytes, by the same gzip. What
 # Meson, vcpkg and Homebrew need, of packaging, goes to $B/packaging with the version and
-# the checksums filled in: the tar file cannot have its own.
+# the checksums filled in: the tar file cannot have its own. With `check' it packs nothing,
+# and only says why it cannot.
 #
 #   B, VERSION   as in the Makefile, which sets them
 set -eu
@@ -13,16 +14,19 @@ B=${B:-build}
 name=usched-$VERSION
 
 stop() {
-	echo "make dist: $1" >&2
+	echo "${said}$1" >&2
 	exit 1
 }
+said='make dist: '
+[ "${1-}" != check ] || said=
 
 command -v git >/dev/null || stop 'there is no git here'
 top=$(git rev-parse --show-toplevel 2>/dev/null) || stop 'this is not a git checkout'
 [ "$top" = "$(pwd -P)" ] || stop 'this is not the top of a git checkout'
 changes=$(git status --porcelain)
-[ -z "$changes" ] || stop "there are changes that are in no commit:
+[ -z "$changes" ] || stop "there are changes that are in no commit; commit them, or git stash -u:
 $changes"
+[ "${1-}" != check ] || exit 0
 
 mkdir -p "$B"
 git -c tar.umask=0022 -c core.autocrlf=false -c core.eol=lf archive --format=tar --prefix="$name/" HEAD >"$B/$name.tar"

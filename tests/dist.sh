@@ -3,7 +3,7 @@
 #
 # make dist: what it packs is what is committed, under the version's name, with a checksum
 # that fits, and the same bytes for the same commit. It refuses what is no checkout, and a
-# checkout with changes.
+# checkout with changes. make deb says at once all that it lacks.
 #
 #   MAKE    default make
 set -u
@@ -64,6 +64,17 @@ cmp "$dir/first.tar.gz" "$dir/elsewhere/build/$name.tar.gz" ||
 
 echo >"$dir/tree/new"
 refused 'changes that are in no commit'
+# make deb says that at once with the packages that are missing: here all of them.
+mkdir "$dir/none"
+printf '#!/bin/sh\nexit 1\n' >"$dir/none/dpkg-query"
+chmod +x "$dir/none/dpkg-query"
+! PATH=$dir/none:$PATH $MAKE -s --no-print-directory -C "$dir/tree" B=build deb \
+	>"$dir/log" 2>&1 || fail 'make deb: does not refuse'
+for words in 'changes that are in no commit' '?? new' \
+	'apt-get install .* build-essential .*debhelper .*libssl-dev'
+do
+	grep -q "$words" "$dir/log" || fail "make deb: no '$words' in $(cat "$dir/log")"
+done
 rm "$dir/tree/new"
 echo >>"$dir/tree/README.md"
 refused 'changes that are in no commit'
