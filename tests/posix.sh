@@ -1077,9 +1077,10 @@ done
 
 # What is exchanged is destroyed when its thread ends, the last one first, and may register
 # more then; with exit(), that of the thread that calls it; and what is not exchanged at
-# the end of the native thread.
+# the end of the native thread. All threads have registered before the first ends.
 build ends <<'END'
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1090,6 +1091,7 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 
 static __thread int first, second;
 static pthread_key_t key;
+static sem_t ready, go[3];
 
 static void end(void *object)
 {
@@ -1113,7 +1115,8 @@ static void *run(void *arg)
 	__cxa_thread_atexit_impl(end, &first, &__dso_handle);
 	usleep(1000);
 	__cxa_thread_atexit_impl(end, &second, &__dso_handle);
-	usleep(20000 * number);
+	sem_post(&ready);
+	sem_wait(&go[number - 1]);
 	if (number == 3)
 		exit(0);
 	return NULL;
@@ -1127,7 +1130,11 @@ int main(void)
 	for (intptr_t i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, run, (void *)(i + 1));
 	for (int i = 0; i < 3; i++)
+		sem_wait(&ready);
+	for (int i = 0; i < 3; i++) {
+		sem_post(&go[i]);
 		pthread_join(t[i], NULL);
+	}
 	return 1;
 }
 END
