@@ -688,6 +688,25 @@ static size_t natives(void)
 	return n - 2;
 }
 
+/*
+ * How many a scheduler has. The kernel lists joined ones until it has run them once more,
+ * which may take long: another number than expected is counted again.
+ */
+static size_t natives_of(const struct uprocs_conf *conf, size_t expected)
+{
+	size_t before, n;
+	void *s;
+
+	begin_test();
+	do {
+		before = natives();
+		s = create(conf);
+		n = natives() - before;
+		TEST_EQUAL(over->o_destroy(s), 0);
+	} while (n != expected && is_in_time());
+	return n;
+}
+
 static void test_conf(void **state)
 {
 	struct uprocs_conf quiet = { .c_processors = 1, .c_stall = USCHED_QUIET };
@@ -695,29 +714,20 @@ static void test_conf(void **state)
 	struct uprocs_conf most = { .c_processors = 1, .c_stall = (int64_t)1 << 62 };
 	struct uprocs_conf less = { .c_processors = 1, .c_stall = 999999 };
 	struct uprocs_conf standard = { .c_processors = 1 };
-	size_t before, plain;
 	void *s;
 
 	(void)state;
-	test_timeout(60);
 	TEST_EQUAL(over->o_create(&less, &s), -EINVAL);
-	before = natives();
 	s = create(&quiet);
-	plain = natives() - before;
 	TEST_EQUAL(over->o_destroy(s), 0);
 	must_be_told();
-	TEST_EQUAL(plain, 1);
-	s = create(&given);
-	TEST_EQUAL(natives() - before, plain + 2);      /* a monitor, and a reporter */
-	TEST_EQUAL(over->o_destroy(s), 0);
-	s = create(&most);
-	TEST_EQUAL(natives() - before, plain + 2);
-	TEST_EQUAL(over->o_destroy(s), 0);
+	test_timeout(100);
+	TEST_EQUAL(natives_of(&quiet, 1), 1);
+	TEST_EQUAL(natives_of(&given, 3), 3);           /* a monitor, and a reporter */
+	TEST_EQUAL(natives_of(&most, 3), 3);
 	over_stalls = true;
-	s = create(&standard);
+	TEST_EQUAL(natives_of(&standard, 1 + 2 * CHECKED), 1 + 2 * CHECKED);
 	over_stalls = false;
-	TEST_EQUAL(natives() - before, plain + 2 * CHECKED);
-	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
 /* Without reports: no monitor is there. */
@@ -725,15 +735,20 @@ static void test_embedded(void **state)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT, .c_embed = 1,
 				    .c_log = keep_line };
-	size_t before = natives();
-	void *s = create(&conf);
+	size_t before, n;
+	void *s;
 
 	(void)state;
-	test_timeout(60);
+	test_timeout(100);
 	begin_test();
-	run(s, short_turns, NULL, NULL);
-	TEST_EQUAL(natives(), before);
-	TEST_EQUAL(over->o_destroy(s), 0);
+	do {
+		before = natives();
+		s = create(&conf);
+		run(s, short_turns, NULL, NULL);
+		n = natives();
+		TEST_EQUAL(over->o_destroy(s), 0);
+	} while (n != before && is_in_time());
+	TEST_EQUAL(n, before);
 	TEST_EQUAL(lines, 0);
 }
 
