@@ -44,10 +44,10 @@ build() {
 
 # count LOG STATUS: sets p, f and s to the numbers of test cases in the output of a cmocka
 # program. There is one failure more if it crashed, ran nothing, or its exit status does
-# not agree with its last lines.
+# not agree with its last lines. With status 77 it is skipped from some case on.
 count() {
 	# shellcheck disable=SC2046
-	set -- "$2" $(awk '
+	set -- "$2" $(awk -v status="$2" '
 		/^\[ +OK +\]/                  { ok++ }
 		/^\[  FAILED  \] [^0-9]/       { bad[$NF] = 1 }
 		/^\[  PASSED  \] [0-9]+ test/  { passed += $4; closed = 1 }
@@ -56,12 +56,17 @@ count() {
 		END {
 			if (!closed) {
 				passed = ok
-				failed = length(bad) + 1
+				failed = length(bad) + (status != 77)
+			}
+			if (status == 77) {
+				skipped++
+				if (length(bad) > failed)
+					failed = length(bad)
 			}
 			print passed + 0, failed + 0, skipped + 0
 		}' "$1")
 	p=$2 f=$3 s=$4
-	if [ "$f" -eq 0 ] && [ "$1" -ne 0 ]; then
+	if [ "$f" -eq 0 ] && [ "$1" -ne 0 ] && [ "$1" -ne 77 ]; then
 		f=1
 	fi
 	if [ $((p + f + s)) -eq 0 ]; then
@@ -92,7 +97,7 @@ run() {
 	if [ "$f" -gt 0 ]; then
 		show "$log"
 	fi
-	line "$1" "$name" "$(grep -E '^\[ +[A-Z]+ +\] [0-9]+ test' "$log" | tr -s '\n' ' ')"
+	line "$1" "$name" "$(grep -E '^\[ +[A-Z]+ +\] [0-9]+ test|^\[ SKIPPED! \]' "$log" | tr -s '\n' ' ')"
 }
 
 # Programs that run once more with USCHED_TEST_SLICE: threads of rr give way then.

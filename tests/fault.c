@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include "fault.h"
+#include "test.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,12 +45,14 @@
 	type preload_##name params __asm__(#name);        \
 	type preload_##name params
 #define REAL(name) (find(__extension__ (void **)&real_##name, #name), real_##name)
+#define CREATE     REAL(pthread_create)
 #else
 #define WRAP(type, name, params)                        \
 	type __real_##name params;                      \
 	type __wrap_##name params;                      \
 	type __wrap_##name params
 #define REAL(name) __real_##name
+#define CREATE     test_create_native
 #endif
 
 enum { ERRORS = 256 };
@@ -182,7 +185,7 @@ WRAP(int, pthread_create, (pthread_t *native, const pthread_attr_t *attr,
 			   void *(*func)(void *), void *arg))
 {
 	int rc = fails("pthread_create", EAGAIN, 0, 0, 0) ? EAGAIN
-		: REAL(pthread_create)(native, attr, func, arg);
+		: CREATE(native, attr, func, arg);
 
 	held += rc == 0;
 	return rc;

@@ -349,6 +349,37 @@ void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,
 	_exit(1);
 }
 
+enum { NATIVE_TRIES = 50, NATIVE_PAUSE = 100000 };      /* us */
+
+/* The linker has calls of pthread_create() come here: tests.mk. */
+extern __typeof__(pthread_create) __real_pthread_create __attribute__((weak));
+
+int test_create_native(pthread_t *native, const pthread_attr_t *attr,
+		       void *(*func)(void *), void *arg)
+{
+	int rc, tries = 0;
+
+	while ((rc = __real_pthread_create(native, attr, func, arg)) == EAGAIN) {
+		if (++tries == NATIVE_TRIES) {
+			printf("[ SKIPPED! ] the machine has no native thread to give:"
+			       " %s\n", strerror(rc));
+			fflush(stdout);
+			_exit(77);
+		}
+		usleep(NATIVE_PAUSE);
+	}
+	return rc;
+}
+
+/* Of programs that do not replace it themselves. */
+extern __typeof__(pthread_create) __wrap_pthread_create __attribute__((weak));
+
+int __wrap_pthread_create(pthread_t *native, const pthread_attr_t *attr,
+			  void *(*func)(void *), void *arg)
+{
+	return test_create_native(native, attr, func, arg);
+}
+
 int test_give_way(void)
 {
 	return ustack_self() ? ustack_yield() : sched_yield();

@@ -3,6 +3,7 @@
 #ifndef USCHED_TEST_H
 #define USCHED_TEST_H
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,6 +90,14 @@ void test_needs_embed(void);
 /* For the line that the program prints at its end: threads that moved and gave way. */
 struct usched_stats;
 void test_counted(const struct usched_stats *stats);
+
+/*
+ * As pthread_create(), whose calls in programs of tests.mk come here. While the machine
+ * has no native thread to give, the call tries again, for seconds; then the program is
+ * skipped: the status is 77.
+ */
+int test_create_native(pthread_t *native, const pthread_attr_t *attr,
+		       void *(*func)(void *), void *arg);
 
 /* Lets others run: a thread yields, and so does a native thread. 0. */
 int test_give_way(void);

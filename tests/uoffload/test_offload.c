@@ -9,15 +9,13 @@
 
 static atomic_bool natives_fail;
 
-int __real_pthread_create(pthread_t *native, const pthread_attr_t *attr,
-			  void *(*func)(void *), void *arg);
 int __wrap_pthread_create(pthread_t *native, const pthread_attr_t *attr,
 			  void *(*func)(void *), void *arg);
 
 int __wrap_pthread_create(pthread_t *native, const pthread_attr_t *attr,
 			  void *(*func)(void *), void *arg)
 {
-	return natives_fail ? EAGAIN : __real_pthread_create(native, attr, func, arg);
+	return natives_fail ? EAGAIN : test_create_native(native, attr, func, arg);
 }
 
 /* ---- Calls ---- */
