@@ -7,6 +7,7 @@
 #include "uposix_set.h"
 
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Back to what was pushed last, which comes to pthread_unwind_next(); or to run(). */
@@ -36,10 +37,20 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 	return _URC_NO_REASON;
 }
 
+/* Aborts, as glibc does: a handler of C++ took the end of its thread for its own. */
+static void swallowed(_Unwind_Reason_Code code, struct _Unwind_Exception *e)
+{
+	(void)code, (void)e;
+	uposix__tell("FATAL: exception not rethrown: catch (...) without throw; took"
+		     " pthread_cancel() or pthread_exit()");
+	abort();
+}
+
 __attribute__((noreturn))
 static void unwind(struct uposix_thread *me)
 {
 	memset(&me->p_unwind, 0, sizeof me->p_unwind);
+	me->p_unwind.exception_cleanup = swallowed;
 	_Unwind_ForcedUnwind(&me->p_unwind, stop, me);
 	jump(me);
 	__builtin_unreachable();

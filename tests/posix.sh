@@ -1441,6 +1441,62 @@ END
 		die "C++: $(cat "$dir/errors")"
 	same 'C++' '13 20 2 3 42' "$(limited $run "$dir/plus" 2>&1)"
 
+	# A handler that keeps the end of its thread for itself ends the process, as natively.
+	cat >"$dir/swallows.cc" <<'END'
+#include <cxxabi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static char how;
+
+static void *swallows(void *)
+{
+	try {
+		if (how == 'e' || how == 'n')
+			pthread_exit(nullptr);
+		sleep(100);
+	} catch (abi::__forced_unwind &) {
+		if (how == 'n')
+			pthread_exit(nullptr);
+		if (how != 'f')
+			throw;
+	} catch (...) {
+	}
+	return nullptr;
+}
+
+static void *swallows_any(void *)
+{
+	try {
+		swallows(nullptr);
+	} catch (...) {
+		if (how == 'c' || how == 'e')
+			return nullptr;
+		throw;
+	}
+	return nullptr;
+}
+
+int main(int, char **argv)
+{
+	pthread_t t;
+
+	how = *argv[1];
+	pthread_create(&t, nullptr, swallows_any, nullptr);
+	pthread_cancel(t);
+	pthread_join(t, nullptr);
+	return how == 'r' ? 3 : 0;
+}
+END
+	g++ -O1 -o "$dir/swallows" "$dir/swallows.cc" -pthread >"$dir/errors" 2>&1 ||
+		die "swallows: $(cat "$dir/errors")"
+	for how in rethrow cancel exit forced nested; do
+		(ulimit -c 0; limited $run "$dir/swallows" $how) >"$dir/out" 2>&1
+		same "swallows $how" "$([ $how = rethrow ] && echo 3 || echo 134)" $?
+		[ $how = rethrow ] || grep -q 'FATAL: exception not rethrown' "$dir/out" ||
+			fail "swallows $how: $(cat "$dir/out")"
+	done
+
 	# What it waits for by syscall(), with more threads than processors.
 	cat >"$dir/futex.cc" <<'END'
 #include <atomic>

@@ -4,6 +4,8 @@
  * -fsanitize=thread: libstdc++ counts references with plain accesses in a process that
  * it takes for one of one thread. Variables of threads have destructors; futures and
  * atomic waits are system calls.
+ *
+ * `plus swallow': a handler keeps a cancellation for itself, which ends the process.
  */
 #include <atomic>
 #include <chrono>
@@ -40,8 +42,25 @@ static void use(std::shared_ptr<int> shared, int number)
 	ready.wait(0);
 }
 
-int main()
+static void *swallow(void *)
 {
+	try {
+		sleep(1);
+	} catch (...) {
+	}
+	return nullptr;
+}
+
+int main(int argc, char **)
+{
+	if (argc > 1) {
+		pthread_t t;
+
+		CHECK(pthread_create(&t, nullptr, swallow, nullptr) == 0);
+		pthread_cancel(t);
+		pthread_join(t, nullptr);
+		return 0;
+	}
 	std::counting_semaphore<2> free{0};
 	std::weak_ptr<int> left;
 	std::vector<std::thread> threads;
