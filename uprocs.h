@@ -51,7 +51,8 @@ struct uprocs_conf {
 	unsigned c_keep;
 
 	/* 1: each thread has floating point control words of its own, at first those of
-	   the native thread; see ustack_control(). Then all switches take longer. */
+	   the native thread; see ustack_control(). A switch then compares the words, and
+	   takes longer where they are not those of the native thread. */
 	unsigned c_control;
 
 	/* 1: no native thread is made; the one processor runs in uprocs_run(), in a

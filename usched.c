@@ -48,7 +48,9 @@
  * where they are not, s_caught tells. A thread that wants floating point control words of
  * its own says so, and s_caught is `all_long' while it runs. Such switches go through
  * switch_caught(), which keeps these in its frame; and so do all switches of builds that
- * look at each one.
+ * look at each one. With s_control_each s_caught is `look_at_words': a switch compares
+ * the words, and goes through switch_caught() only where they are not those of the native
+ * thread.
  *
  * RULES, cited in the code:
  *
@@ -151,6 +153,10 @@ static struct usched no_dispatcher = { .s_inside = NONE };
 static const struct usched_caught none_caught = { .c_uncaught = 0 };
 static const struct usched_caught all_long = { .c_uncaught = 1 };
 
+/* For s_caught: with s_control_each, and no other reason for the long way. Unlike
+   all_long, since linkers may make one object of two that are the same. */
+static const struct usched_caught look_at_words = { .c_uncaught = 2 };
+
 /* The s_mail of schedulers without. */
 static const usched_mail no_mail = 0;
 
@@ -198,11 +204,15 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 	if (s->s_hook || usched__blocks || WATCHED || CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
+	if (s->s_owns & USCHED_EACH)    /* elsewhere s_first may be different */
+		return s->s_moves ? &all_long : &look_at_words;
 	return look ? look : &none_caught;
 }
 
 void usched__own_control(struct usched *s, uint64_t words)
 {
+	if (s->s_owns & USCHED_EACH && words == s->s_first)
+		return;
 	s->s_control = usched__control();
 	usched__set_control(words);
 	s->s_owns |= USCHED_OWNS;
@@ -211,7 +221,8 @@ void usched__own_control(struct usched *s, uint64_t words)
 
 void usched__share_control(struct usched *s)
 {
-	usched__set_control(s->s_control);
+	if (usched__control() != s->s_control)
+		usched__set_control(s->s_control);
 	s->s_owns &= ~USCHED_OWNS;
 	s->s_caught = usched__look_at(s);
 }
@@ -222,7 +233,7 @@ void usched__share_control(struct usched *s)
  */
 void usched__check_control(const struct usched *s)
 {
-	if (!CHECKED || !s->s_current || s->s_owns & USCHED_OWNS
+	if (!CHECKED || !s->s_current || s->s_owns & (USCHED_OWNS | USCHED_EACH)
 	    || usched__control() == s->s_first)
 		return;
 	CHECK(s->s_changed);            /* or: `u' needs ustack_control() */
@@ -587,8 +598,6 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 		s->s_func = WATCHED ? start_watched : start_other;
 		s->s_arg = u;
 	}
-	if (s->s_control_each)
-		usched__own_control(s, s->s_first);
 	return (struct arch_jump){ u, ARCH_LAUNCH };
 }
 
@@ -744,7 +753,7 @@ static struct arch_jump visit(char *top, void *arg)
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
 	struct usched_caught *all_caught = usched__caught(), mine = none_caught;
-	bool owns = next && s->s_owns & USCHED_OWNS;
+	bool owns = next && s->s_owns & (USCHED_OWNS | USCHED_EACH);
 	uint64_t words = 0;
 	int rc;
 
@@ -771,10 +780,19 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	return rc;
 }
 
+/* The running thread has nothing to be exchanged: the short way is right. */
+static inline bool has_first_words(const struct usched *s)
+{
+	const struct usched_caught *c = usched__caught();
+
+	return usched__control() == s->s_first && !(c && (c->c_caught || c->c_uncaught));
+}
+
 __attribute__((visibility("protected"), used))
 int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s)
 {
-	(void)self;
+	if (s->s_caught == &look_at_words && has_first_words(s))
+		return usched__handover_plain(u, self, s);
 	return u ? switch_caught(hand_over, u, s) : switch_caught(block, s, s);
 }
 
@@ -911,7 +929,7 @@ static inline void release(struct usched *s, struct ustack *u)
 /* With control words of its own, or hooks. */
 APART static struct arch_jump finish_long(struct usched *s, struct ustack *u)
 {
-	if (s->s_owns & USCHED_OWNS)
+	if (s->s_owns & (USCHED_OWNS | USCHED_EACH))
 		usched__share_control(s);
 	usched__tell(s, USCHED_ENDS, u, NULL);
 	s->s_current = NULL;
@@ -1128,7 +1146,8 @@ BY_THREADS int usched_run(struct usched *s)
 	usched__current = s;
 	s->s_errno = &errno;
 	error = errno;
-	s->s_first = usched__control();
+	s->s_first = s->s_control = usched__control();
+	s->s_owns |= s->s_control_each ? USCHED_EACH : 0;
 	s->s_caught = usched__look_at(s);
 	watch_run(s);
 	rc = switch_caught(NULL, s, s);   /* the caller may be handling an exception */

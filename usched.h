@@ -346,6 +346,7 @@ struct usched {
 	int                  s_owns;    /* bits: */
 #define USCHED_OWNS 1                   /* the running thread has own control words */
 #define USCHED_TOLD 2                   /* s_hook is not NULL */
+#define USCHED_EACH 4                   /* s_control_each */
 	uint32_t             s_over;    /* atomic: 1: the slice of the running thread is
 					   over; set by the scheduler, from any native
 					   thread */
@@ -712,6 +713,10 @@ struct usched__wrap *usched__wrap_of(const struct ustack *u);
  * child is to find whole what it is for. posix/uposix_fork.c has the list of all.
  */
 void usched__forked(void);
+
+/* Private, for posix/: returns the control words of the caller; they are *set from now
+   on, unless `set' is NULL. */
+uint64_t usched__control_words(const uint64_t *set);
 
 /*
  * Blocks the calling thread: asks s_next for a thread and runs that. The caller goes on

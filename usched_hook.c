@@ -69,6 +69,6 @@ void usched__drop_hook(struct usched *s, struct usched_hook *h)
 	if (s->s_hook)
 		return;
 	s->s_owns &= ~USCHED_TOLD;
-	if (usched__current == s && !s->s_owns)         /* else usched_run() will */
+	if (usched__current == s && !(s->s_owns & USCHED_OWNS)) /* or at its run */
 		s->s_caught = usched__look_at(s);
 }

@@ -62,7 +62,7 @@ BY_THREADS int ustack_start_with(const struct ustack_how *how, void (*func)(void
 BY_THREADS int ustack_control(int own)
 {
 	struct usched *s = usched__current;
-	int before = s->s_owns & USCHED_OWNS;
+	int before = (s->s_owns & (USCHED_OWNS | USCHED_EACH)) != 0;
 
 	CALLED(__func__);
 	if (!s->s_current)
@@ -73,6 +73,15 @@ BY_THREADS int ustack_control(int own)
 	else if (!own && before)
 		usched__share_control(s);
 	return before;
+}
+
+uint64_t usched__control_words(const uint64_t *set)
+{
+	uint64_t words = usched__control();
+
+	if (set && *set != words)
+		usched__set_control(*set);
+	return words;
 }
 
 int ustack_attach(struct ustack_attachment *l)

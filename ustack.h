@@ -268,7 +268,8 @@ int ustack_shield(int on);
  * own from now on: call it before fesetround(3) and the like. They begin as they are,
  * and no other thread sees them. With 0, it has those that the others share. Either way
  * sticky exception flags are cleared when that changes something. Switches to and from
- * such a thread cost more, others nothing; c_control is for each thread of a scheduler.
+ * such a thread cost more, others nothing. With c_control each thread of a scheduler has
+ * its own; there 0 has it begin again with those of the native thread.
  * Returns the value before; -EPERM: the caller is no thread.
  * Does not switch.
  */

@@ -89,6 +89,7 @@ function usched__handover, visibility=protected
 	cbz	x9, 1f
 	b	usched__handover_caught
 1:
+	entry	usched__handover_plain
 	push_frame
 L(again):
 	ldr	x9, [x1, #U_STACK]

@@ -74,6 +74,11 @@ ARCH_PRIVATE void usched__resumed(void);
  * all zeros there, and they are never reached.
  */
 
+/* As usched__handover() where s_caught is all zeros, whatever that is. The portable
+   switch is not asked. */
+ARCH_PRIVATE int usched__handover_plain(struct ustack *u, struct ustack *self,
+					struct usched *s);
+
 /*
  * For uframes.c: calls f(arg) below the top of `u', a blocked thread of the dispatcher
  * that runs here. The calling thread blocks meanwhile.

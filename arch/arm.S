@@ -101,6 +101,7 @@ function usched__handover, visibility=protected
 	ldr	r3, [r3, #CAUGHT_UNCAUGHT]
 	orrs	r3, r3, r12
 	bne	usched__handover_caught
+	entry	usched__handover_plain
 	push_frame
 	mov	r4, r0
 	mov	r5, r1

@@ -78,6 +78,11 @@
 
 	.text
 
+function usched__handover_plain
+	movl	12(%esp), %edx
+	jmp	.Lplain
+end usched__handover_plain
+
 /*
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * Then in edi, esi, ebx.
@@ -88,6 +93,7 @@ function usched__handover, visibility=protected
 	movl	(%ecx), %eax
 	orl	CAUGHT_UNCAUGHT(%ecx), %eax
 	jnz	usched__handover_caught
+.Lplain:
 	push_frame
 	movl	20(%esp), %edi
 	movl	24(%esp), %esi

@@ -67,6 +67,7 @@ function usched__handover, visibility=protected
 	beqz	t0, 1f
 	tail	usched__handover_caught
 1:
+	entry	usched__handover_plain
 	push_frame
 .Lagain:
 	ld	t0, U_STACK(a1)

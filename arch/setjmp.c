@@ -108,6 +108,12 @@ int usched__handover(struct ustack *u, struct ustack *self, struct usched *s)
 	return usched__handover_caught(u, self, s);
 }
 
+int usched__handover_plain(struct ustack *u, struct ustack *self, struct usched *s)
+{
+	(void)u, (void)self, (void)s;
+	abort();
+}
+
 /*
  * Parts of statements that are not reached, see above. Used: other files name them in
  * assembly, which LTO does not see.

@@ -69,6 +69,7 @@ function usched__handover, visibility=protected
 	jne	usched__handover_caught
 	cmpl	$0, CAUGHT_UNCAUGHT(%rax)
 	jne	usched__handover_caught
+	entry	usched__handover_plain
 	push_frame
 L(again):
 	movq	U_STACK(%rsi), %rax

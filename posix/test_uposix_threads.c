@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
+#include <float.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -24,6 +26,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
 
 #include "test_uposix.h"
 
@@ -482,6 +487,95 @@ static void has_sched(void **state)
 {
 	(void)state;
 	join(start(use_sched, NULL));
+}
+
+/* Floating point. */
+
+enum { ROUNDERS = 6 };
+
+static const int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+
+/* Whether results that are not normal become 0. Programs set that by an instruction. */
+static bool flushes(void)
+{
+	volatile float least = FLT_MIN;
+
+	least /= 2;
+	return least == 0;
+}
+
+static void set_flush(bool on)
+{
+#ifdef __x86_64__
+	_mm_setcsr((_mm_getcsr() & ~0x8000u) | (on ? 0x8000 : 0));
+#else
+	(void)on;
+#endif
+}
+
+static pthread_mutex_t turns = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
+
+static void pass_turn(int me)
+{
+	ok(pthread_mutex_lock(&turns));
+	while (GET() % ROUNDERS != me)
+		ok(pthread_cond_wait(&turned, &turns));
+	SET(GET() + 1);
+	ok(pthread_cond_broadcast(&turned));
+	ok(pthread_mutex_unlock(&turns));
+}
+
+static void *has_inherited(void *round)
+{
+	is((int)(intptr_t)round, fegetround());
+	ok(fesetround(FE_TOWARDZERO));
+	ok(sched_yield());
+	is(FE_TOWARDZERO, fegetround());
+	return NULL;
+}
+
+/* The last change is left to whichever thread runs next. */
+static void *keep_words(void *arg)
+{
+	int me = (int)(intptr_t)arg, own = rounding[me % 4];
+	bool flush;
+
+	is(FE_UPWARD, fegetround());
+	ok(fesetround(own));
+	set_flush(me % 2);
+	flush = flushes();
+	for (int n = 0; n < 20; n++) {
+		pass_turn(me);
+		assert_true(fegetround() == own && flushes() == flush);
+		ok(sched_yield());
+		assert_true(fegetround() == own && flushes() == flush);
+		nap(1);
+		assert_true(fegetround() == own && flushes() == flush);
+		own = rounding[(me + n) % 4];
+		ok(fesetround(own));
+	}
+	join(start(has_inherited, (void *)(intptr_t)own));
+	is(own, fegetround());
+	return NULL;
+}
+
+static void has_rounding(void **state)
+{
+	pthread_t t[ROUNDERS];
+
+	(void)state;
+	/* Valgrind rounds to the nearest. */
+	if (fesetround(FE_UPWARD) || fegetround() != FE_UPWARD)
+		skip();
+	for (intptr_t i = 0; i < ROUNDERS; i++)
+		t[i] = start(keep_words, (void *)i);
+	is(FE_UPWARD, fegetround());
+	ok(fesetround(FE_TONEAREST));
+	for (int i = 0; i < ROUNDERS; i++)
+		join(t[i]);
+	join(start(has_inherited, (void *)FE_TONEAREST));
+	is(FE_TONEAREST, fegetround());
 }
 
 /* Keys and once. */
@@ -2613,6 +2707,7 @@ int main(void)
 		TEST(has_a_limit), TEST(joins), TEST(joins_each_other),
 		TEST(joins_cancelled), TEST(detaches), TEST(exits), TEST(has_self),
 		TEST(has_name), TEST(has_stack), TEST(shows_locals), TEST(has_sched),
+		TEST(has_rounding),
 		TEST(has_keys), TEST(deletes_keys), TEST(runs_once), TEST(cancels),
 		TEST(cancels_later), TEST(cancels_no_lock), TEST(interrupts),
 		TEST(blocks_signals), TEST(awaits_signals), TEST(inherits_mask),

@@ -47,6 +47,7 @@ static int make_scheduler(void)
 	const struct uposix_conf *c = &uposix__conf;
 	struct uprocs_conf conf = {
 		.c_stay       = 1,      /* they take the native thread for their own */
+		.c_control    = 1,
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
 	};
@@ -212,6 +213,7 @@ static void run(struct usched__wrap *w)
 		uposix__tell("no memory for a thread that was started");
 		abort();
 	}
+	usched__control_words(&p->p_control);
 	p->p_waiter = uwait_self();
 	uwait_lock(&p->p_lock);
 	p->p_thread = ustack_self();
@@ -317,6 +319,7 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	p->p_func = func;
 	p->p_leave = leave;
 	p->p_arg = arg;
+	p->p_control = usched__control_words(NULL);
 	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
 	*thread = (pthread_t)p;         /* the thread may read it */
 	rc = uposix__make_values(p);

@@ -122,6 +122,7 @@ struct uposix_thread {
 	void              *(*p_func)(void *);
 	void                *p_arg;
 	void                *p_result;
+	uint64_t             p_control; /* control words of its creator, its first */
 	/* Ends the calling thread, when its frames are unwound. */
 	void               (*p_leave)(struct uposix_thread *me) __attribute__((noreturn));
 

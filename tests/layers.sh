@@ -280,7 +280,7 @@ for options in -O0 -O2; do
 	compile usched.c $options
 	for symbol in $(nm -u "$dir/object" | awk '{ print $2 }'); do
 		case $symbol in
-		memcpy | usched__switch | usched__handover | usched__exit | usched__resumed | usched__probe | usched__commit | usched__frame | usched__control | usched__set_control) ;;
+		memcpy | usched__switch | usched__handover | usched__handover_plain | usched__exit | usched__resumed | usched__probe | usched__commit | usched__frame | usched__control | usched__set_control) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
 		__cxa_get_globals | __splitstack_getcontext | usched__blocks) ;;   # weak
 		# What compilers make of assignments, of the thread-local pointer, and

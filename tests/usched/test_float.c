@@ -431,12 +431,10 @@ static void each_its_own(void *arg)
 	TEST_EQUAL(ustack_block(), 0);
 	TEST_EQUAL(fegetround(), own);
 	TEST_EQUAL(ustack_control(0), 1);
-	TEST_EQUAL(fegetround(), shared);
+	TEST_EQUAL(fegetround(), FE_UPWARD);
 	TEST_EQUAL(ustack_block(), 0);
-	TEST_EQUAL(ustack_control(0), 0);
-	TEST_EQUAL(fegetround(), shared);
-	if (may_change())
-		share(FE_TOWARDZERO);           /* none begins with that */
+	TEST_EQUAL(fegetround(), FE_UPWARD);
+	TEST_EQUAL(fesetround(FE_TOWARDZERO), 0);       /* no thread begins with that */
 	mini_start(&plain, &thread[number + FIVE + 3], each_its_own, NULL);
 }
 
@@ -446,7 +444,6 @@ static void all_may_have_their_own(void **state)
 	fesetround(FE_UPWARD);
 	for (size_t i = 0; i < LENTS; i++) {
 		test_timeout(20);
-		shared = FE_UPWARD;
 		mini_init(&plain, lent[i], FIVE_STACK);
 		plain.p_sched.s_control_each = 1;
 		for (uintptr_t k = 0; k < FIVE + 2; k++)
