@@ -4,11 +4,13 @@
  * with -include uposix.h, and plainly. The second one runs by LD_PRELOAD, and natively,
  * which shows that the test is right about POSIX.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <float.h>
 #include <limits.h>
+#include <locale.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -576,6 +578,99 @@ static void has_rounding(void **state)
 		join(t[i]);
 	join(start(has_inherited, (void *)FE_TONEAREST));
 	is(FE_TONEAREST, fegetround());
+}
+
+/* Locales. */
+
+/* What three kinds of functions find of the locale. */
+struct look {
+	size_t l_room;                  /* bytes of a character, at most */
+	bool   l_letter;
+	char   l_point;
+};
+
+static struct look look(void)
+{
+	struct look l = { .l_room = MB_CUR_MAX, .l_letter = isalpha(0xe4) };
+	char text[8];
+
+	snprintf(text, sizeof text, "%.1f", 1.5);
+	l.l_point = text[1];
+	return l;
+}
+
+static void looks(struct look l)
+{
+	struct look now = look();
+
+	is((int)l.l_room, (int)now.l_room);
+	is(l.l_letter, now.l_letter);
+	is(l.l_point, now.l_point);
+}
+
+static struct look common;              /* of the process */
+
+static void *is_common(void *unused)
+{
+	assert_true(uselocale(NULL) == LC_GLOBAL_LOCALE);
+	looks(common);
+	ok(sched_yield());
+	looks(common);
+	return unused;
+}
+
+/* LOCPATH may have the second one, with letters and a point of its own. */
+static void *keep_locale(void *arg)
+{
+	static const char *const names[] = { "C.UTF-8", "de_DE" };
+	int me = (int)(intptr_t)arg;
+	locale_t own = me % 3 ? newlocale(LC_ALL_MASK, names[me % 3 - 1], NULL) : NULL;
+	struct look mine;
+
+	looks(common);
+	if (!own)
+		own = LC_GLOBAL_LOCALE;
+	assert_true(uselocale(own) == LC_GLOBAL_LOCALE);
+	mine = look();
+	for (int n = 0; n < 10; n++) {
+		pass_turn(me);
+		looks(mine);
+		ok(sched_yield());
+		looks(mine);
+		assert_true(uselocale(LC_GLOBAL_LOCALE) == own);
+		nap(1);
+		looks(common);
+		assert_true(uselocale(own) == LC_GLOBAL_LOCALE);
+		join(start(is_common, NULL));
+		looks(mine);
+		assert_true(uselocale(NULL) == own);
+	}
+	return own == LC_GLOBAL_LOCALE ? NULL : own;    /* ends with that */
+}
+
+static void has_locale(void **state)
+{
+	pthread_t t[ROUNDERS];
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		common = look();
+		SET(0);
+		for (intptr_t i = 0; i < ROUNDERS; i++)
+			t[i] = start(keep_locale, (void *)i);
+		for (int i = 0; i < ROUNDERS; i++) {
+			locale_t own = join(t[i]);
+
+			if (own)
+				freelocale(own);
+		}
+		join(start(is_common, NULL));
+		if (!setlocale(LC_ALL, "de_DE") && !setlocale(LC_ALL, "C.UTF-8"))
+			break;
+	}
+	common = look();
+	join(start(is_common, NULL));
+	setlocale(LC_ALL, "C");
 }
 
 /* Keys and once. */
@@ -2707,7 +2802,7 @@ int main(void)
 		TEST(has_a_limit), TEST(joins), TEST(joins_each_other),
 		TEST(joins_cancelled), TEST(detaches), TEST(exits), TEST(has_self),
 		TEST(has_name), TEST(has_stack), TEST(shows_locals), TEST(has_sched),
-		TEST(has_rounding),
+		TEST(has_rounding), TEST(has_locale),
 		TEST(has_keys), TEST(deletes_keys), TEST(runs_once), TEST(cancels),
 		TEST(cancels_later), TEST(cancels_no_lock), TEST(interrupts),
 		TEST(blocks_signals), TEST(awaits_signals), TEST(inherits_mask),

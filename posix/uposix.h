@@ -22,6 +22,7 @@
 #include <aio.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <mqueue.h>
 #include <netdb.h>
 #include <poll.h>
@@ -109,6 +110,10 @@ void uposix___pthread_unwind_next(__pthread_unwind_buf_t *buffer)
 
 /* What thread-local variables of C++ and Rust call, at their first use. */
 int uposix___cxa_thread_atexit_impl(void (*func)(void *object), void *object, void *dso);
+
+/* The locale of a thread. */
+locale_t uposix_uselocale(locale_t locale);
+locale_t uposix___uselocale(locale_t locale);
 
 /* Time. */
 unsigned uposix_sleep(unsigned seconds);

@@ -34,6 +34,8 @@
 #define pthread_setaffinity_np uposix_pthread_setaffinity_np
 #define pthread_getcpuclockid uposix_pthread_getcpuclockid
 #define __cxa_thread_atexit_impl uposix___cxa_thread_atexit_impl
+#define uselocale uposix_uselocale
+#define __uselocale uposix___uselocale
 #define pthread_yield uposix_pthread_yield
 #define vfork uposix_vfork
 #define sched_yield uposix_sched_yield

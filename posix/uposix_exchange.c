@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_exchange.c: thread-local variables that belong to a thread: those of the program
- * and of the libraries that UPOSIX_TLS names.
+ * and of the libraries that UPOSIX_TLS names, and the locale of uselocale().
  *
  * Their static blocks are in the native thread. A block has the values of the thread
  * that ran there last, its owner. They are copied out when another thread runs, and its
@@ -12,6 +12,9 @@
  *	uposix__own()       a thread begins: the block is its own
  *	exchange()          a hook, from then on: another thread is about to run
  *	uposix__disown()    it ends
+ *
+ * Where no variables are chosen, a native thread has the hook while threads there have a
+ * locale of their own.
  *
  * Those of C++ and of Rust register a destructor at their first use. For what is
  * exchanged it is the thread's, in place of the native thread's, which has all others.
@@ -55,6 +58,8 @@ bool uposix__is_loaded;                 /* likewise */
 struct blocks {
 	struct usched_hook    b_hook;   /* first */
 	struct uposix_thread *b_owner;  /* NULL: no thread needs what is in them */
+	locale_t              b_locale; /* that of the native thread */
+	unsigned              b_users;  /* threads with a locale of their own */
 	char                 *b_at[OBJECTS];
 };
 
@@ -207,6 +212,14 @@ static void copy_new(const struct blocks *b)
 	}
 }
 
+/* The native thread has `locale' from now on; NULL: that of the process. */
+static void set_locale(struct blocks *b, locale_t locale)
+{
+	if (locale != b->b_locale)
+		uselocale(locale ? locale : LC_GLOBAL_LOCALE);
+	b->b_locale = locale;
+}
+
 /* Without a record, as before it begins, a thread finds new values. */
 static void exchange(struct usched_hook *h, enum usched_event event, struct ustack *u,
 		     struct ustack *other)
@@ -224,6 +237,7 @@ static void exchange(struct usched_hook *h, enum usched_event event, struct usta
 	if (b->b_owner)
 		copy_out(b, b->b_owner->p_tls);
 	b->b_owner = p;
+	set_locale(b, p ? p->p_locale : NULL);
 	if (p)
 		copy_in(b, p->p_tls);
 	else
@@ -349,7 +363,7 @@ static struct blocks *new_blocks(void)
 	b->b_hook.h_event = exchange;
 	for (size_t i = 0; i < used; i++)
 		b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
-	if (uposix__is_loaded)
+	if (uposix__is_loaded && bytes)
 		__cxa_thread_atexit_impl(native_ends, NULL, &__dso_handle);
 	usched__set_hook(usched__current, &b->b_hook);
 	return b;
@@ -359,17 +373,56 @@ void uposix__own(struct uposix_thread *me)
 {
 	struct blocks *b = blocks_here();
 
-	if (!bytes)
+	if (!b)         /* has the tables of characters follow setlocale() */
+		uselocale(LC_GLOBAL_LOCALE);
+	if (!b && bytes)
+		b = new_blocks();
+	if (b)
+		b->b_owner = me;
+}
+
+/* The calling thread has `locale' from now on; NULL: that of the process. */
+static void own_locale(struct blocks *b, struct uposix_thread *me, locale_t locale)
+{
+	b->b_users += locale != NULL;
+	b->b_users -= me->p_locale != NULL;
+	me->p_locale = locale;
+	set_locale(b, locale);
+	if (b->b_users || bytes)
 		return;
+	usched__drop_hook(usched__current, &b->b_hook);
+	free(b);
+}
+
+locale_t uposix_uselocale(locale_t locale)
+{
+	struct uposix_thread *me = uposix__thread_now();
+	locale_t before = uselocale(locale);
+	struct blocks *b;
+
+	if (locale == LC_GLOBAL_LOCALE)
+		locale = NULL;
+	else if (!locale)
+		return before;
+	if (!me || locale == me->p_locale)
+		return before;
+	b = blocks_here();
 	if (!b)
 		b = new_blocks();
 	b->b_owner = me;
+	own_locale(b, me, locale);
+	return before;
 }
+
+locale_t uposix___uselocale(locale_t locale) UPOSIX_ALIAS(uselocale);
 
 void uposix__disown(void)
 {
 	struct blocks *b = ustack_self() ? blocks_here() : NULL;
+	struct uposix_thread *me = b ? b->b_owner : NULL;
 
-	if (b)
-		b->b_owner = NULL;
+	if (!me)
+		return;
+	b->b_owner = NULL;
+	own_locale(b, me, NULL);
 }

@@ -65,6 +65,8 @@ NAME(pthread_setspecific)
 
 /* Of thread-local variables of C++ and Rust: uposix_exchange.c. */
 LATER(__cxa_thread_atexit_impl)
+NAME(uselocale)
+NAME(__uselocale)
 
 /* Threads: uposix.c. */
 NAME(pthread_create)

@@ -146,6 +146,7 @@ struct uposix_thread {
 	__pthread_unwind_buf_t *p_cleanup;      /* pushed last */
 	struct uposix_held  *p_held;    /* mutexes of several processes, some kinds */
 	struct _Unwind_Exception p_unwind;
+	locale_t             p_locale;  /* of uselocale(); or NULL: that of the process */
 	struct uposix_destructor *p_destructors;        /* the last one first */
 	char                *p_tls;     /* while another thread runs: its variables, for
 					   c_tls; or NULL */
@@ -423,8 +424,8 @@ void uposix__refuse_place(void *object);
 /* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
 int uposix__make_values(struct uposix_thread *p);
 
-/* The calling thread begins: variables that c_tls has are its own. It ends: they are no
-   thread's. */
+/* The calling thread begins: variables that c_tls has are its own, and it has the locale of
+   the process. It ends: they are no thread's. */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);
 

@@ -191,8 +191,13 @@ for program in posix/test_uposix_*.c; do
 		done
 	}
 done
+# A locale with other letters and another point than those of C, if it can be made.
+mkdir "$dir/locale"
+localedef -i de_DE -f ISO-8859-1 "$dir/locale/de_DE" >/dev/null 2>&1
+export LOCPATH="$dir/locale"
 passes 'one processor' $run --processors 1 "$B/posix/test_uposix_threads.plain"
 passes 'few stacks' $run --stacks 50 "$B/posix/test_uposix_threads.plain"
+unset LOCPATH
 
 # The locks that a process has once, alone or in a struct, are found in the sources. Each
 # one is held by another native thread while the program forks: a child that finds it held
