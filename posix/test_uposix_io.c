@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <locale.h>
 #include <mqueue.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -44,6 +45,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "../tests/test.h"
 
@@ -2317,6 +2319,103 @@ static void streams(void **state)
 	TEST_TRUE(!fdopen(fds[0], "r") && errno == EBADF);
 }
 
+/* A character, a line and a number come in parts. */
+static void *write_parts(void *fd)
+{
+	static const char *const parts[] = {
+		"h\xc3", "\xa9llo\nin p", "arts\n1", "2 3", "4 n 0x", "1f x",
+		"\xc3\xa9", "\xff",
+	};
+
+	for (size_t i = 0; i < COUNT(parts); i++) {
+		usleep(2 * MS);
+		TEST_EQUAL(write(*(int *)fd, parts[i], strlen(parts[i])),
+			   strlen(parts[i]));
+	}
+	TEST_EQUAL(close(*(int *)fd), 0);
+	return NULL;
+}
+
+static void read_parts(FILE *in)
+{
+	wchar_t line[32];
+	int a = 0, b = 0, n = 0;
+
+	TEST_TRUE(fgetws(line, COUNT(line), in) == line);
+	TEST_EQUAL(wcscmp(line, L"h\u00e9llo\n"), 0);
+	TEST_TRUE(fwide(in, 0) > 0 && fwide(in, -1) > 0);
+	TEST_TRUE(fgetws(line, 4, in) == line && wcscmp(line, L"in ") == 0);
+	TEST_TRUE(fgetws(line, COUNT(line), in) && wcscmp(line, L"parts\n") == 0);
+	TEST_EQUAL(fwscanf(in, L"%d%d%n", &a, &b, &n), 2);
+	TEST_TRUE(a == 12 && b == 34 && n == 5);
+	TEST_EQUAL(fwscanf(in, L" %d", &a), 0);
+	TEST_TRUE(getwc(in) == L'n');
+	TEST_EQUAL(fwscanf(in, L"%x %1ls", &a, line), 2);
+	TEST_TRUE(a == 0x1f && wcscmp(line, L"x") == 0);
+	stdin = in;                             /* as glibc allows */
+	TEST_TRUE(getwchar() == 0xe9);
+	TEST_TRUE(ungetwc(0x20ac, in) == 0x20ac && ungetwc(L'u', in) == L'u');
+	TEST_TRUE(fgetwc(in) == L'u' && fgetwc(in) == 0x20ac);
+	TEST_TRUE(fgetwc(in) == WEOF && errno == EILSEQ && ferror(in) && !feof(in));
+	clearerr(in);
+	errno = 0;
+	TEST_TRUE(!fgetws(line, COUNT(line), in) && errno == EILSEQ && ferror(in));
+}
+
+static void *print_wide(void *out)
+{
+	usleep(2 * MS);
+	TEST_EQUAL(fwprintf(out, L"%d %ls\n", 42, L"\u00e9"), 5);
+	TEST_TRUE(fputws(L"\u20ac", out) >= 0 && fputwc(L'x', out) == L'x');
+	TEST_TRUE(putwc(0xe9, out) == 0xe9 && fwide(out, 0) > 0);
+	for (int i = 0; i < 100000; i++)        /* more than there is room for */
+		TEST_TRUE(fputws(L"wide\n", out) >= 0);
+	TEST_EQUAL(fclose(out), 0);
+	return NULL;
+}
+
+static void *in_wide_streams(void *unused)
+{
+	char text[64], first[] = "42 \xc3\xa9\n\xe2\x82\xacx\xc3\xa9wide\n";
+	FILE *file, *before = stdin;
+	int fds[2], size = 0;
+	pthread_t t;
+
+	TEST_EQUAL(pipe(fds), 0);
+	t = go(write_parts, &fds[1]);
+	file = fdopen(fds[0], "r");
+	read_parts(file);
+	join(t);
+	stdin = before;
+	/* Another file, at the same number, is libc's. */
+	TEST_TRUE(freopen("/proc/self/cmdline", "r", file) == file);
+	TEST_TRUE(fileno(file) == fds[0] && fwide(file, 0) == 0);
+	TEST_TRUE(fgetwc(file) != WEOF && fgetc(file) == EOF);
+	TEST_EQUAL(fclose(file), 0);
+	pair(fds);
+	t = go(print_wide, fdopen(fds[1], "w"));
+	file = fdopen(fds[0], "r");
+	TEST_TRUE(fgets(text, sizeof text, file) && fgets(text + 6, 32, file));
+	TEST_TRUE(strcmp(text, first) == 0);
+	while (fgets(text, sizeof text, file))
+		size += strcmp(text, "wide\n") == 0;
+	TEST_EQUAL(size, 100000 - 1);
+	TEST_EQUAL(fwscanf(file, L"%d", &size), EOF);
+	join(t);
+	TEST_TRUE(freopen("/dev/null", "w", file) == file && fputws(L"x", file) > 0);
+	TEST_EQUAL(fclose(file), 0);
+	return unused;
+}
+
+static void wide_streams(void **state)
+{
+	(void)state;
+	if (!setlocale(LC_CTYPE, "C.UTF-8"))
+		skip();
+	run(in_wide_streams);
+	setlocale(LC_CTYPE, "C");
+}
+
 static atomic_bool tried;               /* to lock the stream meanwhile */
 
 /* flockfile() of a stream of libc excludes the threads of the processor. */
@@ -3261,6 +3360,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(datagrams),
 		cmocka_unit_test(shuts), cmocka_unit_test(native_shuts),
 		cmocka_unit_test(files), cmocka_unit_test(streams),
+		cmocka_unit_test(wide_streams),
 		cmocka_unit_test(locked_streams),
 		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
 		cmocka_unit_test(locks), cmocka_unit_test(names),

@@ -49,6 +49,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -337,6 +338,19 @@ UPOSIX_LIKE(scanf);
 UPOSIX_LIKE(vscanf);
 UPOSIX_LIKE(vdprintf);
 UPOSIX_LIKE(dprintf);
+UPOSIX_LIKE(fgetwc);
+UPOSIX_LIKE(getwc);
+UPOSIX_LIKE(getwchar);
+UPOSIX_LIKE(fgetws);
+UPOSIX_LIKE(ungetwc);
+UPOSIX_LIKE(fputwc);
+UPOSIX_LIKE(putwc);
+UPOSIX_LIKE(fputws);
+UPOSIX_LIKE(fwide);
+UPOSIX_LIKE(vfwprintf);
+UPOSIX_LIKE(fwprintf);
+UPOSIX_LIKE(vfwscanf);
+UPOSIX_LIKE(fwscanf);
 
 UPOSIX_LIKE(prctl);
 UPOSIX_LIKE(syscall);
@@ -385,6 +399,10 @@ int uposix___isoc23_vfscanf(FILE *file, const char *format, va_list list);
 int uposix___isoc23_fscanf(FILE *file, const char *format, ...);
 int uposix___isoc23_vscanf(const char *format, va_list list);
 int uposix___isoc23_scanf(const char *format, ...);
+int uposix___isoc99_vfwscanf(FILE *file, const wchar_t *format, va_list list);
+int uposix___isoc99_fwscanf(FILE *file, const wchar_t *format, ...);
+int uposix___isoc23_vfwscanf(FILE *file, const wchar_t *format, va_list list);
+int uposix___isoc23_fwscanf(FILE *file, const wchar_t *format, ...);
 
 /* Of resolv.h, which programs need not have. */
 int uposix_res_query(const char *name, int space, int type, unsigned char *answer,
@@ -412,6 +430,9 @@ int uposix___vprintf_chk(int flag, const char *format, va_list list);
 int uposix___printf_chk(int flag, const char *format, ...);
 int uposix___vdprintf_chk(int fd, int flag, const char *format, va_list list);
 int uposix___dprintf_chk(int fd, int flag, const char *format, ...);
+wchar_t *uposix___fgetws_chk(wchar_t *text, size_t room, int size, FILE *file);
+int uposix___vfwprintf_chk(FILE *file, int flag, const wchar_t *format, va_list list);
+int uposix___fwprintf_chk(FILE *file, int flag, const wchar_t *format, ...);
 
 #ifdef __cplusplus
 }

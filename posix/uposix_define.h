@@ -276,6 +276,23 @@
 #define __isoc23_scanf uposix___isoc23_scanf
 #define vdprintf uposix_vdprintf
 #define dprintf uposix_dprintf
+#define fgetwc uposix_fgetwc
+#define getwc uposix_getwc
+#define getwchar uposix_getwchar
+#define fgetws uposix_fgetws
+#define ungetwc uposix_ungetwc
+#define fputwc uposix_fputwc
+#define putwc uposix_putwc
+#define fputws uposix_fputws
+#define fwide uposix_fwide
+#define vfwprintf uposix_vfwprintf
+#define fwprintf uposix_fwprintf
+#define vfwscanf uposix_vfwscanf
+#define fwscanf uposix_fwscanf
+#define __isoc99_vfwscanf uposix___isoc99_vfwscanf
+#define __isoc99_fwscanf uposix___isoc99_fwscanf
+#define __isoc23_vfwscanf uposix___isoc23_vfwscanf
+#define __isoc23_fwscanf uposix___isoc23_fwscanf
 #define __open_2 uposix___open_2
 #define __open64_2 uposix___open64_2
 #define __openat_2 uposix___openat_2
@@ -293,5 +310,8 @@
 #define __printf_chk uposix___printf_chk
 #define __vdprintf_chk uposix___vdprintf_chk
 #define __dprintf_chk uposix___dprintf_chk
+#define __fgetws_chk uposix___fgetws_chk
+#define __vfwprintf_chk uposix___vfwprintf_chk
+#define __fwprintf_chk uposix___fwprintf_chk
 
 #endif /* USCHED_UPOSIX_DEFINE_H */

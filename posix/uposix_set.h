@@ -424,8 +424,8 @@ void uposix__refuse_place(void *object);
 /* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
 int uposix__make_values(struct uposix_thread *p);
 
-/* The calling thread begins: variables that c_tls has are its own, and it has the locale of
-   the process. It ends: they are no thread's. */
+/* The calling thread begins: variables that c_tls has are its own, and its locale is that
+   of the process. It ends: they are no thread's. */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);
 

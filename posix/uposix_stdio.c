@@ -14,6 +14,8 @@
  * flockfile() of one of these makes an entry for it, with a mutex that the calls here
  * take from then on.
  *
+ * libc gives streams of fopencookie() no wide characters: these are made of bytes here.
+ *
  * Our streams have a number of their own, which keeps the look-up away from all others.
  * libc gives those of fopencookie() -2, and takes any that is negative and not -1 alike.
  */
@@ -26,9 +28,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <limits.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { BUCKETS = 256, OURS = -3, MS = 1000000 };   /* MS: ns */
@@ -37,6 +41,7 @@ struct stream {
 	struct stream     *s_next;
 	FILE              *s_file;
 	int                s_fd;        /* -1: the stream is libc's */
+	int                s_wide;      /* of fwide() */
 	unsigned           s_depth;     /* the owner has locked it so many times more */
 	unsigned           s_users;     /* under streams_lock: they flush all streams */
 	bool               s_ends;      /* likewise: it is being closed */
@@ -49,6 +54,9 @@ static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int __isoc99_vfscanf(FILE *file, const char *format, va_list list);
 int __isoc23_vfscanf(FILE *file, const char *format, va_list list) __attribute__((weak));
+int __isoc99_vfwscanf(FILE *file, const wchar_t *format, va_list list);
+int __isoc23_vfwscanf(FILE *file, const wchar_t *format, va_list list)
+	__attribute__((weak));
 int __uflow(FILE *file);
 int __underflow(FILE *file);
 
@@ -186,9 +194,10 @@ static int seek_stream(void *cookie, off64_t *at, int whence)
 	return *at < 0 ? -1 : 0;
 }
 
-static int close_stream(void *cookie)
+/* The stream is not ours any more. Returns its descriptor. */
+static int let_go(struct stream *s)
 {
-	struct stream *s = cookie, **at;
+	struct stream **at;
 	int fd = s->s_fd;
 
 	pthread_mutex_lock(&streams_lock);
@@ -197,7 +206,12 @@ static int close_stream(void *cookie)
 	*at = s->s_next;
 	pthread_mutex_unlock(&streams_lock);
 	free(s);
-	return uposix_close(fd);
+	return fd;
+}
+
+static int close_stream(void *cookie)
+{
+	return uposix_close(let_go(cookie));
 }
 
 FILE *uposix_fdopen(int fd, const char *mode)
@@ -267,10 +281,31 @@ int uposix_fclose(FILE *file)
 	return fclose(file);
 }
 
+/* Has a stream of ours be libc's, which writes to the wide part of what is opened again:
+   it gets that of another stream. False: no memory. */
+static bool make_usual(FILE *file, struct stream *s)
+{
+	bool writes = (fcntl(s->s_fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
+	FILE *other = fdopen(s->s_fd, writes ? "w" : "r");
+
+	if (!other)
+		return false;
+	other->_fileno = -1;
+	file->_wide_data = other->_wide_data;
+	uposix_fflush(file);
+	await_users(file);
+	__fsetlocking(file, FSETLOCKING_INTERNAL);
+	file->_fileno = let_go(s);
+	return true;
+}
+
 FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
 {
-	if (!stream_of(file))
-		uposix__release(fileno(file));
+	struct stream *s = stream_of(file);
+
+	if (s && !make_usual(file, s))
+		return NULL;
+	uposix__release(fileno(file));
 	return freopen(path, mode, file);
 }
 
@@ -441,6 +476,199 @@ int uposix___isoc23_vscanf(const char *format, va_list list)
 		return n;							\
 	}
 
+/* ---- Wide characters ---- */
+
+static int wide_error(FILE *file)
+{
+	errno = EILSEQ;
+	file->_flags |= _IO_ERR_SEEN;
+	return -1;
+}
+
+/* Bytes that are no character stay, as in libc. */
+static wint_t get_wide(FILE *file)
+{
+	size_t got = 0, n = (size_t)-2;
+	char bytes[MB_LEN_MAX];
+	mbstate_t state = { 0 };
+	wchar_t c = 0;
+
+	while (n == (size_t)-2 && got < sizeof bytes) {
+		int byte = fgetc(file);
+
+		if (byte == EOF && got == 0)
+			return WEOF;
+		if (byte == EOF)
+			break;
+		bytes[got] = (char)byte;
+		n = mbrtowc(&c, &bytes[got++], 1, &state);
+	}
+	if (n < (size_t)-2)
+		return (wint_t)c;
+	while (got > 0)
+		ungetc((unsigned char)bytes[--got], file);
+	wide_error(file);
+	return WEOF;
+}
+
+static wchar_t *gets_wide(wchar_t *text, int size, FILE *file)
+{
+	wint_t c = 0;
+	int n = 0;
+
+	while (n + 1 < size && c != L'\n' && (c = get_wide(file)) != WEOF)
+		text[n++] = (wchar_t)c;
+	if (size < 1 || (size > 1 && n == 0) || (c == WEOF && !feof(file)))
+		return NULL;
+	text[n] = L'\0';
+	return text;
+}
+
+static wint_t unget_wide(wint_t c, FILE *file)
+{
+	char bytes[MB_LEN_MAX];
+	size_t n = c == WEOF ? (size_t)-1
+		: wcrtomb(bytes, (wchar_t)c, &(mbstate_t){ 0 });
+
+	if (n == (size_t)-1)
+		return WEOF;
+	while (n > 0)
+		if (ungetc((unsigned char)bytes[--n], file) == EOF)
+			return WEOF;
+	return c;
+}
+
+/* The first `n' are written, or -1 is returned. */
+static int put_wide(FILE *file, const wchar_t *text, size_t n)
+{
+	char bytes[MB_LEN_MAX];
+
+	for (size_t i = 0; i < n; i++) {
+		size_t size = wcrtomb(bytes, text[i], &(mbstate_t){ 0 });
+
+		if (size == (size_t)-1)
+			return wide_error(file);
+		if (fwrite(bytes, 1, size, file) < size)
+			return -1;
+	}
+	return (int)n;
+}
+
+static int print_wide(FILE *file, const wchar_t *format, va_list list)
+{
+	CLEANUP(uposix__free_it) wchar_t *text = NULL;
+	size_t size = 0;
+	FILE *to = open_wmemstream(&text, &size);
+	int n = to ? vfwprintf(to, format, list) : -1;
+
+	if (!to || fclose(to) || n < 0)
+		return -1;
+	return put_wide(file, text, size);
+}
+
+typedef int scan_fn(FILE *file, const wchar_t *format, va_list list);
+
+/*
+ * libc reads a copy of what has come so far, in a file. Where that is not enough, more is
+ * waited for, and libc begins again.
+ */
+static int scan_copy(FILE *file, FILE *copy, const wchar_t *format, va_list list,
+		     scan_fn *scan)
+{
+	int fd = fileno(copy), byte, rc;
+	off_t at = 0, more;
+	va_list again;
+	char b;
+
+	do {
+		byte = fgetc(file);
+		more = byte == EOF || ungetc(byte, file) == EOF ? 0
+			: file->_IO_read_end - file->_IO_read_ptr;
+		if (pwrite(fd, file->_IO_read_ptr, (size_t)more, at) < more)
+			return EOF;
+		at += more;
+		file->_IO_read_ptr += more;
+		clearerr(copy);
+		fseek(copy, 0, SEEK_SET);
+		va_copy(again, list);
+		rc = scan(copy, format, again);
+		va_end(again);
+	} while (more > 0 && (feof(copy) || ferror(copy)));
+	for (off_t end = ftell(copy); at > end && pread(fd, &b, 1, at - 1) == 1; at--)
+		ungetc((unsigned char)b, file);
+	return rc;
+}
+
+static int scan_wide(FILE *file, const wchar_t *format, va_list list, scan_fn *scan)
+{
+	int fd = memfd_create("scan", MFD_CLOEXEC), rc;
+	FILE *copy = fd < 0 ? NULL : fdopen(fd, "r+");
+
+	if (!copy) {
+		close(fd);
+		return EOF;
+	}
+	rc = scan_copy(file, copy, format, list, scan);
+	fclose(copy);
+	return rc;
+}
+
+/* Whether a wide call is for a stream of ours. fwide() tells that from then on. */
+static bool is_wide(struct stream *s)
+{
+	if (!s || s->s_fd < 0)
+		return false;
+	s->s_wide |= 1;
+	return true;
+}
+
+#define WIDE(ours, call) (is_wide(s_) ? ours : call)
+
+READS(wint_t, fgetwc, (FILE *file), file, WIDE(get_wide(file), fgetwc(file)))
+wint_t uposix_getwc(FILE *file) UPOSIX_ALIAS(fgetwc);
+READS(wchar_t *, fgetws, (wchar_t *text, int size, FILE *file), file,
+      WIDE(gets_wide(text, size, file), fgetws(text, size, file)))
+LOCKED(wint_t, ungetwc, (wint_t c, FILE *file), file,
+       WIDE(unget_wide(c, file), ungetwc(c, file)))
+LOCKED(wint_t, fputwc, (wchar_t c, FILE *file), file,
+       WIDE(put_wide(file, &c, 1) < 0 ? WEOF : (wint_t)c, fputwc(c, file)))
+wint_t uposix_putwc(wchar_t c, FILE *file) UPOSIX_ALIAS(fputwc);
+LOCKED(int, fputws, (const wchar_t *text, FILE *file), file,
+       WIDE(put_wide(file, text, wcslen(text)) < 0 ? -1 : 1, fputws(text, file)))
+LOCKED(int, vfwprintf, (FILE *file, const wchar_t *format, va_list list), file,
+       WIDE(print_wide(file, format, list), vfwprintf(file, format, list)))
+
+#define SCANS(name)								\
+	READS(int, name, (FILE *file, const wchar_t *format, va_list list), file, \
+	      WIDE(scan_wide(file, format, list, name), name(file, format, list)))
+SCANS(vfwscanf)
+SCANS(__isoc99_vfwscanf)
+SCANS(__isoc23_vfwscanf)
+WITH_LIST(fwprintf, (FILE *file, const wchar_t *format, ...), format,
+	  uposix_vfwprintf(file, format, list))
+WITH_LIST(fwscanf, (FILE *file, const wchar_t *format, ...), format,
+	  uposix_vfwscanf(file, format, list))
+WITH_LIST(__isoc99_fwscanf, (FILE *file, const wchar_t *format, ...), format,
+	  uposix___isoc99_vfwscanf(file, format, list))
+WITH_LIST(__isoc23_fwscanf, (FILE *file, const wchar_t *format, ...), format,
+	  uposix___isoc23_vfwscanf(file, format, list))
+
+wint_t uposix_getwchar(void)
+{
+	return uposix_fgetwc(stdin);
+}
+
+int uposix_fwide(FILE *file, int mode)
+{
+	struct stream *s = stream_of(file);
+
+	if (!s)
+		return fwide(file, mode);
+	if (!s->s_wide)
+		s->s_wide = (mode > 0) - (mode < 0);
+	return s->s_wide;
+}
+
 /*
  * All streams. libc holds the lock of its list meanwhile, for which fopen() and fclose()
  * of others block their processors. So those that wait are flushed before, without it.
@@ -591,6 +819,21 @@ LOCKED(int, __vprintf_chk, (int flag, const char *format, va_list list), stdout,
 
 WITH_LIST(__printf_chk, (int flag, const char *format, ...), format,
 	  uposix___vprintf_chk(flag, format, list))
+
+int __vfwprintf_chk(FILE *file, int flag, const wchar_t *format, va_list list);
+
+LOCKED(int, __vfwprintf_chk, (FILE *file, int flag, const wchar_t *format, va_list list),
+       file, WIDE(print_wide(file, format, list),
+		  __vfwprintf_chk(file, flag, format, list)))
+
+WITH_LIST(__fwprintf_chk, (FILE *file, int flag, const wchar_t *format, ...), format,
+	  uposix___vfwprintf_chk(file, flag, format, list))
+
+wchar_t *uposix___fgetws_chk(wchar_t *text, size_t room, int size, FILE *file)
+{
+	return size > 0 && (size_t)size > room ? (abort(), NULL)
+		: uposix_fgetws(text, size, file);
+}
 
 int uposix___vdprintf_chk(int fd, int flag, const char *format, va_list list)
 {

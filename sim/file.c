@@ -597,6 +597,11 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 	int flags = *mode == 'r' ? 0 : O_CREAT | (*mode == 'w' ? O_TRUNC : O_APPEND);
 	int fd;
 
+	if (strstr(mode, ",ccs=")) {
+		uposix__tell("fopen(): \",ccs=\" cannot be simulated");
+		errno = EINVAL;
+		return NULL;
+	}
 	flags |= strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
 	flags |= strchr(mode, 'x') ? O_EXCL : 0;
 	flags |= strchr(mode, 'e') ? O_CLOEXEC : 0;

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #define DIR_NAME "/tmp/usched-sim-test"
 #define IN_DIR(name) DIR_NAME "/" name
@@ -95,6 +96,25 @@ static void use_streams(void)
 	assert(!fopen(IN_DIR("none"), "r") && errno == ENOENT);
 }
 
+static void use_wide_streams(void)
+{
+	FILE *f = fopen(IN_DIR("stream"), "w+");
+	wchar_t line[64];
+	int n = 0;
+
+	assert(f && fwide(f, 0) == 0 && fputws(L"wide\n", f) >= 0);
+	assert(fwide(f, 0) > 0 && fwprintf(f, L"%d %ls\n", 42, L"and more") == 12);
+	assert(fputwc(L'z', f) == L'z');
+	rewind(f);
+	assert(fgetws(line, 64, f) && wcscmp(line, L"wide\n") == 0);
+	assert(fwscanf(f, L"%d%ls", &n, line) == 2 && n == 42);
+	assert(wcscmp(line, L"and") == 0);
+	assert(fgetws(line, 64, f) && wcscmp(line, L" more\n") == 0);
+	assert(ungetwc(L'a', f) == L'a' && fgetwc(f) == L'a' && fgetwc(f) == L'z');
+	assert(fgetwc(f) == WEOF && feof(f) && fclose(f) == 0);
+	assert(!fopen(IN_DIR("stream"), "r,ccs=UTF-16") && errno == EINVAL);
+}
+
 static void use_temporary_files(void)
 {
 	char one[] = IN_DIR("XXXXXX"), other[] = IN_DIR("XXXXXX");
@@ -157,6 +177,7 @@ int main(void)
 	use_descriptors();
 	use_mappings();
 	use_streams();
+	use_wide_streams();
 	use_temporary_files();
 	use_directories();
 	use_real_files();
