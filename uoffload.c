@@ -232,8 +232,12 @@ static int enqueue(struct job *job)
 	return rc;
 }
 
-/* 0: the job is done, and the caller's again. An error: it is freed, or will be. */
-static int run_job(struct job *job, int64_t deadline)
+/*
+ * 0: the job is done, and the caller's again. An error: it is freed, or will be. Inlined,
+ * as offload_as(), so that a report has the place in the program.
+ */
+__attribute__((always_inline))
+static inline int run_job(struct job *job, int64_t deadline)
 {
 	struct uwaiter *w;
 	int rc;
@@ -264,7 +268,8 @@ static int run_job(struct job *job, int64_t deadline)
 	return rc;
 }
 
-static int offload_as(enum job_kind kind, void (*func)(void *argument),
+__attribute__((always_inline))
+static inline int offload_as(enum job_kind kind, void (*func)(void *argument),
 		      void (*drop)(void *argument), void *argument, size_t size,
 		      int64_t deadline)
 {

@@ -14,6 +14,7 @@
 
 #include "../../private/sim.h"
 #include "../../unet.h"
+#include "../../uoffload.h"
 
 /* ---- Ways to wait ---- */
 
@@ -236,6 +237,19 @@ static void compute_long(void *unused)
 		sched_yield();
 }
 
+static void sleep_in_pool(void *unused)
+{
+	(void)unused;
+	while (!go_on)
+		sched_yield();
+}
+
+static void offload_long(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(uoffload(sleep_in_pool, NULL, NULL, 0, USCHED_NEVER), 0);
+}
+
 static int destroy_soon(void *s)
 {
 	return uprocs_destroy(s, usync_after(5 * MILLISECOND));
@@ -268,7 +282,7 @@ static void await_line(void *s, const struct ustack *u, const char *name,
 static void leave(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
-	struct ustack *waits_for_wake, *sleeps, *yields;
+	struct ustack *waits_for_wake, *sleeps, *yields, *offloads;
 	const struct ustack_how named = { .h_name = "sleeper" };
 
 	go_on = false;
@@ -276,13 +290,18 @@ static void leave(const struct uprocs_conf *conf)
 	assert_int_equal(over->o_start(s, wake->w_func, NULL, &waits_for_wake), 0);
 	assert_int_equal(over->o_start_with(s, &named, sleep_long, NULL, &sleeps), 0);
 	assert_int_equal(over->o_start(s, yield_long, NULL, &yields), 0);
+	assert_int_equal(over->o_start(s, offload_long, NULL, &offloads), 0);
 	while (!SIMULATED && busy < 1)
 		sched_yield();
 	await_line(s, waits_for_wake, "", test_has_stacks() ? ", waits for a wake, at 0x"
 		   : ", waits for a wake");
 	await_line(s, sleeps, " \"sleeper\"", ", waits for a time, ");
 	await_line(s, yields, "", ", is ready");
-	assert_non_null(last_with("are left at the deadline: 3"));
+	await_line(s, offloads, "", " offload_long), waits for the pool of native "
+		   "threads, at 0x");
+	assert_non_null(strstr(strstr(last_with(" offload_long), waits for"), ", at 0x"),
+			       " offload_long)"));
+	assert_non_null(last_with("are left at the deadline: 4"));
 	assert_int_equal(destroy_soon(s), -ETIMEDOUT);
 	assert_non_null(last_with(" as before"));
 	go_on = true;
