@@ -194,6 +194,12 @@ static unsigned descriptors(void)
 	return n;
 }
 
+/* The end of a noun behind a number. */
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* At the end of main(), of the threads of hosts that are up. */
 static void look_for_leaks(void)
 {
@@ -201,9 +207,11 @@ static void look_for_leaks(void)
 	unsigned threads = r->r_live - r->r_dead - 1, more = descriptors() - at_begin;
 
 	if (threads > 0)
-		sim_fail("%u threads are left at the end", threads);
+		sim_fail("%u thread%s left at the end", threads,
+			 threads == 1 ? " is" : "s are");
 	if (more > 0)
-		sim_fail("%u descriptors are left at the end", more);
+		sim_fail("%u descriptor%s left at the end", more,
+			 more == 1 ? " is" : "s are");
 }
 
 static void end_process(int status, void *unused)
@@ -475,7 +483,7 @@ static void replay(void)
 	const char *wrong = try_choices(n, 0, 0, true);
 
 	write_trace(wrong);
-	say("%zu choices: %s", n, wrong ? wrong : "it passed");
+	say("%zu choice%s: %s", n, plural(n), wrong ? wrong : "it passed");
 	_exit(wrong ? EXIT_FAILURE : 0);
 }
 
@@ -527,8 +535,8 @@ static void tell_shrunk(const struct sim_outcome *u, const char *wanted)
 	}
 	left = shrink(n, wanted);
 	write_choices(conf.c_shrink, left);
-	say("%zu choices of %zu make it fail: usched-run --sim --replay %s", left, n,
-	    conf.c_shrink);
+	say("%zu choice%s of %zu make%s it fail: usched-run --sim --replay %s", left,
+	    plural(left), n, left == 1 ? "s" : "", conf.c_shrink);
 }
 
 /* ---- What came of it ---- */
@@ -553,8 +561,9 @@ static void tell_failure(struct job *j)
 
 	memcpy(wrong, j->j_outcome->u_message, sizeof wrong);
 	take_hash(j, true);
-	say("seed %" PRIu64 ": %s, after %" PRIu64 " steps and %" PRIu64
-	    " runs that passed", j->j_seed, wrong, j->j_outcome->u_steps, passed);
+	say("seed %" PRIu64 ": %s, after %" PRIu64 " step%s and %" PRIu64
+	    " run%s that passed", j->j_seed, wrong, j->j_outcome->u_steps,
+	    plural(j->j_outcome->u_steps), passed, plural(passed));
 	jobs[0].j_seed = j->j_seed;
 	if (conf.c_shrink)
 		tell_shrunk(j->j_outcome, wrong);
@@ -566,10 +575,10 @@ static void tell_passed(void)
 {
 	if (conf.c_strategy == &sim__all)
 		say("all orders passed: %" PRIu64 ", and %" PRIu64
-		    " redundant beginnings", passed, redundant);
+		    " redundant beginning%s", passed, redundant, plural(redundant));
 	else
-		say("%" PRIu64 " %s passed, %" PRIu64 " steps, hash %016" PRIx64, passed,
-		    passed == 1 ? "run" : "runs", steps, all_hashes);
+		say("%" PRIu64 " run%s passed, %" PRIu64 " step%s, hash %016" PRIx64, passed,
+		    plural(passed), steps, plural(steps), all_hashes);
 	_exit(0);
 }
 

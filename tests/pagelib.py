@@ -103,8 +103,9 @@ class Page(unittest.TestCase):
                       lambda found: found.group(1) + str(float(found.group(2)) * times), commands)
 
     def plain(self, line):
-        """Without numbers, and without the blanks that line columns up."""
+        """Without numbers, what follows from them, and the blanks that line columns up."""
         line = re.sub(r"0x[0-9a-f]+", "ADDRESS", line)
+        line = re.sub(r"\b([0-9]+ (?:choice|run|step))s?\b", r"\1", line).replace(" makes it ", " make it ")
         return " ".join(re.sub(self.numbers, "N", line).split())
 
     def missing(self, shown, said):
