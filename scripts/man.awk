@@ -54,7 +54,8 @@ function literal(text) {
 
 function quoted(w) {
 	gsub(/\\/, "\\e", w)
-	return w ~ /[ "|]/ || w ~ /^[.,:;()!?]$/ ? "\"" w "\"" : w
+	gsub(/"/, "\\(dq", w)
+	return w ~ /[ |]/ || w ~ /^[.,:;()!?]$/ ? "\"" w "\"" : w
 }
 
 function has_page(name,   text) {

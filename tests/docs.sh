@@ -141,6 +141,8 @@ if command -v mandoc >/dev/null; then
 	for page in doc/*.[17] "$dir"/man/*.3; do
 		! mandoc -Tutf8 "$page" | grep -n "${opening}[^$closing]*$opening" >&2 ||
 			fail "$page: a quote inside another one"
+		! mandoc -Tutf8 "$page" | grep -n '[^ (]""' >&2 ||
+			fail "$page: quotes that mdoc has taken for its own"
 	done
 	mandoc -Tlint -Wwarning doc/*.[17] "$dir"/man/*.3 >&2 || fail "mandoc complains"
 else
