@@ -29,7 +29,7 @@ enum {
 	LATENESS  = 1000000000,         /* ns: likewise, at most */
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns: so a loop that waits for a time ends */
-	LOOKS     = 1000,               /* steps in a row: what is due is looked at then */
+	LOOKS     = 1000,               /* steps in a row to a look for what is due */
 	NAMES     = 64,                 /* of choices; the last is for all others */
 	CHECKS    = 256,                /* of the program, at most */
 };

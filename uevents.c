@@ -53,7 +53,7 @@ enum {
 	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
 	OWN_TOP     = 1024,             /* for select(2), and as fork(2) copies a table */
 	OWN_MAX     = 65536,            /* numbers that are told from the program's */
-	BITS        = 64,
+	OWN_BITS    = 64,
 };
 
 struct events {
@@ -77,7 +77,7 @@ static struct events *pollers;
 static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A bit for each number that the library has for itself; atomic. */
-static uint64_t own[OWN_MAX / BITS];
+static uint64_t own_numbers[OWN_MAX / OWN_BITS];
 
 int64_t uevents_now(void)
 {
@@ -103,25 +103,27 @@ int uevents__own(int fd)
 		fd = moved;
 	}
 	if (fd < OWN_MAX)
-		__atomic_fetch_or(&own[fd / BITS], 1ull << fd % BITS, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&own_numbers[fd / OWN_BITS], 1ull << fd % OWN_BITS,
+				  __ATOMIC_RELAXED);
 	return fd;
 }
 
 int uevents__disown(int fd)
 {
 	if (fd >= 0 && fd < OWN_MAX)
-		__atomic_fetch_and(&own[fd / BITS], ~(1ull << fd % BITS),
+		__atomic_fetch_and(&own_numbers[fd / OWN_BITS], ~(1ull << fd % OWN_BITS),
 				   __ATOMIC_RELAXED);
 	return fd;
 }
 
 int uevents__next_own(unsigned first, unsigned last)
 {
-	for (; first <= last && first < OWN_MAX; first = (first | (BITS - 1)) + 1) {
-		uint64_t word = __atomic_load_n(&own[first / BITS], __ATOMIC_RELAXED);
+	for (; first <= last && first < OWN_MAX; first = (first | (OWN_BITS - 1)) + 1) {
+		uint64_t word = __atomic_load_n(&own_numbers[first / OWN_BITS],
+						__ATOMIC_RELAXED);
 
-		if (word >> first % BITS) {
-			first += (unsigned)__builtin_ctzll(word >> first % BITS);
+		if (word >> first % OWN_BITS) {
+			first += (unsigned)__builtin_ctzll(word >> first % OWN_BITS);
 			return first <= last ? (int)first : -1;
 		}
 	}
@@ -133,8 +135,8 @@ void uevents__lost(int fd)
 {
 	defer_cancel();
 	sleep(1);
-	fprintf(stderr, "usched: descriptor %d, by which the library waits, was closed or "
-		"is another file: close only what you have opened\n", fd);
+	fprintf(stderr, "usched: descriptor %d, by which the library waits, was closed "
+		"or is another file: close only what you have opened\n", fd);
 	abort();
 }
 
@@ -504,8 +506,8 @@ void uevents__forked(void)
 		uevents__poller_close(v->v_poller);
 		v->v_poller = NULL;
 	}
-	for (size_t i = 0; i < OWN_MAX / BITS; i++)
-		own[i] = 0;                     /* the child may close what is left */
+	for (size_t i = 0; i < OWN_MAX / OWN_BITS; i++)
+		own_numbers[i] = 0;     /* the child may close what is left */
 }
 
 int64_t uevents_next_tick(void)

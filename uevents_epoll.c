@@ -51,7 +51,7 @@ _Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
 	       && (unsigned)EPOLLHUP == UEVENTS_HANGUP
 	       && (unsigned)EPOLLRDHUP == UEVENTS_PEER_END, "the bits are epoll's");
 
-static bool coarse;                     /* there is no epoll_pwait2(); atomic */
+static bool no_pwait2;                  /* there is no epoll_pwait2(); atomic */
 
 static void on_bell(struct uinterest *i, unsigned ready)
 {
@@ -145,14 +145,14 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 			}
 		return n;
 	}
-	if (!__atomic_load_n(&coarse, __ATOMIC_RELAXED)) {
+	if (!__atomic_load_n(&no_pwait2, __ATOMIC_RELAXED)) {
 		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
 
 		n = (int)syscall(SYS_epoll_pwait2, p->p_epoll, p->p_found, POLLER_BATCH,
 				 forever ? NULL : t, NULL, (size_t)0);
 		if (n >= 0 || errno == EINTR)
 			return n;
-		__atomic_store_n(&coarse, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
+		__atomic_store_n(&no_pwait2, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
 	}
 	n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, poller_milli(forever, left));
 	if (n < 0 && errno != EINTR)

@@ -300,7 +300,7 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 
 /* To an address of a UNIX socket: no event tells of room at the receiver. */
 /* For reports. */
-static const struct uwait_kind full = PAUSE(" to send, for room at the peer");
+static const struct uwait_kind peer_full = PAUSE(" to send, for room at the peer");
 
 __attribute__((always_inline))
 static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is_unix,
@@ -319,7 +319,7 @@ static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is
 	rc = net_give_way(OUT, deadline);
 	while (rc == 0) {
 		n = net_perform(call, d, OUT, o, COUNTED, generation);
-		rc = n == -ETIMEDOUT ? unet__pause(&full, fd, deadline) : 1;
+		rc = n == -ETIMEDOUT ? unet__pause(&peer_full, fd, deadline) : 1;
 	}
 	return rc < 0 ? rc : n;
 }

@@ -119,7 +119,7 @@ static void pull_node(struct uwait_node **first, struct uwait_node *n)
 }
 
 /* Whether these events end the wait of a poll. */
-static inline bool wants(struct uwait_node *n, unsigned events)
+static inline bool place_wants(struct uwait_node *n, unsigned events)
 {
 	return ((struct net_place *)(void *)plain(n))->p_ways & events;
 }
@@ -171,7 +171,7 @@ static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 
 	for (; n; n = next) {
 		next = plain(n)->n_next;
-		if (is_marked(n) ? !wants(n, events) : polls)
+		if (is_marked(n) ? !place_wants(n, events) : polls)
 			continue;
 		pull_node(&d->d_first[direction], n);
 		if (!uwait_claim(node_waiter(n)))

@@ -1068,7 +1068,7 @@ static int refuse_wake(struct usched *s, struct ustack *u)
 }
 
 /* The dispatcher of records without memory. */
-static const struct usched gone;
+static const struct usched gone = { 0 };
 
 struct usched *usched__gone(void)
 {

@@ -35,7 +35,7 @@ struct usync_scope {
 	struct uwait_node   c_node;     /* in its c_inner */
 	struct uwait_queue  c_inner;    /* those that were not told of the end */
 	struct usync_scope *c_work;     /* the next in a list of work */
-	struct usched      *c_on;       /* where native threads start, or NULL; constant */
+	struct usched      *c_on;       /* where native threads start, or NULL */
 	bool                c_limited;  /* constant */
 	struct usync_sem    c_room;     /* if so: for threads */
 };

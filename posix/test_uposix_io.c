@@ -1040,7 +1040,8 @@ static void *in_least(void *unused)
 	for (int i = 0; i < 4; i++) {
 		pthread_t t = go(send_parts, &fds[1]);
 
-		TEST_EQUAL(i == 0 ? read(fds[0], text, 8) : i == 1 ? readv(fds[0], &iov, 1)
+		TEST_EQUAL(i == 0 ? read(fds[0], text, 8)
+			   : i == 1 ? readv(fds[0], &iov, 1)
 			   : i == 2 ? recv(fds[0], text, 8, 0)
 			   : recvmsg(fds[0], &m, 0), 8);
 		TEST_TRUE(memcmp(text, "abcabcab", 8) == 0);
@@ -3348,16 +3349,15 @@ int main(int argc, char **argv)
 		cmocka_unit_test(foreign), cmocka_unit_test(whole),
 		cmocka_unit_test(native), cmocka_unit_test(native_whole),
 		cmocka_unit_test(native_parts), cmocka_unit_test(several),
-		cmocka_unit_test(timeouts), cmocka_unit_test(least), cmocka_unit_test(errors),
-		cmocka_unit_test(signals),
+		cmocka_unit_test(timeouts), cmocka_unit_test(least),
+		cmocka_unit_test(errors), cmocka_unit_test(signals),
 		cmocka_unit_test(never_restart), cmocka_unit_test(pending),
 		cmocka_unit_test(cancels), cmocka_unit_test(broken),
 		cmocka_unit_test(polls), cmocka_unit_test(looks),
 		cmocka_unit_test(told_loops), cmocka_unit_test(tcp),
 		cmocka_unit_test(listeners), cmocka_unit_test(excepts),
-		cmocka_unit_test(reused),
-		cmocka_unit_test(messages), cmocka_unit_test(rights),
-		cmocka_unit_test(datagrams),
+		cmocka_unit_test(reused), cmocka_unit_test(messages),
+		cmocka_unit_test(rights), cmocka_unit_test(datagrams),
 		cmocka_unit_test(shuts), cmocka_unit_test(native_shuts),
 		cmocka_unit_test(files), cmocka_unit_test(streams),
 		cmocka_unit_test(wide_streams),

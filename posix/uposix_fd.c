@@ -132,7 +132,7 @@ static long close_last(void *job)
 	return close(uevents__disown(((struct lingering *)job)->l_fd));
 }
 
-/* A thread will close `fd': another number, for end_linger(), if that may linger; or -1. */
+/* Another number for end_linger(), if a close of `fd' by a thread may linger; or -1. */
 static int begin_linger(int fd)
 {
 	const struct uposix_fd *f = SIMULATED ? NULL : uposix__known(fd);

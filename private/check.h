@@ -193,7 +193,7 @@ static void check_words(uintptr_t from, size_t n, int deep, const char *call,
 		    || __atomic_exchange_n(last, where, __ATOMIC_RELAXED) == where)
 			continue;
 		fprintf(stderr, "usched: %s: word %u of what is given%s, %p, is in the "
-			"frames of ", call, (unsigned)i, deep == 1 ? "" : " points to", p);
+			"frames of ", call, (unsigned)i, deep < 2 ? "" : " points to", p);
 		if (OBSERVER(o_introduce))
 			OBSERVER(o_introduce)(u);
 		fprintf(stderr, ": threads move, if that word is a pointer\n");

@@ -126,7 +126,8 @@ static const long numbers[] = {
 	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
 	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
 	SYS_unlinkat, SYS_mkdirat, SYS_truncate, SYS_getdents64, SYS_fallocate,
-	SYS_gettimeofday, SYS_getrusage, SYS_times, SYS_getppid, SYS_splice, SYS_tee, SYS_vmsplice, SYS_recvmmsg,
+	SYS_gettimeofday, SYS_getrusage, SYS_times,
+	SYS_getppid, SYS_splice, SYS_tee, SYS_vmsplice, SYS_recvmmsg,
 #ifdef SYS_fork
 	SYS_fork, SYS_vfork, SYS_alarm, SYS_time, SYS_rename, SYS_unlink, SYS_mkdir,
 	SYS_rmdir, SYS_link, SYS_symlink, SYS_stat, SYS_lstat, SYS_access,

@@ -577,8 +577,8 @@ static void tell_passed(void)
 		say("all orders passed: %" PRIu64 ", and %" PRIu64
 		    " redundant beginning%s", passed, redundant, plural(redundant));
 	else
-		say("%" PRIu64 " run%s passed, %" PRIu64 " step%s, hash %016" PRIx64, passed,
-		    plural(passed), steps, plural(steps), all_hashes);
+		say("%" PRIu64 " run%s passed, %" PRIu64 " step%s, hash %016" PRIx64,
+		    passed, plural(passed), steps, plural(steps), all_hashes);
 	_exit(0);
 }
 

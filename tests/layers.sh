@@ -170,7 +170,7 @@ posix/uposix_record.c: posix/uposix_set.h uproc.h
 posix/uposix_fork.c: posix/uposix_set.h uoffload.h upreempt.h uproc.h debug/uinspect.h
 posix/uposix_futex.c: posix/uposix_set.h
 posix/uposix_io.h: posix/uposix_set.h uoffload.h unet.h
-posix/uposix_fd.c: posix/uposix_io.h
+posix/uposix_fd.c: posix/uposix_io.h private/sim.h
 posix/uposix_io.c: posix/uposix_io.h
 posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.h
 posix/uposix_net.c: posix/uposix_io.h
@@ -207,7 +207,7 @@ sim/run.h: private/sim.h sim.h uproc.h
 sim/ulinear.h:
 sim/world.h: sim/host.h
 sim/access.c: sim/run.h
-sim/clock.c: sim/host.h
+sim/clock.c: sim/world.h
 sim/enter.c: posix/uposix_set.h private/outside.h sim/host.h posix/uposix_names.h
 sim/fd.c: sim/world.h
 sim/file.c: posix/uposix_set.h sim/world.h
@@ -299,8 +299,8 @@ for file in u*.c rr.c ll.c debug/uinspect*.c debug/u[fost]*.c arch/setjmp.c; do
 		case $file:$symbol in
 		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | arch/setjmp.c:call_*) ;;
 		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:offload) ;;
-		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own) ;;
-		uevents_epoll.c:coarse) ;;
+		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers) ;;
+		uevents_epoll.c:no_pwait2) ;;
 		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
 		debug/uoverflow.c:made_key | debug/uoverflow.c:stack_key | debug/uoverflow.c:key_rc) ;;
 		debug/uoverflow.c:own_stack | debug/uoverflow.c:installed | debug/uoverflow.c:old_actions) ;;

@@ -442,7 +442,7 @@ static void test_deadline(void **state)
 	}
 }
 
-/* A pointer to `p' in what another thread gets, or behind a pointer there, is told once. */
+/* A pointer in what another thread gets, or behind a pointer there, is told once. */
 struct inside {
 	long  i_number;
 	void *i_pointer;
@@ -529,9 +529,13 @@ static void give_heap(void *unused)
 
 static void test_inside(void **state)
 {
-	static const struct { void (*i_func)(void *p); const char *i_text[2]; } ways[] = {
+	static const struct {
+		void      (*i_func)(void *p);
+		const char *i_text[2];
+	} ways[] = {
 		{ offload_it, { "usched: uoffload: word 1 of what is given, 0x" } },
-		{ offload_behind, { "usched: uoffload: word 1 of what is given points to" } },
+		{ offload_behind,
+		  { "usched: uoffload: word 1 of what is given points to" } },
 		{ start_it, { "usched: start: word 1 of what is given, 0x" } },
 		{ start_behind, { "usched: start: word 1 of what is given points to" } },
 		{ send_inside, { "usched: usync_chan_send: word 1 of what is given, 0x",

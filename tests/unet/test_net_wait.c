@@ -682,7 +682,7 @@ static size_t count_watchers(int fd)
 	char path[64], link[64], line[256];
 	size_t n = 0;
 
-	for (int i = 0; i < 256; i++) {
+	for (int i = 0; i < 1024; i++) {
 		int number;
 		ssize_t size;
 		FILE *f;
@@ -1013,7 +1013,7 @@ static void polls_sleep(void)
 	looked_at = fds[0];
 	for (int i = 0; i < 2; i++)
 		natives[i] = go_native(poll_for_end, &fds[0]);
-	for (int i = 0; i < 1000 && rest < 20; i++) {   /* until it is quiet for so long */
+	for (int i = 0; i < 10000 && rest < 20; i++) {
 		sleep_native(1);
 		rest = looks == before && looks >= 2 ? rest + 1 : 0;
 		before = looks;

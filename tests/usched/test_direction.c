@@ -64,6 +64,11 @@ int usched__handover(struct ustack *u, struct ustack *self, struct usched *s)
 	abort();
 }
 
+int usched__handover_plain(struct ustack *u, struct ustack *self, struct usched *s)
+{
+	return usched__handover(u, self, s);
+}
+
 void usched__resumed(void)
 {
 }
