@@ -208,7 +208,8 @@ int usync_group_done(struct usync_group *g);
 int usync_group_wait(struct usync_group *g, int64_t deadline);
 
 /* Private: as usync_group_wait(), for usync_scope_wait(), which was called at `where'. */
-int usync__scope_wait(struct usync_group *g, const void *where, int64_t deadline);
+int usync__scope_wait(struct usync_group *g, const void *where, int64_t deadline)
+	__attribute__((visibility("hidden")));
 
 /*
  * Channel. It carries values of one size from senders to receivers. They are copied,

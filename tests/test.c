@@ -427,6 +427,6 @@ void test_in_child_with_libraries_held(void (*func)(void))
 
 	if (child == 0)
 		hold_and_fork(func);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	TEST_EQUAL(waitpid(child, &status, 0), child);
+	TEST_EQUAL(status, 0);
 }
