@@ -132,20 +132,19 @@ static void enlist_scheduler(struct uprocs *r)
 	unlock(&list_lock);
 }
 
-/* False: an inspection has it. That is seldom, and for a second at most. */
-static bool delist(struct uprocs *r)
+/* Returns when no inspection has it any more. */
+static void delist(struct uprocs *r)
 {
+	const struct timespec pause = { .tv_nsec = PINNED };
 	struct uprocs **at = &uproc__schedulers;
-	bool idle;
 
 	lock(&list_lock);
 	while (*at != r)
 		at = &(*at)->r_other;
-	idle = LOAD(r->r_pins) == 0;
-	if (idle)
-		*at = r->r_other;
+	*at = r->r_other;
 	unlock(&list_lock);
-	return idle;
+	while (LOAD(r->r_pins) > 0)             /* seldom, and for a second at most */
+		nanosleep(&pause, NULL);
 }
 
 size_t uprocs__pin(struct uprocs **all, size_t room)
@@ -317,7 +316,6 @@ static void abort_left(void *record, void *unused)
 
 int uprocs_destroy(struct uprocs *r, int64_t deadline)
 {
-	const struct timespec pause = { .tv_nsec = PINNED };
 	int rc;
 
 	if (uproc_self())
@@ -325,13 +323,7 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline)
 	rc = uproc__await(r, NULL, NULL, deadline);
 	if (rc && rc != -EDEADLK)
 		return rc;
-	while (!delist(r)) {
-		if (when_now() >= deadline) {
-			uproc__print(r, "usched: uprocs_destroy: an inspection goes on");
-			return -ETIMEDOUT;
-		}
-		nanosleep(&pause, NULL);
-	}
+	delist(r);
 	if (rc == 0)                            /* what an inspection has started */
 		rc = uproc__await(r, NULL, NULL, INT64_MAX);
 	uproc__stop_natives(r, r->r_conf.c_processors);
