@@ -5,11 +5,15 @@
 
 posix       := $(B)/libusched-posix.a $(B)/libusched-posix.so.$(version)
 posix_parts := $(patsubst %.c,$(B)/%.o,$(filter-out posix/uposix_load.c $(wildcard posix/test_*.c),$(wildcard posix/*.c)))
-posix_names = $(shell sed -n -e 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' -e '/^KEPT/s/[()A-Z]/ /gp' posix/uposix_names.h)
+posix_plain = $(shell sed -n 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' posix/uposix_names.h)
+posix_names = $(posix_plain) $(shell sed -n '/^KEPT/s/[()A-Z]/ /gp' posix/uposix_names.h)
 posix_aliases = $(shell sed -n '/^[USA][NTL][DRI]/{s/UNDER./__/g;s/STREAM./_IO_/g;s/ALIAS.\([^,]*\), [a-z_]*/\1/g;s/[^a-zA-Z0-9_ ]//gp;}' \
 	posix/uposix_names.h)
+posix_define := $(B)/posix/uposix_define.h
+posix_flags  := -D_GNU_SOURCE -fexceptions -I$(B)/posix
 ifeq ($(POSIX),1)
-headers   += posix/uposix.h posix/uposix_define.h
+headers   += posix/uposix.h
+made      := $(posix_define)
 libraries += $(posix)
 names     += libusched-posix
 run       := usched-run
@@ -21,6 +25,24 @@ pages     := $(filter-out doc/uposix.7 doc/usched-run.1,$(pages))
 endif
 
 posix: $(posix)
+
+# The names of the list in C: declarations of what uposix.h does not declare itself, and of
+# C11's if <threads.h> came before, which otherwise declares them by these names; and macros.
+# There is a struct flock, and an attribute printf: only their calls are meant.
+posix_own = $(shell sed -n 's/^[a-z].*uposix_\([a-z0-9_]*\).*/\1/p' posix/uposix.h)
+posix_c11 = $(filter thrd_% mtx_% cnd_% tss_% call_once,$(posix_plain))
+declare   = printf 'extern __typeof__(%s) uposix_%s;\n' $(foreach name,$1,$(name) $(name))
+
+$(posix_define): posix/uposix_names.h posix/uposix.h posix/posix.mk
+	@mkdir -p $(@D)
+	{ echo '/* SPDX-License-Identifier: MIT */'; echo '/* For uposix.h, of uposix_names.h. */'; \
+		echo '#pragma GCC system_header'; \
+		$(call declare,$(filter-out $(posix_c11) $(posix_own),$(posix_plain))); \
+		echo '#ifdef _THREADS_H'; $(call declare,$(posix_c11)); echo '#endif'; \
+		echo '#ifndef UPOSIX_PLAIN'; \
+		printf '#define %s uposix_%s\n' $(foreach name,$(posix_plain),$(name) $(name)) | \
+			sed 's/ \(flock\|printf\) .*/ \1(...) uposix_\1(__VA_ARGS__)/'; \
+		echo '#endif'; } >$@
 
 $(B)/libusched-posix.a: $(posix_parts)
 
@@ -53,4 +75,5 @@ $(B)/posix/test_%.plain.o: posix/test_%.c $(B)/flags
 $(posix_tests:%=%.o) $(posix_tests:%=%.plain.o): c_flags += -fno-exceptions
 $(posix_tests:%=%.o): c_flags += -include posix/uposix.h
 
-$(B)/posix/%.o $(B)/posix/%.lo: c_flags += -D_GNU_SOURCE -fexceptions
+$(B)/posix/%.o $(B)/posix/%.lo: c_flags += $(posix_flags)
+$(posix_parts) $(posix_parts:.o=.lo) $(B)/posix/uposix_load.lo $(posix_tests:%=%.o): $(posix_define)

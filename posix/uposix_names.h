@@ -3,7 +3,8 @@
  * uposix_names.h: the functions of POSIX that libusched-posix has in place of libc's,
  * one a line. NAME(read): the file for the machine exports read, which is uposix_read(),
  * and has __wrap_read, which is libc's; the linker is told --wrap=read, so a plain read()
- * in this library is libc's; and uposix.h has read mean uposix_read.
+ * in this library is libc's. posix.mk makes uposix_define.h of the list, which declares
+ * uposix_read() and has read mean uposix_read.
  *
  * At the first call of one of them, which a memory allocator may make, all with NAME are
  * found in libc. dlsym() allocates memory for a name that is not there. So names that not

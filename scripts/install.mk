@@ -37,7 +37,7 @@ folders = $(sort $(filter-out .,$(patsubst %/,%,$(dir $(headers)))))
 # A directory, in the words of a file for pkg-config, which can be moved with its prefix.
 in_prefix = $(patsubst $(prefix)/%,$${prefix}/%,$1)
 
-install: $(libraries) locks $(pages)
+install: $(libraries) $(made) locks $(pages)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(libdir)/usched \
 		$(DESTDIR)$(libdir)/cmake/usched \
 		$(addprefix $(DESTDIR)$(includedir)/usched/,. $(folders)) \
@@ -56,8 +56,8 @@ install: $(libraries) locks $(pages)
 			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
 			exit 1; done
 	install -m 644 $(wildcard packaging/cmake/*) $(DESTDIR)$(libdir)/cmake/usched
-	for header in $(headers); do \
-		install -m 644 $$header $(DESTDIR)$(includedir)/usched/$$header || exit 1; done
+	for header in $(headers) $(made); do \
+		install -m 644 $$header $(DESTDIR)$(includedir)/usched/$${header#$(B)/} || exit 1; done
 	sed 's|^DATA = .*|DATA = "$(datadir)/usched"|' tools/uthreads | \
 		install -m 755 /dev/stdin $(DESTDIR)$(bindir)/uthreads
 	$(install_run)
@@ -75,7 +75,7 @@ uninstall: $(pages)
 		$(names:%=%.so.$(abi)) $(names:%=%.so) \
 		$(names:lib%=pkgconfig/%.pc) usched/ulocks.so \
 		$(patsubst packaging/cmake/%,cmake/usched/%,$(wildcard packaging/cmake/*)))
-	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(headers))
+	rm -f $(addprefix $(DESTDIR)$(includedir)/usched/,$(headers) $(made:$(B)/%=%))
 	$(call for_aliases,rm -f $(DESTDIR)$(mandir)/man$$section/$$alias.$$section)
 	rm -f $(foreach page,$(notdir $(pages)),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(page)))/$(page))
 	rm -f $(DESTDIR)$(bindir)/uthreads $(run:%=$(DESTDIR)$(bindir)/%) $(DESTDIR)$(datadir)/usched/usched-gdb.py \

@@ -5,7 +5,7 @@
 
 # A call of one exported function by another is inlined by clang, unless it may be replaced:
 # then it returns to the program, and would be a step.
-sim_flags := -DUSCHED_SIM -UUSCHED_POLL -UUSCHED_KQUEUE -D_GNU_SOURCE -fexceptions \
+sim_flags := -DUSCHED_SIM -UUSCHED_POLL -UUSCHED_KQUEUE $(posix_flags) \
 	-fsemantic-interposition
 sim       := $(B)/libusched-sim.so.$(version)
 sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' sim/names.h)
@@ -37,6 +37,7 @@ $(planted:%=%.lo): %.lo: %.c $(B)/flags
 	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote . -fPIC -c -o $@ $<
 
 $(sim): $(sim_parts:%=$(B)/sim/%.lo)
+$(sim_parts:%=$(B)/sim/%.lo): $(posix_define)
 
 $(sim) $(traced_sim): $(B)/sim/posix/$(machine).lo $(switch:%=$(B)/%.lo)
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now \

@@ -156,7 +156,6 @@ tls/utls.c: tls/utls.h tls/utls_set.h private/budget.h private/cancel.h ubuf.h u
 tls/utls_context.c: tls/utls_set.h private/cancel.h
 tls/test_utls.c: tls/utls.h tests/net.h ubuf.h
 posix/uposix.h: posix/uposix_define.h
-posix/uposix_define.h:
 posix/uposix_names.h: sim/names.h
 posix/test_uposix.h: tests/test.h
 posix/uposix_set.h: posix/uposix.h private/budget.h rr.h usync.h

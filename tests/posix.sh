@@ -62,15 +62,8 @@ case $cflags in
 *) [ ! -s "$dir/out" ] || fail "layers: $(cat "$dir/out")" ;;
 esac
 
-# The list, what stands for the plain names in C, and what the library exports.
+# The list, and what the library exports.
 sed -n 's/^[NL]A[MT]ER*(\(.*\))$/\1/p' posix/uposix_names.h | sort >"$dir/names"
-sed -n -e 's/^#define \([^ ]*\) uposix_\1$/\1/p' \
-	-e 's/^#define \([^ (]*\)\((.*)\) uposix_\1\2$/\1/p' \
-	-e 's/^#define \([^ (]*\)(\.\.\.) uposix_\1(__VA_ARGS__)$/\1/p' posix/uposix_define.h |
-	sort >"$dir/defined"
-cmp -s "$dir/names" "$dir/defined" ||
-	fail "uposix_define.h is not uposix_names.h: $(diff "$dir/names" "$dir/defined")"
-same 'defines' "$(wc -l <"$dir/names")" "$(grep -c '^#define [^U]' posix/uposix_define.h)"
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$dir/exported"
 for name in $(of_make 'posix_names) $(posix_aliases') __gmon_start__; do echo "$name"; done |
 	sort | cmp -s - "$dir/exported" ||
@@ -1672,6 +1665,125 @@ if command -v pkg-config >/dev/null; then
 		fail 'compiled with uposix.h: it is not'
 	counts 'installed, compiled' "$dir/compiled"
 fi
+
+# What stands for the plain names: each is defined and declared, by every standard.
+# compiles FILE COMPILER...: that file, with the header first and with warnings as errors.
+compiles() {
+	source=$1
+	shift
+	count=$((count + 1))
+	"$@" -O2 -Wall -Wextra -Wpedantic -Wshadow -Werror "-I$usr/include" \
+		-include usched/posix/uposix.h -fsyntax-only "$source" >"$dir/errors" 2>&1 ||
+		fail "$* $source: $(head -n 5 "$dir/errors")"
+}
+{
+	echo '#include <threads.h>'
+	while read -r name; do
+		printf '#ifndef %s\n#error %s\n#endif\nextern __typeof__(uposix_%s) *of_%s;\n' \
+			"$name" "$name" "$name" "$name"
+	done <"$dir/names"
+} >"$dir/names.c"
+cat >"$dir/before.c" <<'END'
+#include <threads.h>
+#include <usched/posix/uposix.h>
+
+static int stops(void *value)
+{
+	struct flock lock = { .l_type = F_WRLCK };
+
+	(void)value;
+	(void)lock;
+	thrd_yield();
+	return printf("%d\n", call_once == uposix_call_once);
+}
+
+int main(void)
+{
+	thrd_t t;
+
+	return thrd_create(&t, stops, NULL) == thrd_success;
+}
+END
+printf '#include <mutex>\n#include <string>\n#include <thread>\n#include <sys/sem.h>\n' >"$dir/names.cc"
+for compiler in gcc clang; do
+	command -v $compiler >/dev/null || continue
+	compiles "$dir/names.c" $compiler -std=gnu11
+	for option in -std=c99 -std=c11 '-std=gnu17 -D_FORTIFY_SOURCE=2'; do
+		# shellcheck disable=SC2086
+		compiles "$dir/before.c" $compiler $option
+		# shellcheck disable=SC2086
+		$compiler $option -D_GNU_SOURCE -Wpedantic -Werror "-I$usr/include" -fsyntax-only \
+			"$dir/before.c" || fail "$compiler $option: not behind <threads.h>"
+	done
+	echo 'int i;' | $compiler -x c++ -fsyntax-only - 2>/dev/null || continue
+	for option in -std=c++11 -std=c++20 '-std=c++17 -D_FORTIFY_SOURCE=2'; do
+		# shellcheck disable=SC2086
+		compiles "$dir/names.cc" $compiler $option
+	done
+done
+# In C++ a cancel calls destructors, also where libc's headers have a function not throw.
+cat >"$dir/cancelled.cc" <<'END'
+#include <sys/sem.h>
+#include <sys/syscall.h>
+
+static int ends[2], set, begun, destroyed;
+static sem_t sem;
+
+struct noted {
+	noted() { __atomic_add_fetch(&begun, 1, __ATOMIC_RELEASE); }
+	~noted() { destroyed++; }
+};
+
+#define THREAD(name, ...) static void *name(void *) { noted n; __VA_ARGS__; return nullptr; }
+static char c;
+THREAD(reads, (void)!read(ends[0], &c, 1))
+THREAD(calls, syscall(SYS_read, ends[0], &c, 1))
+THREAD(waits, sem_wait(&sem))
+THREAD(takes, struct sembuf op = { 0, -1, 0 }; semop(set, &op, 1))
+THREAD(child, wait4(-1, nullptr, 0, nullptr))
+THREAD(tests, for (;;) { pthread_testcancel(); sched_yield(); })
+THREAD(exits, pthread_exit(PTHREAD_CANCELED))
+
+int main()
+{
+	void *(*all[])(void *) = { reads, calls, waits, takes, child, tests, exits };
+	int n = 0, stop[2];
+
+	(void)!pipe(ends);
+	(void)!pipe(stop);
+	set = semget(IPC_PRIVATE, 1, 0600);
+	sem_init(&sem, 0, 0);
+	if (fork() == 0) {
+		close(stop[1]);
+		_exit((int)read(stop[0], &c, 1));
+	}
+	for (auto call : all) {
+		pthread_t t;
+		void *result;
+
+		pthread_create(&t, nullptr, call, nullptr);
+		while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) == n)
+			usleep(1000);
+		n++;
+		pthread_cancel(t);
+		pthread_join(t, &result);
+		if (destroyed != n || result != PTHREAD_CANCELED)
+			printf("%d: not so\n", n);
+	}
+	semctl(set, 0, IPC_RMID);
+	printf("%d\n", destroyed);
+}
+END
+for compiler in g++ clang++; do
+	command -v $compiler >/dev/null || continue
+	for option in -O0 -O2; do
+		$compiler -std=c++17 $option "-I$usr/include" -include usched/posix/uposix.h \
+			-o "$dir/cancelled" "$dir/cancelled.cc" "$usr/lib/libusched-posix.a" \
+			"$usr/lib/libusched.a" -pthread -ldl >"$dir/errors" 2>&1 ||
+			die "C++: $(cat "$dir/errors")"
+		same "C++, cancelled, $compiler $option" 7 "$(limited "$dir/cancelled" 2>&1)"
+	done
+done
 
 # usched-run.
 tells() {		# WHAT EXPECTED OPTION...
