@@ -53,7 +53,6 @@ enum {
 	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
 	OWN_TOP     = 1024,             /* for select(2), and as fork(2) copies a table */
 	OWN_MAX     = 65536,            /* numbers that are told from the program's */
-	OWN_BITS    = 64,
 };
 
 struct events {
@@ -76,8 +75,8 @@ static uint64_t serials;
 static struct events *pollers;
 static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A bit for each number that the library has for itself; atomic. */
-static uint64_t own_numbers[OWN_MAX / OWN_BITS];
+/* 1 for each number that the library has for itself; atomic. */
+static uint8_t own_numbers[OWN_MAX];
 
 int64_t uevents_now(void)
 {
@@ -85,6 +84,12 @@ int64_t uevents_now(void)
 }
 
 /* Descriptors of the library's own. */
+
+static void set_own(int fd, uint8_t own)
+{
+	if (fd >= 0 && fd < OWN_MAX)
+		__atomic_store_n(&own_numbers[fd], own, __ATOMIC_RELAXED);
+}
 
 /* The top quarter has room for all, and what is there does not need it. */
 int uevents__own(int fd)
@@ -102,31 +107,21 @@ int uevents__own(int fd)
 		close_deferred(fd);
 		fd = moved;
 	}
-	if (fd < OWN_MAX)
-		__atomic_fetch_or(&own_numbers[fd / OWN_BITS], 1ull << fd % OWN_BITS,
-				  __ATOMIC_RELAXED);
+	set_own(fd, 1);
 	return fd;
 }
 
 int uevents__disown(int fd)
 {
-	if (fd >= 0 && fd < OWN_MAX)
-		__atomic_fetch_and(&own_numbers[fd / OWN_BITS], ~(1ull << fd % OWN_BITS),
-				   __ATOMIC_RELAXED);
+	set_own(fd, 0);
 	return fd;
 }
 
 int uevents__next_own(unsigned first, unsigned last)
 {
-	for (; first <= last && first < OWN_MAX; first = (first | (OWN_BITS - 1)) + 1) {
-		uint64_t word = __atomic_load_n(&own_numbers[first / OWN_BITS],
-						__ATOMIC_RELAXED);
-
-		if (word >> first % OWN_BITS) {
-			first += (unsigned)__builtin_ctzll(word >> first % OWN_BITS);
-			return first <= last ? (int)first : -1;
-		}
-	}
+	for (; first <= last && first < OWN_MAX; first++)
+		if (__atomic_load_n(&own_numbers[first], __ATOMIC_RELAXED))
+			return (int)first;
 	return -1;
 }
 
@@ -506,8 +501,9 @@ void uevents__forked(void)
 		uevents__poller_close(v->v_poller);
 		v->v_poller = NULL;
 	}
-	for (size_t i = 0; i < OWN_MAX / OWN_BITS; i++)
-		own_numbers[i] = 0;     /* the child may close what is left */
+	for (int fd = 0; fd < OWN_MAX; fd++)
+		if (own_numbers[fd])    /* the child may close what is left */
+			set_own(fd, 0);
 }
 
 int64_t uevents_next_tick(void)

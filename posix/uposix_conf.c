@@ -74,7 +74,7 @@ void uposix__tell(const char *format, ...)
 	more = vsnprintf(line + n, sizeof line - (size_t)n - 1, format, list);
 	va_end(list);
 	n += more < (int)sizeof line - n - 1 ? more : (int)sizeof line - n - 2;
-	text_clean(line, (size_t)n);
+	text_copy(line, sizeof line, line);
 	line[n++] = '\n';
 	put(line, n);
 	errno = error;

@@ -69,7 +69,6 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 				size_t strings, uintptr_t place)
 {
 	ElfW(Sym) some[CODE_SYMBOLS];
-	char name[CODE_NAME] = "";
 	size_t n = table->sh_size / sizeof *some;
 
 	for (size_t i = 0, got; i < n; i += got) {
@@ -81,9 +80,11 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 			if ((some[j].st_info & 0xf) != STT_FUNC
 			    || place - some[j].st_value >= some[j].st_size)
 				continue;
-			return pread(fd, name, sizeof name - 1,
-				     (off_t)(strings + some[j].st_name)) > 0
-				&& (text_copy(c->c_name, sizeof c->c_name, name), true);
+			if (pread(fd, c->c_name, sizeof c->c_name - 1,
+				  (off_t)(strings + some[j].st_name)) <= 0)
+				return false;
+			text_copy(c->c_name, sizeof c->c_name, c->c_name);
+			return true;
 		}
 	}
 	return false;

@@ -70,22 +70,6 @@ TEXT_CALL void text_bytes(struct text *t, const void *bytes, size_t n)
 	}
 }
 
-/*
- * Writes '?' over the control characters of bytes, those of UTF-8 included: from outside,
- * they would move a cursor, or begin a line that a log has from another program.
- */
-TEXT_CALL void text_clean(char *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)bytes[i];
-
-		if (i && c >= 0x80 && c < 0xa0 && bytes[i - 1] == '\xc2')
-			bytes[i - 1] = bytes[i] = '?';
-		else if (c < ' ' || c == 0x7f)
-			bytes[i] = '?';
-	}
-}
-
 TEXT_CALL void text_put(struct text *t, const char *string)
 {
 	text_bytes(t, string, strlen(string));
@@ -115,7 +99,8 @@ static inline void text_hex(struct text *t, uint64_t value)
 
 /*
  * Returns how many bytes the first character of a string has; 0: they are no UTF-8, or a
- * control character, which a terminal, a log or JSON would not take as text.
+ * control character, by which a text from outside would move a cursor, or begin a line
+ * that a log has from another program.
  */
 TEXT_CALL size_t text_character(const unsigned char *s)
 {
@@ -133,7 +118,10 @@ TEXT_CALL size_t text_character(const unsigned char *s)
 	return n;
 }
 
-/* Copies the whole characters of a string that fit, and '?' for each other byte. */
+/*
+ * Copies the whole characters of a string that fit, and '?' for each other byte. The copy
+ * may be in the place of the string.
+ */
 TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 {
 	for (size_t n, all; *from; from += all, to += all, room -= all) {
@@ -141,7 +129,7 @@ TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 		all = n ? n : 1;
 		if (all >= room)
 			break;
-		memcpy(to, n ? from : "?", all);
+		memmove(to, n ? from : "?", all);
 	}
 	*to = '\0';
 }

@@ -89,7 +89,7 @@ static void say(const char *format, ...)
 	va_start(list, format);
 	vsnprintf(line, sizeof line, format, list);
 	va_end(list);
-	text_clean(line, strlen(line));
+	text_copy(line, sizeof line, line);
 	fflush(stdout);
 	fprintf(stderr, "usched-run: %s\n", line);
 }
