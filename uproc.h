@@ -250,13 +250,14 @@ enum { UPROC_SAID = 40 };               /* lines of a report of a deadlock, at m
 
 /* Private, but the first part of a scheduler's object: its processors. */
 struct uprocs {
+	struct usched     *r_proc;       /* first, see uprocs__first(); an array, whose
+					    elements begin with a struct uproc */
 	struct uprocs_conf r_conf;       /* without zeros */
 	unsigned           r_stacks;     /* for each processor, to begin with, */
 	unsigned           r_mapped;     /* and so many are mapped then */
 	struct uimage_pool r_images;
 	struct uproc_alones r_alones;
-	char              *r_proc;       /* an array with elements of r_stride bytes, */
-	size_t             r_stride;     /* which begin with a struct uproc */
+	size_t             r_stride;     /* bytes of an element of r_proc */
 	struct uproc      *r_moving;     /* threads on their way belong to this one, the
 					    last in the array, that never runs */
 	uint64_t          *r_asking;     /* atomic: bits of those that ask for threads */
@@ -447,7 +448,7 @@ UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
 /* Returns processor `i' of `r', from 0 on. From any native thread. */
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
-	return (struct uproc *)(void *)(r->r_proc + i * r->r_stride);
+	return (struct uproc *)(void *)((char *)r->r_proc + i * r->r_stride);
 }
 
 /* Returns the processor that the calling thread is on, or NULL. From anywhere. */

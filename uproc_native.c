@@ -129,8 +129,8 @@ static int start_monitor(struct uprocs *r)
 
 	if (r->r_conf.c_slice == 0 && r->r_conf.c_stall == 0)
 		return 0;
-	rc = upreempt__watch(&m, r->r_proc, r->r_stride, r->r_conf.c_processors,
-			     state_of, r->r_conf.c_log);
+	rc = upreempt__watch(&m, (char *)r->r_proc, r->r_stride,
+			     r->r_conf.c_processors, state_of, r->r_conf.c_log);
 	__atomic_store_n(&r->r_monitor, m, __ATOMIC_SEQ_CST);
 	return rc;
 }

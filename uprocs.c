@@ -197,7 +197,7 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 
 	if (__builtin_mul_overflow(all + 1, r->r_stride, &size))
 		return rc;
-	r->r_proc = (char *)aligned_alloc(CACHE_LINES, size);
+	r->r_proc = (struct usched *)aligned_alloc(CACHE_LINES, size);
 	r->r_asking = (uint64_t *)calloc(all / ASKING_BITS + 1, sizeof *r->r_asking);
 	if (r->r_proc && r->r_asking) {
 		memset(r->r_proc, 0, size);

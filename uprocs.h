@@ -109,6 +109,12 @@ struct uprocs_conf {
 #define USCHED_NATIVE ((unsigned)-1)
 #define USCHED_QUIET  ((int64_t)-1)
 
+/* Private: returns the dispatcher of the first processor. */
+USCHED_INLINE struct usched *uprocs__first(const struct uprocs *r)
+{
+	return *(struct usched *const *)(const void *)r;
+}
+
 /*
  * Waits until all threads have ended, or until the deadline (usync.h), then stops the
  * processors, and frees `r' and everything in it. No other native thread may use `r' or

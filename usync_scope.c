@@ -21,7 +21,7 @@
 
 #include "private/budget.h"
 #include "private/check.h"
-#include "uproc.h"
+#include "uprocs.h"
 
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 
@@ -122,7 +122,7 @@ int usync_scope_create_with(const struct usync_scope_how *how,
 	if (!c)
 		return -ENOMEM;
 	c->c_holds = 1;
-	c->c_on = how->h_procs ? &uproc_at(how->h_procs, 0)->p_sched : NULL;
+	c->c_on = how->h_procs ? uprocs__first(how->h_procs) : NULL;
 	c->c_limited = how->h_limit > 0;
 	c->c_room.s_count = how->h_limit;
 	c->c_waits.p_left = left;

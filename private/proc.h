@@ -41,7 +41,9 @@ enum {
 /* The number of `p', from 0 on. */
 static inline size_t uproc__index(const struct uproc *p)
 {
-	return (size_t)((const char *)p - p->p_procs->r_proc) / p->p_procs->r_stride;
+	const struct uprocs *r = p->p_procs;
+
+	return (size_t)((const char *)p - (const char *)r->r_proc) / r->r_stride;
 }
 
 /* ---- uproc.c ---- */

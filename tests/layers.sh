@@ -63,7 +63,7 @@ usync.c: usync.h private/budget.h private/check.h
 private/chan.h: usync.h private/budget.h private/select.h
 usync_chan.c: private/chan.h private/check.h
 usync_select.c: private/chan.h private/check.h private/sim.h
-usync_scope.c: usync.h uproc.h private/budget.h private/check.h
+usync_scope.c: usync.h uprocs.h private/budget.h private/check.h
 unet.h: usync.h
 private/net.h: unet.h private/budget.h private/cancel.h private/poller.h private/select.h
 unet.c: private/cancel.h private/net.h
