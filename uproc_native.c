@@ -209,7 +209,7 @@ int uproc__start_natives(struct uprocs *r)
  */
 static bool look_for_end(struct uprocs *r)
 {
-	uint32_t unparks = LOAD(r->r_unparks), count = 0;
+	uint32_t unparks = LOAD(r->r_unparks), count;
 
 	if (r->r_held > 0 || LOAD(r->r_parks) - unparks != r->r_conf.c_processors)
 		return false;
@@ -218,8 +218,8 @@ static bool look_for_end(struct uprocs *r)
 
 		if (LOAD(p->p_inbox) != PARKED || uevents_waited(&p->p_sched))
 			return false;
-		count += uproc_count(p);
 	}
+	count = uproc__threads(r);
 	if (LOAD(r->r_unparks) != unparks)
 		return false;
 	if (count > 0 && !uproc__report_stuck(r)) {

@@ -50,6 +50,7 @@ enum {
 	REPORT_MAX = 20,                /* threads, and cycles, that are listed */
 	CYCLE_MAX  = 8,                 /* threads of a cycle */
 	LINE       = 640,               /* characters in a line; the rest is cut off */
+	WHO        = CODE + 96,         /* characters of a thread */
 	GIVE_WAY   = 100000000,         /* ns that a processor has for a look, */
 	LOOK_AGAIN = 100000,            /* looked at so often */
 };
@@ -91,6 +92,17 @@ const char *uproc__quote_name(const struct ustack *u, char text[USTACK_NAME_MAX 
 	text[0] = '\0';
 	if (ustack_get_name(u, name, sizeof name) == 0)
 		snprintf(text, USTACK_NAME_MAX + 4, " \"%s\"", name);
+	return text;
+}
+
+static const char *introduce(const struct ustack *u, char text[WHO])
+{
+	char function[CODE], name[USTACK_NAME_MAX + 4];
+
+	/* ISO C lets a function's address go through an integer only. */
+	code(function, (const void *)(uintptr_t)ustack_func(u));
+	snprintf(text, WHO, "thread %p%s, function %s", (const void *)u,
+		 uproc__quote_name(u, name), function);
 	return text;
 }
 
@@ -301,8 +313,7 @@ static void list_stuck(void *record, void *arg)
 	const struct edge *e;
 	struct ustack_why why;
 	enum uproc_state state;
-	char function[CODE], where[CODE], held[CODE], name[USTACK_NAME_MAX + 4];
-	char what[CODE];
+	char who[WHO], where[CODE], held[CODE], what[CODE];
 
 	if (!belongs(report, t) || ++report->r_waiting > REPORT_MAX)
 		return;
@@ -312,8 +323,6 @@ static void list_stuck(void *record, void *arg)
 	else
 		why = (struct ustack_why){ .y_kind = state ? "ready" : "new",
 					   .y_how = "" };
-	/* ISO C lets a function's address go through an integer only. */
-	code(function, (const void *)(uintptr_t)ustack_func(&t->t_stack));
 	if (why.y_where)
 		code(where, (const char *)why.y_where - 1);
 	if (joins(t)) {
@@ -321,10 +330,9 @@ static void list_stuck(void *record, void *arg)
 		why.y_kind = "thread";
 		why.y_object = e ? (const void *)e->e_to : NULL;
 	}
-	if (!tell(report, "usched:   thread %p%s, function %s, %s %s%s%s%s", record,
-		  uproc__quote_name(&t->t_stack, name), function, state < UPROC_WAITS
-			? "is" : joins(t) ? "joins" : "waits for", in_words(&why, what),
-		  holder(report, why.y_holder, held),
+	if (!tell(report, "usched:   %s, %s %s%s%s%s", introduce(&t->t_stack, who),
+		  state < UPROC_WAITS ? "is" : joins(t) ? "joins" : "waits for",
+		  in_words(&why, what), holder(report, why.y_holder, held),
 		  why.y_where ? ", at " : "", why.y_where ? where : ""))
 		report->r_before++;
 }
@@ -436,63 +444,55 @@ uint32_t uproc__threads(const struct uprocs *r)
 	return count;
 }
 
-/* Waits until no thread of `p' runs. False: it does not give way. */
-static bool await_stand(const struct uproc *p, int64_t end)
+/* No thread of `p' runs, until r_lock is free. */
+static bool stands(const struct uproc *p)
 {
-	const struct timespec pause = { .tv_nsec = LOOK_AGAIN };
-
-	while (!uproc__is_driven(p->p_procs) && LOAD(p->p_inbox) != PARKED
-	       && !LOAD(p->p_stands)) {
-		if (when_now() >= end)
-			return false;
-		nanosleep(&pause, NULL);
-	}
-	return true;
+	return uproc__is_driven(p->p_procs) || LOAD(p->p_inbox) == PARKED
+		|| LOAD(p->p_stands);
 }
 
 /* `p' goes on: what its dispatcher notes may change at any time. */
 static void tell_busy(const struct uproc *p)
 {
 	const struct ustack *u = GET(p->p_sched.s_current);
-	char function[CODE] = "none", name[USTACK_NAME_MAX + 4] = "";
+	char who[WHO];
 
-	if (u) {
-		code(function, (const void *)(uintptr_t)ustack_func(u));
-		uproc__quote_name(u, name);
-	}
 	uproc__print(p->p_procs, "usched:   processor %u does not give way: of %u "
-		     "threads it runs thread %p%s, function %s",
-		     (unsigned)uproc__index(p), (unsigned)uproc_count(p),
-		     (const void *)u, name, function);
+		     "threads it runs %s", (unsigned)uproc__index(p),
+		     (unsigned)uproc_count(p), u ? introduce(u, who) : "no thread");
 }
 
 void uproc__report_left(struct uprocs *r)
 {
+	const struct timespec pause = { .tv_nsec = LOOK_AGAIN };
 	struct report report = { .r_procs = r, .r_left = true };
 	int64_t end = when_now() + GIVE_WAY;
-	size_t n = r->r_conf.c_processors;
+	struct uproc *p;
 
 	SWAP(&r->r_looking, 1);
-	for (size_t i = 0; i < n; i++)
-		uproc_at(r, i)->p_still = await_stand(uproc_at(r, i), end);
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		p = uproc_at(r, i);
+		while (!(p->p_still = stands(p)) && when_now() < end)
+			nanosleep(&pause, NULL);
+	}
 	uimage_pool_walk(&r->r_images, count_stuck, &report);
 	uproc__print(r, "usched: uprocs_destroy: threads that are left at the "
 		     "deadline: %u, holds: %u", (unsigned)uproc__threads(r), r->r_held);
 	list_all(&report);
-	for (size_t i = 0; i < n; i++)
-		if (!uproc_at(r, i)->p_still)
-			tell_busy(uproc_at(r, i));
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		p = uproc_at(r, i);
+		if (!p->p_still)
+			tell_busy(p);
+	}
 	SWAP(&r->r_looking, 0);
 }
 
 #ifdef USCHED_CHECK
 void uproc__introduce(const struct ustack *u)
 {
-	char function[CODE], name[USTACK_NAME_MAX + 4];
+	char who[WHO];
 
-	code(function, (const void *)(uintptr_t)ustack_func(u));
-	fprintf(stderr, "thread %p%s, function %s", (const void *)u,
-		uproc__quote_name(u, name), function);
+	fprintf(stderr, "%s", introduce(u, who));
 }
 
 void uproc__report_changed(const struct usched *s, const struct ustack *u)
