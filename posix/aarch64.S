@@ -4,6 +4,7 @@
  *
  * extern void *uposix__real[];
  * void uposix__find(void);
+ * void uposix__look(const void *where);
  */
 	.text
 
@@ -57,6 +58,11 @@ enter:
 #define PLAIN(name) ROW(name, __wrap_##name, __wrap_##name)
 #define WORLD(name) ROW(name, uposix_##name, __wrap_##name)
 #define ALIAS(alias, name) .globl alias; .set alias, name;
+#define LOOKS(name)					\
+	ROW(name, .Llooks_##name, .Llooks_##name)	\
+.Llooks_##name:						\
+	adr	x17, __wrap_##name;			\
+	b	looks;
 #define ROW(name, to, otherwise)			\
 	.globl	name;					\
 	.type	name, %function;			\
@@ -78,18 +84,21 @@ __wrap_##name:						\
 	.size	__wrap_##name, . - __wrap_##name;
 #include "uposix_names.h"
 
-/* x17: the __wrap_ that was called, and is called again; arguments stay. */
-	.type	first, %function
-first:
-	hint	34
-	stp	x29, x30, [sp, #-96]!
-	mov	x29, sp
-	STORE_ARGUMENTS
-	bl	uposix__find
-	LOAD_ARGUMENTS
-	ldp	x29, x30, [sp], #96
-	br	x17
-	.size	first, . - first
+/* x17: the __wrap_ that is called after func(); arguments stay. */
+#define FIRST(name, func)				\
+	.type	name, %function;			\
+name:	hint	34;					\
+	stp	x29, x30, [sp, #-96]!;			\
+	mov	x29, sp;				\
+	STORE_ARGUMENTS;				\
+	mov	x0, x30;				\
+	bl	func;					\
+	LOAD_ARGUMENTS;					\
+	ldp	x29, x30, [sp], #96;			\
+	br	x17;					\
+	.size	name, . - name;
+FIRST(first, uposix__find)
+FIRST(looks, uposix__look)
 
 	.data
 	.p2align 3

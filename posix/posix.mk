@@ -7,6 +7,7 @@ posix       := $(B)/libusched-posix.a $(B)/libusched-posix.so.$(version)
 posix_parts := $(patsubst %.c,$(B)/%.o,$(filter-out posix/uposix_load.c $(wildcard posix/test_*.c),$(wildcard posix/*.c)))
 posix_plain = $(shell sed -n 's/^[NL]A[MT]ER*(\(.*\))$$/\1/p' posix/uposix_names.h)
 posix_names = $(posix_plain) $(shell sed -n '/^KEPT/s/[()A-Z]/ /gp' posix/uposix_names.h)
+posix_looks = $(shell sed -n '/^LOOKS\|^SEES/s/[()A-Z]/ /gp' posix/uposix_names.h)
 posix_aliases = $(shell sed -n '/^[USA][NTL][DRI]/{s/UNDER./__/g;s/STREAM./_IO_/g;s/ALIAS.\([^,]*\), [a-z_]*/\1/g;s/[^a-zA-Z0-9_ ]//gp;}' \
 	posix/uposix_names.h)
 posix_define := $(B)/posix/uposix_define.h
@@ -49,9 +50,10 @@ $(B)/libusched-posix.a: $(posix_parts)
 # What it exports is in the file of its machine; see there.
 $(B)/libusched-posix.so.$(version): $(posix_parts:.o=.lo) $(B)/posix/uposix_load.lo \
 		$(B)/posix/$(machine).lo $(library:.o=.lo)
-	{ echo '{ global:'; printf '%s;\n' $(posix_names) $(posix_aliases) __gmon_start__; echo 'local: *; };'; } >$@.map
+	{ echo '{ global:'; printf '%s;\n' $(posix_names) $(posix_looks) $(posix_aliases) __gmon_start__; echo 'local: *; };'; } >$@.map
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now \
-		-Wl,--version-script=$@.map $(posix_names:%=-Wl,--wrap=%) -ldl $(libs)
+		-Wl,--version-script=$@.map $(posix_names:%=-Wl,--wrap=%) $(posix_looks:%=-Wl,--wrap=%) \
+		-ldl $(libs)
 	ln -sf $(@F) $(@D)/libusched-posix.so
 
 # Tests as programs that are compiled with it, and plain ones, to be run by preload.

@@ -1727,6 +1727,107 @@ static void ask_signals(void)
 	TEST_EQUAL(sigpending(&set), 0);
 }
 
+/* In C these are libc's. */
+#ifndef USCHED_UPOSIX_H
+static void look_for_file(void)
+{
+	struct stat st;
+
+	TEST_EQUAL(stat("/proc/none", &st), -1);
+	TEST_EQUAL(errno, ENOENT);
+}
+
+static void look_at_link(void)
+{
+	struct stat st;
+
+	TEST_EQUAL(lstat("/proc/self", &st), 0);
+	TEST_TRUE(S_ISLNK(st.st_mode));
+}
+
+static void look_at_file(void)
+{
+	struct stat st;
+
+	TEST_EQUAL(fstat(look.l_file, &st), 0);
+	TEST_TRUE(st.st_size > 0);
+}
+
+static void look_in_directory(void)
+{
+	struct stat st;
+
+	TEST_EQUAL(fstatat(AT_FDCWD, "/proc/none", &st, AT_SYMLINK_NOFOLLOW), -1);
+	TEST_EQUAL(errno, ENOENT);
+}
+
+static void look_for_access(void)
+{
+	TEST_EQUAL(access("/proc/none", R_OK), -1);
+	TEST_EQUAL(errno, ENOENT);
+}
+
+static void look_for_access_at(void)
+{
+	TEST_EQUAL(faccessat(AT_FDCWD, "/proc/self", R_OK, 0), 0);
+}
+
+static void look_for_stream(void)
+{
+	TEST_TRUE(!fopen("/proc/none", "r") && errno == ENOENT);
+}
+
+static void look_at_bytes(void)
+{
+	char magic[4];
+
+	TEST_EQUAL(pread(look.l_file, magic, sizeof magic, 0), sizeof magic);
+	TEST_EQUAL(memcmp(magic, "\177ELF", sizeof magic), 0);
+}
+
+static void change_bytes(void)
+{
+	TEST_EQUAL(pwrite(look.l_null, "x", 1, 0), 1);
+}
+
+static void look_at_size(void)
+{
+	TEST_TRUE(lseek(look.l_file, 0, SEEK_END) > 0);
+	TEST_EQUAL(lseek(look.l_file, 0, SEEK_SET), 0);
+}
+
+static void look_at_error(void)
+{
+	socklen_t size = sizeof(int);
+	int error = -1;
+
+	TEST_EQUAL(getsockopt(look.l_fds[0], SOL_SOCKET, SO_ERROR, &error, &size), 0);
+	TEST_EQUAL(error, 0);
+}
+
+static void look_at_address(void)
+{
+	struct sockaddr_in a;
+	socklen_t size = sizeof a;
+
+	TEST_EQUAL(getsockname(look.l_listener, (struct sockaddr *)&a, &size), 0);
+	TEST_EQUAL(a.sin_family, AF_INET);
+}
+
+static void look_at_aio(void)
+{
+	static struct aiocb none;
+
+	TEST_EQUAL(aio_error(&none), 0);
+}
+
+static void look_for_process(void)
+{
+	TEST_EQUAL(kill(getpid(), 0), 0);
+}
+
+#endif
+
 /* errno is the caller's, also where others have run. */
 static void keep_errno(void)
 {
@@ -1752,6 +1853,13 @@ static const struct {
 	LOOK(post_only), LOOK(try_sem), LOOK(value_of_sem), LOOK(signal_cond),
 	LOOK(broadcast_cond), LOOK(start_and_join), LOOK(try_join), LOOK(ask_thread),
 	LOOK(ask_signals), LOOK(pthread_testcancel), LOOK(keep_errno),
+#ifndef USCHED_UPOSIX_H
+	LOOK(look_for_file), LOOK(look_at_link), LOOK(look_at_file),
+	LOOK(look_in_directory), LOOK(look_for_access), LOOK(look_for_access_at),
+	LOOK(look_for_stream), LOOK(look_at_bytes), LOOK(change_bytes),
+	LOOK(look_at_size), LOOK(look_at_error), LOOK(look_at_address),
+	LOOK(look_at_aio), LOOK(look_for_process),
+#endif
 };
 
 static void *tick(void *unused)

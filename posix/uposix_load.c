@@ -14,6 +14,7 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 
 void uposix__find(void) HIDDEN;
+void uposix__look(const void *where) HIDDEN;
 
 extern void *uposix__real[] HIDDEN;
 
@@ -70,6 +71,13 @@ void uposix__find(void)
 	static unsigned calls;
 
 	find_all(calls++ > 0);
+}
+
+/* A call with LOOKS, from `where'. */
+void uposix__look(const void *where)
+{
+	if (usched__is_tired())
+		uposix__let_run(where);
 }
 
 /*

@@ -19,6 +19,9 @@
  * KEPT: a call for what the kernel keeps with a native thread, which is told; in C it has
  * no other name. NUMBER: likewise by syscall(); libc's function is for the process.
  *
+ * LOOKS: libc's, for what a loop may look at until it changes: before the call others may
+ * run. In C it has no other name. SEES: likewise, and LATER.
+ *
  * A simulation has more rows, sim/names.h. A file that includes the list defines the
  * macros for the rows that it wants. LATER is NAME by default. The list has no guard, and
  * undefines all of them at its end.
@@ -37,6 +40,12 @@
 #endif
 #ifndef KEPT
 #define KEPT(name) LATER(name)
+#endif
+#ifndef LOOKS
+#define LOOKS(name) NAME(name)
+#define SEES(name) LATER(name)
+#else
+#define SEES(name) LOOKS(name)
 #endif
 #ifndef NUMBER
 #define NUMBER(name)
@@ -390,6 +399,21 @@ NAME(__fgetws_chk)
 NAME(__vfwprintf_chk)
 NAME(__fwprintf_chk)
 
+/* Looks at files and values. The stat() of glibc before 2.33 is __xstat(). */
+#ifndef USCHED_SIM
+SEES(stat) SEES(stat64) SEES(lstat) SEES(lstat64) SEES(fstat) SEES(fstat64)
+SEES(fstatat) SEES(fstatat64) SEES(statx)
+SEES(aio_error) SEES(aio_error64)
+LOOKS(__xstat) LOOKS(__xstat64) LOOKS(__lxstat) LOOKS(__lxstat64) LOOKS(__fxstat)
+LOOKS(__fxstat64) LOOKS(__fxstatat) LOOKS(__fxstatat64)
+LOOKS(access) LOOKS(faccessat) LOOKS(euidaccess) LOOKS(eaccess) LOOKS(readlink)
+LOOKS(fopen) LOOKS(fopen64) LOOKS(opendir) LOOKS(mkdir) LOOKS(rmdir) LOOKS(link)
+LOOKS(symlink) LOOKS(unlink) LOOKS(remove) LOOKS(rename)
+LOOKS(pread) LOOKS(pread64) LOOKS(__pread_chk) LOOKS(__pread64_chk) LOOKS(pwrite)
+LOOKS(pwrite64) LOOKS(lseek) LOOKS(lseek64)
+LOOKS(getsockopt) LOOKS(getsockname) LOOKS(getpeername) LOOKS(kill)
+#endif
+
 /* Other names. */
 UNDER(close) UNDER(connect) UNDER(dup2) UNDER(fcntl) UNDER(nanosleep) UNDER(open)
 UNDER(open64) UNDER(pipe) UNDER(poll) UNDER(read) UNDER(res_query) UNDER(res_search)
@@ -514,6 +538,8 @@ MAKES(memfd_secret)
 #undef PLAIN
 #undef WORLD
 #undef KEPT
+#undef LOOKS
+#undef SEES
 #undef NUMBER
 #undef ALIAS
 #undef UNDER

@@ -3,12 +3,14 @@
  * x86_64.S: the names of uposix_names.h, for libusched-posix.so:
  *
  *	NAME            exported: jumps to uposix_NAME
+ *	LOOKS           exported: uposix__look(), then as __wrap_NAME
  *	ALIAS           exported: another name of NAME
  *	__wrap_NAME     jumps to libc's NAME: to uposix__real[i], which at first is
  *	                uposix__first, so that the first call of all finds all
  *
  * extern void *uposix__real[];
  * void uposix__find(void);             fills it in
+ * void uposix__look(const void *where);        where: the call returns there
  */
 	.text
 
@@ -69,6 +71,11 @@ enter:
 #define PLAIN(name) ROW(name, __wrap_##name, __wrap_##name)
 #define WORLD(name) ROW(name, uposix_##name, __wrap_##name)
 #define ALIAS(alias, name) .globl alias; .set alias, name;
+#define LOOKS(name)					\
+	ROW(name, .Llooks_##name, .Llooks_##name)	\
+.Llooks_##name:						\
+	leaq	__wrap_##name(%rip), %r11;		\
+	jmp	looks;
 #define ROW(name, to, otherwise)			\
 	.globl	name;					\
 	.type	name, @function;			\
@@ -88,19 +95,22 @@ __wrap_##name:						\
 	.size	__wrap_##name, . - __wrap_##name;
 #include "uposix_names.h"
 
-/* r11: the __wrap_ that was called, and is called again; arguments stay. */
-	.type	first, @function
-first:
-	endbr64
-	pushq	%r11
-	PUSH_ARGUMENTS
-	subq	$8, %rsp
-	call	uposix__find
-	addq	$8, %rsp
-	POP_ARGUMENTS
-	popq	%r11
-	jmp	*%r11
-	.size	first, . - first
+/* r11: the __wrap_ that is called after func(); arguments stay. */
+#define FIRST(name, func)				\
+	.type	name, @function;			\
+name:	endbr64;					\
+	pushq	%r11;					\
+	PUSH_ARGUMENTS;					\
+	subq	$8, %rsp;				\
+	movq	72(%rsp), %rdi;				\
+	call	func;					\
+	addq	$8, %rsp;				\
+	POP_ARGUMENTS;					\
+	popq	%r11;					\
+	jmp	*%r11;					\
+	.size	name, . - name;
+FIRST(first, uposix__find)
+FIRST(looks, uposix__look)
 
 	.data
 	.p2align 3

@@ -65,7 +65,7 @@ esac
 # The list, and what the library exports.
 sed -n 's/^[NL]A[MT]ER*(\(.*\))$/\1/p' posix/uposix_names.h | sort >"$dir/names"
 nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$dir/exported"
-for name in $(of_make 'posix_names) $(posix_aliases') __gmon_start__; do echo "$name"; done |
+for name in $(of_make 'posix_names) $(posix_looks) $(posix_aliases') __gmon_start__; do echo "$name"; done |
 	sort | cmp -s - "$dir/exported" ||
 	fail "exported is something else: $(diff "$dir/names" "$dir/exported")"
 # All names that this libc has for them, and programs may call.
