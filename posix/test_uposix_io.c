@@ -2459,9 +2459,9 @@ static void read_parts(FILE *in)
 	TEST_TRUE(a == 12 && b == 34 && n == 5);
 	TEST_EQUAL(fwscanf(in, L" %d", &a), 0);
 	TEST_TRUE(getwc(in) == L'n');
-	TEST_EQUAL(fwscanf(in, L"%x %1ls", &a, line), 2);
-	TEST_TRUE(a == 0x1f && wcscmp(line, L"x") == 0);
 	stdin = in;                             /* as glibc allows */
+	TEST_EQUAL(wscanf(L"%x %1ls", &a, line), 2);
+	TEST_TRUE(a == 0x1f && wcscmp(line, L"x") == 0);
 	TEST_TRUE(getwchar() == 0xe9);
 	TEST_TRUE(ungetwc(0x20ac, in) == 0x20ac && ungetwc(L'u', in) == L'u');
 	TEST_TRUE(fgetwc(in) == L'u' && fgetwc(in) == 0x20ac);
@@ -2473,10 +2473,15 @@ static void read_parts(FILE *in)
 
 static void *print_wide(void *out)
 {
+	FILE *before = stdout;
+
 	usleep(2 * MS);
 	TEST_EQUAL(fwprintf(out, L"%d %ls\n", 42, L"\u00e9"), 5);
 	TEST_TRUE(fputws(L"\u20ac", out) >= 0 && fputwc(L'x', out) == L'x');
 	TEST_TRUE(putwc(0xe9, out) == 0xe9 && fwide(out, 0) > 0);
+	stdout = out;
+	TEST_TRUE(putwchar(L'p') == L'p' && wprintf(L"%lc%d\n", 0x20ac, 7) == 3);
+	stdout = before;
 	for (int i = 0; i < 100000; i++)        /* more than there is room for */
 		TEST_TRUE(fputws(L"wide\n", out) >= 0);
 	TEST_EQUAL(fclose(out), 0);
@@ -2485,7 +2490,7 @@ static void *print_wide(void *out)
 
 static void *in_wide_streams(void *unused)
 {
-	char text[64], first[] = "42 \xc3\xa9\n\xe2\x82\xacx\xc3\xa9wide\n";
+	char text[64], first[] = "42 \xc3\xa9\n\xe2\x82\xacx\xc3\xa9p\xe2\x82\xac" "7\nwide\n";
 	FILE *file, *before = stdin;
 	int fds[2], size = 0;
 	pthread_t t;
@@ -2502,9 +2507,16 @@ static void *in_wide_streams(void *unused)
 	TEST_TRUE(fgetwc(file) != WEOF && fgetc(file) == EOF);
 	TEST_EQUAL(fclose(file), 0);
 	pair(fds);
+	file = fdopen(fds[0], "r");
+	TEST_TRUE(fwide(file, -1) < 0 && fgetwc(file) == WEOF);
+	TEST_TRUE(fwscanf(file, L"%d", &size) == EOF && fgetwc_unlocked(file) == WEOF);
+	TEST_EQUAL(fclose(file), 0);
+	TEST_EQUAL(close(fds[1]), 0);
+	pair(fds);
 	t = go(print_wide, fdopen(fds[1], "w"));
 	file = fdopen(fds[0], "r");
-	TEST_TRUE(fgets(text, sizeof text, file) && fgets(text + 6, 32, file));
+	TEST_TRUE(fgets(text, sizeof text, file) && fgets(text + 6, 32, file)
+		  && fgets(text + strlen(text), 32, file));
 	TEST_TRUE(strcmp(text, first) == 0);
 	while (fgets(text, sizeof text, file))
 		size += strcmp(text, "wide\n") == 0;

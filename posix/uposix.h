@@ -123,6 +123,10 @@ int uposix___isoc99_vfwscanf(FILE *file, const wchar_t *format, va_list list);
 int uposix___isoc99_fwscanf(FILE *file, const wchar_t *format, ...);
 int uposix___isoc23_vfwscanf(FILE *file, const wchar_t *format, va_list list);
 int uposix___isoc23_fwscanf(FILE *file, const wchar_t *format, ...);
+int uposix___isoc99_vwscanf(const wchar_t *format, va_list list);
+int uposix___isoc99_wscanf(const wchar_t *format, ...);
+int uposix___isoc23_vwscanf(const wchar_t *format, va_list list);
+int uposix___isoc23_wscanf(const wchar_t *format, ...);
 
 /* Of resolv.h, which programs need not have. */
 int uposix_res_query(const char *name, int space, int type, unsigned char *answer,
@@ -153,6 +157,8 @@ int uposix___dprintf_chk(int fd, int flag, const char *format, ...);
 wchar_t *uposix___fgetws_chk(wchar_t *text, size_t room, int size, FILE *file);
 int uposix___vfwprintf_chk(FILE *file, int flag, const wchar_t *format, va_list list);
 int uposix___fwprintf_chk(FILE *file, int flag, const wchar_t *format, ...);
+int uposix___vwprintf_chk(int flag, const wchar_t *format, va_list list);
+int uposix___wprintf_chk(int flag, const wchar_t *format, ...);
 
 #include "uposix_define.h"
 

@@ -376,6 +376,15 @@ NAME(__isoc99_vfwscanf)
 NAME(__isoc99_fwscanf)
 LATER(__isoc23_vfwscanf)
 LATER(__isoc23_fwscanf)
+NAME(putwchar)
+NAME(vwprintf)
+NAME(wprintf)
+NAME(vwscanf)
+NAME(wscanf)
+NAME(__isoc99_vwscanf)
+NAME(__isoc99_wscanf)
+LATER(__isoc23_vwscanf)
+LATER(__isoc23_wscanf)
 
 /* The same with _FORTIFY_SOURCE. */
 NAME(__open_2)
@@ -398,6 +407,8 @@ NAME(__dprintf_chk)
 NAME(__fgetws_chk)
 NAME(__vfwprintf_chk)
 NAME(__fwprintf_chk)
+NAME(__vwprintf_chk)
+NAME(__wprintf_chk)
 
 /* Looks at files and values. The stat() of glibc before 2.33 is __xstat(). */
 #ifndef USCHED_SIM

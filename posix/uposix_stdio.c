@@ -14,7 +14,8 @@
  * flockfile() of one of these makes an entry for it, with a mutex that the calls here
  * take from then on.
  *
- * libc gives streams of fopencookie() no wide characters: these are made of bytes here.
+ * libc gives streams of fopencookie() no wide characters: these are made of bytes here. A
+ * wide part, which stays unused, has libc's own functions fail, where they would crash.
  *
  * Our streams have a number of their own, which keeps the look-up away from all others.
  * libc gives those of fopencookie() -2, and takes any that is negative and not -1 alike.
@@ -41,7 +42,7 @@ struct stream {
 	struct stream     *s_next;
 	FILE              *s_file;
 	int                s_fd;        /* -1: the stream is libc's */
-	int                s_wide;      /* of fwide() */
+	FILE              *s_usual;     /* libc's: the wide part of s_file, and fwide() */
 	unsigned           s_depth;     /* the owner has locked it so many times more */
 	unsigned           s_users;     /* under streams_lock: they flush all streams */
 	bool               s_ends;      /* likewise: it is being closed */
@@ -163,18 +164,6 @@ static void streams_forked(void)
 
 UPOSIX_AT_FORK(UPOSIX_STREAMS, hold_streams, streams_forked)
 
-/* Else fdopen() returns the error. */
-static bool fits(int fd, const char *mode)
-{
-	int flags = fcntl(fd, F_GETFL), access = flags & O_ACCMODE;
-
-	if (flags < 0 || !mode[0] || !strchr("rwa", mode[0]))
-		return false;
-	if (access == O_RDWR)
-		return true;
-	return !strchr(mode, '+') && access == (mode[0] == 'r' ? O_RDONLY : O_WRONLY);
-}
-
 static ssize_t read_stream(void *cookie, char *buffer, size_t size)
 {
 	return uposix_read(((struct stream *)cookie)->s_fd, buffer, size);
@@ -211,31 +200,40 @@ static int let_go(struct stream *s)
 
 static int close_stream(void *cookie)
 {
+	fclose(((struct stream *)cookie)->s_usual);
 	return uposix_close(let_go(cookie));
 }
 
+/* libc's fdopen() returns the errors. It would map a file into memory with "m". */
 FILE *uposix_fdopen(int fd, const char *mode)
 {
 	int kind = uposix__kind(fd);
+	const char usual[] = { mode[0], mode[0] && strchr(mode, '+') ? '+' : '\0', '\0' };
 	const cookie_io_functions_t functions = {
 		.read = read_stream, .write = write_stream, .close = close_stream,
 		.seek = kind == PLAIN ? seek_stream : NULL,
 	};
 	struct stream *s;
 
-	if (kind == FOREIGN || (kind == PLAIN && !SIMULATED) || !uposix__known(fd)
-	    || !fits(fd, mode))
+	if (kind == FOREIGN || (kind == PLAIN && !SIMULATED) || !uposix__known(fd))
 		return fdopen(fd, mode);
 	s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
 	s->s_fd = fd;
-	s->s_file = fopencookie(s, mode, functions);
+	s->s_usual = fdopen(fd, usual);
+	if (s->s_usual) {
+		s->s_usual->_fileno = -1;       /* fclose() leaves `fd' open */
+		s->s_file = fopencookie(s, mode, functions);
+	}
 	if (!s->s_file) {
+		if (s->s_usual)
+			fclose(s->s_usual);
 		free(s);
 		return NULL;
 	}
 	s->s_file->_fileno = OURS;
+	s->s_file->_wide_data = s->s_usual->_wide_data;
 	__fsetlocking(s->s_file, FSETLOCKING_BYCALLER);
 	pthread_mutex_lock(&streams_lock);
 	s->s_next = *place_of(s->s_file);
@@ -281,30 +279,17 @@ int uposix_fclose(FILE *file)
 	return fclose(file);
 }
 
-/* Has a stream of ours be libc's, which writes to the wide part of what is opened again:
-   it gets that of another stream. False: no memory. */
-static bool make_usual(FILE *file, struct stream *s)
-{
-	bool writes = (fcntl(s->s_fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
-	FILE *other = fdopen(s->s_fd, writes ? "w" : "r");
-
-	if (!other)
-		return false;
-	other->_fileno = -1;
-	file->_wide_data = other->_wide_data;
-	uposix_fflush(file);
-	await_users(file);
-	__fsetlocking(file, FSETLOCKING_INTERNAL);
-	file->_fileno = let_go(s);
-	return true;
-}
-
+/* One of ours becomes libc's, and keeps its wide part. */
 FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
 {
 	struct stream *s = stream_of(file);
 
-	if (s && !make_usual(file, s))
-		return NULL;
+	if (s) {
+		uposix_fflush(file);
+		await_users(file);
+		__fsetlocking(file, FSETLOCKING_INTERNAL);
+		file->_fileno = let_go(s);
+	}
 	uposix__release(fileno(file));
 	return freopen(path, mode, file);
 }
@@ -412,6 +397,63 @@ static void await_input(FILE *file)
 		return call;							\
 	}
 
+#define RETURNS(type, name, parameters, call)					\
+	type uposix_##name parameters						\
+	{									\
+		return call;							\
+	}
+
+/* Calls name(...) with a list of arguments. */
+#define WITH_LIST(name, parameters, last, call)					\
+	int uposix_##name parameters						\
+	{									\
+		va_list list;							\
+		int n;								\
+										\
+		va_start(list, last);						\
+		n = call;							\
+		va_end(list);							\
+		return n;							\
+	}
+
+/* What prints, by vfprintf(), or with _FORTIFY_SOURCE; the flag asks for checks. */
+#define PRINTS(print, type, by)							\
+	int __vf##print##_chk(FILE *file, int flag, const type *format,		\
+			      va_list list);					\
+	LOCKED(int, vf##print, (FILE *file, const type *format, va_list list), file, \
+	       by(print_wide(file, format, list), vf##print(file, format, list)))	\
+	LOCKED(int, __vf##print##_chk,						\
+	       (FILE *file, int flag, const type *format, va_list list), file,	\
+	       by(print_wide(file, format, list),				\
+		  __vf##print##_chk(file, flag, format, list)))			\
+	WITH_LIST(f##print, (FILE *file, const type *format, ...), format,	\
+		  uposix_vf##print(file, format, list))				\
+	WITH_LIST(__f##print##_chk, (FILE *file, int flag, const type *format, ...), \
+		  format, uposix___vf##print##_chk(file, flag, format, list))	\
+	WITH_LIST(print, (const type *format, ...), format,			\
+		  uposix_vf##print(stdout, format, list))			\
+	WITH_LIST(__##print##_chk, (int flag, const type *format, ...), format,	\
+		  uposix___vf##print##_chk(stdout, flag, format, list))		\
+	RETURNS(int, v##print, (const type *format, va_list list),		\
+		uposix_vf##print(stdout, format, list))				\
+	RETURNS(int, __v##print##_chk, (int flag, const type *format, va_list list), \
+		uposix___vf##print##_chk(stdout, flag, format, list))
+
+/* What scans, by a version of vfscanf(). */
+#define SCANS(version, scan, type, by)						\
+	READS(int, version##vf##scan,						\
+	      (FILE *file, const type *format, va_list list), file,		\
+	      by(scan_wide(file, format, list, version##vf##scan),		\
+		 version##vf##scan(file, format, list)))			\
+	WITH_LIST(version##f##scan, (FILE *file, const type *format, ...), format, \
+		  uposix_##version##vf##scan(file, format, list))		\
+	WITH_LIST(version##scan, (const type *format, ...), format,		\
+		  uposix_##version##vf##scan(stdin, format, list))		\
+	RETURNS(int, version##v##scan, (const type *format, va_list list),	\
+		uposix_##version##vf##scan(stdin, format, list))
+
+#define BYTES(wide, call) call
+
 READS(char *, fgets, (char *text, int size, FILE *file), file, fgets(text, size, file))
 READS(int, fgetc, (FILE *file), file, fgetc(file))
 READS(int, getc, (FILE *file), file, getc(file))
@@ -429,52 +471,16 @@ READS(ssize_t, getdelim, (char **line, size_t *size, int c, FILE *file), file,
        getdelim(line, size, c, file))
 READS(ssize_t, __getdelim, (char **line, size_t *size, int c, FILE *file), file,
        getdelim(line, size, c, file))
-LOCKED(int, vfprintf, (FILE *file, const char *format, va_list list), file,
-       vfprintf(file, format, list))
-LOCKED(int, vprintf, (const char *format, va_list list), stdout, vprintf(format, list))
 LOCKED(int, puts, (const char *text), stdout, puts(text))
 LOCKED(int, putchar, (int c), stdout, putchar(c))
-READS(int, vfscanf, (FILE *file, const char *format, va_list list), file,
-       vfscanf(file, format, list))
-READS(int, __isoc99_vfscanf, (FILE *file, const char *format, va_list list), file,
-       __isoc99_vfscanf(file, format, list))
-READS(int, __isoc23_vfscanf, (FILE *file, const char *format, va_list list), file,
-      __isoc23_vfscanf(file, format, list))
 READS(int, __uflow, (FILE *file), file, __uflow(file))
 READS(int, __underflow, (FILE *file), file, __underflow(file))
+PRINTS(printf, char, BYTES)
+SCANS(, scanf, char, BYTES)
+SCANS(__isoc99_, scanf, char, BYTES)
+SCANS(__isoc23_, scanf, char, BYTES)
 
-int uposix_getchar(void)
-{
-	return uposix_getc(stdin);
-}
-
-int uposix_vscanf(const char *format, va_list list)
-{
-	return uposix_vfscanf(stdin, format, list);
-}
-
-int uposix___isoc99_vscanf(const char *format, va_list list)
-{
-	return uposix___isoc99_vfscanf(stdin, format, list);
-}
-
-int uposix___isoc23_vscanf(const char *format, va_list list)
-{
-	return uposix___isoc23_vfscanf(stdin, format, list);
-}
-
-/* Calls name(...) with a list of arguments. */
-#define WITH_LIST(name, parameters, last, call)					\
-	int uposix_##name parameters						\
-	{									\
-		va_list list;							\
-		int n;								\
-										\
-		va_start(list, last);						\
-		n = call;							\
-		va_end(list);							\
-		return n;							\
-	}
+RETURNS(int, getchar, (void), uposix_getc(stdin))
 
 /* ---- Wide characters ---- */
 
@@ -492,19 +498,16 @@ static wint_t get_wide(FILE *file)
 	char bytes[MB_LEN_MAX];
 	mbstate_t state = { 0 };
 	wchar_t c = 0;
+	int byte = 0;
 
-	while (n == (size_t)-2 && got < sizeof bytes) {
-		int byte = fgetc(file);
-
-		if (byte == EOF && got == 0)
-			return WEOF;
-		if (byte == EOF)
-			break;
+	while (n == (size_t)-2 && got < sizeof bytes && (byte = fgetc(file)) != EOF) {
 		bytes[got] = (char)byte;
 		n = mbrtowc(&c, &bytes[got++], 1, &state);
 	}
 	if (n < (size_t)-2)
 		return (wint_t)c;
+	if (got == 0)
+		return WEOF;
 	while (got > 0)
 		ungetc((unsigned char)bytes[--got], file);
 	wide_error(file);
@@ -566,20 +569,27 @@ static int print_wide(FILE *file, const wchar_t *format, va_list list)
 	return put_wide(file, text, size);
 }
 
-typedef int scan_fn(FILE *file, const wchar_t *format, va_list list);
+static void end_copy(FILE **copy)
+{
+	if (*copy)
+		fclose(*copy);
+}
 
 /*
  * libc reads a copy of what has come so far, in a file. Where that is not enough, more is
  * waited for, and libc begins again.
  */
-static int scan_copy(FILE *file, FILE *copy, const wchar_t *format, va_list list,
-		     scan_fn *scan)
+static int scan_wide(FILE *file, const wchar_t *format, va_list list,
+		     int (*scan)(FILE *file, const wchar_t *format, va_list list))
 {
-	int fd = fileno(copy), byte, rc;
+	int fd = memfd_create("scan", MFD_CLOEXEC), byte, rc;
+	CLEANUP(end_copy) FILE *copy = fdopen(fd, "r+");
 	off_t at = 0, more;
 	va_list again;
 	char b;
 
+	if (!copy)
+		return close(fd), EOF;
 	do {
 		byte = fgetc(file);
 		more = byte == EOF || ungetc(byte, file) == EOF ? 0
@@ -588,8 +598,7 @@ static int scan_copy(FILE *file, FILE *copy, const wchar_t *format, va_list list
 			return EOF;
 		at += more;
 		file->_IO_read_ptr += more;
-		clearerr(copy);
-		fseek(copy, 0, SEEK_SET);
+		rewind(copy);
 		va_copy(again, list);
 		rc = scan(copy, format, again);
 		va_end(again);
@@ -599,27 +608,10 @@ static int scan_copy(FILE *file, FILE *copy, const wchar_t *format, va_list list
 	return rc;
 }
 
-static int scan_wide(FILE *file, const wchar_t *format, va_list list, scan_fn *scan)
+/* Whether a wide call is for a stream of ours, which fwide() has not made one of bytes. */
+static bool is_wide(const struct stream *s)
 {
-	int fd = memfd_create("scan", MFD_CLOEXEC), rc;
-	FILE *copy = fd < 0 ? NULL : fdopen(fd, "r+");
-
-	if (!copy) {
-		close(fd);
-		return EOF;
-	}
-	rc = scan_copy(file, copy, format, list, scan);
-	fclose(copy);
-	return rc;
-}
-
-/* Whether a wide call is for a stream of ours. fwide() tells that from then on. */
-static bool is_wide(struct stream *s)
-{
-	if (!s || s->s_fd < 0)
-		return false;
-	s->s_wide |= 1;
-	return true;
+	return s && s->s_fd >= 0 && fwide(s->s_usual, 1) > 0;
 }
 
 #define WIDE(ours, call) (is_wide(s_) ? ours : call)
@@ -635,38 +627,19 @@ LOCKED(wint_t, fputwc, (wchar_t c, FILE *file), file,
 wint_t uposix_putwc(wchar_t c, FILE *file) UPOSIX_ALIAS(fputwc);
 LOCKED(int, fputws, (const wchar_t *text, FILE *file), file,
        WIDE(put_wide(file, text, wcslen(text)) < 0 ? -1 : 1, fputws(text, file)))
-LOCKED(int, vfwprintf, (FILE *file, const wchar_t *format, va_list list), file,
-       WIDE(print_wide(file, format, list), vfwprintf(file, format, list)))
+PRINTS(wprintf, wchar_t, WIDE)
+SCANS(, wscanf, wchar_t, WIDE)
+SCANS(__isoc99_, wscanf, wchar_t, WIDE)
+SCANS(__isoc23_, wscanf, wchar_t, WIDE)
 
-#define SCANS(name)								\
-	READS(int, name, (FILE *file, const wchar_t *format, va_list list), file, \
-	      WIDE(scan_wide(file, format, list, name), name(file, format, list)))
-SCANS(vfwscanf)
-SCANS(__isoc99_vfwscanf)
-SCANS(__isoc23_vfwscanf)
-WITH_LIST(fwprintf, (FILE *file, const wchar_t *format, ...), format,
-	  uposix_vfwprintf(file, format, list))
-WITH_LIST(fwscanf, (FILE *file, const wchar_t *format, ...), format,
-	  uposix_vfwscanf(file, format, list))
-WITH_LIST(__isoc99_fwscanf, (FILE *file, const wchar_t *format, ...), format,
-	  uposix___isoc99_vfwscanf(file, format, list))
-WITH_LIST(__isoc23_fwscanf, (FILE *file, const wchar_t *format, ...), format,
-	  uposix___isoc23_vfwscanf(file, format, list))
-
-wint_t uposix_getwchar(void)
-{
-	return uposix_fgetwc(stdin);
-}
+RETURNS(wint_t, getwchar, (void), uposix_fgetwc(stdin))
+RETURNS(wint_t, putwchar, (wchar_t c), uposix_fputwc(c, stdout))
 
 int uposix_fwide(FILE *file, int mode)
 {
-	struct stream *s = stream_of(file);
+	const struct stream *s = stream_of(file);
 
-	if (!s)
-		return fwide(file, mode);
-	if (!s->s_wide)
-		s->s_wide = (mode > 0) - (mode < 0);
-	return s->s_wide;
+	return fwide(s ? s->s_usual : file, mode);
 }
 
 /*
@@ -761,21 +734,6 @@ int uposix_fcloseall(void)
 	return fcloseall() | rc;
 }
 
-WITH_LIST(fprintf, (FILE *file, const char *format, ...), format,
-	  uposix_vfprintf(file, format, list))
-WITH_LIST(printf, (const char *format, ...), format, uposix_vprintf(format, list))
-WITH_LIST(fscanf, (FILE *file, const char *format, ...), format,
-	  uposix_vfscanf(file, format, list))
-WITH_LIST(scanf, (const char *format, ...), format, uposix_vscanf(format, list))
-WITH_LIST(__isoc99_fscanf, (FILE *file, const char *format, ...), format,
-	  uposix___isoc99_vfscanf(file, format, list))
-WITH_LIST(__isoc99_scanf, (const char *format, ...), format,
-	  uposix___isoc99_vscanf(format, list))
-WITH_LIST(__isoc23_fscanf, (FILE *file, const char *format, ...), format,
-	  uposix___isoc23_vfscanf(file, format, list))
-WITH_LIST(__isoc23_scanf, (const char *format, ...), format,
-	  uposix___isoc23_vscanf(format, list))
-
 /* dprintf() writes inside of libc, too. */
 
 int uposix_vdprintf(int fd, const char *format, va_list list)
@@ -792,10 +750,7 @@ int uposix_vdprintf(int fd, const char *format, va_list list)
 WITH_LIST(dprintf, (int fd, const char *format, ...), format,
 	  uposix_vdprintf(fd, format, list))
 
-/* What _FORTIFY_SOURCE puts in their place. The flag asks for checks of the format. */
-
-int __vfprintf_chk(FILE *file, int flag, const char *format, va_list list);
-int __vprintf_chk(int flag, const char *format, va_list list);
+/* What _FORTIFY_SOURCE puts in their place. */
 
 char *uposix___fgets_chk(char *text, size_t room, int size, FILE *file)
 {
@@ -807,27 +762,6 @@ size_t uposix___fread_chk(void *to, size_t room, size_t size, size_t n, FILE *fi
 {
 	return size && n > room / size ? (abort(), 0ul) : uposix_fread(to, size, n, file);
 }
-
-LOCKED(int, __vfprintf_chk, (FILE *file, int flag, const char *format, va_list list),
-       file, __vfprintf_chk(file, flag, format, list))
-
-WITH_LIST(__fprintf_chk, (FILE *file, int flag, const char *format, ...), format,
-	  uposix___vfprintf_chk(file, flag, format, list))
-
-LOCKED(int, __vprintf_chk, (int flag, const char *format, va_list list), stdout,
-       __vprintf_chk(flag, format, list))
-
-WITH_LIST(__printf_chk, (int flag, const char *format, ...), format,
-	  uposix___vprintf_chk(flag, format, list))
-
-int __vfwprintf_chk(FILE *file, int flag, const wchar_t *format, va_list list);
-
-LOCKED(int, __vfwprintf_chk, (FILE *file, int flag, const wchar_t *format, va_list list),
-       file, WIDE(print_wide(file, format, list),
-		  __vfwprintf_chk(file, flag, format, list)))
-
-WITH_LIST(__fwprintf_chk, (FILE *file, int flag, const wchar_t *format, ...), format,
-	  uposix___vfwprintf_chk(file, flag, format, list))
 
 wchar_t *uposix___fgetws_chk(wchar_t *text, size_t room, int size, FILE *file)
 {
