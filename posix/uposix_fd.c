@@ -129,7 +129,11 @@ struct lingering {
 
 static long close_last(void *job)
 {
-	return close(uevents__disown(((struct lingering *)job)->l_fd));
+	struct lingering *l = job;
+	int fd = uevents__disown(l->l_fd);
+
+	l->l_fd = -1;
+	return close(fd);
 }
 
 /* Another number for end_linger(), if a close of `fd' by a thread may linger; or -1. */
@@ -145,13 +149,15 @@ static int begin_linger(int fd)
 		? uevents__own(fcntl(fd, F_DUPFD_CLOEXEC, 0)) : -1;
 }
 
-/* Waits for the close. Without the pool the processor does. */
+/* Waits for the close. Without a native thread the processor does. */
 static void end_linger(int copy)
 {
 	struct lingering l = { .l_job.j_call = close_last, .l_fd = copy };
 	int before = errno;
 
-	if (copy >= 0 && uposix__offload(&l.l_job, sizeof l) != 0)
+	if (copy >= 0)
+		uposix__apart(&l.l_job, sizeof l, APART_NOTHING);
+	if (l.l_fd >= 0)
 		close_last(&l);
 	errno = before;
 }

@@ -44,6 +44,7 @@ int uposix__offload(struct uposix_job *job, size_t size)
 struct apart {
 	struct usync_sem a_done;
 	pthread_t        a_native;
+	bool             a_runs;        /* and is to be joined */
 	_Alignas(16) char a_job[];
 };
 
@@ -68,6 +69,7 @@ static bool join_apart(struct apart *a, int rc)
 	int before = ustack_shield(1);
 	void *result;
 
+	a->a_runs = false;
 	if (rc)
 		pthread_cancel(a->a_native);
 	while (rc)
@@ -78,47 +80,41 @@ static bool join_apart(struct apart *a, int rc)
 }
 
 /* A handler ends the thread in the call. */
-static void end_apart(struct apart **running)
+static void end_apart(struct apart **a)
 {
-	if (*running)
-		join_apart(*running, -ECANCELED);
-	free(*running);
+	if (*a && (*a)->a_runs)
+		join_apart(*a, -ECANCELED);
+	free(*a);
 }
 
 void uposix__apart(struct uposix_job *job, size_t size, int ends)
 {
-	CLEANUP(end_apart) struct apart *running = NULL;
-	struct apart *a;
-	int rc, why;
+	CLEANUP(end_apart) struct apart *a = NULL;
+	int rc = ENOMEM, why;
 
 	job->j_result = -1;
 	if (SIMULATED || !uposix__me()) {       /* or it is a thread of usched alone */
 		uposix__offload(job, size);
 		return;
 	}
-	a = malloc(sizeof *a + size);
-	rc = a ? 0 : ENOMEM;
+	a = calloc(1, sizeof *a + size);
 	if (a) {
-		memset(a, 0, sizeof *a);
 		memcpy(a->a_job, job, size);
 		rc = pthread_create(&a->a_native, NULL, run_apart, a);
 	}
 	if (rc) {
-		free(a);
 		errno = rc;
 		return;
 	}
-	running = a;
+	a->a_runs = true;
 	do {
 		rc = usync_sem_wait(&a->a_done, USCHED_NEVER);
 		why = uposix__why(rc);
 	} while (rc && !(why == -ECANCELED && ends) && !(why && ends == APART_HANDLER));
-	running = NULL;
 	if (!join_apart(a, rc))
 		memcpy(job, a->a_job, size);
 	else
 		job->j_errno = EINTR;
-	free(a);
 	if (job->j_result < 0 && job->j_errno == EINTR)
 		uposix__point();                /* pthread_cancel() has ended the call */
 	errno = job->j_errno;
