@@ -324,7 +324,7 @@ int uoffload_limit(unsigned threads)
 }
 
 /* Under o_lock: each function that native threads are in, once. */
-static void report_calls(unsigned queued)
+static void report_going(unsigned queued)
 {
 	const struct job *i, *j;
 	char function[CODE];
@@ -358,7 +358,7 @@ static int wait_quiet(int64_t deadline)
 	for (int i = 0; i < CLASSES; i++)
 		queued += offload.o_crews[i].c_queued;
 	if (deadline <= now && (offload.o_going || queued > 0)) {
-		report_calls(queued);
+		report_going(queued);
 		return -ETIMEDOUT;
 	}
 	if (left > INT64_MAX / 2)
