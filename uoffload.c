@@ -295,8 +295,7 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 	     size_t size, int64_t deadline)
 {
 	check(size ? argument : NULL, BUFFER, __func__);
-	if (size > 0)
-		check_inside(argument, size, __func__, __builtin_return_address(0));
+	check_inside(argument, size, __func__, __builtin_return_address(0));
 	return offload_as(OF_CALLS, func, drop, argument, size, deadline);
 }
 

@@ -60,8 +60,7 @@ void usync__check_value(const struct usync_chan *c, const void *value,
 
 	check(c, OBJECT, call);
 	check(c->c_size ? value : NULL, BUFFER, call);
-	if (c->c_size > 0)
-		check_inside(value, c->c_size, call, where);
+	check_inside(value, c->c_size, call, where);
 	if (!CHECKING || c->c_size != sizeof pointer)
 		return;
 	memcpy(&pointer, value, sizeof pointer);

@@ -93,6 +93,7 @@ enum { OBJECT, BUFFER, ARGUMENT, VALUE };
 
 enum { CHECKING = 1 };
 enum { LOOK_INSIDE = 64, TOLD_PLACES = 64 };    /* words; calls that are told */
+#define ITS_BLOCK SIZE_MAX              /* bytes: as many as the block has */
 
 /*
  * Says once if a deadline came before the program began: it is likely to be a span of
@@ -162,11 +163,11 @@ static inline size_t check__block(uintptr_t address)
 }
 
 /*
- * Tells the first of up to `n' words at `from' that is in frames. Then, unless `deep' is
- * 2, looks through the blocks that they point to.
+ * Tells the first of the words at `from' that is in frames. Unless `deep', the blocks
+ * that they point to are looked through, too.
  */
 __attribute__((unused))
-static void check_words(uintptr_t from, size_t n, int deep, const char *call,
+static void check_words(uintptr_t from, size_t size, bool deep, const char *call,
 			const void *where)
 {
 	static const void *told[TOLD_PLACES];
@@ -174,15 +175,17 @@ static void check_words(uintptr_t from, size_t n, int deep, const char *call,
 	const struct usched *s = usched__here();
 	uintptr_t words[LOOK_INSIDE] = { 0 };
 	struct ustack *u;
+	size_t n;
 
 	if (!s->s_current)
 		return;
+	n = size == ITS_BLOCK ? check__block(from) : size / sizeof *words;
 	n = check__read(from, words, n < LOOK_INSIDE ? n : LOOK_INSIDE);
 	for (size_t i = 0; i < n; i++) {
 		const void *p = (const void *)words[i];
 
-		if (deep == 1)
-			check_words(words[i], check__block(words[i]), 2, call, where);
+		if (!deep)
+			check_words(words[i], ITS_BLOCK, true, call, where);
 		if (s->s_stacks && s->s_has_stack && !s->s_has_stack(s, p))
 			continue;                       /* faster than each stack */
 		usched__onstack(p, &u, __builtin_frame_address(0));
@@ -193,17 +196,16 @@ static void check_words(uintptr_t from, size_t n, int deep, const char *call,
 		    || __atomic_exchange_n(last, where, __ATOMIC_RELAXED) == where)
 			continue;
 		fprintf(stderr, "usched: %s: word %u of what is given%s, %p, is in the "
-			"frames of ", call, (unsigned)i, deep < 2 ? "" : " points to", p);
+			"frames of ", call, (unsigned)i, deep ? " points to" : "", p);
 		if (OBSERVER(o_introduce))
 			OBSERVER(o_introduce)(u);
 		fprintf(stderr, ": threads move, if that word is a pointer\n");
 	}
 }
 
-/* `size' bytes, or with 0 a block, go to another thread, by a call at `where'. */
+/* `size' bytes go to another thread, by a call at `where'. */
 #define check_inside(value, size, call, where) \
-	check_words((uintptr_t)(value), (size) ? (size) / sizeof(uintptr_t) \
-		    : check__block((uintptr_t)(value)), 1, call, where)
+	check_words((uintptr_t)(value), size, false, call, where)
 
 /* The caller has taken it, if rc is 0, for a coroutine, perhaps. Returns rc. */
 static inline int took(const char *what, const void *object, int rc)
