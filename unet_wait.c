@@ -580,11 +580,8 @@ void unet__release(struct descriptor *d, struct told *told)
 	struct uwait_node *n;
 
 	for (int i = IN; i <= OUT; i++)
-		while ((n = d->d_first[i])) {
-			pull_node(&d->d_first[i], n);
-			if (uwait_claim(node_waiter(n)))
-				add_told(told, n);
-		}
+		while ((n = pop_waiters(d, i, ~0u, false, told)))
+			add_told(told, n);
 	end_line(d);
 }
 
