@@ -298,10 +298,10 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 		: net_perform_at(try_recvfrom, fd, IN, &o, deadline);
 }
 
-/* To an address of a UNIX socket: no event tells of room at the receiver. */
 /* For reports. */
 static const struct uwait_kind peer_full = PAUSE(" to send, for room at the peer");
 
+/* To an address of a UNIX socket: no event tells of room at the receiver. */
 __attribute__((always_inline))
 static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is_unix,
 			      int64_t deadline)

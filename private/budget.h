@@ -28,7 +28,7 @@
 
 enum {
 	SPELL       = 1000000,          /* ns */
-	SPELL_OVER  = INT32_MAX,        /* of usched__spell() */
+	SPELL_OVER  = INT32_MAX,        /* of a look */
 	PACE_SHORT  = 1000,             /* ns from look to look: fewer are enough, */
 	PACE_LONG   = 8000,             /* and each call is to look */
 	PACE_MAX    = 32,               /* calls */
