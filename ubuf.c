@@ -109,9 +109,12 @@ static inline int fd_of(const struct ubuf *b)
 static inline ssize_t buf_put(const struct ubuf *b, const void *data, size_t size,
 			      int64_t deadline)
 {
-	ssize_t n = b->b_ops ? b->b_ops->o_write(b->b_peer, data, size, deadline)
-		: unet_write(fd_of(b), data, size, deadline);
+	ssize_t n;
 
+	if (b->b_ops && deadline != 0)
+		budget_rest();
+	n = b->b_ops ? b->b_ops->o_write(b->b_peer, data, size, deadline)
+		: unet_write(fd_of(b), data, size, deadline);
 	return n == 0 ? -EIO : n;
 }
 

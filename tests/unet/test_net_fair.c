@@ -500,6 +500,24 @@ static void mix_source(void)
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 1);
 }
 
+static ssize_t drop_all(void *unused, const void *data, size_t size, int64_t deadline)
+{
+	(void)unused;
+	(void)data;
+	(void)deadline;
+	return (ssize_t)size;
+}
+
+static void mix_sink(void)
+{
+	static const struct ubuf_ops ops = { .o_write = drop_all };
+	struct ubuf_out out;
+
+	ubuf_out_over(&out, &ops, NULL, 0);
+	TEST_EQUAL(ubuf_write(&out, "x\n", 2, NULL, NEVER), 0);
+	TEST_EQUAL(ubuf_flush(&out, NEVER), 0);
+}
+
 static void mix_file(void)
 {
 	char c;
@@ -693,6 +711,7 @@ static const struct {
 	{ mix_connect_at_once, "connect with deadline 0" },
 	{ mix_buffer, "new buffer" },
 	{ mix_source, "buffer of a source that never waits" },
+	{ mix_sink, "buffer to a sink that never waits" },
 	{ mix_file, "pread" },
 	{ mix_start, "start, join" },
 	{ mix_scope, "scope" },
