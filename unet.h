@@ -196,7 +196,8 @@ int unet_forget(int fd);
  * Ends one or both directions of a connection, as shutdown(2). A proxy passes on a half
  * close by this call. Waits for these directions end: a read returns 0, also of datagrams
  * (and the result here may be -ENOTCONN), a write -EPIPE, unet_accept() -EINVAL. So they
- * do after shutdown(2), by another process too, except writes to a UNIX socket.
+ * do after shutdown(2), by another process too, except writes to a UNIX socket. As
+ * poll(2) does, unet_wait(), unet_poll() and usync_select() still wait for room in one.
  * 0, or an error. Does not wait.
  */
 int unet_shutdown(int fd, int how);
