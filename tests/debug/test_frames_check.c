@@ -491,6 +491,24 @@ static void start_behind(void *p)
 	free(i);
 }
 
+static int succeed(void *unused)
+{
+	(void)unused;
+	return 0;
+}
+
+static void start_in_scope(void *p)
+{
+	struct inside *i = on_heap(p);
+	struct usync_scope *job;
+
+	TEST_EQUAL(usync_scope_create(NULL, &job, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_scope_start(job, succeed, i, NULL), 0);
+	TEST_EQUAL(usync_scope_wait(job, USCHED_NEVER), 0);
+	usync_scope_release(job);
+	free(i);
+}
+
 static void send_inside(void *p)
 {
 	struct inside i = { 1, p }, copy;
@@ -538,6 +556,8 @@ static void test_inside(void **state)
 		  { "usched: uoffload: word 1 of what is given points to" } },
 		{ start_it, { "usched: start: word 1 of what is given, 0x" } },
 		{ start_behind, { "usched: start: word 1 of what is given points to" } },
+		{ start_in_scope,
+		  { "usched: usync_scope_start: word 1 of what is given, 0x" } },
 		{ send_inside, { "usched: usync_chan_send: word 1 of what is given, 0x",
 				 "usched: usync_select: word 1 of what is given, 0x" } },
 	};
