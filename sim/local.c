@@ -155,8 +155,18 @@ CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 
 static LIST_HEAD(, sim_open) of_signals;
 
+static uint64_t *pending(void)
+{
+	static uint64_t of_program;
+	struct sim_host *host = sim__host();
+
+	return host ? &host->h_pending : &of_program;
+}
+
+/* What was not read is pending again. */
 static void close_signals(struct sim_open *o)
 {
+	*pending() |= o->f_count;
 	LIST_REMOVE(o, f_of_signals);
 }
 
@@ -192,14 +202,6 @@ REPLACE(int, signalfd, (int fd, const sigset_t *set, int flags))
 	if (fd >= 0)
 		LIST_INSERT_HEAD(&of_signals, o, f_of_signals);
 	return (int)sim__answer(fd);
-}
-
-static uint64_t *pending(void)
-{
-	static uint64_t of_program;
-	struct sim_host *host = sim__host();
-
-	return host ? &host->h_pending : &of_program;
 }
 
 uint64_t sim__signals(uint64_t set, bool take)

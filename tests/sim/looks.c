@@ -10,17 +10,20 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LOOKS = 6 };
+enum { LOOKS = 7 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t actor;
 static sem_t acted;
 static int fds[2];
+static sigset_t signals;
 
 static void *act(void *unused)
 {
@@ -29,6 +32,7 @@ static void *act(void *unused)
 	pthread_mutex_unlock(&mutex);
 	sem_post(&acted);
 	assert(write(fds[1], "x", 1) == 1);
+	assert(kill(getpid(), SIGUSR1) == 0);
 	return unused;
 }
 
@@ -49,6 +53,8 @@ static int has_found(int look)
 		return sem_trywait(&acted) == 0;
 	case 4:
 		return pthread_tryjoin_np(actor, NULL) == 0;
+	case 5:
+		return sigtimedwait(&signals, NULL, &(struct timespec){ 0 }) == SIGUSR1;
 	default:
 		if (pthread_mutex_trylock(&mutex))
 			return 0;
@@ -58,6 +64,9 @@ static int has_found(int look)
 
 int main(void)
 {
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	for (int i = 0; i < LOOKS; i++) {
 		sem_init(&acted, 0, 0);
 		assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
@@ -67,6 +76,7 @@ int main(void)
 			;
 		if (i != 4)
 			pthread_join(actor, NULL);
+		sigtimedwait(&signals, NULL, &(struct timespec){ 0 });
 		close(fds[0]);
 		close(fds[1]);
 	}
