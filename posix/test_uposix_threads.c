@@ -528,11 +528,19 @@ static void pass_turn(int me)
 	ok(pthread_mutex_unlock(&turns));
 }
 
+static void round_down(int sig)
+{
+	(void)sig;
+	fesetround(FE_DOWNWARD);
+}
+
 static void *has_inherited(void *round)
 {
 	is((int)(intptr_t)round, fegetround());
 	ok(fesetround(FE_TOWARDZERO));
 	ok(sched_yield());
+	is(FE_TOWARDZERO, fegetround());
+	ok(pthread_kill(pthread_self(), SIGUSR1));
 	is(FE_TOWARDZERO, fegetround());
 	return NULL;
 }
@@ -570,6 +578,7 @@ static void has_rounding(void **state)
 	/* Valgrind rounds to the nearest. */
 	if (fesetround(FE_UPWARD) || fegetround() != FE_UPWARD)
 		skip();
+	signal(SIGUSR1, round_down);
 	for (intptr_t i = 0; i < ROUNDERS; i++)
 		t[i] = start(keep_words, (void *)i);
 	is(FE_UPWARD, fegetround());
@@ -578,6 +587,7 @@ static void has_rounding(void **state)
 		join(t[i]);
 	join(start(has_inherited, (void *)FE_TONEAREST));
 	is(FE_TONEAREST, fegetround());
+	signal(SIGUSR1, SIG_DFL);
 }
 
 /* Locales. */

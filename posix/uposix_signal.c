@@ -84,10 +84,11 @@ static void default_action(int sig)
 	uposix__act_by_default(sig);
 }
 
-/* Its action, on the stack of `me'. True: it ends a wait. */
+/* Its action, on the stack of `me'. True: it ends a wait. What the handler sets of the
+   control words ends with it. */
 static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 {
-	uint64_t mask = me->p_mask, more;
+	uint64_t mask = me->p_mask, words = usched__control_words(NULL), more;
 	struct sigaction action;
 	int error = errno;
 
@@ -110,6 +111,7 @@ static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 	else
 		action.sa_handler(sig);
 	uposix__set_mask(me, mask);
+	usched__control_words(&words);
 	errno = error;
 	return !(action.sa_flags & SA_RESTART);
 }
