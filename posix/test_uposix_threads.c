@@ -2123,7 +2123,7 @@ static void interrupts_main(void **state)
 
 static void *wait_named(void *s)
 {
-	return (void *)(intptr_t)sem_wait(s);
+	return (void *)(intptr_t)(sem_wait(s) ? errno : 0);
 }
 
 static void named_semaphore(void **state)
@@ -2143,6 +2143,15 @@ static void named_semaphore(void **state)
 	nap(10);
 	ok(sem_post(s));
 	assert_null(join(t));
+	handle(0);
+	t = start(wait_named, s);
+	nap(10);
+	ok(pthread_kill(t, SIGUSR1));
+	is(EINTR, (int)(intptr_t)join(t));
+	t = start(wait_named, s);
+	nap(10);
+	ok(pthread_cancel(t));
+	assert_ptr_equal(join(t), PTHREAD_CANCELED);
 	ok(sem_close(s));
 }
 

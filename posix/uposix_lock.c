@@ -74,11 +74,6 @@ static int try_write(void *lock)
 	return pthread_rwlock_trywrlock(lock);
 }
 
-static int try_sem(void *sem)
-{
-	return sem_trywait(sem) == 0 ? 0 : errno == EAGAIN ? EBUSY : errno;
-}
-
 /* Reader-writer locks. */
 
 /* As that of a mutex. Locks of readers have no owner, and stay. */
@@ -321,9 +316,20 @@ static int native_wait(sem_t *sem, clockid_t clock, const struct timespec *time)
 
 static int native_sem(sem_t *sem, clockid_t clock, const struct timespec *time)
 {
-	if (uposix__me())
-		return (int)uposix__result(-uposix__poll(try_sem, sem, clock, time));
-	return native_wait(sem, clock, time);
+	int rc = 0;
+
+	if (!uposix__me())
+		return native_wait(sem, clock, time);
+	uposix__point();
+	while (rc != -EINTR && sem_trywait(sem)) {
+		if (time && !uposix__is_time(time))
+			return (int)uposix__result(-EINVAL);
+		if (time && uposix__deadline(time, clock) <= usync_after(0))
+			return (int)uposix__result(-ETIMEDOUT);
+		rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
+		uposix__again(&rc);
+	}
+	return (int)uposix__result(rc == -EINTR ? rc : 0);
 }
 
 static uint32_t sem_value(const struct sem *s)
