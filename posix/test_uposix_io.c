@@ -1828,6 +1828,28 @@ static void look_for_process(void)
 
 #endif
 
+static void read_number(void)
+{
+	struct addrinfo *found;
+
+	TEST_EQUAL(getaddrinfo("127.0.0.1", "80", NULL, &found), 0);
+	freeaddrinfo(found);
+}
+
+static void print_number(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	char host[NI_MAXHOST];
+
+	TEST_EQUAL(getnameinfo((struct sockaddr *)&a, sizeof a, host, sizeof host, NULL,
+			       0, NI_NUMERICHOST), 0);
+}
+
+static void reopen_null(void)
+{
+	TEST_TRUE(freopen("/dev/null", "w", look.l_stream));
+}
+
 /* errno is the caller's, also where others have run. */
 static void keep_errno(void)
 {
@@ -1860,6 +1882,8 @@ static const struct {
 	LOOK(look_at_size), LOOK(look_at_error), LOOK(look_at_address),
 	LOOK(look_at_aio), LOOK(look_for_process),
 #endif
+	LOOK(ask_signals), LOOK(pthread_testcancel), LOOK(read_number),
+	LOOK(print_number), LOOK(reopen_null), LOOK(keep_errno),
 };
 
 static void *tick(void *unused)

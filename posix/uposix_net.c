@@ -209,7 +209,7 @@ int uposix_getaddrinfo(const char *host, const char *service,
 	int rc;
 
 	if (!uposix__in_thread() || is_number(host, service))
-		return getaddrinfo(host, service, hints, found);
+		return uposix__pace(), getaddrinfo(host, service, hints, found);
 	uposix__point();
 	l.l_host = host ? strdup(host) : NULL;
 	l.l_service = service ? strdup(service) : NULL;
@@ -253,8 +253,8 @@ int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 	if (!uposix__in_thread() || size > sizeof b->b_address.a_sockaddr
 	    || ((flags & NI_NUMERICHOST || !host) && (flags & NI_NUMERICSERV || !service))
 	    || !(b = calloc(1, sizeof *b)))
-		return getnameinfo(a, size, host, host_size, service, service_size,
-				   flags);
+		return uposix__pace(), getnameinfo(a, size, host, host_size, service,
+						   service_size, flags);
 	memcpy(&b->b_address.a_sockaddr, a, size);
 	b->b_address.a_size = size;
 	b->b_sizes[0] = !host ? 0 : host_size < NI_MAXHOST ? host_size : NI_MAXHOST;

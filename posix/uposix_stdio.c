@@ -282,7 +282,7 @@ int uposix_fclose(FILE *file)
 /* One of ours becomes libc's, and keeps its wide part. */
 FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
 {
-	struct stream *s = stream_of(file);
+	struct stream *s = (uposix__pace(), stream_of(file));
 
 	if (s) {
 		uposix_fflush(file);
