@@ -22,6 +22,7 @@
 #define USCHED_CHECK_H
 
 #include <stddef.h>
+#include <errno.h>
 #include <stdint.h>
 
 #include "../arch/arch.h"
@@ -139,8 +140,10 @@ static void check(const void *pointer, int whose, const char *call)
 static inline size_t check__read(uintptr_t from, uintptr_t *words, size_t n)
 {
 	struct iovec to = { words, n * sizeof *words }, at = { (void *)from, to.iov_len };
+	int error = errno;
 	long got = syscall(SYS_process_vm_readv, (long)getpid(), &to, 1L, &at, 1L, 0L);
 
+	errno = error;
 	return got > 0 ? (size_t)got / sizeof *words : 0;
 }
 
