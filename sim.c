@@ -551,7 +551,7 @@ int sim__leaves(int64_t deadline)
 		rc = uwait_block(w);
 		r->r_leaver = NULL;
 	}
-	if (rc == -ETIMEDOUT)
+	if (rc == -ETIMEDOUT && deadline > 0)
 		uproc__report_left(r->r_proc->p_procs);
 	ustack_shield(before > 0);
 	return rc;

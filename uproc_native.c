@@ -588,7 +588,7 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	r->r_held += returns;
 	if (rc == 0)
 		rc = wait_locked(r, t, deadline);
-	if (rc == -ETIMEDOUT && !t)
+	if (rc == -ETIMEDOUT && !t && deadline > 0)
 		uproc__report_left(r);
 	if (rc > 0 && t)
 		uproc__put_joined(t, value);
@@ -639,7 +639,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 	}
 	r->r_returns = 0;
 	r->r_deadline = INT64_MAX;
-	if (rc == -ETIMEDOUT && !t)
+	if (rc == -ETIMEDOUT && !t && deadline > 0)
 		uproc__report_left(r);
 	if (rc > 0 && t)
 		uproc__put_joined(t, value);

@@ -350,12 +350,15 @@ static void leave_stuck(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
 	struct ustack *u;
+	unsigned said;
 
 	assert_int_equal(over->o_start(s, wake->w_func, NULL, &u), 0);
 	over->o_hold(s);
 	assert_int_equal(destroy_soon(s), -ETIMEDOUT);
 	assert_non_null(last_with("deadline: 1, holds: 1"));
+	said = line_count;
 	assert_int_equal(uprocs_destroy(s, 0), -ETIMEDOUT);
+	assert_int_equal(line_count, said);     /* a question is no report */
 	over->o_release(s);
 	assert_int_equal(uprocs_destroy(s, usync_after(3600 * USYNC_SECOND)), -EDEADLK);
 	assert_non_null(last_with("deadlock: "));
