@@ -3479,41 +3479,41 @@ CASE(crowds)
 CASE(sysv)
 CASE(forks)
 
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(flags), cmocka_unit_test(numbers),
+	cmocka_unit_test(own_descriptors), cmocka_unit_test(lingering),
+	cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
+	cmocka_unit_test(opened), cmocka_unit_test(closed_dirs),
+	cmocka_unit_test(counted), cmocka_unit_test(queues),
+	cmocka_unit_test(awaited), cmocka_unit_test(aio),
+	cmocka_unit_test(flushes), cmocka_unit_test(starved_flush),
+	cmocka_unit_test(flushes_own),
+	cmocka_unit_test(foreign), cmocka_unit_test(whole),
+	cmocka_unit_test(native), cmocka_unit_test(native_whole),
+	cmocka_unit_test(native_parts), cmocka_unit_test(several),
+	cmocka_unit_test(timeouts), cmocka_unit_test(least),
+	cmocka_unit_test(errors), cmocka_unit_test(signals),
+	cmocka_unit_test(never_restart), cmocka_unit_test(pending),
+	cmocka_unit_test(cancels), cmocka_unit_test(broken),
+	cmocka_unit_test(polls), cmocka_unit_test(looks),
+	cmocka_unit_test(told_loops), cmocka_unit_test(tcp),
+	cmocka_unit_test(listeners), cmocka_unit_test(excepts),
+	cmocka_unit_test(reused), cmocka_unit_test(messages),
+	cmocka_unit_test(rights), cmocka_unit_test(datagrams),
+	cmocka_unit_test(shuts), cmocka_unit_test(native_shuts),
+	cmocka_unit_test(files), cmocka_unit_test(streams),
+	cmocka_unit_test(wide_streams),
+	cmocka_unit_test(locked_streams),
+	cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
+	cmocka_unit_test(locks), cmocka_unit_test(names),
+	cmocka_unit_test(look_ups), cmocka_unit_test(cancelled_command),
+	cmocka_unit_test(cancelled_waits), cmocka_unit_test(interrupted_waits),
+	cmocka_unit_test(cancelled_flock), cmocka_unit_test(crowds),
+	cmocka_unit_test(sysv), cmocka_unit_test(forks),
+};
+
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flags), cmocka_unit_test(numbers),
-		cmocka_unit_test(own_descriptors), cmocka_unit_test(lingering),
-		cmocka_unit_test(unseen_closes), cmocka_unit_test(spliced),
-		cmocka_unit_test(opened), cmocka_unit_test(closed_dirs),
-		cmocka_unit_test(counted), cmocka_unit_test(queues),
-		cmocka_unit_test(awaited), cmocka_unit_test(aio),
-		cmocka_unit_test(flushes), cmocka_unit_test(starved_flush),
-		cmocka_unit_test(flushes_own),
-		cmocka_unit_test(foreign), cmocka_unit_test(whole),
-		cmocka_unit_test(native), cmocka_unit_test(native_whole),
-		cmocka_unit_test(native_parts), cmocka_unit_test(several),
-		cmocka_unit_test(timeouts), cmocka_unit_test(least),
-		cmocka_unit_test(errors), cmocka_unit_test(signals),
-		cmocka_unit_test(never_restart), cmocka_unit_test(pending),
-		cmocka_unit_test(cancels), cmocka_unit_test(broken),
-		cmocka_unit_test(polls), cmocka_unit_test(looks),
-		cmocka_unit_test(told_loops), cmocka_unit_test(tcp),
-		cmocka_unit_test(listeners), cmocka_unit_test(excepts),
-		cmocka_unit_test(reused), cmocka_unit_test(messages),
-		cmocka_unit_test(rights), cmocka_unit_test(datagrams),
-		cmocka_unit_test(shuts), cmocka_unit_test(native_shuts),
-		cmocka_unit_test(files), cmocka_unit_test(streams),
-		cmocka_unit_test(wide_streams),
-		cmocka_unit_test(locked_streams),
-		cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
-		cmocka_unit_test(locks), cmocka_unit_test(names),
-		cmocka_unit_test(look_ups), cmocka_unit_test(cancelled_command),
-		cmocka_unit_test(cancelled_waits), cmocka_unit_test(interrupted_waits),
-		cmocka_unit_test(cancelled_flock), cmocka_unit_test(crowds),
-		cmocka_unit_test(sysv), cmocka_unit_test(forks),
-	};
-
 	(void)argc;
 	if (!getenv("UPOSIX_PROCESSORS")) {     /* read when the program is loaded */
 		setenv("UPOSIX_PROCESSORS", "1", 0);
