@@ -669,23 +669,37 @@ static struct storm {
 } storm;
 
 /*
- * Held. A worker may replace it meanwhile. In a simulation the native lock is one of
- * usync.h.
+ * Holds the scope of a place, which then has `next', unless that is NULL. No thread
+ * switches with the native lock held. In a simulation that is one of usync.h.
  */
-static struct usync_scope *any_scope(struct worker *w, bool replace)
+static struct usync_scope *take_scope(size_t place, struct usync_scope *next)
 {
-	struct usync_scope **place = &storm.s_scopes[any(w, SCOPES)], *c, *parent;
-	int shield = ustack_shield(1);
+	struct usync_scope *c, *before = NULL;
 
 	pthread_mutex_lock(&storm.s_native);
-	c = usync_scope_hold(*place);
-	if (replace) {
-		parent = any(w, 2) ? storm.s_scopes[any(w, SCOPES)] : NULL;
-		usync_scope_release(*place);
-		*place = make_scope(parent == c ? NULL : parent,
-				    any(w, 4) ? USCHED_NEVER : usync_after(100000));
+	c = usync_scope_hold(storm.s_scopes[place]);
+	if (next) {
+		before = c;
+		storm.s_scopes[place] = next;
 	}
 	pthread_mutex_unlock(&storm.s_native);
+	usync_scope_release(before);
+	return c;
+}
+
+/* Held. A worker may replace it meanwhile, by a scope that may be in another one. */
+static struct usync_scope *any_scope(struct worker *w, bool replace)
+{
+	size_t place = any(w, SCOPES), other = place + 1 + any(w, SCOPES - 1);
+	struct usync_scope *parent = NULL, *next = NULL, *c;
+	int shield = ustack_shield(1);
+
+	if (replace) {
+		parent = any(w, 2) ? take_scope(other % SCOPES, NULL) : NULL;
+		next = make_scope(parent, any(w, 4) ? USCHED_NEVER : usync_after(100000));
+	}
+	c = take_scope(place, next);
+	usync_scope_release(parent);
 	ustack_shield(shield);
 	return c;
 }
