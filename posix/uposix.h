@@ -79,7 +79,8 @@ pid_t uposix_wait3(int *status, int options, struct rusage *usage);
 pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage);
 int uposix_aio_suspend64(const struct aiocb64 *const list[], int n,
 			 const struct timespec *limit);
-int uposix_lio_listio(int mode, struct aiocb *const list[], int n, struct sigevent *event);
+int uposix_lio_listio(int mode, struct aiocb *const list[], int n,
+		      struct sigevent *event);
 int uposix_lio_listio64(int mode, struct aiocb64 *const list[], int n,
 			struct sigevent *event);
 
