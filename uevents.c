@@ -85,7 +85,7 @@ int64_t uevents_now(void)
 
 /* Descriptors of the library's own. */
 
-static void set_own(int fd, uint8_t own)
+static void note_own(int fd, uint8_t own)
 {
 	if (fd >= 0 && fd < OWN_MAX)
 		__atomic_store_n(&own_numbers[fd], own, __ATOMIC_RELAXED);
@@ -107,13 +107,13 @@ int uevents__own(int fd)
 		close_deferred(fd);
 		fd = moved;
 	}
-	set_own(fd, 1);
+	note_own(fd, 1);
 	return fd;
 }
 
 int uevents__disown(int fd)
 {
-	set_own(fd, 0);
+	note_own(fd, 0);
 	return fd;
 }
 
@@ -503,7 +503,7 @@ void uevents__forked(void)
 	}
 	for (int fd = 0; fd < OWN_MAX; fd++)
 		if (own_numbers[fd])    /* the child may close what is left */
-			set_own(fd, 0);
+			note_own(fd, 0);
 }
 
 int64_t uevents_next_tick(void)

@@ -106,7 +106,7 @@ int uevents__poller_again(struct poller *p, int fd, unsigned ways, struct uinter
 
 int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i)
 {
-	struct epoll_event event = { EPOLLET | EDGES_ALL, { .ptr = i } };
+	struct epoll_event event = { (uint32_t)EPOLLET | EDGES_ALL, { .ptr = i } };
 	int rc = uevents__poller_again(p, fd, ways, i);
 
 	if (rc == -EEXIST)              /* a thread may wait to write */

@@ -291,7 +291,7 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		for (int way = IN; way <= OUT && rc == 0; way++) {
 			if (!wants(&fds[i], way))
 				continue;
-			**end = (struct net_place){ .p_base.p_waiter = w };
+			**end = (struct net_place){ .p_base = { .p_waiter = w } };
 			if (d)
 				rc = unet__join(*end, d, way, ways_in(fds[i].events),
 						!asks(&fds[i], way),

@@ -173,7 +173,7 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
 			   const struct usync_case *k)
 {
-	*p = (struct chan_place){ .p_place.p_base = { .p_waiter = w },
+	*p = (struct chan_place){ .p_place = { .p_base = { .p_waiter = w } },
 				  .p_size = sizeof(struct descriptor_case),
 				  .p_sends = k->s_op == USYNC_WRITABLE };
 	descriptor_of(p)->d_fd = k->s_fd;

@@ -2514,7 +2514,8 @@ static void *print_wide(void *out)
 
 static void *in_wide_streams(void *unused)
 {
-	char text[64], first[] = "42 \xc3\xa9\n\xe2\x82\xacx\xc3\xa9p\xe2\x82\xac" "7\nwide\n";
+	char first[] = "42 \xc3\xa9\n\xe2\x82\xacx\xc3\xa9p\xe2\x82\xac" "7\nwide\n";
+	char text[64];
 	FILE *file, *before = stdin;
 	int fds[2], size = 0;
 	pthread_t t;

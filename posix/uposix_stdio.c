@@ -608,7 +608,7 @@ static int scan_wide(FILE *file, const wchar_t *format, va_list list,
 	return rc;
 }
 
-/* Whether a wide call is for a stream of ours, which fwide() has not made one of bytes. */
+/* Whether a wide call is for a stream of ours that fwide() has not made one of bytes. */
 static bool is_wide(const struct stream *s)
 {
 	return s && s->s_fd >= 0 && fwide(s->s_usual, 1) > 0;

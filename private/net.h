@@ -420,8 +420,8 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 }
 
 /* Of unet__pause(): what a call on a descriptor waits for that no event tells. */
-#define PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_number = true, \
-		     .k_sleeps = true }
+#define PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_sleeps = true, \
+		     .k_number = true }
 
 static inline unsigned way_of(int direction)
 {
