@@ -110,7 +110,7 @@ struct uprocs_conf {
 #define USCHED_QUIET  ((int64_t)-1)
 
 /* Private: returns the dispatcher of the first processor. */
-USCHED_INLINE struct usched *uprocs__first(const struct uprocs *r)
+static inline struct usched *uprocs__first(const struct uprocs *r)
 {
 	return *(struct usched *const *)(const void *)r;
 }
