@@ -284,7 +284,7 @@ static int start_member(struct usync_scope *scope, const struct ustack_how *how,
 	struct scope_member *b;
 	int rc = 0;
 
-	check_inside(arg, 0, "usync_scope_start", where);
+	check_inside(arg, ITS_BLOCK, "usync_scope_start", where);
 	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
 		return -EINVAL;
 	if (scope->c_limited)
