@@ -27,6 +27,13 @@ enum { POLLER_ONCE = 1 };
 enum { POLLER_ONCE = 0 };
 #endif
 
+/* The library's own descriptors can have another number: not a stand-in for kqueue(2). */
+#ifdef USCHED_KQUEUE
+enum { POLLER_MOVES = 0 };
+#else
+enum { POLLER_MOVES = 1 };
+#endif
+
 enum {
 	POLLER_BATCH = 64,              /* events taken at a time: when their threads run,
 					   what they touch is still in the cache */

@@ -654,18 +654,22 @@ static bool next_is(int fd)
 	return next == fd;
 }
 
-/* Returns how many descriptors a poller has at first. */
+/* Returns how many descriptors a poller has at first. A stand-in for kqueue(2) has more
+   than the library knows. */
 static int count_descriptors(void)
 {
 	struct usched s;
-	int n = 0;
+	int first = dup(0), next, n = 0;
 
+	close(first);
 	open_events(&s);
+	next = dup(0);
+	close(next);
 	for (unsigned i = 0; uevents__next_own(i, UINT32_MAX) >= 0; n++)
 		i = (unsigned)uevents__next_own(i, UINT32_MAX) + 1;
 	uevents_close(&s);
 	assert_int_equal(uevents__next_own(0, UINT32_MAX), -1);
-	return n;
+	return KQUEUE ? next - first : n;
 }
 
 /* They are none that a program is to get next, nor one that it names. */
@@ -678,7 +682,7 @@ static void test_numbers(void **state)
 	(void)state;
 	close(first);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	if (limit.rlim_cur < 64)
+	if (limit.rlim_cur < 64 || KQUEUE)      /* whose stand-in moves no descriptor */
 		skip();
 	open_events(&s);
 	own = uevents__next_own(0, UINT32_MAX);
@@ -711,7 +715,7 @@ static void test_lost(void **state)
 			setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 			open_events(&s);
 			own = uevents__next_own(0, UINT32_MAX);
-			if (replaced && !POLLER_ONCE)
+			if (replaced && !POLLER_ONCE && !KQUEUE)
 				dup2(0, own);
 			else
 				close(own);
