@@ -48,8 +48,8 @@ struct usync_chan {
 /* After the grant the channel may be gone, so all that is needed then is here. */
 struct chan_place {
 	struct net_place   p_place;     /* first */
-	_Alignas(8) const void *p_chan; /* for reports; NULL: a descriptor's. Aligned so that
-					   values follow on 32 bits, too */
+	_Alignas(8) const void *p_chan; /* for reports; NULL: a descriptor's. Aligned so
+					   that values follow on 32 bits, too */
 	uint32_t           p_size;      /* bytes of the value */
 	uint16_t           p_case;
 	bool               p_sends  : 1;
