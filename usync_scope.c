@@ -243,11 +243,11 @@ static void run_member(struct usched__wrap *w)
 	int rc = uwait_enter(m->e_scope, m);
 	bool in = rc == 0;
 
-	if (in && b->b_serve)
+	if (b->b_serve)                 /* also where it is not in: the descriptor is its */
 		b->b_serve(b->b_fd, b->b_arg);
 	else if (in)
 		rc = b->b_func(b->b_arg);
-	if (rc < 0)
+	if (rc < 0 && !b->b_serve)
 		usync_scope_cancel(c, rc);
 	if (in)
 		uwait_leave();

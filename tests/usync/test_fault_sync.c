@@ -204,6 +204,35 @@ static void wait_for_all(void *unused)
 
 static const struct scene all_waits = { .s_main = wait_for_all, .s_step = 1 };
 
+static atomic_uint served;
+
+static void serve(int fd, void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(fd, 5);
+	served++;
+	TEST_EQUAL(TRY(usync_sleep_until(usync_after(SOON))), 0);
+}
+
+/* A member that cannot enter the scope serves all the same, and the scope goes on. */
+static void serve_all(void *unused)
+{
+	struct ustack_how how = { .h_serve = serve, .h_fd = 5 };
+	struct usync_scope *scope;
+
+	(void)unused;
+	served = 0;
+	TEST_EQUAL(TRY(usync_scope_create(NULL, &scope, USCHED_NEVER)), 0);
+	for (int i = 0; i < WORKERS; i++)
+		TEST_EQUAL(TRY(usync_scope_start_with(scope, &how, NULL, NULL, NULL)), 0);
+	TEST_EQUAL(TRY(usync_scope_wait(scope, USCHED_NEVER)), 0);
+	TEST_EQUAL(served, WORKERS);
+	TEST_EQUAL(usync_scope_error(scope), 0);
+	usync_scope_release(scope);
+}
+
+static const struct scene all_served = { .s_main = serve_all, .s_step = 1 };
+
 static void *use_native_key(void *unused)
 {
 	fault_begin(FAULT_USED_UP, 1, 1);
@@ -285,12 +314,14 @@ static void test_used_up(void **state)
 {
 	(void)state;
 	sweep(&all_waits, FAULT_USED_UP, 1);
+	sweep(&all_served, FAULT_USED_UP, 1);
 }
 
 static void test_famine(void **state)
 {
 	(void)state;
 	sweep(&all_waits, FAULT_USED_UP, 40);
+	sweep(&all_served, FAULT_USED_UP, 40);
 }
 
 static void test_broken(void **state)
