@@ -40,11 +40,12 @@ static ssize_t try_poll(const struct descriptor *d, const struct op *o)
 	return one.revents & POLLNVAL ? -EBADF : 0;
 }
 
+/* An error is left for the next call: it would be taken from the socket. */
 bool unet__is_shut(int fd)
 {
 	struct pollfd one = { fd, POLLRDHUP, 0 };
 
-	return poll(&one, 1, 0) > 0 && one.revents & POLLRDHUP
+	return poll(&one, 1, 0) > 0 && one.revents & POLLRDHUP && !(one.revents & POLLERR)
 		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 

@@ -124,7 +124,7 @@ static void play(const char *letters, int way)
 	while (!s.s_done)                       /* or for ever: the test times out */
 		pause_thread();
 	join(u);
-	if (s.s_n != sent)
+	if (s.s_n != sent || s.s_resets != (strchr(letters, 'r') != NULL))
 		fprintf(stderr, "script %s, way %d:\n", letters, way);
 	TEST_EQUAL(s.s_n, sent);
 	for (size_t i = 0; i < sent; i++)
