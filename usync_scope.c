@@ -243,7 +243,7 @@ static void run_member(struct usched__wrap *w)
 	int rc = uwait_enter(m->e_scope, m);
 	bool in = rc == 0;
 
-	if (b->b_serve)                 /* also where it is not in: the descriptor is its */
+	if (b->b_serve)         /* outside, too: the descriptor is its */
 		b->b_serve(b->b_fd, b->b_arg);
 	else if (in)
 		rc = b->b_func(b->b_arg);

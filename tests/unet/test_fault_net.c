@@ -183,8 +183,8 @@ static void test_old_kernel(void **state)
 {
 	static const struct scene scene = { .s_main = connect_all };
 	static const struct uprocs_conf some = { .c_processors = 2 };
-	static bool known;              /* an earlier run has seen the failure: of all
-					   tests this is the first, as qemu has no such call */
+	static bool known;              /* an earlier run has seen the failure. This test
+					   is the first: under qemu all calls fail */
 	long failed;
 
 	(void)state;
