@@ -94,7 +94,7 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 
 # What a server compiles in, and what looks on from outside. Headers lie in the same folders
 # where they are installed.
-core    := $(basename $(wildcard u*.c) rr.c ll.c)
+core    := $(basename $(wildcard u*.c src/*/*.c) rr.c ll.c)
 # Linux has no kqueue(2): for tests libkqueue, or else a stand-in.
 ifeq ($(EVENTS)$(call has,linux),kqueuelinux)
 include tests/kqueue/kqueue.mk
@@ -118,7 +118,7 @@ ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
 endif
 
-ifeq ($(wildcard uevents_$(EVENTS).c),)
+ifeq ($(wildcard uevents_$(EVENTS).c src/events/uevents_$(EVENTS).c),)
 $(error there is no uevents_$(EVENTS).c: EVENTS must be epoll, kqueue or poll)
 endif
 
@@ -172,7 +172,7 @@ one: $(one)
 
 $(B)/one/usched.h: $(B)/one/usched-all.c
 $(B)/one/usched-all.c: scripts/one.py $(one_parts) \
-		$(wildcard arch/* private/*.h debug/*.h debug/watch/*.h tls/*.h)
+		$(wildcard arch/* private/*.h src/*/*.h debug/*.h debug/watch/*.h tls/*.h)
 	@CC=$(call quote,$(CC)) scripts/install.sh one
 	@scripts/one.py $(@D) $(version) $(one_parts)
 	@echo $@
@@ -228,7 +228,7 @@ $(B)/flags: $(changed)
 	@mkdir -p $(@D)
 	@$(settings) >$@
 
--include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d $(B)/*/*/*/*.d)
 
 check: export ONLY := $(ONLY)
 check:

@@ -24,7 +24,7 @@ sim: $(sim)
 
 # In the second each access to memory of usync.h is a step, too: tests/planted.sh.
 # PLANTED is a directory with copies of some of its sources, where it is put then.
-traced     := $(filter usync%,$(modules))
+traced     := $(filter src/sync/%,$(modules)) src/net/usync_select
 planted    := $(if $(PLANTED),$(basename $(wildcard $(PLANTED)/*.c)))
 traced_sim := $(or $(PLANTED),$(B)/sim/traced)/$(notdir $(sim))
 
@@ -34,7 +34,7 @@ $(traced_sim): $(patsubst %,$(B)/sim/%.lo,$(filter-out $(traced),$(sim_parts)) \
 	$(patsubst %,traced/%,$(filter-out $(notdir $(planted)),$(traced)))) $(planted:%=%.lo)
 
 $(planted:%=%.lo): %.lo: %.c $(B)/flags
-	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote . -fPIC -c -o $@ $<
+	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote src/sync -fPIC -c -o $@ $<
 
 $(sim): $(sim_parts:%=$(B)/sim/%.lo)
 $(sim_parts:%=$(B)/sim/%.lo): $(posix_define)

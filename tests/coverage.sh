@@ -45,10 +45,10 @@ measure() {
 	done
 	"$B/rmain.1t" 8 50 100 1000 2 >/dev/null || exit 1
 	for module in $modules; do
-		count "$B" "$module.c"
+		count "$B/$(dirname "$module")" "$module.c"
 	done
 	for module in $(of_make core); do
-		count "$B/1t" "$module.c"
+		count "$B/1t/$(dirname "$module")" "$module.c"
 	done
 	[ ! -f "$B/arch/setjmp.gcno" ] || count "$B/arch" arch/setjmp.c
 }

@@ -30,14 +30,14 @@ run() {
 # One object for each file of the library, and one for each switch.
 build_library() {
 	others=
-	for file in u*.c rr.c $switches; do
+	for file in $(sources) $switches; do
 		# shellcheck disable=SC2086
 		$CC -std=c11 -D_DEFAULT_SOURCE ${CFLAGS--O2} $debug -pthread -c -I. "$file" \
 			-o "$dir/$(basename "${file%.*}").o" || exit 1
 		case $file in
 		arch/*) ;;
 		usched.c) ;;
-		*) others="$others $dir/${file%.c}.o" ;;
+		*) others="$others $dir/$(basename "${file%.c}").o" ;;
 		esac
 	done
 	library="$dir/usched.o $others"

@@ -344,8 +344,8 @@ if [ "$switch" = setjmp ]; then
 	libs=-lm
 fi
 for scheduler in rr ll; do
-	build_and_run "$scheduler, compiled in" "-I$dir" "$dir/$scheduler.c" u*.c \
-		arch/"$switch".[cS] $scheduler.c -pthread $libs
+	build_and_run "$scheduler, compiled in" "-I$dir" "$dir/$scheduler.c" $(sources) \
+		arch/"$switch".[cS] -pthread $libs
 done
 modules=$(of_make modules | sed 's/[a-z_/]\+/&.c/g')
 # shellcheck disable=SC2086

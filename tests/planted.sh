@@ -64,7 +64,7 @@ less() {
 stress() {
 	how='does not build'
 	cc=$(sed -n 's/^CC=//p' "$stressed/flags")
-	$cc -O2 -g -DUSCHED_CHECK -std=c11 -D_DEFAULT_SOURCE -pthread -iquote . -w \
+	$cc -O2 -g -DUSCHED_CHECK -std=c11 -D_DEFAULT_SOURCE -pthread -iquote src/sync -w \
 		-o "$dir/$1/$2" "$dir/$1/"usync*.c "$stressed/tests/usync/$2.o" \
 		"$stressed/tests/test.o" "$stressed/tests/over.o" "$stressed/tests/sync.o" \
 		"$stressed/tests/place.o" "$stressed/libusched.a" -lcmocka -lm || return
@@ -82,8 +82,9 @@ stress() {
 # plant NAME FILE PROGRAM SEEDS STRESS SED
 plant() {
 	mkdir -p "$dir/$1"
-	sed "$6" "$2.c" >"$dir/$1/$2.c"
-	! cmp -s "$2.c" "$dir/$1/$2.c" || {
+	file=$(echo src/*/"$2.c")
+	sed "$6" "$file" >"$dir/$1/$2.c"
+	! cmp -s "$file" "$dir/$1/$2.c" || {
 		echo "$1: the expression changes nothing"
 		return 1
 	}

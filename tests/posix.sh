@@ -257,7 +257,7 @@ END {
 			print w[2]
 	}
 }
-' ./*.[ch] private/* $(ls posix/*.[ch] debug/*.c tls/*.[ch] | grep -v /test_) |
+' ./*.[ch] src/*/* $(ls posix/*.[ch] debug/*.c tls/*.[ch] | grep -v /test_) |
 	sort -u >"$dir/locks"
 # How it is taken, its name, and the bytes from one to the next in an array.
 cat >"$dir/kinds" <<'END'

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 switch=${SWITCH:-$(sed -n 's/^SWITCH=//p' "$B/flags" 2>/dev/null)}
 [ "$switch" != setjmp ] || skip "the portable switch has no such regions"
-sources="$(echo u*.c) rr.c arch/$switch.S"
+sources="$(sources) arch/$switch.S"
 
 cat >"$dir/prog.c" <<'END'
 #include <stdio.h>

@@ -87,7 +87,7 @@ build_library() {
 	mkdir -p "$dir/lib"
 	rm -f "$dir"/lib/*
 	for module in $modules; do
-		compile -c "$src/$module.c" -o "$dir/lib/$module.o" || return 1
+		compile -c "$src/$module.c" -o "$dir/lib/$(basename "$module").o" || return 1
 	done
 	compile -c "$(ls "$src/arch/$switch".[Sc] 2>/dev/null)" -o "$dir/lib/switch.o"
 }

@@ -37,7 +37,8 @@ UTHREADS = os.path.join(ROOT, "tools", "uthreads")
 LIMIT = 300             # seconds: a command that takes so long hangs
 THREADS, SEED = 20, 7
 NOTED = re.compile(r"^trace (0x[0-9a-f]+) (\d+) ?(.*)$", re.M)
-MODULES = sorted(os.path.basename(p)[:-2] for p in glob.glob(os.path.join(ROOT, "u*.c"))) + ["rr"]
+MODULES = sorted(os.path.relpath(p, ROOT)[:-2] for p in glob.glob(f"{ROOT}/u*.c")
+                 + glob.glob(f"{ROOT}/src/*/*.c")) + ["rr"]
 
 
 def patiently(check):
