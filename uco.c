@@ -95,7 +95,7 @@
 #include <stdlib.h>
 
 #include "private/check.h"
-#include "private/dispatch.h"
+#include "src/core/dispatch.h"
 #include "private/uco_frames.h"
 
 /* For posix/, see usched__forked(). */

@@ -3,7 +3,7 @@
  * uco_frames.c: frames of coroutines, for uco.c, which has the idea: two records exchange
  * what they describe, or, directly, one side is suspended where it is.
  */
-#include "private/dispatch.h"
+#include "src/core/dispatch.h"
 
 #include <errno.h>
 #include <string.h>

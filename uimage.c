@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "private/direction.h"
+#include "src/core/direction.h"
 #include "private/image.h"
 #include "private/lock.h"
 

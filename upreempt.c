@@ -60,7 +60,7 @@
 #include "private/budget.h"
 #include "private/lock.h"
 #include "private/native.h"
-#include "private/observer.h"
+#include "src/core/observer.h"
 #include "private/stall.h"
 #include "private/when.h"
 #include "ustack.h"

@@ -51,7 +51,7 @@
 #include "private/outside.h"
 #include "private/policy.h"
 #include "private/proc.h"
-#include "private/stress.h"
+#include "src/core/stress.h"
 #include "private/when.h"
 #include "upreempt.h"
 

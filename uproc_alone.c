@@ -15,7 +15,7 @@
  */
 #include <stdlib.h>
 
-#include "private/direction.h"
+#include "src/core/direction.h"
 #include "private/proc.h"
 #include "upreempt.h"
 

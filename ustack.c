@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "private/budget.h"
-#include "private/dispatch.h"
+#include "src/core/dispatch.h"
 #include "private/sim.h"
 #include "uwait.h"
 

@@ -34,7 +34,7 @@
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
 #endif
 #include "arch.h"
-#include "../private/direction.h"
+#include "../src/core/direction.h"
 #include "../usched.h"
 
 #include <fenv.h>

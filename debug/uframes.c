@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../private/check.h"
-#include "../private/direction.h"
+#include "../src/core/direction.h"
 #include "../private/where.h"
 
 /* Not inlined: its frame is below its caller's. */

@@ -39,7 +39,7 @@
 #include <unwind.h>
 
 #include "../private/cancel.h"
-#include "../private/direction.h"
+#include "../src/core/direction.h"
 #include "../private/lock.h"
 #include "../private/native.h"
 #include "../private/when.h"

@@ -32,7 +32,7 @@
 
 #include "../arch/arch.h"
 #include "../private/code.h"
-#include "../private/direction.h"
+#include "../src/core/direction.h"
 #include "../upreempt.h"
 #include "../uproc.h"
 

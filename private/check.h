@@ -27,8 +27,8 @@
 
 #include "../arch/arch.h"
 #include "../usched.h"
-#include "direction.h"
-#include "observer.h"
+#include "../src/core/direction.h"
+#include "../src/core/observer.h"
 #include "sim.h"
 
 /*

@@ -19,7 +19,7 @@
 
 #include "../uproc.h"
 #include "lock.h"
-#include "observer.h"
+#include "../src/core/observer.h"
 
 /* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
 enum { UPROC_MARKS = 6 };

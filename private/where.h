@@ -12,7 +12,7 @@
 
 #include "../arch/arch.h"
 #include "../usched.h"
-#include "direction.h"
+#include "../src/core/direction.h"
 
 /*
  * Finds the bytes [address, address + n) of a blocked thread's frames, in place or in its

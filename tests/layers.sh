@@ -21,23 +21,23 @@ layers='
 arch/uhere.h:
 arch/uswitch.h: usched.h
 usched.h: arch/uhere.h arch/uswitch.h
-private/observer.h: usched.h
+src/core/observer.h: usched.h
 private/outside.h:
-private/stress.h: private/outside.h
-private/dispatch.h: ustack.h arch/arch.h private/direction.h private/observer.h debug/watch/watch.h
-usched.c: private/dispatch.h private/stress.h arch/offsets.h
-usched_stack.c: private/dispatch.h
-usched_hook.c: private/dispatch.h
+src/core/stress.h: private/outside.h
+src/core/dispatch.h: ustack.h arch/arch.h src/core/direction.h src/core/observer.h debug/watch/watch.h
+usched.c: src/core/dispatch.h src/core/stress.h arch/offsets.h
+src/core/usched_stack.c: src/core/dispatch.h
+src/core/usched_hook.c: src/core/dispatch.h
 arch/arch.h:
 arch/macros.h:
 arch/offsets.h:
-arch/setjmp.c: arch/arch.h private/direction.h usched.h debug/watch/watch.h
+arch/setjmp.c: arch/arch.h src/core/direction.h usched.h debug/watch/watch.h
 debug/watch/watch.h: debug/watch/asan.h debug/watch/tsan.h debug/watch/none.h arch/arch.h usched.h
 debug/watch/asan.h:
 debug/watch/tsan.h:
 debug/watch/none.h:
 uimage.h:
-uimage.c: uimage.h private/direction.h private/image.h private/lock.h
+uimage.c: uimage.h src/core/direction.h private/image.h private/lock.h
 uimage_trim.c: private/image.h private/lock.h
 private/image.h: uimage.h
 private/lock.h:
@@ -47,7 +47,7 @@ private/select.h: uwait.h
 private/budget.h: ustack.h
 uprocs.h: usched.h
 ustack.h: usched.h
-ustack.c: uwait.h private/budget.h private/dispatch.h private/sim.h
+ustack.c: uwait.h private/budget.h src/core/dispatch.h private/sim.h
 uevents.h: usched.h
 uevents.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
 uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
@@ -78,12 +78,12 @@ uoffload.h: usync.h
 uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/code.h private/native.h private/sim.h private/when.h
 uco.h: uwait.h
 private/uco_frames.h: usched.h
-uco.c: uco.h private/check.h private/dispatch.h private/uco_frames.h
-uco_frames.c: private/dispatch.h private/uco_frames.h
+uco.c: uco.h private/check.h src/core/dispatch.h private/uco_frames.h
+uco_frames.c: src/core/dispatch.h private/uco_frames.h
 debug/uoverflow.h:
 upreempt.h: usched.h
 debug/uinspect.h:
-debug/uinspect.c: debug/uinspect.h private/cancel.h private/direction.h private/lock.h private/native.h private/when.h private/where.h debug/dump.h debug/snap.h debug/uframes.h uproc.h usync.h debug/utrace.h
+debug/uinspect.c: debug/uinspect.h private/cancel.h src/core/direction.h private/lock.h private/native.h private/when.h private/where.h debug/dump.h debug/snap.h debug/uframes.h uproc.h usync.h debug/utrace.h
 debug/uinspect_metrics.c: debug/uinspect.h private/cancel.h private/text.h uevents.h upreempt.h debug/dump.h debug/utrace.h
 debug/uinspect_show.c: debug/uinspect.h private/code.h private/text.h debug/dump.h
 debug/uinspect_snap.c: debug/snap.h arch/arch.h
@@ -93,21 +93,21 @@ debug/snap.h: uproc.h
 debug/ustall.h:
 debug/ustall.c: debug/ustall.h private/code.h private/lock.h private/native.h private/stall.h private/text.h private/when.h uproc.h debug/snap.h
 private/stall.h: upreempt.h
-upreempt.c: upreempt.h arch/arch.h private/budget.h private/lock.h private/native.h private/stall.h private/when.h ustack.h private/observer.h
-debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h private/direction.h upreempt.h uproc.h
+upreempt.c: upreempt.h arch/arch.h private/budget.h private/lock.h private/native.h private/stall.h private/when.h ustack.h src/core/observer.h
+debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h src/core/direction.h upreempt.h uproc.h
 uproc.h: usched.h uprocs.h uevents.h ustack.h uimage.h
 debug/utrace.h: usched.h
 debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h private/lock.h private/when.h uproc.h uwait.h private/layout.h
 debug/utrace_write.c: debug/utrace.h arch/arch.h private/cancel.h private/text.h private/when.h uproc.h uwait.h
 debug/probe.h:
-private/proc.h: uproc.h private/lock.h private/observer.h
+private/proc.h: uproc.h private/lock.h src/core/observer.h
 private/layout.h:
-uproc.c: uproc.h private/check.h private/outside.h private/policy.h private/proc.h private/when.h upreempt.h private/stress.h
+uproc.c: uproc.h private/check.h private/outside.h private/policy.h private/proc.h private/when.h upreempt.h src/core/stress.h
 uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
 uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
 uproc_move.c: private/policy.h private/proc.h private/when.h
 uproc_local.c: debug/watch/watch.h private/proc.h
-uproc_alone.c: private/direction.h private/proc.h upreempt.h
+uproc_alone.c: src/core/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h private/text.h
 uproc_report.c: private/code.h private/proc.h private/where.h private/sim.h private/when.h
@@ -116,13 +116,13 @@ private/policy.h: uproc.h
 private/cancel.h:
 private/code.h: private/text.h
 private/text.h:
-private/direction.h:
+src/core/direction.h:
 private/native.h:
 private/when.h: private/sim.h
-private/where.h: arch/arch.h usched.h private/direction.h
-private/check.h: arch/arch.h usched.h private/direction.h private/observer.h private/sim.h
+private/where.h: arch/arch.h usched.h src/core/direction.h
+private/check.h: arch/arch.h usched.h src/core/direction.h src/core/observer.h private/sim.h
 debug/uframes.h: usched.h
-debug/uframes.c: debug/uframes.h private/check.h private/direction.h private/where.h
+debug/uframes.c: debug/uframes.h private/check.h src/core/direction.h private/where.h
 rr.h: uprocs.h ustack.h
 rr.c: rr.h uproc.h
 ll.h: uprocs.h ustack.h
@@ -195,7 +195,7 @@ posix/test_uposix_fork.c: posix/test_uposix.h usync.h
 posix/test_uposix_futex.c: posix/test_uposix.h
 posix/test_uposix_io.c: tests/test.h
 posix/test_uposix_threads.c: posix/test_uposix.h
-debug/ulocks.c: ustack.h private/code.h private/observer.h
+debug/ulocks.c: ustack.h private/code.h src/core/observer.h
 rmain.c: rr.h bench/cycle.h
 lmain.c: ll.h bench/cycle.h
 private/sim.h:
@@ -237,7 +237,7 @@ from_top() {
 	done
 }
 
-for file in *.[ch] arch/* private/* debug/*.* debug/watch/* bench/*.[ch] tls/*.[ch] posix/*.[ch] sim/*.[ch]; do
+for file in *.[ch] src/*/* arch/* private/* debug/*.* debug/watch/* bench/*.[ch] tls/*.[ch] posix/*.[ch] sim/*.[ch]; do
 	count=$((count + 1))
 	if [ "${file%.S}" != "$file" ]; then
 		allowed="file: arch/macros.h arch/offsets.h"
@@ -256,7 +256,7 @@ for file in $(echo "$layers" | sed 's/:.*//'); do
 	[ -f "$file" ] || fail "$file is in the list and not in the tree"
 done
 
-for file in arch/uhere.h usched.h usched.c private/dispatch.h arch/arch.h arch/offsets.h; do
+for file in arch/uhere.h usched.h usched.c src/core/dispatch.h arch/arch.h arch/offsets.h; do
 	includes '<' $file
 done >"$dir/standard"
 while read -r header; do
@@ -315,7 +315,7 @@ for file in ./*.inc private/*.inc debug/*.inc; do
 done
 
 # The environment is read in one place, which leaves out a set-user-ID process.
-for file in *.[ch] arch/* private/* debug/*.* tls/u*.[ch] posix/uposix* sim/*.[ch]; do
+for file in *.[ch] src/*/* arch/* private/* debug/*.* tls/u*.[ch] posix/uposix* sim/*.[ch]; do
 	[ "$file" = private/outside.h ] ||
 		! grep -nE '\<(secure_)?getenv\(|\<environ\>' "$file" >"$dir/reads" ||
 		fail "$file reads the environment: $(cat "$dir/reads")"
@@ -325,7 +325,7 @@ done
 for file in *.[ch] private/*; do
 	for header in $(includes '"' "$file" | from_top "$file"); do
 		case $file:$header in
-		private/dispatch.h:debug/watch/watch.h | uproc_local.c:debug/watch/watch.h) ;;
+		src/core/dispatch.h:debug/watch/watch.h | uproc_local.c:debug/watch/watch.h) ;;
 		*:debug/*) fail "$file includes $header" ;;
 		esac
 	done

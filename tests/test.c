@@ -22,7 +22,7 @@
 #include "../ustack.h"
 #include "../private/poller.h"
 #include "../private/sim.h"
-#include "../private/stress.h"
+#include "../src/core/stress.h"
 
 uint32_t test_seed;
 

@@ -69,7 +69,7 @@ int test_emulator_fails(const char *name);
 /* Whether a sanitizer is in here, which adds instructions, memory and time. */
 int test_is_sanitized(void);
 
-/* Whether threads run in any order; under stress each block evicts: private/stress.h. */
+/* Whether threads run in any order; under stress each block evicts: src/core/stress.h. */
 int test_is_stressed(void);
 
 /* SINGLE_THREAD: threads run inside joins, not beside the native thread that tests. */

@@ -11,7 +11,7 @@
 #include "../mini.h"
 #include "../where.h"
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 #include "../../rr.h"
 #include "../../debug/uframes.h"
 

@@ -17,7 +17,7 @@
 #include "../../debug/uoverflow.h"
 #include "../procs.h"
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 
 enum {
 	THREADS   = 150,                /* more than processors map stacks for at first */

@@ -13,7 +13,7 @@
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 
 static void times_out(const struct op *op)
 {

@@ -7,7 +7,7 @@
 
 #include "../plain.h"
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 
 /* ---- R4 ---- */
 

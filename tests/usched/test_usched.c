@@ -5,7 +5,7 @@
  */
 #include "../plain.h"
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 
 /* ---- R1 ---- */
 

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 #include "../../uco.h"
 #include "../../ll.h"
 #include "../../rr.h"

@@ -4,7 +4,7 @@
  * s_caught says that all switches go the long way, and that comes to go_told() in place
  * of usched__go(). What is told of stacks is what usched__run() is about to do.
  */
-#include "private/dispatch.h"
+#include "dispatch.h"
 
 /* What usched__run() will do. */
 static void tell_changes(struct usched *s, struct ustack *u)

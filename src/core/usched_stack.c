@@ -8,7 +8,7 @@
  * same. A stack that a thread has brought is in the list of s_new while that thread
  * lives, in the one of usched__left() after, and never in a list of vacant stacks.
  */
-#include "private/dispatch.h"
+#include "dispatch.h"
 
 enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */

@@ -16,7 +16,7 @@
 #ifndef USCHED_DISPATCH_H
 #define USCHED_DISPATCH_H
 
-#include "../ustack.h"
+#include "../../ustack.h"
 
 #ifdef USCHED_CHECK
 #undef NDEBUG
@@ -24,8 +24,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-#include "../arch/arch.h"
-#include "../debug/watch/watch.h"
+#include "../../arch/arch.h"
+#include "../../debug/watch/watch.h"
 #include "direction.h"
 #include "observer.h"
 

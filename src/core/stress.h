@@ -9,7 +9,7 @@
 #define USCHED_STRESS_H
 
 #ifdef USCHED_CHECK
-#include "outside.h"
+#include "../../private/outside.h"
 
 static inline int stressed(void)
 {

@@ -8,7 +8,7 @@
 #ifndef USCHED_OBSERVER_H
 #define USCHED_OBSERVER_H
 
-#include "../usched.h"
+#include "../../usched.h"
 
 /* In these builds the library looks for mistakes of the program. */
 #ifdef USCHED_CHECK
