@@ -22,7 +22,7 @@
 #endif
 #include <link.h>
 
-#include "debug/watch/watch.h"
+#include "src/watch/watch.h"
 #include "private/proc.h"
 
 enum {

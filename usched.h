@@ -60,7 +60,7 @@ struct arch_jump;               /* arch/arch.h */
 /*
  * Programs inline functions of the library, and layouts of structs with them. This number
  * changes with any layout or inline function of an installed header. Sanitizers need more
- * state, see debug/watch/watch.h, so all of a program is built with the same one, or
+ * state, see src/watch/watch.h, so all of a program is built with the same one, or
  * none. The names of entry points say both, so mixed builds fail to link.
  */
 #define USCHED_LAYOUT 1

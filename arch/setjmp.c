@@ -42,7 +42,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../debug/watch/watch.h"
+#include "../src/watch/watch.h"
 
 /* In the frame of usched__switch(). A pointer to it is at every top. */
 struct frame {

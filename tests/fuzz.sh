@@ -42,7 +42,7 @@ has() {			# HEADER
 
 links -fsanitize=fuzzer || skip "there is no clang with libFuzzer as '$CLANG'"
 sanitizers=undefined
-[ ! -f debug/watch/watch.h ] || sanitizers=address,undefined
+[ ! -f src/watch/watch.h ] || sanitizers=address,undefined
 # To look for leaks is to trace, which may not be allowed.
 if links "-fsanitize=fuzzer,$sanitizers" &&
 	! (cd "$dir" && ./program -runs=1) >/dev/null 2>&1

@@ -24,18 +24,18 @@ usched.h: arch/uhere.h arch/uswitch.h
 src/core/observer.h: usched.h
 private/outside.h:
 src/core/stress.h: private/outside.h
-src/core/dispatch.h: ustack.h arch/arch.h src/core/direction.h src/core/observer.h debug/watch/watch.h
+src/core/dispatch.h: ustack.h arch/arch.h src/core/direction.h src/core/observer.h src/watch/watch.h
 usched.c: src/core/dispatch.h src/core/stress.h arch/offsets.h
 src/core/usched_stack.c: src/core/dispatch.h
 src/core/usched_hook.c: src/core/dispatch.h
 arch/arch.h:
 arch/macros.h:
 arch/offsets.h:
-arch/setjmp.c: arch/arch.h src/core/direction.h usched.h debug/watch/watch.h
-debug/watch/watch.h: debug/watch/asan.h debug/watch/tsan.h debug/watch/none.h arch/arch.h usched.h
-debug/watch/asan.h:
-debug/watch/tsan.h:
-debug/watch/none.h:
+arch/setjmp.c: arch/arch.h src/core/direction.h usched.h src/watch/watch.h
+src/watch/watch.h: src/watch/asan.h src/watch/tsan.h src/watch/none.h arch/arch.h usched.h
+src/watch/asan.h:
+src/watch/tsan.h:
+src/watch/none.h:
 uimage.h:
 uimage.c: uimage.h src/core/direction.h private/image.h private/lock.h
 uimage_trim.c: private/image.h private/lock.h
@@ -106,7 +106,7 @@ uproc.c: uproc.h private/check.h private/outside.h private/policy.h private/proc
 uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
 uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
 uproc_move.c: private/policy.h private/proc.h private/when.h
-uproc_local.c: debug/watch/watch.h private/proc.h
+uproc_local.c: src/watch/watch.h private/proc.h
 uproc_alone.c: src/core/direction.h private/proc.h upreempt.h
 uproc_trim.c: private/proc.h private/when.h upreempt.h
 uproc_name.c: private/proc.h private/text.h
@@ -325,7 +325,7 @@ done
 for file in *.[ch] private/*; do
 	for header in $(includes '"' "$file" | from_top "$file"); do
 		case $file:$header in
-		src/core/dispatch.h:debug/watch/watch.h | uproc_local.c:debug/watch/watch.h) ;;
+		src/core/dispatch.h:src/watch/watch.h | uproc_local.c:src/watch/watch.h) ;;
 		*:debug/*) fail "$file includes $header" ;;
 		esac
 	done

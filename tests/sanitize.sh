@@ -8,7 +8,7 @@
 # ones.
 #
 #   LONG      1: with all compilers and sanitizers, over both switches; all programs of
-#             tests/ in each of these builds; and without each of the hooks of debug/watch/watch.h
+#             tests/ in each of these builds; and without each of the hooks of src/watch/watch.h
 #             in turn, which a test must notice. By default some of the first, on this
 #             machine's switch
 #   ROWS      the rows that this pattern of case fits, as 'clang memory *', and no more
@@ -371,9 +371,9 @@ ablate() {
 }
 
 ablate_all() {
-	ablate debug/watch/watch.h "gcc:address:$machine gcc:memcheck:$machine"
-	ablate debug/watch/asan.h "gcc:address:$machine gcc:address:setjmp"
-	ablate debug/watch/tsan.h "clang:thread:$machine clang:thread:setjmp"
+	ablate src/watch/watch.h "gcc:address:$machine gcc:memcheck:$machine"
+	ablate src/watch/asan.h "gcc:address:$machine gcc:address:setjmp"
+	ablate src/watch/tsan.h "clang:thread:$machine clang:thread:setjmp"
 }
 
 check_short() {

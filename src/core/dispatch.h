@@ -25,7 +25,7 @@
 #include <stdbool.h>
 
 #include "../../arch/arch.h"
-#include "../../debug/watch/watch.h"
+#include "../watch/watch.h"
 #include "direction.h"
 #include "observer.h"
 
