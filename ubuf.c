@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include "private/budget.h"
-#include "private/check.h"
+#include "src/base/check.h"
 #include "unet.h"
 #include "ustack.h"
 

@@ -94,7 +94,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "private/check.h"
+#include "src/base/check.h"
 #include "src/core/dispatch.h"
 #include "private/uco_frames.h"
 

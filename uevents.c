@@ -35,10 +35,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "private/cancel.h"
+#include "src/base/cancel.h"
 #include "private/poller.h"
-#include "private/sim.h"
-#include "private/when.h"
+#include "src/base/sim.h"
+#include "src/base/when.h"
 
 #ifndef CLOCK_MONOTONIC_COARSE
 #define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC

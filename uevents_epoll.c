@@ -18,9 +18,9 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 
-#include "private/cancel.h"
-#include "private/sim.h"
-#include "private/when.h"
+#include "src/base/cancel.h"
+#include "src/base/sim.h"
+#include "src/base/when.h"
 #include "uevents.h"
 
 #ifndef SYS_epoll_pwait2

@@ -23,8 +23,8 @@
 #include <sys/types.h>
 #include <sys/event.h>
 
-#include "private/cancel.h"
-#include "private/when.h"
+#include "src/base/cancel.h"
+#include "src/base/when.h"
 #include "uevents.h"
 
 struct poller {

@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "private/cancel.h"
+#include "src/base/cancel.h"
 #include "uevents.h"
 
 struct found_events {

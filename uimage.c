@@ -22,7 +22,7 @@
 
 #include "src/core/direction.h"
 #include "private/image.h"
-#include "private/lock.h"
+#include "src/base/lock.h"
 
 enum {
 	IMAGE_LINE = 64,                /* bytes of a cache line */

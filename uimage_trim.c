@@ -25,7 +25,7 @@
 #define _GNU_SOURCE             /* madvise */
 #endif
 #include "private/image.h"
-#include "private/lock.h"
+#include "src/base/lock.h"
 
 enum {
 	STEP       = 2048,              /* blocks, */

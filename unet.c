@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "private/cancel.h"
+#include "src/base/cancel.h"
 #include "private/net.h"
 
 _Static_assert((int)UNET_BUDGET == CALLS_MAX, "calls of a thread");

@@ -7,7 +7,7 @@
 
 #include "unet.h"
 
-#include "private/check.h"
+#include "src/base/check.h"
 
 static int parse_port(const char *text, in_port_t *port)
 {

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "private/cancel.h"
-#include "private/check.h"
+#include "src/base/cancel.h"
+#include "src/base/check.h"
 #include "private/net.h"
 
 #ifndef ENONET

@@ -17,8 +17,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP */
 #endif
-#include "private/cancel.h"
-#include "private/check.h"
+#include "src/base/cancel.h"
+#include "src/base/check.h"
 #include "private/net.h"
 
 #ifndef POLLRDHUP

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "private/check.h"
+#include "src/base/check.h"
 #include "private/net.h"
 
 /* Not inlined: the frames are large. */

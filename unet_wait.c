@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "private/cancel.h"
+#include "src/base/cancel.h"
 #include "private/net.h"
 
 /* Not inlined, so that the usual way saves no registers for it. */

@@ -31,12 +31,12 @@
 #include <unistd.h>
 
 #include "private/budget.h"
-#include "private/cancel.h"
-#include "private/check.h"
-#include "private/code.h"
-#include "private/native.h"
-#include "private/sim.h"
-#include "private/when.h"
+#include "src/base/cancel.h"
+#include "src/base/check.h"
+#include "src/base/code.h"
+#include "src/base/native.h"
+#include "src/base/sim.h"
+#include "src/base/when.h"
 #include "unet.h"
 
 enum {

@@ -58,11 +58,11 @@
 
 #include "arch/arch.h"
 #include "private/budget.h"
-#include "private/lock.h"
-#include "private/native.h"
+#include "src/base/lock.h"
+#include "src/base/native.h"
 #include "src/core/observer.h"
 #include "private/stall.h"
-#include "private/when.h"
+#include "src/base/when.h"
 #include "ustack.h"
 
 #ifndef AT_MINSIGSTKSZ

@@ -47,12 +47,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "private/check.h"
-#include "private/outside.h"
+#include "src/base/check.h"
+#include "src/base/outside.h"
 #include "private/policy.h"
 #include "private/proc.h"
 #include "src/core/stress.h"
-#include "private/when.h"
+#include "src/base/when.h"
 #include "upreempt.h"
 
 enum {

@@ -22,7 +22,7 @@
 #endif
 #include "private/policy.h"
 #include "private/proc.h"
-#include "private/when.h"
+#include "src/base/when.h"
 
 enum {
 	SCAN   = 2 * POLICY_PLACES,     /* threads in the queue that are looked at */

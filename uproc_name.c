@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "private/proc.h"
-#include "private/text.h"
+#include "src/base/text.h"
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static void           *names;           /* names_lock, as the next one */

@@ -33,11 +33,11 @@
 #include <sched.h>
 #include <stdio.h>
 
-#include "private/cancel.h"
-#include "private/native.h"
+#include "src/base/cancel.h"
+#include "src/base/native.h"
 #include "private/policy.h"
 #include "private/proc.h"
-#include "private/when.h"
+#include "src/base/when.h"
 #include "upreempt.h"
 
 enum {

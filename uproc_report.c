@@ -40,11 +40,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "private/code.h"
+#include "src/base/code.h"
 #include "private/proc.h"
-#include "private/sim.h"
-#include "private/when.h"
-#include "private/where.h"
+#include "src/base/sim.h"
+#include "src/base/when.h"
+#include "src/base/where.h"
 
 enum {
 	REPORT_MAX = 20,                /* threads, and cycles, that are listed */

@@ -22,7 +22,7 @@
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
 #include "private/proc.h"
-#include "private/when.h"
+#include "src/base/when.h"
 #include "upreempt.h"
 
 enum {

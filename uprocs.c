@@ -21,7 +21,7 @@
 #include "private/layout.h"
 #include "private/proc.h"
 #include "private/quota.h"
-#include "private/when.h"
+#include "src/base/when.h"
 
 enum {
 	FIRST_STACKS       = 64,

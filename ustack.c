@@ -12,7 +12,7 @@
 
 #include "private/budget.h"
 #include "src/core/dispatch.h"
-#include "private/sim.h"
+#include "src/base/sim.h"
 #include "uwait.h"
 
 extern inline int ustack_wait(void);

@@ -29,7 +29,7 @@
 #include <stdlib.h>
 
 #include "private/budget.h"
-#include "private/check.h"
+#include "src/base/check.h"
 
 enum {
 	AGAIN       = 1,                /* the result of a wait: see again() */

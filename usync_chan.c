@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "private/chan.h"
-#include "private/check.h"
+#include "src/base/check.h"
 
 #define CHAN_MAX ((size_t)1 << 30)      /* bytes */
 

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #include "private/budget.h"
-#include "private/check.h"
+#include "src/base/check.h"
 #include "uprocs.h"
 
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */

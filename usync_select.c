@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 #include "private/chan.h"
-#include "private/check.h"
-#include "private/sim.h"
+#include "src/base/check.h"
+#include "src/base/sim.h"
 
 enum {
 	CASES_MAX = 65536,

@@ -41,7 +41,7 @@
 #include <string.h>
 
 #include "private/budget.h"
-#include "private/check.h"
+#include "src/base/check.h"
 #include "private/wait.h"
 
 enum {

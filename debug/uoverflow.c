@@ -31,7 +31,7 @@
 #include <unwind.h>
 
 #include "../arch/arch.h"
-#include "../private/code.h"
+#include "../src/base/code.h"
 #include "../src/core/direction.h"
 #include "../upreempt.h"
 #include "../uproc.h"

@@ -52,8 +52,8 @@
 
 #include "../arch/arch.h"
 #include "../private/layout.h"
-#include "../private/lock.h"
-#include "../private/when.h"
+#include "../src/base/lock.h"
+#include "../src/base/when.h"
 #include "probe.h"
 #include "../uproc.h"
 #include "../uwait.h"

@@ -47,7 +47,7 @@
 
 #include "../unet.h"
 #include "budget.h"
-#include "cancel.h"
+#include "../src/base/cancel.h"
 #include "poller.h"
 #include "select.h"
 

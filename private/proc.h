@@ -18,7 +18,7 @@
 #define USCHED_PRIVATE_PROC_H
 
 #include "../uproc.h"
-#include "lock.h"
+#include "../src/base/lock.h"
 #include "../src/core/observer.h"
 
 /* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "../uwait.h"
-#include "sim.h"
+#include "../src/base/sim.h"
 
 #define WAIT_PRIVATE __attribute__((visibility("hidden")))
 

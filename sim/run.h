@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 #include "../sim.h"
 #include "../uproc.h"
 

@@ -18,7 +18,7 @@
 
 #include "../uprocs.h"
 #include "../uevents.h"
-#include "../private/when.h"
+#include "../src/base/when.h"
 #include "../ustack.h"
 #include "test.h"
 

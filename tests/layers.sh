@@ -22,8 +22,8 @@ arch/uhere.h:
 arch/uswitch.h: usched.h
 usched.h: arch/uhere.h arch/uswitch.h
 src/core/observer.h: usched.h
-private/outside.h:
-src/core/stress.h: private/outside.h
+src/base/outside.h:
+src/core/stress.h: src/base/outside.h
 src/core/dispatch.h: ustack.h arch/arch.h src/core/direction.h src/core/observer.h src/watch/watch.h
 usched.c: src/core/dispatch.h src/core/stress.h arch/offsets.h
 src/core/usched_stack.c: src/core/dispatch.h
@@ -37,92 +37,92 @@ src/watch/asan.h:
 src/watch/tsan.h:
 src/watch/none.h:
 uimage.h:
-uimage.c: uimage.h src/core/direction.h private/image.h private/lock.h
-uimage_trim.c: private/image.h private/lock.h
+uimage.c: uimage.h src/core/direction.h private/image.h src/base/lock.h
+uimage_trim.c: private/image.h src/base/lock.h
 private/image.h: uimage.h
-private/lock.h:
+src/base/lock.h:
 private/poller.h:
 private/quota.h:
 private/select.h: uwait.h
 private/budget.h: ustack.h
 uprocs.h: usched.h
 ustack.h: usched.h
-ustack.c: uwait.h private/budget.h src/core/dispatch.h private/sim.h
+ustack.c: uwait.h private/budget.h src/core/dispatch.h src/base/sim.h
 uevents.h: usched.h
-uevents.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
-uevents_epoll.c: uevents.h private/cancel.h private/poller.h private/sim.h private/when.h
-uevents_kqueue.c: uevents.h private/cancel.h private/poller.h private/when.h
-uevents_poll.c: uevents.h private/cancel.h private/poller.h
+uevents.c: uevents.h src/base/cancel.h private/poller.h src/base/sim.h src/base/when.h
+uevents_epoll.c: uevents.h src/base/cancel.h private/poller.h src/base/sim.h src/base/when.h
+uevents_kqueue.c: uevents.h src/base/cancel.h private/poller.h src/base/when.h
+uevents_poll.c: uevents.h src/base/cancel.h private/poller.h
 uwait.h: uevents.h ustack.h
-private/wait.h: uwait.h private/sim.h
-uwait.c: private/budget.h private/check.h private/wait.h
-uwait_native.c: private/cancel.h private/wait.h private/when.h
+private/wait.h: uwait.h src/base/sim.h
+uwait.c: private/budget.h src/base/check.h private/wait.h
+uwait_native.c: src/base/cancel.h private/wait.h src/base/when.h
 uwait_scope.c: private/wait.h
 usync.h: uevents.h ustack.h uwait.h
-usync.c: usync.h private/budget.h private/check.h
+usync.c: usync.h private/budget.h src/base/check.h
 private/chan.h: usync.h private/budget.h private/select.h
-usync_chan.c: private/chan.h private/check.h
-usync_select.c: private/chan.h private/check.h private/sim.h
-usync_scope.c: usync.h uprocs.h private/budget.h private/check.h
+usync_chan.c: private/chan.h src/base/check.h
+usync_select.c: private/chan.h src/base/check.h src/base/sim.h
+usync_scope.c: usync.h uprocs.h private/budget.h src/base/check.h
 unet.h: usync.h
-private/net.h: unet.h private/budget.h private/cancel.h private/poller.h private/select.h
-unet.c: private/cancel.h private/net.h
-unet_addr.c: unet.h private/check.h
-unet_open.c: private/cancel.h private/check.h private/net.h
-unet_poll.c: private/cancel.h private/check.h private/net.h
-unet_transfer.c: private/check.h private/net.h
-unet_wait.c: private/cancel.h private/net.h
+private/net.h: unet.h private/budget.h src/base/cancel.h private/poller.h private/select.h
+unet.c: src/base/cancel.h private/net.h
+unet_addr.c: unet.h src/base/check.h
+unet_open.c: src/base/cancel.h src/base/check.h private/net.h
+unet_poll.c: src/base/cancel.h src/base/check.h private/net.h
+unet_transfer.c: src/base/check.h private/net.h
+unet_wait.c: src/base/cancel.h private/net.h
 ubuf.h:
-ubuf.c: ubuf.h unet.h ustack.h private/budget.h private/check.h
+ubuf.c: ubuf.h unet.h ustack.h private/budget.h src/base/check.h
 uoffload.h: usync.h
-uoffload.c: uoffload.h unet.h private/budget.h private/cancel.h private/check.h private/code.h private/native.h private/sim.h private/when.h
+uoffload.c: uoffload.h unet.h private/budget.h src/base/cancel.h src/base/check.h src/base/code.h src/base/native.h src/base/sim.h src/base/when.h
 uco.h: uwait.h
 private/uco_frames.h: usched.h
-uco.c: uco.h private/check.h src/core/dispatch.h private/uco_frames.h
+uco.c: uco.h src/base/check.h src/core/dispatch.h private/uco_frames.h
 uco_frames.c: src/core/dispatch.h private/uco_frames.h
 debug/uoverflow.h:
 upreempt.h: usched.h
 debug/uinspect.h:
-debug/uinspect.c: debug/uinspect.h private/cancel.h src/core/direction.h private/lock.h private/native.h private/when.h private/where.h debug/dump.h debug/snap.h debug/uframes.h uproc.h usync.h debug/utrace.h
-debug/uinspect_metrics.c: debug/uinspect.h private/cancel.h private/text.h uevents.h upreempt.h debug/dump.h debug/utrace.h
-debug/uinspect_show.c: debug/uinspect.h private/code.h private/text.h debug/dump.h
+debug/uinspect.c: debug/uinspect.h src/base/cancel.h src/core/direction.h src/base/lock.h src/base/native.h src/base/when.h src/base/where.h debug/dump.h debug/snap.h debug/uframes.h uproc.h usync.h debug/utrace.h
+debug/uinspect_metrics.c: debug/uinspect.h src/base/cancel.h src/base/text.h uevents.h upreempt.h debug/dump.h debug/utrace.h
+debug/uinspect_show.c: debug/uinspect.h src/base/code.h src/base/text.h debug/dump.h
 debug/uinspect_snap.c: debug/snap.h arch/arch.h
 debug/uinspect_unwind.c: debug/snap.h arch/arch.h
 debug/dump.h: debug/snap.h uproc.h
 debug/snap.h: uproc.h
 debug/ustall.h:
-debug/ustall.c: debug/ustall.h private/code.h private/lock.h private/native.h private/stall.h private/text.h private/when.h uproc.h debug/snap.h
+debug/ustall.c: debug/ustall.h src/base/code.h src/base/lock.h src/base/native.h private/stall.h src/base/text.h src/base/when.h uproc.h debug/snap.h
 private/stall.h: upreempt.h
-upreempt.c: upreempt.h arch/arch.h private/budget.h private/lock.h private/native.h private/stall.h private/when.h ustack.h src/core/observer.h
-debug/uoverflow.c: debug/uoverflow.h arch/arch.h private/code.h src/core/direction.h upreempt.h uproc.h
+upreempt.c: upreempt.h arch/arch.h private/budget.h src/base/lock.h src/base/native.h private/stall.h src/base/when.h ustack.h src/core/observer.h
+debug/uoverflow.c: debug/uoverflow.h arch/arch.h src/base/code.h src/core/direction.h upreempt.h uproc.h
 uproc.h: usched.h uprocs.h uevents.h ustack.h uimage.h
 debug/utrace.h: usched.h
-debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h private/lock.h private/when.h uproc.h uwait.h private/layout.h
-debug/utrace_write.c: debug/utrace.h arch/arch.h private/cancel.h private/text.h private/when.h uproc.h uwait.h
+debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h src/base/lock.h src/base/when.h uproc.h uwait.h private/layout.h
+debug/utrace_write.c: debug/utrace.h arch/arch.h src/base/cancel.h src/base/text.h src/base/when.h uproc.h uwait.h
 debug/probe.h:
-private/proc.h: uproc.h private/lock.h src/core/observer.h
+private/proc.h: uproc.h src/base/lock.h src/core/observer.h
 private/layout.h:
-uproc.c: uproc.h private/check.h private/outside.h private/policy.h private/proc.h private/when.h upreempt.h src/core/stress.h
-uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h private/when.h
-uproc_native.c: private/cancel.h private/native.h private/policy.h private/proc.h private/when.h upreempt.h
-uproc_move.c: private/policy.h private/proc.h private/when.h
+uproc.c: uproc.h src/base/check.h src/base/outside.h private/policy.h private/proc.h src/base/when.h upreempt.h src/core/stress.h
+uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h src/base/when.h
+uproc_native.c: src/base/cancel.h src/base/native.h private/policy.h private/proc.h src/base/when.h upreempt.h
+uproc_move.c: private/policy.h private/proc.h src/base/when.h
 uproc_local.c: src/watch/watch.h private/proc.h
 uproc_alone.c: src/core/direction.h private/proc.h upreempt.h
-uproc_trim.c: private/proc.h private/when.h upreempt.h
-uproc_name.c: private/proc.h private/text.h
-uproc_report.c: private/code.h private/proc.h private/where.h private/sim.h private/when.h
+uproc_trim.c: private/proc.h src/base/when.h upreempt.h
+uproc_name.c: private/proc.h src/base/text.h
+uproc_report.c: src/base/code.h private/proc.h src/base/where.h src/base/sim.h src/base/when.h
 uproc_layout.c: arch/arch.h private/layout.h private/proc.h uwait.h
 private/policy.h: uproc.h
-private/cancel.h:
-private/code.h: private/text.h
-private/text.h:
+src/base/cancel.h:
+src/base/code.h: src/base/text.h
+src/base/text.h:
 src/core/direction.h:
-private/native.h:
-private/when.h: private/sim.h
-private/where.h: arch/arch.h usched.h src/core/direction.h
-private/check.h: arch/arch.h usched.h src/core/direction.h src/core/observer.h private/sim.h
+src/base/native.h:
+src/base/when.h: src/base/sim.h
+src/base/where.h: arch/arch.h usched.h src/core/direction.h
+src/base/check.h: arch/arch.h usched.h src/core/direction.h src/core/observer.h src/base/sim.h
 debug/uframes.h: usched.h
-debug/uframes.c: debug/uframes.h private/check.h src/core/direction.h private/where.h
+debug/uframes.c: debug/uframes.h src/base/check.h src/core/direction.h src/base/where.h
 rr.h: uprocs.h ustack.h
 rr.c: rr.h uproc.h
 ll.h: uprocs.h ustack.h
@@ -152,62 +152,62 @@ bench/idle-load.c: bench/bench.h
 bench/chat-load.c: bench/bench.h
 tls/utls.h:
 tls/utls_set.h: tls/utls.h
-tls/utls.c: tls/utls.h tls/utls_set.h private/budget.h private/cancel.h ubuf.h unet.h
-tls/utls_context.c: tls/utls_set.h private/cancel.h
+tls/utls.c: tls/utls.h tls/utls_set.h private/budget.h src/base/cancel.h ubuf.h unet.h
+tls/utls_context.c: tls/utls_set.h src/base/cancel.h
 tls/test_utls.c: tls/utls.h tests/net.h ubuf.h
 posix/uposix.h: posix/uposix_define.h
 posix/uposix_names.h: sim/names.h
 posix/test_uposix.h: tests/test.h
 posix/uposix_set.h: posix/uposix.h private/budget.h rr.h usync.h
-posix/uposix.c: posix/uposix_set.h private/sim.h
+posix/uposix.c: posix/uposix_set.h src/base/sim.h
 posix/uposix_attr.c: posix/uposix_set.h
 posix/uposix_cancel.c: posix/uposix_set.h
 posix/uposix_catch.c: posix/uposix_set.h
-posix/uposix_conf.c: posix/uposix_set.h private/outside.h private/sim.h private/text.h
+posix/uposix_conf.c: posix/uposix_set.h src/base/outside.h src/base/sim.h src/base/text.h
 posix/uposix_c11.c: posix/uposix_set.h
 posix/uposix_record.c: posix/uposix_set.h uproc.h
 posix/uposix_fork.c: posix/uposix_set.h uoffload.h upreempt.h uproc.h debug/uinspect.h
 posix/uposix_futex.c: posix/uposix_set.h
 posix/uposix_io.h: posix/uposix_set.h uoffload.h unet.h
-posix/uposix_fd.c: posix/uposix_io.h private/sim.h
+posix/uposix_fd.c: posix/uposix_io.h src/base/sim.h
 posix/uposix_io.c: posix/uposix_io.h
 posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.h
 posix/uposix_net.c: posix/uposix_io.h
-posix/uposix_file.c: posix/uposix_io.h private/sim.h
+posix/uposix_file.c: posix/uposix_io.h src/base/sim.h
 posix/uposix_sigwait.c: posix/uposix_io.h
-posix/uposix_table.c: posix/uposix_io.h private/sim.h
+posix/uposix_table.c: posix/uposix_io.h src/base/sim.h
 posix/uposix_way.c: posix/uposix_io.h
 posix/uposix_queue.c: posix/uposix_io.h
-posix/uposix_poll.c: posix/uposix_io.h private/sim.h
+posix/uposix_poll.c: posix/uposix_io.h src/base/sim.h
 posix/uposix_proc.c: posix/uposix_io.h
-posix/uposix_stdio.c: posix/uposix_io.h private/sim.h
+posix/uposix_stdio.c: posix/uposix_io.h src/base/sim.h
 posix/uposix_key.c: posix/uposix_set.h
-posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h private/sim.h
+posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h src/base/sim.h
 posix/uposix_lock.c: posix/uposix_set.h
 posix/uposix_shared.c: posix/uposix_set.h
-posix/uposix_signal.c: posix/uposix_set.h private/sim.h
-posix/uposix_stats.c: posix/uposix_set.h private/outside.h
+posix/uposix_signal.c: posix/uposix_set.h src/base/sim.h
+posix/uposix_stats.c: posix/uposix_set.h src/base/outside.h
 posix/uposix_sync.c: posix/uposix_set.h
-posix/uposix_time.c: posix/uposix_set.h private/sim.h private/when.h
-posix/uposix_exchange.c: posix/uposix_set.h private/sim.h
+posix/uposix_time.c: posix/uposix_set.h src/base/sim.h src/base/when.h
+posix/uposix_exchange.c: posix/uposix_set.h src/base/sim.h
 posix/uposix_tls.c: posix/uposix_set.h
 posix/test_uposix_fork.c: posix/test_uposix.h usync.h
 posix/test_uposix_futex.c: posix/test_uposix.h
 posix/test_uposix_io.c: tests/test.h
 posix/test_uposix_threads.c: posix/test_uposix.h
-debug/ulocks.c: ustack.h private/code.h src/core/observer.h
+debug/ulocks.c: ustack.h src/base/code.h src/core/observer.h
 rmain.c: rr.h bench/cycle.h
 lmain.c: ll.h bench/cycle.h
-private/sim.h:
+src/base/sim.h:
 sim.h: uprocs.h ustack.h
 sim/host.h: sim/run.h sim/names.h
 sim/names.h:
-sim/run.h: private/sim.h sim.h uproc.h
+sim/run.h: src/base/sim.h sim.h uproc.h
 sim/ulinear.h:
 sim/world.h: sim/host.h
 sim/access.c: sim/run.h
 sim/clock.c: sim/world.h
-sim/enter.c: posix/uposix_set.h private/outside.h sim/host.h posix/uposix_names.h
+sim/enter.c: posix/uposix_set.h src/base/outside.h sim/host.h posix/uposix_names.h
 sim/fd.c: sim/world.h
 sim/file.c: posix/uposix_set.h sim/world.h
 sim/host.c: posix/uposix_set.h private/wait.h sim/host.h
@@ -215,10 +215,10 @@ sim/local.c: posix/uposix_set.h sim/world.h
 sim/name.c: sim/world.h
 sim/net.c: sim/world.h
 sim/order.c: sim/run.h
-sim/serve.c: private/outside.h private/text.h sim/host.h
+sim/serve.c: src/base/outside.h src/base/text.h sim/host.h
 sim/socket.c: sim/world.h
 sim/strategy.c: sim/run.h
-sim/tell.c: private/code.h sim/host.h
+sim/tell.c: src/base/code.h sim/host.h
 sim/transfer.c: sim/world.h posix/uposix_set.h
 sim/ulinear.c: sim/ulinear.h
 sim/ulinear_models.c: sim/ulinear.h
@@ -316,7 +316,7 @@ done
 
 # The environment is read in one place, which leaves out a set-user-ID process.
 for file in *.[ch] src/*/* arch/* private/* debug/*.* tls/u*.[ch] posix/uposix* sim/*.[ch]; do
-	[ "$file" = private/outside.h ] ||
+	[ "$file" = src/base/outside.h ] ||
 		! grep -nE '\<(secure_)?getenv\(|\<environ\>' "$file" >"$dir/reads" ||
 		fail "$file reads the environment: $(cat "$dir/reads")"
 done

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net.h"
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 static void wait_for_stop(void *arg)
 {

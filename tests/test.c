@@ -21,7 +21,7 @@
 
 #include "../ustack.h"
 #include "../private/poller.h"
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 #include "../src/core/stress.h"
 
 uint32_t test_seed;

@@ -41,7 +41,7 @@
 #include <string.h>
 
 #include "../private/budget.h"
-#include "../private/cancel.h"
+#include "../src/base/cancel.h"
 #include "../ubuf.h"
 #include "../unet.h"
 #include "utls_set.h"

@@ -9,7 +9,7 @@
 #define USCHED_STRESS_H
 
 #ifdef USCHED_CHECK
-#include "../../private/outside.h"
+#include "../base/outside.h"
 
 static inline int stressed(void)
 {

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../private/sim.h"
+#include "../../src/base/sim.h"
 #include "../../unet.h"
 #include "../../uoffload.h"
 

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../arch/arch.h"
-#include "../usched.h"
-#include "../src/core/direction.h"
+#include "../../arch/arch.h"
+#include "../../usched.h"
+#include "../core/direction.h"
 
 /*
  * Finds the bytes [address, address + n) of a blocked thread's frames, in place or in its

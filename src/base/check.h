@@ -25,10 +25,10 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "../arch/arch.h"
-#include "../usched.h"
-#include "../src/core/direction.h"
-#include "../src/core/observer.h"
+#include "../../arch/arch.h"
+#include "../../usched.h"
+#include "../core/direction.h"
+#include "../core/observer.h"
 #include "sim.h"
 
 /*
