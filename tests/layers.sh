@@ -37,9 +37,9 @@ src/watch/asan.h:
 src/watch/tsan.h:
 src/watch/none.h:
 uimage.h:
-uimage.c: uimage.h src/core/direction.h private/image.h src/base/lock.h
-uimage_trim.c: private/image.h src/base/lock.h
-private/image.h: uimage.h
+src/mem/uimage.c: uimage.h src/core/direction.h src/mem/image.h src/base/lock.h
+src/mem/uimage_trim.c: src/mem/image.h src/base/lock.h
+src/mem/image.h: uimage.h
 src/base/lock.h:
 private/poller.h:
 private/quota.h:

@@ -14,15 +14,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise */
 #endif
-#include "uimage.h"
+#include "../../uimage.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "src/core/direction.h"
-#include "private/image.h"
-#include "src/base/lock.h"
+#include "../core/direction.h"
+#include "image.h"
+#include "../base/lock.h"
 
 enum {
 	IMAGE_LINE = 64,                /* bytes of a cache line */

@@ -24,8 +24,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* madvise */
 #endif
-#include "private/image.h"
-#include "src/base/lock.h"
+#include "image.h"
+#include "../base/lock.h"
 
 enum {
 	STEP       = 2048,              /* blocks, */

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../uimage.h"
+#include "../../uimage.h"
 
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE   0               /* systems without it reserve nothing, or all */
