@@ -48,7 +48,7 @@
 #include "../unet.h"
 #include "budget.h"
 #include "../src/base/cancel.h"
-#include "poller.h"
+#include "../src/events/poller.h"
 #include "select.h"
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))

@@ -41,7 +41,7 @@ src/mem/uimage.c: uimage.h src/core/direction.h src/mem/image.h src/base/lock.h
 src/mem/uimage_trim.c: src/mem/image.h src/base/lock.h
 src/mem/image.h: uimage.h
 src/base/lock.h:
-private/poller.h:
+src/events/poller.h:
 private/quota.h:
 private/select.h: uwait.h
 private/budget.h: ustack.h
@@ -49,10 +49,10 @@ uprocs.h: usched.h
 ustack.h: usched.h
 ustack.c: uwait.h private/budget.h src/core/dispatch.h src/base/sim.h
 uevents.h: usched.h
-uevents.c: uevents.h src/base/cancel.h private/poller.h src/base/sim.h src/base/when.h
-uevents_epoll.c: uevents.h src/base/cancel.h private/poller.h src/base/sim.h src/base/when.h
-uevents_kqueue.c: uevents.h src/base/cancel.h private/poller.h src/base/when.h
-uevents_poll.c: uevents.h src/base/cancel.h private/poller.h
+src/events/uevents.c: uevents.h src/base/cancel.h src/events/poller.h src/base/sim.h src/base/when.h
+src/events/uevents_epoll.c: uevents.h src/base/cancel.h src/events/poller.h src/base/sim.h src/base/when.h
+src/events/uevents_kqueue.c: uevents.h src/base/cancel.h src/events/poller.h src/base/when.h
+src/events/uevents_poll.c: uevents.h src/base/cancel.h src/events/poller.h
 uwait.h: uevents.h ustack.h
 private/wait.h: uwait.h src/base/sim.h
 uwait.c: private/budget.h src/base/check.h private/wait.h
@@ -65,7 +65,7 @@ usync_chan.c: private/chan.h src/base/check.h
 usync_select.c: private/chan.h src/base/check.h src/base/sim.h
 usync_scope.c: usync.h uprocs.h private/budget.h src/base/check.h
 unet.h: usync.h
-private/net.h: unet.h private/budget.h src/base/cancel.h private/poller.h private/select.h
+private/net.h: unet.h private/budget.h src/base/cancel.h src/events/poller.h private/select.h
 unet.c: src/base/cancel.h private/net.h
 unet_addr.c: unet.h src/base/check.h
 unet_open.c: src/base/cancel.h src/base/check.h private/net.h

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "../ustack.h"
-#include "../private/poller.h"
+#include "../src/events/poller.h"
 #include "../src/base/sim.h"
 #include "../src/core/stress.h"
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "../../uevents.h"
-#include "../../private/poller.h"
+#include "../../src/events/poller.h"
 
 enum {
 	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,

@@ -4,7 +4,7 @@
  * it, and the number is used again. Linked with --wrap for each __wrap here.
  */
 #include "../net.h"
-#include "../../private/poller.h"
+#include "../../src/events/poller.h"
 
 #include <sys/epoll.h>
 #include <time.h>

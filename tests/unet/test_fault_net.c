@@ -17,7 +17,7 @@
 
 #include "../../unet.h"
 #include "../../usync.h"
-#include "../../private/poller.h"
+#include "../../src/events/poller.h"
 #include "../sweep.h"
 
 enum {

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE             /* POLLRDHUP */
 #endif
 #include "../netop.h"
-#include "../../private/poller.h"
+#include "../../src/events/poller.h"
 
 #include <netinet/in.h>
 #include <sys/eventfd.h>

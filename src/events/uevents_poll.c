@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uevents_poll.c: the poller over poll(2), for any POSIX system: private/poller.h.
+ * uevents_poll.c: the poller over poll(2), for any POSIX system: src/events/poller.h.
  *
  * poll(2) has no edges, and the system keeps no set. So the poller has an array of the
  * descriptors that threads wait for, p_fds, and what it has told of a descriptor it looks
@@ -24,7 +24,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pipe2(), POLLRDHUP */
 #endif
-#include "private/poller.h"
+#include "poller.h"
 
 #ifdef USCHED_POLL
 
@@ -34,8 +34,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/cancel.h"
-#include "uevents.h"
+#include "../base/cancel.h"
+#include "../../uevents.h"
 
 struct found_events {
 	struct uinterest *f_interest;

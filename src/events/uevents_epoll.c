@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uevents_epoll.c: the poller over epoll: private/poller.h.
+ * uevents_epoll.c: the poller over epoll: src/events/poller.h.
  *
  * Descriptors are registered for edges, and stay so, and a wait costs no epoll_ctl(2).
  * The eventfd that interrupts a sleep is never read: each write is an edge.
@@ -8,7 +8,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
 #endif
-#include "private/poller.h"
+#include "poller.h"
 
 #if !defined USCHED_POLL && !defined USCHED_KQUEUE
 
@@ -18,10 +18,10 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 
-#include "src/base/cancel.h"
-#include "src/base/sim.h"
-#include "src/base/when.h"
-#include "uevents.h"
+#include "../base/cancel.h"
+#include "../base/sim.h"
+#include "../base/when.h"
+#include "../../uevents.h"
 
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 (-1)           /* -ENOSYS */

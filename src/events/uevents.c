@@ -19,7 +19,7 @@
  * these with the two before them, and so on. The first then has about twenty. For the
  * same reason a look expires a batch at most, and the next looks the rest.
  *
- * Which descriptors are ready is found by the poller: private/poller.h. It has a few
+ * Which descriptors are ready is found by the poller: src/events/poller.h. It has a few
  * descriptors itself. Timers need none: where the process has none left for the poller,
  * sleeps wait for a condition, and each uevents_add() tries again to open it. It is
  * opened under v_lock, and stays open.
@@ -27,7 +27,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE */
 #endif
-#include "uevents.h"
+#include "../../uevents.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,10 +35,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "src/base/cancel.h"
-#include "private/poller.h"
-#include "src/base/sim.h"
-#include "src/base/when.h"
+#include "../base/cancel.h"
+#include "poller.h"
+#include "../base/sim.h"
+#include "../base/when.h"
 
 #ifndef CLOCK_MONOTONIC_COARSE
 #define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uevents_kqueue.c: the poller over kqueue(2), for the BSDs and macOS: private/poller.h.
+ * uevents_kqueue.c: the poller over kqueue(2), for the BSDs and macOS: src/events/poller.h.
  *
  * Each direction of a descriptor is an event of its own, with EV_CLEAR: an edge. It stays
  * registered until close(2), which goes by the number, and a wait costs no kevent(2).
@@ -14,7 +14,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "private/poller.h"
+#include "poller.h"
 
 #ifdef USCHED_KQUEUE
 
@@ -23,9 +23,9 @@
 #include <sys/types.h>
 #include <sys/event.h>
 
-#include "src/base/cancel.h"
-#include "src/base/when.h"
-#include "uevents.h"
+#include "../base/cancel.h"
+#include "../base/when.h"
+#include "../../uevents.h"
 
 struct poller {
 	int              p_kqueue;
