@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "private/budget.h"
+#include "src/wait/budget.h"
 #include "src/base/check.h"
 #include "unet.h"
 #include "ustack.h"

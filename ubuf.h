@@ -90,7 +90,7 @@ struct ubuf_in {
 	struct ubuf            i_base;
 	struct ubuf_out       *i_tied;  /* or NULL */
 	bool                   i_full;  /* the last read got all that it asked for */
-	uint8_t                i_budget[4];     /* private/budget.h: calls since then */
+	uint8_t                i_budget[4];     /* src/wait/budget.h: calls since then */
 };
 
 /* Reading. */

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "private/budget.h"
+#include "src/wait/budget.h"
 #include "src/base/cancel.h"
 #include "src/base/check.h"
 #include "src/base/code.h"

@@ -16,7 +16,7 @@
  *
  * Where there is no monitor, s_over is always 1, and ustack_check() keeps the same notes.
  * Without c_slice there is none either: a slice is SPELL then, as for calls that never
- * wait (private/budget.h).
+ * wait (src/wait/budget.h).
  *
  * The signal. A region is where usched__current is the stand-in, l_blind. Only then does
  * the handler do anything, so code of usched, which begins and ends regions, is never
@@ -57,7 +57,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
-#include "private/budget.h"
+#include "src/wait/budget.h"
 #include "src/base/lock.h"
 #include "src/base/native.h"
 #include "src/core/observer.h"

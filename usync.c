@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "private/budget.h"
+#include "src/wait/budget.h"
 #include "src/base/check.h"
 
 enum {

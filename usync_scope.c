@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "private/budget.h"
+#include "src/wait/budget.h"
 #include "src/base/check.h"
 #include "uprocs.h"
 

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unwind.h>
 
-#include "../private/budget.h"
+#include "../src/wait/budget.h"
 #include "../rr.h"
 #include "../usync.h"
 
@@ -452,7 +452,7 @@ bool uposix__in_allocator(const void *where);
 /* Yields, unless the caller, `where', is in an allocator. Handlers of signals run. */
 void uposix__let_run(const void *where);
 
-/* Before a call that need not wait; _lock: and makes no system call: private/budget.h. */
+/* Before a call that need not wait; _lock: and makes no system call: src/wait/budget.h. */
 __attribute__((always_inline)) static inline void uposix__pace(void)
 {
 	if (__builtin_expect(usched__is_tired(), 0))

@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "../usync.h"
-#include "budget.h"
+#include "../src/wait/budget.h"
 #include "select.h"
 
 #define CHAN_PRIVATE __attribute__((visibility("hidden")))

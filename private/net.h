@@ -46,7 +46,7 @@
 #include <sys/stat.h>
 
 #include "../unet.h"
-#include "budget.h"
+#include "../src/wait/budget.h"
 #include "../src/base/cancel.h"
 #include "../src/events/poller.h"
 #include "select.h"

@@ -44,28 +44,28 @@ src/base/lock.h:
 src/events/poller.h:
 private/quota.h:
 private/select.h: uwait.h
-private/budget.h: ustack.h
+src/wait/budget.h: ustack.h
 uprocs.h: usched.h
 ustack.h: usched.h
-ustack.c: uwait.h private/budget.h src/core/dispatch.h src/base/sim.h
+src/wait/ustack.c: uwait.h src/wait/budget.h src/core/dispatch.h src/base/sim.h
 uevents.h: usched.h
 src/events/uevents.c: uevents.h src/base/cancel.h src/events/poller.h src/base/sim.h src/base/when.h
 src/events/uevents_epoll.c: uevents.h src/base/cancel.h src/events/poller.h src/base/sim.h src/base/when.h
 src/events/uevents_kqueue.c: uevents.h src/base/cancel.h src/events/poller.h src/base/when.h
 src/events/uevents_poll.c: uevents.h src/base/cancel.h src/events/poller.h
 uwait.h: uevents.h ustack.h
-private/wait.h: uwait.h src/base/sim.h
-uwait.c: private/budget.h src/base/check.h private/wait.h
-uwait_native.c: src/base/cancel.h private/wait.h src/base/when.h
-uwait_scope.c: private/wait.h
+src/wait/wait.h: uwait.h src/base/sim.h
+src/wait/uwait.c: src/wait/budget.h src/base/check.h src/wait/wait.h
+src/wait/uwait_native.c: src/base/cancel.h src/wait/wait.h src/base/when.h
+src/wait/uwait_scope.c: src/wait/wait.h
 usync.h: uevents.h ustack.h uwait.h
-usync.c: usync.h private/budget.h src/base/check.h
-private/chan.h: usync.h private/budget.h private/select.h
+usync.c: usync.h src/wait/budget.h src/base/check.h
+private/chan.h: usync.h src/wait/budget.h private/select.h
 usync_chan.c: private/chan.h src/base/check.h
 usync_select.c: private/chan.h src/base/check.h src/base/sim.h
-usync_scope.c: usync.h uprocs.h private/budget.h src/base/check.h
+usync_scope.c: usync.h uprocs.h src/wait/budget.h src/base/check.h
 unet.h: usync.h
-private/net.h: unet.h private/budget.h src/base/cancel.h src/events/poller.h private/select.h
+private/net.h: unet.h src/wait/budget.h src/base/cancel.h src/events/poller.h private/select.h
 unet.c: src/base/cancel.h private/net.h
 unet_addr.c: unet.h src/base/check.h
 unet_open.c: src/base/cancel.h src/base/check.h private/net.h
@@ -73,9 +73,9 @@ unet_poll.c: src/base/cancel.h src/base/check.h private/net.h
 unet_transfer.c: src/base/check.h private/net.h
 unet_wait.c: src/base/cancel.h private/net.h
 ubuf.h:
-ubuf.c: ubuf.h unet.h ustack.h private/budget.h src/base/check.h
+ubuf.c: ubuf.h unet.h ustack.h src/wait/budget.h src/base/check.h
 uoffload.h: usync.h
-uoffload.c: uoffload.h unet.h private/budget.h src/base/cancel.h src/base/check.h src/base/code.h src/base/native.h src/base/sim.h src/base/when.h
+uoffload.c: uoffload.h unet.h src/wait/budget.h src/base/cancel.h src/base/check.h src/base/code.h src/base/native.h src/base/sim.h src/base/when.h
 uco.h: uwait.h
 private/uco_frames.h: usched.h
 uco.c: uco.h src/base/check.h src/core/dispatch.h private/uco_frames.h
@@ -93,7 +93,7 @@ debug/snap.h: uproc.h
 debug/ustall.h:
 debug/ustall.c: debug/ustall.h src/base/code.h src/base/lock.h src/base/native.h private/stall.h src/base/text.h src/base/when.h uproc.h debug/snap.h
 private/stall.h: upreempt.h
-upreempt.c: upreempt.h arch/arch.h private/budget.h src/base/lock.h src/base/native.h private/stall.h src/base/when.h ustack.h src/core/observer.h
+upreempt.c: upreempt.h arch/arch.h src/wait/budget.h src/base/lock.h src/base/native.h private/stall.h src/base/when.h ustack.h src/core/observer.h
 debug/uoverflow.c: debug/uoverflow.h arch/arch.h src/base/code.h src/core/direction.h upreempt.h uproc.h
 uproc.h: usched.h uprocs.h uevents.h ustack.h uimage.h
 debug/utrace.h: usched.h
@@ -152,13 +152,13 @@ bench/idle-load.c: bench/bench.h
 bench/chat-load.c: bench/bench.h
 tls/utls.h:
 tls/utls_set.h: tls/utls.h
-tls/utls.c: tls/utls.h tls/utls_set.h private/budget.h src/base/cancel.h ubuf.h unet.h
+tls/utls.c: tls/utls.h tls/utls_set.h src/wait/budget.h src/base/cancel.h ubuf.h unet.h
 tls/utls_context.c: tls/utls_set.h src/base/cancel.h
 tls/test_utls.c: tls/utls.h tests/net.h ubuf.h
 posix/uposix.h: posix/uposix_define.h
 posix/uposix_names.h: sim/names.h
 posix/test_uposix.h: tests/test.h
-posix/uposix_set.h: posix/uposix.h private/budget.h rr.h usync.h
+posix/uposix_set.h: posix/uposix.h src/wait/budget.h rr.h usync.h
 posix/uposix.c: posix/uposix_set.h src/base/sim.h
 posix/uposix_attr.c: posix/uposix_set.h
 posix/uposix_cancel.c: posix/uposix_set.h
@@ -210,7 +210,7 @@ sim/clock.c: sim/world.h
 sim/enter.c: posix/uposix_set.h src/base/outside.h sim/host.h posix/uposix_names.h
 sim/fd.c: sim/world.h
 sim/file.c: posix/uposix_set.h sim/world.h
-sim/host.c: posix/uposix_set.h private/wait.h sim/host.h
+sim/host.c: posix/uposix_set.h src/wait/wait.h sim/host.h
 sim/local.c: posix/uposix_set.h sim/world.h
 sim/name.c: sim/world.h
 sim/net.c: sim/world.h

@@ -40,7 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../private/budget.h"
+#include "../src/wait/budget.h"
 #include "../src/base/cancel.h"
 #include "../ubuf.h"
 #include "../unet.h"

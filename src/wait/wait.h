@@ -10,8 +10,8 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "../uwait.h"
-#include "../src/base/sim.h"
+#include "../../uwait.h"
+#include "../base/sim.h"
 
 #define WAIT_PRIVATE __attribute__((visibility("hidden")))
 

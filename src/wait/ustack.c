@@ -10,10 +10,10 @@
 #include <limits.h>
 #include <string.h>
 
-#include "private/budget.h"
-#include "src/core/dispatch.h"
-#include "src/base/sim.h"
-#include "uwait.h"
+#include "budget.h"
+#include "../core/dispatch.h"
+#include "../base/sim.h"
+#include "../../uwait.h"
 
 extern inline int ustack_wait(void);
 extern inline int ustack_wake(struct ustack *u);

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../ustack.h"
+#include "../../ustack.h"
 
 enum {
 	SPELL       = 1000000,          /* ns */

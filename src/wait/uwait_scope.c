@@ -11,7 +11,7 @@
  * A thread may be in several scopes, and be cancelled besides. The earliest of these
  * causes is the one that its waits return.
  */
-#include "private/wait.h"
+#include "wait.h"
 
 /* When it ended; or USCHED_NEVER. */
 static int64_t end_of_scope(const struct uwait_scope *p)

@@ -40,9 +40,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "private/budget.h"
-#include "src/base/check.h"
-#include "private/wait.h"
+#include "budget.h"
+#include "../base/check.h"
+#include "wait.h"
 
 enum {
 	ALIGN = 16,                     /* bytes: rooms grow by so many */

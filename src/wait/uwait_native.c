@@ -10,9 +10,9 @@
 #endif
 #include <stdlib.h>
 
-#include "src/base/cancel.h"
-#include "private/wait.h"
-#include "src/base/when.h"
+#include "../base/cancel.h"
+#include "wait.h"
+#include "../base/when.h"
 
 /* The key of struct uwait_native. */
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
