@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "private/proc.h"
+#include "src/proc/proc.h"
 #include "sim/host.h"
 #include "sim/world.h"
 #include "uwait.h"

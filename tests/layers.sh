@@ -42,7 +42,7 @@ src/mem/uimage_trim.c: src/mem/image.h src/base/lock.h
 src/mem/image.h: uimage.h
 src/base/lock.h:
 src/events/poller.h:
-private/quota.h:
+src/proc/quota.h:
 private/select.h: uwait.h
 src/wait/budget.h: ustack.h
 uprocs.h: usched.h
@@ -91,28 +91,28 @@ debug/uinspect_unwind.c: debug/snap.h arch/arch.h
 debug/dump.h: debug/snap.h uproc.h
 debug/snap.h: uproc.h
 debug/ustall.h:
-debug/ustall.c: debug/ustall.h src/base/code.h src/base/lock.h src/base/native.h private/stall.h src/base/text.h src/base/when.h uproc.h debug/snap.h
-private/stall.h: upreempt.h
-upreempt.c: upreempt.h arch/arch.h src/wait/budget.h src/base/lock.h src/base/native.h private/stall.h src/base/when.h ustack.h src/core/observer.h
+debug/ustall.c: debug/ustall.h src/base/code.h src/base/lock.h src/base/native.h src/proc/stall.h src/base/text.h src/base/when.h uproc.h debug/snap.h
+src/proc/stall.h: upreempt.h
+src/proc/upreempt.c: upreempt.h arch/arch.h src/wait/budget.h src/base/lock.h src/base/native.h src/proc/stall.h src/base/when.h ustack.h src/core/observer.h
 debug/uoverflow.c: debug/uoverflow.h arch/arch.h src/base/code.h src/core/direction.h upreempt.h uproc.h
 uproc.h: usched.h uprocs.h uevents.h ustack.h uimage.h
 debug/utrace.h: usched.h
-debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h src/base/lock.h src/base/when.h uproc.h uwait.h private/layout.h
+debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h src/base/lock.h src/base/when.h uproc.h uwait.h src/proc/layout.h
 debug/utrace_write.c: debug/utrace.h arch/arch.h src/base/cancel.h src/base/text.h src/base/when.h uproc.h uwait.h
 debug/probe.h:
-private/proc.h: uproc.h src/base/lock.h src/core/observer.h
-private/layout.h:
-uproc.c: uproc.h src/base/check.h src/base/outside.h private/policy.h private/proc.h src/base/when.h upreempt.h src/core/stress.h
-uprocs.c: uproc.h arch/arch.h private/layout.h private/proc.h private/quota.h src/base/when.h
-uproc_native.c: src/base/cancel.h src/base/native.h private/policy.h private/proc.h src/base/when.h upreempt.h
-uproc_move.c: private/policy.h private/proc.h src/base/when.h
-uproc_local.c: src/watch/watch.h private/proc.h
-uproc_alone.c: src/core/direction.h private/proc.h upreempt.h
-uproc_trim.c: private/proc.h src/base/when.h upreempt.h
-uproc_name.c: private/proc.h src/base/text.h
-uproc_report.c: src/base/code.h private/proc.h src/base/where.h src/base/sim.h src/base/when.h
-uproc_layout.c: arch/arch.h private/layout.h private/proc.h uwait.h
-private/policy.h: uproc.h
+src/proc/proc.h: uproc.h src/base/lock.h src/core/observer.h
+src/proc/layout.h:
+src/proc/uproc.c: uproc.h src/base/check.h src/base/outside.h src/proc/policy.h src/proc/proc.h src/base/when.h upreempt.h src/core/stress.h
+src/proc/uprocs.c: uproc.h arch/arch.h src/proc/layout.h src/proc/proc.h src/proc/quota.h src/base/when.h
+src/proc/uproc_native.c: src/base/cancel.h src/base/native.h src/proc/policy.h src/proc/proc.h src/base/when.h upreempt.h
+src/proc/uproc_move.c: src/proc/policy.h src/proc/proc.h src/base/when.h
+src/proc/uproc_local.c: src/watch/watch.h src/proc/proc.h
+src/proc/uproc_alone.c: src/core/direction.h src/proc/proc.h upreempt.h
+src/proc/uproc_trim.c: src/proc/proc.h src/base/when.h upreempt.h
+src/proc/uproc_name.c: src/proc/proc.h src/base/text.h
+src/proc/uproc_report.c: src/base/code.h src/proc/proc.h src/base/where.h src/base/sim.h src/base/when.h
+src/proc/uproc_layout.c: arch/arch.h src/proc/layout.h src/proc/proc.h uwait.h
+src/proc/policy.h: uproc.h
 src/base/cancel.h:
 src/base/code.h: src/base/text.h
 src/base/text.h:
@@ -137,7 +137,7 @@ bench/create.c: bench/thread.h
 bench/alternate.c: bench/thread.h
 bench/memory.c: bench/thread.h
 bench/coroutine.c: bench/bench.h rr.h uco.h
-bench/simulate.h: private/policy.h
+bench/simulate.h: src/proc/policy.h
 bench/simulate.c: bench/bench.h bench/simulate.h
 bench/chain.h: bench/bench.h ustack.h
 bench/uneven.c: bench/chain.h rr.h usync.h
@@ -223,7 +223,7 @@ sim/transfer.c: sim/world.h posix/uposix_set.h
 sim/ulinear.c: sim/ulinear.h
 sim/ulinear_models.c: sim/ulinear.h
 sim/world.c: sim/world.h
-sim.c: sim.h private/proc.h sim/host.h sim/world.h uwait.h'
+sim.c: sim.h src/proc/proc.h sim/host.h sim/world.h uwait.h'
 
 # includes QUOTE FILE: what it includes between such quotes.
 includes() {

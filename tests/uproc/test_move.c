@@ -15,8 +15,8 @@
 #include "../../uevents.h"
 #include "../../unet.h"
 #include "../../usync.h"
-#include "../../private/policy.h"
-#include "../../private/proc.h"
+#include "../../src/proc/policy.h"
+#include "../../src/proc/proc.h"
 #include "../mini.h"
 #include "../test.h"
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../private/quota.h"
+#include "../../src/proc/quota.h"
 #include "../../uproc.h"
 #include "../../usync.h"
 #include "../over.h"

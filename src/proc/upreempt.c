@@ -2,7 +2,7 @@
 /*
  * upreempt.c: slices of time: the monitor of processors, and threads that are interrupted
  * by a signal. upreempt.h has the picture. The monitor also has debug/ustall.c look at
- * threads that keep their processor for too long: private/stall.h.
+ * threads that keep their processor for too long: src/proc/stall.h.
  *
  * The monitor. No switch notes the time: that would cost each of them. But each counts,
  * and so does each time that a thread gives way. So the monitor looks at these counters
@@ -40,7 +40,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
-#include "upreempt.h"
+#include "../../upreempt.h"
 
 #include <errno.h>
 #include <link.h>
@@ -56,14 +56,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "arch/arch.h"
-#include "src/wait/budget.h"
-#include "src/base/lock.h"
-#include "src/base/native.h"
-#include "src/core/observer.h"
-#include "private/stall.h"
-#include "src/base/when.h"
-#include "ustack.h"
+#include "../../arch/arch.h"
+#include "../wait/budget.h"
+#include "../base/lock.h"
+#include "../base/native.h"
+#include "../core/observer.h"
+#include "stall.h"
+#include "../base/when.h"
+#include "../../ustack.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51

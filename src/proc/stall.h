@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "../upreempt.h"
+#include "../../upreempt.h"
 
 struct ustall;
 

@@ -22,8 +22,8 @@
 #endif
 #include <link.h>
 
-#include "src/watch/watch.h"
-#include "private/proc.h"
+#include "../watch/watch.h"
+#include "proc.h"
 
 enum {
 	DEPTH   = 16 << 10,     /* bytes of frames that are looked through, at most */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc.c: processors: start and end of threads, mail, joins. uproc.h has the picture and
- * the part that is hot, private/proc.h names the other modules of processors.
+ * the part that is hot, src/proc/proc.h names the other modules of processors.
  *
  * Invariants
  *  - A thread is in an inbox if and only if its u_mail has bits that are mail.
@@ -41,19 +41,19 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
-#include "uproc.h"
+#include "../../uproc.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "src/base/check.h"
-#include "src/base/outside.h"
-#include "private/policy.h"
-#include "private/proc.h"
-#include "src/core/stress.h"
-#include "src/base/when.h"
-#include "upreempt.h"
+#include "../base/check.h"
+#include "../base/outside.h"
+#include "policy.h"
+#include "proc.h"
+#include "../core/stress.h"
+#include "../base/when.h"
+#include "../../upreempt.h"
 
 enum {
 	RING_MIN  = 64,                 /* threads */

@@ -40,11 +40,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "src/base/code.h"
-#include "private/proc.h"
-#include "src/base/sim.h"
-#include "src/base/when.h"
-#include "src/base/where.h"
+#include "../base/code.h"
+#include "proc.h"
+#include "../base/sim.h"
+#include "../base/when.h"
+#include "../base/where.h"
 
 enum {
 	REPORT_MAX = 20,                /* threads, and cycles, that are listed */

@@ -20,9 +20,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
-#include "private/policy.h"
-#include "private/proc.h"
-#include "src/base/when.h"
+#include "policy.h"
+#include "proc.h"
+#include "../base/when.h"
 
 enum {
 	SCAN   = 2 * POLICY_PLACES,     /* threads in the queue that are looked at */

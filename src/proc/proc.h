@@ -17,9 +17,9 @@
 #ifndef USCHED_PRIVATE_PROC_H
 #define USCHED_PRIVATE_PROC_H
 
-#include "../uproc.h"
-#include "../src/base/lock.h"
-#include "../src/core/observer.h"
+#include "../../uproc.h"
+#include "../base/lock.h"
+#include "../core/observer.h"
 
 /* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
 enum { UPROC_MARKS = 6 };

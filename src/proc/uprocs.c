@@ -7,7 +7,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CPU_COUNT */
 #endif
-#include "uproc.h"
+#include "../../uproc.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "arch/arch.h"
-#include "private/layout.h"
-#include "private/proc.h"
-#include "private/quota.h"
-#include "src/base/when.h"
+#include "../../arch/arch.h"
+#include "layout.h"
+#include "proc.h"
+#include "quota.h"
+#include "../base/when.h"
 
 enum {
 	FIRST_STACKS       = 64,

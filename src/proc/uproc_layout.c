@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* uproc_layout.c: what readers from outside of a process go by: private/layout.h. */
-#include "arch/arch.h"
-#include "private/layout.h"
-#include "private/proc.h"
-#include "uwait.h"
+/* uproc_layout.c: what readers from outside of a process go by: src/proc/layout.h. */
+#include "../../arch/arch.h"
+#include "layout.h"
+#include "proc.h"
+#include "../../uwait.h"
 
 /* IDLE and WAKING of uwait.c. In other states a wait is not granted yet. */
 enum { UWAITER_IDLE = 0, UWAITER_WAKING = 2 };

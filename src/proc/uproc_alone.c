@@ -15,9 +15,9 @@
  */
 #include <stdlib.h>
 
-#include "src/core/direction.h"
-#include "private/proc.h"
-#include "upreempt.h"
+#include "../core/direction.h"
+#include "proc.h"
+#include "../../upreempt.h"
 
 enum {
 	FITS = 16,                      /* vacant stacks that are looked at for a size */

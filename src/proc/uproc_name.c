@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "private/proc.h"
-#include "src/base/text.h"
+#include "proc.h"
+#include "../base/text.h"
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static void           *names;           /* names_lock, as the next one */

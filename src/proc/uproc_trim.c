@@ -21,9 +21,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
-#include "private/proc.h"
-#include "src/base/when.h"
-#include "upreempt.h"
+#include "proc.h"
+#include "../base/when.h"
+#include "../../upreempt.h"
 
 enum {
 	PAUSE       = 4,                /* times a step's time, when parked; */

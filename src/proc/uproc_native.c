@@ -33,12 +33,12 @@
 #include <sched.h>
 #include <stdio.h>
 
-#include "src/base/cancel.h"
-#include "src/base/native.h"
-#include "private/policy.h"
-#include "private/proc.h"
-#include "src/base/when.h"
-#include "upreempt.h"
+#include "../base/cancel.h"
+#include "../base/native.h"
+#include "policy.h"
+#include "proc.h"
+#include "../base/when.h"
+#include "../../upreempt.h"
 
 enum {
 	LOOKS       = 300,              /* at an inbox, before a call of the system */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../uproc.h"
+#include "../../uproc.h"
 
 enum {
 	POLICY_RUN    = 32,     /* starts in a row: enough to share a cache, */
