@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usync_select.c: select, over channels and descriptors. The places are those of
- * private/chan.h.
+ * src/sync/chan.h.
  *
  * If a channel's case can be done at once, there are no places. Else each case gets one,
  * before a descriptor is tried, since a descriptor's place keeps the generation that the
@@ -10,7 +10,7 @@
  */
 #include <stdio.h>
 
-#include "private/chan.h"
+#include "src/sync/chan.h"
 #include "src/base/check.h"
 #include "src/base/sim.h"
 

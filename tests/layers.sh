@@ -59,11 +59,11 @@ src/wait/uwait.c: src/wait/budget.h src/base/check.h src/wait/wait.h
 src/wait/uwait_native.c: src/base/cancel.h src/wait/wait.h src/base/when.h
 src/wait/uwait_scope.c: src/wait/wait.h
 usync.h: uevents.h ustack.h uwait.h
-usync.c: usync.h src/wait/budget.h src/base/check.h
-private/chan.h: usync.h src/wait/budget.h private/select.h
-usync_chan.c: private/chan.h src/base/check.h
-usync_select.c: private/chan.h src/base/check.h src/base/sim.h
-usync_scope.c: usync.h uprocs.h src/wait/budget.h src/base/check.h
+src/sync/usync.c: usync.h src/wait/budget.h src/base/check.h
+src/sync/chan.h: usync.h src/wait/budget.h private/select.h
+src/sync/usync_chan.c: src/sync/chan.h src/base/check.h
+usync_select.c: src/sync/chan.h src/base/check.h src/base/sim.h
+src/sync/usync_scope.c: usync.h uprocs.h src/wait/budget.h src/base/check.h
 unet.h: usync.h
 private/net.h: unet.h src/wait/budget.h src/base/cancel.h src/events/poller.h private/select.h
 unet.c: src/base/cancel.h private/net.h

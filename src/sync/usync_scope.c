@@ -13,15 +13,15 @@
  * and there is no recursion. What enters, or is created within, after p_ended was set,
  * finds it set: both are done under the lock that the one that tells takes afterwards.
  */
-#include "usync.h"
+#include "../../usync.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "src/wait/budget.h"
-#include "src/base/check.h"
-#include "uprocs.h"
+#include "../wait/budget.h"
+#include "../base/check.h"
+#include "../../uprocs.h"
 
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 

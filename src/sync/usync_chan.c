@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_chan.c: channels: private/chan.h. Send and receive are most of the waits, so they
+ * usync_chan.c: channels: src/sync/chan.h. Send and receive are most of the waits, so they
  * have frames of their own, small ones.
  */
 #include <stdlib.h>
 
-#include "private/chan.h"
-#include "src/base/check.h"
+#include "chan.h"
+#include "../base/check.h"
 
 #define CHAN_MAX ((size_t)1 << 30)      /* bytes */
 

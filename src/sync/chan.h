@@ -22,9 +22,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "../usync.h"
-#include "../src/wait/budget.h"
-#include "select.h"
+#include "../../usync.h"
+#include "../wait/budget.h"
+#include "../../private/select.h"
 
 #define CHAN_PRIVATE __attribute__((visibility("hidden")))
 

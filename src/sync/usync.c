@@ -21,15 +21,15 @@
  * one can go on. So a wait that has no memory to block harms no other, and no image is
  * reserved for it. Only a condition does that, since its mutex has to be taken again.
  */
-#include "usync.h"
+#include "../../usync.h"
 
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "src/wait/budget.h"
-#include "src/base/check.h"
+#include "../wait/budget.h"
+#include "../base/check.h"
 
 enum {
 	AGAIN       = 1,                /* the result of a wait: see again() */
