@@ -43,7 +43,7 @@ src/mem/image.h: uimage.h
 src/base/lock.h:
 src/events/poller.h:
 src/proc/quota.h:
-private/select.h: uwait.h
+src/net/select.h: uwait.h
 src/wait/budget.h: ustack.h
 uprocs.h: usched.h
 ustack.h: usched.h
@@ -60,22 +60,22 @@ src/wait/uwait_native.c: src/base/cancel.h src/wait/wait.h src/base/when.h
 src/wait/uwait_scope.c: src/wait/wait.h
 usync.h: uevents.h ustack.h uwait.h
 src/sync/usync.c: usync.h src/wait/budget.h src/base/check.h
-src/sync/chan.h: usync.h src/wait/budget.h private/select.h
+src/sync/chan.h: usync.h src/wait/budget.h src/net/select.h
 src/sync/usync_chan.c: src/sync/chan.h src/base/check.h
-usync_select.c: src/sync/chan.h src/base/check.h src/base/sim.h
+src/net/usync_select.c: src/sync/chan.h src/base/check.h src/base/sim.h
 src/sync/usync_scope.c: usync.h uprocs.h src/wait/budget.h src/base/check.h
 unet.h: usync.h
-private/net.h: unet.h src/wait/budget.h src/base/cancel.h src/events/poller.h private/select.h
-unet.c: src/base/cancel.h private/net.h
-unet_addr.c: unet.h src/base/check.h
-unet_open.c: src/base/cancel.h src/base/check.h private/net.h
-unet_poll.c: src/base/cancel.h src/base/check.h private/net.h
-unet_transfer.c: src/base/check.h private/net.h
-unet_wait.c: src/base/cancel.h private/net.h
+src/net/net.h: unet.h src/wait/budget.h src/base/cancel.h src/events/poller.h src/net/select.h
+src/net/unet.c: src/base/cancel.h src/net/net.h
+src/net/unet_addr.c: unet.h src/base/check.h
+src/net/unet_open.c: src/base/cancel.h src/base/check.h src/net/net.h
+src/net/unet_poll.c: src/base/cancel.h src/base/check.h src/net/net.h
+src/net/unet_transfer.c: src/base/check.h src/net/net.h
+src/net/unet_wait.c: src/base/cancel.h src/net/net.h
 ubuf.h:
-ubuf.c: ubuf.h unet.h ustack.h src/wait/budget.h src/base/check.h
+src/net/ubuf.c: ubuf.h unet.h ustack.h src/wait/budget.h src/base/check.h
 uoffload.h: usync.h
-uoffload.c: uoffload.h unet.h src/wait/budget.h src/base/cancel.h src/base/check.h src/base/code.h src/base/native.h src/base/sim.h src/base/when.h
+src/net/uoffload.c: uoffload.h unet.h src/wait/budget.h src/base/cancel.h src/base/check.h src/base/code.h src/base/native.h src/base/sim.h src/base/when.h
 uco.h: uwait.h
 private/uco_frames.h: usched.h
 uco.c: uco.h src/base/check.h src/core/dispatch.h private/uco_frames.h

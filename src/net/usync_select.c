@@ -10,9 +10,9 @@
  */
 #include <stdio.h>
 
-#include "src/sync/chan.h"
-#include "src/base/check.h"
-#include "src/base/sim.h"
+#include "../sync/chan.h"
+#include "../base/check.h"
+#include "../base/sim.h"
 
 enum {
 	CASES_MAX = 65536,

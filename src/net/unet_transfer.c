@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/base/check.h"
-#include "private/net.h"
+#include "../base/check.h"
+#include "net.h"
 
 /* Not inlined: the frames are large. */
 #define APART __attribute__((noinline))

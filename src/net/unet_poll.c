@@ -17,9 +17,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP */
 #endif
-#include "src/base/cancel.h"
-#include "src/base/check.h"
-#include "private/net.h"
+#include "../base/cancel.h"
+#include "../base/check.h"
+#include "net.h"
 
 #ifndef POLLRDHUP
 #define POLLRDHUP 0                     /* POLLIN tells of it, too */

@@ -45,10 +45,10 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "../unet.h"
-#include "../src/wait/budget.h"
-#include "../src/base/cancel.h"
-#include "../src/events/poller.h"
+#include "../../unet.h"
+#include "../wait/budget.h"
+#include "../base/cancel.h"
+#include "../events/poller.h"
 #include "select.h"
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "unet.h"
+#include "../../unet.h"
 
-#include "src/base/check.h"
+#include "../base/check.h"
 
 static int parse_port(const char *text, in_port_t *port)
 {

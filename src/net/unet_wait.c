@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_wait.c: how calls on descriptors wait: private/net.h. A call that finds its
+ * unet_wait.c: how calls on descriptors wait: src/net/net.h. A call that finds its
  * descriptor not ready blocks in the net_block() of that file, between
  * unet__begin_wait(), which enters the queue, and unet__end_wait(). An event comes in by
  * unet__ready().
@@ -12,8 +12,8 @@
 #include <sched.h>
 #include <time.h>
 
-#include "src/base/cancel.h"
-#include "private/net.h"
+#include "../base/cancel.h"
+#include "net.h"
 
 /* Not inlined, so that the usual way saves no registers for it. */
 #define APART __attribute__((noinline))

@@ -15,7 +15,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */
 #endif
-#include "uoffload.h"
+#include "../../uoffload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +30,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/wait/budget.h"
-#include "src/base/cancel.h"
-#include "src/base/check.h"
-#include "src/base/code.h"
-#include "src/base/native.h"
-#include "src/base/sim.h"
-#include "src/base/when.h"
-#include "unet.h"
+#include "../wait/budget.h"
+#include "../base/cancel.h"
+#include "../base/check.h"
+#include "../base/code.h"
+#include "../base/native.h"
+#include "../base/sim.h"
+#include "../base/when.h"
+#include "../../unet.h"
 
 enum {
 	IDLE_SECONDS = 10,              /* seconds: then a native thread ends */

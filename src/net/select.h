@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../uwait.h"
+#include "../../uwait.h"
 
 /* A place in the queue of a descriptor. */
 struct net_place {

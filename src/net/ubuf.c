@@ -19,7 +19,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* memmem() */
 #endif
-#include "ubuf.h"
+#include "../../ubuf.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -27,10 +27,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/wait/budget.h"
-#include "src/base/check.h"
-#include "unet.h"
-#include "ustack.h"
+#include "../wait/budget.h"
+#include "../base/check.h"
+#include "../../unet.h"
+#include "../../ustack.h"
 
 _Static_assert(sizeof(struct budget) == sizeof ((struct ubuf_in *)0)->i_budget, "room");
 

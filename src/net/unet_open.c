@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "src/base/cancel.h"
-#include "src/base/check.h"
-#include "private/net.h"
+#include "../base/cancel.h"
+#include "../base/check.h"
+#include "net.h"
 
 #ifndef ENONET
 #define ENONET EHOSTUNREACH             /* Linux alone tells them apart */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * unet.c: descriptors that threads wait for: their table, adoption and close. What a
- * descriptor is, and the invariants, are in private/net.h.
+ * descriptor is, and the invariants, are in src/net/net.h.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/base/cancel.h"
-#include "private/net.h"
+#include "../base/cancel.h"
+#include "net.h"
 
 _Static_assert((int)UNET_BUDGET == CALLS_MAX, "calls of a thread");
 
