@@ -77,9 +77,9 @@ src/net/ubuf.c: ubuf.h unet.h ustack.h src/wait/budget.h src/base/check.h
 uoffload.h: usync.h
 src/net/uoffload.c: uoffload.h unet.h src/wait/budget.h src/base/cancel.h src/base/check.h src/base/code.h src/base/native.h src/base/sim.h src/base/when.h
 uco.h: uwait.h
-private/uco_frames.h: usched.h
-uco.c: uco.h src/base/check.h src/core/dispatch.h private/uco_frames.h
-uco_frames.c: src/core/dispatch.h private/uco_frames.h
+src/co/uco_frames.h: usched.h
+src/co/uco.c: uco.h src/base/check.h src/core/dispatch.h src/co/uco_frames.h
+src/co/uco_frames.c: src/core/dispatch.h src/co/uco_frames.h
 debug/uoverflow.h:
 upreempt.h: usched.h
 debug/uinspect.h:

@@ -88,15 +88,15 @@
  * again, and so is the coroutine. Floating point control words are the thread's, as is
  * errno.
  */
-#include "uco.h"
+#include "../../uco.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "src/base/check.h"
-#include "src/core/dispatch.h"
-#include "private/uco_frames.h"
+#include "../base/check.h"
+#include "../core/dispatch.h"
+#include "uco_frames.h"
 
 /* For posix/, see usched__forked(). */
 __attribute__((visibility("hidden"))) void uco__forked(void);

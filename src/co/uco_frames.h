@@ -6,7 +6,7 @@
 #ifndef USCHED_CO_FRAMES_H
 #define USCHED_CO_FRAMES_H
 
-#include "../usched.h"
+#include "../../usched.h"
 
 /*
  * In u_mail of a coroutine's record: it may be cloned; the side that was suspended last

@@ -3,12 +3,12 @@
  * uco_frames.c: frames of coroutines, for uco.c, which has the idea: two records exchange
  * what they describe, or, directly, one side is suspended where it is.
  */
-#include "src/core/dispatch.h"
+#include "../core/dispatch.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "private/uco_frames.h"
+#include "uco_frames.h"
 
 /* Where new frames begin by the statement of coroutines, if the machine has it. */
 #ifdef USCHED__BEGINS
