@@ -5,7 +5,7 @@
  * block ends in sim__step(), where the strategy may choose the running thread again; that
  * takes no switch.
  */
-#include "sim.h"
+#include "../sim.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/proc/proc.h"
-#include "sim/host.h"
-#include "sim/world.h"
-#include "uwait.h"
+#include "../src/proc/proc.h"
+#include "host.h"
+#include "world.h"
+#include "../uwait.h"
 
 #define BOOTED  INT64_C(1000000000000)          /* ns: the clock at the begin */
 #define EPOCH   INT64_C(1767225600000000000)    /* ns: the date, less that */
