@@ -6,7 +6,9 @@
  * registered until close(2), which goes by the number, and a wait costs no kevent(2).
  *
  * EV_EOF on EVFILT_READ says that the peer writes no more, on EVFILT_WRITE that it does
- * not read either. FreeBSD has no event for urgent data.
+ * not read either. For a pipe the first is all there is, and poll(2) calls it POLLHUP: so
+ * both are a hang-up here, and who waits for one looks. FreeBSD has no event for urgent
+ * data.
  *
  * An event of the program, EVFILT_USER, interrupts a sleep. A kqueue is not inherited by
  * a child, so there is nothing to close there.
@@ -150,7 +152,7 @@ static unsigned ready_of(const struct kevent *found)
 	unsigned ready = output ? UEVENTS_OUTPUT : UEVENTS_INPUT;
 
 	if (found->flags & EV_EOF)
-		ready |= (output ? UEVENTS_HANGUP : UEVENTS_PEER_END)
+		ready |= UEVENTS_HANGUP | (output ? 0u : UEVENTS_PEER_END)
 			| (found->fflags ? UEVENTS_ERROR : 0u);
 	return ready;
 }
