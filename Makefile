@@ -15,7 +15,7 @@
 # make posix       builds libusched-posix: POSIX threads for programs that were not written
 #                  for usched, see posix/uposix.h; glibc on x86-64 and AArch64
 # make posix-tests builds it, and its test programs
-# make sim         builds libusched-sim, with a scheduler that repeats, see sim.h; where
+# make sim         builds libusched-sim, with a scheduler that repeats: sim/sim.h; where
 #                  libusched-posix can be built
 # make sim-tests   builds it, and programs that are run in it
 # make one         writes the library as one file of C and one header, usched-all.c and
@@ -160,7 +160,7 @@ checked: $(libraries)
 # The library as one file of C and one header.
 one       := $(B)/one/usched-all.c $(B)/one/usched.h
 one_parts := $(modules:%=%.c) $(tls_parts:$(B)/%.o=%.c) \
-	$(filter-out uco.hh sim% posix/% tls/%,$(headers)) tls/utls.h
+	$(filter-out uco.hh sim/% posix/% tls/%,$(headers)) tls/utls.h
 
 include bench/bench.mk examples/examples.mk tests/tests.mk scripts/install.mk
 

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "../src/base/sim.h"
-#include "../sim.h"
+#include "sim.h"
 #include "../uproc.h"
 
 /* What a thread does next. */

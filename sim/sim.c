@@ -5,7 +5,7 @@
  * block ends in sim__step(), where the strategy may choose the running thread again; that
  * takes no switch.
  */
-#include "../sim.h"
+#include "sim.h"
 
 #include <stdarg.h>
 #include <stdio.h>

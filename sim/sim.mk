@@ -9,11 +9,11 @@ sim_flags := -DUSCHED_SIM -UUSCHED_POLL -UUSCHED_KQUEUE $(posix_flags) \
 	-fsemantic-interposition
 sim       := $(B)/libusched-sim.so.$(version)
 sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' sim/names.h)
-sim_parts := $(filter-out tests/%,$(modules)) sim $(basename $(wildcard sim/*.c)) posix/uposix_load \
+sim_parts := $(filter-out tests/%,$(modules)) $(basename $(wildcard sim/*.c)) posix/uposix_load \
 	$(patsubst $(B)/%.o,%,$(posix_parts))
 
 ifeq ($(SIM),1)
-headers   += sim.h sim/ulinear.h
+headers   += sim/sim.h sim/ulinear.h
 libraries += $(sim)
 names     += libusched-sim
 else

@@ -35,7 +35,7 @@ for page in doc/*.3.in; do
 	header=$(ls "$made.h" "debug/$made.h" "tls/$made.h" "sim/$made.h" 2>/dev/null)
 	awk -f scripts/man.awk "$header" "$page" >"$dir/man/$made.3" || fail "$page: no page"
 done
-for header in $(of_make headers) tls/utls.h sim.h sim/ulinear.h; do
+for header in $(of_make headers) tls/utls.h sim/sim.h sim/ulinear.h; do
 	case $header in arch/* | posix/* | *.hh) continue ;; esac
 	[ -f "doc/$(basename "$header" .h).3.in" ] || fail "$header has no manual page"
 done

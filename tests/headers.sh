@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 warnings='-Werror -Wall -Wextra -Wpedantic -Wconversion'
 # posix/uposix.h is for glibc: tests/posix.sh compiles it.
-headers="$(of_make 'filter-out posix/%,$(headers)') tls/utls.h sim.h sim/ulinear.h"
+headers="$(of_make 'filter-out posix/%,$(headers)') tls/utls.h sim/sim.h sim/ulinear.h"
 
 # compile COMPILER LANGUAGE OPTION...
 compile() {

@@ -7,7 +7,7 @@
 
 #include "../ll.h"
 #include "../rr.h"
-#include "../sim.h"
+#include "../sim/sim.h"
 #include "foreign.h"
 
 enum { SLICE = 1000000 };               /* ns */

@@ -58,7 +58,7 @@ class Page(unittest.TestCase):
 
     @classmethod
     def make_simulation(cls):
-        """usched-run, and <usched/sim.h>, in `place'."""
+        """usched-run, and <usched/sim/sim.h>, in `place'."""
         made = subprocess.run(["make", "-s", f"B={B}", "sim"], cwd=ROOT, timeout=LIMIT,
                               capture_output=True, text=True)
         assert made.returncode == 0, made.stderr

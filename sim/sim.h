@@ -27,8 +27,8 @@
 
 #include <stdint.h>
 
-#include "uprocs.h"
-#include "ustack.h"
+#include "../uprocs.h"
+#include "../ustack.h"
 
 #ifdef __cplusplus
 extern "C" {
