@@ -11,7 +11,7 @@
 #undef _FORTIFY_SOURCE
 #include "uposix_set.h"
 
-#include "../src/base/outside.h"
+#include "../src/core/outside.h"
 #include "../src/base/sim.h"
 #include "../src/base/text.h"
 

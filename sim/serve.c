@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../src/base/outside.h"
+#include "../src/core/outside.h"
 #include "../src/base/text.h"
 #include "host.h"
 

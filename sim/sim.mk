@@ -8,7 +8,7 @@
 sim_flags := -DUSCHED_SIM -UUSCHED_POLL -UUSCHED_KQUEUE $(posix_flags) \
 	-fsemantic-interposition
 sim       := $(B)/libusched-sim.so.$(version)
-sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' sim/names.h)
+sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' posix/uposix_sim_names.h)
 sim_parts := $(filter-out tests/%,$(modules)) $(basename $(wildcard sim/*.c)) posix/uposix_load \
 	$(patsubst $(B)/%.o,%,$(posix_parts))
 
@@ -34,7 +34,7 @@ $(traced_sim): $(patsubst %,$(B)/sim/%.lo,$(filter-out $(traced),$(sim_parts)) \
 	$(patsubst %,traced/%,$(filter-out $(notdir $(planted)),$(traced)))) $(planted:%=%.lo)
 
 $(planted:%=%.lo): %.lo: %.c $(B)/flags
-	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote src/sync -fPIC -c -o $@ $<
+	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote src/sync -iquote src/net -fPIC -c -o $@ $<
 
 $(sim): $(sim_parts:%=$(B)/sim/%.lo)
 $(sim_parts:%=$(B)/sim/%.lo): $(posix_define)

@@ -64,7 +64,7 @@ less() {
 stress() {
 	how='does not build'
 	cc=$(sed -n 's/^CC=//p' "$stressed/flags")
-	$cc -O2 -g -DUSCHED_CHECK -std=c11 -D_DEFAULT_SOURCE -pthread -iquote src/sync -w \
+	$cc -O2 -g -DUSCHED_CHECK -std=c11 -D_DEFAULT_SOURCE -pthread -iquote src/sync -iquote src/net -w \
 		-o "$dir/$1/$2" "$dir/$1/"usync*.c "$stressed/tests/usync/$2.o" \
 		"$stressed/tests/test.o" "$stressed/tests/over.o" "$stressed/tests/sync.o" \
 		"$stressed/tests/place.o" "$stressed/libusched.a" -lcmocka -lm || return

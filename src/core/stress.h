@@ -9,7 +9,7 @@
 #define USCHED_STRESS_H
 
 #ifdef USCHED_CHECK
-#include "../base/outside.h"
+#include "outside.h"
 
 static inline int stressed(void)
 {

@@ -49,7 +49,7 @@
 #include "../wait/budget.h"
 #include "../base/cancel.h"
 #include "../events/poller.h"
-#include "select.h"
+#include "../sync/select.h"
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
 
@@ -181,6 +181,25 @@ NET_PRIVATE int unet__join(struct net_place *place, struct descriptor *d,
 NET_PRIVATE void unet__leave(struct net_place *place, struct descriptor *d,
 			     int direction);
 NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline);
+
+/* unet_poll.c: the descriptors of a select. Directions: 0 to read, 1 to write. */
+
+/* Sets the generation that the select keeps to. 0; -ENOMEM. */
+NET_PRIVATE int unet__select_begin(int fd, uint32_t *generation);
+
+/*
+ * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this counts; an
+ * error. Asks the system only if that may be so, or the deadline is 0.
+ */
+NET_PRIVATE int unet__select_try(struct uwaiter *w, int fd, int direction,
+				 uint32_t generation, int64_t deadline, bool counts);
+
+/* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
+NET_PRIVATE int unet__select_enter(struct net_place *p, int fd, int direction,
+				   uint32_t generation);
+
+/* Leaves the queue, if it is there. */
+NET_PRIVATE void unet__select_leave(struct net_place *p, int fd, int direction);
 
 /*
  * In debug builds, before a system call or a wait: finds a number that close(2) has left

@@ -13,6 +13,7 @@
 #include "../sync/chan.h"
 #include "../base/check.h"
 #include "../base/sim.h"
+#include "net.h"
 
 enum {
 	CASES_MAX = 65536,

@@ -48,7 +48,7 @@
 #include <stdlib.h>
 
 #include "../base/check.h"
-#include "../base/outside.h"
+#include "../core/outside.h"
 #include "policy.h"
 #include "proc.h"
 #include "../core/stress.h"

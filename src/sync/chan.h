@@ -24,7 +24,7 @@
 
 #include "../../usync.h"
 #include "../wait/budget.h"
-#include "../net/select.h"
+#include "select.h"
 
 #define CHAN_PRIVATE __attribute__((visibility("hidden")))
 

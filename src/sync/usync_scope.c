@@ -21,7 +21,6 @@
 
 #include "../wait/budget.h"
 #include "../base/check.h"
-#include "../../uprocs.h"
 
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 
@@ -122,7 +121,7 @@ int usync_scope_create_with(const struct usync_scope_how *how,
 	if (!c)
 		return -ENOMEM;
 	c->c_holds = 1;
-	c->c_on = how->h_procs ? uprocs__first(how->h_procs) : NULL;
+	c->c_on = how->h_on;
 	c->c_limited = how->h_limit > 0;
 	c->c_room.s_count = how->h_limit;
 	c->c_waits.p_left = left;
