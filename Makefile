@@ -172,7 +172,7 @@ one: $(one)
 
 $(B)/one/usched.h: $(B)/one/usched-all.c
 $(B)/one/usched-all.c: scripts/one.py $(one_parts) \
-		$(wildcard arch/* private/*.h src/*/*.h debug/*.h debug/watch/*.h tls/*.h)
+		$(wildcard arch/* src/*/*.h debug/*.h debug/watch/*.h tls/*.h)
 	@CC=$(call quote,$(CC)) scripts/install.sh one
 	@scripts/one.py $(@D) $(version) $(one_parts)
 	@echo $@

@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The layers. The list below has every file of the library and the files of the project that
-# it may include. Besides:
+# The layers. A header at the top is public, a .c file is in the room of its layer, and a
+# header in a room is private to the library. The table below has the rooms from the lowest
+# to the highest, which files beside belong to them, and which rooms they include from. A
+# room may include from these, from what these may, and from nothing above. Besides:
 #
 #  - of libc the dispatcher uses a few headers, memcpy() and errno;
 #  - the only writable globals are one thread-local pointer, and what a process has once:
@@ -17,213 +19,26 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/test.lib
 
-layers='
-arch/uhere.h:
-arch/uswitch.h: usched.h
-usched.h: arch/uhere.h arch/uswitch.h
-src/core/observer.h: usched.h
-src/base/outside.h:
-src/core/stress.h: src/base/outside.h
-src/core/dispatch.h: ustack.h arch/arch.h src/core/direction.h src/core/observer.h src/watch/watch.h
-usched.c: src/core/dispatch.h src/core/stress.h arch/offsets.h
-src/core/usched_stack.c: src/core/dispatch.h
-src/core/usched_hook.c: src/core/dispatch.h
-arch/arch.h:
-arch/macros.h:
-arch/offsets.h:
-arch/setjmp.c: arch/arch.h src/core/direction.h usched.h src/watch/watch.h
-src/watch/watch.h: src/watch/asan.h src/watch/tsan.h src/watch/none.h arch/arch.h usched.h
-src/watch/asan.h:
-src/watch/tsan.h:
-src/watch/none.h:
-uimage.h:
-src/mem/uimage.c: uimage.h src/core/direction.h src/mem/image.h src/base/lock.h
-src/mem/uimage_trim.c: src/mem/image.h src/base/lock.h
-src/mem/image.h: uimage.h
-src/base/lock.h:
-src/events/poller.h:
-src/proc/quota.h:
-src/net/select.h: uwait.h
-src/wait/budget.h: ustack.h
-uprocs.h: usched.h
-ustack.h: usched.h
-src/wait/ustack.c: uwait.h src/wait/budget.h src/core/dispatch.h src/base/sim.h
-uevents.h: usched.h
-src/events/uevents.c: uevents.h src/base/cancel.h src/events/poller.h src/base/sim.h src/base/when.h
-src/events/uevents_epoll.c: uevents.h src/base/cancel.h src/events/poller.h src/base/sim.h src/base/when.h
-src/events/uevents_kqueue.c: uevents.h src/base/cancel.h src/events/poller.h src/base/when.h
-src/events/uevents_poll.c: uevents.h src/base/cancel.h src/events/poller.h
-uwait.h: uevents.h ustack.h
-src/wait/wait.h: uwait.h src/base/sim.h
-src/wait/uwait.c: src/wait/budget.h src/base/check.h src/wait/wait.h
-src/wait/uwait_native.c: src/base/cancel.h src/wait/wait.h src/base/when.h
-src/wait/uwait_scope.c: src/wait/wait.h
-usync.h: uevents.h ustack.h uwait.h
-src/sync/usync.c: usync.h src/wait/budget.h src/base/check.h
-src/sync/chan.h: usync.h src/wait/budget.h src/net/select.h
-src/sync/usync_chan.c: src/sync/chan.h src/base/check.h
-src/net/usync_select.c: src/sync/chan.h src/base/check.h src/base/sim.h
-src/sync/usync_scope.c: usync.h uprocs.h src/wait/budget.h src/base/check.h
-unet.h: usync.h
-src/net/net.h: unet.h src/wait/budget.h src/base/cancel.h src/events/poller.h src/net/select.h
-src/net/unet.c: src/base/cancel.h src/net/net.h
-src/net/unet_addr.c: unet.h src/base/check.h
-src/net/unet_open.c: src/base/cancel.h src/base/check.h src/net/net.h
-src/net/unet_poll.c: src/base/cancel.h src/base/check.h src/net/net.h
-src/net/unet_transfer.c: src/base/check.h src/net/net.h
-src/net/unet_wait.c: src/base/cancel.h src/net/net.h
-ubuf.h:
-src/net/ubuf.c: ubuf.h unet.h ustack.h src/wait/budget.h src/base/check.h
-uoffload.h: usync.h
-src/net/uoffload.c: uoffload.h unet.h src/wait/budget.h src/base/cancel.h src/base/check.h src/base/code.h src/base/native.h src/base/sim.h src/base/when.h
-uco.h: uwait.h
-src/co/uco_frames.h: usched.h
-src/co/uco.c: uco.h src/base/check.h src/core/dispatch.h src/co/uco_frames.h
-src/co/uco_frames.c: src/core/dispatch.h src/co/uco_frames.h
-debug/uoverflow.h:
-upreempt.h: usched.h
-debug/uinspect.h:
-debug/uinspect.c: debug/uinspect.h src/base/cancel.h src/core/direction.h src/base/lock.h src/base/native.h src/base/when.h src/base/where.h debug/dump.h debug/snap.h debug/uframes.h uproc.h usync.h debug/utrace.h
-debug/uinspect_metrics.c: debug/uinspect.h src/base/cancel.h src/base/text.h uevents.h upreempt.h debug/dump.h debug/utrace.h
-debug/uinspect_show.c: debug/uinspect.h src/base/code.h src/base/text.h debug/dump.h
-debug/uinspect_snap.c: debug/snap.h arch/arch.h
-debug/uinspect_unwind.c: debug/snap.h arch/arch.h
-debug/dump.h: debug/snap.h uproc.h
-debug/snap.h: uproc.h
-debug/ustall.h:
-debug/ustall.c: debug/ustall.h src/base/code.h src/base/lock.h src/base/native.h src/proc/stall.h src/base/text.h src/base/when.h uproc.h debug/snap.h
-src/proc/stall.h: upreempt.h
-src/proc/upreempt.c: upreempt.h arch/arch.h src/wait/budget.h src/base/lock.h src/base/native.h src/proc/stall.h src/base/when.h ustack.h src/core/observer.h
-debug/uoverflow.c: debug/uoverflow.h arch/arch.h src/base/code.h src/core/direction.h upreempt.h uproc.h
-uproc.h: usched.h uprocs.h uevents.h ustack.h uimage.h
-debug/utrace.h: usched.h
-debug/utrace.c: debug/utrace.h arch/arch.h debug/probe.h src/base/lock.h src/base/when.h uproc.h uwait.h src/proc/layout.h
-debug/utrace_write.c: debug/utrace.h arch/arch.h src/base/cancel.h src/base/text.h src/base/when.h uproc.h uwait.h
-debug/probe.h:
-src/proc/proc.h: uproc.h src/base/lock.h src/core/observer.h
-src/proc/layout.h:
-src/proc/uproc.c: uproc.h src/base/check.h src/base/outside.h src/proc/policy.h src/proc/proc.h src/base/when.h upreempt.h src/core/stress.h
-src/proc/uprocs.c: uproc.h arch/arch.h src/proc/layout.h src/proc/proc.h src/proc/quota.h src/base/when.h
-src/proc/uproc_native.c: src/base/cancel.h src/base/native.h src/proc/policy.h src/proc/proc.h src/base/when.h upreempt.h
-src/proc/uproc_move.c: src/proc/policy.h src/proc/proc.h src/base/when.h
-src/proc/uproc_local.c: src/watch/watch.h src/proc/proc.h
-src/proc/uproc_alone.c: src/core/direction.h src/proc/proc.h upreempt.h
-src/proc/uproc_trim.c: src/proc/proc.h src/base/when.h upreempt.h
-src/proc/uproc_name.c: src/proc/proc.h src/base/text.h
-src/proc/uproc_report.c: src/base/code.h src/proc/proc.h src/base/where.h src/base/sim.h src/base/when.h
-src/proc/uproc_layout.c: arch/arch.h src/proc/layout.h src/proc/proc.h uwait.h
-src/proc/policy.h: uproc.h
-src/base/cancel.h:
-src/base/code.h: src/base/text.h
-src/base/text.h:
-src/core/direction.h:
-src/base/native.h:
-src/base/when.h: src/base/sim.h
-src/base/where.h: arch/arch.h usched.h src/core/direction.h
-src/base/check.h: arch/arch.h usched.h src/core/direction.h src/core/observer.h src/base/sim.h
-debug/uframes.h: usched.h
-debug/uframes.c: debug/uframes.h src/base/check.h src/core/direction.h src/base/where.h
-rr.h: uprocs.h ustack.h
-rr.c: rr.h uproc.h
-ll.h: uprocs.h ustack.h
-ll.c: ll.h uproc.h
-bench/bench.h:
-bench/cycle.h: bench/bench.h
-bench/thread.h: bench/bench.h usched.h rr.h ll.h
-bench/ring.c: bench/thread.h
-bench/counters.c: bench/thread.h
-bench/pingpong.c: bench/thread.h
-bench/create.c: bench/thread.h
-bench/alternate.c: bench/thread.h
-bench/memory.c: bench/thread.h
-bench/coroutine.c: bench/bench.h rr.h uco.h
-bench/simulate.h: src/proc/policy.h
-bench/simulate.c: bench/bench.h bench/simulate.h
-bench/chain.h: bench/bench.h ustack.h
-bench/uneven.c: bench/chain.h rr.h usync.h
-bench/requests.c: bench/chain.h rr.h unet.h
-bench/requests-load.c: bench/chain.h
-bench/channel.c: bench/bench.h ll.h usync.h
-bench/measure.h: bench/bench.h rr.h
-bench/measure.c: bench/measure.h ll.h usync.h
-bench/measure_many.c: bench/measure.h unet.h usync.h debug/uinspect.h
-bench/echo-load.c: bench/bench.h
-bench/idle-load.c: bench/bench.h
-bench/chat-load.c: bench/bench.h
-tls/utls.h:
-tls/utls_set.h: tls/utls.h
-tls/utls.c: tls/utls.h tls/utls_set.h src/wait/budget.h src/base/cancel.h ubuf.h unet.h
-tls/utls_context.c: tls/utls_set.h src/base/cancel.h
-tls/test_utls.c: tls/utls.h tests/net.h ubuf.h
-posix/uposix.h: posix/uposix_define.h
-posix/uposix_names.h: sim/names.h
-posix/test_uposix.h: tests/test.h
-posix/uposix_set.h: posix/uposix.h src/wait/budget.h rr.h usync.h
-posix/uposix.c: posix/uposix_set.h src/base/sim.h
-posix/uposix_attr.c: posix/uposix_set.h
-posix/uposix_cancel.c: posix/uposix_set.h
-posix/uposix_catch.c: posix/uposix_set.h
-posix/uposix_conf.c: posix/uposix_set.h src/base/outside.h src/base/sim.h src/base/text.h
-posix/uposix_c11.c: posix/uposix_set.h
-posix/uposix_record.c: posix/uposix_set.h uproc.h
-posix/uposix_fork.c: posix/uposix_set.h uoffload.h upreempt.h uproc.h debug/uinspect.h
-posix/uposix_futex.c: posix/uposix_set.h
-posix/uposix_io.h: posix/uposix_set.h uoffload.h unet.h
-posix/uposix_fd.c: posix/uposix_io.h src/base/sim.h
-posix/uposix_io.c: posix/uposix_io.h
-posix/uposix_call.c: posix/uposix_io.h posix/uposix_names.h
-posix/uposix_net.c: posix/uposix_io.h
-posix/uposix_file.c: posix/uposix_io.h src/base/sim.h
-posix/uposix_sigwait.c: posix/uposix_io.h
-posix/uposix_table.c: posix/uposix_io.h src/base/sim.h
-posix/uposix_way.c: posix/uposix_io.h
-posix/uposix_queue.c: posix/uposix_io.h
-posix/uposix_poll.c: posix/uposix_io.h src/base/sim.h
-posix/uposix_proc.c: posix/uposix_io.h
-posix/uposix_stdio.c: posix/uposix_io.h src/base/sim.h
-posix/uposix_key.c: posix/uposix_set.h
-posix/uposix_load.c: posix/uposix_set.h posix/uposix_names.h src/base/sim.h
-posix/uposix_lock.c: posix/uposix_set.h
-posix/uposix_shared.c: posix/uposix_set.h
-posix/uposix_signal.c: posix/uposix_set.h src/base/sim.h
-posix/uposix_stats.c: posix/uposix_set.h src/base/outside.h
-posix/uposix_sync.c: posix/uposix_set.h
-posix/uposix_time.c: posix/uposix_set.h src/base/sim.h src/base/when.h
-posix/uposix_exchange.c: posix/uposix_set.h src/base/sim.h
-posix/uposix_tls.c: posix/uposix_set.h
-posix/test_uposix_fork.c: posix/test_uposix.h usync.h
-posix/test_uposix_futex.c: posix/test_uposix.h
-posix/test_uposix_io.c: tests/test.h
-posix/test_uposix_threads.c: posix/test_uposix.h
-debug/ulocks.c: ustack.h src/base/code.h src/core/observer.h
-rmain.c: rr.h bench/cycle.h
-lmain.c: ll.h bench/cycle.h
-src/base/sim.h:
-sim.h: uprocs.h ustack.h
-sim/host.h: sim/run.h sim/names.h
-sim/names.h:
-sim/run.h: src/base/sim.h sim.h uproc.h
-sim/ulinear.h:
-sim/world.h: sim/host.h
-sim/access.c: sim/run.h
-sim/clock.c: sim/world.h
-sim/enter.c: posix/uposix_set.h src/base/outside.h sim/host.h posix/uposix_names.h
-sim/fd.c: sim/world.h
-sim/file.c: posix/uposix_set.h sim/world.h
-sim/host.c: posix/uposix_set.h src/wait/wait.h sim/host.h
-sim/local.c: posix/uposix_set.h sim/world.h
-sim/name.c: sim/world.h
-sim/net.c: sim/world.h
-sim/order.c: sim/run.h
-sim/serve.c: src/base/outside.h src/base/text.h sim/host.h
-sim/socket.c: sim/world.h
-sim/strategy.c: sim/run.h
-sim/tell.c: src/base/code.h sim/host.h
-sim/transfer.c: sim/world.h posix/uposix_set.h
-sim/ulinear.c: sim/ulinear.h
-sim/ulinear_models.c: sim/ulinear.h
-sim/world.c: sim/world.h
-sim.c: sim.h src/proc/proc.h sim/host.h sim/world.h uwait.h'
+# room: what belongs to it beside its folder: rooms below. An include that goes up is in no
+# row, and as rows name only those before them, there is no circle.
+rooms='
+arch: usched.h:
+src/watch:: arch
+src/core: usched.c ustack.h arch/setjmp.c: src/watch
+src/base:: src/core
+src/mem: uimage.h: src/base
+src/events: uevents.h: src/base
+src/wait: uwait.h: src/events
+src/proc: uprocs.h uproc.h upreempt.h: src/wait src/mem
+schedulers: rr.c rr.h ll.c ll.h: src/proc
+src/sync: usync.h: src/wait
+src/net: unet.h ubuf.h uoffload.h: src/sync
+src/co: uco.h uco.hh: src/wait
+debug:: src/proc src/net
+tls:: src/net
+posix:: schedulers debug
+sim:: posix
+bench: rmain.c lmain.c: schedulers src/co debug'
 
 # includes QUOTE FILE: what it includes between such quotes.
 includes() {
@@ -237,23 +52,49 @@ from_top() {
 	done
 }
 
-for file in *.[ch] src/*/* arch/* private/* debug/*.* debug/watch/* bench/*.[ch] tls/*.[ch] posix/*.[ch] sim/*.[ch]; do
+# room_of FILE: sets $room.
+room_of() {
+	room=$(echo "$rooms" | awk -F: -v file="$1" '
+		{ n = split($2, own, " "); for (i = 1; i <= n; i++) if (own[i] == file) found = $1 }
+		END { print found }')
+	room=${room:-$(dirname "$1")}
+	case $room in
+	bench/* | posix/* | sim/*) room=${room%%/*} ;;
+	esac
+}
+
+# Each room with all those below it; a row that names a later room has nothing of it.
+echo "$rooms" | awk -F: 'NF {
+	below[$1] = " " $1 " "
+	n = split($3, names, " ")
+	for (i = 1; i <= n; i++)
+		below[$1] = below[$1] below[names[i]] (names[i] in below ? "" : " unknown:" names[i])
+	print $1 ":" below[$1]
+}' >"$dir/below"
+! grep unknown: "$dir/below" || fail "the table has a room that is not above"
+
+files=$(git ls-files '*.c' '*.h' '*.hh' '*.S' 2>/dev/null | grep -vE '^(tests|examples|packaging|scripts|tools)/|(^|/)test_')
+[ -n "$files" ] || files=$(find . -name '*.[chS]' -o -name '*.hh' | sed 's:^\./::' |
+	grep -vE "^(tests|examples|packaging|scripts|tools|$B)/|(^|/)test_")
+for file in $files; do
 	count=$((count + 1))
-	if [ "${file%.S}" != "$file" ]; then
-		allowed="file: arch/macros.h arch/offsets.h"
-	elif ! allowed=$(echo "$layers" | grep "^$file:"); then
-		fail "$file is in no layer"
-		continue
-	fi
+	case $file in
+	usched-all.h) continue ;;       # all public headers
+	*/*.h | *.h | *.hh | */*.[cS]) ;;
+	usched.c | rr.c | ll.c | rmain.c | lmain.c) ;;
+	*) fail "$file is at the top" ;;
+	esac
+	room_of "$file"
+	below=$(sed -n "s|^$room:||p" "$dir/below")
+	[ -n "$below" ] || fail "$file is in no room: $room"
 	for header in $(includes '"' "$file" | from_top "$file"); do
-		case " $(echo "${allowed#*:}" | tr -s ' ') " in
-		*" $header "*) ;;
+		[ -e "$header" ] || continue    # made by the Makefile
+		room_of "$header"
+		case $below in
+		*" $room "*) ;;
 		*) fail "$file includes $header" ;;
 		esac
 	done
-done
-for file in $(echo "$layers" | sed 's/:.*//'); do
-	[ -f "$file" ] || fail "$file is in the list and not in the tree"
 done
 
 for file in arch/uhere.h usched.h usched.c src/core/dispatch.h arch/arch.h arch/offsets.h; do
@@ -292,43 +133,28 @@ done
 
 # `no_dispatcher' is only read. Of the marks of uproc.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
-for file in u*.c rr.c ll.c debug/uinspect*.c debug/u[fost]*.c arch/setjmp.c; do
+for file in $(of_make modules | sed 's/[^ ]*/&.c/g') arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
-		case $file:$symbol in
-		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | arch/setjmp.c:call_*) ;;
+		case ${file##*/}:$symbol in
+		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
 		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:offload) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers) ;;
 		uevents_epoll.c:no_pwait2) ;;
 		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
-		debug/uoverflow.c:made_key | debug/uoverflow.c:stack_key | debug/uoverflow.c:key_rc) ;;
-		debug/uoverflow.c:own_stack | debug/uoverflow.c:installed | debug/uoverflow.c:old_actions) ;;
-		upreempt.c:previous | upreempt.c:installing | upreempt.c:stalls | debug/uinspect.c:inspector | debug/utrace.c:utrace__control) ;;
+		uoverflow.c:made_key | uoverflow.c:stack_key | uoverflow.c:key_rc) ;;
+		uoverflow.c:own_stack | uoverflow.c:installed | uoverflow.c:old_actions) ;;
+		upreempt.c:previous | upreempt.c:installing | upreempt.c:stalls | uinspect.c:inspector | utrace.c:utrace__control) ;;
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done
 done
 
-# What is included is a header.
-for file in ./*.inc private/*.inc debug/*.inc; do
-	[ ! -f "$file" ] || fail "$file is neither a module nor a header"
-done
-
 # The environment is read in one place, which leaves out a set-user-ID process.
-for file in *.[ch] src/*/* arch/* private/* debug/*.* tls/u*.[ch] posix/uposix* sim/*.[ch]; do
-	[ "$file" = src/base/outside.h ] ||
+for file in *.[ch] src/*/* arch/* debug/*.* tls/u*.[ch] posix/uposix* sim/*.[ch]; do
+	[ "$file" = src/core/outside.h ] ||
 		! grep -nE '\<(secure_)?getenv\(|\<environ\>' "$file" >"$dir/reads" ||
 		fail "$file reads the environment: $(cat "$dir/reads")"
-done
-
-# Nothing below knows what looks on.
-for file in *.[ch] private/*; do
-	for header in $(includes '"' "$file" | from_top "$file"); do
-		case $file:$header in
-		src/core/dispatch.h:src/watch/watch.h | uproc_local.c:src/watch/watch.h) ;;
-		*:debug/*) fail "$file includes $header" ;;
-		esac
-	done
 done
 
 # Weak symbols. The first eight may stay: what C++, libgcc, sanitizers and the dynamic linker
@@ -337,7 +163,7 @@ weak='__cxa_get_globals __splitstack_getcontext __lsan_register_root_region
 	__lsan_unregister_root_region __msan_unpoison dladdr _Unwind_Find_FDE current get_name
 	usched__blocks'
 # The name of each declaration that has this attribute.
-cat ./*.[ch] private/* debug/*.* arch/*.h | sed 's:/\*.*\*/::' | tr '\n\t' '  ' | tr ';{}' '\n\n\n' |
+cat ./*.[ch] src/*/* debug/*.* arch/*.h | sed 's:/\*.*\*/::' | tr '\n\t' '  ' | tr ';{}' '\n\n\n' |
 	sed -n 's/__attribute__ *((weak.*//p' |
 	sed 's/__asm__.*//; s/__typeof__([^)]*)//; s/(.*//; s/ *$//; s/.*[ *]//' >"$dir/weak"
 while read -r symbol; do
@@ -349,8 +175,8 @@ done <"$dir/weak"
 
 machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|hppa|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
-	./*.[ch] arch/*.[ch] private/* debug/*.* debug/watch/* bench/*.h >"$dir/asked"
-if grep -vE '^(private/(code|direction)|arch/(uhere|uswitch|offsets))\.h:' "$dir/asked"; then
+	./*.[ch] arch/*.[ch] src/*/* debug/*.* bench/*.h >"$dir/asked"
+if grep -vE '^(src/base/code|src/core/direction|arch/(uhere|uswitch|offsets))\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi
 

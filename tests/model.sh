@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# spin searches all states of the models in model/ within some bounds. Then mistakes are
+# spin searches all states of the models in tests/model/ within some bounds. Then mistakes are
 # planted: with a BREAK_something of a model spin must find an error. The bounds of both are
 # in the heads of the models.
 #
@@ -72,7 +72,7 @@ form=short mistakes=2
 if [ "${LONG-}" = 1 ]; then
 	form=long mistakes=1000
 fi
-for file in model/${MODELS:-*}.pml; do
+for file in tests/model/${MODELS:-*}.pml; do
 	sed -n "s#^ \*   \($form\|BREAK_[A-Z_]*\): *#\1 $file #p" "$file" |
 		awk -v most=$mistakes '!/^BREAK_/ || ++n <= most' >>"$list"
 	sed -n 's/^#.*\(BREAK_[A-Z_]*\).*/\1/p' "$file" | sort -u >"$dir/variants"
