@@ -121,12 +121,15 @@ void uevents__poller_remove(struct poller *p, int fd)
 	epoll_ctl(p->p_epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
+/* It is never read, but where the sum is full: then a write would be no edge. */
 void uevents__poller_interrupt(struct poller *p)
 {
-	uint64_t one = 1;
+	uint64_t one = 1, sum;
 
-	while (write(p->p_interrupt, &one, sizeof one) < 0 && errno != EAGAIN)
-		if (errno != EINTR)
+	while (write(p->p_interrupt, &one, sizeof one) < 0)
+		if (errno == EAGAIN)
+			(void)!read(p->p_interrupt, &sum, sizeof sum);
+		else if (errno != EINTR)
 			uevents__lost(p->p_interrupt);
 }
 
