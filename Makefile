@@ -8,7 +8,7 @@
 #                  FULL=1 their long forms, DIR=results sets the directory;
 #                  see scripts/report.sh
 # make check       builds and runs the tests; installs missing packages that they need.
-#                  ONLY='peers serve' runs these scripts of tests/ alone
+#                  ONLY='peers serve' runs these of tests/scripts/ alone
 # make quick       builds and runs the test programs alone, in their shortest form
 # make tests       builds the test programs
 # make tls         builds libusched-tls, which needs OpenSSL 3: see tls/utls.h

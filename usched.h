@@ -319,7 +319,7 @@ enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NE
 
 /*
  * Private: how long the running thread has found something at each call;
- * src/wait/budget.h. The rest is there so that what follows stays where cache lines begin.
+ * budget.h. The rest is there so that what follows stays where cache lines begin.
  */
 struct usched_spell {
 	uint32_t l_switches;            /* s_switches at its beginning; 0: it is over */

@@ -14,7 +14,7 @@
  * other; and which thread that is woken from elsewhere follows. `held' is not in the C
  * code: the processor that may touch a thread.
  *
- * Searches of tests/model.sh:
+ * Searches of tests/scripts/model.sh:
  *   short: -DACTIONS=1 -DNATIVE_ACTIONS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DSTARTS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=2

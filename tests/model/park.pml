@@ -13,7 +13,7 @@
  * several gives it one: doc/moving.md. ROGUES are native threads that wake a thread without a
  * hold, while it is reported stuck or aborted.
  *
- * Searches of tests/model.sh:
+ * Searches of tests/scripts/model.sh:
  *   short: -DACTIONS=1
  *   long: -DJOINERS=1
  *   short: -DEVENTS=1

@@ -3,7 +3,7 @@
  * test_event.c: timers against a plain list; sleeps that timers, descriptors and other
  * native threads end. No dispatcher runs: uevents.c needs none.
  */
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
