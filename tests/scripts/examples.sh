@@ -117,7 +117,8 @@ start_and_end() {
 build_and_run() {
 	command=$(command_line "$example")
 	case $command in
-	"cc -O2 $example "*" arch/x86_64.S "*" -o "*) ;;
+	"cc -O2 $example build/one/usched-all.c -Ibuild/one "*" -o "* | \
+	"cc -O2 $example usched.c arch/x86_64.S "*" -o "*) ;;
 	*)	fail "$example" "no command line in its head, or not of this file"
 		return ;;
 	esac
@@ -157,9 +158,11 @@ if [ -n "${CFLAGS-}${LDFLAGS-}${EMULATOR-}" ]; then
 else
 	built=
 	for compiler in $(compilers_here); do
-		witness
 		for way in $(ways_here); do
 			built="$built, $compiler $way"
+			apart=
+			[ "$compiler $way" != 'gcc dynamic' ] || apart=.
+			witness
 			way=${way#dynamic}
 			each_example
 		done

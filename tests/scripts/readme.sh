@@ -35,20 +35,20 @@ build() {
 
 # The last program above the command line of a manual page. \e is a backslash.
 program_of() {
-	awk '/^cc .*arch/ { printf "%s", program; exit }
+	awk '/^cc .*pkg-config/ { printf "%s", program; exit }
 	/^\.Bd/ { text = ""; on = 1; next }
 	/^\.Ed/ { on = 0; if (text ~ /int main/) program = text }
 	on { sub(/\\&/, ""); gsub(/\\e/, "\\"); text = text $0 "\n" }' "$1"
 }
 
 build_pages() {
-	for page in $(grep -l '^cc .*arch/x86_64' doc/*.[17] doc/*.3.in); do
+	for page in $(grep -l '^cc .*pkg-config' doc/*.[17] doc/*.3.in); do
 		case $page in
 		*/usched.7) program_of doc/unet.3.in ;; # it names no program
 		*)          program_of "$page" ;;
 		esac >"$dir/prog.c"
 		rm -f "$dir"/objects/*prog.c.o
-		command=$(command_line "$page")
+		command=$(grep '^cc .*pkg-config' "$page")
 		case $command in *' -O2 '*) ;; *) fail "$page: no -O2: $command" ;; esac
 		build "$command" "$dir/prog.c" "$dir/prog" || continue
 		count=$((count + 1))
