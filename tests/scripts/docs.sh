@@ -9,7 +9,7 @@
 #  - in the manual pages what begins with #include compiles, unless a line is "...";
 #  - each function of the headers in $shown is called by an example: in examples/, in the
 #    README, or in a page's EXAMPLES;
-#  - the README and doc/comparison.md have the same table of other systems;
+#  - doc/map.md names each file of the library, and what it looks for is in the file;
 #  - tests/README.md has each program and script of tests/, and scripts/matrix.sh a row
 #    "proof" for each script with a long form;
 #  - CHANGES.md begins with the version of usched.h;
@@ -105,13 +105,26 @@ for document in $texts; do
 	done <"$dir/links"
 done
 
-# The lines from one that begins with TEXT to the next that is empty.
-from() {
-	awk -v text="$1" 'index($0, text) == 1 { on = 1 } !NF { on = 0 } on' "$2"
+# sources NAME: the files of the library with names like that.
+sources() {
+	find . \( -path './build*' -o -path './.*' -o -path ./results -o -path ./tests \
+		-o -path ./bench -o -path ./examples -o -path ./scripts -o -path ./packaging -o -name 'test_*' \) \
+		-prune -o -name "$1" -print
 }
-from '| | usched |' README.md >"$dir/ours"
-from '| | usched |' doc/comparison.md | cmp -s "$dir/ours" - && [ -s "$dir/ours" ] ||
-	fail "README.md and doc/comparison.md compare usched in different tables"
+for file in $(sources '*.[chS]') $(sources '*.hh'); do
+	grep -qwF "${file##*/}" doc/map.md || fail "doc/map.md does not name $file"
+done
+sed -n 's/^| \([a-z0-9_]*\.[chS]\) |.*/\1:/p' doc/map.md >"$dir/places"
+grep -oE '[a-z0-9_]+\.[chS]: (`[^`]+`(, )?)+' doc/map.md | tr -d '`(),' >>"$dir/places"
+while read -r file names; do
+	found=$(sources "${file%:}")
+	[ "$found" ] || fail "doc/map.md names ${file%:}, which is not there"
+	for name in $names; do
+		# shellcheck disable=SC2086 # several
+		grep -qE "^([a-zA-Z].*[ *])?$name(\(|:)|^function $name([ ,]|\$)|>$name\[" $found ||
+			fail "doc/map.md looks for $name in $file"
+	done
+done <"$dir/places"
 
 for test in tests/scripts/*.sh tests/*/test_*.c tests/scripts/test_*.py; do
 	grep -qF "(${test#tests/})" tests/README.md || fail "tests/README.md has no ${test#tests/}"

@@ -9,7 +9,6 @@
 # server with musl-gcc, too. No object of the library defines what is libc's, and no switch
 # goes the long way, which debug/ulocks.c would have it go. That file refuses static
 # programs. examples.sh does the same for the examples.
-# The files that the README names for five questions are where the answers are.
 #
 #   CC, SWITCH    as for make, which sets them
 #   PORT          for the server, the first that is free after this one
@@ -172,15 +171,5 @@ for file in *.md *.h */*.h doc/*.* examples/*.*; do
 	*)	fail "$file: command lines that are not built: $lines in all" ;;
 	esac
 done
-
-# holds FILE FUNCTION: the README names them together, and the function is there.
-holds() {
-	grep -q "($1).*\`$2\`" README.md || fail "README.md does not look for $2() in $1"
-	grep -qE "^[a-z].*[ *]$2\(" "$1" || fail "$1 has no $2()"
-}
-holds usched.c usched__evict
-holds usched.c usched__load_frames
-holds uproc_native.c uproc__unpark
-holds unet.c unet_close
 
 conclude "$count programs, by command lines of documents"

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """doc/tutorial.md: its commands print what it shows there, with the programs of
 examples/tutorial/, and what it shows of these is in them. Then the recipe for child
-processes in jobs.c, as a program of its own.
+processes in jobs.c, as a program of its own. doc/recipes.md: its programs, which are on the
+page, compile without a warning, and its commands print what it shows.
 
 A block of C is a part of one of the programs. A block of "diff" changes chat.c, as in
 porting.md. A command below <!-- run --> is run in a copy of the directory; each line shown
 must be printed, in that order, but for those with "...". Numbers and hashes are not
-compared. <!-- run tls --> needs OpenSSL's headers.
+compared. <!-- run tls --> needs OpenSSL's headers, <!-- run hiredis --> and the like a library
+and its server.
 
 Environment: that of pagelib.
 """
@@ -92,6 +94,39 @@ class Tutorial(pagelib.Page):
                     self.says(lambda times: self.run_commands(text, times), shown)
         self.assertEqual(runs, self.text.count("<!-- run"))
         self.assertGreater(runs, 7)
+
+
+class Recipes(Tutorial):
+    page, machine = "recipes.md", "recipes"
+    needs = {"run hiredis": ("hiredis/hiredis.h", "redis-server"),
+             "run libpq": ("libpq-fe.h", None), "run sqlite3": ("sqlite3.h", None)}
+
+    def has(self, how):
+        header, program = self.needs[how]
+        flags = [] if how == "run hiredis" else subprocess.run(
+            ["pkg-config", "--cflags", how.split()[1]], capture_output=True, text=True,
+            check=False, timeout=LIMIT).stdout.split()
+        return subprocess.run([*CC, *flags, "-include", header, "-fsyntax-only", "-xc",
+                               "/dev/null"], stderr=subprocess.DEVNULL, check=False,
+                              timeout=LIMIT).returncode == 0 and \
+            (not program or shutil.which(program))
+
+    def test_page(self):
+        runs = 0
+        for how, language, text, shown in BLOCK.findall(self.text):
+            if language == "c":
+                name = re.match(r"/\* (\S+) \*/", text).group(1)
+                with open(f"{self.place}/{name}", "w") as file:
+                    file.write(text)
+            elif how:
+                runs += 1
+                if how in self.needs and not self.has(how):
+                    continue
+                text = text.replace("cc -O2", "cc -O2 -Wall -Wextra -Werror")
+                with self.subTest(commands=text):
+                    self.says(lambda times: self.run_commands(text, times), shown)
+        self.assertEqual(runs, self.text.count("<!-- run"))
+        self.assertEqual(runs, 5)
 
 
 class Jobs(unittest.TestCase):

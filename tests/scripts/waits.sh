@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # bench/measure waits: what it prints, and the bytes of some waits, where the compiler saves frames
-# and threads have stacks. The README has these numbers for more threads; as it was built
+# and threads have stacks. doc/benchmarks.md has these numbers for more threads; as it was built
 # for that, no wait takes more than a sixth beyond what it says.
 #
 #   B   where the program is
@@ -59,11 +59,11 @@ fi
 if grep -qx 'CFLAGS=-O2 -g' "$B/flags" && [ "$(uname -m)" = x86_64 ] && [ "$usual" = yes ] &&
 	$CC --version | grep -q 'Free Software'
 then
-	usual='yes, of the README, too'
+	usual='yes, of doc/benchmarks.md, too'
 	grep -E '^\| .* \| [0-9]+ \|$' "$dir/out" | cut -d '|' -f 2 >"$dir/waits"
 	while read -r wait; do
-		bytes=$(sed -n "s/^| $wait | \([0-9]*\) |\$/\1/p" README.md)
-		[ -n "$bytes" ] || fail "waits: the README does not have $wait"
+		bytes=$(sed -n "s/^| $wait | \([0-9]*\) |\$/\1/p" doc/benchmarks.md)
+		[ -n "$bytes" ] || fail "waits: doc/benchmarks.md does not have $wait"
 		most "$wait" $((${bytes:-0} * 7 / 6))
 	done <"$dir/waits"
 fi
