@@ -36,7 +36,7 @@ for page in doc/*.3.in; do
 	awk -f scripts/man.awk "$header" "$page" >"$dir/man/$made.3" || fail "$page: no page"
 done
 for header in $(of_make headers) tls/utls.h sim/sim.h sim/ulinear.h; do
-	case $header in arch/* | posix/* | *.hh) continue ;; esac
+	case $header in usched-all.h | arch/* | posix/* | *.hh) continue ;; esac
 	[ -f "doc/$(basename "$header" .h).3.in" ] || fail "$header has no manual page"
 done
 grep -ohE "^.Nm $name" "$dir"/man/*.3 | sort -u >"$dir/functions"

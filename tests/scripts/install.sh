@@ -235,7 +235,7 @@ build_and_run() {
 # headers that it names for that. A header of the program that has the name of one of ours
 # is the program's.
 readme_server() {
-	readme_server_c installed >"$dir/server.c"
+	readme_server_c >"$dir/server.c"
 	command=$(sed -n '/^cc .*server\.c .*pkg-config/p' README.md | sed "s|^cc|$CC|")
 	[ -n "$command" ] || fail 'the README has no command line with pkg-config'
 	(cd "$dir" && eval "$command") || fail "the README's server does not build: $command"

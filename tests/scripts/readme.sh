@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The README, as a newcomer follows it: `make one', and its server by the command line that
-# it gives, as that stands there, in a directory with these three files. The server echoes,
-# and says why it ends where the port is taken or the address is wrong. So does the server
-# by the command line of usched(7). The command lines of the manual pages build the programs
-# above them. All of this with gcc and with clang, linked dynamically and by -static; the
-# server with musl-gcc, too. No object of the library defines what is libc's, and no switch
-# goes the long way, which debug/ulocks.c would have it go. That file refuses static
-# programs. examples.sh does the same for the examples.
+# The README, as a newcomer follows it: its commands as they are printed, typed in a fresh
+# copy of the tree with the server saved there. The server echoes, and says why it ends
+# where the port is taken or the address is wrong. The command lines of manual pages build
+# the programs above them with the installed library, from a directory with nothing else.
+# All of this with gcc and with clang, linked dynamically and by -static; the server with
+# musl-gcc, too. No object of the library defines what is libc's, and no switch goes the
+# long way, which debug/ulocks.c would have it go. That file refuses static programs.
+# examples.sh does the same for the examples.
+# The files that the README names for five questions are where the answers are.
 #
 #   CC, SWITCH    as for make, which sets them
 #   PORT          for the server, the first that is free after this one
@@ -24,14 +25,6 @@ PORT=${PORT:-27900}
 . tests/scripts/server.lib
 more='-Wall -Wextra -Werror'
 
-# build COMMAND-LINE SOURCE PROGRAM: the line as it is, except for the two names.
-build() {
-	line=$(echo "$1" | sed -e "s| [a-z]*\.c| $2|" -e 's| -o .*||')
-	eval "$line -o $3" 2>"$dir/log" && return
-	fail "$compiler $way: does not build: $line: $(cat "$dir/log")"
-	return 1
-}
-
 # The last program above the command line of a manual page. \e is a backslash.
 program_of() {
 	awk '/^cc .*pkg-config/ { printf "%s", program; exit }
@@ -40,60 +33,58 @@ program_of() {
 	on { sub(/\\&/, ""); gsub(/\\e/, "\\"); text = text $0 "\n" }' "$1"
 }
 
+# typed DIRECTORY LINE...: as it is typed there, by this compiler.
+typed() {
+	(
+		cd "$1" || exit
+		cc() {
+			# shellcheck disable=SC2086
+			$compiler "$@" $more $way $lm
+		}
+		make() {
+			env -u B -u MAKEFLAGS -u CPPFLAGS $MAKE -s --no-print-directory "CC=$compiler" "$@"
+		}
+		shift
+		for line; do
+			eval "$line" || exit
+		done
+	) >"$dir/log" 2>&1 && return
+	fail "$compiler $way: $*: $(cat "$dir/log")"
+	return 1
+}
+
 build_pages() {
-	for page in $(grep -l '^cc .*pkg-config' doc/*.[17] doc/*.3.in); do
-		case $page in
-		*/usched.7) program_of doc/unet.3.in ;; # it names no program
-		*)          program_of "$page" ;;
-		esac >"$dir/prog.c"
-		rm -f "$dir"/objects/*prog.c.o
-		command=$(grep '^cc .*pkg-config' "$page")
-		case $command in *' -O2 '*) ;; *) fail "$page: no -O2: $command" ;; esac
-		build "$command" "$dir/prog.c" "$dir/prog" || continue
+	for page in $(grep -l '^cc .*pkg-config' doc/*.3.in); do
+		rm -rf "$dir/page"
+		mkdir "$dir/page"
+		program_of "$page" >"$dir/page/prog.c"
+		typed "$dir/page" "$(grep '^cc .*pkg-config' "$page")" || continue
 		count=$((count + 1))
 		case $page in
-		*/unet.3.in | */usched.7) continue ;;      # a server, as that of the README
+		*/unet.3.in) continue ;;        # a server, as that of the README
 		esac
-		limited "$dir/prog" >/dev/null 2>"$dir/log" ||
+		limited "$dir/page/a.out" >/dev/null 2>"$dir/log" ||
 			fail "$page, $compiler $way: status $?"
 		[ ! -s "$dir/log" ] || fail "$page, $compiler $way: $(head -n 3 "$dir/log")"
 	done
 }
 
-# As it is typed, in a directory with nothing else.
-type_command() {
-	rm -rf "$dir/one"
-	mkdir "$dir/one"
-	cp "$files/usched-all.c" "$files/usched.h" "$dir/one"
-	readme_server_c >"$dir/one/server.c"
-	(
-		cd "$dir/one" || exit
-		cc() {
-			# shellcheck disable=SC2086
-			$compiler "$@" $more $way $lm
-		}
-		eval "$typed"
-	) 2>"$dir/log" && mv "$dir/one/server" "$dir/server" && return
-	fail "$compiler $way: does not build: $typed: $(cat "$dir/log")"
-	return 1
-}
-
 # The server of the README, at $dir/server.
 serve() {
 	count=$((count + 1))
-	"$dir/server" 127.0.0.1:99999 2>"$dir/log" && fail 'a wrong address is no error'
+	"$dir/clone/server" 127.0.0.1:99999 2>"$dir/log" && fail 'a wrong address is no error'
 	grep -q '^server: 127.0.0.1:99999: ' "$dir/log" || fail 'a wrong address is not told'
 
 	# Where the port is taken by others, the next one.
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		port=$((port + 1))
-		"$dir/server" "127.0.0.1:$port" 2>"$dir/said" &
+		"$dir/clone/server" "127.0.0.1:$port" 2>"$dir/said" &
 		server=$!
 		servers=$server
 		until_true 600 is_up $port $server
 		listens_itself $port $server && break
 	done
-	limited "$dir/server" "127.0.0.1:$port" 2>"$dir/log" &&
+	limited "$dir/clone/server" "127.0.0.1:$port" 2>"$dir/log" &&
 		fail 'a port that is taken is no error'
 	grep -q "^server: 127.0.0.1:$port: .*in use" "$dir/log" ||
 		fail 'a port that is taken is not told'
@@ -125,7 +116,7 @@ talk() {
 
 # With debug/ulocks.c the witness does say so, and static programs are refused.
 add_locks() {
-	line=$(command_line examples/01-hello.c | sed 's/ rr\.c/ debug\/ulocks.c&/; s/ -o .*//')
+	line=$(command_line examples/01-hello.c | sed 's/ build.one.usched-all/ debug\/ulocks.c&/; s/ -o .*//')
 	if ! eval "$line -o $dir/locks" 2>"$dir/log"; then
 		fail "with debug/ulocks.c hello does not build: $(cat "$dir/log")"
 		return
@@ -141,33 +132,41 @@ add_locks() {
 	fi
 }
 
-typed=$(sed -n '/^cc .* usched-all\.c /{ p; q; }' README.md)
-files=$B/one
+# The block of commands after the server: make one, and the compiler.
+commands=$(awk '/^```c$/ { n = 1; next } /^```/ && n { if (++n > 3) exit; next } n == 3' README.md)
 lm=
 [ "$arch" != arch/setjmp.c ] || lm=-lm
-case $typed in
-'cc -O2 server.c usched-all.c -pthread -o server') ;;
-*)	fail "README.md: another command line: $typed" ;;
+case $commands in
+'make one
+cc -O2 server.c build/one/usched-all.c -Ibuild/one -pthread -o server') ;;
+*)	fail "README.md: other commands: $commands" ;;
 esac
-$MAKE -s --no-print-directory one || die 'make one'
-readme_server_c installed >"$dir/server.c"
+mkdir "$dir/clone"
+tar --exclude=.git --exclude="./$B" --exclude=./build --exclude='./*.svg' -cf - . |
+	tar -xf - -C "$dir/clone" || exit
+readme_server_c >"$dir/clone/server.c"
+$MAKE -s --no-print-directory install "prefix=$dir/installed" DESTDIR= TLS= POSIX= SIM= \
+	>"$dir/log" 2>&1 || die "make install: $(tail -n 3 "$dir/log")"
+export PKG_CONFIG_PATH="$dir/installed/lib/pkgconfig" LD_LIBRARY_PATH="$dir/installed/lib"
 for compiler in $(compilers_here) $(command -v musl-gcc); do
-	witness
 	for way in $(ways_here); do
 		way=${way#dynamic}
-		type_command && serve
+		# shellcheck disable=SC2086
+		typed "$dir/clone" "$commands" && serve
 		case $compiler in *musl-gcc) continue ;; esac
-		build "$(command_line doc/usched.7)" "$dir/server.c" "$dir/server" && serve
 		build_pages
+		apart=.
+		witness
 		add_locks
+		apart='' shows=''
 	done
 done
 
 # One command line in each of these files; none in others, where it would not be built.
 for file in *.md *.h */*.h doc/*.* examples/*.*; do
-	lines=$(grep -cE '(^|[ `])cc .*arch/x86_64\.S' "$file")
+	lines=$(grep -cE '(^|[ `])cc .*(arch/x86_64\.S|usched-all\.c)' "$file")
 	case $lines:$file in
-	0:* | 1:doc/*.3.in | 1:doc/*.7 | 1:examples/*) ;;
+	0:* | 1:README.md | 1:doc/usched.7 | 1:usched-all.h | 1:examples/*) ;;
 	*)	fail "$file: command lines that are not built: $lines in all" ;;
 	esac
 done
