@@ -180,7 +180,7 @@ holds() {
 }
 holds usched.c usched__evict
 holds usched.c usched__load_frames
-holds uproc_native.c uproc__unpark
+holds src/proc/uproc_ring.c uproc__unpark
 holds unet.c unet_close
 
 conclude "$count programs, by command lines of documents"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mail.pml: mail, inboxes, tokens, joins, and the end of threads: uproc.h, uproc.c.
+ * mail.pml: mail, inboxes, tokens, joins, and the end of threads: uproc.h, uproc_mail.c,
+ * uproc_join.c.
  *
  * Processors run threads, which do anything in any order, ACTIONS times each. Native
  * threads do the same from outside, NATIVE_ACTIONS times each. When no process can go on,
@@ -717,7 +718,7 @@ running:
 	goto next_thread
 }
 
-/* rr_join() from outside: uproc_native.c. With `deadline' it may give up. */
+/* rr_join() from outside: uproc_join.c. With `deadline' it may give up. */
 inline native_join(n, t)
 {
 	lock(r_lock);
