@@ -381,9 +381,6 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor);
  */
 struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 
-/* The s_done of every dispatcher of a processor. */
-void uproc_done(struct usched *s, struct ustack *u);
-
 #define UPROC_PRIVATE __attribute__((visibility("hidden")))
 
 /*
@@ -456,8 +453,7 @@ static inline struct uproc *uproc_self(void)
 {
 	struct usched *s = usched__here();
 
-	return s->s_done == uproc_done && s->s_current ?
-		(struct uproc *)(void *)s : NULL;
+	return s->s_proc && s->s_current ? (struct uproc *)(void *)s : NULL;
 }
 
 /*

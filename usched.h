@@ -393,6 +393,7 @@ struct usched {
 					   unshared stacks first */
 	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	uint8_t          s_stress;      /* private: 1: see src/core/stress.h */
+	uint8_t          s_proc;        /* private: 1: a struct uproc begins with it */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */

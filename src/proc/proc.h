@@ -393,6 +393,7 @@ UPROC_PRIVATE extern usched_linger_fn uproc__linger;
 UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
 				int64_t deadline);
 
+UPROC_PRIVATE extern usched_done_fn   uproc__done;
 UPROC_PRIVATE extern usched_detach_fn uproc__detach;
 UPROC_PRIVATE extern usched_join_fn   uproc__join;
 

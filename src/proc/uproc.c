@@ -34,7 +34,7 @@ static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
 	s->s_yield = uproc__yield;
 	s->s_alloc = uproc__alloc_image;
 	s->s_free = uproc__free_image;
-	s->s_done = uproc_done;
+	s->s_done = uproc__done;
 	s->s_cancel = uproc__cancel;
 	s->s_detach = uproc__detach;
 	s->s_join = uproc__join;
@@ -57,6 +57,7 @@ int uproc__init(struct uproc *p, struct uprocs *r,
 	uproc__set_moves(p, policy);
 	p->p_sched.s_mail = (const usched_mail *)&p->p_inbox;
 	p->p_slot = policy->y_slot && !stressed();
+	p->p_sched.s_proc = 1;
 	p->p_sched.s_polls = 1;
 	p->p_sched.s_known = 1;
 	p->p_sched.s_keep = r->r_conf.c_keep != 0;

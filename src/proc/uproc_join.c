@@ -52,7 +52,7 @@ static void put_joined(struct uproc_thread *t, void **value)
 	uproc__put_record(uproc_of(&t->t_stack), t);
 }
 
-void uproc_done(struct usched *s, struct ustack *u)
+void uproc__done(struct usched *s, struct ustack *u)
 {
 	struct uproc *p = (struct uproc *)(void *)s;
 	struct uproc_thread *t = uproc_thread(u);

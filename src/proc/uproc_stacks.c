@@ -90,7 +90,7 @@ int uproc__find_stack(const struct usched *s, const void *address)
 {
 	const struct uproc *self = (const struct uproc *)(const void *)s;
 
-	if (s->s_done != uproc_done)
+	if (!s->s_proc)
 		return 0;
 	for (size_t i = 0; i < self->p_procs->r_conf.c_processors; i++) {
 		const struct uproc *p = uproc_at(self->p_procs, i);

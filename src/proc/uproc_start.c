@@ -235,7 +235,7 @@ int ustack_stay(int on)
 
 	if (!u)
 		return -EPERM;
-	if (ustack_sched(u)->s_done != uproc_done)
+	if (!ustack_sched(u)->s_proc)
 		return -ENOTSUP;
 	before = on ? FETCH_OR(&u->u_mail, UPROC_MAIL_STAYS)
 		: FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_STAYS);

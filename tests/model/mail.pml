@@ -446,7 +446,7 @@ inline uproc_drain(p)
 	od
 }
 
-inline uproc_done(p, t)
+inline uproc__done(p, t)
 {
 	atomic {
 		mail = u_mail[t];
@@ -713,7 +713,7 @@ running:
 	:: !blocks && left[self] > 0 -> act(p, self)
 	:: !blocks && left[self] == 0 -> break
 	od;
-	uproc_done(p, self);
+	uproc__done(p, self);
 	self = 0;
 	goto next_thread
 }

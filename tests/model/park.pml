@@ -684,7 +684,7 @@ next_thread:
 		select(u : 0 .. THREADS - 1)
 	   }
 		act(p, t)
-	:: atomic { state[t] == RUNNING && left[t] == 0 ->      /* uproc_done() */
+	:: atomic { state[t] == RUNNING && left[t] == 0 ->      /* uproc__done() */
 		state[t] = OVER; p_count[p]--; old = u_mail[t] }
 		if
 		:: old == 0 -> settle(p, t)
