@@ -26,9 +26,9 @@
 #include "../src/proc/policy.h"
 
 enum {
-	LOOK      = 500,        /* us, as all times here; as in uproc.c, */
+	LOOK      = 500,        /* us, as all times here; as in uproc_run.c, */
 	LOOKS     = 64,         /* likewise */
-	PATIENCE  = 50,         /* as in uproc_native.c, */
+	PATIENCE  = 50,         /* as in uproc_park.c, */
 	QUICK     = 100,        /* a short idle time, */
 	QUICK_MAX = 8,          /* likewise */
 	SCAN      = 2 * POLICY_PLACES,  /* as in uproc_move.c */

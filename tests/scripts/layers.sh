@@ -131,13 +131,13 @@ for options in -O0 -O2; do
 	done
 done
 
-# `no_dispatcher' is only read. Of the marks of uproc.c only the addresses are used. The pointers
+# `no_dispatcher' is only read. Of the marks of uproc_ring.c only the addresses are used. The pointers
 # of setjmp.c are volatile constants.
 for file in $(of_make modules | sed 's/[^ ]*/&.c/g') arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case ${file##*/}:$symbol in
-		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uprocs.c:uproc__schedulers | uprocs.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc_ring.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uproc_ring.c:uproc__schedulers | uproc_ring.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
 		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:offload) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers) ;;
 		uevents_epoll.c:no_pwait2) ;;

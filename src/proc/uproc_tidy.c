@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_trim.c: memory of processors that goes back to the system after a peak.
+ * uproc_tidy.c: memory of processors that goes back to the system after a peak.
  *
  * A processor gives back its own: stacks without frames, caches, the unused part of its
  * ring. All of them give back the pool's images and records, see uimage_trim.c. They do

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_native.c: the native threads of processors, how they park, and how native threads
- * wait for the end of threads.
+ * uproc_park.c: the native threads of processors, how they park, and when all are stuck.
+ * Which thread is next is the policy's choice. Native threads that wait for the end of
+ * threads are in uproc_join.c, which asks here whether that can still come.
  *
  * To park, a processor replaces its empty inbox by PARKED and sleeps. A push that finds
  * the mark unparks it. Mail before the mark makes the compare-and-swap fail, mail after
@@ -46,8 +47,6 @@ enum {
 	LINGER_REST = 64,               /* waits, after some in vain */
 	QUICK       = 2,                /* times r_patience: a short idle time */
 	QUICK_MAX   = 8,
-	TURN        = 1000000,          /* ns in uprocs_run() */
-	PARKS       = 1000000,          /* ns for processors to park, between looks */
 };
 
 /* To one CPU of those that it has from its creator. It cannot fail but by a race. */
@@ -133,15 +132,6 @@ static int start_monitor(struct uprocs *r)
 			     r->r_conf.c_processors, state_of, r->r_conf.c_log);
 	__atomic_store_n(&r->r_monitor, m, __ATOMIC_SEQ_CST);
 	return rc;
-}
-
-void uproc__unpark(struct uproc *p)
-{
-	if (uevents_interrupt(&p->p_sched))
-		return;
-	lock(&p->p_lock);
-	pthread_cond_signal(&p->p_unparked);
-	unlock(&p->p_lock);
 }
 
 void uproc__stop_natives(struct uprocs *r, size_t n)
@@ -233,7 +223,7 @@ static bool look_for_end(struct uprocs *r)
  * Threads must not move while they are reported, even if a native thread wakes one that
  * should have called uprocs_hold(): a processor that is unparked meanwhile waits.
  */
-static bool detect_end(struct uprocs *r)
+bool uproc__detect_end(struct uprocs *r)
 {
 	bool quiet;
 
@@ -244,8 +234,8 @@ static bool detect_end(struct uprocs *r)
 }
 
 /*
- * Has the waiting native threads call detect_end(). A processor does not call it: it runs
- * on the stack of a thread, which may have no room for a report.
+ * Has the waiting native threads call uproc__detect_end(). A processor does not call it,
+ * as it runs on the stack of a thread, which may have no room for a report.
  */
 static void suggest_end(struct uprocs *r)
 {
@@ -315,8 +305,7 @@ void uproc__stand(struct uproc *p)
 	unlock(&r->r_lock);
 }
 
-/* Not parked any more. */
-static void unmark(struct uproc *p)
+void uproc__unmark(struct uproc *p)
 {
 	struct uproc_thread *mark = PARKED;
 
@@ -340,7 +329,7 @@ static void sleep_parked(struct uproc *p, int64_t until)
 		if (!uproc_poll(p, due))
 			wait_unparked(p, due);
 	} while (LOAD(p->p_inbox) == PARKED && uproc__tidy_idle(p));
-	unmark(p);
+	uproc__unmark(p);
 	FETCH_ADD(&r->r_unparks, 1);
 	if (LOAD(r->r_monitor))
 		upreempt__wake(r->r_monitor);
@@ -348,8 +337,7 @@ static void sleep_parked(struct uproc *p, int64_t until)
 	uproc__look_at_observer(p);
 }
 
-/* Under no lock: whether no event can come, and no native thread holds the scheduler. */
-static bool is_stuck(struct uproc *p)
+bool uproc__is_stuck(struct uproc *p)
 {
 	struct uprocs *r = p->p_procs;
 	bool held;
@@ -382,7 +370,7 @@ static struct uproc_thread *park_driven(struct uproc *p, uproc_pick_fn *pick)
 			return t;
 		if (!CAS(&p->p_inbox, &t, PARKED))
 			continue;
-		if (r->r_leave || is_stuck(p)) {
+		if (r->r_leave || uproc__is_stuck(p)) {
 			uproc__tidy_idle(p);
 			break;
 		}
@@ -493,189 +481,4 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);
 	p->p_looked = 0;
 	return t ? &t->t_stack : NULL;
-}
-
-void uprocs_hold(struct uprocs *r)
-{
-	lock(&r->r_lock);
-	r->r_held++;
-	unlock(&r->r_lock);
-}
-
-/* All under the lock: `r' may be destroyed once it is not held. */
-void uprocs_release(struct uprocs *r)
-{
-	lock(&r->r_lock);
-	if (--r->r_held == 0 && r->r_joining > 0)
-		pthread_cond_broadcast(&r->r_changed);
-	if (r->r_conf.c_embed)
-		uproc__unpark(uproc_at(r, 0));
-	unlock(&r->r_lock);
-}
-
-bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
-{
-	struct uproc_thread *joiner = NATIVE;
-	bool told;
-
-	if (uproc__is_driven(r)) {      /* has usched_run() return, into drive() */
-		uproc_rest(t)->t_joiner = TAKEN;
-		r->r_stop = 1;
-		return true;
-	}
-	lock(&r->r_lock);
-	told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
-	if (told) {
-		r->r_joining--;
-		pthread_cond_broadcast(&r->r_changed);
-	}
-	unlock(&r->r_lock);
-	return told;
-}
-
-/* Waits for r_changed. False: the deadline has come. */
-static bool wait_change(struct uprocs *r, int64_t deadline)
-{
-	struct timespec t = when_of(deadline);
-
-	if (deadline == INT64_MAX)
-		return pthread_cond_wait(&r->r_changed, &r->r_lock) == 0;
-	return pthread_cond_timedwait(&r->r_changed, &r->r_lock, &t) != ETIMEDOUT;
-}
-
-/* 1: `t' has ended, or with NULL all threads have; -EDEADLK; -ETIMEDOUT. Under r_lock. */
-static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
-{
-	unsigned seen = r->r_deadlocks;
-	bool timely = true, quiet = false;
-
-	r->r_joining++;
-	for (;;) {
-		if (t && LOAD(uproc_rest(t)->t_joiner) == TAKEN)
-			return 1;               /* r_joining is less one already */
-		if (r->r_deadlocks == seen && timely)
-			quiet = detect_end(r);
-		if (r->r_deadlocks != seen || (!t && quiet) || !timely)
-			break;
-		timely = wait_change(r, deadline);
-		if (!t && !timely && r->r_held == 0 && uproc__threads(r) == 0) {
-			deadline = when_now() + PARKS;
-			timely = true;
-		}
-	}
-	r->r_joining--;
-	if (!t && quiet)
-		return 1;
-	if (t)
-		__atomic_store_n(&uproc_rest(t)->t_joiner, OPEN, __ATOMIC_SEQ_CST);
-	return r->r_deadlocks != seen ? -EDEADLK : -ETIMEDOUT;
-}
-
-/* uproc__await() of processors with native threads of their own. */
-static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
-			int64_t deadline)
-{
-	/* a join may be followed by a wake: as uprocs_hold() */
-	bool returns = t && deadline != INT64_MAX;
-	int rc;
-
-	lock(&r->r_lock);
-	if (t)
-		rc = uproc__claim(t, NATIVE);
-	else
-		rc = r->r_inside > 0 ? -EPERM : 0;
-	r->r_inside++;
-	r->r_held += returns;
-	if (rc == 0)
-		rc = wait_locked(r, t, deadline);
-	if (rc == -ETIMEDOUT && !t && deadline > 0)
-		uproc__report_left(r);
-	if (rc > 0 && t)
-		uproc__put_joined(t, value);
-	r->r_held -= returns;
-	if (returns && r->r_held == 0 && r->r_joining > 0)
-		pthread_cond_broadcast(&r->r_changed);
-	r->r_inside--;
-	unlock(&r->r_lock);
-	return rc < 0 ? rc : 0;
-}
-
-/* 0: threads that join were told. */
-static int report_stuck(struct uprocs *r)
-{
-	bool told = uproc__report_stuck(r);
-
-	if (SIMULATED)
-		sim__stuck();
-	return told ? 0 : -EDEADLK;
-}
-
-/*
- * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
- * with NULL, until all threads have ended.
- */
-static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
-{
-	struct uproc *p = uproc_at(r, 0);
-	int rc = p->p_sched.s_home ? -EBUSY : t ? uproc__claim(t, NATIVE) : 0;
-
-	if (rc < 0)
-		return rc;
-	r->r_deadline = deadline;
-	r->r_returns = t && deadline != INT64_MAX;      /* as in await_change() */
-	while (rc == 0) {
-		unmark(p);
-		rc = usched_run(&p->p_sched);
-		r->r_stop = 0;
-		if (rc)
-			break;
-		if (t ? uproc_rest(t)->t_joiner == TAKEN : uproc_count(p) == 0)
-			rc = 1;
-		else if (when_now() >= deadline
-			 && (t || LOAD(p->p_inbox) != PARKED || !is_stuck(p)))
-			rc = -ETIMEDOUT;
-		else if (LOAD(p->p_inbox) == PARKED)    /* and no mail has come */
-			rc = report_stuck(r);
-	}
-	r->r_returns = 0;
-	r->r_deadline = INT64_MAX;
-	if (rc == -ETIMEDOUT && !t && deadline > 0)
-		uproc__report_left(r);
-	if (rc > 0 && t)
-		uproc__put_joined(t, value);
-	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
-		uproc_rest(t)->t_joiner = OPEN;
-	return rc < 0 ? rc : 0;
-}
-
-int uproc__await(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
-{
-	int before = defer_cancel(), rc;
-
-	rc = uproc__is_driven(r) ? drive(r, t, value, deadline)
-		: await_change(r, t, value, deadline);
-	allow_cancel(before);
-	return rc;
-}
-
-int uprocs_run(struct uprocs *r)
-{
-	struct uproc *p = uproc_at(r, 0);
-	int rc, before;
-
-	if (!r->r_conf.c_embed)
-		return -EINVAL;
-	if (p->p_sched.s_home)
-		return -EBUSY;
-	r->r_leave = 1;
-	r->r_deadline = when_now() + TURN;
-	unmark(p);
-	before = defer_cancel();
-	rc = usched_run(&p->p_sched);
-	allow_cancel(before);
-	if (when_now() >= r->r_deadline)
-		uevents_interrupt(&p->p_sched);         /* there may be more to run */
-	r->r_leave = 0;
-	r->r_deadline = INT64_MAX;
-	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }
