@@ -122,7 +122,7 @@ for options in -O0 -O2; do
 		case $symbol in
 		memcpy | usched__switch | usched__handover | usched__handover_plain | usched__exit | usched__resumed | usched__probe | usched__commit | usched__frame | usched__control | usched__set_control) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
-		__cxa_get_globals | __splitstack_getcontext | usched__blocks) ;;   # weak
+		__cxa_get_globals | __splitstack_getcontext) ;;   # weak
 		# What compilers make of assignments, of the thread-local pointer, and
 		# of functions with arrays, where that is their default.
 		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;
@@ -161,7 +161,7 @@ done
 # have, if they are linked, and what some machines need.
 weak='__cxa_get_globals __splitstack_getcontext __lsan_register_root_region
 	__lsan_unregister_root_region __msan_unpoison dladdr _Unwind_Find_FDE current get_name
-	usched__blocks'
+	usched__observer'
 # The name of each declaration that has this attribute.
 cat ./*.[ch] src/*/* debug/*.* arch/*.h | sed 's:/\*.*\*/::' | tr '\n\t' '  ' | tr ';{}' '\n\n\n' |
 	sed -n 's/__attribute__ *((weak.*//p' |
