@@ -138,12 +138,6 @@ _Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image
 
 const struct ustack usched__none = { .u_top = NULL };
 
-/*
- * debug/ulocks.c's. It may be preloaded, and what is preloaded does not see the names of
- * a program, so it cannot put its function into the table.
- */
-void usched__blocks(const struct usched *s) __attribute__((weak));
-
 struct usched_observer usched__observer;
 
 /* The dispatcher of native threads without one. */
@@ -201,7 +195,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 {
 	const struct usched_caught *look = usched__caught();
 
-	if (s->s_hook || usched__blocks || WATCHED || CHECKED
+	if (s->s_hook || OBSERVER(o_blocks) || WATCHED || CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
 	if (s->s_owns & USCHED_EACH)    /* elsewhere s_first may be different */
@@ -759,8 +753,8 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 
 	usched__commit();
 	usched__check_control(s);
-	if (usched__blocks && next && next != visit)
-		usched__blocks(s);
+	if (next && next != visit && OBSERVER(o_blocks))
+		OBSERVER(o_blocks)(s);
 	if (!all_caught && !owns && next)       /* a jump: reports want the caller */
 		return usched__switch(next, arg);
 	if (all_caught) {

@@ -14,8 +14,8 @@
  *	usched:   its calls
  *
  * It has functions of the same names as libc's, which call these, and note in a table of
- * the native thread what a thread has locked. The dispatcher calls usched__blocks()
- * before each block: with it all switches go the long way, see usched.c. The
+ * the native thread what a thread has locked. Before each block the dispatcher
+ * calls look_at_block(), by the table of observer.h: so all switches go the long way. The
  * library's own locks are noted, too, but none is held by a thread that blocks.
  *
  * pthread_cond_wait() needs nothing: the mutex is locked again when the thread goes on.
@@ -40,6 +40,7 @@
 #include <unwind.h>
 
 #include "../src/base/code.h"
+#include "../src/core/observer.h"
 
 enum {
 	HELD   = 32,            /* locks of a native thread; more are not seen */
@@ -70,14 +71,13 @@ static char lines[LINES];
 extern struct usched *current(void) __asm__("usched__here") __attribute__((weak));
 extern int get_name(const struct ustack *u, char *buffer, size_t size)
 	__asm__("ustack_get_name") __attribute__((weak));
+extern struct usched_observer usched__observer __attribute__((weak));
 
 struct calls {
 	const struct held *c_held;
 	size_t             c_count;
 	uintptr_t          c_calls[CALLS];
 };
-
-void usched__blocks(const struct usched *s);
 
 static const struct ustack *running(void)
 {
@@ -255,7 +255,7 @@ static void tell(const struct ustack *u, struct calls *c)
 }
 
 /* By the dispatcher: the running thread of `s' is about to block. */
-__attribute__((visibility("default"))) void usched__blocks(const struct usched *s)
+static void look_at_block(const struct usched *s)
 {
 	struct calls c = { 0 };
 	int error = errno;
@@ -270,5 +270,12 @@ __attribute__((visibility("default"))) void usched__blocks(const struct usched *
 			tell(s->s_current, &c);
 	}
 	errno = error;
+}
+
+__attribute__((constructor)) static void begin_looking(void)
+{
+	if (&usched__observer)
+		__atomic_store_n(&usched__observer.o_blocks, &look_at_block,
+				 __ATOMIC_RELAXED);
 }
 #endif /* USCHED_TSAN */

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 65536, NUMBERS = 1 << 22 };       /* of unet_poll(); of unet.c */
+enum { MOST = 65536, NUMBERS = 1 << 22 };       /* of unet_poll(); of unet_table.c */
 
 /* poll. */
 

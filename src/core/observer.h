@@ -30,6 +30,10 @@ struct usched_observer {
 	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK;
 	   uproc.c's. */
 	void (*o_introduce)(const struct ustack *u);
+
+	/* The running thread of `s' is about to block. With this all switches go the long
+	   way. debug/ulocks.c's, which may be preloaded. */
+	void (*o_blocks)(const struct usched *s);
 };
 
 extern struct usched_observer usched__observer;

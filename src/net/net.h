@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * net.h: descriptors that threads wait for, and the steps of a call on one of them.
- * Private to unet_*.c: unet.c has the table, unet_wait.c the waits.
+ * Private to unet*.c: from below, unet_table.c has the table and adoption, unet_wait.c
+ * the waits, unet_poll.c and unet_transfer.c calls that wait, unet.c close, unet_open.c
+ * calls that make descriptors.
  *
  * Each descriptor of the process has a struct descriptor, in a table by its number. It is
  * never freed, so a late event finds at worst the next user of the number, which tries
@@ -42,6 +44,7 @@
 #define USCHED_PRIVATE_NET_H
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -50,6 +53,10 @@
 #include "../base/cancel.h"
 #include "../events/poller.h"
 #include "../sync/select.h"
+
+#ifndef POLLRDHUP
+#define POLLRDHUP 0                     /* POLLIN tells of it, too */
+#endif
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
 
@@ -152,12 +159,15 @@ struct told {
 /* Makes a system call. Returns a number, or a negative error. */
 typedef ssize_t attempt(const struct descriptor *d, const struct op *o);
 
+/* unet_table.c */
 extern struct descriptor *unet__table[CHUNKS] NET_PRIVATE;      /* of arrays; atomic */
 
-/* unet.c */
+/* Descriptors with SHARED; atomic. Locked for writing, none is adopted or forgotten. */
+extern uint32_t unet__shares NET_PRIVATE;
+extern pthread_rwlock_t unet__adopting NET_PRIVATE;
+
 NET_PRIVATE struct descriptor *unet__find_chunk(int fd);
 NET_PRIVATE int unet__adopt(struct descriptor *d, uint32_t generation);
-NET_PRIVATE int unet__enter(int fd, enum kind kind);
 NET_PRIVATE int unet__set_nonblocking(int fd);
 NET_PRIVATE enum kind unet__kind_of(int fd);
 
@@ -181,6 +191,9 @@ NET_PRIVATE int unet__join(struct net_place *place, struct descriptor *d,
 NET_PRIVATE void unet__leave(struct net_place *place, struct descriptor *d,
 			     int direction);
 NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline);
+
+/* unet.c */
+NET_PRIVATE int unet__enter(int fd, enum kind kind);
 
 /* unet_poll.c: the descriptors of a select. Directions: 0 to read, 1 to write. */
 

@@ -21,10 +21,6 @@
 #include "../base/check.h"
 #include "net.h"
 
-#ifndef POLLRDHUP
-#define POLLRDHUP 0                     /* POLLIN tells of it, too */
-#endif
-
 enum { POLL_MAX = 65536 };
 
 /* For reports. */
@@ -38,15 +34,6 @@ static ssize_t try_poll(const struct descriptor *d, const struct op *o)
 	if (n <= 0)
 		return n < 0 ? n : -EAGAIN;
 	return one.revents & POLLNVAL ? -EBADF : 0;
-}
-
-/* An error is left for the next call: it would be taken from the socket. */
-bool unet__is_shut(int fd)
-{
-	struct pollfd one = { fd, POLLRDHUP, 0 };
-
-	return poll(&one, 1, 0) > 0 && one.revents & POLLRDHUP && !(one.revents & POLLERR)
-		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
 __attribute__((noinline))

@@ -6,7 +6,7 @@
  * unet__ready().
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* nanosleep() */
+#define _GNU_SOURCE             /* POLLRDHUP, nanosleep() */
 #endif
 #include <pthread.h>
 #include <sched.h>
@@ -280,6 +280,15 @@ void unet__ready(struct uinterest *interest, unsigned events)
 		uwait_finish(w, READY);
 }
 
+/* An error is left for the next call: it would be taken from the socket. */
+bool unet__is_shut(int fd)
+{
+	struct pollfd one = { fd, POLLRDHUP, 0 };
+
+	return poll(&one, 1, 0) > 0 && one.revents & POLLRDHUP && !(one.revents & POLLERR)
+		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
 /* After EAGAIN, which datagram sockets and UNIX listeners go on to say: the system's
    result where it waits itself. */
 APART ssize_t unet__if_shut(const struct descriptor *d, const struct op *o)
@@ -391,6 +400,8 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 	if (!POLLER_ONCE)
 		ways = way_of(direction);       /* or all: for edges it is the same */
 	uwait_lock(&d->d_lock);
+	if (!d->d_interest.i_ready)             /* no thread has waited for it */
+		d->d_interest.i_ready = unet__ready;
 	if (generation_of(d) != generation)
 		rc = -EBADF;
 	else if (!POLLER_ONCE && __atomic_load_n(&doubted, __ATOMIC_RELAXED)

@@ -2,7 +2,7 @@
 /*
  * ustack.c: the calls of ustack.h. They find the dispatcher of the calling thread, or of
  * the one that is named, and ask its scheduler, by the call-backs. Without one they are
- * refused: -ENOTSUP.
+ * refused: -ENOTSUP. Joins are in ustack_join.c, above waiters.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* strerror_r() with a constant text */
@@ -10,10 +10,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "budget.h"
-#include "../core/dispatch.h"
+#include "../../ustack.h"
 #include "../base/sim.h"
-#include "../../uwait.h"
+#include "../core/dispatch.h"
 
 extern inline int ustack_wait(void);
 extern inline int ustack_wake(struct ustack *u);
@@ -99,57 +98,16 @@ int ustack_attach(struct ustack_attachment *l)
 	return 0;
 }
 
-/* ---- Join, detach, cancel ---- */
-
-/* The scheduler has no such call; or the thread has `ended', and its memory is gone. */
-static int refuse_thread(const struct usched *s, int ended)
-{
-	return s == usched__gone() ? ended : -ENOTSUP;
-}
-
-APART static int join_thread(struct ustack *u, const void *where, void **value,
-			     int64_t deadline)
-{
-	const struct ustack *self = usched__current->s_current;
-	struct usched *s = ustack_sched(u);
-	int rc, error;
-
-	if (!s->s_join || (self && usched__current->s_join != s->s_join))
-		return refuse_thread(s, -EINVAL);
-	if (!self || deadline <= 0)
-		return budget_give_way(0),
-			s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
-	do {
-		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
-			return uwait_join(u, where, value, deadline);
-		if (self->u_cancelled)
-			return -ECANCELED;
-		rc = s->s_join(s, u, where, value, USCHED_NEVER);
-	} while (rc == -EAGAIN);
-	error = usched__error(self);
-	return rc == -EDEADLK && error ? error : rc;
-}
-
-BY_THREADS int ustack_join(struct ustack *u, void **value, int64_t deadline)
-{
-	CALLED(__func__);
-	return join_thread(u, __builtin_return_address(0), value, deadline);
-}
-
-int ustack_detach(struct ustack *u)
-{
-	struct usched *s = ustack_sched(u);
-
-	CALLED(__func__);
-	return s->s_detach ? s->s_detach(s, u) : refuse_thread(s, -EINVAL);
-}
+/* ---- Cancel ---- */
 
 int ustack_cancel(struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
 
 	CALLED(__func__);
-	return s->s_cancel ? s->s_cancel(s, u) : refuse_thread(s, -ESRCH);
+	return s->s_cancel ? s->s_cancel(s, u)
+		: s == usched__gone() ? -ESRCH  /* its memory is gone */
+		: -ENOTSUP;
 }
 
 void ustack_cancel_here(struct ustack *u)

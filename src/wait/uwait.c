@@ -189,15 +189,6 @@ static void disarm(struct uwaiter *w)
 		e->e_disarm(e, &w->w_expiry);
 }
 
-/* The wait is over, or never began. */
-static inline void uncount(struct uwaiter *w)
-{
-	if (!w->w_counted)
-		return;
-	w->w_counted = false;
-	uevents_count(usched__of(w->w_thread)->s_events, -1);
-}
-
 /*
  * The thread moves to another dispatcher. A wait that is granted may not be over yet: its
  * time and its count are this dispatcher's, and end here.
@@ -599,7 +590,7 @@ static void arm(struct uwaiter *w)
  * Before a wait that counts, for its deadline and all else outside; and before one in a
  * scope.
  */
-APART static void expect(struct uwaiter *w)
+APART void uwait__expect(struct uwaiter *w)
 {
 	if (w->w_counts) {
 		arm(w);
@@ -654,7 +645,7 @@ static inline int block_waiter(struct uwaiter *w, struct uwait_lock *lock,
 	if (w->w_outside)
 		return uwait__block_natively(w, lock, q);
 	if (w->w_counts || w->w_scoped)
-		expect(w);
+		uwait__expect(w);
 	rc = ustack_wait();
 	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
 	    || (lock ? w->w_result != 0 : w->w_result < 0))
@@ -710,33 +701,6 @@ UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
 	push_first(q, &w->w_node);
 	uwait_unlock(lock);
 	return block_waiter(w, lock, q);
-}
-
-int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)
-{
-	struct usched *s = ustack_sched(u);
-	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
-	int rc = uwait_error(w), error;
-
-	if (rc)
-		return rc;
-	w->w_late = false;
-	__atomic_store_n(&w->w_joins, true, __ATOMIC_RELAXED);
-	if (w->w_counts)
-		expect(w);
-	do
-		if ((w->w_scoped && uwait__has_ended(w)) || usched__error(w->w_thread)
-		    || w->w_late)
-			rc = -EDEADLK;
-		else
-			rc = s->s_join(s, u, where, value, USCHED_NEVER);
-	while (rc == -EAGAIN);
-	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
-	uncount(w);
-	error = usched__error(w->w_thread);
-	if (rc == -EDEADLK && (error || w->w_late))
-		rc = error ? error : -ETIMEDOUT;
-	return rc;
 }
 
 bool uwait_shield(struct uwaiter *w, bool on)

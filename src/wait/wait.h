@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.h: what uwait.c, uwait_native.c and uwait_scope.c share. Private. The states are
- * drawn in uwait.c.
+ * wait.h: what uwait.c, uwait_native.c, uwait_scope.c and ustack_join.c share. Private.
+ * The states are drawn in uwait.c.
  */
 #ifndef USCHED_PRIVATE_WAIT_H
 #define USCHED_PRIVATE_WAIT_H
@@ -33,6 +33,16 @@ WAIT_PRIVATE int uwait__late(const struct uwaiter *w);
 WAIT_PRIVATE int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock,
 				struct uwait_queue *q);
 WAIT_PRIVATE void uwait__free_more(struct uwaiter *w);
+WAIT_PRIVATE void uwait__expect(struct uwaiter *w);
+
+/* The wait is over, or never began. */
+static inline void uncount(struct uwaiter *w)
+{
+	if (!w->w_counted)
+		return;
+	w->w_counted = false;
+	uevents_count(usched__of(w->w_thread)->s_events, -1);
+}
 
 /* uwait_native.c: the waiters of native threads. */
 struct uwait_native {

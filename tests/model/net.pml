@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net.pml: waits, uses and closes of a descriptor, and the reuse of its number: unet.c,
- * and the use of epoll in uevents.c.
+ * net.pml: waits, uses and closes of a descriptor, and the reuse of its number:
+ * unet_table.c, unet_wait.c and unet.c, and the use of epoll in uevents.c.
  *
  * Each user has an epoll set, and a processor or a native thread. The users do anything
  * in any order, ACTIONS times together: read, poll, close, or, when the number is free,
- * get it from the system, for a file that unet.c has made, or one that the first call
+ * get it from the system, for a file that the library has made, or one that the first call
  * adopts. With CLOSES=0 they read and poll only. A call is for the file that was open
  * when it began. Bytes may come, and deadlines, at any time.
  *
@@ -102,7 +102,7 @@ byte files = 1;
 byte bytes[FILES + 1];
 bool nonblock[FILES + 1];
 bool given[FILES + 1];          /* to a user: calls may begin */
-bool made[FILES + 1];           /* by unet.c: none adopts it */
+bool made[FILES + 1];           /* by the library: none adopts it */
 bool closing[FILES + 1];        /* or closed: no call may begin */
 byte readers[FILES + 1];        /* that read or poll it */
 byte left = BYTES;              /* to come */

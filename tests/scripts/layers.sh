@@ -122,7 +122,7 @@ for options in -O0 -O2; do
 		case $symbol in
 		memcpy | usched__switch | usched__handover | usched__handover_plain | usched__exit | usched__resumed | usched__probe | usched__commit | usched__frame | usched__control | usched__set_control) ;;
 		usched__valgrind | __errno_location | ___errno_location) ;;
-		__cxa_get_globals | __splitstack_getcontext | usched__blocks) ;;   # weak
+		__cxa_get_globals | __splitstack_getcontext) ;;   # weak
 		# What compilers make of assignments, of the thread-local pointer, and
 		# of functions with arrays, where that is their default.
 		memset | _GLOBAL_OFFSET_TABLE_ | __stack_chk_*) ;;
@@ -138,7 +138,7 @@ for file in $(of_make modules | sed 's/[^ ]*/&.c/g') arch/setjmp.c; do
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case ${file##*/}:$symbol in
 		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc_ring.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uproc_ring.c:uproc__schedulers | uproc_ring.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
-		unet.c:unet__table | unet_wait.c:doubted | unet.c:shares | unet.c:adopting | uoffload.c:offload) ;;
+		unet_table.c:unet__table | unet_table.c:unet__shares | unet_table.c:unet__adopting | unet_wait.c:doubted | uoffload.c:offload) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers) ;;
 		uevents_epoll.c:no_pwait2) ;;
 		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
@@ -161,7 +161,7 @@ done
 # have, if they are linked, and what some machines need.
 weak='__cxa_get_globals __splitstack_getcontext __lsan_register_root_region
 	__lsan_unregister_root_region __msan_unpoison dladdr _Unwind_Find_FDE current get_name
-	usched__blocks'
+	usched__observer'
 # The name of each declaration that has this attribute.
 cat ./*.[ch] src/*/* debug/*.* arch/*.h | sed 's:/\*.*\*/::' | tr '\n\t' '  ' | tr ';{}' '\n\n\n' |
 	sed -n 's/__attribute__ *((weak.*//p' |

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ufile.c: calls for files, which a native thread of the pool makes. Data goes through
+ * the job, and is copied. A read first asks the system for what is in the page cache,
+ * which takes no native thread.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* preadv2() */
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../base/cancel.h"
+#include "../base/check.h"
+#include "../wait/budget.h"
+#include "offload.h"
+
+/* MemorySanitizer's, if linked: it does not know preadv2(). */
+void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
+
+struct file_call {
+	int         f_fd;
+	int         f_flags;
+	mode_t      f_mode;
+	off_t       f_offset;
+	size_t      f_size;
+	ssize_t     f_rc;
+	struct stat f_stat;
+	char        f_data[];           /* a buffer or a path */
+};
+
+static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
+			    const void *data, size_t size, struct file_call **call)
+{
+	struct job *job = NULL;
+
+	if (size < SIZE_MAX / 2)
+		job = uoffload__new_job(OFFLOAD_FILES, func, drop, sizeof **call + size);
+	if (!job)
+		return NULL;
+	job->j_skip = true;                     /* f_fd may be reused by then */
+	*call = (struct file_call *)(void *)job->j_data;
+	**call = (struct file_call){ .f_size = size, .f_rc = -ECANCELED };
+	if (data && size > 0)
+		memcpy((*call)->f_data, data, size);
+	return job;
+}
+
+/* Runs the job, and copies what it has found. -ENOMEM: it is NULL. */
+static ssize_t run_on_file(struct job *job, void *to, struct stat *status,
+			   int64_t deadline)
+{
+	const struct file_call *call;
+	ssize_t rc = job ? offload_run(job, deadline) : -ENOMEM;
+
+	if (rc)
+		return rc;
+	call = (const struct file_call *)(void *)job->j_data;
+	rc = call->f_rc;
+	if (to && rc > 0)
+		memcpy(to, call->f_data, (size_t)rc);
+	if (status && rc == 0)
+		*status = call->f_stat;
+	free(job);
+	return rc;
+}
+
+static void set_rc(struct file_call *call, ssize_t rc)
+{
+	call->f_rc = rc < 0 ? -errno : rc;
+}
+
+static void open_file(void *data)
+{
+	struct file_call *call = (struct file_call *)data;
+
+	set_rc(call, open(call->f_data, call->f_flags, call->f_mode));
+}
+
+static void close_file(void *data)
+{
+	const struct file_call *call = (const struct file_call *)data;
+
+	if (call->f_rc >= 0)
+		close((int)call->f_rc);
+}
+
+int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
+{
+	struct file_call *call;
+	struct job *job = file_job(open_file, close_file, path, strlen(path) + 1, &call);
+
+	check(path, BUFFER, __func__);
+	if (job) {
+		call->f_flags = flags | O_CLOEXEC;
+		call->f_mode = mode;
+	}
+	return (int)run_on_file(job, NULL, NULL, deadline);
+}
+
+/* Makes a job with a copy of `from', or with room for what will be copied to `to'. */
+static ssize_t transfer(void (*func)(void *data), int fd, const void *from, void *to,
+			size_t size, off_t offset, int64_t deadline)
+{
+	struct file_call *call;
+	struct job *job = file_job(func, NULL, from, size, &call);
+
+	if (job) {
+		call->f_fd = fd;
+		call->f_offset = offset;
+	}
+	return run_on_file(job, to, NULL, deadline);
+}
+
+static void read_file(void *data)
+{
+	struct file_call *call = (struct file_call *)data;
+
+	set_rc(call, pread(call->f_fd, call->f_data, call->f_size, call->f_offset));
+}
+
+ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline)
+{
+	check(size ? buffer : NULL, BUFFER, __func__);
+#ifdef RWF_NOWAIT
+	struct iovec iov = { buffer, size };
+	int before = defer_cancel();
+	ssize_t rc = preadv2(fd, &iov, 1, offset, RWF_NOWAIT);
+
+	allow_cancel(before);
+
+	if (rc > 0 && __msan_unpoison)
+		__msan_unpoison(buffer, (size_t)rc);
+	if (rc >= 0)
+		budget_give_way(0);
+	if (rc >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS
+			&& errno != EINVAL && errno != EINTR))
+		return rc < 0 ? -errno : rc;
+#endif
+	return transfer(read_file, fd, NULL, buffer, size, offset, deadline);
+}
+
+static void write_file(void *data)
+{
+	struct file_call *call = (struct file_call *)data;
+
+	set_rc(call, pwrite(call->f_fd, call->f_data, call->f_size, call->f_offset));
+}
+
+static void sync_file(void *data)
+{
+	struct file_call *call = (struct file_call *)data;
+
+	set_rc(call, fsync(call->f_fd));
+}
+
+ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,
+		     int64_t deadline)
+{
+	check(size ? buffer : NULL, BUFFER, __func__);
+	return transfer(write_file, fd, buffer, NULL, size, offset, deadline);
+}
+
+int ufile_sync(int fd, int64_t deadline)
+{
+	return (int)transfer(sync_file, fd, NULL, NULL, 0, 0, deadline);
+}
+
+static void stat_file(void *data)
+{
+	struct file_call *call = (struct file_call *)data;
+
+	set_rc(call, stat(call->f_data, &call->f_stat));
+}
+
+int ufile_stat(const char *path, struct stat *status, int64_t deadline)
+{
+	struct file_call *call;
+	struct job *job = file_job(stat_file, NULL, path, strlen(path) + 1, &call);
+
+	check(path, BUFFER, __func__);
+	check(status, BUFFER, __func__);
+	return (int)run_on_file(job, NULL, status, deadline);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet_resolve.c: looks names up, by getaddrinfo() on a native thread of the pool. The
+ * job has the names, and room for the addresses that are found.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../unet.h"
+#include "../base/check.h"
+#include "offload.h"
+
+enum { ADDRESS_MAX = 64 };              /* addresses of one lookup */
+
+struct lookup {
+	int              l_type;
+	int              l_rc;          /* getaddrinfo()'s */
+	size_t           l_max;
+	size_t           l_found;
+	struct unet_addr l_addresses[ADDRESS_MAX];
+	size_t           l_service;     /* offset in l_names */
+	char             l_names[];     /* host and service */
+};
+
+static void look_up(void *data)
+{
+	struct lookup *l = (struct lookup *)data;
+	struct addrinfo hints = { .ai_socktype = l->l_type }, *list = NULL;
+
+	l->l_rc = getaddrinfo(l->l_names, l->l_names + l->l_service, &hints, &list);
+	if (l->l_rc)
+		return;
+	for (struct addrinfo *a = list; a && l->l_found < l->l_max; a = a->ai_next) {
+		struct unet_addr *to = &l->l_addresses[l->l_found];
+
+		if (a->ai_addrlen > sizeof to->a_sockaddr)
+			continue;
+		memset(to, 0, sizeof *to);
+		memcpy(&to->a_sockaddr, a->ai_addr, a->ai_addrlen);
+		to->a_size = a->ai_addrlen;
+		l->l_found++;
+	}
+	freeaddrinfo(list);
+}
+
+static int lookup_error(int rc)
+{
+	switch (rc) {
+	case EAI_NONAME:
+	case EAI_SERVICE:
+#ifdef EAI_NODATA
+	case EAI_NODATA:
+#endif
+		return -ENOENT;
+	case EAI_AGAIN:
+		return -EAGAIN;
+	case EAI_MEMORY:
+		return -ENOMEM;
+	default:
+		return -EIO;
+	}
+}
+
+int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
+		 size_t max, int64_t deadline)
+{
+	size_t host_size = strlen(host) + 1, service_size = strlen(service) + 1;
+	size_t size = sizeof(struct lookup) + host_size + service_size;
+	struct job *job = uoffload__new_job(OFFLOAD_NAMES, look_up, NULL, size);
+	struct lookup *l;
+	int rc;
+
+	check(host, BUFFER, __func__);
+	check(service, BUFFER, __func__);
+	check(max ? found : NULL, BUFFER, __func__);
+	if (!job)
+		return -ENOMEM;
+	l = (struct lookup *)(void *)job->j_data;
+	memset(l, 0, sizeof *l);
+	l->l_type = type;
+	l->l_max = max < ADDRESS_MAX ? max : ADDRESS_MAX;
+	l->l_service = host_size;
+	memcpy(l->l_names, host, host_size);
+	memcpy(l->l_names + host_size, service, service_size);
+	rc = offload_run(job, deadline);
+	if (rc)
+		return rc;
+	rc = l->l_rc ? lookup_error(l->l_rc) : (int)l->l_found;
+	if (rc > 0)
+		memcpy(found, l->l_addresses, l->l_found * sizeof *found);
+	free(job);
+	return rc;
+}
+
+const char *unet_resolve_error(int rc)
+{
+	switch (rc) {
+	case -ENOENT:
+		return "no such host or service";
+	case -EAGAIN:
+		return "the name servers do not answer now, or no native thread is left";
+	case -EIO:
+		return "the look-up failed";
+	case -ETIMEDOUT:
+		return "the deadline came before an answer";
+	case -ECANCELED:
+		return "the look-up was cancelled";
+	default:
+		return ustack_error(rc);
+	}
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet_table.c: the table of descriptors, and how the first call with a number adopts it:
+ * the file becomes non-blocking, and its kind is found. Waits are above, in unet_wait.c;
+ * what empties an entry is in unet.c. What a descriptor is, and the invariants, are in
+ * src/net/net.h.
+ */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net.h"
+
+struct descriptor *unet__table[CHUNKS];
+uint32_t unet__shares;
+pthread_rwlock_t unet__adopting = PTHREAD_RWLOCK_INITIALIZER;
+
+/* NULL: no memory, or no descriptor. */
+struct descriptor *unet__find_chunk(int fd)
+{
+	size_t i = (size_t)fd / CHUNK;
+	struct descriptor *chunk, *now = NULL;
+
+	if (i >= CHUNKS)
+		return NULL;
+	chunk = (struct descriptor *)aligned_alloc(NET_LINE, CHUNK * sizeof *chunk);
+	if (!chunk)
+		return NULL;
+	memset(chunk, 0, CHUNK * sizeof *chunk);
+	for (size_t k = 0; k < CHUNK; k++)
+		chunk[k].d_fd = (int)(i * CHUNK + k);
+	if (!__atomic_compare_exchange_n(&unet__table[i], &now, chunk, 0,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		free(chunk);                    /* another native thread was faster */
+		chunk = now;
+	}
+	return &chunk[(size_t)fd % CHUNK];
+}
+
+#ifdef USCHED_CHECK
+void unet__check_file(struct descriptor *d, uint32_t generation)
+{
+	struct stat now;
+	int flags;
+
+	uwait_lock(&d->d_lock);
+	flags = fcntl(d->d_fd, F_GETFL);
+	if (d->d_generation == generation && get_kind(d) > CLOSING && flags >= 0
+	    && fstat(d->d_fd, &now) == 0) {
+		if (d->d_checked != generation + 1)
+			d->d_file = now;
+		d->d_checked = generation + 1;
+		if (now.st_dev != d->d_file.st_dev || now.st_ino != d->d_file.st_ino
+		    || !(flags & O_NONBLOCK)) {
+			fprintf(stderr, "usched: descriptor %d is another file than it "
+				"was, or blocks again: close() or fcntl() was called in "
+				"place of unet_close() or unet_forget()\n", d->d_fd);
+			abort();
+		}
+	}
+	uwait_unlock(&d->d_lock);
+}
+#endif
+
+enum kind unet__kind_of(int fd)
+{
+	int type = 0;
+	socklen_t size = sizeof type;
+	struct stat status;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size)) {
+		if (fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode))
+			return PIPE;
+		return OTHER;
+	}
+#ifdef SO_PROTOCOL
+	int protocol = 0;
+
+	size = sizeof protocol;
+	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0
+	    && type == SOCK_STREAM && protocol == IPPROTO_TCP)
+		return TCP;
+#endif
+	return SOCKET;
+}
+
+/* 1: it has blocked. */
+int unet__set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags >= 0 && flags & O_NONBLOCK)
+		return 0;
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	return 1;
+}
+
+/*
+ * Under d_lock. Of several that adopt it at a time one has found that it blocked. While
+ * CLOSING the number may still be that of the old file, so nothing else is kept.
+ */
+static void found(struct descriptor *d, bool blocked)
+{
+	if (blocked)
+		d->d_turns |= BLOCKED;
+	if (get_kind(d) != NEW)
+		return;
+	if (!(d->d_turns & BLOCKED)) {
+		d->d_turns |= SHARED;
+		__atomic_fetch_add(&unet__shares, 1, __ATOMIC_RELAXED);
+	}
+	set_ready(d, IN, true);
+	set_ready(d, OUT, true);
+	__atomic_store_n(&d->d_kind, (uint8_t)unet__kind_of(d->d_fd), __ATOMIC_RELEASE);
+}
+
+/* Inside: so the flags are not those of the number's next user. */
+int unet__adopt(struct descriptor *d, uint32_t generation)
+{
+	int rc = -EBADF;
+
+	pthread_rwlock_rdlock(&unet__adopting);
+	if (net_enter(d, generation)) {
+		rc = unet__set_nonblocking(d->d_fd);
+		uwait_lock(&d->d_lock);
+		if (rc >= 0 && generation_of(d) == generation)
+			found(d, rc > 0);
+		uwait_unlock(&d->d_lock);
+		net_leave(d);
+	}
+	pthread_rwlock_unlock(&unet__adopting);
+	return rc < 0 ? rc : 0;
+}
+
+int unet__adopt_fd(int fd)
+{
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+
+	return rc ? rc : unet__adopt(d, generation_of(d));
+}

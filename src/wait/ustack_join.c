@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ustack_join.c: joins, over waiters. The scheduler blocks the thread that joins, by its
+ * call-back. With a deadline, in a scope or after a cancel the wait is also that of the
+ * thread's waiter, which the timer, the end of the scope or the cancel interrupts.
+ */
+#include "../core/dispatch.h"
+#include "budget.h"
+#include "wait.h"
+
+APART int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)
+{
+	struct usched *s = ustack_sched(u);
+	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
+	int rc = uwait_error(w), error;
+
+	if (rc)
+		return rc;
+	w->w_late = false;
+	__atomic_store_n(&w->w_joins, true, __ATOMIC_RELAXED);
+	if (w->w_counts)
+		uwait__expect(w);
+	do
+		if ((w->w_scoped && uwait__has_ended(w)) || usched__error(w->w_thread)
+		    || w->w_late)
+			rc = -EDEADLK;
+		else
+			rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	while (rc == -EAGAIN);
+	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
+	uncount(w);
+	error = usched__error(w->w_thread);
+	if (rc == -EDEADLK && (error || w->w_late))
+		rc = error ? error : -ETIMEDOUT;
+	return rc;
+}
+
+/* The scheduler has no such call; or the thread has `ended', and its memory is gone. */
+static int refuse_thread(const struct usched *s, int ended)
+{
+	return s == usched__gone() ? ended : -ENOTSUP;
+}
+
+APART static int join_thread(struct ustack *u, const void *where, void **value,
+			     int64_t deadline)
+{
+	const struct ustack *self = usched__current->s_current;
+	struct usched *s = ustack_sched(u);
+	int rc, error;
+
+	if (!s->s_join || (self && usched__current->s_join != s->s_join))
+		return refuse_thread(s, -EINVAL);
+	if (!self || deadline <= 0)
+		return budget_give_way(0),
+			s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
+	do {
+		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
+			return uwait_join(u, where, value, deadline);
+		if (self->u_cancelled)
+			return -ECANCELED;
+		rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	} while (rc == -EAGAIN);
+	error = usched__error(self);
+	return rc == -EDEADLK && error ? error : rc;
+}
+
+BY_THREADS int ustack_join(struct ustack *u, void **value, int64_t deadline)
+{
+	CALLED(__func__);
+	return join_thread(u, __builtin_return_address(0), value, deadline);
+}
+
+int ustack_detach(struct ustack *u)
+{
+	struct usched *s = ustack_sched(u);
+
+	CALLED(__func__);
+	return s->s_detach ? s->s_detach(s, u) : refuse_thread(s, -EINVAL);
+}
